@@ -1,0 +1,165 @@
+#include "tools/cli/run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/program_options.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <string_view>
+
+#include "tools/cli/libraries.h"
+
+namespace uroce::cli {
+namespace {
+
+namespace options = boost::program_options;
+
+constexpr int kExitNotExecutable = 126;
+constexpr int kExitNotFound = 127;
+
+// An option of `uroce run`, and the variable that carries its value into the program.
+struct Setting {
+  const char* option;
+  const char* variable;
+  const char* argument;
+  const char* help;
+};
+
+constexpr std::array kSettings = {
+    Setting{"ip", "UROCE_IP", "ADDR", "IPv4 or IPv6 address of the device"},
+    Setting{"mtu", "UROCE_MTU", "N",
+            "MTU of the link in bytes: 1500 allows a path MTU of 1024, 4200 one of 4096"},
+    Setting{"port", "UROCE_PORT", "DEVARGS",
+            "direct mode: the program owns this DPDK port, e.g. 'net_memif0,role=server,...'"},
+    Setting{"link", "UROCE_LINK", "NAME",
+            "shared-memory link to join; the first two programs on it are connected"},
+    Setting{"mode", "UROCE_MODE", "auto|dedicated",
+            "who drives the device: whoever polls, or a thread that spins on a core of its own"},
+    Setting{"capture", "UROCE_CAPTURE", "FILE.pcapng", "write every frame of the program there"},
+    Setting{"impair", "UROCE_IMPAIR", "SPEC",
+            "spoil frames on purpose, e.g. 'drop=1%,duplicate=1%,reorder=1%,corrupt=1%,seed=7'"},
+};
+
+void PrintHelp() {
+  std::printf(
+      "usage: uroce run [OPTIONS] -- COMMAND [ARGUMENTS]\n\n"
+      "Runs COMMAND with an RDMA device 'uroce0'. Without --port, the first two programs of a user\n"
+      "on a link are connected through shared memory.\n\n");
+  for (const Setting& setting : kSettings) {
+    const std::string option = std::string("--") + setting.option + " " + setting.argument;
+    std::printf("  %-22s %s\n", option.c_str(), setting.help);
+  }
+  std::printf(
+      "\nAn option that is not given keeps its variable (UROCE_IP, UROCE_MTU, ...) as it is.\n");
+}
+
+// One sentence on stderr, which says what to do.
+int Refuse(const std::string& sentence) {
+  std::fprintf(stderr, "uroce run: %s.\n", sentence.c_str());
+  return kExitUsage;
+}
+
+options::variables_map Parse(const std::vector<std::string>& arguments) {
+  options::options_description description;
+  description.add_options()("help,h", "");
+  for (const Setting& setting : kSettings) {
+    description.add_options()(setting.option, options::value<std::string>(), setting.help);
+  }
+  const int style = options::command_line_style::unix_style &
+                    ~options::command_line_style::allow_guessing;
+  options::variables_map values;
+  options::store(options::command_line_parser(arguments)
+                     .options(description)
+                     .positional({})
+                     .style(style)
+                     .run(),
+                 values);
+  return values;
+}
+
+void SetVariable(const char* name, const std::string& value) {
+  if (setenv(name, value.c_str(), /*overwrite=*/1) != 0) {
+    throw std::runtime_error(std::string("cannot set ") + name + ": " + std::strerror(errno));
+  }
+}
+
+void ExportSettings(const options::variables_map& values) {
+  for (const Setting& setting : kSettings) {
+    if (values.count(setting.option) == 0) continue;
+    std::string value = values[setting.option].as<std::string>();
+    if (std::string_view(setting.option) == "capture") {
+      value = std::filesystem::absolute(value);  // The program may change its directory first.
+    }
+    SetVariable(setting.variable, value);
+  }
+}
+
+// Returns what is wrong with the libraries, if anything.
+std::optional<std::string> ExportLibraries(const Libraries& libraries) {
+  for (const std::filesystem::path& library :
+       {libraries.preload, libraries.provider, libraries.dpdk}) {
+    if (access(library.c_str(), R_OK) != 0) {
+      return library.string() + " cannot be read (" + std::strerror(errno) +
+             "): build it with 'tools/setup'";
+    }
+  }
+  const std::string preload = libraries.preload;
+  if (preload.find_first_of(" :") != std::string::npos) {
+    return "the loader cannot preload '" + preload +
+           "': move uroce to a folder without blanks and colons in its name";
+  }
+  SetVariable("UROCE_PROVIDER", libraries.provider);
+  SetVariable("UROCE_DPDK_LIBRARY", libraries.dpdk);
+
+  const char* inherited = std::getenv("LD_PRELOAD");
+  const std::string others = inherited == nullptr ? "" : inherited;
+  if (others.empty()) {
+    SetVariable("LD_PRELOAD", preload);
+  } else if (others.find(preload) == std::string::npos) {  // `uroce run` inside `uroce run`.
+    SetVariable("LD_PRELOAD", preload + ":" + others);
+  }
+  return std::nullopt;
+}
+
+int Execute(const std::vector<std::string>& command) {
+  std::vector<char*> argv;
+  for (const std::string& argument : command) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  const int error = errno;
+  std::fprintf(stderr, "uroce run: cannot run '%s': %s.\n", argv[0], std::strerror(error));
+  return error == ENOENT ? kExitNotFound : kExitNotExecutable;
+}
+
+}  // namespace
+
+int Run(const std::vector<std::string>& arguments) {
+  const auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  options::variables_map values;
+  try {
+    values = Parse({arguments.begin(), separator});
+  } catch (const options::too_many_positional_options_error&) {
+    return Refuse("put '--' before the command, as in 'uroce run -- ibv_devices'");
+  } catch (const options::error& error) {
+    return Refuse(std::string(error.what()) + ": 'uroce run --help' lists the options");
+  }
+  if (values.count("help") != 0) {
+    PrintHelp();
+    return 0;
+  }
+  if (separator == arguments.end() || separator + 1 == arguments.end()) {
+    return Refuse("name a command after '--', as in 'uroce run -- ibv_devices'");
+  }
+  ExportSettings(values);
+  if (const auto problem = ExportLibraries(LibrariesBesideExecutable())) return Refuse(*problem);
+  return Execute({separator + 1, arguments.end()});
+}
+
+}  // namespace uroce::cli

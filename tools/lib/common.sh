@@ -1,0 +1,32 @@
+# shellcheck shell=bash
+# Shared by the scripts in tools/; source it with the script's own folder resolved:
+#   source "$(dirname "$(readlink -f "$0")")/lib/common.sh"
+# It leaves the shell in the root of the source tree.
+
+UROCE_ROOT=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." && pwd)
+cd "$UROCE_ROOT" || exit 1
+
+# Ends the script with one sentence on stderr.
+die() {
+  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+# Bazel keeps its output under $HOME/.cache; service accounts have no home that can be written to.
+BAZEL_STARTUP=()
+if [[ ! -d ${HOME:-/nonexistent} || ! -w ${HOME:-/nonexistent} ]]; then
+  BAZEL_STARTUP=("--output_user_root=${TMPDIR:-/tmp}/uroce-bazel-$(id -u)")
+  export HOME=${TMPDIR:-/tmp}
+fi
+
+run_bazel() {
+  local command=$1
+  shift
+  # Debian switches sandbox_debug on, which buries a compiler's message.
+  bazel "${BAZEL_STARTUP[@]}" "$command" --nosandbox_debug "$@"
+}
+
+# Where the built programs are; the bazel-bin link is missing where the source tree is read-only.
+bazel_bin() {
+  run_bazel info bazel-bin 2>/dev/null
+}
