@@ -1,0 +1,42 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <string>
+
+#include "verbs_provider/abi/provider_ops.h"
+
+namespace uroce::verbs::abi {
+
+// What a provider tells the genuine libibverbs about itself. Copied by RegisterProvider.
+struct Provider {
+  // Shown in libibverbs' own messages. Must live as long as the process.
+  const char* name = nullptr;
+
+  // Whether this provider drives the RDMA device of this name ("uroce0").
+  bool (*drives_device)(const char* ibdev_name) = nullptr;
+
+  // Runs at the end of ibv_open_device. `context` is complete (device, command and asynchronous
+  // event descriptors, ops), but nobody else has seen it. Returns the provider's own object of this
+  // context, which ContextObject() finds again, or null with errno set: ibv_open_device fails then.
+  // The function may set context->num_comp_vectors (1 before).
+  void* (*open_context)(ibv_context* context) = nullptr;
+
+  // Runs in ibv_close_device with what open_context returned. The context is freed afterwards.
+  void (*close_context)(ibv_context* context, void* object) = nullptr;
+
+  ProviderOps ops = {};
+};
+
+// Registers with the libibverbs that is loaded in this process; called once, from a constructor of
+// the provider library. Returns an empty string, or a sentence that says why it cannot work (no
+// libibverbs loaded, a release without the needed entry points, the preload library missing).
+// The layout of the installed release is calibrated when the first device is opened (the probe
+// needs a device); a conflict found there is one line on stderr and ibv_open_device fails with
+// EPROTONOSUPPORT.
+[[nodiscard]] std::string RegisterProvider(const Provider& provider);
+
+// The object that open_context returned for this context. Two loads: good for the data path.
+void* ContextObject(ibv_context* context);
+
+}  // namespace uroce::verbs::abi

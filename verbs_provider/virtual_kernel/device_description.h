@@ -1,0 +1,60 @@
+#pragma once
+
+#include <stdint.h>
+
+// The C interface between the two libraries that are loaded into the application: the virtual
+// kernel (liburoce-preload.so) and the provider (liburoce-provider.so). They find each other's
+// functions with dlsym, so neither links the other. event_files.h is the other direction.
+//
+// Everything that the kernel would tell about the device through netlink, sysfs and the GID ioctls
+// comes from this description, which the provider fills in once a process.
+
+enum {
+  kUroceMaxGids = 256,
+  kUroceMaxPkeys = 128,
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// One row of the GID table; the row's place in the array is its index. All are RoCEv2.
+struct uroce_gid {
+  uint8_t raw[16];          // network byte order; all zero: the row is empty
+  uint32_t netdev_ifindex;  // of the network interface behind it; 0: none
+  char netdev_name[16];     // its name; "": none
+};
+
+struct uroce_device_description {
+  uint32_t struct_bytes;     // sizeof as the virtual kernel was compiled; set by the caller
+  uint64_t node_guid;        // host byte order: 0x02aabbfffe000001
+  uint64_t sys_image_guid;   // host byte order
+  uint8_t mac[6];            // of the port, in transmission order
+  uint32_t vendor_id;        // as in ibv_query_device
+  uint32_t vendor_part_id;
+  char fw_version[64];
+  char node_description[64];
+
+  // Port 1, the only one.
+  uint8_t port_state;       // ibv_port_state: 4 = ACTIVE
+  uint8_t port_phys_state;  // 5 = LinkUp
+  uint32_t rate_mbps;       // what sysfs 'rate' says, and SPEED-like attributes derive from
+  uint32_t max_mtu_bytes;    // path MTUs: 256 ... 4096
+  uint32_t active_mtu_bytes;
+  uint32_t port_cap_flags;   // IBTA PortInfo CapabilityMask, as ibv_port_attr has it
+
+  uint32_t gid_count;  // length of the GID table, empty rows included
+  struct uroce_gid gids[kUroceMaxGids];
+  uint32_t pkey_count;
+  uint16_t pkeys[kUroceMaxPkeys];  // host byte order
+};
+
+// Exported by the provider. Fills `description`, which comes zeroed but for struct_bytes. Returns 0,
+// or a positive errno value: the device is then not shown in this process. Called once, right after
+// the provider was loaded, on the application's thread inside its first ibv_get_device_list; must
+// be quick and must not call libibverbs.
+int uroce_describe_device(struct uroce_device_description* description);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
