@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+
+#include "transport/ids.h"
+
+namespace uroce::transport {
+
+// How a work request ended. The values are those of enum ibv_wc_status.
+enum class CompletionStatus : uint8_t {
+  kSuccess = 0,
+  kLocalLengthError = 1,
+  kLocalQpOperationError = 2,
+  kLocalProtectionError = 4,
+  kFlushed = 5,
+  kWindowBindError = 6,
+  kBadResponse = 7,
+  kLocalAccessError = 8,
+  kRemoteInvalidRequest = 9,
+  kRemoteAccessError = 10,
+  kRemoteOperationError = 11,
+  kRetryExceeded = 12,
+  kRnrRetryExceeded = 13,
+  kRemoteAborted = 16,
+  kFatal = 20,
+  kGeneralError = 22,
+};
+
+// What completed. The values are those of enum ibv_wc_opcode.
+enum class CompletionOpcode : uint8_t {
+  kSend = 0,
+  kRdmaWrite = 1,
+  kRdmaRead = 2,
+  kCompareAndSwap = 3,
+  kFetchAndAdd = 4,
+  kBindWindow = 5,
+  kLocalInvalidate = 6,
+  kReceive = 128,
+  kReceiveRdmaWithImmediate = 129,
+};
+
+// The reason behind an error status, for people: ibv_wc.vendor_err.
+enum class VendorError : uint16_t {
+  kNone = 0,
+  kAckTimeout = 1,             // retry_cnt used up by silence
+  kPsnNakRetries = 2,          // retry_cnt used up by NAKs (PSN sequence error)
+  kRnrRetries = 3,             // rnr_retry used up
+  kNakInvalidRequest = 4,      // the peer refused the request
+  kNakRemoteAccess = 5,
+  kNakRemoteOperation = 6,
+  kLocalKeyInvalid = 7,        // an SGE's lkey, range or access is wrong
+  kReceiveTooSmall = 8,        // the message is longer than the receive request
+  kMessageTooLong = 9,         // longer than the port allows
+  kReadResponseLength = 10,    // the peer's READ response has the wrong length
+  kWindowBind = 11,            // region, range, access or key do not permit the binding
+  kInvalidateKey = 12,         // the key to invalidate is not ours, or not a bound window's
+  kFlushedByError = 13,        // the QP went to ERR because of another request
+  kFlushedByUser = 14,         // the application moved the QP to ERR
+};
+
+// One completion queue entry.
+struct Completion {
+  static constexpr uint8_t kHasImmediate = 1 << 1;    // the bits of enum ibv_wc_flags
+  static constexpr uint8_t kHasInvalidate = 1 << 3;
+
+  uint64_t wr_id = 0;
+  CompletionStatus status = CompletionStatus::kSuccess;
+  CompletionOpcode opcode = CompletionOpcode::kSend;
+  uint8_t flags = 0;
+  VendorError vendor_error = VendorError::kNone;
+  uint32_t byte_length = 0;
+  uint32_t immediate_or_rkey = 0;  // wire bytes of the immediate, or the invalidated rkey
+  Qpn qpn;
+  Qpn source_qpn;
+};
+
+}  // namespace uroce::transport

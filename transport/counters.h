@@ -1,0 +1,67 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace uroce::transport {
+
+// Why a received frame was not acted on. The order is that of the ladder of checks a frame climbs.
+enum class DropReason : uint8_t {
+  kNone,
+  // wire: the frame by itself
+  kTooShort,           // ends before its headers do
+  kNotIp,              // EtherType is neither IPv4 nor IPv6
+  kBadIpHeader,        // version, header length, total length, checksum, fragment
+  kNotRoce,            // not UDP to port 4791
+  kBadUdpLength,
+  kBadBthVersion,      // TVer is not 0
+  kUnknownOpcode,
+  kBadPadding,         // pad count larger than the payload or not making it a multiple of 4
+  kBadIcrc,
+  // endpoint: is it for us
+  kForeignDestination,  // the destination address is not one of our GIDs
+  kBadPkey,
+  kUnknownQp,
+  kWrongService,        // the opcode's service is not the QP's
+  kForeignSource,       // not from the peer the QP is connected to
+  // queue pair
+  kQpNotReady,          // the state of the QP takes no packets of this kind
+  kDuplicateRequest,    // answered from what is remembered, not executed
+  kDuplicateNotHeld,    // an atomic too old to be replayed, or no room to replay
+  kSequenceGap,         // a request beyond the expected PSN, after the NAK for the gap was sent
+  kReceiverNotReady,    // follows a request that was answered with an RNR NAK
+  kStaleResponse,       // a response to nothing that is outstanding
+  kOutOfOrderResponse,  // a READ response or ACK after a lost response
+  kMalformedResponse,   // wrong length or opcode for the request it answers
+  kCount,
+};
+
+std::string_view Name(DropReason reason);
+
+// What happened, counted from the creation of the endpoint. The names are those exporters of
+// hw_counters know where there is one.
+struct Counters {
+  uint64_t transmitted_packets = 0;
+  uint64_t transmitted_bytes = 0;  // of frames
+  uint64_t received_packets = 0;
+  uint64_t received_bytes = 0;
+  std::array<uint64_t, static_cast<size_t>(DropReason::kCount)> dropped{};
+
+  uint64_t retransmitted_packets = 0;
+  uint64_t ack_timeouts = 0;          // local_ack_timeout_err
+  uint64_t retries_exceeded = 0;      // req_transport_retries_exceeded
+  uint64_t psn_naks_received = 0;     // packet_seq_err
+  uint64_t implied_naks = 0;          // implied_nak_seq_err
+  uint64_t rnr_naks_received = 0;
+  uint64_t rnr_retries_exceeded = 0;
+  uint64_t psn_naks_sent = 0;         // out_of_sequence
+  uint64_t rnr_naks_sent = 0;         // rnr_nak_retry_err
+  uint64_t error_naks_sent = 0;
+  uint64_t duplicate_requests = 0;    // duplicate_request
+
+  uint64_t& drops(DropReason reason) { return dropped[static_cast<size_t>(reason)]; }
+  uint64_t drops(DropReason reason) const { return dropped[static_cast<size_t>(reason)]; }
+};
+
+}  // namespace uroce::transport

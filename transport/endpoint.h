@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "transport/completion_queue.h"
+#include "transport/counters.h"
+#include "transport/events.h"
+#include "transport/ids.h"
+#include "transport/memory/memory_table.h"
+#include "transport/qp/deadline_queue.h"
+#include "transport/qp/environment.h"
+#include "transport/qp/queue_pair.h"
+#include "transport/qp/transmit_queue.h"
+#include "transport/qp_attributes.h"
+#include "transport/status.h"
+#include "transport/time.h"
+#include "transport/wire/packet.h"
+
+namespace uroce::transport {
+
+struct EndpointConfig {
+  MacAddress mac{};
+  std::vector<Gid> gids;     // the GID table; index 0 is the link-local GID of the MAC
+  uint32_t port_mtu = 4'250; // largest IP packet in bytes; bounds the path MTU
+  Qpn first_qpn{0x100};      // the block of QPNs that is ours
+  uint32_t qpn_count = kMaxQps;
+  uint32_t seed = 0;         // where in the block QPNs start, so that a restart gets other ones
+};
+
+// One RoCEv2 device port as a pure state machine: frames, work requests and the time go in, frames,
+// completions and events come out. It has no clock, no thread and no socket, calls nobody back and
+// allocates nothing once its objects are created. Calls are serialised by the caller (the engine's
+// lock), except CompletionQueue::Poll.
+//
+// It owns the queue pairs and the table that finds them by number; what a queue pair does with its
+// packets is the queue pair's own (transport/qp/).
+class Endpoint {
+ public:
+  explicit Endpoint(const EndpointConfig& config);
+  ~Endpoint();
+
+  MemoryTable& memory() { return memory_; }
+
+  // `capacity` 1 .. kMaxCqEntries; `context` comes back in the queue's events. The caller owns the
+  // queue and hands it back when no queue pair uses it any more.
+  std::unique_ptr<CompletionQueue> CreateCompletionQueue(uint32_t capacity, void* context);
+  void DestroyCompletionQueue(std::unique_ptr<CompletionQueue> queue);
+
+  // Creates a queue pair in RESET. On success `*out` is set, and stays valid until it is destroyed;
+  // the capabilities granted are in (*out)->init_attributes(). kInvalidArgument for capabilities
+  // over the limits, kNoMemory when the QPN block is used up, kNotSupported for the type.
+  Status CreateQueuePair(const QpInitAttributes& attributes, QueuePair** out);
+  // Completions already in a queue stay; nothing more comes from this queue pair.
+  void DestroyQueuePair(QueuePair* qp);
+  // nullptr if there is none.
+  QueuePair* Find(Qpn qpn) const;
+
+  // A frame arrived. Returns kNone, or why it was dropped (which is counted).
+  DropReason OnFrame(Time now, std::span<const uint8_t> frame);
+
+  // When OnDeadline wants to be called at the latest for nothing to be late; kNever if no timer
+  // runs. May be earlier than the first timer, never later.
+  Time NextDeadline() const { return deadlines_.Next(); }
+  void OnDeadline(Time now);
+
+  // Where a frame has to go: out of the port, or back to a queue pair of this same endpoint.
+  using Route = transport::Route;
+  bool HasTransmit(Route route) const { return !transmit_queues_[Index(route)].empty(); }
+  // Builds the next frame for `route` in `out` (at least kMaxFrameBytes). Returns its length, or 0
+  // when nothing is to be sent now.
+  size_t PollTransmit(Time now, Route route, std::span<uint8_t> out);
+
+  // Completion notifications and asynchronous events, oldest first.
+  std::optional<Event> TakeEvent() { return events_.Take(); }
+
+  // The Ethernet address of a neighbour changed: paths to it use the new one from now on.
+  void UpdateNeighbor(const Gid& gid, const MacAddress& mac);
+
+  const EndpointConfig& config() const { return config_; }
+  const Counters& counters() const { return counters_; }
+
+ private:
+  static constexpr size_t Index(Route route) { return static_cast<size_t>(route); }
+  DropReason Dispatch(Time now, const Packet& packet);
+  DropReason CheckAddressing(const QueuePair& qp, const Packet& packet) const;
+  std::optional<Qpn> UnusedQpn();
+
+  EndpointConfig config_;
+  Counters counters_;
+  MemoryTable memory_;
+  EventQueue events_;
+  DeadlineQueue deadlines_;
+  TransmitQueue transmit_queues_[kRoutes];
+  QpEnvironment environment_;
+  std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // by QPN - first_qpn
+  uint32_t next_qpn_index_ = 0;
+};
+
+}  // namespace uroce::transport

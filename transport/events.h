@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace uroce::transport {
+
+// Something the application is to be told of. The values of the asynchronous ones are those of
+// enum ibv_event_type.
+enum class EventType : uint8_t {
+  kCqError = 0,
+  kQpFatal = 1,
+  kQpRequestError = 2,
+  kQpAccessError = 3,
+  kCommunicationEstablished = 4,
+  kSendQueueDrained = 5,
+  kLastWqeReached = 16,
+  // Not an asynchronous event: an armed completion queue got the completion it waited for.
+  kCompletion = 31,
+};
+
+// An object events are about: a completion queue or a queue pair.
+class EventSource {
+ public:
+  explicit EventSource(void* context) : context_(context) {}
+  EventSource(const EventSource&) = delete;
+  EventSource& operator=(const EventSource&) = delete;
+
+  // What the caller gave at creation; for the transport it has no meaning.
+  void* context() const { return context_; }
+
+ private:
+  friend class EventQueue;
+  void* context_;
+  EventSource* next_ = nullptr;
+  uint32_t pending_ = 0;  // one bit an EventType
+  bool queued_ = false;
+};
+
+struct Event {
+  EventType type;
+  void* context;  // of the source
+};
+
+// Events wait here until the engine takes them: the transport calls nobody back. Nothing is
+// allocated: an event is a bit in its source, so raising one again before it was taken is one event.
+class EventQueue {
+ public:
+  void Raise(EventSource& source, EventType type);
+  // Sources come in the order of their first event; the events of one source in the order of type.
+  std::optional<Event> Take();
+  // Drops what is pending for `source`, which is about to be destroyed.
+  void Forget(EventSource& source);
+  bool empty() const { return head_ == nullptr; }
+
+ private:
+  EventSource* head_ = nullptr;
+  EventSource* tail_ = nullptr;
+};
+
+}  // namespace uroce::transport

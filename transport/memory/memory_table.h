@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "transport/access.h"
+#include "transport/ids.h"
+#include "transport/status.h"
+
+namespace uroce::transport {
+
+// What a memory region covers. Local and remote accesses name bytes by iova; byte iova + i of the
+// region is host_address[i].
+struct MemoryRegion {
+  PdId pd;
+  uint64_t iova = 0;
+  uint8_t* host_address = nullptr;
+  uint64_t length = 0;
+  AccessFlags access;
+};
+
+enum class WindowType : uint8_t { kType1 = 1, kType2 = 2 };  // enum ibv_mw_type
+
+// The memory regions and memory windows of a device and the one check that every access passes.
+//
+// A key is an index into the table and an 8-bit tag that changes whenever the entry is reused or
+// rebound, so that a stale key is refused. A region's lkey and rkey have the same value.
+class MemoryTable {
+ public:
+  MemoryTable();
+
+  // nullopt when kMaxMemoryRegions keys are in use. Remote write or atomic access without local
+  // write access is refused by the verb before (IBA 10.6.3.2).
+  std::optional<LKey> Register(const MemoryRegion& region);
+  // ibv_rereg_mr: same key, new content. kInvalidArgument if there is no such region, kBusy while
+  // windows are bound to it.
+  Status Reregister(LKey key, const MemoryRegion& region);
+  Status Deregister(LKey key);
+
+  // An unbound window. Its key changes with every binding.
+  std::optional<RKey> AllocateWindow(PdId pd, WindowType type);
+  // Type 1 windows may be in any state; type 2 too (ibv_dealloc_mw unbinds).
+  Status DeallocateWindow(RKey key);
+
+  struct Binding {
+    LKey region;
+    uint64_t address = 0;
+    uint64_t length = 0;
+    AccessFlags access;
+  };
+  // Binds the window that `present` names and gives it the key `next`, which must differ from it
+  // only in the tag (IBA 10.6.7.2.2). Type 2 windows must be unbound and get tied to `qpn`.
+  // A zero length unbinds a type 1 window.
+  Status BindWindow(PdId pd, Qpn qpn, RKey present, RKey next, const Binding& binding);
+  // Local invalidate, or send with invalidate from the peer of `qpn`. Only a bound type 2 window
+  // of that QP can be invalidated; kInvalidArgument otherwise.
+  Status InvalidateWindow(PdId pd, Qpn qpn, RKey key);
+
+  // Where the bytes [address, address + length) of a region lie, or nullptr when the key does not
+  // exist, belongs to another protection domain, does not permit `wanted` (AccessFlags bits) or
+  // does not cover the range. A length of zero still wants a valid key: callers skip the check for
+  // zero-length accesses as the specification says (IBA C9-... zero-length RDMA checks no R_Key).
+  uint8_t* LocalAddress(PdId pd, LKey key, uint64_t address, uint64_t length,
+                        uint32_t wanted) const;
+  // The same for an access from the peer of `qpn`: windows count too.
+  uint8_t* RemoteAddress(PdId pd, Qpn qpn, RKey key, uint64_t address, uint64_t length,
+                         uint32_t wanted) const;
+
+  uint32_t regions_in_use() const;
+
+ private:
+  enum class Kind : uint8_t { kFree, kRegion, kWindow1, kWindow2 };
+  struct Entry {
+    Kind kind = Kind::kFree;
+    uint8_t tag = 0;
+    bool bound = false;              // windows
+    uint32_t parent = 0;             // windows: index of the region
+    uint32_t windows_bound = 0;      // regions
+    uint32_t next_free = 0;
+    Qpn qpn;                         // type 2 windows
+    MemoryRegion region;             // windows: the range they open, host_address included
+  };
+  // (the helper that implements the table may change the private part)
+  std::vector<Entry> entries_;
+  uint32_t first_free_ = 0;
+  uint32_t regions_in_use_ = 0;
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "transport/counters.h"
+#include "transport/events.h"
+#include "transport/ids.h"
+#include "transport/qp/deadline_queue.h"
+#include "transport/qp/environment.h"
+#include "transport/qp/path.h"
+#include "transport/qp/receive_queue.h"
+#include "transport/qp/requester.h"
+#include "transport/qp/responder.h"
+#include "transport/qp/transmit_queue.h"
+#include "transport/qp_attributes.h"
+#include "transport/status.h"
+#include "transport/time.h"
+#include "transport/wire/packet.h"
+#include "transport/work_request.h"
+
+namespace uroce::transport {
+
+// A queue pair: its state, its attributes, and the requester and responder that work for it.
+//
+// What ibv_query_qp reports is read from the fields that the protocol itself runs on; there is no
+// second copy.
+class QueuePair : public EventSource, public DeadlineClient, public TransmitClient {
+ public:
+  // `init` was checked by the endpoint.
+  QueuePair(Qpn qpn, const QpInitAttributes& init, QpEnvironment& environment);
+  ~QueuePair();
+
+  // ibv_modify_qp. On any error nothing has changed.
+  Status Modify(const QpAttributes& attributes, uint32_t mask);
+  // ibv_query_qp: every field, whether or not it is valid in the present state.
+  QpAttributes Query() const;
+
+  // ibv_post_send / ibv_post_recv of one work request. Allowed in the states the specification
+  // allows; in ERR it completes at once as flushed. kInvalidArgument: wrong state, opcode or
+  // lengths; kNoMemory: the queue is full.
+  Status PostSend(const SendWorkRequest& request);
+  Status PostReceive(const ReceiveWorkRequest& request);
+
+  Qpn qpn() const { return qpn_; }
+  QpState state() const { return state_; }
+  // With the capabilities that were granted.
+  const QpInitAttributes& init_attributes() const { return init_; }
+
+  // For the endpoint.
+  DropReason OnPacket(Time now, const Packet& packet);
+  void OnDeadline(Time now) override;
+  size_t BuildFrame(Time now, std::span<uint8_t> out) override;
+  void UpdateNeighbor(const Gid& gid, const MacAddress& mac);
+  bool IsPeer(const Gid& source, const Gid& destination) const;
+
+ private:
+  void Apply(const QpAttributes& attributes, uint32_t mask);
+  void Enter(QpState next, const QpAttributes& attributes);
+};
+
+}  // namespace uroce::transport

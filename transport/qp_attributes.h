@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+
+#include "transport/access.h"
+#include "transport/address.h"
+#include "transport/ids.h"
+#include "transport/psn.h"
+
+namespace uroce::transport {
+
+class CompletionQueue;
+
+// The values are those of enum ibv_qp_state.
+enum class QpState : uint8_t {
+  kReset = 0,
+  kInit = 1,
+  kReadyToReceive = 2,
+  kReadyToSend = 3,
+  kSendQueueDrain = 4,
+  kSendQueueError = 5,
+  kError = 6,
+};
+inline constexpr int kQpStates = 7;
+
+// The values are those of enum ibv_qp_type.
+enum class QpType : uint8_t { kReliableConnection = 2, kUnreliableConnection = 3,
+                              kUnreliableDatagram = 4 };
+
+// The values are those of enum ibv_mtu.
+enum class Mtu : uint8_t { k256 = 1, k512 = 2, k1024 = 3, k2048 = 4, k4096 = 5 };
+
+constexpr uint32_t Bytes(Mtu mtu) { return 128u << static_cast<uint32_t>(mtu); }
+
+// The values are those of enum ibv_mig_state.
+enum class MigrationState : uint8_t { kMigrated = 0, kRearm = 1, kArmed = 2 };
+
+// Which fields of QpAttributes a modify call sets. The bits are those of enum ibv_qp_attr_mask.
+struct QpAttributeMask {
+  static constexpr uint32_t kState = 1 << 0;
+  static constexpr uint32_t kCurrentState = 1 << 1;
+  static constexpr uint32_t kEnableSqdNotify = 1 << 2;
+  static constexpr uint32_t kAccessFlags = 1 << 3;
+  static constexpr uint32_t kPkeyIndex = 1 << 4;
+  static constexpr uint32_t kPort = 1 << 5;
+  static constexpr uint32_t kQkey = 1 << 6;
+  static constexpr uint32_t kAddressVector = 1 << 7;
+  static constexpr uint32_t kPathMtu = 1 << 8;
+  static constexpr uint32_t kTimeout = 1 << 9;
+  static constexpr uint32_t kRetryCount = 1 << 10;
+  static constexpr uint32_t kRnrRetry = 1 << 11;
+  static constexpr uint32_t kRqPsn = 1 << 12;
+  static constexpr uint32_t kMaxReadAtomic = 1 << 13;
+  static constexpr uint32_t kAlternatePath = 1 << 14;
+  static constexpr uint32_t kMinRnrTimer = 1 << 15;
+  static constexpr uint32_t kSqPsn = 1 << 16;
+  static constexpr uint32_t kMaxDestReadAtomic = 1 << 17;
+  static constexpr uint32_t kMigrationState = 1 << 18;
+  static constexpr uint32_t kCapabilities = 1 << 19;
+  static constexpr uint32_t kDestinationQpn = 1 << 20;
+};
+
+// struct ibv_qp_cap.
+struct QpCapabilities {
+  uint32_t max_send_wr = 0;
+  uint32_t max_receive_wr = 0;
+  uint32_t max_send_sge = 0;
+  uint32_t max_receive_sge = 0;
+  uint32_t max_inline_bytes = 0;
+
+  bool operator==(const QpCapabilities&) const = default;
+};
+
+// struct ibv_qp_attr. What is modified goes in with it, what is queried comes out with it.
+struct QpAttributes {
+  QpState state = QpState::kReset;
+  QpState current_state = QpState::kReset;
+  Mtu path_mtu = Mtu::k256;
+  MigrationState migration_state = MigrationState::kMigrated;
+  uint32_t qkey = 0;
+  Psn rq_psn;  // next PSN expected from the peer
+  Psn sq_psn;  // next PSN to be sent
+  Qpn destination_qpn;
+  AccessFlags access;
+  QpCapabilities capabilities;
+  AddressVector address;
+  AddressVector alternate_address;
+  uint16_t pkey_index = 0;
+  uint16_t alternate_pkey_index = 0;
+  bool enable_sqd_notify = false;
+  bool sq_draining = false;
+  uint8_t max_read_atomic = 0;       // as requester
+  uint8_t max_dest_read_atomic = 0;  // as responder
+  uint8_t min_rnr_timer = 0;         // 5-bit code of the RNR NAK timer we ask for
+  uint8_t port_num = 0;
+  uint8_t timeout = 0;               // 5-bit exponent: 4.096 us * 2^timeout, 0 = for ever
+  uint8_t retry_count = 0;           // 3 bits
+  uint8_t rnr_retry = 0;             // 3 bits, 7 = for ever
+  uint8_t alternate_port_num = 0;
+  uint8_t alternate_timeout = 0;
+};
+
+// struct ibv_qp_init_attr. Both queues stay owned by the endpoint and must outlive the QP.
+struct QpInitAttributes {
+  PdId pd;
+  QpType type = QpType::kReliableConnection;
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* receive_cq = nullptr;
+  QpCapabilities capabilities;
+  bool signal_all = false;  // sq_sig_all
+  void* context = nullptr;  // the caller's; comes back in events
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cerrno>
+
+namespace uroce::transport {
+
+// The outcome of a verb. The values are those that the manual page of the verb promises as errno,
+// so that the provider can hand them on as they are.
+enum class [[nodiscard]] Status : int {
+  kOk = 0,
+  kInvalidArgument = EINVAL,
+  kNoMemory = ENOMEM,  // also: the queue is full
+  kBusy = EBUSY,
+  kNotSupported = EOPNOTSUPP,
+  kNoSuchAddress = EFAULT,
+  kPermissionDenied = EACCES,
+};
+
+}  // namespace uroce::transport

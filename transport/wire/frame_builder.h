@@ -1,0 +1,54 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "transport/address.h"
+#include "transport/ids.h"
+#include "transport/wire/packet.h"
+
+namespace uroce::transport {
+
+// Ethernet 14 + IPv6 40 + UDP 8 + BTH 12 + the largest extension headers (DETH 8 + RETH/AtomicETH 28
+// + immediate 4) + 4096 of payload + ICRC 4, rounded up: no frame we send or accept is longer.
+inline constexpr size_t kMaxFrameBytes = 4'224;
+
+// A contiguous piece of a packet's payload.
+struct PayloadPiece {
+  const uint8_t* data = nullptr;
+  size_t length = 0;
+};
+
+// Builds the frames of one path. What all packets of a path have in common (Ethernet, IP and UDP
+// headers) is laid out once.
+class FrameBuilder {
+ public:
+  FrameBuilder() = default;
+  // `source_gid` must be of the same IP version as address.destination_gid.
+  FrameBuilder(const MacAddress& source_mac, const Gid& source_gid, const AddressVector& address,
+               uint16_t udp_source_port);
+
+  // Writes the whole frame, Ethernet header to ICRC, into `out`, copying the payload and computing
+  // the ICRC over it in one pass. `out` must hold FrameBytes(headers.opcode, payload bytes).
+  // The pad count is derived from the payload. Returns the frame's length in bytes.
+  size_t Emit(const TransportHeaders& headers, std::span<const PayloadPiece> payload,
+              std::span<uint8_t> out) const;
+
+  // Length of a frame on this path.
+  size_t FrameBytes(const Opcode& opcode, size_t payload_bytes) const;
+
+ private:
+  static constexpr size_t kMaxNetworkHeaderBytes = 14 + 40 + 8;
+
+  std::array<uint8_t, kMaxNetworkHeaderBytes> network_headers_{};
+  size_t network_header_bytes_ = 0;
+  bool is_ipv6_ = false;
+};
+
+// The UDP source port of a connected QP as the kernel derives it: 0xC000 | 14 bits of the flow
+// label's fold, or of a hash of both QPNs when the flow label is 0.
+uint16_t UdpSourcePort(uint32_t flow_label, Qpn local, Qpn remote);
+
+}  // namespace uroce::transport

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "transport/counters.h"
+#include "transport/wire/packet.h"
+
+namespace uroce::transport {
+
+// Parses an Ethernet frame (without FCS, possibly with trailing Ethernet padding) that should hold
+// one RoCEv2 packet over IPv4 or IPv6, and verifies everything that can be verified without knowing
+// the queue pair: lengths, IPv4 header checksum, UDP port, BTH version, opcode, pad count, ICRC.
+//
+// The frame may lie in memory that another process can change: every header byte is read once, into
+// private memory, and only then looked at.
+//
+// Returns kNone and fills `packet`, or why the frame is to be dropped (`packet` is then undefined).
+DropReason ParseFrame(std::span<const uint8_t> frame, Packet& packet);
+
+}  // namespace uroce::transport

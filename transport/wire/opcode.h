@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace uroce::transport {
+
+// Bits 7:5 of the BTH opcode.
+enum class Service : uint8_t {
+  kReliableConnection = 0,
+  kUnreliableConnection = 1,
+  kReliableDatagram = 2,
+  kUnreliableDatagram = 3,
+  kCongestionNotification = 4,
+  kExtendedReliableConnection = 5,
+};
+
+enum class Operation : uint8_t {
+  kSend,
+  kWrite,
+  kReadRequest,
+  kReadResponse,
+  kAcknowledge,
+  kAtomicAcknowledge,
+  kCompareAndSwap,
+  kFetchAndAdd,
+};
+
+// Where in its message a packet stands.
+enum class Position : uint8_t { kFirst, kMiddle, kLast, kOnly };
+
+// What follows the payload-independent part of a SEND or WRITE that ends a message.
+enum class Suffix : uint8_t { kNone, kImmediate, kInvalidate };
+
+// A BTH opcode, parsed once. Operations of a single packet have Position::kOnly.
+struct Opcode {
+  Service service = Service::kReliableConnection;
+  Operation operation = Operation::kSend;
+  Position position = Position::kOnly;
+  Suffix suffix = Suffix::kNone;
+
+  constexpr bool operator==(const Opcode&) const = default;
+
+  constexpr bool StartsMessage() const {
+    return position == Position::kFirst || position == Position::kOnly;
+  }
+  constexpr bool EndsMessage() const {
+    return position == Position::kLast || position == Position::kOnly;
+  }
+  // Travels from responder to requester.
+  constexpr bool IsResponse() const {
+    return operation == Operation::kReadResponse || operation == Operation::kAcknowledge ||
+           operation == Operation::kAtomicAcknowledge;
+  }
+
+  // The extension headers that lie between BTH and payload, in wire order (IBA 9.2, table 38).
+  constexpr bool HasDeth() const { return service == Service::kUnreliableDatagram; }
+  constexpr bool HasReth() const {
+    return operation == Operation::kReadRequest ||
+           (operation == Operation::kWrite && StartsMessage());
+  }
+  constexpr bool HasAtomicEth() const {
+    return operation == Operation::kCompareAndSwap || operation == Operation::kFetchAndAdd;
+  }
+  constexpr bool HasAeth() const {
+    return operation == Operation::kAcknowledge || operation == Operation::kAtomicAcknowledge ||
+           (operation == Operation::kReadResponse && position != Position::kMiddle);
+  }
+  constexpr bool HasAtomicAckEth() const { return operation == Operation::kAtomicAcknowledge; }
+  constexpr bool HasImmediate() const { return suffix == Suffix::kImmediate; }
+  constexpr bool HasIeth() const { return suffix == Suffix::kInvalidate; }
+  constexpr bool HasPayload() const {
+    return operation == Operation::kSend || operation == Operation::kWrite ||
+           operation == Operation::kReadResponse;
+  }
+};
+
+// nullopt for an opcode that the specification does not define or that this device does not speak.
+std::optional<Opcode> ParseOpcode(uint8_t bth_opcode);
+
+// The inverse; the opcode must be one that ParseOpcode can give.
+uint8_t EncodeOpcode(const Opcode& opcode);
+
+}  // namespace uroce::transport

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "transport/ids.h"
+#include "transport/psn.h"
+#include "transport/wire/aeth.h"
+#include "transport/wire/atomic_eth.h"
+#include "transport/wire/deth.h"
+#include "transport/wire/opcode.h"
+#include "transport/wire/reth.h"
+
+namespace uroce::transport {
+
+inline constexpr uint16_t kDefaultPkey = 0xffff;
+
+// The BTH and the extension headers of a packet in host form. Which extension headers exist on the
+// wire is decided by the opcode alone; the others are ignored on emit and zero after a parse.
+struct TransportHeaders {
+  Opcode opcode;
+  bool solicited = false;
+  bool migration_request = true;  // 1 = migrated, the state of a QP without path migration
+  bool forward_congestion = false;   // FECN
+  bool backward_congestion = false;  // BECN
+  bool ack_request = false;
+  uint16_t pkey = kDefaultPkey;
+  Qpn destination_qpn;
+  Psn psn;
+  Deth deth;
+  Reth reth;
+  AtomicEth atomic;
+  Aeth aeth;
+  uint64_t atomic_original = 0;  // AtomicAckETH: what memory held before
+  uint32_t immediate = 0;        // four bytes as they lie on the wire
+  RKey invalidate_rkey;          // IETH
+};
+
+// A received frame, parsed. `payload` points into the frame and excludes the pad bytes.
+struct Packet : TransportHeaders {
+  Gid source_gid;
+  Gid destination_gid;
+  MacAddress source_mac{};
+  uint8_t traffic_class = 0;  // with the two ECN bits
+  uint16_t udp_source_port = 0;
+  std::span<const uint8_t> payload;
+};
+
+}  // namespace uroce::transport

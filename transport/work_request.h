@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "transport/access.h"
+#include "transport/ids.h"
+
+namespace uroce::transport {
+
+// One piece of local memory. `address` is in the address space of the memory region that `lkey`
+// names (the application's virtual addresses unless the region has an iova of its own).
+struct ScatterGatherEntry {
+  uint64_t address = 0;
+  uint32_t length = 0;
+  LKey lkey;
+};
+
+// What a send work request does. The values are those of enum ibv_wr_opcode.
+enum class SendOpcode : uint8_t {
+  kRdmaWrite = 0,
+  kRdmaWriteWithImmediate = 1,
+  kSend = 2,
+  kSendWithImmediate = 3,
+  kRdmaRead = 4,
+  kCompareAndSwap = 5,
+  kFetchAndAdd = 6,
+  kLocalInvalidate = 7,
+  kBindWindow = 8,
+  kSendWithInvalidate = 9,
+};
+
+constexpr bool IsAtomic(SendOpcode op) {
+  return op == SendOpcode::kCompareAndSwap || op == SendOpcode::kFetchAndAdd;
+}
+constexpr bool IsReadOrAtomic(SendOpcode op) {
+  return op == SendOpcode::kRdmaRead || IsAtomic(op);
+}
+constexpr bool IsSend(SendOpcode op) {
+  return op == SendOpcode::kSend || op == SendOpcode::kSendWithImmediate ||
+         op == SendOpcode::kSendWithInvalidate;
+}
+constexpr bool IsWrite(SendOpcode op) {
+  return op == SendOpcode::kRdmaWrite || op == SendOpcode::kRdmaWriteWithImmediate;
+}
+// Done by the device alone; nothing goes on the wire and no PSN is used.
+constexpr bool IsLocal(SendOpcode op) {
+  return op == SendOpcode::kLocalInvalidate || op == SendOpcode::kBindWindow;
+}
+
+// What kBindWindow binds a type 2 memory window to.
+struct WindowBinding {
+  LKey region;
+  uint64_t address = 0;
+  uint64_t length = 0;
+  AccessFlags access;
+};
+
+// The fields every send work request has, whether it is being posted or waits in the queue.
+struct SendParameters {
+  uint64_t wr_id = 0;
+  SendOpcode opcode = SendOpcode::kSend;
+  bool signaled = false;
+  bool solicited = false;
+  bool fence = false;
+  uint32_t immediate = 0;        // four bytes as they go on the wire; never interpreted
+  RKey invalidate_rkey;          // send with invalidate: of the peer; local invalidate: of ours
+  uint64_t remote_address = 0;   // RDMA and atomics
+  RKey rkey;                     // RDMA and atomics: the peer's; bind: the new key of the window
+  uint64_t compare_or_add = 0;   // host byte order
+  uint64_t swap = 0;             // host byte order
+  WindowBinding window;          // kBindWindow: `rkey` names the window's present key
+};
+
+struct SendWorkRequest : SendParameters {
+  // With `inline_data` the bytes at sges[i].address are copied before the call returns and the
+  // keys are ignored.
+  bool inline_data = false;
+  std::span<const ScatterGatherEntry> sges;
+};
+
+struct ReceiveWorkRequest {
+  uint64_t wr_id = 0;
+  std::span<const ScatterGatherEntry> sges;
+};
+
+}  // namespace uroce::transport
