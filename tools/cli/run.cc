@@ -50,7 +50,8 @@ constexpr std::array kSettings = {
 void PrintHelp() {
   std::printf(
       "usage: uroce run [OPTIONS] -- COMMAND [ARGUMENTS]\n\n"
-      "Runs COMMAND with an RDMA device 'uroce0'. Without --port, the first two programs of a user\n"
+      "Runs COMMAND with an RDMA device 'uroce0'. Without --port, the first two programs of a "
+      "user\n"
       "on a link are connected through shared memory.\n\n");
   for (const Setting& setting : kSettings) {
     const std::string option = std::string("--") + setting.option + " " + setting.argument;
@@ -72,8 +73,8 @@ options::variables_map Parse(const std::vector<std::string>& arguments) {
   for (const Setting& setting : kSettings) {
     description.add_options()(setting.option, options::value<std::string>(), setting.help);
   }
-  const int style = options::command_line_style::unix_style &
-                    ~options::command_line_style::allow_guessing;
+  const int style =
+      options::command_line_style::unix_style & ~options::command_line_style::allow_guessing;
   options::variables_map values;
   options::store(options::command_line_parser(arguments)
                      .options(description)

@@ -26,8 +26,8 @@ void Expect(bool promise, const std::string& what) {
 }
 
 void PrintHeading() {
-  std::printf("  %-34s %-6s %8s %8s %9s %8s %9s\n", "after", "state", "sq_psn", "rq_psn", "dest_qpn",
-              "timeout", "retry_cnt");
+  std::printf("  %-34s %-6s %8s %8s %9s %8s %9s\n", "after", "state", "sq_psn", "rq_psn",
+              "dest_qpn", "timeout", "retry_cnt");
 }
 
 void Print(const std::string& moment, const ibv_qp_attr& attributes) {
@@ -38,14 +38,13 @@ void Print(const std::string& moment, const ibv_qp_attr& attributes) {
 
 void ExpectState(const ibv_qp_attr& attributes, ibv_qp_state state) {
   Expect(attributes.qp_state == state && attributes.cur_qp_state == state,
-         std::string("ibv_query_qp says ") + StateName(attributes.qp_state) + ", and the QP is in " +
-             StateName(state));
+         std::string("ibv_query_qp says ") + StateName(attributes.qp_state) +
+             ", and the QP is in " + StateName(state));
 }
 
 void ExpectPsn(const char* name, uint32_t actual, uint32_t expected) {
   Expect(actual == (expected & kPsnMask), std::string(name) + " is " + std::to_string(actual) +
-                                              " instead of " +
-                                              std::to_string(expected & kPsnMask));
+                                              " instead of " + std::to_string(expected & kPsnMask));
 }
 
 void ExpectSuccess(const ibv_wc& completion) {
@@ -100,7 +99,8 @@ Endpoint ConnectAndWatch(RcConnection* connection, ControlChannel* channel) {
   return peer;
 }
 
-// Every operation moves sq_psn by its number of packets: a READ by that of its response (IBA 9.7.3).
+// Every operation moves sq_psn by its number of packets: a READ by that of its response
+// (IBA 9.7.3).
 void WatchRequests(RcConnection* connection) {
   struct Step {
     const char* name;
@@ -219,7 +219,8 @@ void WatchSilentPeer(const Device& device, ControlChannel* channel, const RetryP
 }  // namespace
 
 void RunClient(const Device& device, ControlChannel channel) {
-  std::printf("a QP of %s, as ibv_query_qp sees it:\n", ibv_get_device_name(device.context()->device));
+  std::printf("a QP of %s, as ibv_query_qp sees it:\n",
+              ibv_get_device_name(device.context()->device));
   {
     RcConnection connection(device);
     ConnectAndWatch(&connection, &channel);
@@ -228,13 +229,15 @@ void RunClient(const Device& device, ControlChannel channel) {
     WatchInFlight(&connection);
   }
 
-  std::printf("\nthe peer falls silent; promised is (retry_cnt + 1) * 4.096 us * 2^timeout, at most"
-              " 4 times that:\n");
-  std::printf("  %7s %9s %15s %11s %8s  %-10s  %s\n", "timeout", "retry_cnt", "promised", "measured",
-              "ratio", "statuses", "state");
-  constexpr RetryPolicy kPolicies[] = {
-      {.timeout = 12, .retry_count = 3}, {.timeout = 14, .retry_count = 2},
-      {.timeout = 16, .retry_count = 0}, {.timeout = 16, .retry_count = 1}};
+  std::printf(
+      "\nthe peer falls silent; promised is (retry_cnt + 1) * 4.096 us * 2^timeout, at most"
+      " 4 times that:\n");
+  std::printf("  %7s %9s %15s %11s %8s  %-10s  %s\n", "timeout", "retry_cnt", "promised",
+              "measured", "ratio", "statuses", "state");
+  constexpr RetryPolicy kPolicies[] = {{.timeout = 12, .retry_count = 3},
+                                       {.timeout = 14, .retry_count = 2},
+                                       {.timeout = 16, .retry_count = 0},
+                                       {.timeout = 16, .retry_count = 1}};
   for (const RetryPolicy& policy : kPolicies) WatchSilentPeer(device, &channel, policy);
   channel.Write("BYE");
   std::printf("\nlive_query: everything was as promised\n");

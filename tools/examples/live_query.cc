@@ -3,8 +3,9 @@
 //   live_query [--device NAME] [--gid-index N] server HOST PORT     (PORT 0: any free one)
 //   live_query [--device NAME] [--gid-index N] client HOST PORT
 //
-// Uses nothing but libibverbs and a TCP socket, so it runs over any RoCE device. The client does the
-// talking and the checking; it exits with 0 only if everything was as the specification promises.
+// Uses nothing but libibverbs and a TCP socket, so it runs over any RoCE device. The client does
+// the talking and the checking; it exits with 0 only if everything was as the specification
+// promises.
 
 #include <getopt.h>
 

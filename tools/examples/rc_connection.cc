@@ -147,8 +147,8 @@ void RcConnection::ToReadyToReceive(const Endpoint& peer) {
   attributes.ah_attr.grh.sgid_index = static_cast<uint8_t>(device_.gid_index());
   attributes.ah_attr.grh.hop_limit = 64;
   Modify(attributes,
-         IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+         IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+             IBV_QP_MIN_RNR_TIMER,
          "RTR");
 }
 

@@ -55,8 +55,8 @@ struct Endpoint {
 std::string ToString(const Endpoint& endpoint);
 Endpoint EndpointFromString(const std::string& text);  // Throws std::runtime_error.
 
-// How long a requester waits for an answer (IBA 9.7.6.1.3): 4.096 us * 2^timeout, at most four times
-// as long, and it asks retry_count times again.
+// How long a requester waits for an answer (IBA 9.7.6.1.3): 4.096 us * 2^timeout, at most four
+// times as long, and it asks retry_count times again.
 struct RetryPolicy {
   uint8_t timeout;
   uint8_t retry_count;
