@@ -9,6 +9,7 @@ UROCE_COPTS = [
     "-Wno-sign-conversion",
     "-Wnon-virtual-dtor",
     "-Woverloaded-virtual",
-    # DPDK's own baseline, and what every x86-64 machine since 2009 has; faster paths are chosen at run time.
+    # DPDK's own baseline, and what every x86-64 machine since 2009 has; faster paths are chosen at
+    # run time.
     "-march=x86-64-v2",
 ]

@@ -1,0 +1,133 @@
+#!/usr/bin/python3
+"""The uroce command line: what it refuses, how, and what a command finds in its environment.
+
+usage: cli_test.py PATH_OF_UROCE
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+UROCE = os.path.abspath(sys.argv[1])
+
+
+def uroce(*arguments, environment=None):
+    clean = {name: value for name, value in os.environ.items()
+             if name != "LD_PRELOAD" and not name.startswith("UROCE_")}
+    return subprocess.run([UROCE, *arguments], check=False, text=True, capture_output=True,
+                          env={**clean, **(environment or {})}, timeout=60)
+
+
+def environment_of_command(*options, environment=None):
+    """The variables that `uroce run OPTIONS` gives to its command."""
+    run = uroce("run", *options, "--", "/usr/bin/env", "-0", environment=environment)
+    assert run.returncode == 0, run.stderr
+    return dict(line.split("=", 1) for line in run.stdout.split("\0") if line)
+
+
+class HelpTest(unittest.TestCase):
+
+    def test_help_names_every_subcommand(self):
+        run = uroce("--help")
+        self.assertEqual(run.returncode, 0)
+        self.assertIn("  run ", run.stdout)
+
+    def test_help_of_run_names_every_option(self):
+        run = uroce("run", "--help")
+        self.assertEqual(run.returncode, 0)
+        for option in ("--ip", "--mtu", "--port", "--link", "--mode", "--capture", "--impair"):
+            self.assertIn(option + " ", run.stdout)
+
+    def test_version(self):
+        run = uroce("--version")
+        self.assertEqual(run.returncode, 0)
+        self.assertRegex(run.stdout, r"^uroce \d+\.\d+\.\d+\n$")
+
+
+class RefusalTest(unittest.TestCase):
+
+    def check_refused(self, *arguments, says):
+        run = uroce(*arguments)
+        self.assertEqual(run.returncode, 2, run)
+        self.assertEqual(run.stdout, "")
+        self.assertRegex(run.stderr, r"\Auroce[^\n]*\.\n\Z")  # One sentence.
+        self.assertIn(says, run.stderr)
+
+    def test_subcommands(self):
+        self.check_refused(says="uroce --help")
+        self.check_refused("fly", says="'fly'")
+
+    def test_options_of_run(self):
+        self.check_refused("run", "--speed", "9", "--", "true", says="--speed")
+        self.check_refused("run", "--mtu", "--", "true", says="--mtu")
+        self.check_refused("run", "--mt", "1500", "--", "true", says="--mt")
+        self.check_refused("run", "--mtu", "1500", "--mtu", "1500", "--", "true", says="--mtu")
+
+    def test_a_missing_command(self):
+        self.check_refused("run", says="after '--'")
+        self.check_refused("run", "--", says="after '--'")
+        self.check_refused("run", "ibv_devices", says="'--' before")
+
+
+class CommandTest(unittest.TestCase):
+
+    def test_the_exit_status_is_the_command_s(self):
+        self.assertEqual(uroce("run", "--", "sh", "-c", "exit 7").returncode, 7)
+
+    def test_arguments_reach_the_command_unchanged(self):
+        run = uroce("run", "--", "printf", "%s|", "--mtu", "--", "a b", "")
+        self.assertEqual(run.stdout, "--mtu|--|a b||")
+
+    def test_a_command_that_does_not_exist(self):
+        run = uroce("run", "--", "/nonexistent/command")
+        self.assertEqual(run.returncode, 127)
+        self.assertEqual(run.stderr.count("\n"), 1)
+        self.assertIn("/nonexistent/command", run.stderr)
+
+    def test_a_command_that_cannot_be_executed(self):
+        self.assertEqual(uroce("run", "--", "/etc/passwd").returncode, 126)
+
+
+class EnvironmentTest(unittest.TestCase):
+
+    def test_options_become_variables(self):
+        given = {"--ip": "192.0.2.1", "--mtu": "4200", "--link": "blue", "--mode": "auto",
+                 "--impair": "drop=1%,seed=7"}
+        found = environment_of_command(*(word for pair in given.items() for word in pair))
+        for option, value in given.items():
+            self.assertEqual(found["UROCE_" + option[2:].upper()], value)
+        self.assertNotIn("UROCE_PORT", found)
+
+    def test_variables_without_option_are_kept(self):
+        found = environment_of_command("--mtu", "4200", environment={"UROCE_LINK": "red"})
+        self.assertEqual((found["UROCE_LINK"], found["UROCE_MTU"]), ("red", "4200"))
+
+    def test_the_capture_file_survives_a_change_of_directory(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "frames.pcapng")
+            found = environment_of_command("--capture", os.path.relpath(path))
+            self.assertTrue(os.path.isabs(found["UROCE_CAPTURE"]))
+            self.assertEqual(os.path.realpath(found["UROCE_CAPTURE"]), os.path.realpath(path))
+
+    def test_the_libraries_are_there(self):
+        found = environment_of_command()
+        for path in (found["LD_PRELOAD"], found["UROCE_PROVIDER"], found["UROCE_DPDK_LIBRARY"]):
+            self.assertTrue(os.path.isabs(path), path)
+            self.assertTrue(os.path.exists(path), path)
+
+    def test_the_user_s_preloads_stay(self):
+        libc = "/lib/x86_64-linux-gnu/libm.so.6"
+        preload = environment_of_command(environment={"LD_PRELOAD": libc})["LD_PRELOAD"]
+        ours, theirs = preload.split(":")
+        self.assertIn("liburoce-preload.so", ours)
+        self.assertEqual(theirs, libc)
+
+    def test_run_inside_run_preloads_once(self):
+        run = uroce("run", "--", UROCE, "run", "--", "printenv", "LD_PRELOAD")
+        self.assertEqual(run.stdout.count("liburoce-preload.so"), 1, run)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
