@@ -39,6 +39,15 @@ class PacketPort {
   virtual bool BeginSleep() { return true; }
   virtual void EndSleep() {}
 
+  // Slow work that has no place in a pass: peers that come and go, links that must be restarted.
+  // Called about once a millisecond while anybody runs the engine, and after every sleep.
+  virtual void ServeLink() {}
+
+  // In a forked child, before anything else: lets go of what only the parent may use (sockets whose
+  // closing tells the peer of the parent's end). Only async-signal-safe calls. No other call
+  // follows but the destructor.
+  virtual void AbandonAfterFork() {}
+
   struct Counters {
     uint64_t transmit_dropped_no_link = 0;
     uint64_t receive_malformed = 0;  // a slot or descriptor that made no sense
