@@ -1,0 +1,168 @@
+"""Measures uroce against TCP and memcpy in one run; see tools/bench.
+
+Every figure is printed with the cache-line round trip between two cpus at that moment: figures that
+involve two cores hang on it, and on virtual machines it changes within seconds.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+import tempfile
+
+from program_pair import PairFailed, free_tcp_port, run, run_pair
+
+MIB = 1 << 20
+WIRES = ("shm", "memif")
+WIRE_NAMES = {"shm": "shared-memory link", "memif": "DPDK net_memif"}
+
+
+@dataclasses.dataclass
+class Figure:
+    name: str
+    wire: str  # "shm", "memif", or what it is compared with: "tcp", "memory".
+    value: float
+    unit: str
+    cache_line_ns: float
+    distance: str  # "near", "far" or "one cpu".
+
+    def show(self):
+        print(f"  {self.name:<30} {self.wire:<7} {self.value:>10.2f} {self.unit:<12}"
+              f" cache line {self.cache_line_ns:.0f} ns, {self.distance}")
+        print(f"result name={self.name} wire={self.wire} value={self.value:.4g} unit={self.unit}"
+              f" cache_line_ns={self.cache_line_ns:.0f} distance={self.distance.replace(' ', '_')}",
+              flush=True)
+
+
+class Bench:
+
+    def __init__(self, bin_folder, iterations_percent, scratch):
+        self.bin = bin_folder
+        self.percent = iterations_percent
+        self.scratch = scratch
+        self.figures = {}
+
+    def tool(self, name):
+        return os.path.join(self.bin, "tools", "bench_tools", name)
+
+    def iterations(self, full):
+        return max(1000, full * self.percent // 100)
+
+    def record(self, name, wire, value, unit):
+        round_trip, _, distance = run([self.tool("cache_line")]).strip().partition(" ")
+        figure = Figure(name, wire, value, unit, float(round_trip), distance)
+        self.figures[name, wire] = figure
+        figure.show()
+
+    # What users would use instead.
+
+    def measure_memcpy(self):
+        hot, cold = map(float, run([self.tool("memory_copy")]).split())
+        self.record("memcpy_64k_hot", "memory", hot, "GB/s")
+        self.record("memcpy_64k_cold", "memory", cold, "GB/s")
+
+    def measure_tcp_bandwidth(self):
+        port = str(free_tcp_port())
+        seconds = str(max(1, 5 * self.percent // 100))
+        output = run_pair(["iperf3", "-s", "-1", "-B", "127.0.0.1", "-p", port],
+                          ["iperf3", "-c", "127.0.0.1", "-p", port, "-t", seconds, "-J"], port)
+        bits_per_second = json.loads(output)["end"]["sum_received"]["bits_per_second"]
+        self.record("iperf3", "tcp", bits_per_second / 8e9, "GB/s")
+
+    def measure_tcp_latency(self):
+        for mode in ("blocking", "spinning"):
+            median, tail = map(float, run([self.tool("tcp_ping_pong"), mode]).split())
+            self.record(f"ping_pong_2b_{mode}_p50", "tcp", median, "us")
+            self.record(f"ping_pong_2b_{mode}_p99", "tcp", tail, "us")
+
+    # uroce.
+
+    def uroce_run(self, wire, side):
+        command = [os.path.join(self.bin, "tools", "uroce"), "run"]
+        if wire == "shm":
+            return [*command, "--link", f"bench-{os.getpid()}", "--"]
+        path = os.path.join(self.scratch, "memif")
+        address = {"server": "10.0.0.1", "client": "10.0.0.2"}[side]
+        return [*command, "--port", f"net_memif0,role={side},socket={path}", "--ip", address, "--"]
+
+    def perftest(self, wire, program, size, *options):
+        """Runs a perftest pair; returns the columns of its line of figures."""
+        port = str(free_tcp_port())
+        common = [program, "-d", "uroce0", "-x", "0", "-p", port, "-F", "-s", str(size), *options]
+        output = run_pair([*self.uroce_run(wire, "server"), *common],
+                          [*self.uroce_run(wire, "client"), *common, "127.0.0.1"], port)
+        for line in output.splitlines():
+            columns = line.split()
+            if columns and columns[0] == str(size):
+                return [float(column) for column in columns]
+        raise PairFailed(f"{program} printed no figures:\n{output}")
+
+    def measure_bandwidth(self, wire):
+        count = str(self.iterations(40000))
+        for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
+            columns = self.perftest(wire, program, 65536, "-n", count)
+            self.record(f"{program}_64k", wire, columns[3] * MIB / 1e9, "GB/s")
+
+    def measure_latency(self, wire):
+        columns = self.perftest(wire, "ib_send_lat", 2, "-n", str(self.iterations(100000)))
+        self.record("ib_send_lat_2b_p50", wire, columns[4], "us")
+        self.record("ib_send_lat_2b_p99", wire, columns[7], "us")
+
+    def measure_message_rate(self, wire):
+        count = str(self.iterations(2000000))
+        for name, program, options in (
+                ("ib_write_bw_64b", "ib_write_bw", ()),
+                ("ib_write_bw_64b_postlist_16", "ib_write_bw", ("-l", "16")),
+                ("ib_send_bw_64b", "ib_send_bw", ())):
+            columns = self.perftest(wire, program, 64, "-n", count, *options)
+            self.record(name, wire, columns[4], "Mmessages/s")
+
+    def value(self, name, wire):
+        return self.figures[name, wire].value
+
+    def print_ratios(self):
+        print("\nin proportion:")
+        for wire in WIRES:
+            bandwidth = self.value("ib_write_bw_64k", wire)
+            latency = self.value("ib_send_lat_2b_p50", wire)
+            ratios = (
+                ("ib_write_bw 64 KiB / TCP", bandwidth / self.value("iperf3", "tcp")),
+                ("ib_write_bw 64 KiB / memcpy hot",
+                 bandwidth / self.value("memcpy_64k_hot", "memory")),
+                ("ib_send_lat 2 B / TCP spinning",
+                 latency / self.value("ping_pong_2b_spinning_p50", "tcp")),
+                ("ib_send_lat 2 B / TCP blocking",
+                 latency / self.value("ping_pong_2b_blocking_p50", "tcp")))
+            for name, ratio in ratios:
+                print(f"  {WIRE_NAMES[wire]:<20} {name:<34} {ratio:8.3f}")
+
+    def run(self):
+        print("what users would use instead:")
+        self.measure_memcpy()
+        self.measure_tcp_bandwidth()
+        self.measure_tcp_latency()
+        for wire in WIRES:
+            print(f"uroce over the {WIRE_NAMES[wire]}:")
+            self.measure_bandwidth(wire)
+            self.measure_latency(wire)
+            self.measure_message_rate(wire)
+        self.print_ratios()
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__.splitlines()[0])
+    parser.add_argument("--bin", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the iterations")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            Bench(arguments.bin, 10 if arguments.quick else 100, scratch).run()
+        except PairFailed as error:
+            print(f"bench: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

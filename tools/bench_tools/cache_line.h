@@ -1,0 +1,14 @@
+// The time a cache line needs from one cpu to another and back: what every figure that involves two
+// cores hangs on, and what changes within seconds where a hypervisor moves virtual cpus.
+#pragma once
+
+namespace uroce::bench {
+
+// One round trip in nanoseconds (the median of several batches), between the first two cpus that
+// this process may run on. 0 if there is only one.
+double CacheLineRoundTripNs();
+
+// "near" (the two share a cache), "far" (they do not), or "one cpu" for 0.
+const char* ClassifyRoundTrip(double round_trip_ns);
+
+}  // namespace uroce::bench

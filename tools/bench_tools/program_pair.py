@@ -1,0 +1,61 @@
+"""Runs the two ends of a client-server program, each on a cpu of its own."""
+
+import os
+import socket
+import subprocess
+import tempfile
+import time
+
+LIMIT_SECONDS = 120
+
+
+class PairFailed(Exception):
+    """One of the two ends failed; the message holds what both printed."""
+
+
+def free_tcp_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def pin(cpu, command):
+    return ["taskset", "-c", str(cpu), *command]
+
+
+def run(command):
+    """Runs one command; returns what it printed."""
+    done = subprocess.run(command, check=False, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=LIMIT_SECONDS)
+    if done.returncode != 0:
+        raise PairFailed(f"'{' '.join(command)}' ended with exit status {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+def is_listened_on(port):
+    return bool(run(["ss", "-Hltn", f"sport = :{port}"]))
+
+
+def run_pair(server, client, port):
+    """Starts `server`, waits until it listens on `port`, runs `client`; returns the client's output.
+
+    The server sits on the last cpu that this process may use and the client on the first.
+    """
+    cpus = sorted(os.sched_getaffinity(0))
+    with tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace") as server_output:
+        process = subprocess.Popen(pin(cpus[-1], server), stdout=server_output,
+                                   stderr=subprocess.STDOUT)
+        try:
+            deadline = time.monotonic() + LIMIT_SECONDS
+            while process.poll() is None and not is_listened_on(port):
+                if time.monotonic() > deadline:
+                    raise PairFailed(f"{' '.join(server)} never listened on port {port}")
+                time.sleep(0.05)
+            output = run(pin(cpus[0], client))
+            process.wait(LIMIT_SECONDS)
+        except (PairFailed, subprocess.TimeoutExpired) as error:
+            process.kill()
+            process.wait()
+            server_output.seek(0)
+            raise PairFailed(f"{error}\nits server printed:\n{server_output.read()}") from error
+        return output
