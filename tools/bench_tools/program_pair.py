@@ -28,7 +28,8 @@ def run(command):
     done = subprocess.run(command, check=False, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=LIMIT_SECONDS)
     if done.returncode != 0:
-        raise PairFailed(f"'{' '.join(command)}' ended with exit status {done.returncode}:\n{done.stdout}")
+        raise PairFailed(f"'{' '.join(command)}' ended with exit status {done.returncode}:\n"
+                         f"{done.stdout}")
     return done.stdout
 
 
@@ -37,7 +38,7 @@ def is_listened_on(port):
 
 
 def run_pair(server, client, port):
-    """Starts `server`, waits until it listens on `port`, runs `client`; returns the client's output.
+    """Starts `server`, waits until it listens on `port`, runs `client`; returns what that printed.
 
     The server sits on the last cpu that this process may use and the client on the first.
     """
