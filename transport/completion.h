@@ -22,8 +22,8 @@ enum class CompletionStatus : uint8_t {
   kRetryExceeded = 12,
   kRnrRetryExceeded = 13,
   kRemoteAborted = 16,
-  kFatal = 20,
-  kGeneralError = 22,
+  kFatal = 19,
+  kGeneralError = 21,
 };
 
 // What completed. The values are those of enum ibv_wc_opcode.
