@@ -22,8 +22,7 @@ fi
 run_bazel() {
   local command=$1
   shift
-  # Debian switches sandbox_debug on, which buries a compiler's message.
-  bazel "${BAZEL_STARTUP[@]}" "$command" --nosandbox_debug "$@"
+  bazel "${BAZEL_STARTUP[@]}" "$command" "$@"
 }
 
 # Where the built programs are; the bazel-bin link is missing where the source tree is read-only.

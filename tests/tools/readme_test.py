@@ -1,0 +1,60 @@
+#!/usr/bin/python3
+"""Runs the README's examples: every fenced block marked 'sh run', in order, in one scratch folder.
+
+usage: readme_test.py PATH_OF_UROCE
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+UROCE = os.path.abspath(sys.argv[1])
+
+# An example waits a second for its server; a busy machine may need longer.
+PRELUDE = "set -euo pipefail\nsleep() { command sleep 3; }\n"
+
+
+def readme():
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+        return file.read()
+
+
+def blocks(kind):
+    """The contents of the fenced blocks whose info string is exactly `kind`."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", readme(), re.MULTILINE | re.DOTALL)
+
+
+class ReadmeTest(unittest.TestCase):
+
+    def test_examples_run(self):
+        examples = blocks("sh run")
+        self.assertGreaterEqual(len(examples), 5)
+        environment = {**os.environ, "PATH": f"{os.path.dirname(UROCE)}:{os.environ['PATH']}",
+                       # The default link belongs to whoever uses this machine.
+                       "UROCE_LINK": f"readme-{os.getpid()}"}
+        with tempfile.TemporaryDirectory() as folder:
+            for example in examples:
+                with self.subTest(example):
+                    run = subprocess.run(["bash", "-c", PRELUDE + example], cwd=folder, check=False,
+                                         text=True, stdout=subprocess.PIPE,
+                                         stderr=subprocess.STDOUT, env=environment, timeout=120)
+                    self.assertEqual(run.returncode, 0, run.stdout)
+
+    def test_the_folder_map_is_complete(self):
+        (folder_map,) = blocks("text")
+        named = set(re.findall(r"^(\w+)/", folder_map, re.MULTILINE))
+        there = {name for name in os.listdir(ROOT)
+                 if os.path.isdir(os.path.join(ROOT, name)) and not name.startswith((".", "bazel-"))}
+        self.assertEqual(named, there)
+
+    def test_scripts_that_are_named_exist(self):
+        for path in re.findall(r"\btools/(?:setup|demo|test|bench)\b", readme()):
+            self.assertTrue(os.access(os.path.join(ROOT, path), os.X_OK), path)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
