@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dpdk_nic/error_or.h"
+#include "dpdk_nic/impairments.h"
+#include "dpdk_nic/progress_mode.h"
+#include "transport/ids.h"
+
+namespace uroce::nic {
+
+// The environment that `uroce run` sets and that a process with a device in it reads.
+inline constexpr char kLinkVariable[] = "UROCE_LINK";
+inline constexpr char kIpVariable[] = "UROCE_IP";
+inline constexpr char kMtuVariable[] = "UROCE_MTU";
+inline constexpr char kPortVariable[] = "UROCE_PORT";
+inline constexpr char kModeVariable[] = "UROCE_MODE";
+inline constexpr char kCaptureVariable[] = "UROCE_CAPTURE";
+inline constexpr char kImpairVariable[] = "UROCE_IMPAIR";
+inline constexpr char kDpdkLibraryVariable[] = "UROCE_DPDK_LIBRARY";
+
+// Large enough for a path MTU of 4096 with the longest headers over IPv6.
+inline constexpr uint32_t kDefaultLinkMtuBytes = 4'200;
+// The smallest MTU that IPv4 hosts must take (RFC 791), and the largest of common Ethernet
+// switches.
+inline constexpr uint32_t kMinMtuBytes = 576;
+inline constexpr uint32_t kMaxMtuBytes = 9'600;
+
+// What the device of a process is to be: everything its user can choose.
+struct DeviceConfig {
+  // The shared-memory link to join; [A-Za-z0-9._-], 1 to 64 characters. Unused in direct mode.
+  std::string link = "default";
+  // Direct mode: the DPDK port to open. Empty: the link.
+  std::string port_devargs;
+  // The library that carries DPDK; needed in direct mode only.
+  std::string dpdk_library;
+  // The address of the device, an IPv6 address or a mapped IPv4 one.
+  transport::Gid ip = transport::Gid::FromIpv4({127, 0, 0, 1});
+  // Largest IP packet in bytes; 0: kDefaultLinkMtuBytes on a link, the port's own in direct mode.
+  uint32_t mtu_bytes = 0;
+  ProgressMode mode = ProgressMode::kAuto;
+  // The pcapng file that gets every frame; empty: none. "%p" in it becomes the process id.
+  std::string capture_file;
+  Impairments impairments;
+
+  bool direct() const { return !port_devargs.empty(); }
+
+  // Reads UROCE_*; a variable that is missing or empty means the default. `lookup` returns the
+  // value of a variable or nullptr, as getenv() does.
+  using Lookup = std::function<const char*(const char* variable)>;
+  static ErrorOr<DeviceConfig> FromEnvironment(const Lookup& lookup);
+  static ErrorOr<DeviceConfig> FromEnvironment();
+};
+
+// The MAC address of a device on a wire that has none of its own: that of its IP address, so that
+// the other side can tell it from the GID (MacAddressFor).
+transport::MacAddress DeviceMac(const DeviceConfig& config);
+
+// The GID table of a port: the link-local GID of its MAC, then the IP address unless it is the
+// same.
+std::vector<transport::Gid> GidTable(const transport::MacAddress& mac, const transport::Gid& ip);
+
+}  // namespace uroce::nic
