@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -17,7 +18,8 @@ enum class DropReason : uint8_t {
   kBadUdpLength,
   kBadBthVersion,      // TVer is not 0
   kUnknownOpcode,
-  kBadPadding,         // pad count larger than the payload or not making it a multiple of 4
+  kBadPadding,         // pad count larger than the payload or not making it a multiple of 4, or a
+                       // payload where the opcode has none
   kBadIcrc,
   // endpoint: is it for us
   kForeignDestination,  // the destination address is not one of our GIDs

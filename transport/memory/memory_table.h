@@ -30,12 +30,13 @@ class MemoryTable {
  public:
   MemoryTable();
 
-  // nullopt when kMaxMemoryRegions keys are in use. Remote write or atomic access without local
-  // write access is refused by the verb before (IBA 10.6.3.2).
+  // nullopt when kMaxMemoryRegions keys, of regions and windows together, are in use. Remote write or
+  // atomic access without local write access is refused by the verb before (IBA 10.6.3.2).
   std::optional<LKey> Register(const MemoryRegion& region);
   // ibv_rereg_mr: same key, new content. kInvalidArgument if there is no such region, kBusy while
   // windows are bound to it.
   Status Reregister(LKey key, const MemoryRegion& region);
+  // kInvalidArgument if there is no such region, kBusy while windows are bound to it.
   Status Deregister(LKey key);
 
   // An unbound window. Its key changes with every binding.
@@ -51,7 +52,8 @@ class MemoryTable {
   };
   // Binds the window that `present` names and gives it the key `next`, which must differ from it
   // only in the tag (IBA 10.6.7.2.2). Type 2 windows must be unbound and get tied to `qpn`.
-  // A zero length unbinds a type 1 window.
+  // A zero length unbinds a type 1 window. Binding a type 1 window again replaces its binding.
+  // kInvalidArgument, and nothing has changed, if the window or the region does not permit it.
   Status BindWindow(PdId pd, Qpn qpn, RKey present, RKey next, const Binding& binding);
   // Local invalidate, or send with invalidate from the peer of `qpn`. Only a bound type 2 window
   // of that QP can be invalidated; kInvalidArgument otherwise.
@@ -59,31 +61,47 @@ class MemoryTable {
 
   // Where the bytes [address, address + length) of a region lie, or nullptr when the key does not
   // exist, belongs to another protection domain, does not permit `wanted` (AccessFlags bits) or
-  // does not cover the range. A length of zero still wants a valid key: callers skip the check for
-  // zero-length accesses as the specification says (IBA C9-... zero-length RDMA checks no R_Key).
+  // does not cover the range. A length of zero still wants a valid key; callers skip the check for
+  // zero-length accesses, which check no R_Key (IBA C9-88).
   uint8_t* LocalAddress(PdId pd, LKey key, uint64_t address, uint64_t length,
                         uint32_t wanted) const;
-  // The same for an access from the peer of `qpn`: windows count too.
+  // The same for an access from the peer of `qpn`: windows count too, by their own range and access.
   uint8_t* RemoteAddress(PdId pd, Qpn qpn, RKey key, uint64_t address, uint64_t length,
                          uint32_t wanted) const;
 
-  uint32_t regions_in_use() const;
+  // Memory regions, without windows.
+  uint32_t regions_in_use() const { return regions_in_use_; }
 
  private:
   enum class Kind : uint8_t { kFree, kRegion, kWindow1, kWindow2 };
   struct Entry {
     Kind kind = Kind::kFree;
     uint8_t tag = 0;
-    bool bound = false;              // windows
-    uint32_t parent = 0;             // windows: index of the region
-    uint32_t windows_bound = 0;      // regions
-    uint32_t next_free = 0;
-    Qpn qpn;                         // type 2 windows
-    MemoryRegion region;             // windows: the range they open, host_address included
+    bool bound = false;          // windows
+    uint32_t parent = 0;         // bound windows: index of the region
+    uint32_t windows_bound = 0;  // regions
+    uint32_t next_free = 0;      // free entries
+    Qpn qpn;                     // bound type 2 windows
+    MemoryRegion region;         // windows: the range they open, host_address included
   };
-  // (the helper that implements the table may change the private part)
-  std::vector<Entry> entries_;
-  uint32_t first_free_ = 0;
+
+  static constexpr uint32_t KeyOf(uint32_t index, uint8_t tag) { return index << 8 | tag; }
+  // The entry in use that `key` names, or nullptr.
+  const Entry* Find(uint32_t key) const;
+  Entry* Find(uint32_t key);
+  Entry* FindRegion(LKey key);
+  Entry* FindWindow(RKey key);
+
+  // Takes an entry out of the free list; 0 if there is none left.
+  uint32_t Allocate(Kind kind);
+  void Free(Entry& entry);
+  void AppendFree(uint32_t index);
+  void Unbind(Entry& window);
+  Status BindToRegion(Entry& window, const Binding& binding);
+
+  std::vector<Entry> entries_;  // entry 0 is never used, so that no key is 0
+  uint32_t first_free_ = 0;     // 0: no entry is free
+  uint32_t last_free_ = 0;
   uint32_t regions_in_use_ = 0;
 };
 

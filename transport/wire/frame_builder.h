@@ -8,18 +8,13 @@
 #include "transport/address.h"
 #include "transport/ids.h"
 #include "transport/wire/packet.h"
+#include "transport/wire/payload_piece.h"
 
 namespace uroce::transport {
 
 // Ethernet 14 + IPv6 40 + UDP 8 + BTH 12 + the largest extension headers (DETH 8 + RETH/AtomicETH 28
 // + immediate 4) + 4096 of payload + ICRC 4, rounded up: no frame we send or accept is longer.
 inline constexpr size_t kMaxFrameBytes = 4'224;
-
-// A contiguous piece of a packet's payload.
-struct PayloadPiece {
-  const uint8_t* data = nullptr;
-  size_t length = 0;
-};
 
 // Builds the frames of one path. What all packets of a path have in common (Ethernet, IP and UDP
 // headers) is laid out once.
@@ -42,7 +37,10 @@ class FrameBuilder {
  private:
   static constexpr size_t kMaxNetworkHeaderBytes = 14 + 40 + 8;
 
-  std::array<uint8_t, kMaxNetworkHeaderBytes> network_headers_{};
+  // Fills in the length fields, and what depends on them, of a copy of network_headers_.
+  void SetLengths(size_t frame_bytes, uint8_t* headers) const;
+
+  std::array<uint8_t, kMaxNetworkHeaderBytes> network_headers_{};  // with lengths of 0
   size_t network_header_bytes_ = 0;
   bool is_ipv6_ = false;
 };

@@ -1,0 +1,76 @@
+#include "transport/memory/sge_cursor.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace uroce::transport {
+
+uint64_t TotalBytes(std::span<const ScatterGatherEntry> list) {
+  uint64_t bytes = 0;
+  for (const ScatterGatherEntry& entry : list) bytes += entry.length;
+  return bytes;
+}
+
+bool CheckLocal(const MemoryTable& memory, PdId pd, std::span<const ScatterGatherEntry> list,
+                uint32_t wanted) {
+  return std::ranges::all_of(list, [&](const ScatterGatherEntry& entry) {
+    return entry.length == 0 ||
+           memory.LocalAddress(pd, entry.lkey, entry.address, entry.length, wanted) != nullptr;
+  });
+}
+
+void SgeCursor::Seek(uint64_t offset) {
+  if (offset < index_offset_) {
+    index_ = 0;
+    index_offset_ = 0;
+  }
+  while (index_ < list_.size() && offset - index_offset_ >= list_[index_].length) {
+    index_offset_ += list_[index_].length;
+    ++index_;
+  }
+}
+
+SgeCursor::Resolution SgeCursor::Resolve(const MemoryTable& memory, PdId pd, uint64_t offset,
+                                         size_t length, uint32_t wanted,
+                                         std::span<Extent, kMaxSges> out) {
+  size_t extents = 0;
+  while (length != 0) {
+    Seek(offset);
+    if (index_ == list_.size()) return {Result::kTooShort, 0};
+    const ScatterGatherEntry& entry = list_[index_];
+    const uint64_t within = offset - index_offset_;
+    const size_t part = std::min<uint64_t>(length, entry.length - within);
+    uint8_t* data = memory.LocalAddress(pd, entry.lkey, entry.address + within, part, wanted);
+    if (data == nullptr) return {Result::kProtectionError, 0};
+    out[extents++] = {data, part};
+    offset += part;
+    length -= part;
+  }
+  return {Result::kOk, extents};
+}
+
+std::optional<size_t> SgeCursor::Gather(const MemoryTable& memory, PdId pd, uint64_t offset,
+                                        size_t length, std::span<PayloadPiece, kMaxSges> out) {
+  std::array<Extent, kMaxSges> extents;
+  const Resolution resolution = Resolve(memory, pd, offset, length, 0, extents);
+  if (resolution.result != Result::kOk) return std::nullopt;
+  for (size_t i = 0; i < resolution.extents; ++i) out[i] = {extents[i].data, extents[i].length};
+  return resolution.extents;
+}
+
+SgeCursor::Result SgeCursor::Scatter(const MemoryTable& memory, PdId pd, uint64_t offset,
+                                     std::span<const uint8_t> bytes) {
+  std::array<Extent, kMaxSges> extents;
+  const Resolution resolution =
+      Resolve(memory, pd, offset, bytes.size(), AccessFlags::kLocalWrite, extents);
+  if (resolution.result != Result::kOk) return resolution.result;
+  const uint8_t* from = bytes.data();
+  for (size_t i = 0; i < resolution.extents; ++i) {
+    std::memcpy(extents[i].data, from, extents[i].length);
+    from += extents[i].length;
+  }
+  return Result::kOk;
+}
+
+}  // namespace uroce::transport

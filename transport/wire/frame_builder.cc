@@ -1,0 +1,140 @@
+#include "transport/wire/frame_builder.h"
+
+#include <cstring>
+
+#include "transport/wire/bth.h"
+#include "transport/wire/crc32.h"
+#include "transport/wire/ethernet.h"
+#include "transport/wire/extension_headers.h"
+#include "transport/wire/icrc.h"
+#include "transport/wire/ipv4.h"
+#include "transport/wire/ipv6.h"
+#include "transport/wire/udp.h"
+
+namespace uroce::transport {
+namespace {
+
+constexpr uint8_t PadCount(size_t payload_bytes) {
+  return static_cast<uint8_t>((4 - payload_bytes % 4) % 4);
+}
+
+size_t TotalBytes(std::span<const PayloadPiece> payload) {
+  size_t bytes = 0;
+  for (const PayloadPiece& piece : payload) bytes += piece.length;
+  return bytes;
+}
+
+std::array<uint8_t, 4> Ipv4Of(const Gid& gid) {
+  return {gid.bytes[12], gid.bytes[13], gid.bytes[14], gid.bytes[15]};
+}
+
+Bth BthOf(const TransportHeaders& headers, uint8_t pad_count) {
+  return {.opcode = EncodeOpcode(headers.opcode),
+          .solicited = headers.solicited,
+          .migration_request = headers.migration_request,
+          .pad_count = pad_count,
+          .pkey = headers.pkey,
+          .forward_congestion = headers.forward_congestion,
+          .backward_congestion = headers.backward_congestion,
+          .destination_qpn = headers.destination_qpn,
+          .ack_request = headers.ack_request,
+          .psn = headers.psn};
+}
+
+}  // namespace
+
+FrameBuilder::FrameBuilder(const MacAddress& source_mac, const Gid& source_gid,
+                           const AddressVector& address, uint16_t udp_source_port)
+    : is_ipv6_(!address.destination_gid.IsIpv4Mapped()) {
+  uint8_t* at = network_headers_.data();
+  EmitEthernet({.destination = address.destination_mac,
+                .source = source_mac,
+                .ether_type = is_ipv6_ ? EthernetHeader::kIpv6 : EthernetHeader::kIpv4},
+               at);
+  at += EthernetHeader::kBytes;
+  if (is_ipv6_) {
+    EmitIpv6({.traffic_class = address.traffic_class,
+              .flow_label = address.flow_label,
+              .next_header = UdpHeader::kIpProtocol,
+              .hop_limit = address.hop_limit,
+              .source = source_gid.bytes,
+              .destination = address.destination_gid.bytes},
+             at);
+    at += Ipv6Header::kBytes;
+  } else {
+    EmitIpv4({.traffic_class = address.traffic_class,
+              .time_to_live = address.hop_limit,
+              .protocol = UdpHeader::kIpProtocol,
+              .source = Ipv4Of(source_gid),
+              .destination = Ipv4Of(address.destination_gid)},
+             at);
+    at += Ipv4Header::kBytes;
+  }
+  EmitUdp({.source_port = udp_source_port, .destination_port = UdpHeader::kRocePort}, at);
+  at += UdpHeader::kBytes;
+  network_header_bytes_ = static_cast<size_t>(at - network_headers_.data());
+}
+
+size_t FrameBuilder::FrameBytes(const Opcode& opcode, size_t payload_bytes) const {
+  return network_header_bytes_ + Bth::kBytes + ExtensionBytes(opcode) + payload_bytes +
+         PadCount(payload_bytes) + kIcrcBytes;
+}
+
+void FrameBuilder::SetLengths(size_t frame_bytes, uint8_t* headers) const {
+  const size_t ip_bytes = frame_bytes - EthernetHeader::kBytes;
+  uint8_t* ip = headers + EthernetHeader::kBytes;
+  if (is_ipv6_) {
+    const auto udp_bytes = static_cast<uint16_t>(ip_bytes - Ipv6Header::kBytes);
+    SetIpv6PayloadLength(udp_bytes, ip);
+    SetUdpLength(udp_bytes, ip + Ipv6Header::kBytes);
+  } else {
+    SetIpv4TotalLength(static_cast<uint16_t>(ip_bytes), ip);
+    SetUdpLength(static_cast<uint16_t>(ip_bytes - Ipv4Header::kBytes), ip + Ipv4Header::kBytes);
+  }
+}
+
+size_t FrameBuilder::Emit(const TransportHeaders& headers, std::span<const PayloadPiece> payload,
+                          std::span<uint8_t> out) const {
+  const size_t payload_bytes = TotalBytes(payload);
+  const uint8_t pad_count = PadCount(payload_bytes);
+  const size_t header_bytes = network_header_bytes_ + Bth::kBytes + ExtensionBytes(headers.opcode);
+  const size_t frame_bytes = header_bytes + payload_bytes + pad_count + kIcrcBytes;
+
+  // The frame may lie in memory that is shared with its receiver: it is only ever written.
+  std::array<uint8_t, kMaxNetworkHeaderBytes + Bth::kBytes + kMaxExtensionBytes> buffer;
+  std::memcpy(buffer.data(), network_headers_.data(), network_headers_.size());
+  SetLengths(frame_bytes, buffer.data());
+  uint8_t* bth = buffer.data() + network_header_bytes_;
+  EmitBth(BthOf(headers, pad_count), bth);
+  EmitExtensions(headers, bth + Bth::kBytes);
+
+  uint8_t* at = out.data();
+  std::memcpy(at, buffer.data(), header_bytes);
+  at += header_bytes;
+  uint32_t crc = StartIcrc(is_ipv6_ ? IpVersion::kIpv6 : IpVersion::kIpv4, buffer.data(),
+                           header_bytes);
+  for (const PayloadPiece& piece : payload) {
+    crc = Crc32CopyAndUpdate(crc, at, piece.data, piece.length);
+    at += piece.length;
+  }
+  static constexpr uint8_t kPad[3] = {};
+  crc = Crc32CopyAndUpdate(crc, at, kPad, pad_count);
+  EmitIcrc(crc, at + pad_count);
+  return frame_bytes;
+}
+
+uint16_t UdpSourcePort(uint32_t flow_label, Qpn local, Qpn remote) {
+  constexpr uint32_t kFlowLabelMask = 0xf'ffff;
+  constexpr uint32_t kEntropyMask = 0x3fff;
+  constexpr uint32_t kFirstPort = 0xc000;
+  uint32_t label = flow_label & kFlowLabelMask;
+  if (label == 0) {
+    uint64_t product = uint64_t{local.value} * remote.value;
+    product ^= product >> 20;
+    product ^= product >> 40;
+    label = static_cast<uint32_t>(product) & kFlowLabelMask;
+  }
+  return static_cast<uint16_t>(kFirstPort | ((label ^ label >> 14) & kEntropyMask));
+}
+
+}  // namespace uroce::transport

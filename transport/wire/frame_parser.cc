@@ -1,0 +1,169 @@
+#include "transport/wire/frame_parser.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "transport/wire/bth.h"
+#include "transport/wire/crc32.h"
+#include "transport/wire/ethernet.h"
+#include "transport/wire/extension_headers.h"
+#include "transport/wire/icrc.h"
+#include "transport/wire/ipv4.h"
+#include "transport/wire/ipv6.h"
+#include "transport/wire/udp.h"
+
+namespace uroce::transport {
+namespace {
+
+constexpr size_t kMaxHeaderBytes = EthernetHeader::kBytes + Ipv6Header::kBytes + UdpHeader::kBytes +
+                                   Bth::kBytes + kMaxExtensionBytes;
+
+// One frame on its way up the ladder. Each rung looks at one layer and returns kNone or the reason
+// to drop the frame; `at_` and `end_` are the part of the frame that the layers above have.
+class Parser {
+ public:
+  Parser(std::span<const uint8_t> frame, Packet& packet) : frame_(frame), packet_(packet) {
+    std::memcpy(headers_.data(), frame.data(), std::min(frame.size(), headers_.size()));
+  }
+
+  DropReason Run() {
+    DropReason reason = Ethernet();
+    if (reason == DropReason::kNone) reason = Ip();
+    if (reason == DropReason::kNone) reason = Udp();
+    if (reason == DropReason::kNone) reason = Transport();
+    if (reason == DropReason::kNone) reason = Payload();
+    if (reason == DropReason::kNone) reason = Icrc();
+    return reason;
+  }
+
+ private:
+  DropReason Ethernet();
+  DropReason Ip() { return version_ == IpVersion::kIpv4 ? Ipv4() : Ipv6(); }
+  DropReason Ipv4();
+  DropReason Ipv6();
+  DropReason Udp();
+  DropReason Transport();
+  DropReason Payload();
+  DropReason Icrc();
+
+  size_t left() const { return end_ - at_; }
+  const uint8_t* header() const { return headers_.data() + at_; }
+  DropReason EnterUdp(size_t ip_header_bytes, size_t ip_bytes, uint8_t protocol);
+
+  std::span<const uint8_t> frame_;
+  Packet& packet_;
+  IpVersion version_ = IpVersion::kIpv4;
+  uint8_t pad_count_ = 0;
+  size_t at_ = 0;
+  size_t end_ = 0;
+  // The first bytes of the frame, copied once; the rest of the frame is payload, pad and ICRC.
+  std::array<uint8_t, kMaxHeaderBytes> headers_;
+};
+
+DropReason Parser::Ethernet() {
+  end_ = frame_.size();
+  if (left() < EthernetHeader::kBytes) return DropReason::kTooShort;
+  const EthernetHeader ethernet = ParseEthernet(header());
+  packet_.source_mac = ethernet.source;
+  at_ += EthernetHeader::kBytes;
+  if (ethernet.ether_type == EthernetHeader::kIpv4) {
+    version_ = IpVersion::kIpv4;
+  } else if (ethernet.ether_type == EthernetHeader::kIpv6) {
+    version_ = IpVersion::kIpv6;
+  } else {
+    return DropReason::kNotIp;
+  }
+  return DropReason::kNone;
+}
+
+DropReason Parser::Ipv4() {
+  if (left() < Ipv4Header::kBytes) return DropReason::kTooShort;
+  const std::optional<Ipv4Header> ip = ParseIpv4(header());
+  if (!ip) return DropReason::kBadIpHeader;
+  packet_.source_gid = Gid::FromIpv4(ip->source);
+  packet_.destination_gid = Gid::FromIpv4(ip->destination);
+  packet_.traffic_class = ip->traffic_class;
+  return EnterUdp(Ipv4Header::kBytes, ip->total_length, ip->protocol);
+}
+
+DropReason Parser::Ipv6() {
+  if (left() < Ipv6Header::kBytes) return DropReason::kTooShort;
+  const std::optional<Ipv6Header> ip = ParseIpv6(header());
+  if (!ip) return DropReason::kBadIpHeader;
+  packet_.source_gid = Gid{ip->source};
+  packet_.destination_gid = Gid{ip->destination};
+  packet_.traffic_class = ip->traffic_class;
+  return EnterUdp(Ipv6Header::kBytes, Ipv6Header::kBytes + ip->payload_length, ip->next_header);
+}
+
+// Steps over an IP header. A frame may be longer than its IP packet: Ethernet pads short ones.
+DropReason Parser::EnterUdp(size_t ip_header_bytes, size_t ip_bytes, uint8_t protocol) {
+  if (ip_bytes < ip_header_bytes || ip_bytes > left()) return DropReason::kBadIpHeader;
+  end_ = at_ + ip_bytes;
+  at_ += ip_header_bytes;
+  return protocol == UdpHeader::kIpProtocol ? DropReason::kNone : DropReason::kNotRoce;
+}
+
+// The UDP checksum is not looked at: the ICRC, which is stronger, covers all the bytes that it
+// covers.
+DropReason Parser::Udp() {
+  if (left() < UdpHeader::kBytes) return DropReason::kTooShort;
+  const UdpHeader udp = ParseUdp(header());
+  if (udp.destination_port != UdpHeader::kRocePort) return DropReason::kNotRoce;
+  if (udp.length != left()) return DropReason::kBadUdpLength;
+  packet_.udp_source_port = udp.source_port;
+  at_ += UdpHeader::kBytes;
+  return DropReason::kNone;
+}
+
+DropReason Parser::Transport() {
+  if (left() < Bth::kBytes + kIcrcBytes) return DropReason::kTooShort;
+  const Bth bth = ParseBth(header());
+  if (bth.transport_version != 0) return DropReason::kBadBthVersion;
+  const std::optional<Opcode> opcode = ParseOpcode(bth.opcode);
+  if (!opcode) return DropReason::kUnknownOpcode;
+  at_ += Bth::kBytes;
+  const size_t extension_bytes = ExtensionBytes(*opcode);
+  if (left() < extension_bytes + kIcrcBytes) return DropReason::kTooShort;
+
+  TransportHeaders& headers = packet_;
+  headers = TransportHeaders{};
+  headers.opcode = *opcode;
+  headers.solicited = bth.solicited;
+  headers.migration_request = bth.migration_request;
+  headers.forward_congestion = bth.forward_congestion;
+  headers.backward_congestion = bth.backward_congestion;
+  headers.ack_request = bth.ack_request;
+  headers.pkey = bth.pkey;
+  headers.destination_qpn = bth.destination_qpn;
+  headers.psn = bth.psn;
+  ParseExtensions(header(), headers);
+  pad_count_ = bth.pad_count;
+  at_ += extension_bytes;
+  return DropReason::kNone;
+}
+
+DropReason Parser::Payload() {
+  const size_t padded_bytes = left() - kIcrcBytes;
+  if (padded_bytes % 4 != 0 || pad_count_ > padded_bytes) return DropReason::kBadPadding;
+  if (padded_bytes != 0 && !packet_.opcode.HasPayload()) return DropReason::kBadPadding;
+  packet_.payload = frame_.subspan(at_, padded_bytes - pad_count_);
+  return DropReason::kNone;
+}
+
+DropReason Parser::Icrc() {
+  const size_t padded_bytes = left() - kIcrcBytes;
+  const uint32_t crc = Crc32Update(StartIcrc(version_, headers_.data(), at_), frame_.data() + at_,
+                                   padded_bytes);
+  const uint8_t* icrc = frame_.data() + at_ + padded_bytes;
+  return IcrcMatches(crc, icrc) ? DropReason::kNone : DropReason::kBadIcrc;
+}
+
+}  // namespace
+
+DropReason ParseFrame(std::span<const uint8_t> frame, Packet& packet) {
+  return Parser(frame, packet).Run();
+}
+
+}  // namespace uroce::transport

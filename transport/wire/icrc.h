@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace uroce::transport {
+
+// The invariant CRC of RoCEv2 (IBA annex A17, on IBA 7.8.1): a CRC-32 over eight bytes of ones, in
+// the place of the LRH that RoCE has not got, and the packet from the IP header to the pad, with the
+// fields that change on the way taken as ones.
+inline constexpr size_t kIcrcBytes = 4;
+
+enum class IpVersion : uint8_t { kIpv4, kIpv6 };
+
+// Starts the ICRC of a frame: the CRC state after the headers. `headers` is a private copy of the
+// frame up to any place behind the BTH, `bytes` long, and is left masked: the end of the Ethernet
+// header becomes the eight bytes of ones, and the variant fields of the others become ones.
+uint32_t StartIcrc(IpVersion version, uint8_t* headers, size_t bytes);
+
+// The ICRC lies on the wire least significant byte first.
+void EmitIcrc(uint32_t crc_state, uint8_t* bytes);
+// Whether the four bytes are the ICRC of a packet whose headers, payload and pad gave `crc_state`.
+bool IcrcMatches(uint32_t crc_state, const uint8_t* bytes);
+
+}  // namespace uroce::transport

@@ -1,0 +1,89 @@
+#include "transport/wire/opcode.h"
+
+#include <array>
+#include <cstddef>
+
+namespace uroce::transport {
+namespace {
+
+struct Row {
+  uint8_t operation_code;  // bits 4:0 of the BTH opcode
+  Operation operation;
+  Position position;
+  Suffix suffix = Suffix::kNone;
+};
+
+// IBA table 38. The operation codes mean the same in every service that has them.
+constexpr Row kSendAndWrite[] = {
+    {0x00, Operation::kSend, Position::kFirst},
+    {0x01, Operation::kSend, Position::kMiddle},
+    {0x02, Operation::kSend, Position::kLast},
+    {0x03, Operation::kSend, Position::kLast, Suffix::kImmediate},
+    {0x04, Operation::kSend, Position::kOnly},
+    {0x05, Operation::kSend, Position::kOnly, Suffix::kImmediate},
+    {0x06, Operation::kWrite, Position::kFirst},
+    {0x07, Operation::kWrite, Position::kMiddle},
+    {0x08, Operation::kWrite, Position::kLast},
+    {0x09, Operation::kWrite, Position::kLast, Suffix::kImmediate},
+    {0x0a, Operation::kWrite, Position::kOnly},
+    {0x0b, Operation::kWrite, Position::kOnly, Suffix::kImmediate},
+};
+constexpr Row kReadAndAtomic[] = {
+    {0x0c, Operation::kReadRequest, Position::kOnly},
+    {0x0d, Operation::kReadResponse, Position::kFirst},
+    {0x0e, Operation::kReadResponse, Position::kMiddle},
+    {0x0f, Operation::kReadResponse, Position::kLast},
+    {0x10, Operation::kReadResponse, Position::kOnly},
+    {0x11, Operation::kAcknowledge, Position::kOnly},
+    {0x12, Operation::kAtomicAcknowledge, Position::kOnly},
+    {0x13, Operation::kCompareAndSwap, Position::kOnly},
+    {0x14, Operation::kFetchAndAdd, Position::kOnly},
+    {0x16, Operation::kSend, Position::kLast, Suffix::kInvalidate},
+    {0x17, Operation::kSend, Position::kOnly, Suffix::kInvalidate},
+};
+constexpr Row kDatagram[] = {
+    {0x04, Operation::kSend, Position::kOnly},
+    {0x05, Operation::kSend, Position::kOnly, Suffix::kImmediate},
+};
+
+constexpr int kServiceShift = 5;
+
+// Every opcode as a number below kOpcodes, to find its code.
+constexpr size_t kOpcodes = 8 * 16 * 4 * 4;
+constexpr size_t IndexOf(const Opcode& opcode) {
+  return static_cast<size_t>(opcode.service) << 8 | static_cast<size_t>(opcode.operation) << 4 |
+         static_cast<size_t>(opcode.position) << 2 | static_cast<size_t>(opcode.suffix);
+}
+
+struct Tables {
+  std::array<std::optional<Opcode>, 256> by_code{};
+  std::array<uint8_t, kOpcodes> code_of{};
+
+  template <size_t kRows>
+  constexpr void Add(Service service, const Row (&rows)[kRows]) {
+    for (const Row& row : rows) {
+      const Opcode opcode{service, row.operation, row.position, row.suffix};
+      const auto code =
+          static_cast<uint8_t>(static_cast<uint8_t>(service) << kServiceShift | row.operation_code);
+      by_code[code] = opcode;
+      code_of[IndexOf(opcode)] = code;
+    }
+  }
+};
+
+constexpr Tables kTables = [] {
+  Tables tables;
+  tables.Add(Service::kReliableConnection, kSendAndWrite);
+  tables.Add(Service::kReliableConnection, kReadAndAtomic);
+  tables.Add(Service::kUnreliableConnection, kSendAndWrite);
+  tables.Add(Service::kUnreliableDatagram, kDatagram);
+  return tables;
+}();
+
+}  // namespace
+
+std::optional<Opcode> ParseOpcode(uint8_t bth_opcode) { return kTables.by_code[bth_opcode]; }
+
+uint8_t EncodeOpcode(const Opcode& opcode) { return kTables.code_of[IndexOf(opcode)]; }
+
+}  // namespace uroce::transport
