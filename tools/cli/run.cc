@@ -10,11 +10,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <iostream>
 #include <optional>
+#include <stdexcept>
 #include <string_view>
 
+#include "dpdk_nic/device_config.h"
 #include "tools/cli/libraries.h"
+#include "tools/cli/wire_check.h"
 
 namespace uroce::cli {
 namespace {
@@ -33,18 +35,19 @@ struct Setting {
 };
 
 constexpr std::array kSettings = {
-    Setting{"ip", "UROCE_IP", "ADDR", "IPv4 or IPv6 address of the device"},
-    Setting{"mtu", "UROCE_MTU", "N",
+    Setting{"ip", nic::kIpVariable, "ADDR", "IPv4 or IPv6 address of the device"},
+    Setting{"mtu", nic::kMtuVariable, "N",
             "MTU of the link in bytes: 1500 allows a path MTU of 1024, 4200 one of 4096"},
-    Setting{"port", "UROCE_PORT", "DEVARGS",
+    Setting{"port", nic::kPortVariable, "DEVARGS",
             "direct mode: the program owns this DPDK port, e.g. 'net_memif0,role=server,...'"},
-    Setting{"link", "UROCE_LINK", "NAME",
+    Setting{"link", nic::kLinkVariable, "NAME",
             "shared-memory link to join; the first two programs on it are connected"},
-    Setting{"mode", "UROCE_MODE", "auto|dedicated",
+    Setting{"mode", nic::kModeVariable, "auto|dedicated",
             "who drives the device: whoever polls, or a thread that spins on a core of its own"},
-    Setting{"capture", "UROCE_CAPTURE", "FILE.pcapng", "write every frame of the program there"},
-    Setting{"impair", "UROCE_IMPAIR", "SPEC",
-            "spoil frames on purpose, e.g. 'drop=1%,duplicate=1%,reorder=1%,corrupt=1%,seed=7'"},
+    Setting{"capture", nic::kCaptureVariable, "FILE.pcapng",
+            "write every frame there; '%p' in the name becomes the process id"},
+    Setting{"impair", nic::kImpairVariable, "SPEC",
+            "spoil frames, e.g. 'drop=1%,duplicate=1%,reorder=1%,corrupt=1%,delay=50us,seed=7'"},
 };
 
 void PrintHelp() {
@@ -91,6 +94,16 @@ void SetVariable(const char* name, const std::string& value) {
   }
 }
 
+// The sentence about a variable, in terms of the option that was used to set it.
+std::string InTermsOfOptions(std::string sentence, const options::variables_map& values) {
+  for (const Setting& setting : kSettings) {
+    if (values.count(setting.option) != 0 && sentence.starts_with(setting.variable)) {
+      sentence.replace(0, std::strlen(setting.variable), std::string("--") + setting.option);
+    }
+  }
+  return sentence;
+}
+
 void ExportSettings(const options::variables_map& values) {
   for (const Setting& setting : kSettings) {
     if (values.count(setting.option) == 0) continue;
@@ -102,10 +115,18 @@ void ExportSettings(const options::variables_map& values) {
   }
 }
 
+// Returns what is wrong with the place for the capture file, if anything.
+std::optional<std::string> CheckCapture(const std::filesystem::path& file) {
+  if (file.empty()) return std::nullopt;
+  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+  if (access(folder.c_str(), W_OK | X_OK) == 0) return std::nullopt;
+  return "the capture file cannot be created in " + folder.string() + " (" + std::strerror(errno) +
+         "): name a file in a folder that can be written to";
+}
+
 // Returns what is wrong with the libraries, if anything.
 std::optional<std::string> ExportLibraries(const Libraries& libraries) {
-  for (const std::filesystem::path& library :
-       {libraries.preload, libraries.provider, libraries.dpdk}) {
+  for (const std::filesystem::path& library : {libraries.preload, libraries.provider}) {
     if (access(library.c_str(), R_OK) != 0) {
       return library.string() + " cannot be read (" + std::strerror(errno) +
              "): build it with 'tools/setup'";
@@ -159,7 +180,16 @@ int Run(const std::vector<std::string>& arguments) {
     return Refuse("name a command after '--', as in 'uroce run -- ibv_devices'");
   }
   ExportSettings(values);
-  if (const auto problem = ExportLibraries(LibrariesBesideExecutable())) return Refuse(*problem);
+  const auto config = nic::DeviceConfig::FromEnvironment();
+  if (!config.ok()) return Refuse(InTermsOfOptions(config.error(), values));
+  if (const auto problem = CheckCapture(config.value().capture_file)) return Refuse(*problem);
+  const Libraries libraries = LibrariesBesideExecutable();
+  if (const auto problem = ExportLibraries(libraries)) return Refuse(*problem);
+  if (config.value().direct()) {
+    if (const auto problem = WhyPortCannotBeOpened(config.value(), libraries.dpdk)) {
+      return Refuse(InTermsOfOptions(*problem, values));
+    }
+  }
   return Execute({separator + 1, arguments.end()});
 }
 

@@ -55,7 +55,6 @@ ControlChannel ControlChannel::Listen(const std::string& host, const std::string
     Fail("cannot listen on " + host + ":" + port);
   }
   std::printf("listening on %s port %u\n", host.c_str(), LocalPort(listener));
-  std::fflush(stdout);
   const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
   if (fd < 0) Fail("accept");
   close(listener);

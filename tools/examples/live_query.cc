@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
   if (argc - optind != 3) return Usage();
   const std::string role = argv[optind];
   if (role != "server" && role != "client") return Usage();
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // Whoever reads from a pipe sees each line at once.
 
   try {
     const live_query::Device device(device_name, gid_index);
