@@ -1,3 +1,4 @@
+#include <bit>
 #include <cstring>
 
 #include "transport/wire/crc32_kernels.h"
