@@ -27,6 +27,7 @@ std::string_view Name(DropReason reason) {
     case DropReason::kStaleResponse: return "stale_response";
     case DropReason::kOutOfOrderResponse: return "out_of_order_response";
     case DropReason::kMalformedResponse: return "malformed_response";
+    case DropReason::kRefused: return "refused";
     case DropReason::kCount: break;
   }
   return "unknown";

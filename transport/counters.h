@@ -32,7 +32,8 @@ enum class DropReason : uint8_t {
   kDuplicateRequest,    // answered from what is remembered, not executed
   kDuplicateNotHeld,    // an atomic too old to be replayed, or no room to replay
   kSequenceGap,         // a request beyond the expected PSN, after the NAK for the gap was sent
-  kReceiverNotReady,    // follows a request that was answered with an RNR NAK
+  kReceiverNotReady,    // no receive request: answered with an RNR NAK
+  kRefused,             // a request that breaks a rule: answered with a NAK that ends the connection
   kStaleResponse,       // a response to nothing that is outstanding
   kOutOfOrderResponse,  // a READ response or ACK after a lost response
   kMalformedResponse,   // wrong length or opcode for the request it answers
