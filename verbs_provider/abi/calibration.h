@@ -1,7 +1,5 @@
 #pragma once
 
-#include <infiniband/verbs.h>
-
 #include <array>
 #include <cstddef>
 #include <string>
@@ -31,9 +29,5 @@ struct Layout {
 // an observed op is elsewhere than that release has it, or an op that no provider can do without
 // was not found at all, or two ops were found at one slot.
 [[nodiscard]] std::string CrossCheck(Layout& layout);
-
-// Makes ibv_qp_to_qp_ex() accept this QP: ibv_wr_* work on it from then on. Only valid after a
-// context was opened, which is what calibrates the offset.
-void MarkExtendedQp(VerbsQp& qp);
 
 }  // namespace uroce::verbs::abi

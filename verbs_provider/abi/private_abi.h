@@ -71,9 +71,10 @@ struct VerbsMr {
   int access;  // ibv_access_flags, as registered
 };
 
-// struct verbs_qp. ibv_qp_ex, which grows at its end, is followed by a mask that says whether the QP
-// has extended work requests (ibv_qp_to_qp_ex). The mask's offset differs between releases and is
-// calibrated: create with MarkExtendedQp() from calibration.h. `reserve` leaves room for it.
+// struct verbs_qp. ibv_qp_ex, which grows at its end, is followed by a mask that says whether the
+// QP has extended work requests (ibv_qp_to_qp_ex). The mask's offset differs between releases and
+// is calibrated: set it with MarkExtendedQp() (provider_registration.h). `reserve` leaves room for
+// it.
 inline constexpr size_t kVerbsQpBytes = 1024;
 inline constexpr uint32_t kVerbsQpEx = 1u << 1;
 
@@ -83,8 +84,8 @@ union VerbsQp {
   std::byte reserve[kVerbsQpBytes];
 };
 
-// The members of struct verbs_context_ops in ABI order, which is alphabetical, each with the rdma-core
-// release that introduced it (34: that one or an earlier release).
+// The members of struct verbs_context_ops in ABI order, which is alphabetical, each with the
+// rdma-core release that introduced it (34: that one or an earlier release).
 // clang-format off
 #define UROCE_VERBS_CONTEXT_OPS(X)                                                              \
   X(advise_mr, 34) X(alloc_buf, 64) X(alloc_dm, 34) X(alloc_dmah, 59) X(alloc_mw, 34)           \

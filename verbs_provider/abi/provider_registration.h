@@ -39,4 +39,8 @@ struct Provider {
 // The object that open_context returned for this context. Two loads: good for the data path.
 void* ContextObject(ibv_context* context);
 
+// Makes ibv_qp_to_qp_ex() accept this QP: ibv_wr_* work on it from then on. Only valid after a
+// context was opened, which is what calibrates the place of the mark.
+void MarkExtendedQp(VerbsQp& qp);
+
 }  // namespace uroce::verbs::abi

@@ -26,11 +26,11 @@ struct uroce_gid {
 };
 
 struct uroce_device_description {
-  uint32_t struct_bytes;     // sizeof as the virtual kernel was compiled; set by the caller
-  uint64_t node_guid;        // host byte order: 0x02aabbfffe000001
-  uint64_t sys_image_guid;   // host byte order
-  uint8_t mac[6];            // of the port, in transmission order
-  uint32_t vendor_id;        // as in ibv_query_device
+  uint32_t struct_bytes;    // sizeof as the virtual kernel was compiled; set by the caller
+  uint64_t node_guid;       // host byte order: 0x02aabbfffe000001
+  uint64_t sys_image_guid;  // host byte order
+  uint8_t mac[6];           // of the port, in transmission order
+  uint32_t vendor_id;       // as in ibv_query_device
   uint32_t vendor_part_id;
   char fw_version[64];
   char node_description[64];
@@ -39,9 +39,9 @@ struct uroce_device_description {
   uint8_t port_state;       // ibv_port_state: 4 = ACTIVE
   uint8_t port_phys_state;  // 5 = LinkUp
   uint32_t rate_mbps;       // what sysfs 'rate' says, and SPEED-like attributes derive from
-  uint32_t max_mtu_bytes;    // path MTUs: 256 ... 4096
+  uint32_t max_mtu_bytes;   // path MTUs: 256 ... 4096
   uint32_t active_mtu_bytes;
-  uint32_t port_cap_flags;   // IBTA PortInfo CapabilityMask, as ibv_port_attr has it
+  uint32_t port_cap_flags;  // IBTA PortInfo CapabilityMask, as ibv_port_attr has it
 
   uint32_t gid_count;  // length of the GID table, empty rows included
   struct uroce_gid gids[kUroceMaxGids];
@@ -49,10 +49,10 @@ struct uroce_device_description {
   uint16_t pkeys[kUroceMaxPkeys];  // host byte order
 };
 
-// Exported by the provider. Fills `description`, which comes zeroed but for struct_bytes. Returns 0,
-// or a positive errno value: the device is then not shown in this process. Called once, right after
-// the provider was loaded, on the application's thread inside its first ibv_get_device_list; must
-// be quick and must not call libibverbs.
+// Exported by the provider. Fills `description`, which comes zeroed but for struct_bytes. Returns
+// 0, or a positive errno value: the device is then not shown in this process. Called once, right
+// after the provider was loaded, on the application's thread inside its first ibv_get_device_list;
+// must be quick and must not call libibverbs.
 int uroce_describe_device(struct uroce_device_description* description);
 
 #ifdef __cplusplus

@@ -1,0 +1,130 @@
+#include "verbs_provider/abi/provider_registration.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "verbs_provider/abi/context_block.h"
+#include "verbs_provider/abi/core_library.h"
+#include "verbs_provider/abi/layout_probe.h"
+#include "verbs_provider/abi/op_table.h"
+#include "verbs_provider/abi/virtual_kernel_calls.h"
+
+namespace uroce::verbs::abi {
+namespace {
+
+// struct ib_uverbs_async_event_desc
+constexpr uint32_t kAsyncEventBytes = 16;
+
+// One provider a library, so one of these. Written by RegisterProvider and, once, by Calibrate.
+struct Registration {
+  CoreLibrary core = {};
+  Provider provider;
+  DeviceOps device_ops = {};
+
+  std::mutex calibration_mutex;
+  bool calibration_done = false;
+  std::string conflict;  // why no device can be opened; "" if one can
+  Layout layout;
+};
+
+Registration& Global() {
+  static auto* registration = new Registration;  // outlives every destructor
+  return *registration;
+}
+
+// Runs once. True when the layout is known and agrees with itself.
+bool Calibrate(SysfsDevice* sysfs) {
+  Registration& global = Global();
+  const std::lock_guard<std::mutex> lock(global.calibration_mutex);
+  if (!global.calibration_done) {
+    global.calibration_done = true;
+    global.conflict = ObserveLayout(global.core, sysfs, global.layout);
+    if (global.conflict.empty()) global.conflict = CrossCheck(global.layout);
+    if (!global.conflict.empty()) {
+      fprintf(stderr,
+              "uroce: this libibverbs (private ABI %d) is laid out in a way uroce does not "
+              "understand: %s\n",
+              global.core.private_abi, global.conflict.c_str());
+    }
+  }
+  return global.conflict.empty();
+}
+
+void FreeContext(ibv_context* context) {
+  Registration& global = Global();
+  global.provider.close_context(context, ContextBlock::Of(context)->object);
+  ContextBlock::Free(global.core, context);
+}
+
+verbs_context* AllocateContext(ibv_device* device, int cmd_fd, void* /*private_data*/) {
+  Registration& global = Global();
+  if (!Calibrate(reinterpret_cast<VerbsDevice*>(device)->sysfs)) {
+    close(cmd_fd);
+    errno = EPROTONOSUPPORT;
+    return nullptr;
+  }
+  ibv_context* context = ContextBlock::Allocate(global.core, device, cmd_fd);
+  if (context == nullptr) return nullptr;
+
+  verbs_context* library_context = ContextBlock::LibraryContext(context);
+  global.core.set_ops(library_context,
+                      MakeOpTable(global.provider.ops, FreeContext, global.layout).data());
+  context->num_comp_vectors = 1;
+  // libibverbs asks the kernel for this descriptor only where there is none yet (v33 and later).
+  context->async_fd = VirtualKernel().event_file_open(kAsyncEventBytes);
+  void* object = context->async_fd < 0 ? nullptr : global.provider.open_context(context);
+  if (object == nullptr) {
+    const int error = errno;
+    ContextBlock::Free(global.core, context);
+    errno = error;
+    return nullptr;
+  }
+  ContextBlock::Of(context)->object = object;
+  return library_context;
+}
+
+bool MatchDevice(SysfsDevice* device) {
+  return Global().provider.drives_device(device->ibdev_name);
+}
+
+VerbsDevice* AllocateDevice(SysfsDevice* /*device*/) {
+  auto* device = static_cast<VerbsDevice*>(calloc(1, sizeof(VerbsDevice)));
+  if (device != nullptr) device->core_support = kCoreSupportOptionalMrAccess;
+  return device;
+}
+
+void FreeDevice(VerbsDevice* device) { free(device); }
+
+}  // namespace
+
+std::string RegisterProvider(const Provider& provider) {
+  Registration& global = Global();
+  if (std::string error = FindVirtualKernel(); !error.empty()) return error;
+  if (std::string error = FindCoreLibrary(global.core); !error.empty()) return error;
+
+  global.provider = provider;
+  DeviceOps& ops = global.device_ops;
+  ops.name = global.provider.name;
+  // Any uverbs ABI version: the virtual kernel in front of us is our own.
+  ops.match_min_abi_version = 0;
+  ops.match_max_abi_version = UINT32_MAX;
+  ops.match_device = MatchDevice;
+  ops.alloc_context = AllocateContext;
+  ops.alloc_device = AllocateDevice;
+  ops.uninit_device = FreeDevice;
+  global.core.register_driver(&ops);
+  return "";
+}
+
+void* ContextObject(ibv_context* context) { return ContextBlock::Of(context)->object; }
+
+void MarkExtendedQp(VerbsQp& qp) {
+  std::memcpy(qp.reserve + Global().layout.qp_ex_offset, &kVerbsQpEx, sizeof(kVerbsQpEx));
+}
+
+}  // namespace uroce::verbs::abi

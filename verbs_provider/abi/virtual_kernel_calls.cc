@@ -1,0 +1,30 @@
+#include "verbs_provider/abi/virtual_kernel_calls.h"
+
+#include <dlfcn.h>
+
+#include "verbs_provider/virtual_kernel/event_files.h"
+
+namespace uroce::verbs::abi {
+namespace {
+
+VirtualKernelCalls calls = {};
+
+}  // namespace
+
+std::string FindVirtualKernel() {
+  const auto find = [](const char* name) { return dlsym(RTLD_DEFAULT, name); };
+  calls.event_file_open =
+      reinterpret_cast<decltype(&uroce_event_file_open)>(find("uroce_event_file_open"));
+  calls.event_post = reinterpret_cast<decltype(&uroce_event_post)>(find("uroce_event_post"));
+  calls.event_purge = reinterpret_cast<decltype(&uroce_event_purge)>(find("uroce_event_purge"));
+  if (calls.event_file_open == nullptr || calls.event_post == nullptr ||
+      calls.event_purge == nullptr) {
+    return "liburoce-preload.so is not preloaded in this process; start the program with "
+           "'uroce run'";
+  }
+  return "";
+}
+
+const VirtualKernelCalls& VirtualKernel() { return calls; }
+
+}  // namespace uroce::verbs::abi

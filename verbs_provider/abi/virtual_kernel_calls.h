@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace uroce::verbs::abi {
+
+// The functions of the virtual kernel (virtual_kernel/event_files.h), as found in this process.
+struct VirtualKernelCalls {
+  int (*event_file_open)(uint32_t record_bytes);
+  int (*event_post)(int fd, const void* record);
+  uint32_t (*event_purge)(int fd, uint64_t element);
+};
+
+// Looks them up. Returns an empty string, or a sentence if the preload library is not there.
+[[nodiscard]] std::string FindVirtualKernel();
+
+// Valid after FindVirtualKernel succeeded.
+const VirtualKernelCalls& VirtualKernel();
+
+}  // namespace uroce::verbs::abi
