@@ -51,11 +51,12 @@ enum class VendorError : uint16_t {
   kLocalKeyInvalid = 7,        // an SGE's lkey, range or access is wrong
   kReceiveTooSmall = 8,        // the message is longer than the receive request
   kMessageTooLong = 9,         // longer than the port allows
-  kReadResponseLength = 10,    // the peer's READ response has the wrong length
+  kNoReadCredits = 10,         // READ or atomic on a QP whose max_rd_atomic is 0
   kWindowBind = 11,            // region, range, access or key do not permit the binding
   kInvalidateKey = 12,         // the key to invalidate is not ours, or not a bound window's
   kFlushedByError = 13,        // the QP went to ERR because of another request
   kFlushedByUser = 14,         // the application moved the QP to ERR
+  kPeerBrokeRule = 15,         // a request of the peer was refused while this receive was in use
 };
 
 // One completion queue entry.

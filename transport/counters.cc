@@ -24,10 +24,10 @@ std::string_view Name(DropReason reason) {
     case DropReason::kDuplicateNotHeld: return "duplicate_not_held";
     case DropReason::kSequenceGap: return "sequence_gap";
     case DropReason::kReceiverNotReady: return "receiver_not_ready";
+    case DropReason::kRefused: return "refused";
     case DropReason::kStaleResponse: return "stale_response";
     case DropReason::kOutOfOrderResponse: return "out_of_order_response";
     case DropReason::kMalformedResponse: return "malformed_response";
-    case DropReason::kRefused: return "refused";
     case DropReason::kCount: break;
   }
   return "unknown";

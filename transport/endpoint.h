@@ -8,6 +8,7 @@
 
 #include "transport/completion_queue.h"
 #include "transport/counters.h"
+#include "transport/endpoint_config.h"
 #include "transport/events.h"
 #include "transport/ids.h"
 #include "transport/memory/memory_table.h"
@@ -21,15 +22,6 @@
 #include "transport/wire/packet.h"
 
 namespace uroce::transport {
-
-struct EndpointConfig {
-  MacAddress mac{};
-  std::vector<Gid> gids;     // the GID table; index 0 is the link-local GID of the MAC
-  uint32_t port_mtu = 4'250; // largest IP packet in bytes; bounds the path MTU
-  Qpn first_qpn{0x100};      // the block of QPNs that is ours
-  uint32_t qpn_count = kMaxQps;
-  uint32_t seed = 0;         // where in the block QPNs start, so that a restart gets other ones
-};
 
 // One RoCEv2 device port as a pure state machine: frames, work requests and the time go in, frames,
 // completions and events come out. It has no clock, no thread and no socket, calls nobody back and
@@ -65,7 +57,7 @@ class Endpoint {
   // When OnDeadline wants to be called at the latest for nothing to be late; kNever if no timer
   // runs. May be earlier than the first timer, never later.
   Time NextDeadline() const { return deadlines_.Next(); }
-  void OnDeadline(Time now);
+  void OnDeadline(Time now) { deadlines_.RunDue(now); }
 
   // Where a frame has to go: out of the port, or back to a queue pair of this same endpoint.
   using Route = transport::Route;
@@ -85,8 +77,7 @@ class Endpoint {
 
  private:
   static constexpr size_t Index(Route route) { return static_cast<size_t>(route); }
-  DropReason Dispatch(Time now, const Packet& packet);
-  DropReason CheckAddressing(const QueuePair& qp, const Packet& packet) const;
+  DropReason Deliver(Time now, const Packet& packet);
   std::optional<Qpn> UnusedQpn();
 
   EndpointConfig config_;
@@ -97,7 +88,8 @@ class Endpoint {
   TransmitQueue transmit_queues_[kRoutes];
   QpEnvironment environment_;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // by QPN - first_qpn
-  uint32_t next_qpn_index_ = 0;
+  uint32_t queue_pair_count_ = 0;
+  uint32_t next_qpn_index_;
 };
 
 }  // namespace uroce::transport

@@ -48,8 +48,9 @@ constexpr bool IsLocal(SendOpcode op) {
   return op == SendOpcode::kLocalInvalidate || op == SendOpcode::kBindWindow;
 }
 
-// What kBindWindow binds a type 2 memory window to.
+// What kBindWindow does: the window that `present_rkey` names opens a range of a region.
 struct WindowBinding {
+  RKey present_rkey;
   LKey region;
   uint64_t address = 0;
   uint64_t length = 0;
@@ -66,10 +67,10 @@ struct SendParameters {
   uint32_t immediate = 0;        // four bytes as they go on the wire; never interpreted
   RKey invalidate_rkey;          // send with invalidate: of the peer; local invalidate: of ours
   uint64_t remote_address = 0;   // RDMA and atomics
-  RKey rkey;                     // RDMA and atomics: the peer's; bind: the new key of the window
+  RKey rkey;                     // RDMA and atomics: the peer's; bind: the window's new key
   uint64_t compare_or_add = 0;   // host byte order
   uint64_t swap = 0;             // host byte order
-  WindowBinding window;          // kBindWindow: `rkey` names the window's present key
+  WindowBinding window;          // kBindWindow
 };
 
 struct SendWorkRequest : SendParameters {

@@ -8,8 +8,6 @@
 #include "transport/ids.h"
 #include "transport/qp/deadline_queue.h"
 #include "transport/qp/environment.h"
-#include "transport/qp/path.h"
-#include "transport/qp/receive_queue.h"
 #include "transport/qp/requester.h"
 #include "transport/qp/responder.h"
 #include "transport/qp/transmit_queue.h"
@@ -29,9 +27,10 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
  public:
   // `init` was checked by the endpoint.
   QueuePair(Qpn qpn, const QpInitAttributes& init, QpEnvironment& environment);
-  ~QueuePair();
+  ~QueuePair() override;
 
-  // ibv_modify_qp. On any error nothing has changed.
+  // ibv_modify_qp. kInvalidArgument for a transition, an attribute or a value that the state tables
+  // do not allow; nothing has changed then.
   Status Modify(const QpAttributes& attributes, uint32_t mask);
   // ibv_query_qp: every field, whether or not it is valid in the present state.
   QpAttributes Query() const;
@@ -42,21 +41,36 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   Status PostSend(const SendWorkRequest& request);
   Status PostReceive(const ReceiveWorkRequest& request);
 
-  Qpn qpn() const { return qpn_; }
-  QpState state() const { return state_; }
+  Qpn qpn() const { return context_.qpn; }
+  QpState state() const { return context_.attributes.state; }
   // With the capabilities that were granted.
-  const QpInitAttributes& init_attributes() const { return init_; }
+  const QpInitAttributes& init_attributes() const { return context_.init; }
 
-  // For the endpoint.
+  // For the endpoint. A packet for this queue pair's number; its service was not looked at.
   DropReason OnPacket(Time now, const Packet& packet);
   void OnDeadline(Time now) override;
   size_t BuildFrame(Time now, std::span<uint8_t> out) override;
   void UpdateNeighbor(const Gid& gid, const MacAddress& mac);
-  bool IsPeer(const Gid& source, const Gid& destination) const;
 
  private:
+  // queue_pair_modify.cc
+  Status CheckTransition(const QpAttributes& attributes, uint32_t mask) const;
+  bool AreValid(const QpAttributes& attributes, uint32_t mask) const;
+  bool IsValid(const AddressVector& address) const;
   void Apply(const QpAttributes& attributes, uint32_t mask);
-  void Enter(QpState next, const QpAttributes& attributes);
+  void Enter(QpState next);
+  void SetPath();
+
+  bool MayReply() const;
+  void EnterError(VendorError why);
+  void Settle();
+  void MarkReady();
+
+  QpContext context_;
+  Requester requester_;
+  Responder responder_;
+  bool responders_turn_ = true;  // who builds the next frame if both have one
+  bool communication_established_ = false;
 };
 
 }  // namespace uroce::transport

@@ -1,0 +1,106 @@
+#include "transport/endpoint.h"
+
+#include "transport/limits.h"
+#include "transport/wire/frame_parser.h"
+
+namespace uroce::transport {
+namespace {
+
+constexpr uint16_t kPkeyBase = 0x7fff;            // all bits but the membership bit
+
+// IBA 10.9.3: the same partition, and not both limited members. We are a full member.
+bool IsInOurPartition(uint16_t pkey) { return (pkey & kPkeyBase) == (kDefaultPkey & kPkeyBase); }
+
+Status CheckCapabilities(const QpInitAttributes& attributes) {
+  if (attributes.type != QpType::kReliableConnection) return Status::kNotSupported;
+  const QpCapabilities& wanted = attributes.capabilities;
+  const bool fits = wanted.max_send_wr <= kMaxQpWorkRequests &&
+                    wanted.max_receive_wr <= kMaxQpWorkRequests &&
+                    wanted.max_send_sge <= kMaxSges && wanted.max_receive_sge <= kMaxSges &&
+                    wanted.max_inline_bytes <= kMaxInlineBytes;
+  const bool has_queues = attributes.send_cq != nullptr && attributes.receive_cq != nullptr;
+  return fits && has_queues ? Status::kOk : Status::kInvalidArgument;
+}
+
+}  // namespace
+
+Endpoint::Endpoint(const EndpointConfig& config)
+    : config_(config),
+      environment_{config_, counters_, memory_, events_, deadlines_, transmit_queues_},
+      queue_pairs_(config.qpn_count),
+      next_qpn_index_(config.seed % config.qpn_count) {}
+
+Endpoint::~Endpoint() = default;
+
+std::unique_ptr<CompletionQueue> Endpoint::CreateCompletionQueue(uint32_t capacity,
+                                                                 void* context) {
+  return std::make_unique<CompletionQueue>(capacity, events_, context);
+}
+
+void Endpoint::DestroyCompletionQueue(std::unique_ptr<CompletionQueue> queue) {
+  events_.Forget(*queue);
+}
+
+Status Endpoint::CreateQueuePair(const QpInitAttributes& attributes, QueuePair** out) {
+  if (const Status status = CheckCapabilities(attributes); status != Status::kOk) return status;
+  const auto qpn = UnusedQpn();
+  if (!qpn) return Status::kNoMemory;
+  auto qp = std::make_unique<QueuePair>(*qpn, attributes, environment_);
+  *out = qp.get();
+  queue_pairs_[qpn->value - config_.first_qpn.value] = std::move(qp);
+  deadlines_.Reserve(++queue_pair_count_);
+  return Status::kOk;
+}
+
+void Endpoint::DestroyQueuePair(QueuePair* qp) {
+  queue_pairs_[qp->qpn().value - config_.first_qpn.value].reset();
+  --queue_pair_count_;
+}
+
+// Numbers are used in turn, so that packets under way to a destroyed queue pair find nobody.
+std::optional<Qpn> Endpoint::UnusedQpn() {
+  for (uint32_t tried = 0; tried < config_.qpn_count; ++tried) {
+    const uint32_t index = next_qpn_index_;
+    next_qpn_index_ = (next_qpn_index_ + 1) % config_.qpn_count;
+    if (queue_pairs_[index] == nullptr) return Qpn{config_.first_qpn.value + index};
+  }
+  return std::nullopt;
+}
+
+QueuePair* Endpoint::Find(Qpn qpn) const {
+  return config_.OwnsQpn(qpn) ? queue_pairs_[qpn.value - config_.first_qpn.value].get() : nullptr;
+}
+
+DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame) {
+  ++counters_.received_packets;
+  counters_.received_bytes += frame.size();
+  Packet packet;
+  DropReason result = ParseFrame(frame, packet);
+  if (result == DropReason::kNone) result = Deliver(now, packet);
+  if (result != DropReason::kNone) ++counters_.drops(result);
+  return result;
+}
+
+DropReason Endpoint::Deliver(Time now, const Packet& packet) {
+  if (config_.FindGid(packet.destination_gid) < 0) return DropReason::kForeignDestination;
+  if (!IsInOurPartition(packet.pkey)) return DropReason::kBadPkey;
+  QueuePair* qp = Find(packet.destination_qpn);
+  return qp == nullptr ? DropReason::kUnknownQp : qp->OnPacket(now, packet);
+}
+
+size_t Endpoint::PollTransmit(Time now, Route route, std::span<uint8_t> out) {
+  const size_t frame_bytes = transmit_queues_[Index(route)].BuildFrame(now, out);
+  if (frame_bytes != 0) {
+    ++counters_.transmitted_packets;
+    counters_.transmitted_bytes += frame_bytes;
+  }
+  return frame_bytes;
+}
+
+void Endpoint::UpdateNeighbor(const Gid& gid, const MacAddress& mac) {
+  for (const auto& qp : queue_pairs_) {
+    if (qp != nullptr) qp->UpdateNeighbor(gid, mac);
+  }
+}
+
+}  // namespace uroce::transport

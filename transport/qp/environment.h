@@ -1,0 +1,39 @@
+#pragma once
+
+#include "transport/counters.h"
+#include "transport/endpoint_config.h"
+#include "transport/events.h"
+#include "transport/ids.h"
+#include "transport/memory/memory_table.h"
+#include "transport/qp/deadline_queue.h"
+#include "transport/qp/path.h"
+#include "transport/qp/transmit_queue.h"
+#include "transport/qp_attributes.h"
+
+namespace uroce::transport {
+
+// What the queue pairs of an endpoint share.
+struct QpEnvironment {
+  const EndpointConfig& config;
+  Counters& counters;
+  MemoryTable& memory;
+  EventQueue& events;
+  DeadlineQueue& deadlines;
+  TransmitQueue* transmit_queues;  // one a Route
+};
+
+// What the requester and the responder of one queue pair share: who they are and what they were
+// told. Only QueuePair changes it.
+struct QpContext {
+  QpEnvironment& environment;
+  Qpn qpn;
+  QpInitAttributes init;
+  // The truth about every attribute but rq_psn and sq_psn, which the responder and the requester
+  // hold. `attributes.state` is the state of the queue pair.
+  QpAttributes attributes;
+  Path path;
+
+  uint32_t mtu_bytes() const { return Bytes(attributes.path_mtu); }
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "transport/address.h"
+#include "transport/endpoint_config.h"
+#include "transport/ids.h"
+#include "transport/qp/transmit_queue.h"
+#include "transport/wire/frame_builder.h"
+
+namespace uroce::transport {
+
+// The way from a connected queue pair to its peer.
+class Path {
+ public:
+  Path() = default;
+  // The address was checked: its source GID index is valid and both GIDs are of one IP version.
+  Path(const EndpointConfig& config, const AddressVector& address, Qpn local, Qpn remote)
+      : source_gid_(config.gids[address.source_gid_index]),
+        destination_gid_(address.destination_gid),
+        // A GID of ours with a QPN of somebody else's block is another process of this host.
+        route_(config.FindGid(address.destination_gid) >= 0 && config.OwnsQpn(remote)
+                   ? Route::kLoopback
+                   : Route::kWire),
+        builder_(config.mac, source_gid_, address,
+                 UdpSourcePort(address.flow_label, local, remote)) {}
+
+  Route route() const { return route_; }
+  const FrameBuilder& builder() const { return builder_; }
+
+  // Whether a packet with these addresses comes from the other end of the path.
+  bool Matches(const Gid& source, const Gid& destination) const {
+    return source == destination_gid_ && destination == source_gid_;
+  }
+
+ private:
+  Gid source_gid_;
+  Gid destination_gid_;
+  Route route_ = Route::kWire;
+  FrameBuilder builder_;
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,128 @@
+#include "transport/limits.h"
+#include "transport/qp/queue_pair.h"
+#include "transport/qp/state_table.h"
+#include "transport/qp/timeouts.h"
+
+namespace uroce::transport {
+namespace {
+
+using M = QpAttributeMask;
+
+constexpr uint8_t kOnlyPort = 1;
+constexpr uint16_t kPkeys = 1;
+constexpr uint32_t kMaxFlowLabel = 0xf'ffff;
+// IPv6 40, UDP 8, BTH 12, the largest extension headers (AtomicETH) 28, ICRC 4.
+constexpr uint32_t kMaxHeaderBytes = 40 + 8 + 12 + 28 + 4;
+
+}  // namespace
+
+Status QueuePair::Modify(const QpAttributes& attributes, uint32_t mask) {
+  if (const Status status = CheckTransition(attributes, mask); status != Status::kOk) {
+    return status;
+  }
+  if (!AreValid(attributes, mask)) return Status::kInvalidArgument;
+  Apply(attributes, mask);
+  if ((mask & M::kState) != 0) Enter(attributes.state);
+  Settle();
+  return Status::kOk;
+}
+
+Status QueuePair::CheckTransition(const QpAttributes& attributes, uint32_t mask) const {
+  if ((mask & M::kCurrentState) != 0 && attributes.current_state != state()) {
+    return Status::kInvalidArgument;
+  }
+  const QpState next = (mask & M::kState) != 0 ? attributes.state : state();
+  const Transition transition = FindTransition(context_.init.type, state(), next);
+  const uint32_t given = mask & ~M::kState;
+  const bool has_all = (given & transition.required) == transition.required;
+  const bool has_only = (given & ~(transition.required | transition.optional)) == 0;
+  return transition.allowed && has_all && has_only ? Status::kOk : Status::kInvalidArgument;
+}
+
+bool QueuePair::AreValid(const QpAttributes& a, uint32_t mask) const {
+  const auto sets = [mask](uint32_t attribute) { return (mask & attribute) != 0; };
+  if (sets(M::kPkeyIndex) && a.pkey_index >= kPkeys) return false;
+  if (sets(M::kPort) && a.port_num != kOnlyPort) return false;
+  if (sets(M::kAddressVector) && !IsValid(a.address)) return false;
+  if (sets(M::kPathMtu) &&
+      (a.path_mtu < Mtu::k256 || a.path_mtu > Mtu::k4096 ||
+       Bytes(a.path_mtu) + kMaxHeaderBytes > context_.environment.config.port_mtu)) {
+    return false;
+  }
+  if (sets(M::kDestinationQpn) && a.destination_qpn.value > kMaxQpn) return false;
+  if (sets(M::kTimeout) && a.timeout > kMaxTimeoutCode) return false;
+  if (sets(M::kRetryCount) && a.retry_count > kMaxRetryCount) return false;
+  if (sets(M::kRnrRetry) && a.rnr_retry > kRnrRetryForEver) return false;
+  if (sets(M::kMinRnrTimer) && a.min_rnr_timer > kMaxRnrTimerCode) return false;
+  if (sets(M::kMaxReadAtomic) && a.max_read_atomic > kMaxReadAtomics) return false;
+  if (sets(M::kMaxDestReadAtomic) && a.max_dest_read_atomic > kMaxReadAtomics) return false;
+  return true;
+}
+
+bool QueuePair::IsValid(const AddressVector& address) const {
+  const auto& gids = context_.environment.config.gids;
+  return address.port_num == kOnlyPort && address.source_gid_index < gids.size() &&
+         !address.destination_gid.IsZero() && address.flow_label <= kMaxFlowLabel &&
+         address.destination_gid.IsIpv4Mapped() ==
+             gids[address.source_gid_index].IsIpv4Mapped();
+}
+
+void QueuePair::Apply(const QpAttributes& a, uint32_t mask) {
+  QpAttributes& own = context_.attributes;
+  const auto sets = [mask](uint32_t attribute) { return (mask & attribute) != 0; };
+  if (sets(M::kEnableSqdNotify)) own.enable_sqd_notify = a.enable_sqd_notify;
+  if (sets(M::kAccessFlags)) own.access = a.access;
+  if (sets(M::kPkeyIndex)) own.pkey_index = a.pkey_index;
+  if (sets(M::kPort)) own.port_num = a.port_num;
+  if (sets(M::kQkey)) own.qkey = a.qkey;
+  if (sets(M::kPathMtu)) own.path_mtu = a.path_mtu;
+  if (sets(M::kTimeout)) own.timeout = a.timeout;
+  if (sets(M::kRetryCount)) own.retry_count = a.retry_count;
+  if (sets(M::kRnrRetry)) own.rnr_retry = a.rnr_retry;
+  if (sets(M::kMaxReadAtomic)) own.max_read_atomic = a.max_read_atomic;
+  if (sets(M::kMinRnrTimer)) own.min_rnr_timer = a.min_rnr_timer;
+  if (sets(M::kMaxDestReadAtomic)) own.max_dest_read_atomic = a.max_dest_read_atomic;
+  if (sets(M::kMigrationState)) own.migration_state = a.migration_state;
+  if (sets(M::kDestinationQpn)) own.destination_qpn = a.destination_qpn;
+  if (sets(M::kAlternatePath)) {
+    own.alternate_address = a.alternate_address;
+    own.alternate_pkey_index = a.alternate_pkey_index;
+    own.alternate_port_num = a.alternate_port_num;
+    own.alternate_timeout = a.alternate_timeout;
+  }
+  if (sets(M::kAddressVector)) {
+    own.address = a.address;
+    SetPath();
+  }
+  if (sets(M::kRqPsn)) responder_.Start(a.rq_psn);
+  if (sets(M::kSqPsn)) requester_.Start(a.sq_psn);
+}
+
+void QueuePair::SetPath() {
+  TransmitQueue* queues = context_.environment.transmit_queues;
+  queues[static_cast<size_t>(context_.path.route())].Remove(*this);
+  context_.path = Path(context_.environment.config, context_.attributes.address, context_.qpn,
+                       context_.attributes.destination_qpn);
+  MarkReady();
+}
+
+void QueuePair::Enter(QpState next) {
+  switch (next) {
+    case QpState::kReset:
+      context_.environment.transmit_queues[static_cast<size_t>(context_.path.route())].Remove(
+          *this);
+      context_.environment.events.Forget(*this);
+      context_.attributes = QpAttributes{};
+      requester_.Reset();
+      responder_.Reset();
+      communication_established_ = false;
+      return;
+    case QpState::kError:
+      if (state() != QpState::kError) EnterError(VendorError::kFlushedByUser);
+      return;
+    default:
+      context_.attributes.state = next;
+  }
+}
+
+}  // namespace uroce::transport

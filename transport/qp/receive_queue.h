@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "transport/status.h"
+#include "transport/work_request.h"
+
+namespace uroce::transport {
+
+// The receive work requests of a queue pair, oldest first. All memory is taken at construction.
+class ReceiveQueue {
+ public:
+  struct Entry {
+    uint64_t wr_id = 0;
+    std::span<const ScatterGatherEntry> sges;
+  };
+
+  ReceiveQueue(uint32_t capacity, uint32_t max_sges);
+
+  // kNoMemory when full, kInvalidArgument for more entries than max_sges.
+  Status Post(const ReceiveWorkRequest& request);
+
+  bool empty() const { return posted_ == consumed_; }
+  // The oldest request; its list stays where it is until it is popped.
+  const Entry& Front() const { return entries_[consumed_ & mask_]; }
+  void PopFront() { ++consumed_; }
+  void Clear() { consumed_ = posted_; }
+
+ private:
+  uint32_t capacity_;
+  uint32_t max_sges_;
+  uint32_t mask_;  // ring size - 1
+  std::unique_ptr<Entry[]> entries_;
+  std::unique_ptr<ScatterGatherEntry[]> sges_;  // max_sges_ a ring slot
+  uint32_t posted_ = 0;                         // both count without end and wrap at 2^32
+  uint32_t consumed_ = 0;
+};
+
+}  // namespace uroce::transport

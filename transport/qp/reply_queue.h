@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "transport/psn.h"
+#include "transport/wire/reth.h"
+
+namespace uroce::transport {
+
+// A READ or atomic that was executed and is to be answered. READ data is fetched when the response
+// packets are built; an atomic's result is remembered.
+struct Reply {
+  bool is_atomic = false;
+  bool is_replay = false;  // the answer to a duplicate request
+  Psn first_psn;           // of the response to this request
+  Psn next_psn;            // of the next response packet
+  Psn end_psn;
+  uint32_t msn = 0;
+  Reth read{};              // what is read
+  uint64_t atomic_result = 0;
+};
+
+// The replies that wait to be sent, in the order of their PSNs, and the results of the last atomics
+// in case they are asked for again. Together they are the responder resources that
+// max_dest_rd_atomic promises (IBA 9.7.8): all memory is taken by Configure.
+class ReplyQueue {
+ public:
+  // `resources` = max_dest_rd_atomic. Forgets everything.
+  void Configure(uint32_t resources);
+  void Clear() { Configure(resources_); }
+
+  bool empty() const { return replies_.empty(); }
+  Reply& Front() { return replies_.front(); }
+  void PopFront();
+
+  // Whether another original request may be taken.
+  bool HasRoom() const { return originals_ < resources_; }
+  void Push(const Reply& reply);
+
+  // Puts the answer to a duplicate request before all replies with later PSNs, so that responses
+  // leave in PSN order. A reply that is still being sent for the same PSNs goes back to where the
+  // duplicate wants it. False if there is no room: the peer will ask once more.
+  bool PushReplay(const Reply& reply);
+
+  void RememberAtomic(Psn psn, uint64_t result);
+  // nullptr if it is too old, or there was no atomic with this PSN.
+  const uint64_t* FindAtomic(Psn psn) const;
+
+ private:
+  struct AtomicResult {
+    bool valid = false;
+    Psn psn;
+    uint64_t result = 0;
+  };
+
+  uint32_t resources_ = 0;
+  uint32_t originals_ = 0;  // replies in the queue that are not replays
+  std::vector<Reply> replies_;
+  std::vector<AtomicResult> atomics_;  // a ring
+  uint32_t next_atomic_ = 0;
+};
+
+}  // namespace uroce::transport

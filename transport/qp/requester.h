@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "transport/completion.h"
+#include "transport/counters.h"
+#include "transport/psn.h"
+#include "transport/qp/environment.h"
+#include "transport/qp/send_queue.h"
+#include "transport/status.h"
+#include "transport/time.h"
+#include "transport/wire/packet.h"
+
+namespace uroce::transport {
+
+// The sending half of a reliable connection: turns send work requests into request packets, takes
+// the responses, retransmits, and completes the work requests in order (IBA 9.7, 9.9.2).
+//
+// Retransmission is go-back-N. Nothing of a packet is remembered: what a PSN carries follows from
+// the work request it belongs to, so going back is moving a cursor.
+//
+//        front            cursor                      back
+//   -------|----------------|---------------------------|----->  work requests
+//          | sent, waiting  | being sent | not started  |
+//
+//      oldest_unacked      next                sent
+//   -------|----------------|-------------------|------------->  PSNs
+//          | on the wire    | to be sent again  | never used
+//
+// requester_send.cc: what goes out. requester_response.cc: what comes back. requester_retry.cc: what
+// happens when it does not.
+class Requester {
+ public:
+  explicit Requester(QpContext& qp);
+
+  Status Post(const SendWorkRequest& request) { return queue_.Post(request); }
+
+  // RTR -> RTS: the first request packet will carry `first_psn`.
+  void Start(Psn first_psn);
+  // As created; posted requests vanish without completion.
+  void Reset();
+  // Completes every request as flushed, oldest first. `why` is told to people.
+  void Flush(VendorError why);
+
+  bool CanTransmit() const;
+  // Builds the next request packet in `out`; 0 if there is none to be sent now.
+  size_t BuildFrame(Time now, std::span<uint8_t> out);
+
+  // An ACK, NAK, READ response or atomic response.
+  DropReason OnResponse(Time now, const Packet& packet);
+
+  // The one timer: the ACK timeout, or the wait after an RNR NAK.
+  void OnDeadline(Time now);
+  Time deadline() const { return deadline_; }
+
+  // PSN of the next request packet.
+  Psn next_psn() const { return next_psn_; }
+  // A request completed in error: the queue pair has to go to ERR.
+  bool failed() const { return failed_; }
+  // Every request that was started has completed.
+  bool IsDrained() const;
+
+ private:
+  // requester_send.cc
+  bool MayStart(const SendWqe& wqe) const;
+  bool Begin(SendWqe& wqe);
+  void CarryOutLocally(SendWqe& wqe);
+  size_t EmitRequest(Time now, SendWqe& wqe, std::span<uint8_t> out);
+  std::optional<size_t> FillData(SendWqe& wqe, TransportHeaders& headers,
+                                 std::span<PayloadPiece, kMaxSges> pieces);
+  uint32_t FillRead(const SendWqe& wqe, TransportHeaders& headers) const;
+  void Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response);
+  void MarkFailed(SendWqe& wqe, CompletionStatus status, VendorError reason);
+
+  // requester_response.cc
+  DropReason OnAcknowledge(Time now, const Packet& packet);
+  DropReason OnNak(Time now, const Packet& packet);
+  DropReason OnReadResponse(Time now, const Packet& packet);
+  DropReason OnAtomicResponse(Time now, const Packet& packet);
+  bool AcknowledgeUpTo(Time now, Psn limit);
+  bool IsAwaited(const Packet& packet) const;
+  void Progress(Time now, Psn oldest_unacked);
+  void RetireFront();
+  void RetireLocal();
+  void Complete(const SendWqe& wqe, CompletionStatus status, VendorError reason);
+  void FailFront(CompletionStatus status, VendorError reason);
+  void ReleaseReadCredit(SendWqe& wqe);
+  uint64_t OffsetOf(const SendWqe& wqe, Psn psn) const;
+
+  // requester_retry.cc
+  void OnRnrNak(Time now, uint8_t timer_code);
+  void OnSequenceNak(Time now);
+  DropReason OnLostResponse(Time now);
+  void OnAckTimeout(Time now);
+  bool TakeRetry(VendorError reason);
+  void GoBackTo(Psn psn);
+  void ArmAckTimer(Time now);
+
+  QpContext& qp_;
+  SendQueue queue_;
+  uint32_t cursor_ = 0;  // number of the work request that next_psn_ belongs to
+
+  Psn oldest_unacked_psn_;
+  Psn next_psn_;
+  Psn sent_psn_;          // one beyond the last PSN ever sent
+  Psn response_due_psn_;  // one beyond the last PSN that asked for a response
+  uint32_t read_credits_used_ = 0;
+
+  Time deadline_ = kNever;
+  bool waits_for_receiver_ = false;  // the deadline is the end of an RNR wait
+  uint8_t retries_left_ = 0;
+  uint8_t rnr_retries_left_ = 0;
+  // The PSN whose lost response made us go back; the responses still under way behind it say the
+  // same again and must not.
+  std::optional<Psn> went_back_to_;
+
+  bool failed_ = false;
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,213 @@
+#include <array>
+#include <bit>
+
+#include "transport/completion_queue.h"
+#include "transport/qp/requester.h"
+
+namespace uroce::transport {
+namespace {
+
+CompletionOpcode CompletionOpcodeOf(SendOpcode opcode) {
+  switch (opcode) {
+    case SendOpcode::kRdmaWrite:
+    case SendOpcode::kRdmaWriteWithImmediate:
+      return CompletionOpcode::kRdmaWrite;
+    case SendOpcode::kRdmaRead:
+      return CompletionOpcode::kRdmaRead;
+    case SendOpcode::kCompareAndSwap:
+      return CompletionOpcode::kCompareAndSwap;
+    case SendOpcode::kFetchAndAdd:
+      return CompletionOpcode::kFetchAndAdd;
+    case SendOpcode::kLocalInvalidate:
+      return CompletionOpcode::kLocalInvalidate;
+    case SendOpcode::kBindWindow:
+      return CompletionOpcode::kBindWindow;
+    default:
+      return CompletionOpcode::kSend;
+  }
+}
+
+}  // namespace
+
+DropReason Requester::OnResponse(Time now, const Packet& packet) {
+  if (!IsAwaited(packet)) return DropReason::kStaleResponse;
+  DropReason result;
+  switch (packet.opcode.operation) {
+    case Operation::kReadResponse:
+      result = OnReadResponse(now, packet);
+      break;
+    case Operation::kAtomicAcknowledge:
+      result = OnAtomicResponse(now, packet);
+      break;
+    default:
+      result = packet.aeth.syndrome.kind() == Syndrome::Kind::kAck ? OnAcknowledge(now, packet)
+                                                                   : OnNak(now, packet);
+  }
+  // An acknowledgement of what we were about to send again moves us past it.
+  if (next_psn_.IsBefore(oldest_unacked_psn_)) GoBackTo(oldest_unacked_psn_);
+  return result;
+}
+
+// Whether the response is to something that was sent and not answered (IBA 9.7.5.1.4: ghost
+// and duplicate responses).
+bool Requester::IsAwaited(const Packet& packet) const {
+  return !packet.psn.IsBefore(oldest_unacked_psn_) && packet.psn.IsBefore(sent_psn_);
+}
+
+DropReason Requester::OnAcknowledge(Time now, const Packet& packet) {
+  return AcknowledgeUpTo(now, packet.psn + 1) ? DropReason::kNone : OnLostResponse(now);
+}
+
+DropReason Requester::OnNak(Time now, const Packet& packet) {
+  const Syndrome syndrome = packet.aeth.syndrome;
+  if (syndrome.kind() == Syndrome::Kind::kReserved) return DropReason::kMalformedResponse;
+
+  // A NAK acknowledges everything before its PSN (IBA 9.7.5.2).
+  if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now);
+  if (failed_) return DropReason::kNone;
+  if (syndrome.kind() == Syndrome::Kind::kRnrNak) {
+    OnRnrNak(now, syndrome.value());
+    return DropReason::kNone;
+  }
+  switch (syndrome.nak_code()) {  // IBA table 45
+    case NakCode::kPsnSequenceError:
+      OnSequenceNak(now);
+      return DropReason::kNone;
+    case NakCode::kInvalidRequest:
+      FailFront(CompletionStatus::kRemoteInvalidRequest, VendorError::kNakInvalidRequest);
+      return DropReason::kNone;
+    case NakCode::kRemoteAccessError:
+      FailFront(CompletionStatus::kRemoteAccessError, VendorError::kNakRemoteAccess);
+      return DropReason::kNone;
+    case NakCode::kRemoteOperationalError:
+      FailFront(CompletionStatus::kRemoteOperationError, VendorError::kNakRemoteOperation);
+      return DropReason::kNone;
+    default:
+      return DropReason::kMalformedResponse;
+  }
+}
+
+DropReason Requester::OnReadResponse(Time now, const Packet& packet) {
+  // It acknowledges the requests before the READ it belongs to.
+  if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now);
+  if (failed_) return DropReason::kNone;
+  SendWqe& wqe = queue_[queue_.front()];
+  if (wqe.opcode != SendOpcode::kRdmaRead) return DropReason::kMalformedResponse;
+
+  const uint64_t offset = OffsetOf(wqe, packet.psn);
+  const bool last = packet.psn + 1 == wqe.end_psn();
+  const uint64_t length = last ? wqe.length - offset : qp_.mtu_bytes();
+  if (packet.payload.size() != length) return DropReason::kMalformedResponse;
+
+  if (wqe.sges.Scatter(qp_.environment.memory, qp_.init.pd, offset, packet.payload) !=
+      SgeCursor::Result::kOk) {
+    FailFront(CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
+    return DropReason::kNone;
+  }
+  if (last) ReleaseReadCredit(wqe);
+  Progress(now, packet.psn + 1);
+  if (last) RetireFront();
+  return DropReason::kNone;
+}
+
+DropReason Requester::OnAtomicResponse(Time now, const Packet& packet) {
+  if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now);
+  if (failed_) return DropReason::kNone;
+  SendWqe& wqe = queue_[queue_.front()];
+  if (!IsAtomic(wqe.opcode)) return DropReason::kMalformedResponse;
+
+  const auto bytes = std::bit_cast<std::array<uint8_t, 8>>(packet.atomic_original);
+  if (wqe.sges.Scatter(qp_.environment.memory, qp_.init.pd, 0, bytes) != SgeCursor::Result::kOk) {
+    FailFront(CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
+    return DropReason::kNone;
+  }
+  ReleaseReadCredit(wqe);
+  Progress(now, packet.psn + 1);
+  RetireFront();
+  return DropReason::kNone;
+}
+
+// Completes the requests whose PSNs all lie before `limit`, which was sent. False if a READ or an
+// atomic is among them: its response should have come first, so it was lost (IBA 9.7.5.1.4).
+bool Requester::AcknowledgeUpTo(Time now, Psn limit) {
+  while (!failed_ && oldest_unacked_psn_.IsBefore(limit)) {
+    const SendWqe& wqe = queue_[queue_.front()];
+    if (IsReadOrAtomic(wqe.opcode)) return false;
+    if (!wqe.Contains(limit)) {
+      Progress(now, wqe.end_psn());
+      RetireFront();
+    } else {
+      Progress(now, limit);
+    }
+  }
+  return true;
+}
+
+// All requests before this PSN are known to have been carried out.
+void Requester::Progress(Time now, Psn oldest_unacked) {
+  oldest_unacked_psn_ = oldest_unacked;
+  retries_left_ = qp_.attributes.retry_count;
+  rnr_retries_left_ = qp_.attributes.rnr_retry;
+  waits_for_receiver_ = false;
+  went_back_to_.reset();
+  deadline_ = kNever;
+  if (oldest_unacked_psn_.IsBefore(response_due_psn_)) ArmAckTimer(now);
+}
+
+// The oldest request is done.
+void Requester::RetireFront() {
+  const SendWqe& wqe = queue_[queue_.front()];
+  if (wqe.signaled || qp_.init.signal_all) {
+    Complete(wqe, CompletionStatus::kSuccess, VendorError::kNone);
+  }
+  if (cursor_ == queue_.front()) ++cursor_;
+  queue_.PopFront();
+  RetireLocal();
+}
+
+void Requester::Complete(const SendWqe& wqe, CompletionStatus status, VendorError reason) {
+  Completion completion;
+  completion.wr_id = wqe.wr_id;
+  completion.status = status;
+  completion.opcode = CompletionOpcodeOf(wqe.opcode);
+  completion.vendor_error = reason;
+  completion.byte_length = static_cast<uint32_t>(wqe.length);
+  completion.qpn = qp_.qpn;
+  qp_.init.send_cq->Push(completion, /*solicited=*/false);
+}
+
+// Local operations complete when everything before them has; so does a request that failed before it
+// was sent.
+void Requester::RetireLocal() {
+  while (!queue_.empty()) {
+    SendWqe& wqe = queue_[queue_.front()];
+    if (wqe.failed()) return FailFront(wqe.failure, wqe.failure_reason);
+    if (!IsLocal(wqe.opcode) || !wqe.started) return;
+    RetireFront();
+  }
+}
+
+// The oldest request completes in error, signaled or not, and ends the connection.
+void Requester::FailFront(CompletionStatus status, VendorError reason) {
+  if (failed_) return;
+  failed_ = true;
+  Complete(queue_[queue_.front()], status, reason);
+  queue_.PopFront();
+}
+
+void Requester::Flush(VendorError why) {
+  for (; !queue_.empty(); queue_.PopFront()) {
+    Complete(queue_[queue_.front()], CompletionStatus::kFlushed, why);
+  }
+  cursor_ = queue_.front();
+  deadline_ = kNever;
+  waits_for_receiver_ = false;
+}
+
+void Requester::ReleaseReadCredit(SendWqe& wqe) {
+  if (!wqe.holds_read_credit) return;
+  wqe.holds_read_credit = false;
+  --read_credits_used_;
+}
+
+}  // namespace uroce::transport

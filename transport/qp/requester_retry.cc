@@ -1,0 +1,98 @@
+#include "transport/qp/requester.h"
+#include "transport/qp/timeouts.h"
+
+namespace uroce::transport {
+
+void Requester::OnDeadline(Time now) {
+  deadline_ = kNever;
+  if (waits_for_receiver_) {
+    waits_for_receiver_ = false;
+    return;
+  }
+  OnAckTimeout(now);
+}
+
+// IBA 9.9.2.1.1: no response in time. Everything not acknowledged is sent again.
+void Requester::OnAckTimeout(Time now) {
+  ++qp_.environment.counters.ack_timeouts;
+  went_back_to_.reset();
+  if (!TakeRetry(VendorError::kAckTimeout)) return;
+  GoBackTo(oldest_unacked_psn_);
+  // Counted from now even if the wire takes nothing at the moment: silence is silence.
+  ArmAckTimer(now);
+}
+
+// The responder saw a gap (IBA 9.7.5.2.1). Everything before it is acknowledged already.
+void Requester::OnSequenceNak(Time now) {
+  ++qp_.environment.counters.psn_naks_received;
+  // rxe sends one after an RNR NAK for the requests that followed it: they go back anyway.
+  if (waits_for_receiver_) return;
+  if (!TakeRetry(VendorError::kPsnNakRetries)) return;
+  GoBackTo(oldest_unacked_psn_);
+  ArmAckTimer(now);
+}
+
+// The responder had no receive request (IBA 9.7.5.2.8). Nothing is sent until the time that it asked
+// for is over.
+void Requester::OnRnrNak(Time now, uint8_t timer_code) {
+  Counters& counters = qp_.environment.counters;
+  ++counters.rnr_naks_received;
+  if (waits_for_receiver_) return;  // the same one again
+  if (qp_.attributes.rnr_retry != kRnrRetryForEver) {
+    if (rnr_retries_left_ == 0) {
+      ++counters.rnr_retries_exceeded;
+      return FailFront(CompletionStatus::kRnrRetryExceeded, VendorError::kRnrRetries);
+    }
+    --rnr_retries_left_;
+  }
+  GoBackTo(oldest_unacked_psn_);
+  waits_for_receiver_ = true;
+  deadline_ = now + RnrDelay(timer_code);
+}
+
+// A response arrived that implies that the one to an earlier READ or atomic was lost: an implied NAK
+// (IBA 9.7.5.2.4). What follows it on the wire implies the same once more and is ignored.
+DropReason Requester::OnLostResponse(Time now) {
+  if (went_back_to_ != oldest_unacked_psn_ && !waits_for_receiver_) {
+    ++qp_.environment.counters.implied_naks;
+    went_back_to_ = oldest_unacked_psn_;
+    GoBackTo(oldest_unacked_psn_);
+    ArmAckTimer(now);
+  }
+  return DropReason::kOutOfOrderResponse;
+}
+
+// Takes one of retry_cnt; false if none was left and the oldest request failed. Progress gives all of
+// them back (IBA 9.9.2.4.1).
+bool Requester::TakeRetry(VendorError reason) {
+  if (retries_left_ == 0) {
+    ++qp_.environment.counters.retries_exceeded;
+    FailFront(CompletionStatus::kRetryExceeded, reason);
+    return false;
+  }
+  --retries_left_;
+  return true;
+}
+
+// Makes `psn` the next PSN to be sent. It is not before oldest_unacked_psn_ and not after sent_psn_.
+void Requester::GoBackTo(Psn psn) {
+  uint32_t number = queue_.front();
+  while (number != queue_.back()) {
+    const SendWqe& wqe = queue_[number];
+    if (!wqe.started || wqe.failed() || wqe.Contains(psn)) break;
+    ++number;
+  }
+  cursor_ = number;
+  next_psn_ = psn;
+  // What will be asked for again is not outstanding until then.
+  for (; number != queue_.back() && queue_[number].started; ++number) {
+    ReleaseReadCredit(queue_[number]);
+  }
+}
+
+void Requester::ArmAckTimer(Time now) {
+  const auto timeout = AckTimeout(qp_.attributes.timeout);
+  deadline_ = timeout ? now + *timeout : kNever;
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,262 @@
+#include <algorithm>
+#include <array>
+
+#include "transport/limits.h"
+#include "transport/qp/requester.h"
+#include "transport/qp/state_table.h"
+
+namespace uroce::transport {
+namespace {
+
+// Longest READ that is asked for with one request packet. A message of 2^31 bytes at MTU 256 has
+// 2^23 packets, the whole PSN window; half of that keeps "before" and "after" unambiguous.
+constexpr uint32_t kMaxReadRequestPackets = 1u << 22;
+
+Operation OperationOf(SendOpcode opcode) {
+  switch (opcode) {
+    case SendOpcode::kRdmaWrite:
+    case SendOpcode::kRdmaWriteWithImmediate:
+      return Operation::kWrite;
+    case SendOpcode::kRdmaRead:
+      return Operation::kReadRequest;
+    case SendOpcode::kCompareAndSwap:
+      return Operation::kCompareAndSwap;
+    case SendOpcode::kFetchAndAdd:
+      return Operation::kFetchAndAdd;
+    default:
+      return Operation::kSend;
+  }
+}
+
+Suffix SuffixOf(SendOpcode opcode) {
+  switch (opcode) {
+    case SendOpcode::kRdmaWriteWithImmediate:
+    case SendOpcode::kSendWithImmediate:
+      return Suffix::kImmediate;
+    case SendOpcode::kSendWithInvalidate:
+      return Suffix::kInvalidate;
+    default:
+      return Suffix::kNone;
+  }
+}
+
+Position PositionOf(bool first, bool last) {
+  if (first) return last ? Position::kOnly : Position::kFirst;
+  return last ? Position::kLast : Position::kMiddle;
+}
+
+uint32_t PacketsFor(uint64_t bytes, uint32_t mtu_bytes) {
+  return bytes == 0 ? 1 : static_cast<uint32_t>((bytes + mtu_bytes - 1) / mtu_bytes);
+}
+
+}  // namespace
+
+Requester::Requester(QpContext& qp)
+    : qp_(qp),
+      queue_(qp.init.capabilities.max_send_wr, qp.init.capabilities.max_send_sge,
+             qp.init.capabilities.max_inline_bytes) {}
+
+void Requester::Start(Psn first_psn) {
+  next_psn_ = oldest_unacked_psn_ = sent_psn_ = response_due_psn_ = first_psn;
+  retries_left_ = qp_.attributes.retry_count;
+  rnr_retries_left_ = qp_.attributes.rnr_retry;
+}
+
+void Requester::Reset() {
+  queue_.Clear();
+  cursor_ = queue_.front();
+  Start(Psn());
+  read_credits_used_ = 0;
+  deadline_ = kNever;
+  waits_for_receiver_ = false;
+  went_back_to_.reset();
+  failed_ = false;
+}
+
+bool Requester::IsDrained() const {
+  return queue_.empty() || !queue_[queue_.front()].started;
+}
+
+bool Requester::CanTransmit() const {
+  if (cursor_ == queue_.back() || waits_for_receiver_ || failed_) return false;
+  const SendWqe& wqe = queue_[cursor_];
+  if (wqe.failed()) return false;
+  const bool in_the_middle = wqe.started && !(next_psn_ == wqe.first_psn);
+  const bool state_permits =
+      qp_.attributes.state == QpState::kReadyToSend ||
+      (qp_.attributes.state == QpState::kSendQueueDrain && wqe.started);
+  if (!state_permits) return false;
+  if (IsLocal(wqe.opcode)) return wqe.started || MayStart(wqe);
+
+  const int32_t in_flight = next_psn_.DistanceFrom(oldest_unacked_psn_);
+  if (in_flight >= static_cast<int32_t>(kMaxPacketsInFlight)) return false;
+  if (!in_the_middle) return MayStart(wqe);
+  // The rest of a READ is asked for when what came before it has arrived.
+  return wqe.opcode != SendOpcode::kRdmaRead || in_flight == 0;
+}
+
+// Whether the first packet of `wqe` may go out, with regard to the requests before it.
+bool Requester::MayStart(const SendWqe& wqe) const {
+  if (wqe.fence && read_credits_used_ != 0) return false;  // IBA 10.8.3.3
+  if (!IsReadOrAtomic(wqe.opcode)) return true;
+  const uint32_t allowed = qp_.attributes.max_read_atomic;
+  return allowed == 0 || read_credits_used_ < allowed;  // 0 is refused in Begin
+}
+
+size_t Requester::BuildFrame(Time now, std::span<uint8_t> out) {
+  while (CanTransmit()) {
+    SendWqe& wqe = queue_[cursor_];
+    if (!wqe.started && !Begin(wqe)) continue;
+    if (IsLocal(wqe.opcode)) {
+      ++cursor_;
+      RetireLocal();
+      continue;
+    }
+    if (const size_t frame_bytes = EmitRequest(now, wqe, out); frame_bytes != 0) {
+      return frame_bytes;
+    }
+  }
+  return 0;
+}
+
+// Gives the request its PSNs, or carries it out if it is a local one. False if it failed.
+bool Requester::Begin(SendWqe& wqe) {
+  if (IsLocal(wqe.opcode)) {
+    CarryOutLocally(wqe);
+    wqe.started = true;
+    wqe.first_psn = next_psn_;
+    return !wqe.failed();
+  }
+  if (IsReadOrAtomic(wqe.opcode)) {
+    if (qp_.attributes.max_read_atomic == 0) {
+      MarkFailed(wqe, CompletionStatus::kLocalQpOperationError, VendorError::kNoReadCredits);
+      return false;
+    }
+    if (!CheckLocal(qp_.environment.memory, qp_.init.pd, wqe.sge_list,
+                    AccessFlags::kLocalWrite)) {
+      MarkFailed(wqe, CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
+      return false;
+    }
+  }
+  wqe.started = true;
+  wqe.first_psn = next_psn_;
+  wqe.psn_count = IsAtomic(wqe.opcode) ? 1 : PacketsFor(wqe.length, qp_.mtu_bytes());
+  return true;
+}
+
+void Requester::CarryOutLocally(SendWqe& wqe) {
+  MemoryTable& memory = qp_.environment.memory;
+  if (wqe.opcode == SendOpcode::kLocalInvalidate) {
+    if (memory.InvalidateWindow(qp_.init.pd, qp_.qpn, wqe.invalidate_rkey) != Status::kOk) {
+      MarkFailed(wqe, CompletionStatus::kLocalQpOperationError, VendorError::kInvalidateKey);
+    }
+    return;
+  }
+  const WindowBinding& window = wqe.window;
+  const MemoryTable::Binding binding = {window.region, window.address, window.length,
+                                        window.access};
+  if (memory.BindWindow(qp_.init.pd, qp_.qpn, window.present_rkey, wqe.rkey, binding) !=
+      Status::kOk) {
+    MarkFailed(wqe, CompletionStatus::kWindowBindError, VendorError::kWindowBind);
+  }
+}
+
+size_t Requester::EmitRequest(Time now, SendWqe& wqe, std::span<uint8_t> out) {
+  TransportHeaders headers;
+  headers.opcode.operation = OperationOf(wqe.opcode);
+  headers.destination_qpn = qp_.attributes.destination_qpn;
+  headers.psn = next_psn_;
+
+  std::array<PayloadPiece, kMaxSges> pieces;
+  size_t piece_count = 0;
+  uint32_t psns = 1;
+  switch (headers.opcode.operation) {
+    case Operation::kReadRequest:
+      psns = FillRead(wqe, headers);
+      break;
+    case Operation::kCompareAndSwap:
+      headers.atomic = {wqe.remote_address, wqe.rkey, wqe.swap, wqe.compare_or_add};
+      break;
+    case Operation::kFetchAndAdd:
+      headers.atomic = {wqe.remote_address, wqe.rkey, wqe.compare_or_add, 0};
+      break;
+    default:
+      const auto gathered = FillData(wqe, headers, pieces);
+      if (!gathered) {
+        MarkFailed(wqe, CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
+        return 0;
+      }
+      piece_count = *gathered;
+  }
+  const size_t frame_bytes =
+      qp_.path.builder().Emit(headers, std::span(pieces).first(piece_count), out);
+  Sent(now, wqe, psns, headers.ack_request || IsReadOrAtomic(wqe.opcode));
+  return frame_bytes;
+}
+
+// A packet of a SEND or WRITE. Returns the number of pieces its payload lies in; nullopt if the
+// memory it lies in may not be read.
+std::optional<size_t> Requester::FillData(SendWqe& wqe, TransportHeaders& headers,
+                                          std::span<PayloadPiece, kMaxSges> pieces) {
+  const uint64_t offset = OffsetOf(wqe, next_psn_);
+  const size_t length = std::min<uint64_t>(wqe.length - offset, qp_.mtu_bytes());
+  const bool first = offset == 0;
+  const bool last = offset + length == wqe.length;
+
+  headers.opcode.position = PositionOf(first, last);
+  if (last) {
+    headers.opcode.suffix = SuffixOf(wqe.opcode);
+    headers.immediate = wqe.immediate;
+    headers.invalidate_rkey = wqe.invalidate_rkey;
+    headers.solicited = wqe.solicited;
+  }
+  headers.ack_request = last || (next_psn_.value() % kAckRequestInterval) == 0;
+  if (headers.opcode.HasReth()) {
+    headers.reth = {wqe.remote_address, wqe.rkey, static_cast<uint32_t>(wqe.length)};
+  }
+
+  if (wqe.inline_bytes != nullptr) {
+    pieces[0] = {wqe.inline_bytes + offset, length};
+    return 1;
+  }
+  return wqe.sges.Gather(qp_.environment.memory, qp_.init.pd, offset, length, pieces);
+}
+
+// A READ request for what is still to come of the message; a READ that lost a response goes on where
+// it stopped. Returns how many PSNs its responses take.
+uint32_t Requester::FillRead(const SendWqe& wqe, TransportHeaders& headers) const {
+  const uint64_t offset = OffsetOf(wqe, next_psn_);
+  const uint64_t longest = uint64_t{kMaxReadRequestPackets} * qp_.mtu_bytes();
+  const uint64_t length = std::min(wqe.length - offset, longest - offset % longest);
+  headers.reth = {wqe.remote_address + offset, wqe.rkey, static_cast<uint32_t>(length)};
+  return PacketsFor(length, qp_.mtu_bytes());
+}
+
+uint64_t Requester::OffsetOf(const SendWqe& wqe, Psn psn) const {
+  return static_cast<uint64_t>(psn.DistanceFrom(wqe.first_psn) & Psn::kMask) * qp_.mtu_bytes();
+}
+
+// The packet for `psns` PSNs from next_psn_ on was built.
+void Requester::Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response) {
+  if (next_psn_.IsBefore(sent_psn_)) ++qp_.environment.counters.retransmitted_packets;
+  if (IsReadOrAtomic(wqe.opcode) && !wqe.holds_read_credit) {
+    wqe.holds_read_credit = true;
+    ++read_credits_used_;
+  }
+  next_psn_ = next_psn_ + psns;
+  if (next_psn_.IsAfter(sent_psn_)) sent_psn_ = next_psn_;
+  if (next_psn_ == wqe.end_psn()) ++cursor_;
+  if (wants_response) {
+    if (next_psn_.IsAfter(response_due_psn_)) response_due_psn_ = next_psn_;
+    if (deadline_ == kNever) ArmAckTimer(now);
+  }
+}
+
+// A request that cannot be carried out stops the queue; those before it still complete normally.
+void Requester::MarkFailed(SendWqe& wqe, CompletionStatus status, VendorError reason) {
+  wqe.failure = status;
+  wqe.failure_reason = reason;
+  if (cursor_ == queue_.front()) FailFront(status, reason);
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "transport/completion.h"
+#include "transport/counters.h"
+#include "transport/memory/sge_cursor.h"
+#include "transport/psn.h"
+#include "transport/qp/environment.h"
+#include "transport/qp/receive_queue.h"
+#include "transport/qp/reply_queue.h"
+#include "transport/status.h"
+#include "transport/time.h"
+#include "transport/wire/packet.h"
+#include "transport/work_request.h"
+
+namespace uroce::transport {
+
+// The receiving half of a reliable connection: checks request packets in the order the specification
+// gives, executes them, and answers (IBA 9.7.4, 9.7.5, 9.9.3).
+//
+// responder_validate.cc: may this packet be executed. responder_execute.cc: do it.
+// responder_reply.cc: ACKs, NAKs and the responses of READs and atomics.
+class Responder {
+ public:
+  explicit Responder(QpContext& qp);
+
+  Status Post(const ReceiveWorkRequest& request) { return receives_.Post(request); }
+
+  // INIT -> RTR: the first request packet must carry `first_psn`.
+  void Start(Psn first_psn);
+  // As created; posted receives vanish without completion.
+  void Reset();
+  // Completes every receive request as flushed, oldest first, and stops answering but for a NAK that
+  // ends the connection.
+  void Flush(VendorError why);
+
+  DropReason OnRequest(const Packet& packet);
+
+  bool HasReply() const { return !replies_.empty() || acknowledge_ != Acknowledge::kNone; }
+  // Builds the next response packet in `out`; 0 if there is none.
+  size_t BuildFrame(std::span<uint8_t> out);
+
+  Psn expected_psn() const { return expected_psn_; }
+  // The peer broke a rule, or a receive could not be carried out: the queue pair has to go to ERR.
+  bool failed() const { return failure_.has_value(); }
+  // The asynchronous event that goes with the failure, if there is one.
+  std::optional<EventType> failure_event() const { return failure_; }
+
+ private:
+  // What the next frame has to say besides the replies. An ACK covers everything executed.
+  enum class Acknowledge : uint8_t { kNone, kAck, kSequenceNak, kRnrNak, kFatalNak };
+  enum class Message : uint8_t { kNone, kSend, kWrite };
+
+  // What the ladder of checks says of a request with the expected PSN.
+  struct Verdict {
+    enum class Action : uint8_t { kExecute, kRnrNak, kNak } action = Action::kExecute;
+    NakCode nak = NakCode::kInvalidRequest;
+    // How the receive request that the message has taken completes.
+    CompletionStatus receive_status = CompletionStatus::kRemoteInvalidRequest;
+  };
+
+  // responder_validate.cc
+  Verdict Validate(const Packet& packet) const;
+  bool IsInSequence(const Opcode& opcode) const;
+  bool HasValidLength(const Packet& packet) const;
+  bool NeedsReceive(const Opcode& opcode) const;
+  Verdict CheckWrite(const Packet& packet) const;
+  Verdict CheckSend(const Packet& packet) const;
+  Verdict CheckRead(const Packet& packet) const;
+  Verdict CheckAtomic(const Packet& packet) const;
+
+  // responder_execute.cc
+  void Execute(const Packet& packet);
+  bool ExecuteSend(const Packet& packet);
+  bool ExecuteWrite(const Packet& packet);
+  void ExecuteRead(const Packet& packet);
+  void ExecuteAtomic(const Packet& packet);
+  void FinishMessage(const Packet& packet);
+  void CompleteReceive(const Packet& packet);
+  void FailReceive(CompletionStatus status, VendorError reason);
+  DropReason OnDuplicate(const Packet& packet);
+  DropReason ReplayRead(const Packet& packet);
+  DropReason ReplayAtomic(const Packet& packet);
+
+  // responder_reply.cc
+  void Refuse(const Verdict& verdict);
+  DropReason OnSequenceGap();
+  size_t BuildReadResponse(Reply& reply, std::span<uint8_t> out);
+  size_t BuildAtomicResponse(Reply& reply, std::span<uint8_t> out);
+  size_t BuildAcknowledge(std::span<uint8_t> out);
+  void Fail(EventType event);
+  uint32_t PacketsOf(uint32_t bytes) const;
+
+  QpContext& qp_;
+  ReceiveQueue receives_;
+  ReplyQueue replies_;
+
+  Psn expected_psn_;
+  uint32_t msn_ = 0;  // 24 bits: requests completed (IBA 9.7.7.1)
+  Acknowledge acknowledge_ = Acknowledge::kNone;
+  NakCode fatal_nak_ = NakCode::kInvalidRequest;
+  // The NAK for the expected PSN is out; it is not said twice (IBA 9.7.5.2.1).
+  bool nak_sent_ = false;
+  std::optional<EventType> failure_;
+
+  // The message that is being received.
+  Message message_ = Message::kNone;
+  uint64_t received_bytes_ = 0;
+  Reth write_;                 // where a WRITE goes
+  SgeCursor receive_cursor_;   // where a SEND goes
+  uint64_t receive_bytes_ = 0; // room for it
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,259 @@
+#include <atomic>
+#include <cstring>
+
+#include "transport/completion_queue.h"
+#include "transport/qp/responder.h"
+
+namespace uroce::transport {
+namespace {
+
+constexpr uint32_t kMsnMask = 0xff'ffff;
+
+// Copies the payload of a WRITE. Programs poll the last byte of a message to learn that all of it is
+// there, so that byte is stored after the others.
+void PlaceInOrder(uint8_t* to, std::span<const uint8_t> bytes) {
+  const size_t last = bytes.size() - 1;
+  std::memcpy(to, bytes.data(), last);
+  std::atomic_ref<uint8_t>(to[last]).store(bytes[last], std::memory_order_release);
+}
+
+}  // namespace
+
+Responder::Responder(QpContext& qp)
+    : qp_(qp),
+      receives_(qp.init.capabilities.max_receive_wr, qp.init.capabilities.max_receive_sge) {}
+
+void Responder::Start(Psn first_psn) {
+  expected_psn_ = first_psn;
+  replies_.Configure(qp_.attributes.max_dest_read_atomic);
+}
+
+void Responder::Reset() {
+  receives_.Clear();
+  replies_.Configure(0);
+  expected_psn_ = Psn();
+  msn_ = 0;
+  acknowledge_ = Acknowledge::kNone;
+  nak_sent_ = false;
+  failure_.reset();
+  message_ = Message::kNone;
+}
+
+DropReason Responder::OnRequest(const Packet& packet) {
+  const int32_t distance = packet.psn.DistanceFrom(expected_psn_);
+  if (distance > 0) return OnSequenceGap();
+  if (distance < 0) return OnDuplicate(packet);
+
+  const Verdict verdict = Validate(packet);
+  if (verdict.action != Verdict::Action::kExecute) {
+    Refuse(verdict);
+    return verdict.action == Verdict::Action::kRnrNak ? DropReason::kReceiverNotReady
+                                                      : DropReason::kRefused;
+  }
+  nak_sent_ = false;
+  if (acknowledge_ == Acknowledge::kSequenceNak || acknowledge_ == Acknowledge::kRnrNak) {
+    acknowledge_ = Acknowledge::kAck;  // the gap closed before the NAK was sent
+  }
+  Execute(packet);
+  return DropReason::kNone;
+}
+
+void Responder::Execute(const Packet& packet) {
+  switch (packet.opcode.operation) {
+    case Operation::kSend:
+      if (!ExecuteSend(packet)) return;
+      break;
+    case Operation::kWrite:
+      if (!ExecuteWrite(packet)) return;
+      break;
+    case Operation::kReadRequest:
+      return ExecuteRead(packet);
+    default:
+      return ExecuteAtomic(packet);
+  }
+  ++expected_psn_;
+  received_bytes_ += packet.payload.size();
+  if (packet.opcode.EndsMessage()) FinishMessage(packet);
+  if (packet.ack_request) acknowledge_ = Acknowledge::kAck;
+}
+
+bool Responder::ExecuteSend(const Packet& packet) {
+  if (packet.opcode.StartsMessage()) {
+    const ReceiveQueue::Entry& receive = receives_.Front();
+    message_ = Message::kSend;
+    received_bytes_ = 0;
+    receive_cursor_ = SgeCursor(receive.sges);
+    receive_bytes_ = TotalBytes(receive.sges);
+  }
+  if (receive_cursor_.Scatter(qp_.environment.memory, qp_.init.pd, received_bytes_,
+                              packet.payload) != SgeCursor::Result::kOk) {
+    FailReceive(CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
+    fatal_nak_ = NakCode::kRemoteOperationalError;
+    Fail(EventType::kQpFatal);
+    return false;
+  }
+  if (packet.opcode.HasIeth() &&
+      qp_.environment.memory.InvalidateWindow(qp_.init.pd, qp_.qpn, packet.invalidate_rkey) !=
+          Status::kOk) {
+    FailReceive(CompletionStatus::kRemoteAccessError, VendorError::kInvalidateKey);
+    fatal_nak_ = NakCode::kRemoteAccessError;
+    Fail(EventType::kQpAccessError);
+    return false;
+  }
+  return true;
+}
+
+bool Responder::ExecuteWrite(const Packet& packet) {
+  if (packet.opcode.StartsMessage()) {
+    message_ = Message::kWrite;
+    received_bytes_ = 0;
+    write_ = packet.reth;
+  }
+  if (packet.payload.empty()) return true;
+  uint8_t* to = qp_.environment.memory.RemoteAddress(
+      qp_.init.pd, qp_.qpn, write_.rkey, write_.virtual_address + received_bytes_,
+      packet.payload.size(), AccessFlags::kRemoteWrite);
+  PlaceInOrder(to, packet.payload);
+  return true;
+}
+
+void Responder::ExecuteRead(const Packet& packet) {
+  msn_ = (msn_ + 1) & kMsnMask;
+  const uint32_t packets = PacketsOf(packet.reth.dma_length);
+  replies_.Push({.first_psn = packet.psn,
+                 .next_psn = packet.psn,
+                 .end_psn = packet.psn + packets,
+                 .msn = msn_,
+                 .read = packet.reth});
+  expected_psn_ = expected_psn_ + packets;
+}
+
+// IBA 9.4.5. The memory is naturally aligned, and other processors may work on it at the same time.
+void Responder::ExecuteAtomic(const Packet& packet) {
+  const AtomicEth& request = packet.atomic;
+  uint8_t* bytes =
+      qp_.environment.memory.RemoteAddress(qp_.init.pd, qp_.qpn, request.rkey,
+                                           request.virtual_address, sizeof(uint64_t),
+                                           AccessFlags::kRemoteAtomic);
+  std::atomic_ref<uint64_t> target(*reinterpret_cast<uint64_t*>(bytes));
+  uint64_t original;
+  if (packet.opcode.operation == Operation::kFetchAndAdd) {
+    original = target.fetch_add(request.swap_or_add);
+  } else {
+    original = request.compare;
+    target.compare_exchange_strong(original, request.swap_or_add);
+  }
+  msn_ = (msn_ + 1) & kMsnMask;
+  replies_.RememberAtomic(packet.psn, original);
+  replies_.Push({.is_atomic = true,
+                 .first_psn = packet.psn,
+                 .next_psn = packet.psn,
+                 .end_psn = packet.psn + 1,
+                 .msn = msn_,
+                 .atomic_result = original});
+  ++expected_psn_;
+}
+
+void Responder::FinishMessage(const Packet& packet) {
+  if (message_ == Message::kSend || packet.opcode.HasImmediate()) CompleteReceive(packet);
+  message_ = Message::kNone;
+  msn_ = (msn_ + 1) & kMsnMask;
+}
+
+void Responder::CompleteReceive(const Packet& packet) {
+  Completion completion;
+  completion.wr_id = receives_.Front().wr_id;
+  completion.opcode = message_ == Message::kWrite ? CompletionOpcode::kReceiveRdmaWithImmediate
+                                                  : CompletionOpcode::kReceive;
+  completion.byte_length = static_cast<uint32_t>(received_bytes_);
+  completion.qpn = qp_.qpn;
+  completion.source_qpn = qp_.attributes.destination_qpn;
+  if (packet.opcode.HasImmediate()) {
+    completion.flags = Completion::kHasImmediate;
+    completion.immediate_or_rkey = packet.immediate;
+  } else if (packet.opcode.HasIeth()) {
+    completion.flags = Completion::kHasInvalidate;
+    completion.immediate_or_rkey = packet.invalidate_rkey.value;
+  }
+  qp_.init.receive_cq->Push(completion, packet.solicited);
+  receives_.PopFront();
+}
+
+void Responder::FailReceive(CompletionStatus status, VendorError reason) {
+  Completion completion;
+  completion.wr_id = receives_.Front().wr_id;
+  completion.status = status;
+  completion.opcode = CompletionOpcode::kReceive;
+  completion.vendor_error = reason;
+  completion.qpn = qp_.qpn;
+  completion.source_qpn = qp_.attributes.destination_qpn;
+  qp_.init.receive_cq->Push(completion, /*solicited=*/true);
+  receives_.PopFront();
+}
+
+void Responder::Flush(VendorError why) {
+  while (!receives_.empty()) FailReceive(CompletionStatus::kFlushed, why);
+  message_ = Message::kNone;
+  // After a failure of ours the peer still gets what it is owed, then the NAK; otherwise silence.
+  if (failed()) return;
+  replies_.Clear();
+  acknowledge_ = Acknowledge::kNone;
+}
+
+// A request before the expected PSN was executed already; its response may have been lost
+// (IBA 9.7.4.1.2, 9.7.5.1.3).
+DropReason Responder::OnDuplicate(const Packet& packet) {
+  ++qp_.environment.counters.duplicate_requests;
+  switch (packet.opcode.operation) {
+    case Operation::kReadRequest:
+      return ReplayRead(packet);
+    case Operation::kCompareAndSwap:
+    case Operation::kFetchAndAdd:
+      return ReplayAtomic(packet);
+    default:
+      if (acknowledge_ == Acknowledge::kNone) acknowledge_ = Acknowledge::kAck;
+      return DropReason::kDuplicateRequest;
+  }
+}
+
+// A READ is executed again with the R_Key it brings now. What it asks for must have been asked for
+// before: PSNs that are not before the expected one cannot be part of it.
+DropReason Responder::ReplayRead(const Packet& packet) {
+  const uint32_t packets = PacketsOf(packet.reth.dma_length);
+  const Psn end_psn = packet.psn + packets;
+  const bool is_allowed =
+      !end_psn.IsAfter(expected_psn_) &&
+      qp_.attributes.access.Allows(AccessFlags::kRemoteRead) &&
+      (packet.reth.dma_length == 0 ||
+       qp_.environment.memory.RemoteAddress(qp_.init.pd, qp_.qpn, packet.reth.rkey,
+                                            packet.reth.virtual_address, packet.reth.dma_length,
+                                            AccessFlags::kRemoteRead) != nullptr);
+  if (!is_allowed) return DropReason::kDuplicateNotHeld;
+  const bool queued = replies_.PushReplay({.is_replay = true,
+                                           .first_psn = packet.psn,
+                                           .next_psn = packet.psn,
+                                           .end_psn = end_psn,
+                                           .msn = msn_,
+                                           .read = packet.reth});
+  return queued ? DropReason::kDuplicateRequest : DropReason::kDuplicateNotHeld;
+}
+
+// An atomic is never executed twice: its result was kept (IBA 9.7.5.1.3).
+DropReason Responder::ReplayAtomic(const Packet& packet) {
+  const uint64_t* result = replies_.FindAtomic(packet.psn);
+  if (result == nullptr) return DropReason::kDuplicateNotHeld;
+  const bool queued = replies_.PushReplay({.is_atomic = true,
+                                           .is_replay = true,
+                                           .first_psn = packet.psn,
+                                           .next_psn = packet.psn,
+                                           .end_psn = packet.psn + 1,
+                                           .msn = msn_,
+                                           .atomic_result = *result});
+  return queued ? DropReason::kDuplicateRequest : DropReason::kDuplicateNotHeld;
+}
+
+uint32_t Responder::PacketsOf(uint32_t bytes) const {
+  return bytes == 0 ? 1 : (bytes - 1) / qp_.mtu_bytes() + 1;
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,126 @@
+#include <algorithm>
+
+#include "transport/qp/responder.h"
+
+namespace uroce::transport {
+
+// A request beyond the expected PSN: something was lost. One NAK says so; what follows is dropped
+// until the missing request arrives (IBA 9.7.5.2.1).
+DropReason Responder::OnSequenceGap() {
+  if (!nak_sent_) {
+    nak_sent_ = true;
+    acknowledge_ = Acknowledge::kSequenceNak;
+  }
+  return DropReason::kSequenceGap;
+}
+
+// The request with the expected PSN may not be executed.
+void Responder::Refuse(const Verdict& verdict) {
+  nak_sent_ = true;
+  if (verdict.action == Verdict::Action::kRnrNak) {
+    acknowledge_ = Acknowledge::kRnrNak;
+    return;
+  }
+  const bool holds_receive =
+      message_ == Message::kSend || verdict.receive_status == CompletionStatus::kLocalLengthError;
+  if (holds_receive) {
+    FailReceive(verdict.receive_status,
+                verdict.receive_status == CompletionStatus::kLocalLengthError
+                    ? VendorError::kReceiveTooSmall
+                    : VendorError::kPeerBrokeRule);
+  }
+  fatal_nak_ = verdict.nak;
+  Fail(verdict.nak == NakCode::kRemoteAccessError ? EventType::kQpAccessError
+                                                  : EventType::kQpRequestError);
+}
+
+void Responder::Fail(EventType event) {
+  acknowledge_ = Acknowledge::kFatalNak;
+  failure_ = event;
+}
+
+size_t Responder::BuildFrame(std::span<uint8_t> out) {
+  // Responses go out in PSN order. An ACK covers all that was executed, so it follows the replies.
+  if (!replies_.empty()) {
+    Reply& reply = replies_.Front();
+    const size_t frame_bytes =
+        reply.is_atomic ? BuildAtomicResponse(reply, out) : BuildReadResponse(reply, out);
+    if (frame_bytes != 0) return frame_bytes;
+  }
+  return acknowledge_ == Acknowledge::kNone ? 0 : BuildAcknowledge(out);
+}
+
+size_t Responder::BuildReadResponse(Reply& reply, std::span<uint8_t> out) {
+  const auto index = static_cast<uint64_t>(reply.next_psn.DistanceFrom(reply.first_psn));
+  const uint64_t offset = index * qp_.mtu_bytes();
+  const size_t length = std::min<uint64_t>(reply.read.dma_length - offset, qp_.mtu_bytes());
+  const bool first = index == 0;
+  const bool last = reply.next_psn + 1 == reply.end_psn;
+
+  PayloadPiece piece;
+  if (length != 0) {
+    // Looked up again for each packet: the region may be gone by now.
+    piece = {qp_.environment.memory.RemoteAddress(qp_.init.pd, qp_.qpn, reply.read.rkey,
+                                                  reply.read.virtual_address + offset, length,
+                                                  AccessFlags::kRemoteRead),
+             length};
+    if (piece.data == nullptr) {
+      expected_psn_ = reply.next_psn;  // the NAK names the packet that cannot be had
+      replies_.Clear();
+      fatal_nak_ = NakCode::kRemoteAccessError;
+      Fail(EventType::kQpAccessError);
+      return 0;
+    }
+  }
+  TransportHeaders headers;
+  headers.opcode.operation = Operation::kReadResponse;
+  headers.opcode.position = first ? (last ? Position::kOnly : Position::kFirst)
+                                  : (last ? Position::kLast : Position::kMiddle);
+  headers.destination_qpn = qp_.attributes.destination_qpn;
+  headers.psn = reply.next_psn;
+  headers.aeth = {Syndrome::Ack(Syndrome::kNoCreditInformation), reply.msn};
+  ++reply.next_psn;
+  if (last) replies_.PopFront();
+  return qp_.path.builder().Emit(headers, {&piece, length != 0 ? 1u : 0u}, out);
+}
+
+size_t Responder::BuildAtomicResponse(Reply& reply, std::span<uint8_t> out) {
+  TransportHeaders headers;
+  headers.opcode.operation = Operation::kAtomicAcknowledge;
+  headers.destination_qpn = qp_.attributes.destination_qpn;
+  headers.psn = reply.next_psn;
+  headers.aeth = {Syndrome::Ack(Syndrome::kNoCreditInformation), reply.msn};
+  headers.atomic_original = reply.atomic_result;
+  replies_.PopFront();
+  return qp_.path.builder().Emit(headers, {}, out);
+}
+
+size_t Responder::BuildAcknowledge(std::span<uint8_t> out) {
+  Counters& counters = qp_.environment.counters;
+  TransportHeaders headers;
+  headers.opcode.operation = Operation::kAcknowledge;
+  headers.destination_qpn = qp_.attributes.destination_qpn;
+  headers.psn = expected_psn_;
+  headers.aeth.msn = msn_;
+  switch (acknowledge_) {
+    case Acknowledge::kSequenceNak:
+      headers.aeth.syndrome = Syndrome::Nak(NakCode::kPsnSequenceError);
+      ++counters.psn_naks_sent;
+      break;
+    case Acknowledge::kRnrNak:
+      headers.aeth.syndrome = Syndrome::RnrNak(qp_.attributes.min_rnr_timer);
+      ++counters.rnr_naks_sent;
+      break;
+    case Acknowledge::kFatalNak:
+      headers.aeth.syndrome = Syndrome::Nak(fatal_nak_);
+      ++counters.error_naks_sent;
+      break;
+    default:
+      headers.aeth.syndrome = Syndrome::Ack(Syndrome::kNoCreditInformation);
+      headers.psn = expected_psn_ - 1;
+  }
+  acknowledge_ = Acknowledge::kNone;
+  return qp_.path.builder().Emit(headers, {}, out);
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,126 @@
+#include "transport/limits.h"
+#include "transport/qp/responder.h"
+
+namespace uroce::transport {
+
+// The ladder for a request with the expected PSN (IBA 9.7.4.1): opcode sequence, packet length,
+// receive request, then what the operation itself asks for. The first rung that fails decides.
+Responder::Verdict Responder::Validate(const Packet& packet) const {
+  constexpr auto kInvalidRequest = Verdict{Verdict::Action::kNak, NakCode::kInvalidRequest};
+
+  if (!IsInSequence(packet.opcode)) return kInvalidRequest;
+  if (!HasValidLength(packet)) return kInvalidRequest;
+  if (NeedsReceive(packet.opcode) && receives_.empty()) {
+    return {.action = Verdict::Action::kRnrNak};
+  }
+  switch (packet.opcode.operation) {
+    case Operation::kSend:
+      return CheckSend(packet);
+    case Operation::kWrite:
+      return CheckWrite(packet);
+    case Operation::kReadRequest:
+      return CheckRead(packet);
+    default:
+      return CheckAtomic(packet);
+  }
+}
+
+// A message is first, middles, last, or only; nothing may come between its packets.
+bool Responder::IsInSequence(const Opcode& opcode) const {
+  if (opcode.StartsMessage()) return message_ == Message::kNone;
+  return message_ == (opcode.operation == Operation::kSend ? Message::kSend : Message::kWrite);
+}
+
+// First and middle packets are full, the last of several is not empty, none is longer than the path
+// MTU.
+bool Responder::HasValidLength(const Packet& packet) const {
+  const size_t bytes = packet.payload.size();
+  switch (packet.opcode.position) {
+    case Position::kFirst:
+    case Position::kMiddle:
+      return bytes == qp_.mtu_bytes();
+    case Position::kLast:
+      return bytes >= 1 && bytes <= qp_.mtu_bytes();
+    default:
+      return bytes <= qp_.mtu_bytes();
+  }
+}
+
+// A SEND takes its receive request with its first packet, a WRITE with immediate with its last.
+bool Responder::NeedsReceive(const Opcode& opcode) const {
+  if (opcode.operation == Operation::kSend) return opcode.StartsMessage();
+  return opcode.operation == Operation::kWrite && opcode.HasImmediate();
+}
+
+Responder::Verdict Responder::CheckSend(const Packet& packet) const {
+  const bool starts = packet.opcode.StartsMessage();
+  const uint64_t room = starts ? TotalBytes(receives_.Front().sges) : receive_bytes_;
+  const uint64_t received = starts ? 0 : received_bytes_;
+  if (received + packet.payload.size() > room) {  // the receive completes with "local length"
+    return {Verdict::Action::kNak, NakCode::kInvalidRequest, CompletionStatus::kLocalLengthError};
+  }
+  return {};
+}
+
+Responder::Verdict Responder::CheckWrite(const Packet& packet) const {
+  constexpr auto kInvalidRequest = Verdict{Verdict::Action::kNak, NakCode::kInvalidRequest};
+  constexpr auto kAccessError = Verdict{Verdict::Action::kNak, NakCode::kRemoteAccessError,
+                                        CompletionStatus::kRemoteAccessError};
+  const bool starts = packet.opcode.StartsMessage();
+  const Reth& reth = starts ? packet.reth : write_;
+  const uint64_t received = starts ? 0 : received_bytes_;
+  const uint64_t after = received + packet.payload.size();
+
+  if (!qp_.attributes.access.Allows(AccessFlags::kRemoteWrite)) return kAccessError;
+  if (reth.dma_length > kMaxMessageBytes) return kInvalidRequest;
+  // The packets must bring exactly what the RETH announced.
+  if (packet.opcode.EndsMessage() ? after != reth.dma_length : after >= reth.dma_length) {
+    return kInvalidRequest;
+  }
+  // A zero-length WRITE touches no memory and its R_Key is not checked (IBA 9.7.4.1.5).
+  const uint64_t length = starts ? reth.dma_length : packet.payload.size();
+  if (length != 0 &&
+      qp_.environment.memory.RemoteAddress(qp_.init.pd, qp_.qpn, reth.rkey,
+                                           reth.virtual_address + received, length,
+                                           AccessFlags::kRemoteWrite) == nullptr) {
+    return kAccessError;
+  }
+  return {};
+}
+
+Responder::Verdict Responder::CheckRead(const Packet& packet) const {
+  // More requests than max_dest_rd_atomic.
+  if (!replies_.HasRoom()) return {Verdict::Action::kNak, NakCode::kInvalidRequest};
+  if (packet.reth.dma_length > kMaxMessageBytes) {
+    return {Verdict::Action::kNak, NakCode::kInvalidRequest};
+  }
+  if (!qp_.attributes.access.Allows(AccessFlags::kRemoteRead) ||
+      (packet.reth.dma_length != 0 &&
+       qp_.environment.memory.RemoteAddress(qp_.init.pd, qp_.qpn, packet.reth.rkey,
+                                            packet.reth.virtual_address, packet.reth.dma_length,
+                                            AccessFlags::kRemoteRead) == nullptr)) {
+    return {Verdict::Action::kNak, NakCode::kRemoteAccessError};
+  }
+  return {};
+}
+
+Responder::Verdict Responder::CheckAtomic(const Packet& packet) const {
+  constexpr uint64_t kAtomicBytes = 8;
+  if (!replies_.HasRoom()) return {Verdict::Action::kNak, NakCode::kInvalidRequest};
+  const uint8_t* target = nullptr;
+  if (qp_.attributes.access.Allows(AccessFlags::kRemoteAtomic)) {
+    target = qp_.environment.memory.RemoteAddress(qp_.init.pd, qp_.qpn, packet.atomic.rkey,
+                                                  packet.atomic.virtual_address, kAtomicBytes,
+                                                  AccessFlags::kRemoteAtomic);
+  }
+  if (target == nullptr) return {Verdict::Action::kNak, NakCode::kRemoteAccessError};
+  // Alignment is asked of the virtual address (IBA 9.4.5); a region whose iova is not congruent to
+  // the memory behind it must not be accessed unaligned either.
+  if (packet.atomic.virtual_address % kAtomicBytes != 0 ||
+      reinterpret_cast<uintptr_t>(target) % kAtomicBytes != 0) {
+    return {Verdict::Action::kNak, NakCode::kInvalidRequest};
+  }
+  return {};
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,65 @@
+#include "transport/qp/send_queue.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "transport/limits.h"
+
+namespace uroce::transport {
+namespace {
+
+constexpr uint64_t kAtomicBytes = 8;
+
+}  // namespace
+
+SendQueue::SendQueue(uint32_t capacity, uint32_t max_sges, uint32_t max_inline_bytes)
+    : capacity_(capacity),
+      max_sges_(max_sges),
+      max_inline_bytes_(max_inline_bytes),
+      mask_(std::bit_ceil(std::max(capacity, 1u)) - 1),
+      ring_(std::make_unique<SendWqe[]>(mask_ + 1u)),
+      sges_(std::make_unique<ScatterGatherEntry[]>(size_t{mask_ + 1u} * max_sges)),
+      inline_bytes_(std::make_unique<uint8_t[]>(size_t{mask_ + 1u} * max_inline_bytes)) {}
+
+Status SendQueue::Check(const SendWorkRequest& request, uint64_t length) const {
+  if (request.opcode > SendOpcode::kSendWithInvalidate) return Status::kInvalidArgument;
+  if (length > kMaxMessageBytes) return Status::kInvalidArgument;
+  if (IsAtomic(request.opcode) && length != kAtomicBytes) return Status::kInvalidArgument;
+  if (request.inline_data) {
+    const bool carries_data = IsSend(request.opcode) || IsWrite(request.opcode);
+    if (!carries_data || length > max_inline_bytes_) return Status::kInvalidArgument;
+  } else if (request.sges.size() > max_sges_) {
+    return Status::kInvalidArgument;
+  }
+  return back_ - front_ < capacity_ ? Status::kOk : Status::kNoMemory;
+}
+
+Status SendQueue::Post(const SendWorkRequest& request) {
+  const uint64_t length = IsLocal(request.opcode) ? 0 : TotalBytes(request.sges);
+  if (const Status status = Check(request, length); status != Status::kOk) return status;
+
+  const uint32_t slot = back_ & mask_;
+  SendWqe& wqe = ring_[slot];
+  wqe = SendWqe{};
+  static_cast<SendParameters&>(wqe) = request;
+  wqe.length = length;
+  if (request.inline_data) {
+    uint8_t* bytes = inline_bytes_.get() + size_t{slot} * max_inline_bytes_;
+    wqe.inline_bytes = bytes;
+    for (const ScatterGatherEntry& sge : request.sges) {
+      if (sge.length == 0) continue;
+      std::memcpy(bytes, reinterpret_cast<const void*>(sge.address), sge.length);
+      bytes += sge.length;
+    }
+  } else {
+    ScatterGatherEntry* sges = sges_.get() + size_t{slot} * max_sges_;
+    std::copy(request.sges.begin(), request.sges.end(), sges);
+    wqe.sge_list = {sges, request.sges.size()};
+    wqe.sges = SgeCursor(wqe.sge_list);
+  }
+  ++back_;
+  return Status::kOk;
+}
+
+}  // namespace uroce::transport

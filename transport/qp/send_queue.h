@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "transport/completion.h"
+#include "transport/ids.h"
+#include "transport/memory/sge_cursor.h"
+#include "transport/psn.h"
+#include "transport/status.h"
+#include "transport/work_request.h"
+
+namespace uroce::transport {
+
+// A send work request that waits, is on its way, or waits for its response.
+struct SendWqe : SendParameters {
+  uint64_t length = 0;  // of the message in bytes
+  SgeCursor sges;
+  std::span<const ScatterGatherEntry> sge_list;
+  const uint8_t* inline_bytes = nullptr;  // the message itself, if it was posted inline
+
+  // Set when the request is first transmitted (or, for a local operation, carried out).
+  bool started = false;
+  Psn first_psn;
+  uint32_t psn_count = 0;  // 0 for a local operation; of the response for a READ
+
+  // A READ or atomic that was sent and not answered in full: it occupies one of max_rd_atomic.
+  bool holds_read_credit = false;
+
+  // The request can not be carried out. It completes so when those before it have completed.
+  CompletionStatus failure = CompletionStatus::kSuccess;
+  VendorError failure_reason = VendorError::kNone;
+
+  Psn end_psn() const { return first_psn + psn_count; }
+  // Counted up from first_psn: a message may take half of all PSNs.
+  bool Contains(Psn psn) const {
+    return ((psn.value() - first_psn.value()) & Psn::kMask) < psn_count;
+  }
+  bool failed() const { return failure != CompletionStatus::kSuccess; }
+};
+
+// The send work requests of a queue pair, addressed by the order they were posted in: `front()` is
+// the number of the oldest, `back()` that of the next to be posted. All memory is taken at
+// construction.
+class SendQueue {
+ public:
+  SendQueue(uint32_t capacity, uint32_t max_sges, uint32_t max_inline_bytes);
+
+  // kNoMemory when full; kInvalidArgument for more SGEs or inline bytes than agreed at creation, for
+  // a message of more than kMaxMessageBytes, and for an opcode that cannot be inline.
+  Status Post(const SendWorkRequest& request);
+
+  uint32_t front() const { return front_; }
+  uint32_t back() const { return back_; }
+  bool empty() const { return front_ == back_; }
+  SendWqe& operator[](uint32_t number) { return ring_[number & mask_]; }
+  const SendWqe& operator[](uint32_t number) const { return ring_[number & mask_]; }
+  void PopFront() { ++front_; }
+  void Clear() { front_ = back_; }
+
+ private:
+  Status Check(const SendWorkRequest& request, uint64_t length) const;
+
+  uint32_t capacity_;
+  uint32_t max_sges_;
+  uint32_t max_inline_bytes_;
+  uint32_t mask_;  // ring size - 1
+  std::unique_ptr<SendWqe[]> ring_;
+  std::unique_ptr<ScatterGatherEntry[]> sges_;  // max_sges_ a ring slot
+  std::unique_ptr<uint8_t[]> inline_bytes_;     // max_inline_bytes_ a ring slot
+  uint32_t front_ = 0;                          // both count without end and wrap at 2^32
+  uint32_t back_ = 0;
+};
+
+}  // namespace uroce::transport

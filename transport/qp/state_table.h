@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "transport/qp_attributes.h"
+
+namespace uroce::transport {
+
+// What a modify call must and may set on one transition. Bits of QpAttributeMask.
+struct Transition {
+  bool allowed = false;
+  uint32_t required = 0;
+  uint32_t optional = 0;
+};
+
+// The row of the state tables (IBA 11.2.5.2, tables 92 and 93) for a queue pair of `type` that goes
+// from `from` to `to`, which may be the same state.
+Transition FindTransition(QpType type, QpState from, QpState to);
+
+// What is allowed in a state.
+constexpr bool AcceptsSendPosts(QpState state) {  // IBA 10.3.1
+  return state == QpState::kReadyToSend || state == QpState::kSendQueueDrain ||
+         state == QpState::kSendQueueError || state == QpState::kError;
+}
+constexpr bool AcceptsReceivePosts(QpState state) { return state != QpState::kReset; }
+constexpr bool ProcessesRequests(QpState state) {
+  return state == QpState::kReadyToReceive || state == QpState::kReadyToSend ||
+         state == QpState::kSendQueueDrain || state == QpState::kSendQueueError;
+}
+constexpr bool ProcessesResponses(QpState state) {
+  return state == QpState::kReadyToSend || state == QpState::kSendQueueDrain;
+}
+
+}  // namespace uroce::transport

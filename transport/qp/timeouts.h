@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "transport/time.h"
+
+namespace uroce::transport {
+
+inline constexpr uint8_t kMaxTimeoutCode = 31;
+inline constexpr uint8_t kMaxRnrTimerCode = 31;
+inline constexpr uint8_t kMaxRetryCount = 7;
+inline constexpr uint8_t kRnrRetryForEver = 7;
+
+// The local ACK timeout: 4.096 us * 2^code; nullopt for code 0, which means wait for ever
+// (IBA 9.9.2.1.1). `code` is 0 .. 31.
+std::optional<Duration> AckTimeout(uint8_t code);
+
+// How long a requester waits after an RNR NAK with this timer code, 0 .. 31 (IBA table 46).
+Duration RnrDelay(uint8_t code);
+
+}  // namespace uroce::transport

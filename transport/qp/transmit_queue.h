@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "transport/time.h"
+
+namespace uroce::transport {
+
+// Where a frame has to go: out of the port, or back to a queue pair of the same endpoint.
+enum class Route : uint8_t { kWire, kLoopback };
+inline constexpr size_t kRoutes = 2;
+
+// Something that may have frames to send.
+class TransmitClient {
+ public:
+  virtual ~TransmitClient() = default;
+  // Builds the next frame in `out`, at least kMaxFrameBytes; returns its length, or 0 if there is
+  // nothing to send now.
+  virtual size_t BuildFrame(Time now, std::span<uint8_t> out) = 0;
+
+ private:
+  friend class TransmitQueue;
+  TransmitClient* next_ = nullptr;
+  bool queued_ = false;
+};
+
+// The queue pairs that may have something to send, served round robin in turns of kTransmitQuantum
+// frames: short enough to be fair, long enough to keep a queue pair's state in the cache.
+class TransmitQueue {
+ public:
+  // Puts the client at the end of the queue; nothing happens if it is in it already.
+  void Add(TransmitClient& client);
+  void Remove(TransmitClient& client);
+  bool empty() const { return head_ == nullptr; }
+
+  // The next frame of whoever's turn it is. A client with nothing to send leaves the queue.
+  // 0 when no client has anything.
+  size_t BuildFrame(Time now, std::span<uint8_t> out);
+
+ private:
+  void PopFront();
+
+  TransmitClient* head_ = nullptr;
+  TransmitClient* tail_ = nullptr;
+  uint32_t frames_this_turn_ = 0;
+};
+
+}  // namespace uroce::transport
