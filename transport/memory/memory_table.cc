@@ -56,6 +56,13 @@ MemoryTable::Entry* MemoryTable::FindWindow(RKey key) {
   return entry != nullptr && entry->kind != Kind::kRegion ? entry : nullptr;
 }
 
+MemoryTable::Entry* MemoryTable::FindWindowOfAnyTag(RKey key) {
+  const uint32_t index = IndexOf(key.value);
+  if (index >= entries_.size()) return nullptr;
+  Entry& entry = entries_[index];
+  return entry.kind == Kind::kWindow1 || entry.kind == Kind::kWindow2 ? &entry : nullptr;
+}
+
 uint32_t MemoryTable::Allocate(Kind kind) {
   if (first_free_ == 0) {
     if (entries_.size() > kMaxMemoryRegions) return 0;
@@ -119,7 +126,7 @@ std::optional<RKey> MemoryTable::AllocateWindow(PdId pd, WindowType type) {
 }
 
 Status MemoryTable::DeallocateWindow(RKey key) {
-  Entry* window = FindWindow(key);
+  Entry* window = FindWindowOfAnyTag(key);
   if (window == nullptr) return Status::kInvalidArgument;
   Unbind(*window);
   Free(*window);
@@ -133,12 +140,14 @@ void MemoryTable::Unbind(Entry& window) {
 }
 
 Status MemoryTable::BindWindow(PdId pd, Qpn qpn, RKey present, RKey next, const Binding& binding) {
-  Entry* window = FindWindow(present);
+  Entry* window = FindWindowOfAnyTag(present);
   if (window == nullptr || window->region.pd != pd) return Status::kInvalidArgument;  // IBA C10-72
-  // The tag has to change, or the old key would reach the new binding (IBA o10-37.2.32).
-  if (IndexOf(next.value) != IndexOf(present.value) || next == present) {
+  if (window->kind == Kind::kWindow1 && FindWindow(present) == nullptr) {
     return Status::kInvalidArgument;
   }
+  // The tag has to change, or the old key would reach the new binding (IBA o10-37.2.32).
+  const bool changes_tag = static_cast<uint8_t>(next.value) != window->tag;
+  if (IndexOf(next.value) != IndexOf(present.value) || !changes_tag) return Status::kInvalidArgument;
   if (window->kind == Kind::kWindow1) {
     if (binding.access.Allows(AccessFlags::kZeroBased)) {  // IBA o10-36.2.2
       return Status::kInvalidArgument;

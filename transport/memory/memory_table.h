@@ -41,7 +41,8 @@ class MemoryTable {
 
   // An unbound window. Its key changes with every binding.
   std::optional<RKey> AllocateWindow(PdId pd, WindowType type);
-  // Type 1 windows may be in any state; type 2 too (ibv_dealloc_mw unbinds).
+  // Windows of both types may be in any state (ibv_dealloc_mw unbinds). `key` may be any key the
+  // window ever had: of type 2 windows the application alone knows which one is the latest.
   Status DeallocateWindow(RKey key);
 
   struct Binding {
@@ -51,7 +52,8 @@ class MemoryTable {
     AccessFlags access;
   };
   // Binds the window that `present` names and gives it the key `next`, which must differ from it
-  // only in the tag (IBA 10.6.7.2.2). Type 2 windows must be unbound and get tied to `qpn`.
+  // only in the tag (IBA 10.6.7.2.2). Type 2 windows must be unbound and get tied to `qpn`; for them
+  // `present` may be any key the window ever had, as in DeallocateWindow, but not `next`.
   // A zero length unbinds a type 1 window. Binding a type 1 window again replaces its binding.
   // kInvalidArgument, and nothing has changed, if the window or the region does not permit it.
   Status BindWindow(PdId pd, Qpn qpn, RKey present, RKey next, const Binding& binding);
@@ -91,6 +93,8 @@ class MemoryTable {
   Entry* Find(uint32_t key);
   Entry* FindRegion(LKey key);
   Entry* FindWindow(RKey key);
+  // The window whose key differs from `key` in the tag at most.
+  Entry* FindWindowOfAnyTag(RKey key);
 
   // Takes an entry out of the free list; 0 if there is none left.
   uint32_t Allocate(Kind kind);
