@@ -185,10 +185,8 @@ int Run(const std::vector<std::string>& arguments) {
   if (const auto problem = CheckCapture(config.value().capture_file)) return Refuse(*problem);
   const Libraries libraries = LibrariesBesideExecutable();
   if (const auto problem = ExportLibraries(libraries)) return Refuse(*problem);
-  if (config.value().direct()) {
-    if (const auto problem = WhyPortCannotBeOpened(config.value(), libraries.dpdk)) {
-      return Refuse(InTermsOfOptions(*problem, values));
-    }
+  if (const auto problem = WhyThereIsNoWire(config.value(), libraries.dpdk)) {
+    return Refuse(InTermsOfOptions(*problem, values));
   }
   return Execute({separator + 1, arguments.end()});
 }

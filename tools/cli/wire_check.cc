@@ -5,8 +5,10 @@
 #include <memory>
 
 #include "dpdk_nic/dpdk_library.h"
+#include "dpdk_nic/shm_link.h"
 
 namespace uroce::cli {
+namespace {
 
 std::optional<std::string> WhyPortCannotBeOpened(const nic::DeviceConfig& config,
                                                  const std::filesystem::path& dpdk_library) {
@@ -28,6 +30,15 @@ std::optional<std::string> WhyPortCannotBeOpened(const nic::DeviceConfig& config
   if (!open(&request, &result)) return result.error;
   const std::unique_ptr<nic::PacketPort> port(result.port);
   const std::unique_ptr<nic::LinkLayer> link_layer(result.link_layer);  // Goes first.
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> WhyThereIsNoWire(const nic::DeviceConfig& config,
+                                            const std::filesystem::path& dpdk_library) {
+  if (config.direct()) return WhyPortCannotBeOpened(config, dpdk_library);
+  if (const auto error = nic::ProbeLink(config.link)) return error->sentence;
   return std::nullopt;
 }
 

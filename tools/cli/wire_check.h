@@ -9,12 +9,12 @@
 
 namespace uroce::cli {
 
-// Opens the DPDK port of a direct-mode configuration in this process, with the DPDK that is in
-// `dpdk_library`, and closes it again. Returns nothing if that went well, otherwise one sentence
-// without full stop, which says what to do.
+// Whether the device that `config` describes can be opened now: nothing, or one sentence without
+// full stop, which says what to do. In direct mode the port is opened with the DPDK that is in
+// `dpdk_library`, and closed again.
 //
-// Leaves DPDK's threads behind: call it only where exec() follows.
-std::optional<std::string> WhyPortCannotBeOpened(const nic::DeviceConfig& config,
-                                                 const std::filesystem::path& dpdk_library);
+// May leave DPDK's threads behind: call it only where exec() follows.
+std::optional<std::string> WhyThereIsNoWire(const nic::DeviceConfig& config,
+                                            const std::filesystem::path& dpdk_library);
 
 }  // namespace uroce::cli
