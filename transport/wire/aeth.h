@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "transport/wire/byte_order.h"
+
 namespace uroce::transport {
 
 // NAK codes (IBA table 45).
@@ -52,7 +54,13 @@ struct Aeth {
   constexpr bool operator==(const Aeth&) const = default;
 };
 
-Aeth ParseAeth(const uint8_t* bytes);
-void EmitAeth(const Aeth& aeth, uint8_t* bytes);
+inline Aeth ParseAeth(const uint8_t* bytes) {
+  const uint32_t word = Load32(bytes);
+  return {.syndrome = Syndrome(HighByte(word)), .msn = Low24(word)};
+}
+
+inline void EmitAeth(const Aeth& aeth, uint8_t* bytes) {
+  Store32(Word(aeth.syndrome.wire_byte(), aeth.msn), bytes);
+}
 
 }  // namespace uroce::transport

@@ -5,11 +5,20 @@
 
 #include "transport/ids.h"
 #include "transport/psn.h"
+#include "transport/wire/byte_order.h"
 
 namespace uroce::transport {
 
-// Base transport header (IBA 9.2), 12 bytes on the wire. Reserved bits are sent as zero and ignored
-// on receipt.
+// Base transport header (IBA 9.2), 12 bytes on the wire: three words,
+//
+//   31          24 23 22 21 20 19  16 15                     0
+//  +--------------+--+--+-----+------+------------------------+
+//  |    opcode    |SE| M| pad | TVer |         P_Key          |
+//  |FECN BECN  0  |            destination QPN                |
+//  |ack request 0 |                  PSN                      |
+//  +--------------+-------------------------------------------+
+//
+// Reserved bits are sent as zero and ignored on receipt.
 struct Bth {
   static constexpr size_t kBytes = 12;
 
@@ -28,7 +37,33 @@ struct Bth {
   constexpr bool operator==(const Bth&) const = default;
 };
 
-Bth ParseBth(const uint8_t* bytes);
-void EmitBth(const Bth& bth, uint8_t* bytes);
+inline Bth ParseBth(const uint8_t* bytes) {
+  const uint32_t first = Load32(bytes);
+  const uint32_t second = Load32(bytes + 4);
+  const uint32_t third = Load32(bytes + 8);
+  const auto bit = [](uint32_t word, int position) { return ((word >> position) & 1) != 0; };
+  return {.opcode = HighByte(first),
+          .solicited = bit(first, 23),
+          .migration_request = bit(first, 22),
+          .pad_count = static_cast<uint8_t>((first >> 20) & 3),
+          .transport_version = static_cast<uint8_t>((first >> 16) & 15),
+          .pkey = static_cast<uint16_t>(first),
+          .forward_congestion = bit(second, 31),
+          .backward_congestion = bit(second, 30),
+          .destination_qpn = Qpn{Low24(second)},
+          .ack_request = bit(third, 31),
+          .psn = Psn(third)};
+}
+
+inline void EmitBth(const Bth& bth, uint8_t* bytes) {
+  const auto at = [](uint32_t value, int position) { return value << position; };
+  Store32(at(bth.opcode, 24) | at(bth.solicited, 23) | at(bth.migration_request, 22) |
+              at(bth.pad_count & 3u, 20) | at(bth.transport_version & 15u, 16) | bth.pkey,
+          bytes);
+  Store32(at(bth.forward_congestion, 31) | at(bth.backward_congestion, 30) |
+              Low24(bth.destination_qpn.value),
+          bytes + 4);
+  Store32(at(bth.ack_request, 31) | bth.psn.value(), bytes + 8);
+}
 
 }  // namespace uroce::transport

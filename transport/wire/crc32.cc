@@ -22,4 +22,9 @@ uint32_t Crc32CopyAndUpdate(uint32_t state, uint8_t* destination, const uint8_t*
   return BestCrc32Kernel().copy_and_update(state, destination, source, length);
 }
 
+uint32_t Crc32UpdateMasked(uint32_t state, const uint8_t* data, size_t length,
+                           const Crc32Mask& mask) {
+  return BestCrc32Kernel().update_masked(state, data, length, mask);
+}
+
 }  // namespace uroce::transport

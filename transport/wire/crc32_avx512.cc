@@ -5,6 +5,7 @@
 
 #include <immintrin.h>
 
+#include "transport/wire/crc32_inputs.h"
 #include "transport/wire/crc32_kernels.h"
 #include "transport/wire/crc32_polynomial.h"
 #include "transport/wire/crc32_reduce.h"
@@ -23,21 +24,37 @@ constexpr size_t kBlock = 64;
 // The mask of the first `bytes` < 64 bytes of a block.
 constexpr uint64_t FirstBytes(size_t bytes) { return (uint64_t{1} << bytes) - 1; }
 
-// Loads a block and, if copying, stores it.
-template <bool kCopy>
-UROCE_AVX512 inline __m512i Take(uint8_t* destination, const uint8_t* source) {
-  const __m512i block = _mm512_loadu_si512(source);
-  if constexpr (kCopy) _mm512_storeu_si512(destination, block);
+UROCE_AVX512 inline __m512i Block(const ReadInput& input, size_t at) {
+  return _mm512_loadu_si512(input.source + at);
+}
+
+UROCE_AVX512 inline __m512i Block(const CopyInput& input, size_t at) {
+  const __m512i block = _mm512_loadu_si512(input.source + at);
+  _mm512_storeu_si512(input.destination + at, block);
   return block;
 }
 
-// The same for less than a block; the bytes beyond are zero and memory beyond is not touched.
-template <bool kCopy>
-UROCE_AVX512 inline __m512i TakePart(uint8_t* destination, const uint8_t* source, size_t bytes) {
-  const __mmask64 mask = FirstBytes(bytes);
-  const __m512i block = _mm512_maskz_loadu_epi8(mask, source);
-  if constexpr (kCopy) _mm512_mask_storeu_epi8(destination, mask, block);
+UROCE_AVX512 inline __m512i Block(const MaskedInput& input, size_t at) {
+  const __m512i block = _mm512_loadu_si512(input.source + at);
+  return input.IsMasked(at) ? _mm512_or_si512(block, _mm512_loadu_si512(input.mask + at)) : block;
+}
+
+// The last `bytes` < 64 bytes of a message; the rest of the block is zero, and memory beyond is not
+// touched.
+UROCE_AVX512 inline __m512i LastBlock(const ReadInput& input, size_t at, size_t bytes) {
+  return _mm512_maskz_loadu_epi8(FirstBytes(bytes), input.source + at);
+}
+
+UROCE_AVX512 inline __m512i LastBlock(const CopyInput& input, size_t at, size_t bytes) {
+  const __m512i block = _mm512_maskz_loadu_epi8(FirstBytes(bytes), input.source + at);
+  _mm512_mask_storeu_epi8(input.destination + at, FirstBytes(bytes), block);
   return block;
+}
+
+UROCE_AVX512 inline __m512i LastBlock(const MaskedInput& input, size_t at, size_t bytes) {
+  const __m512i block = _mm512_maskz_loadu_epi8(FirstBytes(bytes), input.source + at);
+  if (!input.IsMasked(at)) return block;
+  return _mm512_or_si512(block, _mm512_maskz_loadu_epi8(FirstBytes(bytes), input.mask + at));
 }
 
 template <int kBits>
@@ -90,63 +107,53 @@ UROCE_AVX512 inline uint32_t Finish(__m512i accumulator) {
   return Crc32Reduce(_mm_xor_si128(low, high));
 }
 
-template <bool kCopy>
-uint32_t RunBytes(uint32_t state, uint8_t* destination, const uint8_t* source, size_t length) {
-  for (size_t i = 0; i < length; ++i) {
-    const uint8_t byte = source[i];
-    state = Crc32Byte(state, byte);
-    if constexpr (kCopy) destination[i] = byte;
-  }
-  return state;
-}
-
-template <bool kCopy>
-UROCE_AVX512 uint32_t Run(uint32_t state, uint8_t* destination, const uint8_t* source,
-                          size_t length) {
+template <class Input>
+UROCE_AVX512 uint32_t Run(uint32_t state, const Input& input, size_t length) {
   // Feeding a register that is not zero is adding it to the first four bytes.
-  if (length < sizeof state) return RunBytes<kCopy>(state, destination, source, length);
-  const __m512i initial =
-      _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(state)));
+  if (length < sizeof state) return RunCrc32Bytes(state, input, 0, length);
+  const __m512i initial = _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(state)));
   if (length < kBlock) {
-    const __m512i block = _mm512_xor_si512(TakePart<kCopy>(destination, source, length), initial);
+    const __m512i block = _mm512_xor_si512(LastBlock(input, 0, length), initial);
     return Finish(AlignToEnd(block, length));
   }
 
-  size_t at = 0;
-  const auto left = [&] { return length - at; };
-  __m512i x = _mm512_xor_si512(Take<kCopy>(destination, source), initial);
-  at += kBlock;
-  if (left() >= 7 * kBlock) {
+  __m512i x = _mm512_xor_si512(Block(input, 0), initial);
+  size_t at = kBlock;
+  if (length >= 8 * kBlock) {
     // Four accumulators hide the latency of the multiplication.
-    __m512i x1 = Take<kCopy>(destination + at, source + at);
-    __m512i x2 = Take<kCopy>(destination + at + 64, source + at + 64);
-    __m512i x3 = Take<kCopy>(destination + at + 128, source + at + 128);
-    at += 3 * kBlock;
-    for (; left() >= 4 * kBlock; at += 4 * kBlock) {
-      x = Fold<2048>(x, Take<kCopy>(destination + at, source + at));
-      x1 = Fold<2048>(x1, Take<kCopy>(destination + at + 64, source + at + 64));
-      x2 = Fold<2048>(x2, Take<kCopy>(destination + at + 128, source + at + 128));
-      x3 = Fold<2048>(x3, Take<kCopy>(destination + at + 192, source + at + 192));
+    __m512i x1 = Block(input, 1 * kBlock);
+    __m512i x2 = Block(input, 2 * kBlock);
+    __m512i x3 = Block(input, 3 * kBlock);
+    for (at = 4 * kBlock; length - at >= 4 * kBlock; at += 4 * kBlock) {
+      x = Fold<2048>(x, Block(input, at));
+      x1 = Fold<2048>(x1, Block(input, at + 1 * kBlock));
+      x2 = Fold<2048>(x2, Block(input, at + 2 * kBlock));
+      x3 = Fold<2048>(x3, Block(input, at + 3 * kBlock));
     }
     x = Fold<512>(Fold<512>(Fold<512>(x, x1), x2), x3);
   }
-  for (; left() >= kBlock; at += kBlock) {
-    x = Fold<512>(x, Take<kCopy>(destination + at, source + at));
-  }
-  if (left() != 0) {
-    x = AppendTail(x, TakePart<kCopy>(destination + at, source + at, left()), left());
-  }
+  for (; length - at >= kBlock; at += kBlock) x = Fold<512>(x, Block(input, at));
+  if (at < length) x = AppendTail(x, LastBlock(input, at, length - at), length - at);
   return Finish(x);
 }
 
 uint32_t Update(uint32_t state, const uint8_t* data, size_t length) {
-  return Run<false>(state, nullptr, data, length);
+  return Run(state, ReadInput{data}, length);
+}
+
+uint32_t CopyAndUpdate(uint32_t state, uint8_t* destination, const uint8_t* source,
+                       size_t length) {
+  return Run(state, CopyInput{destination, source}, length);
+}
+
+uint32_t UpdateMasked(uint32_t state, const uint8_t* data, size_t length, const Crc32Mask& mask) {
+  return Run(state, MaskedInput{data, mask.data()}, length);
 }
 
 }  // namespace
 
 const Crc32Kernel* Avx512Crc32Kernel() {
-  static constexpr Crc32Kernel kKernel{"avx512", Update, Run<true>};
+  static constexpr Crc32Kernel kKernel{"avx512", Update, CopyAndUpdate, UpdateMasked};
   __builtin_cpu_init();
   const bool supported =
       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -2,8 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
+
+#include "transport/wire/crc32.h"
 
 // The ways to compute CRC-32 on different processors. Users of the checksum want crc32.h.
 namespace uroce::transport {
@@ -13,13 +14,15 @@ struct Crc32Kernel {
   uint32_t (*update)(uint32_t state, const uint8_t* data, size_t length);
   uint32_t (*copy_and_update)(uint32_t state, uint8_t* destination, const uint8_t* source,
                               size_t length);
+  uint32_t (*update_masked)(uint32_t state, const uint8_t* data, size_t length,
+                            const Crc32Mask& mask);
 };
 
 // Table driven, for any processor.
 const Crc32Kernel& PortableCrc32Kernel();
 // Carry-less multiplication; nullptr if this processor has not got it.
-const Crc32Kernel* PclmulCrc32Kernel();   // 128 bits at a time
-const Crc32Kernel* Avx512Crc32Kernel();   // 512 bits at a time
+const Crc32Kernel* PclmulCrc32Kernel();  // 128 bits at a time
+const Crc32Kernel* Avx512Crc32Kernel();  // 512 bits at a time
 
 // The fastest kernel of this processor: the one that crc32.h uses.
 const Crc32Kernel& BestCrc32Kernel();

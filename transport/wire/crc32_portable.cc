@@ -1,6 +1,7 @@
 #include <bit>
 #include <cstring>
 
+#include "transport/wire/crc32_inputs.h"
 #include "transport/wire/crc32_kernels.h"
 #include "transport/wire/crc32_polynomial.h"
 
@@ -10,40 +11,60 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "words are taken apart low byte first");
 
-uint32_t EightBytes(uint32_t state, uint64_t bytes) {
-  bytes ^= state;
-  uint32_t next = 0;
-  for (size_t i = 0; i < 8; ++i) next ^= kCrc32Tables[7 - i][(bytes >> (8 * i)) & 0xff];
-  return next;
+uint64_t Word(const ReadInput& input, size_t at) {
+  uint64_t word;
+  std::memcpy(&word, input.source + at, sizeof word);
+  return word;
 }
 
-template <bool kCopy>
-uint32_t Run(uint32_t state, uint8_t* destination, const uint8_t* source, size_t length) {
-  for (; length >= 8; length -= 8, source += 8) {
-    uint64_t bytes;
-    std::memcpy(&bytes, source, 8);
-    state = EightBytes(state, bytes);
-    if constexpr (kCopy) {
-      std::memcpy(destination, &bytes, 8);
-      destination += 8;
-    }
-  }
-  for (; length > 0; --length) {
-    const uint8_t byte = *source++;
-    state = Crc32Byte(state, byte);
-    if constexpr (kCopy) *destination++ = byte;
-  }
-  return state;
+uint64_t Word(const CopyInput& input, size_t at) {
+  uint64_t word;
+  std::memcpy(&word, input.source + at, sizeof word);
+  std::memcpy(input.destination + at, &word, sizeof word);
+  return word;
+}
+
+uint64_t Word(const MaskedInput& input, size_t at) {
+  uint64_t word;
+  std::memcpy(&word, input.source + at, sizeof word);
+  if (!input.IsMasked(at)) return word;
+  uint64_t mask;
+  std::memcpy(&mask, input.mask + at, sizeof mask);
+  return word | mask;
+}
+
+uint32_t EightBytes(uint64_t bytes) {
+  const auto& tables = kCrc32Tables;
+  return tables[7][bytes & 0xff] ^ tables[6][(bytes >> 8) & 0xff] ^
+         tables[5][(bytes >> 16) & 0xff] ^ tables[4][(bytes >> 24) & 0xff] ^
+         tables[3][(bytes >> 32) & 0xff] ^ tables[2][(bytes >> 40) & 0xff] ^
+         tables[1][(bytes >> 48) & 0xff] ^ tables[0][bytes >> 56];
+}
+
+template <class Input>
+uint32_t Run(uint32_t state, const Input& input, size_t length) {
+  size_t at = 0;
+  for (; length - at >= 8; at += 8) state = EightBytes(Word(input, at) ^ state);
+  return RunCrc32Bytes(state, input, at, length);
 }
 
 uint32_t Update(uint32_t state, const uint8_t* data, size_t length) {
-  return Run<false>(state, nullptr, data, length);
+  return Run(state, ReadInput{data}, length);
+}
+
+uint32_t CopyAndUpdate(uint32_t state, uint8_t* destination, const uint8_t* source,
+                       size_t length) {
+  return Run(state, CopyInput{destination, source}, length);
+}
+
+uint32_t UpdateMasked(uint32_t state, const uint8_t* data, size_t length, const Crc32Mask& mask) {
+  return Run(state, MaskedInput{data, mask.data()}, length);
 }
 
 }  // namespace
 
 const Crc32Kernel& PortableCrc32Kernel() {
-  static constexpr Crc32Kernel kKernel{"portable", Update, Run<true>};
+  static constexpr Crc32Kernel kKernel{"portable", Update, CopyAndUpdate, UpdateMasked};
   return kKernel;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "transport/ids.h"
+#include "transport/wire/byte_order.h"
 
 namespace uroce::transport {
 
@@ -17,7 +18,13 @@ struct Deth {
   constexpr bool operator==(const Deth&) const = default;
 };
 
-Deth ParseDeth(const uint8_t* bytes);
-void EmitDeth(const Deth& deth, uint8_t* bytes);
+inline Deth ParseDeth(const uint8_t* bytes) {
+  return {.qkey = Load32(bytes), .source_qpn = Qpn{Low24(Load32(bytes + 4))}};
+}
+
+inline void EmitDeth(const Deth& deth, uint8_t* bytes) {
+  Store32(deth.qkey, bytes);
+  Store32(Low24(deth.source_qpn.value), bytes + 4);
+}
 
 }  // namespace uroce::transport

@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "transport/ids.h"
+#include "transport/wire/byte_order.h"
 
 namespace uroce::transport {
 
@@ -20,7 +22,18 @@ struct EthernetHeader {
   constexpr bool operator==(const EthernetHeader&) const = default;
 };
 
-EthernetHeader ParseEthernet(const uint8_t* bytes);
-void EmitEthernet(const EthernetHeader& ethernet, uint8_t* bytes);
+inline EthernetHeader ParseEthernet(const uint8_t* bytes) {
+  EthernetHeader ethernet;
+  std::memcpy(ethernet.destination.data(), bytes, 6);
+  std::memcpy(ethernet.source.data(), bytes + 6, 6);
+  ethernet.ether_type = Load16(bytes + 12);
+  return ethernet;
+}
+
+inline void EmitEthernet(const EthernetHeader& ethernet, uint8_t* bytes) {
+  std::memcpy(bytes, ethernet.destination.data(), 6);
+  std::memcpy(bytes + 6, ethernet.source.data(), 6);
+  Store16(ethernet.ether_type, bytes + 12);
+}
 
 }  // namespace uroce::transport

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
+#include "transport/wire/byte_order.h"
 #include "transport/wire/packet.h"
 
 namespace uroce::transport {
@@ -10,12 +12,57 @@ namespace uroce::transport {
 // The largest set of extension headers: AtomicETH.
 inline constexpr size_t kMaxExtensionBytes = AtomicEth::kBytes;
 
+inline constexpr size_t kImmediateBytes = 4;  // ImmDt (IBA 9.3.6)
+inline constexpr size_t kIethBytes = 4;       // IETH (IBA 9.3.7)
+
 // Bytes between the BTH and the payload.
-size_t ExtensionBytes(const Opcode& opcode);
+inline size_t ExtensionBytes(const Opcode& opcode) {
+  return (opcode.HasDeth() ? Deth::kBytes : 0) + (opcode.HasReth() ? Reth::kBytes : 0) +
+         (opcode.HasAtomicEth() ? AtomicEth::kBytes : 0) + (opcode.HasAeth() ? Aeth::kBytes : 0) +
+         (opcode.HasAtomicAckEth() ? AtomicEth::kAckBytes : 0) +
+         (opcode.HasImmediate() ? kImmediateBytes : 0) + (opcode.HasIeth() ? kIethBytes : 0);
+}
 
 // Read or write the extension headers that headers.opcode has, ExtensionBytes(headers.opcode) of
 // them. Parsing leaves the fields of all others as they are.
-void ParseExtensions(const uint8_t* bytes, TransportHeaders& headers);
-void EmitExtensions(const TransportHeaders& headers, uint8_t* bytes);
+inline void ParseExtensions(const uint8_t* bytes, TransportHeaders& headers) {
+  const Opcode& opcode = headers.opcode;
+  if (opcode.HasDeth()) {
+    headers.deth = ParseDeth(bytes);
+    bytes += Deth::kBytes;
+  }
+  if (opcode.HasReth()) {
+    headers.reth = ParseReth(bytes);
+    bytes += Reth::kBytes;
+  }
+  if (opcode.HasAtomicEth()) headers.atomic = ParseAtomicEth(bytes);
+  if (opcode.HasAeth()) {
+    headers.aeth = ParseAeth(bytes);
+    bytes += Aeth::kBytes;
+  }
+  if (opcode.HasAtomicAckEth()) headers.atomic_original = Load64(bytes);
+  if (opcode.HasImmediate()) std::memcpy(&headers.immediate, bytes, kImmediateBytes);
+  if (opcode.HasIeth()) headers.invalidate_rkey = RKey{Load32(bytes)};
+}
+
+inline void EmitExtensions(const TransportHeaders& headers, uint8_t* bytes) {
+  const Opcode& opcode = headers.opcode;
+  if (opcode.HasDeth()) {
+    EmitDeth(headers.deth, bytes);
+    bytes += Deth::kBytes;
+  }
+  if (opcode.HasReth()) {
+    EmitReth(headers.reth, bytes);
+    bytes += Reth::kBytes;
+  }
+  if (opcode.HasAtomicEth()) EmitAtomicEth(headers.atomic, bytes);
+  if (opcode.HasAeth()) {
+    EmitAeth(headers.aeth, bytes);
+    bytes += Aeth::kBytes;
+  }
+  if (opcode.HasAtomicAckEth()) Store64(headers.atomic_original, bytes);
+  if (opcode.HasImmediate()) std::memcpy(bytes, &headers.immediate, kImmediateBytes);
+  if (opcode.HasIeth()) Store32(headers.invalidate_rkey.value, bytes);
+}
 
 }  // namespace uroce::transport

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "transport/wire/bth.h"
-#include "transport/wire/crc32.h"
 #include "transport/wire/ethernet.h"
 #include "transport/wire/extension_headers.h"
 #include "transport/wire/icrc.h"
@@ -152,12 +151,13 @@ DropReason Parser::Payload() {
   return DropReason::kNone;
 }
 
+// The checksum reads the headers from the frame again. Should another process have changed them since
+// they were copied, it is a checksum of something else, and the frame is dropped or what was parsed
+// is used: either way nothing but the private copy was looked at.
 DropReason Parser::Icrc() {
-  const size_t padded_bytes = left() - kIcrcBytes;
-  const uint32_t crc = Crc32Update(StartIcrc(version_, headers_.data(), at_), frame_.data() + at_,
-                                   padded_bytes);
-  const uint8_t* icrc = frame_.data() + at_ + padded_bytes;
-  return IcrcMatches(crc, icrc) ? DropReason::kNone : DropReason::kBadIcrc;
+  const size_t icrc_at = end_ - kIcrcBytes;
+  const uint32_t crc = StartIcrc(version_, frame_.data(), icrc_at);
+  return IcrcMatches(crc, frame_.data() + icrc_at) ? DropReason::kNone : DropReason::kBadIcrc;
 }
 
 }  // namespace

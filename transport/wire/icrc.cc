@@ -1,7 +1,5 @@
 #include "transport/wire/icrc.h"
 
-#include <cstring>
-
 #include "transport/wire/crc32.h"
 #include "transport/wire/ethernet.h"
 #include "transport/wire/ipv4.h"
@@ -11,23 +9,37 @@
 namespace uroce::transport {
 namespace {
 
-constexpr size_t kOnesBytes = 8;
-static_assert(EthernetHeader::kBytes >= kOnesBytes);
+// The eight bytes of ones lie where the end of the Ethernet header is in the frame.
+constexpr size_t kStart = EthernetHeader::kBytes - 8;
 
-void MaskIpv4(uint8_t* ip) {
-  ip[1] = 0xff;   // type of service
-  ip[8] = 0xff;   // time to live
-  ip[10] = 0xff;  // header checksum
-  ip[11] = 0xff;
+// The bits that count as ones, from kStart on.
+constexpr Crc32Mask MaskFor(IpVersion version) {
+  Crc32Mask mask{};
+  for (size_t i = 0; i < 8; ++i) mask[i] = 0xff;
+  constexpr size_t kIp = 8;
+  size_t udp = kIp;
+  if (version == IpVersion::kIpv4) {
+    mask[kIp + 1] = 0xff;   // type of service
+    mask[kIp + 8] = 0xff;   // time to live
+    mask[kIp + 10] = 0xff;  // header checksum
+    mask[kIp + 11] = 0xff;
+    udp += Ipv4Header::kBytes;
+  } else {
+    mask[kIp] = 0x0f;  // traffic class and flow label; the version stays
+    mask[kIp + 1] = 0xff;
+    mask[kIp + 2] = 0xff;
+    mask[kIp + 3] = 0xff;
+    mask[kIp + 7] = 0xff;  // hop limit
+    udp += Ipv6Header::kBytes;
+  }
+  mask[udp + 6] = 0xff;  // checksum
+  mask[udp + 7] = 0xff;
+  mask[udp + UdpHeader::kBytes + 4] = 0xff;  // BTH: FECN, BECN and the reserved bits beside them
+  return mask;
 }
 
-void MaskIpv6(uint8_t* ip) {
-  ip[0] |= 0x0f;  // traffic class and flow label; the version stays
-  ip[1] = 0xff;
-  ip[2] = 0xff;
-  ip[3] = 0xff;
-  ip[7] = 0xff;  // hop limit
-}
+alignas(64) constexpr Crc32Mask kIpv4Mask = MaskFor(IpVersion::kIpv4);
+alignas(64) constexpr Crc32Mask kIpv6Mask = MaskFor(IpVersion::kIpv6);
 
 uint32_t Word(const uint8_t* bytes) {
   return uint32_t{bytes[0]} | uint32_t{bytes[1]} << 8 | uint32_t{bytes[2]} << 16 |
@@ -36,23 +48,9 @@ uint32_t Word(const uint8_t* bytes) {
 
 }  // namespace
 
-uint32_t StartIcrc(IpVersion version, uint8_t* headers, size_t bytes) {
-  uint8_t* ip = headers + EthernetHeader::kBytes;
-  uint8_t* udp;
-  if (version == IpVersion::kIpv4) {
-    MaskIpv4(ip);
-    udp = ip + Ipv4Header::kBytes;
-  } else {
-    MaskIpv6(ip);
-    udp = ip + Ipv6Header::kBytes;
-  }
-  udp[6] = 0xff;  // checksum
-  udp[7] = 0xff;
-  udp[UdpHeader::kBytes + 4] = 0xff;  // BTH: FECN, BECN and the reserved bits beside them
-
-  uint8_t* start = ip - kOnesBytes;
-  std::memset(start, 0xff, kOnesBytes);
-  return Crc32Update(kCrc32Initial, start, bytes - static_cast<size_t>(start - headers));
+uint32_t StartIcrc(IpVersion version, const uint8_t* frame, size_t bytes) {
+  return Crc32UpdateMasked(kCrc32Initial, frame + kStart, bytes - kStart,
+                           version == IpVersion::kIpv4 ? kIpv4Mask : kIpv6Mask);
 }
 
 void EmitIcrc(uint32_t crc_state, uint8_t* bytes) {

@@ -12,10 +12,9 @@ inline constexpr size_t kIcrcBytes = 4;
 
 enum class IpVersion : uint8_t { kIpv4, kIpv6 };
 
-// Starts the ICRC of a frame: the CRC state after the headers. `headers` is a private copy of the
-// frame up to any place behind the BTH, `bytes` long, and is left masked: the end of the Ethernet
-// header becomes the eight bytes of ones, and the variant fields of the others become ones.
-uint32_t StartIcrc(IpVersion version, uint8_t* headers, size_t bytes);
+// The CRC state after the first `bytes` bytes of a frame, from the Ethernet header to any place
+// behind the BTH. The frame is only read.
+uint32_t StartIcrc(IpVersion version, const uint8_t* frame, size_t bytes);
 
 // The ICRC lies on the wire least significant byte first.
 void EmitIcrc(uint32_t crc_state, uint8_t* bytes);

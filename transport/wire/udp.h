@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "transport/wire/byte_order.h"
+
 namespace uroce::transport {
 
 // UDP header (RFC 768), 8 bytes on the wire.
@@ -19,8 +21,20 @@ struct UdpHeader {
   constexpr bool operator==(const UdpHeader&) const = default;
 };
 
-UdpHeader ParseUdp(const uint8_t* bytes);
-void EmitUdp(const UdpHeader& udp, uint8_t* bytes);
-void SetUdpLength(uint16_t length, uint8_t* bytes);
+inline UdpHeader ParseUdp(const uint8_t* bytes) {
+  return {.source_port = Load16(bytes),
+          .destination_port = Load16(bytes + 2),
+          .length = Load16(bytes + 4),
+          .checksum = Load16(bytes + 6)};
+}
+
+inline void SetUdpLength(uint16_t length, uint8_t* bytes) { Store16(length, bytes + 4); }
+
+inline void EmitUdp(const UdpHeader& udp, uint8_t* bytes) {
+  Store16(udp.source_port, bytes);
+  Store16(udp.destination_port, bytes + 2);
+  SetUdpLength(udp.length, bytes);
+  Store16(udp.checksum, bytes + 6);
+}
 
 }  // namespace uroce::transport
