@@ -147,7 +147,9 @@ Status MemoryTable::BindWindow(PdId pd, Qpn qpn, RKey present, RKey next, const 
   }
   // The tag has to change, or the old key would reach the new binding (IBA o10-37.2.32).
   const bool changes_tag = static_cast<uint8_t>(next.value) != window->tag;
-  if (IndexOf(next.value) != IndexOf(present.value) || !changes_tag) return Status::kInvalidArgument;
+  if (!changes_tag || IndexOf(next.value) != IndexOf(present.value)) {
+    return Status::kInvalidArgument;
+  }
   if (window->kind == Kind::kWindow1) {
     if (binding.access.Allows(AccessFlags::kZeroBased)) {  // IBA o10-36.2.2
       return Status::kInvalidArgument;

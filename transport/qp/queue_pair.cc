@@ -30,13 +30,23 @@ QpAttributes QueuePair::Query() const {
 Status QueuePair::PostSend(const SendWorkRequest& request) {
   if (!AcceptsSendPosts(state())) return Status::kInvalidArgument;
   const Status status = requester_.Post(request);
-  if (status != Status::kOk) return status;
+  if (status == Status::kOk) SendsPosted();
+  return status;
+}
+
+Status QueuePair::PostSends(std::span<const SendWorkRequest> requests) {
+  if (!AcceptsSendPosts(state())) return Status::kInvalidArgument;
+  const Status status = requester_.PostAll(requests);
+  if (status == Status::kOk) SendsPosted();
+  return status;
+}
+
+void QueuePair::SendsPosted() {
   if (state() == QpState::kError) {
     requester_.Flush(VendorError::kFlushedByError);
   } else {
     MarkReady();
   }
-  return Status::kOk;
 }
 
 Status QueuePair::PostReceive(const ReceiveWorkRequest& request) {

@@ -39,6 +39,8 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   // allows; in ERR it completes at once as flushed. kInvalidArgument: wrong state, opcode or
   // lengths; kNoMemory: the queue is full.
   Status PostSend(const SendWorkRequest& request);
+  // ibv_wr_complete: all of `requests` in their order, or none of them.
+  Status PostSends(std::span<const SendWorkRequest> requests);
   Status PostReceive(const ReceiveWorkRequest& request);
 
   Qpn qpn() const { return context_.qpn; }
@@ -65,6 +67,7 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   void EnterError(VendorError why);
   void Settle();
   void MarkReady();
+  void SendsPosted();
 
   QpContext context_;
   Requester requester_;

@@ -36,6 +36,7 @@ class Requester {
   explicit Requester(QpContext& qp);
 
   Status Post(const SendWorkRequest& request) { return queue_.Post(request); }
+  Status PostAll(std::span<const SendWorkRequest> requests) { return queue_.PostAll(requests); }
 
   // RTR -> RTS: the first request packet will carry `first_psn`.
   void Start(Psn first_psn);

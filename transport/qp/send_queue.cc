@@ -62,4 +62,15 @@ Status SendQueue::Post(const SendWorkRequest& request) {
   return Status::kOk;
 }
 
+Status SendQueue::PostAll(std::span<const SendWorkRequest> requests) {
+  const uint32_t back = back_;
+  for (const SendWorkRequest& request : requests) {
+    if (const Status status = Post(request); status != Status::kOk) {
+      back_ = back;
+      return status;
+    }
+  }
+  return Status::kOk;
+}
+
 }  // namespace uroce::transport

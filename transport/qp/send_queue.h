@@ -50,6 +50,8 @@ class SendQueue {
   // kNoMemory when full; kInvalidArgument for more SGEs or inline bytes than agreed at creation, for
   // a message of more than kMaxMessageBytes, and for an opcode that cannot be inline.
   Status Post(const SendWorkRequest& request);
+  // All of `requests`, or none of them and the status of the first that Post refuses.
+  Status PostAll(std::span<const SendWorkRequest> requests);
 
   uint32_t front() const { return front_; }
   uint32_t back() const { return back_; }
