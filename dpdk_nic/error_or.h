@@ -15,7 +15,7 @@ struct Error {
 template <class T>
 class [[nodiscard]] ErrorOr {
  public:
-  ErrorOr(T value) : content_(std::move(value)) {}      // NOLINT: meant to convert
+  ErrorOr(T content) : content_(std::move(content)) {}  // NOLINT: meant to convert
   ErrorOr(Error error) : content_(std::move(error)) {}  // NOLINT: meant to convert
 
   bool ok() const { return std::holds_alternative<T>(content_); }

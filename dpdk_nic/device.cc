@@ -1,0 +1,148 @@
+#include "dpdk_nic/device.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "dpdk_nic/clock.h"
+#include "dpdk_nic/dpdk_library.h"
+#include "dpdk_nic/impaired_port.h"
+#include "dpdk_nic/link_layer.h"
+#include "dpdk_nic/pcapng_writer.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::Qpn;
+
+constexpr transport::Duration kBusyPatience = transport::Milliseconds(1'000);
+constexpr useconds_t kBusyPollUs = 10'000;
+
+// The two sides of a link have blocks of QPNs of their own, because both may have the same address:
+// then only the QPN tells what is meant for the other side from what is meant for ourselves.
+Qpn FirstQpnOfSide(int side) { return {transport::kMaxQps * static_cast<uint32_t>(side + 1)}; }
+
+struct OpenedPort {
+  std::unique_ptr<PacketPort> port;
+  std::unique_ptr<LinkLayer> link_layer;  // after the port: is destroyed first
+};
+
+ErrorOr<OpenDpdkPortFunction> LoadDpdkLibrary(const std::string& library) {
+  if (library.empty()) {
+    return Error{std::string(kDpdkLibraryVariable) +
+                 " is not set: start the program with 'uroce run --port'"};
+  }
+  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    return Error{"the DPDK library cannot be loaded (" + std::string(dlerror()) +
+                 "): build it with 'tools/setup'"};
+  }
+  // Never unloaded: DPDK leaves threads behind.
+  void* function = dlsym(handle, kOpenDpdkPortSymbol);
+  if (function == nullptr) {
+    return Error{"'" + library + "' is not uroce's DPDK library: build it with 'tools/setup'"};
+  }
+  return reinterpret_cast<OpenDpdkPortFunction>(function);
+}
+
+ErrorOr<OpenedPort> OpenDpdkPort(const DeviceConfig& config) {
+  const auto open_port = LoadDpdkLibrary(config.dpdk_library);
+  if (!open_port.ok()) return Error{open_port.error()};
+  OpenDpdkPortRequest request;
+  request.devargs = config.port_devargs.c_str();
+  request.mtu_bytes = config.mtu_bytes;
+  request.ip = config.ip;
+  request.mac = DeviceMac(config);
+  OpenDpdkPortResult result;
+  if (!open_port.value()(&request, &result)) return Error{result.error};
+  return OpenedPort{std::unique_ptr<PacketPort>(result.port),
+                    std::unique_ptr<LinkLayer>(result.link_layer)};
+}
+
+transport::EndpointConfig EndpointConfigFor(const PacketPort& port, const DeviceConfig& config) {
+  transport::EndpointConfig endpoint;
+  endpoint.mac = port.mac();
+  endpoint.gids = GidTable(port.mac(), config.ip);
+  endpoint.port_mtu = port.mtu();
+  // The server of a memif is side 0; ports that are no point-to-point links have no sides.
+  const bool client = config.port_devargs.find("role=client") != std::string::npos;
+  endpoint.first_qpn = FirstQpnOfSide(client ? 1 : 0);
+  endpoint.seed = std::random_device{}();
+  return endpoint;
+}
+
+}  // namespace
+
+ErrorOr<std::shared_ptr<Device>> Device::Open(const DeviceConfig& config,
+                                              Engine::EventSink event_sink) {
+  static std::mutex mutex;
+  static std::weak_ptr<Device>& open_device = *new std::weak_ptr<Device>;
+  const std::lock_guard lock(mutex);
+  if (auto device = open_device.lock(); device != nullptr && !device->engine().orphaned()) {
+    return device;
+  }
+  auto device = Create(config, std::move(event_sink));
+  if (device.ok()) open_device = device.value();
+  return device;
+}
+
+ErrorOr<std::shared_ptr<Device>> Device::Create(const DeviceConfig& config,
+                                                Engine::EventSink event_sink) {
+  Engine::Options options;
+  options.mode = config.mode;
+  options.event_sink = std::move(event_sink);
+  if (!config.capture_file.empty()) {
+    auto capture = PcapngWriter::Open(config.capture_file);
+    if (!capture.ok()) return Error{capture.error()};
+    options.tap = std::move(capture).value();
+  }
+
+  const std::shared_ptr<Device> device(new Device);
+  device->config_ = config;
+  std::unique_ptr<PacketPort> port;
+  if (config.direct()) {
+    auto opened = OpenDpdkPort(config);
+    if (!opened.ok()) return Error{opened.error()};
+    OpenedPort both = std::move(opened).value();
+    port = std::move(both.port);
+    options.link_layer = std::move(both.link_layer);
+  } else {
+    const uint32_t mtu_bytes = config.mtu_bytes != 0 ? config.mtu_bytes : kDefaultLinkMtuBytes;
+    auto link = std::make_unique<ShmPort>(config.link, DeviceMac(config), mtu_bytes);
+    device->link_to_join_ = link.get();
+    port = std::move(link);
+  }
+  const transport::EndpointConfig endpoint = EndpointConfigFor(*port, config);
+  if (config.impairments.any()) {
+    port = std::make_unique<ImpairedPort>(std::move(port), config.impairments);
+  }
+  device->engine_ = std::make_unique<Engine>(std::move(port), endpoint, std::move(options));
+  return device;
+}
+
+std::optional<Error> Device::Join() {
+  const transport::Time give_up = Now() + kBusyPatience;
+  while (true) {
+    const ErrorOr<bool> joined = TryJoin();
+    if (joined.ok()) return std::nullopt;
+    if (Now() >= give_up) return Error{joined.error()};
+    usleep(kBusyPollUs);
+  }
+}
+
+ErrorOr<bool> Device::TryJoin() {
+  return engine_->WithEndpoint([this](transport::Endpoint& endpoint) -> ErrorOr<bool> {
+    if (link_to_join_ == nullptr || engine_->orphaned()) return true;
+    const ErrorOr<int> side = link_to_join_->Join();
+    if (!side.ok()) return Error{side.error()};
+    endpoint.SetFirstQpn(FirstQpnOfSide(side.value()));
+    link_to_join_ = nullptr;
+    return true;
+  });
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,268 @@
+#include "dpdk_nic/engine.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "dpdk_nic/clock.h"
+#include "dpdk_nic/fork_handler.h"
+#include "dpdk_nic/progress.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::Duration;
+using transport::Gid;
+using transport::MacAddress;
+using transport::Time;
+
+// Frames a pass takes in before it answers: their acknowledgements are sent together, after all.
+constexpr int kReceiveBurst = 32;
+// Frames a pass sends before it looks at what came in.
+constexpr int kTransmitBurst = 64;
+constexpr int kLoopbackBurst = 64;
+
+constexpr Duration kLinkServiceInterval = transport::Milliseconds(1);
+constexpr Duration kResolvePollInterval = transport::Microseconds(200);
+
+// Whether a frame may be RoCEv2: UDP over IPv4 or IPv6 without extension headers. Decides only who
+// looks at it first.
+bool IsUdp(std::span<const uint8_t> frame) {
+  constexpr uint8_t kUdp = 17;
+  if (frame.size() < 34) return false;
+  const bool ipv4 = frame[12] == 0x08 && frame[13] == 0x00;
+  const bool ipv6 = frame[12] == 0x86 && frame[13] == 0xdd;
+  return (ipv4 && frame[23] == kUdp) || (ipv6 && frame[20] == kUdp);
+}
+
+}  // namespace
+
+Engine::Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig& config,
+               Options options)
+    : port_(std::move(port)),
+      link_layer_(options.link_layer ? std::move(options.link_layer)
+                                     : std::make_unique<StaticNeighbors>()),
+      tap_(std::move(options.tap)),
+      event_sink_(std::move(options.event_sink)),
+      mode_(options.mode),
+      endpoint_(config),
+      progress_(std::make_unique<Progress>(*this, options.mode)) {
+  ForkHandler::Add(*this);
+}
+
+Engine::~Engine() {
+  ForkHandler::Remove(*this);
+  progress_.reset();
+}
+
+// One pass. Receiving comes first and sending last, so that what arrived together is acknowledged
+// together.
+bool Engine::RunOnce(Time now) {
+  bool worked = ReceiveBurst(now);
+  worked |= RunDeadlines(now);
+  worked |= TransmitBurst(now);
+  EndPass();
+  return worked;
+}
+
+bool Engine::ReceiveBurst(Time now) {
+  if (now >= next_link_service_) {
+    next_link_service_ = now + kLinkServiceInterval;
+    port_->ServeLink();
+  }
+  int received = 0;
+  while (received < kReceiveBurst) {
+    const std::span<const uint8_t> frame = port_->Receive();
+    if (frame.empty()) break;
+    Accept(now, frame);
+    port_->ReleaseReceived();
+    ++received;
+  }
+  return received != 0;
+}
+
+void Engine::Accept(Time now, std::span<const uint8_t> frame) {
+  if (tap_ != nullptr) [[unlikely]] {
+    tap_->OnFrame(now, FrameTap::Direction::kReceived, frame);
+    tapped_ = true;
+  }
+  if (IsUdp(frame) || !link_layer_->OnFrame(now, frame)) {
+    endpoint_.OnFrame(now, frame);
+    return;
+  }
+  while (const auto neighbor = link_layer_->TakeChange()) {
+    endpoint_.UpdateNeighbor(neighbor->gid, neighbor->mac);
+  }
+}
+
+bool Engine::RunDeadlines(Time now) {
+  bool worked = false;
+  if (endpoint_.NextDeadline() <= now) {
+    endpoint_.OnDeadline(now);
+    worked = true;
+  }
+  if (link_layer_->NextDeadline() <= now) {
+    link_layer_->OnDeadline(now);
+    worked = true;
+  }
+  return worked;
+}
+
+bool Engine::TransmitBurst(Time now) {
+  const bool sent = TransmitToWire(now);
+  return LoopBack(now) || sent;
+}
+
+bool Engine::TransmitToWire(Time now) {
+  int sent = 0;
+  while (sent < kTransmitBurst) {
+    const bool from_link_layer = link_layer_->HasTransmit();
+    if (!from_link_layer && !endpoint_.HasTransmit(transport::Route::kWire)) break;
+    const std::span<uint8_t> room = port_->AcquireTransmit();
+    if (room.empty()) break;  // back-pressure
+    const size_t frame_bytes = from_link_layer
+                                   ? link_layer_->PollTransmit(now, room)
+                                   : endpoint_.PollTransmit(now, transport::Route::kWire, room);
+    if (frame_bytes == 0) break;
+    if (tap_ != nullptr) [[unlikely]] {
+      tap_->OnFrame(now, FrameTap::Direction::kSent, room.first(frame_bytes));
+      tapped_ = true;
+    }
+    port_->CommitTransmit(frame_bytes);
+    ++sent;
+  }
+  return sent != 0;
+}
+
+bool Engine::LoopBack(Time now) {
+  int looped = 0;
+  while (looped < kLoopbackBurst && endpoint_.HasTransmit(transport::Route::kLoopback)) {
+    const size_t frame_bytes =
+        endpoint_.PollTransmit(now, transport::Route::kLoopback, loopback_frame_);
+    if (frame_bytes == 0) break;
+    const std::span<const uint8_t> frame(loopback_frame_.data(), frame_bytes);
+    if (tap_ != nullptr) [[unlikely]] {
+      tap_->OnFrame(now, FrameTap::Direction::kLoopedBack, frame);
+      tapped_ = true;
+    }
+    endpoint_.OnFrame(now, frame);
+    ++looped;
+  }
+  return looped != 0;
+}
+
+void Engine::EndPass() {
+  port_->Flush();
+  if (tapped_) [[unlikely]] {
+    tapped_ = false;
+    tap_->EndBurst();
+  }
+  while (const auto event = endpoint_.TakeEvent()) {
+    if (event_sink_) event_sink_(*event);
+  }
+}
+
+bool Engine::HasTransmit() const {
+  return endpoint_.HasTransmit(transport::Route::kWire) ||
+         endpoint_.HasTransmit(transport::Route::kLoopback) || link_layer_->HasTransmit();
+}
+
+Time Engine::NextDeadline() const {
+  return std::min(endpoint_.NextDeadline(), link_layer_->NextDeadline());
+}
+
+void Engine::FinishVerb() {
+  if (orphaned()) [[unlikely]] {
+    lock_.Unlock();
+    return;
+  }
+  if (HasTransmit()) TransmitBurst(Now());
+  EndPass();
+  UnlockAndWakeHelper();
+}
+
+// Wakes the helper if it sleeps longer than what is to be done now can wait.
+void Engine::UnlockAndWakeHelper() {
+  const bool wake =
+      helper_sleeps_until_ > Time{0} && (HasTransmit() || NextDeadline() < helper_sleeps_until_);
+  if (wake) helper_sleeps_until_ = Time{0};
+  lock_.Unlock();
+  if (wake) progress_->Wake();
+}
+
+Engine::PassResult Engine::RunIfFree() {
+  if (!lock_.TryLock()) return PassResult::kLockBusy;
+  const bool worked = RunOnce(Now());
+  UnlockAndWakeHelper();
+  return worked ? PassResult::kWorked : PassResult::kNothingToDo;
+}
+
+bool Engine::TryRunOnce() {
+  static thread_local uint32_t fruitless_passes = 0;
+  if (orphaned()) [[unlikely]]
+    return false;
+  application_passes_.store(application_passes() + 1, std::memory_order_relaxed);
+
+  // A dedicated thread is faster than this one would be: it has the engine's data in its cache.
+  const bool worked = mode_ == ProgressMode::kAuto && RunIfFree() == PassResult::kWorked;
+  if (worked) {
+    fruitless_passes = 0;
+  } else if (++fruitless_passes >= FruitlessPassesBeforeYield()) {
+    sched_yield();
+  }
+  return worked;
+}
+
+std::optional<MacAddress> Engine::ResolveNeighbor(const Gid& gid, Duration patience) {
+  const Time give_up = Now() + patience;
+  while (true) {
+    lock_.Lock();
+    const Time now = Now();
+    const bool own = endpoint_.config().FindGid(gid) >= 0;
+    const auto mac = own ? endpoint_.config().mac : link_layer_->Resolve(now, gid);
+    if (!orphaned()) RunOnce(now);  // sends the question, takes the answer
+    UnlockAndWakeHelper();
+    if (mac || now >= give_up || orphaned()) return mac;
+    usleep(static_cast<useconds_t>(kResolvePollInterval.ns / 1'000));
+  }
+}
+
+bool Engine::link_up() {
+  return WithEndpoint([this](transport::Endpoint&) { return port_->link_up(); });
+}
+
+PacketPort::Counters Engine::port_counters() {
+  return WithEndpoint([this](transport::Endpoint&) { return port_->counters(); });
+}
+
+// Called by the helper when it found nothing to do. Sleeps until `latest` at most.
+Engine::SleepPlan Engine::PlanSleep(Time latest) {
+  using Kind = SleepPlan::Kind;
+  lock_.Lock();
+  SleepPlan plan{Kind::kSleep, std::min(NextDeadline(), latest)};
+  if (wait_fd() < 0 || HasTransmit()) {
+    plan.kind = Kind::kNap;
+  } else if (!port_->BeginSleep()) {
+    plan.kind = Kind::kNone;
+  } else {
+    helper_sleeps_until_ = plan.until;
+  }
+  lock_.Unlock();
+  return plan;
+}
+
+void Engine::EndSleep() {
+  lock_.Lock();
+  helper_sleeps_until_ = Time{0};
+  port_->EndSleep();
+  lock_.Unlock();
+}
+
+void Engine::Orphan() {
+  orphaned_.store(true, std::memory_order_relaxed);
+  port_->AbandonAfterFork();
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "transport/time.h"
+
+namespace uroce::nic {
+
+// Sees every frame of an engine: capture. Called by whoever holds the engine's lock.
+class FrameTap {
+ public:
+  enum class Direction : uint8_t {
+    kReceived,
+    kSent,
+    kLoopedBack,  // from one queue pair of the engine to another; never on a wire
+  };
+
+  virtual ~FrameTap() = default;
+
+  virtual void OnFrame(transport::Time now, Direction direction,
+                       std::span<const uint8_t> frame) = 0;
+  // A pass of the engine is over: a good moment to write out what was collected.
+  virtual void EndBurst() {}
+};
+
+}  // namespace uroce::nic

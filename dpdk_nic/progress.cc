@@ -1,0 +1,205 @@
+#include "dpdk_nic/progress.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "dpdk_nic/clock.h"
+#include "dpdk_nic/engine.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::Duration;
+using transport::Microseconds;
+using transport::Milliseconds;
+using transport::Time;
+
+constexpr Duration kTick = Milliseconds(1);
+// How long to look for more work before going to sleep: a little more than a wake-up costs both
+// sides together.
+constexpr Duration kSpin = Microseconds(50);
+constexpr Duration kShortestNap = Microseconds(20);
+constexpr Duration kLongestNap = kTick;
+// The first sleep after work is bounded. While it lasts, verbs need not wake the helper for their
+// retransmission timers, which are later than that.
+constexpr Duration kLinger = Milliseconds(20);
+
+// An application thread that makes as many passes within one spin is driving.
+constexpr uint64_t kPassesThatDrive = 32;
+// Fewer in a tick, and it stopped. More than a program makes that waits for events: each event
+// costs it a wake-up of 20 us.
+constexpr uint64_t kPassesATickThatDrive = 200;
+
+constexpr uint32_t kSpinsBeforeYield = 32;
+
+int AllowedProcessors() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+// The last one: interrupts and everybody else's first threads tend to be on the first.
+void PinToLastAllowedProcessor() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  for (int cpu = CPU_SETSIZE - 1; cpu >= 0; --cpu) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
+}
+
+timespec ToTimespec(Duration d) { return {d.ns / 1'000'000'000, d.ns % 1'000'000'000}; }
+
+}  // namespace
+
+uint32_t FruitlessPassesBeforeYield() {
+  static const uint32_t passes = AllowedProcessors() == 1 ? 1 : kSpinsBeforeYield;
+  return passes;
+}
+
+Progress::Progress(Engine& engine, ProgressMode mode)
+    : engine_(engine), mode_(mode), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  Start();
+}
+
+Progress::~Progress() {
+  if (engine_.orphaned()) return;
+  stopping_.store(true, std::memory_order_relaxed);
+  Wake();
+  pthread_join(thread_, nullptr);
+}
+
+void Progress::Start() {
+  // The application's signals are for its own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int error = wake_fd_ ? pthread_create(&thread_, nullptr, ThreadMain, this) : errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) throw std::system_error(error, std::generic_category(), "engine thread");
+}
+
+void Progress::Wake() {
+  // Fails only if the counter is full, and then the thread is being woken already.
+  [[maybe_unused]] const int result = eventfd_write(wake_fd_.get(), 1);
+}
+
+void* Progress::ThreadMain(void* self) {
+  auto& progress = *static_cast<Progress*>(self);
+  pthread_setname_np(pthread_self(), "uroce-engine");
+  if (progress.mode_ == ProgressMode::kDedicated) {
+    progress.RunDedicated();
+  } else {
+    progress.RunAuto();
+  }
+  return nullptr;
+}
+
+void Progress::RunDedicated() {
+  const bool shares_processor = AllowedProcessors() == 1;
+  PinToLastAllowedProcessor();
+  while (!stopping()) {
+    const Engine::PassResult result = engine_.RunIfFree();
+    if (result == Engine::PassResult::kWorked) continue;
+    if (shares_processor) {
+      sched_yield();
+    } else {
+      SpinPause();
+    }
+  }
+}
+
+void Progress::RunAuto() {
+  // Timers are retransmission timers of microseconds; the default slack is 50 us.
+  prctl(PR_SET_TIMERSLACK, 1'000);
+  nap_ = kShortestNap;
+  bool just_woken = true;
+  while (!stopping()) {
+    if (RunWhileBusy(just_woken) == Outcome::kApplicationDrives) StandBy();
+    just_woken = SleepUntilWoken();
+  }
+}
+
+// Runs passes until there was nothing to do for kSpin. Who was just woken looks that long in any
+// case: to find what it was woken for, or the application that took it.
+Progress::Outcome Progress::RunWhileBusy(bool just_woken) {
+  const uint64_t passes_before = engine_.application_passes();
+  Time give_up = just_woken ? Now() + kSpin : Time{0};
+  uint32_t fruitless = 0;
+  while (!stopping()) {
+    const Engine::PassResult result = engine_.RunIfFree();
+    if (engine_.application_passes() - passes_before >= kPassesThatDrive) {
+      return Outcome::kApplicationDrives;
+    }
+    const Time now = Now();
+    if (result == Engine::PassResult::kWorked) {
+      give_up = now + kSpin;
+      fruitless = 0;
+      nap_ = kShortestNap;
+      lingering_ = true;
+      continue;
+    }
+    if (now >= give_up) break;
+    if (++fruitless >= FruitlessPassesBeforeYield()) {
+      sched_yield();
+    } else {
+      SpinPause();
+    }
+  }
+  return Outcome::kIdle;
+}
+
+void Progress::StandBy() {
+  uint64_t passes = engine_.application_passes();
+  uint64_t passes_in_tick;
+  do {
+    Wait(-1, Now() + kTick);
+    const uint64_t before = std::exchange(passes, engine_.application_passes());
+    passes_in_tick = passes - before;
+  } while (passes_in_tick >= kPassesATickThatDrive && !stopping());
+  lingering_ = true;
+}
+
+// Returns whether something woke us, rather than the time that had come.
+bool Progress::SleepUntilWoken() {
+  const Time latest = lingering_ ? Now() + kLinger : transport::kNever;
+  const Engine::SleepPlan plan = engine_.PlanSleep(latest);
+  switch (plan.kind) {
+    case Engine::SleepPlan::Kind::kNone:
+      return true;
+    case Engine::SleepPlan::Kind::kNap:
+      Wait(-1, std::min(plan.until, Now() + nap_));
+      nap_ = std::min(nap_ * 2, kLongestNap);
+      return false;
+    case Engine::SleepPlan::Kind::kSleep:
+      break;
+  }
+  const bool woken = Wait(engine_.wait_fd(), plan.until);
+  lingering_ = woken;
+  engine_.EndSleep();
+  return woken;
+}
+
+// Waits for the port or for Wake. Returns whether it was one of these, and not the time.
+bool Progress::Wait(int port_fd, Time until) {
+  pollfd fds[2] = {{wake_fd_.get(), POLLIN, 0}, {port_fd, POLLIN, 0}};
+  const timespec timeout = ToTimespec(std::max(until - Now(), Duration{0}));
+  const int ready = ppoll(fds, 2, until == transport::kNever ? nullptr : &timeout, nullptr);
+  if (fds[0].revents != 0) {
+    eventfd_t wakes;
+    [[maybe_unused]] const int result = eventfd_read(wake_fd_.get(), &wakes);
+  }
+  return ready > 0;
+}
+
+}  // namespace uroce::nic
