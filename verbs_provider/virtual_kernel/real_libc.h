@@ -70,9 +70,12 @@ UROCE_REAL_FUNCTION(open, int(const char*, int, ...));
 UROCE_REAL_FUNCTION(openat, int(int, const char*, int, ...));
 UROCE_REAL_FUNCTION(fopen, FILE*(const char*, const char*));
 UROCE_REAL_FUNCTION(opendir, DIR*(const char*));
+UROCE_REAL_FUNCTION(fdopendir, DIR*(int));
 UROCE_REAL_FUNCTION(readdir, dirent*(DIR*));
 UROCE_REAL_FUNCTION(closedir, int(DIR*));
 UROCE_REAL_FUNCTION(rewinddir, void(DIR*));
+UROCE_REAL_FUNCTION(seekdir, void(DIR*, long));
+UROCE_REAL_FUNCTION(telldir, long(DIR*));
 UROCE_REAL_FUNCTION(dirfd, int(DIR*));
 
 UROCE_REAL_FUNCTION(stat, int(const char*, struct stat*));

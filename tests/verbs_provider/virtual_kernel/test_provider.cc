@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string>
 
+#include "tests/verbs_provider/virtual_kernel/test_description.h"
 #include "verbs_provider/abi/events.h"
 #include "verbs_provider/abi/provider_registration.h"
 #include "verbs_provider/virtual_kernel/device_description.h"
@@ -136,35 +137,12 @@ void CloseContext(ibv_context* context, void* object) {
   if (!error.empty()) fprintf(stderr, "uroce-test: %s\n", error.c_str());
 }
 
-void SetGid(uroce_gid& gid, const uint8_t (&raw)[16]) {
-  memcpy(gid.raw, raw, sizeof(gid.raw));
-  gid.netdev_ifindex = 1;
-  snprintf(gid.netdev_name, sizeof(gid.netdev_name), "lo");
-}
-
 }  // namespace
 }  // namespace uroce::verbs
 
 extern "C" __attribute__((visibility("default"))) int uroce_describe_device(
     uroce_device_description* description) {
   if (description->struct_bytes != sizeof(*description)) return EINVAL;
-  description->node_guid = 0x02aabbfffe000001;
-  description->sys_image_guid = description->node_guid;
-  description->vendor_id = 0xfeed;
-  description->vendor_part_id = 1;
-  snprintf(description->fw_version, sizeof(description->fw_version), "test-1");
-  snprintf(description->node_description, sizeof(description->node_description), "test");
-  description->port_state = 4;
-  description->port_phys_state = 5;
-  description->rate_mbps = 100'000;
-  description->max_mtu_bytes = 4096;
-  description->active_mtu_bytes = 1024;
-  description->gid_count = 4;
-  uroce::verbs::SetGid(description->gids[0],
-                       {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0xaa, 0xbb, 0xff, 0xfe, 0, 0, 1});
-  uroce::verbs::SetGid(description->gids[1],
-                       {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1});
-  description->pkey_count = 1;
-  description->pkeys[0] = 0xffff;
+  uroce::verbs::DescribeTestDevice(*description);
   return 0;
 }

@@ -1,0 +1,97 @@
+#include "verbs_provider/virtual_kernel/device_tree.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/sysmacros.h>
+
+#include <string>
+
+#include "tests/verbs_provider/virtual_kernel/test_description.h"
+
+namespace uroce::verbs::virtual_kernel {
+namespace {
+
+using ::testing::ElementsAre;
+
+class DeviceTreeTest : public testing::Test {
+ protected:
+  DeviceTreeTest() {
+    uroce_device_description description = {};
+    DescribeTestDevice(description);
+    tree_ = MakeDeviceTree(description);
+  }
+
+  std::string Content(const std::string& path) const {
+    const TreeNode* node = tree_.Find(path);
+    return node == nullptr ? "(no such file)" : node->content;
+  }
+  std::string OfDevice(const std::string& name) const {
+    return Content("/sys/class/infiniband/uroce0/" + name);
+  }
+
+  VirtualTree tree_;
+};
+
+TEST_F(DeviceTreeTest, DeviceAttributesReadAsTheKernelWritesThem) {
+  EXPECT_EQ(OfDevice("node_type"), "1: CA\n");
+  EXPECT_EQ(OfDevice("node_guid"), "02aa:bbff:fe00:0001\n");
+  EXPECT_EQ(OfDevice("sys_image_guid"), "02aa:bbff:fe00:0002\n");
+  EXPECT_EQ(OfDevice("fw_ver"), "test-1\n");
+  EXPECT_EQ(OfDevice("node_desc"), "test node\n");
+  EXPECT_EQ(OfDevice("device/vendor"), "0xfeed\n");
+}
+
+TEST_F(DeviceTreeTest, PortAttributesReadAsTheKernelWritesThem) {
+  EXPECT_EQ(OfDevice("ports/1/state"), "4: ACTIVE\n");
+  EXPECT_EQ(OfDevice("ports/1/phys_state"), "5: LinkUp\n");
+  EXPECT_EQ(OfDevice("ports/1/link_layer"), "Ethernet\n");
+  EXPECT_EQ(OfDevice("ports/1/rate"), "100 Gb/sec\n");
+  EXPECT_EQ(OfDevice("ports/1/cap_mask"), "0x04010000\n");
+  EXPECT_EQ(OfDevice("ports/1/lid"), "0x0\n");
+}
+
+TEST_F(DeviceTreeTest, TablesHaveOneFileARow) {
+  EXPECT_EQ(OfDevice("ports/1/pkeys/0"), "0xffff\n");
+  EXPECT_EQ(OfDevice("ports/1/pkeys/1"), "(no such file)");
+  EXPECT_EQ(OfDevice("ports/1/gids/0"), "fe80:0000:0000:0000:02aa:bbff:fe00:0001\n");
+  EXPECT_EQ(OfDevice("ports/1/gids/1"), "0000:0000:0000:0000:0000:ffff:7f00:0001\n");
+  EXPECT_EQ(OfDevice("ports/1/gid_attrs/types/1"), "RoCE v2\n");
+  EXPECT_EQ(OfDevice("ports/1/gid_attrs/ndevs/1"), "lo\n");
+}
+
+TEST_F(DeviceTreeTest, EmptyGidRowIsZerosWithoutAttributes) {
+  EXPECT_EQ(OfDevice("ports/1/gids/3"), "0000:0000:0000:0000:0000:0000:0000:0000\n");
+  EXPECT_EQ(OfDevice("ports/1/gid_attrs/types/3"), "(no such file)");
+  EXPECT_EQ(OfDevice("ports/1/gids/4"), "(no such file)");
+}
+
+TEST_F(DeviceTreeTest, UverbsNodeAndItsClassAgree) {
+  const TreeNode* node = tree_.Find("/dev/infiniband/uverbs900");
+  ASSERT_NE(node, nullptr);
+  struct stat status;
+  tree_.Stat("/dev/infiniband/uverbs900", *node, &status);
+  EXPECT_TRUE(S_ISCHR(status.st_mode));
+  EXPECT_EQ(
+      Content("/sys/class/infiniband_verbs/uverbs900/dev"),
+      std::to_string(major(status.st_rdev)) + ":" + std::to_string(minor(status.st_rdev)) + "\n");
+  EXPECT_EQ(Content("/sys/class/infiniband_verbs/uverbs900/ibdev"), "uroce0\n");
+  EXPECT_EQ(Content("/sys/class/infiniband_verbs/abi_version"), "6\n");
+}
+
+TEST_F(DeviceTreeTest, DirectoriesListTheirOwnNamesOnly) {
+  EXPECT_THAT(tree_.List("/sys/class/infiniband"), ElementsAre("uroce0"));
+  EXPECT_THAT(tree_.List("/sys/class/infiniband/uroce0/ports/1/gids"),
+              ElementsAre("0", "1", "2", "3"));
+  EXPECT_THAT(tree_.List("/dev/infiniband"), ElementsAre("uverbs900"));
+}
+
+TEST(NormalizePathTest, RemovesWhatDoesNotCount) {
+  EXPECT_EQ(NormalizePath("/sys/class/infiniband/"), "/sys/class/infiniband");
+  EXPECT_EQ(NormalizePath("/sys//class/./infiniband"), "/sys/class/infiniband");
+  EXPECT_EQ(NormalizePath("/sys/class/infiniband/uroce0/../x"), "/sys/class/infiniband/x");
+  EXPECT_EQ(NormalizePath("/.."), "/");
+  EXPECT_EQ(NormalizePath("/"), "/");
+}
+
+}  // namespace
+}  // namespace uroce::verbs::virtual_kernel

@@ -1,0 +1,142 @@
+#include "verbs_provider/virtual_kernel/uverbs.h"
+
+#include <gtest/gtest.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/ib_user_verbs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "tests/verbs_provider/virtual_kernel/test_description.h"
+#include "verbs_provider/virtual_kernel/fd_table.h"
+
+namespace uroce::verbs::virtual_kernel {
+namespace {
+
+// An RDMA_VERBS_IOCTL request under construction.
+class Request {
+ public:
+  Request(uint16_t object, uint16_t method) : bytes_(sizeof(ib_uverbs_ioctl_hdr)) {
+    header()->object_id = object;
+    header()->method_id = method;
+    header()->length = sizeof(ib_uverbs_ioctl_hdr);
+  }
+
+  Request& Number(uint16_t id, uint64_t value, uint16_t bytes) { return Add(id, bytes, value); }
+  Request& Buffer(uint16_t id, void* data, size_t bytes) {
+    return Add(id, static_cast<uint16_t>(bytes), reinterpret_cast<uintptr_t>(data));
+  }
+
+  int Execute() {
+    uroce_device_description device = {};
+    DescribeTestDevice(device);
+    return UverbsIoctl(header(), device);
+  }
+  ib_uverbs_ioctl_hdr* header() { return reinterpret_cast<ib_uverbs_ioctl_hdr*>(bytes_.data()); }
+
+ private:
+  Request& Add(uint16_t id, uint16_t bytes, uint64_t value) {
+    ib_uverbs_attr attribute = {};
+    attribute.attr_id = id;
+    attribute.len = bytes;
+    attribute.data = value;
+    const auto* begin = reinterpret_cast<const std::byte*>(&attribute);
+    bytes_.insert(bytes_.end(), begin, begin + sizeof(attribute));
+    ++header()->num_attrs;
+    header()->length = static_cast<uint16_t>(bytes_.size());
+    return *this;
+  }
+  std::vector<std::byte> bytes_;
+};
+
+Request GidEntry(uint32_t port, uint32_t index, ib_uverbs_gid_entry* entry) {
+  return Request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY)
+      .Number(UVERBS_ATTR_QUERY_GID_ENTRY_PORT, port, 4)
+      .Number(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, index, 4)
+      .Number(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, 0, 4)
+      .Buffer(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, entry, sizeof(*entry));
+}
+
+TEST(UverbsTest, GidEntryIsRoceV2WithItsInterface) {
+  ib_uverbs_gid_entry entry = {};
+  ASSERT_EQ(GidEntry(1, 1, &entry).Execute(), 0);
+  const uint8_t expected[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
+  EXPECT_EQ(std::memcmp(entry.gid, expected, sizeof(expected)), 0);
+  EXPECT_EQ(entry.gid_index, 1u);
+  EXPECT_EQ(entry.port_num, 1u);
+  EXPECT_EQ(entry.gid_type, 2u);
+  EXPECT_EQ(entry.netdev_ifindex, 1u);
+}
+
+TEST(UverbsTest, GidEntryThatDoesNotExist) {
+  ib_uverbs_gid_entry entry = {};
+  EXPECT_EQ(GidEntry(1, 2, &entry).Execute(), ENODATA);  // an empty row
+  EXPECT_EQ(GidEntry(1, 4, &entry).Execute(), EINVAL);
+  EXPECT_EQ(GidEntry(2, 0, &entry).Execute(), EINVAL);
+}
+
+TEST(UverbsTest, GidTableHasTheRowsThatAreNotEmpty) {
+  ib_uverbs_gid_entry entries[4] = {};
+  uint64_t count = 0;
+  Request request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE);
+  request.Number(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, sizeof(entries[0]), 8)
+      .Number(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, 0, 4)
+      .Buffer(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, entries, sizeof(entries))
+      .Buffer(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &count, sizeof(count));
+  ASSERT_EQ(request.Execute(), 0);
+  EXPECT_EQ(count, 2u);
+  EXPECT_EQ(entries[1].gid_index, 1u);
+  EXPECT_EQ(entries[2].gid_type, 0u);
+}
+
+TEST(UverbsTest, GidTableThatDoesNotFitIsRefused) {
+  ib_uverbs_gid_entry entry = {};
+  uint64_t count = 0;
+  Request request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE);
+  request.Number(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, sizeof(entry), 8)
+      .Buffer(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, &entry, sizeof(entry))
+      .Buffer(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &count, sizeof(count));
+  EXPECT_EQ(request.Execute(), EINVAL);
+}
+
+TEST(UverbsTest, CompletionChannelIsADescriptor) {
+  ib_uverbs_create_comp_channel_resp response = {};
+  Request request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
+  request.Number(UVERBS_ATTR_WRITE_CMD, IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, 4)
+      .Buffer(UVERBS_ATTR_CORE_OUT, &response, sizeof(response));
+  ASSERT_EQ(request.Execute(), 0);
+  const int fd = static_cast<int>(response.fd);
+  EXPECT_EQ(FdTable::KindOf(fd), FileKind::kEventFile);
+  FdTable::Instance().Remove(fd);
+  close(fd);
+}
+
+TEST(UverbsTest, CompletionChannelWithoutRoomForTheAnswerIsRefused) {
+  Request request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
+  request.Number(UVERBS_ATTR_WRITE_CMD, IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, 4);
+  EXPECT_EQ(request.Execute(), ENOSPC);
+}
+
+// How libibverbs asks whether the kernel has INVOKE_WRITE; EPROTONOSUPPORT would mean no.
+TEST(UverbsTest, ProbeForInvokeWriteIsTooShort) {
+  Request request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
+  request.Number(UVERBS_ATTR_WRITE_CMD, IB_USER_VERBS_CMD_QUERY_DEVICE, 4);
+  EXPECT_EQ(request.Execute(), ENOSPC);
+}
+
+TEST(UverbsTest, OtherMethodsAreNotSupported) {
+  EXPECT_EQ(Request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT).Execute(), EPROTONOSUPPORT);
+  EXPECT_EQ(Request(UVERBS_OBJECT_MR, 0).Execute(), EPROTONOSUPPORT);
+}
+
+TEST(UverbsTest, LengthThatContradictsTheAttributesIsRefused) {
+  Request request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY);
+  request.header()->num_attrs = 3;
+  EXPECT_EQ(request.Execute(), EINVAL);
+}
+
+}  // namespace
+}  // namespace uroce::verbs::virtual_kernel
