@@ -5,143 +5,19 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstring>
-#include <memory>
 #include <numeric>
-#include <string>
-#include <vector>
 
-#include "transport/wire/frame_builder.h"
+#include "tests/transport/connected_pair.h"
 
 namespace uroce::transport {
 namespace {
 
-constexpr PdId kPd{1};
-constexpr uint32_t kAllAccess = AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
-                                AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic;
-
-// An endpoint with one memory region, one completion queue and one queue pair.
-struct Host {
-  explicit Host(uint8_t number)
-      : endpoint({.mac = {2, 0, 0, 0, 0, number},
-                  .gids = {Gid::LinkLocal({2, 0, 0, 0, 0, number}), Gid::FromIpv4({10, 0, 0, number})}}),
-        memory(1 << 20),
-        cq(endpoint.CreateCompletionQueue(256, &cq_tag)) {
-    key = *endpoint.memory().Register({.pd = kPd,
-                                       .iova = address(0),
-                                       .host_address = memory.data(),
-                                       .length = memory.size(),
-                                       .access = AccessFlags(kAllAccess)});
-    const QpInitAttributes init = {.pd = kPd,
-                                   .send_cq = cq.get(),
-                                   .receive_cq = cq.get(),
-                                   .capabilities = {.max_send_wr = 64,
-                                                    .max_receive_wr = 64,
-                                                    .max_send_sge = 4,
-                                                    .max_receive_sge = 4,
-                                                    .max_inline_bytes = 64},
-                                   .context = &qp_tag};
-    EXPECT_EQ(endpoint.CreateQueuePair(init, &qp), Status::kOk);
-  }
-
-  uint64_t address(size_t offset) { return reinterpret_cast<uint64_t>(memory.data()) + offset; }
-  RKey rkey() const { return {key.value}; }
-
-  void Connect(const Gid& gid, const MacAddress& mac, Qpn peer, uint8_t gid_index) {
-    using M = QpAttributeMask;
-    QpAttributes a;
-    a.state = QpState::kInit;
-    a.port_num = 1;
-    a.access = AccessFlags(kAllAccess);
-    ASSERT_EQ(qp->Modify(a, M::kState | M::kPkeyIndex | M::kPort | M::kAccessFlags), Status::kOk);
-    a.state = QpState::kReadyToReceive;
-    a.path_mtu = Mtu::k1024;
-    a.destination_qpn = peer;
-    a.rq_psn = Psn(0xff'fff0);
-    a.max_dest_read_atomic = 4;
-    a.min_rnr_timer = 1;
-    a.address = {.destination_gid = gid, .destination_mac = mac, .source_gid_index = gid_index};
-    ASSERT_EQ(qp->Modify(a, M::kState | M::kAddressVector | M::kPathMtu | M::kDestinationQpn |
-                                M::kRqPsn | M::kMaxDestReadAtomic | M::kMinRnrTimer),
-              Status::kOk);
-    a.state = QpState::kReadyToSend;
-    a.sq_psn = Psn(0xff'fff0);
-    a.timeout = 14;
-    a.retry_count = 7;
-    a.rnr_retry = 7;
-    a.max_read_atomic = 4;
-    ASSERT_EQ(qp->Modify(a, M::kState | M::kSqPsn | M::kTimeout | M::kRetryCount | M::kRnrRetry |
-                                M::kMaxReadAtomic),
-              Status::kOk);
-  }
-
-  std::vector<Completion> Poll() {
-    std::vector<Completion> completions(64);
-    completions.resize(cq->Poll(completions));
-    return completions;
-  }
-
-  int cq_tag = 0;
-  int qp_tag = 0;
-  Endpoint endpoint;
-  std::vector<uint8_t> memory;
-  std::unique_ptr<CompletionQueue> cq;
-  LKey key;
-  QueuePair* qp = nullptr;
-};
-
-class EndpointTest : public testing::Test {
+class EndpointTest : public testing::Test, protected ConnectedPair {
  protected:
   void SetUp() override {
     std::iota(client.memory.begin(), client.memory.end(), uint8_t{1});
-    Connect(/*gid_index=*/1);
   }
-
-  void Connect(uint8_t gid_index) {
-    const auto& client_config = client.endpoint.config();
-    const auto& server_config = server.endpoint.config();
-    client.Connect(server_config.gids[gid_index], server_config.mac, server.qp->qpn(), gid_index);
-    server.Connect(client_config.gids[gid_index], client_config.mac, client.qp->qpn(), gid_index);
-  }
-
-  // Carries frames both ways until there are none.
-  void Run() {
-    for (bool moved = true; moved;) {
-      moved = Move(client.endpoint, server.endpoint) | Move(server.endpoint, client.endpoint);
-    }
-  }
-  bool Move(Endpoint& from, Endpoint& to) {
-    bool moved = false;
-    while (const size_t bytes = from.PollTransmit(now, Route::kWire, frame)) {
-      moved = true;
-      last_drop = to.OnFrame(now, std::span(frame).first(bytes));
-    }
-    return moved;
-  }
-
-  SendWorkRequest Request(SendOpcode opcode, uint32_t length) {
-    sge = {client.address(0), length, client.key};
-    SendWorkRequest request;
-    request.wr_id = 7;
-    request.opcode = opcode;
-    request.signaled = true;
-    request.remote_address = server.address(4096);
-    request.rkey = server.rkey();
-    request.sges = {&sge, 1};
-    return request;
-  }
-  void PostReceive(uint32_t length) {
-    const ScatterGatherEntry receive = {server.address(0), length, server.key};
-    ASSERT_EQ(server.qp->PostReceive({.wr_id = 9, .sges = {&receive, 1}}), Status::kOk);
-  }
-
-  Host client{1};
-  Host server{2};
-  Time now{1'000};
-  std::array<uint8_t, kMaxFrameBytes> frame;
-  DropReason last_drop = DropReason::kNone;
-  ScatterGatherEntry sge;
 };
 
 TEST_F(EndpointTest, SendFillsTheReceiveAndCompletesOnBothSides) {
@@ -149,7 +25,7 @@ TEST_F(EndpointTest, SendFillsTheReceiveAndCompletesOnBothSides) {
   SendWorkRequest request = Request(SendOpcode::kSendWithImmediate, 5000);
   request.immediate = 0x11223344;
   ASSERT_EQ(client.qp->PostSend(request), Status::kOk);
-  Run();
+  Exchange();
 
   EXPECT_EQ(std::memcmp(server.memory.data(), client.memory.data(), 5000), 0);
   const auto received = server.Poll();
@@ -169,7 +45,7 @@ TEST_F(EndpointTest, SendFillsTheReceiveAndCompletesOnBothSides) {
 
 TEST_F(EndpointTest, WriteLandsAcrossThePsnWrap) {
   ASSERT_EQ(client.qp->PostSend(Request(SendOpcode::kRdmaWrite, 100'000)), Status::kOk);
-  Run();
+  Exchange();
   EXPECT_EQ(std::memcmp(server.memory.data() + 4096, client.memory.data(), 100'000), 0);
   ASSERT_EQ(client.Poll().size(), 1u);
   EXPECT_TRUE(server.Poll().empty());
@@ -180,7 +56,7 @@ TEST_F(EndpointTest, WriteLandsAcrossThePsnWrap) {
 TEST_F(EndpointTest, ReadFetches) {
   std::iota(server.memory.begin(), server.memory.end(), uint8_t{77});
   ASSERT_EQ(client.qp->PostSend(Request(SendOpcode::kRdmaRead, 10'001)), Status::kOk);
-  Run();
+  Exchange();
   EXPECT_EQ(std::memcmp(server.memory.data() + 4096, client.memory.data(), 10'001), 0);
   const auto done = client.Poll();
   ASSERT_EQ(done.size(), 1u);
@@ -194,7 +70,7 @@ TEST_F(EndpointTest, AtomicsReturnTheOriginalAndChangeMemory) {
   SendWorkRequest add = Request(SendOpcode::kFetchAndAdd, 8);
   add.compare_or_add = 2;
   ASSERT_EQ(client.qp->PostSend(add), Status::kOk);
-  Run();
+  Exchange();
   uint64_t fetched;
   std::memcpy(&fetched, client.memory.data(), sizeof(fetched));
   EXPECT_EQ(fetched, 40u);
@@ -203,7 +79,7 @@ TEST_F(EndpointTest, AtomicsReturnTheOriginalAndChangeMemory) {
   swap.compare_or_add = 42;
   swap.swap = 1;
   ASSERT_EQ(client.qp->PostSend(swap), Status::kOk);
-  Run();
+  Exchange();
   std::memcpy(&fetched, client.memory.data(), sizeof(fetched));
   EXPECT_EQ(fetched, 42u);
   uint64_t after;
@@ -216,7 +92,7 @@ TEST_F(EndpointTest, WrongRkeyEndsTheConnectionOnBothSides) {
   SendWorkRequest request = Request(SendOpcode::kRdmaWrite, 100);
   request.rkey = RKey{request.rkey.value + 1};
   ASSERT_EQ(client.qp->PostSend(request), Status::kOk);
-  Run();
+  Exchange();
   const auto done = client.Poll();
   ASSERT_EQ(done.size(), 1u);
   EXPECT_EQ(done[0].status, CompletionStatus::kRemoteAccessError);
@@ -230,7 +106,7 @@ TEST_F(EndpointTest, WrongRkeyEndsTheConnectionOnBothSides) {
 
 TEST_F(EndpointTest, ReceiverNotReadyIsRetriedAfterItsTimer) {
   ASSERT_EQ(client.qp->PostSend(Request(SendOpcode::kSend, 10)), Status::kOk);
-  Run();
+  Exchange();
   EXPECT_TRUE(client.Poll().empty());
   EXPECT_EQ(server.endpoint.counters().rnr_naks_sent, 1u);
 
@@ -238,7 +114,7 @@ TEST_F(EndpointTest, ReceiverNotReadyIsRetriedAfterItsTimer) {
   EXPECT_EQ(client.endpoint.NextDeadline(), now + Microseconds(10));
   now = client.endpoint.NextDeadline();
   client.endpoint.OnDeadline(now);
-  Run();
+  Exchange();
   EXPECT_EQ(client.Poll().size(), 1u);
   EXPECT_EQ(server.Poll().size(), 1u);
 }

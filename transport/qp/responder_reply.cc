@@ -57,7 +57,7 @@ size_t Responder::BuildReadResponse(Reply& reply, std::span<uint8_t> out) {
   const bool first = index == 0;
   const bool last = reply.next_psn + 1 == reply.end_psn;
 
-  PayloadPiece piece;
+  PayloadPiece piece{};
   if (length != 0) {
     // Looked up again for each packet: the region may be gone by now.
     piece = {qp_.environment.memory.RemoteAddress(qp_.init.pd, qp_.qpn, reply.read.rkey,

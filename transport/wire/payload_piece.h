@@ -5,10 +5,11 @@
 
 namespace uroce::transport {
 
-// A contiguous piece of a packet's payload.
+// A contiguous piece of a packet's payload. Without initialisers: an array of them is made for every
+// packet.
 struct PayloadPiece {
-  const uint8_t* data = nullptr;
-  size_t length = 0;
+  const uint8_t* data;
+  size_t length;
 };
 
 }  // namespace uroce::transport
