@@ -1,0 +1,119 @@
+// The data path of a DpdkPort.
+#include "dpdk_nic/dpdk_port.h"
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "dpdk_nic/eal/descriptor_shims.h"
+
+namespace uroce::nic {
+namespace {
+
+// How often the link of a polled memif port is looked at: every fraction of a millisecond.
+constexpr uint32_t kReceivesBetweenLinkChecks = 1'024;
+
+}  // namespace
+
+std::span<const uint8_t> DpdkPort::Receive() {
+  while (received_next_ < received_count_ || ReceiveBurst()) {
+    rte_mbuf* frame = received_[received_next_];
+    if (frame->nb_segs == 1 || rte_pktmbuf_linearize(frame) == 0) {
+      return {rte_pktmbuf_mtod(frame, const uint8_t*), rte_pktmbuf_data_len(frame)};
+    }
+    ++counters_.receive_malformed;  // longer than any frame of ours
+    ReleaseReceived();
+  }
+  return {};
+}
+
+void DpdkPort::ReleaseReceived() {
+  if (InForkedChild()) return;
+  rte_pktmbuf_free(received_[received_next_++]);
+}
+
+bool DpdkPort::ReceiveBurst() {
+  if (InForkedChild()) return false;
+  if (flushed_ && transmit_count_ > 0) TransmitBurst();  // what the device refused before
+  received_next_ = 0;
+  received_count_ = DeviceReceive();
+  if (received_count_ > 0) return true;
+  if (memif_ != nullptr && ++empty_receives_ % kReceivesBetweenLinkChecks == 0) memif_->Watch();
+  return false;
+}
+
+uint16_t DpdkPort::DeviceReceive() {
+  if (memif_ != nullptr && !memif_->BeginBurst()) return 0;
+  const uint16_t count = rte_eth_rx_burst(device_->id(), 0, received_.data(), kBurstFrames);
+  if (memif_ != nullptr) memif_->EndBurst();
+  return count;
+}
+
+std::span<uint8_t> DpdkPort::AcquireTransmit() {
+  if (InForkedChild()) return {};
+  if (building_ == nullptr) {
+    if (transmit_count_ == kBurstFrames) TransmitBurst();
+    if (transmit_count_ == kBurstFrames) return {};
+    building_ = rte_pktmbuf_alloc(device_->pool());
+    if (building_ == nullptr) return {};  // all frames are queued in the device
+  }
+  return {rte_pktmbuf_mtod(building_, uint8_t*), rte_pktmbuf_tailroom(building_)};
+}
+
+void DpdkPort::CommitTransmit(size_t frame_bytes) {
+  if (building_ == nullptr) return;
+  building_->data_len = static_cast<uint16_t>(frame_bytes);
+  building_->pkt_len = static_cast<uint32_t>(frame_bytes);
+  transmit_[transmit_count_++] = building_;
+  building_ = nullptr;
+  flushed_ = false;
+}
+
+void DpdkPort::Flush() {
+  if (transmit_count_ > 0 && !InForkedChild()) TransmitBurst();
+  flushed_ = true;
+}
+
+void DpdkPort::TransmitBurst() {
+  const uint16_t taken = DeviceTransmit();
+  if (taken == 0 && !link_up()) {
+    DropTransmit();
+    return;
+  }
+  std::copy(transmit_.begin() + taken, transmit_.begin() + transmit_count_, transmit_.begin());
+  transmit_count_ = static_cast<uint16_t>(transmit_count_ - taken);
+}
+
+uint16_t DpdkPort::DeviceTransmit() {
+  if (memif_ != nullptr && !memif_->BeginBurst()) return 0;
+  const uint16_t count = rte_eth_tx_burst(device_->id(), 0, transmit_.data(), transmit_count_);
+  if (memif_ != nullptr) memif_->EndBurst();
+  return count;
+}
+
+void DpdkPort::DropTransmit() {
+  for (uint16_t i = 0; i < transmit_count_; ++i) rte_pktmbuf_free(transmit_[i]);
+  counters_.transmit_dropped_no_link += transmit_count_;
+  transmit_count_ = 0;
+  if (memif_ != nullptr) memif_->Watch();
+}
+
+bool DpdkPort::BeginSleep() {
+  if (InForkedChild()) return true;
+  return transmit_count_ == 0 && received_next_ == received_count_ && !ReceiveBurst();
+}
+
+// The frames that woke us stay readable until they are received. An error (the interface went down)
+// would stay readable for ever: asking for it clears it.
+void DpdkPort::EndSleep() {
+  if (wait_fd() < 0 || InForkedChild()) return;
+  int error = 0;
+  socklen_t error_bytes = sizeof error;
+  getsockopt(wait_fd(), SOL_SOCKET, SO_ERROR, &error, &error_bytes);
+}
+
+bool DpdkPort::link_up() const { return !InForkedChild() && device_->link_up(); }
+
+}  // namespace uroce::nic

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "dpdk_nic/devargs.h"
+#include "dpdk_nic/error_or.h"
+#include "dpdk_nic/ethdev.h"
+#include "dpdk_nic/kernel_interface.h"
+#include "dpdk_nic/memif_link.h"
+#include "dpdk_nic/packet_port.h"
+
+struct rte_mbuf;
+
+namespace uroce::nic {
+
+// Frames over any DPDK Ethernet device, polled in bursts of 32. A received burst stays in the port
+// and is handed out one by one; frames to send are built in mbufs and leave at Flush. What the
+// device does not take is kept and tried again at the next Receive or Flush; while there is no link
+// it is dropped and counted.
+//
+// In a fork()ed child the port receives nothing and takes nothing: DPDK's memory belongs to the
+// parent.
+class DpdkPort final : public PacketPort {
+ public:
+  // `mtu_bytes` 0: the interface's own, or what RoCEv2 needs. `fallback_mac` is for devices that
+  // have no address of their own (memif, ring, null).
+  static ErrorOr<std::unique_ptr<DpdkPort>> Open(Devargs devargs, uint32_t mtu_bytes,
+                                                 const transport::MacAddress& fallback_mac);
+  ~DpdkPort() override;
+
+  std::span<const uint8_t> Receive() override;
+  void ReleaseReceived() override;
+  std::span<uint8_t> AcquireTransmit() override;
+  void CommitTransmit(size_t frame_bytes) override;
+  void Flush() override;
+
+  // Only af_packet can wake a sleeper.
+  int wait_fd() const override { return device_->packet_socket(); }
+  bool BeginSleep() override;
+  void EndSleep() override;
+
+  Counters counters() const override { return counters_; }
+  transport::MacAddress mac() const override { return mac_; }
+  uint32_t mtu() const override { return mtu_bytes_; }
+  bool link_up() const override;
+
+  // Whether there are neighbours to be asked for their addresses (otherwise they follow from the
+  // GID), and the kernel's interface that the port shares, 0 if none.
+  bool is_ethernet() const;
+  int kernel_interface_index() const { return interface_ == nullptr ? 0 : interface_->index(); }
+
+ private:
+  static constexpr uint16_t kBurstFrames = 32;
+
+  DpdkPort() = default;
+  bool OpenDevice(const Devargs& devargs, uint32_t wished_mtu_bytes, std::string* error);
+  bool ReceiveBurst();
+  void TransmitBurst();
+  void DropTransmit();
+  uint16_t DeviceReceive();
+  uint16_t DeviceTransmit();
+
+  std::unique_ptr<KernelInterface> interface_;  // af_packet only
+  std::unique_ptr<Ethdev> device_;
+  std::unique_ptr<MemifLink> memif_;  // memif only; goes before the device
+  transport::MacAddress mac_{};
+  uint32_t mtu_bytes_ = 0;
+  Devargs::Driver driver_ = Devargs::Driver::kNull;
+  Counters counters_;
+
+  std::array<rte_mbuf*, kBurstFrames> received_{};
+  uint16_t received_count_ = 0;
+  uint16_t received_next_ = 0;
+  std::array<rte_mbuf*, kBurstFrames> transmit_{};
+  uint16_t transmit_count_ = 0;
+  bool flushed_ = true;           // nothing in transmit_ but what the device refused
+  rte_mbuf* building_ = nullptr;  // acquired, not committed
+  uint32_t empty_receives_ = 0;
+};
+
+}  // namespace uroce::nic

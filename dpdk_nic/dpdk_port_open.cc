@@ -1,0 +1,143 @@
+// Opening and closing a DpdkPort. The data path is in dpdk_port.cc.
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "dpdk_nic/dpdk_port.h"
+#include "dpdk_nic/eal/descriptor_shims.h"
+#include "dpdk_nic/eal/eal.h"
+#include "transport/wire/frame_builder.h"
+
+namespace uroce::nic {
+namespace {
+
+using Driver = Devargs::Driver;
+
+constexpr uint32_t kEthernetHeaderBytes = 14;
+constexpr uint32_t kVlanTagBytes = 4;
+// The largest IP packet of ours.
+constexpr uint32_t kUsefulMtuBytes = transport::kMaxFrameBytes - kEthernetHeaderBytes;
+constexpr uint32_t kMaxMtuBytes = 9'600;  // of devices that do not say themselves
+// Room for one frame, in whole cache lines.
+constexpr uint32_t kFrameRoomBytes = 4'352;
+constexpr uint32_t kMaxRoomBytes = 60'000;  // the mbuf's fields have 16 bits
+// Virtual devices copy: their pool holds little more than the bursts under way, and is small enough
+// to stay in the processor's cache. A ring device queues the mbufs themselves, a NIC owns whole
+// rings of them. (2^n - 1 is what a ring of 2^n holds.)
+constexpr uint32_t kCopyingPoolFrames = 255;
+constexpr uint32_t kQueueingPoolFrames = 4'095;
+constexpr uint16_t kQueueDescriptors = 1'024;
+
+// The kernel puts a header of its own, aligned, before each frame in the ring.
+constexpr uint32_t kPacketRingOverheadBytes = 128;
+constexpr uint32_t kPacketRingGranuleBytes = 1'024;
+
+// Sizes of the ring that af_packet shares with the kernel. A slot holds the longest frame of ours
+// that the MTU lets through: longer frames are never for us, and arrive cut.
+void SetPacketRingDefaults(uint32_t mtu_bytes, Devargs* devargs) {
+  const uint32_t longest = std::min(mtu_bytes, kUsefulMtuBytes) + kEthernetHeaderBytes +
+                           kVlanTagBytes + kPacketRingOverheadBytes;
+  const uint32_t slot_bytes =
+      (longest + kPacketRingGranuleBytes - 1) / kPacketRingGranuleBytes * kPacketRingGranuleBytes;
+  devargs->SetDefault("qpairs", "1");
+  devargs->SetDefault("qdisc_bypass", "1");
+  devargs->SetDefault("framesz", std::to_string(slot_bytes));
+  devargs->SetDefault("blocksz", std::to_string(4 * slot_bytes));  // whole pages
+  devargs->SetDefault("framecnt", "1024");
+}
+
+uint32_t FrameRoomBytes(const Devargs& devargs, uint32_t mtu_bytes) {
+  uint32_t wanted = mtu_bytes + kEthernetHeaderBytes + kVlanTagBytes;
+  if (devargs.driver() == Driver::kAfPacket) {  // wants every mbuf to hold a whole slot
+    wanted = static_cast<uint32_t>(std::max(0, atoi(devargs.Find("framesz")->c_str())));
+  }
+  return std::clamp(wanted, kFrameRoomBytes, kMaxRoomBytes);
+}
+
+Ethdev::Config DeviceConfig(const Devargs& devargs, uint32_t mtu_bytes) {
+  Ethdev::Config config;
+  const Driver driver = devargs.driver();
+  const bool queues_mbufs = driver == Driver::kPci || driver == Driver::kRing;
+  config.pool_frames = queues_mbufs ? kQueueingPoolFrames : kCopyingPoolFrames;
+  config.frame_bytes = static_cast<uint16_t>(FrameRoomBytes(devargs, mtu_bytes));
+  config.queue_descriptors = kQueueDescriptors;
+  if (driver == Driver::kPci) config.mtu_bytes = static_cast<uint16_t>(mtu_bytes);
+  config.may_start_later = driver == Driver::kMemif && *devargs.Find("role") == "client";
+  return config;
+}
+
+// The largest MTU that can be asked for.
+uint32_t MtuLimitBytes(const Devargs& devargs, const KernelInterface* interface) {
+  if (interface != nullptr) return interface->mtu_bytes();
+  if (devargs.driver() != Driver::kMemif) return kMaxMtuBytes;
+  return static_cast<uint32_t>(atoi(devargs.Find("bsize")->c_str())) - kEthernetHeaderBytes;
+}
+
+}  // namespace
+
+ErrorOr<std::unique_ptr<DpdkPort>> DpdkPort::Open(Devargs devargs, uint32_t mtu_bytes,
+                                                  const transport::MacAddress& fallback_mac) {
+  std::unique_ptr<DpdkPort> port(new DpdkPort);
+  port->driver_ = devargs.driver();
+  port->mac_ = fallback_mac;
+  Error error;
+  if (devargs.driver() == Driver::kAfPacket) {
+    auto interface = KernelInterface::Attach(*devargs.Find("iface"));
+    if (!interface.ok()) return Error{interface.error()};
+    port->interface_ = std::move(interface).value();
+    SetPacketRingDefaults(port->interface_->mtu_bytes(), &devargs);
+  }
+  if (devargs.driver() == Driver::kMemif && !RemoveStaleMemifSocket(devargs, &error.sentence)) {
+    return error;
+  }
+  if (!port->OpenDevice(devargs, mtu_bytes, &error.sentence)) return error;
+  return port;
+}
+
+bool DpdkPort::OpenDevice(const Devargs& devargs, uint32_t wished_mtu_bytes, std::string* error) {
+  const uint32_t limit = MtuLimitBytes(devargs, interface_.get());
+  if (wished_mtu_bytes > limit) {
+    *error = devargs.device() + " cannot have an MTU of " + std::to_string(wished_mtu_bytes) +
+             "; the most it can have is " + std::to_string(limit);
+    return false;
+  }
+  const uint32_t own = interface_ != nullptr ? limit : std::min(limit, kUsefulMtuBytes);
+  mtu_bytes_ = wished_mtu_bytes != 0 ? wished_mtu_bytes : own;
+
+  auto eal = Eal::Start({.hugepages = devargs.hugepages()});
+  if (!eal.ok()) {
+    *error = eal.error();
+    return false;
+  }
+  auto device = Ethdev::Open(eal.value(), devargs, DeviceConfig(devargs, mtu_bytes_));
+  if (!device.ok()) {
+    *error = device.error();
+    return false;
+  }
+  device_ = std::move(device).value();
+  if (is_ethernet()) mac_ = device_->mac();
+  if (driver_ == Driver::kPci) mtu_bytes_ = std::min<uint32_t>(mtu_bytes_, device_->mtu_bytes());
+  if (driver_ == Driver::kMemif) {
+    memif_ = std::make_unique<MemifLink>(device_->id(), *devargs.Find("role") == "client",
+                                         device_->started());
+  }
+  return true;
+}
+
+DpdkPort::~DpdkPort() {
+  if (InForkedChild()) {  // what follows would reach into the parent's memory
+    static_cast<void>(memif_.release());
+    return;
+  }
+  if (device_ == nullptr) return;
+  for (uint16_t i = 0; i < transmit_count_; ++i) rte_pktmbuf_free(transmit_[i]);
+  for (uint16_t i = received_next_; i < received_count_; ++i) rte_pktmbuf_free(received_[i]);
+  rte_pktmbuf_free(building_);
+}
+
+bool DpdkPort::is_ethernet() const {
+  return driver_ == Driver::kAfPacket || driver_ == Driver::kPci;
+}
+
+}  // namespace uroce::nic

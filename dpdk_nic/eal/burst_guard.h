@@ -1,0 +1,35 @@
+#pragma once
+
+#include <atomic>
+
+namespace uroce::nic {
+
+// Keeps a port's receive and transmit bursts apart from whoever takes the device away from under
+// them. A poller marks every burst; the other side first makes new bursts impossible (a flag that
+// the poller checks after it marked), then waits until no burst is going on.
+//
+// The memif driver needs this too: when the peer dies, its interrupt thread unmaps the shared
+// memory without regard to a poller that is copying from it. Its memif_free_regions waits here
+// first (`ld --wrap`).
+class BurstGuard {
+ public:
+  BurstGuard();
+  ~BurstGuard();
+  BurstGuard(const BurstGuard&) = delete;
+  BurstGuard& operator=(const BurstGuard&) = delete;
+
+  // The full barrier orders the mark before the poller's check of the flag.
+  void Enter() { active_.exchange(true, std::memory_order_seq_cst); }
+  void Leave() { active_.store(false, std::memory_order_release); }
+
+  // Returns when no burst that began before the call is still going on.
+  void WaitUntilIdle() const;
+
+  // The same for all ports of the process.
+  static void WaitUntilAllIdle();
+
+ private:
+  std::atomic<bool> active_{false};
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,17 @@
+#pragma once
+
+namespace uroce::nic {
+
+// Every file descriptor that EAL and its drivers open is close-on-exec and remembered here. In a
+// forked child they are closed at once, so that a peer learns of the owner's death from the owner
+// and not from the last child that inherited its sockets.
+
+// Whether this process is a fork()ed child of the one that loaded the library. EAL's memory is
+// shared between the two, so the child must not touch it.
+bool InForkedChild();
+
+// The AF_PACKET socket that this thread created last, or -1 if none since the last call. This is
+// how a port learns of the socket inside the af_packet driver, to sleep on it.
+int TakeLastPacketSocket();
+
+}  // namespace uroce::nic

@@ -1,0 +1,98 @@
+"""How Debian's static DPDK is compiled against and linked into a library of ours."""
+
+DPDK_COPTS = [
+    "-isystem/usr/include/dpdk",
+    "-isystem/usr/include/x86_64-linux-gnu/dpdk",
+    "-includerte_config.h",
+]
+
+# Drivers register themselves from constructors, hence --whole-archive. Left out on purpose: mlx4 and
+# mlx5 (need libibverbs, which we are loaded by), pcap, af_xdp and tap (pull D-Bus, systemd, libbpf or
+# a signal handler into the process).
+_VIRTUAL_DRIVERS = [
+    "net_memif",
+    "net_af_packet",
+    "net_ring",
+    "net_null",
+]
+
+_NIC_DRIVERS = [
+    "net_e1000",
+    "net_igc",
+    "net_ixgbe",
+    "net_i40e",
+    "net_iavf",
+    "net_ice",
+    "net_virtio",
+    "net_vmxnet3",
+    "net_ena",
+    "net_bnxt",
+]
+
+_LIBRARIES = [
+    "mempool_ring",
+    "bus_vdev",
+    "bus_pci",
+    "bus_auxiliary",
+    "common_iavf",
+    "ethdev",
+    "security",
+    "cryptodev",
+    "mbuf",
+    "mempool",
+    "net",
+    "meter",
+    "pci",
+    "hash",
+    "rcu",
+    "ring",
+    "timer",
+    "telemetry",
+    "kvargs",
+    "eal",
+]
+
+# What the shims in this package replace.
+_WRAPPED = [
+    "accept",
+    "close",
+    "closelog",
+    "eal_cpu_detected",
+    "eal_create_runtime_dir",
+    "eal_plugins_init",
+    "epoll_create",
+    "epoll_create1",
+    "eventfd",
+    "fopen64",
+    "get_tsc_freq",
+    "ioctl",
+    "memfd_create",
+    "memif_free_regions",
+    "open64",
+    "openat64",
+    "openlog",
+    "pipe",
+    "poll",
+    "pthread_attr_setaffinity_np",
+    "pthread_setaffinity_np",
+    "recvmsg",
+    "rte_dump_stack",
+    "rte_eal_has_pci",
+    "rte_vfio_enable",
+    "sendmsg",
+    "setrlimit",
+    "setrlimit64",
+    "setsockopt",
+    "socket",
+    "syslog",
+    "__syslog_chk",
+    "timerfd_create",
+]
+
+DPDK_LINKOPTS = (
+    ["-Wl,--whole-archive"] +
+    ["-l:librte_%s.a" % name for name in _VIRTUAL_DRIVERS + _NIC_DRIVERS + _LIBRARIES] +
+    ["-Wl,--no-whole-archive", "-Wl,--exclude-libs,ALL"] +
+    ["-Wl,--wrap=" + name for name in _WRAPPED] +
+    ["-lpthread", "-ldl", "-lm"]
+)
