@@ -12,6 +12,8 @@ namespace uroce::transport {
 // Ethernet II header without a VLAN tag, 14 bytes on the wire.
 struct EthernetHeader {
   static constexpr size_t kBytes = 14;
+  static constexpr size_t kSourceOffset = 6;
+  static constexpr size_t kEtherTypeOffset = 12;
   static constexpr uint16_t kIpv4 = 0x0800;
   static constexpr uint16_t kIpv6 = 0x86dd;
 
@@ -25,15 +27,15 @@ struct EthernetHeader {
 inline EthernetHeader ParseEthernet(const uint8_t* bytes) {
   EthernetHeader ethernet;
   std::memcpy(ethernet.destination.data(), bytes, 6);
-  std::memcpy(ethernet.source.data(), bytes + 6, 6);
-  ethernet.ether_type = Load16(bytes + 12);
+  std::memcpy(ethernet.source.data(), bytes + EthernetHeader::kSourceOffset, 6);
+  ethernet.ether_type = Load16(bytes + EthernetHeader::kEtherTypeOffset);
   return ethernet;
 }
 
 inline void EmitEthernet(const EthernetHeader& ethernet, uint8_t* bytes) {
   std::memcpy(bytes, ethernet.destination.data(), 6);
-  std::memcpy(bytes + 6, ethernet.source.data(), 6);
-  Store16(ethernet.ether_type, bytes + 12);
+  std::memcpy(bytes + EthernetHeader::kSourceOffset, ethernet.source.data(), 6);
+  Store16(ethernet.ether_type, bytes + EthernetHeader::kEtherTypeOffset);
 }
 
 }  // namespace uroce::transport

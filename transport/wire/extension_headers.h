@@ -24,25 +24,22 @@ inline size_t ExtensionBytes(const Opcode& opcode) {
 }
 
 // Read or write the extension headers that headers.opcode has, ExtensionBytes(headers.opcode) of
-// them. Parsing leaves the fields of all others as they are.
+// them. Parsing makes the fields of all others zero.
 inline void ParseExtensions(const uint8_t* bytes, TransportHeaders& headers) {
   const Opcode& opcode = headers.opcode;
-  if (opcode.HasDeth()) {
-    headers.deth = ParseDeth(bytes);
-    bytes += Deth::kBytes;
-  }
-  if (opcode.HasReth()) {
-    headers.reth = ParseReth(bytes);
-    bytes += Reth::kBytes;
-  }
-  if (opcode.HasAtomicEth()) headers.atomic = ParseAtomicEth(bytes);
-  if (opcode.HasAeth()) {
-    headers.aeth = ParseAeth(bytes);
-    bytes += Aeth::kBytes;
-  }
-  if (opcode.HasAtomicAckEth()) headers.atomic_original = Load64(bytes);
-  if (opcode.HasImmediate()) std::memcpy(&headers.immediate, bytes, kImmediateBytes);
-  if (opcode.HasIeth()) headers.invalidate_rkey = RKey{Load32(bytes)};
+  const auto take = [&bytes](size_t count) {
+    const uint8_t* const taken = bytes;
+    bytes += count;
+    return taken;
+  };
+  headers.deth = opcode.HasDeth() ? ParseDeth(take(Deth::kBytes)) : Deth{};
+  headers.reth = opcode.HasReth() ? ParseReth(take(Reth::kBytes)) : Reth{};
+  headers.atomic = opcode.HasAtomicEth() ? ParseAtomicEth(take(AtomicEth::kBytes)) : AtomicEth{};
+  headers.aeth = opcode.HasAeth() ? ParseAeth(take(Aeth::kBytes)) : Aeth{};
+  headers.atomic_original = opcode.HasAtomicAckEth() ? Load64(take(AtomicEth::kAckBytes)) : 0;
+  headers.immediate = 0;
+  if (opcode.HasImmediate()) std::memcpy(&headers.immediate, take(kImmediateBytes), 4);
+  headers.invalidate_rkey = opcode.HasIeth() ? RKey{Load32(take(kIethBytes))} : RKey{};
 }
 
 inline void EmitExtensions(const TransportHeaders& headers, uint8_t* bytes) {

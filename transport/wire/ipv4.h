@@ -14,6 +14,8 @@ namespace uroce::transport {
 // not fragmented (IBA annex A17), so DF is always set on emit.
 struct Ipv4Header {
   static constexpr size_t kBytes = 20;
+  static constexpr size_t kSourceOffset = 12;
+  static constexpr size_t kDestinationOffset = 16;
 
   uint8_t traffic_class = 0;   // type of service: DSCP and the two ECN bits
   uint16_t total_length = 0;   // of the IP packet, this header included
@@ -61,8 +63,8 @@ inline std::optional<Ipv4Header> ParseIpv4(const uint8_t* bytes) {
                 .identification = Load16(bytes + 4),
                 .time_to_live = bytes[8],
                 .protocol = bytes[9]};
-  std::memcpy(ip.source.data(), bytes + 12, 4);
-  std::memcpy(ip.destination.data(), bytes + 16, 4);
+  std::memcpy(ip.source.data(), bytes + Ipv4Header::kSourceOffset, 4);
+  std::memcpy(ip.destination.data(), bytes + Ipv4Header::kDestinationOffset, 4);
   return ip;
 }
 
@@ -75,8 +77,8 @@ inline void EmitIpv4(const Ipv4Header& ip, uint8_t* bytes) {
   bytes[8] = ip.time_to_live;
   bytes[9] = ip.protocol;
   Store16(0, bytes + ipv4_internal::kChecksumOffset);
-  std::memcpy(bytes + 12, ip.source.data(), 4);
-  std::memcpy(bytes + 16, ip.destination.data(), 4);
+  std::memcpy(bytes + Ipv4Header::kSourceOffset, ip.source.data(), 4);
+  std::memcpy(bytes + Ipv4Header::kDestinationOffset, ip.destination.data(), 4);
   const auto checksum = static_cast<uint16_t>(~ipv4_internal::Sum(bytes));
   std::memcpy(bytes + ipv4_internal::kChecksumOffset, &checksum, sizeof checksum);
 }

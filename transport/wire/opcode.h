@@ -33,7 +33,7 @@ enum class Position : uint8_t { kFirst, kMiddle, kLast, kOnly };
 enum class Suffix : uint8_t { kNone, kImmediate, kInvalidate };
 
 // A BTH opcode, parsed once. Operations of a single packet have Position::kOnly.
-struct Opcode {
+struct alignas(4) Opcode {
   Service service = Service::kReliableConnection;
   Operation operation = Operation::kSend;
   Position position = Position::kOnly;
