@@ -1,0 +1,53 @@
+#include "verbs_provider/async_events.h"
+
+#include "verbs_provider/abi/events.h"
+#include "verbs_provider/completion_queue.h"
+#include "verbs_provider/queue_pair.h"
+
+namespace uroce::verbs {
+namespace {
+
+void DeliverToCompletionQueue(CompletionQueue& cq, transport::EventType type) {
+  ibv_cq* const verbs = &cq.verbs.cq;
+  if (type == transport::EventType::kCompletion) {
+    if (verbs->channel == nullptr) return;
+    cq.completion_events_posted += abi::PostCompletionEvent(verbs->channel, verbs);
+  } else {
+    cq.async_events_posted += abi::PostAsyncEvent(
+        verbs->context, static_cast<ibv_event_type>(type), reinterpret_cast<uintptr_t>(verbs));
+  }
+}
+
+void DeliverToQueuePair(QueuePair& qp, transport::EventType type) {
+  ibv_qp* const verbs = &qp.verbs.qp;
+  qp.events_posted += abi::PostAsyncEvent(verbs->context, static_cast<ibv_event_type>(type),
+                                          reinterpret_cast<uintptr_t>(verbs));
+}
+
+}  // namespace
+
+void DeliverEvent(const transport::Event& event) {
+  switch (event.type) {
+    case transport::EventType::kCompletion:
+    case transport::EventType::kCqError:
+      DeliverToCompletionQueue(*static_cast<CompletionQueue*>(event.context), event.type);
+      return;
+    case transport::EventType::kQpFatal:
+    case transport::EventType::kQpRequestError:
+    case transport::EventType::kQpAccessError:
+    case transport::EventType::kCommunicationEstablished:
+    case transport::EventType::kSendQueueDrained:
+    case transport::EventType::kLastWqeReached:
+      DeliverToQueuePair(*static_cast<QueuePair*>(event.context), event.type);
+      return;
+  }
+}
+
+void AwaitAcknowledgements(pthread_mutex_t* mutex, pthread_cond_t* cond,
+                           const uint32_t* completed, uint32_t posted) {
+  pthread_mutex_lock(mutex);
+  while (*completed != posted) pthread_cond_wait(cond, mutex);
+  pthread_mutex_unlock(mutex);
+}
+
+}  // namespace uroce::verbs

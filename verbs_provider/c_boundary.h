@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cerrno>
+#include <new>
+#include <system_error>
+#include <utility>
+
+namespace uroce::verbs {
+
+// What stands between C++ and libibverbs: no exception may unwind into C. The set-up verbs run
+// inside one of these; the data path throws nothing.
+
+// The errno that says best what the exception being handled was.
+inline int ErrnoOfException() noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
+  } catch (const std::system_error& error) {
+    return error.code().value() > 0 ? error.code().value() : EIO;
+  } catch (...) {
+    return EIO;
+  }
+}
+
+// For verbs that return 0 or an errno value.
+template <class F>
+int ReturningErrno(F&& f) noexcept {
+  try {
+    return std::forward<F>(f)();
+  } catch (...) {
+    return ErrnoOfException();
+  }
+}
+
+// For verbs that return an object, or null with errno set. `f` returns the errno value and sets its
+// argument on success.
+template <class Object, class F>
+Object* ReturningObject(F&& f) noexcept {
+  Object* object = nullptr;
+  const int error = ReturningErrno([&] { return std::forward<F>(f)(object); });
+  if (error == 0) return object;
+  errno = error;
+  return nullptr;
+}
+
+}  // namespace uroce::verbs

@@ -1,0 +1,123 @@
+#include "verbs_provider/device.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include "dpdk_nic/device_config.h"
+#include "transport/endpoint.h"
+#include "transport/limits.h"
+#include "verbs_provider/async_events.h"
+
+namespace uroce::verbs {
+namespace {
+
+// What the kernel waits for a neighbour: three questions, a second apart.
+constexpr transport::Duration kResolvePatience = transport::Milliseconds(3'000);
+
+// Headers and ICRC of the longest packet over IPv6, as iboe_get_mtu() of the kernel reckons but for
+// its allowance for XRC.
+constexpr uint32_t kMaxHeaderBytes = 40 + 8 + 12 + 28 + 4;
+
+void Say(const std::string& sentence) {
+  std::fprintf(stderr, "uroce: %s.\n", sentence.c_str());
+}
+
+transport::EndpointConfig EndpointConfigOf(nic::Engine& engine) {
+  return engine.WithEndpoint([](transport::Endpoint& endpoint) { return endpoint.config(); });
+}
+
+bool IsPointToPoint(const nic::DeviceConfig& config) {
+  return !config.direct() || std::string_view(config.port_devargs).starts_with("net_memif");
+}
+
+std::shared_ptr<nic::Device> OpenNic(int* error) {
+  const auto config = nic::DeviceConfig::FromEnvironment();
+  if (!config.ok()) {
+    *error = EINVAL;
+    Say(config.error());
+    return nullptr;
+  }
+  auto device = nic::Device::Open(config.value(), DeliverEvent);
+  if (!device.ok()) {
+    *error = ENODEV;
+    Say(device.error());
+    return nullptr;
+  }
+  return std::move(device).value();
+}
+
+}  // namespace
+
+ibv_mtu LargestMtu(uint32_t port_mtu_bytes) {
+  transport::Mtu mtu = transport::Mtu::k256;
+  for (const auto larger : {transport::Mtu::k512, transport::Mtu::k1024, transport::Mtu::k2048,
+                            transport::Mtu::k4096}) {
+    if (transport::Bytes(larger) + kMaxHeaderBytes <= port_mtu_bytes) mtu = larger;
+  }
+  return static_cast<ibv_mtu>(mtu);
+}
+
+std::shared_ptr<Device> Device::Open(int* error) {
+  // Never destroyed: contexts may be closed after the destructors of static objects have run.
+  static std::mutex& mutex = *new std::mutex;
+  static std::weak_ptr<Device>& open_device = *new std::weak_ptr<Device>;
+  const std::lock_guard lock(mutex);
+  if (auto device = open_device.lock(); device != nullptr && !device->lost_by_fork()) {
+    return device;
+  }
+  std::shared_ptr<nic::Device> nic = OpenNic(error);
+  if (nic == nullptr) return nullptr;
+  auto device = std::make_shared<Device>(std::move(nic));
+  open_device = device;
+  return device;
+}
+
+Device::Device(std::shared_ptr<nic::Device> nic)
+    : nic_(std::move(nic)),
+      engine_(&nic_->engine()),
+      point_to_point_(IsPointToPoint(nic_->config())),
+      gids_(EndpointConfigOf(*engine_).gids),
+      mac_(EndpointConfigOf(*engine_).mac),
+      active_mtu_(LargestMtu(EndpointConfigOf(*engine_).port_mtu)),
+      completion_queues_(transport::kMaxCqs),
+      address_handles_(kMaxAddressHandles) {}
+
+int Device::Join() {
+  const auto problem = nic_->Join();
+  if (!problem) return 0;
+  Say(problem->sentence);
+  return EBUSY;
+}
+
+int Device::Resolve(transport::AddressVector& address) {
+  const auto mac = engine_->ResolveNeighbor(address.destination_gid, kResolvePatience);
+  if (!mac) return ETIMEDOUT;
+  address.destination_mac = *mac;
+  return 0;
+}
+
+ibv_port_state Device::port_state() {
+  return point_to_point_ || engine_->link_up() ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+}
+
+std::optional<transport::PdId> Device::TakePdId() {
+  const std::lock_guard lock(pd_ids_lock_);
+  if (!free_pd_ids_.empty()) {
+    const transport::PdId id = free_pd_ids_.back();
+    free_pd_ids_.pop_back();
+    return id;
+  }
+  if (next_pd_id_ > transport::kMaxProtectionDomains) return std::nullopt;
+  // Room for every id ever given out, so that returning one cannot fail.
+  free_pd_ids_.reserve(next_pd_id_);
+  return transport::PdId{next_pd_id_++};
+}
+
+void Device::ReturnPdId(transport::PdId id) {
+  const std::lock_guard lock(pd_ids_lock_);
+  free_pd_ids_.push_back(id);
+}
+
+}  // namespace uroce::verbs

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "dpdk_nic/device.h"
+#include "dpdk_nic/engine.h"
+#include "transport/address.h"
+#include "transport/ids.h"
+#include "verbs_provider/fork_generation.h"
+#include "verbs_provider/use_count.h"
+
+namespace uroce::verbs {
+
+inline constexpr char kDeviceName[] = "uroce0";
+inline constexpr uint8_t kPortNumber = 1;  // the only one
+inline constexpr uint16_t kPkeyTableLength = 1;
+inline constexpr uint16_t kDefaultPkey = 0xffff;
+inline constexpr uint32_t kMaxAddressHandles = 65'536;
+
+// The largest path MTU whose packets fit into IP packets of this size.
+ibv_mtu LargestMtu(uint32_t port_mtu_bytes);
+
+// The RDMA device of this process, shared by all contexts that are open on it: the NIC device, and
+// what verbs count and number beside the transport.
+class Device {
+ public:
+  // The device of this process, which is opened with the first context and closed with the last.
+  // Null when it cannot be: `*error` is the errno, and stderr has a sentence that says why.
+  static std::shared_ptr<Device> Open(int* error);
+
+  explicit Device(std::shared_ptr<nic::Device> nic);
+
+  nic::Engine& engine() { return *engine_; }
+
+  // Joins the link or opens the port: what the first queue pair of a process does. 0, or an errno
+  // value (EBUSY: the link has two processes already) and a sentence on stderr. Cheap after the
+  // first success.
+  int Join();
+
+  // Finds the Ethernet address that `address` leads to. May take as long as address resolution on
+  // the wire does. 0, or ETIMEDOUT when nobody answers.
+  int Resolve(transport::AddressVector& address);
+
+  const std::vector<transport::Gid>& gids() const { return gids_; }
+  const transport::MacAddress& mac() const { return mac_; }
+  ibv_mtu active_mtu() const { return active_mtu_; }
+  // Links between two processes are always active: without a peer frames are lost like on any
+  // cable, and programs expect an active port before their peer is started. Of an Ethernet port it
+  // is the carrier that counts.
+  ibv_port_state port_state();
+
+  // nullopt when all are taken.
+  std::optional<transport::PdId> TakePdId();
+  void ReturnPdId(transport::PdId id);
+  Quota& completion_queues() { return completion_queues_; }
+  Quota& address_handles() { return address_handles_; }
+
+  // A child process of fork() shares no port with its parent, and the thread that drives the engine
+  // does not exist in it: what it inherited cannot be used. It can open the device anew.
+  bool lost_by_fork() const { return fork_generation_ != CurrentForkGeneration(); }
+
+ private:
+  const uint32_t fork_generation_ = CurrentForkGeneration();
+  const std::shared_ptr<nic::Device> nic_;
+  nic::Engine* const engine_;  // of nic_: one load less on the data path
+  const bool point_to_point_;
+  const std::vector<transport::Gid> gids_;
+  const transport::MacAddress mac_;
+  const ibv_mtu active_mtu_;
+
+  std::mutex pd_ids_lock_;
+  std::vector<transport::PdId> free_pd_ids_;
+  uint32_t next_pd_id_ = 1;
+  Quota completion_queues_;
+  Quota address_handles_;
+};
+
+}  // namespace uroce::verbs

@@ -1,0 +1,96 @@
+#include <cerrno>
+
+#include "transport/endpoint.h"
+#include "verbs_provider/c_boundary.h"
+#include "verbs_provider/path_check.h"
+#include "verbs_provider/queue_pair.h"
+#include "verbs_provider/translate.h"
+
+namespace uroce::verbs {
+namespace {
+
+using transport::QpAttributeMask;
+
+constexpr uint32_t kKnownAttributes = (QpAttributeMask::kDestinationQpn << 1) - 1;
+
+// Values that would be cut off on their way into the transport's narrower types, and those that the
+// port decides about. Everything else is checked by the queue pair itself.
+int CheckValues(const Device& device, const ibv_qp_attr& attr, uint32_t mask) {
+  const auto has = [mask](uint32_t bit) { return (mask & bit) != 0; };
+  if ((mask & ~kKnownAttributes) != 0) return EINVAL;
+  if (has(IBV_QP_STATE) && static_cast<uint32_t>(attr.qp_state) > IBV_QPS_ERR) return EINVAL;
+  if (has(IBV_QP_CUR_STATE) && static_cast<uint32_t>(attr.cur_qp_state) > IBV_QPS_ERR) {
+    return EINVAL;
+  }
+  if (has(IBV_QP_PATH_MTU) &&
+      (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > device.active_mtu())) {
+    return EINVAL;
+  }
+  if (has(IBV_QP_PATH_MIG_STATE) && static_cast<uint32_t>(attr.path_mig_state) > IBV_MIG_ARMED) {
+    return EINVAL;
+  }
+  if (has(IBV_QP_DEST_QPN) && attr.dest_qp_num > transport::kMaxQpn) return EINVAL;
+  if (has(IBV_QP_PORT) && attr.port_num != kPortNumber) return EINVAL;
+  if (has(IBV_QP_PKEY_INDEX) && attr.pkey_index >= kPkeyTableLength) return EINVAL;
+  constexpr uint32_t kQpAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                                 IBV_ACCESS_MW_BIND;
+  if (has(IBV_QP_ACCESS_FLAGS) && (attr.qp_access_flags & ~kQpAccess) != 0) return EINVAL;
+  if (has(IBV_QP_ALT_PATH) && (attr.alt_port_num != kPortNumber ||
+                               attr.alt_pkey_index >= kPkeyTableLength)) {
+    return EINVAL;
+  }
+  return 0;
+}
+
+// The Ethernet addresses of the next hops: the only part of the paths that takes time to find out.
+int ResolvePaths(Device& device, const ibv_qp_attr& attr, uint32_t mask,
+                 transport::QpAttributes& attributes) {
+  if ((mask & IBV_QP_AV) != 0) {
+    if (const int error = CheckPath(device, attr.ah_attr)) return error;
+    if (const int error = device.Resolve(attributes.address)) return error;
+  }
+  if ((mask & IBV_QP_ALT_PATH) != 0) {
+    if (const int error = CheckPath(device, attr.alt_ah_attr)) return error;
+    if (const int error = device.Resolve(attributes.alternate_address)) return error;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int ModifyQp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
+  return ReturningErrno([&] {
+    QueuePair& qp = QueuePair::From(verbs);
+    if (qp.device->lost_by_fork()) return EIO;
+    const auto bits = static_cast<uint32_t>(mask);
+    if (const int error = CheckValues(*qp.device, *attr, bits)) return error;
+    transport::QpAttributes attributes = ToQpAttributes(*attr, bits);
+    if (const int error = ResolvePaths(*qp.device, *attr, bits, attributes)) return error;
+    const auto status = qp.device->engine().WithEndpoint(
+        [&](transport::Endpoint&) { return qp.transport->Modify(attributes, bits); });
+    return static_cast<int>(status);
+  });
+}
+
+int QueryQp(ibv_qp* verbs, ibv_qp_attr* attr, int /*mask*/, ibv_qp_init_attr* init_attr) {
+  return ReturningErrno([&] {
+    QueuePair& qp = QueuePair::From(verbs);
+    if (qp.device->lost_by_fork()) return EIO;
+    // One look, so that all attributes are of one moment.
+    *attr = qp.device->engine().WithEndpoint(
+        [&](transport::Endpoint&) { return FromQpAttributes(qp.transport->Query()); });
+
+    const transport::QpInitAttributes& init = qp.transport->init_attributes();
+    *init_attr = {.qp_context = verbs->qp_context,
+                  .send_cq = verbs->send_cq,
+                  .recv_cq = verbs->recv_cq,
+                  .srq = verbs->srq,
+                  .cap = FromCapabilities(init.capabilities),
+                  .qp_type = verbs->qp_type,
+                  .sq_sig_all = init.signal_all};
+    return 0;
+  });
+}
+
+}  // namespace uroce::verbs

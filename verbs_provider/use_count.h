@@ -1,0 +1,57 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace uroce::verbs {
+
+// How many objects depend on this one. An object in use cannot be destroyed: EBUSY.
+class UseCount {
+ public:
+  void Add() { users_.fetch_add(1, std::memory_order_relaxed); }
+  void Remove() { users_.fetch_sub(1, std::memory_order_release); }
+  bool in_use() const { return users_.load(std::memory_order_acquire) != 0; }
+
+ private:
+  std::atomic<uint32_t> users_{0};
+};
+
+// Objects of one kind, of which the device has a limited number.
+class Quota {
+ public:
+  explicit Quota(uint32_t limit) : limit_(limit) {}
+
+  // False when all are taken.
+  [[nodiscard]] bool Take() {
+    uint32_t taken = taken_.load(std::memory_order_relaxed);
+    do {
+      if (taken >= limit_) return false;
+    } while (!taken_.compare_exchange_weak(taken, taken + 1, std::memory_order_relaxed));
+    return true;
+  }
+  void Return() { taken_.fetch_sub(1, std::memory_order_relaxed); }
+
+ private:
+  const uint32_t limit_;
+  std::atomic<uint32_t> taken_{0};
+};
+
+// Takes one of `quota` while an object is being put together; Keep() makes it last.
+class PendingQuota {
+ public:
+  explicit PendingQuota(Quota& quota) : quota_(quota.Take() ? &quota : nullptr) {}
+  ~PendingQuota() {
+    if (quota_ != nullptr) quota_->Return();
+  }
+  PendingQuota(const PendingQuota&) = delete;
+  PendingQuota& operator=(const PendingQuota&) = delete;
+
+  // False when all were taken already.
+  bool taken() const { return quota_ != nullptr; }
+  void Keep() { quota_ = nullptr; }
+
+ private:
+  Quota* quota_;
+};
+
+}  // namespace uroce::verbs

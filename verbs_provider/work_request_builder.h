@@ -1,0 +1,70 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "transport/work_request.h"
+
+namespace uroce::verbs {
+
+struct QueuePair;
+
+// What ibv_wr_start ... ibv_wr_complete put together for one queue pair: a batch of work requests
+// that is posted as a whole or not at all.
+//
+// The lock is held from Start to Complete or Abort, as the interface demands. What goes wrong in
+// between is remembered, and Complete returns it. The memory of a batch is kept for the next one.
+class WorkRequestBuilder {
+ public:
+  explicit WorkRequestBuilder(QueuePair& qp) : qp_(qp) {}
+
+  void Start();
+  // 0, or an errno value: nothing was posted then.
+  int Complete();
+  void Abort();
+
+  // Adds a request with the wr_id and wr_flags of the ibv_qp_ex. The reference is good until the
+  // next call; setters apply to the last request.
+  transport::SendWorkRequest& Add(transport::SendOpcode opcode) noexcept;
+  void AddBinding(const ibv_mw* window, uint32_t new_rkey, const ibv_mw_bind_info& info) noexcept;
+  void SetSges(std::span<const ibv_sge> sges) noexcept;
+  void SetInlineData(std::span<const ibv_data_buf> buffers) noexcept;
+
+ private:
+  // Which of `sges_` belong to a request. Indices, because the vector moves while it grows.
+  struct SgeRange {
+    size_t first = 0;
+    size_t count = 0;
+  };
+
+  void Fail(int error) {
+    if (error_ == 0) error_ = error;
+  }
+  int Post();
+
+  QueuePair& qp_;
+  std::mutex lock_;
+  int error_ = 0;
+  std::vector<transport::SendWorkRequest> requests_;
+  std::vector<SgeRange> sge_ranges_;  // one a request
+  std::vector<transport::ScatterGatherEntry> sges_;  // inline: the address is an offset below
+  std::vector<uint8_t> inline_bytes_;
+  transport::SendWorkRequest refused_;  // takes what is set after an error
+};
+
+// The operations that a queue pair can be created for with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS.
+inline constexpr uint64_t kBuilderOperations =
+    IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
+    IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |
+    IBV_QP_EX_WITH_SEND_WITH_INV;
+
+// Puts the functions behind ibv_wr_* into `ex`.
+void SetBuilderFunctions(ibv_qp_ex& ex);
+
+}  // namespace uroce::verbs

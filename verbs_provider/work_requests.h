@@ -1,0 +1,27 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "transport/work_request.h"
+
+namespace uroce::verbs {
+
+struct QueuePair;
+
+// The data path. A chain of work requests is posted under one lock; at the first that cannot be
+// posted it ends, *bad_wr points there and those before it are on their way. EINVAL: the state of
+// the queue pair, the opcode, a flag or a length does not permit it; ENOMEM: the queue is full.
+int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
+int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+
+// Completes `request`, whose opcode is set already, with what `flags` (ibv_send_flags) says. EINVAL
+// for flags that RC does not have.
+int ApplySendFlags(unsigned int flags, transport::SendWorkRequest& request);
+
+// Makes `request` bind `window` as `info` says, and give it the key `new_rkey`. EINVAL: a range
+// without a region, or access flags that windows do not have. EPERM: the region, the window and the
+// queue pair are not of one protection domain.
+int SetBinding(const QueuePair& qp, const ibv_mw* window, uint32_t new_rkey,
+               const ibv_mw_bind_info& info, transport::SendWorkRequest& request);
+
+}  // namespace uroce::verbs
