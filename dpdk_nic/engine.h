@@ -33,9 +33,9 @@ class Engine {
   struct Options {
     using Mode = ProgressMode;
     Mode mode = Mode::kAuto;
-    EventSink event_sink;
-    std::unique_ptr<LinkLayer> link_layer;  // none: StaticNeighbors
-    std::unique_ptr<FrameTap> tap;          // sees every frame; may be none
+    EventSink event_sink = {};
+    std::unique_ptr<LinkLayer> link_layer = {};  // none: StaticNeighbors
+    std::unique_ptr<FrameTap> tap = {};          // sees every frame; may be none
   };
 
   Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig& config,

@@ -12,14 +12,10 @@
 #include <thread>
 #include <vector>
 
+#include "tests/dpdk_nic/link_names.h"
+
 namespace uroce::nic {
 namespace {
-
-// A link name that no other test, and no other run of this one, uses.
-std::string UniqueLinkName() {
-  static int count = 0;
-  return "test-" + std::to_string(getpid()) + "-" + std::to_string(count++);
-}
 
 std::unique_ptr<ShmPort> NewPort(const std::string& link) {
   return std::make_unique<ShmPort>(link, transport::MacAddress{2, 0x75, 127, 0, 0, 1}, 4'200);

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dpdk_nic/engine.h"
+#include "dpdk_nic/shm_port.h"
+#include "transport/endpoint.h"
+
+namespace uroce::nic {
+
+// What one end tells the other to be connected and to be written to.
+struct ConnectionInfo {
+  transport::Gid gid;
+  transport::MacAddress mac{};
+  transport::Qpn qpn;
+  transport::RKey rkey;
+  uint64_t address = 0;
+};
+
+// An engine over a shared-memory link with what a program would make: one memory region with every
+// access right, one completion queue, one queue pair.
+class EngineHost {
+ public:
+  static constexpr size_t kMemoryBytes = 1 << 20;
+  static constexpr uint32_t kQueueDepth = 256;
+
+  // Joins the link. `wrap` may put something around the port.
+  using WrapPort = std::function<std::unique_ptr<PacketPort>(std::unique_ptr<PacketPort>)>;
+  explicit EngineHost(const std::string& link, Engine::Options options = {}, WrapPort wrap = {});
+  ~EngineHost();
+
+  Engine& engine() { return *engine_; }
+  std::vector<uint8_t>& memory() { return memory_; }
+  transport::CompletionQueue& cq() { return *cq_; }
+  transport::QpState state();
+
+  // A queue pair in RESET in place of the present one.
+  void ReplaceQueuePair();
+  ConnectionInfo info();
+  // To RTS. `timeout` is the exponent of the ACK timeout; 0: lost packets are never sent again.
+  void Connect(const ConnectionInfo& peer, uint8_t timeout = 14, uint8_t retry_count = 7);
+
+  // One work request on `length` bytes at `offset` of the memory of both ends.
+  transport::Status Post(transport::SendOpcode opcode, size_t offset, uint32_t length,
+                         uint64_t wr_id = 0);
+  transport::Status PostReceive(size_t offset, uint32_t length, uint64_t wr_id = 0);
+  // Asks for one completion event.
+  void Arm();
+
+  // As a program that spins on ibv_poll_cq: drives the engine until `count` completions were there,
+  // or until much too much time has passed.
+  std::vector<transport::Completion> Poll(size_t count);
+  // As a program that looks at its queue now and then: never drives.
+  std::vector<transport::Completion> WaitWithoutDriving(size_t count);
+
+ private:
+  std::vector<transport::Completion> Collect(size_t count, const std::function<void()>& idle);
+
+  std::unique_ptr<Engine> engine_;
+  std::vector<uint8_t> memory_;
+  transport::LKey key_;
+  std::unique_ptr<transport::CompletionQueue> cq_;
+  transport::QueuePair* qp_ = nullptr;
+  ConnectionInfo peer_;
+};
+
+// Two of them on one link, connected.
+struct EnginePair {
+  explicit EnginePair(uint8_t timeout = 14, std::function<Engine::Options()> options = {});
+
+  const std::string link;
+  EngineHost a;
+  EngineHost b;
+};
+
+// Connects two hosts of this process.
+void ConnectBoth(EngineHost& a, EngineHost& b, uint8_t timeout = 14);
+
+}  // namespace uroce::nic

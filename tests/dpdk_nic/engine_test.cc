@@ -1,0 +1,288 @@
+#include "dpdk_nic/engine.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "dpdk_nic/clock.h"
+#include "tests/dpdk_nic/engine_host.h"
+#include "tests/dpdk_nic/link_names.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::Completion;
+using transport::CompletionStatus;
+using transport::Endpoint;
+using transport::QpState;
+using transport::SendOpcode;
+using transport::Status;
+
+void FillRandomly(std::vector<uint8_t>& memory, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::generate(memory.begin(), memory.end(), [&] { return static_cast<uint8_t>(random()); });
+}
+
+bool AllSucceeded(const std::vector<Completion>& completions) {
+  return std::all_of(completions.begin(), completions.end(),
+                     [](const Completion& c) { return c.status == CompletionStatus::kSuccess; });
+}
+
+// Counts completion events as the application's event channel would.
+class EventCounter {
+ public:
+  Engine::EventSink sink() {
+    return [this](const transport::Event& event) {
+      if (event.type != transport::EventType::kCompletion) return;
+      const std::lock_guard lock(mutex_);
+      ++events_;
+      changed_.notify_all();
+    };
+  }
+  // Blocks until one more event came.
+  bool Wait() {
+    std::unique_lock lock(mutex_);
+    ++waited_for_;
+    return changed_.wait_for(lock, std::chrono::seconds(60),
+                             [this] { return events_ >= waited_for_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t events_ = 0;
+  uint64_t waited_for_ = 0;
+};
+
+TEST(EngineTest, EveryOperationMovesItsDataBetweenTwoPollers) {
+  EnginePair pair;
+  FillRandomly(pair.a.memory(), 1);
+  FillRandomly(pair.b.memory(), 2);
+  const auto& a = pair.a.memory();
+  const auto& b = pair.b.memory();
+  constexpr uint32_t kBytes = 100'000;
+
+  ASSERT_EQ(pair.a.Post(SendOpcode::kRdmaWrite, 0, kBytes), Status::kOk);
+  EXPECT_TRUE(AllSucceeded(pair.a.Poll(1)));
+  EXPECT_TRUE(std::equal(a.begin(), a.begin() + kBytes, b.begin()));
+
+  ASSERT_EQ(pair.a.Post(SendOpcode::kRdmaRead, 200'000, kBytes), Status::kOk);
+  EXPECT_TRUE(AllSucceeded(pair.a.Poll(1)));
+  EXPECT_TRUE(std::equal(b.begin() + 200'000, b.begin() + 300'000, a.begin() + 200'000));
+
+  ASSERT_EQ(pair.b.PostReceive(400'000, kBytes), Status::kOk);
+  ASSERT_EQ(pair.a.Post(SendOpcode::kSend, 500'000, kBytes), Status::kOk);
+  const auto received = pair.b.Poll(1);
+  ASSERT_TRUE(AllSucceeded(received));
+  EXPECT_EQ(received[0].byte_length, kBytes);
+  EXPECT_TRUE(std::equal(a.begin() + 500'000, a.begin() + 600'000, b.begin() + 400'000));
+  EXPECT_TRUE(AllSucceeded(pair.a.Poll(1)));
+}
+
+// One-sided traffic into a program that computes: nobody polls there.
+TEST(EngineTest, HelperServesAProgramThatNeverPolls) {
+  EnginePair pair;
+  FillRandomly(pair.a.memory(), 3);
+  for (int round = 0; round < 50; ++round) {
+    ASSERT_EQ(pair.a.Post(SendOpcode::kRdmaWrite, 0, 50'000), Status::kOk);
+    ASSERT_TRUE(AllSucceeded(pair.a.Poll(1)));
+    if (round % 10 == 0) usleep(30'000);  // long enough for the helper to fall asleep
+  }
+  EXPECT_TRUE(std::equal(pair.a.memory().begin(), pair.a.memory().begin() + 50'000,
+                         pair.b.memory().begin()));
+}
+
+TEST(EngineTest, HelpersAloneFinishWhatWasPosted) {
+  EnginePair pair;
+  FillRandomly(pair.b.memory(), 4);
+  ASSERT_EQ(pair.a.Post(SendOpcode::kRdmaRead, 0, 1'000'000), Status::kOk);
+  EXPECT_TRUE(AllSucceeded(pair.a.WaitWithoutDriving(1)));
+  EXPECT_EQ(pair.a.memory(), [&] {
+    auto expected = pair.b.memory();
+    std::fill(expected.begin() + 1'000'000, expected.end(), 0);
+    return expected;
+  }());
+}
+
+TEST(EngineTest, RetransmissionTimersRunWhenNobodyPolls) {
+  EngineHost lonely(UniqueLinkName());
+  ConnectionInfo nobody = lonely.info();
+  nobody.qpn = {0x20001};
+  lonely.Connect(nobody, /*timeout=*/8, /*retry_count=*/3);  // 1 ms
+  usleep(50'000);                                            // the helper is asleep by now
+  ASSERT_EQ(lonely.Post(SendOpcode::kSend, 0, 4), Status::kOk);
+  const auto completions = lonely.WaitWithoutDriving(1);
+  ASSERT_EQ(completions.size(), 1u);
+  EXPECT_EQ(completions[0].status, CompletionStatus::kRetryExceeded);
+  EXPECT_EQ(lonely.state(), QpState::kError);
+  EXPECT_GT(lonely.engine().port_counters().transmit_dropped_no_link, 3u);
+}
+
+TEST(EngineTest, QueuePairsOfOneEngineTalkWithoutAWire) {
+  EngineHost host(UniqueLinkName());
+  host.Connect(host.info());  // to itself
+  FillRandomly(host.memory(), 5);
+  ASSERT_EQ(host.PostReceive(0, 300'000), Status::kOk);
+  ASSERT_EQ(host.Post(SendOpcode::kSend, 500'000, 300'000), Status::kOk);
+  EXPECT_TRUE(AllSucceeded(host.Poll(2)));
+  EXPECT_TRUE(std::equal(host.memory().begin(), host.memory().begin() + 300'000,
+                         host.memory().begin() + 500'000));
+  EXPECT_EQ(host.engine().port_counters().transmit_dropped_no_link, 0u);
+}
+
+TEST(EngineTest, IdleEnginesUseNoProcessor) {
+  EnginePair pair;
+  ASSERT_EQ(pair.a.Post(SendOpcode::kRdmaWrite, 0, 1'000), Status::kOk);
+  ASSERT_TRUE(AllSucceeded(pair.a.Poll(1)));
+  usleep(100'000);  // to rest
+  rusage before, after;
+  getrusage(RUSAGE_SELF, &before);
+  usleep(1'000'000);
+  getrusage(RUSAGE_SELF, &after);
+  // Two helpers that merely ticked would switch 2000 times.
+  EXPECT_LE(after.ru_nvcsw - before.ru_nvcsw, 50);
+}
+
+// With a timeout of 0 nothing is ever sent again: a lost wake-up would be the end.
+TEST(EngineTest, NoWakeUpIsLostBetweenProgramsThatWaitForEvents) {
+  EventCounter events_a, events_b;
+  const std::string link = UniqueLinkName();
+  EngineHost a(link, {.event_sink = events_a.sink()});
+  EngineHost b(link, {.event_sink = events_b.sink()});
+  while (!(a.engine().link_up() && b.engine().link_up())) usleep(1'000);
+  ConnectBoth(a, b, /*timeout=*/0);
+
+  constexpr int kRounds = 2'000;
+  std::thread other([&] {
+    for (int received = 0, sent = 0; received < kRounds || sent < kRounds;) {
+      ASSERT_TRUE(events_b.Wait()) << received << " received, " << sent << " sent";
+      b.Arm();  // before looking, so that what comes after looking raises an event
+      for (Completion completion; b.cq().Poll({&completion, 1}) == 1;) {
+        ASSERT_EQ(completion.status, CompletionStatus::kSuccess);
+        if (completion.opcode == transport::CompletionOpcode::kSend) {
+          ++sent;
+          continue;
+        }
+        ++received;
+        ASSERT_EQ(b.PostReceive(0, 64), Status::kOk);
+        ASSERT_EQ(b.Post(SendOpcode::kSend, 64, 64), Status::kOk);
+      }
+    }
+  });
+  ASSERT_EQ(b.PostReceive(0, 64), Status::kOk);
+  b.Arm();
+  std::mt19937 random(6);
+  for (int i = 0; i < kRounds; ++i) {
+    ASSERT_EQ(a.PostReceive(0, 64), Status::kOk);
+    ASSERT_EQ(a.Post(SendOpcode::kSend, 64, 64), Status::kOk);
+    EXPECT_TRUE(AllSucceeded(a.WaitWithoutDriving(2)));
+    // Sometimes right away, sometimes when the helpers just fall asleep, sometimes when they are.
+    usleep(static_cast<useconds_t>(random() % (i % 50 == 0 ? 30'000 : 120)));
+  }
+  other.join();
+}
+
+// Between driving itself and leaving it to the helper, at every moment.
+TEST(EngineTest, NothingIsLostWhenAProgramStopsAndStartsPolling) {
+  EnginePair pair(/*timeout=*/0);
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; ++round) {
+    ASSERT_EQ(pair.a.Post(SendOpcode::kRdmaWrite, 0, 20'000), Status::kOk);
+    const bool drives = random() % 2 == 0;
+    ASSERT_TRUE(AllSucceeded(drives ? pair.a.Poll(1) : pair.a.WaitWithoutDriving(1)));
+    for (auto polls = random() % 2'000; polls > 0; --polls) {
+      (random() % 2 == 0 ? pair.a : pair.b).engine().TryRunOnce();
+    }
+    if (round % 20 == 0) usleep(static_cast<useconds_t>(random() % 40'000));
+  }
+}
+
+TEST(EngineTest, ManyThreadsShareOneEngine) {
+  EnginePair pair;
+  constexpr int kThreads = 4;
+  constexpr uint32_t kPosts = 500;
+  std::atomic<uint32_t> completed = 0;
+  std::mutex poll_mutex;  // as ibv_poll_cq has one
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      uint32_t posted = 0;
+      while (completed < kThreads * kPosts) {
+        const size_t offset = static_cast<size_t>(t) * 100'000;
+        if (posted < kPosts && pair.a.Post(SendOpcode::kRdmaWrite, offset, 5'000) == Status::kOk) {
+          ++posted;
+        }
+        Completion completion;
+        std::unique_lock lock(poll_mutex);
+        if (pair.a.cq().Poll({&completion, 1}) == 1) {
+          ++completed;
+          EXPECT_EQ(completion.status, CompletionStatus::kSuccess);
+          continue;
+        }
+        lock.unlock();
+        pair.a.engine().TryRunOnce();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(completed, kThreads * kPosts);
+}
+
+TEST(EngineTest, DedicatedThreadLetsVerbsIn) {
+  EnginePair pair(14, [] { return Engine::Options{.mode = ProgressMode::kDedicated}; });
+  FillRandomly(pair.a.memory(), 8);
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_EQ(pair.a.Post(SendOpcode::kRdmaWrite, 0, 10'000), Status::kOk);
+    ASSERT_TRUE(AllSucceeded(pair.a.Poll(1)));
+  }
+  EXPECT_TRUE(std::equal(pair.a.memory().begin(), pair.a.memory().begin() + 10'000,
+                         pair.b.memory().begin()));
+}
+
+TEST(EngineTest, ForkedChildHasADeadCopyAndTheParentGoesOn) {
+  EnginePair pair;
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool dead = pair.a.engine().orphaned() && !pair.a.engine().TryRunOnce();
+    const bool posted = pair.a.Post(SendOpcode::kRdmaWrite, 0, 100) == Status::kOk;
+    _exit(dead && posted ? 0 : 1);
+  }
+  int status;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(pair.a.engine().orphaned());
+  ASSERT_EQ(pair.a.Post(SendOpcode::kRdmaWrite, 0, 100), Status::kOk);
+  EXPECT_TRUE(AllSucceeded(pair.a.Poll(1)));
+}
+
+TEST(EngineTest, ForkedChildCanDestroyItsDeadCopy) {
+  auto pair = std::make_unique<EnginePair>();
+  const pid_t child = fork();
+  if (child == 0) {
+    pair.reset();
+    _exit(0);
+  }
+  int status;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_EQ(pair->a.Post(SendOpcode::kRdmaWrite, 0, 100), Status::kOk);
+  EXPECT_TRUE(AllSucceeded(pair->a.Poll(1)));
+}
+
+TEST(EngineTest, PointToPointNeighborIsKnownWithoutAsking) {
+  EngineHost host(UniqueLinkName());
+  const transport::MacAddress expected = {2, 0x75, 10, 0, 0, 9};
+  EXPECT_EQ(host.engine().ResolveNeighbor(transport::Gid::FromIpv4({10, 0, 0, 9}), {}), expected);
+}
+
+}  // namespace
+}  // namespace uroce::nic
