@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstring>
 
 #include "verbs_provider/virtual_kernel/files.h"
@@ -113,6 +114,29 @@ char* InterposedRealpath(const char* path, char* resolved) {
   if (!found) return real::realpath(path, resolved);
   // No path of the tree comes near PATH_MAX, which is what `resolved` must have room for.
   return resolved == nullptr ? strdup(found->path.c_str()) : strcpy(resolved, found->path.c_str());
+}
+
+// The fortified versions; the last argument is the size of the buffer.
+ssize_t InterposedReadlinkChk(const char* path, char* buffer, size_t bytes, size_t room)
+    UROCE_INTERPOSE(__readlink_chk);
+ssize_t InterposedReadlinkChk(const char* path, char* buffer, size_t bytes, size_t room) {
+  if (room < bytes) abort();
+  return InterposedReadlink(path, buffer, bytes);
+}
+
+ssize_t InterposedReadlinkatChk(int directory_fd, const char* path, char* buffer, size_t bytes,
+                                size_t room) UROCE_INTERPOSE(__readlinkat_chk);
+ssize_t InterposedReadlinkatChk(int directory_fd, const char* path, char* buffer, size_t bytes,
+                                size_t room) {
+  if (room < bytes) abort();
+  return InterposedReadlinkat(directory_fd, path, buffer, bytes);
+}
+
+char* InterposedRealpathChk(const char* path, char* resolved, size_t room)
+    UROCE_INTERPOSE(__realpath_chk);
+char* InterposedRealpathChk(const char* path, char* resolved, size_t room) {
+  if (room < PATH_MAX) abort();
+  return InterposedRealpath(path, resolved);
 }
 
 }  // extern "C"

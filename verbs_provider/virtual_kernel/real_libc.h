@@ -25,7 +25,7 @@ Signature* FindReal(const char* name, std::atomic<void*>& address) {
 
 // A libc function as it would be without us: the next definition in the search order, so that other
 // preloaded libraries which interpose the same function keep working. Looked up when it is first
-// called: constructors of other libraries run before ours.
+// called, as constructors of other libraries run before ours.
 template <typename Signature>
 class RealFunction;
 
@@ -34,9 +34,8 @@ class RealFunction<Result(Parameters...)> {
  public:
   constexpr explicit RealFunction(const char* name) : name_(name) {}
 
-  Result operator()(Parameters... parameters) const {
-    return FindReal<Result(Parameters...)>(name_, address_)(parameters...);
-  }
+  Result operator()(Parameters... parameters) const { return Resolve()(parameters...); }
+  auto* Resolve() const { return FindReal<Result(Parameters...)>(name_, address_); }
 
  private:
   const char* name_;
@@ -51,67 +50,75 @@ class RealFunction<Result(Parameters..., ...)> {
 
   template <typename... More>
   Result operator()(Parameters... parameters, More... more) const {
-    return FindReal<Result(Parameters..., ...)>(name_, address_)(parameters..., more...);
+    return Resolve()(parameters..., more...);
   }
+  auto* Resolve() const { return FindReal<Result(Parameters..., ...)>(name_, address_); }
 
  private:
   const char* name_;
   mutable std::atomic<void*> address_ = nullptr;
 };
 
+// clang-format off
+#define UROCE_REAL_FUNCTIONS(X) \
+  X(open, int(const char*, int, ...)) \
+  X(openat, int(int, const char*, int, ...)) \
+  X(fopen, FILE*(const char*, const char*)) \
+  X(opendir, DIR*(const char*)) \
+  X(fdopendir, DIR*(int)) \
+  X(readdir, dirent*(DIR*)) \
+  X(closedir, int(DIR*)) \
+  X(rewinddir, void(DIR*)) \
+  X(seekdir, void(DIR*, long)) \
+  X(telldir, long(DIR*)) \
+  X(dirfd, int(DIR*)) \
+  X(stat, int(const char*, struct stat*)) \
+  X(lstat, int(const char*, struct stat*)) \
+  X(fstat, int(int, struct stat*)) \
+  X(fstatat, int(int, const char*, struct stat*, int)) \
+  X(statx, int(int, const char*, int, unsigned int, struct statx*)) \
+  X(access, int(const char*, int)) \
+  X(faccessat, int(int, const char*, int, int)) \
+  X(readlink, ssize_t(const char*, char*, size_t)) \
+  X(readlinkat, ssize_t(int, const char*, char*, size_t)) \
+  X(realpath, char*(const char*, char*)) \
+  X(close, int(int)) \
+  X(close_range, int(unsigned int, unsigned int, int)) \
+  X(closefrom, void(int)) \
+  X(dup, int(int)) \
+  X(dup2, int(int, int)) \
+  X(dup3, int(int, int, int)) \
+  X(fcntl, int(int, int, ...)) \
+  X(ioctl, int(int, unsigned long, ...)) \
+  X(read, ssize_t(int, void*, size_t)) \
+  X(write, ssize_t(int, const void*, size_t)) \
+  X(socket, int(int, int, int)) \
+  X(bind, int(int, const sockaddr*, socklen_t)) \
+  X(getsockname, int(int, sockaddr*, socklen_t*)) \
+  X(getsockopt, int(int, int, int, void*, socklen_t*)) \
+  X(setsockopt, int(int, int, int, const void*, socklen_t)) \
+  X(send, ssize_t(int, const void*, size_t, int)) \
+  X(sendto, ssize_t(int, const void*, size_t, int, const sockaddr*, socklen_t)) \
+  X(sendmsg, ssize_t(int, const msghdr*, int)) \
+  X(recvfrom, ssize_t(int, void*, size_t, int, sockaddr*, socklen_t*)) \
+  X(recvmsg, ssize_t(int, msghdr*, int))
+// clang-format on
+
 // Everything below that is called `real::x` is libc's x. The 64-bit-offset twins (open64, stat64
 // ...) are the same functions on the 64-bit platforms we support.
 namespace real {
 
-#define UROCE_REAL_FUNCTION(name, ...) \
-  inline constinit RealFunction<__VA_ARGS__> name { #name }
+#define UROCE_X(name, ...) inline constinit RealFunction<__VA_ARGS__> name{#name};
+UROCE_REAL_FUNCTIONS(UROCE_X)
+#undef UROCE_X
 
-UROCE_REAL_FUNCTION(open, int(const char*, int, ...));
-UROCE_REAL_FUNCTION(openat, int(int, const char*, int, ...));
-UROCE_REAL_FUNCTION(fopen, FILE*(const char*, const char*));
-UROCE_REAL_FUNCTION(opendir, DIR*(const char*));
-UROCE_REAL_FUNCTION(fdopendir, DIR*(int));
-UROCE_REAL_FUNCTION(readdir, dirent*(DIR*));
-UROCE_REAL_FUNCTION(closedir, int(DIR*));
-UROCE_REAL_FUNCTION(rewinddir, void(DIR*));
-UROCE_REAL_FUNCTION(seekdir, void(DIR*, long));
-UROCE_REAL_FUNCTION(telldir, long(DIR*));
-UROCE_REAL_FUNCTION(dirfd, int(DIR*));
-
-UROCE_REAL_FUNCTION(stat, int(const char*, struct stat*));
-UROCE_REAL_FUNCTION(lstat, int(const char*, struct stat*));
-UROCE_REAL_FUNCTION(fstat, int(int, struct stat*));
-UROCE_REAL_FUNCTION(fstatat, int(int, const char*, struct stat*, int));
-UROCE_REAL_FUNCTION(statx, int(int, const char*, int, unsigned int, struct statx*));
-UROCE_REAL_FUNCTION(access, int(const char*, int));
-UROCE_REAL_FUNCTION(faccessat, int(int, const char*, int, int));
-UROCE_REAL_FUNCTION(readlink, ssize_t(const char*, char*, size_t));
-UROCE_REAL_FUNCTION(readlinkat, ssize_t(int, const char*, char*, size_t));
-UROCE_REAL_FUNCTION(realpath, char*(const char*, char*));
-
-UROCE_REAL_FUNCTION(close, int(int));
-UROCE_REAL_FUNCTION(close_range, int(unsigned int, unsigned int, int));
-UROCE_REAL_FUNCTION(closefrom, void(int));
-UROCE_REAL_FUNCTION(dup, int(int));
-UROCE_REAL_FUNCTION(dup2, int(int, int));
-UROCE_REAL_FUNCTION(dup3, int(int, int, int));
-UROCE_REAL_FUNCTION(fcntl, int(int, int, ...));
-UROCE_REAL_FUNCTION(ioctl, int(int, unsigned long, ...));
-UROCE_REAL_FUNCTION(read, ssize_t(int, void*, size_t));
-UROCE_REAL_FUNCTION(write, ssize_t(int, const void*, size_t));
-
-UROCE_REAL_FUNCTION(socket, int(int, int, int));
-UROCE_REAL_FUNCTION(bind, int(int, const sockaddr*, socklen_t));
-UROCE_REAL_FUNCTION(getsockname, int(int, sockaddr*, socklen_t*));
-UROCE_REAL_FUNCTION(getsockopt, int(int, int, int, void*, socklen_t*));
-UROCE_REAL_FUNCTION(setsockopt, int(int, int, int, const void*, socklen_t));
-UROCE_REAL_FUNCTION(send, ssize_t(int, const void*, size_t, int));
-UROCE_REAL_FUNCTION(sendto, ssize_t(int, const void*, size_t, int, const sockaddr*, socklen_t));
-UROCE_REAL_FUNCTION(sendmsg, ssize_t(int, const msghdr*, int));
-UROCE_REAL_FUNCTION(recvfrom, ssize_t(int, void*, size_t, int, sockaddr*, socklen_t*));
-UROCE_REAL_FUNCTION(recvmsg, ssize_t(int, msghdr*, int));
-
-#undef UROCE_REAL_FUNCTION
+// Looks all of them up at once. To be called early: a look-up takes the dynamic linker's lock,
+// which a signal handler or the child of a fork() must not wait for.
+inline void ResolveAll() {
+#define UROCE_X(name, ...) name.Resolve();
+  UROCE_REAL_FUNCTIONS(UROCE_X)
+#undef UROCE_X
+}
 
 }  // namespace real
 }  // namespace uroce::verbs::virtual_kernel

@@ -92,6 +92,11 @@ TEST_F(DeviceTest, TablesAreTheDescriptions) {
   EXPECT_LT(ibv_get_pkey_index(context_, 1, htobe16(0x8001)), 0);
 }
 
+// Without a kernel that says otherwise: nothing of the device is lost or shared by a fork().
+TEST_F(DeviceTest, ForkNeedsNoPreparation) {
+  EXPECT_EQ(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
+}
+
 TEST_F(DeviceTest, CommandDescriptorLooksLikeTheDeviceNode) {
   struct stat by_path;
   struct stat by_fd;
@@ -358,6 +363,13 @@ TEST_F(DeviceTest, SysfsReadsLikeAFileSystem) {
   EXPECT_EQ(errno, ENOENT);
   close(state);
   close(directory);
+
+  char* real_path = realpath("/sys/class/infiniband/uroce0/device/..", nullptr);
+  EXPECT_STREQ(real_path, "/sys/class/infiniband/uroce0");
+  free(real_path);
+  char link[64];
+  EXPECT_EQ(readlink("/sys/class/infiniband/uroce0", link, sizeof(link)), -1);
+  EXPECT_EQ(errno, EINVAL);
 }
 
 TEST_F(DeviceTest, SysfsDirectoriesCanBeListed) {

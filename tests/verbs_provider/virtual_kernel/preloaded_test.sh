@@ -1,10 +1,10 @@
 #!/bin/bash
 # Runs stock programs and our own under the preload library and the test provider: as root and as an
 # unprivileged user, beside other preloaded libraries, with and without a kernel that has RDMA.
-# Usage: preloaded_test.sh PRELOAD PROVIDER COUNTING FAKE_KERNEL DEVICE_BEHAVIOR NETLINK_DUMP
+# Usage: preloaded_test.sh PRELOAD PROVIDER COUNTING FAKE_KERNEL DEVICE_BEHAVIOR NETLINK_DUMP DLOPEN_CLIENT
 set -u
-# GoogleTest would write its report where only the first user may.
-unset XML_OUTPUT_FILE
+# GoogleTest would write its reports where only the first user may.
+unset XML_OUTPUT_FILE TEST_PREMATURE_EXIT_FILE TEST_TMPDIR
 
 # Everything in one place that other users may read; the provider is found beside the preload.
 stage=$(mktemp -d)
@@ -16,6 +16,7 @@ cp "$3" "$stage/counting.so"
 cp "$4" "$stage/fake_kernel.so"
 cp "$5" "$stage/device_behavior"
 cp "$6" "$stage/netlink_dump"
+cp "$7" "$stage/dlopen_client"
 chmod 755 "$stage"/*
 cd "$stage" || exit 1
 preload=$stage/liburoce-preload.so
@@ -64,6 +65,8 @@ fi
 expect "untouched program" "hello" env LD_PRELOAD="$preload" echo hello
 output=$(LD_PRELOAD=$preload ls / 2>&1 >/dev/null)
 [ -z "$output" ] || fail "untouched program writes to stderr: $output"
+
+expect "libibverbs loaded privately" "opened uroce0" env LD_PRELOAD="$preload" ./dlopen_client
 
 # Other interposing libraries, in both orders. Theirs sees the calls that are not ours.
 for order in "$preload:$stage/counting.so" "$stage/counting.so:$preload"; do

@@ -1,0 +1,22 @@
+// Uses libibverbs as NCCL does: not linked, but loaded privately, with look-ups by version.
+
+#include <dlfcn.h>
+#include <infiniband/verbs.h>
+
+#include <cstdio>
+
+int main() {
+  void* library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return 1;
+  const auto find = [library](const char* name) { return dlvsym(library, name, "IBVERBS_1.1"); };
+  const auto get_list = reinterpret_cast<ibv_device** (*)(int*)>(find("ibv_get_device_list"));
+  const auto get_name = reinterpret_cast<const char* (*)(ibv_device*)>(find("ibv_get_device_name"));
+  const auto open_device = reinterpret_cast<ibv_context* (*)(ibv_device*)>(find("ibv_open_device"));
+  const auto alloc_pd = reinterpret_cast<ibv_pd* (*)(ibv_context*)>(find("ibv_alloc_pd"));
+  int count = 0;
+  ibv_device** list = get_list(&count);
+  if (count != 1) return 1;
+  ibv_context* context = open_device(list[0]);
+  if (context == nullptr || alloc_pd(context) == nullptr) return 1;
+  printf("opened %s\n", get_name(list[0]));
+}
