@@ -2,7 +2,7 @@
 
 namespace uroce::transport {
 
-void DeadlineQueue::Set(DeadlineClient& client, Time deadline) {
+void DeadlineQueue::Change(DeadlineClient& client, Time deadline) {
   client.deadline_ = deadline;
   if (client.heap_index_ != DeadlineClient::kNotQueued) {
     if (deadline >= client.scheduled_) return;

@@ -33,7 +33,9 @@ class DeadlineQueue {
   void Reserve(size_t clients) { heap_.reserve(clients); }
 
   // kNever cancels. A deadline already past is due at the next RunDue.
-  void Set(DeadlineClient& client, Time deadline);
+  void Set(DeadlineClient& client, Time deadline) {
+    if (deadline != client.deadline_) Change(client, deadline);
+  }
   void Remove(DeadlineClient& client);
 
   // Not later than the earliest deadline; kNever if nothing is queued.
@@ -43,6 +45,7 @@ class DeadlineQueue {
   void RunDue(Time now);
 
  private:
+  void Change(DeadlineClient& client, Time deadline);
   void Place(size_t index, DeadlineClient* client);
   void SiftUp(size_t index);
   void SiftDown(size_t index);

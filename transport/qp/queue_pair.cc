@@ -93,8 +93,10 @@ size_t QueuePair::BuildFrame(Time now, std::span<uint8_t> out) {
     }
     responders_turn_ = !responders_turn_;
   }
-  // Building may fail a request, and sending starts the timer.
-  Settle();
+  // Building may fail a request, and sending starts the timer. We keep our turn to transmit until
+  // there was nothing to send.
+  FollowFailure();
+  context_.environment.deadlines.Set(*this, requester_.deadline());
   return frame_bytes;
 }
 
@@ -103,12 +105,7 @@ bool QueuePair::MayReply() const { return ProcessesRequests(state()) || responde
 // After anything happened: follow a failure into ERR, tell of a drained send queue, and have the
 // timer and the transmit queue know what is wanted of them.
 void QueuePair::Settle() {
-  if (state() != QpState::kError && (requester_.failed() || responder_.failed())) {
-    if (const auto event = responder_.failure_event()) {
-      context_.environment.events.Raise(*this, *event);
-    }
-    EnterError(VendorError::kFlushedByError);
-  }
+  FollowFailure();
   if (state() == QpState::kSendQueueDrain && context_.attributes.enable_sqd_notify &&
       requester_.IsDrained()) {
     context_.attributes.enable_sqd_notify = false;
@@ -116,6 +113,16 @@ void QueuePair::Settle() {
   }
   context_.environment.deadlines.Set(*this, requester_.deadline());
   MarkReady();
+}
+
+// A request that completed in error, of either side, ends the connection.
+void QueuePair::FollowFailure() {
+  if (!requester_.failed() && !responder_.failed()) return;
+  if (state() == QpState::kError) return;
+  if (const auto event = responder_.failure_event()) {
+    context_.environment.events.Raise(*this, *event);
+  }
+  EnterError(VendorError::kFlushedByError);
 }
 
 void QueuePair::EnterError(VendorError why) {

@@ -65,6 +65,7 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
 
   bool MayReply() const;
   void EnterError(VendorError why);
+  void FollowFailure();
   void Settle();
   void MarkReady();
   void SendsPosted();
