@@ -30,9 +30,9 @@ struct Bth {
   uint16_t pkey = 0;
   bool forward_congestion = false;
   bool backward_congestion = false;
-  Qpn destination_qpn;
+  Qpn destination_qpn{};
   bool ack_request = false;
-  Psn psn;
+  Psn psn{};
 
   constexpr bool operator==(const Bth&) const = default;
 };

@@ -103,6 +103,22 @@ TEST_P(Crc32Test, CopyWritesExactlyTheBytesItWasGiven) {
   }
 }
 
+TEST_P(Crc32Test, MaskSetsBitsOfTheFirstBytesOnly) {
+  const std::vector<uint8_t> data = RandomBytes(700);
+  std::mt19937 random(11);
+  Crc32Mask mask;
+  for (uint8_t& byte : mask) byte = static_cast<uint8_t>(random());
+  for (size_t alignment = 0; alignment < 64; alignment += 7) {
+    std::vector<uint8_t> masked(data.begin() + static_cast<long>(alignment), data.end());
+    for (size_t i = 0; i < mask.size(); ++i) masked[i] |= mask[i];
+    for (size_t length = 0; length <= 600; ++length) {
+      ASSERT_EQ(kernel().update(5, masked.data(), length),
+                kernel().update_masked(5, data.data() + alignment, length, mask))
+          << length << " bytes at " << alignment;
+    }
+  }
+}
+
 TEST_P(Crc32Test, MemoryBeyondTheEndIsNotTouched) {
   const GuardedPage source;
   const GuardedPage destination;
@@ -112,6 +128,7 @@ TEST_P(Crc32Test, MemoryBeyondTheEndIsNotTouched) {
     const uint32_t expected = Reference(3, from, length);
     ASSERT_EQ(expected, kernel().update(3, from, length));
     ASSERT_EQ(expected, kernel().copy_and_update(3, destination.end() - length, from, length));
+    ASSERT_EQ(expected, kernel().update_masked(3, from, length, Crc32Mask{}));
   }
 }
 
