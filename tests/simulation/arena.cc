@@ -1,0 +1,48 @@
+#include "tests/simulation/arena.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace uroce::simulation {
+
+Arena::Arena(transport::MemoryTable& table, transport::PdId pd, size_t bytes,
+             transport::AccessFlags access, Random random)
+    : storage_(bytes + 2 * kCanaryBytes, kCanary) {
+  random.Fill({at(0), bytes});
+  // The two ends of the address space are where range checks overflow. Words in the arena are
+  // aligned for atomics in both address spaces.
+  iova_ = random.Pick<uint64_t>({0, 8 * random.Below(1ull << 40), (~uint64_t{0} - bytes + 1) & ~7ull});
+  const auto key = table.Register({pd, iova_, at(0), bytes, access});
+  if (!key.has_value()) std::abort();  // a simulation registers a few dozen regions
+  key_ = *key;
+}
+
+bool Arena::CanariesIntact() const {
+  const auto intact = [](uint8_t byte) { return byte == kCanary; };
+  return std::all_of(storage_.begin(), storage_.begin() + kCanaryBytes, intact) &&
+         std::all_of(storage_.end() - kCanaryBytes, storage_.end(), intact);
+}
+
+bool RingAllocator::Allocate(uint64_t length, uint64_t* offset) {
+  const bool empty = first_ == pieces_.size();
+  uint64_t begin = empty ? 0 : pieces_.back().end;
+  const uint64_t oldest = empty ? bytes_ : pieces_[first_].begin;
+  const bool wrapped = !empty && pieces_.back().begin < oldest;
+  if (wrapped) {
+    if (begin + length >= oldest) return false;
+  } else if (begin + length > bytes_) {
+    if (empty || length >= oldest) return false;
+    begin = 0;
+  }
+  pieces_.push_back({begin, begin + length});
+  *offset = begin;
+  return true;
+}
+
+void RingAllocator::FreeOldest() {
+  if (++first_ < 64) return;
+  pieces_.erase(pieces_.begin(), pieces_.begin() + static_cast<std::ptrdiff_t>(first_));
+  first_ = 0;
+}
+
+}  // namespace uroce::simulation

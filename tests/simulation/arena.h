@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tests/simulation/random.h"
+#include "transport/access.h"
+#include "transport/ids.h"
+#include "transport/memory/memory_table.h"
+#include "transport/work_request.h"
+
+namespace uroce::simulation {
+
+// A stretch of registered memory between two canaries. Offsets count from its first byte; addresses
+// are those of its memory region, whose iova has nothing to do with where the memory lies.
+class Arena {
+ public:
+  Arena(transport::MemoryTable& table, transport::PdId pd, size_t bytes,
+        transport::AccessFlags access, Random random);
+
+  size_t size() const { return storage_.size() - 2 * kCanaryBytes; }
+  uint8_t* at(uint64_t offset) { return storage_.data() + kCanaryBytes + offset; }
+  std::span<uint8_t> bytes(uint64_t offset, size_t length) { return {at(offset), length}; }
+
+  uint64_t address(uint64_t offset) const { return iova_ + offset; }
+  transport::LKey lkey() const { return key_; }
+  transport::RKey rkey() const { return {key_.value}; }
+  transport::ScatterGatherEntry entry(uint64_t offset, uint32_t length) const {
+    return {address(offset), length, key_};
+  }
+
+  // Whether the bytes before and after the region are as they were.
+  bool CanariesIntact() const;
+
+ private:
+  static constexpr size_t kCanaryBytes = 64;
+  static constexpr uint8_t kCanary = 0xa5;
+
+  std::vector<uint8_t> storage_;
+  uint64_t iova_;
+  transport::LKey key_;
+};
+
+// Hands out pieces of an arena that come back in the order they were handed out in.
+class RingAllocator {
+ public:
+  explicit RingAllocator(uint64_t bytes) : bytes_(bytes) {}
+
+  // Sets `*offset` and returns true if `length` bytes in one piece are free.
+  bool Allocate(uint64_t length, uint64_t* offset);
+  // Returns what Allocate gave out first.
+  void FreeOldest();
+
+ private:
+  struct Piece {
+    uint64_t begin;
+    uint64_t end;
+  };
+  uint64_t bytes_;
+  std::vector<Piece> pieces_;  // oldest first, from first_ on
+  size_t first_ = 0;
+};
+
+}  // namespace uroce::simulation

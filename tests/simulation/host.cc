@@ -1,0 +1,129 @@
+#include "tests/simulation/host.h"
+
+#include <utility>
+
+#include "transport/wire/frame_builder.h"
+
+namespace uroce::simulation {
+
+using transport::Endpoint;
+using transport::EndpointConfig;
+using transport::Event;
+using transport::EventType;
+using transport::Gid;
+using transport::MacAddress;
+using transport::Qpn;
+using transport::Route;
+using transport::Time;
+
+namespace {
+
+EndpointConfig MakeConfig(int index, bool ipv6) {
+  const auto number = static_cast<uint8_t>(index + 1);
+  EndpointConfig config;
+  config.mac = MacAddress{0x02, 0, 0, 0, 0, number};
+  config.gids = {Gid::LinkLocal(config.mac),
+                 ipv6 ? Gid{{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number}}
+                      : Gid::FromIpv4({10, 0, 0, number})};
+  // Apart from all other hosts', so that a number names a queue pair of the whole simulation.
+  config.first_qpn = Qpn{0x1000u * number};
+  config.qpn_count = 256;
+  config.seed = static_cast<uint32_t>(index) * 77;
+  return config;
+}
+
+}  // namespace
+
+Host::Host(Context& context, int index, bool ipv6, transport::Duration pacing, Random random,
+           std::function<void(Frame, Route)> send)
+    : context_(context),
+      index_(index),
+      pacing_(pacing),
+      send_(std::move(send)),
+      endpoint_(MakeConfig(index, ipv6)),
+      counters_(endpoint_.memory(), kPd, random),
+      frame_buffer_(transport::kMaxFrameBytes) {}
+
+void Host::Receive(const Frame& frame) {
+  context_.trace.OnFrame(context_.simulator.now(), "receives", index_, frame);
+  context_.monitor.OnDelivered(frame);
+  endpoint_.OnFrame(context_.simulator.now(), frame);
+  Settle();
+}
+
+void Host::Settle() {
+  Transmit();
+  TakeEvents();
+  for (Process* process : processes_) process->OnActivity();
+  ScheduleDeadline();
+}
+
+void Host::Transmit() {
+  if (paced_transmit_scheduled_) return;
+  for (const Route route : {Route::kLoopback, Route::kWire}) {
+    while (TransmitOne(route)) {
+      if (pacing_.ns == 0) continue;
+      paced_transmit_scheduled_ = true;
+      context_.simulator.After(pacing_, [this] {
+        paced_transmit_scheduled_ = false;
+        Settle();
+      });
+      return;
+    }
+  }
+}
+
+bool Host::TransmitOne(Route route) {
+  if (!endpoint_.HasTransmit(route)) return false;
+  const size_t length = endpoint_.PollTransmit(context_.simulator.now(), route, frame_buffer_);
+  if (length == 0) return false;
+  if (length > frame_buffer_.size()) {
+    context_.verdict.Fail("a frame of ", length, " bytes");
+    return false;
+  }
+  const auto end = frame_buffer_.begin() + static_cast<std::ptrdiff_t>(length);
+  Frame frame(frame_buffer_.begin(), end);
+  context_.trace.OnFrame(context_.simulator.now(), "sends", index_, frame);
+  context_.monitor.OnSent(frame);
+  send_(std::move(frame), route);
+  return !context_.verdict.failed();
+}
+
+void Host::TakeEvents() {
+  while (const auto event = endpoint_.TakeEvent()) {
+    context_.trace.OnEvent(context_.simulator.now(), "event",
+                           {{"host", static_cast<uint64_t>(index_)},
+                            {"type", static_cast<uint64_t>(event->type)}});
+    if (event->type == EventType::kCqError) context_.verdict.Fail("a completion queue overran");
+    if (event->type != EventType::kCompletion) continue;
+    auto* notification = static_cast<Notification*>(event->context);
+    if (notification->armed == transport::CompletionQueue::NotifyOn::kNothing ||
+        notification->event_came) {
+      context_.verdict.Fail("a completion event that nobody asked for");
+    }
+    notification->event_came = true;
+  }
+}
+
+void Host::ScheduleDeadline() {
+  const Time deadline = endpoint_.NextDeadline();
+  if (deadline >= wakeup_at_) return;  // the simulator calls before that anyway
+  wakeup_at_ = deadline;
+  context_.simulator.At(deadline, [this, deadline] {
+    if (wakeup_at_ == deadline) OnDeadline();
+  });
+}
+
+void Host::OnDeadline() {
+  const Time now = context_.simulator.now();
+  wakeup_at_ = transport::kNever;
+  if (endpoint_.NextDeadline() <= now) {
+    endpoint_.OnDeadline(now);
+    if (endpoint_.NextDeadline() <= now) {
+      context_.verdict.Fail("host ", index_, " has a deadline in the past after OnDeadline");
+    }
+  }
+  Settle();
+}
+
+}  // namespace uroce::simulation

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tests/simulation/arena.h"
+#include "tests/simulation/context.h"
+#include "tests/simulation/shared_counters.h"
+#include "tests/simulation/wire.h"
+#include "transport/endpoint.h"
+
+namespace uroce::simulation {
+
+// What runs on a host and wants to look at its completion queues.
+class Process {
+ public:
+  virtual ~Process() = default;
+  // Something may have happened at the endpoint.
+  virtual void OnActivity() = 0;
+};
+
+// What a completion queue was armed for, and whether its event came. The `context` of the queue.
+struct Notification {
+  transport::CompletionQueue::NotifyOn armed = transport::CompletionQueue::NotifyOn::kNothing;
+  bool event_came = false;
+};
+
+// An endpoint and what an engine does for it: frames in, frames out, deadlines.
+class Host {
+ public:
+  static constexpr transport::PdId kPd{1};
+
+  // `pacing` is the time between two frames sent; 0 sends all at once. `send` gets every frame.
+  Host(Context& context, int index, bool ipv6, transport::Duration pacing, Random random,
+       std::function<void(Frame, transport::Route)> send);
+
+  transport::Endpoint& endpoint() { return endpoint_; }
+  SharedCounters& counters() { return counters_; }
+  const transport::Gid& gid() const { return endpoint_.config().gids[1]; }
+  const transport::MacAddress& mac() const { return endpoint_.config().mac; }
+  int index() const { return index_; }
+
+  void AddProcess(Process& process) { processes_.push_back(&process); }
+
+  void Receive(const Frame& frame);
+  // To be called after work was posted: sends what there is to send.
+  void Settle();
+
+ private:
+  void Transmit();
+  bool TransmitOne(transport::Route route);
+  void TakeEvents();
+  void ScheduleDeadline();
+  void OnDeadline();
+
+  Context& context_;
+  int index_;
+  transport::Duration pacing_;
+  std::function<void(Frame, transport::Route)> send_;
+  transport::Endpoint endpoint_;
+  SharedCounters counters_;
+  std::vector<Process*> processes_;
+  std::vector<uint8_t> frame_buffer_;
+  transport::Time wakeup_at_ = transport::kNever;  // the simulator calls OnDeadline then
+  bool paced_transmit_scheduled_ = false;
+};
+
+}  // namespace uroce::simulation

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "transport/ids.h"
+#include "transport/work_request.h"
+
+namespace uroce::simulation {
+
+// A message that uses up a receive request, as the sender knows it and the receiver must see it.
+struct Message {
+  transport::SendOpcode opcode = transport::SendOpcode::kSend;
+  std::vector<uint8_t> bytes = {};  // of a SEND; a WRITE with immediate goes elsewhere
+  uint32_t length = 0;
+  uint32_t immediate = 0;
+  transport::RKey invalidate_rkey = {};
+  bool solicited = false;
+};
+
+}  // namespace uroce::simulation

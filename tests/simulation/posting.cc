@@ -1,0 +1,284 @@
+// Which work requests an application posts.
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "tests/simulation/application.h"
+
+namespace uroce::simulation {
+
+using transport::QpAttributeMask;
+using transport::QpAttributes;
+using transport::QpState;
+using transport::ReceiveWorkRequest;
+using transport::RKey;
+using transport::ScatterGatherEntry;
+using transport::SendOpcode;
+using transport::SendWorkRequest;
+using transport::Status;
+
+namespace {
+
+// What is in a receive's or READ's memory before.
+constexpr uint8_t kUntouched = 0xee;
+
+}  // namespace
+
+void Application::PostReceives() {
+  const uint32_t room = config_.end.capabilities.max_receive_wr;
+  for (uint64_t burst = random_.Between(1, room); burst > 0; --burst) {
+    if (receives_->outstanding() >= room || !PostReceive()) return;
+  }
+}
+
+bool Application::PostReceive() {
+  const Layout layout = RandomLayout(random_, config_.max_message_bytes,
+                                     config_.end.capabilities.max_receive_sge);
+  uint64_t offset;
+  if (!inbox_allocator_.Allocate(layout.area_bytes, &offset)) return false;
+  std::memset(inbox_.at(offset), kUntouched, layout.area_bytes);
+  std::vector<ScatterGatherEntry> sges;
+  for (const Layout::Piece& piece : layout.pieces) {
+    sges.push_back(inbox_.entry(offset + piece.offset, piece.length));
+  }
+  const uint64_t wr_id = kReceiveBit | uint64_t{qp_->qpn().value} << 32 | next_receive_++;
+  receives_->OnPosted(wr_id, offset, layout);
+  if (qp_->PostReceive({wr_id, sges}) != Status::kOk) {
+    context_.verdict.Fail("QP ", qp_->qpn().value, " refuses receive ", next_receive_ - 1, " with ",
+                          receives_->outstanding() - 1, " outstanding");
+  }
+  return true;
+}
+
+void Application::PostSends() {
+  const EndScenario& end = config_.end;
+  for (uint64_t burst = random_.Between(1, end.capabilities.max_send_wr); burst > 0; --burst) {
+    if (posted_ >= end.work_requests || sends_->outstanding() >= end.capabilities.max_send_wr) {
+      return;
+    }
+    if (end.poison == Poison::kMoveToError && posted_ == end.poison_at) {
+      moved_to_error_ = true;
+      QpAttributes attributes;
+      attributes.state = QpState::kError;
+      return Modify(attributes, QpAttributeMask::kState);
+    }
+    PostSend();
+  }
+}
+
+void Application::PostSend() {
+  Draft draft;
+  if (!Draw(draft)) {
+    draft = {};
+    DrawSync(draft);
+  }
+  const EndScenario& end = config_.end;
+  SendWorkRequest& request = draft.request;
+  // Without a completion now and then nobody knows when the queue has room.
+  const bool is_last = posted_ + 1 == end.work_requests ||
+                       sends_->outstanding() + 1 == end.capabilities.max_send_wr;
+  request.signaled |= is_last || !random_.Percent(end.unsignaled_percent);
+  request.solicited = random_.Percent(30);
+  request.fence |= random_.Percent(5);
+  Post(draft);
+}
+
+void Application::Post(Draft& draft) {
+  SendWorkRequest& request = draft.request;
+  request.wr_id = uint64_t{qp_->qpn().value} << 32 | posted_++;
+  request.sges = draft.sges;
+  if (request.fence) reads_in_flight_.clear();
+  if (request.opcode == SendOpcode::kRdmaRead && request.sges.size() != 0) {
+    reads_in_flight_.push_back({draft.sent.remote_offset,
+                                draft.sent.remote_offset + draft.sent.length});
+  }
+  SentRequest& sent = draft.sent;
+  sent.wr_id = request.wr_id;
+  sent.opcode = request.opcode;
+  sent.signaled = request.signaled || config_.end.signal_all;
+  if (draft.window != nullptr) {
+    ++draft.window->users;
+    sent.when_done = [window = draft.window] { --window->users; };
+  }
+  if (draft.message.has_value()) {
+    draft.message->opcode = request.opcode;
+    draft.message->immediate = request.immediate;
+    draft.message->invalidate_rkey = request.invalidate_rkey;
+    draft.message->solicited = request.solicited;
+    peer_->receives_->OnSentByPeer(std::move(*draft.message));
+  }
+  context_.trace.OnEvent(context_.simulator.now(), "posts",
+                         {{"qp", qp_->qpn().value},
+                          {"wr", request.wr_id},
+                          {"opcode", static_cast<uint64_t>(request.opcode)},
+                          {"bytes", sent.length},
+                          {"signaled", sent.signaled},
+                          {"fence", request.fence},
+                          {"inline", request.inline_data},
+                          {"sges", request.sges.size()}});
+  sends_->OnPosted(std::move(sent));
+  if (qp_->PostSend(request) != Status::kOk) {
+    context_.verdict.Fail("QP ", qp_->qpn().value, " refuses request ", posted_ - 1, " with ",
+                          sends_->outstanding() - 1, " outstanding");
+  }
+  // Inline data was copied: the program may use its memory again.
+  std::fill(draft.inline_bytes.begin(), draft.inline_bytes.end(), uint8_t{0xdd});
+}
+
+// What is posted to a queue pair in ERR is flushed at once.
+void Application::PostIntoError() {
+  if (std::exchange(posted_into_error_, true)) return;
+  Draft draft;
+  draft.request.opcode = SendOpcode::kSend;
+  draft.message = Message{};
+  Post(draft);
+  PostReceive();
+}
+
+bool Application::Draw(Draft& draft) {
+  const EndScenario& end = config_.end;
+  if (end.poison != Poison::kNone && posted_ == end.poison_at) return DrawPoison(draft);
+  const bool usual = end.one_kind != 0 && random_.Percent(80);
+  switch (usual ? end.one_kind : random_.Between(1, 8)) {
+    case 1:
+    case 2:
+      return DrawSend(draft);
+    case 3:
+    case 4:
+      return DrawWrite(draft);
+    case 5:
+      return DrawRead(draft);
+    case 6:
+      return DrawAtomic(draft);
+    case 7:
+      return DrawSharedAddition(draft);
+    default:
+      return DrawWindowChange(draft);
+  }
+}
+
+// Nothing but a completion: for when there is no memory left to do more with.
+void Application::DrawSync(Draft& draft) {
+  draft.request.opcode = SendOpcode::kRdmaWrite;
+  draft.request.signaled = true;
+}
+
+bool Application::DrawSend(Draft& draft) {
+  SendWorkRequest& request = draft.request;
+  request.opcode = random_.Pick({SendOpcode::kSend, SendOpcode::kSendWithImmediate});
+  request.immediate = static_cast<uint32_t>(random_.Next());
+  auto bytes = DrawSource(draft, DrawLength());
+  if (!bytes.has_value()) return false;
+  for (Window& window : peer_->windows_) {
+    if (!window.usable || !random_.Percent(30)) continue;
+    request.opcode = SendOpcode::kSendWithInvalidate;
+    request.immediate = 0;
+    request.invalidate_rkey = window.key;
+    request.fence |= !reads_in_flight_.empty();  // a READ carried out again would miss the window
+    window.usable = false;
+    draft.sent.when_done = [&window] { window.changing = false; };
+    window.changing = true;
+    break;
+  }
+  const auto length = static_cast<uint32_t>(bytes->size());
+  draft.message = Message{.bytes = std::move(*bytes), .length = length};
+  return true;
+}
+
+bool Application::DrawWrite(Draft& draft) {
+  SendWorkRequest& request = draft.request;
+  request.opcode = random_.Pick({SendOpcode::kRdmaWrite, SendOpcode::kRdmaWriteWithImmediate});
+  request.immediate = static_cast<uint32_t>(random_.Next());
+  const auto bytes = DrawSource(draft, DrawLength());
+  if (!bytes.has_value()) return false;
+  const Target target = DrawTarget(bytes->size(), 1);
+  Aim(draft, target);
+  ChangeRemote(draft, target.offset, *bytes);
+  if (request.opcode == SendOpcode::kRdmaWriteWithImmediate) {
+    draft.message = Message{.length = draft.sent.length};
+  }
+  return true;
+}
+
+bool Application::DrawRead(Draft& draft) {
+  draft.request.opcode = SendOpcode::kRdmaRead;
+  const uint32_t length = DrawLength();
+  const Target target = DrawTarget(length, 1);
+  const auto from = sends_->remote().begin() + static_cast<std::ptrdiff_t>(target.offset);
+  if (!DrawSink(draft, std::vector<uint8_t>(from, from + length))) return false;
+  Aim(draft, target);
+  draft.sent.remote_offset = target.offset;
+  return true;
+}
+
+bool Application::DrawAtomic(Draft& draft) {
+  SendWorkRequest& request = draft.request;
+  const Target target = DrawTarget(8, 8);
+  uint64_t original;
+  std::memcpy(&original, &sends_->remote()[target.offset], 8);
+  uint64_t result;
+  if (random_.Percent(50)) {
+    request.opcode = SendOpcode::kCompareAndSwap;
+    request.compare_or_add = random_.Percent(60) ? original : random_.Next();
+    request.swap = random_.Next();
+    result = request.compare_or_add == original ? request.swap : original;
+  } else {
+    request.opcode = SendOpcode::kFetchAndAdd;
+    request.compare_or_add = random_.Next();
+    result = original + request.compare_or_add;
+  }
+  uint8_t bytes[8];
+  std::memcpy(bytes, &original, 8);
+  if (!DrawSink(draft, bytes)) return false;
+  Aim(draft, target);
+  std::memcpy(bytes, &result, 8);
+  ChangeRemote(draft, target.offset, bytes);
+  return true;
+}
+
+bool Application::DrawSharedAddition(Draft& draft) {
+  const uint64_t word = random_.Below(SharedCounters::kWords);
+  Arena& words = peer_->host_.counters().arena();
+  draft.request.opcode = SendOpcode::kFetchAndAdd;
+  draft.request.compare_or_add = random_.Between(1, 1'000);
+  draft.request.remote_address = words.address(word * 8);
+  draft.request.rkey = words.rkey();
+  draft.sent.counter = word;
+  draft.sent.counter_delta = draft.request.compare_or_add;
+  const uint8_t unknown[8] = {};
+  return DrawSink(draft, unknown);
+}
+
+// Binds one of our windows for the peer to use, or takes it away again.
+bool Application::DrawWindowChange(Draft& draft) {
+  Window& window = windows_[random_.Below(windows_.size())];
+  if (window.changing) return false;
+  SendWorkRequest& request = draft.request;
+  request.signaled = true;
+  if (window.usable) {
+    if (window.users != 0) return false;
+    request.opcode = SendOpcode::kLocalInvalidate;
+    request.invalidate_rkey = window.key;
+    window.usable = false;
+    draft.sent.when_done = [&window] { window.changing = false; };
+  } else {
+    request.opcode = SendOpcode::kBindWindow;
+    window.offset = random_.Below(exposed_.size() / 2);
+    window.length = random_.Between(64, exposed_.size() - window.offset);
+    request.window = {window.key, exposed_.lkey(), exposed_.address(window.offset), window.length,
+                      transport::AccessFlags(transport::AccessFlags::kRemoteWrite |
+                                             transport::AccessFlags::kRemoteRead |
+                                             transport::AccessFlags::kRemoteAtomic)};
+    request.rkey = RKey{(window.key.value & ~0xffu) | ((window.key.value + 1) & 0xff)};
+    draft.sent.when_done = [&window, key = request.rkey] {
+      window.key = key;
+      window.usable = true;
+      window.changing = false;
+    };
+  }
+  window.changing = true;
+  return true;
+}
+
+}  // namespace uroce::simulation

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "tests/simulation/application.h"
+#include "tests/simulation/scenario.h"
+
+namespace uroce::simulation {
+
+struct RunOptions {
+  std::FILE* trace = nullptr;  // every frame and completion is printed there
+  Sabotage sabotage = Sabotage::kNone;
+  // Flips a payload bit of the first frame that has a payload, and seals the frame again.
+  bool flip_payload_bit = false;
+};
+
+struct RunResult {
+  bool ok = true;
+  std::string failure;  // what went wrong, the scenario, and how to see it again
+  uint64_t trace_hash = 0;
+  uint64_t requests = 0;  // posted
+  uint64_t frames = 0;    // delivered
+  uint64_t impaired = 0;  // frames something was done to
+  transport::Time end;
+};
+
+// One simulation from beginning to end.
+RunResult RunSeed(uint64_t seed, const RunOptions& options = {});
+
+}  // namespace uroce::simulation

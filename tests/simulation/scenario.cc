@@ -1,0 +1,194 @@
+#include "tests/simulation/scenario.h"
+
+#include <algorithm>
+
+#include "tests/simulation/random.h"
+#include "tests/simulation/verdict.h"
+#include "transport/qp/timeouts.h"
+
+namespace uroce::simulation {
+namespace {
+
+using transport::Duration;
+using transport::Microseconds;
+using transport::Milliseconds;
+using transport::Mtu;
+using transport::Psn;
+
+Impairments MakeImpairments(Random& random) {
+  Impairments result;
+  result.latency = Microseconds(static_cast<int64_t>(random.Between(1, 20)));
+  result.jitter = Microseconds(static_cast<int64_t>(random.Below(10)));
+  result.held_back = Microseconds(static_cast<int64_t>(random.Between(1, 100)));
+  // One or a few kinds of trouble in most runs, so that each is seen alone and in company.
+  const bool everything = random.Percent(10);
+  const auto wanted = [&] { return everything || random.Percent(22); };
+  if (wanted()) result.loss_ppm = random.Pick<uint32_t>({100, 1'000, 10'000, 50'000, 100'000});
+  if (wanted()) {
+    result.burst_ppm = random.Pick<uint32_t>({500, 2'000, 10'000});
+    result.burst_frames = random.Pick<uint32_t>({2, 8, 40});
+  }
+  if (wanted()) result.duplicate_ppm = random.Pick<uint32_t>({1'000, 20'000, 200'000});
+  if (wanted()) result.reorder_ppm = random.Pick<uint32_t>({1'000, 20'000, 200'000});
+  if (wanted()) result.corrupt_ppm = random.Pick<uint32_t>({1'000, 20'000, 100'000});
+  if (wanted()) {
+    result.bytes_per_us = random.Pick<uint64_t>({125, 1'250, 12'500});  // 1, 10, 100 Gbit/s
+    if (random.Percent(50)) result.queue_frames = random.Pick<uint32_t>({8, 32, 128, 512});
+  }
+  if (random.Percent(4)) result.reseal_ppm = random.Pick<uint32_t>({1'000, 10'000, 50'000});
+  return result;
+}
+
+Psn RandomPsn(Random& random) {
+  if (random.Percent(30)) return Psn(Psn::kMask - static_cast<uint32_t>(random.Below(200)));
+  if (random.Percent(10)) return Psn(0x80'0000 - static_cast<uint32_t>(random.Below(100)));
+  return Psn(static_cast<uint32_t>(random.Next()));
+}
+
+// The longest a response may take on a wire that loses nothing, generously.
+Duration WorstRoundTrip(const Scenario& scenario) {
+  const Impairments& wire = scenario.impairments;
+  Duration result = (wire.latency + wire.jitter + wire.held_back) * 2;
+  const auto frames = static_cast<int64_t>(256 * scenario.connections.size() * 2);
+  result = result + scenario.frame_pacing * frames;
+  if (wire.bytes_per_us != 0) {
+    const int64_t queued = wire.queue_frames == 0 ? frames : wire.queue_frames;
+    result = result + Duration{queued * 4'200 * 1'000 / static_cast<int64_t>(wire.bytes_per_us)};
+  }
+  return result;
+}
+
+uint8_t TimeoutLongerThan(Duration duration) {
+  uint8_t code = 1;
+  while (*transport::AckTimeout(code) < duration) ++code;
+  return code;
+}
+
+void MakeTimers(Random& random, const Scenario& scenario, EndScenario& end) {
+  const uint8_t sufficient = TimeoutLongerThan(WorstRoundTrip(scenario) * 2);
+  end.timeout = static_cast<uint8_t>(sufficient + random.Below(4));
+  end.retry_count = random.Percent(80) ? 7 : static_cast<uint8_t>(random.Below(7));
+  if (random.Percent(8)) {  // retransmits what is only late
+    end.timeout = static_cast<uint8_t>(random.Between(1, sufficient));
+    end.timeout_too_short = true;
+  }
+  end.rnr_retry = random.Percent(85) ? 7 : static_cast<uint8_t>(random.Below(7));
+  end.min_rnr_timer = static_cast<uint8_t>(random.Percent(80) ? random.Between(1, 12)
+                                                               : random.Below(32));
+}
+
+// An end that waits for ever must never have to. A packet that comes early counts as lost too.
+bool NothingGetsLost(const Scenario& scenario, const ConnectionScenario& connection) {
+  const Impairments& wire = scenario.impairments;
+  for (const EndScenario& end : connection.ends) {
+    if (end.poison != Poison::kNone || end.rnr_retry != 7 || end.retry_count != 7) return false;
+  }
+  return wire.loss_ppm == 0 && wire.burst_ppm == 0 && wire.corrupt_ppm == 0 &&
+         wire.reorder_ppm == 0 && wire.queue_frames == 0 && wire.reseal_ppm == 0 &&
+         scenario.silences.empty();
+}
+
+EndScenario MakeEnd(Random& random, const ConnectionScenario& connection) {
+  EndScenario end;
+  end.first_psn = RandomPsn(random);
+  end.max_read_atomic = random.Pick<uint8_t>({1, 1, 2, 4, 16, 128});
+  end.capabilities.max_send_wr = random.Pick<uint32_t>({1, 2, 7, 16, 64, 128});
+  end.capabilities.max_receive_wr = random.Pick<uint32_t>({1, 2, 7, 16, 64});
+  end.capabilities.max_send_sge = random.Pick<uint32_t>({1, 2, 5, 32});
+  end.capabilities.max_receive_sge = random.Pick<uint32_t>({1, 2, 5, 32});
+  end.capabilities.max_inline_bytes = random.Pick<uint32_t>({0, 13, 64, 512});
+  end.signal_all = random.Percent(20);
+  end.polls_late = random.Percent(25);
+  end.posts_receives_late = random.Percent(25);
+  end.unsignaled_percent = random.Pick<uint32_t>({0, 0, 30, 70, 95});
+  end.one_kind = random.Percent(70) ? 0 : static_cast<uint32_t>(random.Between(1, 8));
+  end.work_requests = static_cast<uint32_t>(random.Between(0, 60));
+  if (connection.max_message_bytes > 100'000) end.work_requests /= 8;
+  end.poison_at = static_cast<uint32_t>(random.Below(end.work_requests + 1));
+  return end;
+}
+
+ConnectionScenario MakeConnection(Random& random, int hosts) {
+  ConnectionScenario connection;
+  connection.mtu = random.Pick({Mtu::k256, Mtu::k512, Mtu::k1024, Mtu::k2048, Mtu::k4096});
+  connection.max_message_bytes = Bytes(connection.mtu) * random.Pick<uint32_t>({1, 3, 8, 16});
+  if (random.Percent(2)) connection.max_message_bytes = random.Pick({300'000, 1 << 20, 3 << 20});
+  connection.think_time = Microseconds(random.Pick<int64_t>({0, 1, 10, 100, 1'000}));
+  for (EndScenario& end : connection.ends) end = MakeEnd(random, connection);
+  connection.ends[0].host = static_cast<int>(random.Below(static_cast<uint64_t>(hosts)));
+  connection.ends[1].host = (connection.ends[0].host + 1) % hosts;
+  if (random.Percent(10)) connection.ends[1].host = connection.ends[0].host;  // loopback
+  if (random.Percent(20)) {
+    connection.ends[0].poison = static_cast<Poison>(random.Between(1, kPoisons - 1));
+  }
+  for (int i = 0; i < 2; ++i) {
+    EndScenario& responder = connection.ends[1 - i];
+    const EndScenario& requester = connection.ends[i];
+    responder.max_dest_read_atomic = requester.max_read_atomic;
+    if (random.Percent(20) && responder.max_dest_read_atomic < 100) {
+      responder.max_dest_read_atomic = static_cast<uint8_t>(requester.max_read_atomic + 5);
+    }
+  }
+  return connection;
+}
+
+}  // namespace
+
+Scenario MakeScenario(uint64_t seed) {
+  Random random(seed * 0x2545f4914f6cdd1d + 1);
+  Scenario scenario;
+  scenario.seed = seed;
+  scenario.hosts = random.Percent(80) ? 2 : 3;
+  scenario.ipv6 = random.Percent(30);
+  scenario.impairments = MakeImpairments(random);
+  scenario.fault_phase = Milliseconds(random.Pick<int64_t>({1, 5, 20, 100}));
+  if (random.Percent(15)) scenario.frame_pacing = Duration{random.Pick<int64_t>({50, 350, 3'500})};
+  if (random.Percent(8)) {
+    const auto from_us = static_cast<int64_t>(random.Below(1'000));
+    const auto length_us = random.Pick<int64_t>({50, 500, 5'000, 50'000});
+    scenario.silences.push_back({static_cast<int>(random.Below(2)), {from_us * 1'000},
+                                 {(from_us + length_us) * 1'000}});
+  }
+  for (uint64_t left = random.Pick<uint64_t>({1, 1, 2, 3, 6}); left > 0; --left) {
+    scenario.connections.push_back(MakeConnection(random, scenario.hosts));
+  }
+  for (ConnectionScenario& connection : scenario.connections) {
+    for (EndScenario& end : connection.ends) MakeTimers(random, scenario, end);
+    if (random.Percent(10) && NothingGetsLost(scenario, connection)) {
+      for (EndScenario& end : connection.ends) end.timeout = 0;
+    }
+  }
+  return scenario;
+}
+
+std::string Describe(const Scenario& scenario) {
+  const Impairments& wire = scenario.impairments;
+  std::string text =
+      Text("seed ", scenario.seed, ": ", scenario.hosts, " hosts, ipv", scenario.ipv6 ? 6 : 4,
+           ", latency ", wire.latency.ns, "+", wire.jitter.ns, " ns, line ", wire.bytes_per_us,
+           " B/us, queue ", wire.queue_frames, " frames, ppm: loss ", wire.loss_ppm, " burst ",
+           wire.burst_ppm, "x", wire.burst_frames, " duplicate ", wire.duplicate_ppm, " reorder ",
+           wire.reorder_ppm, " corrupt ", wire.corrupt_ppm, " reseal ", wire.reseal_ppm,
+           ", faults for ", scenario.fault_phase.ns / 1'000, " us, pacing ",
+           scenario.frame_pacing.ns, " ns\n");
+  for (const Silence& silence : scenario.silences) {
+    text += Text("  host ", silence.host, " silent from ", silence.from.ns / 1'000, " to ",
+                 silence.until.ns / 1'000, " us\n");
+  }
+  for (const ConnectionScenario& connection : scenario.connections) {
+    text += Text("  connection: mtu ", Bytes(connection.mtu), ", messages up to ",
+                 connection.max_message_bytes, " bytes\n");
+    for (const EndScenario& end : connection.ends) {
+      text += Text("    host ", end.host, ": psn ", end.first_psn.value(), ", reads ",
+                   int{end.max_read_atomic}, "/", int{end.max_dest_read_atomic}, ", timeout ",
+                   int{end.timeout}, " retry ", int{end.retry_count}, ", rnr timer ",
+                   int{end.min_rnr_timer}, " retry ", int{end.rnr_retry}, ", queues ",
+                   end.capabilities.max_send_wr, "/", end.capabilities.max_receive_wr, ", ",
+                   end.work_requests, " requests, poison ", static_cast<int>(end.poison), " at ",
+                   end.poison_at, "\n");
+    }
+  }
+  return text;
+}
+
+}  // namespace uroce::simulation

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/impairments.h"
+#include "transport/psn.h"
+#include "transport/qp_attributes.h"
+#include "transport/time.h"
+
+namespace uroce::simulation {
+
+// What goes wrong on purpose in a connection, besides the wire.
+enum class Poison : uint8_t {
+  kNone,
+  kBadRkey,             // RDMA or atomic with a key that does not exist
+  kOutOfRange,          // ... beyond the end of the region
+  kNoRemoteAccess,      // ... in a region that does not permit it
+  kMisalignedAtomic,
+  kBadLkey,             // an SGE names a key that does not exist
+  kReadOnlySink,        // a READ into memory without local write access
+  kReceiveTooSmall,     // a SEND longer than the receive request
+  kMoveToError,         // the application moves the queue pair to ERR
+};
+inline constexpr int kPoisons = 9;
+
+// One end of a connection.
+struct EndScenario {
+  int host = 0;
+  transport::Psn first_psn;  // of its requests
+  uint8_t max_read_atomic = 1;
+  uint8_t max_dest_read_atomic = 1;
+  uint8_t timeout = 14;
+  uint8_t retry_count = 7;
+  bool timeout_too_short = false;  // shorter than the wire may take
+  uint8_t rnr_retry = 7;
+  uint8_t min_rnr_timer = 1;
+  transport::QpCapabilities capabilities;
+  bool signal_all = false;
+  bool polls_late = false;       // completions are looked for now and then, not after every event
+  bool posts_receives_late = false;
+
+  uint32_t work_requests = 0;    // to post
+  uint32_t unsignaled_percent = 0;
+  uint32_t one_kind = 0;         // 0: every kind of request; else mostly this one
+  Poison poison = Poison::kNone;
+  uint32_t poison_at = 0;        // index of the work request
+};
+
+struct ConnectionScenario {
+  transport::Mtu mtu = transport::Mtu::k1024;
+  uint32_t max_message_bytes = 0;
+  transport::Duration think_time;  // longest pause between posts
+  EndScenario ends[2];
+};
+
+struct Silence {
+  int host;
+  transport::Time from;
+  transport::Time until;
+};
+
+// Everything about a run that is decided before it starts. A function of the seed.
+struct Scenario {
+  uint64_t seed = 0;
+  int hosts = 2;
+  bool ipv6 = false;
+  Impairments impairments;
+  transport::Duration fault_phase;     // then the wire heals
+  std::vector<Silence> silences;
+  transport::Duration frame_pacing;    // between two frames of a host; 0 = all at once
+  std::vector<ConnectionScenario> connections;
+
+  // Headers may be wrong under a right ICRC: any data, any error is possible then.
+  bool DataMayBeWrong() const { return impairments.reseal_ppm != 0; }
+};
+
+Scenario MakeScenario(uint64_t seed);
+std::string Describe(const Scenario& scenario);
+
+}  // namespace uroce::simulation

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "tests/simulation/arena.h"
+#include "tests/simulation/shared_counters.h"
+#include "tests/simulation/verdict.h"
+#include "transport/completion.h"
+#include "transport/work_request.h"
+
+namespace uroce::simulation {
+
+// A send work request and all that it has to bring about.
+struct SentRequest {
+  uint64_t wr_id = 0;
+  transport::SendOpcode opcode = transport::SendOpcode::kSend;
+  bool signaled = false;
+  uint32_t length = 0;
+  // Not kSuccess: the request is wrong on purpose and must end like this.
+  transport::CompletionStatus expected_status = transport::CompletionStatus::kSuccess;
+
+  // Bytes of the peer's exposed memory that it changes: from `remote_offset` on.
+  uint64_t remote_offset = 0;
+  std::vector<uint8_t> remote_before;
+  std::vector<uint8_t> remote_after;
+
+  // The area of the sink arena that it fills, and what must be there afterwards.
+  std::optional<uint64_t> sink_offset;
+  std::vector<uint8_t> sink_after;
+  uint64_t sink_data_at = 0;  // where in the area the first piece of data lies
+
+  // The area of the source arena that it reads; free again when it is done.
+  std::optional<uint64_t> source_offset;
+  uint64_t source_bytes = 0;
+
+  // The shared word that it adds to; the result comes into the sink.
+  std::optional<size_t> counter;
+  uint64_t counter_delta = 0;
+
+  std::function<void()> when_done;  // may be empty
+
+  // The peer refused it or one before it: it was certainly not carried out.
+  bool refused = false;
+};
+
+// The oracle of a send queue and of the memory its requests work on.
+//
+// The peer's exposed memory belongs to this send queue alone, and a reliable connection carries
+// requests out in order. So what the memory holds, and what each READ and atomic brings, is known
+// when the request is posted: `remote()` is the memory as it will be after all that was posted.
+class SendModel {
+ public:
+  struct Memory {
+    Arena& source;
+    RingAllocator& source_allocator;
+    Arena& sink;
+    RingAllocator& sink_allocator;
+    Arena& remote;  // the peer's exposed memory
+    SharedCounters& counters;
+  };
+  // Whether a request that is right may fail with this status for a reason outside of it.
+  using MayFail = std::function<bool(transport::CompletionStatus)>;
+
+  // With `lenient` only the order and number of completions is checked.
+  SendModel(Verdict& verdict, const Memory& memory, MayFail may_fail, bool lenient);
+
+  // The peer's memory after everything that was posted.
+  std::vector<uint8_t>& remote() { return remote_; }
+  // The newest sink that a READ fills and that is still there; keeps it until the request posted
+  // next is done. nullptr if there is none.
+  const SentRequest* KeepNewestSink();
+
+  void OnPosted(SentRequest request);
+  void OnCompletion(const transport::Completion& completion);
+
+  // When nothing more will happen: the peer's memory must hold what was written.
+  void CheckEnd();
+
+  size_t outstanding() const { return outstanding_.size(); }
+  // Whether a completion is still to come for sure.
+  bool awaits_completion() const;
+  bool broken() const { return broken_; }
+
+ private:
+  struct Sink {
+    uint64_t sequence;  // of the request that fills it
+    uint64_t kept_for;  // of the last request that needs it
+    SentRequest filled_by;
+  };
+
+  void OnSuccess(const transport::Completion& completion);
+  void OnFailure(const transport::Completion& completion);
+  void Confirm();
+  void CheckSink(const SentRequest& request);
+  void AddUncertain();
+  bool IsPossible(size_t offset, uint8_t value) const;
+
+  Verdict& verdict_;
+  Memory memory_;
+  MayFail may_fail_;
+  bool lenient_;
+  std::vector<uint8_t> remote_;
+  std::deque<SentRequest> outstanding_;
+  std::deque<Sink> sinks_;
+  std::vector<SentRequest> uncertain_;  // failed or flushed: may have been carried out, or in part
+  uint64_t posted_ = 0;
+  uint64_t confirmed_ = 0;
+  bool broken_ = false;
+  bool refused_ = false;  // broken by a NAK: nothing from there on was carried out
+};
+
+}  // namespace uroce::simulation

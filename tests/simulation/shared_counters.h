@@ -1,0 +1,42 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "tests/simulation/arena.h"
+#include "tests/simulation/verdict.h"
+
+namespace uroce::simulation {
+
+// Words of a host that all its peers add to, at the same time. Every result must fit into one order
+// of all additions to a word: each sees the sum of those before it, and none runs twice.
+class SharedCounters {
+ public:
+  static constexpr size_t kWords = 4;
+
+  SharedCounters(transport::MemoryTable& table, transport::PdId pd, Random random);
+
+  Arena& arena() { return arena_; }
+
+  // A word saw `original` when `delta`, not 0, was added.
+  void OnAdded(size_t word, uint64_t original, uint64_t delta);
+  // An addition that nobody knows the fate of: its connection broke.
+  void OnUncertain(size_t word, uint64_t delta);
+
+  void Check(Verdict& verdict);
+
+ private:
+  struct Addition {
+    uint64_t original;
+    uint64_t delta;
+  };
+  uint64_t Value(size_t word);
+
+  Arena arena_;
+  std::array<uint64_t, kWords> initial_;
+  std::array<std::vector<Addition>, kWords> additions_;
+  std::array<std::vector<uint64_t>, kWords> uncertain_;
+};
+
+}  // namespace uroce::simulation

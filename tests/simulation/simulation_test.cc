@@ -1,0 +1,42 @@
+// A few thousand simulations, every time the same.
+
+#include <gtest/gtest.h>
+
+#include "tests/simulation/run.h"
+
+namespace uroce::simulation {
+namespace {
+
+constexpr uint64_t kSeedsPerShard = 1'000;
+
+class SimulationTest : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(SimulationTest, MemoryCompletionsAndPacketsAreRightForEverySeed) {
+  const uint64_t first = GetParam() * kSeedsPerShard + 1;
+  uint64_t impaired = 0;
+  for (uint64_t seed = first; seed < first + kSeedsPerShard; ++seed) {
+    const RunResult result = RunSeed(seed);
+    ASSERT_TRUE(result.ok) << result.failure;
+    impaired += result.impaired;
+  }
+  // The wire did its worst: the seeds did not happen to be the harmless ones.
+  EXPECT_GT(impaired, kSeedsPerShard);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, SimulationTest, testing::Values(0, 1, 2));
+
+TEST(SimulationTest, TheSameSeedGivesTheSameTrace) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const RunResult once = RunSeed(seed);
+    const RunResult again = RunSeed(seed);
+    EXPECT_EQ(once.trace_hash, again.trace_hash) << "seed " << seed;
+    EXPECT_EQ(once.frames, again.frames) << "seed " << seed;
+  }
+}
+
+TEST(SimulationTest, AnotherSeedGivesAnotherTrace) {
+  EXPECT_NE(RunSeed(1).trace_hash, RunSeed(2).trace_hash);
+}
+
+}  // namespace
+}  // namespace uroce::simulation

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "transport/time.h"
+
+namespace uroce::simulation {
+
+// Everything that happens in a run, boiled down to one hash: two runs of a seed that differ anywhere
+// differ in it. Prints the events too when it has somewhere to print them.
+class Trace {
+ public:
+  using Field = std::pair<const char*, uint64_t>;
+
+  // `out` may be nullptr: only hash.
+  explicit Trace(std::FILE* out) : out_(out) {}
+
+  void OnFrame(transport::Time now, const char* what, int host, std::span<const uint8_t> frame);
+  void OnEvent(transport::Time now, const char* what, std::initializer_list<Field> fields);
+
+  uint64_t hash() const { return hash_; }
+
+ private:
+  void Mix(uint64_t word);
+  void Mix(std::span<const uint8_t> bytes);
+
+  std::FILE* out_;
+  uint64_t hash_ = 0x243f6a8885a308d3;
+};
+
+}  // namespace uroce::simulation

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "tests/simulation/impairments.h"
+#include "tests/simulation/random.h"
+#include "tests/simulation/simulator.h"
+
+namespace uroce::simulation {
+
+using Frame = std::vector<uint8_t>;
+
+// One direction of a wire with a switch in it: brings frames from here to there, late, twice, out
+// of order, damaged or not at all.
+class Wire {
+ public:
+  struct Hooks {
+    std::function<void(Frame)> deliver;
+    // Something was done to this frame that a perfect wire would not do; `what` says what.
+    std::function<void(const Frame&, const char* what)> impaired;
+    // May tamper with a frame before anything else happens to it (negative controls).
+    std::function<void(Frame&)> tamper;
+  };
+
+  Wire(Simulator& simulator, Random random, const Impairments& impairments, Hooks hooks);
+
+  void Send(Frame frame);
+
+  // Everything is lost until `until`.
+  void SilenceUntil(transport::Time until);
+  // From now on nothing is lost, damaged, doubled or overtaken.
+  void Heal();
+
+ private:
+  bool Loses();
+  // When a frame that enters the switch now has left it. `full` if it finds no room.
+  transport::Time Transmit(size_t bytes, bool* full);
+  void FlipBits(Frame& frame, size_t first_byte);
+  void DeliverAt(transport::Time time, Frame frame);
+  void Impaired(const Frame& frame, const char* what);
+
+  Simulator& simulator_;
+  Random random_;
+  Impairments impairments_;
+  Hooks hooks_;
+  transport::Time silent_until_;
+  transport::Time line_free_at_;     // when the last frame accepted has been transmitted
+  transport::Time last_arrival_;     // of a frame that was not held back
+  uint32_t frames_queued_ = 0;
+  uint64_t burst_left_ = 0;
+};
+
+}  // namespace uroce::simulation
