@@ -102,6 +102,7 @@ int NetlinkSocket::SetSockOpt(int option, const void* value, socklen_t bytes) {
 ssize_t NetlinkSocket::Send(std::span<const std::byte> datagram) {
   const Device* device = CurrentDevice();
   bool delivered = true;
+  const std::lock_guard<std::mutex> lock(mutex_);
   ForEachMessage(datagram, [&](const nlmsghdr& header, std::span<const std::byte> payload) {
     const NetlinkAnswer answer =
         AnswerNetlink(header, payload, device->description, static_cast<bool>(kernel_));

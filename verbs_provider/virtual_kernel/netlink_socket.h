@@ -3,7 +3,8 @@
 #include <sys/socket.h>
 
 #include <cstddef>
-#include <optional>
+#include <cstdint>
+#include <mutex>
 #include <span>
 
 #include "verbs_provider/virtual_kernel/fd_table.h"
@@ -35,6 +36,7 @@ class NetlinkSocket : public OpenFile {
   bool Relay(std::span<const std::byte> request, bool dump);
   bool Deliver(std::span<const std::byte> datagram);
 
+  std::mutex mutex_;   // held for a request and its answer: two answers must not be mixed
   PrivateFd answers_;  // the other end of the application's descriptor
   PrivateFd kernel_;   // empty if this kernel has no RDMA
   uint32_t port_id_;   // what getsockname says when there is no kernel socket

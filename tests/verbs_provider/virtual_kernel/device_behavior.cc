@@ -94,6 +94,7 @@ TEST_F(DeviceTest, TablesAreTheDescriptions) {
 
 // Without a kernel that says otherwise: nothing of the device is lost or shared by a fork().
 TEST_F(DeviceTest, ForkNeedsNoPreparation) {
+  if (access("/sys/module/ib_core", F_OK) == 0) GTEST_SKIP() << "the real kernel answers";
   EXPECT_EQ(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
 }
 

@@ -85,7 +85,7 @@ expect "with a real kernel: libibverbs" "uroce0" \
   env LD_PRELOAD="$preload:$stage/fake_kernel.so" ibv_devices
 [ "$(LD_PRELOAD=$preload:$stage/fake_kernel.so ./netlink_dump | sort | xargs)" = "fake0 uroce0" ] ||
   fail "with a real kernel: the dump is not exactly both devices"
-[ "$(LD_PRELOAD=$preload ./netlink_dump)" = "uroce0" ] || fail "without a real kernel: the dump"
+[ "$(LD_PRELOAD=$preload ./netlink_dump | grep -cx uroce0)" = 1 ] || fail "this kernel: the dump"
 
 # Without a provider there is no device, and exactly one line that says why.
 complaint() {
