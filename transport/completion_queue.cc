@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "transport/limits.h"
+
 namespace uroce::transport {
 
 CompletionQueue::CompletionQueue(uint32_t capacity, EventQueue& events, void* context)
@@ -13,10 +15,11 @@ CompletionQueue::CompletionQueue(uint32_t capacity, EventQueue& events, void* co
       ring_(std::make_unique<Completion[]>(mask_ + 1u)) {}
 
 void CompletionQueue::Push(const Completion& completion, bool solicited) {
+  if (in_error_) return;
   const uint32_t produced = produced_.load(std::memory_order_relaxed);
   if (produced - consumed_.load(std::memory_order_acquire) >= capacity_) {
-    if (!in_error_) events_.Raise(*this, EventType::kCqError);
     in_error_ = true;
+    events_.Raise(*this, EventType::kCqError);
     return;
   }
   ring_[produced & mask_] = completion;
@@ -42,6 +45,7 @@ uint32_t CompletionQueue::Poll(std::span<Completion> out) {
 void CompletionQueue::Arm(NotifyOn on) { notify_on_ = std::max(notify_on_, on); }
 
 Status CompletionQueue::Resize(uint32_t capacity) {
+  if (capacity == 0 || capacity > kMaxCqEntries) return Status::kInvalidArgument;
   const uint32_t consumed = consumed_.load(std::memory_order_relaxed);
   const uint32_t held = produced_.load(std::memory_order_relaxed) - consumed;
   if (capacity < held) return Status::kInvalidArgument;

@@ -24,7 +24,7 @@ class CompletionQueue : public EventSource {
   CompletionQueue(uint32_t capacity, EventQueue& events, void* context);
 
   // Adds a completion. A full queue loses it, and is in error from then on (IBA 11.6.3.1): the
-  // completions already there stay pollable.
+  // completions already there stay pollable, and none is added any more.
   void Push(const Completion& completion, bool solicited);
 
   // Moves up to out.size() completions, oldest first, into `out`; returns how many.
@@ -35,7 +35,7 @@ class CompletionQueue : public EventSource {
   void Arm(NotifyOn on);
 
   // New room for `capacity` completions; what is in the queue stays. kInvalidArgument if more than
-  // that is in the queue. Not concurrent with Poll.
+  // that is in the queue or it is not 1 .. kMaxCqEntries. Not concurrent with Poll.
   Status Resize(uint32_t capacity);
 
   uint32_t capacity() const { return capacity_; }

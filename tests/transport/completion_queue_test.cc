@@ -1,0 +1,230 @@
+#include "transport/completion_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "transport/limits.h"
+
+namespace uroce::transport {
+namespace {
+
+using NotifyOn = CompletionQueue::NotifyOn;
+
+Completion Success(uint64_t wr_id) {
+  Completion completion;
+  completion.wr_id = wr_id;
+  return completion;
+}
+
+Completion Failure(uint64_t wr_id) {
+  Completion completion = Success(wr_id);
+  completion.status = CompletionStatus::kFlushed;
+  return completion;
+}
+
+class CompletionQueueTest : public testing::Test {
+ protected:
+  std::vector<uint64_t> PollIds(CompletionQueue& queue, size_t at_most = 100) {
+    std::vector<Completion> out(at_most);
+    out.resize(queue.Poll(out));
+    std::vector<uint64_t> ids;
+    for (const Completion& completion : out) ids.push_back(completion.wr_id);
+    return ids;
+  }
+  bool TakeEvent(EventType type) {
+    const std::optional<Event> event = events_.Take();
+    return event && event->type == type && event->context == &context_;
+  }
+
+  EventQueue events_;
+  int context_ = 0;
+};
+
+using Ids = std::vector<uint64_t>;
+
+TEST_F(CompletionQueueTest, OldestFirst) {
+  CompletionQueue queue(5, events_, &context_);
+  EXPECT_TRUE(queue.empty());
+  for (uint64_t id = 1; id <= 5; ++id) queue.Push(Success(id), false);
+  EXPECT_FALSE(queue.empty());
+  EXPECT_EQ((Ids{1, 2}), PollIds(queue, 2));
+  EXPECT_EQ((Ids{3, 4, 5}), PollIds(queue));
+  EXPECT_EQ((Ids{}), PollIds(queue));
+  EXPECT_TRUE(queue.empty());
+  EXPECT_FALSE(queue.in_error());
+}
+
+TEST_F(CompletionQueueTest, RingIsReusedForEver) {
+  CompletionQueue queue(3, events_, &context_);
+  for (uint64_t id = 0; id < 1'000; ++id) {
+    queue.Push(Success(2 * id), false);
+    queue.Push(Success(2 * id + 1), false);
+    ASSERT_EQ((Ids{2 * id, 2 * id + 1}), PollIds(queue));
+  }
+}
+
+TEST_F(CompletionQueueTest, CompletionKeepsItsFields) {
+  CompletionQueue queue(1, events_, &context_);
+  Completion in = Failure(77);
+  in.opcode = CompletionOpcode::kReceiveRdmaWithImmediate;
+  in.flags = Completion::kHasImmediate;
+  in.vendor_error = VendorError::kFlushedByUser;
+  in.byte_length = 4096;
+  in.immediate_or_rkey = 0x01020304;
+  in.qpn = Qpn{5};
+  in.source_qpn = Qpn{6};
+  queue.Push(in, false);
+  std::array<Completion, 1> out;
+  ASSERT_EQ(1u, queue.Poll(out));
+  EXPECT_EQ(77u, out[0].wr_id);
+  EXPECT_EQ(CompletionStatus::kFlushed, out[0].status);
+  EXPECT_EQ(CompletionOpcode::kReceiveRdmaWithImmediate, out[0].opcode);
+  EXPECT_EQ(Completion::kHasImmediate, out[0].flags);
+  EXPECT_EQ(VendorError::kFlushedByUser, out[0].vendor_error);
+  EXPECT_EQ(4096u, out[0].byte_length);
+  EXPECT_EQ(0x01020304u, out[0].immediate_or_rkey);
+  EXPECT_EQ(Qpn{5}, out[0].qpn);
+  EXPECT_EQ(Qpn{6}, out[0].source_qpn);
+}
+
+// IBA 11.6.3.1. The capacity is what was asked for, not the ring's size.
+TEST_F(CompletionQueueTest, OverrunIsAnErrorRaisedOnce) {
+  CompletionQueue queue(3, events_, &context_);
+  for (uint64_t id = 1; id <= 3; ++id) queue.Push(Success(id), false);
+  EXPECT_FALSE(queue.in_error());
+  queue.Push(Success(4), false);
+  queue.Push(Success(5), false);
+  EXPECT_TRUE(queue.in_error());
+  EXPECT_TRUE(TakeEvent(EventType::kCqError));
+  EXPECT_FALSE(events_.Take());
+  // What was there stays; nothing is added behind the gap.
+  EXPECT_EQ((Ids{1, 2, 3}), PollIds(queue));
+  queue.Push(Success(6), false);
+  EXPECT_EQ((Ids{}), PollIds(queue));
+  EXPECT_FALSE(events_.Take());
+}
+
+TEST_F(CompletionQueueTest, NotArmedRaisesNothing) {
+  CompletionQueue queue(4, events_, &context_);
+  queue.Push(Success(1), true);
+  EXPECT_FALSE(events_.Take());
+}
+
+TEST_F(CompletionQueueTest, ArmedForAnyRaisesOnce) {
+  CompletionQueue queue(4, events_, &context_);
+  queue.Arm(NotifyOn::kAny);
+  queue.Push(Success(1), false);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+  queue.Push(Success(2), false);
+  EXPECT_FALSE(events_.Take());
+}
+
+TEST_F(CompletionQueueTest, CompletionsFromBeforeDoNotCount) {
+  CompletionQueue queue(4, events_, &context_);
+  queue.Push(Success(1), true);
+  queue.Arm(NotifyOn::kAny);
+  EXPECT_FALSE(events_.Take());
+  queue.Push(Success(2), false);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+}
+
+TEST_F(CompletionQueueTest, ArmedForSolicitedWaitsForOneOrForAnError) {
+  CompletionQueue queue(8, events_, &context_);
+  queue.Arm(NotifyOn::kSolicited);
+  queue.Push(Success(1), false);
+  EXPECT_FALSE(events_.Take());
+  queue.Push(Success(2), true);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+
+  queue.Arm(NotifyOn::kSolicited);
+  queue.Push(Failure(3), false);  // IBA 11.4.2.2
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+}
+
+TEST_F(CompletionQueueTest, SolicitedDoesNotWeakenAny) {
+  CompletionQueue queue(8, events_, &context_);
+  queue.Arm(NotifyOn::kAny);
+  queue.Arm(NotifyOn::kSolicited);
+  queue.Push(Success(1), false);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+
+  queue.Arm(NotifyOn::kSolicited);
+  queue.Arm(NotifyOn::kAny);
+  queue.Push(Success(2), false);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+}
+
+TEST_F(CompletionQueueTest, ResizeKeepsWhatIsInTheQueue) {
+  CompletionQueue queue(4, events_, &context_);
+  for (uint64_t id = 1; id <= 3; ++id) queue.Push(Success(id), false);
+  EXPECT_EQ((Ids{1}), PollIds(queue, 1));  // so that the ring does not start at its beginning
+  queue.Push(Success(4), false);
+  queue.Push(Success(5), false);
+
+  EXPECT_EQ(Status::kInvalidArgument, queue.Resize(3));  // four are in the queue
+  EXPECT_EQ(4u, queue.capacity());
+  EXPECT_EQ(Status::kOk, queue.Resize(6));
+  EXPECT_EQ(6u, queue.capacity());
+  queue.Push(Success(6), false);
+  queue.Push(Success(7), false);
+  EXPECT_FALSE(queue.in_error());
+  EXPECT_EQ((Ids{2, 3, 4, 5, 6, 7}), PollIds(queue));
+
+  queue.Push(Success(8), false);
+  EXPECT_EQ(Status::kOk, queue.Resize(1));
+  queue.Push(Success(9), false);
+  EXPECT_TRUE(queue.in_error());
+  EXPECT_EQ((Ids{8}), PollIds(queue));
+}
+
+TEST_F(CompletionQueueTest, ResizeToNothingOrTooMuchIsRefused) {
+  CompletionQueue queue(4, events_, &context_);
+  EXPECT_EQ(Status::kInvalidArgument, queue.Resize(0));
+  EXPECT_EQ(Status::kInvalidArgument, queue.Resize(kMaxCqEntries + 1));
+  EXPECT_EQ(4u, queue.capacity());
+}
+
+TEST_F(CompletionQueueTest, ResizeKeepsTheArming) {
+  CompletionQueue queue(4, events_, &context_);
+  queue.Arm(NotifyOn::kAny);
+  ASSERT_EQ(Status::kOk, queue.Resize(8));
+  queue.Push(Success(1), false);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+}
+
+// One thread produces while another consumes: nothing is lost, torn or out of order.
+TEST_F(CompletionQueueTest, PollRunsBesidePush) {
+  constexpr uint64_t kCompletions = 200'000;
+  CompletionQueue queue(64, events_, &context_);
+  std::atomic<uint64_t> polled{0};
+  std::thread producer([&] {
+    for (uint64_t id = 0; id < kCompletions; ++id) {
+      while (id - polled.load(std::memory_order_acquire) >= 64) std::this_thread::yield();
+      Completion completion = Success(id);
+      completion.byte_length = static_cast<uint32_t>(~id);
+      queue.Push(completion, false);
+    }
+  });
+  uint64_t expected = 0;
+  bool intact = true;
+  while (expected < kCompletions) {
+    std::array<Completion, 7> out;
+    const uint32_t count = queue.Poll(out);
+    for (uint32_t i = 0; i < count; ++i, ++expected) {
+      intact &= out[i].wr_id == expected && out[i].byte_length == static_cast<uint32_t>(~expected);
+    }
+    polled.store(expected, std::memory_order_release);
+    if (count == 0) std::this_thread::yield();
+  }
+  producer.join();
+  EXPECT_TRUE(intact);
+  EXPECT_FALSE(queue.in_error());
+  EXPECT_TRUE(queue.empty());
+}
+
+}  // namespace
+}  // namespace uroce::transport
