@@ -106,13 +106,13 @@ void* Progress::ThreadMain(void* self) {
 }
 
 void Progress::RunDedicated() {
-  const bool shares_processor = AllowedProcessors() == 1;
   PinToLastAllowedProcessor();
+  uint32_t fruitless = 0;
   while (!stopping()) {
-    const Engine::PassResult result = engine_.RunIfFree();
-    if (result == Engine::PassResult::kWorked) continue;
-    if (shares_processor) {
-      sched_yield();
+    if (engine_.RunIfFree() == Engine::PassResult::kWorked) {
+      fruitless = 0;
+    } else if (++fruitless >= FruitlessPassesBeforeYield()) {
+      sched_yield();  // costs little when the processor is really ours
     } else {
       SpinPause();
     }

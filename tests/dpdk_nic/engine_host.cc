@@ -64,6 +64,11 @@ EngineHost::~EngineHost() {
   });
 }
 
+std::vector<uint8_t>& EngineHost::memory() {
+  engine_->WithEndpoint([](Endpoint&) {});
+  return memory_;
+}
+
 QpState EngineHost::state() {
   return engine_->WithEndpoint([&](Endpoint&) { return qp_->state(); });
 }

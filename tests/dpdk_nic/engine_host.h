@@ -34,7 +34,11 @@ class EngineHost {
   ~EngineHost();
 
   Engine& engine() { return *engine_; }
-  std::vector<uint8_t>& memory() { return memory_; }
+  // What the peer may read and write, too. The peer's accesses are ordered with the test's by
+  // frames in memory that is mapped twice, which a race detector cannot see; so this takes the
+  // engine's lock for a moment. After writing, Publish does the same.
+  std::vector<uint8_t>& memory();
+  void Publish() { memory(); }
   transport::CompletionQueue& cq() { return *cq_; }
   transport::QpState state();
 
