@@ -276,13 +276,22 @@ TEST_F(ChannelTest, CopyOfTheDescriptorReadsTheSameEvents) {
   ExpectEvent();
 }
 
-TEST_F(ChannelTest, DescriptorMovedWithDup2StillDelivers) {
+// The provider finds the channel by whatever number it has now.
+TEST_F(ChannelTest, DescriptorThatMovedStillDelivers) {
+  const auto move_to = [this](int copy) {
+    ASSERT_GE(copy, 0);
+    ASSERT_EQ(close(channel_->fd), 0);
+    channel_->fd = copy;
+    RaiseEvent();
+    ExpectEvent();
+  };
+  move_to(dup(channel_->fd));
+  move_to(fcntl(channel_->fd, F_DUPFD, 100));
+  move_to(fcntl(channel_->fd, F_DUPFD_CLOEXEC, 200));
   const int target = open("/dev/null", O_RDONLY);
-  ASSERT_EQ(dup2(channel_->fd, target), target);
-  ASSERT_EQ(close(channel_->fd), 0);
-  channel_->fd = target;
-  RaiseEvent();
-  ExpectEvent();
+  move_to(dup2(channel_->fd, target));
+  EXPECT_EQ(channel_->fd, target);
+  move_to(dup3(channel_->fd, 300, O_CLOEXEC));
 }
 
 // Programs that close every number they did not open themselves.
