@@ -1,0 +1,170 @@
+// Does what it is told, a line at a time, with reliable connections, so that a test can play both
+// ends and everything that happens to them. Uses nothing but libibverbs.
+//
+//   usage: agent [GID-INDEX]
+//
+//   command                                       answer
+//   open                                          NUMBER ADDRESS      (five words)
+//   connect NUMBER ADDRESS TIMEOUT RETRY-COUNT    ok
+//   write NUMBER VALUE BYTES                      STATUS SECONDS      (of the completion)
+//   stream NUMBER                                 streaming, then STATUS SECONDS once it fails
+//   count NUMBER VALUE                            leading bytes of the buffer with that value
+//   close NUMBER                                  ok
+//   fork exec|exit                                exit status of the child
+//
+// Anything else is answered with "error SENTENCE". The end of the input ends it.
+
+#include <infiniband/verbs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include "tests/system/agent/connection.h"
+#include "tests/system/verbs/device.h"
+#include "tests/system/verbs/handles.h"
+
+namespace agent {
+namespace {
+
+constexpr uint32_t kStreamBytes = 256 << 10;
+
+template <typename T>
+T Take(std::istream& words) {
+  T value;
+  if (!(words >> value)) throw std::runtime_error("an argument is missing or malformed");
+  return value;
+}
+
+ibv_gid TakeGid(std::istream& words) {
+  const auto text = Take<std::string>(words);
+  ibv_gid gid{};
+  if (text.size() != 2 * sizeof(gid.raw)) throw std::runtime_error("that is no GID");
+  for (size_t i = 0; i < sizeof(gid.raw); ++i) {
+    gid.raw[i] = static_cast<uint8_t>(std::stoul(text.substr(2 * i, 2), nullptr, 16));
+  }
+  return gid;
+}
+
+Address TakeAddress(std::istream& words) {
+  Address address{};
+  address.queue_pair.number = Take<uint32_t>(words);
+  address.queue_pair.first_psn = Take<uint32_t>(words);
+  address.queue_pair.gid = TakeGid(words);
+  address.buffer = Take<uint64_t>(words);
+  address.rkey = Take<uint32_t>(words);
+  return address;
+}
+
+uint8_t TakeByte(std::istream& words) { return static_cast<uint8_t>(Take<unsigned>(words)); }
+
+std::string Describe(const Outcome& outcome) {
+  const char* status = outcome.status == IBV_WC_SUCCESS         ? "SUCCESS"
+                       : outcome.status == IBV_WC_RETRY_EXC_ERR ? "RETRY_EXC_ERR"
+                       : outcome.status == IBV_WC_WR_FLUSH_ERR  ? "WR_FLUSH_ERR"
+                                                                : "OTHER";
+  return std::string(status) + ' ' + std::to_string(outcome.duration.count());
+}
+
+void Answer(const std::string& line) { std::cout << line << std::endl; }
+
+class Agent {
+ public:
+  explicit Agent(int gid_index) : device_(gid_index) {}
+
+  void Obey(const std::string& line) {
+    std::istringstream words(line);
+    const auto command = Take<std::string>(words);
+    if (command == "open") return Open();
+    if (command == "fork") return Fork(Take<std::string>(words));
+    const auto number = Take<int>(words);
+    if (!connections_.contains(number)) throw std::runtime_error("there is no such connection");
+    Connection& connection = *connections_[number];
+    if (command == "connect") {
+      const Address peer = TakeAddress(words);
+      const uint8_t timeout = TakeByte(words);
+      const uint8_t retry_count = TakeByte(words);
+      connection.Connect(peer, {device_.active_mtu(), timeout, retry_count});
+      Answer("ok");
+    } else if (command == "write") {
+      const uint8_t value = TakeByte(words);
+      Answer(Describe(connection.Write(value, Take<uint32_t>(words))));
+    } else if (command == "stream") {
+      Stream(&connection);
+    } else if (command == "count") {
+      Answer(std::to_string(connection.CountLeading(TakeByte(words))));
+    } else if (command == "close") {
+      connections_.erase(number);
+      Answer("ok");
+    } else {
+      throw std::runtime_error("there is no such command");
+    }
+  }
+
+ private:
+  void Open() {
+    const int number = next_number_++;
+    connections_[number] = std::make_unique<Connection>(device_);
+    Answer(std::to_string(number) + ' ' + ToString(connections_[number]->address()));
+  }
+
+  static std::string ToString(const Address& address) { return agent::ToString(address); }
+  static std::string Describe(const Outcome& outcome) { return agent::Describe(outcome); }
+
+  void Stream(Connection* connection) {
+    Outcome outcome = connection->Write(0, kStreamBytes);
+    Answer("streaming");
+    while (outcome.status == IBV_WC_SUCCESS) outcome = connection->Write(0, kStreamBytes);
+    Answer(Describe(outcome));
+  }
+
+  // What programs do: start another program, or leave a child that ends like any other.
+  void Fork(const std::string& how) {
+    std::cout.flush();
+    const pid_t child = fork();
+    if (child < 0) system_test::Fail("fork", errno);
+    if (child == 0 && how == "exec") {
+      execl("/bin/true", "true", nullptr);
+      _exit(EXIT_FAILURE);
+    }
+    if (child == 0) std::exit(EXIT_SUCCESS);  // Runs every destructor and exit handler.
+    int status = 0;
+    if (waitpid(child, &status, 0) != child) system_test::Fail("waitpid", errno);
+    Answer(std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)));
+  }
+
+  system_test::Device device_;
+  std::map<int, std::unique_ptr<Connection>> connections_;
+  int next_number_ = 0;
+};
+
+}  // namespace
+}  // namespace agent
+
+int main(int argc, char** argv) {
+  try {
+    const int fork_error = ibv_fork_init();
+    if (fork_error != 0) system_test::Fail("ibv_fork_init", fork_error);
+    agent::Agent obedient(argc > 1 ? std::atoi(argv[1]) : 1);
+    std::string line;
+    while (std::getline(std::cin, line)) {
+      try {
+        obedient.Obey(line);
+      } catch (const std::exception& error) {
+        std::cout << "error " << error.what() << std::endl;
+      }
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "agent: %s\n", error.what());
+    return EXIT_FAILURE;
+  }
+  return EXIT_SUCCESS;
+}

@@ -1,0 +1,1 @@
+"""What the system tests share: programs, their users, the wires between them."""

@@ -1,0 +1,108 @@
+"""Programs that run under `uroce run`, alone and as the two ends of a connection."""
+
+import os
+import socket
+import subprocess
+import tempfile
+import time
+
+# For one pair of programs, on a machine that is busy with something else.
+LIMIT_SECONDS = 180
+
+
+class ProgramFailed(Exception):
+    """A program failed; the message holds what it printed."""
+
+
+def free_tcp_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def clean_environment():
+    return {name: value for name, value in os.environ.items()
+            if name != "LD_PRELOAD" and not name.startswith("UROCE_")}
+
+
+class Program:
+    """A running program. It is killed when the `with` block ends, if it is there still."""
+
+    def __init__(self, command):
+        self.command = command
+        self._output = tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace")
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._output,
+                                        stderr=subprocess.STDOUT, env=clean_environment(), cwd="/")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._output.close()
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def output(self):
+        self._output.seek(0)
+        return self._output.read()
+
+    def failure(self, what):
+        return ProgramFailed(f"'{' '.join(self.command)}' {what}; it printed:\n{self.output()}")
+
+    def listens(self, port):
+        """Whether somebody in the program's network namespace listens on the TCP port."""
+        listening = "0A"
+        for table in ("tcp", "tcp6"):
+            try:
+                with open(f"/proc/{self.pid}/net/{table}", encoding="ascii") as lines:
+                    for line in list(lines)[1:]:
+                        _, local, _, state = line.split()[:4]
+                        if state == listening and int(local.rsplit(":", 1)[1], 16) == port:
+                            return True
+            except OSError:
+                pass
+        return False
+
+    def wait_until(self, condition, what):
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while not condition():
+            if self.process.poll() is not None:
+                raise self.failure(f"ended with exit status {self.process.returncode} before it "
+                                   f"{what}")
+            if time.monotonic() > deadline:
+                raise self.failure(f"never {what}")
+            time.sleep(0.02)
+
+    def wait(self):
+        """Waits for the end. Returns the output; raises ProgramFailed unless the status is 0."""
+        try:
+            self.process.wait(LIMIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise self.failure(f"did not end within {LIMIT_SECONDS} s") from None
+        if self.process.returncode != 0:
+            raise self.failure(f"ended with exit status {self.process.returncode}")
+        return self.output()
+
+
+def run_pair(wire, server, client, port, users=None):
+    """Runs the two ends of a client-server program; returns what each printed.
+
+    `server` and `client` are commands; the client's gets the server's address as its last word,
+    by the convention of ibv_*_pingpong and perftest. Raises ProgramFailed with the output of both.
+    """
+    with Program(wire.command(0, server, users)) as first:
+        first.wait_until(lambda: first.listens(port), f"listened on port {port}")
+        with Program(wire.command(1, [*client, wire.host(0)], users)) as second:
+            try:
+                client_output = second.wait()
+                return first.wait(), client_output
+            except ProgramFailed as error:
+                # The other one may be about to say why.
+                time.sleep(0.5)
+                raise ProgramFailed(f"{error}\nthe server printed:\n{first.output()}"
+                                    f"\nthe client printed:\n{second.output()}") from None

@@ -1,0 +1,26 @@
+"""Who runs a program."""
+
+import os
+
+NOBODY = 65534
+
+
+class User:
+    """`prefix` goes before a command that the user is to run."""
+
+    def __init__(self, name, prefix):
+        self.name = name
+        self.prefix = prefix
+
+
+def all_users():
+    """Root and an unprivileged user if the test runs as root, else whoever runs it."""
+    if os.geteuid() != 0:
+        return [User(f"user {os.geteuid()}", [])]
+    return [User("root", []),
+            User("nobody", ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
+                            "--no-new-privs"])]
+
+
+def caller():
+    return all_users()[0]

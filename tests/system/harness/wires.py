@@ -1,0 +1,138 @@
+"""The wires between two processes: how `uroce run` is to be called at either end."""
+
+import ipaddress
+import itertools
+import os
+import subprocess
+
+from harness import installation
+from harness import users
+
+_names = itertools.count()
+
+
+class Wire:
+    """Ends are 0 and 1. `options` are options of `uroce run` for both ends, e.g. --impair."""
+
+    name = None
+
+    def __init__(self, installed, ips, options=()):
+        self.installed = installed
+        self.ips = ips
+        self.options = list(options)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def host(self, end):
+        """A TCP address at which the other end reaches this one."""
+        del end
+        return "127.0.0.1"
+
+    def port_options(self, end):
+        raise NotImplementedError
+
+    def command(self, end, command, user=None, options=()):
+        """The command that runs `command` with the device of that end."""
+        user = user or users.caller()
+        uroce = self.installed.path(installation.UROCE)
+        return [*user.prefix, uroce, "run", "--ip", self.ips[end], *self.port_options(end),
+                *self.options, *options, "--", *command]
+
+
+class ShmWire(Wire):
+    """The shared-memory link."""
+
+    name = "shm"
+
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        self.link = f"system-test-{os.getpid()}-{next(_names)}"
+
+    def port_options(self, end):
+        return ["--link", self.link]
+
+
+class MemifWire(Wire):
+    """Direct mode: each end has a DPDK of its own, and memif between them."""
+
+    name = "memif"
+
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        self.socket = os.path.join(self.installed.scratch, f"memif-{next(_names)}")
+
+    def port_options(self, end):
+        role = ("server", "client")[end]
+        return ["--port", f"net_memif0,role={role},socket={self.socket}"]
+
+
+class VethWire(Wire):
+    """Direct mode over a veth pair between two network namespaces of our own. Needs root.
+
+    A namespace lives as long as the process that holds it, which ends with its standard input, so
+    that nothing is left behind however the test ends.
+    """
+
+    name = "veth"
+    interface = "veth0"
+
+    def __init__(self, *arguments, mtu=1500, **named):
+        super().__init__(*arguments, **named)
+        self.mtu = mtu
+        self.holders = []
+
+    @staticmethod
+    def why_not():
+        """Why it cannot be used here, or None."""
+        if os.geteuid() != 0:
+            return "network namespaces with a veth pair need root"
+        probe = subprocess.run(["unshare", "--net", "ip", "link", "add", "a", "type", "veth",
+                                "peer", "name", "b"], check=False, capture_output=True, text=True)
+        if probe.returncode != 0:
+            return f"no veth pair can be made here: {probe.stderr.strip()}"
+        return None
+
+    def __enter__(self):
+        for _ in range(2):
+            holder = subprocess.Popen(
+                ["unshare", "--net", "sh", "-c", "ip link set lo up && echo ready && cat"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            self.holders.append(holder)
+            assert holder.stdout.readline() == "ready\n"
+        self._inside(0, "ip", "link", "add", self.interface, "type", "veth",
+                     "peer", "name", self.interface, "netns", str(self.holders[1].pid))
+        for end in range(2):
+            bits = 64 if ipaddress.ip_address(self.ips[end]).version == 6 else 24
+            # Without duplicate address detection the address can be used at once.
+            no_detection = ["nodad"] if bits == 64 else []
+            self._inside(end, "ip", "address", "add", f"{self.ips[end]}/{bits}", "dev",
+                         self.interface, *no_detection)
+            self._inside(end, "ip", "link", "set", self.interface, "mtu", str(self.mtu), "up")
+        return self
+
+    def __exit__(self, *_):
+        for holder in self.holders:
+            holder.communicate()
+
+    def _prefix(self, end):
+        return ["nsenter", f"--net=/proc/{self.holders[end].pid}/ns/net"]
+
+    def _inside(self, end, *command):
+        subprocess.run([*self._prefix(end), *command], check=True)
+
+    def host(self, end):
+        return self.ips[end]
+
+    def port_options(self, end):
+        return ["--port", f"net_af_packet0,iface={self.interface}"]
+
+    def command(self, end, command, user=None, options=()):
+        return [*self._prefix(end), *super().command(end, command, user, options)]
+
+
+IPV4 = ("10.11.12.1", "10.11.12.2")
+IPV6 = ("fd00:11:12::1", "fd00:11:12::2")

@@ -1,0 +1,23 @@
+// What a completion must say. All throw std::runtime_error with a sentence if it does not.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <string>
+
+#include "tests/system/mover/operation.h"
+
+namespace mover {
+
+// `where` names the stream and the operation.
+void CheckSendCompletion(const ibv_wc& completion, const Operation& operation,
+                         const std::string& where);
+// `wr_id` is that of the receive request; `invalidated_rkey` the key of the window it names.
+void CheckReceiveCompletion(const ibv_wc& completion, const Operation& operation,
+                            uint32_t invalidated_rkey, const std::string& where);
+
+// The wr_id of the receive request for an operation.
+uint64_t ReceiveWrId(const Operation& operation);
+
+}  // namespace mover

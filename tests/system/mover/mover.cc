@@ -1,0 +1,134 @@
+// Moves random data between two processes with every operation of a reliable connection, over
+// several queue pairs, in both directions at once; both ends verify every byte of their memory and
+// every completion.
+//
+//   mover [OPTIONS] server HOST PORT      (PORT 0: any free one, which is printed)
+//   mover [OPTIONS] client HOST PORT
+//
+// Uses nothing but libibverbs and a TCP socket. The seed and the sizes are the client's. Ends with
+// one line that says what this end did, or with a sentence and exit status 1.
+
+#include <getopt.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+#include "tests/system/mover/control_channel.h"
+#include "tests/system/mover/round_plan.h"
+#include "tests/system/mover/session.h"
+#include "tests/system/verbs/device.h"
+
+namespace {
+
+constexpr int kExitUsage = 2;
+
+struct Options {
+  mover::Workload workload;
+  int gid_index = 1;
+  uint8_t timeout = 14;  // 67 ms
+  uint8_t retry_count = 7;
+  bool use_events = false;
+};
+
+constexpr option kOptions[] = {{"seed", required_argument, nullptr, 's'},
+                               {"queue-pairs", required_argument, nullptr, 'q'},
+                               {"rounds", required_argument, nullptr, 'r'},
+                               {"operations", required_argument, nullptr, 'o'},
+                               {"max-message-bytes", required_argument, nullptr, 'm'},
+                               {"arena-bytes", required_argument, nullptr, 'a'},
+                               {"gid-index", required_argument, nullptr, 'g'},
+                               {"timeout", required_argument, nullptr, 't'},
+                               {"retry-count", required_argument, nullptr, 'c'},
+                               {"events", no_argument, nullptr, 'e'},
+                               {nullptr, 0, nullptr, 0}};
+
+// Returns whether the option is known.
+bool Apply(int letter, const char* text, Options* options) {
+  const unsigned long long number = text == nullptr ? 0 : std::strtoull(text, nullptr, 0);
+  switch (letter) {
+    case 's':
+      options->workload.seed = number;
+      return true;
+    case 'q':
+      options->workload.queue_pairs = static_cast<uint32_t>(number);
+      return true;
+    case 'r':
+      options->workload.rounds = static_cast<uint32_t>(number);
+      return true;
+    case 'o':
+      options->workload.operations = static_cast<uint32_t>(number);
+      return true;
+    case 'm':
+      options->workload.max_message_bytes = static_cast<uint32_t>(number);
+      return true;
+    case 'a':
+      options->workload.arena_bytes = static_cast<uint32_t>(number);
+      return true;
+    case 'g':
+      options->gid_index = static_cast<int>(number);
+      return true;
+    case 't':
+      options->timeout = static_cast<uint8_t>(number);
+      return true;
+    case 'c':
+      options->retry_count = static_cast<uint8_t>(number);
+      return true;
+    case 'e':
+      options->use_events = true;
+      return true;
+    default:
+      return false;
+  }
+}
+
+void Run(const Options& options, bool is_client, const std::string& host, const std::string& port) {
+  const system_test::Device device(options.gid_index);
+  mover::ControlChannel channel = is_client ? mover::ControlChannel::Connect(host, port)
+                                            : mover::ControlChannel::Listen(host, port);
+  const mover::Workload theirs = channel.Exchange(options.workload);
+  const mover::Workload& workload = is_client ? options.workload : theirs;
+  mover::Session session(device, &channel, workload,
+                         {.is_client = is_client,
+                          .use_events = options.use_events,
+                          .rc = {.path_mtu = device.active_mtu(),
+                                 .timeout = options.timeout,
+                                 .retry_count = options.retry_count}});
+  std::string outcome;
+  try {
+    session.Run();
+  } catch (const std::exception& error) {
+    throw std::runtime_error("seed " + std::to_string(workload.seed) + ": " + error.what());
+  }
+  // Nobody leaves before the other has its last acknowledgement.
+  channel.Barrier();
+  std::printf("mover: seed=%llu queue_pairs=%u rounds=%u %s\n",
+              static_cast<unsigned long long>(workload.seed), workload.queue_pairs, workload.rounds,
+              session.Summary().c_str());
+}
+
+int Usage() {
+  std::fprintf(stderr, "usage: mover [OPTIONS] server|client HOST PORT\n");
+  return kExitUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  int letter;
+  while ((letter = getopt_long(argc, argv, "", kOptions, nullptr)) != -1) {
+    if (!Apply(letter, optarg, &options)) return Usage();
+  }
+  if (argc - optind != 3) return Usage();
+  const std::string role = argv[optind];
+  if (role != "server" && role != "client") return Usage();
+  try {
+    Run(options, role == "client", argv[optind + 1], argv[optind + 2]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "mover: %s\n", error.what());
+    return EXIT_FAILURE;
+  }
+  return EXIT_SUCCESS;
+}

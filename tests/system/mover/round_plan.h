@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/system/mover/operation.h"
+
+namespace mover {
+
+// What is to be done. The client chooses, the server follows.
+struct Workload {
+  uint64_t seed = 1;
+  uint32_t queue_pairs = 4;
+  uint32_t rounds = 4;
+  uint32_t operations = 64;  // of a queue pair in a round and in each direction, about
+  uint32_t max_message_bytes = 3 << 20;
+  uint32_t arena_bytes = 8 << 20;
+};
+
+// A direction of a queue pair is a stream: its initiator posts, its target is read and written.
+enum class Direction : uint8_t { kClientToServer, kServerToClient };
+
+struct StreamRound {
+  uint32_t queue_pair;
+  Direction direction;
+  uint32_t round;
+};
+
+// A part of the target's arena that is opened through a type 2 memory window.
+struct WindowRange {
+  uint32_t offset;
+  uint32_t length;
+  bool is_invalidated_by_peer;  // else the target invalidates it at the end of the round
+};
+
+// Everything that happens in one round of one stream. Derived from the seed alone, so that each end
+// knows what the other does and what both memories hold in the end.
+struct RoundPlan {
+  uint64_t local_seed = 0;   // pattern of the initiator's arena at the start
+  uint64_t remote_seed = 0;  // pattern of the target's arena at the start
+  std::vector<WindowRange> windows;
+  std::vector<Operation> operations;
+  // So many receive requests are posted at any time: too few of them provoke RNR NAKs.
+  uint32_t receives_posted = 0;
+};
+
+RoundPlan MakePlan(const Workload& workload, const StreamRound& stream);
+
+// Bound on the operations of a plan, for the depth of queues.
+uint32_t MaxOperations(const Workload& workload);
+
+}  // namespace mover

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+#include "tests/system/verbs/device.h"
+#include "tests/system/verbs/handles.h"
+
+namespace system_test {
+
+// What the peer must know to connect to a queue pair. Sent as it is: both ends are one program on
+// one machine.
+struct QueuePairAddress {
+  uint32_t number;
+  uint32_t first_psn;  // of what it sends
+  ibv_gid gid;
+};
+
+struct RcSettings {
+  ibv_mtu path_mtu;
+  uint8_t timeout;  // 4.096 us * 2^timeout; 0: wait for ever
+  uint8_t retry_count;
+};
+
+// A reliable connection. Receives may be posted from the start, sends once it is connected.
+class RcQueuePair {
+ public:
+  // In INIT when constructed. Throws std::runtime_error, as Connect does.
+  RcQueuePair(const Device& device, ibv_pd* domain, ibv_cq* send_queue, ibv_cq* receive_queue,
+              const ibv_qp_cap& capabilities, uint32_t first_psn);
+
+  ibv_qp* get() const { return queue_pair_.get(); }
+  QueuePairAddress address() const;
+
+  // To RTR and RTS.
+  void Connect(const QueuePairAddress& peer, const RcSettings& settings);
+
+ private:
+  void Modify(ibv_qp_attr attributes, int mask);
+  void ToReadyToReceive(const QueuePairAddress& peer, ibv_mtu path_mtu);
+  void ToReadyToSend(const RcSettings& settings);
+
+  const Device& device_;
+  uint32_t first_psn_;
+  QueuePairHandle queue_pair_;
+};
+
+}  // namespace system_test
