@@ -35,9 +35,12 @@ void FillRandomly(EngineHost& host, uint32_t seed) {
   host.Publish();
 }
 
-// Compares a piece of memory of two hosts.
+// Compares a piece of the memory of two hosts.
 bool AreEqual(EngineHost& a, size_t offset_a, EngineHost& b, size_t offset_b, size_t bytes) {
-  return memcmp(a.memory().data() + offset_a, b.memory().data() + offset_b, bytes) == 0;
+  const bool equal = memcmp(a.memory().data() + offset_a, b.memory().data() + offset_b, bytes) == 0;
+  a.Publish();
+  b.Publish();
+  return equal;
 }
 
 bool AllSucceeded(const std::vector<Completion>& completions) {

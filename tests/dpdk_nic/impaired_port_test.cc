@@ -197,13 +197,14 @@ TEST(ImpairedLinkTest, TransportDeliversEverythingOverABadWire) {
   };
   EngineHost a(link, {}, spoil);
   EngineHost b(link, {}, spoil);
-  ConnectBoth(a, b, /*timeout=*/8);
+  ConnectBoth(a, b, /*timeout=*/12);
   for (int round = 0; round < 100; ++round) {
     memset(a.memory().data(), round, 100'000);
     a.Publish();
     ASSERT_EQ(a.Post(transport::SendOpcode::kRdmaWrite, 0, 100'000), transport::Status::kOk);
     ASSERT_EQ(a.Poll(1)[0].status, transport::CompletionStatus::kSuccess);
     ASSERT_EQ(memcmp(a.memory().data(), b.memory().data(), 100'000), 0) << "round " << round;
+    b.Publish();
   }
   for (EngineHost* host : {&a, &b}) {
     const auto counters = host->engine().WithEndpoint(
