@@ -1,0 +1,115 @@
+#include "transport/wire/frame_builder.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <set>
+#include <vector>
+
+#include "tests/transport/wire/wire_test_util.h"
+#include "transport/wire/printer.h"
+
+namespace uroce::transport {
+namespace {
+
+// The kernel's rule: the upper six of the twenty bits folded into the lower fourteen.
+TEST(UdpSourcePortTest, FlowLabelDecidesWhenThereIsOne) {
+  EXPECT_EQ(0xc001, UdpSourcePort(0x00001, Qpn{17}, Qpn{18}));
+  EXPECT_EQ(0xffff, UdpSourcePort(0x03fff, Qpn{17}, Qpn{18}));
+  EXPECT_EQ(0xc001, UdpSourcePort(0x04000, Qpn{17}, Qpn{18}));
+  EXPECT_EQ(0xc000, UdpSourcePort(0x04001, Qpn{17}, Qpn{18}));
+  EXPECT_EQ(0xc03f, UdpSourcePort(0xfc000, Qpn{17}, Qpn{18}));
+  EXPECT_EQ(0xc001, UdpSourcePort(0xf00001, Qpn{17}, Qpn{18}));  // 20 bits count
+}
+
+// The kernel's rule: the product of the QPNs, folded over itself at 20 and 40 bits.
+TEST(UdpSourcePortTest, QpnsDecideWithoutAFlowLabel) {
+  EXPECT_EQ(0xc000 | (17 * 18), UdpSourcePort(0, Qpn{17}, Qpn{18}));
+  EXPECT_EQ(UdpSourcePort(0, Qpn{0x123456}, Qpn{0xabcdef}),
+            UdpSourcePort(0, Qpn{0xabcdef}, Qpn{0x123456}));
+  // 0xffffff^2 = 0xfffffe000001; ^ itself >> 20 = 0xfffff1ffffe1; ^ itself >> 40 = 0xfffff1ffff1e.
+  EXPECT_EQ(0xc000 | (0x3f1e ^ 0x3f), UdpSourcePort(0, Qpn{0xffffff}, Qpn{0xffffff}));
+  // As captured from rdma_rxe between QPs 17 and 17, and 31 and 32.
+  EXPECT_EQ(49441, UdpSourcePort(0, Qpn{17}, Qpn{17}));
+  EXPECT_EQ(50144, UdpSourcePort(0, Qpn{31}, Qpn{32}));
+}
+
+TEST(UdpSourcePortTest, IsAlwaysInTheDynamicRange) {
+  std::set<uint16_t> ports;
+  for (uint32_t qpn = 0x100; qpn < 0x1100; ++qpn) {
+    const uint16_t port = UdpSourcePort(0, Qpn{qpn}, Qpn{qpn + 7});
+    EXPECT_GE(port, 0xc000);
+    ports.insert(port);
+  }
+  EXPECT_GT(ports.size(), 2'000u);  // entropy is what it is for
+}
+
+TEST(FrameBuilderTest, KnownIpv4Frame) {
+  AddressVector address;
+  address.destination_gid = Gid::FromIpv4({10, 0, 0, 2});
+  address.destination_mac = {2, 0, 0, 0, 0, 2};
+  address.hop_limit = 64;
+  const FrameBuilder builder({2, 0, 0, 0, 0, 1}, Gid::FromIpv4({10, 0, 0, 1}), address, 0xc000);
+  TransportHeaders headers;
+  headers.opcode = *ParseOpcode(0x04);
+  headers.destination_qpn = Qpn{0x11};
+  headers.psn = Psn(0x1234);
+  headers.ack_request = true;
+  const std::array<uint8_t, 5> payload = {'h', 'e', 'l', 'l', 'o'};
+  const PayloadPiece piece{payload.data(), payload.size()};
+  std::vector<uint8_t> frame(kMaxFrameBytes, 0xee);
+  frame.resize(builder.Emit(headers, {&piece, 1}, frame));
+  const std::vector<uint8_t> expected = FromHex(
+      "020000000002" "020000000001" "0800"                  // Ethernet
+      "45000034000040004011" "26b7" "0a000001" "0a000002"   // IPv4 with DF
+      "c000" "12b7" "0020" "0000"                           // UDP
+      "0470ffff" "00000011" "80001234"                      // BTH: MigReq, three pad bytes
+      "68656c6c6f" "000000");
+  ASSERT_EQ(expected.size() + 4, frame.size());
+  EXPECT_EQ(expected, std::vector<uint8_t>(frame.begin(), frame.end() - 4));
+}
+
+TEST(PrinterTest, Ipv6AddressesAsInRfc5952) {
+  const auto text = [](std::string_view hex) {
+    Gid gid;
+    const std::vector<uint8_t> bytes = FromHex(hex);
+    std::copy(bytes.begin(), bytes.end(), gid.bytes.begin());
+    return ToString(gid);
+  };
+  EXPECT_EQ("::", text("00000000000000000000000000000000"));
+  EXPECT_EQ("::1", text("00000000000000000000000000000001"));
+  EXPECT_EQ("fe80::", text("fe800000000000000000000000000000"));
+  EXPECT_EQ("2001:db8::1:0:0:1", text("20010db8000000000001000000000001"));
+  EXPECT_EQ("2001:db8:0:1:1:1:1:1", text("20010db8000000010001000100010001"));
+  EXPECT_EQ("1:2:3:4:5:6:7:8", text("00010002000300040005000600070008"));
+  EXPECT_EQ("10.1.2.3", text("00000000000000000000ffff0a010203"));
+}
+
+TEST(PrinterTest, OneLineAPacket) {
+  Packet packet;
+  packet.source_gid = Gid::FromIpv4({10, 0, 0, 1});
+  packet.destination_gid = Gid::FromIpv4({10, 0, 0, 2});
+  packet.opcode = *ParseOpcode(0x06);
+  packet.destination_qpn = Qpn{0x11};
+  packet.psn = Psn(1234);
+  packet.reth = {.virtual_address = 0x1000, .rkey = RKey{0x100}, .dma_length = 8192};
+  const std::vector<uint8_t> payload(4096);
+  packet.payload = payload;
+  EXPECT_EQ(
+      "10.0.0.1 > 10.0.0.2 RC_WRITE_FIRST qpn 0x11 psn 1234 reth(va=0x1000 rkey=0x100 len=8192) "
+      "4096B",
+      ToString(packet));
+
+  packet.opcode = *ParseOpcode(0x17);
+  packet.solicited = packet.forward_congestion = packet.backward_congestion = true;
+  packet.pkey = 0x8001;
+  packet.invalidate_rkey = RKey{0xabc};
+  packet.payload = {};
+  EXPECT_EQ(
+      "10.0.0.1 > 10.0.0.2 RC_SEND_ONLY_INV qpn 0x11 psn 1234 solicited fecn becn pkey 0x8001 "
+      "invalidate=0xabc 0B",
+      ToString(packet));
+}
+
+}  // namespace
+}  // namespace uroce::transport
