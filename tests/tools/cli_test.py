@@ -5,6 +5,7 @@ usage: cli_test.py PATH_OF_UROCE
 """
 
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -65,10 +66,59 @@ class RefusalTest(unittest.TestCase):
         self.check_refused("run", "--mt", "1500", "--", "true", says="--mt")
         self.check_refused("run", "--mtu", "1500", "--mtu", "1500", "--", "true", says="--mtu")
 
+    def test_values_of_options(self):
+        for option, value in (("--mtu", "12"), ("--mtu", "many"), ("--ip", "300.1.1.1"),
+                              ("--ip", "ff02::1"), ("--mode", "fast"), ("--link", "a/b"),
+                              ("--impair", "drop=200%"), ("--impair", "sneeze=1%")):
+            self.check_refused("run", option, value, "--", "true", says=option)
+
+    def test_values_of_variables(self):
+        run = uroce("run", "--", "true", environment={"UROCE_MTU": "12"})
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("UROCE_MTU", run.stderr)
+
+    def test_a_capture_file_that_cannot_be_created(self):
+        self.check_refused("run", "--capture", "/nonexistent/x.pcapng", "--", "true",
+                           says="/nonexistent")
+
+    def test_ports_that_cannot_be_opened(self):
+        for devargs in ("net_nothing0", "net_memif0,role=server,colour=blue",
+                        "net_memif0,role=server,socket=/nonexistent/folder/memif",
+                        "net_af_packet0,iface=nonexistent0", "ffff:ff:1f.7"):
+            with self.subTest(devargs):
+                self.check_refused("run", "--port", devargs, "--", "true", says="")
+
     def test_a_missing_command(self):
         self.check_refused("run", says="after '--'")
         self.check_refused("run", "--", says="after '--'")
         self.check_refused("run", "ibv_devices", says="'--' before")
+
+
+class BusyLinkTest(unittest.TestCase):
+
+    def hold(self, link):
+        """Starts a server that waits for its client, with a QP on the link, until the test ends."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        holder = subprocess.Popen([UROCE, "run", "--link", link, "--", "stdbuf", "-oL",
+                                   "ibv_rc_pingpong", "-g", "0", "-p", str(port)], text=True,
+                                  stdout=subprocess.PIPE)
+        self.addCleanup(holder.stdout.close)
+        self.addCleanup(holder.wait)
+        self.addCleanup(holder.kill)
+        self.assertIn("local address", holder.stdout.readline())
+
+    def test_a_third_program_is_refused(self):
+        link = f"busy-{os.getpid()}"
+        self.hold(link)
+        self.assertEqual(uroce("run", "--link", link, "--", "true").returncode, 0)
+        self.hold(link)
+        run = uroce("run", "--link", link, "--", "true")
+        self.assertEqual(run.returncode, 2)
+        self.assertRegex(run.stderr, r"\Auroce[^\n]*\.\n\Z")
+        self.assertIn(link, run.stderr)
+        self.assertEqual(uroce("run", "--link", link + "-2", "--", "true").returncode, 0)
 
 
 class CommandTest(unittest.TestCase):

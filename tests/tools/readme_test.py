@@ -18,6 +18,20 @@ UROCE = os.path.abspath(sys.argv[1])
 PRELUDE = "set -euo pipefail\nsleep() { command sleep 3; }\n"
 
 
+# A network namespace of its own, where the machine allows one: the examples use fixed TCP ports.
+NAMESPACES = (["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"])
+LOOPBACK_UP = "ip link set lo up"
+
+
+def own_namespace():
+    """The command prefix that gives one, or nothing."""
+    for prefix in NAMESPACES:
+        if subprocess.run([*prefix, "sh", "-c", LOOPBACK_UP], check=False,
+                          stderr=subprocess.DEVNULL).returncode == 0:
+            return prefix
+    return []
+
+
 def readme():
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
         return file.read()
@@ -36,11 +50,13 @@ class ReadmeTest(unittest.TestCase):
         environment = {**os.environ, "PATH": f"{os.path.dirname(UROCE)}:{os.environ['PATH']}",
                        # The default link belongs to whoever uses this machine.
                        "UROCE_LINK": f"readme-{os.getpid()}"}
+        prefix = own_namespace()
+        prelude = PRELUDE + (LOOPBACK_UP + "\n" if prefix else "")
         with tempfile.TemporaryDirectory() as folder:
             for example in examples:
                 with self.subTest(example):
-                    run = subprocess.run(["bash", "-c", PRELUDE + example], cwd=folder, check=False,
-                                         text=True, stdout=subprocess.PIPE,
+                    run = subprocess.run([*prefix, "bash", "-c", prelude + example], cwd=folder,
+                                         check=False, text=True, stdout=subprocess.PIPE,
                                          stderr=subprocess.STDOUT, env=environment, timeout=120)
                     self.assertEqual(run.returncode, 0, run.stdout)
 

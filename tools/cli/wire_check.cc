@@ -4,14 +4,27 @@
 
 #include <memory>
 
+#include "dpdk_nic/devargs.h"
 #include "dpdk_nic/dpdk_library.h"
 #include "dpdk_nic/shm_link.h"
 
 namespace uroce::cli {
 namespace {
 
+// A client that comes and goes would be taken for the program itself by its server, which then
+// loses the frames it sends until it has noticed. Apart from its devargs nothing can be wrong with
+// it: it waits for its server.
+bool IsMemifClient(const nic::Devargs& devargs) {
+  const std::string* role = devargs.Find("role");
+  return devargs.driver() == nic::Devargs::Driver::kMemif && role != nullptr && *role == "client";
+}
+
 std::optional<std::string> WhyPortCannotBeOpened(const nic::DeviceConfig& config,
                                                  const std::filesystem::path& dpdk_library) {
+  const auto devargs = nic::Devargs::Parse(config.port_devargs);
+  if (!devargs.ok()) return devargs.error();
+  if (IsMemifClient(devargs.value())) return std::nullopt;
+
   void* library = dlopen(dpdk_library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return std::string("the DPDK library cannot be loaded (") + dlerror() +

@@ -11,7 +11,7 @@ namespace uroce::cli {
 
 // Whether the device that `config` describes can be opened now: nothing, or one sentence without
 // full stop, which says what to do. In direct mode the port is opened with the DPDK that is in
-// `dpdk_library`, and closed again.
+// `dpdk_library`, and closed again, except where that would disturb the other side.
 //
 // May leave DPDK's threads behind: call it only where exec() follows.
 std::optional<std::string> WhyThereIsNoWire(const nic::DeviceConfig& config,
