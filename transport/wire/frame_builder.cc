@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "transport/wire/bth.h"
+#include "transport/wire/copy_pieces.h"
 #include "transport/wire/crc32.h"
 #include "transport/wire/ethernet.h"
 #include "transport/wire/extension_headers.h"
@@ -109,7 +110,7 @@ size_t FrameBuilder::Emit(const TransportHeaders& headers, std::span<const Paylo
   EmitExtensions(headers, bth + Bth::kBytes);
 
   uint8_t* at = out.data();
-  std::memcpy(at, buffer.data(), header_bytes);
+  CopyPieces<buffer.size()>(buffer.data(), header_bytes, at);
   at += header_bytes;
   uint32_t crc = StartIcrc(is_ipv6_ ? IpVersion::kIpv6 : IpVersion::kIpv4, buffer.data(),
                            header_bytes);
@@ -117,8 +118,10 @@ size_t FrameBuilder::Emit(const TransportHeaders& headers, std::span<const Paylo
     crc = Crc32CopyAndUpdate(crc, at, piece.data, piece.length);
     at += piece.length;
   }
-  static constexpr uint8_t kPad[3] = {};
-  crc = Crc32CopyAndUpdate(crc, at, kPad, pad_count);
+  if (pad_count != 0) {
+    static constexpr uint8_t kPad[3] = {};
+    crc = Crc32CopyAndUpdate(crc, at, kPad, pad_count);
+  }
   EmitIcrc(crc, at + pad_count);
   return frame_bytes;
 }

@@ -6,6 +6,7 @@
 
 #include "transport/wire/bth.h"
 #include "transport/wire/byte_order.h"
+#include "transport/wire/copy_pieces.h"
 #include "transport/wire/ethernet.h"
 #include "transport/wire/extension_headers.h"
 #include "transport/wire/icrc.h"
@@ -22,33 +23,21 @@ constexpr size_t kMaxHeaderBytes = EthernetHeader::kBytes + Ipv6Header::kBytes +
 // A private copy of the first bytes of a frame, without the destination Ethernet address, which
 // nobody asks for.
 //
-// It is made in pieces that begin at the source address: so the fields of IPv4 and IPv6, BTH and
-// RETH lie in one piece each. A load from two stores would wait for both to leave the store buffer.
+// It is copied in pieces, and they begin at the source address: so the fields of IPv4 and IPv6, BTH
+// and RETH lie in one piece each. A load from two stores would wait for both to leave the store
+// buffer.
 class HeaderCopy {
  public:
   explicit HeaderCopy(std::span<const uint8_t> frame) {
-    size_t left = std::min(frame.size(), kMaxHeaderBytes);
-    if (left < kBegin) return;
-    left -= kBegin;
-    const uint8_t* from = frame.data() + kBegin;
-    uint8_t* to = bytes_.data() + kBegin;
-    for (; left >= 16; left -= 16) Copy<16>(to, from);
-    if ((left & 8) != 0) Copy<8>(to, from);
-    if ((left & 4) != 0) Copy<4>(to, from);
-    if ((left & 2) != 0) Copy<2>(to, from);
-    if ((left & 1) != 0) Copy<1>(to, from);
+    const size_t end = std::min(frame.size(), kMaxHeaderBytes);
+    if (end <= kBegin) return;
+    CopyPieces<kMaxHeaderBytes - kBegin>(frame.data() + kBegin, end - kBegin,
+                                         bytes_.data() + kBegin);
   }
   const uint8_t* at(size_t offset) const { return bytes_.data() + offset; }
 
  private:
   static constexpr size_t kBegin = EthernetHeader::kSourceOffset;
-
-  template <size_t kBytes>
-  static void Copy(uint8_t*& to, const uint8_t*& from) {
-    std::memcpy(to, from, kBytes);
-    to += kBytes;
-    from += kBytes;
-  }
 
   std::array<uint8_t, kMaxHeaderBytes> bytes_;
 };

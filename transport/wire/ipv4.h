@@ -38,12 +38,12 @@ inline constexpr size_t kChecksumOffset = 10;
 // The one's complement sum of RFC 1071 over the header, in the byte order of the machine: the sum
 // does not care in which order the bytes of its words are, as long as all are alike.
 inline uint16_t Sum(const uint8_t* bytes) {
-  uint64_t sum = 0;
-  for (size_t i = 0; i < Ipv4Header::kBytes; i += 4) {
-    uint32_t word;
-    std::memcpy(&word, bytes + i, sizeof word);
-    sum += word;
-  }
+  const auto word = [bytes](size_t i) {
+    uint32_t value;
+    std::memcpy(&value, bytes + 4 * i, sizeof value);
+    return uint64_t{value};
+  };
+  uint64_t sum = word(0) + word(1) + word(2) + word(3) + word(4);
   sum = (sum & 0xffff'ffff) + (sum >> 32);
   sum = (sum & 0xffff) + (sum >> 16);
   sum = (sum & 0xffff) + (sum >> 16);
