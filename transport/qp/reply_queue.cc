@@ -41,6 +41,9 @@ bool ReplyQueue::PushReplay(const Reply& reply) {
 }
 
 void ReplyQueue::RememberAtomic(Psn psn, uint64_t result) {
+  for (AtomicResult& atomic : atomics_) {
+    if (atomic.psn == psn) atomic.valid = false;  // from 2^24 packets ago
+  }
   atomics_[next_atomic_] = {true, psn, result};
   next_atomic_ = (next_atomic_ + 1) % static_cast<uint32_t>(atomics_.size());
 }

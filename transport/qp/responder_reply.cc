@@ -41,7 +41,7 @@ void Responder::Fail(EventType event) {
 
 size_t Responder::BuildFrame(std::span<uint8_t> out) {
   // Responses go out in PSN order. An ACK covers all that was executed, so it follows the replies.
-  if (!replies_.empty()) {
+  while (!replies_.empty()) {
     Reply& reply = replies_.Front();
     const size_t frame_bytes =
         reply.is_atomic ? BuildAtomicResponse(reply, out) : BuildReadResponse(reply, out);
@@ -65,6 +65,10 @@ size_t Responder::BuildReadResponse(Reply& reply, std::span<uint8_t> out) {
                                                   AccessFlags::kRemoteRead),
              length};
     if (piece.data == nullptr) {
+      if (reply.is_replay) {  // it was answered before, and its key may have been given up since
+        replies_.PopFront();
+        return 0;
+      }
       expected_psn_ = reply.next_psn;  // the NAK names the packet that cannot be had
       replies_.Clear();
       fatal_nak_ = NakCode::kRemoteAccessError;

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <source_location>
+#include <string_view>
+#include <vector>
+
+#include "tests/packet_scripts/packets.h"
+#include "transport/endpoint.h"
+
+namespace uroce::packet_scripts {
+
+// One endpoint with one reliable connection. The peer is the script: it injects packets, expects
+// packets, posts work requests, expects completions, and lets virtual time pass.
+//
+// What an expectation does not find is reported at the line of the script that has it.
+class Script {
+ public:
+  static constexpr transport::PdId kPd{7};
+  static constexpr transport::Qpn kPeerQpn{0x4321};
+  // Registered memory, all kinds of access; `iova` is not where it lies.
+  static constexpr uint64_t kIova = 0x10'0000;
+  static constexpr size_t kMemoryBytes = 64 * 1024;
+
+  struct Options {
+    transport::Mtu mtu = transport::Mtu::k256;
+    transport::Psn first_psn{1'000};       // of our requests
+    transport::Psn peers_first_psn{5'000};  // of the peer's
+    uint8_t max_read_atomic = 4;
+    uint8_t max_dest_read_atomic = 4;
+    uint8_t timeout = 14;
+    uint8_t retry_count = 7;
+    uint8_t rnr_retry = 7;
+    uint8_t min_rnr_timer = 12;
+    uint32_t queue_depth = 16;
+    bool signal_all = false;
+    transport::AccessFlags qp_access{transport::AccessFlags::kRemoteWrite |
+                                     transport::AccessFlags::kRemoteRead |
+                                     transport::AccessFlags::kRemoteAtomic};
+    transport::QpState state = transport::QpState::kReadyToSend;
+  };
+  using Location = std::source_location;
+
+  Script() : Script(Options()) {}
+  explicit Script(const Options& options);
+  // Frames and completions that no expectation asked for are failures too.
+  ~Script();
+
+  // The peer sends a packet. What the endpoint made of it.
+  transport::DropReason Inject(const PacketSpec& spec);
+
+  // The next frame we send is this one. Returns the parsed packet, for what else is in it.
+  PacketSpec ExpectSent(const PacketSpec& expected, Location location = Location::current());
+  void ExpectNothingSent(Location location = Location::current());
+  // Takes everything that was sent, when it does not matter.
+  std::vector<PacketSpec> TakeSent();
+
+  // From now on the port takes no frames, but for one a call of TransmitOne, until it is released.
+  void HoldTransmit() { holds_transmit_ = true; }
+  void TransmitOne();
+  void ReleaseTransmit();
+
+  // Lets time pass; timers run at the very time they are due.
+  void Advance(transport::Duration duration);
+  transport::Time now() const { return now_; }
+  void ExpectNoDeadline(Location location = Location::current());
+
+  // Work requests on the registered memory: bytes [offset, offset + length).
+  void PostReceive(uint64_t wr_id, uint64_t offset, uint32_t length);
+  void PostSend(uint64_t wr_id, uint64_t offset, uint32_t length);
+  void PostWrite(uint64_t wr_id, uint64_t offset, uint32_t length);
+  void PostRead(uint64_t wr_id, uint64_t offset, uint32_t length);
+  void PostFetchAdd(uint64_t wr_id, uint64_t offset, uint64_t add);
+  transport::Status Post(transport::SendWorkRequest request, uint64_t offset, uint32_t length);
+  // Where the requests above go at the peer.
+  static constexpr uint64_t kPeerAddress = 0xabc'000;
+  static constexpr transport::RKey kPeerRkey{0x7700};
+
+  transport::Completion ExpectCompletion(
+      uint64_t wr_id,
+      transport::CompletionStatus status = transport::CompletionStatus::kSuccess,
+      Location location = Location::current());
+  // Takes every completion, when it does not matter.
+  std::vector<transport::Completion> TakeCompletions();
+  void ExpectNoCompletion(Location location = Location::current());
+
+  void ExpectState(transport::QpState state, Location location = Location::current());
+  void ExpectEvent(transport::EventType type, Location location = Location::current());
+
+  uint8_t* memory(uint64_t offset = 0) { return memory_.data() + offset; }
+  std::vector<uint8_t> Bytes(uint64_t offset, size_t length) const;
+  uint64_t Word(uint64_t offset) const;
+  void SetWord(uint64_t offset, uint64_t value);
+  static constexpr uint64_t Address(uint64_t offset) { return kIova + offset; }
+  transport::RKey rkey() const { return {key_.value}; }
+  transport::LKey lkey() const { return key_; }
+
+  transport::Endpoint& endpoint() { return endpoint_; }
+  transport::QueuePair& qp() { return *qp_; }
+  const transport::Counters& counters() const { return endpoint_.counters(); }
+  transport::Psn first_psn() const { return options_.first_psn; }
+  transport::Psn peers_first_psn() const { return options_.peers_first_psn; }
+
+ private:
+  void Connect();
+  // Takes what the endpoint has to send, and its completions.
+  void Drain();
+  // False if there was nothing.
+  bool TakeFrame();
+
+  Options options_;
+  transport::Endpoint endpoint_;
+  std::vector<uint8_t> memory_;
+  transport::LKey key_;
+  std::unique_ptr<transport::CompletionQueue> cq_;
+  transport::QueuePair* qp_ = nullptr;
+  transport::Time now_{1'000'000};
+  bool holds_transmit_ = false;
+  std::deque<PacketSpec> sent_;
+  std::deque<transport::Completion> completions_;
+};
+
+}  // namespace uroce::packet_scripts

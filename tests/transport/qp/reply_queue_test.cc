@@ -1,0 +1,112 @@
+#include "transport/qp/reply_queue.h"
+
+#include <gtest/gtest.h>
+
+namespace uroce::transport {
+namespace {
+
+TEST(ReplyQueueTest, ResultsAreFoundByPsn) {
+  ReplyQueue queue;
+  queue.Configure(3);
+  for (uint32_t i = 0; i < 3; ++i) queue.RememberAtomic(Psn(10 + i), 100 + i);
+  for (uint32_t i = 0; i < 3; ++i) {
+    ASSERT_NE(queue.FindAtomic(Psn(10 + i)), nullptr);
+    EXPECT_EQ(*queue.FindAtomic(Psn(10 + i)), 100 + i);
+  }
+  EXPECT_EQ(queue.FindAtomic(Psn(13)), nullptr);
+  EXPECT_EQ(queue.FindAtomic(Psn(0)), nullptr);
+}
+
+TEST(ReplyQueueTest, TheOldestResultMakesRoom) {
+  ReplyQueue queue;
+  queue.Configure(2);
+  for (uint32_t i = 0; i < 3; ++i) queue.RememberAtomic(Psn(10 + i), 100 + i);
+  EXPECT_EQ(queue.FindAtomic(Psn(10)), nullptr);
+  EXPECT_EQ(*queue.FindAtomic(Psn(11)), 101u);
+  EXPECT_EQ(*queue.FindAtomic(Psn(12)), 102u);
+}
+
+// PSNs come again after 2^24 packets. With few atomics among many other requests the result from
+// last time around is still there; it must not be given for the new atomic.
+TEST(ReplyQueueTest, OfTwoResultsWithOnePsnTheNewerIsFound) {
+  for (uint32_t others_between = 0; others_between < 3; ++others_between) {
+    ReplyQueue queue;
+    queue.Configure(4);
+    queue.RememberAtomic(Psn(7), 1);
+    for (uint32_t i = 0; i < others_between; ++i) queue.RememberAtomic(Psn(1'000 + i), 5);
+    queue.RememberAtomic(Psn(7), 2);
+    ASSERT_NE(queue.FindAtomic(Psn(7)), nullptr);
+    EXPECT_EQ(*queue.FindAtomic(Psn(7)), 2u) << others_between;
+  }
+}
+
+TEST(ReplyQueueTest, ConfigureForgets) {
+  ReplyQueue queue;
+  queue.Configure(2);
+  queue.RememberAtomic(Psn(7), 1);
+  queue.Push({.first_psn = Psn(8), .next_psn = Psn(8), .end_psn = Psn(9)});
+  queue.Configure(2);
+  EXPECT_TRUE(queue.empty());
+  EXPECT_TRUE(queue.HasRoom());
+  EXPECT_EQ(queue.FindAtomic(Psn(7)), nullptr);
+}
+
+Reply MakeReply(uint32_t first, uint32_t end) {
+  Reply reply;
+  reply.first_psn = reply.next_psn = Psn(first);
+  reply.end_psn = Psn(end);
+  return reply;
+}
+
+TEST(ReplyQueueTest, ReplaysGoBeforeWhatHasLaterPsns) {
+  ReplyQueue queue;
+  queue.Configure(2);
+  queue.Push(MakeReply(20, 30));
+  Reply replay = MakeReply(10, 12);
+  replay.is_replay = true;
+  EXPECT_TRUE(queue.PushReplay(replay));
+  EXPECT_EQ(queue.Front().first_psn, Psn(10));
+  queue.PopFront();
+  EXPECT_EQ(queue.Front().first_psn, Psn(20));
+  queue.PopFront();
+  EXPECT_TRUE(queue.empty());
+}
+
+// Replays do not take the room of originals, nor are there ever more than as many again.
+TEST(ReplyQueueTest, ReplaysAreBounded) {
+  ReplyQueue queue;
+  queue.Configure(2);
+  queue.Push(MakeReply(100, 101));
+  EXPECT_TRUE(queue.HasRoom());
+  queue.Push(MakeReply(101, 102));
+  EXPECT_FALSE(queue.HasRoom());
+  for (uint32_t i = 0; i < 6; ++i) {
+    Reply replay = MakeReply(10 + i, 11 + i);
+    replay.is_replay = true;
+    EXPECT_EQ(queue.PushReplay(replay), i < 2);
+  }
+  queue.PopFront();
+  queue.PopFront();
+  EXPECT_FALSE(queue.HasRoom()) << "replays went, originals wait";
+  queue.PopFront();
+  EXPECT_TRUE(queue.HasRoom());
+}
+
+// A duplicate that comes while its original is still being answered starts the answer over instead
+// of being answered twice.
+TEST(ReplyQueueTest, AReplayOfWhatIsBeingSentStartsItOver) {
+  ReplyQueue queue;
+  queue.Configure(1);
+  queue.Push(MakeReply(10, 20));
+  queue.Front().next_psn = Psn(15);
+  Reply replay = MakeReply(12, 20);
+  replay.is_replay = true;
+  EXPECT_TRUE(queue.PushReplay(replay));
+  EXPECT_EQ(queue.Front().next_psn, Psn(12));
+  EXPECT_FALSE(queue.HasRoom()) << "it is still the original";
+  queue.PopFront();
+  EXPECT_TRUE(queue.empty());
+}
+
+}  // namespace
+}  // namespace uroce::transport

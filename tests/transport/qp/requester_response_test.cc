@@ -1,0 +1,371 @@
+// What the requester makes of responses (IBA 9.7.5.1.4, 9.7.5.2, 9.9.2).
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "tests/packet_scripts/script.h"
+
+namespace uroce::packet_scripts {
+namespace {
+
+using transport::Completion;
+using transport::CompletionStatus;
+using transport::DropReason;
+using transport::NakCode;
+using transport::Position;
+using transport::Psn;
+using transport::QpState;
+using transport::SendOpcode;
+using transport::SendWorkRequest;
+using transport::VendorError;
+
+constexpr uint32_t kPart = 256;
+
+PacketSpec ReadOf(Psn psn, uint64_t offset, uint32_t length) {
+  return Read(psn, Script::kPeerAddress + offset, Script::kPeerRkey, length);
+}
+
+struct NakCase {
+  NakCode code;
+  CompletionStatus status;
+  VendorError vendor_error;
+};
+
+// rxe compared an 8-bit opcode with larger masks, "so nothing is ever reported".
+class RequesterNakTest : public testing::TestWithParam<NakCase> {};
+
+TEST_P(RequesterNakTest, TheRequestFailsThoseBeforeSucceedThoseAfterAreFlushed) {
+  const NakCase& nak = GetParam();
+  for (uint32_t refused = 0; refused < 3; ++refused) {
+    Script script;
+    script.PostReceive(50, 1'024, 16);
+    for (uint64_t i = 0; i < 3; ++i) script.PostSend(i, 0, 10);
+    script.TakeSent();
+    script.Inject(Nak(script.first_psn() + refused, nak.code));
+    for (uint64_t i = 0; i < refused; ++i) script.ExpectCompletion(i);
+    const Completion failed = script.ExpectCompletion(refused, nak.status);
+    EXPECT_EQ(failed.vendor_error, nak.vendor_error);
+    EXPECT_EQ(failed.qpn, script.qp().qpn());
+    for (uint64_t i = refused + 1; i < 3; ++i) {
+      script.ExpectCompletion(i, CompletionStatus::kFlushed);
+    }
+    script.ExpectCompletion(50, CompletionStatus::kFlushed);
+    script.ExpectState(QpState::kError);
+    script.ExpectNothingSent();
+    script.ExpectNoDeadline();
+  }
+}
+
+TEST_P(RequesterNakTest, AnUnsignaledRequestIsReportedToo) {
+  Script script;
+  SendWorkRequest request;
+  request.wr_id = 9;
+  request.opcode = SendOpcode::kSend;
+  EXPECT_EQ(script.Post(request, 0, 10), transport::Status::kOk);
+  script.TakeSent();
+  script.Inject(Nak(script.first_psn(), GetParam().code));
+  script.ExpectCompletion(9, GetParam().status);
+}
+
+TEST_P(RequesterNakTest, AStaleNakIsIgnored) {
+  Script script;
+  script.PostSend(1, 0, 10);
+  script.PostSend(2, 0, 10);
+  script.TakeSent();
+  script.Inject(Ack(script.first_psn()));
+  script.ExpectCompletion(1);
+  EXPECT_EQ(script.Inject(Nak(script.first_psn(), GetParam().code)), DropReason::kStaleResponse);
+  // Nor one for what was not sent yet.
+  EXPECT_EQ(script.Inject(Nak(script.first_psn() + 2, GetParam().code)),
+            DropReason::kStaleResponse);
+  script.ExpectNoCompletion();
+  script.ExpectState(QpState::kReadyToSend);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EveryFatalNak, RequesterNakTest,
+    testing::Values(NakCase{NakCode::kInvalidRequest, CompletionStatus::kRemoteInvalidRequest,
+                            VendorError::kNakInvalidRequest},
+                    NakCase{NakCode::kRemoteAccessError, CompletionStatus::kRemoteAccessError,
+                            VendorError::kNakRemoteAccess},
+                    NakCase{NakCode::kRemoteOperationalError,
+                            CompletionStatus::kRemoteOperationError,
+                            VendorError::kNakRemoteOperation}));
+
+TEST(RequesterAckTest, OneAckCompletesAllBeforeIt) {
+  Script script;
+  for (uint64_t i = 0; i < 5; ++i) script.PostSend(i, 0, 2 * kPart);
+  script.TakeSent();
+  script.Inject(Ack(script.first_psn() + 6));  // three and a half messages
+  for (uint64_t i = 0; i < 3; ++i) script.ExpectCompletion(i);
+  script.ExpectNoCompletion();
+  script.Inject(Ack(script.first_psn() + 9));
+  script.ExpectCompletion(3);
+  script.ExpectCompletion(4);
+}
+
+TEST(RequesterAckTest, UnsignaledRequestsCompleteInSilence) {
+  Script script;
+  SendWorkRequest quiet;
+  quiet.opcode = SendOpcode::kSend;
+  EXPECT_EQ(script.Post(quiet, 0, 1), transport::Status::kOk);
+  script.PostSend(7, 0, 1);
+  EXPECT_EQ(script.Post(quiet, 0, 1), transport::Status::kOk);
+  script.TakeSent();
+  script.Inject(Ack(script.first_psn() + 2));
+  script.ExpectCompletion(7);
+  script.ExpectNoCompletion();
+}
+
+TEST(RequesterAckTest, AnAckOfWhatWasNeverSentIsIgnored) {
+  Script script;
+  script.PostSend(1, 0, 10);
+  script.TakeSent();
+  for (const uint32_t ahead : {1u, 2u, 1u << 20, 0x7f'ffffu}) {
+    EXPECT_EQ(script.Inject(Ack(script.first_psn() + ahead)), DropReason::kStaleResponse);
+  }
+  for (const uint32_t behind : {1u, 2u, 1u << 20, 0x80'0000u}) {
+    EXPECT_EQ(script.Inject(Ack(script.first_psn() - behind)), DropReason::kStaleResponse);
+  }
+  script.ExpectNoCompletion();
+  script.Inject(Ack(script.first_psn()));
+  script.ExpectCompletion(1);
+}
+
+// IBA 9.7.5.2.1: go back to the PSN the NAK names.
+TEST(RequesterAckTest, ANakForAGapSendsAgainFromThere) {
+  Script script;
+  const Psn first = script.first_psn();
+  script.PostSend(1, 0, 3 * kPart);
+  script.PostSend(2, 0, 10);
+  const auto sent = script.TakeSent();
+  ASSERT_EQ(sent.size(), 4u);
+  script.Inject(Nak(first + 1, NakCode::kPsnSequenceError));
+  for (size_t i = 1; i < 4; ++i) script.ExpectSent(sent[i]);
+  script.ExpectNothingSent();
+  script.Inject(Ack(first + 3));
+  script.ExpectCompletion(1);
+  script.ExpectCompletion(2);
+}
+
+TEST(RequesterAckTest, NaksForGapsUseUpRetries) {
+  Script script({.retry_count = 2});
+  script.PostSend(1, 0, 10);
+  script.TakeSent();
+  for (int i = 0; i < 2; ++i) {
+    script.Inject(Nak(script.first_psn(), NakCode::kPsnSequenceError));
+    EXPECT_EQ(script.TakeSent().size(), 1u);
+  }
+  script.Inject(Nak(script.first_psn(), NakCode::kPsnSequenceError));
+  EXPECT_EQ(script.ExpectCompletion(1, CompletionStatus::kRetryExceeded).vendor_error,
+            VendorError::kPsnNakRetries);
+}
+
+class RequesterReadTest : public testing::Test {
+ protected:
+  PacketSpec Part(Position position, uint32_t index, uint32_t length = kPart) const {
+    return ReadResponse(position, first_ + index)
+        .With(Pattern(length, static_cast<uint8_t>(index)));
+  }
+  void ExpectParts(uint64_t offset, uint32_t first_index, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      EXPECT_EQ(script_.Bytes(offset + i * kPart, kPart),
+                Pattern(kPart, static_cast<uint8_t>(first_index + i)));
+    }
+  }
+
+  Script script_;
+  const Psn first_ = script_.first_psn();
+};
+
+TEST_F(RequesterReadTest, PartsComeInOrder) {
+  script_.PostRead(1, 0, 3 * kPart);
+  script_.ExpectSent(ReadOf(first_, 0, 3 * kPart));
+  script_.Inject(Part(Position::kFirst, 0));
+  script_.Inject(Part(Position::kMiddle, 1));
+  script_.ExpectNoCompletion();
+  script_.Inject(Part(Position::kLast, 2));
+  EXPECT_EQ(script_.ExpectCompletion(1).byte_length, 3 * kPart);
+  ExpectParts(0, 0, 3);
+}
+
+// IBA 9.7.5.1.4: a gap in READ responses is an implied NAK; the READ goes on where it was lost.
+TEST_F(RequesterReadTest, ALostPartIsAskedForAgainFromThere) {
+  script_.PostRead(1, 0, 4 * kPart);
+  script_.TakeSent();
+  script_.Inject(Part(Position::kFirst, 0));
+  EXPECT_EQ(script_.Inject(Part(Position::kMiddle, 2)), DropReason::kOutOfOrderResponse);
+  script_.ExpectSent(ReadOf(first_ + 1, kPart, 3 * kPart));
+  // The rest of the old answer says nothing new.
+  script_.Inject(Part(Position::kLast, 3));
+  script_.ExpectNothingSent();
+  EXPECT_EQ(script_.counters().implied_naks, 1u);
+
+  script_.Inject(Part(Position::kFirst, 1));
+  script_.Inject(Part(Position::kMiddle, 2));
+  script_.Inject(Part(Position::kLast, 3));
+  script_.ExpectCompletion(1);
+  ExpectParts(0, 0, 4);
+}
+
+TEST_F(RequesterReadTest, AnAckBehindAReadImpliesThatItsResponseWasLost) {
+  script_.PostRead(1, 0, kPart);
+  script_.PostSend(2, 1'024, 10);
+  const auto sent = script_.TakeSent();
+  EXPECT_EQ(script_.Inject(Ack(first_ + 1)), DropReason::kOutOfOrderResponse);
+  script_.ExpectNoCompletion();  // the SEND waits for the READ
+  script_.ExpectSent(sent[0]);
+  script_.ExpectSent(sent[1]);
+  script_.Inject(Part(Position::kOnly, 0));
+  script_.ExpectCompletion(1);
+  script_.Inject(Ack(first_ + 1));
+  script_.ExpectCompletion(2);
+}
+
+TEST_F(RequesterReadTest, AResponseAcknowledgesWhatIsBeforeTheRead) {
+  script_.PostSend(1, 1'024, 10);
+  script_.PostRead(2, 0, kPart);
+  script_.TakeSent();
+  script_.Inject(Part(Position::kOnly, 1));
+  script_.ExpectCompletion(1);
+  script_.ExpectCompletion(2);
+}
+
+TEST_F(RequesterReadTest, ADuplicatePartIsIgnored) {
+  script_.PostRead(1, 0, 2 * kPart);
+  script_.TakeSent();
+  script_.Inject(Part(Position::kFirst, 0));
+  EXPECT_EQ(script_.Inject(Part(Position::kFirst, 0).With(Pattern(kPart, 99))),
+            DropReason::kStaleResponse);
+  script_.Inject(Part(Position::kLast, 1));
+  script_.ExpectCompletion(1);
+  ExpectParts(0, 0, 2);
+}
+
+TEST_F(RequesterReadTest, APartOfTheWrongLengthIsNotTaken) {
+  script_.PostRead(1, 0, kPart + 10);
+  script_.TakeSent();
+  for (const uint32_t length : {0u, 1u, kPart - 1}) {
+    script_.Inject(Part(Position::kFirst, 0, length));
+    script_.TakeSent();
+    EXPECT_EQ(script_.Bytes(0, kPart), std::vector<uint8_t>(kPart)) << length;
+  }
+  script_.TakeCompletions();
+}
+
+// No response of any kind may write more than the READ asked for.
+TEST_F(RequesterReadTest, ATooLongLastPartDoesNotWriteBeyondTheRead) {
+  script_.PostRead(1, 0, 10);
+  script_.TakeSent();
+  script_.Inject(Part(Position::kOnly, 0, 200));
+  EXPECT_EQ(script_.Bytes(10, 190), std::vector<uint8_t>(190));
+  script_.TakeSent();
+  script_.TakeCompletions();
+}
+
+TEST_F(RequesterReadTest, AResponseToSomethingElseIsNotTaken) {
+  script_.PostSend(1, 0, 10);
+  script_.TakeSent();
+  script_.Inject(Part(Position::kOnly, 0));
+  script_.Inject(AtomicAck(first_, 5));
+  script_.ExpectNoCompletion();
+  script_.Inject(Ack(first_));
+  script_.ExpectCompletion(1);
+}
+
+TEST_F(RequesterReadTest, AtMostMaxReadAtomicAreOutstanding) {
+  for (uint64_t i = 0; i < 6; ++i) script_.PostRead(i, i * kPart, kPart);
+  EXPECT_EQ(script_.TakeSent().size(), 4u);
+  script_.Inject(Part(Position::kOnly, 0));
+  script_.ExpectCompletion(0);
+  script_.ExpectSent(ReadOf(first_ + 4, 0, kPart));
+  script_.ExpectNothingSent();
+  for (uint32_t i = 1; i < 6; ++i) {
+    script_.Inject(Part(Position::kOnly, i));
+    script_.ExpectCompletion(i);
+    script_.TakeSent();
+  }
+  ExpectParts(0, 0, 6);
+}
+
+// IBA 10.8.3.3: a fenced request waits for the READs and atomics before it.
+TEST_F(RequesterReadTest, AFenceWaitsForReads) {
+  script_.PostRead(1, 0, kPart);
+  SendWorkRequest request;
+  request.wr_id = 2;
+  request.opcode = SendOpcode::kSend;
+  request.signaled = true;
+  request.fence = true;
+  EXPECT_EQ(script_.Post(request, 0, kPart), transport::Status::kOk);
+  script_.ExpectSent(ReadOf(first_, 0, kPart));
+  script_.ExpectNothingSent();
+  script_.Inject(Part(Position::kOnly, 0));
+  script_.ExpectCompletion(1);
+  script_.ExpectSent(Send(Position::kOnly, first_ + 1).With(Pattern(kPart)));
+  script_.Inject(Ack(first_ + 1));
+  script_.ExpectCompletion(2);
+}
+
+TEST_F(RequesterReadTest, AnAtomicBringsWhatWasThere) {
+  script_.PostFetchAdd(1, 64, 5);
+  script_.ExpectSent(FetchAdd(first_, Script::kPeerAddress, Script::kPeerRkey, 5));
+  script_.Inject(AtomicAck(first_, 0x1122'3344'5566'7788));
+  EXPECT_EQ(script_.ExpectCompletion(1).byte_length, 8u);
+  EXPECT_EQ(script_.Word(64), 0x1122'3344'5566'7788u);
+}
+
+// What cannot be executed here never goes out, and the requests before it still succeed.
+TEST_F(RequesterReadTest, ALocalProtectionErrorWaitsForThoseBefore) {
+  script_.PostSend(1, 0, 10);
+  SendWorkRequest request;
+  request.wr_id = 2;
+  request.opcode = SendOpcode::kRdmaRead;
+  const transport::ScatterGatherEntry sge{Script::Address(0), 8,
+                                          transport::LKey{script_.lkey().value ^ 1}};
+  request.sges = {&sge, 1};
+  EXPECT_EQ(script_.qp().PostSend(request), transport::Status::kOk);
+  script_.PostSend(3, 0, 10);
+  EXPECT_EQ(script_.TakeSent().size(), 1u);
+  script_.ExpectNoCompletion();
+  script_.Inject(Ack(first_));
+  script_.ExpectCompletion(1);
+  script_.ExpectCompletion(2, CompletionStatus::kLocalProtectionError);
+  script_.ExpectCompletion(3, CompletionStatus::kFlushed);
+  script_.ExpectState(QpState::kError);
+}
+
+// Where PSNs start again at 0.
+TEST(RequesterWrapTest, MessagesAndReadsGoOverTheWrap) {
+  Script script({.first_psn = Psn(0xff'fffe)});
+  script.PostSend(1, 4'096, 3 * kPart);
+  EXPECT_EQ(script.TakeSent().at(2).psn, Psn(0));
+  script.PostRead(2, 0, 2 * kPart);
+  script.ExpectSent(ReadOf(Psn(1), 0, 2 * kPart));
+  script.Inject(Nak(Psn(0xff'ffff), NakCode::kPsnSequenceError));
+  const auto again = script.TakeSent();
+  ASSERT_EQ(again.size(), 3u);
+  EXPECT_EQ(again[0].psn, Psn(0xff'ffff));
+  EXPECT_EQ(again[1].psn, Psn(0));
+  script.Inject(Ack(Psn(0)));
+  script.ExpectCompletion(1);
+  script.Inject(ReadResponse(Position::kFirst, Psn(1)).With(Pattern(kPart)));
+  script.Inject(ReadResponse(Position::kLast, Psn(2)).With(Pattern(kPart)));
+  script.ExpectCompletion(2);
+}
+
+// A READ whose own packets cross the wrap and that is resumed behind it.
+TEST(RequesterWrapTest, AReadIsResumedBehindTheWrap) {
+  Script script({.first_psn = Psn(0xff'ffff)});
+  script.PostRead(1, 0, 4 * kPart);
+  script.TakeSent();
+  script.Inject(ReadResponse(Position::kFirst, Psn(0xff'ffff)).With(Pattern(kPart)));
+  script.Inject(ReadResponse(Position::kMiddle, Psn(0)).With(Pattern(kPart)));
+  script.Inject(ReadResponse(Position::kLast, Psn(2)).With(Pattern(kPart)));
+  script.ExpectSent(ReadOf(Psn(1), 2 * kPart, 2 * kPart));
+  script.TakeCompletions();
+}
+
+}  // namespace
+}  // namespace uroce::packet_scripts

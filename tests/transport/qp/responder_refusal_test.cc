@@ -1,0 +1,243 @@
+// Requests that must be refused: the NAK, the state, the completions, and memory left alone
+// (IBA 9.7.4.1, 9.7.5.2, table 45).
+
+#include <gtest/gtest.h>
+
+#include "tests/packet_scripts/script.h"
+
+namespace uroce::packet_scripts {
+namespace {
+
+using transport::AccessFlags;
+using transport::CompletionStatus;
+using transport::EventType;
+using transport::NakCode;
+using transport::Position;
+using transport::Psn;
+using transport::QpState;
+using transport::RKey;
+
+class ResponderRefusalTest : public testing::Test {
+ protected:
+  ResponderRefusalTest() { Reset({}); }
+
+  void Reset(const Script::Options& options) {
+    script_ = std::make_unique<Script>(options);
+    script_->PostReceive(1, 32'768, 300);
+    script_->PostReceive(2, 33'792, 300);
+  }
+
+  // The packet is refused with `code`; the receives are flushed, and what comes after is ignored.
+  void ExpectRefused(const PacketSpec& packet, NakCode code,
+                     CompletionStatus first_receive = CompletionStatus::kFlushed) {
+    const auto before = script_->Bytes(0, 32'768);
+    script_->Inject(packet);
+    script_->ExpectSent(Nak(packet.psn, code));
+    script_->ExpectNothingSent();
+    script_->ExpectState(QpState::kError);
+    script_->ExpectEvent(code == NakCode::kRemoteAccessError ? EventType::kQpAccessError
+                                                             : EventType::kQpRequestError);
+    script_->ExpectCompletion(1, first_receive);
+    script_->ExpectCompletion(2, CompletionStatus::kFlushed);
+    script_->ExpectNoCompletion();
+    EXPECT_EQ(script_->Bytes(0, 32'768), before) << "memory was touched";
+    // rxe once executed what came to a queue pair in ERR, again and again.
+    script_->Inject(packet);
+    script_->ExpectNothingSent();
+    script_->ExpectNoCompletion();
+  }
+
+  PacketSpec WriteAt(uint64_t offset, RKey rkey, uint32_t length) const {
+    return Write(Position::kOnly, first(), Script::Address(offset), rkey, length)
+        .With(Pattern(length));
+  }
+  Psn first() const { return script_->peers_first_psn(); }
+  RKey rkey() const { return script_->rkey(); }
+
+  std::unique_ptr<Script> script_;
+};
+
+constexpr uint64_t kEnd = Script::kMemoryBytes;
+
+TEST_F(ResponderRefusalTest, WrongKey) {
+  for (const uint32_t flip : {1u, 0x80u, 0x100u, 0x8000'0000u, 0xffff'ffffu}) {
+    Reset({});
+    ExpectRefused(WriteAt(0, RKey{rkey().value ^ flip}, 8), NakCode::kRemoteAccessError);
+    Reset({});
+    ExpectRefused(Read(first(), Script::Address(0), RKey{rkey().value ^ flip}, 8),
+                  NakCode::kRemoteAccessError);
+    Reset({});
+    ExpectRefused(FetchAdd(first(), Script::Address(0), RKey{rkey().value ^ flip}, 1),
+                  NakCode::kRemoteAccessError);
+  }
+}
+
+// rxe: iova + length overflowed, so that the whole address space was in range.
+TEST_F(ResponderRefusalTest, OutOfRange) {
+  struct Range {
+    uint64_t address;
+    uint32_t length;
+  };
+  for (const Range range : {Range{Script::Address(kEnd), 1}, Range{Script::Address(kEnd - 7), 8},
+                            Range{Script::Address(0) - 1, 8}, Range{0, 8},
+                            Range{~uint64_t{0} - 3, 8}, Range{~uint64_t{0}, 1},
+                            Range{Script::Address(0), Script::kMemoryBytes + 1},
+                            Range{Script::Address(8), 0x8000'0000},
+                            Range{Script::Address(0), 0x7fff'ffff}}) {
+    SCOPED_TRACE(std::to_string(range.address) + " + " + std::to_string(range.length));
+    Reset({});
+    ExpectRefused(Read(first(), range.address, rkey(), range.length), NakCode::kRemoteAccessError);
+    Reset({});
+    const bool is_long = range.length > 256;
+    ExpectRefused(Write(is_long ? Position::kFirst : Position::kOnly, first(), range.address,
+                        rkey(), range.length)
+                      .With(Pattern(is_long ? 256 : range.length)),
+                  NakCode::kRemoteAccessError);
+    if (range.address % 8 != 0 || range.length < 8) continue;
+    if (range.address == Script::Address(0) || range.address == Script::Address(8)) continue;
+    Reset({});
+    ExpectRefused(FetchAdd(first(), range.address, rkey(), 1), NakCode::kRemoteAccessError);
+  }
+}
+
+TEST_F(ResponderRefusalTest, QueuePairWithoutAccess) {
+  const uint32_t all =
+      AccessFlags::kRemoteWrite | AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic;
+  Reset({.qp_access = AccessFlags(all & ~AccessFlags::kRemoteWrite)});
+  ExpectRefused(WriteAt(0, rkey(), 8), NakCode::kRemoteAccessError);
+  Reset({.qp_access = AccessFlags(all & ~AccessFlags::kRemoteRead)});
+  ExpectRefused(Read(first(), Script::Address(0), rkey(), 8), NakCode::kRemoteAccessError);
+  Reset({.qp_access = AccessFlags(all & ~AccessFlags::kRemoteAtomic)});
+  ExpectRefused(CompareSwap(first(), Script::Address(0), rkey(), 0, 1),
+                NakCode::kRemoteAccessError);
+}
+
+TEST_F(ResponderRefusalTest, RegionWithoutAccess) {
+  const uint32_t all = AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
+                       AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic;
+  const auto register_without = [&](uint32_t access) {
+    Reset({});
+    const auto key = script_->endpoint().memory().Register(
+        {Script::kPd, Script::kIova, script_->memory(), 4'096, AccessFlags(all & ~access)});
+    return RKey{key->value};
+  };
+  RKey key = register_without(AccessFlags::kRemoteWrite);
+  ExpectRefused(WriteAt(0, key, 8), NakCode::kRemoteAccessError);
+  key = register_without(AccessFlags::kRemoteRead);
+  ExpectRefused(Read(first(), Script::Address(0), key, 8), NakCode::kRemoteAccessError);
+  key = register_without(AccessFlags::kRemoteAtomic);
+  ExpectRefused(FetchAdd(first(), Script::Address(0), key, 1), NakCode::kRemoteAccessError);
+}
+
+TEST_F(ResponderRefusalTest, RegionOfAnotherProtectionDomain) {
+  const auto key = script_->endpoint().memory().Register(
+      {transport::PdId{Script::kPd.value + 1}, Script::kIova, script_->memory(), 4'096,
+       AccessFlags(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite)});
+  ExpectRefused(WriteAt(0, RKey{key->value}, 8), NakCode::kRemoteAccessError);
+}
+
+TEST_F(ResponderRefusalTest, DeregisteredRegion) {
+  const auto key = script_->endpoint().memory().Register(
+      {Script::kPd, Script::kIova, script_->memory(), 4'096,
+       AccessFlags(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite)});
+  EXPECT_EQ(script_->endpoint().memory().Deregister(*key), transport::Status::kOk);
+  ExpectRefused(WriteAt(0, RKey{key->value}, 8), NakCode::kRemoteAccessError);
+}
+
+TEST_F(ResponderRefusalTest, MisalignedAtomic) {
+  for (uint64_t offset = 1; offset < 8; ++offset) {
+    Reset({});
+    ExpectRefused(FetchAdd(first(), Script::Address(offset), rkey(), 1),
+                  NakCode::kInvalidRequest);
+    Reset({});
+    ExpectRefused(CompareSwap(first(), Script::Address(offset), rkey(), 0, 1),
+                  NakCode::kInvalidRequest);
+  }
+}
+
+// IBA 9.7.4.1.6: only the length of the receive request counts, wherever the message crosses it.
+TEST_F(ResponderRefusalTest, MessageLongerThanTheReceive) {
+  script_->Inject(Send(Position::kFirst, first()).With(Pattern(256)));
+  PacketSpec last = Send(Position::kLast, first() + 1).With(Pattern(45));
+  ExpectRefused(last, NakCode::kInvalidRequest, CompletionStatus::kLocalLengthError);
+
+  Reset({.mtu = transport::Mtu::k512});
+  ExpectRefused(Send(Position::kOnly, first()).With(Pattern(301)), NakCode::kInvalidRequest,
+                CompletionStatus::kLocalLengthError);
+
+  Reset({.mtu = transport::Mtu::k512});
+  script_->Inject(Send(Position::kOnly, first()).With(Pattern(300)));
+  script_->ExpectSent(Ack(first()));
+  script_->ExpectCompletion(1);
+}
+
+TEST_F(ResponderRefusalTest, WriteThatBringsMoreOrLessThanItsReth) {
+  // More, in the only packet; in the last; in the middle.
+  ExpectRefused(Write(Position::kOnly, first(), Script::Address(0), rkey(), 7).With(Pattern(8)),
+                NakCode::kInvalidRequest);
+  Reset({});
+  ExpectRefused(Write(Position::kOnly, first(), Script::Address(0), rkey(), 9).With(Pattern(8)),
+                NakCode::kInvalidRequest);
+  for (const uint32_t length : {256u + 9, 256u + 11, 3 * 256u}) {
+    Reset({});
+    script_->Inject(
+        Write(Position::kFirst, first(), Script::Address(40'000), rkey(), length)
+            .With(Pattern(256)));
+    ExpectRefused(Write(Position::kLast, first() + 1).With(Pattern(10)), NakCode::kInvalidRequest);
+  }
+  Reset({});
+  script_->Inject(Write(Position::kFirst, first(), Script::Address(40'000), rkey(), 512)
+                      .With(Pattern(256)));
+  ExpectRefused(Write(Position::kMiddle, first() + 1).With(Pattern(256)),
+                NakCode::kInvalidRequest);
+}
+
+// IBA 9.7.8, facts: rxe recycles resources instead, and so loses atomics.
+TEST_F(ResponderRefusalTest, MoreReadsThanResponderResources) {
+  Reset({.max_dest_read_atomic = 0});
+  ExpectRefused(Read(first(), Script::Address(0), rkey(), 8), NakCode::kInvalidRequest);
+  Reset({.max_dest_read_atomic = 0});
+  ExpectRefused(FetchAdd(first(), Script::Address(0), rkey(), 8), NakCode::kInvalidRequest);
+}
+
+TEST_F(ResponderRefusalTest, InvalidateOfAKeyThatIsNoWindow) {
+  for (const RKey key : {rkey(), RKey{0}, RKey{0xffff'ffff}}) {
+    Reset({});
+    script_->Inject(Send(Position::kOnly, first()).With("x").Invalidate(key));
+    script_->ExpectSent(Nak(first(), NakCode::kRemoteAccessError));
+    script_->ExpectState(QpState::kError);
+    script_->ExpectCompletion(1, CompletionStatus::kRemoteAccessError);
+    script_->ExpectCompletion(2, CompletionStatus::kFlushed);
+  }
+}
+
+// IBA C9-88: a length of zero touches no memory, so its key is not looked at.
+TEST_F(ResponderRefusalTest, ZeroLengthNeedsNoKey) {
+  script_->Inject(Write(Position::kOnly, first(), 0xdead'beef, RKey{0x1234'5678}, 0));
+  script_->ExpectSent(Ack(first()));
+  script_->Inject(Read(first() + 1, ~uint64_t{0}, RKey{0x1234'5678}, 0));
+  script_->ExpectSent(ReadResponse(Position::kOnly, first() + 1));
+  script_->ExpectState(QpState::kReadyToSend);
+}
+
+// A receive whose memory is gone is our fault, not the peer's (IBA table 45: remote operational).
+TEST_F(ResponderRefusalTest, ReceiveIntoMemoryThatIsGone) {
+  EXPECT_EQ(script_->endpoint().memory().Deregister(script_->lkey()), transport::Status::kOk);
+  script_->Inject(Send(Position::kOnly, first()).With("x"));
+  script_->ExpectSent(Nak(first(), NakCode::kRemoteOperationalError));
+  script_->ExpectState(QpState::kError);
+  script_->ExpectCompletion(1, CompletionStatus::kLocalProtectionError);
+  script_->ExpectCompletion(2, CompletionStatus::kFlushed);
+}
+
+// The requests before the refused one were carried out, and the peer learns so.
+TEST_F(ResponderRefusalTest, TheNakAcknowledgesWhatCameBefore) {
+  script_->Inject(Send(Position::kOnly, first()).With("good").AckRequest(false));
+  script_->ExpectCompletion(1);
+  script_->Inject(Write(Position::kOnly, first() + 1, 0, RKey{}, 1).With("x"));
+  script_->ExpectSent(Nak(first() + 1, NakCode::kRemoteAccessError).Msn(1));
+  script_->ExpectCompletion(2, CompletionStatus::kFlushed);
+}
+
+}  // namespace
+}  // namespace uroce::packet_scripts

@@ -1,0 +1,163 @@
+// The local ACK timeout in virtual time: 4.096 us * 2^timeout, retry_cnt resends (IBA 9.7.6.1.3,
+// 9.9.2.1.1).
+
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "tests/packet_scripts/script.h"
+
+namespace uroce::packet_scripts {
+namespace {
+
+using transport::CompletionStatus;
+using transport::Duration;
+using transport::Position;
+using transport::Psn;
+using transport::QpState;
+using transport::Time;
+using transport::VendorError;
+
+constexpr Duration Timeout(int code) { return {int64_t{4'096} << code}; }
+
+class AckTimeoutTest : public testing::TestWithParam<std::tuple<int, int>> {};
+
+TEST_P(AckTimeoutTest, SilenceIsRetriedAtExactTimesAndThenEndsTheConnection) {
+  const auto [timeout, retry_count] = GetParam();
+  Script script({.timeout = static_cast<uint8_t>(timeout),
+                 .retry_count = static_cast<uint8_t>(retry_count)});
+  const PacketSpec request = Send(Position::kOnly, script.first_psn()).With(Pattern(100));
+  std::copy_n(request.payload.begin(), 100, script.memory());
+  script.PostSend(1, 0, 100);
+  script.ExpectSent(request);
+
+  for (int resend = 1; resend <= retry_count; ++resend) {
+    script.Advance(Timeout(timeout) - Duration{1});
+    script.ExpectNothingSent();
+    script.Advance(Duration{1});
+    script.ExpectSent(request);
+    script.ExpectNothingSent();
+  }
+  script.Advance(Timeout(timeout) - Duration{1});
+  script.ExpectNoCompletion();
+  script.Advance(Duration{1});
+  const auto completion = script.ExpectCompletion(1, CompletionStatus::kRetryExceeded);
+  EXPECT_EQ(completion.vendor_error, VendorError::kAckTimeout);
+  script.ExpectState(QpState::kError);
+  script.ExpectNoDeadline();
+  EXPECT_EQ(script.counters().ack_timeouts, static_cast<uint64_t>(retry_count) + 1);
+  EXPECT_EQ(script.counters().retransmitted_packets, static_cast<uint64_t>(retry_count));
+  EXPECT_EQ(script.counters().retries_exceeded, 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryTimeoutAndRetryCount, AckTimeoutTest,
+                         testing::Combine(testing::Range(1, 32), testing::Range(0, 8)));
+
+TEST(AckTimeoutTest, TimeoutZeroWaitsForEver) {
+  for (uint8_t retry_count = 0; retry_count < 8; ++retry_count) {
+    Script script({.timeout = 0, .retry_count = retry_count});
+    script.PostSend(1, 0, 10);
+    script.TakeSent();
+    script.ExpectNoDeadline();
+    script.Advance(transport::Milliseconds(int64_t{1'000} * 3'600 * 24 * 365));
+    script.ExpectNothingSent();
+    script.ExpectNoCompletion();
+    script.ExpectState(QpState::kReadyToSend);
+  }
+}
+
+TEST(AckTimeoutTest, NoRequestNoTimer) {
+  Script script;
+  script.ExpectNoDeadline();
+  script.PostSend(1, 0, 10);
+  script.TakeSent();
+  script.Inject(Ack(script.first_psn()));
+  script.ExpectCompletion(1);
+  script.Advance(Timeout(14) * 20);
+  script.ExpectNothingSent();
+}
+
+// Any progress starts the count afresh (IBA 9.9.2.4.1), and the time too.
+TEST(AckTimeoutTest, ProgressStartsTimeAndCountAfresh) {
+  constexpr int kRetries = 2;
+  Script script({.timeout = 8, .retry_count = kRetries});
+  const Psn first = script.first_psn();
+  for (uint64_t i = 0; i < 4; ++i) script.PostSend(i, 0, 10);
+  script.TakeSent();
+  for (uint32_t i = 0; i < 4; ++i) {
+    for (int resend = 0; resend < kRetries; ++resend) {
+      script.Advance(Timeout(8));
+      EXPECT_EQ(script.TakeSent().size(), 4u - i);
+    }
+    script.Advance(Timeout(8) - Duration{1});
+    script.Inject(Ack(first + i));
+    script.ExpectCompletion(i);
+    script.Advance(Timeout(8) - Duration{1});
+    EXPECT_TRUE(script.TakeSent().empty()) << "the time starts again with the ACK";
+    if (i == 3) break;
+    script.Advance(Duration{1});
+    EXPECT_EQ(script.TakeSent().size(), 3u - i);
+    // That was one retry of this round; an ACK for nothing new does not give it back.
+    script.Inject(Ack(first + i));
+    script.Inject(Ack(first + i + 1));
+    script.ExpectCompletion(++i);
+  }
+}
+
+TEST(AckTimeoutTest, AStaleAckIsNotProgress) {
+  Script script({.timeout = 8, .retry_count = 1});
+  const Psn first = script.first_psn();
+  script.PostSend(1, 0, 10);
+  script.PostSend(2, 0, 10);
+  script.TakeSent();
+  script.Inject(Ack(first));
+  script.ExpectCompletion(1);
+
+  const Time sent = script.now();
+  for (int i = 0; i < 4; ++i) {  // a stale ACK every quarter of the timeout
+    script.Advance(Timeout(6));
+    script.Inject(Ack(first));
+  }
+  EXPECT_EQ((script.now() - sent).ns, Timeout(8).ns);
+  script.ExpectSent(Send(Position::kOnly, first + 1).With(std::vector<uint8_t>(10)));
+  script.Advance(Timeout(8));
+  script.ExpectCompletion(2, CompletionStatus::kRetryExceeded);
+}
+
+TEST(AckTimeoutTest, EveryPartOfAReadResponseIsProgress) {
+  Script script({.timeout = 8, .retry_count = 1});
+  const Psn first = script.first_psn();
+  script.PostRead(1, 0, 4 * 256);
+  script.TakeSent();
+  for (uint32_t i = 0; i < 4; ++i) {
+    script.Advance(Timeout(8));
+    script.ExpectSent(Read(first + i, Script::kPeerAddress + i * 256, Script::kPeerRkey,
+                           (4 - i) * 256));
+    script.Advance(Timeout(8) - Duration{1});
+    // Each is the first response to the READ that asks for the rest.
+    script.Inject(ReadResponse(i == 3 ? Position::kOnly : Position::kFirst, first + i)
+                      .With(Pattern(256, static_cast<uint8_t>(i))));
+  }
+  script.ExpectCompletion(1);
+  for (uint32_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(script.Bytes(i * 256, 256), Pattern(256, static_cast<uint8_t>(i)));
+  }
+}
+
+// The timer that goes back sends everything that is not acknowledged, once, in order.
+TEST(AckTimeoutTest, ATimeoutSendsEverythingUnacknowledgedAgain) {
+  Script script({.timeout = 8});
+  const Psn first = script.first_psn();
+  script.PostSend(1, 0, 600);   // three packets
+  script.PostWrite(2, 0, 256);  // one
+  script.PostRead(3, 0, 100);   // one
+  const auto sent = script.TakeSent();
+  ASSERT_EQ(sent.size(), 5u);
+  script.Inject(Ack(first));  // the first packet of the SEND
+  script.Advance(Timeout(8));
+  for (size_t i = 1; i < sent.size(); ++i) script.ExpectSent(sent[i]);
+  script.ExpectNothingSent();
+}
+
+}  // namespace
+}  // namespace uroce::packet_scripts
