@@ -178,7 +178,7 @@ void Engine::FinishVerb() {
     lock_.Unlock();
     return;
   }
-  if (HasTransmit()) TransmitBurst(Now());
+  if (HasTransmit()) TransmitBurst(clock_.Now());
   EndPass();
   UnlockAndWakeHelper();
 }
@@ -194,7 +194,7 @@ void Engine::UnlockAndWakeHelper() {
 
 Engine::PassResult Engine::RunIfFree() {
   if (!lock_.TryLock()) return PassResult::kLockBusy;
-  const bool worked = RunOnce(Now());
+  const bool worked = RunOnce(clock_.Now());
   UnlockAndWakeHelper();
   return worked ? PassResult::kWorked : PassResult::kNothingToDo;
 }
@@ -219,7 +219,7 @@ std::optional<MacAddress> Engine::ResolveNeighbor(const Gid& gid, Duration patie
   const Time give_up = Now() + patience;
   while (true) {
     lock_.Lock();
-    const Time now = Now();
+    const Time now = clock_.Now();
     const bool own = endpoint_.config().FindGid(gid) >= 0;
     const auto mac = own ? endpoint_.config().mac : link_layer_->Resolve(now, gid);
     if (!orphaned()) RunOnce(now);  // sends the question, takes the answer

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "dpdk_nic/engine_clock.h"
 #include "dpdk_nic/engine_lock.h"
 #include "dpdk_nic/frame_tap.h"
 #include "dpdk_nic/link_layer.h"
@@ -118,6 +119,7 @@ class Engine {
   const EventSink event_sink_;
   const ProgressMode mode_;
   transport::Endpoint endpoint_;
+  EngineClock clock_;
   transport::Time next_link_service_;
   // The helper sleeps until then and has to be woken for anything earlier; 0: it need not be woken.
   transport::Time helper_sleeps_until_;
