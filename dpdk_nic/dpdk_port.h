@@ -9,6 +9,7 @@
 #include "dpdk_nic/ethdev.h"
 #include "dpdk_nic/kernel_interface.h"
 #include "dpdk_nic/memif_link.h"
+#include "dpdk_nic/memif_socket.h"
 #include "dpdk_nic/packet_port.h"
 
 struct rte_mbuf;
@@ -64,7 +65,9 @@ class DpdkPort final : public PacketPort {
 
   std::unique_ptr<KernelInterface> interface_;  // af_packet only
   std::unique_ptr<Ethdev> device_;
-  std::unique_ptr<MemifLink> memif_;  // memif only; goes before the device
+  // These go before the device.
+  std::unique_ptr<MemifListener> memif_listener_;  // memif servers only
+  std::unique_ptr<MemifLink> memif_;               // memif only
   transport::MacAddress mac_{};
   uint32_t mtu_bytes_ = 0;
   Devargs::Driver driver_ = Devargs::Driver::kNull;

@@ -88,7 +88,7 @@ ErrorOr<std::unique_ptr<DpdkPort>> DpdkPort::Open(Devargs devargs, uint32_t mtu_
     port->interface_ = std::move(interface).value();
     SetPacketRingDefaults(port->interface_->mtu_bytes(), &devargs);
   }
-  if (devargs.driver() == Driver::kMemif && !RemoveStaleMemifSocket(devargs, &error.sentence)) {
+  if (devargs.driver() == Driver::kMemif && !PrepareMemifSocket(devargs, &error.sentence)) {
     return error;
   }
   if (!port->OpenDevice(devargs, mtu_bytes, &error.sentence)) return error;
@@ -119,6 +119,7 @@ bool DpdkPort::OpenDevice(const Devargs& devargs, uint32_t wished_mtu_bytes, std
   if (is_ethernet()) mac_ = device_->mac();
   if (driver_ == Driver::kPci) mtu_bytes_ = std::min<uint32_t>(mtu_bytes_, device_->mtu_bytes());
   if (driver_ == Driver::kMemif) {
+    if (*devargs.Find("role") == "server") memif_listener_ = std::make_unique<MemifListener>();
     memif_ = std::make_unique<MemifLink>(device_->id(), *devargs.Find("role") == "client",
                                          device_->started());
   }
@@ -128,6 +129,7 @@ bool DpdkPort::OpenDevice(const Devargs& devargs, uint32_t wished_mtu_bytes, std
 DpdkPort::~DpdkPort() {
   if (InForkedChild()) {  // what follows would reach into the parent's memory
     static_cast<void>(memif_.release());
+    static_cast<void>(memif_listener_.release());
     return;
   }
   if (device_ == nullptr) return;

@@ -10,6 +10,8 @@
 
 #include "dpdk_nic/eal/descriptor_shims.h"
 #include "dpdk_nic/eal/eal.h"
+#include "dpdk_nic/eal/interrupt_registration.h"
+#include "dpdk_nic/eal/interrupt_thread.h"
 #include "dpdk_nic/eal/process_shims.h"
 #include "dpdk_nic/frame_pool.h"
 
@@ -81,7 +83,8 @@ bool Ethdev::Probe(std::string* error) {
     *error = name + " cannot be used: the kernel's VFIO is not there (modprobe vfio-pci)";
     return false;
   }
-  TakeLastPacketSocket();
+  TakeLastPacketSocket();  // what another device left
+  TakeLastInterruptRegistration();
   const int result = rte_eal_hotplug_add(bus(), name.c_str(), devargs_.DriverOptions().c_str());
   if (result != 0) {
     *error = Explain("cannot be opened", result);
@@ -129,8 +132,16 @@ bool Ethdev::Configure(const Config& config, std::string* error) {
 
 void Ethdev::Close() {
   if (probed_) {
-    rte_eth_dev_stop(id_);
-    rte_eth_dev_close(id_);
+    const auto stop_and_close = [this] {
+      rte_eth_dev_stop(id_);
+      rte_eth_dev_close(id_);
+    };
+    // A memif peer that hangs up at this moment makes the interrupt thread disconnect as well.
+    if (devargs_.driver() == Devargs::Driver::kMemif) {
+      RunOnInterruptThread(stop_and_close);
+    } else {
+      stop_and_close();
+    }
     rte_eal_hotplug_remove(bus(), devargs_.device().c_str());
   }
   rte_mempool_free(pool_);

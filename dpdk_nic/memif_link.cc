@@ -2,13 +2,6 @@
 
 #include <rte_alarm.h>
 #include <rte_ethdev.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 
 namespace uroce::nic {
 namespace {
@@ -19,42 +12,7 @@ constexpr uint64_t kRetryIntervalUs = 20'000;
 // A client that got through to the socket may wait this long for the handshake.
 constexpr int kAlarmsForHandshake = 10;
 
-bool SomebodyListens(const sockaddr_un& address) {
-  const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-  if (fd < 0) return true;
-  const bool connected =
-      connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-  const bool refused = !connected && errno == ECONNREFUSED;
-  close(fd);
-  return !refused;
-}
-
 }  // namespace
-
-bool RemoveStaleMemifSocket(const Devargs& devargs, std::string* error) {
-  if (*devargs.Find("role") != "server" || *devargs.Find("socket-abstract") != "no") return true;
-  const std::string& path = *devargs.Find("socket");
-  struct stat status{};
-  if (lstat(path.c_str(), &status) != 0) return true;
-  if (!S_ISSOCK(status.st_mode)) {
-    *error = path + " exists and is not a socket; choose another socket= for " + devargs.device();
-    return false;
-  }
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  memcpy(address.sun_path, path.data(), path.size());  // checked by Devargs
-  if (SomebodyListens(address)) {
-    *error = "another process serves " + path + " already; use role=client or another socket= for " +
-             devargs.device();
-    return false;
-  }
-  if (status.st_uid != geteuid() || unlink(path.c_str()) != 0) {
-    *error = path + " was left behind by another user; remove it or choose another socket= for " +
-             devargs.device();
-    return false;
-  }
-  return true;
-}
 
 MemifLink::MemifLink(uint16_t ethdev_id, bool is_client, bool started)
     : ethdev_id_(ethdev_id), is_client_(is_client), usable_(started) {

@@ -2,17 +2,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <string>
 
-#include "dpdk_nic/devargs.h"
 #include "dpdk_nic/eal/burst_guard.h"
 
 namespace uroce::nic {
-
-// Removes the socket file that a killed memif server left behind: only if `devargs` is a server's,
-// the socket is in the file system and ours, and nobody listens on it. Returns false with a sentence
-// in `*error` if the path is taken.
-bool RemoveStaleMemifSocket(const Devargs& devargs, std::string* error);
 
 // The connection of a memif port, either end of which may die and come back while the port is being
 // polled. A server is found by its clients again by itself. A client never reconnects by itself, and

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 // With `ld --wrap=close`, what EAL and the drivers call as close() arrives at __wrap_close, and
 // __real_close is the C library's. The names are the linker's.
@@ -76,11 +77,7 @@ __attribute__((constructor)) void RegisterForkHandler() {
 
 bool InForkedChild() { return in_forked_child.load(std::memory_order_relaxed); }
 
-int TakeLastPacketSocket() {
-  const int fd = last_packet_socket;
-  last_packet_socket = -1;
-  return fd;
-}
+int TakeLastPacketSocket() { return std::exchange(last_packet_socket, -1); }
 
 }  // namespace uroce::nic
 

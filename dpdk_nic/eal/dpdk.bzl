@@ -4,6 +4,7 @@ DPDK_COPTS = [
     "-isystem/usr/include/dpdk",
     "-isystem/usr/include/x86_64-linux-gnu/dpdk",
     "-includerte_config.h",
+    "-DALLOW_EXPERIMENTAL_API",  # linked statically: no ABI to outlive
 ]
 
 # Drivers register themselves from constructors, hence --whole-archive. Left out on purpose: mlx4 and
@@ -78,6 +79,7 @@ _WRAPPED = [
     "recvmsg",
     "rte_dump_stack",
     "rte_eal_has_pci",
+    "rte_intr_callback_register",
     "rte_vfio_enable",
     "sendmsg",
     "setrlimit",

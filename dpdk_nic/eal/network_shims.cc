@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <cstdarg>
 
 extern "C" {
@@ -32,9 +33,15 @@ int __wrap_setsockopt(int fd, int level, int option, const void* value, socklen_
   return __real_setsockopt(fd, level, option, value, value_bytes);
 }
 
-// A peer that went away must not raise SIGPIPE in the application.
+// A peer that went away must not raise SIGPIPE in the application. Nor may memif be told: a server
+// that cannot greet a client closes and frees what its interrupt thread still watches, and the
+// process is aborted. The end of the connection is noticed in an orderly way when it is read.
 ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
-  return __real_sendmsg(fd, message, flags | MSG_NOSIGNAL);
+  const ssize_t sent = __real_sendmsg(fd, message, flags | MSG_NOSIGNAL);
+  if (sent >= 0 || (errno != EPIPE && errno != ECONNRESET)) return sent;
+  size_t bytes = 0;
+  for (size_t i = 0; i < message->msg_iovlen; ++i) bytes += message->msg_iov[i].iov_len;
+  return static_cast<ssize_t>(bytes);
 }
 
 // af_packet waits without limit for a free transmit slot. Here a full ring is back-pressure.

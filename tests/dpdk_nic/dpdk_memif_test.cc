@@ -41,7 +41,7 @@ TEST_P(MemifTest, EveryFrameComesBackUnharmed) {
   ASSERT_TRUE(LinkComesUp(opened.port.get()));
 
   Traffic traffic(opened.port.get(), 60, 4'224);
-  constexpr uint64_t kFrames = 100'000;
+  constexpr uint64_t kFrames = 40'000;
   EXPECT_TRUE(PollUntil([&] {
     traffic.Send(kFrames);
     traffic.Receive();
@@ -65,20 +65,22 @@ TEST_P(MemifTest, PeerDiesAndReturnsUnderTraffic) {
   OpenedPort opened = OpenDpdkPort(OurDevargs());
   ASSERT_NE(opened.port, nullptr) << opened.error;
   Traffic traffic(opened.port.get(), 60, 4'224);
-  for (int life = 0; life < 10; ++life) {
+  for (int life = 0; life < 6; ++life) {
     ReflectingPeer peer(PeerDevargs());
     const uint64_t before = traffic.received();
     ASSERT_TRUE(PollUntil([&] {
       traffic.Send();
       traffic.Receive();
-      return traffic.received() > before + 5'000;
-    })) << "in life " << life;
+      return traffic.received() > before + 2'000;
+    })) << "in life "
+        << life;
     peer.Kill();
     ASSERT_TRUE(PollUntil([&] {
       traffic.Send();
       traffic.Receive();
       return !opened.port->link_up();
-    })) << "in life " << life;
+    })) << "in life "
+        << life;
   }
   EXPECT_EQ(traffic.corrupt(), 0u);
   EXPECT_EQ(traffic.out_of_order(), 0u);
@@ -95,7 +97,8 @@ TEST_P(MemifTest, WeLeaveAndReturnWhileThePeerStays) {
       traffic.Send();
       traffic.Receive();
       return traffic.received() > 1'000;
-    })) << "in life " << life;
+    })) << "in life "
+        << life;
     EXPECT_EQ(traffic.corrupt(), 0u);
   }
 }
@@ -137,11 +140,33 @@ TEST_F(MemifSocketTest, OfALivingServerIsRespected) {
   close(fd);
 }
 
+// The driver would abort the process: it frees what its interrupt thread still watches.
+TEST_F(MemifSocketTest, CallersThatHangUpAtOnceDoNoHarm) {
+  OpenedPort server = OpenDpdkPort(server_);
+  ASSERT_NE(server.port, nullptr) << server.error;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path_.copy(address.sun_path, sizeof address.sun_path - 1);
+  for (int i = 0; i < 500; ++i) {
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    close(fd);
+  }
+  ReflectingPeer peer("net_memif0,role=client,socket=" + path_);
+  EXPECT_TRUE(LinkComesUp(server.port.get()));
+}
+
 TEST_F(MemifSocketTest, FileThatIsNoSocketIsRespected) {
   fclose(fopen(path_.c_str(), "w"));
   EXPECT_EQ(OpenDpdkPort(server_).error,
             path_ + " exists and is not a socket; choose another socket= for net_memif0");
   EXPECT_EQ(access(path_.c_str(), F_OK), 0);
+}
+
+TEST_F(MemifSocketTest, InAMissingDirectoryIsExplained) {
+  EXPECT_EQ(OpenDpdkPort("net_memif0,role=client,socket=/nonexistent/x").error,
+            "socket=/nonexistent/x of net_memif0 cannot be made in /nonexistent: No such file or "
+            "directory");
 }
 
 TEST_F(MemifSocketTest, IsGoneWhenTheServerClosed) {

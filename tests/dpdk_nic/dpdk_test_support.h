@@ -62,7 +62,9 @@ class Traffic {
   uint64_t received() const { return received_; }
   uint64_t corrupt() const { return corrupt_; }
   uint64_t out_of_order() const { return out_of_order_; }  // a number not above the one before
-  uint64_t lost() const { return received_ == 0 ? 0 : last_number_ - first_number_ + 1 - received_; }
+  uint64_t lost() const {
+    return received_ == 0 ? 0 : last_number_ - first_number_ + 1 - received_;
+  }
 
  private:
   PacketPort* port_;
