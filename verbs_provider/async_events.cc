@@ -13,8 +13,8 @@ void DeliverToCompletionQueue(CompletionQueue& cq, transport::EventType type) {
     if (verbs->channel == nullptr) return;
     cq.completion_events_posted += abi::PostCompletionEvent(verbs->channel, verbs);
   } else {
-    cq.async_events_posted += abi::PostAsyncEvent(
-        verbs->context, static_cast<ibv_event_type>(type), reinterpret_cast<uintptr_t>(verbs));
+    cq.async_events_posted += abi::PostAsyncEvent(verbs->context, static_cast<ibv_event_type>(type),
+                                                  reinterpret_cast<uintptr_t>(verbs));
   }
 }
 
@@ -43,8 +43,8 @@ void DeliverEvent(const transport::Event& event) {
   }
 }
 
-void AwaitAcknowledgements(pthread_mutex_t* mutex, pthread_cond_t* cond,
-                           const uint32_t* completed, uint32_t posted) {
+void AwaitAcknowledgements(pthread_mutex_t* mutex, pthread_cond_t* cond, const uint32_t* completed,
+                           uint32_t posted) {
   pthread_mutex_lock(mutex);
   while (*completed != posted) pthread_cond_wait(cond, mutex);
   pthread_mutex_unlock(mutex);

@@ -15,7 +15,7 @@ void DeliverEvent(const transport::Event& event);
 
 // Waits until the application has acknowledged `posted` events: `*completed` is counted by
 // libibverbs under `mutex`, which signals `cond`. Both counts wrap.
-void AwaitAcknowledgements(pthread_mutex_t* mutex, pthread_cond_t* cond,
-                           const uint32_t* completed, uint32_t posted);
+void AwaitAcknowledgements(pthread_mutex_t* mutex, pthread_cond_t* cond, const uint32_t* completed,
+                           uint32_t posted);
 
 }  // namespace uroce::verbs

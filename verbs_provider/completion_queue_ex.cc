@@ -28,9 +28,7 @@ int StartPoll(ibv_cq_ex* verbs, ibv_poll_cq_attr* attr) {
   return ENOENT;
 }
 
-int NextPoll(ibv_cq_ex* verbs) {
-  return Advance(CompletionQueue::From(verbs)) ? 0 : ENOENT;
-}
+int NextPoll(ibv_cq_ex* verbs) { return Advance(CompletionQueue::From(verbs)) ? 0 : ENOENT; }
 
 void EndPoll(ibv_cq_ex* verbs) { CompletionQueue::From(verbs).poll_lock.unlock(); }
 

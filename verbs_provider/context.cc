@@ -15,10 +15,10 @@ namespace {
 
 // Bits that mean what they say here: MEM_MGT_EXTENSIONS stands for send with invalidate and local
 // invalidate, TYPE_2B for windows that are tied to a queue pair and a protection domain.
-constexpr uint32_t kCapabilities =
-    IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
-    IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-    IBV_DEVICE_MEM_MGT_EXTENSIONS;
+constexpr uint32_t kCapabilities = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_CURR_QP_STATE_MOD |
+                                   IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+                                   IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+                                   IBV_DEVICE_MEM_MGT_EXTENSIONS;
 
 // From a message's arrival to its ACK on the wire, 4.096 us * 2^n. An ACK waits at worst for the
 // scheduler to give the process a processor: 134 ms, the figure other software devices give.
@@ -50,7 +50,8 @@ void FillAttributes(const Device& device, ibv_device_attr& attr) {
   attr.max_pkeys = kPkeyTableLength;
   attr.local_ca_ack_delay = kLocalCaAckDelay;
   attr.phys_port_cnt = 1;
-  // The rest is zero: no reliable datagrams, raw queue pairs, multicast, FMRs, shared receive queues.
+  // The rest is zero: no reliable datagrams, raw queue pairs, multicast, FMRs, shared receive
+  // queues.
 }
 
 ibv_device_attr_ex Attributes(const Device& device) {

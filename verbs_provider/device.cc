@@ -20,9 +20,7 @@ constexpr transport::Duration kResolvePatience = transport::Milliseconds(3'000);
 // its allowance for XRC.
 constexpr uint32_t kMaxHeaderBytes = 40 + 8 + 12 + 28 + 4;
 
-void Say(const std::string& sentence) {
-  std::fprintf(stderr, "uroce: %s.\n", sentence.c_str());
-}
+void Say(const std::string& sentence) { std::fprintf(stderr, "uroce: %s.\n", sentence.c_str()); }
 
 transport::EndpointConfig EndpointConfigOf(nic::Engine& engine) {
   return engine.WithEndpoint([](transport::Endpoint& endpoint) { return endpoint.config(); });

@@ -34,8 +34,7 @@ int CheckPages(const transport::MemoryRegion& region, uint32_t access) {
     return begin + region.length < begin ? EINVAL : 0;
   }
   const bool writes = (access & kWritingAccess) != 0;
-  return PinPages(region.host_address, region.length,
-                  writes ? PinFor::kWriting : PinFor::kReading);
+  return PinPages(region.host_address, region.length, writes ? PinFor::kWriting : PinFor::kReading);
 }
 
 int Check(const transport::MemoryRegion& region, uint32_t access) {
@@ -110,9 +109,8 @@ int ReregMr(abi::VerbsMr* verbs, int flags, ibv_pd* new_pd, void* address, size_
     if (const int error = Check(region, bits)) return error;
 
     const transport::LKey key{mr.verbs.mr.lkey};
-    const auto status = device.engine().WithEndpoint([&](transport::Endpoint& endpoint) {
-      return endpoint.memory().Reregister(key, region);
-    });
+    const auto status = device.engine().WithEndpoint(
+        [&](transport::Endpoint& endpoint) { return endpoint.memory().Reregister(key, region); });
     if (status != transport::Status::kOk) return static_cast<int>(status);
 
     pd.users.Add();

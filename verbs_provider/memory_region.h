@@ -8,8 +8,8 @@
 
 namespace uroce::verbs {
 
-// What ibv_reg_mr returns. The transport's memory table has what the region covers and permits; here
-// is only what libibverbs wants to see.
+// What ibv_reg_mr returns. The transport's memory table has what the region covers and permits;
+// here is only what libibverbs wants to see.
 struct MemoryRegion {
   abi::VerbsMr verbs;  // first: libibverbs knows the object by it
   ProtectionDomain* pd;

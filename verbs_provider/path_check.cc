@@ -12,8 +12,7 @@ int CheckPath(const Device& device, const ibv_ah_attr& attr) {
   if (attr.grh.sgid_index >= gids.size()) return EINVAL;
   const transport::Gid destination = ToAddressVector(attr).destination_gid;
   if (destination.IsZero()) return EINVAL;
-  const bool same_version =
-      destination.IsIpv4Mapped() == gids[attr.grh.sgid_index].IsIpv4Mapped();
+  const bool same_version = destination.IsIpv4Mapped() == gids[attr.grh.sgid_index].IsIpv4Mapped();
   return same_version ? 0 : EINVAL;
 }
 

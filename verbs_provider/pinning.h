@@ -6,9 +6,10 @@ namespace uroce::verbs {
 
 enum class PinFor { kReading, kWriting };
 
-// Checks that every page of [address, address + length) is mapped and permits what it is pinned for,
-// and populates it, which is what a program can observe of the kernel's pinning. A range without
-// bytes counts the page it points into unless it starts on a page boundary, as ib_umem_get() does.
+// Checks that every page of [address, address + length) is mapped and permits what it is pinned
+// for, and populates it, which is what a program can observe of the kernel's pinning. A range
+// without bytes counts the page it points into unless it starts on a page boundary, as
+// ib_umem_get() does.
 //
 // Returns 0, or what the kernel gives for ibv_reg_mr: EFAULT when a page is not mapped or does not
 // permit the access, EINVAL when the range wraps around or has no page at all, ENOMEM when memory

@@ -69,9 +69,8 @@ int CreateInTransport(const Request& request, QueuePair& qp) {
   init.capabilities = ToCapabilities(*request.capabilities);
   init.signal_all = request.signal_all;
   init.context = &qp;
-  const auto status = qp.device->engine().WithEndpoint([&](transport::Endpoint& endpoint) {
-    return endpoint.CreateQueuePair(init, &qp.transport);
-  });
+  const auto status = qp.device->engine().WithEndpoint(
+      [&](transport::Endpoint& endpoint) { return endpoint.CreateQueuePair(init, &qp.transport); });
   return static_cast<int>(status);
 }
 
@@ -144,8 +143,7 @@ int DestroyQp(ibv_qp* verbs) {
     qp.device->engine().WithEndpoint(
         [&](transport::Endpoint& endpoint) { endpoint.DestroyQueuePair(qp.transport); });
     // From here on nothing is posted any more.
-    qp.events_posted -=
-        abi::PurgeAsyncEvents(verbs->context, reinterpret_cast<uintptr_t>(verbs));
+    qp.events_posted -= abi::PurgeAsyncEvents(verbs->context, reinterpret_cast<uintptr_t>(verbs));
     AwaitAcknowledgements(&verbs->mutex, &verbs->cond, &verbs->events_completed, qp.events_posted);
 
     qp.send_cq().users.Remove();

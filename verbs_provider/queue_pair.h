@@ -21,8 +21,8 @@ struct QueuePair {
 
   Device* device = nullptr;
   ProtectionDomain* pd = nullptr;
-  transport::QueuePair* transport = nullptr;      // owned by the endpoint
-  std::unique_ptr<WorkRequestBuilder> builder;    // of ibv_wr_*, if it was asked for
+  transport::QueuePair* transport = nullptr;    // owned by the endpoint
+  std::unique_ptr<WorkRequestBuilder> builder;  // of ibv_wr_*, if it was asked for
   // Asynchronous events handed to libibverbs; protected by the engine's lock.
   uint32_t events_posted = 0;
 

@@ -36,8 +36,8 @@ int CheckValues(const Device& device, const ibv_qp_attr& attr, uint32_t mask) {
                                  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                  IBV_ACCESS_MW_BIND;
   if (has(IBV_QP_ACCESS_FLAGS) && (attr.qp_access_flags & ~kQpAccess) != 0) return EINVAL;
-  if (has(IBV_QP_ALT_PATH) && (attr.alt_port_num != kPortNumber ||
-                               attr.alt_pkey_index >= kPkeyTableLength)) {
+  if (has(IBV_QP_ALT_PATH) &&
+      (attr.alt_port_num != kPortNumber || attr.alt_pkey_index >= kPkeyTableLength)) {
     return EINVAL;
   }
   return 0;

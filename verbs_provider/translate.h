@@ -9,7 +9,8 @@
 #include "transport/qp_attributes.h"
 
 // Between the structs of verbs and those of the transport. The transport's enumerations have the
-// values of verbs on purpose (translate.cc proves it at compile time), so that a number is a number.
+// values of verbs on purpose (translate.cc proves it at compile time), so that a number is a
+// number.
 namespace uroce::verbs {
 
 // The flags that mean something to the transport; hints and on-demand paging are left out.

@@ -51,7 +51,7 @@ class WorkRequestBuilder {
   std::mutex lock_;
   int error_ = 0;
   std::vector<transport::SendWorkRequest> requests_;
-  std::vector<SgeRange> sge_ranges_;  // one a request
+  std::vector<SgeRange> sge_ranges_;                 // one a request
   std::vector<transport::ScatterGatherEntry> sges_;  // inline: the address is an offset below
   std::vector<uint8_t> inline_bytes_;
   transport::SendWorkRequest refused_;  // takes what is set after an error

@@ -26,8 +26,8 @@ class SgeList {
     if (count < 0 || static_cast<uint32_t>(count) > transport::kMaxSges) return false;
     count_ = static_cast<size_t>(count);
     for (size_t i = 0; i < count_; ++i) {
-      new (storage_ + i * sizeof(ScatterGatherEntry)) ScatterGatherEntry{
-          list[i].addr, list[i].length, transport::LKey{list[i].lkey}};
+      new (storage_ + i * sizeof(ScatterGatherEntry))
+          ScatterGatherEntry{list[i].addr, list[i].length, transport::LKey{list[i].lkey}};
     }
     return true;
   }
@@ -37,8 +37,7 @@ class SgeList {
 
  private:
   size_t count_ = 0;
-  alignas(ScatterGatherEntry) std::byte
-      storage_[transport::kMaxSges * sizeof(ScatterGatherEntry)];
+  alignas(ScatterGatherEntry) std::byte storage_[transport::kMaxSges * sizeof(ScatterGatherEntry)];
 };
 
 int SetOperation(const QueuePair& qp, const ibv_send_wr& wr, SendWorkRequest& request) {
@@ -94,8 +93,7 @@ int PostOne(const QueuePair& qp, const ibv_send_wr& wr) {
 int PostOne(const QueuePair& qp, const ibv_recv_wr& wr) {
   SgeList sges;
   if (!sges.Assign(wr.sg_list, wr.num_sge)) return EINVAL;
-  return static_cast<int>(
-      qp.transport->PostReceive({.wr_id = wr.wr_id, .sges = sges.entries()}));
+  return static_cast<int>(qp.transport->PostReceive({.wr_id = wr.wr_id, .sges = sges.entries()}));
 }
 
 template <class WorkRequest>

@@ -1,0 +1,272 @@
+// Completion queues: sizes, events, and the extended way to poll.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+
+#include <atomic>
+#include <cerrno>
+#include <set>
+#include <thread>
+
+#include "tests/verbs_provider/verbs_objects.h"
+
+namespace uroce::verbs::testing {
+namespace {
+
+// Two connected queue pairs of one host; `a` sends to `b`, whose completion queue has a channel.
+class CompletionQueueTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    channel.reset(ibv_create_comp_channel(host.context.get()));
+    ASSERT_NE(channel, nullptr);
+    ASSERT_EQ(fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK), 0);
+    send_cq = host.CreateCq(16);
+    receive_cq = host.CreateCq(16, channel.get());
+    ibv_qp_init_attr attr = RcAttributes(send_cq.get(), receive_cq.get());
+    a.reset(ibv_create_qp(host.pd.get(), &attr));
+    b.reset(ibv_create_qp(host.pd.get(), &attr));
+    ASSERT_NE(a, nullptr);
+    ASSERT_NE(b, nullptr);
+    ConnectLoopback(a.get(), b.get());
+  }
+
+  // Sends one message from `a` to `b` and takes the sender's completion.
+  void SendOne(uint64_t id = 1, unsigned int more_flags = 0) {
+    ASSERT_EQ(PostReceive(b.get(), host.Sge(4096, 64), id), 0);
+    SendRequest send(IBV_WR_SEND, host.Sge(0, 8), id);
+    send.send_flags |= more_flags;
+    ASSERT_EQ(send.Post(a.get()), 0);
+    ASSERT_EQ(WaitForCompletion(send_cq.get()).status, IBV_WC_SUCCESS);
+  }
+
+  bool ChannelBecomesReadable(int timeout_ms) {
+    pollfd fd = {.fd = channel->fd, .events = POLLIN, .revents = 0};
+    return poll(&fd, 1, timeout_ms) == 1;
+  }
+
+  // Takes an event; false if there is none.
+  bool TakeEvent() {
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    if (ibv_get_cq_event(channel.get(), &cq, &context) != 0) return false;
+    EXPECT_EQ(cq, receive_cq.get());
+    EXPECT_EQ(context, &host);
+    return true;
+  }
+
+  static constexpr int kLong = 10'000;
+  Host host;
+  Channel channel;
+  Cq send_cq, receive_cq;
+  Qp a, b;
+};
+
+TEST_F(CompletionQueueTest, SizeAndVectorAreChecked) {
+  ibv_context* const context = host.context.get();
+  for (const int entries : {0, -1, INT32_MAX}) {
+    errno = 0;
+    EXPECT_EQ(ibv_create_cq(context, entries, nullptr, nullptr, 0), nullptr) << entries;
+    EXPECT_EQ(errno, EINVAL);
+  }
+  errno = 0;
+  EXPECT_EQ(ibv_create_cq(context, 1, nullptr, nullptr, context->num_comp_vectors), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_GE(host.CreateCq(100)->cqe, 100);
+}
+
+TEST_F(CompletionQueueTest, InUseIsBusy) {
+  EXPECT_EQ(ibv_destroy_cq(send_cq.get()), EBUSY);
+  EXPECT_EQ(ibv_destroy_cq(receive_cq.get()), EBUSY);
+}
+
+TEST_F(CompletionQueueTest, NothingIsPolledForNegativeOrNoRoom) {
+  ibv_wc wc;
+  EXPECT_LT(ibv_poll_cq(send_cq.get(), -1, &wc), 0);
+  SendOne();
+  EXPECT_EQ(ibv_poll_cq(receive_cq.get(), 0, &wc), 0);
+  EXPECT_EQ(WaitForCompletion(receive_cq.get()).wr_id, 1u);
+}
+
+TEST_F(CompletionQueueTest, UnarmedQueueRaisesNoEvent) {
+  SendOne();
+  EXPECT_FALSE(ChannelBecomesReadable(50));
+}
+
+TEST_F(CompletionQueueTest, ArmedQueueRaisesOneEvent) {
+  ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
+  SendOne(1);
+  SendOne(2);
+  ASSERT_TRUE(ChannelBecomesReadable(kLong));
+  EXPECT_TRUE(TakeEvent());
+  EXPECT_FALSE(TakeEvent());
+  EXPECT_EQ(errno, EAGAIN);
+  ibv_ack_cq_events(receive_cq.get(), 1);
+
+  // What was there before arming does not count.
+  ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
+  EXPECT_FALSE(ChannelBecomesReadable(50));
+}
+
+TEST_F(CompletionQueueTest, SolicitedOnlySkipsOrdinaryMessages) {
+  ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 1), 0);
+  SendOne(1);
+  EXPECT_FALSE(ChannelBecomesReadable(50));
+  SendOne(2, IBV_SEND_SOLICITED);
+  ASSERT_TRUE(ChannelBecomesReadable(kLong));
+  EXPECT_TRUE(TakeEvent());
+  ibv_ack_cq_events(receive_cq.get(), 1);
+}
+
+TEST_F(CompletionQueueTest, ErrorCompletionCountsAsSolicited) {
+  ASSERT_EQ(PostReceive(b.get(), host.Sge(4096, 64), 7), 0);
+  ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 1), 0);
+  ibv_qp_attr attr = {};
+  attr.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(ibv_modify_qp(b.get(), &attr, IBV_QP_STATE), 0);
+  ASSERT_TRUE(ChannelBecomesReadable(kLong));
+  EXPECT_TRUE(TakeEvent());
+  ibv_ack_cq_events(receive_cq.get(), 1);
+  EXPECT_EQ(WaitForCompletion(receive_cq.get()).status, IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(CompletionQueueTest, DestroyDropsEventsThatNobodyTook) {
+  ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
+  SendOne();
+  ASSERT_TRUE(ChannelBecomesReadable(kLong));
+  a.reset();
+  b.reset();
+  EXPECT_EQ(ibv_destroy_cq(receive_cq.release()), 0);
+  EXPECT_FALSE(ChannelBecomesReadable(0));
+}
+
+TEST_F(CompletionQueueTest, DestroyWaitsForTheAcknowledgement) {
+  ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
+  SendOne();
+  ASSERT_TRUE(ChannelBecomesReadable(kLong));
+  ASSERT_TRUE(TakeEvent());
+  a.reset();
+  b.reset();
+
+  ibv_cq* const cq = receive_cq.release();
+  std::atomic<bool> acknowledged{false};
+  std::thread destroyer([&] {
+    EXPECT_EQ(ibv_destroy_cq(cq), 0);
+    EXPECT_TRUE(acknowledged.load());
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  acknowledged.store(true);
+  ibv_ack_cq_events(cq, 1);
+  destroyer.join();
+}
+
+TEST_F(CompletionQueueTest, ResizeKeepsWhatIsThere) {
+  for (uint64_t id = 1; id <= 4; ++id) SendOne(id);
+  EXPECT_EQ(ibv_resize_cq(receive_cq.get(), 3), EINVAL);
+  ASSERT_EQ(ibv_resize_cq(receive_cq.get(), 4), 0);
+  EXPECT_GE(receive_cq->cqe, 4);
+  ASSERT_EQ(ibv_resize_cq(receive_cq.get(), 1000), 0);
+  EXPECT_GE(receive_cq->cqe, 1000);
+  for (uint64_t id = 1; id <= 4; ++id) EXPECT_EQ(WaitForCompletion(receive_cq.get()).wr_id, id);
+  EXPECT_EQ(ibv_resize_cq(receive_cq.get(), 0), EINVAL);
+}
+
+TEST_F(CompletionQueueTest, ResizeUnderTrafficLosesNothing) {
+  constexpr uint64_t kMessages = 2'000;
+  std::atomic<bool> done{false};
+  std::thread resizer([&] {
+    for (int entries = 17; !done; entries = entries == 17 ? 400 : 17) {
+      const int error = ibv_resize_cq(receive_cq.get(), entries);
+      EXPECT_TRUE(error == 0 || error == EINVAL) << error;
+    }
+  });
+  for (uint64_t id = 1; id <= kMessages; ++id) {
+    SendOne(id);
+    const ibv_wc wc = WaitForCompletion(receive_cq.get());
+    ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
+    ASSERT_EQ(wc.wr_id, id);
+  }
+  done = true;
+  resizer.join();
+}
+
+TEST_F(CompletionQueueTest, OverflowIsAnAsynchronousError) {
+  const Cq tiny = host.CreateCq(1);
+  ibv_qp_init_attr attr = RcAttributes(send_cq.get(), tiny.get());
+  const Qp qp(ibv_create_qp(host.pd.get(), &attr));
+  ASSERT_EQ(ToInit(qp.get()), 0);
+  ASSERT_EQ(PostReceive(qp.get(), host.Sge(0, 8), 1), 0);
+  ASSERT_EQ(PostReceive(qp.get(), host.Sge(0, 8), 2), 0);
+  ibv_qp_attr to_error = {};
+  to_error.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(ibv_modify_qp(qp.get(), &to_error, IBV_QP_STATE), 0);
+
+  ibv_async_event event;
+  ASSERT_EQ(ibv_get_async_event(host.context.get(), &event), 0);
+  EXPECT_EQ(event.event_type, IBV_EVENT_CQ_ERR);
+  EXPECT_EQ(event.element.cq, tiny.get());
+  ibv_ack_async_event(&event);
+  EXPECT_EQ(WaitForCompletion(tiny.get()).wr_id, 1u);
+}
+
+class ExtendedCompletionQueueTest : public ::testing::Test {
+ protected:
+  ibv_cq_ex* Create(uint64_t wc_flags, uint32_t comp_mask = 0, uint32_t flags = 0) {
+    ibv_cq_init_attr_ex attr = {};
+    attr.cqe = 16;
+    attr.wc_flags = wc_flags;
+    attr.comp_mask = comp_mask;
+    attr.flags = flags;
+    errno = 0;
+    return ibv_create_cq_ex(host.context.get(), &attr);
+  }
+
+  Host host;
+};
+
+TEST_F(ExtendedCompletionQueueTest, WhatWeDoNotHaveIsNotSupported) {
+  EXPECT_EQ(Create(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(
+      Create(IBV_WC_STANDARD_FLAGS, IBV_CQ_INIT_ATTR_MASK_FLAGS, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN),
+      nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+TEST_F(ExtendedCompletionQueueTest, IteratesOverCompletions) {
+  ibv_cq_ex* const extended = Create(IBV_WC_STANDARD_FLAGS);
+  ASSERT_NE(extended, nullptr);
+  const Cq cq(ibv_cq_ex_to_cq(extended));
+  const Cq send_cq = host.CreateCq(16);
+  ibv_qp_init_attr attr = RcAttributes(send_cq.get(), cq.get());
+  const Qp a(ibv_create_qp(host.pd.get(), &attr));
+  const Qp b(ibv_create_qp(host.pd.get(), &attr));
+  ConnectLoopback(a.get(), b.get());
+
+  ibv_poll_cq_attr poll_attr = {};
+  EXPECT_EQ(ibv_start_poll(extended, &poll_attr), ENOENT);
+  for (uint64_t id = 1; id <= 2; ++id) {
+    ASSERT_EQ(PostReceive(b.get(), host.Sge(4096, 64), id), 0);
+    SendRequest send(IBV_WR_SEND_WITH_IMM, host.Sge(0, static_cast<uint32_t>(8 * id)), id);
+    send.imm_data = htobe32(0x100 + static_cast<uint32_t>(id));
+    ASSERT_EQ(send.Post(a.get()), 0);
+    ASSERT_EQ(WaitForCompletion(send_cq.get()).status, IBV_WC_SUCCESS);
+  }
+
+  ASSERT_EQ(ibv_start_poll(extended, &poll_attr), 0);
+  for (uint64_t id = 1; id <= 2; ++id) {
+    EXPECT_EQ(extended->wr_id, id);
+    EXPECT_EQ(extended->status, IBV_WC_SUCCESS);
+    EXPECT_EQ(ibv_wc_read_opcode(extended), IBV_WC_RECV);
+    EXPECT_EQ(ibv_wc_read_byte_len(extended), 8 * id);
+    EXPECT_EQ(ibv_wc_read_imm_data(extended), htobe32(0x100 + static_cast<uint32_t>(id)));
+    EXPECT_EQ(ibv_wc_read_wc_flags(extended), static_cast<unsigned int>(IBV_WC_WITH_IMM));
+    EXPECT_EQ(ibv_wc_read_qp_num(extended), b->qp_num);
+    EXPECT_EQ(ibv_next_poll(extended), id == 1 ? 0 : ENOENT);
+  }
+  ibv_end_poll(extended);
+  EXPECT_EQ(ibv_start_poll(extended, &poll_attr), ENOENT);
+}
+
+}  // namespace
+}  // namespace uroce::verbs::testing

@@ -1,0 +1,144 @@
+// What the device says of itself, through the genuine libibverbs.
+#include <endian.h>
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "tests/verbs_provider/verbs_objects.h"
+
+namespace uroce::verbs::testing {
+namespace {
+
+TEST(DeviceTest, AttributesAreTheLimitsThatAreEnforced) {
+  const Host host;
+  ibv_device_attr attr;
+  ASSERT_EQ(ibv_query_device(host.context.get(), &attr), 0);
+  EXPECT_GT(std::strlen(attr.fw_ver), 0u);
+  EXPECT_EQ(attr.node_guid, ibv_get_device_guid(host.context->device));
+  EXPECT_EQ(attr.sys_image_guid, attr.node_guid);
+  EXPECT_EQ(attr.phys_port_cnt, 1);
+  EXPECT_EQ(attr.atomic_cap, IBV_ATOMIC_HCA);
+  EXPECT_EQ(attr.max_pkeys, 1);
+  EXPECT_EQ(attr.max_sge, 32);
+  EXPECT_EQ(attr.max_srq, 0);
+  EXPECT_TRUE((attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B) != 0);
+  EXPECT_TRUE((attr.device_cap_flags & IBV_DEVICE_XRC) == 0);
+
+  EXPECT_EQ(ibv_create_cq(host.context.get(), attr.max_cqe + 1, nullptr, nullptr, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  const Cq largest(ibv_create_cq(host.context.get(), attr.max_cqe, nullptr, nullptr, 0));
+  EXPECT_NE(largest, nullptr);
+}
+
+TEST(DeviceTest, ExtendedAttributesContainTheBasicOnes) {
+  const Host host;
+  ibv_device_attr basic;
+  ibv_device_attr_ex extended;
+  std::memset(&extended, 0xee, sizeof extended);
+  ASSERT_EQ(ibv_query_device(host.context.get(), &basic), 0);
+  ASSERT_EQ(ibv_query_device_ex(host.context.get(), nullptr, &extended), 0);
+  EXPECT_EQ(std::memcmp(&basic, &extended.orig_attr, sizeof basic), 0);
+  EXPECT_EQ(extended.phys_port_cnt_ex, 1u);
+  EXPECT_EQ(extended.device_cap_flags_ex, basic.device_cap_flags);
+  EXPECT_EQ(extended.completion_timestamp_mask, 0u);
+  EXPECT_EQ(extended.odp_caps.general_caps, IBV_ODP_SUPPORT);
+
+  const ibv_query_device_ex_input unknown = {.comp_mask = 1};
+  EXPECT_EQ(ibv_query_device_ex(host.context.get(), &unknown, &extended), EINVAL);
+}
+
+TEST(DeviceTest, ShortAttributesAreNotWrittenBeyondTheirEnd) {
+  const Host host;
+  struct {
+    ibv_device_attr attr;
+    std::array<uint8_t, 256> behind;
+  } caller;
+  caller.behind.fill(0xee);
+  ASSERT_EQ(ibv_query_device(host.context.get(), &caller.attr), 0);
+  for (const uint8_t byte : caller.behind) ASSERT_EQ(byte, 0xee);
+}
+
+TEST(DeviceTest, PortIsActiveEthernet) {
+  const Host host;
+  ibv_port_attr attr;
+  ASSERT_EQ(ibv_query_port(host.context.get(), 1, &attr), 0);
+  EXPECT_EQ(attr.state, IBV_PORT_ACTIVE);
+  EXPECT_EQ(attr.link_layer, IBV_LINK_LAYER_ETHERNET);
+  EXPECT_EQ(attr.max_mtu, IBV_MTU_4096);
+  EXPECT_EQ(attr.active_mtu, IBV_MTU_4096);
+  EXPECT_EQ(attr.max_msg_sz, 1u << 31);
+  EXPECT_EQ(attr.pkey_tbl_len, 1);
+  EXPECT_EQ(attr.gid_tbl_len, 2);
+  EXPECT_EQ(attr.lid, 0);
+  EXPECT_EQ(ibv_query_port(host.context.get(), 0, &attr), EINVAL);
+  EXPECT_EQ(ibv_query_port(host.context.get(), 2, &attr), EINVAL);
+}
+
+TEST(DeviceTest, GidTableHasTheLinkLocalGidAndTheAddress) {
+  const Host host;
+  ibv_gid gid;
+  ASSERT_EQ(ibv_query_gid(host.context.get(), 1, 0, &gid), 0);
+  EXPECT_EQ(be64toh(gid.global.subnet_prefix), 0xfe80'0000'0000'0000u);
+  EXPECT_EQ(gid.global.interface_id, ibv_get_device_guid(host.context->device));
+
+  ASSERT_EQ(ibv_query_gid(host.context.get(), 1, 1, &gid), 0);
+  constexpr uint8_t kLoopback[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
+  EXPECT_EQ(std::memcmp(gid.raw, kLoopback, sizeof kLoopback), 0);
+  EXPECT_NE(ibv_query_gid(host.context.get(), 1, 2, &gid), 0);
+}
+
+TEST(DeviceTest, PkeyTableHasTheDefaultPartition) {
+  const Host host;
+  __be16 pkey = 0;
+  ASSERT_EQ(ibv_query_pkey(host.context.get(), 1, 0, &pkey), 0);
+  EXPECT_EQ(be16toh(pkey), 0xffff);
+  EXPECT_NE(ibv_query_pkey(host.context.get(), 1, 1, &pkey), 0);
+}
+
+TEST(DeviceTest, OpensOften) {
+  const Context first = OpenUroce();
+  for (int i = 0; i < 10; ++i) {
+    const Context another = OpenUroce();
+    EXPECT_NE(another, nullptr);
+  }
+  ibv_device_attr attr;
+  EXPECT_EQ(ibv_query_device(first.get(), &attr), 0);
+}
+
+TEST(DeviceTest, AddressHandleIsChecked) {
+  Host host;
+  ibv_ah_attr attr = {};
+  attr.is_global = 1;
+  attr.port_num = 1;
+  attr.grh.sgid_index = 1;
+  ASSERT_EQ(ibv_query_gid(host.context.get(), 1, 1, &attr.grh.dgid), 0);
+  const Ah ah(ibv_create_ah(host.pd.get(), &attr));
+  ASSERT_NE(ah, nullptr);
+  EXPECT_EQ(ibv_dealloc_pd(host.pd.get()), EBUSY);
+
+  const auto refused = [&](ibv_ah_attr wrong) {
+    errno = 0;
+    return ibv_create_ah(host.pd.get(), &wrong) == nullptr && errno == EINVAL;
+  };
+  ibv_ah_attr wrong = attr;
+  wrong.is_global = 0;
+  EXPECT_TRUE(refused(wrong));
+  wrong = attr;
+  wrong.port_num = 2;
+  EXPECT_TRUE(refused(wrong));
+  wrong = attr;
+  wrong.grh.sgid_index = 2;
+  EXPECT_TRUE(refused(wrong));
+  wrong = attr;
+  wrong.grh.sgid_index = 0;  // IPv6 here, IPv4 there
+  EXPECT_TRUE(refused(wrong));
+  wrong = attr;
+  wrong.grh.dgid = {};
+  EXPECT_TRUE(refused(wrong));
+}
+
+}  // namespace
+}  // namespace uroce::verbs::testing

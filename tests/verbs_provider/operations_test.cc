@@ -1,0 +1,403 @@
+// Every operation of a reliable connection, over the loopback path of one process, posted both
+// ways: with ibv_post_send and with the ibv_wr_* functions.
+#include <endian.h>
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+
+#include "tests/verbs_provider/verbs_objects.h"
+
+namespace uroce::verbs::testing {
+namespace {
+
+// `a` sends from the lower half of the buffer, `b` receives into the upper half.
+class OperationsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    cq = host.CreateCq(64);
+    receive_cq = host.CreateCq(64);
+    a = Create();
+    b = Create();
+    ASSERT_NE(a, nullptr);
+    ASSERT_NE(b, nullptr);
+    ConnectLoopback(a.get(), b.get());
+    std::iota(host.buffer.begin(), host.buffer.end(), uint8_t{1});
+    std::fill(host.buffer.begin() + kUpper, host.buffer.end(), uint8_t{0});
+  }
+
+  Qp Create() {
+    ibv_qp_init_attr_ex attr = {};
+    ibv_qp_init_attr basic = RcAttributes(cq.get(), receive_cq.get());
+    std::memcpy(&attr, &basic, sizeof basic);
+    attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    attr.pd = host.pd.get();
+    attr.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                          IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+                          IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_READ |
+                          IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+                          IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
+    return Qp(ibv_create_qp_ex(host.context.get(), &attr));
+  }
+
+  bool Arrived(size_t from, size_t to, size_t length) const {
+    return std::memcmp(host.buffer.data() + from, host.buffer.data() + to, length) == 0;
+  }
+  uint64_t& Word(size_t offset) { return *reinterpret_cast<uint64_t*>(host.data() + offset); }
+
+  void ExpectSuccess(ibv_wc_opcode opcode, uint64_t id = 1) {
+    const ibv_wc wc = WaitForCompletion(cq.get());
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wc.opcode, opcode);
+    EXPECT_EQ(wc.wr_id, id);
+    EXPECT_EQ(wc.qp_num, a->qp_num);
+  }
+
+  static constexpr size_t kUpper = 32'768;
+  Host host;
+  Cq cq, receive_cq;
+  Qp a, b;
+};
+
+TEST_F(OperationsTest, SendArrives) {
+  for (const uint32_t length : {0u, 1u, 1023u, 1024u, 1025u, 30'000u}) {
+    ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper, 32'000), 9), 0);
+    ASSERT_EQ(SendRequest(IBV_WR_SEND, host.Sge(0, length)).Post(a.get()), 0);
+    ExpectSuccess(IBV_WC_SEND);
+    const ibv_wc wc = WaitForCompletion(receive_cq.get());
+    EXPECT_EQ(wc.opcode, IBV_WC_RECV);
+    EXPECT_EQ(wc.wr_id, 9u);
+    EXPECT_EQ(wc.byte_len, length);
+    EXPECT_EQ(wc.qp_num, b->qp_num);
+    EXPECT_EQ(wc.wc_flags, 0u);
+    EXPECT_TRUE(Arrived(0, kUpper, length));
+  }
+}
+
+TEST_F(OperationsTest, SendGathersAndScatters) {
+  ibv_sge from[] = {host.Sge(5000, 700), host.Sge(0, 1), host.Sge(100, 2000)};
+  ibv_sge to[] = {host.Sge(kUpper + 10, 3), host.Sge(kUpper + 100, 5000)};
+  ibv_recv_wr receive = {.wr_id = 9, .next = nullptr, .sg_list = to, .num_sge = 2};
+  ibv_recv_wr* bad_receive = nullptr;
+  ASSERT_EQ(ibv_post_recv(b.get(), &receive, &bad_receive), 0);
+  SendRequest send(IBV_WR_SEND, from[0]);
+  send.sg_list = from;
+  send.num_sge = 3;
+  ASSERT_EQ(send.Post(a.get()), 0);
+  ExpectSuccess(IBV_WC_SEND);
+  EXPECT_EQ(WaitForCompletion(receive_cq.get()).byte_len, 2701u);
+  EXPECT_TRUE(Arrived(5000, kUpper + 10, 3));
+  EXPECT_TRUE(Arrived(5003, kUpper + 100, 697));
+  EXPECT_TRUE(Arrived(0, kUpper + 797, 1));
+  EXPECT_TRUE(Arrived(100, kUpper + 798, 2000));
+}
+
+TEST_F(OperationsTest, InlineDataIsTakenAtOnceAndNeedsNoKey) {
+  uint8_t message[64];
+  std::iota(std::begin(message), std::end(message), uint8_t{77});
+  ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper, 100), 9), 0);
+  SendRequest send(IBV_WR_SEND,
+                   {.addr = reinterpret_cast<uintptr_t>(message), .length = 64, .lkey = 0});
+  send.send_flags |= IBV_SEND_INLINE;
+  ASSERT_EQ(send.Post(a.get()), 0);
+  std::memset(message, 0, sizeof message);
+  ExpectSuccess(IBV_WC_SEND);
+  EXPECT_EQ(WaitForCompletion(receive_cq.get()).byte_len, 64u);
+  for (size_t i = 0; i < 64; ++i) EXPECT_EQ(host.buffer[kUpper + i], 77 + i);
+}
+
+TEST_F(OperationsTest, ImmediateDataArrives) {
+  ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper, 100), 9), 0);
+  SendRequest send(IBV_WR_SEND_WITH_IMM, host.Sge(0, 10));
+  send.imm_data = htobe32(0xcafe'0001);
+  ASSERT_EQ(send.Post(a.get()), 0);
+  ExpectSuccess(IBV_WC_SEND);
+  ibv_wc wc = WaitForCompletion(receive_cq.get());
+  EXPECT_EQ(wc.wc_flags, static_cast<unsigned int>(IBV_WC_WITH_IMM));
+  EXPECT_EQ(be32toh(wc.imm_data), 0xcafe'0001u);
+
+  ASSERT_EQ(PostReceive(b.get(), host.Sge(0, 0), 10), 0);
+  SendRequest write(IBV_WR_RDMA_WRITE_WITH_IMM, host.Sge(0, 500), 2);
+  write.imm_data = htobe32(0xcafe'0002);
+  ASSERT_EQ(write.Remote(host.address(kUpper), host.mr->rkey).Post(a.get()), 0);
+  ExpectSuccess(IBV_WC_RDMA_WRITE, 2);
+  wc = WaitForCompletion(receive_cq.get());
+  EXPECT_EQ(wc.wr_id, 10u);
+  EXPECT_EQ(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+  EXPECT_EQ(be32toh(wc.imm_data), 0xcafe'0002u);
+  EXPECT_EQ(wc.byte_len, 500u);
+  EXPECT_TRUE(Arrived(0, kUpper, 500));
+}
+
+TEST_F(OperationsTest, WriteAndReadMoveData) {
+  SendRequest write(IBV_WR_RDMA_WRITE, host.Sge(0, 20'000));
+  ASSERT_EQ(write.Remote(host.address(kUpper), host.mr->rkey).Post(a.get()), 0);
+  ExpectSuccess(IBV_WC_RDMA_WRITE);
+  EXPECT_TRUE(Arrived(0, kUpper, 20'000));
+
+  std::memset(host.data(), 0, 20'000);
+  SendRequest read(IBV_WR_RDMA_READ, host.Sge(0, 20'000), 2);
+  ASSERT_EQ(read.Remote(host.address(kUpper), host.mr->rkey).Post(a.get()), 0);
+  ExpectSuccess(IBV_WC_RDMA_READ, 2);
+  EXPECT_TRUE(Arrived(0, kUpper, 20'000));
+  EXPECT_EQ(host.buffer[0], 1);
+}
+
+TEST_F(OperationsTest, AtomicsAreInHostByteOrder) {
+  Word(kUpper) = 0x0123'4567'89ab'cdef;
+  SendRequest add(IBV_WR_ATOMIC_FETCH_AND_ADD, host.Sge(0, 8));
+  add.wr.atomic.compare_add = 0x10;
+  ASSERT_EQ(add.Remote(host.address(kUpper), host.mr->rkey).Post(a.get()), 0);
+  ExpectSuccess(IBV_WC_FETCH_ADD);
+  EXPECT_EQ(Word(0), 0x0123'4567'89ab'cdefu);
+  EXPECT_EQ(Word(kUpper), 0x0123'4567'89ab'cdffu);
+
+  SendRequest swap(IBV_WR_ATOMIC_CMP_AND_SWP, host.Sge(8, 8), 2);
+  swap.wr.atomic.compare_add = 0x0123'4567'89ab'cdff;
+  swap.wr.atomic.swap = 42;
+  ASSERT_EQ(swap.Remote(host.address(kUpper), host.mr->rkey).Post(a.get()), 0);
+  ExpectSuccess(IBV_WC_COMP_SWAP, 2);
+  EXPECT_EQ(Word(8), 0x0123'4567'89ab'cdffu);
+  EXPECT_EQ(Word(kUpper), 42u);
+}
+
+TEST_F(OperationsTest, UnsignaledRequestsCompleteSilently) {
+  SendRequest quiet(IBV_WR_RDMA_WRITE, host.Sge(0, 8), 1);
+  quiet.send_flags = 0;
+  SendRequest loud(IBV_WR_RDMA_WRITE, host.Sge(0, 8), 2);
+  quiet.Remote(host.address(kUpper), host.mr->rkey).next = &loud;
+  loud.Remote(host.address(kUpper), host.mr->rkey);
+  ASSERT_EQ(quiet.Post(a.get()), 0);
+  ExpectSuccess(IBV_WC_RDMA_WRITE, 2);
+}
+
+TEST_F(OperationsTest, IovaNamesTheBytes) {
+  constexpr uint64_t kIova = 0x7000'0000'0000;
+  const auto offset = host.address(kUpper) & 4095;
+  const Mr mr(
+      ibv_reg_mr_iova(host.pd.get(), host.data() + kUpper, 4096, kIova + offset, Host::kAllAccess));
+  ASSERT_NE(mr, nullptr);
+  SendRequest write(IBV_WR_RDMA_WRITE, host.Sge(0, 100));
+  ASSERT_EQ(write.Remote(kIova + offset + 50, mr->rkey).Post(a.get()), 0);
+  ExpectSuccess(IBV_WC_RDMA_WRITE);
+  EXPECT_TRUE(Arrived(0, kUpper + 50, 100));
+}
+
+TEST_F(OperationsTest, Type1WindowOpensItsRangeOnly) {
+  const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_1));
+  const uint32_t unbound_rkey = mw->rkey;
+  ibv_mw_bind bind = {};
+  bind.wr_id = 1;
+  bind.send_flags = IBV_SEND_SIGNALED;
+  bind.bind_info = {.mr = host.mr.get(),
+                    .addr = host.address(kUpper),
+                    .length = 100,
+                    .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+  ASSERT_EQ(ibv_bind_mw(a.get(), mw.get(), &bind), 0);
+  ExpectSuccess(IBV_WC_BIND_MW);
+  EXPECT_NE(mw->rkey, unbound_rkey);
+  EXPECT_EQ(ibv_dereg_mr(host.mr.get()), EBUSY);
+
+  SendRequest inside(IBV_WR_RDMA_WRITE, host.Sge(0, 100), 2);
+  ASSERT_EQ(inside.Remote(host.address(kUpper), mw->rkey).Post(a.get()), 0);
+  ExpectSuccess(IBV_WC_RDMA_WRITE, 2);
+  EXPECT_TRUE(Arrived(0, kUpper, 100));
+
+  SendRequest outside(IBV_WR_RDMA_WRITE, host.Sge(0, 101), 3);
+  ASSERT_EQ(outside.Remote(host.address(kUpper), mw->rkey).Post(a.get()), 0);
+  EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(OperationsTest, WindowBindingIsChecked) {
+  const Mw first(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_1));
+  const Mw second(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_2));
+  ibv_mw_bind bind = {};
+  bind.bind_info = {.mr = host.mr.get(),
+                    .addr = host.address(kUpper),
+                    .length = 100,
+                    .mw_access_flags = IBV_ACCESS_LOCAL_WRITE};
+  EXPECT_EQ(ibv_bind_mw(a.get(), first.get(), &bind), EINVAL);
+  bind.bind_info.mw_access_flags = 0;
+  EXPECT_EQ(ibv_bind_mw(a.get(), second.get(), &bind), EINVAL);
+
+  SendRequest wrong_type(IBV_WR_BIND_MW, {});
+  wrong_type.bind_mw.mw = first.get();
+  EXPECT_EQ(wrong_type.Post(a.get()), EINVAL);
+
+  const Pd other(ibv_alloc_pd(host.context.get()));
+  const Mw foreign(ibv_alloc_mw(other.get(), IBV_MW_TYPE_2));
+  SendRequest wrong_pd(IBV_WR_BIND_MW, {});
+  wrong_pd.bind_mw.mw = foreign.get();
+  EXPECT_EQ(wrong_pd.Post(a.get()), EPERM);
+}
+
+TEST_F(OperationsTest, Type2WindowIsInvalidatedByEitherSide) {
+  const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_2));
+  uint32_t rkey = mw->rkey;
+  // The application never touches mw->rkey: both the next binding and deallocation work regardless.
+  for (const bool by_peer : {false, true}) {
+    rkey = ibv_inc_rkey(rkey);
+    SendRequest bind(IBV_WR_BIND_MW, {});
+    bind.bind_mw.mw = mw.get();
+    bind.bind_mw.rkey = rkey;
+    bind.bind_mw.bind_info = {.mr = host.mr.get(),
+                              .addr = host.address(kUpper),
+                              .length = 100,
+                              .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    ASSERT_EQ(bind.Post(b.get()), 0);
+    EXPECT_EQ(WaitForCompletion(cq.get()).opcode, IBV_WC_BIND_MW);
+
+    SendRequest write(IBV_WR_RDMA_WRITE, host.Sge(0, 100));
+    ASSERT_EQ(write.Remote(host.address(kUpper), rkey).Post(a.get()), 0);
+    ExpectSuccess(IBV_WC_RDMA_WRITE);
+
+    if (by_peer) {
+      ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper, 100), 9), 0);
+      SendRequest send(IBV_WR_SEND_WITH_INV, host.Sge(0, 8));
+      send.invalidate_rkey = rkey;
+      ASSERT_EQ(send.Post(a.get()), 0);
+      ExpectSuccess(IBV_WC_SEND);
+      const ibv_wc wc = WaitForCompletion(receive_cq.get());
+      EXPECT_EQ(wc.wc_flags, static_cast<unsigned int>(IBV_WC_WITH_INV));
+      EXPECT_EQ(wc.invalidated_rkey, rkey);
+    } else {
+      SendRequest invalidate(IBV_WR_LOCAL_INV, {});
+      invalidate.invalidate_rkey = rkey;
+      ASSERT_EQ(invalidate.Post(b.get()), 0);
+      EXPECT_EQ(WaitForCompletion(cq.get()).opcode, IBV_WC_LOCAL_INV);
+    }
+  }
+  SendRequest late(IBV_WR_RDMA_WRITE, host.Sge(0, 100));
+  ASSERT_EQ(late.Remote(host.address(kUpper), rkey).Post(a.get()), 0);
+  EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(OperationsTest, BuilderPostsEveryOperation) {
+  ibv_qp_ex* const qp = ibv_qp_to_qp_ex(a.get());
+  ASSERT_NE(qp, nullptr);
+  Word(kUpper + 8000) = 5;
+  ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper + 4000, 100), 20), 0);
+  ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper + 4100, 100), 21), 0);
+  ASSERT_EQ(PostReceive(b.get(), host.Sge(0, 0), 22), 0);
+
+  ibv_wr_start(qp);
+  qp->wr_flags = IBV_SEND_SIGNALED;
+  qp->wr_id = 1;
+  ibv_wr_rdma_write(qp, host.mr->rkey, host.address(kUpper));
+  ibv_wr_set_sge(qp, host.mr->lkey, host.address(0), 100);
+  qp->wr_id = 2;
+  ibv_wr_send(qp);
+  uint8_t text[] = "inline";
+  ibv_wr_set_inline_data(qp, text, sizeof text);
+  qp->wr_id = 3;
+  ibv_wr_send_imm(qp, htobe32(33));
+  const ibv_sge pieces[] = {host.Sge(0, 10), host.Sge(50, 10)};
+  ibv_wr_set_sge_list(qp, 2, pieces);
+  qp->wr_id = 4;
+  ibv_wr_rdma_write_imm(qp, host.mr->rkey, host.address(kUpper + 200), htobe32(44));
+  ibv_data_buf buffers[] = {{.addr = text, .length = 3}, {.addr = text + 3, .length = 4}};
+  ibv_wr_set_inline_data_list(qp, 2, buffers);
+  qp->wr_id = 5;
+  ibv_wr_rdma_read(qp, host.mr->rkey, host.address(kUpper));
+  ibv_wr_set_sge(qp, host.mr->lkey, host.address(20'000), 100);
+  qp->wr_id = 6;
+  ibv_wr_atomic_fetch_add(qp, host.mr->rkey, host.address(kUpper + 8000), 2);
+  ibv_wr_set_sge(qp, host.mr->lkey, host.address(21'000), 8);
+  qp->wr_id = 7;
+  ibv_wr_atomic_cmp_swp(qp, host.mr->rkey, host.address(kUpper + 8000), 7, 9);
+  ibv_wr_set_sge(qp, host.mr->lkey, host.address(21'008), 8);
+  ASSERT_EQ(ibv_wr_complete(qp), 0);
+  std::memset(text, 0, sizeof text);
+
+  for (uint64_t id = 1; id <= 7; ++id) {
+    const ibv_wc wc = WaitForCompletion(cq.get());
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wc.wr_id, id);
+  }
+  EXPECT_TRUE(Arrived(0, kUpper, 100));
+  EXPECT_STREQ(reinterpret_cast<char*>(host.data() + kUpper + 4000), "inline");
+  EXPECT_TRUE(Arrived(50, kUpper + 4110, 10));
+  EXPECT_STREQ(reinterpret_cast<char*>(host.data() + kUpper + 200), "inline");
+  EXPECT_TRUE(Arrived(0, 20'000, 100));
+  EXPECT_EQ(Word(21'000), 5u);
+  EXPECT_EQ(Word(21'008), 7u);
+  EXPECT_EQ(Word(kUpper + 8000), 9u);
+}
+
+TEST_F(OperationsTest, BuilderBindsAndInvalidatesWindows) {
+  const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_2));
+  ibv_qp_ex* const qp = ibv_qp_to_qp_ex(a.get());
+  const uint32_t rkey = ibv_inc_rkey(mw->rkey);
+  const ibv_mw_bind_info info = {.mr = host.mr.get(),
+                                 .addr = host.address(kUpper),
+                                 .length = 100,
+                                 .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+  ibv_wr_start(qp);
+  qp->wr_flags = IBV_SEND_SIGNALED;
+  qp->wr_id = 1;
+  ibv_wr_bind_mw(qp, mw.get(), rkey, &info);
+  qp->wr_id = 2;
+  ibv_wr_local_inv(qp, rkey);
+  ASSERT_EQ(ibv_wr_complete(qp), 0);
+  ExpectSuccess(IBV_WC_BIND_MW, 1);
+  ExpectSuccess(IBV_WC_LOCAL_INV, 2);
+}
+
+TEST_F(OperationsTest, BuilderPostsAllOrNothing) {
+  ibv_qp_ex* const qp = ibv_qp_to_qp_ex(a.get());
+  qp->wr_flags = IBV_SEND_SIGNALED;
+  const auto add_write = [&](uint64_t id) {
+    qp->wr_id = id;
+    ibv_wr_rdma_write(qp, host.mr->rkey, host.address(kUpper));
+    ibv_wr_set_sge(qp, host.mr->lkey, host.address(0), 8);
+  };
+
+  ibv_wr_start(qp);
+  add_write(1);
+  add_write(2);
+  uint8_t long_text[2000] = {};
+  ibv_wr_set_inline_data(qp, long_text, sizeof long_text);
+  EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
+
+  ibv_wr_start(qp);
+  add_write(3);
+  ibv_wr_atomic_fetch_add(qp, host.mr->rkey, host.address(kUpper), 1);
+  ibv_wr_set_sge(qp, host.mr->lkey, host.address(0), 4);  // not 8
+  EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
+
+  ibv_wr_start(qp);
+  for (uint64_t id = 100; id < 100 + 17; ++id) add_write(id);  // one too many
+  EXPECT_EQ(ibv_wr_complete(qp), ENOMEM);
+
+  ibv_wr_start(qp);
+  add_write(4);
+  ibv_wr_abort(qp);
+
+  ibv_wr_start(qp);
+  add_write(5);
+  EXPECT_EQ(ibv_wr_complete(qp), 0);
+  ExpectSuccess(IBV_WC_RDMA_WRITE, 5);
+}
+
+TEST_F(OperationsTest, UnknownBuilderOperationsAreRefusedAtCreation) {
+  ibv_qp_init_attr_ex attr = {};
+  const ibv_qp_init_attr basic = RcAttributes(cq.get(), cq.get());
+  std::memcpy(&attr, &basic, sizeof basic);
+  attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  attr.pd = host.pd.get();
+  attr.send_ops_flags = IBV_QP_EX_WITH_TSO;
+  errno = 0;
+  EXPECT_EQ(ibv_create_qp_ex(host.context.get(), &attr), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+TEST_F(OperationsTest, PlainQueuePairHasNoBuilder) {
+  ibv_qp_init_attr attr = RcAttributes(cq.get(), cq.get());
+  const Qp qp(ibv_create_qp(host.pd.get(), &attr));
+  EXPECT_EQ(ibv_qp_to_qp_ex(qp.get()), nullptr);
+}
+
+}  // namespace
+}  // namespace uroce::verbs::testing

@@ -1,0 +1,65 @@
+#include "tests/verbs_provider/preload_main.h"
+
+#include <gtest/gtest.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace uroce::verbs::testing {
+namespace {
+
+constexpr char kMarker[] = "UROCE_TEST_PRELOADED";
+
+std::string Runfile(const std::string& path) {
+  const char* root = std::getenv("TEST_SRCDIR");
+  const char* workspace = std::getenv("TEST_WORKSPACE");
+  if (root == nullptr || workspace == nullptr) {
+    std::fprintf(stderr, "run this with 'bazel test'\n");
+    std::exit(2);
+  }
+  return std::string(root) + "/" + workspace + "/" + path;
+}
+
+// A sanitizer wants its runtime to be the first library of the process.
+std::string SanitizerRuntime() {
+  std::string found;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* out) {
+        if (std::strstr(info->dlpi_name, "libasan.so") != nullptr ||
+            std::strstr(info->dlpi_name, "libtsan.so") != nullptr) {
+          *static_cast<std::string*>(out) = std::string(info->dlpi_name) + ":";
+        }
+        return 0;
+      },
+      &found);
+  return found;
+}
+
+}  // namespace
+
+void RunOverUroce(char** argv) {
+  if (std::getenv(kMarker) != nullptr) return;
+  const std::string preload = Runfile("verbs_provider/virtual_kernel/liburoce-preload.so");
+  setenv(kMarker, "1", 1);
+  setenv("LD_PRELOAD", (SanitizerRuntime() + preload).c_str(), 1);
+  setenv("UROCE_PROVIDER", Runfile("verbs_provider/liburoce-provider.so").c_str(), 1);
+  // Several tests may run at a time.
+  if (std::getenv("UROCE_LINK") == nullptr) {
+    setenv("UROCE_LINK", ("test-" + std::to_string(getpid())).c_str(), 1);
+  }
+  execv("/proc/self/exe", argv);
+  std::perror("cannot start again");
+  std::exit(2);
+}
+
+}  // namespace uroce::verbs::testing
+
+int main(int argc, char** argv) {
+  uroce::verbs::testing::RunOverUroce(argv);
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+// Verbs objects that destroy themselves, for tests that are written against the public API alone.
+namespace uroce::verbs::testing {
+
+template <class Object, int (*destroy)(Object*)>
+struct Destroyer {
+  void operator()(Object* object) const { EXPECT_EQ(destroy(object), 0); }
+};
+
+using Context = std::unique_ptr<ibv_context, Destroyer<ibv_context, ibv_close_device>>;
+using Pd = std::unique_ptr<ibv_pd, Destroyer<ibv_pd, ibv_dealloc_pd>>;
+using Mr = std::unique_ptr<ibv_mr, Destroyer<ibv_mr, ibv_dereg_mr>>;
+using Cq = std::unique_ptr<ibv_cq, Destroyer<ibv_cq, ibv_destroy_cq>>;
+using Qp = std::unique_ptr<ibv_qp, Destroyer<ibv_qp, ibv_destroy_qp>>;
+using Ah = std::unique_ptr<ibv_ah, Destroyer<ibv_ah, ibv_destroy_ah>>;
+using Mw = std::unique_ptr<ibv_mw, Destroyer<ibv_mw, ibv_dealloc_mw>>;
+using Channel =
+    std::unique_ptr<ibv_comp_channel, Destroyer<ibv_comp_channel, ibv_destroy_comp_channel>>;
+
+// The device under test, opened. Null after a failed expectation.
+Context OpenUroce();
+
+// What most tests start from: a context, a protection domain and a registered buffer.
+class Host {
+ public:
+  static constexpr int kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                                    IBV_ACCESS_MW_BIND;
+
+  explicit Host(size_t buffer_bytes = 1 << 16, int access = kAllAccess);
+
+  Context context;
+  Pd pd;
+  std::vector<uint8_t> buffer;
+  Mr mr;
+
+  Cq CreateCq(int entries, ibv_comp_channel* channel = nullptr);
+  uint8_t* data() { return buffer.data(); }
+  uint64_t address(size_t offset = 0) const {
+    return reinterpret_cast<uintptr_t>(buffer.data()) + offset;
+  }
+  ibv_sge Sge(size_t offset, uint32_t length) const {
+    return {.addr = address(offset), .length = length, .lkey = mr->lkey};
+  }
+};
+
+// Attributes of an RC queue pair with 16 work requests of up to 4 pieces each way.
+ibv_qp_init_attr RcAttributes(ibv_cq* send_cq, ibv_cq* receive_cq);
+
+struct ConnectOptions {
+  uint8_t gid_index = 1;
+  ibv_mtu mtu = IBV_MTU_1024;
+  uint8_t timeout = 14;  // 67 ms
+  uint8_t retry_count = 7;
+  uint8_t rnr_retry = 7;
+  uint8_t min_rnr_timer = 1;  // 10 us
+  uint32_t rq_psn = 0;
+  uint32_t sq_psn = 0;
+  unsigned int access = Host::kAllAccess;
+};
+
+// RESET -> INIT -> RTR -> RTS towards the queue pair `peer_qpn` at `peer_gid`. Returns the errno of
+// the first step that fails.
+int ToInit(ibv_qp* qp, const ConnectOptions& options = {});
+int ToRtr(ibv_qp* qp, uint32_t peer_qpn, const ibv_gid& peer_gid,
+          const ConnectOptions& options = {});
+int ToRts(ibv_qp* qp, const ConnectOptions& options = {});
+// All three for both, each other's peer.
+void ConnectLoopback(ibv_qp* a, ibv_qp* b, const ConnectOptions& options = {});
+
+// The next completion, however long it takes; a failed expectation after ten seconds.
+ibv_wc WaitForCompletion(ibv_cq* cq);
+
+// A send work request of one piece (or none, for length 0), signaled.
+struct SendRequest : ibv_send_wr {
+  ibv_sge piece = {};
+
+  SendRequest(ibv_wr_opcode operation, const ibv_sge& sge, uint64_t id = 1);
+  SendRequest(const SendRequest&) = delete;
+  SendRequest& operator=(const SendRequest&) = delete;
+
+  SendRequest& Remote(uint64_t address, uint32_t rkey);
+  // Returns what ibv_post_send returned, and checks *bad_wr.
+  int Post(ibv_qp* qp);
+};
+
+int PostReceive(ibv_qp* qp, const ibv_sge& sge, uint64_t id);
+
+}  // namespace uroce::verbs::testing
