@@ -55,10 +55,12 @@ void ShmPort::Flush() {
 
 bool ShmPort::BeginSleep() {
   UpdateSession();
-  return !session_ || session_->consumer.BeginSleep();
+  asleep_ = !session_ || session_->consumer.BeginSleep();
+  return asleep_;
 }
 
 void ShmPort::EndSleep() {
+  asleep_ = false;
   if (session_) {
     session_->consumer.EndSleep();
     eventfd_t wakes;
@@ -85,8 +87,16 @@ void ShmPort::UpdateSession() {
     if (auto pairing = link_.TakePairing()) {
       link_.Watch(pairing->wake_self);
       session_.emplace(std::move(*pairing), *link_.side());
+      SleepInNewSession();
     }
   }
+}
+
+// The peer may come while one thread sleeps, and be let in by another: the sleeper is not woken by
+// the link any more, and has to be by the first frame.
+void ShmPort::SleepInNewSession() {
+  if (!asleep_ || session_->consumer.BeginSleep()) return;
+  [[maybe_unused]] const int result = eventfd_write(session_->pairing.wake_self.get(), 1);
 }
 
 // It wrote what no correct peer writes: nothing more it says can be trusted.

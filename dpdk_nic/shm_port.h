@@ -58,6 +58,7 @@ class ShmPort : public PacketPort {
   };
 
   void UpdateSession();
+  void SleepInNewSession();
   void TurnAwayPeer();
 
   const transport::MacAddress mac_;
@@ -65,6 +66,7 @@ class ShmPort : public PacketPort {
   ShmLink link_;
   std::optional<Session> session_;
   bool acquired_from_ring_ = false;
+  bool asleep_ = false;  // between BeginSleep and EndSleep
   Counters counters_;
   // Where frames are built that nobody will get.
   alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> discarded_frame_;
