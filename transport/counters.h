@@ -11,30 +11,30 @@ namespace uroce::transport {
 enum class DropReason : uint8_t {
   kNone,
   // wire: the frame by itself
-  kTooShort,           // ends before its headers do
-  kNotIp,              // EtherType is neither IPv4 nor IPv6
-  kBadIpHeader,        // version, header length, total length, checksum, fragment
-  kNotRoce,            // not UDP to port 4791
+  kTooShort,     // ends before its headers do
+  kNotIp,        // EtherType is neither IPv4 nor IPv6
+  kBadIpHeader,  // version, header length, total length, checksum, fragment
+  kNotRoce,      // not UDP to port 4791
   kBadUdpLength,
-  kBadBthVersion,      // TVer is not 0
+  kBadBthVersion,  // TVer is not 0
   kUnknownOpcode,
-  kBadPadding,         // pad count larger than the payload or not making it a multiple of 4, or a
-                       // payload where the opcode has none
+  kBadPadding,  // pad count larger than the payload or not making it a multiple of 4, or a
+                // payload where the opcode has none
   kBadIcrc,
   // endpoint: is it for us
   kForeignDestination,  // the destination address is not one of our GIDs
   kBadPkey,
   kUnknownQp,
-  kWrongService,        // the opcode's service is not the QP's
-  kForeignSource,       // not from the peer the QP is connected to
+  kWrongService,   // the opcode's service is not the QP's
+  kForeignSource,  // not from the peer the QP is connected to
   // queue pair
-  kQpNotReady,          // the state of the QP takes no packets of this kind
-  kDuplicateRequest,    // answered from what is remembered, not executed
-  kDuplicateNotHeld,    // an atomic too old to be replayed, or no room to replay
-  kSequenceGap,         // a request beyond the expected PSN, after the NAK for the gap was sent
-  kReceiverNotReady,    // no receive request: answered with an RNR NAK
-  kRefused,             // a request that breaks a rule: answered with a NAK that ends the connection
-  kStaleResponse,       // a response to nothing that is outstanding
+  kQpNotReady,        // the state of the QP takes no packets of this kind
+  kDuplicateRequest,  // answered from what is remembered, not executed
+  kDuplicateNotHeld,  // an atomic too old to be replayed, or no room to replay
+  kSequenceGap,       // a request beyond the expected PSN, after the NAK for the gap was sent
+  kReceiverNotReady,  // no receive request: answered with an RNR NAK
+  kRefused,           // a request that breaks a rule: answered with a NAK that ends the connection
+  kStaleResponse,     // a response to nothing that is outstanding
   kOutOfOrderResponse,  // a READ response or ACK after a lost response
   kMalformedResponse,   // wrong length or opcode for the request it answers
   kCount,
@@ -52,16 +52,16 @@ struct Counters {
   std::array<uint64_t, static_cast<size_t>(DropReason::kCount)> dropped{};
 
   uint64_t retransmitted_packets = 0;
-  uint64_t ack_timeouts = 0;          // local_ack_timeout_err
-  uint64_t retries_exceeded = 0;      // req_transport_retries_exceeded
-  uint64_t psn_naks_received = 0;     // packet_seq_err
-  uint64_t implied_naks = 0;          // implied_nak_seq_err
+  uint64_t ack_timeouts = 0;       // local_ack_timeout_err
+  uint64_t retries_exceeded = 0;   // req_transport_retries_exceeded
+  uint64_t psn_naks_received = 0;  // packet_seq_err
+  uint64_t implied_naks = 0;       // implied_nak_seq_err
   uint64_t rnr_naks_received = 0;
   uint64_t rnr_retries_exceeded = 0;
-  uint64_t psn_naks_sent = 0;         // out_of_sequence
-  uint64_t rnr_naks_sent = 0;         // rnr_nak_retry_err
+  uint64_t psn_naks_sent = 0;  // out_of_sequence
+  uint64_t rnr_naks_sent = 0;  // rnr_nak_retry_err
   uint64_t error_naks_sent = 0;
-  uint64_t duplicate_requests = 0;    // duplicate_request
+  uint64_t duplicate_requests = 0;  // duplicate_request
 
   uint64_t& drops(DropReason reason) { return dropped[static_cast<size_t>(reason)]; }
   uint64_t drops(DropReason reason) const { return dropped[static_cast<size_t>(reason)]; }

@@ -43,7 +43,8 @@ struct Event {
 };
 
 // Events wait here until the engine takes them: the transport calls nobody back. Nothing is
-// allocated: an event is a bit in its source, so raising one again before it was taken is one event.
+// allocated: an event is a bit in its source, so raising one again before it was taken is one
+// event.
 class EventQueue {
  public:
   void Raise(EventSource& source, EventType type);

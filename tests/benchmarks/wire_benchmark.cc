@@ -48,8 +48,8 @@ void CrcCopyAndUpdate(benchmark::State& state, const Crc32Kernel* kernel) {
   std::vector<uint8_t> source(static_cast<size_t>(state.range(0)), 1);
   std::vector<uint8_t> destination(source.size());
   for (auto _ : state) {
-    benchmark::DoNotOptimize(kernel->copy_and_update(kCrc32Initial, destination.data(),
-                                                     source.data(), source.size()));
+    benchmark::DoNotOptimize(
+        kernel->copy_and_update(kCrc32Initial, destination.data(), source.data(), source.size()));
   }
 }
 

@@ -28,8 +28,8 @@ void Require(bool condition) {
 void Seal(std::vector<uint8_t>& frame) {
   if (frame.size() < EthernetHeader::kBytes) return;
   const bool ipv6 = ParseEthernet(frame.data()).ether_type == EthernetHeader::kIpv6;
-  const size_t network_bytes = EthernetHeader::kBytes + UdpHeader::kBytes +
-                               (ipv6 ? Ipv6Header::kBytes : Ipv4Header::kBytes);
+  const size_t network_bytes =
+      EthernetHeader::kBytes + UdpHeader::kBytes + (ipv6 ? Ipv6Header::kBytes : Ipv4Header::kBytes);
   if (frame.size() < network_bytes + 16) return;
   if (!ipv6) {
     uint8_t* ip = frame.data() + EthernetHeader::kBytes;
@@ -51,8 +51,7 @@ void CheckFrame(const std::vector<uint8_t>& frame) {
   AddressVector address;
   address.destination_gid = packet.destination_gid;
   address.traffic_class = packet.traffic_class;
-  const FrameBuilder builder(packet.source_mac, packet.source_gid, address,
-                             packet.udp_source_port);
+  const FrameBuilder builder(packet.source_mac, packet.source_gid, address, packet.udp_source_port);
   const PayloadPiece piece{packet.payload.data(), packet.payload.size()};
   std::vector<uint8_t> ours(builder.FrameBytes(packet.opcode, packet.payload.size()));
   Require(builder.Emit(packet, {&piece, 1}, ours) == ours.size());

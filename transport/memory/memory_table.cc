@@ -118,8 +118,7 @@ Status MemoryTable::Deregister(LKey key) {
 }
 
 std::optional<RKey> MemoryTable::AllocateWindow(PdId pd, WindowType type) {
-  const uint32_t index =
-      Allocate(type == WindowType::kType1 ? Kind::kWindow1 : Kind::kWindow2);
+  const uint32_t index = Allocate(type == WindowType::kType1 ? Kind::kWindow1 : Kind::kWindow2);
   if (index == 0) return std::nullopt;
   entries_[index].region.pd = pd;
   return RKey{KeyOf(index, entries_[index].tag)};
@@ -173,11 +172,11 @@ Status MemoryTable::BindToRegion(Entry& window, const Binding& binding) {
   Entry* parent = FindRegion(binding.region);
   const uint32_t access = binding.access.bits();
   if (parent == nullptr || (access & ~kWindowAccess) != 0) return Status::kInvalidArgument;
-  uint32_t wanted = AccessFlags::kWindowBind;                                    // IBA C10-73
-  if ((access & kRemoteModifies) != 0) wanted |= AccessFlags::kLocalWrite;       // IBA C10-74
+  uint32_t wanted = AccessFlags::kWindowBind;                               // IBA C10-73
+  if ((access & kRemoteModifies) != 0) wanted |= AccessFlags::kLocalWrite;  // IBA C10-74
   uint8_t* host_address =
       Resolve(parent->region, window.region.pd, binding.address, binding.length, wanted);
-  if (host_address == nullptr) return Status::kInvalidArgument;                  // IBA C10-75
+  if (host_address == nullptr) return Status::kInvalidArgument;  // IBA C10-75
 
   Unbind(window);
   window.bound = true;

@@ -30,8 +30,8 @@ class MemoryTable {
  public:
   MemoryTable();
 
-  // nullopt when kMaxMemoryRegions keys, of regions and windows together, are in use. Remote write or
-  // atomic access without local write access is refused by the verb before (IBA 10.6.3.2).
+  // nullopt when kMaxMemoryRegions keys, of regions and windows together, are in use. Remote write
+  // or atomic access without local write access is refused by the verb before (IBA 10.6.3.2).
   std::optional<LKey> Register(const MemoryRegion& region);
   // ibv_rereg_mr: same key, new content. kInvalidArgument if there is no such region, kBusy while
   // windows are bound to it.
@@ -67,7 +67,8 @@ class MemoryTable {
   // zero-length accesses, which check no R_Key (IBA C9-88).
   uint8_t* LocalAddress(PdId pd, LKey key, uint64_t address, uint64_t length,
                         uint32_t wanted) const;
-  // The same for an access from the peer of `qpn`: windows count too, by their own range and access.
+  // The same for an access from the peer of `qpn`: windows count too, by their own range and
+  // access.
   uint8_t* RemoteAddress(PdId pd, Qpn qpn, RKey key, uint64_t address, uint64_t length,
                          uint32_t wanted) const;
 

@@ -21,9 +21,9 @@ uint64_t TotalBytes(std::span<const ScatterGatherEntry> list);
 bool CheckLocal(const MemoryTable& memory, PdId pd, std::span<const ScatterGatherEntry> list,
                 uint32_t wanted);
 
-// A place in the message that a scatter/gather list holds. It remembers the entry it was in last, so
-// going through a message from front to back costs one step an entry; any offset is allowed, in any
-// order.
+// A place in the message that a scatter/gather list holds. It remembers the entry it was in last,
+// so going through a message from front to back costs one step an entry; any offset is allowed, in
+// any order.
 //
 // The list is not copied: it must stay where it is while the cursor is in use. Every access looks
 // the keys up afresh, because a region can be deregistered at any time.
@@ -38,9 +38,9 @@ class SgeCursor {
   SgeCursor() = default;
   explicit SgeCursor(std::span<const ScatterGatherEntry> list) : list_(list) {}
 
-  // Finds the bytes [offset, offset + length) of the message for transmission. Returns the number of
-  // pieces put into `out`, none of them empty; nullopt when an entry fails its check or the list is
-  // too short.
+  // Finds the bytes [offset, offset + length) of the message for transmission. Returns the number
+  // of pieces put into `out`, none of them empty; nullopt when an entry fails its check or the list
+  // is too short.
   std::optional<size_t> Gather(const MemoryTable& memory, PdId pd, uint64_t offset, size_t length,
                                std::span<PayloadPiece, kMaxSges> out);
 

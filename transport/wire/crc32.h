@@ -21,8 +21,8 @@ uint32_t Crc32Update(uint32_t state, const uint8_t* data, size_t length);
 uint32_t Crc32CopyAndUpdate(uint32_t state, uint8_t* destination, const uint8_t* source,
                             size_t length);
 
-// The same over `data` with the bits of `mask` set in its first kCrc32MaskBytes bytes. The data itself
-// is left alone, so this works on memory that may not be written.
+// The same over `data` with the bits of `mask` set in its first kCrc32MaskBytes bytes. The data
+// itself is left alone, so this works on memory that may not be written.
 inline constexpr size_t kCrc32MaskBytes = 128;
 using Crc32Mask = std::array<uint8_t, kCrc32MaskBytes>;
 uint32_t Crc32UpdateMasked(uint32_t state, const uint8_t* data, size_t length,

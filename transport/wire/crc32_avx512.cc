@@ -1,4 +1,4 @@
-// GCC 12 warns of its own intrinsics, which leave "undefined" operands uninitialised (GCC PR 105593).
+// GCC 12 warns of its own intrinsics, which use uninitialised operands on purpose (GCC PR 105593).
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -12,9 +12,8 @@
 
 // Folding with four 128-bit carry-less multiplications an instruction (Intel since Ice Lake, AMD
 // since Zen 4). An accumulator is 64 bytes: four blocks of 16 that are folded side by side.
-#define UROCE_AVX512                                                                     \
-  __attribute__((                                                                        \
-      target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,vpclmulqdq,pclmul,sse4.1")))
+#define UROCE_AVX512 \
+  __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,pclmul,sse4.1")))
 
 namespace uroce::transport {
 namespace {
@@ -96,12 +95,12 @@ UROCE_AVX512 inline uint32_t Finish(__m512i accumulator) {
   constexpr Crc32Fold k384 = Crc32FoldBy(384);
   constexpr Crc32Fold k256 = Crc32FoldBy(256);
   constexpr Crc32Fold k128 = Crc32FoldBy(128);
-  const __m512i constants = _mm512_set_epi64(0, 0, k128.high, k128.low, k256.high, k256.low,
-                                             k384.high, k384.low);
+  const __m512i constants =
+      _mm512_set_epi64(0, 0, k128.high, k128.low, k256.high, k256.low, k384.high, k384.low);
   const __m512i folded = _mm512_xor_si512(_mm512_clmulepi64_epi128(accumulator, constants, 0x00),
                                           _mm512_clmulepi64_epi128(accumulator, constants, 0x11));
-  const __m128i low = _mm_xor_si128(_mm512_castsi512_si128(folded),
-                                    _mm512_extracti32x4_epi32(folded, 1));
+  const __m128i low =
+      _mm_xor_si128(_mm512_castsi512_si128(folded), _mm512_extracti32x4_epi32(folded, 1));
   const __m128i high = _mm_xor_si128(_mm512_extracti32x4_epi32(folded, 2),
                                      _mm512_extracti32x4_epi32(accumulator, 3));
   return Crc32Reduce(_mm_xor_si128(low, high));
@@ -141,8 +140,7 @@ uint32_t Update(uint32_t state, const uint8_t* data, size_t length) {
   return Run(state, ReadInput{data}, length);
 }
 
-uint32_t CopyAndUpdate(uint32_t state, uint8_t* destination, const uint8_t* source,
-                       size_t length) {
+uint32_t CopyAndUpdate(uint32_t state, uint8_t* destination, const uint8_t* source, size_t length) {
   return Run(state, CopyInput{destination, source}, length);
 }
 
@@ -155,11 +153,10 @@ uint32_t UpdateMasked(uint32_t state, const uint8_t* data, size_t length, const 
 const Crc32Kernel* Avx512Crc32Kernel() {
   static constexpr Crc32Kernel kKernel{"avx512", Update, CopyAndUpdate, UpdateMasked};
   __builtin_cpu_init();
-  const bool supported =
-      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("vpclmulqdq") &&
-      __builtin_cpu_supports("pclmul");
+  const bool supported = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                         __builtin_cpu_supports("avx512vl") &&
+                         __builtin_cpu_supports("avx512vbmi") &&
+                         __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("pclmul");
   return supported ? &kKernel : nullptr;
 }
 

@@ -45,8 +45,8 @@ UROCE_PCLMUL inline __m128i Fold(__m128i accumulator, __m128i next) {
   return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-// Appends the bytes [at, end), fewer than a block, to what `accumulator` holds. Together with its 16
-// bytes they are laid out with zeros before them, which do not change a CRC, to make two blocks.
+// Appends the bytes [at, end), fewer than a block, to what `accumulator` holds. Together with its
+// 16 bytes they are laid out with zeros before them, which do not change a CRC, to make two blocks.
 template <class Input>
 UROCE_PCLMUL __m128i AppendTail(__m128i accumulator, const Input& input, size_t at, size_t end) {
   uint8_t blocks[2 * kBlock] = {};
@@ -85,8 +85,7 @@ uint32_t Update(uint32_t state, const uint8_t* data, size_t length) {
   return Run(state, ReadInput{data}, length);
 }
 
-uint32_t CopyAndUpdate(uint32_t state, uint8_t* destination, const uint8_t* source,
-                       size_t length) {
+uint32_t CopyAndUpdate(uint32_t state, uint8_t* destination, const uint8_t* source, size_t length) {
   return Run(state, CopyInput{destination, source}, length);
 }
 

@@ -29,9 +29,9 @@ inline constexpr auto kCrc32Tables = [] {
 }();
 
 // The rest is for carry-less multiplication: "Fast CRC Computation for Generic Polynomials Using
-// PCLMULQDQ Instruction", Intel 2009, in its bit-reflected form. There a 64-bit word is a polynomial
-// whose bit 63 is the constant term, and a product comes out one bit short of the top; that is why
-// the constants are shifted left by one.
+// PCLMULQDQ Instruction", Intel 2009, in its bit-reflected form. There a 64-bit word is a
+// polynomial whose bit 63 is the constant term, and a product comes out one bit short of the top;
+// that is why the constants are shifted left by one.
 
 constexpr uint32_t Reflect(uint32_t value) {
   uint32_t reflected = 0;

@@ -52,8 +52,7 @@ uint32_t Update(uint32_t state, const uint8_t* data, size_t length) {
   return Run(state, ReadInput{data}, length);
 }
 
-uint32_t CopyAndUpdate(uint32_t state, uint8_t* destination, const uint8_t* source,
-                       size_t length) {
+uint32_t CopyAndUpdate(uint32_t state, uint8_t* destination, const uint8_t* source, size_t length) {
   return Run(state, CopyInput{destination, source}, length);
 }
 

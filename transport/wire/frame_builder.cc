@@ -112,8 +112,8 @@ size_t FrameBuilder::Emit(const TransportHeaders& headers, std::span<const Paylo
   uint8_t* at = out.data();
   CopyPieces<buffer.size()>(buffer.data(), header_bytes, at);
   at += header_bytes;
-  uint32_t crc = StartIcrc(is_ipv6_ ? IpVersion::kIpv6 : IpVersion::kIpv4, buffer.data(),
-                           header_bytes);
+  uint32_t crc =
+      StartIcrc(is_ipv6_ ? IpVersion::kIpv6 : IpVersion::kIpv4, buffer.data(), header_bytes);
   for (const PayloadPiece& piece : payload) {
     crc = Crc32CopyAndUpdate(crc, at, piece.data, piece.length);
     at += piece.length;

@@ -12,8 +12,8 @@
 
 namespace uroce::transport {
 
-// Ethernet 14 + IPv6 40 + UDP 8 + BTH 12 + the largest extension headers (DETH 8 + RETH/AtomicETH 28
-// + immediate 4) + 4096 of payload + ICRC 4, rounded up: no frame we send or accept is longer.
+// Ethernet 14 + IPv6 40 + UDP 8 + BTH 12 + the most of extension headers (AtomicETH) 28 + payload
+// 4096 + ICRC 4, rounded up: no frame we send or accept is longer.
 inline constexpr size_t kMaxFrameBytes = 4'224;
 
 // Builds the frames of one path. What all packets of a path have in common (Ethernet, IP and UDP

@@ -179,9 +179,9 @@ DropReason Parser::Payload() {
   return DropReason::kNone;
 }
 
-// The checksum reads the headers from the frame again. Should another process have changed them since
-// they were copied, it is a checksum of something else, and the frame is dropped or what was parsed
-// is used: either way nothing but the private copy was looked at.
+// The checksum reads the headers from the frame again. Should another process have changed them
+// since they were copied, it is a checksum of something else, and the frame is dropped or what was
+// parsed is used: either way nothing but the private copy was looked at.
 DropReason Parser::Icrc() {
   const size_t icrc_at = end_ - kIcrcBytes;
   const uint32_t crc = StartIcrc(version_, frame_.data(), icrc_at);

@@ -12,8 +12,8 @@ namespace uroce::transport {
 // one RoCEv2 packet over IPv4 or IPv6, and verifies everything that can be verified without knowing
 // the queue pair: lengths, IPv4 header checksum, UDP port, BTH version, opcode, pad count, ICRC.
 //
-// The frame may lie in memory that another process can change: every header byte is read once, into
-// private memory, and only then looked at.
+// The frame may lie in memory that another process can change: what is parsed is a private copy of
+// the headers, made once. Only the checksum reads the frame itself.
 //
 // Returns kNone and fills `packet`, or why the frame is to be dropped (`packet` is then undefined).
 DropReason ParseFrame(std::span<const uint8_t> frame, Packet& packet);

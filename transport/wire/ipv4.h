@@ -17,8 +17,8 @@ struct Ipv4Header {
   static constexpr size_t kSourceOffset = 12;
   static constexpr size_t kDestinationOffset = 16;
 
-  uint8_t traffic_class = 0;   // type of service: DSCP and the two ECN bits
-  uint16_t total_length = 0;   // of the IP packet, this header included
+  uint8_t traffic_class = 0;  // type of service: DSCP and the two ECN bits
+  uint16_t total_length = 0;  // of the IP packet, this header included
   uint16_t identification = 0;
   uint8_t time_to_live = 0;
   uint8_t protocol = 0;

@@ -20,7 +20,7 @@ inline constexpr uint16_t kDefaultPkey = 0xffff;
 struct TransportHeaders {
   Opcode opcode;
   bool solicited = false;
-  bool migration_request = true;  // 1 = migrated, the state of a QP without path migration
+  bool migration_request = true;     // 1 = migrated, the state of a QP without path migration
   bool forward_congestion = false;   // FECN
   bool backward_congestion = false;  // BECN
   bool ack_request = false;

@@ -21,69 +21,98 @@ __attribute__((format(printf, 2, 0))) void Append(std::string& text, const char*
 
 std::string_view NameOf(Service service) {
   switch (service) {
-    case Service::kReliableConnection: return "RC";
-    case Service::kUnreliableConnection: return "UC";
-    case Service::kReliableDatagram: return "RD";
-    case Service::kUnreliableDatagram: return "UD";
-    case Service::kCongestionNotification: return "CNP";
-    case Service::kExtendedReliableConnection: return "XRC";
+    case Service::kReliableConnection:
+      return "RC";
+    case Service::kUnreliableConnection:
+      return "UC";
+    case Service::kReliableDatagram:
+      return "RD";
+    case Service::kUnreliableDatagram:
+      return "UD";
+    case Service::kCongestionNotification:
+      return "CNP";
+    case Service::kExtendedReliableConnection:
+      return "XRC";
   }
   return "?";
 }
 
 std::string_view NameOf(Operation operation) {
   switch (operation) {
-    case Operation::kSend: return "SEND";
-    case Operation::kWrite: return "WRITE";
-    case Operation::kReadRequest: return "READ_REQUEST";
-    case Operation::kReadResponse: return "READ_RESPONSE";
-    case Operation::kAcknowledge: return "ACKNOWLEDGE";
-    case Operation::kAtomicAcknowledge: return "ATOMIC_ACKNOWLEDGE";
-    case Operation::kCompareAndSwap: return "CMP_SWAP";
-    case Operation::kFetchAndAdd: return "FETCH_ADD";
+    case Operation::kSend:
+      return "SEND";
+    case Operation::kWrite:
+      return "WRITE";
+    case Operation::kReadRequest:
+      return "READ_REQUEST";
+    case Operation::kReadResponse:
+      return "READ_RESPONSE";
+    case Operation::kAcknowledge:
+      return "ACKNOWLEDGE";
+    case Operation::kAtomicAcknowledge:
+      return "ATOMIC_ACKNOWLEDGE";
+    case Operation::kCompareAndSwap:
+      return "CMP_SWAP";
+    case Operation::kFetchAndAdd:
+      return "FETCH_ADD";
   }
   return "?";
 }
 
 std::string_view NameOf(Position position) {
   switch (position) {
-    case Position::kFirst: return "_FIRST";
-    case Position::kMiddle: return "_MIDDLE";
-    case Position::kLast: return "_LAST";
-    case Position::kOnly: return "_ONLY";
+    case Position::kFirst:
+      return "_FIRST";
+    case Position::kMiddle:
+      return "_MIDDLE";
+    case Position::kLast:
+      return "_LAST";
+    case Position::kOnly:
+      return "_ONLY";
   }
   return "?";
 }
 
 std::string_view NameOf(Suffix suffix) {
   switch (suffix) {
-    case Suffix::kNone: return "";
-    case Suffix::kImmediate: return "_IMM";
-    case Suffix::kInvalidate: return "_INV";
+    case Suffix::kNone:
+      return "";
+    case Suffix::kImmediate:
+      return "_IMM";
+    case Suffix::kInvalidate:
+      return "_INV";
   }
   return "?";
 }
 
 std::string_view NameOf(NakCode code) {
   switch (code) {
-    case NakCode::kPsnSequenceError: return "psn_sequence_error";
-    case NakCode::kInvalidRequest: return "invalid_request";
-    case NakCode::kRemoteAccessError: return "remote_access_error";
-    case NakCode::kRemoteOperationalError: return "remote_operational_error";
-    case NakCode::kInvalidRdRequest: return "invalid_rd_request";
+    case NakCode::kPsnSequenceError:
+      return "psn_sequence_error";
+    case NakCode::kInvalidRequest:
+      return "invalid_request";
+    case NakCode::kRemoteAccessError:
+      return "remote_access_error";
+    case NakCode::kRemoteOperationalError:
+      return "remote_operational_error";
+    case NakCode::kInvalidRdRequest:
+      return "invalid_rd_request";
   }
   return "reserved";
 }
 
 void AppendSyndrome(std::string& text, Syndrome syndrome) {
   switch (syndrome.kind()) {
-    case Syndrome::Kind::kAck: return Append(text, " ack(credits=%u", syndrome.value());
-    case Syndrome::Kind::kRnrNak: return Append(text, " rnr_nak(timer=%u", syndrome.value());
+    case Syndrome::Kind::kAck:
+      return Append(text, " ack(credits=%u", syndrome.value());
+    case Syndrome::Kind::kRnrNak:
+      return Append(text, " rnr_nak(timer=%u", syndrome.value());
     case Syndrome::Kind::kNak:
       text += " nak(";
       text += NameOf(syndrome.nak_code());
       return;
-    case Syndrome::Kind::kReserved: return Append(text, " syndrome(%#x", syndrome.wire_byte());
+    case Syndrome::Kind::kReserved:
+      return Append(text, " syndrome(%#x", syndrome.wire_byte());
   }
 }
 
@@ -177,6 +206,8 @@ std::string ToString(const Packet& packet) {
   return text;
 }
 
-std::ostream& operator<<(std::ostream& out, const Packet& packet) { return out << ToString(packet); }
+std::ostream& operator<<(std::ostream& out, const Packet& packet) {
+  return out << ToString(packet);
+}
 
 }  // namespace uroce::transport

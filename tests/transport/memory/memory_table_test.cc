@@ -28,7 +28,10 @@ constexpr uint32_t kEverything =
 class MemoryTableTest : public testing::Test {
  protected:
   MemoryRegion Region(uint64_t iova, uint64_t length, uint32_t access) {
-    return {.pd = kPd, .iova = iova, .host_address = bytes_.data(), .length = length,
+    return {.pd = kPd,
+            .iova = iova,
+            .host_address = bytes_.data(),
+            .length = length,
             .access = AccessFlags(access)};
   }
   LKey Register(uint64_t iova, uint64_t length, uint32_t access) {
@@ -37,8 +40,7 @@ class MemoryTableTest : public testing::Test {
   uint8_t* Local(LKey key, uint64_t address, uint64_t length, uint32_t wanted = kNoAccess) {
     return table_.LocalAddress(kPd, key, address, length, wanted);
   }
-  uint8_t* Remote(RKey key, uint64_t address, uint64_t length, uint32_t wanted,
-                  Qpn qpn = kQpn) {
+  uint8_t* Remote(RKey key, uint64_t address, uint64_t length, uint32_t wanted, Qpn qpn = kQpn) {
     return table_.RemoteAddress(kPd, qpn, key, address, length, wanted);
   }
   static RKey AsRKey(LKey key) { return RKey{key.value}; }
@@ -166,8 +168,7 @@ class MemoryWindowTest : public MemoryTableTest, public testing::WithParamInterf
  protected:
   bool is_type_1() const { return GetParam() == WindowType::kType1; }
   MemoryTable::Binding Bytes(uint64_t address, uint64_t length, uint32_t access = kRemoteRead) {
-    return {.region = region_, .address = address, .length = length,
-            .access = AccessFlags(access)};
+    return {.region = region_, .address = address, .length = length, .access = AccessFlags(access)};
   }
   // Binds the window of this test to its next key.
   Status Bind(const MemoryTable::Binding& binding) {

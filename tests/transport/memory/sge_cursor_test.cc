@@ -21,8 +21,12 @@ class SgeCursorTest : public testing::Test {
   }
 
   LKey Register(uint32_t access) {
-    return memory_.Register({.pd = kPd, .iova = kIova, .host_address = bytes_.data(),
-                             .length = bytes_.size(), .access = AccessFlags(access)})
+    return memory_
+        .Register({.pd = kPd,
+                   .iova = kIova,
+                   .host_address = bytes_.data(),
+                   .length = bytes_.size(),
+                   .access = AccessFlags(access)})
         .value();
   }
   ScatterGatherEntry Entry(uint64_t offset, uint32_t length) {
@@ -75,8 +79,8 @@ TEST_F(SgeCursorTest, TotalBytesDoesNotOverflow) {
 }
 
 TEST_F(SgeCursorTest, GatherInSequence) {
-  const std::vector<ScatterGatherEntry> list = {Entry(0, 0), Entry(100, 30), Entry(500, 0),
-                                                Entry(50, 20), Entry(9, 1), Entry(0, 0)};
+  const std::vector<ScatterGatherEntry> list = {Entry(0, 0),   Entry(100, 30), Entry(500, 0),
+                                                Entry(50, 20), Entry(9, 1),    Entry(0, 0)};
   const std::vector<uint8_t> flat = Flat(list);
   for (size_t step = 1; step <= flat.size(); ++step) {
     SgeCursor cursor(list);

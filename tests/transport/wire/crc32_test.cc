@@ -155,9 +155,8 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Crc32Test,
                                          Avx512Crc32Kernel(), &BestCrc32Kernel()),
                          [](const auto& kernel) {
                            const std::string index = std::to_string(kernel.index);
-                           return kernel.param == nullptr
-                                      ? "absent" + index
-                                      : std::string(kernel.param->name) + index;
+                           return kernel.param == nullptr ? "absent" + index
+                                                          : std::string(kernel.param->name) + index;
                          });
 
 }  // namespace

@@ -60,11 +60,22 @@ TEST(FrameBuilderTest, KnownIpv4Frame) {
   std::vector<uint8_t> frame(kMaxFrameBytes, 0xee);
   frame.resize(builder.Emit(headers, {&piece, 1}, frame));
   const std::vector<uint8_t> expected = FromHex(
-      "020000000002" "020000000001" "0800"                  // Ethernet
-      "45000034000040004011" "26b7" "0a000001" "0a000002"   // IPv4 with DF
-      "c000" "12b7" "0020" "0000"                           // UDP
-      "0470ffff" "00000011" "80001234"                      // BTH: MigReq, three pad bytes
-      "68656c6c6f" "000000");
+      "020000000002"
+      "020000000001"
+      "0800"  // Ethernet
+      "45000034000040004011"
+      "26b7"
+      "0a000001"
+      "0a000002"  // IPv4 with DF
+      "c000"
+      "12b7"
+      "0020"
+      "0000"  // UDP
+      "0470ffff"
+      "00000011"
+      "80001234"  // BTH: MigReq, three pad bytes
+      "68656c6c6f"
+      "000000");
   ASSERT_EQ(expected.size() + 4, frame.size());
   EXPECT_EQ(expected, std::vector<uint8_t>(frame.begin(), frame.end() - 4));
 }

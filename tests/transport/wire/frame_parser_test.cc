@@ -86,8 +86,7 @@ TEST_P(FrameParserTest, GoodFrameIsAccepted) {
 
 TEST_P(FrameParserTest, TruncatedAtEveryLengthIsDropped) {
   for (const uint8_t opcode : {kSendOnly, uint8_t{0x13}}) {
-    const std::vector<uint8_t> whole =
-        GoodFrame(ipv6(), opcode, opcode == kSendOnly ? 10 : 0);
+    const std::vector<uint8_t> whole = GoodFrame(ipv6(), opcode, opcode == kSendOnly ? 10 : 0);
     for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
       const std::vector<uint8_t> cut(whole.begin(), whole.begin() + static_cast<long>(bytes));
       // From where the IP header is whole, its length says that more is to come.

@@ -47,10 +47,12 @@ TransportHeaders FullHeaders(const Opcode& opcode) {
   headers.destination_qpn = Qpn{0xabcdef};
   headers.psn = Psn(0xfedcba);
   headers.deth = {.qkey = 0x80010000, .source_qpn = Qpn{0x123456}};
-  headers.reth = {.virtual_address = 0x1122334455667788, .rkey = RKey{0x99aabbcc},
-                  .dma_length = 0xddeeff01};
-  headers.atomic = {.virtual_address = 0x0102030405060708, .rkey = RKey{0x090a0b0c},
-                    .swap_or_add = 0x1112131415161718, .compare = 0x2122232425262728};
+  headers.reth = {
+      .virtual_address = 0x1122334455667788, .rkey = RKey{0x99aabbcc}, .dma_length = 0xddeeff01};
+  headers.atomic = {.virtual_address = 0x0102030405060708,
+                    .rkey = RKey{0x090a0b0c},
+                    .swap_or_add = 0x1112131415161718,
+                    .compare = 0x2122232425262728};
   headers.aeth = {.syndrome = Syndrome::Nak(NakCode::kRemoteAccessError), .msn = 0x313233};
   headers.atomic_original = 0x4142434445464748;
   headers.immediate = 0x51525354;

@@ -69,8 +69,8 @@ TEST(BthTest, ReservedBitsAreIgnored) {
 
 TEST(RethTest, KnownBytes) {
   const std::vector<uint8_t> bytes = FromHex("112233445566778899aabbcc00001000");
-  const Reth reth{.virtual_address = 0x1122334455667788, .rkey = RKey{0x99aabbcc},
-                  .dma_length = 4096};
+  const Reth reth{
+      .virtual_address = 0x1122334455667788, .rkey = RKey{0x99aabbcc}, .dma_length = 4096};
   EXPECT_EQ(reth, ParseReth(bytes.data()));
   std::vector<uint8_t> out(Reth::kBytes);
   EmitReth(reth, out.data());
@@ -88,8 +88,10 @@ TEST(DethTest, KnownBytesWithReservedByteIgnored) {
 TEST(AtomicEthTest, KnownBytes) {
   const std::vector<uint8_t> bytes =
       FromHex("0102030405060708090a0b0c11121314151617182122232425262728");
-  const AtomicEth atomic{.virtual_address = 0x0102030405060708, .rkey = RKey{0x090a0b0c},
-                         .swap_or_add = 0x1112131415161718, .compare = 0x2122232425262728};
+  const AtomicEth atomic{.virtual_address = 0x0102030405060708,
+                         .rkey = RKey{0x090a0b0c},
+                         .swap_or_add = 0x1112131415161718,
+                         .compare = 0x2122232425262728};
   EXPECT_EQ(atomic, ParseAtomicEth(bytes.data()));
   std::vector<uint8_t> out(AtomicEth::kBytes);
   EmitAtomicEth(atomic, out.data());
@@ -183,8 +185,8 @@ TEST(Ipv4Test, OptionsAndFragmentsAreRefused) {
 }
 
 TEST(Ipv4Test, TotalLengthCanBeSetLater) {
-  Ipv4Header ip{.time_to_live = 64, .protocol = 17, .source = {10, 0, 0, 1},
-                .destination = {10, 0, 0, 2}};
+  Ipv4Header ip{
+      .time_to_live = 64, .protocol = 17, .source = {10, 0, 0, 1}, .destination = {10, 0, 0, 2}};
   std::array<uint8_t, Ipv4Header::kBytes> blank;
   EmitIpv4(ip, blank.data());
   for (uint32_t length = 1; length <= 0xffff; ++length) {
@@ -202,8 +204,11 @@ TEST(Ipv6Test, KnownBytes) {
       "6ab54321001c113f"
       "fe80000000000000505400fffe00000a"
       "fe80000000000000505400fffe00000b");
-  Ipv6Header ip{.traffic_class = 0xab, .flow_label = 0x54321, .payload_length = 28,
-                .next_header = 17, .hop_limit = 63};
+  Ipv6Header ip{.traffic_class = 0xab,
+                .flow_label = 0x54321,
+                .payload_length = 28,
+                .next_header = 17,
+                .hop_limit = 63};
   ip.source = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x50, 0x54, 0, 0xff, 0xfe, 0, 0, 0x0a};
   ip.destination = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x50, 0x54, 0, 0xff, 0xfe, 0, 0, 0x0b};
   ASSERT_TRUE(ParseIpv6(bytes.data()));
@@ -223,8 +228,8 @@ TEST(Ipv6Test, OtherVersionsAreRefused) {
 
 TEST(UdpTest, KnownBytes) {
   const std::vector<uint8_t> bytes = FromHex("c12112b7001c1234");
-  const UdpHeader udp{.source_port = 0xc121, .destination_port = 4791, .length = 28,
-                      .checksum = 0x1234};
+  const UdpHeader udp{
+      .source_port = 0xc121, .destination_port = 4791, .length = 28, .checksum = 0x1234};
   EXPECT_EQ(udp, ParseUdp(bytes.data()));
   std::vector<uint8_t> out(UdpHeader::kBytes);
   EmitUdp(udp, out.data());

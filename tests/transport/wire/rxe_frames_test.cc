@@ -68,8 +68,7 @@ TEST_P(RxeFrameTest, BuilderGivesTheSameFrame) {
   address.traffic_class = packet.traffic_class;
   address.hop_limit = frame_[kIpAt + (IsIpv6(frame_) ? 7 : 8)];
   if (IsIpv6(frame_)) address.flow_label = ParseIpv6(frame_.data() + kIpAt)->flow_label;
-  const FrameBuilder builder(packet.source_mac, packet.source_gid, address,
-                             packet.udp_source_port);
+  const FrameBuilder builder(packet.source_mac, packet.source_gid, address, packet.udp_source_port);
   const PayloadPiece piece{packet.payload.data(), packet.payload.size()};
   std::vector<uint8_t> ours(kMaxFrameBytes);
   ours.resize(builder.Emit(packet, {&piece, 1}, ours));
@@ -84,8 +83,9 @@ TEST_P(RxeFrameTest, BuilderGivesTheSameFrame) {
   EXPECT_EQ(frame_, ours);
 }
 
-// The negative control of the ICRC: a bit that it covers cannot change unnoticed. (Bits whose change
-// makes another frame of it, or is noticed by another check first, are dropped for that reason.)
+// The negative control of the ICRC: a bit that it covers cannot change unnoticed. (Bits whose
+// change makes another frame of it, or is noticed by another check first, are dropped for that
+// reason.)
 TEST_P(RxeFrameTest, EveryFlippedBitIsNoticedUnlessTheIcrcMasksIt) {
   const size_t udp = UdpAt(frame_);
   const size_t bth = BthAt(frame_);
