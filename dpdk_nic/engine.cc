@@ -55,6 +55,7 @@ Engine::Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig
 Engine::~Engine() {
   ForkHandler::Remove(*this);
   progress_.reset();
+  if (orphaned()) (void)port_.release();  // it may work on memory that the parent works on, too
 }
 
 // One pass. Receiving comes first and sending last, so that what arrived together is acknowledged

@@ -113,7 +113,7 @@ class Engine {
   void Orphan();
 
   EngineLock lock_;
-  const std::unique_ptr<PacketPort> port_;
+  std::unique_ptr<PacketPort> port_;
   const std::unique_ptr<LinkLayer> link_layer_;
   const std::unique_ptr<FrameTap> tap_;
   const EventSink event_sink_;

@@ -45,7 +45,7 @@ class PacketPort {
 
   // In a forked child, before anything else: lets go of what only the parent may use (sockets whose
   // closing tells the peer of the parent's end). Only async-signal-safe calls. No other call
-  // follows but the destructor.
+  // follows, not even the destructor: the memory stays as it is.
   virtual void AbandonAfterFork() {}
 
   struct Counters {
