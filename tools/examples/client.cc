@@ -26,12 +26,12 @@ void Expect(bool promise, const std::string& what) {
 }
 
 void PrintHeading() {
-  std::printf("  %-34s %-6s %8s %8s %9s %8s %9s\n", "after", "state", "sq_psn", "rq_psn",
+  std::printf("  %-37s %-6s %8s %8s %9s %8s %9s\n", "after", "state", "sq_psn", "rq_psn",
               "dest_qpn", "timeout", "retry_cnt");
 }
 
 void Print(const std::string& moment, const ibv_qp_attr& attributes) {
-  std::printf("  %-34s %-6s %8u %8u %9u %8u %9u\n", moment.c_str(), StateName(attributes.qp_state),
+  std::printf("  %-37s %-6s %8u %8u %9u %8u %9u\n", moment.c_str(), StateName(attributes.qp_state),
               attributes.sq_psn, attributes.rq_psn, attributes.dest_qp_num, attributes.timeout,
               attributes.retry_cnt);
 }
