@@ -14,6 +14,8 @@
 namespace uroce::transport {
 
 inline constexpr PdId kTestPd{1};
+// Close enough below the wrap that every test that moves some data crosses it.
+inline constexpr Psn kFirstPsn{0xff'fff0};
 inline constexpr uint32_t kAllAccess = AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
                                        AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic;
 
@@ -55,7 +57,7 @@ struct TestHost {
     a.state = QpState::kReadyToReceive;
     a.path_mtu = mtu;
     a.destination_qpn = peer;
-    a.rq_psn = Psn(0xff'fff0);
+    a.rq_psn = kFirstPsn;
     a.max_dest_read_atomic = 4;
     a.min_rnr_timer = 1;
     a.address = {.destination_gid = gid, .destination_mac = mac, .source_gid_index = gid_index};
@@ -63,7 +65,7 @@ struct TestHost {
                                 M::kRqPsn | M::kMaxDestReadAtomic | M::kMinRnrTimer),
               Status::kOk);
     a.state = QpState::kReadyToSend;
-    a.sq_psn = Psn(0xff'fff0);
+    a.sq_psn = kFirstPsn;
     a.timeout = 14;
     a.retry_count = 7;
     a.rnr_retry = 7;

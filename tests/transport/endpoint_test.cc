@@ -49,8 +49,8 @@ TEST_F(EndpointTest, WriteLandsAcrossThePsnWrap) {
   EXPECT_EQ(std::memcmp(server.memory.data() + 4096, client.memory.data(), 100'000), 0);
   ASSERT_EQ(client.Poll().size(), 1u);
   EXPECT_TRUE(server.Poll().empty());
-  EXPECT_EQ(client.qp->Query().sq_psn, Psn(0xff'fff0) + 98);
-  EXPECT_EQ(server.qp->Query().rq_psn, Psn(0xff'fff0) + 98);
+  EXPECT_EQ(client.qp->Query().sq_psn, kFirstPsn + 98);
+  EXPECT_EQ(server.qp->Query().rq_psn, kFirstPsn + 98);
 }
 
 TEST_F(EndpointTest, ReadFetches) {

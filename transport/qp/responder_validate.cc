@@ -77,7 +77,7 @@ Responder::Verdict Responder::CheckWrite(const Packet& packet) const {
   if (packet.opcode.EndsMessage() ? after != reth.dma_length : after >= reth.dma_length) {
     return kInvalidRequest;
   }
-  // A zero-length WRITE touches no memory and its R_Key is not checked (IBA 9.7.4.1.5).
+  // A zero-length WRITE touches no memory and its R_Key is not checked (IBA C9-88).
   const uint64_t length = starts ? reth.dma_length : packet.payload.size();
   if (length != 0 &&
       qp_.environment.memory.RemoteAddress(qp_.init.pd, qp_.qpn, reth.rkey,
