@@ -26,10 +26,8 @@ constexpr uint32_t kAllAccess = AccessFlags::kLocalWrite | AccessFlags::kRemoteW
                                 AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic;
 constexpr transport::Duration kMuchTooLong = transport::Milliseconds(60'000);
 
-}  // namespace
-
-EngineHost::EngineHost(const std::string& link, Engine::Options options, WrapPort wrap)
-    : memory_(kMemoryBytes) {
+std::unique_ptr<Engine> NewEngine(const std::string& link, Engine::Options options,
+                                  const EngineHost::WrapPort& wrap) {
   const Gid ip = Gid::FromIpv4({127, 0, 0, 1});  // of both ends, as it is by default
   const transport::MacAddress mac = MacAddressFor(ip);
   auto link_port = std::make_unique<ShmPort>(link, mac, 4'200);
@@ -43,9 +41,22 @@ EngineHost::EngineHost(const std::string& link, Engine::Options options, WrapPor
   config.first_qpn = {0x10000u * static_cast<uint32_t>(side.value() + 1)};
   std::unique_ptr<PacketPort> port = std::move(link_port);
   if (wrap) port = wrap(std::move(port));
-  engine_ = std::make_unique<Engine>(std::move(port), config, std::move(options));
+  return std::make_unique<Engine>(std::move(port), config, std::move(options));
+}
 
-  engine_->WithEndpoint([&](Endpoint& endpoint) {
+}  // namespace
+
+EngineHost::EngineHost(const std::string& link, Engine::Options options, WrapPort wrap)
+    : owned_engine_(NewEngine(link, std::move(options), wrap)),
+      engine_(*owned_engine_),
+      memory_(kMemoryBytes) {
+  CreateObjects();
+}
+
+EngineHost::EngineHost(Engine& engine) : engine_(engine), memory_(kMemoryBytes) { CreateObjects(); }
+
+void EngineHost::CreateObjects() {
+  engine_.WithEndpoint([&](Endpoint& endpoint) {
     const auto base = reinterpret_cast<uint64_t>(memory_.data());
     key_ = *endpoint.memory().Register({.pd = kPd,
                                         .iova = base,
@@ -58,19 +69,20 @@ EngineHost::EngineHost(const std::string& link, Engine::Options options, WrapPor
 }
 
 EngineHost::~EngineHost() {
-  engine_->WithEndpoint([&](Endpoint& endpoint) {
+  engine_.WithEndpoint([&](Endpoint& endpoint) {
     endpoint.DestroyQueuePair(qp_);
     endpoint.DestroyCompletionQueue(std::move(cq_));
+    EXPECT_EQ(endpoint.memory().Deregister(key_), Status::kOk);
   });
 }
 
 std::vector<uint8_t>& EngineHost::memory() {
-  engine_->WithEndpoint([](Endpoint&) {});
+  engine_.WithEndpoint([](Endpoint&) {});
   return memory_;
 }
 
 QpState EngineHost::state() {
-  return engine_->WithEndpoint([&](Endpoint&) { return qp_->state(); });
+  return engine_.WithEndpoint([&](Endpoint&) { return qp_->state(); });
 }
 
 void EngineHost::ReplaceQueuePair() {
@@ -82,14 +94,14 @@ void EngineHost::ReplaceQueuePair() {
                                                              .max_send_sge = 1,
                                                              .max_receive_sge = 1,
                                                              .max_inline_bytes = 64}};
-  engine_->WithEndpoint([&](Endpoint& endpoint) {
+  engine_.WithEndpoint([&](Endpoint& endpoint) {
     if (qp_ != nullptr) endpoint.DestroyQueuePair(qp_);
     EXPECT_EQ(endpoint.CreateQueuePair(init, &qp_), Status::kOk);
   });
 }
 
 ConnectionInfo EngineHost::info() {
-  return engine_->WithEndpoint([&](Endpoint& endpoint) {
+  return engine_.WithEndpoint([&](Endpoint& endpoint) {
     return ConnectionInfo{.gid = endpoint.config().gids[1],
                           .mac = endpoint.config().mac,
                           .qpn = qp_->qpn(),
@@ -101,7 +113,7 @@ ConnectionInfo EngineHost::info() {
 void EngineHost::Connect(const ConnectionInfo& peer, uint8_t timeout, uint8_t retry_count) {
   using M = QpAttributeMask;
   peer_ = peer;
-  engine_->WithEndpoint([&](Endpoint&) {
+  engine_.WithEndpoint([&](Endpoint&) {
     transport::QpAttributes a;
     a.state = QpState::kInit;
     a.port_num = 1;
@@ -137,23 +149,23 @@ Status EngineHost::Post(SendOpcode opcode, size_t offset, uint32_t length, uint6
   request.remote_address = peer_.address + offset;
   request.rkey = peer_.rkey;
   request.sges = {&sge, 1};
-  return engine_->WithEndpoint([&](Endpoint&) { return qp_->PostSend(request); });
+  return engine_.WithEndpoint([&](Endpoint&) { return qp_->PostSend(request); });
 }
 
 Status EngineHost::PostReceive(size_t offset, uint32_t length, uint64_t wr_id) {
   const transport::ScatterGatherEntry sge = {reinterpret_cast<uint64_t>(memory_.data()) + offset,
                                              length, key_};
-  return engine_->WithEndpoint([&](Endpoint&) {
+  return engine_.WithEndpoint([&](Endpoint&) {
     return qp_->PostReceive({.wr_id = wr_id, .sges = {&sge, 1}});
   });
 }
 
 void EngineHost::Arm() {
-  engine_->WithEndpoint([&](Endpoint&) { cq_->Arm(transport::CompletionQueue::NotifyOn::kAny); });
+  engine_.WithEndpoint([&](Endpoint&) { cq_->Arm(transport::CompletionQueue::NotifyOn::kAny); });
 }
 
 std::vector<Completion> EngineHost::Poll(size_t count) {
-  return Collect(count, [this] { engine_->TryRunOnce(); });
+  return Collect(count, [this] { engine_.TryRunOnce(); });
 }
 
 std::vector<Completion> EngineHost::WaitWithoutDriving(size_t count) {

@@ -21,19 +21,22 @@ struct ConnectionInfo {
   uint64_t address = 0;
 };
 
-// An engine over a shared-memory link with what a program would make: one memory region with every
-// access right, one completion queue, one queue pair.
+// An engine with what a program would make: one memory region with every access right, one
+// completion queue, one queue pair.
 class EngineHost {
  public:
   static constexpr size_t kMemoryBytes = 1 << 20;
   static constexpr uint32_t kQueueDepth = 256;
 
-  // Joins the link. `wrap` may put something around the port.
+  // On an engine of its own, over a shared-memory link that it joins. `wrap` may put something
+  // around the port.
   using WrapPort = std::function<std::unique_ptr<PacketPort>(std::unique_ptr<PacketPort>)>;
   explicit EngineHost(const std::string& link, Engine::Options options = {}, WrapPort wrap = {});
+  // On an engine of somebody else's.
+  explicit EngineHost(Engine& engine);
   ~EngineHost();
 
-  Engine& engine() { return *engine_; }
+  Engine& engine() { return engine_; }
   // What the peer may read and write, too. The peer's accesses are ordered with the test's by
   // frames in memory that is mapped twice, which a race detector cannot see; so this takes the
   // engine's lock for a moment. After writing, Publish does the same.
@@ -64,7 +67,10 @@ class EngineHost {
  private:
   std::vector<transport::Completion> Collect(size_t count, const std::function<void()>& idle);
 
-  std::unique_ptr<Engine> engine_;
+  void CreateObjects();
+
+  std::unique_ptr<Engine> owned_engine_;
+  Engine& engine_;
   std::vector<uint8_t> memory_;
   transport::LKey key_;
   std::unique_ptr<transport::CompletionQueue> cq_;
