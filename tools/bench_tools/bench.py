@@ -35,6 +35,14 @@ class Figure:
               flush=True)
 
 
+def print_load():
+    """Says how busy the machine is before anything is measured: others spoil every figure."""
+    load, cpus = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    remark = " (it is busy: these figures will say little)" if load > cpus / 2 else ""
+    print(f"{cpus} cpus, load average {load:.1f}{remark}")
+    print(f"result name=load wire=none value={load:.4g} unit=runnable cpus={cpus}")
+
+
 class Bench:
 
     def __init__(self, bin_folder, iterations_percent, scratch):
@@ -138,6 +146,7 @@ class Bench:
                 print(f"  {WIRE_NAMES[wire]:<20} {name:<34} {ratio:8.3f}")
 
     def run(self):
+        print_load()
         print("what users would use instead:")
         self.measure_memcpy()
         self.measure_tcp_bandwidth()

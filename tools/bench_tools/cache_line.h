@@ -4,8 +4,9 @@
 
 namespace uroce::bench {
 
-// One round trip in nanoseconds (the median of several batches), between the first two cpus that
-// this process may run on. 0 if there is only one.
+// One round trip in nanoseconds, between the first two cpus that this process may run on. 0 if
+// there is only one. The lower quartile of several batches: a batch that was interrupted says
+// nothing.
 double CacheLineRoundTripNs();
 
 // "near" (the two share a cache), "far" (they do not), or "one cpu" for 0.
