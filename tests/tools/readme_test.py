@@ -47,7 +47,8 @@ class ReadmeTest(unittest.TestCase):
     def test_examples_run(self):
         examples = blocks("sh run")
         self.assertGreaterEqual(len(examples), 5)
-        environment = {**os.environ, "PATH": f"{os.path.dirname(UROCE)}:{os.environ['PATH']}",
+        path = f"{os.path.dirname(UROCE)}:{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path,
                        # The default link belongs to whoever uses this machine.
                        "UROCE_LINK": f"readme-{os.getpid()}"}
         prefix = own_namespace()
@@ -63,8 +64,8 @@ class ReadmeTest(unittest.TestCase):
     def test_the_folder_map_is_complete(self):
         (folder_map,) = blocks("text")
         named = set(re.findall(r"^(\w+)/", folder_map, re.MULTILINE))
-        there = {name for name in os.listdir(ROOT)
-                 if os.path.isdir(os.path.join(ROOT, name)) and not name.startswith((".", "bazel-"))}
+        there = {entry.name for entry in os.scandir(ROOT)
+                 if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")}
         self.assertEqual(named, there)
 
     def test_scripts_that_are_named_exist(self):
