@@ -42,7 +42,7 @@ uint32_t FruitlessPassesBeforeYield();
 // arrives waits for a tick at most.
 //
 // Ports that cannot wake anybody are polled instead, with naps that grow to a tick: an idle process
-// then runs a thousand passes a second, about 1% of a processor.
+// then runs a thousand passes a second, about 2% of a processor.
 class Progress {
  public:
   Progress(Engine& engine, ProgressMode mode);
