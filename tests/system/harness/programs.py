@@ -89,15 +89,15 @@ class Program:
         return self.output()
 
 
-def run_pair(wire, server, client, port, users=None):
+def run_pair(wire, server, client, port, user=None):
     """Runs the two ends of a client-server program; returns what each printed.
 
-    `server` and `client` are commands; the client's gets the server's address as its last word,
-    by the convention of ibv_*_pingpong and perftest. Raises ProgramFailed with the output of both.
+    `server` and `client` are commands. The client starts once the server listens on the TCP port.
+    Raises ProgramFailed with the output of both.
     """
-    with Program(wire.command(0, server, users)) as first:
+    with Program(wire.command(0, server, user)) as first:
         first.wait_until(lambda: first.listens(port), f"listened on port {port}")
-        with Program(wire.command(1, [*client, wire.host(0)], users)) as second:
+        with Program(wire.command(1, client, user)) as second:
             try:
                 client_output = second.wait()
                 return first.wait(), client_output

@@ -16,35 +16,40 @@ class _RecordingResult(unittest.TextTestResult):
         self._case = None
         self._start = 0.0
 
-    def startTest(self, test):
-        super().startTest(test)
-        self.stream.flush()
+    def _begin(self, test):
         self._case = xml.SubElement(self.suite, "testcase", name=str(test))
         self._start = time.monotonic()
 
+    def startTest(self, test):
+        super().startTest(test)
+        self._begin(test)
+
     def stopTest(self, test):
         self._case.set("time", f"{time.monotonic() - self._start:.3f}")
+        self._case = None
         super().stopTest(test)
 
-    def _mark(self, tag, message):
+    def _mark(self, test, tag, message):
+        if self._case is None:  # The preparation of a class; no test of it is begun.
+            self._begin(test)
         xml.SubElement(self._case, tag).text = message
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
-        self._mark("failure", self.failures[-1][1])
+        self._mark(test, "failure", self.failures[-1][1])
 
     def addError(self, test, err):
         super().addError(test, err)
-        self._mark("error", self.errors[-1][1])
+        self._mark(test, "error", self.errors[-1][1])
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
-        self._mark("skipped", reason)
+        self._mark(test, "skipped", reason)
 
     def addSubTest(self, test, subtest, err):
         super().addSubTest(test, subtest, err)
         if err is not None:
-            self._mark("failure", str(subtest))
+            self._mark(test, "failure", str(subtest))
 
 
 def main():

@@ -90,8 +90,9 @@ class VethWire(Wire):
         """Why it cannot be used here, or None."""
         if os.geteuid() != 0:
             return "network namespaces with a veth pair need root"
-        probe = subprocess.run(["unshare", "--net", "ip", "link", "add", "a", "type", "veth",
-                                "peer", "name", "b"], check=False, capture_output=True, text=True)
+        probe = subprocess.run(["unshare", "--net", "ip", "link", "add", "name", "veth0", "type",
+                                "veth", "peer", "name", "veth1"],
+                               check=False, capture_output=True, text=True)
         if probe.returncode != 0:
             return f"no veth pair can be made here: {probe.stderr.strip()}"
         return None
@@ -103,7 +104,7 @@ class VethWire(Wire):
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             self.holders.append(holder)
             assert holder.stdout.readline() == "ready\n"
-        self._inside(0, "ip", "link", "add", self.interface, "type", "veth",
+        self._inside(0, "ip", "link", "add", "name", self.interface, "type", "veth",
                      "peer", "name", self.interface, "netns", str(self.holders[1].pid))
         for end in range(2):
             bits = 64 if ipaddress.ip_address(self.ips[end]).version == 6 else 24

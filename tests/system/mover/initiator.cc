@@ -64,7 +64,6 @@ Initiator::Initiator(std::string name, ibv_qp* queue_pair, uint32_t arena_bytes)
       own_window_(ibv_alloc_mw(queue_pair->pd, IBV_MW_TYPE_2)),
       chain_(kMaxChain) {
   if (own_window_ == nullptr) Fail("ibv_alloc_mw", errno);
-  own_window_rkey_ = own_window_->rkey;
 }
 
 void Initiator::StartRound(const RoundPlan& plan) {
@@ -86,7 +85,10 @@ void Initiator::Post() {
 
 size_t Initiator::PostChain(size_t count) {
   for (size_t i = 0; i < count; ++i) {
-    Fill(plan_->operations[posted_ + i], &chain_[i]);
+    const Operation& operation = plan_->operations[posted_ + i];
+    Fill(operation, &chain_[i]);
+    // What follows a bind may need the new key.
+    if (operation.kind == Kind::kBindWindow) count = i + 1;
     chain_[i].wr.next = i + 1 < count ? &chain_[i + 1].wr : nullptr;
   }
   ibv_send_wr* bad = nullptr;
@@ -99,8 +101,11 @@ size_t Initiator::PostChain(size_t count) {
   }
   for (size_t i = 0; i < count; ++i) {
     const Operation& operation = plan_->operations[posted_ + i];
-    if (!operation.is_inline) continue;
-    Scribble(operation.local, operation.scribble_seed, arena_.bytes().data());
+    if (operation.is_inline) {
+      Scribble(operation.local, operation.scribble_seed, arena_.bytes().data());
+    }
+    // The poster keeps the key of a type 2 window; rxe finds the window by it.
+    if (operation.kind == Kind::kBindWindow) own_window_->rkey = chain_[i].wr.bind_mw.rkey;
   }
   return count;
 }
@@ -145,12 +150,11 @@ void Initiator::FillRemote(const Operation& operation, ibv_send_wr* wr) const {
 
 void Initiator::FillWindow(const Operation& operation, ibv_send_wr* wr) {
   if (operation.kind == Kind::kLocalInvalidate) {
-    wr->invalidate_rkey = own_window_rkey_;
+    wr->invalidate_rkey = own_window_->rkey;
     return;
   }
-  own_window_rkey_ = ibv_inc_rkey(own_window_rkey_);
   wr->bind_mw.mw = own_window_.get();
-  wr->bind_mw.rkey = own_window_rkey_;
+  wr->bind_mw.rkey = ibv_inc_rkey(own_window_->rkey);
   wr->bind_mw.bind_info = {.mr = arena_.region(0),
                            .addr = arena_.address(),
                            .length = arena_.bytes().size(),
@@ -158,17 +162,18 @@ void Initiator::FillWindow(const Operation& operation, ibv_send_wr* wr) {
 }
 
 void Initiator::OnCompletion(const ibv_wc& completion) {
-  // Unsignaled requests complete silently with the next signaled one.
+  const auto& operations = plan_->operations;
   size_t index = completed_;
-  while (index < posted_ && completion.status == IBV_WC_SUCCESS &&
-         !plan_->operations[index].is_signaled) {
-    ++index;
+  if (completion.status == IBV_WC_SUCCESS) {
+    // Unsignaled requests complete silently with the next signaled one.
+    while (index < posted_ && !operations[index].is_signaled) ++index;
+  } else {
+    while (index < posted_ && operations[index].wr_id != completion.wr_id) ++index;
   }
-  if (index == posted_) throw std::runtime_error(name_ + ": a completion too many");
-  const Operation& operation = plan_->operations[index];
-  CheckSendCompletion(
-      completion, operation,
-      name_ + ", operation " + std::to_string(index) + ", " + std::string(NameOf(operation.kind)));
+  if (index == posted_) throw std::runtime_error(name_ + ": a completion of nothing");
+  CheckSendCompletion(completion, operations[index],
+                      name_ + ", operation " + std::to_string(index) + ", " +
+                          std::string(NameOf(operations[index].kind)));
   completed_ = index + 1;
 }
 

@@ -58,7 +58,6 @@ class Initiator {
   ibv_qp* queue_pair_;
   Arena arena_;
   system_test::WindowHandle own_window_;
-  uint32_t own_window_rkey_;
   RemoteArena remote_{};
   const RoundPlan* plan_ = nullptr;
   size_t posted_ = 0;

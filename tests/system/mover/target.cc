@@ -17,8 +17,7 @@ Target::Target(std::string name, ibv_qp* queue_pair, uint32_t arena_bytes)
   for (size_t i = 0; i < RemoteArena::kMaxWindows; ++i) {
     system_test::WindowHandle window(ibv_alloc_mw(queue_pair->pd, IBV_MW_TYPE_2));
     if (window == nullptr) Fail("ibv_alloc_mw", errno);
-    const uint32_t rkey = window->rkey;
-    windows_.push_back({.handle = std::move(window), .rkey = rkey});
+    windows_.push_back(std::move(window));
   }
 }
 
@@ -55,18 +54,19 @@ void Target::PostReceive(const Operation& operation) {
 
 uint32_t Target::PostBinds() {
   for (size_t i = 0; i < plan_->windows.size(); ++i) {
-    Window& window = windows_[i];
-    window.rkey = ibv_inc_rkey(window.rkey);
+    ibv_mw* window = windows_[i].get();
     ibv_send_wr request{};
     request.opcode = IBV_WR_BIND_MW;
-    request.bind_mw.mw = window.handle.get();
-    request.bind_mw.rkey = window.rkey;
+    request.bind_mw.mw = window;
+    request.bind_mw.rkey = ibv_inc_rkey(window->rkey);
     request.bind_mw.bind_info = {
         .mr = arena_.region(0),
         .addr = arena_.address() + plan_->windows[i].offset,
         .length = plan_->windows[i].length,
         .mw_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
-    PostSigned(request, "bind_window");
+    PostSignaled(request, "bind_window");
+    // The poster keeps the key of a type 2 window; rxe finds the window by it.
+    window->rkey = request.bind_mw.rkey;
   }
   return static_cast<uint32_t>(plan_->windows.size());
 }
@@ -77,14 +77,14 @@ uint32_t Target::PostInvalidates() {
     if (plan_->windows[i].is_invalidated_by_peer) continue;
     ibv_send_wr request{};
     request.opcode = IBV_WR_LOCAL_INV;
-    request.invalidate_rkey = windows_[i].rkey;
-    PostSigned(request, "local_inv");
+    request.invalidate_rkey = windows_[i]->rkey;
+    PostSignaled(request, "local_inv");
     ++count;
   }
   return count;
 }
 
-void Target::PostSigned(ibv_send_wr request, const char* call) {
+void Target::PostSignaled(ibv_send_wr request, const char* call) {
   request.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
   const int error = ibv_post_send(queue_pair_, &request, &bad);
@@ -95,7 +95,7 @@ void Target::OnCompletion(const ibv_wc& completion) {
   if (next_completion_ == next_post_) throw std::runtime_error(name_ + ": a receive too many");
   const Operation& operation = *receives_[next_completion_];
   const uint32_t invalidated =
-      operation.window == kNoWindow ? 0 : windows_[static_cast<size_t>(operation.window)].rkey;
+      operation.window == kNoWindow ? 0 : windows_[static_cast<size_t>(operation.window)]->rkey;
   CheckReceiveCompletion(completion, operation, invalidated,
                          name_ + ", receive " + std::to_string(next_completion_) + " for a " +
                              std::string(NameOf(operation.kind)));
@@ -112,7 +112,7 @@ RemoteArena Target::description() const {
   RemoteArena remote{.address = arena_.address(),
                      .rkeys = {arena_.region(0)->rkey, arena_.region(1)->rkey},
                      .window_rkeys = {}};
-  for (size_t i = 0; i < windows_.size(); ++i) remote.window_rkeys[i] = windows_[i].rkey;
+  for (size_t i = 0; i < windows_.size(); ++i) remote.window_rkeys[i] = windows_[i]->rkey;
   return remote;
 }
 

@@ -38,17 +38,12 @@ class Target {
  private:
   void PostReceives();
   void PostReceive(const Operation& operation);
-  void PostSigned(ibv_send_wr request, const char* call);
-
-  struct Window {
-    system_test::WindowHandle handle;
-    uint32_t rkey;
-  };
+  void PostSignaled(ibv_send_wr request, const char* call);
 
   std::string name_;
   ibv_qp* queue_pair_;
   Arena arena_;
-  std::vector<Window> windows_;
+  std::vector<system_test::WindowHandle> windows_;
   const RoundPlan* plan_ = nullptr;
   std::vector<const Operation*> receives_;  // the operations that need a receive request
   size_t next_post_ = 0;

@@ -1,0 +1,70 @@
+#!/usr/bin/python3
+"""The stock programs of ibverbs-utils find the device and talk over the shared-memory link."""
+
+import unittest
+
+from harness import report
+from harness.installation import Installation
+from harness.programs import Program, free_tcp_port, run_pair
+from harness.users import all_users
+from harness.wires import IPV4, IPV6, ShmWire
+
+PINGPONGS = {
+    "plain": [],
+    "events": ["-e"],
+    "one byte": ["-s", "1"],
+    "long messages": ["-s", "1048576", "-m", "4096", "-n", "100"],
+    "validation": ["-c"],
+    "validation of long messages, with events": ["-c", "-e", "-s", "1048576", "-m", "4096",
+                                                 "-n", "20"],
+}
+
+
+class StockProgramsTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.installation = Installation()
+        cls.addClassCleanup(cls.installation.remove)
+
+    def wire(self, ips):
+        return ShmWire(self.installation, ips)
+
+    def output_of(self, user, *command):
+        with Program(self.wire(IPV4).command(0, command, user)) as program:
+            return program.wait()
+
+    def test_ibv_devices_lists_it(self):
+        for user in all_users():
+            with self.subTest(user.name):
+                self.assertRegex(self.output_of(user, "ibv_devices"), r"\buroce0\s+[0-9a-f]{16}\n")
+
+    def test_ibv_devinfo_describes_it(self):
+        for user in all_users():
+            with self.subTest(user.name):
+                output = self.output_of(user, "ibv_devinfo", "-v", "-d", "uroce0")
+                for words in (r"state:\s+PORT_ACTIVE", r"active_mtu:\s+4096",
+                              r"link_layer:\s+Ethernet", r"max_sge:\s+32\n",
+                              r"GID\[\s*0\]:\s+fe80:.*RoCE v2",
+                              r"GID\[\s*1\]:\s+::ffff:10\.11\.12\.1, RoCE v2"):
+                    self.assertRegex(output, words)
+
+    def test_rc_pingpong(self):
+        for user in all_users():
+            for ips in (IPV4, IPV6):
+                for gid_index in ("0", "1"):
+                    for name, options in PINGPONGS.items():
+                        with self.subTest(f"{name}, {user.name}, GID {gid_index}, {ips[0]}"):
+                            self.pingpong(user, ips, ["-g", gid_index, *options])
+
+    def pingpong(self, user, ips, options):
+        port = free_tcp_port()
+        command = ["ibv_rc_pingpong", "-p", str(port), *options]
+        wire = self.wire(ips)
+        for output in run_pair(wire, command, [*command, wire.host(0)], port, user):
+            self.assertRegex(output, r"\d+ iters in [\d.]+ seconds")
+            self.assertNotIn("invalid data", output)
+
+
+if __name__ == "__main__":
+    report.main()
