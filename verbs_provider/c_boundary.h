@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cerrno>
+#include <cstdint>
+#include <cstring>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -21,6 +23,16 @@ inline int ErrnoOfException() noexcept {
   } catch (...) {
     return EIO;
   }
+}
+
+// What is in a variable of a C enumeration. A C program can put any number there; C++ may take for
+// granted that it is one of the enumerators, so look at it as a number first.
+template <class Enum>
+uint32_t RawValue(const Enum& value) {
+  static_assert(sizeof value == sizeof(uint32_t));
+  uint32_t raw;
+  std::memcpy(&raw, &value, sizeof raw);
+  return raw;
 }
 
 // For verbs that return 0 or an errno value.

@@ -37,6 +37,7 @@ int Create(ibv_context* context, int entries, ibv_comp_channel* channel, int vec
   cq->verbs.cq.context = context;
   cq->verbs.cq.channel = channel;
   cq->verbs.cq.cqe = static_cast<int>(cq->queue->capacity());
+  Context::From(context).objects().Add(*cq);
   quota.Keep();
   out = cq.release();
   return 0;
@@ -94,16 +95,19 @@ ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   });
 }
 
+void RemoveFromTransport(CompletionQueue& cq) {
+  cq.device->engine().WithEndpoint(
+      [&](transport::Endpoint& endpoint) { endpoint.DestroyCompletionQueue(std::move(cq.queue)); });
+}
+
 int DestroyCq(ibv_cq* verbs) {
   return ReturningErrno([&] {
     CompletionQueue& cq = CompletionQueue::From(verbs);
     if (cq.device->lost_by_fork()) return EIO;
     if (cq.users.in_use()) return EBUSY;
 
-    cq.device->engine().WithEndpoint([&](transport::Endpoint& endpoint) {
-      endpoint.DestroyCompletionQueue(std::move(cq.queue));
-    });
-    // From here on nothing is posted any more.
+    Context::From(verbs->context).objects().Remove(cq);
+    RemoveFromTransport(cq);
     if (verbs->channel != nullptr) {
       cq.completion_events_posted -= abi::PurgeCompletionEvents(verbs->channel, verbs);
     }

@@ -8,6 +8,7 @@
 
 #include "transport/completion.h"
 #include "transport/completion_queue.h"
+#include "verbs_provider/context_objects.h"
 #include "verbs_provider/device.h"
 #include "verbs_provider/use_count.h"
 
@@ -35,10 +36,14 @@ struct CompletionQueue {
   uint32_t async_events_posted = 0;
 
   transport::Completion current;  // between ibv_start_poll and ibv_end_poll
+  ObjectLink<CompletionQueue> link;
 
   static CompletionQueue& From(ibv_cq* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
   static CompletionQueue& From(ibv_cq_ex* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
 };
+
+// No event comes from the queue any more.
+void RemoveFromTransport(CompletionQueue& cq);
 
 // EINVAL: no or too many entries, a completion vector that the context does not have.
 ibv_cq* CreateCq(ibv_context* context, int entries, ibv_comp_channel* channel, int vector);

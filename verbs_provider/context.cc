@@ -79,7 +79,13 @@ void* OpenContext(ibv_context* verbs) {
   });
 }
 
-void CloseContext(ibv_context*, void* object) { delete static_cast<Context*>(object); }
+void CloseContext(ibv_context*, void* object) {
+  const std::unique_ptr<Context> context(static_cast<Context*>(object));
+  (void)ReturningErrno([&] {
+    if (!context->device().lost_by_fork()) context->objects().Abandon();
+    return 0;
+  });
+}
 
 int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
                   ibv_device_attr_ex* attr, size_t attr_size) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "verbs_provider/abi/provider_registration.h"
+#include "verbs_provider/context_objects.h"
 #include "verbs_provider/device.h"
 
 namespace uroce::verbs {
@@ -22,10 +23,12 @@ class Context {
 
   ibv_context* verbs() const { return verbs_; }
   Device& device() const { return *device_; }
+  ContextObjects& objects() { return objects_; }
 
  private:
   ibv_context* verbs_;
   std::shared_ptr<Device> device_;
+  ContextObjects objects_;
 };
 
 // The two ends of a context, as abi::Provider wants them.

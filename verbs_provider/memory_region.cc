@@ -6,6 +6,7 @@
 
 #include "transport/endpoint.h"
 #include "verbs_provider/c_boundary.h"
+#include "verbs_provider/context.h"
 #include "verbs_provider/pinning.h"
 #include "verbs_provider/translate.h"
 
@@ -63,6 +64,7 @@ int Register(ProtectionDomain& pd, const transport::MemoryRegion& region, uint32
   mr->verbs.mr.handle = key->value;
   mr->verbs.type = abi::MrType::kMr;
   mr->verbs.access = static_cast<int>(access);
+  Context::From(pd.verbs.context).objects().Add(*mr);
   out = &mr.release()->verbs.mr;
   return 0;
 }
@@ -94,7 +96,9 @@ int ReregMr(abi::VerbsMr* verbs, int flags, ibv_pd* new_pd, void* address, size_
 
     const bool changes_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
     const bool changes_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
-    if (changes_pd && new_pd->context != mr.pd->verbs.context) return EINVAL;
+    if (changes_pd && (new_pd == nullptr || new_pd->context != mr.pd->verbs.context)) {
+      return EINVAL;
+    }
     ProtectionDomain& pd = changes_pd ? ProtectionDomain::From(new_pd) : *mr.pd;
     const auto bits = static_cast<uint32_t>(changes_access ? access : mr.verbs.access);
 
@@ -122,15 +126,19 @@ int ReregMr(abi::VerbsMr* verbs, int flags, ibv_pd* new_pd, void* address, size_
   });
 }
 
+transport::Status RemoveFromTransport(MemoryRegion& mr) {
+  const transport::LKey key{mr.verbs.mr.lkey};
+  return mr.pd->device->engine().WithEndpoint(
+      [&](transport::Endpoint& endpoint) { return endpoint.memory().Deregister(key); });
+}
+
 int DeregMr(abi::VerbsMr* verbs) {
   return ReturningErrno([&] {
     MemoryRegion& mr = MemoryRegion::From(verbs);
-    Device& device = *mr.pd->device;
-    if (device.lost_by_fork()) return EIO;
-    const transport::LKey key{mr.verbs.mr.lkey};
-    const auto status = device.engine().WithEndpoint(
-        [&](transport::Endpoint& endpoint) { return endpoint.memory().Deregister(key); });
+    if (mr.pd->device->lost_by_fork()) return EIO;
+    const auto status = RemoveFromTransport(mr);
     if (status != transport::Status::kOk) return static_cast<int>(status);
+    Context::From(mr.pd->verbs.context).objects().Remove(mr);
     mr.pd->users.Remove();
     delete &mr;
     return 0;

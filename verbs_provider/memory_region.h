@@ -4,6 +4,7 @@
 
 #include "transport/memory/memory_table.h"
 #include "verbs_provider/abi/private_abi.h"
+#include "verbs_provider/context_objects.h"
 #include "verbs_provider/protection_domain.h"
 
 namespace uroce::verbs {
@@ -15,10 +16,14 @@ struct MemoryRegion {
   ProtectionDomain* pd;
   // As registered: ibv_rereg_mr changes a part of it and keeps the rest.
   transport::MemoryRegion registered;
+  ObjectLink<MemoryRegion> link;
 
   static MemoryRegion& From(abi::VerbsMr* mr) { return *reinterpret_cast<MemoryRegion*>(mr); }
   static MemoryRegion& From(ibv_mr* mr) { return *reinterpret_cast<MemoryRegion*>(mr); }
 };
+
+// The keys of the region are not valid any more. kBusy while windows are bound to it.
+transport::Status RemoveFromTransport(MemoryRegion& mr);
 
 // EFAULT: a page is not mapped, or not writable although the access wants to write. EINVAL: remote
 // write or atomic access without local write access, an unknown access flag, an iova with another

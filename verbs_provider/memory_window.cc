@@ -6,6 +6,7 @@
 
 #include "transport/endpoint.h"
 #include "verbs_provider/c_boundary.h"
+#include "verbs_provider/context.h"
 #include "verbs_provider/queue_pair.h"
 #include "verbs_provider/work_requests.h"
 
@@ -15,7 +16,7 @@ ibv_mw* AllocMw(ibv_pd* verbs, ibv_mw_type type) {
   return ReturningObject<ibv_mw>([&](ibv_mw*& out) {
     ProtectionDomain& pd = ProtectionDomain::From(verbs);
     if (pd.device->lost_by_fork()) return EIO;
-    if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) return EINVAL;
+    if (RawValue(type) != IBV_MW_TYPE_1 && RawValue(type) != IBV_MW_TYPE_2) return EINVAL;
 
     auto mw = std::make_unique<MemoryWindow>();
     const std::optional<transport::RKey> key =
@@ -30,21 +31,26 @@ ibv_mw* AllocMw(ibv_pd* verbs, ibv_mw_type type) {
                  .rkey = key->value,
                  .handle = key->value,
                  .type = type};
+    Context::From(verbs->context).objects().Add(*mw);
     out = &mw.release()->verbs;
     return 0;
+  });
+}
+
+transport::Status RemoveFromTransport(MemoryWindow& mw) {
+  // The application may have changed verbs.rkey, but only its tag, which does not matter here.
+  return mw.pd->device->engine().WithEndpoint([&](transport::Endpoint& endpoint) {
+    return endpoint.memory().DeallocateWindow(transport::RKey{mw.verbs.rkey});
   });
 }
 
 int DeallocMw(ibv_mw* verbs) {
   return ReturningErrno([&] {
     MemoryWindow& mw = MemoryWindow::From(verbs);
-    Device& device = *mw.pd->device;
-    if (device.lost_by_fork()) return EIO;
-    // Not by verbs->rkey: the application changes that at will, and only the tag of a key moves.
-    const auto status = device.engine().WithEndpoint([&](transport::Endpoint& endpoint) {
-      return endpoint.memory().DeallocateWindow(transport::RKey{verbs->rkey});
-    });
+    if (mw.pd->device->lost_by_fork()) return EIO;
+    const auto status = RemoveFromTransport(mw);
     if (status != transport::Status::kOk) return static_cast<int>(status);
+    Context::From(verbs->context).objects().Remove(mw);
     mw.pd->users.Remove();
     delete &mw;
     return 0;

@@ -2,6 +2,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "transport/status.h"
+#include "verbs_provider/context_objects.h"
 #include "verbs_provider/protection_domain.h"
 
 namespace uroce::verbs {
@@ -10,9 +12,13 @@ namespace uroce::verbs {
 struct MemoryWindow {
   ibv_mw verbs;  // first: libibverbs knows the object by it
   ProtectionDomain* pd;
+  ObjectLink<MemoryWindow> link;
 
   static MemoryWindow& From(ibv_mw* mw) { return *reinterpret_cast<MemoryWindow*>(mw); }
 };
+
+// The window is unbound and its keys are not valid any more.
+transport::Status RemoveFromTransport(MemoryWindow& mw);
 
 ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type);
 int DeallocMw(ibv_mw* mw);

@@ -27,7 +27,7 @@ struct Request {
 };
 
 int Check(const Request& request) {
-  switch (request.type) {
+  switch (RawValue(request.type)) {
     case IBV_QPT_RC:
       break;
     case IBV_QPT_UC:
@@ -97,6 +97,7 @@ int Create(const Request& request, bool extended, ibv_qp*& out) {
   pd.users.Add();
   qp->send_cq().users.Add();
   qp->receive_cq().users.Add();
+  Context::From(request.pd->context).objects().Add(*qp);
   out = &qp.release()->verbs.qp;
   return 0;
 }
@@ -136,13 +137,17 @@ ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   });
 }
 
+void RemoveFromTransport(QueuePair& qp) {
+  qp.device->engine().WithEndpoint(
+      [&](transport::Endpoint& endpoint) { endpoint.DestroyQueuePair(qp.transport); });
+}
+
 int DestroyQp(ibv_qp* verbs) {
   return ReturningErrno([&] {
     QueuePair& qp = QueuePair::From(verbs);
     if (qp.device->lost_by_fork()) return EIO;
-    qp.device->engine().WithEndpoint(
-        [&](transport::Endpoint& endpoint) { endpoint.DestroyQueuePair(qp.transport); });
-    // From here on nothing is posted any more.
+    Context::From(verbs->context).objects().Remove(qp);
+    RemoveFromTransport(qp);
     qp.events_posted -= abi::PurgeAsyncEvents(verbs->context, reinterpret_cast<uintptr_t>(verbs));
     AwaitAcknowledgements(&verbs->mutex, &verbs->cond, &verbs->events_completed, qp.events_posted);
 

@@ -8,6 +8,7 @@
 #include "transport/qp/queue_pair.h"
 #include "verbs_provider/abi/private_abi.h"
 #include "verbs_provider/completion_queue.h"
+#include "verbs_provider/context_objects.h"
 #include "verbs_provider/device.h"
 #include "verbs_provider/protection_domain.h"
 #include "verbs_provider/work_request_builder.h"
@@ -26,12 +27,17 @@ struct QueuePair {
   // Asynchronous events handed to libibverbs; protected by the engine's lock.
   uint32_t events_posted = 0;
 
+  ObjectLink<QueuePair> link;
+
   CompletionQueue& send_cq() const { return CompletionQueue::From(verbs.qp.send_cq); }
   CompletionQueue& receive_cq() const { return CompletionQueue::From(verbs.qp.recv_cq); }
 
   static QueuePair& From(ibv_qp* qp) { return *reinterpret_cast<QueuePair*>(qp); }
   static QueuePair& From(ibv_qp_ex* qp) { return *reinterpret_cast<QueuePair*>(qp); }
 };
+
+// Nothing comes from the queue pair any more. Completions already in a queue stay.
+void RemoveFromTransport(QueuePair& qp);
 
 // EOPNOTSUPP: a type other than RC, a feature that we do not have. EINVAL: capabilities above the
 // device's limits, objects of another context. ENOMEM: no QPN left. The first queue pair of a

@@ -18,15 +18,15 @@ constexpr uint32_t kKnownAttributes = (QpAttributeMask::kDestinationQpn << 1) - 
 int CheckValues(const Device& device, const ibv_qp_attr& attr, uint32_t mask) {
   const auto has = [mask](uint32_t bit) { return (mask & bit) != 0; };
   if ((mask & ~kKnownAttributes) != 0) return EINVAL;
-  if (has(IBV_QP_STATE) && static_cast<uint32_t>(attr.qp_state) > IBV_QPS_ERR) return EINVAL;
-  if (has(IBV_QP_CUR_STATE) && static_cast<uint32_t>(attr.cur_qp_state) > IBV_QPS_ERR) {
+  if (has(IBV_QP_STATE) && RawValue(attr.qp_state) > IBV_QPS_ERR) return EINVAL;
+  if (has(IBV_QP_CUR_STATE) && RawValue(attr.cur_qp_state) > IBV_QPS_ERR) {
     return EINVAL;
   }
   if (has(IBV_QP_PATH_MTU) &&
-      (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > device.active_mtu())) {
+      (RawValue(attr.path_mtu) < IBV_MTU_256 || RawValue(attr.path_mtu) > device.active_mtu())) {
     return EINVAL;
   }
-  if (has(IBV_QP_PATH_MIG_STATE) && static_cast<uint32_t>(attr.path_mig_state) > IBV_MIG_ARMED) {
+  if (has(IBV_QP_PATH_MIG_STATE) && RawValue(attr.path_mig_state) > IBV_MIG_ARMED) {
     return EINVAL;
   }
   if (has(IBV_QP_DEST_QPN) && attr.dest_qp_num > transport::kMaxQpn) return EINVAL;

@@ -7,6 +7,7 @@
 
 #include "transport/endpoint.h"
 #include "transport/limits.h"
+#include "verbs_provider/c_boundary.h"
 #include "verbs_provider/queue_pair.h"
 #include "verbs_provider/translate.h"
 
@@ -41,7 +42,7 @@ class SgeList {
 };
 
 int SetOperation(const QueuePair& qp, const ibv_send_wr& wr, SendWorkRequest& request) {
-  switch (wr.opcode) {
+  switch (RawValue(wr.opcode)) {
     case IBV_WR_SEND:
       break;
     case IBV_WR_SEND_WITH_IMM:

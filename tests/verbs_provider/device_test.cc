@@ -108,6 +108,39 @@ TEST(DeviceTest, OpensOften) {
   EXPECT_EQ(ibv_query_device(first.get(), &attr), 0);
 }
 
+// A program that leaves everything to ibv_close_device: nothing may reach its memory after that.
+TEST(DeviceTest, ClosingTheDeviceEndsWhatWasNotDestroyed) {
+  Host host;
+  const Cq cq = host.CreateCq(16);
+  ibv_qp_init_attr attr = RcAttributes(cq.get(), cq.get());
+  const Qp qp(ibv_create_qp(host.pd.get(), &attr));
+  ASSERT_NE(qp, nullptr);
+
+  Host leaving;
+  Cq left_cq = leaving.CreateCq(16);
+  attr = RcAttributes(left_cq.get(), left_cq.get());
+  Qp left_qp(ibv_create_qp(leaving.pd.get(), &attr));
+  ASSERT_NE(left_qp, nullptr);
+  ConnectOptions options;
+  options.timeout = 8;  // 1 ms
+  options.retry_count = 1;
+  ConnectLoopback(qp.get(), left_qp.get(), options);
+
+  SendRequest before(IBV_WR_RDMA_WRITE, host.Sge(0, 8));
+  ASSERT_EQ(before.Remote(leaving.address(), leaving.mr->rkey).Post(qp.get()), 0);
+  EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_SUCCESS);
+
+  const uint32_t rkey = leaving.mr->rkey;
+  // The structs stay: the program may still point to them.
+  static const std::array<void*, 4> left_behind = {left_qp.release(), left_cq.release(),
+                                                   leaving.mr.release(), leaving.pd.release()};
+  ASSERT_NE(left_behind[0], nullptr);
+  leaving.context.reset();
+  SendRequest after(IBV_WR_RDMA_WRITE, host.Sge(0, 8));
+  ASSERT_EQ(after.Remote(leaving.address(), rkey).Post(qp.get()), 0);
+  EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_RETRY_EXC_ERR);
+}
+
 TEST(DeviceTest, AddressHandleIsChecked) {
   Host host;
   ibv_ah_attr attr = {};

@@ -1,0 +1,19 @@
+#include "verbs_provider/context_objects.h"
+
+#include "transport/endpoint.h"
+#include "verbs_provider/completion_queue.h"
+#include "verbs_provider/memory_region.h"
+#include "verbs_provider/memory_window.h"
+#include "verbs_provider/queue_pair.h"
+
+namespace uroce::verbs {
+
+void ContextObjects::Abandon() {
+  const std::lock_guard lock(lock_);
+  queue_pairs_.ForEach([](QueuePair& qp) { RemoveFromTransport(qp); });
+  completion_queues_.ForEach([](CompletionQueue& cq) { RemoveFromTransport(cq); });
+  memory_windows_.ForEach([](MemoryWindow& mw) { (void)RemoveFromTransport(mw); });
+  memory_regions_.ForEach([](MemoryRegion& mr) { (void)RemoveFromTransport(mr); });
+}
+
+}  // namespace uroce::verbs

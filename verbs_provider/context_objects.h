@@ -1,0 +1,77 @@
+#pragma once
+
+#include <mutex>
+
+namespace uroce::verbs {
+
+struct CompletionQueue;
+struct MemoryRegion;
+struct MemoryWindow;
+struct QueuePair;
+
+// Each object has one of these as its member `link`, so that listing it takes no memory and cannot
+// fail.
+template <class Object>
+struct ObjectLink {
+  Object* previous = nullptr;
+  Object* next = nullptr;
+};
+
+template <class Object>
+class ObjectList {
+ public:
+  void Add(Object& object) {
+    object.link = {.previous = nullptr, .next = first_};
+    if (first_ != nullptr) first_->link.previous = &object;
+    first_ = &object;
+  }
+  void Remove(Object& object) {
+    Object* const previous = object.link.previous;
+    Object* const next = object.link.next;
+    (previous == nullptr ? first_ : previous->link.next) = next;
+    if (next != nullptr) next->link.previous = previous;
+  }
+  template <class F>
+  void ForEach(F f) {
+    for (Object* object = first_; object != nullptr; object = object->link.next) f(*object);
+  }
+
+ private:
+  Object* first_ = nullptr;
+};
+
+// The objects of a context that the transport works with.
+//
+// A program that closes its device without destroying them first must not be written to by peers
+// any more, nor be told of events: the kernel destroys what is left, and so do we. Only the structs
+// that the program may still point to stay.
+class ContextObjects {
+ public:
+  template <class Object>
+  void Add(Object& object) {
+    const std::lock_guard lock(lock_);
+    ListOf(object).Add(object);
+  }
+  template <class Object>
+  void Remove(Object& object) {
+    const std::lock_guard lock(lock_);
+    ListOf(object).Remove(object);
+  }
+
+  // Takes everything that is left out of the transport, users before what they use.
+  void Abandon();
+
+ private:
+  ObjectList<QueuePair>& ListOf(const QueuePair&) { return queue_pairs_; }
+  ObjectList<CompletionQueue>& ListOf(const CompletionQueue&) { return completion_queues_; }
+  ObjectList<MemoryRegion>& ListOf(const MemoryRegion&) { return memory_regions_; }
+  ObjectList<MemoryWindow>& ListOf(const MemoryWindow&) { return memory_windows_; }
+
+  std::mutex lock_;
+  ObjectList<QueuePair> queue_pairs_;
+  ObjectList<CompletionQueue> completion_queues_;
+  ObjectList<MemoryRegion> memory_regions_;
+  ObjectList<MemoryWindow> memory_windows_;
+};
+
+}  // namespace uroce::verbs
