@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "dpdk_nic/eal/descriptor_shims.h"
 
@@ -37,10 +38,14 @@ void DpdkPort::ReleaseReceived() {
 bool DpdkPort::ReceiveBurst() {
   if (InForkedChild()) return false;
   if (flushed_ && transmit_count_ > 0) TransmitBurst();  // what the device refused before
+  if (kick_due_) KickKernel();
   received_next_ = 0;
   received_count_ = DeviceReceive();
   if (received_count_ > 0) return true;
-  if (memif_ != nullptr && ++empty_receives_ % kReceivesBetweenLinkChecks == 0) memif_->Watch();
+  if (memif_ != nullptr) {
+    memif_->CountEmptyReceive();
+    if (++empty_receives_ % kReceivesBetweenLinkChecks == 0) memif_->Watch();
+  }
   return false;
 }
 
@@ -90,7 +95,16 @@ uint16_t DpdkPort::DeviceTransmit() {
   if (memif_ != nullptr && !memif_->BeginBurst()) return 0;
   const uint16_t count = rte_eth_tx_burst(device_->id(), 0, transmit_.data(), transmit_count_);
   if (memif_ != nullptr) memif_->EndBurst();
+  kick_due_ = device_->packet_socket() >= 0;
   return count;
+}
+
+// The kernel stops sending its ring when the socket's send buffer is full, and goes on only when it
+// is told again. The driver tells it only with new frames: the last ones would wait for ever.
+void DpdkPort::KickKernel() {
+  const ssize_t sent = sendto(device_->packet_socket(), nullptr, 0, MSG_DONTWAIT, nullptr, 0);
+  const bool congested = sent > 0 || (sent < 0 && (errno == EAGAIN || errno == ENOBUFS));
+  kick_due_ = congested;  // 0: nothing was left
 }
 
 void DpdkPort::DropTransmit() {
@@ -102,7 +116,8 @@ void DpdkPort::DropTransmit() {
 
 bool DpdkPort::BeginSleep() {
   if (InForkedChild()) return true;
-  return transmit_count_ == 0 && received_next_ == received_count_ && !ReceiveBurst();
+  const bool idle = received_next_ == received_count_ && !ReceiveBurst();
+  return idle && transmit_count_ == 0 && !kick_due_;
 }
 
 // The frames that woke us stay readable until they are received. An error (the interface went down)

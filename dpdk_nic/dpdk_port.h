@@ -60,6 +60,7 @@ class DpdkPort final : public PacketPort {
   bool ReceiveBurst();
   void TransmitBurst();
   void DropTransmit();
+  void KickKernel();
   uint16_t DeviceReceive();
   uint16_t DeviceTransmit();
 
@@ -81,6 +82,7 @@ class DpdkPort final : public PacketPort {
   bool flushed_ = true;           // nothing in transmit_ but what the device refused
   rte_mbuf* building_ = nullptr;  // acquired, not committed
   uint32_t empty_receives_ = 0;
+  bool kick_due_ = false;  // af_packet: the kernel may not have sent its whole ring
 };
 
 }  // namespace uroce::nic

@@ -31,6 +31,8 @@ class MemifLink {
     return false;
   }
   void EndBurst() { guard_.Leave(); }
+  // Every receive burst that brought nothing.
+  void CountEmptyReceive() { guard_.CountEmptyReceive(); }
 
   // Called by the poller now and then: sees to it that a lost connection comes back.
   void Watch();

@@ -3,10 +3,8 @@
 #include <sched.h>
 
 #include <mutex>
+#include <thread>
 #include <vector>
-
-struct rte_eth_dev;
-extern "C" void __real_memif_free_regions(rte_eth_dev* device);
 
 namespace uroce::nic {
 namespace {
@@ -46,10 +44,18 @@ void BurstGuard::WaitUntilAllIdle() {
   for (const BurstGuard* guard : registry.guards) guard->WaitUntilIdle();
 }
 
-}  // namespace uroce::nic
-
-// By now the driver has cleared the flag that every burst checks first.
-extern "C" void __wrap_memif_free_regions(rte_eth_dev* device) {
-  uroce::nic::BurstGuard::WaitUntilAllIdle();
-  __real_memif_free_regions(device);
+void BurstGuard::WaitUntilAllDrained(std::chrono::milliseconds patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  Registry& registry = GetRegistry();
+  std::lock_guard lock(registry.mutex);
+  for (const BurstGuard* guard : registry.guards) {
+    const uint64_t before = guard->empty_receives_.load(std::memory_order_acquire);
+    // The first one may have looked before the last frame came.
+    while (guard->empty_receives_.load(std::memory_order_acquire) < before + 2 &&
+           std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
 }
+
+}  // namespace uroce::nic

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 
 namespace uroce::nic {
 
@@ -8,9 +10,8 @@ namespace uroce::nic {
 // them. A poller marks every burst; the other side first makes new bursts impossible (a flag that
 // the poller checks after it marked), then waits until no burst is going on.
 //
-// The memif driver needs this too: when the peer dies, its interrupt thread unmaps the shared
-// memory without regard to a poller that is copying from it. Its memif_free_regions waits here
-// first (`ld --wrap`).
+// The memif driver needs this too (memif_shims.cc): when the peer dies, its interrupt thread unmaps
+// the shared memory without regard to a poller that is copying from it.
 class BurstGuard {
  public:
   BurstGuard();
@@ -28,7 +29,17 @@ class BurstGuard {
   // The same for all ports of the process.
   static void WaitUntilAllIdle();
 
+  // The poller found nothing to receive.
+  void CountEmptyReceive() {
+    const uint64_t count = empty_receives_.load(std::memory_order_relaxed);
+    empty_receives_.store(count + 1, std::memory_order_release);
+  }
+  // Returns when every port has found nothing to receive, or `patience` is over (nobody may be
+  // polling).
+  static void WaitUntilAllDrained(std::chrono::milliseconds patience);
+
  private:
+  std::atomic<uint64_t> empty_receives_{0};
   std::atomic<bool> active_{false};
 };
 

@@ -31,7 +31,6 @@ int __real_epoll_create(int size);
 int __real_epoll_create1(int flags);
 int __real_timerfd_create(int clock, int flags);
 int __real_eventfd(unsigned initial, int flags);
-ssize_t __real_recvmsg(int fd, msghdr* message, int flags);
 }
 
 namespace uroce::nic {
@@ -76,6 +75,8 @@ __attribute__((constructor)) void RegisterForkHandler() {
 }  // namespace
 
 bool InForkedChild() { return in_forked_child.load(std::memory_order_relaxed); }
+
+void TrackDescriptor(int fd) { Track(fd); }
 
 int TakeLastPacketSocket() { return std::exchange(last_packet_socket, -1); }
 
@@ -150,19 +151,6 @@ int __wrap_timerfd_create(int clock, int flags) {
 
 int __wrap_eventfd(unsigned initial, int flags) {
   return Track(__real_eventfd(initial, flags | EFD_CLOEXEC));
-}
-
-ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
-  const ssize_t bytes = __real_recvmsg(fd, message, flags | MSG_CMSG_CLOEXEC);
-  if (bytes < 0) return bytes;
-  for (cmsghdr* control = CMSG_FIRSTHDR(message); control != nullptr;
-       control = CMSG_NXTHDR(message, control)) {
-    if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) continue;
-    const int* fds = reinterpret_cast<const int*>(CMSG_DATA(control));
-    const size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) Track(fds[i]);
-  }
-  return bytes;
 }
 
 }  // extern "C"

@@ -10,6 +10,9 @@ namespace uroce::nic {
 // shared between the two, so the child must not touch it.
 bool InForkedChild();
 
+// Remembers a descriptor that came by another way than those that the shims see.
+void TrackDescriptor(int fd);
+
 // The AF_PACKET socket that this thread created last, or -1 if none since the last call. This is
 // how a port learns of the socket inside the af_packet driver, to sleep on it.
 int TakeLastPacketSocket();

@@ -5,8 +5,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <optional>
-
 #include "tests/dpdk_nic/dpdk_test_support.h"
 
 namespace uroce::nic {
@@ -37,7 +35,7 @@ TEST_P(MemifTest, EveryFrameComesBackUnharmed) {
   OpenedPort opened = OpenDpdkPort(OurDevargs());
   ASSERT_NE(opened.port, nullptr) << opened.error;
   EXPECT_FALSE(opened.port->link_up());
-  ReflectingPeer peer(PeerDevargs());
+  Peer peer(PeerDevargs());
   ASSERT_TRUE(LinkComesUp(opened.port.get()));
 
   Traffic traffic(opened.port.get(), 60, 4'224);
@@ -66,7 +64,7 @@ TEST_P(MemifTest, PeerDiesAndReturnsUnderTraffic) {
   ASSERT_NE(opened.port, nullptr) << opened.error;
   Traffic traffic(opened.port.get(), 60, 4'224);
   for (int life = 0; life < 6; ++life) {
-    ReflectingPeer peer(PeerDevargs());
+    Peer peer(PeerDevargs());
     const uint64_t before = traffic.received();
     ASSERT_TRUE(PollUntil([&] {
       traffic.Send();
@@ -87,8 +85,28 @@ TEST_P(MemifTest, PeerDiesAndReturnsUnderTraffic) {
   EXPECT_GT(opened.port->counters().transmit_dropped_no_link, 0u);
 }
 
+// The last frames of a connection are acknowledgements: without them the other end sees a failure.
+TEST_P(MemifTest, LastFramesOfAPeerThatLeavesArrive) {
+  OpenedPort opened = OpenDpdkPort(OurDevargs());
+  ASSERT_NE(opened.port, nullptr) << opened.error;
+  for (int life = 0; life < 20; ++life) {
+    constexpr uint64_t kFrames = 200;
+    Traffic traffic(opened.port.get(), 60, 4'224);
+    Peer peer(PeerDevargs(), {.frames = kFrames});
+    EXPECT_TRUE(PollUntil([&] {
+      traffic.Receive();
+      return traffic.received() == kFrames;
+    })) << "in life " << life;
+    EXPECT_EQ(traffic.corrupt(), 0u);
+    ASSERT_TRUE(PollUntil([&] {
+      traffic.Receive();
+      return !opened.port->link_up();
+    }));
+  }
+}
+
 TEST_P(MemifTest, WeLeaveAndReturnWhileThePeerStays) {
-  ReflectingPeer peer(PeerDevargs());
+  Peer peer(PeerDevargs());
   for (int life = 0; life < 5; ++life) {
     OpenedPort opened = OpenDpdkPort(OurDevargs());
     ASSERT_NE(opened.port, nullptr) << opened.error;
@@ -152,7 +170,7 @@ TEST_F(MemifSocketTest, CallersThatHangUpAtOnceDoNoHarm) {
     ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     close(fd);
   }
-  ReflectingPeer peer("net_memif0,role=client,socket=" + path_);
+  Peer peer("net_memif0,role=client,socket=" + path_);
   EXPECT_TRUE(LinkComesUp(server.port.get()));
 }
 

@@ -68,19 +68,20 @@ OpenedPort OpenDpdkPort(const std::string& devargs, uint32_t mtu_bytes, const tr
   return opened;
 }
 
-ReflectingPeer::ReflectingPeer(const std::string& devargs, const char* network_namespace)
-    : pid_(fork()) {
+Peer::Peer(const std::string& devargs, const Options& options) : pid_(fork()) {
   if (pid_ != 0) return;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (network_namespace != nullptr) {
-    const int fd = open(network_namespace, O_RDONLY | O_CLOEXEC);
+  if (!options.network_namespace.empty()) {
+    const int fd = open(options.network_namespace.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) _exit(126);
   }
-  execl(kPeerProgram, kPeerProgram, devargs.c_str(), nullptr);
+  const std::string frames = std::to_string(options.frames);
+  execl(kPeerProgram, kPeerProgram, devargs.c_str(),
+        options.frames > 0 ? frames.c_str() : static_cast<char*>(nullptr), nullptr);
   _exit(127);
 }
 
-void ReflectingPeer::Kill() {
+void Peer::Kill() {
   if (pid_ < 0) return;
   kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);

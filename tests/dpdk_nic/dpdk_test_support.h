@@ -26,15 +26,20 @@ OpenDpdkPortFunction TestedOpenFunction();
 OpenedPort OpenDpdkPort(const std::string& devargs, uint32_t mtu_bytes = 0,
                         const transport::Gid& ip = {});
 
-// The program dpdk_peer in a process of its own: it opens a port and sends every frame back that it
-// receives. Killed with the object.
-class ReflectingPeer {
+// The program dpdk_peer in a process of its own. Killed with the object.
+class Peer {
  public:
-  // `network_namespace`: a file to enter first, such as /proc/1234/ns/net; nullptr for none.
-  explicit ReflectingPeer(const std::string& devargs, const char* network_namespace = nullptr);
-  ~ReflectingPeer() { Kill(); }
-  ReflectingPeer(const ReflectingPeer&) = delete;
-  ReflectingPeer& operator=(const ReflectingPeer&) = delete;
+  struct Options {
+    // Send so many frames and exit; 0: send every frame back that comes.
+    uint64_t frames = 0;
+    // A file to enter first, such as /proc/1234/ns/net; none if empty.
+    std::string network_namespace = {};
+  };
+  explicit Peer(const std::string& devargs) : Peer(devargs, Options{}) {}
+  Peer(const std::string& devargs, const Options& options);
+  ~Peer() { Kill(); }
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
 
   // With SIGKILL; waits until it is gone.
   void Kill();
@@ -62,6 +67,8 @@ class Traffic {
   uint64_t received() const { return received_; }
   uint64_t corrupt() const { return corrupt_; }
   uint64_t out_of_order() const { return out_of_order_; }  // a number not above the one before
+  // Frames after the newest one received.
+  uint64_t under_way() const { return received_ == 0 ? sent_ : sent_ - last_number_ - 1; }
   uint64_t lost() const {
     return received_ == 0 ? 0 : last_number_ - first_number_ + 1 - received_;
   }

@@ -1,0 +1,169 @@
+// net_af_packet over a veth pair between two network namespaces that the test makes.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+
+#include "tests/dpdk_nic/dpdk_test_support.h"
+#include "tests/dpdk_nic/veth_pair.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::Gid;
+using transport::MacAddress;
+using transport::Time;
+
+constexpr Gid kNearIp = Gid::FromIpv4({10, 77, 0, 1});
+constexpr Gid kFarIp = Gid::FromIpv4({10, 77, 0, 2});
+
+ifreq AskInterface(const std::string& name, unsigned long request_code) {
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ifreq request{};
+  name.copy(request.ifr_name, IFNAMSIZ - 1);
+  EXPECT_EQ(ioctl(fd, request_code, &request), 0);
+  close(fd);
+  return request;
+}
+
+MacAddress InterfaceMac(const std::string& name) {
+  ifreq request = AskInterface(name, SIOCGIFHWADDR);
+  MacAddress mac;
+  std::copy_n(reinterpret_cast<uint8_t*>(request.ifr_hwaddr.sa_data), 6, mac.begin());
+  return mac;
+}
+
+// Lets the link layer have its way with the port, as an engine does.
+void RunLinkLayer(OpenedPort* opened, Time now) {
+  for (auto frame = opened->port->Receive(); !frame.empty(); frame = opened->port->Receive()) {
+    opened->link_layer->OnFrame(now, frame);
+    opened->port->ReleaseReceived();
+  }
+  if (opened->link_layer->NextDeadline() <= now) opened->link_layer->OnDeadline(now);
+  while (opened->link_layer->HasTransmit()) {
+    const auto out = opened->port->AcquireTransmit();
+    if (out.empty()) break;
+    opened->port->CommitTransmit(opened->link_layer->PollTransmit(now, out));
+  }
+  opened->port->Flush();
+}
+
+Time Now() {
+  return {std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1)};
+}
+
+class AfPacketTest : public testing::TestWithParam<uint32_t> {
+ protected:
+  void SetUp() override {
+    if (!veth_.problem().empty()) GTEST_SKIP() << veth_.problem();
+    near_ = OpenDpdkPort("net_af_packet0,iface=near", 0, kNearIp);
+    ASSERT_NE(near_.port, nullptr) << near_.error;
+    ASSERT_TRUE(PollUntil([&] { return near_.port->link_up(); }));
+  }
+  Peer::Options Far() const { return {.network_namespace = veth_.far_namespace()}; }
+  uint64_t LongestFrame() const { return std::min<uint64_t>(GetParam() + 14, 4'224); }
+
+  VethPair veth_{GetParam()};
+  OpenedPort near_;
+};
+
+TEST_P(AfPacketTest, PortIsThatOfTheInterface) {
+  EXPECT_EQ(near_.port->mtu(), GetParam());
+  EXPECT_EQ(near_.port->mac(), InterfaceMac("near"));
+  EXPECT_GE(near_.port->wait_fd(), 0);
+}
+
+TEST_P(AfPacketTest, EveryFrameComesBackUnharmed) {
+  Peer peer("net_af_packet0,iface=far", Far());
+  Traffic traffic(near_.port.get(), 60, LongestFrame());
+  ASSERT_TRUE(PollUntil([&] {  // until the peer is there
+    traffic.Send(traffic.sent() + 1);
+    traffic.Receive();
+    return traffic.received() > 0;
+  }));
+  // Ethernet drops what its receiver has no room for: a window, which is forgotten now and then.
+  constexpr uint64_t kFrames = 20'000;
+  const uint64_t start = traffic.received();
+  uint64_t passes = 0;
+  EXPECT_TRUE(PollUntil([&] {
+    if (traffic.under_way() < 256 || ++passes % 10'000 == 0) traffic.Send();
+    traffic.Receive();
+    return traffic.received() >= start + kFrames;
+  }));
+  EXPECT_EQ(traffic.corrupt(), 0u);
+  EXPECT_EQ(traffic.out_of_order(), 0u);
+}
+
+TEST_P(AfPacketTest, KernelNeighborIsResolvedByArp) {
+  EXPECT_TRUE(PollUntil([&] {
+    RunLinkLayer(&near_, Now());
+    return near_.link_layer->Resolve(Now(), kFarIp).has_value();
+  }));
+}
+
+TEST_P(AfPacketTest, SleeperIsWokenByAFrame) {
+  Peer peer("net_af_packet0,iface=far", Far());
+  Traffic traffic(near_.port.get(), 60, 60);
+  int wakes = 0;
+  EXPECT_TRUE(PollUntil([&] {
+    traffic.Send(traffic.sent() + 1);
+    if (near_.port->BeginSleep()) {
+      pollfd wait{.fd = near_.port->wait_fd(), .events = POLLIN, .revents = 0};
+      if (poll(&wait, 1, 10) == 1) ++wakes;  // the peer's answer; none while it starts
+      near_.port->EndSleep();
+    }
+    traffic.Receive();
+    return wakes > 20 && traffic.received() > 20;
+  }));
+}
+
+// A frame that nobody expects, to UDP port 4791, from the far kernel: the near kernel sees it too.
+TEST_P(AfPacketTest, KernelDoesNotAnswerRoceTraffic) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const int ns = open(veth_.far_namespace().c_str(), O_RDONLY);
+    if (setns(ns, CLONE_NEWNET) != 0) _exit(2);
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    sockaddr_in near{};
+    near.sin_family = AF_INET;
+    near.sin_addr.s_addr = htonl(0x0a4d0001);
+    auto refused = [&](uint16_t port) {  // a connected UDP socket hears of port unreachable
+      near.sin_port = htons(port);
+      if (connect(fd, reinterpret_cast<sockaddr*>(&near), sizeof near) != 0) _exit(3);
+      for (int i = 0; i < 20; ++i) {
+        if (send(fd, "x", 1, 0) < 0 && errno == ECONNREFUSED) return true;
+        usleep(10'000);
+      }
+      return false;
+    };
+    if (refused(4791)) _exit(4);
+    _exit(refused(4792) ? 0 : 5);  // the control: other ports are answered
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST_P(AfPacketTest, FlagsOfTheInterfaceStayAsTheyAre) {
+  near_ = {};
+  ASSERT_EQ(system("ip link set near promisc on"), 0);  // as a packet sniffer would
+  const short before = AskInterface("near", SIOCGIFFLAGS).ifr_flags;
+  EXPECT_TRUE(before & IFF_PROMISC);
+  near_ = OpenDpdkPort("net_af_packet0,iface=near", 0, kNearIp);
+  ASSERT_NE(near_.port, nullptr) << near_.error;
+  EXPECT_EQ(AskInterface("near", SIOCGIFFLAGS).ifr_flags, before);
+  near_ = {};
+  EXPECT_EQ(AskInterface("near", SIOCGIFFLAGS).ifr_flags, before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Mtu, AfPacketTest, testing::Values(1'500u, 9'000u),
+                         [](const auto& mtu) { return std::to_string(mtu.param); });
+
+}  // namespace
+}  // namespace uroce::nic

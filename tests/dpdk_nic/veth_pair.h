@@ -1,0 +1,33 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+namespace uroce::nic {
+
+// Two network namespaces of the test's own, joined by a veth pair: this thread enters one and has
+// the interface "near" (address 10.77.0.1/24) in it; "far" (10.77.0.2/24) is in the other. Needs the
+// rights of root, or of a user namespace's root, which it tries to become. The kernel removes all of
+// it with the process. Make it before anything starts threads.
+class VethPair {
+ public:
+  explicit VethPair(uint32_t mtu_bytes);
+  ~VethPair();
+  VethPair(const VethPair&) = delete;
+  VethPair& operator=(const VethPair&) = delete;
+
+  // Why there is no pair; empty if there is one.
+  const std::string& problem() const { return problem_; }
+  // The file of the far end's namespace.
+  std::string far_namespace() const { return "/proc/" + std::to_string(holder_) + "/ns/net"; }
+
+ private:
+  void Make(uint32_t mtu_bytes);
+
+  std::string problem_;
+  pid_t holder_ = -1;  // a process that does nothing but be in the far namespace
+};
+
+}  // namespace uroce::nic
