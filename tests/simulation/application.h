@@ -120,6 +120,7 @@ class Application : public Process {
   bool DrawSharedAddition(Draft& draft);
   bool DrawWindowChange(Draft& draft);
   void DrawSync(Draft& draft);
+  void Finish(Draft& draft);
   void Post(Draft& draft);
   void PostIntoError();
 

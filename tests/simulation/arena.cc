@@ -11,7 +11,8 @@ Arena::Arena(transport::MemoryTable& table, transport::PdId pd, size_t bytes,
   random.Fill({at(0), bytes});
   // The two ends of the address space are where range checks overflow. Words in the arena are
   // aligned for atomics in both address spaces.
-  iova_ = random.Pick<uint64_t>({0, 8 * random.Below(1ull << 40), (~uint64_t{0} - bytes + 1) & ~7ull});
+  const uint64_t highest = (~uint64_t{0} - bytes + 1) & ~uint64_t{7};
+  iova_ = random.Pick<uint64_t>({0, 8 * random.Below(uint64_t{1} << 40), highest});
   const auto key = table.Register({pd, iova_, at(0), bytes, access});
   if (!key.has_value()) std::abort();  // a simulation registers a few dozen regions
   key_ = *key;

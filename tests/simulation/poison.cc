@@ -51,7 +51,8 @@ bool Application::DrawPoison(Draft& draft) {
       status = CompletionStatus::kRemoteInvalidRequest;
       draft.sges.push_back(source_.entry(0, config_.max_message_bytes + 1));
       draft.sent.length = config_.max_message_bytes + 1;
-      draft.message = Message{.length = draft.sent.length};
+      draft.message.emplace();
+      draft.message->length = draft.sent.length;
       return true;
     }
     default:

@@ -69,10 +69,14 @@ void Application::PostSends() {
 
 void Application::PostSend() {
   Draft draft;
-  if (!Draw(draft)) {
-    draft = {};
-    DrawSync(draft);
-  }
+  if (Draw(draft)) return Finish(draft);
+  Draft sync;
+  DrawSync(sync);
+  Finish(sync);
+}
+
+// The flags that every request may have.
+void Application::Finish(Draft& draft) {
   const EndScenario& end = config_.end;
   SendWorkRequest& request = draft.request;
   // Without a completion now and then nobody knows when the queue has room.
@@ -131,7 +135,7 @@ void Application::PostIntoError() {
   if (std::exchange(posted_into_error_, true)) return;
   Draft draft;
   draft.request.opcode = SendOpcode::kSend;
-  draft.message = Message{};
+  draft.message.emplace();
   Post(draft);
   PostReceive();
 }
@@ -182,7 +186,9 @@ bool Application::DrawSend(Draft& draft) {
     break;
   }
   const auto length = static_cast<uint32_t>(bytes->size());
-  draft.message = Message{.bytes = std::move(*bytes), .length = length};
+  draft.message.emplace();
+  draft.message->bytes = std::move(*bytes);
+  draft.message->length = length;
   return true;
 }
 
@@ -196,7 +202,8 @@ bool Application::DrawWrite(Draft& draft) {
   Aim(draft, target);
   ChangeRemote(draft, target.offset, *bytes);
   if (request.opcode == SendOpcode::kRdmaWriteWithImmediate) {
-    draft.message = Message{.length = draft.sent.length};
+    draft.message.emplace();
+    draft.message->length = draft.sent.length;
   }
   return true;
 }

@@ -11,8 +11,8 @@
 
 namespace uroce::simulation {
 
-// Everything that happens in a run, boiled down to one hash: two runs of a seed that differ anywhere
-// differ in it. Prints the events too when it has somewhere to print them.
+// Everything that happens in a run, boiled down to one hash: two runs of a seed that differ
+// anywhere differ in it. Prints the events too when it has somewhere to print them.
 class Trace {
  public:
   using Field = std::pair<const char*, uint64_t>;

@@ -45,7 +45,8 @@ std::vector<Opcode> RequestOpcodes() {
   std::vector<Opcode> opcodes;
   for (int byte = 0; byte < 256; ++byte) {
     const std::optional<Opcode> opcode = transport::ParseOpcode(static_cast<uint8_t>(byte));
-    if (!opcode || opcode->service != Service::kReliableConnection || opcode->IsResponse()) continue;
+    if (!opcode || opcode->service != Service::kReliableConnection) continue;
+    if (opcode->IsResponse()) continue;
     opcodes.push_back(*opcode);
   }
   return opcodes;
@@ -94,9 +95,11 @@ void TryOne(Receiving receiving, const Opcode& opcode, Length length) {
     script.Inject(Send(Position::kFirst, psn).With(Pattern(kMtuBytes)));
     ++psn;
   } else if (receiving == Receiving::kWrite) {
+    const uint32_t rest = opcode.position == Position::kMiddle
+                              ? 2 * kMtuBytes
+                              : std::max(1u, BytesOf(length));
     script.Inject(Write(Position::kFirst, psn, Script::Address(0), script.rkey(),
-                        opcode.position == Position::kMiddle ? 3 * kMtuBytes
-                                                             : kMtuBytes + std::max(1u, BytesOf(length)))
+                        kMtuBytes + rest)
                       .With(Pattern(kMtuBytes)));
     ++psn;
   }

@@ -100,7 +100,8 @@ TEST_P(ResponderOrderTest, FarPast) {
   script_.Inject(Request(first_));
   script_.TakeSent();
   ExpectExecutedOnce();
-  // Expect: nothing is executed, and nothing goes to ERR. An atomic nobody remembers gets no answer.
+  // Expect: nothing is executed, and nothing goes to ERR. An atomic that nobody remembers gets no
+  // answer.
   script_.Inject(Request(first_ - (1 << 22)));
   script_.TakeSent();
   script_.ExpectState(transport::QpState::kReadyToSend);
@@ -257,7 +258,8 @@ TEST(ResponderRnrTest, AWriteNeedsAReceiveOnlyForItsImmediate) {
   EXPECT_EQ(completion.opcode, transport::CompletionOpcode::kReceiveRdmaWithImmediate);
   EXPECT_EQ(completion.byte_length, 257u);
   EXPECT_EQ(completion.immediate_or_rkey, 0x01020304u);
-  EXPECT_EQ(script.Bytes(1'024, 16), std::vector<uint8_t>(16)) << "the receive's memory is not used";
+  // Expect: the memory of the receive is not used.
+  EXPECT_EQ(script.Bytes(1'024, 16), std::vector<uint8_t>(16));
 }
 
 }  // namespace

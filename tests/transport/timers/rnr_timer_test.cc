@@ -27,7 +27,9 @@ constexpr std::array<int64_t, 32> kTensOfMicroseconds = {
     48,     64,  96,  128, 192,   256,   384,   512,   768,   1'024, 1'536,
     2'048,  3'072, 4'096, 6'144, 8'192, 12'288, 16'384, 24'576, 32'768, 49'152};
 
-Duration Wait(int code) { return Microseconds(kTensOfMicroseconds[static_cast<size_t>(code)] * 10); }
+Duration Wait(int code) {
+  return Microseconds(kTensOfMicroseconds[static_cast<size_t>(code)] * 10);
+}
 
 class RnrTimerTest : public testing::TestWithParam<std::tuple<int, int>> {};
 
