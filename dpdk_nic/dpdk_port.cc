@@ -31,14 +31,14 @@ std::span<const uint8_t> DpdkPort::Receive() {
 }
 
 void DpdkPort::ReleaseReceived() {
-  if (InForkedChild()) return;
-  rte_pktmbuf_free(received_[received_next_++]);
+  if (!InForkedChild()) ++received_next_;
 }
 
 bool DpdkPort::ReceiveBurst() {
   if (InForkedChild()) return false;
   if (flushed_ && transmit_count_ > 0) TransmitBurst();  // what the device refused before
   if (kick_due_) KickKernel();
+  rte_pktmbuf_free_bulk(received_.data(), received_count_);
   received_next_ = 0;
   received_count_ = DeviceReceive();
   if (received_count_ > 0) return true;
@@ -61,10 +61,18 @@ std::span<uint8_t> DpdkPort::AcquireTransmit() {
   if (building_ == nullptr) {
     if (transmit_count_ == kBurstFrames) TransmitBurst();
     if (transmit_count_ == kBurstFrames) return {};
-    building_ = rte_pktmbuf_alloc(device_->pool());
+    building_ = AllocateFrame();
     if (building_ == nullptr) return {};  // all frames are queued in the device
   }
   return {rte_pktmbuf_mtod(building_, uint8_t*), rte_pktmbuf_tailroom(building_)};
+}
+
+rte_mbuf* DpdkPort::AllocateFrame() {
+  if (spare_count_ == 0) {
+    if (rte_pktmbuf_alloc_bulk(device_->pool(), spare_.data(), kBurstFrames) != 0) return nullptr;
+    spare_count_ = kBurstFrames;
+  }
+  return spare_[--spare_count_];
 }
 
 void DpdkPort::CommitTransmit(size_t frame_bytes) {
@@ -108,7 +116,7 @@ void DpdkPort::KickKernel() {
 }
 
 void DpdkPort::DropTransmit() {
-  for (uint16_t i = 0; i < transmit_count_; ++i) rte_pktmbuf_free(transmit_[i]);
+  rte_pktmbuf_free_bulk(transmit_.data(), transmit_count_);
   counters_.transmit_dropped_no_link += transmit_count_;
   transmit_count_ = 0;
   if (memif_ != nullptr) memif_->Watch();

@@ -60,6 +60,7 @@ class DpdkPort final : public PacketPort {
   bool ReceiveBurst();
   void TransmitBurst();
   void DropTransmit();
+  rte_mbuf* AllocateFrame();
   void KickKernel();
   uint16_t DeviceReceive();
   uint16_t DeviceTransmit();
@@ -74,13 +75,15 @@ class DpdkPort final : public PacketPort {
   Devargs::Driver driver_ = Devargs::Driver::kNull;
   Counters counters_;
 
-  std::array<rte_mbuf*, kBurstFrames> received_{};
+  std::array<rte_mbuf*, kBurstFrames> received_{};  // freed together, before the next burst
   uint16_t received_count_ = 0;
   uint16_t received_next_ = 0;
   std::array<rte_mbuf*, kBurstFrames> transmit_{};
   uint16_t transmit_count_ = 0;
   bool flushed_ = true;           // nothing in transmit_ but what the device refused
   rte_mbuf* building_ = nullptr;  // acquired, not committed
+  std::array<rte_mbuf*, kBurstFrames> spare_{};  // allocated together, for AcquireTransmit
+  uint16_t spare_count_ = 0;
   uint32_t empty_receives_ = 0;
   bool kick_due_ = false;  // af_packet: the kernel may not have sent its whole ring
 };

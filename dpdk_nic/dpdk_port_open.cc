@@ -133,8 +133,9 @@ DpdkPort::~DpdkPort() {
     return;
   }
   if (device_ == nullptr) return;
-  for (uint16_t i = 0; i < transmit_count_; ++i) rte_pktmbuf_free(transmit_[i]);
-  for (uint16_t i = received_next_; i < received_count_; ++i) rte_pktmbuf_free(received_[i]);
+  rte_pktmbuf_free_bulk(transmit_.data(), transmit_count_);
+  rte_pktmbuf_free_bulk(received_.data(), received_count_);
+  rte_pktmbuf_free_bulk(spare_.data(), spare_count_);
   rte_pktmbuf_free(building_);
 }
 

@@ -39,7 +39,7 @@ TEST_P(MemifTest, EveryFrameComesBackUnharmed) {
   ASSERT_TRUE(LinkComesUp(opened.port.get()));
 
   Traffic traffic(opened.port.get(), 60, 4'224);
-  constexpr uint64_t kFrames = 40'000;
+  constexpr uint64_t kFrames = 20'000;
   EXPECT_TRUE(PollUntil([&] {
     traffic.Send(kFrames);
     traffic.Receive();

@@ -87,7 +87,7 @@ class Traffic {
 
 // Calls `step` until it returns true; false if that does not happen within a generous time.
 bool PollUntil(const std::function<bool()>& step,
-               std::chrono::seconds patience = std::chrono::seconds(30));
+               std::chrono::seconds patience = std::chrono::seconds(120));
 
 // A path for a socket, of this process alone and short enough for an address.
 std::string UniqueSocketPath();
