@@ -13,19 +13,15 @@ die() {
 }
 
 # Bazel keeps its output under $HOME/.cache; service accounts have no home that can be written to.
-BAZEL_STARTUP=()
+# Exported, so that the scripts which this one calls use the same place.
 if [[ ! -d ${HOME:-/nonexistent} || ! -w ${HOME:-/nonexistent} ]]; then
-  BAZEL_STARTUP=("--output_user_root=${TMPDIR:-/tmp}/uroce-bazel-$(id -u)")
-  export HOME=${TMPDIR:-/tmp}
+  HOME=${TMPDIR:-/tmp}/uroce-home-$(id -u)
+  mkdir -p -m 700 "$HOME" && [[ -O $HOME ]] ||
+    die "there is no home directory to build in: set HOME to a folder that can be written to."
+  export HOME
 fi
-
-run_bazel() {
-  local command=$1
-  shift
-  bazel "${BAZEL_STARTUP[@]}" "$command" "$@"
-}
 
 # Where the built programs are; the bazel-bin link is missing where the source tree is read-only.
 bazel_bin() {
-  run_bazel info bazel-bin 2>/dev/null
+  bazel info bazel-bin 2>/dev/null
 }
