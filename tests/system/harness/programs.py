@@ -89,15 +89,18 @@ class Program:
         return self.output()
 
 
-def run_pair(wire, server, client, port, user=None):
+def run_pair(wire, server, client, port, user=None, pids=None):
     """Runs the two ends of a client-server program; returns what each printed.
 
     `server` and `client` are commands. The client starts once the server listens on the TCP port.
-    Raises ProgramFailed with the output of both.
+    Raises ProgramFailed with the output of both. Their process ids are appended to `pids`.
     """
+    pids = [] if pids is None else pids
     with Program(wire.command(0, server, user)) as first:
+        pids.append(first.pid)
         first.wait_until(lambda: first.listens(port), f"listened on port {port}")
         with Program(wire.command(1, client, user)) as second:
+            pids.append(second.pid)
             try:
                 client_output = second.wait()
                 return first.wait(), client_output

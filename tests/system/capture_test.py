@@ -1,0 +1,152 @@
+#!/usr/bin/python3
+"""What `uroce run --capture` writes, judged by tshark and by an ICRC that is not ours."""
+
+import collections
+import itertools
+import os
+import unittest
+
+from harness import report
+from harness.capture import icrc_is_right, read_frames, tshark
+from harness.installation import MOVER, Installation
+from harness.programs import free_tcp_port, run_pair
+from harness.wires import IPV4, IPV6, MemifWire, ShmWire
+
+# A few thousand frames: scapy needs a millisecond for each.
+WORKLOAD = ["--rounds", "1", "--queue-pairs", "2", "--operations", "60",
+            "--max-message-bytes", "100000", "--arena-bytes", "1500000", "--timeout", "14"]
+
+# RoCEv2 devices send no UDP checksum, over IPv6 neither (rdma_rxe, for one). RFC 6936 lets such
+# protocols, but tshark does not know that this is one.
+FORGIVEN = "Illegal checksum value (0)"
+
+READ_REQUEST = 12
+ACKNOWLEDGEMENTS = range(13, 19)  # READ responses, ACKs, atomic ACKs
+PSN_MASK = 0xFFFFFF
+
+
+class CaptureTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.installation = Installation()
+        cls.addClassCleanup(cls.installation.remove)
+        cls.names = itertools.count()
+
+    def capture(self, wire_class, ips, seed, options=()):
+        """Runs the mover; returns the capture files of both ends."""
+        name = os.path.join(self.installation.scratch, f"run-{next(self.names)}")
+        # The two processes of a run write to a file each.
+        wire = wire_class(self.installation, ips, [*options, "--capture", name + "-%p.pcapng"])
+        port = free_tcp_port()
+        mover = [self.installation.path(MOVER), *WORKLOAD, "--seed", str(seed)]
+        pids = []
+        with wire:
+            run_pair(wire, [*mover, "server", wire.host(0), str(port)],
+                     [*mover, "client", wire.host(0), str(port)], port, pids=pids)
+        return [f"{name}-{pid}.pcapng" for pid in pids]
+
+    def check_decodes(self, path):
+        frames = read_frames(path)
+        self.assertGreater(len(frames), 500)
+        self.assertEqual(len(tshark(path, "-Y", "infiniband")), len(frames))
+        self.assertEqual(tshark(path, "-Y", "_ws.malformed"), [])
+        complaints = set(tshark(path, "-T", "fields", "-e", "_ws.expert.message"))
+        self.assertLessEqual(complaints, {"", FORGIVEN})
+
+    def check_icrc(self, path):
+        wrong = [number for number, frame in enumerate(read_frames(path), 1)
+                 if not icrc_is_right(frame)]
+        self.assertEqual(wrong, [])
+
+    def test_every_frame_decodes_and_has_the_right_icrc(self):
+        spoiled = ["--impair", "drop=1%,duplicate=1%,reorder=1%,seed=5"]
+        for wire, options in ((ShmWire, []), (ShmWire, spoiled), (MemifWire, spoiled)):
+            for ips in (IPV4, IPV6):
+                with self.subTest(wire=wire.name, ips=ips, options=options):
+                    for path in self.capture(wire, ips, seed=3, options=options):
+                        self.check_decodes(path)
+                        self.check_icrc(path)
+
+    def test_a_flipped_bit_is_noticed(self):
+        for ips in (IPV4, IPV6):
+            path = self.capture(ShmWire, ips, seed=4)[0]
+            frame = read_frames(path)[-1]
+            self.assertTrue(icrc_is_right(frame))
+            header_bytes = 14 + (40 if ips is IPV6 else 20) + 8
+            # Bytes of the BTH that the ICRC covers, the last byte of the frame, an address.
+            for position in (header_bytes, header_bytes + 1, header_bytes + 11, len(frame) - 1,
+                             14 + 12):
+                spoiled = bytearray(frame)
+                spoiled[position] ^= 0x10
+                with self.subTest(ips=ips, position=position):
+                    self.assertFalse(icrc_is_right(bytes(spoiled)))
+
+    def test_a_frame_that_was_corrupted_on_the_wire_is_seen_as_it_arrived(self):
+        paths = self.capture(ShmWire, IPV4, seed=6, options=["--impair", "corrupt=3%,seed=6"])
+        for path, address in zip(paths, IPV4):
+            fields = tshark(path, "-T", "fields", "-e", "ip.src")
+            right = {"sent": 0, "received": 0}
+            wrong = {"sent": 0, "received": 0}
+            for source, frame in zip(fields, read_frames(path)):
+                direction = "sent" if source == address else "received"
+                try:
+                    counter = right if icrc_is_right(frame) else wrong
+                except Exception:  # scapy cannot read it at all
+                    counter = wrong
+                counter[direction] += 1
+            self.assertEqual(wrong["sent"], 0)
+            self.assertGreater(wrong["received"], 0)
+            self.assertGreater(right["received"], wrong["received"])
+
+    def test_no_frame_is_missing(self):
+        for ips in (IPV4, IPV6):
+            with self.subTest(ips=ips):
+                paths = self.capture(ShmWire, ips, seed=7)
+                for sender, receiver in (paths, paths[::-1]):
+                    self.check_arrived(sender, receiver, ips[paths.index(sender)])
+                    self.check_no_psn_is_skipped(sender, ips[paths.index(sender)])
+
+    def check_arrived(self, sender, receiver, source):
+        """What one end sent is what the other received, in the same order."""
+        source_field = "ipv6.src" if ":" in source else "ip.src"
+
+        def from_source(path):
+            addresses = tshark(path, "-T", "fields", "-e", source_field)
+            return [frame for address, frame in zip(addresses, read_frames(path))
+                    if address == source]
+
+        sent, received = from_source(sender), from_source(receiver)
+        self.assertGreater(len(received), 200)
+        # The last acknowledgements may find the other program gone.
+        self.assertLessEqual(len(sent) - len(received), 16)
+        self.assertEqual(sent[:len(received)], received)
+
+    def check_no_psn_is_skipped(self, path, source):
+        """Requests of a queue pair have consecutive PSNs; going back is a retransmission."""
+        source_field = "ipv6.src" if ":" in source else "ip.src"
+        fields = ("infiniband.bth.destqp", "infiniband.bth.opcode", "infiniband.bth.psn",
+                  "infiniband.reth.dmalen")
+        rows = tshark(path, "-Y", f"{source_field} == {source}", "-T", "fields",
+                      *itertools.chain.from_iterable(("-e", field) for field in fields))
+        next_psn = {}
+        path_mtu = 4096
+        packets = collections.Counter()
+        for row in rows:
+            queue_pair, opcode, psn, length = row.split("\t")
+            opcode, psn = int(opcode), int(psn)
+            if opcode in ACKNOWLEDGEMENTS:
+                continue
+            packets[queue_pair] += 1
+            expected = next_psn.get(queue_pair, psn)
+            ahead = (psn - expected) & PSN_MASK
+            self.assertTrue(ahead == 0 or ahead > PSN_MASK // 2,
+                            f"queue pair {queue_pair}: PSN {psn} instead of {expected}")
+            psns = max(1, -(-int(length) // path_mtu)) if opcode == READ_REQUEST else 1
+            next_psn[queue_pair] = (psn + psns) & PSN_MASK
+        self.assertEqual(len(packets), 2)
+        self.assertGreater(min(packets.values()), 50)
+
+
+if __name__ == "__main__":
+    report.main()

@@ -1,0 +1,94 @@
+#!/usr/bin/python3
+"""perftest with every kind of traffic: both ends finish, and nothing completes in error.
+
+usage: perftest_test.py shm|memif [unittest arguments]
+"""
+
+import sys
+import unittest
+
+from harness import report
+from harness.installation import Installation
+from harness.programs import free_tcp_port, run_pair
+from harness.wires import IPV4, MemifWire, ShmWire
+
+WIRES = {wire.name: wire for wire in (ShmWire, MemifWire)}
+WIRE = WIRES[sys.argv.pop(1)]
+
+# The options that each program has, of those that matter here.
+PROGRAMS = {
+    "ib_send_bw": "abeIlq",
+    "ib_send_lat": "aeI",
+    "ib_write_bw": "abIlq",
+    "ib_write_lat": "aI",
+    "ib_read_bw": "abelq",
+    "ib_read_lat": "ae",
+    "ib_atomic_bw": "Abelq",
+    "ib_atomic_lat": "Ae",
+}
+
+# What to call them with, and the options that a program must have for it.
+VARIANTS = {
+    "as it is": ("", []),
+    "ibv_post_send instead of ibv_wr_*": ("", ["--use_old_post_send"]),
+    "all sizes": ("a", ["-a", "-n", "5"]),
+    "both directions": ("b", ["-b"]),
+    "events": ("e", ["-e"]),
+    "8 queue pairs": ("q", ["-q", "8"]),
+    "8 queue pairs, both directions, events": ("beq", ["-b", "-e", "-q", "8"]),
+    "inline": ("I", ["-I", "256", "-s", "256"]),
+    "lists of requests": ("l", ["-l", "4"]),
+    "compare and swap": ("A", ["-A", "CMP_AND_SWAP"]),
+}
+if WIRE is MemifWire:
+    # Direct mode differs from the link below the transport only.
+    VARIANTS = {name: VARIANTS[name] for name in ("as it is", "all sizes",
+                                                  "8 queue pairs, both directions, events")}
+
+ITERATIONS = 200
+ERRORS = ("Completion with error", "Failed status", "Couldn't", "Unable to", "Failed to")
+
+
+def is_result(line):
+    """A line of the table: a message size, the iterations, figures."""
+    words = line.split()
+    return len(words) >= 4 and words[0].isdigit() and words[1].isdigit()
+
+
+class PerftestTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.installation = Installation()
+        cls.addClassCleanup(cls.installation.remove)
+
+    def check(self, program, options):
+        port = free_tcp_port()
+        command = [program, "-F", "-d", "uroce0", "-x", "1", "-p", str(port),
+                   "-n", str(ITERATIONS), *options]
+        with WIRE(self.installation, IPV4) as wire:
+            outputs = run_pair(wire, command, [*command, wire.host(0)], port)
+        for output in outputs:
+            for error in ERRORS:
+                self.assertNotIn(error, output)
+        self.assertTrue(any(map(is_result, outputs[1].splitlines())), outputs[1])
+
+    def check_variant(self, name):
+        needed, options = VARIANTS[name]
+        for program, known in PROGRAMS.items():
+            if set(needed) <= set(known):
+                with self.subTest(program):
+                    self.check(program, options)
+
+
+def add_tests():
+    for name in VARIANTS:
+        def test(self, name=name):
+            self.check_variant(name)
+        setattr(PerftestTest, "test_" + "".join(c if c.isalnum() else "_" for c in name), test)
+
+
+add_tests()
+
+if __name__ == "__main__":
+    report.main()

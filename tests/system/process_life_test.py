@@ -1,0 +1,106 @@
+#!/usr/bin/python3
+"""Processes that talk to themselves, die, come back, fork, or do nothing."""
+
+import time
+import unittest
+
+from harness import report
+from harness.agents import Agent, join
+from harness.installation import Installation
+from harness.wires import IPV4, IPV6, MemifWire, ShmWire
+
+IDLE_SECONDS = 3
+MAX_IDLE_LOAD = 0.2  # of a processor
+
+PATIENT = {"timeout": 18, "retry_count": 7}  # 8.6 s
+IMPATIENT = {"timeout": 16, "retry_count": 3}  # 1.1 s
+
+
+class ProcessLifeTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.installation = Installation()
+        cls.addClassCleanup(cls.installation.remove)
+
+    def on_each_wire(self, check, ips=IPV4):
+        for wire_class in (ShmWire, MemifWire):
+            with self.subTest(wire=wire_class.name, ips=ips):
+                with wire_class(self.installation, ips) as wire:
+                    check(wire)
+
+    def check_write(self, agent, number, other, other_number, value):
+        self.assertEqual(agent.write(number, value, 100_000).status, "SUCCESS")
+        self.assertEqual(other.count(other_number, value), 100_000)
+
+    def test_two_queue_pairs_of_one_process(self):
+        def check(wire):
+            with Agent(wire, 0) as agent:
+                one, other = join(agent, agent, **PATIENT)
+                self.check_write(agent, one, agent, other, 5)
+                self.check_write(agent, other, agent, one, 6)
+
+        self.on_each_wire(check, IPV4)
+        self.on_each_wire(check, IPV6)
+
+    def test_a_peer_that_is_killed_and_another_that_joins(self):
+        def check(wire):
+            with Agent(wire, 1) as survivor:
+                for value in (1, 2, 3):
+                    with Agent(wire, 0) as victim:
+                        self.check_killed(survivor, victim, value)
+
+        self.on_each_wire(check)
+
+    def check_killed(self, survivor, victim, value):
+        """The survivor's requests fail when their time is over, and not in any other way."""
+        number, other_number = join(survivor, victim, **PATIENT)
+        self.check_write(survivor, number, victim, other_number, value)
+        doomed, _ = join(survivor, victim, **IMPATIENT)
+        survivor.tell(f"stream {doomed}")
+        self.assertEqual(survivor.answer(), "streaming")
+        victim.kill()
+        self.assertEqual(survivor.outcome(survivor.answer()).status, "RETRY_EXC_ERR")
+        survivor.ask(f"close {number}")
+        survivor.ask(f"close {doomed}")
+
+    def test_a_sender_that_is_killed_and_replaced(self):
+        def check(wire):
+            with Agent(wire, 0) as victim, Agent(wire, 1) as survivor:
+                number, _ = join(victim, survivor, **PATIENT)
+                victim.tell(f"stream {number}")
+                self.assertEqual(victim.answer(), "streaming")
+                victim.kill()
+                with Agent(wire, 0) as successor:
+                    number, other_number = join(successor, survivor, **PATIENT)
+                    self.check_write(successor, number, survivor, other_number, 9)
+                    self.check_write(survivor, other_number, successor, number, 10)
+
+        self.on_each_wire(check)
+
+    def test_a_program_that_forks(self):
+        def check(wire):
+            with Agent(wire, 0) as other, Agent(wire, 1) as agent:
+                number, other_number = join(agent, other, **PATIENT)
+                for value, how in enumerate(("exec", "exit", "exit", "exec"), 1):
+                    self.assertEqual(agent.ask(f"fork {how}"), "0")
+                    self.check_write(agent, number, other, other_number, value)
+                    self.check_write(other, other_number, agent, number, 100 + value)
+
+        self.on_each_wire(check)
+
+    def test_an_idle_process_uses_no_processor(self):
+        with ShmWire(self.installation, IPV4) as wire:
+            with Agent(wire, 0) as other, Agent(wire, 1) as agent:
+                number, other_number = join(agent, other, **PATIENT)
+                self.check_write(agent, number, other, other_number, 1)
+                before = [agent.cpu_seconds(), other.cpu_seconds()]
+                time.sleep(IDLE_SECONDS)
+                for process, start in zip((agent, other), before):
+                    load = (process.cpu_seconds() - start) / IDLE_SECONDS
+                    print(f"an idle process uses {load:.1%} of a processor")
+                    self.assertLess(load, MAX_IDLE_LOAD)
+
+
+if __name__ == "__main__":
+    report.main()

@@ -1,0 +1,59 @@
+#!/usr/bin/python3
+"""When the peer falls silent, a request fails when timeout and retry_cnt say so, in real time."""
+
+import unittest
+
+from harness import report
+from harness.agents import Agent, join
+from harness.installation import Installation
+from harness.wires import IPV4, MemifWire, ShmWire
+
+# timeout, retry_cnt. Half a second and more in all, so that a busy machine can keep up.
+CASES = ((14, 7), (16, 1), (17, 0), (15, 4), (18, 1))
+
+
+def shortest_seconds(timeout, retry_count):
+    """Every transmission is waited for at least this long, and at most four times as long
+    (IBA 9.7.6.1.3)."""
+    return 4.096e-6 * 2 ** timeout * (retry_count + 1)
+
+
+class RetryTimeTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.installation = Installation()
+        cls.addClassCleanup(cls.installation.remove)
+
+    def test_a_silent_peer(self):
+        for wire_class in (ShmWire, MemifWire):
+            for timeout, retry_count in CASES:
+                with self.subTest(wire=wire_class.name, timeout=timeout, retry_count=retry_count):
+                    self.check(wire_class(self.installation, IPV4), timeout, retry_count)
+
+    def check(self, wire, timeout, retry_count):
+        with wire, Agent(wire, 0) as silent, Agent(wire, 1) as agent:
+            number, _ = join(agent, silent, timeout=timeout, retry_count=retry_count)
+            self.assertEqual(agent.write(number, 1, 100).status, "SUCCESS")
+            silent.stop()
+            outcome = agent.write(number, 2, 100)
+            self.assertEqual(outcome.status, "RETRY_EXC_ERR")
+            shortest = shortest_seconds(timeout, retry_count)
+            self.assertGreaterEqual(outcome.seconds, shortest)
+            self.assertLessEqual(outcome.seconds, 4 * shortest)
+            self.assertEqual(agent.write(number, 3, 100).status, "WR_FLUSH_ERR")
+
+    def test_a_peer_that_is_silent_for_a_while(self):
+        wire = ShmWire(self.installation, IPV4)
+        with wire, Agent(wire, 0) as silent, Agent(wire, 1) as agent:
+            number, other_number = join(agent, silent, timeout=20, retry_count=7)
+            self.assertEqual(agent.write(number, 1, 100).status, "SUCCESS")
+            silent.stop()
+            agent.tell(f"write {number} 2 1000")
+            silent.resume()
+            self.assertEqual(agent.outcome(agent.answer()).status, "SUCCESS")
+            self.assertEqual(silent.count(other_number, 2), 1000)
+
+
+if __name__ == "__main__":
+    report.main()
