@@ -31,8 +31,8 @@ inline constexpr transport::MacAddress kBroadcastMac = {0xff, 0xff, 0xff, 0xff, 
 // nullopt if `frame` (Ethernet header first) is not a well-formed ARP packet for IPv4.
 std::optional<ArpPacket> ParseArp(std::span<const uint8_t> frame);
 
-// Writes a whole frame from packet.sender_mac to `destination`. `out` holds kArpFrameBytes at least;
-// returns the length.
+// Writes a whole frame from packet.sender_mac to `destination`. `out` holds kArpFrameBytes at
+// least; returns the length.
 size_t EmitArp(const ArpPacket& packet, const transport::MacAddress& destination,
                std::span<uint8_t> out);
 

@@ -1,8 +1,8 @@
 #include "dpdk_nic/devargs.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
-#include <regex>
 #include <span>
 
 #include "transport/wire/frame_builder.h"
@@ -48,9 +48,21 @@ std::string Join(std::span<const std::string_view> words) {
   return joined;
 }
 
-bool IsPciAddress(const std::string& text) {
-  static const std::regex address("([0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\\.[0-7]");
-  return std::regex_match(text, address);
+// Whether `text` is of the form of `pattern`, where h stands for a hexadecimal digit.
+bool HasForm(std::string_view text, std::string_view pattern) {
+  if (text.size() != pattern.size()) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool fits = pattern[i] == 'h' ? isxdigit(static_cast<unsigned char>(text[i])) != 0
+                                        : text[i] == pattern[i];
+    if (!fits) return false;
+  }
+  return true;
+}
+
+// Bus, device and function; with or without the domain. Functions are 0 to 7.
+bool IsPciAddress(std::string_view text) {
+  const bool has_form = HasForm(text, "hh:hh.h") || HasForm(text, "hhhh:hh:hh.h");
+  return has_form && text.back() >= '0' && text.back() <= '7';
 }
 
 // Whether `text` is a whole decimal number from `low` to `high`.
@@ -180,7 +192,8 @@ bool Devargs::CheckMemif(std::string* error) {
                            " (the longest frame) to 65535");
   }
   if (!IsNumberIn(*Find("rsize"), 1, 14)) {
-    return Fail(error, "rsize of " + device_ + " is the binary logarithm of the ring's slots, "
+    return Fail(error, "rsize of " + device_ +
+                           " is the binary logarithm of the ring's slots, "
                            "from 1 to 14");
   }
   if (!IsNumberIn(*Find("id"), 0, UINT32_MAX)) {

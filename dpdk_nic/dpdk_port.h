@@ -80,8 +80,8 @@ class DpdkPort final : public PacketPort {
   uint16_t received_next_ = 0;
   std::array<rte_mbuf*, kBurstFrames> transmit_{};
   uint16_t transmit_count_ = 0;
-  bool flushed_ = true;           // nothing in transmit_ but what the device refused
-  rte_mbuf* building_ = nullptr;  // acquired, not committed
+  bool flushed_ = true;                          // nothing in transmit_ but what the device refused
+  rte_mbuf* building_ = nullptr;                 // acquired, not committed
   std::array<rte_mbuf*, kBurstFrames> spare_{};  // allocated together, for AcquireTransmit
   uint16_t spare_count_ = 0;
   uint32_t empty_receives_ = 0;

@@ -13,9 +13,9 @@ rte_mempool* CreateFramePool(const std::string& name, uint32_t frames, uint16_t 
   // Without hugepages objects would be rounded up so that none crosses a 4 KiB page. IOVAs are
   // virtual addresses here, so what is contiguous for the program is so for a device too.
   const unsigned flags = rte_eal_has_hugepages() != 0 ? 0 : RTE_MEMPOOL_F_NO_IOVA_CONTIG;
-  rte_mempool* pool = rte_mempool_create_empty(name.c_str(), frames, element_bytes,
-                                               /*cache_size=*/0, sizeof(pool_private),
-                                               SOCKET_ID_ANY, flags);
+  rte_mempool* pool =
+      rte_mempool_create_empty(name.c_str(), frames, element_bytes,
+                               /*cache_size=*/0, sizeof(pool_private), SOCKET_ID_ANY, flags);
   if (pool == nullptr) return nullptr;
   if (rte_mempool_set_ops_byname(pool, "ring_sp_sc", nullptr) != 0) {
     rte_mempool_free(pool);

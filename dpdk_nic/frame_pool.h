@@ -7,8 +7,8 @@ struct rte_mempool;
 
 namespace uroce::nic {
 
-// Creates a pool of `frames` mbufs that hold `data_bytes` each behind the usual headroom. nullptr if
-// DPDK has no memory left.
+// Creates a pool of `frames` mbufs that hold `data_bytes` each behind the usual headroom. nullptr
+// if DPDK has no memory left.
 //
 // The pool has no locks and no per-thread caches: a port and its pool are used by one thread at a
 // time (the engine's lock), but by different ones.

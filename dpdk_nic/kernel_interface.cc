@@ -80,8 +80,8 @@ bool KernelInterface::ReceiveMulticast(const std::string& name, std::string* err
   return true;
 }
 
-// If neither socket can be had, somebody else holds the port (the kernel's own rdma_rxe, say), which
-// keeps the kernel just as quiet.
+// If neither socket can be had, somebody else holds the port (the kernel's own rdma_rxe, say),
+// which keeps the kernel just as quiet.
 void KernelInterface::QuietenUdpPort() {
   sockaddr_in6 any6{};
   any6.sin6_family = AF_INET6;

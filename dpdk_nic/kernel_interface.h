@@ -11,8 +11,8 @@ namespace uroce::nic {
 
 // A network interface that stays the kernel's while we send and receive on it too (af_packet). The
 // kernel sees every frame that we see. While the object lives, multicast reaches the interface, and
-// the kernel does not answer RoCEv2 packets with "port unreachable". Both end with the process, even
-// if it is killed.
+// the kernel does not answer RoCEv2 packets with "port unreachable". Both end with the process,
+// even if it is killed.
 class KernelInterface {
  public:
   static ErrorOr<std::unique_ptr<KernelInterface>> Attach(const std::string& name);

@@ -45,7 +45,8 @@ void MemifLink::Retry() {
     return;
   }
   // At the first alarm the connection was found lost (0); later ones wait for the handshake.
-  const bool handshake_is_late = alarms_since_start_ == 0 || alarms_since_start_ > kAlarmsForHandshake;
+  const bool handshake_is_late =
+      alarms_since_start_ == 0 || alarms_since_start_ > kAlarmsForHandshake;
   if (!usable_ || handshake_is_late) {
     const bool was_started = usable_.exchange(false);
     guard_.WaitUntilIdle();

@@ -8,8 +8,8 @@
 namespace uroce::nic {
 
 // The connection of a memif port, either end of which may die and come back while the port is being
-// polled. A server is found by its clients again by itself. A client never reconnects by itself, and
-// cannot start without a server: it is stopped and started until one answers.
+// polled. A server is found by its clients again by itself. A client never reconnects by itself,
+// and cannot start without a server: it is stopped and started until one answers.
 //
 //                Watch() sees no link            link is up
 //   connected ------------------------> retrying -----------> connected

@@ -32,7 +32,7 @@ bool DirectoryExists(const std::string& path, const std::string& device, std::st
 }
 
 bool RemoveStaleSocket(const std::string& path, const std::string& device, std::string* error) {
-  struct stat status{};
+  struct stat status {};
   if (lstat(path.c_str(), &status) != 0) return true;
   if (!S_ISSOCK(status.st_mode)) {
     *error = path + " exists and is not a socket; choose another socket= for " + device;
@@ -42,8 +42,8 @@ bool RemoveStaleSocket(const std::string& path, const std::string& device, std::
   address.sun_family = AF_UNIX;
   memcpy(address.sun_path, path.data(), path.size());  // the length is checked by Devargs
   if (SomebodyListens(address)) {
-    *error = "another process serves " + path + " already; use role=client or another socket= for " +
-             device;
+    *error = "another process serves " + path +
+             " already; use role=client or another socket= for " + device;
     return false;
   }
   if (status.st_uid != geteuid() || unlink(path.c_str()) != 0) {

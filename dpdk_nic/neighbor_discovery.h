@@ -30,7 +30,8 @@ inline constexpr uint16_t kIpv6Ethertype = 0x86dd;
 // Ethernet 14, IPv6 40, the message 24, one link-layer address option 8.
 inline constexpr size_t kMaxNeighborMessageBytes = 14 + 40 + 24 + 8;
 // ff02::1
-inline constexpr transport::Gid kAllNodesGid = {{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+inline constexpr transport::Gid kAllNodesGid = {
+    {0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
 
 constexpr bool IsMulticastGid(const transport::Gid& gid) { return gid.bytes[0] == 0xff; }
 

@@ -68,8 +68,8 @@ bool NeighborTable::OnFrame(Time now, std::span<const uint8_t> frame) {
 void NeighborTable::OnArp(Time now, const ArpPacket& packet) {
   const Gid sender = Gid::FromIpv4(packet.sender_ip);
   if (IsOurs(sender) || IsGroupMac(packet.sender_mac)) return;
-  const bool asks_for_us = packet.operation == ArpPacket::Operation::kRequest &&
-                           IsOurs(Gid::FromIpv4(packet.target_ip));
+  const bool asks_for_us =
+      packet.operation == ArpPacket::Operation::kRequest && IsOurs(Gid::FromIpv4(packet.target_ip));
   const bool sender_has_address = packet.sender_ip != ArpPacket::Ipv4Address{};  // RFC 5227 probe
   if (sender_has_address && (asks_for_us || Find(sender) != nullptr)) {
     Learn(now, sender, packet.sender_mac);

@@ -92,8 +92,7 @@ class NeighborTable final : public LinkLayer {
 
   void Ask(const transport::Gid& gid, const std::optional<transport::MacAddress>& alone);
   void AskByArp(const transport::Gid& gid, const transport::MacAddress& destination);
-  void AskByDiscovery(const transport::Gid& gid,
-                      const std::optional<transport::MacAddress>& alone);
+  void AskByDiscovery(const transport::Gid& gid, const std::optional<transport::MacAddress>& alone);
   void Announce(const transport::Gid& gid);
   void Queue(const ArpPacket& packet, const transport::MacAddress& destination);
   void Queue(const NeighborMessage& message, const transport::MacAddress& destination);

@@ -82,9 +82,8 @@ Gid AskKernel(int interface_index, const Gid& destination) {
 }  // namespace
 
 NeighborTable::NextHop KernelNextHop(int interface_index) {
-  return [interface_index](const Gid& destination) {
-    return AskKernel(interface_index, destination);
-  };
+  return
+      [interface_index](const Gid& destination) { return AskKernel(interface_index, destination); };
 }
 
 }  // namespace uroce::nic

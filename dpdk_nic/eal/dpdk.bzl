@@ -7,9 +7,9 @@ DPDK_COPTS = [
     "-DALLOW_EXPERIMENTAL_API",  # linked statically: no ABI to outlive
 ]
 
-# Drivers register themselves from constructors, hence --whole-archive. Left out on purpose: mlx4 and
-# mlx5 (need libibverbs, which we are loaded by), pcap, af_xdp and tap (pull D-Bus, systemd, libbpf or
-# a signal handler into the process).
+# Drivers register themselves from constructors, hence --whole-archive. Left out on purpose: mlx4
+# and mlx5 (need libibverbs, which we are loaded by), pcap, af_xdp and tap (pull D-Bus, systemd,
+# libbpf or a signal handler into the process).
 _VIRTUAL_DRIVERS = [
     "net_memif",
     "net_af_packet",
@@ -69,6 +69,7 @@ _WRAPPED = [
     "ioctl",
     "memfd_create",
     "memif_free_regions",
+    "mmap64",
     "open64",
     "openat64",
     "openlog",

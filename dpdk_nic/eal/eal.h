@@ -9,8 +9,8 @@
 namespace uroce::nic {
 
 // DPDK's environment abstraction layer inside a process that was not written for it. It starts
-// once, at the first use, and stays until the process ends (DPDK cannot start twice). It starts on a
-// thread of its own with all signals blocked, and leaves the application's affinity, limits,
+// once, at the first use, and stays until the process ends (DPDK cannot start twice). It starts on
+// a thread of its own with all signals blocked, and leaves the application's affinity, limits,
 // descriptors, signal handlers, stdout, stderr and syslog as they are.
 class Eal {
  public:
@@ -23,8 +23,8 @@ class Eal {
   static ErrorOr<Eal*> Start(const Options& options);
 
   // Runs `task` with all signals blocked, so that whatever thread a driver creates blocks them too.
-  // One task at a time: devices are added and removed here. On the caller's thread, because a device
-  // may be one of the caller's network namespace.
+  // One task at a time: devices are added and removed here. On the caller's thread, because a
+  // device may be one of the caller's network namespace.
   void Run(const std::function<void()>& task);
 
   LogBuffer& log() { return log_; }

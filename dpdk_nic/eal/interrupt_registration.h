@@ -12,7 +12,8 @@ struct InterruptRegistration {
 // The registration that the calling thread made last; its fd is -1 if none since the last call.
 InterruptRegistration TakeLastInterruptRegistration();
 
-// Withdraws it for a driver that forgets to. When it returns, the callback neither runs nor will run.
+// Withdraws it for a driver that forgets to. When it returns, the callback neither runs nor will
+// run.
 void WithdrawInterrupt(const InterruptRegistration& registration);
 
 }  // namespace uroce::nic

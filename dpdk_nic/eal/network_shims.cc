@@ -2,6 +2,7 @@
 #include <linux/if_packet.h>
 #include <linux/sockios.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include <cstdarg>
@@ -10,6 +11,7 @@ extern "C" {
 
 int __real_ioctl(int fd, unsigned long request, void* argument);
 int __real_setsockopt(int fd, int level, int option, const void* value, socklen_t value_bytes);
+void* __real_mmap64(void* address, size_t bytes, int protection, int flags, int fd, off64_t offset);
 int __real_poll(pollfd* fds, nfds_t count, int timeout_ms);
 
 // The interface belongs to the administrator. Starting af_packet would clear an IFF_PROMISC that
@@ -29,6 +31,13 @@ int __wrap_ioctl(int fd, unsigned long request, ...) {
 int __wrap_setsockopt(int fd, int level, int option, const void* value, socklen_t value_bytes) {
   if (level == SOL_PACKET && option == PACKET_FANOUT) return 0;
   return __real_setsockopt(fd, level, option, value, value_bytes);
+}
+
+// af_packet locks its ring in memory, where it is anyway: it would only use up the application's
+// RLIMIT_MEMLOCK.
+void* __wrap_mmap64(void* address, size_t bytes, int protection, int flags, int fd,
+                    off64_t offset) {
+  return __real_mmap64(address, bytes, protection, flags & ~MAP_LOCKED, fd, offset);
 }
 
 // af_packet waits without limit for a free transmit slot. Here a full ring is back-pressure.

@@ -67,9 +67,10 @@ TEST(DevargsTest, UnknownDevicesAreRefused) {
 
 // The drivers would take a default without a word.
 TEST(DevargsTest, UnknownKeysAreRefused) {
-  EXPECT_EQ(ErrorOf("net_memif0,role=server,socket=/run/x,bzise=9000"),
-            "net_memif0 has no option \"bzise\"; it takes role, socket, socket-abstract, id, bsize, "
-            "rsize, mac, secret");
+  EXPECT_EQ(
+      ErrorOf("net_memif0,role=server,socket=/run/x,bzise=9000"),
+      "net_memif0 has no option \"bzise\"; it takes role, socket, socket-abstract, id, bsize, "
+      "rsize, mac, secret");
   EXPECT_EQ(ErrorOf("net_ring0,size=1"), "net_ring0 has no option \"size\"; it takes none");
 }
 
@@ -101,8 +102,7 @@ TEST(DevargsTest, MemifValuesAreChecked) {
             "bsize of net_memif0 must be from 4224 (the longest frame) to 65535");
   EXPECT_EQ(ErrorOf(good + ",rsize=15"),
             "rsize of net_memif0 is the binary logarithm of the ring's slots, from 1 to 14");
-  EXPECT_EQ(ErrorOf(good + ",id=-1"),
-            "id of net_memif0 must be a number, the same at both ends");
+  EXPECT_EQ(ErrorOf(good + ",id=-1"), "id of net_memif0 must be a number, the same at both ends");
   EXPECT_EQ(ErrorOf(good + ",socket-abstract=maybe"),
             "socket-abstract of net_memif0 must be yes or no");
 }

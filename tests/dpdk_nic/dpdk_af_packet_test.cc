@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-
 #include "tests/dpdk_nic/dpdk_test_support.h"
 #include "tests/dpdk_nic/veth_pair.h"
 

@@ -23,9 +23,9 @@ int InOwnProcess(int (*body)()) {
 
 bool StartOwnDpdk() {
   const std::string prefix = "--file-prefix=coexist-" + std::to_string(getpid());
-  const char* arguments[] = {"test",        "--no-huge", "--no-pci",    "-m",    "32",
-                             "--no-shconf", "-l",        "0",           "--no-telemetry",
-                             "--log-level", "*:error",   prefix.c_str()};
+  const char* arguments[] = {
+      "test", "--no-huge", "--no-pci",       "-m",          "32",      "--no-shconf",
+      "-l",   "0",         "--no-telemetry", "--log-level", "*:error", prefix.c_str()};
   return rte_eal_init(std::size(arguments), const_cast<char**>(arguments)) >= 0;
 }
 

@@ -1,6 +1,6 @@
-#include "dpdk_nic/eal/log_buffer.h"
-
 #include <gtest/gtest.h>
+
+#include "dpdk_nic/eal/log_buffer.h"
 
 namespace uroce::nic {
 namespace {

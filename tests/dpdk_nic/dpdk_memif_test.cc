@@ -96,7 +96,8 @@ TEST_P(MemifTest, LastFramesOfAPeerThatLeavesArrive) {
     EXPECT_TRUE(PollUntil([&] {
       traffic.Receive();
       return traffic.received() == kFrames;
-    })) << "in life " << life;
+    })) << "in life "
+        << life;
     EXPECT_EQ(traffic.corrupt(), 0u);
     ASSERT_TRUE(PollUntil([&] {
       traffic.Receive();

@@ -51,7 +51,7 @@ ProcessState ReadProcessState() {
         std::to_string(limit.rlim_cur) + "/" + std::to_string(limit.rlim_max);
   }
   for (int signal = 1; signal < NSIG; ++signal) {
-    struct sigaction action{};
+    struct sigaction action {};
     if (sigaction(signal, nullptr, &action) != 0) continue;
     state["signal " + std::to_string(signal)] = Bytes(action.sa_handler);
   }
@@ -177,8 +177,8 @@ TEST(DpdkSideEffectsTest, ClosingGivesBackDescriptors) {
 }
 
 TEST(DpdkSideEffectsTest, FailureInsideDpdkIsExplained) {
-  const std::string devargs = "role=server,socket=/tmp/uroce-abstract-" +
-                              std::to_string(getpid()) + ",socket-abstract=yes";
+  const std::string devargs =
+      "role=server,socket=/tmp/uroce-abstract-" + std::to_string(getpid()) + ",socket-abstract=yes";
   const OpenedPort first = OpenDpdkPort("net_memif0," + devargs);
   ASSERT_NE(first.port, nullptr) << first.error;
   const std::string error = OpenDpdkPort("net_memif1," + devargs).error;  // the same id

@@ -103,17 +103,15 @@ class NeighborTableTest : public testing::Test {
     table_.TakeChange();
   }
 
-  NeighborTable table_{{.mac = kOurMac,
-                        .addresses = {kOurLinkLocal, kOurIpv4, kOurIpv6},
-                        .next_hop = nullptr}};
+  NeighborTable table_{
+      {.mac = kOurMac, .addresses = {kOurLinkLocal, kOurIpv4, kOurIpv6}, .next_hop = nullptr}};
   Time now_{1'000'000'000};
 };
 
 TEST(NeighborTableStartTest, AnnouncesEachAddress) {
   NeighborTable table({.mac = kOurMac, .addresses = {kOurLinkLocal, kOurIpv4}, .next_hop = {}});
   FrameBytes frame(256);
-  const auto message =
-      ParseNeighborMessage(std::span(frame).first(table.PollTransmit({}, frame)));
+  const auto message = ParseNeighborMessage(std::span(frame).first(table.PollTransmit({}, frame)));
   ASSERT_TRUE(message.has_value());
   EXPECT_EQ(message->target, kOurLinkLocal);
   EXPECT_EQ(message->destination, kAllNodesGid);

@@ -8,9 +8,9 @@
 namespace uroce::nic {
 
 // Two network namespaces of the test's own, joined by a veth pair: this thread enters one and has
-// the interface "near" (address 10.77.0.1/24) in it; "far" (10.77.0.2/24) is in the other. Needs the
-// rights of root, or of a user namespace's root, which it tries to become. The kernel removes all of
-// it with the process. Make it before anything starts threads.
+// the interface "near" (address 10.77.0.1/24) in it; "far" (10.77.0.2/24) is in the other. Needs
+// the rights of root, or of a user namespace's root, which it tries to become. The kernel removes
+// all of it with the process. Make it before anything starts threads.
 class VethPair {
  public:
   explicit VethPair(uint32_t mtu_bytes);
