@@ -11,7 +11,7 @@ namespace uroce::transport {
 struct AddressVector {
   Gid destination_gid;
   MacAddress destination_mac{};
-  uint32_t flow_label = 0;    // 20 bits
+  uint32_t flow_label = 0;  // 20 bits
   uint8_t source_gid_index = 0;
   uint8_t hop_limit = 64;     // IPv4 TTL, IPv6 hop limit
   uint8_t traffic_class = 0;  // IPv4 TOS, IPv6 traffic class

@@ -42,26 +42,26 @@ enum class CompletionOpcode : uint8_t {
 // The reason behind an error status, for people: ibv_wc.vendor_err.
 enum class VendorError : uint16_t {
   kNone = 0,
-  kAckTimeout = 1,             // retry_cnt used up by silence
-  kPsnNakRetries = 2,          // retry_cnt used up by NAKs (PSN sequence error)
-  kRnrRetries = 3,             // rnr_retry used up
-  kNakInvalidRequest = 4,      // the peer refused the request
+  kAckTimeout = 1,         // retry_cnt used up by silence
+  kPsnNakRetries = 2,      // retry_cnt used up by NAKs (PSN sequence error)
+  kRnrRetries = 3,         // rnr_retry used up
+  kNakInvalidRequest = 4,  // the peer refused the request
   kNakRemoteAccess = 5,
   kNakRemoteOperation = 6,
-  kLocalKeyInvalid = 7,        // an SGE's lkey, range or access is wrong
-  kReceiveTooSmall = 8,        // the message is longer than the receive request
-  kMessageTooLong = 9,         // longer than the port allows
-  kNoReadCredits = 10,         // READ or atomic on a QP whose max_rd_atomic is 0
-  kWindowBind = 11,            // region, range, access or key do not permit the binding
-  kInvalidateKey = 12,         // the key to invalidate is not ours, or not a bound window's
-  kFlushedByError = 13,        // the QP went to ERR because of another request
-  kFlushedByUser = 14,         // the application moved the QP to ERR
-  kPeerBrokeRule = 15,         // a request of the peer was refused while this receive was in use
+  kLocalKeyInvalid = 7,  // an SGE's lkey, range or access is wrong
+  kReceiveTooSmall = 8,  // the message is longer than the receive request
+  kMessageTooLong = 9,   // longer than the port allows
+  kNoReadCredits = 10,   // READ or atomic on a QP whose max_rd_atomic is 0
+  kWindowBind = 11,      // region, range, access or key do not permit the binding
+  kInvalidateKey = 12,   // the key to invalidate is not ours, or not a bound window's
+  kFlushedByError = 13,  // the QP went to ERR because of another request
+  kFlushedByUser = 14,   // the application moved the QP to ERR
+  kPeerBrokeRule = 15,   // a request of the peer was refused while this receive was in use
 };
 
 // One completion queue entry.
 struct Completion {
-  static constexpr uint8_t kHasImmediate = 1 << 1;    // the bits of enum ibv_wc_flags
+  static constexpr uint8_t kHasImmediate = 1 << 1;  // the bits of enum ibv_wc_flags
   static constexpr uint8_t kHasInvalidate = 1 << 3;
 
   uint64_t wr_id = 0;

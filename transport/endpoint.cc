@@ -6,7 +6,7 @@
 namespace uroce::transport {
 namespace {
 
-constexpr uint16_t kPkeyBase = 0x7fff;            // all bits but the membership bit
+constexpr uint16_t kPkeyBase = 0x7fff;  // all bits but the membership bit
 
 // IBA 10.9.3: the same partition, and not both limited members. We are a full member.
 bool IsInOurPartition(uint16_t pkey) { return (pkey & kPkeyBase) == (kDefaultPkey & kPkeyBase); }
@@ -32,8 +32,7 @@ Endpoint::Endpoint(const EndpointConfig& config)
 
 Endpoint::~Endpoint() = default;
 
-std::unique_ptr<CompletionQueue> Endpoint::CreateCompletionQueue(uint32_t capacity,
-                                                                 void* context) {
+std::unique_ptr<CompletionQueue> Endpoint::CreateCompletionQueue(uint32_t capacity, void* context) {
   return std::make_unique<CompletionQueue>(capacity, events_, context);
 }
 

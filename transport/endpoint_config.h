@@ -14,7 +14,7 @@ struct EndpointConfig {
   uint32_t port_mtu = 4'250;  // largest IP packet in bytes; bounds the path MTU
   Qpn first_qpn{0x100};       // the block of QPNs that is ours
   uint32_t qpn_count = kMaxQps;
-  uint32_t seed = 0;          // where in the block QPNs start, so that a restart gets other ones
+  uint32_t seed = 0;  // where in the block QPNs start, so that a restart gets other ones
 
   // Index in the GID table, or -1.
   int FindGid(const Gid& gid) const {

@@ -5,15 +5,15 @@
 // Every bound of the device in one place. ibv_query_device reports these and they are enforced.
 namespace uroce::transport {
 
-inline constexpr uint32_t kMaxQps = 65'536;           // one QPN block (DESIGN: QPN blocks)
+inline constexpr uint32_t kMaxQps = 65'536;  // one QPN block (DESIGN: QPN blocks)
 inline constexpr uint32_t kMaxQpWorkRequests = 16'384;
 inline constexpr uint32_t kMaxSges = 32;
-inline constexpr uint32_t kMaxInlineBytes = 1'024;    // copied into the send queue at post time
+inline constexpr uint32_t kMaxInlineBytes = 1'024;  // copied into the send queue at post time
 inline constexpr uint32_t kMaxCqs = 65'536;
 inline constexpr uint32_t kMaxCqEntries = 1 << 22;
 inline constexpr uint32_t kMaxMemoryRegions = 1 << 20;
 inline constexpr uint32_t kMaxProtectionDomains = 32'768;
-inline constexpr uint32_t kMaxReadAtomics = 128;      // responder resources a QP; 8 bits in verbs
+inline constexpr uint32_t kMaxReadAtomics = 128;  // responder resources a QP; 8 bits in verbs
 inline constexpr uint64_t kMaxMessageBytes = 1ull << 31;
 
 // Packets in flight a QP. Above the bandwidth-delay product of a 100 Gbit/s rack at MTU 4096, and

@@ -24,8 +24,11 @@ enum class QpState : uint8_t {
 inline constexpr int kQpStates = 7;
 
 // The values are those of enum ibv_qp_type.
-enum class QpType : uint8_t { kReliableConnection = 2, kUnreliableConnection = 3,
-                              kUnreliableDatagram = 4 };
+enum class QpType : uint8_t {
+  kReliableConnection = 2,
+  kUnreliableConnection = 3,
+  kUnreliableDatagram = 4
+};
 
 // The values are those of enum ibv_mtu.
 enum class Mtu : uint8_t { k256 = 1, k512 = 2, k1024 = 3, k2048 = 4, k4096 = 5 };
@@ -93,9 +96,9 @@ struct QpAttributes {
   uint8_t max_dest_read_atomic = 0;  // as responder
   uint8_t min_rnr_timer = 0;         // 5-bit code of the RNR NAK timer we ask for
   uint8_t port_num = 0;
-  uint8_t timeout = 0;               // 5-bit exponent: 4.096 us * 2^timeout, 0 = for ever
-  uint8_t retry_count = 0;           // 3 bits
-  uint8_t rnr_retry = 0;             // 3 bits, 7 = for ever
+  uint8_t timeout = 0;      // 5-bit exponent: 4.096 us * 2^timeout, 0 = for ever
+  uint8_t retry_count = 0;  // 3 bits
+  uint8_t rnr_retry = 0;    // 3 bits, 7 = for ever
   uint8_t alternate_port_num = 0;
   uint8_t alternate_timeout = 0;
 };

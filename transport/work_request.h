@@ -33,9 +33,7 @@ enum class SendOpcode : uint8_t {
 constexpr bool IsAtomic(SendOpcode op) {
   return op == SendOpcode::kCompareAndSwap || op == SendOpcode::kFetchAndAdd;
 }
-constexpr bool IsReadOrAtomic(SendOpcode op) {
-  return op == SendOpcode::kRdmaRead || IsAtomic(op);
-}
+constexpr bool IsReadOrAtomic(SendOpcode op) { return op == SendOpcode::kRdmaRead || IsAtomic(op); }
 constexpr bool IsSend(SendOpcode op) {
   return op == SendOpcode::kSend || op == SendOpcode::kSendWithImmediate ||
          op == SendOpcode::kSendWithInvalidate;
@@ -64,13 +62,13 @@ struct SendParameters {
   bool signaled = false;
   bool solicited = false;
   bool fence = false;
-  uint32_t immediate = 0;        // four bytes as they go on the wire; never interpreted
-  RKey invalidate_rkey;          // send with invalidate: of the peer; local invalidate: of ours
-  uint64_t remote_address = 0;   // RDMA and atomics
-  RKey rkey;                     // RDMA and atomics: the peer's; bind: the window's new key
-  uint64_t compare_or_add = 0;   // host byte order
-  uint64_t swap = 0;             // host byte order
-  WindowBinding window;          // kBindWindow
+  uint32_t immediate = 0;       // four bytes as they go on the wire; never interpreted
+  RKey invalidate_rkey;         // send with invalidate: of the peer; local invalidate: of ours
+  uint64_t remote_address = 0;  // RDMA and atomics
+  RKey rkey;                    // RDMA and atomics: the peer's; bind: the window's new key
+  uint64_t compare_or_add = 0;  // host byte order
+  uint64_t swap = 0;            // host byte order
+  WindowBinding window;         // kBindWindow
 };
 
 struct SendWorkRequest : SendParameters {

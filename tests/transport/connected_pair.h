@@ -1,12 +1,12 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "transport/endpoint.h"
 #include "transport/wire/frame_builder.h"
@@ -22,9 +22,9 @@ inline constexpr uint32_t kAllAccess = AccessFlags::kLocalWrite | AccessFlags::k
 // An endpoint with one memory region, one completion queue and one queue pair.
 struct TestHost {
   explicit TestHost(uint8_t number)
-      : endpoint({.mac = {2, 0, 0, 0, 0, number},
-                  .gids = {Gid::LinkLocal({2, 0, 0, 0, 0, number}),
-                           Gid::FromIpv4({10, 0, 0, number})}}),
+      : endpoint(
+            {.mac = {2, 0, 0, 0, 0, number},
+             .gids = {Gid::LinkLocal({2, 0, 0, 0, 0, number}), Gid::FromIpv4({10, 0, 0, number})}}),
         memory(1 << 20),
         cq(endpoint.CreateCompletionQueue(256, &cq_tag)) {
     key = *endpoint.memory().Register({.pd = kTestPd,
@@ -117,8 +117,8 @@ struct ConnectedPair {
     return moved;
   }
 
-  // A request for `length` bytes between the beginning of the client's memory and offset 4096 of the
-  // server's.
+  // A request for `length` bytes between the beginning of the client's memory and offset 4096 of
+  // the server's.
   SendWorkRequest Request(SendOpcode opcode, uint32_t length) {
     sge = {client.address(0), length, client.key};
     SendWorkRequest request;

@@ -15,9 +15,7 @@ namespace {
 
 class EndpointTest : public testing::Test, protected ConnectedPair {
  protected:
-  void SetUp() override {
-    std::iota(client.memory.begin(), client.memory.end(), uint8_t{1});
-  }
+  void SetUp() override { std::iota(client.memory.begin(), client.memory.end(), uint8_t{1}); }
 };
 
 TEST_F(EndpointTest, SendFillsTheReceiveAndCompletesOnBothSides) {

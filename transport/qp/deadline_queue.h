@@ -24,9 +24,9 @@ class DeadlineClient {
 
 // The timers of all queue pairs: a binary heap with lazy postponement.
 //
-// A queue pair moves its timer to a later time at every acknowledgement, millions of times a second,
-// and is called by it almost never. So moving a deadline later only writes it down; the heap finds
-// out when the old time comes.
+// A queue pair moves its timer to a later time at every acknowledgement, millions of times a
+// second, and is called by it almost never. So moving a deadline later only writes it down; the
+// heap finds out when the old time comes.
 class DeadlineQueue {
  public:
   // Room for this many clients, so that Set never allocates.

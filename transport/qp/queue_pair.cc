@@ -22,8 +22,7 @@ QpAttributes QueuePair::Query() const {
   attributes.capabilities = context_.init.capabilities;
   attributes.rq_psn = responder_.expected_psn();
   attributes.sq_psn = requester_.next_psn();
-  attributes.sq_draining =
-      attributes.state == QpState::kSendQueueDrain && !requester_.IsDrained();
+  attributes.sq_draining = attributes.state == QpState::kSendQueueDrain && !requester_.IsDrained();
   return attributes;
 }
 

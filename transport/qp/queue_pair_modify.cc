@@ -63,8 +63,7 @@ bool QueuePair::IsValid(const AddressVector& address) const {
   const auto& gids = context_.environment.config.gids;
   return address.port_num == kOnlyPort && address.source_gid_index < gids.size() &&
          !address.destination_gid.IsZero() && address.flow_label <= kMaxFlowLabel &&
-         address.destination_gid.IsIpv4Mapped() ==
-             gids[address.source_gid_index].IsIpv4Mapped();
+         address.destination_gid.IsIpv4Mapped() == gids[address.source_gid_index].IsIpv4Mapped();
 }
 
 void QueuePair::Apply(const QpAttributes& a, uint32_t mask) {

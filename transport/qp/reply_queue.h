@@ -17,7 +17,7 @@ struct Reply {
   Psn next_psn;            // of the next response packet
   Psn end_psn;
   uint32_t msn = 0;
-  Reth read{};              // what is read
+  Reth read{};  // what is read
   uint64_t atomic_result = 0;
 };
 

@@ -29,8 +29,8 @@ namespace uroce::transport {
 //   -------|----------------|-------------------|------------->  PSNs
 //          | on the wire    | to be sent again  | never used
 //
-// requester_send.cc: what goes out. requester_response.cc: what comes back. requester_retry.cc: what
-// happens when it does not.
+// requester_send.cc: what goes out. requester_response.cc: what comes back. requester_retry.cc:
+// what happens when it does not.
 class Requester {
  public:
   explicit Requester(QpContext& qp);

@@ -176,8 +176,8 @@ void Requester::Complete(const SendWqe& wqe, CompletionStatus status, VendorErro
   qp_.init.send_cq->Push(completion, /*solicited=*/false);
 }
 
-// Local operations complete when everything before them has; so does a request that failed before it
-// was sent.
+// Local operations complete when everything before them has; so does a request that failed before
+// it was sent.
 void Requester::RetireLocal() {
   while (!queue_.empty()) {
     SendWqe& wqe = queue_[queue_.front()];

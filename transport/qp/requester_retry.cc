@@ -32,8 +32,8 @@ void Requester::OnSequenceNak(Time now) {
   ArmAckTimer(now);
 }
 
-// The responder had no receive request (IBA 9.7.5.2.8). Nothing is sent until the time that it asked
-// for is over.
+// The responder had no receive request (IBA 9.7.5.2.8). Nothing is sent until the time that it
+// asked for is over.
 void Requester::OnRnrNak(Time now, uint8_t timer_code) {
   Counters& counters = qp_.environment.counters;
   ++counters.rnr_naks_received;
@@ -50,8 +50,8 @@ void Requester::OnRnrNak(Time now, uint8_t timer_code) {
   deadline_ = now + RnrDelay(timer_code);
 }
 
-// A response arrived that implies that the one to an earlier READ or atomic was lost: an implied NAK
-// (IBA 9.7.5.2.4). What follows it on the wire implies the same once more and is ignored.
+// A response arrived that implies that the one to an earlier READ or atomic was lost: an implied
+// NAK (IBA 9.7.5.2.4). What follows it on the wire implies the same once more and is ignored.
 DropReason Requester::OnLostResponse(Time now) {
   if (went_back_to_ != oldest_unacked_psn_ && !waits_for_receiver_) {
     ++qp_.environment.counters.implied_naks;
@@ -62,8 +62,8 @@ DropReason Requester::OnLostResponse(Time now) {
   return DropReason::kOutOfOrderResponse;
 }
 
-// Takes one of retry_cnt; false if none was left and the oldest request failed. Progress gives all of
-// them back (IBA 9.9.2.4.1).
+// Takes one of retry_cnt; false if none was left and the oldest request failed. Progress gives all
+// of them back (IBA 9.9.2.4.1).
 bool Requester::TakeRetry(VendorError reason) {
   if (retries_left_ == 0) {
     ++qp_.environment.counters.retries_exceeded;
@@ -74,7 +74,8 @@ bool Requester::TakeRetry(VendorError reason) {
   return true;
 }
 
-// Makes `psn` the next PSN to be sent. It is not before oldest_unacked_psn_ and not after sent_psn_.
+// Makes `psn` the next PSN to be sent. It is not before oldest_unacked_psn_ and not after
+// sent_psn_.
 void Requester::GoBackTo(Psn psn) {
   uint32_t number = queue_.front();
   while (number != queue_.back()) {

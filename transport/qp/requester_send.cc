@@ -73,18 +73,15 @@ void Requester::Reset() {
   failed_ = false;
 }
 
-bool Requester::IsDrained() const {
-  return queue_.empty() || !queue_[queue_.front()].started;
-}
+bool Requester::IsDrained() const { return queue_.empty() || !queue_[queue_.front()].started; }
 
 bool Requester::CanTransmit() const {
   if (cursor_ == queue_.back() || waits_for_receiver_ || failed_) return false;
   const SendWqe& wqe = queue_[cursor_];
   if (wqe.failed()) return false;
   const bool in_the_middle = wqe.started && !(next_psn_ == wqe.first_psn);
-  const bool state_permits =
-      qp_.attributes.state == QpState::kReadyToSend ||
-      (qp_.attributes.state == QpState::kSendQueueDrain && wqe.started);
+  const bool state_permits = qp_.attributes.state == QpState::kReadyToSend ||
+                             (qp_.attributes.state == QpState::kSendQueueDrain && wqe.started);
   if (!state_permits) return false;
   if (IsLocal(wqe.opcode)) return wqe.started || MayStart(wqe);
 
@@ -132,8 +129,7 @@ bool Requester::Begin(SendWqe& wqe) {
       MarkFailed(wqe, CompletionStatus::kLocalQpOperationError, VendorError::kNoReadCredits);
       return false;
     }
-    if (!CheckLocal(qp_.environment.memory, qp_.init.pd, wqe.sge_list,
-                    AccessFlags::kLocalWrite)) {
+    if (!CheckLocal(qp_.environment.memory, qp_.init.pd, wqe.sge_list, AccessFlags::kLocalWrite)) {
       MarkFailed(wqe, CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
       return false;
     }
@@ -222,8 +218,8 @@ std::optional<size_t> Requester::FillData(SendWqe& wqe, TransportHeaders& header
   return wqe.sges.Gather(qp_.environment.memory, qp_.init.pd, offset, length, pieces);
 }
 
-// A READ request for what is still to come of the message; a READ that lost a response goes on where
-// it stopped. Returns how many PSNs its responses take.
+// A READ request for what is still to come of the message; a READ that lost a response goes on
+// where it stopped. Returns how many PSNs its responses take.
 uint32_t Requester::FillRead(const SendWqe& wqe, TransportHeaders& headers) const {
   const uint64_t offset = OffsetOf(wqe, next_psn_);
   const uint64_t longest = uint64_t{kMaxReadRequestPackets} * qp_.mtu_bytes();

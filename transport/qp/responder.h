@@ -19,8 +19,8 @@
 
 namespace uroce::transport {
 
-// The receiving half of a reliable connection: checks request packets in the order the specification
-// gives, executes them, and answers (IBA 9.7.4, 9.7.5, 9.9.3).
+// The receiving half of a reliable connection: checks request packets in the order the
+// specification gives, executes them, and answers (IBA 9.7.4, 9.7.5, 9.9.3).
 //
 // responder_validate.cc: may this packet be executed. responder_execute.cc: do it.
 // responder_reply.cc: ACKs, NAKs and the responses of READs and atomics.
@@ -34,8 +34,8 @@ class Responder {
   void Start(Psn first_psn);
   // As created; posted receives vanish without completion.
   void Reset();
-  // Completes every receive request as flushed, oldest first, and stops answering but for a NAK that
-  // ends the connection.
+  // Completes every receive request as flushed, oldest first, and stops answering but for a NAK
+  // that ends the connection.
   void Flush(VendorError why);
 
   DropReason OnRequest(const Packet& packet);
@@ -72,6 +72,8 @@ class Responder {
   Verdict CheckSend(const Packet& packet) const;
   Verdict CheckRead(const Packet& packet) const;
   Verdict CheckAtomic(const Packet& packet) const;
+  bool MayRead(const Reth& reth) const;
+  uint8_t* RemoteMemory(RKey rkey, uint64_t address, uint64_t length, uint32_t wanted) const;
 
   // responder_execute.cc
   void Execute(const Packet& packet);
@@ -110,9 +112,9 @@ class Responder {
   // The message that is being received.
   Message message_ = Message::kNone;
   uint64_t received_bytes_ = 0;
-  Reth write_;                 // where a WRITE goes
-  SgeCursor receive_cursor_;   // where a SEND goes
-  uint64_t receive_bytes_ = 0; // room for it
+  Reth write_;                  // where a WRITE goes
+  SgeCursor receive_cursor_;    // where a SEND goes
+  uint64_t receive_bytes_ = 0;  // room for it
 };
 
 }  // namespace uroce::transport

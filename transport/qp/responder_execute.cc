@@ -9,8 +9,8 @@ namespace {
 
 constexpr uint32_t kMsnMask = 0xff'ffff;
 
-// Copies the payload of a WRITE. Programs poll the last byte of a message to learn that all of it is
-// there, so that byte is stored after the others.
+// Copies the payload of a WRITE. Programs poll the last byte of a message to learn that all of it
+// is there, so that byte is stored after the others.
 void PlaceInOrder(uint8_t* to, std::span<const uint8_t> bytes) {
   const size_t last = bytes.size() - 1;
   std::memcpy(to, bytes.data(), last);
@@ -92,9 +92,8 @@ bool Responder::ExecuteSend(const Packet& packet) {
     Fail(EventType::kQpFatal);
     return false;
   }
-  if (packet.opcode.HasIeth() &&
-      qp_.environment.memory.InvalidateWindow(qp_.init.pd, qp_.qpn, packet.invalidate_rkey) !=
-          Status::kOk) {
+  if (packet.opcode.HasIeth() && qp_.environment.memory.InvalidateWindow(
+                                     qp_.init.pd, qp_.qpn, packet.invalidate_rkey) != Status::kOk) {
     FailReceive(CompletionStatus::kRemoteAccessError, VendorError::kInvalidateKey);
     fatal_nak_ = NakCode::kRemoteAccessError;
     Fail(EventType::kQpAccessError);
@@ -110,9 +109,8 @@ bool Responder::ExecuteWrite(const Packet& packet) {
     write_ = packet.reth;
   }
   if (packet.payload.empty()) return true;
-  uint8_t* to = qp_.environment.memory.RemoteAddress(
-      qp_.init.pd, qp_.qpn, write_.rkey, write_.virtual_address + received_bytes_,
-      packet.payload.size(), AccessFlags::kRemoteWrite);
+  uint8_t* to = RemoteMemory(write_.rkey, write_.virtual_address + received_bytes_,
+                             packet.payload.size(), AccessFlags::kRemoteWrite);
   PlaceInOrder(to, packet.payload);
   return true;
 }
@@ -131,10 +129,8 @@ void Responder::ExecuteRead(const Packet& packet) {
 // IBA 9.4.5. The memory is naturally aligned, and other processors may work on it at the same time.
 void Responder::ExecuteAtomic(const Packet& packet) {
   const AtomicEth& request = packet.atomic;
-  uint8_t* bytes =
-      qp_.environment.memory.RemoteAddress(qp_.init.pd, qp_.qpn, request.rkey,
-                                           request.virtual_address, sizeof(uint64_t),
-                                           AccessFlags::kRemoteAtomic);
+  uint8_t* bytes = RemoteMemory(request.rkey, request.virtual_address, sizeof(uint64_t),
+                                AccessFlags::kRemoteAtomic);
   std::atomic_ref<uint64_t> target(*reinterpret_cast<uint64_t*>(bytes));
   uint64_t original;
   if (packet.opcode.operation == Operation::kFetchAndAdd) {
@@ -221,14 +217,9 @@ DropReason Responder::OnDuplicate(const Packet& packet) {
 DropReason Responder::ReplayRead(const Packet& packet) {
   const uint32_t packets = PacketsOf(packet.reth.dma_length);
   const Psn end_psn = packet.psn + packets;
-  const bool is_allowed =
-      !end_psn.IsAfter(expected_psn_) &&
-      qp_.attributes.access.Allows(AccessFlags::kRemoteRead) &&
-      (packet.reth.dma_length == 0 ||
-       qp_.environment.memory.RemoteAddress(qp_.init.pd, qp_.qpn, packet.reth.rkey,
-                                            packet.reth.virtual_address, packet.reth.dma_length,
-                                            AccessFlags::kRemoteRead) != nullptr);
-  if (!is_allowed) return DropReason::kDuplicateNotHeld;
+  if (end_psn.IsAfter(expected_psn_) || !MayRead(packet.reth)) {
+    return DropReason::kDuplicateNotHeld;
+  }
   const bool queued = replies_.PushReplay({.is_replay = true,
                                            .first_psn = packet.psn,
                                            .next_psn = packet.psn,

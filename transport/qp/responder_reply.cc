@@ -60,9 +60,8 @@ size_t Responder::BuildReadResponse(Reply& reply, std::span<uint8_t> out) {
   PayloadPiece piece{};
   if (length != 0) {
     // Looked up again for each packet: the region may be gone by now.
-    piece = {qp_.environment.memory.RemoteAddress(qp_.init.pd, qp_.qpn, reply.read.rkey,
-                                                  reply.read.virtual_address + offset, length,
-                                                  AccessFlags::kRemoteRead),
+    piece = {RemoteMemory(reply.read.rkey, reply.read.virtual_address + offset, length,
+                          AccessFlags::kRemoteRead),
              length};
     if (piece.data == nullptr) {
       if (reply.is_replay) {  // it was answered before, and its key may have been given up since

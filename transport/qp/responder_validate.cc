@@ -79,10 +79,8 @@ Responder::Verdict Responder::CheckWrite(const Packet& packet) const {
   }
   // A zero-length WRITE touches no memory and its R_Key is not checked (IBA C9-88).
   const uint64_t length = starts ? reth.dma_length : packet.payload.size();
-  if (length != 0 &&
-      qp_.environment.memory.RemoteAddress(qp_.init.pd, qp_.qpn, reth.rkey,
-                                           reth.virtual_address + received, length,
-                                           AccessFlags::kRemoteWrite) == nullptr) {
+  if (length != 0 && RemoteMemory(reth.rkey, reth.virtual_address + received, length,
+                                  AccessFlags::kRemoteWrite) == nullptr) {
     return kAccessError;
   }
   return {};
@@ -94,14 +92,15 @@ Responder::Verdict Responder::CheckRead(const Packet& packet) const {
   if (packet.reth.dma_length > kMaxMessageBytes) {
     return {Verdict::Action::kNak, NakCode::kInvalidRequest};
   }
-  if (!qp_.attributes.access.Allows(AccessFlags::kRemoteRead) ||
-      (packet.reth.dma_length != 0 &&
-       qp_.environment.memory.RemoteAddress(qp_.init.pd, qp_.qpn, packet.reth.rkey,
-                                            packet.reth.virtual_address, packet.reth.dma_length,
-                                            AccessFlags::kRemoteRead) == nullptr)) {
-    return {Verdict::Action::kNak, NakCode::kRemoteAccessError};
-  }
+  if (!MayRead(packet.reth)) return {Verdict::Action::kNak, NakCode::kRemoteAccessError};
   return {};
+}
+
+// A zero-length READ touches no memory and its R_Key is not checked (IBA C9-88).
+bool Responder::MayRead(const Reth& reth) const {
+  return qp_.attributes.access.Allows(AccessFlags::kRemoteRead) &&
+         (reth.dma_length == 0 || RemoteMemory(reth.rkey, reth.virtual_address, reth.dma_length,
+                                               AccessFlags::kRemoteRead) != nullptr);
 }
 
 Responder::Verdict Responder::CheckAtomic(const Packet& packet) const {
@@ -109,9 +108,8 @@ Responder::Verdict Responder::CheckAtomic(const Packet& packet) const {
   if (!replies_.HasRoom()) return {Verdict::Action::kNak, NakCode::kInvalidRequest};
   const uint8_t* target = nullptr;
   if (qp_.attributes.access.Allows(AccessFlags::kRemoteAtomic)) {
-    target = qp_.environment.memory.RemoteAddress(qp_.init.pd, qp_.qpn, packet.atomic.rkey,
-                                                  packet.atomic.virtual_address, kAtomicBytes,
-                                                  AccessFlags::kRemoteAtomic);
+    target = RemoteMemory(packet.atomic.rkey, packet.atomic.virtual_address, kAtomicBytes,
+                          AccessFlags::kRemoteAtomic);
   }
   if (target == nullptr) return {Verdict::Action::kNak, NakCode::kRemoteAccessError};
   // Alignment is asked of the virtual address (IBA 9.4.5); a region whose iova is not congruent to
@@ -121,6 +119,12 @@ Responder::Verdict Responder::CheckAtomic(const Packet& packet) const {
     return {Verdict::Action::kNak, NakCode::kInvalidRequest};
   }
   return {};
+}
+
+// Where the peer's access lands, nullptr if it is not permitted.
+uint8_t* Responder::RemoteMemory(RKey rkey, uint64_t address, uint64_t length,
+                                 uint32_t wanted) const {
+  return qp_.environment.memory.RemoteAddress(qp_.init.pd, qp_.qpn, rkey, address, length, wanted);
 }
 
 }  // namespace uroce::transport

@@ -47,8 +47,8 @@ class SendQueue {
  public:
   SendQueue(uint32_t capacity, uint32_t max_sges, uint32_t max_inline_bytes);
 
-  // kNoMemory when full; kInvalidArgument for more SGEs or inline bytes than agreed at creation, for
-  // a message of more than kMaxMessageBytes, and for an opcode that cannot be inline.
+  // kNoMemory when full; kInvalidArgument for more SGEs or inline bytes than agreed at creation,
+  // for a message of more than kMaxMessageBytes, and for an opcode that cannot be inline.
   Status Post(const SendWorkRequest& request);
   // All of `requests`, or none of them and the status of the first that Post refuses.
   Status PostAll(std::span<const SendWorkRequest> requests);

@@ -26,6 +26,7 @@ struct Row {
 
 constexpr uint32_t kPath = M::kAlternatePath | M::kAccessFlags;
 
+// clang-format off
 constexpr Row kRows[] = {
     {S::kReset, S::kInit,
      {M::kPkeyIndex | M::kPort | M::kAccessFlags, 0},
@@ -65,6 +66,7 @@ constexpr Row kRows[] = {
      {0, M::kAddressVector | kPath | M::kPkeyIndex | M::kMigrationState},
      {0, M::kPkeyIndex | M::kQkey}},
 };
+// clang-format on
 
 // SQE is a state of UC and UD only (IBA 10.3.1.6).
 constexpr Row kSendErrorRecovery = {S::kSendQueueError,

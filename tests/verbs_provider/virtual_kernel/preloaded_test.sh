@@ -1,7 +1,8 @@
 #!/bin/bash
 # Runs stock programs and our own under the preload library and the test provider: as root and as an
 # unprivileged user, beside other preloaded libraries, with and without a kernel that has RDMA.
-# Usage: preloaded_test.sh PRELOAD PROVIDER COUNTING FAKE_KERNEL DEVICE_BEHAVIOR NETLINK_DUMP DLOPEN_CLIENT
+# Usage: preloaded_test.sh PRELOAD PROVIDER COUNTING FAKE_KERNEL DEVICE_BEHAVIOR NETLINK_DUMP \
+#                          DLOPEN_CLIENT
 set -u
 # GoogleTest would write its reports where only the first user may.
 unset XML_OUTPUT_FILE TEST_PREMATURE_EXIT_FILE TEST_TMPDIR
@@ -92,9 +93,11 @@ complaint() {
   UROCE_PROVIDER=$1 LD_PRELOAD=$preload ibv_devices 2>&1 >/dev/null | grep '^uroce: '
 }
 [ "$(complaint /nonexistent.so)" = "uroce: cannot load the provider: /nonexistent.so: cannot open \
-shared object file: No such file or directory" ] || fail "missing provider: $(complaint /nonexistent.so)"
+shared object file: No such file or directory" ] ||
+  fail "missing provider: $(complaint /nonexistent.so)"
 [ "$(complaint "$stage/counting.so")" = "uroce: $stage/counting.so is not a uroce provider: it has \
-no uroce_describe_device()" ] || fail "library that is no provider: $(complaint "$stage/counting.so")"
+no uroce_describe_device()" ] ||
+  fail "library that is no provider: $(complaint "$stage/counting.so")"
 
 echo "$failures failures"
 [ "$failures" = 0 ]
