@@ -138,8 +138,8 @@ std::string Describe(const transport::TransportHeaders& headers, size_t payload_
   const transport::Opcode& opcode = headers.opcode;
   std::ostringstream out;
   out << kOperations[static_cast<int>(opcode.operation)] << ' '
-      << kPositions[static_cast<int>(opcode.position)]
-      << kSuffixes[static_cast<int>(opcode.suffix)] << ", psn " << headers.psn.value();
+      << kPositions[static_cast<int>(opcode.position)] << kSuffixes[static_cast<int>(opcode.suffix)]
+      << ", psn " << headers.psn.value();
   if (opcode.HasReth()) {
     out << ", reth " << headers.reth.virtual_address << " key " << headers.reth.rkey.value
         << " length " << headers.reth.dma_length;

@@ -32,8 +32,8 @@ PacketSpec Write(transport::Position position, transport::Psn psn, uint64_t addr
                  transport::RKey rkey = {}, uint32_t dma_length = 0);
 PacketSpec Read(transport::Psn psn, uint64_t address, transport::RKey rkey, uint32_t dma_length);
 PacketSpec FetchAdd(transport::Psn psn, uint64_t address, transport::RKey rkey, uint64_t add);
-PacketSpec CompareSwap(transport::Psn psn, uint64_t address, transport::RKey rkey,
-                       uint64_t compare, uint64_t swap);
+PacketSpec CompareSwap(transport::Psn psn, uint64_t address, transport::RKey rkey, uint64_t compare,
+                       uint64_t swap);
 
 // Responses.
 PacketSpec Ack(transport::Psn psn);

@@ -28,8 +28,8 @@ using transport::PayloadPiece;
 using transport::QpAttributeMask;
 using transport::QpAttributes;
 using transport::QpInitAttributes;
-using transport::QpState;
 using transport::Qpn;
+using transport::QpState;
 using transport::Route;
 using transport::ScatterGatherEntry;
 using transport::SendOpcode;
@@ -121,9 +121,9 @@ void Script::Connect() {
   attributes.state = QpState::kInit;
   attributes.port_num = 1;
   attributes.access = options_.qp_access;
-  EXPECT_EQ(qp_->Modify(attributes, Mask::kState | Mask::kPkeyIndex | Mask::kPort |
-                                        Mask::kAccessFlags),
-            Status::kOk);
+  EXPECT_EQ(
+      qp_->Modify(attributes, Mask::kState | Mask::kPkeyIndex | Mask::kPort | Mask::kAccessFlags),
+      Status::kOk);
   if (options_.state == QpState::kInit) return;
 
   attributes.state = QpState::kReadyToReceive;
@@ -148,8 +148,7 @@ void Script::Connect() {
   attributes.rnr_retry = options_.rnr_retry;
   attributes.max_read_atomic = options_.max_read_atomic;
   EXPECT_EQ(qp_->Modify(attributes, Mask::kState | Mask::kSqPsn | Mask::kTimeout |
-                                        Mask::kRetryCount | Mask::kRnrRetry |
-                                        Mask::kMaxReadAtomic),
+                                        Mask::kRetryCount | Mask::kRnrRetry | Mask::kMaxReadAtomic),
             Status::kOk);
 }
 

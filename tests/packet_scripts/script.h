@@ -26,7 +26,7 @@ class Script {
 
   struct Options {
     transport::Mtu mtu = transport::Mtu::k256;
-    transport::Psn first_psn{1'000};       // of our requests
+    transport::Psn first_psn{1'000};        // of our requests
     transport::Psn peers_first_psn{5'000};  // of the peer's
     uint8_t max_read_atomic = 4;
     uint8_t max_dest_read_atomic = 4;
@@ -79,8 +79,7 @@ class Script {
   static constexpr transport::RKey kPeerRkey{0x7700};
 
   transport::Completion ExpectCompletion(
-      uint64_t wr_id,
-      transport::CompletionStatus status = transport::CompletionStatus::kSuccess,
+      uint64_t wr_id, transport::CompletionStatus status = transport::CompletionStatus::kSuccess,
       Location location = Location::current());
   // Takes every completion, when it does not matter.
   std::vector<transport::Completion> TakeCompletions();

@@ -46,11 +46,10 @@ Application::Application(Context& context, Host& host, const Config& config, Ran
       inbox_allocator_(inbox_.size()),
       windows_(2) {
   for (Window& window : windows_) {
-    window.key = *host.endpoint().memory().AllocateWindow(Host::kPd,
-                                                          transport::WindowType::kType2);
+    window.key = *host.endpoint().memory().AllocateWindow(Host::kPd, transport::WindowType::kType2);
   }
-  receives_ = std::make_unique<ReceiveModel>(context.verdict, inbox_, inbox_allocator_,
-                                             config.lenient);
+  receives_ =
+      std::make_unique<ReceiveModel>(context.verdict, inbox_, inbox_allocator_, config.lenient);
   CreateQueuePair();
   host.AddProcess(*this);
 }
@@ -62,8 +61,7 @@ void Application::CreateQueuePair() {
   const uint32_t send_entries = wanted.max_send_wr + (share ? wanted.max_receive_wr : 0);
   send_cq_ = endpoint.CreateCompletionQueue(2 * send_entries, &send_notification_);
   if (!share) {
-    receive_cq_ = endpoint.CreateCompletionQueue(2 * wanted.max_receive_wr,
-                                                 &receive_notification_);
+    receive_cq_ = endpoint.CreateCompletionQueue(2 * wanted.max_receive_wr, &receive_notification_);
   }
   QpInitAttributes init;
   init.pd = Host::kPd;
@@ -79,8 +77,8 @@ void Application::CreateQueuePair() {
 void Application::Connect(Application& a, Application& b) {
   for (auto [self, peer] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
     self->peer_ = peer;
-    const SendModel::Memory memory = {self->source_, self->source_allocator_,
-                                      self->sink_,   self->sink_allocator_,
+    const SendModel::Memory memory = {self->source_,  self->source_allocator_,
+                                      self->sink_,    self->sink_allocator_,
                                       peer->exposed_, peer->host_.counters()};
     self->sends_ = std::make_unique<SendModel>(
         self->context_.verdict, memory,
@@ -89,8 +87,11 @@ void Application::Connect(Application& a, Application& b) {
     self->ModifyToReady(*peer);
   }
   const auto end = [](const Application& app) {
-    return WireMonitor::End{app.qp_, app.config_.end.first_psn, Bytes(app.config_.mtu),
-                            app.config_.end.max_read_atomic, app.config_.end.retry_count,
+    return WireMonitor::End{app.qp_,
+                            app.config_.end.first_psn,
+                            Bytes(app.config_.mtu),
+                            app.config_.end.max_read_atomic,
+                            app.config_.end.retry_count,
                             app.config_.end.rnr_retry};
   };
   a.context_.monitor.AddConnection(end(a), end(b));
@@ -145,8 +146,8 @@ bool Application::HasReasonToWake() const {
   if (broken()) return !posted_into_error_;
   const bool may_send = posted_ < config_.end.work_requests &&
                         sends_->outstanding() < config_.end.capabilities.max_send_wr;
-  const bool may_receive = !peer_->finished() &&
-                           receives_->outstanding() < config_.end.capabilities.max_receive_wr;
+  const bool may_receive =
+      !peer_->finished() && receives_->outstanding() < config_.end.capabilities.max_receive_wr;
   return may_send || may_receive;
 }
 

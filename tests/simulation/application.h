@@ -20,10 +20,10 @@ namespace uroce::simulation {
 // oracle notice (negative controls).
 enum class Sabotage : uint8_t {
   kNone,
-  kLoseCompletion,      // one completion is never handed to the oracle
-  kRepeatCompletion,    // one is handed over twice
-  kScribble,            // one byte of exposed memory changes
-  kScribbleReceived,    // one byte of what a receive brought changes
+  kLoseCompletion,    // one completion is never handed to the oracle
+  kRepeatCompletion,  // one is handed over twice
+  kScribble,          // one byte of exposed memory changes
+  kScribbleReceived,  // one byte of what a receive brought changes
   kWrongImmediate,
 };
 
@@ -68,9 +68,9 @@ class Application : public Process {
     transport::RKey key;
     uint64_t offset = 0;
     uint64_t length = 0;
-    bool usable = false;     // bound, and the peer knows its key
-    bool changing = false;   // a bind or an invalidation is under way
-    uint32_t users = 0;      // requests of the peer that use it and are outstanding
+    bool usable = false;    // bound, and the peer knows its key
+    bool changing = false;  // a bind or an invalidation is under way
+    uint32_t users = 0;     // requests of the peer that use it and are outstanding
   };
   // Where a request of ours goes in the peer's memory.
   struct Target {
@@ -103,8 +103,8 @@ class Application : public Process {
   void Poll();
   void OnCompletion(transport::Completion completion, bool* solicited);
   int SabotageCompletion(transport::Completion& completion);
-  void CheckNotification(transport::CompletionQueue& queue, Notification& notification,
-                         bool any, bool solicited);
+  void CheckNotification(transport::CompletionQueue& queue, Notification& notification, bool any,
+                         bool solicited);
   bool MayFail(transport::CompletionStatus status) const;
 
   // posting.cc: which work requests there are
@@ -148,7 +148,7 @@ class Application : public Process {
   Arena exposed_;  // the peer's requests work on it
   Arena source_;
   Arena sink_;
-  Arena inbox_;    // receive requests
+  Arena inbox_;  // receive requests
   RingAllocator source_allocator_;
   RingAllocator sink_allocator_;
   RingAllocator inbox_allocator_;

@@ -11,7 +11,7 @@ std::string DescribeFrame(std::span<const uint8_t> frame) {
   if (reason != transport::DropReason::kNone) {
     return Text(frame.size(), " bytes, dropped: ", Name(reason));
   }
-  static constexpr const char* kOperations[] = {"SEND", "WRITE",      "READ",    "READ_RESPONSE",
+  static constexpr const char* kOperations[] = {"SEND", "WRITE",      "READ",     "READ_RESPONSE",
                                                 "ACK",  "ATOMIC_ACK", "CMP_SWAP", "FETCH_ADD"};
   static constexpr const char* kPositions[] = {"first", "middle", "last", "only"};
   static constexpr const char* kSuffixes[] = {"", "+imm", "+inv"};
@@ -27,8 +27,8 @@ std::string DescribeFrame(std::span<const uint8_t> frame) {
                  std::dec, " dma_length ", packet.reth.dma_length);
   }
   if (opcode.HasAtomicEth()) {
-    text += Text(" va ", std::hex, packet.atomic.virtual_address, " rkey ",
-                 packet.atomic.rkey.value);
+    text +=
+        Text(" va ", std::hex, packet.atomic.virtual_address, " rkey ", packet.atomic.rkey.value);
   }
   if (opcode.HasAeth()) {
     static constexpr const char* kKinds[] = {"ack", "rnr-nak", "reserved", "NAK"};

@@ -91,9 +91,9 @@ bool Host::TransmitOne(Route route) {
 
 void Host::TakeEvents() {
   while (const auto event = endpoint_.TakeEvent()) {
-    context_.trace.OnEvent(context_.simulator.now(), "event",
-                           {{"host", static_cast<uint64_t>(index_)},
-                            {"type", static_cast<uint64_t>(event->type)}});
+    context_.trace.OnEvent(
+        context_.simulator.now(), "event",
+        {{"host", static_cast<uint64_t>(index_)}, {"type", static_cast<uint64_t>(event->type)}});
     if (event->type == EventType::kCqError) context_.verdict.Fail("a completion queue overran");
     if (event->type != EventType::kCompletion) continue;
     auto* notification = static_cast<Notification*>(event->context);

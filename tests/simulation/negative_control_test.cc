@@ -17,8 +17,7 @@ uint64_t SeedsThatNotice(const RunOptions& options, const char* expected_reason)
     const RunResult result = RunSeed(seed, options);
     if (result.ok) continue;
     EXPECT_NE(result.failure.find(expected_reason), std::string::npos) << result.failure;
-    EXPECT_NE(result.failure.find("--seed " + std::to_string(seed) + " --trace"),
-              std::string::npos)
+    EXPECT_NE(result.failure.find("--seed " + std::to_string(seed) + " --trace"), std::string::npos)
         << "a failure says how to see it again";
     ++noticed;
   }
@@ -42,9 +41,9 @@ TEST(NegativeControlTest, AByteWrittenIntoExposedMemoryIsNoticed) {
 }
 
 TEST(NegativeControlTest, AByteWrittenIntoAReceiveIsNoticed) {
-  EXPECT_GT(SeedsThatNotice({.sabotage = Sabotage::kScribbleReceived},
-                            "in the memory of a receive"),
-            kSeeds / 4);
+  EXPECT_GT(
+      SeedsThatNotice({.sabotage = Sabotage::kScribbleReceived}, "in the memory of a receive"),
+      kSeeds / 4);
 }
 
 TEST(NegativeControlTest, AWrongImmediateIsNoticed) {

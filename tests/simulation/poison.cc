@@ -63,8 +63,8 @@ bool Application::DrawPoison(Draft& draft) {
 
 // A WRITE, READ or atomic that the peer has to refuse.
 void Application::DrawAnyRemote(Draft& draft, uint64_t address, RKey rkey, uint32_t length) {
-  draft.request.opcode = random_.Pick(
-      {SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead, SendOpcode::kFetchAndAdd});
+  draft.request.opcode =
+      random_.Pick({SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead, SendOpcode::kFetchAndAdd});
   if (IsAtomic(draft.request.opcode)) {
     length = 8;
     address += config_.end.poison == Poison::kOutOfRange ? 8 : 0;

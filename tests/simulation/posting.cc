@@ -33,8 +33,8 @@ void Application::PostReceives() {
 }
 
 bool Application::PostReceive() {
-  const Layout layout = RandomLayout(random_, config_.max_message_bytes,
-                                     config_.end.capabilities.max_receive_sge);
+  const Layout layout =
+      RandomLayout(random_, config_.max_message_bytes, config_.end.capabilities.max_receive_sge);
   uint64_t offset;
   if (!inbox_allocator_.Allocate(layout.area_bytes, &offset)) return false;
   std::memset(inbox_.at(offset), kUntouched, layout.area_bytes);
@@ -80,8 +80,8 @@ void Application::Finish(Draft& draft) {
   const EndScenario& end = config_.end;
   SendWorkRequest& request = draft.request;
   // Without a completion now and then nobody knows when the queue has room.
-  const bool is_last = posted_ + 1 == end.work_requests ||
-                       sends_->outstanding() + 1 == end.capabilities.max_send_wr;
+  const bool is_last =
+      posted_ + 1 == end.work_requests || sends_->outstanding() + 1 == end.capabilities.max_send_wr;
   request.signaled |= is_last || !random_.Percent(end.unsignaled_percent);
   request.solicited = random_.Percent(30);
   request.fence |= random_.Percent(5);
@@ -94,8 +94,8 @@ void Application::Post(Draft& draft) {
   request.sges = draft.sges;
   if (request.fence) reads_in_flight_.clear();
   if (request.opcode == SendOpcode::kRdmaRead && request.sges.size() != 0) {
-    reads_in_flight_.push_back({draft.sent.remote_offset,
-                                draft.sent.remote_offset + draft.sent.length});
+    reads_in_flight_.push_back(
+        {draft.sent.remote_offset, draft.sent.remote_offset + draft.sent.length});
   }
   SentRequest& sent = draft.sent;
   sent.wr_id = request.wr_id;

@@ -47,8 +47,8 @@ bool ReceiveModel::OnCompletion(const Completion& completion) {
 void ReceiveModel::CheckFailure(const Completion& completion) {
   const bool first = !std::exchange(broken_, true);
   if (lenient_ || completion.status == CompletionStatus::kFlushed) return;
-  const bool too_long = first && completion.status == CompletionStatus::kLocalLengthError &&
-                        !messages_.empty();
+  const bool too_long =
+      first && completion.status == CompletionStatus::kLocalLengthError && !messages_.empty();
   if (!too_long) verdict_.Fail("a receive fails for no reason: ", DescribeCompletion(completion));
 }
 
@@ -70,8 +70,8 @@ void ReceiveModel::CheckMessage(const Completion& completion, const Posted& post
   if (completion.opcode != expected.opcode || completion.flags != expected.flags ||
       completion.byte_length != expected.byte_length ||
       completion.immediate_or_rkey != expected.immediate_or_rkey) {
-    return verdict_.Fail("a receive completes as ", DescribeCompletion(completion),
-                         ", expected ", DescribeCompletion(expected));
+    return verdict_.Fail("a receive completes as ", DescribeCompletion(completion), ", expected ",
+                         DescribeCompletion(expected));
   }
   std::vector<uint8_t> area = posted.before;
   if (!is_write) posted.layout.Scatter(message.bytes, area);

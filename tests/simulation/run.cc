@@ -87,21 +87,20 @@ void World::BuildHosts() {
 void World::BuildWires() {
   for (int from = 0; from < scenario_.hosts; ++from) {
     for (int to = 0; to < scenario_.hosts; ++to) {
-      const Wire::Hooks hooks = {
-          .deliver =
-              [this, to](const Frame& frame) {
-                ++frames_;
-                hosts_[static_cast<size_t>(to)]->Receive(frame);
-              },
-          .impaired =
-              [this, to](const Frame& frame, const char* what) {
-                ++impaired_;
-                trace_.OnFrame(simulator_.now(), what, to, frame);
-                monitor_.OnImpaired(frame);
-              },
-          .tamper = [this](Frame& frame) { Tamper(frame); }};
-      wires_.push_back(std::make_unique<Wire>(simulator_, random_.Fork(), scenario_.impairments,
-                                              hooks));
+      const Wire::Hooks hooks = {.deliver =
+                                     [this, to](const Frame& frame) {
+                                       ++frames_;
+                                       hosts_[static_cast<size_t>(to)]->Receive(frame);
+                                     },
+                                 .impaired =
+                                     [this, to](const Frame& frame, const char* what) {
+                                       ++impaired_;
+                                       trace_.OnFrame(simulator_.now(), what, to, frame);
+                                       monitor_.OnImpaired(frame);
+                                     },
+                                 .tamper = [this](Frame& frame) { Tamper(frame); }};
+      wires_.push_back(
+          std::make_unique<Wire>(simulator_, random_.Fork(), scenario_.impairments, hooks));
     }
   }
 }
@@ -159,8 +158,8 @@ Duration World::LivenessBound() const {
     const Duration timeout = transport::AckTimeout(end.timeout).value_or(Duration{});
     // Everything may have to time out once more; late receives can make each request wait.
     bound = bound + timeout * (end.retry_count + 2) * 2 +
-            (transport::RnrDelay(end.min_rnr_timer) * 8 +
-             application->config().think_time * 40) * (end.work_requests + 20);
+            (transport::RnrDelay(end.min_rnr_timer) * 8 + application->config().think_time * 40) *
+                (end.work_requests + 20);
   }
   return bound;
 }

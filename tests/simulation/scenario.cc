@@ -73,8 +73,8 @@ void MakeTimers(Random& random, const Scenario& scenario, EndScenario& end) {
     end.timeout_too_short = true;
   }
   end.rnr_retry = random.Percent(85) ? 7 : static_cast<uint8_t>(random.Below(7));
-  end.min_rnr_timer = static_cast<uint8_t>(random.Percent(80) ? random.Between(1, 12)
-                                                               : random.Below(32));
+  end.min_rnr_timer =
+      static_cast<uint8_t>(random.Percent(80) ? random.Between(1, 12) : random.Below(32));
 }
 
 // An end that waits for ever must never have to. A packet that comes early counts as lost too.
@@ -146,8 +146,8 @@ Scenario MakeScenario(uint64_t seed) {
   if (random.Percent(8)) {
     const auto from_us = static_cast<int64_t>(random.Below(1'000));
     const auto length_us = random.Pick<int64_t>({50, 500, 5'000, 50'000});
-    scenario.silences.push_back({static_cast<int>(random.Below(2)), {from_us * 1'000},
-                                 {(from_us + length_us) * 1'000}});
+    scenario.silences.push_back(
+        {static_cast<int>(random.Below(2)), {from_us * 1'000}, {(from_us + length_us) * 1'000}});
   }
   for (uint64_t left = random.Pick<uint64_t>({1, 1, 2, 3, 6}); left > 0; --left) {
     scenario.connections.push_back(MakeConnection(random, scenario.hosts));
@@ -163,14 +163,13 @@ Scenario MakeScenario(uint64_t seed) {
 
 std::string Describe(const Scenario& scenario) {
   const Impairments& wire = scenario.impairments;
-  std::string text =
-      Text("seed ", scenario.seed, ": ", scenario.hosts, " hosts, ipv", scenario.ipv6 ? 6 : 4,
-           ", latency ", wire.latency.ns, "+", wire.jitter.ns, " ns, line ", wire.bytes_per_us,
-           " B/us, queue ", wire.queue_frames, " frames, ppm: loss ", wire.loss_ppm, " burst ",
-           wire.burst_ppm, "x", wire.burst_frames, " duplicate ", wire.duplicate_ppm, " reorder ",
-           wire.reorder_ppm, " corrupt ", wire.corrupt_ppm, " reseal ", wire.reseal_ppm,
-           ", faults for ", scenario.fault_phase.ns / 1'000, " us, pacing ",
-           scenario.frame_pacing.ns, " ns\n");
+  std::string text = Text(
+      "seed ", scenario.seed, ": ", scenario.hosts, " hosts, ipv", scenario.ipv6 ? 6 : 4,
+      ", latency ", wire.latency.ns, "+", wire.jitter.ns, " ns, line ", wire.bytes_per_us,
+      " B/us, queue ", wire.queue_frames, " frames, ppm: loss ", wire.loss_ppm, " burst ",
+      wire.burst_ppm, "x", wire.burst_frames, " duplicate ", wire.duplicate_ppm, " reorder ",
+      wire.reorder_ppm, " corrupt ", wire.corrupt_ppm, " reseal ", wire.reseal_ppm, ", faults for ",
+      scenario.fault_phase.ns / 1'000, " us, pacing ", scenario.frame_pacing.ns, " ns\n");
   for (const Silence& silence : scenario.silences) {
     text += Text("  host ", silence.host, " silent from ", silence.from.ns / 1'000, " to ",
                  silence.until.ns / 1'000, " us\n");

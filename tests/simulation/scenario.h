@@ -14,14 +14,14 @@ namespace uroce::simulation {
 // What goes wrong on purpose in a connection, besides the wire.
 enum class Poison : uint8_t {
   kNone,
-  kBadRkey,             // RDMA or atomic with a key that does not exist
-  kOutOfRange,          // ... beyond the end of the region
-  kNoRemoteAccess,      // ... in a region that does not permit it
+  kBadRkey,         // RDMA or atomic with a key that does not exist
+  kOutOfRange,      // ... beyond the end of the region
+  kNoRemoteAccess,  // ... in a region that does not permit it
   kMisalignedAtomic,
-  kBadLkey,             // an SGE names a key that does not exist
-  kReadOnlySink,        // a READ into memory without local write access
-  kReceiveTooSmall,     // a SEND longer than the receive request
-  kMoveToError,         // the application moves the queue pair to ERR
+  kBadLkey,          // an SGE names a key that does not exist
+  kReadOnlySink,     // a READ into memory without local write access
+  kReceiveTooSmall,  // a SEND longer than the receive request
+  kMoveToError,      // the application moves the queue pair to ERR
 };
 inline constexpr int kPoisons = 9;
 
@@ -38,14 +38,14 @@ struct EndScenario {
   uint8_t min_rnr_timer = 1;
   transport::QpCapabilities capabilities;
   bool signal_all = false;
-  bool polls_late = false;       // completions are looked for now and then, not after every event
+  bool polls_late = false;  // completions are looked for now and then, not after every event
   bool posts_receives_late = false;
 
-  uint32_t work_requests = 0;    // to post
+  uint32_t work_requests = 0;  // to post
   uint32_t unsignaled_percent = 0;
-  uint32_t one_kind = 0;         // 0: every kind of request; else mostly this one
+  uint32_t one_kind = 0;  // 0: every kind of request; else mostly this one
   Poison poison = Poison::kNone;
-  uint32_t poison_at = 0;        // index of the work request
+  uint32_t poison_at = 0;  // index of the work request
 };
 
 struct ConnectionScenario {
@@ -67,9 +67,9 @@ struct Scenario {
   int hosts = 2;
   bool ipv6 = false;
   Impairments impairments;
-  transport::Duration fault_phase;     // then the wire heals
+  transport::Duration fault_phase;  // then the wire heals
   std::vector<Silence> silences;
-  transport::Duration frame_pacing;    // between two frames of a host; 0 = all at once
+  transport::Duration frame_pacing;  // between two frames of a host; 0 = all at once
   std::vector<ConnectionScenario> connections;
 
   // Headers may be wrong under a right ICRC: any data, any error is possible then.

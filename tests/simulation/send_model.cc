@@ -150,12 +150,10 @@ void SendModel::CheckSink(const SentRequest& request) {
     memory_.counters.OnAdded(*request.counter, original, request.counter_delta);
     return;
   }
-  const auto [at, unused] =
-      std::mismatch(actual.begin(), actual.end(), request.sink_after.begin());
+  const auto [at, unused] = std::mismatch(actual.begin(), actual.end(), request.sink_after.begin());
   if (at != actual.end()) {
-    verdict_.Fail("wrong byte ", at - actual.begin(), " of ", actual.size(),
-                  " brought by request ", request.wr_id, ", opcode ",
-                  static_cast<int>(request.opcode));
+    verdict_.Fail("wrong byte ", at - actual.begin(), " of ", actual.size(), " brought by request ",
+                  request.wr_id, ", opcode ", static_cast<int>(request.opcode));
   }
 }
 
@@ -194,8 +192,8 @@ void SendModel::CheckEnd() {
   const auto actual = memory_.remote.bytes(0, remote_.size());
   for (size_t i = 0; i < remote_.size(); ++i) {
     if (actual[i] == remote_[i] || IsPossible(i, actual[i])) continue;
-    return verdict_.Fail("byte ", i, " of the peer's memory is ", int{actual[i]},
-                         " instead of ", int{remote_[i]});
+    return verdict_.Fail("byte ", i, " of the peer's memory is ", int{actual[i]}, " instead of ",
+                         int{remote_[i]});
   }
 }
 

@@ -43,9 +43,7 @@ void SharedCounters::OnAdded(size_t word, uint64_t original, uint64_t delta) {
   additions_[word].push_back({original, delta});
 }
 
-void SharedCounters::OnUncertain(size_t word, uint64_t delta) {
-  uncertain_[word].push_back(delta);
-}
+void SharedCounters::OnUncertain(size_t word, uint64_t delta) { uncertain_[word].push_back(delta); }
 
 void SharedCounters::Check(Verdict& verdict) {
   for (size_t word = 0; word < kWords; ++word) {

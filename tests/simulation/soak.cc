@@ -59,9 +59,9 @@ int main(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed_s = [&] {
-    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(
-                                     std::chrono::steady_clock::now() - start)
-                                     .count());
+    return static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - start)
+            .count());
   };
   uint64_t runs = 0;
   uint64_t failures = 0;

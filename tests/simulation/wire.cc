@@ -11,10 +11,7 @@ using transport::Duration;
 using transport::Time;
 
 Wire::Wire(Simulator& simulator, Random random, const Impairments& impairments, Hooks hooks)
-    : simulator_(simulator),
-      random_(random),
-      impairments_(impairments),
-      hooks_(std::move(hooks)) {}
+    : simulator_(simulator), random_(random), impairments_(impairments), hooks_(std::move(hooks)) {}
 
 void Wire::SilenceUntil(Time until) { silent_until_ = std::max(silent_until_, until); }
 
@@ -73,8 +70,8 @@ bool Wire::Loses() {
 
 Time Wire::Transmit(size_t bytes, bool* full) {
   const auto jitter_ns = static_cast<uint64_t>(impairments_.jitter.ns);
-  const Duration delay = impairments_.latency + Duration{static_cast<int64_t>(
-                                                    random_.Below(jitter_ns + 1))};
+  const Duration delay =
+      impairments_.latency + Duration{static_cast<int64_t>(random_.Below(jitter_ns + 1))};
   if (impairments_.bytes_per_us == 0) return simulator_.now() + delay;
   if (impairments_.queue_frames != 0 && frames_queued_ >= impairments_.queue_frames) {
     *full = true;
@@ -97,9 +94,8 @@ void Wire::FlipBits(Frame& frame, size_t first_byte) {
 }
 
 void Wire::DeliverAt(Time time, Frame frame) {
-  simulator_.At(time, [this, frame = std::move(frame)]() mutable {
-    hooks_.deliver(std::move(frame));
-  });
+  simulator_.At(time,
+                [this, frame = std::move(frame)]() mutable { hooks_.deliver(std::move(frame)); });
 }
 
 void Wire::Impaired(const Frame& frame, const char* what) { hooks_.impaired(frame, what); }

@@ -46,8 +46,8 @@ class Wire {
   Impairments impairments_;
   Hooks hooks_;
   transport::Time silent_until_;
-  transport::Time line_free_at_;     // when the last frame accepted has been transmitted
-  transport::Time last_arrival_;     // of a frame that was not held back
+  transport::Time line_free_at_;  // when the last frame accepted has been transmitted
+  transport::Time last_arrival_;  // of a frame that was not held back
   uint32_t frames_queued_ = 0;
   uint64_t burst_left_ = 0;
 };

@@ -51,8 +51,8 @@ class WireMonitor {
   struct Direction {
     End requester;
     const transport::QueuePair* responder = nullptr;
-    int64_t sent_end = 0;       // requests before this have been sent
-    int64_t delivered_end = 0;  // ... have arrived at the responder
+    int64_t sent_end = 0;          // requests before this have been sent
+    int64_t delivered_end = 0;     // ... have arrived at the responder
     int64_t acknowledged_end = 0;  // ... have been acknowledged to the requester
     std::deque<AwaitedRead> reads;
     // For each frame that the wire impaired, the packet it was or responded to, unless that has
@@ -61,8 +61,8 @@ class WireMonitor {
     uint64_t impaired_ever = 0;
     uint32_t rnr_naks_since_progress = 0;
     uint64_t messages_sent = 0;
-    int64_t naked = -1;         // the packet the last NAK for a gap asked for
-    bool expected_arrived = true;  // since then
+    int64_t naked = -1;                // the packet the last NAK for a gap asked for
+    bool expected_arrived = true;      // since then
     bool responder_is_silent = false;  // it has sent its last word
   };
 
@@ -78,7 +78,7 @@ class WireMonitor {
 
   Verdict& verdict_;
   bool strict_;
-  std::map<transport::Qpn, Direction> directions_;       // by the requester
+  std::map<transport::Qpn, Direction> directions_;  // by the requester
   std::map<transport::Qpn, transport::Qpn> peers_;
 };
 

@@ -57,8 +57,7 @@ bool IsRight(Receiving receiving, const Opcode& opcode, Length length) {
   const bool starts = opcode.StartsMessage();
   if (starts != (receiving == Receiving::kNothing)) return false;
   if (!starts) {
-    const Operation wanted =
-        receiving == Receiving::kSend ? Operation::kSend : Operation::kWrite;
+    const Operation wanted = receiving == Receiving::kSend ? Operation::kSend : Operation::kWrite;
     if (opcode.operation != wanted) return false;
   }
   if (!opcode.HasPayload()) return true;
@@ -95,11 +94,9 @@ void TryOne(Receiving receiving, const Opcode& opcode, Length length) {
     script.Inject(Send(Position::kFirst, psn).With(Pattern(kMtuBytes)));
     ++psn;
   } else if (receiving == Receiving::kWrite) {
-    const uint32_t rest = opcode.position == Position::kMiddle
-                              ? 2 * kMtuBytes
-                              : std::max(1u, BytesOf(length));
-    script.Inject(Write(Position::kFirst, psn, Script::Address(0), script.rkey(),
-                        kMtuBytes + rest)
+    const uint32_t rest =
+        opcode.position == Position::kMiddle ? 2 * kMtuBytes : std::max(1u, BytesOf(length));
+    script.Inject(Write(Position::kFirst, psn, Script::Address(0), script.rkey(), kMtuBytes + rest)
                       .With(Pattern(kMtuBytes)));
     ++psn;
   }

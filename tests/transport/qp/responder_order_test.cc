@@ -151,9 +151,9 @@ TEST_P(ResponderOrderTest, DuplicateDuringAGap) {
 }
 
 std::string NameOf(const testing::TestParamInfo<Operation>& info) {
-  static constexpr const char* kNames[] = {"Send",        "Write",      "Read",
+  static constexpr const char* kNames[] = {"Send",         "Write",       "Read",
                                            "ReadResponse", "Acknowledge", "AtomicAcknowledge",
-                                           "CompareSwap", "FetchAdd"};
+                                           "CompareSwap",  "FetchAdd"};
   return kNames[static_cast<int>(info.param)];
 }
 
@@ -247,8 +247,7 @@ TEST(ResponderRnrTest, AWriteNeedsAReceiveOnlyForItsImmediate) {
   script.Inject(Write(Position::kFirst, first + 1, Script::Address(0), script.rkey(), 257)
                     .With(Pattern(256)));
   script.ExpectNothingSent();
-  const PacketSpec last =
-      Write(Position::kLast, first + 2).With(Pattern(1)).Immediate(0x01020304);
+  const PacketSpec last = Write(Position::kLast, first + 2).With(Pattern(1)).Immediate(0x01020304);
   script.Inject(last);
   script.ExpectSent(RnrNak(first + 2, 12));
   script.PostReceive(1, 1'024, 16);

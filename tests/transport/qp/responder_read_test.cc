@@ -77,9 +77,9 @@ TEST_F(ResponderReadTest, ADuplicateBeyondTheExpectedPsnIsNotAnswered) {
 }
 
 TEST_F(ResponderReadTest, ADuplicateWhoseKeyIsGoneIsIgnored) {
-  const auto key = script_.endpoint().memory().Register(
-      {Script::kPd, Script::kIova, script_.memory(), 4 * kPart,
-       AccessFlags(AccessFlags::kRemoteRead)});
+  const auto key =
+      script_.endpoint().memory().Register({Script::kPd, Script::kIova, script_.memory(), 4 * kPart,
+                                            AccessFlags(AccessFlags::kRemoteRead)});
   const PacketSpec request = Read(first_, Script::Address(0), RKey{key->value}, 2 * kPart);
   script_.Inject(request);
   EXPECT_EQ(script_.TakeSent().size(), 2u);

@@ -78,12 +78,11 @@ TEST_F(ResponderRefusalTest, OutOfRange) {
     uint64_t address;
     uint32_t length;
   };
-  for (const Range range : {Range{Script::Address(kEnd), 1}, Range{Script::Address(kEnd - 7), 8},
-                            Range{Script::Address(0) - 1, 8}, Range{0, 8},
-                            Range{~uint64_t{0} - 3, 8}, Range{~uint64_t{0}, 1},
-                            Range{Script::Address(0), Script::kMemoryBytes + 1},
-                            Range{Script::Address(8), 0x8000'0000},
-                            Range{Script::Address(0), 0x7fff'ffff}}) {
+  for (const Range range :
+       {Range{Script::Address(kEnd), 1}, Range{Script::Address(kEnd - 7), 8},
+        Range{Script::Address(0) - 1, 8}, Range{0, 8}, Range{~uint64_t{0} - 3, 8},
+        Range{~uint64_t{0}, 1}, Range{Script::Address(0), Script::kMemoryBytes + 1},
+        Range{Script::Address(8), 0x8000'0000}, Range{Script::Address(0), 0x7fff'ffff}}) {
     SCOPED_TRACE(std::to_string(range.address) + " + " + std::to_string(range.length));
     Reset({});
     ExpectRefused(Read(first(), range.address, rkey(), range.length), NakCode::kRemoteAccessError);
@@ -147,8 +146,7 @@ TEST_F(ResponderRefusalTest, DeregisteredRegion) {
 TEST_F(ResponderRefusalTest, MisalignedAtomic) {
   for (uint64_t offset = 1; offset < 8; ++offset) {
     Reset({});
-    ExpectRefused(FetchAdd(first(), Script::Address(offset), rkey(), 1),
-                  NakCode::kInvalidRequest);
+    ExpectRefused(FetchAdd(first(), Script::Address(offset), rkey(), 1), NakCode::kInvalidRequest);
     Reset({});
     ExpectRefused(CompareSwap(first(), Script::Address(offset), rkey(), 0, 1),
                   NakCode::kInvalidRequest);
@@ -180,16 +178,14 @@ TEST_F(ResponderRefusalTest, WriteThatBringsMoreOrLessThanItsReth) {
                 NakCode::kInvalidRequest);
   for (const uint32_t length : {256u + 9, 256u + 11, 3 * 256u}) {
     Reset({});
-    script_->Inject(
-        Write(Position::kFirst, first(), Script::Address(40'000), rkey(), length)
-            .With(Pattern(256)));
+    script_->Inject(Write(Position::kFirst, first(), Script::Address(40'000), rkey(), length)
+                        .With(Pattern(256)));
     ExpectRefused(Write(Position::kLast, first() + 1).With(Pattern(10)), NakCode::kInvalidRequest);
   }
   Reset({});
-  script_->Inject(Write(Position::kFirst, first(), Script::Address(40'000), rkey(), 512)
-                      .With(Pattern(256)));
-  ExpectRefused(Write(Position::kMiddle, first() + 1).With(Pattern(256)),
-                NakCode::kInvalidRequest);
+  script_->Inject(
+      Write(Position::kFirst, first(), Script::Address(40'000), rkey(), 512).With(Pattern(256)));
+  ExpectRefused(Write(Position::kMiddle, first() + 1).With(Pattern(256)), NakCode::kInvalidRequest);
 }
 
 // IBA 9.7.8, facts: rxe recycles resources instead, and so loses atomics.

@@ -24,8 +24,8 @@ class AckTimeoutTest : public testing::TestWithParam<std::tuple<int, int>> {};
 
 TEST_P(AckTimeoutTest, SilenceIsRetriedAtExactTimesAndThenEndsTheConnection) {
   const auto [timeout, retry_count] = GetParam();
-  Script script({.timeout = static_cast<uint8_t>(timeout),
-                 .retry_count = static_cast<uint8_t>(retry_count)});
+  Script script(
+      {.timeout = static_cast<uint8_t>(timeout), .retry_count = static_cast<uint8_t>(retry_count)});
   const PacketSpec request = Send(Position::kOnly, script.first_psn()).With(Pattern(100));
   std::copy_n(request.payload.begin(), 100, script.memory());
   script.PostSend(1, 0, 100);
@@ -131,8 +131,8 @@ TEST(AckTimeoutTest, EveryPartOfAReadResponseIsProgress) {
   script.TakeSent();
   for (uint32_t i = 0; i < 4; ++i) {
     script.Advance(Timeout(8));
-    script.ExpectSent(Read(first + i, Script::kPeerAddress + i * 256, Script::kPeerRkey,
-                           (4 - i) * 256));
+    script.ExpectSent(
+        Read(first + i, Script::kPeerAddress + i * 256, Script::kPeerRkey, (4 - i) * 256));
     script.Advance(Timeout(8) - Duration{1});
     // Each is the first response to the READ that asks for the rest.
     script.Inject(ReadResponse(i == 3 ? Position::kOnly : Position::kFirst, first + i)

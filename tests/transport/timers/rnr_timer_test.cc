@@ -23,8 +23,8 @@ using transport::VendorError;
 // By hand, on purpose: from the enumeration ib_rnr_timeout that verbs programs know,
 // IB_RNR_TIMER_655_36 = 0 ... IB_RNR_TIMER_491_52 = 31, in units of 10 us.
 constexpr std::array<int64_t, 32> kTensOfMicroseconds = {
-    65'536, 1,   2,   3,   4,     6,     8,     12,    16,    24,    32,
-    48,     64,  96,  128, 192,   256,   384,   512,   768,   1'024, 1'536,
+    65'536, 1,     2,     3,     4,     6,      8,      12,     16,     24,    32,
+    48,     64,    96,    128,   192,   256,    384,    512,    768,    1'024, 1'536,
     2'048,  3'072, 4'096, 6'144, 8'192, 12'288, 16'384, 24'576, 32'768, 49'152};
 
 Duration Wait(int code) {
