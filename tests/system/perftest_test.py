@@ -32,6 +32,7 @@ VARIANTS = {
     "as it is": ("", []),
     "ibv_post_send instead of ibv_wr_*": ("", ["--use_old_post_send"]),
     "all sizes": ("a", ["-a", "-n", "5"]),
+    "long messages": ("a", ["-s", "8388608", "-n", "20"]),
     "both directions": ("b", ["-b"]),
     "events": ("e", ["-e"]),
     "8 queue pairs": ("q", ["-q", "8"]),
@@ -42,7 +43,7 @@ VARIANTS = {
 }
 if WIRE is MemifWire:
     # Direct mode differs from the link below the transport only.
-    VARIANTS = {name: VARIANTS[name] for name in ("as it is", "all sizes",
+    VARIANTS = {name: VARIANTS[name] for name in ("as it is", "long messages",
                                                   "8 queue pairs, both directions, events")}
 
 ITERATIONS = 200
