@@ -1,5 +1,6 @@
 """A copy of uroce and of our test programs that every user can read."""
 
+import atexit
 import os
 import shutil
 import sys
@@ -25,6 +26,7 @@ class Installation:
         # Not $TMPDIR: that may be a folder of the user who started the test, and of nobody else.
         self.folder = tempfile.mkdtemp(prefix="uroce-system-test-", dir="/tmp")
         os.chmod(self.folder, 0o755)
+        atexit.register(self.remove)
         for file in (UROCE, *LIBRARIES, MOVER, AGENT):
             if not os.path.exists(file):
                 sys.exit(f"{file} is missing here: start this with 'bazel test', or in bazel-bin")

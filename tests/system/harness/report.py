@@ -1,6 +1,7 @@
 """Runs unittest and writes its results where Bazel looks for them, one entry a test case."""
 
 import os
+import signal
 import sys
 import time
 import unittest
@@ -54,6 +55,8 @@ class _RecordingResult(unittest.TextTestResult):
 
 def main():
     """To be called by a test script instead of unittest.main()."""
+    # How Bazel ends a test that takes too long: programs and files are to be cleared away even so.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     runner = unittest.TextTestRunner(resultclass=_RecordingResult, verbosity=2)
     program = unittest.main(module="__main__", testRunner=runner, exit=False)
     path = os.environ.get("XML_OUTPUT_FILE")
