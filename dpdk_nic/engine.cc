@@ -8,6 +8,7 @@
 
 #include "dpdk_nic/clock.h"
 #include "dpdk_nic/fork_handler.h"
+#include "dpdk_nic/polling_pause.h"
 #include "dpdk_nic/progress.h"
 
 namespace uroce::nic {
@@ -201,7 +202,7 @@ Engine::PassResult Engine::RunIfFree() {
 }
 
 bool Engine::TryRunOnce() {
-  static thread_local uint32_t fruitless_passes = 0;
+  static thread_local PollingPause pause;
   if (orphaned()) [[unlikely]]
     return false;
   application_passes_.store(application_passes() + 1, std::memory_order_relaxed);
@@ -209,9 +210,9 @@ bool Engine::TryRunOnce() {
   // A dedicated thread is faster than this one would be: it has the engine's data in its cache.
   const bool worked = mode_ == ProgressMode::kAuto && RunIfFree() == PassResult::kWorked;
   if (worked) {
-    fruitless_passes = 0;
-  } else if (++fruitless_passes >= FruitlessPassesBeforeYield()) {
-    sched_yield();
+    pause.PollWorked();
+  } else {
+    pause.PollFailed();
   }
   return worked;
 }

@@ -37,13 +37,6 @@ constexpr uint64_t kPassesThatDrive = 32;
 // costs it a wake-up of 20 us.
 constexpr uint64_t kPassesATickThatDrive = 200;
 
-constexpr uint32_t kSpinsBeforeYield = 32;
-
-int AllowedProcessors() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 // The last one: interrupts and everybody else's first threads tend to be on the first.
 void PinToLastAllowedProcessor() {
   cpu_set_t allowed;
@@ -61,11 +54,6 @@ void PinToLastAllowedProcessor() {
 timespec ToTimespec(Duration d) { return {d.ns / 1'000'000'000, d.ns % 1'000'000'000}; }
 
 }  // namespace
-
-uint32_t FruitlessPassesBeforeYield() {
-  static const uint32_t passes = AllowedProcessors() == 1 ? 1 : kSpinsBeforeYield;
-  return passes;
-}
 
 Progress::Progress(Engine& engine, ProgressMode mode)
     : engine_(engine), mode_(mode), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -107,13 +95,11 @@ void* Progress::ThreadMain(void* self) {
 
 void Progress::RunDedicated() {
   PinToLastAllowedProcessor();
-  uint32_t fruitless = 0;
+  PollingPause pause;  // its yields cost little when the processor is really ours
   while (!stopping()) {
     if (engine_.RunIfFree() == Engine::PassResult::kWorked) {
-      fruitless = 0;
-    } else if (++fruitless >= FruitlessPassesBeforeYield()) {
-      sched_yield();  // costs little when the processor is really ours
-    } else {
+      pause.PollWorked();
+    } else if (!pause.PollFailed()) {
       SpinPause();
     }
   }
@@ -135,7 +121,7 @@ void Progress::RunAuto() {
 Progress::Outcome Progress::RunWhileBusy(bool just_woken) {
   const uint64_t passes_before = engine_.application_passes();
   Time give_up = just_woken ? Now() + kSpin : Time{0};
-  uint32_t fruitless = 0;
+  pause_.PollWorked();
   while (!stopping()) {
     const Engine::PassResult result = engine_.RunIfFree();
     if (engine_.application_passes() - passes_before >= kPassesThatDrive) {
@@ -144,17 +130,13 @@ Progress::Outcome Progress::RunWhileBusy(bool just_woken) {
     const Time now = Now();
     if (result == Engine::PassResult::kWorked) {
       give_up = now + kSpin;
-      fruitless = 0;
+      pause_.PollWorked();
       nap_ = kShortestNap;
       lingering_ = true;
       continue;
     }
     if (now >= give_up) break;
-    if (++fruitless >= FruitlessPassesBeforeYield()) {
-      sched_yield();
-    } else {
-      SpinPause();
-    }
+    if (!pause_.PollFailed()) SpinPause();
   }
   return Outcome::kIdle;
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "dpdk_nic/polling_pause.h"
 #include "dpdk_nic/progress_mode.h"
 #include "dpdk_nic/unique_fd.h"
 #include "transport/time.h"
@@ -12,12 +13,6 @@
 namespace uroce::nic {
 
 class Engine;
-
-// How many fruitless polls a thread may make before it must yield its processor after each.
-// Spinning threads that outnumber the processors otherwise wait for each other's time slices: a
-// round trip of milliseconds instead of microseconds. With a single processor that is from the
-// first on.
-uint32_t FruitlessPassesBeforeYield();
 
 // The helper thread of an engine: drives it when no application thread does.
 //
@@ -72,6 +67,7 @@ class Progress {
   UniqueFd wake_fd_;
   pthread_t thread_{};
   std::atomic<bool> stopping_{false};
+  PollingPause pause_;
   transport::Duration nap_;
   bool lingering_ = true;  // worked since the last long sleep
 };

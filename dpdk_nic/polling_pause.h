@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+#include "transport/time.h"
+
+namespace uroce::nic {
+
+// What a polling thread does when a poll found nothing: first nothing, for that is fastest; then it
+// yields its processor after each poll, because spinning threads that outnumber the processors
+// otherwise wait for each other's time slices (a round trip of milliseconds instead of
+// microseconds).
+//
+// Yielding hides a trap: two ends that take turns on one processor keep both from looking idle or
+// overloaded, and the scheduler leaves them there, at five times the latency, though another
+// processor has nothing to do. A thread that finds it shares its processor therefore sleeps for a
+// moment now and then: whoever wakes up is given an idle processor if there is one.
+//
+// One a thread.
+class PollingPause {
+ public:
+  void PollWorked() { fruitless_polls_ = 0; }
+  // Returns whether it yielded.
+  bool PollFailed();
+
+ private:
+  void Yield();
+  void StepAside(transport::Time now);
+
+  uint32_t fruitless_polls_ = 0;
+  uint32_t shared_yields_ = 0;  // in a row: somebody else ran meanwhile
+  transport::Duration patience_;
+  transport::Time next_step_aside_;
+};
+
+}  // namespace uroce::nic
