@@ -36,7 +36,9 @@ VARIANTS = {
     "both directions": ("b", ["-b"]),
     "events": ("e", ["-e"]),
     "8 queue pairs": ("q", ["-q", "8"]),
-    "8 queue pairs, both directions, events": ("beq", ["-b", "-e", "-q", "8"]),
+    # So few that one ibv_poll_cq empties a queue (512 receives, 16 sends): after an event perftest
+    # calls it once and then waits for the next event, which need not come (its pull request 138).
+    "8 queue pairs, both directions, events": ("beq", ["-b", "-e", "-q", "8", "-n", "50"]),
     "inline": ("I", ["-I", "256", "-s", "256"]),
     "lists of requests": ("l", ["-l", "4"]),
     "compare and swap": ("A", ["-A", "CMP_AND_SWAP"]),
