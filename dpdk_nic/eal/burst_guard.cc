@@ -12,7 +12,7 @@ namespace {
 // Leaked on purpose: DPDK's interrupt thread outlives main().
 struct Registry {
   std::mutex mutex;
-  std::vector<const BurstGuard*> guards;
+  std::vector<BurstGuard*> guards;
 };
 Registry& GetRegistry() {
   static Registry* registry = new Registry;
@@ -33,15 +33,18 @@ BurstGuard::~BurstGuard() {
   std::erase(registry.guards, this);
 }
 
-void BurstGuard::WaitUntilIdle() const {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  while (active_.load(std::memory_order_acquire)) sched_yield();
+void BurstGuard::WaitUntilIdle() {
+  // Writes what it reads, so that it is ordered with Enter: a burst that is not seen here sees what
+  // was written before this.
+  for (bool idle = false; !active_.compare_exchange_weak(idle, false); idle = false) {
+    sched_yield();
+  }
 }
 
 void BurstGuard::WaitUntilAllIdle() {
   Registry& registry = GetRegistry();
   std::lock_guard lock(registry.mutex);
-  for (const BurstGuard* guard : registry.guards) guard->WaitUntilIdle();
+  for (BurstGuard* guard : registry.guards) guard->WaitUntilIdle();
 }
 
 void BurstGuard::WaitUntilAllDrained(std::chrono::milliseconds patience) {

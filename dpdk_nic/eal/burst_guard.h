@@ -24,7 +24,7 @@ class BurstGuard {
   void Leave() { active_.store(false, std::memory_order_release); }
 
   // Returns when no burst that began before the call is still going on.
-  void WaitUntilIdle() const;
+  void WaitUntilIdle();
 
   // The same for all ports of the process.
   static void WaitUntilAllIdle();
