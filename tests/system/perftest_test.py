@@ -36,9 +36,11 @@ VARIANTS = {
     "both directions": ("b", ["-b"]),
     "events": ("e", ["-e"]),
     "8 queue pairs": ("q", ["-q", "8"]),
-    # So few that one ibv_poll_cq empties a queue (512 receives, 16 sends): after an event perftest
-    # calls it once and then waits for the next event, which need not come (its pull request 138).
-    "8 queue pairs, both directions, events": ("beq", ["-b", "-e", "-q", "8", "-n", "50"]),
+    "8 queue pairs, both directions": ("bq", ["-b", "-q", "8"]),
+    # Not in both directions: after an event perftest 4.5 polls the receives once, for a part of
+    # what may be there, and waits for an event that need not come (its pull request 138). The
+    # sends it polls once for 16: one for each queue pair fits.
+    "8 queue pairs, events": ("eq", ["-e", "-q", "8", "-n", "50"]),
     "inline": ("I", ["-I", "256", "-s", "256"]),
     "lists of requests": ("l", ["-l", "4"]),
     "compare and swap": ("A", ["-A", "CMP_AND_SWAP"]),
@@ -46,7 +48,8 @@ VARIANTS = {
 if WIRE is MemifWire:
     # Direct mode differs from the link below the transport only.
     VARIANTS = {name: VARIANTS[name] for name in ("as it is", "long messages",
-                                                  "8 queue pairs, both directions, events")}
+                                                  "8 queue pairs, both directions",
+                                                  "8 queue pairs, events")}
 
 ITERATIONS = 200
 ERRORS = ("Completion with error", "Failed status", "Couldn't", "Unable to", "Failed to")
