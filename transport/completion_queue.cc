@@ -27,7 +27,6 @@ void CompletionQueue::Push(const Completion& completion, bool solicited) {
 
   // An error counts as solicited (IBA 11.4.2.2).
   solicited |= completion.status != CompletionStatus::kSuccess;
-  if (solicited) solicited_end_ = produced + 1;
   if (notify_on_ == NotifyOn::kAny || (notify_on_ == NotifyOn::kSolicited && solicited)) {
     notify_on_ = NotifyOn::kNothing;
     events_.Raise(*this, EventType::kCompletion);
@@ -43,16 +42,7 @@ uint32_t CompletionQueue::Poll(std::span<Completion> out) {
   return count;
 }
 
-void CompletionQueue::Arm(NotifyOn on) {
-  notify_on_ = std::max(notify_on_, on);
-  const uint32_t consumed = consumed_.load(std::memory_order_relaxed);
-  const uint32_t end =
-      notify_on_ == NotifyOn::kAny ? produced_.load(std::memory_order_relaxed) : solicited_end_;
-  const bool is_waiting = static_cast<int32_t>(end - consumed) > 0;
-  if (!is_waiting) return;
-  notify_on_ = NotifyOn::kNothing;
-  events_.Raise(*this, EventType::kCompletion);
-}
+void CompletionQueue::Arm(NotifyOn on) { notify_on_ = std::max(notify_on_, on); }
 
 Status CompletionQueue::Resize(uint32_t capacity) {
   if (capacity == 0 || capacity > kMaxCqEntries) return Status::kInvalidArgument;
@@ -66,7 +56,6 @@ Status CompletionQueue::Resize(uint32_t capacity) {
   ring_ = std::move(ring);
   mask_ = mask;
   capacity_ = capacity;
-  solicited_end_ -= consumed;
   consumed_.store(0, std::memory_order_relaxed);
   produced_.store(held, std::memory_order_relaxed);
   return Status::kOk;

@@ -30,11 +30,8 @@ class CompletionQueue : public EventSource {
   // Moves up to out.size() completions, oldest first, into `out`; returns how many.
   uint32_t Poll(std::span<Completion> out);
 
-  // Raises EventType::kCompletion once: for the next completion that `on` covers, or at once if one
-  // that it covers waits to be polled. The specification asks only for the next (IBA 11.4.2.2), but
-  // hardware looks at what was not polled too, and programs have come to count on it: one that
-  // arms, polls less than everything and waits would wait for ever. A solicited request does not
-  // weaken an earlier one for any.
+  // Raises EventType::kCompletion once, for the next completion that `on` covers; completions that
+  // are there already do not count. A solicited request does not weaken an earlier one for any.
   void Arm(NotifyOn on);
 
   // New room for `capacity` completions; what is in the queue stays. kInvalidArgument if more than
@@ -52,7 +49,6 @@ class CompletionQueue : public EventSource {
   std::unique_ptr<Completion[]> ring_;
   NotifyOn notify_on_ = NotifyOn::kNothing;
   bool in_error_ = false;
-  uint32_t solicited_end_ = 0;                     // one beyond the last solicited completion
   alignas(64) std::atomic<uint32_t> produced_{0};  // both count without end and wrap at 2^32
   alignas(64) std::atomic<uint32_t> consumed_{0};
 };

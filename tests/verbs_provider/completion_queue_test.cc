@@ -103,13 +103,7 @@ TEST_F(CompletionQueueTest, ArmedQueueRaisesOneEvent) {
   EXPECT_EQ(errno, EAGAIN);
   ibv_ack_cq_events(receive_cq.get(), 1);
 
-  // As with hardware, arming looks at what was not polled yet.
-  ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
-  ASSERT_TRUE(ChannelBecomesReadable(kLong));
-  EXPECT_TRUE(TakeEvent());
-  ibv_ack_cq_events(receive_cq.get(), 1);
-  WaitForCompletion(receive_cq.get());
-  WaitForCompletion(receive_cq.get());
+  // What was there before arming does not count.
   ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
   EXPECT_FALSE(ChannelBecomesReadable(50));
 }
