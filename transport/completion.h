@@ -50,7 +50,6 @@ enum class VendorError : uint16_t {
   kNakRemoteOperation = 6,
   kLocalKeyInvalid = 7,  // an SGE's lkey, range or access is wrong
   kReceiveTooSmall = 8,  // the message is longer than the receive request
-  kMessageTooLong = 9,   // longer than the port allows
   kNoReadCredits = 10,   // READ or atomic on a QP whose max_rd_atomic is 0
   kWindowBind = 11,      // region, range, access or key do not permit the binding
   kInvalidateKey = 12,   // the key to invalidate is not ours, or not a bound window's

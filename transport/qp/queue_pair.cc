@@ -11,7 +11,7 @@ QueuePair::QueuePair(Qpn qpn, const QpInitAttributes& init, QpEnvironment& envir
       responder_(context_) {}
 
 QueuePair::~QueuePair() {
-  context_.environment.transmit_queues[static_cast<size_t>(context_.path.route())].Remove(*this);
+  transmit_queue().Remove(*this);
   context_.environment.deadlines.Remove(*this);
   context_.environment.events.Forget(*this);
 }
@@ -132,7 +132,7 @@ void QueuePair::EnterError(VendorError why) {
 
 void QueuePair::MarkReady() {
   if (requester_.CanTransmit() || (responder_.HasReply() && MayReply())) {
-    context_.environment.transmit_queues[static_cast<size_t>(context_.path.route())].Add(*this);
+    transmit_queue().Add(*this);
   }
 }
 

@@ -63,6 +63,10 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   void Enter(QpState next);
   void SetPath();
 
+  // Of the route that the path takes now.
+  TransmitQueue& transmit_queue() {
+    return context_.environment.transmit_queues[static_cast<size_t>(context_.path.route())];
+  }
   bool MayReply() const;
   void EnterError(VendorError why);
   void FollowFailure();

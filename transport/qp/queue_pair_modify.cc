@@ -98,8 +98,7 @@ void QueuePair::Apply(const QpAttributes& a, uint32_t mask) {
 }
 
 void QueuePair::SetPath() {
-  TransmitQueue* queues = context_.environment.transmit_queues;
-  queues[static_cast<size_t>(context_.path.route())].Remove(*this);
+  transmit_queue().Remove(*this);
   context_.path = Path(context_.environment.config, context_.attributes.address, context_.qpn,
                        context_.attributes.destination_qpn);
   MarkReady();
@@ -108,8 +107,7 @@ void QueuePair::SetPath() {
 void QueuePair::Enter(QpState next) {
   switch (next) {
     case QpState::kReset:
-      context_.environment.transmit_queues[static_cast<size_t>(context_.path.route())].Remove(
-          *this);
+      transmit_queue().Remove(*this);
       context_.environment.events.Forget(*this);
       context_.attributes = QpAttributes{};
       requester_.Reset();
