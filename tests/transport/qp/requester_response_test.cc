@@ -269,6 +269,7 @@ TEST_F(RequesterReadTest, AResponseToSomethingElseIsNotTaken) {
   script_.PostSend(1, 0, 10);
   script_.TakeSent();
   script_.Inject(Part(Position::kOnly, 0));
+  script_.Inject(Part(Position::kOnly, 0, 10));  // of the right length for what was sent
   script_.Inject(AtomicAck(first_, 5));
   script_.ExpectNoCompletion();
   script_.Inject(Ack(first_));
