@@ -129,6 +129,7 @@ DropReason Parser::Ipv6() {
 DropReason Parser::EnterUdp(size_t ip_header_bytes, size_t ip_bytes, uint8_t protocol) {
   if (ip_bytes < ip_header_bytes || ip_bytes > left()) return DropReason::kBadIpHeader;
   end_ = at_ + ip_bytes;
+  packet_.ip_header = frame_.subspan(at_, ip_header_bytes);
   at_ += ip_header_bytes;
   return protocol == UdpHeader::kIpProtocol ? DropReason::kNone : DropReason::kNotRoce;
 }

@@ -36,13 +36,15 @@ struct TransportHeaders {
   RKey invalidate_rkey;          // IETH
 };
 
-// A received frame, parsed. `payload` points into the frame and excludes the pad bytes.
+// A received frame, parsed. `payload` excludes the pad bytes; it and `ip_header` point into the
+// frame.
 struct Packet : TransportHeaders {
   Gid source_gid;
   Gid destination_gid;
   MacAddress source_mac{};
   uint8_t traffic_class = 0;  // with the two ECN bits
   uint16_t udp_source_port = 0;
+  std::span<const uint8_t> ip_header;  // 20 bytes of IPv4 or 40 of IPv6, in the frame
   std::span<const uint8_t> payload;
 };
 
