@@ -1,66 +1,69 @@
 // Any bytes can arrive as a frame. What is checked: ParseFrame does not read outside of them (the
-// sanitizer's part), the payload it accepts lies within the frame, and a frame built from what it
-// parsed parses to the same.
+// sanitizer's part), what it accepts lies within the frame and prints, and a frame built from what
+// it parsed holds the same transport packet, byte for byte, and parses to the same.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
+#include <span>
+#include <string>
 #include <vector>
 
-#include "transport/wire/ethernet.h"
+#include "tests/fuzz/require.h"
+#include "tests/fuzz/seal_frame.h"
+#include "transport/wire/bth.h"
+#include "transport/wire/extension_headers.h"
 #include "transport/wire/frame_builder.h"
 #include "transport/wire/frame_parser.h"
 #include "transport/wire/icrc.h"
-#include "transport/wire/ipv4.h"
-#include "transport/wire/ipv6.h"
 #include "transport/wire/printer.h"
-#include "transport/wire/udp.h"
 
 namespace uroce::transport {
 namespace {
 
-void Require(bool condition) {
-  if (!condition) std::abort();
+bool LiesWithin(std::span<const uint8_t> part, const std::vector<uint8_t>& whole) {
+  return part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size();
 }
 
-// Computes the checksums that a mutation of a frame cannot guess.
-void Seal(std::vector<uint8_t>& frame) {
-  if (frame.size() < EthernetHeader::kBytes) return;
-  const bool ipv6 = ParseEthernet(frame.data()).ether_type == EthernetHeader::kIpv6;
-  const size_t network_bytes =
-      EthernetHeader::kBytes + UdpHeader::kBytes + (ipv6 ? Ipv6Header::kBytes : Ipv4Header::kBytes);
-  if (frame.size() < network_bytes + 16) return;
-  if (!ipv6) {
-    uint8_t* ip = frame.data() + EthernetHeader::kBytes;
-    ip[10] = ip[11] = 0;
-    const auto checksum = static_cast<uint16_t>(~ipv4_internal::Sum(ip));
-    std::memcpy(ip + 10, &checksum, sizeof checksum);
-  }
-  const size_t icrc_at = frame.size() - kIcrcBytes;
-  EmitIcrc(StartIcrc(ipv6 ? IpVersion::kIpv6 : IpVersion::kIpv4, frame.data(), icrc_at),
-           frame.data() + icrc_at);
+// From the BTH to the last byte of payload, with the bits that a receiver ignores as we send them.
+std::vector<uint8_t> TransportBytes(const std::vector<uint8_t>& frame, const Packet& packet) {
+  const size_t bth_at = NetworkBytes(frame);
+  const size_t bytes = Bth::kBytes + ExtensionBytes(packet.opcode) + packet.payload.size();
+  UROCE_REQUIRE(bth_at + bytes <= frame.size());
+  std::vector<uint8_t> transport(&frame[bth_at], &frame[bth_at] + bytes);
+  transport[4] &= 0xc0;  // FECN, BECN, 6 reserved bits
+  transport[8] &= 0x80;  // ack request, 7 reserved bits
+  if (packet.opcode.HasDeth()) transport[Bth::kBytes + 4] = 0;
+  return transport;
 }
 
-void CheckFrame(const std::vector<uint8_t>& frame) {
-  Packet packet;
-  if (ParseFrame(frame, packet) != DropReason::kNone) return;
-  Require(packet.payload.data() >= frame.data());
-  Require(packet.payload.data() + packet.payload.size() <= frame.data() + frame.size());
-
+// A frame of ours with the packet in it.
+std::vector<uint8_t> Rebuild(const Packet& packet) {
   AddressVector address;
   address.destination_gid = packet.destination_gid;
   address.traffic_class = packet.traffic_class;
   const FrameBuilder builder(packet.source_mac, packet.source_gid, address, packet.udp_source_port);
   const PayloadPiece piece{packet.payload.data(), packet.payload.size()};
-  std::vector<uint8_t> ours(builder.FrameBytes(packet.opcode, packet.payload.size()));
-  Require(builder.Emit(packet, {&piece, 1}, ours) == ours.size());
+  std::vector<uint8_t> frame(builder.FrameBytes(packet.opcode, packet.payload.size()));
+  UROCE_REQUIRE(builder.Emit(packet, {&piece, 1}, frame) == frame.size());
+  return frame;
+}
+
+void CheckFrame(const std::vector<uint8_t>& frame) {
+  Packet packet;
+  if (ParseFrame(frame, packet) != DropReason::kNone) return;
+  const std::string printed = ToString(packet);
+  UROCE_REQUIRE(!printed.empty());
+  UROCE_REQUIRE(LiesWithin(packet.payload, frame));
+  UROCE_REQUIRE(LiesWithin(packet.ip_header, frame));
+
+  const std::vector<uint8_t> ours = Rebuild(packet);
+  UROCE_REQUIRE(TransportBytes(ours, packet) == TransportBytes(frame, packet));
   // An IPv6 packet between mapped addresses goes out as IPv4, from which nothing comes back alike.
   if (packet.source_gid.IsIpv4Mapped() != packet.destination_gid.IsIpv4Mapped()) return;
   Packet again;
-  Require(ParseFrame(ours, again) == DropReason::kNone);
-  Require(ToString(again) == ToString(packet));
-  Require(std::ranges::equal(again.payload, packet.payload));
+  UROCE_REQUIRE(ParseFrame(ours, again) == DropReason::kNone);
+  UROCE_REQUIRE(ToString(again) == printed);
+  UROCE_REQUIRE(Rebuild(again) == ours);
 }
 
 }  // namespace
@@ -69,7 +72,7 @@ void CheckFrame(const std::vector<uint8_t>& frame) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<uint8_t> frame(data, data + size);
   uroce::transport::CheckFrame(frame);
-  uroce::transport::Seal(frame);
+  uroce::transport::SealFrame(frame);
   uroce::transport::CheckFrame(frame);
   return 0;
 }

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "transport/wire/ethernet.h"
+#include "transport/wire/icrc.h"
+#include "transport/wire/ipv4.h"
+#include "transport/wire/ipv6.h"
+#include "transport/wire/udp.h"
+
+namespace uroce::transport {
+
+// Ethernet, IP and UDP.
+inline size_t NetworkBytes(const std::vector<uint8_t>& frame) {
+  const bool ipv6 = ParseEthernet(frame.data()).ether_type == EthernetHeader::kIpv6;
+  return EthernetHeader::kBytes + UdpHeader::kBytes +
+         (ipv6 ? Ipv6Header::kBytes : Ipv4Header::kBytes);
+}
+
+// Computes the checksums that a mutation of a frame cannot guess. A frame too short to have any
+// stays as it is.
+inline void SealFrame(std::vector<uint8_t>& frame) {
+  constexpr size_t kBthBytes = 12;
+  if (frame.size() < EthernetHeader::kBytes) return;
+  if (frame.size() < NetworkBytes(frame) + kBthBytes + kIcrcBytes) return;
+  const bool ipv6 = ParseEthernet(frame.data()).ether_type == EthernetHeader::kIpv6;
+  if (!ipv6) {
+    uint8_t* ip = frame.data() + EthernetHeader::kBytes;
+    ip[10] = ip[11] = 0;
+    const auto checksum = static_cast<uint16_t>(~ipv4_internal::Sum(ip));
+    std::memcpy(ip + 10, &checksum, sizeof checksum);
+  }
+  const size_t icrc_at = frame.size() - kIcrcBytes;
+  EmitIcrc(StartIcrc(ipv6 ? IpVersion::kIpv6 : IpVersion::kIpv4, frame.data(), icrc_at),
+           frame.data() + icrc_at);
+}
+
+}  // namespace uroce::transport
