@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "tests/packet_scripts/coverage.h"
 #include "transport/wire/frame_builder.h"
 #include "transport/wire/frame_parser.h"
 
@@ -58,9 +59,14 @@ void FailAt(const Script::Location& location, const std::string& what) {
                     testing::TestPartResult::kNonFatalFailure);
 }
 
+template <class Enum>
+std::string Number(Enum value) {
+  return std::to_string(static_cast<int>(value));
+}
+
 std::string DescribeCompletion(const Completion& completion) {
   return "completion of " + std::to_string(completion.wr_id) + " with status " +
-         std::to_string(static_cast<int>(completion.status));
+         Number(completion.status);
 }
 
 std::string Describe(const PacketSpec& spec) { return Describe(spec, spec.payload.size()); }
@@ -111,12 +117,14 @@ Script::~Script() {
   for (const Completion& completion : completions_) {
     ADD_FAILURE() << "nobody expected " << DescribeCompletion(completion);
   }
+  coverage().Add(counters());
   endpoint_.DestroyQueuePair(qp_);
   endpoint_.DestroyCompletionQueue(std::move(cq_));
 }
 
 void Script::Connect() {
   using Mask = QpAttributeMask;
+  if (options_.state == QpState::kReset) return;
   QpAttributes attributes;
   attributes.state = QpState::kInit;
   attributes.port_num = 1;
@@ -150,6 +158,14 @@ void Script::Connect() {
   EXPECT_EQ(qp_->Modify(attributes, Mask::kState | Mask::kSqPsn | Mask::kTimeout |
                                         Mask::kRetryCount | Mask::kRnrRetry | Mask::kMaxReadAtomic),
             Status::kOk);
+  if (options_.state == QpState::kReadyToSend) return;
+  EXPECT_EQ(MoveTo(options_.state), Status::kOk);
+}
+
+Status Script::MoveTo(QpState state) {
+  QpAttributes attributes;
+  attributes.state = state;
+  return qp_->Modify(attributes, QpAttributeMask::kState);
 }
 
 void Script::Drain() {
@@ -182,20 +198,39 @@ void Script::ReleaseTransmit() {
   Drain();
 }
 
-DropReason Script::Inject(const PacketSpec& spec) {
-  Drain();
+std::vector<uint8_t> Script::Frame(const PacketSpec& spec) const {
   AddressVector address;
   address.destination_gid = kOurGid;
   address.destination_mac = kOurMac;
   const FrameBuilder builder(kPeerMac, kPeerGid, address, 0xc123);
   PacketSpec packet = spec;
   packet.destination_qpn = qp_->qpn();
-  std::array<uint8_t, kMaxFrameBytes> frame;
+  std::vector<uint8_t> frame(kMaxFrameBytes);
   const PayloadPiece piece{packet.payload.data(), packet.payload.size()};
-  const size_t length = builder.Emit(packet, {&piece, 1}, frame);
-  const DropReason reason = endpoint_.OnFrame(now_, {frame.data(), length});
+  frame.resize(builder.Emit(packet, {&piece, 1}, frame));
+  return frame;
+}
+
+DropReason Script::InjectFrame(std::span<const uint8_t> frame) {
+  Drain();
+  const DropReason reason = endpoint_.OnFrame(now_, frame);
   Drain();
   return reason;
+}
+
+DropReason Script::Inject(const PacketSpec& spec) {
+  if (spec.opcode.HasAeth()) coverage().naks_received.insert(KindOf(spec.aeth.syndrome));
+  return InjectFrame(Frame(spec));
+}
+
+void Script::ExpectDropped(DropReason expected, const PacketSpec& spec, Location location) {
+  const uint64_t before = counters().drops(expected);
+  const DropReason reason = Inject(spec);
+  coverage().dropped.insert(reason);
+  if (reason != expected || counters().drops(expected) != before + 1) {
+    FailAt(location, std::string(Name(expected)) + " was expected for " + Describe(spec) +
+                         "\nbut it is " + std::string(Name(reason)));
+  }
 }
 
 PacketSpec Script::ExpectSent(const PacketSpec& expected, Location location) {
@@ -206,6 +241,7 @@ PacketSpec Script::ExpectSent(const PacketSpec& expected, Location location) {
   }
   PacketSpec actual = std::move(sent_.front());
   sent_.pop_front();
+  if (actual.opcode.HasAeth()) coverage().naks_sent.insert(KindOf(actual.aeth.syndrome));
   if (!Matches(expected, actual)) {
     FailAt(location, "expected " + Describe(expected) + "\nbut sent " + Describe(actual));
   }
@@ -300,10 +336,12 @@ Completion Script::ExpectCompletion(uint64_t wr_id, CompletionStatus status, Loc
   }
   const Completion completion = completions_.front();
   completions_.pop_front();
+  coverage().statuses.insert(completion.status);
+  coverage().opcodes.insert(completion.opcode);
+  coverage().vendor_errors.insert(completion.vendor_error);
   if (completion.wr_id != wr_id || completion.status != status) {
     FailAt(location, "expected completion of " + std::to_string(wr_id) + " with status " +
-                         std::to_string(static_cast<int>(status)) + "\nbut got " +
-                         DescribeCompletion(completion));
+                         Number(status) + "\nbut got " + DescribeCompletion(completion));
   }
   return completion;
 }
@@ -323,15 +361,22 @@ void Script::ExpectNoCompletion(Location location) {
 
 void Script::ExpectState(QpState state, Location location) {
   if (qp_->state() == state) return;
-  FailAt(location, "expected state " + std::to_string(static_cast<int>(state)) + " but it is " +
-                       std::to_string(static_cast<int>(qp_->state())));
+  FailAt(location, "expected state " + Number(state) + " but it is " + Number(qp_->state()));
 }
 
 void Script::ExpectEvent(EventType type, Location location) {
-  while (const auto event = endpoint_.TakeEvent()) {
-    if (event->type == type) return;
+  const auto event = endpoint_.TakeEvent();
+  if (!event) return FailAt(location, "event " + Number(type) + " was not raised");
+  coverage().events.insert(event->type);
+  if (event->type != type) {
+    FailAt(location, "expected event " + Number(type) + " but got " + Number(event->type));
   }
-  FailAt(location, "event " + std::to_string(static_cast<int>(type)) + " was not raised");
+}
+
+void Script::ExpectNoEvent(Location location) {
+  while (const auto event = endpoint_.TakeEvent()) {
+    FailAt(location, "unexpected event " + Number(event->type));
+  }
 }
 
 std::vector<uint8_t> Script::Bytes(uint64_t offset, size_t length) const {

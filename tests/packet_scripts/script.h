@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <source_location>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -50,6 +51,12 @@ class Script {
 
   // The peer sends a packet. What the endpoint made of it.
   transport::DropReason Inject(const PacketSpec& spec);
+  // The same, and it must have been dropped for this reason.
+  void ExpectDropped(transport::DropReason reason, const PacketSpec& spec,
+                     Location location = Location::current());
+  // The packet as the peer puts it on the wire, and any frame, for what no peer should send.
+  std::vector<uint8_t> Frame(const PacketSpec& spec) const;
+  transport::DropReason InjectFrame(std::span<const uint8_t> frame);
 
   // The next frame we send is this one. Returns the parsed packet, for what else is in it.
   PacketSpec ExpectSent(const PacketSpec& expected, Location location = Location::current());
@@ -85,8 +92,14 @@ class Script {
   std::vector<transport::Completion> TakeCompletions();
   void ExpectNoCompletion(Location location = Location::current());
 
+  // ibv_modify_qp of nothing but the state.
+  transport::Status MoveTo(transport::QpState state);
+  // Takes the queue pair from RESET to options.state with the attributes of the options.
+  void Connect();
   void ExpectState(transport::QpState state, Location location = Location::current());
+  // The next event is this one.
   void ExpectEvent(transport::EventType type, Location location = Location::current());
+  void ExpectNoEvent(Location location = Location::current());
 
   uint8_t* memory(uint64_t offset = 0) { return memory_.data() + offset; }
   std::vector<uint8_t> Bytes(uint64_t offset, size_t length) const;
@@ -103,7 +116,6 @@ class Script {
   transport::Psn peers_first_psn() const { return options_.peers_first_psn; }
 
  private:
-  void Connect();
   // Takes what the endpoint has to send, and its completions.
   void Drain();
   // False if there was nothing.

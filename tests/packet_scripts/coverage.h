@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string_view>
+
+#include "transport/completion.h"
+#include "transport/counters.h"
+#include "transport/events.h"
+#include "transport/wire/aeth.h"
+
+namespace uroce::packet_scripts {
+
+// What the scripts of this process asked for and found. It says nothing about how well something is
+// tested, but what is missing here is not tested by any script: coverage_test.cc looks.
+struct Coverage {
+  void Add(const transport::Counters& counters);
+
+  std::set<transport::DropReason> dropped;
+  std::set<uint8_t> naks_sent;      // syndromes; of an RNR NAK without its timer code
+  std::set<uint8_t> naks_received;  // the same
+  std::set<transport::CompletionStatus> statuses;
+  std::set<transport::CompletionOpcode> opcodes;
+  std::set<transport::VendorError> vendor_errors;
+  std::set<transport::EventType> events;
+  std::set<std::string_view> counters;  // those that moved
+};
+
+struct NamedCounter {
+  std::string_view name;
+  uint64_t transport::Counters::*member;
+};
+// All but those of dropped frames.
+std::span<const NamedCounter> NamedCounters();
+
+Coverage& coverage();
+
+// The syndrome without what is only a number: credit count or timer code.
+uint8_t KindOf(transport::Syndrome syndrome);
+
+}  // namespace uroce::packet_scripts
