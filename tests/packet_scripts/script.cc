@@ -42,13 +42,11 @@ namespace {
 
 constexpr MacAddress kOurMac{2, 0, 0, 0, 0, 1};
 constexpr MacAddress kPeerMac{2, 0, 0, 0, 0, 2};
-constexpr Gid kOurGid = Gid::FromIpv4({192, 0, 2, 1});
-constexpr Gid kPeerGid = Gid::FromIpv4({192, 0, 2, 2});
 
 EndpointConfig MakeConfig() {
   EndpointConfig config;
   config.mac = kOurMac;
-  config.gids = {Gid::LinkLocal(kOurMac), kOurGid};
+  config.gids = {Gid::LinkLocal(kOurMac), Script::kOurGid};
   config.first_qpn = Qpn{0x100};
   config.qpn_count = 16;
   return config;
@@ -177,11 +175,11 @@ void Script::Drain() {
 
 bool Script::TakeFrame() {
   if (!endpoint_.HasTransmit(Route::kWire)) return false;
-  std::array<uint8_t, kMaxFrameBytes> frame;
-  const size_t length = endpoint_.PollTransmit(now_, Route::kWire, frame);
-  if (length == 0) return false;
+  last_frame_.resize(kMaxFrameBytes);
+  last_frame_.resize(endpoint_.PollTransmit(now_, Route::kWire, last_frame_));
+  if (last_frame_.empty()) return false;
   Packet packet;
-  const DropReason reason = ParseFrame({frame.data(), length}, packet);
+  const DropReason reason = ParseFrame(last_frame_, packet);
   EXPECT_EQ(reason, DropReason::kNone) << Name(reason);
   EXPECT_EQ(packet.destination_qpn, kPeerQpn);
   PacketSpec spec;
@@ -198,13 +196,14 @@ void Script::ReleaseTransmit() {
   Drain();
 }
 
-std::vector<uint8_t> Script::Frame(const PacketSpec& spec) const {
+std::vector<uint8_t> Script::Frame(const PacketSpec& spec, const Gid& source,
+                                   const Gid& destination) const {
   AddressVector address;
-  address.destination_gid = kOurGid;
+  address.destination_gid = destination;
   address.destination_mac = kOurMac;
-  const FrameBuilder builder(kPeerMac, kPeerGid, address, 0xc123);
+  const FrameBuilder builder(kPeerMac, source, address, 0xc123);
   PacketSpec packet = spec;
-  packet.destination_qpn = qp_->qpn();
+  if (packet.destination_qpn == Qpn{}) packet.destination_qpn = qp_->qpn();
   std::vector<uint8_t> frame(kMaxFrameBytes);
   const PayloadPiece piece{packet.payload.data(), packet.payload.size()};
   frame.resize(builder.Emit(packet, {&piece, 1}, frame));
@@ -223,13 +222,19 @@ DropReason Script::Inject(const PacketSpec& spec) {
   return InjectFrame(Frame(spec));
 }
 
-void Script::ExpectDropped(DropReason expected, const PacketSpec& spec, Location location) {
+void Script::ExpectDropped(DropReason reason, const PacketSpec& spec, Location location) {
+  if (spec.opcode.HasAeth()) coverage().naks_received.insert(KindOf(spec.aeth.syndrome));
+  ExpectFrameDropped(reason, Frame(spec), location);
+}
+
+void Script::ExpectFrameDropped(DropReason expected, std::span<const uint8_t> frame,
+                                Location location) {
   const uint64_t before = counters().drops(expected);
-  const DropReason reason = Inject(spec);
+  const DropReason reason = InjectFrame(frame);
   coverage().dropped.insert(reason);
   if (reason != expected || counters().drops(expected) != before + 1) {
-    FailAt(location, std::string(Name(expected)) + " was expected for " + Describe(spec) +
-                         "\nbut it is " + std::string(Name(reason)));
+    FailAt(location,
+           "expected " + std::string(Name(expected)) + " but it is " + std::string(Name(reason)));
   }
 }
 

@@ -21,6 +21,8 @@ class Script {
  public:
   static constexpr transport::PdId kPd{7};
   static constexpr transport::Qpn kPeerQpn{0x4321};
+  static constexpr transport::Gid kOurGid = transport::Gid::FromIpv4({192, 0, 2, 1});
+  static constexpr transport::Gid kPeerGid = transport::Gid::FromIpv4({192, 0, 2, 2});
   // Registered memory, all kinds of access; `iova` is not where it lies.
   static constexpr uint64_t kIova = 0x10'0000;
   static constexpr size_t kMemoryBytes = 64 * 1024;
@@ -54,10 +56,16 @@ class Script {
   // The same, and it must have been dropped for this reason.
   void ExpectDropped(transport::DropReason reason, const PacketSpec& spec,
                      Location location = Location::current());
-  // The packet as the peer puts it on the wire, and any frame, for what no peer should send.
-  std::vector<uint8_t> Frame(const PacketSpec& spec) const;
+  // The packet as the peer puts it on the wire, and any frame, for what no peer should send. A
+  // packet without a destination QPN is for the queue pair of the script.
+  std::vector<uint8_t> Frame(const PacketSpec& spec, const transport::Gid& source = kPeerGid,
+                             const transport::Gid& destination = kOurGid) const;
   transport::DropReason InjectFrame(std::span<const uint8_t> frame);
+  void ExpectFrameDropped(transport::DropReason reason, std::span<const uint8_t> frame,
+                          Location location = Location::current());
 
+  // The frame that was taken from the port last, as it is on the wire.
+  const std::vector<uint8_t>& last_frame() const { return last_frame_; }
   // The next frame we send is this one. Returns the parsed packet, for what else is in it.
   PacketSpec ExpectSent(const PacketSpec& expected, Location location = Location::current());
   void ExpectNothingSent(Location location = Location::current());
@@ -130,6 +138,7 @@ class Script {
   transport::Time now_{1'000'000};
   bool holds_transmit_ = false;
   std::deque<PacketSpec> sent_;
+  std::vector<uint8_t> last_frame_;
   std::deque<transport::Completion> completions_;
 };
 

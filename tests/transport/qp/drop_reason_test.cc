@@ -1,0 +1,240 @@
+// Every reason that a frame is dropped for, in the order of the checks (IBA 9.6.1, annex A17). None
+// of them is answered, completes anything or changes anything, but for what the queue pair itself
+// has to say to a request: that is in the scripts of the responder.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/packet_scripts/script.h"
+
+namespace uroce::packet_scripts {
+namespace {
+
+using transport::DropReason;
+using transport::Gid;
+using transport::NakCode;
+using transport::Position;
+using transport::Psn;
+using transport::Qpn;
+using transport::QpState;
+using transport::Service;
+
+using Frame = std::vector<uint8_t>;
+
+// Where things lie in a frame over IPv4.
+constexpr size_t kEtherType = 12;
+constexpr size_t kIp = 14;
+constexpr size_t kUdp = kIp + 20;
+constexpr size_t kBth = kUdp + 8;
+constexpr size_t kPayload = kBth + 12;
+
+// Makes the IP header right again after it was changed (RFC 1071).
+void FixIpChecksum(Frame& frame) {
+  frame[kIp + 10] = frame[kIp + 11] = 0;
+  uint32_t sum = 0;
+  for (size_t i = kIp; i < kUdp; i += 2) sum += uint32_t{frame[i]} << 8 | frame[i + 1];
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  frame[kIp + 10] = static_cast<uint8_t>(~sum >> 8);
+  frame[kIp + 11] = static_cast<uint8_t>(~sum);
+}
+
+// Cuts the frame, and has all lengths agree.
+void CutTo(Frame& frame, size_t bytes) {
+  frame.resize(bytes);
+  const auto store = [&frame](size_t at, size_t value) {
+    frame[at] = static_cast<uint8_t>(value >> 8);
+    frame[at + 1] = static_cast<uint8_t>(value);
+  };
+  store(kIp + 2, bytes - kIp);
+  if (bytes >= kUdp + 8) store(kUdp + 4, bytes - kUdp);
+  FixIpChecksum(frame);
+}
+
+struct DamageCase {
+  DropReason reason;
+  const char* name;
+  void (*damage)(Frame& frame);  // of a SEND of 8 bytes
+};
+
+constexpr DamageCase kDamages[] = {
+    {DropReason::kTooShort, "Nothing", [](Frame& f) { f.clear(); }},
+    {DropReason::kTooShort, "EthernetHeaderCut", [](Frame& f) { f.resize(kIp - 1); }},
+    {DropReason::kTooShort, "IpHeaderCut", [](Frame& f) { f.resize(kUdp - 1); }},
+    {DropReason::kTooShort, "UdpHeaderCut", [](Frame& f) { CutTo(f, kBth - 1); }},
+    {DropReason::kTooShort, "BthCut", [](Frame& f) { CutTo(f, kPayload + 3); }},
+    {DropReason::kNotIp, "Arp", [](Frame& f) { f[kEtherType + 1] = 0x06; }},
+    {DropReason::kNotIp, "VlanTag", [](Frame& f) { f[kEtherType] = 0x81; }},
+    {DropReason::kBadIpHeader, "Version6", [](Frame& f) { f[kIp] = 0x65; }},
+    {DropReason::kBadIpHeader, "IpOptions", [](Frame& f) { f[kIp] = 0x46; }},
+    {DropReason::kBadIpHeader, "IpChecksum", [](Frame& f) { f[kIp + 10] ^= 1; }},
+    {DropReason::kBadIpHeader, "LongerThanTheFrame",
+     [](Frame& f) {
+       ++f[kIp + 3];
+       FixIpChecksum(f);
+     }},
+    {DropReason::kBadIpHeader, "ShorterThanItsHeader",
+     [](Frame& f) {
+       f[kIp + 3] = 19;
+       FixIpChecksum(f);
+     }},
+    {DropReason::kBadIpHeader, "Fragment",
+     [](Frame& f) {
+       f[kIp + 6] = 0x20;
+       FixIpChecksum(f);
+     }},
+    {DropReason::kNotRoce, "Tcp",
+     [](Frame& f) {
+       f[kIp + 9] = 6;
+       FixIpChecksum(f);
+     }},
+    {DropReason::kNotRoce, "AnotherPort", [](Frame& f) { ++f[kUdp + 3]; }},
+    {DropReason::kBadUdpLength, "UdpLonger", [](Frame& f) { ++f[kUdp + 5]; }},
+    {DropReason::kBadUdpLength, "UdpShorter", [](Frame& f) { --f[kUdp + 5]; }},
+    {DropReason::kBadBthVersion, "TransportVersion", [](Frame& f) { f[kBth + 1] |= 1; }},
+    {DropReason::kUnknownOpcode, "Opcode", [](Frame& f) { f[kBth] = 0x1f; }},
+    {DropReason::kBadPadding, "NotAMultipleOfFour", [](Frame& f) { CutTo(f, f.size() - 1); }},
+    {DropReason::kBadPadding, "MorePadThanPayload",
+     [](Frame& f) {
+       CutTo(f, kPayload + 4);  // the ICRC alone
+       f[kBth + 1] |= 0x10;
+     }},
+    {DropReason::kBadPadding, "PayloadOfAnAck", [](Frame& f) { f[kBth] = 0x11; }},
+    {DropReason::kBadIcrc, "Icrc", [](Frame& f) { f.back() ^= 1; }},
+    {DropReason::kBadIcrc, "PayloadBit", [](Frame& f) { f[kPayload + 3] ^= 0x80; }},
+    {DropReason::kBadIcrc, "PsnBit", [](Frame& f) { f[kBth + 11] ^= 1; }},
+};
+
+class DamageTest : public testing::TestWithParam<DamageCase> {};
+
+TEST_P(DamageTest, IsDroppedInSilence) {
+  Script script;
+  script.PostReceive(1, 0, 64);
+  Frame frame = script.Frame(Send(Position::kOnly, script.peers_first_psn()).With(Pattern(8)));
+  GetParam().damage(frame);
+  script.ExpectFrameDropped(GetParam().reason, frame);
+  script.ExpectNothingSent();
+  script.ExpectNoCompletion();
+  EXPECT_EQ(script.qp().Query().rq_psn, script.peers_first_psn());
+  EXPECT_EQ(script.counters().received_packets, 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryLayer, DamageTest, testing::ValuesIn(kDamages),
+                         [](const auto& damage) { return std::string(damage.param.name); });
+
+// What the headers change on the way is not in the ICRC (IBA annex A17): a router may count the TTL
+// down and mark congestion.
+TEST(DropReasonTest, WhatARouterChangesIsNotDamage) {
+  Script script;
+  script.PostReceive(1, 0, 64);
+  const Psn psn = script.peers_first_psn();
+  Frame frame = script.Frame(Send(Position::kOnly, psn).With(Pattern(8)));
+  frame[kIp + 1] = 0x03;  // congestion experienced
+  frame[kIp + 8] = 1;     // TTL
+  FixIpChecksum(frame);
+  EXPECT_EQ(script.InjectFrame(frame), DropReason::kNone);
+  script.ExpectSent(Ack(psn));
+  script.ExpectCompletion(1);
+}
+
+class NotForUsTest : public testing::Test {
+ protected:
+  ~NotForUsTest() override {
+    script_.ExpectNothingSent();
+    script_.ExpectNoCompletion();
+    script_.ExpectState(QpState::kReadyToSend);
+    EXPECT_EQ(script_.qp().Query().rq_psn, script_.peers_first_psn());
+  }
+
+  Script script_;
+  PacketSpec packet_ = Send(Position::kOnly, script_.peers_first_psn()).With("x");
+};
+
+TEST_F(NotForUsTest, AnotherDestination) {
+  const Gid neighbour = Gid::FromIpv4({192, 0, 2, 3});
+  script_.ExpectFrameDropped(DropReason::kForeignDestination,
+                             script_.Frame(packet_, Script::kPeerGid, neighbour));
+}
+
+TEST_F(NotForUsTest, AnotherPartition) {
+  for (const int pkey : {0x0000, 0x0001, 0x8001, 0x7ffe, 0xfffe}) {
+    packet_.pkey = static_cast<uint16_t>(pkey);
+    script_.ExpectDropped(DropReason::kBadPkey, packet_);
+  }
+}
+
+TEST_F(NotForUsTest, NoSuchQueuePair) {
+  const uint32_t ours = script_.qp().qpn().value;
+  for (const uint32_t qpn : {1u, 2u, ours + 1, ours - 1, ours + 0x10'0000, 0xff'ffffu}) {
+    packet_.destination_qpn = Qpn{qpn};
+    script_.ExpectDropped(DropReason::kUnknownQp, packet_);
+  }
+}
+
+TEST_F(NotForUsTest, AnotherService) {
+  for (const Service service : {Service::kUnreliableConnection, Service::kUnreliableDatagram}) {
+    packet_.opcode.service = service;
+    script_.ExpectDropped(DropReason::kWrongService, packet_);
+  }
+}
+
+// The queue pair is connected: IBA 9.6.1.3 has it check where a packet comes from.
+TEST_F(NotForUsTest, AnotherSource) {
+  const Gid stranger = Gid::FromIpv4({192, 0, 2, 3});
+  script_.ExpectFrameDropped(DropReason::kForeignSource, script_.Frame(packet_, stranger));
+}
+
+// IBA 10.9.3: a limited member of our partition may talk to us, who are a full one.
+TEST(DropReasonTest, ALimitedMemberOfThePartitionIsHeard) {
+  Script script;
+  script.PostReceive(1, 0, 64);
+  PacketSpec packet = Send(Position::kOnly, script.peers_first_psn()).With("x");
+  packet.pkey = 0x7fff;
+  EXPECT_EQ(script.Inject(packet), DropReason::kNone);
+  script.ExpectSent(Ack(packet.psn));
+  script.ExpectCompletion(1);
+}
+
+TEST(DropReasonTest, AStateThatTakesNoPackets) {
+  for (const QpState state : {QpState::kReset, QpState::kInit, QpState::kError}) {
+    Script script({.state = state});
+    script.ExpectDropped(DropReason::kQpNotReady, Send(Position::kOnly, script.peers_first_psn()));
+    script.ExpectDropped(DropReason::kQpNotReady, Ack(script.first_psn()));
+    script.ExpectNothingSent();
+  }
+}
+
+// What the queue pair itself drops. How it is answered is told elsewhere; here only that each
+// reason is counted as what it is.
+TEST(DropReasonTest, Requests) {
+  Script script;
+  const Psn first = script.peers_first_psn();
+  const PacketSpec write = Write(Position::kOnly, first, Script::Address(0), script.rkey(), 1);
+  EXPECT_EQ(script.Inject(write.With("x")), DropReason::kNone);
+  script.ExpectDropped(DropReason::kDuplicateRequest, write.With("x"));
+  script.ExpectDropped(DropReason::kDuplicateNotHeld,
+                       FetchAdd(first, Script::Address(0), script.rkey(), 1));
+  script.ExpectDropped(DropReason::kReceiverNotReady, Send(Position::kOnly, first + 1));
+  script.ExpectDropped(DropReason::kSequenceGap, Send(Position::kOnly, first + 2));
+  script.ExpectDropped(DropReason::kRefused, Send(Position::kMiddle, first + 1));
+  EXPECT_EQ(script.TakeSent().size(), 4u);
+  script.ExpectState(QpState::kError);
+}
+
+TEST(DropReasonTest, Responses) {
+  Script script;
+  const Psn first = script.first_psn();
+  script.PostRead(1, 0, 8);
+  script.PostSend(2, 0, 8);
+  script.TakeSent();
+  script.ExpectDropped(DropReason::kStaleResponse, Ack(first - 1));
+  script.ExpectDropped(DropReason::kStaleResponse, Ack(first + 2));
+  script.ExpectDropped(DropReason::kMalformedResponse,
+                       ReadResponse(Position::kOnly, first).With(Pattern(7)));
+  script.ExpectDropped(DropReason::kOutOfOrderResponse, Ack(first + 1));
+  script.ExpectNoCompletion();
+  EXPECT_EQ(script.TakeSent().size(), 2u);  // asked for again
+}
+
+}  // namespace
+}  // namespace uroce::packet_scripts

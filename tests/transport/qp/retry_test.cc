@@ -1,0 +1,258 @@
+// Each way to find out that something was lost, and what happens when it never arrives
+// (IBA 9.7.5.1.4, 9.7.5.2, 9.7.6.1.3, 9.9.2). The exact times are in tests/transport/timers.
+
+#include <gtest/gtest.h>
+
+#include "tests/packet_scripts/script.h"
+
+namespace uroce::packet_scripts {
+namespace {
+
+using transport::CompletionStatus;
+using transport::DropReason;
+using transport::Duration;
+using transport::Microseconds;
+using transport::NakCode;
+using transport::Position;
+using transport::Psn;
+using transport::QpState;
+using transport::VendorError;
+
+constexpr Duration kAckTimeout{int64_t{4'096} << 8};
+constexpr uint8_t kTimeout = 8;
+constexpr uint8_t kRnrTimer = 1;  // 10 us
+constexpr Duration kRnrWait = Microseconds(10);
+
+class RetryTest : public testing::Test {
+ protected:
+  explicit RetryTest(const Script::Options& options = {.timeout = kTimeout,
+                                                       .retry_count = 2,
+                                                       .rnr_retry = 2})
+      : script_(options) {
+    script_.PostSend(1, 0, 10);
+    script_.PostSend(2, 64, 10);
+    requests_ = script_.TakeSent();
+    EXPECT_EQ(requests_.size(), 2u);
+  }
+  void ExpectSentAgain() {
+    script_.ExpectSent(requests_[0]);
+    script_.ExpectSent(requests_[1]);
+    script_.ExpectNothingSent();
+    script_.ExpectNoCompletion();
+  }
+  void ExpectGivenUp(CompletionStatus status, VendorError reason) {
+    EXPECT_EQ(script_.ExpectCompletion(1, status).vendor_error, reason);
+    EXPECT_EQ(script_.ExpectCompletion(2, CompletionStatus::kFlushed).vendor_error,
+              VendorError::kFlushedByError);
+    script_.ExpectState(QpState::kError);
+    script_.ExpectNothingSent();
+    script_.ExpectNoDeadline();
+    script_.ExpectNoEvent();  // the completion says it all (IBA 11.6.3.2)
+  }
+  void PsnNak() { script_.Inject(Nak(first_, NakCode::kPsnSequenceError)); }
+  void Rnr() { script_.Inject(RnrNak(first_, kRnrTimer)); }
+
+  Script script_;
+  std::vector<PacketSpec> requests_;
+  const Psn first_ = script_.first_psn();
+};
+
+TEST_F(RetryTest, Silence) {
+  for (int retry = 0; retry < 2; ++retry) {
+    script_.Advance(kAckTimeout);
+    ExpectSentAgain();
+  }
+  script_.Advance(kAckTimeout);
+  ExpectGivenUp(CompletionStatus::kRetryExceeded, VendorError::kAckTimeout);
+}
+
+TEST_F(RetryTest, NaksForGaps) {
+  for (int retry = 0; retry < 2; ++retry) {
+    PsnNak();
+    ExpectSentAgain();
+  }
+  PsnNak();
+  ExpectGivenUp(CompletionStatus::kRetryExceeded, VendorError::kPsnNakRetries);
+}
+
+TEST_F(RetryTest, ReceiverNotReady) {
+  for (int retry = 0; retry < 2; ++retry) {
+    Rnr();
+    script_.ExpectNothingSent();
+    script_.Advance(kRnrWait);
+    ExpectSentAgain();
+  }
+  Rnr();
+  ExpectGivenUp(CompletionStatus::kRnrRetryExceeded, VendorError::kRnrRetries);
+}
+
+// IBA 9.9.2.1.1: silence and NAKs for gaps are counted together, RNR NAKs by themselves.
+TEST_F(RetryTest, SilenceAndGapsShareACountAndRnrHasItsOwn) {
+  PsnNak();
+  ExpectSentAgain();
+  Rnr();
+  script_.Advance(kRnrWait);
+  ExpectSentAgain();
+  script_.Advance(kAckTimeout);
+  ExpectSentAgain();
+  Rnr();
+  script_.Advance(kRnrWait);
+  ExpectSentAgain();
+  PsnNak();
+  ExpectGivenUp(CompletionStatus::kRetryExceeded, VendorError::kPsnNakRetries);
+}
+
+// IBA 9.9.2.4.1: any progress starts both counts afresh.
+TEST_F(RetryTest, ProgressStartsBothCountsAfresh) {
+  for (int retry = 0; retry < 2; ++retry) {
+    PsnNak();
+    Rnr();
+    script_.Advance(kRnrWait);
+  }
+  script_.TakeSent();
+  script_.Inject(Ack(first_));
+  script_.ExpectCompletion(1);
+  for (int retry = 0; retry < 2; ++retry) {
+    script_.Inject(Nak(first_ + 1, NakCode::kPsnSequenceError));
+    script_.ExpectSent(requests_[1]);
+    script_.Inject(RnrNak(first_ + 1, kRnrTimer));
+    script_.Advance(kRnrWait);
+    script_.ExpectSent(requests_[1]);
+  }
+  script_.Inject(Nak(first_ + 1, NakCode::kPsnSequenceError));
+  script_.ExpectCompletion(2, CompletionStatus::kRetryExceeded);
+}
+
+// A NAK that says that the first request arrived is progress by itself.
+TEST_F(RetryTest, ANakForALaterRequestIsProgress) {
+  PsnNak();
+  PsnNak();
+  script_.TakeSent();
+  script_.Inject(Nak(first_ + 1, NakCode::kPsnSequenceError));
+  script_.ExpectCompletion(1);
+  script_.ExpectSent(requests_[1]);
+  script_.ExpectState(QpState::kReadyToSend);
+  script_.Inject(Ack(first_ + 1));
+  script_.ExpectCompletion(2);
+}
+
+class NoRetryTest : public RetryTest {
+ protected:
+  NoRetryTest() : RetryTest({.timeout = kTimeout, .retry_count = 0, .rnr_retry = 0}) {}
+};
+
+TEST_F(NoRetryTest, TheFirstSilenceIsTheEnd) {
+  script_.Advance(kAckTimeout);
+  ExpectGivenUp(CompletionStatus::kRetryExceeded, VendorError::kAckTimeout);
+}
+
+TEST_F(NoRetryTest, TheFirstGapIsTheEnd) {
+  PsnNak();
+  ExpectGivenUp(CompletionStatus::kRetryExceeded, VendorError::kPsnNakRetries);
+}
+
+TEST_F(NoRetryTest, TheFirstRnrNakIsTheEnd) {
+  Rnr();
+  ExpectGivenUp(CompletionStatus::kRnrRetryExceeded, VendorError::kRnrRetries);
+}
+
+// rnr_retry 7 is for ever.
+TEST(RnrRetryTest, SevenNeverEnds) {
+  Script script({.rnr_retry = 7});
+  script.PostSend(1, 0, 10);
+  const auto requests = script.TakeSent();
+  for (int i = 0; i < 100; ++i) {
+    script.Inject(RnrNak(script.first_psn(), kRnrTimer));
+    script.Advance(kRnrWait);
+    script.ExpectSent(requests[0]);
+  }
+  script.Inject(Ack(script.first_psn()));
+  script.ExpectCompletion(1);
+}
+
+class ImpliedNakTest : public testing::Test {
+ protected:
+  ImpliedNakTest() {
+    script_.PostRead(1, 0, 8);
+    script_.PostSend(2, 64, 10);
+    requests_ = script_.TakeSent();
+  }
+  void ExpectSentAgain() {
+    script_.ExpectSent(requests_[0]);
+    script_.ExpectSent(requests_[1]);
+    script_.ExpectNothingSent();
+  }
+
+  Script script_{{.timeout = kTimeout, .retry_count = 2}};
+  std::vector<PacketSpec> requests_;
+  const Psn first_ = script_.first_psn();
+};
+
+// IBA 9.7.5.1.4: an answer to what came after the READ says that the READ's was lost.
+TEST_F(ImpliedNakTest, AnAckBehindARead) {
+  script_.ExpectDropped(DropReason::kOutOfOrderResponse, Ack(first_ + 1));
+  ExpectSentAgain();
+  EXPECT_EQ(script_.counters().implied_naks, 1u);
+}
+
+TEST_F(ImpliedNakTest, ANakBehindARead) {
+  script_.ExpectDropped(DropReason::kOutOfOrderResponse,
+                        Nak(first_ + 1, NakCode::kRemoteAccessError));
+  ExpectSentAgain();
+  script_.ExpectNoCompletion();
+  script_.ExpectState(QpState::kReadyToSend);
+}
+
+TEST_F(ImpliedNakTest, AnRnrNakBehindARead) {
+  script_.ExpectDropped(DropReason::kOutOfOrderResponse, RnrNak(first_ + 1, kRnrTimer));
+  ExpectSentAgain();
+}
+
+TEST_F(ImpliedNakTest, AnotherReadsResponse) {
+  Script script;
+  script.PostRead(1, 0, 8);
+  script.PostRead(2, 64, 8);
+  const auto requests = script.TakeSent();
+  script.ExpectDropped(DropReason::kOutOfOrderResponse,
+                       ReadResponse(Position::kOnly, script.first_psn() + 1).With(Pattern(8)));
+  script.ExpectSent(requests[0]);
+  script.ExpectSent(requests[1]);
+  EXPECT_EQ(script.Bytes(64, 8), std::vector<uint8_t>(8)) << "in order or not at all";
+}
+
+TEST_F(ImpliedNakTest, AnAtomicsResponseBehindALostAtomic) {
+  Script script;
+  script.PostFetchAdd(1, 0, 1);
+  script.PostFetchAdd(2, 64, 1);
+  const auto requests = script.TakeSent();
+  script.ExpectDropped(DropReason::kOutOfOrderResponse, AtomicAck(script.first_psn() + 1, 7));
+  script.ExpectSent(requests[0]);
+  script.ExpectSent(requests[1]);
+  EXPECT_EQ(script.Word(64), 0u);
+  script.Inject(AtomicAck(script.first_psn(), 6));
+  script.Inject(AtomicAck(script.first_psn() + 1, 7));
+  script.ExpectCompletion(1);
+  script.ExpectCompletion(2);
+  EXPECT_EQ(script.Word(0), 6u);
+  EXPECT_EQ(script.Word(64), 7u);
+}
+
+// A peer that answers everything but the READ does not keep us busy for ever.
+TEST_F(ImpliedNakTest, AReadThatIsNeverAnswered) {
+  for (int retry = 0; retry < 2; ++retry) {
+    script_.Inject(Ack(first_ + 1));
+    script_.TakeSent();
+    script_.Inject(Ack(first_ + 1));
+    script_.ExpectNothingSent();
+    script_.Advance(kAckTimeout);
+    ExpectSentAgain();
+  }
+  script_.Inject(Ack(first_ + 1));
+  script_.TakeSent();
+  script_.Advance(kAckTimeout);
+  script_.ExpectCompletion(1, CompletionStatus::kRetryExceeded);
+  script_.ExpectCompletion(2, CompletionStatus::kFlushed);
+}
+
+}  // namespace
+}  // namespace uroce::packet_scripts
