@@ -48,19 +48,23 @@ enum class VendorError : uint16_t {
   kNakInvalidRequest = 4,  // the peer refused the request
   kNakRemoteAccess = 5,
   kNakRemoteOperation = 6,
-  kLocalKeyInvalid = 7,  // an SGE's lkey, range or access is wrong
-  kReceiveTooSmall = 8,  // the message is longer than the receive request
-  kNoReadCredits = 10,   // READ or atomic on a QP whose max_rd_atomic is 0
-  kWindowBind = 11,      // region, range, access or key do not permit the binding
-  kInvalidateKey = 12,   // the key to invalidate is not ours, or not a bound window's
-  kFlushedByError = 13,  // the QP went to ERR because of another request
-  kFlushedByUser = 14,   // the application moved the QP to ERR
-  kPeerBrokeRule = 15,   // a request of the peer was refused while this receive was in use
+  kLocalKeyInvalid = 7,   // an SGE's lkey, range or access is wrong
+  kReceiveTooSmall = 8,   // the message is longer than the receive request
+  kNoReadCredits = 10,    // READ or atomic on a QP whose max_rd_atomic is 0
+  kWindowBind = 11,       // region, range, access or key do not permit the binding
+  kInvalidateKey = 12,    // the key to invalidate is not ours, or not a bound window's
+  kFlushedByError = 13,   // the QP went to ERR because of another request
+  kFlushedByUser = 14,    // the application moved the QP to ERR
+  kPeerBrokeRule = 15,    // a request of the peer was refused while this receive was in use
+  kDatagramTooLong = 16,  // longer than the MTU of the port
+  kMessageTorn = 17,      // a packet of the message was lost (UC on a shared receive queue)
 };
 
 // One completion queue entry.
 struct Completion {
-  static constexpr uint8_t kHasImmediate = 1 << 1;  // the bits of enum ibv_wc_flags
+  // The bits of enum ibv_wc_flags.
+  static constexpr uint8_t kHasGrh = 1 << 0;
+  static constexpr uint8_t kHasImmediate = 1 << 1;
   static constexpr uint8_t kHasInvalidate = 1 << 3;
 
   uint64_t wr_id = 0;
@@ -68,7 +72,7 @@ struct Completion {
   CompletionOpcode opcode = CompletionOpcode::kSend;
   uint8_t flags = 0;
   VendorError vendor_error = VendorError::kNone;
-  uint32_t byte_length = 0;
+  uint32_t byte_length = 0;        // of a datagram with the GRH before it
   uint32_t immediate_or_rkey = 0;  // wire bytes of the immediate, or the invalidated rkey
   Qpn qpn;
   Qpn source_qpn;

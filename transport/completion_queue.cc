@@ -14,13 +14,13 @@ CompletionQueue::CompletionQueue(uint32_t capacity, EventQueue& events, void* co
       mask_(std::bit_ceil(capacity) - 1),
       ring_(std::make_unique<Completion[]>(mask_ + 1u)) {}
 
-void CompletionQueue::Push(const Completion& completion, bool solicited) {
-  if (in_error_) return;
+bool CompletionQueue::Push(const Completion& completion, bool solicited) {
+  if (in_error_) return false;
   const uint32_t produced = produced_.load(std::memory_order_relaxed);
   if (produced - consumed_.load(std::memory_order_acquire) >= capacity_) {
     in_error_ = true;
     events_.Raise(*this, EventType::kCqError);
-    return;
+    return false;
   }
   ring_[produced & mask_] = completion;
   produced_.store(produced + 1, std::memory_order_release);
@@ -31,6 +31,7 @@ void CompletionQueue::Push(const Completion& completion, bool solicited) {
     notify_on_ = NotifyOn::kNothing;
     events_.Raise(*this, EventType::kCompletion);
   }
+  return true;
 }
 
 uint32_t CompletionQueue::Poll(std::span<Completion> out) {

@@ -25,7 +25,8 @@ class CompletionQueue : public EventSource {
 
   // Adds a completion. A full queue loses it, and is in error from then on (IBA 11.6.3.1): the
   // completions already there stay pollable, and none is added any more.
-  void Push(const Completion& completion, bool solicited);
+  // Returns false if the completion was lost.
+  bool Push(const Completion& completion, bool solicited);
 
   // Moves up to out.size() completions, oldest first, into `out`; returns how many.
   uint32_t Poll(std::span<Completion> out);

@@ -34,6 +34,8 @@ std::string_view Name(DropReason reason) {
       return "wrong_service";
     case DropReason::kForeignSource:
       return "foreign_source";
+    case DropReason::kNotAMember:
+      return "not_a_member";
     case DropReason::kQpNotReady:
       return "qp_not_ready";
     case DropReason::kDuplicateRequest:
@@ -42,6 +44,12 @@ std::string_view Name(DropReason reason) {
       return "duplicate_not_held";
     case DropReason::kSequenceGap:
       return "sequence_gap";
+    case DropReason::kBadQkey:
+      return "bad_qkey";
+    case DropReason::kMessageTooLong:
+      return "message_too_long";
+    case DropReason::kTornMessage:
+      return "torn_message";
     case DropReason::kReceiverNotReady:
       return "receiver_not_ready";
     case DropReason::kRefused:

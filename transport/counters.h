@@ -27,13 +27,17 @@ enum class DropReason : uint8_t {
   kUnknownQp,
   kWrongService,   // the opcode's service is not the QP's
   kForeignSource,  // not from the peer the QP is connected to
+  kNotAMember,     // to a multicast group that no queue pair of ours is attached to
   // queue pair
   kQpNotReady,        // the state of the QP takes no packets of this kind
   kDuplicateRequest,  // answered from what is remembered, not executed
   kDuplicateNotHeld,  // an atomic too old to be replayed, or no room to replay
   kSequenceGap,       // a request beyond the expected PSN, after the NAK for the gap was sent
-  kReceiverNotReady,  // no receive request: answered with an RNR NAK
-  kRefused,           // a request that breaks a rule: answered with a NAK that ends the connection
+  kBadQkey,           // a datagram with another Q_Key than the QP's
+  kReceiverNotReady,  // no receive request: RC answers with an RNR NAK, UC and UD drop the message
+  kMessageTooLong,    // UC, UD: longer than the receive request, which waits for the next message
+  kTornMessage,       // UC: a packet of the same message was lost before this one
+  kRefused,           // a request that breaks a rule: RC answers with a NAK and ends the connection
   kStaleResponse,     // a response to nothing that is outstanding
   kOutOfOrderResponse,  // a READ response or ACK after a lost response
   kMalformedResponse,   // wrong length or opcode for the request it answers

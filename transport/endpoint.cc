@@ -12,20 +12,24 @@ constexpr uint16_t kPkeyBase = 0x7fff;  // all bits but the membership bit
 bool IsInOurPartition(uint16_t pkey) { return (pkey & kPkeyBase) == (kDefaultPkey & kPkeyBase); }
 
 Status CheckCapabilities(const QpInitAttributes& attributes) {
-  if (attributes.type != QpType::kReliableConnection) return Status::kNotSupported;
   const QpCapabilities& wanted = attributes.capabilities;
-  const bool fits = wanted.max_send_wr <= kMaxQpWorkRequests &&
-                    wanted.max_receive_wr <= kMaxQpWorkRequests &&
-                    wanted.max_send_sge <= kMaxSges && wanted.max_receive_sge <= kMaxSges &&
-                    wanted.max_inline_bytes <= kMaxInlineBytes;
+  const bool shares = attributes.srq != nullptr;  // then the receive side is not looked at
+  const bool fits = wanted.max_send_wr <= kMaxQpWorkRequests && wanted.max_send_sge <= kMaxSges &&
+                    wanted.max_inline_bytes <= kMaxInlineBytes &&
+                    (shares || (wanted.max_receive_wr <= kMaxQpWorkRequests &&
+                                wanted.max_receive_sge <= kMaxSges));
   const bool has_queues = attributes.send_cq != nullptr && attributes.receive_cq != nullptr;
   return fits && has_queues ? Status::kOk : Status::kInvalidArgument;
 }
+
+// Whether a frame that was built goes to a group: the Ethernet address says so in its first bit.
+bool IsMulticast(std::span<const uint8_t> frame) { return (frame[0] & 1) != 0; }
 
 }  // namespace
 
 Endpoint::Endpoint(const EndpointConfig& config)
     : config_(config),
+      device_(config.context),
       environment_{config_, counters_, memory_, events_, deadlines_, transmit_queues_},
       queue_pairs_(config.qpn_count),
       next_qpn_index_(config.seed % config.qpn_count) {}
@@ -37,6 +41,18 @@ std::unique_ptr<CompletionQueue> Endpoint::CreateCompletionQueue(uint32_t capaci
 }
 
 void Endpoint::DestroyCompletionQueue(std::unique_ptr<CompletionQueue> queue) {
+  events_.Forget(*queue);
+}
+
+std::unique_ptr<SharedReceiveQueue> Endpoint::CreateSharedReceiveQueue(
+    const SrqInitAttributes& attributes) {
+  const bool fits =
+      attributes.max_work_requests >= 1 && attributes.max_work_requests <= kMaxSrqWorkRequests &&
+      attributes.max_sges <= kMaxSges && attributes.limit <= attributes.max_work_requests;
+  return fits ? std::make_unique<SharedReceiveQueue>(attributes, events_) : nullptr;
+}
+
+void Endpoint::DestroySharedReceiveQueue(std::unique_ptr<SharedReceiveQueue> queue) {
   events_.Forget(*queue);
 }
 
@@ -52,6 +68,7 @@ Status Endpoint::CreateQueuePair(const QpInitAttributes& attributes, QueuePair**
 }
 
 void Endpoint::DestroyQueuePair(QueuePair* qp) {
+  multicast_.DetachFromAll(*qp);
   queue_pairs_[qp->qpn().value - config_.first_qpn.value].reset();
   --queue_pair_count_;
 }
@@ -81,10 +98,40 @@ DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame) {
 }
 
 DropReason Endpoint::Deliver(Time now, const Packet& packet) {
+  if (packet.destination_gid.IsMulticast()) return DeliverMulticast(now, packet);
   if (config_.FindGid(packet.destination_gid) < 0) return DropReason::kForeignDestination;
   if (!IsInOurPartition(packet.pkey)) return DropReason::kBadPkey;
   QueuePair* qp = Find(packet.destination_qpn);
   return qp == nullptr ? DropReason::kUnknownQp : qp->OnPacket(now, packet);
+}
+
+// Every member gets a copy (IBA 10.5.2). It counts as dropped if no member took it.
+DropReason Endpoint::DeliverMulticast(Time now, const Packet& packet) {
+  if (!IsInOurPartition(packet.pkey)) return DropReason::kBadPkey;
+  if (packet.destination_qpn != kMulticastQpn) return DropReason::kUnknownQp;
+  DropReason result = DropReason::kNotAMember;
+  for (QueuePair* member : multicast_.Members(packet.destination_gid)) {
+    const DropReason reason = member->OnPacket(now, packet);
+    if (result != DropReason::kNone) result = reason;
+  }
+  return result;
+}
+
+Status Endpoint::AttachMulticast(QueuePair& qp, const Gid& group) {
+  const bool is_datagram = qp.init_attributes().type == QpType::kUnreliableDatagram;
+  if (!is_datagram || !group.IsMulticast()) return Status::kInvalidArgument;
+  return multicast_.Attach(group, qp);
+}
+
+Status Endpoint::DetachMulticast(QueuePair& qp, const Gid& group) {
+  return multicast_.Detach(group, qp);
+}
+
+void Endpoint::Fail() {
+  events_.Raise(device_, EventType::kDeviceFatal);
+  for (const auto& qp : queue_pairs_) {
+    if (qp != nullptr) qp->Fail();
+  }
 }
 
 size_t Endpoint::PollTransmit(Time now, Route route, std::span<uint8_t> out) {
@@ -92,8 +139,18 @@ size_t Endpoint::PollTransmit(Time now, Route route, std::span<uint8_t> out) {
   if (frame_bytes != 0) {
     ++counters_.transmitted_packets;
     counters_.transmitted_bytes += frame_bytes;
+    // Members among our own queue pairs get theirs from here: the wire brings none back.
+    if (IsMulticast(out)) LoopBackMulticast(now, out.first(frame_bytes));
   }
   return frame_bytes;
+}
+
+void Endpoint::LoopBackMulticast(Time now, std::span<const uint8_t> frame) {
+  Packet packet;
+  if (ParseFrame(frame, packet) != DropReason::kNone) return;
+  const DropReason result = DeliverMulticast(now, packet);
+  const bool dropped = result != DropReason::kNone && result != DropReason::kNotAMember;
+  if (dropped) ++counters_.drops(result);
 }
 
 void Endpoint::UpdateNeighbor(const Gid& gid, const MacAddress& mac) {

@@ -12,9 +12,11 @@
 #include "transport/events.h"
 #include "transport/ids.h"
 #include "transport/memory/memory_table.h"
+#include "transport/multicast_table.h"
 #include "transport/qp/deadline_queue.h"
 #include "transport/qp/environment.h"
 #include "transport/qp/queue_pair.h"
+#include "transport/qp/shared_receive_queue.h"
 #include "transport/qp/transmit_queue.h"
 #include "transport/qp_attributes.h"
 #include "transport/status.h"
@@ -42,14 +44,30 @@ class Endpoint {
   std::unique_ptr<CompletionQueue> CreateCompletionQueue(uint32_t capacity, void* context);
   void DestroyCompletionQueue(std::unique_ptr<CompletionQueue> queue);
 
+  // nullptr for capabilities over the limits. The caller owns the queue and hands it back when no
+  // queue pair draws from it any more.
+  std::unique_ptr<SharedReceiveQueue> CreateSharedReceiveQueue(const SrqInitAttributes& attributes);
+  void DestroySharedReceiveQueue(std::unique_ptr<SharedReceiveQueue> queue);
+
   // Creates a queue pair in RESET. On success `*out` is set, and stays valid until it is destroyed;
   // the capabilities granted are in (*out)->init_attributes(). kInvalidArgument for capabilities
-  // over the limits, kNoMemory when the QPN block is used up, kNotSupported for the type.
+  // over the limits, kNoMemory when the QPN block is used up.
   Status CreateQueuePair(const QpInitAttributes& attributes, QueuePair** out);
-  // Completions already in a queue stay; nothing more comes from this queue pair.
+  // Completions already in a queue stay; nothing more comes from this queue pair. It leaves its
+  // multicast groups.
   void DestroyQueuePair(QueuePair* qp);
   // nullptr if there is none.
   QueuePair* Find(Qpn qpn) const;
+
+  // ibv_attach_mcast, ibv_detach_mcast: datagrams to `group` reach `qp`, also those that are sent
+  // by queue pairs of this endpoint, `qp` itself included. kInvalidArgument if `group` is not a
+  // multicast GID or `qp` not a datagram queue pair; see MulticastTable.
+  Status AttachMulticast(QueuePair& qp, const Gid& group);
+  Status DetachMulticast(QueuePair& qp, const Gid& group);
+  bool IsAttachedToMulticast(const QueuePair& qp) const { return multicast_.IsMember(qp); }
+
+  // The device cannot work any more: raises kDeviceFatal and moves every queue pair to ERR.
+  void Fail();
 
   // A frame arrived. Returns kNone, or why it was dropped (which is counted).
   DropReason OnFrame(Time now, std::span<const uint8_t> frame);
@@ -82,6 +100,8 @@ class Endpoint {
  private:
   static constexpr size_t Index(Route route) { return static_cast<size_t>(route); }
   DropReason Deliver(Time now, const Packet& packet);
+  DropReason DeliverMulticast(Time now, const Packet& packet);
+  void LoopBackMulticast(Time now, std::span<const uint8_t> frame);
   std::optional<Qpn> UnusedQpn();
 
   EndpointConfig config_;
@@ -90,6 +110,8 @@ class Endpoint {
   EventQueue events_;
   DeadlineQueue deadlines_;
   TransmitQueue transmit_queues_[kRoutes];
+  MulticastTable multicast_;
+  EventSource device_;
   QpEnvironment environment_;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // by QPN - first_qpn
   uint32_t queue_pair_count_ = 0;

@@ -5,6 +5,7 @@
 
 #include "transport/ids.h"
 #include "transport/limits.h"
+#include "transport/qp_attributes.h"
 
 namespace uroce::transport {
 
@@ -14,7 +15,22 @@ struct EndpointConfig {
   uint32_t port_mtu = 4'250;  // largest IP packet in bytes; bounds the path MTU
   Qpn first_qpn{0x100};       // the block of QPNs that is ours
   uint32_t qpn_count = kMaxQps;
-  uint32_t seed = 0;  // where in the block QPNs start, so that a restart gets other ones
+  void* context = nullptr;  // comes back in events about the device
+  uint32_t seed = 0;        // where in the block QPNs start, so that a restart gets other ones
+
+  // Whether packets with so much payload fit into an IP packet.
+  bool Carries(Mtu mtu) const {
+    // IPv6 40, UDP 8, BTH 12, the largest extension headers (AtomicETH) 28, ICRC 4.
+    constexpr uint32_t kMaxHeaderBytes = 40 + 8 + 12 + 28 + 4;
+    return Bytes(mtu) + kMaxHeaderBytes <= port_mtu;
+  }
+  // The largest MTU that the port carries, or the smallest there is.
+  Mtu active_mtu() const {
+    for (const Mtu mtu : {Mtu::k4096, Mtu::k2048, Mtu::k1024, Mtu::k512}) {
+      if (Carries(mtu)) return mtu;
+    }
+    return Mtu::k256;
+  }
 
   // Index in the GID table, or -1.
   int FindGid(const Gid& gid) const {

@@ -14,12 +14,15 @@ enum class EventType : uint8_t {
   kQpAccessError = 3,
   kCommunicationEstablished = 4,
   kSendQueueDrained = 5,
+  kDeviceFatal = 8,
+  kSrqLimitReached = 15,
   kLastWqeReached = 16,
   // Not an asynchronous event: an armed completion queue got the completion it waited for.
   kCompletion = 31,
 };
 
-// An object events are about: a completion queue or a queue pair.
+// An object events are about: a completion queue, a queue pair, a shared receive queue, or the
+// device itself.
 class EventSource {
  public:
   explicit EventSource(void* context) : context_(context) {}

@@ -20,6 +20,7 @@ using LKey = Id<struct LKeyTag>;  // local key of a memory region
 using RKey = Id<struct RKeyTag>;  // remote key of a memory region or window
 
 inline constexpr uint32_t kMaxQpn = 0xff'ffff;
+inline constexpr Qpn kMulticastQpn{0xff'ffff};  // of every datagram to a multicast group
 
 using MacAddress = std::array<uint8_t, 6>;
 
@@ -37,6 +38,10 @@ struct Gid {
     return bytes[10] == 0xff && bytes[11] == 0xff;
   }
   constexpr bool IsZero() const { return *this == Gid{}; }
+  // An IPv6 multicast address, or an IPv4 one mapped.
+  constexpr bool IsMulticast() const {
+    return bytes[0] == 0xff || (IsIpv4Mapped() && (bytes[12] & 0xf0) == 0xe0);
+  }
 
   static constexpr Gid FromIpv4(const std::array<uint8_t, 4>& address) {
     return {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff,  //

@@ -8,13 +8,21 @@ namespace uroce::transport {
 inline constexpr uint32_t kMaxQps = 65'536;  // one QPN block (DESIGN: QPN blocks)
 inline constexpr uint32_t kMaxQpWorkRequests = 16'384;
 inline constexpr uint32_t kMaxSges = 32;
-inline constexpr uint32_t kMaxInlineBytes = 1'024;  // copied into the send queue at post time
+inline constexpr uint32_t kMaxSrqs = 65'536;
+inline constexpr uint32_t kMaxSrqWorkRequests = 32'768;
+inline constexpr uint32_t kMaxMulticastGroups = 8'192;
+inline constexpr uint32_t kMaxMulticastMembers = 256;  // queue pairs a group
+inline constexpr uint32_t kMaxInlineBytes = 1'024;     // copied into the send queue at post time
 inline constexpr uint32_t kMaxCqs = 65'536;
 inline constexpr uint32_t kMaxCqEntries = 1 << 22;
 inline constexpr uint32_t kMaxMemoryRegions = 1 << 20;
 inline constexpr uint32_t kMaxProtectionDomains = 32'768;
 inline constexpr uint32_t kMaxReadAtomics = 128;  // responder resources a QP; 8 bits in verbs
 inline constexpr uint64_t kMaxMessageBytes = 1ull << 31;
+
+// What goes before a datagram in the receive buffer: an IPv6 header, or 20 bytes that are not
+// written and an IPv4 header (IBA annex 17.4.5.1).
+inline constexpr uint32_t kGrhBytes = 40;
 
 // Packets in flight a QP. Above the bandwidth-delay product of a 100 Gbit/s rack at MTU 4096, and
 // below the 2^23 that 24-bit PSNs allow (IBA 9.7.2).

@@ -10,6 +10,7 @@
 namespace uroce::transport {
 
 class CompletionQueue;
+class SharedReceiveQueue;
 
 // The values are those of enum ibv_qp_state.
 enum class QpState : uint8_t {
@@ -103,12 +104,13 @@ struct QpAttributes {
   uint8_t alternate_timeout = 0;
 };
 
-// struct ibv_qp_init_attr. Both queues stay owned by the endpoint and must outlive the QP.
+// struct ibv_qp_init_attr. The queues stay owned by the caller and must outlive the QP.
 struct QpInitAttributes {
   PdId pd;
   QpType type = QpType::kReliableConnection;
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
+  SharedReceiveQueue* srq = nullptr;  // instead of a receive queue of its own
   QpCapabilities capabilities;
   bool signal_all = false;  // sq_sig_all
   void* context = nullptr;  // the caller's; comes back in events

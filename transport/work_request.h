@@ -4,6 +4,7 @@
 #include <span>
 
 #include "transport/access.h"
+#include "transport/address.h"
 #include "transport/ids.h"
 
 namespace uroce::transport {
@@ -68,6 +69,8 @@ struct SendParameters {
   RKey rkey;                    // RDMA and atomics: the peer's; bind: the window's new key
   uint64_t compare_or_add = 0;  // host byte order
   uint64_t swap = 0;            // host byte order
+  Qpn remote_qpn;               // datagrams
+  uint32_t remote_qkey = 0;     // datagrams; with the high bit set the QP's own is sent instead
   WindowBinding window;         // kBindWindow
 };
 
@@ -76,6 +79,8 @@ struct SendWorkRequest : SendParameters {
   // keys are ignored.
   bool inline_data = false;
   std::span<const ScatterGatherEntry> sges;
+  // Where a datagram goes: valid as that of a queue pair has to be. Copied before the call returns.
+  const AddressVector* address = nullptr;
 };
 
 struct ReceiveWorkRequest {

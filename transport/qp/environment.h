@@ -9,6 +9,7 @@
 #include "transport/qp/path.h"
 #include "transport/qp/transmit_queue.h"
 #include "transport/qp_attributes.h"
+#include "transport/wire/opcode.h"
 
 namespace uroce::transport {
 
@@ -23,7 +24,7 @@ struct QpEnvironment {
 };
 
 // What the requester and the responder of one queue pair share: who they are and what they were
-// told. Only QueuePair changes it.
+// told. Only QueuePair changes it, but for `completion_lost`.
 struct QpContext {
   QpEnvironment& environment;
   Qpn qpn;
@@ -32,7 +33,21 @@ struct QpContext {
   // hold. `attributes.state` is the state of the queue pair.
   QpAttributes attributes;
   Path path;
+  // A completion queue had no room for a completion: the queue pair has to go to ERR.
+  bool completion_lost = false;
 
+  Service service() const {
+    switch (init.type) {
+      case QpType::kUnreliableConnection:
+        return Service::kUnreliableConnection;
+      case QpType::kUnreliableDatagram:
+        return Service::kUnreliableDatagram;
+      default:
+        return Service::kReliableConnection;
+    }
+  }
+  bool is_reliable() const { return init.type == QpType::kReliableConnection; }
+  bool is_datagram() const { return init.type == QpType::kUnreliableDatagram; }
   uint32_t mtu_bytes() const { return Bytes(attributes.path_mtu); }
 };
 

@@ -8,7 +8,12 @@
 
 namespace uroce::transport {
 
-// The way from a connected queue pair to its peer.
+// A GID of ours with a QPN of somebody else's block is another process of this host.
+inline Route RouteTo(const EndpointConfig& config, const Gid& gid, Qpn remote) {
+  return config.FindGid(gid) >= 0 && config.OwnsQpn(remote) ? Route::kLoopback : Route::kWire;
+}
+
+// The way from a queue pair to its peer, or of a datagram.
 class Path {
  public:
   Path() = default;
@@ -16,10 +21,7 @@ class Path {
   Path(const EndpointConfig& config, const AddressVector& address, Qpn local, Qpn remote)
       : source_gid_(config.gids[address.source_gid_index]),
         destination_gid_(address.destination_gid),
-        // A GID of ours with a QPN of somebody else's block is another process of this host.
-        route_(config.FindGid(address.destination_gid) >= 0 && config.OwnsQpn(remote)
-                   ? Route::kLoopback
-                   : Route::kWire),
+        route_(RouteTo(config, address.destination_gid, remote)),
         builder_(config.mac, source_gid_, address,
                  UdpSourcePort(address.flow_label, local, remote)) {}
 

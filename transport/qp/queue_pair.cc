@@ -8,7 +8,9 @@ QueuePair::QueuePair(Qpn qpn, const QpInitAttributes& init, QpEnvironment& envir
     : EventSource(init.context),
       context_{.environment = environment, .qpn = qpn, .init = init, .attributes = {}, .path = {}},
       requester_(context_),
-      responder_(context_) {}
+      responder_(context_) {
+  context_.attributes = InitialAttributes();
+}
 
 QueuePair::~QueuePair() {
   transmit_queue().Remove(*this);
@@ -41,7 +43,7 @@ Status QueuePair::PostSends(std::span<const SendWorkRequest> requests) {
 }
 
 void QueuePair::SendsPosted() {
-  if (state() == QpState::kError) {
+  if (state() == QpState::kError || state() == QpState::kSendQueueError) {
     requester_.Flush(VendorError::kFlushedByError);
   } else {
     MarkReady();
@@ -58,22 +60,29 @@ Status QueuePair::PostReceive(const ReceiveWorkRequest& request) {
 }
 
 DropReason QueuePair::OnPacket(Time now, const Packet& packet) {
-  if (packet.opcode.service != Service::kReliableConnection) return DropReason::kWrongService;
+  if (packet.opcode.service != context_.service()) return DropReason::kWrongService;
   const bool is_response = packet.opcode.IsResponse();
   if (is_response ? !ProcessesResponses(state()) : !ProcessesRequests(state())) {
     return DropReason::kQpNotReady;
   }
+  const DropReason result =
+      context_.is_datagram() ? responder_.OnDatagram(packet) : OnConnectedPacket(now, packet);
+  Settle();
+  return result;
+}
+
+DropReason QueuePair::OnConnectedPacket(Time now, const Packet& packet) {
   if (!context_.path.Matches(packet.source_gid, packet.destination_gid)) {
     return DropReason::kForeignSource;
   }
+  if (packet.opcode.IsResponse()) return requester_.OnResponse(now, packet);
   const DropReason result =
-      is_response ? requester_.OnResponse(now, packet) : responder_.OnRequest(packet);
+      context_.is_reliable() ? responder_.OnRequest(packet) : responder_.OnUnreliable(packet);
   if (state() == QpState::kReadyToReceive && result == DropReason::kNone &&
       !communication_established_) {  // IBA 11.6.3.2
     communication_established_ = true;
     context_.environment.events.Raise(*this, EventType::kCommunicationEstablished);
   }
-  Settle();
   return result;
 }
 
@@ -93,9 +102,10 @@ size_t QueuePair::BuildFrame(Time now, std::span<uint8_t> out) {
     responders_turn_ = !responders_turn_;
   }
   // Building may fail a request, and sending starts the timer. We keep our turn to transmit until
-  // there was nothing to send.
+  // there was nothing to send, or the next datagram goes elsewhere.
   FollowFailure();
   context_.environment.deadlines.Set(*this, requester_.deadline());
+  if (context_.is_datagram()) MarkReady();
   return frame_bytes;
 }
 
@@ -114,23 +124,52 @@ void QueuePair::Settle() {
   MarkReady();
 }
 
-// A request that completed in error, of either side, ends the connection.
+// A request of the send queue that completed in error ends a reliable connection, and stops the
+// send queue alone of the unreliable services (IBA 10.3.1.6). A failure to receive ends all of
+// them, and so does a completion that was lost.
 void QueuePair::FollowFailure() {
-  if (!requester_.failed() && !responder_.failed()) return;
   if (state() == QpState::kError) return;
+  const bool receive_failed = responder_.failed() || context_.completion_lost;
+  if (!receive_failed && !(requester_.failed() && context_.is_reliable())) {
+    if (requester_.failed() && state() != QpState::kSendQueueError) EnterSendQueueError();
+    return;
+  }
   if (const auto event = responder_.failure_event()) {
     context_.environment.events.Raise(*this, *event);
   }
+  if (context_.completion_lost) {  // IBA 11.6.3.1
+    context_.environment.events.Raise(*this, EventType::kQpFatal);
+  }
   EnterError(VendorError::kFlushedByError);
+}
+
+void QueuePair::EnterSendQueueError() {
+  context_.attributes.state = QpState::kSendQueueError;
+  requester_.Flush(VendorError::kFlushedByError);
 }
 
 void QueuePair::EnterError(VendorError why) {
   context_.attributes.state = QpState::kError;
   requester_.Flush(why);
   responder_.Flush(why);
+  // No request of the shared queue is ours any more (IBA 11.6.3.2).
+  if (context_.init.srq != nullptr) {
+    context_.environment.events.Raise(*this, EventType::kLastWqeReached);
+  }
+}
+
+void QueuePair::Fail() {
+  if (state() != QpState::kReset && state() != QpState::kError) {
+    EnterError(VendorError::kFlushedByError);
+  }
+  Settle();
 }
 
 void QueuePair::MarkReady() {
+  if (const Route route = requester_.NextRoute(); route != route_) {
+    transmit_queue().Remove(*this);
+    route_ = route;
+  }
   if (requester_.CanTransmit() || (responder_.HasReply() && MayReply())) {
     transmit_queue().Add(*this);
   }

@@ -32,6 +32,8 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   // ibv_modify_qp. kInvalidArgument for a transition, an attribute or a value that the state tables
   // do not allow; nothing has changed then.
   Status Modify(const QpAttributes& attributes, uint32_t mask);
+  // What Modify would say now; nothing changes.
+  Status CheckModify(const QpAttributes& attributes, uint32_t mask) const;
   // ibv_query_qp: every field, whether or not it is valid in the present state.
   QpAttributes Query() const;
 
@@ -48,6 +50,9 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   // With the capabilities that were granted.
   const QpInitAttributes& init_attributes() const { return context_.init; }
 
+  // The device has failed: nothing works any more. To ERR, and no event.
+  void Fail();
+
   // For the endpoint. A packet for this queue pair's number; its service was not looked at.
   DropReason OnPacket(Time now, const Packet& packet);
   void OnDeadline(Time now) override;
@@ -56,19 +61,21 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
 
  private:
   // queue_pair_modify.cc
-  Status CheckTransition(const QpAttributes& attributes, uint32_t mask) const;
+  bool IsTransition(const QpAttributes& attributes, uint32_t mask) const;
   bool AreValid(const QpAttributes& attributes, uint32_t mask) const;
   bool IsValid(const AddressVector& address) const;
   void Apply(const QpAttributes& attributes, uint32_t mask);
   void Enter(QpState next);
   void SetPath();
+  QpAttributes InitialAttributes() const;
 
-  // Of the route that the path takes now.
   TransmitQueue& transmit_queue() {
-    return context_.environment.transmit_queues[static_cast<size_t>(context_.path.route())];
+    return context_.environment.transmit_queues[static_cast<size_t>(route_)];
   }
   bool MayReply() const;
+  DropReason OnConnectedPacket(Time now, const Packet& packet);
   void EnterError(VendorError why);
+  void EnterSendQueueError();
   void FollowFailure();
   void Settle();
   void MarkReady();
@@ -77,6 +84,7 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   QpContext context_;
   Requester requester_;
   Responder responder_;
+  Route route_ = Route::kWire;   // whose transmit queue we use
   bool responders_turn_ = true;  // who builds the next frame if both have one
   bool communication_established_ = false;
 };

@@ -11,32 +11,30 @@ using M = QpAttributeMask;
 constexpr uint8_t kOnlyPort = 1;
 constexpr uint16_t kPkeys = 1;
 constexpr uint32_t kMaxFlowLabel = 0xf'ffff;
-// IPv6 40, UDP 8, BTH 12, the largest extension headers (AtomicETH) 28, ICRC 4.
-constexpr uint32_t kMaxHeaderBytes = 40 + 8 + 12 + 28 + 4;
 
 }  // namespace
 
 Status QueuePair::Modify(const QpAttributes& attributes, uint32_t mask) {
-  if (const Status status = CheckTransition(attributes, mask); status != Status::kOk) {
-    return status;
-  }
-  if (!AreValid(attributes, mask)) return Status::kInvalidArgument;
+  if (const Status status = CheckModify(attributes, mask); status != Status::kOk) return status;
   Apply(attributes, mask);
   if ((mask & M::kState) != 0) Enter(attributes.state);
   Settle();
   return Status::kOk;
 }
 
-Status QueuePair::CheckTransition(const QpAttributes& attributes, uint32_t mask) const {
-  if ((mask & M::kCurrentState) != 0 && attributes.current_state != state()) {
-    return Status::kInvalidArgument;
-  }
+Status QueuePair::CheckModify(const QpAttributes& attributes, uint32_t mask) const {
+  return IsTransition(attributes, mask) && AreValid(attributes, mask) ? Status::kOk
+                                                                      : Status::kInvalidArgument;
+}
+
+bool QueuePair::IsTransition(const QpAttributes& attributes, uint32_t mask) const {
+  if ((mask & M::kCurrentState) != 0 && attributes.current_state != state()) return false;
   const QpState next = (mask & M::kState) != 0 ? attributes.state : state();
   const Transition transition = FindTransition(context_.init.type, state(), next);
   const uint32_t given = mask & ~M::kState;
   const bool has_all = (given & transition.required) == transition.required;
   const bool has_only = (given & ~(transition.required | transition.optional)) == 0;
-  return transition.allowed && has_all && has_only ? Status::kOk : Status::kInvalidArgument;
+  return transition.allowed && has_all && has_only;
 }
 
 bool QueuePair::AreValid(const QpAttributes& a, uint32_t mask) const {
@@ -44,9 +42,8 @@ bool QueuePair::AreValid(const QpAttributes& a, uint32_t mask) const {
   if (sets(M::kPkeyIndex) && a.pkey_index >= kPkeys) return false;
   if (sets(M::kPort) && a.port_num != kOnlyPort) return false;
   if (sets(M::kAddressVector) && !IsValid(a.address)) return false;
-  if (sets(M::kPathMtu) &&
-      (a.path_mtu < Mtu::k256 || a.path_mtu > Mtu::k4096 ||
-       Bytes(a.path_mtu) + kMaxHeaderBytes > context_.environment.config.port_mtu)) {
+  if (sets(M::kPathMtu) && (a.path_mtu < Mtu::k256 || a.path_mtu > Mtu::k4096 ||
+                            !context_.environment.config.Carries(a.path_mtu))) {
     return false;
   }
   if (sets(M::kDestinationQpn) && a.destination_qpn.value > kMaxQpn) return false;
@@ -56,7 +53,13 @@ bool QueuePair::AreValid(const QpAttributes& a, uint32_t mask) const {
   if (sets(M::kMinRnrTimer) && a.min_rnr_timer > kMaxRnrTimerCode) return false;
   if (sets(M::kMaxReadAtomic) && a.max_read_atomic > kMaxReadAtomics) return false;
   if (sets(M::kMaxDestReadAtomic) && a.max_dest_read_atomic > kMaxReadAtomics) return false;
-  return true;
+  if (sets(M::kAlternatePath) &&
+      (a.alternate_port_num != kOnlyPort || a.alternate_pkey_index >= kPkeys ||
+       a.alternate_timeout > kMaxTimeoutCode || !IsValid(a.alternate_address))) {
+    return false;
+  }
+  // Automatic path migration is not offered: there is no other state than this one.
+  return !sets(M::kMigrationState) || a.migration_state == MigrationState::kMigrated;
 }
 
 bool QueuePair::IsValid(const AddressVector& address) const {
@@ -80,7 +83,10 @@ void QueuePair::Apply(const QpAttributes& a, uint32_t mask) {
   if (sets(M::kRnrRetry)) own.rnr_retry = a.rnr_retry;
   if (sets(M::kMaxReadAtomic)) own.max_read_atomic = a.max_read_atomic;
   if (sets(M::kMinRnrTimer)) own.min_rnr_timer = a.min_rnr_timer;
-  if (sets(M::kMaxDestReadAtomic)) own.max_dest_read_atomic = a.max_dest_read_atomic;
+  if (sets(M::kMaxDestReadAtomic)) {
+    own.max_dest_read_atomic = a.max_dest_read_atomic;
+    responder_.ResizeReplies();
+  }
   if (sets(M::kMigrationState)) own.migration_state = a.migration_state;
   if (sets(M::kDestinationQpn)) own.destination_qpn = a.destination_qpn;
   if (sets(M::kAlternatePath)) {
@@ -98,10 +104,8 @@ void QueuePair::Apply(const QpAttributes& a, uint32_t mask) {
 }
 
 void QueuePair::SetPath() {
-  transmit_queue().Remove(*this);
-  context_.path = Path(context_.environment.config, context_.attributes.address, context_.qpn,
-                       context_.attributes.destination_qpn);
-  MarkReady();
+  const QpAttributes& own = context_.attributes;
+  context_.path = Path(context_.environment.config, own.address, context_.qpn, own.destination_qpn);
 }
 
 void QueuePair::Enter(QpState next) {
@@ -109,7 +113,9 @@ void QueuePair::Enter(QpState next) {
     case QpState::kReset:
       transmit_queue().Remove(*this);
       context_.environment.events.Forget(*this);
-      context_.attributes = QpAttributes{};
+      context_.attributes = InitialAttributes();
+      context_.path = Path();
+      context_.completion_lost = false;
       requester_.Reset();
       responder_.Reset();
       communication_established_ = false;
@@ -117,9 +123,19 @@ void QueuePair::Enter(QpState next) {
     case QpState::kError:
       if (state() != QpState::kError) EnterError(VendorError::kFlushedByUser);
       return;
+    case QpState::kReadyToSend:
+      if (state() == QpState::kSendQueueError) requester_.Recover();
+      [[fallthrough]];
     default:
       context_.attributes.state = next;
   }
+}
+
+QpAttributes QueuePair::InitialAttributes() const {
+  QpAttributes attributes;
+  // Datagrams have no path of their own: the port says how long they may be.
+  if (context_.is_datagram()) attributes.path_mtu = context_.environment.config.active_mtu();
+  return attributes;
 }
 
 }  // namespace uroce::transport

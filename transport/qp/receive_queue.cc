@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace uroce::transport {
 
@@ -21,6 +22,15 @@ Status ReceiveQueue::Post(const ReceiveWorkRequest& request) {
   entries_[slot] = {request.wr_id, {sges, request.sges.size()}};
   ++posted_;
   return Status::kOk;
+}
+
+void ReceiveQueue::Resize(uint32_t capacity) {
+  ReceiveQueue resized(capacity, max_sges_);
+  for (; !empty(); PopFront()) {
+    // There is room and the lists are as long as they were.
+    static_cast<void>(resized.Post({Front().wr_id, Front().sges}));
+  }
+  *this = std::move(resized);
 }
 
 }  // namespace uroce::transport

@@ -9,7 +9,7 @@
 
 namespace uroce::transport {
 
-// The receive work requests of a queue pair, oldest first. All memory is taken at construction.
+// Receive work requests, oldest first. Memory is taken at construction and by Resize only.
 class ReceiveQueue {
  public:
   struct Entry {
@@ -22,11 +22,17 @@ class ReceiveQueue {
   // kNoMemory when full, kInvalidArgument for more entries than max_sges.
   Status Post(const ReceiveWorkRequest& request);
 
+  uint32_t size() const { return posted_ - consumed_; }
   bool empty() const { return posted_ == consumed_; }
-  // The oldest request; its list stays where it is until it is popped.
+  uint32_t capacity() const { return capacity_; }
+  uint32_t max_sges() const { return max_sges_; }
+  // The oldest request; its list stays where it is until it is popped or the queue is resized.
   const Entry& Front() const { return entries_[consumed_ & mask_]; }
   void PopFront() { ++consumed_; }
   void Clear() { consumed_ = posted_; }
+
+  // The requests stay. `capacity` must be at least size().
+  void Resize(uint32_t capacity);
 
  private:
   uint32_t capacity_;

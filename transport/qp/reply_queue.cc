@@ -13,6 +13,17 @@ void ReplyQueue::Configure(uint32_t resources) {
   next_atomic_ = 0;
 }
 
+void ReplyQueue::Resize(uint32_t resources) {
+  // Oldest first, and no more than there is room for.
+  std::rotate(atomics_.begin(), atomics_.begin() + next_atomic_, atomics_.end());
+  const size_t held = std::min<size_t>(atomics_.size(), resources);
+  atomics_.erase(atomics_.begin(), atomics_.end() - static_cast<ptrdiff_t>(held));
+  atomics_.resize(resources);
+  next_atomic_ = held == resources ? 0 : static_cast<uint32_t>(held);
+  replies_.reserve(size_t{2} * resources);
+  resources_ = resources;
+}
+
 void ReplyQueue::Push(const Reply& reply) {
   replies_.push_back(reply);
   ++originals_;

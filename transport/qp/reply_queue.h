@@ -29,6 +29,8 @@ class ReplyQueue {
   // `resources` = max_dest_rd_atomic. Forgets everything.
   void Configure(uint32_t resources);
   void Clear() { Configure(resources_); }
+  // Another max_dest_rd_atomic; nothing is forgotten.
+  void Resize(uint32_t resources);
 
   bool empty() const { return replies_.empty(); }
   Reply& Front() { return replies_.front(); }

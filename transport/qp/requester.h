@@ -15,8 +15,11 @@
 
 namespace uroce::transport {
 
-// The sending half of a reliable connection: turns send work requests into request packets, takes
-// the responses, retransmits, and completes the work requests in order (IBA 9.7, 9.9.2).
+// The sending half of a queue pair: turns send work requests into request packets, takes the
+// responses, retransmits, and completes the work requests in order (IBA 9.7, 9.9.2).
+//
+// On an unreliable service a packet that was sent is as good as answered, and that is all the
+// difference: nothing is ever outstanding, no timer runs, no response comes.
 //
 // Retransmission is go-back-N. Nothing of a packet is remembered: what a PSN carries follows from
 // the work request it belongs to, so going back is moving a cursor.
@@ -40,6 +43,8 @@ class Requester {
 
   // RTR -> RTS: the first request packet will carry `first_psn`.
   void Start(Psn first_psn);
+  // SQE -> RTS: the failure that stopped the queue is behind us.
+  void Recover() { failed_ = false; }
   // As created; posted requests vanish without completion.
   void Reset();
   // Completes every request as flushed, oldest first. `why` is told to people.
@@ -56,6 +61,8 @@ class Requester {
   void OnDeadline(Time now);
   Time deadline() const { return deadline_; }
 
+  // Where the next packet goes, if there is one: datagrams each go their own way.
+  Route NextRoute() const;
   // PSN of the next request packet.
   Psn next_psn() const { return next_psn_; }
   // A request completed in error: the queue pair has to go to ERR.
@@ -66,9 +73,11 @@ class Requester {
  private:
   // requester_send.cc
   bool MayStart(const SendWqe& wqe) const;
+  bool HasCredit(const SendWqe& wqe) const;
   bool Begin(SendWqe& wqe);
   void CarryOutLocally(SendWqe& wqe);
   size_t EmitRequest(Time now, SendWqe& wqe, std::span<uint8_t> out);
+  Path FillDatagram(const SendWqe& wqe, TransportHeaders& headers) const;
   std::optional<size_t> FillData(SendWqe& wqe, TransportHeaders& headers,
                                  std::span<PayloadPiece, kMaxSges> pieces);
   uint32_t FillRead(const SendWqe& wqe, TransportHeaders& headers) const;
@@ -82,6 +91,7 @@ class Requester {
   DropReason OnAtomicResponse(Time now, const Packet& packet);
   bool AcknowledgeUpTo(Time now, Psn limit);
   bool IsAwaited(const Packet& packet) const;
+  void UpdateCredits(const Aeth& aeth);
   void Progress(Time now, Psn oldest_unacked);
   void RetireFront();
   void RetireLocal();
@@ -108,6 +118,10 @@ class Requester {
   Psn sent_psn_;          // one beyond the last PSN ever sent
   Psn response_due_psn_;  // one beyond the last PSN that asked for a response
   uint32_t read_credits_used_ = 0;
+  uint32_t last_ssn_ = 0;  // of the youngest request that was started
+  // Requests that take a receive request of the peer may be sent up to this SSN (IBA 9.7.7.2); any
+  // number of them as long as the peer has not said.
+  std::optional<uint32_t> ssn_limit_;
 
   Time deadline_ = kNever;
   bool waits_for_receiver_ = false;  // the deadline is the end of an RNR wait

@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "transport/completion_queue.h"
+#include "transport/qp/credits.h"
 #include "transport/qp/requester.h"
 
 namespace uroce::transport {
@@ -31,6 +32,7 @@ CompletionOpcode CompletionOpcodeOf(SendOpcode opcode) {
 
 DropReason Requester::OnResponse(Time now, const Packet& packet) {
   if (!IsAwaited(packet)) return DropReason::kStaleResponse;
+  if (packet.opcode.HasAeth()) UpdateCredits(packet.aeth);
   DropReason result;
   switch (packet.opcode.operation) {
     case Operation::kReadResponse:
@@ -52,6 +54,16 @@ DropReason Requester::OnResponse(Time now, const Packet& packet) {
 // and duplicate responses).
 bool Requester::IsAwaited(const Packet& packet) const {
   return !packet.psn.IsBefore(oldest_unacked_psn_) && packet.psn.IsBefore(sent_psn_);
+}
+
+// The peer has completed `msn` requests and has receive requests for so many more (IBA 9.7.7.2.3).
+// What it offered once it does not take back.
+void Requester::UpdateCredits(const Aeth& aeth) {
+  if (aeth.syndrome.kind() != Syndrome::Kind::kAck) return;
+  const auto credits = DecodeCredits(aeth.syndrome.value());
+  if (!credits) return ssn_limit_.reset();
+  const uint32_t limit = aeth.msn + *credits;
+  if (!ssn_limit_ || IsSsnAfter(limit, *ssn_limit_)) ssn_limit_ = limit;
 }
 
 DropReason Requester::OnAcknowledge(Time now, const Packet& packet) {
@@ -173,7 +185,7 @@ void Requester::Complete(const SendWqe& wqe, CompletionStatus status, VendorErro
   completion.vendor_error = reason;
   completion.byte_length = static_cast<uint32_t>(wqe.length);
   completion.qpn = qp_.qpn;
-  qp_.init.send_cq->Push(completion, /*solicited=*/false);
+  if (!qp_.init.send_cq->Push(completion, /*solicited=*/false)) qp_.completion_lost = true;
 }
 
 // Local operations complete when everything before them has; so does a request that failed before
@@ -187,7 +199,7 @@ void Requester::RetireLocal() {
   }
 }
 
-// The oldest request completes in error, signaled or not, and ends the connection.
+// The oldest request completes in error, signaled or not, and stops the queue.
 void Requester::FailFront(CompletionStatus status, VendorError reason) {
   if (failed_) return;
   failed_ = true;

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "transport/limits.h"
+#include "transport/qp/credits.h"
 #include "transport/qp/requester.h"
 #include "transport/qp/state_table.h"
 
@@ -45,16 +46,18 @@ Position PositionOf(bool first, bool last) {
   return last ? Position::kLast : Position::kMiddle;
 }
 
+// Whether a message takes a receive request of the peer.
+bool TakesReceive(SendOpcode opcode) {
+  return IsSend(opcode) || opcode == SendOpcode::kRdmaWriteWithImmediate;
+}
+
 uint32_t PacketsFor(uint64_t bytes, uint32_t mtu_bytes) {
   return bytes == 0 ? 1 : static_cast<uint32_t>((bytes + mtu_bytes - 1) / mtu_bytes);
 }
 
 }  // namespace
 
-Requester::Requester(QpContext& qp)
-    : qp_(qp),
-      queue_(qp.init.capabilities.max_send_wr, qp.init.capabilities.max_send_sge,
-             qp.init.capabilities.max_inline_bytes) {}
+Requester::Requester(QpContext& qp) : qp_(qp), queue_(qp.init.type, qp.init.capabilities) {}
 
 void Requester::Start(Psn first_psn) {
   next_psn_ = oldest_unacked_psn_ = sent_psn_ = response_due_psn_ = first_psn;
@@ -67,10 +70,19 @@ void Requester::Reset() {
   cursor_ = queue_.front();
   Start(Psn());
   read_credits_used_ = 0;
+  last_ssn_ = 0;
+  ssn_limit_.reset();
   deadline_ = kNever;
   waits_for_receiver_ = false;
   went_back_to_.reset();
   failed_ = false;
+}
+
+Route Requester::NextRoute() const {
+  if (!qp_.is_datagram()) return qp_.path.route();
+  if (cursor_ == queue_.back()) return Route::kWire;
+  const SendWqe& wqe = queue_[cursor_];
+  return RouteTo(qp_.environment.config, wqe.address->destination_gid, wqe.remote_qpn);
 }
 
 bool Requester::IsDrained() const { return queue_.empty() || !queue_[queue_.front()].started; }
@@ -87,9 +99,20 @@ bool Requester::CanTransmit() const {
 
   const int32_t in_flight = next_psn_.DistanceFrom(oldest_unacked_psn_);
   if (in_flight >= static_cast<int32_t>(kMaxPacketsInFlight)) return false;
+  if (in_flight != 0 && ssn_limit_ && !HasCredit(wqe)) return false;
   if (!in_the_middle) return MayStart(wqe);
   // The rest of a READ is asked for when what came before it has arrived.
   return wqe.opcode != SendOpcode::kRdmaRead || in_flight == 0;
+}
+
+// Whether the peer is known to have a receive request for `wqe`. If it is not, one packet alone may
+// ask (IBA 9.7.7.2.5, a limited request). Once that is acknowledged the rest may follow: the first
+// packet of a SEND takes the receive request.
+bool Requester::HasCredit(const SendWqe& wqe) const {
+  if (!TakesReceive(wqe.opcode)) return true;
+  const bool first = !wqe.started || next_psn_ == wqe.first_psn;
+  if (first) return !IsSsnAfter(wqe.started ? wqe.ssn : last_ssn_ + 1, *ssn_limit_);
+  return !wqe.probes || oldest_unacked_psn_.IsAfter(wqe.first_psn);
 }
 
 // Whether the first packet of `wqe` may go out, with regard to the requests before it.
@@ -124,6 +147,10 @@ bool Requester::Begin(SendWqe& wqe) {
     wqe.first_psn = next_psn_;
     return !wqe.failed();
   }
+  if (qp_.is_datagram() && wqe.length > qp_.mtu_bytes()) {  // IBA 10.8.2.3
+    MarkFailed(wqe, CompletionStatus::kLocalLengthError, VendorError::kDatagramTooLong);
+    return false;
+  }
   if (IsReadOrAtomic(wqe.opcode)) {
     if (qp_.attributes.max_read_atomic == 0) {
       MarkFailed(wqe, CompletionStatus::kLocalQpOperationError, VendorError::kNoReadCredits);
@@ -137,6 +164,10 @@ bool Requester::Begin(SendWqe& wqe) {
   wqe.started = true;
   wqe.first_psn = next_psn_;
   wqe.psn_count = IsAtomic(wqe.opcode) ? 1 : PacketsFor(wqe.length, qp_.mtu_bytes());
+  last_ssn_ += wqe.opcode == SendOpcode::kRdmaRead
+                   ? (wqe.psn_count + kMaxReadRequestPackets - 1) / kMaxReadRequestPackets
+                   : 1;
+  wqe.ssn = last_ssn_;
   return true;
 }
 
@@ -159,6 +190,7 @@ void Requester::CarryOutLocally(SendWqe& wqe) {
 
 size_t Requester::EmitRequest(Time now, SendWqe& wqe, std::span<uint8_t> out) {
   TransportHeaders headers;
+  headers.opcode.service = qp_.service();
   headers.opcode.operation = OperationOf(wqe.opcode);
   headers.destination_qpn = qp_.attributes.destination_qpn;
   headers.psn = next_psn_;
@@ -184,10 +216,21 @@ size_t Requester::EmitRequest(Time now, SendWqe& wqe, std::span<uint8_t> out) {
       }
       piece_count = *gathered;
   }
-  const size_t frame_bytes =
-      qp_.path.builder().Emit(headers, std::span(pieces).first(piece_count), out);
+  const auto payload = std::span(pieces).first(piece_count);
+  const size_t frame_bytes = qp_.is_datagram()
+                                 ? FillDatagram(wqe, headers).builder().Emit(headers, payload, out)
+                                 : qp_.path.builder().Emit(headers, payload, out);
   Sent(now, wqe, psns, headers.ack_request || IsReadOrAtomic(wqe.opcode));
   return frame_bytes;
+}
+
+// Returns the path of the datagram.
+Path Requester::FillDatagram(const SendWqe& wqe, TransportHeaders& headers) const {
+  constexpr uint32_t kUseOwnQkey = 0x8000'0000;  // IBA 10.2.5
+  const bool own = (wqe.remote_qkey & kUseOwnQkey) != 0;
+  headers.deth = {own ? qp_.attributes.qkey : wqe.remote_qkey, qp_.qpn};
+  headers.destination_qpn = wqe.remote_qpn;
+  return {qp_.environment.config, *wqe.address, qp_.qpn, wqe.remote_qpn};
 }
 
 // A packet of a SEND or WRITE. Returns the number of pieces its payload lies in; nullopt if the
@@ -206,7 +249,9 @@ std::optional<size_t> Requester::FillData(SendWqe& wqe, TransportHeaders& header
     headers.invalidate_rkey = wqe.invalidate_rkey;
     headers.solicited = wqe.solicited;
   }
-  headers.ack_request = last || (next_psn_.value() % kAckRequestInterval) == 0;
+  if (first) wqe.probes = ssn_limit_ && !HasCredit(wqe);
+  headers.ack_request = qp_.is_reliable() && (last || (first && wqe.probes) ||
+                                              next_psn_.value() % kAckRequestInterval == 0);
   if (headers.opcode.HasReth()) {
     headers.reth = {wqe.remote_address, wqe.rkey, static_cast<uint32_t>(wqe.length)};
   }
@@ -241,7 +286,13 @@ void Requester::Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response)
   }
   next_psn_ = next_psn_ + psns;
   if (next_psn_.IsAfter(sent_psn_)) sent_psn_ = next_psn_;
-  if (next_psn_ == wqe.end_psn()) ++cursor_;
+  const bool ends = next_psn_ == wqe.end_psn();
+  if (ends) ++cursor_;
+  if (!qp_.is_reliable()) {
+    oldest_unacked_psn_ = response_due_psn_ = next_psn_;
+    if (ends) RetireFront();
+    return;
+  }
   if (wants_response) {
     if (next_psn_.IsAfter(response_due_psn_)) response_due_psn_ = next_psn_;
     if (deadline_ == kNever) ArmAckTimer(now);

@@ -10,7 +10,7 @@
 #include "transport/memory/sge_cursor.h"
 #include "transport/psn.h"
 #include "transport/qp/environment.h"
-#include "transport/qp/receive_queue.h"
+#include "transport/qp/receive_source.h"
 #include "transport/qp/reply_queue.h"
 #include "transport/status.h"
 #include "transport/time.h"
@@ -19,11 +19,12 @@
 
 namespace uroce::transport {
 
-// The receiving half of a reliable connection: checks request packets in the order the
-// specification gives, executes them, and answers (IBA 9.7.4, 9.7.5, 9.9.3).
+// The receiving half of a queue pair: checks request packets in the order the specification gives,
+// executes them, and, on a reliable connection, answers (IBA 9.7.4, 9.7.5, 9.8, 9.9.3).
 //
 // responder_validate.cc: may this packet be executed. responder_execute.cc: do it.
 // responder_reply.cc: ACKs, NAKs and the responses of READs and atomics.
+// responder_unreliable.cc: what the services that answer nothing make of a packet instead.
 class Responder {
  public:
   explicit Responder(QpContext& qp);
@@ -38,7 +39,10 @@ class Responder {
   // that ends the connection.
   void Flush(VendorError why);
 
-  DropReason OnRequest(const Packet& packet);
+  // A request packet of the service that the queue pair has.
+  DropReason OnRequest(const Packet& packet);     // RC
+  DropReason OnUnreliable(const Packet& packet);  // UC
+  DropReason OnDatagram(const Packet& packet);    // UD
 
   bool HasReply() const { return !replies_.empty() || acknowledge_ != Acknowledge::kNone; }
   // Builds the next response packet in `out`; 0 if there is none.
@@ -47,6 +51,8 @@ class Responder {
   Psn expected_psn() const { return expected_psn_; }
   // The peer broke a rule, or a receive could not be carried out: the queue pair has to go to ERR.
   bool failed() const { return failure_.has_value(); }
+  // max_dest_rd_atomic changed.
+  void ResizeReplies() { replies_.Resize(qp_.attributes.max_dest_read_atomic); }
   // The asynchronous event that goes with the failure, if there is one.
   std::optional<EventType> failure_event() const { return failure_; }
 
@@ -84,9 +90,16 @@ class Responder {
   void FinishMessage(const Packet& packet);
   void CompleteReceive(const Packet& packet);
   void FailReceive(CompletionStatus status, VendorError reason);
+  Completion NewCompletion() const;
+  void Push(const Completion& completion, bool solicited);
   DropReason OnDuplicate(const Packet& packet);
   DropReason ReplayRead(const Packet& packet);
   DropReason ReplayAtomic(const Packet& packet);
+
+  // responder_unreliable.cc
+  DropReason DropMessage(const Verdict& verdict);
+  void AbandonMessage(CompletionStatus status, VendorError reason);
+  SgeCursor::Result ScatterDatagram(const Packet& packet);
 
   // responder_reply.cc
   void Refuse(const Verdict& verdict);
@@ -95,10 +108,11 @@ class Responder {
   size_t BuildAtomicResponse(Reply& reply, std::span<uint8_t> out);
   size_t BuildAcknowledge(std::span<uint8_t> out);
   void Fail(EventType event);
+  Syndrome AckSyndrome() const;
   uint32_t PacketsOf(uint32_t bytes) const;
 
   QpContext& qp_;
-  ReceiveQueue receives_;
+  ReceiveSource receives_;
   ReplyQueue replies_;
 
   Psn expected_psn_;

@@ -19,9 +19,7 @@ void PlaceInOrder(uint8_t* to, std::span<const uint8_t> bytes) {
 
 }  // namespace
 
-Responder::Responder(QpContext& qp)
-    : qp_(qp),
-      receives_(qp.init.capabilities.max_receive_wr, qp.init.capabilities.max_receive_sge) {}
+Responder::Responder(QpContext& qp) : qp_(qp), receives_(qp.init) {}
 
 void Responder::Start(Psn first_psn) {
   expected_psn_ = first_psn;
@@ -74,18 +72,18 @@ void Responder::Execute(const Packet& packet) {
   ++expected_psn_;
   received_bytes_ += packet.payload.size();
   if (packet.opcode.EndsMessage()) FinishMessage(packet);
-  if (packet.ack_request) acknowledge_ = Acknowledge::kAck;
+  if (packet.ack_request && qp_.is_reliable()) acknowledge_ = Acknowledge::kAck;
 }
 
 bool Responder::ExecuteSend(const Packet& packet) {
   if (packet.opcode.StartsMessage()) {
-    const ReceiveQueue::Entry& receive = receives_.Front();
+    receives_.Take();
     message_ = Message::kSend;
     received_bytes_ = 0;
-    receive_cursor_ = SgeCursor(receive.sges);
-    receive_bytes_ = TotalBytes(receive.sges);
+    receive_cursor_ = SgeCursor(receives_.current().sges);
+    receive_bytes_ = TotalBytes(receives_.current().sges);
   }
-  if (receive_cursor_.Scatter(qp_.environment.memory, qp_.init.pd, received_bytes_,
+  if (receive_cursor_.Scatter(qp_.environment.memory, receives_.pd(), received_bytes_,
                               packet.payload) != SgeCursor::Result::kOk) {
     FailReceive(CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
     fatal_nak_ = NakCode::kRemoteOperationalError;
@@ -151,44 +149,58 @@ void Responder::ExecuteAtomic(const Packet& packet) {
 }
 
 void Responder::FinishMessage(const Packet& packet) {
-  if (message_ == Message::kSend || packet.opcode.HasImmediate()) CompleteReceive(packet);
+  if (message_ == Message::kWrite && packet.opcode.HasImmediate()) receives_.Take();
+  if (receives_.in_use()) CompleteReceive(packet);
   message_ = Message::kNone;
   msn_ = (msn_ + 1) & kMsnMask;
 }
 
-void Responder::CompleteReceive(const Packet& packet) {
+Completion Responder::NewCompletion() const {
   Completion completion;
-  completion.wr_id = receives_.Front().wr_id;
-  completion.opcode = message_ == Message::kWrite ? CompletionOpcode::kReceiveRdmaWithImmediate
-                                                  : CompletionOpcode::kReceive;
-  completion.byte_length = static_cast<uint32_t>(received_bytes_);
+  completion.wr_id = receives_.current().wr_id;
+  completion.opcode = CompletionOpcode::kReceive;
   completion.qpn = qp_.qpn;
   completion.source_qpn = qp_.attributes.destination_qpn;
-  if (packet.opcode.HasImmediate()) {
-    completion.flags = Completion::kHasImmediate;
-    completion.immediate_or_rkey = packet.immediate;
-  } else if (packet.opcode.HasIeth()) {
-    completion.flags = Completion::kHasInvalidate;
-    completion.immediate_or_rkey = packet.invalidate_rkey.value;
-  }
-  qp_.init.receive_cq->Push(completion, packet.solicited);
-  receives_.PopFront();
+  return completion;
 }
 
+void Responder::CompleteReceive(const Packet& packet) {
+  Completion completion = NewCompletion();
+  completion.byte_length = static_cast<uint32_t>(received_bytes_);
+  if (message_ == Message::kWrite) completion.opcode = CompletionOpcode::kReceiveRdmaWithImmediate;
+  if (packet.opcode.HasDeth()) {
+    completion.flags |= Completion::kHasGrh;
+    completion.source_qpn = packet.deth.source_qpn;
+  }
+  if (packet.opcode.HasImmediate()) {
+    completion.flags |= Completion::kHasImmediate;
+    completion.immediate_or_rkey = packet.immediate;
+  } else if (packet.opcode.HasIeth()) {
+    completion.flags |= Completion::kHasInvalidate;
+    completion.immediate_or_rkey = packet.invalidate_rkey.value;
+  }
+  Push(completion, packet.solicited);
+}
+
+// The receive request in use completes in error.
 void Responder::FailReceive(CompletionStatus status, VendorError reason) {
-  Completion completion;
-  completion.wr_id = receives_.Front().wr_id;
+  Completion completion = NewCompletion();
   completion.status = status;
-  completion.opcode = CompletionOpcode::kReceive;
   completion.vendor_error = reason;
-  completion.qpn = qp_.qpn;
-  completion.source_qpn = qp_.attributes.destination_qpn;
-  qp_.init.receive_cq->Push(completion, /*solicited=*/true);
-  receives_.PopFront();
+  Push(completion, /*solicited=*/true);
+}
+
+void Responder::Push(const Completion& completion, bool solicited) {
+  if (!qp_.init.receive_cq->Push(completion, solicited)) qp_.completion_lost = true;
+  receives_.Finish();
 }
 
 void Responder::Flush(VendorError why) {
-  while (!receives_.empty()) FailReceive(CompletionStatus::kFlushed, why);
+  if (receives_.in_use()) FailReceive(CompletionStatus::kFlushed, why);
+  while (!receives_.is_shared() && !receives_.empty()) {
+    receives_.Take();
+    FailReceive(CompletionStatus::kFlushed, why);
+  }
   message_ = Message::kNone;
   // After a failure of ours the peer still gets what it is owed, then the NAK; otherwise silence.
   if (failed()) return;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "transport/qp/credits.h"
 #include "transport/qp/responder.h"
 
 namespace uroce::transport {
@@ -21,13 +22,11 @@ void Responder::Refuse(const Verdict& verdict) {
     acknowledge_ = Acknowledge::kRnrNak;
     return;
   }
-  const bool holds_receive =
-      message_ == Message::kSend || verdict.receive_status == CompletionStatus::kLocalLengthError;
-  if (holds_receive) {
+  const bool too_small = verdict.receive_status == CompletionStatus::kLocalLengthError;
+  if (too_small && !receives_.in_use()) receives_.Take();
+  if (receives_.in_use()) {
     FailReceive(verdict.receive_status,
-                verdict.receive_status == CompletionStatus::kLocalLengthError
-                    ? VendorError::kReceiveTooSmall
-                    : VendorError::kPeerBrokeRule);
+                too_small ? VendorError::kReceiveTooSmall : VendorError::kPeerBrokeRule);
   }
   fatal_nak_ = verdict.nak;
   Fail(verdict.nak == NakCode::kRemoteAccessError ? EventType::kQpAccessError
@@ -35,8 +34,14 @@ void Responder::Refuse(const Verdict& verdict) {
 }
 
 void Responder::Fail(EventType event) {
-  acknowledge_ = Acknowledge::kFatalNak;
+  if (qp_.is_reliable()) acknowledge_ = Acknowledge::kFatalNak;
   failure_ = event;
+}
+
+// With the number of receive requests that we have, unless others may take them (IBA C9-158.2.1).
+Syndrome Responder::AckSyndrome() const {
+  return Syndrome::Ack(receives_.is_shared() ? Syndrome::kNoCreditInformation
+                                             : EncodeCredits(receives_.count()));
 }
 
 size_t Responder::BuildFrame(std::span<uint8_t> out) {
@@ -81,7 +86,7 @@ size_t Responder::BuildReadResponse(Reply& reply, std::span<uint8_t> out) {
                                   : (last ? Position::kLast : Position::kMiddle);
   headers.destination_qpn = qp_.attributes.destination_qpn;
   headers.psn = reply.next_psn;
-  headers.aeth = {Syndrome::Ack(Syndrome::kNoCreditInformation), reply.msn};
+  headers.aeth = {AckSyndrome(), reply.msn};
   ++reply.next_psn;
   if (last) replies_.PopFront();
   return qp_.path.builder().Emit(headers, {&piece, length != 0 ? 1u : 0u}, out);
@@ -92,7 +97,7 @@ size_t Responder::BuildAtomicResponse(Reply& reply, std::span<uint8_t> out) {
   headers.opcode.operation = Operation::kAtomicAcknowledge;
   headers.destination_qpn = qp_.attributes.destination_qpn;
   headers.psn = reply.next_psn;
-  headers.aeth = {Syndrome::Ack(Syndrome::kNoCreditInformation), reply.msn};
+  headers.aeth = {AckSyndrome(), reply.msn};
   headers.atomic_original = reply.atomic_result;
   replies_.PopFront();
   return qp_.path.builder().Emit(headers, {}, out);
@@ -119,7 +124,7 @@ size_t Responder::BuildAcknowledge(std::span<uint8_t> out) {
       ++counters.error_naks_sent;
       break;
     default:
-      headers.aeth.syndrome = Syndrome::Ack(Syndrome::kNoCreditInformation);
+      headers.aeth.syndrome = AckSyndrome();
       headers.psn = expected_psn_ - 1;
   }
   acknowledge_ = Acknowledge::kNone;

@@ -54,7 +54,7 @@ bool Responder::NeedsReceive(const Opcode& opcode) const {
 
 Responder::Verdict Responder::CheckSend(const Packet& packet) const {
   const bool starts = packet.opcode.StartsMessage();
-  const uint64_t room = starts ? TotalBytes(receives_.Front().sges) : receive_bytes_;
+  const uint64_t room = starts ? TotalBytes(receives_.Next().sges) : receive_bytes_;
   const uint64_t received = starts ? 0 : received_bytes_;
   if (received + packet.payload.size() > room) {  // the receive completes with "local length"
     return {Verdict::Action::kNak, NakCode::kInvalidRequest, CompletionStatus::kLocalLengthError};

@@ -11,19 +11,37 @@ namespace {
 
 constexpr uint64_t kAtomicBytes = 8;
 
+// IBA table 81. SEND with invalidate has no opcode in the packets of UC.
+bool Offers(QpType type, SendOpcode opcode) {
+  switch (type) {
+    case QpType::kReliableConnection:
+      return opcode <= SendOpcode::kSendWithInvalidate;
+    case QpType::kUnreliableConnection:
+      return IsWrite(opcode) || IsLocal(opcode) || opcode == SendOpcode::kSend ||
+             opcode == SendOpcode::kSendWithImmediate;
+    case QpType::kUnreliableDatagram:
+      return opcode == SendOpcode::kSend || opcode == SendOpcode::kSendWithImmediate;
+  }
+  return false;
+}
+
 }  // namespace
 
-SendQueue::SendQueue(uint32_t capacity, uint32_t max_sges, uint32_t max_inline_bytes)
-    : capacity_(capacity),
-      max_sges_(max_sges),
-      max_inline_bytes_(max_inline_bytes),
-      mask_(std::bit_ceil(std::max(capacity, 1u)) - 1),
+SendQueue::SendQueue(QpType type, const QpCapabilities& capabilities)
+    : type_(type),
+      capacity_(capabilities.max_send_wr),
+      max_sges_(capabilities.max_send_sge),
+      max_inline_bytes_(capabilities.max_inline_bytes),
+      mask_(std::bit_ceil(std::max(capacity_, 1u)) - 1),
       ring_(std::make_unique<SendWqe[]>(mask_ + 1u)),
-      sges_(std::make_unique<ScatterGatherEntry[]>(size_t{mask_ + 1u} * max_sges)),
-      inline_bytes_(std::make_unique<uint8_t[]>(size_t{mask_ + 1u} * max_inline_bytes)) {}
+      sges_(std::make_unique<ScatterGatherEntry[]>(size_t{mask_ + 1u} * max_sges_)),
+      inline_bytes_(std::make_unique<uint8_t[]>(size_t{mask_ + 1u} * max_inline_bytes_)),
+      addresses_(type == QpType::kUnreliableDatagram ? std::make_unique<AddressVector[]>(mask_ + 1u)
+                                                     : nullptr) {}
 
 Status SendQueue::Check(const SendWorkRequest& request, uint64_t length) const {
-  if (request.opcode > SendOpcode::kSendWithInvalidate) return Status::kInvalidArgument;
+  if (!Offers(type_, request.opcode)) return Status::kInvalidArgument;
+  if (addresses_ != nullptr && request.address == nullptr) return Status::kInvalidArgument;
   if (length > kMaxMessageBytes) return Status::kInvalidArgument;
   if (IsAtomic(request.opcode) && length != kAtomicBytes) return Status::kInvalidArgument;
   if (request.inline_data) {
@@ -44,6 +62,10 @@ Status SendQueue::Post(const SendWorkRequest& request) {
   wqe = SendWqe{};
   static_cast<SendParameters&>(wqe) = request;
   wqe.length = length;
+  if (addresses_ != nullptr) {
+    addresses_[slot] = *request.address;
+    wqe.address = &addresses_[slot];
+  }
   if (request.inline_data) {
     uint8_t* bytes = inline_bytes_.get() + size_t{slot} * max_inline_bytes_;
     wqe.inline_bytes = bytes;

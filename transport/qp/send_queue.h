@@ -8,6 +8,7 @@
 #include "transport/ids.h"
 #include "transport/memory/sge_cursor.h"
 #include "transport/psn.h"
+#include "transport/qp_attributes.h"
 #include "transport/status.h"
 #include "transport/work_request.h"
 
@@ -18,12 +19,17 @@ struct SendWqe : SendParameters {
   uint64_t length = 0;  // of the message in bytes
   SgeCursor sges;
   std::span<const ScatterGatherEntry> sge_list;
-  const uint8_t* inline_bytes = nullptr;  // the message itself, if it was posted inline
+  const uint8_t* inline_bytes = nullptr;   // the message itself, if it was posted inline
+  const AddressVector* address = nullptr;  // where a datagram goes
 
   // Set when the request is first transmitted (or, for a local operation, carried out).
   bool started = false;
   Psn first_psn;
   uint32_t psn_count = 0;  // 0 for a local operation; of the response for a READ
+  // Sequence number of its (last) request message: the responder's MSN when it is carried out.
+  uint32_t ssn = 0;
+  // The first packet was sent without knowing of a receive request for it (IBA 9.7.7.2.5).
+  bool probes = false;
 
   // A READ or atomic that was sent and not answered in full: it occupies one of max_rd_atomic.
   bool holds_read_credit = false;
@@ -45,10 +51,11 @@ struct SendWqe : SendParameters {
 // construction.
 class SendQueue {
  public:
-  SendQueue(uint32_t capacity, uint32_t max_sges, uint32_t max_inline_bytes);
+  SendQueue(QpType type, const QpCapabilities& capabilities);
 
   // kNoMemory when full; kInvalidArgument for more SGEs or inline bytes than agreed at creation,
-  // for a message of more than kMaxMessageBytes, and for an opcode that cannot be inline.
+  // for a message of more than kMaxMessageBytes, for an opcode that the service does not have or
+  // that cannot be inline, and for a datagram without an address.
   Status Post(const SendWorkRequest& request);
   // All of `requests`, or none of them and the status of the first that Post refuses.
   Status PostAll(std::span<const SendWorkRequest> requests);
@@ -64,6 +71,7 @@ class SendQueue {
  private:
   Status Check(const SendWorkRequest& request, uint64_t length) const;
 
+  QpType type_;
   uint32_t capacity_;
   uint32_t max_sges_;
   uint32_t max_inline_bytes_;
@@ -71,6 +79,7 @@ class SendQueue {
   std::unique_ptr<SendWqe[]> ring_;
   std::unique_ptr<ScatterGatherEntry[]> sges_;  // max_sges_ a ring slot
   std::unique_ptr<uint8_t[]> inline_bytes_;     // max_inline_bytes_ a ring slot
+  std::unique_ptr<AddressVector[]> addresses_;  // one a ring slot, if these are datagrams
   uint32_t front_ = 0;                          // both count without end and wrap at 2^32
   uint32_t back_ = 0;
 };

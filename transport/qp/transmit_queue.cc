@@ -26,11 +26,12 @@ size_t TransmitQueue::BuildFrame(Time now, std::span<uint8_t> out) {
   while (head_ != nullptr) {
     TransmitClient& client = *head_;
     const size_t frame_bytes = client.BuildFrame(now, out);
+    const bool stays = head_ == &client;
     if (frame_bytes == 0) {
-      PopFront();
+      if (stays) PopFront();
       continue;
     }
-    if (++frames_this_turn_ >= kTransmitQuantum) {
+    if (stays && ++frames_this_turn_ >= kTransmitQuantum) {
       PopFront();
       Add(client);
     }

@@ -17,7 +17,7 @@ class TransmitClient {
  public:
   virtual ~TransmitClient() = default;
   // Builds the next frame in `out`, at least kMaxFrameBytes; returns its length, or 0 if there is
-  // nothing to send now.
+  // nothing to send now. May leave the queue it is called from, and enter another.
   virtual size_t BuildFrame(Time now, std::span<uint8_t> out) = 0;
 
  private:

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "transport/ids.h"
+#include "transport/qp/receive_queue.h"
+#include "transport/qp/shared_receive_queue.h"
+#include "transport/qp_attributes.h"
+#include "transport/status.h"
+#include "transport/work_request.h"
+
+namespace uroce::transport {
+
+// Where a queue pair has its receive requests from: its own receive queue, or a shared one. At most
+// one of them is in use, by the message that is being received.
+class ReceiveSource {
+ public:
+  explicit ReceiveSource(const QpInitAttributes& init);
+
+  // kInvalidArgument on a shared queue, which is posted to by itself.
+  Status Post(const ReceiveWorkRequest& request);
+  // Forgets the requests of our own queue and the one in use.
+  void Clear();
+
+  bool is_shared() const { return shared_ != nullptr; }
+  // The protection domain of the memory that requests name.
+  PdId pd() const { return is_shared() ? shared_->pd() : own_pd_; }
+  // Requests of our own queue that have not completed.
+  uint32_t count() const { return own_.size(); }
+
+  // Whether there is a request for another message.
+  bool empty() const { return is_shared() ? shared_->empty() : own_.empty(); }
+  // The one that Take will give; not empty().
+  const ReceiveQueue::Entry& Next() const { return is_shared() ? shared_->Front() : own_.Front(); }
+
+  // Puts the next request into use. None is in use, and the source is not empty().
+  void Take();
+  bool in_use() const { return in_use_; }
+  const ReceiveQueue::Entry& current() const { return is_shared() ? taken_ : own_.Front(); }
+  // The request in use completed.
+  void Finish();
+  // The message in it came to nothing: the request waits for the next one. Not if is_shared().
+  void PutBack() { in_use_ = false; }
+
+ private:
+  const PdId own_pd_;
+  ReceiveQueue own_;  // the request in use stays at its front
+  SharedReceiveQueue* const shared_;
+  ReceiveQueue::Entry taken_;  // out of the shared queue
+  std::unique_ptr<ScatterGatherEntry[]> taken_sges_;
+  bool in_use_ = false;
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,82 @@
+#include "transport/qp/responder.h"
+
+namespace uroce::transport {
+
+// UC (IBA 9.8.2, 9.9.3.2): nothing is answered. A message that lost a packet is dropped whole, and
+// the next first or only packet begins anew wherever its PSN is.
+DropReason Responder::OnUnreliable(const Packet& packet) {
+  const bool lost_some = packet.psn != expected_psn_;
+  expected_psn_ = packet.psn;  // stepped over below, or by Execute
+  if (message_ != Message::kNone && (lost_some || !IsInSequence(packet.opcode))) {
+    AbandonMessage(CompletionStatus::kRemoteInvalidRequest, VendorError::kMessageTorn);
+  }
+  if (failed() || (message_ == Message::kNone && !packet.opcode.StartsMessage())) {
+    ++expected_psn_;
+    return DropReason::kTornMessage;
+  }
+  const Verdict verdict = Validate(packet);
+  if (verdict.action != Verdict::Action::kExecute) {
+    ++expected_psn_;
+    return DropMessage(verdict);
+  }
+  Execute(packet);
+  return DropReason::kNone;
+}
+
+// UD (IBA 9.8.3): every packet is a message.
+DropReason Responder::OnDatagram(const Packet& packet) {
+  if (packet.deth.qkey != qp_.attributes.qkey) return DropReason::kBadQkey;  // IBA 9.6.1.4
+  if (receives_.empty()) return DropReason::kReceiverNotReady;
+  const uint64_t bytes = kGrhBytes + packet.payload.size();
+  if (bytes > TotalBytes(receives_.Next().sges)) {
+    return DropMessage(
+        {.action = Verdict::Action::kNak, .receive_status = CompletionStatus::kLocalLengthError});
+  }
+  receives_.Take();
+  message_ = Message::kSend;
+  received_bytes_ = bytes;
+  if (ScatterDatagram(packet) == SgeCursor::Result::kOk) {
+    FinishMessage(packet);
+  } else {
+    FailReceive(CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
+    Fail(EventType::kQpFatal);
+  }
+  return DropReason::kNone;
+}
+
+SgeCursor::Result Responder::ScatterDatagram(const Packet& packet) {
+  SgeCursor cursor(receives_.current().sges);
+  const MemoryTable& memory = qp_.environment.memory;
+  const size_t header_at = kGrhBytes - packet.ip_header.size();
+  const auto result = cursor.Scatter(memory, receives_.pd(), header_at, packet.ip_header);
+  if (result != SgeCursor::Result::kOk) return result;
+  return cursor.Scatter(memory, receives_.pd(), kGrhBytes, packet.payload);
+}
+
+// The message that the packet belongs to may not be received.
+DropReason Responder::DropMessage(const Verdict& verdict) {
+  if (verdict.action == Verdict::Action::kRnrNak) {
+    message_ = Message::kNone;
+    return DropReason::kReceiverNotReady;
+  }
+  const bool too_long = verdict.receive_status == CompletionStatus::kLocalLengthError;
+  // The next request of a shared queue is used up by the attempt, as that of our own would be by
+  // the first packet of the message.
+  if (too_long && !receives_.in_use()) receives_.Take();
+  AbandonMessage(verdict.receive_status,
+                 too_long ? VendorError::kReceiveTooSmall : VendorError::kPeerBrokeRule);
+  return too_long ? DropReason::kMessageTooLong : DropReason::kRefused;
+}
+
+// The message that is being received comes to nothing. Its receive request waits for the next one
+// (class D of IBA 9.9.3); but a request that was taken out of a shared queue cannot go back: it
+// completes in error and ends the queue pair (class E).
+void Responder::AbandonMessage(CompletionStatus status, VendorError reason) {
+  message_ = Message::kNone;
+  if (!receives_.in_use()) return;
+  if (!receives_.is_shared()) return receives_.PutBack();
+  FailReceive(status, reason);
+  Fail(EventType::kQpRequestError);
+}
+
+}  // namespace uroce::transport

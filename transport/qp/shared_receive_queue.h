@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "transport/events.h"
+#include "transport/ids.h"
+#include "transport/qp/receive_queue.h"
+#include "transport/status.h"
+#include "transport/work_request.h"
+
+namespace uroce::transport {
+
+// struct ibv_srq_init_attr. max_work_requests 1 .. kMaxSrqWorkRequests, max_sges 0 .. kMaxSges.
+struct SrqInitAttributes {
+  PdId pd;
+  uint32_t max_work_requests = 0;
+  uint32_t max_sges = 0;
+  uint32_t limit = 0;
+  void* context = nullptr;  // the caller's; comes back in events
+};
+
+// A receive queue that several queue pairs draw from (IBA 10.2.9). A request belongs to a queue
+// pair from the first packet of the message that takes it.
+class SharedReceiveQueue : public EventSource {
+ public:
+  SharedReceiveQueue(const SrqInitAttributes& init, EventQueue& events);
+
+  // ibv_post_srq_recv of one request. kNoMemory when full, kInvalidArgument for too many SGEs.
+  Status Post(const ReceiveWorkRequest& request) { return requests_.Post(request); }
+
+  // Raises kSrqLimitReached once when fewer than `limit` requests are left, and disarms: 0 never.
+  // kInvalidArgument for more than the queue holds.
+  Status SetLimit(uint32_t limit);
+  // What is posted stays. kInvalidArgument for less than that, less than the limit, 0, or more than
+  // kMaxSrqWorkRequests.
+  Status Resize(uint32_t capacity);
+
+  bool empty() const { return requests_.empty(); }
+  const ReceiveQueue::Entry& Front() const { return requests_.Front(); }
+  // The oldest request leaves the queue. Its SGEs are copied to `sges`, which has room for
+  // max_sges(), and the entry that is returned refers to them.
+  ReceiveQueue::Entry Take(std::span<ScatterGatherEntry> sges);
+
+  PdId pd() const { return pd_; }
+  uint32_t capacity() const { return requests_.capacity(); }
+  uint32_t max_sges() const { return requests_.max_sges(); }
+  uint32_t limit() const { return limit_; }
+
+ private:
+  const PdId pd_;
+  EventQueue& events_;
+  ReceiveQueue requests_;
+  uint32_t limit_;
+};
+
+}  // namespace uroce::transport
