@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "dpdk_nic/link_layer.h"
 
@@ -102,6 +103,11 @@ ErrorOr<DeviceConfig> DeviceConfig::FromEnvironment(const Lookup& lookup) {
   const auto impairments = ParseImpairments(value_of(kImpairVariable));
   if (!impairments.ok()) return Error{std::string(kImpairVariable) + ": " + impairments.error()};
   config.impairments = impairments.value();
+  if (const std::string file = value_of(kScenarioVariable); !file.empty()) {
+    auto scenario = ReadFaultScenario(file);
+    if (!scenario.ok()) return Error{std::string(kScenarioVariable) + ": " + scenario.error()};
+    config.scenario = std::move(scenario).value();
+  }
   return config;
 }
 

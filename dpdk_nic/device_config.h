@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dpdk_nic/error_or.h"
+#include "dpdk_nic/fault_scenario.h"
 #include "dpdk_nic/impairments.h"
 #include "dpdk_nic/progress_mode.h"
 #include "transport/ids.h"
@@ -21,6 +22,7 @@ inline constexpr char kPortVariable[] = "UROCE_PORT";
 inline constexpr char kModeVariable[] = "UROCE_MODE";
 inline constexpr char kCaptureVariable[] = "UROCE_CAPTURE";
 inline constexpr char kImpairVariable[] = "UROCE_IMPAIR";
+inline constexpr char kScenarioVariable[] = "UROCE_SCENARIO";
 inline constexpr char kDpdkLibraryVariable[] = "UROCE_DPDK_LIBRARY";
 
 // Large enough for a path MTU of 4096 with the longest headers over IPv6.
@@ -46,6 +48,8 @@ struct DeviceConfig {
   // The pcapng file that gets every frame; empty: none. "%p" in it becomes the process id.
   std::string capture_file;
   Impairments impairments;
+  // What UROCE_SCENARIO names a file with.
+  FaultScenario scenario;
 
   bool direct() const { return !port_devargs.empty(); }
 

@@ -4,39 +4,78 @@
 #include <utility>
 
 #include "dpdk_nic/clock.h"
+#include "dpdk_nic/roce_frame.h"
 
 namespace uroce::nic {
 namespace {
 
-constexpr size_t kEthernetHeaderBytes = 14;
-constexpr uint16_t kRocePort = 4791;
+using transport::Duration;
+using transport::Time;
 
-// A reordered frame is overtaken by one to this many.
+constexpr size_t kEthernetHeaderBytes = 14;
+
+// A frame that the seed reorders is overtaken by one to this many.
 constexpr uint32_t kMaxOvertaking = 4;
 // When nothing follows that could overtake it: well below any sensible retransmission timeout.
-constexpr transport::Duration kReorderPatience = transport::Microseconds(200);
+constexpr Duration kReorderPatience = transport::Microseconds(200);
 // Two windows of a queue pair. A delay that needs more gets back-pressure.
 constexpr size_t kMaxHeldFrames = 512;
-
-bool IsRoce(std::span<const uint8_t> frame) {
-  const auto read16 = [&](size_t at) {
-    return static_cast<uint16_t>(frame[at] << 8 | frame[at + 1]);
-  };
-  constexpr uint8_t kUdp = 17;
-  if (frame.size() < 58) return false;  // Ethernet, IPv4, UDP, BTH and ICRC
-  if (read16(12) == 0x0800) return frame[23] == kUdp && read16(36) == kRocePort;
-  if (read16(12) == 0x86dd) return frame[20] == kUdp && read16(56) == kRocePort;
-  return false;
-}
+// Received frames that one call drops before it says that there are none now.
+constexpr int kMaxDropsPerReceive = 64;
 
 }  // namespace
 
-ImpairedPort::ImpairedPort(std::unique_ptr<PacketPort> port, const Impairments& impairments)
-    : port_(std::move(port)), impairments_(impairments), random_(impairments.seed) {}
+ImpairedPort::ImpairedPort(std::unique_ptr<PacketPort> port, const Impairments& impairments,
+                           FaultScenario scenario)
+    : port_(std::move(port)),
+      impairments_(impairments),
+      injector_(std::move(scenario)),
+      random_(impairments.seed) {}
 
 std::span<const uint8_t> ImpairedPort::Receive() {
   if (!held_.empty()) Flush();  // nothing else comes by while nobody sends
-  return port_->Receive();
+  received_in_place_ = false;
+  if (!arriving_.empty()) {
+    if (auto due = arriving_.TakeDue(Now())) return received_ = *std::move(due);
+  }
+  for (int dropped = 0; dropped < kMaxDropsPerReceive; ++dropped) {
+    const std::span<const uint8_t> frame = port_->Receive();
+    if (frame.empty()) return {};
+    const FaultAction* action = injector_.OnFrame(FaultDirection::kReceived, frame);
+    if (action == nullptr) {
+      arriving_.Overtaken();
+      received_in_place_ = true;
+      return frame;
+    }
+    ++impaired_.by_scenario;
+    const auto instead = ReceiveByScenario(*action, frame);
+    port_->ReleaseReceived();
+    if (instead) return *instead;
+  }
+  return {};
+}
+
+std::optional<std::span<const uint8_t>> ImpairedPort::ReceiveByScenario(
+    const FaultAction& action, std::span<const uint8_t> frame) {
+  using Kind = FaultAction::Kind;
+  if (action.kind == Kind::kDrop) return std::nullopt;
+  const bool holds_back = action.kind == Kind::kDelay || action.kind == Kind::kReorder;
+  if (holds_back && arriving_.size() < kMaxHeldFrames) {
+    arriving_.Hold(frame, Due(action.delay, action.frames), action.frames);
+    return std::nullopt;
+  }
+  received_.assign(frame.begin(), frame.end());
+  if (action.kind == Kind::kDuplicate) {
+    arriving_.Hold(received_, Now());
+  } else if (!holds_back) {
+    ChangeFrame(action, received_);
+  }
+  arriving_.Overtaken();
+  return received_;
+}
+
+void ImpairedPort::ReleaseReceived() {
+  if (received_in_place_) port_->ReleaseReceived();
 }
 
 std::span<uint8_t> ImpairedPort::AcquireTransmit() {
@@ -47,18 +86,48 @@ std::span<uint8_t> ImpairedPort::AcquireTransmit() {
 
 void ImpairedPort::CommitTransmit(size_t frame_bytes) {
   const std::span<uint8_t> frame(frame_.data(), frame_bytes);
-  if (!IsRoce(frame)) return Send(frame);
+  if (!FindRoce(frame)) return Send(frame);
   ++impaired_.frames;
+  if (const FaultAction* action = injector_.OnFrame(FaultDirection::kSent, frame)) {
+    ++impaired_.by_scenario;
+    SendByScenario(*action, frame);
+  } else {
+    SendAsDrawn(frame);
+  }
+}
+
+void ImpairedPort::SendByScenario(const FaultAction& action, std::span<uint8_t> frame) {
+  switch (action.kind) {
+    case FaultAction::Kind::kDrop:
+      return;
+    case FaultAction::Kind::kDuplicate:
+      held_.Hold(frame, Due(impairments_.delay, 1), 1);
+      break;
+    case FaultAction::Kind::kDelay:
+    case FaultAction::Kind::kReorder:
+      return held_.Hold(frame, Due(impairments_.delay + action.delay, action.frames),
+                        action.frames);
+    case FaultAction::Kind::kMarkCongestion:
+    case FaultAction::Kind::kCorrupt:
+      ChangeFrame(action, frame);
+      break;
+  }
+  SendOn(frame);
+}
+
+void ImpairedPort::SendAsDrawn(std::span<uint8_t> frame) {
   switch (DrawFate()) {
     case Fate::kDrop:
       ++impaired_.dropped;
       return;
-    case Fate::kReorder:
+    case Fate::kReorder: {
       ++impaired_.reordered;
-      return Hold(frame, 1 + static_cast<uint32_t>(random_() % kMaxOvertaking));
+      const auto others_to_pass = 1 + static_cast<uint32_t>(random_() % kMaxOvertaking);
+      return held_.Hold(frame, Due(impairments_.delay, others_to_pass), others_to_pass);
+    }
     case Fate::kDuplicate:
       ++impaired_.duplicated;
-      Hold(frame, 1);
+      held_.Hold(frame, Due(impairments_.delay, 1), 1);
       break;
     case Fate::kCorrupt:
       ++impaired_.corrupted;
@@ -67,13 +136,18 @@ void ImpairedPort::CommitTransmit(size_t frame_bytes) {
     case Fate::kPass:
       break;
   }
+  SendOn(frame);
+}
+
+void ImpairedPort::SendOn(std::span<const uint8_t> frame) {
   if (impairments_.delay.ns > 0) {
     ++impaired_.delayed;
-    Hold(frame, 0);
-  } else {
-    Send(frame);
-    CountPassing();
+    held_.Hold(frame, Due(impairments_.delay, 0));
+    return;
   }
+  Send(frame);
+  held_.Overtaken();
+  ReleaseDue();
 }
 
 void ImpairedPort::Flush() {
@@ -99,10 +173,8 @@ void ImpairedPort::Corrupt(std::span<uint8_t> frame) {
   frame[bit / 8] = static_cast<uint8_t>(frame[bit / 8] ^ 1u << bit % 8);
 }
 
-void ImpairedPort::Hold(std::span<const uint8_t> frame, uint32_t others_to_pass) {
-  const transport::Duration patience =
-      others_to_pass == 0 ? impairments_.delay : impairments_.delay + kReorderPatience;
-  held_.push_back({Now() + patience, others_to_pass, {frame.begin(), frame.end()}});
+Time ImpairedPort::Due(Duration delay, uint32_t others_to_pass) {
+  return Now() + (others_to_pass == 0 ? delay : delay + kReorderPatience);
 }
 
 // A wire that takes nothing more loses the frame: it is one of ours that we held too long.
@@ -116,32 +188,13 @@ void ImpairedPort::Send(std::span<const uint8_t> frame) {
   port_->CommitTransmit(frame.size());
 }
 
-// A frame was sent: those that waited for it to overtake them are nearer to being sent.
-void ImpairedPort::CountPassing() {
-  for (size_t i = 0; i < held_.size();) {
-    if (held_[i].others_to_pass == 0 || --held_[i].others_to_pass != 0) {
-      ++i;
-      continue;
-    }
-    const HeldFrame frame = std::move(held_[i]);
-    held_.erase(held_.begin() + static_cast<ptrdiff_t>(i));
-    Send(frame.bytes);
-  }
-}
-
 void ImpairedPort::ReleaseDue() {
   if (held_.empty()) return;
-  const transport::Time now = Now();
-  for (size_t i = 0; i < held_.size();) {
-    if (held_[i].due > now) {
-      ++i;
-      continue;
-    }
-    if (port_->AcquireTransmit().empty()) return;
-    const HeldFrame frame = std::move(held_[i]);
-    held_.erase(held_.begin() + static_cast<ptrdiff_t>(i));
-    Send(frame.bytes);
-    if (frame.others_to_pass == 0) CountPassing();
+  const Time now = Now();
+  while (!port_->AcquireTransmit().empty()) {
+    const auto frame = held_.TakeDue(now);
+    if (!frame) return;
+    Send(*frame);
   }
 }
 

@@ -1,36 +1,41 @@
 #pragma once
 
 #include <array>
-#include <deque>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
-#include <vector>
 
+#include "dpdk_nic/fault_injector.h"
+#include "dpdk_nic/fault_scenario.h"
+#include "dpdk_nic/held_frames.h"
 #include "dpdk_nic/impairments.h"
 #include "dpdk_nic/packet_port.h"
 #include "transport/wire/frame_builder.h"
 
 namespace uroce::nic {
 
-// Spoils the RoCEv2 frames that are sent through it, as a bad wire would: loses, doubles, reorders,
-// corrupts and delays them. What is received, and frames that are not RoCEv2, pass untouched; for
-// both directions give both ends one.
+// Spoils the RoCEv2 frames that pass it, as a bad wire would: loses, doubles, reorders, corrupts
+// and delays them. Frames that are not RoCEv2 pass untouched.
 //
-// Each frame's fate comes from the seed alone. Frames that are held back are released when enough
-// others have passed them or, at the end of a burst, when they were held for long enough.
+// Two things decide what happens to a frame. A scenario names frames exactly, sent or received. For
+// sent frames that it does not name the seed draws a fate; for both directions give both ends one.
+// Frames that are held back are released when enough others have passed them or, at the end of a
+// burst, when they were held for long enough.
 class ImpairedPort : public PacketPort {
  public:
-  ImpairedPort(std::unique_ptr<PacketPort> port, const Impairments& impairments);
+  ImpairedPort(std::unique_ptr<PacketPort> port, const Impairments& impairments,
+               FaultScenario scenario = {});
 
   std::span<const uint8_t> Receive() override;
-  void ReleaseReceived() override { port_->ReleaseReceived(); }
+  void ReleaseReceived() override;
   std::span<uint8_t> AcquireTransmit() override;
   void CommitTransmit(size_t frame_bytes) override;
   void Flush() override;
 
   int wait_fd() const override { return port_->wait_fd(); }
   // Stays awake while frames are held back.
-  bool BeginSleep() override { return held_.empty() && port_->BeginSleep(); }
+  bool BeginSleep() override { return held_.empty() && arriving_.empty() && port_->BeginSleep(); }
   void EndSleep() override { port_->EndSleep(); }
   void ServeLink() override { port_->ServeLink(); }
   void AbandonAfterFork() override { port_->AbandonAfterFork(); }
@@ -47,29 +52,38 @@ class ImpairedPort : public PacketPort {
     uint64_t reordered = 0;
     uint64_t corrupted = 0;
     uint64_t delayed = 0;
+    uint64_t by_scenario = 0;  // sent or received
   };
   const Impaired& impaired() const { return impaired_; }
 
  private:
   enum class Fate { kPass, kDrop, kDuplicate, kReorder, kCorrupt };
 
-  struct HeldFrame {
-    transport::Time due;
-    uint32_t others_to_pass;  // 0: only the time counts
-    std::vector<uint8_t> bytes;
-  };
-
   Fate DrawFate();
   void Corrupt(std::span<uint8_t> frame);
-  void Hold(std::span<const uint8_t> frame, uint32_t others_to_pass);
+  // When a frame goes on that `delay` and `others_to_pass` hold back.
+  static transport::Time Due(transport::Duration delay, uint32_t others_to_pass);
+
+  void SendAsDrawn(std::span<uint8_t> frame);
+  void SendByScenario(const FaultAction& action, std::span<uint8_t> frame);
+  // The frame was impaired as it has to be, but for the delay that all frames have.
+  void SendOn(std::span<const uint8_t> frame);
   void Send(std::span<const uint8_t> frame);
-  void CountPassing();
   void ReleaseDue();
+
+  // What Receive is to return in place of the frame of the port; nullopt if it is not to be seen
+  // now.
+  std::optional<std::span<const uint8_t>> ReceiveByScenario(const FaultAction& action,
+                                                            std::span<const uint8_t> frame);
 
   const std::unique_ptr<PacketPort> port_;
   const Impairments impairments_;
+  FaultInjector injector_;
   std::mt19937_64 random_;
-  std::deque<HeldFrame> held_;
+  HeldFrames held_;      // to be sent
+  HeldFrames arriving_;  // to be received
+  bool received_in_place_ = false;
+  HeldFrames::Frame received_;  // what Receive gave out, unless in place
   Impaired impaired_;
   alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> frame_;
 };

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
 #include <map>
 #include <string>
 
@@ -28,9 +30,12 @@ TEST(DeviceConfigTest, EmptyEnvironmentGivesTheDefaultLink) {
   EXPECT_EQ(config.value().ip, Gid::FromIpv4({127, 0, 0, 1}));
   EXPECT_EQ(config.value().mode, ProgressMode::kAuto);
   EXPECT_FALSE(config.value().impairments.any());
+  EXPECT_TRUE(config.value().scenario.empty());
 }
 
 TEST(DeviceConfigTest, EveryVariableIsRead) {
+  const std::string scenario = testing::TempDir() + "device_config.json";
+  std::ofstream(scenario) << R"({"rules": [{"psn": 7, "action": "drop"}]})";
   const auto config = Read({{"UROCE_LINK", "rack-1.a_b"},
                             {"UROCE_IP", "fd00::7"},
                             {"UROCE_MTU", "1500"},
@@ -38,7 +43,9 @@ TEST(DeviceConfigTest, EveryVariableIsRead) {
                             {"UROCE_MODE", "dedicated"},
                             {"UROCE_CAPTURE", "/tmp/x.pcapng"},
                             {"UROCE_DPDK_LIBRARY", "/lib/dpdk.so"},
-                            {"UROCE_IMPAIR", "drop=2%,delay=30us,seed=9"}});
+                            {"UROCE_IMPAIR", "drop=2%,delay=30us,seed=9"},
+                            {"UROCE_SCENARIO", scenario}});
+  std::remove(scenario.c_str());
   ASSERT_TRUE(config.ok());
   EXPECT_EQ(config.value().link, "rack-1.a_b");
   EXPECT_EQ(config.value().ip.bytes[0], 0xfd);
@@ -51,6 +58,7 @@ TEST(DeviceConfigTest, EveryVariableIsRead) {
   EXPECT_DOUBLE_EQ(config.value().impairments.drop, 0.02);
   EXPECT_EQ(config.value().impairments.delay.ns, 30'000);
   EXPECT_EQ(config.value().impairments.seed, 9u);
+  EXPECT_EQ(config.value().scenario.rules.size(), 1u);
 }
 
 TEST(DeviceConfigTest, WrongValueIsNamedInTheError) {
@@ -61,6 +69,7 @@ TEST(DeviceConfigTest, WrongValueIsNamedInTheError) {
         "host"}},
       {"UROCE_MTU", {"0", "575", "9601", "-1", "4200x", "1e3"}},
       {"UROCE_MODE", {"fast", "AUTO"}},
+      {"UROCE_SCENARIO", {"/nonexistent.json", "/"}},
       {"UROCE_IMPAIR",
        {"drop", "drop=1", "drop=101%", "drop=-1%", "lose=1%", "delay=5", "delay=1e9us", "seed=x",
         "drop=%", "drop=nan%", "drop=60%,corrupt=60%"}},

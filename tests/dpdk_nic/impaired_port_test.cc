@@ -11,19 +11,28 @@
 
 #include "tests/dpdk_nic/engine_host.h"
 #include "tests/dpdk_nic/link_names.h"
+#include "tests/dpdk_nic/roce_frames.h"
 
 namespace uroce::nic {
 namespace {
 
 using Frames = std::vector<std::vector<uint8_t>>;
 
-// A wire that keeps what was sent.
+// A wire that keeps what was sent, and brings what has arrived.
 class RecordingPort : public PacketPort {
  public:
   explicit RecordingPort(Frames& sent) : sent_(sent) {}
 
-  std::span<const uint8_t> Receive() override { return {}; }
-  void ReleaseReceived() override {}
+  std::span<const uint8_t> Receive() override {
+    EXPECT_FALSE(receiving_) << "the frame before was not released";
+    receiving_ = !arrived.empty();
+    return receiving_ ? std::span<const uint8_t>(arrived.front()) : std::span<const uint8_t>();
+  }
+  void ReleaseReceived() override {
+    EXPECT_TRUE(receiving_);
+    receiving_ = false;
+    arrived.pop_front();
+  }
   std::span<uint8_t> AcquireTransmit() override {
     return full ? std::span<uint8_t>() : std::span<uint8_t>(buffer_);
   }
@@ -36,8 +45,10 @@ class RecordingPort : public PacketPort {
   bool link_up() const override { return true; }
 
   bool full = false;
+  std::deque<std::vector<uint8_t>> arrived;
 
  private:
+  bool receiving_ = false;
   Frames& sent_;
   std::array<uint8_t, transport::kMaxFrameBytes> buffer_{};
 };
@@ -59,9 +70,11 @@ class ImpairedPortTest : public ::testing::Test {
     if (room.empty()) return false;
     std::fill_n(room.begin(), 70, uint8_t{0});
     room[12] = 0x08;
+    room[14] = 0x45;
     room[23] = 17;
     room[36] = static_cast<uint8_t>(udp_port >> 8);
     room[37] = static_cast<uint8_t>(udp_port);
+    room[39] = 70 - 34;  // the length of the UDP packet
     memcpy(&room[54], &number, sizeof number);
     port_->CommitTransmit(70);
     return true;
@@ -182,6 +195,121 @@ TEST_F(ImpairedPortTest, FullWireIsBackPressure) {
   EXPECT_FALSE(Send(1));
   wire_->full = false;
   EXPECT_TRUE(Send(1));
+}
+
+// What a scenario does to sent and received frames, by their PSNs.
+class ScenarioPortTest : public ::testing::Test {
+ protected:
+  void Use(const std::string& rules) {
+    const auto scenario = ParseFaultScenario("{\"rules\": [" + rules + "]}", "faults.json");
+    ASSERT_TRUE(scenario.ok()) << scenario.error();
+    sent_.clear();
+    auto recorder = std::make_unique<RecordingPort>(sent_);
+    wire_ = recorder.get();
+    port_ = std::make_unique<ImpairedPort>(std::move(recorder), Impairments{}, scenario.value());
+  }
+  void Send(uint32_t psn) {
+    const auto frame = FrameSpec{.psn = psn, .payload_bytes = 16}.Build();
+    std::copy(frame.begin(), frame.end(), port_->AcquireTransmit().begin());
+    port_->CommitTransmit(frame.size());
+  }
+  void Arrive(uint32_t psn) {
+    wire_->arrived.push_back(FrameSpec{.psn = psn, .payload_bytes = 16}.Build());
+  }
+  // Takes what the port has received now.
+  Frames Received() {
+    Frames frames;
+    for (auto frame = port_->Receive(); !frame.empty(); frame = port_->Receive()) {
+      frames.emplace_back(frame.begin(), frame.end());
+      port_->ReleaseReceived();
+    }
+    return frames;
+  }
+  static std::vector<uint32_t> Psns(const Frames& frames) {
+    std::vector<uint32_t> psns;
+    for (const auto& frame : frames) psns.push_back(frame[53]);
+    return psns;
+  }
+  using List = std::vector<uint32_t>;
+
+  Frames sent_;
+  RecordingPort* wire_ = nullptr;
+  std::unique_ptr<ImpairedPort> port_;
+};
+
+TEST_F(ScenarioPortTest, ExactlyTheFrameThatIsMeantIsDropped) {
+  Use(R"({"psn": 2, "action": "drop"})");
+  for (const uint32_t psn : {1, 2, 3, 2}) Send(psn);
+  EXPECT_EQ(Psns(sent_), (List{1, 3, 2}));
+  EXPECT_EQ(port_->impaired().by_scenario, 1u);
+
+  Use(R"({"direction": "received", "psn": 2, "action": "drop"})");
+  for (const uint32_t psn : {1, 2, 3, 2}) Arrive(psn);
+  EXPECT_EQ(Psns(Received()), (List{1, 3, 2}));
+}
+
+TEST_F(ScenarioPortTest, ADuplicateFollowsAtOnce) {
+  Use(R"({"psn": 2, "action": "duplicate"})");
+  for (const uint32_t psn : {1, 2, 3}) Send(psn);
+  EXPECT_EQ(Psns(sent_), (List{1, 2, 2, 3}));
+  EXPECT_EQ(sent_[1], sent_[2]);
+
+  Use(R"({"direction": "received", "psn": 2, "action": "duplicate"})");
+  for (const uint32_t psn : {1, 2, 3}) Arrive(psn);
+  EXPECT_EQ(Psns(Received()), (List{1, 2, 2, 3}));
+}
+
+TEST_F(ScenarioPortTest, AReorderedFrameLetsAsManyPassAsItSays) {
+  Use(R"({"psn": 2, "action": "reorder", "frames": 2})");
+  for (const uint32_t psn : {1, 2, 3, 4, 5}) Send(psn);
+  EXPECT_EQ(Psns(sent_), (List{1, 3, 4, 2, 5}));
+
+  Use(R"({"direction": "received", "psn": 2, "action": "reorder", "frames": 2})");
+  for (const uint32_t psn : {1, 2, 3, 4, 5}) Arrive(psn);
+  EXPECT_EQ(Psns(Received()), (List{1, 3, 4, 2, 5}));
+}
+
+TEST_F(ScenarioPortTest, ADelayedFrameComesLaterAndKeepsTheEngineAwake) {
+  Use(R"({"psn": 2, "action": "delay", "us": 3000})");
+  for (const uint32_t psn : {1, 2, 3}) Send(psn);
+  EXPECT_EQ(Psns(sent_), (List{1, 3}));
+  EXPECT_FALSE(port_->BeginSleep());
+  usleep(10'000);
+  port_->Flush();
+  EXPECT_EQ(Psns(sent_), (List{1, 3, 2}));
+  EXPECT_TRUE(port_->BeginSleep());
+
+  Use(R"({"direction": "received", "psn": 2, "action": "delay", "us": 3000})");
+  for (const uint32_t psn : {1, 2, 3}) Arrive(psn);
+  EXPECT_EQ(Psns(Received()), (List{1, 3}));
+  EXPECT_FALSE(port_->BeginSleep());
+  usleep(10'000);
+  EXPECT_EQ(Psns(Received()), (List{2}));
+  EXPECT_TRUE(port_->BeginSleep());
+}
+
+TEST_F(ScenarioPortTest, AMarkedFrameIsTakenAndACorruptedOneIsNot) {
+  Use(R"({"psn": 2, "action": "ecn"}, {"psn": 3, "action": "corrupt", "at": "payload"})");
+  for (const uint32_t psn : {1, 2, 3}) Send(psn);
+  Frames received = sent_;
+  Use(R"({"direction": "received", "psn": 2, "action": "ecn"},
+         {"direction": "received", "psn": 3, "action": "corrupt", "at": "payload"})");
+  for (const uint32_t psn : {1, 2, 3}) Arrive(psn);
+  for (const Frames& frames : {received, Received()}) {
+    ASSERT_EQ(frames.size(), 3u);
+    transport::Packet packet;
+    EXPECT_EQ(ParseFrame(frames[1], packet), transport::DropReason::kNone);
+    EXPECT_EQ(packet.traffic_class & 3, 3);
+    EXPECT_EQ(Judge(frames[0]), transport::DropReason::kNone);
+    EXPECT_EQ(Judge(frames[2]), transport::DropReason::kBadIcrc);
+  }
+}
+
+TEST_F(ScenarioPortTest, DroppingEverythingDoesNotKeepTheEngineInOneCall) {
+  Use(R"({"direction": "received", "nth": "every", "action": "drop"})");
+  for (uint32_t i = 0; i < 1'000; ++i) Arrive(1);
+  EXPECT_TRUE(port_->Receive().empty());
+  EXPECT_GT(wire_->arrived.size(), 0u);
 }
 
 // The whole stack over a wire that does all of it at once.

@@ -38,7 +38,8 @@ class HelpTest(unittest.TestCase):
     def test_help_of_run_names_every_option(self):
         run = uroce("run", "--help")
         self.assertEqual(run.returncode, 0)
-        for option in ("--ip", "--mtu", "--port", "--link", "--mode", "--capture", "--impair"):
+        for option in ("--ip", "--mtu", "--port", "--link", "--mode", "--capture", "--impair",
+                       "--scenario"):
             self.assertIn(option + " ", run.stdout)
 
     def test_version(self):
@@ -71,6 +72,15 @@ class RefusalTest(unittest.TestCase):
                               ("--ip", "ff02::1"), ("--mode", "fast"), ("--link", "a/b"),
                               ("--impair", "drop=200%"), ("--impair", "sneeze=1%")):
             self.check_refused("run", option, value, "--", "true", says=option)
+
+    def test_a_scenario_that_cannot_be_used(self):
+        self.check_refused("run", "--scenario", "/nonexistent/x.json", "--", "true",
+                           says="--scenario: /nonexistent/x.json cannot be read")
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            file.write('{"rules": [{"psn": 1, "action": "loose"}]}')
+            file.flush()
+            self.check_refused("run", "--scenario", file.name, "--", "true",
+                               says=f"{file.name}, rule 1: unknown action 'loose'")
 
     def test_values_of_variables(self):
         run = uroce("run", "--", "true", environment={"UROCE_MTU": "12"})
@@ -160,6 +170,15 @@ class EnvironmentTest(unittest.TestCase):
             found = environment_of_command("--capture", os.path.relpath(path))
             self.assertTrue(os.path.isabs(found["UROCE_CAPTURE"]))
             self.assertEqual(os.path.realpath(found["UROCE_CAPTURE"]), os.path.realpath(path))
+
+    def test_the_scenario_file_survives_a_change_of_directory(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "faults.json")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write('{"rules": [{"psn_offset": 1, "action": "drop"}]}')
+            found = environment_of_command("--scenario", os.path.relpath(path))
+            self.assertTrue(os.path.isabs(found["UROCE_SCENARIO"]))
+            self.assertEqual(os.path.realpath(found["UROCE_SCENARIO"]), os.path.realpath(path))
 
     def test_the_libraries_are_there(self):
         found = environment_of_command()

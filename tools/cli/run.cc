@@ -48,6 +48,8 @@ constexpr std::array kSettings = {
             "write every frame there; '%p' in the name becomes the process id"},
     Setting{"impair", nic::kImpairVariable, "SPEC",
             "spoil frames, e.g. 'drop=1%,duplicate=1%,reorder=1%,corrupt=1%,delay=50us,seed=7'"},
+    Setting{"scenario", nic::kScenarioVariable, "FILE.json",
+            "meet exact packets with faults, as dpdk_nic/FAULTS.md explains"},
 };
 
 void PrintHelp() {
@@ -108,7 +110,8 @@ void ExportSettings(const options::variables_map& values) {
   for (const Setting& setting : kSettings) {
     if (values.count(setting.option) == 0) continue;
     std::string value = values[setting.option].as<std::string>();
-    if (std::string_view(setting.option) == "capture") {
+    const std::string_view option = setting.option;
+    if ((option == "capture" || option == "scenario") && !value.empty()) {
       value = std::filesystem::absolute(value);  // The program may change its directory first.
     }
     SetVariable(setting.variable, value);

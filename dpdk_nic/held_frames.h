@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "transport/time.h"
+
+namespace uroce::nic {
+
+// Frames on one direction of a wire that are held back on purpose: until a time, or until others
+// that came later have passed them, whichever is first. It has no clock and moves nothing.
+class HeldFrames {
+ public:
+  using Frame = std::vector<uint8_t>;
+
+  bool empty() const { return held_.empty(); }
+  size_t size() const { return held_.size(); }
+
+  // With `others_to_pass` 0 only the time counts.
+  void Hold(std::span<const uint8_t> frame, transport::Time due, uint32_t others_to_pass = 0);
+  // A frame passed that came after all that are held.
+  void Overtaken() { CountPassing(next_number_++); }
+
+  // When the first of them is to go on; kNever if there is none.
+  transport::Time NextDue() const;
+  // The oldest frame that is due, which passes those that came before it; nullopt if none is.
+  std::optional<Frame> TakeDue(transport::Time now);
+
+ private:
+  struct Entry {
+    uint64_t number;  // in the order in which frames came
+    transport::Time due;
+    uint32_t others_to_pass;
+    Frame frame;
+  };
+
+  void CountPassing(uint64_t number);
+
+  std::deque<Entry> held_;
+  uint64_t next_number_ = 0;
+};
+
+}  // namespace uroce::nic
