@@ -77,24 +77,23 @@ transport::EndpointConfig EndpointConfigFor(const PacketPort& port, const Device
 
 }  // namespace
 
-ErrorOr<std::shared_ptr<Device>> Device::Open(const DeviceConfig& config,
-                                              Engine::EventSink event_sink) {
+ErrorOr<std::shared_ptr<Device>> Device::Open(const DeviceConfig& config, Listener listener) {
   static std::mutex mutex;
   static std::weak_ptr<Device>& open_device = *new std::weak_ptr<Device>;
   const std::lock_guard lock(mutex);
   if (auto device = open_device.lock(); device != nullptr && !device->engine().orphaned()) {
     return device;
   }
-  auto device = Create(config, std::move(event_sink));
+  auto device = Create(config, std::move(listener));
   if (device.ok()) open_device = device.value();
   return device;
 }
 
-ErrorOr<std::shared_ptr<Device>> Device::Create(const DeviceConfig& config,
-                                                Engine::EventSink event_sink) {
+ErrorOr<std::shared_ptr<Device>> Device::Create(const DeviceConfig& config, Listener listener) {
   Engine::Options options;
   options.mode = config.mode;
-  options.event_sink = std::move(event_sink);
+  options.event_sink = std::move(listener.event_sink);
+  options.neighbor_sink = std::move(listener.neighbor_sink);
   if (!config.capture_file.empty()) {
     auto capture = PcapngWriter::Open(config.capture_file);
     if (!capture.ok()) return Error{capture.error()};
@@ -116,9 +115,10 @@ ErrorOr<std::shared_ptr<Device>> Device::Create(const DeviceConfig& config,
     device->link_to_join_ = link.get();
     port = std::move(link);
   }
-  const transport::EndpointConfig endpoint = EndpointConfigFor(*port, config);
-  if (config.impairments.any()) {
-    port = std::make_unique<ImpairedPort>(std::move(port), config.impairments);
+  transport::EndpointConfig endpoint = EndpointConfigFor(*port, config);
+  endpoint.context = listener.context;
+  if (config.impairments.any() || !config.scenario.empty()) {
+    port = std::make_unique<ImpairedPort>(std::move(port), config.impairments, config.scenario);
   }
   device->engine_ = std::make_unique<Engine>(std::move(port), endpoint, std::move(options));
   return device;

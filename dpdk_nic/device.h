@@ -14,13 +14,19 @@ namespace uroce::nic {
 // and engine. There is one, shared by all who have it open, and closed with the last of them.
 class Device {
  public:
-  // Opens the device, or returns the one that is open; `config` and `event_sink` are then ignored.
+  // Who is told of what happens, as Engine::Options has it.
+  struct Listener {
+    Engine::EventSink event_sink = {};
+    Engine::NeighborSink neighbor_sink = {};
+    void* context = nullptr;  // of the events that are about the device itself
+  };
+
+  // Opens the device, or returns the one that is open; `config` and `listener` are then ignored.
   // In a forked child the parent's device does not count: the child opens one of its own.
   //
   // In direct mode this opens the port. A link is not joined yet, so that a process that only looks
   // at the device does not occupy a side.
-  static ErrorOr<std::shared_ptr<Device>> Open(const DeviceConfig& config,
-                                               Engine::EventSink event_sink);
+  static ErrorOr<std::shared_ptr<Device>> Open(const DeviceConfig& config, Listener listener);
 
   Engine& engine() { return *engine_; }
   const DeviceConfig& config() const { return config_; }
@@ -32,8 +38,7 @@ class Device {
 
  private:
   Device() = default;
-  static ErrorOr<std::shared_ptr<Device>> Create(const DeviceConfig& config,
-                                                 Engine::EventSink event_sink);
+  static ErrorOr<std::shared_ptr<Device>> Create(const DeviceConfig& config, Listener listener);
   ErrorOr<bool> TryJoin();
 
   DeviceConfig config_;

@@ -47,6 +47,7 @@ Engine::Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig
                                      : std::make_unique<StaticNeighbors>()),
       tap_(std::move(options.tap)),
       event_sink_(std::move(options.event_sink)),
+      neighbor_sink_(std::move(options.neighbor_sink)),
       mode_(options.mode),
       endpoint_(config),
       progress_(std::make_unique<Progress>(*this, options.mode)) {
@@ -96,6 +97,7 @@ void Engine::Accept(Time now, std::span<const uint8_t> frame) {
   }
   while (const auto neighbor = link_layer_->TakeChange()) {
     endpoint_.UpdateNeighbor(neighbor->gid, neighbor->mac);
+    if (neighbor_sink_) neighbor_sink_(neighbor->gid, neighbor->mac);
   }
 }
 

@@ -30,11 +30,14 @@ class Engine {
   // Told of every completion notification and asynchronous event, with the engine's lock held; must
   // not call back into the engine and must not block.
   using EventSink = std::function<void(const transport::Event&)>;
+  // Told of every neighbour whose Ethernet address became known or changed. As for events.
+  using NeighborSink = std::function<void(const transport::Gid&, const transport::MacAddress&)>;
 
   struct Options {
     using Mode = ProgressMode;
     Mode mode = Mode::kAuto;
     EventSink event_sink = {};
+    NeighborSink neighbor_sink = {};
     std::unique_ptr<LinkLayer> link_layer = {};  // none: StaticNeighbors
     std::unique_ptr<FrameTap> tap = {};          // sees every frame; may be none
   };
@@ -117,6 +120,7 @@ class Engine {
   const std::unique_ptr<LinkLayer> link_layer_;
   const std::unique_ptr<FrameTap> tap_;
   const EventSink event_sink_;
+  const NeighborSink neighbor_sink_;
   const ProgressMode mode_;
   transport::Endpoint endpoint_;
   EngineClock clock_;

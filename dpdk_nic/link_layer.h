@@ -49,7 +49,12 @@ class LinkLayer {
   virtual std::optional<Neighbor> TakeChange() { return std::nullopt; }
 };
 
+// Where multicast to a group goes on Ethernet: 01:00:5e and 23 bits of an IPv4 group (RFC 1112,
+// 6.4), 33:33 and 32 bits of an IPv6 group (RFC 2464, 7). nullopt if `gid` is no group.
+std::optional<transport::MacAddress> MulticastMac(const transport::Gid& gid);
+
 // The Ethernet address that stands for a GID where nobody can be asked for it:
+//   a multicast group has its own (MulticastMac),
 //   link-local GIDs that were made of a MAC address (modified EUI-64, RFC 4291) carry it,
 //   ::ffff:a.b.c.d is 02:75:a:b:c:d (locally administered; 0x75 is 'u'),
 //   any other IPv6 GID is 02:75 and its last four bytes.

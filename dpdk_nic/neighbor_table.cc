@@ -24,17 +24,6 @@ ArpPacket::Ipv4Address Ipv4Of(const Gid& gid) {
   return {gid.bytes[12], gid.bytes[13], gid.bytes[14], gid.bytes[15]};
 }
 
-// RFC 1112, 6.4 and RFC 2464, 7.
-std::optional<MacAddress> MulticastMac(const Gid& gid) {
-  const auto& b = gid.bytes;
-  if (gid.IsIpv4Mapped()) {
-    if ((b[12] & 0xf0) != 0xe0) return std::nullopt;
-    return MacAddress{0x01, 0x00, 0x5e, static_cast<uint8_t>(b[13] & 0x7f), b[14], b[15]};
-  }
-  if (!IsMulticastGid(gid)) return std::nullopt;
-  return Ipv6MulticastMac(gid);
-}
-
 }  // namespace
 
 NeighborTable::NeighborTable(Config config) : config_(std::move(config)) {

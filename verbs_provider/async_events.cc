@@ -2,7 +2,10 @@
 
 #include "verbs_provider/abi/events.h"
 #include "verbs_provider/completion_queue.h"
+#include "verbs_provider/context.h"
+#include "verbs_provider/device.h"
 #include "verbs_provider/queue_pair.h"
+#include "verbs_provider/shared_receive_queue.h"
 
 namespace uroce::verbs {
 namespace {
@@ -24,6 +27,19 @@ void DeliverToQueuePair(QueuePair& qp, transport::EventType type) {
                                           reinterpret_cast<uintptr_t>(verbs));
 }
 
+void DeliverToSharedReceiveQueue(SharedReceiveQueue& srq, transport::EventType type) {
+  ibv_srq* const verbs = &srq.verbs;
+  srq.events_posted += abi::PostAsyncEvent(verbs->context, static_cast<ibv_event_type>(type),
+                                           reinterpret_cast<uintptr_t>(verbs));
+}
+
+// Every context is told: events about the device have no object that somebody would destroy.
+void DeliverToContexts(DeviceFollowers& followers, transport::EventType type) {
+  followers.contexts.ForEach([type](Context& context) {
+    (void)abi::PostAsyncEvent(context.verbs(), static_cast<ibv_event_type>(type), /*element=*/0);
+  });
+}
+
 }  // namespace
 
 void DeliverEvent(const transport::Event& event) {
@@ -39,6 +55,12 @@ void DeliverEvent(const transport::Event& event) {
     case transport::EventType::kSendQueueDrained:
     case transport::EventType::kLastWqeReached:
       DeliverToQueuePair(*static_cast<QueuePair*>(event.context), event.type);
+      return;
+    case transport::EventType::kSrqLimitReached:
+      DeliverToSharedReceiveQueue(*static_cast<SharedReceiveQueue*>(event.context), event.type);
+      return;
+    case transport::EventType::kDeviceFatal:
+      DeliverToContexts(*static_cast<DeviceFollowers*>(event.context), event.type);
       return;
   }
 }

@@ -9,8 +9,9 @@
 namespace uroce::verbs {
 
 // Hands an event of the transport to the application: a completion event to the channel of its
-// completion queue, everything else to the asynchronous event file of the context. Called with the
-// engine's lock held, which also protects the objects' counts of posted events.
+// completion queue, everything else to the asynchronous event file of the context, or of all
+// contexts if it is about the device. Called with the engine's lock held, which also protects the
+// objects' counts of posted events.
 void DeliverEvent(const transport::Event& event);
 
 // Waits until the application has acknowledged `posted` events: `*completed` is counted by

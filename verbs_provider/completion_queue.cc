@@ -98,6 +98,7 @@ ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr) {
 void RemoveFromTransport(CompletionQueue& cq) {
   cq.device->engine().WithEndpoint(
       [&](transport::Endpoint& endpoint) { endpoint.DestroyCompletionQueue(std::move(cq.queue)); });
+  cq.device->completion_queues().Return();
 }
 
 int DestroyCq(ibv_cq* verbs) {
@@ -117,7 +118,6 @@ int DestroyCq(ibv_cq* verbs) {
                           cq.completion_events_posted);
     AwaitAcknowledgements(&verbs->mutex, &verbs->cond, &verbs->async_events_completed,
                           cq.async_events_posted);
-    cq.device->completion_queues().Return();
     delete &cq;
     return 0;
   });

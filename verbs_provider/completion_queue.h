@@ -8,8 +8,8 @@
 
 #include "transport/completion.h"
 #include "transport/completion_queue.h"
-#include "verbs_provider/context_objects.h"
 #include "verbs_provider/device.h"
+#include "verbs_provider/object_list.h"
 #include "verbs_provider/use_count.h"
 
 namespace uroce::verbs {

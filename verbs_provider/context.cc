@@ -7,6 +7,7 @@
 #include "transport/counters.h"
 #include "transport/endpoint.h"
 #include "transport/limits.h"
+#include "verbs_provider/address_handle.h"
 #include "verbs_provider/c_boundary.h"
 #include "verbs_provider/identity.h"
 
@@ -15,10 +16,11 @@ namespace {
 
 // Bits that mean what they say here: MEM_MGT_EXTENSIONS stands for send with invalidate and local
 // invalidate, TYPE_2B for windows that are tied to a queue pair and a protection domain.
-constexpr uint32_t kCapabilities = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_CURR_QP_STATE_MOD |
-                                   IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-                                   IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-                                   IBV_DEVICE_MEM_MGT_EXTENSIONS;
+constexpr uint32_t kCapabilities = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+                                   IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
+                                   IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_RC_RNR_NAK_GEN |
+                                   IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
+                                   IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
 
 // From a message's arrival to its ACK on the wire, 4.096 us * 2^n. An ACK waits at worst for the
 // scheduler to give the process a processor: 134 ms, the figure other software devices give.
@@ -46,12 +48,22 @@ void FillAttributes(const Device& device, ibv_device_attr& attr) {
   attr.max_qp_init_rd_atom = transport::kMaxReadAtomics;
   attr.atomic_cap = IBV_ATOMIC_HCA;
   attr.max_mw = transport::kMaxMemoryRegions;  // windows and regions share one table
+  attr.max_mcast_grp = transport::kMaxMulticastGroups;
+  attr.max_mcast_qp_attach = transport::kMaxMulticastMembers;
+  attr.max_total_mcast_qp_attach = attr.max_mcast_grp * attr.max_mcast_qp_attach;
   attr.max_ah = kMaxAddressHandles;
+  attr.max_srq = transport::kMaxSrqs;
+  attr.max_srq_wr = transport::kMaxSrqWorkRequests;
+  attr.max_srq_sge = transport::kMaxSges;
   attr.max_pkeys = kPkeyTableLength;
   attr.local_ca_ack_delay = kLocalCaAckDelay;
   attr.phys_port_cnt = 1;
-  // The rest is zero: no reliable datagrams, raw queue pairs, multicast, FMRs, shared receive
-  // queues.
+  // The rest is zero: no reliable datagrams, raw queue pairs, FMRs.
+}
+
+// Counters of ports stop at their end (IBA 14.2.5.6).
+uint32_t Saturated(uint64_t count) {
+  return static_cast<uint32_t>(std::min<uint64_t>(count, UINT32_MAX));
 }
 
 ibv_device_attr_ex Attributes(const Device& device) {
@@ -59,9 +71,13 @@ ibv_device_attr_ex Attributes(const Device& device) {
   FillAttributes(device, attr.orig_attr);
   // The processor that accesses memory for us takes page faults as it always does.
   attr.odp_caps.general_caps = IBV_ODP_SUPPORT;
-  attr.odp_caps.per_transport_caps.rc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
-                                                 IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
-                                                 IBV_ODP_SUPPORT_ATOMIC;
+  constexpr uint32_t kDatagram =
+      IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+  auto& odp_caps = attr.odp_caps.per_transport_caps;
+  odp_caps.ud_odp_caps = kDatagram;
+  odp_caps.uc_odp_caps = kDatagram | IBV_ODP_SUPPORT_WRITE;
+  odp_caps.rc_odp_caps =
+      kDatagram | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
   attr.device_cap_flags_ex = kCapabilities;
   attr.phys_port_cnt_ex = 1;
   return attr;
@@ -74,15 +90,23 @@ void* OpenContext(ibv_context* verbs) {
     int error = 0;
     std::shared_ptr<Device> device = Device::Open(&error);
     if (device == nullptr) return error;
-    out = std::make_unique<Context>(verbs, std::move(device)).release();
+    auto context = std::make_unique<Context>(verbs, std::move(device));
+    context->device().engine().WithEndpoint(
+        [&](transport::Endpoint&) { context->device().followers().contexts.Add(*context); });
+    out = context.release();
     return 0;
   });
 }
 
-void CloseContext(ibv_context*, void* object) {
+void CloseContext(ibv_context* verbs, void* object) {
   const std::unique_ptr<Context> context(static_cast<Context*>(object));
   (void)ReturningErrno([&] {
-    if (!context->device().lost_by_fork()) context->objects().Abandon();
+    Device& device = context->device();
+    if (device.lost_by_fork()) return 0;
+    device.engine().WithEndpoint(
+        [&](transport::Endpoint&) { device.followers().contexts.Remove(*context); });
+    context->objects().Abandon();
+    AbandonAddressHandles(device, verbs);
     return 0;
   });
 }
@@ -105,9 +129,8 @@ int QueryPort(ibv_context* context, uint8_t port_num, ibv_port_attr* attr) {
     Device& device = Context::From(context).device();
     if (device.lost_by_fork()) return EIO;
     if (port_num != kPortNumber) return EINVAL;
-    const uint64_t bad_pkeys = device.engine().WithEndpoint([](transport::Endpoint& endpoint) {
-      return endpoint.counters().drops(transport::DropReason::kBadPkey);
-    });
+    const transport::Counters counters = device.engine().WithEndpoint(
+        [](transport::Endpoint& endpoint) { return endpoint.counters(); });
     // Member by member: the caller's struct may be shorter than ours.
     attr->state = device.port_state();
     attr->max_mtu = IBV_MTU_4096;
@@ -115,7 +138,8 @@ int QueryPort(ibv_context* context, uint8_t port_num, ibv_port_attr* attr) {
     attr->gid_tbl_len = static_cast<int>(device.gids().size());
     attr->port_cap_flags = kPortCapabilities;
     attr->max_msg_sz = static_cast<uint32_t>(transport::kMaxMessageBytes);
-    attr->bad_pkey_cntr = static_cast<uint32_t>(bad_pkeys);
+    attr->bad_pkey_cntr = Saturated(counters.drops(transport::DropReason::kBadPkey));
+    attr->qkey_viol_cntr = Saturated(counters.drops(transport::DropReason::kBadQkey));
     attr->pkey_tbl_len = kPkeyTableLength;
     attr->max_vl_num = 1;
     attr->active_width = kActiveWidth4X;

@@ -25,6 +25,8 @@ class Context {
   Device& device() const { return *device_; }
   ContextObjects& objects() { return objects_; }
 
+  ObjectLink<Context> link;  // in DeviceFollowers
+
  private:
   ibv_context* verbs_;
   std::shared_ptr<Device> device_;

@@ -2,43 +2,15 @@
 
 #include <mutex>
 
+#include "verbs_provider/object_list.h"
+
 namespace uroce::verbs {
 
 struct CompletionQueue;
 struct MemoryRegion;
 struct MemoryWindow;
 struct QueuePair;
-
-// Each object has one of these as its member `link`, so that listing it takes no memory and cannot
-// fail.
-template <class Object>
-struct ObjectLink {
-  Object* previous = nullptr;
-  Object* next = nullptr;
-};
-
-template <class Object>
-class ObjectList {
- public:
-  void Add(Object& object) {
-    object.link = {.previous = nullptr, .next = first_};
-    if (first_ != nullptr) first_->link.previous = &object;
-    first_ = &object;
-  }
-  void Remove(Object& object) {
-    Object* const previous = object.link.previous;
-    Object* const next = object.link.next;
-    (previous == nullptr ? first_ : previous->link.next) = next;
-    if (next != nullptr) next->link.previous = previous;
-  }
-  template <class F>
-  void ForEach(F f) {
-    for (Object* object = first_; object != nullptr; object = object->link.next) f(*object);
-  }
-
- private:
-  Object* first_ = nullptr;
-};
+struct SharedReceiveQueue;
 
 // The objects of a context that the transport works with.
 //
@@ -63,12 +35,16 @@ class ContextObjects {
 
  private:
   ObjectList<QueuePair>& ListOf(const QueuePair&) { return queue_pairs_; }
+  ObjectList<SharedReceiveQueue>& ListOf(const SharedReceiveQueue&) {
+    return shared_receive_queues_;
+  }
   ObjectList<CompletionQueue>& ListOf(const CompletionQueue&) { return completion_queues_; }
   ObjectList<MemoryRegion>& ListOf(const MemoryRegion&) { return memory_regions_; }
   ObjectList<MemoryWindow>& ListOf(const MemoryWindow&) { return memory_windows_; }
 
   std::mutex lock_;
   ObjectList<QueuePair> queue_pairs_;
+  ObjectList<SharedReceiveQueue> shared_receive_queues_;
   ObjectList<CompletionQueue> completion_queues_;
   ObjectList<MemoryRegion> memory_regions_;
   ObjectList<MemoryWindow> memory_windows_;

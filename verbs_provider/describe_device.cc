@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "dpdk_nic/device_config.h"
+#include "transport/endpoint_config.h"
 #include "transport/qp_attributes.h"
 #include "verbs_provider/c_boundary.h"
 #include "verbs_provider/device.h"
@@ -25,7 +26,10 @@ struct Port {
 Port PortOfLink(const nic::DeviceConfig& config) {
   const transport::MacAddress mac = nic::DeviceMac(config);
   const uint32_t mtu_bytes = config.mtu_bytes != 0 ? config.mtu_bytes : nic::kDefaultLinkMtuBytes;
-  return {mac, nic::GidTable(mac, config.ip), LargestMtu(mtu_bytes), IBV_PORT_ACTIVE};
+  transport::EndpointConfig endpoint;
+  endpoint.port_mtu = mtu_bytes;
+  return {mac, nic::GidTable(mac, config.ip), static_cast<ibv_mtu>(endpoint.active_mtu()),
+          IBV_PORT_ACTIVE};
 }
 
 // Only the port itself knows its MAC address and its MTU. It stays open: a program that lists its

@@ -8,6 +8,7 @@
 #include "dpdk_nic/device_config.h"
 #include "transport/endpoint.h"
 #include "transport/limits.h"
+#include "verbs_provider/address_handle.h"
 #include "verbs_provider/async_events.h"
 
 namespace uroce::verbs {
@@ -15,10 +16,6 @@ namespace {
 
 // What the kernel waits for a neighbour: three questions, a second apart.
 constexpr transport::Duration kResolvePatience = transport::Milliseconds(3'000);
-
-// Headers and ICRC of the longest packet over IPv6, as iboe_get_mtu() of the kernel reckons but for
-// its allowance for XRC.
-constexpr uint32_t kMaxHeaderBytes = 40 + 8 + 12 + 28 + 4;
 
 void Say(const std::string& sentence) { std::fprintf(stderr, "uroce: %s.\n", sentence.c_str()); }
 
@@ -30,14 +27,25 @@ bool IsPointToPoint(const nic::DeviceConfig& config) {
   return !config.direct() || std::string_view(config.port_devargs).starts_with("net_memif");
 }
 
-std::shared_ptr<nic::Device> OpenNic(int* error) {
+nic::Device::Listener ListenerFor(const std::shared_ptr<DeviceFollowers>& followers) {
+  return {.event_sink = DeliverEvent,
+          .neighbor_sink =
+              [followers](const transport::Gid& gid, const transport::MacAddress& mac) {
+                followers->address_handles.ForEach(
+                    [&](AddressHandle& ah) { UpdateNeighbor(ah, gid, mac); });
+              },
+          .context = followers.get()};
+}
+
+std::shared_ptr<nic::Device> OpenNic(const std::shared_ptr<DeviceFollowers>& followers,
+                                     int* error) {
   const auto config = nic::DeviceConfig::FromEnvironment();
   if (!config.ok()) {
     *error = EINVAL;
     Say(config.error());
     return nullptr;
   }
-  auto device = nic::Device::Open(config.value(), DeliverEvent);
+  auto device = nic::Device::Open(config.value(), ListenerFor(followers));
   if (!device.ok()) {
     *error = ENODEV;
     Say(device.error());
@@ -48,15 +56,6 @@ std::shared_ptr<nic::Device> OpenNic(int* error) {
 
 }  // namespace
 
-ibv_mtu LargestMtu(uint32_t port_mtu_bytes) {
-  transport::Mtu mtu = transport::Mtu::k256;
-  for (const auto larger : {transport::Mtu::k512, transport::Mtu::k1024, transport::Mtu::k2048,
-                            transport::Mtu::k4096}) {
-    if (transport::Bytes(larger) + kMaxHeaderBytes <= port_mtu_bytes) mtu = larger;
-  }
-  return static_cast<ibv_mtu>(mtu);
-}
-
 std::shared_ptr<Device> Device::Open(int* error) {
   // Never destroyed: contexts may be closed after the destructors of static objects have run.
   static std::mutex& mutex = *new std::mutex;
@@ -65,21 +64,24 @@ std::shared_ptr<Device> Device::Open(int* error) {
   if (auto device = open_device.lock(); device != nullptr && !device->lost_by_fork()) {
     return device;
   }
-  std::shared_ptr<nic::Device> nic = OpenNic(error);
+  const auto followers = std::make_shared<DeviceFollowers>();
+  std::shared_ptr<nic::Device> nic = OpenNic(followers, error);
   if (nic == nullptr) return nullptr;
-  auto device = std::make_shared<Device>(std::move(nic));
+  auto device = std::make_shared<Device>(std::move(nic), followers);
   open_device = device;
   return device;
 }
 
-Device::Device(std::shared_ptr<nic::Device> nic)
+Device::Device(std::shared_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers> followers)
     : nic_(std::move(nic)),
+      followers_(std::move(followers)),
       engine_(&nic_->engine()),
       point_to_point_(IsPointToPoint(nic_->config())),
       gids_(EndpointConfigOf(*engine_).gids),
       mac_(EndpointConfigOf(*engine_).mac),
-      active_mtu_(LargestMtu(EndpointConfigOf(*engine_).port_mtu)),
+      active_mtu_(static_cast<ibv_mtu>(EndpointConfigOf(*engine_).active_mtu())),
       completion_queues_(transport::kMaxCqs),
+      shared_receive_queues_(transport::kMaxSrqs),
       address_handles_(kMaxAddressHandles) {}
 
 int Device::Join() {

@@ -13,6 +13,7 @@
 #include "transport/address.h"
 #include "transport/ids.h"
 #include "verbs_provider/fork_generation.h"
+#include "verbs_provider/object_list.h"
 #include "verbs_provider/use_count.h"
 
 namespace uroce::verbs {
@@ -23,8 +24,14 @@ inline constexpr uint16_t kPkeyTableLength = 1;
 inline constexpr uint16_t kDefaultPkey = 0xffff;
 inline constexpr uint32_t kMaxAddressHandles = 65'536;
 
-// The largest path MTU whose packets fit into IP packets of this size.
-ibv_mtu LargestMtu(uint32_t port_mtu_bytes);
+class Context;
+struct AddressHandle;
+
+// Those who are told by the engine what happens on the device. Protected by the engine's lock.
+struct DeviceFollowers {
+  ObjectList<Context> contexts;               // of fatal errors
+  ObjectList<AddressHandle> address_handles;  // of neighbours
+};
 
 // The RDMA device of this process, shared by all contexts that are open on it: the NIC device, and
 // what verbs count and number beside the transport.
@@ -34,9 +41,11 @@ class Device {
   // Null when it cannot be: `*error` is the errno, and stderr has a sentence that says why.
   static std::shared_ptr<Device> Open(int* error);
 
-  explicit Device(std::shared_ptr<nic::Device> nic);
+  // `followers` is what the engine of `nic` tells.
+  Device(std::shared_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers> followers);
 
   nic::Engine& engine() { return *engine_; }
+  DeviceFollowers& followers() { return *followers_; }
 
   // Joins the link or opens the port: what the first queue pair of a process does. 0, or an errno
   // value (EBUSY: the link has two processes already) and a sentence on stderr. Cheap after the
@@ -59,6 +68,7 @@ class Device {
   std::optional<transport::PdId> TakePdId();
   void ReturnPdId(transport::PdId id);
   Quota& completion_queues() { return completion_queues_; }
+  Quota& shared_receive_queues() { return shared_receive_queues_; }
   Quota& address_handles() { return address_handles_; }
 
   // A child process of fork() shares no port with its parent, and the thread that drives the engine
@@ -68,6 +78,7 @@ class Device {
  private:
   const uint32_t fork_generation_ = CurrentForkGeneration();
   const std::shared_ptr<nic::Device> nic_;
+  const std::shared_ptr<DeviceFollowers> followers_;
   nic::Engine* const engine_;  // of nic_: one load less on the data path
   const bool point_to_point_;
   const std::vector<transport::Gid> gids_;
@@ -78,6 +89,7 @@ class Device {
   std::vector<transport::PdId> free_pd_ids_;
   uint32_t next_pd_id_ = 1;
   Quota completion_queues_;
+  Quota shared_receive_queues_;
   Quota address_handles_;
 };
 

@@ -4,7 +4,7 @@
 
 #include "transport/memory/memory_table.h"
 #include "verbs_provider/abi/private_abi.h"
-#include "verbs_provider/context_objects.h"
+#include "verbs_provider/object_list.h"
 #include "verbs_provider/protection_domain.h"
 
 namespace uroce::verbs {

@@ -3,7 +3,7 @@
 #include <infiniband/verbs.h>
 
 #include "transport/status.h"
-#include "verbs_provider/context_objects.h"
+#include "verbs_provider/object_list.h"
 #include "verbs_provider/protection_domain.h"
 
 namespace uroce::verbs {

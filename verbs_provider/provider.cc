@@ -9,8 +9,10 @@
 #include "verbs_provider/fork_generation.h"
 #include "verbs_provider/memory_region.h"
 #include "verbs_provider/memory_window.h"
+#include "verbs_provider/multicast.h"
 #include "verbs_provider/protection_domain.h"
 #include "verbs_provider/queue_pair.h"
+#include "verbs_provider/shared_receive_queue.h"
 #include "verbs_provider/work_requests.h"
 
 // Makes the provider known to the libibverbs of the process that this library is loaded into.
@@ -42,8 +44,16 @@ abi::ProviderOps Ops() {
   ops.destroy_qp = DestroyQp;
   ops.post_send = PostSend;
   ops.post_recv = PostRecv;
+  ops.create_srq = CreateSrq;
+  ops.create_srq_ex = CreateSrqEx;
+  ops.modify_srq = ModifySrq;
+  ops.query_srq = QuerySrq;
+  ops.destroy_srq = DestroySrq;
+  ops.post_srq_recv = PostSrqRecv;
   ops.create_ah = CreateAh;
   ops.destroy_ah = DestroyAh;
+  ops.attach_mcast = AttachMcast;
+  ops.detach_mcast = DetachMcast;
   return ops;
 }
 

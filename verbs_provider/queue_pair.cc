@@ -29,9 +29,9 @@ struct Request {
 int Check(const Request& request) {
   switch (RawValue(request.type)) {
     case IBV_QPT_RC:
-      break;
     case IBV_QPT_UC:
     case IBV_QPT_UD:
+      break;
     case IBV_QPT_RAW_PACKET:
     case IBV_QPT_XRC_SEND:
     case IBV_QPT_XRC_RECV:
@@ -44,7 +44,7 @@ int Check(const Request& request) {
   }
   const ibv_context* const context = request.pd->context;
   if (request.send_cq->context != context || request.receive_cq->context != context) return EINVAL;
-  return request.srq == nullptr ? 0 : EOPNOTSUPP;
+  return request.srq == nullptr || request.srq->context == context ? 0 : EINVAL;
 }
 
 // libibverbs sets none of these.
@@ -55,6 +55,7 @@ void FillVerbs(const Request& request, QueuePair& qp) {
   verbs.pd = request.pd;
   verbs.send_cq = request.send_cq;
   verbs.recv_cq = request.receive_cq;
+  verbs.srq = request.srq;
   verbs.state = IBV_QPS_RESET;
   verbs.qp_type = request.type;
   pthread_mutex_init(&verbs.mutex, nullptr);
@@ -64,9 +65,15 @@ void FillVerbs(const Request& request, QueuePair& qp) {
 int CreateInTransport(const Request& request, QueuePair& qp) {
   transport::QpInitAttributes init;
   init.pd = qp.pd->id;
+  init.type = static_cast<transport::QpType>(request.type);
   init.send_cq = qp.send_cq().queue.get();
   init.receive_cq = qp.receive_cq().queue.get();
   init.capabilities = ToCapabilities(*request.capabilities);
+  if (qp.srq() != nullptr) {  // what was asked of a receive queue is ignored then
+    init.srq = qp.srq()->queue.get();
+    init.capabilities.max_receive_wr = 0;
+    init.capabilities.max_receive_sge = 0;
+  }
   init.signal_all = request.signal_all;
   init.context = &qp;
   const auto status = qp.device->engine().WithEndpoint(
@@ -97,6 +104,7 @@ int Create(const Request& request, bool extended, ibv_qp*& out) {
   pd.users.Add();
   qp->send_cq().users.Add();
   qp->receive_cq().users.Add();
+  if (qp->srq() != nullptr) qp->srq()->users.Add();
   Context::From(request.pd->context).objects().Add(*qp);
   out = &qp.release()->verbs.qp;
   return 0;
@@ -110,10 +118,16 @@ int CheckExtension(const ibv_qp_init_attr_ex& attr) {
   const auto has = [&](uint32_t bit) { return (attr.comp_mask & bit) != 0; };
   if (has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr.create_flags != 0) return EOPNOTSUPP;
   if (has(IBV_QP_INIT_ATTR_MAX_TSO_HEADER) && attr.max_tso_header != 0) return EOPNOTSUPP;
-  if (has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && (attr.send_ops_flags & ~kBuilderOperations) != 0) {
+  if (has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
+      (attr.send_ops_flags & ~BuilderOperations(attr.qp_type)) != 0) {
     return EOPNOTSUPP;
   }
   return 0;
+}
+
+bool IsAttachedToMulticast(const QueuePair& qp) {
+  return qp.device->engine().WithEndpoint(
+      [&](transport::Endpoint& endpoint) { return endpoint.IsAttachedToMulticast(*qp.transport); });
 }
 
 }  // namespace
@@ -146,6 +160,7 @@ int DestroyQp(ibv_qp* verbs) {
   return ReturningErrno([&] {
     QueuePair& qp = QueuePair::From(verbs);
     if (qp.device->lost_by_fork()) return EIO;
+    if (IsAttachedToMulticast(qp)) return EBUSY;
     Context::From(verbs->context).objects().Remove(qp);
     RemoveFromTransport(qp);
     qp.events_posted -= abi::PurgeAsyncEvents(verbs->context, reinterpret_cast<uintptr_t>(verbs));
@@ -153,6 +168,7 @@ int DestroyQp(ibv_qp* verbs) {
 
     qp.send_cq().users.Remove();
     qp.receive_cq().users.Remove();
+    if (qp.srq() != nullptr) qp.srq()->users.Remove();
     qp.pd->users.Remove();
     pthread_cond_destroy(&verbs->cond);
     pthread_mutex_destroy(&verbs->mutex);

@@ -8,9 +8,10 @@
 #include "transport/qp/queue_pair.h"
 #include "verbs_provider/abi/private_abi.h"
 #include "verbs_provider/completion_queue.h"
-#include "verbs_provider/context_objects.h"
 #include "verbs_provider/device.h"
+#include "verbs_provider/object_list.h"
 #include "verbs_provider/protection_domain.h"
+#include "verbs_provider/shared_receive_queue.h"
 #include "verbs_provider/work_request_builder.h"
 
 namespace uroce::verbs {
@@ -32,6 +33,11 @@ struct QueuePair {
   CompletionQueue& send_cq() const { return CompletionQueue::From(verbs.qp.send_cq); }
   CompletionQueue& receive_cq() const { return CompletionQueue::From(verbs.qp.recv_cq); }
 
+  // Null without one.
+  SharedReceiveQueue* srq() const {
+    return verbs.qp.srq == nullptr ? nullptr : &SharedReceiveQueue::From(verbs.qp.srq);
+  }
+
   static QueuePair& From(ibv_qp* qp) { return *reinterpret_cast<QueuePair*>(qp); }
   static QueuePair& From(ibv_qp_ex* qp) { return *reinterpret_cast<QueuePair*>(qp); }
 };
@@ -39,12 +45,14 @@ struct QueuePair {
 // Nothing comes from the queue pair any more. Completions already in a queue stay.
 void RemoveFromTransport(QueuePair& qp);
 
-// EOPNOTSUPP: a type other than RC, a feature that we do not have. EINVAL: capabilities above the
-// device's limits, objects of another context. ENOMEM: no QPN left. The first queue pair of a
-// process joins the link: what stands in the way of that is the errno and a sentence on stderr.
+// EOPNOTSUPP: a type other than RC, UC and UD, a feature that we do not have. EINVAL: capabilities
+// above the device's limits, objects of another context. ENOMEM: no QPN left. The first queue pair
+// of a process joins the link: what stands in the way of that is the errno and a sentence on
+// stderr.
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr);
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr);
-// Waits until every asynchronous event was acknowledged.
+// EBUSY while the queue pair is attached to a multicast group. Waits until every asynchronous event
+// was acknowledged.
 int DestroyQp(ibv_qp* qp);
 
 // EINVAL, and nothing has changed: a transition that does not exist, attributes that are missing or

@@ -1,6 +1,7 @@
 #include <cerrno>
 
 #include "transport/endpoint.h"
+#include "transport/psn.h"
 #include "verbs_provider/c_boundary.h"
 #include "verbs_provider/path_check.h"
 #include "verbs_provider/queue_pair.h"
@@ -26,9 +27,12 @@ int CheckValues(const Device& device, const ibv_qp_attr& attr, uint32_t mask) {
       (RawValue(attr.path_mtu) < IBV_MTU_256 || RawValue(attr.path_mtu) > device.active_mtu())) {
     return EINVAL;
   }
-  if (has(IBV_QP_PATH_MIG_STATE) && RawValue(attr.path_mig_state) > IBV_MIG_ARMED) {
+  // Automatic path migration is a feature that we do not have (and do not claim).
+  if (has(IBV_QP_PATH_MIG_STATE) && RawValue(attr.path_mig_state) != IBV_MIG_MIGRATED) {
     return EINVAL;
   }
+  if (has(IBV_QP_RQ_PSN) && attr.rq_psn > transport::Psn::kMask) return EINVAL;
+  if (has(IBV_QP_SQ_PSN) && attr.sq_psn > transport::Psn::kMask) return EINVAL;
   if (has(IBV_QP_DEST_QPN) && attr.dest_qp_num > transport::kMaxQpn) return EINVAL;
   if (has(IBV_QP_PORT) && attr.port_num != kPortNumber) return EINVAL;
   if (has(IBV_QP_PKEY_INDEX) && attr.pkey_index >= kPkeyTableLength) return EINVAL;

@@ -61,6 +61,7 @@ static_assert(Same(CompletionOpcode::kLocalInvalidate, IBV_WC_LOCAL_INV));
 static_assert(Same(CompletionOpcode::kReceive, IBV_WC_RECV));
 static_assert(Same(CompletionOpcode::kReceiveRdmaWithImmediate, IBV_WC_RECV_RDMA_WITH_IMM));
 
+static_assert(Same(Completion::kHasGrh, IBV_WC_GRH));
 static_assert(Same(Completion::kHasImmediate, IBV_WC_WITH_IMM));
 static_assert(Same(Completion::kHasInvalidate, IBV_WC_WITH_INV));
 
@@ -70,6 +71,8 @@ static_assert(Same(EventType::kQpRequestError, IBV_EVENT_QP_REQ_ERR));
 static_assert(Same(EventType::kQpAccessError, IBV_EVENT_QP_ACCESS_ERR));
 static_assert(Same(EventType::kCommunicationEstablished, IBV_EVENT_COMM_EST));
 static_assert(Same(EventType::kSendQueueDrained, IBV_EVENT_SQ_DRAINED));
+static_assert(Same(EventType::kDeviceFatal, IBV_EVENT_DEVICE_FATAL));
+static_assert(Same(EventType::kSrqLimitReached, IBV_EVENT_SRQ_LIMIT_REACHED));
 static_assert(Same(EventType::kLastWqeReached, IBV_EVENT_QP_LAST_WQE_REACHED));
 
 static_assert(Same(SendOpcode::kRdmaWrite, IBV_WR_RDMA_WRITE));
@@ -152,10 +155,16 @@ ibv_qp_cap FromCapabilities(const transport::QpCapabilities& capabilities) {
           .max_inline_data = capabilities.max_inline_bytes};
 }
 
+transport::Gid ToGid(const ibv_gid& gid) {
+  transport::Gid out;
+  std::memcpy(out.bytes.data(), gid.raw, sizeof gid.raw);
+  return out;
+}
+
 transport::AddressVector ToAddressVector(const ibv_ah_attr& attr) {
   transport::AddressVector address;
-  std::memcpy(address.destination_gid.bytes.data(), attr.grh.dgid.raw, sizeof attr.grh.dgid.raw);
-  address.flow_label = attr.grh.flow_label & 0xf'ffff;
+  address.destination_gid = ToGid(attr.grh.dgid);
+  address.flow_label = attr.grh.flow_label;
   address.source_gid_index = attr.grh.sgid_index;
   address.hop_limit = attr.grh.hop_limit;
   address.traffic_class = attr.grh.traffic_class;

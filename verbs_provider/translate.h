@@ -19,6 +19,8 @@ transport::AccessFlags ToAccessFlags(unsigned int ibv_access_flags);
 transport::QpCapabilities ToCapabilities(const ibv_qp_cap& cap);
 ibv_qp_cap FromCapabilities(const transport::QpCapabilities& capabilities);
 
+transport::Gid ToGid(const ibv_gid& gid);
+
 // Without the neighbour's Ethernet address, which has to be resolved.
 transport::AddressVector ToAddressVector(const ibv_ah_attr& attr);
 ibv_ah_attr FromAddressVector(const transport::AddressVector& address);

@@ -47,6 +47,13 @@ void WorkRequestBuilder::AddBinding(const ibv_mw* window, uint32_t new_rkey,
   Fail(SetBinding(qp_, window, new_rkey, info, request));
 }
 
+void WorkRequestBuilder::SetDestination(ibv_ah* ah, uint32_t remote_qpn,
+                                        uint32_t remote_qkey) noexcept {
+  if (error_ != 0) return;
+  if (requests_.empty()) return Fail(EINVAL);
+  Fail(verbs::SetDestination(qp_, ah, remote_qpn, remote_qkey, requests_.back()));
+}
+
 void WorkRequestBuilder::SetSges(std::span<const ibv_sge> sges) noexcept {
   if (error_ != 0) return;
   if (requests_.empty()) return Fail(EINVAL);
@@ -155,6 +162,10 @@ void LocalInvalidate(ibv_qp_ex* qp, uint32_t rkey) {
   Builder(qp).Add(SendOpcode::kLocalInvalidate).invalidate_rkey = transport::RKey{rkey};
 }
 
+void SetUdAddress(ibv_qp_ex* qp, ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey) {
+  Builder(qp).SetDestination(ah, remote_qpn, remote_qkey);
+}
+
 void SetSge(ibv_qp_ex* qp, uint32_t lkey, uint64_t address, uint32_t length) {
   const ibv_sge sge = {.addr = address, .length = length, .lkey = lkey};
   Builder(qp).SetSges(std::span(&sge, 1));
@@ -175,6 +186,24 @@ void SetInlineDataList(ibv_qp_ex* qp, size_t count, const ibv_data_buf* list) {
 
 }  // namespace
 
+uint64_t BuilderOperations(ibv_qp_type type) {
+  constexpr uint64_t kDatagram = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+  constexpr uint64_t kUnreliable = kDatagram | IBV_QP_EX_WITH_RDMA_WRITE |
+                                   IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV |
+                                   IBV_QP_EX_WITH_BIND_MW;
+  constexpr uint64_t kReliable = kUnreliable | IBV_QP_EX_WITH_SEND_WITH_INV |
+                                 IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                                 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+  switch (RawValue(type)) {
+    case IBV_QPT_UD:
+      return kDatagram;
+    case IBV_QPT_UC:
+      return kUnreliable;
+    default:
+      return kReliable;
+  }
+}
+
 void SetBuilderFunctions(ibv_qp_ex& ex) {
   ex.wr_start = Start;
   ex.wr_complete = Complete;
@@ -189,6 +218,7 @@ void SetBuilderFunctions(ibv_qp_ex& ex) {
   ex.wr_atomic_fetch_add = FetchAndAdd;
   ex.wr_bind_mw = BindWindow;
   ex.wr_local_inv = LocalInvalidate;
+  ex.wr_set_ud_addr = SetUdAddress;
   ex.wr_set_sge = SetSge;
   ex.wr_set_sge_list = SetSgeList;
   ex.wr_set_inline_data = SetInlineData;

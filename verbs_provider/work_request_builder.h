@@ -32,6 +32,7 @@ class WorkRequestBuilder {
   // next call; setters apply to the last request.
   transport::SendWorkRequest& Add(transport::SendOpcode opcode) noexcept;
   void AddBinding(const ibv_mw* window, uint32_t new_rkey, const ibv_mw_bind_info& info) noexcept;
+  void SetDestination(ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey) noexcept;
   void SetSges(std::span<const ibv_sge> sges) noexcept;
   void SetInlineData(std::span<const ibv_data_buf> buffers) noexcept;
 
@@ -57,12 +58,9 @@ class WorkRequestBuilder {
   transport::SendWorkRequest refused_;  // takes what is set after an error
 };
 
-// The operations that a queue pair can be created for with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS.
-inline constexpr uint64_t kBuilderOperations =
-    IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
-    IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |
-    IBV_QP_EX_WITH_SEND_WITH_INV;
+// The operations that a queue pair of this type can be created for with
+// IBV_QP_INIT_ATTR_SEND_OPS_FLAGS.
+uint64_t BuilderOperations(ibv_qp_type type);
 
 // Puts the functions behind ibv_wr_* into `ex`.
 void SetBuilderFunctions(ibv_qp_ex& ex);

@@ -1,45 +1,18 @@
 #include "verbs_provider/work_requests.h"
 
 #include <cerrno>
-#include <cstddef>
-#include <new>
-#include <span>
 
-#include "transport/endpoint.h"
-#include "transport/limits.h"
+#include "verbs_provider/address_handle.h"
 #include "verbs_provider/c_boundary.h"
 #include "verbs_provider/queue_pair.h"
 #include "verbs_provider/translate.h"
+#include "verbs_provider/work_request_chain.h"
 
 namespace uroce::verbs {
 namespace {
 
-using transport::ScatterGatherEntry;
 using transport::SendOpcode;
 using transport::SendWorkRequest;
-
-// The scatter/gather entries of one work request in the transport's form. Plain bytes underneath,
-// as constructing the longest possible list each time would cost more than most lists.
-class SgeList {
- public:
-  // False if there are more entries than any queue takes.
-  bool Assign(const ibv_sge* list, int count) {
-    if (count < 0 || static_cast<uint32_t>(count) > transport::kMaxSges) return false;
-    count_ = static_cast<size_t>(count);
-    for (size_t i = 0; i < count_; ++i) {
-      new (storage_ + i * sizeof(ScatterGatherEntry))
-          ScatterGatherEntry{list[i].addr, list[i].length, transport::LKey{list[i].lkey}};
-    }
-    return true;
-  }
-  std::span<const ScatterGatherEntry> entries() const {
-    return {std::launder(reinterpret_cast<const ScatterGatherEntry*>(storage_)), count_};
-  }
-
- private:
-  size_t count_ = 0;
-  alignas(ScatterGatherEntry) std::byte storage_[transport::kMaxSges * sizeof(ScatterGatherEntry)];
-};
 
 int SetOperation(const QueuePair& qp, const ibv_send_wr& wr, SendWorkRequest& request) {
   switch (RawValue(wr.opcode)) {
@@ -84,35 +57,17 @@ int PostOne(const QueuePair& qp, const ibv_send_wr& wr) {
   request.wr_id = wr.wr_id;
   if (const int error = SetOperation(qp, wr, request)) return error;
   if (const int error = ApplySendFlags(wr.send_flags, request)) return error;
+  if (qp.verbs.qp.qp_type == IBV_QPT_UD) {
+    const auto& ud = wr.wr.ud;
+    if (const int error = SetDestination(qp, ud.ah, ud.remote_qpn, ud.remote_qkey, request)) {
+      return error;
+    }
+  }
   if (!transport::IsLocal(request.opcode)) {
     if (!sges.Assign(wr.sg_list, wr.num_sge)) return EINVAL;
     request.sges = sges.entries();
   }
   return static_cast<int>(qp.transport->PostSend(request));
-}
-
-int PostOne(const QueuePair& qp, const ibv_recv_wr& wr) {
-  SgeList sges;
-  if (!sges.Assign(wr.sg_list, wr.num_sge)) return EINVAL;
-  return static_cast<int>(qp.transport->PostReceive({.wr_id = wr.wr_id, .sges = sges.entries()}));
-}
-
-template <class WorkRequest>
-int PostChain(ibv_qp* verbs, WorkRequest* wr, WorkRequest** bad_wr) {
-  const QueuePair& qp = QueuePair::From(verbs);
-  if (qp.device->lost_by_fork()) {
-    *bad_wr = wr;
-    return EIO;
-  }
-  return qp.device->engine().WithEndpoint([&](transport::Endpoint&) {
-    for (; wr != nullptr; wr = wr->next) {
-      if (const int error = PostOne(qp, *wr)) {
-        *bad_wr = wr;
-        return error;
-      }
-    }
-    return 0;
-  });
 }
 
 }  // namespace
@@ -148,12 +103,27 @@ int SetBinding(const QueuePair& qp, const ibv_mw* window, uint32_t new_rkey,
   return 0;
 }
 
-int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
-  return PostChain(qp, wr, bad_wr);
+int SetDestination(const QueuePair& qp, ibv_ah* verbs, uint32_t remote_qpn, uint32_t remote_qkey,
+                   SendWorkRequest& request) {
+  if (verbs == nullptr || remote_qpn > transport::kMaxQpn) return EINVAL;
+  const AddressHandle& ah = AddressHandle::From(verbs);
+  if (ah.pd != qp.pd) return EINVAL;
+  request.address = &ah.address;
+  request.remote_qpn = transport::Qpn{remote_qpn};
+  request.remote_qkey = remote_qkey;
+  return 0;
 }
 
-int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
-  return PostChain(qp, wr, bad_wr);
+int PostSend(ibv_qp* verbs, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  const QueuePair& qp = QueuePair::From(verbs);
+  return PostChain(*qp.device, wr, bad_wr,
+                   [&](const ibv_send_wr& one) { return PostOne(qp, one); });
+}
+
+int PostRecv(ibv_qp* verbs, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  const QueuePair& qp = QueuePair::From(verbs);
+  return PostReceiveChain(*qp.device, *qp.transport, wr, bad_wr,
+                          &transport::QueuePair::PostReceive);
 }
 
 }  // namespace uroce::verbs

@@ -15,8 +15,13 @@ int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
 int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 
 // Completes `request`, whose opcode is set already, with what `flags` (ibv_send_flags) says. EINVAL
-// for flags that RC does not have.
+// for flags that we do not have.
 int ApplySendFlags(unsigned int flags, transport::SendWorkRequest& request);
+
+// Addresses the datagram `request`; the handle is read when the request is posted. EINVAL: no
+// handle, a handle of another protection domain, a queue pair number of more than 24 bits.
+int SetDestination(const QueuePair& qp, ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey,
+                   transport::SendWorkRequest& request);
 
 // Makes `request` bind `window` as `info` says, and give it the key `new_rkey`. EINVAL: a range
 // without a region, or access flags that windows do not have. EPERM: the region, the window and the

@@ -1,5 +1,7 @@
 #include "tests/verbs_provider/verbs_objects.h"
 
+#include <poll.h>
+
 #include <chrono>
 #include <cstring>
 #include <string_view>
@@ -34,6 +36,20 @@ Cq Host::CreateCq(int entries, ibv_comp_channel* channel) {
 }
 
 ibv_qp_init_attr RcAttributes(ibv_cq* send_cq, ibv_cq* receive_cq) {
+  return Attributes(IBV_QPT_RC, send_cq, receive_cq);
+}
+
+ibv_qp_init_attr_ex ExtendedAttributes(ibv_pd* pd, const ibv_qp_init_attr& basic,
+                                       uint64_t operations) {
+  ibv_qp_init_attr_ex attr = {};
+  std::memcpy(&attr, &basic, sizeof basic);  // which is how it begins
+  attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  attr.pd = pd;
+  attr.send_ops_flags = operations;
+  return attr;
+}
+
+ibv_qp_init_attr Attributes(ibv_qp_type type, ibv_cq* send_cq, ibv_cq* receive_cq, ibv_srq* srq) {
   ibv_qp_init_attr attr = {};
   attr.send_cq = send_cq;
   attr.recv_cq = receive_cq;
@@ -42,7 +58,8 @@ ibv_qp_init_attr RcAttributes(ibv_cq* send_cq, ibv_cq* receive_cq) {
               .max_send_sge = 4,
               .max_recv_sge = 4,
               .max_inline_data = 64};
-  attr.qp_type = IBV_QPT_RC;
+  attr.srq = srq;
+  attr.qp_type = type;
   return attr;
 }
 
@@ -51,8 +68,9 @@ int ToInit(ibv_qp* qp, const ConnectOptions& options) {
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = 1;
   attr.qp_access_flags = options.access;
-  return ibv_modify_qp(qp, &attr,
-                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  attr.qkey = options.qkey;
+  const int own = qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
+  return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | own);
 }
 
 int ToRtr(ibv_qp* qp, uint32_t peer_qpn, const ibv_gid& peer_gid, const ConnectOptions& options) {
@@ -63,14 +81,13 @@ int ToRtr(ibv_qp* qp, uint32_t peer_qpn, const ibv_gid& peer_gid, const ConnectO
   attr.rq_psn = options.rq_psn;
   attr.max_dest_rd_atomic = 4;
   attr.min_rnr_timer = options.min_rnr_timer;
-  attr.ah_attr.is_global = 1;
-  attr.ah_attr.port_num = 1;
-  attr.ah_attr.grh.dgid = peer_gid;
-  attr.ah_attr.grh.sgid_index = options.gid_index;
-  attr.ah_attr.grh.hop_limit = 64;
-  return ibv_modify_qp(qp, &attr,
-                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                           IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  attr.ah_attr = AddressOf(peer_gid, options.gid_index);
+  int mask = IBV_QP_STATE;
+  if (qp->qp_type != IBV_QPT_UD) {
+    mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+  }
+  if (qp->qp_type == IBV_QPT_RC) mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  return ibv_modify_qp(qp, &attr, mask);
 }
 
 int ToRts(ibv_qp* qp, const ConnectOptions& options) {
@@ -81,9 +98,11 @@ int ToRts(ibv_qp* qp, const ConnectOptions& options) {
   attr.retry_cnt = options.retry_count;
   attr.rnr_retry = options.rnr_retry;
   attr.max_rd_atomic = 4;
-  return ibv_modify_qp(qp, &attr,
-                       IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                           IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+  int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+  if (qp->qp_type == IBV_QPT_RC) {
+    mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+  }
+  return ibv_modify_qp(qp, &attr, mask);
 }
 
 void ConnectLoopback(ibv_qp* a, ibv_qp* b, const ConnectOptions& options) {
@@ -97,6 +116,22 @@ void ConnectLoopback(ibv_qp* a, ibv_qp* b, const ConnectOptions& options) {
   ASSERT_EQ(ToRtr(b, a->qp_num, gid, reverse), 0);
   ASSERT_EQ(ToRts(a, options), 0);
   ASSERT_EQ(ToRts(b, reverse), 0);
+}
+
+void BringUp(ibv_qp* qp, const ConnectOptions& options) {
+  ASSERT_EQ(ToInit(qp, options), 0);
+  ASSERT_EQ(ToRtr(qp, 0, {}, options), 0);
+  ASSERT_EQ(ToRts(qp, options), 0);
+}
+
+ibv_ah_attr AddressOf(const ibv_gid& gid, uint8_t gid_index) {
+  ibv_ah_attr attr = {};
+  attr.is_global = 1;
+  attr.port_num = 1;
+  attr.grh.dgid = gid;
+  attr.grh.sgid_index = gid_index;
+  attr.grh.hop_limit = 64;
+  return attr;
 }
 
 ibv_wc WaitForCompletion(ibv_cq* cq) {
@@ -132,6 +167,13 @@ SendRequest& SendRequest::Remote(uint64_t address, uint32_t rkey) {
   return *this;
 }
 
+SendRequest& SendRequest::To(ibv_ah* ah, uint32_t qpn, uint32_t qkey) {
+  wr.ud.ah = ah;
+  wr.ud.remote_qpn = qpn;
+  wr.ud.remote_qkey = qkey;
+  return *this;
+}
+
 int SendRequest::Post(ibv_qp* qp) {
   ibv_send_wr* bad = nullptr;
   const int error = ibv_post_send(qp, this, &bad);
@@ -139,14 +181,54 @@ int SendRequest::Post(ibv_qp* qp) {
   return error;
 }
 
-int PostReceive(ibv_qp* qp, const ibv_sge& sge, uint64_t id) {
+namespace {
+
+template <class Queue>
+int PostOneReceive(Queue* queue, int (*post)(Queue*, ibv_recv_wr*, ibv_recv_wr**),
+                   const ibv_sge& sge, uint64_t id) {
   ibv_sge piece = sge;
   ibv_recv_wr wr = {.wr_id = id, .next = nullptr, .sg_list = &piece, .num_sge = 1};
   if (sge.length == 0) wr.num_sge = 0;
   ibv_recv_wr* bad = nullptr;
-  const int error = ibv_post_recv(qp, &wr, &bad);
+  const int error = post(queue, &wr, &bad);
   EXPECT_EQ(bad, error == 0 ? nullptr : &wr);
   return error;
+}
+
+}  // namespace
+
+int PostReceive(ibv_qp* qp, const ibv_sge& sge, uint64_t id) {
+  return PostOneReceive(qp, ibv_post_recv, sge, id);
+}
+
+int PostReceive(ibv_srq* srq, const ibv_sge& sge, uint64_t id) {
+  return PostOneReceive(srq, ibv_post_srq_recv, sge, id);
+}
+
+int Modify(ibv_qp* qp, ibv_qp_state state) {
+  ibv_qp_attr attr = {};
+  attr.qp_state = state;
+  return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+}
+
+ibv_qp_attr Query(ibv_qp* qp) {
+  ibv_qp_attr attr;
+  ibv_qp_init_attr init;
+  EXPECT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE | IBV_QP_CAP, &init), 0);
+  return attr;
+}
+
+void ExpectAsyncEvent(ibv_context* context, ibv_event_type type, const void* object) {
+  ibv_async_event event = {};
+  ASSERT_EQ(ibv_get_async_event(context, &event), 0);
+  EXPECT_EQ(event.event_type, type) << ibv_event_type_str(event.event_type);
+  EXPECT_EQ(event.element.qp, object);  // a union of pointers
+  ibv_ack_async_event(&event);
+}
+
+void ExpectNoAsyncEvent(ibv_context* context) {
+  pollfd waiting = {.fd = context->async_fd, .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&waiting, 1, 0), 0);
 }
 
 }  // namespace uroce::verbs::testing

@@ -20,6 +20,7 @@ using Pd = std::unique_ptr<ibv_pd, Destroyer<ibv_pd, ibv_dealloc_pd>>;
 using Mr = std::unique_ptr<ibv_mr, Destroyer<ibv_mr, ibv_dereg_mr>>;
 using Cq = std::unique_ptr<ibv_cq, Destroyer<ibv_cq, ibv_destroy_cq>>;
 using Qp = std::unique_ptr<ibv_qp, Destroyer<ibv_qp, ibv_destroy_qp>>;
+using Srq = std::unique_ptr<ibv_srq, Destroyer<ibv_srq, ibv_destroy_srq>>;
 using Ah = std::unique_ptr<ibv_ah, Destroyer<ibv_ah, ibv_destroy_ah>>;
 using Mw = std::unique_ptr<ibv_mw, Destroyer<ibv_mw, ibv_dealloc_mw>>;
 using Channel =
@@ -52,8 +53,13 @@ class Host {
   }
 };
 
-// Attributes of an RC queue pair with 16 work requests of up to 4 pieces each way.
+// Attributes of a queue pair with 16 work requests of up to 4 pieces each way.
+ibv_qp_init_attr Attributes(ibv_qp_type type, ibv_cq* send_cq, ibv_cq* receive_cq,
+                            ibv_srq* srq = nullptr);
 ibv_qp_init_attr RcAttributes(ibv_cq* send_cq, ibv_cq* receive_cq);
+// The same for ibv_create_qp_ex, with ibv_wr_* for these operations.
+ibv_qp_init_attr_ex ExtendedAttributes(ibv_pd* pd, const ibv_qp_init_attr& basic,
+                                       uint64_t operations);
 
 struct ConnectOptions {
   uint8_t gid_index = 1;
@@ -64,17 +70,23 @@ struct ConnectOptions {
   uint8_t min_rnr_timer = 1;  // 10 us
   uint32_t rq_psn = 0;
   uint32_t sq_psn = 0;
+  uint32_t qkey = 0x1111'1111;  // UD
   unsigned int access = Host::kAllAccess;
 };
 
-// RESET -> INIT -> RTR -> RTS towards the queue pair `peer_qpn` at `peer_gid`. Returns the errno of
-// the first step that fails.
+// RESET -> INIT -> RTR -> RTS with the attributes that the type of the queue pair requires, towards
+// the queue pair `peer_qpn` at `peer_gid`; UD has no peer. Returns the errno of a step that fails.
 int ToInit(ibv_qp* qp, const ConnectOptions& options = {});
 int ToRtr(ibv_qp* qp, uint32_t peer_qpn, const ibv_gid& peer_gid,
           const ConnectOptions& options = {});
 int ToRts(ibv_qp* qp, const ConnectOptions& options = {});
 // All three for both, each other's peer.
 void ConnectLoopback(ibv_qp* a, ibv_qp* b, const ConnectOptions& options = {});
+// All three for a UD queue pair.
+void BringUp(ibv_qp* qp, const ConnectOptions& options = {});
+
+// An address vector to `gid` from our GID of that index.
+ibv_ah_attr AddressOf(const ibv_gid& gid, uint8_t gid_index);
 
 // The next completion, however long it takes; a failed expectation after ten seconds.
 ibv_wc WaitForCompletion(ibv_cq* cq);
@@ -88,10 +100,21 @@ struct SendRequest : ibv_send_wr {
   SendRequest& operator=(const SendRequest&) = delete;
 
   SendRequest& Remote(uint64_t address, uint32_t rkey);
+  // Of a datagram.
+  SendRequest& To(ibv_ah* ah, uint32_t qpn, uint32_t qkey);
   // Returns what ibv_post_send returned, and checks *bad_wr.
   int Post(ibv_qp* qp);
 };
 
 int PostReceive(ibv_qp* qp, const ibv_sge& sge, uint64_t id);
+int PostReceive(ibv_srq* srq, const ibv_sge& sge, uint64_t id);
+
+// The state alone.
+int Modify(ibv_qp* qp, ibv_qp_state state);
+ibv_qp_attr Query(ibv_qp* qp);
+// Waits for the next asynchronous event, checks it, and acknowledges it.
+void ExpectAsyncEvent(ibv_context* context, ibv_event_type type, const void* object);
+// That no asynchronous event is there. Events are posted before the verb that causes them returns.
+void ExpectNoAsyncEvent(ibv_context* context);
 
 }  // namespace uroce::verbs::testing
