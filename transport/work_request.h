@@ -42,6 +42,10 @@ constexpr bool IsSend(SendOpcode op) {
 constexpr bool IsWrite(SendOpcode op) {
   return op == SendOpcode::kRdmaWrite || op == SendOpcode::kRdmaWriteWithImmediate;
 }
+// Takes a receive request of the peer.
+constexpr bool TakesReceive(SendOpcode op) {
+  return IsSend(op) || op == SendOpcode::kRdmaWriteWithImmediate;
+}
 // Done by the device alone; nothing goes on the wire and no PSN is used.
 constexpr bool IsLocal(SendOpcode op) {
   return op == SendOpcode::kLocalInvalidate || op == SendOpcode::kBindWindow;

@@ -81,6 +81,7 @@ void QueuePair::Apply(const QpAttributes& a, uint32_t mask) {
   if (sets(M::kTimeout)) own.timeout = a.timeout;
   if (sets(M::kRetryCount)) own.retry_count = a.retry_count;
   if (sets(M::kRnrRetry)) own.rnr_retry = a.rnr_retry;
+  if (sets(M::kRetryCount | M::kRnrRetry)) requester_.RestoreRetries();
   if (sets(M::kMaxReadAtomic)) own.max_read_atomic = a.max_read_atomic;
   if (sets(M::kMinRnrTimer)) own.min_rnr_timer = a.min_rnr_timer;
   if (sets(M::kMaxDestReadAtomic)) {
@@ -109,6 +110,7 @@ void QueuePair::SetPath() {
 }
 
 void QueuePair::Enter(QpState next) {
+  if (next != QpState::kSendQueueDrain) context_.attributes.enable_sqd_notify = false;
   switch (next) {
     case QpState::kReset:
       transmit_queue().Remove(*this);

@@ -43,6 +43,8 @@ class Requester {
 
   // RTR -> RTS: the first request packet will carry `first_psn`.
   void Start(Psn first_psn);
+  // retry_cnt or rnr_retry changed: they count from now.
+  void RestoreRetries();
   // SQE -> RTS: the failure that stopped the queue is behind us.
   void Recover() { failed_ = false; }
   // As created; posted requests vanish without completion.
@@ -91,7 +93,7 @@ class Requester {
   DropReason OnAtomicResponse(Time now, const Packet& packet);
   bool AcknowledgeUpTo(Time now, Psn limit);
   bool IsAwaited(const Packet& packet) const;
-  void UpdateCredits(const Aeth& aeth);
+  bool UpdateCredits(const Aeth& aeth);
   void Progress(Time now, Psn oldest_unacked);
   void RetireFront();
   void RetireLocal();
@@ -118,10 +120,12 @@ class Requester {
   Psn sent_psn_;          // one beyond the last PSN ever sent
   Psn response_due_psn_;  // one beyond the last PSN that asked for a response
   uint32_t read_credits_used_ = 0;
-  uint32_t last_ssn_ = 0;  // of the youngest request that was started
-  // Requests that take a receive request of the peer may be sent up to this SSN (IBA 9.7.7.2); any
-  // number of them as long as the peer has not said.
-  std::optional<uint32_t> ssn_limit_;
+  // End-to-end credits (IBA 9.7.7.2). Messages that take a receive request of the peer may be sent
+  // up to an SSN; any number of them once the peer has said that it does not count.
+  std::optional<uint32_t> ssn_limit_ = 0;
+  uint32_t last_ssn_ = 0;        // of the youngest request that was started
+  uint32_t retired_ssn_ = 0;     // of the youngest request that completed
+  uint32_t free_in_flight_ = 0;  // requests in between that take no receive request
 
   Time deadline_ = kNever;
   bool waits_for_receiver_ = false;  // the deadline is the end of an RNR wait

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <bit>
 
@@ -31,8 +32,12 @@ CompletionOpcode CompletionOpcodeOf(SendOpcode opcode) {
 }  // namespace
 
 DropReason Requester::OnResponse(Time now, const Packet& packet) {
-  if (!IsAwaited(packet)) return DropReason::kStaleResponse;
-  if (packet.opcode.HasAeth()) UpdateCredits(packet.aeth);
+  if (!IsAwaited(packet)) {
+    // The last ACK once more may bring news of receive requests (IBA 9.7.7.2, an unsolicited ACK).
+    const bool last =
+        packet.opcode.operation == Operation::kAcknowledge && packet.psn + 1 == oldest_unacked_psn_;
+    return last && UpdateCredits(packet.aeth) ? DropReason::kNone : DropReason::kStaleResponse;
+  }
   DropReason result;
   switch (packet.opcode.operation) {
     case Operation::kReadResponse:
@@ -45,6 +50,7 @@ DropReason Requester::OnResponse(Time now, const Packet& packet) {
       result = packet.aeth.syndrome.kind() == Syndrome::Kind::kAck ? OnAcknowledge(now, packet)
                                                                    : OnNak(now, packet);
   }
+  if (packet.opcode.HasAeth()) UpdateCredits(packet.aeth);
   // An acknowledgement of what we were about to send again moves us past it.
   if (next_psn_.IsBefore(oldest_unacked_psn_)) GoBackTo(oldest_unacked_psn_);
   return result;
@@ -56,14 +62,23 @@ bool Requester::IsAwaited(const Packet& packet) const {
   return !packet.psn.IsBefore(oldest_unacked_psn_) && packet.psn.IsBefore(sent_psn_);
 }
 
-// The peer has completed `msn` requests and has receive requests for so many more (IBA 9.7.7.2.3).
-// What it offered once it does not take back.
-void Requester::UpdateCredits(const Aeth& aeth) {
-  if (aeth.syndrome.kind() != Syndrome::Kind::kAck) return;
+// The peer has carried out `aeth.msn` requests and has receive requests for so many messages more
+// (IBA 9.7.7.2.3). Requests in flight that take none do not count. What was offered once is not
+// taken back. Returns whether more may be sent than before.
+bool Requester::UpdateCredits(const Aeth& aeth) {
+  if (!ssn_limit_ || aeth.syndrome.kind() != Syndrome::Kind::kAck) return false;
   const auto credits = DecodeCredits(aeth.syndrome.value());
-  if (!credits) return ssn_limit_.reset();
-  const uint32_t limit = aeth.msn + *credits;
-  if (!ssn_limit_ || IsSsnAfter(limit, *ssn_limit_)) ssn_limit_ = limit;
+  if (!credits) {  // nor will it ever say
+    ssn_limit_.reset();
+    return true;
+  }
+  // Of those in flight the peer may have carried out some that we do not know to be.
+  const uint32_t unknown = IsSsnAfter(aeth.msn, retired_ssn_) ? aeth.msn - retired_ssn_ : 0;
+  const uint32_t free = free_in_flight_ - std::min(free_in_flight_, unknown & Psn::kMask);
+  const uint32_t limit = aeth.msn + *credits + free;
+  if (!IsSsnAfter(limit, *ssn_limit_)) return false;
+  ssn_limit_ = limit;
+  return true;
 }
 
 DropReason Requester::OnAcknowledge(Time now, const Packet& packet) {
@@ -158,8 +173,7 @@ bool Requester::AcknowledgeUpTo(Time now, Psn limit) {
 // All requests before this PSN are known to have been carried out.
 void Requester::Progress(Time now, Psn oldest_unacked) {
   oldest_unacked_psn_ = oldest_unacked;
-  retries_left_ = qp_.attributes.retry_count;
-  rnr_retries_left_ = qp_.attributes.rnr_retry;
+  RestoreRetries();
   waits_for_receiver_ = false;
   went_back_to_.reset();
   deadline_ = kNever;
@@ -172,6 +186,8 @@ void Requester::RetireFront() {
   if (wqe.signaled || qp_.init.signal_all) {
     Complete(wqe, CompletionStatus::kSuccess, VendorError::kNone);
   }
+  if (!IsLocal(wqe.opcode)) retired_ssn_ = wqe.ssn;
+  if (!TakesReceive(wqe.opcode)) free_in_flight_ -= wqe.request_count;
   if (cursor_ == queue_.front()) ++cursor_;
   queue_.PopFront();
   RetireLocal();

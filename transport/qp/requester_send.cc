@@ -46,11 +46,6 @@ Position PositionOf(bool first, bool last) {
   return last ? Position::kLast : Position::kMiddle;
 }
 
-// Whether a message takes a receive request of the peer.
-bool TakesReceive(SendOpcode opcode) {
-  return IsSend(opcode) || opcode == SendOpcode::kRdmaWriteWithImmediate;
-}
-
 uint32_t PacketsFor(uint64_t bytes, uint32_t mtu_bytes) {
   return bytes == 0 ? 1 : static_cast<uint32_t>((bytes + mtu_bytes - 1) / mtu_bytes);
 }
@@ -61,6 +56,10 @@ Requester::Requester(QpContext& qp) : qp_(qp), queue_(qp.init.type, qp.init.capa
 
 void Requester::Start(Psn first_psn) {
   next_psn_ = oldest_unacked_psn_ = sent_psn_ = response_due_psn_ = first_psn;
+  RestoreRetries();
+}
+
+void Requester::RestoreRetries() {
   retries_left_ = qp_.attributes.retry_count;
   rnr_retries_left_ = qp_.attributes.rnr_retry;
 }
@@ -70,8 +69,8 @@ void Requester::Reset() {
   cursor_ = queue_.front();
   Start(Psn());
   read_credits_used_ = 0;
-  last_ssn_ = 0;
-  ssn_limit_.reset();
+  ssn_limit_ = 0;
+  last_ssn_ = retired_ssn_ = free_in_flight_ = 0;
   deadline_ = kNever;
   waits_for_receiver_ = false;
   went_back_to_.reset();
@@ -105,14 +104,14 @@ bool Requester::CanTransmit() const {
   return wqe.opcode != SendOpcode::kRdmaRead || in_flight == 0;
 }
 
-// Whether the peer is known to have a receive request for `wqe`. If it is not, one packet alone may
-// ask (IBA 9.7.7.2.5, a limited request). Once that is acknowledged the rest may follow: the first
-// packet of a SEND takes the receive request.
+// Whether the peer is known to have a receive request for `wqe`. If it is not, one message alone
+// may ask (IBA 9.7.7.2.5, a limited request): of a SEND its first packet, which takes the receive
+// request, and the rest when that is acknowledged.
 bool Requester::HasCredit(const SendWqe& wqe) const {
   if (!TakesReceive(wqe.opcode)) return true;
   const bool first = !wqe.started || next_psn_ == wqe.first_psn;
   if (first) return !IsSsnAfter(wqe.started ? wqe.ssn : last_ssn_ + 1, *ssn_limit_);
-  return !wqe.probes || oldest_unacked_psn_.IsAfter(wqe.first_psn);
+  return !wqe.probes || !IsSend(wqe.opcode) || oldest_unacked_psn_.IsAfter(wqe.first_psn);
 }
 
 // Whether the first packet of `wqe` may go out, with regard to the requests before it.
@@ -164,10 +163,14 @@ bool Requester::Begin(SendWqe& wqe) {
   wqe.started = true;
   wqe.first_psn = next_psn_;
   wqe.psn_count = IsAtomic(wqe.opcode) ? 1 : PacketsFor(wqe.length, qp_.mtu_bytes());
-  last_ssn_ += wqe.opcode == SendOpcode::kRdmaRead
-                   ? (wqe.psn_count + kMaxReadRequestPackets - 1) / kMaxReadRequestPackets
-                   : 1;
-  wqe.ssn = last_ssn_;
+  wqe.request_count = wqe.opcode == SendOpcode::kRdmaRead
+                          ? (wqe.psn_count + kMaxReadRequestPackets - 1) / kMaxReadRequestPackets
+                          : 1;
+  wqe.ssn = last_ssn_ += wqe.request_count;
+  if (!TakesReceive(wqe.opcode)) {
+    free_in_flight_ += wqe.request_count;
+    if (ssn_limit_) *ssn_limit_ += wqe.request_count;
+  }
   return true;
 }
 

@@ -50,11 +50,11 @@ class Responder {
 
   Psn expected_psn() const { return expected_psn_; }
   // The peer broke a rule, or a receive could not be carried out: the queue pair has to go to ERR.
-  bool failed() const { return failure_.has_value(); }
+  bool failed() const { return failed_; }
   // max_dest_rd_atomic changed.
   void ResizeReplies() { replies_.Resize(qp_.attributes.max_dest_read_atomic); }
   // The asynchronous event that goes with the failure, if there is one.
-  std::optional<EventType> failure_event() const { return failure_; }
+  std::optional<EventType> failure_event() const { return failure_event_; }
 
  private:
   // What the next frame has to say besides the replies. An ACK covers everything executed.
@@ -65,13 +65,16 @@ class Responder {
   struct Verdict {
     enum class Action : uint8_t { kExecute, kRnrNak, kNak } action = Action::kExecute;
     NakCode nak = NakCode::kInvalidRequest;
-    // How the receive request that the message has taken completes.
+    // How the receive request that the message has taken completes; if it has taken none, the
+    // event that is raised.
     CompletionStatus receive_status = CompletionStatus::kRemoteInvalidRequest;
+    EventType event = EventType::kQpAccessError;
   };
 
   // responder_validate.cc
   Verdict Validate(const Packet& packet) const;
   bool IsInSequence(const Opcode& opcode) const;
+  bool IsEnabled(const Opcode& opcode) const;
   bool HasValidLength(const Packet& packet) const;
   bool NeedsReceive(const Opcode& opcode) const;
   Verdict CheckWrite(const Packet& packet) const;
@@ -107,7 +110,7 @@ class Responder {
   size_t BuildReadResponse(Reply& reply, std::span<uint8_t> out);
   size_t BuildAtomicResponse(Reply& reply, std::span<uint8_t> out);
   size_t BuildAcknowledge(std::span<uint8_t> out);
-  void Fail(EventType event);
+  void FailWithNak(NakCode nak);
   Syndrome AckSyndrome() const;
   uint32_t PacketsOf(uint32_t bytes) const;
 
@@ -121,7 +124,8 @@ class Responder {
   NakCode fatal_nak_ = NakCode::kInvalidRequest;
   // The NAK for the expected PSN is out; it is not said twice (IBA 9.7.5.2.1).
   bool nak_sent_ = false;
-  std::optional<EventType> failure_;
+  bool failed_ = false;
+  std::optional<EventType> failure_event_;
 
   // The message that is being received.
   Message message_ = Message::kNone;

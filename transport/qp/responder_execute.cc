@@ -33,7 +33,8 @@ void Responder::Reset() {
   msn_ = 0;
   acknowledge_ = Acknowledge::kNone;
   nak_sent_ = false;
-  failure_.reset();
+  failed_ = false;
+  failure_event_.reset();
   message_ = Message::kNone;
 }
 
@@ -86,15 +87,14 @@ bool Responder::ExecuteSend(const Packet& packet) {
   if (receive_cursor_.Scatter(qp_.environment.memory, receives_.pd(), received_bytes_,
                               packet.payload) != SgeCursor::Result::kOk) {
     FailReceive(CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
-    fatal_nak_ = NakCode::kRemoteOperationalError;
-    Fail(EventType::kQpFatal);
+    FailWithNak(NakCode::kRemoteOperationalError);
     return false;
   }
   if (packet.opcode.HasIeth() && qp_.environment.memory.InvalidateWindow(
                                      qp_.init.pd, qp_.qpn, packet.invalidate_rkey) != Status::kOk) {
-    FailReceive(CompletionStatus::kRemoteAccessError, VendorError::kInvalidateKey);
-    fatal_nak_ = NakCode::kRemoteAccessError;
-    Fail(EventType::kQpAccessError);
+    // The data has arrived, and the peer is told nothing (class J of IBA 9.9.3).
+    FailReceive(CompletionStatus::kRemoteInvalidRequest, VendorError::kInvalidateKey);
+    failed_ = true;
     return false;
   }
   return true;
@@ -228,14 +228,12 @@ DropReason Responder::OnDuplicate(const Packet& packet) {
 // before: PSNs that are not before the expected one cannot be part of it.
 DropReason Responder::ReplayRead(const Packet& packet) {
   const uint32_t packets = PacketsOf(packet.reth.dma_length);
-  const Psn end_psn = packet.psn + packets;
-  if (end_psn.IsAfter(expected_psn_) || !MayRead(packet.reth)) {
-    return DropReason::kDuplicateNotHeld;
-  }
+  const uint32_t executed = (expected_psn_.value() - packet.psn.value()) & Psn::kMask;
+  if (packets > executed || !MayRead(packet.reth)) return DropReason::kDuplicateNotHeld;
   const bool queued = replies_.PushReplay({.is_replay = true,
                                            .first_psn = packet.psn,
                                            .next_psn = packet.psn,
-                                           .end_psn = end_psn,
+                                           .end_psn = packet.psn + packets,
                                            .msn = msn_,
                                            .read = packet.reth});
   return queued ? DropReason::kDuplicateRequest : DropReason::kDuplicateNotHeld;

@@ -24,18 +24,21 @@ void Responder::Refuse(const Verdict& verdict) {
   }
   const bool too_small = verdict.receive_status == CompletionStatus::kLocalLengthError;
   if (too_small && !receives_.in_use()) receives_.Take();
+  // The application is told by a completion, or by an event if there is none (IBA C9-222.1.1).
   if (receives_.in_use()) {
     FailReceive(verdict.receive_status,
                 too_small ? VendorError::kReceiveTooSmall : VendorError::kPeerBrokeRule);
+  } else {
+    failure_event_ = verdict.event;
   }
-  fatal_nak_ = verdict.nak;
-  Fail(verdict.nak == NakCode::kRemoteAccessError ? EventType::kQpAccessError
-                                                  : EventType::kQpRequestError);
+  FailWithNak(verdict.nak);
 }
 
-void Responder::Fail(EventType event) {
-  if (qp_.is_reliable()) acknowledge_ = Acknowledge::kFatalNak;
-  failure_ = event;
+void Responder::FailWithNak(NakCode nak) {
+  failed_ = true;
+  if (!qp_.is_reliable()) return;
+  acknowledge_ = Acknowledge::kFatalNak;
+  fatal_nak_ = nak;
 }
 
 // With the number of receive requests that we have, unless others may take them (IBA C9-158.2.1).
@@ -75,8 +78,8 @@ size_t Responder::BuildReadResponse(Reply& reply, std::span<uint8_t> out) {
       }
       expected_psn_ = reply.next_psn;  // the NAK names the packet that cannot be had
       replies_.Clear();
-      fatal_nak_ = NakCode::kRemoteAccessError;
-      Fail(EventType::kQpAccessError);
+      failure_event_ = EventType::kQpAccessError;
+      FailWithNak(NakCode::kRemoteAccessError);
       return 0;
     }
   }

@@ -10,7 +10,7 @@ DropReason Responder::OnUnreliable(const Packet& packet) {
   if (message_ != Message::kNone && (lost_some || !IsInSequence(packet.opcode))) {
     AbandonMessage(CompletionStatus::kRemoteInvalidRequest, VendorError::kMessageTorn);
   }
-  if (failed() || (message_ == Message::kNone && !packet.opcode.StartsMessage())) {
+  if (message_ == Message::kNone && !packet.opcode.StartsMessage()) {
     ++expected_psn_;
     return DropReason::kTornMessage;
   }
@@ -39,7 +39,7 @@ DropReason Responder::OnDatagram(const Packet& packet) {
     FinishMessage(packet);
   } else {
     FailReceive(CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
-    Fail(EventType::kQpFatal);
+    failed_ = true;
   }
   return DropReason::kNone;
 }
@@ -69,14 +69,13 @@ DropReason Responder::DropMessage(const Verdict& verdict) {
 }
 
 // The message that is being received comes to nothing. Its receive request waits for the next one
-// (class D of IBA 9.9.3); but a request that was taken out of a shared queue cannot go back: it
-// completes in error and ends the queue pair (class E).
+// (class D of IBA 9.9.3); but a request that was taken out of a shared queue cannot go back and
+// completes in error (class E).
 void Responder::AbandonMessage(CompletionStatus status, VendorError reason) {
   message_ = Message::kNone;
   if (!receives_.in_use()) return;
   if (!receives_.is_shared()) return receives_.PutBack();
   FailReceive(status, reason);
-  Fail(EventType::kQpRequestError);
 }
 
 }  // namespace uroce::transport

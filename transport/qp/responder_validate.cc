@@ -6,10 +6,10 @@ namespace uroce::transport {
 // The ladder for a request with the expected PSN (IBA 9.7.4.1): opcode sequence, packet length,
 // receive request, then what the operation itself asks for. The first rung that fails decides.
 Responder::Verdict Responder::Validate(const Packet& packet) const {
-  constexpr auto kInvalidRequest = Verdict{Verdict::Action::kNak, NakCode::kInvalidRequest};
-
-  if (!IsInSequence(packet.opcode)) return kInvalidRequest;
-  if (!HasValidLength(packet)) return kInvalidRequest;
+  if (!IsInSequence(packet.opcode) || !IsEnabled(packet.opcode)) {
+    return {.action = Verdict::Action::kNak, .event = EventType::kQpRequestError};
+  }
+  if (!HasValidLength(packet)) return {.action = Verdict::Action::kNak};
   if (NeedsReceive(packet.opcode) && receives_.empty()) {
     return {.action = Verdict::Action::kRnrNak};
   }
@@ -29,6 +29,22 @@ Responder::Verdict Responder::Validate(const Packet& packet) const {
 bool Responder::IsInSequence(const Opcode& opcode) const {
   if (opcode.StartsMessage()) return message_ == Message::kNone;
   return message_ == (opcode.operation == Operation::kSend ? Message::kSend : Message::kWrite);
+}
+
+// Whether the queue pair lets the peer do this at all. If not, it is a request that we do not
+// support, not one for memory that is out of reach (IBA 9.7.4.1.4).
+bool Responder::IsEnabled(const Opcode& opcode) const {
+  const AccessFlags access = qp_.attributes.access;
+  switch (opcode.operation) {
+    case Operation::kSend:
+      return true;
+    case Operation::kWrite:
+      return access.Allows(AccessFlags::kRemoteWrite);
+    case Operation::kReadRequest:
+      return access.Allows(AccessFlags::kRemoteRead);
+    default:
+      return access.Allows(AccessFlags::kRemoteAtomic);
+  }
 }
 
 // First and middle packets are full, the last of several is not empty, none is longer than the path
@@ -63,7 +79,7 @@ Responder::Verdict Responder::CheckSend(const Packet& packet) const {
 }
 
 Responder::Verdict Responder::CheckWrite(const Packet& packet) const {
-  constexpr auto kInvalidRequest = Verdict{Verdict::Action::kNak, NakCode::kInvalidRequest};
+  constexpr auto kInvalidRequest = Verdict{Verdict::Action::kNak};
   constexpr auto kAccessError = Verdict{Verdict::Action::kNak, NakCode::kRemoteAccessError,
                                         CompletionStatus::kRemoteAccessError};
   const bool starts = packet.opcode.StartsMessage();
@@ -71,7 +87,6 @@ Responder::Verdict Responder::CheckWrite(const Packet& packet) const {
   const uint64_t received = starts ? 0 : received_bytes_;
   const uint64_t after = received + packet.payload.size();
 
-  if (!qp_.attributes.access.Allows(AccessFlags::kRemoteWrite)) return kAccessError;
   if (reth.dma_length > kMaxMessageBytes) return kInvalidRequest;
   // The packets must bring exactly what the RETH announced.
   if (packet.opcode.EndsMessage() ? after != reth.dma_length : after >= reth.dma_length) {
@@ -88,10 +103,8 @@ Responder::Verdict Responder::CheckWrite(const Packet& packet) const {
 
 Responder::Verdict Responder::CheckRead(const Packet& packet) const {
   // More requests than max_dest_rd_atomic.
-  if (!replies_.HasRoom()) return {Verdict::Action::kNak, NakCode::kInvalidRequest};
-  if (packet.reth.dma_length > kMaxMessageBytes) {
-    return {Verdict::Action::kNak, NakCode::kInvalidRequest};
-  }
+  if (!replies_.HasRoom()) return {Verdict::Action::kNak};
+  if (packet.reth.dma_length > kMaxMessageBytes) return {Verdict::Action::kNak};
   if (!MayRead(packet.reth)) return {Verdict::Action::kNak, NakCode::kRemoteAccessError};
   return {};
 }
@@ -105,18 +118,15 @@ bool Responder::MayRead(const Reth& reth) const {
 
 Responder::Verdict Responder::CheckAtomic(const Packet& packet) const {
   constexpr uint64_t kAtomicBytes = 8;
-  if (!replies_.HasRoom()) return {Verdict::Action::kNak, NakCode::kInvalidRequest};
-  const uint8_t* target = nullptr;
-  if (qp_.attributes.access.Allows(AccessFlags::kRemoteAtomic)) {
-    target = RemoteMemory(packet.atomic.rkey, packet.atomic.virtual_address, kAtomicBytes,
-                          AccessFlags::kRemoteAtomic);
-  }
+  if (!replies_.HasRoom()) return {Verdict::Action::kNak};
+  const uint8_t* target = RemoteMemory(packet.atomic.rkey, packet.atomic.virtual_address,
+                                       kAtomicBytes, AccessFlags::kRemoteAtomic);
   if (target == nullptr) return {Verdict::Action::kNak, NakCode::kRemoteAccessError};
   // Alignment is asked of the virtual address (IBA 9.4.5); a region whose iova is not congruent to
   // the memory behind it must not be accessed unaligned either.
   if (packet.atomic.virtual_address % kAtomicBytes != 0 ||
       reinterpret_cast<uintptr_t>(target) % kAtomicBytes != 0) {
-    return {Verdict::Action::kNak, NakCode::kInvalidRequest};
+    return {Verdict::Action::kNak};
   }
   return {};
 }

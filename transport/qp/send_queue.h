@@ -25,9 +25,9 @@ struct SendWqe : SendParameters {
   // Set when the request is first transmitted (or, for a local operation, carried out).
   bool started = false;
   Psn first_psn;
-  uint32_t psn_count = 0;  // 0 for a local operation; of the response for a READ
-  // Sequence number of its (last) request message: the responder's MSN when it is carried out.
-  uint32_t ssn = 0;
+  uint32_t psn_count = 0;      // 0 for a local operation; of the response for a READ
+  uint32_t request_count = 0;  // messages to the responder: a very long READ is several; 0 if local
+  uint32_t ssn = 0;  // sequence number of the last of them: the MSN when it is carried out
   // The first packet was sent without knowing of a receive request for it (IBA 9.7.7.2.5).
   bool probes = false;
 
