@@ -8,8 +8,8 @@ namespace uroce::simulation {
 // Bytes of Ethernet, IP and UDP headers before the BTH of a RoCEv2 frame; 0 if it is none.
 size_t NetworkHeaderBytes(std::span<const uint8_t> frame);
 
-// The ICRC of a RoCEv2 frame, computed bit by bit from the definition (IBA 7.8.1, RoCEv2 annex
-// A17.3.3): slow, and on purpose not the transport's, so that it can judge the transport's.
+// The ICRC of a RoCEv2 frame, computed bit by bit from the definition (IBA CA17-22): slow, and on
+// purpose not the transport's, so that it can judge the transport's.
 uint32_t ReferenceIcrc(std::span<const uint8_t> frame);
 
 // Puts a right ICRC at the end of a frame that was tampered with.

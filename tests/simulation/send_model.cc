@@ -71,7 +71,7 @@ bool SendModel::awaits_completion() const {
 
 void SendModel::OnCompletion(const Completion& completion) {
   if (broken_) {
-    // IBA 10.8.6: what is left is flushed, in order, each once.
+    // IBA 10.3.1.7: what is left is flushed, in order, each once.
     if (outstanding_.empty() || outstanding_.front().wr_id != completion.wr_id ||
         completion.status != CompletionStatus::kFlushed) {
       return verdict_.Fail("after an error not the oldest request is flushed: ",

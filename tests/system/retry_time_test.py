@@ -14,7 +14,7 @@ CASES = ((14, 7), (16, 1), (17, 0), (15, 4), (18, 1))
 
 def shortest_seconds(timeout, retry_count):
     """Every transmission is waited for at least this long, and at most four times as long
-    (IBA 9.7.6.1.3)."""
+    (IBA C9-140)."""
     return 4.096e-6 * 2 ** timeout * (retry_count + 1)
 
 

@@ -91,7 +91,7 @@ TEST_F(CompletionQueueTest, CompletionKeepsItsFields) {
   EXPECT_EQ(Qpn{6}, out[0].source_qpn);
 }
 
-// IBA 11.6.3.1. The capacity is what was asked for, not the ring's size.
+// IBA 11.6.3.2 CQ_ERR: the capacity is what was asked for, not the ring's size.
 TEST_F(CompletionQueueTest, OverrunIsAnErrorRaisedOnce) {
   CompletionQueue queue(3, events_, &context_);
   for (uint64_t id = 1; id <= 3; ++id) queue.Push(Success(id), false);
@@ -145,6 +145,7 @@ TEST_F(CompletionQueueTest, ArmedForSolicitedWaitsForOneOrForAnError) {
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
 }
 
+// IBA C11-31.
 TEST_F(CompletionQueueTest, SolicitedDoesNotWeakenAny) {
   CompletionQueue queue(8, events_, &context_);
   queue.Arm(NotifyOn::kAny);

@@ -1,5 +1,5 @@
 // Messages of 2^31 bytes, the longest there are. At the smallest path MTU they take 2^23 packets:
-// half of all PSNs, where "before" and "after" are about to change places (IBA 9.7.2).
+// half of all PSNs, where "before" and "after" are about to change places (IBA 9.7.1).
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

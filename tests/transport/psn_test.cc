@@ -26,7 +26,7 @@ TEST(PsnTest, DistanceIsSignedAcrossTheWrap) {
   EXPECT_EQ(0, Psn(7).DistanceFrom(Psn(7)));
 }
 
-// IBA 9.7.2: half of the number space lies ahead, half behind.
+// IBA 9.7.1: half of the number space lies ahead, half behind.
 TEST(PsnTest, HalfOfTheSpaceIsTheLimit) {
   for (const uint32_t start : {0u, 1u, 0x7f'ffffu, 0x80'0000u, 0xff'ffffu}) {
     const Psn psn(start);

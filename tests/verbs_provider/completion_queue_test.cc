@@ -75,6 +75,7 @@ TEST_F(CompletionQueueTest, SizeAndVectorAreChecked) {
   EXPECT_GE(host.CreateCq(100)->cqe, 100);
 }
 
+// IBA C11-17.
 TEST_F(CompletionQueueTest, InUseIsBusy) {
   EXPECT_EQ(ibv_destroy_cq(send_cq.get()), EBUSY);
   EXPECT_EQ(ibv_destroy_cq(receive_cq.get()), EBUSY);
@@ -118,6 +119,7 @@ TEST_F(CompletionQueueTest, SolicitedOnlySkipsOrdinaryMessages) {
   ibv_ack_cq_events(receive_cq.get(), 1);
 }
 
+// IBA 11.4.2.2.
 TEST_F(CompletionQueueTest, ErrorCompletionCountsAsSolicited) {
   ASSERT_EQ(PostReceive(b.get(), host.Sge(4096, 64), 7), 0);
   ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 1), 0);
@@ -190,6 +192,7 @@ TEST_F(CompletionQueueTest, ResizeUnderTrafficLosesNothing) {
   resizer.join();
 }
 
+// IBA 11.6.3.2 CQ_ERR.
 TEST_F(CompletionQueueTest, OverflowIsAnAsynchronousError) {
   const Cq tiny = host.CreateCq(1);
   ibv_qp_init_attr attr = RcAttributes(send_cq.get(), tiny.get());

@@ -103,7 +103,7 @@ TEST_F(DatagramTest, ArrivesBehindTheIpv4HeaderItCameWith) {
   EXPECT_EQ(wc.dlid_path_bits, 0);
   EXPECT_EQ(wc.vendor_err, 0u);
 
-  // IBA annex A17.4.5.1: the first 20 bytes are undefined (ours stay as they were).
+  // IBA A17.4.5.2: the first 20 bytes are undefined (ours stay as they were).
   EXPECT_EQ(received()[0], 0xee);
   const uint8_t* const ip = received() + 20;
   EXPECT_EQ(ip[0], 0x45);
@@ -250,6 +250,7 @@ TEST_F(DatagramTest, BuilderHasTheOperationsOfTheServiceOnly) {
   EXPECT_EQ(refused(IBV_QPT_UC, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM), 0);
 }
 
+// IBA 9.6.1.4.1.
 TEST_F(DatagramTest, WrongQkeyIsCountedAndNotReceived) {
   const Ah ah = OwnAddress(kIpv4Index);
   const uint32_t before = QkeyViolations();
@@ -343,6 +344,7 @@ ibv_gid GroupOf(std::array<uint8_t, 16> bytes) {
 const ibv_gid kIpv4Group = GroupOf({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 1, 2, 3});
 const ibv_gid kIpv6Group = GroupOf({0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
 
+// IBA 10.5.2.
 TEST_F(DatagramTest, GroupReachesEveryMemberOnce) {
   struct Case {
     ibv_gid group;
@@ -409,6 +411,7 @@ TEST_F(DatagramTest, MembershipIsChecked) {
   EXPECT_EQ(ibv_attach_mcast(connected.get(), &kIpv4Group, 0), EINVAL);
 }
 
+// IBA o10-2.2.3.
 TEST_F(DatagramTest, MemberOfAGroupCannotBeDestroyed) {
   ASSERT_EQ(ibv_attach_mcast(b.get(), &kIpv4Group, 0), 0);
   EXPECT_EQ(ibv_destroy_qp(b.get()), EBUSY);

@@ -51,6 +51,7 @@ TEST(RegMrTest, WritableMemoryTakesEveryAccess) {
   EXPECT_EQ(Register(host, pages.at(0), 100, IBV_ACCESS_HUGETLB), 0);
 }
 
+// IBA 10.6.3.2.
 TEST(RegMrTest, RemoteChangeWithoutLocalWriteIsInvalid) {
   const Host host;
   const Pages pages(1, kReadWrite);

@@ -108,6 +108,7 @@ TEST_F(OperationsTest, InlineDataIsTakenAtOnceAndNeedsNoKey) {
   for (size_t i = 0; i < 64; ++i) EXPECT_EQ(host.buffer[kUpper + i], 77 + i);
 }
 
+// IBA 11.4.2.1.
 TEST_F(OperationsTest, ImmediateDataArrives) {
   ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper, 100), 9), 0);
   SendRequest send(IBV_WR_SEND_WITH_IMM, host.Sge(0, 10));
@@ -233,6 +234,7 @@ TEST_F(OperationsTest, WindowBindingIsChecked) {
   EXPECT_EQ(wrong_pd.Post(a.get()), EPERM);
 }
 
+// IBA 9.4.1.1.
 TEST_F(OperationsTest, Type2WindowIsInvalidatedByEitherSide) {
   const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_2));
   uint32_t rkey = mw->rkey;

@@ -133,6 +133,7 @@ TEST_F(QueuePairTest, GoesThroughItsStates) {
   EXPECT_EQ(Query(qp.get()).qp_state, IBV_QPS_RESET);
 }
 
+// IBA 11.2.5.2.
 TEST_F(QueuePairTest, ForbiddenTransitionChangesNothing) {
   const Qp qp = Create();
   EXPECT_EQ(Modify(qp.get(), IBV_QPS_RTS), EINVAL);
@@ -172,6 +173,7 @@ TEST_F(QueuePairTest, PathIsChecked) {
   EXPECT_EQ(Query(qp.get()).qp_state, IBV_QPS_INIT);
 }
 
+// IBA 11.2.5.3.
 TEST_F(QueuePairTest, AttributesAreReportedAsTheyWereSet) {
   const Qp a = Create();
   const Qp b = Create();
@@ -204,6 +206,7 @@ TEST_F(QueuePairTest, AttributesAreReportedAsTheyWereSet) {
   EXPECT_EQ(attr.ah_attr.grh.dgid.global.interface_id, gid.global.interface_id);
 }
 
+// IBA 11.2.5.3.
 TEST_F(QueuePairTest, SequenceNumbersAreLive) {
   const Qp a = Create();
   const Qp b = Create();
@@ -223,6 +226,7 @@ TEST_F(QueuePairTest, SequenceNumbersAreLive) {
   EXPECT_EQ(Query(b.get()).sq_psn, 100u);
 }
 
+// IBA 10.3.1.7.
 TEST_F(QueuePairTest, ErrorStateFlushesBothQueuesInOrder) {
   const Qp qp = Create();
   ASSERT_EQ(ToInit(qp.get()), 0);
@@ -241,6 +245,7 @@ TEST_F(QueuePairTest, ErrorStateFlushesBothQueuesInOrder) {
   }
 }
 
+// IBA C10-96, C10-97.2.1.
 TEST_F(QueuePairTest, PostingIsRefusedInTheWrongState) {
   const Qp qp = Create();
   EXPECT_EQ(PostReceive(qp.get(), host.Sge(0, 8), 1), EINVAL);
@@ -273,6 +278,7 @@ TEST_F(QueuePairTest, ChainStopsAtTheFirstRequestThatCannotBePosted) {
   EXPECT_EQ(ibv_poll_cq(cq.get(), 1, &wc), 0);
 }
 
+// IBA 11.4.1.1.
 TEST_F(QueuePairTest, MalformedRequestsAreInvalid) {
   const Qp a = Create();
   const Qp b = Create();

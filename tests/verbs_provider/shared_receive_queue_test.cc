@@ -129,6 +129,7 @@ TEST_F(SharedReceiveQueueTest, PostingIsChecked) {
   EXPECT_EQ(PostReceive(srq.get(), host.Sge(kUpper, 8), 4), ENOMEM);
 }
 
+// IBA 10.2.9.
 TEST_F(SharedReceiveQueueTest, QueuePairsOfAllServicesDrawInOrder) {
   const Srq srq = Create();
   Qp senders[3], receivers[3];
@@ -204,7 +205,8 @@ TEST_F(SharedReceiveQueueTest, ErrorOfAQueuePairFlushesNothingOfIt) {
   ASSERT_EQ(Modify(b.get(), IBV_QPS_ERR), 0);
   ibv_wc wc;
   EXPECT_EQ(ibv_poll_cq(receive_cq.get(), 1, &wc), 0);
-  // Nothing of the shared queue is in use: the last request has been reached (IBA 10.2.9.4).
+  // Nothing of the shared queue is in use: the last request has been reached.
+  // IBA 11.6.3.1 LAST_WQE_REACHED.
   ExpectAsyncEvent(host.context.get(), IBV_EVENT_QP_LAST_WQE_REACHED, b.get());
 
   const Qp c = CreateQp(IBV_QPT_RC, nullptr);
@@ -213,6 +215,7 @@ TEST_F(SharedReceiveQueueTest, ErrorOfAQueuePairFlushesNothingOfIt) {
   EXPECT_EQ(Send(c.get()).wr_id, 1u);
 }
 
+// IBA 11.6.3.1 SRQ_LIMIT_REACHED.
 TEST_F(SharedReceiveQueueTest, LimitIsAnnouncedOnce) {
   const Srq srq = Create(4);
   const Qp a = CreateQp(IBV_QPT_RC, nullptr);

@@ -48,7 +48,7 @@ def tshark(path, *arguments):
 
 
 def _ipv6_icrc(frame):
-    """By hand, because scapy 2.5 knows the ICRC over IPv4 only (IBA annex A17).
+    """By hand, because scapy 2.5 knows the ICRC over IPv4 only (IBA CA17-22).
 
     The CRC of 8 bytes of ones in place of a local route header, then the packet with everything
     that may change on its way set to ones: traffic class, flow label, hop limit, UDP checksum, and

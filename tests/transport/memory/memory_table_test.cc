@@ -199,7 +199,7 @@ TEST_P(MemoryWindowTest, BoundWindowOpensItsRangeWithItsAccess) {
   EXPECT_EQ(nullptr, table_.RemoteAddress(kOtherPd, kQpn, window_, 0x1100, 1, kRemoteWrite));
 }
 
-// IBA 10.6.7.2.2: the binding moves to the new key.
+// IBA 10.6.7.2.4: the binding moves to the new key.
 TEST_P(MemoryWindowTest, OldKeyIsStaleAfterBinding) {
   const RKey old = window_;
   ASSERT_EQ(Status::kOk, Bind(Bytes(0x1000, 16)));
@@ -213,6 +213,7 @@ TEST_P(MemoryWindowTest, OnlyType2IsTiedToItsQp) {
   EXPECT_EQ(is_type_1(), Remote(window_, 0x1000, 1, kRemoteRead, kOtherQpn) != nullptr);
 }
 
+// IBA o10-37.2.30.
 TEST_P(MemoryWindowTest, SecondBindingReplacesTheFirstForType1Only) {
   ASSERT_EQ(Status::kOk, Bind(Bytes(0x1000, 16)));
   EXPECT_EQ(is_type_1() ? Status::kOk : Status::kInvalidArgument, Bind(Bytes(0x1020, 16)));
@@ -220,6 +221,7 @@ TEST_P(MemoryWindowTest, SecondBindingReplacesTheFirstForType1Only) {
   EXPECT_EQ(is_type_1(), Remote(window_, 0x1000, 16, kRemoteRead) == nullptr);
 }
 
+// IBA o10-37.2.40.
 TEST_P(MemoryWindowTest, ZeroLengthUnbindsType1Only) {
   ASSERT_EQ(Status::kOk, Bind(Bytes(0x1000, 16)));
   EXPECT_EQ(is_type_1() ? Status::kOk : Status::kInvalidArgument, Bind(Bytes(0, 0)));
@@ -227,6 +229,7 @@ TEST_P(MemoryWindowTest, ZeroLengthUnbindsType1Only) {
   EXPECT_EQ(is_type_1() ? Status::kOk : Status::kBusy, table_.Deregister(region_));
 }
 
+// IBA o10-36.2.2.
 TEST_P(MemoryWindowTest, OnlyType2CanBeZeroBased) {
   const Status status = Bind(Bytes(0x1100, 16, kRemoteRead | kZeroBased));
   EXPECT_EQ(is_type_1() ? Status::kInvalidArgument : Status::kOk, status);
@@ -236,6 +239,7 @@ TEST_P(MemoryWindowTest, OnlyType2CanBeZeroBased) {
   EXPECT_EQ(nullptr, Remote(window_, 0x1100, 1, kRemoteRead));
 }
 
+// IBA C10-75.
 TEST_P(MemoryWindowTest, BindingOutsideTheRegionIsRefused) {
   EXPECT_EQ(Status::kInvalidArgument, Bind(Bytes(0xfff, 2)));
   EXPECT_EQ(Status::kInvalidArgument, Bind(Bytes(0x1fff, 2)));
@@ -273,6 +277,7 @@ TEST_P(MemoryWindowTest, AllMustBeOfOneProtectionDomain) {
   EXPECT_EQ(Status::kInvalidArgument, bind(kOtherPd));
 }
 
+// IBA 10.6.7.2.4.
 TEST_P(MemoryWindowTest, NextKeyDiffersInTheTagAndOnlyThere) {
   const auto bind = [&](RKey next) {
     return table_.BindWindow(kPd, kQpn, window_, next, Bytes(0x1000, 16));
@@ -295,6 +300,7 @@ TEST_P(MemoryWindowTest, RegionsAndWindowsAreNotInterchangeable) {
   EXPECT_EQ(Status::kInvalidArgument, Bind(Bytes(0x1000, 16)));
 }
 
+// IBA 10.6.7.2.6.
 TEST_P(MemoryWindowTest, RegionWithWindowsIsBusy) {
   const RKey second = table_.AllocateWindow(kPd, GetParam()).value();
   ASSERT_EQ(Status::kOk, Bind(Bytes(0x1000, 16)));
@@ -315,6 +321,7 @@ TEST_P(MemoryWindowTest, DeallocatedWindowIsGone) {
   EXPECT_EQ(Status::kInvalidArgument, Bind(Bytes(0x1000, 16)));
 }
 
+// IBA o10-37.2.26.
 TEST_P(MemoryWindowTest, OnlyABoundType2WindowIsInvalidatedAndOnlyByItsQp) {
   EXPECT_EQ(Status::kInvalidArgument, table_.InvalidateWindow(kPd, kQpn, window_));  // not bound
   ASSERT_EQ(Status::kOk, Bind(Bytes(0x1000, 16)));

@@ -1,5 +1,4 @@
-// Going to ERR: what is flushed, in which order, and what is still heard and said
-// (IBA 10.3.1.7, 10.8.6).
+// Going to ERR: what is flushed, in which order, and what is still heard and said.
 
 #include <gtest/gtest.h>
 
@@ -27,6 +26,7 @@ Status MoveTo(Script& script, QpState state) {
   return script.qp().Modify(attributes, QpAttributeMask::kState);
 }
 
+// IBA 10.3.1.7.
 TEST(FlushTest, MovingToErrFlushesBothQueuesInOrder) {
   Script script;
   for (uint64_t i = 0; i < 4; ++i) script.PostReceive(100 + i, 1'024, 16);
@@ -46,6 +46,7 @@ TEST(FlushTest, MovingToErrFlushesBothQueuesInOrder) {
   script.ExpectNoDeadline();
 }
 
+// IBA C10-96, C10-97.2.1.
 TEST(FlushTest, WhatIsPostedInErrIsFlushedAtOnce) {
   Script script;
   EXPECT_EQ(MoveTo(script, QpState::kError), Status::kOk);
@@ -91,6 +92,7 @@ TEST(FlushTest, NothingIsHeardInErr) {
   EXPECT_EQ(script.Word(0), 0u);
 }
 
+// IBA 11.6.3.1 COMM_EST.
 TEST(FlushTest, InRtrRequestsAreExecutedAndResponsesAreNot) {
   Script script({.state = QpState::kReadyToReceive});
   script.PostReceive(1, 1'024, 16);
@@ -111,7 +113,7 @@ TEST(FlushTest, InInitNothingIsHeard) {
   script.ExpectNoCompletion();
 }
 
-// IBA 11.2.4.2: RESET forgets everything, without completions.
+// IBA 10.3.1.1: RESET forgets everything, without completions.
 TEST(FlushTest, ResetForgetsEverything) {
   Script script;
   script.PostReceive(100, 1'024, 16);

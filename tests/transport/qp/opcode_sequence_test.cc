@@ -1,5 +1,5 @@
 // Every request opcode in every state of the message that is being received, with every kind of
-// length: generated from the rules (IBA 9.7.4.1.1, table 31; 9.7.4.1.4).
+// length: generated from the rules.
 
 #include <gtest/gtest.h>
 
@@ -120,6 +120,7 @@ void TryOne(Receiving receiving, const Opcode& opcode, Length length) {
   script.TakeCompletions();
 }
 
+// IBA 9.7.4.1.3, C9-92.
 TEST(OpcodeSequenceTest, EveryOpcodeInEveryStateWithEveryLength) {
   const std::vector<Opcode> opcodes = RequestOpcodes();
   // SEND 6 + 2 with invalidate, WRITE 6, READ, and two atomics (IBA table 38).
@@ -138,6 +139,7 @@ TEST(OpcodeSequenceTest, EveryOpcodeInEveryStateWithEveryLength) {
 }
 
 // A packet longer than the path MTU is refused too, wherever it stands.
+// IBA C9-92.
 TEST(OpcodeSequenceTest, LongerThanThePathMtu) {
   for (const Position position : {Position::kFirst, Position::kOnly}) {
     Script script;

@@ -58,6 +58,7 @@ Reply MakeReply(uint32_t first, uint32_t end) {
   return reply;
 }
 
+// IBA C9-110.
 TEST(ReplyQueueTest, ReplaysGoBeforeWhatHasLaterPsns) {
   ReplyQueue queue;
   queue.Configure(2);

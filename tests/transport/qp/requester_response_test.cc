@@ -1,4 +1,4 @@
-// What the requester makes of responses (IBA 9.7.5.1.4, 9.7.5.2, 9.9.2).
+// What the requester makes of responses.
 
 #include <gtest/gtest.h>
 
@@ -36,6 +36,7 @@ struct NakCase {
 // rxe compared an 8-bit opcode with larger masks, "so nothing is ever reported".
 class RequesterNakTest : public testing::TestWithParam<NakCase> {};
 
+// IBA 9.9.2.4.2.
 TEST_P(RequesterNakTest, TheRequestFailsThoseBeforeSucceedThoseAfterAreFlushed) {
   const NakCase& nak = GetParam();
   for (uint32_t refused = 0; refused < 3; ++refused) {
@@ -58,6 +59,7 @@ TEST_P(RequesterNakTest, TheRequestFailsThoseBeforeSucceedThoseAfterAreFlushed) 
   }
 }
 
+// IBA 10.7.3.1.
 TEST_P(RequesterNakTest, AnUnsignaledRequestIsReportedToo) {
   Script script;
   SendWorkRequest request;
@@ -69,6 +71,7 @@ TEST_P(RequesterNakTest, AnUnsignaledRequestIsReportedToo) {
   script.ExpectCompletion(9, GetParam().status);
 }
 
+// IBA 9.7.6.1.
 TEST_P(RequesterNakTest, AStaleNakIsIgnored) {
   Script script;
   script.PostSend(1, 0, 10);
@@ -94,6 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
                             CompletionStatus::kRemoteOperationError,
                             VendorError::kNakRemoteOperation}));
 
+// IBA 9.7.5.1.2.
 TEST(RequesterAckTest, OneAckCompletesAllBeforeIt) {
   Script script;
   for (uint64_t i = 0; i < 5; ++i) script.PostSend(i, 0, 2 * kPart);
@@ -119,6 +123,7 @@ TEST(RequesterAckTest, UnsignaledRequestsCompleteInSilence) {
   script.ExpectNoCompletion();
 }
 
+// IBA 9.7.6.1.
 TEST(RequesterAckTest, AnAckOfWhatWasNeverSentIsIgnored) {
   Script script;
   script.PostSend(1, 0, 10);
@@ -134,7 +139,7 @@ TEST(RequesterAckTest, AnAckOfWhatWasNeverSentIsIgnored) {
   script.ExpectCompletion(1);
 }
 
-// IBA 9.7.5.2.1: go back to the PSN the NAK names.
+// IBA 9.9.2.4.1: go back to the PSN the NAK names.
 TEST(RequesterAckTest, ANakForAGapSendsAgainFromThere) {
   Script script;
   const Psn first = script.first_psn();
@@ -150,6 +155,7 @@ TEST(RequesterAckTest, ANakForAGapSendsAgainFromThere) {
   script.ExpectCompletion(2);
 }
 
+// IBA 9.9.2.4.1.
 TEST(RequesterAckTest, NaksForGapsUseUpRetries) {
   Script script({.retry_count = 2});
   script.PostSend(1, 0, 10);
@@ -191,7 +197,8 @@ TEST_F(RequesterReadTest, PartsComeInOrder) {
   ExpectParts(0, 0, 3);
 }
 
-// IBA 9.7.5.1.4: a gap in READ responses is an implied NAK; the READ goes on where it was lost.
+// IBA 9.4.4, 9.7.5.1.2: a gap in READ responses is an implied NAK; the READ goes on where it was
+// lost.
 TEST_F(RequesterReadTest, ALostPartIsAskedForAgainFromThere) {
   script_.PostRead(1, 0, 4 * kPart);
   script_.TakeSent();
@@ -210,6 +217,7 @@ TEST_F(RequesterReadTest, ALostPartIsAskedForAgainFromThere) {
   ExpectParts(0, 0, 4);
 }
 
+// IBA 9.7.5.1.2.
 TEST_F(RequesterReadTest, AnAckBehindAReadImpliesThatItsResponseWasLost) {
   script_.PostRead(1, 0, kPart);
   script_.PostSend(2, 1'024, 10);
@@ -224,6 +232,7 @@ TEST_F(RequesterReadTest, AnAckBehindAReadImpliesThatItsResponseWasLost) {
   script_.ExpectCompletion(2);
 }
 
+// IBA 9.7.5.1.2.
 TEST_F(RequesterReadTest, AResponseAcknowledgesWhatIsBeforeTheRead) {
   script_.PostSend(1, 1'024, 10);
   script_.PostRead(2, 0, kPart);
@@ -233,6 +242,7 @@ TEST_F(RequesterReadTest, AResponseAcknowledgesWhatIsBeforeTheRead) {
   script_.ExpectCompletion(2);
 }
 
+// IBA 9.7.6.1.
 TEST_F(RequesterReadTest, ADuplicatePartIsIgnored) {
   script_.PostRead(1, 0, 2 * kPart);
   script_.TakeSent();
@@ -276,6 +286,7 @@ TEST_F(RequesterReadTest, AResponseToSomethingElseIsNotTaken) {
   script_.ExpectCompletion(1);
 }
 
+// IBA 9.4.4.
 TEST_F(RequesterReadTest, AtMostMaxReadAtomicAreOutstanding) {
   for (uint64_t i = 0; i < 6; ++i) script_.PostRead(i, i * kPart, kPart);
   EXPECT_EQ(script_.TakeSent().size(), 4u);

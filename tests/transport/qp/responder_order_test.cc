@@ -1,5 +1,5 @@
-// Requests that come in order, again, too early and too late, for every operation
-// (IBA 9.7.4.1.2, 9.7.5.1.2, 9.7.5.1.3, 9.7.5.2.1).
+// Requests that come in order, again, too early and too late, for every operation (IBA
+// 9.7.4.1.2).
 
 #include <gtest/gtest.h>
 
@@ -77,6 +77,7 @@ TEST_P(ResponderOrderTest, InOrder) {
   ExpectExecutedOnce();
 }
 
+// IBA C9-105.
 TEST_P(ResponderOrderTest, Duplicate) {
   const PacketSpec response = Response(first_);
   script_.Inject(Request(first_));
@@ -109,7 +110,7 @@ TEST_P(ResponderOrderTest, FarPast) {
 }
 
 TEST_P(ResponderOrderTest, Gap) {
-  // Expect: one NAK for the expected PSN, however many come too early (IBA C9-113).
+  // Expect: one NAK for the expected PSN, however many come too early (IBA 9.7.5.2).
   EXPECT_EQ(script_.Inject(Request(first_ + 1)), DropReason::kSequenceGap);
   script_.ExpectSent(Nak(first_, NakCode::kPsnSequenceError).Msn(0));
   EXPECT_EQ(script_.Inject(Request(first_ + 2)), DropReason::kSequenceGap);
@@ -206,6 +207,7 @@ TEST(ResponderAckTest, AcksAreCoalesced) {
   script.ExpectCompletion(2);
 }
 
+// IBA C9-148.
 TEST(ResponderAckTest, MsnCountsMessagesNotPackets) {
   Script script;
   const Psn first = script.peers_first_psn();

@@ -38,6 +38,7 @@ class ResponderReadTest : public testing::Test {
   const Psn first_ = script_.peers_first_psn();
 };
 
+// IBA 9.7.3.1.
 TEST_F(ResponderReadTest, AResponseTakesAsManyPsnsAsPackets) {
   script_.Inject(Request(first_, 0, 2 * kPart + 1));
   script_.ExpectSent(Part(Position::kFirst, first_, 0).Msn(1));
@@ -47,10 +48,11 @@ TEST_F(ResponderReadTest, AResponseTakesAsManyPsnsAsPackets) {
   script_.ExpectSent(Part(Position::kOnly, first_ + 3, 0).Msn(2));
 }
 
+// IBA 9.7.5.1.4.
 TEST_F(ResponderReadTest, ADuplicateIsReadAgain) {
   script_.Inject(Request(first_, 0, 2 * kPart));
   script_.TakeSent();
-  *script_.memory() ^= 0xff;  // a READ has no memory of what it read (IBA 9.7.5.1.3)
+  *script_.memory() ^= 0xff;  // a READ has no memory of what it read
   EXPECT_EQ(script_.Inject(Request(first_, 0, 2 * kPart)), DropReason::kDuplicateRequest);
   script_.ExpectSent(Part(Position::kFirst, first_, 0));
   script_.ExpectSent(Part(Position::kLast, first_ + 1, kPart));
@@ -113,6 +115,7 @@ TEST_F(ResponderReadTest, ADuplicateWhoseKeyGoesWhileItIsAnsweredIsDropped) {
 }
 
 // An original one is different: the peer still waits for the data and must hear that it is gone.
+// IBA 9.7.5.1.3.
 TEST_F(ResponderReadTest, AKeyThatGoesWhileAReadIsAnsweredIsAnAccessError) {
   auto& memory = script_.endpoint().memory();
   const auto key = memory.Register({Script::kPd, Script::kIova, script_.memory(), 4 * kPart,
@@ -128,6 +131,7 @@ TEST_F(ResponderReadTest, AKeyThatGoesWhileAReadIsAnsweredIsAnAccessError) {
 }
 
 // An ACK covers everything before it, so it waits for the responses that come before.
+// IBA 9.5.
 TEST_F(ResponderReadTest, AnAckDoesNotOvertakeAReadResponse) {
   script_.PostReceive(1, 16'384, 16);
   script_.HoldTransmit();
@@ -149,7 +153,7 @@ TEST_F(ResponderReadTest, MaxDestReadAtomicAtOnceAreAnswered) {
   }
 }
 
-// IBA 9.7.8: one more is refused, not squeezed in.
+// IBA 9.4.4: one more is refused, not squeezed in.
 TEST_F(ResponderReadTest, OneMoreThanMaxDestReadAtomicIsRefused) {
   script_.HoldTransmit();
   for (uint32_t i = 0; i < 5; ++i) script_.Inject(Request(first_ + i, i * 8, 8));
@@ -172,6 +176,7 @@ class ResponderAtomicTest : public testing::Test {
   const Psn first_ = script_.peers_first_psn();
 };
 
+// IBA 9.4.5.
 TEST_F(ResponderAtomicTest, FetchAndAddWrapsAndReturnsWhatWasThere) {
   script_.SetWord(64, ~uint64_t{0});
   script_.Inject(Add(first_, 3));
@@ -179,6 +184,7 @@ TEST_F(ResponderAtomicTest, FetchAndAddWrapsAndReturnsWhatWasThere) {
   EXPECT_EQ(script_.Word(64), 2u);
 }
 
+// IBA 9.4.5.
 TEST_F(ResponderAtomicTest, CompareAndSwapSwapsOnlyWhatIsEqual) {
   script_.SetWord(64, 0x0123'4567'89ab'cdef);
   script_.Inject(Swap(first_, 0x0123'4567'89ab'cdee, 1));
@@ -190,6 +196,7 @@ TEST_F(ResponderAtomicTest, CompareAndSwapSwapsOnlyWhatIsEqual) {
 }
 
 // rxe once replayed the result of another atomic.
+// IBA 9.7.5.1.4.
 TEST_F(ResponderAtomicTest, EachDuplicateGetsItsOwnResult) {
   for (uint32_t i = 0; i < 4; ++i) {
     script_.Inject(Add(first_ + i, 10));
@@ -202,6 +209,7 @@ TEST_F(ResponderAtomicTest, EachDuplicateGetsItsOwnResult) {
   EXPECT_EQ(script_.Word(64), 40u);
 }
 
+// IBA 9.7.5.1.4.
 TEST_F(ResponderAtomicTest, ADuplicateThatIsForgottenIsNotExecuted) {
   for (uint32_t i = 0; i < 5; ++i) {  // max_dest_rd_atomic is 4
     script_.Inject(Add(first_ + i, 1));

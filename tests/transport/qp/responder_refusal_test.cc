@@ -1,5 +1,5 @@
 // Requests that must be refused: the NAK, the state, the completions, and memory left alone
-// (IBA 9.7.4.1, 9.7.5.2, table 45).
+// (IBA 9.7.5.2.2).
 
 #include <gtest/gtest.h>
 
@@ -59,6 +59,7 @@ class ResponderRefusalTest : public testing::Test {
 
 constexpr uint64_t kEnd = Script::kMemoryBytes;
 
+// IBA 9.7.4.1.5.
 TEST_F(ResponderRefusalTest, WrongKey) {
   for (const uint32_t flip : {1u, 0x80u, 0x100u, 0x8000'0000u, 0xffff'ffffu}) {
     Reset({});
@@ -73,6 +74,7 @@ TEST_F(ResponderRefusalTest, WrongKey) {
 }
 
 // rxe: iova + length overflowed, so that the whole address space was in range.
+// IBA 9.7.4.1.5.
 TEST_F(ResponderRefusalTest, OutOfRange) {
   struct Range {
     uint64_t address;
@@ -99,6 +101,7 @@ TEST_F(ResponderRefusalTest, OutOfRange) {
   }
 }
 
+// IBA 9.7.4.1.4.
 TEST_F(ResponderRefusalTest, QueuePairWithoutAccess) {
   const uint32_t all =
       AccessFlags::kRemoteWrite | AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic;
@@ -143,6 +146,7 @@ TEST_F(ResponderRefusalTest, DeregisteredRegion) {
   ExpectRefused(WriteAt(0, RKey{key->value}, 8), NakCode::kRemoteAccessError);
 }
 
+// IBA 9.4.5.
 TEST_F(ResponderRefusalTest, MisalignedAtomic) {
   for (uint64_t offset = 1; offset < 8; ++offset) {
     Reset({});
@@ -153,7 +157,8 @@ TEST_F(ResponderRefusalTest, MisalignedAtomic) {
   }
 }
 
-// IBA 9.7.4.1.6: only the length of the receive request counts, wherever the message crosses it.
+// IBA C9-222.1.1: the receive request takes the error. Only its length counts, wherever the message
+// crosses it.
 TEST_F(ResponderRefusalTest, MessageLongerThanTheReceive) {
   script_->Inject(Send(Position::kFirst, first()).With(Pattern(256)));
   PacketSpec last = Send(Position::kLast, first() + 1).With(Pattern(45));
@@ -188,7 +193,7 @@ TEST_F(ResponderRefusalTest, WriteThatBringsMoreOrLessThanItsReth) {
   ExpectRefused(Write(Position::kMiddle, first() + 1).With(Pattern(256)), NakCode::kInvalidRequest);
 }
 
-// IBA 9.7.8, facts: rxe recycles resources instead, and so loses atomics.
+// IBA 9.4.4: rxe recycles resources instead, and so loses atomics.
 TEST_F(ResponderRefusalTest, MoreReadsThanResponderResources) {
   Reset({.max_dest_read_atomic = 0});
   ExpectRefused(Read(first(), Script::Address(0), rkey(), 8), NakCode::kInvalidRequest);
@@ -196,6 +201,7 @@ TEST_F(ResponderRefusalTest, MoreReadsThanResponderResources) {
   ExpectRefused(FetchAdd(first(), Script::Address(0), rkey(), 8), NakCode::kInvalidRequest);
 }
 
+// IBA 9.9.3.1 class J.
 TEST_F(ResponderRefusalTest, InvalidateOfAKeyThatIsNoWindow) {
   for (const RKey key : {rkey(), RKey{0}, RKey{0xffff'ffff}}) {
     Reset({});
@@ -216,7 +222,7 @@ TEST_F(ResponderRefusalTest, ZeroLengthNeedsNoKey) {
   script_->ExpectState(QpState::kReadyToSend);
 }
 
-// A receive whose memory is gone is our fault, not the peer's (IBA table 45: remote operational).
+// A receive whose memory is gone is our fault, not the peer's (IBA 9.9.3.1 class A).
 TEST_F(ResponderRefusalTest, ReceiveIntoMemoryThatIsGone) {
   EXPECT_EQ(script_->endpoint().memory().Deregister(script_->lkey()), transport::Status::kOk);
   script_->Inject(Send(Position::kOnly, first()).With("x"));

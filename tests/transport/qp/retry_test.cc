@@ -1,5 +1,5 @@
-// Each way to find out that something was lost, and what happens when it never arrives
-// (IBA 9.7.5.1.4, 9.7.5.2, 9.7.6.1.3, 9.9.2). The exact times are in tests/transport/timers.
+// Each way to find out that something was lost, and what happens when it never arrives.
+// The exact times are in tests/transport/timers.
 
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ class RetryTest : public testing::Test {
     script_.ExpectState(QpState::kError);
     script_.ExpectNothingSent();
     script_.ExpectNoDeadline();
-    script_.ExpectNoEvent();  // the completion says it all (IBA 11.6.3.2)
+    script_.ExpectNoEvent();  // the completion says it all
   }
   void PsnNak() { script_.Inject(Nak(first_, NakCode::kPsnSequenceError)); }
   void Rnr() { script_.Inject(RnrNak(first_, kRnrTimer)); }
@@ -86,7 +86,7 @@ TEST_F(RetryTest, ReceiverNotReady) {
   ExpectGivenUp(CompletionStatus::kRnrRetryExceeded, VendorError::kRnrRetries);
 }
 
-// IBA 9.9.2.1.1: silence and NAKs for gaps are counted together, RNR NAKs by themselves.
+// IBA 9.9.2.4.1: silence and NAKs for gaps are counted together, RNR NAKs by themselves.
 TEST_F(RetryTest, SilenceAndGapsShareACountAndRnrHasItsOwn) {
   PsnNak();
   ExpectSentAgain();
@@ -188,7 +188,7 @@ class ImpliedNakTest : public testing::Test {
   const Psn first_ = script_.first_psn();
 };
 
-// IBA 9.7.5.1.4: an answer to what came after the READ says that the READ's was lost.
+// IBA 9.7.5.1.2: an answer to what came after the READ says that the READ's was lost.
 TEST_F(ImpliedNakTest, AnAckBehindARead) {
   script_.ExpectDropped(DropReason::kOutOfOrderResponse, Ack(first_ + 1));
   ExpectSentAgain();

@@ -1,5 +1,4 @@
-// SQD: what has started is finished, the rest is held back, and the application is told when
-// (IBA 10.3.1.5, 11.6.3.2).
+// SQD: what has started is finished, the rest is held back, and the application is told when.
 
 #include <gtest/gtest.h>
 
@@ -77,6 +76,7 @@ class DrainTest : public testing::Test {
   const Psn peers_ = script_.peers_first_psn();
 };
 
+// IBA 10.3.1.5.
 TEST_F(DrainTest, TheMessageThatWasBegunIsFinishedAndTheNextIsNotBegun) {
   DrainInTheMiddle(true);
   ExpectDraining(true);
@@ -169,6 +169,7 @@ TEST_F(DrainTest, WhoDoesNotAskIsNotTold) {
   script_.ExpectNoEvent();
 }
 
+// IBA 11.6.3.1 SQ_DRAINED.
 TEST_F(DrainTest, SqDrainedIsRaisedOnceForEachTimeItIsAskedFor) {
   for (int i = 0; i < 3; ++i) {
     Drain(true);

@@ -1,5 +1,4 @@
-// The local ACK timeout in virtual time: 4.096 us * 2^timeout, retry_cnt resends (IBA 9.7.6.1.3,
-// 9.9.2.1.1).
+// The local ACK timeout in virtual time: 4.096 us * 2^timeout, retry_cnt resends.
 
 #include <gtest/gtest.h>
 
@@ -22,6 +21,7 @@ constexpr Duration Timeout(int code) { return {int64_t{4'096} << code}; }
 
 class AckTimeoutTest : public testing::TestWithParam<std::tuple<int, int>> {};
 
+// IBA C9-140, 9.9.2.4.1.
 TEST_P(AckTimeoutTest, SilenceIsRetriedAtExactTimesAndThenEndsTheConnection) {
   const auto [timeout, retry_count] = GetParam();
   Script script(
@@ -53,6 +53,7 @@ TEST_P(AckTimeoutTest, SilenceIsRetriedAtExactTimesAndThenEndsTheConnection) {
 INSTANTIATE_TEST_SUITE_P(EveryTimeoutAndRetryCount, AckTimeoutTest,
                          testing::Combine(testing::Range(1, 32), testing::Range(0, 8)));
 
+// IBA C9-140.
 TEST(AckTimeoutTest, TimeoutZeroWaitsForEver) {
   for (uint8_t retry_count = 0; retry_count < 8; ++retry_count) {
     Script script({.timeout = 0, .retry_count = retry_count});
@@ -66,6 +67,7 @@ TEST(AckTimeoutTest, TimeoutZeroWaitsForEver) {
   }
 }
 
+// IBA C9-139.
 TEST(AckTimeoutTest, NoRequestNoTimer) {
   Script script;
   script.ExpectNoDeadline();
@@ -78,6 +80,7 @@ TEST(AckTimeoutTest, NoRequestNoTimer) {
 }
 
 // Any progress starts the count afresh (IBA 9.9.2.4.1), and the time too.
+// IBA o9-85.
 TEST(AckTimeoutTest, ProgressStartsTimeAndCountAfresh) {
   constexpr int kRetries = 2;
   Script script({.timeout = 8, .retry_count = kRetries});
@@ -124,6 +127,7 @@ TEST(AckTimeoutTest, AStaleAckIsNotProgress) {
   script.ExpectCompletion(2, CompletionStatus::kRetryExceeded);
 }
 
+// IBA o9-85.
 TEST(AckTimeoutTest, EveryPartOfAReadResponseIsProgress) {
   Script script({.timeout = 8, .retry_count = 1});
   const Psn first = script.first_psn();

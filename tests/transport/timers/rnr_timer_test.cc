@@ -1,5 +1,4 @@
-// The receiver-not-ready wait in virtual time: IBA table 46, rnr_retry resends, 7 = for ever
-// (IBA 9.7.5.2.8).
+// The receiver-not-ready wait in virtual time: rnr_retry resends, 7 = for ever.
 
 #include <gtest/gtest.h>
 
@@ -33,6 +32,7 @@ Duration Wait(int code) {
 
 class RnrTimerTest : public testing::TestWithParam<std::tuple<int, int>> {};
 
+// IBA 9.7.5.2.8.
 TEST_P(RnrTimerTest, TheWaitIsExactAndTheCountIsKept) {
   const auto [code, rnr_retry] = GetParam();
   // The ACK timeout is out of the way: the wait is not silence.

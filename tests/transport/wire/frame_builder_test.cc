@@ -23,6 +23,7 @@ TEST(UdpSourcePortTest, FlowLabelDecidesWhenThereIsOne) {
 }
 
 // The kernel's rule: the product of the QPNs, folded over itself at 20 and 40 bits.
+// IBA A17.3.2.1.
 TEST(UdpSourcePortTest, QpnsDecideWithoutAFlowLabel) {
   EXPECT_EQ(0xc000 | (17 * 18), UdpSourcePort(0, Qpn{17}, Qpn{18}));
   EXPECT_EQ(UdpSourcePort(0, Qpn{0x123456}, Qpn{0xabcdef}),
@@ -44,6 +45,7 @@ TEST(UdpSourcePortTest, IsAlwaysInTheDynamicRange) {
   EXPECT_GT(ports.size(), 2'000u);  // entropy is what it is for
 }
 
+// IBA CA17-7, CA17-11, CA17-12, CA17-20, CA17-21.
 TEST(FrameBuilderTest, KnownIpv4Frame) {
   AddressVector address;
   address.destination_gid = Gid::FromIpv4({10, 0, 0, 2});

@@ -141,6 +141,7 @@ TEST(Ipv4FrameParserTest, IpLengthBelowTheHeaderIsABadHeader) {
   EXPECT_EQ(DropReason::kBadIpHeader, Parse(frame));
 }
 
+// IBA CA17-24.
 TEST(Ipv4FrameParserTest, FragmentAndOptionsAndChecksum) {
   std::vector<uint8_t> frame = GoodFrame(false);
   frame[kIpAt + 6] = 0x20;
@@ -157,6 +158,7 @@ TEST(Ipv4FrameParserTest, FragmentAndOptionsAndChecksum) {
   EXPECT_EQ(DropReason::kBadIpHeader, Parse(frame));
 }
 
+// IBA CA17-20.
 TEST_P(FrameParserTest, OtherProtocolsAndPortsAreNotRoce) {
   uint8_t& protocol = Ip(ipv6() ? 6 : 9);
   protocol = 6;
@@ -169,6 +171,7 @@ TEST_P(FrameParserTest, OtherProtocolsAndPortsAreNotRoce) {
   EXPECT_EQ(DropReason::kNotRoce, ParseResealed());
 }
 
+// IBA CA17-21.
 TEST_P(FrameParserTest, UdpLengthMustBeThatOfTheIpPacket) {
   for (const int difference : {-4, -1, 1, 4}) {
     frame_ = GoodFrame(ipv6());
@@ -227,6 +230,7 @@ TEST_P(FrameParserTest, PadBytesNeedNotBeZero) {
   EXPECT_EQ(DropReason::kNone, ParseResealed());
 }
 
+// IBA CA17-22, CA17-24.
 TEST_P(FrameParserTest, WrongIcrcIsDropped) {
   frame_.back() ^= 0x80;
   EXPECT_EQ(DropReason::kBadIcrc, Parse(frame_));

@@ -86,6 +86,7 @@ class FrameRoundTripTest : public testing::TestWithParam<bool> {
   FrameBuilder builder_{kSourceMac, addresses_.source, PathTo(addresses_.destination), 0xc123};
 };
 
+// IBA 9.3.6, 9.3.7.
 TEST_P(FrameRoundTripTest, EveryOpcodeAndPayloadSize) {
   std::mt19937 random(1);
   std::vector<uint8_t> payload(4096);

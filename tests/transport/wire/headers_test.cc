@@ -30,6 +30,7 @@ TEST(ByteOrderTest, BigEndianAtAnyAlignment) {
   EXPECT_EQ(0x12abcdefu, Word(0x12, 0xffabcdef));
 }
 
+// IBA 9.2.
 TEST(BthTest, KnownBytes) {
   const std::vector<uint8_t> bytes = FromHex("0ab08001c0abcdef80fedcba");
   const Bth bth{.opcode = 0x0a,
@@ -67,6 +68,7 @@ TEST(BthTest, ReservedBitsAreIgnored) {
   EXPECT_EQ(Bth{}, ParseBth(FromHex("000000003f0000007f000000").data()));
 }
 
+// IBA 9.3.3.
 TEST(RethTest, KnownBytes) {
   const std::vector<uint8_t> bytes = FromHex("112233445566778899aabbcc00001000");
   const Reth reth{
@@ -77,6 +79,7 @@ TEST(RethTest, KnownBytes) {
   EXPECT_EQ(bytes, out);
 }
 
+// IBA 9.3.2.
 TEST(DethTest, KnownBytesWithReservedByteIgnored) {
   const Deth deth{.qkey = 0x80010000, .source_qpn = Qpn{1}};
   EXPECT_EQ(deth, ParseDeth(FromHex("80010000ff000001").data()));
@@ -85,6 +88,7 @@ TEST(DethTest, KnownBytesWithReservedByteIgnored) {
   EXPECT_EQ(FromHex("8001000000000001"), out);
 }
 
+// IBA 9.3.4.
 TEST(AtomicEthTest, KnownBytes) {
   const std::vector<uint8_t> bytes =
       FromHex("0102030405060708090a0b0c11121314151617182122232425262728");
@@ -98,6 +102,7 @@ TEST(AtomicEthTest, KnownBytes) {
   EXPECT_EQ(bytes, out);
 }
 
+// IBA 9.3.5.
 TEST(AethTest, EverySyndromeByteSurvives) {
   for (uint32_t byte = 0; byte < 256; ++byte) {
     const Aeth aeth{.syndrome = Syndrome(static_cast<uint8_t>(byte)), .msn = 0xabcdef};
@@ -108,7 +113,7 @@ TEST(AethTest, EverySyndromeByteSurvives) {
   }
 }
 
-TEST(AethTest, SyndromesOfTable44) {
+TEST(AethTest, SyndromesByTheirBits) {
   EXPECT_EQ(0x1f, Syndrome::Ack(Syndrome::kNoCreditInformation).wire_byte());
   EXPECT_EQ(0x05, Syndrome::Ack(5).wire_byte());
   EXPECT_EQ(0x2c, Syndrome::RnrNak(12).wire_byte());
@@ -134,6 +139,7 @@ TEST(EthernetTest, KnownBytes) {
 // A header whose checksum is worked out in the literature on RFC 1071.
 constexpr const char* kIpv4Example = "4500003c1c4640004006b1e6ac100a63ac100a0c";
 
+// IBA CA17-7.
 TEST(Ipv4Test, KnownBytes) {
   const std::vector<uint8_t> bytes = FromHex(kIpv4Example);
   const Ipv4Header ip{.traffic_class = 0,
@@ -167,6 +173,7 @@ void Reseal(std::vector<uint8_t>& ip) {
   Store16(static_cast<uint16_t>(~sum), ip.data() + 10);
 }
 
+// IBA CA17-3, CA17-8.
 TEST(Ipv4Test, OptionsAndFragmentsAreRefused) {
   const auto changed = [](size_t at, uint8_t value) {
     std::vector<uint8_t> bytes = FromHex(kIpv4Example);

@@ -86,6 +86,7 @@ TEST_P(RxeFrameTest, BuilderGivesTheSameFrame) {
 // The negative control of the ICRC: a bit that it covers cannot change unnoticed. (Bits whose
 // change makes another frame of it, or is noticed by another check first, are dropped for that
 // reason.)
+// IBA CA17-22.
 TEST_P(RxeFrameTest, EveryFlippedBitIsNoticedUnlessTheIcrcMasksIt) {
   const size_t udp = UdpAt(frame_);
   const size_t bth = BthAt(frame_);
