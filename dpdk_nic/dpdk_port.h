@@ -46,6 +46,7 @@ class DpdkPort final : public PacketPort {
   transport::MacAddress mac() const override { return mac_; }
   uint32_t mtu() const override { return mtu_bytes_; }
   bool link_up() const override;
+  bool failed() const override { return device_->removed(); }
 
   // Whether there are neighbours to be asked for their addresses (otherwise they follow from the
   // GID), and the kernel's interface that the port shares, 0 if none.

@@ -74,6 +74,10 @@ bool Engine::ReceiveBurst(Time now) {
   if (now >= next_link_service_) {
     next_link_service_ = now + kLinkServiceInterval;
     port_->ServeLink();
+    if (!port_failed_ && port_->failed()) {
+      port_failed_ = true;
+      endpoint_.Fail();
+    }
   }
   int received = 0;
   while (received < kReceiveBurst) {

@@ -127,7 +127,8 @@ class Engine {
   transport::Time next_link_service_;
   // The helper sleeps until then and has to be woken for anything earlier; 0: it need not be woken.
   transport::Time helper_sleeps_until_;
-  bool tapped_ = false;  // frames since the tap was last told of the end of a burst
+  bool port_failed_ = false;  // the endpoint was told
+  bool tapped_ = false;       // frames since the tap was last told of the end of a burst
   std::atomic<bool> orphaned_{false};
   // How often applications wanted to drive. Not exact: threads may overwrite each other's counts.
   alignas(64) std::atomic<uint64_t> application_passes_{0};

@@ -23,6 +23,11 @@ std::string UniquePoolName() {
   return "uroce-frames-" + std::to_string(next++);
 }
 
+int SetFlag(uint16_t /*port*/, rte_eth_event_type /*event*/, void* flag, void* /*result*/) {
+  static_cast<std::atomic<bool>*>(flag)->store(true, std::memory_order_relaxed);
+  return 0;
+}
+
 }  // namespace
 
 ErrorOr<std::unique_ptr<Ethdev>> Ethdev::Open(Eal* eal, const Devargs& devargs,
@@ -59,6 +64,7 @@ bool Ethdev::OpenDevice(const Config& config, std::string* error) {
     return false;
   }
   if (!Probe(error) || !Configure(config, error)) return false;
+  rte_eth_dev_callback_register(id_, RTE_ETH_EVENT_INTR_RMV, SetFlag, &removed_);
   const int result = rte_eth_dev_start(id_);
   started_ = result == 0;
   if (!started_ && !config.may_start_later) {
@@ -133,6 +139,7 @@ bool Ethdev::Configure(const Config& config, std::string* error) {
 void Ethdev::Close() {
   if (probed_) {
     const auto stop_and_close = [this] {
+      rte_eth_dev_callback_unregister(id_, RTE_ETH_EVENT_INTR_RMV, SetFlag, &removed_);
       rte_eth_dev_stop(id_);
       rte_eth_dev_close(id_);
     };

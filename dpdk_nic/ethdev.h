@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -40,6 +41,8 @@ class Ethdev {
   uint16_t mtu_bytes() const { return mtu_bytes_; }
   transport::MacAddress mac() const;
   bool link_up() const;
+  // Whether the hardware was taken out.
+  bool removed() const { return removed_.load(std::memory_order_relaxed); }
   // The socket inside the af_packet driver, which the driver owns; -1 for other drivers.
   int packet_socket() const { return packet_socket_; }
 
@@ -60,6 +63,7 @@ class Ethdev {
   bool probed_ = false;
   bool started_ = false;
   int packet_socket_ = -1;
+  std::atomic<bool> removed_{false};  // set by the interrupt thread
 };
 
 }  // namespace uroce::nic

@@ -44,6 +44,7 @@ class ImpairedPort : public PacketPort {
   transport::MacAddress mac() const override { return port_->mac(); }
   uint32_t mtu() const override { return port_->mtu(); }
   bool link_up() const override { return port_->link_up(); }
+  bool failed() const override { return port_->failed(); }
 
   struct Impaired {
     uint64_t frames = 0;  // RoCEv2 frames that came to be sent

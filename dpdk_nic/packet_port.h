@@ -58,6 +58,8 @@ class PacketPort {
   // Largest IP packet in bytes (the netdev's MTU).
   virtual uint32_t mtu() const = 0;
   virtual bool link_up() const = 0;
+  // Whether the port is gone for good, as a NIC that was taken out. Nothing brings it back.
+  virtual bool failed() const { return false; }
 };
 
 }  // namespace uroce::nic
