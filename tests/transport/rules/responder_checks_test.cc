@@ -1,0 +1,198 @@
+// Which check of a request comes first, and what the application learns when one fails.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "tests/packet_scripts/script.h"
+
+namespace uroce::packet_scripts {
+namespace {
+
+using transport::AccessFlags;
+using transport::CompletionOpcode;
+using transport::CompletionStatus;
+using transport::EventType;
+using transport::NakCode;
+using transport::Position;
+using transport::Psn;
+using transport::QpState;
+using transport::RKey;
+
+class ResponderChecksTest : public testing::Test {
+ protected:
+  ResponderChecksTest() { Reset({}); }
+  void Reset(const Script::Options& options) { script_ = std::make_unique<Script>(options); }
+
+  Psn first() const { return script_->peers_first_psn(); }
+  RKey rkey() const { return script_->rkey(); }
+  RKey wrong_rkey() const { return RKey{rkey().value ^ 0x100}; }
+
+  PacketSpec WriteOf(RKey rkey, uint32_t length) const {
+    return Write(Position::kOnly, first(), Script::Address(0), rkey, length).With(Pattern(length));
+  }
+
+  // The connection ends with `code`.
+  void ExpectNak(const PacketSpec& packet, NakCode code) {
+    script_->Inject(packet);
+    script_->ExpectSent(Nak(packet.psn, code));
+    script_->ExpectNothingSent();
+    script_->ExpectState(QpState::kError);
+  }
+
+  std::unique_ptr<Script> script_;
+};
+
+// IBA 9.7.4.1.
+TEST_F(ResponderChecksTest, AWrongPlaceInTheMessageComesBeforeAWrongKey) {
+  script_->PostReceive(1, 0, 512);
+  script_->Inject(Send(Position::kFirst, first()).With(Pattern(256)));
+  PacketSpec write = WriteOf(wrong_rkey(), 8);
+  write.psn = first() + 1;
+  ExpectNak(write, NakCode::kInvalidRequest);
+  script_->ExpectCompletion(1, CompletionStatus::kRemoteInvalidRequest);
+}
+
+// IBA 9.7.4.1, 9.7.4.1.4.
+TEST_F(ResponderChecksTest, AnOperationThatIsNotAllowedComesBeforeTheMissingReceive) {
+  Reset({.qp_access = AccessFlags()});
+  ExpectNak(WriteOf(rkey(), 8).Immediate(7), NakCode::kInvalidRequest);
+}
+
+// IBA 9.7.4.1, C9-92.
+TEST_F(ResponderChecksTest, AWrongLengthComesBeforeTheMissingReceive) {
+  ExpectNak(Send(Position::kFirst, first()).With(Pattern(10)), NakCode::kInvalidRequest);
+}
+
+// IBA 9.7.4.1.
+TEST_F(ResponderChecksTest, TheMissingReceiveComesBeforeAWrongKey) {
+  const PacketSpec write = WriteOf(wrong_rkey(), 8).Immediate(7);
+  script_->Inject(write);
+  script_->ExpectSent(RnrNak(first(), 12));
+  script_->PostReceive(1, 0, 512);
+  ExpectNak(write, NakCode::kRemoteAccessError);
+  script_->ExpectCompletion(1, CompletionStatus::kFlushed);
+}
+
+// IBA 9.7.4.1, 9.7.4.1.2.
+TEST_F(ResponderChecksTest, ThePsnComesBeforeEverything) {
+  PacketSpec write = WriteOf(wrong_rkey(), 8);
+  write.psn = first() - 1;
+  script_->Inject(write);
+  script_->ExpectSent(Ack(first() - 1));
+  write.psn = first() + 1;
+  script_->Inject(write);
+  script_->ExpectSent(Nak(first(), NakCode::kPsnSequenceError));
+  script_->ExpectState(QpState::kReadyToSend);
+}
+
+// IBA C9-94: 2^31 bytes may be asked for; we refuse them for want of memory alone.
+TEST_F(ResponderChecksTest, RequestOverTheLargestMessage) {
+  for (const uint32_t length : {0x8000'0001u, 0xffff'ffffu}) {
+    Reset({});
+    ExpectNak(Read(first(), Script::Address(0), rkey(), length), NakCode::kInvalidRequest);
+    Reset({});
+    ExpectNak(Write(Position::kFirst, first(), Script::Address(0), rkey(), length)
+                  .With(Pattern(256)),
+              NakCode::kInvalidRequest);
+  }
+  Reset({});
+  ExpectNak(Read(first(), Script::Address(0), rkey(), 0x8000'0000), NakCode::kRemoteAccessError);
+  Reset({});
+  ExpectNak(Write(Position::kFirst, first(), Script::Address(0), rkey(), 0x8000'0000)
+                .With(Pattern(256)),
+            NakCode::kRemoteAccessError);
+}
+
+// IBA C10-87: the receive request is flushed as if the WRITE had never come.
+TEST_F(ResponderChecksTest, RefusedWriteWithImmediateTakesNoReceive) {
+  script_->PostReceive(1, 0, 512);
+  script_->PostReceive(2, 0, 512);
+  script_->Inject(WriteOf(rkey(), 8).Immediate(7));
+  script_->ExpectSent(Ack(first()));
+  const auto taken = script_->ExpectCompletion(1);
+  EXPECT_EQ(taken.opcode, CompletionOpcode::kReceiveRdmaWithImmediate);
+
+  PacketSpec write = WriteOf(wrong_rkey(), 8).Immediate(7);
+  write.psn = first() + 1;
+  ExpectNak(write, NakCode::kRemoteAccessError);
+  script_->ExpectCompletion(2, CompletionStatus::kFlushed);
+  script_->ExpectEvent(EventType::kQpAccessError);
+}
+
+// What a broken request is called when no receive request can say it.
+struct Refusal {
+  const char* name;
+  PacketSpec (*packet)(const Script&);
+  NakCode code;
+  EventType event;
+  Script::Options options = {};
+};
+
+constexpr uint64_t kMisaligned = Script::Address(4);
+
+const Refusal kRefusals[] = {
+    {"middle of no message",
+     [](const Script& script) {
+       return Send(Position::kMiddle, script.peers_first_psn()).With(Pattern(256));
+     },
+     NakCode::kInvalidRequest, EventType::kQpRequestError},
+    {"operation that is not allowed",
+     [](const Script& script) {
+       return Read(script.peers_first_psn(), Script::Address(0), script.rkey(), 8);
+     },
+     NakCode::kInvalidRequest,
+     EventType::kQpRequestError,
+     {.qp_access = AccessFlags(AccessFlags::kRemoteWrite)}},
+    {"key that is not ours",
+     [](const Script& script) {
+       return Read(script.peers_first_psn(), Script::Address(0), RKey{1}, 8);
+     },
+     NakCode::kRemoteAccessError, EventType::kQpAccessError},
+    {"misaligned atomic",
+     [](const Script& script) {
+       return FetchAdd(script.peers_first_psn(), kMisaligned, script.rkey(), 1);
+     },
+     NakCode::kInvalidRequest, EventType::kQpAccessError},
+    {"one READ too many",
+     [](const Script& script) {
+       return Read(script.peers_first_psn(), Script::Address(0), script.rkey(), 8);
+     },
+     NakCode::kInvalidRequest,
+     EventType::kQpAccessError,
+     {.max_dest_read_atomic = 0}},
+    {"more data than the header says",
+     [](const Script& script) {
+       return Write(Position::kOnly, script.peers_first_psn(), Script::Address(0), script.rkey(), 7)
+           .With(Pattern(8));
+     },
+     NakCode::kInvalidRequest, EventType::kQpAccessError},
+};
+
+// IBA 11.6.3.2 QP_REQ_ERR, 11.6.3.2 QP_ACCESS_ERR, C9-222.1.1.
+TEST_F(ResponderChecksTest, EventThatSaysWhatThePeerDid) {
+  for (const Refusal& refusal : kRefusals) {
+    SCOPED_TRACE(refusal.name);
+    Reset(refusal.options);
+    script_->PostReceive(1, 0, 512);  // waits, but no message has taken it
+    ExpectNak(refusal.packet(*script_), refusal.code);
+    script_->ExpectCompletion(1, CompletionStatus::kFlushed);
+    script_->ExpectEvent(refusal.event);
+    script_->ExpectNoEvent();
+  }
+}
+
+// IBA C9-222.1.1.
+TEST_F(ResponderChecksTest, NoEventIfAReceiveTakesTheError) {
+  script_->PostReceive(1, 0, 512);
+  script_->PostReceive(2, 0, 512);
+  script_->Inject(Send(Position::kFirst, first()).With(Pattern(256)));
+  ExpectNak(Send(Position::kFirst, first() + 1).With(Pattern(256)), NakCode::kInvalidRequest);
+  script_->ExpectCompletion(1, CompletionStatus::kRemoteInvalidRequest);
+  script_->ExpectCompletion(2, CompletionStatus::kFlushed);
+  script_->ExpectNoEvent();
+}
+
+}  // namespace
+}  // namespace uroce::packet_scripts
