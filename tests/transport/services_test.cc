@@ -94,6 +94,7 @@ class UnreliableTest : public ServicesTest {
   QueuePair* server;
 };
 
+// IBA 9.8.2.
 TEST_F(UnreliableTest, WholeMessageIsDelivered) {
   Receive(*server, pair.server, 0, 4'000);
   ASSERT_EQ(client->PostSend(pair.Request(SendOpcode::kSendWithImmediate, 4'000)), Status::kOk);
@@ -109,7 +110,7 @@ TEST_F(UnreliableTest, WholeMessageIsDelivered) {
   EXPECT_EQ(std::memcmp(pair.client.memory.data(), pair.server.memory.data(), 4'000), 0);
 }
 
-// IBA 9.8.2: whichever packet is lost, the message is dropped whole, and the next one takes the
+// IBA 9.9.3.1 class D1: whichever packet is lost, the message is dropped whole, and the next one takes the
 // receive request that waited for it.
 TEST_F(UnreliableTest, MessageWithALostPacketIsDroppedWhole) {
   for (int lost = 0; lost < 4; ++lost) {
@@ -126,7 +127,7 @@ TEST_F(UnreliableTest, MessageWithALostPacketIsDroppedWhole) {
   }
 }
 
-// IBA 10.3.1.6: the send queue stops, the receive queue lives on, SQE -> RTS recovers.
+// IBA 10.3.1.6, C10-38: the send queue stops, the receive queue lives on, SQE -> RTS recovers.
 TEST_F(UnreliableTest, LocalErrorStopsTheSendQueueOnly) {
   ScatterGatherEntry bad = {pair.client.address(0), 64, LKey{0xdead}};
   SendWorkRequest request = pair.Request(SendOpcode::kSend, 64);
@@ -180,6 +181,7 @@ class DatagramTest : public ServicesTest {
   AddressVector address;
 };
 
+// IBA 9.8.3, A17.4.5.2.
 TEST_F(DatagramTest, ArrivesBehindItsGrh) {
   Receive(*server, pair.server, 0, 200);
   ASSERT_EQ(client->PostSend(Datagram(100)), Status::kOk);
@@ -195,6 +197,7 @@ TEST_F(DatagramTest, ArrivesBehindItsGrh) {
   EXPECT_EQ(std::memcmp(&pair.server.memory[40], pair.client.memory.data(), 100), 0);
 }
 
+// IBA 9.6.1.4.1, 9.9.3.1 class D.
 TEST_F(DatagramTest, WrongQkeyIsDroppedAndCounted) {
   Receive(*server, pair.server, 0, 200);
   ASSERT_EQ(client->PostSend(Datagram(100, kQkey + 1)), Status::kOk);
@@ -211,6 +214,7 @@ TEST_F(DatagramTest, ControlledQkeyStandsForTheQueuePairsOwn) {
   EXPECT_EQ(pair.server.Poll().size(), 1u);
 }
 
+// IBA C10-93.1.1.
 TEST_F(DatagramTest, LongerThanTheMtuStopsTheSendQueue) {
   ASSERT_EQ(client->PostSend(Datagram(4'097)), Status::kOk);
   pair.Exchange();
@@ -241,6 +245,7 @@ TEST_F(DatagramTest, EachGoesItsOwnWay) {
   EXPECT_EQ(pair.client.Poll().size(), 4u);
 }
 
+// IBA 10.5.2.
 TEST_F(DatagramTest, MulticastReachesEveryMemberAndTheSender) {
   const Gid group = Gid::FromIpv4({239, 1, 2, 3});
   QueuePair* second = Create(pair.server, QpType::kUnreliableDatagram);
@@ -288,7 +293,7 @@ class SharedReceiveTest : public ServicesTest {
   std::vector<QueuePair*> users;
 };
 
-// IBA 9.9.3, class E: the request that a torn message took out of the shared queue cannot go back.
+// IBA 9.9.3.1 class E: the request that a torn message took out of the shared queue cannot go back.
 TEST_F(SharedReceiveTest, TornMessageCompletesTheRequestThatItTook) {
   QueuePair* client = Create(pair.client, QpType::kUnreliableConnection);
   QueuePair* server = Create(pair.server, QpType::kUnreliableConnection, srq.get());
@@ -304,6 +309,7 @@ TEST_F(SharedReceiveTest, TornMessageCompletesTheRequestThatItTook) {
   EXPECT_EQ(server->state(), QpState::kReadyToSend);
 }
 
+// IBA 11.6.3.1 SRQ_LIMIT_REACHED.
 TEST_F(SharedReceiveTest, LimitEventComesOnce) {
   QueuePair* client = Create(pair.client, QpType::kUnreliableDatagram);
   QueuePair* server = Create(pair.server, QpType::kUnreliableDatagram, srq.get());
