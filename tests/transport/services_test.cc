@@ -110,8 +110,8 @@ TEST_F(UnreliableTest, WholeMessageIsDelivered) {
   EXPECT_EQ(std::memcmp(pair.client.memory.data(), pair.server.memory.data(), 4'000), 0);
 }
 
-// IBA 9.9.3.1 class D1: whichever packet is lost, the message is dropped whole, and the next one takes the
-// receive request that waited for it.
+// IBA 9.9.3.1 class D1: whichever packet is lost, the message is dropped whole, and the next one
+// takes the receive request that waited for it.
 TEST_F(UnreliableTest, MessageWithALostPacketIsDroppedWhole) {
   for (int lost = 0; lost < 4; ++lost) {
     Receive(*server, pair.server, 0, 4'000);
