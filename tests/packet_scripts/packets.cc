@@ -69,6 +69,21 @@ PacketSpec PacketSpec::Solicited() const {
 PacketSpec PacketSpec::Msn(uint32_t value) const {
   PacketSpec spec = *this;
   spec.expected_msn = value;
+  spec.aeth.msn = value;
+  return spec;
+}
+
+PacketSpec PacketSpec::Credits(uint8_t code) const {
+  PacketSpec spec = *this;
+  spec.expected_credits = code;
+  spec.aeth.syndrome = Syndrome::Ack(code);
+  return spec;
+}
+
+PacketSpec PacketSpec::Of(transport::Service service) const {
+  PacketSpec spec = *this;
+  spec.opcode.service = service;
+  spec.fixed_service = true;
   return spec;
 }
 

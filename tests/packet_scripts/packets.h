@@ -15,6 +15,8 @@ namespace uroce::packet_scripts {
 struct PacketSpec : transport::TransportHeaders {
   std::vector<uint8_t> payload;
   std::optional<uint32_t> expected_msn;  // compared only if set
+  std::optional<uint8_t> expected_credits;
+  bool fixed_service = false;  // the service is what the opcode says, not that of the queue pair
 
   PacketSpec With(std::vector<uint8_t> bytes) const;
   PacketSpec With(std::string_view text) const;
@@ -23,6 +25,9 @@ struct PacketSpec : transport::TransportHeaders {
   PacketSpec AckRequest(bool wanted = true) const;
   PacketSpec Solicited() const;
   PacketSpec Msn(uint32_t value) const;
+  // Credit code of an AETH.
+  PacketSpec Credits(uint8_t code) const;
+  PacketSpec Of(transport::Service service) const;
 };
 
 // Requests. Those that end a message ask for an ACK.

@@ -11,46 +11,33 @@
 
 namespace uroce::packet_scripts {
 
-using transport::AccessFlags;
 using transport::AddressVector;
 using transport::Completion;
 using transport::CompletionStatus;
 using transport::DropReason;
 using transport::Duration;
-using transport::EndpointConfig;
 using transport::EventType;
 using transport::FrameBuilder;
 using transport::Gid;
 using transport::kMaxFrameBytes;
 using transport::kNever;
-using transport::MacAddress;
 using transport::Packet;
 using transport::PayloadPiece;
 using transport::QpAttributeMask;
 using transport::QpAttributes;
-using transport::QpInitAttributes;
 using transport::Qpn;
 using transport::QpState;
+using transport::QpType;
+using transport::ReceiveWorkRequest;
 using transport::Route;
 using transport::ScatterGatherEntry;
 using transport::SendOpcode;
 using transport::SendWorkRequest;
+using transport::Service;
 using transport::Status;
 using transport::Time;
 
 namespace {
-
-constexpr MacAddress kOurMac{2, 0, 0, 0, 0, 1};
-constexpr MacAddress kPeerMac{2, 0, 0, 0, 0, 2};
-
-EndpointConfig MakeConfig() {
-  EndpointConfig config;
-  config.mac = kOurMac;
-  config.gids = {Gid::LinkLocal(kOurMac), Script::kOurGid};
-  config.first_qpn = Qpn{0x100};
-  config.qpn_count = 16;
-  return config;
-}
 
 void FailAt(const Script::Location& location, const std::string& what) {
   GTEST_MESSAGE_AT_(location.file_name(), static_cast<int>(location.line()), what.c_str(),
@@ -67,6 +54,17 @@ std::string DescribeCompletion(const Completion& completion) {
          Number(completion.status);
 }
 
+Service ServiceOf(QpType type) {
+  switch (type) {
+    case QpType::kUnreliableConnection:
+      return Service::kUnreliableConnection;
+    case QpType::kUnreliableDatagram:
+      return Service::kUnreliableDatagram;
+    default:
+      return Service::kReliableConnection;
+  }
+}
+
 std::string Describe(const PacketSpec& spec) { return Describe(spec, spec.payload.size()); }
 
 // Whether two packets say the same, as far as the opcode has it.
@@ -75,15 +73,19 @@ bool Matches(const PacketSpec& expected, const PacketSpec& actual) {
   if (opcode != actual.opcode || expected.psn != actual.psn) return false;
   if (expected.payload != actual.payload) return false;
   if (!opcode.IsResponse() && expected.solicited != actual.solicited) return false;
+  if (opcode.HasDeth() && expected.deth != actual.deth) return false;
   if (opcode.HasReth() && expected.reth != actual.reth) return false;
   if (opcode.HasAtomicEth() && expected.atomic != actual.atomic) return false;
   if (opcode.HasAtomicAckEth() && expected.atomic_original != actual.atomic_original) return false;
   if (opcode.HasImmediate() && expected.immediate != actual.immediate) return false;
   if (opcode.HasIeth() && expected.invalidate_rkey != actual.invalidate_rkey) return false;
   if (!opcode.HasAeth()) return true;
+  if (expected.expected_credits && *expected.expected_credits != actual.aeth.syndrome.value()) {
+    return false;
+  }
   const transport::Syndrome wanted = expected.aeth.syndrome;
   const transport::Syndrome got = actual.aeth.syndrome;
-  // The credit count of an ACK is a hint.
+  // The credit count of an ACK is a hint, which most scripts do not care for.
   const bool same_syndrome =
       wanted.kind() == got.kind() &&
       (wanted.kind() == transport::Syndrome::Kind::kAck || wanted.value() == got.value());
@@ -91,23 +93,6 @@ bool Matches(const PacketSpec& expected, const PacketSpec& actual) {
 }
 
 }  // namespace
-
-Script::Script(const Options& options)
-    : options_(options), endpoint_(MakeConfig()), memory_(kMemoryBytes) {
-  const AccessFlags all(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
-                        AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic |
-                        AccessFlags::kWindowBind);
-  key_ = *endpoint_.memory().Register({kPd, kIova, memory_.data(), kMemoryBytes, all});
-  cq_ = endpoint_.CreateCompletionQueue(8 * options.queue_depth, nullptr);
-  QpInitAttributes init;
-  init.pd = kPd;
-  init.send_cq = cq_.get();
-  init.receive_cq = cq_.get();
-  init.capabilities = {options.queue_depth, options.queue_depth, 4, 4, 64};
-  init.signal_all = options.signal_all;
-  EXPECT_EQ(endpoint_.CreateQueuePair(init, &qp_), Status::kOk);
-  Connect();
-}
 
 Script::~Script() {
   Drain();
@@ -117,47 +102,8 @@ Script::~Script() {
   }
   coverage().Add(counters());
   endpoint_.DestroyQueuePair(qp_);
+  if (srq_ != nullptr) endpoint_.DestroySharedReceiveQueue(std::move(srq_));
   endpoint_.DestroyCompletionQueue(std::move(cq_));
-}
-
-void Script::Connect() {
-  using Mask = QpAttributeMask;
-  if (options_.state == QpState::kReset) return;
-  QpAttributes attributes;
-  attributes.state = QpState::kInit;
-  attributes.port_num = 1;
-  attributes.access = options_.qp_access;
-  EXPECT_EQ(
-      qp_->Modify(attributes, Mask::kState | Mask::kPkeyIndex | Mask::kPort | Mask::kAccessFlags),
-      Status::kOk);
-  if (options_.state == QpState::kInit) return;
-
-  attributes.state = QpState::kReadyToReceive;
-  attributes.path_mtu = options_.mtu;
-  attributes.destination_qpn = kPeerQpn;
-  attributes.rq_psn = options_.peers_first_psn;
-  attributes.max_dest_read_atomic = options_.max_dest_read_atomic;
-  attributes.min_rnr_timer = options_.min_rnr_timer;
-  attributes.address.destination_gid = kPeerGid;
-  attributes.address.destination_mac = kPeerMac;
-  attributes.address.source_gid_index = 1;
-  EXPECT_EQ(qp_->Modify(attributes, Mask::kState | Mask::kAddressVector | Mask::kPathMtu |
-                                        Mask::kDestinationQpn | Mask::kRqPsn |
-                                        Mask::kMaxDestReadAtomic | Mask::kMinRnrTimer),
-            Status::kOk);
-  if (options_.state == QpState::kReadyToReceive) return;
-
-  attributes.state = QpState::kReadyToSend;
-  attributes.sq_psn = options_.first_psn;
-  attributes.timeout = options_.timeout;
-  attributes.retry_count = options_.retry_count;
-  attributes.rnr_retry = options_.rnr_retry;
-  attributes.max_read_atomic = options_.max_read_atomic;
-  EXPECT_EQ(qp_->Modify(attributes, Mask::kState | Mask::kSqPsn | Mask::kTimeout |
-                                        Mask::kRetryCount | Mask::kRnrRetry | Mask::kMaxReadAtomic),
-            Status::kOk);
-  if (options_.state == QpState::kReadyToSend) return;
-  EXPECT_EQ(MoveTo(options_.state), Status::kOk);
 }
 
 Status Script::MoveTo(QpState state) {
@@ -181,7 +127,9 @@ bool Script::TakeFrame() {
   Packet packet;
   const DropReason reason = ParseFrame(last_frame_, packet);
   EXPECT_EQ(reason, DropReason::kNone) << Name(reason);
-  EXPECT_EQ(packet.destination_qpn, kPeerQpn);
+  if (!packet.destination_gid.IsMulticast()) {
+    EXPECT_EQ(packet.destination_qpn, kPeerQpn);
+  }
   PacketSpec spec;
   static_cast<transport::TransportHeaders&>(spec) = packet;
   spec.payload.assign(packet.payload.begin(), packet.payload.end());
@@ -196,14 +144,23 @@ void Script::ReleaseTransmit() {
   Drain();
 }
 
+PacketSpec Script::Filled(PacketSpec spec, Qpn source, Qpn destination) const {
+  if (!spec.fixed_service) spec.opcode.service = ServiceOf(options_.type);
+  if (spec.destination_qpn == Qpn{}) spec.destination_qpn = destination;
+  if (spec.opcode.HasDeth()) {
+    if (spec.deth.source_qpn == Qpn{}) spec.deth.source_qpn = source;
+    if (spec.deth.qkey == 0) spec.deth.qkey = kQkey;
+  }
+  return spec;
+}
+
 std::vector<uint8_t> Script::Frame(const PacketSpec& spec, const Gid& source,
                                    const Gid& destination) const {
   AddressVector address;
   address.destination_gid = destination;
-  address.destination_mac = kOurMac;
-  const FrameBuilder builder(kPeerMac, source, address, 0xc123);
-  PacketSpec packet = spec;
-  if (packet.destination_qpn == Qpn{}) packet.destination_qpn = qp_->qpn();
+  address.destination_mac = endpoint_.config().mac;
+  const FrameBuilder builder(peer_address_.destination_mac, source, address, 0xc123);
+  const PacketSpec packet = Filled(spec, kPeerQpn, qp_->qpn());
   std::vector<uint8_t> frame(kMaxFrameBytes);
   const PayloadPiece piece{packet.payload.data(), packet.payload.size()};
   frame.resize(builder.Emit(packet, {&piece, 1}, frame));
@@ -247,7 +204,7 @@ PacketSpec Script::ExpectSent(const PacketSpec& expected, Location location) {
   PacketSpec actual = std::move(sent_.front());
   sent_.pop_front();
   if (actual.opcode.HasAeth()) coverage().naks_sent.insert(KindOf(actual.aeth.syndrome));
-  if (!Matches(expected, actual)) {
+  if (!Matches(Filled(expected, qp_->qpn(), kPeerQpn), actual)) {
     FailAt(location, "expected " + Describe(expected) + "\nbut sent " + Describe(actual));
   }
   return actual;
@@ -290,12 +247,18 @@ void Script::ExpectNoDeadline(Location location) {
 
 void Script::PostReceive(uint64_t wr_id, uint64_t offset, uint32_t length) {
   const ScatterGatherEntry sge{Address(offset), length, key_};
-  EXPECT_EQ(qp_->PostReceive({wr_id, {&sge, 1}}), Status::kOk);
+  const ReceiveWorkRequest request{wr_id, {&sge, 1}};
+  EXPECT_EQ(srq_ != nullptr ? srq_->Post(request) : qp_->PostReceive(request), Status::kOk);
 }
 
 Status Script::Post(SendWorkRequest request, uint64_t offset, uint32_t length) {
   const ScatterGatherEntry sge{Address(offset), length, key_};
   request.sges = {&sge, 1};
+  if (options_.type == QpType::kUnreliableDatagram && request.address == nullptr) {
+    request.address = &peer_address_;
+    request.remote_qpn = kPeerQpn;
+    request.remote_qkey = kQkey;
+  }
   const Status status = qp_->PostSend(request);
   Drain();
   return status;

@@ -13,7 +13,7 @@
 
 namespace uroce::packet_scripts {
 
-// One endpoint with one reliable connection. The peer is the script: it injects packets, expects
+// One endpoint with one queue pair. The peer is the script: it injects packets, expects
 // packets, posts work requests, expects completions, and lets virtual time pass.
 //
 // What an expectation does not find is reported at the line of the script that has it.
@@ -27,7 +27,11 @@ class Script {
   static constexpr uint64_t kIova = 0x10'0000;
   static constexpr size_t kMemoryBytes = 64 * 1024;
 
+  static constexpr uint32_t kQkey = 0x1122'3344;
+
   struct Options {
+    transport::QpType type = transport::QpType::kReliableConnection;
+    bool shared_receive_queue = false;
     transport::Mtu mtu = transport::Mtu::k256;
     transport::Psn first_psn{1'000};        // of our requests
     transport::Psn peers_first_psn{5'000};  // of the peer's
@@ -38,6 +42,10 @@ class Script {
     uint8_t rnr_retry = 7;
     uint8_t min_rnr_timer = 12;
     uint32_t queue_depth = 16;
+    uint32_t cq_capacity = 128;
+    // If not, the peer says at once that it has no credit information, as one with a shared receive
+    // queue does: SENDs go out as they are posted.
+    bool peer_counts_credits = false;
     bool signal_all = false;
     transport::AccessFlags qp_access{transport::AccessFlags::kRemoteWrite |
                                      transport::AccessFlags::kRemoteRead |
@@ -82,7 +90,8 @@ class Script {
   transport::Time now() const { return now_; }
   void ExpectNoDeadline(Location location = Location::current());
 
-  // Work requests on the registered memory: bytes [offset, offset + length).
+  // Work requests on the registered memory: bytes [offset, offset + length). Receives go to the
+  // shared receive queue if there is one; datagrams go to the peer.
   void PostReceive(uint64_t wr_id, uint64_t offset, uint32_t length);
   void PostSend(uint64_t wr_id, uint64_t offset, uint32_t length);
   void PostWrite(uint64_t wr_id, uint64_t offset, uint32_t length);
@@ -119,11 +128,20 @@ class Script {
 
   transport::Endpoint& endpoint() { return endpoint_; }
   transport::QueuePair& qp() { return *qp_; }
+  transport::CompletionQueue& cq() { return *cq_; }
+  transport::SharedReceiveQueue& srq() { return *srq_; }
+  const transport::AddressVector& peer_address() const { return peer_address_; }
   const transport::Counters& counters() const { return endpoint_.counters(); }
   transport::Psn first_psn() const { return options_.first_psn; }
   transport::Psn peers_first_psn() const { return options_.peers_first_psn; }
 
  private:
+  void ToInit();
+  void ToReadyToReceive();
+  void ToReadyToSend();
+  void FailASend();
+  // What the connection adds to every packet of it.
+  PacketSpec Filled(PacketSpec spec, transport::Qpn source, transport::Qpn destination) const;
   // Takes what the endpoint has to send, and its completions.
   void Drain();
   // False if there was nothing.
@@ -134,6 +152,8 @@ class Script {
   std::vector<uint8_t> memory_;
   transport::LKey key_;
   std::unique_ptr<transport::CompletionQueue> cq_;
+  std::unique_ptr<transport::SharedReceiveQueue> srq_;
+  transport::AddressVector peer_address_;
   transport::QueuePair* qp_ = nullptr;
   transport::Time now_{1'000'000};
   bool holds_transmit_ = false;

@@ -27,16 +27,27 @@ class ResponderRefusalTest : public testing::Test {
     script_->PostReceive(2, 33'792, 300);
   }
 
-  // The packet is refused with `code`; the receives are flushed, and what comes after is ignored.
+  // The packet is refused with `code`, and an event tells the application (IBA C9-222.1.1).
   void ExpectRefused(const PacketSpec& packet, NakCode code,
-                     CompletionStatus first_receive = CompletionStatus::kFlushed) {
+                     EventType event = EventType::kQpAccessError) {
+    ExpectTheEnd(packet, code, CompletionStatus::kFlushed);
+    script_->ExpectEvent(event);
+    script_->ExpectNoEvent();
+  }
+
+  // The same while the message has a receive request: it completes so, and there is no event.
+  void ExpectReceiveFailed(const PacketSpec& packet, NakCode code, CompletionStatus status) {
+    ExpectTheEnd(packet, code, status);
+    script_->ExpectNoEvent();
+  }
+
+  // The receives are flushed, memory was left alone, and what comes after is ignored.
+  void ExpectTheEnd(const PacketSpec& packet, NakCode code, CompletionStatus first_receive) {
     const auto before = script_->Bytes(0, 32'768);
     script_->Inject(packet);
     script_->ExpectSent(Nak(packet.psn, code));
     script_->ExpectNothingSent();
     script_->ExpectState(QpState::kError);
-    script_->ExpectEvent(code == NakCode::kRemoteAccessError ? EventType::kQpAccessError
-                                                             : EventType::kQpRequestError);
     script_->ExpectCompletion(1, first_receive);
     script_->ExpectCompletion(2, CompletionStatus::kFlushed);
     script_->ExpectNoCompletion();
@@ -106,12 +117,13 @@ TEST_F(ResponderRefusalTest, QueuePairWithoutAccess) {
   const uint32_t all =
       AccessFlags::kRemoteWrite | AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic;
   Reset({.qp_access = AccessFlags(all & ~AccessFlags::kRemoteWrite)});
-  ExpectRefused(WriteAt(0, rkey(), 8), NakCode::kRemoteAccessError);
+  ExpectRefused(WriteAt(0, rkey(), 8), NakCode::kInvalidRequest, EventType::kQpRequestError);
   Reset({.qp_access = AccessFlags(all & ~AccessFlags::kRemoteRead)});
-  ExpectRefused(Read(first(), Script::Address(0), rkey(), 8), NakCode::kRemoteAccessError);
+  ExpectRefused(Read(first(), Script::Address(0), rkey(), 8), NakCode::kInvalidRequest,
+                EventType::kQpRequestError);
   Reset({.qp_access = AccessFlags(all & ~AccessFlags::kRemoteAtomic)});
-  ExpectRefused(CompareSwap(first(), Script::Address(0), rkey(), 0, 1),
-                NakCode::kRemoteAccessError);
+  ExpectRefused(CompareSwap(first(), Script::Address(0), rkey(), 0, 1), NakCode::kInvalidRequest,
+                EventType::kQpRequestError);
 }
 
 TEST_F(ResponderRefusalTest, RegionWithoutAccess) {
@@ -162,11 +174,11 @@ TEST_F(ResponderRefusalTest, MisalignedAtomic) {
 TEST_F(ResponderRefusalTest, MessageLongerThanTheReceive) {
   script_->Inject(Send(Position::kFirst, first()).With(Pattern(256)));
   PacketSpec last = Send(Position::kLast, first() + 1).With(Pattern(45));
-  ExpectRefused(last, NakCode::kInvalidRequest, CompletionStatus::kLocalLengthError);
+  ExpectReceiveFailed(last, NakCode::kInvalidRequest, CompletionStatus::kLocalLengthError);
 
   Reset({.mtu = transport::Mtu::k512});
-  ExpectRefused(Send(Position::kOnly, first()).With(Pattern(301)), NakCode::kInvalidRequest,
-                CompletionStatus::kLocalLengthError);
+  ExpectReceiveFailed(Send(Position::kOnly, first()).With(Pattern(301)), NakCode::kInvalidRequest,
+                      CompletionStatus::kLocalLengthError);
 
   Reset({.mtu = transport::Mtu::k512});
   script_->Inject(Send(Position::kOnly, first()).With(Pattern(300)));
@@ -201,15 +213,19 @@ TEST_F(ResponderRefusalTest, MoreReadsThanResponderResources) {
   ExpectRefused(FetchAdd(first(), Script::Address(0), rkey(), 8), NakCode::kInvalidRequest);
 }
 
-// IBA 9.9.3.1 class J.
+// Class J of IBA 9.9.3: the data has arrived; our application is told by the completion, the peer
+// is told nothing and will find out by silence.
 TEST_F(ResponderRefusalTest, InvalidateOfAKeyThatIsNoWindow) {
   for (const RKey key : {rkey(), RKey{0}, RKey{0xffff'ffff}}) {
     Reset({});
     script_->Inject(Send(Position::kOnly, first()).With("x").Invalidate(key));
-    script_->ExpectSent(Nak(first(), NakCode::kRemoteAccessError));
+    script_->ExpectNothingSent();
     script_->ExpectState(QpState::kError);
-    script_->ExpectCompletion(1, CompletionStatus::kRemoteAccessError);
+    const auto completion = script_->ExpectCompletion(1, CompletionStatus::kRemoteInvalidRequest);
+    EXPECT_EQ(completion.vendor_error, transport::VendorError::kInvalidateKey);
     script_->ExpectCompletion(2, CompletionStatus::kFlushed);
+    script_->ExpectNoEvent();
+    EXPECT_EQ(*script_->memory(32'768), 'x');
   }
 }
 

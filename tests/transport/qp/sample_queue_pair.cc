@@ -137,6 +137,8 @@ void SampleQueuePair::FailASend() {
   const ScatterGatherEntry nowhere{0, 1, LKey{0}};
   SendWorkRequest request;
   request.sges = {&nowhere, 1};
+  const AddressVector address = Address(1);
+  request.address = &address;
   EXPECT_EQ(qp_->PostSend(request), Status::kOk);
   std::array<uint8_t, kMaxFrameBytes> frame;
   EXPECT_EQ(endpoint_.PollTransmit(Time{}, Route::kWire, frame), 0u);

@@ -170,6 +170,19 @@ TEST_F(DrainTest, WhoDoesNotAskIsNotTold) {
 }
 
 // IBA 11.6.3.1 SQ_DRAINED.
+// Asking counts for this time in SQD only.
+TEST_F(DrainTest, LeavingSqdForgetsTheQuestion) {
+  DrainInTheMiddle(true);
+  EXPECT_EQ(script_.MoveTo(kRts), Status::kOk);
+  script_.TakeSent();
+  EXPECT_EQ(script_.MoveTo(kSqd), Status::kOk);  // this time nobody asks
+  script_.Inject(Ack(first_ + 3));
+  script_.ExpectCompletion(1);
+  script_.ExpectCompletion(2);
+  ExpectDraining(false);
+  script_.ExpectNoEvent();
+}
+
 TEST_F(DrainTest, SqDrainedIsRaisedOnceForEachTimeItIsAskedFor) {
   for (int i = 0; i < 3; ++i) {
     Drain(true);
@@ -231,12 +244,53 @@ TEST_F(DrainedModifyTest, TheAckTimeout) {
   EXPECT_EQ(script_.TakeSent().size(), 1u);
 }
 
+TEST_F(DrainedModifyTest, TheRetryCount) {
+  EXPECT_EQ(Set(Mask::kRetryCount, &QpAttributes::retry_count, 0), Status::kOk);
+  EXPECT_EQ(script_.MoveTo(kRts), Status::kOk);
+  script_.PostSend(1, 0, 10);
+  script_.TakeSent();
+  script_.Advance(kAckTimeout);
+  script_.ExpectCompletion(1, CompletionStatus::kRetryExceeded);
+}
+
+TEST_F(DrainedModifyTest, TheRnrRetryCount) {
+  EXPECT_EQ(Set(Mask::kRnrRetry, &QpAttributes::rnr_retry, 0), Status::kOk);
+  EXPECT_EQ(script_.MoveTo(kRts), Status::kOk);
+  script_.PostSend(1, 0, 10);
+  script_.TakeSent();
+  script_.Inject(RnrNak(first_, 1));
+  script_.ExpectCompletion(1, CompletionStatus::kRnrRetryExceeded);
+}
+
 TEST_F(DrainedModifyTest, TheReadsThatMayBeOutstanding) {
   EXPECT_EQ(Set(Mask::kMaxReadAtomic, &QpAttributes::max_read_atomic, 1), Status::kOk);
   EXPECT_EQ(script_.MoveTo(kRts), Status::kOk);
   script_.PostRead(1, 0, 8);
   script_.PostRead(2, 0, 8);
   EXPECT_EQ(script_.TakeSent().size(), 1u);
+}
+
+TEST_F(DrainedModifyTest, FewerResponderResources) {
+  EXPECT_EQ(Set(Mask::kMaxDestReadAtomic, &QpAttributes::max_dest_read_atomic, 1), Status::kOk);
+  script_.HoldTransmit();
+  script_.Inject(Read(peers_, Script::Address(0), script_.rkey(), 8));
+  script_.Inject(Read(peers_ + 1, Script::Address(0), script_.rkey(), 8));
+  script_.ReleaseTransmit();
+  script_.ExpectSent(ReadResponse(Position::kOnly, peers_).With(std::vector<uint8_t>(8)));
+  script_.ExpectSent(Nak(peers_ + 1, NakCode::kInvalidRequest));
+  script_.ExpectState(QpState::kError);
+}
+
+TEST_F(DrainedModifyTest, MoreResponderResources) {
+  EXPECT_EQ(Set(Mask::kMaxDestReadAtomic, &QpAttributes::max_dest_read_atomic, 6), Status::kOk);
+  script_.HoldTransmit();
+  for (uint32_t i = 0; i < 6; ++i) {
+    script_.Inject(Read(peers_ + i, Script::Address(0), script_.rkey(), 8));
+  }
+  script_.ReleaseTransmit();
+  for (uint32_t i = 0; i < 6; ++i) {
+    script_.ExpectSent(ReadResponse(Position::kOnly, peers_ + i).With(std::vector<uint8_t>(8)));
+  }
 }
 
 TEST_F(DrainedModifyTest, TheRnrTimer) {
@@ -252,7 +306,7 @@ TEST_F(DrainedModifyTest, TheAccessOfThePeer) {
   script_.ExpectSent(ReadResponse(Position::kOnly, peers_));
   script_.Inject(
       Write(Position::kOnly, peers_ + 1, Script::Address(0), script_.rkey(), 1).With("x"));
-  script_.ExpectSent(Nak(peers_ + 1, NakCode::kRemoteAccessError));
+  script_.ExpectSent(Nak(peers_ + 1, NakCode::kInvalidRequest));
 }
 
 // Packets go the new way, and come from there only.

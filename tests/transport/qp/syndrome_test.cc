@@ -1,5 +1,5 @@
-// All 256 syndromes that an AETH can have, as the answer to a SEND (IBA 9.7.5.2.2, 9.7.5.2.8). Bit 7
-// is reserved and ignored.
+// All 256 syndromes that an AETH can have, as the answer to a SEND (IBA 9.7.5.2.2, 9.7.5.2.8). Bit
+// 7 is reserved and ignored.
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,143 @@
+// How the endpoint of a script is made and its queue pair brought up.
+
+#include <gtest/gtest.h>
+
+#include "tests/packet_scripts/script.h"
+
+namespace uroce::packet_scripts {
+
+using transport::AccessFlags;
+using transport::Completion;
+using transport::EndpointConfig;
+using transport::Gid;
+using transport::LKey;
+using transport::MacAddress;
+using transport::QpAttributeMask;
+using transport::QpAttributes;
+using transport::QpInitAttributes;
+using transport::Qpn;
+using transport::QpState;
+using transport::QpType;
+using transport::ScatterGatherEntry;
+using transport::SendWorkRequest;
+using transport::Status;
+
+namespace {
+
+constexpr MacAddress kOurMac{2, 0, 0, 0, 0, 1};
+constexpr MacAddress kPeerMac{2, 0, 0, 0, 0, 2};
+
+EndpointConfig MakeConfig() {
+  EndpointConfig config;
+  config.mac = kOurMac;
+  config.gids = {Gid::LinkLocal(kOurMac), Script::kOurGid};
+  config.first_qpn = Qpn{0x100};
+  config.qpn_count = 16;
+  return config;
+}
+
+}  // namespace
+
+Script::Script(const Options& options)
+    : options_(options), endpoint_(MakeConfig()), memory_(kMemoryBytes) {
+  const AccessFlags all(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
+                        AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic |
+                        AccessFlags::kWindowBind);
+  key_ = *endpoint_.memory().Register({kPd, kIova, memory_.data(), kMemoryBytes, all});
+  cq_ = endpoint_.CreateCompletionQueue(options.cq_capacity, nullptr);
+  peer_address_.destination_gid = kPeerGid;
+  peer_address_.destination_mac = kPeerMac;
+  peer_address_.source_gid_index = 1;
+  if (options.shared_receive_queue) {
+    srq_ = endpoint_.CreateSharedReceiveQueue(
+        {.pd = kPd, .max_work_requests = options.queue_depth, .max_sges = 4});
+  }
+  QpInitAttributes init;
+  init.pd = kPd;
+  init.type = options.type;
+  init.send_cq = cq_.get();
+  init.receive_cq = cq_.get();
+  init.srq = srq_.get();
+  init.capabilities = {options.queue_depth, options.queue_depth, 4, 4, 64};
+  init.signal_all = options.signal_all;
+  EXPECT_EQ(endpoint_.CreateQueuePair(init, &qp_), Status::kOk);
+  Connect();
+}
+
+void Script::Connect() {
+  if (options_.state == QpState::kReset) return;
+  ToInit();
+  if (options_.state == QpState::kInit) return;
+  ToReadyToReceive();
+  if (options_.state == QpState::kReadyToReceive) return;
+  ToReadyToSend();
+  if (options_.state == QpState::kReadyToSend) return;
+  if (options_.state == QpState::kSendQueueError) return FailASend();
+  EXPECT_EQ(MoveTo(options_.state), Status::kOk);
+}
+
+void Script::ToInit() {
+  using Mask = QpAttributeMask;
+  QpAttributes attributes;
+  attributes.state = QpState::kInit;
+  attributes.port_num = 1;
+  attributes.access = options_.qp_access;
+  attributes.qkey = kQkey;
+  const uint32_t own =
+      options_.type == QpType::kUnreliableDatagram ? Mask::kQkey : Mask::kAccessFlags;
+  EXPECT_EQ(qp_->Modify(attributes, Mask::kState | Mask::kPkeyIndex | Mask::kPort | own),
+            Status::kOk);
+}
+
+void Script::ToReadyToReceive() {
+  using Mask = QpAttributeMask;
+  QpAttributes attributes;
+  attributes.state = QpState::kReadyToReceive;
+  attributes.path_mtu = options_.mtu;
+  attributes.destination_qpn = kPeerQpn;
+  attributes.rq_psn = options_.peers_first_psn;
+  attributes.max_dest_read_atomic = options_.max_dest_read_atomic;
+  attributes.min_rnr_timer = options_.min_rnr_timer;
+  attributes.address = peer_address_;
+  uint32_t mask = Mask::kState;
+  if (options_.type != QpType::kUnreliableDatagram) {
+    mask |= Mask::kAddressVector | Mask::kPathMtu | Mask::kDestinationQpn | Mask::kRqPsn;
+  }
+  if (options_.type == QpType::kReliableConnection) {
+    mask |= Mask::kMaxDestReadAtomic | Mask::kMinRnrTimer;
+  }
+  EXPECT_EQ(qp_->Modify(attributes, mask), Status::kOk);
+}
+
+void Script::ToReadyToSend() {
+  using Mask = QpAttributeMask;
+  QpAttributes attributes;
+  attributes.state = QpState::kReadyToSend;
+  attributes.sq_psn = options_.first_psn;
+  attributes.timeout = options_.timeout;
+  attributes.retry_count = options_.retry_count;
+  attributes.rnr_retry = options_.rnr_retry;
+  attributes.max_read_atomic = options_.max_read_atomic;
+  uint32_t mask = Mask::kState | Mask::kSqPsn;
+  if (options_.type == QpType::kReliableConnection) {
+    mask |= Mask::kTimeout | Mask::kRetryCount | Mask::kRnrRetry | Mask::kMaxReadAtomic;
+  }
+  EXPECT_EQ(qp_->Modify(attributes, mask), Status::kOk);
+  if (options_.type == QpType::kReliableConnection && !options_.peer_counts_credits) {
+    InjectFrame(Frame(Ack(options_.first_psn - 1)));  // IBA 9.7.7.2: an unsolicited ACK
+  }
+}
+
+// IBA 10.3.1.6: SQE is where a request that cannot be carried out leads to on UC and UD.
+void Script::FailASend() {
+  const ScatterGatherEntry nowhere{0, 1, LKey{0}};
+  SendWorkRequest request;
+  request.sges = {&nowhere, 1};
+  request.address = &peer_address_;
+  EXPECT_EQ(qp_->PostSend(request), Status::kOk);
+  EXPECT_FALSE(TakeFrame());
+  Completion completion;
+  EXPECT_EQ(cq_->Poll({&completion, 1}), 1u);
+}
+
+}  // namespace uroce::packet_scripts
