@@ -13,7 +13,7 @@ enum class CompletionStatus : uint8_t {
   kLocalQpOperationError = 2,
   kLocalProtectionError = 4,
   kFlushed = 5,
-  kWindowBindError = 6,
+  kMemoryManagementError = 6,  // IBV_WC_MW_BIND_ERR: a binding, or an invalidation
   kBadResponse = 7,
   kLocalAccessError = 8,
   kRemoteInvalidRequest = 9,

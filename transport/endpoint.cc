@@ -11,15 +11,22 @@ constexpr uint16_t kPkeyBase = 0x7fff;  // all bits but the membership bit
 // IBA 10.9.3: the same partition, and not both limited members. We are a full member.
 bool IsInOurPartition(uint16_t pkey) { return (pkey & kPkeyBase) == (kDefaultPkey & kPkeyBase); }
 
-Status CheckCapabilities(const QpInitAttributes& attributes) {
-  const QpCapabilities& wanted = attributes.capabilities;
-  const bool shares = attributes.srq != nullptr;  // then the receive side is not looked at
-  const bool fits = wanted.max_send_wr <= kMaxQpWorkRequests && wanted.max_send_sge <= kMaxSges &&
-                    wanted.max_inline_bytes <= kMaxInlineBytes &&
-                    (shares || (wanted.max_receive_wr <= kMaxQpWorkRequests &&
-                                wanted.max_receive_sge <= kMaxSges));
-  const bool has_queues = attributes.send_cq != nullptr && attributes.receive_cq != nullptr;
-  return fits && has_queues ? Status::kOk : Status::kInvalidArgument;
+// What is granted: what was asked for, without a receive queue if there is a shared one.
+QpInitAttributes Granted(const QpInitAttributes& wanted) {
+  QpInitAttributes granted = wanted;
+  if (wanted.srq != nullptr) {
+    granted.capabilities.max_receive_wr = 0;
+    granted.capabilities.max_receive_sge = 0;
+  }
+  return granted;
+}
+
+bool IsWithinLimits(const QpInitAttributes& init) {
+  const QpCapabilities& wanted = init.capabilities;
+  return wanted.max_send_wr <= kMaxQpWorkRequests && wanted.max_receive_wr <= kMaxQpWorkRequests &&
+         wanted.max_send_sge <= kMaxSges && wanted.max_receive_sge <= kMaxSges &&
+         wanted.max_inline_bytes <= kMaxInlineBytes && init.send_cq != nullptr &&
+         init.receive_cq != nullptr;
 }
 
 // Whether a frame that was built goes to a group: the Ethernet address says so in its first bit.
@@ -57,10 +64,11 @@ void Endpoint::DestroySharedReceiveQueue(std::unique_ptr<SharedReceiveQueue> que
 }
 
 Status Endpoint::CreateQueuePair(const QpInitAttributes& attributes, QueuePair** out) {
-  if (const Status status = CheckCapabilities(attributes); status != Status::kOk) return status;
+  const QpInitAttributes granted = Granted(attributes);
+  if (!IsWithinLimits(granted)) return Status::kInvalidArgument;
   const auto qpn = UnusedQpn();
   if (!qpn) return Status::kNoMemory;
-  auto qp = std::make_unique<QueuePair>(*qpn, attributes, environment_);
+  auto qp = std::make_unique<QueuePair>(*qpn, granted, environment_);
   *out = qp.get();
   queue_pairs_[qpn->value - config_.first_qpn.value] = std::move(qp);
   deadlines_.Reserve(++queue_pair_count_);
@@ -98,8 +106,10 @@ DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame) {
 }
 
 DropReason Endpoint::Deliver(Time now, const Packet& packet) {
-  if (packet.destination_gid.IsMulticast()) return DeliverMulticast(now, packet);
-  if (config_.FindGid(packet.destination_gid) < 0) return DropReason::kForeignDestination;
+  if (config_.FindGid(packet.destination_gid) < 0) {
+    return packet.destination_gid.IsMulticast() ? DeliverMulticast(now, packet)
+                                                : DropReason::kForeignDestination;
+  }
   if (!IsInOurPartition(packet.pkey)) return DropReason::kBadPkey;
   QueuePair* qp = Find(packet.destination_qpn);
   return qp == nullptr ? DropReason::kUnknownQp : qp->OnPacket(now, packet);

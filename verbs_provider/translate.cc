@@ -39,7 +39,7 @@ static_assert(Same(CompletionStatus::kLocalLengthError, IBV_WC_LOC_LEN_ERR));
 static_assert(Same(CompletionStatus::kLocalQpOperationError, IBV_WC_LOC_QP_OP_ERR));
 static_assert(Same(CompletionStatus::kLocalProtectionError, IBV_WC_LOC_PROT_ERR));
 static_assert(Same(CompletionStatus::kFlushed, IBV_WC_WR_FLUSH_ERR));
-static_assert(Same(CompletionStatus::kWindowBindError, IBV_WC_MW_BIND_ERR));
+static_assert(Same(CompletionStatus::kMemoryManagementError, IBV_WC_MW_BIND_ERR));
 static_assert(Same(CompletionStatus::kBadResponse, IBV_WC_BAD_RESP_ERR));
 static_assert(Same(CompletionStatus::kLocalAccessError, IBV_WC_LOC_ACCESS_ERR));
 static_assert(Same(CompletionStatus::kRemoteInvalidRequest, IBV_WC_REM_INV_REQ_ERR));

@@ -4,8 +4,7 @@ namespace uroce::transport {
 
 ReceiveSource::ReceiveSource(const QpInitAttributes& init)
     : own_pd_(init.pd),
-      own_(init.srq == nullptr ? init.capabilities.max_receive_wr : 0,
-           init.srq == nullptr ? init.capabilities.max_receive_sge : 0),
+      own_(init.capabilities.max_receive_wr, init.capabilities.max_receive_sge),
       shared_(init.srq),
       taken_sges_(shared_ == nullptr
                       ? nullptr

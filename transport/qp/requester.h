@@ -64,7 +64,7 @@ class Requester {
   Time deadline() const { return deadline_; }
 
   // Where the next packet goes, if there is one: datagrams each go their own way.
-  Route NextRoute() const;
+  Route NextRoute() const { return qp_.is_datagram() ? NextDatagramRoute() : qp_.path.route(); }
   // PSN of the next request packet.
   Psn next_psn() const { return next_psn_; }
   // A request completed in error: the queue pair has to go to ERR.
@@ -74,6 +74,7 @@ class Requester {
 
  private:
   // requester_send.cc
+  Route NextDatagramRoute() const;
   bool MayStart(const SendWqe& wqe) const;
   bool HasCredit(const SendWqe& wqe) const;
   bool Begin(SendWqe& wqe);

@@ -77,8 +77,7 @@ void Requester::Reset() {
   failed_ = false;
 }
 
-Route Requester::NextRoute() const {
-  if (!qp_.is_datagram()) return qp_.path.route();
+Route Requester::NextDatagramRoute() const {
   if (cursor_ == queue_.back()) return Route::kWire;
   const SendWqe& wqe = queue_[cursor_];
   return RouteTo(qp_.environment.config, wqe.address->destination_gid, wqe.remote_qpn);
@@ -98,17 +97,17 @@ bool Requester::CanTransmit() const {
 
   const int32_t in_flight = next_psn_.DistanceFrom(oldest_unacked_psn_);
   if (in_flight >= static_cast<int32_t>(kMaxPacketsInFlight)) return false;
-  if (in_flight != 0 && ssn_limit_ && !HasCredit(wqe)) return false;
+  if (in_flight != 0 && TakesReceive(wqe.opcode) && !HasCredit(wqe)) return false;
   if (!in_the_middle) return MayStart(wqe);
   // The rest of a READ is asked for when what came before it has arrived.
   return wqe.opcode != SendOpcode::kRdmaRead || in_flight == 0;
 }
 
-// Whether the peer is known to have a receive request for `wqe`. If it is not, one message alone
-// may ask (IBA 9.7.7.2.5, a limited request): of a SEND its first packet, which takes the receive
-// request, and the rest when that is acknowledged.
+// Whether the peer is known to have a receive request for `wqe`, which takes one. If it is not, one
+// message alone may ask (IBA 9.7.7.2.5, a limited request): of a SEND its first packet, which takes
+// the receive request, and the rest when that is acknowledged.
 bool Requester::HasCredit(const SendWqe& wqe) const {
-  if (!TakesReceive(wqe.opcode)) return true;
+  if (!ssn_limit_) return true;
   const bool first = !wqe.started || next_psn_ == wqe.first_psn;
   if (first) return !IsSsnAfter(wqe.started ? wqe.ssn : last_ssn_ + 1, *ssn_limit_);
   return !wqe.probes || !IsSend(wqe.opcode) || oldest_unacked_psn_.IsAfter(wqe.first_psn);
@@ -178,7 +177,7 @@ void Requester::CarryOutLocally(SendWqe& wqe) {
   MemoryTable& memory = qp_.environment.memory;
   if (wqe.opcode == SendOpcode::kLocalInvalidate) {
     if (memory.InvalidateWindow(qp_.init.pd, qp_.qpn, wqe.invalidate_rkey) != Status::kOk) {
-      MarkFailed(wqe, CompletionStatus::kLocalQpOperationError, VendorError::kInvalidateKey);
+      MarkFailed(wqe, CompletionStatus::kMemoryManagementError, VendorError::kInvalidateKey);
     }
     return;
   }
@@ -187,7 +186,7 @@ void Requester::CarryOutLocally(SendWqe& wqe) {
                                         window.access};
   if (memory.BindWindow(qp_.init.pd, qp_.qpn, window.present_rkey, wqe.rkey, binding) !=
       Status::kOk) {
-    MarkFailed(wqe, CompletionStatus::kWindowBindError, VendorError::kWindowBind);
+    MarkFailed(wqe, CompletionStatus::kMemoryManagementError, VendorError::kWindowBind);
   }
 }
 
@@ -252,7 +251,7 @@ std::optional<size_t> Requester::FillData(SendWqe& wqe, TransportHeaders& header
     headers.invalidate_rkey = wqe.invalidate_rkey;
     headers.solicited = wqe.solicited;
   }
-  if (first) wqe.probes = ssn_limit_ && !HasCredit(wqe);
+  if (first) wqe.probes = TakesReceive(wqe.opcode) && !HasCredit(wqe);
   headers.ack_request = qp_.is_reliable() && (last || (first && wqe.probes) ||
                                               next_psn_.value() % kAckRequestInterval == 0);
   if (headers.opcode.HasReth()) {
