@@ -10,6 +10,13 @@ namespace uroce::simulation {
 using transport::Duration;
 using transport::Time;
 
+namespace {
+
+// How long a frame waits to be overtaken when nothing follows.
+constexpr Duration kReorderPatience = transport::Microseconds(200);
+
+}  // namespace
+
 Wire::Wire(Simulator& simulator, Random random, const Impairments& impairments, Hooks hooks)
     : simulator_(simulator), random_(random), impairments_(impairments), hooks_(std::move(hooks)) {}
 
@@ -25,8 +32,70 @@ void Wire::Heal() {
   silent_until_ = {};
 }
 
+void Wire::Follow(nic::FaultInjector& faults, nic::FaultDirection direction) {
+  faults_ = &faults;
+  direction_ = direction;
+}
+
 void Wire::Send(Frame frame) {
   if (hooks_.tamper) hooks_.tamper(frame);
+  const nic::FaultAction* fault =
+      faults_ == nullptr ? nullptr : faults_->OnFrame(direction_, frame);
+  if (fault == nullptr) {
+    SendOn(std::move(frame));
+  } else if (MeetFault(*fault, frame)) {
+    Deliver(std::move(frame));
+  } else {
+    return;
+  }
+  held_.Overtaken();
+  ReleaseHeld();
+}
+
+bool Wire::MeetFault(const nic::FaultAction& fault, Frame& frame) {
+  using Kind = nic::FaultAction::Kind;
+  switch (fault.kind) {
+    case Kind::kDrop:
+      Impaired(frame, "lost");
+      return false;
+    case Kind::kDuplicate:
+      Impaired(frame, "doubled");
+      held_.Hold(frame, transport::kNever, 1);
+      return true;
+    case Kind::kDelay:
+    case Kind::kReorder: {
+      Impaired(frame, "held-back");
+      const Time due =
+          simulator_.now() + (fault.kind == Kind::kDelay ? fault.delay : kReorderPatience);
+      held_.Hold(frame, due, fault.frames);
+      simulator_.At(due, [this] { ReleaseHeld(); });
+      return false;
+    }
+    case Kind::kCorrupt:
+      Impaired(frame, "corrupted");
+      ChangeFrame(fault, frame);
+      return true;
+    case Kind::kMarkCongestion:
+      ChangeFrame(fault, frame);  // which a perfect wire may do
+      return true;
+  }
+  return true;
+}
+
+void Wire::ReleaseHeld() {
+  while (auto frame = held_.TakeDue(simulator_.now())) Deliver(*std::move(frame));
+}
+
+// Past the impairments of chance.
+void Wire::Deliver(Frame frame) {
+  bool full = false;
+  const Time arrival = Transmit(frame.size(), &full);
+  if (full) return Impaired(frame, "tail-drop");
+  last_arrival_ = std::max(arrival, last_arrival_);
+  DeliverAt(last_arrival_, std::move(frame));
+}
+
+void Wire::SendOn(Frame frame) {
   if (simulator_.now() < silent_until_) return Impaired(frame, "silenced");
   if (Loses()) return Impaired(frame, "lost");
   bool full = false;

@@ -4,6 +4,8 @@
 #include <functional>
 #include <vector>
 
+#include "dpdk_nic/fault_injector.h"
+#include "dpdk_nic/held_frames.h"
 #include "tests/simulation/impairments.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/simulator.h"
@@ -28,12 +30,24 @@ class Wire {
 
   void Send(Frame frame);
 
+  // Frames that the scenario of `faults` means meet these faults and no others. `direction` is that
+  // of this wire for whoever the scenario is written for.
+  void Follow(nic::FaultInjector& faults, nic::FaultDirection direction);
+
+  // When the last frame accepted has been transmitted.
+  transport::Time line_free_at() const { return line_free_at_; }
+
   // Everything is lost until `until`.
   void SilenceUntil(transport::Time until);
   // From now on nothing is lost, damaged, doubled or overtaken.
   void Heal();
 
  private:
+  // What a scenario wants with the frame; false if that has dealt with it.
+  bool MeetFault(const nic::FaultAction& fault, Frame& frame);
+  void ReleaseHeld();
+  void SendOn(Frame frame);
+  void Deliver(Frame frame);
   bool Loses();
   // When a frame that enters the switch now has left it. `full` if it finds no room.
   transport::Time Transmit(size_t bytes, bool* full);
@@ -45,8 +59,11 @@ class Wire {
   Random random_;
   Impairments impairments_;
   Hooks hooks_;
+  nic::FaultInjector* faults_ = nullptr;
+  nic::FaultDirection direction_ = nic::FaultDirection::kSent;
+  nic::HeldFrames held_;  // by the scenario
   transport::Time silent_until_;
-  transport::Time line_free_at_;  // when the last frame accepted has been transmitted
+  transport::Time line_free_at_;
   transport::Time last_arrival_;  // of a frame that was not held back
   uint32_t frames_queued_ = 0;
   uint64_t burst_left_ = 0;

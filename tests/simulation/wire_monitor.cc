@@ -1,47 +1,91 @@
 #include "tests/simulation/wire_monitor.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "tests/simulation/describe.h"
 #include "transport/wire/frame_parser.h"
 
 namespace uroce::simulation {
+namespace {
 
 using transport::DropReason;
-using transport::NakCode;
 using transport::Operation;
 using transport::Packet;
-using transport::Psn;
 using transport::Qpn;
 using transport::QpState;
 using transport::QueuePair;
 using transport::Syndrome;
 
-void WireMonitor::AddConnection(const End& a, const End& b) {
-  for (const auto& [requester, responder] : {std::pair{a, b}, std::pair{b, a}}) {
-    Direction direction;
-    direction.requester = requester;
-    direction.responder = responder.qp;
-    directions_[requester.qp->qpn()] = direction;
-    peers_[requester.qp->qpn()] = responder.qp->qpn();
+void Add(const FlowTally& from, FlowTally& to) {
+  to.retransmitted += from.retransmitted;
+  to.go_backs += from.go_backs;
+  to.gap_naks_delivered += from.gap_naks_delivered;
+  to.rnr_naks_delivered += from.rnr_naks_delivered;
+  to.gaps_in_responses += from.gaps_in_responses;
+  to.gap_naks_sent += from.gap_naks_sent;
+  to.rnr_naks_sent += from.rnr_naks_sent;
+  to.other_naks_sent += from.other_naks_sent;
+  to.duplicates_delivered += from.duplicates_delivered;
+}
+
+bool IsNak(const Packet& packet) {
+  return packet.opcode.operation == Operation::kAcknowledge &&
+         packet.aeth.syndrome.kind() == Syndrome::Kind::kNak;
+}
+
+// Whether a queue pair in this state may send requests, or responses.
+bool MaySend(QpState state, bool response) {
+  switch (state) {
+    case QpState::kReadyToSend:
+    case QpState::kSendQueueDrain:
+      return true;
+    case QpState::kReadyToReceive:
+    case QpState::kSendQueueError:
+    case QpState::kError:  // for as long as CheckSender says
+      return response;
+    default:
+      return false;
   }
 }
 
-WireMonitor::Direction* WireMonitor::Find(const Packet& packet) {
-  const auto peer = peers_.find(packet.destination_qpn);
-  if (peer == peers_.end()) return nullptr;
-  return &directions_.at(packet.opcode.IsResponse() ? packet.destination_qpn : peer->second);
+}  // namespace
+
+void WireMonitor::AddConnection(const End& a, const End& b) {
+  for (const auto& [requester, responder] : {std::pair{a, b}, std::pair{b, a}}) {
+    const Qpn qpn = requester.qp->qpn();
+    Retire(qpn);
+    flows_.emplace(qpn, FlowMonitor(verdict_, requester, responder.qp));
+    peers_[qpn] = responder.qp->qpn();
+    silent_.erase(qpn);
+  }
 }
 
-int64_t WireMonitor::Unwrap(const Direction& direction, Psn psn, int64_t near) {
-  const Psn near_psn = direction.requester.first_psn + static_cast<uint32_t>(near);
-  return near + psn.DistanceFrom(near_psn);
+void WireMonitor::AddDatagram(const End& end) {
+  Retire(end.qp->qpn());
+  flows_.emplace(end.qp->qpn(), FlowMonitor(verdict_, end, nullptr));
 }
 
-int64_t WireMonitor::PacketsOf(const Direction& direction, const Packet& request) {
-  if (request.opcode.operation != Operation::kReadRequest) return 1;
-  const uint32_t mtu = direction.requester.mtu_bytes;
-  return std::max<int64_t>(1, (int64_t{request.reth.dma_length} + mtu - 1) / mtu);
+void WireMonitor::Retire(Qpn requester) {
+  const auto flow = flows_.find(requester);
+  if (flow == flows_.end()) return;
+  Add(flow->second.requesters_tally(), past_tallies_[requester]);
+  if (flow->second.responder() != nullptr) {
+    Add(flow->second.responders_tally(), past_tallies_[flow->second.responder()->qpn()]);
+  }
+  flows_.erase(flow);
+}
+
+FlowMonitor* WireMonitor::Find(const Packet& packet) {
+  Qpn requester = packet.destination_qpn;
+  if (packet.opcode.HasDeth()) {
+    requester = packet.deth.source_qpn;
+  } else if (!packet.opcode.IsResponse()) {
+    const auto peer = peers_.find(packet.destination_qpn);
+    if (peer == peers_.end()) return nullptr;
+    requester = peer->second;
+  }
+  const auto flow = flows_.find(requester);
+  return flow == flows_.end() ? nullptr : &flow->second;
 }
 
 void WireMonitor::OnSent(std::span<const uint8_t> frame) {
@@ -51,160 +95,96 @@ void WireMonitor::OnSent(std::span<const uint8_t> frame) {
     return verdict_.Fail("a frame was sent that a receiver drops: ", Name(reason), ": ",
                          DescribeFrame(frame));
   }
-  Direction* direction = Find(packet);
-  if (direction == nullptr) {
+  FlowMonitor* flow = Find(packet);
+  const bool is_response = packet.opcode.IsResponse();
+  if (flow == nullptr || (is_response && flow->responder() == nullptr)) {
     return verdict_.Fail("a frame was sent to nobody: ", DescribeFrame(frame));
   }
-  if (packet.payload.size() > direction->requester.mtu_bytes) {
+  if (packet.payload.size() > flow->requester().mtu_bytes) {
     verdict_.Fail("a frame longer than the path MTU: ", DescribeFrame(frame));
   }
-  CheckSender(*direction, packet);
+  CheckSender(*flow, packet);
+  Sent& sent = sent_[is_response ? flow->responder()->qpn() : flow->requester().qp->qpn()];
+  ++sent.packets;
+  sent.bytes += frame.size();
   if (!strict_) return;
-  if (packet.opcode.IsResponse()) {
-    OnResponseSent(*direction, packet);
+  if (is_response) {
+    flow->OnResponseSent(packet);
   } else {
-    OnRequestSent(*direction, packet);
+    flow->OnRequestSent(packet);
   }
 }
 
 // A queue pair in ERR sends nothing, but for what its responder owed when it refused a request, and
 // the NAK that says why (IBA 9.9.3).
-void WireMonitor::CheckSender(Direction& direction, const Packet& packet) {
+void WireMonitor::CheckSender(const FlowMonitor& flow, const Packet& packet) {
   const bool is_response = packet.opcode.IsResponse();
-  const QueuePair& sender = is_response ? *direction.responder : *direction.requester.qp;
-  const bool in_error = sender.state() == QpState::kError;
-  const bool is_nak = packet.opcode.operation == Operation::kAcknowledge &&
-                      packet.aeth.syndrome.kind() == Syndrome::Kind::kNak;
-  if (in_error ? !is_response || direction.responder_is_silent
-               : sender.state() != QpState::kReadyToSend) {
+  const QueuePair& sender = is_response ? *flow.responder() : *flow.requester().qp;
+  if (!MaySend(sender.state(), is_response) || silent_.count(sender.qpn()) != 0) {
     verdict_.Fail("QP ", sender.qpn().value, " in state ", static_cast<int>(sender.state()),
                   " sends to QP ", packet.destination_qpn.value, ", psn ", packet.psn.value());
   }
-  if (in_error && is_nak) direction.responder_is_silent = true;
-}
-
-void WireMonitor::OnRequestSent(Direction& direction, const Packet& packet) {
-  const int64_t begin = Unwrap(direction, packet.psn, direction.sent_end);
-  const int64_t end = begin + PacketsOf(direction, packet);
-  const uint32_t qpn = direction.requester.qp->qpn().value;
-  if (begin > direction.sent_end) {
-    verdict_.Fail("QP ", qpn, " leaves out PSNs: sends ", packet.psn.value());
-  }
-  if (begin < direction.acknowledged_end) {
-    verdict_.Fail("QP ", qpn, " sends again what was acknowledged: psn ", packet.psn.value());
-  }
-  if (end - direction.acknowledged_end > 1 << 23) {
-    verdict_.Fail("QP ", qpn, " has more than half of all PSNs in flight");
-  }
-  if (begin == direction.sent_end) {  // not seen before
-    if (packet.opcode.EndsMessage()) ++direction.messages_sent;
-    if (packet.opcode.operation == Operation::kReadRequest || packet.opcode.HasAtomicEth()) {
-      direction.reads.push_back({begin, end});
-      if (direction.reads.size() > direction.requester.max_read_atomic) {
-        verdict_.Fail("QP ", qpn, " has ", direction.reads.size(),
-                      " READs and atomics outstanding");
-      }
-    }
-  }
-  direction.sent_end = std::max(direction.sent_end, end);
-}
-
-void WireMonitor::OnResponseSent(Direction& direction, const Packet& packet) {
-  const int64_t at = Unwrap(direction, packet.psn, direction.delivered_end);
-  const uint32_t qpn = direction.responder->qpn().value;
-  const bool is_gap_nak = packet.opcode.operation == Operation::kAcknowledge &&
-                          packet.aeth.syndrome == Syndrome::Nak(NakCode::kPsnSequenceError);
-  if (at >= direction.delivered_end + (is_gap_nak ? 1 : 0)) {
-    verdict_.Fail("QP ", qpn, " responds to a request that never reached it: psn ",
-                  packet.psn.value());
-  }
-  if (packet.opcode.HasAeth() && packet.aeth.msn > direction.messages_sent) {
-    verdict_.Fail("QP ", qpn, " counts ", packet.aeth.msn, " messages of ",
-                  direction.messages_sent);
-  }
-  if (!is_gap_nak) return;
-  // One NAK for a gap, until what it asks for has arrived (IBA C9-113).
-  if (at == direction.naked && !direction.expected_arrived) {
-    verdict_.Fail("QP ", qpn, " sends the NAK for psn ", packet.psn.value(), " twice");
-  }
-  direction.naked = at;
-  direction.expected_arrived = false;
+  if (sender.state() == QpState::kError && IsNak(packet)) silent_.insert(sender.qpn());
 }
 
 void WireMonitor::OnDelivered(std::span<const uint8_t> frame) {
   Packet packet;
   if (!strict_ || ParseFrame(frame, packet) != DropReason::kNone) return;
-  Direction* direction = Find(packet);
-  if (direction == nullptr) return;
+  FlowMonitor* flow = Find(packet);
+  if (flow == nullptr) return;
   if (packet.opcode.IsResponse()) {
-    OnResponseDelivered(*direction, packet);
+    flow->OnResponseDelivered(packet);
   } else {
-    OnRequestDelivered(*direction, packet);
+    flow->OnRequestDelivered(packet);
   }
-}
-
-void WireMonitor::OnRequestDelivered(Direction& direction, const Packet& packet) {
-  const int64_t begin = Unwrap(direction, packet.psn, direction.delivered_end);
-  const int64_t end = begin + PacketsOf(direction, packet);
-  if (begin <= direction.naked && direction.naked < end) direction.expected_arrived = true;
-  // Beyond a gap nothing is responded to, so only what continues the sequence counts.
-  if (begin <= direction.delivered_end) {
-    direction.delivered_end = std::max(direction.delivered_end, end);
-  }
-}
-
-void WireMonitor::OnResponseDelivered(Direction& direction, const Packet& packet) {
-  if (direction.requester.qp->state() == QpState::kError) return;  // nothing helps any more
-  const int64_t at = Unwrap(direction, packet.psn, direction.acknowledged_end);
-  if (packet.opcode.operation == Operation::kAcknowledge) {
-    const Syndrome syndrome = packet.aeth.syndrome;
-    const bool is_ack = syndrome.kind() == Syndrome::Kind::kAck;
-    // A NAK acknowledges what is before it.
-    const int64_t end = is_ack ? at + 1 : at;
-    // What lies behind a READ still unanswered is not acknowledged until it is answered.
-    const int64_t limit = direction.reads.empty() ? end : direction.reads.front().next;
-    Progress(direction, std::min(end, limit));
-    if (syndrome.kind() == Syndrome::Kind::kRnrNak) ++direction.rnr_naks_since_progress;
-    return;
-  }
-  // READ or atomic response: everything before it was executed.
-  if (direction.reads.empty()) return;
-  AwaitedRead& read = direction.reads.front();
-  if (at != read.next) return;
-  ++read.next;
-  Progress(direction, read.next);
-  if (read.next == read.end) direction.reads.pop_front();
-}
-
-void WireMonitor::Progress(Direction& direction, int64_t acknowledged_end) {
-  if (acknowledged_end <= direction.acknowledged_end) return;
-  direction.acknowledged_end = acknowledged_end;
-  std::erase_if(direction.impaired, [&](int64_t at) { return at < acknowledged_end; });
-  direction.rnr_naks_since_progress = 0;
 }
 
 void WireMonitor::OnImpaired(std::span<const uint8_t> frame) {
   Packet packet;
   if (ParseFrame(frame, packet) != DropReason::kNone) return;
-  Direction* direction = Find(packet);
-  if (direction == nullptr) return;
-  ++direction->impaired_ever;
-  const int64_t at = Unwrap(*direction, packet.psn, direction->acknowledged_end);
-  if (at >= direction->acknowledged_end) direction->impaired.push_back(at);
+  if (FlowMonitor* flow = Find(packet)) flow->OnImpaired(packet);
 }
 
-bool WireMonitor::RetriesMayBeExceeded(Qpn requester) const {
-  const Direction& direction = directions_.at(requester);
-  // Each try needs something to go wrong. For the first it may have been a packet before, which
-  // has been acknowledged since: go-back-N drops what follows a gap.
-  return direction.impaired_ever > 0 &&
-         direction.impaired.size() >= direction.requester.retry_count;
-}
-
-bool WireMonitor::RnrRetriesMayBeExceeded(Qpn requester) const {
-  const Direction& direction = directions_.at(requester);
-  return direction.requester.rnr_retry != 7 &&
-         direction.rnr_naks_since_progress > direction.requester.rnr_retry;
+void WireMonitor::CheckCounters(const transport::Endpoint& endpoint) {
+  std::map<Qpn, FlowTally> tallies = past_tallies_;
+  for (const auto& [qpn, flow] : flows_) {
+    Add(flow.requesters_tally(), tallies[qpn]);
+    if (flow.responder() != nullptr) Add(flow.responders_tally(), tallies[flow.responder()->qpn()]);
+  }
+  FlowTally seen;
+  Sent sent;
+  for (const auto& [qpn, tally] : tallies) {
+    if (endpoint.config().OwnsQpn(qpn)) Add(tally, seen);
+  }
+  for (const auto& [qpn, one] : sent_) {
+    if (!endpoint.config().OwnsQpn(qpn)) continue;
+    sent.packets += one.packets;
+    sent.bytes += one.bytes;
+  }
+  const transport::Counters& counted = endpoint.counters();
+  const auto same = [&](const char* name, uint64_t counter, uint64_t monitor) {
+    if (counter != monitor) verdict_.Fail("counter ", name, " is ", counter, ", seen ", monitor);
+  };
+  const auto at_most = [&](const char* name, uint64_t counter, uint64_t monitor) {
+    if (counter > monitor) verdict_.Fail("counter ", name, " is ", counter, ", seen ", monitor);
+  };
+  same("transmitted_packets", counted.transmitted_packets, sent.packets);
+  same("transmitted_bytes", counted.transmitted_bytes, sent.bytes);
+  same("retransmitted_packets", counted.retransmitted_packets, seen.retransmitted);
+  same("psn_naks_sent", counted.psn_naks_sent, seen.gap_naks_sent);
+  same("rnr_naks_sent", counted.rnr_naks_sent, seen.rnr_naks_sent);
+  same("error_naks_sent", counted.error_naks_sent, seen.other_naks_sent);
+  // Not all that arrives is acted on, in some states.
+  at_most("psn_naks_received", counted.psn_naks_received, seen.gap_naks_delivered);
+  at_most("rnr_naks_received", counted.rnr_naks_received, seen.rnr_naks_delivered);
+  at_most("implied_naks", counted.implied_naks, seen.gaps_in_responses);
+  at_most("duplicate_requests", counted.duplicate_requests, seen.duplicates_delivered);
+  // Nobody goes back without a reason.
+  const uint64_t reasons = counted.psn_naks_received + counted.rnr_naks_received +
+                           counted.implied_naks + counted.ack_timeouts;
+  if (seen.go_backs > reasons) {
+    verdict_.Fail("queue pairs went back ", seen.go_backs, " times for ", reasons, " reasons");
+  }
 }
 
 }  // namespace uroce::simulation

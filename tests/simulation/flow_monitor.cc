@@ -1,0 +1,314 @@
+#include "tests/simulation/flow_monitor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <initializer_list>
+
+namespace uroce::simulation {
+namespace {
+
+using transport::NakCode;
+using transport::Operation;
+using transport::Packet;
+using transport::Psn;
+using transport::QpState;
+using transport::QpType;
+using transport::Syndrome;
+
+constexpr uint32_t kMsnMask = 0xff'ffff;
+constexpr int64_t kHalfOfAllPsns = 1 << 23;
+
+// Everything a retransmission repeats: all but the PSN, the ACK request and, of a READ, the range.
+uint64_t Fingerprint(const Packet& packet, bool with_payload) {
+  uint64_t hash = 0x9e37'79b9'7f4a'7c15;
+  const auto mix = [&hash](uint64_t word) {
+    hash = (hash ^ word) * 0xff51'afd7'ed55'8ccd;
+    hash ^= hash >> 32;
+  };
+  for (const uint64_t word : std::initializer_list<uint64_t>{
+           transport::EncodeOpcode(packet.opcode), packet.solicited, packet.immediate,
+           packet.invalidate_rkey.value, packet.atomic.virtual_address, packet.atomic.rkey.value,
+           packet.atomic.swap_or_add, packet.atomic.compare, packet.payload.size()}) {
+    mix(word);
+  }
+  if (packet.opcode.operation == Operation::kWrite) {
+    mix(packet.reth.virtual_address);
+    mix(uint64_t{packet.reth.rkey.value} << 32 | packet.reth.dma_length);
+  }
+  for (size_t at = 0; with_payload && at < packet.payload.size(); at += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, &packet.payload[at], std::min<size_t>(8, packet.payload.size() - at));
+    mix(word);
+  }
+  return hash;
+}
+
+bool TakesReceive(const Packet& request) {
+  return request.opcode.operation == Operation::kSend || request.opcode.HasImmediate();
+}
+
+// IBA table 51: 0, 1, 2, 3, 4, 6, 8, 12, 16 ... nullopt for 31, "does not say".
+std::optional<uint64_t> Credits(uint8_t code) {
+  if (code == Syndrome::kNoCreditInformation) return std::nullopt;
+  if (code < 2) return code;
+  return code % 2 == 0 ? 1ull << (code / 2) : 3ull << ((code - 3) / 2);
+}
+
+}  // namespace
+
+int64_t FlowMonitor::Unwrap(Psn psn, int64_t near) const {
+  const Psn near_psn = requester_.first_psn + static_cast<uint32_t>(near & Psn::kMask);
+  return near + psn.DistanceFrom(near_psn);
+}
+
+uint64_t FlowMonitor::UnwrapMsn(uint32_t msn) const {
+  const auto behind = static_cast<uint32_t>(messages_sent_ - msn) & kMsnMask;
+  return messages_sent_ - behind;
+}
+
+int64_t FlowMonitor::PacketsOf(const Packet& request) const {
+  if (request.opcode.operation != Operation::kReadRequest) return 1;
+  const uint32_t mtu = requester_.mtu_bytes;
+  return std::max<int64_t>(1, (int64_t{request.reth.dma_length} + mtu - 1) / mtu);
+}
+
+bool FlowMonitor::IsReliable() const {
+  return requester_.qp->init_attributes().type == QpType::kReliableConnection;
+}
+
+void FlowMonitor::OnRequestSent(const Packet& request) {
+  const int64_t begin = Unwrap(request.psn, next_);
+  const int64_t end = begin + PacketsOf(request);
+  CheckOrder(request, begin, end);
+  if (begin >= sent_end_) {
+    OnNewRequest(request, begin, end);
+  } else {
+    ++requesters_tally_.retransmitted;
+    if (probe_ == begin) probe_.reset();  // it may have credit by now
+    CheckRepeated(request, begin);
+  }
+  next_ = end;
+  sent_end_ = std::max(sent_end_, end);
+  if (!IsReliable()) acknowledged_end_ = end;
+}
+
+// IBA 9.7.3.2 (go-back-N), C9-66 (a READ is asked for again from where its responses stopped).
+void FlowMonitor::CheckOrder(const Packet& request, int64_t begin, int64_t end) {
+  const uint32_t psn = request.psn.value();
+  if (begin > next_) {
+    verdict_->Fail("QP ", qpn(), " leaves out PSNs: sends ", psn);
+  } else if (begin < acknowledged_end_) {
+    verdict_->Fail("QP ", qpn(), " sends again what was acknowledged: psn ", psn);
+  } else if (begin != next_ && begin != acknowledged_end_) {
+    verdict_->Fail("QP ", qpn(), " goes back to psn ", psn, ", ", begin - acknowledged_end_,
+                   " packets after the oldest one that is not acknowledged");
+  } else if (end - acknowledged_end_ > kHalfOfAllPsns) {
+    verdict_->Fail("QP ", qpn(), " has more than half of all PSNs in flight");
+  }
+  if (begin < next_) ++requesters_tally_.go_backs;
+}
+
+void FlowMonitor::OnNewRequest(const Packet& request, int64_t begin, int64_t end) {
+  const bool is_read = request.opcode.operation == Operation::kReadRequest;
+  // IBA 10.3.1.5: SQD finishes what was started.
+  if (requester_.qp->state() == QpState::kSendQueueDrain && request.opcode.StartsMessage()) {
+    verdict_->Fail("QP ", qpn(), " starts a message in SQD: psn ", request.psn.value());
+  }
+  if (!IsReliable()) return;
+  CheckCredit(request, begin);
+  fingerprints_[begin] = Fingerprint(request, requester_.sources_are_stable);
+  if (request.opcode.EndsMessage()) {
+    ++messages_sent_;
+    receives_taken_ += TakesReceive(request) ? 1 : 0;
+    messages_.push_back({end, TakesReceive(request)});
+  }
+  if (!is_read && !request.opcode.HasAtomicEth()) return;
+  reads_.push_back({begin, begin, end, request.reth});
+  if (reads_.size() > requester_.max_read_atomic) {
+    verdict_->Fail("QP ", qpn(), " has ", reads_.size(), " READs and atomics outstanding");
+  }
+}
+
+// A packet that was sent before is the same as before. The rest of a READ is the rest of the same
+// memory.
+void FlowMonitor::CheckRepeated(const Packet& request, int64_t begin) {
+  if (request.opcode.operation != Operation::kReadRequest) {
+    const auto first = fingerprints_.find(begin);
+    const uint64_t now = Fingerprint(request, requester_.sources_are_stable);
+    if (first == fingerprints_.end() || first->second != now) {
+      verdict_->Fail("QP ", qpn(), " sends psn ", request.psn.value(),
+                     " again and it is not the same packet");
+    }
+    return;
+  }
+  const auto read = std::find_if(reads_.begin(), reads_.end(), [begin](const AwaitedRead& r) {
+    return r.begin <= begin && begin < r.end;
+  });
+  if (read == reads_.end()) {
+    return verdict_->Fail("QP ", qpn(), " sends a READ again that nobody awaits: psn ",
+                          request.psn.value());
+  }
+  const auto skipped = static_cast<uint64_t>(begin - read->begin) * requester_.mtu_bytes;
+  if (request.reth.virtual_address != read->reth.virtual_address + skipped ||
+      request.reth.dma_length != read->reth.dma_length - skipped ||
+      !(request.reth.rkey == read->reth.rkey)) {
+    verdict_->Fail("QP ", qpn(), " goes on with a READ at other memory: psn ", request.psn.value());
+  }
+}
+
+// IBA 9.7.7.2.5: without credit one packet may ask, alone; the rest of its message waits.
+void FlowMonitor::CheckCredit(const Packet& request, int64_t begin) {
+  if (request.opcode.StartsMessage()) {
+    probe_.reset();
+  } else if (probe_ && acknowledged_end_ <= *probe_) {
+    verdict_->Fail("QP ", qpn(), " goes on before its limited request is answered: psn ",
+                   request.psn.value());
+  }
+  // Of a WRITE of several packets only the last one says that it takes a receive request.
+  const bool takes_next = request.opcode.StartsMessage() && TakesReceive(request);
+  if (!takes_next || !credit_limit_ || receives_taken_ < *credit_limit_) return;
+  if (begin != acknowledged_end_) {
+    verdict_->Fail("QP ", qpn(), " takes ", receives_taken_ + 1,
+                   " receive requests with credit for ", *credit_limit_, ": psn ",
+                   request.psn.value());
+  }
+  if (request.opcode.operation == Operation::kSend) probe_ = begin;
+}
+
+void FlowMonitor::OnResponseSent(const Packet& response) {
+  const int64_t at = Unwrap(response.psn, delivered_end_);
+  const bool is_acknowledge = response.opcode.operation == Operation::kAcknowledge;
+  const bool is_gap_nak =
+      is_acknowledge && response.aeth.syndrome == Syndrome::Nak(NakCode::kPsnSequenceError);
+  if (!IsReliable()) {
+    return verdict_->Fail("QP ", responder_->qpn().value, " responds, but is not reliable");
+  }
+  if (at >= delivered_end_ + (is_gap_nak ? 1 : 0)) {
+    verdict_->Fail("QP ", responder_->qpn().value,
+                   " responds to a request that never reached it: psn ", response.psn.value());
+  }
+  if (response.opcode.HasAeth()) CheckMsn(response, at);
+  if (is_acknowledge) CheckNak(response, at);
+}
+
+// IBA 9.7.7.1: the MSN is the number of messages completed, and what an ACK covers is known.
+void FlowMonitor::CheckMsn(const Packet& response, int64_t at) {
+  const uint64_t msn = UnwrapMsn(response.aeth.msn);
+  const auto fail = [&](uint64_t right) {
+    verdict_->Fail("QP ", responder_->qpn().value, " counts ", response.aeth.msn,
+                   " messages instead of ", right & kMsnMask, ": psn ", response.psn.value());
+  };
+  if (messages_sent_ - msn >= 1 << 23) return fail(messages_sent_);
+  const Syndrome syndrome = response.aeth.syndrome;
+  const bool is_fatal =
+      syndrome.kind() == Syndrome::Kind::kNak && syndrome.nak_code() != NakCode::kPsnSequenceError;
+  // A READ counts when it is executed, which a READ response or a NAK in its middle does not show.
+  if (response.opcode.operation != Operation::kAcknowledge || is_fatal) return;
+  const int64_t executed_end = syndrome.kind() == Syndrome::Kind::kAck ? at + 1 : at;
+  const auto beyond =
+      std::count_if(messages_.rbegin(), messages_.rend(),
+                    [executed_end](const Message& message) { return message.end > executed_end; });
+  const uint64_t completed = messages_sent_ - static_cast<uint64_t>(beyond);
+  if (msn != completed) fail(completed);
+}
+
+void FlowMonitor::CheckNak(const Packet& response, int64_t at) {
+  const Syndrome syndrome = response.aeth.syndrome;
+  if (syndrome.kind() == Syndrome::Kind::kRnrNak) ++responders_tally_.rnr_naks_sent;
+  if (syndrome.kind() != Syndrome::Kind::kNak) return;
+  if (syndrome.nak_code() != NakCode::kPsnSequenceError) {
+    ++responders_tally_.other_naks_sent;
+    return;
+  }
+  ++responders_tally_.gap_naks_sent;
+  // One NAK for a gap, until what it asks for has arrived (IBA C9-113).
+  if (at == naked_ && !expected_arrived_) {
+    verdict_->Fail("QP ", responder_->qpn().value, " sends the NAK for psn ", response.psn.value(),
+                   " twice");
+  }
+  naked_ = at;
+  expected_arrived_ = false;
+}
+
+void FlowMonitor::OnRequestDelivered(const Packet& request) {
+  const int64_t begin = Unwrap(request.psn, delivered_end_);
+  const int64_t end = begin + PacketsOf(request);
+  if (begin <= naked_ && naked_ < end) expected_arrived_ = true;
+  if (begin < delivered_end_) ++responders_tally_.duplicates_delivered;
+  // Beyond a gap nothing is responded to, so only what continues the sequence counts.
+  if (begin <= delivered_end_) delivered_end_ = std::max(delivered_end_, end);
+}
+
+void FlowMonitor::OnResponseDelivered(const Packet& response) {
+  if (requester_.qp->state() == QpState::kError) return;  // nothing helps any more
+  const int64_t at = Unwrap(response.psn, acknowledged_end_);
+  // What was not sent since the queue pair was connected anew, and what is answered already; but
+  // the last ACK once more may bring credits.
+  if (at < acknowledged_end_ - 1 || at >= sent_end_) return;
+  if (response.opcode.HasAeth()) TakeCredit(response.aeth);
+  if (at < acknowledged_end_) return;
+  const bool is_acknowledge = response.opcode.operation == Operation::kAcknowledge;
+  const Syndrome syndrome = response.aeth.syndrome;
+  const bool is_ack = is_acknowledge && syndrome.kind() == Syndrome::Kind::kAck;
+  // An ACK acknowledges its PSN too; a NAK, and the response to a READ, what is before it.
+  const int64_t end = is_ack ? at + 1 : at;
+  // What lies behind a READ still unanswered is not acknowledged until it is answered.
+  const int64_t limit = reads_.empty() ? end : reads_.front().next;
+  if (end > limit) ++requesters_tally_.gaps_in_responses;
+  Progress(std::min(end, limit));
+  if (is_acknowledge) {
+    if (syndrome.kind() == Syndrome::Kind::kRnrNak) {
+      ++rnr_naks_since_progress_;
+      ++requesters_tally_.rnr_naks_delivered;
+    }
+    const bool is_gap_nak = syndrome == Syndrome::Nak(NakCode::kPsnSequenceError);
+    if (is_gap_nak) ++requesters_tally_.gap_naks_delivered;
+    return;
+  }
+  if (reads_.empty() || at != reads_.front().next) return;
+  ++reads_.front().next;
+  const bool complete = reads_.front().next == reads_.front().end;
+  Progress(at + 1);
+  if (complete) reads_.pop_front();
+}
+
+void FlowMonitor::TakeCredit(const transport::Aeth& aeth) {
+  if (aeth.syndrome.kind() != Syndrome::Kind::kAck) return;
+  const auto credits = Credits(aeth.syndrome.value());
+  if (!credits) credit_limit_.reset();
+  if (!credit_limit_) return;
+  // Of the messages that the responder had not completed then it has promised to take so many.
+  const size_t later = std::min<size_t>(messages_sent_ - UnwrapMsn(aeth.msn), messages_.size());
+  const auto taken_later = std::count_if(messages_.rbegin(), messages_.rbegin() + later,
+                                         [](const Message& m) { return m.takes_receive; });
+  const uint64_t limit = receives_taken_ - static_cast<uint64_t>(taken_later) + *credits;
+  credit_limit_ = std::max(*credit_limit_, limit);
+}
+
+void FlowMonitor::Progress(int64_t acknowledged_end) {
+  if (acknowledged_end <= acknowledged_end_) return;
+  acknowledged_end_ = acknowledged_end;
+  next_ = std::max(next_, acknowledged_end);  // what was about to be sent again need not be
+  fingerprints_.erase(fingerprints_.begin(), fingerprints_.lower_bound(acknowledged_end));
+  while (!messages_.empty() && messages_.front().end < acknowledged_end) messages_.pop_front();
+  std::erase_if(impaired_, [&](int64_t at) { return at < acknowledged_end; });
+  rnr_naks_since_progress_ = 0;
+}
+
+void FlowMonitor::OnImpaired(const Packet& packet) {
+  ++impaired_ever_;
+  const int64_t at = Unwrap(packet.psn, acknowledged_end_);
+  if (at >= acknowledged_end_) impaired_.push_back(at);
+}
+
+bool FlowMonitor::RetriesMayBeExceeded() const {
+  // Each try needs something to go wrong. For the first it may have been a packet before, which has
+  // been acknowledged since: go-back-N drops what follows a gap.
+  return impaired_ever_ > 0 && impaired_.size() >= requester_.retry_count;
+}
+
+bool FlowMonitor::RnrRetriesMayBeExceeded() const {
+  return requester_.rnr_retry != 7 && rnr_naks_since_progress_ > requester_.rnr_retry;
+}
+
+}  // namespace uroce::simulation
