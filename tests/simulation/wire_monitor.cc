@@ -116,7 +116,7 @@ void WireMonitor::OnSent(std::span<const uint8_t> frame) {
 }
 
 // A queue pair in ERR sends nothing, but for what its responder owed when it refused a request, and
-// the NAK that says why (IBA 9.9.3).
+// the NAK that says why (IBA 9.7.5.2.2).
 void WireMonitor::CheckSender(const FlowMonitor& flow, const Packet& packet) {
   const bool is_response = packet.opcode.IsResponse();
   const QueuePair& sender = is_response ? *flow.responder() : *flow.requester().qp;

@@ -124,7 +124,7 @@ class ReportTest(unittest.TestCase):
 
     def test_files_that_are_not_text_cite_nothing(self):
         with open(self.path("tests/capture"), "wb") as file:
-            file.write(b"\xff\xfe IBA 9.9.9")
+            file.write(b"\xff\xfe %b 9.9.9" % IBA.encode())
         os.symlink("nowhere", self.path("tests/dangling"))
         self.check(0)
 

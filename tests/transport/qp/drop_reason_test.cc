@@ -1,6 +1,6 @@
-// Every reason that a frame is dropped for, in the order of the checks (IBA 9.6.1, annex A17). None
-// of them is answered, completes anything or changes anything, but for what the queue pair itself
-// has to say to a request: that is in the scripts of the responder.
+// Every reason that a frame is dropped for, in the order of the checks (IBA CA17-24). None of them
+// is answered, completes anything or changes anything, but for what the queue pair itself has to
+// say to a request: that is in the scripts of the responder.
 
 #include <gtest/gtest.h>
 
@@ -123,7 +123,7 @@ TEST_P(DamageTest, IsDroppedInSilence) {
 INSTANTIATE_TEST_SUITE_P(EveryLayer, DamageTest, testing::ValuesIn(kDamages),
                          [](const auto& damage) { return std::string(damage.param.name); });
 
-// What the headers change on the way is not in the ICRC (IBA annex A17): a router may count the TTL
+// What the headers change on the way is not in the ICRC (IBA CA17-22): a router may count the TTL
 // down and mark congestion.
 TEST(DropReasonTest, WhatARouterChangesIsNotDamage) {
   Script script;
@@ -151,12 +151,14 @@ class NotForUsTest : public testing::Test {
   PacketSpec packet_ = Send(Position::kOnly, script_.peers_first_psn()).With("x");
 };
 
+// IBA 9.6.1.2.3.
 TEST_F(NotForUsTest, AnotherDestination) {
   const Gid neighbour = Gid::FromIpv4({192, 0, 2, 3});
   script_.ExpectFrameDropped(DropReason::kForeignDestination,
                              script_.Frame(packet_, Script::kPeerGid, neighbour));
 }
 
+// IBA C9-43.
 TEST_F(NotForUsTest, AnotherPartition) {
   for (const int pkey : {0x0000, 0x0001, 0x8001, 0x7ffe, 0xfffe}) {
     packet_.pkey = static_cast<uint16_t>(pkey);
@@ -178,7 +180,7 @@ TEST_F(NotForUsTest, AnotherService) {
   }
 }
 
-// The queue pair is connected: IBA 9.6.1.3 has it check where a packet comes from.
+// The queue pair is connected: IBA 9.6.1.2.3 has it check where a packet comes from.
 TEST_F(NotForUsTest, AnotherSource) {
   const Gid stranger = Gid::FromIpv4({192, 0, 2, 3});
   script_.ExpectFrameDropped(DropReason::kForeignSource, script_.Frame(packet_, stranger));
@@ -195,6 +197,7 @@ TEST(DropReasonTest, ALimitedMemberOfThePartitionIsHeard) {
   script.ExpectCompletion(1);
 }
 
+// IBA 10.3.1.1.
 TEST(DropReasonTest, AStateThatTakesNoPackets) {
   for (const QpState state : {QpState::kReset, QpState::kInit, QpState::kError}) {
     Script script({.state = state});

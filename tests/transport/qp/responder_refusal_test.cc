@@ -213,7 +213,7 @@ TEST_F(ResponderRefusalTest, MoreReadsThanResponderResources) {
   ExpectRefused(FetchAdd(first(), Script::Address(0), rkey(), 8), NakCode::kInvalidRequest);
 }
 
-// Class J of IBA 9.9.3: the data has arrived; our application is told by the completion, the peer
+// IBA 9.9.3.1 class J: the data has arrived; our application is told by the completion, the peer
 // is told nothing and will find out by silence.
 TEST_F(ResponderRefusalTest, InvalidateOfAKeyThatIsNoWindow) {
   for (const RKey key : {rkey(), RKey{0}, RKey{0xffff'ffff}}) {

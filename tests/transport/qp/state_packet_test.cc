@@ -1,6 +1,6 @@
 // All 256 opcodes in every state of every service, with the expected PSN, the one before and the
 // one behind it, between messages and inside of one: generated, with what has to come of it derived
-// from the specification (IBA 9.6.1, 9.7.4.1, 9.8.2, 9.8.3, 9.9.3, 10.3.1).
+// from the specification.
 
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ bool TakesResponses(QpState state) {
   return state == QpState::kReadyToSend || state == QpState::kSendQueueDrain;
 }
 
-// IBA 9.7.4.1.1: a message is one operation from its first packet to its last.
+// IBA 9.7.4.1.3: a message is one operation from its first packet to its last.
 bool IsInSequence(Inside inside, const Opcode& opcode) {
   if (opcode.StartsMessage()) return inside == Inside::kNothing;
   return inside == (opcode.operation == Operation::kSend ? Inside::kSend : Inside::kWrite);
@@ -84,7 +84,7 @@ Answer AnswerTo(const Opcode& opcode) {
   }
 }
 
-// A reliable connection answers everything that is not behind a gap (IBA 9.7.5).
+// A reliable connection answers everything that is not behind a gap (IBA 9.7.4.1.2).
 Outcome ReliableOutcome(const Case& c, const Opcode& opcode) {
   if (c.psn_offset > 0) return {DropReason::kSequenceGap, Answer::kSequenceNak};
   if (c.psn_offset < 0) {  // the request before was a WRITE, or the first packet of a message
@@ -97,7 +97,8 @@ Outcome ReliableOutcome(const Case& c, const Opcode& opcode) {
 }
 
 // Nothing is answered. A packet with another PSN than the expected one says that some were lost:
-// the message that was being received is dropped, and only a new one can begin (IBA 9.8.2.2).
+// the message that was being received is dropped, and only a new one can begin
+// (IBA 9.9.3.1 class D1).
 Outcome UnreliableOutcome(const Case& c, const Opcode& opcode) {
   const bool continues = c.psn_offset == 0 && IsInSequence(c.inside, opcode);
   return {continues || opcode.StartsMessage() ? DropReason::kNone : DropReason::kTornMessage};

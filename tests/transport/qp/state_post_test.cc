@@ -1,5 +1,5 @@
-// What each state makes of work requests that are posted, for every service (IBA 10.3.1, 10.8.2
-// C10-96, C10-97.2.1), and what becomes of those that wait when the state changes.
+// What each state makes of work requests that are posted, for every service (IBA C10-96,
+// C10-97.2.1), and what becomes of those that wait when the state changes.
 
 #include <gtest/gtest.h>
 
@@ -60,6 +60,7 @@ class StatePostTest : public testing::TestWithParam<ServiceState> {
   Script script_{{.type = GetParam().first, .state = GetParam().second}};
 };
 
+// IBA C10-96.
 TEST_P(StatePostTest, Sends) {
   const Fate fate = FateOfSend(state());
   for (const bool signaled : {false, true}) {
@@ -80,6 +81,7 @@ TEST_P(StatePostTest, Sends) {
             fate == Fate::kRefused ? Status::kInvalidArgument : Status::kOk);
 }
 
+// IBA C10-97.2.1.
 TEST_P(StatePostTest, Receives) {
   const Fate fate = FateOfReceive(state());
   for (uint64_t wr_id = 1; wr_id < 4; ++wr_id) {
@@ -102,6 +104,7 @@ TEST_P(StatePostTest, Receives) {
 }
 
 // Both queues, from every state in which something can wait in them.
+// IBA 10.3.1.7.
 TEST_P(StatePostTest, ErrFlushesBothQueuesOnceInOrder) {
   script_.HoldTransmit();
   const bool sends = FateOfSend(state()) == Fate::kHeld || FateOfSend(state()) == Fate::kSent;
@@ -149,7 +152,7 @@ TEST_P(StatePostTest, ResetForgetsBothQueues) {
 INSTANTIATE_TEST_SUITE_P(EveryState, StatePostTest, testing::ValuesIn(EveryState()),
                          NameOfState<testing::TestParamInfo<ServiceState>>);
 
-// Which operations a service has (IBA table of 10.8; the manual page of ibv_post_send).
+// Which operations a service has (IBA 11.4.1.1; the manual page of ibv_post_send).
 TEST(OfferedOperationsTest, OthersAreRefusedWhenTheyArePosted) {
   using Op = SendOpcode;
   const auto offers = [](QpType type, Op opcode) {
