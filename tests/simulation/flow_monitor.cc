@@ -47,7 +47,7 @@ bool TakesReceive(const Packet& request) {
   return request.opcode.operation == Operation::kSend || request.opcode.HasImmediate();
 }
 
-// IBA table 51: 0, 1, 2, 3, 4, 6, 8, 12, 16 ... nullopt for 31, "does not say".
+// IBA 9.7.7.2: 0, 1, 2, 3, 4, 6, 8, 12, 16 ... nullopt for 31, "does not say".
 std::optional<uint64_t> Credits(uint8_t code) {
   if (code == Syndrome::kNoCreditInformation) return std::nullopt;
   if (code < 2) return code;
@@ -92,7 +92,7 @@ void FlowMonitor::OnRequestSent(const Packet& request) {
   if (!IsReliable()) acknowledged_end_ = end;
 }
 
-// IBA 9.7.3.2 (go-back-N), C9-66 (a READ is asked for again from where its responses stopped).
+// IBA 9.9.2.4.1: go-back-N; 9.4.4: a READ is asked for again from where its responses stopped.
 void FlowMonitor::CheckOrder(const Packet& request, int64_t begin, int64_t end) {
   const uint32_t psn = request.psn.value();
   if (begin > next_) {
@@ -191,7 +191,7 @@ void FlowMonitor::OnResponseSent(const Packet& response) {
   if (is_acknowledge) CheckNak(response, at);
 }
 
-// IBA 9.7.7.1: the MSN is the number of messages completed, and what an ACK covers is known.
+// IBA C9-148: the MSN is the number of messages completed, and what an ACK covers is known.
 void FlowMonitor::CheckMsn(const Packet& response, int64_t at) {
   const uint64_t msn = UnwrapMsn(response.aeth.msn);
   const auto fail = [&](uint64_t right) {
@@ -221,7 +221,7 @@ void FlowMonitor::CheckNak(const Packet& response, int64_t at) {
     return;
   }
   ++responders_tally_.gap_naks_sent;
-  // One NAK for a gap, until what it asks for has arrived (IBA C9-113).
+  // One NAK for a gap, until what it asks for has arrived (IBA 9.7.5.2).
   if (at == naked_ && !expected_arrived_) {
     verdict_->Fail("QP ", responder_->qpn().value, " sends the NAK for psn ", response.psn.value(),
                    " twice");
