@@ -95,6 +95,7 @@ bool Matches(const PacketSpec& expected, const PacketSpec& actual) {
 }  // namespace
 
 Script::~Script() {
+  holds_transmit_ = holds_completions_ = false;
   Drain();
   for (const PacketSpec& spec : sent_) ADD_FAILURE() << "nobody expected " << Describe(spec);
   for (const Completion& completion : completions_) {
@@ -116,7 +117,8 @@ void Script::Drain() {
   while (!holds_transmit_ && TakeFrame()) {
   }
   Completion completion;
-  while (cq_->Poll({&completion, 1}) == 1) completions_.push_back(completion);
+  while (!holds_completions_ && cq_->Poll({&completion, 1}) == 1)
+    completions_.push_back(completion);
 }
 
 bool Script::TakeFrame() {
@@ -219,6 +221,11 @@ std::vector<PacketSpec> Script::TakeSent() {
   std::vector<PacketSpec> taken(sent_.begin(), sent_.end());
   sent_.clear();
   return taken;
+}
+
+void Script::ReleaseCompletions() {
+  holds_completions_ = false;
+  Drain();
 }
 
 void Script::Advance(Duration duration) {
@@ -338,6 +345,22 @@ void Script::ExpectEvent(EventType type, Location location) {
   coverage().events.insert(event->type);
   if (event->type != type) {
     FailAt(location, "expected event " + Number(type) + " but got " + Number(event->type));
+  } else if (event->context != ContextOf(type)) {
+    FailAt(location, "event " + Number(type) + " is about another object");
+  }
+}
+
+const void* Script::ContextOf(EventType type) const {
+  switch (type) {
+    case EventType::kCqError:
+    case EventType::kCompletion:
+      return &cq_;
+    case EventType::kSrqLimitReached:
+      return &srq_;
+    case EventType::kDeviceFatal:
+      return &endpoint_;
+    default:
+      return &qp_;
   }
 }
 

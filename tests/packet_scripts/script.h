@@ -56,6 +56,8 @@ class Script {
 
   Script() : Script(Options()) {}
   explicit Script(const Options& options);
+  Script(const Script&) = delete;
+  Script& operator=(const Script&) = delete;
   // Frames and completions that no expectation asked for are failures too.
   ~Script();
 
@@ -84,6 +86,10 @@ class Script {
   void HoldTransmit() { holds_transmit_ = true; }
   void TransmitOne();
   void ReleaseTransmit();
+
+  // From now on completions stay in the queue, until it is released.
+  void HoldCompletions() { holds_completions_ = true; }
+  void ReleaseCompletions();
 
   // Lets time pass; timers run at the very time they are due.
   void Advance(transport::Duration duration);
@@ -114,7 +120,7 @@ class Script {
   // Takes the queue pair from RESET to options.state with the attributes of the options.
   void Connect();
   void ExpectState(transport::QpState state, Location location = Location::current());
-  // The next event is this one.
+  // The next event is this one, and it is about the object that it has to be about.
   void ExpectEvent(transport::EventType type, Location location = Location::current());
   void ExpectNoEvent(Location location = Location::current());
 
@@ -140,6 +146,8 @@ class Script {
   void ToReadyToReceive();
   void ToReadyToSend();
   void FailASend();
+  // What comes back in events of this type.
+  const void* ContextOf(transport::EventType type) const;
   // What the connection adds to every packet of it.
   PacketSpec Filled(PacketSpec spec, transport::Qpn source, transport::Qpn destination) const;
   // Takes what the endpoint has to send, and its completions.
@@ -157,6 +165,7 @@ class Script {
   transport::QueuePair* qp_ = nullptr;
   transport::Time now_{1'000'000};
   bool holds_transmit_ = false;
+  bool holds_completions_ = false;
   std::deque<PacketSpec> sent_;
   std::vector<uint8_t> last_frame_;
   std::deque<transport::Completion> completions_;

@@ -27,8 +27,9 @@ namespace {
 constexpr MacAddress kOurMac{2, 0, 0, 0, 0, 1};
 constexpr MacAddress kPeerMac{2, 0, 0, 0, 0, 2};
 
-EndpointConfig MakeConfig() {
+EndpointConfig MakeConfig(void* context) {
   EndpointConfig config;
+  config.context = context;
   config.mac = kOurMac;
   config.gids = {Gid::LinkLocal(kOurMac), Script::kOurGid};
   config.first_qpn = Qpn{0x100};
@@ -39,18 +40,18 @@ EndpointConfig MakeConfig() {
 }  // namespace
 
 Script::Script(const Options& options)
-    : options_(options), endpoint_(MakeConfig()), memory_(kMemoryBytes) {
+    : options_(options), endpoint_(MakeConfig(&endpoint_)), memory_(kMemoryBytes) {
   const AccessFlags all(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
                         AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic |
                         AccessFlags::kWindowBind);
   key_ = *endpoint_.memory().Register({kPd, kIova, memory_.data(), kMemoryBytes, all});
-  cq_ = endpoint_.CreateCompletionQueue(options.cq_capacity, nullptr);
+  cq_ = endpoint_.CreateCompletionQueue(options.cq_capacity, &cq_);
   peer_address_.destination_gid = kPeerGid;
   peer_address_.destination_mac = kPeerMac;
   peer_address_.source_gid_index = 1;
   if (options.shared_receive_queue) {
     srq_ = endpoint_.CreateSharedReceiveQueue(
-        {.pd = kPd, .max_work_requests = options.queue_depth, .max_sges = 4});
+        {.pd = kPd, .max_work_requests = options.queue_depth, .max_sges = 4, .context = &srq_});
   }
   QpInitAttributes init;
   init.pd = kPd;
@@ -60,6 +61,7 @@ Script::Script(const Options& options)
   init.srq = srq_.get();
   init.capabilities = {options.queue_depth, options.queue_depth, 4, 4, 64};
   init.signal_all = options.signal_all;
+  init.context = &qp_;
   EXPECT_EQ(endpoint_.CreateQueuePair(init, &qp_), Status::kOk);
   Connect();
 }
