@@ -1,0 +1,200 @@
+// Every asynchronous event: when it is raised, how often, and about what (IBA 11.6.3, C9-222.1.1).
+// SQ_DRAINED is in send_queue_drain_test.cc, those of shared receive queues in
+// shared_receive_test.cc.
+
+#include <gtest/gtest.h>
+
+#include "tests/packet_scripts/script.h"
+#include "tests/packet_scripts/states.h"
+
+namespace uroce::packet_scripts {
+namespace {
+
+using transport::CompletionQueue;
+using transport::CompletionStatus;
+using transport::EventType;
+using transport::NakCode;
+using transport::Position;
+using transport::Psn;
+using transport::QpState;
+using transport::QpType;
+using transport::RKey;
+using transport::Status;
+
+// COMM_EST: a packet came before the application took the queue pair to RTS.
+TEST(CommunicationEstablishedTest, OnceInRtr) {
+  for (const QpType type : {QpType::kReliableConnection, QpType::kUnreliableConnection}) {
+    Script script({.type = type, .state = QpState::kReadyToReceive});
+    const Psn psn = script.peers_first_psn();
+    script.PostReceive(1, 0, 64);
+    script.PostReceive(2, 0, 64);
+    script.Inject(Send(Position::kOnly, psn));
+    script.ExpectEvent(EventType::kCommunicationEstablished);
+    script.Inject(Send(Position::kOnly, psn + 1));
+    script.ExpectNoEvent();
+    script.ExpectCompletion(1);
+    script.ExpectCompletion(2);
+    script.TakeSent();
+  }
+}
+
+TEST(CommunicationEstablishedTest, NotInRts) {
+  Script script;
+  script.PostReceive(1, 0, 64);
+  script.Inject(Send(Position::kOnly, script.peers_first_psn()));
+  script.ExpectNoEvent();
+  script.ExpectCompletion(1);
+  script.TakeSent();
+}
+
+TEST(CommunicationEstablishedTest, NotForWhatIsRefusedOrDropped) {
+  Script script({.state = QpState::kReadyToReceive});
+  script.Inject(Send(Position::kOnly, script.peers_first_psn() + 1));  // a gap
+  script.Inject(Send(Position::kOnly, script.peers_first_psn()));      // no receive request
+  script.ExpectNoEvent();
+  script.TakeSent();
+}
+
+TEST(CommunicationEstablishedTest, AgainAfterReset) {
+  Script script({.state = QpState::kReadyToReceive});
+  for (uint64_t life = 1; life <= 2; ++life) {
+    script.PostReceive(life, 0, 64);
+    script.Inject(Send(Position::kOnly, script.peers_first_psn()));
+    script.ExpectEvent(EventType::kCommunicationEstablished);
+    script.ExpectCompletion(life);
+    script.TakeSent();
+    EXPECT_EQ(script.MoveTo(QpState::kReset), Status::kOk);
+    script.Connect();
+  }
+}
+
+// QP_REQ_ERR: a request that is none, when no receive request can tell.
+TEST(RequestErrorTest, AnOpcodeOutOfSequence) {
+  Script script;
+  script.Inject(Send(Position::kMiddle, script.peers_first_psn()).With(Pattern(256)));
+  script.ExpectSent(Nak(script.peers_first_psn(), NakCode::kInvalidRequest));
+  script.ExpectEvent(EventType::kQpRequestError);
+  script.ExpectNoEvent();
+}
+
+// QP_ACCESS_ERR: a request for what may not be had.
+TEST(AccessErrorTest, AWrongKey) {
+  Script script;
+  script.Inject(Read(script.peers_first_psn(), Script::Address(0), RKey{1}, 8));
+  script.ExpectSent(Nak(script.peers_first_psn(), NakCode::kRemoteAccessError));
+  script.ExpectEvent(EventType::kQpAccessError);
+  script.ExpectNoEvent();
+}
+
+// A message that has a receive request is told of by its completion, and by nothing else.
+TEST(AccessErrorTest, NotWhenAReceiveRequestTells) {
+  Script script;
+  const Psn psn = script.peers_first_psn();
+  script.PostReceive(1, 0, 1'024);
+  script.Inject(Send(Position::kFirst, psn).With(Pattern(256)));
+  script.Inject(Write(Position::kMiddle, psn + 1).With(Pattern(256)));
+  script.ExpectSent(Nak(psn + 1, NakCode::kInvalidRequest));
+  script.ExpectCompletion(1, CompletionStatus::kRemoteInvalidRequest);
+  script.ExpectNoEvent();
+}
+
+// A failed request of our own is told of by its completion too.
+TEST(AccessErrorTest, NotAtTheRequester) {
+  Script script;
+  script.PostWrite(1, 0, 8);
+  script.TakeSent();
+  script.Inject(Nak(script.first_psn(), NakCode::kRemoteAccessError));
+  script.ExpectCompletion(1, CompletionStatus::kRemoteAccessError);
+  script.ExpectNoEvent();
+}
+
+class CqOverrunTest : public testing::TestWithParam<QpType> {
+ protected:
+  void ExpectOverrun() {
+    script_.ExpectEvent(EventType::kCqError);
+    script_.ExpectEvent(EventType::kQpFatal);
+    script_.ExpectNoEvent();
+    script_.ExpectState(QpState::kError);
+    EXPECT_TRUE(script_.cq().in_error());
+  }
+
+  Script script_{{.type = GetParam(), .cq_capacity = 3}};
+};
+
+// CQ_ERR and QP_FATAL: a completion found no room. Those before it can still be had; what the queue
+// pair would flush is lost with it (class G of IBA 9.9.3).
+TEST_P(CqOverrunTest, OfSends) {
+  script_.HoldCompletions();
+  for (uint64_t i = 1; i <= 5; ++i) script_.PostSend(i, 0, 8);
+  if (GetParam() == QpType::kReliableConnection) {
+    script_.Inject(Ack(script_.first_psn() + 2));
+    script_.ExpectNoEvent();  // full is not too full
+    script_.Inject(Ack(script_.first_psn() + 3));
+  }
+  ExpectOverrun();
+  script_.TakeSent();
+  script_.ReleaseCompletions();
+  for (uint64_t i = 1; i <= 3; ++i) script_.ExpectCompletion(i);
+  script_.ExpectNoCompletion();
+}
+
+TEST_P(CqOverrunTest, OfReceives) {
+  const Psn psn = script_.peers_first_psn();
+  for (uint64_t i = 1; i <= 5; ++i) script_.PostReceive(i, 0, 64);
+  script_.HoldCompletions();
+  for (uint32_t i = 0; i < 3; ++i) script_.Inject(Send(Position::kOnly, psn + i));
+  script_.ExpectNoEvent();
+  script_.Inject(Send(Position::kOnly, psn + 3));
+  ExpectOverrun();
+  script_.TakeSent();
+  script_.ReleaseCompletions();
+  for (uint64_t i = 1; i <= 3; ++i) script_.ExpectCompletion(i);
+  script_.ExpectNoCompletion();
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryService, CqOverrunTest, testing::ValuesIn(kServices));
+
+// The device itself: every queue pair that does anything goes to ERR.
+TEST(DeviceFatalTest, FlushesEverything) {
+  for (const QpType type : kServices) {
+    Script script({.type = type});
+    script.HoldTransmit();
+    script.PostSend(1, 0, 8);
+    script.PostReceive(2, 0, 64);
+    script.endpoint().Fail();
+    script.ExpectEvent(EventType::kDeviceFatal);
+    script.ExpectNoEvent();
+    script.ExpectState(QpState::kError);
+    script.ExpectCompletion(1, CompletionStatus::kFlushed);
+    script.ExpectCompletion(2, CompletionStatus::kFlushed);
+    script.ReleaseTransmit();
+    script.ExpectNothingSent();
+  }
+}
+
+// A completion event: the next completion, or the next one that the peer solicits; an error counts
+// as solicited (IBA 11.4.2.2, C9-104).
+TEST(CompletionEventTest, SolicitedOrAny) {
+  using NotifyOn = CompletionQueue::NotifyOn;
+  Script script;
+  const Psn psn = script.peers_first_psn();
+  for (uint64_t i = 0; i < 5; ++i) script.PostReceive(i, 0, 64);
+  script.cq().Arm(NotifyOn::kSolicited);
+  script.Inject(Send(Position::kOnly, psn));
+  script.ExpectNoEvent();
+  script.Inject(Send(Position::kOnly, psn + 1).Solicited());
+  script.ExpectEvent(EventType::kCompletion);
+  script.Inject(Send(Position::kOnly, psn + 2).Solicited());
+  script.ExpectNoEvent();  // it has to be armed again
+  script.cq().Arm(NotifyOn::kAny);
+  script.Inject(Send(Position::kOnly, psn + 3));
+  script.ExpectEvent(EventType::kCompletion);
+  script.cq().Arm(NotifyOn::kSolicited);
+  EXPECT_EQ(script.MoveTo(QpState::kError), Status::kOk);
+  script.ExpectEvent(EventType::kCompletion);
+  script.TakeSent();
+  EXPECT_EQ(script.TakeCompletions().size(), 5u);
+}
+
+}  // namespace
+}  // namespace uroce::packet_scripts

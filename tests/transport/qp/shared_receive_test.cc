@@ -1,0 +1,143 @@
+// Receive requests out of a shared queue (IBA 10.2.9, 10.8.3.2): RC here; what becomes of them on
+// UC and UD is told with those services.
+
+#include <gtest/gtest.h>
+
+#include "tests/packet_scripts/script.h"
+
+namespace uroce::packet_scripts {
+namespace {
+
+using transport::CompletionStatus;
+using transport::EventType;
+using transport::NakCode;
+using transport::PdId;
+using transport::Position;
+using transport::Psn;
+using transport::QpInitAttributes;
+using transport::QpState;
+using transport::QueuePair;
+using transport::ScatterGatherEntry;
+using transport::Status;
+
+constexpr uint32_t kPart = 256;
+
+class SharedReceiveTest : public testing::Test {
+ protected:
+  void SendOnly(Psn psn) {
+    script_.Inject(Send(Position::kOnly, psn).With("x"));
+    script_.ExpectSent(Ack(psn));
+  }
+
+  Script script_{{.shared_receive_queue = true, .queue_depth = 4}};
+  const Psn first_ = script_.peers_first_psn();
+};
+
+TEST_F(SharedReceiveTest, RequestsAreTakenInTheirOrder) {
+  for (uint64_t i = 1; i <= 3; ++i) script_.PostReceive(i, 4'096, 16);
+  for (uint32_t i = 0; i < 3; ++i) {
+    SendOnly(first_ + i);
+    const auto completion = script_.ExpectCompletion(i + 1);
+    EXPECT_EQ(completion.qpn, script_.qp().qpn()) << "it says who took it";
+  }
+  script_.Inject(Send(Position::kOnly, first_ + 3));
+  script_.ExpectSent(RnrNak(first_ + 3, 12));
+}
+
+// The queue is posted to by itself; a queue pair that uses it has none of its own.
+TEST_F(SharedReceiveTest, TheQueuePairTakesNoPosts) {
+  EXPECT_EQ(script_.qp().PostReceive({}), Status::kInvalidArgument);
+}
+
+TEST_F(SharedReceiveTest, ItHoldsWhatWasGranted) {
+  for (uint64_t i = 0; i < 4; ++i) script_.PostReceive(i, 4'096, 16);
+  EXPECT_EQ(script_.srq().Post({}), Status::kNoMemory);
+  const ScatterGatherEntry sges[5] = {};
+  EXPECT_EQ(script_.srq().Post({9, sges}), Status::kInvalidArgument) << "four entries at most";
+}
+
+// IBA 11.6.3.1: once, when fewer are left than the limit says; then it has to be armed again.
+TEST_F(SharedReceiveTest, TheLimitIsToldOnce) {
+  for (uint64_t i = 1; i <= 4; ++i) script_.PostReceive(i, 4'096, 16);
+  EXPECT_EQ(script_.srq().SetLimit(3), Status::kOk);
+  SendOnly(first_);
+  script_.ExpectNoEvent();  // three are left
+  SendOnly(first_ + 1);
+  script_.ExpectEvent(EventType::kSrqLimitReached);
+  EXPECT_EQ(script_.srq().limit(), 0u);
+  SendOnly(first_ + 2);
+  script_.ExpectNoEvent();
+  EXPECT_EQ(script_.srq().SetLimit(1), Status::kOk);
+  script_.PostReceive(5, 4'096, 16);
+  script_.ExpectNoEvent();
+  for (uint64_t i = 1; i <= 3; ++i) script_.ExpectCompletion(i);
+  SendOnly(first_ + 3);
+  script_.ExpectCompletion(4);
+  script_.ExpectNoEvent();
+  SendOnly(first_ + 4);
+  script_.ExpectCompletion(5);
+  script_.ExpectEvent(EventType::kSrqLimitReached);
+}
+
+// IBA 11.6.3.2: none of the queue's requests is ours any more. They stay for the others.
+TEST_F(SharedReceiveTest, ErrGivesBackNothingAndSaysSo) {
+  script_.PostReceive(1, 4'096, 16);
+  EXPECT_EQ(script_.MoveTo(QpState::kError), Status::kOk);
+  script_.ExpectNoCompletion();
+  script_.ExpectEvent(EventType::kLastWqeReached);
+  EXPECT_FALSE(script_.srq().empty());
+  EXPECT_EQ(script_.MoveTo(QpState::kError), Status::kOk);
+  script_.ExpectNoEvent();
+}
+
+TEST_F(SharedReceiveTest, TheRequestInUseIsFlushedInErr) {
+  script_.PostReceive(1, 4'096, 1'024);
+  script_.PostReceive(2, 4'096, 1'024);
+  script_.Inject(Send(Position::kFirst, first_).With(Pattern(kPart)));
+  EXPECT_EQ(script_.MoveTo(QpState::kError), Status::kOk);
+  script_.ExpectCompletion(1, CompletionStatus::kFlushed);
+  script_.ExpectNoCompletion();
+  script_.ExpectEvent(EventType::kLastWqeReached);
+}
+
+TEST_F(SharedReceiveTest, ResetTakesTheRequestInUseWithIt) {
+  script_.PostReceive(1, 4'096, 1'024);
+  script_.PostReceive(2, 8'192, 1'024);
+  script_.Inject(Send(Position::kFirst, first_).With(Pattern(kPart)));
+  EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
+  script_.ExpectNoCompletion();
+  script_.ExpectNoEvent();
+  script_.Connect();
+  SendOnly(first_);
+  script_.ExpectCompletion(2);
+}
+
+// A refused message completes the request that it has taken, no other.
+TEST_F(SharedReceiveTest, ARefusedMessageCompletesItsRequestInError) {
+  script_.PostReceive(1, 4'096, kPart);
+  script_.PostReceive(2, 4'096, kPart);
+  script_.Inject(Send(Position::kFirst, first_).With(Pattern(kPart)));
+  script_.Inject(Send(Position::kLast, first_ + 1).With("x"));
+  script_.ExpectSent(Nak(first_ + 1, NakCode::kInvalidRequest));
+  script_.ExpectCompletion(1, CompletionStatus::kLocalLengthError);
+  script_.ExpectNoCompletion();
+  script_.ExpectEvent(EventType::kLastWqeReached);
+  script_.ExpectNoEvent();
+}
+
+// The memory of a request is that of the queue's protection domain, not the queue pair's.
+TEST(SharedReceiveDomainTest, TheMemoryIsThatOfTheQueue) {
+  Script script({.shared_receive_queue = true});
+  const auto key = script.endpoint().memory().Register(
+      {PdId{Script::kPd.value + 1}, Script::kIova, script.memory(), 64,
+       transport::AccessFlags(transport::AccessFlags::kLocalWrite)});
+  const ScatterGatherEntry foreign{Script::kIova, 16, *key};
+  EXPECT_EQ(script.srq().Post({1, {&foreign, 1}}), Status::kOk);
+  script.Inject(Send(Position::kOnly, script.peers_first_psn()).With("x"));
+  script.ExpectSent(Nak(script.peers_first_psn(), NakCode::kRemoteOperationalError));
+  script.ExpectCompletion(1, CompletionStatus::kLocalProtectionError);
+  script.ExpectEvent(EventType::kLastWqeReached);
+}
+
+}  // namespace
+}  // namespace uroce::packet_scripts
