@@ -1,0 +1,174 @@
+#include "tests/simulation/link.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "transport/wire/frame_builder.h"
+
+namespace uroce::simulation {
+
+using transport::AccessFlags;
+using transport::Gid;
+using transport::QpAttributes;
+using transport::Qpn;
+using transport::QpState;
+using transport::Route;
+using transport::SendOpcode;
+using transport::Status;
+using transport::Time;
+
+namespace {
+
+constexpr AccessFlags kAllAccess(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
+                                 AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic);
+
+// A link is set up in ways that cannot fail.
+void Must(bool ok) {
+  if (!ok) std::abort();
+}
+
+}  // namespace
+
+Link::Link(const LinkOptions& options, Observer observer)
+    : observer_(std::move(observer)),
+      faults_(options.scenario),
+      frame_buffer_(transport::kMaxFrameBytes) {
+  Random random(options.seed);
+  for (int i = 0; i < 2; ++i) {
+    hosts_[i].index = i;
+    MakeHost(hosts_[i], options, random);
+    Host& peer = hosts_[1 - i];
+    Wire::Hooks hooks = {.deliver = [this, &peer](const Frame& frame) { Receive(peer, frame); },
+                         .impaired =
+                             [this](const Frame& frame, const char*) {
+                               if (observer_.impaired) observer_.impaired(frame);
+                             },
+                         .tamper = {}};
+    hosts_[i].wire = std::make_unique<Wire>(simulator_, random.Fork(), options.impairments, hooks);
+  }
+  client().wire->Follow(faults_, nic::FaultDirection::kSent);
+  server().wire->Follow(faults_, nic::FaultDirection::kReceived);
+  Connect(client(), server(), options);
+  Connect(server(), client(), options);
+}
+
+void Link::MakeHost(Host& host, const LinkOptions& options, Random& random) {
+  const auto number = static_cast<uint8_t>(host.index + 1);
+  transport::EndpointConfig config;
+  config.mac = {2, 0, 0, 0, 0, number};
+  config.gids = {Gid::LinkLocal(config.mac), Gid::FromIpv4({10, 0, 0, number})};
+  config.first_qpn = Qpn{0x1000u * number};
+  config.qpn_count = 16;
+  host.endpoint = std::make_unique<transport::Endpoint>(config);
+  host.memory.resize(options.memory_bytes);
+  random.Fill(host.memory);
+  const auto key = host.endpoint->memory().Register({.pd = kPd,
+                                                     .iova = host.address(0),
+                                                     .host_address = host.memory.data(),
+                                                     .length = host.memory.size(),
+                                                     .access = kAllAccess});
+  Must(key.has_value());
+  host.key = *key;
+  host.cq = host.endpoint->CreateCompletionQueue(2 * options.queue_depth, nullptr);
+  const transport::QpInitAttributes init = {.pd = kPd,
+                                            .send_cq = host.cq.get(),
+                                            .receive_cq = host.cq.get(),
+                                            .capabilities = {.max_send_wr = options.queue_depth,
+                                                             .max_receive_wr = options.queue_depth,
+                                                             .max_send_sge = 1,
+                                                             .max_receive_sge = 1}};
+  Must(host.endpoint->CreateQueuePair(init, &host.qp) == Status::kOk);
+}
+
+void Link::Connect(Host& host, const Host& peer, const LinkOptions& options) {
+  using M = transport::QpAttributeMask;
+  QpAttributes a;
+  a.state = QpState::kInit;
+  a.port_num = 1;
+  a.access = kAllAccess;
+  Must(host.qp->Modify(a, M::kState | M::kPkeyIndex | M::kPort | M::kAccessFlags) == Status::kOk);
+  a.state = QpState::kReadyToReceive;
+  a.path_mtu = options.mtu;
+  a.destination_qpn = peer.qp->qpn();
+  a.rq_psn = a.sq_psn = options.first_psn;
+  a.max_dest_read_atomic = a.max_read_atomic = options.max_read_atomic;
+  a.min_rnr_timer = 1;
+  a.address = {.destination_gid = peer.endpoint->config().gids[1],
+               .destination_mac = peer.endpoint->config().mac,
+               .source_gid_index = 1};
+  Must(host.qp->Modify(a, M::kState | M::kAddressVector | M::kPathMtu | M::kDestinationQpn |
+                              M::kRqPsn | M::kMaxDestReadAtomic | M::kMinRnrTimer) == Status::kOk);
+  a.state = QpState::kReadyToSend;
+  a.timeout = options.timeout;
+  a.retry_count = options.retry_count;
+  a.rnr_retry = 7;
+  Must(host.qp->Modify(a, M::kState | M::kSqPsn | M::kTimeout | M::kRetryCount | M::kRnrRetry |
+                              M::kMaxReadAtomic) == Status::kOk);
+}
+
+Status Link::Post(SendOpcode opcode, size_t offset, uint32_t length, uint64_t wr_id) {
+  const transport::ScatterGatherEntry sge = {client().address(offset), length, client().key};
+  transport::SendWorkRequest request;
+  request.wr_id = wr_id;
+  request.opcode = opcode;
+  request.signaled = true;
+  request.remote_address = server().address(offset);
+  request.rkey = {server().key.value};
+  request.compare_or_add = 1;
+  request.sges = {&sge, 1};
+  return client().qp->PostSend(request);
+}
+
+Status Link::PostReceive(size_t offset, uint32_t length, uint64_t wr_id) {
+  const transport::ScatterGatherEntry sge = {server().address(offset), length, server().key};
+  return server().qp->PostReceive({.wr_id = wr_id, .sges = {&sge, 1}});
+}
+
+void Link::Receive(Host& host, const Frame& frame) {
+  if (observer_.delivered) observer_.delivered(host, frame);
+  host.endpoint->OnFrame(simulator_.now(), frame);
+  Settle(host);
+}
+
+void Link::Settle(Host& host) {
+  Transmit(host);
+  while (host.endpoint->TakeEvent()) {
+  }
+  if (observer_.activity) observer_.activity(host);
+  ScheduleDeadline(host);
+}
+
+void Link::Transmit(Host& host) {
+  while (!host.waits_for_line && host.endpoint->HasTransmit(Route::kWire)) {
+    if (const Time free_at = host.wire->line_free_at(); free_at > simulator_.now()) {
+      host.waits_for_line = true;
+      simulator_.At(free_at, [this, &host] {
+        host.waits_for_line = false;
+        Settle(host);
+      });
+      return;
+    }
+    const size_t bytes = host.endpoint->PollTransmit(simulator_.now(), Route::kWire, frame_buffer_);
+    if (bytes == 0) return;
+    const std::span<const uint8_t> frame = std::span(frame_buffer_).first(bytes);
+    if (observer_.sent) observer_.sent(host, frame);
+    host.wire->Send({frame.begin(), frame.end()});
+  }
+}
+
+void Link::ScheduleDeadline(Host& host) {
+  const Time deadline = host.endpoint->NextDeadline();
+  if (deadline >= host.wakeup_at) return;  // the simulator calls before that anyway
+  host.wakeup_at = deadline;
+  simulator_.At(deadline, [this, &host, deadline] {
+    if (host.wakeup_at == deadline) OnDeadline(host);
+  });
+}
+
+void Link::OnDeadline(Host& host) {
+  host.wakeup_at = transport::kNever;
+  host.endpoint->OnDeadline(simulator_.now());
+  Settle(host);
+}
+
+}  // namespace uroce::simulation

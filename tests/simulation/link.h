@@ -1,0 +1,98 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dpdk_nic/fault_scenario.h"
+#include "tests/simulation/impairments.h"
+#include "tests/simulation/simulator.h"
+#include "tests/simulation/wire.h"
+#include "transport/endpoint.h"
+
+namespace uroce::simulation {
+
+struct LinkOptions {
+  transport::Mtu mtu = transport::Mtu::k256;
+  transport::Psn first_psn{1'000};  // of both ends
+  uint8_t timeout = 10;             // 4.2 ms
+  uint8_t retry_count = 7;
+  uint8_t max_read_atomic = 16;
+  uint32_t queue_depth = 16;
+  size_t memory_bytes = 1 << 16;
+  Impairments impairments;      // of both directions
+  nic::FaultScenario scenario;  // as the client meets it
+  uint64_t seed = 1;
+};
+
+// A client and a server with one reliable connection between them, over a wire in each direction.
+// Each sends when its line is free, as a NIC does, so that what it says is up to date.
+//
+//   client  ---- Wire ---->  server
+//           <--- Wire -----
+class Link {
+ public:
+  static constexpr transport::PdId kPd{1};
+
+  // One end, with memory that the other may read and write.
+  struct Host {
+    int index = 0;
+    std::unique_ptr<transport::Endpoint> endpoint;
+    std::vector<uint8_t> memory;
+    transport::LKey key;
+    std::unique_ptr<transport::CompletionQueue> cq;
+    transport::QueuePair* qp = nullptr;
+    std::unique_ptr<Wire> wire;  // to the other
+    transport::Time wakeup_at = transport::kNever;
+    bool waits_for_line = false;
+
+    uint64_t address(size_t offset) const {
+      return reinterpret_cast<uint64_t>(memory.data()) + offset;
+    }
+    const transport::Counters& counters() const { return endpoint->counters(); }
+  };
+
+  struct Observer {
+    // A frame leaves a host, or arrives at one and is about to be acted on.
+    std::function<void(const Host& from, std::span<const uint8_t> frame)> sent;
+    std::function<void(const Host& to, std::span<const uint8_t> frame)> delivered;
+    std::function<void(std::span<const uint8_t> frame)> impaired;
+    // Something happened at a host; the place to look at its completions.
+    std::function<void(Host& host)> activity;
+  };
+
+  Link(const LinkOptions& options, Observer observer);
+
+  Host& client() { return hosts_[0]; }
+  Host& server() { return hosts_[1]; }
+  transport::Time now() const { return simulator_.now(); }
+
+  // The client works on `length` bytes at `offset` of its own memory and of the server's.
+  transport::Status Post(transport::SendOpcode opcode, size_t offset, uint32_t length,
+                         uint64_t wr_id = 0);
+  transport::Status PostReceive(size_t offset, uint32_t length, uint64_t wr_id = 0);
+  // Lets a host send what it has; to be called after posting.
+  void Settle(Host& host);
+
+  // Runs the next event; false if there is none.
+  bool RunOne() { return simulator_.RunOne(); }
+
+ private:
+  void MakeHost(Host& host, const LinkOptions& options, Random& random);
+  void Connect(Host& host, const Host& peer, const LinkOptions& options);
+  void Receive(Host& host, const Frame& frame);
+  void Transmit(Host& host);
+  void ScheduleDeadline(Host& host);
+  void OnDeadline(Host& host);
+
+  Simulator simulator_;
+  Observer observer_;
+  nic::FaultInjector faults_;
+  std::array<Host, 2> hosts_;
+  std::vector<uint8_t> frame_buffer_;
+};
+
+}  // namespace uroce::simulation
