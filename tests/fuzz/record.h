@@ -1,0 +1,60 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace uroce::transport {
+
+// A fuzzer's input is a sequence of records of one length, each one operation: whatever a mutation
+// does to one of them, those behind it keep their meaning.
+inline constexpr size_t kRecordBytes = 22;
+
+// Hands out the bytes of a record as the numbers an operation needs; zeros when they are used up.
+class Record {
+ public:
+  explicit Record(std::span<const uint8_t> bytes) : bytes_(bytes) {}
+
+  uint8_t Byte() {
+    const uint8_t byte = bytes_.empty() ? 0 : bytes_.front();
+    if (!bytes_.empty()) bytes_ = bytes_.subspan(1);
+    return byte;
+  }
+  uint16_t Word() {
+    const uint8_t high = Byte();
+    return static_cast<uint16_t>(high << 8 | Byte());
+  }
+  uint32_t DoubleWord() {
+    const uint32_t high = Word();
+    return high << 16 | Word();
+  }
+  bool Flag() { return (Byte() & 1) != 0; }
+  // 0 .. limit - 1, of at most 256.
+  uint32_t Below(uint32_t limit) { return Byte() % limit; }
+  // -128 .. 127, most values near to 0.
+  int32_t Near() {
+    const uint8_t byte = Byte();
+    const int32_t distance = byte < 192 ? byte / 32 : byte - 128;
+    return (byte & 1) != 0 ? -distance : distance;
+  }
+  template <class T, size_t kCount>
+  const T& Pick(const T (&choices)[kCount]) {
+    return choices[Below(kCount)];
+  }
+
+ private:
+  std::span<const uint8_t> bytes_;
+};
+
+// Calls `operation` with each record of `input`; the last one may be short.
+template <class Operation>
+void ForEachRecord(std::span<const uint8_t> input, const Operation& operation) {
+  while (!input.empty()) {
+    const size_t bytes = std::min(kRecordBytes, input.size());
+    operation(Record(input.first(bytes)));
+    input = input.subspan(bytes);
+  }
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "tests/fuzz/fuzz_memory.h"
+#include "tests/fuzz/fuzz_peer.h"
+#include "transport/completion.h"
+#include "transport/counters.h"
+#include "transport/qp/queue_pair.h"
+#include "transport/time.h"
+#include "transport/wire/packet.h"
+#include "transport/work_request.h"
+
+namespace uroce::transport {
+
+// A second opinion on a reliable requester: follows what it sends and what it is answered, and says
+// what each response should lead to, what may be in a packet and when, and which requests complete.
+class RequesterModel {
+ public:
+  RequesterModel(QueuePair& qp, FuzzMemory& memory, const FuzzConnection& connection);
+
+  // A send work request that was posted and has not completed, as far as can be told.
+  struct Request {
+    SendParameters parameters;
+    std::vector<ScatterGatherEntry> sges;
+    std::optional<std::vector<uint8_t>> inline_bytes;
+    uint64_t length = 0;
+    bool started = false;
+    Psn first_psn;
+    uint32_t psns = 0;  // 0 for a local operation
+
+    Psn end_psn() const { return first_psn + psns; }
+    bool is_read_or_atomic() const { return IsReadOrAtomic(parameters.opcode); }
+    bool is_local() const { return IsLocal(parameters.opcode); }
+  };
+
+  // The request was accepted.
+  void OnPosted(const SendWorkRequest& request);
+  // The queue pair sent this.
+  void OnFrame(Time now, const Packet& packet);
+  // A response is about to be handed over: what the queue pair should say of it.
+  DropReason Expect(const Packet& packet) const;
+  // It said `result`, and what it reported since came to OnCompletion.
+  void OnResponse(Time now, const Packet& packet, DropReason expected, DropReason result);
+  void OnCompletion(const Completion& completion);
+  // The ACK timer ran out.
+  void OnTimeout(Time now);
+  // Between two operations: nothing was left out.
+  void RequireSettled();
+
+  // The oldest PSN that was not answered, and one beyond the last that was ever sent.
+  Psn unacked_psn() const { return unacked_psn_; }
+  Psn sent_psn() const { return sent_psn_; }
+  // What the PSN was used for; nullptr if it is not outstanding.
+  const Request* Find(Psn psn) const;
+  // Bytes of response that the PSN of a READ should bring.
+  size_t ReadBytes(const Request& request, Psn psn) const;
+  // Whether there is a request that has yet to complete. Of a local operation that is not signaled
+  // nobody can tell.
+  bool IsWaiting() const;
+
+ private:
+  // requester_frames.cc
+  Request& Start(Psn psn);
+  void CheckFrame(const Request& request, const Packet& packet) const;
+  void CheckData(const Request& request, uint64_t offset, const Packet& packet) const;
+  void RequireAllowed(Time now, const Request& request, const Packet& packet) const;
+  std::vector<uint8_t> Gather(const Request& request, uint64_t offset, uint64_t length) const;
+
+  // requester_model.cc
+  using Pieces = std::vector<std::pair<uint8_t*, size_t>>;
+  std::optional<Pieces> Locate(const Request& request, uint64_t offset, uint64_t bytes) const;
+  const Request* FirstReadBefore(Psn psn) const;
+  bool IsAnswered(const Request& request) const;
+  void AcknowledgeUpTo(Time now, Psn psn);
+  void OnNak(Time now, const Packet& packet);
+  void CheckFailure(const Completion& completion) const;
+
+  uint32_t mtu_bytes() const { return Bytes(connection_.mtu); }
+  int32_t Outstanding(Psn psn) const { return psn.DistanceFrom(unacked_psn_); }
+
+  QueuePair& qp_;
+  FuzzMemory& memory_;
+  const FuzzConnection connection_;
+  std::deque<Request> requests_;
+  Psn unacked_psn_;
+  Psn sent_psn_;
+
+  Time last_progress_{};        // the last acknowledgement, or whatever else restarts the timer
+  Time silent_until_{};         // after an RNR NAK
+  uint32_t setbacks_ = 0;       // timeouts and sequence NAKs since the last progress
+  uint32_t rnr_naks_ = 0;       // since the last progress
+  std::optional<NakCode> nak_;  // that ends the connection
+  bool place_failed_ = false;   // response data had nowhere to go
+  bool failed_ = false;         // a request completed in error, the others are to be flushed
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,172 @@
+// What becomes of a request: the rules of the specification once more, written without a look at
+// how the responder applies them.
+#include <algorithm>
+#include <cstdint>
+
+#include "tests/fuzz/fuzz_peer.h"
+#include "tests/fuzz/responder_model.h"
+#include "transport/limits.h"
+
+namespace uroce::transport {
+namespace {
+
+using A = AccessFlags;
+
+constexpr uint64_t kLongestMessage = 1ull << 31;
+
+bool TakesRequests(QpState state) {
+  return state == QpState::kReadyToReceive || state == QpState::kReadyToSend ||
+         state == QpState::kSendQueueDrain || state == QpState::kSendQueueError;
+}
+
+Service ServiceOf(QpType type) {
+  return type == QpType::kReliableConnection     ? Service::kReliableConnection
+         : type == QpType::kUnreliableConnection ? Service::kUnreliableConnection
+                                                 : Service::kUnreliableDatagram;
+}
+
+}  // namespace
+
+DropReason ResponderModel::Expect(const Packet& packet) {
+  if (packet.opcode.service != ServiceOf(type_)) return DropReason::kWrongService;
+  if (!TakesRequests(qp_.state())) return DropReason::kQpNotReady;
+  if (is_datagram()) return ExpectDatagram(packet);
+  if (packet.source_gid != kPeerGid) return DropReason::kForeignSource;
+  return is_reliable() ? ExpectReliable(packet) : ExpectUnreliable(packet);
+}
+
+// IBA 9.7.4.1
+DropReason ResponderModel::ExpectReliable(const Packet& packet) const {
+  if (packet.psn.IsAfter(expected_psn_)) return DropReason::kSequenceGap;
+  if (packet.psn.IsBefore(expected_psn_)) return DropReason::kDuplicateRequest;
+  const DropReason verdict = Judge(packet);
+  return verdict == DropReason::kMessageTooLong ? DropReason::kRefused : verdict;
+}
+
+// IBA 9.8.2: a message that lost a packet, or that another one follows too early, is dropped whole.
+DropReason ResponderModel::ExpectUnreliable(const Packet& packet) {
+  const bool lost_some = packet.psn != expected_psn_;
+  expected_psn_ = packet.psn;
+  if (message_ && (lost_some || !IsInSequence(packet))) TearMessage();
+  if (!message_ && !packet.opcode.StartsMessage()) return DropReason::kTornMessage;
+  const DropReason verdict = Judge(packet);
+  if (verdict == DropReason::kMessageTooLong && !taken_ && receives_.is_shared) {
+    Take();  // class E of IBA 9.9.3: the attempt uses it up
+  }
+  if (verdict != DropReason::kNone) TearMessage();
+  return verdict;
+}
+
+// IBA 9.8.3
+DropReason ResponderModel::ExpectDatagram(const Packet& packet) {
+  if (packet.deth.qkey != kFuzzQkey) return DropReason::kBadQkey;
+  if (receives_.queue.empty()) return DropReason::kReceiverNotReady;
+  const uint64_t room = RoomIn(receives_.queue.front().sges);
+  if (kGrhBytes + packet.payload.size() <= room) return DropReason::kNone;
+  if (receives_.is_shared) Take();
+  TearMessage();
+  return DropReason::kMessageTooLong;
+}
+
+// A receive request of our own waits for the next message (class D of IBA 9.9.3); one that was
+// taken out of a shared queue completes in error (class E).
+void ResponderModel::TearMessage() {
+  message_.reset();
+  if (!taken_) return;
+  if (receives_.is_shared) {
+    torn_ = taken_->wr_id;
+  } else {
+    receives_.queue.push_front(*taken_);
+  }
+  taken_.reset();
+}
+
+// The ladder, from the opcode on.
+DropReason ResponderModel::Judge(const Packet& packet) const {
+  const Operation operation = packet.opcode.operation;
+  if (!IsInSequence(packet) || !IsEnabled(operation) || !HasValidLength(packet)) {
+    return DropReason::kRefused;
+  }
+  if (NeedsReceive(packet) && receives_.queue.empty()) return DropReason::kReceiverNotReady;
+  if (operation == Operation::kSend) {
+    return Fits(packet) ? DropReason::kNone : DropReason::kMessageTooLong;
+  }
+  const bool permitted =
+      operation == Operation::kWrite ? IsWritePermitted(packet)
+      : operation == Operation::kReadRequest
+          ? IsReadPermitted(packet.reth) && packet.reth.dma_length <= kLongestMessage
+          : IsAtomicPermitted(packet.atomic);
+  const bool has_resources =
+      operation == Operation::kWrite || ReadsOutstanding() < qp_.Query().max_dest_read_atomic;
+  return permitted && has_resources ? DropReason::kNone : DropReason::kRefused;
+}
+
+// A message is first, middles and last, or only, and nothing comes in between.
+bool ResponderModel::IsInSequence(const Packet& packet) const {
+  if (packet.opcode.StartsMessage()) return !message_;
+  return message_ == packet.opcode.operation;
+}
+
+bool ResponderModel::IsEnabled(Operation operation) const {
+  switch (operation) {
+    case Operation::kSend:
+      return true;
+    case Operation::kWrite:
+      return Allows(A::kRemoteWrite);
+    case Operation::kReadRequest:
+      return Allows(A::kRemoteRead);
+    default:
+      return Allows(A::kRemoteAtomic);
+  }
+}
+
+bool ResponderModel::HasValidLength(const Packet& packet) const {
+  const size_t bytes = packet.payload.size();
+  if (!packet.opcode.EndsMessage()) return bytes == mtu_bytes();
+  return bytes <= mtu_bytes() && (packet.opcode.position != Position::kLast || bytes > 0);
+}
+
+bool ResponderModel::NeedsReceive(const Packet& packet) const {
+  if (packet.opcode.operation == Operation::kSend) return packet.opcode.StartsMessage();
+  return packet.opcode.HasImmediate();
+}
+
+bool ResponderModel::Fits(const Packet& packet) const {
+  const bool starts = packet.opcode.StartsMessage();
+  const uint64_t room = starts ? RoomIn(receives_.queue.front().sges) : message_bytes_;
+  return (starts ? 0 : received_bytes_) + packet.payload.size() <= room;
+}
+
+bool ResponderModel::IsWritePermitted(const Packet& packet) const {
+  const bool starts = packet.opcode.StartsMessage();
+  const Reth& reth = starts ? packet.reth : write_;
+  const uint64_t before = starts ? 0 : received_bytes_;
+  const uint64_t after = before + packet.payload.size();
+  if (reth.dma_length > kLongestMessage) return false;
+  if (packet.opcode.EndsMessage() ? after != reth.dma_length : after >= reth.dma_length) {
+    return false;
+  }
+  // The whole range at the beginning, what is touched later on.
+  const uint64_t length = starts ? reth.dma_length : packet.payload.size();
+  return length == 0 ||
+         Remote(reth.rkey, reth.virtual_address + before, length, A::kRemoteWrite) != nullptr;
+}
+
+bool ResponderModel::IsReadPermitted(const Reth& reth) const {
+  return Allows(A::kRemoteRead) &&
+         (reth.dma_length == 0 ||
+          Remote(reth.rkey, reth.virtual_address, reth.dma_length, A::kRemoteRead) != nullptr);
+}
+
+bool ResponderModel::IsAtomicPermitted(const AtomicEth& atomic) const {
+  const uint8_t* target = Remote(atomic.rkey, atomic.virtual_address, 8, A::kRemoteAtomic);
+  return target != nullptr && atomic.virtual_address % 8 == 0 &&
+         reinterpret_cast<uintptr_t>(target) % 8 == 0;
+}
+
+uint32_t ResponderModel::ReadsOutstanding() const {
+  return static_cast<uint32_t>(std::ranges::count_if(
+      executed_, [](const Executed& e) { return e.is_original && !e.answered; }));
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tests/fuzz/fuzz_memory.h"
+#include "transport/completion.h"
+#include "transport/counters.h"
+#include "transport/qp/queue_pair.h"
+#include "transport/wire/packet.h"
+
+namespace uroce::transport {
+
+// Receive requests that were posted and have not completed, oldest first: of one queue pair or of a
+// shared receive queue.
+struct PostedReceives {
+  struct Receive {
+    uint64_t wr_id = 0;
+    std::vector<ScatterGatherEntry> sges;
+  };
+  std::deque<Receive> queue;
+  bool is_shared = false;
+  PdId pd = kOurPd;  // of the memory that they name
+};
+
+inline uint64_t RoomIn(std::span<const ScatterGatherEntry> sges) {
+  uint64_t bytes = 0;
+  for (const ScatterGatherEntry& sge : sges) bytes += sge.length;
+  return bytes;
+}
+
+// A second opinion on a responder of RC, UC or UD: says beforehand what becomes of a request, what
+// it does to memory, which completion it leads to, and what an answer may say.
+class ResponderModel {
+ public:
+  ResponderModel(QueuePair& qp, FuzzMemory& memory, PostedReceives& receives, Psn first_psn)
+      : qp_(qp),
+        type_(qp.init_attributes().type),
+        memory_(memory),
+        receives_(receives),
+        expected_psn_(first_psn) {}
+
+  // The packet is about to be handed to the queue pair: what that should say.
+  DropReason Expect(const Packet& packet);
+  // It did say `result`.
+  void OnRequest(const Packet& packet, DropReason expected, DropReason result);
+  // What the queue pair reported since.
+  void OnCompletion(const Completion& completion);
+  // No completion was left out.
+  void RequireAllReported() const;
+  // The queue pair sent this.
+  void OnReply(const Packet& packet);
+  // The application moved the queue pair to ERR: it does not answer any more, unless a refusal had
+  // done that before.
+  void OnFlushed() { may_answer_ &= refused_; }
+
+  Psn expected_psn() const { return expected_psn_; }
+  // Bytes that the message being received still lacks; of a SEND, the room for it.
+  uint64_t bytes_missing() const { return message_bytes_ - received_bytes_; }
+  bool in_message() const { return message_.has_value(); }
+
+ private:
+  struct Executed {  // a READ or atomic, original or asked for again
+    bool is_atomic = false;
+    bool is_original = false;
+    Psn first_psn{};
+    uint32_t packets = 1;
+    uint32_t msn = 0;
+    Reth read{};
+    uint64_t atomic_result = 0;
+    bool answered = false;  // to its last packet
+
+    bool Contains(Psn psn) const {
+      return ((psn.value() - first_psn.value()) & Psn::kMask) < packets;
+    }
+  };
+
+  bool is_reliable() const { return type_ == QpType::kReliableConnection; }
+  bool is_datagram() const { return type_ == QpType::kUnreliableDatagram; }
+  bool Allows(uint32_t access) const { return qp_.Query().access.Allows(access); }
+  uint32_t mtu_bytes() const { return Bytes(qp_.Query().path_mtu); }
+  uint32_t PacketsOf(uint32_t bytes) const;
+  uint8_t* Remote(RKey key, uint64_t address, uint64_t length, uint32_t wanted) const;
+
+  // responder_expectation.cc
+  DropReason ExpectReliable(const Packet& packet) const;
+  DropReason ExpectUnreliable(const Packet& packet);
+  DropReason ExpectDatagram(const Packet& packet);
+  DropReason Judge(const Packet& packet) const;
+  void TearMessage();
+  bool IsInSequence(const Packet& packet) const;
+  bool IsEnabled(Operation operation) const;
+  bool HasValidLength(const Packet& packet) const;
+  bool NeedsReceive(const Packet& packet) const;
+  bool Fits(const Packet& packet) const;
+  bool IsWritePermitted(const Packet& packet) const;
+  bool IsReadPermitted(const Reth& reth) const;
+  bool IsAtomicPermitted(const AtomicEth& atomic) const;
+  uint32_t ReadsOutstanding() const;
+
+  // responder_model.cc
+  void Execute(const Packet& packet);
+  bool ExecuteSend(const Packet& packet);
+  bool Place(uint64_t offset, std::span<const uint8_t> bytes);
+  void ExecuteWrite(const Packet& packet);
+  void ExecuteAtomic(const Packet& packet);
+  void Take();
+  void Finish(const Packet& packet);
+  void OnDuplicate(const Packet& packet);
+  void OnAcknowledge(const Packet& packet);
+  bool IsAnswerTo(const Executed& executed, const Packet& packet) const;
+
+  QueuePair& qp_;
+  const QpType type_;
+  FuzzMemory& memory_;
+  PostedReceives& receives_;
+  Psn expected_psn_;
+  uint32_t msn_ = 0;
+
+  std::optional<Operation> message_;  // that is being received
+  uint64_t message_bytes_ = 0;
+  uint64_t received_bytes_ = 0;
+  Reth write_;
+  std::optional<PostedReceives::Receive> taken_;  // by the message
+  std::optional<Completion> due_;
+  std::optional<uint64_t> torn_;  // a shared receive whose message came to nothing
+
+  std::vector<Executed> executed_;
+  uint32_t requests_ = 0;  // that an acknowledgement may answer
+  uint32_t acknowledgements_ = 0;
+  bool refused_ = false;  // a NAK that ends the connection is due or was sent
+  bool may_answer_ = true;
+  bool gap_reported_ = false;  // for the expected PSN
+};
+
+}  // namespace uroce::transport
