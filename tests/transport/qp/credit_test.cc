@@ -47,6 +47,7 @@ class CreditResponderTest : public testing::Test {
 };
 
 // The largest number of the table that is not too many, for every number of requests that matters.
+// IBA 9.7.7.2.
 TEST_F(CreditResponderTest, AnAckTellsTheReceiveRequestsThatAreLeft) {
   Psn psn = first_;
   uint32_t posted = 0;
@@ -91,7 +92,7 @@ TEST_F(CreditResponderTest, AMessageTakesItsCreditWhenItIsComplete) {
   script_.ExpectCompletion(1);
 }
 
-// IBA C9-158.2.1: with a shared receive queue nobody knows.
+// IBA 9.7.7.2: with a shared receive queue nobody knows.
 TEST(CreditSharedTest, WithASharedReceiveQueueThereIsNoInformation) {
   Script script({.shared_receive_queue = true});
   script.PostReceive(1, 1'024, 16);
@@ -125,6 +126,7 @@ class CreditRequesterTest : public testing::Test {
 };
 
 // Nothing is known of the peer at first: one message asks.
+// IBA 9.7.7.2.5.
 TEST_F(CreditRequesterTest, TheFirstSendGoesAlone) {
   PostSends(4);
   ExpectSends(0, 1);
@@ -138,6 +140,7 @@ TEST_F(CreditRequesterTest, TheFirstSendGoesAlone) {
 }
 
 // With no credit left one request asks again; its ACK brings the news.
+// IBA 9.7.7.2.5.
 TEST_F(CreditRequesterTest, OneProbeWhenTheyRunOut) {
   PostSends(4);
   ExpectSends(0, 1);
@@ -150,6 +153,7 @@ TEST_F(CreditRequesterTest, OneProbeWhenTheyRunOut) {
 }
 
 // The probe of a long SEND is its first packet: that is what takes the receive request.
+// IBA 9.7.7.2.5.
 TEST_F(CreditRequesterTest, TheProbeOfALongSendIsItsFirstPacket) {
   script_.PostSend(0, 0, 3 * kPart);
   script_.ExpectSent(Send(Position::kFirst, first_).With(script_.Bytes(0, kPart)));
@@ -161,6 +165,7 @@ TEST_F(CreditRequesterTest, TheProbeOfALongSendIsItsFirstPacket) {
 }
 
 // That of a WRITE with immediate is all of it: only its last packet takes one.
+// IBA 9.7.7.2.5.
 TEST_F(CreditRequesterTest, TheProbeOfAWriteWithImmediateIsTheWholeMessage) {
   SendWorkRequest write;
   write.opcode = SendOpcode::kRdmaWriteWithImmediate;
@@ -195,6 +200,7 @@ TEST_F(CreditRequesterTest, ALostProbeIsSentAgain) {
 }
 
 // What takes no receive request needs no credit, and does not use up those of others.
+// IBA 9.7.7.2.5.
 TEST_F(CreditRequesterTest, WritesReadsAndAtomicsGoFreely) {
   PostSends(1);
   ExpectSends(0, 1);
@@ -241,6 +247,7 @@ TEST_F(CreditRequesterTest, WhatWasOfferedOnceIsNotTakenBack) {
 }
 
 // A peer without credit information (rxe, or one with a shared receive queue) is not waited for.
+// IBA 9.7.7.2.
 TEST_F(CreditRequesterTest, NoInformationMeansNoLimit) {
   PostSends(3);
   ExpectSends(0, 1);
@@ -256,6 +263,7 @@ TEST_F(CreditRequesterTest, NoInformationMeansNoLimit) {
 }
 
 // The last ACK once more with other credits: the peer has posted receive requests.
+// IBA 9.7.7.2.
 TEST_F(CreditRequesterTest, AnUnsolicitedAckBringsNews) {
   EXPECT_EQ(script_.Inject(Ack(first_ - 1).Msn(0).Credits(3)), transport::DropReason::kNone);
   PostSends(4);

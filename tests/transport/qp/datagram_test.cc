@@ -1,5 +1,4 @@
-// UD: every packet is a message, and brings the header it came with (IBA 9.8.3, 10.2.5, 11.4.1.2,
-// annex A17.4.5.2).
+// UD: every packet is a message, and brings the header it came with (IBA 9.8.3).
 
 #include <gtest/gtest.h>
 
@@ -103,6 +102,7 @@ TEST_F(UdTest, WithoutAnAddressThereIsNoPost) {
   EXPECT_EQ(script_.qp().PostSend({}), Status::kInvalidArgument);
 }
 
+// IBA C10-93.1.1.
 TEST_F(UdTest, ALongerOneThanThePortCarriesStopsTheSendQueue) {
   const uint32_t most = Bytes(script_.qp().Query().path_mtu);
   EXPECT_EQ(most, 4'096u);
@@ -116,6 +116,7 @@ TEST_F(UdTest, ALongerOneThanThePortCarriesStopsTheSendQueue) {
 }
 
 // Over IPv4 the header lies in the last 20 of the 40 bytes, the first 20 are not written.
+// IBA A17.4.5.2.
 TEST_F(UdTest, TheHeaderComesFirst) {
   std::fill_n(script_.memory(kBuffer), kGrh, 0xee);
   script_.PostReceive(1, kBuffer, 100);
@@ -174,7 +175,8 @@ TEST_F(UdTest, WithoutAReceiveRequestItIsDropped) {
   script_.ExpectDropped(DropReason::kReceiverNotReady, Datagram(peers_));
 }
 
-// Class D: the header needs room too, and a request that is too small waits for a smaller one.
+// IBA 9.9.3.1 class D: the header needs room too, and a request that is too small waits for a
+// smaller one.
 TEST_F(UdTest, ATooLongOneIsDropped) {
   script_.PostReceive(1, kBuffer, kGrh + 4);
   script_.ExpectDropped(DropReason::kMessageTooLong, Datagram(peers_).With("12345"));
@@ -184,6 +186,7 @@ TEST_F(UdTest, ATooLongOneIsDropped) {
   script_.ExpectDropped(DropReason::kMessageTooLong, Datagram(peers_));
 }
 
+// IBA 9.8.3.
 TEST_F(UdTest, PsnsAreNotLookedAt) {
   for (const uint32_t psn : {5u, 5u, 0xff'ffffu, 0u, 0x80'0000u}) {
     script_.PostReceive(psn, kBuffer, 100);
@@ -202,7 +205,7 @@ TEST_F(UdTest, AnySourceIsHeard) {
   EXPECT_EQ(script_.ExpectCompletion(1).source_qpn, Qpn{0x77'7777});
 }
 
-// Class A.
+// IBA 9.9.3.1 class A.
 TEST_F(UdTest, AReceiveRequestOfWrongMemoryEndsTheQueuePair) {
   script_.PostReceive(1, kBuffer, 100);
   script_.PostReceive(2, kBuffer, 100);
@@ -213,7 +216,7 @@ TEST_F(UdTest, AReceiveRequestOfWrongMemoryEndsTheQueuePair) {
   script_.ExpectState(QpState::kError);
 }
 
-// Class E: the request that was taken for it is used up.
+// IBA 9.9.3.1 class E: the request that was taken for it is used up.
 class UdSharedTest : public UdTest {
  protected:
   UdSharedTest() : UdTest(/*shared=*/true) {}
@@ -241,6 +244,7 @@ class MulticastTest : public UdTest {
   }
 };
 
+// IBA 10.5.2.
 TEST_F(MulticastTest, AMemberHearsTheGroupUntilItLeaves) {
   PacketSpec packet = Datagram(peers_).With("x");
   packet.destination_qpn = kMulticastQpn;
@@ -278,6 +282,7 @@ TEST_F(MulticastTest, AGroupHasOneQpn) {
 }
 
 // A member hears its own datagrams, once, whoever else may listen.
+// IBA 10.5.2.
 TEST_F(MulticastTest, TheSenderHearsItselfIfItIsAMember) {
   EXPECT_EQ(script_.endpoint().AttachMulticast(script_.qp(), group_), Status::kOk);
   AddressVector address = script_.peer_address();

@@ -1,5 +1,5 @@
-// UC: what is sent is done, nothing is answered, and a message that misses a packet was never there
-// (IBA 9.8.2; classes D, D1 and A of 9.9.3).
+// UC: what is sent is done, nothing is answered, and a message that misses a packet was never
+// there.
 
 #include <gtest/gtest.h>
 
@@ -43,6 +43,7 @@ class UcTest : public testing::Test {
   const Psn peers_ = script_.peers_first_psn();
 };
 
+// IBA 9.8.2.
 TEST_F(UcTest, ARequestIsDoneWhenItsLastPacketIsOut) {
   script_.HoldTransmit();
   script_.PostSend(1, 0, 2 * kPart);
@@ -93,8 +94,8 @@ TEST_F(UcTest, MessagesOfEveryKindAreReceivedInSilence) {
   EXPECT_EQ(script_.ExpectCompletion(3).byte_length, 0u);
 }
 
-// Class D1: whichever packet is missing, the message is dropped whole and its receive request waits
-// for the next one.
+// IBA 9.9.3.1 class D1: whichever packet is missing, the message is dropped whole and its receive
+// request waits for the next one.
 TEST_F(UcTest, AMessageThatMissesAPacketIsDroppedWhole) {
   for (uint32_t missing = 0; missing < 3; ++missing) {
     const Psn psn = peers_ + 4 * missing;
@@ -132,7 +133,7 @@ TEST_F(UcTest, AMessageBeginsAtAnyPsn) {
   }
 }
 
-// Class D: dropped and counted, and the queue pair goes on.
+// IBA 9.9.3.1 class D: dropped and counted, and the queue pair goes on.
 TEST_F(UcTest, WithoutAReceiveRequestAMessageIsDropped) {
   script_.ExpectDropped(DropReason::kReceiverNotReady,
                         Send(Position::kFirst, peers_).With(Pattern(kPart)));
@@ -201,7 +202,7 @@ TEST(UcAccessTest, AWriteNeedsTheAccessOfTheQueuePair) {
   script.ExpectNoEvent();
 }
 
-// Class A: our own memory is wrong; that is no fault of the message.
+// IBA 9.9.3.1 class A: our own memory is wrong; that is no fault of the message.
 TEST_F(UcTest, AReceiveRequestOfWrongMemoryEndsTheQueuePair) {
   script_.PostReceive(1, 4'096, 16);
   script_.PostReceive(2, 4'096, 16);
@@ -222,7 +223,7 @@ TEST_F(UcTest, AnswersAreNotHeard) {
                         Read(peers_, 0, {}, 0).Of(Service::kReliableConnection));
 }
 
-// Class E: the request that a torn message took out of the shared queue cannot go back.
+// IBA 9.9.3.1 class E: the request that a torn message took out of the shared queue cannot go back.
 class UcSharedTest : public UcTest {
  protected:
   UcSharedTest() : UcTest(/*shared=*/true) {
