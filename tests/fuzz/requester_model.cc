@@ -83,7 +83,7 @@ const RequesterModel::Request* RequesterModel::FirstReadBefore(Psn psn) const {
   return nullptr;
 }
 
-// IBA 9.7.5.1 and 9.7.5.2
+// IBA 9.7.5.1.2 and 9.7.5.2.2
 DropReason RequesterModel::Expect(const Packet& packet) const {
   const QpState state = qp_.state();
   if (state != QpState::kReadyToSend && state != QpState::kSendQueueDrain) {
@@ -190,7 +190,7 @@ void RequesterModel::AcknowledgeUpTo(Time now, Psn psn) {
 }
 
 void RequesterModel::OnTimeout(Time now) {
-  // Never early, and not for ever (IBA C9-139, C9-141).
+  // Never early, and not for ever (IBA C9-139, C9-140).
   const auto timeout = AckTimeout(connection_.timeout);
   UROCE_REQUIRE(timeout && now - last_progress_ >= *timeout);
   UROCE_REQUIRE(unacked_psn_.IsBefore(sent_psn_));

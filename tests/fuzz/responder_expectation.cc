@@ -51,7 +51,7 @@ DropReason ResponderModel::ExpectUnreliable(const Packet& packet) {
   if (!message_ && !packet.opcode.StartsMessage()) return DropReason::kTornMessage;
   const DropReason verdict = Judge(packet);
   if (verdict == DropReason::kMessageTooLong && !taken_ && receives_.is_shared) {
-    Take();  // class E of IBA 9.9.3: the attempt uses it up
+    Take();  // IBA 9.9.3.1 class E: the attempt uses it up
   }
   if (verdict != DropReason::kNone) TearMessage();
   return verdict;
@@ -68,8 +68,8 @@ DropReason ResponderModel::ExpectDatagram(const Packet& packet) {
   return DropReason::kMessageTooLong;
 }
 
-// A receive request of our own waits for the next message (class D of IBA 9.9.3); one that was
-// taken out of a shared queue completes in error (class E).
+// A receive request of our own waits for the next message (IBA 9.9.3.1 class D); one that was taken
+// out of a shared queue completes in error (IBA 9.9.3.1 class E).
 void ResponderModel::TearMessage() {
   message_.reset();
   if (!taken_) return;

@@ -17,7 +17,7 @@ using A = AccessFlags;
 
 constexpr uint32_t kMsnMask = 0xff'ffff;
 
-// IBA table 46: how many receive requests a credit code stands for.
+// IBA 9.7.7.2: how many receive requests a credit code stands for.
 constexpr uint32_t kCredits[31] = {
     0,   1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,  192,
     256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
