@@ -1,0 +1,179 @@
+// Nothing that a queue pair can say or do is left without a script. What a script expects is noted
+// (tests/packet_scripts/coverage.h), and when all of them ran, nothing may be missing.
+//
+// The switches have no default: with a new value this file does not compile until it says whether
+// the value occurs.
+
+#include "tests/packet_scripts/coverage.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace uroce::packet_scripts {
+namespace {
+
+using transport::CompletionOpcode;
+using transport::CompletionStatus;
+using transport::DropReason;
+using transport::EventType;
+using transport::NakCode;
+using transport::Syndrome;
+using transport::VendorError;
+
+bool Occurs(CompletionStatus status) {
+  switch (status) {
+    case CompletionStatus::kSuccess:
+    case CompletionStatus::kLocalLengthError:
+    case CompletionStatus::kLocalQpOperationError:
+    case CompletionStatus::kLocalProtectionError:
+    case CompletionStatus::kFlushed:
+    case CompletionStatus::kMemoryManagementError:
+    case CompletionStatus::kRemoteInvalidRequest:
+    case CompletionStatus::kRemoteAccessError:
+    case CompletionStatus::kRemoteOperationError:
+    case CompletionStatus::kRetryExceeded:
+    case CompletionStatus::kRnrRetryExceeded:
+      return true;
+    case CompletionStatus::kBadResponse:  // a wrong response is dropped and asked for again
+    case CompletionStatus::kLocalAccessError:
+    case CompletionStatus::kRemoteAborted:
+    case CompletionStatus::kFatal:
+    case CompletionStatus::kGeneralError:
+      return false;
+  }
+  return false;
+}
+
+bool Occurs(CompletionOpcode opcode) {
+  switch (opcode) {
+    case CompletionOpcode::kSend:
+    case CompletionOpcode::kRdmaWrite:
+    case CompletionOpcode::kRdmaRead:
+    case CompletionOpcode::kCompareAndSwap:
+    case CompletionOpcode::kFetchAndAdd:
+    case CompletionOpcode::kBindWindow:
+    case CompletionOpcode::kLocalInvalidate:
+    case CompletionOpcode::kReceive:
+    case CompletionOpcode::kReceiveRdmaWithImmediate:
+      return true;
+  }
+  return false;
+}
+
+bool Occurs(VendorError error) {
+  switch (error) {
+    case VendorError::kNone:
+    case VendorError::kAckTimeout:
+    case VendorError::kPsnNakRetries:
+    case VendorError::kRnrRetries:
+    case VendorError::kNakInvalidRequest:
+    case VendorError::kNakRemoteAccess:
+    case VendorError::kNakRemoteOperation:
+    case VendorError::kLocalKeyInvalid:
+    case VendorError::kReceiveTooSmall:
+    case VendorError::kNoReadCredits:
+    case VendorError::kWindowBind:
+    case VendorError::kInvalidateKey:
+    case VendorError::kFlushedByError:
+    case VendorError::kFlushedByUser:
+    case VendorError::kPeerBrokeRule:
+    case VendorError::kDatagramTooLong:
+    case VendorError::kMessageTorn:
+      return true;
+  }
+  return false;
+}
+
+bool Occurs(EventType event) {
+  switch (event) {
+    case EventType::kCqError:
+    case EventType::kQpFatal:
+    case EventType::kQpRequestError:
+    case EventType::kQpAccessError:
+    case EventType::kCommunicationEstablished:
+    case EventType::kSendQueueDrained:
+    case EventType::kDeviceFatal:
+    case EventType::kSrqLimitReached:
+    case EventType::kLastWqeReached:
+    case EventType::kCompletion:
+      return true;
+  }
+  return false;
+}
+
+bool Occurs(NakCode code) {
+  switch (code) {
+    case NakCode::kPsnSequenceError:
+    case NakCode::kInvalidRequest:
+    case NakCode::kRemoteAccessError:
+    case NakCode::kRemoteOperationalError:
+      return true;
+    case NakCode::kInvalidRdRequest:  // of a service that we do not have
+      return false;
+  }
+  return false;
+}
+
+template <class Value>
+void ExpectSeen(const char* what, const std::set<Value>& seen) {
+  for (int i = 0; i < 256; ++i) {
+    const auto value = static_cast<Value>(i);
+    if (!Occurs(value)) continue;
+    EXPECT_TRUE(seen.contains(value)) << "no script expects " << what << ' ' << i;
+  }
+}
+
+void ExpectDropReasons() {
+  for (int i = 1; i < static_cast<int>(DropReason::kCount); ++i) {
+    const auto reason = static_cast<DropReason>(i);
+    EXPECT_TRUE(coverage().dropped.contains(reason))
+        << "no script expects a packet to be dropped for " << Name(reason);
+  }
+}
+
+void ExpectSyndrome(Syndrome syndrome) {
+  const uint8_t byte = KindOf(syndrome);
+  EXPECT_TRUE(coverage().naks_sent.contains(byte)) << "no script expects syndrome " << int{byte};
+  EXPECT_TRUE(coverage().naks_received.contains(byte)) << "no script sends syndrome " << int{byte};
+}
+
+void ExpectSyndromes() {
+  ExpectSyndrome(Syndrome::Ack(0));
+  ExpectSyndrome(Syndrome::RnrNak(0));
+  for (uint8_t i = 0; i < 32; ++i) {
+    if (Occurs(static_cast<NakCode>(i))) ExpectSyndrome(Syndrome::Nak(static_cast<NakCode>(i)));
+  }
+}
+
+void ExpectCounters() {
+  for (const NamedCounter& counter : NamedCounters()) {
+    EXPECT_TRUE(coverage().counters.contains(counter.name))
+        << "no script makes " << counter.name << " count";
+  }
+  EXPECT_EQ(sizeof(transport::Counters),
+            sizeof(uint64_t) * (NamedCounters().size() + static_cast<size_t>(DropReason::kCount)))
+      << "a counter is missing in tests/packet_scripts/coverage.cc";
+}
+
+class CoverageCheck : public testing::Environment {
+ public:
+  void TearDown() override {
+    // Only when all scripts ran, and in one process.
+    if (testing::GTEST_FLAG(filter) != "*" || getenv("TEST_TOTAL_SHARDS") != nullptr) return;
+    ExpectDropReasons();
+    ExpectSyndromes();
+    ExpectSeen("the status", coverage().statuses);
+    ExpectSeen("a completion of opcode", coverage().opcodes);
+    ExpectSeen("the vendor error", coverage().vendor_errors);
+    ExpectSeen("the event", coverage().events);
+    ExpectCounters();
+  }
+};
+
+const testing::Environment* const kCoverageCheck =
+    testing::AddGlobalTestEnvironment(new CoverageCheck);
+
+}  // namespace
+}  // namespace uroce::packet_scripts

@@ -1,0 +1,240 @@
+// Requests that the device carries out alone, binding and invalidating memory windows, and their
+// place among the others (IBA 10.6.7.2, 10.6.5.1, 10.8.3.3).
+
+#include <gtest/gtest.h>
+
+#include "tests/packet_scripts/script.h"
+#include "tests/packet_scripts/windows.h"
+
+namespace uroce::packet_scripts {
+namespace {
+
+using transport::AccessFlags;
+using transport::CompletionStatus;
+using transport::LKey;
+using transport::NakCode;
+using transport::PdId;
+using transport::Position;
+using transport::Psn;
+using transport::QpState;
+using transport::QpType;
+using transport::RKey;
+using transport::SendOpcode;
+using transport::SendWorkRequest;
+using transport::Status;
+using transport::VendorError;
+using transport::WindowType;
+
+class LocalOperationTest : public testing::Test {
+ protected:
+  RKey Allocate(WindowType type = WindowType::kType2, PdId pd = Script::kPd) {
+    return *script_.endpoint().memory().AllocateWindow(pd, type);
+  }
+  // A window that is bound to bytes [256, 512).
+  RKey Bound(WindowType type = WindowType::kType2) {
+    const RKey key = Allocate(type);
+    EXPECT_EQ(script_.Post(BindRequest(script_, 900, key, 256, 256), 0, 0), Status::kOk);
+    script_.ExpectCompletion(900);
+    return NextKey(key);
+  }
+  // The request fails, and what was posted behind it is flushed.
+  void ExpectFailure(const SendWorkRequest& request, CompletionStatus status, VendorError reason) {
+    EXPECT_EQ(script_.Post(request, 0, 0), Status::kOk);
+    EXPECT_EQ(script_.ExpectCompletion(request.wr_id, status).vendor_error, reason);
+    script_.ExpectState(QpState::kError);
+    script_.ExpectNothingSent();
+    script_.ExpectNoEvent();
+  }
+  void ExpectBindFails(const SendWorkRequest& request) {
+    ExpectFailure(request, CompletionStatus::kMemoryManagementError, VendorError::kWindowBind);
+  }
+  void ExpectInvalidateFails(RKey key) {
+    ExpectFailure(InvalidateRequest(1, key), CompletionStatus::kMemoryManagementError,
+                  VendorError::kInvalidateKey);
+  }
+  PacketSpec WriteTo(Psn psn, RKey key, uint64_t offset) const {
+    return Write(Position::kOnly, psn, Script::Address(offset), key, 1).With("x");
+  }
+
+  Script script_;
+  const Psn first_ = script_.first_psn();
+  const Psn peers_ = script_.peers_first_psn();
+};
+
+TEST_F(LocalOperationTest, ABoundWindowOpensItsRangeToThePeer) {
+  const RKey key = Bound();
+  script_.Inject(WriteTo(peers_, key, 256));
+  script_.ExpectSent(Ack(peers_));
+  script_.Inject(WriteTo(peers_ + 1, key, 511));
+  script_.ExpectSent(Ack(peers_ + 1));
+  script_.Inject(WriteTo(peers_ + 2, key, 512));
+  script_.ExpectSent(Nak(peers_ + 2, NakCode::kRemoteAccessError));
+}
+
+TEST_F(LocalOperationTest, BeforeItIsBoundItOpensNothing) {
+  script_.Inject(WriteTo(peers_, Allocate(), 256));
+  script_.ExpectSent(Nak(peers_, NakCode::kRemoteAccessError));
+}
+
+TEST_F(LocalOperationTest, OnceInvalidatedItOpensNothing) {
+  const RKey key = Bound();
+  EXPECT_EQ(script_.Post(InvalidateRequest(1, key), 0, 0), Status::kOk);
+  script_.ExpectCompletion(1);
+  script_.Inject(WriteTo(peers_, key, 256));
+  script_.ExpectSent(Nak(peers_, NakCode::kRemoteAccessError));
+}
+
+// The peer invalidates what it was given, once.
+TEST_F(LocalOperationTest, ThePeerMayInvalidateIt) {
+  const RKey key = Bound();
+  script_.PostReceive(1, 1'024, 16);
+  script_.PostReceive(2, 1'024, 16);
+  script_.Inject(Send(Position::kOnly, peers_).Invalidate(key));
+  script_.ExpectSent(Ack(peers_));
+  script_.ExpectCompletion(1);
+  script_.Inject(Send(Position::kOnly, peers_ + 1).Invalidate(key));
+  script_.ExpectCompletion(2, CompletionStatus::kRemoteInvalidRequest);
+  script_.ExpectState(QpState::kError);
+}
+
+// IBA o10-37.2.26: a window of type 1 is not tied to a queue pair, so no peer invalidates it.
+TEST_F(LocalOperationTest, ThePeerMayNotInvalidateAWindowOfType1) {
+  const RKey key = Bound(WindowType::kType1);
+  script_.PostReceive(1, 1'024, 16);
+  script_.Inject(Send(Position::kOnly, peers_).Invalidate(key));
+  script_.ExpectCompletion(1, CompletionStatus::kRemoteInvalidRequest);
+}
+
+TEST_F(LocalOperationTest, BindingOfAKeyThatIsNoWindow) {
+  SendWorkRequest request = BindRequest(script_, 1, RKey{0x7777'7700}, 0, 64);
+  ExpectBindFails(request);
+}
+
+// IBA C10-72.
+TEST_F(LocalOperationTest, BindingOfAWindowOfAnotherProtectionDomain) {
+  ExpectBindFails(BindRequest(script_, 1, Allocate(WindowType::kType2, PdId{99}), 0, 64));
+}
+
+// IBA C10-73: the region has to allow it.
+TEST_F(LocalOperationTest, BindingToARegionWithoutWindows) {
+  const auto region = script_.endpoint().memory().Register(
+      {Script::kPd, Script::kIova, script_.memory(), 4'096,
+       AccessFlags(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite)});
+  SendWorkRequest request = BindRequest(script_, 1, Allocate(), 0, 64);
+  request.window.region = *region;
+  ExpectBindFails(request);
+}
+
+// IBA C10-74: what the peer may write we must be able to write ourselves.
+TEST_F(LocalOperationTest, BindingForWritesToARegionWithoutLocalWrite) {
+  const auto region = script_.endpoint().memory().Register(
+      {Script::kPd, Script::kIova, script_.memory(), 4'096,
+       AccessFlags(AccessFlags::kRemoteRead | AccessFlags::kWindowBind)});
+  SendWorkRequest request = BindRequest(script_, 1, Allocate(), 0, 64);
+  request.window.region = *region;
+  ExpectBindFails(request);
+}
+
+// IBA C10-75.
+TEST_F(LocalOperationTest, BindingBeyondTheRegion) {
+  ExpectBindFails(BindRequest(script_, 1, Allocate(), Script::kMemoryBytes - 63, 64));
+}
+
+TEST_F(LocalOperationTest, BindingToARegionThatIsGone) {
+  SendWorkRequest request = BindRequest(script_, 1, Allocate(), 0, 64);
+  request.window.region = LKey{script_.lkey().value ^ 1};
+  ExpectBindFails(request);
+}
+
+TEST_F(LocalOperationTest, BindingWithANewKeyOfAnotherWindow) {
+  SendWorkRequest request = BindRequest(script_, 1, Allocate(), 0, 64);
+  request.rkey.value += 0x100;
+  ExpectBindFails(request);
+}
+
+// IBA o10-37.2.30: a window of type 2 has to be free.
+TEST_F(LocalOperationTest, BindingOfABoundWindowOfType2) {
+  ExpectBindFails(BindRequest(script_, 1, Bound(), 0, 64));
+}
+
+// IBA o10-37.2.40.
+TEST_F(LocalOperationTest, BindingOfAWindowOfType2ToNothing) {
+  ExpectBindFails(BindRequest(script_, 1, Allocate(), 0, 0));
+}
+
+TEST_F(LocalOperationTest, AWindowOfType1IsBoundAgainAndToNothing) {
+  const RKey key = Bound(WindowType::kType1);
+  EXPECT_EQ(script_.Post(BindRequest(script_, 1, key, 1'024, 64), 0, 0), Status::kOk);
+  script_.ExpectCompletion(1);
+  EXPECT_EQ(script_.Post(BindRequest(script_, 2, NextKey(key), 0, 0), 0, 0), Status::kOk);
+  script_.ExpectCompletion(2);
+}
+
+TEST_F(LocalOperationTest, InvalidatingAKeyThatIsNone) { ExpectInvalidateFails(RKey{0}); }
+TEST_F(LocalOperationTest, InvalidatingARegion) { ExpectInvalidateFails(script_.rkey()); }
+TEST_F(LocalOperationTest, InvalidatingAFreeWindow) { ExpectInvalidateFails(Allocate()); }
+TEST_F(LocalOperationTest, InvalidatingAWindowOfType1) {
+  ExpectInvalidateFails(Bound(WindowType::kType1));
+}
+TEST_F(LocalOperationTest, InvalidatingAKeyThatAWindowHadOnce) {
+  ExpectInvalidateFails(RKey{Bound().value - 1});
+}
+
+// It completes in its place: after what was before, before what is behind.
+TEST_F(LocalOperationTest, ItWaitsForThoseBefore) {
+  const RKey key = Allocate();
+  script_.PostSend(1, 0, 8);
+  EXPECT_EQ(script_.Post(BindRequest(script_, 2, key, 256, 256), 0, 0), Status::kOk);
+  script_.PostSend(3, 0, 8);
+  EXPECT_EQ(script_.TakeSent().size(), 2u);
+  script_.ExpectNoCompletion();
+  script_.Inject(Ack(first_));
+  script_.ExpectCompletion(1);
+  script_.ExpectCompletion(2);
+  script_.ExpectNoCompletion();
+  script_.Inject(Ack(first_ + 1));
+  script_.ExpectCompletion(3);
+}
+
+TEST_F(LocalOperationTest, AFailureWaitsForThoseBeforeToo) {
+  script_.PostSend(1, 0, 8);
+  EXPECT_EQ(script_.Post(InvalidateRequest(2, RKey{0}), 0, 0), Status::kOk);
+  script_.PostSend(3, 0, 8);
+  EXPECT_EQ(script_.TakeSent().size(), 1u);
+  script_.ExpectNoCompletion();
+  script_.Inject(Ack(first_));
+  script_.ExpectCompletion(1);
+  script_.ExpectCompletion(2, CompletionStatus::kMemoryManagementError);
+  script_.ExpectCompletion(3, CompletionStatus::kFlushed);
+}
+
+// IBA 10.8.3.3: with a fence it waits for the READs and atomics before it.
+TEST_F(LocalOperationTest, AFenceHoldsItBackBehindAReadAndAnAtomic) {
+  const RKey key = Bound();
+  script_.PostRead(1, 0, 8);
+  script_.PostFetchAdd(2, 8, 1);
+  SendWorkRequest invalidate = InvalidateRequest(3, key);
+  invalidate.fence = true;
+  EXPECT_EQ(script_.Post(invalidate, 0, 0), Status::kOk);
+  EXPECT_EQ(script_.TakeSent().size(), 2u);
+  script_.Inject(ReadResponse(Position::kOnly, first_).With(Pattern(8)));
+  script_.ExpectCompletion(1);
+  script_.Inject(WriteTo(peers_, key, 256));
+  script_.ExpectSent(Ack(peers_));  // it is still bound
+  script_.Inject(AtomicAck(first_ + 1, 0));
+  script_.ExpectCompletion(2);
+  script_.ExpectCompletion(3);
+  script_.Inject(WriteTo(peers_ + 1, key, 256));
+  script_.ExpectSent(Nak(peers_ + 1, NakCode::kRemoteAccessError));
+}
+
+// On UC a failed one stops the send queue alone.
+TEST(LocalOperationUcTest, AFailureLeadsToSqe) {
+  Script script({.type = QpType::kUnreliableConnection});
+  EXPECT_EQ(script.Post(InvalidateRequest(1, RKey{0}), 0, 0), Status::kOk);
+  script.ExpectCompletion(1, CompletionStatus::kMemoryManagementError);
+  script.ExpectState(QpState::kSendQueueError);
+}
+
+}  // namespace
+}  // namespace uroce::packet_scripts

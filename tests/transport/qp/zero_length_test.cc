@@ -1,0 +1,122 @@
+// Messages without a byte, of every operation, on both sides (IBA 9.7.4.1.6, C9-88).
+
+#include <gtest/gtest.h>
+
+#include "tests/packet_scripts/script.h"
+#include "tests/packet_scripts/windows.h"
+
+namespace uroce::packet_scripts {
+namespace {
+
+using transport::CompletionOpcode;
+using transport::DropReason;
+using transport::NakCode;
+using transport::Position;
+using transport::Psn;
+using transport::QpType;
+using transport::RKey;
+using transport::SendOpcode;
+using transport::SendWorkRequest;
+using transport::Status;
+
+constexpr SendOpcode kOpcodes[] = {
+    SendOpcode::kRdmaWrite, SendOpcode::kRdmaWriteWithImmediate,
+    SendOpcode::kSend,      SendOpcode::kSendWithImmediate,
+    SendOpcode::kRdmaRead,  SendOpcode::kSendWithInvalidate,
+};
+
+// With an entry of no bytes, whose key nobody looks at, and with no entry at all.
+TEST(ZeroLengthRequesterTest, TakesOnePacketWithoutPayload) {
+  const transport::ScatterGatherEntry nothing{0xdead, 0, transport::LKey{0xdead}};
+  for (const SendOpcode opcode : kOpcodes) {
+    for (const size_t entries : {0u, 1u}) {
+      Script script;
+      SendWorkRequest request;
+      request.wr_id = 1;
+      request.opcode = opcode;
+      request.signaled = true;
+      request.sges = {&nothing, entries};
+      EXPECT_EQ(script.qp().PostSend(request), Status::kOk);
+      const auto sent = script.TakeSent();
+      ASSERT_EQ(sent.size(), 1u);
+      EXPECT_EQ(sent[0].opcode.position, Position::kOnly);
+      EXPECT_TRUE(sent[0].payload.empty());
+      EXPECT_EQ(sent[0].reth.dma_length, 0u);
+      EXPECT_EQ(script.qp().Query().sq_psn, script.first_psn() + 1) << "one PSN";
+      script.Inject(opcode == SendOpcode::kRdmaRead
+                        ? ReadResponse(Position::kOnly, script.first_psn())
+                        : Ack(script.first_psn()));
+      EXPECT_EQ(script.ExpectCompletion(1).byte_length, 0u);
+    }
+  }
+}
+
+class ZeroLengthResponderTest : public testing::Test {
+ protected:
+  Script script_;
+  const Psn first_ = script_.peers_first_psn();
+  const RKey no_key_{0x1234'5678};
+};
+
+// A receive request without memory is enough for it.
+TEST_F(ZeroLengthResponderTest, Send) {
+  EXPECT_EQ(script_.qp().PostReceive({1, {}}), Status::kOk);
+  script_.Inject(Send(Position::kOnly, first_));
+  script_.ExpectSent(Ack(first_).Msn(1));
+  EXPECT_EQ(script_.ExpectCompletion(1).byte_length, 0u);
+}
+
+TEST_F(ZeroLengthResponderTest, SendWithImmediate) {
+  EXPECT_EQ(script_.qp().PostReceive({1, {}}), Status::kOk);
+  script_.Inject(Send(Position::kOnly, first_).Immediate(5));
+  script_.ExpectSent(Ack(first_).Msn(1));
+  EXPECT_EQ(script_.ExpectCompletion(1).immediate_or_rkey, 5u);
+}
+
+// It takes a receive request nevertheless.
+TEST_F(ZeroLengthResponderTest, ASendWithoutAReceiveRequestWaits) {
+  script_.Inject(Send(Position::kOnly, first_));
+  script_.ExpectSent(RnrNak(first_, 12));
+}
+
+TEST_F(ZeroLengthResponderTest, WriteNeedsNoKey) {
+  script_.Inject(Write(Position::kOnly, first_, ~uint64_t{0}, no_key_, 0));
+  script_.ExpectSent(Ack(first_).Msn(1));
+}
+
+TEST_F(ZeroLengthResponderTest, WriteWithImmediateNeedsNoKey) {
+  EXPECT_EQ(script_.qp().PostReceive({1, {}}), Status::kOk);
+  script_.Inject(Write(Position::kOnly, first_, 0, no_key_, 0).Immediate(6));
+  script_.ExpectSent(Ack(first_).Msn(1));
+  const auto completion = script_.ExpectCompletion(1);
+  EXPECT_EQ(completion.opcode, CompletionOpcode::kReceiveRdmaWithImmediate);
+  EXPECT_EQ(completion.byte_length, 0u);
+  EXPECT_EQ(completion.immediate_or_rkey, 6u);
+}
+
+TEST_F(ZeroLengthResponderTest, ReadNeedsNoKeyAndTakesOnePsn) {
+  script_.Inject(Read(first_, ~uint64_t{0}, no_key_, 0));
+  script_.ExpectSent(ReadResponse(Position::kOnly, first_).Msn(1));
+  EXPECT_EQ(script_.qp().Query().rq_psn, first_ + 1);
+  script_.ExpectDropped(DropReason::kDuplicateRequest, Read(first_, 0, no_key_, 0));
+  script_.ExpectSent(ReadResponse(Position::kOnly, first_));
+}
+
+// A length that was announced has to come, and only the whole message may be empty.
+TEST_F(ZeroLengthResponderTest, AnEmptyLastPacketIsRefused) {
+  script_.PostReceive(1, 0, 1'024);
+  script_.Inject(Send(Position::kFirst, first_).With(Pattern(256)));
+  script_.Inject(Send(Position::kLast, first_ + 1));
+  script_.ExpectSent(Nak(first_ + 1, NakCode::kInvalidRequest));
+  script_.ExpectCompletion(1, transport::CompletionStatus::kRemoteInvalidRequest);
+}
+
+TEST(ZeroLengthDatagramTest, BringsItsHeaderAlone) {
+  Script script({.type = QpType::kUnreliableDatagram});
+  script.PostReceive(1, 0, 40);
+  EXPECT_EQ(script.Inject(Send(Position::kOnly, script.peers_first_psn())), DropReason::kNone);
+  EXPECT_EQ(script.ExpectCompletion(1).byte_length, 40u);
+}
+
+}  // namespace
+}  // namespace uroce::packet_scripts
