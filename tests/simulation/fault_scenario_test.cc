@@ -185,7 +185,7 @@ TEST_P(FaultScenarioTest, TheFirstPacketOfASendIsSentAgainWhenNothingComesBack) 
   EXPECT_TRUE(ArrivedAtServer(kMessageBytes));
 }
 
-// IBA 9.7.3.2.
+// IBA 9.9.2.4.1.
 TEST_P(FaultScenarioTest, ASendGoesOnFromThePacketThatTheNakAsksFor) {
   Use("drop_middle_send.json");
   Send(0);
@@ -211,7 +211,7 @@ TEST_P(FaultScenarioTest, ALostLastPacketCostsATimeout) {
 }
 
 // The gap that the second loss leaves is the one that the NAK was sent for: there is no other NAK
-// (IBA C9-113), so that only the timer helps.
+// (IBA 9.7.5.2), so that only the timer helps.
 TEST_P(FaultScenarioTest, APacketThatIsLostTwiceIsSentThreeTimes) {
   Use("drop_same_packet_twice.json");
   Send(0);
@@ -244,7 +244,7 @@ TEST_P(FaultScenarioTest, ALostReadRequestIsSentAgain) {
   EXPECT_TRUE(ArrivedAtClient(kMessageBytes));
 }
 
-// IBA C9-66: what has arrived is not asked for again.
+// IBA 9.4.4: what has arrived is not asked for again.
 TEST_P(FaultScenarioTest, AReadGoesOnFromTheResponseThatWasLost) {
   Use("drop_middle_read_response.json");
   Post(SendOpcode::kRdmaRead, 0);

@@ -1,4 +1,4 @@
-// Every asynchronous event: when it is raised, how often, and about what (IBA 11.6.3, C9-222.1.1).
+// Every asynchronous event: when it is raised, how often, and about what.
 // SQ_DRAINED is in send_queue_drain_test.cc, those of shared receive queues in
 // shared_receive_test.cc.
 
@@ -21,7 +21,7 @@ using transport::QpType;
 using transport::RKey;
 using transport::Status;
 
-// COMM_EST: a packet came before the application took the queue pair to RTS.
+// IBA 11.6.3.1 COMM_EST: a packet came before the application took the queue pair to RTS.
 TEST(CommunicationEstablishedTest, OnceInRtr) {
   for (const QpType type : {QpType::kReliableConnection, QpType::kUnreliableConnection}) {
     Script script({.type = type, .state = QpState::kReadyToReceive});
@@ -68,7 +68,7 @@ TEST(CommunicationEstablishedTest, AgainAfterReset) {
   }
 }
 
-// QP_REQ_ERR: a request that is none, when no receive request can tell.
+// IBA 11.6.3.2 QP_REQ_ERR: a request that is none, when no receive request can tell.
 TEST(RequestErrorTest, AnOpcodeOutOfSequence) {
   Script script;
   script.Inject(Send(Position::kMiddle, script.peers_first_psn()).With(Pattern(256)));
@@ -77,7 +77,7 @@ TEST(RequestErrorTest, AnOpcodeOutOfSequence) {
   script.ExpectNoEvent();
 }
 
-// QP_ACCESS_ERR: a request for what may not be had.
+// IBA 11.6.3.2 QP_ACCESS_ERR: a request for what may not be had.
 TEST(AccessErrorTest, AWrongKey) {
   Script script;
   script.Inject(Read(script.peers_first_psn(), Script::Address(0), RKey{1}, 8));
@@ -86,7 +86,8 @@ TEST(AccessErrorTest, AWrongKey) {
   script.ExpectNoEvent();
 }
 
-// A message that has a receive request is told of by its completion, and by nothing else.
+// IBA C9-222.1.1: a message that has a receive request is told of by its completion, and by nothing
+// else.
 TEST(AccessErrorTest, NotWhenAReceiveRequestTells) {
   Script script;
   const Psn psn = script.peers_first_psn();
@@ -121,8 +122,8 @@ class CqOverrunTest : public testing::TestWithParam<QpType> {
   Script script_{{.type = GetParam(), .cq_capacity = 3}};
 };
 
-// CQ_ERR and QP_FATAL: a completion found no room. Those before it can still be had; what the queue
-// pair would flush is lost with it (class G of IBA 9.9.3).
+// IBA 11.6.3.2 CQ_ERR, 11.6.3.2 QP_FATAL: a completion found no room. Those before it can still be
+// had; what the queue pair would flush is lost with it.
 TEST_P(CqOverrunTest, OfSends) {
   script_.HoldCompletions();
   for (uint64_t i = 1; i <= 5; ++i) script_.PostSend(i, 0, 8);
@@ -154,7 +155,7 @@ TEST_P(CqOverrunTest, OfReceives) {
 
 INSTANTIATE_TEST_SUITE_P(EveryService, CqOverrunTest, testing::ValuesIn(kServices));
 
-// The device itself: every queue pair that does anything goes to ERR.
+// IBA 11.6.3.3 DEVICE_FATAL: every queue pair that does anything goes to ERR.
 TEST(DeviceFatalTest, FlushesEverything) {
   for (const QpType type : kServices) {
     Script script({.type = type});
@@ -173,7 +174,7 @@ TEST(DeviceFatalTest, FlushesEverything) {
 }
 
 // A completion event: the next completion, or the next one that the peer solicits; an error counts
-// as solicited (IBA 11.4.2.2, C9-104).
+// as solicited (IBA 11.4.2.2).
 TEST(CompletionEventTest, SolicitedOrAny) {
   using NotifyOn = CompletionQueue::NotifyOn;
   Script script;

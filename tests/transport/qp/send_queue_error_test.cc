@@ -1,5 +1,5 @@
 // SQE, the state of UC and UD whose send queue has failed: it stops, the receive queue lives on,
-// and the application takes it back to RTS (IBA 10.3.1.6, C10-38, C10-96).
+// and the application takes it back to RTS.
 
 #include <gtest/gtest.h>
 
@@ -53,6 +53,7 @@ class SendQueueErrorTest : public testing::TestWithParam<QpType> {
   const Psn peers_ = script_.peers_first_psn();
 };
 
+// IBA 10.3.1.6.
 TEST_P(SendQueueErrorTest, WhatWasBeforeSucceedsAndWhatIsBehindIsFlushed) {
   script_.HoldTransmit();
   script_.PostReceive(50, 4'096, 64);
@@ -74,6 +75,7 @@ TEST_P(SendQueueErrorTest, WhatWasBeforeSucceedsAndWhatIsBehindIsFlushed) {
   script_.ExpectNoEvent();
 }
 
+// IBA C10-38.
 TEST_P(SendQueueErrorTest, TheReceiveQueueLivesOn) {
   script_.PostReceive(1, 4'096, 64);
   Fail();
@@ -85,6 +87,7 @@ TEST_P(SendQueueErrorTest, TheReceiveQueueLivesOn) {
   script_.ExpectState(kSqe);
 }
 
+// IBA C10-96.
 TEST_P(SendQueueErrorTest, WhatIsPostedIsFlushed) {
   Fail();
   script_.PostSend(1, 0, 8);

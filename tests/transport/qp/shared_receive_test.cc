@@ -1,4 +1,4 @@
-// Receive requests out of a shared queue (IBA 10.2.9, 10.8.3.2): RC here; what becomes of them on
+// Receive requests out of a shared queue (IBA 10.2.9): RC here; what becomes of them on
 // UC and UD is told with those services.
 
 #include <gtest/gtest.h>
@@ -56,7 +56,8 @@ TEST_F(SharedReceiveTest, ItHoldsWhatWasGranted) {
   EXPECT_EQ(script_.srq().Post({9, sges}), Status::kInvalidArgument) << "four entries at most";
 }
 
-// IBA 11.6.3.1: once, when fewer are left than the limit says; then it has to be armed again.
+// IBA 11.6.3.1 SRQ_LIMIT_REACHED: once, when fewer are left than the limit says; then it has to be
+// armed again.
 TEST_F(SharedReceiveTest, TheLimitIsToldOnce) {
   for (uint64_t i = 1; i <= 4; ++i) script_.PostReceive(i, 4'096, 16);
   EXPECT_EQ(script_.srq().SetLimit(3), Status::kOk);
@@ -79,7 +80,8 @@ TEST_F(SharedReceiveTest, TheLimitIsToldOnce) {
   script_.ExpectEvent(EventType::kSrqLimitReached);
 }
 
-// IBA 11.6.3.2: none of the queue's requests is ours any more. They stay for the others.
+// IBA 11.6.3.1 LAST_WQE_REACHED: none of the queue's requests is ours any more. They stay for the
+// others.
 TEST_F(SharedReceiveTest, ErrGivesBackNothingAndSaysSo) {
   script_.PostReceive(1, 4'096, 16);
   EXPECT_EQ(script_.MoveTo(QpState::kError), Status::kOk);
@@ -113,6 +115,7 @@ TEST_F(SharedReceiveTest, ResetTakesTheRequestInUseWithIt) {
 }
 
 // A refused message completes the request that it has taken, no other.
+// IBA C9-222.1.1.
 TEST_F(SharedReceiveTest, ARefusedMessageCompletesItsRequestInError) {
   script_.PostReceive(1, 4'096, kPart);
   script_.PostReceive(2, 4'096, kPart);

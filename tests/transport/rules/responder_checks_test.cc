@@ -105,6 +105,17 @@ TEST_F(ResponderChecksTest, RequestOverTheLargestMessage) {
             NakCode::kRemoteAccessError);
 }
 
+// IBA 9.4.5: the address that the peer names is what has to be aligned, wherever it lies.
+TEST_F(ResponderChecksTest, MisalignedAtomicOnAlignedMemory) {
+  constexpr uint64_t kOddIova = Script::kIova + 4;
+  const auto key = script_->endpoint().memory().Register(
+      {Script::kPd, kOddIova, script_->memory(), 64,
+       AccessFlags(AccessFlags::kLocalWrite | AccessFlags::kRemoteAtomic)});
+  ASSERT_TRUE(key);
+  ExpectNak(FetchAdd(first(), kOddIova, RKey{key->value}, 1), NakCode::kInvalidRequest);
+  EXPECT_EQ(script_->Word(0), 0u);
+}
+
 // IBA C10-87: the receive request is flushed as if the WRITE had never come.
 TEST_F(ResponderChecksTest, RefusedWriteWithImmediateTakesNoReceive) {
   script_->PostReceive(1, 0, 512);
