@@ -105,7 +105,7 @@ int DestroyCq(ibv_cq* verbs) {
   return ReturningErrno([&] {
     CompletionQueue& cq = CompletionQueue::From(verbs);
     if (cq.device->lost_by_fork()) return EIO;
-    if (cq.users.in_use()) return EBUSY;
+    if (cq.users.in_use()) return EBUSY;  // IBA C11-17
 
     Context::From(verbs->context).objects().Remove(cq);
     RemoveFromTransport(cq);

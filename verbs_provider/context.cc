@@ -61,7 +61,7 @@ void FillAttributes(const Device& device, ibv_device_attr& attr) {
   // The rest is zero: no reliable datagrams, raw queue pairs, FMRs.
 }
 
-// Counters of ports stop at their end (IBA 14.2.5.6).
+// Counters of ports stop at their end, they do not wrap.
 uint32_t Saturated(uint64_t count) {
   return static_cast<uint32_t>(std::min<uint64_t>(count, UINT32_MAX));
 }

@@ -16,7 +16,7 @@ inline constexpr char kNodeDescription[] = "uroce software RDMA NIC";
 inline constexpr uint32_t kVendorId = 0x02'756f;
 inline constexpr uint32_t kVendorPartId = 1;
 
-inline constexpr uint8_t kPhysicalStateDisabled = 3;  // IBA table 146, PortPhysicalState
+inline constexpr uint8_t kPhysicalStateDisabled = 3;  // PortPhysicalState of PortInfo
 inline constexpr uint8_t kPhysicalStateLinkUp = 5;
 constexpr uint8_t PhysicalState(ibv_port_state state) {
   return state == IBV_PORT_ACTIVE ? kPhysicalStateLinkUp : kPhysicalStateDisabled;

@@ -160,7 +160,7 @@ int DestroyQp(ibv_qp* verbs) {
   return ReturningErrno([&] {
     QueuePair& qp = QueuePair::From(verbs);
     if (qp.device->lost_by_fork()) return EIO;
-    if (IsAttachedToMulticast(qp)) return EBUSY;
+    if (IsAttachedToMulticast(qp)) return EBUSY;  // IBA o10-2.2.3
     Context::From(verbs->context).objects().Remove(qp);
     RemoveFromTransport(qp);
     qp.events_posted -= abi::PurgeAsyncEvents(verbs->context, reinterpret_cast<uintptr_t>(verbs));

@@ -56,7 +56,7 @@ ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr);
 int DestroyQp(ibv_qp* qp);
 
 // EINVAL, and nothing has changed: a transition that does not exist, attributes that are missing or
-// not allowed in it (IBA table 91), values that the device or the port does not have. ETIMEDOUT:
+// not allowed in it (IBA 11.2.5.2), values that the device or the port does not have. ETIMEDOUT:
 // nobody answers to the address of the path's other end.
 int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
 int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init_attr);
