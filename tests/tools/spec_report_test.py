@@ -151,7 +151,8 @@ class ReportTest(unittest.TestCase):
         os.remove(self.path("tools/spec/missing"))
         run = self.run_report("--check")
         self.assertEqual(run.returncode, 1)
-        self.assertRegex(run.stderr, r"^spec_report: Cannot read \S+: No such file or directory\.\n$")
+        self.assertRegex(run.stderr,
+                         r"^spec_report: Cannot read \S+: No such file or directory\.\n$")
 
     def test_a_wrong_flag(self):
         for arguments in (["--wrong"], ["--check", "--check"], ["x"]):

@@ -223,6 +223,7 @@ TEST_P(MemoryWindowTest, SecondBindingReplacesTheFirstForType1Only) {
 
 // IBA o10-37.2.40.
 TEST_P(MemoryWindowTest, ZeroLengthUnbindsType1Only) {
+  EXPECT_EQ(is_type_1() ? Status::kOk : Status::kInvalidArgument, Bind(Bytes(0, 0)));  // free
   ASSERT_EQ(Status::kOk, Bind(Bytes(0x1000, 16)));
   EXPECT_EQ(is_type_1() ? Status::kOk : Status::kInvalidArgument, Bind(Bytes(0, 0)));
   EXPECT_EQ(is_type_1(), Remote(window_, 0x1000, 16, kRemoteRead) == nullptr);
