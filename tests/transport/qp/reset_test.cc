@@ -1,0 +1,287 @@
+// RESET gives a queue pair as new (IBA 10.3.1.1): whatever its first life was like, in its second
+// it says and does to the letter what a fresh one does.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/packet_scripts/script.h"
+#include "tests/packet_scripts/states.h"
+#include "tests/packet_scripts/windows.h"
+
+namespace uroce::packet_scripts {
+namespace {
+
+using transport::Completion;
+using transport::DropReason;
+using transport::Duration;
+using transport::EventType;
+using transport::LKey;
+using transport::NakCode;
+using transport::Position;
+using transport::Psn;
+using transport::QpAttributeMask;
+using transport::QpAttributes;
+using transport::QpState;
+using transport::QpType;
+using transport::RKey;
+using transport::ScatterGatherEntry;
+using transport::SendWorkRequest;
+using transport::Status;
+
+constexpr uint32_t kPart = 256;
+
+Script::Options OptionsOf(QpType type) {
+  return {.type = type,
+          .timeout = 8,
+          .retry_count = 2,
+          .rnr_retry = 2,
+          .queue_depth = 6,
+          .peer_counts_credits = true};
+}
+
+// Everything that can be seen of a queue pair, one line each.
+class Record {
+ public:
+  explicit Record(Script& script) : script_(script) {}
+
+  void Note(const std::string& what) { lines_.push_back(what); }
+  void Inject(const PacketSpec& packet) {
+    Note("drop reason " + std::string(Name(script_.Inject(packet))));
+    See();
+  }
+  void See() {
+    for (const PacketSpec& packet : script_.TakeSent()) {
+      Note("sent " + Describe(packet, packet.payload.size()));
+    }
+    for (const Completion& c : script_.TakeCompletions()) {
+      Note("completion " + std::to_string(c.wr_id) + " status " +
+           std::to_string(static_cast<int>(c.status)) + " length " + std::to_string(c.byte_length));
+    }
+    while (const auto event = script_.endpoint().TakeEvent()) {
+      Note("event " + std::to_string(static_cast<int>(event->type)));
+    }
+    const QpAttributes now = script_.qp().Query();
+    Note("state " + std::string(Name(now.state)) + " rq " + std::to_string(now.rq_psn.value()) +
+         " sq " + std::to_string(now.sq_psn.value()) + " draining " +
+         std::to_string(now.sq_draining) + " mtu " + std::to_string(Bytes(now.path_mtu)) +
+         " retries " + std::to_string(now.retry_count) + " access " +
+         std::to_string(now.access.bits()) + " qkey " + std::to_string(now.qkey) + " to " +
+         std::to_string(now.destination_qpn.value) + " port " + std::to_string(now.port_num));
+  }
+  const std::vector<std::string>& lines() const { return lines_; }
+
+ private:
+  Script& script_;
+  std::vector<std::string> lines_;
+};
+
+void Exchange(Script& script, Record& record, QpType type) {
+  const Psn ours = script.first_psn();
+  const Psn peers = script.peers_first_psn();
+  for (uint64_t i = 0; i < 6; ++i) script.PostReceive(10 + i, 8'192 + 1'024 * i, 1'024);
+  for (uint64_t i = 0; i < 6; ++i) script.PostSend(20 + i, 0, 8);
+  record.See();
+  record.Inject(Send(Position::kOnly, peers).With("x"));
+  if (type == QpType::kUnreliableDatagram) return;
+  record.Inject(Send(Position::kFirst, peers + 1).With(Pattern(kPart)));
+  record.Inject(Send(Position::kLast, peers + 2).With("y"));
+  record.Inject(Write(Position::kOnly, peers + 3, Script::Address(0), script.rkey(), 1).With("z"));
+  if (type == QpType::kUnreliableConnection) return;
+  record.Inject(FetchAdd(peers, Script::Address(512), script.rkey(), 1));  // of no atomic
+  record.Inject(Send(Position::kOnly, peers + 6));                         // a gap
+  record.Inject(Read(peers + 4, Script::Address(0), script.rkey(), 2 * kPart));
+  record.Inject(Ack(ours).Msn(1).Credits(0));
+  record.Inject(Nak(ours + 1, NakCode::kPsnSequenceError));
+  for (int i = 0; i < 3; ++i) {
+    script.Advance(Duration{int64_t{4'096} << 8});
+    record.See();
+  }
+}
+
+// What a queue pair in RESET does from here on.
+std::vector<std::string> Live(Script& script, QpType type) {
+  Record record(script);
+  record.See();
+  record.Inject(Send(Position::kOnly, script.peers_first_psn()));
+  record.Inject(Ack(script.first_psn()));
+  record.Note("post " + std::to_string(static_cast<int>(script.qp().PostReceive({}))));
+  record.Note("post " + std::to_string(static_cast<int>(script.Post({}, 0, 0))));
+  script.Connect();
+  record.See();
+  Exchange(script, record, type);
+  return record.lines();
+}
+
+// A queue pair that came into the world just now and has gone as far as RESET.
+std::vector<std::string> LifeOfAFreshOne(QpType type) {
+  Script script(OptionsOf(type));
+  EXPECT_EQ(script.MoveTo(QpState::kReset), Status::kOk);
+  const auto life = Live(script, type);
+  EXPECT_EQ(script.MoveTo(QpState::kReset), Status::kOk);
+  return life;
+}
+
+struct FirstLife {
+  const char* name;
+  bool unreliable_too;
+  void (*live)(Script& script);
+};
+
+const FirstLife kFirstLives[] = {
+    {"Idle", true, [](Script&) {}},
+    {"QueuesFull", true,
+     [](Script& s) {
+       s.HoldTransmit();
+       for (uint64_t i = 0; i < 6; ++i) s.PostSend(i, 0, 8);
+       for (uint64_t i = 0; i < 6; ++i) s.PostReceive(i, 8'192, 64);
+     }},
+    {"InTheMiddleOfSending", true,
+     [](Script& s) {
+       s.HoldTransmit();
+       s.PostSend(1, 0, 8);
+       s.PostSend(2, 0, 8);
+       s.TransmitOne();
+     }},
+    {"InError", true,
+     [](Script& s) {
+       s.PostReceive(1, 8'192, 64);
+       EXPECT_EQ(s.MoveTo(QpState::kError), Status::kOk);
+     }},
+    {"AFailedSend", true,
+     [](Script& s) {
+       const ScatterGatherEntry wrong{0, 8, LKey{0}};
+       SendWorkRequest request;
+       request.sges = {&wrong, 1};
+       request.address = &s.peer_address();
+       EXPECT_EQ(s.qp().PostSend(request), Status::kOk);
+     }},
+    {"DrainingWithNotice", true,
+     [](Script& s) {
+       s.HoldTransmit();
+       s.PostSend(1, 0, 2 * kPart);
+       s.TransmitOne();
+       QpAttributes attributes;
+       attributes.state = QpState::kSendQueueDrain;
+       attributes.enable_sqd_notify = true;
+       EXPECT_EQ(
+           s.qp().Modify(attributes, QpAttributeMask::kState | QpAttributeMask::kEnableSqdNotify),
+           Status::kOk);
+     }},
+    {"InTheMiddleOfASend", true,
+     [](Script& s) {
+       s.PostReceive(1, 8'192, 1'024);
+       s.Inject(Send(Position::kFirst, s.peers_first_psn()).With(Pattern(kPart)));
+     }},
+    {"InTheMiddleOfAWrite", true,
+     [](Script& s) {
+       s.Inject(Write(Position::kFirst, s.peers_first_psn(), Script::Address(0), s.rkey(), 512)
+                    .With(Pattern(kPart)));
+     }},
+    {"CqOverrun", true,
+     [](Script& s) {
+       s.HoldCompletions();
+       for (uint64_t i = 0; i < 6; ++i) s.PostSend(i, 0, 8);
+       s.Inject(Ack(s.first_psn()).Credits(31));
+       EXPECT_EQ(s.MoveTo(QpState::kError), Status::kOk);
+     }},
+    {"AwaitingAnAck", false, [](Script& s) { s.PostSend(1, 0, 8); }},
+    {"RetriesUsed", false,
+     [](Script& s) {
+       s.PostSend(1, 0, 8);
+       s.Advance(Duration{int64_t{4'096} << 9});
+     }},
+    {"AwaitingAReceiver", false,
+     [](Script& s) {
+       s.PostSend(1, 0, 8);
+       s.Inject(RnrNak(s.first_psn(), 31));
+     }},
+    {"ReadsOutstanding", false,
+     [](Script& s) {
+       for (uint64_t i = 0; i < 6; ++i) s.PostRead(i, 0, 8);
+     }},
+    {"WentBackForALostResponse", false,
+     [](Script& s) {
+       s.PostRead(1, 0, 8);
+       s.PostRead(2, 0, 8);
+       s.Inject(ReadResponse(Position::kOnly, s.first_psn() + 1).With(Pattern(8)));
+     }},
+    {"UnlimitedCredits", false, [](Script& s) { s.Inject(Ack(s.first_psn() - 1)); }},
+    {"Refused", false,
+     [](Script& s) {
+       s.PostReceive(1, 8'192, 64);
+       s.Inject(Read(s.peers_first_psn(), 0, RKey{1}, 8));
+     }},
+    {"RefusedButNotYetSaid", false,
+     [](Script& s) {
+       s.HoldTransmit();
+       s.Inject(Read(s.peers_first_psn(), 0, RKey{1}, 8));
+     }},
+    {"GapSaid", false, [](Script& s) { s.Inject(Send(Position::kOnly, s.peers_first_psn() + 1)); }},
+    {"AnswersWaiting", false,
+     [](Script& s) {
+       s.HoldTransmit();
+       for (uint32_t i = 0; i < 4; ++i) {
+         s.Inject(FetchAdd(s.peers_first_psn() + i, Script::Address(512), s.rkey(), 1));
+       }
+     }},
+    {"AtomicsRemembered", false,
+     [](Script& s) { s.Inject(FetchAdd(s.peers_first_psn(), Script::Address(512), s.rkey(), 1)); }},
+};
+
+using ResetCase = std::pair<QpType, FirstLife>;
+
+class ResetTest : public testing::TestWithParam<ResetCase> {};
+
+TEST_P(ResetTest, TheSecondLifeIsThatOfAFreshOne) {
+  const auto& [type, first_life] = GetParam();
+  Script::Options options = OptionsOf(type);
+  if (std::string_view(first_life.name) == "CqOverrun") options.cq_capacity = 32;
+  Script script(options);
+  first_life.live(script);
+  EXPECT_EQ(script.MoveTo(QpState::kReset), Status::kOk);
+  script.ReleaseCompletions();
+  script.TakeSent();  // from before
+  script.TakeCompletions();
+  script.ReleaseTransmit();
+  script.SetWord(512, 0);
+  script.ExpectNothingSent();
+  while (const auto event = script.endpoint().TakeEvent()) {
+    EXPECT_EQ(event->type, EventType::kCqError) << "an event of the first life";
+  }
+  EXPECT_EQ(Live(script, type), LifeOfAFreshOne(type));
+  EXPECT_EQ(script.MoveTo(QpState::kReset), Status::kOk);
+}
+
+std::vector<ResetCase> EveryFirstLife() {
+  std::vector<ResetCase> all;
+  for (const QpType type : kServices) {
+    for (const FirstLife& life : kFirstLives) {
+      const bool fits = type == QpType::kReliableConnection || life.unreliable_too;
+      if (fits) all.push_back({type, life});
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryFirstLife, ResetTest, testing::ValuesIn(EveryFirstLife()),
+                         [](const auto& life) {
+                           return std::string(Name(life.param.first)) + '_' +
+                                  life.param.second.name;
+                         });
+
+// Completions that were there before stay in the queue (IBA 11.2.5.2).
+TEST(ResetCompletionsTest, CompletionsStay) {
+  Script script({.type = QpType::kUnreliableConnection});
+  script.HoldCompletions();
+  script.PostSend(1, 0, 8);
+  script.TakeSent();
+  EXPECT_EQ(script.MoveTo(QpState::kReset), Status::kOk);
+  script.ReleaseCompletions();
+  script.ExpectCompletion(1);
+}
+
+}  // namespace
+}  // namespace uroce::packet_scripts
