@@ -21,6 +21,7 @@ using transport::Qpn;
 
 constexpr transport::Duration kBusyPatience = transport::Milliseconds(1'000);
 constexpr useconds_t kBusyPollUs = 10'000;
+constexpr useconds_t kComingUpPollUs = 200;
 
 // The two sides of a link have blocks of QPNs of their own, because both may have the same address:
 // then only the QPN tells what is meant for the other side from what is meant for ourselves.
@@ -127,19 +128,24 @@ ErrorOr<std::shared_ptr<Device>> Device::Create(const DeviceConfig& config, List
 std::optional<Error> Device::Join() {
   const transport::Time give_up = Now() + kBusyPatience;
   while (true) {
-    const ErrorOr<bool> joined = TryJoin();
-    if (joined.ok()) return std::nullopt;
-    if (Now() >= give_up) return Error{joined.error()};
-    usleep(kBusyPollUs);
+    const bool is_last_try = Now() >= give_up;
+    const ErrorOr<bool> joined = TryJoin(is_last_try);
+    if (joined.ok() && joined.value()) return std::nullopt;
+    if (is_last_try) return Error{joined.error()};
+    usleep(joined.ok() ? kComingUpPollUs : kBusyPollUs);
   }
 }
 
-ErrorOr<bool> Device::TryJoin() {
-  return engine_->WithEndpoint([this](transport::Endpoint& endpoint) -> ErrorOr<bool> {
+// Whether the link is joined and nothing is left to wait for: frames are lost while the other side,
+// though it is there, has not answered yet, and unreliable services send nothing twice.
+ErrorOr<bool> Device::TryJoin(bool is_last_try) {
+  return engine_->WithEndpoint([&](transport::Endpoint& endpoint) -> ErrorOr<bool> {
     if (link_to_join_ == nullptr || engine_->orphaned()) return true;
     const ErrorOr<int> side = link_to_join_->Join();
     if (!side.ok()) return Error{side.error()};
     endpoint.SetFirstQpn(FirstQpnOfSide(side.value()));
+    link_to_join_->ServeLink();
+    if (link_to_join_->is_coming_up() && !is_last_try) return false;
     link_to_join_ = nullptr;
     return true;
   });

@@ -33,13 +33,14 @@ class Device {
 
   // To be called before a queue pair is created: joins the link, which decides our block of QPNs.
   // Returns why it cannot be joined. Blocks for a moment when the link is busy, as a process that
-  // is just ending may be about to leave it. Any thread.
+  // is just ending may be about to leave it, and while a peer that is there has not answered yet.
+  // Any thread.
   std::optional<Error> Join();
 
  private:
   Device() = default;
   static ErrorOr<std::shared_ptr<Device>> Create(const DeviceConfig& config, Listener listener);
-  ErrorOr<bool> TryJoin();
+  ErrorOr<bool> TryJoin(bool is_last_try);
 
   DeviceConfig config_;
   std::unique_ptr<Engine> engine_;

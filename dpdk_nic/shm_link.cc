@@ -200,6 +200,7 @@ void ShmLink::GreetAccepted() {
   if (!SendMessage(peer, Message::Kind::kWelcome, fds)) return;
   SetConnection(std::move(peer));
   handshaking_ = false;
+  told_side1_ = false;
   pairing_ = std::move(pairing);
 }
 
@@ -226,7 +227,7 @@ void ShmLink::ConnectToSide0() {
   handshaking_ = true;
 }
 
-void ShmLink::TellSide1() { ConnectTo(name_, 1); }
+void ShmLink::TellSide1() { told_side1_ = static_cast<bool>(ConnectTo(name_, 1)); }
 
 void ShmLink::SetConnection(UniqueFd fd) {
   Disconnect();

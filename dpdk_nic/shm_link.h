@@ -56,6 +56,8 @@ class ShmLink {
 
   // Whether the process that was paired with last is still there, as far as Serve has seen.
   bool connected() const { return connection_.get() >= 0 && !handshaking_; }
+  // Whether the other side is there and the pairing with it is under way.
+  bool awaits_pairing() const { return handshaking_ || told_side1_; }
   // Turns this peer away; a new pairing may follow.
   void Disconnect();
 
@@ -83,6 +85,7 @@ class ShmLink {
   UniqueFd accepted_;         // side 0: has not said Hello yet
   UniqueFd connection_;       // to the other side
   bool handshaking_ = false;  // side 1: no Welcome yet
+  bool told_side1_ = false;   // side 0: side 1 was there before us, and is about to say Hello
   std::optional<Pairing> pairing_;
 };
 

@@ -26,6 +26,9 @@ class ShmPort : public PacketPort {
   // wait for the other process. May be called again after an error; afterwards does nothing.
   ErrorOr<int> Join();
 
+  // Whether the other process is there and the link is about to come up.
+  bool is_coming_up() const { return link_.awaits_pairing(); }
+
   std::span<const uint8_t> Receive() override;
   void ReleaseReceived() override;
   std::span<uint8_t> AcquireTransmit() override;
