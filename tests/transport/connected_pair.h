@@ -138,7 +138,7 @@ struct ConnectedPair {
   TestHost client{1};
   TestHost server{2};
   Time now{1'000};
-  std::array<uint8_t, kMaxFrameBytes> frame;
+  alignas(64) std::array<uint8_t, kMaxFrameBytes> frame;
   DropReason last_drop = DropReason::kNone;
   ScatterGatherEntry sge;
 };

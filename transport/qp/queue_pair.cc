@@ -128,10 +128,11 @@ void QueuePair::Settle() {
 // send queue alone of the unreliable services (IBA 10.3.1.6). A failure to receive ends all of
 // them, and so does a completion that was lost.
 void QueuePair::FollowFailure() {
-  if (state() == QpState::kError) return;
   const bool receive_failed = responder_.failed() || context_.completion_lost;
-  if (!receive_failed && !(requester_.failed() && context_.is_reliable())) {
-    if (requester_.failed() && state() != QpState::kSendQueueError) EnterSendQueueError();
+  if (!receive_failed && !requester_.failed()) return;
+  if (state() == QpState::kError) return;
+  if (!receive_failed && !context_.is_reliable()) {
+    if (state() != QpState::kSendQueueError) EnterSendQueueError();
     return;
   }
   if (const auto event = responder_.failure_event()) {

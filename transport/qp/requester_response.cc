@@ -186,7 +186,7 @@ void Requester::RetireFront() {
   if (wqe.signaled || qp_.init.signal_all) {
     Complete(wqe, CompletionStatus::kSuccess, VendorError::kNone);
   }
-  if (!IsLocal(wqe.opcode)) retired_ssn_ = wqe.ssn;
+  retired_ssn_ += wqe.request_count;
   if (!TakesReceive(wqe.opcode)) free_in_flight_ -= wqe.request_count;
   if (cursor_ == queue_.front()) ++cursor_;
   queue_.PopFront();

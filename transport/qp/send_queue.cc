@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <initializer_list>
 
 #include "transport/limits.h"
 
@@ -11,24 +12,36 @@ namespace {
 
 constexpr uint64_t kAtomicBytes = 8;
 
-// IBA table 81. SEND with invalidate has no opcode in the packets of UC.
-bool Offers(QpType type, SendOpcode opcode) {
+constexpr uint32_t Bits(std::initializer_list<SendOpcode> opcodes) {
+  uint32_t bits = 0;
+  for (const SendOpcode opcode : opcodes) bits |= 1u << static_cast<uint32_t>(opcode);
+  return bits;
+}
+
+// What a service offers, one bit a SendOpcode (IBA 9.2, table 38). SEND with invalidate has no
+// opcode in the packets of UC.
+uint32_t Offered(QpType type) {
+  constexpr uint32_t kDatagram = Bits({SendOpcode::kSend, SendOpcode::kSendWithImmediate});
+  constexpr uint32_t kUnreliable =
+      kDatagram | Bits({SendOpcode::kRdmaWrite, SendOpcode::kRdmaWriteWithImmediate,
+                        SendOpcode::kLocalInvalidate, SendOpcode::kBindWindow});
+  constexpr uint32_t kReliable =
+      kUnreliable | Bits({SendOpcode::kRdmaRead, SendOpcode::kCompareAndSwap,
+                          SendOpcode::kFetchAndAdd, SendOpcode::kSendWithInvalidate});
   switch (type) {
-    case QpType::kReliableConnection:
-      return opcode <= SendOpcode::kSendWithInvalidate;
-    case QpType::kUnreliableConnection:
-      return IsWrite(opcode) || IsLocal(opcode) || opcode == SendOpcode::kSend ||
-             opcode == SendOpcode::kSendWithImmediate;
     case QpType::kUnreliableDatagram:
-      return opcode == SendOpcode::kSend || opcode == SendOpcode::kSendWithImmediate;
+      return kDatagram;
+    case QpType::kUnreliableConnection:
+      return kUnreliable;
+    default:
+      return kReliable;
   }
-  return false;
 }
 
 }  // namespace
 
 SendQueue::SendQueue(QpType type, const QpCapabilities& capabilities)
-    : type_(type),
+    : offered_(Offered(type)),
       capacity_(capabilities.max_send_wr),
       max_sges_(capabilities.max_send_sge),
       max_inline_bytes_(capabilities.max_inline_bytes),
@@ -40,7 +53,10 @@ SendQueue::SendQueue(QpType type, const QpCapabilities& capabilities)
                                                      : nullptr) {}
 
 Status SendQueue::Check(const SendWorkRequest& request, uint64_t length) const {
-  if (!Offers(type_, request.opcode)) return Status::kInvalidArgument;
+  if (request.opcode > SendOpcode::kSendWithInvalidate ||
+      (offered_ >> static_cast<uint32_t>(request.opcode) & 1) == 0) {
+    return Status::kInvalidArgument;
+  }
   if (addresses_ != nullptr && request.address == nullptr) return Status::kInvalidArgument;
   if (length > kMaxMessageBytes) return Status::kInvalidArgument;
   if (IsAtomic(request.opcode) && length != kAtomicBytes) return Status::kInvalidArgument;

@@ -71,7 +71,7 @@ class SendQueue {
  private:
   Status Check(const SendWorkRequest& request, uint64_t length) const;
 
-  QpType type_;
+  uint32_t offered_;  // one bit a SendOpcode
   uint32_t capacity_;
   uint32_t max_sges_;
   uint32_t max_inline_bytes_;
