@@ -104,6 +104,7 @@ size_t QueuePair::BuildFrame(Time now, std::span<uint8_t> out) {
   // Building may fail a request, and sending starts the timer. We keep our turn to transmit until
   // there was nothing to send, or the next datagram goes elsewhere.
   FollowFailure();
+  TellDrained();
   context_.environment.deadlines.Set(*this, requester_.deadline());
   if (context_.is_datagram()) MarkReady();
   return frame_bytes;
@@ -115,13 +116,17 @@ bool QueuePair::MayReply() const { return ProcessesRequests(state()) || responde
 // timer and the transmit queue know what is wanted of them.
 void QueuePair::Settle() {
   FollowFailure();
-  if (state() == QpState::kSendQueueDrain && context_.attributes.enable_sqd_notify &&
-      requester_.IsDrained()) {
-    context_.attributes.enable_sqd_notify = false;
-    context_.environment.events.Raise(*this, EventType::kSendQueueDrained);
-  }
+  TellDrained();
   context_.environment.deadlines.Set(*this, requester_.deadline());
   MarkReady();
+}
+
+// IBA 10.3.1.5: once, if it was asked for.
+void QueuePair::TellDrained() {
+  if (state() != QpState::kSendQueueDrain || !context_.attributes.enable_sqd_notify) return;
+  if (!requester_.IsDrained()) return;
+  context_.attributes.enable_sqd_notify = false;
+  context_.environment.events.Raise(*this, EventType::kSendQueueDrained);
 }
 
 // A request of the send queue that completed in error ends a reliable connection, and stops the

@@ -77,6 +77,7 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   void EnterError(VendorError why);
   void EnterSendQueueError();
   void FollowFailure();
+  void TellDrained();
   void Settle();
   void MarkReady();
   void SendsPosted();
