@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "transport/completion.h"
+#include "transport/work_request.h"
+
+namespace uroce::transport {
+
+// Every work request that was posted and what became of it: each completes once, in the order of
+// its queue, and after an error only as flushed. A work request id names the queue it is from.
+class VerbsLedger {
+ public:
+  // What the requests of one queue of one object are kept under: that of a send queue or receive
+  // queue from one RESET to the next, or of a shared receive queue.
+  using Account = uint32_t;
+  enum class Kind : uint8_t { kSend, kReceive, kShared };
+
+  Account Open(Kind kind);
+  // The id to post the next request of the account with.
+  uint64_t NextId(Account account) const;
+  // It was accepted.
+  void OnPosted(Account account, bool signaled, uint64_t bytes);
+  // How many requests have not completed, as far as can be told: one that is not signaled
+  // completes in silence.
+  size_t outstanding(Account account) const { return books_[account].entries.size(); }
+  void OnCompletion(const Completion& completion);
+  // The send queue works again after an error (SQE -> RTS).
+  void Recover(Account account) { ++books_[account].recoveries; }
+  // The queue pair was flushed and all its completions polled: nothing is missing.
+  void RequireComplete(Account account) const;
+
+ private:
+  struct Entry {
+    uint32_t number = 0;
+    uint32_t recoveries = 0;  // before it was posted
+    bool signaled = true;
+    uint64_t bytes = 0;
+  };
+  struct Book {
+    Kind kind = Kind::kSend;
+    uint32_t posted = 0;
+    uint32_t recoveries = 0;
+    std::optional<uint32_t> failed_after;  // recoveries before the last error
+    std::deque<Entry> entries;
+  };
+
+  static constexpr int kAccountShift = 32;
+
+  std::vector<Book> books_;
+};
+
+}  // namespace uroce::transport
