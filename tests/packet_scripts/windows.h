@@ -4,7 +4,7 @@
 
 namespace uroce::packet_scripts {
 
-// The next key of a memory window: it differs in the tag, the low 8 bits (IBA 10.6.7.2.2).
+// The next key of a memory window: it differs in the tag, the low 8 bits (IBA 10.6.7.2.4).
 constexpr transport::RKey NextKey(transport::RKey key) {
   return {(key.value & ~0xffu) | ((key.value + 1) & 0xff)};
 }

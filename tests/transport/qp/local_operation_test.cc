@@ -1,5 +1,5 @@
 // Requests that the device carries out alone, binding and invalidating memory windows, and their
-// place among the others (IBA 10.6.7.2, 10.6.5.1, 10.8.3.3).
+// place among the others.
 
 #include <gtest/gtest.h>
 
@@ -85,6 +85,7 @@ TEST_F(LocalOperationTest, OnceInvalidatedItOpensNothing) {
 }
 
 // The peer invalidates what it was given, once.
+// IBA 9.4.1.1.
 TEST_F(LocalOperationTest, ThePeerMayInvalidateIt) {
   const RKey key = Bound();
   script_.PostReceive(1, 1'024, 16);

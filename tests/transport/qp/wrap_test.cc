@@ -1,5 +1,5 @@
 // Where PSNs start again at 0: every role of every service, with every loss in the middle
-// (IBA 9.7.2, 9.8.2, 9.8.3). The MSN does so in msn_wrap_test.cc.
+// (IBA 9.7.1). The MSN does so in msn_wrap_test.cc.
 
 #include <gtest/gtest.h>
 

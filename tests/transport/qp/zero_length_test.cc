@@ -1,4 +1,4 @@
-// Messages without a byte, of every operation, on both sides (IBA 9.7.4.1.6, C9-88).
+// Messages without a byte, of every operation, on both sides.
 
 #include <gtest/gtest.h>
 
@@ -79,11 +79,13 @@ TEST_F(ZeroLengthResponderTest, ASendWithoutAReceiveRequestWaits) {
   script_.ExpectSent(RnrNak(first_, 12));
 }
 
+// IBA C9-88.
 TEST_F(ZeroLengthResponderTest, WriteNeedsNoKey) {
   script_.Inject(Write(Position::kOnly, first_, ~uint64_t{0}, no_key_, 0));
   script_.ExpectSent(Ack(first_).Msn(1));
 }
 
+// IBA C9-88.
 TEST_F(ZeroLengthResponderTest, WriteWithImmediateNeedsNoKey) {
   EXPECT_EQ(script_.qp().PostReceive({1, {}}), Status::kOk);
   script_.Inject(Write(Position::kOnly, first_, 0, no_key_, 0).Immediate(6));
@@ -94,6 +96,7 @@ TEST_F(ZeroLengthResponderTest, WriteWithImmediateNeedsNoKey) {
   EXPECT_EQ(completion.immediate_or_rkey, 6u);
 }
 
+// IBA C9-88.
 TEST_F(ZeroLengthResponderTest, ReadNeedsNoKeyAndTakesOnePsn) {
   script_.Inject(Read(first_, ~uint64_t{0}, no_key_, 0));
   script_.ExpectSent(ReadResponse(Position::kOnly, first_).Msn(1));
@@ -103,6 +106,7 @@ TEST_F(ZeroLengthResponderTest, ReadNeedsNoKeyAndTakesOnePsn) {
 }
 
 // A length that was announced has to come, and only the whole message may be empty.
+// IBA C9-92.
 TEST_F(ZeroLengthResponderTest, AnEmptyLastPacketIsRefused) {
   script_.PostReceive(1, 0, 1'024);
   script_.Inject(Send(Position::kFirst, first_).With(Pattern(256)));
