@@ -275,7 +275,10 @@ void FlowMonitor::OnResponseDelivered(const Packet& response) {
 void FlowMonitor::TakeCredit(const transport::Aeth& aeth) {
   if (aeth.syndrome.kind() != Syndrome::Kind::kAck) return;
   const auto credits = Credits(aeth.syndrome.value());
-  if (!credits) credit_limit_.reset();
+  if (!credits) {
+    credit_limit_.reset();
+    probe_.reset();  // nothing needs to be asked any more
+  }
   if (!credit_limit_) return;
   // Of the messages that the responder had not completed then it has promised to take so many.
   const size_t later = std::min<size_t>(messages_sent_ - UnwrapMsn(aeth.msn), messages_.size());
