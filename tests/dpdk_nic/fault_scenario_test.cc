@@ -160,6 +160,20 @@ TEST(FaultScenarioTest, WrongFilesAreRefused) {
   EXPECT_EQ(ErrorOf(many + "]}"), "faults.json has more than 1000 rules: give fewer");
 }
 
+TEST(FaultScenarioTest, TheExampleOfTheDocumentationIsRight) {
+  std::ifstream file("dpdk_nic/FAULTS.md");
+  ASSERT_TRUE(file);
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  constexpr std::string_view kFence = "```json\n";
+  const size_t begin = page.find(kFence) + kFence.size();
+  const auto scenario =
+      ParseFaultScenario(page.substr(begin, page.find("```", begin) - begin), "FAULTS.md");
+  ASSERT_TRUE(scenario.ok()) << scenario.error();
+  ASSERT_EQ(scenario.value().rules.size(), 3u);
+  EXPECT_EQ(scenario.value().rules[1].match.nth, 2u);
+  EXPECT_EQ(scenario.value().rules[2].action.delay.ns, 300'000);
+}
+
 TEST(FaultScenarioTest, AFileIsRead) {
   const std::string path = testing::TempDir() + "scenario.json";
   std::ofstream(path) << R"({"rules": [{"action": "ecn"}]})";
