@@ -1,8 +1,10 @@
 #include "verbs_provider/queue_pair.h"
 
-#include <cerrno>
-#include <cstring>
+#include <sched.h>
 
+#include <cerrno>
+
+#include "dpdk_nic/clock.h"
 #include "transport/endpoint.h"
 #include "verbs_provider/abi/events.h"
 #include "verbs_provider/abi/provider_registration.h"
@@ -130,6 +132,20 @@ bool IsAttachedToMulticast(const QueuePair& qp) {
       [&](transport::Endpoint& endpoint) { return endpoint.IsAttachedToMulticast(*qp.transport); });
 }
 
+// An acknowledgement may have to wait until the wire takes frames again, and a program that has
+// received what it wanted destroys its queue pairs and ends. Were it lost, the peer would end in
+// error. How long a peer may take to make room: some turns of its processor.
+constexpr transport::Duration kReplyPatience = transport::Milliseconds(100);
+
+void FinishReplies(QueuePair& qp) {
+  const auto owes_reply = [&] {
+    return qp.device->engine().WithEndpoint(  // which sends as well
+        [&](transport::Endpoint&) { return qp.transport->OwesReply(); });
+  };
+  const transport::Time give_up = nic::Now() + kReplyPatience;
+  while (owes_reply() && nic::Now() < give_up) sched_yield();
+}
+
 }  // namespace
 
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
@@ -162,6 +178,7 @@ int DestroyQp(ibv_qp* verbs) {
     if (qp.device->lost_by_fork()) return EIO;
     if (IsAttachedToMulticast(qp)) return EBUSY;  // IBA o10-2.2.3
     Context::From(verbs->context).objects().Remove(qp);
+    FinishReplies(qp);
     RemoveFromTransport(qp);
     qp.events_posted -= abi::PurgeAsyncEvents(verbs->context, reinterpret_cast<uintptr_t>(verbs));
     AwaitAcknowledgements(&verbs->mutex, &verbs->cond, &verbs->events_completed, qp.events_posted);

@@ -50,6 +50,9 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   // With the capabilities that were granted.
   const QpInitAttributes& init_attributes() const { return context_.init; }
 
+  // Whether the peer is still to hear of something that it has sent.
+  bool OwesReply() const { return responder_.HasReply() && MayReply(); }
+
   // The device has failed: nothing works any more. To ERR, and no event.
   void Fail();
 
