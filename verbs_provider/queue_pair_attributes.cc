@@ -47,6 +47,13 @@ int CheckValues(const Device& device, const ibv_qp_attr& attr, uint32_t mask) {
   return 0;
 }
 
+// All that can be said without asking neighbours, so that nobody waits for them in vain.
+int CheckInTransport(QueuePair& qp, const transport::QpAttributes& attributes, uint32_t mask) {
+  const auto status = qp.device->engine().WithEndpoint(
+      [&](transport::Endpoint&) { return qp.transport->CheckModify(attributes, mask); });
+  return static_cast<int>(status);
+}
+
 // The Ethernet addresses of the next hops: the only part of the paths that takes time to find out.
 int ResolvePaths(Device& device, const ibv_qp_attr& attr, uint32_t mask,
                  transport::QpAttributes& attributes) {
@@ -70,6 +77,7 @@ int ModifyQp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
     const auto bits = static_cast<uint32_t>(mask);
     if (const int error = CheckValues(*qp.device, *attr, bits)) return error;
     transport::QpAttributes attributes = ToQpAttributes(*attr, bits);
+    if (const int error = CheckInTransport(qp, attributes, bits)) return error;
     if (const int error = ResolvePaths(*qp.device, *attr, bits, attributes)) return error;
     const auto status = qp.device->engine().WithEndpoint(
         [&](transport::Endpoint&) { return qp.transport->Modify(attributes, bits); });
