@@ -1,0 +1,28 @@
+// The timer of a requester that cannot send.
+
+#include <gtest/gtest.h>
+
+#include "tests/packet_scripts/script.h"
+#include "transport/time.h"
+
+namespace uroce::packet_scripts {
+namespace {
+
+using transport::CompletionStatus;
+using transport::QpState;
+
+// IBA C9-139: a peer is as silent if the wire takes nothing from us.
+TEST(AckTimerTest, RunsOnWhileNothingCanBeSentAgain) {
+  Script script({.timeout = 14, .retry_count = 1});  // 67.1 ms
+  script.PostWrite(1, 0, 8);
+  EXPECT_EQ(script.TakeSent().size(), 1u);
+  script.HoldTransmit();
+  script.Advance(transport::Milliseconds(130));
+  script.ExpectNoCompletion();
+  script.Advance(transport::Milliseconds(10));
+  script.ExpectCompletion(1, CompletionStatus::kRetryExceeded);
+  script.ExpectState(QpState::kError);
+}
+
+}  // namespace
+}  // namespace uroce::packet_scripts
