@@ -1,0 +1,91 @@
+// How many packets may be on their way, how often the requester asks to be told of them, and that
+// any number of work requests goes through this needle's eye (IBA 9.7.2; transport/limits.h).
+
+#include <gtest/gtest.h>
+
+#include "tests/packet_scripts/script.h"
+#include "transport/limits.h"
+
+namespace uroce::packet_scripts {
+namespace {
+
+using transport::Duration;
+using transport::kAckRequestInterval;
+using transport::kMaxPacketsInFlight;
+using transport::Position;
+using transport::Psn;
+using transport::QpState;
+using transport::Status;
+
+constexpr uint32_t kPart = 256;
+constexpr uint32_t kBytes = Script::kMemoryBytes;  // as many packets as may be in flight
+static_assert(kBytes / kPart == kMaxPacketsInFlight);
+
+class WindowTest : public testing::Test {
+ protected:
+  // Two messages, which together are twice what may be in flight.
+  void PostTwo() {
+    script_.PostWrite(1, 0, kBytes);
+    script_.PostWrite(2, 0, kBytes);
+  }
+
+  Script script_{{.first_psn = Psn(0xff'ff80), .timeout = 8}};
+  const Psn first_ = script_.first_psn();
+};
+
+TEST_F(WindowTest, NoMoreThanTheWindowIsSent) {
+  PostTwo();
+  const auto sent = script_.TakeSent();
+  ASSERT_EQ(sent.size(), kMaxPacketsInFlight);
+  EXPECT_EQ(sent.back().psn, first_ + kMaxPacketsInFlight - 1);
+  EXPECT_EQ(sent.back().opcode.position, Position::kLast);
+  // Every acknowledged packet makes room for one more.
+  for (const uint32_t acknowledged : {1u, 2u, 12u}) {
+    script_.Inject(Ack(first_ + acknowledged - 1));
+  }
+  EXPECT_EQ(script_.TakeSent().size(), 12u);
+  script_.Inject(Ack(first_ + kMaxPacketsInFlight - 1));
+  script_.ExpectCompletion(1);
+  EXPECT_EQ(script_.TakeSent().size(), kMaxPacketsInFlight - 12);
+  EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
+}
+
+TEST_F(WindowTest, AnAckIsAskedForBeforeTheWindowIsUsedUp) {
+  PostTwo();
+  uint32_t asked = 0;
+  uint32_t since = 0;
+  for (const PacketSpec& packet : script_.TakeSent()) {
+    ++since;
+    if (!packet.ack_request) continue;
+    EXPECT_LE(since, kAckRequestInterval);
+    ++asked;
+    since = 0;
+  }
+  EXPECT_GE(asked, kMaxPacketsInFlight / kAckRequestInterval);
+  EXPECT_EQ(since, 0u) << "the last packet of the message";
+  EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
+}
+
+// What is sent again is in the window too.
+TEST_F(WindowTest, ATimeoutSendsTheWindowAgainAndNoMore) {
+  PostTwo();
+  EXPECT_EQ(script_.TakeSent().size(), kMaxPacketsInFlight);
+  script_.Advance(Duration{int64_t{4'096} << 8});
+  const auto again = script_.TakeSent();
+  ASSERT_EQ(again.size(), kMaxPacketsInFlight);
+  EXPECT_EQ(again.front().psn, first_);
+  EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
+}
+
+// The PSNs of a READ are those of its response, and count.
+TEST_F(WindowTest, AReadOfTheWholeWindowFillsIt) {
+  script_.PostRead(1, 0, kBytes);
+  script_.PostRead(2, 0, 8);
+  EXPECT_EQ(script_.TakeSent().size(), 1u);
+  script_.Inject(ReadResponse(Position::kFirst, first_).With(Pattern(kPart)));
+  EXPECT_EQ(script_.TakeSent().size(), 1u);
+  EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
+}
+
+}  // namespace
+}  // namespace uroce::packet_scripts
