@@ -23,8 +23,8 @@ class CompletionQueue : public EventSource {
   // Room for at least `capacity` completions, 1 .. kMaxCqEntries.
   CompletionQueue(uint32_t capacity, EventQueue& events, void* context);
 
-  // Adds a completion. A full queue loses it, and is in error from then on (IBA 11.6.3.1): the
-  // completions already there stay pollable, and none is added any more.
+  // Adds a completion. A full queue loses it, and is in error from then on (IBA 11.6.3.2 CQ_ERR):
+  // the completions already there stay pollable, and none is added any more.
   // Returns false if the completion was lost.
   bool Push(const Completion& completion, bool solicited);
 
@@ -32,7 +32,8 @@ class CompletionQueue : public EventSource {
   uint32_t Poll(std::span<Completion> out);
 
   // Raises EventType::kCompletion once, for the next completion that `on` covers; completions that
-  // are there already do not count. A solicited request does not weaken an earlier one for any.
+  // are there already do not count. A solicited request does not weaken an earlier one for any
+  // (IBA C11-31).
   void Arm(NotifyOn on);
 
   // New room for `capacity` completions; what is in the queue stays. kInvalidArgument if more than

@@ -105,6 +105,7 @@ DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame) {
   return result;
 }
 
+// IBA 9.6.1.2.3, C9-43.
 DropReason Endpoint::Deliver(Time now, const Packet& packet) {
   if (config_.FindGid(packet.destination_gid) < 0) {
     return packet.destination_gid.IsMulticast() ? DeliverMulticast(now, packet)
@@ -137,6 +138,7 @@ Status Endpoint::DetachMulticast(QueuePair& qp, const Gid& group) {
   return multicast_.Detach(group, qp);
 }
 
+// IBA 11.6.3.3 DEVICE_FATAL.
 void Endpoint::Fail() {
   events_.Raise(device_, EventType::kDeviceFatal);
   for (const auto& qp : queue_pairs_) {

@@ -54,7 +54,7 @@ class Endpoint {
   // over the limits, kNoMemory when the QPN block is used up.
   Status CreateQueuePair(const QpInitAttributes& attributes, QueuePair** out);
   // Completions already in a queue stay; nothing more comes from this queue pair. It leaves its
-  // multicast groups.
+  // multicast groups. Windows that are bound to it stay so, for nobody (IBA o10-2.2.5).
   void DestroyQueuePair(QueuePair* qp);
   // nullptr if there is none.
   QueuePair* Find(Qpn qpn) const;

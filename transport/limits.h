@@ -18,14 +18,14 @@ inline constexpr uint32_t kMaxCqEntries = 1 << 22;
 inline constexpr uint32_t kMaxMemoryRegions = 1 << 20;
 inline constexpr uint32_t kMaxProtectionDomains = 32'768;
 inline constexpr uint32_t kMaxReadAtomics = 128;  // responder resources a QP; 8 bits in verbs
-inline constexpr uint64_t kMaxMessageBytes = 1ull << 31;
+inline constexpr uint64_t kMaxMessageBytes = 1ull << 31;  // IBA C9-94
 
 // What goes before a datagram in the receive buffer: an IPv6 header, or 20 bytes that are not
-// written and an IPv4 header (IBA annex 17.4.5.1).
+// written and an IPv4 header (IBA A17.4.5.2).
 inline constexpr uint32_t kGrhBytes = 40;
 
 // Packets in flight a QP. Above the bandwidth-delay product of a 100 Gbit/s rack at MTU 4096, and
-// below the 2^23 that 24-bit PSNs allow (IBA 9.7.2).
+// below the 2^23 that 24-bit PSNs allow (IBA 9.7.1).
 inline constexpr uint32_t kMaxPacketsInFlight = 256;
 // An ACK is asked for at least this often, so that the window moves before it is used up.
 inline constexpr uint32_t kAckRequestInterval = kMaxPacketsInFlight / 8;

@@ -4,7 +4,7 @@
 
 namespace uroce::transport {
 
-// A packet sequence number: 24 bits, counted modulo 2^24 (IBA 9.7.2).
+// A packet sequence number: 24 bits, counted modulo 2^24 (IBA 9.7.1).
 //
 // Two PSNs are ordered only within half the number space: of two PSNs less than 2^23 apart the one
 // reached by counting up is the later one. There is no operator< on purpose: it would not be

@@ -108,6 +108,7 @@ Status MemoryTable::Reregister(LKey key, const MemoryRegion& region) {
   return Status::kOk;
 }
 
+// IBA 10.6.7.2.6.
 Status MemoryTable::Deregister(LKey key) {
   Entry* entry = FindRegion(key);
   if (entry == nullptr) return Status::kInvalidArgument;
@@ -144,7 +145,7 @@ Status MemoryTable::BindWindow(PdId pd, Qpn qpn, RKey present, RKey next, const 
   if (window->kind == Kind::kWindow1 && FindWindow(present) == nullptr) {
     return Status::kInvalidArgument;
   }
-  // The tag has to change, or the old key would reach the new binding (IBA o10-37.2.32).
+  // The tag has to change, or the old key would reach the new binding (IBA 10.6.7.2.4).
   const bool changes_tag = static_cast<uint8_t>(next.value) != window->tag;
   if (!changes_tag || IndexOf(next.value) != IndexOf(present.value)) {
     return Status::kInvalidArgument;
@@ -153,7 +154,7 @@ Status MemoryTable::BindWindow(PdId pd, Qpn qpn, RKey present, RKey next, const 
     if (binding.access.Allows(AccessFlags::kZeroBased)) {  // IBA o10-36.2.2
       return Status::kInvalidArgument;
     }
-  } else if (window->bound || binding.length == 0) {  // IBA C10-72, o10-37.2.40
+  } else if (window->bound || binding.length == 0) {  // IBA o10-37.2.30, o10-37.2.40
     return Status::kInvalidArgument;
   }
 
@@ -189,6 +190,7 @@ Status MemoryTable::BindToRegion(Entry& window, const Binding& binding) {
   return Status::kOk;
 }
 
+// IBA o10-37.2.26.
 Status MemoryTable::InvalidateWindow(PdId pd, Qpn qpn, RKey key) {
   Entry* window = FindWindow(key);
   if (window == nullptr || window->kind != Kind::kWindow2 || !window->bound ||

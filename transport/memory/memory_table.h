@@ -52,7 +52,7 @@ class MemoryTable {
     AccessFlags access;
   };
   // Binds the window that `present` names and gives it the key `next`, which must differ from it
-  // only in the tag (IBA 10.6.7.2.2). Type 2 windows must be unbound and get tied to `qpn`; for
+  // only in the tag (IBA 10.6.7.2.4). Type 2 windows must be unbound and get tied to `qpn`; for
   // them `present` may be any key the window ever had, as in DeallocateWindow.
   // A zero length unbinds a type 1 window. Binding a type 1 window again replaces its binding.
   // kInvalidArgument, and nothing has changed, if the window or the region does not permit it.

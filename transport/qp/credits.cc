@@ -8,7 +8,7 @@
 namespace uroce::transport {
 namespace {
 
-// IBA table 47.
+// IBA 9.7.7.2.
 constexpr std::array<uint32_t, Syndrome::kNoCreditInformation> kCredits = {
     0,   1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,   192,
     256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,

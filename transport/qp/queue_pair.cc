@@ -18,6 +18,7 @@ QueuePair::~QueuePair() {
   context_.environment.events.Forget(*this);
 }
 
+// IBA 11.2.5.3.
 QpAttributes QueuePair::Query() const {
   QpAttributes attributes = context_.attributes;
   attributes.current_state = attributes.state;
@@ -72,14 +73,14 @@ DropReason QueuePair::OnPacket(Time now, const Packet& packet) {
 }
 
 DropReason QueuePair::OnConnectedPacket(Time now, const Packet& packet) {
-  if (!context_.path.Matches(packet.source_gid, packet.destination_gid)) {
+  if (!context_.path.Matches(packet.source_gid, packet.destination_gid)) {  // IBA 9.6.1.2.3
     return DropReason::kForeignSource;
   }
   if (packet.opcode.IsResponse()) return requester_.OnResponse(now, packet);
   const DropReason result =
       context_.is_reliable() ? responder_.OnRequest(packet) : responder_.OnUnreliable(packet);
   if (state() == QpState::kReadyToReceive && result == DropReason::kNone &&
-      !communication_established_) {  // IBA 11.6.3.2
+      !communication_established_) {  // IBA 11.6.3.1 COMM_EST
     communication_established_ = true;
     context_.environment.events.Raise(*this, EventType::kCommunicationEstablished);
   }
@@ -121,7 +122,7 @@ void QueuePair::Settle() {
   MarkReady();
 }
 
-// IBA 10.3.1.5: once, if it was asked for.
+// IBA 11.6.3.1 SQ_DRAINED: once, if it was asked for.
 void QueuePair::TellDrained() {
   if (state() != QpState::kSendQueueDrain || !context_.attributes.enable_sqd_notify) return;
   if (!requester_.IsDrained()) return;
@@ -143,7 +144,7 @@ void QueuePair::FollowFailure() {
   if (const auto event = responder_.failure_event()) {
     context_.environment.events.Raise(*this, *event);
   }
-  if (context_.completion_lost) {  // IBA 11.6.3.1
+  if (context_.completion_lost) {  // IBA 11.6.3.2 QP_FATAL
     context_.environment.events.Raise(*this, EventType::kQpFatal);
   }
   EnterError(VendorError::kFlushedByError);
@@ -154,11 +155,12 @@ void QueuePair::EnterSendQueueError() {
   requester_.Flush(VendorError::kFlushedByError);
 }
 
+// IBA 10.3.1.7.
 void QueuePair::EnterError(VendorError why) {
   context_.attributes.state = QpState::kError;
   requester_.Flush(why);
   responder_.Flush(why);
-  // No request of the shared queue is ours any more (IBA 11.6.3.2).
+  // No request of the shared queue is ours any more (IBA 11.6.3.1 LAST_WQE_REACHED).
   if (context_.init.srq != nullptr) {
     context_.environment.events.Raise(*this, EventType::kLastWqeReached);
   }

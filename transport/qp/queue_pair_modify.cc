@@ -112,7 +112,7 @@ void QueuePair::SetPath() {
 void QueuePair::Enter(QpState next) {
   if (next != QpState::kSendQueueDrain) context_.attributes.enable_sqd_notify = false;
   switch (next) {
-    case QpState::kReset:
+    case QpState::kReset:  // IBA 10.3.1.1
       transmit_queue().Remove(*this);
       context_.environment.events.Forget(*this);
       context_.attributes = InitialAttributes();

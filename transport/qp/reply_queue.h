@@ -23,7 +23,7 @@ struct Reply {
 
 // The replies that wait to be sent, in the order of their PSNs, and the results of the last atomics
 // in case they are asked for again. Together they are the responder resources that
-// max_dest_rd_atomic promises (IBA 9.7.8): all memory is taken by Configure.
+// max_dest_rd_atomic promises (IBA 9.4.4): all memory is taken by Configure.
 class ReplyQueue {
  public:
   // `resources` = max_dest_rd_atomic. Forgets everything.
@@ -41,8 +41,8 @@ class ReplyQueue {
   void Push(const Reply& reply);
 
   // Puts the answer to a duplicate request before all replies with later PSNs, so that responses
-  // leave in PSN order. A reply that is still being sent for the same PSNs goes back to where the
-  // duplicate wants it. False if there is no room: the peer will ask once more.
+  // leave in PSN order (IBA C9-110). A reply that is still being sent for the same PSNs goes back
+  // to where the duplicate wants it. False if there is no room: the peer will ask once more.
   bool PushReplay(const Reply& reply);
 
   void RememberAtomic(Psn psn, uint64_t result);

@@ -16,7 +16,7 @@
 namespace uroce::transport {
 
 // The sending half of a queue pair: turns send work requests into request packets, takes the
-// responses, retransmits, and completes the work requests in order (IBA 9.7, 9.9.2).
+// responses, retransmits, and completes the work requests in order.
 //
 // On an unreliable service a packet that was sent is as good as answered, and that is all the
 // difference: nothing is ever outstanding, no timer runs, no response comes.
@@ -59,7 +59,7 @@ class Requester {
   // An ACK, NAK, READ response or atomic response.
   DropReason OnResponse(Time now, const Packet& packet);
 
-  // The one timer: the ACK timeout, or the wait after an RNR NAK.
+  // The one timer (IBA o9-85): the ACK timeout, or the wait after an RNR NAK.
   void OnDeadline(Time now);
   Time deadline() const { return deadline_; }
 

@@ -56,14 +56,14 @@ DropReason Requester::OnResponse(Time now, const Packet& packet) {
   return result;
 }
 
-// Whether the response is to something that was sent and not answered (IBA 9.7.5.1.4: ghost
-// and duplicate responses).
+// Whether the response is to something that was sent and not answered (IBA 9.7.6.1: ghost and
+// duplicate responses).
 bool Requester::IsAwaited(const Packet& packet) const {
   return !packet.psn.IsBefore(oldest_unacked_psn_) && packet.psn.IsBefore(sent_psn_);
 }
 
 // The peer has carried out `aeth.msn` requests and has receive requests for so many messages more
-// (IBA 9.7.7.2.3). Requests in flight that take none do not count. What was offered once is not
+// (IBA 9.7.7.2). Requests in flight that take none do not count. What was offered once is not
 // taken back. Returns whether more may be sent than before.
 bool Requester::UpdateCredits(const Aeth& aeth) {
   if (!ssn_limit_ || aeth.syndrome.kind() != Syndrome::Kind::kAck) return false;
@@ -96,7 +96,7 @@ DropReason Requester::OnNak(Time now, const Packet& packet) {
     OnRnrNak(now, syndrome.value());
     return DropReason::kNone;
   }
-  switch (syndrome.nak_code()) {  // IBA table 45
+  switch (syndrome.nak_code()) {  // IBA 9.7.5.2.2
     case NakCode::kPsnSequenceError:
       OnSequenceNak(now);
       return DropReason::kNone;
@@ -155,7 +155,7 @@ DropReason Requester::OnAtomicResponse(Time now, const Packet& packet) {
 }
 
 // Completes the requests whose PSNs all lie before `limit`, which was sent. False if a READ or an
-// atomic is among them: its response should have come first, so it was lost (IBA 9.7.5.1.4).
+// atomic is among them: its response should have come first, so it was lost (IBA 9.7.5.1.2).
 bool Requester::AcknowledgeUpTo(Time now, Psn limit) {
   while (!failed_ && oldest_unacked_psn_.IsBefore(limit)) {
     const SendWqe& wqe = queue_[queue_.front()];
@@ -215,7 +215,8 @@ void Requester::RetireLocal() {
   }
 }
 
-// The oldest request completes in error, signaled or not, and stops the queue.
+// The oldest request completes in error, signaled or not (IBA 10.7.3.1), and stops the queue
+// (IBA 9.9.2.4.2).
 void Requester::FailFront(CompletionStatus status, VendorError reason) {
   if (failed_) return;
   failed_ = true;

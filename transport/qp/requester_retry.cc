@@ -12,7 +12,7 @@ void Requester::OnDeadline(Time now) {
   OnAckTimeout(now);
 }
 
-// IBA 9.9.2.1.1: no response in time. Everything not acknowledged is sent again.
+// IBA C9-139: no response in time. Everything not acknowledged is sent again.
 void Requester::OnAckTimeout(Time now) {
   ++qp_.environment.counters.ack_timeouts;
   went_back_to_.reset();
@@ -22,7 +22,7 @@ void Requester::OnAckTimeout(Time now) {
   ArmAckTimer(now);
 }
 
-// The responder saw a gap (IBA 9.7.5.2.1). Everything before it is acknowledged already.
+// The responder saw a gap (IBA 9.9.2.4.1). Everything before it is acknowledged already.
 void Requester::OnSequenceNak(Time now) {
   ++qp_.environment.counters.psn_naks_received;
   // rxe sends one after an RNR NAK for the requests that followed it: they go back anyway.
@@ -51,7 +51,7 @@ void Requester::OnRnrNak(Time now, uint8_t timer_code) {
 }
 
 // A response arrived that implies that the one to an earlier READ or atomic was lost: an implied
-// NAK (IBA 9.7.5.2.4). What follows it on the wire implies the same once more and is ignored.
+// NAK (IBA 9.7.5.1.2). What follows it on the wire implies the same once more and is ignored.
 DropReason Requester::OnLostResponse(Time now) {
   if (went_back_to_ != oldest_unacked_psn_ && !waits_for_receiver_) {
     ++qp_.environment.counters.implied_naks;

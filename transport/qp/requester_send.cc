@@ -46,6 +46,7 @@ Position PositionOf(bool first, bool last) {
   return last ? Position::kLast : Position::kMiddle;
 }
 
+// Every packet but the last is full (IBA 9.7.3.3).
 uint32_t PacketsFor(uint64_t bytes, uint32_t mtu_bytes) {
   return bytes == 0 ? 1 : static_cast<uint32_t>((bytes + mtu_bytes - 1) / mtu_bytes);
 }
@@ -90,6 +91,7 @@ bool Requester::CanTransmit() const {
   const SendWqe& wqe = queue_[cursor_];
   if (wqe.failed()) return false;
   const bool in_the_middle = wqe.started && !(next_psn_ == wqe.first_psn);
+  // IBA 10.3.1.5: in SQD what has started goes on.
   const bool state_permits = qp_.attributes.state == QpState::kReadyToSend ||
                              (qp_.attributes.state == QpState::kSendQueueDrain && wqe.started);
   if (!state_permits) return false;
@@ -145,7 +147,7 @@ bool Requester::Begin(SendWqe& wqe) {
     wqe.first_psn = next_psn_;
     return !wqe.failed();
   }
-  if (qp_.is_datagram() && wqe.length > qp_.mtu_bytes()) {  // IBA 10.8.2.3
+  if (qp_.is_datagram() && wqe.length > qp_.mtu_bytes()) {  // IBA C10-93.1.1
     MarkFailed(wqe, CompletionStatus::kLocalLengthError, VendorError::kDatagramTooLong);
     return false;
   }
@@ -266,7 +268,7 @@ std::optional<size_t> Requester::FillData(SendWqe& wqe, TransportHeaders& header
 }
 
 // A READ request for what is still to come of the message; a READ that lost a response goes on
-// where it stopped. Returns how many PSNs its responses take.
+// where it stopped (IBA 9.4.4). Returns how many PSNs its responses take (IBA 9.7.3.1).
 uint32_t Requester::FillRead(const SendWqe& wqe, TransportHeaders& headers) const {
   const uint64_t offset = OffsetOf(wqe, next_psn_);
   const uint64_t longest = uint64_t{kMaxReadRequestPackets} * qp_.mtu_bytes();
@@ -290,7 +292,7 @@ void Requester::Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response)
   if (next_psn_.IsAfter(sent_psn_)) sent_psn_ = next_psn_;
   const bool ends = next_psn_ == wqe.end_psn();
   if (ends) ++cursor_;
-  if (!qp_.is_reliable()) {
+  if (!qp_.is_reliable()) {  // IBA 9.8.2
     oldest_unacked_psn_ = response_due_psn_ = next_psn_;
     if (ends) RetireFront();
     return;

@@ -20,7 +20,7 @@
 namespace uroce::transport {
 
 // The receiving half of a queue pair: checks request packets in the order the specification gives,
-// executes them, and, on a reliable connection, answers (IBA 9.7.4, 9.7.5, 9.8, 9.9.3).
+// executes them, and, on a reliable connection, answers.
 //
 // responder_validate.cc: may this packet be executed. responder_execute.cc: do it.
 // responder_reply.cc: ACKs, NAKs and the responses of READs and atomics.
@@ -66,7 +66,7 @@ class Responder {
     enum class Action : uint8_t { kExecute, kRnrNak, kNak } action = Action::kExecute;
     NakCode nak = NakCode::kInvalidRequest;
     // How the receive request that the message has taken completes; if it has taken none, the
-    // event that is raised.
+    // event that is raised (IBA 11.6.3.2 QP_ACCESS_ERR, 11.6.3.2 QP_REQ_ERR).
     CompletionStatus receive_status = CompletionStatus::kRemoteInvalidRequest;
     EventType event = EventType::kQpAccessError;
   };
@@ -119,10 +119,10 @@ class Responder {
   ReplyQueue replies_;
 
   Psn expected_psn_;
-  uint32_t msn_ = 0;  // 24 bits: requests completed (IBA 9.7.7.1)
+  uint32_t msn_ = 0;  // 24 bits: requests completed (IBA C9-148)
   Acknowledge acknowledge_ = Acknowledge::kNone;
   NakCode fatal_nak_ = NakCode::kInvalidRequest;
-  // The NAK for the expected PSN is out; it is not said twice (IBA 9.7.5.2.1).
+  // The NAK for the expected PSN is out; it is not said twice (IBA 9.7.5.2).
   bool nak_sent_ = false;
   bool failed_ = false;
   std::optional<EventType> failure_event_;

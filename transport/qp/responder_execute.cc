@@ -38,6 +38,7 @@ void Responder::Reset() {
   message_ = Message::kNone;
 }
 
+// IBA 9.7.4.1.2: what a PSN means.
 DropReason Responder::OnRequest(const Packet& packet) {
   const int32_t distance = packet.psn.DistanceFrom(expected_psn_);
   if (distance > 0) return OnSequenceGap();
@@ -86,13 +87,15 @@ bool Responder::ExecuteSend(const Packet& packet) {
   }
   if (receive_cursor_.Scatter(qp_.environment.memory, receives_.pd(), received_bytes_,
                               packet.payload) != SgeCursor::Result::kOk) {
+    // IBA 9.9.3.1 class A.
     FailReceive(CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
     FailWithNak(NakCode::kRemoteOperationalError);
     return false;
   }
+  // Before the receive completes (IBA 9.4.1.1).
   if (packet.opcode.HasIeth() && qp_.environment.memory.InvalidateWindow(
                                      qp_.init.pd, qp_.qpn, packet.invalidate_rkey) != Status::kOk) {
-    // The data has arrived, and the peer is told nothing (class J of IBA 9.9.3).
+    // The data has arrived, and the peer is told nothing (IBA 9.9.3.1 class J).
     FailReceive(CompletionStatus::kRemoteInvalidRequest, VendorError::kInvalidateKey);
     failed_ = true;
     return false;
@@ -149,12 +152,14 @@ void Responder::ExecuteAtomic(const Packet& packet) {
 }
 
 void Responder::FinishMessage(const Packet& packet) {
+  // Not before all of the WRITE is there (IBA C10-87).
   if (message_ == Message::kWrite && packet.opcode.HasImmediate()) receives_.Take();
   if (receives_.in_use()) CompleteReceive(packet);
   message_ = Message::kNone;
   msn_ = (msn_ + 1) & kMsnMask;
 }
 
+// IBA 11.4.2.1.
 Completion Responder::NewCompletion() const {
   Completion completion;
   completion.wr_id = receives_.current().wr_id;
@@ -208,8 +213,8 @@ void Responder::Flush(VendorError why) {
   acknowledge_ = Acknowledge::kNone;
 }
 
-// A request before the expected PSN was executed already; its response may have been lost
-// (IBA 9.7.4.1.2, 9.7.5.1.3).
+// A request before the expected PSN was executed already; its response may have been lost. SENDs
+// and WRITEs are not executed again (IBA C9-105).
 DropReason Responder::OnDuplicate(const Packet& packet) {
   ++qp_.environment.counters.duplicate_requests;
   switch (packet.opcode.operation) {
@@ -224,8 +229,8 @@ DropReason Responder::OnDuplicate(const Packet& packet) {
   }
 }
 
-// A READ is executed again with the R_Key it brings now. What it asks for must have been asked for
-// before: PSNs that are not before the expected one cannot be part of it.
+// A READ is executed again with the R_Key it brings now (IBA 9.7.5.1.4). What it asks for must have
+// been asked for before: PSNs that are not before the expected one cannot be part of it.
 DropReason Responder::ReplayRead(const Packet& packet) {
   const uint32_t packets = PacketsOf(packet.reth.dma_length);
   const uint32_t executed = (expected_psn_.value() - packet.psn.value()) & Psn::kMask;
@@ -239,7 +244,7 @@ DropReason Responder::ReplayRead(const Packet& packet) {
   return queued ? DropReason::kDuplicateRequest : DropReason::kDuplicateNotHeld;
 }
 
-// An atomic is never executed twice: its result was kept (IBA 9.7.5.1.3).
+// An atomic is never executed twice: its result was kept (IBA 9.7.5.1.4).
 DropReason Responder::ReplayAtomic(const Packet& packet) {
   const uint64_t* result = replies_.FindAtomic(packet.psn);
   if (result == nullptr) return DropReason::kDuplicateNotHeld;

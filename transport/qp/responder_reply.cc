@@ -6,7 +6,7 @@
 namespace uroce::transport {
 
 // A request beyond the expected PSN: something was lost. One NAK says so; what follows is dropped
-// until the missing request arrives (IBA 9.7.5.2.1).
+// until the missing request arrives (IBA 9.7.5.2).
 DropReason Responder::OnSequenceGap() {
   if (!nak_sent_) {
     nak_sent_ = true;
@@ -41,14 +41,15 @@ void Responder::FailWithNak(NakCode nak) {
   fatal_nak_ = nak;
 }
 
-// With the number of receive requests that we have, unless others may take them (IBA C9-158.2.1).
+// With the number of receive requests that we have, unless others may take them (IBA 9.7.7.2).
 Syndrome Responder::AckSyndrome() const {
   return Syndrome::Ack(receives_.is_shared() ? Syndrome::kNoCreditInformation
                                              : EncodeCredits(receives_.count()));
 }
 
 size_t Responder::BuildFrame(std::span<uint8_t> out) {
-  // Responses go out in PSN order. An ACK covers all that was executed, so it follows the replies.
+  // Responses go out in PSN order (IBA 9.5). An ACK covers all that was executed, so it follows the
+  // replies.
   while (!replies_.empty()) {
     Reply& reply = replies_.Front();
     const size_t frame_bytes =
@@ -76,7 +77,8 @@ size_t Responder::BuildReadResponse(Reply& reply, std::span<uint8_t> out) {
         replies_.PopFront();
         return 0;
       }
-      expected_psn_ = reply.next_psn;  // the NAK names the packet that cannot be had
+      // The NAK names the packet that cannot be had (IBA 9.7.5.1.3).
+      expected_psn_ = reply.next_psn;
       replies_.Clear();
       failure_event_ = EventType::kQpAccessError;
       FailWithNak(NakCode::kRemoteAccessError);

@@ -2,8 +2,8 @@
 
 namespace uroce::transport {
 
-// UC (IBA 9.8.2, 9.9.3.2): nothing is answered. A message that lost a packet is dropped whole, and
-// the next first or only packet begins anew wherever its PSN is.
+// UC: nothing is answered. A message that lost a packet is dropped whole, and the next first or
+// only packet begins anew wherever its PSN is (IBA 9.9.3.1 class D1).
 DropReason Responder::OnUnreliable(const Packet& packet) {
   const bool lost_some = packet.psn != expected_psn_;
   expected_psn_ = packet.psn;  // stepped over below, or by Execute
@@ -25,7 +25,7 @@ DropReason Responder::OnUnreliable(const Packet& packet) {
 
 // UD (IBA 9.8.3): every packet is a message.
 DropReason Responder::OnDatagram(const Packet& packet) {
-  if (packet.deth.qkey != qp_.attributes.qkey) return DropReason::kBadQkey;  // IBA 9.6.1.4
+  if (packet.deth.qkey != qp_.attributes.qkey) return DropReason::kBadQkey;  // IBA 9.6.1.4.1
   if (receives_.empty()) return DropReason::kReceiverNotReady;
   const uint64_t bytes = kGrhBytes + packet.payload.size();
   if (bytes > TotalBytes(receives_.Next().sges)) {
@@ -44,6 +44,7 @@ DropReason Responder::OnDatagram(const Packet& packet) {
   return DropReason::kNone;
 }
 
+// IBA A17.4.5.2.
 SgeCursor::Result Responder::ScatterDatagram(const Packet& packet) {
   SgeCursor cursor(receives_.current().sges);
   const MemoryTable& memory = qp_.environment.memory;
@@ -69,8 +70,8 @@ DropReason Responder::DropMessage(const Verdict& verdict) {
 }
 
 // The message that is being received comes to nothing. Its receive request waits for the next one
-// (class D of IBA 9.9.3); but a request that was taken out of a shared queue cannot go back and
-// completes in error (class E).
+// (IBA 9.9.3.1 class D); but a request that was taken out of a shared queue cannot go back and
+// completes in error (IBA 9.9.3.1 class E).
 void Responder::AbandonMessage(CompletionStatus status, VendorError reason) {
   message_ = Message::kNone;
   if (!receives_.in_use()) return;

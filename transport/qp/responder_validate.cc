@@ -6,7 +6,7 @@ namespace uroce::transport {
 // The ladder for a request with the expected PSN (IBA 9.7.4.1): opcode sequence, packet length,
 // receive request, then what the operation itself asks for. The first rung that fails decides.
 Responder::Verdict Responder::Validate(const Packet& packet) const {
-  if (!IsInSequence(packet.opcode) || !IsEnabled(packet.opcode)) {
+  if (!IsInSequence(packet.opcode) || !IsEnabled(packet.opcode)) {  // IBA 11.6.3.2 QP_REQ_ERR
     return {.action = Verdict::Action::kNak, .event = EventType::kQpRequestError};
   }
   if (!HasValidLength(packet)) return {.action = Verdict::Action::kNak};
@@ -25,7 +25,8 @@ Responder::Verdict Responder::Validate(const Packet& packet) const {
   }
 }
 
-// A message is first, middles, last, or only; nothing may come between its packets.
+// A message is first, middles, last, or only; nothing may come between its packets
+// (IBA 9.7.4.1.3).
 bool Responder::IsInSequence(const Opcode& opcode) const {
   if (opcode.StartsMessage()) return message_ == Message::kNone;
   return message_ == (opcode.operation == Operation::kSend ? Message::kSend : Message::kWrite);
@@ -48,7 +49,7 @@ bool Responder::IsEnabled(const Opcode& opcode) const {
 }
 
 // First and middle packets are full, the last of several is not empty, none is longer than the path
-// MTU.
+// MTU (IBA C9-92).
 bool Responder::HasValidLength(const Packet& packet) const {
   const size_t bytes = packet.payload.size();
   switch (packet.opcode.position) {
@@ -87,7 +88,7 @@ Responder::Verdict Responder::CheckWrite(const Packet& packet) const {
   const uint64_t received = starts ? 0 : received_bytes_;
   const uint64_t after = received + packet.payload.size();
 
-  if (reth.dma_length > kMaxMessageBytes) return kInvalidRequest;
+  if (reth.dma_length > kMaxMessageBytes) return kInvalidRequest;  // IBA C9-94
   // The packets must bring exactly what the RETH announced.
   if (packet.opcode.EndsMessage() ? after != reth.dma_length : after >= reth.dma_length) {
     return kInvalidRequest;
@@ -102,9 +103,9 @@ Responder::Verdict Responder::CheckWrite(const Packet& packet) const {
 }
 
 Responder::Verdict Responder::CheckRead(const Packet& packet) const {
-  // More requests than max_dest_rd_atomic.
+  // More requests than max_dest_rd_atomic (IBA 9.4.4).
   if (!replies_.HasRoom()) return {Verdict::Action::kNak};
-  if (packet.reth.dma_length > kMaxMessageBytes) return {Verdict::Action::kNak};
+  if (packet.reth.dma_length > kMaxMessageBytes) return {Verdict::Action::kNak};  // IBA C9-94
   if (!MayRead(packet.reth)) return {Verdict::Action::kNak, NakCode::kRemoteAccessError};
   return {};
 }
@@ -131,7 +132,7 @@ Responder::Verdict Responder::CheckAtomic(const Packet& packet) const {
   return {};
 }
 
-// Where the peer's access lands, nullptr if it is not permitted.
+// Where the peer's access lands, nullptr if it is not permitted (IBA 9.7.4.1.5).
 uint8_t* Responder::RemoteMemory(RKey rkey, uint64_t address, uint64_t length,
                                  uint32_t wanted) const {
   return qp_.environment.memory.RemoteAddress(qp_.init.pd, qp_.qpn, rkey, address, length, wanted);

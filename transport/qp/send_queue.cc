@@ -18,8 +18,8 @@ constexpr uint32_t Bits(std::initializer_list<SendOpcode> opcodes) {
   return bits;
 }
 
-// What a service offers, one bit a SendOpcode (IBA 9.2, table 38). SEND with invalidate has no
-// opcode in the packets of UC.
+// What a service offers, one bit a SendOpcode (IBA 11.4.1.1). SEND with invalidate has no opcode in
+// the packets of UC.
 uint32_t Offered(QpType type) {
   constexpr uint32_t kDatagram = Bits({SendOpcode::kSend, SendOpcode::kSendWithImmediate});
   constexpr uint32_t kUnreliable =

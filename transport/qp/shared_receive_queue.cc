@@ -33,7 +33,7 @@ ReceiveQueue::Entry SharedReceiveQueue::Take(std::span<ScatterGatherEntry> sges)
   std::copy(front.sges.begin(), front.sges.end(), sges.begin());
   const ReceiveQueue::Entry taken = {front.wr_id, sges.first(front.sges.size())};
   requests_.PopFront();
-  if (requests_.size() < limit_) {  // IBA 10.2.9.1
+  if (requests_.size() < limit_) {  // IBA 11.6.3.1 SRQ_LIMIT_REACHED
     limit_ = 0;
     events_.Raise(*this, EventType::kSrqLimitReached);
   }

@@ -13,17 +13,18 @@ struct Transition {
   uint32_t optional = 0;
 };
 
-// The row of the state tables (IBA 11.2.5.2, tables 92 and 93) for a queue pair of `type` that goes
+// The row of the state tables (IBA 11.2.5.2) for a queue pair of `type` that goes
 // from `from` to `to`, which may be the same state.
 Transition FindTransition(QpType type, QpState from, QpState to);
 
 // What is allowed in a state.
-constexpr bool AcceptsSendPosts(QpState state) {  // IBA 10.3.1
+constexpr bool AcceptsSendPosts(QpState state) {  // IBA C10-96
   return state == QpState::kReadyToSend || state == QpState::kSendQueueDrain ||
          state == QpState::kSendQueueError || state == QpState::kError;
 }
+// IBA C10-97.2.1.
 constexpr bool AcceptsReceivePosts(QpState state) { return state != QpState::kReset; }
-constexpr bool ProcessesRequests(QpState state) {
+constexpr bool ProcessesRequests(QpState state) {  // in SQE too: IBA C10-38
   return state == QpState::kReadyToReceive || state == QpState::kReadyToSend ||
          state == QpState::kSendQueueDrain || state == QpState::kSendQueueError;
 }

@@ -5,8 +5,8 @@
 namespace uroce::transport {
 namespace {
 
-// IBA table 46, in microseconds. Codes 6 .. 21 are often misprinted on the web (as if the column of
-// long delays came first); this order is the one that devices speak on the wire.
+// IBA 9.7.5.2.8, in microseconds. Codes 6 .. 21 are often misprinted on the web (as if the column
+// of long delays came first); this order is the one that devices speak on the wire.
 constexpr std::array<int64_t, kMaxRnrTimerCode + 1> kRnrDelayUs = {
     655'360, 10,     20,     30,      40,      60,      80,      120,     //
     160,     240,    320,    480,     640,     960,     1'280,   1'920,   //

@@ -7,7 +7,7 @@
 
 namespace uroce::transport {
 
-// NAK codes (IBA table 45).
+// NAK codes (IBA 9.7.5.2.2).
 enum class NakCode : uint8_t {
   kPsnSequenceError = 0,
   kInvalidRequest = 1,
@@ -16,7 +16,7 @@ enum class NakCode : uint8_t {
   kInvalidRdRequest = 4,
 };
 
-// The syndrome of an AETH (IBA 9.7.5.1.1): bits 6:5 say what it is, bits 4:0 say more.
+// The syndrome of an AETH (IBA 9.3.5): bits 6:5 say what it is, bits 4:0 say more.
 class Syndrome {
  public:
   enum class Kind : uint8_t { kAck = 0, kRnrNak = 1, kReserved = 2, kNak = 3 };
@@ -44,7 +44,7 @@ class Syndrome {
   uint8_t byte_ = Make(Kind::kAck, kNoCreditInformation).byte_;
 };
 
-// ACK extended transport header (IBA 9.3.4), 4 bytes on the wire.
+// ACK extended transport header (IBA 9.3.5), 4 bytes on the wire.
 struct Aeth {
   static constexpr size_t kBytes = 4;
 

@@ -8,7 +8,7 @@
 
 namespace uroce::transport {
 
-// Atomic extended transport header (IBA 9.3.3), 28 bytes on the wire.
+// Atomic extended transport header (IBA 9.3.4), 28 bytes on the wire.
 struct AtomicEth {
   static constexpr size_t kBytes = 28;
   static constexpr size_t kAckBytes = 8;  // AtomicAckETH: the original 64 bits

@@ -8,7 +8,7 @@
 
 namespace uroce::transport {
 
-// Datagram extended transport header (IBA 9.3.1), 8 bytes on the wire.
+// Datagram extended transport header (IBA 9.3.2), 8 bytes on the wire.
 struct Deth {
   static constexpr size_t kBytes = 8;
 

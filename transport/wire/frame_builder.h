@@ -21,7 +21,8 @@ inline constexpr size_t kMaxFrameBytes = 4'224;
 class FrameBuilder {
  public:
   FrameBuilder() = default;
-  // `source_gid` must be of the same IP version as address.destination_gid.
+  // `source_gid` must be of the same IP version as address.destination_gid; they become the IP
+  // addresses (IBA CA17-11, CA17-12).
   FrameBuilder(const MacAddress& source_mac, const Gid& source_gid, const AddressVector& address,
                uint16_t udp_source_port);
 
@@ -46,7 +47,8 @@ class FrameBuilder {
 };
 
 // The UDP source port of a connected QP as the kernel derives it: 0xC000 | 14 bits of the flow
-// label's fold, or of a hash of both QPNs when the flow label is 0.
+// label's fold, or of a hash of both QPNs when the flow label is 0; the same for all packets of the
+// connection (IBA A17.3.2.1).
 uint16_t UdpSourcePort(uint32_t flow_label, Qpn local, Qpn remote);
 
 }  // namespace uroce::transport

@@ -140,7 +140,7 @@ DropReason Parser::Udp() {
   if (left() < UdpHeader::kBytes) return DropReason::kTooShort;
   const UdpHeader udp = ParseUdp(header());
   if (udp.destination_port != UdpHeader::kRocePort) return DropReason::kNotRoce;
-  if (udp.length != left()) return DropReason::kBadUdpLength;
+  if (udp.length != left()) return DropReason::kBadUdpLength;  // IBA CA17-21
   packet_.udp_source_port = udp.source_port;
   at_ += UdpHeader::kBytes;
   return DropReason::kNone;

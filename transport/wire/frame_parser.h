@@ -15,7 +15,8 @@ namespace uroce::transport {
 // The frame may lie in memory that another process can change: what is parsed is a private copy of
 // the headers, made once. Only the checksum reads the frame itself.
 //
-// Returns kNone and fills `packet`, or why the frame is to be dropped (`packet` is then undefined).
+// Returns kNone and fills `packet`, or why the frame is to be dropped (`packet` is then undefined),
+// which it is in silence (IBA CA17-24).
 DropReason ParseFrame(std::span<const uint8_t> frame, Packet& packet);
 
 }  // namespace uroce::transport

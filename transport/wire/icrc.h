@@ -5,9 +5,9 @@
 
 namespace uroce::transport {
 
-// The invariant CRC of RoCEv2 (IBA annex A17, on IBA 7.8.1): a CRC-32 over eight bytes of ones, in
-// the place of the LRH that RoCE has not got, and the packet from the IP header to the pad, with
-// the fields that change on the way taken as ones.
+// The invariant CRC of RoCEv2 (IBA CA17-22): a CRC-32 over eight bytes of ones, in the place of the
+// LRH that RoCE has not got, and the packet from the IP header to the pad, with the fields that
+// change on the way taken as ones.
 inline constexpr size_t kIcrcBytes = 4;
 
 enum class IpVersion : uint8_t { kIpv4, kIpv6 };

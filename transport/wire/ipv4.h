@@ -11,7 +11,7 @@
 namespace uroce::transport {
 
 // IPv4 header without options (RFC 791), 20 bytes on the wire. Never a fragment: RoCEv2 packets are
-// not fragmented (IBA annex A17), so DF is always set on emit.
+// not fragmented, so DF is always set on emit (IBA CA17-7).
 struct Ipv4Header {
   static constexpr size_t kBytes = 20;
   static constexpr size_t kSourceOffset = 12;
@@ -53,7 +53,8 @@ inline uint16_t Sum(const uint8_t* bytes) {
 
 }  // namespace ipv4_internal
 
-// nullopt if the version is not 4, there are options, it is a fragment or the checksum is wrong.
+// nullopt if the version is not 4, there are options, it is a fragment or the checksum is wrong
+// (IBA CA17-3, CA17-8).
 inline std::optional<Ipv4Header> ParseIpv4(const uint8_t* bytes) {
   if (bytes[0] != ipv4_internal::kVersionAndLength) return std::nullopt;
   if ((Load16(bytes + 6) & ipv4_internal::kFragment) != 0) return std::nullopt;

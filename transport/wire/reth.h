@@ -8,7 +8,7 @@
 
 namespace uroce::transport {
 
-// RDMA extended transport header (IBA 9.3.1), 16 bytes on the wire.
+// RDMA extended transport header (IBA 9.3.3), 16 bytes on the wire.
 struct Reth {
   static constexpr size_t kBytes = 16;
 

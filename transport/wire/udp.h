@@ -11,7 +11,7 @@ namespace uroce::transport {
 struct UdpHeader {
   static constexpr size_t kBytes = 8;
   static constexpr uint8_t kIpProtocol = 17;
-  static constexpr uint16_t kRocePort = 4791;
+  static constexpr uint16_t kRocePort = 4791;  // IBA CA17-20
 
   uint16_t source_port = 0;
   uint16_t destination_port = 0;
