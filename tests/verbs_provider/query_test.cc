@@ -17,7 +17,7 @@ const char* Name(ibv_qp_type type) {
   return type == IBV_QPT_RC ? "RC" : type == IBV_QPT_UC ? "UC" : "UD";
 }
 
-// The attributes that are valid in a state (ibv_query_qp(3), IBA tables 94 to 96); alternate paths
+// The attributes that are valid in a state (ibv_query_qp(3), IBA 11.2.5.3); alternate paths
 // are not set here.
 int ValidAttributes(ibv_qp_type type, ibv_qp_state state) {
   if (state == IBV_QPS_RESET || state == IBV_QPS_ERR) return IBV_QP_STATE;

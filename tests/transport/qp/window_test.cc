@@ -1,5 +1,5 @@
 // How many packets may be on their way, how often the requester asks to be told of them, and that
-// any number of work requests goes through this needle's eye (IBA 9.7.2; transport/limits.h).
+// any number of work requests goes through this needle's eye (IBA 9.7.1; transport/limits.h).
 
 #include <gtest/gtest.h>
 
