@@ -166,5 +166,13 @@ class ReportTest(unittest.TestCase):
         self.assertIn("--check", run.stdout)
 
 
+class TreeTest(unittest.TestCase):
+
+    def test_no_rule_lost_its_code_or_its_test(self):
+        run = subprocess.run([os.path.join(ROOT, "tools", "spec_report"), "--check"], check=False,
+                             text=True, capture_output=True, timeout=60)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
