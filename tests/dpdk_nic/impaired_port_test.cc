@@ -200,13 +200,14 @@ TEST_F(ImpairedPortTest, FullWireIsBackPressure) {
 // What a scenario does to sent and received frames, by their PSNs.
 class ScenarioPortTest : public ::testing::Test {
  protected:
-  void Use(const std::string& rules) {
+  void Use(const std::string& rules, const std::string& impairments = "") {
     const auto scenario = ParseFaultScenario("{\"rules\": [" + rules + "]}", "faults.json");
     ASSERT_TRUE(scenario.ok()) << scenario.error();
     sent_.clear();
     auto recorder = std::make_unique<RecordingPort>(sent_);
     wire_ = recorder.get();
-    port_ = std::make_unique<ImpairedPort>(std::move(recorder), Impairments{}, scenario.value());
+    port_ = std::make_unique<ImpairedPort>(std::move(recorder),
+                                           ParseImpairments(impairments).value(), scenario.value());
   }
   void Send(uint32_t psn) {
     const auto frame = FrameSpec{.psn = psn, .payload_bytes = 16}.Build();
@@ -303,6 +304,13 @@ TEST_F(ScenarioPortTest, AMarkedFrameIsTakenAndACorruptedOneIsNot) {
     EXPECT_EQ(Judge(frames[0]), transport::DropReason::kNone);
     EXPECT_EQ(Judge(frames[2]), transport::DropReason::kBadIcrc);
   }
+}
+
+TEST_F(ScenarioPortTest, ChanceLeavesFramesAloneThatARuleHasDecidedAbout) {
+  Use(R"({"psn": 2, "action": "duplicate"})", "drop=100%");
+  for (const uint32_t psn : {1, 2, 3}) Send(psn);
+  EXPECT_EQ(Psns(sent_), (List{2, 2}));
+  EXPECT_EQ(port_->impaired().dropped, 2u);
 }
 
 TEST_F(ScenarioPortTest, DroppingEverythingDoesNotKeepTheEngineInOneCall) {

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Fault scenarios under stock programs: the packets that a file names, and no others, meet faults.
 
-The simulator's tests say what has to follow in every case (tests/simulation/fault_scenario_test.cc).
+The simulator's tests say what has to follow in every case: tests/simulation/fault_scenario_test.cc.
 Here the same files are read by `uroce run --scenario`.
 """
 
