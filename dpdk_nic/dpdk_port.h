@@ -46,7 +46,9 @@ class DpdkPort final : public PacketPort {
   transport::MacAddress mac() const override { return mac_; }
   uint32_t mtu() const override { return mtu_bytes_; }
   bool link_up() const override;
-  bool failed() const override { return device_->removed(); }
+  bool failed() const override {
+    return device_->removed() || (interface_ != nullptr && interface_->is_gone());
+  }
 
   // Whether there are neighbours to be asked for their addresses (otherwise they follow from the
   // GID), and the kernel's interface that the port shares, 0 if none.

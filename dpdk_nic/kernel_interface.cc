@@ -50,6 +50,13 @@ ErrorOr<std::unique_ptr<KernelInterface>> KernelInterface::Attach(const std::str
   return interface;
 }
 
+// An index is not used again for another interface.
+bool KernelInterface::is_gone() const {
+  ifreq request{};
+  request.ifr_ifindex = index_;
+  return ioctl(membership_.get(), SIOCGIFNAME, &request) != 0 && errno == ENODEV;
+}
+
 bool KernelInterface::ReadMtu(const std::string& name, std::string* error) {
   UniqueFd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request{};

@@ -17,6 +17,9 @@ class KernelInterface {
  public:
   static ErrorOr<std::unique_ptr<KernelInterface>> Attach(const std::string& name);
 
+  // Whether the interface has been deleted. One system call.
+  bool is_gone() const;
+
   int index() const { return index_; }
   uint32_t mtu_bytes() const { return mtu_bytes_; }
 

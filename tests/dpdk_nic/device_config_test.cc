@@ -99,6 +99,17 @@ TEST(DeviceConfigTest, LinkLocalAddressOfTheMacIsListedOnce) {
   EXPECT_EQ(GidTable(mac, Gid::FromIpv4({10, 0, 0, 1})).size(), 2u);
 }
 
+// RFC 1112, 6.4: 23 bits of an IPv4 group; RFC 2464, 7: 32 bits of an IPv6 group.
+TEST(DeviceConfigTest, MulticastGroupsHaveAddressesOfTheirOwn) {
+  const Gid ipv4_group = Gid::FromIpv4({239, 0x81, 2, 3});
+  EXPECT_EQ(MulticastMac(ipv4_group), (MacAddress{0x01, 0x00, 0x5e, 0x01, 2, 3}));
+  EXPECT_EQ(MacAddressFor(ipv4_group), *MulticastMac(ipv4_group));
+  const Gid ipv6_group = {{0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xa, 0xb, 0xc, 0xd}};
+  EXPECT_EQ(MulticastMac(ipv6_group), (MacAddress{0x33, 0x33, 0xa, 0xb, 0xc, 0xd}));
+  EXPECT_FALSE(MulticastMac(Gid::FromIpv4({10, 1, 2, 3})).has_value());
+  EXPECT_FALSE(MulticastMac(Gid::FromIpv4({240, 1, 2, 3})).has_value());
+}
+
 TEST(DeviceConfigTest, MacOfAnIpv4AddressIsReadable) {
   const MacAddress expected = {0x02, 0x75, 10, 1, 2, 3};
   EXPECT_EQ(MacAddressFor(Gid::FromIpv4({10, 1, 2, 3})), expected);

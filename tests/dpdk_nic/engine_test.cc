@@ -10,9 +10,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
+#include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/dpdk_nic/engine_host.h"
@@ -278,6 +282,54 @@ TEST(EngineTest, ForkedChildCanDestroyItsDeadCopy) {
   EXPECT_EQ(status, 0);
   ASSERT_EQ(pair->a.Post(SendOpcode::kRdmaWrite, 0, 100), Status::kOk);
   EXPECT_TRUE(AllSucceeded(pair->a.Poll(1)));
+}
+
+// Says one frame that is no RoCEv2 each time an address is asked for; who hears one takes it for
+// news of a neighbour.
+class Gossip final : public StaticNeighbors {
+ public:
+  static constexpr transport::MacAddress kMac = {2, 1, 2, 3, 4, 5};
+  static transport::Gid Subject() { return transport::Gid::FromIpv4({10, 9, 8, 7}); }
+
+  std::optional<transport::MacAddress> Resolve(transport::Time, const transport::Gid&) override {
+    speaks_ = true;
+    return kMac;
+  }
+  bool HasTransmit() const override { return speaks_; }
+  size_t PollTransmit(transport::Time, std::span<uint8_t> out) override {
+    speaks_ = false;
+    std::fill_n(out.begin(), 60, uint8_t{0});
+    out[12] = 0x08;  // ARP
+    out[13] = 0x06;
+    return 60;
+  }
+  bool OnFrame(transport::Time, std::span<const uint8_t>) override { return heard_ = true; }
+  std::optional<Neighbor> TakeChange() override {
+    if (!std::exchange(heard_, false)) return std::nullopt;
+    return Neighbor{Subject(), kMac};
+  }
+
+ private:
+  bool speaks_ = false;
+  bool heard_ = false;
+};
+
+TEST(EngineTest, NeighborThatChangedIsTold) {
+  const std::string link = UniqueLinkName();
+  std::atomic<int> told{0};
+  EngineHost a(link, {.link_layer = std::make_unique<Gossip>()});
+  EngineHost b(link, {.neighbor_sink =
+                          [&](const transport::Gid& gid, const transport::MacAddress& mac) {
+                            EXPECT_EQ(gid, Gossip::Subject());
+                            EXPECT_EQ(mac, Gossip::kMac);
+                            ++told;
+                          },
+                      .link_layer = std::make_unique<Gossip>()});
+  while (!(a.engine().link_up() && b.engine().link_up())) usleep(1'000);
+  for (int news = 1; news <= 2; ++news) {
+    EXPECT_TRUE(a.engine().ResolveNeighbor(Gossip::Subject(), {}).has_value());
+    while (told != news) usleep(1'000);
+  }
 }
 
 TEST(EngineTest, PointToPointNeighborIsKnownWithoutAsking) {

@@ -7,7 +7,8 @@ import unittest
 from harness import report
 from harness.agents import Agent, join
 from harness.installation import Installation
-from harness.wires import IPV4, IPV6, MemifWire, ShmWire
+from harness.programs import Program
+from harness.wires import IPV4, IPV6, MemifWire, ShmWire, VethWire
 
 IDLE_SECONDS = 3
 MAX_IDLE_LOAD = 0.2  # of a processor
@@ -88,6 +89,18 @@ class ProcessLifeTest(unittest.TestCase):
                     self.check_write(other, other_number, agent, number, 100 + value)
 
         self.on_each_wire(check)
+
+    def test_a_device_whose_interface_is_deleted(self):
+        if why_not := VethWire.why_not():
+            self.skipTest(why_not)
+        with VethWire(self.installation, IPV4) as wire:
+            # Line by line, as it does not write to a terminal.
+            command = ["stdbuf", "--output=L", "ibv_asyncwatch", "-d", "uroce0"]
+            with Program(wire.command(0, command)) as watcher:
+                watcher.wait_until(lambda: "async event FD" in watcher.output(), "was ready")
+                wire.delete_interface(0)
+                watcher.wait_until(lambda: "IBV_EVENT_DEVICE_FATAL" in watcher.output(),
+                                   "heard of the end of the device")
 
     def test_an_idle_process_uses_no_processor(self):
         with ShmWire(self.installation, IPV4) as wire:

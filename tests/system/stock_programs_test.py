@@ -8,7 +8,7 @@ from harness import report
 from harness.installation import Installation
 from harness.programs import Program, free_tcp_port, run_pair
 from harness.users import all_users
-from harness.wires import IPV4, IPV6, ShmWire
+from harness.wires import IPV4, IPV6, ShmWire, VethWire
 
 PINGPONGS = {
     "plain": [],
@@ -77,10 +77,22 @@ class StockProgramsTest(unittest.TestCase):
     def test_srq_pingpong(self):
         self.check_pingpongs("srq")
 
+    # Over Ethernet the neighbours are asked for their addresses, by ARP and by neighbour discovery.
+    def test_every_service_over_ethernet(self):
+        if why_not := VethWire.why_not():
+            self.skipTest(why_not)
+        with VethWire(self.installation, IPV4) as wire:
+            for service in ("rc", "uc", "ud", "srq"):
+                for gid_index in ("0", "1"):
+                    with self.subTest(f"{service}, GID {gid_index}"):
+                        self.pingpong_over(wire, service, None, ["-g", gid_index])
+
     def pingpong(self, service, user, ips, options):
+        self.pingpong_over(self.wire(ips), service, user, options)
+
+    def pingpong_over(self, wire, service, user, options):
         port = free_tcp_port()
         command = [f"ibv_{service}_pingpong", "-p", str(port), *options]
-        wire = self.wire(ips)
         for output in run_pair(wire, command, [*command, wire.host(0)], port, user):
             self.assertRegex(output, r"\d+ iters in [\d.]+ seconds")
             self.assertNotIn("invalid data", output)

@@ -125,6 +125,10 @@ class VethWire(Wire):
     def _inside(self, end, *command):
         subprocess.run([*self._prefix(end), *command], check=True)
 
+    def delete_interface(self, end):
+        """Takes the interfaces of both ends away: a pair goes together."""
+        self._inside(end, "ip", "link", "delete", self.interface)
+
     def host(self, end):
         return self.ips[end]
 
