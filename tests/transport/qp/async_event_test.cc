@@ -153,6 +153,20 @@ TEST_P(CqOverrunTest, OfReceives) {
   script_.ExpectNoCompletion();
 }
 
+// Nothing of it is left behind RESET, though the completion queue stays in error.
+TEST_P(CqOverrunTest, ResetGivesAQueuePairThatWorks) {
+  script_.HoldCompletions();
+  for (uint64_t i = 1; i <= 5; ++i) script_.PostReceive(i, 0, 64);
+  EXPECT_EQ(script_.MoveTo(QpState::kError), Status::kOk);
+  script_.ExpectEvent(EventType::kCqError);
+  EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
+  script_.Connect();
+  script_.ExpectState(QpState::kReadyToSend);
+  script_.ExpectNoEvent();
+  script_.ReleaseCompletions();
+  EXPECT_EQ(script_.TakeCompletions().size(), 3u);
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryService, CqOverrunTest, testing::ValuesIn(kServices));
 
 // IBA 11.6.3.3 DEVICE_FATAL: every queue pair that does anything goes to ERR.

@@ -156,8 +156,10 @@ TEST_F(CreditRequesterTest, OneProbeWhenTheyRunOut) {
 // IBA 9.7.7.2.5.
 TEST_F(CreditRequesterTest, TheProbeOfALongSendIsItsFirstPacket) {
   script_.PostSend(0, 0, 3 * kPart);
-  script_.ExpectSent(Send(Position::kFirst, first_).With(script_.Bytes(0, kPart)));
+  const PacketSpec probe =
+      script_.ExpectSent(Send(Position::kFirst, first_).With(script_.Bytes(0, kPart)));
   script_.ExpectNothingSent();
+  EXPECT_TRUE(probe.ack_request);
   script_.Inject(Ack(first_).Msn(0).Credits(0));
   ExpectSends(1, 2);
   script_.Inject(Ack(first_ + 2).Msn(1).Credits(0));
@@ -214,6 +216,30 @@ TEST_F(CreditRequesterTest, WritesReadsAndAtomicsGoFreely) {
   script_.Inject(Ack(first_).Msn(1).Credits(2));
   ExpectCompletions(0, 1);
   ExpectSends(4, 2);
+  ExpectResetWithoutWord();
+}
+
+// Each that is sent moves the limit on: it will be counted by the MSN but takes no receive request.
+TEST_F(CreditRequesterTest, AWriteAmongSendsTakesNoCredit) {
+  PostSends(1);
+  ExpectSends(0, 1);
+  script_.Inject(Ack(first_).Msn(1).Credits(2));
+  ExpectCompletions(0, 1);
+  script_.PostWrite(100, 0, 1);
+  PostSends(3);
+  ExpectSends(1, 3);  // the WRITE and two SENDs
+  ExpectResetWithoutWord();
+}
+
+// An MSN may tell of requests whose ACK is still to come: they are not counted twice.
+TEST_F(CreditRequesterTest, AnMsnThatIsAheadOfItsAck) {
+  PostSends(1);
+  script_.PostWrite(100, 0, 1);
+  ExpectSends(0, 2);
+  PostSends(3);
+  script_.Inject(Ack(first_).Msn(2).Credits(1));  // SEND and WRITE are carried out
+  ExpectCompletions(0, 1);
+  ExpectSends(2, 1);
   ExpectResetWithoutWord();
 }
 

@@ -221,6 +221,34 @@ TEST(ResponderAckTest, MsnCountsMessagesNotPackets) {
   EXPECT_EQ(script.ExpectCompletion(1).byte_length, 513u);
 }
 
+// What was missing came before the NAK for it could be sent: there is nothing to complain of.
+TEST(ResponderAckTest, AGapThatIsClosedInTimeIsNotSpokenOf) {
+  Script script;
+  const Psn first = script.peers_first_psn();
+  script.HoldTransmit();
+  script.ExpectDropped(DropReason::kSequenceGap, Write(Position::kOnly, first + 1));
+  script.Inject(Write(Position::kOnly, first));
+  script.ReleaseTransmit();
+  script.ExpectSent(Ack(first).Msn(1));
+  script.ExpectNothingSent();
+  // And the next gap is.
+  script.Inject(Write(Position::kOnly, first + 2));
+  script.ExpectSent(Nak(first + 1, NakCode::kPsnSequenceError).Msn(1));
+}
+
+TEST(ResponderRnrTest, AReceiveRequestThatComesInTimeIsAllThatWasMissing) {
+  Script script;
+  const Psn first = script.peers_first_psn();
+  script.HoldTransmit();
+  script.Inject(Send(Position::kOnly, first));
+  script.PostReceive(1, 0, 16);
+  script.Inject(Send(Position::kOnly, first));
+  script.ReleaseTransmit();
+  script.ExpectSent(Ack(first).Msn(1));
+  script.ExpectNothingSent();
+  script.ExpectCompletion(1);
+}
+
 // IBA 9.7.5.2.8: what follows a request that was answered with an RNR NAK is dropped silently.
 TEST(ResponderRnrTest, OneRnrNakUntilTheRequestComesAgain) {
   Script script({.min_rnr_timer = 17});

@@ -159,6 +159,18 @@ TEST_F(ResponderRefusalTest, DeregisteredRegion) {
 }
 
 // IBA 9.4.5.
+// IBA C9-94: no message has more than 2^31 bytes, whatever memory there may be.
+TEST_F(ResponderRefusalTest, LongerThanAMessageMayBe) {
+  for (const uint32_t length : {0x8000'0001u, 0xffff'ffffu}) {
+    Reset({});
+    ExpectRefused(Read(first(), Script::Address(0), rkey(), length), NakCode::kInvalidRequest);
+    Reset({});
+    ExpectRefused(
+        Write(Position::kFirst, first(), Script::Address(0), rkey(), length).With(Pattern(256)),
+        NakCode::kInvalidRequest);
+  }
+}
+
 TEST_F(ResponderRefusalTest, MisalignedAtomic) {
   for (uint64_t offset = 1; offset < 8; ++offset) {
     Reset({});

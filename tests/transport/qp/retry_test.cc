@@ -136,6 +136,30 @@ TEST_F(RetryTest, ANakForALaterRequestIsProgress) {
   script_.ExpectCompletion(2);
 }
 
+// What is acknowledged before it could be sent again is not sent again.
+TEST_F(RetryTest, AnAckOvertakesTheResend) {
+  script_.HoldTransmit();
+  PsnNak();
+  script_.Inject(Ack(first_ + 1));
+  script_.ExpectCompletion(1);
+  script_.ExpectCompletion(2);
+  script_.ReleaseTransmit();
+  script_.ExpectNothingSent();
+  script_.PostSend(3, 0, 10);
+  script_.ExpectSent(Send(Position::kOnly, first_ + 2).With(script_.Bytes(0, 10)));
+  script_.ExpectNoCompletion();
+}
+
+TEST_F(RetryTest, AnAckOvertakesPartOfTheResend) {
+  script_.HoldTransmit();
+  script_.Advance(kAckTimeout);
+  script_.Inject(Ack(first_));
+  script_.ExpectCompletion(1);
+  script_.ReleaseTransmit();
+  script_.ExpectSent(requests_[1]);
+  script_.ExpectNothingSent();
+}
+
 class NoRetryTest : public RetryTest {
  protected:
   NoRetryTest() : RetryTest({.timeout = kTimeout, .retry_count = 0, .rnr_retry = 0}) {}
@@ -237,18 +261,27 @@ TEST_F(ImpliedNakTest, AnAtomicsResponseBehindALostAtomic) {
   EXPECT_EQ(script.Word(64), 7u);
 }
 
+// A wait that was asked for is kept, whatever else is said meanwhile.
+TEST_F(ImpliedNakTest, NotDuringAnRnrWait) {
+  script_.Inject(RnrNak(first_, kRnrTimer));
+  script_.Inject(Ack(first_ + 1));
+  script_.ExpectNothingSent();
+  script_.Advance(kRnrWait);
+  ExpectSentAgain();
+}
+
 // A peer that answers everything but the READ does not keep us busy for ever.
 TEST_F(ImpliedNakTest, AReadThatIsNeverAnswered) {
   for (int retry = 0; retry < 2; ++retry) {
     script_.Inject(Ack(first_ + 1));
-    script_.TakeSent();
-    script_.Inject(Ack(first_ + 1));
+    ExpectSentAgain();
+    script_.Inject(Ack(first_ + 1));  // no news
     script_.ExpectNothingSent();
     script_.Advance(kAckTimeout);
     ExpectSentAgain();
   }
   script_.Inject(Ack(first_ + 1));
-  script_.TakeSent();
+  ExpectSentAgain();
   script_.Advance(kAckTimeout);
   script_.ExpectCompletion(1, CompletionStatus::kRetryExceeded);
   script_.ExpectCompletion(2, CompletionStatus::kFlushed);
