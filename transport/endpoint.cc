@@ -128,6 +128,7 @@ DropReason Endpoint::DeliverMulticast(Time now, const Packet& packet) {
   return result;
 }
 
+// IBA 11.3.1.
 Status Endpoint::AttachMulticast(QueuePair& qp, const Gid& group) {
   const bool is_datagram = qp.init_attributes().type == QpType::kUnreliableDatagram;
   if (!is_datagram || !group.IsMulticast()) return Status::kInvalidArgument;

@@ -107,7 +107,7 @@ int SetDestination(const QueuePair& qp, ibv_ah* verbs, uint32_t remote_qpn, uint
                    SendWorkRequest& request) {
   if (verbs == nullptr || remote_qpn > transport::kMaxQpn) return EINVAL;
   const AddressHandle& ah = AddressHandle::From(verbs);
-  if (ah.pd != qp.pd) return EINVAL;
+  if (ah.pd != qp.pd) return EINVAL;  // IBA C10-10
   request.address = &ah.address;
   request.remote_qpn = transport::Qpn{remote_qpn};
   request.remote_qkey = remote_qkey;

@@ -293,6 +293,7 @@ TEST_F(DatagramTest, MalformedRequestsAreInvalid) {
   EXPECT_EQ(post(IBV_WR_RDMA_WRITE, ah.get(), b->qp_num), EINVAL);
   EXPECT_EQ(post(IBV_WR_LOCAL_INV, ah.get(), b->qp_num), EINVAL);
   EXPECT_EQ(post(IBV_WR_SEND_WITH_INV, ah.get(), b->qp_num), EINVAL);
+  // IBA C10-10.
   const Pd other_pd(ibv_alloc_pd(host.context.get()));
   ibv_ah_attr attr = AddressOf(OwnGid(kIpv4Index), kIpv4Index);
   const Ah foreign(ibv_create_ah(other_pd.get(), &attr));
@@ -404,7 +405,7 @@ TEST_F(DatagramTest, DetachedQueuePairReceivesNothing) {
 
 TEST_F(DatagramTest, MembershipIsChecked) {
   const ibv_gid unicast = OwnGid(kIpv4Index);
-  EXPECT_EQ(ibv_attach_mcast(a.get(), &unicast, 0), EINVAL);
+  EXPECT_EQ(ibv_attach_mcast(a.get(), &unicast, 0), EINVAL);  // IBA 11.3.1
   EXPECT_EQ(ibv_detach_mcast(a.get(), &kIpv4Group, 0), EINVAL);  // not attached
   ibv_qp_init_attr attr = RcAttributes(cq.get(), cq.get());
   const Qp connected(ibv_create_qp(host.pd.get(), &attr));
