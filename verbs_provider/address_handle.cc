@@ -17,7 +17,7 @@ int Resolve(Device& device, AddressHandle& ah) {
   transport::AddressVector address = ah.address;
   ObjectList<AddressHandle>& followers = device.followers().address_handles;
   device.engine().WithEndpoint([&](transport::Endpoint&) { followers.Add(ah); });
-  const int error = device.Resolve(address);
+  const int error = ReturningErrno([&] { return device.Resolve(address); });
   device.engine().WithEndpoint([&](transport::Endpoint&) {
     if (error != 0) return followers.Remove(ah);
     if (ah.address.destination_mac == transport::MacAddress{}) {
