@@ -6,61 +6,72 @@
 #include <vector>
 
 #include "tests/simulation/arena.h"
+#include "tests/simulation/completions.h"
 #include "tests/simulation/context.h"
+#include "tests/simulation/drain_watch.h"
+#include "tests/simulation/event_listener.h"
 #include "tests/simulation/host.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/receive_model.h"
+#include "tests/simulation/sabotage.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/send_model.h"
+#include "tests/simulation/shared_receives.h"
 #include "transport/endpoint.h"
 
 namespace uroce::simulation {
 
-// Things an application can do wrong to its completions on purpose, so that tests can see the
-// oracle notice (negative controls).
-enum class Sabotage : uint8_t {
-  kNone,
-  kLoseCompletion,    // one completion is never handed to the oracle
-  kRepeatCompletion,  // one is handed over twice
-  kScribble,          // one byte of exposed memory changes
-  kScribbleReceived,  // one byte of what a receive brought changes
-  kWrongImmediate,
-};
-
-// Tells the completions of receives from those of sends on a queue that both share: the opcode of
-// a completion in error says nothing.
-inline constexpr uint64_t kReceiveBit = uint64_t{1} << 63;
-
-// A program with one queue pair: posts random work requests, polls, and lets the oracles judge.
-class Application : public Process {
+// A program at one end of a connection, RC or UC: posts random work requests, polls, changes the
+// state of its queue pair, and lets the oracles judge.
+//
+// A connection lasts for one or several sessions (class Connection). For each the queue pair comes
+// out of RESET, and the oracles begin anew.
+class Application : public Process, public EventListener {
  public:
   struct Config {
     EndScenario end;
+    transport::QpType type = transport::QpType::kReliableConnection;
     transport::Mtu mtu = transport::Mtu::k1024;
     uint32_t max_message_bytes = 0;
     transport::Duration think_time;
     bool lenient = false;
+    bool wire_scrambles = false;  // it doubles or reorders
     Sabotage sabotage = Sabotage::kNone;
   };
 
-  Application(Context& context, Host& host, const Config& config, Random random);
+  // `shared` may be nullptr: then receive requests are posted to the queue pair itself.
+  Application(Context& context, Host& host, const Config& config, SharedReceives* shared,
+              Random random);
+  ~Application() override;
 
-  // Brings both queue pairs to RTS, and starts.
-  static void Connect(Application& a, Application& b);
-  void Start() { ScheduleWake(); }
+  // The life of a session, in this order. lifecycle.cc
+  void SetPeer(Application& peer) { peer_ = &peer; }
+  // A queue pair in RESET. This is how its requests will be numbered, and whether the session is
+  // the one in which things go wrong on purpose.
+  void Create(transport::Psn first_psn, bool poisoned);
+  // INIT, first receives, RTR. Both ends were created.
+  void BecomeReadyToReceive();
+  void BecomeReadyToSend();
+  void Settle() { host_.Settle(); }
+  // ERR on behalf of the user.
+  void MoveToError();
+  // RESET, or destroyed. Nothing comes from the queue pair any more.
+  void Close(bool destroy);
+  // Both ends are closed, or nothing is on its way any more: memory must be right.
+  void CheckSession();
 
   void OnActivity() override;
+  void OnEvent(transport::EventType type) override;
 
   // Everything was posted and has completed.
   bool finished() const;
-  // Last checks, when nothing is on its way any more.
-  void CheckEnd();
   std::string Progress() const;
 
-  transport::QueuePair& qp() { return *qp_; }
+  WireMonitor::End MonitoredEnd() const;
   const Config& config() const { return config_; }
-  bool broken() const { return sends_->broken() || receives_->broken(); }
-  size_t receives_outstanding() const { return receives_->outstanding(); }
+  transport::Psn first_psn() const { return first_psn_; }
+  // A completion queue overran and is of no use any more.
+  bool overran() const;
 
  private:
   // A type 2 memory window over the exposed memory.
@@ -92,20 +103,59 @@ class Application : public Process {
     uint64_t begin;
     uint64_t end;
   };
+  // What happened to the queue pair in this session, and what it told.
+  struct Session {
+    bool open = false;  // between RESET and RESET
+    bool poisoned = false;
+    bool moved_to_error = false;
+    bool posted_into_error = false;
+    bool access_error_event = false;
+    bool fatal_event = false;
+    bool established_event = false;
+    bool last_wqe_event = false;
+  };
+  transport::QpState state() const {
+    return qp_ == nullptr ? transport::QpState::kReset : qp_->state();
+  }
+  // Nothing that the peer sends is answered.
+  bool dead() const { return !session_.open || state() == transport::QpState::kError; }
+  bool reliable() const { return config_.type == transport::QpType::kReliableConnection; }
+  bool HasPoison(Poison poison) const { return session_.poisoned && config_.end.poison == poison; }
+  // The one poison is in the queue or already did its work.
+  bool HasTakenPoison() const { return session_.poisoned && posted_ > config_.end.poison_at; }
 
-  // application.cc: the life of the program
+  // lifecycle.cc
+  void CreateCompletionQueues();
   void CreateQueuePair();
-  void ModifyToReady(const Application& peer);
+  void StartModels();
   void Modify(const transport::QpAttributes& attributes, uint32_t mask);
+  void Forbid(const transport::QpAttributes& attributes, uint32_t mask);
+  void CheckEvents();
+  void RecoverSendQueue();
+
+  // application.cc: the daily round
   void ScheduleWake();
   bool HasReasonToWake() const;
   void Wake();
   void Poll();
-  void OnCompletion(transport::Completion completion, bool* solicited);
+  bool OnCompletion(transport::Completion completion);
+  bool OnReceived(const transport::Completion& completion);
+  void OnSent(const transport::Completion& completion);
   int SabotageCompletion(transport::Completion& completion);
-  void CheckNotification(transport::CompletionQueue& queue, Notification& notification, bool any,
-                         bool solicited);
   bool MayFail(transport::CompletionStatus status) const;
+  bool MayFlush() const;
+  bool RefusedPeer() const;
+  bool KnowsThatItRefused() const;
+  bool ReceiveMayFail(transport::CompletionStatus status) const;
+  bool broken() const { return sends_->broken() || receives_->broken(); }
+
+  // disturbances.cc: what else applications do while there is traffic
+  void Disturb();
+  void BeginDrain();
+  void ContinueDrain();
+  void ChangeWhileDrained();
+  void MoveMemory();
+  void TakeMemoryAway();
 
   // posting.cc: which work requests there are
   void PostReceives();
@@ -137,39 +187,47 @@ class Application : public Process {
 
   // poison.cc: requests that are wrong on purpose
   bool DrawPoison(Draft& draft);
+  bool DrawTooLong(Draft& draft);
+  bool DrawForeignWindow(Draft& draft);
   void DrawAnyRemote(Draft& draft, uint64_t address, transport::RKey rkey, uint32_t length);
+  transport::RKey BindForeignWindow(Application& owner);
 
   Context& context_;
   Host& host_;
   Config config_;
+  SharedReceives* shared_;
   Random random_;
   Application* peer_ = nullptr;
 
   Arena exposed_;  // the peer's requests work on it
   Arena source_;
   Arena sink_;
-  Arena inbox_;  // receive requests
+  ReceivePool inbox_;  // receive requests, unless they are shared
   RingAllocator source_allocator_;
   RingAllocator sink_allocator_;
-  RingAllocator inbox_allocator_;
 
-  Notification send_notification_;
-  Notification receive_notification_;
-  std::unique_ptr<transport::CompletionQueue> send_cq_;
-  std::unique_ptr<transport::CompletionQueue> receive_cq_;  // nullptr: shares send_cq_
+  std::unique_ptr<Completions> send_completions_;
+  std::unique_ptr<Completions> receive_completions_;  // nullptr: shares send_completions_
   transport::QueuePair* qp_ = nullptr;
+  transport::Qpn qpn_;  // the last one
 
+  // Of the session.
+  Session session_;
+  DrainWatch drain_;
+  bool impatient_ = false;  // does not wait for the queue to drain
+  transport::Psn first_psn_;
   std::unique_ptr<SendModel> sends_;
   std::unique_ptr<ReceiveModel> receives_;
   std::vector<Window> windows_;
+  std::optional<transport::RKey> foreign_window_;
   // Ranges of the peer's memory that READs not known to be done may still read.
   std::vector<Range> reads_in_flight_;
-
   uint32_t posted_ = 0;
-  uint64_t next_receive_ = 0;
-  bool moved_to_error_ = false;
+
+  bool had_send_error_ = false;  // SQE: a message may have ended half way
+
+  uint64_t posted_ever_ = 0;
   bool wake_scheduled_ = false;
-  bool posted_into_error_ = false;
   bool sabotaged_ = false;
 };
 

@@ -5,22 +5,56 @@
 
 namespace uroce::simulation {
 
+using transport::Status;
+
 Arena::Arena(transport::MemoryTable& table, transport::PdId pd, size_t bytes,
              transport::AccessFlags access, Random random)
-    : storage_(bytes + 2 * kCanaryBytes, kCanary) {
+    : table_(table), pd_(pd), access_(access), storage_(bytes + 2 * kCanaryBytes, kCanary) {
   random.Fill({at(0), bytes});
   // The two ends of the address space are where range checks overflow. Words in the arena are
   // aligned for atomics in both address spaces.
   const uint64_t highest = (~uint64_t{0} - bytes + 1) & ~uint64_t{7};
   iova_ = random.Pick<uint64_t>({0, 8 * random.Below(uint64_t{1} << 40), highest});
-  const auto key = table.Register({pd, iova_, at(0), bytes, access});
+  Register();
+}
+
+void Arena::Register() {
+  if (registered_) return;
+  const auto key = table_.Register(Region());
   if (!key.has_value()) std::abort();  // a simulation registers a few dozen regions
   key_ = *key;
+  registered_ = true;
+}
+
+bool Arena::Deregister() {
+  if (!registered_) return true;
+  registered_ = table_.Deregister(key_) != Status::kOk;
+  return !registered_;
+}
+
+bool Arena::Move() {
+  if (!registered_) return true;
+  std::vector<uint8_t> elsewhere = storage_;
+  std::swap(storage_, elsewhere);
+  if (table_.Reregister(key_, Region()) != Status::kOk) {
+    std::swap(storage_, elsewhere);
+    return false;
+  }
+  if (storage_.size() <= kLongestKept) {
+    left_copies_.push_back(storage_);
+    left_.push_back(std::move(elsewhere));
+  }
+  return true;
+}
+
+void Arena::ScribbleWhereItWas() {
+  if (!left_.empty()) left_.back()[kCanaryBytes] ^= 1;
 }
 
 bool Arena::CanariesIntact() const {
   const auto intact = [](uint8_t byte) { return byte == kCanary; };
-  return std::all_of(storage_.begin(), storage_.begin() + kCanaryBytes, intact) &&
+  return left_ == left_copies_ &&
+         std::all_of(storage_.begin(), storage_.begin() + kCanaryBytes, intact) &&
          std::all_of(storage_.end() - kCanaryBytes, storage_.end(), intact);
 }
 

@@ -30,16 +30,37 @@ class Arena {
     return {address(offset), length, key_};
   }
 
-  // Whether the bytes before and after the region are as they were.
+  // The region goes on somewhere else: the same bytes, the same addresses, the same key, other
+  // memory behind them (ibv_rereg_mr). False if a window is bound to it.
+  bool Move();
+  // Negative control: what must not happen.
+  void ScribbleWhereItWas();
+  // Takes the region away, and gives it back with another key. Deregister is false if a window is
+  // bound to it.
+  bool Deregister();
+  void Register();
+  bool registered() const { return registered_; }
+
+  // Whether the bytes before and after the region, and where it was before, are as they were.
   bool CanariesIntact() const;
 
  private:
   static constexpr size_t kCanaryBytes = 64;
   static constexpr uint8_t kCanary = 0xa5;
+  // Of a region that moves its memory is kept up to this length, to see that nobody uses it.
+  static constexpr size_t kLongestKept = 1 << 16;
 
+  transport::MemoryRegion Region() { return {pd_, iova_, at(0), size(), access_}; }
+
+  transport::MemoryTable& table_;
+  transport::PdId pd_;
+  transport::AccessFlags access_;
   std::vector<uint8_t> storage_;
   uint64_t iova_;
   transport::LKey key_;
+  bool registered_ = false;
+  std::vector<std::vector<uint8_t>> left_;  // storage that was moved away from, and
+  std::vector<std::vector<uint8_t>> left_copies_;
 };
 
 // Hands out pieces of an arena that come back in the order they were handed out in.

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "tests/simulation/network_monitor.h"
 #include "tests/simulation/simulator.h"
 #include "tests/simulation/trace.h"
 #include "tests/simulation/verdict.h"
-#include "tests/simulation/wire_monitor.h"
 
 namespace uroce::simulation {
 
@@ -12,7 +12,7 @@ struct Context {
   Simulator& simulator;
   Trace& trace;
   Verdict& verdict;
-  WireMonitor& monitor;
+  NetworkMonitor& monitor;
 };
 
 }  // namespace uroce::simulation

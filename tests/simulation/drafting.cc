@@ -42,7 +42,7 @@ uint32_t Application::DrawLength() {
 // What a SEND or WRITE sends; nullopt if there is no memory left for it. May choose other than
 // `length` bytes.
 std::optional<std::vector<uint8_t>> Application::DrawSource(Draft& draft, uint32_t length) {
-  if (random_.Percent(10)) {
+  if (reliable() && random_.Percent(10)) {
     auto bytes = ReuseSink(draft);
     if (bytes.has_value()) return bytes;
   }

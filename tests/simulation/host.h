@@ -21,12 +21,6 @@ class Process {
   virtual void OnActivity() = 0;
 };
 
-// What a completion queue was armed for, and whether its event came. The `context` of the queue.
-struct Notification {
-  transport::CompletionQueue::NotifyOn armed = transport::CompletionQueue::NotifyOn::kNothing;
-  bool event_came = false;
-};
-
 // An endpoint and what an engine does for it: frames in, frames out, deadlines.
 class Host {
  public:
@@ -47,11 +41,12 @@ class Host {
   void Receive(const Frame& frame);
   // To be called after work was posted: sends what there is to send.
   void Settle();
+  // Hands on what the endpoint has to tell.
+  void TakeEvents();
 
  private:
   void Transmit();
   bool TransmitOne(transport::Route route);
-  void TakeEvents();
   void ScheduleDeadline();
   void OnDeadline();
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "transport/completion.h"
 #include "transport/ids.h"
 #include "transport/work_request.h"
 
@@ -16,6 +17,8 @@ struct Message {
   uint32_t immediate = 0;
   transport::RKey invalidate_rkey = {};
   bool solicited = false;
+  // Not kSuccess: the message is wrong on purpose, and this is what becomes of the receive.
+  transport::CompletionStatus receive_status = transport::CompletionStatus::kSuccess;
 };
 
 }  // namespace uroce::simulation

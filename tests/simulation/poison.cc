@@ -13,7 +13,8 @@ bool Application::DrawPoison(Draft& draft) {
   Arena& remote = peer_->exposed_;
   const uint64_t middle = remote.address(remote.size() / 16 * 8);
   CompletionStatus& status = draft.sent.expected_status;
-  status = CompletionStatus::kRemoteAccessError;
+  // Nobody tells the requester of an unreliable service.
+  status = reliable() ? CompletionStatus::kRemoteAccessError : CompletionStatus::kSuccess;
   switch (config_.end.poison) {
     case Poison::kBadRkey:
       DrawAnyRemote(draft, middle, RKey{remote.rkey().value ^ 0x55}, 8);
@@ -46,25 +47,70 @@ bool Application::DrawPoison(Draft& draft) {
       draft.sent.length = 8;
       status = CompletionStatus::kLocalProtectionError;
       return true;
-    case Poison::kReceiveTooSmall: {
-      draft.request.opcode = SendOpcode::kSend;
-      status = CompletionStatus::kRemoteInvalidRequest;
-      draft.sges.push_back(source_.entry(0, config_.max_message_bytes + 1));
-      draft.sent.length = config_.max_message_bytes + 1;
-      draft.message.emplace();
-      draft.message->length = draft.sent.length;
-      return true;
-    }
+    case Poison::kReceiveTooSmall:
+      return DrawTooLong(draft);
+    case Poison::kForeignLocalInvalidate:
+    case Poison::kForeignSendInvalidate:
+      return DrawForeignWindow(draft);
     default:
       status = CompletionStatus::kSuccess;
       return false;
   }
 }
 
+// A SEND longer than any receive request of the peer.
+bool Application::DrawTooLong(Draft& draft) {
+  const uint32_t room =
+      peer_->shared_ == nullptr ? config_.max_message_bytes : peer_->shared_->request_bytes();
+  if (room >= source_.size()) return false;
+  draft.request.opcode = SendOpcode::kSend;
+  if (reliable()) draft.sent.expected_status = CompletionStatus::kRemoteInvalidRequest;
+  draft.sges.push_back(source_.entry(0, room + 1));
+  draft.sent.length = room + 1;
+  draft.message.emplace();
+  draft.message->length = draft.sent.length;
+  draft.message->receive_status = CompletionStatus::kLocalLengthError;
+  return true;
+}
+
+// A window can be invalidated through the queue pair alone that it was bound by (IBA 10.6.7.2.4).
+bool Application::DrawForeignWindow(Draft& draft) {
+  if (config_.end.poison == Poison::kForeignLocalInvalidate) {
+    draft.request.opcode = SendOpcode::kLocalInvalidate;
+    draft.request.invalidate_rkey = BindForeignWindow(*this);
+    draft.sent.expected_status = CompletionStatus::kMemoryManagementError;
+    return true;
+  }
+  draft.request.opcode = SendOpcode::kSendWithInvalidate;
+  draft.request.invalidate_rkey = BindForeignWindow(*peer_);
+  draft.message.emplace();
+  draft.message->receive_status = CompletionStatus::kRemoteInvalidRequest;
+  // The peer's receive completes in error, and nobody answers any more (IBA 9.9.3.1 class J).
+  draft.sent.expected_status = CompletionStatus::kRetryExceeded;
+  return true;
+}
+
+// A window over memory of `owner`, bound by a queue pair that is not that of `owner`.
+RKey Application::BindForeignWindow(Application& owner) {
+  auto& memory = owner.host_.endpoint().memory();
+  const RKey key = *memory.AllocateWindow(Host::kPd, transport::WindowType::kType2);
+  const RKey bound{(key.value & ~0xffu) | ((key.value + 1) & 0xff)};
+  const transport::MemoryTable::Binding binding = {
+      owner.exposed_.lkey(), owner.exposed_.address(0), 8,
+      transport::AccessFlags(transport::AccessFlags::kRemoteRead)};
+  const transport::Qpn stranger{owner.qpn_.value + 1};
+  if (memory.BindWindow(Host::kPd, stranger, key, bound, binding) != transport::Status::kOk) {
+    context_.verdict.Fail("cannot bind a window");
+  }
+  owner.foreign_window_ = bound;
+  return bound;
+}
+
 // A WRITE, READ or atomic that the peer has to refuse.
 void Application::DrawAnyRemote(Draft& draft, uint64_t address, RKey rkey, uint32_t length) {
   draft.request.opcode =
       random_.Pick({SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead, SendOpcode::kFetchAndAdd});
+  if (!reliable()) draft.request.opcode = SendOpcode::kRdmaWrite;
   if (IsAtomic(draft.request.opcode)) {
     length = 8;
     address += config_.end.poison == Poison::kOutOfRange ? 8 : 0;

@@ -7,46 +7,36 @@
 #include "tests/simulation/application.h"
 
 namespace uroce::simulation {
+namespace {
 
-using transport::QpAttributeMask;
-using transport::QpAttributes;
-using transport::QpState;
-using transport::ReceiveWorkRequest;
+constexpr bool HasImmediate(transport::SendOpcode opcode) {
+  return opcode == transport::SendOpcode::kSendWithImmediate ||
+         opcode == transport::SendOpcode::kRdmaWriteWithImmediate;
+}
+
+}  // namespace
+
 using transport::RKey;
-using transport::ScatterGatherEntry;
 using transport::SendOpcode;
 using transport::SendWorkRequest;
 using transport::Status;
 
-namespace {
-
-// What is in a receive's or READ's memory before.
-constexpr uint8_t kUntouched = 0xee;
-
-}  // namespace
-
 void Application::PostReceives() {
+  if (shared_ != nullptr) return;
   const uint32_t room = config_.end.capabilities.max_receive_wr;
-  for (uint64_t burst = random_.Between(1, room); burst > 0; --burst) {
-    if (receives_->outstanding() >= room || !PostReceive()) return;
+  uint64_t burst = config_.end.posts_single_receives ? 1 : random_.Between(1, room);
+  for (; burst > 0 && inbox_.outstanding() < room; --burst) {
+    if (!PostReceive()) return;
   }
 }
 
 bool Application::PostReceive() {
-  const Layout layout =
-      RandomLayout(random_, config_.max_message_bytes, config_.end.capabilities.max_receive_sge);
-  uint64_t offset;
-  if (!inbox_allocator_.Allocate(layout.area_bytes, &offset)) return false;
-  std::memset(inbox_.at(offset), kUntouched, layout.area_bytes);
-  std::vector<ScatterGatherEntry> sges;
-  for (const Layout::Piece& piece : layout.pieces) {
-    sges.push_back(inbox_.entry(offset + piece.offset, piece.length));
-  }
-  const uint64_t wr_id = kReceiveBit | uint64_t{qp_->qpn().value} << 32 | next_receive_++;
-  receives_->OnPosted(wr_id, offset, layout);
-  if (qp_->PostReceive({wr_id, sges}) != Status::kOk) {
-    context_.verdict.Fail("QP ", qp_->qpn().value, " refuses receive ", next_receive_ - 1, " with ",
-                          receives_->outstanding() - 1, " outstanding");
+  const PostedReceive* receive = inbox_.Draw();
+  if (receive == nullptr) return false;
+  const auto sges = inbox_.SgesOf(*receive);
+  if (qp_->PostReceive({receive->wr_id, sges}) != Status::kOk) {
+    context_.verdict.Fail("QP ", qpn_.value, " refuses receive ", receive->wr_id & ~kReceiveBit,
+                          " with ", inbox_.outstanding() - 1, " outstanding");
   }
   return true;
 }
@@ -57,11 +47,9 @@ void Application::PostSends() {
     if (posted_ >= end.work_requests || sends_->outstanding() >= end.capabilities.max_send_wr) {
       return;
     }
-    if (end.poison == Poison::kMoveToError && posted_ == end.poison_at) {
-      moved_to_error_ = true;
-      QpAttributes attributes;
-      attributes.state = QpState::kError;
-      return Modify(attributes, QpAttributeMask::kState);
+    if (session_.poisoned && posted_ == end.poison_at) {
+      if (end.poison == Poison::kMoveToError) return MoveToError();
+      if (TakesMemoryAway(end.poison)) TakeMemoryAway();
     }
     PostSend();
   }
@@ -83,14 +71,17 @@ void Application::Finish(Draft& draft) {
   const bool is_last =
       posted_ + 1 == end.work_requests || sends_->outstanding() + 1 == end.capabilities.max_send_wr;
   request.signaled |= is_last || !random_.Percent(end.unsignaled_percent);
-  request.solicited = random_.Percent(30);
+  // Of an unreliable service nobody could tell which one of several messages of nothing came.
+  const bool recognizable = reliable() || HasImmediate(request.opcode) || draft.sent.length >= 8;
+  request.solicited = recognizable && random_.Percent(30);
   request.fence |= random_.Percent(5);
   Post(draft);
 }
 
 void Application::Post(Draft& draft) {
   SendWorkRequest& request = draft.request;
-  request.wr_id = uint64_t{qp_->qpn().value} << 32 | posted_++;
+  request.wr_id = uint64_t{qpn_.value} << 32 | posted_ever_++;
+  ++posted_;
   request.sges = draft.sges;
   if (request.fence) reads_in_flight_.clear();
   if (request.opcode == SendOpcode::kRdmaRead && request.sges.size() != 0) {
@@ -103,17 +94,25 @@ void Application::Post(Draft& draft) {
   sent.signaled = request.signaled || config_.end.signal_all;
   if (draft.window != nullptr) {
     ++draft.window->users;
-    sent.when_done = [window = draft.window] { --window->users; };
+    sent.when_done = sent.when_flushed = [window = draft.window] { --window->users; };
   }
   if (draft.message.has_value()) {
     draft.message->opcode = request.opcode;
     draft.message->immediate = request.immediate;
     draft.message->invalidate_rkey = request.invalidate_rkey;
     draft.message->solicited = request.solicited;
-    peer_->receives_->OnSentByPeer(std::move(*draft.message));
+    MessageStream& stream = peer_->receives_->sent();
+    const size_t number = stream.Add(std::move(*draft.message));
+    // What an unreliable service flushes was not sent, or not to its end.
+    if (!reliable()) {
+      sent.when_flushed = [&stream, number, before = sent.when_flushed] {
+        stream.Cancel(number);
+        if (before) before();
+      };
+    }
   }
   context_.trace.OnEvent(context_.simulator.now(), "posts",
-                         {{"qp", qp_->qpn().value},
+                         {{"qp", qpn_.value},
                           {"wr", request.wr_id},
                           {"opcode", static_cast<uint64_t>(request.opcode)},
                           {"bytes", sent.length},
@@ -123,7 +122,7 @@ void Application::Post(Draft& draft) {
                           {"sges", request.sges.size()}});
   sends_->OnPosted(std::move(sent));
   if (qp_->PostSend(request) != Status::kOk) {
-    context_.verdict.Fail("QP ", qp_->qpn().value, " refuses request ", posted_ - 1, " with ",
+    context_.verdict.Fail("QP ", qpn_.value, " refuses request ", posted_ - 1, " with ",
                           sends_->outstanding() - 1, " outstanding");
   }
   // Inline data was copied: the program may use its memory again.
@@ -132,19 +131,21 @@ void Application::Post(Draft& draft) {
 
 // What is posted to a queue pair in ERR is flushed at once.
 void Application::PostIntoError() {
-  if (std::exchange(posted_into_error_, true)) return;
+  if (std::exchange(session_.posted_into_error, true)) return;
   Draft draft;
   draft.request.opcode = SendOpcode::kSend;
   draft.message.emplace();
   Post(draft);
-  PostReceive();
+  if (shared_ == nullptr) PostReceive();
 }
 
 bool Application::Draw(Draft& draft) {
   const EndScenario& end = config_.end;
-  if (end.poison != Poison::kNone && posted_ == end.poison_at) return DrawPoison(draft);
+  if (session_.poisoned && posted_ == end.poison_at) return DrawPoison(draft);
   const bool usual = end.one_kind != 0 && random_.Percent(80);
-  switch (usual ? end.one_kind : random_.Between(1, 8)) {
+  const uint64_t kind = usual ? end.one_kind : random_.Between(1, 8);
+  if (!reliable() && kind >= 5 && kind <= 7) return DrawWrite(draft);
+  switch (kind) {
     case 1:
     case 2:
       return DrawSend(draft);
@@ -175,7 +176,7 @@ bool Application::DrawSend(Draft& draft) {
   auto bytes = DrawSource(draft, DrawLength());
   if (!bytes.has_value()) return false;
   for (Window& window : peer_->windows_) {
-    if (!window.usable || !random_.Percent(30)) continue;
+    if (!reliable() || !window.usable || !random_.Percent(30)) continue;
     request.opcode = SendOpcode::kSendWithInvalidate;
     request.immediate = 0;
     request.invalidate_rkey = window.key;
@@ -245,6 +246,8 @@ bool Application::DrawAtomic(Draft& draft) {
 }
 
 bool Application::DrawSharedAddition(Draft& draft) {
+  // Few enough for the fates of those that a session leaves behind to be told apart.
+  if (sends_->additions_outstanding() >= 4) return false;
   const uint64_t word = random_.Below(SharedCounters::kWords);
   Arena& words = peer_->host_.counters().arena();
   draft.request.opcode = SendOpcode::kFetchAndAdd;
@@ -269,6 +272,10 @@ bool Application::DrawWindowChange(Draft& draft) {
     request.invalidate_rkey = window.key;
     window.usable = false;
     draft.sent.when_done = [&window] { window.changing = false; };
+    draft.sent.when_flushed = [&window] {
+      window.changing = false;
+      window.usable = true;
+    };
   } else {
     request.opcode = SendOpcode::kBindWindow;
     window.offset = random_.Below(exposed_.size() / 2);
@@ -283,6 +290,7 @@ bool Application::DrawWindowChange(Draft& draft) {
       window.usable = true;
       window.changing = false;
     };
+    draft.sent.when_flushed = [&window] { window.changing = false; };
   }
   window.changing = true;
   return true;

@@ -12,51 +12,9 @@ using transport::CompletionOpcode;
 using transport::CompletionStatus;
 using transport::SendOpcode;
 
-void ReceiveModel::OnPosted(uint64_t wr_id, uint64_t offset, Layout layout) {
-  const auto area = arena_.bytes(offset, layout.area_bytes);
-  posted_.push_back({wr_id, offset, std::move(layout), {area.begin(), area.end()}});
-}
-
-bool ReceiveModel::OnCompletion(const Completion& completion) {
-  ++completed_;
-  if (posted_.empty() || posted_.front().wr_id != completion.wr_id) {
-    verdict_.Fail("not the oldest receive request completes: ", DescribeCompletion(completion));
-    return false;
-  }
-  const Posted posted = std::move(posted_.front());
-  posted_.pop_front();
-  bool solicited = true;
-  if (completion.status != CompletionStatus::kSuccess) {
-    CheckFailure(completion);
-  } else if (broken_) {
-    verdict_.Fail("a receive succeeds after one failed: ", DescribeCompletion(completion));
-  } else if (!lenient_) {
-    if (messages_.empty()) {
-      verdict_.Fail("a receive of nothing: ", DescribeCompletion(completion));
-      return false;
-    }
-    const Message message = std::move(messages_.front());
-    messages_.pop_front();
-    solicited = message.solicited;
-    CheckMessage(completion, posted, message);
-  }
-  allocator_.FreeOldest();
-  return solicited;
-}
-
-void ReceiveModel::CheckFailure(const Completion& completion) {
-  const bool first = !std::exchange(broken_, true);
-  if (lenient_ || completion.status == CompletionStatus::kFlushed) return;
-  const bool too_long =
-      first && completion.status == CompletionStatus::kLocalLengthError && !messages_.empty();
-  if (!too_long) verdict_.Fail("a receive fails for no reason: ", DescribeCompletion(completion));
-}
-
-void ReceiveModel::CheckMessage(const Completion& completion, const Posted& posted,
-                                const Message& message) {
+Completion ExpectedCompletion(const Message& message) {
   const bool is_write = IsWrite(message.opcode);
   Completion expected;
-  expected.wr_id = completion.wr_id;
   expected.opcode =
       is_write ? CompletionOpcode::kReceiveRdmaWithImmediate : CompletionOpcode::kReceive;
   expected.byte_length = message.length;
@@ -67,15 +25,83 @@ void ReceiveModel::CheckMessage(const Completion& completion, const Posted& post
     expected.flags = Completion::kHasInvalidate;
     expected.immediate_or_rkey = message.invalidate_rkey.value;
   }
-  if (completion.opcode != expected.opcode || completion.flags != expected.flags ||
-      completion.byte_length != expected.byte_length ||
-      completion.immediate_or_rkey != expected.immediate_or_rkey) {
+  return expected;
+}
+
+bool SaysTheSame(const Completion& completion, const Completion& expected) {
+  return completion.opcode == expected.opcode && completion.flags == expected.flags &&
+         completion.byte_length == expected.byte_length &&
+         completion.immediate_or_rkey == expected.immediate_or_rkey;
+}
+
+namespace {
+
+// What `message` makes of the memory of `posted`. A message that was dropped half way may have left
+// anything behind it in a receive that waits for the next one.
+std::vector<uint8_t> AreaAfter(const Message& message, const PostedReceive& posted,
+                               std::span<const uint8_t> actual, bool may_be_dirty) {
+  std::vector<uint8_t> area = posted.before;
+  if (may_be_dirty) posted.layout.Scatter(posted.layout.Gather(actual), area);
+  if (!IsWrite(message.opcode)) posted.layout.Scatter(message.bytes, area);
+  return area;
+}
+
+}  // namespace
+
+bool ReceiveModel::OnCompletion(const Completion& completion, const PostedReceive& posted,
+                                Arena& arena) {
+  if (completion.status != CompletionStatus::kSuccess) {
+    OnFailure(completion);
+    return true;
+  }
+  if (broken_) {
+    verdict_.Fail("a receive succeeds after one failed: ", DescribeCompletion(completion));
+  }
+  return rules_.lenient || OnSuccess(completion, posted, arena);
+}
+
+bool ReceiveModel::OnSuccess(const Completion& completion, const PostedReceive& posted,
+                             Arena& arena) {
+  const bool reliable = rules_.service == MessageStream::Service::kReliable;
+  if (const Message* next = sent_.Next(); reliable && next != nullptr) {
+    CheckMessage(completion, posted, *next, arena);
+  }
+  const auto actual = arena.bytes(posted.offset, posted.before.size());
+  const Message* message = sent_.Take([&](const Message& candidate) {
+    // Which one it is of several that may come shows in all that is known of it.
+    return reliable || (candidate.receive_status == CompletionStatus::kSuccess &&
+                        SaysTheSame(completion, ExpectedCompletion(candidate)) &&
+                        std::ranges::equal(
+                            actual, AreaAfter(candidate, posted, actual, /*may_be_dirty=*/true)));
+  });
+  if (message != nullptr) return message->solicited;
+  verdict_.Fail("a receive of nothing, or of what was not to come any more: ",
+                DescribeCompletion(completion));
+  return false;
+}
+
+void ReceiveModel::OnFailure(const Completion& completion) {
+  const bool flushed = completion.status == CompletionStatus::kFlushed;
+  const bool first = !broken_;
+  broken_ |= flushed || !rules_.survives_failures ||
+             completion.status == CompletionStatus::kLocalProtectionError;
+  if (rules_.lenient || flushed) return;
+  const Message* next = sent_.Next();
+  const bool on_purpose = next != nullptr && next->receive_status == completion.status;
+  if (!first || (!on_purpose && !may_fail_(completion.status))) {
+    verdict_.Fail("a receive fails for no reason: ", DescribeCompletion(completion));
+  }
+}
+
+void ReceiveModel::CheckMessage(const Completion& completion, const PostedReceive& posted,
+                                const Message& message, Arena& arena) {
+  const Completion expected = ExpectedCompletion(message);
+  if (!SaysTheSame(completion, expected)) {
     return verdict_.Fail("a receive completes as ", DescribeCompletion(completion), ", expected ",
                          DescribeCompletion(expected));
   }
-  std::vector<uint8_t> area = posted.before;
-  if (!is_write) posted.layout.Scatter(message.bytes, area);
-  const auto actual = arena_.bytes(posted.offset, area.size());
+  const auto actual = arena.bytes(posted.offset, posted.before.size());
+  const std::vector<uint8_t> area = AreaAfter(message, posted, actual, /*may_be_dirty=*/false);
   const auto [at, unused] = std::mismatch(actual.begin(), actual.end(), area.begin());
   if (at != actual.end()) {
     verdict_.Fail("wrong byte ", at - actual.begin(), " of ", area.size(),

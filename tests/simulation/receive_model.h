@@ -1,57 +1,56 @@
 #pragma once
 
-#include <cstdint>
-#include <deque>
-#include <vector>
+#include <cstddef>
+#include <functional>
+#include <utility>
 
-#include "tests/simulation/arena.h"
-#include "tests/simulation/layout.h"
-#include "tests/simulation/message.h"
+#include "tests/simulation/message_stream.h"
+#include "tests/simulation/receive_pool.h"
 #include "tests/simulation/verdict.h"
 #include "transport/completion.h"
 
 namespace uroce::simulation {
 
-// The oracle of a receive queue: which message each receive request must get, and what its memory
-// must look like then.
+// The oracle of the receives of one connected queue pair: which message each completion must be,
+// and what memory must look like then.
 class ReceiveModel {
  public:
-  // With `lenient` only the order and number of completions is checked.
-  ReceiveModel(Verdict& verdict, Arena& arena, RingAllocator& allocator, bool lenient)
-      : verdict_(verdict), arena_(arena), allocator_(allocator), lenient_(lenient) {}
+  struct Rules {
+    MessageStream::Service service = MessageStream::Service::kReliable;
+    bool survives_failures = false;  // a receive may fail and the next one succeed
+    bool lenient = false;            // only the order and number of completions is checked
+  };
+  // Whether a receive may fail with this status for a reason other than the message.
+  using MayFail = std::function<bool(transport::CompletionStatus)>;
 
-  // A receive request was posted into arena bytes from `offset` on.
-  void OnPosted(uint64_t wr_id, uint64_t offset, Layout layout);
-  // The peer posted a message that will use up a receive request.
-  void OnSentByPeer(Message message) { messages_.push_back(std::move(message)); }
+  ReceiveModel(Verdict& verdict, const Rules& rules, MayFail may_fail)
+      : verdict_(verdict), rules_(rules), may_fail_(std::move(may_fail)), sent_(rules.service) {}
 
-  // Returns whether the completion counts as solicited.
-  bool OnCompletion(const transport::Completion& completion);
+  // What the peer sends.
+  MessageStream& sent() { return sent_; }
 
-  size_t outstanding() const { return posted_.size(); }
-  uint64_t completed() const { return completed_; }
+  // `posted` lies in `arena`. Returns whether the completion counts as solicited.
+  bool OnCompletion(const transport::Completion& completion, const PostedReceive& posted,
+                    Arena& arena);
+
   bool broken() const { return broken_; }
 
  private:
-  struct Posted {
-    uint64_t wr_id;
-    uint64_t offset;
-    Layout layout;
-    std::vector<uint8_t> before;  // what the area held
-  };
-
-  void CheckMessage(const transport::Completion& completion, const Posted& posted,
-                    const Message& message);
-  void CheckFailure(const transport::Completion& completion);
+  bool OnSuccess(const transport::Completion& completion, const PostedReceive& posted,
+                 Arena& arena);
+  void OnFailure(const transport::Completion& completion);
+  void CheckMessage(const transport::Completion& completion, const PostedReceive& posted,
+                    const Message& message, Arena& arena);
 
   Verdict& verdict_;
-  Arena& arena_;
-  RingAllocator& allocator_;
-  bool lenient_;
-  std::deque<Posted> posted_;
-  std::deque<Message> messages_;
-  uint64_t completed_ = 0;
+  Rules rules_;
+  MayFail may_fail_;
+  MessageStream sent_;
   bool broken_ = false;  // a completion in error came; all others will be flushed
 };
+
+// What the completion of `message` has to say; the wr_id and queue pairs are not set.
+transport::Completion ExpectedCompletion(const Message& message);
+bool SaysTheSame(const transport::Completion& completion, const transport::Completion& expected);
 
 }  // namespace uroce::simulation

@@ -5,9 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "tests/simulation/application.h"
 #include "tests/simulation/checksum.h"
+#include "tests/simulation/connection.h"
 #include "tests/simulation/context.h"
+#include "tests/simulation/datagram_application.h"
 #include "tests/simulation/host.h"
+#include "tests/simulation/shared_receives.h"
 #include "tests/simulation/wire.h"
 #include "transport/qp/timeouts.h"
 #include "transport/wire/frame_parser.h"
@@ -38,14 +42,18 @@ class World {
  private:
   void BuildHosts();
   void BuildWires();
+  void BuildSharedReceives();
   void BuildConnections();
+  void BuildDatagrams();
   void Send(int from, Frame frame, Route route);
-  void Tamper(Frame& frame);
+  int Tamper(Frame& frame);
+  static void Carry(Wire& wire, const Frame& frame, int times);
   void RunUntilFinished();
   void Heal();
   Duration LivenessBound() const;
   bool Finished() const;
   void CheckEnd();
+  void CheckDatagrams();
   void Explain(RunResult& result) const;
 
   Scenario scenario_;
@@ -54,11 +62,14 @@ class World {
   Simulator simulator_;
   Trace trace_;
   Verdict verdict_;
-  WireMonitor monitor_;
+  NetworkMonitor monitor_;
   Context context_;
   std::vector<std::unique_ptr<Host>> hosts_;
-  std::vector<std::unique_ptr<Wire>> wires_;  // from * hosts + to
+  std::vector<std::unique_ptr<Wire>> wires_;                      // from * hosts + to
+  std::vector<std::unique_ptr<SharedReceives>> shared_receives_;  // by host; may be nullptr
   std::vector<std::unique_ptr<Application>> applications_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  DatagramApplication::Everybody datagrams_;
   uint64_t frames_ = 0;
   uint64_t impaired_ = 0;
   bool tampered_ = false;
@@ -73,7 +84,9 @@ World::World(const Scenario& scenario, const RunOptions& options)
       context_{simulator_, trace_, verdict_, monitor_} {
   BuildHosts();
   BuildWires();
+  BuildSharedReceives();
   BuildConnections();
+  BuildDatagrams();
 }
 
 void World::BuildHosts() {
@@ -98,10 +111,30 @@ void World::BuildWires() {
                                        trace_.OnFrame(simulator_.now(), what, to, frame);
                                        monitor_.OnImpaired(frame);
                                      },
-                                 .tamper = [this](Frame& frame) { Tamper(frame); }};
+                                 .tamper = {}};
       wires_.push_back(
           std::make_unique<Wire>(simulator_, random_.Fork(), scenario_.impairments, hooks));
     }
+  }
+}
+
+void World::BuildSharedReceives() {
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    const SharedQueueScenario& queue = scenario_.shared_queues[i];
+    shared_receives_.emplace_back();
+    if (queue.bytes == 0) continue;
+    uint32_t queue_pairs = 0;
+    for (const ConnectionScenario& connection : scenario_.connections) {
+      for (const EndScenario& end : connection.ends) {
+        const bool draws = end.draws_from_shared_queue && static_cast<size_t>(end.host) == i;
+        queue_pairs += draws ? connection.sessions : 0;
+      }
+    }
+    for (const DatagramScenario& end : scenario_.datagrams) {
+      queue_pairs += end.draws_from_shared_queue && static_cast<size_t>(end.host) == i ? 1 : 0;
+    }
+    shared_receives_[i] =
+        std::make_unique<SharedReceives>(context_, *hosts_[i], queue, queue_pairs, random_.Fork());
   }
 }
 
@@ -109,57 +142,117 @@ void World::BuildConnections() {
   for (const ConnectionScenario& connection : scenario_.connections) {
     Application* pair[2];
     for (int i = 0; i < 2; ++i) {
-      const Application::Config config = {.end = connection.ends[i],
+      const EndScenario& end = connection.ends[i];
+      const Application::Config config = {.end = end,
+                                          .type = connection.type,
                                           .mtu = connection.mtu,
                                           .max_message_bytes = connection.max_message_bytes,
                                           .think_time = connection.think_time,
                                           .lenient = scenario_.DataMayBeWrong(),
+                                          .wire_scrambles = scenario_.WireScrambles(),
                                           .sabotage = options_.sabotage};
-      Host& host = *hosts_[static_cast<size_t>(connection.ends[i].host)];
+      const size_t host = static_cast<size_t>(end.host);
+      SharedReceives* shared = end.draws_from_shared_queue ? shared_receives_[host].get() : nullptr;
       applications_.push_back(
-          std::make_unique<Application>(context_, host, config, random_.Fork()));
+          std::make_unique<Application>(context_, *hosts_[host], config, shared, random_.Fork()));
       pair[i] = applications_.back().get();
     }
-    Application::Connect(*pair[0], *pair[1]);
+    connections_.push_back(
+        std::make_unique<Connection>(context_, connection, *pair[0], *pair[1], random_.Fork()));
+    for (const EndScenario& end : connection.ends) {
+      hosts_[static_cast<size_t>(end.host)]->AddProcess(*connections_.back());
+    }
   }
+}
+
+void World::BuildDatagrams() {
+  for (const DatagramScenario& end : scenario_.datagrams) {
+    const auto host = static_cast<size_t>(end.host);
+    const DatagramApplication::Config config = {
+        .scenario = end,
+        .ipv6 = scenario_.ipv6,
+        .lenient = scenario_.DataMayBeWrong(),
+        .wire_scrambles = scenario_.WireScrambles(),
+        .wire_corrupts = scenario_.impairments.corrupt_ppm != 0};
+    SharedReceives* shared = end.draws_from_shared_queue ? shared_receives_[host].get() : nullptr;
+    datagrams_.push_back(std::make_unique<DatagramApplication>(context_, *hosts_[host], config,
+                                                               shared, datagrams_, random_.Fork()));
+  }
+}
+
+void World::Carry(Wire& wire, const Frame& frame, int times) {
+  for (; times > 0; --times) wire.Send(frame);
 }
 
 void World::Send(int from, Frame frame, Route route) {
-  size_t to = static_cast<size_t>(from);
-  if (route == Route::kWire) {
-    // The switch goes by the destination address: byte 5 of the MAC is the host's number.
-    to = frame[5] - 1u;
-    if (to >= hosts_.size() || to == static_cast<size_t>(from)) {
-      return verdict_.Fail("host ", from, " sends a frame to nobody");
-    }
+  const auto own = static_cast<size_t>(from);
+  const int times = Tamper(frame);
+  if (route == Route::kLoopback) return Carry(*wires_[own * hosts_.size() + own], frame, times);
+  // The switch goes by the destination address: byte 5 of the MAC is the host's number.
+  const bool multicast = (frame[0] & 1) != 0;
+  bool sent = multicast;
+  for (size_t to = 0; to < hosts_.size(); ++to) {
+    if (to == own || (!multicast && to != frame[5] - 1u)) continue;
+    Carry(*wires_[own * hosts_.size() + to], frame, times);
+    sent = true;
   }
-  wires_[static_cast<size_t>(from) * hosts_.size() + to]->Send(std::move(frame));
+  if (!sent) verdict_.Fail("host ", from, " sends a frame to nobody");
 }
 
-void World::Tamper(Frame& frame) {
-  if (!options_.flip_payload_bit || tampered_) return;
+// Returns how often the frame arrives.
+int World::Tamper(Frame& frame) {
+  if (options_.tampering == Tampering::kNone || tampered_) return 1;
   transport::Packet packet;
-  if (ParseFrame(frame, packet) != transport::DropReason::kNone || packet.payload.empty()) return;
+  if (ParseFrame(frame, packet) != transport::DropReason::kNone) return 1;
+  const bool is_datagram = packet.opcode.HasDeth();
+  const bool is_unreliable_send =
+      packet.opcode.service != transport::Service::kReliableConnection &&
+      packet.opcode.operation == transport::Operation::kSend &&
+      packet.opcode.position == transport::Position::kOnly;
+  const auto at = [&](const uint8_t* byte) { return static_cast<size_t>(byte - frame.data()); };
+  switch (options_.tampering) {
+    case Tampering::kFlipPayloadBit:
+      if (packet.payload.empty()) return 1;
+      frame[at(packet.payload.data())] ^= 0x10;
+      break;
+    case Tampering::kRepeatUnreliable:
+      // Of an empty message nobody knows which one it is.
+      return is_unreliable_send && packet.payload.size() >= 8 ? 2 : 1;
+    case Tampering::kRightQkey:
+      if (!is_datagram || packet.deth.qkey != (DatagramApplication::kQkey ^ 1)) return 1;
+      frame[at(packet.ip_header.data()) + packet.ip_header.size() + 8 + 12 + 3] ^= 1;
+      break;
+    case Tampering::kHopLimit:
+      if (!is_datagram || !scenario_.ipv6) return 1;
+      frame[at(packet.ip_header.data()) + 7] ^= 1;
+      break;
+    default:
+      return is_datagram ? 0 : 1;
+  }
   tampered_ = true;
-  frame[static_cast<size_t>(packet.payload.data() - frame.data())] ^= 0x10;
   Reseal(frame);
+  return 1;
 }
 
 bool World::Finished() const {
-  return std::all_of(applications_.begin(), applications_.end(),
-                     [](const auto& application) { return application->finished(); });
+  return std::all_of(connections_.begin(), connections_.end(),
+                     [](const auto& connection) { return connection->finished(); }) &&
+         std::all_of(datagrams_.begin(), datagrams_.end(),
+                     [](const auto& end) { return end->finished(); });
 }
 
 // What may pass, at the worst, from when the wire is perfect until everything is done.
 Duration World::LivenessBound() const {
   Duration bound = transport::Milliseconds(1'000);
-  for (const auto& application : applications_) {
-    const EndScenario& end = application->config().end;
-    const Duration timeout = transport::AckTimeout(end.timeout).value_or(Duration{});
-    // Everything may have to time out once more; late receives can make each request wait.
-    bound = bound + timeout * (end.retry_count + 2) * 2 +
-            (transport::RnrDelay(end.min_rnr_timer) * 8 + application->config().think_time * 40) *
-                (end.work_requests + 20);
+  for (const ConnectionScenario& connection : scenario_.connections) {
+    for (const EndScenario& end : connection.ends) {
+      const Duration timeout = transport::AckTimeout(end.timeout).value_or(Duration{});
+      // Everything may have to time out once more; late receives can make each request wait.
+      bound = bound + (timeout * (end.retry_count + 2) * 2 +
+                       (transport::RnrDelay(end.min_rnr_timer) * 8 + connection.think_time * 40) *
+                           (end.work_requests + 20)) *
+                          connection.sessions;
+    }
   }
   return bound;
 }
@@ -192,9 +285,37 @@ void World::CheckEnd() {
   bool more = true;
   simulator_.At(until, [&more] { more = false; });
   while (more && !verdict_.failed()) simulator_.RunOne();
-  for (const auto& application : applications_) application->CheckEnd();
+  for (const auto& connection : connections_) connection->CheckEnd();
+  for (const auto& end : datagrams_) end->CheckEnd();
   if (scenario_.DataMayBeWrong()) return;
+  CheckDatagrams();
   for (const auto& host : hosts_) host->counters().Check(verdict_);
+}
+
+// On a wire that did nothing to them datagrams arrive, or are counted where they were dropped.
+void World::CheckDatagrams() {
+  const bool restless = std::any_of(datagrams_.begin(), datagrams_.end(),
+                                    [](const auto& end) { return end->was_reset(); });
+  if (impaired_ != 0 || restless) return;
+  for (const auto& host : hosts_) {
+    uint64_t refused = 0;
+    uint64_t missing = 0;
+    for (const auto& end : datagrams_) {
+      if (&end->host() != host.get()) continue;
+      refused += end->refused();
+      missing += end->missing();
+    }
+    const transport::Counters& counters = host->endpoint().counters();
+    const uint64_t counted = counters.drops(transport::DropReason::kBadQkey);
+    if (counted != refused) {
+      verdict_.Fail("counted ", counted, " datagrams with a wrong Q_Key of ", refused);
+    }
+    const uint64_t dropped = counters.drops(transport::DropReason::kReceiverNotReady) +
+                             counters.drops(transport::DropReason::kMessageTooLong);
+    if (missing > dropped) {
+      verdict_.Fail(missing, " datagrams are missing and ", dropped, " were dropped");
+    }
+  }
 }
 
 RunResult World::Run() {
@@ -208,7 +329,8 @@ RunResult World::Run() {
       }
     });
   }
-  for (const auto& application : applications_) application->Start();
+  for (const auto& connection : connections_) connection->Start();
+  for (const auto& host : hosts_) host->Settle();
   RunUntilFinished();
   if (!verdict_.failed()) CheckEnd();
 
@@ -226,6 +348,7 @@ void World::Explain(RunResult& result) const {
   result.failure = Text("FAILED after ", simulator_.now().ns / 1'000, " us: ", verdict_.reason(),
                         "\n", Describe(scenario_));
   for (const auto& application : applications_) result.failure += application->Progress() + "\n";
+  for (const auto& end : datagrams_) result.failure += end->Progress() + "\n";
   result.failure += Text("See it again: bazel run -c opt //tests/simulation:soak -- --seed ",
                          scenario_.seed, " --trace\n");
 }

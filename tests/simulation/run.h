@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <string>
 
-#include "tests/simulation/application.h"
+#include "tests/simulation/sabotage.h"
 #include "tests/simulation/scenario.h"
 
 namespace uroce::simulation {
@@ -12,8 +12,7 @@ namespace uroce::simulation {
 struct RunOptions {
   std::FILE* trace = nullptr;  // every frame and completion is printed there
   Sabotage sabotage = Sabotage::kNone;
-  // Flips a payload bit of the first frame that has a payload, and seals the frame again.
-  bool flip_payload_bit = false;
+  Tampering tampering = Tampering::kNone;
 };
 
 struct RunResult {

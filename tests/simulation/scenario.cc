@@ -4,6 +4,7 @@
 
 #include "tests/simulation/random.h"
 #include "tests/simulation/verdict.h"
+#include "transport/limits.h"
 #include "transport/qp/timeouts.h"
 
 namespace uroce::simulation {
@@ -49,7 +50,8 @@ Psn RandomPsn(Random& random) {
 Duration WorstRoundTrip(const Scenario& scenario) {
   const Impairments& wire = scenario.impairments;
   Duration result = (wire.latency + wire.jitter + wire.held_back) * 2;
-  const auto frames = static_cast<int64_t>(256 * scenario.connections.size() * 2);
+  const auto frames =
+      static_cast<int64_t>(256 * scenario.connections.size() * 2 + 64 * scenario.datagrams.size());
   result = result + scenario.frame_pacing * frames;
   if (wire.bytes_per_us != 0) {
     // The healed wire holds any number of frames.
@@ -81,11 +83,97 @@ void MakeTimers(Random& random, const Scenario& scenario, EndScenario& end) {
 bool NothingGetsLost(const Scenario& scenario, const ConnectionScenario& connection) {
   const Impairments& wire = scenario.impairments;
   for (const EndScenario& end : connection.ends) {
-    if (end.poison != Poison::kNone || end.rnr_retry != 7 || end.retry_count != 7) return false;
+    if (end.poison != Poison::kNone || end.overruns || end.rnr_retry != 7 || end.retry_count != 7)
+      return false;
   }
-  return wire.loss_ppm == 0 && wire.burst_ppm == 0 && wire.corrupt_ppm == 0 &&
-         wire.reorder_ppm == 0 && wire.queue_frames == 0 && wire.reseal_ppm == 0 &&
-         scenario.silences.empty();
+  return connection.sessions == 1 && wire.loss_ppm == 0 && wire.burst_ppm == 0 &&
+         wire.corrupt_ppm == 0 && wire.reorder_ppm == 0 && wire.queue_frames == 0 &&
+         wire.reseal_ppm == 0 && scenario.silences.empty();
+}
+
+void MakeHabits(Random& random, EndScenario& end) {
+  end.posts_single_receives = random.Percent(15);
+  end.shares_completion_queue = random.Percent(40);
+  end.overruns = random.Percent(4);
+  end.is_restless = random.Percent(35);
+  if (random.Percent(2)) end.capabilities.max_send_wr = random.Pick<uint32_t>({1'000, 16'384});
+  if (random.Percent(2)) end.capabilities.max_receive_wr = random.Pick<uint32_t>({1'000, 16'384});
+  if (end.capabilities.max_send_wr + end.capabilities.max_receive_wr >= 1'000) {
+    end.capabilities.max_send_sge = end.capabilities.max_receive_sge = 2;
+    end.capabilities.max_inline_bytes = 0;
+  }
+}
+
+// Several sessions share the work, so that a run is not longer.
+void MakeSessions(Random& random, ConnectionScenario& connection) {
+  if (random.Percent(25)) connection.type = transport::QpType::kUnreliableConnection;
+  if (random.Percent(35)) connection.sessions = static_cast<uint32_t>(random.Between(2, 4));
+  connection.poisoned_session = static_cast<uint32_t>(random.Below(connection.sessions));
+  connection.ends_abruptly = random.Percent(50);
+  connection.destroys_percent = random.Pick<uint32_t>({0, 50, 100});
+  for (EndScenario& end : connection.ends) {
+    end.work_requests = (end.work_requests + connection.sessions - 1) / connection.sessions;
+    end.poison_at = static_cast<uint32_t>(random.Below(end.work_requests + 1));
+    if (connection.type != transport::QpType::kUnreliableConnection) continue;
+    end.overruns = false;  // a request completes, and may end the queue pair, with its last packet
+    if (end.poison == Poison::kMisalignedAtomic || end.poison == Poison::kReadOnlySink ||
+        end.poison == Poison::kForeignSendInvalidate) {
+      end.poison = Poison::kBadLkey;
+    }
+  }
+}
+
+void MakeDatagrams(Random& random, Scenario& scenario) {
+  if (!random.Percent(25)) return;
+  for (uint64_t left = random.Between(2, 5); left > 0; --left) {
+    DatagramScenario end;
+    end.host = static_cast<int>(random.Below(static_cast<uint64_t>(scenario.hosts)));
+    end.groups = static_cast<uint32_t>(random.Below(1 << DatagramScenario::kGroups));
+    end.capabilities.max_send_wr = random.Pick<uint32_t>({1, 2, 16, 64});
+    end.capabilities.max_receive_wr = random.Pick<uint32_t>({1, 7, 32});
+    end.capabilities.max_send_sge = random.Pick<uint32_t>({1, 4});
+    end.capabilities.max_receive_sge = random.Pick<uint32_t>({1, 4});
+    end.max_bytes = random.Pick<uint32_t>({8, 300, 4'096});
+    end.receive_bytes = transport::kGrhBytes + random.Pick<uint32_t>({0, 300, 4'096, 4'096});
+    end.think_time = Microseconds(random.Pick<int64_t>({0, 1, 10, 100}));
+    end.polls_late = random.Percent(25);
+    end.posts_receives_late = random.Percent(25);
+    end.is_restless = random.Percent(40);
+    end.work_requests = static_cast<uint32_t>(random.Between(0, 40));
+    scenario.datagrams.push_back(end);
+  }
+}
+
+// Hosts have one shared receive queue at most, with room for the longest message of those who use
+// it.
+void MakeSharedQueues(Random& random, Scenario& scenario) {
+  constexpr uint32_t kLongestMessage = 32'768;
+  scenario.shared_queues.resize(static_cast<size_t>(scenario.hosts));
+  for (SharedQueueScenario& queue : scenario.shared_queues) {
+    if (!random.Percent(30)) continue;
+    queue.entries = random.Pick<uint32_t>({1, 2, 5, 16});
+    queue.max_sges = random.Pick<uint32_t>({1, 3, 32});
+    queue.think_time = Microseconds(random.Pick<int64_t>({0, 1, 10, 100}));
+    queue.runs_dry = random.Percent(40);
+  }
+  for (ConnectionScenario& connection : scenario.connections) {
+    for (EndScenario& end : connection.ends) {
+      SharedQueueScenario& queue = scenario.shared_queues[static_cast<size_t>(end.host)];
+      const bool fits = connection.max_message_bytes <= kLongestMessage;
+      if (queue.entries == 0 || !fits || !random.Percent(70)) continue;
+      end.draws_from_shared_queue = true;
+      end.polls_late = false;  // the order of completions is that of messages
+      end.overruns = false;    // and a request whose completion is lost is lost to all
+      queue.bytes = std::max(queue.bytes, connection.max_message_bytes);
+    }
+  }
+  for (DatagramScenario& end : scenario.datagrams) {
+    SharedQueueScenario& queue = scenario.shared_queues[static_cast<size_t>(end.host)];
+    if (queue.entries == 0 || !random.Percent(70)) continue;
+    end.draws_from_shared_queue = true;
+    end.polls_late = false;
+    queue.bytes = std::max(queue.bytes, transport::kGrhBytes + 4'096);
+  }
 }
 
 EndScenario MakeEnd(Random& random, const ConnectionScenario& connection) {
@@ -105,6 +193,7 @@ EndScenario MakeEnd(Random& random, const ConnectionScenario& connection) {
   end.work_requests = static_cast<uint32_t>(random.Between(0, 60));
   if (connection.max_message_bytes > 100'000) end.work_requests /= 8;
   end.poison_at = static_cast<uint32_t>(random.Below(end.work_requests + 1));
+  MakeHabits(random, end);
   return end;
 }
 
@@ -121,6 +210,7 @@ ConnectionScenario MakeConnection(Random& random, int hosts) {
   if (random.Percent(20)) {
     connection.ends[0].poison = static_cast<Poison>(random.Between(1, kPoisons - 1));
   }
+  MakeSessions(random, connection);
   for (int i = 0; i < 2; ++i) {
     EndScenario& responder = connection.ends[1 - i];
     const EndScenario& requester = connection.ends[i];
@@ -152,6 +242,8 @@ Scenario MakeScenario(uint64_t seed) {
   for (uint64_t left = random.Pick<uint64_t>({1, 1, 2, 3, 6}); left > 0; --left) {
     scenario.connections.push_back(MakeConnection(random, scenario.hosts));
   }
+  MakeDatagrams(random, scenario);
+  MakeSharedQueues(random, scenario);
   for (ConnectionScenario& connection : scenario.connections) {
     for (EndScenario& end : connection.ends) MakeTimers(random, scenario, end);
     if (random.Percent(10) && NothingGetsLost(scenario, connection)) {
@@ -175,17 +267,29 @@ std::string Describe(const Scenario& scenario) {
                  silence.until.ns / 1'000, " us\n");
   }
   for (const ConnectionScenario& connection : scenario.connections) {
-    text += Text("  connection: mtu ", Bytes(connection.mtu), ", messages up to ",
-                 connection.max_message_bytes, " bytes\n");
+    text += Text("  ", connection.type == transport::QpType::kReliableConnection ? "RC" : "UC",
+                 " connection: mtu ", Bytes(connection.mtu), ", messages up to ",
+                 connection.max_message_bytes, " bytes, ", connection.sessions, " sessions",
+                 connection.ends_abruptly ? " that end abruptly" : "", ", poison in session ",
+                 connection.poisoned_session, "\n");
     for (const EndScenario& end : connection.ends) {
-      text += Text("    host ", end.host, ": psn ", end.first_psn.value(), ", reads ",
-                   int{end.max_read_atomic}, "/", int{end.max_dest_read_atomic}, ", timeout ",
-                   int{end.timeout}, " retry ", int{end.retry_count}, ", rnr timer ",
-                   int{end.min_rnr_timer}, " retry ", int{end.rnr_retry}, ", queues ",
-                   end.capabilities.max_send_wr, "/", end.capabilities.max_receive_wr, ", ",
-                   end.work_requests, " requests, poison ", static_cast<int>(end.poison), " at ",
-                   end.poison_at, "\n");
+      text +=
+          Text("    host ", end.host, ": psn ", end.first_psn.value(), ", reads ",
+               int{end.max_read_atomic}, "/", int{end.max_dest_read_atomic}, ", timeout ",
+               int{end.timeout}, " retry ", int{end.retry_count}, ", rnr timer ",
+               int{end.min_rnr_timer}, " retry ", int{end.rnr_retry}, ", queues ",
+               end.capabilities.max_send_wr, "/", end.capabilities.max_receive_wr, ", ",
+               end.work_requests, " requests, poison ", static_cast<int>(end.poison), " at ",
+               end.poison_at, end.is_restless ? ", restless" : "", end.overruns ? ", overruns" : "",
+               end.draws_from_shared_queue ? ", shared receives" : "", "\n");
     }
+  }
+  for (const DatagramScenario& end : scenario.datagrams) {
+    text += Text("  UD on host ", end.host, ": groups ", end.groups, ", up to ", end.max_bytes,
+                 " bytes, receives of ", end.receive_bytes, ", queues ",
+                 end.capabilities.max_send_wr, "/", end.capabilities.max_receive_wr, ", ",
+                 end.work_requests, " requests", end.is_restless ? ", restless" : "",
+                 end.draws_from_shared_queue ? ", shared receives" : "", "\n");
   }
   return text;
 }

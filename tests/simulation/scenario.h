@@ -18,12 +18,26 @@ enum class Poison : uint8_t {
   kOutOfRange,      // ... beyond the end of the region
   kNoRemoteAccess,  // ... in a region that does not permit it
   kMisalignedAtomic,
-  kBadLkey,          // an SGE names a key that does not exist
-  kReadOnlySink,     // a READ into memory without local write access
-  kReceiveTooSmall,  // a SEND longer than the receive request
-  kMoveToError,      // the application moves the queue pair to ERR
+  kBadLkey,                 // an SGE names a key that does not exist
+  kReadOnlySink,            // a READ into memory without local write access
+  kReceiveTooSmall,         // a SEND longer than the receive request
+  kForeignLocalInvalidate,  // of a window that another queue pair owns
+  kForeignSendInvalidate,   // ... of the peer
+  kMoveToError,             // the application moves the queue pair to ERR: at a certain request
+  kErrorAtRandom,           // ... at any time
+  kNoExposedMemory,         // the application deregisters memory that is in use
+  kNoSource,
+  kNoSink,
+  kNoInbox,
 };
-inline constexpr int kPoisons = 9;
+inline constexpr int kPoisons = 16;
+
+// Whether the peer refuses a request for it, if the service is reliable.
+constexpr bool IsRefused(Poison poison) {
+  return (poison >= Poison::kBadRkey && poison <= Poison::kMisalignedAtomic) ||
+         poison == Poison::kReceiveTooSmall || poison == Poison::kForeignSendInvalidate;
+}
+constexpr bool TakesMemoryAway(Poison poison) { return poison >= Poison::kNoExposedMemory; }
 
 // One end of a connection.
 struct EndScenario {
@@ -40,6 +54,11 @@ struct EndScenario {
   bool signal_all = false;
   bool polls_late = false;  // completions are looked for now and then, not after every event
   bool posts_receives_late = false;
+  bool posts_single_receives = false;
+  bool shares_completion_queue = false;  // sends and receives complete on one
+  bool overruns = false;                 // completion queues are too small
+  bool is_restless = false;              // SQD and back, moves memory, resizes queues
+  bool draws_from_shared_queue = false;  // receive requests come from the host's shared queue
 
   uint32_t work_requests = 0;  // to post
   uint32_t unsignaled_percent = 0;
@@ -49,10 +68,41 @@ struct EndScenario {
 };
 
 struct ConnectionScenario {
+  transport::QpType type = transport::QpType::kReliableConnection;  // or UC
+  uint32_t sessions = 1;
+  uint32_t poisoned_session = 0;
+  bool ends_abruptly = false;     // sessions do not wait for their end
+  uint32_t destroys_percent = 0;  // chance that a session ends with its queue pair
   transport::Mtu mtu = transport::Mtu::k1024;
   uint32_t max_message_bytes = 0;
   transport::Duration think_time;  // longest pause between posts
   EndScenario ends[2];
+};
+
+// A datagram queue pair.
+struct DatagramScenario {
+  static constexpr uint32_t kGroups = 2;
+
+  int host = 0;
+  uint32_t groups = 0;  // bit i: attached to multicast group i
+  transport::QpCapabilities capabilities;
+  uint32_t max_bytes = 0;      // longest datagram
+  uint32_t receive_bytes = 0;  // room in a receive request
+  transport::Duration think_time;
+  bool polls_late = false;
+  bool posts_receives_late = false;
+  bool draws_from_shared_queue = false;
+  bool is_restless = false;  // SQD, SQE, ERR, RESET and back
+  uint32_t work_requests = 0;
+};
+
+// The shared receive queue of a host.
+struct SharedQueueScenario {
+  uint32_t entries = 0;  // 0: there is none
+  uint32_t bytes = 0;    // room in a request
+  uint32_t max_sges = 1;
+  transport::Duration think_time;
+  bool runs_dry = false;
 };
 
 struct Silence {
@@ -71,7 +121,13 @@ struct Scenario {
   std::vector<Silence> silences;
   transport::Duration frame_pacing;  // between two frames of a host; 0 = all at once
   std::vector<ConnectionScenario> connections;
+  std::vector<DatagramScenario> datagrams;
+  std::vector<SharedQueueScenario> shared_queues;  // by host
 
+  // The wire doubles frames or lets them overtake.
+  bool WireScrambles() const {
+    return impairments.duplicate_ppm != 0 || impairments.reorder_ppm != 0;
+  }
   // Headers may be wrong under a right ICRC: any data, any error is possible then.
   bool DataMayBeWrong() const { return impairments.reseal_ppm != 0; }
 };

@@ -45,11 +45,11 @@ constexpr uint8_t kScribble = 0xdd;
 
 }  // namespace
 
-SendModel::SendModel(Verdict& verdict, const Memory& memory, MayFail may_fail, bool lenient)
+SendModel::SendModel(Verdict& verdict, const Memory& memory, MayFail may_fail, const Rules& rules)
     : verdict_(verdict),
       memory_(memory),
       may_fail_(std::move(may_fail)),
-      lenient_(lenient),
+      rules_(rules),
       remote_(memory.remote.at(0), memory.remote.at(memory.remote.size())) {}
 
 const SentRequest* SendModel::KeepNewestSink() {
@@ -62,6 +62,12 @@ void SendModel::OnPosted(SentRequest request) {
   if (request.sink_offset.has_value()) sinks_.push_back({posted_, posted_, request});
   outstanding_.push_back(std::move(request));
   ++posted_;
+}
+
+size_t SendModel::additions_outstanding() const {
+  return static_cast<size_t>(
+      std::count_if(outstanding_.begin(), outstanding_.end(),
+                    [](const SentRequest& request) { return request.counter.has_value(); }));
 }
 
 bool SendModel::awaits_completion() const {
@@ -77,7 +83,7 @@ void SendModel::OnCompletion(const Completion& completion) {
       return verdict_.Fail("after an error not the oldest request is flushed: ",
                            DescribeCompletion(completion));
     }
-    return AddUncertain();
+    return FailOldest();
   }
   // Requests that were not to be signaled succeed in silence.
   while (!outstanding_.empty() && outstanding_.front().wr_id != completion.wr_id) {
@@ -111,23 +117,30 @@ void SendModel::OnSuccess(const Completion& completion) {
 void SendModel::OnFailure(const Completion& completion) {
   const SentRequest& request = outstanding_.front();
   const bool on_purpose = completion.status == request.expected_status;
-  if (!lenient_ && !on_purpose && !may_fail_(completion.status)) {
+  if (!rules_.lenient && !on_purpose && !may_fail_(completion.status)) {
     verdict_.Fail("a request fails for no reason: ", DescribeCompletion(completion));
   }
   broken_ = true;
-  refused_ = IsRefusal(completion.status);
-  AddUncertain();
+  refused_ = on_purpose && IsRefusal(completion.status);
+  FailOldest();
 }
 
 // The oldest request is known to have succeeded.
 void SendModel::Confirm() {
-  const SentRequest request = std::move(outstanding_.front());
+  SentRequest request = std::move(outstanding_.front());
   outstanding_.pop_front();
-  if (!lenient_ && request.expected_status != CompletionStatus::kSuccess) {
+  if (!rules_.lenient && request.expected_status != CompletionStatus::kSuccess) {
     verdict_.Fail("request ", request.wr_id, " succeeds, which is to fail with status ",
                   static_cast<int>(request.expected_status));
   }
   CheckSink(request);
+  ReleaseMemory(request);
+  if (request.when_done) request.when_done();
+  if (!rules_.reliable && !request.remote_after.empty()) uncertain_.push_back(std::move(request));
+}
+
+// The oldest request is done, and with it the need for its memory.
+void SendModel::ReleaseMemory(const SentRequest& request) {
   if (request.source_offset.has_value()) {
     std::memset(memory_.source.at(*request.source_offset), kScribble, request.source_bytes);
     memory_.source_allocator.FreeOldest();
@@ -138,11 +151,10 @@ void SendModel::Confirm() {
     memory_.sink_allocator.FreeOldest();
   }
   ++confirmed_;
-  if (request.when_done) request.when_done();
 }
 
 void SendModel::CheckSink(const SentRequest& request) {
-  if (lenient_ || !request.sink_offset.has_value()) return;
+  if (rules_.lenient || !request.sink_offset.has_value()) return;
   const auto actual = memory_.sink.bytes(*request.sink_offset, request.sink_after.size());
   if (request.counter.has_value()) {
     uint64_t original;
@@ -157,14 +169,16 @@ void SendModel::CheckSink(const SentRequest& request) {
   }
 }
 
-void SendModel::AddUncertain() {
-  SentRequest& request = outstanding_.front();
+void SendModel::FailOldest() {
+  SentRequest request = std::move(outstanding_.front());
+  outstanding_.pop_front();
   request.refused = refused_;
   if (request.counter.has_value() && !refused_) {
     memory_.counters.OnUncertain(*request.counter, request.counter_delta);
   }
-  uncertain_.push_back(std::move(outstanding_.front()));
-  outstanding_.pop_front();
+  ReleaseMemory(request);
+  if (request.when_flushed) request.when_flushed();
+  uncertain_.push_back(std::move(request));
 }
 
 // What is outstanding or failed may or may not have changed memory.
@@ -183,7 +197,7 @@ bool SendModel::IsPossible(size_t offset, uint8_t value) const {
 }
 
 void SendModel::CheckEnd() {
-  if (lenient_) return;
+  if (rules_.lenient) return;
   for (const SentRequest& request : outstanding_) {
     if (request.counter.has_value()) {
       memory_.counters.OnUncertain(*request.counter, request.counter_delta);

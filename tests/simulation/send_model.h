@@ -41,9 +41,10 @@ struct SentRequest {
   std::optional<size_t> counter;
   uint64_t counter_delta = 0;
 
-  std::function<void()> when_done;  // may be empty
+  std::function<void()> when_done;     // may be empty
+  std::function<void()> when_flushed;  // ... or completed in error; may be empty
 
-  // The peer refused it or one before it: it was certainly not carried out.
+  // The peer refused it or one before it for what it was: it was certainly not carried out.
   bool refused = false;
 };
 
@@ -65,8 +66,11 @@ class SendModel {
   // Whether a request that is right may fail with this status for a reason outside of it.
   using MayFail = std::function<bool(transport::CompletionStatus)>;
 
-  // With `lenient` only the order and number of completions is checked.
-  SendModel(Verdict& verdict, const Memory& memory, MayFail may_fail, bool lenient);
+  struct Rules {
+    bool lenient = false;  // only the order and number of completions is checked
+    bool reliable = true;  // what has completed has been carried out; else it may have been
+  };
+  SendModel(Verdict& verdict, const Memory& memory, MayFail may_fail, const Rules& rules);
 
   // The peer's memory after everything that was posted.
   std::vector<uint8_t>& remote() { return remote_; }
@@ -75,12 +79,16 @@ class SendModel {
   const SentRequest* KeepNewestSink();
 
   void OnPosted(SentRequest request);
+  // The queue pair works again after a request failed and all others were flushed.
+  void Recover() { broken_ = refused_ = false; }
   void OnCompletion(const transport::Completion& completion);
 
   // When nothing more will happen: the peer's memory must hold what was written.
   void CheckEnd();
 
   size_t outstanding() const { return outstanding_.size(); }
+  // Of these, additions to shared words.
+  size_t additions_outstanding() const;
   // Whether a completion is still to come for sure.
   bool awaits_completion() const;
   bool broken() const { return broken_; }
@@ -96,17 +104,18 @@ class SendModel {
   void OnFailure(const transport::Completion& completion);
   void Confirm();
   void CheckSink(const SentRequest& request);
-  void AddUncertain();
+  void FailOldest();
+  void ReleaseMemory(const SentRequest& request);
   bool IsPossible(size_t offset, uint8_t value) const;
 
   Verdict& verdict_;
   Memory memory_;
   MayFail may_fail_;
-  bool lenient_;
+  Rules rules_;
   std::vector<uint8_t> remote_;
   std::deque<SentRequest> outstanding_;
   std::deque<Sink> sinks_;
-  std::vector<SentRequest> uncertain_;  // failed or flushed: may have been carried out, or in part
+  std::vector<SentRequest> uncertain_;  // may have been carried out, or in part, or not
   uint64_t posted_ = 0;
   uint64_t confirmed_ = 0;
   bool broken_ = false;

@@ -7,7 +7,7 @@
 namespace uroce::simulation {
 namespace {
 
-constexpr uint64_t kSeedsPerShard = 1'000;
+constexpr uint64_t kSeedsPerShard = 1'500;
 
 class SimulationTest : public testing::TestWithParam<uint64_t> {};
 

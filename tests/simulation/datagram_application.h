@@ -1,0 +1,128 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tests/simulation/arena.h"
+#include "tests/simulation/completions.h"
+#include "tests/simulation/context.h"
+#include "tests/simulation/drain_watch.h"
+#include "tests/simulation/event_listener.h"
+#include "tests/simulation/host.h"
+#include "tests/simulation/message_stream.h"
+#include "tests/simulation/random.h"
+#include "tests/simulation/receive_pool.h"
+#include "tests/simulation/scenario.h"
+#include "tests/simulation/send_model.h"
+#include "tests/simulation/shared_receives.h"
+#include "transport/endpoint.h"
+
+namespace uroce::simulation {
+
+// A program with a datagram queue pair: sends to all others of its kind, itself included, and to
+// multicast groups, with right and wrong Q_Keys, and judges what it receives.
+class DatagramApplication : public Process, public EventListener {
+ public:
+  struct Config {
+    DatagramScenario scenario;
+    bool ipv6 = false;
+    bool lenient = false;
+    bool wire_scrambles = false;
+    bool wire_corrupts = false;
+  };
+  static constexpr uint32_t kMtu = 4'096;         // that the port of a simulated host has
+  static constexpr uint32_t kQkey = 0x1234'5678;  // of all of them
+  // All of them in a run.
+  using Everybody = std::vector<std::unique_ptr<DatagramApplication>>;
+
+  // `shared` may be nullptr.
+  DatagramApplication(Context& context, Host& host, const Config& config, SharedReceives* shared,
+                      const Everybody& everybody, Random random);
+  ~DatagramApplication() override;
+
+  void OnActivity() override;
+  void OnEvent(transport::EventType type) override;
+
+  // Everything was posted and has completed.
+  bool finished() const;
+  // When nothing is on its way any more.
+  void CheckEnd();
+  std::string Progress() const;
+
+  const Host& host() const { return host_; }
+  // Datagrams to this queue pair alone that were sent with a wrong Q_Key; and those with the right
+  // one that did not arrive.
+  uint64_t refused() const { return refused_; }
+  size_t missing() const;
+  bool was_reset() const { return was_reset_; }
+
+ private:
+  // Who sent it, and whether to a group: of all others the order may be another.
+  using StreamKey = std::pair<transport::Qpn, bool>;
+  // A datagram being put together.
+  struct Draft {
+    transport::SendWorkRequest request;
+    transport::AddressVector address;
+    SentRequest sent;
+    std::vector<transport::ScatterGatherEntry> sges;
+    std::vector<uint8_t> payload;
+    std::vector<DatagramApplication*> receivers;  // whom it may reach
+    DatagramApplication* refuses = nullptr;       // whom it must not reach
+    bool to_group = false;
+  };
+
+  transport::QpState state() const { return qp_->state(); }
+  bool IsMember(uint32_t group) const { return (config_.scenario.groups >> group & 1) != 0; }
+  transport::Gid GidOf(uint32_t group) const;
+  ReceivePool& pool() { return shared_ == nullptr ? inbox_ : shared_->pool(); }
+
+  void CreateQueuePair();
+  void BecomeReady();
+  void Modify(const transport::QpAttributes& attributes, uint32_t mask);
+  void ResetQueuePair();
+  void RecoverSendQueue();
+  bool HasReasonToWake() const;
+  void Wake();
+  void Poll();
+  bool OnCompletion(const transport::Completion& completion);
+  bool OnReceived(const transport::Completion& completion);
+  bool Fits(const transport::Completion& completion, std::span<const uint8_t> bytes,
+            const Message& message) const;
+  bool MayDiffer(size_t i) const;
+  void PostReceives();
+  void Post();
+  uint32_t DrawLength();
+  bool DrawPayload(Draft& draft, uint32_t length);
+  void Address(Draft& draft);
+  void Announce(Draft& draft);
+  std::vector<uint8_t> ExpectedHeader(const Draft& draft) const;
+
+  Context& context_;
+  Host& host_;
+  Config config_;
+  SharedReceives* shared_;
+  const Everybody& everybody_;
+  Random random_;
+
+  Arena source_;
+  Arena nothing_;  // what a datagram changes of the peer's memory by itself
+  RingAllocator source_allocator_;
+  RingAllocator nothing_allocator_;
+  ReceivePool inbox_;
+  Completions completions_;
+  transport::QueuePair* qp_ = nullptr;
+  std::unique_ptr<SendModel> sends_;
+  DrainWatch drain_;
+  std::map<StreamKey, MessageStream> streams_;  // to us
+
+  uint32_t posted_ = 0;
+  uint64_t refused_ = 0;
+  bool moved_to_error_ = false;
+  bool was_reset_ = false;
+  bool wake_scheduled_ = false;
+};
+
+}  // namespace uroce::simulation

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "tests/simulation/verdict.h"
+#include "transport/psn.h"
+#include "transport/qp/queue_pair.h"
+
+namespace uroce::simulation {
+
+// The oracle of a queue pair's way RTS -> SQD -> RTS: when it has drained it says so, once and only
+// if it was asked to, and sends nothing after that (IBA 10.3.1.5).
+class DrainWatch {
+ public:
+  explicit DrainWatch(Verdict& verdict) : verdict_(verdict) {}
+
+  // RTS -> SQD, with or without asking for the event.
+  void Begin(transport::QueuePair& qp, bool notify);
+  // SQD -> RTS.
+  void End(transport::QueuePair& qp);
+  // The queue pair failed, or was reset.
+  void Forget();
+
+  // kSendQueueDrained came.
+  void OnEvent(const transport::QueuePair& qp);
+  // To be called after everything that happens on the host.
+  void Check(const transport::QueuePair& qp);
+
+  bool active() const { return active_; }
+  bool drained() const { return drained_; }
+
+ private:
+  Verdict& verdict_;
+  bool active_ = false;
+  bool notify_ = false;
+  bool event_came_ = false;
+  bool drained_ = false;  // seen to be; the next PSN was
+  transport::Psn psn_;
+};
+
+}  // namespace uroce::simulation

@@ -1,0 +1,88 @@
+#include "tests/simulation/network_monitor.h"
+
+#include <cstdlib>
+#include <utility>
+
+namespace uroce::simulation {
+
+using transport::Psn;
+using transport::Qpn;
+
+namespace {
+
+// The opcodes of RC by their numbers (IBA table 38).
+constexpr uint8_t kFirstResponse = 0x0d;
+constexpr uint8_t kLastResponse = 0x12;
+constexpr uint8_t kFirstOfUnreliable = 0x20;
+
+}  // namespace
+
+void NetworkMonitor::AddConnection(const WireMonitor::End& a, const WireMonitor::End& b) {
+  monitor_.AddConnection(a, b);
+  connected_[a.qp->qpn()] = {b.qp->qpn(), a.first_psn};
+  connected_[b.qp->qpn()] = {a.qp->qpn(), b.first_psn};
+}
+
+void NetworkMonitor::Forget(Qpn qpn) { gone_.insert(qpn); }
+
+NetworkMonitor::Address NetworkMonitor::AddressOf(std::span<const uint8_t> frame) {
+  constexpr size_t kEtherTypeAt = 12;
+  const bool ipv4 = frame.size() > kEtherTypeAt && frame[kEtherTypeAt] == 0x08;
+  const size_t bth = 14 + (ipv4 ? 20u : 40u) + 8;
+  if (frame.size() < bth + 12) return {};
+  const auto word24 = [&](size_t at) {
+    return uint32_t{frame[at]} << 16 | uint32_t{frame[at + 1]} << 8 | frame[at + 2];
+  };
+  return {Qpn{word24(bth + 5)}, Psn(word24(bth + 9)), frame[bth]};
+}
+
+bool NetworkMonitor::IsOfThePast(const Address& address) const {
+  const auto to = connected_.find(address.destination);
+  if (to == connected_.end() || address.opcode >= kFirstOfUnreliable) return false;
+  const bool is_response = address.opcode >= kFirstResponse && address.opcode <= kLastResponse;
+  const auto requester = is_response ? to : connected_.find(to->second.peer);
+  if (requester == connected_.end()) return true;
+  const int32_t distance = address.psn.DistanceFrom(requester->second.first_psn);
+  return distance < -1 || distance >= kPsnsOfASession;
+}
+
+void NetworkMonitor::OnSent(std::span<const uint8_t> frame) {
+  if (gone_.count(AddressOf(frame).destination) == 0) monitor_.OnSent(frame);
+}
+
+void NetworkMonitor::OnDelivered(std::span<const uint8_t> frame) {
+  const Address address = AddressOf(frame);
+  if (gone_.count(address.destination) != 0) return;
+  if (IsOfThePast(address)) {
+    connected_.at(address.destination).met_the_past = true;
+    return;
+  }
+  monitor_.OnDelivered(frame);
+}
+
+void NetworkMonitor::OnImpaired(std::span<const uint8_t> frame) {
+  const Address address = AddressOf(frame);
+  const auto to = connected_.find(address.destination);
+  if (to != connected_.end()) to->second.impaired = true;
+  if (gone_.count(address.destination) == 0) monitor_.OnImpaired(frame);
+}
+
+bool NetworkMonitor::RetriesMayBeExceeded(Qpn requester) const {
+  // A NAK for a request of the past makes the present go back.
+  const Connected& own = connected_.at(requester);
+  const auto peer = connected_.find(own.peer);
+  return own.met_the_past || (peer != connected_.end() && peer->second.met_the_past) ||
+         monitor_.RetriesMayBeExceeded(requester);
+}
+
+bool NetworkMonitor::RnrRetriesMayBeExceeded(Qpn requester) const {
+  return monitor_.RnrRetriesMayBeExceeded(requester);
+}
+
+bool NetworkMonitor::WasImpaired(Qpn qpn) const { return connected_.at(qpn).impaired; }
+
+void NetworkMonitor::CheckCounters(const transport::Endpoint& endpoint) {
+  if (gone_.empty()) monitor_.CheckCounters(endpoint);
+}
+
+}  // namespace uroce::simulation

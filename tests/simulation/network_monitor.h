@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+
+#include "tests/simulation/verdict.h"
+#include "tests/simulation/wire_monitor.h"
+#include "transport/ids.h"
+#include "transport/psn.h"
+
+namespace uroce::simulation {
+
+// The wire monitor of a network in which queue pairs come and go: keeps from it what it cannot
+// judge, the frames to a queue pair that was destroyed, and knows which frames on the wire are left
+// over from before a queue pair was connected anew.
+class NetworkMonitor {
+ public:
+  NetworkMonitor(Verdict& verdict, bool strict) : monitor_(verdict, strict) {}
+
+  // Queue pairs that were connected before must have first PSNs farther from the earlier ones than
+  // kPsnsOfASession.
+  void AddConnection(const WireMonitor::End& a, const WireMonitor::End& b);
+  void AddDatagram(const WireMonitor::End& end) { monitor_.AddDatagram(end); }
+  // The queue pair is about to be destroyed.
+  void Forget(transport::Qpn qpn);
+
+  void OnSent(std::span<const uint8_t> frame);
+  void OnDelivered(std::span<const uint8_t> frame);
+  void OnImpaired(std::span<const uint8_t> frame);
+
+  // Whether so much went wrong since the last progress that the requester had to give up.
+  bool RetriesMayBeExceeded(transport::Qpn requester) const;
+  bool RnrRetriesMayBeExceeded(transport::Qpn requester) const;
+  // Whether something happened to a frame between the two since they were connected.
+  bool WasImpaired(transport::Qpn qpn) const;
+
+  // See WireMonitor::CheckCounters.
+  void CheckCounters(const transport::Endpoint& endpoint);
+
+  // More packets than any connection of a simulation sends.
+  static constexpr int32_t kPsnsOfASession = 1 << 19;
+
+ private:
+  struct Connected {
+    transport::Qpn peer;
+    transport::Psn first_psn;   // of its requests
+    bool impaired = false;      // a frame to it
+    bool met_the_past = false;  // a frame to it was left over from an earlier connection
+  };
+  // What a frame is to be told apart by, without looking at its checksum.
+  struct Address {
+    transport::Qpn destination;
+    transport::Psn psn;
+    uint8_t opcode = 0;
+  };
+
+  static Address AddressOf(std::span<const uint8_t> frame);
+  bool IsOfThePast(const Address& address) const;
+
+  WireMonitor monitor_;
+  std::map<transport::Qpn, Connected> connected_;
+  std::set<transport::Qpn> gone_;
+};
+
+}  // namespace uroce::simulation

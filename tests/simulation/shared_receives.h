@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "tests/simulation/context.h"
+#include "tests/simulation/event_listener.h"
+#include "tests/simulation/host.h"
+#include "tests/simulation/random.h"
+#include "tests/simulation/receive_pool.h"
+#include "tests/simulation/scenario.h"
+#include "transport/endpoint.h"
+
+namespace uroce::simulation {
+
+// A shared receive queue and the program that keeps it filled, more or less: limits it, resizes it,
+// lets it run dry.
+class SharedReceives : public Process, public EventListener {
+ public:
+  // `queue_pairs`: that will ever draw from it; each may take a request with it when it goes.
+  SharedReceives(Context& context, Host& host, const SharedQueueScenario& config,
+                 uint32_t queue_pairs, Random random);
+  ~SharedReceives() override;
+
+  transport::SharedReceiveQueue* queue() { return queue_.get(); }
+  ReceivePool& pool() { return pool_; }
+
+  uint32_t request_bytes() const { return config_.bytes; }
+  // That may be posted or in use at once.
+  uint32_t max_requests() const { return 2 * config_.entries + queue_pairs_; }
+
+  // A queue pair begins to draw from it. When it ends it may keep the request it has in use.
+  void AddUser() { ++in_use_; }
+  // The request completes. Each queue pair completes its own in the order they were posted in; what
+  // several have taken is polled in any order.
+  std::optional<PostedReceive> Complete(const transport::Completion& completion);
+
+  void OnActivity() override;
+  void OnEvent(transport::EventType type) override;
+
+ private:
+  void Wake();
+  bool Post();
+  void SetLimit();
+  void Resize();
+  void CheckLimit();
+
+  Context& context_;
+  Host& host_;
+  SharedQueueScenario config_;
+  uint32_t queue_pairs_;
+  Random random_;
+  ReceivePool pool_;
+  std::unique_ptr<transport::SharedReceiveQueue> queue_;
+  size_t in_use_ = 0;  // requests that queue pairs may have taken and not completed, at most
+  std::map<transport::Qpn, uint64_t> last_wr_ids_;
+  uint32_t limit_ = 0;  // the event is due below this
+  size_t taken_since_armed_ = 0;
+  bool full_ = false;   // when it was last tried
+  bool awake_ = false;  // in Wake(), or what follows from it
+  bool wake_scheduled_ = false;
+};
+
+}  // namespace uroce::simulation
