@@ -405,7 +405,7 @@ TEST_F(DatagramTest, DetachedQueuePairReceivesNothing) {
 
 TEST_F(DatagramTest, MembershipIsChecked) {
   const ibv_gid unicast = OwnGid(kIpv4Index);
-  EXPECT_EQ(ibv_attach_mcast(a.get(), &unicast, 0), EINVAL);  // IBA 11.3.1
+  EXPECT_EQ(ibv_attach_mcast(a.get(), &unicast, 0), EINVAL);     // IBA 11.3.1
   EXPECT_EQ(ibv_detach_mcast(a.get(), &kIpv4Group, 0), EINVAL);  // not attached
   ibv_qp_init_attr attr = RcAttributes(cq.get(), cq.get());
   const Qp connected(ibv_create_qp(host.pd.get(), &attr));
