@@ -122,6 +122,12 @@ class ReportTest(unittest.TestCase):
         self.write("tools/spec/missing", "9.2: test\nC9-3: code, test\nC9-9: code\n")
         self.check(1, "C9-9 of tools/spec/missing is not in tools/spec/catalogue.\n")
 
+    def test_prose_proves_nothing(self):
+        self.write("tests/a_test.cc", "")
+        self.write("tests/README.md", "@ 9.1, C9-4\n")
+        self.check(1, f"tests/README.md:1: {IBA} C9-4 is not in tools/spec/catalogue.\n"
+                      "9.1 lacks a citation in test (cited at transport/a.cc:1): One.\n")
+
     def test_files_that_are_not_text_cite_nothing(self):
         with open(self.path("tests/capture"), "wb") as file:
             file.write(b"\xff\xfe %b 9.9.9" % IBA.encode())
