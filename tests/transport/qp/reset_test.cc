@@ -17,6 +17,7 @@ namespace {
 using transport::Completion;
 using transport::DropReason;
 using transport::Duration;
+using transport::EventType;
 using transport::LKey;
 using transport::NakCode;
 using transport::Position;
@@ -85,7 +86,9 @@ void Exchange(Script& script, Record& record, QpType type) {
     record.Inject(Send(Position::kOnly, peers + 1));  // a gap
     for (uint64_t i = 0; i < 4; ++i) script.PostRead(30 + i, 0, 8);
     record.See();
-    record.Inject(ReadResponse(Position::kOnly, ours + 1).With(Pattern(8)));  // the first is lost
+    record.Inject(ReadResponse(Position::kOnly, ours + 1)  // the first is lost
+                      .With(Pattern(8))
+                      .Credits(0));
     for (uint32_t i = 0; i < 4; ++i) {
       record.Inject(ReadResponse(Position::kOnly, ours + i).With(Pattern(8)).Msn(i + 1).Credits(0));
     }
@@ -267,6 +270,22 @@ INSTANTIATE_TEST_SUITE_P(EveryFirstLife, ResetTest, testing::ValuesIn(EveryFirst
                            return std::string(Name(life.param.first)) + '_' +
                                   life.param.second.name;
                          });
+
+// A message that RESET interrupted holds no receive request: a refusal is told of by an event, as
+// if there had never been one.
+TEST(ResetReceiveTest, TheRequestInUseIsForgotten) {
+  for (const bool shared : {false, true}) {
+    Script script({.shared_receive_queue = shared});
+    script.PostReceive(1, 8'192, 1'024);
+    script.Inject(Send(Position::kFirst, script.peers_first_psn()).With(Pattern(kPart)));
+    EXPECT_EQ(script.MoveTo(QpState::kReset), Status::kOk);
+    script.Connect();
+    script.Inject(Read(script.peers_first_psn(), 0, RKey{1}, 8));
+    script.ExpectSent(Nak(script.peers_first_psn(), NakCode::kRemoteAccessError));
+    script.ExpectNoCompletion();
+    script.ExpectEvent(EventType::kQpAccessError);
+  }
+}
 
 // Completions that were there before stay in the queue (IBA 11.2.5.2).
 TEST(ResetCompletionsTest, CompletionsStay) {

@@ -227,13 +227,28 @@ TEST(ResponderAckTest, AGapThatIsClosedInTimeIsNotSpokenOf) {
   const Psn first = script.peers_first_psn();
   script.HoldTransmit();
   script.ExpectDropped(DropReason::kSequenceGap, Write(Position::kOnly, first + 1));
-  script.Inject(Write(Position::kOnly, first));
+  script.Inject(Write(Position::kOnly, first).AckRequest(false));
   script.ReleaseTransmit();
   script.ExpectSent(Ack(first).Msn(1));
   script.ExpectNothingSent();
   // And the next gap is.
   script.Inject(Write(Position::kOnly, first + 2));
   script.ExpectSent(Nak(first + 1, NakCode::kPsnSequenceError).Msn(1));
+}
+
+// A duplicate that comes before the NAK could be sent is answered by it: it acknowledges as well.
+TEST(ResponderAckTest, ADuplicateDoesNotTakeTheNakAway) {
+  Script script;
+  const Psn first = script.peers_first_psn();
+  const PacketSpec write = Write(Position::kOnly, first);
+  script.Inject(write);
+  script.ExpectSent(Ack(first));
+  script.HoldTransmit();
+  script.Inject(Write(Position::kOnly, first + 2));
+  script.ExpectDropped(DropReason::kDuplicateRequest, write);
+  script.ReleaseTransmit();
+  script.ExpectSent(Nak(first + 1, NakCode::kPsnSequenceError).Msn(1));
+  script.ExpectNothingSent();
 }
 
 TEST(ResponderRnrTest, AReceiveRequestThatComesInTimeIsAllThatWasMissing) {

@@ -260,6 +260,15 @@ TEST_F(ResponderRefusalTest, ReceiveIntoMemoryThatIsGone) {
   script_->ExpectCompletion(2, CompletionStatus::kFlushed);
 }
 
+// A region whose iova does not agree with where its memory lies: what is aligned for the peer is
+// not aligned here, and a locked operation on it would not be one.
+TEST_F(ResponderRefusalTest, AnAtomicOnMemoryThatIsNotAligned) {
+  const auto key = script_->endpoint().memory().Register(
+      {Script::kPd, 0x8000, script_->memory(4), 64,
+       AccessFlags(AccessFlags::kLocalWrite | AccessFlags::kRemoteAtomic)});
+  ExpectRefused(FetchAdd(first(), 0x8000, RKey{key->value}, 1), NakCode::kInvalidRequest);
+}
+
 // The requests before the refused one were carried out, and the peer learns so.
 TEST_F(ResponderRefusalTest, TheNakAcknowledgesWhatCameBefore) {
   script_->Inject(Send(Position::kOnly, first()).With("good").AckRequest(false));

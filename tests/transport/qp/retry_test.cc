@@ -261,6 +261,26 @@ TEST_F(ImpliedNakTest, AnAtomicsResponseBehindALostAtomic) {
   EXPECT_EQ(script.Word(64), 7u);
 }
 
+// Each lost response is asked for at once, however many there are.
+TEST_F(ImpliedNakTest, ProgressMakesTheNextLossNews) {
+  Script script;
+  for (uint64_t i = 1; i <= 3; ++i) script.PostRead(i, 8 * i, 8);
+  const auto requests = script.TakeSent();
+  ASSERT_EQ(requests.size(), 3u);
+  const auto response = [&](uint32_t i) {
+    return ReadResponse(Position::kOnly, first_ + i).With(Pattern(8));
+  };
+  script.Inject(response(1));
+  EXPECT_EQ(script.TakeSent().size(), 3u);
+  script.Inject(response(0));
+  script.ExpectCompletion(1);
+  script.Inject(response(2));
+  script.ExpectSent(requests[1]);
+  script.ExpectSent(requests[2]);
+  script.ExpectNothingSent();
+  EXPECT_EQ(script.counters().implied_naks, 2u);
+}
+
 // A wait that was asked for is kept, whatever else is said meanwhile.
 TEST_F(ImpliedNakTest, NotDuringAnRnrWait) {
   script_.Inject(RnrNak(first_, kRnrTimer));
