@@ -18,6 +18,7 @@ constexpr uint8_t kFirstOfUnreliable = 0x20;
 }  // namespace
 
 void NetworkMonitor::AddConnection(const WireMonitor::End& a, const WireMonitor::End& b) {
+  saw_everything_ &= connected_.count(a.qp->qpn()) == 0 && connected_.count(b.qp->qpn()) == 0;
   monitor_.AddConnection(a, b);
   connected_[a.qp->qpn()] = {b.qp->qpn(), a.first_psn};
   connected_[b.qp->qpn()] = {a.qp->qpn(), b.first_psn};
@@ -82,7 +83,7 @@ bool NetworkMonitor::RnrRetriesMayBeExceeded(Qpn requester) const {
 bool NetworkMonitor::WasImpaired(Qpn qpn) const { return connected_.at(qpn).impaired; }
 
 void NetworkMonitor::CheckCounters(const transport::Endpoint& endpoint) {
-  if (gone_.empty()) monitor_.CheckCounters(endpoint);
+  if (saw_everything_ && gone_.empty()) monitor_.CheckCounters(endpoint);
 }
 
 }  // namespace uroce::simulation

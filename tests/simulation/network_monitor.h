@@ -36,7 +36,8 @@ class NetworkMonitor {
   // Whether something happened to a frame between the two since they were connected.
   bool WasImpaired(transport::Qpn qpn) const;
 
-  // See WireMonitor::CheckCounters.
+  // See WireMonitor::CheckCounters. Nothing is checked if a queue pair was connected twice or
+  // destroyed: not all that is counted was shown to the wire monitor then.
   void CheckCounters(const transport::Endpoint& endpoint);
 
   // More packets than any connection of a simulation sends.
@@ -62,6 +63,7 @@ class NetworkMonitor {
   WireMonitor monitor_;
   std::map<transport::Qpn, Connected> connected_;
   std::set<transport::Qpn> gone_;
+  bool saw_everything_ = true;
 };
 
 }  // namespace uroce::simulation

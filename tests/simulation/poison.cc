@@ -73,7 +73,7 @@ bool Application::DrawTooLong(Draft& draft) {
   return true;
 }
 
-// A window can be invalidated through the queue pair alone that it was bound by (IBA 10.6.7.2.4).
+// A window can be invalidated through the queue pair alone that it was bound by.
 bool Application::DrawForeignWindow(Draft& draft) {
   if (config_.end.poison == Poison::kForeignLocalInvalidate) {
     draft.request.opcode = SendOpcode::kLocalInvalidate;

@@ -289,7 +289,10 @@ void World::CheckEnd() {
   for (const auto& end : datagrams_) end->CheckEnd();
   if (scenario_.DataMayBeWrong()) return;
   CheckDatagrams();
-  for (const auto& host : hosts_) host->counters().Check(verdict_);
+  for (const auto& host : hosts_) {
+    host->counters().Check(verdict_);
+    monitor_.CheckCounters(host->endpoint());
+  }
 }
 
 // On a wire that did nothing to them datagrams arrive, or are counted where they were dropped.
