@@ -77,6 +77,7 @@ Status Endpoint::CreateQueuePair(const QpInitAttributes& attributes, QueuePair**
 
 void Endpoint::DestroyQueuePair(QueuePair* qp) {
   multicast_.DetachFromAll(*qp);
+  memory_.ForgetQueuePair(qp->qpn());
   queue_pairs_[qp->qpn().value - config_.first_qpn.value].reset();
   --queue_pair_count_;
 }

@@ -137,6 +137,7 @@ void MemoryTable::Unbind(Entry& window) {
   if (!window.bound) return;
   --entries_[window.parent].windows_bound;
   window.bound = false;
+  if (window.kind == Kind::kWindow2) --windows2_bound_;
 }
 
 Status MemoryTable::BindWindow(PdId pd, Qpn qpn, RKey present, RKey next, const Binding& binding) {
@@ -181,6 +182,7 @@ Status MemoryTable::BindToRegion(Entry& window, const Binding& binding) {
 
   Unbind(window);
   window.bound = true;
+  if (window.kind == Kind::kWindow2) ++windows2_bound_;
   window.parent = IndexOf(binding.region.value);
   ++parent->windows_bound;
   window.region.iova = (access & AccessFlags::kZeroBased) != 0 ? 0 : binding.address;
@@ -199,6 +201,14 @@ Status MemoryTable::InvalidateWindow(PdId pd, Qpn qpn, RKey key) {
   }
   Unbind(*window);
   return Status::kOk;
+}
+
+void MemoryTable::ForgetQueuePair(Qpn qpn) {
+  if (windows2_bound_ == 0) return;  // as almost always: nothing to look for
+  constexpr Qpn kNobody{0};          // QPN 0 is that of subnet management
+  for (Entry& entry : entries_) {
+    if (entry.kind == Kind::kWindow2 && entry.bound && entry.qpn == qpn) entry.qpn = kNobody;
+  }
 }
 
 uint8_t* MemoryTable::LocalAddress(PdId pd, LKey key, uint64_t address, uint64_t length,

@@ -61,6 +61,10 @@ class MemoryTable {
   // of that QP can be invalidated; kInvalidArgument otherwise.
   Status InvalidateWindow(PdId pd, Qpn qpn, RKey key);
 
+  // The queue pair is gone, and its number may be given to another one: nobody reaches the windows
+  // that are tied to it any more, but they stay bound (IBA o10-2.2.5).
+  void ForgetQueuePair(Qpn qpn);
+
   // Where the bytes [address, address + length) of a region lie, or nullptr when the key does not
   // exist, belongs to another protection domain, does not permit `wanted` (AccessFlags bits) or
   // does not cover the range. A length of zero still wants a valid key; callers skip the check for
@@ -108,6 +112,7 @@ class MemoryTable {
   uint32_t first_free_ = 0;     // 0: no entry is free
   uint32_t last_free_ = 0;
   uint32_t regions_in_use_ = 0;
+  uint32_t windows2_bound_ = 0;
 };
 
 }  // namespace uroce::transport

@@ -38,7 +38,12 @@ TEST(WindowLifetimeTest, WindowOutlivesTheQueuePairItIsBoundTo) {
                               {*region, 0, 64, AccessFlags(AccessFlags::kRemoteRead)}),
             Status::kOk);
 
+  const auto reached = [&] {
+    return memory.RemoteAddress(kPd, qpn, bound, 0, 64, AccessFlags::kRemoteRead);
+  };
+  EXPECT_EQ(reached(), bytes.data());
   endpoint.DestroyQueuePair(qp);
+  EXPECT_EQ(reached(), nullptr) << "the next queue pair of this number must not have it";
   EXPECT_EQ(memory.Deregister(*region), Status::kBusy);
   EXPECT_EQ(memory.DeallocateWindow(bound), Status::kOk);
   EXPECT_EQ(memory.Deregister(*region), Status::kOk);
