@@ -87,7 +87,9 @@ Route Requester::NextDatagramRoute() const {
 bool Requester::IsDrained() const { return queue_.empty() || !queue_[queue_.front()].started; }
 
 bool Requester::CanTransmit() const {
-  if (cursor_ == queue_.back() || waits_for_receiver_ || failed_) return false;
+  if (cursor_ == queue_.back() || waits_for_receiver_ || failed_ || qp_.completion_lost) {
+    return false;
+  }
   const SendWqe& wqe = queue_[cursor_];
   if (wqe.failed()) return false;
   const bool in_the_middle = wqe.started && !(next_psn_ == wqe.first_psn);

@@ -106,7 +106,7 @@ class Responder {
 
   // responder_reply.cc
   void Refuse(const Verdict& verdict);
-  DropReason OnSequenceGap();
+  DropReason OnSequenceGap(Psn psn);
   size_t BuildReadResponse(Reply& reply, std::span<uint8_t> out);
   size_t BuildAtomicResponse(Reply& reply, std::span<uint8_t> out);
   size_t BuildAcknowledge(std::span<uint8_t> out);
@@ -124,6 +124,7 @@ class Responder {
   NakCode fatal_nak_ = NakCode::kInvalidRequest;
   // The NAK for the expected PSN is out; it is not said twice (IBA 9.7.5.2).
   bool nak_sent_ = false;
+  Psn last_dropped_psn_;  // beyond the gap
   bool failed_ = false;
   std::optional<EventType> failure_event_;
 

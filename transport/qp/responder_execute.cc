@@ -41,7 +41,7 @@ void Responder::Reset() {
 // IBA 9.7.4.1.2: what a PSN means.
 DropReason Responder::OnRequest(const Packet& packet) {
   const int32_t distance = packet.psn.DistanceFrom(expected_psn_);
-  if (distance > 0) return OnSequenceGap();
+  if (distance > 0) return OnSequenceGap(packet.psn);
   if (distance < 0) return OnDuplicate(packet);
 
   const Verdict verdict = Validate(packet);
@@ -51,10 +51,14 @@ DropReason Responder::OnRequest(const Packet& packet) {
                                                       : DropReason::kRefused;
   }
   nak_sent_ = false;
-  if (acknowledge_ == Acknowledge::kSequenceNak || acknowledge_ == Acknowledge::kRnrNak) {
-    acknowledge_ = Acknowledge::kAck;  // the gap closed before the NAK was sent
-  }
+  const bool owes_nak = acknowledge_ == Acknowledge::kSequenceNak;
+  if (owes_nak || acknowledge_ == Acknowledge::kRnrNak) acknowledge_ = Acknowledge::kAck;
   Execute(packet);
+  // The gap closed before its NAK was sent, but what was dropped behind it is missing now.
+  if (owes_nak && !failed_ && !expected_psn_.IsAfter(last_dropped_psn_)) {
+    nak_sent_ = true;
+    acknowledge_ = Acknowledge::kSequenceNak;
+  }
   return DropReason::kNone;
 }
 

@@ -7,10 +7,13 @@ namespace uroce::transport {
 
 // A request beyond the expected PSN: something was lost. One NAK says so; what follows is dropped
 // until the missing request arrives (IBA 9.7.5.2).
-DropReason Responder::OnSequenceGap() {
+DropReason Responder::OnSequenceGap(Psn psn) {
   if (!nak_sent_) {
     nak_sent_ = true;
     acknowledge_ = Acknowledge::kSequenceNak;
+    last_dropped_psn_ = psn;
+  } else if (psn.IsAfter(last_dropped_psn_)) {
+    last_dropped_psn_ = psn;
   }
   return DropReason::kSequenceGap;
 }

@@ -221,19 +221,36 @@ TEST(ResponderAckTest, MsnCountsMessagesNotPackets) {
   EXPECT_EQ(script.ExpectCompletion(1).byte_length, 513u);
 }
 
-// What was missing came before the NAK for it could be sent: there is nothing to complain of.
-TEST(ResponderAckTest, AGapThatIsClosedInTimeIsNotSpokenOf) {
+// What was missing came before the NAK for it could be sent: the NAK names what was dropped behind
+// the gap, or the peer would find out by its timer.
+TEST(ResponderAckTest, AGapThatIsClosedInTimeLeavesWhatWasDroppedBehindIt) {
   Script script;
   const Psn first = script.peers_first_psn();
   script.HoldTransmit();
   script.ExpectDropped(DropReason::kSequenceGap, Write(Position::kOnly, first + 1));
   script.Inject(Write(Position::kOnly, first).AckRequest(false));
   script.ReleaseTransmit();
-  script.ExpectSent(Ack(first).Msn(1));
+  script.ExpectSent(Nak(first + 1, NakCode::kPsnSequenceError).Msn(1));
+  script.ExpectNothingSent();
+  // It is said once.
+  script.ExpectDropped(DropReason::kSequenceGap, Write(Position::kOnly, first + 2));
+  script.ExpectNothingSent();
+}
+
+// And when that came again, too, there is nothing to complain of.
+TEST(ResponderAckTest, AGapThatIsClosedAltogetherIsNotSpokenOf) {
+  Script script;
+  const Psn first = script.peers_first_psn();
+  script.HoldTransmit();
+  script.ExpectDropped(DropReason::kSequenceGap, Write(Position::kOnly, first + 1));
+  script.Inject(Write(Position::kOnly, first));
+  script.Inject(Write(Position::kOnly, first + 1));
+  script.ReleaseTransmit();
+  script.ExpectSent(Ack(first + 1).Msn(2));
   script.ExpectNothingSent();
   // And the next gap is.
-  script.Inject(Write(Position::kOnly, first + 2));
-  script.ExpectSent(Nak(first + 1, NakCode::kPsnSequenceError).Msn(1));
+  script.Inject(Write(Position::kOnly, first + 3));
+  script.ExpectSent(Nak(first + 2, NakCode::kPsnSequenceError).Msn(2));
 }
 
 // A duplicate that comes before the NAK could be sent is answered by it: it acknowledges as well.
