@@ -25,6 +25,7 @@ class FuzzMemory {
   static constexpr size_t kRegions = 7;
   static constexpr size_t kWindows = 3;
   static constexpr size_t kRegionBytes = 2'048;
+  static constexpr size_t kOthers = 5;           // of another protection domain
   static constexpr size_t kHuge = kRegions - 1;  // longer than any message; reads as zeros
 
   explicit FuzzMemory(MemoryTable& table);

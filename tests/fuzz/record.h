@@ -12,6 +12,7 @@ namespace uroce::transport {
 inline constexpr size_t kRecordBytes = 22;
 
 // Hands out the bytes of a record as the numbers an operation needs; zeros when they are used up.
+// No two calls in an expression that leaves their order open: compilers differ.
 class Record {
  public:
   explicit Record(std::span<const uint8_t> bytes) : bytes_(bytes) {}
@@ -32,11 +33,12 @@ class Record {
   bool Flag() { return (Byte() & 1) != 0; }
   // 0 .. limit - 1, of at most 256.
   uint32_t Below(uint32_t limit) { return Byte() % limit; }
-  // -128 .. 127, most values near to 0.
+  // -64 .. 63: often 0, seldom far from it.
   int32_t Near() {
     const uint8_t byte = Byte();
-    const int32_t distance = byte < 192 ? byte / 32 : byte - 128;
-    return (byte & 1) != 0 ? -distance : distance;
+    if (byte < 160) return 0;
+    if (byte < 192) return (byte & 15) - 8;
+    return byte - 192 - (byte & 1) * 64;
   }
   template <class T, size_t kCount>
   const T& Pick(const T (&choices)[kCount]) {

@@ -221,7 +221,8 @@ void RequesterFuzz::Respond(Record& record) {
   const Psn from = record.Flag() ? model_->sent_psn() : model_->unacked_psn();
   headers.psn = from + static_cast<uint32_t>(record.Near());
   headers.aeth.syndrome = Syndrome(record.Byte());
-  headers.aeth.msn = record.Byte() << 16 | record.Byte();
+  const uint32_t high = record.Byte();
+  headers.aeth.msn = high << 16 | record.Byte();
   headers.atomic_original = record.DoubleWord();
   constexpr size_t kLengths[] = {256, 0, 255, 260};
   const size_t bytes = record.Flag() ? record.Pick(kLengths) : record.Byte();

@@ -74,7 +74,7 @@ void ResponderModel::TearMessage() {
   message_.reset();
   if (!taken_) return;
   if (receives_.is_shared) {
-    torn_ = taken_->wr_id;
+    torn_.push_back(taken_->wr_id);
   } else {
     receives_.queue.push_front(*taken_);
   }

@@ -97,14 +97,23 @@ ResponderFuzz::ResponderFuzz(Record setup) {
   constexpr Mtu kMtus[] = {Mtu::k256, Mtu::k256, Mtu::k512, Mtu::k1024};
   constexpr uint32_t kAccess[] = {kAllAccess, kAllAccess, A::kRemoteRead, A::kRemoteWrite};
   constexpr QpState kStates[] = {QpState::kReadyToReceive, QpState::kReadyToSend};
+  constexpr QpType kTypes[] = {QpType::kReliableConnection, QpType::kReliableConnection,
+                               QpType::kUnreliableConnection, QpType::kUnreliableDatagram};
   for (size_t i = 0; i < kQps; ++i) {
     Subject& subject = subjects_[i];
-    const QpInitAttributes init = {
-        .pd = kOurPd,
-        .send_cq = cq_.get(),
-        .receive_cq = cq_.get(),
-        .capabilities = {.max_receive_wr = kReceiveDepth, .max_receive_sge = kReceiveSges},
-        .context = this};
+    const uint8_t kind = setup.Byte();
+    const bool shares = kind >= 128;
+    if (shares) subject.receives = &shared_receives_;
+    const QpInitAttributes init = {.pd = kOurPd,
+                                   .type = kTypes[kind % 4],
+                                   .send_cq = cq_.get(),
+                                   .receive_cq = cq_.get(),
+                                   .srq = shares ? srq_.get() : nullptr,
+                                   .capabilities = {.max_send_wr = 1,
+                                                    .max_receive_wr = kReceiveDepth,
+                                                    .max_send_sge = 1,
+                                                    .max_receive_sge = kReceiveSges},
+                                   .context = this};
     UROCE_REQUIRE(endpoint_.CreateQueuePair(init, &subject.qp) == Status::kOk);
     subject.connection = {.mtu = setup.Pick(kMtus),
                           .peer_qpn = Qpn{static_cast<uint32_t>(0x70 + i)},
@@ -158,11 +167,12 @@ void ResponderFuzz::Step(Record record) {
 void ResponderFuzz::PostReceive(Record& record) {
   Subject& subject = AnySubject(record);
   std::vector<ScatterGatherEntry> sges(record.Below(kReceiveSges + 1));
-  for (ScatterGatherEntry& sge : sges) {
-    const FuzzMemory::Grant& grant = memory_.grant(record.Flag() ? 0 : record.Byte());
-    sge = {grant.iova + record.Byte() * 8, uint32_t{record.Byte()} * 4, LKey{grant.key}};
-  }
   const bool to_shared = record.Flag();
+  for (ScatterGatherEntry& sge : sges) {
+    const size_t right = to_shared ? FuzzMemory::kOthers : 0;
+    const FuzzMemory::Grant& grant = memory_.grant(record.Below(4) != 3 ? right : record.Byte());
+    sge = {grant.iova + record.Byte() * 5, uint32_t{record.Byte()} * 4, LKey{grant.key}};
+  }
   PostedReceives& receives = to_shared ? shared_receives_ : subject.own_receives;
   const ReceiveWorkRequest request = {next_wr_id_, sges};
   const Status status = to_shared ? srq_->Post(request) : subject.qp->PostReceive(request);
@@ -183,7 +193,7 @@ void ResponderFuzz::PostBadSend(Record& record) {
   request.sges = {&sge, 1};
   request.address = &address;
   const Status status = subject.qp->PostSend(request);
-  UROCE_REQUIRE(status == Status::kOk || subject.qp->state() < QpState::kReadyToSend);
+  UROCE_REQUIRE(status != Status::kInvalidArgument || subject.qp->state() < QpState::kReadyToSend);
   Transmit(1);
 }
 
@@ -228,12 +238,13 @@ TransportHeaders ResponderFuzz::Headers(Record& record, const Subject& subject) 
   headers.immediate = flags;
   if (flags == 0xff) headers.pkey = 0x1234;
 
-  const FuzzMemory::Grant& grant = memory_.grant(record.Flag() ? 0 : record.Byte());
+  const FuzzMemory::Grant& grant = memory_.grant(record.Below(4) != 3 ? 0 : record.Byte());
   const RKey rkey{grant.key + (flags == 0xfe ? 1 : 0)};
-  const uint64_t address = grant.iova + static_cast<uint64_t>(record.Near()) + record.Byte() * 8;
+  const int32_t slip = record.Near();
+  const uint64_t address = grant.iova + static_cast<uint64_t>(slip) + record.Byte() * 4;
   const uint32_t bits = record.DoubleWord();
   // Of the region that is longer than any message all lengths can be asked for.
-  const uint32_t length = grant.length > bits ? bits : (bits >> 16) % 2'100;
+  const uint32_t length = grant.length > bits ? bits : (bits >> 16) % 1'500;
   headers.reth = {address, rkey, length};
   headers.atomic = {address & (flags == 0xfd ? ~0ull : ~7ull), rkey, flags, record.Byte()};
   headers.invalidate_rkey = rkey;
@@ -264,7 +275,8 @@ void ResponderFuzz::Request(Record& record) {
   }
   auto frame = FrameFrom(oddity == 0xff ? kStrangerGid : kPeerGid, headers, payload);
   if (oddity >= 0xf0 && oddity < 0xfe) {
-    frame[record.Word() % frame.size()] ^= record.Byte();
+    const uint8_t change = record.Byte();
+    frame[record.Word() % frame.size()] ^= change;
     if ((oddity & 2) != 0) frame.resize(frame.size() - record.Byte() % frame.size());
     if ((oddity & 4) != 0) SealFrame(frame);
   }

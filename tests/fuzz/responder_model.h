@@ -126,7 +126,7 @@ class ResponderModel {
   Reth write_;
   std::optional<PostedReceives::Receive> taken_;  // by the message
   std::optional<Completion> due_;
-  std::optional<uint64_t> torn_;  // a shared receive whose message came to nothing
+  std::deque<uint64_t> torn_;  // shared receives whose messages came to nothing
 
   std::vector<Executed> executed_;
   uint32_t requests_ = 0;  // that an acknowledgement may answer

@@ -27,7 +27,7 @@ class VerbsFuzz {
   void Finish();
 
  private:
-  void Exchange(uint32_t rounds, uint8_t losses);
+  void Exchange(Record& record);
   void Carry(VerbsHost& from, VerbsHost& to, uint32_t rounds, uint8_t losses);
   void PassTime(Record& record);
 
@@ -84,7 +84,7 @@ void VerbsFuzz::Step(Record record) {
     case 17:
     case 18:
     case 19:
-      Exchange(record.Below(8), record.Byte() & record.Byte());
+      Exchange(record);
       break;
     case 20:
       host.PollAll();
@@ -103,7 +103,10 @@ void VerbsFuzz::Step(Record record) {
   host.RequireGuards();
 }
 
-void VerbsFuzz::Exchange(uint32_t rounds, uint8_t losses) {
+void VerbsFuzz::Exchange(Record& record) {
+  const uint32_t rounds = record.Below(8);
+  uint8_t losses = record.Byte();
+  losses &= record.Byte();
   Carry(hosts_[0], hosts_[1], rounds, losses);
   Carry(hosts_[1], hosts_[0], rounds, losses);
 }
