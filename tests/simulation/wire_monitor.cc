@@ -70,7 +70,8 @@ void WireMonitor::Retire(Qpn requester) {
   if (flow == flows_.end()) return;
   Add(flow->second.requesters_tally(), past_tallies_[requester]);
   if (flow->second.responder() != nullptr) {
-    Add(flow->second.responders_tally(), past_tallies_[flow->second.responder()->qpn()]);
+    // The responder itself may have been destroyed since.
+    Add(flow->second.responders_tally(), past_tallies_[peers_.at(requester)]);
   }
   flows_.erase(flow);
 }
