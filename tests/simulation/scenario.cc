@@ -104,6 +104,19 @@ void MakeHabits(Random& random, EndScenario& end) {
   }
 }
 
+// Each packet that is lost or overtaken makes a READ send all of its rest again (go-back-N): on a
+// harsh wire a long one is a matter of millions of frames.
+void ShortenMessages(const Impairments& wire, ConnectionScenario& connection) {
+  constexpr uint32_t kHarshPpm = 10'000;
+  constexpr uint32_t kPackets = 64;
+  const uint32_t worst =
+      std::max({wire.loss_ppm, wire.burst_ppm * wire.burst_frames, wire.reorder_ppm,
+                wire.duplicate_ppm, wire.corrupt_ppm, wire.reseal_ppm});
+  if (worst < kHarshPpm) return;
+  connection.max_message_bytes =
+      std::min(connection.max_message_bytes, kPackets * Bytes(connection.mtu));
+}
+
 // Several sessions share the work, so that a run is not longer.
 void MakeSessions(Random& random, ConnectionScenario& connection) {
   if (random.Percent(25)) connection.type = transport::QpType::kUnreliableConnection;
@@ -241,6 +254,7 @@ Scenario MakeScenario(uint64_t seed) {
   }
   for (uint64_t left = random.Pick<uint64_t>({1, 1, 2, 3, 6}); left > 0; --left) {
     scenario.connections.push_back(MakeConnection(random, scenario.hosts));
+    ShortenMessages(scenario.impairments, scenario.connections.back());
   }
   MakeDatagrams(random, scenario);
   MakeSharedQueues(random, scenario);
