@@ -60,7 +60,6 @@ class ResponderModel {
   Psn expected_psn() const { return expected_psn_; }
   // Bytes that the message being received still lacks; of a SEND, the room for it.
   uint64_t bytes_missing() const { return message_bytes_ - received_bytes_; }
-  bool in_message() const { return message_.has_value(); }
 
  private:
   struct Executed {  // a READ or atomic, original or asked for again
