@@ -8,6 +8,7 @@
 #include "tests/simulation/arena.h"
 #include "tests/simulation/completions.h"
 #include "tests/simulation/context.h"
+#include "tests/simulation/draft.h"
 #include "tests/simulation/drain_watch.h"
 #include "tests/simulation/event_listener.h"
 #include "tests/simulation/host.h"
@@ -74,35 +75,6 @@ class Application : public Process, public EventListener {
   bool overran() const;
 
  private:
-  // A type 2 memory window over the exposed memory.
-  struct Window {
-    transport::RKey key;
-    uint64_t offset = 0;
-    uint64_t length = 0;
-    bool usable = false;    // bound, and the peer knows its key
-    bool changing = false;  // a bind or an invalidation is under way
-    uint32_t users = 0;     // requests of the peer that use it and are outstanding
-  };
-  // Where a request of ours goes in the peer's memory.
-  struct Target {
-    uint64_t offset = 0;
-    uint64_t address = 0;
-    transport::RKey rkey;
-    Window* window = nullptr;
-  };
-  // A work request being put together.
-  struct Draft {
-    transport::SendWorkRequest request;
-    SentRequest sent;
-    std::vector<transport::ScatterGatherEntry> sges;
-    std::vector<uint8_t> inline_bytes;
-    std::optional<Message> message;  // uses up a receive request of the peer
-    Window* window = nullptr;        // used by it
-  };
-  struct Range {
-    uint64_t begin;
-    uint64_t end;
-  };
   // What happened to the queue pair in this session, and what it told.
   struct Session {
     bool open = false;  // between RESET and RESET

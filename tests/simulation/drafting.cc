@@ -110,7 +110,7 @@ bool Application::DrawSink(Draft& draft, std::span<const uint8_t> bytes) {
   return true;
 }
 
-Application::Target Application::DrawTarget(uint64_t length, uint64_t alignment) {
+Target Application::DrawTarget(uint64_t length, uint64_t alignment) {
   Arena& remote = peer_->exposed_;
   Target target;
   uint64_t begin = 0;

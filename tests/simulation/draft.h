@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tests/simulation/message.h"
+#include "tests/simulation/send_model.h"
+#include "transport/ids.h"
+#include "transport/work_request.h"
+
+namespace uroce::simulation {
+
+// A type 2 memory window over the exposed memory.
+struct Window {
+  transport::RKey key;
+  uint64_t offset = 0;
+  uint64_t length = 0;
+  bool usable = false;    // bound, and the peer knows its key
+  bool changing = false;  // a bind or an invalidation is under way
+  uint32_t users = 0;     // requests of the peer that use it and are outstanding
+};
+
+// Where a request of ours goes in the peer's memory.
+struct Target {
+  uint64_t offset = 0;
+  uint64_t address = 0;
+  transport::RKey rkey;
+  Window* window = nullptr;
+};
+
+// A work request being put together.
+struct Draft {
+  transport::SendWorkRequest request;
+  SentRequest sent;
+  std::vector<transport::ScatterGatherEntry> sges;
+  std::vector<uint8_t> inline_bytes;
+  std::optional<Message> message;  // uses up a receive request of the peer
+  Window* window = nullptr;        // used by it
+};
+
+// Bytes [begin, end).
+struct Range {
+  uint64_t begin;
+  uint64_t end;
+};
+
+}  // namespace uroce::simulation
