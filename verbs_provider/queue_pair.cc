@@ -71,11 +71,7 @@ int CreateInTransport(const Request& request, QueuePair& qp) {
   init.send_cq = qp.send_cq().queue.get();
   init.receive_cq = qp.receive_cq().queue.get();
   init.capabilities = ToCapabilities(*request.capabilities);
-  if (qp.srq() != nullptr) {  // what was asked of a receive queue is ignored then
-    init.srq = qp.srq()->queue.get();
-    init.capabilities.max_receive_wr = 0;
-    init.capabilities.max_receive_sge = 0;
-  }
+  if (qp.srq() != nullptr) init.srq = qp.srq()->queue.get();
   init.signal_all = request.signal_all;
   init.context = &qp;
   const auto status = qp.device->engine().WithEndpoint(
