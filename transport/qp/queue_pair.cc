@@ -46,6 +46,7 @@ Status QueuePair::PostSends(std::span<const SendWorkRequest> requests) {
 void QueuePair::SendsPosted() {
   if (state() == QpState::kError || state() == QpState::kSendQueueError) {
     requester_.Flush(VendorError::kFlushedByError);
+    FollowFailure();
   } else {
     MarkReady();
   }
@@ -134,13 +135,14 @@ void QueuePair::TellDrained() {
 // send queue alone of the unreliable services (IBA 10.3.1.6). A failure to receive ends all of
 // them, and so does a completion that was lost.
 void QueuePair::FollowFailure() {
-  const bool receive_failed = responder_.failed() || context_.completion_lost;
-  if (!receive_failed && !requester_.failed()) return;
-  if (state() == QpState::kError) return;
-  if (!receive_failed && !context_.is_reliable()) {
-    if (state() != QpState::kSendQueueError) EnterSendQueueError();
-    return;
-  }
+  if (!requester_.failed() && !responder_.failed() && !context_.completion_lost) return;
+  const bool sends = state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrain;
+  // What this flushes may find no room in turn.
+  if (requester_.failed() && !context_.is_reliable() && sends) EnterSendQueueError();
+
+  const bool ends = responder_.failed() || context_.completion_lost ||
+                    (requester_.failed() && context_.is_reliable());
+  if (!ends || state() == QpState::kError) return;
   if (const auto event = responder_.failure_event()) {
     context_.environment.events.Raise(*this, *event);
   }

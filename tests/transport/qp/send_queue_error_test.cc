@@ -158,6 +158,56 @@ TEST_P(SendQueueErrorTest, AFailingReceiveLeadsToErr) {
   script_.ExpectState(QpState::kError);
 }
 
+// IBA 11.6.3.2 QP_FATAL: the flush finds no room, be it of what was behind the failure or of what
+// is posted later. It is not first found out when the queue pair is to recover.
+class FullCompletionQueueTest : public testing::TestWithParam<QpType> {
+ protected:
+  explicit FullCompletionQueueTest(uint32_t capacity = 1)
+      : script_({.type = GetParam(), .cq_capacity = capacity}) {
+    script_.HoldTransmit();
+    script_.HoldCompletions();
+  }
+  void PostWrong(uint64_t wr_id) {
+    const ScatterGatherEntry sge{Script::Address(0), 8, LKey{script_.lkey().value ^ 1}};
+    SendWorkRequest request;
+    request.wr_id = wr_id;
+    request.sges = {&sge, 1};
+    request.address = &script_.peer_address();
+    EXPECT_EQ(script_.qp().PostSend(request), Status::kOk);
+  }
+  void ExpectFatal() {
+    script_.ExpectEvent(transport::EventType::kCqError);
+    script_.ExpectEvent(transport::EventType::kQpFatal);
+    script_.ExpectState(QpState::kError);
+    script_.ReleaseCompletions();
+    script_.ExpectCompletion(1, CompletionStatus::kLocalProtectionError);
+    script_.ExpectNoCompletion();
+  }
+
+  Script script_;
+};
+
+TEST_P(FullCompletionQueueTest, WhenTheSendQueueFails) {
+  PostWrong(1);
+  PostWrong(2);
+  script_.ReleaseTransmit();
+  script_.TakeSent();
+  ExpectFatal();
+}
+
+TEST_P(FullCompletionQueueTest, WhenSomethingIsPostedToTheFailedQueue) {
+  PostWrong(1);
+  script_.ReleaseTransmit();
+  script_.TakeSent();
+  script_.ExpectState(kSqe);
+  PostWrong(2);
+  ExpectFatal();
+}
+
+INSTANTIATE_TEST_SUITE_P(UnreliableServices, FullCompletionQueueTest,
+                         testing::Values(QpType::kUnreliableConnection,
+                                         QpType::kUnreliableDatagram));
+
 INSTANTIATE_TEST_SUITE_P(EveryService, SendQueueErrorTest,
                          testing::Values(QpType::kUnreliableConnection,
                                          QpType::kUnreliableDatagram));
