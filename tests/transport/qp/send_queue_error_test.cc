@@ -27,19 +27,21 @@ constexpr uint32_t kPart = 256;
 constexpr QpState kSqe = QpState::kSendQueueError;
 constexpr QpState kRts = QpState::kReadyToSend;
 
+// A SEND of memory that is not ours, unsignaled.
+void PostWrong(Script& script, uint64_t wr_id) {
+  const ScatterGatherEntry sge{Script::Address(0), 8, LKey{script.lkey().value ^ 1}};
+  SendWorkRequest request;
+  request.wr_id = wr_id;
+  request.sges = {&sge, 1};
+  request.address = &script.peer_address();
+  EXPECT_EQ(script.qp().PostSend(request), Status::kOk);
+}
+
 class SendQueueErrorTest : public testing::TestWithParam<QpType> {
  protected:
   bool is_datagram() const { return GetParam() == QpType::kUnreliableDatagram; }
 
-  // A SEND of memory that is not ours, unsignaled.
-  void PostWrong(uint64_t wr_id) {
-    const ScatterGatherEntry sge{Script::Address(0), 8, LKey{script_.lkey().value ^ 1}};
-    SendWorkRequest request;
-    request.wr_id = wr_id;
-    request.sges = {&sge, 1};
-    request.address = &script_.peer_address();
-    EXPECT_EQ(script_.qp().PostSend(request), Status::kOk);
-  }
+  void PostWrong(uint64_t wr_id) { packet_scripts::PostWrong(script_, wr_id); }
   // Leads to SQE with nothing left in the send queue.
   void Fail() {
     PostWrong(99);
@@ -162,18 +164,9 @@ TEST_P(SendQueueErrorTest, AFailingReceiveLeadsToErr) {
 // is posted later. It is not first found out when the queue pair is to recover.
 class FullCompletionQueueTest : public testing::TestWithParam<QpType> {
  protected:
-  explicit FullCompletionQueueTest(uint32_t capacity = 1)
-      : script_({.type = GetParam(), .cq_capacity = capacity}) {
+  FullCompletionQueueTest() {
     script_.HoldTransmit();
     script_.HoldCompletions();
-  }
-  void PostWrong(uint64_t wr_id) {
-    const ScatterGatherEntry sge{Script::Address(0), 8, LKey{script_.lkey().value ^ 1}};
-    SendWorkRequest request;
-    request.wr_id = wr_id;
-    request.sges = {&sge, 1};
-    request.address = &script_.peer_address();
-    EXPECT_EQ(script_.qp().PostSend(request), Status::kOk);
   }
   void ExpectFatal() {
     script_.ExpectEvent(transport::EventType::kCqError);
@@ -184,23 +177,23 @@ class FullCompletionQueueTest : public testing::TestWithParam<QpType> {
     script_.ExpectNoCompletion();
   }
 
-  Script script_;
+  Script script_{{.type = GetParam(), .cq_capacity = 1}};
 };
 
 TEST_P(FullCompletionQueueTest, WhenTheSendQueueFails) {
-  PostWrong(1);
-  PostWrong(2);
+  PostWrong(script_, 1);
+  PostWrong(script_, 2);
   script_.ReleaseTransmit();
   script_.TakeSent();
   ExpectFatal();
 }
 
 TEST_P(FullCompletionQueueTest, WhenSomethingIsPostedToTheFailedQueue) {
-  PostWrong(1);
+  PostWrong(script_, 1);
   script_.ReleaseTransmit();
   script_.TakeSent();
   script_.ExpectState(kSqe);
-  PostWrong(2);
+  PostWrong(script_, 2);
   ExpectFatal();
 }
 
