@@ -1,0 +1,248 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "transport/ids.h"
+
+// What uroced and the processes of its fabric say to each other, over a Unix stream socket.
+//
+//   MessageHeader | body        `bytes` counts the body; a body has exactly the size of its struct
+//
+// Descriptors travel with the message that names them (SCM_RIGHTS), as many as its kDescriptors
+// says. Numbers are in the byte order of the host, as both ends are on it. Nothing a message says
+// is trusted: a length, a version or a number of descriptors that is not right ends the connection.
+//
+// A process:                                        uroced:
+//   Hello (+ its published state)            --->
+//                                            <---     Welcome, or Refused
+//   LinkRequest (+ ring memory, socket)      --->
+//                                            --->       to the other process: LinkOffer (+ the
+//                                            same)
+//                                            <---     LinkAnswer
+//   Resolve, Declare, JoinGroup, Listen      --->
+//                                            <---     Neighbor, DeclareAnswer, GroupAnswer, ...
+// `uroce run` says Hold, `uroce status` says StatusRequest, instead of Hello.
+
+namespace uroce::nic::control {
+
+// Part of the socket's name and of every header: programs of different builds never meet.
+inline constexpr uint16_t kProtocolVersion = 1;
+
+inline constexpr uint32_t kMaxBodyBytes = 1'024;
+inline constexpr size_t kMaxDescriptors = 2;  // of one message
+inline constexpr size_t kMaxGids = 16;
+inline constexpr size_t kMaxSentenceBytes = 256;
+inline constexpr size_t kMaxNameBytes = 64;
+
+enum class MessageType : uint16_t {
+  // from a process
+  kHello = 1,
+  kLinkRequest = 2,
+  kResolve = 3,
+  kDeclare = 4,
+  kForget = 5,
+  kJoinGroup = 6,
+  kLeaveGroup = 7,
+  kListen = 8,
+  kUnlisten = 9,
+  kHold = 10,
+  kStatusRequest = 11,
+  // from uroced
+  kWelcome = 32,
+  kRefused = 33,
+  kLinkAnswer = 34,
+  kLinkOffer = 35,
+  kNeighbor = 36,
+  kDeclareAnswer = 37,
+  kGroupAnswer = 38,
+  kListenAnswer = 39,
+  kPortState = 40,
+  kHeld = 41,
+  kStatusDaemon = 42,
+  kStatusClient = 43,
+  kStatusLink = 44,
+  kStatusEnd = 45,
+};
+
+struct MessageHeader {
+  uint32_t bytes;
+  uint16_t version;
+  MessageType type;
+};
+static_assert(sizeof(MessageHeader) == 8);
+
+// A block of kMaxQps QPNs names a process of the fabric: QPN / kMaxQps. Block 0 is nobody's: as
+// the other end of a link it stands for uroced itself, which is the way to the wire.
+using Block = uint32_t;
+inline constexpr Block kSwitchBlock = 0;
+
+// As bytes of a message: the errno value that verbs would return, 0 for success.
+using ErrnoValue = int32_t;
+
+// Opens a process's membership. With it comes the memory that it publishes its state in
+// (PublishedState), sealed against writing by others.
+struct Hello {
+  static constexpr MessageType kType = MessageType::kHello;
+  static constexpr size_t kDescriptors = 1;
+  // 0, or the block that this process holds already (BlockClaim): uroced was started anew.
+  Block resumed_block;
+  uint32_t mtu_bytes;  // 0: the fabric's
+  transport::Gid ip;   // zero: the fabric's
+};
+
+struct Welcome {
+  static constexpr MessageType kType = MessageType::kWelcome;
+  static constexpr size_t kDescriptors = 0;
+  Block block;
+  uint32_t mtu_bytes;  // of IP packets
+  uint8_t has_wire;    // there is a NIC behind uroced; otherwise the fabric ends at this host
+  uint8_t wire_is_up;
+  transport::MacAddress mac;  // of the NIC; zero if there is none
+  uint32_t gid_count;         // 0 if there is no NIC: every process has an address of its own then
+  std::array<transport::Gid, kMaxGids> gids;
+};
+
+// The end of a connection that cannot be served.
+struct Refused {
+  static constexpr MessageType kType = MessageType::kRefused;
+  static constexpr size_t kDescriptors = 0;
+  ErrnoValue error;
+  std::array<char, kMaxSentenceBytes> sentence;  // ends with a NUL; says what to do
+};
+
+// A shared-memory link to the process that has `block` (or to uroced). The descriptors: the memory
+// of its rings, and one end of a socket pair whose other end the asker keeps. The asker has side 0.
+struct LinkRequest {
+  static constexpr MessageType kType = MessageType::kLinkRequest;
+  static constexpr size_t kDescriptors = 2;
+  Block block;
+};
+
+// To the process that is to be linked, with the descriptors of the request. It has side 1. A link
+// that it has with `block` already is replaced.
+struct LinkOffer {
+  static constexpr MessageType kType = MessageType::kLinkOffer;
+  static constexpr size_t kDescriptors = 2;
+  Block block;
+};
+
+// 0: the offer was passed on, or uroced took it. EHOSTUNREACH: nobody has that block. EALREADY: the
+// other process asks at the same moment, and its offer is used. ENOSPC: the limit of links.
+struct LinkAnswer {
+  static constexpr MessageType kType = MessageType::kLinkAnswer;
+  static constexpr size_t kDescriptors = 0;
+  Block block;
+  ErrnoValue error;
+};
+
+// Asks for the Ethernet address of a host on the wire.
+struct Resolve {
+  static constexpr MessageType kType = MessageType::kResolve;
+  static constexpr size_t kDescriptors = 0;
+  transport::Gid gid;
+};
+
+// The answer, and again to every process whenever an address becomes known or changes.
+struct Neighbor {
+  static constexpr MessageType kType = MessageType::kNeighbor;
+  static constexpr size_t kDescriptors = 0;
+  transport::Gid gid;
+  transport::MacAddress mac;
+  uint8_t is_known;
+  uint8_t reserved;
+};
+
+// A queue pair of the sender is connected to one beyond the wire. uroced lets its frames out from
+// then on, and nobody else's to the same queue pair. Replaces what was declared for `local`.
+struct Declare {
+  static constexpr MessageType kType = MessageType::kDeclare;
+  static constexpr size_t kDescriptors = 0;
+  transport::Qpn local;
+  transport::Qpn remote;
+  transport::Gid remote_gid;
+};
+
+// 0, EBUSY (another process has declared that it is connected to it), EINVAL (not a queue pair of
+// the sender), ENOSPC.
+struct DeclareAnswer {
+  static constexpr MessageType kType = MessageType::kDeclareAnswer;
+  static constexpr size_t kDescriptors = 0;
+  transport::Qpn local;
+  ErrnoValue error;
+};
+
+// The queue pair was destroyed or reset. Not answered.
+struct Forget {
+  static constexpr MessageType kType = MessageType::kForget;
+  static constexpr size_t kDescriptors = 0;
+  transport::Qpn local;
+};
+
+// Datagrams to the multicast group are wanted. Members are counted by the process itself: these two
+// are said at the first member and after the last.
+struct JoinGroup {
+  static constexpr MessageType kType = MessageType::kJoinGroup;
+  static constexpr size_t kDescriptors = 0;
+  transport::Gid group;
+};
+struct LeaveGroup {
+  static constexpr MessageType kType = MessageType::kLeaveGroup;
+  static constexpr size_t kDescriptors = 0;
+  transport::Gid group;
+};
+struct GroupAnswer {
+  static constexpr MessageType kType = MessageType::kGroupAnswer;
+  static constexpr size_t kDescriptors = 0;
+  transport::Gid group;
+  ErrnoValue error;
+};
+
+// Connection requests for a service id (IBA 12.7.3) are wanted. EADDRINUSE: somebody else has it.
+struct Listen {
+  static constexpr MessageType kType = MessageType::kListen;
+  static constexpr size_t kDescriptors = 0;
+  uint64_t service_id;
+};
+struct Unlisten {
+  static constexpr MessageType kType = MessageType::kUnlisten;
+  static constexpr size_t kDescriptors = 0;
+  uint64_t service_id;
+};
+struct ListenAnswer {
+  static constexpr MessageType kType = MessageType::kListenAnswer;
+  static constexpr size_t kDescriptors = 0;
+  uint64_t service_id;
+  ErrnoValue error;
+  uint32_t reserved;
+};
+
+// The NIC's carrier came or went.
+struct PortState {
+  static constexpr MessageType kType = MessageType::kPortState;
+  static constexpr size_t kDescriptors = 0;
+  uint32_t is_up;
+};
+
+// A private uroced stays as long as the process that says this, though its connection ends when it
+// becomes another program.
+struct Hold {
+  static constexpr MessageType kType = MessageType::kHold;
+  static constexpr size_t kDescriptors = 0;
+  uint32_t reserved;
+};
+struct Held {
+  static constexpr MessageType kType = MessageType::kHeld;
+  static constexpr size_t kDescriptors = 0;
+  uint32_t reserved;
+};
+
+template <class T>
+concept Message = std::is_trivially_copyable_v<T> && sizeof(T) <= kMaxBodyBytes&& T::kDescriptors
+                  <= kMaxDescriptors&& requires {
+  T::kType;
+};
+
+}  // namespace uroce::nic::control

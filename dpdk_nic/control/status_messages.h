@@ -1,0 +1,75 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "dpdk_nic/control/messages.h"
+#include "transport/ids.h"
+
+// What `uroce status` and uroced say to each other.
+
+namespace uroce::nic::control {
+
+// Answered by one StatusDaemon, then a StatusClient for each process that the asker may see, then
+// a StatusLink for each link of theirs, then StatusEnd.
+struct StatusRequest {
+  static constexpr MessageType kType = MessageType::kStatusRequest;
+  static constexpr size_t kDescriptors = 0;
+  uint32_t reserved;
+};
+
+struct StatusDaemon {
+  static constexpr MessageType kType = MessageType::kStatusDaemon;
+  static constexpr size_t kDescriptors = 0;
+  int32_t pid;
+  uint8_t is_private;
+  uint8_t has_wire;
+  uint8_t wire_is_up;
+  uint8_t reserved;
+  uint32_t mtu_bytes;
+  transport::MacAddress mac;
+  std::array<uint8_t, 2> reserved2;
+  uint32_t gid_count;
+  uint32_t clients;
+  uint64_t uptime_ms;
+  std::array<transport::Gid, kMaxGids> gids;
+  std::array<char, kMaxNameBytes> port;  // its devargs, cut if need be; empty without a NIC
+  // Frames that the switch moved, and why it moved others not; see SwitchCounters.
+  uint64_t frames_to_wire;
+  uint64_t frames_from_wire;
+  uint64_t multicast_copies;
+  uint64_t dropped_unknown_destination;
+  uint64_t dropped_not_declared;
+  uint64_t dropped_foreign_source;
+  uint64_t dropped_malformed;
+  uint64_t dropped_no_room;
+};
+
+// With the memory that the process publishes its state in.
+struct StatusClient {
+  static constexpr MessageType kType = MessageType::kStatusClient;
+  static constexpr size_t kDescriptors = 1;
+  Block block;
+  int32_t pid;
+  uint32_t uid;
+  uint32_t declared_connections;
+  uint32_t groups;
+  uint32_t reserved;
+  uint64_t attached_ms;
+  std::array<char, kMaxNameBytes> command;  // as /proc/PID/comm has it
+};
+
+struct StatusLink {
+  static constexpr MessageType kType = MessageType::kStatusLink;
+  static constexpr size_t kDescriptors = 0;
+  Block block;
+  Block other_block;
+};
+
+struct StatusEnd {
+  static constexpr MessageType kType = MessageType::kStatusEnd;
+  static constexpr size_t kDescriptors = 0;
+  uint32_t reserved;
+};
+
+}  // namespace uroce::nic::control
