@@ -1,6 +1,5 @@
 #include "dpdk_nic/device.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <mutex>
@@ -9,9 +8,8 @@
 #include <utility>
 
 #include "dpdk_nic/clock.h"
-#include "dpdk_nic/dpdk_library.h"
 #include "dpdk_nic/impaired_port.h"
-#include "dpdk_nic/link_layer.h"
+#include "dpdk_nic/open_dpdk_port.h"
 #include "dpdk_nic/pcapng_writer.h"
 
 namespace uroce::nic {
@@ -27,41 +25,13 @@ constexpr useconds_t kComingUpPollUs = 200;
 // then only the QPN tells what is meant for the other side from what is meant for ourselves.
 Qpn FirstQpnOfSide(int side) { return {transport::kMaxQps * static_cast<uint32_t>(side + 1)}; }
 
-struct OpenedPort {
-  std::unique_ptr<PacketPort> port;
-  std::unique_ptr<LinkLayer> link_layer;  // after the port: is destroyed first
-};
-
-ErrorOr<OpenDpdkPortFunction> LoadDpdkLibrary(const std::string& library) {
-  if (library.empty()) {
-    return Error{std::string(kDpdkLibraryVariable) +
-                 " is not set: start the program with 'uroce run --port'"};
-  }
-  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    return Error{"the DPDK library cannot be loaded (" + std::string(dlerror()) +
-                 "): build it with 'tools/setup'"};
-  }
-  // Never unloaded: DPDK leaves threads behind.
-  void* function = dlsym(handle, kOpenDpdkPortSymbol);
-  if (function == nullptr) {
-    return Error{"'" + library + "' is not uroce's DPDK library: build it with 'tools/setup'"};
-  }
-  return reinterpret_cast<OpenDpdkPortFunction>(function);
-}
-
-ErrorOr<OpenedPort> OpenDpdkPort(const DeviceConfig& config) {
-  const auto open_port = LoadDpdkLibrary(config.dpdk_library);
-  if (!open_port.ok()) return Error{open_port.error()};
+OpenDpdkPortRequest RequestFor(const DeviceConfig& config) {
   OpenDpdkPortRequest request;
   request.devargs = config.port_devargs.c_str();
   request.mtu_bytes = config.mtu_bytes;
   request.ip = config.ip;
   request.mac = DeviceMac(config);
-  OpenDpdkPortResult result;
-  if (!open_port.value()(&request, &result)) return Error{result.error};
-  return OpenedPort{std::unique_ptr<PacketPort>(result.port),
-                    std::unique_ptr<LinkLayer>(result.link_layer)};
+  return request;
 }
 
 transport::EndpointConfig EndpointConfigFor(const PacketPort& port, const DeviceConfig& config) {
@@ -105,7 +75,7 @@ ErrorOr<std::shared_ptr<Device>> Device::Create(const DeviceConfig& config, List
   device->config_ = config;
   std::unique_ptr<PacketPort> port;
   if (config.direct()) {
-    auto opened = OpenDpdkPort(config);
+    auto opened = OpenDpdkPort(config.dpdk_library, RequestFor(config));
     if (!opened.ok()) return Error{opened.error()};
     OpenedPort both = std::move(opened).value();
     port = std::move(both.port);

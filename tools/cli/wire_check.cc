@@ -1,11 +1,7 @@
 #include "tools/cli/wire_check.h"
 
-#include <dlfcn.h>
-
-#include <memory>
-
 #include "dpdk_nic/devargs.h"
-#include "dpdk_nic/dpdk_library.h"
+#include "dpdk_nic/open_dpdk_port.h"
 #include "dpdk_nic/shm_link.h"
 
 namespace uroce::cli {
@@ -25,24 +21,12 @@ std::optional<std::string> WhyPortCannotBeOpened(const nic::DeviceConfig& config
   if (!devargs.ok()) return devargs.error();
   if (IsMemifClient(devargs.value())) return std::nullopt;
 
-  void* library = dlopen(dpdk_library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    return std::string("the DPDK library cannot be loaded (") + dlerror() +
-           "): build it with 'tools/setup'";
-  }
-  const auto open =
-      reinterpret_cast<nic::OpenDpdkPortFunction>(dlsym(library, nic::kOpenDpdkPortSymbol));
-  if (open == nullptr) {
-    return dpdk_library.string() + " is no DPDK library of uroce: build it with 'tools/setup'";
-  }
   const nic::OpenDpdkPortRequest request = {.devargs = config.port_devargs.c_str(),
                                             .mtu_bytes = config.mtu_bytes,
                                             .ip = config.ip,
                                             .mac = nic::DeviceMac(config)};
-  nic::OpenDpdkPortResult result;
-  if (!open(&request, &result)) return result.error;
-  const std::unique_ptr<nic::PacketPort> port(result.port);
-  const std::unique_ptr<nic::LinkLayer> link_layer(result.link_layer);  // Goes first.
+  const auto opened = nic::OpenDpdkPort(dpdk_library, request);
+  if (!opened.ok()) return opened.error();
   return std::nullopt;
 }
 
