@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "dpdk_nic/control/messages.h"
+
+namespace uroce::nic {
+class RingLink;
+}  // namespace uroce::nic
+
+namespace uroce::nic::control {
+
+// Frames that the switch moved, and why it dropped others. Only ever grow.
+struct SwitchCounters {
+  uint64_t frames_to_wire = 0;
+  uint64_t frames_from_wire = 0;
+  uint64_t multicast_copies = 0;             // to members of this host
+  uint64_t dropped_unknown_destination = 0;  // from the wire, for nobody
+  uint64_t dropped_not_declared = 0;         // to the wire, from or to a queue pair not declared
+  uint64_t dropped_foreign_source = 0;       // to the wire, with an address that is not ours
+  uint64_t dropped_malformed = 0;
+  uint64_t dropped_no_room = 0;  // in the ring or on the wire
+};
+
+// What a process has asked the switch for.
+struct SwitchUsage {
+  uint32_t declared_connections = 0;
+  uint32_t groups = 0;
+  uint32_t listeners = 0;
+};
+
+// What the control server wants of the switch: which process may send what, and gets what.
+// Implementations have a thread of their own, and may be called from any.
+class FrameSwitch {
+ public:
+  virtual ~FrameSwitch() = default;
+
+  // The process that has `block` reaches the switch through `uplink`. A second one replaces the
+  // first.
+  virtual ErrnoValue ConnectUplink(Block block, std::unique_ptr<RingLink> uplink) = 0;
+  // Forgets the process: its uplink and all it asked for.
+  virtual void Remove(Block block) = 0;
+
+  virtual ErrnoValue Declare(Block block, const control::Declare& connection) = 0;
+  virtual void Forget(Block block, transport::Qpn local) = 0;
+  virtual ErrnoValue JoinGroup(Block block, const transport::Gid& group) = 0;
+  virtual void LeaveGroup(Block block, const transport::Gid& group) = 0;
+  virtual ErrnoValue Listen(Block block, uint64_t service_id) = 0;
+  virtual void Unlisten(Block block, uint64_t service_id) = 0;
+
+  // Finds out a host's Ethernet address. The server hears of it later, also if nobody answers.
+  virtual void Resolve(const transport::Gid& gid) = 0;
+
+  virtual SwitchCounters counters() = 0;
+  virtual SwitchUsage usage(Block block) = 0;
+};
+
+}  // namespace uroce::nic::control
