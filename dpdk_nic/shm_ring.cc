@@ -22,6 +22,7 @@ constexpr size_t kOneLineFrameBytes = 64 - SlotWord::kNearOffset;
 // How many frames the consumer releases before it says so. Saying so moves a cache line.
 constexpr uint64_t kPositionInterval = 8;
 
+constexpr off_t kStatBlockBytes = 512;  // the unit of st_blocks, see stat(3)
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 std::atomic_ref<uint16_t> WordOf(uint8_t* slot) {
@@ -48,25 +49,29 @@ std::unique_ptr<RingMemory> RingMemory::Create() {
     return nullptr;
   }
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return nullptr;
-  return Map(std::move(fd));
+  std::unique_ptr<RingMemory> memory = Map(fd.get());
+  if (memory != nullptr) memory->fd_ = std::move(fd);
+  return memory;
 }
 
 std::unique_ptr<RingMemory> RingMemory::Open(UniqueFd fd) {
   struct stat status;
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || fstat(fd.get(), &status) != 0) return nullptr;
-  if ((seals & kSeals) != kSeals || status.st_size != static_cast<off_t>(kMemoryBytes)) {
+  const bool whole = status.st_size == static_cast<off_t>(kMemoryBytes) &&
+                     status.st_blocks * kStatBlockBytes >= static_cast<off_t>(kMemoryBytes);
+  if ((seals & kSeals) != kSeals || !whole) {
     errno = EPROTO;
     return nullptr;
   }
-  return Map(std::move(fd));
+  return Map(fd.get());
 }
 
-std::unique_ptr<RingMemory> RingMemory::Map(UniqueFd fd) {
+std::unique_ptr<RingMemory> RingMemory::Map(int fd) {
   void* base =
-      mmap(nullptr, kMemoryBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+      mmap(nullptr, kMemoryBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
   if (base == MAP_FAILED) return nullptr;
-  return std::unique_ptr<RingMemory>(new RingMemory(std::move(fd), static_cast<uint8_t*>(base)));
+  return std::unique_ptr<RingMemory>(new RingMemory(static_cast<uint8_t*>(base)));
 }
 
 RingMemory::~RingMemory() { munmap(base_, kMemoryBytes); }

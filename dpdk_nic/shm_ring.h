@@ -84,8 +84,9 @@ struct Ring {
 // that nobody can make the other side fault.
 class RingMemory {
  public:
-  // nullptr with errno set. Create backs every page, so that a full tmpfs is an error here and not
-  // a SIGBUS later. Open takes what the other side sent and checks size and seals.
+  // nullptr with errno set. Create backs every page, so that memory that cannot be had is an error
+  // here and not a SIGBUS later. Open takes what the other side sent and checks size, seals and
+  // that its pages are backed: it is the creator's memory, and stays so.
   static std::unique_ptr<RingMemory> Create();
   static std::unique_ptr<RingMemory> Open(UniqueFd fd);
   ~RingMemory();
@@ -94,11 +95,13 @@ class RingMemory {
 
   // The ring that `side` (0 or 1) produces into.
   Ring ring(int side) const;
+  // What the other side is to be sent; only the creator has it, until it is taken.
   int fd() const { return fd_.get(); }
+  UniqueFd TakeFd() { return std::move(fd_); }
 
  private:
-  RingMemory(UniqueFd fd, uint8_t* base) : fd_(std::move(fd)), base_(base) {}
-  static std::unique_ptr<RingMemory> Map(UniqueFd fd);
+  explicit RingMemory(uint8_t* base) : base_(base) {}
+  static std::unique_ptr<RingMemory> Map(int fd);
 
   UniqueFd fd_;
   uint8_t* base_;
