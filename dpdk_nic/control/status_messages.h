@@ -31,6 +31,7 @@ struct StatusDaemon {
   std::array<uint8_t, 2> reserved2;
   uint32_t gid_count;
   uint32_t clients;
+  uint32_t reserved3;
   uint64_t uptime_ms;
   std::array<transport::Gid, kMaxGids> gids;
   std::array<char, kMaxNameBytes> port;  // its devargs, cut if need be; empty without a NIC
