@@ -29,7 +29,8 @@ OpenDpdkPortRequest RequestFor(const DeviceConfig& config) {
   OpenDpdkPortRequest request;
   request.devargs = config.port_devargs.c_str();
   request.mtu_bytes = config.mtu_bytes;
-  request.ip = config.ip;
+  request.addresses[0] = {.ip = config.ip};
+  request.address_count = 1;
   request.mac = DeviceMac(config);
   return request;
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "dpdk_nic/devargs.h"
 #include "dpdk_nic/dpdk_port.h"
@@ -12,18 +14,28 @@
 namespace uroce::nic {
 namespace {
 
+constexpr uint8_t kLinkLocalBits = 64;  // of the subnet fe80::/64
+
 void SetError(const std::string& sentence, OpenDpdkPortResult* result) {
   const size_t bytes = std::min(sentence.size(), sizeof(result->error) - 1);
   std::copy_n(sentence.data(), bytes, result->error);
   result->error[bytes] = '\0';
 }
 
-std::unique_ptr<LinkLayer> MakeLinkLayer(const DpdkPort& port, const transport::Gid& ip) {
+// The link-local address of the MAC, then what was asked for.
+std::vector<LocalAddress> AddressesOf(const DpdkPort& port, const OpenDpdkPortRequest& request) {
+  std::vector<LocalAddress> addresses = {{transport::Gid::LinkLocal(port.mac()), kLinkLocalBits}};
+  for (const LocalAddress& address : std::span(request.addresses).first(request.address_count)) {
+    if (address.ip != addresses[0].ip) addresses.push_back(address);
+  }
+  return addresses;
+}
+
+std::unique_ptr<LinkLayer> MakeLinkLayer(const DpdkPort& port, const OpenDpdkPortRequest& request) {
   if (!port.is_ethernet()) return std::make_unique<StaticNeighbors>();
   NeighborTable::Config config;
   config.mac = port.mac();
-  config.addresses = {transport::Gid::LinkLocal(port.mac())};
-  if (!ip.IsZero() && ip != config.addresses[0]) config.addresses.push_back(ip);
+  config.addresses = AddressesOf(port, request);
   if (port.kernel_interface_index() != 0) {
     config.next_hop = KernelNextHop(port.kernel_interface_index());
   }
@@ -42,7 +54,7 @@ bool Open(const OpenDpdkPortRequest& request, OpenDpdkPortResult* result) {
     return false;
   }
   std::unique_ptr<DpdkPort> port = std::move(opened).value();
-  result->link_layer = MakeLinkLayer(*port, request.ip).release();
+  result->link_layer = MakeLinkLayer(*port, request).release();
   result->port = port.release();
   return true;
 }

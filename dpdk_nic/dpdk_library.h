@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "dpdk_nic/link_layer.h"
+#include "dpdk_nic/local_address.h"
 #include "dpdk_nic/packet_port.h"
 #include "transport/ids.h"
 
@@ -17,14 +19,16 @@
 namespace uroce::nic {
 
 // Changes with every change of what crosses the border.
-inline constexpr uint32_t kDpdkLibraryAbi = 1;
+inline constexpr uint32_t kDpdkLibraryAbi = 2;
 
 struct OpenDpdkPortRequest {
   uint32_t abi = kDpdkLibraryAbi;
   const char* devargs = nullptr;  // what UROCE_PORT says, e.g. "net_memif0,role=server,id=0"
   uint32_t mtu_bytes = 0;         // of IP packets; 0: the port's own, or the largest useful one
-  transport::Gid ip;              // the address to answer for, beside the link-local one of the MAC
-  transport::MacAddress mac{};    // for wires that have no address of their own (memif, ring)
+  // The addresses to answer for, beside the link-local one of the MAC.
+  std::array<LocalAddress, kMaxLocalAddresses> addresses{};
+  size_t address_count = 0;
+  transport::MacAddress mac{};  // for wires that have no address of their own (memif, ring)
 };
 
 struct OpenDpdkPortResult {

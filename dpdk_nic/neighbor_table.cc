@@ -16,8 +16,6 @@ constexpr size_t kEthertypeOffset = 12;
 // Longer than any neighbour message with sensible options.
 constexpr size_t kMaxParsedBytes = 256;
 
-bool IsLinkLocal(const Gid& gid) { return gid.bytes[0] == 0xfe && (gid.bytes[1] & 0xc0) == 0x80; }
-
 bool IsGroupMac(const MacAddress& mac) { return (mac[0] & 1) != 0; }
 
 ArpPacket::Ipv4Address Ipv4Of(const Gid& gid) {
@@ -27,7 +25,7 @@ ArpPacket::Ipv4Address Ipv4Of(const Gid& gid) {
 }  // namespace
 
 NeighborTable::NeighborTable(Config config) : config_(std::move(config)) {
-  for (const Gid& gid : config_.addresses) Announce(gid);
+  for (const LocalAddress& address : config_.addresses) Announce(address.ip);
 }
 
 bool NeighborTable::OnFrame(Time now, std::span<const uint8_t> frame) {
@@ -291,21 +289,16 @@ std::optional<LinkLayer::Neighbor> NeighborTable::TakeChange() {
 }
 
 bool NeighborTable::IsOurs(const Gid& gid) const {
-  return std::find(config_.addresses.begin(), config_.addresses.end(), gid) !=
-         config_.addresses.end();
+  return std::any_of(config_.addresses.begin(), config_.addresses.end(),
+                     [&](const LocalAddress& address) { return address.ip == gid; });
 }
 
-// Our address of the destination's kind: same IP version, and for IPv6 the same scope if there is
-// one. The unspecified IPv4 address if there is none: an ARP probe, which is answered as well.
+// The unspecified IPv4 address if there is none of ours: an ARP probe, which is answered as well.
 Gid NeighborTable::SourceFor(const Gid& destination) const {
-  const bool wants_ipv4 = destination.IsIpv4Mapped();
-  Gid source = wants_ipv4 ? Gid::FromIpv4({}) : Gid::LinkLocal(config_.mac);
-  for (const Gid& gid : config_.addresses) {
-    if (gid.IsIpv4Mapped() != wants_ipv4) continue;
-    source = gid;
-    if (wants_ipv4 || IsLinkLocal(gid) == IsLinkLocal(destination)) break;
+  if (const LocalAddress* source = nic::SourceFor(config_.addresses, destination)) {
+    return source->ip;
   }
-  return source;
+  return destination.IsIpv4Mapped() ? Gid::FromIpv4({}) : Gid::LinkLocal(config_.mac);
 }
 
 }  // namespace uroce::nic

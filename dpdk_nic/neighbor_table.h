@@ -12,6 +12,7 @@
 
 #include "dpdk_nic/arp.h"
 #include "dpdk_nic/link_layer.h"
+#include "dpdk_nic/local_address.h"
 #include "dpdk_nic/neighbor_discovery.h"
 #include "transport/ids.h"
 #include "transport/time.h"
@@ -36,8 +37,8 @@ class NeighborTable final : public LinkLayer {
 
   struct Config {
     transport::MacAddress mac{};
-    std::vector<transport::Gid> addresses;  // ours
-    NextHop next_hop;                       // none: everybody is on the link
+    std::vector<LocalAddress> addresses;  // ours
+    NextHop next_hop;                     // none: everybody is on the link
   };
 
   static constexpr size_t kMaxNeighbors = 1'024;

@@ -56,7 +56,8 @@ OpenedPort OpenDpdkPort(const std::string& devargs, uint32_t mtu_bytes, const tr
   OpenDpdkPortRequest request;
   request.devargs = devargs.c_str();
   request.mtu_bytes = mtu_bytes;
-  request.ip = ip;
+  request.addresses[0] = {.ip = ip};
+  request.address_count = ip.IsZero() ? 0 : 1;
   request.mac = MacAddressFor(ip);
   OpenDpdkPortResult result;
   if (!TestedOpenFunction()(&request, &result)) {

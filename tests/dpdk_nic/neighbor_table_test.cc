@@ -103,13 +103,14 @@ class NeighborTableTest : public testing::Test {
     table_.TakeChange();
   }
 
-  NeighborTable table_{
-      {.mac = kOurMac, .addresses = {kOurLinkLocal, kOurIpv4, kOurIpv6}, .next_hop = nullptr}};
+  NeighborTable table_{{.mac = kOurMac,
+                        .addresses = {{kOurLinkLocal}, {kOurIpv4}, {kOurIpv6}},
+                        .next_hop = nullptr}};
   Time now_{1'000'000'000};
 };
 
 TEST(NeighborTableStartTest, AnnouncesEachAddress) {
-  NeighborTable table({.mac = kOurMac, .addresses = {kOurLinkLocal, kOurIpv4}, .next_hop = {}});
+  NeighborTable table({.mac = kOurMac, .addresses = {{kOurLinkLocal}, {kOurIpv4}}, .next_hop = {}});
   FrameBytes frame(256);
   const auto message = ParseNeighborMessage(std::span(frame).first(table.PollTransmit({}, frame)));
   ASSERT_TRUE(message.has_value());
@@ -376,8 +377,34 @@ TEST_F(NeighborTableTest, QueueOfFramesIsBounded) {
   EXPECT_EQ(Frames().size(), NeighborTable::kMaxQueuedFrames);
 }
 
+TEST(NeighborTableAddressesTest, EachSubnetIsAskedFromItsAddressAndEachAddressIsAnsweredFor) {
+  NeighborTable table({.mac = kOurMac,
+                       .addresses = {{Gid::FromIpv4({10, 0, 0, 1}), 24}, {kOurIpv4, 24}},
+                       .next_hop = {}});
+  FrameBytes frame(256);
+  while (table.PollTransmit({}, frame) != 0) {
+  }
+  for (const ArpPacket::Ipv4Address& ours : {ArpPacket::Ipv4Address{10, 0, 0, 1}, {192, 0, 2, 1}}) {
+    const ArpPacket::Ipv4Address theirs = {ours[0], ours[1], ours[2], 2};
+    table.Resolve({}, Gid::FromIpv4(theirs));
+    const auto request = ParseArp(std::span(frame).first(table.PollTransmit({}, frame)));
+    ASSERT_TRUE(request.has_value());
+    EXPECT_EQ(request->sender_ip, ours);
+
+    FrameBytes question(kArpFrameBytes);
+    EmitArp({.sender_mac = kPeerMac, .sender_ip = theirs, .target_ip = ours}, kBroadcastMac,
+            question);
+    EXPECT_TRUE(table.OnFrame({}, question));
+    const auto reply = ParseArp(std::span(frame).first(table.PollTransmit({}, frame)));
+    ASSERT_TRUE(reply.has_value());
+    EXPECT_EQ(reply->operation, ArpPacket::Operation::kReply);
+    EXPECT_EQ(reply->sender_ip, ours);
+    EXPECT_EQ(table.Resolve({}, Gid::FromIpv4(theirs)), kPeerMac);
+  }
+}
+
 TEST(NeighborTableRouteTest, FarDestinationResolvesToItsGateway) {
-  NeighborTable table({.mac = kOurMac, .addresses = {kOurIpv4}, .next_hop = [](const Gid& gid) {
+  NeighborTable table({.mac = kOurMac, .addresses = {{kOurIpv4}}, .next_hop = [](const Gid& gid) {
                          return gid == kFarIpv4 ? kPeerIpv4 : gid;
                        }});
   FrameBytes frame(256);

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "transport/ids.h"
+
+namespace uroce::nic {
+
+// An address of this host, and the subnet that it is in.
+struct LocalAddress {
+  transport::Gid ip;
+  // The length of the subnet's prefix, in bits of an IPv4 or IPv6 address; 0: not known.
+  uint8_t prefix_bits = 0;
+
+  bool operator==(const LocalAddress&) const = default;
+};
+
+// Of a port, beside the link-local one of its MAC: together they fill a GID table of 16.
+inline constexpr size_t kMaxLocalAddresses = 15;
+
+// The address that `destination` is spoken to from: of the same IP version, and for IPv6 of the
+// same scope if there is one; of those the one whose subnet the destination is in, else the one
+// that has most leading bits in common with it. nullptr if there is none of that IP version.
+const LocalAddress* SourceFor(std::span<const LocalAddress> addresses,
+                              const transport::Gid& destination);
+
+}  // namespace uroce::nic
