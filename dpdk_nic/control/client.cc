@@ -1,0 +1,221 @@
+#include "dpdk_nic/control/client.h"
+
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "dpdk_nic/control/control_address.h"
+
+namespace uroce::nic::control {
+namespace {
+
+constexpr long kRetryInterval_ns = 100'000'000;
+
+// A uroced that says something else is none that we know: it is left, and asked again later.
+bool IsSound(const Welcome& welcome) {
+  return welcome.block >= kFirstBlock && welcome.block <= kLastBlock &&
+         welcome.gid_count <= welcome.gids.size();
+}
+
+bool IsForAnAttachedProcess(MessageType type) {
+  switch (type) {
+    case MessageType::kLinkAnswer:
+    case MessageType::kLinkOffer:
+    case MessageType::kNeighbor:
+    case MessageType::kDeclareAnswer:
+    case MessageType::kGroupAnswer:
+    case MessageType::kListenAnswer:
+    case MessageType::kPortState:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+ControlClient::ControlClient(Options options)
+    : options_(std::move(options)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      retry_timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
+      channel_(UniqueFd()) {
+  if (!epoll_ || !retry_timer_) {
+    Refuse(errno, "this process cannot watch its sockets (" + std::string(strerror(errno)) +
+                      "): allow it more open files");
+  } else {
+    Watch(retry_timer_.get(), Source::kTimer);
+  }
+}
+
+//                  no uroced           end of file, garbage
+//                  +------+     +-------------------------------+
+//                  v      |     v                               |
+//   Serve ---> kDetached -+-> kAttaching ---- Welcome ----> kAttached
+//              (a timer)            |                           |
+//                                   +-- Refused --> kRefused <--+
+void ControlClient::Serve() {
+  std::array<epoll_event, 3> events;
+  const int count = epoll_wait(epoll_.get(), events.data(), events.size(), 0);
+  for (int i = 0; i < count; ++i) {
+    switch (static_cast<Source>(events[i].data.u32)) {
+      case Source::kChannel:
+        if ((events[i].events & ~EPOLLOUT) != 0) channel_readable_ = true;
+        channel_.Flush();
+        ChannelWasWritten();
+        break;
+      case Source::kTimer: {
+        uint64_t expirations;
+        if (read(retry_timer_.get(), &expirations, sizeof expirations) > 0) retry_is_due_ = true;
+        break;
+      }
+      case Source::kClaim:
+        claim_->TurnAwayVisitors();
+        break;
+    }
+  }
+  if (state_ == State::kDetached && retry_is_due_) Connect();
+  if (state_ == State::kAttaching && channel_readable_) ReadAnswer();
+}
+
+void ControlClient::Connect() {
+  retry_is_due_ = false;
+  channel_.Reset(ConnectToUroced());
+  const Hello hello{claim_ ? claim_->block() : 0, options_.mtu_bytes, options_.ip};
+  const std::array<int, Hello::kDescriptors> fds = {options_.published_state_fd};
+  if (!channel_.Send(hello, fds)) return Detach();
+  Watch(channel_.fd(), Source::kChannel);
+  state_ = State::kAttaching;
+}
+
+UniqueFd ControlClient::ConnectToUroced() {
+  // A block is one of the user's whose uroced gave it.
+  if (claim_) return ConnectToFabricOf(claim_->daemon_uid(), options_.fabric);
+  auto connection = ConnectToFabric(options_.fabric);
+  if (!connection) return {};
+  daemon_uid_ = connection->uid;
+  return std::move(connection->socket);
+}
+
+void ControlClient::ReadAnswer() {
+  MessageChannel::Incoming incoming;
+  switch (channel_.Receive(incoming)) {
+    case MessageChannel::Status::kNothing:
+      channel_readable_ = false;
+      if (channel_.broken()) Detach();
+      return;
+    case MessageChannel::Status::kClosed:
+      return Detach();
+    case MessageChannel::Status::kOk:
+      break;
+  }
+  if (const auto refused = incoming.As<Refused>()) return Refuse(*refused);
+  const auto welcome = incoming.As<Welcome>();
+  if (!welcome || !IsSound(*welcome)) return Detach();
+  Attach(*welcome);
+}
+
+void ControlClient::Attach(const Welcome& welcome) {
+  if (!claim_) {
+    claim_ = BlockClaim::Take(daemon_uid_, options_.fabric, welcome.block);
+    // Somebody who got it from the uroced before this one was faster; we get another one.
+    if (!claim_ && errno == EADDRINUSE) return Detach();
+    if (!claim_) {
+      return Refuse(errno, "this process cannot keep its queue pair numbers (" +
+                               std::string(strerror(errno)) + "): allow it more open files");
+    }
+    Watch(claim_->fd(), Source::kClaim);
+  }
+  if (welcome.block != claim_->block()) {
+    return Refuse(ESTALE,
+                  "uroced was started anew and gave this process other queue pair numbers than "
+                  "those in use: end the program and start it again");
+  }
+  welcome_ = welcome;
+  ++attachments_;
+  state_ = State::kAttached;
+}
+
+bool ControlClient::Take(MessageChannel::Incoming& out) {
+  if (state_ != State::kAttached || !channel_readable_) return false;
+  switch (channel_.Receive(out)) {
+    case MessageChannel::Status::kNothing:
+      channel_readable_ = false;
+      if (channel_.broken()) Detach();
+      return false;
+    case MessageChannel::Status::kClosed:
+      Detach();
+      return false;
+    case MessageChannel::Status::kOk:
+      break;
+  }
+  if (IsForAnAttachedProcess(out.type)) return true;
+  if (const auto refused = out.As<Refused>()) {
+    Refuse(*refused);
+  } else {
+    Detach();
+  }
+  for (UniqueFd& fd : out.fds) fd.reset();
+  return false;
+}
+
+void ControlClient::Detach() {
+  Disconnect();
+  state_ = State::kDetached;
+  const itimerspec once{{}, {0, kRetryInterval_ns}};
+  timerfd_settime(retry_timer_.get(), 0, &once, nullptr);
+}
+
+void ControlClient::Refuse(const Refused& refusal) {
+  Disconnect();
+  state_ = State::kRefused;
+  refusal_ = refusal;
+  refusal_.sentence.back() = '\0';
+}
+
+void ControlClient::Refuse(int error, const std::string& sentence) {
+  Refused refusal{error, {}};
+  sentence.copy(refusal.sentence.data(), refusal.sentence.size() - 1);
+  Refuse(refusal);
+}
+
+void ControlClient::Disconnect() {
+  // Not left to close(): a child between fork and exec may hold the descriptor open a little
+  // longer.
+  if (channel_.fd() >= 0) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, channel_.fd(), nullptr);
+  channel_.Reset({});
+  channel_readable_ = watches_room_ = false;
+}
+
+void ControlClient::Watch(int fd, Source source) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u32 = static_cast<uint32_t>(source);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+}
+
+void ControlClient::ChannelWasWritten() {
+  // What uroced said before comes first, and epoll does not tell of every way to break.
+  if (channel_.broken()) channel_readable_ = true;
+  if (watches_room_ == channel_.wants_write()) return;
+  watches_room_ = channel_.wants_write();
+  epoll_event event{};
+  event.events = watches_room_ ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  event.data.u32 = static_cast<uint32_t>(Source::kChannel);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, channel_.fd(), &event);
+}
+
+void ControlClient::Abandon() {
+  state_ = State::kDetached;
+  retry_is_due_ = channel_readable_ = false;
+  // Nothing is taken out of the epoll set: it is the parent's, too.
+  epoll_.reset();
+  retry_timer_.reset();
+  channel_.Reset({});
+  if (claim_) claim_->Abandon();
+}
+
+}  // namespace uroce::nic::control
