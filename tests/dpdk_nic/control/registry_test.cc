@@ -1,0 +1,290 @@
+// Who is on the fabric, in virtual time.
+#include "dpdk_nic/control/registry.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <map>
+#include <set>
+
+namespace uroce::nic::control {
+namespace {
+
+using transport::Milliseconds;
+using transport::Time;
+
+constexpr pid_t kPid = 100;
+constexpr uid_t kAlice = 1'000;
+constexpr uid_t kBob = 1'001;
+
+class RegistryTest : public testing::Test {
+ protected:
+  Registry MakeRegistry(Registry::Limits limits = {}, uint64_t random = 0) {
+    return Registry(
+        limits,
+        [this](Block block) {
+          ++claims_looked_at_;
+          const auto claim = claims_.find(block);
+          return claim == claims_.end() ? 0 : claim->second;
+        },
+        random);
+  }
+
+  // A new process of the fabric that does all it should.
+  Block Attach(Registry& registry, uid_t uid = kAlice) {
+    const auto admission = registry.Attach(now_, kPid, uid, 0);
+    EXPECT_EQ(admission.error, 0);
+    EXPECT_GE(admission.block, kFirstBlock);
+    EXPECT_LE(admission.block, kLastBlock);
+    return admission.block;
+  }
+  // One whose QPNs others know.
+  Block AttachAndLink(Registry& registry) {
+    const Block block = Attach(registry);
+    EXPECT_EQ(registry.OpenLink(block, kSwitchBlock), 0);
+    return block;
+  }
+
+  std::map<Block, pid_t> claims_;
+  int claims_looked_at_ = 0;
+  Time now_{5'000'000'000};
+};
+
+TEST_F(RegistryTest, BlocksAreGivenOutInTurn) {
+  Registry registry = MakeRegistry();
+  EXPECT_EQ(Attach(registry), 1u);
+  EXPECT_EQ(Attach(registry), 2u);
+  registry.Detach(now_, 1);
+  EXPECT_EQ(Attach(registry), 3u) << "not the one that was given back just now";
+  EXPECT_EQ(registry.clients().size(), 2u);
+  EXPECT_EQ(registry.clients().at(3).pid, kPid);
+  EXPECT_EQ(registry.clients().at(3).uid, kAlice);
+  EXPECT_EQ(registry.clients().at(3).attached_at, now_);
+}
+
+TEST_F(RegistryTest, RandomNumberDecidesTheFirstBlock) {
+  Registry last = MakeRegistry({}, kMaxClients - 1);
+  EXPECT_EQ(Attach(last), kLastBlock);
+  EXPECT_EQ(Attach(last), kFirstBlock) << "after the last comes the first";
+  Registry around = MakeRegistry({}, 3 * uint64_t{kMaxClients} + 6);
+  EXPECT_EQ(Attach(around), 7u);
+}
+
+TEST_F(RegistryTest, NoBlockHoldsTheQpnOfMulticast) {
+  EXPECT_LT(kLastBlock, transport::BlockOf(transport::kMulticastQpn));
+  EXPECT_EQ(transport::BlockOf(transport::kMulticastQpn), kLastBlock + 1);
+}
+
+TEST_F(RegistryTest, EveryBlockCanBeInUseAndNoMore) {
+  Registry registry = MakeRegistry({.clients_per_user = kMaxClients});
+  std::set<Block> blocks;
+  for (uint32_t i = 0; i < kMaxClients; ++i) blocks.insert(Attach(registry));
+  EXPECT_EQ(blocks.size(), 1'022u);
+  EXPECT_EQ(registry.Attach(now_, kPid, kBob, 0).error, ENOSPC);
+  registry.Detach(now_, 500);
+  EXPECT_EQ(Attach(registry, kBob), 500u);
+}
+
+TEST_F(RegistryTest, UserHasAShareOfTheBlocks) {
+  Registry registry = MakeRegistry({.clients_per_user = 3});
+  const Block first = Attach(registry);
+  Attach(registry);
+  Attach(registry);
+  EXPECT_EQ(registry.Attach(now_, kPid, kAlice, 0).error, EDQUOT);
+  Attach(registry, kBob);
+  registry.Detach(now_, first);
+  Attach(registry);
+  EXPECT_EQ(registry.Attach(now_, kPid, kAlice, 0).error, EDQUOT);
+}
+
+TEST_F(RegistryTest, UsersHaveAQuotaByDefault) {
+  Registry registry = MakeRegistry();
+  for (int i = 0; i < 512; ++i) Attach(registry);
+  EXPECT_EQ(registry.Attach(now_, kPid, kAlice, 0).error, EDQUOT);
+  for (int i = 0; i < 510; ++i) Attach(registry, kBob);
+  EXPECT_EQ(registry.Attach(now_, kPid, kBob, 0).error, ENOSPC);
+}
+
+TEST_F(RegistryTest, BlockOfADeadProcessIsQuarantined) {
+  Registry registry = MakeRegistry({.clients_per_user = kMaxClients});
+  for (uint32_t i = 0; i < kMaxClients; ++i) AttachAndLink(registry);
+  registry.Detach(now_, 77);
+  EXPECT_EQ(registry.Attach(now_, kPid, kAlice, 0).error, ENOSPC);
+  now_ = now_ + Milliseconds(59'999);
+  EXPECT_EQ(registry.Attach(now_, kPid, kAlice, 0).error, ENOSPC);
+  now_ = now_ + Milliseconds(1);
+  EXPECT_EQ(Attach(registry), 77u);
+}
+
+TEST_F(RegistryTest, BlockThatWasOfferedALinkIsQuarantined) {
+  Registry registry = MakeRegistry({.clients_per_user = kMaxClients});
+  for (uint32_t i = 0; i < kMaxClients; ++i) Attach(registry);
+  ASSERT_EQ(registry.OpenLink(8, 9), 0);
+  registry.Detach(now_, 9);
+  EXPECT_EQ(registry.Attach(now_, kPid, kAlice, 0).error, ENOSPC);
+}
+
+TEST_F(RegistryTest, ProcessThatOnlyLookedAtTheDeviceLeavesNothingBehind) {
+  Registry registry = MakeRegistry();
+  for (uint32_t i = 0; i < 3 * kMaxClients; ++i) registry.Detach(now_, Attach(registry));
+  EXPECT_TRUE(registry.clients().empty());
+}
+
+TEST_F(RegistryTest, ClaimedBlocksAreSkipped) {
+  claims_ = {{1, 4711}, {2, 4712}, {4, -1}};  // -1: of a process that cannot be named
+  Registry registry = MakeRegistry();
+  EXPECT_EQ(Attach(registry), 3u);
+  EXPECT_EQ(Attach(registry), 5u);
+}
+
+TEST_F(RegistryTest, ClaimsAreLookedAtOnceAMinute) {
+  for (Block block = kFirstBlock; block <= kLastBlock; ++block) claims_[block] = 4711;
+  Registry registry = MakeRegistry();
+  EXPECT_EQ(registry.Attach(now_, kPid, kAlice, 0).error, ENOSPC);
+  EXPECT_EQ(claims_looked_at_, static_cast<int>(kMaxClients));
+  EXPECT_EQ(registry.Attach(now_, kPid, kAlice, 0).error, ENOSPC);
+  EXPECT_EQ(claims_looked_at_, static_cast<int>(kMaxClients));
+  claims_.clear();
+  now_ = now_ + Registry::kQuarantine;
+  Attach(registry);
+}
+
+TEST_F(RegistryTest, ProcessResumesTheBlockItHolds) {
+  claims_ = {{42, kPid}};
+  Registry registry = MakeRegistry();
+  const auto admission = registry.Attach(now_, kPid, kAlice, 42);
+  EXPECT_EQ(admission.error, 0);
+  EXPECT_EQ(admission.block, 42u);
+  EXPECT_EQ(registry.clients().at(42).pid, kPid);
+}
+
+TEST_F(RegistryTest, BlockIsResumedOutOfQuarantine) {
+  Registry registry = MakeRegistry();
+  const Block block = AttachAndLink(registry);
+  claims_ = {{block, kPid}};
+  registry.Detach(now_, block);
+  EXPECT_EQ(registry.Attach(now_, kPid, kAlice, block).block, block);
+}
+
+TEST_F(RegistryTest, ResumedBlockIsQuarantinedAsItWasLinkedBefore) {
+  claims_ = {{1, kPid}};
+  Registry registry = MakeRegistry({.clients_per_user = kMaxClients});
+  ASSERT_EQ(registry.Attach(now_, kPid, kAlice, 1).error, 0);
+  for (uint32_t i = 1; i < kMaxClients; ++i) Attach(registry);
+  claims_.clear();
+  registry.Detach(now_, 1);
+  EXPECT_EQ(registry.Attach(now_, kPid, kAlice, 0).error, ENOSPC);
+}
+
+TEST_F(RegistryTest, NobodyResumesABlockThatIsNotHis) {
+  claims_ = {{42, kPid + 1}, {43, 0}, {0, kPid}, {kLastBlock + 1, kPid}, {7, kPid}};
+  Registry registry = MakeRegistry();
+  for (const Block block : {42u, 43u, kLastBlock + 1, 0xffff'ffffu}) {
+    EXPECT_EQ(registry.Attach(now_, kPid, kAlice, block).error, ESTALE) << block;
+  }
+  EXPECT_EQ(registry.Attach(now_, 0, kAlice, 43).error, ESTALE)
+      << "a process that cannot be named holds nothing";
+  ASSERT_EQ(registry.Attach(now_, kPid, kAlice, 7).error, 0);
+  EXPECT_EQ(registry.Attach(now_, kPid, kAlice, 7).error, ESTALE) << "it is on the fabric already";
+  EXPECT_EQ(registry.clients().size(), 1u);
+}
+
+TEST_F(RegistryTest, QuotaCountsResumedProcesses) {
+  claims_ = {{42, kPid}, {43, kPid}};
+  Registry registry = MakeRegistry({.clients_per_user = 1});
+  ASSERT_EQ(registry.Attach(now_, kPid, kAlice, 42).error, 0);
+  EXPECT_EQ(registry.Attach(now_, kPid, kAlice, 43).error, EDQUOT);
+}
+
+TEST_F(RegistryTest, DetachingNobodyDoesNothing) {
+  Registry registry = MakeRegistry();
+  const Block block = Attach(registry);
+  registry.Detach(now_, block + 1);
+  registry.Detach(now_, 0);
+  EXPECT_EQ(registry.clients().size(), 1u);
+}
+
+class RegistryLinkTest : public RegistryTest {
+ protected:
+  RegistryLinkTest() {
+    for (int i = 0; i < 4; ++i) Attach(registry_);
+  }
+  size_t links() const { return registry_.links().size(); }
+
+  Registry registry_ = MakeRegistry({.links_per_client = 2});
+};
+
+TEST_F(RegistryLinkTest, LinkIsRememberedByPair) {
+  EXPECT_EQ(registry_.OpenLink(2, 1), 0);
+  EXPECT_EQ(registry_.OpenLink(1, 3), 0);
+  ASSERT_EQ(links(), 2u);
+  EXPECT_EQ(registry_.links().at({1, 2}).asker, 2u);
+  EXPECT_EQ(registry_.links().at({1, 3}).asker, 1u);
+  EXPECT_EQ(registry_.clients().at(2).links_asked_for, 1u);
+}
+
+TEST_F(RegistryLinkTest, WhoCannotBeLinked) {
+  EXPECT_EQ(registry_.OpenLink(1, 1), EINVAL);
+  EXPECT_EQ(registry_.OpenLink(1, 5), EHOSTUNREACH);
+  EXPECT_EQ(registry_.OpenLink(1, 0xffff'ffff), EHOSTUNREACH);
+  EXPECT_EQ(links(), 0u);
+  EXPECT_EQ(registry_.clients().at(1).links_asked_for, 0u);
+}
+
+TEST_F(RegistryLinkTest, OfTwoThatAskAtOnceTheSecondIsRefusedOnce) {
+  EXPECT_EQ(registry_.OpenLink(1, 2), 0);
+  EXPECT_EQ(registry_.OpenLink(2, 1), EALREADY);
+  EXPECT_EQ(registry_.links().at({1, 2}).asker, 1u);
+  EXPECT_EQ(registry_.OpenLink(2, 1), 0) << "it has lost the link that the other had asked for";
+  EXPECT_EQ(registry_.links().at({1, 2}).asker, 2u);
+  EXPECT_EQ(registry_.OpenLink(1, 2), EALREADY);
+  EXPECT_EQ(links(), 1u);
+}
+
+TEST_F(RegistryLinkTest, TheFirstMayAskAnew) {
+  EXPECT_EQ(registry_.OpenLink(1, 2), 0);
+  EXPECT_EQ(registry_.OpenLink(2, 1), EALREADY);
+  EXPECT_EQ(registry_.OpenLink(1, 2), 0);
+  EXPECT_EQ(registry_.OpenLink(2, 1), EALREADY) << "of the new link";
+  EXPECT_EQ(registry_.clients().at(1).links_asked_for, 1u);
+  EXPECT_EQ(registry_.clients().at(2).links_asked_for, 0u);
+}
+
+TEST_F(RegistryLinkTest, LinksAreChargedToWhoAskedForThem) {
+  EXPECT_EQ(registry_.OpenLink(1, 2), 0);
+  EXPECT_EQ(registry_.OpenLink(1, kSwitchBlock), 0);
+  EXPECT_EQ(registry_.OpenLink(1, 3), ENOSPC);
+  EXPECT_EQ(registry_.OpenLink(1, 2), 0) << "anew, in place of the first";
+  EXPECT_EQ(registry_.OpenLink(3, 1), 0) << "the memory of another";
+  EXPECT_EQ(links(), 3u);
+  registry_.Detach(now_, 2);
+  EXPECT_EQ(registry_.OpenLink(1, 4), 0);
+  EXPECT_EQ(registry_.OpenLink(1, 3), EALREADY);
+  EXPECT_EQ(registry_.OpenLink(1, 3), ENOSPC) << "it would be charged for it now";
+  EXPECT_EQ(registry_.links().at({1, 3}).asker, 3u);
+}
+
+TEST_F(RegistryLinkTest, LinkIsForgottenWithEitherProcess) {
+  EXPECT_EQ(registry_.OpenLink(1, 2), 0);
+  EXPECT_EQ(registry_.OpenLink(3, 1), 0);
+  EXPECT_EQ(registry_.OpenLink(2, 3), 0);
+  EXPECT_EQ(registry_.OpenLink(1, kSwitchBlock), 0);
+  registry_.Detach(now_, 1);
+  EXPECT_EQ(links(), 1u);
+  EXPECT_EQ(registry_.clients().at(3).links_asked_for, 0u);
+  EXPECT_EQ(registry_.OpenLink(2, 1), EHOSTUNREACH);
+  registry_.Detach(now_, 3);
+  EXPECT_EQ(links(), 0u);
+  EXPECT_EQ(registry_.clients().at(2).links_asked_for, 0u);
+}
+
+TEST_F(RegistryLinkTest, ReturnedBlockHasNoLinks) {
+  claims_ = {{1, kPid}};
+  EXPECT_EQ(registry_.OpenLink(1, 2), 0);
+  registry_.Detach(now_, 1);
+  ASSERT_EQ(registry_.Attach(now_, kPid, kAlice, 1).error, 0);
+  EXPECT_EQ(registry_.OpenLink(2, 1), 0) << "nothing is left of the pair";
+}
+
+}  // namespace
+}  // namespace uroce::nic::control
