@@ -119,10 +119,13 @@ struct LinkRequest {
   static constexpr MessageType kType = MessageType::kLinkRequest;
   static constexpr size_t kDescriptors = 2;
   Block block;
+  // How many LinkOffers this connection had brought when the process asked: by that uroced knows a
+  // request that crossed an offer of the other process.
+  uint32_t offers_received;
 };
 
 // To the process that is to be linked, with the descriptors of the request. It has side 1. A link
-// that it has with `block` already is replaced.
+// that it has with `block` already is replaced, and so is one that it has asked for.
 struct LinkOffer {
   static constexpr MessageType kType = MessageType::kLinkOffer;
   static constexpr size_t kDescriptors = 2;
@@ -130,7 +133,8 @@ struct LinkOffer {
 };
 
 // 0: the offer was passed on, or uroced took it. EHOSTUNREACH: nobody has that block. EALREADY: the
-// other process asks at the same moment, and its offer is used. ENOSPC: the limit of links.
+// request crossed an offer of the other process, which was sent before this answer, and is used.
+// ENOSPC: the limit of links.
 struct LinkAnswer {
   static constexpr MessageType kType = MessageType::kLinkAnswer;
   static constexpr size_t kDescriptors = 0;
