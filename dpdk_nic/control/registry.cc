@@ -10,6 +10,9 @@ using transport::Time;
 
 Registry::Pair PairOf(Block a, Block b) { return {std::min(a, b), std::max(a, b)}; }
 
+// Of two numbers that are counted up, and that may wrap.
+bool IsAfter(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) > 0; }
+
 Block Following(Block block) { return block == kLastBlock ? kFirstBlock : block + 1; }
 
 }  // namespace
@@ -30,8 +33,8 @@ Registry::Admission Registry::Attach(Time now, pid_t pid, uid_t uid, Block resum
   if (resumed == 0) {
     block = TakeFreeBlock(now);
     if (block == 0) return {.error = ENOSPC};
-  } else if (clients_.count(resumed) != 0 || !Holds(pid, resumed)) {
-    return {.error = ESTALE};
+  } else if (const ErrnoValue error = MayResume(pid, resumed)) {
+    return {.error = error};
   }
   ++clients_of_user_[uid];
   // Whom one that has been here before is linked with is not known.
@@ -39,9 +42,11 @@ Registry::Admission Registry::Attach(Time now, pid_t pid, uid_t uid, Block resum
   return {.block = block};
 }
 
-bool Registry::Holds(pid_t pid, Block block) const {
-  // A process that we cannot name, as it is in another namespace, has the id 0.
-  return pid > 0 && block >= kFirstBlock && block <= kLastBlock && holder_of_block_(block) == pid;
+ErrnoValue Registry::MayResume(pid_t pid, Block block) const {
+  if (block < kFirstBlock || block > kLastBlock || clients_.count(block) != 0) return ESTALE;
+  const pid_t holder = holder_of_block_(block);
+  if (holder == kUnknownHolder) return EAGAIN;
+  return holder != kNobody && holder == pid ? 0 : ESTALE;
 }
 
 // Next-fit: the blocks that were given back last are the last to be used again. 0 if none is free.
@@ -50,7 +55,7 @@ Block Registry::TakeFreeBlock(Time now) {
     const Block block = next_block_;
     next_block_ = Following(block);
     if (clients_.count(block) != 0 || now < quarantined_until_[block]) continue;
-    if (holder_of_block_(block) == 0) return block;
+    if (holder_of_block_(block) == kNobody) return block;
     // A process that has not come back to us yet. Looking costs system calls, which those who
     // claim what was not given to them could make us spend for every client that comes.
     quarantined_until_[block] = now + kQuarantine;
@@ -71,33 +76,29 @@ void Registry::Detach(Time now, Block block) {
   clients_.erase(found);
 }
 
-ErrnoValue Registry::OpenLink(Block asker, Block other) {
+ErrnoValue Registry::MayLink(Block asker, Block other, uint32_t offers_received) const {
   if (asker == other) return EINVAL;
-  Client& client = clients_.at(asker);
-  const auto peer = clients_.find(other);
-  if (peer == clients_.end() && other != kSwitchBlock) return EHOSTUNREACH;
-
-  const Pair pair = PairOf(asker, other);
-  if (const auto known = links_.find(pair); known != links_.end()) {
-    Link& link = known->second;
-    if (link.asker != asker && !link.other_was_refused) {
-      link.other_was_refused = true;
-      return EALREADY;
-    }
-    if (link.asker != asker && !HasRoomForLink(client)) return ENOSPC;
-    CloseLink(pair);
-  } else if (!HasRoomForLink(client)) {
-    return ENOSPC;
-  }
-  links_[pair] = {.asker = asker};
-  ++client.links_asked_for;
-  client.was_linked = true;
-  if (peer != clients_.end()) peer->second.was_linked = true;
-  return 0;
+  if (other != kSwitchBlock && clients_.count(other) == 0) return EHOSTUNREACH;
+  const auto link = links_.find(PairOf(asker, other));
+  const bool is_known = link != links_.end();
+  const bool is_charged = is_known && link->second.asker == asker;
+  if (is_known && !is_charged && IsAfter(link->second.offer, offers_received)) return EALREADY;
+  const bool has_room = clients_.at(asker).links_asked_for < limits_.links_per_client;
+  return is_charged || has_room ? 0 : ENOSPC;
 }
 
-bool Registry::HasRoomForLink(const Client& client) const {
-  return client.links_asked_for < limits_.links_per_client;
+void Registry::AddLink(Block asker, Block other) {
+  const Pair pair = PairOf(asker, other);
+  CloseLink(pair);
+  Client& client = clients_.at(asker);
+  ++client.links_asked_for;
+  client.was_linked = true;
+  Link& link = links_[pair];
+  link.asker = asker;
+  if (other == kSwitchBlock) return;
+  Client& peer = clients_.at(other);
+  peer.was_linked = true;
+  link.offer = ++peer.offers_sent;
 }
 
 void Registry::CloseLink(const Pair& pair) {

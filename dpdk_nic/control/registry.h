@@ -8,15 +8,12 @@
 #include <map>
 #include <utility>
 
+#include "dpdk_nic/control/block_claim.h"
 #include "dpdk_nic/control/messages.h"
-#include "transport/route.h"
 #include "transport/time.h"
 
 namespace uroce::nic::control {
 
-// Block 0 is the switch, and the last one has the QPN of multicast in it.
-inline constexpr Block kFirstBlock = 1;
-inline constexpr Block kLastBlock = transport::kQpnBlocks - 2;
 inline constexpr uint32_t kMaxClients = kLastBlock - kFirstBlock + 1;
 
 // Who is on the fabric: which process has which block of QPNs, and who is linked with whom. Pure:
@@ -35,7 +32,7 @@ class Registry {
     // That one client asked for; they are its memory, 3.3 MB each. To everybody, but not more.
     uint32_t links_per_client = 1'022;
   };
-  // The process that holds the claim of a block, 0 if nobody does (BlockClaim).
+  // HolderOfBlock() of the fabric.
   using ClaimHolder = std::function<pid_t(Block)>;
 
   // `random` decides where the search for free blocks starts, so that a daemon that was started
@@ -47,6 +44,7 @@ class Registry {
     uid_t uid = 0;
     transport::Time attached_at;
     uint32_t links_asked_for = 0;
+    uint32_t offers_sent = 0;  // to it
     // Others may know its QPNs.
     bool was_linked = false;
   };
@@ -58,32 +56,32 @@ class Registry {
   };
   // A process wants to be on the fabric, with a new block, or with the one that it holds the claim
   // of already (`resumed` != 0). ENOSPC: no block is free. EDQUOT: its user has too many. ESTALE:
-  // it does not hold that block, or is on the fabric with it.
+  // it does not hold that block, or is on the fabric with it. EAGAIN: who holds it cannot be seen
+  // at the moment.
   Admission Attach(transport::Time now, pid_t pid, uid_t uid, Block resumed);
   // Forgets the process and its links.
   void Detach(transport::Time now, Block block);
 
-  // Whether `asker` may be linked with `other` now: 0, and the link is remembered until either is
-  // gone. EINVAL: with itself. EHOSTUNREACH: nobody has that block. ENOSPC: too many.
-  //
-  // Of two that ask for each other at the same moment the second gets EALREADY. As whoever asked
-  // second may also have lost the link that the first had asked for, that is said only once for
-  // each link: asking again makes a new one. The first may ask anew at any time.
-  ErrnoValue OpenLink(Block asker, Block other);
+  // Whether `asker`, which has received so many of the offers that were sent to it, may be linked
+  // with `other` now: 0, or EINVAL: with itself. EHOSTUNREACH: nobody has that block. ENOSPC: too
+  // many. EALREADY: it did not know yet that the other had asked for it.
+  ErrnoValue MayLink(Block asker, Block other, uint32_t offers_received) const;
+  // They may, and the other has been sent the offer. A link that they had is forgotten; this one
+  // is remembered until either is gone.
+  void AddLink(Block asker, Block other);
 
   const Clients& clients() const { return clients_; }
 
   using Pair = std::pair<Block, Block>;  // the smaller one first
   struct Link {
     Block asker = 0;
-    bool other_was_refused = false;  // has had its EALREADY
+    uint32_t offer = 0;  // of those sent to the other, counted from 1
   };
   const std::map<Pair, Link>& links() const { return links_; }
 
  private:
-  bool Holds(pid_t pid, Block block) const;
+  ErrnoValue MayResume(pid_t pid, Block block) const;
   Block TakeFreeBlock(transport::Time now);
-  bool HasRoomForLink(const Client& client) const;
   void CloseLink(const Pair& pair);
 
   const Limits limits_;

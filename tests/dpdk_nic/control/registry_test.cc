@@ -25,7 +25,7 @@ class RegistryTest : public testing::Test {
         [this](Block block) {
           ++claims_looked_at_;
           const auto claim = claims_.find(block);
-          return claim == claims_.end() ? 0 : claim->second;
+          return claim == claims_.end() ? kNobody : claim->second;
         },
         random);
   }
@@ -41,7 +41,7 @@ class RegistryTest : public testing::Test {
   // One whose QPNs others know.
   Block AttachAndLink(Registry& registry) {
     const Block block = Attach(registry);
-    EXPECT_EQ(registry.OpenLink(block, kSwitchBlock), 0);
+    registry.AddLink(block, kSwitchBlock);
     return block;
   }
 
@@ -68,11 +68,6 @@ TEST_F(RegistryTest, RandomNumberDecidesTheFirstBlock) {
   EXPECT_EQ(Attach(last), kFirstBlock) << "after the last comes the first";
   Registry around = MakeRegistry({}, 3 * uint64_t{kMaxClients} + 6);
   EXPECT_EQ(Attach(around), 7u);
-}
-
-TEST_F(RegistryTest, NoBlockHoldsTheQpnOfMulticast) {
-  EXPECT_LT(kLastBlock, transport::BlockOf(transport::kMulticastQpn));
-  EXPECT_EQ(transport::BlockOf(transport::kMulticastQpn), kLastBlock + 1);
 }
 
 TEST_F(RegistryTest, EveryBlockCanBeInUseAndNoMore) {
@@ -119,7 +114,7 @@ TEST_F(RegistryTest, BlockOfADeadProcessIsQuarantined) {
 TEST_F(RegistryTest, BlockThatWasOfferedALinkIsQuarantined) {
   Registry registry = MakeRegistry({.clients_per_user = kMaxClients});
   for (uint32_t i = 0; i < kMaxClients; ++i) Attach(registry);
-  ASSERT_EQ(registry.OpenLink(8, 9), 0);
+  registry.AddLink(8, 9);
   registry.Detach(now_, 9);
   EXPECT_EQ(registry.Attach(now_, kPid, kAlice, 0).error, ENOSPC);
 }
@@ -131,7 +126,7 @@ TEST_F(RegistryTest, ProcessThatOnlyLookedAtTheDeviceLeavesNothingBehind) {
 }
 
 TEST_F(RegistryTest, ClaimedBlocksAreSkipped) {
-  claims_ = {{1, 4711}, {2, 4712}, {4, -1}};  // -1: of a process that cannot be named
+  claims_ = {{1, 4711}, {2, 4712}, {4, kUnknownHolder}};
   Registry registry = MakeRegistry();
   EXPECT_EQ(Attach(registry), 3u);
   EXPECT_EQ(Attach(registry), 5u);
@@ -177,16 +172,22 @@ TEST_F(RegistryTest, ResumedBlockIsQuarantinedAsItWasLinkedBefore) {
 }
 
 TEST_F(RegistryTest, NobodyResumesABlockThatIsNotHis) {
-  claims_ = {{42, kPid + 1}, {43, 0}, {0, kPid}, {kLastBlock + 1, kPid}, {7, kPid}};
+  claims_ = {{42, kPid + 1}, {0, kPid}, {kLastBlock + 1, kPid}, {7, kPid}};
   Registry registry = MakeRegistry();
   for (const Block block : {42u, 43u, kLastBlock + 1, 0xffff'ffffu}) {
     EXPECT_EQ(registry.Attach(now_, kPid, kAlice, block).error, ESTALE) << block;
   }
-  EXPECT_EQ(registry.Attach(now_, 0, kAlice, 43).error, ESTALE)
-      << "a process that cannot be named holds nothing";
+  EXPECT_EQ(registry.Attach(now_, kNobody, kAlice, 43).error, ESTALE)
+      << "the kernel cannot name a process of another namespace";
   ASSERT_EQ(registry.Attach(now_, kPid, kAlice, 7).error, 0);
   EXPECT_EQ(registry.Attach(now_, kPid, kAlice, 7).error, ESTALE) << "it is on the fabric already";
   EXPECT_EQ(registry.clients().size(), 1u);
+}
+
+TEST_F(RegistryTest, ResumingWaitsUntilTheHolderCanBeSeen) {
+  claims_ = {{42, kUnknownHolder}};
+  Registry registry = MakeRegistry();
+  EXPECT_EQ(registry.Attach(now_, kPid, kAlice, 42).error, EAGAIN);
 }
 
 TEST_F(RegistryTest, QuotaCountsResumedProcesses) {
@@ -209,14 +210,23 @@ class RegistryLinkTest : public RegistryTest {
   RegistryLinkTest() {
     for (int i = 0; i < 4; ++i) Attach(registry_);
   }
+  // `asker` has received every offer that was sent to it.
+  ErrnoValue Link(Block asker, Block other) {
+    return LinkAfter(registry_.clients().at(asker).offers_sent, asker, other);
+  }
+  ErrnoValue LinkAfter(uint32_t offers_received, Block asker, Block other) {
+    const ErrnoValue error = registry_.MayLink(asker, other, offers_received);
+    if (error == 0) registry_.AddLink(asker, other);
+    return error;
+  }
   size_t links() const { return registry_.links().size(); }
 
   Registry registry_ = MakeRegistry({.links_per_client = 2});
 };
 
 TEST_F(RegistryLinkTest, LinkIsRememberedByPair) {
-  EXPECT_EQ(registry_.OpenLink(2, 1), 0);
-  EXPECT_EQ(registry_.OpenLink(1, 3), 0);
+  EXPECT_EQ(Link(2, 1), 0);
+  EXPECT_EQ(Link(1, 3), 0);
   ASSERT_EQ(links(), 2u);
   EXPECT_EQ(registry_.links().at({1, 2}).asker, 2u);
   EXPECT_EQ(registry_.links().at({1, 3}).asker, 1u);
@@ -224,66 +234,85 @@ TEST_F(RegistryLinkTest, LinkIsRememberedByPair) {
 }
 
 TEST_F(RegistryLinkTest, WhoCannotBeLinked) {
-  EXPECT_EQ(registry_.OpenLink(1, 1), EINVAL);
-  EXPECT_EQ(registry_.OpenLink(1, 5), EHOSTUNREACH);
-  EXPECT_EQ(registry_.OpenLink(1, 0xffff'ffff), EHOSTUNREACH);
+  EXPECT_EQ(Link(1, 1), EINVAL);
+  EXPECT_EQ(Link(1, 5), EHOSTUNREACH);
+  EXPECT_EQ(Link(1, 0xffff'ffff), EHOSTUNREACH);
   EXPECT_EQ(links(), 0u);
-  EXPECT_EQ(registry_.clients().at(1).links_asked_for, 0u);
 }
 
-TEST_F(RegistryLinkTest, OfTwoThatAskAtOnceTheSecondIsRefusedOnce) {
-  EXPECT_EQ(registry_.OpenLink(1, 2), 0);
-  EXPECT_EQ(registry_.OpenLink(2, 1), EALREADY);
+TEST_F(RegistryLinkTest, RequestThatCrossedAnOfferIsNotPassedOn) {
+  EXPECT_EQ(LinkAfter(0, 1, 2), 0);
+  EXPECT_EQ(LinkAfter(0, 2, 1), EALREADY);
+  EXPECT_EQ(LinkAfter(0, 2, 1), EALREADY) << "as long as it has not received the offer";
   EXPECT_EQ(registry_.links().at({1, 2}).asker, 1u);
-  EXPECT_EQ(registry_.OpenLink(2, 1), 0) << "it has lost the link that the other had asked for";
+}
+
+TEST_F(RegistryLinkTest, WhoReceivedTheOfferMayAskAnew) {
+  EXPECT_EQ(LinkAfter(0, 1, 2), 0);
+  EXPECT_EQ(LinkAfter(1, 2, 1), 0) << "it has lost the link that the other had asked for";
   EXPECT_EQ(registry_.links().at({1, 2}).asker, 2u);
-  EXPECT_EQ(registry_.OpenLink(1, 2), EALREADY);
+  EXPECT_EQ(registry_.clients().at(1).links_asked_for, 0u);
+  EXPECT_EQ(registry_.clients().at(2).links_asked_for, 1u);
+  EXPECT_EQ(LinkAfter(0, 1, 2), EALREADY);
+  EXPECT_EQ(LinkAfter(1, 1, 2), 0);
   EXPECT_EQ(links(), 1u);
 }
 
-TEST_F(RegistryLinkTest, TheFirstMayAskAnew) {
-  EXPECT_EQ(registry_.OpenLink(1, 2), 0);
-  EXPECT_EQ(registry_.OpenLink(2, 1), EALREADY);
-  EXPECT_EQ(registry_.OpenLink(1, 2), 0);
-  EXPECT_EQ(registry_.OpenLink(2, 1), EALREADY) << "of the new link";
+TEST_F(RegistryLinkTest, WhoAskedMayAskAnew) {
+  EXPECT_EQ(LinkAfter(0, 1, 2), 0);
+  EXPECT_EQ(LinkAfter(0, 1, 2), 0);
+  EXPECT_EQ(LinkAfter(1, 2, 1), EALREADY) << "it has received the first offer only";
   EXPECT_EQ(registry_.clients().at(1).links_asked_for, 1u);
-  EXPECT_EQ(registry_.clients().at(2).links_asked_for, 0u);
+}
+
+TEST_F(RegistryLinkTest, OffersOfOthersDoNotCross) {
+  EXPECT_EQ(LinkAfter(0, 1, 2), 0);
+  EXPECT_EQ(LinkAfter(0, 3, 2), 0);
+  EXPECT_EQ(LinkAfter(1, 2, 1), 0) << "the one of 3 is under way";
+  EXPECT_EQ(LinkAfter(1, 2, 3), EALREADY);
+}
+
+TEST_F(RegistryLinkTest, NumbersOfOffersMayWrap) {
+  EXPECT_EQ(LinkAfter(0, 1, 2), 0);
+  EXPECT_EQ(LinkAfter(0xffff'fff0, 2, 1), EALREADY);
+  EXPECT_EQ(LinkAfter(0x7fff'ffff, 2, 1), 0);
 }
 
 TEST_F(RegistryLinkTest, LinksAreChargedToWhoAskedForThem) {
-  EXPECT_EQ(registry_.OpenLink(1, 2), 0);
-  EXPECT_EQ(registry_.OpenLink(1, kSwitchBlock), 0);
-  EXPECT_EQ(registry_.OpenLink(1, 3), ENOSPC);
-  EXPECT_EQ(registry_.OpenLink(1, 2), 0) << "anew, in place of the first";
-  EXPECT_EQ(registry_.OpenLink(3, 1), 0) << "the memory of another";
+  EXPECT_EQ(Link(1, 2), 0);
+  EXPECT_EQ(Link(1, kSwitchBlock), 0);
+  EXPECT_EQ(Link(1, 3), ENOSPC);
+  EXPECT_EQ(Link(1, 2), 0) << "anew, in place of the first";
+  EXPECT_EQ(Link(3, 1), 0) << "the memory of another";
   EXPECT_EQ(links(), 3u);
   registry_.Detach(now_, 2);
-  EXPECT_EQ(registry_.OpenLink(1, 4), 0);
-  EXPECT_EQ(registry_.OpenLink(1, 3), EALREADY);
-  EXPECT_EQ(registry_.OpenLink(1, 3), ENOSPC) << "it would be charged for it now";
+  EXPECT_EQ(Link(1, 4), 0);
+  EXPECT_EQ(Link(1, 3), ENOSPC) << "it would be charged for it now";
   EXPECT_EQ(registry_.links().at({1, 3}).asker, 3u);
 }
 
 TEST_F(RegistryLinkTest, LinkIsForgottenWithEitherProcess) {
-  EXPECT_EQ(registry_.OpenLink(1, 2), 0);
-  EXPECT_EQ(registry_.OpenLink(3, 1), 0);
-  EXPECT_EQ(registry_.OpenLink(2, 3), 0);
-  EXPECT_EQ(registry_.OpenLink(1, kSwitchBlock), 0);
+  EXPECT_EQ(Link(1, 2), 0);
+  EXPECT_EQ(Link(3, 1), 0);
+  EXPECT_EQ(Link(2, 3), 0);
+  EXPECT_EQ(Link(1, kSwitchBlock), 0);
   registry_.Detach(now_, 1);
   EXPECT_EQ(links(), 1u);
   EXPECT_EQ(registry_.clients().at(3).links_asked_for, 0u);
-  EXPECT_EQ(registry_.OpenLink(2, 1), EHOSTUNREACH);
+  EXPECT_EQ(Link(2, 1), EHOSTUNREACH);
   registry_.Detach(now_, 3);
   EXPECT_EQ(links(), 0u);
   EXPECT_EQ(registry_.clients().at(2).links_asked_for, 0u);
 }
 
-TEST_F(RegistryLinkTest, ReturnedBlockHasNoLinks) {
-  claims_ = {{1, kPid}};
-  EXPECT_EQ(registry_.OpenLink(1, 2), 0);
-  registry_.Detach(now_, 1);
-  ASSERT_EQ(registry_.Attach(now_, kPid, kAlice, 1).error, 0);
-  EXPECT_EQ(registry_.OpenLink(2, 1), 0) << "nothing is left of the pair";
+TEST_F(RegistryLinkTest, OffersAreCountedAnewForAProcessThatComesBack) {
+  claims_ = {{2, kPid}};
+  EXPECT_EQ(LinkAfter(0, 1, 2), 0);
+  registry_.Detach(now_, 2);
+  ASSERT_EQ(registry_.Attach(now_, kPid, kAlice, 2).error, 0);
+  EXPECT_EQ(LinkAfter(0, 2, 1), 0) << "nothing is left of the pair";
+  EXPECT_EQ(LinkAfter(0, 3, 2), 0);
+  EXPECT_EQ(LinkAfter(1, 2, 3), 0);
 }
 
 }  // namespace
