@@ -131,8 +131,8 @@ struct LinkOffer {
 
 // 0: the offer was passed on, or uroced took it. EHOSTUNREACH: nobody has that block. EALREADY: the
 // request crossed an offer of the other process, which was sent before this answer, and is used;
-// who got no offer since it asked has lost that link again, and asks once more. ENOSPC: the limit of
-// links.
+// who got no offer since it asked has lost that link again, and asks once more. ENOSPC: the limit
+// of links.
 struct LinkAnswer {
   static constexpr MessageType kType = MessageType::kLinkAnswer;
   static constexpr size_t kDescriptors = 0;
