@@ -119,6 +119,9 @@ struct LinkRequest {
   static constexpr MessageType kType = MessageType::kLinkRequest;
   static constexpr size_t kDescriptors = 2;
   Block block;
+  // How many LinkOffers this connection had brought when the process asked: by that uroced knows a
+  // request that crossed an offer of the other process.
+  uint32_t offers_received;
 };
 
 // To the process that is to be linked, with the descriptors of the request. It has side 1. A link
@@ -130,9 +133,8 @@ struct LinkOffer {
 };
 
 // 0: the offer was passed on, or uroced took it. EHOSTUNREACH: nobody has that block. EALREADY: the
-// request crossed an offer of the other process, which was sent before this answer, and is used;
-// who got no offer since it asked has lost that link again, and asks once more. ENOSPC: the limit
-// of links.
+// request crossed an offer of the other process, which was sent before this answer, and is used.
+// ENOSPC: the limit of links.
 struct LinkAnswer {
   static constexpr MessageType kType = MessageType::kLinkAnswer;
   static constexpr size_t kDescriptors = 0;
