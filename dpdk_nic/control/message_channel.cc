@@ -88,8 +88,6 @@ MessageChannel::Status MessageChannel::TakeMessage(Incoming& out) {
   const size_t available = end_ - begin_;
   MessageHeader header;
   if (available < sizeof header) {
-    // Descriptors come with the first byte of their message. The kernel hands out those of one
-    // sendmsg() at a time.
     const size_t most = available == 0 ? 0 : kMaxDescriptors;
     return received_fd_count_ > most ? Status::kClosed : Status::kNothing;
   }
@@ -98,15 +96,17 @@ MessageChannel::Status MessageChannel::TakeMessage(Incoming& out) {
   if (header.version != kProtocolVersion || !shape || header.bytes != shape->bytes) {
     return Status::kClosed;
   }
-  if (available < sizeof header + shape->bytes) {
-    return received_fd_count_ > shape->descriptors ? Status::kClosed : Status::kNothing;
-  }
+  const size_t bytes = sizeof header + shape->bytes;
+  // Descriptors come with the first byte of their message, and the kernel ends a read that brings
+  // some within the bytes of theirs. So what is too much for the last message is nobody's.
+  if (available <= bytes && received_fd_count_ > shape->descriptors) return Status::kClosed;
+  if (available < bytes) return Status::kNothing;
   if (received_fd_count_ < shape->descriptors) return Status::kClosed;
 
   out.type = header.type;
   out.bytes = shape->bytes;
   memcpy(out.body.data(), &received_[begin_ + sizeof header], shape->bytes);
-  begin_ += sizeof header + shape->bytes;
+  begin_ += bytes;
   for (size_t i = 0; i < out.fds.size(); ++i) {
     out.fds[i] = i < shape->descriptors ? std::move(received_fds_[i]) : UniqueFd();
   }
