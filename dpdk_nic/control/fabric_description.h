@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "transport/ids.h"
+
+namespace uroce::nic::control {
+
+// What a fabric is to those who attach to it.
+struct FabricDescription {
+  uint32_t mtu_bytes = 0;  // of IP packets
+  bool is_private = false;
+  // Of the NIC behind it; without one the fabric ends at this host.
+  bool has_wire = false;
+  bool wire_is_up = false;
+  transport::MacAddress mac{};
+  std::vector<transport::Gid> gids;  // kMaxGids at most
+  std::string port;                  // its devargs
+};
+
+}  // namespace uroce::nic::control

@@ -1,0 +1,77 @@
+#include "dpdk_nic/control/hello_check.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "dpdk_nic/device_config.h"
+
+namespace uroce::nic::control {
+namespace {
+
+// Whoever reads it must not fault.
+bool KeepsItsSize(int memory) {
+  const int seals = fcntl(memory, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
+}
+
+std::optional<Refusal> WhyNotMtu(uint32_t mtu_bytes, const FabricDescription& fabric) {
+  const uint32_t most = fabric.has_wire ? fabric.mtu_bytes : kMaxMtuBytes;
+  if (mtu_bytes >= kMinMtuBytes && mtu_bytes <= most) return std::nullopt;
+  return Refusal{EMSGSIZE, "an MTU of " + std::to_string(mtu_bytes) +
+                               " does not fit this fabric: choose one from " +
+                               std::to_string(kMinMtuBytes) + " to " + std::to_string(most) +
+                               ", or none"};
+}
+
+}  // namespace
+
+std::optional<Refusal> WhyNotToAttach(const Hello& hello, int published_state,
+                                      const FabricDescription& fabric) {
+  if (!KeepsItsSize(published_state)) {
+    return Refusal{EPROTO,
+                   "the process offers no sealed memory with its state: start it with the 'uroce' "
+                   "of the same build as uroced"};
+  }
+  if (hello.mtu_bytes != 0) {
+    if (auto refusal = WhyNotMtu(hello.mtu_bytes, fabric)) return refusal;
+  }
+  if (!fabric.has_wire || hello.ip.IsZero()) return std::nullopt;
+  if (std::find(fabric.gids.begin(), fabric.gids.end(), hello.ip) != fabric.gids.end()) {
+    return std::nullopt;
+  }
+  return Refusal{EADDRNOTAVAIL,
+                 "the NIC of this fabric does not have the address that was asked for: choose one "
+                 "that 'uroce status' shows, or none"};
+}
+
+std::string WhyNotAdmitted(ErrnoValue error) {
+  switch (error) {
+    case EDQUOT:
+      return "this user has as many processes on the fabric as one may have: end some first";
+    case ENOSPC:
+      return "all blocks of queue pair numbers are in use or were a moment ago: try again in a "
+             "minute";
+    case ESTALE:
+      return "the queue pair numbers of this process are another's now: end it and start it again";
+    default:
+      return strerror(error);
+  }
+}
+
+std::string WhyNotHeld(ErrnoValue error) {
+  switch (error) {
+    case EDQUOT:
+      return "this user has started as many programs on the fabric as one may: end some first";
+    case ESRCH:
+      return "uroced cannot see this process, which is in another process namespace: start "
+             "'uroced' beside it by hand";
+    default:
+      return std::string("uroced cannot watch this process (") + strerror(error) +
+             "): allow it more open files";
+  }
+}
+
+}  // namespace uroce::nic::control

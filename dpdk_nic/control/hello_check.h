@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "dpdk_nic/control/fabric_description.h"
+#include "dpdk_nic/control/messages.h"
+
+namespace uroce::nic::control {
+
+// Why uroced says no, as Refused has it.
+struct Refusal {
+  ErrnoValue error = 0;
+  std::string sentence;
+};
+
+// Whether the process that says this fits the fabric; nullopt if it does. EPROTO: its state is not
+// in memory that keeps its size. EMSGSIZE: the MTU. EADDRNOTAVAIL: the address.
+std::optional<Refusal> WhyNotToAttach(const Hello& hello, int published_state,
+                                      const FabricDescription& fabric);
+
+// The sentences for what Registry::Attach and Holders::Add return.
+std::string WhyNotAdmitted(ErrnoValue error);
+std::string WhyNotHeld(ErrnoValue error);
+
+}  // namespace uroce::nic::control

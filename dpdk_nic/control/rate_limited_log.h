@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "transport/time.h"
+
+namespace uroce::nic::control {
+
+// Lines for whoever runs uroced. Other processes cause them, so there are only so many in a second;
+// how many more there were is said afterwards.
+class RateLimitedLog {
+ public:
+  using Sink = std::function<void(std::string_view line)>;
+
+  static constexpr uint32_t kLinesPerInterval = 20;
+  static constexpr transport::Duration kInterval = transport::Milliseconds(1'000);
+
+  explicit RateLimitedLog(Sink sink) : sink_(std::move(sink)) {}
+
+  void Write(transport::Time now, std::string_view line);
+
+ private:
+  const Sink sink_;
+  transport::Time interval_end_{INT64_MIN};
+  uint32_t lines_ = 0;  // of this interval
+  uint64_t left_out_ = 0;
+};
+
+}  // namespace uroce::nic::control

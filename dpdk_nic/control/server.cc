@@ -1,0 +1,195 @@
+#include "dpdk_nic/control/server.h"
+
+#include <sys/socket.h>
+
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dpdk_nic/clock.h"
+#include "dpdk_nic/control/abstract_socket.h"
+
+namespace uroce::nic::control {
+namespace {
+
+using boost::asio::posix::stream_descriptor;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kAcceptInterval{10};
+// Until somebody may have given back what the system had none of.
+constexpr milliseconds kShortageDelay{100};
+
+uint64_t RandomNumber() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+}  // namespace
+
+Server::Server(boost::asio::io_context& io, UniqueFd listener, Config config)
+    : io_(io),
+      config_(std::move(config)),
+      started_at_(Now()),
+      log_(config_.log),
+      registry_(config_.limits.registry, config_.holder_of_block, RandomNumber()),
+      listener_(io, listener.release()),
+      accept_timer_(io),
+      holders_(io, [this] { LeaveIfDeserted(); }),
+      first_visit_timer_(io) {}
+
+Server::~Server() {
+  for (const auto& session : sessions_) session->Disconnect();
+}
+
+void Server::Start(FrameSwitch& frame_switch) {
+  frame_switch_ = &frame_switch;
+  AwaitConnections();
+  if (!config_.fabric.is_private) return;
+  first_visit_timer_.expires_after(config_.limits.first_visit_patience);
+  first_visit_timer_.async_wait([this](boost::system::error_code error) {
+    if (error) return;
+    had_its_visit_ = true;
+    LeaveIfDeserted();
+  });
+}
+
+void Server::AwaitConnections() {
+  listener_.async_wait(stream_descriptor::wait_read, [this](boost::system::error_code error) {
+    if (!error) AcceptConnections();
+  });
+}
+
+void Server::AcceptConnections() {
+  while (listener_.is_open() && HasRoom()) {
+    UniqueFd socket(
+        accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket) {
+      ++accepted_;
+      Welcome(std::move(socket));
+    } else if (errno == EAGAIN) {
+      return AwaitConnections();
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      Log(std::string("nobody can be let in at the moment: ") + strerror(errno));
+      return AcceptLater(kShortageDelay);
+    }
+  }
+}
+
+bool Server::HasRoom() {
+  const transport::Time now = Now();
+  if (now >= interval_end_) {
+    interval_end_ = now + transport::Milliseconds(kAcceptInterval.count());
+    accepted_ = 0;
+  }
+  if (accepted_ >= config_.limits.connections_per_interval) {
+    AcceptLater(kAcceptInterval);
+    return false;
+  }
+  waits_for_strangers_ = strangers_ >= config_.limits.strangers;
+  return !waits_for_strangers_;
+}
+
+void Server::AcceptLater(milliseconds delay) {
+  accept_timer_.expires_after(delay);
+  accept_timer_.async_wait([this](boost::system::error_code error) {
+    if (!error) AwaitConnections();
+  });
+}
+
+void Server::Welcome(UniqueFd socket) {
+  const auto peer = PeerCredentialsOf(socket.get());
+  if (!peer) return;
+  const std::string user = std::to_string(peer->uid);
+  if (strangers_of_user_[peer->uid] >= config_.limits.strangers_per_user) {
+    return Log("user " + user + " opens too many connections at once: one was closed");
+  }
+  ++strangers_;
+  ++strangers_of_user_[peer->uid];
+  const auto session = std::make_shared<Session>(*this, std::move(socket), *peer);
+  sessions_.insert(session);
+  if (!config_.admits(peer->uid)) {
+    return session->Refuse(EACCES, "user " + user +
+                                       " is not let into this fabric: ask whoever "
+                                       "runs its uroced to start it with '--users'");
+  }
+  session->Start();
+}
+
+void Server::ForgetStranger(uid_t uid) {
+  --strangers_;
+  const auto user = strangers_of_user_.find(uid);
+  if (--user->second == 0) strangers_of_user_.erase(user);
+  if (!std::exchange(waits_for_strangers_, false)) return;
+  boost::asio::post(io_, [this] {
+    if (listener_.is_open()) AwaitConnections();
+  });
+}
+
+void Server::Log(std::string_view line) { log_.Write(Now(), line); }
+
+Session* Server::FindClient(Block block) const {
+  const auto client = clients_.find(block);
+  return client == clients_.end() ? nullptr : client->second;
+}
+
+ErrnoValue Server::Hold(const Session& session) {
+  if (!config_.fabric.is_private) return 0;
+  had_its_visit_ = true;
+  return holders_.Add(session.pid(), session.uid());
+}
+
+void Server::OnAttached(Session& session) {
+  had_its_visit_ = true;
+  clients_[session.block()] = &session;
+  ForgetStranger(session.uid());
+}
+
+void Server::OnClosed(Session& session, bool was_client) {
+  if (was_client) {
+    clients_.erase(session.block());
+    frame_switch_->Remove(session.block());
+    registry_.Detach(Now(), session.block());
+  } else {
+    ForgetStranger(session.uid());
+  }
+  sessions_.erase(session.shared_from_this());
+  LeaveIfDeserted();
+}
+
+void Server::LeaveIfDeserted() {
+  if (!config_.fabric.is_private || !had_its_visit_ || !listener_.is_open()) return;
+  if (!sessions_.empty() || !holders_.empty()) return;
+  // First of all: who comes now starts another one.
+  listener_.close();
+  accept_timer_.cancel();
+  config_.on_deserted();
+}
+
+template <class Function>
+void Server::ForEachClient(Function function) {
+  // A copy: who does not read is cut off on the way.
+  std::vector<std::shared_ptr<Session>> clients;
+  for (const auto& [block, session] : clients_) clients.push_back(session->shared_from_this());
+  for (const auto& session : clients) function(*session);
+}
+
+void Server::OnNeighbor(const Neighbor& neighbor) {
+  boost::asio::post(io_, [this, neighbor] {
+    ForEachClient([&](Session& session) { session.TellNeighbor(neighbor); });
+  });
+}
+
+void Server::OnWireState(bool is_up) {
+  boost::asio::post(io_, [this, is_up] {
+    if (config_.fabric.wire_is_up == is_up) return;
+    config_.fabric.wire_is_up = is_up;
+    Log(is_up ? "the port is up" : "the port is down");
+    ForEachClient([&](Session& session) { session.TellPortState(is_up); });
+  });
+}
+
+}  // namespace uroce::nic::control

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string_view>
+
+#include "dpdk_nic/control/fabric_description.h"
+#include "dpdk_nic/control/frame_switch.h"
+#include "dpdk_nic/control/holders.h"
+#include "dpdk_nic/control/messages.h"
+#include "dpdk_nic/control/rate_limited_log.h"
+#include "dpdk_nic/control/registry.h"
+#include "dpdk_nic/control/session.h"
+#include "dpdk_nic/unique_fd.h"
+#include "transport/time.h"
+
+namespace uroce::nic::control {
+
+// The control socket of uroced: lets processes in, keeps what they are to know of each other, and
+// tells the switch. All of it runs in the handlers of one io_context, on one thread.
+class Server {
+ public:
+  struct Limits {
+    Registry::Limits registry;
+    // Connections that have not said Hello: of processes that are just starting. A client does it
+    // in the same moment, so these are many; and everybody else still gets in when one user's do
+    // not.
+    uint32_t strangers = 1'024;
+    uint32_t strangers_per_user = 256;
+    // How long they may stay: to say something, or to take a long answer.
+    std::chrono::milliseconds stranger_patience{5'000};
+    // How long a private fabric waits for whoever it was started for.
+    std::chrono::milliseconds first_visit_patience{10'000};
+    // So many connections are accepted in 10 ms: whoever connects again and again costs no more.
+    uint32_t connections_per_interval = 64;
+  };
+
+  struct Config {
+    FabricDescription fabric;
+    Limits limits;
+    std::function<bool(uid_t)> admits;  // who is let in
+    Registry::ClaimHolder holder_of_block;
+    RateLimitedLog::Sink log;
+    // Nobody is left whom a private fabric is for. It has stopped to listen.
+    std::function<void()> on_deserted;
+  };
+
+  Server(boost::asio::io_context& io, UniqueFd listener, Config config);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Lets processes in from now on. The switch must end before the server, as it tells it things.
+  void Start(FrameSwitch& frame_switch);
+
+  // What the switch tells; any thread.
+  void OnNeighbor(const Neighbor& neighbor);
+  void OnWireState(bool is_up);
+
+  // For sessions.
+  boost::asio::io_context& io() { return io_; }
+  const FabricDescription& fabric() const { return config_.fabric; }
+  const Limits& limits() const { return config_.limits; }
+  Registry& registry() { return registry_; }
+  FrameSwitch& frame_switch() { return *frame_switch_; }
+  transport::Time started_at() const { return started_at_; }
+  void Log(std::string_view line);
+  // nullptr if nobody has it.
+  Session* FindClient(Block block) const;
+  // The process that called connect() is to keep a private fabric alive.
+  ErrnoValue Hold(const Session& session);
+  void OnAttached(Session& session);
+  void OnClosed(Session& session, bool was_client);
+
+ private:
+  void AwaitConnections();
+  void AcceptConnections();
+  // Whether another may be accepted now; otherwise sees to it that it is when there is room.
+  bool HasRoom();
+  void AcceptLater(std::chrono::milliseconds delay);
+  void Welcome(UniqueFd socket);
+  void ForgetStranger(uid_t uid);
+  template <class Function>
+  void ForEachClient(Function function);
+  void LeaveIfDeserted();
+
+  boost::asio::io_context& io_;
+  Config config_;
+  const transport::Time started_at_;
+  RateLimitedLog log_;
+  Registry registry_;
+  FrameSwitch* frame_switch_ = nullptr;
+
+  boost::asio::posix::stream_descriptor listener_;
+  boost::asio::steady_timer accept_timer_;
+  transport::Time interval_end_;
+  uint32_t accepted_ = 0;             // in this interval
+  bool waits_for_strangers_ = false;  // to become clients or to go
+
+  std::set<std::shared_ptr<Session>> sessions_;
+  std::map<Block, Session*> clients_;
+  uint32_t strangers_ = 0;
+  std::map<uid_t, uint32_t> strangers_of_user_;
+
+  Holders holders_;
+  boost::asio::steady_timer first_visit_timer_;
+  bool had_its_visit_ = false;
+};
+
+}  // namespace uroce::nic::control

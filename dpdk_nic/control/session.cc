@@ -1,0 +1,286 @@
+#include "dpdk_nic/control/session.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <utility>
+
+#include "dpdk_nic/clock.h"
+#include "dpdk_nic/control/hello_check.h"
+#include "dpdk_nic/control/server.h"
+#include "dpdk_nic/ring_link.h"
+
+namespace uroce::nic::control {
+namespace {
+
+using boost::asio::posix::stream_descriptor;
+using transport::Gid;
+
+// Before others have their turn.
+constexpr int kMessagesPerTurn = 32;
+
+// The channel lets only messages through that have the size of their type.
+template <Message T>
+T Body(const MessageChannel::Incoming& incoming) {
+  return incoming.As<T>().value();
+}
+
+}  // namespace
+
+Session::Session(Server& server, UniqueFd socket, const PeerCredentials& peer)
+    : server_(server),
+      peer_(peer),
+      channel_(std::move(socket)),
+      watch_(server.io()),
+      deadline_(server.io()) {}
+
+Session::~Session() { Disconnect(); }
+
+void Session::Start() {
+  boost::system::error_code failure;
+  if (watch_.assign(channel_.fd(), failure)) return BreakOff("cannot be listened to");
+  deadline_.expires_after(server_.limits().stranger_patience);
+  deadline_.async_wait([self = shared_from_this()](boost::system::error_code error) {
+    if (!error && !self->is_client()) self->Close();
+  });
+  AwaitMessages();
+}
+
+void Session::Disconnect() {
+  if (state_ == State::kClosed) return;
+  state_ = State::kClosed;
+  watch_.release();
+  channel_.Reset({});
+  deadline_.cancel();
+  published_state_.reset();
+  report_.reset();
+}
+
+void Session::Close() {
+  if (state_ == State::kClosed) return;
+  const auto self = shared_from_this();  // the server lets go of it
+  const bool was_client = is_client();
+  Disconnect();
+  server_.OnClosed(*this, was_client);
+}
+
+void Session::BreakOff(std::string_view why) {
+  if (state_ == State::kClosed) return;
+  server_.Log("process " + std::to_string(peer_.pid) + " of user " + std::to_string(peer_.uid) +
+              " " + std::string(why) + ": its connection was closed");
+  Close();
+}
+
+void Session::Refuse(ErrnoValue error, const std::string& sentence) {
+  Refused refused{error, {}};
+  sentence.copy(refused.sentence.data(), refused.sentence.size() - 1);
+  channel_.Send(refused);
+  server_.Log("process " + std::to_string(peer_.pid) + " of user " + std::to_string(peer_.uid) +
+              " was refused: " + sentence);
+  Close();
+}
+
+void Session::AwaitMessages() {
+  watch_.async_wait(stream_descriptor::wait_read,
+                    [self = shared_from_this()](boost::system::error_code error) {
+                      if (!error) self->ReadMessages();
+                    });
+}
+
+void Session::ReadMessages() {
+  MessageChannel::Incoming incoming;
+  for (int i = 0; i < kMessagesPerTurn; ++i) {
+    if (state_ == State::kClosed) return;
+    switch (channel_.Receive(incoming)) {
+      case MessageChannel::Status::kNothing:
+        return AwaitMessages();
+      case MessageChannel::Status::kClosed:
+        return Close();
+      case MessageChannel::Status::kOk:
+        Handle(incoming);
+        break;
+    }
+  }
+  // There may be whole messages in the channel that the socket does not tell of.
+  boost::asio::post(server_.io(), [self = shared_from_this()] { self->ReadMessages(); });
+}
+
+void Session::AwaitRoom() {
+  if (awaits_room_ || !channel_.wants_write()) return;
+  awaits_room_ = true;
+  watch_.async_wait(stream_descriptor::wait_write,
+                    [self = shared_from_this()](boost::system::error_code error) {
+                      if (!error) self->OnRoom();
+                    });
+}
+
+void Session::OnRoom() {
+  awaits_room_ = false;
+  // If it is broken, the socket becomes readable, too.
+  if (!channel_.Flush()) return;
+  AwaitRoom();
+  ContinueReport();
+}
+
+void Session::Handle(MessageChannel::Incoming& incoming) {
+  if (state_ == State::kSilent) return HandleFirst(incoming);
+  if (state_ == State::kClient) return HandleClient(incoming);
+  BreakOff("says more than it should");
+}
+
+void Session::HandleFirst(MessageChannel::Incoming& incoming) {
+  switch (incoming.type) {
+    case MessageType::kHello:
+      return OnHello(Body<Hello>(incoming), std::move(incoming.fds[0]));
+    case MessageType::kHold:
+      return OnHold();
+    case MessageType::kStatusRequest:
+      return OnStatusRequest();
+    default:
+      return BreakOff("says what makes no sense before Hello");
+  }
+}
+
+void Session::HandleClient(MessageChannel::Incoming& incoming) {
+  FrameSwitch& frame_switch = server_.frame_switch();
+  switch (incoming.type) {
+    case MessageType::kLinkRequest: {
+      const auto request = Body<LinkRequest>(incoming);
+      return Send(LinkAnswer{request.block, OpenLink(request, incoming.fds)});
+    }
+    case MessageType::kResolve:
+      return OnResolve(Body<Resolve>(incoming).gid);
+    case MessageType::kDeclare: {
+      const auto declare = Body<Declare>(incoming);
+      return Send(DeclareAnswer{declare.local, frame_switch.Declare(block_, declare)});
+    }
+    case MessageType::kForget:
+      return frame_switch.Forget(block_, Body<Forget>(incoming).local);
+    case MessageType::kJoinGroup: {
+      const Gid group = Body<JoinGroup>(incoming).group;
+      return Send(GroupAnswer{group, frame_switch.JoinGroup(block_, group)});
+    }
+    case MessageType::kLeaveGroup:
+      return frame_switch.LeaveGroup(block_, Body<LeaveGroup>(incoming).group);
+    case MessageType::kListen: {
+      const uint64_t service_id = Body<Listen>(incoming).service_id;
+      return Send(ListenAnswer{service_id, frame_switch.Listen(block_, service_id), 0});
+    }
+    case MessageType::kUnlisten:
+      return frame_switch.Unlisten(block_, Body<Unlisten>(incoming).service_id);
+    default:
+      return BreakOff("says what makes no sense after Hello");
+  }
+}
+
+void Session::OnHello(const Hello& hello, UniqueFd published_state) {
+  const FabricDescription& fabric = server_.fabric();
+  if (const auto refusal = WhyNotToAttach(hello, published_state.get(), fabric)) {
+    return Refuse(refusal->error, refusal->sentence);
+  }
+  // The end of its last connection may not have come to us yet.
+  if (Session* last = server_.FindClient(hello.resumed_block); last != nullptr) {
+    if (last->pid() == pid()) last->Close();
+  }
+  const auto admission =
+      server_.registry().Attach(Now(), peer_.pid, peer_.uid, hello.resumed_block);
+  if (admission.error == EAGAIN) return Close();  // it comes again
+  if (admission.error != 0) return Refuse(admission.error, WhyNotAdmitted(admission.error));
+
+  block_ = admission.block;
+  published_state_ = std::move(published_state);
+  state_ = State::kClient;
+  deadline_.cancel();
+  server_.OnAttached(*this);
+
+  Welcome welcome{};
+  welcome.block = block_;
+  welcome.mtu_bytes = hello.mtu_bytes != 0 ? hello.mtu_bytes : fabric.mtu_bytes;
+  welcome.has_wire = fabric.has_wire;
+  welcome.wire_is_up = fabric.wire_is_up;
+  welcome.mac = fabric.mac;
+  welcome.gid_count = static_cast<uint32_t>(std::min(fabric.gids.size(), kMaxGids));
+  std::copy_n(fabric.gids.begin(), welcome.gid_count, welcome.gids.begin());
+  Send(welcome);
+}
+
+void Session::OnHold() {
+  state_ = State::kVisitor;
+  const ErrnoValue error = server_.Hold(*this);
+  if (error == 0) return Send(Held{0});
+  Refuse(error, WhyNotHeld(error));
+}
+
+void Session::OnStatusRequest() {
+  state_ = State::kVisitor;
+  report_ = std::make_unique<StatusReport>(server_, peer_.uid);
+  ContinueReport();
+}
+
+void Session::ContinueReport() {
+  if (report_ == nullptr) return;
+  switch (report_->Continue(channel_)) {
+    case StatusReport::Progress::kDone:
+      report_.reset();
+      return AwaitRoom();
+    case StatusReport::Progress::kUnderWay:
+      return boost::asio::post(server_.io(),
+                               [self = shared_from_this()] { self->ContinueReport(); });
+    case StatusReport::Progress::kWaitsForRoom:
+      return AwaitRoom();
+    case StatusReport::Progress::kFailed:
+      return Close();
+  }
+}
+
+void Session::OnResolve(const Gid& gid) {
+  const bool can_be_asked = server_.fabric().has_wire && !gid.IsZero() && !gid.IsMulticast();
+  if (!can_be_asked || resolving_.size() == kMaxResolving) {
+    return Send(Neighbor{.gid = gid, .mac = {}, .is_known = 0, .reserved = 0});
+  }
+  resolving_.insert(gid);
+  server_.frame_switch().Resolve(gid);
+}
+
+void Session::TellNeighbor(const Neighbor& neighbor) {
+  const bool has_asked = resolving_.erase(neighbor.gid) != 0;
+  if (is_client() && (has_asked || neighbor.is_known)) Send(neighbor);
+}
+
+void Session::TellPortState(bool is_up) {
+  if (is_client()) Send(PortState{is_up});
+}
+
+ErrnoValue Session::OpenLink(const LinkRequest& request, std::span<UniqueFd, 2> fds) {
+  Registry& registry = server_.registry();
+  ErrnoValue error = registry.MayLink(block_, request.block, request.offers_received);
+  if (error != 0) return error;
+  if (request.block == kSwitchBlock) {
+    auto uplink = RingLink::Accept(std::move(fds[0]), std::move(fds[1]));
+    if (uplink == nullptr) return errno;
+    error = server_.frame_switch().ConnectUplink(block_, std::move(uplink));
+  } else {
+    error = PassOn(request, fds);
+  }
+  if (error == 0) registry.AddLink(block_, request.block);
+  return error;
+}
+
+ErrnoValue Session::PassOn(const LinkRequest& request, std::span<UniqueFd, 2> fds) {
+  Session* const peer = server_.FindClient(request.block);
+  // Whoever offers links without end must not be what cuts the other off.
+  if (peer->channel_.wants_write()) return EAGAIN;
+  const std::array<int, LinkOffer::kDescriptors> offered = {fds[0].get(), fds[1].get()};
+  if (peer->channel_.Send(LinkOffer{block_}, offered)) {
+    peer->AwaitRoom();
+    return 0;
+  }
+  if (!peer->channel_.broken()) return EAGAIN;
+  peer->Close();
+  return EHOSTUNREACH;
+}
+
+}  // namespace uroce::nic::control

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstddef>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "dpdk_nic/control/abstract_socket.h"
+#include "dpdk_nic/control/message_channel.h"
+#include "dpdk_nic/control/messages.h"
+#include "dpdk_nic/control/status_report.h"
+#include "dpdk_nic/unique_fd.h"
+#include "transport/ids.h"
+
+namespace uroce::nic::control {
+
+class Server;
+
+// uroced's end of one connection: hears what a process says, and does it or says why not. A process
+// that says what makes no sense now, or does not read what it is told, is cut off.
+//
+//            Hello                        Hold, StatusRequest
+//   kClient <------ kSilent (for a moment) -------------------> kVisitor (for a moment)
+//
+// A client may then say everything but these three, a visitor nothing more.
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  // Addresses that a client waits for. More than it talks to hosts, and as many as are remembered.
+  static constexpr size_t kMaxResolving = 1'024;
+
+  Session(Server& server, UniqueFd socket, const PeerCredentials& peer);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  ~Session();
+
+  void Start();
+  // Ends it; the process sees the end of file. Harmless when it has ended.
+  void Close();
+  // The same without telling the server.
+  void Disconnect();
+
+  // Says no, with a sentence for the user, and ends it.
+  void Refuse(ErrnoValue error, const std::string& sentence);
+  void TellPortState(bool is_up);
+  // If it may want to know.
+  void TellNeighbor(const Neighbor& neighbor);
+
+  bool is_client() const { return state_ == State::kClient; }
+  pid_t pid() const { return peer_.pid; }
+  uid_t uid() const { return peer_.uid; }
+  Block block() const { return block_; }  // a client's
+  int published_state() const { return published_state_.get(); }
+
+ private:
+  enum class State { kSilent, kClient, kVisitor, kClosed };
+
+  void AwaitMessages();
+  void ReadMessages();
+  void AwaitRoom();
+  void OnRoom();
+
+  void Handle(MessageChannel::Incoming& incoming);
+  void HandleFirst(MessageChannel::Incoming& incoming);
+  void HandleClient(MessageChannel::Incoming& incoming);
+  void OnHello(const Hello& hello, UniqueFd published_state);
+  void OnHold();
+  void OnStatusRequest();
+  void OnResolve(const transport::Gid& gid);
+  ErrnoValue OpenLink(const LinkRequest& request, std::span<UniqueFd, 2> fds);
+  ErrnoValue PassOn(const LinkRequest& request, std::span<UniqueFd, 2> fds);
+  void ContinueReport();
+  void BreakOff(std::string_view why);
+
+  template <Message T>
+  void Send(const T& message) {
+    if (!channel_.Send(message)) return BreakOff("does not read what it is told");
+    AwaitRoom();
+  }
+
+  Server& server_;
+  const PeerCredentials peer_;
+  MessageChannel channel_;
+  // The channel's socket; which stays the channel's.
+  boost::asio::posix::stream_descriptor watch_;
+  boost::asio::steady_timer deadline_;
+  State state_ = State::kSilent;
+  bool awaits_room_ = false;
+  Block block_ = 0;
+  UniqueFd published_state_;
+  std::set<transport::Gid> resolving_;
+  std::unique_ptr<StatusReport> report_;
+};
+
+}  // namespace uroce::nic::control
