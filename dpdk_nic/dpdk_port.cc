@@ -18,11 +18,11 @@ constexpr uint32_t kReceivesBetweenLinkChecks = 1'024;
 
 }  // namespace
 
-std::span<const uint8_t> DpdkPort::Receive() {
+PacketPort::ReceivedFrame DpdkPort::Receive() {
   while (received_next_ < received_count_ || ReceiveBurst()) {
     rte_mbuf* frame = received_[received_next_];
     if (frame->nb_segs == 1 || rte_pktmbuf_linearize(frame) == 0) {
-      return {rte_pktmbuf_mtod(frame, const uint8_t*), rte_pktmbuf_data_len(frame)};
+      return {.bytes = {rte_pktmbuf_mtod(frame, const uint8_t*), rte_pktmbuf_data_len(frame)}};
     }
     ++counters_.receive_malformed;  // longer than any frame of ours
     ReleaseReceived();
@@ -56,7 +56,7 @@ uint16_t DpdkPort::DeviceReceive() {
   return count;
 }
 
-std::span<uint8_t> DpdkPort::AcquireTransmit() {
+std::span<uint8_t> DpdkPort::AcquireTransmit(transport::Route /*route*/) {
   if (InForkedChild()) return {};
   if (building_ == nullptr) {
     if (transmit_count_ == kBurstFrames) TransmitBurst();

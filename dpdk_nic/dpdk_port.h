@@ -31,9 +31,9 @@ class DpdkPort final : public PacketPort {
                                                  const transport::MacAddress& fallback_mac);
   ~DpdkPort() override;
 
-  std::span<const uint8_t> Receive() override;
+  ReceivedFrame Receive() override;
   void ReleaseReceived() override;
-  std::span<uint8_t> AcquireTransmit() override;
+  std::span<uint8_t> AcquireTransmit(transport::Route route) override;
   void CommitTransmit(size_t frame_bytes) override;
   void Flush() override;
 
@@ -46,6 +46,7 @@ class DpdkPort final : public PacketPort {
   transport::MacAddress mac() const override { return mac_; }
   uint32_t mtu() const override { return mtu_bytes_; }
   bool link_up() const override;
+  bool active() const override { return !is_ethernet() || link_up(); }
   bool failed() const override {
     return device_->removed() || (interface_ != nullptr && interface_->is_gone());
   }

@@ -17,6 +17,7 @@ namespace {
 using transport::Duration;
 using transport::Gid;
 using transport::MacAddress;
+using transport::Route;
 using transport::Time;
 
 // Frames a pass takes in before it answers: their acknowledgements are sent together, after all.
@@ -50,6 +51,7 @@ Engine::Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig
       neighbor_sink_(std::move(options.neighbor_sink)),
       mode_(options.mode),
       endpoint_(config),
+      port_active_(port_->active()),
       progress_(std::make_unique<Progress>(*this, options.mode)) {
   ForkHandler::Add(*this);
 }
@@ -74,6 +76,10 @@ bool Engine::ReceiveBurst(Time now) {
   if (now >= next_link_service_) {
     next_link_service_ = now + kLinkServiceInterval;
     port_->ServeLink();
+    if (port_active_ != port_->active()) {
+      port_active_ = !port_active_;
+      endpoint_.TellPortState(port_active_);
+    }
     if (!port_failed_ && port_->failed()) {
       port_failed_ = true;
       endpoint_.Fail();
@@ -81,8 +87,8 @@ bool Engine::ReceiveBurst(Time now) {
   }
   int received = 0;
   while (received < kReceiveBurst) {
-    const std::span<const uint8_t> frame = port_->Receive();
-    if (frame.empty()) break;
+    const PacketPort::ReceivedFrame frame = port_->Receive();
+    if (frame.bytes.empty()) break;
     Accept(now, frame);
     port_->ReleaseReceived();
     ++received;
@@ -90,13 +96,13 @@ bool Engine::ReceiveBurst(Time now) {
   return received != 0;
 }
 
-void Engine::Accept(Time now, std::span<const uint8_t> frame) {
+void Engine::Accept(Time now, const PacketPort::ReceivedFrame& frame) {
   if (tap_ != nullptr) [[unlikely]] {
-    tap_->OnFrame(now, FrameTap::Direction::kReceived, frame);
+    tap_->OnFrame(now, FrameTap::Direction::kReceived, frame.bytes);
     tapped_ = true;
   }
-  if (IsUdp(frame) || !link_layer_->OnFrame(now, frame)) {
-    endpoint_.OnFrame(now, frame);
+  if (IsUdp(frame.bytes) || !link_layer_->OnFrame(now, frame.bytes)) {
+    endpoint_.OnFrame(now, frame.bytes, frame.from);
     return;
   }
   while (const auto neighbor = link_layer_->TakeChange()) {
@@ -119,43 +125,72 @@ bool Engine::RunDeadlines(Time now) {
 }
 
 bool Engine::TransmitBurst(Time now) {
-  const bool sent = TransmitToWire(now);
+  const bool sent = TransmitToPort(now);
   return LoopBack(now) || sent;
 }
 
-bool Engine::TransmitToWire(Time now) {
-  int sent = 0;
-  while (sent < kTransmitBurst) {
-    const bool from_link_layer = link_layer_->HasTransmit();
-    if (!from_link_layer && !endpoint_.HasTransmit(transport::Route::kWire)) break;
-    const std::span<uint8_t> room = port_->AcquireTransmit();
-    if (room.empty()) break;  // back-pressure
-    const size_t frame_bytes = from_link_layer
-                                   ? link_layer_->PollTransmit(now, room)
-                                   : endpoint_.PollTransmit(now, transport::Route::kWire, room);
-    if (frame_bytes == 0) break;
-    if (tap_ != nullptr) [[unlikely]] {
-      tap_->OnFrame(now, FrameTap::Direction::kSent, room.first(frame_bytes));
-      tapped_ = true;
+// Routes take turns: one that has more to send than a burst does not keep the others waiting.
+bool Engine::TransmitToPort(Time now) {
+  int sent = TransmitFromLinkLayer(now);
+  Route from = next_route_;
+  next_route_ = Route::kWire;
+  while (const auto route = endpoint_.FirstTransmit(from)) {
+    const auto next = static_cast<Route>(static_cast<uint16_t>(*route) + 1);
+    if (sent == kTransmitBurst) {
+      next_route_ = *route;
+      break;
     }
-    port_->CommitTransmit(frame_bytes);
-    ++sent;
+    if (*route != Route::kLoopback) sent += TransmitTo(*route, now, kTransmitBurst - sent);
+    from = next;
   }
   return sent != 0;
 }
 
+int Engine::TransmitFromLinkLayer(Time now) {
+  int sent = 0;
+  while (sent < kTransmitBurst && link_layer_->HasTransmit()) {
+    const std::span<uint8_t> room = port_->AcquireTransmit(Route::kWire);
+    if (room.empty()) break;
+    const size_t frame_bytes = link_layer_->PollTransmit(now, room);
+    if (frame_bytes == 0) break;
+    Commit(now, room.first(frame_bytes));
+    ++sent;
+  }
+  return sent;
+}
+
+int Engine::TransmitTo(Route route, Time now, int most) {
+  int sent = 0;
+  while (sent < most && endpoint_.HasTransmit(route)) {
+    const std::span<uint8_t> room = port_->AcquireTransmit(route);
+    if (room.empty()) break;  // back-pressure
+    const size_t frame_bytes = endpoint_.PollTransmit(now, route, room);
+    if (frame_bytes == 0) break;
+    Commit(now, room.first(frame_bytes));
+    ++sent;
+  }
+  return sent;
+}
+
+void Engine::Commit(Time now, std::span<const uint8_t> frame) {
+  if (tap_ != nullptr) [[unlikely]] {
+    tap_->OnFrame(now, FrameTap::Direction::kSent, frame);
+    tapped_ = true;
+  }
+  port_->CommitTransmit(frame.size());
+}
+
 bool Engine::LoopBack(Time now) {
   int looped = 0;
-  while (looped < kLoopbackBurst && endpoint_.HasTransmit(transport::Route::kLoopback)) {
-    const size_t frame_bytes =
-        endpoint_.PollTransmit(now, transport::Route::kLoopback, loopback_frame_);
+  while (looped < kLoopbackBurst && endpoint_.HasTransmit(Route::kLoopback)) {
+    const size_t frame_bytes = endpoint_.PollTransmit(now, Route::kLoopback, loopback_frame_);
     if (frame_bytes == 0) break;
     const std::span<const uint8_t> frame(loopback_frame_.data(), frame_bytes);
     if (tap_ != nullptr) [[unlikely]] {
       tap_->OnFrame(now, FrameTap::Direction::kLoopedBack, frame);
       tapped_ = true;
     }
-    endpoint_.OnFrame(now, frame);
+    endpoint_.OnFrame(now, frame, Route::kLoopback);
     ++looped;
   }
   return looped != 0;
@@ -172,9 +207,8 @@ void Engine::EndPass() {
   }
 }
 
-bool Engine::HasTransmit() const {
-  return endpoint_.HasTransmit(transport::Route::kWire) ||
-         endpoint_.HasTransmit(transport::Route::kLoopback) || link_layer_->HasTransmit();
+bool Engine::HasTransmit() {
+  return endpoint_.FirstTransmit(Route{}).has_value() || link_layer_->HasTransmit();
 }
 
 Time Engine::NextDeadline() const {
@@ -237,8 +271,45 @@ std::optional<MacAddress> Engine::ResolveNeighbor(const Gid& gid, Duration patie
   }
 }
 
+template <class Ask>
+PacketPort::PathState Engine::AskPort(Duration patience, Ask ask) {
+  const Time give_up = Now() + patience;
+  while (true) {
+    lock_.Lock();
+    auto state = PacketPort::PathState::kReady;
+    if (!orphaned()) {
+      state = ask(*port_);
+      RunOnce(clock_.Now());
+      port_->ServeLink();
+    }
+    UnlockAndWakeHelper();
+    if (state != PacketPort::PathState::kPending || Now() >= give_up) return state;
+    usleep(static_cast<useconds_t>(kResolvePollInterval.ns / 1'000));
+  }
+}
+
+PacketPort::PathState Engine::PreparePath(const PacketPort::Path& path, Duration patience) {
+  return AskPort(patience, [&](PacketPort& port) { return port.PreparePath(path); });
+}
+
+PacketPort::PathState Engine::JoinGroup(const Gid& group, Duration patience) {
+  return AskPort(patience, [&](PacketPort& port) { return port.JoinGroup(group); });
+}
+
+void Engine::ForgetPath(transport::Qpn local) {
+  WithEndpoint([&](transport::Endpoint&) { port_->ForgetPath(local); });
+}
+
+void Engine::LeaveGroup(const Gid& group) {
+  WithEndpoint([&](transport::Endpoint&) { port_->LeaveGroup(group); });
+}
+
 bool Engine::link_up() {
   return WithEndpoint([this](transport::Endpoint&) { return port_->link_up(); });
+}
+
+bool Engine::port_active() {
+  return WithEndpoint([this](transport::Endpoint&) { return port_->active(); });
 }
 
 PacketPort::Counters Engine::port_counters() {

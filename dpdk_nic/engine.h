@@ -66,7 +66,16 @@ class Engine {
   std::optional<transport::MacAddress> ResolveNeighbor(const transport::Gid& gid,
                                                        transport::Duration patience);
 
+  // Has the port make the way ready that a queue pair is about to use, or a multicast group;
+  // `patience` bounds the wait. Blocks; not to be called from WithEndpoint.
+  PacketPort::PathState PreparePath(const PacketPort::Path& path, transport::Duration patience);
+  PacketPort::PathState JoinGroup(const transport::Gid& group, transport::Duration patience);
+  void ForgetPath(transport::Qpn local);
+  void LeaveGroup(const transport::Gid& group);
+
   bool link_up();
+  // Whether ibv_query_port is to call the port active.
+  bool port_active();
   PacketPort::Counters port_counters();
   // Whether this is a forked child's copy.
   bool orphaned() const { return orphaned_.load(std::memory_order_relaxed); }
@@ -93,16 +102,22 @@ class Engine {
 
   enum class PassResult : uint8_t { kWorked, kNothingToDo, kLockBusy };
 
+  template <class Ask>
+  PacketPort::PathState AskPort(transport::Duration patience, Ask ask);
+
   PassResult RunIfFree();
   bool RunOnce(transport::Time now);
   bool ReceiveBurst(transport::Time now);
-  void Accept(transport::Time now, std::span<const uint8_t> frame);
+  void Accept(transport::Time now, const PacketPort::ReceivedFrame& frame);
   bool RunDeadlines(transport::Time now);
   bool TransmitBurst(transport::Time now);
-  bool TransmitToWire(transport::Time now);
+  bool TransmitToPort(transport::Time now);
+  int TransmitFromLinkLayer(transport::Time now);
+  int TransmitTo(transport::Route route, transport::Time now, int most);
+  void Commit(transport::Time now, std::span<const uint8_t> frame);
   bool LoopBack(transport::Time now);
   void EndPass();
-  bool HasTransmit() const;
+  bool HasTransmit();
   transport::Time NextDeadline() const;
 
   void FinishVerb();
@@ -125,8 +140,10 @@ class Engine {
   transport::Endpoint endpoint_;
   EngineClock clock_;
   transport::Time next_link_service_;
+  transport::Route next_route_ = transport::Route::kWire;  // whose turn it is to send
   // The helper sleeps until then and has to be woken for anything earlier; 0: it need not be woken.
   transport::Time helper_sleeps_until_;
+  bool port_active_;          // what the endpoint was told last
   bool port_failed_ = false;  // the endpoint was told
   bool tapped_ = false;       // frames since the tap was last told of the end of a burst
   std::atomic<bool> orphaned_{false};

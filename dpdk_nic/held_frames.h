@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <span>
 #include <vector>
 
+#include "transport/route.h"
 #include "transport/time.h"
 
 namespace uroce::nic {
@@ -15,18 +15,23 @@ namespace uroce::nic {
 // that came later have passed them, whichever is first. It has no clock and moves nothing.
 class HeldFrames {
  public:
-  using Frame = std::vector<uint8_t>;
+  struct Frame {
+    transport::Route route = transport::Route::kWire;
+    std::vector<uint8_t> bytes;
+  };
 
   bool empty() const { return held_.empty(); }
   size_t size() const { return held_.size(); }
 
   // With `others_to_pass` 0 only the time counts.
-  void Hold(std::span<const uint8_t> frame, transport::Time due, uint32_t others_to_pass = 0);
+  void Hold(Frame frame, transport::Time due, uint32_t others_to_pass = 0);
   // A frame passed that came after all that are held.
   void Overtaken() { CountPassing(next_number_++); }
 
   // When the first of them is to go on; kNever if there is none.
   transport::Time NextDue() const;
+  // Where the frame goes that TakeDue would return.
+  std::optional<transport::Route> NextRoute(transport::Time now) const;
   // The oldest frame that is due, which passes those that came before it; nullopt if none is.
   std::optional<Frame> TakeDue(transport::Time now);
 

@@ -10,6 +10,7 @@ namespace uroce::nic {
 namespace {
 
 using transport::Duration;
+using transport::Route;
 using transport::Time;
 
 constexpr size_t kEthernetHeaderBytes = 14;
@@ -32,16 +33,16 @@ ImpairedPort::ImpairedPort(std::unique_ptr<PacketPort> port, const Impairments& 
       injector_(std::move(scenario)),
       random_(impairments.seed) {}
 
-std::span<const uint8_t> ImpairedPort::Receive() {
+PacketPort::ReceivedFrame ImpairedPort::Receive() {
   if (!held_.empty()) Flush();  // nothing else comes by while nobody sends
   received_in_place_ = false;
   if (!arriving_.empty()) {
-    if (auto due = arriving_.TakeDue(Now())) return received_ = *std::move(due);
+    if (auto due = arriving_.TakeDue(Now())) return GiveOut(*std::move(due));
   }
   for (int dropped = 0; dropped < kMaxDropsPerReceive; ++dropped) {
-    const std::span<const uint8_t> frame = port_->Receive();
-    if (frame.empty()) return {};
-    const FaultAction* action = injector_.OnFrame(FaultDirection::kReceived, frame);
+    const ReceivedFrame frame = port_->Receive();
+    if (frame.bytes.empty()) return {};
+    const FaultAction* action = injector_.OnFrame(FaultDirection::kReceived, frame.bytes);
     if (action == nullptr) {
       arriving_.Overtaken();
       received_in_place_ = true;
@@ -55,38 +56,44 @@ std::span<const uint8_t> ImpairedPort::Receive() {
   return {};
 }
 
-std::optional<std::span<const uint8_t>> ImpairedPort::ReceiveByScenario(
-    const FaultAction& action, std::span<const uint8_t> frame) {
+std::optional<PacketPort::ReceivedFrame> ImpairedPort::ReceiveByScenario(
+    const FaultAction& action, const ReceivedFrame& frame) {
   using Kind = FaultAction::Kind;
   if (action.kind == Kind::kDrop) return std::nullopt;
   const bool holds_back = action.kind == Kind::kDelay || action.kind == Kind::kReorder;
+  HeldFrames::Frame copy{frame.from, {frame.bytes.begin(), frame.bytes.end()}};
   if (holds_back && arriving_.size() < kMaxHeldFrames) {
-    arriving_.Hold(frame, Due(action.delay, action.frames), action.frames);
+    arriving_.Hold(std::move(copy), Due(action.delay, action.frames), action.frames);
     return std::nullopt;
   }
-  received_.assign(frame.begin(), frame.end());
   if (action.kind == Kind::kDuplicate) {
-    arriving_.Hold(received_, Now());
+    arriving_.Hold(copy, Now());
   } else if (!holds_back) {
-    ChangeFrame(action, received_);
+    ChangeFrame(action, copy.bytes);
   }
   arriving_.Overtaken();
-  return received_;
+  return GiveOut(std::move(copy));
+}
+
+PacketPort::ReceivedFrame ImpairedPort::GiveOut(HeldFrames::Frame frame) {
+  received_ = std::move(frame);
+  return {received_.bytes, received_.route};
 }
 
 void ImpairedPort::ReleaseReceived() {
   if (received_in_place_) port_->ReleaseReceived();
 }
 
-std::span<uint8_t> ImpairedPort::AcquireTransmit() {
+std::span<uint8_t> ImpairedPort::AcquireTransmit(Route route) {
   // Room below too, so that no frame is lost that was not meant to be.
-  if (held_.size() >= kMaxHeldFrames || port_->AcquireTransmit().empty()) return {};
+  if (held_.size() >= kMaxHeldFrames || port_->AcquireTransmit(route).empty()) return {};
+  route_ = route;
   return frame_;
 }
 
 void ImpairedPort::CommitTransmit(size_t frame_bytes) {
   const std::span<uint8_t> frame(frame_.data(), frame_bytes);
-  if (!FindRoce(frame)) return Send(frame);
+  if (!FindRoce(frame)) return Send(route_, frame);
   ++impaired_.frames;
   if (const FaultAction* action = injector_.OnFrame(FaultDirection::kSent, frame)) {
     ++impaired_.by_scenario;
@@ -101,12 +108,11 @@ void ImpairedPort::SendByScenario(const FaultAction& action, std::span<uint8_t> 
     case FaultAction::Kind::kDrop:
       return;
     case FaultAction::Kind::kDuplicate:
-      held_.Hold(frame, Due(impairments_.delay, 1), 1);
+      Hold(frame, Due(impairments_.delay, 1), 1);
       break;
     case FaultAction::Kind::kDelay:
     case FaultAction::Kind::kReorder:
-      return held_.Hold(frame, Due(impairments_.delay + action.delay, action.frames),
-                        action.frames);
+      return Hold(frame, Due(impairments_.delay + action.delay, action.frames), action.frames);
     case FaultAction::Kind::kMarkCongestion:
     case FaultAction::Kind::kCorrupt:
       ChangeFrame(action, frame);
@@ -123,11 +129,11 @@ void ImpairedPort::SendAsDrawn(std::span<uint8_t> frame) {
     case Fate::kReorder: {
       ++impaired_.reordered;
       const auto others_to_pass = 1 + static_cast<uint32_t>(random_() % kMaxOvertaking);
-      return held_.Hold(frame, Due(impairments_.delay, others_to_pass), others_to_pass);
+      return Hold(frame, Due(impairments_.delay, others_to_pass), others_to_pass);
     }
     case Fate::kDuplicate:
       ++impaired_.duplicated;
-      held_.Hold(frame, Due(impairments_.delay, 1), 1);
+      Hold(frame, Due(impairments_.delay, 1), 1);
       break;
     case Fate::kCorrupt:
       ++impaired_.corrupted;
@@ -142,12 +148,16 @@ void ImpairedPort::SendAsDrawn(std::span<uint8_t> frame) {
 void ImpairedPort::SendOn(std::span<const uint8_t> frame) {
   if (impairments_.delay.ns > 0) {
     ++impaired_.delayed;
-    held_.Hold(frame, Due(impairments_.delay, 0));
+    Hold(frame, Due(impairments_.delay, 0), 0);
     return;
   }
-  Send(frame);
+  Send(route_, frame);
   held_.Overtaken();
   ReleaseDue();
+}
+
+void ImpairedPort::Hold(std::span<const uint8_t> frame, Time due, uint32_t others_to_pass) {
+  held_.Hold({route_, {frame.begin(), frame.end()}}, due, others_to_pass);
 }
 
 void ImpairedPort::Flush() {
@@ -178,8 +188,8 @@ Time ImpairedPort::Due(Duration delay, uint32_t others_to_pass) {
 }
 
 // A wire that takes nothing more loses the frame: it is one of ours that we held too long.
-void ImpairedPort::Send(std::span<const uint8_t> frame) {
-  const std::span<uint8_t> room = port_->AcquireTransmit();
+void ImpairedPort::Send(Route route, std::span<const uint8_t> frame) {
+  const std::span<uint8_t> room = port_->AcquireTransmit(route);
   if (room.size() < frame.size()) {
     ++impaired_.dropped;
     return;
@@ -191,10 +201,9 @@ void ImpairedPort::Send(std::span<const uint8_t> frame) {
 void ImpairedPort::ReleaseDue() {
   if (held_.empty()) return;
   const Time now = Now();
-  while (!port_->AcquireTransmit().empty()) {
-    const auto frame = held_.TakeDue(now);
-    if (!frame) return;
-    Send(*frame);
+  while (const auto route = held_.NextRoute(now)) {
+    if (port_->AcquireTransmit(*route).empty()) return;
+    Send(*route, held_.TakeDue(now)->bytes);
   }
 }
 

@@ -27,11 +27,16 @@ class ImpairedPort : public PacketPort {
   ImpairedPort(std::unique_ptr<PacketPort> port, const Impairments& impairments,
                FaultScenario scenario = {});
 
-  std::span<const uint8_t> Receive() override;
+  ReceivedFrame Receive() override;
   void ReleaseReceived() override;
-  std::span<uint8_t> AcquireTransmit() override;
+  std::span<uint8_t> AcquireTransmit(transport::Route route) override;
   void CommitTransmit(size_t frame_bytes) override;
   void Flush() override;
+
+  PathState PreparePath(const Path& path) override { return port_->PreparePath(path); }
+  void ForgetPath(transport::Qpn local) override { port_->ForgetPath(local); }
+  PathState JoinGroup(const transport::Gid& group) override { return port_->JoinGroup(group); }
+  void LeaveGroup(const transport::Gid& group) override { port_->LeaveGroup(group); }
 
   int wait_fd() const override { return port_->wait_fd(); }
   // Stays awake while frames are held back.
@@ -44,6 +49,7 @@ class ImpairedPort : public PacketPort {
   transport::MacAddress mac() const override { return port_->mac(); }
   uint32_t mtu() const override { return port_->mtu(); }
   bool link_up() const override { return port_->link_up(); }
+  bool active() const override { return port_->active(); }
   bool failed() const override { return port_->failed(); }
 
   struct Impaired {
@@ -69,13 +75,16 @@ class ImpairedPort : public PacketPort {
   void SendByScenario(const FaultAction& action, std::span<uint8_t> frame);
   // The frame was impaired as it has to be, but for the delay that all frames have.
   void SendOn(std::span<const uint8_t> frame);
-  void Send(std::span<const uint8_t> frame);
+  void Send(transport::Route route, std::span<const uint8_t> frame);
+  // A frame that is being sent.
+  void Hold(std::span<const uint8_t> frame, transport::Time due, uint32_t others_to_pass);
   void ReleaseDue();
 
+  ReceivedFrame GiveOut(HeldFrames::Frame frame);
   // What Receive is to return in place of the frame of the port; nullopt if it is not to be seen
   // now.
-  std::optional<std::span<const uint8_t>> ReceiveByScenario(const FaultAction& action,
-                                                            std::span<const uint8_t> frame);
+  std::optional<ReceivedFrame> ReceiveByScenario(const FaultAction& action,
+                                                 const ReceivedFrame& frame);
 
   const std::unique_ptr<PacketPort> port_;
   const Impairments impairments_;
@@ -84,7 +93,8 @@ class ImpairedPort : public PacketPort {
   HeldFrames held_;      // to be sent
   HeldFrames arriving_;  // to be received
   bool received_in_place_ = false;
-  HeldFrames::Frame received_;  // what Receive gave out, unless in place
+  HeldFrames::Frame received_;                        // what Receive gave out, unless in place
+  transport::Route route_ = transport::Route::kWire;  // of the frame that is being sent
   Impaired impaired_;
   alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> frame_;
 };

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "transport/ids.h"
+#include "transport/route.h"
 
 namespace uroce::nic {
 
@@ -16,20 +17,48 @@ class PacketPort {
  public:
   virtual ~PacketPort() = default;
 
-  // The next received frame, or an empty span when there is none now. It stays valid until
-  // ReleaseReceived, which must be called before the next Receive. Its bytes may be changed by
+  struct ReceivedFrame {
+    std::span<const uint8_t> bytes;
+    transport::Route from = transport::Route::kWire;
+  };
+
+  // The next received frame; its bytes are empty when there is none now. It stays valid until
+  // ReleaseReceived, which must be called before the next Receive. The bytes may be changed by
   // another process at any time.
-  virtual std::span<const uint8_t> Receive() = 0;
+  virtual ReceivedFrame Receive() = 0;
   virtual void ReleaseReceived() = 0;
 
-  // A buffer of at least transport::kMaxFrameBytes for the next frame, or an empty span when the
-  // wire takes none now (back-pressure: try again later). A port without a peer takes frames and
-  // drops them. Asking again without committing gives the same buffer.
-  virtual std::span<uint8_t> AcquireTransmit() = 0;
-  // Queues the frame that was built in the acquired buffer.
+  // A buffer of at least transport::kMaxFrameBytes for the next frame that is to go by `route`, or
+  // an empty span when that takes none now (back-pressure: try again later). A port without a peer
+  // takes frames and drops them. Asking again for the same route without committing gives the same
+  // buffer. Ports that have no links are asked for no other route than the wire.
+  virtual std::span<uint8_t> AcquireTransmit(transport::Route route) = 0;
+  // Queues the frame that was built in the buffer that was acquired last.
   virtual void CommitTransmit(size_t frame_bytes) = 0;
   // Makes everything committed and released visible to the other side; ends a burst.
   virtual void Flush() = 0;
+
+  // What has to be there before frames can flow is made by these. Asked again until the state is
+  // another than kPending.
+  enum class PathState : uint8_t {
+    kReady,
+    kPending,
+    kUnreachable,  // nobody is there; frames are dropped until somebody asks again
+    kRefused,      // somebody else has that path, or too many are in use
+  };
+  // The way from a queue pair to the one it is to be connected with.
+  struct Path {
+    transport::Route route = transport::Route::kWire;
+    transport::Qpn local;
+    transport::Qpn remote;
+    transport::Gid remote_gid;
+  };
+  virtual PathState PreparePath(const Path& /*path*/) { return PathState::kReady; }
+  // The queue pair is connected no more.
+  virtual void ForgetPath(transport::Qpn /*local*/) {}
+  // Datagrams to a multicast group are wanted. As often as it was joined it has to be left.
+  virtual PathState JoinGroup(const transport::Gid& /*group*/) { return PathState::kReady; }
+  virtual void LeaveGroup(const transport::Gid& /*group*/) {}
 
   // Sleeping. BeginSleep announces that nobody polls from now on and returns false if there is
   // work already (then do not sleep). While asleep the wait_fd becomes readable when a frame
@@ -58,6 +87,10 @@ class PacketPort {
   // Largest IP packet in bytes (the netdev's MTU).
   virtual uint32_t mtu() const = 0;
   virtual bool link_up() const = 0;
+  // Whether verbs are to call the port active. Links between two processes always are: without a
+  // peer frames are lost like on any cable, and programs expect an active port before their peer is
+  // started. Of an Ethernet port it is the carrier that counts.
+  virtual bool active() const { return true; }
   // Whether the port is gone for good, as a NIC that was taken out. Nothing brings it back.
   virtual bool failed() const { return false; }
 };

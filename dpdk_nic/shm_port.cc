@@ -17,17 +17,17 @@ ErrorOr<int> ShmPort::Join() {
   return side;
 }
 
-std::span<const uint8_t> ShmPort::Receive() {
+PacketPort::ReceivedFrame ShmPort::Receive() {
   if (!session_) return {};
   const std::span<const uint8_t> frame = session_->consumer.Receive();
   if (session_->consumer.broken()) [[unlikely]]
     TurnAwayPeer();
-  return frame;
+  return {frame};
 }
 
 void ShmPort::ReleaseReceived() { session_->consumer.Release(); }
 
-std::span<uint8_t> ShmPort::AcquireTransmit() {
+std::span<uint8_t> ShmPort::AcquireTransmit(transport::Route /*route*/) {
   acquired_from_ring_ = link_up();
   if (!acquired_from_ring_) return discarded_frame_;
   const std::span<uint8_t> room = session_->producer.Acquire();

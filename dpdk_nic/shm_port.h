@@ -29,9 +29,9 @@ class ShmPort : public PacketPort {
   // Whether the other process is there and the link is about to come up.
   bool is_coming_up() const { return link_.awaits_pairing(); }
 
-  std::span<const uint8_t> Receive() override;
+  ReceivedFrame Receive() override;
   void ReleaseReceived() override;
-  std::span<uint8_t> AcquireTransmit() override;
+  std::span<uint8_t> AcquireTransmit(transport::Route route) override;
   void CommitTransmit(size_t frame_bytes) override;
   void Flush() override;
 

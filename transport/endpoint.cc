@@ -1,5 +1,8 @@
 #include "transport/endpoint.h"
 
+#include <cstdlib>
+#include <new>
+
 #include "transport/limits.h"
 #include "transport/wire/frame_parser.h"
 
@@ -29,15 +32,27 @@ bool IsWithinLimits(const QpInitAttributes& init) {
          init.receive_cq != nullptr;
 }
 
+// Large, and mostly never touched: fresh pages of the system are zero, and cost nothing until then.
+EndpointState* NewState() {
+  void* memory = std::calloc(1, sizeof(EndpointState));
+  if (memory == nullptr) throw std::bad_alloc();
+  return static_cast<EndpointState*>(memory);
+}
+
 // Whether a frame that was built goes to a group: the Ethernet address says so in its first bit.
 bool IsMulticast(std::span<const uint8_t> frame) { return (frame[0] & 1) != 0; }
 
 }  // namespace
 
-Endpoint::Endpoint(const EndpointConfig& config)
+void Endpoint::Free::operator()(EndpointState* state) const { std::free(state); }
+
+Endpoint::Endpoint(const EndpointConfig& config, EndpointState* state)
     : config_(config),
+      own_state_(state == nullptr ? NewState() : nullptr),
+      state_(state == nullptr ? own_state_.get() : state),
+      counters_(state_->counters),
       device_(config.context),
-      environment_{config_, counters_, memory_, events_, deadlines_, transmit_queues_},
+      environment_{config_, counters_, memory_, events_, deadlines_, transmits_},
       queue_pairs_(config.qpn_count),
       next_qpn_index_(config.seed % config.qpn_count) {}
 
@@ -68,9 +83,10 @@ Status Endpoint::CreateQueuePair(const QpInitAttributes& attributes, QueuePair**
   if (!IsWithinLimits(granted)) return Status::kInvalidArgument;
   const auto qpn = UnusedQpn();
   if (!qpn) return Status::kNoMemory;
-  auto qp = std::make_unique<QueuePair>(*qpn, granted, environment_);
+  const uint32_t index = qpn->value - config_.first_qpn.value;
+  auto qp = std::make_unique<QueuePair>(*qpn, granted, environment_, state_->queue_pairs[index]);
   *out = qp.get();
-  queue_pairs_[qpn->value - config_.first_qpn.value] = std::move(qp);
+  queue_pairs_[index] = std::move(qp);
   deadlines_.Reserve(++queue_pair_count_);
   return Status::kOk;
 }
@@ -96,10 +112,11 @@ QueuePair* Endpoint::Find(Qpn qpn) const {
   return config_.OwnsQpn(qpn) ? queue_pairs_[qpn.value - config_.first_qpn.value].get() : nullptr;
 }
 
-DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame) {
+DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route from) {
   ++counters_.received_packets;
   counters_.received_bytes += frame.size();
   Packet packet;
+  packet.from = from;
   DropReason result = ParseFrame(frame, packet);
   if (result == DropReason::kNone) result = Deliver(now, packet);
   if (result != DropReason::kNone) ++counters_.drops(result);
@@ -108,18 +125,18 @@ DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame) {
 
 // IBA 9.6.1.2.3, C9-43.
 DropReason Endpoint::Deliver(Time now, const Packet& packet) {
-  if (config_.FindGid(packet.destination_gid) < 0) {
-    return packet.destination_gid.IsMulticast() ? DeliverMulticast(now, packet)
-                                                : DropReason::kForeignDestination;
+  const bool is_multicast = packet.destination_gid.IsMulticast();
+  if (!is_multicast && config_.FindGid(packet.destination_gid) < 0) {
+    return DropReason::kForeignDestination;
   }
   if (!IsInOurPartition(packet.pkey)) return DropReason::kBadPkey;
+  if (is_multicast) return DeliverMulticast(now, packet);
   QueuePair* qp = Find(packet.destination_qpn);
   return qp == nullptr ? DropReason::kUnknownQp : qp->OnPacket(now, packet);
 }
 
 // Every member gets a copy (IBA 10.5.2). It counts as dropped if no member took it.
 DropReason Endpoint::DeliverMulticast(Time now, const Packet& packet) {
-  if (!IsInOurPartition(packet.pkey)) return DropReason::kBadPkey;
   if (packet.destination_qpn != kMulticastQpn) return DropReason::kUnknownQp;
   DropReason result = DropReason::kNotAMember;
   for (QueuePair* member : multicast_.Members(packet.destination_gid)) {
@@ -140,6 +157,11 @@ Status Endpoint::DetachMulticast(QueuePair& qp, const Gid& group) {
   return multicast_.Detach(group, qp);
 }
 
+// IBA 11.6.3.3 PORT_ERR, PORT_ACTIVE.
+void Endpoint::TellPortState(bool active) {
+  events_.Raise(device_, active ? EventType::kPortActive : EventType::kPortError);
+}
+
 // IBA 11.6.3.3 DEVICE_FATAL.
 void Endpoint::Fail() {
   events_.Raise(device_, EventType::kDeviceFatal);
@@ -149,7 +171,7 @@ void Endpoint::Fail() {
 }
 
 size_t Endpoint::PollTransmit(Time now, Route route, std::span<uint8_t> out) {
-  const size_t frame_bytes = transmit_queues_[Index(route)].BuildFrame(now, out);
+  const size_t frame_bytes = transmits_.BuildFrame(now, route, out);
   if (frame_bytes != 0) {
     ++counters_.transmitted_packets;
     counters_.transmitted_bytes += frame_bytes;
@@ -162,7 +184,8 @@ size_t Endpoint::PollTransmit(Time now, Route route, std::span<uint8_t> out) {
 void Endpoint::LoopBackMulticast(Time now, std::span<const uint8_t> frame) {
   Packet packet;
   if (ParseFrame(frame, packet) != DropReason::kNone) return;
-  const DropReason result = DeliverMulticast(now, packet);
+  packet.from = Route::kLoopback;
+  const DropReason result = Deliver(now, packet);
   const bool dropped = result != DropReason::kNone && result != DropReason::kNotAMember;
   if (dropped) ++counters_.drops(result);
 }

@@ -9,6 +9,7 @@
 #include "transport/completion_queue.h"
 #include "transport/counters.h"
 #include "transport/endpoint_config.h"
+#include "transport/endpoint_state.h"
 #include "transport/events.h"
 #include "transport/ids.h"
 #include "transport/memory/memory_table.h"
@@ -17,7 +18,7 @@
 #include "transport/qp/environment.h"
 #include "transport/qp/queue_pair.h"
 #include "transport/qp/shared_receive_queue.h"
-#include "transport/qp/transmit_queue.h"
+#include "transport/qp/transmit_schedule.h"
 #include "transport/qp_attributes.h"
 #include "transport/status.h"
 #include "transport/time.h"
@@ -34,7 +35,8 @@ namespace uroce::transport {
 // packets is the queue pair's own (transport/qp/).
 class Endpoint {
  public:
-  explicit Endpoint(const EndpointConfig& config);
+  // The endpoint lives in `state`, zeroed memory that outlives it; nullptr: in memory of its own.
+  explicit Endpoint(const EndpointConfig& config, EndpointState* state = nullptr);
   ~Endpoint();
 
   MemoryTable& memory() { return memory_; }
@@ -66,20 +68,25 @@ class Endpoint {
   Status DetachMulticast(QueuePair& qp, const Gid& group);
   bool IsAttachedToMulticast(const QueuePair& qp) const { return multicast_.IsMember(qp); }
 
+  // The port came up or went down: raises kPortActive or kPortError. Queue pairs do not care: they
+  // retransmit.
+  void TellPortState(bool active);
+
   // The device cannot work any more: raises kDeviceFatal and moves every queue pair to ERR.
   void Fail();
 
-  // A frame arrived. Returns kNone, or why it was dropped (which is counted).
-  DropReason OnFrame(Time now, std::span<const uint8_t> frame);
+  // A frame arrived, by the route that frames to its sender go. Returns kNone, or why it was
+  // dropped (which is counted).
+  DropReason OnFrame(Time now, std::span<const uint8_t> frame, Route from = Route::kWire);
 
   // When OnDeadline wants to be called at the latest for nothing to be late; kNever if no timer
   // runs. May be earlier than the first timer, never later.
   Time NextDeadline() const { return deadlines_.Next(); }
   void OnDeadline(Time now) { deadlines_.RunDue(now); }
 
-  // Where a frame has to go: out of the port, or back to a queue pair of this same endpoint.
-  using Route = transport::Route;
-  bool HasTransmit(Route route) const { return !transmit_queues_[Index(route)].empty(); }
+  bool HasTransmit(Route route) const { return !transmits_.IsEmpty(route); }
+  // The first route from `from` on that may have something to send; nullopt if none is left.
+  std::optional<Route> FirstTransmit(Route from) { return transmits_.FirstReady(from); }
   // Builds the next frame for `route` in `out` (at least kMaxFrameBytes). Returns its length, or 0
   // when nothing is to be sent now.
   size_t PollTransmit(Time now, Route route, std::span<uint8_t> out);
@@ -95,21 +102,26 @@ class Endpoint {
   void SetFirstQpn(Qpn first_qpn) { config_.first_qpn = first_qpn; }
 
   const EndpointConfig& config() const { return config_; }
-  const Counters& counters() const { return counters_; }
+  const Counters& counters() const { return state_->counters; }
 
  private:
-  static constexpr size_t Index(Route route) { return static_cast<size_t>(route); }
   DropReason Deliver(Time now, const Packet& packet);
   DropReason DeliverMulticast(Time now, const Packet& packet);
   void LoopBackMulticast(Time now, std::span<const uint8_t> frame);
   std::optional<Qpn> UnusedQpn();
 
+  struct Free {
+    void operator()(EndpointState* state) const;
+  };
+
   EndpointConfig config_;
-  Counters counters_;
+  std::unique_ptr<EndpointState, Free> own_state_;
+  EndpointState* const state_;
+  Counters& counters_;  // in the state
   MemoryTable memory_;
   EventQueue events_;
   DeadlineQueue deadlines_;
-  TransmitQueue transmit_queues_[kRoutes];
+  TransmitSchedule transmits_;
   MulticastTable multicast_;
   EventSource device_;
   QpEnvironment environment_;

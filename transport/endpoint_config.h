@@ -11,7 +11,11 @@ namespace uroce::transport {
 
 struct EndpointConfig {
   MacAddress mac{};
-  std::vector<Gid> gids;      // the GID table; index 0 is the link-local GID of the MAC
+  std::vector<Gid> gids;  // the GID table; index 0 is the link-local GID of the MAC
+  // Whether the processes that share our GIDs are reached by links, one for each block of QPNs. If
+  // there is no wire, all GIDs are such processes; each then has GIDs of its own.
+  bool has_links = false;
+  bool has_wire = true;
   uint32_t port_mtu = 4'250;  // largest IP packet in bytes; bounds the path MTU
   Qpn first_qpn{0x100};       // the block of QPNs that is ours
   uint32_t qpn_count = kMaxQps;

@@ -15,6 +15,8 @@ enum class EventType : uint8_t {
   kCommunicationEstablished = 4,
   kSendQueueDrained = 5,
   kDeviceFatal = 8,
+  kPortActive = 9,
+  kPortError = 10,
   kSrqLimitReached = 15,
   kLastWqeReached = 16,
   // Not an asynchronous event: an armed completion queue got the completion it waited for.

@@ -5,7 +5,7 @@
 // Every bound of the device in one place. ibv_query_device reports these and they are enforced.
 namespace uroce::transport {
 
-inline constexpr uint32_t kMaxQps = 65'536;  // one QPN block (DESIGN: QPN blocks)
+inline constexpr uint32_t kMaxQps = 16'384;  // one block of QPNs, of which a host has 1,024
 inline constexpr uint32_t kMaxQpWorkRequests = 16'384;
 inline constexpr uint32_t kMaxSges = 32;
 inline constexpr uint32_t kMaxSrqs = 65'536;

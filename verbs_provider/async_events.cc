@@ -35,8 +35,9 @@ void DeliverToSharedReceiveQueue(SharedReceiveQueue& srq, transport::EventType t
 
 // Every context is told: events about the device have no object that somebody would destroy.
 void DeliverToContexts(DeviceFollowers& followers, transport::EventType type) {
-  followers.contexts.ForEach([type](Context& context) {
-    (void)abi::PostAsyncEvent(context.verbs(), static_cast<ibv_event_type>(type), /*element=*/0);
+  const uint64_t element = type == transport::EventType::kDeviceFatal ? 0 : kPortNumber;
+  followers.contexts.ForEach([&](Context& context) {
+    (void)abi::PostAsyncEvent(context.verbs(), static_cast<ibv_event_type>(type), element);
   });
 }
 
@@ -60,6 +61,8 @@ void DeliverEvent(const transport::Event& event) {
       DeliverToSharedReceiveQueue(*static_cast<SharedReceiveQueue*>(event.context), event.type);
       return;
     case transport::EventType::kDeviceFatal:
+    case transport::EventType::kPortActive:
+    case transport::EventType::kPortError:
       DeliverToContexts(*static_cast<DeviceFollowers*>(event.context), event.type);
       return;
   }

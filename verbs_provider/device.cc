@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <string_view>
 #include <utility>
 
 #include "dpdk_nic/device_config.h"
@@ -21,10 +20,6 @@ void Say(const std::string& sentence) { std::fprintf(stderr, "uroce: %s.\n", sen
 
 transport::EndpointConfig EndpointConfigOf(nic::Engine& engine) {
   return engine.WithEndpoint([](transport::Endpoint& endpoint) { return endpoint.config(); });
-}
-
-bool IsPointToPoint(const nic::DeviceConfig& config) {
-  return !config.direct() || std::string_view(config.port_devargs).starts_with("net_memif");
 }
 
 nic::Device::Listener ListenerFor(const std::shared_ptr<DeviceFollowers>& followers) {
@@ -76,7 +71,6 @@ Device::Device(std::shared_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers
     : nic_(std::move(nic)),
       followers_(std::move(followers)),
       engine_(&nic_->engine()),
-      point_to_point_(IsPointToPoint(nic_->config())),
       gids_(EndpointConfigOf(*engine_).gids),
       mac_(EndpointConfigOf(*engine_).mac),
       active_mtu_(static_cast<ibv_mtu>(EndpointConfigOf(*engine_).active_mtu())),
@@ -99,7 +93,7 @@ int Device::Resolve(transport::AddressVector& address) {
 }
 
 ibv_port_state Device::port_state() {
-  return point_to_point_ || engine_->link_up() ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+  return engine_->port_active() ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 }
 
 std::optional<transport::PdId> Device::TakePdId() {

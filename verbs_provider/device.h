@@ -59,9 +59,6 @@ class Device {
   const std::vector<transport::Gid>& gids() const { return gids_; }
   const transport::MacAddress& mac() const { return mac_; }
   ibv_mtu active_mtu() const { return active_mtu_; }
-  // Links between two processes are always active: without a peer frames are lost like on any
-  // cable, and programs expect an active port before their peer is started. Of an Ethernet port it
-  // is the carrier that counts.
   ibv_port_state port_state();
 
   // nullopt when all are taken.
@@ -80,7 +77,6 @@ class Device {
   const std::shared_ptr<nic::Device> nic_;
   const std::shared_ptr<DeviceFollowers> followers_;
   nic::Engine* const engine_;  // of nic_: one load less on the data path
-  const bool point_to_point_;
   const std::vector<transport::Gid> gids_;
   const transport::MacAddress mac_;
   const ibv_mtu active_mtu_;

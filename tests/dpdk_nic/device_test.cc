@@ -58,7 +58,7 @@ TEST(DeviceTest, LinkIsOccupiedOnlyOnceItIsJoined) {
   EXPECT_FALSE(ProbeLink(link).has_value());
   EXPECT_FALSE(device->Join().has_value());
   EXPECT_TRUE(ProbeLink(link).has_value());
-  EXPECT_EQ(EndpointConfigOf(*device).first_qpn.value, 0x20000u) << "side 1";
+  EXPECT_EQ(EndpointConfigOf(*device).first_qpn.value, 0x8000u) << "side 1";
   EXPECT_FALSE(device->Join().has_value()) << "joining twice does nothing";
 
   device.reset();
@@ -109,7 +109,7 @@ TEST(DeviceTest, ForkedChildOpensADeviceOfItsOwn) {
   if (child == 0) {
     const auto own = Device::Open(ConfigFor(link), {});
     const bool joined = own.ok() && own.value() != device && !own.value()->Join().has_value() &&
-                        EndpointConfigOf(*own.value()).first_qpn.value == 0x20000;
+                        EndpointConfigOf(*own.value()).first_qpn.value == 0x8000;
     _exit(joined ? 0 : 1);
   }
   int status;

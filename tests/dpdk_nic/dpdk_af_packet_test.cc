@@ -40,13 +40,14 @@ MacAddress InterfaceMac(const std::string& name) {
 
 // Lets the link layer have its way with the port, as an engine does.
 void RunLinkLayer(OpenedPort* opened, Time now) {
-  for (auto frame = opened->port->Receive(); !frame.empty(); frame = opened->port->Receive()) {
+  for (auto frame = opened->port->Receive().bytes; !frame.empty();
+       frame = opened->port->Receive().bytes) {
     opened->link_layer->OnFrame(now, frame);
     opened->port->ReleaseReceived();
   }
   if (opened->link_layer->NextDeadline() <= now) opened->link_layer->OnDeadline(now);
   while (opened->link_layer->HasTransmit()) {
-    const auto out = opened->port->AcquireTransmit();
+    const auto out = opened->port->AcquireTransmit(transport::Route::kWire);
     if (out.empty()) break;
     opened->port->CommitTransmit(opened->link_layer->PollTransmit(now, out));
   }

@@ -26,7 +26,7 @@ class MemifTest : public testing::TestWithParam<std::string> {
 // A client looks for its server only while it is polled.
 bool LinkComesUp(PacketPort* port) {
   return PollUntil([&] {
-    EXPECT_TRUE(port->Receive().empty());
+    EXPECT_TRUE(port->Receive().bytes.empty());
     return port->link_up();
   });
 }

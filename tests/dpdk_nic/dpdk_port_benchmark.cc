@@ -33,8 +33,8 @@ double Rate(Burst&& burst) {
 
 uint64_t Send(uroce::nic::PacketPort* port, size_t bytes) {
   uint64_t frames = 0;
-  for (auto out = port->AcquireTransmit(); !out.empty() && frames < 32;
-       out = port->AcquireTransmit()) {
+  for (auto out = port->AcquireTransmit(uroce::transport::Route::kWire);
+       !out.empty() && frames < 32; out = port->AcquireTransmit(uroce::transport::Route::kWire)) {
     memset(out.data(), 0x5a, 64);
     port->CommitTransmit(bytes);
     ++frames;
@@ -45,7 +45,7 @@ uint64_t Send(uroce::nic::PacketPort* port, size_t bytes) {
 
 uint64_t Receive(uroce::nic::PacketPort* port) {
   uint64_t frames = 0;
-  for (auto in = port->Receive(); !in.empty() && frames < 32; in = port->Receive()) {
+  for (auto in = port->Receive().bytes; !in.empty() && frames < 32; in = port->Receive().bytes) {
     port->ReleaseReceived();
     ++frames;
   }

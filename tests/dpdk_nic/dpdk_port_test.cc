@@ -37,7 +37,7 @@ TEST(DpdkPortTest, FullRingPushesBackAndLosesNothing) {
     traffic.Send();
   } while (traffic.sent() != before);
   EXPECT_GT(before, 1'000u);
-  EXPECT_TRUE(ring.port->AcquireTransmit().empty());
+  EXPECT_TRUE(ring.port->AcquireTransmit(transport::Route::kWire).empty());
 
   EXPECT_TRUE(PollUntil([&] {
     traffic.Receive();  // also sends what had to wait
@@ -45,15 +45,15 @@ TEST(DpdkPortTest, FullRingPushesBackAndLosesNothing) {
   }));
   EXPECT_EQ(traffic.lost(), 0u);
   EXPECT_EQ(traffic.corrupt(), 0u);
-  EXPECT_FALSE(ring.port->AcquireTransmit().empty());
+  EXPECT_FALSE(ring.port->AcquireTransmit(transport::Route::kWire).empty());
 }
 
 TEST(DpdkPortTest, AcquiringAgainGivesTheSameBuffer) {
   OpenedPort null = OpenDpdkPort("net_null0");
   ASSERT_NE(null.port, nullptr) << null.error;
-  const std::span<uint8_t> first = null.port->AcquireTransmit();
+  const std::span<uint8_t> first = null.port->AcquireTransmit(transport::Route::kWire);
   EXPECT_GE(first.size(), 4'224u);
-  EXPECT_EQ(null.port->AcquireTransmit().data(), first.data());
+  EXPECT_EQ(null.port->AcquireTransmit(transport::Route::kWire).data(), first.data());
 }
 
 TEST(DpdkPortTest, NullTakesEverythingAndGivesNothing) {
@@ -65,7 +65,7 @@ TEST(DpdkPortTest, NullTakesEverythingAndGivesNothing) {
     traffic.Receive();
   }
   EXPECT_EQ(traffic.sent(), 32'000u);
-  EXPECT_TRUE(null.port->Receive().empty());
+  EXPECT_TRUE(null.port->Receive().bytes.empty());
 }
 
 TEST(DpdkPortTest, SeveralPortsInOneProcess) {

@@ -194,7 +194,8 @@ TEST(DpdkSideEffectsTest, ForkedChildLeavesTheParentsPortAlone) {
   traffic.Send(10);
   const pid_t child = fork();
   if (child == 0) {
-    const bool silent = ring.port->Receive().empty() && ring.port->AcquireTransmit().empty() &&
+    const bool silent = ring.port->Receive().bytes.empty() &&
+                        ring.port->AcquireTransmit(transport::Route::kWire).empty() &&
                         !ring.port->link_up();
     ring.port->Flush();
     ring = {};

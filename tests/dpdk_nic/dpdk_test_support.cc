@@ -90,8 +90,9 @@ void Peer::Kill() {
 }
 
 void ReflectOnce(PacketPort* port) {
-  for (auto out = port->AcquireTransmit(); !out.empty(); out = port->AcquireTransmit()) {
-    const auto frame = port->Receive();
+  for (auto out = port->AcquireTransmit(transport::Route::kWire); !out.empty();
+       out = port->AcquireTransmit(transport::Route::kWire)) {
+    const auto frame = port->Receive().bytes;
     if (frame.empty()) break;
     const bool ours = IsTestFrame(frame);
     if (ours) {
@@ -105,7 +106,7 @@ void ReflectOnce(PacketPort* port) {
 
 void Traffic::Send(uint64_t limit) {
   for (int i = 0; i < 32 && sent_ < limit; ++i) {
-    const std::span<uint8_t> frame = port_->AcquireTransmit();
+    const std::span<uint8_t> frame = port_->AcquireTransmit(transport::Route::kWire);
     if (frame.empty()) break;
     const size_t bytes = min_bytes_ + sent_ * 7 % (max_bytes_ - min_bytes_ + 1);
     memcpy(frame.data(), kEthernetHeader, sizeof kEthernetHeader);
@@ -118,7 +119,7 @@ void Traffic::Send(uint64_t limit) {
 }
 
 void Traffic::Receive() {
-  for (auto frame = port_->Receive(); !frame.empty(); frame = port_->Receive()) {
+  for (auto frame = port_->Receive().bytes; !frame.empty(); frame = port_->Receive().bytes) {
     if (IsTestFrame(frame)) {
       uint64_t number = 0;
       memcpy(&number, &frame[kNumberOffset], sizeof number);

@@ -10,12 +10,13 @@ using transport::Time;
 class HeldFramesTest : public testing::Test {
  protected:
   void Hold(uint8_t name, int64_t due_ns, uint32_t others_to_pass = 0) {
-    held_.Hold({&name, 1}, Time{due_ns}, others_to_pass);
+    held_.Hold({transport::Route::kWire, {name}}, Time{due_ns}, others_to_pass);
   }
   // The names of the frames that are due, in the order in which they go on.
   std::string Due(int64_t now_ns) {
     std::string names;
-    while (const auto frame = held_.TakeDue(Time{now_ns})) names += static_cast<char>(frame->at(0));
+    while (const auto frame = held_.TakeDue(Time{now_ns}))
+      names += static_cast<char>(frame->bytes.at(0));
     return names;
   }
 

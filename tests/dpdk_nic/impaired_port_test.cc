@@ -23,17 +23,17 @@ class RecordingPort : public PacketPort {
  public:
   explicit RecordingPort(Frames& sent) : sent_(sent) {}
 
-  std::span<const uint8_t> Receive() override {
+  ReceivedFrame Receive() override {
     EXPECT_FALSE(receiving_) << "the frame before was not released";
     receiving_ = !arrived.empty();
-    return receiving_ ? std::span<const uint8_t>(arrived.front()) : std::span<const uint8_t>();
+    return receiving_ ? ReceivedFrame{arrived.front()} : ReceivedFrame{};
   }
   void ReleaseReceived() override {
     EXPECT_TRUE(receiving_);
     receiving_ = false;
     arrived.pop_front();
   }
-  std::span<uint8_t> AcquireTransmit() override {
+  std::span<uint8_t> AcquireTransmit(transport::Route /*route*/) override {
     return full ? std::span<uint8_t>() : std::span<uint8_t>(buffer_);
   }
   void CommitTransmit(size_t frame_bytes) override {
@@ -66,7 +66,7 @@ class ImpairedPortTest : public ::testing::Test {
 
   // A frame that looks like RoCEv2 over IPv4 and carries a number.
   bool Send(uint32_t number, uint16_t udp_port = 4791) {
-    const std::span<uint8_t> room = port_->AcquireTransmit();
+    const std::span<uint8_t> room = port_->AcquireTransmit(transport::Route::kWire);
     if (room.empty()) return false;
     std::fill_n(room.begin(), 70, uint8_t{0});
     room[12] = 0x08;
@@ -177,7 +177,7 @@ TEST_F(ImpairedPortTest, DelayedFramesWaitInOrderAndKeepTheEngineAwake) {
   for (uint32_t i = 0; i < 10; ++i) ASSERT_TRUE(Send(i));
   EXPECT_FALSE(port_->BeginSleep());
   usleep(5'000);
-  EXPECT_TRUE(port_->Receive().empty());  // looking for frames is enough to release them
+  EXPECT_TRUE(port_->Receive().bytes.empty());  // looking for frames is enough to release them
   EXPECT_EQ(Numbers(), (std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
   EXPECT_TRUE(port_->BeginSleep());
 }
@@ -211,7 +211,7 @@ class ScenarioPortTest : public ::testing::Test {
   }
   void Send(uint32_t psn) {
     const auto frame = FrameSpec{.psn = psn, .payload_bytes = 16}.Build();
-    std::copy(frame.begin(), frame.end(), port_->AcquireTransmit().begin());
+    std::copy(frame.begin(), frame.end(), port_->AcquireTransmit(transport::Route::kWire).begin());
     port_->CommitTransmit(frame.size());
   }
   void Arrive(uint32_t psn) {
@@ -220,7 +220,7 @@ class ScenarioPortTest : public ::testing::Test {
   // Takes what the port has received now.
   Frames Received() {
     Frames frames;
-    for (auto frame = port_->Receive(); !frame.empty(); frame = port_->Receive()) {
+    for (auto frame = port_->Receive().bytes; !frame.empty(); frame = port_->Receive().bytes) {
       frames.emplace_back(frame.begin(), frame.end());
       port_->ReleaseReceived();
     }
@@ -316,7 +316,7 @@ TEST_F(ScenarioPortTest, ChanceLeavesFramesAloneThatARuleHasDecidedAbout) {
 TEST_F(ScenarioPortTest, DroppingEverythingDoesNotKeepTheEngineInOneCall) {
   Use(R"({"direction": "received", "nth": "every", "action": "drop"})");
   for (uint32_t i = 0; i < 1'000; ++i) Arrive(1);
-  EXPECT_TRUE(port_->Receive().empty());
+  EXPECT_TRUE(port_->Receive().bytes.empty());
   EXPECT_GT(wire_->arrived.size(), 0u);
 }
 

@@ -22,7 +22,7 @@ std::unique_ptr<ShmPort> NewPort(const std::string& link) {
 }
 
 bool SendByte(ShmPort& port, uint8_t value) {
-  const std::span<uint8_t> room = port.AcquireTransmit();
+  const std::span<uint8_t> room = port.AcquireTransmit(transport::Route::kWire);
   if (room.empty()) return false;
   room[0] = value;
   port.CommitTransmit(62);
@@ -32,7 +32,7 @@ bool SendByte(ShmPort& port, uint8_t value) {
 
 // The first byte of the next frame, or -1.
 int TakeByte(ShmPort& port) {
-  const std::span<const uint8_t> frame = port.Receive();
+  const std::span<const uint8_t> frame = port.Receive().bytes;
   if (frame.empty()) return -1;
   const int value = frame[0];
   port.ReleaseReceived();

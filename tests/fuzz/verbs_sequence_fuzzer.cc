@@ -125,7 +125,7 @@ void VerbsFuzz::Carry(VerbsHost& from, VerbsHost& to, uint32_t rounds, uint8_t l
       Packet packet;
       UROCE_REQUIRE(ParseFrame(frame, packet) == DropReason::kNone);
       UROCE_REQUIRE(packet.payload.size() <= 1'024);  // what fits into the MTU of the port
-      if ((losses >> (i % 8) & 1) == 0) receiver.OnFrame(now_, frame);
+      if ((losses >> (i % 8) & 1) == 0) receiver.OnFrame(now_, frame, route);
     }
   }
 }

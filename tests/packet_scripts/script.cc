@@ -358,6 +358,8 @@ const void* Script::ContextOf(EventType type) const {
     case EventType::kSrqLimitReached:
       return &srq_;
     case EventType::kDeviceFatal:
+    case EventType::kPortActive:
+    case EventType::kPortError:
       return &endpoint_;
     default:
       return &qp_;

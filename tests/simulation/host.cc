@@ -44,10 +44,10 @@ Host::Host(Context& context, int index, bool ipv6, transport::Duration pacing, R
       counters_(endpoint_.memory(), kPd, random),
       frame_buffer_(transport::kMaxFrameBytes) {}
 
-void Host::Receive(const Frame& frame) {
+void Host::Receive(const Frame& frame, Route from) {
   context_.trace.OnFrame(context_.simulator.now(), "receives", index_, frame);
   context_.monitor.OnDelivered(frame);
-  endpoint_.OnFrame(context_.simulator.now(), frame);
+  endpoint_.OnFrame(context_.simulator.now(), frame, from);
   Settle();
 }
 

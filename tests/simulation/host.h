@@ -38,7 +38,7 @@ class Host {
 
   void AddProcess(Process& process) { processes_.push_back(&process); }
 
-  void Receive(const Frame& frame);
+  void Receive(const Frame& frame, transport::Route from);
   // To be called after work was posted: sends what there is to send.
   void Settle();
   // Hands on what the endpoint has to tell.

@@ -100,10 +100,11 @@ void World::BuildHosts() {
 void World::BuildWires() {
   for (int from = 0; from < scenario_.hosts; ++from) {
     for (int to = 0; to < scenario_.hosts; ++to) {
+      const Route route = from == to ? Route::kLoopback : Route::kWire;
       const Wire::Hooks hooks = {.deliver =
-                                     [this, to](const Frame& frame) {
+                                     [this, to, route](const Frame& frame) {
                                        ++frames_;
-                                       hosts_[static_cast<size_t>(to)]->Receive(frame);
+                                       hosts_[static_cast<size_t>(to)]->Receive(frame, route);
                                      },
                                  .impaired =
                                      [this, to](const Frame& frame, const char* what) {

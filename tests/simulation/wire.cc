@@ -60,14 +60,14 @@ bool Wire::MeetFault(const nic::FaultAction& fault, Frame& frame) {
       return false;
     case Kind::kDuplicate:
       Impaired(frame, "doubled");
-      held_.Hold(frame, transport::kNever, 1);
+      held_.Hold({.bytes = frame}, transport::kNever, 1);
       return true;
     case Kind::kDelay:
     case Kind::kReorder: {
       Impaired(frame, "held-back");
       const Time due =
           simulator_.now() + (fault.kind == Kind::kDelay ? fault.delay : kReorderPatience);
-      held_.Hold(frame, due, fault.frames);
+      held_.Hold({.bytes = frame}, due, fault.frames);
       simulator_.At(due, [this] { ReleaseHeld(); });
       return false;
     }
@@ -83,7 +83,7 @@ bool Wire::MeetFault(const nic::FaultAction& fault, Frame& frame) {
 }
 
 void Wire::ReleaseHeld() {
-  while (auto frame = held_.TakeDue(simulator_.now())) Deliver(*std::move(frame));
+  while (auto frame = held_.TakeDue(simulator_.now())) Deliver(std::move(frame->bytes));
 }
 
 // Past the impairments of chance.

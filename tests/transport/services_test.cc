@@ -238,7 +238,10 @@ TEST_F(DatagramTest, EachGoesItsOwnWay) {
   EXPECT_EQ(pair.server.Poll().size(), 1u) << "the second must not overtake the loopback";
   const size_t bytes = pair.client.endpoint.PollTransmit(pair.now, Route::kLoopback, pair.frame);
   ASSERT_NE(bytes, 0u);
-  EXPECT_EQ(pair.client.endpoint.OnFrame(pair.now, std::span(pair.frame).first(bytes)),
+  const auto looped_back = std::span(pair.frame).first(bytes);
+  EXPECT_EQ(pair.client.endpoint.OnFrame(pair.now, looped_back), DropReason::kForeignSource)
+      << "our own frames do not come from the wire";
+  EXPECT_EQ(pair.client.endpoint.OnFrame(pair.now, looped_back, Route::kLoopback),
             DropReason::kNone);
   pair.Exchange();
   EXPECT_EQ(pair.server.Poll().size(), 1u);

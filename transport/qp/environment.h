@@ -7,7 +7,7 @@
 #include "transport/memory/memory_table.h"
 #include "transport/qp/deadline_queue.h"
 #include "transport/qp/path.h"
-#include "transport/qp/transmit_queue.h"
+#include "transport/qp/transmit_schedule.h"
 #include "transport/qp_attributes.h"
 #include "transport/wire/opcode.h"
 
@@ -20,7 +20,7 @@ struct QpEnvironment {
   MemoryTable& memory;
   EventQueue& events;
   DeadlineQueue& deadlines;
-  TransmitQueue* transmit_queues;  // one a Route
+  TransmitSchedule& transmits;
 };
 
 // What the requester and the responder of one queue pair share: who they are and what they were
@@ -29,9 +29,9 @@ struct QpContext {
   QpEnvironment& environment;
   Qpn qpn;
   QpInitAttributes init;
-  // The truth about every attribute but rq_psn and sq_psn, which the responder and the requester
-  // hold. `attributes.state` is the state of the queue pair.
-  QpAttributes attributes;
+  // The truth about every attribute: `attributes.state` is the state of the queue pair. The
+  // responder counts in rq_psn, the requester in sq_psn.
+  QpAttributes& attributes;
   Path path;
   // A completion queue had no room for a completion: the queue pair has to go to ERR.
   bool completion_lost = false;

@@ -3,14 +3,19 @@
 #include "transport/address.h"
 #include "transport/endpoint_config.h"
 #include "transport/ids.h"
-#include "transport/qp/transmit_queue.h"
+#include "transport/route.h"
 #include "transport/wire/frame_builder.h"
 
 namespace uroce::transport {
 
-// A GID of ours with a QPN of somebody else's block is another process of this host.
+// The way to a queue pair, and the way that its packets come by. A GID of ours with a QPN of
+// somebody else's block is another process of this host, which has a link of its own or is beyond
+// the wire like everybody else.
 inline Route RouteTo(const EndpointConfig& config, const Gid& gid, Qpn remote) {
-  return config.FindGid(gid) >= 0 && config.OwnsQpn(remote) ? Route::kLoopback : Route::kWire;
+  const bool is_own_gid = config.FindGid(gid) >= 0;
+  if (is_own_gid && config.OwnsQpn(remote)) return Route::kLoopback;
+  const bool is_local = is_own_gid || (!config.has_wire && !gid.IsMulticast());
+  return config.has_links && is_local ? RouteToBlock(BlockOf(remote)) : Route::kWire;
 }
 
 // The way from a queue pair to its peer, or of a datagram.
@@ -28,9 +33,9 @@ class Path {
   Route route() const { return route_; }
   const FrameBuilder& builder() const { return builder_; }
 
-  // Whether a packet with these addresses comes from the other end of the path.
-  bool Matches(const Gid& source, const Gid& destination) const {
-    return source == destination_gid_ && destination == source_gid_;
+  // Whether a packet with these addresses, that came by `from`, comes from the other end.
+  bool Matches(const Gid& source, const Gid& destination, Route from) const {
+    return source == destination_gid_ && destination == source_gid_ && from == route_;
   }
 
  private:

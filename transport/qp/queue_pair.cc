@@ -4,16 +4,26 @@
 
 namespace uroce::transport {
 
-QueuePair::QueuePair(Qpn qpn, const QpInitAttributes& init, QpEnvironment& environment)
+QueuePair::QueuePair(Qpn qpn, const QpInitAttributes& init, QpEnvironment& environment,
+                     QueuePairRecord& record)
     : EventSource(init.context),
-      context_{.environment = environment, .qpn = qpn, .init = init, .attributes = {}, .path = {}},
+      record_(record),
+      context_{.environment = environment,
+               .qpn = qpn,
+               .init = init,
+               .attributes = record.attributes,
+               .path = {}},
       requester_(context_),
       responder_(context_) {
-  context_.attributes = InitialAttributes();
+  record_ = {.qpn = qpn,
+             .type = init.type,
+             .capabilities = init.capabilities,
+             .attributes = InitialAttributes()};
 }
 
 QueuePair::~QueuePair() {
-  transmit_queue().Remove(*this);
+  record_.qpn = Qpn{};
+  LeaveTransmit();
   context_.environment.deadlines.Remove(*this);
   context_.environment.events.Forget(*this);
 }
@@ -23,8 +33,6 @@ QpAttributes QueuePair::Query() const {
   QpAttributes attributes = context_.attributes;
   attributes.current_state = attributes.state;
   attributes.capabilities = context_.init.capabilities;
-  attributes.rq_psn = responder_.expected_psn();
-  attributes.sq_psn = requester_.next_psn();
   attributes.sq_draining = attributes.state == QpState::kSendQueueDrain && !requester_.IsDrained();
   return attributes;
 }
@@ -68,13 +76,14 @@ DropReason QueuePair::OnPacket(Time now, const Packet& packet) {
     return DropReason::kQpNotReady;
   }
   const DropReason result =
-      context_.is_datagram() ? responder_.OnDatagram(packet) : OnConnectedPacket(now, packet);
+      context_.is_datagram() ? OnDatagram(packet) : OnConnectedPacket(now, packet);
   Settle();
   return result;
 }
 
 DropReason QueuePair::OnConnectedPacket(Time now, const Packet& packet) {
-  if (!context_.path.Matches(packet.source_gid, packet.destination_gid)) {  // IBA 9.6.1.2.3
+  // IBA 9.6.1.2.3
+  if (!context_.path.Matches(packet.source_gid, packet.destination_gid, packet.from)) {
     return DropReason::kForeignSource;
   }
   if (packet.opcode.IsResponse()) return requester_.OnResponse(now, packet);
@@ -86,6 +95,15 @@ DropReason QueuePair::OnConnectedPacket(Time now, const Packet& packet) {
     context_.environment.events.Raise(*this, EventType::kCommunicationEstablished);
   }
   return result;
+}
+
+// To a group no process of this host sends by a link.
+DropReason QueuePair::OnDatagram(const Packet& packet) {
+  const bool came_its_way = packet.destination_gid.IsMulticast()
+                                ? !IsLink(packet.from)
+                                : packet.from == RouteTo(context_.environment.config,
+                                                         packet.source_gid, packet.deth.source_qpn);
+  return came_its_way ? responder_.OnDatagram(packet) : DropReason::kForeignSource;
 }
 
 void QueuePair::OnDeadline(Time now) {
@@ -177,11 +195,11 @@ void QueuePair::Fail() {
 
 void QueuePair::MarkReady() {
   if (const Route route = requester_.NextRoute(); route != route_) {
-    transmit_queue().Remove(*this);
+    LeaveTransmit();
     route_ = route;
   }
   if (requester_.CanTransmit() || (responder_.HasReply() && MayReply())) {
-    transmit_queue().Add(*this);
+    context_.environment.transmits.Add(route_, *this);
   }
 }
 

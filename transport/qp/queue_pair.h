@@ -4,6 +4,7 @@
 #include <span>
 
 #include "transport/counters.h"
+#include "transport/endpoint_state.h"
 #include "transport/events.h"
 #include "transport/ids.h"
 #include "transport/qp/deadline_queue.h"
@@ -25,8 +26,9 @@ namespace uroce::transport {
 // second copy.
 class QueuePair : public EventSource, public DeadlineClient, public TransmitClient {
  public:
-  // `init` was checked by the endpoint.
-  QueuePair(Qpn qpn, const QpInitAttributes& init, QpEnvironment& environment);
+  // `init` was checked by the endpoint. The queue pair lives in `record`, which outlives it.
+  QueuePair(Qpn qpn, const QpInitAttributes& init, QpEnvironment& environment,
+            QueuePairRecord& record);
   ~QueuePair() override;
 
   // ibv_modify_qp. kInvalidArgument for a transition, an attribute or a value that the state tables
@@ -72,11 +74,10 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   void SetPath();
   QpAttributes InitialAttributes() const;
 
-  TransmitQueue& transmit_queue() {
-    return context_.environment.transmit_queues[static_cast<size_t>(route_)];
-  }
+  void LeaveTransmit() { context_.environment.transmits.Remove(route_, *this); }
   bool MayReply() const;
   DropReason OnConnectedPacket(Time now, const Packet& packet);
+  DropReason OnDatagram(const Packet& packet);
   void EnterError(VendorError why);
   void EnterSendQueueError();
   void FollowFailure();
@@ -85,6 +86,7 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   void MarkReady();
   void SendsPosted();
 
+  QueuePairRecord& record_;
   QpContext context_;
   Requester requester_;
   Responder responder_;

@@ -113,7 +113,7 @@ void QueuePair::Enter(QpState next) {
   if (next != QpState::kSendQueueDrain) context_.attributes.enable_sqd_notify = false;
   switch (next) {
     case QpState::kReset:  // IBA 10.3.1.1
-      transmit_queue().Remove(*this);
+      LeaveTransmit();
       context_.environment.events.Forget(*this);
       context_.attributes = InitialAttributes();
       context_.path = Path();

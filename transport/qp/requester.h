@@ -65,8 +65,6 @@ class Requester {
 
   // Where the next packet goes, if there is one: datagrams each go their own way.
   Route NextRoute() const { return qp_.is_datagram() ? NextDatagramRoute() : qp_.path.route(); }
-  // PSN of the next request packet.
-  Psn next_psn() const { return next_psn_; }
   // A request completed in error: the queue pair has to go to ERR.
   bool failed() const { return failed_; }
   // Every request that was started has completed.
@@ -117,7 +115,7 @@ class Requester {
   uint32_t cursor_ = 0;  // number of the work request that next_psn_ belongs to
 
   Psn oldest_unacked_psn_;
-  Psn next_psn_;
+  Psn& next_psn_;         // sq_psn
   Psn sent_psn_;          // one beyond the last PSN ever sent
   Psn response_due_psn_;  // one beyond the last PSN that asked for a response
   uint32_t read_credits_used_ = 0;

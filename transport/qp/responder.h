@@ -48,7 +48,6 @@ class Responder {
   // Builds the next response packet in `out`; 0 if there is none.
   size_t BuildFrame(std::span<uint8_t> out);
 
-  Psn expected_psn() const { return expected_psn_; }
   // The peer broke a rule, or a receive could not be carried out: the queue pair has to go to ERR.
   bool failed() const { return failed_; }
   // max_dest_rd_atomic changed.
@@ -118,8 +117,8 @@ class Responder {
   ReceiveSource receives_;
   ReplyQueue replies_;
 
-  Psn expected_psn_;
-  uint32_t msn_ = 0;  // 24 bits: requests completed (IBA C9-148)
+  Psn& expected_psn_;  // rq_psn
+  uint32_t msn_ = 0;   // 24 bits: requests completed (IBA C9-148)
   Acknowledge acknowledge_ = Acknowledge::kNone;
   NakCode fatal_nak_ = NakCode::kInvalidRequest;
   // The NAK for the expected PSN is out; it is not said twice (IBA 9.7.5.2).

@@ -19,7 +19,8 @@ void PlaceInOrder(uint8_t* to, std::span<const uint8_t> bytes) {
 
 }  // namespace
 
-Responder::Responder(QpContext& qp) : qp_(qp), receives_(qp.init) {}
+Responder::Responder(QpContext& qp)
+    : qp_(qp), receives_(qp.init), expected_psn_(qp.attributes.rq_psn) {}
 
 void Responder::Start(Psn first_psn) {
   expected_psn_ = first_psn;

@@ -8,10 +8,6 @@
 
 namespace uroce::transport {
 
-// Where a frame has to go: out of the port, or back to a queue pair of the same endpoint.
-enum class Route : uint8_t { kWire, kLoopback };
-inline constexpr size_t kRoutes = 2;
-
 // Something that may have frames to send.
 class TransmitClient {
  public:

@@ -5,6 +5,7 @@
 
 #include "transport/ids.h"
 #include "transport/psn.h"
+#include "transport/route.h"
 #include "transport/wire/aeth.h"
 #include "transport/wire/atomic_eth.h"
 #include "transport/wire/deth.h"
@@ -42,6 +43,7 @@ struct Packet : TransportHeaders {
   Gid source_gid;
   Gid destination_gid;
   MacAddress source_mac{};
+  Route from = Route::kWire;  // how it came; the parser does not know
   uint8_t traffic_class = 0;  // with the two ECN bits
   uint16_t udp_source_port = 0;
   std::span<const uint8_t> ip_header;  // 20 bytes of IPv4 or 40 of IPv6, in the frame

@@ -187,6 +187,17 @@ TEST(DeviceFatalTest, FlushesEverything) {
   }
 }
 
+// IBA 11.6.3.3 PORT_ERR and PORT_ACTIVE: nothing else happens.
+TEST(PortEventTest, QueuePairsGoOn) {
+  Script script;
+  script.endpoint().TellPortState(false);
+  script.ExpectEvent(EventType::kPortError);
+  script.endpoint().TellPortState(true);
+  script.ExpectEvent(EventType::kPortActive);
+  script.ExpectNoEvent();
+  script.ExpectState(QpState::kReadyToSend);
+}
+
 // A completion event: the next completion, or the next one that the peer solicits; an error counts
 // as solicited (IBA 11.4.2.2).
 TEST(CompletionEventTest, SolicitedOrAny) {

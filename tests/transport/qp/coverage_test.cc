@@ -95,6 +95,8 @@ bool Occurs(EventType event) {
     case EventType::kCommunicationEstablished:
     case EventType::kSendQueueDrained:
     case EventType::kDeviceFatal:
+    case EventType::kPortActive:
+    case EventType::kPortError:
     case EventType::kSrqLimitReached:
     case EventType::kLastWqeReached:
     case EventType::kCompletion:
