@@ -21,7 +21,7 @@ class ControlClient {
   struct Options {
     std::string fabric;
     uint32_t mtu_bytes = 0;       // 0: the fabric's
-    transport::Gid ip;            // zero: the fabric's
+    transport::Gid ip{};          // zero: the fabric's
     int published_state_fd = -1;  // stays the caller's, and open
   };
   explicit ControlClient(Options options);
