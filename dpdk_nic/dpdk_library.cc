@@ -4,12 +4,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dpdk_nic/devargs.h"
 #include "dpdk_nic/dpdk_port.h"
+#include "dpdk_nic/kernel_neighbors.h"
 #include "dpdk_nic/neighbor_table.h"
-#include "dpdk_nic/next_hop.h"
+#include "dpdk_nic/rtnetlink_tables.h"
 
 namespace uroce::nic {
 namespace {
@@ -33,13 +35,13 @@ std::vector<LocalAddress> AddressesOf(const DpdkPort& port, const OpenDpdkPortRe
 
 std::unique_ptr<LinkLayer> MakeLinkLayer(const DpdkPort& port, const OpenDpdkPortRequest& request) {
   if (!port.is_ethernet()) return std::make_unique<StaticNeighbors>();
-  NeighborTable::Config config;
-  config.mac = port.mac();
-  config.addresses = AddressesOf(port, request);
-  if (port.kernel_interface_index() != 0) {
-    config.next_hop = KernelNextHop(port.kernel_interface_index());
+  std::vector<LocalAddress> addresses = AddressesOf(port, request);
+  if (const int index = port.kernel_interface_index(); index != 0) {
+    return std::make_unique<KernelNeighbors>(std::make_unique<RtnetlinkTables>(index), port.mac(),
+                                             std::move(addresses));
   }
-  return std::make_unique<NeighborTable>(std::move(config));
+  return std::make_unique<NeighborTable>(
+      NeighborTable::Config{.mac = port.mac(), .addresses = std::move(addresses), .next_hop = {}});
 }
 
 bool Open(const OpenDpdkPortRequest& request, OpenDpdkPortResult* result) {

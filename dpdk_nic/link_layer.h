@@ -41,7 +41,8 @@ class LinkLayer {
   virtual void OnDeadline(transport::Time /*now*/) {}
 
   // A neighbour whose address became known or changed since it was last taken; the engine tells the
-  // endpoint, so that queue pairs follow. Asked after every OnFrame that returned true.
+  // endpoint, so that queue pairs follow. Asked after every OnFrame that returned true and after
+  // every OnDeadline.
   struct Neighbor {
     transport::Gid gid;
     transport::MacAddress mac{};

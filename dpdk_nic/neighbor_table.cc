@@ -1,6 +1,7 @@
 #include "dpdk_nic/neighbor_table.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace uroce::nic {
 namespace {
@@ -26,6 +27,13 @@ ArpPacket::Ipv4Address Ipv4Of(const Gid& gid) {
 
 NeighborTable::NeighborTable(Config config) : config_(std::move(config)) {
   for (const LocalAddress& address : config_.addresses) Announce(address.ip);
+}
+
+void NeighborTable::SetAddresses(std::vector<LocalAddress> addresses) {
+  for (const LocalAddress& address : addresses) {
+    if (!IsOurs(address.ip)) Announce(address.ip);
+  }
+  config_.addresses = std::move(addresses);
 }
 
 bool NeighborTable::OnFrame(Time now, std::span<const uint8_t> frame) {

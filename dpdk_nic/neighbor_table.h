@@ -55,6 +55,9 @@ class NeighborTable final : public LinkLayer {
   // Announces our addresses: neighbours that knew another MAC for them correct it.
   explicit NeighborTable(Config config);
 
+  // From now on these are ours. Announces those that were not before.
+  void SetAddresses(std::vector<LocalAddress> addresses);
+
   bool OnFrame(transport::Time now, std::span<const uint8_t> frame) override;
   size_t PollTransmit(transport::Time now, std::span<uint8_t> out) override;
   bool HasTransmit() const override { return !outgoing_.empty(); }

@@ -1,6 +1,7 @@
 #include "tests/dpdk_nic/veth_pair.h"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -61,15 +62,18 @@ VethPair::VethPair(uint32_t mtu_bytes) {
 }
 
 void VethPair::Make(uint32_t mtu_bytes) {
-  const std::string pid = std::to_string(holder_);
   const std::string mtu = std::to_string(mtu_bytes);
   const std::string far = "nsenter --net=" + far_namespace() + " ip ";
   const std::string commands[] = {
       "ip link set lo up",
-      "ip link add near mtu " + mtu + " type veth peer name far mtu " + mtu + " netns " + pid,
+      "ip link add near mtu " + mtu + " type veth peer name far mtu " + mtu +
+          " address 02:77:00:00:00:02 netns " + std::to_string(holder_),
       "ip address add 10.77.0.1/24 dev near",
+      // Without duplicate address detection it can be used at once.
+      "ip address add fd77::1/64 dev near nodad",
       "ip link set near up",
       far + "address add 10.77.0.2/24 dev far",
+      far + "address add fd77::2/64 dev far nodad",
       far + "link set far up",
   };
   for (const std::string& command : commands) {
@@ -77,6 +81,12 @@ void VethPair::Make(uint32_t mtu_bytes) {
     problem_ = "failed: " + command;
     return;
   }
+}
+
+void VethPair::Run(const std::string& command) { EXPECT_EQ(system(command.c_str()), 0) << command; }
+
+void VethPair::RunFar(const std::string& command) const {
+  Run("nsenter --net=" + far_namespace() + " " + command);
 }
 
 VethPair::~VethPair() {

@@ -8,9 +8,10 @@
 namespace uroce::nic {
 
 // Two network namespaces of the test's own, joined by a veth pair: this thread enters one and has
-// the interface "near" (address 10.77.0.1/24) in it; "far" (10.77.0.2/24) is in the other. Needs
-// the rights of root, or of a user namespace's root, which it tries to become. The kernel removes
-// all of it with the process. Make it before anything starts threads.
+// the interface "near" (10.77.0.1/24, fd77::1/64) in it; "far" (10.77.0.2/24, fd77::2/64,
+// 02:77:00:00:00:02) is in the other. Needs the rights of root, or of a user namespace's root,
+// which it tries to become. The kernel removes all of it with the process. Make it before anything
+// starts threads.
 class VethPair {
  public:
   explicit VethPair(uint32_t mtu_bytes);
@@ -22,6 +23,10 @@ class VethPair {
   const std::string& problem() const { return problem_; }
   // The file of the far end's namespace.
   std::string far_namespace() const { return "/proc/" + std::to_string(holder_) + "/ns/net"; }
+
+  // Runs a command, such as "ip link set near down", in either namespace. A test fails if it does.
+  static void Run(const std::string& command);
+  void RunFar(const std::string& command) const;
 
  private:
   void Make(uint32_t mtu_bytes);
