@@ -50,7 +50,8 @@ Engine::Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig
       event_sink_(std::move(options.event_sink)),
       neighbor_sink_(std::move(options.neighbor_sink)),
       mode_(options.mode),
-      endpoint_(config),
+      published_state_(std::move(options.published_state)),
+      endpoint_(config, published_state_ == nullptr ? nullptr : published_state_->endpoint()),
       port_active_(port_->active()),
       progress_(std::make_unique<Progress>(*this, options.mode)) {
   ForkHandler::Add(*this);
@@ -342,6 +343,7 @@ void Engine::EndSleep() {
 void Engine::Orphan() {
   orphaned_.store(true, std::memory_order_relaxed);
   port_->AbandonAfterFork();
+  if (published_state_ != nullptr) published_state_->AbandonAfterFork();
 }
 
 }  // namespace uroce::nic

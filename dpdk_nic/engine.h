@@ -12,6 +12,7 @@
 #include "dpdk_nic/link_layer.h"
 #include "dpdk_nic/packet_port.h"
 #include "dpdk_nic/progress_mode.h"
+#include "dpdk_nic/published_state.h"
 #include "transport/endpoint.h"
 #include "transport/events.h"
 #include "transport/time.h"
@@ -40,6 +41,8 @@ class Engine {
     NeighborSink neighbor_sink = {};
     std::unique_ptr<LinkLayer> link_layer = {};  // none: StaticNeighbors
     std::unique_ptr<FrameTap> tap = {};          // sees every frame; may be none
+    // Where the endpoint lives; none: in memory that nobody else sees.
+    std::unique_ptr<PublishedState> published_state = {};
   };
 
   Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig& config,
@@ -137,6 +140,7 @@ class Engine {
   const EventSink event_sink_;
   const NeighborSink neighbor_sink_;
   const ProgressMode mode_;
+  const std::unique_ptr<PublishedState> published_state_;
   transport::Endpoint endpoint_;
   EngineClock clock_;
   transport::Time next_link_service_;

@@ -1,0 +1,67 @@
+#include "dpdk_nic/published_state.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010  // Linux 5.1, uapi/linux/fcntl.h
+#endif
+
+namespace uroce::nic {
+namespace {
+
+using transport::EndpointState;
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+
+}  // namespace
+
+std::unique_ptr<PublishedState> PublishedState::Create() {
+  UniqueFd fd(memfd_create("uroce-state", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd || ftruncate(fd.get(), sizeof(EndpointState)) != 0) return nullptr;
+  void* memory =
+      mmap(nullptr, sizeof(EndpointState), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (memory == MAP_FAILED) return nullptr;
+  // From now on it can be mapped for reading only; our own mapping stays as it is.
+  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
+    const int error = errno;
+    munmap(memory, sizeof(EndpointState));
+    errno = error;
+    return nullptr;
+  }
+  return std::unique_ptr<PublishedState>(
+      new PublishedState(std::move(fd), static_cast<EndpointState*>(memory)));
+}
+
+PublishedState::~PublishedState() { munmap(endpoint_, sizeof(EndpointState)); }
+
+void PublishedState::AbandonAfterFork() {
+  // A private mapping may be written to whatever the seals say.
+  mmap(endpoint_, sizeof(EndpointState), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd_.get(),
+       0);
+}
+
+std::unique_ptr<PublishedStateView> PublishedStateView::Open(UniqueFd fd) {
+  struct stat status;
+  const int seals = fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || fstat(fd.get(), &status) != 0) return nullptr;
+  if ((seals & kSeals) != kSeals || status.st_size != static_cast<off_t>(sizeof(EndpointState))) {
+    errno = EPROTO;
+    return nullptr;
+  }
+  void* memory = mmap(nullptr, sizeof(EndpointState), PROT_READ, MAP_SHARED, fd.get(), 0);
+  if (memory == MAP_FAILED) return nullptr;
+  return std::unique_ptr<PublishedStateView>(
+      new PublishedStateView(static_cast<const EndpointState*>(memory)));
+}
+
+PublishedStateView::~PublishedStateView() {
+  munmap(const_cast<EndpointState*>(endpoint_), sizeof(EndpointState));
+}
+
+}  // namespace uroce::nic
