@@ -1,32 +1,23 @@
 #include "dpdk_nic/progress.h"
 
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <system_error>
 
 #include "dpdk_nic/clock.h"
 #include "dpdk_nic/engine.h"
+#include "dpdk_nic/waiting_times.h"
 
 namespace uroce::nic {
 namespace {
 
 using transport::Duration;
-using transport::Microseconds;
 using transport::Milliseconds;
 using transport::Time;
 
 constexpr Duration kTick = Milliseconds(1);
-// How long to look for more work before going to sleep: a little more than a wake-up costs both
-// sides together.
-constexpr Duration kSpin = Microseconds(50);
-constexpr Duration kShortestNap = Microseconds(20);
-constexpr Duration kLongestNap = kTick;
 // The first sleep after work is bounded. While it lasts, verbs need not wake the helper for their
 // retransmission timers, which are later than that.
 constexpr Duration kLinger = Milliseconds(20);
@@ -51,46 +42,24 @@ void PinToLastAllowedProcessor() {
   }
 }
 
-timespec ToTimespec(Duration d) { return {d.ns / 1'000'000'000, d.ns % 1'000'000'000}; }
-
 }  // namespace
 
-Progress::Progress(Engine& engine, ProgressMode mode)
-    : engine_(engine), mode_(mode), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  Start();
+Progress::Progress(Engine& engine, ProgressMode mode) : engine_(engine), mode_(mode) {
+  const int error = thread_.Start("uroce-engine", [this] {
+    if (mode_ == ProgressMode::kDedicated) {
+      RunDedicated();
+    } else {
+      RunAuto();
+    }
+  });
+  if (error != 0) throw std::system_error(error, std::generic_category(), "engine thread");
 }
 
 Progress::~Progress() {
   if (engine_.orphaned()) return;
   stopping_.store(true, std::memory_order_relaxed);
   Wake();
-  pthread_join(thread_, nullptr);
-}
-
-void Progress::Start() {
-  // The application's signals are for its own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int error = wake_fd_ ? pthread_create(&thread_, nullptr, ThreadMain, this) : errno;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (error != 0) throw std::system_error(error, std::generic_category(), "engine thread");
-}
-
-void Progress::Wake() {
-  // Fails only if the counter is full, and then the thread is being woken already.
-  [[maybe_unused]] const int result = eventfd_write(wake_fd_.get(), 1);
-}
-
-void* Progress::ThreadMain(void* self) {
-  auto& progress = *static_cast<Progress*>(self);
-  pthread_setname_np(pthread_self(), "uroce-engine");
-  if (progress.mode_ == ProgressMode::kDedicated) {
-    progress.RunDedicated();
-  } else {
-    progress.RunAuto();
-  }
-  return nullptr;
+  thread_.Join();
 }
 
 void Progress::RunDedicated() {
@@ -145,7 +114,7 @@ void Progress::StandBy() {
   uint64_t passes = engine_.application_passes();
   uint64_t passes_in_tick;
   do {
-    Wait(-1, Now() + kTick);
+    thread_.Wait(-1, -1, Now() + kTick);
     const uint64_t before = std::exchange(passes, engine_.application_passes());
     passes_in_tick = passes - before;
   } while (passes_in_tick >= kPassesATickThatDrive && !stopping());
@@ -160,28 +129,16 @@ bool Progress::SleepUntilWoken() {
     case Engine::SleepPlan::Kind::kNone:
       return true;
     case Engine::SleepPlan::Kind::kNap:
-      Wait(-1, std::min(plan.until, Now() + nap_));
+      thread_.Wait(-1, -1, std::min(plan.until, Now() + nap_));
       nap_ = std::min(nap_ * 2, kLongestNap);
       return false;
     case Engine::SleepPlan::Kind::kSleep:
       break;
   }
-  const bool woken = Wait(engine_.wait_fd(), plan.until);
+  const bool woken = thread_.Wait(engine_.wait_fd(), -1, plan.until);
   lingering_ = woken;
   engine_.EndSleep();
   return woken;
-}
-
-// Waits for the port or for Wake. Returns whether it was one of these, and not the time.
-bool Progress::Wait(int port_fd, Time until) {
-  pollfd fds[2] = {{wake_fd_.get(), POLLIN, 0}, {port_fd, POLLIN, 0}};
-  const timespec timeout = ToTimespec(std::max(until - Now(), Duration{0}));
-  const int ready = ppoll(fds, 2, until == transport::kNever ? nullptr : &timeout, nullptr);
-  if (fds[0].revents != 0) {
-    eventfd_t wakes;
-    [[maybe_unused]] const int result = eventfd_read(wake_fd_.get(), &wakes);
-  }
-  return ready > 0;
 }
 
 }  // namespace uroce::nic

@@ -1,13 +1,11 @@
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
 #include <cstdint>
 
+#include "dpdk_nic/background_thread.h"
 #include "dpdk_nic/polling_pause.h"
 #include "dpdk_nic/progress_mode.h"
-#include "dpdk_nic/unique_fd.h"
 #include "transport/time.h"
 
 namespace uroce::nic {
@@ -47,25 +45,21 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   // Ends a sleep. Any thread.
-  void Wake();
+  void Wake() { thread_.Wake(); }
 
  private:
   enum class Outcome { kIdle, kApplicationDrives };
 
-  static void* ThreadMain(void* self);
-  void Start();
   void RunAuto();
   void RunDedicated();
   Outcome RunWhileBusy(bool just_woken);
   void StandBy();
   bool SleepUntilWoken();
-  bool Wait(int port_fd, transport::Time until);
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
 
   Engine& engine_;
   const ProgressMode mode_;
-  UniqueFd wake_fd_;
-  pthread_t thread_{};
+  BackgroundThread thread_;
   std::atomic<bool> stopping_{false};
   PollingPause pause_;
   transport::Duration nap_;
