@@ -1,0 +1,300 @@
+#include "dpdk_nic/switch/forwarder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/wire/ethernet.h"
+#include "transport/wire/frame_builder.h"
+
+namespace uroce::nic {
+namespace {
+
+using control::Block;
+using control::ErrnoValue;
+using control::kSwitchBlock;
+using transport::Duration;
+using transport::Gid;
+using transport::Microseconds;
+using transport::Milliseconds;
+using transport::Route;
+using transport::Time;
+
+constexpr Duration kLinkServiceInterval = Milliseconds(1);
+// How late the end of a process, and a wake-up while we are awake, may be noticed. Looking costs
+// 300 ns.
+constexpr Duration kSocketInterval = Microseconds(20);
+// How late a change of the carrier may be noticed while we sleep.
+constexpr Duration kCarrierInterval = Milliseconds(1'000);
+constexpr int kLinkLayerBurst = 32;
+
+}  // namespace
+
+Forwarder::Forwarder(std::unique_ptr<PacketPort> wire, std::unique_ptr<LinkLayer> link_layer,
+                     std::vector<Gid> gids, SwitchListener listener)
+    : wire_(std::move(wire)),
+      link_layer_(link_layer ? std::move(link_layer) : std::make_unique<StaticNeighbors>()),
+      listener_(std::move(listener)),
+      max_frame_bytes_(transport::kMaxFrameBytes) {
+  if (!has_wire()) return;
+  addresses_ = {wire_->mac(), std::move(gids)};
+  max_frame_bytes_ =
+      std::min<size_t>(max_frame_bytes_, wire_->mtu() + transport::EthernetHeader::kBytes);
+}
+
+ErrnoValue Forwarder::ConnectUplink(Time now, Block block, std::unique_ptr<RingLink> link) {
+  return uplinks_.Connect(now, block, std::move(link));
+}
+
+void Forwarder::Remove(Time now, Block block) {
+  if (Uplink* uplink = uplinks_.Find(block)) {
+    ServeUplink(now, *uplink, kSlots);
+    uplinks_.Close(block);
+    EndPass();
+  }
+  table_.Remove(block);
+}
+
+void Forwarder::Resolve(Time now, const Gid& gid) {
+  if (has_wire() && questions_.Add(now, gid)) return;
+  Tell({.gid = gid, .mac = {}, .is_known = 0, .reserved = 0});
+}
+
+// Sending comes last, so that what belongs together is sent together.
+bool Forwarder::RunOnce(Time now) {
+  LookAround(now);
+  bool worked = ReceiveFromWire(now);
+  worked |= RunDeadlines(now);
+  worked |= TransmitLinkLayer(now);
+  worked |= ReceiveFromUplinks(now);
+  EndPass();
+  return worked;
+}
+
+// What need not be done in every pass.
+void Forwarder::LookAround(Time now) {
+  if (now >= next_look_at_sockets_) {
+    next_look_at_sockets_ = now + kSocketInterval;
+    uplinks_.LookAtSockets(now);
+  }
+  if (now < next_link_service_) return;
+  next_link_service_ = now + kLinkServiceInterval;
+  uplinks_.RestQuiet(now);
+  if (has_wire()) CheckWireState();
+}
+
+void Forwarder::CheckWireState() {
+  wire_->ServeLink();
+  const bool is_up = wire_->active() && !wire_->failed();
+  if (wire_is_up_ == is_up) return;
+  wire_is_up_ = is_up;
+  if (listener_.on_wire_state) listener_.on_wire_state(is_up);
+}
+
+bool Forwarder::ReceiveFromWire(Time now) {
+  if (!has_wire()) return false;
+  int received = 0;
+  while (received < kWireBurst) {
+    const std::span<const uint8_t> frame = wire_->Receive().bytes;
+    if (frame.empty()) break;
+    AcceptFromWire(now, frame);
+    wire_->ReleaseReceived();
+    ++received;
+  }
+  return received != 0;
+}
+
+void Forwarder::AcceptFromWire(Time now, std::span<const uint8_t> frame) {
+  const FrameHead head(frame);
+  RoceHeaders headers;
+  const FrameKind kind = Classify(head, frame.size(), &headers);
+  if (kind == FrameKind::kOther) {
+    if (link_layer_->OnFrame(now, frame)) TakeNeighborChanges();
+    return;
+  }
+  if (kind == FrameKind::kMalformed) return Count(SwitchDrop::kMalformed, &counters_);
+  const Delivery delivery = FindReceiver(headers, table_, addresses_);
+  SwitchDrop drop = delivery.drop;
+  if (drop == SwitchDrop::kNone && delivery.block != kSwitchBlock) {
+    drop = SendToUplink(now, delivery.block, head, frame);
+  } else if (drop == SwitchDrop::kNone) {
+    drop = SendToGroup(now, headers.destination, kSwitchBlock, head, frame);
+  }
+  if (drop == SwitchDrop::kNone) ++counters_.frames_from_wire;
+  Count(drop, &counters_);
+}
+
+void Forwarder::TakeNeighborChanges() {
+  while (const auto change = link_layer_->TakeChange()) {
+    questions_.Remove(change->gid);
+    Tell({.gid = change->gid, .mac = change->mac, .is_known = 1, .reserved = 0});
+  }
+}
+
+void Forwarder::Tell(const control::Neighbor& neighbor) {
+  if (listener_.on_neighbor) listener_.on_neighbor(neighbor);
+}
+
+bool Forwarder::RunDeadlines(Time now) {
+  if (!has_wire()) return false;
+  bool worked = false;
+  if (link_layer_->NextDeadline() <= now) {
+    link_layer_->OnDeadline(now);
+    TakeNeighborChanges();
+    worked = true;
+  }
+  if (questions_.NextDeadline() <= now) {
+    questions_.Run(now, *link_layer_, [this](const auto& neighbor) { Tell(neighbor); });
+    worked = true;
+  }
+  return worked;
+}
+
+bool Forwarder::TransmitLinkLayer(Time now) {
+  if (!has_wire()) return false;
+  int sent = 0;
+  while (sent < kLinkLayerBurst && link_layer_->HasTransmit()) {
+    const std::span<uint8_t> room = wire_->AcquireTransmit(Route::kWire);
+    if (room.empty()) break;
+    const size_t frame_bytes = link_layer_->PollTransmit(now, room);
+    if (frame_bytes == 0) break;
+    wire_->CommitTransmit(frame_bytes);
+    ++sent;
+  }
+  return sent != 0;
+}
+
+Time Forwarder::NextDeadline() const {
+  if (!has_wire()) return transport::kNever;
+  return std::min({link_layer_->NextDeadline(), questions_.NextDeadline(),
+                   next_link_service_ + kCarrierInterval});
+}
+
+// When the wire is full, the turn goes on in the next pass: with the one who found it full, unless
+// he had sent something.
+bool Forwarder::ReceiveFromUplinks(Time now) {
+  wire_full_ = false;
+  const size_t count = uplinks_.polled().size();  // others may be added behind
+  bool worked = false;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t index = (turn_ + i) % count;
+    const int moved = ServeUplink(now, *uplinks_.polled()[index], kUplinkBurst);
+    worked |= moved != 0;
+    if (wire_full_) {
+      turn_ = moved == 0 ? index : index + 1;
+      break;
+    }
+  }
+  return worked;
+}
+
+// Returns how many frames it was rid of, `most` at the most.
+int Forwarder::ServeUplink(Time now, Uplink& uplink, int most) {
+  int moved = 0;
+  while (moved < most) {
+    const std::span<const uint8_t> frame = uplink.link->Receive();
+    if (frame.empty()) {
+      if (uplink.has_ended || uplink.link->broken()) Finish(now, uplink);
+      break;
+    }
+    if (!AcceptFromUplink(now, uplink.block, frame)) {
+      wire_full_ = true;
+      break;
+    }
+    uplink.link->Release();
+    ++moved;
+  }
+  if (moved != 0) uplink.last_used = now;
+  return moved;
+}
+
+// Returns false if the frame has to wait for the wire.
+bool Forwarder::AcceptFromUplink(Time now, Block sender, std::span<const uint8_t> frame) {
+  const FrameHead head(frame);
+  RoceHeaders headers;
+  SwitchDrop drop = SwitchDrop::kMalformed;
+  if (frame.size() <= max_frame_bytes_ &&
+      Classify(head, frame.size(), &headers) == FrameKind::kRoce) {
+    drop =
+        CheckFromProcess(headers, frame.size(), sender, table_, has_wire() ? &addresses_ : nullptr);
+  }
+  if (drop != SwitchDrop::kNone) {
+    Count(drop, &counters_);
+    return true;
+  }
+  if (has_wire()) {
+    const std::span<uint8_t> room = wire_->AcquireTransmit(Route::kWire);
+    if (room.empty()) return false;
+    head.WriteFrame(frame, room.data());
+    wire_->CommitTransmit(frame.size());
+    ++counters_.frames_to_wire;
+  }
+  if (headers.destination.IsMulticast()) {
+    SendToGroup(now, headers.destination, sender, head, frame);
+  }
+  return true;
+}
+
+SwitchDrop Forwarder::SendToUplink(Time now, Block block, const FrameHead& head,
+                                   std::span<const uint8_t> frame) {
+  Uplink* uplink = uplinks_.Find(block);
+  if (uplink == nullptr || uplink->has_ended) return SwitchDrop::kUnknownDestination;
+  const std::span<uint8_t> room = uplink->link->Acquire();
+  if (room.empty()) {
+    if (uplink->link->broken()) Finish(now, *uplink);
+    return SwitchDrop::kNoRoom;
+  }
+  if (room.size() < frame.size()) return SwitchDrop::kMalformed;  // longer than any of RoCEv2
+  head.WriteFrame(frame, room.data());
+  uplink->link->Commit(frame.size());
+  uplinks_.Use(now, *uplink);
+  return SwitchDrop::kNone;
+}
+
+SwitchDrop Forwarder::SendToGroup(Time now, const Gid& group, Block but, const FrameHead& head,
+                                  std::span<const uint8_t> frame) {
+  const std::span<const Block> members = table_.Members(group);
+  if (members.empty()) return SwitchDrop::kUnknownDestination;
+  for (const Block member : members) {
+    if (member == but) continue;
+    const SwitchDrop drop = SendToUplink(now, member, head, frame);
+    if (drop == SwitchDrop::kNone) ++counters_.multicast_copies;
+    Count(drop, &counters_);
+  }
+  return SwitchDrop::kNone;
+}
+
+void Forwarder::EndPass() {
+  if (any_done_) {
+    any_done_ = false;
+    uplinks_.CloseDone();
+  }
+  if (has_wire()) wire_->Flush();
+  for (Uplink* uplink : uplinks_.polled()) uplink->link->Flush();
+}
+
+// The uplink goes with the end of the pass.
+void Forwarder::Finish(Time now, Uplink& uplink) {
+  if (uplink.is_done) return;
+  uplink.is_done = any_done_ = true;
+  uplinks_.Use(now, uplink);
+  if (!uplink.link->broken()) return;
+  Count(SwitchDrop::kMalformed, &counters_);
+  if (listener_.on_broken_uplink) listener_.on_broken_uplink(uplink.block);
+}
+
+Forwarder::SleepPlan Forwarder::PlanSleep() {
+  using Kind = SleepPlan::Kind;
+  const Time until = NextDeadline();
+  if (wire_full_ || (has_wire() && link_layer_->HasTransmit())) return {Kind::kNap, until};
+  if (!uplinks_.RestAll()) return {Kind::kNone, until};
+  if (!has_wire()) return {Kind::kSleep, until};
+  if (wire_->wait_fd() < 0) return {Kind::kNap, until};
+  return {wire_->BeginSleep() ? Kind::kSleep : Kind::kNone, until};
+}
+
+void Forwarder::EndSleep() {
+  next_look_at_sockets_ = next_link_service_ = Time{0};
+  if (has_wire()) wire_->EndSleep();
+}
+
+}  // namespace uroce::nic

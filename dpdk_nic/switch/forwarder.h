@@ -1,0 +1,124 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "dpdk_nic/control/frame_switch.h"
+#include "dpdk_nic/link_layer.h"
+#include "dpdk_nic/packet_port.h"
+#include "dpdk_nic/switch/forwarding_table.h"
+#include "dpdk_nic/switch/frame_check.h"
+#include "dpdk_nic/switch/frame_classifier.h"
+#include "dpdk_nic/switch/neighbor_questions.h"
+#include "dpdk_nic/switch/uplinks.h"
+#include "transport/ids.h"
+#include "transport/time.h"
+
+namespace uroce::nic {
+
+// What is told to uroced, by who runs the forwarder: must neither block nor call back.
+struct SwitchListener {
+  // An Ethernet address that became known or changed, asked for or not; or nobody answered.
+  std::function<void(const control::Neighbor&)> on_neighbor;
+  // The first time that it is known, and at every change.
+  std::function<void(bool is_up)> on_wire_state;
+  // The process wrote what no correct one writes, and was cut off. It may ask for another uplink.
+  std::function<void(control::Block)> on_broken_uplink;
+};
+
+// Moves frames between the NIC and the uplinks of the processes. All of it in passes:
+//
+//   wire ----> for whom is it? ----> copy into the ring of each        ring full: dropped
+//   uplink --> may it send that? --> copy into a buffer of the wire    wire full: stays in its ring
+//                             \----> and, to a group, into the rings of the other members
+//
+// So nobody who is slow to receive holds up another, and who sends more than the wire takes is held
+// up himself. All uplinks have the same number of frames a turn.
+//
+// Not thread-safe; time is an argument. Without a wire (nullptr) there is only multicast.
+class Forwarder {
+ public:
+  // What may be moved for one before it is another's turn.
+  static constexpr int kUplinkBurst = 32;
+  static constexpr int kWireBurst = 64;
+
+  // `link_layer` may be nullptr: StaticNeighbors. `gids` are those of the wire.
+  Forwarder(std::unique_ptr<PacketPort> wire, std::unique_ptr<LinkLayer> link_layer,
+            std::vector<transport::Gid> gids, SwitchListener listener);
+
+  ForwardingTable& table() { return table_; }
+  control::ErrnoValue ConnectUplink(transport::Time now, control::Block block,
+                                    std::unique_ptr<RingLink> link);
+  // Lets out what is left in the ring, as far as the wire takes it, and forgets the process.
+  void Remove(transport::Time now, control::Block block);
+  // The listener hears the answer; at once, if there is no room for the question or no wire.
+  void Resolve(transport::Time now, const transport::Gid& gid);
+  const control::SwitchCounters& counters() const { return counters_; }
+
+  // One pass. Returns whether any frame was moved.
+  bool RunOnce(transport::Time now);
+
+  // What the caller may do when there was nothing to do.
+  struct SleepPlan {
+    enum class Kind : uint8_t {
+      kNone,  // there is work: do not sleep
+      kNap,   // the wire takes no frame now, or cannot wake anybody: look again soon
+      kSleep  // until a descriptor is readable or `until` has come
+    } kind;
+    transport::Time until;
+  };
+  SleepPlan PlanSleep();
+  // After every sleep and nap.
+  void EndSleep();
+  // -1 if there is no wire that can wake us.
+  int wire_fd() const { return wire_ == nullptr ? -1 : wire_->wait_fd(); }
+  int uplinks_fd() const { return uplinks_.wait_fd(); }
+
+ private:
+  bool has_wire() const { return wire_ != nullptr; }
+
+  void LookAround(transport::Time now);
+  void CheckWireState();
+  bool ReceiveFromWire(transport::Time now);
+  void AcceptFromWire(transport::Time now, std::span<const uint8_t> frame);
+  void TakeNeighborChanges();
+  void Tell(const control::Neighbor& neighbor);
+  bool RunDeadlines(transport::Time now);
+  bool TransmitLinkLayer(transport::Time now);
+  transport::Time NextDeadline() const;
+
+  bool ReceiveFromUplinks(transport::Time now);
+  int ServeUplink(transport::Time now, Uplink& uplink, int most);
+  bool AcceptFromUplink(transport::Time now, control::Block sender, std::span<const uint8_t> frame);
+  void EndPass();
+  void Finish(transport::Time now, Uplink& uplink);
+
+  SwitchDrop SendToUplink(transport::Time now, control::Block block, const FrameHead& head,
+                          std::span<const uint8_t> frame);
+  // `but` gets none. Counts what single members could not get.
+  SwitchDrop SendToGroup(transport::Time now, const transport::Gid& group, control::Block but,
+                         const FrameHead& head, std::span<const uint8_t> frame);
+
+  const std::unique_ptr<PacketPort> wire_;
+  const std::unique_ptr<LinkLayer> link_layer_;  // goes before the wire
+  const SwitchListener listener_;
+  WireAddresses addresses_;
+  size_t max_frame_bytes_;
+  ForwardingTable table_;
+  Uplinks uplinks_;
+  NeighborQuestions questions_;
+  control::SwitchCounters counters_;
+  transport::Time next_look_at_sockets_;
+  transport::Time next_link_service_;
+  std::optional<bool> wire_is_up_;
+  size_t turn_ = 0;         // of uplinks_.polled(): who is first in the next pass
+  bool wire_full_ = false;  // somebody waits for it since the last pass
+  bool any_done_ = false;   // an uplink is to be closed
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,178 @@
+#include "dpdk_nic/switch/forwarding_table.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+
+namespace uroce::nic {
+namespace {
+
+using control::Block;
+using control::ErrnoValue;
+using control::kSwitchBlock;
+using transport::Gid;
+using transport::Qpn;
+
+// Four megabytes if they are all used. A million connections have one to a bucket, and the sixteen
+// millions that there can be have sixteen.
+constexpr size_t kBuckets = 1 << 20;
+
+template <class T>
+void Erase(std::vector<T>* values, const T& value) {
+  const auto found = std::find(values->begin(), values->end(), value);
+  if (found == values->end()) return;
+  *found = values->back();
+  values->pop_back();
+}
+
+template <class T>
+bool Contains(const std::vector<T>& values, const T& value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+}  // namespace
+
+ForwardingTable::ForwardingTable() : buckets_(kBuckets) {}
+
+bool ForwardingTable::IsIn(Qpn qpn, Block block) {
+  return qpn.value <= transport::kMaxQpn && transport::BlockOf(qpn) == block;
+}
+
+size_t ForwardingTable::BucketOf(const Gid& gid, Qpn qpn) const {
+  return hash_(gid, qpn) % kBuckets;
+}
+
+ForwardingTable::Connection& ForwardingTable::At(Link local) {
+  return processes_[local / transport::kMaxQps].connections[local % transport::kMaxQps];
+}
+
+const ForwardingTable::Connection& ForwardingTable::At(Link local) const {
+  return processes_[local / transport::kMaxQps].connections[local % transport::kMaxQps];
+}
+
+ErrnoValue ForwardingTable::Declare(Block block, const control::Declare& connection) {
+  const bool has_remote = connection.remote.value < transport::kMulticastQpn.value &&
+                          !connection.remote_gid.IsMulticast() && !connection.remote_gid.IsZero();
+  if (!IsIn(connection.local, block) || !has_remote) return EINVAL;
+  const Block owner = OwnerOf(connection.remote_gid, connection.remote);
+  if (owner != kSwitchBlock && owner != block) return EBUSY;
+  Process& process = processes_[block];
+  if (!process.connections) {
+    try {
+      process.connections = ZeroedPages<Connection>(transport::kMaxQps);
+    } catch (const std::bad_alloc&) {
+      return ENOMEM;
+    }
+  }
+  RemoveConnection(connection.local.value);
+  InsertConnection(connection.local.value, connection.remote_gid, connection.remote);
+  return 0;
+}
+
+void ForwardingTable::Forget(Block block, Qpn local) {
+  if (IsIn(local, block) && processes_[block].connections) RemoveConnection(local.value);
+}
+
+bool ForwardingTable::IsDeclared(Block block, const Gid& remote_gid, Qpn remote) const {
+  return OwnerOf(remote_gid, remote) == block;
+}
+
+// Several queue pairs of one process may be connected to the same remote one. The first is as good
+// as any.
+Block ForwardingTable::OwnerOf(const Gid& remote_gid, Qpn remote) const {
+  for (Link local = buckets_[BucketOf(remote_gid, remote)]; local != 0; local = At(local).next) {
+    const Connection& connection = At(local);
+    if (connection.remote == remote && connection.remote_gid == remote_gid) {
+      return local / transport::kMaxQps;
+    }
+  }
+  return kSwitchBlock;
+}
+
+void ForwardingTable::InsertConnection(Link local, const Gid& remote_gid, Qpn remote) {
+  Link& first = buckets_[BucketOf(remote_gid, remote)];
+  if (first != 0) At(first).previous = local;
+  At(local) = {remote_gid, remote, first, 0, 1};
+  first = local;
+  ++processes_[local / transport::kMaxQps].declared;
+}
+
+void ForwardingTable::RemoveConnection(Link local) {
+  Connection& connection = At(local);
+  if (connection.is_declared == 0) return;
+  if (connection.next != 0) At(connection.next).previous = connection.previous;
+  if (connection.previous != 0) {
+    At(connection.previous).next = connection.next;
+  } else {
+    buckets_[BucketOf(connection.remote_gid, connection.remote)] = connection.next;
+  }
+  connection = {};
+  --processes_[local / transport::kMaxQps].declared;
+}
+
+ErrnoValue ForwardingTable::JoinGroup(Block block, const Gid& group) {
+  std::vector<Gid>& joined = processes_[block].groups;
+  if (!group.IsMulticast()) return EINVAL;
+  if (Contains(joined, group)) return 0;
+  if (joined.size() == kMaxGroups) return ENOSPC;
+  groups_[group].push_back(block);
+  joined.push_back(group);
+  return 0;
+}
+
+void ForwardingTable::LeaveGroup(Block block, const Gid& group) {
+  Erase(&processes_[block].groups, group);
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) return;
+  Erase(&found->second, block);
+  if (found->second.empty()) groups_.erase(found);
+}
+
+std::span<const Block> ForwardingTable::Members(const Gid& group) const {
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) return {};
+  return found->second;
+}
+
+ErrnoValue ForwardingTable::Listen(Block block, uint64_t service_id) {
+  const Block listener = ListenerOf(service_id);
+  if (listener == block) return 0;
+  if (listener != kSwitchBlock) return EADDRINUSE;
+  std::vector<uint64_t>& service_ids = processes_[block].service_ids;
+  if (service_ids.size() == kMaxListeners) return ENOSPC;
+  listeners_[service_id] = block;
+  service_ids.push_back(service_id);
+  return 0;
+}
+
+void ForwardingTable::Unlisten(Block block, uint64_t service_id) {
+  if (ListenerOf(service_id) != block) return;
+  listeners_.erase(service_id);
+  Erase(&processes_[block].service_ids, service_id);
+}
+
+Block ForwardingTable::ListenerOf(uint64_t service_id) const {
+  const auto found = listeners_.find(service_id);
+  return found == listeners_.end() ? kSwitchBlock : found->second;
+}
+
+void ForwardingTable::Remove(Block block) {
+  Process& process = processes_[block];
+  for (uint32_t i = 0; process.declared != 0; ++i) {
+    RemoveConnection(block * transport::kMaxQps + i);
+  }
+  while (!process.groups.empty()) {
+    const Gid group = process.groups.back();  // a copy: leaving erases it there
+    LeaveGroup(block, group);
+  }
+  while (!process.service_ids.empty()) Unlisten(block, process.service_ids.back());
+  process = {};
+}
+
+control::SwitchUsage ForwardingTable::usage(Block block) const {
+  const Process& process = processes_[block];
+  return {process.declared, static_cast<uint32_t>(process.groups.size()),
+          static_cast<uint32_t>(process.service_ids.size())};
+}
+
+}  // namespace uroce::nic

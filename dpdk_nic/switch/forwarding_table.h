@@ -1,0 +1,108 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "dpdk_nic/control/frame_switch.h"
+#include "dpdk_nic/control/messages.h"
+#include "dpdk_nic/switch/keyed_hash.h"
+#include "dpdk_nic/switch/zeroed_pages.h"
+#include "transport/ids.h"
+#include "transport/limits.h"
+#include "transport/route.h"
+
+namespace uroce::nic {
+
+// What the processes of a fabric told the switch: which queue pairs beyond the wire theirs are
+// connected to, which multicast groups and CM service ids they want frames of. Knows nothing of
+// frames and links.
+//
+// A connection lies where its local queue pair has its place, so that it is forgotten and replaced
+// without a search. Those with the same hash of {remote GID, remote QPN} are chained by QPN.
+//
+//   bucket ---> QPN of block 7 <---> QPN of block 3
+//                   |                    |
+//   block 7: | .. | connection | ..      |
+//   block 3: | connection | .............|..   one place for each QPN of the block
+//
+// Nothing here allocates but the first declaration of a block, groups and listeners.
+class ForwardingTable {
+ public:
+  // Blocks that processes may have: the first is the switch itself, the last holds the QPN of
+  // multicast datagrams.
+  static constexpr bool IsProcess(control::Block block) {
+    return block > control::kSwitchBlock && block < transport::kQpnBlocks - 1;
+  }
+
+  // Of one process. Its connections are limited by its queue pairs.
+  static constexpr size_t kMaxGroups = 256;
+  static constexpr size_t kMaxListeners = 1'024;
+
+  ForwardingTable();
+
+  // For all of these `block` must be a process's.
+
+  // 0, or EBUSY if another process is connected to the same remote queue pair, EINVAL if `local` is
+  // not of the block or the remote end is not a queue pair, ENOMEM. Replaces what was declared for
+  // the local queue pair, unless there is an error.
+  control::ErrnoValue Declare(control::Block block, const control::Declare& connection);
+  void Forget(control::Block block, transport::Qpn local);
+  // Whether frames of the block may go there.
+  bool IsDeclared(control::Block block, const transport::Gid& remote_gid,
+                  transport::Qpn remote) const;
+
+  // 0, EINVAL if `group` is none, ENOSPC. Joining again changes nothing.
+  control::ErrnoValue JoinGroup(control::Block block, const transport::Gid& group);
+  void LeaveGroup(control::Block block, const transport::Gid& group);
+  std::span<const control::Block> Members(const transport::Gid& group) const;
+
+  // 0, EADDRINUSE if somebody else listens, ENOSPC. Listening again changes nothing.
+  control::ErrnoValue Listen(control::Block block, uint64_t service_id);
+  void Unlisten(control::Block block, uint64_t service_id);
+  // kSwitchBlock if nobody listens.
+  control::Block ListenerOf(uint64_t service_id) const;
+
+  // Forgets all that the process said.
+  void Remove(control::Block block);
+
+  control::SwitchUsage usage(control::Block block) const;
+
+ private:
+  // As a number of 24 bits; 0 for none, which is a QPN of the switch's own block.
+  using Link = uint32_t;
+
+  struct Connection {
+    transport::Gid remote_gid;
+    transport::Qpn remote;
+    Link next;      // in the same bucket
+    Link previous;  // 0: the first one of its bucket
+    uint32_t is_declared;
+  };
+  struct Process {
+    ZeroedPages<Connection> connections;  // by local QPN; none until the first is declared
+    uint32_t declared = 0;
+    std::vector<transport::Gid> groups;
+    std::vector<uint64_t> service_ids;
+  };
+
+  static bool IsIn(transport::Qpn qpn, control::Block block);
+  size_t BucketOf(const transport::Gid& gid, transport::Qpn qpn) const;
+  Connection& At(Link local);
+  const Connection& At(Link local) const;
+  // The block that is connected to the remote queue pair; kSwitchBlock if none is.
+  control::Block OwnerOf(const transport::Gid& remote_gid, transport::Qpn remote) const;
+  void InsertConnection(Link local, const transport::Gid& remote_gid, transport::Qpn remote);
+  void RemoveConnection(Link local);
+
+  const KeyedHash hash_;
+  ZeroedPages<Link> buckets_;
+  std::array<Process, transport::kQpnBlocks> processes_;
+  std::unordered_map<transport::Gid, std::vector<control::Block>, KeyedHash> groups_;  // none empty
+  std::unordered_map<uint64_t, control::Block, KeyedHash> listeners_;
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,104 @@
+#include "dpdk_nic/switch/frame_check.h"
+
+#include "dpdk_nic/link_layer.h"
+#include "transport/route.h"
+
+namespace uroce::nic {
+namespace {
+
+using control::Block;
+using control::kSwitchBlock;
+using transport::kMulticastQpn;
+
+constexpr transport::Qpn kSubnetManagementQpn{0};  // never used over Ethernet
+
+bool IsToGroup(const RoceHeaders& headers) { return headers.destination.IsMulticast(); }
+
+// Whether the Ethernet destination is one for the IP destination: no process can reach more of the
+// network by it than by the IP address.
+bool DestinationsAgree(const RoceHeaders& headers) {
+  constexpr uint8_t kGroupBit = 1;
+  if (!IsToGroup(headers)) return (headers.destination_mac[0] & kGroupBit) == 0;
+  return headers.destination_mac == MulticastMac(headers.destination);
+}
+
+bool IsGroupDatagram(const RoceHeaders& headers) {
+  return headers.IsDatagram() && headers.destination_qpn == kMulticastQpn;
+}
+
+SwitchDrop CheckManagement(const RoceHeaders& headers, Block sender, const ForwardingTable& table) {
+  if (!headers.cm) return SwitchDrop::kMalformed;
+  const CmMessage& cm = *headers.cm;
+  const bool is_own = cm.sender_id ? CmMessage::BlockOf(*cm.sender_id) == sender
+                                   : table.ListenerOf(*cm.service_id) == sender;
+  const bool from_management = headers.source_qpn == kManagementQpn;
+  return is_own && from_management ? SwitchDrop::kNone : SwitchDrop::kForeignSource;
+}
+
+SwitchDrop CheckDatagram(const RoceHeaders& headers, Block sender, const ForwardingTable& table) {
+  if (headers.destination_qpn == kSubnetManagementQpn) return SwitchDrop::kNotDeclared;
+  if (headers.destination_qpn == kManagementQpn) return CheckManagement(headers, sender, table);
+  const bool is_own = transport::BlockOf(headers.source_qpn) == sender;
+  return is_own ? SwitchDrop::kNone : SwitchDrop::kForeignSource;
+}
+
+}  // namespace
+
+void Count(SwitchDrop reason, control::SwitchCounters* counters) {
+  switch (reason) {
+    case SwitchDrop::kNone:
+      return;
+    case SwitchDrop::kUnknownDestination:
+      ++counters->dropped_unknown_destination;
+      return;
+    case SwitchDrop::kNotDeclared:
+      ++counters->dropped_not_declared;
+      return;
+    case SwitchDrop::kForeignSource:
+      ++counters->dropped_foreign_source;
+      return;
+    case SwitchDrop::kMalformed:
+      ++counters->dropped_malformed;
+      return;
+    case SwitchDrop::kNoRoom:
+      ++counters->dropped_no_room;
+      return;
+  }
+}
+
+SwitchDrop CheckFromProcess(const RoceHeaders& headers, size_t frame_bytes, Block sender,
+                            const ForwardingTable& table, const WireAddresses* wire) {
+  // No hidden bytes, nothing that we could not judge.
+  if (headers.packet_end != frame_bytes || !headers.opcode || !DestinationsAgree(headers)) {
+    return SwitchDrop::kMalformed;
+  }
+  if (IsToGroup(headers) && !IsGroupDatagram(headers)) return SwitchDrop::kMalformed;
+  if (wire != nullptr && (headers.source_mac != wire->mac || !wire->Has(headers.source))) {
+    return SwitchDrop::kForeignSource;
+  }
+  const bool is_local = wire == nullptr || wire->Has(headers.destination);
+  if (is_local && !IsToGroup(headers)) return SwitchDrop::kUnknownDestination;
+  if (headers.IsDatagram()) return CheckDatagram(headers, sender, table);
+  const bool is_declared = table.IsDeclared(sender, headers.destination, headers.destination_qpn);
+  return is_declared ? SwitchDrop::kNone : SwitchDrop::kNotDeclared;
+}
+
+Delivery FindReceiver(const RoceHeaders& headers, const ForwardingTable& table,
+                      const WireAddresses& wire) {
+  // Somebody says that he is us, or the network gives back what we sent to a group.
+  if (wire.Has(headers.source)) return {SwitchDrop::kForeignSource};
+  if (IsToGroup(headers)) {
+    return {IsGroupDatagram(headers) ? SwitchDrop::kNone : SwitchDrop::kMalformed};
+  }
+  if (!wire.Has(headers.destination)) return {SwitchDrop::kUnknownDestination};
+  Block block = transport::BlockOf(headers.destination_qpn);
+  if (headers.destination_qpn == kManagementQpn) {
+    if (!headers.cm) return {SwitchDrop::kMalformed};
+    block = headers.cm->recipient_id ? CmMessage::BlockOf(*headers.cm->recipient_id)
+                                     : table.ListenerOf(*headers.cm->service_id);
+  }
+  if (!ForwardingTable::IsProcess(block)) return {SwitchDrop::kUnknownDestination};
+  return {SwitchDrop::kNone, block};
+}
+
+}  // namespace uroce::nic

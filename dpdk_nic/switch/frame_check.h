@@ -1,0 +1,56 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "dpdk_nic/control/frame_switch.h"
+#include "dpdk_nic/control/messages.h"
+#include "dpdk_nic/switch/forwarding_table.h"
+#include "dpdk_nic/switch/frame_classifier.h"
+#include "transport/ids.h"
+
+namespace uroce::nic {
+
+// Why the switch does not pass a frame on. One counter each.
+enum class SwitchDrop : uint8_t {
+  kNone,
+  kUnknownDestination,
+  kNotDeclared,
+  kForeignSource,
+  kMalformed,
+  kNoRoom,
+};
+
+void Count(SwitchDrop reason, control::SwitchCounters* counters);
+
+// The NIC's addresses, which all processes of its fabric share.
+struct WireAddresses {
+  transport::MacAddress mac{};
+  std::vector<transport::Gid> gids;
+
+  bool Has(const transport::Gid& gid) const {
+    return std::find(gids.begin(), gids.end(), gid) != gids.end();
+  }
+};
+
+// Whether a process may send a frame of `frame_bytes`: only as itself, and
+//   RC, UC      to a queue pair that it declared to be connected to,
+//   UD          from a queue pair of its block to any other, or to a group,
+//   management  messages of the connection manager about connections of its own.
+// What is for another process of this host does not come this way, but for datagrams to a group.
+// `wire` is nullptr in a fabric without a NIC, where every process has an address of its own and
+// nothing but datagrams to groups passes.
+SwitchDrop CheckFromProcess(const RoceHeaders& headers, size_t frame_bytes, control::Block sender,
+                            const ForwardingTable& table, const WireAddresses* wire);
+
+// Whom a frame from the wire is for.
+struct Delivery {
+  SwitchDrop drop = SwitchDrop::kNone;
+  control::Block block = control::kSwitchBlock;  // kSwitchBlock: the members of the group
+};
+Delivery FindReceiver(const RoceHeaders& headers, const ForwardingTable& table,
+                      const WireAddresses& wire);
+
+}  // namespace uroce::nic

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "dpdk_nic/switch/cm_message.h"
+#include "transport/ids.h"
+#include "transport/wire/opcode.h"
+
+namespace uroce::nic {
+
+// The first bytes of a frame, copied once out of memory that another process may change: what was
+// looked at is what is sent on. No header that the switch looks at lies behind them.
+class FrameHead {
+ public:
+  // Ethernet 14, IPv6 40, UDP 8, BTH 12, DETH 8, CM message 44, rounded up.
+  static constexpr size_t kBytes = 128;
+
+  explicit FrameHead(std::span<const uint8_t> frame);
+
+  const uint8_t* at(size_t offset) const { return bytes_.data() + offset; }
+  // Writes the whole of `frame`, from which the head was copied, to `out`: the head as it was
+  // copied, and what lies behind it.
+  void WriteFrame(std::span<const uint8_t> frame, uint8_t* out) const;
+
+ private:
+  std::array<uint8_t, kBytes> bytes_;
+};
+
+// What the switch has to know of a RoCEv2 frame.
+struct RoceHeaders {
+  transport::MacAddress destination_mac{};
+  transport::MacAddress source_mac{};
+  bool is_ipv6 = false;
+  transport::Gid source;
+  transport::Gid destination;
+  // nullopt if it is none that we know.
+  std::optional<transport::Opcode> opcode;
+  transport::Qpn destination_qpn;
+  transport::Qpn source_qpn;    // of datagrams
+  std::optional<CmMessage> cm;  // of datagrams to kManagementQpn, if it is such a message
+  size_t packet_end = 0;        // in bytes from the beginning of the frame; padding may follow
+
+  bool IsDatagram() const {
+    return opcode && opcode->service == transport::Service::kUnreliableDatagram;
+  }
+};
+
+// Of management datagrams (GSI).
+inline constexpr transport::Qpn kManagementQpn{1};
+
+enum class FrameKind : uint8_t {
+  kRoce,
+  kMalformed,  // to the UDP port of RoCEv2, but not such a packet
+  kOther,      // nothing that concerns us
+};
+
+// Fills `headers` of a frame of `frame_bytes` that begins with `head`. Looks at no ICRC: that is
+// between the two ends.
+FrameKind Classify(const FrameHead& head, size_t frame_bytes, RoceHeaders* headers);
+
+}  // namespace uroce::nic

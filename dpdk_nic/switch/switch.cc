@@ -1,0 +1,120 @@
+#include "dpdk_nic/switch/switch.h"
+
+#include <sched.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "dpdk_nic/clock.h"
+
+namespace uroce::nic {
+namespace {
+
+using control::Block;
+using control::ErrnoValue;
+using transport::Gid;
+using transport::Qpn;
+
+bool MayRunOn(int cpu) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
+  return cpu >= 0 && cpu < CPU_SETSIZE && CPU_ISSET(cpu, &allowed);
+}
+
+}  // namespace
+
+ErrorOr<std::unique_ptr<Switch>> Switch::Create(Config config) {
+  if (config.cpu && !MayRunOn(*config.cpu)) {
+    return Error{"processor " + std::to_string(*config.cpu) +
+                 " is none that this process may run on; choose one that taskset -p names"};
+  }
+  const bool has_wire = config.wire != nullptr;
+  std::unique_ptr<Switch> result(new Switch(std::move(config)));
+  const int error = has_wire ? result->thread_.Start() : 0;
+  if (error != 0) {
+    return Error{std::string("cannot start a thread (") + std::strerror(error) +
+                 "); raise the limit of processes"};
+  }
+  return result;
+}
+
+Switch::Switch(Config config)
+    : forwarder_(std::move(config.wire), std::move(config.link_layer), std::move(config.gids),
+                 std::move(config.listener)),
+      thread_(forwarder_, lock_, config.cpu) {}
+
+template <class F>
+auto Switch::Locked(F&& f) {
+  struct Guard {
+    explicit Guard(EngineLock& lock) : lock_(lock) { lock_.Lock(); }
+    ~Guard() { lock_.Unlock(); }
+    EngineLock& lock_;
+  };
+  const Guard guard(lock_);
+  return f();
+}
+
+ErrnoValue Switch::ConnectUplink(Block block, std::unique_ptr<RingLink> uplink) {
+  if (!ForwardingTable::IsProcess(block)) return EINVAL;
+  {
+    const std::lock_guard<std::mutex> guard(start_mutex_);
+    if (thread_.Start() != 0) return EAGAIN;
+  }
+  const ErrnoValue error =
+      Locked([&] { return forwarder_.ConnectUplink(Now(), block, std::move(uplink)); });
+  thread_.Wake();
+  return error;
+}
+
+void Switch::Remove(Block block) {
+  if (!ForwardingTable::IsProcess(block)) return;
+  Locked([&] { forwarder_.Remove(Now(), block); });
+}
+
+ErrnoValue Switch::Declare(Block block, const control::Declare& connection) {
+  if (!ForwardingTable::IsProcess(block)) return EINVAL;
+  return Locked([&] { return forwarder_.table().Declare(block, connection); });
+}
+
+void Switch::Forget(Block block, Qpn local) {
+  if (!ForwardingTable::IsProcess(block)) return;
+  Locked([&] { forwarder_.table().Forget(block, local); });
+}
+
+ErrnoValue Switch::JoinGroup(Block block, const Gid& group) {
+  if (!ForwardingTable::IsProcess(block)) return EINVAL;
+  return Locked([&] { return forwarder_.table().JoinGroup(block, group); });
+}
+
+void Switch::LeaveGroup(Block block, const Gid& group) {
+  if (!ForwardingTable::IsProcess(block)) return;
+  Locked([&] { forwarder_.table().LeaveGroup(block, group); });
+}
+
+ErrnoValue Switch::Listen(Block block, uint64_t service_id) {
+  if (!ForwardingTable::IsProcess(block)) return EINVAL;
+  return Locked([&] { return forwarder_.table().Listen(block, service_id); });
+}
+
+void Switch::Unlisten(Block block, uint64_t service_id) {
+  if (!ForwardingTable::IsProcess(block)) return;
+  Locked([&] { forwarder_.table().Unlisten(block, service_id); });
+}
+
+void Switch::Resolve(const Gid& gid) {
+  Locked([&] { forwarder_.Resolve(Now(), gid); });
+  thread_.Wake();
+}
+
+control::SwitchCounters Switch::counters() {
+  return Locked([&] { return forwarder_.counters(); });
+}
+
+control::SwitchUsage Switch::usage(Block block) {
+  if (!ForwardingTable::IsProcess(block)) return {};
+  return Locked([&] { return forwarder_.table().usage(block); });
+}
+
+}  // namespace uroce::nic

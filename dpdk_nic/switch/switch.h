@@ -1,0 +1,61 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "dpdk_nic/control/frame_switch.h"
+#include "dpdk_nic/engine_lock.h"
+#include "dpdk_nic/error_or.h"
+#include "dpdk_nic/link_layer.h"
+#include "dpdk_nic/packet_port.h"
+#include "dpdk_nic/ring_link.h"
+#include "dpdk_nic/switch/forwarder.h"
+#include "dpdk_nic/switch/switch_thread.h"
+#include "transport/ids.h"
+
+namespace uroce::nic {
+
+// uroced's data plane: a Forwarder and the thread that drives it. The thread starts with the wire
+// or the first uplink.
+class Switch final : public control::FrameSwitch {
+ public:
+  // Called on the thread; for a question that is answered at once, by who asks it.
+  using Listener = SwitchListener;
+
+  struct Config {
+    std::unique_ptr<PacketPort> wire = {};       // none: a fabric that ends at this host
+    std::unique_ptr<LinkLayer> link_layer = {};  // of the wire; none: StaticNeighbors
+    std::vector<transport::Gid> gids = {};       // of the wire
+    std::optional<int> cpu = {};                 // the thread is pinned to it and spins
+    Listener listener = {};
+  };
+  static ErrorOr<std::unique_ptr<Switch>> Create(Config config);
+
+  control::ErrnoValue ConnectUplink(control::Block block,
+                                    std::unique_ptr<RingLink> uplink) override;
+  void Remove(control::Block block) override;
+  control::ErrnoValue Declare(control::Block block, const control::Declare& connection) override;
+  void Forget(control::Block block, transport::Qpn local) override;
+  control::ErrnoValue JoinGroup(control::Block block, const transport::Gid& group) override;
+  void LeaveGroup(control::Block block, const transport::Gid& group) override;
+  control::ErrnoValue Listen(control::Block block, uint64_t service_id) override;
+  void Unlisten(control::Block block, uint64_t service_id) override;
+  void Resolve(const transport::Gid& gid) override;
+  control::SwitchCounters counters() override;
+  control::SwitchUsage usage(control::Block block) override;
+
+ private:
+  explicit Switch(Config config);
+
+  template <class F>
+  auto Locked(F&& f);
+
+  EngineLock lock_;
+  Forwarder forwarder_;
+  std::mutex start_mutex_;
+  SwitchThread thread_;
+};
+
+}  // namespace uroce::nic

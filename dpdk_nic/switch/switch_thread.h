@@ -1,0 +1,53 @@
+#pragma once
+
+#include <atomic>
+#include <optional>
+
+#include "dpdk_nic/background_thread.h"
+#include "dpdk_nic/engine_clock.h"
+#include "dpdk_nic/engine_lock.h"
+#include "dpdk_nic/polling_pause.h"
+#include "dpdk_nic/switch/forwarder.h"
+#include "transport/time.h"
+
+namespace uroce::nic {
+
+// Drives a forwarder: makes one pass after the other while there are frames, and sleeps when there
+// are none. With a processor of its own it never sleeps.
+//
+// The forwarder is used under `lock` only, by everybody; the thread holds it for one pass.
+class SwitchThread {
+ public:
+  SwitchThread(Forwarder& forwarder, EngineLock& lock, std::optional<int> cpu)
+      : forwarder_(forwarder), lock_(lock), cpu_(cpu) {}
+  // Ends it.
+  ~SwitchThread();
+  SwitchThread(const SwitchThread&) = delete;
+  SwitchThread& operator=(const SwitchThread&) = delete;
+
+  // Returns 0 or an errno value. Does nothing if it runs already. One thread.
+  int Start();
+  // There is something to do that no frame tells of. To be called without the lock; any thread.
+  void Wake() { thread_.Wake(); }
+
+ private:
+  void Run();
+  void RunPinned();
+  void RunWhileBusy(bool just_woken);
+  bool RunOnce();
+  bool SleepUntilWoken();
+  bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
+
+  Forwarder& forwarder_;
+  EngineLock& lock_;
+  const std::optional<int> cpu_;
+  BackgroundThread thread_;
+  bool is_running_ = false;
+  std::atomic<bool> stopping_{false};
+  // Of the thread itself.
+  EngineClock clock_;
+  PollingPause pause_;
+  transport::Duration nap_;
+};
+
+}  // namespace uroce::nic
