@@ -52,6 +52,9 @@ class RingLink {
       WakePeer();
   }
 
+  // How many frames went either way. Who sees it unchanged knows that the link is not used.
+  uint64_t frames() const { return producer_.position() + consumer_.position(); }
+
   // Asks to be woken by a byte on the socket when a frame comes. Returns false if one is there
   // already: then do not sleep. EndSleep withdraws it, and costs no system call: the byte stays for
   // peer_alive(), which has to be asked whenever the socket is readable.

@@ -123,6 +123,8 @@ class FrameProducer {
   bool ConsumerNeedsWake();
 
   bool broken() const { return broken_; }
+  // Frames committed.
+  uint64_t position() const { return position_; }
 
  private:
   Ring ring_;
@@ -152,6 +154,8 @@ class FrameConsumer {
   void EndSleep();
 
   bool broken() const { return broken_; }
+  // Frames released.
+  uint64_t position() const { return position_; }
 
  private:
   SlotWord LoadWord() const;
