@@ -1,0 +1,221 @@
+// What the switch does beside moving frames: neighbours, the carrier, and going to sleep.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "dpdk_nic/arp.h"
+#include "dpdk_nic/switch/forwarder.h"
+#include "tests/dpdk_nic/switch/forwarder_rig.h"
+
+namespace uroce::nic {
+namespace {
+
+using Kind = Forwarder::SleepPlan::Kind;
+using transport::Gid;
+using transport::kNever;
+using transport::Microseconds;
+using transport::Milliseconds;
+
+// A frame of the link layer, as far as the switch cares.
+FrameBytes ArpFrame() {
+  FrameBytes frame(kArpFrameBytes);
+  EmitArp({.sender_mac = kFarMac, .sender_ip = {192, 0, 2, 2}, .target_ip = {192, 0, 2, 1}},
+          kBroadcastMac, frame);
+  return frame;
+}
+
+TEST(ForwarderNeighborTest, LinkLayerGetsWhatIsNotRoceAndSendsItsOwn) {
+  ForwarderRig rig;
+  rig.neighborhood->outgoing = {ArpFrame(), ArpFrame()};
+  rig.cable->Deliver(ArpFrame());
+  rig.Run();
+  EXPECT_EQ(rig.neighborhood->received, std::vector<FrameBytes>{ArpFrame()});
+  EXPECT_EQ(rig.cable->sent_count(), 2u);
+  EXPECT_EQ(rig.counters().dropped_malformed, 0u);
+  EXPECT_EQ(rig.counters().frames_to_wire, 0u);
+}
+
+TEST(ForwarderNeighborTest, LinkLayersFramesWaitForAFullWire) {
+  ForwarderRig rig;
+  rig.neighborhood->outgoing = {ArpFrame(), ArpFrame()};
+  rig.cable->room = 1;
+  rig.Run();
+  EXPECT_EQ(rig.forwarder.PlanSleep().kind, Kind::kNap);
+  rig.cable->room = 1;
+  rig.Run();
+  EXPECT_EQ(rig.cable->sent_count(), 2u);
+  EXPECT_EQ(rig.forwarder.PlanSleep().kind, Kind::kSleep);
+}
+
+TEST(ForwarderNeighborTest, DeadlineOfTheLinkLayerIsKept) {
+  ForwarderRig rig;
+  rig.neighborhood->deadline = rig.now + Milliseconds(10);
+  rig.RunOnce();
+  EXPECT_EQ(rig.neighborhood->deadlines, 0);
+  EXPECT_EQ(rig.forwarder.PlanSleep().until, rig.neighborhood->deadline);
+  rig.neighborhood->changes = {{kFarIpv4, kFarMac}};
+  rig.RunOnce(Milliseconds(10));
+  EXPECT_EQ(rig.neighborhood->deadlines, 1);
+  EXPECT_EQ(rig.neighbors.size(), 1u);  // noticed without a frame
+}
+
+TEST(ForwarderNeighborTest, QuestionIsAnsweredWhenTheLinkLayerHearsIt) {
+  ForwarderRig rig;
+  rig.forwarder.Resolve(rig.now, kFarIpv4);
+  rig.Run();
+  EXPECT_TRUE(rig.neighbors.empty());
+  rig.neighborhood->changes = {{kFarIpv4, kFarMac}};
+  rig.cable->Deliver(ArpFrame());
+  rig.Run();
+  ASSERT_EQ(rig.neighbors.size(), 1u);
+  EXPECT_EQ(rig.neighbors[0].gid, kFarIpv4);
+  EXPECT_EQ(rig.neighbors[0].mac, kFarMac);
+  EXPECT_EQ(rig.neighbors[0].is_known, 1);
+  rig.RunFor(NeighborQuestions::kPatience + Milliseconds(1));
+  EXPECT_EQ(rig.neighbors.size(), 1u);
+}
+
+TEST(ForwarderNeighborTest, NobodyAnswersIsAnAnswerToo) {
+  ForwarderRig rig;
+  rig.forwarder.Resolve(rig.now, kFarIpv4);
+  rig.RunFor(NeighborQuestions::kPatience + Milliseconds(2));
+  ASSERT_EQ(rig.neighbors.size(), 1u);
+  EXPECT_EQ(rig.neighbors[0].gid, kFarIpv4);
+  EXPECT_EQ(rig.neighbors[0].is_known, 0);
+}
+
+TEST(ForwarderNeighborTest, QuestionForWhichThereIsNoRoomOrNoWireIsAnsweredAtOnce) {
+  ForwarderRig rig;
+  for (size_t i = 0; i < NeighborQuestions::kMaxQuestions; ++i) {
+    const auto low = static_cast<uint8_t>(i);
+    rig.forwarder.Resolve(rig.now, Gid::FromIpv4({10, 0, static_cast<uint8_t>(i >> 8), low}));
+  }
+  EXPECT_TRUE(rig.neighbors.empty());
+  rig.forwarder.Resolve(rig.now, kFarIpv4);
+  ASSERT_EQ(rig.neighbors.size(), 1u);
+  EXPECT_EQ(rig.neighbors[0].is_known, 0);
+
+  ForwarderRig without_wire({.has_wire = false});
+  without_wire.forwarder.Resolve(without_wire.now, kFarIpv4);
+  EXPECT_EQ(without_wire.neighbors.size(), 1u);
+}
+
+TEST(ForwarderWireStateTest, FirstStateAndEveryChangeAreTold) {
+  ForwarderRig rig;
+  rig.RunFor(Milliseconds(10));
+  EXPECT_EQ(rig.wire_states, std::vector<bool>{true});
+  rig.cable->is_up = false;
+  rig.RunFor(Milliseconds(10));
+  rig.cable->is_up = true;
+  rig.RunFor(Milliseconds(10));
+  EXPECT_EQ(rig.wire_states, (std::vector<bool>{true, false, true}));
+  rig.cable->has_failed = true;
+  rig.RunFor(Milliseconds(10));
+  EXPECT_EQ(rig.wire_states, (std::vector<bool>{true, false, true, false}));
+}
+
+// Frames arrive only with a carrier, so nothing else would wake us.
+TEST(ForwarderWireStateTest, CarrierIsLookedAtWhileNothingElseHappens) {
+  ForwarderRig rig;
+  rig.Run();
+  const Forwarder::SleepPlan plan = rig.forwarder.PlanSleep();
+  ASSERT_EQ(plan.kind, Kind::kSleep);
+  EXPECT_LE(plan.until, rig.now + Milliseconds(1'001));
+  rig.cable->is_up = false;
+  rig.now = plan.until;
+  rig.forwarder.EndSleep();
+  rig.forwarder.RunOnce(rig.now);
+  EXPECT_EQ(rig.wire_states, (std::vector<bool>{true, false}));
+}
+
+TEST(ForwarderSleepTest, WithoutAWireItSleepsUntilAProcessSends) {
+  ForwarderRig rig({.has_wire = false});
+  for (const auto block : {kAlice, kBob}) {
+    rig.Process(block);
+    ASSERT_EQ(rig.forwarder.table().JoinGroup(block, kGroup), 0);
+  }
+  rig.Run();
+  const Forwarder::SleepPlan plan = rig.forwarder.PlanSleep();
+  EXPECT_EQ(plan.kind, Kind::kSleep);
+  EXPECT_EQ(plan.until, kNever);
+  ASSERT_TRUE(rig.Process(kAlice).Send(ToGroup(QpOf(kAlice, 1)).Build()));
+  rig.forwarder.EndSleep();  // its byte on the socket has woken us
+  EXPECT_TRUE(rig.RunOnce());
+  EXPECT_EQ(rig.Process(kBob).Receive().size(), 1u);
+}
+
+TEST(ForwarderSleepTest, FrameThatIsThereAlreadyForbidsIt) {
+  ForwarderRig rig;
+  rig.Process(kAlice);
+  rig.Run();
+  ASSERT_TRUE(rig.Process(kAlice).Send(DatagramToWire(QpOf(kAlice, 1)).Build()));
+  EXPECT_EQ(rig.forwarder.PlanSleep().kind, Kind::kNone);
+  rig.Run();
+  EXPECT_EQ(rig.forwarder.PlanSleep().kind, Kind::kSleep);
+  rig.forwarder.EndSleep();
+  rig.cable->Deliver(RoceSpec{}.Build());
+  EXPECT_EQ(rig.forwarder.PlanSleep().kind, Kind::kNone);
+}
+
+TEST(ForwarderSleepTest, WireThatCannotWakeAnybodyIsLookedAtAfterNaps) {
+  ForwarderRig rig({.wire_can_wake = false});
+  rig.Process(kAlice);
+  rig.Run();
+  EXPECT_EQ(rig.forwarder.PlanSleep().kind, Kind::kNap);
+  EXPECT_EQ(rig.forwarder.wire_fd(), -1);
+}
+
+// Whether a frame is seen in the next pass, which does not look at the sockets, tells whether the
+// uplink is polled.
+TEST(ForwarderSleepTest, UplinkIsPolledOnlyWhileItIsUsed) {
+  ForwarderRig rig;
+  RingProcess& alice = rig.Process(kAlice);
+  const FrameBytes frame = DatagramToWire(QpOf(kAlice, 1)).Build();
+  rig.Run();
+  ASSERT_TRUE(alice.Send(frame));
+  EXPECT_TRUE(rig.RunOnce(Microseconds(1)));
+
+  rig.RunFor(Uplinks::kQuietTime + Milliseconds(3));
+  ASSERT_TRUE(alice.Send(frame));
+  EXPECT_FALSE(rig.RunOnce(Microseconds(1)));
+  EXPECT_TRUE(rig.RunOnce(Microseconds(50)));  // the byte on its socket was seen
+  ASSERT_TRUE(alice.Send(frame));
+  EXPECT_TRUE(rig.RunOnce(Microseconds(1)));
+}
+
+TEST(ForwarderSleepTest, FrameForAnUplinkMakesItPolledAgain) {
+  ForwarderRig rig;
+  RingProcess& alice = rig.Process(kAlice);
+  rig.RunFor(Uplinks::kQuietTime + Milliseconds(3));
+  rig.cable->Deliver(RoceSpec{}.Build());
+  EXPECT_TRUE(rig.RunOnce(Microseconds(1)));
+  ASSERT_TRUE(alice.Send(DatagramToWire(QpOf(kAlice, 1)).Build()));
+  EXPECT_TRUE(rig.RunOnce(Microseconds(1)));
+  EXPECT_EQ(rig.cable->sent_count(), 1u);
+}
+
+TEST(ForwarderSleepTest, EndOfASleepingProcessIsNoticed) {
+  ForwarderRig rig({.has_wire = false});
+  rig.Process(kAlice);
+  rig.RunFor(Milliseconds(5));
+  rig.Process(kAlice).Die();
+  rig.RunFor(Milliseconds(5));
+  ASSERT_EQ(rig.forwarder.table().JoinGroup(kAlice, kGroup), 0);
+  ASSERT_TRUE(rig.Process(kBob).Send(ToGroup(QpOf(kBob, 1)).Build()));
+  rig.Run();
+  EXPECT_EQ(rig.counters().dropped_unknown_destination, 1u);
+}
+
+// Closing the link is not enough where a forked child holds a copy of the socket.
+TEST(ForwarderSleepTest, ClosedUplinkIsNoNewsAnyMore) {
+  ForwarderRig rig({.has_wire = false});
+  rig.Process(kAlice);
+  rig.Run();
+  rig.forwarder.Remove(rig.now, kAlice);
+  rig.Process(kAlice).Die();
+  rig.Run();
+  EXPECT_EQ(rig.forwarder.PlanSleep().kind, Kind::kSleep);
+}
+
+}  // namespace
+}  // namespace uroce::nic

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "dpdk_nic/switch/forwarder.h"
+#include "tests/dpdk_nic/switch/fake_wire.h"
+#include "tests/dpdk_nic/switch/ring_process.h"
+
+namespace uroce::nic {
+
+// A forwarder with processes and, as a rule, a wire, all in one thread and in virtual time.
+class ForwarderRig {
+ public:
+  struct Options {
+    bool has_wire = true;
+    bool wire_can_wake = true;
+    uint32_t mtu_bytes = 4'200;
+  };
+
+  explicit ForwarderRig(Options options)
+      : cable(std::make_shared<FakeCable>(options.wire_can_wake)),
+        forwarder(
+            options.has_wire ? std::make_unique<FakeWire>(cable, options.mtu_bytes) : nullptr,
+            options.has_wire ? std::make_unique<FakeLinkLayer>(neighborhood) : nullptr,
+            options.has_wire ? std::vector{kOurIpv4, kOurIpv6} : std::vector<transport::Gid>{},
+            Listener()) {}
+  ForwarderRig() : ForwarderRig(Options{}) {}
+
+  // The process that has the block, connected.
+  RingProcess& Process(control::Block block) {
+    auto& process = processes_[block];
+    if (process == nullptr) {
+      process = std::make_unique<RingProcess>();
+      Connect(block);
+    }
+    return *process;
+  }
+  // With a new link in place of the old one.
+  RingProcess& Restart(control::Block block) {
+    processes_[block].reset();
+    return Process(block);
+  }
+
+  bool RunOnce(transport::Duration later = transport::Microseconds(1)) {
+    now = now + later;
+    return forwarder.RunOnce(now);
+  }
+  // Until there is nothing left to do.
+  void Run() {
+    while (RunOnce()) {
+    }
+  }
+  // Long enough for everything that is not looked at in every pass.
+  void RunFor(transport::Duration time) {
+    const transport::Time end = now + time;
+    while (now < end) RunOnce(transport::Milliseconds(1));
+  }
+
+  const control::SwitchCounters& counters() const { return forwarder.counters(); }
+
+  transport::Time now{1'000'000'000};
+  const std::shared_ptr<FakeNeighborhood> neighborhood = std::make_shared<FakeNeighborhood>();
+  const std::shared_ptr<FakeCable> cable;
+  // What the listener was told.
+  std::vector<control::Neighbor> neighbors;
+  std::vector<bool> wire_states;
+  std::vector<control::Block> broken_uplinks;
+  Forwarder forwarder;
+
+ private:
+  SwitchListener Listener() {
+    return {
+        .on_neighbor = [this](const control::Neighbor& n) { neighbors.push_back(n); },
+        .on_wire_state = [this](bool is_up) { wire_states.push_back(is_up); },
+        .on_broken_uplink = [this](control::Block block) { broken_uplinks.push_back(block); },
+    };
+  }
+  void Connect(control::Block block) {
+    if (forwarder.ConnectUplink(now, block, processes_[block]->TakeSwitchEnd()) != 0) abort();
+  }
+
+  std::map<control::Block, std::unique_ptr<RingProcess>> processes_;
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "dpdk_nic/ring_link.h"
+#include "dpdk_nic/shm_ring.h"
+
+namespace uroce::nic {
+
+// A process of the fabric as the switch sees it: the other end of an uplink.
+class RingProcess {
+ public:
+  RingProcess() {
+    auto offer = RingLink::Create();
+    raw_memory_.reset(dup(offer->memory.get()));
+    switch_end_ = RingLink::Accept(std::move(offer->memory), std::move(offer->socket));
+    link_ = std::move(offer->link);
+  }
+
+  // What the switch is to have.
+  std::unique_ptr<RingLink> TakeSwitchEnd() { return std::move(switch_end_); }
+  RingLink& link() { return *link_; }
+  void Die() { link_.reset(); }
+
+  // Returns false if the ring is full.
+  bool Send(std::span<const uint8_t> frame) {
+    const std::span<uint8_t> room = link_->Acquire();
+    if (room.empty()) return false;
+    std::copy(frame.begin(), frame.end(), room.begin());
+    link_->Commit(frame.size());
+    link_->Flush();
+    return true;
+  }
+  // All frames that are there.
+  std::vector<std::vector<uint8_t>> Receive() {
+    std::vector<std::vector<uint8_t>> frames;
+    for (auto frame = link_->Receive(); !frame.empty(); frame = link_->Receive()) {
+      frames.emplace_back(frame.begin(), frame.end());
+      link_->Release();
+    }
+    link_->Flush();
+    return frames;
+  }
+
+  // Writes what no correct process writes, into the ring that the switch reads: a frame of no
+  // bytes in its first slot.
+  void PublishNonsense() {
+    constexpr uint16_t kEmptyFrameOfTheFirstLap = 1;
+    std::copy_n(reinterpret_cast<const uint8_t*>(&kEmptyFrameOfTheFirstLap), 2, Raw(kControlBytes));
+  }
+  // The same in the ring that it reads: it says that it received more than was sent.
+  void ReleaseNonsense() {
+    constexpr uint64_t kManyFrames = 1'000'000;
+    std::copy_n(reinterpret_cast<const uint8_t*>(&kManyFrames), 8, Raw(kRingBytes));
+  }
+
+ private:
+  static constexpr size_t kControlBytes = 4'096;
+  static constexpr size_t kRingBytes = kControlBytes + kSlots * kSlotBytes;
+
+  uint8_t* Raw(size_t offset) {
+    if (raw_ == nullptr) {
+      raw_ = static_cast<uint8_t*>(
+          mmap(nullptr, 2 * kRingBytes, PROT_READ | PROT_WRITE, MAP_SHARED, raw_memory_.get(), 0));
+    }
+    return raw_ + offset;
+  }
+
+  UniqueFd raw_memory_;
+  uint8_t* raw_ = nullptr;  // stays mapped until the test ends
+  std::unique_ptr<RingLink> link_;
+  std::unique_ptr<RingLink> switch_end_;
+};
+
+}  // namespace uroce::nic
