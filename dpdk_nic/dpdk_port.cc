@@ -15,6 +15,8 @@ namespace {
 
 // How often the link of a polled memif port is looked at: every fraction of a millisecond.
 constexpr uint32_t kReceivesBetweenLinkChecks = 1'024;
+// How often a NIC is asked for its carrier: ten times a second, as some answer slowly.
+constexpr uint32_t kServesBetweenPciLinkChecks = 100;
 
 }  // namespace
 
@@ -90,6 +92,11 @@ void DpdkPort::Flush() {
 }
 
 void DpdkPort::TransmitBurst() {
+  // The kernel would keep them, and send what nobody waits for any more when the carrier is back.
+  if (interface_ != nullptr && !interface_->has_carrier()) {
+    DropTransmit();
+    return;
+  }
   const uint16_t taken = DeviceTransmit();
   if (taken == 0 && !link_up()) {
     DropTransmit();
@@ -131,12 +138,25 @@ bool DpdkPort::BeginSleep() {
 // The frames that woke us stay readable until they are received. An error (the interface went down)
 // would stay readable for ever: asking for it clears it.
 void DpdkPort::EndSleep() {
-  if (wait_fd() < 0 || InForkedChild()) return;
+  if (!wait_ || InForkedChild()) return;
   int error = 0;
   socklen_t error_bytes = sizeof error;
-  getsockopt(wait_fd(), SOL_SOCKET, SO_ERROR, &error, &error_bytes);
+  getsockopt(device_->packet_socket(), SOL_SOCKET, SO_ERROR, &error, &error_bytes);
+  interface_->Serve();
 }
 
-bool DpdkPort::link_up() const { return !InForkedChild() && device_->link_up(); }
+void DpdkPort::ServeLink() {
+  if (InForkedChild()) return;
+  if (interface_ != nullptr) interface_->Serve();
+  if (driver_ == Devargs::Driver::kPci && serves_++ % kServesBetweenPciLinkChecks == 0) {
+    pci_link_up_ = device_->link_up();
+  }
+}
+
+bool DpdkPort::link_up() const {
+  if (InForkedChild()) return false;
+  if (interface_ != nullptr) return interface_->has_carrier();
+  return driver_ == Devargs::Driver::kPci ? pci_link_up_ : device_->link_up();
+}
 
 }  // namespace uroce::nic

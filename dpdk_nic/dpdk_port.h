@@ -11,6 +11,7 @@
 #include "dpdk_nic/memif_link.h"
 #include "dpdk_nic/memif_socket.h"
 #include "dpdk_nic/packet_port.h"
+#include "dpdk_nic/unique_fd.h"
 
 struct rte_mbuf;
 
@@ -38,9 +39,10 @@ class DpdkPort final : public PacketPort {
   void Flush() override;
 
   // Only af_packet can wake a sleeper.
-  int wait_fd() const override { return device_->packet_socket(); }
+  int wait_fd() const override { return wait_.get(); }
   bool BeginSleep() override;
   void EndSleep() override;
+  void ServeLink() override;
 
   Counters counters() const override { return counters_; }
   transport::MacAddress mac() const override { return mac_; }
@@ -62,6 +64,7 @@ class DpdkPort final : public PacketPort {
   DpdkPort() = default;
   bool OpenDevice(const Devargs& devargs, uint32_t wished_mtu_bytes, std::string* error);
   bool ReceiveBurst();
+  bool PrepareWaiting(std::string* error);
   void TransmitBurst();
   void DropTransmit();
   rte_mbuf* AllocateFrame();
@@ -74,6 +77,7 @@ class DpdkPort final : public PacketPort {
   // These go before the device.
   std::unique_ptr<MemifListener> memif_listener_;  // memif servers only
   std::unique_ptr<MemifLink> memif_;               // memif only
+  UniqueFd wait_;                                  // an epoll set; af_packet only
   transport::MacAddress mac_{};
   uint32_t mtu_bytes_ = 0;
   Devargs::Driver driver_ = Devargs::Driver::kNull;
@@ -89,6 +93,8 @@ class DpdkPort final : public PacketPort {
   std::array<rte_mbuf*, kBurstFrames> spare_{};  // allocated together, for AcquireTransmit
   uint16_t spare_count_ = 0;
   uint32_t empty_receives_ = 0;
+  uint32_t serves_ = 0;
+  bool pci_link_up_ = false;
   bool kick_due_ = false;  // af_packet: the kernel may not have sent its whole ring
 };
 

@@ -1,8 +1,11 @@
 // Opening and closing a DpdkPort. The data path is in dpdk_port.cc.
 #include <rte_mbuf.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 #include "dpdk_nic/dpdk_port.h"
 #include "dpdk_nic/eal/descriptor_shims.h"
@@ -117,11 +120,25 @@ bool DpdkPort::OpenDevice(const Devargs& devargs, uint32_t wished_mtu_bytes, std
   }
   device_ = std::move(device).value();
   if (is_ethernet()) mac_ = device_->mac();
+  if (interface_ != nullptr && !PrepareWaiting(error)) return false;
+  pci_link_up_ = driver_ == Driver::kPci && device_->link_up();
   if (driver_ == Driver::kPci) mtu_bytes_ = std::min<uint32_t>(mtu_bytes_, device_->mtu_bytes());
   if (driver_ == Driver::kMemif) {
     if (*devargs.Find("role") == "server") memif_listener_ = std::make_unique<MemifListener>();
     memif_ = std::make_unique<MemifLink>(device_->id(), *devargs.Find("role") == "client",
                                          device_->started());
+  }
+  return true;
+}
+
+// Two things wake a sleeper: frames, and a carrier that comes or goes.
+bool DpdkPort::PrepareWaiting(std::string* error) {
+  wait_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  for (const int fd : {device_->packet_socket(), interface_->news_fd()}) {
+    epoll_event event{.events = EPOLLIN, .data = {}};
+    if (epoll_ctl(wait_.get(), EPOLL_CTL_ADD, fd, &event) == 0) continue;
+    *error = std::string("nothing can be waited for: ") + strerror(errno);
+    return false;
   }
   return true;
 }

@@ -37,6 +37,8 @@ UniqueFd HoldUdpPort(const Address& address, int family) {
 
 }  // namespace
 
+KernelInterface::KernelInterface() : news_(RTMGRP_LINK) {}
+
 ErrorOr<std::unique_ptr<KernelInterface>> KernelInterface::Attach(const std::string& name) {
   std::unique_ptr<KernelInterface> interface(new KernelInterface);
   interface->index_ = static_cast<int>(if_nametoindex(name.c_str()));
@@ -44,17 +46,31 @@ ErrorOr<std::unique_ptr<KernelInterface>> KernelInterface::Attach(const std::str
     return Error{"there is no network interface " + name + "; `ip link` lists those there are"};
   }
   Error error;
+  interface->AskState();
+  interface->Serve();
   if (!interface->ReadMtu(name, &error.sentence)) return error;
   if (!interface->ReceiveMulticast(name, &error.sentence)) return error;
   interface->QuietenUdpPort();
   return interface;
 }
 
-// An index is not used again for another interface.
-bool KernelInterface::is_gone() const {
-  ifreq request{};
-  request.ifr_ifindex = index_;
-  return ioctl(membership_.get(), SIOCGIFNAME, &request) != 0 && errno == ENODEV;
+// The answer is a piece of news like those that come by themselves.
+void KernelInterface::AskState() {
+  ifinfomsg body{};
+  body.ifi_index = index_;
+  news_.Send(RtnetlinkRequest(RTM_GETLINK, 0, body));
+}
+
+void KernelInterface::Serve() {
+  while (const auto message = news_.Receive()) {
+    if (message->error() == ENODEV) is_gone_ = true;
+    const auto* body = message->body<ifinfomsg>();
+    // Bridges (AF_BRIDGE) say by the same messages who joined and left them.
+    if (body == nullptr || body->ifi_family != AF_UNSPEC || body->ifi_index != index_) continue;
+    if (message->type() == RTM_DELLINK) is_gone_ = true;
+    if (message->type() == RTM_NEWLINK) has_carrier_ = (body->ifi_flags & IFF_RUNNING) != 0;
+  }
+  if (news_.TakeOverflow()) AskState();
 }
 
 bool KernelInterface::ReadMtu(const std::string& name, std::string* error) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "dpdk_nic/error_or.h"
+#include "dpdk_nic/rtnetlink.h"
 #include "dpdk_nic/unique_fd.h"
 
 namespace uroce::nic {
@@ -17,20 +18,31 @@ class KernelInterface {
  public:
   static ErrorOr<std::unique_ptr<KernelInterface>> Attach(const std::string& name);
 
-  // Whether the interface has been deleted. One system call.
-  bool is_gone() const;
+  // Takes note of what has become of it since the last call: one system call if nothing has.
+  void Serve();
+  // Readable when there is something for Serve.
+  int news_fd() const { return news_.fd(); }
+
+  // As of the last Serve: whether it has been deleted (nothing brings it back), and whether frames
+  // can leave: it is up and has a carrier.
+  bool is_gone() const { return is_gone_; }
+  bool has_carrier() const { return has_carrier_; }
 
   int index() const { return index_; }
   uint32_t mtu_bytes() const { return mtu_bytes_; }
 
  private:
-  KernelInterface() = default;
+  KernelInterface();
+  void AskState();
   bool ReadMtu(const std::string& name, std::string* error);
   bool ReceiveMulticast(const std::string& name, std::string* error);
   void QuietenUdpPort();
 
   int index_ = 0;
   uint32_t mtu_bytes_ = 0;
+  RtnetlinkSocket news_;
+  bool is_gone_ = false;
+  bool has_carrier_ = true;  // unless the kernel says otherwise
   UniqueFd membership_;  // a packet socket that receives nothing and holds the multicast membership
   UniqueFd udp_guard_;
 };

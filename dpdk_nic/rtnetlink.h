@@ -93,6 +93,8 @@ class RtnetlinkSocket {
   bool Send(const RtnetlinkRequest& request);
   // The next message that is there. Asked until there is none, as an answer can have several.
   std::optional<RtnetlinkMessage> Receive();
+  // Readable when there is a message, or was one that got lost.
+  int fd() const { return fd_.get(); }
   // Whether messages were lost since it was last asked, as more came than the socket holds.
   bool TakeOverflow();
 

@@ -20,7 +20,11 @@ using transport::MacAddress;
 using transport::Time;
 
 constexpr Gid kNearIp = Gid::FromIpv4({10, 77, 0, 1});
+constexpr Gid kNearIpv6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
 constexpr Gid kFarIp = Gid::FromIpv4({10, 77, 0, 2});
+constexpr Gid kFarIpv6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
+constexpr Gid kOwnIp = Gid::FromIpv4({10, 77, 0, 50});  // that the kernel does not have
+constexpr MacAddress kFarMac = {0x02, 0x77, 0, 0, 0, 2};
 
 ifreq AskInterface(const std::string& name, unsigned long request_code) {
   const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -40,6 +44,7 @@ MacAddress InterfaceMac(const std::string& name) {
 
 // Lets the link layer have its way with the port, as an engine does.
 void RunLinkLayer(OpenedPort* opened, Time now) {
+  opened->port->ServeLink();
   for (auto frame = opened->port->Receive().bytes; !frame.empty();
        frame = opened->port->Receive().bytes) {
     opened->link_layer->OnFrame(now, frame);
@@ -62,9 +67,29 @@ class AfPacketTest : public testing::TestWithParam<uint32_t> {
  protected:
   void SetUp() override {
     if (!veth_.problem().empty()) GTEST_SKIP() << veth_.problem();
-    near_ = OpenDpdkPort("net_af_packet0,iface=near", 0, kNearIp);
+    Open(kNearIp);
+    ASSERT_TRUE(LinkBecomes(true));
+  }
+  void Open(const Gid& ip) {
+    near_ = {};
+    near_ = OpenDpdkPort("net_af_packet0,iface=near", 0, ip);
     ASSERT_NE(near_.port, nullptr) << near_.error;
-    ASSERT_TRUE(PollUntil([&] { return near_.port->link_up(); }));
+  }
+  bool LinkBecomes(bool up) {
+    return PollUntil([&] {
+      near_.port->ServeLink();
+      return near_.port->link_up() == up;
+    });
+  }
+  // Whether a frame comes back from the far end.
+  bool FramesFlow(Traffic* traffic) {
+    const uint64_t received = traffic->received();
+    return PollUntil([&] {
+      near_.port->ServeLink();
+      traffic->Send(traffic->sent() + 1);
+      traffic->Receive();
+      return traffic->received() > received;
+    });
   }
   Peer::Options Far() const { return {.network_namespace = veth_.far_namespace()}; }
   uint64_t LongestFrame() const { return std::min<uint64_t>(GetParam() + 14, 4'224); }
@@ -82,11 +107,7 @@ TEST_P(AfPacketTest, PortIsThatOfTheInterface) {
 TEST_P(AfPacketTest, EveryFrameComesBackUnharmed) {
   Peer peer("net_af_packet0,iface=far", Far());
   Traffic traffic(near_.port.get(), 60, LongestFrame());
-  ASSERT_TRUE(PollUntil([&] {  // until the peer is there
-    traffic.Send(traffic.sent() + 1);
-    traffic.Receive();
-    return traffic.received() > 0;
-  }));
+  ASSERT_TRUE(FramesFlow(&traffic));
   // Ethernet drops what its receiver has no room for: a window, which is forgotten now and then.
   constexpr uint64_t kFrames = 4'000;
   const uint64_t start = traffic.received();
@@ -100,10 +121,85 @@ TEST_P(AfPacketTest, EveryFrameComesBackUnharmed) {
   EXPECT_EQ(traffic.out_of_order(), 0u);
 }
 
-TEST_P(AfPacketTest, KernelNeighborIsResolvedByArp) {
+TEST_P(AfPacketTest, NeighborsAreResolvedByTheKernelForAnAddressThatItHas) {
+  for (const Gid& far : {kFarIp, kFarIpv6}) {
+    Open(far == kFarIp ? kNearIp : kNearIpv6);
+    EXPECT_TRUE(PollUntil([&] {
+      RunLinkLayer(&near_, Now());
+      return near_.link_layer->Resolve(Now(), far) == kFarMac;
+    }));
+  }
+  EXPECT_EQ(system("ip neighbor show dev near | grep -q ^10.77.0.2") +
+                system("ip neighbor show dev near | grep -q ^fd77::2"),
+            0);
+}
+
+TEST_P(AfPacketTest, NeighborsAreResolvedByOurselvesForAnAddressThatTheKernelLacks) {
+  Open(kOwnIp);
+  // The far kernel finds us.
+  veth_.RunFar("ip neighbor add 10.77.0.50 dev far use nud none");
+  const std::string found = "nsenter --net=" + veth_.far_namespace() +
+                            " ip neighbor show 10.77.0.50 dev far nud reachable | grep -q lladdr";
   EXPECT_TRUE(PollUntil([&] {
     RunLinkLayer(&near_, Now());
-    return near_.link_layer->Resolve(Now(), kFarIp).has_value();
+    return system(found.c_str()) == 0;
+  }));
+  EXPECT_TRUE(PollUntil([&] {
+    RunLinkLayer(&near_, Now());
+    return near_.link_layer->Resolve(Now(), kFarIp) == kFarMac;
+  }));
+  EXPECT_NE(system("ip neighbor show dev near | grep -q ^10.77.0.2"), 0) << "the kernel asked, too";
+}
+
+TEST_P(AfPacketTest, LinkFollowsTheCarrier) {
+  Peer peer("net_af_packet0,iface=far", Far());
+  Traffic traffic(near_.port.get(), 60, 60);
+  ASSERT_TRUE(FramesFlow(&traffic));
+  for (const std::string end : {"far", "near"}) {
+    const auto run = [&](const std::string& command) {
+      end == "far" ? veth_.RunFar(command) : VethPair::Run(command);
+    };
+    run("ip link set " + end + " down");
+    EXPECT_TRUE(LinkBecomes(false)) << end;
+    const uint64_t dropped = near_.port->counters().transmit_dropped_no_link;
+    traffic.Send(traffic.sent() + 1);
+    EXPECT_EQ(near_.port->counters().transmit_dropped_no_link, dropped + 1);
+    EXPECT_FALSE(near_.port->failed());
+    run("ip link set " + end + " up");
+    EXPECT_TRUE(LinkBecomes(true)) << end;
+    EXPECT_TRUE(FramesFlow(&traffic)) << end;
+  }
+}
+
+TEST_P(AfPacketTest, SleeperIsWokenByTheCarrier) {
+  const auto wait_for = [&](int timeout_ms) {
+    pollfd wait{.fd = near_.port->wait_fd(), .events = POLLIN, .revents = 0};
+    return poll(&wait, 1, timeout_ms);
+  };
+  // Sleeps whenever there is nothing to do. Frames of the kernels wake it, too.
+  const auto sleep_until_link = [&](bool up) {
+    return PollUntil([&] {
+      Traffic(near_.port.get(), 60, 60).Receive();
+      if (near_.port->BeginSleep()) {
+        EXPECT_EQ(wait_for(60'000), 1);
+        near_.port->EndSleep();
+      }
+      return near_.port->link_up() == up;
+    });
+  };
+  veth_.RunFar("ip link set far down");
+  EXPECT_TRUE(sleep_until_link(false));
+  Traffic(near_.port.get(), 60, 60).Receive();
+  EXPECT_EQ(wait_for(0), 0) << "it would never sleep again";
+  veth_.RunFar("ip link set far up");
+  EXPECT_TRUE(sleep_until_link(true));
+}
+
+TEST_P(AfPacketTest, DeletedInterfaceIsAFailure) {
+  VethPair::Run("ip link delete near");
+  EXPECT_TRUE(PollUntil([&] {
+    near_.port->ServeLink();
+    return near_.port->failed();
   }));
 }
 
@@ -123,27 +219,31 @@ TEST_P(AfPacketTest, SleeperIsWokenByAFrame) {
   }));
 }
 
-// A frame that nobody expects, to UDP port 4791, from the far kernel: the near kernel sees it too.
+// Frames that nobody expects, to UDP port 4791, from the far kernel: the near kernel sees them too.
 TEST_P(AfPacketTest, KernelDoesNotAnswerRoceTraffic) {
   const pid_t child = fork();
   if (child == 0) {
     const int ns = open(veth_.far_namespace().c_str(), O_RDONLY);
     if (setns(ns, CLONE_NEWNET) != 0) _exit(2);
-    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
-    sockaddr_in near{};
-    near.sin_family = AF_INET;
-    near.sin_addr.s_addr = htonl(0x0a4d0001);
-    auto refused = [&](uint16_t port) {  // a connected UDP socket hears of port unreachable
-      near.sin_port = htons(port);
-      if (connect(fd, reinterpret_cast<sockaddr*>(&near), sizeof near) != 0) _exit(3);
+    // A connected UDP socket hears of port unreachable.
+    const auto refused = [&](const char* near, uint16_t port) {
+      sockaddr_in6 to{};
+      to.sin6_family = AF_INET6;
+      to.sin6_port = htons(port);
+      const int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+      if (inet_pton(AF_INET6, near, &to.sin6_addr) != 1) _exit(3);
+      if (connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0) _exit(4);
       for (int i = 0; i < 20; ++i) {
         if (send(fd, "x", 1, 0) < 0 && errno == ECONNREFUSED) return true;
         usleep(10'000);
       }
       return false;
     };
-    if (refused(4791)) _exit(4);
-    _exit(refused(4792) ? 0 : 5);  // the control: other ports are answered
+    for (const char* near : {"::ffff:10.77.0.1", "fd77::1"}) {
+      if (refused(near, 4791)) _exit(5);
+      if (!refused(near, 4792)) _exit(6);  // the control: other ports are answered
+    }
+    _exit(0);
   }
   int status = -1;
   waitpid(child, &status, 0);

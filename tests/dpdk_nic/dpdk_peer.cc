@@ -16,7 +16,10 @@ int main(int argc, char** argv) {
     return 1;
   }
   uroce::nic::PacketPort* port = opened.port.get();
-  while (argc == 2) uroce::nic::ReflectOnce(port);
+  for (uint64_t pass = 0; argc == 2; ++pass) {
+    if (pass % 1'000 == 0) port->ServeLink();
+    uroce::nic::ReflectOnce(port);
+  }
 
   const uint64_t frames = strtoull(argv[2], nullptr, 10);
   uroce::nic::Traffic traffic(port, 60, 4'224);
