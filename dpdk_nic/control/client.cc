@@ -13,8 +13,6 @@
 namespace uroce::nic::control {
 namespace {
 
-constexpr long kRetryInterval_ns = 100'000'000;
-
 // A uroced that says something else is none that we know: it is left, and asked again later.
 bool IsSound(const Welcome& welcome) {
   return welcome.block >= kFirstBlock && welcome.block <= kLastBlock &&
@@ -165,7 +163,9 @@ bool ControlClient::Take(MessageChannel::Incoming& out) {
 void ControlClient::Detach() {
   Disconnect();
   state_ = State::kDetached;
-  const itimerspec once{{}, {0, kRetryInterval_ns}};
+  constexpr int64_t kSecond_ns = 1'000'000'000;
+  const int64_t interval_ns = options_.retry_interval.ns;
+  const itimerspec once{{}, {interval_ns / kSecond_ns, interval_ns % kSecond_ns}};
   timerfd_settime(retry_timer_.get(), 0, &once, nullptr);
 }
 

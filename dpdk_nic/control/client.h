@@ -10,6 +10,7 @@
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/unique_fd.h"
 #include "transport/ids.h"
+#include "transport/time.h"
 
 namespace uroce::nic::control {
 
@@ -23,13 +24,14 @@ class ControlClient {
     uint32_t mtu_bytes = 0;       // 0: the fabric's
     transport::Gid ip{};          // zero: the fabric's
     int published_state_fd = -1;  // stays the caller's, and open
+    transport::Duration retry_interval = transport::Milliseconds(100);
   };
   explicit ControlClient(Options options);
   ControlClient(const ControlClient&) = delete;
   ControlClient& operator=(const ControlClient&) = delete;
 
   enum class State {
-    kDetached,   // nobody answers; tried again ten times a second
+    kDetached,   // nobody answers; tried again after each retry_interval
     kAttaching,  // said Hello
     kAttached,
     kRefused,  // for good: refusal() says why

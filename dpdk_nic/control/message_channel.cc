@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include <algorithm>
 #include <cerrno>
 
 namespace uroce::nic::control {
@@ -20,55 +19,70 @@ MessageChannel::MessageChannel(UniqueFd socket) { Reset(std::move(socket)); }
 void MessageChannel::Reset(UniqueFd socket) {
   socket_ = std::move(socket);
   broken_ = ended_ = !socket_;
-  begin_ = end_ = 0;
+  received_bytes_ = 0;
   CloseDescriptors();
   backlog_.Clear();
 }
 
 MessageChannel::Status MessageChannel::Receive(Incoming& out) {
-  Status status = ended_ ? Status::kClosed : TakeMessage(out);
-  while (status == Status::kNothing) {
-    status = ReadSocket();
-    if (status == Status::kNothing) return status;
-    if (status == Status::kOk) status = TakeMessage(out);
+  if (ended_) return Status::kClosed;
+  std::optional<MessageShape> shape;
+  Status status = ReadUntil(sizeof(MessageHeader));
+  if (status == Status::kOk) {
+    shape = CheckHeader();
+    status = shape ? ReadUntil(sizeof(MessageHeader) + shape->bytes) : Status::kClosed;
   }
   if (status == Status::kClosed) {
     broken_ = ended_ = true;
     CloseDescriptors();
     backlog_.Clear();
   }
+  if (status != Status::kOk) return status;
+
+  MessageHeader header;
+  memcpy(&header, received_.data(), sizeof header);
+  out.type = header.type;
+  out.bytes = shape->bytes;
+  memcpy(out.body.data(), received_.data() + sizeof header, shape->bytes);
+  for (size_t i = 0; i < out.fds.size(); ++i) out.fds[i] = std::move(received_fds_[i]);
+  received_bytes_ = 0;
+  received_fd_count_ = 0;
+  return Status::kOk;
+}
+
+MessageChannel::Status MessageChannel::ReadUntil(size_t bytes) {
+  Status status = Status::kOk;
+  while (status == Status::kOk && received_bytes_ < bytes) {
+    status = ReadSocket(bytes - received_bytes_);
+  }
   return status;
 }
 
-// Precondition: no whole message is in `received_`, so there is room for at least one byte.
-MessageChannel::Status MessageChannel::ReadSocket() {
-  std::copy(&received_[begin_], &received_[0] + end_, &received_[0]);
-  end_ -= begin_;
-  begin_ = 0;
-
-  iovec part{&received_[end_], kReceiveBytes - end_};
+MessageChannel::Status MessageChannel::ReadSocket(size_t bytes) {
+  iovec part{&received_[received_bytes_], bytes};
   alignas(cmsghdr) std::array<char, kControlBytes> control;
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
   header.msg_control = control.data();
   header.msg_controllen = control.size();
-  const ssize_t bytes = recvmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (bytes < 0) {
+  const ssize_t received = recvmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (received < 0) {
     return WouldBlock(errno) || errno == EINTR ? Status::kNothing : Status::kClosed;
   }
-  if (!KeepDescriptors(header) || bytes == 0) return Status::kClosed;
-  end_ += static_cast<size_t>(bytes);
+  if (!KeepDescriptors(header) || received == 0) return Status::kClosed;
+  received_bytes_ += static_cast<size_t>(received);
   return Status::kOk;
 }
 
-// Takes every descriptor that was received, so that none is ever lost; false if there are more than
-// can be right.
+// Takes every descriptor that was received, so that none is ever lost; false if they are not right.
 bool MessageChannel::KeepDescriptors(const msghdr& header) {
   bool right = (header.msg_flags & MSG_CTRUNC) == 0;
   for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr;
        c = CMSG_NXTHDR(const_cast<msghdr*>(&header), c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    // They come with the first byte of their message, and so with its header.
+    right = right && received_bytes_ < sizeof(MessageHeader);
     const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < count; ++i) {
       int fd;
@@ -84,36 +98,13 @@ bool MessageChannel::KeepDescriptors(const msghdr& header) {
   return right;
 }
 
-MessageChannel::Status MessageChannel::TakeMessage(Incoming& out) {
-  const size_t available = end_ - begin_;
+std::optional<MessageShape> MessageChannel::CheckHeader() const {
   MessageHeader header;
-  if (available < sizeof header) {
-    const size_t most = available == 0 ? 0 : kMaxDescriptors;
-    return received_fd_count_ > most ? Status::kClosed : Status::kNothing;
-  }
-  memcpy(&header, &received_[begin_], sizeof header);
+  memcpy(&header, received_.data(), sizeof header);
   const std::optional<MessageShape> shape = AllMessages::ShapeOf(header.type);
-  if (header.version != kProtocolVersion || !shape || header.bytes != shape->bytes) {
-    return Status::kClosed;
-  }
-  const size_t bytes = sizeof header + shape->bytes;
-  // Descriptors come with the first byte of their message, and the kernel ends a read that brings
-  // some within the bytes of theirs. So what is too much for the last message is nobody's.
-  if (available <= bytes && received_fd_count_ > shape->descriptors) return Status::kClosed;
-  if (available < bytes) return Status::kNothing;
-  if (received_fd_count_ < shape->descriptors) return Status::kClosed;
-
-  out.type = header.type;
-  out.bytes = shape->bytes;
-  memcpy(out.body.data(), &received_[begin_ + sizeof header], shape->bytes);
-  begin_ += bytes;
-  for (size_t i = 0; i < out.fds.size(); ++i) {
-    out.fds[i] = i < shape->descriptors ? std::move(received_fds_[i]) : UniqueFd();
-  }
-  std::move(&received_fds_[shape->descriptors], &received_fds_[0] + received_fd_count_,
-            &received_fds_[0]);
-  received_fd_count_ -= shape->descriptors;
-  return Status::kOk;
+  const bool is_right = header.version == kProtocolVersion && shape &&
+                        header.bytes == shape->bytes && received_fd_count_ == shape->descriptors;
+  return is_right ? shape : std::nullopt;
 }
 
 bool MessageChannel::SendBody(MessageType type, std::span<const uint8_t> body,

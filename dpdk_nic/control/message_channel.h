@@ -43,10 +43,10 @@ class MessageChannel {
   };
 
   enum class Status { kOk, kNothing, kClosed };
-  // The next message. kNothing: none is here yet; only then does the socket become readable when
-  // there is one again, so ask until then. kClosed: end of file, an error, or the peer broke the
-  // protocol; this is final, and descriptors that came along are closed. What the peer said before
-  // its end is still received.
+  // The next message. kNothing: none is here yet. kClosed: end of file, an error, or the peer broke
+  // the protocol; this is final, and descriptors that came along are closed. What the peer said
+  // before its end is still received. Nothing is read ahead: as long as there are messages, the
+  // socket is readable.
   Status Receive(Incoming& out);
 
   // Sends or queues all of the message; the descriptors stay the caller's. False: nothing of it was
@@ -71,12 +71,12 @@ class MessageChannel {
   void Reset(UniqueFd socket);
 
  private:
-  // Room for the largest message, and to take many small ones at once.
-  static constexpr size_t kReceiveBytes = 4 * (sizeof(MessageHeader) + kMaxBodyBytes);
-
-  Status ReadSocket();
+  // Reads until there are so many bytes of a message.
+  Status ReadUntil(size_t bytes);
+  Status ReadSocket(size_t bytes);
   bool KeepDescriptors(const msghdr& header);
-  Status TakeMessage(Incoming& out);
+  // Of the message whose header was read; nothing unless it is right.
+  std::optional<MessageShape> CheckHeader() const;
   bool SendBody(MessageType type, std::span<const uint8_t> body, std::span<const int> fds);
   // The number of bytes that the socket took, or -1 with errno.
   ssize_t Write(std::span<const uint8_t> bytes, std::span<const int> fds);
@@ -86,12 +86,11 @@ class MessageChannel {
   bool broken_ = false;
   bool ended_ = false;  // nothing can be received any more
 
-  std::array<uint8_t, kReceiveBytes> received_;
-  size_t begin_ = 0;
-  size_t end_ = 0;
-  // Of the messages in `received_`, in their order. A read happens with those of one unfinished
-  // message at most, and brings those of one more.
-  std::array<UniqueFd, 2 * kMaxDescriptors> received_fds_;
+  // The message that is being received. Never more of the stream than that: so it is known which
+  // message a descriptor came with.
+  std::array<uint8_t, sizeof(MessageHeader) + kMaxBodyBytes> received_;
+  size_t received_bytes_ = 0;
+  std::array<UniqueFd, kMaxDescriptors> received_fds_;
   size_t received_fd_count_ = 0;
 
   SendBacklog backlog_;

@@ -242,6 +242,21 @@ TEST_F(MessageChannelTest, DescriptorsAreNotGathered) {
   ExpectClosed();
 }
 
+TEST_F(MessageChannelTest, DescriptorsDoNotComeWithTheBody) {
+  const std::vector<uint8_t> bytes = BytesOf(Refused{});
+  SendRaw(a_->fd(), {&bytes[0], 10}, 0);
+  EXPECT_EQ(b_->Receive(incoming_), Status::kNothing);
+  SendRaw(a_->fd(), {&bytes[10], bytes.size() - 10}, 1);
+  ExpectClosed();
+}
+
+TEST_F(MessageChannelTest, DescriptorsOfTheNextMessageAreNotBorrowed) {
+  SendRaw(a_->fd(), BytesOf(LinkRequest{}), 1);
+  SendRaw(a_->fd(), BytesOf(LinkRequest{}), 1);
+  SendRaw(a_->fd(), BytesOf(LinkRequest{}), 2);
+  ExpectClosed();
+}
+
 TEST_F(MessageChannelTest, DescriptorsThatFindNoRoomBreakTheChannel) {
   ASSERT_TRUE(SendRequest(1));
   rlimit before;
