@@ -4,6 +4,7 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "tests/system/mover/operation.h"
@@ -13,9 +14,10 @@ namespace mover {
 // `where` names the stream and the operation.
 void CheckSendCompletion(const ibv_wc& completion, const Operation& operation,
                          const std::string& where);
-// `wr_id` is that of the receive request; `invalidated_rkey` the key of the window it names.
+// `wr_id` is that of the receive request; `invalidated_rkey` the key that a SEND with invalidate
+// names, if the completion is to tell it.
 void CheckReceiveCompletion(const ibv_wc& completion, const Operation& operation,
-                            uint32_t invalidated_rkey, const std::string& where);
+                            std::optional<uint32_t> invalidated_rkey, const std::string& where);
 
 // The wr_id of the receive request for an operation.
 uint64_t ReceiveWrId(const Operation& operation);

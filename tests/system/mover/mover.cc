@@ -29,6 +29,7 @@ struct Options {
   int gid_index = 1;
   uint8_t timeout = 14;  // 67 ms
   uint8_t retry_count = 7;
+  uint32_t path_mtu_bytes = 0;  // 0: what the port allows
   bool use_events = false;
 };
 
@@ -41,6 +42,7 @@ constexpr option kOptions[] = {{"seed", required_argument, nullptr, 's'},
                                {"gid-index", required_argument, nullptr, 'g'},
                                {"timeout", required_argument, nullptr, 't'},
                                {"retry-count", required_argument, nullptr, 'c'},
+                               {"path-mtu", required_argument, nullptr, 'p'},
                                {"events", no_argument, nullptr, 'e'},
                                {nullptr, 0, nullptr, 0}};
 
@@ -75,12 +77,22 @@ bool Apply(int letter, const char* text, Options* options) {
     case 'c':
       options->retry_count = static_cast<uint8_t>(number);
       return true;
+    case 'p':
+      options->path_mtu_bytes = static_cast<uint32_t>(number);
+      return true;
     case 'e':
       options->use_events = true;
       return true;
     default:
       return false;
   }
+}
+
+ibv_mtu PathMtu(const Options& options, const system_test::Device& device) {
+  for (const ibv_mtu mtu : {IBV_MTU_256, IBV_MTU_512, IBV_MTU_1024, IBV_MTU_2048, IBV_MTU_4096}) {
+    if (128u << mtu == options.path_mtu_bytes) return mtu;
+  }
+  return device.active_mtu();
 }
 
 void Run(const Options& options, bool is_client, const std::string& host, const std::string& port) {
@@ -92,7 +104,7 @@ void Run(const Options& options, bool is_client, const std::string& host, const 
   mover::Session session(device, &channel, workload,
                          {.is_client = is_client,
                           .use_events = options.use_events,
-                          .rc = {.path_mtu = device.active_mtu(),
+                          .rc = {.path_mtu = PathMtu(options, device),
                                  .timeout = options.timeout,
                                  .retry_count = options.retry_count}});
   std::string outcome;
