@@ -77,6 +77,7 @@ bool Engine::ReceiveBurst(Time now) {
   if (now >= next_link_service_) {
     next_link_service_ = now + kLinkServiceInterval;
     port_->ServeLink();
+    FollowNeighbors();
     if (port_active_ != port_->active()) {
       port_active_ = !port_active_;
       endpoint_.TellPortState(port_active_);
@@ -106,6 +107,10 @@ void Engine::Accept(Time now, const PacketPort::ReceivedFrame& frame) {
     endpoint_.OnFrame(now, frame.bytes, frame.from);
     return;
   }
+  FollowNeighbors();
+}
+
+void Engine::FollowNeighbors() {
   while (const auto neighbor = link_layer_->TakeChange()) {
     endpoint_.UpdateNeighbor(neighbor->gid, neighbor->mac);
     if (neighbor_sink_) neighbor_sink_(neighbor->gid, neighbor->mac);
@@ -298,11 +303,15 @@ PacketPort::PathState Engine::JoinGroup(const Gid& group, Duration patience) {
 }
 
 void Engine::ForgetPath(transport::Qpn local) {
-  WithEndpoint([&](transport::Endpoint&) { port_->ForgetPath(local); });
+  WithEndpoint([&](transport::Endpoint&) {
+    if (!orphaned()) port_->ForgetPath(local);
+  });
 }
 
 void Engine::LeaveGroup(const Gid& group) {
-  WithEndpoint([&](transport::Endpoint&) { port_->LeaveGroup(group); });
+  WithEndpoint([&](transport::Endpoint& endpoint) {
+    if (!orphaned() && !endpoint.HasMulticastMembers(group)) port_->LeaveGroup(group);
+  });
 }
 
 bool Engine::link_up() {

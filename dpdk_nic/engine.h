@@ -69,10 +69,11 @@ class Engine {
   std::optional<transport::MacAddress> ResolveNeighbor(const transport::Gid& gid,
                                                        transport::Duration patience);
 
-  // Has the port make the way ready that a queue pair is about to use, or a multicast group;
-  // `patience` bounds the wait. Blocks; not to be called from WithEndpoint.
+  // Has the port make the way ready that a queue pair is about to use, or have it receive what goes
+  // to a multicast group; `patience` bounds the wait. Blocks; not to be called from WithEndpoint.
   PacketPort::PathState PreparePath(const PacketPort::Path& path, transport::Duration patience);
   PacketPort::PathState JoinGroup(const transport::Gid& group, transport::Duration patience);
+  // The other way round; the group is left when it has no members any more.
   void ForgetPath(transport::Qpn local);
   void LeaveGroup(const transport::Gid& group);
 
@@ -112,6 +113,7 @@ class Engine {
   bool RunOnce(transport::Time now);
   bool ReceiveBurst(transport::Time now);
   void Accept(transport::Time now, const PacketPort::ReceivedFrame& frame);
+  void FollowNeighbors();
   bool RunDeadlines(transport::Time now);
   bool TransmitBurst(transport::Time now);
   bool TransmitToPort(transport::Time now);

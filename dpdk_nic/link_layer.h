@@ -41,8 +41,8 @@ class LinkLayer {
   virtual void OnDeadline(transport::Time /*now*/) {}
 
   // A neighbour whose address became known or changed since it was last taken; the engine tells the
-  // endpoint, so that queue pairs follow. Asked after every OnFrame that returned true and after
-  // every OnDeadline.
+  // endpoint, so that queue pairs follow. Asked after every OnFrame that returned true, and about
+  // once a millisecond.
   struct Neighbor {
     transport::Gid gid;
     transport::MacAddress mac{};

@@ -56,7 +56,7 @@ class PacketPort {
   virtual PathState PreparePath(const Path& /*path*/) { return PathState::kReady; }
   // The queue pair is connected no more.
   virtual void ForgetPath(transport::Qpn /*local*/) {}
-  // Datagrams to a multicast group are wanted. As often as it was joined it has to be left.
+  // Datagrams to a multicast group are wanted, until it is left. Joining again changes nothing.
   virtual PathState JoinGroup(const transport::Gid& /*group*/) { return PathState::kReady; }
   virtual void LeaveGroup(const transport::Gid& /*group*/) {}
 

@@ -6,6 +6,7 @@
 #include "transport/ids.h"
 #include "transport/limits.h"
 #include "transport/qp_attributes.h"
+#include "transport/route.h"
 
 namespace uroce::transport {
 
@@ -42,6 +43,15 @@ struct EndpointConfig {
       if (gids[i] == gid) return static_cast<int>(i);
     }
     return -1;
+  }
+  // The way to a queue pair, and the way that its packets come by. A GID of ours with a QPN of
+  // somebody else's block is another process of this host, which has a link of its own or is beyond
+  // the wire like everybody else.
+  Route RouteTo(const Gid& gid, Qpn remote) const {
+    const bool is_own_gid = FindGid(gid) >= 0;
+    if (is_own_gid && OwnsQpn(remote)) return Route::kLoopback;
+    const bool is_local = is_own_gid || (!has_wire && !gid.IsMulticast());
+    return has_links && is_local ? RouteToBlock(BlockOf(remote)) : Route::kWire;
   }
   bool OwnsQpn(Qpn qpn) const {
     return qpn.value >= first_qpn.value && qpn.value - first_qpn.value < qpn_count;

@@ -16,6 +16,9 @@ namespace {
 // What the kernel waits for a neighbour: three questions, a second apart.
 constexpr transport::Duration kResolvePatience = transport::Milliseconds(3'000);
 
+// A few messages between processes of this host.
+constexpr transport::Duration kPathPatience = transport::Milliseconds(1'000);
+
 void Say(const std::string& sentence) { std::fprintf(stderr, "uroce: %s.\n", sentence.c_str()); }
 
 transport::EndpointConfig EndpointConfigOf(nic::Engine& engine) {
@@ -90,6 +93,16 @@ int Device::Resolve(transport::AddressVector& address) {
   if (!mac) return ETIMEDOUT;
   address.destination_mac = *mac;
   return 0;
+}
+
+int Device::PreparePath(transport::Qpn local, const transport::Gid& remote_gid,
+                        transport::Qpn remote) {
+  const transport::Route route = engine_->WithEndpoint(
+      [&](transport::Endpoint& endpoint) { return endpoint.config().RouteTo(remote_gid, remote); });
+  if (route == transport::Route::kLoopback) return 0;
+  const auto state = engine_->PreparePath(
+      {.route = route, .local = local, .remote = remote, .remote_gid = remote_gid}, kPathPatience);
+  return state == nic::PacketPort::PathState::kRefused ? EBUSY : 0;
 }
 
 ibv_port_state Device::port_state() {

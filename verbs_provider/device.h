@@ -56,6 +56,10 @@ class Device {
   // the wire does. 0, or ETIMEDOUT when nobody answers.
   int Resolve(transport::AddressVector& address);
 
+  // Makes the way ready that leads from one queue pair to another one. 0, or EBUSY when another
+  // process of this host has it. A peer that is not there is no error, as on any network.
+  int PreparePath(transport::Qpn local, const transport::Gid& remote_gid, transport::Qpn remote);
+
   const std::vector<transport::Gid>& gids() const { return gids_; }
   const transport::MacAddress& mac() const { return mac_; }
   ibv_mtu active_mtu() const { return active_mtu_; }

@@ -10,28 +10,43 @@
 namespace uroce::verbs {
 namespace {
 
+constexpr transport::Duration kJoinPatience = transport::Milliseconds(1'000);
+
 using Change = transport::Status (transport::Endpoint::*)(transport::QueuePair&,
                                                           const transport::Gid&);
 
-int ChangeMembership(ibv_qp* verbs, const ibv_gid* gid, Change change) {
-  return ReturningErrno([&] {
-    QueuePair& qp = QueuePair::From(verbs);
-    if (qp.device->lost_by_fork()) return EIO;
-    const transport::Gid group = ToGid(*gid);
-    const auto status = qp.device->engine().WithEndpoint(
-        [&](transport::Endpoint& endpoint) { return (endpoint.*change)(*qp.transport, group); });
-    return static_cast<int>(status);
-  });
+int ChangeMembership(QueuePair& qp, const transport::Gid& group, Change change) {
+  if (qp.device->lost_by_fork()) return EIO;
+  const auto status = qp.device->engine().WithEndpoint(
+      [&](transport::Endpoint& endpoint) { return (endpoint.*change)(*qp.transport, group); });
+  return static_cast<int>(status);
 }
 
 }  // namespace
 
-int AttachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t /*lid*/) {
-  return ChangeMembership(qp, gid, &transport::Endpoint::AttachMulticast);
+int AttachMcast(ibv_qp* verbs, const ibv_gid* gid, uint16_t /*lid*/) {
+  return ReturningErrno([&] {
+    QueuePair& qp = QueuePair::From(verbs);
+    const transport::Gid group = ToGid(*gid);
+    if (const int error = ChangeMembership(qp, group, &transport::Endpoint::AttachMulticast)) {
+      return error;
+    }
+    using PathState = nic::PacketPort::PathState;
+    const PathState state = qp.device->engine().JoinGroup(group, kJoinPatience);
+    if (state != PathState::kRefused) return 0;
+    (void)ChangeMembership(qp, group, &transport::Endpoint::DetachMulticast);
+    return ENOSPC;
+  });
 }
 
-int DetachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t /*lid*/) {
-  return ChangeMembership(qp, gid, &transport::Endpoint::DetachMulticast);
+int DetachMcast(ibv_qp* verbs, const ibv_gid* gid, uint16_t /*lid*/) {
+  return ReturningErrno([&] {
+    QueuePair& qp = QueuePair::From(verbs);
+    const transport::Gid group = ToGid(*gid);
+    const int error = ChangeMembership(qp, group, &transport::Endpoint::DetachMulticast);
+    if (error == 0) qp.device->engine().LeaveGroup(group);
+    return error;
+  });
 }
 
 }  // namespace uroce::verbs

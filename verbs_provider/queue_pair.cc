@@ -176,6 +176,7 @@ int DestroyQp(ibv_qp* verbs) {
     Context::From(verbs->context).objects().Remove(qp);
     FinishReplies(qp);
     RemoveFromTransport(qp);
+    qp.device->engine().ForgetPath(transport::Qpn{verbs->qp_num});
     qp.events_posted -= abi::PurgeAsyncEvents(verbs->context, reinterpret_cast<uintptr_t>(verbs));
     AwaitAcknowledgements(&verbs->mutex, &verbs->cond, &verbs->events_completed, qp.events_posted);
 

@@ -14,37 +14,26 @@ using transport::QpAttributeMask;
 
 constexpr uint32_t kKnownAttributes = (QpAttributeMask::kDestinationQpn << 1) - 1;
 
-// Values that would be cut off on their way into the transport's narrower types, and those that the
-// port decides about. Everything else is checked by the queue pair itself.
-int CheckValues(const Device& device, const ibv_qp_attr& attr, uint32_t mask) {
+// Values that would be cut off on their way into the transport's narrower types. Everything else is
+// checked by the queue pair itself.
+int CheckValues(const ibv_qp_attr& attr, uint32_t mask) {
   const auto has = [mask](uint32_t bit) { return (mask & bit) != 0; };
   if ((mask & ~kKnownAttributes) != 0) return EINVAL;
   if (has(IBV_QP_STATE) && RawValue(attr.qp_state) > IBV_QPS_ERR) return EINVAL;
   if (has(IBV_QP_CUR_STATE) && RawValue(attr.cur_qp_state) > IBV_QPS_ERR) {
     return EINVAL;
   }
-  if (has(IBV_QP_PATH_MTU) &&
-      (RawValue(attr.path_mtu) < IBV_MTU_256 || RawValue(attr.path_mtu) > device.active_mtu())) {
-    return EINVAL;
-  }
+  if (has(IBV_QP_PATH_MTU) && RawValue(attr.path_mtu) > IBV_MTU_4096) return EINVAL;
   // Automatic path migration is a feature that we do not have (and do not claim).
   if (has(IBV_QP_PATH_MIG_STATE) && RawValue(attr.path_mig_state) != IBV_MIG_MIGRATED) {
     return EINVAL;
   }
   if (has(IBV_QP_RQ_PSN) && attr.rq_psn > transport::Psn::kMask) return EINVAL;
   if (has(IBV_QP_SQ_PSN) && attr.sq_psn > transport::Psn::kMask) return EINVAL;
-  if (has(IBV_QP_DEST_QPN) && attr.dest_qp_num > transport::kMaxQpn) return EINVAL;
-  if (has(IBV_QP_PORT) && attr.port_num != kPortNumber) return EINVAL;
-  if (has(IBV_QP_PKEY_INDEX) && attr.pkey_index >= kPkeyTableLength) return EINVAL;
   constexpr uint32_t kQpAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                  IBV_ACCESS_MW_BIND;
-  if (has(IBV_QP_ACCESS_FLAGS) && (attr.qp_access_flags & ~kQpAccess) != 0) return EINVAL;
-  if (has(IBV_QP_ALT_PATH) &&
-      (attr.alt_port_num != kPortNumber || attr.alt_pkey_index >= kPkeyTableLength)) {
-    return EINVAL;
-  }
-  return 0;
+  return has(IBV_QP_ACCESS_FLAGS) && (attr.qp_access_flags & ~kQpAccess) != 0 ? EINVAL : 0;
 }
 
 // All that can be said without asking neighbours, so that nobody waits for them in vain.
@@ -68,6 +57,18 @@ int ResolvePaths(Device& device, const ibv_qp_attr& attr, uint32_t mask,
   return 0;
 }
 
+// Datagrams each go their own way; a connection has one from the moment that it has an address.
+int PreparePath(QueuePair& qp, const transport::QpAttributes& attributes, uint32_t mask) {
+  if ((mask & IBV_QP_AV) == 0 || qp.verbs.qp.qp_type == IBV_QPT_UD) return 0;
+  const transport::Qpn local{qp.verbs.qp.qp_num};
+  const transport::Qpn remote = (mask & IBV_QP_DEST_QPN) != 0
+                                    ? attributes.destination_qpn
+                                    : qp.device->engine().WithEndpoint([&](transport::Endpoint&) {
+                                        return qp.transport->Query().destination_qpn;
+                                      });
+  return qp.device->PreparePath(local, attributes.address.destination_gid, remote);
+}
+
 }  // namespace
 
 int ModifyQp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
@@ -75,12 +76,15 @@ int ModifyQp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
     QueuePair& qp = QueuePair::From(verbs);
     if (qp.device->lost_by_fork()) return EIO;
     const auto bits = static_cast<uint32_t>(mask);
-    if (const int error = CheckValues(*qp.device, *attr, bits)) return error;
+    if (const int error = CheckValues(*attr, bits)) return error;
     transport::QpAttributes attributes = ToQpAttributes(*attr, bits);
     if (const int error = CheckInTransport(qp, attributes, bits)) return error;
     if (const int error = ResolvePaths(*qp.device, *attr, bits, attributes)) return error;
+    if (const int error = PreparePath(qp, attributes, bits)) return error;
     const auto status = qp.device->engine().WithEndpoint(
         [&](transport::Endpoint&) { return qp.transport->Modify(attributes, bits); });
+    const bool is_reset = (bits & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET;
+    if (is_reset) qp.device->engine().ForgetPath(transport::Qpn{verbs->qp_num});
     return static_cast<int>(status);
   });
 }

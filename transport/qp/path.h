@@ -8,16 +8,6 @@
 
 namespace uroce::transport {
 
-// The way to a queue pair, and the way that its packets come by. A GID of ours with a QPN of
-// somebody else's block is another process of this host, which has a link of its own or is beyond
-// the wire like everybody else.
-inline Route RouteTo(const EndpointConfig& config, const Gid& gid, Qpn remote) {
-  const bool is_own_gid = config.FindGid(gid) >= 0;
-  if (is_own_gid && config.OwnsQpn(remote)) return Route::kLoopback;
-  const bool is_local = is_own_gid || (!config.has_wire && !gid.IsMulticast());
-  return config.has_links && is_local ? RouteToBlock(BlockOf(remote)) : Route::kWire;
-}
-
 // The way from a queue pair to its peer, or of a datagram.
 class Path {
  public:
@@ -26,7 +16,7 @@ class Path {
   Path(const EndpointConfig& config, const AddressVector& address, Qpn local, Qpn remote)
       : source_gid_(config.gids[address.source_gid_index]),
         destination_gid_(address.destination_gid),
-        route_(RouteTo(config, address.destination_gid, remote)),
+        route_(config.RouteTo(address.destination_gid, remote)),
         builder_(config.mac, source_gid_, address,
                  UdpSourcePort(address.flow_label, local, remote)) {}
 

@@ -101,8 +101,8 @@ DropReason QueuePair::OnConnectedPacket(Time now, const Packet& packet) {
 DropReason QueuePair::OnDatagram(const Packet& packet) {
   const bool came_its_way = packet.destination_gid.IsMulticast()
                                 ? !IsLink(packet.from)
-                                : packet.from == RouteTo(context_.environment.config,
-                                                         packet.source_gid, packet.deth.source_qpn);
+                                : packet.from == context_.environment.config.RouteTo(
+                                                     packet.source_gid, packet.deth.source_qpn);
   return came_its_way ? responder_.OnDatagram(packet) : DropReason::kForeignSource;
 }
 

@@ -82,7 +82,7 @@ void Requester::Reset() {
 Route Requester::NextDatagramRoute() const {
   if (cursor_ == queue_.back()) return Route::kWire;
   const SendWqe& wqe = queue_[cursor_];
-  return RouteTo(qp_.environment.config, wqe.address->destination_gid, wqe.remote_qpn);
+  return qp_.environment.config.RouteTo(wqe.address->destination_gid, wqe.remote_qpn);
 }
 
 bool Requester::IsDrained() const { return queue_.empty() || !queue_[queue_.front()].started; }
