@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "transport/psn.h"
+
 namespace uroce::transport {
 
 // End-to-end credits (IBA 9.7.7.2): how many receive requests the responder has, as the 5-bit code
@@ -15,8 +17,6 @@ uint8_t EncodeCredits(uint32_t requests);
 std::optional<uint32_t> DecodeCredits(uint8_t code);
 
 // SSNs and MSNs number the requests of a connection; 24 bits, ordered like PSNs.
-constexpr bool IsSsnAfter(uint32_t ssn, uint32_t other) {
-  return static_cast<int32_t>((ssn - other) << 8) > 0;
-}
+constexpr bool IsSsnAfter(uint32_t ssn, uint32_t other) { return Psn(ssn).IsAfter(Psn(other)); }
 
 }  // namespace uroce::transport

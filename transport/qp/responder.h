@@ -92,6 +92,7 @@ class Responder {
   void FinishMessage(const Packet& packet);
   void CompleteReceive(const Packet& packet);
   void FailReceive(CompletionStatus status, VendorError reason);
+  VendorError UseUpReceive(const Verdict& verdict);
   Completion NewCompletion() const;
   void Push(const Completion& completion, bool solicited);
   DropReason OnDuplicate(const Packet& packet);

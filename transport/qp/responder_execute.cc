@@ -200,6 +200,17 @@ void Responder::FailReceive(CompletionStatus status, VendorError reason) {
   Push(completion, /*solicited=*/true);
 }
 
+// A receive request that is too small for the message is used up by the attempt, as it would be by
+// the first packet of a longer one. Returns what people are to be told of a message that cannot be
+// received.
+VendorError Responder::UseUpReceive(const Verdict& verdict) {
+  if (verdict.receive_status != CompletionStatus::kLocalLengthError) {
+    return VendorError::kPeerBrokeRule;
+  }
+  if (!receives_.in_use()) receives_.Take();
+  return VendorError::kReceiveTooSmall;
+}
+
 void Responder::Push(const Completion& completion, bool solicited) {
   if (!qp_.init.receive_cq->Push(completion, solicited)) qp_.completion_lost = true;
   receives_.Finish();

@@ -25,12 +25,10 @@ void Responder::Refuse(const Verdict& verdict) {
     acknowledge_ = Acknowledge::kRnrNak;
     return;
   }
-  const bool too_small = verdict.receive_status == CompletionStatus::kLocalLengthError;
-  if (too_small && !receives_.in_use()) receives_.Take();
+  const VendorError reason = UseUpReceive(verdict);
   // The application is told by a completion, or by an event if there is none (IBA C9-222.1.1).
   if (receives_.in_use()) {
-    FailReceive(verdict.receive_status,
-                too_small ? VendorError::kReceiveTooSmall : VendorError::kPeerBrokeRule);
+    FailReceive(verdict.receive_status, reason);
   } else {
     failure_event_ = verdict.event;
   }

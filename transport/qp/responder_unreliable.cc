@@ -60,13 +60,10 @@ DropReason Responder::DropMessage(const Verdict& verdict) {
     message_ = Message::kNone;
     return DropReason::kReceiverNotReady;
   }
-  const bool too_long = verdict.receive_status == CompletionStatus::kLocalLengthError;
-  // The next request of a shared queue is used up by the attempt, as that of our own would be by
-  // the first packet of the message.
-  if (too_long && !receives_.in_use()) receives_.Take();
-  AbandonMessage(verdict.receive_status,
-                 too_long ? VendorError::kReceiveTooSmall : VendorError::kPeerBrokeRule);
-  return too_long ? DropReason::kMessageTooLong : DropReason::kRefused;
+  const VendorError reason = UseUpReceive(verdict);
+  AbandonMessage(verdict.receive_status, reason);
+  return reason == VendorError::kReceiveTooSmall ? DropReason::kMessageTooLong
+                                                 : DropReason::kRefused;
 }
 
 // The message that is being received comes to nothing. Its receive request waits for the next one
