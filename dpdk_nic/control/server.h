@@ -30,7 +30,7 @@ namespace uroce::nic::control {
 class Server {
  public:
   struct Limits {
-    Registry::Limits registry;
+    Registry::Limits registry = {};
     // Connections that have not said Hello: of processes that are just starting. A client does it
     // in the same moment, so these are many; and everybody else still gets in when one user's do
     // not.
@@ -45,13 +45,13 @@ class Server {
   };
 
   struct Config {
-    FabricDescription fabric;
-    Limits limits;
-    std::function<bool(uid_t)> admits;  // who is let in
-    Registry::ClaimHolder holder_of_block;
-    RateLimitedLog::Sink log;
+    FabricDescription fabric = {};
+    Limits limits = {};
+    std::function<bool(uid_t)> admits = {};  // who is let in
+    Registry::ClaimHolder holder_of_block = {};
+    RateLimitedLog::Sink log = {};
     // Nobody is left whom a private fabric is for. It has stopped to listen.
-    std::function<void()> on_deserted;
+    std::function<void()> on_deserted = {};
   };
 
   Server(boost::asio::io_context& io, UniqueFd listener, Config config);

@@ -1,0 +1,203 @@
+#include "tests/dpdk_nic/control/server_host.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <boost/asio/post.hpp>
+#include <future>
+
+#include "dpdk_nic/control/block_claim.h"
+#include "tests/dpdk_nic/control/control_test_support.h"
+
+namespace uroce::nic::control {
+namespace {
+
+Server::Config Completed(Server::Config config, ServerHost* host,
+                         std::function<void(std::string_view)> log,
+                         std::function<void()> on_deserted) {
+  if (config.fabric.mtu_bytes == 0) config.fabric.mtu_bytes = 4'200;
+  if (!config.admits) config.admits = [](uid_t) { return true; };
+  config.holder_of_block = [host](Block block) {
+    return HolderOfBlock(geteuid(), host->fabric(), block);
+  };
+  config.log = std::move(log);
+  config.on_deserted = std::move(on_deserted);
+  return config;
+}
+
+}  // namespace
+
+ErrnoValue RecordingSwitch::Record(const std::string& call, Block block, uint64_t detail) {
+  const std::lock_guard lock(mutex_);
+  std::string line = call + " " + std::to_string(block);
+  if (detail != 0) line += " " + std::to_string(detail);
+  calls_.push_back(std::move(line));
+  return answer_;
+}
+
+ErrnoValue RecordingSwitch::ConnectUplink(Block block, std::unique_ptr<RingLink> uplink) {
+  const ErrnoValue answer = Record("ConnectUplink", block);
+  const std::lock_guard lock(mutex_);
+  uplink_ = std::move(uplink);
+  return answer;
+}
+
+ErrnoValue RecordingSwitch::Declare(Block block, const control::Declare& connection) {
+  return Record("Declare", block, connection.local.value);
+}
+
+void RecordingSwitch::Forget(Block block, transport::Qpn local) {
+  Record("Forget", block, local.value);
+}
+
+ErrnoValue RecordingSwitch::JoinGroup(Block block, const transport::Gid& group) {
+  return Record("JoinGroup", block, group.bytes[15]);
+}
+
+void RecordingSwitch::LeaveGroup(Block block, const transport::Gid& group) {
+  Record("LeaveGroup", block, group.bytes[15]);
+}
+
+ErrnoValue RecordingSwitch::Listen(Block block, uint64_t service_id) {
+  return Record("Listen", block, service_id);
+}
+
+void RecordingSwitch::Unlisten(Block block, uint64_t service_id) {
+  Record("Unlisten", block, service_id);
+}
+
+void RecordingSwitch::Resolve(const transport::Gid& gid) { Record("Resolve", 0, gid.bytes[15]); }
+
+void RecordingSwitch::AnswerWith(ErrnoValue error) {
+  const std::lock_guard lock(mutex_);
+  answer_ = error;
+}
+
+std::vector<std::string> RecordingSwitch::TakeCalls() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(calls_, {});
+}
+
+std::unique_ptr<RingLink> RecordingSwitch::TakeUplink() {
+  const std::lock_guard lock(mutex_);
+  return std::move(uplink_);
+}
+
+ServerHost::ServerHost(Server::Config config, const std::string& fabric)
+    : fabric_(fabric.empty() ? UniqueFabricName() : fabric) {
+  const auto log = [this](std::string_view line) {
+    const std::lock_guard lock(mutex_);
+    log_ += std::string(line) + "\n";
+  };
+  const auto on_deserted = [this] {
+    is_deserted_ = true;
+    io_.stop();
+  };
+  UniqueFd listener = ListenOnFabric(fabric_);
+  EXPECT_TRUE(listener) << errno;
+  server_ = std::make_unique<Server>(io_, std::move(listener),
+                                     Completed(std::move(config), this, log, on_deserted));
+  server_->Start(switch_);
+  thread_ = std::thread([this] { io_.run(); });
+}
+
+ServerHost::~ServerHost() {
+  io_.stop();
+  thread_.join();
+}
+
+void ServerHost::Do(const std::function<void(Server&)>& action) {
+  std::promise<void> done;
+  boost::asio::post(io_, [&] {
+    action(*server_);
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+size_t ServerHost::CountClients() {
+  size_t count = 0;
+  Do([&](Server& server) { count = server.registry().clients().size(); });
+  return count;
+}
+
+size_t ServerHost::CountLinks() {
+  size_t count = 0;
+  Do([&](Server& server) { count = server.registry().links().size(); });
+  return count;
+}
+
+void ServerHost::WaitUntilDeserted() {
+  while (!is_deserted_) usleep(1'000);
+}
+
+std::string ServerHost::Log() {
+  const std::lock_guard lock(mutex_);
+  return log_;
+}
+
+UniqueFd SealedMemory() {
+  UniqueFd memory(memfd_create("state", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(ftruncate(memory.get(), 4'096), 0);
+  EXPECT_EQ(fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+  return memory;
+}
+
+Peer::Peer(const std::string& fabric) : channel_(ConnectToFabricOf(geteuid(), fabric)) {
+  EXPECT_GE(channel_.fd(), 0) << errno;
+}
+
+bool Peer::Receive() {
+  incoming_.type = {};
+  incoming_.bytes = 0;
+  while (true) {
+    switch (channel_.Receive(incoming_)) {
+      case MessageChannel::Status::kOk:
+        return true;
+      case MessageChannel::Status::kClosed:
+        return false;
+      case MessageChannel::Status::kNothing:
+        if (!Wait()) return false;
+        break;
+    }
+  }
+}
+
+// Until there is something to receive or, if that has to wait, room to send.
+bool Peer::Wait() {
+  const short room = channel_.wants_write() ? POLLOUT : 0;
+  pollfd poll_fd{channel_.fd(), static_cast<short>(POLLIN | room), 0};
+  const bool is_ready = poll(&poll_fd, 1, 30'000) == 1;  // only a test that fails waits as long
+  channel_.Flush();
+  return is_ready;
+}
+
+bool Peer::HearsTheEnd() {
+  while (Receive()) {
+  }
+  return channel_.broken();
+}
+
+bool Peer::HearsNothingNow() const { return !IsReadable(channel_.fd()); }
+
+bool Peer::SayHello(Hello hello) {
+  const UniqueFd memory = SealedMemory();
+  return Say(hello, std::array<int, 1>{memory.get()});
+}
+
+Block Peer::Attach(Hello hello) {
+  EXPECT_TRUE(SayHello(hello));
+  return Hear<Welcome>().block;
+}
+
+void Peer::AskForLink(Block block, uint64_t number, uint32_t offers_received) {
+  const UniqueFd first = NumberedFd(number);
+  const UniqueFd second = NumberedFd(number + 1);
+  EXPECT_TRUE(
+      Say(LinkRequest{block, offers_received}, std::array<int, 2>{first.get(), second.get()}));
+}
+
+}  // namespace uroce::nic::control

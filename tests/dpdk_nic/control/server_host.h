@@ -1,0 +1,138 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dpdk_nic/control/control_address.h"
+#include "dpdk_nic/control/frame_switch.h"
+#include "dpdk_nic/control/message_channel.h"
+#include "dpdk_nic/control/messages.h"
+#include "dpdk_nic/control/server.h"
+#include "dpdk_nic/ring_link.h"
+#include "dpdk_nic/unique_fd.h"
+
+namespace uroce::nic::control {
+
+// Writes down what it is told to do, and answers what the test wants.
+class RecordingSwitch : public FrameSwitch {
+ public:
+  ErrnoValue ConnectUplink(Block block, std::unique_ptr<RingLink> uplink) override;
+  void Remove(Block block) override { Record("Remove", block); }
+  ErrnoValue Declare(Block block, const control::Declare& connection) override;
+  void Forget(Block block, transport::Qpn local) override;
+  ErrnoValue JoinGroup(Block block, const transport::Gid& group) override;
+  void LeaveGroup(Block block, const transport::Gid& group) override;
+  ErrnoValue Listen(Block block, uint64_t service_id) override;
+  void Unlisten(Block block, uint64_t service_id) override;
+  void Resolve(const transport::Gid& gid) override;
+  SwitchCounters counters() override { return {.frames_to_wire = 1, .dropped_no_room = 8}; }
+  SwitchUsage usage(Block block) override { return {.declared_connections = block, .groups = 3}; }
+
+  void AnswerWith(ErrnoValue error);
+  // What was recorded since the last call, e.g. "Declare 7 458752".
+  std::vector<std::string> TakeCalls();
+  std::unique_ptr<RingLink> TakeUplink();
+
+ private:
+  ErrnoValue Record(const std::string& call, Block block, uint64_t detail = 0);
+
+  std::mutex mutex_;
+  ErrnoValue answer_ = 0;
+  std::vector<std::string> calls_;
+  std::unique_ptr<RingLink> uplink_;
+};
+
+// A server in this process, with a thread of its own, on a fabric of its own.
+class ServerHost {
+ public:
+  explicit ServerHost(Server::Config config = {}, const std::string& fabric = {});
+  ~ServerHost();
+
+  const std::string& fabric() const { return fabric_; }
+  RecordingSwitch& frame_switch() { return switch_; }
+  // Runs on the server's thread; returns when it is done.
+  void Do(const std::function<void(Server&)>& action);
+  size_t CountClients();
+  size_t CountLinks();
+  // Waits until nobody is left whom a private fabric is for.
+  void WaitUntilDeserted();
+  bool is_deserted() const { return is_deserted_; }
+  // The log so far, in one string.
+  std::string Log();
+
+  Server& server() { return *server_; }
+
+ private:
+  const std::string fabric_;
+  std::mutex mutex_;
+  std::string log_;
+  std::atomic<bool> is_deserted_ = false;
+  RecordingSwitch switch_;
+  boost::asio::io_context io_;
+  std::unique_ptr<Server> server_;
+  std::thread thread_;
+};
+
+inline Hello HelloWithMtu(uint32_t mtu_bytes) { return {0, mtu_bytes, {}}; }
+inline Hello HelloWithIp(const transport::Gid& ip) { return {0, 0, ip}; }
+inline Hello HelloAgain(Block block) { return {block, 0, {}}; }
+
+// Memory as a process publishes its state in.
+UniqueFd SealedMemory();
+
+// A process that speaks with uroced, and waits for its answers.
+class Peer {
+ public:
+  // Connects to this user's uroced.
+  explicit Peer(const std::string& fabric);
+
+  template <Message T>
+  bool Say(const T& message, std::span<const int, T::kDescriptors> fds = {}) {
+    return channel_.Send(message, fds);
+  }
+  // The next message, which has to be a T.
+  template <Message T>
+  T Hear() {
+    Receive();
+    EXPECT_EQ(incoming_.type, T::kType);
+    return incoming_.As<T>().value_or(T{});
+  }
+  // What came with it.
+  UniqueFd TakeDescriptor(size_t index) { return std::move(incoming_.fds[index]); }
+  // The first T that comes; other messages are ignored.
+  template <Message T>
+  T HearAmongOthers() {
+    while (Receive() && incoming_.type != T::kType) {
+    }
+    return incoming_.As<T>().value_or(T{});
+  }
+  // Whether uroced closes the connection; what it says before is ignored.
+  bool HearsTheEnd();
+  bool HearsNothingNow() const;
+
+  bool SayHello(Hello hello = {});
+  // Says Hello, and returns the block of the Welcome.
+  Block Attach(Hello hello = {});
+  // Asks for a link with two descriptors that have the numbers `number` and `number + 1`.
+  void AskForLink(Block block, uint64_t number = 1, uint32_t offers_received = 0);
+
+  MessageChannel& channel() { return channel_; }
+
+ private:
+  bool Receive();
+  bool Wait();
+
+  MessageChannel channel_;
+  MessageChannel::Incoming incoming_;
+};
+
+}  // namespace uroce::nic::control
