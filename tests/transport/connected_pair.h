@@ -22,11 +22,12 @@ inline constexpr uint32_t kAllAccess = AccessFlags::kLocalWrite | AccessFlags::k
 // An endpoint with one memory region, one completion queue and one queue pair.
 struct TestHost {
   explicit TestHost(uint8_t number)
-      : endpoint(
-            {.mac = {2, 0, 0, 0, 0, number},
-             .gids = {Gid::LinkLocal({2, 0, 0, 0, 0, number}), Gid::FromIpv4({10, 0, 0, number})}}),
-        memory(1 << 20),
-        cq(endpoint.CreateCompletionQueue(256, &cq_tag)) {
+      : TestHost(EndpointConfig{
+            .mac = {2, 0, 0, 0, 0, number},
+            .gids = {Gid::LinkLocal({2, 0, 0, 0, 0, number}), Gid::FromIpv4({10, 0, 0, number})}}) {
+  }
+  explicit TestHost(const EndpointConfig& config)
+      : endpoint(config), memory(1 << 20), cq(endpoint.CreateCompletionQueue(256, &cq_tag)) {
     key = *endpoint.memory().Register({.pd = kTestPd,
                                        .iova = address(0),
                                        .host_address = memory.data(),

@@ -1,0 +1,146 @@
+#include "transport/route.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "tests/transport/connected_pair.h"
+#include "transport/qp/transmit_schedule.h"
+
+namespace uroce::transport {
+namespace {
+
+constexpr MacAddress kHostMac{2, 0, 0, 0, 0, 9};
+const Gid kHostGid = Gid::FromIpv4({10, 0, 0, 9});
+const Gid kElsewhere = Gid::FromIpv4({10, 0, 0, 1});
+const Gid kGroup = Gid::FromIpv4({239, 1, 2, 3});
+
+// A process of a host whose processes are linked.
+EndpointConfig ProcessConfig(uint32_t block, bool has_wire) {
+  return {.mac = kHostMac,
+          .gids = {Gid::LinkLocal(kHostMac), kHostGid},
+          .has_links = true,
+          .has_wire = has_wire,
+          .first_qpn = Qpn{block * kMaxQps}};
+}
+
+Qpn InBlock(uint32_t block) { return {block * kMaxQps + 7}; }
+
+TEST(RouteTest, BlocksAndRoutesNameEachOther) {
+  for (const uint32_t block : {0u, 1u, 512u, kQpnBlocks - 1}) {
+    EXPECT_EQ(BlockOf(InBlock(block)), block);
+    EXPECT_EQ(BlockOf(RouteToBlock(block)), block);
+    EXPECT_TRUE(IsLink(RouteToBlock(block)));
+    EXPECT_LT(static_cast<size_t>(RouteToBlock(block)), kRoutes);
+  }
+  EXPECT_EQ(BlockOf(Qpn{kMaxQpn}), kQpnBlocks - 1);
+  EXPECT_FALSE(IsLink(Route::kWire));
+  EXPECT_FALSE(IsLink(Route::kLoopback));
+}
+
+TEST(RouteTest, WithoutLinksOnlyOurOwnBlockIsNotBeyondTheWire) {
+  EndpointConfig config = ProcessConfig(3, true);
+  config.has_links = false;
+  EXPECT_EQ(config.RouteTo(kHostGid, InBlock(3)), Route::kLoopback);
+  EXPECT_EQ(config.RouteTo(kHostGid, InBlock(4)), Route::kWire);
+  EXPECT_EQ(config.RouteTo(kElsewhere, InBlock(3)), Route::kWire);
+}
+
+TEST(RouteTest, ProcessesThatShareOurAddressHaveLinks) {
+  const EndpointConfig config = ProcessConfig(3, true);
+  EXPECT_EQ(config.RouteTo(kHostGid, InBlock(3)), Route::kLoopback);
+  EXPECT_EQ(config.RouteTo(kHostGid, InBlock(4)), RouteToBlock(4));
+  EXPECT_EQ(config.RouteTo(kElsewhere, InBlock(3)), Route::kWire);
+  EXPECT_EQ(config.RouteTo(kElsewhere, InBlock(4)), Route::kWire);
+  EXPECT_EQ(config.RouteTo(kGroup, kMulticastQpn), Route::kWire);
+}
+
+TEST(RouteTest, WithoutAWireEveryAddressIsOfThisHost) {
+  const EndpointConfig config = ProcessConfig(3, false);
+  EXPECT_EQ(config.RouteTo(kHostGid, InBlock(3)), Route::kLoopback);
+  EXPECT_EQ(config.RouteTo(kElsewhere, InBlock(4)), RouteToBlock(4));
+  EXPECT_EQ(config.RouteTo(kGroup, kMulticastQpn), Route::kWire);
+}
+
+// Has a number of frames to send, one byte each.
+class Sender : public TransmitClient {
+ public:
+  explicit Sender(int frames) : frames_(frames) {}
+  size_t BuildFrame(Time, std::span<uint8_t>) override { return frames_-- > 0 ? 1 : 0; }
+
+ private:
+  int frames_;
+};
+
+TEST(TransmitScheduleTest, RoutesAreFoundInTheirOrder) {
+  TransmitSchedule schedule;
+  EXPECT_EQ(schedule.FirstReady(Route{}), std::nullopt);
+  const std::vector<Route> routes = {Route::kWire, RouteToBlock(1), RouteToBlock(61),
+                                     RouteToBlock(62), RouteToBlock(kQpnBlocks - 1)};
+  std::vector<Sender> senders(routes.size(), Sender(1));
+  for (size_t i = routes.size(); i-- > 0;) schedule.Add(routes[i], senders[i]);
+
+  std::vector<Route> found;
+  for (Route from{}; const auto route = schedule.FirstReady(from);) {
+    found.push_back(*route);
+    from = static_cast<Route>(static_cast<uint16_t>(*route) + 1);
+  }
+  EXPECT_EQ(found, routes);
+}
+
+TEST(TransmitScheduleTest, ARouteThatRanDryIsNotFoundAgain) {
+  TransmitSchedule schedule;
+  Sender sender(1);
+  std::array<uint8_t, 1> frame;
+  schedule.Add(RouteToBlock(5), sender);
+  EXPECT_EQ(schedule.BuildFrame({}, RouteToBlock(5), frame), 1u);
+  EXPECT_EQ(schedule.BuildFrame({}, RouteToBlock(5), frame), 0u);
+  EXPECT_EQ(schedule.FirstReady(Route{}), std::nullopt);
+  schedule.Add(RouteToBlock(5), sender);
+  schedule.Remove(RouteToBlock(5), sender);
+  EXPECT_EQ(schedule.FirstReady(Route{}), std::nullopt);
+}
+
+// Two processes of one host, each with a queue pair that is connected to the other's.
+class LinkedProcessesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    first_.Connect(kHostGid, kHostMac, second_.qp->qpn(), 1, Mtu::k1024);
+    second_.Connect(kHostGid, kHostMac, first_.qp->qpn(), 1, Mtu::k1024);
+  }
+
+  // A WRITE of the first process, as a frame.
+  std::span<const uint8_t> Write() {
+    const ScatterGatherEntry sge = {first_.address(0), 8, first_.key};
+    SendWorkRequest request;
+    request.opcode = SendOpcode::kRdmaWrite;
+    request.remote_address = second_.address(0);
+    request.rkey = second_.rkey();
+    request.sges = {&sge, 1};
+    EXPECT_EQ(first_.qp->PostSend(request), Status::kOk);
+    return std::span(frame_).first(first_.endpoint.PollTransmit({}, RouteToBlock(2), frame_));
+  }
+
+  TestHost first_{ProcessConfig(1, true)};
+  TestHost second_{ProcessConfig(2, true)};
+  std::array<uint8_t, kMaxFrameBytes> frame_;
+};
+
+TEST_F(LinkedProcessesTest, FramesTakeTheLinkOfThePeersBlock) {
+  const auto frame = Write();
+  ASSERT_FALSE(frame.empty());
+  EXPECT_FALSE(first_.endpoint.HasTransmit(Route::kWire));
+  EXPECT_EQ(second_.endpoint.OnFrame({}, frame, RouteToBlock(1)), DropReason::kNone);
+}
+
+TEST_F(LinkedProcessesTest, FramesOfOthersThatPretendToBeThePeerAreDropped) {
+  const auto frame = Write();
+  for (const Route from : {Route::kWire, Route::kLoopback, RouteToBlock(3)}) {
+    EXPECT_EQ(second_.endpoint.OnFrame({}, frame, from), DropReason::kForeignSource);
+  }
+  EXPECT_EQ(second_.endpoint.OnFrame({}, frame, RouteToBlock(1)), DropReason::kNone);
+}
+
+}  // namespace
+}  // namespace uroce::transport
