@@ -43,6 +43,7 @@ constexpr option kOptions[] = {{"seed", required_argument, nullptr, 's'},
                                {"timeout", required_argument, nullptr, 't'},
                                {"retry-count", required_argument, nullptr, 'c'},
                                {"path-mtu", required_argument, nullptr, 'p'},
+                               {"receives-in-advance", no_argument, nullptr, 'i'},
                                {"events", no_argument, nullptr, 'e'},
                                {nullptr, 0, nullptr, 0}};
 
@@ -79,6 +80,9 @@ bool Apply(int letter, const char* text, Options* options) {
       return true;
     case 'p':
       options->path_mtu_bytes = static_cast<uint32_t>(number);
+      return true;
+    case 'i':
+      options->workload.receives_in_advance = true;
       return true;
     case 'e':
       options->use_events = true;

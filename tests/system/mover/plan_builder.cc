@@ -30,7 +30,8 @@ RoundPlan PlanBuilder::Build() {
   while (plan_.operations.size() < workload_.operations && HasSpaceForAGroup()) AddGroup();
   DecideSignals();
   const uint32_t all = MaxOperations(workload_);
-  plan_.receives_posted = random_.Chance(30) ? random_.Between(1, 3) : all;
+  const bool too_few = random_.Chance(30) && !workload_.receives_in_advance;
+  plan_.receives_posted = too_few ? random_.Between(1, 3) : all;
   return std::move(plan_);
 }
 

@@ -15,6 +15,7 @@ struct Workload {
   uint32_t operations = 64;  // of a queue pair in a round and in each direction, about
   uint32_t max_message_bytes = 3 << 20;
   uint32_t arena_bytes = 8 << 20;
+  bool receives_in_advance = false;  // no RNR NAK, ever
 };
 
 // A direction of a queue pair is a stream: its initiator posts, its target is read and written.
