@@ -30,21 +30,6 @@ bool IsLinkName(std::string_view name) {
          name.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
-// nullopt unless it is the address of one host.
-std::optional<Gid> ParseHostAddress(const std::string& text) {
-  std::array<uint8_t, 4> v4;
-  if (inet_pton(AF_INET, text.c_str(), v4.data()) == 1) {
-    const bool multicast_or_reserved = v4[0] >= 224;
-    if (v4[0] == 0 || multicast_or_reserved) return std::nullopt;
-    return Gid::FromIpv4(v4);
-  }
-  Gid gid;
-  if (inet_pton(AF_INET6, text.c_str(), gid.bytes.data()) != 1) return std::nullopt;
-  const bool multicast = gid.bytes[0] == 0xff;
-  if (gid.IsZero() || multicast) return std::nullopt;
-  return gid;
-}
-
 std::optional<uint32_t> ParseMtu(std::string_view text) {
   uint32_t mtu = 0;
   const char* end = text.data() + text.size();
@@ -61,6 +46,20 @@ std::optional<ProgressMode> ParseMode(std::string_view text) {
 }
 
 }  // namespace
+
+std::optional<Gid> ParseHostAddress(const std::string& text) {
+  std::array<uint8_t, 4> v4;
+  if (inet_pton(AF_INET, text.c_str(), v4.data()) == 1) {
+    const bool multicast_or_reserved = v4[0] >= 224;
+    if (v4[0] == 0 || multicast_or_reserved) return std::nullopt;
+    return Gid::FromIpv4(v4);
+  }
+  Gid gid;
+  if (inet_pton(AF_INET6, text.c_str(), gid.bytes.data()) != 1) return std::nullopt;
+  const bool multicast = gid.bytes[0] == 0xff;
+  if (gid.IsZero() || multicast) return std::nullopt;
+  return gid;
+}
 
 ErrorOr<DeviceConfig> DeviceConfig::FromEnvironment(const Lookup& lookup) {
   const auto value_of = [&](const char* variable) -> std::string {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +60,9 @@ struct DeviceConfig {
   static ErrorOr<DeviceConfig> FromEnvironment(const Lookup& lookup);
   static ErrorOr<DeviceConfig> FromEnvironment();
 };
+
+// The IPv4 or IPv6 address of one host; nullopt if the text is anything else.
+std::optional<transport::Gid> ParseHostAddress(const std::string& text);
 
 // The MAC address of a device on a wire that has none of its own: that of its IP address, so that
 // the other side can tell it from the GID (MacAddressFor).

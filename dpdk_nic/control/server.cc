@@ -192,4 +192,13 @@ void Server::OnWireState(bool is_up) {
   });
 }
 
+void Server::OnBrokenUplink(Block block) {
+  boost::asio::post(io_, [this, block] {
+    const Session* const client = FindClient(block);
+    if (client == nullptr) return;
+    Log("process " + std::to_string(client->pid()) + " of user " + std::to_string(client->uid()) +
+        " wrote what makes no sense into its link to the wire: it was cut off");
+  });
+}
+
 }  // namespace uroce::nic::control

@@ -65,6 +65,7 @@ class Server {
   // What the switch tells; any thread.
   void OnNeighbor(const Neighbor& neighbor);
   void OnWireState(bool is_up);
+  void OnBrokenUplink(Block block);
 
   // For sessions.
   boost::asio::io_context& io() { return io_; }

@@ -238,16 +238,26 @@ void Session::ContinueReport() {
 
 void Session::OnResolve(const Gid& gid) {
   const bool can_be_asked = server_.fabric().has_wire && !gid.IsZero() && !gid.IsMulticast();
-  if (!can_be_asked || resolving_.size() == kMaxResolving) {
+  if (!can_be_asked || to_resolve_.size() == kMaxToResolve) {
     return Send(Neighbor{.gid = gid, .mac = {}, .is_known = 0, .reserved = 0});
   }
-  resolving_.insert(gid);
-  server_.frame_switch().Resolve(gid);
+  if (resolving_.count(gid) == 0) to_resolve_.insert(gid);
+  ResolveNext();
+}
+
+void Session::ResolveNext() {
+  while (resolving_.size() < kMaxResolving && !to_resolve_.empty()) {
+    const Gid gid = *to_resolve_.begin();
+    resolving_.insert(to_resolve_.extract(to_resolve_.begin()));
+    server_.frame_switch().Resolve(gid);
+  }
 }
 
 void Session::TellNeighbor(const Neighbor& neighbor) {
-  const bool has_asked = resolving_.erase(neighbor.gid) != 0;
-  if (is_client() && (has_asked || neighbor.is_known)) Send(neighbor);
+  if (!is_client()) return;
+  const size_t asked = resolving_.erase(neighbor.gid) + to_resolve_.erase(neighbor.gid);
+  ResolveNext();
+  if (asked != 0 || neighbor.is_known) Send(neighbor);
 }
 
 void Session::TellPortState(bool is_up) {

@@ -31,8 +31,11 @@ class Server;
 // A client may then say everything but these three, a visitor nothing more.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  // Addresses that a client waits for. More than it talks to hosts, and as many as are remembered.
-  static constexpr size_t kMaxResolving = 1'024;
+  // Addresses that the switch is asked for at a time. Some, as hosts that do not answer take
+  // seconds; few, as it has room for the questions of 256 such processes.
+  static constexpr size_t kMaxResolving = 16;
+  // Those that wait for their turn: as many hosts as one may start to talk to at once.
+  static constexpr size_t kMaxToResolve = 1'024;
 
   Session(Server& server, UniqueFd socket, const PeerCredentials& peer);
   Session(const Session&) = delete;
@@ -73,6 +76,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void OnHold();
   void OnStatusRequest();
   void OnResolve(const transport::Gid& gid);
+  void ResolveNext();
   ErrnoValue OpenLink(const LinkRequest& request, std::span<UniqueFd, 2> fds);
   ErrnoValue PassOn(const LinkRequest& request, std::span<UniqueFd, 2> fds);
   void ContinueReport();
@@ -95,6 +99,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Block block_ = 0;
   UniqueFd published_state_;
   std::set<transport::Gid> resolving_;
+  std::set<transport::Gid> to_resolve_;
   std::unique_ptr<StatusReport> report_;
 };
 

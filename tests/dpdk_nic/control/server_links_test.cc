@@ -148,6 +148,13 @@ TEST_F(ServerLinksTest, SwitchGetsTheOtherEndOfAnUplink) {
   EXPECT_EQ(uplink->Receive()[0], 42);
 }
 
+TEST_F(ServerLinksTest, UplinkThatBrokeIsLogged) {
+  host_.server().OnBrokenUplink(block_a_);
+  host_.server().OnBrokenUplink(block_a_ == 1'000 ? 999 : 1'000);  // gone meanwhile
+  host_.Do([](Server&) {});
+  EXPECT_NE(host_.Log().find("process " + std::to_string(getpid())), std::string::npos);
+}
+
 TEST_F(ServerLinksTest, UplinkThatIsNoLinkIsRefused) {
   a_.AskForLink(kSwitchBlock);
   EXPECT_EQ(a_.Hear<LinkAnswer>().error, EPROTO);
@@ -229,23 +236,41 @@ TEST_F(ServerLinksTest, WhatNoHostHasIsAnsweredAtOnce) {
   EXPECT_EQ(host_.frame_switch().TakeCalls(), Calls{});
 }
 
-TEST_F(ServerLinksTest, AddressesThatOneWaitsForAreLimited) {
-  Gid gid = kHost;
-  const auto ask = [&](size_t i) {
-    gid.bytes[13] = static_cast<uint8_t>(i >> 8);
-    gid.bytes[14] = static_cast<uint8_t>(i);
-    a_.Say(Resolve{gid});
-  };
-  for (size_t i = 0; i < Session::kMaxResolving; ++i) ask(i);
+// The host with a number.
+Gid NumberedHost(size_t number) {
+  return Gid::FromIpv4({10, 0, static_cast<uint8_t>(number >> 8), static_cast<uint8_t>(number)});
+}
+
+TEST_F(ServerLinksTest, SwitchIsAskedForAFewAddressesAtATime) {
+  for (size_t i = 0; i < 40; ++i) a_.Say(Resolve{NumberedHost(i)});
+  a_.Say(Resolve{NumberedHost(3)});
   AwaitServer(a_);
-  EXPECT_EQ(host_.frame_switch().TakeCalls().size(), 1'024u);
-  ask(Session::kMaxResolving);
+  EXPECT_EQ(host_.frame_switch().TakeCalls().size(), Session::kMaxResolving);
+  SayNeighbor(NumberedHost(3), true);
+  SayNeighbor(NumberedHost(4), false);
+  SayNeighbor(NumberedHost(39), true);
+  for (const size_t i : {3, 4, 39}) EXPECT_EQ(a_.Hear<Neighbor>().gid, NumberedHost(i));
+  EXPECT_EQ(host_.frame_switch().TakeCalls(), (Calls{"Resolve 0 16", "Resolve 0 17"}));
+  for (size_t i = 0; i < 39; ++i) SayNeighbor(NumberedHost(i), false);
+  for (size_t i = 0; i < 37; ++i) a_.Hear<Neighbor>();
+  AwaitServer(a_);
+  EXPECT_EQ(host_.frame_switch().TakeCalls().size(), 39 - Session::kMaxResolving - 2);
+  EXPECT_TRUE(a_.HearsNothingNow());
+}
+
+TEST_F(ServerLinksTest, AddressesThatOneWaitsForAreLimited) {
+  const size_t limit = Session::kMaxResolving + Session::kMaxToResolve;
+  for (size_t i = 0; i < limit; ++i) a_.Say(Resolve{NumberedHost(i)});
+  AwaitServer(a_);
+  a_.Say(Resolve{NumberedHost(limit)});
   const auto neighbor = a_.Hear<Neighbor>();
-  EXPECT_EQ(neighbor.gid, gid);
+  EXPECT_EQ(neighbor.gid, NumberedHost(limit));
   EXPECT_FALSE(neighbor.is_known);
-  SayNeighbor(kHost, true);
-  EXPECT_EQ(a_.Hear<Neighbor>().gid, kHost);
-  EXPECT_EQ(host_.frame_switch().TakeCalls(), Calls{});
+  SayNeighbor(NumberedHost(0), false);
+  EXPECT_EQ(a_.Hear<Neighbor>().gid, NumberedHost(0));
+  a_.Say(Resolve{NumberedHost(limit)});
+  AwaitServer(a_);
+  EXPECT_TRUE(a_.HearsNothingNow()) << "there is room again";
 }
 
 TEST_F(ServerLinksTest, StateOfThePortIsToldToAll) {
