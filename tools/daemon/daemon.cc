@@ -1,0 +1,171 @@
+#include "tools/daemon/daemon.h"
+
+#include <arpa/inet.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "dpdk_nic/control/block_claim.h"
+#include "dpdk_nic/control/control_address.h"
+#include "dpdk_nic/control/server.h"
+#include "dpdk_nic/device_config.h"
+#include "dpdk_nic/open_dpdk_port.h"
+#include "dpdk_nic/switch/switch.h"
+#include "tools/cli/libraries.h"
+
+namespace uroce::daemon {
+namespace {
+
+using nic::Error;
+using nic::ErrorOr;
+using nic::control::FabricDescription;
+using nic::control::Server;
+using transport::Gid;
+
+void Log(std::string_view line) {
+  std::fprintf(stderr, "uroced: %.*s.\n", static_cast<int>(line.size()), line.data());
+}
+
+// Every process costs some descriptors, and the usual limit is for a few hundred.
+void RaiseDescriptorLimit() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::string TextOf(const Gid& gid) {
+  std::array<char, INET6_ADDRSTRLEN> text;
+  const bool v4 = gid.IsIpv4Mapped();
+  return inet_ntop(v4 ? AF_INET : AF_INET6, gid.bytes.data() + (v4 ? 12 : 0), text.data(),
+                   text.size());
+}
+
+// The GID table of the port: the link-local one of its MAC address comes first.
+std::vector<Gid> GidsOf(const transport::MacAddress& mac, const Options& options) {
+  std::vector<Gid> gids = {Gid::LinkLocal(mac)};
+  for (const nic::LocalAddress& address : options.addresses) {
+    if (address.ip != gids[0]) gids.push_back(address.ip);
+  }
+  return gids;
+}
+
+ErrorOr<nic::OpenedPort> OpenPort(const Options& options) {
+  nic::OpenDpdkPortRequest request;
+  request.devargs = options.port_devargs.c_str();
+  request.mtu_bytes = options.mtu_bytes;
+  std::copy(options.addresses.begin(), options.addresses.end(), request.addresses.begin());
+  request.address_count = options.addresses.size();
+  request.mac = nic::MacAddressFor(options.addresses[0].ip);
+  return nic::OpenDpdkPort(cli::LibrariesBesideExecutable().dpdk, request);
+}
+
+FabricDescription Describe(const Options& options, const nic::PacketPort* port) {
+  FabricDescription fabric;
+  fabric.is_private = options.is_private;
+  fabric.mtu_bytes = options.mtu_bytes != 0 ? options.mtu_bytes : nic::kDefaultLinkMtuBytes;
+  if (port == nullptr) return fabric;
+  fabric.mtu_bytes = port->mtu();
+  fabric.has_wire = true;
+  fabric.wire_is_up = port->active();
+  fabric.mac = port->mac();
+  fabric.gids = GidsOf(port->mac(), options);
+  fabric.port = options.port_devargs;
+  return fabric;
+}
+
+std::string Announcement(const Options& options, const FabricDescription& fabric) {
+  std::string text = "fabric '" + options.fabric + "' is served, with an MTU of " +
+                     std::to_string(fabric.mtu_bytes);
+  if (!fabric.has_wire) return text + " and no port";
+  text += " and port '" + fabric.port + "', which is " + (fabric.wire_is_up ? "up" : "down") +
+          " and has the address";
+  text += fabric.gids.size() > 1 ? "es " : " ";
+  for (const Gid& gid : fabric.gids) text += (gid == fabric.gids[0] ? "" : ", ") + TextOf(gid);
+  return text;
+}
+
+Server::Config ServerConfig(const Options& options, FabricDescription fabric,
+                            boost::asio::io_context& io) {
+  Server::Config config;
+  config.fabric = std::move(fabric);
+  config.admits = [users = options.users](uid_t user) { return users.Allow(user); };
+  config.holder_of_block = [name = options.fabric](nic::control::Block block) {
+    return nic::control::HolderOfBlock(geteuid(), name, block);
+  };
+  config.log = Log;
+  config.on_deserted = [&io] {
+    Log("nobody uses the fabric any more");
+    io.stop();
+  };
+  return config;
+}
+
+nic::Switch::Config SwitchConfig(const Options& options, const FabricDescription& fabric,
+                                 nic::OpenedPort port, Server& server) {
+  nic::Switch::Config config;
+  config.wire = std::move(port.port);
+  config.link_layer = std::move(port.link_layer);
+  config.gids = fabric.gids;
+  config.cpu = options.cpu;
+  config.listener.on_neighbor = [&server](const auto& neighbor) { server.OnNeighbor(neighbor); };
+  config.listener.on_wire_state = [&server](bool is_up) { server.OnWireState(is_up); };
+  config.listener.on_broken_uplink = [&server](auto block) { server.OnBrokenUplink(block); };
+  return config;
+}
+
+std::optional<Error> Run(const Options& options, nic::UniqueFd listener, nic::OpenedPort port) {
+  const FabricDescription fabric = Describe(options, port.port.get());
+  boost::asio::io_context io;
+  boost::asio::signal_set signals(io, SIGTERM, SIGINT);
+  signals.async_wait([&io](boost::system::error_code error, int) {
+    if (!error) io.stop();
+  });
+  Server server(io, std::move(listener), ServerConfig(options, fabric, io));
+  auto frame_switch = nic::Switch::Create(SwitchConfig(options, fabric, std::move(port), server));
+  if (!frame_switch.ok()) return Error{frame_switch.error()};
+  server.Start(*frame_switch.value());
+  Log(Announcement(options, fabric));
+  io.run();
+  Log("fabric '" + options.fabric + "' is not served any more");
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Error> Serve(const Options& options) {
+  RaiseDescriptorLimit();
+  signal(SIGPIPE, SIG_IGN);  // whoever reads what we log may end
+  nic::UniqueFd listener = nic::control::ListenOnFabric(options.fabric);
+  if (!listener && errno == EADDRINUSE) {
+    if (options.is_private) return std::nullopt;
+    return Error{"fabric '" + options.fabric +
+                 "' is served by another uroced: end that one, or choose another name with "
+                 "--fabric"};
+  }
+  if (!listener) {
+    return Error{"fabric '" + options.fabric + "' cannot be served (" + std::strerror(errno) +
+                 "): allow uroced to open sockets"};
+  }
+  nic::OpenedPort port;
+  if (!options.port_devargs.empty()) {
+    auto opened = OpenPort(options);
+    if (!opened.ok()) return Error{opened.error()};
+    port = std::move(opened).value();
+  }
+  return Run(options, std::move(listener), std::move(port));
+}
+
+}  // namespace uroce::daemon

@@ -1,0 +1,43 @@
+// What whoever starts uroced can choose.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dpdk_nic/error_or.h"
+#include "dpdk_nic/local_address.h"
+
+namespace uroce::daemon {
+
+// Whose processes are let into the fabric.
+struct AllowedUsers {
+  bool everybody = false;
+  std::set<uid_t> users;
+
+  bool Allow(uid_t user) const { return everybody || users.count(user) != 0; }
+};
+
+struct Options {
+  bool help = false;
+  std::string fabric = "default";
+  std::string port_devargs;                  // empty: no NIC
+  std::vector<nic::LocalAddress> addresses;  // of the NIC
+  uint32_t mtu_bytes = 0;                    // 0: the NIC's, or a link's default
+  std::optional<int> cpu;
+  AllowedUsers users;
+  bool is_private = false;
+};
+
+// Reads the command line, and the file that it names with --config: what the command line says
+// counts. `arguments` is without the name of the program.
+nic::ErrorOr<Options> ParseOptions(const std::vector<std::string>& arguments);
+
+// For --help, with all options.
+std::string HelpText();
+
+}  // namespace uroce::daemon
