@@ -33,10 +33,14 @@ std::atomic_ref<uint16_t> WordOf(uint8_t* slot) {
 // looks whether the other sleeps; the other says that it sleeps, then looks for something
 // published. One of the two sees the other's store.
 void StoreLoadFence() {
+#ifdef __SANITIZE_THREAD__
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtsan"  // TSan does not model fences; it does not need this one
+#endif
   std::atomic_thread_fence(std::memory_order_seq_cst);
+#ifdef __SANITIZE_THREAD__
 #pragma GCC diagnostic pop
+#endif
 }
 
 }  // namespace

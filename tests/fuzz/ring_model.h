@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "dpdk_nic/shm_ring.h"
+
+namespace uroce::nic {
+
+// What an honest end of a link has to do with a memory that the other side changes as it likes:
+// every frame it gives out, every byte it writes. It keeps a copy of that memory as it must be.
+class RingModel {
+ public:
+  // `memory` is a mapping of it, all zeros; the honest end has `side`.
+  RingModel(const RingMemory& memory, int side);
+  // Makes all of it zeros again for another honest end. Costs as much as was written.
+  void Reset();
+
+  // The other side wrote these bytes.
+  void OnForeignWrite(size_t offset, std::span<const uint8_t> bytes);
+
+  // Where in the memory the next frame lies, or nothing.
+  struct Frame {
+    size_t offset;
+    size_t bytes;
+    bool operator==(const Frame&) const = default;
+  };
+  std::optional<Frame> Receive();
+  void Release();
+  // Where the next frame may be built; whether there is room.
+  std::optional<Frame> Acquire();
+  void Commit(std::span<const uint8_t> frame);
+  // Whether the other side is woken.
+  bool Flush();
+  bool BeginSleep();
+  void EndSleep();
+  bool broken() const { return is_receiver_broken_ || is_sender_broken_; }
+
+  uint64_t consumer_position(int ring) const { return Load<uint64_t>(PositionOffset(ring)); }
+  uint32_t consumer_asleep(int ring) const { return Load<uint32_t>(AsleepOffset(ring)); }
+
+  uint64_t received() const { return received_; }
+  uint64_t sent() const { return sent_; }
+
+  // Of slots and controls in the memory. `ring` is the side that produces into it.
+  size_t SlotOffset(int ring, uint64_t position) const;
+  size_t PositionOffset(int ring) const;
+  size_t AsleepOffset(int ring) const;
+  size_t bytes() const { return memory_.size(); }
+
+  // Whether the memory is what it has to be.
+  bool Matches() const;
+
+ private:
+  template <class T>
+  T Load(size_t offset) const {
+    T value;
+    memcpy(&value, memory_.data() + offset, sizeof value);
+    return value;
+  }
+  template <class T>
+  void Store(size_t offset, T value);
+  SlotWord NextWord() const;
+  void PublishPosition();
+
+  uint8_t* RealBytes() const;
+
+  const RingMemory& real_;
+  const int side_;
+  const int other_;
+  std::vector<uint8_t> memory_;
+  std::vector<size_t> written_;  // pages, some more than once
+  uint64_t received_ = 0;
+  uint64_t published_ = 0;
+  uint64_t sent_ = 0;
+  uint64_t consumer_ = 0;  // the other side's position when it was last looked at
+  size_t next_offset_ = SlotWord::kNearOffset;
+  bool has_committed_ = false;
+  bool is_receiver_broken_ = false;
+  bool is_sender_broken_ = false;
+};
+
+}  // namespace uroce::nic
