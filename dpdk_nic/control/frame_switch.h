@@ -16,11 +16,11 @@ struct SwitchCounters {
   uint64_t frames_to_wire = 0;
   uint64_t frames_from_wire = 0;
   uint64_t multicast_copies = 0;             // to members of this host
-  uint64_t dropped_unknown_destination = 0;  // from the wire, for nobody
+  uint64_t dropped_unknown_destination = 0;  // from the wire for nobody, or to this host's address
   uint64_t dropped_not_declared = 0;         // to the wire, from or to a queue pair not declared
-  uint64_t dropped_foreign_source = 0;       // to the wire, with an address that is not ours
+  uint64_t dropped_foreign_source = 0;       // in the name of somebody else
   uint64_t dropped_malformed = 0;
-  uint64_t dropped_no_room = 0;  // in the ring or on the wire
+  uint64_t dropped_no_room = 0;  // in the ring of a process
 };
 
 // What a process has asked the switch for.

@@ -139,13 +139,13 @@ bool Forwarder::RunDeadlines(Time now) {
   bool worked = false;
   if (link_layer_->NextDeadline() <= now) {
     link_layer_->OnDeadline(now);
-    TakeNeighborChanges();
     worked = true;
   }
   if (questions_.NextDeadline() <= now) {
     questions_.Run(now, *link_layer_, [this](const auto& neighbor) { Tell(neighbor); });
     worked = true;
   }
+  if (worked) TakeNeighborChanges();
   return worked;
 }
 
