@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <utility>
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -57,7 +59,30 @@ std::unique_ptr<PublishedStateView> PublishedStateView::Open(UniqueFd fd) {
   void* memory = mmap(nullptr, sizeof(EndpointState), PROT_READ, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return nullptr;
   return std::unique_ptr<PublishedStateView>(
-      new PublishedStateView(static_cast<const EndpointState*>(memory)));
+      new PublishedStateView(std::move(fd), static_cast<const EndpointState*>(memory)));
+}
+
+std::vector<transport::QueuePairRecord> PublishedStateView::QueuePairs() const {
+  constexpr size_t kFirst = offsetof(EndpointState, queue_pairs);
+  constexpr size_t kRecordBytes = sizeof(transport::QueuePairRecord);
+  const auto position_of = [](size_t i) { return static_cast<off_t>(kFirst + i * kRecordBytes); };
+  std::vector<transport::QueuePairRecord> found;
+  size_t next = 0;
+  while (next < endpoint_->queue_pairs.size()) {
+    const off_t data = lseek(fd_.get(), position_of(next), SEEK_DATA);
+    if (data < 0) break;  // nothing was written from here on
+    next = std::max(next, (static_cast<size_t>(data) - kFirst) / kRecordBytes);
+    const off_t hole = lseek(fd_.get(), data, SEEK_HOLE);
+    for (; next < endpoint_->queue_pairs.size() && position_of(next) < hole; ++next) {
+      // Read, not looked at: the last one may reach into the hole.
+      transport::QueuePairRecord record;
+      const ssize_t bytes = pread(fd_.get(), &record, kRecordBytes, position_of(next));
+      if (bytes == static_cast<ssize_t>(kRecordBytes) && record.qpn.value != 0) {
+        found.push_back(record);
+      }
+    }
+  }
+  return found;
 }
 
 PublishedStateView::~PublishedStateView() {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "dpdk_nic/unique_fd.h"
 #include "transport/endpoint_state.h"
@@ -43,11 +45,16 @@ class PublishedStateView {
   PublishedStateView& operator=(const PublishedStateView&) = delete;
 
   const transport::EndpointState& endpoint() const { return *endpoint_; }
+  // Copies of the records that there are, made where the process ever had a queue pair: memory that
+  // is only looked at is allocated, too, and it is the process's.
+  std::vector<transport::QueuePairRecord> QueuePairs() const;
 
  private:
-  explicit PublishedStateView(const transport::EndpointState* endpoint) : endpoint_(endpoint) {}
+  PublishedStateView(UniqueFd fd, const transport::EndpointState* endpoint)
+      : fd_(std::move(fd)), endpoint_(endpoint) {}
 
-  const transport::EndpointState* endpoint_;
+  const UniqueFd fd_;
+  const transport::EndpointState* const endpoint_;
 };
 
 }  // namespace uroce::nic

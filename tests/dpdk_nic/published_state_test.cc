@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <vector>
 
 #include "transport/endpoint.h"
 
@@ -49,6 +51,31 @@ TEST(PublishedStateTest, ReaderSeesTheFieldsThatTheTransportWorksOn) {
 
   endpoint.DestroyQueuePair(qp);
   EXPECT_EQ(seen.qpn.value, 0u);
+}
+
+// Bytes of memory behind a descriptor.
+int64_t AllocatedBytes(int fd) {
+  struct stat status;
+  return fstat(fd, &status) == 0 ? status.st_blocks * 512 : -1;
+}
+
+TEST(PublishedStateTest, QueuePairsAreFoundWithoutCostingMemory) {
+  const auto published = PublishedState::Create();
+  ASSERT_NE(published, nullptr);
+  const auto view = PublishedStateView::Open(Duplicate(published->fd()));
+  ASSERT_NE(view, nullptr);
+  EXPECT_TRUE(view->QueuePairs().empty());
+  EXPECT_EQ(AllocatedBytes(published->fd()), 0);
+
+  for (const uint32_t index : {0u, 1u, 700u, 9'000u, transport::kMaxQps - 1}) {
+    published->endpoint()->queue_pairs[index].qpn = {1'000'000 + index};
+  }
+  published->endpoint()->queue_pairs[1].qpn = {0};
+  const int64_t before = AllocatedBytes(published->fd());
+  std::vector<uint32_t> found;
+  for (const auto& record : view->QueuePairs()) found.push_back(record.qpn.value - 1'000'000);
+  EXPECT_EQ(found, (std::vector<uint32_t>{0, 700, 9'000, transport::kMaxQps - 1}));
+  EXPECT_EQ(AllocatedBytes(published->fd()), before);
 }
 
 TEST(PublishedStateTest, NobodyElseCanWriteOrShrinkIt) {
