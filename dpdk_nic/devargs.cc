@@ -26,6 +26,7 @@ const std::vector<DriverKeys>& KnownDrivers() {
       {"net_af_packet",
        Driver::kAfPacket,
        {"iface", "qpairs", "blocksz", "framesz", "framecnt", "qdisc_bypass"}},
+      {"net_af_xdp", Driver::kAfXdp, {"iface", "start_queue", "busy_budget", "force_copy"}},
       {"net_ring", Driver::kRing, {}},
       {"net_null", Driver::kNull, {"size", "copy", "no-rx"}},
   };
@@ -104,7 +105,8 @@ ErrorOr<Devargs> Devargs::Parse(std::string_view text) {
       if (!devargs.CheckMemif(&error.sentence)) return error;
       break;
     case Driver::kAfPacket:
-      if (!devargs.CheckAfPacket(&error.sentence)) return error;
+    case Driver::kAfXdp:
+      if (!devargs.CheckInterface(&error.sentence)) return error;
       break;
     case Driver::kNull:
       devargs.SetDefault("no-rx", "1");  // the driver would make up frames without end
@@ -132,8 +134,8 @@ bool Devargs::ParseDevice(std::string_view device, std::string* error) {
     return true;
   }
   return Fail(error, "there is no DPDK port \"" + device_ +
-                         "\"; use net_memif0, net_af_packet0, net_ring0, net_null0 or a PCI "
-                         "address such as 0000:3b:00.0");
+                         "\"; use net_memif0, net_af_packet0, net_af_xdp0, net_ring0, "
+                         "net_null0 or a PCI address such as 0000:3b:00.0");
 }
 
 bool Devargs::ParseOption(std::string_view option, std::string* error) {
@@ -202,7 +204,7 @@ bool Devargs::CheckMemif(std::string* error) {
   return true;
 }
 
-bool Devargs::CheckAfPacket(std::string* error) const {
+bool Devargs::CheckInterface(std::string* error) const {
   if (Find("iface") == nullptr) return Fail(error, device_ + " needs iface=INTERFACE");
   const std::string* queue_pairs = Find("qpairs");
   if (queue_pairs != nullptr && *queue_pairs != "1") {

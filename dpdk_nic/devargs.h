@@ -15,10 +15,10 @@ namespace uroce::nic {
 // every driver that the library carries are checked here.
 class Devargs {
  public:
-  enum class Driver { kMemif, kAfPacket, kRing, kNull, kPci };
+  enum class Driver { kMemif, kAfPacket, kAfXdp, kRing, kNull, kPci };
 
-  // Parses and checks; fills in what DPDK leaves open or chooses badly, except for af_packet, where
-  // the interface has to be asked (SetDefault).
+  // Parses and checks; fills in what DPDK leaves open or chooses badly, except for af_packet
+  // and af_xdp, where the interface has to be asked (SetDefault).
   static ErrorOr<Devargs> Parse(std::string_view text);
 
   Driver driver() const { return driver_; }
@@ -40,7 +40,7 @@ class Devargs {
   bool ParseOption(std::string_view option, std::string* error);
   bool TakeHugepages(std::string_view value, std::string* error);
   bool CheckMemif(std::string* error);
-  bool CheckAfPacket(std::string* error) const;
+  bool CheckInterface(std::string* error) const;
 
   Driver driver_ = Driver::kNull;
   std::string device_;

@@ -44,6 +44,22 @@ std::unique_ptr<LinkLayer> MakeLinkLayer(const DpdkPort& port, const OpenDpdkPor
       NeighborTable::Config{.mac = port.mac(), .addresses = std::move(addresses), .next_hop = {}});
 }
 
+// Returns why nobody would answer for an address; empty if all is well.
+std::string FindUnanswered(const DpdkPort& port, const OpenDpdkPortRequest& request) {
+  if (!port.sees_roce_only()) return {};
+  const auto of_kernel = RtnetlinkTables(port.kernel_interface_index()).Addresses();
+  for (const LocalAddress& address : std::span(request.addresses).first(request.address_count)) {
+    const bool has = std::any_of(of_kernel.begin(), of_kernel.end(),
+                                 [&](const auto& candidate) { return candidate.ip == address.ip; });
+    if (!has) {
+      return "AF_XDP leaves ARP and neighbour discovery to the kernel, which does not have every "
+             "address of --ip on the interface: give it the address ('ip address add'), or use "
+             "net_af_packet";
+    }
+  }
+  return {};
+}
+
 bool Open(const OpenDpdkPortRequest& request, OpenDpdkPortResult* result) {
   auto devargs = Devargs::Parse(request.devargs);
   if (!devargs.ok()) {
@@ -56,6 +72,10 @@ bool Open(const OpenDpdkPortRequest& request, OpenDpdkPortResult* result) {
     return false;
   }
   std::unique_ptr<DpdkPort> port = std::move(opened).value();
+  if (const std::string reason = FindUnanswered(*port, request); !reason.empty()) {
+    SetError(reason, result);
+    return false;
+  }
   result->link_layer = MakeLinkLayer(*port, request).release();
   result->port = port.release();
   return true;

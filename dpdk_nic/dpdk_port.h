@@ -38,7 +38,7 @@ class DpdkPort final : public PacketPort {
   void CommitTransmit(size_t frame_bytes) override;
   void Flush() override;
 
-  // Only af_packet can wake a sleeper.
+  // Only af_packet and af_xdp can wake a sleeper.
   int wait_fd() const override { return wait_.get(); }
   bool BeginSleep() override;
   void EndSleep() override;
@@ -53,6 +53,8 @@ class DpdkPort final : public PacketPort {
     return device_->removed() || (interface_ != nullptr && interface_->is_gone());
   }
 
+  // Whether it sees RoCEv2 frames only, and nobody but the kernel can answer for its addresses.
+  bool sees_roce_only() const { return driver_ == Devargs::Driver::kAfXdp; }
   // Whether there are neighbours to be asked for their addresses (otherwise they follow from the
   // GID), and the kernel's interface that the port shares, 0 if none.
   bool is_ethernet() const;
@@ -72,12 +74,12 @@ class DpdkPort final : public PacketPort {
   uint16_t DeviceReceive();
   uint16_t DeviceTransmit();
 
-  std::unique_ptr<KernelInterface> interface_;  // af_packet only
+  std::unique_ptr<KernelInterface> interface_;  // af_packet and af_xdp only
   std::unique_ptr<Ethdev> device_;
   // These go before the device.
   std::unique_ptr<MemifListener> memif_listener_;  // memif servers only
   std::unique_ptr<MemifLink> memif_;               // memif only
-  UniqueFd wait_;                                  // an epoll set; af_packet only
+  UniqueFd wait_;                                  // an epoll set; where interface_ is
   transport::MacAddress mac_{};
   uint32_t mtu_bytes_ = 0;
   Devargs::Driver driver_ = Devargs::Driver::kNull;
@@ -95,7 +97,7 @@ class DpdkPort final : public PacketPort {
   uint32_t empty_receives_ = 0;
   uint32_t serves_ = 0;
   bool pci_link_up_ = false;
-  bool kick_due_ = false;  // af_packet: the kernel may not have sent its whole ring
+  bool kick_due_ = false;  // the kernel may not have sent the whole ring of packet_socket()
 };
 
 }  // namespace uroce::nic

@@ -10,6 +10,7 @@
 #include "dpdk_nic/dpdk_port.h"
 #include "dpdk_nic/eal/descriptor_shims.h"
 #include "dpdk_nic/eal/eal.h"
+#include "dpdk_nic/eal/xdp_shims.h"
 #include "transport/wire/frame_builder.h"
 
 namespace uroce::nic {
@@ -50,6 +51,38 @@ void SetPacketRingDefaults(uint32_t mtu_bytes, Devargs* devargs) {
   devargs->SetDefault("framecnt", "1024");
 }
 
+// The kernel leaves room of its own in front of each frame (XDP_PACKET_HEADROOM).
+constexpr uint32_t kXdpHeadroomBytes = 256;
+// An mbuf with all that belongs to it (headroom, mempool's header and padding) must not be longer
+// than a page.
+constexpr uint32_t kMaxXdpMtuBytes = 3'400;
+
+// What af_xdp can have only in some ways. `program` is the file that the driver loads.
+bool PrepareXdp(const KernelInterface& interface, const UniqueFd& program, Devargs* devargs,
+                std::string* error) {
+  const std::string& name = *devargs->Find("iface");
+  if (interface.mtu_bytes() > kMaxXdpMtuBytes) {
+    *error = devargs->device() + " cannot be used while the MTU of " + name + " is " +
+             std::to_string(interface.mtu_bytes()) + ", as AF_XDP has no jumbo frames: use " +
+             "net_af_packet, or 'ip link set " + name + " mtu 1500'";
+    return false;
+  }
+  if (interface.receive_queues() > 1 && devargs->Find("start_queue") == nullptr) {
+    *error = devargs->device() + " receives from one queue of " + name + ", which has " +
+             std::to_string(interface.receive_queues()) + ": 'ethtool -L " + name +
+             " combined 1', or steer UDP port 4791 to one and say start_queue=N";
+    return false;
+  }
+  if (!program) {
+    *error = "no memory is left for the XDP program of " + devargs->device();
+    return false;
+  }
+  devargs->SetDefault("start_queue", "0");
+  devargs->SetDefault("busy_budget", "0");  // otherwise every empty receive is a system call
+  devargs->SetDefault("xdp_prog", "/proc/self/fd/" + std::to_string(program.get()));
+  return true;
+}
+
 uint32_t FrameRoomBytes(const Devargs& devargs, uint32_t mtu_bytes) {
   uint32_t wanted = mtu_bytes + kEthernetHeaderBytes + kVlanTagBytes;
   if (devargs.driver() == Driver::kAfPacket) {  // wants every mbuf to hold a whole slot
@@ -64,6 +97,15 @@ Ethdev::Config DeviceConfig(const Devargs& devargs, uint32_t mtu_bytes) {
   const bool queues_mbufs = driver == Driver::kPci || driver == Driver::kRing;
   config.pool_frames = queues_mbufs ? kQueueingPoolFrames : kCopyingPoolFrames;
   config.frame_bytes = static_cast<uint16_t>(FrameRoomBytes(devargs, mtu_bytes));
+  if (driver == Driver::kAfXdp) {
+    // The pool for receiving is shared with the kernel, which holds most of it. Frames to send are
+    // built in room for the longest, and copied there.
+    config.transmit_pool_frames = config.pool_frames;
+    config.transmit_frame_bytes = config.frame_bytes;
+    config.pool_frames = kQueueingPoolFrames;
+    config.frame_bytes =
+        static_cast<uint16_t>(kXdpHeadroomBytes + mtu_bytes + kEthernetHeaderBytes + kVlanTagBytes);
+  }
   config.queue_descriptors = kQueueDescriptors;
   if (driver == Driver::kPci) config.mtu_bytes = static_cast<uint16_t>(mtu_bytes);
   config.may_start_later = driver == Driver::kMemif && *devargs.Find("role") == "client";
@@ -85,11 +127,18 @@ ErrorOr<std::unique_ptr<DpdkPort>> DpdkPort::Open(Devargs devargs, uint32_t mtu_
   port->driver_ = devargs.driver();
   port->mac_ = fallback_mac;
   Error error;
-  if (devargs.driver() == Driver::kAfPacket) {
+  UniqueFd xdp_program;
+  if (devargs.driver() == Driver::kAfPacket || devargs.driver() == Driver::kAfXdp) {
     auto interface = KernelInterface::Attach(*devargs.Find("iface"));
     if (!interface.ok()) return Error{interface.error()};
     port->interface_ = std::move(interface).value();
+  }
+  if (devargs.driver() == Driver::kAfPacket) {
     SetPacketRingDefaults(port->interface_->mtu_bytes(), &devargs);
+  }
+  if (devargs.driver() == Driver::kAfXdp) {
+    xdp_program = XdpProgramFile();
+    if (!PrepareXdp(*port->interface_, xdp_program, &devargs, &error.sentence)) return error;
   }
   if (devargs.driver() == Driver::kMemif && !PrepareMemifSocket(devargs, &error.sentence)) {
     return error;
@@ -156,8 +205,6 @@ DpdkPort::~DpdkPort() {
   rte_pktmbuf_free(building_);
 }
 
-bool DpdkPort::is_ethernet() const {
-  return driver_ == Driver::kAfPacket || driver_ == Driver::kPci;
-}
+bool DpdkPort::is_ethernet() const { return interface_ != nullptr || driver_ == Driver::kPci; }
 
 }  // namespace uroce::nic

@@ -13,6 +13,7 @@
 #include "dpdk_nic/eal/interrupt_registration.h"
 #include "dpdk_nic/eal/interrupt_thread.h"
 #include "dpdk_nic/eal/process_shims.h"
+#include "dpdk_nic/eal/xdp_shims.h"
 #include "dpdk_nic/frame_pool.h"
 
 namespace uroce::nic {
@@ -58,8 +59,7 @@ std::string Ethdev::Explain(const std::string& what, int result) const {
 
 bool Ethdev::OpenDevice(const Config& config, std::string* error) {
   eal_->log().Clear();
-  pool_ = CreateFramePool(UniquePoolName(), config.pool_frames, config.frame_bytes);
-  if (pool_ == nullptr) {
+  if (!CreatePools(config)) {
     *error = "no DPDK memory is left for " + devargs_.device() + "; close another port first";
     return false;
   }
@@ -76,6 +76,14 @@ bool Ethdev::OpenDevice(const Config& config, std::string* error) {
   // Solicited-node multicast must reach us (RFC 4861). Virtual devices have no filter to open.
   if (devargs_.driver() == Devargs::Driver::kPci) rte_eth_allmulticast_enable(id_);
   return true;
+}
+
+bool Ethdev::CreatePools(const Config& config) {
+  pool_ = CreateFramePool(UniquePoolName(), config.pool_frames, config.frame_bytes);
+  if (config.transmit_pool_frames == 0) return pool_ != nullptr;
+  transmit_pool_ =
+      CreateFramePool(UniquePoolName(), config.transmit_pool_frames, config.transmit_frame_bytes);
+  return pool_ != nullptr && transmit_pool_ != nullptr;
 }
 
 bool Ethdev::Probe(std::string* error) {
@@ -100,7 +108,6 @@ bool Ethdev::Probe(std::string* error) {
     return false;
   }
   probed_ = true;
-  if (devargs_.driver() == Devargs::Driver::kAfPacket) packet_socket_ = TakeLastPacketSocket();
   if (rte_eth_dev_get_port_by_name(name.c_str(), &id_) != 0) {
     *error = name + " is not an Ethernet device that this build has a driver for";
     return false;
@@ -132,8 +139,16 @@ bool Ethdev::Configure(const Config& config, std::string* error) {
   if (result == 0) {
     result = rte_eth_tx_queue_setup(id_, 0, transmit_descriptors, SOCKET_ID_ANY, nullptr);
   }
-  if (result != 0) *error = Explain("cannot be configured", result);
+  packet_socket_ = TakeLastPacketSocket();
+  if (result != 0) *error = Explain("cannot be configured", result) + Advice();
   return result == 0;
+}
+
+const char* Ethdev::Advice() const {
+  if (devargs_.driver() != Devargs::Driver::kAfXdp) return "";
+  return "; AF_XDP needs a kernel with it, the capabilities CAP_NET_ADMIN, CAP_NET_RAW and "
+         "CAP_BPF, "
+         "and an interface without another XDP program: use net_af_packet otherwise";
 }
 
 void Ethdev::Close() {
@@ -150,8 +165,10 @@ void Ethdev::Close() {
       stop_and_close();
     }
     rte_eal_hotplug_remove(bus(), devargs_.device().c_str());
+    if (devargs_.driver() == Devargs::Driver::kAfXdp) FreeForgottenXdpMemory(packet_socket_);
   }
   rte_mempool_free(pool_);
+  rte_mempool_free(transmit_pool_);
 }
 
 transport::MacAddress Ethdev::mac() const {

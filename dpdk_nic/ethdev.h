@@ -22,7 +22,10 @@ class Ethdev {
  public:
   struct Config {
     uint32_t pool_frames = 0;
-    uint16_t frame_bytes = 0;        // room in each mbuf
+    uint16_t frame_bytes = 0;  // room in each mbuf
+    // A pool of its own for frames to send, if it has frames.
+    uint32_t transmit_pool_frames = 0;
+    uint16_t transmit_frame_bytes = 0;
     uint16_t queue_descriptors = 0;  // wished; the driver has the last word
     uint16_t mtu_bytes = 0;          // 0: leave the driver's, which virtual devices ignore
     // A memif client cannot start before its server is there; it is started later then.
@@ -36,28 +39,32 @@ class Ethdev {
   Ethdev& operator=(const Ethdev&) = delete;
 
   uint16_t id() const { return id_; }
-  rte_mempool* pool() const { return pool_; }
+  // Of the frames to send.
+  rte_mempool* pool() const { return transmit_pool_ != nullptr ? transmit_pool_ : pool_; }
   bool started() const { return started_; }
   uint16_t mtu_bytes() const { return mtu_bytes_; }
   transport::MacAddress mac() const;
   bool link_up() const;
   // Whether the hardware was taken out.
   bool removed() const { return removed_.load(std::memory_order_relaxed); }
-  // The socket inside the af_packet driver, which the driver owns; -1 for other drivers.
+  // The socket inside the af_packet and af_xdp drivers, which the driver owns; -1 for others.
   int packet_socket() const { return packet_socket_; }
 
  private:
   Ethdev(Eal* eal, const Devargs& devargs) : eal_(eal), devargs_(devargs) {}
   bool OpenDevice(const Config& config, std::string* error);
+  bool CreatePools(const Config& config);
   bool Probe(std::string* error);
   bool Configure(const Config& config, std::string* error);
   void Close();
   std::string Explain(const std::string& what, int result) const;
   const char* bus() const;
+  const char* Advice() const;
 
   Eal* eal_;
   Devargs devargs_;
   rte_mempool* pool_ = nullptr;
+  rte_mempool* transmit_pool_ = nullptr;
   uint16_t id_ = 0;
   uint16_t mtu_bytes_ = 0;
   bool probed_ = false;

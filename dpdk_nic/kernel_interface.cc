@@ -1,12 +1,15 @@
 #include "dpdk_nic/kernel_interface.h"
 
+#include <linux/ethtool.h>
 #include <linux/filter.h>
 #include <linux/if_packet.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -83,6 +86,17 @@ bool KernelInterface::ReadMtu(const std::string& name, std::string* error) {
   }
   mtu_bytes_ = static_cast<uint32_t>(request.ifr_mtu);
   return true;
+}
+
+uint32_t KernelInterface::receive_queues() const {
+  ifreq request{};
+  request.ifr_ifindex = index_;
+  if (ioctl(membership_.get(), SIOCGIFNAME, &request) != 0) return 1;
+  ethtool_channels channels{};
+  channels.cmd = ETHTOOL_GCHANNELS;
+  request.ifr_data = reinterpret_cast<char*>(&channels);
+  if (ioctl(membership_.get(), SIOCETHTOOL, &request) != 0) return 1;  // it knows of no queues
+  return std::max(1u, channels.combined_count + channels.rx_count);
 }
 
 bool KernelInterface::ReceiveMulticast(const std::string& name, std::string* error) {

@@ -10,7 +10,8 @@
 
 namespace uroce::nic {
 
-// A network interface that stays the kernel's while we send and receive on it too (af_packet). The
+// A network interface that stays the kernel's while we send and receive on it too (af_packet,
+// af_xdp). The
 // kernel sees every frame that we see. While the object lives, multicast reaches the interface, and
 // the kernel does not answer RoCEv2 packets with "port unreachable". Both end with the process,
 // even if it is killed.
@@ -30,6 +31,8 @@ class KernelInterface {
 
   int index() const { return index_; }
   uint32_t mtu_bytes() const { return mtu_bytes_; }
+  // How many queues share what it receives. One system call.
+  uint32_t receive_queues() const;
 
  private:
   KernelInterface();

@@ -78,6 +78,7 @@ bool InForkedChild() { return in_forked_child.load(std::memory_order_relaxed); }
 
 void TrackDescriptor(int fd) { Track(fd); }
 
+int LastPacketSocket() { return last_packet_socket; }
 int TakeLastPacketSocket() { return std::exchange(last_packet_socket, -1); }
 
 }  // namespace uroce::nic
@@ -114,6 +115,7 @@ FILE* __wrap_fopen64(const char* path, const char* mode) {
 
 int __wrap_socket(int domain, int type, int protocol) {
   const int fd = Track(__real_socket(domain, type | SOCK_CLOEXEC, protocol));
+  if (fd >= 0 && domain == AF_XDP) uroce::nic::last_packet_socket = fd;
   if (fd >= 0 && domain == AF_PACKET) {
     // Our own frames are of no interest to us. Kernels before 4.20 do not know the option and give
     // them to us, and the transport drops what is not addressed to it.

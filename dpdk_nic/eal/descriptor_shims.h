@@ -13,8 +13,9 @@ bool InForkedChild();
 // Remembers a descriptor that came by another way than those that the shims see.
 void TrackDescriptor(int fd);
 
-// The AF_PACKET socket that this thread created last, or -1 if none since the last call. This is
-// how a port learns of the socket inside the af_packet driver, to sleep on it.
+// The AF_PACKET or AF_XDP socket that this thread created last, or -1 if none since it was last
+// taken. This is how a port learns of the socket inside the driver, to sleep on it.
+int LastPacketSocket();
 int TakeLastPacketSocket();
 
 }  // namespace uroce::nic

@@ -8,11 +8,12 @@ DPDK_COPTS = [
 ]
 
 # Drivers register themselves from constructors, hence --whole-archive. Left out on purpose: mlx4
-# and mlx5 (need libibverbs, which we are loaded by), pcap, af_xdp and tap (pull D-Bus, systemd,
-# libbpf or a signal handler into the process).
+# and mlx5 (need libibverbs, which we are loaded by), pcap and tap (pull D-Bus, systemd or a signal
+# handler into the process).
 _VIRTUAL_DRIVERS = [
     "net_memif",
     "net_af_packet",
+    "net_af_xdp",
     "net_ring",
     "net_null",
 ]
@@ -53,9 +54,22 @@ _LIBRARIES = [
     "eal",
 ]
 
+# What net_af_xdp needs. The archives of libelf and libz cannot become part of a shared library.
+_XDP_LINKOPTS = [
+    "-l:libxdp.a",
+    "-l:libbpf.a",
+    "-lelf",
+    "-lz",
+]
+
 # What the shims in this package replace.
 _WRAPPED = [
     "accept",
+    "bind",
+    "bpf_object__open_file",
+    "bpf_xdp_attach",
+    "bpf_xdp_detach",
+    "bpf_xdp_query_id",
     "close",
     "closelog",
     "eal_cpu_detected",
@@ -82,20 +96,25 @@ _WRAPPED = [
     "rte_eal_has_pci",
     "rte_intr_callback_register",
     "rte_vfio_enable",
+    "send",
     "sendmsg",
     "setrlimit",
     "setrlimit64",
     "setsockopt",
     "socket",
+    "stderr",
     "syslog",
     "__syslog_chk",
     "timerfd_create",
+    "xsk_umem__create",
+    "xsk_umem__delete",
 ]
 
 DPDK_LINKOPTS = (
     ["-Wl,--whole-archive"] +
     ["-l:librte_%s.a" % name for name in _VIRTUAL_DRIVERS + _NIC_DRIVERS + _LIBRARIES] +
     ["-Wl,--no-whole-archive", "-Wl,--exclude-libs,ALL"] +
+    _XDP_LINKOPTS +
     ["-Wl,--wrap=" + name for name in _WRAPPED] +
     ["-lpthread", "-ldl", "-lm"]
 )

@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "dpdk_nic/eal/descriptor_shims.h"
+
 namespace uroce::nic {
 namespace {
 
@@ -62,6 +64,11 @@ std::vector<std::string> Arguments(const Eal::Options& options) {
 }  // namespace
 
 ErrorOr<Eal*> Eal::Start(const Options& options) {
+  if (InForkedChild()) {
+    return Error{
+        "DPDK cannot be used in a forked child, as its memory is the parent's; start the "
+        "program that is to use it anew"};
+  }
   static Eal* instance = new Eal;  // leaked on purpose: DPDK's threads outlive main()
   std::lock_guard lock(instance->mutex_);
   if (instance->state_ == State::kNotStarted) {

@@ -35,6 +35,7 @@ std::bitset<65'536> carries_ring;
 uint16_t MessageType(const msghdr* message, ssize_t bytes) {
   uint16_t type = kClosed;
   if (bytes < static_cast<ssize_t>(sizeof type) || message->msg_iovlen == 0) return type;
+  if (message->msg_iov[0].iov_len < sizeof type) return type;  // libbpf looks at lengths first
   memcpy(&type, message->msg_iov[0].iov_base, sizeof type);
   return type;
 }

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 
@@ -44,6 +45,10 @@ int __wrap_setrlimit64(int, const rlimit64*) { return 0; }
 int __wrap_pthread_setaffinity_np(pthread_t, size_t, const cpu_set_t*) { return 0; }
 int __wrap_pthread_attr_setaffinity_np(pthread_attr_t*, size_t, const cpu_set_t*) { return 0; }
 int __wrap_eal_cpu_detected(unsigned lcore) { return lcore == 0 ? 1 : 0; }
+
+// libbpf's and libxdp's archives can become part of a shared library only if their stderr is, too.
+// A stream without functions drops what is written to it.
+FILE* __wrap_stderr = fopencookie(nullptr, "w", {});
 
 // openlog() would rename the application in syslog, and stderr is not ours to write to.
 void __wrap_openlog(const char*, int, int) {}

@@ -58,7 +58,8 @@ TEST(DevargsTest, NullReceivesNothingUnlessTold) {
 
 TEST(DevargsTest, UnknownDevicesAreRefused) {
   const std::string tail =
-      "; use net_memif0, net_af_packet0, net_ring0, net_null0 or a PCI address such as "
+      "; use net_memif0, net_af_packet0, net_af_xdp0, net_ring0, net_null0 or a PCI address such "
+      "as "
       "0000:3b:00.0";
   for (const char* name : {"", "net_memif", "net_memifx", "net_tap0", "eth0", "3b:00", "3b:00.9"}) {
     EXPECT_EQ(ErrorOf(name), "there is no DPDK port \"" + std::string(name) + "\"" + tail);
@@ -109,6 +110,8 @@ TEST(DevargsTest, MemifValuesAreChecked) {
 
 TEST(DevargsTest, AfPacketNeedsAnInterfaceAndOneQueue) {
   EXPECT_EQ(ErrorOf("net_af_packet0"), "net_af_packet0 needs iface=INTERFACE");
+  EXPECT_EQ(ErrorOf("net_af_xdp0"), "net_af_xdp0 needs iface=INTERFACE");
+  EXPECT_EQ(ErrorOf("net_af_xdp0,iface=eth0,start_queue=3"), "accepted");
   EXPECT_EQ(ErrorOf("net_af_packet0,iface=eth0,qpairs=2"),
             "uroce uses one queue pair of a port: leave qpairs out");
   EXPECT_EQ(ErrorOf("net_af_packet0,iface=eth0,framesz=2048"), "accepted");

@@ -208,6 +208,20 @@ TEST(DpdkSideEffectsTest, ForkedChildLeavesTheParentsPortAlone) {
   EXPECT_EQ(traffic.received(), 10u);
 }
 
+// It would work on the parent's memory.
+TEST(DpdkSideEffectsTest, ForkedChildOpensNoPortOfItsOwn) {
+  const OpenedPort ring = OpenDpdkPort("net_ring0");
+  ASSERT_NE(ring.port, nullptr) << ring.error;
+  const pid_t child = fork();
+  if (child == 0) {
+    const OpenedPort own = OpenDpdkPort("net_ring1");
+    _exit(own.error.starts_with("DPDK cannot be used in a forked child") ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(DpdkSideEffectsTest, ForkedChildHoldsNoSocketOfThePort) {
   const std::string path = UniqueSocketPath();
   OpenedPort server = OpenDpdkPort("net_memif0,role=server,socket=" + path);

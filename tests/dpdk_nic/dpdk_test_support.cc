@@ -18,15 +18,19 @@ namespace {
 
 constexpr char kLibrary[] = "dpdk_nic/liburoce-dpdk.so";  // in the test's runfiles
 constexpr char kPeerProgram[] = "tests/dpdk_nic/dpdk_peer";
-// Local experimental ethertype (IEEE 802).
-constexpr uint8_t kEthernetHeader[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2,
-                                       0,    0,    0,    0,    1,    0x88, 0xb5};
-constexpr size_t kNumberOffset = sizeof kEthernetHeader;
+// Test frames look like RoCEv2 to who looks at the ports only. The checksum of the IPv4 header is
+// wrong, so that a kernel drops them.
+constexpr uint8_t kHeader[] = {0xff, 0xff, 0xff,      0xff,        0xff, 0xff, 2, 0,
+                               0,    0,    0,         1,           0x08, 0x00,  // Ethernet
+                               0x45, 0,    0,         0,           0,    0,    0, 0,
+                               64,   17,   0,         0,  // IPv4, UDP
+                               192,  0,    2,         1,           192,  0,    2, 2,
+                               0xc0, 0,    4791 >> 8, 4791 & 0xff, 0,    0,    0, 0};
+constexpr size_t kNumberOffset = sizeof kHeader;
 constexpr size_t kPatternOffset = kNumberOffset + sizeof(uint64_t);
 
 bool IsTestFrame(std::span<const uint8_t> frame) {
-  return frame.size() >= kPatternOffset &&
-         memcmp(frame.data(), kEthernetHeader, sizeof kEthernetHeader) == 0;
+  return frame.size() >= kPatternOffset && memcmp(frame.data(), kHeader, sizeof kHeader) == 0;
 }
 
 uint8_t PatternByte(uint64_t number, size_t position) {
@@ -109,7 +113,7 @@ void Traffic::Send(uint64_t limit) {
     const std::span<uint8_t> frame = port_->AcquireTransmit(transport::Route::kWire);
     if (frame.empty()) break;
     const size_t bytes = min_bytes_ + sent_ * 7 % (max_bytes_ - min_bytes_ + 1);
-    memcpy(frame.data(), kEthernetHeader, sizeof kEthernetHeader);
+    memcpy(frame.data(), kHeader, sizeof kHeader);
     memcpy(&frame[kNumberOffset], &sent_, sizeof sent_);
     for (size_t j = kPatternOffset; j < bytes; ++j) frame[j] = PatternByte(sent_, j);
     port_->CommitTransmit(bytes);

@@ -17,8 +17,9 @@ namespace uroce::nic {
 namespace {
 
 // A user without rights becomes root of a user namespace where the system allows it.
-bool EnterNetworkNamespace() {
+bool EnterNetworkNamespace(bool* in_user_namespace) {
   if (unshare(CLONE_NEWNET) == 0) return true;
+  *in_user_namespace = true;
   const std::string uid = std::to_string(geteuid());
   const std::string gid = std::to_string(getegid());
   if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
@@ -49,7 +50,7 @@ pid_t ForkHolder() {
 }  // namespace
 
 VethPair::VethPair(uint32_t mtu_bytes) {
-  if (!EnterNetworkNamespace()) {
+  if (!EnterNetworkNamespace(&in_user_namespace_)) {
     problem_ = std::string("network namespaces cannot be made here: ") + strerror(errno);
     return;
   }

@@ -19,6 +19,8 @@ class VethPair {
   VethPair(const VethPair&) = delete;
   VethPair& operator=(const VethPair&) = delete;
 
+  // Whether the rights are those of a user namespace's root.
+  bool in_user_namespace() const { return in_user_namespace_; }
   // Why there is no pair; empty if there is one.
   const std::string& problem() const { return problem_; }
   // The file of the far end's namespace.
@@ -32,6 +34,7 @@ class VethPair {
   void Make(uint32_t mtu_bytes);
 
   std::string problem_;
+  bool in_user_namespace_ = false;
   pid_t holder_ = -1;  // a process that does nothing but be in the far namespace
 };
 

@@ -1,4 +1,4 @@
-// net_af_packet over a veth pair between two network namespaces that the test makes.
+// net_af_packet and net_af_xdp over a veth pair between two network namespaces that the test makes.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -63,17 +63,28 @@ Time Now() {
   return {std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1)};
 }
 
-class AfPacketTest : public testing::TestWithParam<uint32_t> {
+struct Wire {
+  std::string driver;
+  uint32_t mtu_bytes;
+};
+
+class VethTest : public testing::TestWithParam<Wire> {
  protected:
   void SetUp() override {
     if (!veth_.problem().empty()) GTEST_SKIP() << veth_.problem();
-    Open(kNearIp);
+    if (GetParam().driver == "net_af_xdp" && veth_.in_user_namespace()) {
+      GTEST_SKIP() << "AF_XDP is for root only";
+    }
+    ASSERT_NO_FATAL_FAILURE(Open(kNearIp));
     ASSERT_TRUE(LinkBecomes(true));
   }
   void Open(const Gid& ip) {
     near_ = {};
-    near_ = OpenDpdkPort("net_af_packet0,iface=near", 0, ip);
+    near_ = OpenDpdkPort(DevargsOf("near"), 0, ip);
     ASSERT_NE(near_.port, nullptr) << near_.error;
+  }
+  std::string DevargsOf(const std::string& interface) const {
+    return GetParam().driver + "0,iface=" + interface;
   }
   bool LinkBecomes(bool up) {
     return PollUntil([&] {
@@ -92,20 +103,20 @@ class AfPacketTest : public testing::TestWithParam<uint32_t> {
     });
   }
   Peer::Options Far() const { return {.network_namespace = veth_.far_namespace()}; }
-  uint64_t LongestFrame() const { return std::min<uint64_t>(GetParam() + 14, 4'224); }
+  uint64_t LongestFrame() const { return std::min<uint64_t>(GetParam().mtu_bytes + 14, 4'224); }
 
-  VethPair veth_{GetParam()};
+  VethPair veth_{GetParam().mtu_bytes};
   OpenedPort near_;
 };
 
-TEST_P(AfPacketTest, PortIsThatOfTheInterface) {
-  EXPECT_EQ(near_.port->mtu(), GetParam());
+TEST_P(VethTest, PortIsThatOfTheInterface) {
+  EXPECT_EQ(near_.port->mtu(), GetParam().mtu_bytes);
   EXPECT_EQ(near_.port->mac(), InterfaceMac("near"));
   EXPECT_GE(near_.port->wait_fd(), 0);
 }
 
-TEST_P(AfPacketTest, EveryFrameComesBackUnharmed) {
-  Peer peer("net_af_packet0,iface=far", Far());
+TEST_P(VethTest, EveryFrameComesBackUnharmed) {
+  Peer peer(DevargsOf("far"), Far());
   Traffic traffic(near_.port.get(), 60, LongestFrame());
   ASSERT_TRUE(FramesFlow(&traffic));
   // Ethernet drops what its receiver has no room for: a window, which is forgotten now and then.
@@ -121,9 +132,9 @@ TEST_P(AfPacketTest, EveryFrameComesBackUnharmed) {
   EXPECT_EQ(traffic.out_of_order(), 0u);
 }
 
-TEST_P(AfPacketTest, NeighborsAreResolvedByTheKernelForAnAddressThatItHas) {
+TEST_P(VethTest, NeighborsAreResolvedByTheKernelForAnAddressThatItHas) {
   for (const Gid& far : {kFarIp, kFarIpv6}) {
-    Open(far == kFarIp ? kNearIp : kNearIpv6);
+    ASSERT_NO_FATAL_FAILURE(Open(far == kFarIp ? kNearIp : kNearIpv6));
     EXPECT_TRUE(PollUntil([&] {
       RunLinkLayer(&near_, Now());
       return near_.link_layer->Resolve(Now(), far) == kFarMac;
@@ -134,8 +145,9 @@ TEST_P(AfPacketTest, NeighborsAreResolvedByTheKernelForAnAddressThatItHas) {
             0);
 }
 
-TEST_P(AfPacketTest, NeighborsAreResolvedByOurselvesForAnAddressThatTheKernelLacks) {
-  Open(kOwnIp);
+TEST_P(VethTest, NeighborsAreResolvedByOurselvesForAnAddressThatTheKernelLacks) {
+  if (GetParam().driver == "net_af_xdp") GTEST_SKIP() << "refuses such addresses";
+  ASSERT_NO_FATAL_FAILURE(Open(kOwnIp));
   // The far kernel finds us.
   veth_.RunFar("ip neighbor add 10.77.0.50 dev far use nud none");
   const std::string found = "nsenter --net=" + veth_.far_namespace() +
@@ -151,8 +163,8 @@ TEST_P(AfPacketTest, NeighborsAreResolvedByOurselvesForAnAddressThatTheKernelLac
   EXPECT_NE(system("ip neighbor show dev near | grep -q ^10.77.0.2"), 0) << "the kernel asked, too";
 }
 
-TEST_P(AfPacketTest, LinkFollowsTheCarrier) {
-  Peer peer("net_af_packet0,iface=far", Far());
+TEST_P(VethTest, LinkFollowsTheCarrier) {
+  Peer peer(DevargsOf("far"), Far());
   Traffic traffic(near_.port.get(), 60, 60);
   ASSERT_TRUE(FramesFlow(&traffic));
   for (const std::string end : {"far", "near"}) {
@@ -171,7 +183,7 @@ TEST_P(AfPacketTest, LinkFollowsTheCarrier) {
   }
 }
 
-TEST_P(AfPacketTest, SleeperIsWokenByTheCarrier) {
+TEST_P(VethTest, SleeperIsWokenByTheCarrier) {
   const auto wait_for = [&](int timeout_ms) {
     pollfd wait{.fd = near_.port->wait_fd(), .events = POLLIN, .revents = 0};
     return poll(&wait, 1, timeout_ms);
@@ -195,7 +207,7 @@ TEST_P(AfPacketTest, SleeperIsWokenByTheCarrier) {
   EXPECT_TRUE(sleep_until_link(true));
 }
 
-TEST_P(AfPacketTest, DeletedInterfaceIsAFailure) {
+TEST_P(VethTest, DeletedInterfaceIsAFailure) {
   VethPair::Run("ip link delete near");
   EXPECT_TRUE(PollUntil([&] {
     near_.port->ServeLink();
@@ -203,8 +215,8 @@ TEST_P(AfPacketTest, DeletedInterfaceIsAFailure) {
   }));
 }
 
-TEST_P(AfPacketTest, SleeperIsWokenByAFrame) {
-  Peer peer("net_af_packet0,iface=far", Far());
+TEST_P(VethTest, SleeperIsWokenByAFrame) {
+  Peer peer(DevargsOf("far"), Far());
   Traffic traffic(near_.port.get(), 60, 60);
   int wakes = 0;
   EXPECT_TRUE(PollUntil([&] {
@@ -220,7 +232,7 @@ TEST_P(AfPacketTest, SleeperIsWokenByAFrame) {
 }
 
 // Frames that nobody expects, to UDP port 4791, from the far kernel: the near kernel sees them too.
-TEST_P(AfPacketTest, KernelDoesNotAnswerRoceTraffic) {
+TEST_P(VethTest, KernelDoesNotAnswerRoceTraffic) {
   const pid_t child = fork();
   if (child == 0) {
     const int ns = open(veth_.far_namespace().c_str(), O_RDONLY);
@@ -250,20 +262,23 @@ TEST_P(AfPacketTest, KernelDoesNotAnswerRoceTraffic) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST_P(AfPacketTest, FlagsOfTheInterfaceStayAsTheyAre) {
+TEST_P(VethTest, FlagsOfTheInterfaceStayAsTheyAre) {
   near_ = {};
   ASSERT_EQ(system("ip link set near promisc on"), 0);  // as a packet sniffer would
   const short before = AskInterface("near", SIOCGIFFLAGS).ifr_flags;
   EXPECT_TRUE(before & IFF_PROMISC);
-  near_ = OpenDpdkPort("net_af_packet0,iface=near", 0, kNearIp);
-  ASSERT_NE(near_.port, nullptr) << near_.error;
+  ASSERT_NO_FATAL_FAILURE(Open(kNearIp));
   EXPECT_EQ(AskInterface("near", SIOCGIFFLAGS).ifr_flags, before);
   near_ = {};
   EXPECT_EQ(AskInterface("near", SIOCGIFFLAGS).ifr_flags, before);
 }
 
-INSTANTIATE_TEST_SUITE_P(Mtu, AfPacketTest, testing::Values(1'500u, 9'000u),
-                         [](const auto& mtu) { return std::to_string(mtu.param); });
+INSTANTIATE_TEST_SUITE_P(Wires, VethTest,
+                         testing::Values(Wire{"net_af_packet", 1'500}, Wire{"net_af_packet", 9'000},
+                                         Wire{"net_af_xdp", 1'500}),
+                         [](const auto& wire) {
+                           return wire.param.driver + "_" + std::to_string(wire.param.mtu_bytes);
+                         });
 
 }  // namespace
 }  // namespace uroce::nic
