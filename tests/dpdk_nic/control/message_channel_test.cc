@@ -327,6 +327,7 @@ TEST_F(MessageChannelTest, BacklogOfDescriptorsIsBounded) {
   }
   ExpectForget(99'999);
   EXPECT_EQ(b_->Receive(incoming_), Status::kNothing);
+  EXPECT_EQ(OpenDescriptors(), descriptors_before_ + 2);  // what was sent is not kept
 }
 
 TEST_F(MessageChannelTest, BacklogWithAndWithoutDescriptorsKeepsItsOrder) {
@@ -371,6 +372,7 @@ TEST_F(MessageChannelTest, PeerThatWentDuringABacklogBreaksIt) {
   EXPECT_FALSE(a_->Flush());
   EXPECT_TRUE(a_->broken());
   EXPECT_FALSE(a_->wants_write());
+  EXPECT_EQ(OpenDescriptors(), descriptors_before_ + 1);  // the socket
 }
 
 TEST_F(MessageChannelTest, ResetForgetsTheConnectionBefore) {
@@ -385,6 +387,7 @@ TEST_F(MessageChannelTest, ResetForgetsTheConnectionBefore) {
   a_->Reset(std::move(sockets.a));
   b_->Reset(std::move(sockets.b));
   EXPECT_FALSE(a_->wants_write());
+  EXPECT_EQ(OpenDescriptors(), descriptors_before_ + 2);
   SendForget(3);
   ExpectForget(3);
   b_->Send(Held{});

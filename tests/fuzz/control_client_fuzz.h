@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "dpdk_nic/control/block_claim.h"
+#include "dpdk_nic/control/client.h"
+#include "tests/fuzz/control_stream.h"
+#include "tests/fuzz/record.h"
+
+namespace uroce::nic::control {
+
+// A ControlClient with a uroced that comes and goes and says anything.
+class ControlClientFuzz {
+ public:
+  ControlClientFuzz();
+  void Step(transport::Record record);
+  void Finish();
+
+ private:
+  void StartOrEndUroced();
+  void Accept();
+  void HangUp();
+  void Say(std::span<const uint8_t> bytes, std::span<const size_t> descriptors);
+  template <Message T>
+  void SayMessage(const T& message);
+  void SayWelcome(Block block, uint32_t gid_count);
+  void SayAnyWelcome(transport::Record& record);
+  void SayAnything(transport::Record& record);
+  void Hear();
+  void HearAll();
+
+  void Serve();
+  void RequireAnswerWas(ControlClient::State state);
+  // False if there was nothing to take.
+  bool Take();
+  void ServeAndTakeAll();
+  void Send(transport::Record& record);
+  void WaitAndServe();
+  void LookAtBlock(uint32_t times);
+  void ClaimOrGiveBack(Block block);
+  // Whether something happened to the connection that a client has to leave it for.
+  bool HasCauseToLeave() const;
+
+  const std::string fabric_;
+  UniqueFd listener_;
+  MessageChannel uroced_{UniqueFd()};  // uroced's end of the client's connection
+  MessageChannel::Incoming incoming_;
+  bool hung_up_ = true;          // there is no connection, or uroced has ended it
+  bool deaf_ = false;            // uroced reads no more
+  bool knows_deafness_ = false;  // the client tried to send since
+  ControlStream to_client_;
+  ControlStream to_uroced_;
+  std::optional<BlockClaim> foreign_claim_;
+
+  ControlClient client_;
+  const int wait_fd_;
+  Block block_ = 0;  // of the client; 0: none yet
+  uint32_t attachments_ = 0;
+  uint32_t looks_ = 0;  // since the client could notice
+};
+
+}  // namespace uroce::nic::control
