@@ -1,5 +1,7 @@
 #pragma once
 
+#include <poll.h>
+
 #include <map>
 #include <memory>
 #include <optional>
@@ -61,6 +63,11 @@ class ForwarderRig {
   }
 
   const control::SwitchCounters& counters() const { return forwarder.counters(); }
+  // Whether a sleeper would be woken by an uplink.
+  bool has_socket_news() const {
+    pollfd uplinks = {forwarder.uplinks_fd(), POLLIN, 0};
+    return poll(&uplinks, 1, 0) == 1;
+  }
 
   transport::Time now{1'000'000'000};
   const std::shared_ptr<FakeNeighborhood> neighborhood = std::make_shared<FakeNeighborhood>();

@@ -205,6 +205,7 @@ TEST_F(ForwarderTest, FullWireLeavesFramesInTheRingOfTheirProcess) {
   rig_.Run();
   EXPECT_EQ(rig_.cable->TakeSent(), sent);
   EXPECT_EQ(rig_.counters().dropped_no_room, 0u);
+  EXPECT_EQ(rig_.forwarder.PlanSleep().kind, Forwarder::SleepPlan::Kind::kSleep);
 }
 
 // A copy for the members, while the frame waits for the wire, would be one for each attempt.
@@ -256,6 +257,24 @@ TEST_F(ForwarderTest, WireThatTakesLittleIsSharedEvenly) {
   EXPECT_LE(*most - *least, 2u * Forwarder::kUplinkBurst);
 }
 
+// It is full when the second has its turn, every time.
+TEST_F(ForwarderTest, WireThatTakesOneBurstIsSharedByTwo) {
+  Declare(kAlice, kAlice);
+  Declare(kBob, kBob);
+  for (int pass = 0; pass < 10; ++pass) {
+    for (const Block sender : {kAlice, kBob}) {
+      while (rig_.Process(sender).Send(ToWire(kRcSendOnly, {sender}).Build())) {
+      }
+    }
+    rig_.cable->room = Forwarder::kUplinkBurst;
+    rig_.RunOnce();
+  }
+  const Frames sent = rig_.cable->TakeSent();
+  EXPECT_EQ(sent.size(), 10u * Forwarder::kUplinkBurst);
+  EXPECT_EQ(std::count(sent.begin(), sent.end(), ToWire(kRcSendOnly, {kBob}).Build()),
+            5 * Forwarder::kUplinkBurst);
+}
+
 TEST_F(ForwarderTest, OneSenderDoesNotKeepTheOthersFromTheirTurn) {
   Declare(kAlice, 42);
   Declare(kBob, 43);
@@ -283,6 +302,36 @@ TEST_F(ForwarderTest, WhatADeadProcessSentStillGoesOutAndThenItsUplinkIsClosed) 
   EXPECT_EQ(rig_.counters().dropped_unknown_destination, 1u);
   EXPECT_TRUE(rig_.broken_uplinks.empty());
   EXPECT_EQ(rig_.forwarder.PlanSleep().kind, Forwarder::SleepPlan::Kind::kSleep);
+}
+
+TEST_F(ForwarderTest, DeadProcessGetsNothingWhileItsFramesWaitForTheWire) {
+  Declare(kAlice, 42);
+  rig_.cable->room = 0;
+  ASSERT_TRUE(rig_.Process(kAlice).Send(ToWire(kRcSendOnly).Build()));
+  rig_.Process(kAlice).Die();
+  rig_.RunFor(Milliseconds(5));
+  rig_.cable->Deliver(RoceSpec{}.Build());
+  rig_.Run();
+  EXPECT_EQ(rig_.counters().dropped_unknown_destination, 1u);
+  EXPECT_FALSE(rig_.has_socket_news());  // its end was seen
+  rig_.cable->room = 1;
+  rig_.Run();
+  EXPECT_EQ(rig_.cable->sent_count(), 1u);
+}
+
+TEST_F(ForwarderTest, DeadProcessIsClosedThoughTheWireWasFullForOthers) {
+  Declare(kAlice, 42);
+  rig_.Process(kAlice);
+  rig_.Process(kBob);
+  rig_.cable->room = 0;
+  ASSERT_TRUE(rig_.Process(kAlice).Send(ToWire(kRcSendOnly).Build()));
+  rig_.Run();
+  rig_.Process(kBob).FeignDeath();
+  rig_.RunFor(Milliseconds(5));  // Bob's turn does not come
+  EXPECT_TRUE(rig_.Process(kBob).link().peer_alive());
+  rig_.cable->room = SIZE_MAX;
+  rig_.Run();
+  EXPECT_FALSE(rig_.Process(kBob).link().peer_alive());
 }
 
 TEST_F(ForwarderTest, ProcessThatWritesNonsenseIsCutOffAndNobodyElse) {

@@ -125,6 +125,16 @@ TEST(FrameClassifierTest, LengthsThatContradictEachOtherAreMalformed) {
   EXPECT_EQ(KindOf(empty), FrameKind::kMalformed);
 }
 
+TEST(FrameClassifierTest, PacketTooShortForItsTransportHeaderIsMalformed) {
+  const Frame whole = RoceSpec{.payload = {}}.Build();  // BTH and ICRC
+  ASSERT_EQ(KindOf(whole), FrameKind::kRoce);
+  for (uint8_t udp_bytes = 0; udp_bytes < 8 + 12 + 4; ++udp_bytes) {
+    Frame frame(whole.begin(), whole.begin() + kUdp + std::max<size_t>(udp_bytes, 8));
+    frame[kUdp + 5] = udp_bytes;
+    EXPECT_EQ(KindOf(With(frame, kIp + 3, 20 + udp_bytes)), FrameKind::kMalformed);
+  }
+}
+
 TEST(FrameClassifierTest, PacketTooShortForItsOpcodeIsMalformed) {
   Frame frame = RoceSpec{.payload = {}}.Build();  // BTH and ICRC
   ASSERT_EQ(KindOf(frame), FrameKind::kRoce);
@@ -331,6 +341,12 @@ TEST_F(FrameCheckTest, WhatIsNoConnectionManagementDoesNotReachTheManagementQueu
   RoceSpec immediate = Management({.first_id = CommunicationId(kAlice, 9)}, ToWire(kUdSendOnly));
   immediate.opcode = kUdSendOnlyImmediate;
   EXPECT_EQ(FromAlice(immediate), SwitchDrop::kMalformed);
+  // As if the immediate data were the first bytes of the MAD.
+  const std::vector<uint8_t> mad = immediate.payload;
+  immediate.payload.assign(mad.begin() + 4, mad.end());
+  Frame frame = immediate.Build();
+  std::copy_n(mad.begin(), 4, frame.begin() + kBth + 12 + 8);
+  EXPECT_EQ(FromAlice(frame), SwitchDrop::kMalformed);
 }
 
 TEST_F(FrameCheckTest, FramesFromTheWireGoToTheBlockOfTheirQueuePair) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,9 +18,11 @@ namespace uroce::nic {
 // A process of the fabric as the switch sees it: the other end of an uplink.
 class RingProcess {
  public:
-  RingProcess() {
+  // It may keep a copy of the switch's end of the socket, which was its own before.
+  explicit RingProcess(bool keeps_socket = false) {
     auto offer = RingLink::Create();
     raw_memory_.reset(dup(offer->memory.get()));
+    if (keeps_socket) switch_socket_.reset(dup(offer->socket.get()));
     switch_end_ = RingLink::Accept(std::move(offer->memory), std::move(offer->socket));
     link_ = std::move(offer->link);
   }
@@ -28,6 +31,8 @@ class RingProcess {
   std::unique_ptr<RingLink> TakeSwitchEnd() { return std::move(switch_end_); }
   RingLink& link() { return *link_; }
   void Die() { link_.reset(); }
+  // Makes the switch believe that it died, and stays to see what happens.
+  void FeignDeath() { shutdown(link_->socket(), SHUT_WR); }
 
   // Returns false if the ring is full.
   bool Send(std::span<const uint8_t> frame) {
@@ -47,6 +52,11 @@ class RingProcess {
     }
     link_->Flush();
     return frames;
+  }
+
+  // Whether the switch asked to be woken.
+  bool switch_sleeps() {
+    return reinterpret_cast<RingControl*>(Raw(0))->consumer_asleep.load() != 0;
   }
 
   // Writes what no correct process writes, into the ring that the switch reads: a frame of no
@@ -74,6 +84,7 @@ class RingProcess {
   }
 
   UniqueFd raw_memory_;
+  UniqueFd switch_socket_;
   uint8_t* raw_ = nullptr;  // stays mapped until the test ends
   std::unique_ptr<RingLink> link_;
   std::unique_ptr<RingLink> switch_end_;
