@@ -337,9 +337,9 @@ void ControlClientFuzz::HearAll() {
   if (client_.state() != State::kAttached || hung_up_ || deaf_) return;
   while (!to_uroced_.empty()) {
     const size_t left = to_uroced_.left();
+    Serve();
     Hear();
     UROCE_REQUIRE(to_uroced_.left() < left);
-    Serve();
   }
 }
 
