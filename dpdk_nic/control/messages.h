@@ -3,8 +3,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
+#include "dpdk_nic/control/protocol.h"
 #include "transport/ids.h"
 
 // What uroced and the processes of its fabric say to each other, over a Unix stream socket.
@@ -19,68 +19,13 @@
 //   Hello (+ its published state)            --->
 //                                            <---     Welcome, or Refused
 //   LinkRequest (+ ring memory, socket)      --->
-//                                            --->       to the other process: LinkOffer (+ the
-//                                            same)
+//                                            --->     LinkOffer (+ the same) to the other process
 //                                            <---     LinkAnswer
 //   Resolve, Declare, JoinGroup, Listen      --->
 //                                            <---     Neighbor, DeclareAnswer, GroupAnswer, ...
 // `uroce run` says Hold, `uroce status` says StatusRequest, instead of Hello.
 
 namespace uroce::nic::control {
-
-// Part of the socket's name and of every header: programs of different builds never meet.
-inline constexpr uint16_t kProtocolVersion = 1;
-
-inline constexpr uint32_t kMaxBodyBytes = 1'024;
-inline constexpr size_t kMaxDescriptors = 2;  // of one message
-inline constexpr size_t kMaxGids = 16;
-inline constexpr size_t kMaxSentenceBytes = 256;
-inline constexpr size_t kMaxNameBytes = 64;
-
-enum class MessageType : uint16_t {
-  // from a process
-  kHello = 1,
-  kLinkRequest = 2,
-  kResolve = 3,
-  kDeclare = 4,
-  kForget = 5,
-  kJoinGroup = 6,
-  kLeaveGroup = 7,
-  kListen = 8,
-  kUnlisten = 9,
-  kHold = 10,
-  kStatusRequest = 11,
-  // from uroced
-  kWelcome = 32,
-  kRefused = 33,
-  kLinkAnswer = 34,
-  kLinkOffer = 35,
-  kNeighbor = 36,
-  kDeclareAnswer = 37,
-  kGroupAnswer = 38,
-  kListenAnswer = 39,
-  kPortState = 40,
-  kHeld = 41,
-  kStatusDaemon = 42,
-  kStatusClient = 43,
-  kStatusLink = 44,
-  kStatusEnd = 45,
-};
-
-struct MessageHeader {
-  uint32_t bytes;
-  uint16_t version;
-  MessageType type;
-};
-static_assert(sizeof(MessageHeader) == 8);
-
-// A block of kMaxQps QPNs names a process of the fabric: QPN / kMaxQps. Block 0 is nobody's: as
-// the other end of a link it stands for uroced itself, which is the way to the wire.
-using Block = uint32_t;
-inline constexpr Block kSwitchBlock = 0;
-
-// As bytes of a message: the errno value that verbs would return, 0 for success.
-using ErrnoValue = int32_t;
 
 // Opens a process's membership. With it comes the memory that it publishes its state in
 // (PublishedState), sealed against writing by others.
@@ -241,12 +186,6 @@ struct Held {
   static constexpr MessageType kType = MessageType::kHeld;
   static constexpr size_t kDescriptors = 0;
   uint32_t reserved;
-};
-
-template <class T>
-concept Message = std::is_trivially_copyable_v<T> && sizeof(T) <= kMaxBodyBytes&& T::kDescriptors
-                  <= kMaxDescriptors&& requires {
-  T::kType;
 };
 
 }  // namespace uroce::nic::control

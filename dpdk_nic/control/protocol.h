@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+// What all messages of uroced's control socket have in common.
+
+namespace uroce::nic::control {
+
+// Part of the socket's name and of every header: programs of different builds never meet.
+inline constexpr uint16_t kProtocolVersion = 1;
+
+inline constexpr uint32_t kMaxBodyBytes = 1'024;
+inline constexpr size_t kMaxDescriptors = 2;  // of one message
+inline constexpr size_t kMaxGids = 16;
+inline constexpr size_t kMaxSentenceBytes = 256;
+inline constexpr size_t kMaxNameBytes = 64;
+
+enum class MessageType : uint16_t {
+  // from a process
+  kHello = 1,
+  kLinkRequest = 2,
+  kResolve = 3,
+  kDeclare = 4,
+  kForget = 5,
+  kJoinGroup = 6,
+  kLeaveGroup = 7,
+  kListen = 8,
+  kUnlisten = 9,
+  kHold = 10,
+  kStatusRequest = 11,
+  // from uroced
+  kWelcome = 32,
+  kRefused = 33,
+  kLinkAnswer = 34,
+  kLinkOffer = 35,
+  kNeighbor = 36,
+  kDeclareAnswer = 37,
+  kGroupAnswer = 38,
+  kListenAnswer = 39,
+  kPortState = 40,
+  kHeld = 41,
+  kStatusDaemon = 42,
+  kStatusClient = 43,
+  kStatusLink = 44,
+  kStatusEnd = 45,
+};
+
+struct MessageHeader {
+  uint32_t bytes;
+  uint16_t version;
+  MessageType type;
+};
+static_assert(sizeof(MessageHeader) == 8);
+
+// A block of kMaxQps QPNs names a process of the fabric: QPN / kMaxQps. Block 0 is nobody's: as
+// the other end of a link it stands for uroced itself, which is the way to the wire.
+using Block = uint32_t;
+inline constexpr Block kSwitchBlock = 0;
+
+// As bytes of a message: the errno value that verbs would return, 0 for success.
+using ErrnoValue = int32_t;
+
+template <class T>
+concept Message = std::is_trivially_copyable_v<T> && sizeof(T) <= kMaxBodyBytes&& T::kDescriptors
+                  <= kMaxDescriptors&& requires {
+  T::kType;
+};
+
+}  // namespace uroce::nic::control
