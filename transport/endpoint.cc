@@ -157,7 +157,6 @@ Status Endpoint::DetachMulticast(QueuePair& qp, const Gid& group) {
   return multicast_.Detach(group, qp);
 }
 
-// IBA 11.6.3.3 PORT_ERR, PORT_ACTIVE.
 void Endpoint::TellPortState(bool active) {
   events_.Raise(device_, active ? EventType::kPortActive : EventType::kPortError);
 }

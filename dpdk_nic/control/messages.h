@@ -149,7 +149,7 @@ struct GroupAnswer {
   ErrnoValue error;
 };
 
-// Connection requests for a service id (IBA 12.7.3) are wanted. EADDRINUSE: somebody else has it.
+// Connection requests for a service id are wanted. EADDRINUSE: somebody else has it.
 struct Listen {
   static constexpr MessageType kType = MessageType::kListen;
   static constexpr size_t kDescriptors = 0;

@@ -187,7 +187,7 @@ TEST(DeviceFatalTest, FlushesEverything) {
   }
 }
 
-// IBA 11.6.3.3 PORT_ERR and PORT_ACTIVE: nothing else happens.
+// Carriers come and go: retransmission is there for that.
 TEST(PortEventTest, QueuePairsGoOn) {
   Script script;
   script.endpoint().TellPortState(false);
