@@ -1,50 +1,90 @@
 #include "dpdk_nic/device.h"
 
-#include <unistd.h>
-
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <mutex>
 #include <random>
 #include <string>
 #include <utility>
 
-#include "dpdk_nic/clock.h"
+#include "dpdk_nic/fabric_neighbors.h"
+#include "dpdk_nic/fabric_port.h"
+#include "dpdk_nic/fabric_query.h"
 #include "dpdk_nic/impaired_port.h"
 #include "dpdk_nic/open_dpdk_port.h"
 #include "dpdk_nic/pcapng_writer.h"
+#include "dpdk_nic/published_state.h"
 
 namespace uroce::nic {
 namespace {
 
+using transport::Gid;
 using transport::Qpn;
 
-constexpr transport::Duration kBusyPatience = transport::Milliseconds(1'000);
-constexpr useconds_t kBusyPollUs = 10'000;
-constexpr useconds_t kComingUpPollUs = 200;
+// What an engine is made of, apart from what is chosen for it.
+struct Parts {
+  std::unique_ptr<PacketPort> port;
+  transport::EndpointConfig endpoint;
+  std::unique_ptr<LinkLayer> link_layer;
+  std::unique_ptr<PublishedState> published_state;
+};
 
-// The two sides of a link have blocks of QPNs of their own, because both may have the same address:
-// then only the QPN tells what is meant for the other side from what is meant for ourselves.
-Qpn FirstQpnOfSide(int side) { return {transport::kMaxQps * static_cast<uint32_t>(side + 1)}; }
+Qpn FirstQpnOfBlock(uint32_t block) { return {transport::kMaxQps * block}; }
 
-OpenDpdkPortRequest RequestFor(const DeviceConfig& config) {
+// A fabric without a NIC has no addresses of its own: each process has one that it was given.
+std::vector<Gid> FabricGids(const DeviceConfig& config, bool has_wire, const auto& fabric) {
+  if (!has_wire) return GidTable(DeviceMac(config), config.ip);
+  const size_t count = std::min<size_t>(fabric.gid_count, fabric.gids.size());
+  return {fabric.gids.begin(), fabric.gids.begin() + static_cast<ptrdiff_t>(count)};
+}
+
+ErrorOr<Parts> OpenDirectMode(const DeviceConfig& config) {
   OpenDpdkPortRequest request;
   request.devargs = config.port_devargs.c_str();
   request.mtu_bytes = config.mtu_bytes;
   request.addresses[0] = {.ip = config.ip};
   request.address_count = 1;
   request.mac = DeviceMac(config);
-  return request;
+  auto opened = OpenDpdkPort(config.dpdk_library, request);
+  if (!opened.ok()) return Error{opened.error()};
+
+  OpenedPort both = std::move(opened).value();
+  Parts parts;
+  parts.port = std::move(both.port);
+  parts.link_layer = std::move(both.link_layer);
+  parts.endpoint.gids = GidTable(parts.port->mac(), config.ip);
+  // The two ends of a memif have blocks of QPNs of their own, because both may have the same
+  // address: then only the QPN tells what is meant for the other side from what is meant for
+  // ourselves.
+  const bool is_client = config.port_devargs.find("role=client") != std::string::npos;
+  parts.endpoint.first_qpn = FirstQpnOfBlock(is_client ? 2 : 1);
+  return parts;
 }
 
-transport::EndpointConfig EndpointConfigFor(const PacketPort& port, const DeviceConfig& config) {
-  transport::EndpointConfig endpoint;
-  endpoint.mac = port.mac();
-  endpoint.gids = GidTable(port.mac(), config.ip);
-  endpoint.port_mtu = port.mtu();
-  // The server of a memif is side 0; ports that are no point-to-point links have no sides.
-  const bool client = config.port_devargs.find("role=client") != std::string::npos;
-  endpoint.first_qpn = FirstQpnOfSide(client ? 1 : 0);
-  endpoint.seed = std::random_device{}();
-  return endpoint;
+ErrorOr<Parts> AttachToFabric(const DeviceConfig& config) {
+  Parts parts;
+  parts.published_state = PublishedState::Create();
+  if (parts.published_state == nullptr) {
+    return Error{"there is no shared memory for the device (" + std::string(strerror(errno)) +
+                 "): allow this process more memory and open files, on Linux 5.1 or later"};
+  }
+  auto port = std::make_unique<FabricPort>(
+      FabricPort::Options{.fabric = config.fabric,
+                          .ip = config.ip,
+                          .mtu_bytes = config.mtu_bytes,
+                          .needs_ip = config.is_ip_chosen,
+                          .published_state_fd = parts.published_state->fd()});
+  if (const auto error = port->Attach()) return *error;
+
+  const control::Welcome& fabric = port->fabric();
+  parts.endpoint.gids = FabricGids(config, fabric.has_wire != 0, fabric);
+  parts.endpoint.has_links = true;
+  parts.endpoint.has_wire = fabric.has_wire != 0;
+  parts.endpoint.first_qpn = FirstQpnOfBlock(fabric.block);
+  parts.link_layer = std::make_unique<FabricNeighbors>(*port);
+  parts.port = std::move(port);
+  return parts;
 }
 
 }  // namespace
@@ -72,54 +112,36 @@ ErrorOr<std::shared_ptr<Device>> Device::Create(const DeviceConfig& config, List
     options.tap = std::move(capture).value();
   }
 
+  auto opened = config.direct() ? OpenDirectMode(config) : AttachToFabric(config);
+  if (!opened.ok()) return Error{opened.error()};
+  Parts parts = std::move(opened).value();
+  parts.endpoint.mac = parts.port->mac();
+  parts.endpoint.port_mtu = parts.port->mtu();
+  parts.endpoint.seed = std::random_device{}();
+  parts.endpoint.context = listener.context;
+  options.link_layer = std::move(parts.link_layer);
+  options.published_state = std::move(parts.published_state);
+  if (config.impairments.any() || !config.scenario.empty()) {
+    parts.port =
+        std::make_unique<ImpairedPort>(std::move(parts.port), config.impairments, config.scenario);
+  }
+
   const std::shared_ptr<Device> device(new Device);
   device->config_ = config;
-  std::unique_ptr<PacketPort> port;
-  if (config.direct()) {
-    auto opened = OpenDpdkPort(config.dpdk_library, RequestFor(config));
-    if (!opened.ok()) return Error{opened.error()};
-    OpenedPort both = std::move(opened).value();
-    port = std::move(both.port);
-    options.link_layer = std::move(both.link_layer);
-  } else {
-    const uint32_t mtu_bytes = config.mtu_bytes != 0 ? config.mtu_bytes : kDefaultLinkMtuBytes;
-    auto link = std::make_unique<ShmPort>(config.link, DeviceMac(config), mtu_bytes);
-    device->link_to_join_ = link.get();
-    port = std::move(link);
-  }
-  transport::EndpointConfig endpoint = EndpointConfigFor(*port, config);
-  endpoint.context = listener.context;
-  if (config.impairments.any() || !config.scenario.empty()) {
-    port = std::make_unique<ImpairedPort>(std::move(port), config.impairments, config.scenario);
-  }
-  device->engine_ = std::make_unique<Engine>(std::move(port), endpoint, std::move(options));
+  device->engine_ =
+      std::make_unique<Engine>(std::move(parts.port), parts.endpoint, std::move(options));
   return device;
 }
 
-std::optional<Error> Device::Join() {
-  const transport::Time give_up = Now() + kBusyPatience;
-  while (true) {
-    const bool is_last_try = Now() >= give_up;
-    const ErrorOr<bool> joined = TryJoin(is_last_try);
-    if (joined.ok() && joined.value()) return std::nullopt;
-    if (is_last_try) return Error{joined.error()};
-    usleep(joined.ok() ? kComingUpPollUs : kBusyPollUs);
-  }
-}
-
-// Whether the link is joined and nothing is left to wait for: frames are lost while the other side,
-// though it is there, has not answered yet, and unreliable services send nothing twice.
-ErrorOr<bool> Device::TryJoin(bool is_last_try) {
-  return engine_->WithEndpoint([&](transport::Endpoint& endpoint) -> ErrorOr<bool> {
-    if (link_to_join_ == nullptr || engine_->orphaned()) return true;
-    const ErrorOr<int> side = link_to_join_->Join();
-    if (!side.ok()) return Error{side.error()};
-    endpoint.SetFirstQpn(FirstQpnOfSide(side.value()));
-    link_to_join_->ServeLink();
-    if (link_to_join_->is_coming_up() && !is_last_try) return false;
-    link_to_join_ = nullptr;
-    return true;
-  });
+ErrorOr<DeviceDescription> Device::Describe(const DeviceConfig& config) {
+  const auto answer = QueryFabric(config.fabric);
+  if (!answer.ok()) return Error{answer.error()};
+  const control::StatusDaemon& fabric = answer.value();
+  const bool has_wire = fabric.has_wire != 0;
+  return DeviceDescription{.mac = has_wire ? fabric.mac : DeviceMac(config),
+                           .gids = FabricGids(config, has_wire, fabric),
+                           .mtu_bytes = config.mtu_bytes != 0 ? config.mtu_bytes : fabric.mtu_bytes,
+                           .is_active = !has_wire || fabric.wire_is_up != 0};
 }
 
 }  // namespace uroce::nic

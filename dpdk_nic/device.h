@@ -1,14 +1,23 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
-#include <optional>
+#include <vector>
 
 #include "dpdk_nic/device_config.h"
 #include "dpdk_nic/engine.h"
 #include "dpdk_nic/error_or.h"
-#include "dpdk_nic/shm_port.h"
+#include "transport/ids.h"
 
 namespace uroce::nic {
+
+// What is known of a fabric's device without being a member of the fabric.
+struct DeviceDescription {
+  transport::MacAddress mac{};
+  std::vector<transport::Gid> gids;
+  uint32_t mtu_bytes = 0;  // of IP packets
+  bool is_active = true;
+};
 
 // The RDMA device of this process with everything behind it: port, impairments, capture, endpoint
 // and engine. There is one, shared by all who have it open, and closed with the last of them.
@@ -24,28 +33,22 @@ class Device {
   // Opens the device, or returns the one that is open; `config` and `listener` are then ignored.
   // In a forked child the parent's device does not count: the child opens one of its own.
   //
-  // In direct mode this opens the port. A link is not joined yet, so that a process that only looks
-  // at the device does not occupy a side.
+  // In direct mode this opens the port. Otherwise it makes this process a member of its fabric, and
+  // blocks for a moment when no uroced answers.
   static ErrorOr<std::shared_ptr<Device>> Open(const DeviceConfig& config, Listener listener);
+
+  // As Open would find it, not in direct mode. Costs uroced a short connection.
+  static ErrorOr<DeviceDescription> Describe(const DeviceConfig& config);
 
   Engine& engine() { return *engine_; }
   const DeviceConfig& config() const { return config_; }
 
-  // To be called before a queue pair is created: joins the link, which decides our block of QPNs.
-  // Returns why it cannot be joined. Blocks for a moment when the link is busy, as a process that
-  // is just ending may be about to leave it, and while a peer that is there has not answered yet.
-  // Any thread.
-  std::optional<Error> Join();
-
  private:
   Device() = default;
   static ErrorOr<std::shared_ptr<Device>> Create(const DeviceConfig& config, Listener listener);
-  ErrorOr<bool> TryJoin(bool is_last_try);
 
   DeviceConfig config_;
   std::unique_ptr<Engine> engine_;
-  // Of a link that was not joined yet; belongs to the engine.
-  ShmPort* link_to_join_ = nullptr;
 };
 
 }  // namespace uroce::nic

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/link_layer.h"
 
 namespace uroce::nic {
@@ -17,17 +18,8 @@ namespace {
 
 using transport::Gid;
 
-constexpr size_t kMaxLinkNameLength = 64;
-
 Error Wrong(const char* variable, std::string_view value, std::string_view advice) {
   return {std::string(variable) + " is '" + std::string(value) + "': " + std::string(advice)};
-}
-
-bool IsLinkName(std::string_view name) {
-  constexpr std::string_view kAllowed =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-  return name.size() <= kMaxLinkNameLength &&
-         name.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
 std::optional<uint32_t> ParseMtu(std::string_view text) {
@@ -71,12 +63,12 @@ ErrorOr<DeviceConfig> DeviceConfig::FromEnvironment(const Lookup& lookup) {
   config.dpdk_library = value_of(kDpdkLibraryVariable);
   config.capture_file = value_of(kCaptureVariable);
 
-  if (const std::string link = value_of(kLinkVariable); !link.empty()) {
-    if (!IsLinkName(link)) {
-      return Wrong(kLinkVariable, link,
-                   "name a link with up to 64 letters, digits, dots, dashes and underscores");
+  if (const std::string fabric = value_of(kFabricVariable); !fabric.empty()) {
+    if (!control::IsFabricName(fabric)) {
+      return Wrong(kFabricVariable, fabric,
+                   "name a fabric with up to 64 letters, digits, dots, dashes and underscores");
     }
-    config.link = link;
+    config.fabric = fabric;
   }
   if (const std::string text = value_of(kIpVariable); !text.empty()) {
     const auto ip = ParseHostAddress(text);
@@ -85,6 +77,7 @@ ErrorOr<DeviceConfig> DeviceConfig::FromEnvironment(const Lookup& lookup) {
                    "give the IPv4 or IPv6 address of one host, for example 10.0.0.1");
     }
     config.ip = *ip;
+    config.is_ip_chosen = true;
   }
   if (const std::string text = value_of(kMtuVariable); !text.empty()) {
     const auto mtu = ParseMtu(text);

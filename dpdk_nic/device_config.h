@@ -16,7 +16,7 @@
 namespace uroce::nic {
 
 // The environment that `uroce run` sets and that a process with a device in it reads.
-inline constexpr char kLinkVariable[] = "UROCE_LINK";
+inline constexpr char kFabricVariable[] = "UROCE_FABRIC";
 inline constexpr char kIpVariable[] = "UROCE_IP";
 inline constexpr char kMtuVariable[] = "UROCE_MTU";
 inline constexpr char kPortVariable[] = "UROCE_PORT";
@@ -35,15 +35,17 @@ inline constexpr uint32_t kMaxMtuBytes = 9'600;
 
 // What the device of a process is to be: everything its user can choose.
 struct DeviceConfig {
-  // The shared-memory link to join; [A-Za-z0-9._-], 1 to 64 characters. Unused in direct mode.
-  std::string link = "default";
-  // Direct mode: the DPDK port to open. Empty: the link.
+  // The fabric to attach to (IsFabricName). Unused in direct mode.
+  std::string fabric = "default";
+  // Direct mode: the DPDK port to open. Empty: the fabric.
   std::string port_devargs;
   // The library that carries DPDK; needed in direct mode only.
   std::string dpdk_library;
-  // The address of the device, an IPv6 address or a mapped IPv4 one.
+  // The address of the device, an IPv6 address or a mapped IPv4 one. In a fabric with a NIC its
+  // addresses are the device's; one that was chosen has to be among them.
   transport::Gid ip = transport::Gid::FromIpv4({127, 0, 0, 1});
-  // Largest IP packet in bytes; 0: kDefaultLinkMtuBytes on a link, the port's own in direct mode.
+  bool is_ip_chosen = false;
+  // Largest IP packet in bytes; 0: the fabric's, or the port's own in direct mode.
   uint32_t mtu_bytes = 0;
   ProgressMode mode = ProgressMode::kAuto;
   // The pcapng file that gets every frame; empty: none. "%p" in it becomes the process id.

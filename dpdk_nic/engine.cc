@@ -314,10 +314,6 @@ void Engine::LeaveGroup(const Gid& group) {
   });
 }
 
-bool Engine::link_up() {
-  return WithEndpoint([this](transport::Endpoint&) { return port_->link_up(); });
-}
-
 bool Engine::port_active() {
   return WithEndpoint([this](transport::Endpoint&) { return port_->active(); });
 }

@@ -77,7 +77,6 @@ class Engine {
   void ForgetPath(transport::Qpn local);
   void LeaveGroup(const transport::Gid& group);
 
-  bool link_up();
   // Whether ibv_query_port is to call the port active.
   bool port_active();
   PacketPort::Counters port_counters();

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "dpdk_nic/clock.h"
+#include "dpdk_nic/fabric_query.h"
 #include "dpdk_nic/link_layer.h"
 
 namespace uroce::nic {
@@ -58,8 +59,7 @@ std::optional<Error> FabricPort::Attach() {
     const Duration left = patience - (Now() - began);
     if (left <= Duration{0}) {
       if (!is_nobody_there) return Error{"uroced does not answer: end it and start it again"};
-      return Error{"no uroced serves the fabric '" + options_.fabric +
-                   "': start the program with 'uroce run', or start uroced"};
+      return NoUroced(options_.fabric);
     }
     pollfd poll_fd{client_.wait_fd(), POLLIN, 0};
     poll(&poll_fd, 1, static_cast<int>(left.ns / 1'000'000) + 1);

@@ -36,7 +36,6 @@ ibv_ah* CreateAh(ibv_pd* verbs, ibv_ah_attr* attr) {
     if (const int error = CheckPath(*pd.device, *attr)) return error;
     PendingQuota quota(pd.device->address_handles());
     if (!quota.taken()) return ENOMEM;
-    if (const int error = pd.device->Join()) return error;
 
     auto ah = std::make_unique<AddressHandle>();
     ah->verbs.context = verbs->context;

@@ -22,14 +22,19 @@ struct Port {
   ibv_port_state state;
 };
 
-// Of a link everything follows from the settings, and nothing is opened.
-Port PortOfLink(const nic::DeviceConfig& config) {
-  const transport::MacAddress mac = nic::DeviceMac(config);
-  const uint32_t mtu_bytes = config.mtu_bytes != 0 ? config.mtu_bytes : nic::kDefaultLinkMtuBytes;
+// uroced is asked, and nothing is opened: a program that only lists its devices is no member of the
+// fabric.
+int PortOfFabric(const nic::DeviceConfig& config, Port& out) {
+  const auto device = nic::Device::Describe(config);
+  if (!device.ok()) {
+    std::fprintf(stderr, "uroce: %s.\n", device.error().c_str());
+    return ENODEV;
+  }
   transport::EndpointConfig endpoint;
-  endpoint.port_mtu = mtu_bytes;
-  return {mac, nic::GidTable(mac, config.ip), static_cast<ibv_mtu>(endpoint.active_mtu()),
-          IBV_PORT_ACTIVE};
+  endpoint.port_mtu = device.value().mtu_bytes;
+  out = {device.value().mac, device.value().gids, static_cast<ibv_mtu>(endpoint.active_mtu()),
+         device.value().is_active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN};
+  return 0;
 }
 
 // Only the port itself knows its MAC address and its MTU. It stays open: a program that lists its
@@ -49,9 +54,7 @@ int FindPort(Port& out) {
     std::fprintf(stderr, "uroce: %s.\n", config.error().c_str());
     return EINVAL;
   }
-  if (config.value().direct()) return PortOfDirectMode(out);
-  out = PortOfLink(config.value());
-  return 0;
+  return config.value().direct() ? PortOfDirectMode(out) : PortOfFabric(config.value(), out);
 }
 
 template <size_t bytes>

@@ -81,13 +81,6 @@ Device::Device(std::shared_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers
       shared_receive_queues_(transport::kMaxSrqs),
       address_handles_(kMaxAddressHandles) {}
 
-int Device::Join() {
-  const auto problem = nic_->Join();
-  if (!problem) return 0;
-  Say(problem->sentence);
-  return EBUSY;
-}
-
 int Device::Resolve(transport::AddressVector& address) {
   const auto mac = engine_->ResolveNeighbor(address.destination_gid, kResolvePatience);
   if (!mac) return ETIMEDOUT;

@@ -47,11 +47,6 @@ class Device {
   nic::Engine& engine() { return *engine_; }
   DeviceFollowers& followers() { return *followers_; }
 
-  // Joins the link or opens the port: what the first queue pair of a process does. 0, or an errno
-  // value (EBUSY: the link has two processes already) and a sentence on stderr. Cheap after the
-  // first success.
-  int Join();
-
   // Finds the Ethernet address that `address` leads to. May take as long as address resolution on
   // the wire does. 0, or ETIMEDOUT when nobody answers.
   int Resolve(transport::AddressVector& address);

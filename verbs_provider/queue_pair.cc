@@ -83,7 +83,6 @@ int Create(const Request& request, bool extended, ibv_qp*& out) {
   if (const int error = Check(request)) return error;
   ProtectionDomain& pd = ProtectionDomain::From(request.pd);
   if (pd.device->lost_by_fork()) return EIO;
-  if (const int error = pd.device->Join()) return error;
 
   auto qp = std::make_unique<QueuePair>();
   qp->device = pd.device;

@@ -15,7 +15,6 @@
 
 #include "dpdk_nic/pcapng_writer.h"
 #include "tests/dpdk_nic/engine_host.h"
-#include "tests/dpdk_nic/link_names.h"
 
 namespace uroce::nic {
 namespace {
@@ -116,10 +115,9 @@ TEST(CaptureTest, NothingIsLostWhenTheProgramEndsWithoutAWord) {
   const std::string path = TemporaryFile("exit");
   const pid_t child = fork();
   if (child == 0) {
-    const std::string link = UniqueLinkName();
     Engine::Options options;
     options.tap = std::move(PcapngWriter::Open(path)).value();
-    EngineHost host(link, std::move(options));
+    EngineHost host(std::move(options));
     host.Connect(host.info());
     const bool posted =
         host.PostReceive(0, 10'000) == transport::Status::kOk &&
@@ -138,11 +136,10 @@ TEST(CaptureTest, TsharkUnderstandsEveryFrame) {
   if (!HasTshark()) GTEST_SKIP() << "tshark is not installed";
   const std::string path = TemporaryFile("tshark");
   {
-    const std::string link = UniqueLinkName();
     Engine::Options options;
     options.tap = std::move(PcapngWriter::Open(path)).value();
-    EngineHost a(link, std::move(options));
-    EngineHost b(link);
+    EngineHost a(std::move(options));
+    EngineHost b;
     ConnectBoth(a, b);
     for (const auto opcode :
          {transport::SendOpcode::kRdmaWrite, transport::SendOpcode::kRdmaRead}) {

@@ -22,10 +22,11 @@ ErrorOr<DeviceConfig> Read(const std::map<std::string, std::string>& environment
   });
 }
 
-TEST(DeviceConfigTest, EmptyEnvironmentGivesTheDefaultLink) {
+TEST(DeviceConfigTest, EmptyEnvironmentGivesTheDefaultFabric) {
   const auto config = Read({{"UROCE_IP", ""}});
   ASSERT_TRUE(config.ok());
-  EXPECT_EQ(config.value().link, "default");
+  EXPECT_EQ(config.value().fabric, "default");
+  EXPECT_FALSE(config.value().is_ip_chosen);
   EXPECT_FALSE(config.value().direct());
   EXPECT_EQ(config.value().ip, Gid::FromIpv4({127, 0, 0, 1}));
   EXPECT_EQ(config.value().mode, ProgressMode::kAuto);
@@ -36,7 +37,7 @@ TEST(DeviceConfigTest, EmptyEnvironmentGivesTheDefaultLink) {
 TEST(DeviceConfigTest, EveryVariableIsRead) {
   const std::string scenario = testing::TempDir() + "device_config.json";
   std::ofstream(scenario) << R"({"rules": [{"psn": 7, "action": "drop"}]})";
-  const auto config = Read({{"UROCE_LINK", "rack-1.a_b"},
+  const auto config = Read({{"UROCE_FABRIC", "rack-1.a_b"},
                             {"UROCE_IP", "fd00::7"},
                             {"UROCE_MTU", "1500"},
                             {"UROCE_PORT", "net_memif0,role=server"},
@@ -47,7 +48,8 @@ TEST(DeviceConfigTest, EveryVariableIsRead) {
                             {"UROCE_SCENARIO", scenario}});
   std::remove(scenario.c_str());
   ASSERT_TRUE(config.ok());
-  EXPECT_EQ(config.value().link, "rack-1.a_b");
+  EXPECT_EQ(config.value().fabric, "rack-1.a_b");
+  EXPECT_TRUE(config.value().is_ip_chosen);
   EXPECT_EQ(config.value().ip.bytes[0], 0xfd);
   EXPECT_EQ(config.value().ip.bytes[15], 7);
   EXPECT_EQ(config.value().mtu_bytes, 1500u);
@@ -63,7 +65,7 @@ TEST(DeviceConfigTest, EveryVariableIsRead) {
 
 TEST(DeviceConfigTest, WrongValueIsNamedInTheError) {
   const std::map<std::string, std::vector<std::string>> wrong = {
-      {"UROCE_LINK", {"a/b", "a b", std::string(65, 'x')}},
+      {"UROCE_FABRIC", {"a/b", "a b", std::string(65, 'x')}},
       {"UROCE_IP",
        {"10.0.0", "10.0.0.1/24", "0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1",
         "host"}},

@@ -4,19 +4,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
+#include <thread>
+#include <vector>
 
-#include "dpdk_nic/shm_link.h"
-#include "tests/dpdk_nic/link_names.h"
+#include "dpdk_nic/control/block_claim.h"
+#include "dpdk_nic/fabric_query.h"
+#include "tests/dpdk_nic/fabric_names.h"
+#include "tests/dpdk_nic/fake_uroced.h"
+#include "tests/dpdk_nic/test_fabric.h"
+#include "transport/route.h"
 
 namespace uroce::nic {
 namespace {
 
 using transport::Gid;
 
-DeviceConfig ConfigFor(const std::string& link) {
+DeviceConfig ConfigFor(const std::string& fabric) {
   DeviceConfig config;
-  config.link = link;
+  config.fabric = fabric;
   config.ip = Gid::FromIpv4({10, 9, 8, 7});
   return config;
 }
@@ -27,7 +34,7 @@ transport::EndpointConfig EndpointConfigOf(Device& device) {
 }
 
 TEST(DeviceTest, ConfigurationReachesTheEndpoint) {
-  DeviceConfig config = ConfigFor(UniqueLinkName());
+  DeviceConfig config = ConfigFor(TestFabric());
   config.mtu_bytes = 1'500;
   const auto device = Device::Open(config, {});
   ASSERT_TRUE(device.ok());
@@ -36,43 +43,88 @@ TEST(DeviceTest, ConfigurationReachesTheEndpoint) {
   EXPECT_EQ(endpoint.mac, mac);
   EXPECT_EQ(endpoint.port_mtu, 1'500u);
   EXPECT_EQ(endpoint.gids, (std::vector<Gid>{Gid::LinkLocal(mac), config.ip}));
+  EXPECT_TRUE(endpoint.has_links);
+  EXPECT_FALSE(endpoint.has_wire);
+}
+
+TEST(DeviceTest, QueuePairsAreOfTheBlockThatTheProcessHolds) {
+  const auto device = Device::Open(ConfigFor(TestFabric()), {});
+  ASSERT_TRUE(device.ok());
+  const uint32_t block = transport::BlockOf(EndpointConfigOf(*device.value()).first_qpn);
+  EXPECT_EQ(EndpointConfigOf(*device.value()).first_qpn.value, block * transport::kMaxQps);
+  EXPECT_EQ(control::HolderOfBlock(geteuid(), TestFabric(), block), getpid());
+}
+
+TEST(DeviceTest, StateIsPublished) {
+  const auto device = Device::Open(ConfigFor(TestFabric()), {});
+  ASSERT_TRUE(device.ok());
+  const auto answer = QueryFabric(TestFabric());
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(answer.value().clients, 1u);
 }
 
 TEST(DeviceTest, ProcessHasOneDeviceUntilTheLastCloses) {
-  const std::string link = UniqueLinkName();
-  auto first = Device::Open(ConfigFor(link), {}).value();
-  auto second = Device::Open(ConfigFor(UniqueLinkName()), {}).value();
+  auto first = Device::Open(ConfigFor(TestFabric()), {}).value();
+  auto second = Device::Open(ConfigFor(UniqueFabricName()), {}).value();
   EXPECT_EQ(first, second);
-  EXPECT_EQ(second->config().link, link);
+  EXPECT_EQ(second->config().fabric, TestFabric());
   first.reset();
   second.reset();
-  const std::string other = UniqueLinkName();
-  EXPECT_EQ(Device::Open(ConfigFor(other), {}).value()->config().link, other);
+  EXPECT_EQ(QueryFabric(TestFabric()).value().clients, 0u);
+  EXPECT_TRUE(Device::Open(ConfigFor(TestFabric()), {}).ok());
 }
 
-TEST(DeviceTest, LinkIsOccupiedOnlyOnceItIsJoined) {
-  const std::string link = UniqueLinkName();
-  ShmPort other(link, {}, 4'200);
-  ASSERT_EQ(other.Join().value(), 0);
-  auto device = Device::Open(ConfigFor(link), {}).value();
-  EXPECT_FALSE(ProbeLink(link).has_value());
-  EXPECT_FALSE(device->Join().has_value());
-  EXPECT_TRUE(ProbeLink(link).has_value());
-  EXPECT_EQ(EndpointConfigOf(*device).first_qpn.value, 0x8000u) << "side 1";
-  EXPECT_FALSE(device->Join().has_value()) << "joining twice does nothing";
-
-  device.reset();
-  EXPECT_FALSE(ProbeLink(link).has_value());
+TEST(DeviceTest, FabricThatNobodyServesIsASentence) {
+  const std::string fabric = UniqueFabricName();
+  const auto device = Device::Open(ConfigFor(fabric), {});
+  ASSERT_FALSE(device.ok());
+  EXPECT_NE(device.error().find("uroce run"), std::string::npos) << device.error();
+  const auto description = Device::Describe(ConfigFor(fabric));
+  ASSERT_FALSE(description.ok());
+  EXPECT_EQ(description.error(), device.error());
 }
 
-TEST(DeviceTest, BusyLinkIsASentence) {
-  const std::string link = UniqueLinkName();
-  ShmPort a(link, {}, 4'200), b(link, {}, 4'200);
-  ASSERT_TRUE(a.Join().ok() && b.Join().ok());
-  const auto device = Device::Open(ConfigFor(link), {}).value();
-  const auto error = device->Join();
-  ASSERT_TRUE(error.has_value());
-  EXPECT_NE(error->sentence.find("busy"), std::string::npos) << error->sentence;
+TEST(DeviceTest, DescriptionIsThatOfTheDeviceAndNeedsNoMembership) {
+  for (const uint32_t mtu_bytes : {0u, 1'500u}) {
+    DeviceConfig config = ConfigFor(TestFabric());
+    config.mtu_bytes = mtu_bytes;
+    const auto description = Device::Describe(config);
+    ASSERT_TRUE(description.ok()) << description.error();
+    EXPECT_EQ(QueryFabric(TestFabric()).value().clients, 0u);
+    const auto device = Device::Open(config, {});
+    ASSERT_TRUE(device.ok()) << device.error();
+    const auto endpoint = EndpointConfigOf(*device.value());
+    EXPECT_EQ(description.value().mac, endpoint.mac);
+    EXPECT_EQ(description.value().gids, endpoint.gids);
+    EXPECT_EQ(description.value().mtu_bytes, endpoint.port_mtu);
+    EXPECT_EQ(description.value().is_active, device.value()->engine().port_active());
+  }
+}
+
+TEST(DeviceTest, FabricWithANicHasItsAddresses) {
+  const std::string fabric = UniqueFabricName();
+  const control::Welcome nic = FakeUroced::WiredFabric();
+  FakeUroced uroced(fabric, nic);
+  std::atomic<bool> is_done = false;
+  std::thread serving([&] {
+    while (!is_done) uroced.Serve();
+  });
+  const auto description = Device::Describe(ConfigFor(fabric));
+  auto device = Device::Open(ConfigFor(fabric), {});
+  is_done = true;
+  serving.join();
+  ASSERT_TRUE(device.ok()) << device.error();
+  const auto endpoint = EndpointConfigOf(*device.value());
+  EXPECT_EQ(endpoint.mac, nic.mac);
+  EXPECT_EQ(endpoint.gids, (std::vector<Gid>{nic.gids[0], nic.gids[1]}));
+  EXPECT_EQ(endpoint.port_mtu, 1'500u);
+  EXPECT_TRUE(endpoint.has_links);
+  EXPECT_TRUE(endpoint.has_wire);
+  ASSERT_TRUE(description.ok()) << description.error();
+  EXPECT_EQ(description.value().mac, nic.mac);
+  EXPECT_EQ(description.value().gids, endpoint.gids);
+  EXPECT_EQ(description.value().mtu_bytes, 1'500u);
+  EXPECT_TRUE(description.value().is_active);
 }
 
 TEST(DeviceTest, DirectModeNeedsItsLibrary) {
@@ -94,7 +146,7 @@ TEST(DeviceTest, DirectModeNeedsItsLibrary) {
 }
 
 TEST(DeviceTest, CaptureFileThatCannotBeWrittenIsASentence) {
-  DeviceConfig config = ConfigFor(UniqueLinkName());
+  DeviceConfig config = ConfigFor(TestFabric());
   config.capture_file = "/nonexistent/x.pcapng";
   const auto device = Device::Open(config, {});
   ASSERT_FALSE(device.ok());
@@ -102,15 +154,15 @@ TEST(DeviceTest, CaptureFileThatCannotBeWrittenIsASentence) {
 }
 
 TEST(DeviceTest, ForkedChildOpensADeviceOfItsOwn) {
-  const std::string link = UniqueLinkName();
-  const auto device = Device::Open(ConfigFor(link), {}).value();
-  ASSERT_FALSE(device->Join().has_value());
+  const auto device = Device::Open(ConfigFor(TestFabric()), {}).value();
+  const uint32_t first_qpn = EndpointConfigOf(*device).first_qpn.value;
   const pid_t child = fork();
   if (child == 0) {
-    const auto own = Device::Open(ConfigFor(link), {});
-    const bool joined = own.ok() && own.value() != device && !own.value()->Join().has_value() &&
-                        EndpointConfigOf(*own.value()).first_qpn.value == 0x8000;
-    _exit(joined ? 0 : 1);
+    const auto own = Device::Open(ConfigFor(TestFabric()), {});
+    _exit(own.ok() && own.value() != device &&
+                  EndpointConfigOf(*own.value()).first_qpn.value != first_qpn
+              ? 0
+              : 1);
   }
   int status;
   ASSERT_EQ(waitpid(child, &status, 0), child);

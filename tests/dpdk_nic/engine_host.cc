@@ -6,7 +6,10 @@
 #include <utility>
 
 #include "dpdk_nic/clock.h"
-#include "tests/dpdk_nic/link_names.h"
+#include "dpdk_nic/fabric_port.h"
+#include "dpdk_nic/link_layer.h"
+#include "dpdk_nic/published_state.h"
+#include "tests/dpdk_nic/test_fabric.h"
 
 namespace uroce::nic {
 
@@ -24,30 +27,39 @@ namespace {
 constexpr transport::PdId kPd{1};
 constexpr uint32_t kAllAccess = AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
                                 AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic;
+constexpr transport::Duration kPathPatience = transport::Milliseconds(10'000);
 constexpr transport::Duration kMuchTooLong = transport::Milliseconds(60'000);
 
-std::unique_ptr<Engine> NewEngine(const std::string& link, Engine::Options options,
+std::unique_ptr<Engine> NewEngine(const std::string& fabric, Engine::Options options,
                                   const EngineHost::WrapPort& wrap) {
-  const Gid ip = Gid::FromIpv4({127, 0, 0, 1});  // of both ends, as it is by default
-  const transport::MacAddress mac = MacAddressFor(ip);
-  auto link_port = std::make_unique<ShmPort>(link, mac, 4'200);
-  const auto side = link_port->Join();
-  EXPECT_TRUE(side.ok()) << side.error();
+  options.published_state = PublishedState::Create();
+  FabricPort::Options port_options;
+  port_options.fabric = fabric;
+  port_options.ip = Gid::FromIpv4({127, 0, 0, 1});  // of all ends, as it is by default
+  port_options.published_state_fd = options.published_state->fd();
+  auto fabric_port = std::make_unique<FabricPort>(port_options);
+  const auto error = fabric_port->Attach();
+  EXPECT_FALSE(error.has_value()) << error->sentence;
 
   transport::EndpointConfig config;
-  config.mac = mac;
-  config.gids = {Gid::LinkLocal(mac), ip};
-  config.port_mtu = 4'200;
-  config.first_qpn = {0x10000u * static_cast<uint32_t>(side.value() + 1)};
-  std::unique_ptr<PacketPort> port = std::move(link_port);
+  config.mac = fabric_port->mac();
+  config.gids = {Gid::LinkLocal(config.mac), port_options.ip};
+  config.has_links = true;
+  config.has_wire = false;
+  config.port_mtu = fabric_port->mtu();
+  config.first_qpn = {fabric_port->fabric().block * transport::kMaxQps};
+  std::unique_ptr<PacketPort> port = std::move(fabric_port);
   if (wrap) port = wrap(std::move(port));
   return std::make_unique<Engine>(std::move(port), config, std::move(options));
 }
 
 }  // namespace
 
-EngineHost::EngineHost(const std::string& link, Engine::Options options, WrapPort wrap)
-    : owned_engine_(NewEngine(link, std::move(options), wrap)),
+EngineHost::EngineHost(Engine::Options options, WrapPort wrap)
+    : EngineHost(TestFabric(), std::move(options), std::move(wrap)) {}
+
+EngineHost::EngineHost(const std::string& fabric, Engine::Options options, WrapPort wrap)
+    : owned_engine_(NewEngine(fabric, std::move(options), wrap)),
       engine_(*owned_engine_),
       memory_(kMemoryBytes) {
   CreateObjects();
@@ -110,9 +122,20 @@ ConnectionInfo EngineHost::info() {
   });
 }
 
+PacketPort::PathState EngineHost::PreparePath() {
+  const PacketPort::Path path = engine_.WithEndpoint([&](Endpoint& endpoint) {
+    return PacketPort::Path{.route = endpoint.config().RouteTo(peer_.gid, peer_.qpn),
+                            .local = qp_->qpn(),
+                            .remote = peer_.qpn,
+                            .remote_gid = peer_.gid};
+  });
+  return engine_.PreparePath(path, kPathPatience);
+}
+
 void EngineHost::Connect(const ConnectionInfo& peer, uint8_t timeout, uint8_t retry_count) {
   using M = QpAttributeMask;
   peer_ = peer;
+  PreparePath();
   engine_.WithEndpoint([&](Endpoint&) {
     transport::QpAttributes a;
     a.state = QpState::kInit;
@@ -191,14 +214,7 @@ std::vector<Completion> EngineHost::Collect(size_t count, const std::function<vo
 }
 
 EnginePair::EnginePair(uint8_t timeout, std::function<Engine::Options()> options)
-    : link(UniqueLinkName()),
-      a(link, options ? options() : Engine::Options{}),
-      b(link, options ? options() : Engine::Options{}) {
-  const transport::Time give_up = Now() + kMuchTooLong;
-  while (!(a.engine().link_up() && b.engine().link_up()) && Now() < give_up) {
-    a.engine().TryRunOnce();
-    b.engine().TryRunOnce();
-  }
+    : a(options ? options() : Engine::Options{}), b(options ? options() : Engine::Options{}) {
   ConnectBoth(a, b, timeout);
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dpdk_nic/engine.h"
-#include "dpdk_nic/shm_port.h"
+#include "dpdk_nic/packet_port.h"
 #include "transport/endpoint.h"
 
 namespace uroce::nic {
@@ -28,10 +28,11 @@ class EngineHost {
   static constexpr size_t kMemoryBytes = 1 << 20;
   static constexpr uint32_t kQueueDepth = 256;
 
-  // On an engine of its own, over a shared-memory link that it joins. `wrap` may put something
-  // around the port.
+  // On an engine of its own, with a port to TestFabric(). `wrap` may put something around the port.
   using WrapPort = std::function<std::unique_ptr<PacketPort>(std::unique_ptr<PacketPort>)>;
-  explicit EngineHost(const std::string& link, Engine::Options options = {}, WrapPort wrap = {});
+  explicit EngineHost(Engine::Options options = {}, WrapPort wrap = {});
+  // The same in another fabric.
+  explicit EngineHost(const std::string& fabric, Engine::Options options = {}, WrapPort wrap = {});
   // On an engine of somebody else's.
   explicit EngineHost(Engine& engine);
   ~EngineHost();
@@ -48,7 +49,8 @@ class EngineHost {
   // A queue pair in RESET in place of the present one.
   void ReplaceQueuePair();
   ConnectionInfo info();
-  // To RTS. `timeout` is the exponent of the ACK timeout; 0: lost packets are never sent again.
+  // To RTS, if there is a way to the peer or not. `timeout` is the exponent of the ACK timeout; 0:
+  // lost packets are never sent again.
   void Connect(const ConnectionInfo& peer, uint8_t timeout = 14, uint8_t retry_count = 7);
 
   // One work request on `length` bytes at `offset` of the memory of both ends.
@@ -68,6 +70,7 @@ class EngineHost {
   std::vector<transport::Completion> Collect(size_t count, const std::function<void()>& idle);
 
   void CreateObjects();
+  PacketPort::PathState PreparePath();
 
   std::unique_ptr<Engine> owned_engine_;
   Engine& engine_;
@@ -78,11 +81,10 @@ class EngineHost {
   ConnectionInfo peer_;
 };
 
-// Two of them on one link, connected.
+// Two of them, connected.
 struct EnginePair {
   explicit EnginePair(uint8_t timeout = 14, std::function<Engine::Options()> options = {});
 
-  const std::string link;
   EngineHost a;
   EngineHost b;
 };

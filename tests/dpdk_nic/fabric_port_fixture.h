@@ -9,7 +9,7 @@
 
 #include "dpdk_nic/fabric_port.h"
 #include "tests/dpdk_nic/fake_uroced.h"
-#include "tests/dpdk_nic/link_names.h"
+#include "tests/dpdk_nic/fabric_names.h"
 #include "transport/limits.h"
 #include "transport/route.h"
 
@@ -109,7 +109,7 @@ class FabricPortTest : public ::testing::Test {
   }
 
   const control::Welcome like_;
-  const std::string fabric_ = UniqueLinkName();
+  const std::string fabric_ = UniqueFabricName();
   const UniqueFd published_state_{memfd_create("test", MFD_CLOEXEC)};
   std::unique_ptr<FakeUroced> uroced_;
 };

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "dpdk_nic/control/control_address.h"
+#include "dpdk_nic/control/status_messages.h"
 
 namespace uroce::nic {
 
@@ -100,6 +101,15 @@ void FakeUroced::OnMessage(Client& client, control::MessageChannel::Incoming& me
     client.left.push_back(leave->group);
   } else if (const auto resolve = message.As<control::Resolve>()) {
     client.resolved.push_back(resolve->gid);
+  } else if (message.As<control::StatusRequest>()) {
+    control::StatusDaemon status{};
+    status.has_wire = like_.has_wire;
+    status.wire_is_up = like_.wire_is_up;
+    status.mtu_bytes = like_.mtu_bytes;
+    status.mac = like_.mac;
+    status.gid_count = like_.gid_count;
+    status.gids = like_.gids;
+    client.channel.Send(status);
   } else {
     ADD_FAILURE() << "message " << static_cast<int>(message.type);
   }

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "tests/dpdk_nic/engine_host.h"
-#include "tests/dpdk_nic/link_names.h"
 #include "tests/dpdk_nic/roce_frames.h"
 
 namespace uroce::nic {
@@ -322,7 +321,6 @@ TEST_F(ScenarioPortTest, DroppingEverythingDoesNotKeepTheEngineInOneCall) {
 
 // The whole stack over a wire that does all of it at once.
 TEST(ImpairedLinkTest, TransportDeliversEverythingOverABadWire) {
-  const std::string link = UniqueLinkName();
   std::deque<const ImpairedPort*> ports;
   const EngineHost::WrapPort spoil = [&](std::unique_ptr<PacketPort> port) {
     auto impaired = std::make_unique<ImpairedPort>(
@@ -331,8 +329,8 @@ TEST(ImpairedLinkTest, TransportDeliversEverythingOverABadWire) {
     ports.push_back(impaired.get());
     return impaired;
   };
-  EngineHost a(link, {}, spoil);
-  EngineHost b(link, {}, spoil);
+  EngineHost a(Engine::Options{}, spoil);
+  EngineHost b(Engine::Options{}, spoil);
   ConnectBoth(a, b, /*timeout=*/12);
   for (int round = 0; round < 100; ++round) {
     memset(a.memory().data(), round, 100'000);
@@ -354,13 +352,11 @@ TEST(ImpairedLinkTest, TransportDeliversEverythingOverABadWire) {
 
 // The negative control of every test that compares memory: what has a wrong bit is thrown away.
 TEST(ImpairedLinkTest, NoCorruptedFrameIsActedOn) {
-  const std::string link = UniqueLinkName();
-  EngineHost a(link, {}, [](std::unique_ptr<PacketPort> port) {
+  EngineHost a(Engine::Options{}, [](std::unique_ptr<PacketPort> port) {
     return std::make_unique<ImpairedPort>(std::move(port),
                                           ParseImpairments("corrupt=100%").value());
   });
-  EngineHost b(link);
-  while (!b.engine().link_up()) usleep(1'000);
+  EngineHost b;
   a.Connect(b.info(), /*timeout=*/8, /*retry_count=*/7);
   b.Connect(a.info());
   ASSERT_EQ(b.PostReceive(0, 4'000), transport::Status::kOk);

@@ -10,7 +10,6 @@
 
 #include "dpdk_nic/impaired_port.h"
 #include "tests/dpdk_nic/engine_host.h"
-#include "tests/dpdk_nic/link_names.h"
 
 namespace uroce::nic {
 namespace {
@@ -35,7 +34,7 @@ TEST(PortFailureTest, DeviceFatalIsRaisedOnceAndEveryQueuePairGoesToError) {
   options.event_sink = [&](const transport::Event& event) {
     if (event.type == EventType::kDeviceFatal) ++fatal_events;
   };
-  EngineHost host(UniqueLinkName(), std::move(options), [&](std::unique_ptr<PacketPort> port) {
+  EngineHost host(std::move(options), [&](std::unique_ptr<PacketPort> port) {
     return std::make_unique<RemovablePort>(std::move(port), removed);
   });
   host.Connect(host.info());

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <string>
 
+#include "tests/dpdk_nic/test_fabric.h"
+
 #ifdef __SANITIZE_THREAD__
 // The preload library goes past the race detector when it closes a descriptor (it calls the next
 // libc, not the detector's). When another thread gets the same number next, that looks like a race
@@ -57,9 +59,8 @@ void RunOverUroce(char** argv) {
   setenv(kMarker, "1", 1);
   setenv("LD_PRELOAD", (SanitizerRuntime() + preload).c_str(), 1);
   setenv("UROCE_PROVIDER", Runfile("verbs_provider/liburoce-provider.so").c_str(), 1);
-  // Several tests may run at a time.
-  if (std::getenv("UROCE_LINK") == nullptr) {
-    setenv("UROCE_LINK", ("test-" + std::to_string(getpid())).c_str(), 1);
+  if (std::getenv("UROCE_FABRIC") == nullptr) {
+    setenv("UROCE_FABRIC", nic::TestFabric().c_str(), 1);
   }
   execv("/proc/self/exe", argv);
   std::perror("cannot start again");

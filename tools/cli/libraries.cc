@@ -10,6 +10,7 @@ Libraries LibrariesBesideExecutable() {
       .preload = root / "verbs_provider" / "virtual_kernel" / "liburoce-preload.so",
       .provider = root / "verbs_provider" / "liburoce-provider.so",
       .dpdk = root / "dpdk_nic" / "liburoce-dpdk.so",
+      .daemon = root / "tools" / "uroced",
   };
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/cli/run.h"
+#include "tools/cli/status.h"
 #include "tools/cli/subcommand.h"
 
 namespace uroce::cli {
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::string_view kVersion = "0.1.0";
 
-constexpr std::array kSubcommands = {kRunSubcommand};
+constexpr std::array kSubcommands = {kRunSubcommand, kStatusSubcommand};
 
 void PrintHelp() {
   std::printf(

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "dpdk_nic/device_config.h"
+#include "tools/cli/fabric_hold.h"
 #include "tools/cli/libraries.h"
 #include "tools/cli/wire_check.h"
 
@@ -37,11 +38,11 @@ struct Setting {
 constexpr std::array kSettings = {
     Setting{"ip", nic::kIpVariable, "ADDR", "IPv4 or IPv6 address of the device"},
     Setting{"mtu", nic::kMtuVariable, "N",
-            "MTU of the link in bytes: 1500 allows a path MTU of 1024, 4200 one of 4096"},
+            "MTU of the device in bytes: 1500 allows a path MTU of 1024, 4200 one of 4096"},
+    Setting{"fabric", nic::kFabricVariable, "NAME",
+            "fabric to join; all programs of a user on a fabric reach each other"},
     Setting{"port", nic::kPortVariable, "DEVARGS",
             "direct mode: the program owns this DPDK port, e.g. 'net_memif0,role=server,...'"},
-    Setting{"link", nic::kLinkVariable, "NAME",
-            "shared-memory link to join; the first two programs on it are connected"},
     Setting{"mode", nic::kModeVariable, "auto|dedicated",
             "who drives the device: whoever polls, or a thread that spins on a core of its own"},
     Setting{"capture", nic::kCaptureVariable, "FILE.pcapng",
@@ -55,9 +56,8 @@ constexpr std::array kSettings = {
 void PrintHelp() {
   std::printf(
       "usage: uroce run [OPTIONS] -- COMMAND [ARGUMENTS]\n\n"
-      "Runs COMMAND with an RDMA device 'uroce0'. Without --port, the first two programs of a "
-      "user\n"
-      "on a link are connected through shared memory.\n\n");
+      "Runs COMMAND with an RDMA device 'uroce0' on a fabric. If no uroced serves it yet, one is\n"
+      "started, which ends with the last program: then the fabric ends at this host.\n\n");
   for (const Setting& setting : kSettings) {
     const std::string option = std::string("--") + setting.option + " " + setting.argument;
     std::printf("  %-22s %s\n", option.c_str(), setting.help);
@@ -188,9 +188,10 @@ int Run(const std::vector<std::string>& arguments) {
   if (const auto problem = CheckCapture(config.value().capture_file)) return Refuse(*problem);
   const Libraries libraries = LibrariesBesideExecutable();
   if (const auto problem = ExportLibraries(libraries)) return Refuse(*problem);
-  if (const auto problem = WhyThereIsNoWire(config.value(), libraries.dpdk)) {
-    return Refuse(InTermsOfOptions(*problem, values));
-  }
+  const auto problem = config.value().direct()
+                           ? WhyPortCannotBeOpened(config.value(), libraries.dpdk)
+                           : HoldFabric(config.value().fabric, libraries.daemon);
+  if (problem) return Refuse(InTermsOfOptions(*problem, values));
   return Execute({separator + 1, arguments.end()});
 }
 

@@ -6,8 +6,8 @@
 
 namespace uroce::cli {
 
-// What every subcommand returns when the user has to change something: a wrong option, a busy link,
-// a port that cannot be opened.
+// What every subcommand returns when the user has to change something: a wrong option, a fabric
+// that he is not let into, a port that cannot be opened.
 inline constexpr int kExitUsage = 2;
 
 struct Subcommand {

@@ -2,7 +2,6 @@
 
 #include "dpdk_nic/devargs.h"
 #include "dpdk_nic/open_dpdk_port.h"
-#include "dpdk_nic/shm_link.h"
 
 namespace uroce::cli {
 namespace {
@@ -15,27 +14,22 @@ bool IsMemifClient(const nic::Devargs& devargs) {
   return devargs.driver() == nic::Devargs::Driver::kMemif && role != nullptr && *role == "client";
 }
 
+}  // namespace
+
 std::optional<std::string> WhyPortCannotBeOpened(const nic::DeviceConfig& config,
                                                  const std::filesystem::path& dpdk_library) {
   const auto devargs = nic::Devargs::Parse(config.port_devargs);
   if (!devargs.ok()) return devargs.error();
   if (IsMemifClient(devargs.value())) return std::nullopt;
 
-  const nic::OpenDpdkPortRequest request = {.devargs = config.port_devargs.c_str(),
-                                            .mtu_bytes = config.mtu_bytes,
-                                            .ip = config.ip,
-                                            .mac = nic::DeviceMac(config)};
+  nic::OpenDpdkPortRequest request;
+  request.devargs = config.port_devargs.c_str();
+  request.mtu_bytes = config.mtu_bytes;
+  request.addresses[0] = {.ip = config.ip};
+  request.address_count = 1;
+  request.mac = nic::DeviceMac(config);
   const auto opened = nic::OpenDpdkPort(dpdk_library, request);
   if (!opened.ok()) return opened.error();
-  return std::nullopt;
-}
-
-}  // namespace
-
-std::optional<std::string> WhyThereIsNoWire(const nic::DeviceConfig& config,
-                                            const std::filesystem::path& dpdk_library) {
-  if (config.direct()) return WhyPortCannotBeOpened(config, dpdk_library);
-  if (const auto error = nic::ProbeLink(config.link)) return error->sentence;
   return std::nullopt;
 }
 

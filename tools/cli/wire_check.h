@@ -1,4 +1,4 @@
-// Finds out before a program is started whether its device would have a wire.
+// Finds out before a program is started whether it would get its port.
 #pragma once
 
 #include <filesystem>
@@ -9,12 +9,12 @@
 
 namespace uroce::cli {
 
-// Whether the device that `config` describes can be opened now: nothing, or one sentence without
-// full stop, which says what to do. In direct mode the port is opened with the DPDK that is in
+// Whether the port that `config` names for direct mode can be opened now: nothing, or one sentence
+// without full stop, which says what to do. The port is opened with the DPDK that is in
 // `dpdk_library`, and closed again, except where that would disturb the other side.
 //
 // May leave DPDK's threads behind: call it only where exec() follows.
-std::optional<std::string> WhyThereIsNoWire(const nic::DeviceConfig& config,
-                                            const std::filesystem::path& dpdk_library);
+std::optional<std::string> WhyPortCannotBeOpened(const nic::DeviceConfig& config,
+                                                 const std::filesystem::path& dpdk_library);
 
 }  // namespace uroce::cli

@@ -1,4 +1,4 @@
-// Two processes on a link, one of which is killed at any moment. The test runs itself again as the
+// Processes of a fabric, one of which is killed at any moment. The test runs itself again as the
 // process that is to be killed.
 
 #include <gtest/gtest.h>
@@ -14,10 +14,9 @@
 #include <string>
 
 #include "dpdk_nic/clock.h"
-#include "dpdk_nic/shm_link.h"
 #include "dpdk_nic/unique_fd.h"
 #include "tests/dpdk_nic/engine_host.h"
-#include "tests/dpdk_nic/link_names.h"
+#include "tests/dpdk_nic/test_fabric.h"
 
 namespace uroce::nic {
 namespace {
@@ -77,8 +76,8 @@ class Traffic {
 };
 
 // The process that is killed.
-int RunPeer(const std::string& link) {
-  EngineHost host(link);
+int RunPeer(const std::string& fabric) {
+  EngineHost host(fabric);
   if (!Meet(host, kPeerSocket)) return 1;
   for (Traffic traffic(host); !traffic.failed();) traffic.Run();
   return 1;  // the test is gone
@@ -86,7 +85,7 @@ int RunPeer(const std::string& link) {
 
 class PeerProcess {
  public:
-  explicit PeerProcess(const std::string& link) {
+  PeerProcess() {
     int sockets[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
     socket_.reset(sockets[0]);
@@ -94,7 +93,7 @@ class PeerProcess {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, theirs.get(), kPeerSocket);
-    std::string program = "/proc/self/exe", argument = kPeerArgument, name = link;
+    std::string program = "/proc/self/exe", argument = kPeerArgument, name = TestFabric();
     char* const argv[] = {program.data(), argument.data(), name.data(), nullptr};
     EXPECT_EQ(posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, argv, environ), 0);
     posix_spawn_file_actions_destroy(&actions);
@@ -136,61 +135,31 @@ void SurviveAKill(EngineHost& host, PeerProcess& peer, uint32_t seed) {
   for (Completion flushed; host.cq().Poll({&flushed, 1}) == 1;) continue;
 }
 
-TEST(ShmProcessesTest, SurvivorOnSide0MeetsOneProcessAfterAnother) {
-  const std::string link = UniqueLinkName();
-  EngineHost host(link);
-  for (uint32_t round = 0; round < 25; ++round) {
-    PeerProcess peer(link);
+TEST(FabricProcessesTest, SurvivorMeetsOneProcessAfterAnother) {
+  EngineHost host;
+  for (uint32_t round = 0; round < 50; ++round) {
+    PeerProcess peer;
     ASSERT_NO_FATAL_FAILURE(SurviveAKill(host, peer, round));
     host.ReplaceQueuePair();
   }
   EXPECT_EQ(host.engine().port_counters().receive_malformed, 0u);
 }
 
-TEST(ShmProcessesTest, SurvivorOnSide1MeetsOneProcessAfterAnother) {
-  const std::string link = UniqueLinkName();
-  auto on_side_0 = std::make_unique<EngineHost>(link);
-  EngineHost host(link);
-  on_side_0.reset();
-  for (uint32_t round = 0; round < 25; ++round) {
-    PeerProcess peer(link);
-    ASSERT_NO_FATAL_FAILURE(SurviveAKill(host, peer, round));
+TEST(FabricProcessesTest, SurvivorOfOneGoesOnWithTheOther) {
+  EngineHost host, second;
+  for (uint32_t round = 0; round < 10; ++round) {
+    PeerProcess stays, leaves;
+    ASSERT_TRUE(Meet(second, stays.socket()));
+    ASSERT_NO_FATAL_FAILURE(SurviveAKill(host, leaves, round));
+    Traffic traffic(second);
+    while (traffic.written() < 100 && !traffic.failed()) traffic.Run();
+    EXPECT_FALSE(traffic.failed());
+    stays.Kill();
+    RunFor(traffic, transport::Milliseconds(60'000));
+    while (second.state() != transport::QpState::kError) second.engine().TryRunOnce();
+    for (Completion flushed; second.cq().Poll({&flushed, 1}) == 1;) continue;
     host.ReplaceQueuePair();
-  }
-  EXPECT_EQ(host.engine().port_counters().receive_malformed, 0u);
-}
-
-TEST(ShmProcessesTest, ThirdProcessWouldFindTheLinkBusy) {
-  const std::string link = UniqueLinkName();
-  EngineHost host(link);
-  EXPECT_FALSE(ProbeLink(link).has_value());
-  PeerProcess peer(link);
-  ASSERT_TRUE(Meet(host, peer.socket()));
-  EXPECT_TRUE(ProbeLink(link).has_value());
-  peer.Kill();
-  EXPECT_FALSE(ProbeLink(link).has_value());
-}
-
-TEST(ShmProcessesTest, NewPairMeetsAfterBothWereKilled) {
-  const std::string link = UniqueLinkName();
-  for (int round = 0; round < 5; ++round) {
-    PeerProcess a(link), b(link);
-    // Each is told the other's address, as if they had met.
-    ConnectionInfo info_a, info_b;
-    ASSERT_EQ(read(a.socket(), &info_a, sizeof info_a), static_cast<ssize_t>(sizeof info_a));
-    ASSERT_EQ(read(b.socket(), &info_b, sizeof info_b), static_cast<ssize_t>(sizeof info_b));
-    EXPECT_NE(info_a.qpn.value >> 16, info_b.qpn.value >> 16);
-    ASSERT_EQ(write(a.socket(), &info_b, sizeof info_b), static_cast<ssize_t>(sizeof info_b));
-    ASSERT_EQ(write(b.socket(), &info_a, sizeof info_a), static_cast<ssize_t>(sizeof info_a));
-    char ready;
-    ASSERT_EQ(read(a.socket(), &ready, 1), 1);
-    ASSERT_EQ(read(b.socket(), &ready, 1), 1);
-    ASSERT_EQ(write(a.socket(), &ready, 1), 1);
-    ASSERT_EQ(write(b.socket(), &ready, 1), 1);
-    usleep(5'000);
-    // A peer whose traffic failed has ended, and then cannot be told anything any more.
-    EXPECT_EQ(send(a.socket(), &ready, 1, MSG_NOSIGNAL), 1);
-    EXPECT_EQ(send(b.socket(), &ready, 1, MSG_NOSIGNAL), 1);
+    second.ReplaceQueuePair();
   }
 }
 

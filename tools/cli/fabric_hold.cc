@@ -1,0 +1,159 @@
+#include "tools/cli/fabric_hold.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dpdk_nic/clock.h"
+#include "dpdk_nic/control/control_address.h"
+#include "dpdk_nic/control/message_channel.h"
+#include "dpdk_nic/control/messages.h"
+
+namespace uroce::cli {
+namespace {
+
+using nic::control::Held;
+using nic::control::Hold;
+using nic::control::MessageChannel;
+using nic::control::Refused;
+using transport::Duration;
+using transport::Milliseconds;
+using transport::Time;
+
+// A daemon with a NIC may be opening it just now.
+constexpr Duration kPatience = Milliseconds(10'000);
+// How long one that was started may take before another one is, as it must have failed.
+constexpr Duration kStartPatience = Milliseconds(2'000);
+constexpr useconds_t kRetry_us = 5'000;
+
+struct Outcome {
+  enum class Kind {
+    kHeld,
+    kNobody,  // serves this user
+    kRetry,   // whoever served has gone or is busy
+    kFailed,
+  };
+  Kind kind;
+  std::string problem = {};  // of kFailed
+};
+
+bool WaitReadable(int fd, Time deadline) {
+  const int64_t left_ms = std::max<int64_t>(0, (deadline - nic::Now()).ns / Milliseconds(1).ns);
+  pollfd poll_fd{fd, POLLIN, 0};
+  return poll(&poll_fd, 1, static_cast<int>(left_ms)) == 1;
+}
+
+Outcome ConnectionFailure(const std::string& fabric) {
+  switch (errno) {
+    case ECONNREFUSED:
+      return {Outcome::Kind::kNobody};
+    case EAGAIN:
+      return {Outcome::Kind::kRetry};
+    case EPERM:
+      return {Outcome::Kind::kFailed, "another user holds the name of fabric '" + fabric +
+                                          "': choose another one with --fabric"};
+    default:
+      return {Outcome::Kind::kFailed, "fabric '" + fabric + "' cannot be reached (" +
+                                          strerror(errno) + "): allow this user to open sockets"};
+  }
+}
+
+// Asks whoever serves the fabric to stay.
+Outcome SayHold(const std::string& fabric, Time deadline) {
+  auto connection = nic::control::ConnectToFabric(fabric);
+  if (!connection) return ConnectionFailure(fabric);
+  MessageChannel channel(std::move(connection->socket));
+  channel.Send(Hold{0});
+  MessageChannel::Incoming incoming;
+  auto status = channel.Receive(incoming);
+  while (status == MessageChannel::Status::kNothing && WaitReadable(channel.fd(), deadline)) {
+    status = channel.Receive(incoming);
+  }
+  if (status != MessageChannel::Status::kOk) return {Outcome::Kind::kRetry};
+  if (incoming.As<Held>()) return {Outcome::Kind::kHeld};
+  const auto refused = incoming.As<Refused>();
+  if (!refused) return {Outcome::Kind::kRetry};
+  // Root's does not serve this user, who may have one of his own.
+  if (refused->error == EACCES && connection->uid != geteuid()) return {Outcome::Kind::kNobody};
+  std::string sentence(refused->sentence.data(),
+                       strnlen(refused->sentence.data(), refused->sentence.size()));
+  return {Outcome::Kind::kFailed, std::move(sentence)};
+}
+
+// What is meant for the program that is started next is not for the daemon.
+bool IsOfTheProgram(std::string_view variable) {
+  return variable.starts_with("LD_PRELOAD=") || variable.starts_with("UROCE_");
+}
+
+// In a child of ours: the daemon belongs to nobody, and keeps nothing of ours open or busy.
+[[noreturn]] void BecomeDaemon(char* const* argv, char* const* environment) {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  setsid();
+  if (fork() != 0) _exit(0);
+  const int null = open("/dev/null", O_RDWR);
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
+  close_range(STDERR_FILENO + 1, ~0u, 0);
+  if (chdir("/") == 0) execve(argv[0], argv, environment);
+  _exit(1);
+}
+
+std::optional<std::string> StartDaemon(const std::string& fabric,
+                                       const std::filesystem::path& daemon) {
+  if (access(daemon.c_str(), X_OK) != 0) {
+    return daemon.string() + " cannot be executed (" + strerror(errno) +
+           "): build it with 'tools/setup'";
+  }
+  std::vector<std::string> arguments = {daemon, "--private", "--fabric", fabric};
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  std::vector<char*> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (!IsOfTheProgram(*variable)) variables.push_back(*variable);
+  }
+  variables.push_back(nullptr);
+
+  const pid_t child = fork();
+  if (child == 0) BecomeDaemon(argv.data(), variables.data());
+  if (child < 0) {
+    return std::string("uroced cannot be started (") + strerror(errno) +
+           "): allow this user another process";
+  }
+  // It ends at once; and it is not ours to wait for if whoever started us ignores its children.
+  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> HoldFabric(const std::string& fabric,
+                                      const std::filesystem::path& daemon) {
+  const Time deadline = nic::Now() + kPatience;
+  std::optional<Time> next_start;
+  while (nic::Now() < deadline) {
+    const Outcome outcome = SayHold(fabric, deadline);
+    if (outcome.kind == Outcome::Kind::kHeld) return std::nullopt;
+    if (outcome.kind == Outcome::Kind::kFailed) return outcome.problem;
+    if (outcome.kind == Outcome::Kind::kNobody && (!next_start || nic::Now() >= *next_start)) {
+      if (auto problem = StartDaemon(fabric, daemon)) return problem;
+      next_start = nic::Now() + kStartPatience;
+    }
+    usleep(kRetry_us);
+  }
+  return "uroced does not answer on fabric '" + fabric + "': see what 'uroced --fabric " + fabric +
+         "' says";
+}
+
+}  // namespace uroce::cli

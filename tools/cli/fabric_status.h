@@ -1,0 +1,52 @@
+// What there is to know about a fabric: from its uroced, and from what its processes publish.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dpdk_nic/control/status_messages.h"
+#include "dpdk_nic/error_or.h"
+#include "transport/endpoint_state.h"
+
+namespace uroce::cli {
+
+// A process of the fabric. What other processes say of themselves may be anything.
+struct ClientStatus {
+  nic::control::StatusClient client;
+  // As it published them at the moment that it was asked about; not there if that is nothing that
+  // this build can read.
+  struct Endpoint {
+    transport::Counters counters;
+    std::vector<transport::QueuePairRecord> queue_pairs;
+  };
+  std::optional<Endpoint> endpoint;
+};
+
+struct FabricStatus {
+  std::string fabric;
+  nic::control::StatusDaemon daemon{};
+  std::vector<ClientStatus> clients;  // by block
+  std::vector<nic::control::StatusLink> links;
+};
+
+// Asks the uroced of the fabric; the processes do not notice. The error says what to do.
+nic::ErrorOr<FabricStatus> AskForStatus(const std::string& fabric);
+
+// The texts that both ways to print a status use.
+std::string TextOf(const transport::Gid& gid);
+std::string TextOf(const transport::MacAddress& mac);
+std::string NameOf(transport::QpType type);
+std::string NameOf(transport::QpState state);
+// In bytes; 0 for what is none.
+uint32_t PathMtuBytes(transport::Mtu mtu);
+// As much of a fixed-size text of a message as there is before its end or NUL.
+template <size_t N>
+std::string TextOf(const std::array<char, N>& text) {
+  return std::string(text.data(), strnlen(text.data(), N));
+}
+
+}  // namespace uroce::cli

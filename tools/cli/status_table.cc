@@ -1,0 +1,175 @@
+#include "tools/cli/status_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+#include <numeric>
+#include <string_view>
+
+#include "tools/cli/json_writer.h"
+
+namespace uroce::cli {
+namespace {
+
+using nic::control::StatusDaemon;
+using transport::QueuePairRecord;
+
+// Rows of texts in columns that are as wide as need be. The first row are the headings.
+class Table {
+ public:
+  void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+
+  std::string text() const {
+    std::vector<size_t> widths(rows_.at(0).size());
+    for (const auto& row : rows_) {
+      for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    }
+    std::string text;
+    for (const auto& row : rows_) {
+      text += " ";
+      for (size_t i = 0; i < row.size(); ++i) {
+        const bool is_last = i + 1 == row.size();
+        text += " " + row[i] + std::string(is_last ? 0 : widths[i] - row[i].size() + 1, ' ');
+      }
+      text += "\n";
+    }
+    return text;
+  }
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// The largest unit that leaves a number that says something.
+std::string Age(uint64_t ms) {
+  const uint64_t s = ms / 1'000;
+  if (s < 180) return std::to_string(s) + " s";
+  if (s < 180 * 60) return std::to_string(s / 60) + " min";
+  if (s < 72 * 3'600) return std::to_string(s / 3'600) + " h";
+  return std::to_string(s / (24 * 3'600)) + " d";
+}
+
+std::string Hexadecimal(uint32_t number) {
+  std::array<char, 11> text;
+  std::snprintf(text.data(), text.size(), "0x%06x", number);
+  return text.data();
+}
+
+std::string DaemonText(const FabricStatus& status) {
+  const StatusDaemon& daemon = status.daemon;
+  std::string text = "fabric '" + status.fabric + "': uroced " + std::to_string(daemon.pid) +
+                     (daemon.is_private ? ", private" : "") + ", for " + Age(daemon.uptime_ms) +
+                     ", MTU " + std::to_string(daemon.mtu_bytes) + "\n";
+  if (!daemon.has_wire) return text + "port: none, the fabric ends at this host\n";
+  text += "port: " + Printable(TextOf(daemon.port)) + ", " + (daemon.wire_is_up ? "up" : "down") +
+          ", MAC " + TextOf(daemon.mac) + "\n";
+  const size_t count = std::min<size_t>(daemon.gid_count, daemon.gids.size());
+  for (size_t i = 0; i < count; ++i) {
+    text += "  GID " + std::to_string(i) + "  " + TextOf(daemon.gids[i]) + "\n";
+  }
+  return text;
+}
+
+std::string SwitchText(const StatusDaemon& daemon) {
+  std::string text = "frames: " + std::to_string(daemon.frames_to_wire) + " to the wire, " +
+                     std::to_string(daemon.frames_from_wire) + " from it, " +
+                     std::to_string(daemon.multicast_copies) + " copies to groups\n";
+  const std::array<std::pair<uint64_t, std::string_view>, 5> reasons = {{
+      {daemon.dropped_unknown_destination, "for nobody"},
+      {daemon.dropped_not_declared, "not declared"},
+      {daemon.dropped_foreign_source, "in another's name"},
+      {daemon.dropped_malformed, "malformed"},
+      {daemon.dropped_no_room, "without room"},
+  }};
+  std::string dropped;
+  for (const auto& [count, reason] : reasons) {
+    if (count == 0) continue;
+    dropped += (dropped.empty() ? "" : ", ") + std::to_string(count) + " " + std::string(reason);
+  }
+  return dropped.empty() ? text : text + "dropped: " + dropped + "\n";
+}
+
+uint64_t Dropped(const transport::Counters& counters) {
+  return std::accumulate(counters.dropped.begin(), counters.dropped.end(), uint64_t{0});
+}
+
+std::string ClientsText(const FabricStatus& status) {
+  if (status.clients.empty()) return "processes: none\n";
+  std::map<nic::control::Block, int> links;
+  for (const auto& link : status.links) {
+    ++links[link.block];
+    ++links[link.other_block];
+  }
+  Table table;
+  table.Add({"PID", "USER", "COMMAND", "BLOCK", "FOR", "LINKS", "QPS", "SENT", "RECEIVED", "RESENT",
+             "DROPPED"});
+  for (const auto& [client, endpoint] : status.clients) {
+    std::vector<std::string> row = {
+        std::to_string(client.pid),        std::to_string(client.uid),
+        Printable(TextOf(client.command)), std::to_string(client.block),
+        Age(client.attached_ms),           std::to_string(links[client.block])};
+    if (endpoint) {
+      row.insert(row.end(), {std::to_string(endpoint->queue_pairs.size()),
+                             std::to_string(endpoint->counters.transmitted_packets),
+                             std::to_string(endpoint->counters.received_packets),
+                             std::to_string(endpoint->counters.retransmitted_packets),
+                             std::to_string(Dropped(endpoint->counters))});
+    } else {
+      row.insert(row.end(), 5, "?");
+    }
+    table.Add(std::move(row));
+  }
+  return "processes:\n" + table.text();
+}
+
+std::string QueuePairsText(const FabricStatus& status) {
+  Table table;
+  table.Add({"QPN", "PID", "TYPE", "STATE", "PEER", "AT", "MTU", "SQ_PSN", "RQ_PSN", "TIMEOUT",
+             "RETRY", "RNR"});
+  bool has_any = false;
+  for (const auto& [client, endpoint] : status.clients) {
+    if (!endpoint) continue;
+    for (const QueuePairRecord& record : endpoint->queue_pairs) {
+      const transport::QpAttributes& attributes = record.attributes;
+      const bool has_peer = attributes.destination_qpn.value != 0;
+      table.Add({Hexadecimal(record.qpn.value), std::to_string(client.pid), NameOf(record.type),
+                 NameOf(attributes.state),
+                 has_peer ? Hexadecimal(attributes.destination_qpn.value) : "-",
+                 has_peer ? TextOf(attributes.address.destination_gid) : "-",
+                 std::to_string(PathMtuBytes(attributes.path_mtu)),
+                 Hexadecimal(attributes.sq_psn.value()), Hexadecimal(attributes.rq_psn.value()),
+                 std::to_string(attributes.timeout), std::to_string(attributes.retry_count),
+                 std::to_string(attributes.rnr_retry)});
+      has_any = true;
+    }
+  }
+  return has_any ? "queue pairs:\n" + table.text() : "queue pairs: none\n";
+}
+
+std::string LinksText(const FabricStatus& status) {
+  if (status.links.empty()) return "links: none\n";
+  std::map<nic::control::Block, std::string> names = {{nic::control::kSwitchBlock, "uroced"}};
+  for (const auto& [client, endpoint] : status.clients) {
+    names[client.block] = std::to_string(client.pid) + " " + Printable(TextOf(client.command));
+  }
+  // A process of another user has no name for us.
+  const auto name_of = [&](nic::control::Block block) {
+    const auto name = names.find(block);
+    return name == names.end() ? "block " + std::to_string(block) : name->second;
+  };
+  std::string text = "links:\n";
+  for (const auto& link : status.links) {
+    text += "  " + name_of(link.block) + " - " + name_of(link.other_block) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string StatusAsTable(const FabricStatus& status) {
+  return DaemonText(status) + SwitchText(status.daemon) + ClientsText(status) +
+         QueuePairsText(status) + LinksText(status);
+}
+
+}  // namespace uroce::cli

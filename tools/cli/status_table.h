@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+#include "tools/cli/fabric_status.h"
+
+namespace uroce::cli {
+
+// For people.
+std::string StatusAsTable(const FabricStatus& status);
+
+}  // namespace uroce::cli
