@@ -10,7 +10,7 @@ from harness import report
 from harness.capture import icrc_is_right, read_frames, tshark
 from harness.installation import MOVER, Installation
 from harness.programs import free_tcp_port, run_pair
-from harness.wires import IPV4, IPV6, MemifWire, ShmWire
+from harness.wires import IPV4, IPV6, FabricWire, MemifWire
 
 # A few thousand frames: scapy needs a millisecond for each.
 WORKLOAD = ["--rounds", "1", "--queue-pairs", "2", "--operations", "60",
@@ -61,7 +61,7 @@ class CaptureTest(unittest.TestCase):
 
     def test_every_frame_decodes_and_has_the_right_icrc(self):
         spoiled = ["--impair", "drop=1%,duplicate=1%,reorder=1%,seed=5"]
-        for wire, options in ((ShmWire, []), (ShmWire, spoiled), (MemifWire, spoiled)):
+        for wire, options in ((FabricWire, []), (FabricWire, spoiled), (MemifWire, spoiled)):
             for ips in (IPV4, IPV6):
                 with self.subTest(wire=wire.name, ips=ips, options=options):
                     for path in self.capture(wire, ips, seed=3, options=options):
@@ -70,7 +70,7 @@ class CaptureTest(unittest.TestCase):
 
     def test_a_flipped_bit_is_noticed(self):
         for ips in (IPV4, IPV6):
-            path = self.capture(ShmWire, ips, seed=4)[0]
+            path = self.capture(FabricWire, ips, seed=4)[0]
             frame = read_frames(path)[-1]
             self.assertTrue(icrc_is_right(frame))
             header_bytes = 14 + (40 if ips is IPV6 else 20) + 8
@@ -83,7 +83,7 @@ class CaptureTest(unittest.TestCase):
                     self.assertFalse(icrc_is_right(bytes(spoiled)))
 
     def test_a_frame_that_was_corrupted_on_the_wire_is_seen_as_it_arrived(self):
-        paths = self.capture(ShmWire, IPV4, seed=6, options=["--impair", "corrupt=3%,seed=6"])
+        paths = self.capture(FabricWire, IPV4, seed=6, options=["--impair", "corrupt=3%,seed=6"])
         for path, address in zip(paths, IPV4):
             fields = tshark(path, "-T", "fields", "-e", "ip.src")
             right = {"sent": 0, "received": 0}
@@ -102,7 +102,7 @@ class CaptureTest(unittest.TestCase):
     def test_no_frame_is_missing(self):
         for ips in (IPV4, IPV6):
             with self.subTest(ips=ips):
-                paths = self.capture(ShmWire, ips, seed=7)
+                paths = self.capture(FabricWire, ips, seed=7)
                 for sender, receiver in (paths, paths[::-1]):
                     self.check_arrived(sender, receiver, ips[paths.index(sender)])
                     self.check_no_psn_is_skipped(sender, ips[paths.index(sender)])

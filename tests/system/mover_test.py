@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The mover over every wire, clean and with frames dropped, duplicated and reordered.
 
-usage: mover_test.py shm|memif|veth [unittest arguments]
+usage: mover_test.py fabric|memif|veth [unittest arguments]
 """
 
 import re
@@ -11,9 +11,9 @@ import unittest
 from harness import report
 from harness.installation import MOVER, Installation
 from harness.programs import free_tcp_port, run_pair
-from harness.wires import IPV4, IPV6, MemifWire, ShmWire, VethWire
+from harness.wires import IPV4, IPV6, FabricWire, MemifWire, VethWire
 
-WIRES = {wire.name: wire for wire in (ShmWire, MemifWire, VethWire)}
+WIRES = {wire.name: wire for wire in (FabricWire, MemifWire, VethWire)}
 WIRE = WIRES[sys.argv.pop(1)]
 LINK_MTUS = (1500, 9000) if WIRE is VethWire else (None,)
 

@@ -6,7 +6,7 @@ import unittest
 from harness import report
 from harness.agents import Agent, join
 from harness.installation import Installation
-from harness.wires import IPV4, MemifWire, ShmWire
+from harness.wires import IPV4, FabricWire, MemifWire
 
 # timeout, retry_cnt. Half a second and more in all, so that a busy machine can keep up.
 CASES = ((14, 7), (16, 1), (17, 0), (15, 4), (18, 1))
@@ -26,7 +26,7 @@ class RetryTimeTest(unittest.TestCase):
         cls.addClassCleanup(cls.installation.remove)
 
     def test_a_silent_peer(self):
-        for wire_class in (ShmWire, MemifWire):
+        for wire_class in (FabricWire, MemifWire):
             for timeout, retry_count in CASES:
                 with self.subTest(wire=wire_class.name, timeout=timeout, retry_count=retry_count):
                     self.check(wire_class(self.installation, IPV4), timeout, retry_count)
@@ -47,7 +47,7 @@ class RetryTimeTest(unittest.TestCase):
             self.assertEqual(agent.write(number, 3, 100).status, "WR_FLUSH_ERR")
 
     def test_a_peer_that_is_silent_for_a_while(self):
-        wire = ShmWire(self.installation, IPV4)
+        wire = FabricWire(self.installation, IPV4)
         with wire, Agent(wire, 0) as silent, Agent(wire, 1) as agent:
             number, other_number = join(agent, silent, timeout=20, retry_count=7)
             self.assertEqual(agent.write(number, 1, 100).status, "SUCCESS")

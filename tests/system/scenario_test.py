@@ -13,7 +13,7 @@ from harness import report
 from harness.capture import icrc_is_right, read_frames, tshark
 from harness.installation import Installation
 from harness.programs import free_tcp_port, run_pair
-from harness.wires import IPV4, ShmWire
+from harness.wires import IPV4, FabricWire
 
 SCENARIOS = os.path.abspath("tests/simulation/scenarios")
 MESSAGE_BYTES = 65536
@@ -25,8 +25,8 @@ ACKNOWLEDGEMENTS = range(13, 19)  # READ responses, ACKs, atomic ACKs
 Request = collections.namedtuple("Request", "offset opcode dma_length")
 
 
-class ScenarioWire(ShmWire):
-    """A link whose second end, the client, has a scenario; both ends write captures."""
+class ScenarioWire(FabricWire):
+    """A fabric whose second process, the client, has a scenario; both ends write captures."""
 
     def __init__(self, installed, scenario):
         super().__init__(installed, IPV4)
@@ -79,7 +79,7 @@ class ScenarioTest(unittest.TestCase):
         server, client = ([request.offset for request in self.requests(path)] for path in captures)
         missing = collections.Counter(client)
         missing.subtract(server)
-        # The first packet may be there before the server has opened its end of the link.
+        # The first packet may be there before the server listens to the link.
         missing.pop(0)
         return {offset: times for offset, times in missing.items() if times != 0}
 

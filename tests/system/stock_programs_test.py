@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The stock programs of ibverbs-utils find the device and talk over the shared-memory link."""
+"""The stock programs of ibverbs-utils find the device and talk over a fabric of their own."""
 
 import pathlib
 import unittest
@@ -8,7 +8,7 @@ from harness import report
 from harness.installation import Installation
 from harness.programs import Program, free_tcp_port, run_pair
 from harness.users import all_users
-from harness.wires import IPV4, IPV6, ShmWire, VethWire
+from harness.wires import IPV4, IPV6, FabricWire, VethWire
 
 PINGPONGS = {
     "plain": [],
@@ -39,7 +39,7 @@ class StockProgramsTest(unittest.TestCase):
         cls.addClassCleanup(cls.installation.remove)
 
     def wire(self, ips):
-        return ShmWire(self.installation, ips)
+        return FabricWire(self.installation, ips)
 
     def output_of(self, user, *command):
         with Program(self.wire(IPV4).command(0, command, user)) as program:

@@ -44,9 +44,9 @@ class LiveQueryTest(unittest.TestCase):
         # A row per policy: retry exceeded (12), then flushed (5), and the QP in ERR.
         self.assertEqual(len(re.findall(r" 12, then 5 +ERR$", run.stdout, re.MULTILINE)), 4)
 
-    def test_over_the_shared_memory_link(self):
-        link = ["--link", f"live-query-{os.getpid()}"]
-        self.check_pair(link, link)
+    def test_over_a_fabric(self):
+        fabric = ["--fabric", f"live-query-{os.getpid()}"]
+        self.check_pair(fabric, fabric)
 
     def test_over_memif(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -55,14 +55,14 @@ class LiveQueryTest(unittest.TestCase):
                             ["--port", port + "client", "--ip", "10.0.0.2"])
 
     def test_over_ipv6_with_a_small_mtu(self):
-        link = ["--link", f"live-query-6-{os.getpid()}", "--mtu", "1500"]
-        self.check_pair([*link, "--ip", "2001:db8::1"], [*link, "--ip", "2001:db8::2"])
+        fabric = ["--fabric", f"live-query-6-{os.getpid()}", "--mtu", "1500"]
+        self.check_pair([*fabric, "--ip", "2001:db8::1"], [*fabric, "--ip", "2001:db8::2"])
 
     def test_a_server_that_dies_is_noticed(self):
-        link = ["--link", f"live-query-dead-{os.getpid()}"]
-        server, port = self.start_server(link)
+        fabric = ["--fabric", f"live-query-dead-{os.getpid()}"]
+        server, port = self.start_server(fabric)
         client = subprocess.Popen(
-            [UROCE, "run", *link, "--", LIVE_QUERY, "client", "127.0.0.1", port], text=True,
+            [UROCE, "run", *fabric, "--", LIVE_QUERY, "client", "127.0.0.1", port], text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.addCleanup(client.stdout.close)
         client.stdout.readline()  # It has opened the device and is about to connect.

@@ -49,8 +49,8 @@ class ReadmeTest(unittest.TestCase):
         self.assertGreaterEqual(len(examples), 5)
         path = f"{os.path.dirname(UROCE)}:{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path,
-                       # The default link belongs to whoever uses this machine.
-                       "UROCE_LINK": f"readme-{os.getpid()}"}
+                       # The default fabric belongs to whoever uses this machine.
+                       "UROCE_FABRIC": f"readme-{os.getpid()}"}
         prefix = own_namespace()
         prelude = PRELUDE + (LOOPBACK_UP + "\n" if prefix else "")
         with tempfile.TemporaryDirectory() as folder:

@@ -5,30 +5,35 @@ involve two cores hang on it, and on virtual machines it changes within seconds.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
+import re
 import sys
 import tempfile
 
-from program_pair import PairFailed, free_tcp_port, run, run_pair
+from program_pair import PairFailed, free_tcp_port, run, run_pair, started
 
 MIB = 1 << 20
-WIRES = ("shm", "memif")
-WIRE_NAMES = {"shm": "shared-memory link", "memif": "DPDK net_memif"}
+# Between two processes of a fabric; in direct mode; and from a process of a fabric, by uroced and
+# its NIC, to one in direct mode: what that loses against direct mode is the cost of sharing a NIC.
+WIRES = ("fabric", "memif", "uroced")
+WIRE_NAMES = {"fabric": "a fabric's link", "memif": "direct mode, net_memif",
+              "uroced": "uroced and its net_memif"}
 
 
 @dataclasses.dataclass
 class Figure:
     name: str
-    wire: str  # "shm", "memif", or what it is compared with: "tcp", "memory".
+    wire: str  # One of WIRES, or what it is compared with: "tcp", "memory".
     value: float
     unit: str
     cache_line_ns: float
     distance: str  # "near", "far" or "one cpu".
 
     def show(self):
-        print(f"  {self.name:<30} {self.wire:<7} {self.value:>10.2f} {self.unit:<12}"
+        print(f"  {self.name:<48} {self.wire:<7} {self.value:>10.2f} {self.unit:<12}"
               f" cache line {self.cache_line_ns:.0f} ns, {self.distance}")
         print(f"result name={self.name} wire={self.wire} value={self.value:.4g} unit={self.unit}"
               f" cache_line_ns={self.cache_line_ns:.0f} distance={self.distance.replace(' ', '_')}",
@@ -41,6 +46,12 @@ def print_load():
     remark = " (it is busy: these figures will say little)" if load > cpus / 2 else ""
     print(f"{cpus} cpus, load average {load:.1f}{remark}")
     print(f"result name=load wire=none value={load:.4g} unit=runnable cpus={cpus}")
+
+
+def switch_figure(name):
+    """As our other figures are named: StraightIntoThePort/64/... is straight_into_the_port_64b."""
+    words, size = name.split("/")[:2]
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", words).lower() + f"_{size}b"
 
 
 class Bench:
@@ -70,13 +81,21 @@ class Bench:
         self.record("memcpy_64k_hot", "memory", hot, "GB/s")
         self.record("memcpy_64k_cold", "memory", cold, "GB/s")
 
-    def measure_tcp_bandwidth(self):
+    def iperf3(self, *options):
+        """Bytes a second that arrive."""
         port = str(free_tcp_port())
         seconds = str(max(1, 5 * self.percent // 100))
         output = run_pair(["iperf3", "-s", "-1", "-B", "127.0.0.1", "-p", port],
-                          ["iperf3", "-c", "127.0.0.1", "-p", port, "-t", seconds, "-J"], port)
-        bits_per_second = json.loads(output)["end"]["sum_received"]["bits_per_second"]
-        self.record("iperf3", "tcp", bits_per_second / 8e9, "GB/s")
+                          ["iperf3", "-c", "127.0.0.1", "-p", port, "-t", seconds, "-J", *options],
+                          port)
+        return json.loads(output)["end"]["sum_received"]["bits_per_second"] / 8
+
+    def measure_tcp_bandwidth(self):
+        self.record("iperf3", "tcp", self.iperf3() / 1e9, "GB/s")
+
+    def measure_tcp_message_rate(self):
+        self.record("iperf3_64b", "tcp", self.iperf3("-l", "64", "--no-delay") / 64 / 1e6,
+                    "Mmessages/s")
 
     def measure_tcp_latency(self):
         for mode in ("blocking", "spinning"):
@@ -88,11 +107,29 @@ class Bench:
 
     def uroce_run(self, wire, side):
         command = [os.path.join(self.bin, "tools", "uroce"), "run"]
-        if wire == "shm":
-            return [*command, "--link", f"bench-{os.getpid()}", "--"]
-        path = os.path.join(self.scratch, "memif")
+        if wire == "fabric" or (wire == "uroced" and side == "server"):
+            return [*command, "--fabric", self.fabric(wire), "--"]
+        return [*command, *self.memif_options(wire, side), "--"]
+
+    @staticmethod
+    def fabric(wire):
+        return f"bench-{wire}-{os.getpid()}"
+
+    def memif_options(self, wire, side):
+        path = os.path.join(self.scratch, f"memif-{wire}")
         address = {"server": "10.0.0.1", "client": "10.0.0.2"}[side]
-        return [*command, "--port", f"net_memif0,role={side},socket={path}", "--ip", address, "--"]
+        return ["--port", f"net_memif0,role={side},socket={path}", "--ip", address]
+
+    @contextlib.contextmanager
+    def uroced_of(self, wire):
+        """What has to run beside the programs."""
+        if wire != "uroced":
+            yield
+            return
+        command = [os.path.join(self.bin, "tools", "uroced"), "--fabric", self.fabric(wire),
+                   *self.memif_options(wire, "server")]
+        with started(command, "is served"):
+            yield
 
     def perftest(self, wire, program, size, *options):
         """Runs a perftest pair; returns the columns of its line of figures."""
@@ -126,6 +163,15 @@ class Bench:
             columns = self.perftest(wire, program, 64, "-n", count, *options)
             self.record(name, wire, columns[4], "Mmessages/s")
 
+    def measure_switch(self):
+        """Frames a second into a port that takes every frame, by itself and through the switch."""
+        benchmark = os.path.join(self.bin, "tests", "benchmarks", "switch_benchmark")
+        output = run([benchmark, "--benchmark_format=json",
+                      f"--benchmark_min_time={0.5 * self.percent / 100}"])
+        for figure in json.loads(output[output.index("{"):])["benchmarks"]:
+            self.record(switch_figure(figure["name"]), "switch",
+                        figure["items_per_second"] / 1e6, "Mframes/s")
+
     def value(self, name, wire):
         return self.figures[name, wire].value
 
@@ -134,8 +180,13 @@ class Bench:
         for wire in WIRES:
             bandwidth = self.value("ib_write_bw_64k", wire)
             latency = self.value("ib_send_lat_2b_p50", wire)
+            rate = self.value("ib_write_bw_64b", wire)
             ratios = (
                 ("ib_write_bw 64 KiB / TCP", bandwidth / self.value("iperf3", "tcp")),
+                ("ib_write_bw 64 B / TCP sends", rate / self.value("iperf3_64b", "tcp")),
+                ("ib_write_bw 64 KiB / direct mode",
+                 bandwidth / self.value("ib_write_bw_64k", "memif")),
+                ("ib_write_bw 64 B / direct mode", rate / self.value("ib_write_bw_64b", "memif")),
                 ("ib_write_bw 64 KiB / memcpy hot",
                  bandwidth / self.value("memcpy_64k_hot", "memory")),
                 ("ib_send_lat 2 B / TCP spinning",
@@ -143,19 +194,23 @@ class Bench:
                 ("ib_send_lat 2 B / TCP blocking",
                  latency / self.value("ping_pong_2b_blocking_p50", "tcp")))
             for name, ratio in ratios:
-                print(f"  {WIRE_NAMES[wire]:<20} {name:<34} {ratio:8.3f}")
+                print(f"  {WIRE_NAMES[wire]:<24} {name:<34} {ratio:8.3f}")
 
     def run(self):
         print_load()
         print("what users would use instead:")
         self.measure_memcpy()
         self.measure_tcp_bandwidth()
+        self.measure_tcp_message_rate()
         self.measure_tcp_latency()
         for wire in WIRES:
-            print(f"uroce over the {WIRE_NAMES[wire]}:")
-            self.measure_bandwidth(wire)
-            self.measure_latency(wire)
-            self.measure_message_rate(wire)
+            print(f"uroce over {WIRE_NAMES[wire]}:")
+            with self.uroced_of(wire):
+                self.measure_bandwidth(wire)
+                self.measure_latency(wire)
+                self.measure_message_rate(wire)
+        print("a frame's way to the NIC:")
+        self.measure_switch()
         self.print_ratios()
 
 

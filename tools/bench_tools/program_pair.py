@@ -1,5 +1,6 @@
 """Runs the two ends of a client-server program, each on a cpu of its own."""
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -35,6 +36,27 @@ def run(command):
 
 def is_listened_on(port):
     return bool(run(["ss", "-Hltn", f"sport = :{port}"]))
+
+
+@contextlib.contextmanager
+def started(command, ready):
+    """Runs a daemon, from when it has printed `ready` until the `with` block ends."""
+    with tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            deadline = time.monotonic() + LIMIT_SECONDS
+            while True:
+                output.seek(0)
+                printed = output.read()
+                if ready in printed:
+                    break
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise PairFailed(f"'{' '.join(command)}' does not get ready:\n{printed}")
+                time.sleep(0.02)
+            yield
+        finally:
+            process.terminate()
+            process.wait()
 
 
 def run_pair(server, client, port):

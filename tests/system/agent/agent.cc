@@ -10,12 +10,17 @@
 //   stream NUMBER                                 streaming, then STATUS SECONDS once it fails
 //   count NUMBER VALUE                            leading bytes of the buffer with that value
 //   close NUMBER                                  ok
-//   fork exec|exit                                exit status of the child
+//   join                                          ok                  (a multicast group)
+//   tell VALUE                                    ok                  (to the group)
+//   heard VALUE                                   how many datagrams of it have come
+//   fork exec|exit|reopen                         exit status of the child
+//
+// A child that is to reopen opens the device, writes to its parent, and ends with 0 if what arrived
+// is right.
 //
 // Anything else is answered with "error SENTENCE". The end of the input ends it.
 
 #include <infiniband/verbs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -24,11 +29,14 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 
+#include "tests/system/agent/child.h"
 #include "tests/system/agent/connection.h"
+#include "tests/system/agent/group_member.h"
 #include "tests/system/verbs/device.h"
 #include "tests/system/verbs/handles.h"
 
@@ -85,6 +93,7 @@ class Agent {
     const auto command = Take<std::string>(words);
     if (command == "open") return Open();
     if (command == "fork") return Fork(Take<std::string>(words));
+    if (command == "join" || command == "tell" || command == "heard") return Group(command, words);
     const auto number = Take<int>(words);
     if (!connections_.contains(number)) throw std::runtime_error("there is no such connection");
     Connection& connection = *connections_[number];
@@ -119,6 +128,18 @@ class Agent {
   static std::string ToString(const Address& address) { return agent::ToString(address); }
   static std::string Describe(const Outcome& outcome) { return agent::Describe(outcome); }
 
+  void Group(const std::string& command, std::istream& words) {
+    if (command == "join") {
+      group_member_.emplace(device_);
+      return Answer("ok");
+    }
+    if (!group_member_) throw std::runtime_error("join the group first");
+    const uint8_t value = TakeByte(words);
+    if (command == "heard") return Answer(std::to_string(group_member_->CountReceived(value)));
+    group_member_->Send(value);
+    Answer("ok");
+  }
+
   void Stream(Connection* connection) {
     Outcome outcome = connection->Write(0, kStreamBytes);
     Answer("streaming");
@@ -129,6 +150,7 @@ class Agent {
   // What programs do: start another program, or leave a child that ends like any other.
   void Fork(const std::string& how) {
     std::cout.flush();
+    if (how == "reopen") return Answer(std::to_string(ExchangeWithChild(device_)));
     const pid_t child = fork();
     if (child < 0) system_test::Fail("fork", errno);
     if (child == 0 && how == "exec") {
@@ -136,13 +158,12 @@ class Agent {
       _exit(EXIT_FAILURE);
     }
     if (child == 0) std::exit(EXIT_SUCCESS);  // Runs every destructor and exit handler.
-    int status = 0;
-    if (waitpid(child, &status, 0) != child) system_test::Fail("waitpid", errno);
-    Answer(std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)));
+    Answer(std::to_string(ExitStatusOf(child)));
   }
 
   system_test::Device device_;
   std::map<int, std::unique_ptr<Connection>> connections_;
+  std::optional<GroupMember> group_member_;
   int next_number_ = 0;
 };
 

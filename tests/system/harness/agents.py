@@ -1,13 +1,10 @@
 """The agent program, driven from Python: one end of reliable connections."""
 
 import dataclasses
-import os
-import selectors
-import signal
-import subprocess
 
 from harness.installation import AGENT
-from harness.programs import LIMIT_SECONDS, ProgramFailed, clean_environment
+from harness.lines import LineProgram
+from harness.programs import ProgramFailed
 
 
 @dataclasses.dataclass
@@ -18,70 +15,17 @@ class Outcome:
     seconds: float
 
 
-class Agent:
-    """A running agent; see tests/system/agent/agent.cc for what it understands.
-
-    It is killed when the `with` block ends, if it is there still.
-    """
+class Agent(LineProgram):
+    """A running agent; see tests/system/agent/agent.cc for what it understands."""
 
     def __init__(self, wire, end):
-        self.command = wire.command(end, [wire.installed.path(AGENT)])
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                        env=clean_environment(), cwd="/", bufsize=0)
-        self._unread = b""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.kill()
-        self.process.stdin.close()
-        self.process.stdout.close()
-
-    def kill(self):
-        if self.process.poll() is None:
-            self.process.kill()  # Also ends a process that is stopped.
-        self.process.wait()
-
-    def stop(self):
-        """Makes it silent: it is there, but does nothing any more."""
-        os.kill(self.process.pid, signal.SIGSTOP)
-        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
-
-    def resume(self):
-        os.kill(self.process.pid, signal.SIGCONT)
-
-    def cpu_seconds(self):
-        """Processor time that it has used so far, in all threads."""
-        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:
-            fields = file.read().rsplit(") ", 1)[1].split()
-        user, system = 11, 12
-        return (int(fields[user]) + int(fields[system])) / os.sysconf("SC_CLK_TCK")
-
-    def tell(self, command):
-        self.process.stdin.write(f"{command}\n".encode())
+        super().__init__(wire.command(end, [wire.installed.path(AGENT)]))
 
     def answer(self):
-        """The next line of output."""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.process.stdout, selectors.EVENT_READ)
-            while b"\n" not in self._unread:
-                if not selector.select(LIMIT_SECONDS):
-                    raise ProgramFailed(f"the agent has been silent for {LIMIT_SECONDS} s")
-                data = self.process.stdout.read(4096)
-                if not data:
-                    raise ProgramFailed(f"the agent is gone: {self._unread.decode()}")
-                self._unread += data
-        line, self._unread = self._unread.split(b"\n", 1)
-        answer = line.decode()
+        answer = super().answer()
         if answer.startswith(("error", "agent:", "uroce")):
             raise ProgramFailed(answer)
         return answer
-
-    def ask(self, command):
-        self.tell(command)
-        return self.answer()
 
     def open(self):
         """A new connection: its number and its address."""

@@ -7,6 +7,7 @@ import sys
 import tempfile
 
 UROCE = "tools/uroce"
+UROCED = "tools/uroced"
 LIBRARIES = (
     "verbs_provider/virtual_kernel/liburoce-preload.so",
     "verbs_provider/liburoce-provider.so",
@@ -14,6 +15,7 @@ LIBRARIES = (
 )
 MOVER = "tests/system/mover/mover"
 AGENT = "tests/system/agent/agent"
+MESH = "tests/system/mesh/mesh"
 
 
 class Installation:
@@ -27,7 +29,7 @@ class Installation:
         self.folder = tempfile.mkdtemp(prefix="uroce-system-test-", dir="/tmp")
         os.chmod(self.folder, 0o755)
         atexit.register(self.remove)
-        for file in (UROCE, *LIBRARIES, MOVER, AGENT):
+        for file in (UROCE, UROCED, *LIBRARIES, MOVER, AGENT, MESH):
             if not os.path.exists(file):
                 sys.exit(f"{file} is missing here: start this with 'bazel test', or in bazel-bin")
             self._copy(file)

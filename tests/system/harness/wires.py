@@ -43,17 +43,20 @@ class Wire:
                 *self.options, *options, "--", *command]
 
 
-class ShmWire(Wire):
-    """The shared-memory link."""
+class FabricWire(Wire):
+    """A fabric of its own, without a NIC: shared-memory links between any number of processes.
 
-    name = "shm"
+    The processes may be more than two: those of an end have the same address.
+    """
+
+    name = "fabric"
 
     def __init__(self, *arguments, **named):
         super().__init__(*arguments, **named)
-        self.link = f"system-test-{os.getpid()}-{next(_names)}"
+        self.fabric = f"system-test-{os.getpid()}-{next(_names)}"
 
     def port_options(self, end):
-        return ["--link", self.link]
+        return ["--fabric", self.fabric]
 
 
 class MemifWire(Wire):
@@ -119,11 +122,16 @@ class VethWire(Wire):
         for holder in self.holders:
             holder.communicate()
 
-    def _prefix(self, end):
+    def prefix(self, end):
+        """What makes a command run inside the network namespace of that end."""
         return ["nsenter", f"--net=/proc/{self.holders[end].pid}/ns/net"]
 
     def _inside(self, end, *command):
-        subprocess.run([*self._prefix(end), *command], check=True)
+        subprocess.run([*self.prefix(end), *command], check=True)
+
+    def set_interface(self, end, state):
+        """"down" or "up"; the carrier of the other end goes and comes with it."""
+        self._inside(end, "ip", "link", "set", self.interface, state)
 
     def delete_interface(self, end):
         """Takes the interfaces of both ends away: a pair goes together."""
@@ -136,7 +144,7 @@ class VethWire(Wire):
         return ["--port", f"net_af_packet0,iface={self.interface}"]
 
     def command(self, end, command, user=None, options=()):
-        return [*self._prefix(end), *super().command(end, command, user, options)]
+        return [*self.prefix(end), *super().command(end, command, user, options)]
 
 
 IPV4 = ("10.11.12.1", "10.11.12.2")

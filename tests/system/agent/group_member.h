@@ -1,0 +1,50 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tests/system/verbs/device.h"
+#include "tests/system/verbs/handles.h"
+
+namespace agent {
+
+// A datagram queue pair in a multicast group that all agents know.
+class GroupMember {
+ public:
+  // Throws std::runtime_error, as every member does.
+  explicit GroupMember(const system_test::Device& device);
+  ~GroupMember();
+  GroupMember(const GroupMember&) = delete;
+  GroupMember& operator=(const GroupMember&) = delete;
+
+  // Sends the group a datagram that holds nothing but the value.
+  void Send(uint8_t value);
+  // How many whole datagrams of that value have come so far.
+  uint64_t CountReceived(uint8_t value);
+
+ private:
+  static constexpr uint32_t kDatagramBytes = 1'000;
+  static constexpr uint32_t kGlobalHeaderBytes = 40;
+  static constexpr size_t kReceives = 64;
+  static constexpr size_t kSlotBytes = kGlobalHeaderBytes + kDatagramBytes;
+
+  ibv_sge Slot(size_t index);
+  void ToReadyToSend();
+  void PostReceive(size_t index);
+  void Handle(const ibv_wc& completion);
+
+  std::vector<uint8_t> memory_;  // a slot for each receive, and one to send from
+  system_test::DomainHandle domain_;
+  system_test::RegionHandle region_;
+  system_test::QueueHandle completions_;
+  system_test::QueuePairHandle queue_pair_;
+  ibv_ah* group_address_ = nullptr;
+  bool is_sending_ = false;
+  std::array<uint64_t, 256> received_{};
+};
+
+}  // namespace agent

@@ -1,0 +1,86 @@
+"""A uroced that a test starts, ends and starts anew."""
+
+import json
+import os
+import subprocess
+import time
+
+from harness.installation import UROCE, UROCED
+from harness.programs import LIMIT_SECONDS, Program, ProgramFailed, clean_environment
+
+
+def status(installed, fabric, prefix=()):
+    """What `uroce status --json` says about a fabric, or None if nobody serves it."""
+    done = subprocess.run([*prefix, installed.path(UROCE), "status", "--fabric", fabric, "--json"],
+                          check=False, capture_output=True, text=True, env=clean_environment(),
+                          timeout=LIMIT_SECONDS)
+    return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def blocks_by_pid(report):
+    return {client["pid"]: client["block"] for client in report["clients"]}
+
+
+def wait_for(condition, what):
+    """Returns what `condition` does, once it is true."""
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while not (result := condition()):
+        if time.monotonic() > deadline:
+            raise ProgramFailed(f"never {what}")
+        time.sleep(0.01)
+    return result
+
+
+class Daemon:
+    """uroced of a fabric, while the `with` block lasts. `prefix` goes before each command, as
+    nsenter does for a network namespace."""
+
+    def __init__(self, installed, fabric, options=(), prefix=()):
+        self.installed = installed
+        self.fabric = fabric
+        self.prefix = list(prefix)
+        self._command = [*prefix, installed.path(UROCED), "--fabric", fabric, *options]
+        self._program = None
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._program.__exit__()
+
+    def start(self):
+        self._program = Program(self._command)
+        self._program.wait_until(lambda: "is served" in self._program.output(), "was ready")
+
+    def kill(self):
+        """As SIGKILL does: it says goodbye to nobody."""
+        self._program.__exit__()
+
+    @property
+    def pid(self):
+        return self._program.pid
+
+    def status(self):
+        report = status(self.installed, self.fabric, self.prefix)
+        if report is None:
+            raise self._program.failure("does not answer")
+        return report
+
+    def wait_for_clients(self, count):
+        """Waits until exactly so many processes are attached; returns their blocks by pid."""
+        def attached():
+            blocks = blocks_by_pid(self.status())
+            return blocks if len(blocks) == count else None
+        return wait_for(attached, f"had {count} clients")
+
+    def memory_kilobytes(self):
+        """What is resident and its own: a link's rings count for whoever made them."""
+        with open(f"/proc/{self.pid}/smaps_rollup", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("Private_Dirty:"):
+                    return int(line.split()[1])
+        raise ProgramFailed("the kernel does not tell what memory a process has")
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))

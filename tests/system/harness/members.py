@@ -1,0 +1,114 @@
+"""Members of a mesh, driven from Python: processes that move verified data all to all."""
+
+import collections
+import dataclasses
+import itertools
+import time
+
+from harness.installation import MESH
+from harness.lines import LineProgram
+from harness.programs import LIMIT_SECONDS, ProgramFailed
+
+RETRY_EXCEEDED = 12  # IBV_WC_RETRY_EXC_ERR
+
+# What the two ends wait for an acknowledgement: 4.096 us * 2^timeout, once more for every retry.
+PATIENT = (18, 7)  # 8.6 s
+IMPATIENT = (13, 2)  # 0.1 s
+
+_numbers = itertools.count(1)
+
+
+@dataclasses.dataclass
+class Count:
+    """What a member has verified of what it exchanged with a peer."""
+
+    turns: int
+    bytes: int
+    failed_lanes: int
+
+
+class Member(LineProgram):
+    """A running member; see tests/system/mesh/mesh.cc for what it understands."""
+
+    def __init__(self, wire, end=0, user=None):
+        self.number = next(_numbers)
+        super().__init__(wire.command(end, [wire.installed.path(MESH), str(self.number)], user))
+        # The failures that it told about: the peer's number, and the status of each lane.
+        self.failures = collections.defaultdict(dict)
+
+    def next_line(self, limit_seconds=LIMIT_SECONDS):
+        """The next line that is no news of a failure."""
+        deadline = time.monotonic() + limit_seconds
+        while True:
+            line = super().next_line(max(0, deadline - time.monotonic()))
+            if line is None:
+                return None
+            word, *rest = line.split(" ", 3)
+            if word == "failed":
+                peer, lane, status = map(int, rest)
+                self.failures[peer][lane] = status
+            elif word in ("ok", "paused", "addresses", "count"):
+                return line
+            else:
+                raise ProgramFailed(f"member {self.number}: {line}")
+
+    def hear(self, seconds=0):
+        """Takes notice of what it says unasked within so much time, if anything."""
+        line = self.next_line(seconds)
+        assert line is None, f"nobody asked for '{line}'"
+
+    def count(self, peer):
+        return Count(*map(int, self.ask(f"count {peer.number}").split()[1:]))
+
+    def close(self, peer):
+        self.ask(f"close {peer.number}")
+        self.failures.pop(peer.number, None)
+
+    def await_turns(self, peer, more):
+        """Waits until so many more turns of the peer are verified."""
+        enough = self.count(peer).turns + more
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while self.count(peer).turns < enough:
+            if self.failures[peer.number]:
+                raise ProgramFailed(f"member {self.number} lost member {peer.number}: "
+                                    f"{self.failures[peer.number]}")
+            if time.monotonic() > deadline:
+                raise ProgramFailed(f"no data moves between members {self.number} and "
+                                    f"{peer.number}")
+            time.sleep(0.005)
+
+    def await_failures(self, peer, lanes):
+        """Waits until as many lanes to the peer have failed; returns the statuses."""
+        self.ask(f"probe {peer.number}")
+        deadline = time.monotonic() + LIMIT_SECONDS
+        failures = self.failures[peer.number]
+        while len(failures) < lanes:
+            if time.monotonic() > deadline:
+                raise ProgramFailed(f"member {self.number} does not notice that member "
+                                    f"{peer.number} is gone: {failures}")
+            self.hear(0.01)
+        return set(failures.values())
+
+
+def join(one, other, lanes, patience=PATIENT):
+    """Joins two members by lanes, on which data moves from then on."""
+    ours, theirs = [member.ask(f"open {peer.number} {lanes}").split()[1]
+                    for member, peer in ((one, other), (other, one))]
+    # Who has the higher number has the second turn: it has to be ready before the first comes.
+    ends = sorted(((one, other, theirs), (other, one, ours)), key=lambda end: -end[0].number)
+    for member, peer, addresses in ends:
+        member.ask(f"connect {peer.number} {addresses} {patience[0]} {patience[1]}")
+
+
+def join_all(members, lanes, patience=PATIENT):
+    for one, other in itertools.combinations(members, 2):
+        join(one, other, lanes, patience)
+
+
+def pause_all(members):
+    """Returns once nothing is on its way between the members."""
+    for member in members:
+        member.tell("pause")
+    for member in members:
+        answer = member.answer()
+        assert answer == "paused", answer
