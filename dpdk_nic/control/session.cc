@@ -92,8 +92,7 @@ void Session::AwaitMessages() {
 
 void Session::ReadMessages() {
   MessageChannel::Incoming incoming;
-  for (int i = 0; i < kMessagesPerTurn; ++i) {
-    if (state_ == State::kClosed) return;
+  for (int i = 0; i < kMessagesPerTurn && state_ != State::kClosed; ++i) {
     switch (channel_.Receive(incoming)) {
       case MessageChannel::Status::kNothing:
         return AwaitMessages();
@@ -104,8 +103,7 @@ void Session::ReadMessages() {
         break;
     }
   }
-  // There may be whole messages in the channel that the socket does not tell of.
-  boost::asio::post(server_.io(), [self = shared_from_this()] { self->ReadMessages(); });
+  if (state_ != State::kClosed) AwaitMessages();
 }
 
 void Session::AwaitRoom() {
