@@ -5,20 +5,25 @@ usage: cli_test.py PATH_OF_UROCE
 """
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 
 UROCE = os.path.abspath(sys.argv[1])
+# Nobody else's, so that what others do cannot matter.
+FABRIC = f"cli-test-{os.getpid()}"
+
+
+def clean_environment(environment=None):
+    clean = {name: value for name, value in os.environ.items()
+             if name != "LD_PRELOAD" and not name.startswith("UROCE_")}
+    return {**clean, "UROCE_FABRIC": FABRIC, **(environment or {})}
 
 
 def uroce(*arguments, environment=None):
-    clean = {name: value for name, value in os.environ.items()
-             if name != "LD_PRELOAD" and not name.startswith("UROCE_")}
     return subprocess.run([UROCE, *arguments], check=False, text=True, capture_output=True,
-                          env={**clean, **(environment or {})}, timeout=60)
+                          env=clean_environment(environment), timeout=60)
 
 
 def environment_of_command(*options, environment=None):
@@ -34,11 +39,12 @@ class HelpTest(unittest.TestCase):
         run = uroce("--help")
         self.assertEqual(run.returncode, 0)
         self.assertIn("  run ", run.stdout)
+        self.assertIn("  status ", run.stdout)
 
     def test_help_of_run_names_every_option(self):
         run = uroce("run", "--help")
         self.assertEqual(run.returncode, 0)
-        for option in ("--ip", "--mtu", "--port", "--link", "--mode", "--capture", "--impair",
+        for option in ("--ip", "--mtu", "--port", "--fabric", "--mode", "--capture", "--impair",
                        "--scenario"):
             self.assertIn(option + " ", run.stdout)
 
@@ -69,7 +75,7 @@ class RefusalTest(unittest.TestCase):
 
     def test_values_of_options(self):
         for option, value in (("--mtu", "12"), ("--mtu", "many"), ("--ip", "300.1.1.1"),
-                              ("--ip", "ff02::1"), ("--mode", "fast"), ("--link", "a/b"),
+                              ("--ip", "ff02::1"), ("--mode", "fast"), ("--fabric", "a/b"),
                               ("--impair", "drop=200%"), ("--impair", "sneeze=1%")):
             self.check_refused("run", option, value, "--", "true", says=option)
 
@@ -104,33 +110,6 @@ class RefusalTest(unittest.TestCase):
         self.check_refused("run", "ibv_devices", says="'--' before")
 
 
-class BusyLinkTest(unittest.TestCase):
-
-    def hold(self, link):
-        """Starts a server that waits for its client, with a QP on the link, until the test ends."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        holder = subprocess.Popen([UROCE, "run", "--link", link, "--", "stdbuf", "-oL",
-                                   "ibv_rc_pingpong", "-g", "0", "-p", str(port)], text=True,
-                                  stdout=subprocess.PIPE)
-        self.addCleanup(holder.stdout.close)
-        self.addCleanup(holder.wait)
-        self.addCleanup(holder.kill)
-        self.assertIn("local address", holder.stdout.readline())
-
-    def test_a_third_program_is_refused(self):
-        link = f"busy-{os.getpid()}"
-        self.hold(link)
-        self.assertEqual(uroce("run", "--link", link, "--", "true").returncode, 0)
-        self.hold(link)
-        run = uroce("run", "--link", link, "--", "true")
-        self.assertEqual(run.returncode, 2)
-        self.assertRegex(run.stderr, r"\Auroce[^\n]*\.\n\Z")
-        self.assertIn(link, run.stderr)
-        self.assertEqual(uroce("run", "--link", link + "-2", "--", "true").returncode, 0)
-
-
 class CommandTest(unittest.TestCase):
 
     def test_the_exit_status_is_the_command_s(self):
@@ -153,7 +132,7 @@ class CommandTest(unittest.TestCase):
 class EnvironmentTest(unittest.TestCase):
 
     def test_options_become_variables(self):
-        given = {"--ip": "192.0.2.1", "--mtu": "4200", "--link": "blue", "--mode": "auto",
+        given = {"--ip": "192.0.2.1", "--mtu": "4200", "--fabric": FABRIC + "-2", "--mode": "auto",
                  "--impair": "drop=1%,seed=7"}
         found = environment_of_command(*(word for pair in given.items() for word in pair))
         for option, value in given.items():
@@ -161,8 +140,8 @@ class EnvironmentTest(unittest.TestCase):
         self.assertNotIn("UROCE_PORT", found)
 
     def test_variables_without_option_are_kept(self):
-        found = environment_of_command("--mtu", "4200", environment={"UROCE_LINK": "red"})
-        self.assertEqual((found["UROCE_LINK"], found["UROCE_MTU"]), ("red", "4200"))
+        found = environment_of_command("--mtu", "4200", environment={"UROCE_MODE": "auto"})
+        self.assertEqual((found["UROCE_MODE"], found["UROCE_MTU"]), ("auto", "4200"))
 
     def test_the_capture_file_survives_a_change_of_directory(self):
         with tempfile.TemporaryDirectory() as folder:
