@@ -1,0 +1,174 @@
+// How a status is printed, whatever the processes of the fabric say of themselves.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "tools/cli/json_writer.h"
+#include "tools/cli/status_json.h"
+#include "tools/cli/status_table.h"
+
+namespace uroce::cli {
+namespace {
+
+std::string Quoted(std::string_view value) {
+  JsonWriter json;
+  json.String(value);
+  return json.text();
+}
+
+TEST(JsonWriterTest, ObjectsAndArraysNest) {
+  JsonWriter json;
+  json.BeginObject();
+  json.Number("largest", UINT64_MAX);
+  json.Bool("yes", true);
+  json.Null("nothing");
+  json.BeginObject("empty");
+  json.EndObject();
+  json.BeginArray("texts");
+  json.String("a");
+  json.String("b");
+  json.EndArray();
+  json.BeginArray("objects");
+  json.BeginObject();
+  json.Bool("no", false);
+  json.EndObject();
+  json.BeginObject();
+  json.EndObject();
+  json.EndArray();
+  json.EndObject();
+  EXPECT_EQ(json.text(),
+            "{\n"
+            "  \"largest\": 18446744073709551615,\n"
+            "  \"yes\": true,\n"
+            "  \"nothing\": null,\n"
+            "  \"empty\": {},\n"
+            "  \"texts\": [\n"
+            "    \"a\",\n"
+            "    \"b\"\n"
+            "  ],\n"
+            "  \"objects\": [\n"
+            "    {\n"
+            "      \"no\": false\n"
+            "    },\n"
+            "    {}\n"
+            "  ]\n"
+            "}");
+}
+
+TEST(JsonWriterTest, SpecialCharactersAreEscaped) {
+  EXPECT_EQ(Quoted("a\"b\\c/"), "\"a\\\"b\\\\c/\"");
+  EXPECT_EQ(Quoted(std::string_view("\0\n\x1f\x7f", 4)), "\"\\u0000\\u000a\\u001f\x7f\"");
+}
+
+TEST(JsonWriterTest, Utf8StaysAsItIs) {
+  const std::string text = "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xf4\x8f\xbf\xbf";
+  EXPECT_EQ(Quoted(text), "\"" + text + "\"");
+}
+
+TEST(JsonWriterTest, WhatIsNoUtf8IsReplaced) {
+  const std::string replacement = "\xef\xbf\xbd";
+  EXPECT_EQ(Quoted("a\xff z"), "\"a" + replacement + " z\"");
+  EXPECT_EQ(Quoted("\xe2\x82"), "\"" + replacement + replacement + "\"") << "cut";
+  // Longer than need be, a surrogate, beyond U+10FFFF: each byte by itself is nothing.
+  for (const char* wrong : {"\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
+                            "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\x80"}) {
+    std::string expected;
+    for (size_t i = 0; i < strlen(wrong); ++i) expected += replacement;
+    EXPECT_EQ(Quoted(wrong), "\"" + expected + "\"");
+  }
+}
+
+TEST(PrintableTest, TerminalIsNotDisturbed) {
+  EXPECT_EQ(Printable("plain text"), "plain text");
+  EXPECT_EQ(Printable("\x1b[31m\r\n\x7f"), "?[31m???");
+  EXPECT_EQ(Printable("\xc2\x9b"
+                      "31m"),
+            "?31m")
+      << "CSI in one character";
+  EXPECT_EQ(Printable("\xc3\xa9\xff"), "\xc3\xa9?");
+}
+
+template <size_t N>
+void Set(std::array<char, N>& field, std::string_view text) {
+  text.copy(field.data(), field.size());
+}
+
+// A fabric of one process that has one queue pair.
+FabricStatus SmallFabric() {
+  FabricStatus status;
+  status.fabric = "small";
+  status.daemon.pid = 42;
+  status.daemon.mtu_bytes = 4'200;
+  status.daemon.uptime_ms = 61'000;
+  ClientStatus client{};
+  client.client.block = 7;
+  client.client.pid = 4711;
+  Set(client.client.command, "worker");
+  client.endpoint.emplace();
+  transport::QueuePairRecord record;
+  record.qpn = {0x01c005};
+  record.attributes.state = transport::QpState::kReadyToSend;
+  record.attributes.path_mtu = transport::Mtu::k4096;
+  record.attributes.destination_qpn = {0x020001};
+  record.attributes.address.destination_gid = transport::Gid::FromIpv4({10, 0, 0, 9});
+  client.endpoint->queue_pairs.push_back(record);
+  status.clients.push_back(client);
+  return status;
+}
+
+TEST(StatusTextTest, QueuePairIsARow) {
+  const std::string text = StatusAsTable(SmallFabric());
+  EXPECT_NE(text.find("fabric 'small': uroced 42, for 61 s, MTU 4200\n"), std::string::npos);
+  EXPECT_NE(text.find("  0x01c005  4711  RC    RTS    0x020001  10.0.0.9  4096 "),
+            std::string::npos)
+      << text;
+}
+
+TEST(StatusTextTest, FramesThatWereDroppedAreExplained) {
+  FabricStatus status = SmallFabric();
+  EXPECT_EQ(StatusAsTable(status).find("dropped:"), std::string::npos);
+  status.daemon.dropped_malformed = 3;
+  status.daemon.dropped_no_room = 4;
+  EXPECT_NE(StatusAsTable(status).find("dropped: 3 malformed, 4 without room\n"),
+            std::string::npos);
+}
+
+TEST(StatusTextTest, LinkToAProcessThatIsNotShownHasItsBlock) {
+  FabricStatus status = SmallFabric();
+  status.links = {{7, 9}, {0, 7}};
+  const std::string text = StatusAsTable(status);
+  EXPECT_NE(text.find("  4711 worker - block 9\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  uroced - 4711 worker\n"), std::string::npos) << text;
+}
+
+TEST(StatusTextTest, ProcessWhoseStateCannotBeReadIsShown) {
+  FabricStatus status = SmallFabric();
+  status.clients[0].endpoint.reset();
+  EXPECT_NE(StatusAsTable(status).find("  ?    ?     ?         ?       ?\n"), std::string::npos);
+  EXPECT_NE(StatusAsJson(status).find("\"queue_pairs\": null"), std::string::npos);
+}
+
+TEST(StatusTextTest, AnyStateOfAnyProcessCanBePrinted) {
+  FabricStatus status = SmallFabric();
+  ClientStatus& client = status.clients[0];
+  // No bool is set: what is not 0 or 1 in one means nothing, and none is printed.
+  transport::QueuePairRecord& record = client.endpoint->queue_pairs[0];
+  record.type = static_cast<transport::QpType>(0xff);
+  record.attributes.state = static_cast<transport::QpState>(0xff);
+  record.attributes.path_mtu = static_cast<transport::Mtu>(0xff);
+  memset(static_cast<void*>(&client.client), 0xff, sizeof client.client);
+  memset(static_cast<void*>(&status.daemon), 0xff, sizeof status.daemon);
+  const std::string table = StatusAsTable(status);
+  EXPECT_NE(table.find("  ?     ?      "), std::string::npos) << table;
+  EXPECT_EQ(std::count_if(table.begin(), table.end(),
+                          [](char c) { return static_cast<unsigned char>(c) >= 0x7f; }),
+            0);
+  const std::string json = StatusAsJson(status);
+  EXPECT_NE(json.find("\"state\": \"?\""), std::string::npos);
+  EXPECT_NE(json.find("\"path_mtu\": 0"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace uroce::cli
