@@ -85,7 +85,8 @@ PacketPort::PathState FabricPort::PreparePath(const Path& path) {
   if (path.route != Route::kWire) return links_.Prepare(path.route);
   if (!fabric_.has_wire || is_other_fabric_) return PathState::kUnreachable;
   const PathState uplink = links_.Prepare(path.route);
-  if (uplink != PathState::kReady) return uplink;
+  const bool is_connection = path.remote.value != 0;
+  if (uplink != PathState::kReady || !is_connection) return uplink;
   return connections_.Request(path.local, {path.local, path.remote, path.remote_gid}, Now());
 }
 

@@ -120,6 +120,13 @@ TEST_F(FabricWireTest, PathAcrossTheWireIsDeclaredAndForgotten) {
   EXPECT_EQ(ClientOf(*port).forgotten, std::vector<Qpn>{{7}});
 }
 
+TEST_F(FabricWireTest, WhoIsConnectedToNobodyHasAnUplinkAndDeclaresNothing) {
+  const auto port = NewPort();
+  EXPECT_EQ(Prepare(*port, WirePath({7}, {0})), PathState::kReady);
+  EXPECT_NE(ClientOf(*port).uplink, nullptr);
+  EXPECT_TRUE(ClientOf(*port).declared.empty());
+}
+
 TEST_F(FabricWireTest, QueuePairThatIsConnectedAnewReplacesItsDeclaration) {
   const auto port = NewPort();
   EXPECT_EQ(Prepare(*port, WirePath({7}, {1})), PathState::kReady);
