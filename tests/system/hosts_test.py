@@ -1,0 +1,121 @@
+#!/usr/bin/python3
+"""Two and three hosts with a uroced each, and Ethernet between them: verified traffic and perftest,
+two processes on each host at once.
+
+usage: hosts_test.py 2|3 [unittest arguments]
+"""
+
+import itertools
+import re
+import sys
+import unittest
+
+from harness import report
+from harness.hosts import GIDS, IPV4, IPV6, Network
+from harness.installation import MOVER, Installation
+from harness.perftest import check_figures, check_no_error
+from harness.programs import free_tcp_port
+
+HOSTS = int(sys.argv.pop(1))
+
+# Every host serves one program and is the client of another.
+NEIGHBORS = [(host, (host + 1) % HOSTS) for host in range(HOSTS)]
+
+MTUS = (1500, 9000)
+LOSS = ["--impair", "drop=1%"]
+
+CLEAN = ["--rounds", "2", "--queue-pairs", "3", "--max-message-bytes", "4000000"]
+# Every lost tail of a message costs a timeout.
+SPOILED = ["--rounds", "2", "--queue-pairs", "2", "--max-message-bytes", "500000",
+           "--arena-bytes", "1000000"]
+# 0.27 s, eight times: a dozen programs share the processors.
+TIMEOUT = ["--timeout", "16", "--retry-count", "7"]
+
+# Reliable, unreliable and datagram services; none of them holds back an unreliable sender for long.
+PERFTEST = (
+    ["ib_write_bw", "-s", "65536", "-n", "500"],
+    ["ib_read_bw", "-s", "65536", "-n", "500"],
+    ["ib_send_lat", "-s", "64", "-n", "500"],
+    ["ib_atomic_lat", "-n", "500"],
+    ["ib_send_bw", "-c", "UC", "-s", "1024", "-n", "200"],
+    ["ib_send_lat", "-c", "UD", "-s", "64", "-n", "200"],
+)
+RELIABLE = [program for program in PERFTEST if "-c" not in program]
+
+
+class HostsTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        if why_not := Network.why_not():
+            raise unittest.SkipTest(why_not)
+        cls.installation = Installation()
+        cls.addClassCleanup(cls.installation.remove)
+
+    def network(self, mtu, **named):
+        return Network(self.installation, HOSTS, mtu, **named)
+
+    def move(self, network, gid, *options):
+        """Between all neighbours at once, and each checks every byte."""
+        mover = [self.installation.path(MOVER), *TIMEOUT, "--gid-index", str(gid), *options]
+        pairs = []
+        for seed, (server, client) in enumerate(NEIGHBORS, 1):
+            port = free_tcp_port()
+            address = [network.hosts[server].ipv4, str(port)]
+            pairs.append((server, client, [*mover, "--seed", str(seed), "server", *address],
+                          [*mover, "--seed", str(seed), "client", *address], port))
+        for output in itertools.chain(*network.run_pairs(pairs)):
+            moved = int(re.search(r"^mover: seed=.* bytes=(\d+)", output, re.MULTILINE).group(1))
+            self.assertGreater(moved, 1 << 19)
+
+    def perftest(self, network, gid, program):
+        pairs = []
+        for server, client in NEIGHBORS:
+            port = free_tcp_port()
+            command = [*program, "-F", "-d", "uroce0", "-x", str(gid), "-p", str(port)]
+            pairs.append((server, client, command, [*command, network.hosts[server].ipv4], port))
+        for server_output, client_output in network.run_pairs(pairs):
+            check_no_error(self, server_output)
+            check_no_error(self, client_output)
+            check_figures(self, client_output)
+
+    def test_verified_traffic(self):
+        for mtu in MTUS:
+            with self.network(mtu) as network:
+                for gid in GIDS:
+                    with self.subTest(mtu=mtu, gid=gid):
+                        self.move(network, gid, *CLEAN)
+
+    def test_verified_traffic_with_loss(self):
+        for mtu in MTUS:
+            with self.network(mtu, options=LOSS) as network:
+                for gid in (IPV4, IPV6):
+                    with self.subTest(mtu=mtu, gid=gid):
+                        self.move(network, gid, *SPOILED)
+
+    def test_perftest(self):
+        for mtu in MTUS:
+            with self.network(mtu) as network:
+                for gid, program in itertools.product((IPV4, IPV6), PERFTEST):
+                    with self.subTest(mtu=mtu, gid=gid, program=program):
+                        self.perftest(network, gid, program)
+
+    def test_perftest_with_loss(self):
+        for mtu in MTUS:
+            with self.network(mtu, options=LOSS) as network:
+                for gid, program in itertools.product((IPV4, IPV6), RELIABLE):
+                    with self.subTest(mtu=mtu, gid=gid, program=program):
+                        self.perftest(network, gid, program)
+
+    # AF_XDP has no jumbo frames.
+    def test_verified_traffic_by_af_xdp(self):
+        with self.network(1500, driver="net_af_xdp") as network:
+            for gid in (IPV4, IPV6):
+                with self.subTest(gid=gid):
+                    self.move(network, gid, *CLEAN)
+            with self.subTest("perftest"):
+                self.perftest(network, IPV4, PERFTEST[0])
+
+
+if __name__ == "__main__":
+    report.main()
