@@ -25,11 +25,10 @@ Server::Config Private(milliseconds first_visit_patience = milliseconds(60'000))
 // A process that wants uroced to stay, then becomes another program, as `uroce run` does.
 class HoldingProcess {
  public:
-  explicit HoldingProcess(const std::string& fabric) {
+  explicit HoldingProcess(ServerHost& host) {
     std::array<int, 2> pipe_ends;
     EXPECT_EQ(pipe2(pipe_ends.data(), O_CLOEXEC), 0);
-    pid_ = fork();
-    if (pid_ == 0) Run(fabric);
+    pid_ = host.Fork([&] { return Run(host.fabric()); });
     close(pipe_ends[1]);
     // End of file: it has executed.
     char byte;
@@ -47,12 +46,12 @@ class HoldingProcess {
   }
 
  private:
-  [[noreturn]] static void Run(const std::string& fabric) {
+  static int Run(const std::string& fabric) {
     Peer peer(fabric);
     peer.Say(Hold{0});
     peer.Hear<Held>();
     if (!testing::Test::HasFailure()) execlp("sleep", "sleep", "1000", nullptr);
-    _exit(1);
+    return 1;
   }
 
   pid_t pid_;
@@ -60,7 +59,7 @@ class HoldingProcess {
 
 TEST(PrivateFabricTest, LeavesWithItsHolder) {
   ServerHost host(Private());
-  HoldingProcess holder(host.fabric());
+  HoldingProcess holder(host);
   EXPECT_FALSE(host.is_deserted());
   holder.Kill();
   host.WaitUntilDeserted();
@@ -69,7 +68,7 @@ TEST(PrivateFabricTest, LeavesWithItsHolder) {
 
 TEST(PrivateFabricTest, StaysForEveryHolder) {
   ServerHost host(Private());
-  HoldingProcess a(host.fabric()), b(host.fabric());
+  HoldingProcess a(host), b(host);
   a.Kill();
   Peer peer(host.fabric());
   EXPECT_NE(peer.Attach(), 0u);
@@ -95,15 +94,14 @@ TEST(PrivateFabricTest, LeavesWithItsLastClient) {
 
 TEST(PrivateFabricTest, HolderThatHoldsTwiceIsOne) {
   ServerHost host(Private());
-  const pid_t child = fork();
-  if (child == 0) {
+  const pid_t child = host.Fork([&] {
     for (int i = 0; i < 2; ++i) {
       Peer peer(host.fabric());
       peer.Say(Hold{0});
       peer.Hear<Held>();
     }
-    _exit(testing::Test::HasFailure());
-  }
+    return testing::Test::HasFailure() ? 1 : 0;
+  });
   int status;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
@@ -122,7 +120,7 @@ TEST(PrivateFabricTest, WhoOnlyLooksIsNoVisit) {
     looking.Say(StatusRequest{0});
     looking.HearAmongOthers<StatusEnd>();
   }
-  HoldingProcess holder(host.fabric());
+  HoldingProcess holder(host);
   EXPECT_FALSE(host.is_deserted());
 }
 
@@ -130,7 +128,7 @@ TEST(PrivateFabricTest, AnyOtherFabricStays) {
   Server::Config config = Private(milliseconds(1));
   config.fabric.is_private = false;
   ServerHost host(config);
-  HoldingProcess(host.fabric()).Kill();
+  HoldingProcess(host).Kill();
   Peer(host.fabric()).Attach();
   while (host.CountClients() > 0) usleep(1'000);
   Peer peer(host.fabric());

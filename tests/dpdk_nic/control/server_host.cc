@@ -118,6 +118,15 @@ void ServerHost::Do(const std::function<void(Server&)>& action) {
   done.get_future().wait();
 }
 
+pid_t ServerHost::Fork(const std::function<int()>& program) {
+  pid_t child = -1;
+  Do([&](Server&) {
+    child = fork();
+    if (child == 0) _exit(program());
+  });
+  return child;
+}
+
 size_t ServerHost::CountClients() {
   size_t count = 0;
   Do([&](Server& server) { count = server.registry().clients().size(); });

@@ -61,6 +61,9 @@ class ServerHost {
   RecordingSwitch& frame_switch() { return switch_; }
   // Runs on the server's thread; returns when it is done.
   void Do(const std::function<void(Server&)>& action);
+  // Starts a process that runs `program` and ends with what it returns. This is the way to do it
+  // while the server is there: no other thread is in the middle of anything then.
+  pid_t Fork(const std::function<int()>& program);
   size_t CountClients();
   size_t CountLinks();
   // Waits until nobody is left whom a private fabric is for.

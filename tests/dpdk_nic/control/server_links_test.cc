@@ -353,12 +353,11 @@ TEST(ServerRestartTest, ClientOfAnotherProcessIsNotReplaced) {
   ServerHost host;
   Peer victim(host.fabric());
   const Block block = victim.Attach();
-  const pid_t child = fork();
-  if (child == 0) {
+  const pid_t child = host.Fork([&] {
     Peer thief(host.fabric());
     thief.SayHello(HelloAgain(block));
-    _exit(thief.Hear<Refused>().error);
-  }
+    return thief.Hear<Refused>().error;
+  });
   int status;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(WEXITSTATUS(status), ESTALE);
@@ -394,8 +393,7 @@ TEST(ServerKillTest, ProcessesMayDieAtAnyMoment) {
     ASSERT_EQ(pipe(ready.data()), 0);
     std::array<pid_t, 3> children;
     for (pid_t& child : children) {
-      child = fork();
-      if (child == 0) BeBusy(host.fabric(), ready[1]);
+      child = host.Fork([&]() -> int { BeBusy(host.fabric(), ready[1]); });
     }
     char byte;
     for (size_t i = 0; i < children.size(); ++i) ASSERT_EQ(read(ready[0], &byte, 1), 1);

@@ -160,13 +160,12 @@ TEST(ServerStatusTest, OthersSeeTheirOwnProcessesOnly) {
   ServerHost host;
   Peer roots(host.fabric());
   roots.Attach();
-  const pid_t child = fork();
-  if (child == 0) {
+  const pid_t child = host.Fork([&] {
     constexpr uid_t kNobodyUid = 65'534;
-    if (setresuid(kNobodyUid, kNobodyUid, kNobodyUid) != 0) _exit(1);
+    if (setresuid(kNobodyUid, kNobodyUid, kNobodyUid) != 0) return 1;
     const Report report = Ask(host.fabric());
-    _exit(report.is_complete && report.daemon.clients == 1 && report.clients.empty() ? 0 : 2);
-  }
+    return report.is_complete && report.daemon.clients == 1 && report.clients.empty() ? 0 : 2;
+  });
   int status;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);

@@ -140,8 +140,7 @@ int TryAsAnotherUser(const std::string& fabric) {
 TEST(ServerTest, KernelSaysWhoTheUserIs) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
   ServerHost host({.admits = [](uid_t uid) { return uid == 0; }});
-  const pid_t child = fork();
-  if (child == 0) _exit(TryAsAnotherUser(host.fabric()));
+  const pid_t child = host.Fork([&] { return TryAsAnotherUser(host.fabric()); });
   int status;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
