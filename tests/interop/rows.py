@@ -1,0 +1,205 @@
+"""What is tried between uroce and rxe: the rows of the interop matrix.
+
+Each row is run in both directions. What the connection manager adds (rping, ucmatose, udaddy,
+cmtime, rstream) becomes a group of rows like the others.
+"""
+
+import dataclasses
+import json
+import random
+
+PATH_MTUS = (256, 1024, 4096)
+IPS = ("IPv4", "IPv6 link-local", "IPv6 global")
+LARGEST_MESSAGE = 8 << 20  # What rxe takes.
+# Values of the ACK timeout: 4.096 us * 2^timeout; every request is sent eight times.
+NO_TIMEOUT = 0  # Waits for ever: what a NAK does not repair hangs.
+SHORT_TIMEOUT = 14  # 67 ms
+RETRY_TIMEOUT = 16  # 0.3 s
+PATIENT_TIMEOUT = 17  # 0.5 s: for a machine that is busy with something else
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """What uroce's end does to frames: chances for those it sends, rules for either direction."""
+
+    name: str
+    impair: str = ""
+    rules: tuple = ()
+
+    def scenario(self):
+        return json.dumps({"rules": [dict(rule) for rule in self.rules]})
+
+
+NO_FAULT = Fault("none")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """`kind` says how the program is called; `options` follow what every call has."""
+
+    group: str
+    program: str
+    variant: str
+    kind: str
+    path_mtu: int
+    ip: str
+    fault: Fault = NO_FAULT
+    options: tuple = ()
+
+    @property
+    def name(self):
+        path_mtu = self.path_mtu and f"path MTU {self.path_mtu}"
+        return ", ".join(filter(None, [self.program, self.variant, path_mtu, self.ip]))
+
+
+def _each_path():
+    """Every path MTU and every kind of address, but not all of their pairs."""
+    for path_mtu in PATH_MTUS:
+        yield path_mtu, "IPv4"
+    yield 256, "IPv6 link-local"
+    yield 1024, "IPv6 global"
+    yield 4096, "IPv6 link-local"
+
+
+def _ping_pongs():
+    for path_mtu in PATH_MTUS:
+        for ip in IPS:
+            for service in ("rc", "uc"):
+                yield Row("ping-pong", f"ibv_{service}_pingpong", "", "ping-pong", path_mtu, ip,
+                          options=("-s", "10000", "-n", "20", "-c"))
+    for ip in IPS:
+        yield Row("ping-pong", "ibv_ud_pingpong", "", "ping-pong", None, ip,
+                  options=("-s", "1000", "-n", "20", "-c"))
+    yield Row("ping-pong", "ibv_srq_pingpong", "4 queue pairs", "ping-pong", 1024, "IPv4",
+              options=("-s", "3000", "-n", "40", "-q", "4"))
+
+
+SIZES = {"bw": "16384", "lat": "100"}
+
+
+def _perftests():
+    programs = [f"ib_{operation}_{figure}" for operation in ("send", "write", "read")
+                for figure in ("bw", "lat")]
+    for program in programs:
+        size = SIZES[program.rsplit("_", 1)[1]]
+        for path_mtu, ip in _each_path():
+            yield Row("perftest", program, "", "perftest", path_mtu, ip,
+                      options=("-s", size, "-n", "20"))
+    for figure in ("bw", "lat"):
+        for name, kind in (("compare and swap", "CMP_AND_SWAP"),
+                           ("fetch and add", "FETCH_AND_ADD")):
+            for ip in IPS:
+                yield Row("perftest", f"ib_atomic_{figure}", name, "perftest", 1024, ip,
+                          options=("-A", kind, "-n", "20"))
+    for program in ("ib_send_bw", "ib_write_bw", "ib_read_bw"):
+        yield Row("perftest", program, "8 MiB", "perftest", 4096, "IPv4",
+                  options=("-s", str(LARGEST_MESSAGE), "-n", "5"))
+        yield Row("perftest", program, "4 queue pairs", "perftest", 1024, "IPv4",
+                  options=("-s", "8192", "-n", "20", "-q", "4"))
+        yield Row("perftest", program, "both directions", "perftest", 1024, "IPv4",
+                  options=("-s", "8192", "-n", "20", "-b"))
+    yield Row("perftest", "ib_send_bw", "inline, events", "perftest", 1024, "IPv4",
+              options=("-s", "64", "-I", "64", "-e", "-n", "20"))
+    for program in ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat"):
+        yield Row("perftest", program, "UC", "perftest", 1024, "IPv4",
+                  options=("-c", "UC", "-s", "2000", "-n", "20"))
+    for program in ("ib_send_bw", "ib_send_lat"):
+        yield Row("perftest", program, "UD", "perftest", 1024, "IPv4",
+                  options=("-c", "UD", "-s", "1000", "-n", "20"))
+
+
+# rxe's requester may stop for ever when an RNR NAK meets requests in flight: see the README.
+MOVER_OPTIONS = ("--rounds", "1", "--receives-in-advance")
+
+
+def _movers():
+    for seed, (path_mtu, ip) in enumerate(((m, i) for m in PATH_MTUS for i in IPS), 1):
+        yield Row("data mover", "mover", "3 queue pairs", "mover", path_mtu, ip,
+                  options=(*MOVER_OPTIONS, "--seed", str(seed), "--queue-pairs", "3",
+                           "--operations", "32", "--max-message-bytes", "200000",
+                           "--arena-bytes", "1000000", "--timeout", str(PATIENT_TIMEOUT)))
+    yield Row("data mover", "mover", "1 queue pair, up to 8 MiB", "mover", 4096, "IPv4",
+              options=(*MOVER_OPTIONS, "--seed", "50", "--queue-pairs", "1", "--operations", "8",
+                       "--max-message-bytes", str(LARGEST_MESSAGE), "--arena-bytes", "20000000",
+                       "--timeout", str(PATIENT_TIMEOUT)))
+
+
+def _received_by_chance(seed, action):
+    """What --impair does to the frames that are sent, for those that are received."""
+    generator = random.Random(seed)
+    return tuple((("direction", "received"), ("nth", nth), *action)
+                 for nth in range(1, 20000) if generator.random() < 0.01)[:300]
+
+
+def _random_faults():
+    actions = {"drop": (("action", "drop"),),
+               "duplicate": (("action", "duplicate"),),
+               "reorder": (("action", "reorder"), ("frames", 2)),
+               "corrupt": (("action", "corrupt"), ("at", "icrc"))}
+    for seed, (name, action) in enumerate(actions.items(), 1):
+        yield Fault(f"{name} 1 %", f"{name}=1%,seed={seed}", _received_by_chance(seed, action))
+
+
+def _faults_by_chance():
+    for fault in _random_faults():
+        for program in ("ib_send_bw", "ib_write_bw", "ib_read_bw"):
+            yield Row("random faults, both directions", program, "", "perftest", 1024, "IPv4",
+                      fault, options=("-s", "4096", "-n", "100", "-u", str(RETRY_TIMEOUT)))
+
+
+def _rule(**words):
+    return tuple(words.items())
+
+
+def _one_shots():
+    """A single packet: where a NAK can tell that it is missing, nobody waits for a timeout."""
+    faults = {
+        "ib_send_bw": ("RC_SEND_MIDDLE", "RC_SEND_LAST", "RC_ACKNOWLEDGE"),
+        "ib_write_bw": ("RC_WRITE_FIRST", "RC_WRITE_MIDDLE"),
+        "ib_read_bw": ("RC_READ_REQUEST", "RC_READ_RESPONSE_FIRST", "RC_READ_RESPONSE_MIDDLE",
+                       "RC_READ_RESPONSE_LAST"),
+        "ib_atomic_bw": ("RC_FETCH_ADD", "RC_ATOMIC_ACKNOWLEDGE"),
+    }
+    for program, opcodes in faults.items():
+        for opcode in opcodes:
+            # One of the two is a direction in which such packets go.
+            rules = tuple(_rule(direction=direction, opcode=opcode, nth=3, action="drop")
+                          for direction in ("sent", "received"))
+            yield Row("one packet lost, no timeout", program, "", "perftest", 1024, "IPv4",
+                      Fault(f"drop the 3rd {opcode}", rules=rules),
+                      options=_one_shot_options(program))
+    for action in (_rule(action="duplicate"), _rule(action="reorder", frames=3),
+                   _rule(action="corrupt", at="payload"), _rule(action="delay", us=5000)):
+        words = dict(action)
+        rules = tuple((*_rule(direction=direction, opcode="RC_SEND_MIDDLE", nth=3), *action)
+                      for direction in ("sent", "received"))
+        yield Row("one packet spoiled, no timeout", "ib_send_bw", "", "perftest", 1024, "IPv4",
+                  Fault(f"{words['action']} the 3rd RC_SEND_MIDDLE", rules=rules),
+                  options=_one_shot_options("ib_send_bw"))
+
+
+def _one_shot_options(program):
+    size = () if program == "ib_atomic_bw" else ("-s", "8192")
+    return (*size, "-n", "40", "-u", str(NO_TIMEOUT))
+
+
+def _timeouts():
+    """What only a timeout can tell: the last packet of all, or its answer."""
+    for program, opcode in (("ib_send_lat", "RC_SEND_ONLY"), ("ib_send_lat", "RC_ACKNOWLEDGE"),
+                            ("ib_read_lat", "RC_READ_RESPONSE_ONLY"),
+                            ("ib_atomic_lat", "RC_ATOMIC_ACKNOWLEDGE")):
+        rules = tuple(_rule(direction=direction, opcode=opcode, nth=nth, action="drop")
+                      for direction in ("sent", "received") for nth in (3, 4, 9))
+        yield Row("recovery by timeout", program, "", "perftest", 1024, "IPv4",
+                  Fault(f"drop the 3rd, 4th and 9th {opcode}", rules=rules),
+                  options=("-n", "10", "-u", str(SHORT_TIMEOUT)))
+
+
+def _receiver_not_ready():
+    yield Row("receiver not ready", "ib_send_bw", "1 receive request", "perftest", 1024, "IPv4",
+              options=("-s", "256", "-n", "40", "-r", "1"))
+
+
+def all_rows():
+    return [*_ping_pongs(), *_perftests(), *_movers(), *_faults_by_chance(), *_one_shots(),
+            *_timeouts(), *_receiver_not_ready()]

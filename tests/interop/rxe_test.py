@@ -1,0 +1,147 @@
+#!/usr/bin/python3
+"""uroce against Linux rdma_rxe in a virtual machine: every row of the matrix, in both directions.
+
+Writes what came of it to matrix.json among the test's undeclared outputs; write_matrix makes the
+table in the README of it.
+"""
+
+import atexit
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import unittest
+
+# The harness of the system tests, which start the same programs.
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))),
+                             "system"))
+
+import matrix
+from harness import report
+from harness.agents import Agent, join
+from harness.installation import AGENT, MOVER
+from rows import PATIENT_TIMEOUT, all_rows
+from vm.kernel import Unavailable
+from vm.machine import Machine
+from wire import RXE, UROCE, Wire
+
+GUEST_AGENT = "tests/interop/vm/guest_agent"
+PERFTEST_ERRORS = ("Completion with error", "Failed status", "Couldn't", "Unable to", "Failed to")
+OUTCOME_FILE = "matrix.json"
+
+
+def is_result(line):
+    """A line of perftest's table: a message size, the iterations, figures."""
+    words = line.split()
+    return len(words) >= 4 and words[0].isdigit() and words[1].isdigit()
+
+
+class RxeTest(unittest.TestCase):
+
+    outcomes = {}
+
+    @classmethod
+    def setUpClass(cls):
+        if why_not := Machine.why_not():
+            raise unittest.SkipTest(why_not)
+        cls.folder = tempfile.mkdtemp(prefix="uroce-interop-", dir="/tmp")
+        atexit.register(shutil.rmtree, cls.folder, ignore_errors=True)
+        try:
+            guest = Machine(cls.folder, [GUEST_AGENT, MOVER, AGENT])
+        except Unavailable as reason:
+            raise unittest.SkipTest(str(reason)) from None
+        cls.guest = cls.enterClassContext(guest)
+
+    @classmethod
+    def tearDownClass(cls):
+        folder = os.environ.get("TEST_UNDECLARED_OUTPUTS_DIR")
+        if folder:
+            with open(os.path.join(folder, OUTCOME_FILE), "w", encoding="utf-8") as file:
+                json.dump(cls.outcomes, file, indent=1)
+
+    def wire(self, row):
+        options = []
+        if row.fault.impair:
+            options += ["--impair", row.fault.impair]
+        if row.fault.rules:
+            file, path = tempfile.mkstemp(suffix=".json", dir=self.folder)
+            os.write(file, row.fault.scenario().encode())
+            os.close(file)
+            options += ["--scenario", path]
+        return Wire(self.guest, row.ip, options)
+
+    def ping_pong(self, row, wire, server):
+        def command(end, peer, port):
+            path_mtu = ["-m", str(row.path_mtu)] if row.path_mtu else []
+            return [row.program, "-g", wire.gid(end), "-p", str(port), *path_mtu, *row.options,
+                    *([peer] if peer else [])]
+        for output in wire.run_pair(server, command):
+            self.assertNotIn("invalid data", output)
+
+    def perftest(self, row, wire, server):
+        def command(end, peer, port):
+            return [row.program, "-F", "-d", end.device, "-x", wire.gid(end), "-p", str(port),
+                    "-u", str(PATIENT_TIMEOUT), "-m", str(row.path_mtu), *row.options,
+                    *([peer] if peer else [])]
+        outputs = wire.run_pair(server, command)
+        for output in outputs:
+            for error in PERFTEST_ERRORS:
+                self.assertNotIn(error, output)
+        self.assertTrue(any(map(is_result, outputs[1].splitlines())), outputs[1])
+
+    def mover(self, row, wire, server):
+        def command(end, peer, port):
+            role = "client" if peer else "server"
+            return [wire.installed.path(MOVER), "--gid-index", wire.gid(end),
+                    "--path-mtu", str(row.path_mtu), *row.options, role, peer or end.host,
+                    str(port)]
+        for output in wire.run_pair(server, command):
+            self.assertRegex(output, r"(?m)^mover: seed=.*\bbytes=[1-9]")
+
+    def run_row(self, row, server):
+        kinds = {"ping-pong": self.ping_pong, "perftest": self.perftest, "mover": self.mover}
+        direction = matrix.DIRECTIONS[0 if server == RXE else 1]
+        both = self.outcomes.setdefault(matrix.key_of(row), {})
+        both[direction] = "FAILED"
+        kinds[row.kind](row, self.wire(row), server)
+        both[direction] = "ok"
+
+    def check_retries(self, silent_end, stop, resume):
+        """A request fails when the other end has been stopped, after as many times as it was asked
+        to be sent, and what is behind it is flushed."""
+        wire = Wire(self.guest, "IPv4")
+        other_end = UROCE if silent_end == RXE else RXE
+        with Agent(wire, silent_end) as silent, Agent(wire, other_end) as agent:
+            # rxe takes a retry_cnt of 7 for ever.
+            number, _ = join(agent, silent, timeout=PATIENT_TIMEOUT, retry_count=2)
+            self.assertEqual(agent.write(number, 1, 100000).status, "SUCCESS")
+            stop(silent)
+            try:
+                self.assertEqual(agent.write(number, 2, 100).status, "RETRY_EXC_ERR")
+                self.assertEqual(agent.write(number, 3, 100).status, "WR_FLUSH_ERR")
+            finally:
+                resume(silent)
+
+    def test_retries_end_when_uroce_is_stopped(self):
+        self.check_retries(UROCE, lambda agent: agent.stop(), lambda agent: agent.resume())
+
+    def test_retries_end_when_rxe_cannot_be_reached(self):
+        self.check_retries(RXE, lambda _: self.guest.unplug(), lambda _: self.guest.plug())
+
+
+def add_tests():
+    for number, row in enumerate(all_rows()):
+        for server in (RXE, UROCE):
+            def test(self, row=row, server=server):
+                self.run_row(row, server)
+            side = "rxe" if server == RXE else "uroce"
+            words = re.sub(r"\W+", "_", f"{row.group} {row.name} {row.fault.name}")
+            setattr(RxeTest, f"test_{number:03}_{words}_{side}_serves", test)
+
+
+add_tests()
+
+if __name__ == "__main__":
+    report.main()
