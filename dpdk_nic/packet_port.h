@@ -46,7 +46,8 @@ class PacketPort {
     kUnreachable,  // nobody is there; frames are dropped until somebody asks again
     kRefused,      // somebody else has that path, or too many are in use
   };
-  // The way from a queue pair to the one it is to be connected with.
+  // The way from a queue pair to the one it is to be connected with; without `remote` the way of
+  // datagrams to and from anybody beyond the wire.
   struct Path {
     transport::Route route = transport::Route::kWire;
     transport::Qpn local;

@@ -93,8 +93,16 @@ int Device::PreparePath(transport::Qpn local, const transport::Gid& remote_gid,
   const transport::Route route = engine_->WithEndpoint(
       [&](transport::Endpoint& endpoint) { return endpoint.config().RouteTo(remote_gid, remote); });
   if (route == transport::Route::kLoopback) return 0;
-  const auto state = engine_->PreparePath(
-      {.route = route, .local = local, .remote = remote, .remote_gid = remote_gid}, kPathPatience);
+  return Prepare({.route = route, .local = local, .remote = remote, .remote_gid = remote_gid});
+}
+
+int Device::PrepareDatagramPath(transport::Qpn local) {
+  return Prepare(
+      {.route = transport::Route::kWire, .local = local, .remote = {}, .remote_gid = {}});
+}
+
+int Device::Prepare(const nic::PacketPort::Path& path) {
+  const auto state = engine_->PreparePath(path, kPathPatience);
   return state == nic::PacketPort::PathState::kRefused ? EBUSY : 0;
 }
 

@@ -54,6 +54,8 @@ class Device {
   // Makes the way ready that leads from one queue pair to another one. 0, or EBUSY when another
   // process of this host has it. A peer that is not there is no error, as on any network.
   int PreparePath(transport::Qpn local, const transport::Gid& remote_gid, transport::Qpn remote);
+  // The same for datagrams from beyond the wire.
+  int PrepareDatagramPath(transport::Qpn local);
 
   const std::vector<transport::Gid>& gids() const { return gids_; }
   const transport::MacAddress& mac() const { return mac_; }
@@ -72,6 +74,8 @@ class Device {
   bool lost_by_fork() const { return fork_generation_ != CurrentForkGeneration(); }
 
  private:
+  int Prepare(const nic::PacketPort::Path& path);
+
   const uint32_t fork_generation_ = CurrentForkGeneration();
   const std::shared_ptr<nic::Device> nic_;
   const std::shared_ptr<DeviceFollowers> followers_;

@@ -57,10 +57,16 @@ int ResolvePaths(Device& device, const ibv_qp_attr& attr, uint32_t mask,
   return 0;
 }
 
-// Datagrams each go their own way; a connection has one from the moment that it has an address.
+// A connection has a way from the moment that it has an address. Datagrams each go their own; but
+// those from the wire must find one when the first of them comes.
 int PreparePath(QueuePair& qp, const transport::QpAttributes& attributes, uint32_t mask) {
-  if ((mask & IBV_QP_AV) == 0 || qp.verbs.qp.qp_type == IBV_QPT_UD) return 0;
   const transport::Qpn local{qp.verbs.qp.qp_num};
+  if (qp.verbs.qp.qp_type == IBV_QPT_UD) {
+    const bool will_receive =
+        (mask & IBV_QP_STATE) != 0 && attributes.state == transport::QpState::kReadyToReceive;
+    return will_receive ? qp.device->PrepareDatagramPath(local) : 0;
+  }
+  if ((mask & IBV_QP_AV) == 0) return 0;
   const transport::Qpn remote = (mask & IBV_QP_DEST_QPN) != 0
                                     ? attributes.destination_qpn
                                     : qp.device->engine().WithEndpoint([&](transport::Endpoint&) {
