@@ -38,8 +38,9 @@ class ForwardingTable {
     return block > control::kSwitchBlock && block < transport::kQpnBlocks - 1;
   }
 
-  // Of one process. Its connections are limited by its queue pairs.
-  static constexpr size_t kMaxGroups = 256;
+  // Of one process: as many groups as its device says that it has. Its connections are limited by
+  // its queue pairs.
+  static constexpr size_t kMaxGroups = transport::kMaxMulticastGroups;
   static constexpr size_t kMaxListeners = 1'024;
 
   ForwardingTable();
