@@ -98,10 +98,6 @@ class Endpoint {
   // The Ethernet address of a neighbour changed: paths to it use the new one from now on.
   void UpdateNeighbor(const Gid& gid, const MacAddress& mac);
 
-  // Moves the block of QPNs that is ours: a link that is joined late decides it late. Only while
-  // there is no queue pair.
-  void SetFirstQpn(Qpn first_qpn) { config_.first_qpn = first_qpn; }
-
   const EndpointConfig& config() const { return config_; }
   const Counters& counters() const { return state_->counters; }
 
