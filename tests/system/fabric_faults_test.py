@@ -107,6 +107,7 @@ class FabricFaultsTest(unittest.TestCase):
             self.check_traffic([newcomer, *members])
             for member in members:
                 member.close(newcomer)
+                member.hear()
 
     def test_uroced_that_is_killed_while_links_are_made(self):
         members = self.survivors(2)

@@ -33,6 +33,7 @@ std::vector<LaneAddress> Member::Open(uint32_t peer, uint32_t lanes) {
                                        LaneName{.ours = number_, .theirs = peer, .number = i});
     addresses.push_back(lane->address());
     lane_of_qpn_[lane->queue_pair_number()] = lane.get();
+    closed_qpns_.erase(lane->queue_pair_number());
     peers_[peer].push_back(std::move(lane));
   }
   return addresses;
@@ -48,7 +49,10 @@ void Member::Connect(uint32_t peer, const std::vector<LaneAddress>& addresses, u
 }
 
 void Member::Close(uint32_t peer) {
-  for (const auto& lane : LanesTo(peer)) lane_of_qpn_.erase(lane->queue_pair_number());
+  for (const auto& lane : LanesTo(peer)) {
+    lane_of_qpn_.erase(lane->queue_pair_number());
+    closed_qpns_.insert(lane->queue_pair_number());
+  }
   peers_.erase(peer);
 }
 
@@ -78,7 +82,8 @@ std::vector<std::string> Member::RunOnce() {
   for (int i = 0; i < count; ++i) {
     const ibv_wc& completion = completions[static_cast<size_t>(i)];
     const auto found = lane_of_qpn_.find(completion.qp_num);
-    // Of a lane that is closed nothing may complete any more, so this is none of ours.
+    // What had completed before a lane was closed may still come.
+    if (closed_qpns_.contains(completion.qp_num)) continue;
     if (found == lane_of_qpn_.end()) throw std::runtime_error("a completion of an unknown qp_num");
     Lane& lane = *found->second;
     const bool worked = lane.failure() == IBV_WC_SUCCESS;

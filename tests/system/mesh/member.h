@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,7 @@ class Member {
   system_test::QueueHandle completions_;
   std::map<uint32_t, Lanes> peers_;
   std::map<uint32_t, Lane*> lane_of_qpn_;
+  std::set<uint32_t> closed_qpns_;
   bool is_moving_ = true;
 };
 
