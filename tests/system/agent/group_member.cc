@@ -14,7 +14,7 @@ using system_test::Fail;
 constexpr ibv_gid kGroup = {{0xff, 0x1e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x12, 0x34}};
 constexpr uint8_t kLinkLocalGidIndex = 0;  // to an IPv6 group from an IPv6 address
 constexpr uint16_t kNoLid = 0;
-constexpr uint32_t kMulticastQpn = 0xffffff;  // IBA 10.5.1
+constexpr uint32_t kMulticastQpn = 0xffffff;
 constexpr uint32_t kQKey = 0x11111111;
 
 void Modify(ibv_qp* qp, ibv_qp_attr attributes, int mask) {
