@@ -17,8 +17,9 @@ from harness.programs import Program
 from harness.wires import IPV4, VethWire
 
 LANES = 4
-# 0.3 s for an acknowledgement and 7 retries: sooner than after that nothing is sent anew.
-RETRY_BUDGET = (16, 7)
+# 0.5 s for an acknowledgement and 7 retries: sooner than after that nothing is sent anew, and a carrier
+# takes more than a second to be news.
+RETRY_BUDGET = (17, 7)
 
 
 class HostsWire(VethWire):
