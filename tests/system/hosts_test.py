@@ -28,15 +28,15 @@ CLEAN = ["--rounds", "2", "--queue-pairs", "3", "--max-message-bytes", "4000000"
 # Every lost tail of a message costs a timeout.
 SPOILED = ["--rounds", "2", "--queue-pairs", "2", "--max-message-bytes", "500000",
            "--arena-bytes", "1000000"]
-# 0.27 s, eight times: a dozen programs share the processors.
-TIMEOUT = ["--timeout", "16", "--retry-count", "7"]
+# 0.5 s, eight times: a dozen programs share the processors.
+TIMEOUT = 17
 
 # Reliable, unreliable and datagram services; none of them holds back an unreliable sender for long.
 PERFTEST = (
-    ["ib_write_bw", "-s", "65536", "-n", "500"],
-    ["ib_read_bw", "-s", "65536", "-n", "500"],
-    ["ib_send_lat", "-s", "64", "-n", "500"],
-    ["ib_atomic_lat", "-n", "500"],
+    ["ib_write_bw", "-s", "65536", "-n", "500", "-u", str(TIMEOUT)],
+    ["ib_read_bw", "-s", "65536", "-n", "500", "-u", str(TIMEOUT)],
+    ["ib_send_lat", "-s", "64", "-n", "500", "-u", str(TIMEOUT)],
+    ["ib_atomic_lat", "-n", "500", "-u", str(TIMEOUT)],
     ["ib_send_bw", "-c", "UC", "-s", "1024", "-n", "200"],
     ["ib_send_lat", "-c", "UD", "-s", "64", "-n", "200"],
 )
@@ -57,7 +57,8 @@ class HostsTest(unittest.TestCase):
 
     def move(self, network, gid, *options):
         """Between all neighbours at once, and each checks every byte."""
-        mover = [self.installation.path(MOVER), *TIMEOUT, "--gid-index", str(gid), *options]
+        mover = [self.installation.path(MOVER), "--timeout", str(TIMEOUT), "--retry-count", "7",
+                 "--gid-index", str(gid), *options]
         pairs = []
         for seed, (server, client) in enumerate(NEIGHBORS, 1):
             port = free_tcp_port()

@@ -58,10 +58,12 @@ class Host:
 
     def bring_up(self, mtu):
         """The interface, which is there already, and uroced."""
+        # Without duplicate address detection the IPv6 addresses can be used at once.
+        setting = f"/proc/sys/net/ipv6/conf/{INTERFACE}/accept_dad"
+        subprocess.run([*self.namespace.prefix, "sh", "-c", f"echo 0 > {setting}"], check=True)
         ip = self.namespace.ip
         ip(f"address add {self.ipv4}/24 dev {INTERFACE}")
-        # Without duplicate address detection the address can be used at once.
-        ip(f"address add {self.ipv6}/64 dev {INTERFACE} nodad")
+        ip(f"address add {self.ipv6}/64 dev {INTERFACE}")
         ip(f"link set {INTERFACE} mtu {mtu} up")
         self.daemon = self._make_daemon()
         self.daemon.__enter__()
