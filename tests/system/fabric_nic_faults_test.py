@@ -17,8 +17,8 @@ from harness.programs import Program
 from harness.wires import IPV4, VethWire
 
 LANES = 4
-# 0.5 s for an acknowledgement and 7 retries: sooner than after that nothing is sent anew, and a carrier
-# takes more than a second to be news.
+# 0.5 s for an acknowledgement and 7 retries: sooner than after that nothing is sent anew, and it
+# takes more than a second until a carrier is news.
 RETRY_BUDGET = (17, 7)
 
 
