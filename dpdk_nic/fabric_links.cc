@@ -204,8 +204,11 @@ void FabricLinks::OnReattached() {
   }
 }
 
+// A pass of one thread must not take from another, which sleeps and has not been scheduled yet,
+// what it was woken by: it would sleep on, and who woke it does so once only.
 void FabricLinks::OnReadable(uint32_t event) {
   if (event == kNudgeEvent) {
+    if (is_asleep_) return;
     eventfd_t nudges;
     [[maybe_unused]] const int result = eventfd_read(nudge_.get(), &nudges);
     return;
@@ -213,6 +216,7 @@ void FabricLinks::OnReadable(uint32_t event) {
   const auto route = static_cast<Route>(event);
   const Link& link = LinkOf(route);
   if (link.ring == nullptr) return;
+  if (is_asleep_) Nudge();
   if (!link.ring->peer_alive()) {
     // End of file stays, and would wake every sleeper.
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.ring->socket(), nullptr);

@@ -65,6 +65,25 @@ TEST_F(FabricPortTest, PreparedPathCarriesFramesBothWays) {
   EXPECT_EQ(uroced_->client(BlockOf(*b)).requests.size(), 0u);
 }
 
+// A helper sleeps while a thread of the application makes a pass and sleeps then, too.
+TEST_F(FabricPortTest, WakeUpOfASleeperIsNotTakenFromIt) {
+  const auto a = NewPort(), b = NewPort();
+  Link(*a, *b);
+  ASSERT_TRUE(b->BeginSleep());
+  EXPECT_TRUE(SendByte(*a, *b, 10));
+  for (int pass = 0; pass < 2; ++pass) {
+    EXPECT_TRUE(IsReadable(b->wait_fd()));
+    b->ServeLink();
+  }
+  EXPECT_EQ(TakeByte(*b), 10);
+  EXPECT_TRUE(SendByte(*a, *b, 20));
+  EXPECT_TRUE(IsReadable(b->wait_fd())) << "nobody would receive the second frame";
+  b->EndSleep();
+  EXPECT_EQ(TakeByte(*b), 20);
+  ASSERT_TRUE(b->BeginSleep());
+  EXPECT_FALSE(IsReadable(b->wait_fd()));
+}
+
 TEST_F(FabricPortTest, FrameAloneMakesTheLinkAndWaitsForIt) {
   const auto a = NewPort(), b = NewPort();
   EXPECT_FALSE(SendByte(*a, *b, 1));
