@@ -27,7 +27,7 @@ constexpr int kTransmitBurst = 64;
 constexpr int kLoopbackBurst = 64;
 
 constexpr Duration kLinkServiceInterval = transport::Milliseconds(1);
-constexpr Duration kResolvePollInterval = transport::Microseconds(200);
+constexpr Duration kAskInterval = transport::Microseconds(200);
 
 // Whether a frame may be RoCEv2: UDP over IPv4 or IPv6 without extension headers. Decides only who
 // looks at it first.
@@ -152,12 +152,13 @@ bool Engine::TransmitToPort(Time now) {
   return sent != 0;
 }
 
-int Engine::TransmitFromLinkLayer(Time now) {
+template <class HasFrame, class PollFrame>
+int Engine::Transmit(Time now, Route route, int most, HasFrame has_frame, PollFrame poll_frame) {
   int sent = 0;
-  while (sent < kTransmitBurst && link_layer_->HasTransmit()) {
-    const std::span<uint8_t> room = port_->AcquireTransmit(Route::kWire);
-    if (room.empty()) break;
-    const size_t frame_bytes = link_layer_->PollTransmit(now, room);
+  while (sent < most && has_frame()) {
+    const std::span<uint8_t> room = port_->AcquireTransmit(route);
+    if (room.empty()) break;  // back-pressure
+    const size_t frame_bytes = poll_frame(room);
     if (frame_bytes == 0) break;
     Commit(now, room.first(frame_bytes));
     ++sent;
@@ -165,17 +166,16 @@ int Engine::TransmitFromLinkLayer(Time now) {
   return sent;
 }
 
+int Engine::TransmitFromLinkLayer(Time now) {
+  return Transmit(
+      now, Route::kWire, kTransmitBurst, [&] { return link_layer_->HasTransmit(); },
+      [&](std::span<uint8_t> room) { return link_layer_->PollTransmit(now, room); });
+}
+
 int Engine::TransmitTo(Route route, Time now, int most) {
-  int sent = 0;
-  while (sent < most && endpoint_.HasTransmit(route)) {
-    const std::span<uint8_t> room = port_->AcquireTransmit(route);
-    if (room.empty()) break;  // back-pressure
-    const size_t frame_bytes = endpoint_.PollTransmit(now, route, room);
-    if (frame_bytes == 0) break;
-    Commit(now, room.first(frame_bytes));
-    ++sent;
-  }
-  return sent;
+  return Transmit(
+      now, route, most, [&] { return endpoint_.HasTransmit(route); },
+      [&](std::span<uint8_t> room) { return endpoint_.PollTransmit(now, route, room); });
 }
 
 void Engine::Commit(Time now, std::span<const uint8_t> frame) {
@@ -263,35 +263,41 @@ bool Engine::TryRunOnce() {
   return worked;
 }
 
-std::optional<MacAddress> Engine::ResolveNeighbor(const Gid& gid, Duration patience) {
+template <class Ask>
+void Engine::AskUntilAnswered(Duration patience, Ask ask) {
   const Time give_up = Now() + patience;
   while (true) {
     lock_.Lock();
     const Time now = clock_.Now();
-    const bool own = endpoint_.config().FindGid(gid) >= 0;
-    const auto mac = own ? endpoint_.config().mac : link_layer_->Resolve(now, gid);
-    if (!orphaned()) RunOnce(now);  // sends the question, takes the answer
+    const bool answered = ask(now);
+    if (!orphaned()) {
+      RunOnce(now);
+      port_->ServeLink();
+    }
     UnlockAndWakeHelper();
-    if (mac || now >= give_up || orphaned()) return mac;
-    usleep(static_cast<useconds_t>(kResolvePollInterval.ns / 1'000));
+    if (answered || orphaned() || Now() >= give_up) return;
+    usleep(static_cast<useconds_t>(kAskInterval.ns / 1'000));
   }
+}
+
+std::optional<MacAddress> Engine::ResolveNeighbor(const Gid& gid, Duration patience) {
+  std::optional<MacAddress> mac;
+  AskUntilAnswered(patience, [&](Time now) {
+    const bool own = endpoint_.config().FindGid(gid) >= 0;
+    mac = own ? endpoint_.config().mac : link_layer_->Resolve(now, gid);
+    return mac.has_value();
+  });
+  return mac;
 }
 
 template <class Ask>
 PacketPort::PathState Engine::AskPort(Duration patience, Ask ask) {
-  const Time give_up = Now() + patience;
-  while (true) {
-    lock_.Lock();
-    auto state = PacketPort::PathState::kReady;
-    if (!orphaned()) {
-      state = ask(*port_);
-      RunOnce(clock_.Now());
-      port_->ServeLink();
-    }
-    UnlockAndWakeHelper();
-    if (state != PacketPort::PathState::kPending || Now() >= give_up) return state;
-    usleep(static_cast<useconds_t>(kResolvePollInterval.ns / 1'000));
-  }
+  auto state = PacketPort::PathState::kReady;
+  AskUntilAnswered(patience, [&](Time) {
+    if (!orphaned()) state = ask(*port_);
+    return state != PacketPort::PathState::kPending;
+  });
+  return state;
 }
 
 PacketPort::PathState Engine::PreparePath(const PacketPort::Path& path, Duration patience) {

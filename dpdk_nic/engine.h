@@ -105,6 +105,10 @@ class Engine {
 
   enum class PassResult : uint8_t { kWorked, kNothingToDo, kLockBusy };
 
+  // Asks under the lock, and runs a pass that sends the question and takes the answer, until
+  // `ask(now)` returns true or the patience ends.
+  template <class Ask>
+  void AskUntilAnswered(transport::Duration patience, Ask ask);
   template <class Ask>
   PacketPort::PathState AskPort(transport::Duration patience, Ask ask);
 
@@ -116,6 +120,10 @@ class Engine {
   bool RunDeadlines(transport::Time now);
   bool TransmitBurst(transport::Time now);
   bool TransmitToPort(transport::Time now);
+  // Sends until there is no frame, the port takes none or `most` have gone; returns how many.
+  template <class HasFrame, class PollFrame>
+  int Transmit(transport::Time now, transport::Route route, int most, HasFrame has_frame,
+               PollFrame poll_frame);
   int TransmitFromLinkLayer(transport::Time now);
   int TransmitTo(transport::Route route, transport::Time now, int most);
   void Commit(transport::Time now, std::span<const uint8_t> frame);

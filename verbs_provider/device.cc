@@ -16,7 +16,7 @@ namespace {
 // What the kernel waits for a neighbour: three questions, a second apart.
 constexpr transport::Duration kResolvePatience = transport::Milliseconds(3'000);
 
-// A few messages between processes of this host.
+// A few messages between processes of this host. Who gets no answer goes on without.
 constexpr transport::Duration kPathPatience = transport::Milliseconds(1'000);
 
 void Say(const std::string& sentence) { std::fprintf(stderr, "uroce: %s.\n", sentence.c_str()); }
@@ -104,6 +104,11 @@ int Device::PrepareDatagramPath(transport::Qpn local) {
 int Device::Prepare(const nic::PacketPort::Path& path) {
   const auto state = engine_->PreparePath(path, kPathPatience);
   return state == nic::PacketPort::PathState::kRefused ? EBUSY : 0;
+}
+
+int Device::JoinGroup(const transport::Gid& group) {
+  const auto state = engine_->JoinGroup(group, kPathPatience);
+  return state == nic::PacketPort::PathState::kRefused ? ENOSPC : 0;
 }
 
 ibv_port_state Device::port_state() {

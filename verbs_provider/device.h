@@ -56,6 +56,8 @@ class Device {
   int PreparePath(transport::Qpn local, const transport::Gid& remote_gid, transport::Qpn remote);
   // The same for datagrams from beyond the wire.
   int PrepareDatagramPath(transport::Qpn local);
+  // Has the port receive what goes to a multicast group. 0, or ENOSPC when too many are in use.
+  int JoinGroup(const transport::Gid& group);
 
   const std::vector<transport::Gid>& gids() const { return gids_; }
   const transport::MacAddress& mac() const { return mac_; }

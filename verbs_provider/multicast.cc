@@ -10,8 +10,6 @@
 namespace uroce::verbs {
 namespace {
 
-constexpr transport::Duration kJoinPatience = transport::Milliseconds(1'000);
-
 using Change = transport::Status (transport::Endpoint::*)(transport::QueuePair&,
                                                           const transport::Gid&);
 
@@ -31,11 +29,9 @@ int AttachMcast(ibv_qp* verbs, const ibv_gid* gid, uint16_t /*lid*/) {
     if (const int error = ChangeMembership(qp, group, &transport::Endpoint::AttachMulticast)) {
       return error;
     }
-    using PathState = nic::PacketPort::PathState;
-    const PathState state = qp.device->engine().JoinGroup(group, kJoinPatience);
-    if (state != PathState::kRefused) return 0;
-    (void)ChangeMembership(qp, group, &transport::Endpoint::DetachMulticast);
-    return ENOSPC;
+    const int error = qp.device->JoinGroup(group);
+    if (error != 0) (void)ChangeMembership(qp, group, &transport::Endpoint::DetachMulticast);
+    return error;
   });
 }
 
