@@ -233,6 +233,28 @@ class RingLinkKillTest : public ::testing::TestWithParam<bool> {
  protected:
   static size_t SizeOf(uint32_t number) { return 64 + number * 37 % 4'000; }
 
+  // A child that has one end of a link, and nobody else's. The test's parameter says which end.
+  struct Victim {
+    pid_t pid;
+    std::unique_ptr<RingLink> survivor;
+  };
+  static Victim Start(void (*live)(RingLink&)) {
+    auto offer = RingLink::Create();
+    auto asked = RingLink::Accept(std::move(offer->memory), std::move(offer->socket));
+    std::unique_ptr<RingLink> victim = std::move(offer->link);
+    std::unique_ptr<RingLink> survivor = std::move(asked);
+    if (!GetParam()) std::swap(victim, survivor);
+    const pid_t child = fork();
+    if (child == 0) {
+      survivor->Abandon();
+      live(*victim);
+    }
+    victim->Abandon();
+    return {child, std::move(survivor)};
+  }
+
+  uint32_t Random(uint32_t below) { return static_cast<uint32_t>(random_() % below); }
+
   // A child outlives no test that failed.
   static void ExitIfAlone(RingLink& link) {
     if (!link.peer_alive()) _exit(1);
@@ -269,63 +291,46 @@ class RingLinkKillTest : public ::testing::TestWithParam<bool> {
     link.Release();
     return true;
   }
+
+ private:
+  std::minstd_rand random_{1};
 };
 
 TEST_P(RingLinkKillTest, SurvivorOfAKilledSenderHasEveryWholeFrameAndSeesTheEnd) {
-  const bool killed_is_asker = GetParam();
-  std::minstd_rand random(1);
   uint32_t received_in_all = 0;
   for (int round = 0; round < 20; ++round) {
-    auto offer = RingLink::Create();
-    auto asked = RingLink::Accept(std::move(offer->memory), std::move(offer->socket));
-    RingLink& victim = killed_is_asker ? *offer->link : *asked;
-    RingLink& survivor = killed_is_asker ? *asked : *offer->link;
-    const pid_t child = fork();
-    if (child == 0) {
-      survivor.Abandon();
-      SendForEver(victim);
-    }
-    victim.Abandon();
-    const auto frames_before_the_kill = static_cast<uint32_t>(random() % 2'000);
+    Victim victim = Start(SendForEver);
+    RingLink& survivor = *victim.survivor;
+    const uint32_t frames_before_the_kill = Random(2'000);
     uint32_t number = 0;
     while (number < frames_before_the_kill && !HasFailure()) {
       if (TakeNumbered(survivor, number)) ++number;
     }
-    usleep(static_cast<useconds_t>(random() % 50));
-    kill(child, SIGKILL);
+    usleep(Random(50));
+    kill(victim.pid, SIGKILL);
     while (survivor.peer_alive()) {
     }
     while (TakeNumbered(survivor, number)) ++number;
     EXPECT_FALSE(survivor.broken());
-    waitpid(child, nullptr, 0);
+    waitpid(victim.pid, nullptr, 0);
     received_in_all += number;
   }
   EXPECT_GT(received_in_all, 0u);
 }
 
 TEST_P(RingLinkKillTest, SurvivorOfAKilledReceiverHasBackPressureAndSeesTheEnd) {
-  const bool killed_is_asker = GetParam();
-  std::minstd_rand random(2);
   for (int round = 0; round < 20; ++round) {
-    auto offer = RingLink::Create();
-    auto asked = RingLink::Accept(std::move(offer->memory), std::move(offer->socket));
-    RingLink& victim = killed_is_asker ? *offer->link : *asked;
-    RingLink& survivor = killed_is_asker ? *asked : *offer->link;
-    const pid_t child = fork();
-    if (child == 0) {
-      survivor.Abandon();
-      ReceiveForEver(victim);
-    }
-    victim.Abandon();
-    for (auto left = random() % 2'000; left > 0;) left -= SendByte(survivor, 1) ? 1 : 0;
-    usleep(static_cast<useconds_t>(random() % 50));
-    kill(child, SIGKILL);
+    Victim victim = Start(ReceiveForEver);
+    RingLink& survivor = *victim.survivor;
+    for (uint32_t left = Random(2'000); left > 0;) left -= SendByte(survivor, 1) ? 1 : 0;
+    usleep(Random(50));
+    kill(victim.pid, SIGKILL);
     while (survivor.peer_alive()) SendByte(survivor, 1);
     uint32_t more = 0;
     while (SendByte(survivor, 1)) ++more;
     EXPECT_LE(more, kSlots);
     EXPECT_FALSE(survivor.broken());
-    waitpid(child, nullptr, 0);
+    waitpid(victim.pid, nullptr, 0);
   }
 }
 INSTANTIATE_TEST_SUITE_P(EitherSide, RingLinkKillTest, ::testing::Bool());

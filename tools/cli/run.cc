@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/program_options.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +16,7 @@
 #include "dpdk_nic/device_config.h"
 #include "tools/cli/fabric_hold.h"
 #include "tools/cli/libraries.h"
+#include "tools/cli/parse_options.h"
 #include "tools/cli/wire_check.h"
 
 namespace uroce::cli {
@@ -78,16 +78,7 @@ options::variables_map Parse(const std::vector<std::string>& arguments) {
   for (const Setting& setting : kSettings) {
     description.add_options()(setting.option, options::value<std::string>(), setting.help);
   }
-  const int style =
-      options::command_line_style::unix_style & ~options::command_line_style::allow_guessing;
-  options::variables_map values;
-  options::store(options::command_line_parser(arguments)
-                     .options(description)
-                     .positional({})
-                     .style(style)
-                     .run(),
-                 values);
-  return values;
+  return ParseOptions(arguments, description);
 }
 
 void SetVariable(const char* name, const std::string& value) {

@@ -1,12 +1,12 @@
 #include "tools/cli/status.h"
 
-#include <boost/program_options.hpp>
 #include <cstdio>
 #include <cstdlib>
 
 #include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/device_config.h"
 #include "tools/cli/fabric_status.h"
+#include "tools/cli/parse_options.h"
 #include "tools/cli/status_json.h"
 #include "tools/cli/status_table.h"
 
@@ -42,16 +42,9 @@ std::string DefaultFabric() {
 int Status(const std::vector<std::string>& arguments) {
   options::options_description description;
   description.add_options()("help,h", "")("json", "")("fabric", options::value<std::string>());
-  const int style =
-      options::command_line_style::unix_style & ~options::command_line_style::allow_guessing;
   options::variables_map values;
   try {
-    options::store(options::command_line_parser(arguments)
-                       .options(description)
-                       .positional({})
-                       .style(style)
-                       .run(),
-                   values);
+    values = ParseOptions(arguments, description);
   } catch (const options::error& error) {
     return Refuse(std::string(error.what()) + ": 'uroce status --help' lists the options",
                   kExitUsage);

@@ -17,6 +17,7 @@
 
 #include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/device_config.h"
+#include "tools/cli/parse_options.h"
 
 namespace uroce::daemon {
 namespace {
@@ -189,17 +190,9 @@ void ReadFile(const std::string& name, options::variables_map* values) {
 }  // namespace
 
 ErrorOr<Options> ParseOptions(const std::vector<std::string>& arguments) {
-  const int style =
-      options::command_line_style::unix_style & ~options::command_line_style::allow_guessing;
   options::variables_map values;
   try {
-    const auto description = CommandLine();
-    options::store(options::command_line_parser(arguments)
-                       .options(description)
-                       .positional({})
-                       .style(style)
-                       .run(),
-                   values);
+    values = cli::ParseOptions(arguments, CommandLine());
   } catch (const options::error& error) {
     return Error{std::string(error.what()) + ": 'uroced --help' lists the options"};
   }
