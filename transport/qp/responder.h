@@ -89,6 +89,7 @@ class Responder {
   bool ExecuteWrite(const Packet& packet);
   void ExecuteRead(const Packet& packet);
   void ExecuteAtomic(const Packet& packet);
+  void AcknowledgeByReply();
   void FinishMessage(const Packet& packet);
   void CompleteReceive(const Packet& packet);
   void FailReceive(CompletionStatus status, VendorError reason);
@@ -120,6 +121,9 @@ class Responder {
 
   Psn& expected_psn_;  // rq_psn
   uint32_t msn_ = 0;   // 24 bits: requests completed (IBA C9-148)
+  // What an ACK names: the youngest packet of a SEND or WRITE that was executed. A READ or an
+  // atomic is acknowledged by its response alone; rxe takes an ACK that names it for the response.
+  Psn ack_psn_;
   Acknowledge acknowledge_ = Acknowledge::kNone;
   NakCode fatal_nak_ = NakCode::kInvalidRequest;
   // The NAK for the expected PSN is out; it is not said twice (IBA 9.7.5.2).

@@ -24,6 +24,7 @@ Responder::Responder(QpContext& qp)
 
 void Responder::Start(Psn first_psn) {
   expected_psn_ = first_psn;
+  ack_psn_ = first_psn - 1;
   replies_.Configure(qp_.attributes.max_dest_read_atomic);
 }
 
@@ -31,6 +32,7 @@ void Responder::Reset() {
   receives_.Clear();
   replies_.Configure(0);
   expected_psn_ = Psn();
+  ack_psn_ = Psn();
   msn_ = 0;
   acknowledge_ = Acknowledge::kNone;
   nak_sent_ = false;
@@ -77,6 +79,7 @@ void Responder::Execute(const Packet& packet) {
       return ExecuteAtomic(packet);
   }
   ++expected_psn_;
+  ack_psn_ = packet.psn;
   received_bytes_ += packet.payload.size();
   if (packet.opcode.EndsMessage()) FinishMessage(packet);
   if (packet.ack_request && qp_.is_reliable()) acknowledge_ = Acknowledge::kAck;
@@ -130,6 +133,7 @@ void Responder::ExecuteRead(const Packet& packet) {
                  .msn = msn_,
                  .read = packet.reth});
   expected_psn_ = expected_psn_ + packets;
+  AcknowledgeByReply();
 }
 
 // IBA 9.4.5. The memory is naturally aligned, and other processors may work on it at the same time.
@@ -154,6 +158,13 @@ void Responder::ExecuteAtomic(const Packet& packet) {
                  .msn = msn_,
                  .atomic_result = original});
   ++expected_psn_;
+  AcknowledgeByReply();
+}
+
+// The response of the READ or atomic that was executed last also acknowledges what came before it
+// (IBA 9.7.5.1.2).
+void Responder::AcknowledgeByReply() {
+  if (acknowledge_ == Acknowledge::kAck) acknowledge_ = Acknowledge::kNone;
 }
 
 void Responder::FinishMessage(const Packet& packet) {

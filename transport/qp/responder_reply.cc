@@ -49,8 +49,8 @@ Syndrome Responder::AckSyndrome() const {
 }
 
 size_t Responder::BuildFrame(std::span<uint8_t> out) {
-  // Responses go out in PSN order (IBA 9.5). An ACK covers all that was executed, so it follows the
-  // replies.
+  // Responses go out in PSN order (IBA 9.5). An ACK covers all that was executed before what it
+  // names, so it follows the replies.
   while (!replies_.empty()) {
     Reply& reply = replies_.Front();
     const size_t frame_bytes =
@@ -131,7 +131,7 @@ size_t Responder::BuildAcknowledge(std::span<uint8_t> out) {
       break;
     default:
       headers.aeth.syndrome = AckSyndrome();
-      headers.psn = expected_psn_ - 1;
+      headers.psn = ack_psn_;
   }
   acknowledge_ = Acknowledge::kNone;
   return qp_.path.builder().Emit(headers, {}, out);

@@ -18,6 +18,7 @@ class TransmitSchedule {
     const size_t index = Index(route);
     queues_[index].Add(client);
     ready_[index / 64] |= Bit(index);
+    words_with_ready_ |= Bit(index / 64);
   }
   void Remove(Route route, TransmitClient& client) { queues_[Index(route)].Remove(client); }
 
@@ -34,9 +35,17 @@ class TransmitSchedule {
   static constexpr size_t Index(Route route) { return static_cast<size_t>(route); }
   static constexpr uint64_t Bit(size_t index) { return uint64_t{1} << index % 64; }
 
+  // The first set bit of ready_ from `index` on.
+  std::optional<size_t> FirstBit(size_t index) const;
+  void ClearBit(size_t index);
+
   std::array<TransmitQueue, kRoutes> queues_;
-  // A bit for each queue: clear if it is empty. Cleared only when somebody looks.
-  std::array<uint64_t, (kRoutes + 63) / 64> ready_{};
+  // A bit for each queue: clear if it is empty. Cleared only when somebody looks. One bit more than
+  // there are queues, which stays clear, so that "behind the last" may be asked for.
+  static constexpr size_t kWords = (kRoutes + 1 + 63) / 64;
+  static_assert(kWords <= 64);
+  std::array<uint64_t, kWords> ready_{};
+  uint64_t words_with_ready_ = 0;  // a bit for each word of ready_: clear if it is 0
 };
 
 }  // namespace uroce::transport
