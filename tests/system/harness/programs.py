@@ -30,7 +30,7 @@ class Program:
 
     def __init__(self, command):
         self.command = command
-        self._output = tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace")
+        self._output = tempfile.TemporaryFile()
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._output,
                                         stderr=subprocess.STDOUT, env=clean_environment(), cwd="/")
 
@@ -48,8 +48,9 @@ class Program:
         return self.process.pid
 
     def output(self):
-        self._output.seek(0)
-        return self._output.read()
+        # Without a position: the program has the same one, and writes its next line there.
+        file = self._output.fileno()
+        return os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace")
 
     def failure(self, what):
         return ProgramFailed(f"'{' '.join(self.command)}' {what}; it printed:\n{self.output()}")
