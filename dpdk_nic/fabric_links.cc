@@ -204,8 +204,6 @@ void FabricLinks::OnReattached() {
   }
 }
 
-// A pass of one thread must not take from another, which sleeps and has not been scheduled yet,
-// what it was woken by: it would sleep on, and who woke it does so once only.
 void FabricLinks::OnReadable(uint32_t event) {
   if (event == kNudgeEvent) {
     if (is_asleep_) return;
@@ -216,7 +214,7 @@ void FabricLinks::OnReadable(uint32_t event) {
   const auto route = static_cast<Route>(event);
   const Link& link = LinkOf(route);
   if (link.ring == nullptr) return;
-  if (is_asleep_) Nudge();
+  WakeSleeper();
   if (!link.ring->peer_alive()) {
     // End of file stays, and would wake every sleeper.
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.ring->socket(), nullptr);
@@ -253,6 +251,7 @@ void FabricLinks::Tend(Route route, Time now) {
     return;
   }
   if (link.state != State::kUp) return;
+  link.ring->WakePeerIfBehind();
   const uint64_t frames = link.ring->frames();
   // After a sleep the frame that ended it may not have been received yet.
   if (frames != link.frames || !link.ring->Receive().empty()) {
@@ -281,9 +280,7 @@ void FabricLinks::Use(Route route, std::unique_ptr<RingLink> ring, State state, 
   event.events = EPOLLIN;
   event.data.u32 = static_cast<uint32_t>(route);
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, link.ring->socket(), &event);
-  // One thread may sleep while another makes this link: the sleeper is to be woken by it as by all
-  // others.
-  if (is_asleep_ && !link.ring->BeginSleep()) Nudge();
+  WakeSleeper();  // to be woken by this link from now on, as by all others
 }
 
 // The other end was closed. What it sent is still to be received.

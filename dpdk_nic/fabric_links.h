@@ -100,6 +100,11 @@ class FabricLinks {
 
   // Epoll says that the descriptor of this event is readable.
   void OnReadable(uint32_t event);
+  // To be called before anything is taken that may have woken a sleeper, who may not have been
+  // scheduled yet: what takes it away makes him sleep on, and who woke him does so once only.
+  void WakeSleeper() {
+    if (is_asleep_) Nudge();
+  }
   // Follows what happened to the links since. To be called about once a millisecond.
   void Serve(transport::Time now);
 

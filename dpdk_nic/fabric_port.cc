@@ -121,6 +121,7 @@ void FabricPort::ServeSockets() {
     count = static_cast<size_t>(std::max(ready, 0));
     for (size_t i = 0; i < count; ++i) {
       if (events[i].data.u32 == kClientEvent) {
+        links_.WakeSleeper();
         ServeControl();
       } else {
         links_.OnReadable(events[i].data.u32);

@@ -71,6 +71,11 @@ class PacketPort {
 
   // Slow work that has no place in a pass: peers that come and go, links that must be restarted.
   // Called about once a millisecond while anybody runs the engine, and after every sleep.
+  //
+  // One thread may call it while another sleeps, or is only about to begin: what makes wait_fd
+  // readable for the sleeper must stay so until EndSleep. If it has to be taken here (as what is
+  // read from a socket is), something else has to keep wait_fd readable, or the sleeper sleeps for
+  // ever: who wakes him does so once for each sleep.
   virtual void ServeLink() {}
 
   // In a forked child, before anything else: lets go of what only the parent may use (sockets whose

@@ -52,6 +52,14 @@ class RingLink {
       WakePeer();
   }
 
+  // Wakes the other side once more if it still has not taken what had been sent when this was
+  // called last: a sleeper whose wake-up got lost is not lost with it. To be called now and then
+  // while the link is used.
+  void WakePeerIfBehind() {
+    if (producer_.ConsumerIsBehind()) [[unlikely]]
+      WakePeer();
+  }
+
   // How many frames went either way. Who sees it unchanged knows that the link is not used.
   uint64_t frames() const { return producer_.position() + consumer_.position(); }
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <utility>
 
 namespace uroce::nic {
 namespace {
@@ -110,6 +111,12 @@ bool FrameProducer::ConsumerNeedsWake() {
   std::atomic<uint32_t>& asleep = ring_.control->consumer_asleep;
   return asleep.load(std::memory_order_relaxed) != 0 &&
          asleep.exchange(0, std::memory_order_relaxed) != 0;
+}
+
+bool FrameProducer::ConsumerIsBehind() {
+  const uint64_t consumer = ring_.control->consumer_position.load(std::memory_order_relaxed);
+  const uint64_t since = position_ - std::exchange(asked_position_, position_);
+  return position_ - consumer > since;
 }
 
 SlotWord FrameConsumer::LoadWord() const {

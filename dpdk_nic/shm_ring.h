@@ -121,6 +121,8 @@ class FrameProducer {
   // Whether the consumer sleeps and everything committed is to be announced to it. Returns true
   // once for each time it went to sleep.
   bool ConsumerNeedsWake();
+  // Whether frames that had been committed when this was asked last are not released yet.
+  bool ConsumerIsBehind();
 
   bool broken() const { return broken_; }
   // Frames committed.
@@ -130,6 +132,7 @@ class FrameProducer {
   Ring ring_;
   uint64_t position_ = 0;           // of the next frame
   uint64_t consumer_position_ = 0;  // as last read
+  uint64_t asked_position_ = 0;     // by ConsumerIsBehind
   // Where the next frame will begin. A guess from the size of the last one: a wrong guess costs a
   // cache line or an unaligned copy, nothing else.
   size_t offset_ = SlotWord::kNearOffset;

@@ -91,6 +91,7 @@ bool Uplinks::RestAll() {
 // What has ended is polled until it is empty: nobody would wake us.
 bool Uplinks::Rest(size_t index) {
   Uplink& uplink = *polled_[index];
+  uplink.link->WakePeerIfBehind();
   if (uplink.has_ended || !uplink.link->BeginSleep()) return false;
   uplink.is_polled = false;
   polled_.erase(polled_.begin() + static_cast<std::ptrdiff_t>(index));

@@ -86,6 +86,18 @@ TEST_F(FabricWireTest, PortFollowsTheCarrier) {
   EXPECT_TRUE(port->active());
 }
 
+// The pass of another thread takes the news from uroced. The sleeper is to tell the program.
+TEST_F(FabricWireTest, NewsOfTheCarrierWakeASleeperWhoeverTakesThem) {
+  const auto port = NewPort();
+  ASSERT_TRUE(port->BeginSleep());
+  ClientOf(*port).channel.Send(control::PortState{0});
+  port->ServeLink();
+  EXPECT_FALSE(port->active());
+  EXPECT_TRUE(IsReadable(port->wait_fd()));
+  port->EndSleep();
+  EXPECT_FALSE(IsReadable(port->wait_fd()));
+}
+
 TEST_F(FabricWireTest, UplinkIsMadeWhenTheWireIsNeeded) {
   const auto port = NewPort();
   ServeAll(*port);

@@ -97,6 +97,26 @@ TEST_F(RingLinkTest, SleeperIsWokenByAFrameAndByNothingElse) {
   EXPECT_EQ(TakeByte(*asked_), 3);
 }
 
+// Somebody took the byte and did not look into the ring.
+TEST_F(RingLinkTest, SleeperWhoLostHisWakeUpIsWokenAgain) {
+  ASSERT_TRUE(asked_->BeginSleep());
+  SendByte(*asker_, 1);
+  EXPECT_TRUE(asked_->peer_alive());
+  asker_->WakePeerIfBehind();
+  EXPECT_FALSE(IsReadable(asked_->socket())) << "he may be on his way";
+  SendByte(*asker_, 2);
+  EXPECT_FALSE(IsReadable(asked_->socket()));
+  asker_->WakePeerIfBehind();
+  EXPECT_TRUE(IsReadable(asked_->socket()));
+
+  EXPECT_TRUE(asked_->peer_alive());
+  EXPECT_EQ(TakeByte(*asked_), 1);
+  EXPECT_EQ(TakeByte(*asked_), 2);
+  EXPECT_TRUE(asked_->BeginSleep());
+  asker_->WakePeerIfBehind();
+  EXPECT_FALSE(IsReadable(asked_->socket())) << "nothing is left";
+}
+
 TEST_F(RingLinkTest, WhoWithdrawsFromSleepIsNotWoken) {
   ASSERT_TRUE(asked_->BeginSleep());
   asked_->EndSleep();

@@ -200,6 +200,24 @@ TEST(ForwarderSleepTest, FrameForAnUplinkMakesItPolledAgain) {
   EXPECT_EQ(rig.cable->sent_count(), 1u);
 }
 
+// Each of the two frames comes alone, as when the first is sent again because no answer came.
+TEST(ForwarderSleepTest, ProcessThatLostItsWakeUpIsWokenAgain) {
+  ForwarderRig rig;
+  RingProcess& alice = rig.Process(kAlice);
+  rig.Run();
+  const auto frame = RoceSpec{.destination_qpn = QpOf(kAlice, 1)}.Build();
+  rig.cable->Deliver(frame);
+  rig.RunFor(Uplinks::kQuietTime + Milliseconds(3));
+  EXPECT_FALSE(alice.WasWoken());
+  rig.cable->Deliver(frame);
+  rig.RunFor(Uplinks::kQuietTime + Milliseconds(3));
+  EXPECT_TRUE(alice.WasWoken());
+  EXPECT_EQ(alice.Receive().size(), 2u);
+  rig.cable->Deliver(frame);
+  rig.RunFor(Uplinks::kQuietTime + Milliseconds(3));
+  EXPECT_FALSE(alice.WasWoken());
+}
+
 TEST(ForwarderSleepTest, EndOfASleepingProcessIsNoticed) {
   ForwarderRig rig({.has_wire = false});
   rig.Process(kAlice);

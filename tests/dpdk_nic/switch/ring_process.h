@@ -1,5 +1,6 @@
 #pragma once
 
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -54,6 +55,13 @@ class RingProcess {
     return frames;
   }
 
+  // Whether the switch woke this process since it was asked last.
+  bool WasWoken() {
+    pollfd poll_fd{link_->socket(), POLLIN, 0};
+    const bool woken = poll(&poll_fd, 1, 0) == 1;
+    link_->peer_alive();
+    return woken;
+  }
   // Whether the switch asked to be woken.
   bool switch_sleeps() {
     return reinterpret_cast<RingControl*>(Raw(0))->consumer_asleep.load() != 0;
