@@ -18,6 +18,8 @@ import unittest
 UROCE = os.path.abspath(sys.argv[1])
 UROCED = os.path.abspath(sys.argv[2])
 
+PROTOCOL_VERSION = 1  # kProtocolVersion of dpdk_nic/control/protocol.h
+
 _fabrics = 0
 
 
@@ -183,6 +185,21 @@ class StatusTest(unittest.TestCase):
         self.check_refused(uroce("status", "--fabric", fabric), 1, fabric)
         self.check_refused(uroce("status", "--json", "--fabric", fabric), 1, fabric)
         self.check_refused(uroce("status", UROCE_FABRIC=fabric), 1, fabric)
+
+    def test_the_last_uroced_hangs_up(self):
+        """As a private one does that leaves while it is asked."""
+        fabric = new_fabric()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(f"\0uroce-{PROTOCOL_VERSION}/{os.geteuid()}/{fabric}")
+            listener.listen()
+            command = [UROCE, "status", "--fabric", fabric]
+            asking = subprocess.Popen(command, text=True, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, env=clean_environment())
+            connection, _ = listener.accept()
+        connection.close()
+        out, error = asking.communicate(timeout=60)
+        run = subprocess.CompletedProcess(command, asking.returncode, out, error)
+        self.check_refused(run, 1, f"nobody serves fabric '{fabric}'")
 
     def test_options(self):
         self.check_refused(uroce("status", "--colour"), 2, "--colour")

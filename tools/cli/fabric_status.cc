@@ -53,9 +53,8 @@ bool Take(MessageChannel::Incoming& incoming, FabricStatus* status) {
   return incoming.As<StatusEnd>().has_value();
 }
 
-}  // namespace
-
-ErrorOr<FabricStatus> AskForStatus(const std::string& fabric) {
+ErrorOr<FabricStatus> AskOnce(const std::string& fabric, bool* hung_up) {
+  *hung_up = false;
   auto connection = nic::control::ConnectToFabric(fabric);
   if (!connection) return Failure(fabric, errno);
   MessageChannel channel(std::move(connection->socket));
@@ -70,6 +69,7 @@ ErrorOr<FabricStatus> AskForStatus(const std::string& fabric) {
         if (Take(incoming, &status)) return status;
         break;
       case MessageChannel::Status::kClosed:
+        *hung_up = true;
         return Failure(fabric, ECONNRESET);
       case MessageChannel::Status::kNothing:
         pollfd poll_fd{channel.fd(), POLLIN, 0};
@@ -77,6 +77,18 @@ ErrorOr<FabricStatus> AskForStatus(const std::string& fabric) {
         break;
     }
   }
+}
+
+}  // namespace
+
+// A uroced that leaves hangs up on whoever it has not let in yet. Then nobody serves the fabric, or
+// the next one does.
+ErrorOr<FabricStatus> AskForStatus(const std::string& fabric) {
+  constexpr int kTries = 3;
+  bool hung_up = false;
+  ErrorOr<FabricStatus> status = AskOnce(fabric, &hung_up);
+  for (int tries = 1; hung_up && tries < kTries; ++tries) status = AskOnce(fabric, &hung_up);
+  return status;
 }
 
 std::string TextOf(const transport::Gid& gid) {
