@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <string_view>
 
 #include "tests/system/mover/control_channel.h"
 #include "tests/system/mover/round_plan.h"
@@ -44,8 +45,23 @@ constexpr option kOptions[] = {{"seed", required_argument, nullptr, 's'},
                                {"retry-count", required_argument, nullptr, 'c'},
                                {"path-mtu", required_argument, nullptr, 'p'},
                                {"receives-in-advance", no_argument, nullptr, 'i'},
+                               {"plain", required_argument, nullptr, 'l'},
                                {"events", no_argument, nullptr, 'e'},
                                {nullptr, 0, nullptr, 0}};
+
+// Whose streams are to be plain. Returns whether the word is known.
+bool ApplyPlain(std::string_view who, mover::Workload* workload) {
+  if (who == "both") {
+    workload->is_plain = {true, true};
+  } else if (who == "client") {
+    workload->is_plain = {true, false};
+  } else if (who == "server") {
+    workload->is_plain = {false, true};
+  } else {
+    return false;
+  }
+  return true;
+}
 
 // Returns whether the option is known.
 bool Apply(int letter, const char* text, Options* options) {
@@ -84,6 +100,8 @@ bool Apply(int letter, const char* text, Options* options) {
     case 'i':
       options->workload.receives_in_advance = true;
       return true;
+    case 'l':
+      return ApplyPlain(text, &options->workload);
     case 'e':
       options->use_events = true;
       return true;

@@ -14,9 +14,10 @@ uint8_t AnyRegion(Random& random) { return static_cast<uint8_t>(random.Below(2))
 
 }  // namespace
 
-PlanBuilder::PlanBuilder(const Workload& workload, uint64_t stream_seed)
+PlanBuilder::PlanBuilder(const Workload& workload, uint64_t stream_seed, Direction direction)
     : workload_(workload),
       stream_seed_(stream_seed),
+      is_plain_(workload.is_plain[static_cast<size_t>(direction)]),
       random_(stream_seed),
       local_space_(workload.arena_bytes, random_),
       remote_space_(workload.arena_bytes, random_) {
@@ -26,7 +27,7 @@ PlanBuilder::PlanBuilder(const Workload& workload, uint64_t stream_seed)
 
 RoundPlan PlanBuilder::Build() {
   PlaceAtomicCells();
-  PlaceWindows();
+  if (!is_plain_) PlaceWindows();
   while (plan_.operations.size() < workload_.operations && HasSpaceForAGroup()) AddGroup();
   DecideSignals();
   const uint32_t all = MaxOperations(workload_);
@@ -52,7 +53,14 @@ void PlanBuilder::PlaceWindows() {
 }
 
 void PlanBuilder::AddGroup() {
-  switch (random_.Below(10)) {
+  constexpr uint32_t kPlainGroups = 7;
+  switch (random_.Below(is_plain_ ? kPlainGroups : 10)) {
+    case 7:
+      return AddReadThenWrite();
+    case 8:
+      return AddWindowUse();
+    case 9:
+      return AddOwnWindow();
     case 0:
     case 1:
       return AddSend();
@@ -63,14 +71,8 @@ void PlanBuilder::AddGroup() {
       return AddRead();
     case 5:
       return AddAtomic();
-    case 6:
-      return AddRewrite();
-    case 7:
-      return AddReadThenWrite();
-    case 8:
-      return AddWindowUse();
     default:
-      return AddOwnWindow();
+      return AddRewrite();
   }
 }
 
@@ -215,7 +217,7 @@ Operation PlanBuilder::NewOperation(Kind kind, uint32_t length) {
   operation.kind = kind;
   operation.length = length;
   operation.remote_region = AnyRegion(random_);
-  operation.is_fenced = random_.Chance(5);
+  operation.is_fenced = !is_plain_ && random_.Chance(5);
   operation.is_solicited = ConsumesReceive(kind) && random_.Chance(30);
   if (HasImmediate(kind)) operation.immediate = static_cast<uint32_t>(random_.Next());
   return operation;

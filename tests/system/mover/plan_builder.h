@@ -16,7 +16,7 @@ namespace mover {
 // is certain even if the READ is carried out twice.
 class PlanBuilder {
  public:
-  PlanBuilder(const Workload& workload, uint64_t stream_seed);
+  PlanBuilder(const Workload& workload, uint64_t stream_seed, Direction direction);
 
   RoundPlan Build();
 
@@ -55,6 +55,7 @@ class PlanBuilder {
 
   const Workload& workload_;
   const uint64_t stream_seed_;
+  const bool is_plain_;
   Random random_;
   ArenaSpace local_space_;
   ArenaSpace remote_space_;

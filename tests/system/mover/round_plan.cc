@@ -10,7 +10,7 @@ RoundPlan MakePlan(const Workload& workload, const StreamRound& stream) {
   seed = Mix(seed ^ stream.queue_pair);
   seed = Mix(seed ^ static_cast<uint64_t>(stream.direction));
   seed = Mix(seed ^ stream.round);
-  return PlanBuilder(workload, seed).Build();
+  return PlanBuilder(workload, seed, stream.direction).Build();
 }
 
 uint32_t MaxOperations(const Workload& workload) {

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "tests/system/mover/operation.h"
 
 namespace mover {
+
+// A direction of a queue pair is a stream: its initiator posts, its target is read and written.
+enum class Direction : uint8_t { kClientToServer, kServerToClient };
 
 // What is to be done. The client chooses, the server follows.
 struct Workload {
@@ -16,10 +20,9 @@ struct Workload {
   uint32_t max_message_bytes = 3 << 20;
   uint32_t arena_bytes = 8 << 20;
   bool receives_in_advance = false;  // no RNR NAK, ever
+  // By direction: neither fences nor windows, which not every requester can send again.
+  std::array<bool, 2> is_plain{};
 };
-
-// A direction of a queue pair is a stream: its initiator posts, its target is read and written.
-enum class Direction : uint8_t { kClientToServer, kServerToClient };
 
 struct StreamRound {
   uint32_t queue_pair;

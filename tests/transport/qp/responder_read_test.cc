@@ -144,6 +144,24 @@ TEST_F(ResponderReadTest, AnAckDoesNotOvertakeAReadResponse) {
   script_.ExpectCompletion(1);
 }
 
+// A READ is acknowledged by its response, which also acknowledges what came before it. An ACK that
+// named the READ would be taken for the response by some if that was lost or came later
+// (rdma_rxe: tests/interop/README.md).
+TEST_F(ResponderReadTest, AnAckDoesNotNameARead) {
+  script_.HoldTransmit();
+  script_.Inject(Write(Position::kOnly, first_));
+  script_.Inject(Request(first_ + 1, 0, 2 * kPart));
+  script_.ReleaseTransmit();
+  script_.ExpectSent(Part(Position::kFirst, first_ + 1, 0).Msn(2));
+  script_.ExpectSent(Part(Position::kLast, first_ + 2, kPart).Msn(2));
+  script_.ExpectNothingSent();
+
+  // Nor when the WRITE comes again.
+  script_.ExpectDropped(DropReason::kDuplicateRequest, Write(Position::kOnly, first_));
+  script_.ExpectSent(Ack(first_).Msn(2));
+  script_.ExpectNothingSent();
+}
+
 TEST_F(ResponderReadTest, MaxDestReadAtomicAtOnceAreAnswered) {
   script_.HoldTransmit();
   for (uint32_t i = 0; i < 4; ++i) script_.Inject(Request(first_ + i, i * 8, 8));
@@ -207,6 +225,17 @@ TEST_F(ResponderAtomicTest, EachDuplicateGetsItsOwnResult) {
     script_.ExpectSent(AtomicAck(first_ + i, i * 10));
   }
   EXPECT_EQ(script_.Word(64), 40u);
+}
+
+TEST_F(ResponderAtomicTest, AnAckDoesNotNameAnAtomic) {
+  script_.HoldTransmit();
+  script_.Inject(Write(Position::kOnly, first_));
+  script_.Inject(Add(first_ + 1, 10));
+  script_.ReleaseTransmit();
+  script_.ExpectSent(AtomicAck(first_ + 1, 0).Msn(2));
+  script_.ExpectNothingSent();
+  script_.ExpectDropped(DropReason::kDuplicateRequest, Write(Position::kOnly, first_));
+  script_.ExpectSent(Ack(first_).Msn(2));
 }
 
 // IBA 9.7.5.1.4.
