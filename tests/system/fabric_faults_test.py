@@ -5,9 +5,9 @@ stopped: nothing but what a dead host would make them notice, and no wrong byte.
 The moments are derived from a seed, which is printed and can be given in FAULT_SEED.
 """
 
-import collections
 import contextlib
 import itertools
+import time
 import unittest
 
 from harness import report
@@ -15,13 +15,20 @@ from harness.agents import Agent
 from harness.daemons import Daemon, wait_for
 from harness.faults import REPETITIONS, FaultTimes
 from harness.installation import Installation
-from harness.members import IMPATIENT, RETRY_EXCEEDED, Member, join, join_all
+from harness.members import (IMPATIENT, RETRY_EXCEEDED, Member, join, join_all, pause_all,
+                             prepare_to_join, resume_all)
+from harness.visitors import BLOCKS, visit
 from harness.wires import IPV4, FabricWire
 
 LANES = 4
 VICTIMS_AT_ONCE = 5
-# What uroced's allocator may keep back for later of what it once needed.
+CROWD = 21  # has a link for each of the repetitions
+assert CROWD * (CROWD - 1) // 2 >= REPETITIONS
+# Longer than it takes to make a link.
+LINKING_SECONDS = 0.006
+# What uroced's allocator may keep back for later of what it once needed. A link has 3,200.
 MEMORY_SLACK_KILOBYTES = 256
+QUARANTINE_SECONDS = 60  # of a block whose process ended
 
 
 class FabricFaultsTest(unittest.TestCase):
@@ -50,39 +57,55 @@ class FabricFaultsTest(unittest.TestCase):
             one.await_turns(other, 2 * LANES)
             self.assertEqual(one.count(other).failed_lanes, 0)
 
-    def usage(self):
-        return self.daemon.memory_kilobytes(), self.daemon.descriptors()
-
     def test_clients_that_are_killed(self):
         survivors = self.survivors(2)
-        blocks = collections.Counter(self.daemon.wait_for_clients(2).values())
-        self.kill_some(survivors, blocks)  # What uroced needs from now on it has had once.
-        before, descriptors = self.usage()
+        blocks = set(self.daemon.wait_for_clients(2).values())
+        died_at = self.kill_some(survivors)  # What uroced needs from now on it has had once.
+        before = self.daemon.memory_kilobytes()
+        links, descriptors = self.daemon.mapped_links(), self.daemon.descriptors()
         for _ in range(REPETITIONS // VICTIMS_AT_ONCE):
-            self.kill_some(survivors, blocks)
+            died_at.update(self.kill_some(survivors))
             self.check_traffic(survivors)
-        # A dead process's block is given to nobody: what is sent to it late must not arrive.
-        self.assertEqual(set(blocks.values()), {1})
-        after, descriptors_now = self.usage()
-        print(f"uroced has {before} kB of its own, then {after} kB")
-        self.assertEqual(descriptors_now, descriptors)
-        self.assertLessEqual(after, before + MEMORY_SLACK_KILOBYTES)
+        after = self.daemon.memory_kilobytes()
+        print(f"uroced has {before} kB in all and of its own, then {after} kB")
+        self.assertEqual((self.daemon.mapped_links(), self.daemon.descriptors()),
+                         (links, descriptors))
+        for kilobytes_before, kilobytes in zip(before, after):
+            self.assertLessEqual(kilobytes, kilobytes_before + MEMORY_SLACK_KILOBYTES)
+        self.check_quarantine(blocks, died_at)
 
-    def kill_some(self, survivors, blocks):
-        """Victims talk to the survivors and are killed, each at a moment of its own."""
+    def kill_some(self, survivors):
+        """Victims talk to the survivors and are killed, each at a moment of its own. Returns the
+        blocks that they had, and when they were killed."""
+        died_at = {}
         with contextlib.ExitStack() as stack:
             victims = [stack.enter_context(Member(self.wire)) for _ in range(VICTIMS_AT_ONCE)]
             for victim, survivor in itertools.product(victims, survivors):
                 join(victim, survivor, LANES, IMPATIENT)
-            attached = self.daemon.wait_for_clients(len(survivors) + len(victims))
-            blocks.update(attached[victim.pid] for victim in victims)
-            for victim in victims:
+            # One more whose link leads to uroced.
+            listener = stack.enter_context(Agent(self.wire, 0))
+            listener.ask("join")
+            self.assertEqual(self.daemon.mapped_links(), 1)
+            doomed = [*victims, listener]
+            attached = self.daemon.wait_for_clients(len(survivors) + len(doomed))
+            for victim in doomed:
                 self.times.pause()
+                died_at[attached[victim.pid]] = time.monotonic()
                 victim.kill()
             for survivor, victim in itertools.product(survivors, victims):
                 self.assertEqual(survivor.await_failures(victim, LANES), {RETRY_EXCEEDED})
                 survivor.close(victim)
         self.daemon.wait_for_clients(len(survivors))
+        return died_at
+
+    def check_quarantine(self, used, died_at):
+        """A dead process's block is given to nobody: what is sent to it late must not arrive."""
+        given = [visit(self.wire.fabric) for _ in range(BLOCKS)]
+        now = time.monotonic()
+        self.assertLess(len(set(given)), len(given), "not every block that is free was given")
+        dead = {block for block, when in died_at.items() if now - when < QUARANTINE_SECONDS}
+        self.assertTrue(dead)
+        self.assertEqual((used | dead) & set(given), set())
 
     def test_uroced_that_is_killed_and_started_anew(self):
         members = self.survivors(3)
@@ -110,22 +133,30 @@ class FabricFaultsTest(unittest.TestCase):
                 member.hear()
 
     def test_uroced_that_is_killed_while_links_are_made(self):
-        members = self.survivors(2)
-        for _ in range(REPETITIONS // VICTIMS_AT_ONCE):
-            with contextlib.ExitStack() as stack:
-                newcomers = [stack.enter_context(Member(self.wire))
-                             for _ in range(VICTIMS_AT_ONCE)]
-                for newcomer in newcomers:  # It is attached once it answers.
-                    newcomer.ask("resume")
-                for newcomer, member in itertools.product(newcomers, members):
-                    join(newcomer, member, 1)
-                self.daemon.kill()
-                self.times.pause()
-                self.daemon.start()
-                for newcomer, member in itertools.product(newcomers, members):
-                    member.await_turns(newcomer, 2)
-                    member.close(newcomer)
-        self.check_traffic(members)
+        """A link is made once and lasts as long as its processes: each time it is another's."""
+        members = [self.running.enter_context(Member(self.wire, end % 2)) for end in range(CROWD)]
+        pause_all(members)
+        pairs = list(itertools.combinations(members, 2))[-REPETITIONS:]
+        for pair in pairs:
+            self.kill_while_joining(*pair)
+        resume_all(members)
+        for one, other in pairs:
+            one.await_turns(other, 1)
+
+    def kill_while_joining(self, one, other):
+        """The first who connects makes the link."""
+        (first, connect_first), (second, connect_second) = prepare_to_join(one, other, 1)
+        first.tell(connect_first)
+        self.times.pause(LINKING_SECONDS)
+        self.daemon.kill()
+        self.times.pause()
+        self.daemon.start()
+        self.assertEqual(first.answer(), "ok")
+        second.ask(connect_second)
+        resume_all((one, other))
+        one.await_turns(other, 2)
+        other.await_turns(one, 2)
+        pause_all((one, other))
 
     def test_uroced_that_is_killed_and_multicast(self):
         """What goes to a group goes through uroced. Datagrams may be lost, but not for ever."""

@@ -35,8 +35,8 @@ TIMEOUT = 17
 PERFTEST = (
     ["ib_write_bw", "-s", "65536", "-n", "500", "-u", str(TIMEOUT)],
     ["ib_read_bw", "-s", "65536", "-n", "500", "-u", str(TIMEOUT)],
-    ["ib_send_lat", "-s", "64", "-n", "500", "-u", str(TIMEOUT)],
-    ["ib_atomic_lat", "-n", "500", "-u", str(TIMEOUT)],
+    ["ib_send_lat", "-s", "64", "-n", "150", "-u", str(TIMEOUT)],
+    ["ib_atomic_lat", "-n", "150", "-u", str(TIMEOUT)],
     ["ib_send_bw", "-c", "UC", "-s", "1024", "-n", "200"],
     ["ib_send_lat", "-c", "UD", "-s", "64", "-n", "200"],
 )

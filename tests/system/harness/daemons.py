@@ -75,12 +75,14 @@ class Daemon:
         return wait_for(attached, f"had {count} clients")
 
     def memory_kilobytes(self):
-        """What is resident and its own: a link's rings count for whoever made them."""
+        """What is resident, and what of it is its own: a link's rings are of whoever made them."""
         with open(f"/proc/{self.pid}/smaps_rollup", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("Private_Dirty:"):
-                    return int(line.split()[1])
-        raise ProgramFailed("the kernel does not tell what memory a process has")
+            sizes = {words[0]: int(words[1]) for words in map(str.split, list(lines)[1:])}
+        return sizes["Rss:"], sizes["Private_Dirty:"]
+
+    def mapped_links(self):
+        with open(f"/proc/{self.pid}/maps", encoding="ascii") as lines:
+            return sum("memfd:uroce-link" in line for line in lines)
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))

@@ -16,5 +16,5 @@ class FaultTimes:
         print(f"FAULT_SEED={seed}", flush=True)
         self._random = random.Random(seed)
 
-    def pause(self):
-        time.sleep(self._random.uniform(0, self._MAX_DELAY_SECONDS))
+    def pause(self, most_seconds=_MAX_DELAY_SECONDS):
+        time.sleep(self._random.uniform(0, most_seconds))

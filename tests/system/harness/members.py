@@ -90,19 +90,30 @@ class Member(LineProgram):
         return set(failures.values())
 
 
-def join(one, other, lanes, patience=PATIENT):
-    """Joins two members by lanes, on which data moves from then on."""
+def prepare_to_join(one, other, lanes, patience=PATIENT):
+    """Opens lanes between two members; returns what has to be said to which to connect them."""
     ours, theirs = [member.ask(f"open {peer.number} {lanes}").split()[1]
                     for member, peer in ((one, other), (other, one))]
     # Who has the higher number has the second turn: it has to be ready before the first comes.
     ends = sorted(((one, other, theirs), (other, one, ours)), key=lambda end: -end[0].number)
-    for member, peer, addresses in ends:
-        member.ask(f"connect {peer.number} {addresses} {patience[0]} {patience[1]}")
+    return [(member, f"connect {peer.number} {addresses} {patience[0]} {patience[1]}")
+            for member, peer, addresses in ends]
+
+
+def join(one, other, lanes, patience=PATIENT):
+    """Joins two members by lanes, on which data moves from then on."""
+    for member, command in prepare_to_join(one, other, lanes, patience):
+        member.ask(command)
 
 
 def join_all(members, lanes, patience=PATIENT):
     for one, other in itertools.combinations(members, 2):
         join(one, other, lanes, patience)
+
+
+def resume_all(members):
+    for member in members:
+        member.ask("resume")
 
 
 def pause_all(members):

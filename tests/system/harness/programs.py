@@ -77,7 +77,7 @@ class Program:
                                    f"{what}")
             if time.monotonic() > deadline:
                 raise self.failure(f"never {what}")
-            time.sleep(0.02)
+            time.sleep(0.005)
 
     def wait(self):
         """Waits for the end. Returns the output; raises ProgramFailed unless the status is 0."""

@@ -107,7 +107,9 @@ class VethWire(Wire):
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             self.holders.append(holder)
             assert holder.stdout.readline() == "ready\n"
-        self._inside(0, "ip", "link", "add", "name", self.interface, "type", "veth",
+        # Linux tells of a carrier at once if the indices of the two interfaces differ, and takes
+        # up to a second over it if they do not (linkwatch_urgent_event).
+        self._inside(0, "ip", "link", "add", "name", self.interface, "index", "100", "type", "veth",
                      "peer", "name", self.interface, "netns", str(self.holders[1].pid))
         for end in range(2):
             bits = 64 if ipaddress.ip_address(self.ips[end]).version == 6 else 24
