@@ -213,9 +213,9 @@ std::vector<Completion> EngineHost::Collect(size_t count, const std::function<vo
   return completions;
 }
 
-EnginePair::EnginePair(uint8_t timeout, std::function<Engine::Options()> options)
+EnginePair::EnginePair(std::function<Engine::Options()> options)
     : a(options ? options() : Engine::Options{}), b(options ? options() : Engine::Options{}) {
-  ConnectBoth(a, b, timeout);
+  ConnectBoth(a, b);
 }
 
 void ConnectBoth(EngineHost& a, EngineHost& b, uint8_t timeout) {

@@ -159,12 +159,12 @@ TEST(EngineTest, IdleEnginesUseNoProcessor) {
   EXPECT_LE(after.ru_nvcsw - before.ru_nvcsw, 50);
 }
 
-// With a timeout of 0 nothing is ever sent again: a lost wake-up would be the end.
+// A lost wake-up would be the end.
 TEST(EngineTest, NoWakeUpIsLostBetweenProgramsThatWaitForEvents) {
   EventCounter events_a, events_b;
   EngineHost a(Engine::Options{.event_sink = events_a.sink()});
   EngineHost b(Engine::Options{.event_sink = events_b.sink()});
-  ConnectBoth(a, b, /*timeout=*/0);
+  ConnectBoth(a, b);
 
   constexpr int kRounds = 2'000;
   std::thread other([&] {
@@ -198,7 +198,7 @@ TEST(EngineTest, NoWakeUpIsLostBetweenProgramsThatWaitForEvents) {
 
 // Between driving itself and leaving it to the helper, at every moment.
 TEST(EngineTest, NothingIsLostWhenAProgramStopsAndStartsPolling) {
-  EnginePair pair(/*timeout=*/0);
+  EnginePair pair;
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
     ASSERT_EQ(pair.a.Post(SendOpcode::kRdmaWrite, 0, 20'000), Status::kOk);
@@ -243,7 +243,7 @@ TEST(EngineTest, ManyThreadsShareOneEngine) {
 }
 
 TEST(EngineTest, DedicatedThreadLetsVerbsIn) {
-  EnginePair pair(14, [] { return Engine::Options{.mode = ProgressMode::kDedicated}; });
+  EnginePair pair([] { return Engine::Options{.mode = ProgressMode::kDedicated}; });
   FillRandomly(pair.a, 8);
   for (int i = 0; i < 200; ++i) {
     ASSERT_EQ(pair.a.Post(SendOpcode::kRdmaWrite, 0, 10'000), Status::kOk);

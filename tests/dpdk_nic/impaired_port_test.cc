@@ -331,7 +331,7 @@ TEST(ImpairedLinkTest, TransportDeliversEverythingOverABadWire) {
   };
   EngineHost a(Engine::Options{}, spoil);
   EngineHost b(Engine::Options{}, spoil);
-  ConnectBoth(a, b, /*timeout=*/12);
+  ConnectBoth(a, b, /*timeout=*/16);  // 0.3 s, for what is lost at the end of a message
   for (int round = 0; round < 100; ++round) {
     memset(a.memory().data(), round, 100'000);
     a.Publish();
