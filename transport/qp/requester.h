@@ -52,6 +52,8 @@ class Requester {
   // Completes every request as flushed, oldest first. `why` is told to people.
   void Flush(VendorError why);
 
+  // Whether there are requests that have not gone out whole, and whether one may go on now.
+  bool has_unsent() const { return cursor_ != queue_.back(); }
   bool CanTransmit() const;
   // Builds the next request packet in `out`; 0 if there is none to be sent now.
   size_t BuildFrame(Time now, std::span<uint8_t> out);
@@ -128,6 +130,8 @@ class Requester {
 
   Time deadline_ = kNever;
   bool waits_for_receiver_ = false;  // the deadline is the end of an RNR wait
+  // An RNR NAK came for a request that others followed: so may a NAK for these.
+  bool nak_may_follow_ = false;
   uint8_t retries_left_ = 0;
   uint8_t rnr_retries_left_ = 0;
   // The PSN whose lost response made us go back; the responses still under way behind it say the

@@ -175,6 +175,7 @@ void Requester::Progress(Time now, Psn oldest_unacked) {
   oldest_unacked_psn_ = oldest_unacked;
   RestoreRetries();
   waits_for_receiver_ = false;
+  nak_may_follow_ = false;
   went_back_to_.reset();
   deadline_ = kNever;
   if (oldest_unacked_psn_.IsBefore(response_due_psn_)) ArmAckTimer(now);

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "transport/qp/requester.h"
 #include "transport/qp/timeouts.h"
 
@@ -25,9 +27,11 @@ void Requester::OnAckTimeout(Time now) {
 // The responder saw a gap (IBA 9.9.2.4.1). Everything before it is acknowledged already.
 void Requester::OnSequenceNak(Time now) {
   ++qp_.environment.counters.psn_naks_received;
-  // rxe sends one after an RNR NAK for the requests that followed it: they go back anyway.
+  // rxe sends one after an RNR NAK for the requests that followed it: they go back anyway. One that
+  // comes when they have gone out again tells of no loss and is no retry.
+  const bool is_counted = !std::exchange(nak_may_follow_, false);
   if (waits_for_receiver_) return;
-  if (!TakeRetry(VendorError::kPsnNakRetries)) return;
+  if (is_counted && !TakeRetry(VendorError::kPsnNakRetries)) return;
   GoBackTo(oldest_unacked_psn_);
   ArmAckTimer(now);
 }
@@ -45,6 +49,7 @@ void Requester::OnRnrNak(Time now, uint8_t timer_code) {
     }
     --rnr_retries_left_;
   }
+  nak_may_follow_ = sent_psn_.IsAfter(oldest_unacked_psn_ + 1);
   GoBackTo(oldest_unacked_psn_);
   waits_for_receiver_ = true;
   deadline_ = now + RnrDelay(timer_code);

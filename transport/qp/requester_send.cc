@@ -75,6 +75,7 @@ void Requester::Reset() {
   last_ssn_ = retired_ssn_ = free_in_flight_ = 0;
   deadline_ = kNever;
   waits_for_receiver_ = false;
+  nak_may_follow_ = false;
   went_back_to_.reset();
   failed_ = false;
 }
@@ -88,7 +89,7 @@ Route Requester::NextDatagramRoute() const {
 bool Requester::IsDrained() const { return queue_.empty() || !queue_[queue_.front()].started; }
 
 bool Requester::CanTransmit() const {
-  if (cursor_ == queue_.back() || waits_for_receiver_ || failed_ || qp_.completion_lost) {
+  if (!has_unsent() || waits_for_receiver_ || failed_ || qp_.completion_lost) {
     return false;
   }
   const SendWqe& wqe = queue_[cursor_];

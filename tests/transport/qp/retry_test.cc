@@ -57,6 +57,11 @@ class RetryTest : public testing::Test {
   const Psn first_ = script_.first_psn();
 };
 
+class EndlessRnrTest : public RetryTest {
+ protected:
+  EndlessRnrTest() : RetryTest({.timeout = kTimeout, .retry_count = 2, .rnr_retry = 7}) {}
+};
+
 TEST_F(RetryTest, Silence) {
   for (int retry = 0; retry < 2; ++retry) {
     script_.Advance(kAckTimeout);
@@ -98,6 +103,32 @@ TEST_F(RetryTest, SilenceAndGapsShareACountAndRnrHasItsOwn) {
   Rnr();
   script_.Advance(kRnrWait);
   ExpectSentAgain();
+  PsnNak();  // for what followed the request that was not received: see below
+  ExpectSentAgain();
+  PsnNak();
+  ExpectGivenUp(CompletionStatus::kRetryExceeded, VendorError::kPsnNakRetries);
+}
+
+// rxe answers what follows a request that it cannot receive with a NAK for a gap, and that may come
+// when the wait is over and everything has been sent again.
+TEST_F(EndlessRnrTest, TheNakThatFollowsAnRnrNakIsNoRetry) {
+  for (int i = 0; i < 20; ++i) {
+    Rnr();
+    script_.Advance(kRnrWait);
+    ExpectSentAgain();
+    PsnNak();
+    ExpectSentAgain();
+  }
+  // In time it does nothing, and any further one counts.
+  Rnr();
+  PsnNak();
+  script_.ExpectNothingSent();
+  script_.Advance(kRnrWait);
+  ExpectSentAgain();
+  for (int retry = 0; retry < 2; ++retry) {
+    PsnNak();
+    ExpectSentAgain();
+  }
   PsnNak();
   ExpectGivenUp(CompletionStatus::kRetryExceeded, VendorError::kPsnNakRetries);
 }
