@@ -213,9 +213,7 @@ void Engine::EndPass() {
   }
 }
 
-bool Engine::HasTransmit() {
-  return endpoint_.FirstTransmit(Route{}).has_value() || link_layer_->HasTransmit();
-}
+bool Engine::HasTransmit() const { return endpoint_.HasTransmit() || link_layer_->HasTransmit(); }
 
 Time Engine::NextDeadline() const {
   return std::min(endpoint_.NextDeadline(), link_layer_->NextDeadline());

@@ -129,7 +129,7 @@ class Engine {
   void Commit(transport::Time now, std::span<const uint8_t> frame);
   bool LoopBack(transport::Time now);
   void EndPass();
-  bool HasTransmit();
+  bool HasTransmit() const;
   transport::Time NextDeadline() const;
 
   void FinishVerb();

@@ -85,9 +85,11 @@ class Endpoint {
   Time NextDeadline() const { return deadlines_.Next(); }
   void OnDeadline(Time now) { deadlines_.RunDue(now); }
 
+  // Whether there may be something to send: by any route, or by one.
+  bool HasTransmit() const { return !transmits_.IsEmpty(); }
   bool HasTransmit(Route route) const { return !transmits_.IsEmpty(route); }
   // The first route from `from` on that may have something to send; nullopt if none is left.
-  std::optional<Route> FirstTransmit(Route from) { return transmits_.FirstReady(from); }
+  std::optional<Route> FirstTransmit(Route from) const { return transmits_.FirstReady(from); }
   // Builds the next frame for `route` in `out` (at least kMaxFrameBytes). Returns its length, or 0
   // when nothing is to be sent now.
   size_t PollTransmit(Time now, Route route, std::span<uint8_t> out);

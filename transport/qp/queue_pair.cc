@@ -122,11 +122,12 @@ size_t QueuePair::BuildFrame(Time now, std::span<uint8_t> out) {
     responders_turn_ = !responders_turn_;
   }
   // Building may fail a request, and sending starts the timer. We keep our turn to transmit until
-  // there was nothing to send, or the next datagram goes elsewhere.
+  // there is nothing to send, or the next datagram goes elsewhere.
   FollowFailure();
   TellDrained();
   context_.environment.deadlines.Set(*this, requester_.deadline());
   if (context_.is_datagram()) MarkReady();
+  if (!requester_.has_unsent() && !responder_.HasReply()) LeaveTransmit();
   return frame_bytes;
 }
 

@@ -121,9 +121,11 @@ class Responder {
 
   Psn& expected_psn_;  // rq_psn
   uint32_t msn_ = 0;   // 24 bits: requests completed (IBA C9-148)
-  // What an ACK names: the youngest packet of a SEND or WRITE that was executed. A READ or an
-  // atomic is acknowledged by its response alone; rxe takes an ACK that names it for the response.
+  // What an ACK names: the youngest packet of a SEND or WRITE that was executed, and the MSN after
+  // it. A READ or an atomic is acknowledged by its response alone; rxe takes an ACK that names it
+  // for the response.
   Psn ack_psn_;
+  uint32_t ack_msn_ = 0;
   Acknowledge acknowledge_ = Acknowledge::kNone;
   NakCode fatal_nak_ = NakCode::kInvalidRequest;
   // The NAK for the expected PSN is out; it is not said twice (IBA 9.7.5.2).

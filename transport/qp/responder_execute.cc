@@ -33,7 +33,7 @@ void Responder::Reset() {
   replies_.Configure(0);
   expected_psn_ = Psn();
   ack_psn_ = Psn();
-  msn_ = 0;
+  msn_ = ack_msn_ = 0;
   acknowledge_ = Acknowledge::kNone;
   nak_sent_ = false;
   failed_ = false;
@@ -79,9 +79,10 @@ void Responder::Execute(const Packet& packet) {
       return ExecuteAtomic(packet);
   }
   ++expected_psn_;
-  ack_psn_ = packet.psn;
   received_bytes_ += packet.payload.size();
   if (packet.opcode.EndsMessage()) FinishMessage(packet);
+  ack_psn_ = packet.psn;
+  ack_msn_ = msn_;
   if (packet.ack_request && qp_.is_reliable()) acknowledge_ = Acknowledge::kAck;
 }
 

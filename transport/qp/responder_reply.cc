@@ -132,6 +132,7 @@ size_t Responder::BuildAcknowledge(std::span<uint8_t> out) {
     default:
       headers.aeth.syndrome = AckSyndrome();
       headers.psn = ack_psn_;
+      headers.aeth.msn = ack_msn_;
   }
   acknowledge_ = Acknowledge::kNone;
   return qp_.path.builder().Emit(headers, {}, out);
