@@ -269,8 +269,8 @@ void Engine::AskUntilAnswered(Duration patience, Ask ask) {
     const Time now = clock_.Now();
     const bool answered = ask(now);
     if (!orphaned()) {
+      next_link_service_ = now;
       RunOnce(now);
-      port_->ServeLink();
     }
     UnlockAndWakeHelper();
     if (answered || orphaned() || Now() >= give_up) return;
@@ -344,7 +344,7 @@ Engine::SleepPlan Engine::PlanSleep(Time latest) {
 
 void Engine::EndSleep() {
   lock_.Lock();
-  helper_sleeps_until_ = Time{0};
+  helper_sleeps_until_ = next_link_service_ = Time{0};
   port_->EndSleep();
   lock_.Unlock();
 }

@@ -41,13 +41,14 @@ def is_listened_on(port):
 @contextlib.contextmanager
 def started(command, ready):
     """Runs a daemon, from when it has printed `ready` until the `with` block ends."""
-    with tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace") as output:
+    with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         try:
             deadline = time.monotonic() + LIMIT_SECONDS
             while True:
-                output.seek(0)
-                printed = output.read()
+                # Without a position, which is also where the daemon writes its next line.
+                size = os.fstat(output.fileno()).st_size
+                printed = os.pread(output.fileno(), size, 0).decode(errors="replace")
                 if ready in printed:
                     break
                 if process.poll() is not None or time.monotonic() > deadline:
