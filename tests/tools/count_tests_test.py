@@ -43,10 +43,13 @@ class CountTestsTest(unittest.TestCase):
     def finished(self, code):
         return {"id": {"buildFinished": {}}, "finished": {"exitCode": {"code": code}}}
 
-    def count(self, *events):
+    def run_script(self, *events):
         path = self.write("plain", "".join(json.dumps(event) + "\n" for event in events))
-        run = subprocess.run(["/usr/bin/python3", SCRIPT, path], check=False, text=True,
-                             stdout=subprocess.PIPE)
+        return subprocess.run(["/usr/bin/python3", SCRIPT, path], check=False, text=True,
+                              stdout=subprocess.PIPE)
+
+    def count(self, *events):
+        run = self.run_script(*events)
         return run.stdout.splitlines()[-1], run.returncode
 
     def test_cases_of_a_passing_target_are_counted(self):
@@ -56,6 +59,11 @@ class CountTestsTest(unittest.TestCase):
     def test_failed_and_skipped_cases_are_told_apart(self):
         self.assertEqual(self.count(self.result("//a:a", "FAILED", CASES_XML), self.finished(3)),
                          ("1 passed, 1 failed", 1))
+
+    def test_a_skipped_case_is_named_with_its_reason(self):
+        xml = CASES_XML.replace('message="why"', 'message="a_test.cc:7&#x0A;no QEMU here"')
+        run = self.run_script(self.result("//a:a", "FAILED", xml), self.finished(3))
+        self.assertIn("  SKIPPED //a:a skips: no QEMU here\n", run.stdout)
 
     def test_a_crash_after_passing_cases_is_a_failure(self):
         self.assertEqual(self.count(self.result("//a:a", "FAILED", PASSING_XML), self.finished(3)),

@@ -88,6 +88,13 @@ class SetupTest(unittest.TestCase):
             self.assertEqual(run.returncode, 1, step)
             self.assertIn("apt-get", run.stderr)
 
+    def test_without_an_optional_package_it_goes_on(self):
+        run, log = self.setup("--packages", uid=0, missing="qemu-system-x86",
+                              apt_fails_at="install")
+        self.assertEqual(run.returncode, 0)
+        self.assertIn("qemu-system-x86", log)
+        self.assertIn("goes on without qemu-system-x86", run.stdout)
+
     def test_an_unknown_option_is_refused(self):
         run, log = self.setup("--all", uid=0, missing="tshark")
         self.assertEqual((run.returncode, log), (1, ""))

@@ -21,12 +21,19 @@ NO_TESTS_FOUND = 4
 class Counts:
     passed: int = 0
     failed: int = 0
-    skipped: int = 0
+    skipped: list = dataclasses.field(default_factory=list)  # "case: why" of each
 
     def add(self, other):
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
+
+
+def why_skipped(case):
+    """The reason that a skipped case gives, without the place in the source before it."""
+    element = case.find("skipped")
+    reason = "" if element is None else element.get("message") or element.text or ""
+    return f"{case.get('name')}: {(reason.strip().splitlines() or ['no reason given'])[-1]}"
 
 
 def count_cases(xml_path):
@@ -42,7 +49,7 @@ def count_cases(xml_path):
         if case.find("failure") is not None or case.find("error") is not None:
             counts.failed += 1
         elif case.find("skipped") is not None or case.get("result") == "skipped":
-            counts.skipped += 1
+            counts.skipped.append(why_skipped(case))
         else:
             counts.passed += 1
     return counts
@@ -89,6 +96,7 @@ class Run:
         failed_labels = []
         for (label, _, _), result in sorted(self.results.items()):
             counts = count_target(result)
+            counts.skipped = [f"{label} {skipped}" for skipped in counts.skipped]
             total.add(counts)
             if counts.failed:
                 failed_labels.append(f"{label} ({result.get('status', 'no status').lower()})")
@@ -111,7 +119,9 @@ def main(paths):
             counts, failed_labels = Counts(failed=1), [f"no usable event file: {error}"]
         total.add(counts)
         print(f"{os.path.basename(path)}: {counts.passed} passed, {counts.failed} failed,"
-              f" {counts.skipped} skipped")
+              f" {len(counts.skipped)} skipped")
+        for skipped in counts.skipped:
+            print(f"  SKIPPED {skipped}")
         for label in failed_labels:
             print(f"  FAILED {label}")
     if total.passed == 0 and total.failed == 0:
