@@ -5,6 +5,7 @@ cmtime, rstream) becomes a group of rows like the others.
 """
 
 import dataclasses
+import itertools
 import json
 import random
 
@@ -13,8 +14,7 @@ IPS = ("IPv4", "IPv6 link-local", "IPv6 global")
 LARGEST_MESSAGE = 8 << 20  # What rxe takes.
 # Values of the ACK timeout: 4.096 us * 2^timeout; every request is sent eight times.
 NO_TIMEOUT = 0  # Waits for ever: what a NAK does not repair hangs.
-SHORT_TIMEOUT = 14  # 67 ms
-RETRY_TIMEOUT = 16  # 0.3 s
+RETRY_TIMEOUT = 16  # 0.3 s: what is waited for where a loss is to cost a timeout
 PATIENT_TIMEOUT = 17  # 0.5 s: for a machine that is busy with something else
 
 
@@ -35,7 +35,10 @@ NO_FAULT = Fault("none")
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """`kind` says how the program is called; `options` follow what every call has."""
+    """`kind` says how the program is called; `options` follow what every call has.
+
+    `rxe_is_plain`: the mover has rxe post nothing that its requester cannot send again (README).
+    """
 
     group: str
     program: str
@@ -45,6 +48,7 @@ class Row:
     ip: str
     fault: Fault = NO_FAULT
     options: tuple = ()
+    rxe_is_plain: bool = False
 
     @property
     def name(self):
@@ -140,11 +144,25 @@ def _random_faults():
         yield Fault(f"{name} 1 %", f"{name}=1%,seed={seed}", _received_by_chance(seed, action))
 
 
+def _spoiled_mover(group, queue_pairs, path_mtu, ip, fault, *options):
+    several = "1 queue pair" if queue_pairs == 1 else f"{queue_pairs} queue pairs"
+    return Row(group, "mover", several, "mover", path_mtu, ip, fault, rxe_is_plain=True,
+               options=("--rounds", "1", "--queue-pairs", str(queue_pairs), "--max-message-bytes",
+                        "200000", "--arena-bytes", "1000000", *options))
+
+
 def _faults_by_chance():
-    for fault in _random_faults():
+    group = "random faults, both directions"
+    faults = list(_random_faults())
+    paths = ((1, 1024, "IPv4"), (3, 1024, "IPv4"), (3, 256, "IPv6 global"),
+             (3, 4096, "IPv6 link-local"))
+    for seed, (fault, path) in enumerate(itertools.product(faults, paths), 200):
+        yield _spoiled_mover(group, *path, fault, "--receives-in-advance", "--seed", str(seed),
+                             "--operations", "32", "--timeout", str(RETRY_TIMEOUT))
+    for fault in faults:
         for program in ("ib_send_bw", "ib_write_bw", "ib_read_bw"):
-            yield Row("random faults, both directions", program, "", "perftest", 1024, "IPv4",
-                      fault, options=("-s", "4096", "-n", "100", "-u", str(RETRY_TIMEOUT)))
+            yield Row(group, program, "", "perftest", 1024, "IPv4", fault,
+                      options=("-s", "4096", "-n", "100", "-u", str(RETRY_TIMEOUT)))
 
 
 def _rule(**words):
@@ -160,14 +178,23 @@ def _one_shots():
                        "RC_READ_RESPONSE_LAST"),
         "ib_atomic_bw": ("RC_FETCH_ADD", "RC_ATOMIC_ACKNOWLEDGE"),
     }
+    group = "one packet lost, no timeout"
     for program, opcodes in faults.items():
         for opcode in opcodes:
-            # One of the two is a direction in which such packets go.
+            # For perftest one of the two is a direction in which such packets go.
             rules = tuple(_rule(direction=direction, opcode=opcode, nth=3, action="drop")
                           for direction in ("sent", "received"))
-            yield Row("one packet lost, no timeout", program, "", "perftest", 1024, "IPv4",
-                      Fault(f"drop the 3rd {opcode}", rules=rules),
+            fault = Fault(f"drop the 3rd {opcode}", rules=rules)
+            yield Row(group, program, "", "perftest", 1024, "IPv4", fault,
                       options=_one_shot_options(program))
+            # So many operations that there are three of each kind; no fences, which would wait for
+            # what was lost with nothing behind it that tells. So does a window that is full of
+            # what one lost ACK was for.
+            if opcode == "RC_ACKNOWLEDGE":
+                continue
+            yield _spoiled_mover(group, 1, 1024, "IPv4", fault, "--receives-in-advance",
+                                 "--plain", "both", "--seed", "314", "--operations", "64",
+                                 "--timeout", str(NO_TIMEOUT))
     for action in (_rule(action="duplicate"), _rule(action="reorder", frames=3),
                    _rule(action="corrupt", at="payload"), _rule(action="delay", us=5000)):
         words = dict(action)
@@ -192,14 +219,21 @@ def _timeouts():
                       for direction in ("sent", "received") for nth in (3, 4, 9))
         yield Row("recovery by timeout", program, "", "perftest", 1024, "IPv4",
                   Fault(f"drop the 3rd, 4th and 9th {opcode}", rules=rules),
-                  options=("-n", "10", "-u", str(SHORT_TIMEOUT)))
+                  options=("-n", "10", "-u", str(RETRY_TIMEOUT)))
 
 
 def _receiver_not_ready():
-    yield Row("receiver not ready", "ib_send_bw", "1 receive request", "perftest", 1024, "IPv4",
+    group = "receiver not ready"
+    yield Row(group, "ib_send_bw", "1 receive request", "perftest", 1024, "IPv4",
               options=("-s", "256", "-n", "40", "-r", "1"))
+    yield _spoiled_mover(group, 3, 1024, "IPv4", NO_FAULT, "--seed", "4", "--operations", "32",
+                         "--timeout", str(PATIENT_TIMEOUT))
+
+
+def _retries_exceeded():
+    yield Row("the other end is stopped", "WRITE", "sent three times", "retries", None, "IPv4")
 
 
 def all_rows():
     return [*_ping_pongs(), *_perftests(), *_movers(), *_faults_by_chance(), *_one_shots(),
-            *_timeouts(), *_receiver_not_ready()]
+            *_timeouts(), *_receiver_not_ready(), *_retries_exceeded()]

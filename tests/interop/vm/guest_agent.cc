@@ -136,6 +136,16 @@ class Program {
   int output_ = -1;
 };
 
+// The last message, and then until the client is gone: a connection that is closed with something
+// unread is reset, and the client would lose what it has not read.
+void End(int client, uint8_t status) {
+  SendMessage(client, 'x', &status, 1);
+  shutdown(client, SHUT_WR);
+  char ignored[64];
+  while (read(client, ignored, sizeof(ignored)) > 0) {
+  }
+}
+
 // Returns false when the client is gone.
 bool TakeMessage(int client, Program* program) {
   char kind;
@@ -161,11 +171,7 @@ void Serve(int client) {
     if (watched[0].revents != 0 && !TakeMessage(client, &program)) break;
     if (watched[1].revents == 0) continue;
     const ssize_t got = read(program.output(), printed.data(), printed.size());
-    if (got <= 0) {
-      const uint8_t status = program.Wait();
-      SendMessage(client, 'x', &status, 1);
-      return;
-    }
+    if (got <= 0) return End(client, program.Wait());
     if (!SendMessage(client, 'o', printed.data(), static_cast<size_t>(got))) break;
   }
   program.Kill();

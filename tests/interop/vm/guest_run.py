@@ -38,7 +38,7 @@ def forward_input(connection, selector):
 
 def main(address, port, *command):
     try:
-        connection = socket.create_connection((address, int(port)), timeout=10)
+        connection = socket.create_connection((address, int(port)), timeout=60)
     except OSError as error:
         print(f"guest_run: {error}", file=sys.stderr)
         sys.exit(EXIT_UNREACHABLE)

@@ -70,8 +70,9 @@ def _download(folder):
                           capture_output=True, text=True)
     archives = glob.glob(os.path.join(folder, "*.deb"))
     if done.returncode != 0 or len(archives) != 1:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("E:")]
         raise Unavailable(f"the package {package.group(1)} cannot be downloaded: "
-                          f"{' '.join(done.stderr.split())}")
+                          f"{' '.join(errors) or done.stderr.strip()}")
     return archives[0]
 
 
