@@ -84,6 +84,19 @@ TEST_F(FabricPortTest, WakeUpOfASleeperIsNotTakenFromIt) {
   EXPECT_FALSE(IsReadable(b->wait_fd()));
 }
 
+TEST_F(FabricPortTest, WhoeverLeavesAFrameLyingIsWokenOnceMore) {
+  const auto a = NewPort(), b = NewPort();
+  Link(*a, *b);
+  ASSERT_TRUE(b->BeginSleep());
+  EXPECT_TRUE(SendByte(*a, *b, 10));
+  b->EndSleep();  // and nobody receives, as if the wake-up had got lost
+  EXPECT_FALSE(IsReadable(b->wait_fd()));
+  a->ServeLink();
+  EXPECT_FALSE(IsReadable(b->wait_fd())) << "it may still be about to receive";
+  a->ServeLink();
+  EXPECT_TRUE(IsReadable(b->wait_fd()));
+}
+
 TEST_F(FabricPortTest, FrameAloneMakesTheLinkAndWaitsForIt) {
   const auto a = NewPort(), b = NewPort();
   EXPECT_FALSE(SendByte(*a, *b, 1));
