@@ -226,8 +226,9 @@ def _receiver_not_ready():
     group = "receiver not ready"
     yield Row(group, "ib_send_bw", "1 receive request", "perftest", 1024, "IPv4",
               options=("-s", "256", "-n", "40", "-r", "1"))
-    yield _spoiled_mover(group, 3, 1024, "IPv4", NO_FAULT, "--seed", "4", "--operations", "32",
-                         "--timeout", str(PATIENT_TIMEOUT))
+    mover = _spoiled_mover(group, 3, 1024, "IPv4", NO_FAULT, "--seed", "4", "--operations", "32",
+                           "--timeout", str(PATIENT_TIMEOUT))
+    yield dataclasses.replace(mover, variant=f"{mover.variant}, few receive requests")
 
 
 def _retries_exceeded():
