@@ -41,6 +41,7 @@ void Requester::OnSequenceNak(Time now) {
 void Requester::OnRnrNak(Time now, uint8_t timer_code) {
   Counters& counters = qp_.environment.counters;
   ++counters.rnr_naks_received;
+  nak_may_follow_ = sent_psn_.IsAfter(oldest_unacked_psn_ + 1);
   if (waits_for_receiver_) return;  // the same one again
   if (qp_.attributes.rnr_retry != kRnrRetryForEver) {
     if (rnr_retries_left_ == 0) {
@@ -49,7 +50,6 @@ void Requester::OnRnrNak(Time now, uint8_t timer_code) {
     }
     --rnr_retries_left_;
   }
-  nak_may_follow_ = sent_psn_.IsAfter(oldest_unacked_psn_ + 1);
   GoBackTo(oldest_unacked_psn_);
   waits_for_receiver_ = true;
   deadline_ = now + RnrDelay(timer_code);

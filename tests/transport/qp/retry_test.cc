@@ -119,12 +119,16 @@ TEST_F(EndlessRnrTest, TheNakThatFollowsAnRnrNakIsNoRetry) {
     PsnNak();
     ExpectSentAgain();
   }
-  // In time it does nothing, and any further one counts.
+  // In time it does nothing. Each RNR NAK has one, also if it is the same one again.
   Rnr();
   PsnNak();
+  Rnr();
   script_.ExpectNothingSent();
   script_.Advance(kRnrWait);
   ExpectSentAgain();
+  PsnNak();
+  ExpectSentAgain();
+  // Any further one counts.
   for (int retry = 0; retry < 2; ++retry) {
     PsnNak();
     ExpectSentAgain();
