@@ -54,7 +54,7 @@ class FabricFaultsTest(unittest.TestCase):
 
     def check_traffic(self, members):
         for one, other in itertools.permutations(members, 2):
-            one.await_turns(other, 2 * LANES)
+            one.await_turns(other, 2)
             self.assertEqual(one.count(other).failed_lanes, 0)
 
     def test_clients_that_are_killed(self):
@@ -185,7 +185,7 @@ class FabricFaultsTest(unittest.TestCase):
         one, other, sleeper = members = self.survivors(3)
         for _ in range(REPETITIONS):
             sleeper.stop()
-            one.await_turns(other, 2 * LANES)
+            one.await_turns(other, 2)
             self.times.pause()
             sleeper.resume()
             self.times.pause()

@@ -58,8 +58,8 @@ class FabricUsersTest(unittest.TestCase):
                     Member(self.wire) as roots, \
                     Member(self.wire, user=self.nobody) as guest:
                 join(roots, guest, LANES)
-                roots.await_turns(guest, 10 * LANES)
-                guest.await_turns(roots, 10 * LANES)
+                roots.await_turns(guest, 10)
+                guest.await_turns(roots, 10)
                 self.assertEqual(set(blocks_by_pid(daemon.status())), {roots.pid, guest.pid})
 
 

@@ -22,8 +22,8 @@ _numbers = itertools.count(1)
 class Count:
     """What a member has verified of what it exchanged with a peer."""
 
-    turns: int
-    bytes: int
+    turns: int  # those of the slowest lane
+    bytes: int  # of all lanes
     failed_lanes: int
 
 
@@ -65,7 +65,7 @@ class Member(LineProgram):
         self.failures.pop(peer.number, None)
 
     def await_turns(self, peer, more):
-        """Waits until so many more turns of the peer are verified."""
+        """Waits until so many more turns of the peer are verified on every lane."""
         enough = self.count(peer).turns + more
         deadline = time.monotonic() + LIMIT_SECONDS
         while self.count(peer).turns < enough:

@@ -40,8 +40,8 @@ class Member {
   std::vector<std::string> RunOnce();
 
   struct Count {
-    uint64_t turns = 0;
-    uint64_t bytes = 0;
+    uint64_t turns = 0;  // verified on every lane: those of the slowest
+    uint64_t bytes = 0;  // of all lanes
     uint32_t failed_lanes = 0;
   };
   Count CountOf(uint32_t peer) const;
