@@ -91,6 +91,10 @@ void ResponderModel::Execute(const Packet& packet) {
   expected_psn_ = expected_psn_ + psns;
   gap_reported_ = false;
   if (packet.opcode.EndsMessage()) Finish(packet);
+  if (packet.opcode.operation == Operation::kSend || packet.opcode.operation == Operation::kWrite) {
+    ack_psn_ = packet.psn;
+    ack_msn_ = msn_;
+  }
 }
 
 void ResponderModel::Take() {
@@ -279,10 +283,11 @@ bool ResponderModel::IsAnswerTo(const Executed& executed, const Packet& packet) 
 void ResponderModel::OnAcknowledge(const Packet& packet) {
   const Syndrome syndrome = packet.aeth.syndrome;
   UROCE_REQUIRE(++acknowledgements_ <= requests_);
-  UROCE_REQUIRE(packet.aeth.msn == msn_);
+  const bool is_ack = syndrome.kind() == Syndrome::Kind::kAck;
+  UROCE_REQUIRE(packet.aeth.msn == (is_ack ? ack_msn_ : msn_));
   switch (syndrome.kind()) {
     case Syndrome::Kind::kAck:
-      UROCE_REQUIRE(packet.psn + 1 == expected_psn_);
+      UROCE_REQUIRE(packet.psn == ack_psn_);
       if (syndrome.value() == Syndrome::kNoCreditInformation) return;
       UROCE_REQUIRE(!receives_.is_shared);
       UROCE_REQUIRE(kCredits[syndrome.value()] <= receives_.queue.size() + (taken_ ? 1 : 0));

@@ -41,7 +41,8 @@ class ResponderModel {
         type_(qp.init_attributes().type),
         memory_(memory),
         receives_(receives),
-        expected_psn_(first_psn) {}
+        expected_psn_(first_psn),
+        ack_psn_(first_psn - 1) {}
 
   // The packet is about to be handed to the queue pair: what that should say.
   DropReason Expect(const Packet& packet);
@@ -118,6 +119,9 @@ class ResponderModel {
   PostedReceives& receives_;
   Psn expected_psn_;
   uint32_t msn_ = 0;
+  // What an ACK names: the last packet of a SEND or WRITE, never a READ or atomic.
+  Psn ack_psn_;
+  uint32_t ack_msn_ = 0;
 
   std::optional<Operation> message_;  // that is being received
   uint64_t message_bytes_ = 0;
