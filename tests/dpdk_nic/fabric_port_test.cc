@@ -391,6 +391,10 @@ TEST_F(FabricPortTest, SleeperIsWokenByTheFirstFrameOfALinkThatSomebodyElseLetIn
   ASSERT_TRUE(a->BeginSleep());
   EXPECT_EQ(b->PreparePath(PathTo(*a)), PathState::kPending);
   ServeAll(*a, *b);
+  EXPECT_TRUE(IsReadable(a->wait_fd())) << "it does not know yet of the link";
+  a->EndSleep();
+  ASSERT_TRUE(a->BeginSleep());
+  EXPECT_FALSE(IsReadable(a->wait_fd()));
   SendByte(*b, *a, 5);
   EXPECT_TRUE(IsReadable(a->wait_fd()));
   a->EndSleep();

@@ -122,8 +122,8 @@ class Responder {
   Psn& expected_psn_;  // rq_psn
   uint32_t msn_ = 0;   // 24 bits: requests completed (IBA C9-148)
   // What an ACK names: the youngest packet of a SEND or WRITE that was executed, and the MSN after
-  // it. A READ or an atomic is acknowledged by its response alone; rxe takes an ACK that names it
-  // for the response.
+  // it. A READ or an atomic is acknowledged by its response alone (IBA 9.7.5.1.2); rxe takes an ACK
+  // that names it for the response.
   Psn ack_psn_;
   uint32_t ack_msn_ = 0;
   Acknowledge acknowledge_ = Acknowledge::kNone;

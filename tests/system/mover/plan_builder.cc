@@ -53,14 +53,8 @@ void PlanBuilder::PlaceWindows() {
 }
 
 void PlanBuilder::AddGroup() {
-  constexpr uint32_t kPlainGroups = 7;
+  constexpr uint32_t kPlainGroups = 7;  // those without fences and windows come first
   switch (random_.Below(is_plain_ ? kPlainGroups : 10)) {
-    case 7:
-      return AddReadThenWrite();
-    case 8:
-      return AddWindowUse();
-    case 9:
-      return AddOwnWindow();
     case 0:
     case 1:
       return AddSend();
@@ -71,8 +65,14 @@ void PlanBuilder::AddGroup() {
       return AddRead();
     case 5:
       return AddAtomic();
-    default:
+    case 6:
       return AddRewrite();
+    case 7:
+      return AddReadThenWrite();
+    case 8:
+      return AddWindowUse();
+    default:
+      return AddOwnWindow();
   }
 }
 

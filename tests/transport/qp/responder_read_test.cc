@@ -144,7 +144,7 @@ TEST_F(ResponderReadTest, AnAckDoesNotOvertakeAReadResponse) {
   script_.ExpectCompletion(1);
 }
 
-// A READ is acknowledged by its response, which also acknowledges what came before it. An ACK that
+// IBA 9.7.5.1.2: a READ is acknowledged by its response, and so is what came before it. An ACK that
 // named the READ would be taken for the response by some if that was lost or came later
 // (rdma_rxe: tests/interop/README.md).
 TEST_F(ResponderReadTest, AnAckDoesNotNameARead) {
@@ -227,6 +227,7 @@ TEST_F(ResponderAtomicTest, EachDuplicateGetsItsOwnResult) {
   EXPECT_EQ(script_.Word(64), 40u);
 }
 
+// IBA 9.7.5.1.2.
 TEST_F(ResponderAtomicTest, AnAckDoesNotNameAnAtomic) {
   script_.HoldTransmit();
   script_.Inject(Write(Position::kOnly, first_));
