@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "dpdk_nic/unique_fd.h"
+#include "dpdk_nic/base/unique_fd.h"
 
 // Unix stream sockets with abstract names: no file is left behind by a killed process, and a
 // network namespace has names of its own. They have no permissions either: anybody may hold a name

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/messages.h"
-#include "dpdk_nic/unique_fd.h"
 #include "transport/ids.h"
 #include "transport/limits.h"
 

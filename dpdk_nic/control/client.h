@@ -5,10 +5,10 @@
 #include <span>
 #include <string>
 
+#include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/block_claim.h"
 #include "dpdk_nic/control/message_channel.h"
 #include "dpdk_nic/control/messages.h"
-#include "dpdk_nic/unique_fd.h"
 #include "transport/ids.h"
 #include "transport/time.h"
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/abstract_socket.h"
 #include "dpdk_nic/control/messages.h"
-#include "dpdk_nic/unique_fd.h"
 
 // Where the uroced of a fabric is found. A fabric is a network namespace, a user and a name.
 

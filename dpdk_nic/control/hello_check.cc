@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "dpdk_nic/device_config.h"
+#include "dpdk_nic/base/mtu.h"
 
 namespace uroce::nic::control {
 namespace {

@@ -9,10 +9,10 @@
 #include <optional>
 #include <span>
 
+#include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/message_shape.h"
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/control/send_backlog.h"
-#include "dpdk_nic/unique_fd.h"
 
 namespace uroce::nic::control {
 

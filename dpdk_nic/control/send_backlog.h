@@ -6,8 +6,8 @@
 #include <memory>
 #include <span>
 
+#include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/messages.h"
-#include "dpdk_nic/unique_fd.h"
 
 namespace uroce::nic::control {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "dpdk_nic/clock.h"
+#include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/control/abstract_socket.h"
 
 namespace uroce::nic::control {

@@ -13,6 +13,7 @@
 #include <set>
 #include <string_view>
 
+#include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/fabric_description.h"
 #include "dpdk_nic/control/frame_switch.h"
 #include "dpdk_nic/control/holders.h"
@@ -20,7 +21,6 @@
 #include "dpdk_nic/control/rate_limited_log.h"
 #include "dpdk_nic/control/registry.h"
 #include "dpdk_nic/control/session.h"
-#include "dpdk_nic/unique_fd.h"
 #include "transport/time.h"
 
 namespace uroce::nic::control {

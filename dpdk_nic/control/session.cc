@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <utility>
 
-#include "dpdk_nic/clock.h"
+#include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/control/hello_check.h"
 #include "dpdk_nic/control/server.h"
-#include "dpdk_nic/ring_link.h"
+#include "dpdk_nic/port/ring/ring_link.h"
 
 namespace uroce::nic::control {
 namespace {

@@ -11,11 +11,11 @@
 #include <string>
 #include <string_view>
 
+#include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/abstract_socket.h"
 #include "dpdk_nic/control/message_channel.h"
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/control/status_report.h"
-#include "dpdk_nic/unique_fd.h"
 #include "transport/ids.h"
 
 namespace uroce::nic::control {

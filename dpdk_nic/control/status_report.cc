@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "dpdk_nic/clock.h"
+#include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/control/server.h"
 #include "dpdk_nic/control/session.h"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "dpdk_nic/control/frame_switch.h"
-#include "dpdk_nic/link_layer.h"
-#include "dpdk_nic/packet_port.h"
+#include "dpdk_nic/link_layer/link_layer.h"
+#include "dpdk_nic/port/packet_port.h"
 #include "dpdk_nic/switch/forwarding_table.h"
 #include "dpdk_nic/switch/frame_check.h"
 #include "dpdk_nic/switch/frame_classifier.h"

@@ -1,6 +1,6 @@
 #include "dpdk_nic/switch/frame_check.h"
 
-#include "dpdk_nic/link_layer.h"
+#include "dpdk_nic/link_layer/link_layer.h"
 #include "transport/route.h"
 
 namespace uroce::nic {

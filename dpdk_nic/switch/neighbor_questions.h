@@ -5,7 +5,7 @@
 #include <map>
 
 #include "dpdk_nic/control/messages.h"
-#include "dpdk_nic/link_layer.h"
+#include "dpdk_nic/link_layer/link_layer.h"
 #include "transport/ids.h"
 #include "transport/time.h"
 

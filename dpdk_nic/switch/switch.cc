@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "dpdk_nic/clock.h"
+#include "dpdk_nic/base/clock.h"
 
 namespace uroce::nic {
 namespace {

@@ -5,12 +5,12 @@
 #include <optional>
 #include <vector>
 
+#include "dpdk_nic/base/error_or.h"
 #include "dpdk_nic/control/frame_switch.h"
-#include "dpdk_nic/engine_lock.h"
-#include "dpdk_nic/error_or.h"
-#include "dpdk_nic/link_layer.h"
-#include "dpdk_nic/packet_port.h"
-#include "dpdk_nic/ring_link.h"
+#include "dpdk_nic/engine/engine_lock.h"
+#include "dpdk_nic/link_layer/link_layer.h"
+#include "dpdk_nic/port/packet_port.h"
+#include "dpdk_nic/port/ring/ring_link.h"
 #include "dpdk_nic/switch/forwarder.h"
 #include "dpdk_nic/switch/switch_thread.h"
 #include "transport/ids.h"

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "dpdk_nic/clock.h"
-#include "dpdk_nic/waiting_times.h"
+#include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/engine/waiting_times.h"
 
 namespace uroce::nic {
 

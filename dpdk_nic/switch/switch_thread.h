@@ -3,10 +3,10 @@
 #include <atomic>
 #include <optional>
 
-#include "dpdk_nic/background_thread.h"
-#include "dpdk_nic/engine_clock.h"
-#include "dpdk_nic/engine_lock.h"
-#include "dpdk_nic/polling_pause.h"
+#include "dpdk_nic/engine/background_thread.h"
+#include "dpdk_nic/engine/engine_clock.h"
+#include "dpdk_nic/engine/engine_lock.h"
+#include "dpdk_nic/engine/polling_pause.h"
 #include "dpdk_nic/switch/forwarder.h"
 #include "transport/time.h"
 

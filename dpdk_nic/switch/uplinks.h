@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
+#include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/messages.h"
-#include "dpdk_nic/ring_link.h"
-#include "dpdk_nic/unique_fd.h"
+#include "dpdk_nic/port/ring/ring_link.h"
 #include "transport/route.h"
 #include "transport/time.h"
 

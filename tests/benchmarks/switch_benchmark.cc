@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "dpdk_nic/clock.h"
+#include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/switch/forwarder.h"
 #include "tests/dpdk_nic/switch/ring_process.h"
 #include "tests/dpdk_nic/switch/switch_frames.h"

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "dpdk_nic/unique_fd.h"
+#include "dpdk_nic/base/unique_fd.h"
 
 namespace uroce::nic::control {
 

@@ -13,8 +13,8 @@
 #include <memory>
 #include <span>
 
-#include "dpdk_nic/ring_link.h"
-#include "dpdk_nic/shm_ring.h"
+#include "dpdk_nic/port/ring/ring_link.h"
+#include "dpdk_nic/port/ring/shm_ring.h"
 #include "tests/fuzz/record.h"
 #include "tests/fuzz/require.h"
 #include "tests/fuzz/ring_model.h"

@@ -1,6 +1,6 @@
 // Every file of scenarios/, and what has to follow.
 
-#include "dpdk_nic/fault_scenario.h"
+#include "dpdk_nic/port/faults/fault_scenario.h"
 
 #include <gtest/gtest.h>
 

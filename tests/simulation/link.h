@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "dpdk_nic/fault_scenario.h"
+#include "dpdk_nic/port/faults/fault_scenario.h"
 #include "tests/simulation/impairments.h"
 #include "tests/simulation/simulator.h"
 #include "tests/simulation/wire.h"

@@ -4,8 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "dpdk_nic/fault_injector.h"
-#include "dpdk_nic/held_frames.h"
+#include "dpdk_nic/port/faults/fault_injector.h"
+#include "dpdk_nic/port/faults/held_frames.h"
 #include "tests/simulation/impairments.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/simulator.h"

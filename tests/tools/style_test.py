@@ -24,6 +24,14 @@ IMPURE_HEADERS = {
 # Compiler intrinsics: the ICRC is computed with them.
 INTRINSICS = {"immintrin.h", "wmmintrin.h", "nmmintrin.h", "cpuid.h"}
 
+# Rooms, lowest first: a file includes from its own room and from those before it.
+ROOM_ORDERS = {
+    "transport/": ("wire", "memory", "qp"),
+    "dpdk_nic/": ("base", "link_layer", "port", "port/ring", "port/faults", "port/dpdk/eal",
+                  "port/dpdk", "control", "port/fabric", "capture", "engine", "device", "switch"),
+    "verbs_provider/virtual_kernel/": ("base", "device", "uverbs", "files", "netlink", "interpose"),
+}
+
 # Written in two parts, so that this file does not find itself.
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.$}])/(wo" + r"rk|ro" + r"ot|ho" + r"me)/")
@@ -113,6 +121,11 @@ class StyleTest(unittest.TestCase):
                    for target in re.findall(r'^\s*#\s*include\s*([<"][^>"]+)', line)
                    if not is_pure(target))
 
+    def test_no_include_runs_back_up(self):
+        self.check(f"{name}:{number}: includes {line.split()[1]}"
+                   for name, lines in self.files
+                   for number, line in enumerate(lines, 1) if runs_back_up(name, line))
+
     def test_nothing_is_left_unfinished(self):
         self.check(f"{name}:{number}: {line.strip()}"
                    for name, lines in self.files
@@ -133,15 +146,34 @@ def is_pure(include):
                                     and target not in IMPURE_HEADERS)
 
 
+def runs_back_up(name, line):
+    """Whether `line` of the file `name` includes a file of a room that comes after its own."""
+    included = re.match(r'#include "([^"]+)"', line)
+    for top, rooms in ROOM_ORDERS.items():
+        if included and name.startswith(top) and included.group(1).startswith(top):
+            own, other = (os.path.dirname(path[len(top):]) for path in (name, included.group(1)))
+            if own in rooms and other in rooms and rooms.index(other) > rooms.index(own):
+                return True
+    return False
+
+
 class RulesTest(unittest.TestCase):
     """The rules themselves: each must be able to fail."""
 
     def test_purity(self):
         for good in ('"transport/psn.h', "<cstdint", "<span", "<immintrin.h"):
             self.assertTrue(is_pure(good), good)
-        for bad in ('"dpdk_nic/engine.h', '"psn.h', "<chrono", "<sys/mman.h", "<rte_mbuf.h",
+        for bad in ('"dpdk_nic/engine/engine.h', '"psn.h', "<chrono", "<sys/mman.h", "<rte_mbuf.h",
                     "<boost/asio.hpp", "<infiniband/verbs.h", "<unistd.h"):
             self.assertFalse(is_pure(bad), bad)
+
+    def test_order_of_rooms(self):
+        self.assertTrue(runs_back_up("dpdk_nic/port/packet_port.h",
+                                     '#include "dpdk_nic/engine/engine.h"'))
+        self.assertTrue(runs_back_up("dpdk_nic/base/clock.h",
+                                     '#include "dpdk_nic/port/frame_tap.h"'))
+        for good in ('"dpdk_nic/base/clock.h"', '"dpdk_nic/engine/b.h"', '"transport/time.h"'):
+            self.assertFalse(runs_back_up("dpdk_nic/engine/e.cc", f"#include {good}"), good)
 
     def test_function_lengths(self):
         lines = ["namespace a {", "int F(int a,", "      int b) {", "  if (a) {", "  }", "}", "",

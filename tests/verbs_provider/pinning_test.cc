@@ -1,4 +1,4 @@
-#include "verbs_provider/pinning.h"
+#include "verbs_provider/objects/pinning.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string>
 
-#include "tests/dpdk_nic/test_fabric.h"
+#include "tests/dpdk_nic/port/fabric/test_fabric.h"
 
 #ifdef __SANITIZE_THREAD__
 // The preload library goes past the race detector when it closes a descriptor (it calls the next

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "dpdk_nic/clock.h"
+#include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/control/message_channel.h"
 #include "dpdk_nic/control/messages.h"

@@ -10,7 +10,7 @@
 
 #include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/control/message_channel.h"
-#include "dpdk_nic/published_state.h"
+#include "dpdk_nic/engine/published_state.h"
 
 namespace uroce::cli {
 namespace {

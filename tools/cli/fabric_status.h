@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "dpdk_nic/base/error_or.h"
 #include "dpdk_nic/control/status_messages.h"
-#include "dpdk_nic/error_or.h"
 #include "transport/endpoint_state.h"
 
 namespace uroce::cli {

@@ -9,7 +9,7 @@ Libraries LibrariesBesideExecutable() {
   return {
       .preload = root / "verbs_provider" / "virtual_kernel" / "liburoce-preload.so",
       .provider = root / "verbs_provider" / "liburoce-provider.so",
-      .dpdk = root / "dpdk_nic" / "liburoce-dpdk.so",
+      .dpdk = root / "dpdk_nic" / "port" / "dpdk" / "liburoce-dpdk.so",
       .daemon = root / "tools" / "uroced",
   };
 }

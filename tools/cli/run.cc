@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "dpdk_nic/device_config.h"
+#include "dpdk_nic/device/device_config.h"
 #include "tools/cli/fabric_hold.h"
 #include "tools/cli/libraries.h"
 #include "tools/cli/parse_options.h"
@@ -50,7 +50,7 @@ constexpr std::array kSettings = {
     Setting{"impair", nic::kImpairVariable, "SPEC",
             "spoil frames, e.g. 'drop=1%,duplicate=1%,reorder=1%,corrupt=1%,delay=50us,seed=7'"},
     Setting{"scenario", nic::kScenarioVariable, "FILE.json",
-            "meet exact packets with faults, as dpdk_nic/FAULTS.md explains"},
+            "meet exact packets with faults, as dpdk_nic/port/faults/FAULTS.md explains"},
 };
 
 void PrintHelp() {

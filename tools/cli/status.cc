@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "dpdk_nic/control/control_address.h"
-#include "dpdk_nic/device_config.h"
+#include "dpdk_nic/device/device_config.h"
 #include "tools/cli/fabric_status.h"
 #include "tools/cli/parse_options.h"
 #include "tools/cli/status_json.h"

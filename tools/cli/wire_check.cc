@@ -1,7 +1,7 @@
 #include "tools/cli/wire_check.h"
 
-#include "dpdk_nic/devargs.h"
-#include "dpdk_nic/open_dpdk_port.h"
+#include "dpdk_nic/device/open_dpdk_port.h"
+#include "dpdk_nic/port/dpdk/devargs.h"
 
 namespace uroce::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "dpdk_nic/device_config.h"
+#include "dpdk_nic/device/device_config.h"
 
 namespace uroce::cli {
 

@@ -17,11 +17,12 @@
 #include <string_view>
 #include <utility>
 
+#include "dpdk_nic/base/mtu.h"
 #include "dpdk_nic/control/block_claim.h"
 #include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/control/server.h"
-#include "dpdk_nic/device_config.h"
-#include "dpdk_nic/open_dpdk_port.h"
+#include "dpdk_nic/device/device_config.h"
+#include "dpdk_nic/device/open_dpdk_port.h"
 #include "dpdk_nic/switch/switch.h"
 #include "tools/cli/libraries.h"
 

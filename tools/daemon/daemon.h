@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "dpdk_nic/error_or.h"
+#include "dpdk_nic/base/error_or.h"
 #include "tools/daemon/options.h"
 
 namespace uroce::daemon {

@@ -15,8 +15,9 @@
 #include <string_view>
 #include <utility>
 
+#include "dpdk_nic/base/mtu.h"
 #include "dpdk_nic/control/control_address.h"
-#include "dpdk_nic/device_config.h"
+#include "dpdk_nic/device/device_config.h"
 #include "tools/cli/parse_options.h"
 
 namespace uroce::daemon {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "dpdk_nic/error_or.h"
-#include "dpdk_nic/local_address.h"
+#include "dpdk_nic/base/error_or.h"
+#include "dpdk_nic/link_layer/local_address.h"
 
 namespace uroce::daemon {
 

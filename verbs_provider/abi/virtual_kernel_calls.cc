@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "verbs_provider/virtual_kernel/event_files.h"
+#include "verbs_provider/virtual_kernel/base/event_files.h"
 
 namespace uroce::verbs::abi {
 namespace {

@@ -11,7 +11,7 @@
 #include <atomic>
 #include <string>
 
-#include "dpdk_nic/unique_fd.h"
+#include "dpdk_nic/base/unique_fd.h"
 
 namespace uroce::nic::control {
 

@@ -12,13 +12,13 @@
 #include <thread>
 #include <vector>
 
+#include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/control/frame_switch.h"
 #include "dpdk_nic/control/message_channel.h"
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/control/server.h"
-#include "dpdk_nic/ring_link.h"
-#include "dpdk_nic/unique_fd.h"
+#include "dpdk_nic/port/ring/ring_link.h"
 
 namespace uroce::nic::control {
 

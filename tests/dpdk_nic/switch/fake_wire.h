@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "dpdk_nic/link_layer.h"
-#include "dpdk_nic/packet_port.h"
-#include "dpdk_nic/unique_fd.h"
+#include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/link_layer/link_layer.h"
+#include "dpdk_nic/port/packet_port.h"
 #include "tests/dpdk_nic/switch/switch_frames.h"
 #include "transport/wire/frame_builder.h"
 

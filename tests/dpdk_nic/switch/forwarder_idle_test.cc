@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "dpdk_nic/arp.h"
+#include "dpdk_nic/link_layer/arp.h"
 #include "dpdk_nic/switch/forwarder.h"
 #include "tests/dpdk_nic/switch/forwarder_rig.h"
 

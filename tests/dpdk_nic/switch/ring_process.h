@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "dpdk_nic/ring_link.h"
-#include "dpdk_nic/shm_ring.h"
+#include "dpdk_nic/port/ring/ring_link.h"
+#include "dpdk_nic/port/ring/shm_ring.h"
 
 namespace uroce::nic {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dpdk_nic/control/messages.h"
-#include "dpdk_nic/link_layer.h"
+#include "dpdk_nic/link_layer/link_layer.h"
 #include "dpdk_nic/switch/frame_check.h"
 #include "transport/limits.h"
 #include "transport/wire/byte_order.h"

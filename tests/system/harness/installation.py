@@ -11,7 +11,7 @@ UROCED = "tools/uroced"
 LIBRARIES = (
     "verbs_provider/virtual_kernel/liburoce-preload.so",
     "verbs_provider/liburoce-provider.so",
-    "dpdk_nic/liburoce-dpdk.so",
+    "dpdk_nic/port/dpdk/liburoce-dpdk.so",
 )
 MOVER = "tests/system/mover/mover"
 AGENT = "tests/system/agent/agent"

@@ -93,16 +93,16 @@ TEST_F(ResponderChecksTest, RequestOverTheLargestMessage) {
     Reset({});
     ExpectNak(Read(first(), Script::Address(0), rkey(), length), NakCode::kInvalidRequest);
     Reset({});
-    ExpectNak(Write(Position::kFirst, first(), Script::Address(0), rkey(), length)
-                  .With(Pattern(256)),
-              NakCode::kInvalidRequest);
+    ExpectNak(
+        Write(Position::kFirst, first(), Script::Address(0), rkey(), length).With(Pattern(256)),
+        NakCode::kInvalidRequest);
   }
   Reset({});
   ExpectNak(Read(first(), Script::Address(0), rkey(), 0x8000'0000), NakCode::kRemoteAccessError);
   Reset({});
-  ExpectNak(Write(Position::kFirst, first(), Script::Address(0), rkey(), 0x8000'0000)
-                .With(Pattern(256)),
-            NakCode::kRemoteAccessError);
+  ExpectNak(
+      Write(Position::kFirst, first(), Script::Address(0), rkey(), 0x8000'0000).With(Pattern(256)),
+      NakCode::kRemoteAccessError);
 }
 
 // IBA 9.4.5: the address that the peer names is what has to be aligned, wherever it lies.

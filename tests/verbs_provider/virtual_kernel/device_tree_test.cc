@@ -1,4 +1,4 @@
-#include "verbs_provider/virtual_kernel/device_tree.h"
+#include "verbs_provider/virtual_kernel/device/device_tree.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

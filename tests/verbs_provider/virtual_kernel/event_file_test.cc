@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <thread>
 
-#include "verbs_provider/virtual_kernel/event_files.h"
-#include "verbs_provider/virtual_kernel/fd_table.h"
+#include "verbs_provider/virtual_kernel/base/event_files.h"
+#include "verbs_provider/virtual_kernel/base/fd_table.h"
 
 namespace uroce::verbs::virtual_kernel {
 namespace {

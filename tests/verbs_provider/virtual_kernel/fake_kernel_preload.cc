@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "verbs_provider/virtual_kernel/netlink_message.h"
+#include "verbs_provider/virtual_kernel/netlink/netlink_message.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "verbs_provider/virtual_kernel/fd_table.h"
+#include "verbs_provider/virtual_kernel/base/fd_table.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "verbs_provider/virtual_kernel/netlink_answers.h"
+#include "verbs_provider/virtual_kernel/netlink/netlink_answers.h"
 
 #include <gtest/gtest.h>
 #include <rdma/rdma_netlink.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/verbs_provider/virtual_kernel/test_description.h"
-#include "verbs_provider/virtual_kernel/device.h"
+#include "verbs_provider/virtual_kernel/device/device.h"
 
 namespace uroce::verbs::virtual_kernel {
 namespace {

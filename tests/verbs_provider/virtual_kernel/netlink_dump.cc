@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "verbs_provider/virtual_kernel/netlink_message.h"
+#include "verbs_provider/virtual_kernel/netlink/netlink_message.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "verbs_provider/virtual_kernel/device_description.h"
+#include "verbs_provider/virtual_kernel/device/device_description.h"
 
 namespace uroce::verbs {
 

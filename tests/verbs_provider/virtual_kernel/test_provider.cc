@@ -12,7 +12,7 @@
 #include "tests/verbs_provider/virtual_kernel/test_description.h"
 #include "verbs_provider/abi/events.h"
 #include "verbs_provider/abi/provider_registration.h"
-#include "verbs_provider/virtual_kernel/device_description.h"
+#include "verbs_provider/virtual_kernel/device/device_description.h"
 
 namespace uroce::verbs {
 namespace {

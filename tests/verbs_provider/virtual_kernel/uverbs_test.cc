@@ -1,4 +1,4 @@
-#include "verbs_provider/virtual_kernel/uverbs.h"
+#include "verbs_provider/virtual_kernel/uverbs/uverbs.h"
 
 #include <gtest/gtest.h>
 #include <rdma/ib_user_ioctl_cmds.h>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/verbs_provider/virtual_kernel/test_description.h"
-#include "verbs_provider/virtual_kernel/fd_table.h"
+#include "verbs_provider/virtual_kernel/base/fd_table.h"
 
 namespace uroce::verbs::virtual_kernel {
 namespace {

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dpdk_nic/base/error_or.h"
+#include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/port/frame_tap.h"
+
+namespace uroce::nic {
+
+// Writes every frame to a pcapng file (draft-ietf-opsawg-pcapng), with direction and time in
+// nanoseconds. Everything is handed to the kernel at the end of each burst, so that it survives
+// whatever the application does to itself.
+//
+// When a write fails (full disk) the capture ends; the file stays readable up to that burst.
+class PcapngWriter : public FrameTap {
+ public:
+  // Creates or truncates the file. "%p" in the path becomes the process id.
+  static ErrorOr<std::unique_ptr<PcapngWriter>> Open(const std::string& path);
+  ~PcapngWriter() override;
+
+  void OnFrame(transport::Time now, Direction direction, std::span<const uint8_t> frame) override;
+  void EndBurst() override;
+
+ private:
+  PcapngWriter(UniqueFd fd, int64_t epoch_offset_ns);
+  void Append32(uint32_t value);
+  void AppendOption(uint16_t code, std::span<const uint8_t> value);
+  void AppendHeaderBlocks();
+
+  UniqueFd fd_;
+  const int64_t epoch_offset_ns_;  // from the engine's time line to the Unix epoch
+  std::vector<uint8_t> pending_;
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,147 @@
+#include "dpdk_nic/device/device.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "dpdk_nic/capture/pcapng_writer.h"
+#include "dpdk_nic/device/open_dpdk_port.h"
+#include "dpdk_nic/engine/published_state.h"
+#include "dpdk_nic/port/fabric/fabric_neighbors.h"
+#include "dpdk_nic/port/fabric/fabric_port.h"
+#include "dpdk_nic/port/fabric/fabric_query.h"
+#include "dpdk_nic/port/faults/impaired_port.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::Gid;
+using transport::Qpn;
+
+// What an engine is made of, apart from what is chosen for it.
+struct Parts {
+  std::unique_ptr<PacketPort> port;
+  transport::EndpointConfig endpoint;
+  std::unique_ptr<LinkLayer> link_layer;
+  std::unique_ptr<PublishedState> published_state;
+};
+
+Qpn FirstQpnOfBlock(uint32_t block) { return {transport::kMaxQps * block}; }
+
+// A fabric without a NIC has no addresses of its own: each process has one that it was given.
+std::vector<Gid> FabricGids(const DeviceConfig& config, bool has_wire, const auto& fabric) {
+  if (!has_wire) return GidTable(DeviceMac(config), config.ip);
+  const size_t count = std::min<size_t>(fabric.gid_count, fabric.gids.size());
+  return {fabric.gids.begin(), fabric.gids.begin() + static_cast<ptrdiff_t>(count)};
+}
+
+ErrorOr<Parts> OpenDirectMode(const DeviceConfig& config) {
+  OpenDpdkPortRequest request;
+  request.devargs = config.port_devargs.c_str();
+  request.mtu_bytes = config.mtu_bytes;
+  request.addresses[0] = {.ip = config.ip};
+  request.address_count = 1;
+  request.mac = DeviceMac(config);
+  auto opened = OpenDpdkPort(config.dpdk_library, request);
+  if (!opened.ok()) return Error{opened.error()};
+
+  OpenedPort both = std::move(opened).value();
+  Parts parts;
+  parts.port = std::move(both.port);
+  parts.link_layer = std::move(both.link_layer);
+  parts.endpoint.gids = GidTable(parts.port->mac(), config.ip);
+  // The two ends of a memif have blocks of QPNs of their own, because both may have the same
+  // address: then only the QPN tells what is meant for the other side from what is meant for
+  // ourselves.
+  const bool is_client = config.port_devargs.find("role=client") != std::string::npos;
+  parts.endpoint.first_qpn = FirstQpnOfBlock(is_client ? 2 : 1);
+  return parts;
+}
+
+ErrorOr<Parts> AttachToFabric(const DeviceConfig& config) {
+  Parts parts;
+  parts.published_state = PublishedState::Create();
+  if (parts.published_state == nullptr) {
+    return Error{"there is no shared memory for the device (" + std::string(strerror(errno)) +
+                 "): allow this process more memory and open files, on Linux 5.1 or later"};
+  }
+  auto port = std::make_unique<FabricPort>(
+      FabricPort::Options{.fabric = config.fabric,
+                          .ip = config.ip,
+                          .mtu_bytes = config.mtu_bytes,
+                          .needs_ip = config.is_ip_chosen,
+                          .published_state_fd = parts.published_state->fd()});
+  if (const auto error = port->Attach()) return *error;
+
+  const control::Welcome& fabric = port->fabric();
+  parts.endpoint.gids = FabricGids(config, fabric.has_wire != 0, fabric);
+  parts.endpoint.has_links = true;
+  parts.endpoint.has_wire = fabric.has_wire != 0;
+  parts.endpoint.first_qpn = FirstQpnOfBlock(fabric.block);
+  parts.link_layer = std::make_unique<FabricNeighbors>(*port);
+  parts.port = std::move(port);
+  return parts;
+}
+
+}  // namespace
+
+ErrorOr<std::shared_ptr<Device>> Device::Open(const DeviceConfig& config, Listener listener) {
+  static std::mutex mutex;
+  static std::weak_ptr<Device>& open_device = *new std::weak_ptr<Device>;
+  const std::lock_guard lock(mutex);
+  if (auto device = open_device.lock(); device != nullptr && !device->engine().orphaned()) {
+    return device;
+  }
+  auto device = Create(config, std::move(listener));
+  if (device.ok()) open_device = device.value();
+  return device;
+}
+
+ErrorOr<std::shared_ptr<Device>> Device::Create(const DeviceConfig& config, Listener listener) {
+  Engine::Options options;
+  options.mode = config.mode;
+  options.event_sink = std::move(listener.event_sink);
+  options.neighbor_sink = std::move(listener.neighbor_sink);
+  if (!config.capture_file.empty()) {
+    auto capture = PcapngWriter::Open(config.capture_file);
+    if (!capture.ok()) return Error{capture.error()};
+    options.tap = std::move(capture).value();
+  }
+
+  auto opened = config.direct() ? OpenDirectMode(config) : AttachToFabric(config);
+  if (!opened.ok()) return Error{opened.error()};
+  Parts parts = std::move(opened).value();
+  parts.endpoint.mac = parts.port->mac();
+  parts.endpoint.port_mtu = parts.port->mtu();
+  parts.endpoint.seed = std::random_device{}();
+  parts.endpoint.context = listener.context;
+  options.link_layer = std::move(parts.link_layer);
+  options.published_state = std::move(parts.published_state);
+  if (config.impairments.any() || !config.scenario.empty()) {
+    parts.port =
+        std::make_unique<ImpairedPort>(std::move(parts.port), config.impairments, config.scenario);
+  }
+
+  const std::shared_ptr<Device> device(new Device);
+  device->config_ = config;
+  device->engine_ =
+      std::make_unique<Engine>(std::move(parts.port), parts.endpoint, std::move(options));
+  return device;
+}
+
+ErrorOr<DeviceDescription> Device::Describe(const DeviceConfig& config) {
+  const auto answer = QueryFabric(config.fabric);
+  if (!answer.ok()) return Error{answer.error()};
+  const control::StatusDaemon& fabric = answer.value();
+  const bool has_wire = fabric.has_wire != 0;
+  return DeviceDescription{.mac = has_wire ? fabric.mac : DeviceMac(config),
+                           .gids = FabricGids(config, has_wire, fabric),
+                           .mtu_bytes = config.mtu_bytes != 0 ? config.mtu_bytes : fabric.mtu_bytes,
+                           .is_active = !has_wire || fabric.wire_is_up != 0};
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dpdk_nic/base/error_or.h"
+#include "dpdk_nic/engine/progress_mode.h"
+#include "dpdk_nic/port/faults/fault_scenario.h"
+#include "dpdk_nic/port/faults/impairments.h"
+#include "transport/ids.h"
+
+namespace uroce::nic {
+
+// The environment that `uroce run` sets and that a process with a device in it reads.
+inline constexpr char kFabricVariable[] = "UROCE_FABRIC";
+inline constexpr char kIpVariable[] = "UROCE_IP";
+inline constexpr char kMtuVariable[] = "UROCE_MTU";
+inline constexpr char kPortVariable[] = "UROCE_PORT";
+inline constexpr char kModeVariable[] = "UROCE_MODE";
+inline constexpr char kCaptureVariable[] = "UROCE_CAPTURE";
+inline constexpr char kImpairVariable[] = "UROCE_IMPAIR";
+inline constexpr char kScenarioVariable[] = "UROCE_SCENARIO";
+inline constexpr char kDpdkLibraryVariable[] = "UROCE_DPDK_LIBRARY";
+
+// What the device of a process is to be: everything its user can choose.
+struct DeviceConfig {
+  // The fabric to attach to (IsFabricName). Unused in direct mode.
+  std::string fabric = "default";
+  // Direct mode: the DPDK port to open. Empty: the fabric.
+  std::string port_devargs;
+  // The library that carries DPDK; needed in direct mode only.
+  std::string dpdk_library;
+  // The address of the device, an IPv6 address or a mapped IPv4 one. In a fabric with a NIC its
+  // addresses are the device's; one that was chosen has to be among them.
+  transport::Gid ip = transport::Gid::FromIpv4({127, 0, 0, 1});
+  bool is_ip_chosen = false;
+  // Largest IP packet in bytes; 0: the fabric's, or the port's own in direct mode.
+  uint32_t mtu_bytes = 0;
+  ProgressMode mode = ProgressMode::kAuto;
+  // The pcapng file that gets every frame; empty: none. "%p" in it becomes the process id.
+  std::string capture_file;
+  Impairments impairments;
+  // What UROCE_SCENARIO names a file with.
+  FaultScenario scenario;
+
+  bool direct() const { return !port_devargs.empty(); }
+
+  // Reads UROCE_*; a variable that is missing or empty means the default. `lookup` returns the
+  // value of a variable or nullptr, as getenv() does.
+  using Lookup = std::function<const char*(const char* variable)>;
+  static ErrorOr<DeviceConfig> FromEnvironment(const Lookup& lookup);
+  static ErrorOr<DeviceConfig> FromEnvironment();
+};
+
+// The IPv4 or IPv6 address of one host; nullopt if the text is anything else.
+std::optional<transport::Gid> ParseHostAddress(const std::string& text);
+
+// The MAC address of a device on a wire that has none of its own: that of its IP address, so that
+// the other side can tell it from the GID (MacAddressFor).
+transport::MacAddress DeviceMac(const DeviceConfig& config);
+
+// The GID table of a port: the link-local GID of its MAC, then the IP address unless it is the
+// same.
+std::vector<transport::Gid> GidTable(const transport::MacAddress& mac, const transport::Gid& ip);
+
+}  // namespace uroce::nic

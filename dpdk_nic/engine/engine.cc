@@ -1,0 +1,358 @@
+#include "dpdk_nic/engine/engine.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/engine/fork_handler.h"
+#include "dpdk_nic/engine/polling_pause.h"
+#include "dpdk_nic/engine/progress.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::Duration;
+using transport::Gid;
+using transport::MacAddress;
+using transport::Route;
+using transport::Time;
+
+// Frames a pass takes in before it answers: their acknowledgements are sent together, after all.
+constexpr int kReceiveBurst = 32;
+// Frames a pass sends before it looks at what came in.
+constexpr int kTransmitBurst = 64;
+constexpr int kLoopbackBurst = 64;
+
+constexpr Duration kLinkServiceInterval = transport::Milliseconds(1);
+constexpr Duration kAskInterval = transport::Microseconds(200);
+
+// Whether a frame may be RoCEv2: UDP over IPv4 or IPv6 without extension headers. Decides only who
+// looks at it first.
+bool IsUdp(std::span<const uint8_t> frame) {
+  constexpr uint8_t kUdp = 17;
+  if (frame.size() < 34) return false;
+  const bool ipv4 = frame[12] == 0x08 && frame[13] == 0x00;
+  const bool ipv6 = frame[12] == 0x86 && frame[13] == 0xdd;
+  return (ipv4 && frame[23] == kUdp) || (ipv6 && frame[20] == kUdp);
+}
+
+}  // namespace
+
+Engine::Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig& config,
+               Options options)
+    : port_(std::move(port)),
+      link_layer_(options.link_layer ? std::move(options.link_layer)
+                                     : std::make_unique<StaticNeighbors>()),
+      tap_(std::move(options.tap)),
+      event_sink_(std::move(options.event_sink)),
+      neighbor_sink_(std::move(options.neighbor_sink)),
+      mode_(options.mode),
+      published_state_(std::move(options.published_state)),
+      endpoint_(config, published_state_ == nullptr ? nullptr : published_state_->endpoint()),
+      port_active_(port_->active()),
+      progress_(std::make_unique<Progress>(*this, options.mode)) {
+  ForkHandler::Add(*this);
+}
+
+Engine::~Engine() {
+  ForkHandler::Remove(*this);
+  progress_.reset();
+  if (orphaned()) (void)port_.release();  // it may work on memory that the parent works on, too
+}
+
+// One pass. Receiving comes first and sending last, so that what arrived together is acknowledged
+// together.
+bool Engine::RunOnce(Time now) {
+  bool worked = ReceiveBurst(now);
+  worked |= RunDeadlines(now);
+  worked |= TransmitBurst(now);
+  EndPass();
+  return worked;
+}
+
+bool Engine::ReceiveBurst(Time now) {
+  if (now >= next_link_service_) {
+    next_link_service_ = now + kLinkServiceInterval;
+    port_->ServeLink();
+    FollowNeighbors();
+    if (port_active_ != port_->active()) {
+      port_active_ = !port_active_;
+      endpoint_.TellPortState(port_active_);
+    }
+    if (!port_failed_ && port_->failed()) {
+      port_failed_ = true;
+      endpoint_.Fail();
+    }
+  }
+  int received = 0;
+  while (received < kReceiveBurst) {
+    const PacketPort::ReceivedFrame frame = port_->Receive();
+    if (frame.bytes.empty()) break;
+    Accept(now, frame);
+    port_->ReleaseReceived();
+    ++received;
+  }
+  return received != 0;
+}
+
+void Engine::Accept(Time now, const PacketPort::ReceivedFrame& frame) {
+  if (tap_ != nullptr) [[unlikely]] {
+    tap_->OnFrame(now, FrameTap::Direction::kReceived, frame.bytes);
+    tapped_ = true;
+  }
+  if (IsUdp(frame.bytes) || !link_layer_->OnFrame(now, frame.bytes)) {
+    endpoint_.OnFrame(now, frame.bytes, frame.from);
+    return;
+  }
+  FollowNeighbors();
+}
+
+void Engine::FollowNeighbors() {
+  while (const auto neighbor = link_layer_->TakeChange()) {
+    endpoint_.UpdateNeighbor(neighbor->gid, neighbor->mac);
+    if (neighbor_sink_) neighbor_sink_(neighbor->gid, neighbor->mac);
+  }
+}
+
+bool Engine::RunDeadlines(Time now) {
+  bool worked = false;
+  if (endpoint_.NextDeadline() <= now) {
+    endpoint_.OnDeadline(now);
+    worked = true;
+  }
+  if (link_layer_->NextDeadline() <= now) {
+    link_layer_->OnDeadline(now);
+    worked = true;
+  }
+  return worked;
+}
+
+bool Engine::TransmitBurst(Time now) {
+  const bool sent = TransmitToPort(now);
+  return LoopBack(now) || sent;
+}
+
+// Routes take turns: one that has more to send than a burst does not keep the others waiting.
+bool Engine::TransmitToPort(Time now) {
+  int sent = TransmitFromLinkLayer(now);
+  Route from = next_route_;
+  next_route_ = Route::kWire;
+  while (const auto route = endpoint_.FirstTransmit(from)) {
+    const auto next = static_cast<Route>(static_cast<uint16_t>(*route) + 1);
+    if (sent == kTransmitBurst) {
+      next_route_ = *route;
+      break;
+    }
+    if (*route != Route::kLoopback) sent += TransmitTo(*route, now, kTransmitBurst - sent);
+    from = next;
+  }
+  return sent != 0;
+}
+
+template <class HasFrame, class PollFrame>
+int Engine::Transmit(Time now, Route route, int most, HasFrame has_frame, PollFrame poll_frame) {
+  int sent = 0;
+  while (sent < most && has_frame()) {
+    const std::span<uint8_t> room = port_->AcquireTransmit(route);
+    if (room.empty()) break;  // back-pressure
+    const size_t frame_bytes = poll_frame(room);
+    if (frame_bytes == 0) break;
+    Commit(now, room.first(frame_bytes));
+    ++sent;
+  }
+  return sent;
+}
+
+int Engine::TransmitFromLinkLayer(Time now) {
+  return Transmit(
+      now, Route::kWire, kTransmitBurst, [&] { return link_layer_->HasTransmit(); },
+      [&](std::span<uint8_t> room) { return link_layer_->PollTransmit(now, room); });
+}
+
+int Engine::TransmitTo(Route route, Time now, int most) {
+  return Transmit(
+      now, route, most, [&] { return endpoint_.HasTransmit(route); },
+      [&](std::span<uint8_t> room) { return endpoint_.PollTransmit(now, route, room); });
+}
+
+void Engine::Commit(Time now, std::span<const uint8_t> frame) {
+  if (tap_ != nullptr) [[unlikely]] {
+    tap_->OnFrame(now, FrameTap::Direction::kSent, frame);
+    tapped_ = true;
+  }
+  port_->CommitTransmit(frame.size());
+}
+
+bool Engine::LoopBack(Time now) {
+  int looped = 0;
+  while (looped < kLoopbackBurst && endpoint_.HasTransmit(Route::kLoopback)) {
+    const size_t frame_bytes = endpoint_.PollTransmit(now, Route::kLoopback, loopback_frame_);
+    if (frame_bytes == 0) break;
+    const std::span<const uint8_t> frame(loopback_frame_.data(), frame_bytes);
+    if (tap_ != nullptr) [[unlikely]] {
+      tap_->OnFrame(now, FrameTap::Direction::kLoopedBack, frame);
+      tapped_ = true;
+    }
+    endpoint_.OnFrame(now, frame, Route::kLoopback);
+    ++looped;
+  }
+  return looped != 0;
+}
+
+void Engine::EndPass() {
+  port_->Flush();
+  if (tapped_) [[unlikely]] {
+    tapped_ = false;
+    tap_->EndBurst();
+  }
+  while (const auto event = endpoint_.TakeEvent()) {
+    if (event_sink_) event_sink_(*event);
+  }
+}
+
+bool Engine::HasTransmit() const { return endpoint_.HasTransmit() || link_layer_->HasTransmit(); }
+
+Time Engine::NextDeadline() const {
+  return std::min(endpoint_.NextDeadline(), link_layer_->NextDeadline());
+}
+
+void Engine::FinishVerb() {
+  if (orphaned()) [[unlikely]] {
+    lock_.Unlock();
+    return;
+  }
+  if (HasTransmit()) TransmitBurst(clock_.Now());
+  EndPass();
+  UnlockAndWakeHelper();
+}
+
+// Wakes the helper if it sleeps longer than what is to be done now can wait.
+void Engine::UnlockAndWakeHelper() {
+  const bool wake =
+      helper_sleeps_until_ > Time{0} && (HasTransmit() || NextDeadline() < helper_sleeps_until_);
+  if (wake) helper_sleeps_until_ = Time{0};
+  lock_.Unlock();
+  if (wake) progress_->Wake();
+}
+
+Engine::PassResult Engine::RunIfFree() {
+  if (!lock_.TryLock()) return PassResult::kLockBusy;
+  const bool worked = RunOnce(clock_.Now());
+  UnlockAndWakeHelper();
+  return worked ? PassResult::kWorked : PassResult::kNothingToDo;
+}
+
+bool Engine::TryRunOnce() {
+  static thread_local PollingPause pause;
+  if (orphaned()) [[unlikely]]
+    return false;
+  application_passes_.store(application_passes() + 1, std::memory_order_relaxed);
+
+  // A dedicated thread is faster than this one would be: it has the engine's data in its cache.
+  const bool worked = mode_ == ProgressMode::kAuto && RunIfFree() == PassResult::kWorked;
+  if (worked) {
+    pause.PollWorked();
+  } else {
+    pause.PollFailed();
+  }
+  return worked;
+}
+
+template <class Ask>
+void Engine::AskUntilAnswered(Duration patience, Ask ask) {
+  const Time give_up = Now() + patience;
+  while (true) {
+    lock_.Lock();
+    const Time now = clock_.Now();
+    const bool answered = ask(now);
+    if (!orphaned()) {
+      next_link_service_ = now;
+      RunOnce(now);
+    }
+    UnlockAndWakeHelper();
+    if (answered || orphaned() || Now() >= give_up) return;
+    usleep(static_cast<useconds_t>(kAskInterval.ns / 1'000));
+  }
+}
+
+std::optional<MacAddress> Engine::ResolveNeighbor(const Gid& gid, Duration patience) {
+  std::optional<MacAddress> mac;
+  AskUntilAnswered(patience, [&](Time now) {
+    const bool own = endpoint_.config().FindGid(gid) >= 0;
+    mac = own ? endpoint_.config().mac : link_layer_->Resolve(now, gid);
+    return mac.has_value();
+  });
+  return mac;
+}
+
+template <class Ask>
+PacketPort::PathState Engine::AskPort(Duration patience, Ask ask) {
+  auto state = PacketPort::PathState::kReady;
+  AskUntilAnswered(patience, [&](Time) {
+    if (!orphaned()) state = ask(*port_);
+    return state != PacketPort::PathState::kPending;
+  });
+  return state;
+}
+
+PacketPort::PathState Engine::PreparePath(const PacketPort::Path& path, Duration patience) {
+  return AskPort(patience, [&](PacketPort& port) { return port.PreparePath(path); });
+}
+
+PacketPort::PathState Engine::JoinGroup(const Gid& group, Duration patience) {
+  return AskPort(patience, [&](PacketPort& port) { return port.JoinGroup(group); });
+}
+
+void Engine::ForgetPath(transport::Qpn local) {
+  WithEndpoint([&](transport::Endpoint&) {
+    if (!orphaned()) port_->ForgetPath(local);
+  });
+}
+
+void Engine::LeaveGroup(const Gid& group) {
+  WithEndpoint([&](transport::Endpoint& endpoint) {
+    if (!orphaned() && !endpoint.HasMulticastMembers(group)) port_->LeaveGroup(group);
+  });
+}
+
+bool Engine::port_active() {
+  return WithEndpoint([this](transport::Endpoint&) { return port_->active(); });
+}
+
+PacketPort::Counters Engine::port_counters() {
+  return WithEndpoint([this](transport::Endpoint&) { return port_->counters(); });
+}
+
+// Called by the helper when it found nothing to do. Sleeps until `latest` at most.
+Engine::SleepPlan Engine::PlanSleep(Time latest) {
+  using Kind = SleepPlan::Kind;
+  lock_.Lock();
+  SleepPlan plan{Kind::kSleep, std::min(NextDeadline(), latest)};
+  if (wait_fd() < 0 || HasTransmit()) {
+    plan.kind = Kind::kNap;
+  } else if (!port_->BeginSleep()) {
+    plan.kind = Kind::kNone;
+  } else {
+    helper_sleeps_until_ = plan.until;
+  }
+  lock_.Unlock();
+  return plan;
+}
+
+void Engine::EndSleep() {
+  lock_.Lock();
+  helper_sleeps_until_ = next_link_service_ = Time{0};
+  port_->EndSleep();
+  lock_.Unlock();
+}
+
+void Engine::Orphan() {
+  orphaned_.store(true, std::memory_order_relaxed);
+  port_->AbandonAfterFork();
+  if (published_state_ != nullptr) published_state_->AbandonAfterFork();
+}
+
+}  // namespace uroce::nic

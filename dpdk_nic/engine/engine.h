@@ -1,0 +1,169 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "dpdk_nic/engine/engine_clock.h"
+#include "dpdk_nic/engine/engine_lock.h"
+#include "dpdk_nic/engine/progress_mode.h"
+#include "dpdk_nic/engine/published_state.h"
+#include "dpdk_nic/link_layer/link_layer.h"
+#include "dpdk_nic/port/frame_tap.h"
+#include "dpdk_nic/port/packet_port.h"
+#include "transport/endpoint.h"
+#include "transport/events.h"
+#include "transport/time.h"
+
+namespace uroce::nic {
+
+class Progress;
+
+// Runs one transport::Endpoint over one PacketPort: gives it the time, carries its frames, delivers
+// its events, and serialises everybody who uses it. Who drives it and when is Progress's business.
+//
+// In a forked child the engine is dead: the wire belongs to the parent. Verbs then work on the
+// child's copy of the endpoint, which sends nothing any more.
+class Engine {
+ public:
+  // Told of every completion notification and asynchronous event, with the engine's lock held; must
+  // not call back into the engine and must not block.
+  using EventSink = std::function<void(const transport::Event&)>;
+  // Told of every neighbour whose Ethernet address became known or changed. As for events.
+  using NeighborSink = std::function<void(const transport::Gid&, const transport::MacAddress&)>;
+
+  struct Options {
+    using Mode = ProgressMode;
+    Mode mode = Mode::kAuto;
+    EventSink event_sink = {};
+    NeighborSink neighbor_sink = {};
+    std::unique_ptr<LinkLayer> link_layer = {};  // none: StaticNeighbors
+    std::unique_ptr<FrameTap> tap = {};          // sees every frame; may be none
+    // Where the endpoint lives; none: in memory that nobody else sees.
+    std::unique_ptr<PublishedState> published_state = {};
+  };
+
+  Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig& config,
+         Options options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Runs `f(endpoint)` under the lock, then sends what became ready and delivers events.
+  // This is how verbs are carried out: post_send, modify_qp, create_qp ...
+  template <class F>
+  auto WithEndpoint(F&& f) {
+    lock_.Lock();
+    const VerbEnd end{*this};
+    return f(endpoint_);
+  }
+
+  // One pass if nobody else is driving: what ibv_poll_cq does on an empty queue. Returns whether
+  // anything was done. Yields the processor by itself after some fruitless passes.
+  bool TryRunOnce();
+
+  // The Ethernet address that frames to `gid` go to: asks the neighbours for as long as `patience`.
+  // Blocks; not to be called from WithEndpoint.
+  std::optional<transport::MacAddress> ResolveNeighbor(const transport::Gid& gid,
+                                                       transport::Duration patience);
+
+  // Has the port make the way ready that a queue pair is about to use, or have it receive what goes
+  // to a multicast group; `patience` bounds the wait. Blocks; not to be called from WithEndpoint.
+  PacketPort::PathState PreparePath(const PacketPort::Path& path, transport::Duration patience);
+  PacketPort::PathState JoinGroup(const transport::Gid& group, transport::Duration patience);
+  // The other way round; the group is left when it has no members any more.
+  void ForgetPath(transport::Qpn local);
+  void LeaveGroup(const transport::Gid& group);
+
+  // Whether ibv_query_port is to call the port active.
+  bool port_active();
+  PacketPort::Counters port_counters();
+  // Whether this is a forked child's copy.
+  bool orphaned() const { return orphaned_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class Progress;
+  friend class ForkHandler;
+
+  // Ends WithEndpoint, whether by return or by exception.
+  struct VerbEnd {
+    Engine& engine;
+    ~VerbEnd() { engine.FinishVerb(); }
+  };
+
+  // What Progress may do next when there was nothing to do.
+  struct SleepPlan {
+    enum class Kind : uint8_t {
+      kNone,  // there is work: do not sleep
+      kNap,   // the wire takes no frame now, or cannot wake us: look again soon
+      kSleep  // until wait_fd is readable, Wake is called or `until` has come
+    } kind;
+    transport::Time until;
+  };
+
+  enum class PassResult : uint8_t { kWorked, kNothingToDo, kLockBusy };
+
+  // Asks under the lock, and runs a pass that sends the question and takes the answer, until
+  // `ask(now)` returns true or the patience ends.
+  template <class Ask>
+  void AskUntilAnswered(transport::Duration patience, Ask ask);
+  template <class Ask>
+  PacketPort::PathState AskPort(transport::Duration patience, Ask ask);
+
+  PassResult RunIfFree();
+  bool RunOnce(transport::Time now);
+  bool ReceiveBurst(transport::Time now);
+  void Accept(transport::Time now, const PacketPort::ReceivedFrame& frame);
+  void FollowNeighbors();
+  bool RunDeadlines(transport::Time now);
+  bool TransmitBurst(transport::Time now);
+  bool TransmitToPort(transport::Time now);
+  // Sends until there is no frame, the port takes none or `most` have gone; returns how many.
+  template <class HasFrame, class PollFrame>
+  int Transmit(transport::Time now, transport::Route route, int most, HasFrame has_frame,
+               PollFrame poll_frame);
+  int TransmitFromLinkLayer(transport::Time now);
+  int TransmitTo(transport::Route route, transport::Time now, int most);
+  void Commit(transport::Time now, std::span<const uint8_t> frame);
+  bool LoopBack(transport::Time now);
+  void EndPass();
+  bool HasTransmit() const;
+  transport::Time NextDeadline() const;
+
+  void FinishVerb();
+  void UnlockAndWakeHelper();
+  SleepPlan PlanSleep(transport::Time latest);
+  void EndSleep();
+  int wait_fd() const { return port_->wait_fd(); }
+  uint64_t application_passes() const {
+    return application_passes_.load(std::memory_order_relaxed);
+  }
+  void Orphan();
+
+  EngineLock lock_;
+  std::unique_ptr<PacketPort> port_;
+  const std::unique_ptr<LinkLayer> link_layer_;
+  const std::unique_ptr<FrameTap> tap_;
+  const EventSink event_sink_;
+  const NeighborSink neighbor_sink_;
+  const ProgressMode mode_;
+  const std::unique_ptr<PublishedState> published_state_;
+  transport::Endpoint endpoint_;
+  EngineClock clock_;
+  transport::Time next_link_service_;
+  transport::Route next_route_ = transport::Route::kWire;  // whose turn it is to send
+  // The helper sleeps until then and has to be woken for anything earlier; 0: it need not be woken.
+  transport::Time helper_sleeps_until_;
+  bool port_active_;          // what the endpoint was told last
+  bool port_failed_ = false;  // the endpoint was told
+  bool tapped_ = false;       // frames since the tap was last told of the end of a burst
+  std::atomic<bool> orphaned_{false};
+  // How often applications wanted to drive. Not exact: threads may overwrite each other's counts.
+  alignas(64) std::atomic<uint64_t> application_passes_{0};
+  alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> loopback_frame_;
+  std::unique_ptr<Progress> progress_;
+};
+
+}  // namespace uroce::nic

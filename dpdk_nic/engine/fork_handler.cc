@@ -1,0 +1,56 @@
+#include "dpdk_nic/engine/fork_handler.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "dpdk_nic/engine/engine.h"
+
+namespace uroce::nic {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::vector<Engine*> engines;
+};
+
+// Never destroyed: a process may fork in its exit handlers.
+Registry& TheRegistry() {
+  static Registry& registry = *new Registry;
+  return registry;
+}
+
+}  // namespace
+
+void ForkHandler::Add(Engine& engine) {
+  [[maybe_unused]] static const int registered = pthread_atfork(Prepare, InParent, InChild);
+  const std::lock_guard lock(TheRegistry().mutex);
+  TheRegistry().engines.push_back(&engine);
+}
+
+void ForkHandler::Remove(Engine& engine) {
+  const std::lock_guard lock(TheRegistry().mutex);
+  std::erase(TheRegistry().engines, &engine);
+}
+
+void ForkHandler::Prepare() {
+  TheRegistry().mutex.lock();
+  for (Engine* engine : TheRegistry().engines) engine->lock_.Lock();
+}
+
+void ForkHandler::InParent() {
+  for (Engine* engine : TheRegistry().engines) engine->lock_.Unlock();
+  TheRegistry().mutex.unlock();
+}
+
+void ForkHandler::InChild() {
+  for (Engine* engine : TheRegistry().engines) {
+    engine->Orphan();
+    engine->lock_.Unlock();
+  }
+  TheRegistry().mutex.unlock();
+}
+
+}  // namespace uroce::nic

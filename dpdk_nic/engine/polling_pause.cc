@@ -1,0 +1,72 @@
+#include "dpdk_nic/engine/polling_pause.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "dpdk_nic/base/clock.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::Duration;
+using transport::Time;
+
+constexpr uint32_t kPollsBeforeYield = 32;
+
+// A yield that nobody takes up costs about 300 ns.
+constexpr Duration kSomebodyElseRan = transport::Microseconds(1);
+constexpr uint32_t kSharedYieldsBeforeStep = 16;
+
+// How long to put up with a shared processor between two attempts to leave it. Each costs some
+// 60 us, so on a machine without an idle processor the attempts get rare.
+constexpr Duration kLeastPatience = transport::Milliseconds(5);
+constexpr Duration kMostPatience = transport::Milliseconds(160);
+
+int AllowedProcessors() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+bool HasOneProcessor() {
+  static const bool one = AllowedProcessors() == 1;
+  return one;
+}
+
+}  // namespace
+
+bool PollingPause::PollFailed() {
+  // With a single processor nothing can have changed while we spun.
+  if (++fruitless_polls_ < kPollsBeforeYield && !HasOneProcessor()) return false;
+  Yield();
+  return true;
+}
+
+void PollingPause::Yield() {
+  if (HasOneProcessor()) {
+    sched_yield();
+    return;
+  }
+  const Time before = Now();
+  sched_yield();
+  const Time after = Now();
+  if (after - before < kSomebodyElseRan) {
+    shared_yields_ = 0;
+  } else if (++shared_yields_ >= kSharedYieldsBeforeStep) {
+    shared_yields_ = 0;
+    StepAside(after);
+  }
+}
+
+void PollingPause::StepAside(Time now) {
+  if (now < next_step_aside_) return;
+  // Long after the last time, the situation is a new one.
+  const bool is_recent = now - next_step_aside_ < kMostPatience;
+  patience_ = is_recent ? std::min(patience_ * 2, kMostPatience) : kLeastPatience;
+  next_step_aside_ = now + patience_;
+  const timespec moment{0, 1};
+  nanosleep(&moment, nullptr);
+}
+
+}  // namespace uroce::nic

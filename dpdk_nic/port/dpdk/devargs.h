@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dpdk_nic/base/error_or.h"
+
+namespace uroce::nic {
+
+// A DPDK port as it is asked for: "net_memif0,role=server,socket=/run/user/1000/link" or
+// "0000:3b:00.0". DPDK's drivers silently take defaults for keys they do not know, so the keys of
+// every driver that the library carries are checked here.
+class Devargs {
+ public:
+  enum class Driver { kMemif, kAfPacket, kAfXdp, kRing, kNull, kPci };
+
+  // Parses and checks; fills in what DPDK leaves open or chooses badly, except for af_packet
+  // and af_xdp, where the interface has to be asked (SetDefault).
+  static ErrorOr<Devargs> Parse(std::string_view text);
+
+  Driver driver() const { return driver_; }
+  // "net_memif0", or the PCI address.
+  const std::string& device() const { return device_; }
+
+  // The value of `key`, or nullptr.
+  const std::string* Find(std::string_view key) const;
+  void SetDefault(std::string_view key, std::string value);
+
+  // What the driver is given: "role=server,socket=...".
+  std::string DriverOptions() const;
+
+  // Keys of our own, for every driver.
+  bool hugepages() const { return hugepages_; }
+
+ private:
+  bool ParseDevice(std::string_view device, std::string* error);
+  bool ParseOption(std::string_view option, std::string* error);
+  bool TakeHugepages(std::string_view value, std::string* error);
+  bool CheckMemif(std::string* error);
+  bool CheckInterface(std::string* error) const;
+
+  Driver driver_ = Driver::kNull;
+  std::string device_;
+  std::vector<std::pair<std::string, std::string>> options_;
+  bool hugepages_ = false;
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "dpdk_nic/link_layer/link_layer.h"
+#include "dpdk_nic/link_layer/local_address.h"
+#include "dpdk_nic/port/packet_port.h"
+#include "transport/ids.h"
+
+// The one function that the DPDK library exports, and all that the library of an application knows
+// of DPDK. The library is loaded only in direct mode: it carries a DPDK of its own, linked
+// statically and hidden, so that programs which use DPDK themselves are not disturbed.
+//
+// Both libraries come from one build: the C++ interfaces PacketPort and LinkLayer cross the border
+// as they are.
+
+namespace uroce::nic {
+
+// Changes with every change of what crosses the border.
+inline constexpr uint32_t kDpdkLibraryAbi = 2;
+
+struct OpenDpdkPortRequest {
+  uint32_t abi = kDpdkLibraryAbi;
+  const char* devargs = nullptr;  // what UROCE_PORT says, e.g. "net_memif0,role=server,id=0"
+  uint32_t mtu_bytes = 0;         // of IP packets; 0: the port's own, or the largest useful one
+  // The addresses to answer for, beside the link-local one of the MAC.
+  std::array<LocalAddress, kMaxLocalAddresses> addresses{};
+  size_t address_count = 0;
+  transport::MacAddress mac{};  // for wires that have no address of their own (memif, ring)
+};
+
+struct OpenDpdkPortResult {
+  // On success both are set, and belong to the caller, who deletes them; `link_layer` goes first.
+  PacketPort* port = nullptr;
+  LinkLayer* link_layer = nullptr;
+  // On failure one sentence without a final full stop, which says what to do.
+  char error[512] = {};
+};
+
+}  // namespace uroce::nic
+
+extern "C" {
+
+// Starts DPDK in this process at the first call, and opens the port. Returns whether it is open.
+// Another `abi` than the library's own is an error.
+bool uroce_open_dpdk_port(const uroce::nic::OpenDpdkPortRequest* request,
+                          uroce::nic::OpenDpdkPortResult* result);
+
+}  // extern "C"
+
+namespace uroce::nic {
+
+inline constexpr char kOpenDpdkPortSymbol[] = "uroce_open_dpdk_port";
+using OpenDpdkPortFunction = decltype(&uroce_open_dpdk_port);
+
+}  // namespace uroce::nic

@@ -1,0 +1,64 @@
+#include "dpdk_nic/port/dpdk/eal/burst_guard.h"
+
+#include <sched.h>
+
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace uroce::nic {
+namespace {
+
+// Leaked on purpose: DPDK's interrupt thread outlives main().
+struct Registry {
+  std::mutex mutex;
+  std::vector<BurstGuard*> guards;
+};
+Registry& GetRegistry() {
+  static Registry* registry = new Registry;
+  return *registry;
+}
+
+}  // namespace
+
+BurstGuard::BurstGuard() {
+  Registry& registry = GetRegistry();
+  std::lock_guard lock(registry.mutex);
+  registry.guards.push_back(this);
+}
+
+BurstGuard::~BurstGuard() {
+  Registry& registry = GetRegistry();
+  std::lock_guard lock(registry.mutex);
+  std::erase(registry.guards, this);
+}
+
+void BurstGuard::WaitUntilIdle() {
+  // Writes what it reads, so that it is ordered with Enter: a burst that is not seen here sees what
+  // was written before this.
+  for (bool idle = false; !active_.compare_exchange_weak(idle, false); idle = false) {
+    sched_yield();
+  }
+}
+
+void BurstGuard::WaitUntilAllIdle() {
+  Registry& registry = GetRegistry();
+  std::lock_guard lock(registry.mutex);
+  for (BurstGuard* guard : registry.guards) guard->WaitUntilIdle();
+}
+
+void BurstGuard::WaitUntilAllDrained(std::chrono::milliseconds patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  Registry& registry = GetRegistry();
+  std::lock_guard lock(registry.mutex);
+  for (const BurstGuard* guard : registry.guards) {
+    const uint64_t before = guard->empty_receives_.load(std::memory_order_acquire);
+    // The first one may have looked before the last frame came.
+    while (guard->empty_receives_.load(std::memory_order_acquire) < before + 2 &&
+           std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <mutex>
+
+#include "dpdk_nic/base/error_or.h"
+#include "dpdk_nic/port/dpdk/eal/log_buffer.h"
+
+namespace uroce::nic {
+
+// DPDK's environment abstraction layer inside a process that was not written for it. It starts
+// once, at the first use, and stays until the process ends (DPDK cannot start twice). It starts on
+// a thread of its own with all signals blocked, and leaves the application's affinity, limits,
+// descriptors, signal handlers, stdout, stderr and syslog as they are.
+class Eal {
+ public:
+  struct Options {
+    bool hugepages = false;  // ordinary memory otherwise; the first start decides
+  };
+
+  // Returns the one instance. A start that failed is final: DPDK cannot try again in the same
+  // process.
+  static ErrorOr<Eal*> Start(const Options& options);
+
+  // Runs `task` with all signals blocked, so that whatever thread a driver creates blocks them too.
+  // One task at a time: devices are added and removed here. On the caller's thread, because a
+  // device may be one of the caller's network namespace.
+  void Run(const std::function<void()>& task);
+
+  LogBuffer& log() { return log_; }
+
+ private:
+  enum class State { kNotStarted, kRunning, kFailed };
+
+  Eal() = default;
+  bool Initialize(const Options& options);
+
+  std::mutex mutex_;
+  State state_ = State::kNotStarted;
+  LogBuffer log_;
+};
+
+}  // namespace uroce::nic

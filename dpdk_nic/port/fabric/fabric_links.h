@@ -1,0 +1,178 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/control/client.h"
+#include "dpdk_nic/control/messages.h"
+#include "dpdk_nic/port/packet_port.h"
+#include "dpdk_nic/port/ring/ring_link.h"
+#include "transport/route.h"
+#include "transport/time.h"
+#include "transport/wire/frame_builder.h"
+
+namespace uroce::nic {
+
+// The links of a process: one to each process that it talks to, and the uplink to uroced, which is
+// the way to the wire. They are made when they are first needed, and go on without uroced.
+//
+//             needed: a ring is offered                      uroced: passed on
+//   +------+ ---------------------------> +-------+ ----------------------------> +----+
+//   | down |                              | asked |                               | up |
+//   +------+ <--------------------------- +-------+ <- - (uroced was restarted)   +----+
+//      ^       uroced: no; or no answer       |                                     |
+//      |                                      | the other end was closed            |
+//      |          all it sent is received     v                                     |
+//      +---------------------------------- +-------+ <------------------------------+
+//                                          | ended |
+//   From any state to `up`: the other      +-------+
+//   process offers a ring.
+//
+// Frames wait while a link is asked for, and are dropped and counted while it is down or ended.
+//
+// A link is polled in every pass while it is used. One that has not been for a while is idle: of
+// these, one is looked at in a pass, so that a process may have many.
+class FabricLinks {
+ public:
+  using PathState = PacketPort::PathState;
+  using Route = transport::Route;
+
+  // What epoll says of a descriptor that is not a link's socket; of those it says the route.
+  static constexpr uint32_t kNudgeEvent = UINT32_MAX;
+
+  // Both outlive it. The sockets of links are put into the epoll set.
+  FabricLinks(control::ControlClient& client, const UniqueFd& epoll);
+
+  PacketPort::ReceivedFrame Receive() {
+    for (size_t left = active_.size(); left != 0; --left) {
+      if (turn_ >= active_.size()) turn_ = 0;
+      const Polled& polled = active_[turn_];
+      const std::span<const uint8_t> frame = polled.ring->Receive();
+      if (!frame.empty()) {
+        receiving_ = polled.ring;
+        return {frame, polled.route};
+      }
+      ++turn_;
+    }
+    return {};
+  }
+  void Release() { receiving_->Release(); }
+
+  std::span<uint8_t> Acquire(Route route) {
+    Link& link = LinkOf(route);
+    is_acquired_from_ring_ = link.state == State::kUp;
+    if (!is_acquired_from_ring_) [[unlikely]]
+      return AcquireWithoutLink(route);
+    if (link.ring.get() != transmitting_) [[unlikely]]
+      TransmitOn(route);
+    return transmitting_->Acquire();
+  }
+  void Commit(size_t frame_bytes) {
+    if (is_acquired_from_ring_) [[likely]] {
+      transmitting_->Commit(frame_bytes);
+    } else {
+      ++counters_.transmit_dropped_no_link;
+    }
+  }
+  // At most two links have something to make visible: TransmitOn flushes the link before, and a
+  // ring that was found empty has told of what was released.
+  void Flush() {
+    if (receiving_ != nullptr) receiving_->Flush();
+    if (transmitting_ != nullptr && transmitting_ != receiving_) transmitting_->Flush();
+    ++turn_;  // a link that always has more does not keep the others waiting
+    if (!idle_.empty()) LookAtAnIdleLink();
+  }
+
+  bool BeginSleep();
+  void EndSleep();
+
+  // Makes the link if there is none; see PacketPort.
+  PathState Prepare(Route route);
+  // What uroced said, and that it is another uroced than before.
+  void OnAnswer(const control::LinkAnswer& answer);
+  void OnOffer(const control::LinkOffer& offer, UniqueFd memory, UniqueFd socket);
+  void OnReattached();
+
+  // Epoll says that the descriptor of this event is readable.
+  void OnReadable(uint32_t event);
+  // To be called before anything is taken that may have woken a sleeper, who may not have been
+  // scheduled yet: what takes it away makes him sleep on, and who woke him does so once only.
+  void WakeSleeper() {
+    if (is_asleep_) Nudge();
+  }
+  // Follows what happened to the links since. To be called about once a millisecond.
+  void Serve(transport::Time now);
+
+  void AbandonAfterFork();
+  const PacketPort::Counters& counters() const { return counters_; }
+
+ private:
+  enum class State : uint8_t { kDown, kAsked, kUp, kEnded };
+
+  struct Link {
+    std::unique_ptr<RingLink> ring;  // none if down, or asked for without an uroced
+    State state = State::kDown;
+    bool is_active = false;  // in active_, else in idle_ if there is a ring
+    PathState failure = PathState::kUnreachable;
+    uint32_t place = 0;       // in that list
+    uint32_t unanswered = 0;  // requests
+    uint64_t frames = 0;      // as last seen
+    // When it was asked for, was last seen used, or went down.
+    transport::Time since{-kLongAgo.ns};
+  };
+  // A ring, as the passes go through them.
+  struct Polled {
+    RingLink* ring;
+    Route route;
+  };
+  static constexpr transport::Duration kLongAgo = transport::Milliseconds(3'600'000);
+
+  Link& LinkOf(Route route) { return links_[static_cast<size_t>(route)]; }
+  std::span<uint8_t> AcquireWithoutLink(Route route);
+  void TransmitOn(Route route);
+  void LookAtAnIdleLink();
+
+  bool IsToSomebody(Route route) const;
+  void Ask(Route route, transport::Time now);
+  void SendRequest(Route route, transport::Time now);
+  void Fail(Route route, PathState failure, transport::Time now);
+  void Use(Route route, std::unique_ptr<RingLink> ring, State state, transport::Time now);
+  void End(Route route);
+  void Close(Route route, transport::Time now);
+  void Tend(Route route, transport::Time now);
+
+  void Activate(Route route);
+  void Deactivate(Route route);
+  void AddTo(std::vector<Polled>& list, Route route);
+  void RemoveFrom(std::vector<Polled>& list, Route route);
+  void Nudge();
+  void Complain(Route route, const char* what, const char* why);
+
+  control::ControlClient& client_;
+  const UniqueFd& epoll_;
+  UniqueFd nudge_;  // an eventfd that wakes our own sleeper
+  std::vector<Polled> active_;
+  std::vector<Polled> idle_;
+  std::vector<Route> asked_;  // in state kAsked
+  size_t turn_ = 0;           // in active_: whose frame is next
+  size_t idle_turn_ = 0;
+  RingLink* receiving_ = nullptr;     // the last frame was from it
+  RingLink* transmitting_ = nullptr;  // the last buffer of a ring was of this one
+  bool is_acquired_from_ring_ = false;
+  bool is_asleep_ = false;  // between BeginSleep and EndSleep
+  bool wants_uplink_ = false;
+  bool restores_uplink_ = false;
+  uint32_t offers_received_ = 0;  // from this uroced
+  int complaints_left_ = 10;
+  PacketPort::Counters counters_;
+  std::array<Link, transport::kRoutes> links_;
+  // Where frames are built that nobody will get.
+  alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> discarded_frame_;
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,178 @@
+#include "dpdk_nic/port/fabric/fabric_port.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <utility>
+
+#include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/link_layer/link_layer.h"
+#include "dpdk_nic/port/fabric/fabric_query.h"
+
+namespace uroce::nic {
+namespace {
+
+using control::ControlClient;
+using transport::Duration;
+using transport::Milliseconds;
+using transport::Route;
+using transport::Time;
+
+// A uroced that is being started, or that died a moment ago and is started anew, is waited for; so
+// is one that is busy for a little longer. Nobody should wait long for an error.
+constexpr Duration kNobodyPatience = Milliseconds(500);
+constexpr Duration kAnswerPatience = Milliseconds(5'000);
+
+constexpr uint32_t kClientEvent = FabricLinks::kNudgeEvent - 1;
+
+}  // namespace
+
+FabricPort::FabricPort(Options options)
+    : options_(std::move(options)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      client_({.fabric = options_.fabric,
+               .mtu_bytes = options_.mtu_bytes,
+               .ip = options_.needs_ip ? options_.ip : transport::Gid{},
+               .published_state_fd = options_.published_state_fd}),
+      links_(client_, epoll_),
+      connections_(client_),
+      groups_(client_) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u32 = kClientEvent;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, client_.wait_fd(), &event);
+}
+
+std::optional<Error> FabricPort::Attach() {
+  const Time began = Now();
+  while (true) {
+    client_.Serve();
+    if (client_.state() == ControlClient::State::kAttached) break;
+    if (client_.state() == ControlClient::State::kRefused) {
+      return Error{client_.refusal().sentence.data()};
+    }
+    const bool is_nobody_there = client_.state() == ControlClient::State::kDetached;
+    const Duration patience = is_nobody_there ? kNobodyPatience : kAnswerPatience;
+    const Duration left = patience - (Now() - began);
+    if (left <= Duration{0}) {
+      if (!is_nobody_there) return Error{"uroced does not answer: end it and start it again"};
+      return NoUroced(options_.fabric);
+    }
+    pollfd poll_fd{client_.wait_fd(), POLLIN, 0};
+    poll(&poll_fd, 1, static_cast<int>(left.ns / 1'000'000) + 1);
+  }
+  served_attachments_ = client_.attachments();
+  fabric_ = client_.welcome();
+  is_up_ = !fabric_.has_wire || fabric_.wire_is_up;
+  ServeControl();
+  return std::nullopt;
+}
+
+transport::MacAddress FabricPort::mac() const {
+  return fabric_.has_wire ? fabric_.mac : MacAddressFor(options_.ip);
+}
+
+bool FabricPort::IsLocal(const transport::Gid& gid) const {
+  const auto* end = fabric_.gids.data() + fabric_.gid_count;
+  return !fabric_.has_wire || std::find(fabric_.gids.data(), end, gid) != end;
+}
+
+PacketPort::PathState FabricPort::PreparePath(const Path& path) {
+  if (path.route == Route::kLoopback) return PathState::kReady;
+  if (path.route != Route::kWire) return links_.Prepare(path.route);
+  if (!fabric_.has_wire || is_other_fabric_) return PathState::kUnreachable;
+  const PathState uplink = links_.Prepare(path.route);
+  const bool is_connection = path.remote.value != 0;
+  if (uplink != PathState::kReady || !is_connection) return uplink;
+  return connections_.Request(path.local, {path.local, path.remote, path.remote_gid}, Now());
+}
+
+void FabricPort::ForgetPath(transport::Qpn local) { connections_.Drop(local); }
+
+PacketPort::PathState FabricPort::JoinGroup(const transport::Gid& group) {
+  const PathState uplink = links_.Prepare(Route::kWire);
+  if (uplink != PathState::kReady) return uplink;
+  return groups_.Request(group, {group}, Now());
+}
+
+void FabricPort::LeaveGroup(const transport::Gid& group) { groups_.Drop(group); }
+
+void FabricPort::EndSleep() {
+  links_.EndSleep();
+  ServeLink();
+}
+
+void FabricPort::ServeLink() {
+  ServeSockets();
+  const Time now = Now();
+  links_.Serve(now);
+  connections_.Serve(now);
+  groups_.Serve(now);
+}
+
+void FabricPort::ServeSockets() {
+  std::array<epoll_event, 64> events;
+  size_t count;
+  do {
+    const int ready = epoll_wait(epoll_.get(), events.data(), events.size(), 0);
+    count = static_cast<size_t>(std::max(ready, 0));
+    for (size_t i = 0; i < count; ++i) {
+      if (events[i].data.u32 == kClientEvent) {
+        links_.WakeSleeper();
+        ServeControl();
+      } else {
+        links_.OnReadable(events[i].data.u32);
+      }
+    }
+  } while (count == events.size());
+}
+
+void FabricPort::ServeControl() {
+  client_.Serve();
+  if (client_.attachments() != served_attachments_) OnReattached();
+  control::MessageChannel::Incoming message;
+  while (client_.Take(message)) OnMessage(message);
+}
+
+void FabricPort::OnReattached() {
+  served_attachments_ = client_.attachments();
+  const control::Welcome& now = client_.welcome();
+  is_other_fabric_ = now.has_wire != fabric_.has_wire || now.mac != fabric_.mac ||
+                     now.gid_count != fabric_.gid_count || now.gids != fabric_.gids;
+  if (is_other_fabric_) {
+    std::fprintf(stderr,
+                 "uroce: uroced was started anew with another NIC or other addresses: this "
+                 "program reaches nobody beyond this host until it is started anew, too.\n");
+  }
+  is_up_ = !fabric_.has_wire || (now.wire_is_up && !is_other_fabric_);
+  links_.OnReattached();
+  connections_.OnReattached();
+  groups_.OnReattached();
+}
+
+void FabricPort::OnMessage(control::MessageChannel::Incoming& message) {
+  if (const auto link = message.As<control::LinkAnswer>()) {
+    links_.OnAnswer(*link);
+  } else if (const auto offer = message.As<control::LinkOffer>()) {
+    links_.OnOffer(*offer, std::move(message.fds[0]), std::move(message.fds[1]));
+  } else if (const auto connection = message.As<control::DeclareAnswer>()) {
+    connections_.OnAnswer(connection->local, connection->error);
+  } else if (const auto group = message.As<control::GroupAnswer>()) {
+    groups_.OnAnswer(group->group, group->error);
+  } else if (const auto neighbor = message.As<control::Neighbor>()) {
+    if (neighbor_sink_) neighbor_sink_(*neighbor);
+  } else if (const auto port = message.As<control::PortState>()) {
+    is_up_ = !fabric_.has_wire || (port->is_up != 0 && !is_other_fabric_);
+  }
+}
+
+void FabricPort::AbandonAfterFork() {
+  epoll_.reset();
+  client_.Abandon();
+  links_.AbandonAfterFork();
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "dpdk_nic/base/error_or.h"
+#include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/control/client.h"
+#include "dpdk_nic/control/messages.h"
+#include "dpdk_nic/port/fabric/fabric_links.h"
+#include "dpdk_nic/port/fabric/fabric_requests.h"
+#include "dpdk_nic/port/packet_port.h"
+
+namespace uroce::nic {
+
+// A process's port to its fabric: links to the other processes of the host, and one to uroced for
+// what goes to the wire. Needs no privileges.
+//
+// Once the process is attached, uroced is needed for new links and for the wire only. When it is
+// gone the rest goes on, and everything is said again to the one that comes next.
+class FabricPort : public PacketPort {
+ public:
+  struct Options {
+    std::string fabric;
+    transport::Gid ip;            // of a fabric without a NIC
+    uint32_t mtu_bytes = 0;       // 0: the fabric's
+    bool needs_ip = false;        // a fabric with a NIC has to have that address, too
+    int published_state_fd = -1;  // stays the caller's, and open
+  };
+  explicit FabricPort(Options options);
+
+  // Becomes a member of the fabric, to be done before anything else. Blocks while uroced answers
+  // or, for a moment, while there is none, as it may just be coming. An error says what to do.
+  std::optional<Error> Attach();
+  // What the fabric is like, and our block. Does not change: who attaches anew and finds a fabric
+  // that is not the same stays without a wire.
+  const control::Welcome& fabric() const { return fabric_; }
+  // Whether an address is one that this host's processes have: then no wire leads to it.
+  bool IsLocal(const transport::Gid& gid) const;
+  // How often it became attached: uroced forgets whoever was attached to the one before.
+  uint32_t attachments() const { return client_.attachments(); }
+
+  ReceivedFrame Receive() override { return links_.Receive(); }
+  void ReleaseReceived() override { links_.Release(); }
+  std::span<uint8_t> AcquireTransmit(transport::Route route) override {
+    return links_.Acquire(route);
+  }
+  void CommitTransmit(size_t frame_bytes) override { links_.Commit(frame_bytes); }
+  void Flush() override { links_.Flush(); }
+
+  PathState PreparePath(const Path& path) override;
+  void ForgetPath(transport::Qpn local) override;
+  PathState JoinGroup(const transport::Gid& group) override;
+  void LeaveGroup(const transport::Gid& group) override;
+
+  int wait_fd() const override { return epoll_.get(); }
+  bool BeginSleep() override { return links_.BeginSleep(); }
+  void EndSleep() override;
+  void ServeLink() override;
+  void AbandonAfterFork() override;
+
+  Counters counters() const override { return links_.counters(); }
+  transport::MacAddress mac() const override;
+  uint32_t mtu() const override { return fabric_.mtu_bytes; }
+  bool link_up() const override { return is_up_; }
+  bool active() const override { return is_up_; }
+
+  // Who is told of hosts on the wire, and the question that makes uroced look for one. The question
+  // may get lost: ask again.
+  using NeighborSink = std::function<void(const control::Neighbor&)>;
+  void SetNeighborSink(NeighborSink sink) { neighbor_sink_ = std::move(sink); }
+  void AskForNeighbor(const transport::Gid& gid) { client_.Send(control::Resolve{gid}); }
+
+ private:
+  void ServeSockets();
+  void ServeControl();
+  void OnMessage(control::MessageChannel::Incoming& message);
+  void OnReattached();
+
+  const Options options_;
+  control::Welcome fabric_{};
+  UniqueFd epoll_;
+  control::ControlClient client_;
+  FabricLinks links_;
+  FabricRequests<transport::Qpn, control::Declare, control::Forget> connections_;
+  FabricRequests<transport::Gid, control::JoinGroup, control::LeaveGroup> groups_;
+  NeighborSink neighbor_sink_;
+  uint32_t served_attachments_ = 0;
+  bool is_other_fabric_ = false;  // since uroced was started anew
+  bool is_up_ = true;             // the NIC's carrier; without a NIC always
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "dpdk_nic/base/error_or.h"
+#include "dpdk_nic/control/status_messages.h"
+
+namespace uroce::nic {
+
+// What the uroced of a fabric says of it, for whoever does not want to be a member: costs one short
+// connection. Blocks for a moment; an error says what to do.
+ErrorOr<control::StatusDaemon> QueryFabric(const std::string& fabric);
+
+// Nobody serves the fabric.
+Error NoUroced(const std::string& fabric);
+
+}  // namespace uroce::nic

@@ -1,0 +1,210 @@
+#include "dpdk_nic/port/faults/impaired_port.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/port/faults/roce_frame.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::Duration;
+using transport::Route;
+using transport::Time;
+
+constexpr size_t kEthernetHeaderBytes = 14;
+
+// A frame that the seed reorders is overtaken by one to this many.
+constexpr uint32_t kMaxOvertaking = 4;
+// When nothing follows that could overtake it: well below any sensible retransmission timeout.
+constexpr Duration kReorderPatience = transport::Microseconds(200);
+// Two windows of a queue pair. A delay that needs more gets back-pressure.
+constexpr size_t kMaxHeldFrames = 512;
+// Received frames that one call drops before it says that there are none now.
+constexpr int kMaxDropsPerReceive = 64;
+
+}  // namespace
+
+ImpairedPort::ImpairedPort(std::unique_ptr<PacketPort> port, const Impairments& impairments,
+                           FaultScenario scenario)
+    : port_(std::move(port)),
+      impairments_(impairments),
+      injector_(std::move(scenario)),
+      random_(impairments.seed) {}
+
+PacketPort::ReceivedFrame ImpairedPort::Receive() {
+  if (!held_.empty()) Flush();  // nothing else comes by while nobody sends
+  received_in_place_ = false;
+  if (!arriving_.empty()) {
+    if (auto due = arriving_.TakeDue(Now())) return GiveOut(*std::move(due));
+  }
+  for (int dropped = 0; dropped < kMaxDropsPerReceive; ++dropped) {
+    const ReceivedFrame frame = port_->Receive();
+    if (frame.bytes.empty()) return {};
+    const FaultAction* action = injector_.OnFrame(FaultDirection::kReceived, frame.bytes);
+    if (action == nullptr) {
+      arriving_.Overtaken();
+      received_in_place_ = true;
+      return frame;
+    }
+    ++impaired_.by_scenario;
+    const auto instead = ReceiveByScenario(*action, frame);
+    port_->ReleaseReceived();
+    if (instead) return *instead;
+  }
+  return {};
+}
+
+std::optional<PacketPort::ReceivedFrame> ImpairedPort::ReceiveByScenario(
+    const FaultAction& action, const ReceivedFrame& frame) {
+  using Kind = FaultAction::Kind;
+  if (action.kind == Kind::kDrop) return std::nullopt;
+  const bool holds_back = action.kind == Kind::kDelay || action.kind == Kind::kReorder;
+  HeldFrames::Frame copy{frame.from, {frame.bytes.begin(), frame.bytes.end()}};
+  if (holds_back && arriving_.size() < kMaxHeldFrames) {
+    arriving_.Hold(std::move(copy), Due(action.delay, action.frames), action.frames);
+    return std::nullopt;
+  }
+  if (action.kind == Kind::kDuplicate) {
+    arriving_.Hold(copy, Now());
+  } else if (!holds_back) {
+    ChangeFrame(action, copy.bytes);
+  }
+  arriving_.Overtaken();
+  return GiveOut(std::move(copy));
+}
+
+PacketPort::ReceivedFrame ImpairedPort::GiveOut(HeldFrames::Frame frame) {
+  received_ = std::move(frame);
+  return {received_.bytes, received_.route};
+}
+
+void ImpairedPort::ReleaseReceived() {
+  if (received_in_place_) port_->ReleaseReceived();
+}
+
+std::span<uint8_t> ImpairedPort::AcquireTransmit(Route route) {
+  // Room below too, so that no frame is lost that was not meant to be.
+  if (held_.size() >= kMaxHeldFrames || port_->AcquireTransmit(route).empty()) return {};
+  route_ = route;
+  return frame_;
+}
+
+void ImpairedPort::CommitTransmit(size_t frame_bytes) {
+  const std::span<uint8_t> frame(frame_.data(), frame_bytes);
+  if (!FindRoce(frame)) return Send(route_, frame);
+  ++impaired_.frames;
+  if (const FaultAction* action = injector_.OnFrame(FaultDirection::kSent, frame)) {
+    ++impaired_.by_scenario;
+    SendByScenario(*action, frame);
+  } else {
+    SendAsDrawn(frame);
+  }
+}
+
+void ImpairedPort::SendByScenario(const FaultAction& action, std::span<uint8_t> frame) {
+  switch (action.kind) {
+    case FaultAction::Kind::kDrop:
+      return;
+    case FaultAction::Kind::kDuplicate:
+      Hold(frame, Due(impairments_.delay, 1), 1);
+      break;
+    case FaultAction::Kind::kDelay:
+    case FaultAction::Kind::kReorder:
+      return Hold(frame, Due(impairments_.delay + action.delay, action.frames), action.frames);
+    case FaultAction::Kind::kMarkCongestion:
+    case FaultAction::Kind::kCorrupt:
+      ChangeFrame(action, frame);
+      break;
+  }
+  SendOn(frame);
+}
+
+void ImpairedPort::SendAsDrawn(std::span<uint8_t> frame) {
+  switch (DrawFate()) {
+    case Fate::kDrop:
+      ++impaired_.dropped;
+      return;
+    case Fate::kReorder: {
+      ++impaired_.reordered;
+      const auto others_to_pass = 1 + static_cast<uint32_t>(random_() % kMaxOvertaking);
+      return Hold(frame, Due(impairments_.delay, others_to_pass), others_to_pass);
+    }
+    case Fate::kDuplicate:
+      ++impaired_.duplicated;
+      Hold(frame, Due(impairments_.delay, 1), 1);
+      break;
+    case Fate::kCorrupt:
+      ++impaired_.corrupted;
+      Corrupt(frame);
+      break;
+    case Fate::kPass:
+      break;
+  }
+  SendOn(frame);
+}
+
+void ImpairedPort::SendOn(std::span<const uint8_t> frame) {
+  if (impairments_.delay.ns > 0) {
+    ++impaired_.delayed;
+    Hold(frame, Due(impairments_.delay, 0), 0);
+    return;
+  }
+  Send(route_, frame);
+  held_.Overtaken();
+  ReleaseDue();
+}
+
+void ImpairedPort::Hold(std::span<const uint8_t> frame, Time due, uint32_t others_to_pass) {
+  held_.Hold({route_, {frame.begin(), frame.end()}}, due, others_to_pass);
+}
+
+void ImpairedPort::Flush() {
+  ReleaseDue();
+  port_->Flush();
+}
+
+ImpairedPort::Fate ImpairedPort::DrawFate() {
+  double draw = std::uniform_real_distribution<>(0, 1)(random_);
+  for (const auto& [probability, fate] : {std::pair{impairments_.drop, Fate::kDrop},
+                                          std::pair{impairments_.duplicate, Fate::kDuplicate},
+                                          std::pair{impairments_.reorder, Fate::kReorder},
+                                          std::pair{impairments_.corrupt, Fate::kCorrupt}}) {
+    if (draw < probability) return fate;
+    draw -= probability;
+  }
+  return Fate::kPass;
+}
+
+void ImpairedPort::Corrupt(std::span<uint8_t> frame) {
+  const size_t bits = (frame.size() - kEthernetHeaderBytes) * 8;
+  const size_t bit = kEthernetHeaderBytes * 8 + random_() % bits;
+  frame[bit / 8] = static_cast<uint8_t>(frame[bit / 8] ^ 1u << bit % 8);
+}
+
+Time ImpairedPort::Due(Duration delay, uint32_t others_to_pass) {
+  return Now() + (others_to_pass == 0 ? delay : delay + kReorderPatience);
+}
+
+// A wire that takes nothing more loses the frame: it is one of ours that we held too long.
+void ImpairedPort::Send(Route route, std::span<const uint8_t> frame) {
+  const std::span<uint8_t> room = port_->AcquireTransmit(route);
+  if (room.size() < frame.size()) {
+    ++impaired_.dropped;
+    return;
+  }
+  std::copy(frame.begin(), frame.end(), room.begin());
+  port_->CommitTransmit(frame.size());
+}
+
+void ImpairedPort::ReleaseDue() {
+  if (held_.empty()) return;
+  const Time now = Now();
+  while (const auto route = held_.NextRoute(now)) {
+    if (port_->AcquireTransmit(*route).empty()) return;
+    Send(*route, held_.TakeDue(now)->bytes);
+  }
+}
+
+}  // namespace uroce::nic

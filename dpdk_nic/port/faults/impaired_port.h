@@ -1,0 +1,102 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+
+#include "dpdk_nic/port/faults/fault_injector.h"
+#include "dpdk_nic/port/faults/fault_scenario.h"
+#include "dpdk_nic/port/faults/held_frames.h"
+#include "dpdk_nic/port/faults/impairments.h"
+#include "dpdk_nic/port/packet_port.h"
+#include "transport/wire/frame_builder.h"
+
+namespace uroce::nic {
+
+// Spoils the RoCEv2 frames that pass it, as a bad wire would: loses, doubles, reorders, corrupts
+// and delays them. Frames that are not RoCEv2 pass untouched.
+//
+// Two things decide what happens to a frame. A scenario names frames exactly, sent or received. For
+// sent frames that it does not name the seed draws a fate; for both directions give both ends one.
+// Frames that are held back are released when enough others have passed them or, at the end of a
+// burst, when they were held for long enough.
+class ImpairedPort : public PacketPort {
+ public:
+  ImpairedPort(std::unique_ptr<PacketPort> port, const Impairments& impairments,
+               FaultScenario scenario = {});
+
+  ReceivedFrame Receive() override;
+  void ReleaseReceived() override;
+  std::span<uint8_t> AcquireTransmit(transport::Route route) override;
+  void CommitTransmit(size_t frame_bytes) override;
+  void Flush() override;
+
+  PathState PreparePath(const Path& path) override { return port_->PreparePath(path); }
+  void ForgetPath(transport::Qpn local) override { port_->ForgetPath(local); }
+  PathState JoinGroup(const transport::Gid& group) override { return port_->JoinGroup(group); }
+  void LeaveGroup(const transport::Gid& group) override { port_->LeaveGroup(group); }
+
+  int wait_fd() const override { return port_->wait_fd(); }
+  // Stays awake while frames are held back.
+  bool BeginSleep() override { return held_.empty() && arriving_.empty() && port_->BeginSleep(); }
+  void EndSleep() override { port_->EndSleep(); }
+  void ServeLink() override { port_->ServeLink(); }
+  void AbandonAfterFork() override { port_->AbandonAfterFork(); }
+
+  Counters counters() const override { return port_->counters(); }
+  transport::MacAddress mac() const override { return port_->mac(); }
+  uint32_t mtu() const override { return port_->mtu(); }
+  bool link_up() const override { return port_->link_up(); }
+  bool active() const override { return port_->active(); }
+  bool failed() const override { return port_->failed(); }
+
+  struct Impaired {
+    uint64_t frames = 0;  // RoCEv2 frames that came to be sent
+    uint64_t dropped = 0;
+    uint64_t duplicated = 0;
+    uint64_t reordered = 0;
+    uint64_t corrupted = 0;
+    uint64_t delayed = 0;
+    uint64_t by_scenario = 0;  // sent or received
+  };
+  const Impaired& impaired() const { return impaired_; }
+
+ private:
+  enum class Fate { kPass, kDrop, kDuplicate, kReorder, kCorrupt };
+
+  Fate DrawFate();
+  void Corrupt(std::span<uint8_t> frame);
+  // When a frame goes on that `delay` and `others_to_pass` hold back.
+  static transport::Time Due(transport::Duration delay, uint32_t others_to_pass);
+
+  void SendAsDrawn(std::span<uint8_t> frame);
+  void SendByScenario(const FaultAction& action, std::span<uint8_t> frame);
+  // The frame was impaired as it has to be, but for the delay that all frames have.
+  void SendOn(std::span<const uint8_t> frame);
+  void Send(transport::Route route, std::span<const uint8_t> frame);
+  // A frame that is being sent.
+  void Hold(std::span<const uint8_t> frame, transport::Time due, uint32_t others_to_pass);
+  void ReleaseDue();
+
+  ReceivedFrame GiveOut(HeldFrames::Frame frame);
+  // What Receive is to return in place of the frame of the port; nullopt if it is not to be seen
+  // now.
+  std::optional<ReceivedFrame> ReceiveByScenario(const FaultAction& action,
+                                                 const ReceivedFrame& frame);
+
+  const std::unique_ptr<PacketPort> port_;
+  const Impairments impairments_;
+  FaultInjector injector_;
+  std::mt19937_64 random_;
+  HeldFrames held_;      // to be sent
+  HeldFrames arriving_;  // to be received
+  bool received_in_place_ = false;
+  HeldFrames::Frame received_;                        // what Receive gave out, unless in place
+  transport::Route route_ = transport::Route::kWire;  // of the frame that is being sent
+  Impaired impaired_;
+  alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> frame_;
+};
+
+}  // namespace uroce::nic

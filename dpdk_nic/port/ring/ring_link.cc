@@ -1,0 +1,75 @@
+#include "dpdk_nic/port/ring/ring_link.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+
+namespace uroce::nic {
+namespace {
+
+// A sleeper is woken by one byte, and few are under way at a time.
+constexpr size_t kDrainBytes = 64;
+
+int SocketOption(const UniqueFd& socket, int option) {
+  int value = -1;
+  socklen_t length = sizeof value;
+  return getsockopt(socket.get(), SOL_SOCKET, option, &value, &length) == 0 ? value : -1;
+}
+
+// Whether the end of its other end can be noticed on it.
+bool IsConnectedUnixSocket(const UniqueFd& socket) {
+  const int type = SocketOption(socket, SO_TYPE);
+  sockaddr_storage peer;
+  socklen_t length = sizeof peer;
+  return SocketOption(socket, SO_DOMAIN) == AF_UNIX &&
+         (type == SOCK_STREAM || type == SOCK_SEQPACKET) &&
+         getpeername(socket.get(), reinterpret_cast<sockaddr*>(&peer), &length) == 0;
+}
+
+}  // namespace
+
+std::optional<RingLink::Offer> RingLink::Create() {
+  std::unique_ptr<RingMemory> memory = RingMemory::Create();
+  int ends[2];
+  if (memory == nullptr ||
+      socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+    return std::nullopt;
+  }
+  Offer offer;
+  offer.socket.reset(ends[1]);
+  offer.memory = memory->TakeFd();
+  offer.link.reset(new RingLink(std::move(memory), UniqueFd(ends[0]), 0));
+  return offer;
+}
+
+std::unique_ptr<RingLink> RingLink::Accept(UniqueFd memory_fd, UniqueFd socket) {
+  if (!IsConnectedUnixSocket(socket)) {
+    errno = EPROTO;
+    return nullptr;
+  }
+  std::unique_ptr<RingMemory> memory = RingMemory::Open(std::move(memory_fd));
+  if (memory == nullptr) return nullptr;
+  return std::unique_ptr<RingLink>(new RingLink(std::move(memory), std::move(socket), 1));
+}
+
+// MSG_DONTWAIT here and below although our own ends are non-blocking: one that came from the other
+// side may be made blocking by it at any time.
+void RingLink::WakePeer() {
+  // Fails if the buffer is full, and then the sleeper has been woken; or if nobody is there.
+  const uint8_t wake = 0;
+  [[maybe_unused]] const ssize_t sent =
+      send(socket_.get(), &wake, sizeof wake, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+bool RingLink::peer_alive() {
+  if (!peer_alive_) return false;
+  std::array<uint8_t, kDrainBytes> bytes;
+  // Once: who sends more than a correct peer does is read again when we are called again.
+  const ssize_t received = recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+  peer_alive_ = received > 0 || (received < 0 && (errno == EAGAIN || errno == EINTR));
+  return peer_alive_;
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/port/ring/shm_ring.h"
+
+namespace uroce::nic {
+
+// One end of a shared-memory link between two processes: a ring for each direction, and a socket
+// pair that does what memory cannot. Its end of file tells that the other process is gone, however
+// it ended; a byte on it wakes a sleeper. What the bytes are does not matter.
+//
+// Whoever wants the link creates it, keeps side 0, and has the rest carried to the other process.
+// Nothing the other process does makes this one wait, fault or read outside the slots. It may die
+// at any instruction: what it had committed is still received.
+class RingLink {
+ public:
+  // What the asker keeps and what the other side is to get. The two descriptors have to be closed
+  // here once they are sent: they would hide the other side's end.
+  struct Offer {
+    std::unique_ptr<RingLink> link;
+    UniqueFd memory;
+    UniqueFd socket;
+  };
+  // Side 0. nullopt with errno set.
+  static std::optional<Offer> Create();
+  // Side 1, from what came of an offer. nullptr with errno set; EPROTO if these are not a sealed
+  // ring memory and a connected Unix stream or seqpacket socket.
+  static std::unique_ptr<RingLink> Accept(UniqueFd memory, UniqueFd socket);
+
+  RingLink(const RingLink&) = delete;
+  RingLink& operator=(const RingLink&) = delete;
+
+  // The next frame, or an empty span when there is none. Valid until Release.
+  std::span<const uint8_t> Receive() { return consumer_.Receive(); }
+  void Release() { consumer_.Release(); }
+
+  // Room for the next frame, or an empty span when the ring is full. Asking again without
+  // committing gives the same room.
+  std::span<uint8_t> Acquire() { return producer_.Acquire(); }
+  void Commit(size_t frame_bytes) { producer_.Commit(frame_bytes); }
+  // Makes everything committed and released visible, and wakes the other side if it sleeps.
+  void Flush() {
+    consumer_.PublishPosition();
+    if (producer_.ConsumerNeedsWake()) [[unlikely]]
+      WakePeer();
+  }
+
+  // Wakes the other side once more if it still has not taken what had been sent when this was
+  // called last: a sleeper whose wake-up got lost is not lost with it. To be called now and then
+  // while the link is used.
+  void WakePeerIfBehind() {
+    if (producer_.ConsumerIsBehind()) [[unlikely]]
+      WakePeer();
+  }
+
+  // How many frames went either way. Who sees it unchanged knows that the link is not used.
+  uint64_t frames() const { return producer_.position() + consumer_.position(); }
+
+  // Asks to be woken by a byte on the socket when a frame comes. Returns false if one is there
+  // already: then do not sleep. EndSleep withdraws it, and costs no system call: the byte stays for
+  // peer_alive(), which has to be asked whenever the socket is readable.
+  bool BeginSleep() { return consumer_.BeginSleep(); }
+  void EndSleep() { consumer_.EndSleep(); }
+
+  // Looks at the socket and takes the bytes that are in it. False for ever once the other side's
+  // end is seen; frames that it sent before may still be there.
+  bool peer_alive();
+  // The other side wrote what no correct one writes, as Receive or Acquire has found, which gives
+  // nothing any more: it cannot be followed.
+  bool broken() const { return producer_.broken() || consumer_.broken(); }
+
+  // Becomes readable when the other side wakes us or ends.
+  int socket() const { return socket_.get(); }
+
+  // In a forked child: closes the socket, so that the other side notices the parent's end. Nothing
+  // but the destructor may follow. Async-signal-safe.
+  void Abandon() { socket_.reset(); }
+
+ private:
+  RingLink(std::unique_ptr<RingMemory> memory, UniqueFd socket, int side)
+      : memory_(std::move(memory)),
+        socket_(std::move(socket)),
+        producer_(memory_->ring(side)),
+        consumer_(memory_->ring(1 - side)) {}
+
+  void WakePeer();
+
+  std::unique_ptr<RingMemory> memory_;
+  UniqueFd socket_;
+  bool peer_alive_ = true;
+  FrameProducer producer_;
+  FrameConsumer consumer_;
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,166 @@
+#include "dpdk_nic/port/ring/shm_ring.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace uroce::nic {
+namespace {
+
+constexpr size_t kPageBytes = 4'096;
+constexpr size_t kRingBytes = kPageBytes + kSlots * kSlotBytes;  // the control page, then the slots
+constexpr size_t kMemoryBytes = 2 * kRingBytes;
+static_assert(sizeof(RingControl) <= kPageBytes);
+static_assert(kRingBytes % kPageBytes == 0);
+static_assert(kSlotBytes < 1 << 13, "SlotWord has 13 bits of length");
+
+// A frame that begins at kNearOffset and ends in the same cache line.
+constexpr size_t kOneLineFrameBytes = 64 - SlotWord::kNearOffset;
+
+// How many frames the consumer releases before it says so. Saying so moves a cache line.
+constexpr uint64_t kPositionInterval = 8;
+
+constexpr off_t kStatBlockBytes = 512;  // the unit of st_blocks, see stat(3)
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+std::atomic_ref<uint16_t> WordOf(uint8_t* slot) {
+  return std::atomic_ref<uint16_t>(*reinterpret_cast<uint16_t*>(slot));
+}
+
+// Orders an earlier store before a later load, which nothing weaker does: a side publishes, then
+// looks whether the other sleeps; the other says that it sleeps, then looks for something
+// published. One of the two sees the other's store.
+void StoreLoadFence() {
+#ifdef __SANITIZE_THREAD__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wtsan"  // TSan does not model fences; it does not need this one
+#endif
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#ifdef __SANITIZE_THREAD__
+#pragma GCC diagnostic pop
+#endif
+}
+
+}  // namespace
+
+std::unique_ptr<RingMemory> RingMemory::Create() {
+  UniqueFd fd(memfd_create("uroce-link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return nullptr;
+  if (const int error = posix_fallocate(fd.get(), 0, kMemoryBytes); error != 0) {
+    errno = error;
+    return nullptr;
+  }
+  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return nullptr;
+  std::unique_ptr<RingMemory> memory = Map(fd.get());
+  if (memory != nullptr) memory->fd_ = std::move(fd);
+  return memory;
+}
+
+std::unique_ptr<RingMemory> RingMemory::Open(UniqueFd fd) {
+  struct stat status;
+  const int seals = fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || fstat(fd.get(), &status) != 0) return nullptr;
+  const bool whole = status.st_size == static_cast<off_t>(kMemoryBytes) &&
+                     status.st_blocks * kStatBlockBytes >= static_cast<off_t>(kMemoryBytes);
+  if ((seals & kSeals) != kSeals || !whole) {
+    errno = EPROTO;
+    return nullptr;
+  }
+  return Map(fd.get());
+}
+
+std::unique_ptr<RingMemory> RingMemory::Map(int fd) {
+  void* base =
+      mmap(nullptr, kMemoryBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+  if (base == MAP_FAILED) return nullptr;
+  return std::unique_ptr<RingMemory>(new RingMemory(static_cast<uint8_t*>(base)));
+}
+
+RingMemory::~RingMemory() { munmap(base_, kMemoryBytes); }
+
+Ring RingMemory::ring(int side) const {
+  uint8_t* base = base_ + (side == 0 ? 0 : kRingBytes);
+  return {reinterpret_cast<RingControl*>(base), base + kPageBytes};
+}
+
+std::span<uint8_t> FrameProducer::Acquire() {
+  if (position_ - consumer_position_ >= kSlots) {
+    const uint64_t consumer = ring_.control->consumer_position.load(std::memory_order_acquire);
+    if (position_ - consumer > kSlots) broken_ = true;  // ahead of us, or gone backwards
+    if (broken_ || position_ - consumer == kSlots) return {};
+    consumer_position_ = consumer;
+  }
+  return {ring_.slot(position_) + offset_, kSlotBytes - offset_};
+}
+
+void FrameProducer::Commit(size_t frame_bytes) {
+  WordOf(ring_.slot(position_))
+      .store(SlotWord(frame_bytes, offset_, position_).bits(), std::memory_order_release);
+  ++position_;
+  offset_ = frame_bytes <= kOneLineFrameBytes ? SlotWord::kNearOffset : SlotWord::kAlignedOffset;
+  committed_since_wake_check_ = true;
+}
+
+bool FrameProducer::ConsumerNeedsWake() {
+  if (!committed_since_wake_check_) return false;
+  committed_since_wake_check_ = false;
+  StoreLoadFence();
+  std::atomic<uint32_t>& asleep = ring_.control->consumer_asleep;
+  return asleep.load(std::memory_order_relaxed) != 0 &&
+         asleep.exchange(0, std::memory_order_relaxed) != 0;
+}
+
+bool FrameProducer::ConsumerIsBehind() {
+  const uint64_t consumer = ring_.control->consumer_position.load(std::memory_order_relaxed);
+  const uint64_t since = position_ - std::exchange(asked_position_, position_);
+  return position_ - consumer > since;
+}
+
+SlotWord FrameConsumer::LoadWord() const {
+  return SlotWord(WordOf(ring_.slot(position_)).load(std::memory_order_acquire));
+}
+
+std::span<const uint8_t> FrameConsumer::Receive() {
+  if (broken_) return {};
+  const SlotWord word = LoadWord();
+  if (!word.IsPublishedAt(position_)) {
+    PublishPosition();
+    return {};
+  }
+  if (!word.IsSane()) {
+    broken_ = true;
+    return {};
+  }
+  return {ring_.slot(position_) + word.offset(), word.frame_bytes()};
+}
+
+void FrameConsumer::Release() {
+  ++position_;
+  if (position_ - published_position_ >= kPositionInterval) PublishPosition();
+}
+
+void FrameConsumer::PublishPosition() {
+  if (published_position_ == position_) return;
+  ring_.control->consumer_position.store(position_, std::memory_order_release);
+  published_position_ = position_;
+}
+
+bool FrameConsumer::BeginSleep() {
+  PublishPosition();
+  ring_.control->consumer_asleep.store(1, std::memory_order_relaxed);
+  StoreLoadFence();
+  if (!broken_ && LoadWord().IsPublishedAt(position_)) {
+    EndSleep();
+    return false;
+  }
+  return true;
+}
+
+void FrameConsumer::EndSleep() {
+  ring_.control->consumer_asleep.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace uroce::nic

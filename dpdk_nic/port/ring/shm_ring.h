@@ -1,0 +1,172 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "dpdk_nic/base/unique_fd.h"
+
+// A ring of frame-sized slots in memory that two processes share: one producer, one consumer, one
+// direction. The two never write the same cache line but for `consumer_asleep`.
+//
+//   RingControl   | consumer_position | consumer_asleep |
+//   slot 0        | word | frame ...                      |   kSlotBytes each
+//   ...
+//   slot 255      | word | frame ...                      |
+//
+// The word in a slot's first line publishes the frame behind it: when its generation is that of the
+// consumer's lap, the frame is complete. So a small frame costs a single cache line, and a producer
+// that is killed in the middle of a frame has published nothing.
+//
+// Neither side believes what the other wrote: positions and lengths are read once and checked.
+
+namespace uroce::nic {
+
+// 6400 bytes although 4224 would hold every frame: with slots as close as the frames fill them, the
+// hardware prefetcher of the reader runs into the slot that the writer is filling.
+inline constexpr size_t kSlotBytes = 6'400;
+inline constexpr uint32_t kSlots = 256;
+
+// What publishes a slot: 13 bits length, 1 bit where the frame begins, 2 bits generation. Zeroed
+// memory is generation 0, which no consumer waits for in its first lap.
+class SlotWord {
+ public:
+  // Right behind the word: a frame of 62 bytes (an ACK, a SEND of up to 4 bytes) shares its line.
+  static constexpr size_t kNearOffset = 2;
+  // With 54 bytes of headers (IPv4, BTH), the payload of a frame that begins here is aligned to a
+  // cache line.
+  static constexpr size_t kAlignedOffset = 10;
+
+  explicit constexpr SlotWord(uint16_t bits) : bits_(bits) {}
+  constexpr SlotWord(size_t frame_bytes, size_t offset, uint64_t position)
+      : bits_(static_cast<uint16_t>(frame_bytes << 3 | (offset == kAlignedOffset ? 4 : 0) |
+                                    Generation(position))) {}
+
+  constexpr uint16_t bits() const { return bits_; }
+  constexpr size_t frame_bytes() const { return bits_ >> 3; }
+  constexpr size_t offset() const { return (bits_ & 4) != 0 ? kAlignedOffset : kNearOffset; }
+  constexpr bool IsPublishedAt(uint64_t position) const {
+    return (bits_ & 3) == Generation(position);
+  }
+  // Whether the frame lies inside its slot.
+  constexpr bool IsSane() const {
+    return frame_bytes() > 0 && offset() + frame_bytes() <= kSlotBytes;
+  }
+
+ private:
+  static constexpr uint16_t Generation(uint64_t position) {
+    return static_cast<uint16_t>((position / kSlots + 1) & 3);
+  }
+  uint16_t bits_;
+};
+
+// The shared part of a ring that is not slots. 128 bytes apart because processors fetch lines in
+// pairs.
+struct RingControl {
+  alignas(128) std::atomic<uint64_t> consumer_position;  // frames released; counts without end
+  alignas(128) std::atomic<uint32_t> consumer_asleep;    // not 0: wake it after publishing
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+
+// One ring as it lies in shared memory.
+struct Ring {
+  RingControl* control = nullptr;
+  uint8_t* slots = nullptr;
+
+  uint8_t* slot(uint64_t position) const { return slots + position % kSlots * kSlotBytes; }
+};
+
+// The memory of a link: two rings, one a direction. The memfd cannot shrink any more (sealed), so
+// that nobody can make the other side fault.
+class RingMemory {
+ public:
+  // nullptr with errno set. Create backs every page, so that memory that cannot be had is an error
+  // here and not a SIGBUS later. Open takes what the other side sent and checks size, seals and
+  // that its pages are backed: it is the creator's memory, and stays so.
+  static std::unique_ptr<RingMemory> Create();
+  static std::unique_ptr<RingMemory> Open(UniqueFd fd);
+  ~RingMemory();
+  RingMemory(const RingMemory&) = delete;
+  RingMemory& operator=(const RingMemory&) = delete;
+
+  // The ring that `side` (0 or 1) produces into.
+  Ring ring(int side) const;
+  // What the other side is to be sent; only the creator has it, until it is taken.
+  int fd() const { return fd_.get(); }
+  UniqueFd TakeFd() { return std::move(fd_); }
+
+ private:
+  explicit RingMemory(uint8_t* base) : base_(base) {}
+  static std::unique_ptr<RingMemory> Map(int fd);
+
+  UniqueFd fd_;
+  uint8_t* base_;
+};
+
+// The sending end. Not thread-safe.
+class FrameProducer {
+ public:
+  explicit FrameProducer(Ring ring) : ring_(ring) {}
+
+  // Room for the next frame, or an empty span when the ring is full or the consumer's position
+  // makes no sense (then broken() is true and stays so). The room has never been read by this side:
+  // loading from a line that the consumer read last costs a round trip to its cache.
+  std::span<uint8_t> Acquire();
+  void Commit(size_t frame_bytes);
+
+  // Whether the consumer sleeps and everything committed is to be announced to it. Returns true
+  // once for each time it went to sleep.
+  bool ConsumerNeedsWake();
+  // Whether frames that had been committed when this was asked last are not released yet.
+  bool ConsumerIsBehind();
+
+  bool broken() const { return broken_; }
+  // Frames committed.
+  uint64_t position() const { return position_; }
+
+ private:
+  Ring ring_;
+  uint64_t position_ = 0;           // of the next frame
+  uint64_t consumer_position_ = 0;  // as last read
+  uint64_t asked_position_ = 0;     // by ConsumerIsBehind
+  // Where the next frame will begin. A guess from the size of the last one: a wrong guess costs a
+  // cache line or an unaligned copy, nothing else.
+  size_t offset_ = SlotWord::kNearOffset;
+  bool committed_since_wake_check_ = false;
+  bool broken_ = false;
+};
+
+// The receiving end. Not thread-safe.
+class FrameConsumer {
+ public:
+  explicit FrameConsumer(Ring ring) : ring_(ring) {}
+
+  // The next frame, or an empty span when there is none. Valid until Release. A slot whose length
+  // makes no sense sets broken(): the producer cannot be followed any more.
+  std::span<const uint8_t> Receive();
+  void Release();
+  // Tells the producer of everything released. Done by itself every few frames.
+  void PublishPosition();
+
+  // Asks to be woken. Returns false if a frame is there already: stay awake.
+  bool BeginSleep();
+  void EndSleep();
+
+  bool broken() const { return broken_; }
+  // Frames released.
+  uint64_t position() const { return position_; }
+
+ private:
+  SlotWord LoadWord() const;
+
+  Ring ring_;
+  uint64_t position_ = 0;
+  uint64_t published_position_ = 0;
+  bool broken_ = false;
+};
+
+}  // namespace uroce::nic

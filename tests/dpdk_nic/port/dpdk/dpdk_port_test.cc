@@ -1,0 +1,132 @@
+// One process, devices that need nobody else.
+#include <gtest/gtest.h>
+
+#include "tests/dpdk_nic/port/dpdk/dpdk_test_support.h"
+
+namespace uroce::nic {
+namespace {
+
+constexpr transport::Gid kIp = transport::Gid::FromIpv4({10, 0, 0, 1});
+
+TEST(DpdkPortTest, RingGivesBackWhatWasSent) {
+  OpenedPort ring = OpenDpdkPort("net_ring0", 0, kIp);
+  ASSERT_NE(ring.port, nullptr) << ring.error;
+  EXPECT_TRUE(ring.port->link_up());
+  EXPECT_EQ(ring.port->mac(), MacAddressFor(kIp));
+  EXPECT_EQ(ring.port->mtu(), 4210u);
+  EXPECT_EQ(ring.port->wait_fd(), -1);
+
+  Traffic traffic(ring.port.get(), 60, 4'224);
+  constexpr uint64_t kFrames = 20'000;
+  EXPECT_TRUE(PollUntil([&] {
+    traffic.Send(kFrames);
+    traffic.Receive();
+    return traffic.received() == kFrames;
+  }));
+  EXPECT_EQ(traffic.corrupt(), 0u);
+  EXPECT_EQ(traffic.out_of_order(), 0u);
+}
+
+TEST(DpdkPortTest, FullRingPushesBackAndLosesNothing) {
+  OpenedPort ring = OpenDpdkPort("net_ring1");
+  ASSERT_NE(ring.port, nullptr) << ring.error;
+  Traffic traffic(ring.port.get(), 60, 60);
+  uint64_t before = 0;
+  do {  // nobody receives
+    before = traffic.sent();
+    traffic.Send();
+  } while (traffic.sent() != before);
+  EXPECT_GT(before, 1'000u);
+  EXPECT_TRUE(ring.port->AcquireTransmit(transport::Route::kWire).empty());
+
+  EXPECT_TRUE(PollUntil([&] {
+    traffic.Receive();  // also sends what had to wait
+    return traffic.received() == before;
+  }));
+  EXPECT_EQ(traffic.lost(), 0u);
+  EXPECT_EQ(traffic.corrupt(), 0u);
+  EXPECT_FALSE(ring.port->AcquireTransmit(transport::Route::kWire).empty());
+}
+
+TEST(DpdkPortTest, AcquiringAgainGivesTheSameBuffer) {
+  OpenedPort null = OpenDpdkPort("net_null0");
+  ASSERT_NE(null.port, nullptr) << null.error;
+  const std::span<uint8_t> first = null.port->AcquireTransmit(transport::Route::kWire);
+  EXPECT_GE(first.size(), 4'224u);
+  EXPECT_EQ(null.port->AcquireTransmit(transport::Route::kWire).data(), first.data());
+}
+
+TEST(DpdkPortTest, NullTakesEverythingAndGivesNothing) {
+  OpenedPort null = OpenDpdkPort("net_null0");
+  ASSERT_NE(null.port, nullptr) << null.error;
+  Traffic traffic(null.port.get(), 60, 4'224);
+  for (int i = 0; i < 1'000; ++i) {
+    traffic.Send();
+    traffic.Receive();
+  }
+  EXPECT_EQ(traffic.sent(), 32'000u);
+  EXPECT_TRUE(null.port->Receive().bytes.empty());
+}
+
+TEST(DpdkPortTest, SeveralPortsInOneProcess) {
+  OpenedPort first = OpenDpdkPort("net_ring0");
+  OpenedPort second = OpenDpdkPort("net_ring1");
+  ASSERT_NE(first.port, nullptr) << first.error;
+  ASSERT_NE(second.port, nullptr) << second.error;
+  Traffic one(first.port.get(), 60, 60);
+  Traffic two(second.port.get(), 60, 60);
+  one.Send(10);
+  two.Send(20);
+  one.Receive();
+  two.Receive();
+  EXPECT_EQ(one.received(), 10u);
+  EXPECT_EQ(two.received(), 20u);
+}
+
+TEST(DpdkPortTest, TheSameDeviceTwiceIsRefused) {
+  OpenedPort first = OpenDpdkPort("net_ring0");
+  OpenedPort second = OpenDpdkPort("net_ring0");
+  EXPECT_EQ(second.port, nullptr);
+  EXPECT_EQ(second.error,
+            "net_ring0 is open in this process already; give this one another number");
+}
+
+TEST(DpdkPortTest, OpensAndClosesManyTimes) {
+  for (int i = 0; i < 200; ++i) {
+    OpenedPort ring = OpenDpdkPort("net_ring0");
+    ASSERT_NE(ring.port, nullptr) << "round " << i << ": " << ring.error;
+    Traffic traffic(ring.port.get(), 60, 60);
+    traffic.Send(100);  // still in the ring when the port is closed
+  }
+}
+
+TEST(DpdkPortTest, UnusableOptionsAreOneSentence) {
+  EXPECT_EQ(
+      OpenDpdkPort("net_tap0").error,
+      "there is no DPDK port \"net_tap0\"; use net_memif0, net_af_packet0, net_af_xdp0, net_ring0, "
+      "net_null0 or a PCI address such as 0000:3b:00.0");
+  EXPECT_EQ(OpenDpdkPort("net_af_packet0,iface=nosuch0").error,
+            "there is no network interface nosuch0; `ip link` lists those there are");
+  EXPECT_EQ(OpenDpdkPort("net_memif0,role=server,socket=/tmp/x,bsize=5000", 9'000).error,
+            "net_memif0 cannot have an MTU of 9000; the most it can have is 4986");
+}
+
+TEST(DpdkPortTest, AbsentPciDeviceIsExplained) {
+  const std::string error = OpenDpdkPort("0000:ff:1f.7").error;
+  EXPECT_NE(error.find("0000:ff:1f.7"), std::string::npos) << error;
+  EXPECT_NE(error.find("vfio"), std::string::npos) << error;
+}
+
+TEST(DpdkPortTest, LibraryOfAnotherBuildIsRefused) {
+  OpenDpdkPort("net_ring0");  // loads the library for good
+  OpenDpdkPortRequest request;
+  request.abi = kDpdkLibraryAbi + 1;
+  request.devargs = "net_ring0";
+  OpenDpdkPortResult result;
+  EXPECT_FALSE(TestedOpenFunction()(&request, &result));
+  EXPECT_STREQ(result.error,
+               "the DPDK library is of another build than the rest of uroce; build anew");
+}
+
+}  // namespace
+}  // namespace uroce::nic

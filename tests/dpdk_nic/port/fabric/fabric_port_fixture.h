@@ -1,0 +1,117 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+
+#include <memory>
+#include <string>
+
+#include "dpdk_nic/port/fabric/fabric_port.h"
+#include "tests/dpdk_nic/port/fabric/fabric_names.h"
+#include "tests/dpdk_nic/port/fabric/fake_uroced.h"
+#include "transport/limits.h"
+#include "transport/route.h"
+
+namespace uroce::nic {
+
+inline bool IsReadable(int fd) {
+  pollfd poll_fd{fd, POLLIN, 0};
+  return poll(&poll_fd, 1, 0) == 1;
+}
+
+// Ports of one fabric, all in this process, and the uroced that a test wants.
+class FabricPortTest : public ::testing::Test {
+ protected:
+  using PathState = PacketPort::PathState;
+  using Route = transport::Route;
+
+  explicit FabricPortTest(control::Welcome like = FakeUroced::LocalFabric())
+      : like_(like), uroced_(std::make_unique<FakeUroced>(fabric_, like)) {}
+
+  FabricPort::Options OptionsWithIp(const transport::Gid& ip) const {
+    FabricPort::Options options;
+    options.fabric = fabric_;
+    options.ip = ip;
+    options.published_state_fd = published_state_.get();
+    return options;
+  }
+  std::unique_ptr<FabricPort> NewPort() {
+    auto port =
+        std::make_unique<FabricPort>(OptionsWithIp(transport::Gid::FromIpv4({127, 0, 0, 1})));
+    uroced_->Attach(*port);
+    return port;
+  }
+
+  static control::Block BlockOf(const FabricPort& port) { return port.fabric().block; }
+  static Route RouteTo(const FabricPort& port) { return transport::RouteToBlock(BlockOf(port)); }
+  static PacketPort::Path PathTo(const FabricPort& port) {
+    return {.route = RouteTo(port),
+            .local = {1},
+            .remote = {BlockOf(port) * transport::kMaxQps + 1},
+            .remote_gid = transport::Gid::FromIpv4({127, 0, 0, 1})};
+  }
+
+  template <class... Port>
+  void ServeAll(Port&... ports) {
+    for (int i = 0; i < 4; ++i) {
+      (ports.ServeLink(), ...);
+      if (uroced_) uroced_->Serve();
+    }
+    (ports.ServeLink(), ...);
+  }
+  // Makes a link from one to the other.
+  void Link(FabricPort& from, FabricPort& to) {
+    EXPECT_EQ(from.PreparePath(PathTo(to)), PathState::kPending);
+    ServeAll(from, to);
+    ASSERT_EQ(from.PreparePath(PathTo(to)), PathState::kReady);
+    ASSERT_EQ(to.PreparePath(PathTo(from)), PathState::kReady) << "one link for both";
+  }
+
+  static bool SendByte(FabricPort& from, Route route, uint8_t value) {
+    const std::span<uint8_t> room = from.AcquireTransmit(route);
+    if (room.empty()) return false;
+    room[0] = value;
+    from.CommitTransmit(62);
+    from.Flush();
+    return true;
+  }
+  static bool SendByte(FabricPort& from, const FabricPort& to, uint8_t value) {
+    return SendByte(from, RouteTo(to), value);
+  }
+  struct Taken {
+    int value = -1;  // none
+    Route from = Route::kWire;
+    bool operator==(const Taken&) const = default;
+  };
+  // The first byte of the next frame, if a pass finds one.
+  static Taken TakeAtOnce(FabricPort& port) {
+    const PacketPort::ReceivedFrame frame = port.Receive();
+    if (frame.bytes.empty()) return {};
+    const Taken taken = {frame.bytes[0], frame.from};
+    port.ReleaseReceived();
+    return taken;
+  }
+  // With as many passes as it takes to look at every link, idle ones as well.
+  static Taken Take(FabricPort& port) {
+    for (int pass = 0; pass < 20; ++pass) {
+      if (const Taken taken = TakeAtOnce(port); taken.value >= 0) return taken;
+      port.Flush();
+    }
+    return {};
+  }
+  static int TakeByte(FabricPort& port) { return Take(port).value; }
+  // Until links that are not used are idle.
+  template <class... Port>
+  void LetLinksGetIdle(Port&... ports) {
+    usleep(15'000);
+    ServeAll(ports...);
+  }
+
+  const control::Welcome like_;
+  const std::string fabric_ = UniqueFabricName();
+  const UniqueFd published_state_{memfd_create("test", MFD_CLOEXEC)};
+  std::unique_ptr<FakeUroced> uroced_;
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,446 @@
+#include "dpdk_nic/port/fabric/fabric_port.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "tests/dpdk_nic/port/fabric/fabric_port_fixture.h"
+
+namespace uroce::nic {
+namespace {
+
+using control::Block;
+using transport::Gid;
+
+TEST_F(FabricPortTest, AttachedPortIsWhatTheFabricSays) {
+  const auto port = NewPort();
+  EXPECT_EQ(BlockOf(*port), 5u);
+  EXPECT_EQ(port->mtu(), 4'200u);
+  EXPECT_EQ(port->mac(), (transport::MacAddress{2, 0x75, 127, 0, 0, 1}));
+  EXPECT_TRUE(port->link_up());
+  EXPECT_TRUE(port->active());
+  EXPECT_TRUE(uroced_->client(5).hello.ip.IsZero()) << "any fabric will do";
+}
+
+TEST_F(FabricPortTest, WithoutUrocedItIsSaidWhatToDo) {
+  uroced_.reset();
+  FabricPort port(OptionsWithIp(Gid::FromIpv4({127, 0, 0, 1})));
+  const auto error = port.Attach();
+  ASSERT_TRUE(error.has_value());
+  EXPECT_NE(error->sentence.find("uroce run"), std::string::npos) << error->sentence;
+  EXPECT_NE(error->sentence.find(fabric_), std::string::npos) << error->sentence;
+}
+
+TEST_F(FabricPortTest, RefusalIsUrocedsSentence) {
+  uroced_->RefuseWith("come back tomorrow");
+  FabricPort port(OptionsWithIp(Gid::FromIpv4({127, 0, 0, 1})));
+  std::atomic<bool> is_done = false;
+  std::optional<Error> error;
+  std::thread attaching([&] {
+    error = port.Attach();
+    is_done = true;
+  });
+  while (!is_done) uroced_->Serve();
+  attaching.join();
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->sentence, "come back tomorrow");
+}
+
+TEST_F(FabricPortTest, PreparedPathCarriesFramesBothWays) {
+  const auto a = NewPort(), b = NewPort();
+  Link(*a, *b);
+  EXPECT_TRUE(SendByte(*a, *b, 10));
+  EXPECT_TRUE(SendByte(*b, *a, 20));
+  EXPECT_EQ(Take(*b), (Taken{10, RouteTo(*a)}));
+  EXPECT_EQ(Take(*a), (Taken{20, RouteTo(*b)}));
+  EXPECT_EQ(TakeByte(*a), -1);
+  EXPECT_EQ(uroced_->client(BlockOf(*b)).requests.size(), 0u);
+}
+
+// A helper sleeps while a thread of the application makes a pass and sleeps then, too.
+TEST_F(FabricPortTest, WakeUpOfASleeperIsNotTakenFromIt) {
+  const auto a = NewPort(), b = NewPort();
+  Link(*a, *b);
+  ASSERT_TRUE(b->BeginSleep());
+  EXPECT_TRUE(SendByte(*a, *b, 10));
+  for (int pass = 0; pass < 2; ++pass) {
+    EXPECT_TRUE(IsReadable(b->wait_fd()));
+    b->ServeLink();
+  }
+  EXPECT_EQ(TakeByte(*b), 10);
+  EXPECT_TRUE(SendByte(*a, *b, 20));
+  EXPECT_TRUE(IsReadable(b->wait_fd())) << "nobody would receive the second frame";
+  b->EndSleep();
+  EXPECT_EQ(TakeByte(*b), 20);
+  ASSERT_TRUE(b->BeginSleep());
+  EXPECT_FALSE(IsReadable(b->wait_fd()));
+}
+
+TEST_F(FabricPortTest, WhoeverLeavesAFrameLyingIsWokenOnceMore) {
+  const auto a = NewPort(), b = NewPort();
+  Link(*a, *b);
+  ASSERT_TRUE(b->BeginSleep());
+  EXPECT_TRUE(SendByte(*a, *b, 10));
+  b->EndSleep();  // and nobody receives, as if the wake-up had got lost
+  EXPECT_FALSE(IsReadable(b->wait_fd()));
+  a->ServeLink();
+  EXPECT_FALSE(IsReadable(b->wait_fd())) << "it may still be about to receive";
+  a->ServeLink();
+  EXPECT_TRUE(IsReadable(b->wait_fd()));
+}
+
+TEST_F(FabricPortTest, FrameAloneMakesTheLinkAndWaitsForIt) {
+  const auto a = NewPort(), b = NewPort();
+  EXPECT_FALSE(SendByte(*a, *b, 1));
+  EXPECT_FALSE(SendByte(*a, *b, 1));
+  ServeAll(*a, *b);
+  EXPECT_TRUE(SendByte(*a, *b, 1));
+  EXPECT_EQ(TakeByte(*b), 1);
+  EXPECT_EQ(uroced_->client(BlockOf(*a)).requests, std::vector<Block>{BlockOf(*b)});
+  EXPECT_EQ(a->counters().transmit_dropped_no_link, 0u);
+}
+
+TEST_F(FabricPortTest, FirstFrameIsReceivedThoughTheAskerHasNoAnswerYet) {
+  const auto a = NewPort(), b = NewPort();
+  EXPECT_EQ(a->PreparePath(PathTo(*b)), PathState::kPending);
+  uroced_->Serve();
+  b->ServeLink();
+  EXPECT_TRUE(SendByte(*b, *a, 3));
+  EXPECT_EQ(TakeByte(*a), 3);
+}
+
+TEST_F(FabricPortTest, BlockOfNobodyIsUnreachableAndTakesFramesLikeADeadHost) {
+  const auto a = NewPort();
+  PacketPort::Path path = PathTo(*a);
+  path.route = transport::RouteToBlock(900);
+  EXPECT_EQ(a->PreparePath(path), PathState::kPending);
+  ServeAll(*a);
+  EXPECT_EQ(a->PreparePath(path), PathState::kUnreachable);
+  EXPECT_TRUE(SendByte(*a, path.route, 1));
+  EXPECT_EQ(a->counters().transmit_dropped_no_link, 1u);
+  usleep(15'000);
+  EXPECT_EQ(a->PreparePath(path), PathState::kPending) << "asked anew";
+}
+
+TEST_F(FabricPortTest, LimitOfLinksIsARefusal) {
+  const auto a = NewPort(), b = NewPort();
+  uroced_->link_error = [](Block, Block) { return ENOSPC; };
+  EXPECT_EQ(a->PreparePath(PathTo(*b)), PathState::kPending);
+  ServeAll(*a, *b);
+  EXPECT_EQ(a->PreparePath(PathTo(*b)), PathState::kRefused);
+}
+
+TEST_F(FabricPortTest, NobodyIsLinkedWithItselfOrWithWhatIsNoBlock) {
+  const auto a = NewPort();
+  PacketPort::Path path = PathTo(*a);
+  for (const Block block : {BlockOf(*a), Block{0}, transport::kQpnBlocks - 1}) {
+    path.route = transport::RouteToBlock(block);
+    EXPECT_EQ(a->PreparePath(path), PathState::kUnreachable) << block;
+    EXPECT_TRUE(SendByte(*a, path.route, 1)) << block;
+  }
+  EXPECT_EQ(a->counters().transmit_dropped_no_link, 3u);
+  ServeAll(*a);
+  EXPECT_TRUE(uroced_->client(BlockOf(*a)).requests.empty());
+}
+
+TEST_F(FabricPortTest, FramesWaitForAnAnswerForABoundedTime) {
+  const auto a = NewPort(), b = NewPort();
+  uroced_->ignores_links = true;
+  int refused = 0;
+  while (!SendByte(*a, *b, 1)) {
+    ++refused;
+    ServeAll(*a, *b);
+    usleep(1'000);
+  }
+  EXPECT_GT(refused, 1);
+  EXPECT_EQ(a->counters().transmit_dropped_no_link, 1u);
+}
+
+TEST_F(FabricPortTest, TwoThatAskForEachOtherAtTheSameMomentHaveOneLink) {
+  for (int round = 0; round < 20; ++round) {
+    const auto a = NewPort(), b = NewPort();
+    EXPECT_EQ(a->PreparePath(PathTo(*b)), PathState::kPending);
+    EXPECT_EQ(b->PreparePath(PathTo(*a)), PathState::kPending);
+    ServeAll(*a, *b);
+    EXPECT_EQ(a->PreparePath(PathTo(*b)), PathState::kReady);
+    EXPECT_EQ(b->PreparePath(PathTo(*a)), PathState::kReady);
+    EXPECT_TRUE(SendByte(*a, *b, 10));
+    EXPECT_TRUE(SendByte(*b, *a, 20));
+    EXPECT_EQ(TakeByte(*b), 10);
+    EXPECT_EQ(TakeByte(*a), 20);
+  }
+}
+
+TEST_F(FabricPortTest, WhatWasSentBeforeTheEndIsStillReceived) {
+  const auto a = NewPort();
+  auto b = NewPort();
+  Link(*a, *b);
+  const PacketPort::Path path = PathTo(*b);
+  for (uint8_t i = 0; i < 100; ++i) SendByte(*b, *a, i);
+  b.reset();
+  for (int i = 0; i < 100; ++i) {
+    if (i % 10 == 0) a->ServeLink();
+    ASSERT_EQ(TakeByte(*a), i);
+  }
+  EXPECT_TRUE(SendByte(*a, path.route, 1));
+  EXPECT_EQ(a->counters().transmit_dropped_no_link, 1u) << "as to a dead host";
+  uroced_->Serve();
+  usleep(15'000);
+  EXPECT_EQ(a->PreparePath(path), PathState::kPending);
+  ServeAll(*a);
+  EXPECT_EQ(a->PreparePath(path), PathState::kUnreachable);
+}
+
+TEST_F(FabricPortTest, NewProcessWithTheBlockOfADeadOneIsLinkedAnew) {
+  const auto a = NewPort();
+  auto b = NewPort();
+  Link(*a, *b);
+  b.reset();
+  ServeAll(*a);
+  uroced_->GiveOutNext(6);
+  b = NewPort();
+  ASSERT_EQ(BlockOf(*b), 6u);
+  EXPECT_EQ(b->PreparePath(PathTo(*a)), PathState::kPending);
+  ServeAll(*a, *b);
+  EXPECT_EQ(a->PreparePath(PathTo(*b)), PathState::kReady);
+  EXPECT_TRUE(SendByte(*a, *b, 7));
+  EXPECT_EQ(TakeByte(*b), 7);
+}
+
+TEST_F(FabricPortTest, FullRingIsBackPressureOfThatLinkOnly) {
+  const auto a = NewPort(), b = NewPort(), c = NewPort();
+  Link(*a, *b);
+  Link(*a, *c);
+  uint32_t sent = 0;
+  while (SendByte(*a, *b, static_cast<uint8_t>(sent))) ++sent;
+  EXPECT_EQ(sent, kSlots);
+  EXPECT_TRUE(SendByte(*a, *c, 1));
+  for (uint32_t i = 0; i < sent; ++i) ASSERT_EQ(TakeByte(*b), static_cast<uint8_t>(i));
+  b->Flush();
+  EXPECT_TRUE(SendByte(*a, *b, 1));
+  EXPECT_EQ(a->counters().transmit_dropped_no_link, 0u);
+}
+
+TEST_F(FabricPortTest, MalformedSlotClosesTheLinkAndOnlyThat) {
+  const auto a = NewPort(), b = NewPort();
+  Link(*a, *b);
+  // A process that follows no rules.
+  auto offer = RingLink::Create();
+  const auto memory = RingMemory::Open(UniqueFd(dup(offer->memory.get())));
+  uroced_->client(BlockOf(*a))
+      .channel.Send(control::LinkOffer{900},
+                    std::array<int, 2>{offer->memory.get(), offer->socket.get()});
+  offer->socket.reset();
+  ServeAll(*a, *b);
+  EXPECT_TRUE(SendByte(*a, transport::RouteToBlock(900), 1));
+  const uint16_t word = SlotWord(kSlotBytes, SlotWord::kNearOffset, 0).bits();
+  memcpy(memory->ring(0).slot(0), &word, sizeof word);
+  EXPECT_EQ(TakeByte(*a), -1);
+  a->ServeLink();
+  EXPECT_EQ(a->counters().receive_malformed, 1u);
+  EXPECT_FALSE(offer->link->peer_alive());
+  EXPECT_TRUE(SendByte(*a, transport::RouteToBlock(900), 1));
+  EXPECT_EQ(a->counters().transmit_dropped_no_link, 1u);
+
+  EXPECT_TRUE(SendByte(*b, *a, 5));
+  EXPECT_EQ(TakeByte(*a), 5);
+}
+
+TEST_F(FabricPortTest, OfferOfNonsenseIsCountedAndTheLinkThereIsStays) {
+  const auto a = NewPort(), b = NewPort();
+  Link(*a, *b);
+  const std::array<int, 2> nonsense = {published_state_.get(), published_state_.get()};
+  for (const Block block : {BlockOf(*b), Block{0}, Block{~0u}, BlockOf(*a)}) {
+    uroced_->client(BlockOf(*a)).channel.Send(control::LinkOffer{block}, nonsense);
+  }
+  ServeAll(*a, *b);
+  EXPECT_EQ(a->counters().receive_malformed, 1u);
+  EXPECT_TRUE(SendByte(*a, *b, 9));
+  EXPECT_EQ(TakeByte(*b), 9);
+}
+
+// A process with links to many.
+class ManyLinksTest : public FabricPortTest {
+ protected:
+  static constexpr size_t kPeers = 8;
+
+  ManyLinksTest() {
+    for (size_t i = 0; i < kPeers; ++i) {
+      peers_.push_back(NewPort());
+      Link(*port_, *peers_.back());
+    }
+  }
+
+  const std::unique_ptr<FabricPort> port_ = NewPort();
+  std::vector<std::unique_ptr<FabricPort>> peers_;
+};
+
+TEST_F(ManyLinksTest, EveryLinkIsReceivedFromInTurn) {
+  for (int i = 0; i < 3; ++i) {
+    for (size_t peer = 0; peer < kPeers; ++peer) {
+      SendByte(*peers_[peer], *port_, static_cast<uint8_t>(peer));
+    }
+  }
+  std::vector<int> frames(kPeers);
+  for (size_t i = 0; i < 3 * kPeers; ++i) {
+    const Taken taken = Take(*port_);
+    ASSERT_GE(taken.value, 0);
+    const auto peer = static_cast<size_t>(taken.value);
+    EXPECT_EQ(taken.from, RouteTo(*peers_[peer]));
+    ++frames[peer];
+  }
+  EXPECT_EQ(frames, std::vector<int>(kPeers, 3));
+  EXPECT_EQ(TakeByte(*port_), -1);
+}
+
+TEST_F(ManyLinksTest, FirstFrameOnAnIdleLinkIsFoundByWhoPolls) {
+  for (size_t peer = 0; peer < kPeers; ++peer) {
+    LetLinksGetIdle(*port_);
+    SendByte(*peers_[peer], *port_, static_cast<uint8_t>(peer));
+    EXPECT_EQ(TakeAtOnce(*port_).value, -1) << "idle links are not polled in every pass";
+    ASSERT_EQ(TakeByte(*port_), static_cast<int>(peer));
+    SendByte(*peers_[peer], *port_, 100);
+    EXPECT_EQ(TakeAtOnce(*port_).value, 100) << "not idle any more";
+  }
+}
+
+TEST_F(ManyLinksTest, LinkThatAlwaysHasMoreDoesNotHideTheOthers) {
+  LetLinksGetIdle(*port_);
+  const auto keep_full = [&] {
+    while (SendByte(*peers_[0], *port_, 0)) {
+    }
+  };
+  keep_full();
+  SendByte(*peers_[1], *port_, 1);
+  bool found = false;
+  for (int pass = 0; pass < 50 && !found; ++pass) {
+    for (int burst = 0; burst < 32; ++burst) found |= TakeAtOnce(*port_).value == 1;
+    port_->Flush();
+    keep_full();
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST_F(ManyLinksTest, SleeperIsWokenByAnyLinkAndByNothingElse) {
+  LetLinksGetIdle(*port_);
+  for (size_t peer = 0; peer < kPeers; ++peer) {
+    ASSERT_TRUE(port_->BeginSleep());
+    EXPECT_FALSE(IsReadable(port_->wait_fd()));
+    SendByte(*peers_[peer], *port_, static_cast<uint8_t>(peer));
+    EXPECT_TRUE(IsReadable(port_->wait_fd()));
+    port_->EndSleep();
+    EXPECT_FALSE(IsReadable(port_->wait_fd()));
+    EXPECT_EQ(TakeAtOnce(*port_).value, static_cast<int>(peer)) << "at once";
+  }
+}
+
+TEST_F(ManyLinksTest, NobodyFallsAsleepOverAFrame) {
+  for (const bool idle : {false, true}) {
+    if (idle) LetLinksGetIdle(*port_);
+    SendByte(*peers_[3], *port_, 3);
+    EXPECT_FALSE(port_->BeginSleep());
+    EXPECT_EQ(TakeAtOnce(*port_).value, 3) << "at once";
+  }
+}
+
+TEST_F(ManyLinksTest, WhoDidNotFallAsleepIsNotWoken) {
+  SendByte(*peers_[3], *port_, 3);
+  EXPECT_FALSE(port_->BeginSleep());
+  EXPECT_EQ(TakeByte(*port_), 3);
+  for (const auto& peer : peers_) SendByte(*peer, *port_, 1);
+  EXPECT_FALSE(IsReadable(port_->wait_fd()));
+}
+
+TEST_F(ManyLinksTest, LongSleepMakesNoUsedLinkIdle) {
+  ASSERT_TRUE(port_->BeginSleep());
+  usleep(15'000);
+  SendByte(*peers_[5], *port_, 5);
+  port_->EndSleep();
+  EXPECT_EQ(TakeAtOnce(*port_).value, 5);
+}
+
+TEST_F(FabricPortTest, SleeperIsWokenByPeersThatComeAndGo) {
+  const auto a = NewPort();
+  auto b = NewPort();
+  a->EndSleep();
+  ASSERT_TRUE(a->BeginSleep());
+  EXPECT_EQ(b->PreparePath(PathTo(*a)), PathState::kPending);
+  uroced_->Serve();
+  EXPECT_TRUE(IsReadable(a->wait_fd())) << "an offer";
+  a->EndSleep();
+  ASSERT_TRUE(a->BeginSleep());
+  EXPECT_FALSE(IsReadable(a->wait_fd()));
+  b.reset();
+  EXPECT_TRUE(IsReadable(a->wait_fd()));
+  a->EndSleep();
+  ASSERT_TRUE(a->BeginSleep());
+  EXPECT_FALSE(IsReadable(a->wait_fd()));
+}
+
+// One thread sleeps, another serves the port: what would have woken the sleeper is done already.
+TEST_F(FabricPortTest, SleeperIsWokenByTheFirstFrameOfALinkThatSomebodyElseLetIn) {
+  const auto a = NewPort(), b = NewPort();
+  ASSERT_TRUE(a->BeginSleep());
+  EXPECT_EQ(b->PreparePath(PathTo(*a)), PathState::kPending);
+  ServeAll(*a, *b);
+  EXPECT_TRUE(IsReadable(a->wait_fd())) << "it does not know yet of the link";
+  a->EndSleep();
+  ASSERT_TRUE(a->BeginSleep());
+  EXPECT_FALSE(IsReadable(a->wait_fd()));
+  SendByte(*b, *a, 5);
+  EXPECT_TRUE(IsReadable(a->wait_fd()));
+  a->EndSleep();
+  EXPECT_EQ(TakeByte(*a), 5);
+}
+
+TEST_F(FabricPortTest, SleeperIsWokenForAFrameThatWasInTheRingAlready) {
+  const auto a = NewPort();
+  ASSERT_TRUE(a->BeginSleep());
+  auto offer = RingLink::Create();
+  offer->link->Acquire()[0] = 8;
+  offer->link->Commit(62);
+  uroced_->client(BlockOf(*a))
+      .channel.Send(control::LinkOffer{900},
+                    std::array<int, 2>{offer->memory.get(), offer->socket.get()});
+  offer->socket.reset();
+  a->ServeLink();
+  EXPECT_TRUE(IsReadable(a->wait_fd()));
+  a->EndSleep();
+  EXPECT_FALSE(IsReadable(a->wait_fd()));
+  EXPECT_EQ(TakeByte(*a), 8);
+}
+
+TEST_F(FabricPortTest, ForkedChildKeepsNothingAlive) {
+  auto a = NewPort();
+  const auto b = NewPort();
+  Link(*a, *b);
+  const Block block = BlockOf(*a);
+  int pipe_fds[2];
+  ASSERT_EQ(pipe(pipe_fds), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    a->AbandonAfterFork();
+    char byte;
+    close(pipe_fds[1]);
+    _exit(static_cast<int>(read(pipe_fds[0], &byte, 1)));  // lives until the parent's end closes
+  }
+  close(pipe_fds[0]);
+  // The child may not have run yet: its copies of the descriptors still count until it has.
+  a.reset();
+  pollfd poll_fd{b->wait_fd(), POLLIN, 0};
+  ASSERT_EQ(poll(&poll_fd, 1, 10'000), 1);
+  while (uroced_->has_client(block)) uroced_->Serve();
+  close(pipe_fds[1]);
+  waitpid(child, nullptr, 0);
+}
+
+}  // namespace
+}  // namespace uroce::nic

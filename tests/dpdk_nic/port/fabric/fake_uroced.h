@@ -1,0 +1,77 @@
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/control/message_channel.h"
+#include "dpdk_nic/control/messages.h"
+#include "dpdk_nic/port/fabric/fabric_port.h"
+#include "dpdk_nic/port/ring/ring_link.h"
+
+namespace uroce::nic {
+
+// Stands in for uroced: gives out blocks and passes links on, on one thread, and only when it is
+// served. What it answers to the rest is the test's business.
+class FakeUroced {
+ public:
+  // `like` is what every Welcome says but for the block.
+  explicit FakeUroced(const std::string& fabric, control::Welcome like = LocalFabric());
+  static control::Welcome LocalFabric();
+  // With a NIC that has the address 10.0.0.1.
+  static control::Welcome WiredFabric();
+
+  struct Client {
+    explicit Client(UniqueFd socket) : channel(std::move(socket)) {}
+    control::MessageChannel channel;
+    control::Hello hello{};
+    control::Block block = 0;
+    uint32_t offers_sent = 0;
+    std::unique_ptr<RingLink> uplink;
+    std::vector<control::Block> requests;  // for links
+    std::vector<control::Declare> declared;
+    std::vector<transport::Qpn> forgotten;
+    std::vector<transport::Gid> joined;
+    std::vector<transport::Gid> left;
+    std::vector<transport::Gid> resolved;
+  };
+
+  // Does all there is to do now.
+  void Serve();
+  // Serves while `port` attaches.
+  void Attach(FabricPort& port);
+
+  Client& client(control::Block block);
+  bool has_client(control::Block block) const;
+
+  // The block of the next process.
+  void GiveOutNext(control::Block block) { next_block_ = block; }
+  // Says this to the next Hello.
+  void RefuseWith(const std::string& sentence) { refusal_ = sentence; }
+  // What becomes of a request for a link; 0 passes it on.
+  std::function<control::ErrnoValue(control::Block asker, control::Block other)> link_error;
+  // Requests are taken and not answered; their descriptors are kept.
+  bool ignores_links = false;
+  std::function<control::ErrnoValue(const control::Declare&)> declare_error;
+  std::function<control::ErrnoValue(const transport::Gid&)> join_error;
+
+ private:
+  void OnHello(Client& client, const control::Hello& hello);
+  void OnMessage(Client& client, control::MessageChannel::Incoming& message);
+  void OnLinkRequest(Client& client, const control::LinkRequest& request,
+                     control::MessageChannel::Incoming& message);
+  control::ErrnoValue Link(Client& client, const control::LinkRequest& request,
+                           control::MessageChannel::Incoming& message);
+
+  UniqueFd listener_;
+  const control::Welcome like_;
+  std::string refusal_;
+  std::list<Client> clients_;
+  std::vector<UniqueFd> kept_;
+  control::Block next_block_ = 5;
+};
+
+}  // namespace uroce::nic

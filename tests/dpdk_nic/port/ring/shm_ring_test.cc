@@ -1,0 +1,183 @@
+#include "dpdk_nic/port/ring/shm_ring.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <vector>
+
+namespace uroce::nic {
+namespace {
+
+// Both ends of one ring, each with a mapping of its own as two processes have.
+class ShmRingTest : public ::testing::Test {
+ protected:
+  ShmRingTest()
+      : memory_(RingMemory::Create()),
+        peer_memory_(RingMemory::Open(UniqueFd(dup(memory_->fd())))),
+        producer_(memory_->ring(0)),
+        consumer_(peer_memory_->ring(0)) {}
+
+  bool Send(std::span<const uint8_t> frame) {
+    const std::span<uint8_t> room = producer_.Acquire();
+    if (room.empty()) return false;
+    std::copy(frame.begin(), frame.end(), room.begin());
+    producer_.Commit(frame.size());
+    return true;
+  }
+  bool Send(uint8_t value, size_t frame_bytes = 62) {
+    return Send(std::vector<uint8_t>(frame_bytes, value));
+  }
+  std::vector<uint8_t> Take() {
+    const std::span<const uint8_t> frame = consumer_.Receive();
+    std::vector<uint8_t> copy(frame.begin(), frame.end());
+    if (!copy.empty()) consumer_.Release();
+    return copy;
+  }
+  // What a peer would write that follows no rules.
+  void WriteWord(uint64_t position, uint16_t bits) {
+    memcpy(memory_->ring(0).slot(position), &bits, sizeof bits);
+  }
+
+  std::unique_ptr<RingMemory> memory_;
+  std::unique_ptr<RingMemory> peer_memory_;
+  FrameProducer producer_;
+  FrameConsumer consumer_;
+};
+
+TEST_F(ShmRingTest, NothingCommittedNothingReceived) {
+  EXPECT_TRUE(consumer_.Receive().empty());
+  ASSERT_FALSE(producer_.Acquire().empty());
+  producer_.Acquire()[0] = 1;  // acquired, even written, but not committed
+  EXPECT_TRUE(consumer_.Receive().empty());
+}
+
+TEST_F(ShmRingTest, AcquireAgainGivesTheSameRoom) {
+  const auto first = producer_.Acquire();
+  EXPECT_EQ(first.data(), producer_.Acquire().data());
+  EXPECT_GE(first.size(), 4'224u);
+}
+
+TEST_F(ShmRingTest, FramesOfEverySizeArriveInOrderOverManyLaps) {
+  std::mt19937 random(1);
+  for (uint32_t i = 0; i < 10 * kSlots; ++i) {
+    std::vector<uint8_t> frame(1 + random() % 4'224);
+    std::iota(frame.begin(), frame.end(), static_cast<uint8_t>(i));
+    ASSERT_TRUE(Send(frame));
+    ASSERT_EQ(Take(), frame) << "frame " << i;
+  }
+}
+
+TEST_F(ShmRingTest, FullRingTakesNothingUntilTheConsumerReleases) {
+  for (uint32_t i = 0; i < kSlots; ++i) ASSERT_TRUE(Send(static_cast<uint8_t>(i)));
+  EXPECT_FALSE(Send(0));
+  EXPECT_FALSE(producer_.broken());
+
+  EXPECT_EQ(Take()[0], 0);
+  consumer_.PublishPosition();
+  EXPECT_TRUE(Send(77));
+  EXPECT_FALSE(Send(0));
+  for (uint32_t i = 1; i < kSlots; ++i) ASSERT_EQ(Take()[0], static_cast<uint8_t>(i));
+  EXPECT_EQ(Take()[0], 77);
+  EXPECT_TRUE(Take().empty());
+}
+
+TEST_F(ShmRingTest, SmallFramesTakeOneCacheLine) {
+  Send(1);
+  Send(2);
+  EXPECT_EQ(consumer_.Receive().data(), peer_memory_->ring(0).slot(0) + 2);
+}
+
+TEST_F(ShmRingTest, PayloadOfLargeFramesIsAligned) {
+  Send(1, 4'000);
+  Take();
+  Send(2, 4'000);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(consumer_.Receive().data() + 54) % 64, 0u);
+}
+
+TEST_F(ShmRingTest, LengthBeyondTheSlotIsRefused) {
+  WriteWord(0, SlotWord(kSlotBytes - 1, SlotWord::kNearOffset, 0).bits());
+  EXPECT_TRUE(consumer_.Receive().empty());
+  EXPECT_TRUE(consumer_.broken());
+}
+
+TEST_F(ShmRingTest, EmptyFrameIsRefused) {
+  WriteWord(0, SlotWord(0, SlotWord::kNearOffset, 0).bits());
+  EXPECT_TRUE(consumer_.Receive().empty());
+  EXPECT_TRUE(consumer_.broken());
+}
+
+TEST_F(ShmRingTest, NoWordMakesTheConsumerReadBeyondTheSlot) {
+  for (uint32_t bits = 0; bits <= 0xffff; ++bits) {
+    WriteWord(0, static_cast<uint16_t>(bits));
+    FrameConsumer consumer(peer_memory_->ring(0));
+    const auto frame = consumer.Receive();
+    if (frame.empty()) continue;
+    ASSERT_LE(frame.data() + frame.size(), peer_memory_->ring(0).slot(0) + kSlotBytes) << bits;
+  }
+}
+
+TEST_F(ShmRingTest, ConsumerPositionThatMakesNoSenseBreaksTheProducer) {
+  for (const uint64_t position : {uint64_t{kSlots + 1}, ~uint64_t{0}, uint64_t{1} << 63}) {
+    FrameProducer producer(memory_->ring(1));
+    peer_memory_->ring(1).control->consumer_position.store(position);
+    for (uint32_t i = 0; i < kSlots; ++i) {
+      ASSERT_FALSE(producer.Acquire().empty());
+      producer.Commit(64);
+    }
+    EXPECT_TRUE(producer.Acquire().empty());
+    EXPECT_TRUE(producer.broken()) << position;
+  }
+}
+
+TEST_F(ShmRingTest, OnlyASleeperIsWokenAndOnlyOnce) {
+  Send(1);
+  EXPECT_FALSE(producer_.ConsumerNeedsWake());
+  Take();
+  ASSERT_TRUE(consumer_.BeginSleep());
+  EXPECT_FALSE(producer_.ConsumerNeedsWake()) << "nothing was committed since";
+  Send(2);
+  EXPECT_TRUE(producer_.ConsumerNeedsWake());
+  Send(3);
+  EXPECT_FALSE(producer_.ConsumerNeedsWake());
+}
+
+TEST_F(ShmRingTest, ConsumerDoesNotFallAsleepOverAFrame) {
+  Send(1);
+  EXPECT_FALSE(consumer_.BeginSleep());
+  Send(2);
+  EXPECT_FALSE(producer_.ConsumerNeedsWake()) << "it said that it stays awake";
+}
+
+TEST(RingMemoryTest, CannotBeShrunkOrGrown) {
+  const auto memory = RingMemory::Create();
+  ASSERT_NE(memory, nullptr);
+  EXPECT_NE(ftruncate(memory->fd(), 4'096), 0);
+  EXPECT_NE(ftruncate(memory->fd(), 1 << 30), 0);
+}
+
+TEST(RingMemoryTest, OpenRefusesMemoryThatCouldShrink) {
+  const auto good = RingMemory::Create();
+  UniqueFd unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(unsealed.get(), lseek(good->fd(), 0, SEEK_END)), 0);
+  EXPECT_EQ(RingMemory::Open(std::move(unsealed)), nullptr);
+}
+
+TEST(RingMemoryTest, OpenRefusesAWrongSize) {
+  UniqueFd small(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(small.get(), 4'096), 0);
+  ASSERT_EQ(fcntl(small.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  EXPECT_EQ(RingMemory::Open(std::move(small)), nullptr);
+}
+
+TEST(RingMemoryTest, OpenRefusesWhatIsNoMemfd) {
+  EXPECT_EQ(RingMemory::Open(UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC))), nullptr);
+  EXPECT_EQ(RingMemory::Open(UniqueFd()), nullptr);
+}
+
+}  // namespace
+}  // namespace uroce::nic

@@ -1,0 +1,129 @@
+#include "verbs_provider/data_path/work_requests.h"
+
+#include <cerrno>
+
+#include "verbs_provider/base/c_boundary.h"
+#include "verbs_provider/base/translate.h"
+#include "verbs_provider/data_path/work_request_chain.h"
+#include "verbs_provider/objects/address_handle.h"
+#include "verbs_provider/objects/queue_pair.h"
+
+namespace uroce::verbs {
+namespace {
+
+using transport::SendOpcode;
+using transport::SendWorkRequest;
+
+int SetOperation(const QueuePair& qp, const ibv_send_wr& wr, SendWorkRequest& request) {
+  switch (RawValue(wr.opcode)) {
+    case IBV_WR_SEND:
+      break;
+    case IBV_WR_SEND_WITH_IMM:
+      request.immediate = wr.imm_data;
+      break;
+    case IBV_WR_SEND_WITH_INV:
+    case IBV_WR_LOCAL_INV:
+      request.invalidate_rkey = transport::RKey{wr.invalidate_rkey};
+      break;
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      request.immediate = wr.imm_data;
+      [[fallthrough]];
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_READ:
+      request.remote_address = wr.wr.rdma.remote_addr;
+      request.rkey = transport::RKey{wr.wr.rdma.rkey};
+      break;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      request.remote_address = wr.wr.atomic.remote_addr;
+      request.rkey = transport::RKey{wr.wr.atomic.rkey};
+      request.compare_or_add = wr.wr.atomic.compare_add;
+      request.swap = wr.wr.atomic.swap;
+      break;
+    case IBV_WR_BIND_MW:
+      // ibv_bind_mw is the way to bind a window of type 1.
+      if (wr.bind_mw.mw == nullptr || wr.bind_mw.mw->type != IBV_MW_TYPE_2) return EINVAL;
+      return SetBinding(qp, wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info, request);
+    default:
+      return EINVAL;
+  }
+  request.opcode = static_cast<SendOpcode>(wr.opcode);
+  return 0;
+}
+
+int PostOne(const QueuePair& qp, const ibv_send_wr& wr) {
+  SendWorkRequest request;
+  SgeList sges;
+  request.wr_id = wr.wr_id;
+  if (const int error = SetOperation(qp, wr, request)) return error;
+  if (const int error = ApplySendFlags(wr.send_flags, request)) return error;
+  if (qp.verbs.qp.qp_type == IBV_QPT_UD) {
+    const auto& ud = wr.wr.ud;
+    if (const int error = SetDestination(qp, ud.ah, ud.remote_qpn, ud.remote_qkey, request)) {
+      return error;
+    }
+  }
+  if (!transport::IsLocal(request.opcode)) {
+    if (!sges.Assign(wr.sg_list, wr.num_sge)) return EINVAL;
+    request.sges = sges.entries();
+  }
+  return static_cast<int>(qp.transport->PostSend(request));
+}
+
+}  // namespace
+
+int ApplySendFlags(unsigned int flags, SendWorkRequest& request) {
+  constexpr unsigned int kKnown =
+      IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+  if ((flags & ~kKnown) != 0) return EINVAL;
+  request.fence = (flags & IBV_SEND_FENCE) != 0;
+  request.signaled = (flags & IBV_SEND_SIGNALED) != 0;
+  request.solicited = (flags & IBV_SEND_SOLICITED) != 0;
+  request.inline_data = (flags & IBV_SEND_INLINE) != 0;
+  return 0;
+}
+
+int SetBinding(const QueuePair& qp, const ibv_mw* window, uint32_t new_rkey,
+               const ibv_mw_bind_info& info, SendWorkRequest& request) {
+  constexpr unsigned int kWindowAccess = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                                         IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED;
+  if ((info.mw_access_flags & ~kWindowAccess) != 0) return EINVAL;
+  if (info.mr == nullptr && (info.addr != 0 || info.length != 0)) return EINVAL;
+  if (window->pd != qp.verbs.qp.pd) return EPERM;
+  if (info.mr != nullptr && info.mr->pd != window->pd) return EPERM;
+  request.opcode = SendOpcode::kBindWindow;
+  request.rkey = transport::RKey{new_rkey};
+  request.window = {
+      .present_rkey = transport::RKey{window->rkey},
+      .region = transport::LKey{info.mr == nullptr ? 0 : info.mr->lkey},
+      .address = info.addr,
+      .length = info.length,
+      .access = ToAccessFlags(info.mw_access_flags),
+  };
+  return 0;
+}
+
+int SetDestination(const QueuePair& qp, ibv_ah* verbs, uint32_t remote_qpn, uint32_t remote_qkey,
+                   SendWorkRequest& request) {
+  if (verbs == nullptr || remote_qpn > transport::kMaxQpn) return EINVAL;
+  const AddressHandle& ah = AddressHandle::From(verbs);
+  if (ah.pd != qp.pd) return EINVAL;  // IBA C10-10
+  request.address = &ah.address;
+  request.remote_qpn = transport::Qpn{remote_qpn};
+  request.remote_qkey = remote_qkey;
+  return 0;
+}
+
+int PostSend(ibv_qp* verbs, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  const QueuePair& qp = QueuePair::From(verbs);
+  return PostChain(*qp.device, wr, bad_wr,
+                   [&](const ibv_send_wr& one) { return PostOne(qp, one); });
+}
+
+int PostRecv(ibv_qp* verbs, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  const QueuePair& qp = QueuePair::From(verbs);
+  return PostReceiveChain(*qp.device, *qp.transport, wr, bad_wr,
+                          &transport::QueuePair::PostReceive);
+}
+
+}  // namespace uroce::verbs

@@ -1,0 +1,154 @@
+#include "verbs_provider/device/context.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/counters.h"
+#include "transport/endpoint.h"
+#include "transport/limits.h"
+#include "verbs_provider/base/c_boundary.h"
+#include "verbs_provider/base/identity.h"
+#include "verbs_provider/objects/address_handle.h"
+
+namespace uroce::verbs {
+namespace {
+
+// Bits that mean what they say here: MEM_MGT_EXTENSIONS stands for send with invalidate and local
+// invalidate, TYPE_2B for windows that are tied to a queue pair and a protection domain.
+constexpr uint32_t kCapabilities = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+                                   IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
+                                   IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_RC_RNR_NAK_GEN |
+                                   IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
+                                   IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+
+// From a message's arrival to its ACK on the wire, 4.096 us * 2^n. An ACK waits at worst for the
+// scheduler to give the process a processor: 134 ms, the figure other software devices give.
+constexpr uint8_t kLocalCaAckDelay = 15;
+
+void FillAttributes(const Device& device, ibv_device_attr& attr) {
+  std::strncpy(attr.fw_ver, kFirmwareVersion, sizeof attr.fw_ver - 1);
+  attr.node_guid = htobe64(NodeGuid(device.mac()));
+  attr.sys_image_guid = attr.node_guid;
+  attr.max_mr_size = UINT64_MAX;
+  attr.page_size_cap = ~uint64_t{4095};
+  attr.vendor_id = kVendorId;
+  attr.vendor_part_id = kVendorPartId;
+  attr.max_qp = transport::kMaxQps;
+  attr.max_qp_wr = transport::kMaxQpWorkRequests;
+  attr.device_cap_flags = kCapabilities;
+  attr.max_sge = transport::kMaxSges;
+  attr.max_sge_rd = transport::kMaxSges;  // Linux: entries of an RDMA READ
+  attr.max_cq = transport::kMaxCqs;
+  attr.max_cqe = transport::kMaxCqEntries;
+  attr.max_mr = transport::kMaxMemoryRegions;
+  attr.max_pd = transport::kMaxProtectionDomains;
+  attr.max_qp_rd_atom = transport::kMaxReadAtomics;
+  attr.max_res_rd_atom = transport::kMaxReadAtomics * transport::kMaxQps;
+  attr.max_qp_init_rd_atom = transport::kMaxReadAtomics;
+  attr.atomic_cap = IBV_ATOMIC_HCA;
+  attr.max_mw = transport::kMaxMemoryRegions;  // windows and regions share one table
+  attr.max_mcast_grp = transport::kMaxMulticastGroups;
+  attr.max_mcast_qp_attach = transport::kMaxMulticastMembers;
+  attr.max_total_mcast_qp_attach = attr.max_mcast_grp * attr.max_mcast_qp_attach;
+  attr.max_ah = kMaxAddressHandles;
+  attr.max_srq = transport::kMaxSrqs;
+  attr.max_srq_wr = transport::kMaxSrqWorkRequests;
+  attr.max_srq_sge = transport::kMaxSges;
+  attr.max_pkeys = kPkeyTableLength;
+  attr.local_ca_ack_delay = kLocalCaAckDelay;
+  attr.phys_port_cnt = 1;
+  // The rest is zero: no reliable datagrams, raw queue pairs, FMRs.
+}
+
+// Counters of ports stop at their end, they do not wrap.
+uint32_t Saturated(uint64_t count) {
+  return static_cast<uint32_t>(std::min<uint64_t>(count, UINT32_MAX));
+}
+
+ibv_device_attr_ex Attributes(const Device& device) {
+  ibv_device_attr_ex attr = {};
+  FillAttributes(device, attr.orig_attr);
+  // The processor that accesses memory for us takes page faults as it always does.
+  attr.odp_caps.general_caps = IBV_ODP_SUPPORT;
+  constexpr uint32_t kDatagram =
+      IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+  auto& odp_caps = attr.odp_caps.per_transport_caps;
+  odp_caps.ud_odp_caps = kDatagram;
+  odp_caps.uc_odp_caps = kDatagram | IBV_ODP_SUPPORT_WRITE;
+  odp_caps.rc_odp_caps =
+      kDatagram | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+  attr.device_cap_flags_ex = kCapabilities;
+  attr.phys_port_cnt_ex = 1;
+  return attr;
+}
+
+}  // namespace
+
+void* OpenContext(ibv_context* verbs) {
+  return ReturningObject<Context>([&](Context*& out) {
+    int error = 0;
+    std::shared_ptr<Device> device = Device::Open(&error);
+    if (device == nullptr) return error;
+    auto context = std::make_unique<Context>(verbs, std::move(device));
+    context->device().engine().WithEndpoint(
+        [&](transport::Endpoint&) { context->device().followers().contexts.Add(*context); });
+    out = context.release();
+    return 0;
+  });
+}
+
+void CloseContext(ibv_context* verbs, void* object) {
+  const std::unique_ptr<Context> context(static_cast<Context*>(object));
+  (void)ReturningErrno([&] {
+    Device& device = context->device();
+    if (device.lost_by_fork()) return 0;
+    device.engine().WithEndpoint(
+        [&](transport::Endpoint&) { device.followers().contexts.Remove(*context); });
+    context->objects().Abandon();
+    AbandonAddressHandles(device, verbs);
+    return 0;
+  });
+}
+
+int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
+                  ibv_device_attr_ex* attr, size_t attr_size) {
+  return ReturningErrno([&] {
+    if (input != nullptr && input->comp_mask != 0) return EINVAL;
+    const ibv_device_attr_ex ours = Attributes(Context::From(context).device());
+    // The caller's struct may be shorter than ours (ibv_query_device) or longer (a later release).
+    const size_t known = std::min(attr_size, sizeof ours);
+    std::memcpy(attr, &ours, known);
+    std::memset(reinterpret_cast<char*>(attr) + known, 0, attr_size - known);
+    return 0;
+  });
+}
+
+int QueryPort(ibv_context* context, uint8_t port_num, ibv_port_attr* attr) {
+  return ReturningErrno([&] {
+    Device& device = Context::From(context).device();
+    if (device.lost_by_fork()) return EIO;
+    if (port_num != kPortNumber) return EINVAL;
+    const transport::Counters counters = device.engine().WithEndpoint(
+        [](transport::Endpoint& endpoint) { return endpoint.counters(); });
+    // Member by member: the caller's struct may be shorter than ours.
+    attr->state = device.port_state();
+    attr->max_mtu = IBV_MTU_4096;
+    attr->active_mtu = device.active_mtu();
+    attr->gid_tbl_len = static_cast<int>(device.gids().size());
+    attr->port_cap_flags = kPortCapabilities;
+    attr->max_msg_sz = static_cast<uint32_t>(transport::kMaxMessageBytes);
+    attr->bad_pkey_cntr = Saturated(counters.drops(transport::DropReason::kBadPkey));
+    attr->qkey_viol_cntr = Saturated(counters.drops(transport::DropReason::kBadQkey));
+    attr->pkey_tbl_len = kPkeyTableLength;
+    attr->max_vl_num = 1;
+    attr->active_width = kActiveWidth4X;
+    attr->active_speed = kActiveSpeedEdr;
+    attr->phys_state = PhysicalState(attr->state);
+    attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+    attr->flags = IBV_QPF_GRH_REQUIRED;
+    return 0;
+  });
+}
+
+}  // namespace uroce::verbs

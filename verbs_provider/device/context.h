@@ -1,0 +1,44 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+#include <utility>
+
+#include "verbs_provider/abi/provider_registration.h"
+#include "verbs_provider/device/context_objects.h"
+#include "verbs_provider/device/device.h"
+
+namespace uroce::verbs {
+
+// What ibv_open_device makes. All contexts of a process share its one device.
+class Context {
+ public:
+  Context(ibv_context* verbs, std::shared_ptr<Device> device)
+      : verbs_(verbs), device_(std::move(device)) {}
+
+  static Context& From(ibv_context* verbs) {
+    return *static_cast<Context*>(abi::ContextObject(verbs));
+  }
+
+  ibv_context* verbs() const { return verbs_; }
+  Device& device() const { return *device_; }
+  ContextObjects& objects() { return objects_; }
+
+  ObjectLink<Context> link;  // in DeviceFollowers
+
+ private:
+  ibv_context* verbs_;
+  std::shared_ptr<Device> device_;
+  ContextObjects objects_;
+};
+
+// The two ends of a context, as abi::Provider wants them.
+void* OpenContext(ibv_context* verbs);
+void CloseContext(ibv_context* verbs, void* object);
+
+int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
+                  ibv_device_attr_ex* attr, size_t attr_size);
+int QueryPort(ibv_context* context, uint8_t port_num, ibv_port_attr* attr);
+
+}  // namespace uroce::verbs

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <mutex>
+
+#include "verbs_provider/base/object_list.h"
+
+namespace uroce::verbs {
+
+struct CompletionQueue;
+struct MemoryRegion;
+struct MemoryWindow;
+struct QueuePair;
+struct SharedReceiveQueue;
+
+// The objects of a context that the transport works with.
+//
+// A program that closes its device without destroying them first must not be written to by peers
+// any more, nor be told of events: the kernel destroys what is left, and so do we. Only the structs
+// that the program may still point to stay.
+class ContextObjects {
+ public:
+  template <class Object>
+  void Add(Object& object) {
+    const std::lock_guard lock(lock_);
+    ListOf(object).Add(object);
+  }
+  template <class Object>
+  void Remove(Object& object) {
+    const std::lock_guard lock(lock_);
+    ListOf(object).Remove(object);
+  }
+
+  // Takes everything that is left out of the transport, users before what they use.
+  void Abandon();
+
+ private:
+  ObjectList<QueuePair>& ListOf(const QueuePair&) { return queue_pairs_; }
+  ObjectList<SharedReceiveQueue>& ListOf(const SharedReceiveQueue&) {
+    return shared_receive_queues_;
+  }
+  ObjectList<CompletionQueue>& ListOf(const CompletionQueue&) { return completion_queues_; }
+  ObjectList<MemoryRegion>& ListOf(const MemoryRegion&) { return memory_regions_; }
+  ObjectList<MemoryWindow>& ListOf(const MemoryWindow&) { return memory_windows_; }
+
+  std::mutex lock_;
+  ObjectList<QueuePair> queue_pairs_;
+  ObjectList<SharedReceiveQueue> shared_receive_queues_;
+  ObjectList<CompletionQueue> completion_queues_;
+  ObjectList<MemoryRegion> memory_regions_;
+  ObjectList<MemoryWindow> memory_windows_;
+};
+
+}  // namespace uroce::verbs

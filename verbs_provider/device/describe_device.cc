@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "dpdk_nic/device/device_config.h"
+#include "transport/endpoint_config.h"
+#include "transport/qp_attributes.h"
+#include "verbs_provider/base/c_boundary.h"
+#include "verbs_provider/base/identity.h"
+#include "verbs_provider/device/device.h"
+#include "verbs_provider/virtual_kernel/device/device_description.h"
+
+namespace uroce::verbs {
+namespace {
+
+// What the description says of the port.
+struct Port {
+  transport::MacAddress mac;
+  std::vector<transport::Gid> gids;
+  ibv_mtu active_mtu;
+  ibv_port_state state;
+};
+
+// uroced is asked, and nothing is opened: a program that only lists its devices is no member of the
+// fabric.
+int PortOfFabric(const nic::DeviceConfig& config, Port& out) {
+  const auto device = nic::Device::Describe(config);
+  if (!device.ok()) {
+    std::fprintf(stderr, "uroce: %s.\n", device.error().c_str());
+    return ENODEV;
+  }
+  transport::EndpointConfig endpoint;
+  endpoint.port_mtu = device.value().mtu_bytes;
+  out = {device.value().mac, device.value().gids, static_cast<ibv_mtu>(endpoint.active_mtu()),
+         device.value().is_active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN};
+  return 0;
+}
+
+// Only the port itself knows its MAC address and its MTU. It stays open: a program that lists its
+// devices is about to open one, and a port is slow to open.
+int PortOfDirectMode(Port& out) {
+  int error = 0;
+  static std::shared_ptr<Device>& kept_open = *new std::shared_ptr<Device>;
+  kept_open = Device::Open(&error);
+  if (kept_open == nullptr) return error;
+  out = {kept_open->mac(), kept_open->gids(), kept_open->active_mtu(), kept_open->port_state()};
+  return 0;
+}
+
+int FindPort(Port& out) {
+  const auto config = nic::DeviceConfig::FromEnvironment();
+  if (!config.ok()) {
+    std::fprintf(stderr, "uroce: %s.\n", config.error().c_str());
+    return EINVAL;
+  }
+  return config.value().direct() ? PortOfDirectMode(out) : PortOfFabric(config.value(), out);
+}
+
+template <size_t bytes>
+void CopyText(const char* text, char (&out)[bytes]) {
+  std::snprintf(out, bytes, "%s", text);
+}
+
+int Describe(uroce_device_description& out) {
+  Port port;
+  if (const int error = FindPort(port)) return error;
+  out.node_guid = NodeGuid(port.mac);
+  out.sys_image_guid = out.node_guid;
+  std::copy(port.mac.begin(), port.mac.end(), out.mac);
+  out.vendor_id = kVendorId;
+  out.vendor_part_id = kVendorPartId;
+  CopyText(kFirmwareVersion, out.fw_version);
+  CopyText(kNodeDescription, out.node_description);
+
+  out.port_state = static_cast<uint8_t>(port.state);
+  out.port_phys_state = PhysicalState(port.state);
+  out.rate_mbps = kRateMbps;
+  out.max_mtu_bytes = transport::Bytes(transport::Mtu::k4096);
+  out.active_mtu_bytes = transport::Bytes(static_cast<transport::Mtu>(port.active_mtu));
+  out.port_cap_flags = kPortCapabilities;
+
+  out.gid_count = static_cast<uint32_t>(port.gids.size());
+  for (size_t i = 0; i < port.gids.size(); ++i) {
+    std::memcpy(out.gids[i].raw, port.gids[i].bytes.data(), sizeof out.gids[i].raw);
+  }
+  out.pkey_count = kPkeyTableLength;
+  out.pkeys[0] = kDefaultPkey;
+  return 0;
+}
+
+}  // namespace
+}  // namespace uroce::verbs
+
+__attribute__((visibility("default"))) int uroce_describe_device(
+    uroce_device_description* description) {
+  // Both libraries come from one build.
+  if (description->struct_bytes != sizeof *description) return EPROTO;
+  return uroce::verbs::ReturningErrno([&] { return uroce::verbs::Describe(*description); });
+}

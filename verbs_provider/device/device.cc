@@ -1,0 +1,136 @@
+#include "verbs_provider/device/device.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "dpdk_nic/device/device_config.h"
+#include "transport/endpoint.h"
+#include "transport/limits.h"
+#include "verbs_provider/objects/address_handle.h"
+#include "verbs_provider/objects/async_events.h"
+
+namespace uroce::verbs {
+namespace {
+
+// What the kernel waits for a neighbour: three questions, a second apart.
+constexpr transport::Duration kResolvePatience = transport::Milliseconds(3'000);
+
+// A few messages between processes of this host. Who gets no answer goes on without.
+constexpr transport::Duration kPathPatience = transport::Milliseconds(1'000);
+
+void Say(const std::string& sentence) { std::fprintf(stderr, "uroce: %s.\n", sentence.c_str()); }
+
+transport::EndpointConfig EndpointConfigOf(nic::Engine& engine) {
+  return engine.WithEndpoint([](transport::Endpoint& endpoint) { return endpoint.config(); });
+}
+
+nic::Device::Listener ListenerFor(const std::shared_ptr<DeviceFollowers>& followers) {
+  return {.event_sink = DeliverEvent,
+          .neighbor_sink =
+              [followers](const transport::Gid& gid, const transport::MacAddress& mac) {
+                followers->address_handles.ForEach(
+                    [&](AddressHandle& ah) { UpdateNeighbor(ah, gid, mac); });
+              },
+          .context = followers.get()};
+}
+
+std::shared_ptr<nic::Device> OpenNic(const std::shared_ptr<DeviceFollowers>& followers,
+                                     int* error) {
+  const auto config = nic::DeviceConfig::FromEnvironment();
+  if (!config.ok()) {
+    *error = EINVAL;
+    Say(config.error());
+    return nullptr;
+  }
+  auto device = nic::Device::Open(config.value(), ListenerFor(followers));
+  if (!device.ok()) {
+    *error = ENODEV;
+    Say(device.error());
+    return nullptr;
+  }
+  return std::move(device).value();
+}
+
+}  // namespace
+
+std::shared_ptr<Device> Device::Open(int* error) {
+  // Never destroyed: contexts may be closed after the destructors of static objects have run.
+  static std::mutex& mutex = *new std::mutex;
+  static std::weak_ptr<Device>& open_device = *new std::weak_ptr<Device>;
+  const std::lock_guard lock(mutex);
+  if (auto device = open_device.lock(); device != nullptr && !device->lost_by_fork()) {
+    return device;
+  }
+  const auto followers = std::make_shared<DeviceFollowers>();
+  std::shared_ptr<nic::Device> nic = OpenNic(followers, error);
+  if (nic == nullptr) return nullptr;
+  auto device = std::make_shared<Device>(std::move(nic), followers);
+  open_device = device;
+  return device;
+}
+
+Device::Device(std::shared_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers> followers)
+    : nic_(std::move(nic)),
+      followers_(std::move(followers)),
+      engine_(&nic_->engine()),
+      gids_(EndpointConfigOf(*engine_).gids),
+      mac_(EndpointConfigOf(*engine_).mac),
+      active_mtu_(static_cast<ibv_mtu>(EndpointConfigOf(*engine_).active_mtu())),
+      completion_queues_(transport::kMaxCqs),
+      shared_receive_queues_(transport::kMaxSrqs),
+      address_handles_(kMaxAddressHandles) {}
+
+int Device::Resolve(transport::AddressVector& address) {
+  const auto mac = engine_->ResolveNeighbor(address.destination_gid, kResolvePatience);
+  if (!mac) return ETIMEDOUT;
+  address.destination_mac = *mac;
+  return 0;
+}
+
+int Device::PreparePath(transport::Qpn local, const transport::Gid& remote_gid,
+                        transport::Qpn remote) {
+  const transport::Route route = engine_->WithEndpoint(
+      [&](transport::Endpoint& endpoint) { return endpoint.config().RouteTo(remote_gid, remote); });
+  if (route == transport::Route::kLoopback) return 0;
+  return Prepare({.route = route, .local = local, .remote = remote, .remote_gid = remote_gid});
+}
+
+int Device::PrepareDatagramPath(transport::Qpn local) {
+  return Prepare(
+      {.route = transport::Route::kWire, .local = local, .remote = {}, .remote_gid = {}});
+}
+
+int Device::Prepare(const nic::PacketPort::Path& path) {
+  const auto state = engine_->PreparePath(path, kPathPatience);
+  return state == nic::PacketPort::PathState::kRefused ? EBUSY : 0;
+}
+
+int Device::JoinGroup(const transport::Gid& group) {
+  const auto state = engine_->JoinGroup(group, kPathPatience);
+  return state == nic::PacketPort::PathState::kRefused ? ENOSPC : 0;
+}
+
+ibv_port_state Device::port_state() {
+  return engine_->port_active() ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+}
+
+std::optional<transport::PdId> Device::TakePdId() {
+  const std::lock_guard lock(pd_ids_lock_);
+  if (!free_pd_ids_.empty()) {
+    const transport::PdId id = free_pd_ids_.back();
+    free_pd_ids_.pop_back();
+    return id;
+  }
+  if (next_pd_id_ > transport::kMaxProtectionDomains) return std::nullopt;
+  // Room for every id ever given out, so that returning one cannot fail.
+  free_pd_ids_.reserve(next_pd_id_);
+  return transport::PdId{next_pd_id_++};
+}
+
+void Device::ReturnPdId(transport::PdId id) {
+  const std::lock_guard lock(pd_ids_lock_);
+  free_pd_ids_.push_back(id);
+}
+
+}  // namespace uroce::verbs

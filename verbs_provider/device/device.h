@@ -1,0 +1,97 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "dpdk_nic/device/device.h"
+#include "dpdk_nic/engine/engine.h"
+#include "transport/address.h"
+#include "transport/ids.h"
+#include "verbs_provider/base/fork_generation.h"
+#include "verbs_provider/base/object_list.h"
+#include "verbs_provider/base/use_count.h"
+
+namespace uroce::verbs {
+
+inline constexpr char kDeviceName[] = "uroce0";
+inline constexpr uint8_t kPortNumber = 1;  // the only one
+inline constexpr uint16_t kPkeyTableLength = 1;
+inline constexpr uint16_t kDefaultPkey = 0xffff;
+inline constexpr uint32_t kMaxAddressHandles = 65'536;
+
+class Context;
+struct AddressHandle;
+
+// Those who are told by the engine what happens on the device. Protected by the engine's lock.
+struct DeviceFollowers {
+  ObjectList<Context> contexts;               // of fatal errors
+  ObjectList<AddressHandle> address_handles;  // of neighbours
+};
+
+// The RDMA device of this process, shared by all contexts that are open on it: the NIC device, and
+// what verbs count and number beside the transport.
+class Device {
+ public:
+  // The device of this process, which is opened with the first context and closed with the last.
+  // Null when it cannot be: `*error` is the errno, and stderr has a sentence that says why.
+  static std::shared_ptr<Device> Open(int* error);
+
+  // `followers` is what the engine of `nic` tells.
+  Device(std::shared_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers> followers);
+
+  nic::Engine& engine() { return *engine_; }
+  DeviceFollowers& followers() { return *followers_; }
+
+  // Finds the Ethernet address that `address` leads to. May take as long as address resolution on
+  // the wire does. 0, or ETIMEDOUT when nobody answers.
+  int Resolve(transport::AddressVector& address);
+
+  // Makes the way ready that leads from one queue pair to another one. 0, or EBUSY when another
+  // process of this host has it. A peer that is not there is no error, as on any network.
+  int PreparePath(transport::Qpn local, const transport::Gid& remote_gid, transport::Qpn remote);
+  // The same for datagrams from beyond the wire.
+  int PrepareDatagramPath(transport::Qpn local);
+  // Has the port receive what goes to a multicast group. 0, or ENOSPC when too many are in use.
+  int JoinGroup(const transport::Gid& group);
+
+  const std::vector<transport::Gid>& gids() const { return gids_; }
+  const transport::MacAddress& mac() const { return mac_; }
+  ibv_mtu active_mtu() const { return active_mtu_; }
+  ibv_port_state port_state();
+
+  // nullopt when all are taken.
+  std::optional<transport::PdId> TakePdId();
+  void ReturnPdId(transport::PdId id);
+  Quota& completion_queues() { return completion_queues_; }
+  Quota& shared_receive_queues() { return shared_receive_queues_; }
+  Quota& address_handles() { return address_handles_; }
+
+  // A child process of fork() shares no port with its parent, and the thread that drives the engine
+  // does not exist in it: what it inherited cannot be used. It can open the device anew.
+  bool lost_by_fork() const { return fork_generation_ != CurrentForkGeneration(); }
+
+ private:
+  int Prepare(const nic::PacketPort::Path& path);
+
+  const uint32_t fork_generation_ = CurrentForkGeneration();
+  const std::shared_ptr<nic::Device> nic_;
+  const std::shared_ptr<DeviceFollowers> followers_;
+  nic::Engine* const engine_;  // of nic_: one load less on the data path
+  const std::vector<transport::Gid> gids_;
+  const transport::MacAddress mac_;
+  const ibv_mtu active_mtu_;
+
+  std::mutex pd_ids_lock_;
+  std::vector<transport::PdId> free_pd_ids_;
+  uint32_t next_pd_id_ = 1;
+  Quota completion_queues_;
+  Quota shared_receive_queues_;
+  Quota address_handles_;
+};
+
+}  // namespace uroce::verbs

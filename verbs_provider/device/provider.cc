@@ -1,0 +1,75 @@
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "verbs_provider/abi/provider_registration.h"
+#include "verbs_provider/base/fork_generation.h"
+#include "verbs_provider/data_path/work_requests.h"
+#include "verbs_provider/device/context.h"
+#include "verbs_provider/objects/address_handle.h"
+#include "verbs_provider/objects/completion_queue.h"
+#include "verbs_provider/objects/memory_region.h"
+#include "verbs_provider/objects/memory_window.h"
+#include "verbs_provider/objects/multicast.h"
+#include "verbs_provider/objects/protection_domain.h"
+#include "verbs_provider/objects/queue_pair.h"
+#include "verbs_provider/objects/shared_receive_queue.h"
+
+// Makes the provider known to the libibverbs of the process that this library is loaded into.
+namespace uroce::verbs {
+namespace {
+
+abi::ProviderOps Ops() {
+  abi::ProviderOps ops = {};
+  ops.query_device_ex = QueryDeviceEx;
+  ops.query_port = QueryPort;
+  ops.alloc_pd = AllocPd;
+  ops.dealloc_pd = DeallocPd;
+  ops.reg_mr = RegMr;
+  ops.rereg_mr = ReregMr;
+  ops.dereg_mr = DeregMr;
+  ops.alloc_mw = AllocMw;
+  ops.dealloc_mw = DeallocMw;
+  ops.bind_mw = BindMw;
+  ops.create_cq = CreateCq;
+  ops.create_cq_ex = CreateCqEx;
+  ops.poll_cq = PollCq;
+  ops.req_notify_cq = ReqNotifyCq;
+  ops.resize_cq = ResizeCq;
+  ops.destroy_cq = DestroyCq;
+  ops.create_qp = CreateQp;
+  ops.create_qp_ex = CreateQpEx;
+  ops.modify_qp = ModifyQp;
+  ops.query_qp = QueryQp;
+  ops.destroy_qp = DestroyQp;
+  ops.post_send = PostSend;
+  ops.post_recv = PostRecv;
+  ops.create_srq = CreateSrq;
+  ops.create_srq_ex = CreateSrqEx;
+  ops.modify_srq = ModifySrq;
+  ops.query_srq = QuerySrq;
+  ops.destroy_srq = DestroySrq;
+  ops.post_srq_recv = PostSrqRecv;
+  ops.create_ah = CreateAh;
+  ops.destroy_ah = DestroyAh;
+  ops.attach_mcast = AttachMcast;
+  ops.detach_mcast = DetachMcast;
+  return ops;
+}
+
+bool DrivesDevice(const char* name) { return std::strcmp(name, kDeviceName) == 0; }
+
+__attribute__((constructor)) void Register() {
+  CountForks();
+  const std::string problem = abi::RegisterProvider({
+      .name = "uroce",
+      .drives_device = DrivesDevice,
+      .open_context = OpenContext,
+      .close_context = CloseContext,
+      .ops = Ops(),
+  });
+  if (!problem.empty()) std::fprintf(stderr, "uroce: %s.\n", problem.c_str());
+}
+
+}  // namespace
+}  // namespace uroce::verbs

@@ -1,0 +1,82 @@
+#include "verbs_provider/objects/address_handle.h"
+
+#include <cerrno>
+#include <memory>
+
+#include "transport/endpoint.h"
+#include "verbs_provider/base/c_boundary.h"
+#include "verbs_provider/base/translate.h"
+#include "verbs_provider/objects/path_check.h"
+
+namespace uroce::verbs {
+namespace {
+
+// The handle is among the followers while it is resolved, so that no change escapes it: what it was
+// told meanwhile is newer than the answer.
+int Resolve(Device& device, AddressHandle& ah) {
+  transport::AddressVector address = ah.address;
+  ObjectList<AddressHandle>& followers = device.followers().address_handles;
+  device.engine().WithEndpoint([&](transport::Endpoint&) { followers.Add(ah); });
+  const int error = ReturningErrno([&] { return device.Resolve(address); });
+  device.engine().WithEndpoint([&](transport::Endpoint&) {
+    if (error != 0) return followers.Remove(ah);
+    if (ah.address.destination_mac == transport::MacAddress{}) {
+      ah.address.destination_mac = address.destination_mac;
+    }
+  });
+  return error;
+}
+
+}  // namespace
+
+ibv_ah* CreateAh(ibv_pd* verbs, ibv_ah_attr* attr) {
+  return ReturningObject<ibv_ah>([&](ibv_ah*& out) {
+    ProtectionDomain& pd = ProtectionDomain::From(verbs);
+    if (pd.device->lost_by_fork()) return EIO;
+    if (const int error = CheckPath(*pd.device, *attr)) return error;
+    PendingQuota quota(pd.device->address_handles());
+    if (!quota.taken()) return ENOMEM;
+
+    auto ah = std::make_unique<AddressHandle>();
+    ah->verbs.context = verbs->context;
+    ah->pd = &pd;
+    ah->address = ToAddressVector(*attr);
+    if (const int error = Resolve(*pd.device, *ah)) return error;
+    quota.Keep();
+    pd.users.Add();
+    out = &ah.release()->verbs;
+    return 0;
+  });
+}
+
+int DestroyAh(ibv_ah* verbs) {
+  return ReturningErrno([&] {
+    AddressHandle& ah = AddressHandle::From(verbs);
+    Device& device = *ah.pd->device;
+    if (device.lost_by_fork()) return EIO;
+    device.engine().WithEndpoint(
+        [&](transport::Endpoint&) { device.followers().address_handles.Remove(ah); });
+    device.address_handles().Return();
+    ah.pd->users.Remove();
+    delete &ah;
+    return 0;
+  });
+}
+
+void UpdateNeighbor(AddressHandle& ah, const transport::Gid& gid,
+                    const transport::MacAddress& mac) {
+  if (ah.address.destination_gid == gid) ah.address.destination_mac = mac;
+}
+
+void AbandonAddressHandles(Device& device, const ibv_context* context) {
+  device.engine().WithEndpoint([&](transport::Endpoint&) {
+    ObjectList<AddressHandle>& followers = device.followers().address_handles;
+    followers.ForEach([&](AddressHandle& ah) {
+      if (ah.verbs.context != context) return;
+      followers.Remove(ah);
+      device.address_handles().Return();
+    });
+  });
+}
+
+}  // namespace uroce::verbs

@@ -1,0 +1,78 @@
+#include "verbs_provider/objects/async_events.h"
+
+#include "verbs_provider/abi/events.h"
+#include "verbs_provider/device/context.h"
+#include "verbs_provider/device/device.h"
+#include "verbs_provider/objects/completion_queue.h"
+#include "verbs_provider/objects/queue_pair.h"
+#include "verbs_provider/objects/shared_receive_queue.h"
+
+namespace uroce::verbs {
+namespace {
+
+void DeliverToCompletionQueue(CompletionQueue& cq, transport::EventType type) {
+  ibv_cq* const verbs = &cq.verbs.cq;
+  if (type == transport::EventType::kCompletion) {
+    if (verbs->channel == nullptr) return;
+    cq.completion_events_posted += abi::PostCompletionEvent(verbs->channel, verbs);
+  } else {
+    cq.async_events_posted += abi::PostAsyncEvent(verbs->context, static_cast<ibv_event_type>(type),
+                                                  reinterpret_cast<uintptr_t>(verbs));
+  }
+}
+
+void DeliverToQueuePair(QueuePair& qp, transport::EventType type) {
+  ibv_qp* const verbs = &qp.verbs.qp;
+  qp.events_posted += abi::PostAsyncEvent(verbs->context, static_cast<ibv_event_type>(type),
+                                          reinterpret_cast<uintptr_t>(verbs));
+}
+
+void DeliverToSharedReceiveQueue(SharedReceiveQueue& srq, transport::EventType type) {
+  ibv_srq* const verbs = &srq.verbs;
+  srq.events_posted += abi::PostAsyncEvent(verbs->context, static_cast<ibv_event_type>(type),
+                                           reinterpret_cast<uintptr_t>(verbs));
+}
+
+// Every context is told: events about the device have no object that somebody would destroy.
+void DeliverToContexts(DeviceFollowers& followers, transport::EventType type) {
+  const uint64_t element = type == transport::EventType::kDeviceFatal ? 0 : kPortNumber;
+  followers.contexts.ForEach([&](Context& context) {
+    (void)abi::PostAsyncEvent(context.verbs(), static_cast<ibv_event_type>(type), element);
+  });
+}
+
+}  // namespace
+
+void DeliverEvent(const transport::Event& event) {
+  switch (event.type) {
+    case transport::EventType::kCompletion:
+    case transport::EventType::kCqError:
+      DeliverToCompletionQueue(*static_cast<CompletionQueue*>(event.context), event.type);
+      return;
+    case transport::EventType::kQpFatal:
+    case transport::EventType::kQpRequestError:
+    case transport::EventType::kQpAccessError:
+    case transport::EventType::kCommunicationEstablished:
+    case transport::EventType::kSendQueueDrained:
+    case transport::EventType::kLastWqeReached:
+      DeliverToQueuePair(*static_cast<QueuePair*>(event.context), event.type);
+      return;
+    case transport::EventType::kSrqLimitReached:
+      DeliverToSharedReceiveQueue(*static_cast<SharedReceiveQueue*>(event.context), event.type);
+      return;
+    case transport::EventType::kDeviceFatal:
+    case transport::EventType::kPortActive:
+    case transport::EventType::kPortError:
+      DeliverToContexts(*static_cast<DeviceFollowers*>(event.context), event.type);
+      return;
+  }
+}
+
+void AwaitAcknowledgements(pthread_mutex_t* mutex, pthread_cond_t* cond, const uint32_t* completed,
+                           uint32_t posted) {
+  pthread_mutex_lock(mutex);
+  while (*completed != posted) pthread_cond_wait(cond, mutex);
+  pthread_mutex_unlock(mutex);
+}
+
+}  // namespace uroce::verbs

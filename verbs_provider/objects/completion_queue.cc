@@ -1,0 +1,162 @@
+#include "verbs_provider/objects/completion_queue.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <span>
+
+#include "transport/endpoint.h"
+#include "transport/limits.h"
+#include "verbs_provider/abi/events.h"
+#include "verbs_provider/base/c_boundary.h"
+#include "verbs_provider/base/translate.h"
+#include "verbs_provider/device/context.h"
+#include "verbs_provider/objects/async_events.h"
+
+namespace uroce::verbs {
+namespace {
+
+bool IsCapacity(int entries) {
+  return entries >= 1 && static_cast<uint32_t>(entries) <= transport::kMaxCqEntries;
+}
+
+int Create(ibv_context* context, int entries, ibv_comp_channel* channel, int vector,
+           CompletionQueue*& out) {
+  Device& device = Context::From(context).device();
+  if (device.lost_by_fork()) return EIO;
+  if (!IsCapacity(entries) || vector < 0 || vector >= context->num_comp_vectors) return EINVAL;
+  PendingQuota quota(device.completion_queues());
+  if (!quota.taken()) return ENOMEM;
+
+  auto cq = std::make_unique<CompletionQueue>();
+  cq->device = &device;
+  cq->queue = device.engine().WithEndpoint([&](transport::Endpoint& endpoint) {
+    return endpoint.CreateCompletionQueue(static_cast<uint32_t>(entries), cq.get());
+  });
+  // libibverbs sets these too, but only after an event could have been delivered.
+  cq->verbs.cq.context = context;
+  cq->verbs.cq.channel = channel;
+  cq->verbs.cq.cqe = static_cast<int>(cq->queue->capacity());
+  Context::From(context).objects().Add(*cq);
+  quota.Keep();
+  out = cq.release();
+  return 0;
+}
+
+// Moves what is there into `wc`, at most `entries`. Returns how many.
+int Drain(CompletionQueue& cq, int entries, ibv_wc* wc) {
+  constexpr int kBatch = 16;
+  // Bytes, as an array of Completion would be cleared first for nothing.
+  alignas(transport::Completion) std::byte storage[kBatch * sizeof(transport::Completion)];
+  auto* const batch = reinterpret_cast<transport::Completion*>(storage);
+
+  const std::lock_guard lock(cq.poll_lock);
+  int done = 0;
+  while (done < entries) {
+    const auto wanted = static_cast<size_t>(std::min(entries - done, kBatch));
+    const uint32_t count = cq.queue->Poll(std::span(batch, wanted));
+    for (uint32_t i = 0; i < count; ++i) FromCompletion(batch[i], wc + done + i);
+    done += static_cast<int>(count);
+    if (count < wanted) break;
+  }
+  return done;
+}
+
+}  // namespace
+
+ibv_cq* CreateCq(ibv_context* context, int entries, ibv_comp_channel* channel, int vector) {
+  return ReturningObject<ibv_cq>([&](ibv_cq*& out) {
+    CompletionQueue* cq = nullptr;
+    const int error = Create(context, entries, channel, vector, cq);
+    if (error == 0) out = &cq->verbs.cq;
+    return error;
+  });
+}
+
+ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr) {
+  return ReturningObject<ibv_cq_ex>([&](ibv_cq_ex*& out) {
+    constexpr uint64_t kKnownFields = IBV_WC_STANDARD_FLAGS;
+    constexpr uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+    // A hint: a lock that nobody else takes costs next to nothing.
+    constexpr uint32_t kKnownFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+    if ((attr->wc_flags & ~kKnownFields) != 0) return EOPNOTSUPP;
+    if ((attr->comp_mask & ~kKnownMask) != 0) return EOPNOTSUPP;
+    const bool has_flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
+    if (has_flags && (attr->flags & ~kKnownFlags) != 0) return EOPNOTSUPP;
+    if (attr->cqe > static_cast<uint32_t>(transport::kMaxCqEntries)) return EINVAL;
+
+    CompletionQueue* cq = nullptr;
+    const int error = Create(context, static_cast<int>(attr->cqe), attr->channel,
+                             static_cast<int>(attr->comp_vector), cq);
+    if (error != 0) return error;
+    SetExtendedPolling(*cq, attr->wc_flags);
+    out = &cq->verbs.ex;
+    return 0;
+  });
+}
+
+void RemoveFromTransport(CompletionQueue& cq) {
+  cq.device->engine().WithEndpoint(
+      [&](transport::Endpoint& endpoint) { endpoint.DestroyCompletionQueue(std::move(cq.queue)); });
+  cq.device->completion_queues().Return();
+}
+
+int DestroyCq(ibv_cq* verbs) {
+  return ReturningErrno([&] {
+    CompletionQueue& cq = CompletionQueue::From(verbs);
+    if (cq.device->lost_by_fork()) return EIO;
+    if (cq.users.in_use()) return EBUSY;  // IBA C11-17
+
+    Context::From(verbs->context).objects().Remove(cq);
+    RemoveFromTransport(cq);
+    if (verbs->channel != nullptr) {
+      cq.completion_events_posted -= abi::PurgeCompletionEvents(verbs->channel, verbs);
+    }
+    cq.async_events_posted -=
+        abi::PurgeAsyncEvents(verbs->context, reinterpret_cast<uintptr_t>(verbs));
+    AwaitAcknowledgements(&verbs->mutex, &verbs->cond, &verbs->comp_events_completed,
+                          cq.completion_events_posted);
+    AwaitAcknowledgements(&verbs->mutex, &verbs->cond, &verbs->async_events_completed,
+                          cq.async_events_posted);
+    delete &cq;
+    return 0;
+  });
+}
+
+int ResizeCq(ibv_cq* verbs, int entries) {
+  return ReturningErrno([&] {
+    CompletionQueue& cq = CompletionQueue::From(verbs);
+    if (cq.device->lost_by_fork()) return EIO;
+    if (!IsCapacity(entries)) return EINVAL;
+    const std::lock_guard lock(cq.poll_lock);
+    const auto status = cq.device->engine().WithEndpoint(
+        [&](transport::Endpoint&) { return cq.queue->Resize(static_cast<uint32_t>(entries)); });
+    if (status != transport::Status::kOk) return static_cast<int>(status);
+    verbs->cqe = static_cast<int>(cq.queue->capacity());
+    return 0;
+  });
+}
+
+int PollCq(ibv_cq* verbs, int entries, ibv_wc* wc) {
+  CompletionQueue& cq = CompletionQueue::From(verbs);
+  if (cq.device->lost_by_fork()) return -EIO;
+  if (entries < 0) return -EINVAL;
+
+  if (!cq.queue->empty()) {
+    if (const int count = Drain(cq, entries, wc)) return count;
+  }
+  cq.device->engine().TryRunOnce();
+  return cq.queue->empty() ? 0 : Drain(cq, entries, wc);
+}
+
+int ReqNotifyCq(ibv_cq* verbs, int solicited_only) {
+  CompletionQueue& cq = CompletionQueue::From(verbs);
+  if (cq.device->lost_by_fork()) return EIO;
+  using NotifyOn = transport::CompletionQueue::NotifyOn;
+  cq.device->engine().WithEndpoint([&](transport::Endpoint&) {
+    cq.queue->Arm(solicited_only != 0 ? NotifyOn::kSolicited : NotifyOn::kAny);
+  });
+  return 0;
+}
+
+}  // namespace uroce::verbs

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "transport/completion.h"
+#include "transport/completion_queue.h"
+#include "verbs_provider/base/object_list.h"
+#include "verbs_provider/base/use_count.h"
+#include "verbs_provider/device/device.h"
+
+namespace uroce::verbs {
+
+// What ibv_create_cq and ibv_create_cq_ex return.
+//
+// Lock order: `poll_lock`, then the engine's. Whoever polls an empty queue drives the engine, but
+// not under the poll lock, so that another thread can take what arrives meanwhile.
+struct CompletionQueue {
+  union Verbs {
+    ibv_cq cq;
+    ibv_cq_ex ex;
+    std::byte reserve[1024];  // later releases of libibverbs append members to ibv_cq_ex
+  };
+  Verbs verbs = {};  // first: libibverbs knows the object by it
+
+  Device* device = nullptr;
+  std::unique_ptr<transport::CompletionQueue> queue;
+  std::mutex poll_lock;  // the transport's queue wants one consumer at a time
+  UseCount users;        // queue pairs
+
+  // Events that were handed to libibverbs; protected by the engine's lock.
+  uint32_t completion_events_posted = 0;
+  uint32_t async_events_posted = 0;
+
+  transport::Completion current;  // between ibv_start_poll and ibv_end_poll
+  ObjectLink<CompletionQueue> link;
+
+  static CompletionQueue& From(ibv_cq* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
+  static CompletionQueue& From(ibv_cq_ex* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
+};
+
+// No event comes from the queue any more.
+void RemoveFromTransport(CompletionQueue& cq);
+
+// EINVAL: no or too many entries, a completion vector that the context does not have.
+ibv_cq* CreateCq(ibv_context* context, int entries, ibv_comp_channel* channel, int vector);
+// Also EOPNOTSUPP for fields (timestamps, VLAN, flow tag, tag matching) and flags we do not have.
+ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr);
+// EBUSY while queue pairs use the queue. Waits until every event was acknowledged.
+int DestroyCq(ibv_cq* cq);
+// EINVAL when the queue holds more than `entries` completions.
+int ResizeCq(ibv_cq* cq, int entries);
+
+int PollCq(ibv_cq* cq, int entries, ibv_wc* wc);
+int ReqNotifyCq(ibv_cq* cq, int solicited_only);
+
+// Puts the ibv_cq_ex functions for polling into `cq`.
+void SetExtendedPolling(CompletionQueue& cq, uint64_t wc_flags);
+
+}  // namespace uroce::verbs

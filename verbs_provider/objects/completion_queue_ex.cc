@@ -1,0 +1,72 @@
+#include <cerrno>
+#include <span>
+
+#include "verbs_provider/objects/completion_queue.h"
+
+// ibv_start_poll and its relatives. The poll lock is held from a successful ibv_start_poll to
+// ibv_end_poll, as the interface demands: the current completion is a state of the queue.
+namespace uroce::verbs {
+namespace {
+
+bool Advance(CompletionQueue& cq) {
+  if (cq.queue->Poll(std::span(&cq.current, 1)) == 0) return false;
+  cq.verbs.ex.wr_id = cq.current.wr_id;
+  cq.verbs.ex.status = static_cast<ibv_wc_status>(cq.current.status);
+  return true;
+}
+
+int StartPoll(ibv_cq_ex* verbs, ibv_poll_cq_attr* attr) {
+  CompletionQueue& cq = CompletionQueue::From(verbs);
+  if (cq.device->lost_by_fork()) return EIO;
+  if (attr != nullptr && attr->comp_mask != 0) return EINVAL;
+  if (cq.queue->empty()) cq.device->engine().TryRunOnce();
+  if (cq.queue->empty()) return ENOENT;
+
+  cq.poll_lock.lock();
+  if (Advance(cq)) return 0;
+  cq.poll_lock.unlock();
+  return ENOENT;
+}
+
+int NextPoll(ibv_cq_ex* verbs) { return Advance(CompletionQueue::From(verbs)) ? 0 : ENOENT; }
+
+void EndPoll(ibv_cq_ex* verbs) { CompletionQueue::From(verbs).poll_lock.unlock(); }
+
+const transport::Completion& Current(ibv_cq_ex* verbs) {
+  return CompletionQueue::From(verbs).current;
+}
+
+ibv_wc_opcode ReadOpcode(ibv_cq_ex* cq) { return static_cast<ibv_wc_opcode>(Current(cq).opcode); }
+uint32_t ReadVendorError(ibv_cq_ex* cq) { return static_cast<uint32_t>(Current(cq).vendor_error); }
+uint32_t ReadByteLength(ibv_cq_ex* cq) { return Current(cq).byte_length; }
+__be32 ReadImmediate(ibv_cq_ex* cq) { return Current(cq).immediate_or_rkey; }
+uint32_t ReadQpn(ibv_cq_ex* cq) { return Current(cq).qpn.value; }
+uint32_t ReadSourceQpn(ibv_cq_ex* cq) { return Current(cq).source_qpn.value; }
+unsigned int ReadFlags(ibv_cq_ex* cq) { return Current(cq).flags; }
+// InfiniBand's local routing: nothing of it exists on Ethernet.
+uint32_t ReadSourceLid(ibv_cq_ex*) { return 0; }
+uint8_t ReadServiceLevel(ibv_cq_ex*) { return 0; }
+uint8_t ReadPathBits(ibv_cq_ex*) { return 0; }
+
+}  // namespace
+
+void SetExtendedPolling(CompletionQueue& cq, uint64_t wc_flags) {
+  ibv_cq_ex& ex = cq.verbs.ex;
+  ex.start_poll = StartPoll;
+  ex.next_poll = NextPoll;
+  ex.end_poll = EndPoll;
+  ex.read_opcode = ReadOpcode;
+  ex.read_vendor_err = ReadVendorError;
+  ex.read_wc_flags = ReadFlags;
+  // Like every provider: only what was asked for may be read.
+  const auto asked = [wc_flags](uint64_t bit) { return (wc_flags & bit) != 0; };
+  if (asked(IBV_WC_EX_WITH_BYTE_LEN)) ex.read_byte_len = ReadByteLength;
+  if (asked(IBV_WC_EX_WITH_IMM)) ex.read_imm_data = ReadImmediate;
+  if (asked(IBV_WC_EX_WITH_QP_NUM)) ex.read_qp_num = ReadQpn;
+  if (asked(IBV_WC_EX_WITH_SRC_QP)) ex.read_src_qp = ReadSourceQpn;
+  if (asked(IBV_WC_EX_WITH_SLID)) ex.read_slid = ReadSourceLid;
+  if (asked(IBV_WC_EX_WITH_SL)) ex.read_sl = ReadServiceLevel;
+  if (asked(IBV_WC_EX_WITH_DLID_PATH_BITS)) ex.read_dlid_path_bits = ReadPathBits;
+}
+
+}  // namespace uroce::verbs

@@ -1,0 +1,148 @@
+#include "verbs_provider/objects/memory_region.h"
+
+#include <cerrno>
+#include <memory>
+#include <optional>
+
+#include "transport/endpoint.h"
+#include "verbs_provider/base/c_boundary.h"
+#include "verbs_provider/base/translate.h"
+#include "verbs_provider/device/context.h"
+#include "verbs_provider/objects/pinning.h"
+
+namespace uroce::verbs {
+namespace {
+
+constexpr uint32_t kWritingAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+constexpr uint32_t kKnownAccess = kWritingAccess | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED |
+                                  IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB |
+                                  IBV_ACCESS_OPTIONAL_RANGE;
+constexpr uint64_t kPageOffset = 4095;
+
+// ib_check_mr_access() of the kernel.
+int CheckAccess(uint32_t access) {
+  if ((access & ~kKnownAccess) != 0) return EINVAL;
+  constexpr uint32_t kRemoteChange = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  if ((access & kRemoteChange) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0) return EINVAL;
+  return 0;
+}
+
+// ib_umem_get() of the kernel; an on-demand region need not be mapped before it is used.
+int CheckPages(const transport::MemoryRegion& region, uint32_t access) {
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
+    const auto begin = reinterpret_cast<uintptr_t>(region.host_address);
+    return begin + region.length < begin ? EINVAL : 0;
+  }
+  const bool writes = (access & kWritingAccess) != 0;
+  return PinPages(region.host_address, region.length, writes ? PinFor::kWriting : PinFor::kReading);
+}
+
+int Check(const transport::MemoryRegion& region, uint32_t access) {
+  if (const int error = CheckAccess(access)) return error;
+  // Both wrap at 2^64; the kernel maps whole pages, so both have the same offset in theirs.
+  if (region.iova + region.length < region.iova) return EINVAL;
+  const bool zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
+  const auto address = reinterpret_cast<uintptr_t>(region.host_address);
+  if (!zero_based && ((region.iova ^ address) & kPageOffset) != 0) return EINVAL;
+  return CheckPages(region, access);
+}
+
+int Register(ProtectionDomain& pd, const transport::MemoryRegion& region, uint32_t access,
+             ibv_mr*& out) {
+  if (const int error = Check(region, access)) return error;
+  auto mr = std::make_unique<MemoryRegion>();
+  const std::optional<transport::LKey> key = pd.device->engine().WithEndpoint(
+      [&](transport::Endpoint& endpoint) { return endpoint.memory().Register(region); });
+  if (!key) return ENOMEM;
+
+  pd.users.Add();
+  mr->pd = &pd;
+  mr->registered = region;
+  mr->verbs.mr.lkey = key->value;
+  mr->verbs.mr.rkey = key->value;
+  mr->verbs.mr.handle = key->value;
+  mr->verbs.type = abi::MrType::kMr;
+  mr->verbs.access = static_cast<int>(access);
+  Context::From(pd.verbs.context).objects().Add(*mr);
+  out = &mr.release()->verbs.mr;
+  return 0;
+}
+
+}  // namespace
+
+ibv_mr* RegMr(ibv_pd* verbs, void* address, size_t length, uint64_t iova, int access) {
+  return ReturningObject<ibv_mr>([&](ibv_mr*& out) {
+    ProtectionDomain& pd = ProtectionDomain::From(verbs);
+    if (pd.device->lost_by_fork()) return EIO;
+    const auto bits = static_cast<uint32_t>(access);
+    const transport::MemoryRegion region = {
+        .pd = pd.id,
+        .iova = (bits & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova,
+        .host_address = static_cast<uint8_t*>(address),
+        .length = length,
+        .access = ToAccessFlags(bits),
+    };
+    return Register(pd, region, bits, out);
+  });
+}
+
+int ReregMr(abi::VerbsMr* verbs, int flags, ibv_pd* new_pd, void* address, size_t length,
+            int access) {
+  return ReturningErrno([&] {
+    MemoryRegion& mr = MemoryRegion::From(verbs);
+    Device& device = *mr.pd->device;
+    if (device.lost_by_fork()) return EIO;
+
+    const bool changes_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
+    const bool changes_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
+    if (changes_pd && (new_pd == nullptr || new_pd->context != mr.pd->verbs.context)) {
+      return EINVAL;
+    }
+    ProtectionDomain& pd = changes_pd ? ProtectionDomain::From(new_pd) : *mr.pd;
+    const auto bits = static_cast<uint32_t>(changes_access ? access : mr.verbs.access);
+
+    transport::MemoryRegion region = mr.registered;
+    region.pd = pd.id;
+    region.access = ToAccessFlags(bits);
+    if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0) {
+      region.host_address = static_cast<uint8_t*>(address);
+      region.length = length;
+      region.iova = (bits & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : reinterpret_cast<uintptr_t>(address);
+    }
+    if (const int error = Check(region, bits)) return error;
+
+    const transport::LKey key{mr.verbs.mr.lkey};
+    const auto status = device.engine().WithEndpoint(
+        [&](transport::Endpoint& endpoint) { return endpoint.memory().Reregister(key, region); });
+    if (status != transport::Status::kOk) return static_cast<int>(status);
+
+    pd.users.Add();
+    mr.pd->users.Remove();
+    mr.pd = &pd;
+    mr.registered = region;
+    mr.verbs.access = static_cast<int>(bits);
+    return 0;
+  });
+}
+
+transport::Status RemoveFromTransport(MemoryRegion& mr) {
+  const transport::LKey key{mr.verbs.mr.lkey};
+  return mr.pd->device->engine().WithEndpoint(
+      [&](transport::Endpoint& endpoint) { return endpoint.memory().Deregister(key); });
+}
+
+int DeregMr(abi::VerbsMr* verbs) {
+  return ReturningErrno([&] {
+    MemoryRegion& mr = MemoryRegion::From(verbs);
+    if (mr.pd->device->lost_by_fork()) return EIO;
+    const auto status = RemoveFromTransport(mr);
+    if (status != transport::Status::kOk) return static_cast<int>(status);
+    Context::From(mr.pd->verbs.context).objects().Remove(mr);
+    mr.pd->users.Remove();
+    delete &mr;
+    return 0;
+  });
+}
+
+}  // namespace uroce::verbs

@@ -1,0 +1,76 @@
+#include "verbs_provider/objects/memory_window.h"
+
+#include <cerrno>
+#include <memory>
+#include <optional>
+
+#include "transport/endpoint.h"
+#include "verbs_provider/base/c_boundary.h"
+#include "verbs_provider/data_path/work_requests.h"
+#include "verbs_provider/device/context.h"
+#include "verbs_provider/objects/queue_pair.h"
+
+namespace uroce::verbs {
+
+ibv_mw* AllocMw(ibv_pd* verbs, ibv_mw_type type) {
+  return ReturningObject<ibv_mw>([&](ibv_mw*& out) {
+    ProtectionDomain& pd = ProtectionDomain::From(verbs);
+    if (pd.device->lost_by_fork()) return EIO;
+    if (RawValue(type) != IBV_MW_TYPE_1 && RawValue(type) != IBV_MW_TYPE_2) return EINVAL;
+
+    auto mw = std::make_unique<MemoryWindow>();
+    const std::optional<transport::RKey> key =
+        pd.device->engine().WithEndpoint([&](transport::Endpoint& endpoint) {
+          return endpoint.memory().AllocateWindow(pd.id, static_cast<transport::WindowType>(type));
+        });
+    if (!key) return ENOMEM;
+    pd.users.Add();
+    mw->pd = &pd;
+    mw->verbs = {.context = verbs->context,
+                 .pd = verbs,
+                 .rkey = key->value,
+                 .handle = key->value,
+                 .type = type};
+    Context::From(verbs->context).objects().Add(*mw);
+    out = &mw.release()->verbs;
+    return 0;
+  });
+}
+
+transport::Status RemoveFromTransport(MemoryWindow& mw) {
+  // The application may have changed verbs.rkey, but only its tag, which does not matter here.
+  return mw.pd->device->engine().WithEndpoint([&](transport::Endpoint& endpoint) {
+    return endpoint.memory().DeallocateWindow(transport::RKey{mw.verbs.rkey});
+  });
+}
+
+int DeallocMw(ibv_mw* verbs) {
+  return ReturningErrno([&] {
+    MemoryWindow& mw = MemoryWindow::From(verbs);
+    if (mw.pd->device->lost_by_fork()) return EIO;
+    const auto status = RemoveFromTransport(mw);
+    if (status != transport::Status::kOk) return static_cast<int>(status);
+    Context::From(verbs->context).objects().Remove(mw);
+    mw.pd->users.Remove();
+    delete &mw;
+    return 0;
+  });
+}
+
+int BindMw(ibv_qp* qp_verbs, ibv_mw* mw, ibv_mw_bind* bind) {
+  const QueuePair& qp = QueuePair::From(qp_verbs);
+  if (qp.device->lost_by_fork()) return EIO;
+  const uint32_t new_rkey = ibv_inc_rkey(mw->rkey);
+  transport::SendWorkRequest request;
+  request.wr_id = bind->wr_id;
+  if (const int error = SetBinding(qp, mw, new_rkey, bind->bind_info, request)) return error;
+  if (const int error = ApplySendFlags(bind->send_flags, request)) return error;
+  request.inline_data = false;
+
+  const auto status = qp.device->engine().WithEndpoint(
+      [&](transport::Endpoint&) { return qp.transport->PostSend(request); });
+  if (status == transport::Status::kOk) mw->rkey = new_rkey;
+  return static_cast<int>(status);
+}
+
+}  // namespace uroce::verbs

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "transport/qp/queue_pair.h"
+#include "verbs_provider/abi/private_abi.h"
+#include "verbs_provider/base/object_list.h"
+#include "verbs_provider/data_path/work_request_builder.h"
+#include "verbs_provider/device/device.h"
+#include "verbs_provider/objects/completion_queue.h"
+#include "verbs_provider/objects/protection_domain.h"
+#include "verbs_provider/objects/shared_receive_queue.h"
+
+namespace uroce::verbs {
+
+// What ibv_create_qp and ibv_create_qp_ex return. State and attributes are the transport's alone:
+// they are read from it, under the engine's lock, whenever somebody asks.
+struct QueuePair {
+  abi::VerbsQp verbs = {};  // first: libibverbs knows the object by it
+
+  Device* device = nullptr;
+  ProtectionDomain* pd = nullptr;
+  transport::QueuePair* transport = nullptr;    // owned by the endpoint
+  std::unique_ptr<WorkRequestBuilder> builder;  // of ibv_wr_*, if it was asked for
+  // Asynchronous events handed to libibverbs; protected by the engine's lock.
+  uint32_t events_posted = 0;
+
+  ObjectLink<QueuePair> link;
+
+  CompletionQueue& send_cq() const { return CompletionQueue::From(verbs.qp.send_cq); }
+  CompletionQueue& receive_cq() const { return CompletionQueue::From(verbs.qp.recv_cq); }
+
+  // Null without one.
+  SharedReceiveQueue* srq() const {
+    return verbs.qp.srq == nullptr ? nullptr : &SharedReceiveQueue::From(verbs.qp.srq);
+  }
+
+  static QueuePair& From(ibv_qp* qp) { return *reinterpret_cast<QueuePair*>(qp); }
+  static QueuePair& From(ibv_qp_ex* qp) { return *reinterpret_cast<QueuePair*>(qp); }
+};
+
+// Nothing comes from the queue pair any more. Completions already in a queue stay.
+void RemoveFromTransport(QueuePair& qp);
+
+// EOPNOTSUPP: a type other than RC, UC and UD, a feature that we do not have. EINVAL: capabilities
+// above the device's limits, objects of another context. ENOMEM: no QPN left. The first queue pair
+// of a process joins the link: what stands in the way of that is the errno and a sentence on
+// stderr.
+ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr);
+ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr);
+// EBUSY while the queue pair is attached to a multicast group. Waits until every asynchronous event
+// was acknowledged.
+int DestroyQp(ibv_qp* qp);
+
+// EINVAL, and nothing has changed: a transition that does not exist, attributes that are missing or
+// not allowed in it (IBA 11.2.5.2), values that the device or the port does not have. ETIMEDOUT:
+// nobody answers to the address of the path's other end.
+int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
+int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init_attr);
+
+}  // namespace uroce::verbs

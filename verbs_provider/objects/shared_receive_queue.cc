@@ -1,0 +1,134 @@
+#include "verbs_provider/objects/shared_receive_queue.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "transport/endpoint.h"
+#include "transport/limits.h"
+#include "verbs_provider/abi/events.h"
+#include "verbs_provider/base/c_boundary.h"
+#include "verbs_provider/data_path/work_request_chain.h"
+#include "verbs_provider/device/context.h"
+#include "verbs_provider/objects/async_events.h"
+
+namespace uroce::verbs {
+namespace {
+
+// `attr.srq_limit` means nothing here (ibv_create_srq(3)).
+int Create(ibv_pd* pd_verbs, void* srq_context, ibv_srq_attr& attr, ibv_srq*& out) {
+  ProtectionDomain& pd = ProtectionDomain::From(pd_verbs);
+  if (pd.device->lost_by_fork()) return EIO;
+  if (attr.max_wr == 0 || attr.max_wr > transport::kMaxSrqWorkRequests ||
+      attr.max_sge > transport::kMaxSges) {
+    return EINVAL;
+  }
+  PendingQuota quota(pd.device->shared_receive_queues());
+  if (!quota.taken()) return ENOMEM;
+
+  auto srq = std::make_unique<SharedReceiveQueue>();
+  srq->device = pd.device;
+  srq->pd = &pd;
+  const transport::SrqInitAttributes init = {.pd = pd.id,
+                                             .max_work_requests = attr.max_wr,
+                                             .max_sges = attr.max_sge,
+                                             .context = srq.get()};
+  srq->queue = pd.device->engine().WithEndpoint(
+      [&](transport::Endpoint& endpoint) { return endpoint.CreateSharedReceiveQueue(init); });
+  attr.max_wr = srq->queue->capacity();
+  attr.max_sge = srq->queue->max_sges();
+  // libibverbs sets these too, but not for ibv_create_srq_ex.
+  srq->verbs.context = pd_verbs->context;
+  srq->verbs.srq_context = srq_context;
+  srq->verbs.pd = pd_verbs;
+  pthread_mutex_init(&srq->verbs.mutex, nullptr);
+  pthread_cond_init(&srq->verbs.cond, nullptr);
+  pd.users.Add();
+  Context::From(pd_verbs->context).objects().Add(*srq);
+  quota.Keep();
+  out = &srq.release()->verbs;
+  return 0;
+}
+
+}  // namespace
+
+ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attr) {
+  return ReturningObject<ibv_srq>(
+      [&](ibv_srq*& out) { return Create(pd, attr->srq_context, attr->attr, out); });
+}
+
+ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr) {
+  return ReturningObject<ibv_srq>([&](ibv_srq*& out) {
+    constexpr uint32_t kKnown = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+    const bool has_type = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0;
+    if (has_type && RawValue(attr->srq_type) != IBV_SRQT_BASIC) return EOPNOTSUPP;
+    if ((attr->comp_mask & ~kKnown) != 0) return EOPNOTSUPP;
+    if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attr->pd == nullptr) return EINVAL;
+    if (attr->pd->context != context) return EINVAL;
+    return Create(attr->pd, attr->srq_context, attr->attr, out);
+  });
+}
+
+void RemoveFromTransport(SharedReceiveQueue& srq) {
+  srq.device->engine().WithEndpoint([&](transport::Endpoint& endpoint) {
+    endpoint.DestroySharedReceiveQueue(std::move(srq.queue));
+  });
+  srq.device->shared_receive_queues().Return();
+}
+
+int DestroySrq(ibv_srq* verbs) {
+  return ReturningErrno([&] {
+    SharedReceiveQueue& srq = SharedReceiveQueue::From(verbs);
+    if (srq.device->lost_by_fork()) return EIO;
+    if (srq.users.in_use()) return EBUSY;
+    Context::From(verbs->context).objects().Remove(srq);
+    RemoveFromTransport(srq);
+    srq.events_posted -= abi::PurgeAsyncEvents(verbs->context, reinterpret_cast<uintptr_t>(verbs));
+    AwaitAcknowledgements(&verbs->mutex, &verbs->cond, &verbs->events_completed, srq.events_posted);
+    srq.pd->users.Remove();
+    pthread_cond_destroy(&verbs->cond);
+    pthread_mutex_destroy(&verbs->mutex);
+    delete &srq;
+    return 0;
+  });
+}
+
+int ModifySrq(ibv_srq* verbs, ibv_srq_attr* attr, int mask) {
+  return ReturningErrno([&] {
+    SharedReceiveQueue& srq = SharedReceiveQueue::From(verbs);
+    if (srq.device->lost_by_fork()) return EIO;
+    if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0) return EINVAL;
+    const auto status = srq.device->engine().WithEndpoint([&](transport::Endpoint&) {
+      transport::SharedReceiveQueue& queue = *srq.queue;
+      const uint32_t old_limit = queue.limit();
+      const uint32_t limit = (mask & IBV_SRQ_LIMIT) != 0 ? attr->srq_limit : old_limit;
+      if ((mask & IBV_SRQ_MAX_WR) == 0) return queue.SetLimit(limit);
+      if (limit > attr->max_wr) return transport::Status::kInvalidArgument;
+      (void)queue.SetLimit(0);  // the old limit does not restrict the new size
+      const transport::Status resized = queue.Resize(attr->max_wr);
+      (void)queue.SetLimit(resized == transport::Status::kOk ? limit : old_limit);
+      return resized;
+    });
+    return static_cast<int>(status);
+  });
+}
+
+int QuerySrq(ibv_srq* verbs, ibv_srq_attr* attr) {
+  return ReturningErrno([&] {
+    const SharedReceiveQueue& srq = SharedReceiveQueue::From(verbs);
+    if (srq.device->lost_by_fork()) return EIO;
+    *attr = srq.device->engine().WithEndpoint([&](transport::Endpoint&) {
+      return ibv_srq_attr{.max_wr = srq.queue->capacity(),
+                          .max_sge = srq.queue->max_sges(),
+                          .srq_limit = srq.queue->limit()};
+    });
+    return 0;
+  });
+}
+
+int PostSrqRecv(ibv_srq* verbs, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  const SharedReceiveQueue& srq = SharedReceiveQueue::From(verbs);
+  return PostReceiveChain(*srq.device, *srq.queue, wr, bad_wr,
+                          &transport::SharedReceiveQueue::Post);
+}
+
+}  // namespace uroce::verbs

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "transport/qp/shared_receive_queue.h"
+#include "verbs_provider/base/object_list.h"
+#include "verbs_provider/base/use_count.h"
+#include "verbs_provider/device/device.h"
+#include "verbs_provider/objects/protection_domain.h"
+
+namespace uroce::verbs {
+
+// What ibv_create_srq and ibv_create_srq_ex return.
+struct SharedReceiveQueue {
+  ibv_srq verbs = {};  // first: libibverbs knows the object by it
+
+  Device* device = nullptr;
+  ProtectionDomain* pd = nullptr;
+  std::unique_ptr<transport::SharedReceiveQueue> queue;
+  UseCount users;  // queue pairs
+  // Asynchronous events handed to libibverbs; protected by the engine's lock.
+  uint32_t events_posted = 0;
+
+  ObjectLink<SharedReceiveQueue> link;
+
+  static SharedReceiveQueue& From(ibv_srq* srq) {
+    return *reinterpret_cast<SharedReceiveQueue*>(srq);
+  }
+};
+
+// No event comes from the queue any more.
+void RemoveFromTransport(SharedReceiveQueue& srq);
+
+// EINVAL: no or too many work requests, too many SGEs. ENOMEM: the device has no more queues.
+// `attr` gets what was granted.
+ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attr);
+// Also EOPNOTSUPP for a type other than IBV_SRQT_BASIC.
+ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr);
+// EBUSY while queue pairs use the queue. Waits until every event was acknowledged.
+int DestroySrq(ibv_srq* srq);
+
+// EINVAL, and nothing has changed: a limit above the size, or a size that what is posted does not
+// fit into.
+int ModifySrq(ibv_srq* srq, ibv_srq_attr* attr, int mask);
+// srq_limit is 0 once the event has been raised.
+int QuerySrq(ibv_srq* srq, ibv_srq_attr* attr);
+
+// As ibv_post_recv.
+int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+
+}  // namespace uroce::verbs

@@ -1,0 +1,98 @@
+#include "verbs_provider/virtual_kernel/base/event_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "verbs_provider/virtual_kernel/base/errno_guard.h"
+#include "verbs_provider/virtual_kernel/base/event_files.h"
+#include "verbs_provider/virtual_kernel/base/real_libc.h"
+
+namespace uroce::verbs::virtual_kernel {
+namespace {
+
+// What an unprivileged process may ask for (fs.pipe-max-size); a new pipe has 64 KiB.
+constexpr int kLargestPipeBytes = 1 << 20;
+
+}  // namespace
+
+EventFile::EventFile(PrivateFd read_end, PrivateFd write_end, uint32_t record_bytes)
+    : OpenFile(FileKind::kEventFile),
+      record_bytes_(record_bytes),
+      read_end_(std::move(read_end)),
+      write_end_(std::move(write_end)) {}
+
+int EventFile::Open(uint32_t record_bytes) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return -1;
+  PrivateFd read_end(ends[0]);
+  PrivateFd write_end(ends[1]);
+  const std::string path = "/proc/self/fd/" + std::to_string(read_end.get());
+  const int fd = real::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  if (!FdTable::InRange(fd)) {
+    real::close(fd);
+    errno = EMFILE;
+    return -1;
+  }
+  FdTable::Instance().Insert(
+      fd, std::make_shared<EventFile>(std::move(read_end), std::move(write_end), record_bytes));
+  return fd;
+}
+
+int EventFile::Post(const void* record) {
+  const ErrnoGuard guard;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // A write of at most PIPE_BUF bytes is atomic: all or EAGAIN.
+  if (real::write(write_end_.get(), record, record_bytes_) == record_bytes_) return 0;
+  real::fcntl(write_end_.get(), F_SETPIPE_SZ, kLargestPipeBytes);
+  return real::write(write_end_.get(), record, record_bytes_) == record_bytes_ ? 0 : ENOBUFS;
+}
+
+uint32_t EventFile::Purge(uint64_t element) {
+  const ErrnoGuard guard;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::byte> kept;
+  uint32_t dropped = 0;
+  std::byte record[kMaxRecordBytes];
+  while (real::read(read_end_.get(), record, record_bytes_) == record_bytes_) {
+    if (std::memcmp(record, &element, sizeof(element)) == 0) {
+      ++dropped;
+    } else {
+      kept.insert(kept.end(), record, record + record_bytes_);
+    }
+  }
+  for (size_t at = 0; at < kept.size(); at += record_bytes_) {
+    // Cannot fail: they came out of this pipe and nobody else writes to it now.
+    real::write(write_end_.get(), &kept[at], record_bytes_);
+  }
+  return dropped;
+}
+
+}  // namespace uroce::verbs::virtual_kernel
+
+using uroce::verbs::virtual_kernel::EventFile;
+using uroce::verbs::virtual_kernel::FdTable;
+
+int uroce_event_file_open(uint32_t record_bytes) {
+  if (record_bytes < sizeof(uint64_t) || record_bytes > EventFile::kMaxRecordBytes) {
+    errno = EINVAL;
+    return -1;
+  }
+  return EventFile::Open(record_bytes);
+}
+
+int uroce_event_post(int fd, const void* record) {
+  const auto file = FdTable::Instance().Find<EventFile>(fd);
+  return file == nullptr ? EBADF : file->Post(record);
+}
+
+uint32_t uroce_event_purge(int fd, uint64_t element) {
+  const auto file = FdTable::Instance().Find<EventFile>(fd);
+  return file == nullptr ? 0 : file->Purge(element);
+}

@@ -1,0 +1,63 @@
+#include "verbs_provider/virtual_kernel/device/device.h"
+
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <string>
+
+#include "verbs_provider/virtual_kernel/base/errno_guard.h"
+#include "verbs_provider/virtual_kernel/device/device_tree.h"
+#include "verbs_provider/virtual_kernel/device/provider_loader.h"
+
+namespace uroce::verbs::virtual_kernel {
+namespace {
+
+std::atomic<const Device*> current = nullptr;
+std::atomic<bool> failed = false;
+thread_local bool loading = false;
+
+// Null when there is none (yet).
+const Device* LoadDevice() {
+  // Not under a lock of ours: dlopen takes the dynamic linker's lock, and another thread may come
+  // here from a constructor, which runs under that lock. Two threads that load at the same time
+  // are served by dlopen itself: the library is loaded once.
+  const ProviderLibrary provider = LoadProvider();
+  if (provider.state == ProviderLibrary::State::kNotYet) return nullptr;
+
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (failed || current != nullptr) return current;
+  std::string error = provider.error;
+  if (error.empty()) {
+    uroce_device_description description = {};
+    description.struct_bytes = sizeof(description);
+    const int result = provider.describe_device(&description);
+    if (result == 0) {
+      current = new Device(description);
+    } else {
+      error = std::string("the provider has no device to offer: ") + strerror(result);
+    }
+  }
+  if (!error.empty()) {
+    failed = true;
+    fprintf(stderr, "uroce: %s\n", error.c_str());
+  }
+  return current;
+}
+
+}  // namespace
+
+Device::Device(const uroce_device_description& from_provider)
+    : description(from_provider), tree(MakeDeviceTree(from_provider)) {}
+
+const Device* CurrentDevice() {
+  if (const Device* device = current.load(std::memory_order_acquire)) return device;
+  if (failed || loading) return nullptr;
+  const ErrnoGuard guard;
+  loading = true;
+  const Device* device = LoadDevice();
+  loading = false;
+  return device;
+}
+
+}  // namespace uroce::verbs::virtual_kernel

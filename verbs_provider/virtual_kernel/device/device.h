@@ -1,0 +1,38 @@
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "verbs_provider/virtual_kernel/device/device_description.h"
+#include "verbs_provider/virtual_kernel/device/virtual_tree.h"
+
+namespace uroce::verbs::virtual_kernel {
+
+// The identity of the one device. The numbers are out of the ranges that the kernel uses, so that
+// they cannot meet those of a real device: uverbs minors end at 255 per major, char device majors
+// at 511, and RDMA device indices count up from 0.
+inline constexpr char kDeviceName[] = "uroce0";
+inline constexpr uint32_t kDeviceIndex = 900'000'900;
+inline constexpr char kUverbsName[] = "uverbs900";
+inline constexpr unsigned int kUverbsMajor = 4000;
+inline constexpr unsigned int kUverbsMinor = 900;
+inline constexpr uint32_t kUverbsClassAbi = 6;   // IB_USER_VERBS_ABI_VERSION
+inline constexpr uint32_t kUverbsDeviceAbi = 1;  // between libibverbs and our provider
+
+// The device as the rest of the virtual kernel sees it. Immutable once it exists.
+struct Device {
+  uroce_device_description description;
+  VirtualTree tree;  // its part of /sys and /dev
+
+  explicit Device(const uroce_device_description& from_provider);
+};
+
+// The device of this process. The first call that finds libibverbs loaded loads the provider
+// library and asks it for the description; until then, and if that fails (one line on stderr),
+// there is no device and the result is null. Keeps errno. Null as well while this very thread is
+// loading the provider.
+const Device* CurrentDevice();
+
+}  // namespace uroce::verbs::virtual_kernel

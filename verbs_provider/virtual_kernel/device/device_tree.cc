@@ -1,0 +1,131 @@
+#include "verbs_provider/virtual_kernel/device/device_tree.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <string>
+
+#include "verbs_provider/virtual_kernel/device/device.h"
+
+namespace uroce::verbs::virtual_kernel {
+namespace {
+
+// No std::string here: a constructor of another library may need the tree before ours have run.
+constexpr char kClassPath[] = "/sys/class/infiniband";
+constexpr char kVerbsClassPath[] = "/sys/class/infiniband_verbs";
+constexpr char kDevPath[] = "/dev/infiniband";
+
+__attribute__((format(printf, 1, 2))) std::string Format(const char* format, ...) {
+  char text[256];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  return text;
+}
+
+std::string FormatGuid(uint64_t guid) {
+  return Format("%04x:%04x:%04x:%04x\n", static_cast<unsigned int>(guid >> 48),
+                static_cast<unsigned int>(guid >> 32 & 0xffff),
+                static_cast<unsigned int>(guid >> 16 & 0xffff),
+                static_cast<unsigned int>(guid & 0xffff));
+}
+
+std::string FormatGid(const uroce_gid& gid) {
+  std::string text;
+  for (size_t at = 0; at < sizeof(gid.raw); at += 2) {
+    text += Format("%02x%02x%c", gid.raw[at], gid.raw[at + 1], at == 14 ? '\n' : ':');
+  }
+  return text;
+}
+
+bool IsEmpty(const uroce_gid& gid) {
+  return std::all_of(std::begin(gid.raw), std::end(gid.raw),
+                     [](uint8_t byte) { return byte == 0; });
+}
+
+const char* PortStateName(uint8_t state) {
+  static constexpr const char* kNames[] = {"NOP",   "DOWN",   "INIT",
+                                           "ARMED", "ACTIVE", "ACTIVE_DEFER"};
+  return state < std::size(kNames) ? kNames[state] : "UNKNOWN";
+}
+
+const char* PhysicalStateName(uint8_t state) {
+  static constexpr const char* kNames[] = {"",
+                                           "Sleep",
+                                           "Polling",
+                                           "Disabled",
+                                           "PortConfigurationTraining",
+                                           "LinkUp",
+                                           "LinkErrorRecovery",
+                                           "Phy Test"};
+  return state < std::size(kNames) ? kNames[state] : "<unknown>";
+}
+
+void AddTables(const uroce_device_description& description, const std::string& port,
+               VirtualTree& tree) {
+  for (uint32_t index = 0; index < description.pkey_count; ++index) {
+    tree.AddFile(port + "/pkeys/" + std::to_string(index),
+                 Format("0x%04x\n", description.pkeys[index]));
+  }
+  tree.AddDirectory(port + "/gid_attrs/types");
+  tree.AddDirectory(port + "/gid_attrs/ndevs");
+  for (uint32_t index = 0; index < description.gid_count; ++index) {
+    const uroce_gid& gid = description.gids[index];
+    const std::string name = std::to_string(index);
+    tree.AddFile(port + "/gids/" + name, FormatGid(gid));
+    if (IsEmpty(gid)) continue;
+    tree.AddFile(port + "/gid_attrs/types/" + name, "RoCE v2\n");
+    if (gid.netdev_name[0] != '\0') {
+      tree.AddFile(port + "/gid_attrs/ndevs/" + name, Format("%.15s\n", gid.netdev_name));
+    }
+  }
+}
+
+void AddPort(const uroce_device_description& description, const std::string& port,
+             VirtualTree& tree) {
+  tree.AddFile(port + "/state",
+               Format("%u: %s\n", description.port_state, PortStateName(description.port_state)));
+  tree.AddFile(port + "/phys_state", Format("%u: %s\n", description.port_phys_state,
+                                            PhysicalStateName(description.port_phys_state)));
+  tree.AddFile(port + "/link_layer", "Ethernet\n");
+  tree.AddFile(port + "/rate", Format("%u Gb/sec\n", description.rate_mbps / 1000));
+  tree.AddFile(port + "/cap_mask", Format("0x%08x\n", description.port_cap_flags));
+  // Subnet management does not exist on Ethernet; the kernel shows zeros.
+  tree.AddFile(port + "/lid", "0x0\n");
+  tree.AddFile(port + "/lid_mask_count", "0\n");
+  tree.AddFile(port + "/sm_lid", "0x0\n");
+  tree.AddFile(port + "/sm_sl", "0\n");
+  AddTables(description, port, tree);
+}
+
+}  // namespace
+
+VirtualTree MakeDeviceTree(const uroce_device_description& description) {
+  VirtualTree tree;
+  const dev_t uverbs = makedev(kUverbsMajor, kUverbsMinor);
+  tree.AddCharDevice(std::string(kDevPath) + "/" + kUverbsName, uverbs);
+
+  const std::string verbs = std::string(kVerbsClassPath) + "/" + kUverbsName;
+  tree.AddFile(std::string(kVerbsClassPath) + "/abi_version", Format("%u\n", kUverbsClassAbi));
+  tree.AddFile(verbs + "/ibdev", Format("%s\n", kDeviceName));
+  tree.AddFile(verbs + "/dev", Format("%u:%u\n", kUverbsMajor, kUverbsMinor));
+  tree.AddFile(verbs + "/abi_version", Format("%u\n", kUverbsDeviceAbi));
+
+  const std::string device = std::string(kClassPath) + "/" + kDeviceName;
+  tree.AddFile(device + "/node_type", "1: CA\n");
+  tree.AddFile(device + "/node_guid", FormatGuid(description.node_guid));
+  tree.AddFile(device + "/sys_image_guid", FormatGuid(description.sys_image_guid));
+  tree.AddFile(device + "/fw_ver", Format("%.63s\n", description.fw_version));
+  tree.AddFile(device + "/node_desc", Format("%.63s\n", description.node_description));
+  // UCX and libfabric read these; there is no PCI function, so nothing else is here.
+  tree.AddFile(device + "/device/vendor", Format("0x%04x\n", description.vendor_id));
+  tree.AddFile(device + "/device/device", Format("0x%04x\n", description.vendor_part_id));
+  tree.AddFile(device + "/device/numa_node", "-1\n");
+  AddPort(description, device + "/ports/1", tree);
+  return tree;
+}
+
+}  // namespace uroce::verbs::virtual_kernel

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "verbs_provider/virtual_kernel/device/device_description.h"
+#include "verbs_provider/virtual_kernel/device/virtual_tree.h"
+
+namespace uroce::verbs::virtual_kernel {
+
+// What the kernel would show of the device under /sys/class/infiniband, /sys/class/infiniband_verbs
+// and /dev/infiniband; names and formats as in the kernel's
+// Documentation/ABI/stable/sysfs-class-infiniband.
+VirtualTree MakeDeviceTree(const uroce_device_description& description);
+
+}  // namespace uroce::verbs::virtual_kernel

@@ -1,0 +1,46 @@
+#include "verbs_provider/virtual_kernel/device/provider_loader.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+namespace uroce::verbs::virtual_kernel {
+namespace {
+
+constexpr char kProviderFile[] = "liburoce-provider.so";
+
+std::string ProviderPath() {
+  // A privileged program must not load what its caller's environment names.
+  if (const char* path = secure_getenv("UROCE_PROVIDER"); path != nullptr && path[0] != '\0') {
+    return path;
+  }
+  Dl_info self;
+  if (dladdr(reinterpret_cast<void*>(&ProviderPath), &self) == 0) return kProviderFile;
+  const std::string own_path = self.dli_fname;
+  const size_t slash = own_path.rfind('/');
+  return slash == std::string::npos ? kProviderFile : own_path.substr(0, slash + 1) + kProviderFile;
+}
+
+}  // namespace
+
+ProviderLibrary LoadProvider() {
+  void* libibverbs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (libibverbs == nullptr) return {};
+  dlclose(libibverbs);  // the provider keeps its own reference
+
+  ProviderLibrary provider;
+  provider.state = ProviderLibrary::State::kDone;
+  const std::string path = ProviderPath();
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    provider.error = std::string("cannot load the provider: ") + dlerror();
+    return provider;
+  }
+  provider.describe_device =
+      reinterpret_cast<decltype(&uroce_describe_device)>(dlsym(library, "uroce_describe_device"));
+  if (provider.describe_device == nullptr) {
+    provider.error = path + " is not a uroce provider: it has no uroce_describe_device()";
+  }
+  return provider;
+}
+
+}  // namespace uroce::verbs::virtual_kernel

@@ -1,0 +1,83 @@
+#include "verbs_provider/virtual_kernel/device/virtual_tree.h"
+
+#include <functional>
+#include <utility>
+
+namespace uroce::verbs::virtual_kernel {
+namespace {
+
+std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+}  // namespace
+
+void VirtualTree::AddFile(const std::string& path, std::string content) {
+  Add(path, {.type = TreeNode::Type::kFile, .content = std::move(content), .device = 0});
+}
+
+void VirtualTree::AddCharDevice(const std::string& path, dev_t device) {
+  Add(path, {.type = TreeNode::Type::kCharDevice, .content = "", .device = device});
+}
+
+void VirtualTree::AddDirectory(const std::string& path) { Add(path, TreeNode()); }
+
+void VirtualTree::Add(const std::string& path, TreeNode node) {
+  const std::string parent = ParentOf(path);
+  if (!parent.empty() && nodes_.find(parent) == nodes_.end()) AddDirectory(parent);
+  nodes_.insert_or_assign(path, std::move(node));
+}
+
+const TreeNode* VirtualTree::Find(const std::string& path) const {
+  const auto found = nodes_.find(path);
+  return found == nodes_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> VirtualTree::List(const std::string& directory) const {
+  const std::string prefix = directory + '/';
+  std::vector<std::string> names;
+  for (auto node = nodes_.lower_bound(prefix);
+       node != nodes_.end() && node->first.starts_with(prefix); ++node) {
+    const std::string name = node->first.substr(prefix.size());
+    if (name.find('/') == std::string::npos) names.push_back(name);
+  }
+  return names;
+}
+
+void VirtualTree::Stat(const std::string& path, const TreeNode& node, struct stat* result) const {
+  *result = {};
+  result->st_ino = std::hash<std::string>()(path) | 1;
+  result->st_nlink = 1;
+  result->st_blksize = 4096;
+  switch (node.type) {
+    case TreeNode::Type::kDirectory:
+      result->st_mode = S_IFDIR | 0755;
+      result->st_nlink = 2;
+      break;
+    case TreeNode::Type::kFile:
+      result->st_mode = S_IFREG | 0444;
+      result->st_size = 4096;  // what sysfs says of every attribute
+      break;
+    case TreeNode::Type::kCharDevice:
+      result->st_mode = S_IFCHR | 0666;
+      result->st_rdev = node.device;
+      break;
+  }
+}
+
+std::string NormalizePath(std::string_view path) {
+  std::string normal;
+  size_t at = 0;
+  while (at < path.size()) {
+    const size_t slash = path.find('/', at);
+    const std::string_view part = path.substr(at, slash - at);
+    at = slash == std::string_view::npos ? path.size() : slash + 1;
+    if (part.empty() || part == ".") continue;
+    if (part == "..") {
+      normal = normal.empty() ? normal : ParentOf(normal);
+      continue;
+    }
+    normal.append("/").append(part);
+  }
+  return normal.empty() ? "/" : normal;
+}
+
+}  // namespace uroce::verbs::virtual_kernel

@@ -1,0 +1,142 @@
+// stat and access in all their shapes.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "verbs_provider/virtual_kernel/base/real_libc.h"
+#include "verbs_provider/virtual_kernel/files/files.h"
+#include "verbs_provider/virtual_kernel/interpose/interpose.h"
+
+namespace uroce::verbs::virtual_kernel {
+
+// So that stat64 and the like can be the same functions.
+static_assert(sizeof(struct stat) == sizeof(struct stat64));
+
+namespace {
+
+// `path` with AT_EMPTY_PATH stands for the descriptor itself.
+bool IsEmptyPath(const char* path, int flags) {
+  return (flags & AT_EMPTY_PATH) != 0 && path != nullptr && path[0] == '\0';
+}
+
+// True if the virtual kernel has answered; `status` is then what the call returns.
+bool StatOurs(int directory_fd, const char* path, int flags, struct stat* result, int& status) {
+  status = 0;
+  if (IsEmptyPath(path, flags)) return StatTracked(directory_fd, result);
+  const auto found = Resolve(directory_fd, path);
+  if (found) status = StatVirtual(*found, result);
+  return found.has_value();
+}
+
+void ConvertToStatx(const struct stat& from, struct statx* to) {
+  *to = {};
+  to->stx_mask = STATX_BASIC_STATS;
+  to->stx_blksize = static_cast<uint32_t>(from.st_blksize);
+  to->stx_nlink = static_cast<uint32_t>(from.st_nlink);
+  to->stx_uid = from.st_uid;
+  to->stx_gid = from.st_gid;
+  to->stx_mode = static_cast<uint16_t>(from.st_mode);
+  to->stx_ino = from.st_ino;
+  to->stx_size = static_cast<uint64_t>(from.st_size);
+  to->stx_rdev_major = major(from.st_rdev);
+  to->stx_rdev_minor = minor(from.st_rdev);
+}
+
+}  // namespace
+
+extern "C" {
+
+int InterposedStat(const char* path, struct stat* result) UROCE_INTERPOSE(stat);
+int InterposedStat(const char* path, struct stat* result) {
+  int status;
+  if (StatOurs(AT_FDCWD, path, 0, result, status)) return status;
+  return real::stat(path, result);
+}
+int InterposedStat64(const char* path, struct stat* result) UROCE_INTERPOSE_ALIAS(stat64, stat);
+
+int InterposedLstat(const char* path, struct stat* result) UROCE_INTERPOSE(lstat);
+int InterposedLstat(const char* path, struct stat* result) {
+  int status;
+  if (StatOurs(AT_FDCWD, path, 0, result, status)) return status;
+  return real::lstat(path, result);
+}
+int InterposedLstat64(const char* path, struct stat* result) UROCE_INTERPOSE_ALIAS(lstat64, lstat);
+
+int InterposedFstat(int fd, struct stat* result) UROCE_INTERPOSE(fstat);
+int InterposedFstat(int fd, struct stat* result) {
+  return StatTracked(fd, result) ? 0 : real::fstat(fd, result);
+}
+int InterposedFstat64(int fd, struct stat* result) UROCE_INTERPOSE_ALIAS(fstat64, fstat);
+
+int InterposedFstatat(int directory_fd, const char* path, struct stat* result, int flags)
+    UROCE_INTERPOSE(fstatat);
+int InterposedFstatat(int directory_fd, const char* path, struct stat* result, int flags) {
+  int status;
+  if (StatOurs(directory_fd, path, flags, result, status)) return status;
+  return real::fstatat(directory_fd, path, result, flags);
+}
+int InterposedFstatat64(int directory_fd, const char* path, struct stat* result, int flags)
+    UROCE_INTERPOSE_ALIAS(fstatat64, fstatat);
+
+int InterposedStatx(int directory_fd, const char* path, int flags, unsigned int mask,
+                    struct statx* result) UROCE_INTERPOSE(statx);
+int InterposedStatx(int directory_fd, const char* path, int flags, unsigned int mask,
+                    struct statx* result) {
+  struct stat plain;
+  int status;
+  if (!StatOurs(directory_fd, path, flags, &plain, status)) {
+    return real::statx(directory_fd, path, flags, mask, result);
+  }
+  if (status == 0) ConvertToStatx(plain, result);
+  return status;
+}
+
+// What programs call that were built against glibc before 2.33. `version` says which struct stat;
+// on 64-bit platforms there is only the present one.
+int InterposedXstat(int version, const char* path, struct stat* result) UROCE_INTERPOSE(__xstat);
+int InterposedXstat(int /*version*/, const char* path, struct stat* result) {
+  return InterposedStat(path, result);
+}
+int InterposedXstat64(int version, const char* path, struct stat* result)
+    UROCE_INTERPOSE_ALIAS(__xstat64, __xstat);
+
+int InterposedLxstat(int version, const char* path, struct stat* result) UROCE_INTERPOSE(__lxstat);
+int InterposedLxstat(int /*version*/, const char* path, struct stat* result) {
+  return InterposedLstat(path, result);
+}
+int InterposedLxstat64(int version, const char* path, struct stat* result)
+    UROCE_INTERPOSE_ALIAS(__lxstat64, __lxstat);
+
+int InterposedFxstat(int version, int fd, struct stat* result) UROCE_INTERPOSE(__fxstat);
+int InterposedFxstat(int /*version*/, int fd, struct stat* result) {
+  return InterposedFstat(fd, result);
+}
+int InterposedFxstat64(int version, int fd, struct stat* result)
+    UROCE_INTERPOSE_ALIAS(__fxstat64, __fxstat);
+
+int InterposedFxstatat(int version, int directory_fd, const char* path, struct stat* result,
+                       int flags) UROCE_INTERPOSE(__fxstatat);
+int InterposedFxstatat(int /*version*/, int directory_fd, const char* path, struct stat* result,
+                       int flags) {
+  return InterposedFstatat(directory_fd, path, result, flags);
+}
+int InterposedFxstatat64(int version, int directory_fd, const char* path, struct stat* result,
+                         int flags) UROCE_INTERPOSE_ALIAS(__fxstatat64, __fxstatat);
+
+int InterposedAccess(const char* path, int mode) UROCE_INTERPOSE(access);
+int InterposedAccess(const char* path, int mode) {
+  const auto found = Resolve(AT_FDCWD, path);
+  return found ? AccessVirtual(*found, mode) : real::access(path, mode);
+}
+
+int InterposedFaccessat(int directory_fd, const char* path, int mode, int flags)
+    UROCE_INTERPOSE(faccessat);
+int InterposedFaccessat(int directory_fd, const char* path, int mode, int flags) {
+  const auto found = Resolve(directory_fd, path);
+  return found ? AccessVirtual(*found, mode) : real::faccessat(directory_fd, path, mode, flags);
+}
+
+}  // extern "C"
+}  // namespace uroce::verbs::virtual_kernel

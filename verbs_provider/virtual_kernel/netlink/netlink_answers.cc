@@ -1,0 +1,111 @@
+#include "verbs_provider/virtual_kernel/netlink/netlink_answers.h"
+
+#include <rdma/rdma_netlink.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "verbs_provider/virtual_kernel/device/device.h"
+
+namespace uroce::verbs::virtual_kernel {
+namespace {
+
+constexpr uint16_t NldevType(int command) {
+  return static_cast<uint16_t>(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, command));
+}
+
+// The attributes of a request that matter here.
+struct RequestedDevice {
+  std::optional<uint32_t> index;
+  std::string chardev_type;
+
+  explicit RequestedDevice(std::span<const std::byte> payload) {
+    ForEachAttribute(payload, [this](uint16_t type, std::span<const std::byte> value) {
+      if (type == RDMA_NLDEV_ATTR_DEV_INDEX && value.size() >= sizeof(uint32_t)) {
+        uint32_t number;
+        std::memcpy(&number, value.data(), sizeof(number));
+        index = number;
+      } else if (type == RDMA_NLDEV_ATTR_CHARDEV_TYPE) {
+        const auto* text = reinterpret_cast<const char*>(value.data());
+        chardev_type.assign(text, strnlen(text, value.size()));
+      }
+    });
+  }
+
+  bool IsOurs() const { return index == kDeviceIndex; }
+};
+
+NetlinkBytes DescribeDevice(const nlmsghdr& request, const uroce_device_description& device,
+                            uint16_t flags) {
+  NetlinkMessage message(request, request.nlmsg_type, flags);
+  message.PutU32(RDMA_NLDEV_ATTR_DEV_INDEX, kDeviceIndex);
+  message.PutString(RDMA_NLDEV_ATTR_DEV_NAME, kDeviceName);
+  message.PutU32(RDMA_NLDEV_ATTR_PORT_INDEX, 1);  // in this message: the last port
+  message.PutString(RDMA_NLDEV_ATTR_FW_VERSION, device.fw_version);
+  message.PutU64(RDMA_NLDEV_ATTR_NODE_GUID, device.node_guid);
+  message.PutU64(RDMA_NLDEV_ATTR_SYS_IMAGE_GUID, device.sys_image_guid);
+  message.PutU8(RDMA_NLDEV_ATTR_DEV_NODE_TYPE, RDMA_NODE_IB_CA);
+  message.PutString(RDMA_NLDEV_ATTR_DEV_PROTOCOL, "roce");
+  return std::move(message).Finish();
+}
+
+// The kernel's huge_encode_dev().
+constexpr uint64_t EncodeDeviceNumber(uint64_t major, uint64_t minor) {
+  return (minor & 0xff) | major << 8 | (minor & ~uint64_t{0xff}) << 12;
+}
+
+NetlinkBytes DescribeUverbs(const nlmsghdr& request) {
+  NetlinkMessage message(request, request.nlmsg_type, 0);
+  message.PutU64(RDMA_NLDEV_ATTR_CHARDEV, EncodeDeviceNumber(kUverbsMajor, kUverbsMinor));
+  message.PutU64(RDMA_NLDEV_ATTR_CHARDEV_ABI, kUverbsDeviceAbi);
+  message.PutString(RDMA_NLDEV_ATTR_CHARDEV_NAME, kUverbsName);
+  // No UVERBS_DRIVER_ID: any number would be that of another provider.
+  return std::move(message).Finish();
+}
+
+NetlinkBytes DescribeSystem(const nlmsghdr& request) {
+  NetlinkMessage message(request, request.nlmsg_type, 0);
+  // Nothing of ours pins pages, so fork() copies them like any other.
+  message.PutU8(RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK, 1);
+  return std::move(message).Finish();
+}
+
+NetlinkAnswer Say(NetlinkBytes message) {
+  return {.forward = false, .messages = {std::move(message)}};
+}
+
+}  // namespace
+
+NetlinkAnswer AnswerNetlink(const nlmsghdr& header, std::span<const std::byte> payload,
+                            const uroce_device_description& device, bool kernel_present) {
+  const bool dump = (header.nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
+  if (header.nlmsg_type == NldevType(RDMA_NLDEV_CMD_GET) && dump) {
+    return {.forward = kernel_present,
+            .messages = {DescribeDevice(header, device, NLM_F_MULTI), MakeDone(header)}};
+  }
+  const RequestedDevice requested(payload);
+  if (requested.IsOurs()) {
+    switch (header.nlmsg_type) {
+      case NldevType(RDMA_NLDEV_CMD_GET):
+        return Say(DescribeDevice(header, device, 0));
+      case NldevType(RDMA_NLDEV_CMD_GET_CHARDEV):
+        // "umad" and "issm" belong to InfiniBand subnet management.
+        return Say(requested.chardev_type == "uverbs" ? DescribeUverbs(header)
+                                                      : MakeError(header, -EOPNOTSUPP));
+      default:
+        return dump ? Say(MakeDone(header)) : Say(MakeError(header, -EOPNOTSUPP));
+    }
+  }
+  if (kernel_present) {
+    NetlinkAnswer answer = {.forward = true, .messages = {}};
+    if (dump) answer.messages.push_back(MakeDone(header));
+    return answer;
+  }
+  if (header.nlmsg_type == NldevType(RDMA_NLDEV_CMD_SYS_GET)) return Say(DescribeSystem(header));
+  if (dump) return Say(MakeDone(header));
+  return Say(MakeError(header, requested.index.has_value() ? -ENODEV : -EOPNOTSUPP));
+}
+
+}  // namespace uroce::verbs::virtual_kernel

@@ -1,9 +1,0 @@
-#include "verbs_provider/virtual_kernel/real_libc.h"
-
-namespace uroce::verbs::virtual_kernel {
-namespace {
-
-[[gnu::constructor]] void Resolve() { real::ResolveAll(); }
-
-}  // namespace
-}  // namespace uroce::verbs::virtual_kernel
