@@ -8,10 +8,9 @@ import unittest
 from harness import report
 from harness.agents import Agent, join
 from harness.daemons import status, wait_for
+from harness.faults import REPETITIONS
 from harness.installation import Installation
 from harness.wires import IPV4, FabricWire
-
-REPETITIONS = 200
 
 
 class PrivateFabricTest(unittest.TestCase):
