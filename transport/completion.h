@@ -58,6 +58,7 @@ enum class VendorError : uint16_t {
   kPeerBrokeRule = 15,    // a request of the peer was refused while this receive was in use
   kDatagramTooLong = 16,  // longer than the MTU of the port
   kMessageTorn = 17,      // a packet of the message was lost (UC on a shared receive queue)
+  kMemoryGone = 18,       // a registered page was unmapped or protected since
 };
 
 // One completion queue entry.

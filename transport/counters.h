@@ -66,6 +66,8 @@ struct Counters {
   uint64_t rnr_naks_sent = 0;  // rnr_nak_retry_err
   uint64_t error_naks_sent = 0;
   uint64_t duplicate_requests = 0;  // duplicate_request
+  // Accesses to memory that was registered and has gone since: unmapped, protected, truncated.
+  uint64_t memory_gone = 0;
 
   uint64_t& drops(DropReason reason) { return dropped[static_cast<size_t>(reason)]; }
   uint64_t drops(DropReason reason) const { return dropped[static_cast<size_t>(reason)]; }

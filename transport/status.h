@@ -11,6 +11,7 @@ enum class [[nodiscard]] Status : int {
   kOk = 0,
   kInvalidArgument = EINVAL,
   kNoMemory = ENOMEM,  // also: the queue is full
+  kBadAddress = EFAULT,
   kBusy = EBUSY,
   kNotSupported = EOPNOTSUPP,
 };

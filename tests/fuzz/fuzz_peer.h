@@ -30,7 +30,7 @@ inline std::vector<uint8_t> FrameFrom(const Gid& source, const TransportHeaders&
   const FrameBuilder builder(kPeerMac, source, address, 0xc000);
   const PayloadPiece piece{payload.data(), payload.size()};
   std::vector<uint8_t> frame(builder.FrameBytes(headers.opcode, payload.size()));
-  builder.Emit(headers, {&piece, 1}, frame);
+  (void)builder.Emit(headers, {&piece, 1}, frame);
   return frame;
 }
 

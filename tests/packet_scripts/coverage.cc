@@ -23,6 +23,7 @@ constexpr NamedCounter kCounters[] = {
     {"rnr_naks_sent", &Counters::rnr_naks_sent},
     {"error_naks_sent", &Counters::error_naks_sent},
     {"duplicate_requests", &Counters::duplicate_requests},
+    {"memory_gone", &Counters::memory_gone},
 };
 
 }  // namespace

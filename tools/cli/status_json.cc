@@ -66,6 +66,7 @@ void WriteCounters(const Counters& counters, JsonWriter& json) {
   json.Number("rnr_naks_sent", counters.rnr_naks_sent);
   json.Number("error_naks_sent", counters.error_naks_sent);
   json.Number("duplicate_requests", counters.duplicate_requests);
+  json.Number("memory_gone", counters.memory_gone);
   json.BeginObject("dropped");
   for (size_t i = 1; i < counters.dropped.size(); ++i) {
     json.Number(Name(static_cast<DropReason>(i)), counters.dropped[i]);

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+
+#include "transport/guarded_access.h"
 
 namespace uroce::transport {
 
@@ -67,7 +68,7 @@ SgeCursor::Result SgeCursor::Scatter(const MemoryTable& memory, PdId pd, uint64_
   if (resolution.result != Result::kOk) return resolution.result;
   const uint8_t* from = bytes.data();
   for (size_t i = 0; i < resolution.extents; ++i) {
-    std::memcpy(extents[i].data, from, extents[i].length);
+    if (!GuardedCopy(extents[i].data, from, extents[i].length)) return Result::kMemoryGone;
     from += extents[i].length;
   }
   return Result::kOk;

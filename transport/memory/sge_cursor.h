@@ -33,6 +33,7 @@ class SgeCursor {
     kOk,
     kProtectionError,  // an entry's key, range or access is wrong
     kTooShort,         // the list ends before the bytes do
+    kMemoryGone,       // an entry is right, but its memory cannot be accessed any more
   };
 
   SgeCursor() = default;
@@ -45,7 +46,7 @@ class SgeCursor {
                                std::span<PayloadPiece, kMaxSges> out);
 
   // Copies received bytes to the bytes [offset, ...) of the message; the entries need local write
-  // access. Unless the result is kOk, nothing was written.
+  // access. kProtectionError and kTooShort: nothing was written; kMemoryGone: a part may have been.
   Result Scatter(const MemoryTable& memory, PdId pd, uint64_t offset,
                  std::span<const uint8_t> bytes);
 

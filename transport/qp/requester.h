@@ -92,6 +92,7 @@ class Requester {
   DropReason OnNak(Time now, const Packet& packet);
   DropReason OnReadResponse(Time now, const Packet& packet);
   DropReason OnAtomicResponse(Time now, const Packet& packet);
+  bool PlaceResponse(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes);
   bool AcknowledgeUpTo(Time now, Psn limit);
   bool IsAwaited(const Packet& packet) const;
   bool UpdateCredits(const Aeth& aeth);

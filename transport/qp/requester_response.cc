@@ -126,11 +126,7 @@ DropReason Requester::OnReadResponse(Time now, const Packet& packet) {
   const uint64_t length = last ? wqe.length - offset : qp_.mtu_bytes();
   if (packet.payload.size() != length) return DropReason::kMalformedResponse;
 
-  if (wqe.sges.Scatter(qp_.environment.memory, qp_.init.pd, offset, packet.payload) !=
-      SgeCursor::Result::kOk) {
-    FailFront(CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
-    return DropReason::kNone;
-  }
+  if (!PlaceResponse(wqe, offset, packet.payload)) return DropReason::kNone;
   if (last) ReleaseReadCredit(wqe);
   Progress(now, packet.psn + 1);
   if (last) RetireFront();
@@ -144,14 +140,23 @@ DropReason Requester::OnAtomicResponse(Time now, const Packet& packet) {
   if (!IsAtomic(wqe.opcode)) return DropReason::kMalformedResponse;
 
   const auto bytes = std::bit_cast<std::array<uint8_t, 8>>(packet.atomic_original);
-  if (wqe.sges.Scatter(qp_.environment.memory, qp_.init.pd, 0, bytes) != SgeCursor::Result::kOk) {
-    FailFront(CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
-    return DropReason::kNone;
-  }
+  if (!PlaceResponse(wqe, 0, bytes)) return DropReason::kNone;
   ReleaseReadCredit(wqe);
   Progress(now, packet.psn + 1);
   RetireFront();
   return DropReason::kNone;
+}
+
+// Writes what came back for the oldest request to its memory. False if that cannot be: the request
+// failed.
+bool Requester::PlaceResponse(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes) {
+  const auto result = wqe.sges.Scatter(qp_.environment.memory, qp_.init.pd, offset, bytes);
+  if (result == SgeCursor::Result::kOk) return true;
+  const bool gone = result == SgeCursor::Result::kMemoryGone;
+  if (gone) ++qp_.environment.counters.memory_gone;
+  FailFront(CompletionStatus::kLocalProtectionError,
+            gone ? VendorError::kMemoryGone : VendorError::kLocalKeyInvalid);
+  return false;
 }
 
 // Completes the requests whose PSNs all lie before `limit`, which was sent. False if a READ or an

@@ -228,6 +228,11 @@ size_t Requester::EmitRequest(Time now, SendWqe& wqe, std::span<uint8_t> out) {
   const size_t frame_bytes = qp_.is_datagram()
                                  ? FillDatagram(wqe, headers).builder().Emit(headers, payload, out)
                                  : qp_.path.builder().Emit(headers, payload, out);
+  if (frame_bytes == 0) {
+    ++qp_.environment.counters.memory_gone;
+    MarkFailed(wqe, CompletionStatus::kLocalProtectionError, VendorError::kMemoryGone);
+    return 0;
+  }
   Sent(now, wqe, psns, headers.ack_request || IsReadOrAtomic(wqe.opcode));
   return frame_bytes;
 }

@@ -89,10 +89,12 @@ class Responder {
   bool ExecuteWrite(const Packet& packet);
   void ExecuteRead(const Packet& packet);
   void ExecuteAtomic(const Packet& packet);
+  void RefuseForGoneMemory();
   void AcknowledgeByReply();
   void FinishMessage(const Packet& packet);
   void CompleteReceive(const Packet& packet);
   void FailReceive(CompletionStatus status, VendorError reason);
+  void FailPlacement(SgeCursor::Result result);
   VendorError UseUpReceive(const Verdict& verdict);
   Completion NewCompletion() const;
   void Push(const Completion& completion, bool solicited);
@@ -109,6 +111,7 @@ class Responder {
   void Refuse(const Verdict& verdict);
   DropReason OnSequenceGap(Psn psn);
   size_t BuildReadResponse(Reply& reply, std::span<uint8_t> out);
+  void FailRead(const Reply& reply);
   size_t BuildAtomicResponse(Reply& reply, std::span<uint8_t> out);
   size_t BuildAcknowledge(std::span<uint8_t> out);
   void FailWithNak(NakCode nak);

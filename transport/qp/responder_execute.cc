@@ -1,7 +1,5 @@
-#include <atomic>
-#include <cstring>
-
 #include "transport/completion_queue.h"
+#include "transport/guarded_access.h"
 #include "transport/qp/responder.h"
 
 namespace uroce::transport {
@@ -10,11 +8,10 @@ namespace {
 constexpr uint32_t kMsnMask = 0xff'ffff;
 
 // Copies the payload of a WRITE. Programs poll the last byte of a message to learn that all of it
-// is there, so that byte is stored after the others.
-void PlaceInOrder(uint8_t* to, std::span<const uint8_t> bytes) {
+// is there, so that byte is stored after the others. False if the memory has gone.
+bool PlaceInOrder(uint8_t* to, std::span<const uint8_t> bytes) {
   const size_t last = bytes.size() - 1;
-  std::memcpy(to, bytes.data(), last);
-  std::atomic_ref<uint8_t>(to[last]).store(bytes[last], std::memory_order_release);
+  return GuardedCopy(to, bytes.data(), last) && GuardedStore(to + last, bytes[last]);
 }
 
 }  // namespace
@@ -94,10 +91,11 @@ bool Responder::ExecuteSend(const Packet& packet) {
     receive_cursor_ = SgeCursor(receives_.current().sges);
     receive_bytes_ = TotalBytes(receives_.current().sges);
   }
-  if (receive_cursor_.Scatter(qp_.environment.memory, receives_.pd(), received_bytes_,
-                              packet.payload) != SgeCursor::Result::kOk) {
+  const SgeCursor::Result result = receive_cursor_.Scatter(qp_.environment.memory, receives_.pd(),
+                                                           received_bytes_, packet.payload);
+  if (result != SgeCursor::Result::kOk) {
     // IBA 9.9.3.1 class A.
-    FailReceive(CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
+    FailPlacement(result);
     FailWithNak(NakCode::kRemoteOperationalError);
     return false;
   }
@@ -121,8 +119,19 @@ bool Responder::ExecuteWrite(const Packet& packet) {
   if (packet.payload.empty()) return true;
   uint8_t* to = RemoteMemory(write_.rkey, write_.virtual_address + received_bytes_,
                              packet.payload.size(), AccessFlags::kRemoteWrite);
-  PlaceInOrder(to, packet.payload);
-  return true;
+  if (PlaceInOrder(to, packet.payload)) return true;
+  RefuseForGoneMemory();
+  return false;
+}
+
+// A request that passed all checks, but its memory has gone: it ends as one whose key is wrong.
+void Responder::RefuseForGoneMemory() {
+  ++qp_.environment.counters.memory_gone;
+  const Verdict verdict = {Verdict::Action::kNak, NakCode::kRemoteAccessError,
+                           CompletionStatus::kRemoteAccessError};
+  if (qp_.is_reliable()) return Refuse(verdict);
+  ++expected_psn_;
+  (void)DropMessage(verdict);
 }
 
 void Responder::ExecuteRead(const Packet& packet) {
@@ -142,14 +151,13 @@ void Responder::ExecuteAtomic(const Packet& packet) {
   const AtomicEth& request = packet.atomic;
   uint8_t* bytes = RemoteMemory(request.rkey, request.virtual_address, sizeof(uint64_t),
                                 AccessFlags::kRemoteAtomic);
-  std::atomic_ref<uint64_t> target(*reinterpret_cast<uint64_t*>(bytes));
+  auto* const target = reinterpret_cast<uint64_t*>(bytes);
   uint64_t original;
-  if (packet.opcode.operation == Operation::kFetchAndAdd) {
-    original = target.fetch_add(request.swap_or_add);
-  } else {
-    original = request.compare;
-    target.compare_exchange_strong(original, request.swap_or_add);
-  }
+  const bool done =
+      packet.opcode.operation == Operation::kFetchAndAdd
+          ? GuardedFetchAdd(target, request.swap_or_add, &original)
+          : GuardedCompareSwap(target, request.compare, request.swap_or_add, &original);
+  if (!done) return RefuseForGoneMemory();
   msn_ = (msn_ + 1) & kMsnMask;
   replies_.RememberAtomic(packet.psn, original);
   replies_.Push({.is_atomic = true,
@@ -210,6 +218,14 @@ void Responder::FailReceive(CompletionStatus status, VendorError reason) {
   completion.status = status;
   completion.vendor_error = reason;
   Push(completion, /*solicited=*/true);
+}
+
+// What arrived cannot be written to the memory of the receive request in use.
+void Responder::FailPlacement(SgeCursor::Result result) {
+  const bool gone = result == SgeCursor::Result::kMemoryGone;
+  if (gone) ++qp_.environment.counters.memory_gone;
+  FailReceive(CompletionStatus::kLocalProtectionError,
+              gone ? VendorError::kMemoryGone : VendorError::kLocalKeyInvalid);
 }
 
 // A receive request that is too small for the message is used up by the attempt, as it would be by

@@ -74,15 +74,7 @@ size_t Responder::BuildReadResponse(Reply& reply, std::span<uint8_t> out) {
                           AccessFlags::kRemoteRead),
              length};
     if (piece.data == nullptr) {
-      if (reply.is_replay) {  // it was answered before, and its key may have been given up since
-        replies_.PopFront();
-        return 0;
-      }
-      // The NAK names the packet that cannot be had (IBA 9.7.5.1.3).
-      expected_psn_ = reply.next_psn;
-      replies_.Clear();
-      failure_event_ = EventType::kQpAccessError;
-      FailWithNak(NakCode::kRemoteAccessError);
+      FailRead(reply);
       return 0;
     }
   }
@@ -93,9 +85,28 @@ size_t Responder::BuildReadResponse(Reply& reply, std::span<uint8_t> out) {
   headers.destination_qpn = qp_.attributes.destination_qpn;
   headers.psn = reply.next_psn;
   headers.aeth = {AckSyndrome(), reply.msn};
+  const size_t frame_bytes = qp_.path.builder().Emit(headers, {&piece, length != 0 ? 1u : 0u}, out);
+  if (frame_bytes == 0) {
+    ++qp_.environment.counters.memory_gone;
+    FailRead(reply);
+    return 0;
+  }
   ++reply.next_psn;
   if (last) replies_.PopFront();
-  return qp_.path.builder().Emit(headers, {&piece, length != 0 ? 1u : 0u}, out);
+  return frame_bytes;
+}
+
+// The next packet of a READ cannot be had.
+void Responder::FailRead(const Reply& reply) {
+  if (reply.is_replay) {  // it was answered before, and its key may have been given up since
+    replies_.PopFront();
+    return;
+  }
+  // The NAK names the packet (IBA 9.7.5.1.3).
+  expected_psn_ = reply.next_psn;
+  replies_.Clear();
+  failure_event_ = EventType::kQpAccessError;
+  FailWithNak(NakCode::kRemoteAccessError);
 }
 
 size_t Responder::BuildAtomicResponse(Reply& reply, std::span<uint8_t> out) {

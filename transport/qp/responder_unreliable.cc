@@ -35,10 +35,10 @@ DropReason Responder::OnDatagram(const Packet& packet) {
   receives_.Take();
   message_ = Message::kSend;
   received_bytes_ = bytes;
-  if (ScatterDatagram(packet) == SgeCursor::Result::kOk) {
+  if (const auto result = ScatterDatagram(packet); result == SgeCursor::Result::kOk) {
     FinishMessage(packet);
   } else {
-    FailReceive(CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
+    FailPlacement(result);
     failed_ = true;
   }
   return DropReason::kNone;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <initializer_list>
 
+#include "transport/guarded_access.h"
 #include "transport/limits.h"
 
 namespace uroce::transport {
@@ -87,7 +87,8 @@ Status SendQueue::Post(const SendWorkRequest& request) {
     wqe.inline_bytes = bytes;
     for (const ScatterGatherEntry& sge : request.sges) {
       if (sge.length == 0) continue;
-      std::memcpy(bytes, reinterpret_cast<const void*>(sge.address), sge.length);
+      const auto* from = reinterpret_cast<const void*>(sge.address);
+      if (!GuardedCopy(bytes, from, sge.length)) return Status::kBadAddress;
       bytes += sge.length;
     }
   } else {

@@ -53,9 +53,10 @@ class SendQueue {
  public:
   SendQueue(QpType type, const QpCapabilities& capabilities);
 
-  // kNoMemory when full; kInvalidArgument for more SGEs or inline bytes than agreed at creation,
-  // for a message of more than kMaxMessageBytes, for an opcode that the service does not have or
-  // that cannot be inline, and for a datagram without an address.
+  // kNoMemory when full; kBadAddress for inline data in memory that cannot be read;
+  // kInvalidArgument for more SGEs or inline bytes than agreed at creation, for a message of more
+  // than kMaxMessageBytes, for an opcode that the service does not have or that cannot be inline,
+  // and for a datagram without an address.
   Status Post(const SendWorkRequest& request);
   // All of `requests`, or none of them and the status of the first that Post refuses.
   Status PostAll(std::span<const SendWorkRequest> requests);

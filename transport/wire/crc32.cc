@@ -17,8 +17,8 @@ uint32_t Crc32Update(uint32_t state, const uint8_t* data, size_t length) {
   return BestCrc32Kernel().update(state, data, length);
 }
 
-uint32_t Crc32CopyAndUpdate(uint32_t state, uint8_t* destination, const uint8_t* source,
-                            size_t length) {
+bool Crc32CopyAndUpdate(uint32_t& state, uint8_t* destination, const uint8_t* source,
+                        size_t length) {
   return BestCrc32Kernel().copy_and_update(state, destination, source, length);
 }
 

@@ -17,9 +17,10 @@ uint32_t Crc32Update(uint32_t state, const uint8_t* data, size_t length);
 
 // The same over `source`, copying it to `destination` (which must not overlap) on the way. Every
 // source byte is read once, so the checksum is that of what was written even if another process
-// changes the source meanwhile.
-uint32_t Crc32CopyAndUpdate(uint32_t state, uint8_t* destination, const uint8_t* source,
-                            size_t length);
+// changes the source meanwhile. False if the source is memory that has gone (guarded_access.h):
+// then a part may have been copied, and the state is worth nothing.
+[[nodiscard]] bool Crc32CopyAndUpdate(uint32_t& state, uint8_t* destination, const uint8_t* source,
+                                      size_t length);
 
 // The same over `data` with the bits of `mask` set in its first kCrc32MaskBytes bytes. The data
 // itself is left alone, so this works on memory that may not be written.

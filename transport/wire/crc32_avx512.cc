@@ -23,37 +23,61 @@ constexpr size_t kBlock = 64;
 // The mask of the first `bytes` < 64 bytes of a block.
 constexpr uint64_t FirstBytes(size_t bytes) { return (uint64_t{1} << bytes) - 1; }
 
-UROCE_AVX512 inline __m512i Block(const ReadInput& input, size_t at) {
-  return _mm512_loadu_si512(input.source + at);
+UROCE_AVX512 inline bool Block(const ReadInput& input, size_t at, __m512i& block) {
+  block = _mm512_loadu_si512(input.source + at);
+  return true;
 }
 
-UROCE_AVX512 inline __m512i Block(const CopyInput& input, size_t at) {
-  const __m512i block = _mm512_loadu_si512(input.source + at);
+UROCE_AVX512 inline bool Block(const CopyInput& input, size_t at, __m512i& block) {
+  using Bytes = const uint8_t[kBlock];
+  asm volatile goto(UROCE_GUARDED("vmovdqu64 %1, %0")
+                    : "=v"(block)
+                    : "m"(reinterpret_cast<Bytes&>(input.source[at]))
+                    :
+                    : gone);
   _mm512_storeu_si512(input.destination + at, block);
-  return block;
+  return true;
+gone:
+  return false;
 }
 
-UROCE_AVX512 inline __m512i Block(const MaskedInput& input, size_t at) {
-  const __m512i block = _mm512_loadu_si512(input.source + at);
-  return input.IsMasked(at) ? _mm512_or_si512(block, _mm512_loadu_si512(input.mask + at)) : block;
+UROCE_AVX512 inline bool Block(const MaskedInput& input, size_t at, __m512i& block) {
+  block = _mm512_loadu_si512(input.source + at);
+  if (input.IsMasked(at)) block = _mm512_or_si512(block, _mm512_loadu_si512(input.mask + at));
+  return true;
 }
 
 // The last `bytes` < 64 bytes of a message; the rest of the block is zero, and memory beyond is not
 // touched.
-UROCE_AVX512 inline __m512i LastBlock(const ReadInput& input, size_t at, size_t bytes) {
-  return _mm512_maskz_loadu_epi8(FirstBytes(bytes), input.source + at);
+UROCE_AVX512 inline bool LastBlock(const ReadInput& input, size_t at, size_t bytes,
+                                   __m512i& block) {
+  block = _mm512_maskz_loadu_epi8(FirstBytes(bytes), input.source + at);
+  return true;
 }
 
-UROCE_AVX512 inline __m512i LastBlock(const CopyInput& input, size_t at, size_t bytes) {
-  const __m512i block = _mm512_maskz_loadu_epi8(FirstBytes(bytes), input.source + at);
-  _mm512_mask_storeu_epi8(input.destination + at, FirstBytes(bytes), block);
-  return block;
+UROCE_AVX512 inline bool LastBlock(const CopyInput& input, size_t at, size_t bytes,
+                                   __m512i& block) {
+  const __mmask64 mask = FirstBytes(bytes);
+  using Bytes = const uint8_t[kBlock];
+  asm volatile goto(UROCE_GUARDED("vmovdqu8 %1, %0%{%2%}%{z%}")
+                    : "=v"(block)
+                    : "m"(reinterpret_cast<Bytes&>(input.source[at])), "Yk"(mask)
+                    :
+                    : gone);
+  _mm512_mask_storeu_epi8(input.destination + at, mask, block);
+  return true;
+gone:
+  return false;
 }
 
-UROCE_AVX512 inline __m512i LastBlock(const MaskedInput& input, size_t at, size_t bytes) {
-  const __m512i block = _mm512_maskz_loadu_epi8(FirstBytes(bytes), input.source + at);
-  if (!input.IsMasked(at)) return block;
-  return _mm512_or_si512(block, _mm512_maskz_loadu_epi8(FirstBytes(bytes), input.mask + at));
+UROCE_AVX512 inline bool LastBlock(const MaskedInput& input, size_t at, size_t bytes,
+                                   __m512i& block) {
+  const __mmask64 mask = FirstBytes(bytes);
+  block = _mm512_maskz_loadu_epi8(mask, input.source + at);
+  if (input.IsMasked(at)) {
+    block = _mm512_or_si512(block, _mm512_maskz_loadu_epi8(mask, input.mask + at));
+  }
+  return true;
 }
 
 template <int kBits>
@@ -64,6 +88,15 @@ UROCE_AVX512 inline __m512i Fold(__m512i accumulator, __m512i next) {
   return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(accumulator, constants, 0x00),
                                    _mm512_clmulepi64_epi128(accumulator, constants, 0x11), next,
                                    kXorOfThree);
+}
+
+// Folds the block at `at` into the accumulator.
+template <int kBits, class Input>
+UROCE_AVX512 inline bool FoldIn(__m512i& accumulator, Input input, size_t at) {
+  __m512i block;
+  if (!Block(input, at, block)) return false;
+  accumulator = Fold<kBits>(accumulator, block);
+  return true;
 }
 
 // Byte i of the result is i + shift; the permutations below look at its low bits only.
@@ -107,45 +140,58 @@ UROCE_AVX512 inline uint32_t Finish(__m512i accumulator) {
 }
 
 template <class Input>
-UROCE_AVX512 uint32_t Run(uint32_t state, const Input& input, size_t length) {
+UROCE_AVX512 inline bool Run(uint32_t& state, Input input, size_t length) {
   // Feeding a register that is not zero is adding it to the first four bytes.
   if (length < sizeof state) return RunCrc32Bytes(state, input, 0, length);
   const __m512i initial = _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(state)));
+  __m512i x;
   if (length < kBlock) {
-    const __m512i block = _mm512_xor_si512(LastBlock(input, 0, length), initial);
-    return Finish(AlignToEnd(block, length));
+    if (!LastBlock(input, 0, length, x)) return false;
+    state = Finish(AlignToEnd(_mm512_xor_si512(x, initial), length));
+    return true;
   }
 
-  __m512i x = _mm512_xor_si512(Block(input, 0), initial);
+  if (!Block(input, 0, x)) return false;
+  x = _mm512_xor_si512(x, initial);
   size_t at = kBlock;
   if (length >= 8 * kBlock) {
     // Four accumulators hide the latency of the multiplication.
-    __m512i x1 = Block(input, 1 * kBlock);
-    __m512i x2 = Block(input, 2 * kBlock);
-    __m512i x3 = Block(input, 3 * kBlock);
+    __m512i x1, x2, x3;
+    if (!Block(input, 1 * kBlock, x1)) return false;
+    if (!Block(input, 2 * kBlock, x2)) return false;
+    if (!Block(input, 3 * kBlock, x3)) return false;
     for (at = 4 * kBlock; length - at >= 4 * kBlock; at += 4 * kBlock) {
-      x = Fold<2048>(x, Block(input, at));
-      x1 = Fold<2048>(x1, Block(input, at + 1 * kBlock));
-      x2 = Fold<2048>(x2, Block(input, at + 2 * kBlock));
-      x3 = Fold<2048>(x3, Block(input, at + 3 * kBlock));
+      if (!FoldIn<2048>(x, input, at)) return false;
+      if (!FoldIn<2048>(x1, input, at + 1 * kBlock)) return false;
+      if (!FoldIn<2048>(x2, input, at + 2 * kBlock)) return false;
+      if (!FoldIn<2048>(x3, input, at + 3 * kBlock)) return false;
     }
     x = Fold<512>(Fold<512>(Fold<512>(x, x1), x2), x3);
   }
-  for (; length - at >= kBlock; at += kBlock) x = Fold<512>(x, Block(input, at));
-  if (at < length) x = AppendTail(x, LastBlock(input, at, length - at), length - at);
-  return Finish(x);
+  for (; length - at >= kBlock; at += kBlock) {
+    if (!FoldIn<512>(x, input, at)) return false;
+  }
+  if (at < length) {
+    __m512i next;
+    if (!LastBlock(input, at, length - at, next)) return false;
+    x = AppendTail(x, next, length - at);
+  }
+  state = Finish(x);
+  return true;
 }
 
 uint32_t Update(uint32_t state, const uint8_t* data, size_t length) {
-  return Run(state, ReadInput{data}, length);
+  Run(state, ReadInput{data}, length);
+  return state;
 }
 
-uint32_t CopyAndUpdate(uint32_t state, uint8_t* destination, const uint8_t* source, size_t length) {
+bool CopyAndUpdate(uint32_t& state, uint8_t* destination, const uint8_t* source, size_t length) {
   return Run(state, CopyInput{destination, source}, length);
 }
 
 uint32_t UpdateMasked(uint32_t state, const uint8_t* data, size_t length, const Crc32Mask& mask) {
-  return Run(state, MaskedInput{data, mask.data()}, length);
+  Run(state, MaskedInput{data, mask.data()}, length);
+  return state;
 }
 
 }  // namespace

@@ -5,27 +5,35 @@
 #include <cstdint>
 #include <cstring>
 
+#include "transport/guarded_access.h"
 #include "transport/wire/crc32.h"
 #include "transport/wire/crc32_polynomial.h"
 
 // Where the bytes of a CRC come from and what happens to them on the way: the kernels are templates
-// over these. Byte(at) is byte `at` of the message; a kernel asks for each byte once.
+// over these. Byte(at, byte) sets `byte` to byte `at` of the message; a kernel asks for each byte
+// once. It returns false, as everything that loads does, if the memory has gone: only what is
+// copied lies in memory of the application.
 namespace uroce::transport {
 
 struct ReadInput {
   const uint8_t* source;
 
-  uint8_t Byte(size_t at) const { return source[at]; }
+  bool Byte(size_t at, uint8_t& byte) const {
+    byte = source[at];
+    return true;
+  }
 };
 
 struct CopyInput {
   uint8_t* destination;
   const uint8_t* source;
 
-  uint8_t Byte(size_t at) const {
-    const uint8_t byte = source[at];
+  bool Byte(size_t at, uint8_t& byte) const {
+    asm volatile goto(UROCE_GUARDED("movb %1, %0") : "=q"(byte) : "m"(source[at]) : : gone);
     destination[at] = byte;
-    return byte;
+    return true;
+  gone:
+    return false;
   }
 };
 
@@ -34,15 +42,20 @@ struct MaskedInput {
   const uint8_t* mask;  // kCrc32MaskBytes
 
   bool IsMasked(size_t at) const { return at < kCrc32MaskBytes; }
-  uint8_t Byte(size_t at) const {
-    return static_cast<uint8_t>(source[at] | (IsMasked(at) ? mask[at] : 0));
+  bool Byte(size_t at, uint8_t& byte) const {
+    byte = static_cast<uint8_t>(source[at] | (IsMasked(at) ? mask[at] : 0));
+    return true;
   }
 };
 
 template <class Input>
-uint32_t RunCrc32Bytes(uint32_t state, const Input& input, size_t begin, size_t end) {
-  for (size_t at = begin; at < end; ++at) state = Crc32Byte(state, input.Byte(at));
-  return state;
+bool RunCrc32Bytes(uint32_t& state, Input input, size_t begin, size_t end) {
+  for (size_t at = begin; at < end; ++at) {
+    uint8_t byte;
+    if (!input.Byte(at, byte)) return false;
+    state = Crc32Byte(state, byte);
+  }
+  return true;
 }
 
 }  // namespace uroce::transport

@@ -12,8 +12,8 @@ namespace uroce::transport {
 struct Crc32Kernel {
   std::string_view name;
   uint32_t (*update)(uint32_t state, const uint8_t* data, size_t length);
-  uint32_t (*copy_and_update)(uint32_t state, uint8_t* destination, const uint8_t* source,
-                              size_t length);
+  bool (*copy_and_update)(uint32_t& state, uint8_t* destination, const uint8_t* source,
+                          size_t length);
   uint32_t (*update_masked)(uint32_t state, const uint8_t* data, size_t length,
                             const Crc32Mask& mask);
 };

@@ -21,19 +21,28 @@ UROCE_PCLMUL inline void Store(__m128i block, uint8_t* bytes) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(bytes), block);
 }
 
-UROCE_PCLMUL inline __m128i Block(const ReadInput& input, size_t at) {
-  return Load(input.source + at);
+UROCE_PCLMUL inline bool Block(const ReadInput& input, size_t at, __m128i& block) {
+  block = Load(input.source + at);
+  return true;
 }
 
-UROCE_PCLMUL inline __m128i Block(const CopyInput& input, size_t at) {
-  const __m128i block = Load(input.source + at);
+UROCE_PCLMUL inline bool Block(const CopyInput& input, size_t at, __m128i& block) {
+  using Bytes = const uint8_t[kBlock];
+  asm volatile goto(UROCE_GUARDED("movups %1, %0")
+                    : "=x"(block)
+                    : "m"(reinterpret_cast<Bytes&>(input.source[at]))
+                    :
+                    : gone);
   Store(block, input.destination + at);
-  return block;
+  return true;
+gone:
+  return false;
 }
 
-UROCE_PCLMUL inline __m128i Block(const MaskedInput& input, size_t at) {
-  const __m128i block = Load(input.source + at);
-  return input.IsMasked(at) ? _mm_or_si128(block, Load(input.mask + at)) : block;
+UROCE_PCLMUL inline bool Block(const MaskedInput& input, size_t at, __m128i& block) {
+  block = Load(input.source + at);
+  if (input.IsMasked(at)) block = _mm_or_si128(block, Load(input.mask + at));
+  return true;
 }
 
 template <int kBits>
@@ -45,52 +54,72 @@ UROCE_PCLMUL inline __m128i Fold(__m128i accumulator, __m128i next) {
   return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
+// Folds the block at `at` into the accumulator.
+template <int kBits, class Input>
+UROCE_PCLMUL inline bool FoldIn(__m128i& accumulator, Input input, size_t at) {
+  __m128i block;
+  if (!Block(input, at, block)) return false;
+  accumulator = Fold<kBits>(accumulator, block);
+  return true;
+}
+
 // Appends the bytes [at, end), fewer than a block, to what `accumulator` holds. Together with its
 // 16 bytes they are laid out with zeros before them, which do not change a CRC, to make two blocks.
 template <class Input>
-UROCE_PCLMUL __m128i AppendTail(__m128i accumulator, const Input& input, size_t at, size_t end) {
+UROCE_PCLMUL bool AppendTail(__m128i& accumulator, Input input, size_t at, size_t end) {
   uint8_t blocks[2 * kBlock] = {};
   uint8_t* tail = blocks + 2 * kBlock - (end - at);
   Store(accumulator, tail - kBlock);
-  for (; at < end; ++at) *tail++ = input.Byte(at);
-  return Fold<128>(Load(blocks), Load(blocks + kBlock));
+  for (; at < end; ++at) {
+    if (!input.Byte(at, *tail++)) return false;
+  }
+  accumulator = Fold<128>(Load(blocks), Load(blocks + kBlock));
+  return true;
 }
 
 template <class Input>
-UROCE_PCLMUL uint32_t Run(uint32_t state, const Input& input, size_t length) {
+UROCE_PCLMUL inline bool Run(uint32_t& state, Input input, size_t length) {
   if (length < kBlock) return RunCrc32Bytes(state, input, 0, length);
 
+  __m128i x;
+  if (!Block(input, 0, x)) return false;
   // Feeding a register that is not zero is adding it to the first four bytes.
-  __m128i x = _mm_xor_si128(Block(input, 0), _mm_cvtsi32_si128(static_cast<int>(state)));
+  x = _mm_xor_si128(x, _mm_cvtsi32_si128(static_cast<int>(state)));
   size_t at = kBlock;
   if (length >= 8 * kBlock) {
     // Four accumulators hide the latency of the multiplication.
-    __m128i x1 = Block(input, 1 * kBlock);
-    __m128i x2 = Block(input, 2 * kBlock);
-    __m128i x3 = Block(input, 3 * kBlock);
+    __m128i x1, x2, x3;
+    if (!Block(input, 1 * kBlock, x1)) return false;
+    if (!Block(input, 2 * kBlock, x2)) return false;
+    if (!Block(input, 3 * kBlock, x3)) return false;
     for (at = 4 * kBlock; length - at >= 4 * kBlock; at += 4 * kBlock) {
-      x = Fold<512>(x, Block(input, at));
-      x1 = Fold<512>(x1, Block(input, at + 1 * kBlock));
-      x2 = Fold<512>(x2, Block(input, at + 2 * kBlock));
-      x3 = Fold<512>(x3, Block(input, at + 3 * kBlock));
+      if (!FoldIn<512>(x, input, at)) return false;
+      if (!FoldIn<512>(x1, input, at + 1 * kBlock)) return false;
+      if (!FoldIn<512>(x2, input, at + 2 * kBlock)) return false;
+      if (!FoldIn<512>(x3, input, at + 3 * kBlock)) return false;
     }
     x = Fold<128>(Fold<128>(Fold<128>(x, x1), x2), x3);
   }
-  for (; length - at >= kBlock; at += kBlock) x = Fold<128>(x, Block(input, at));
-  if (at < length) x = AppendTail(x, input, at, length);
-  return Crc32Reduce(x);
+  for (; length - at >= kBlock; at += kBlock) {
+    if (!FoldIn<128>(x, input, at)) return false;
+  }
+  if (at < length && !AppendTail(x, input, at, length)) return false;
+  state = Crc32Reduce(x);
+  return true;
 }
 
 uint32_t Update(uint32_t state, const uint8_t* data, size_t length) {
-  return Run(state, ReadInput{data}, length);
+  Run(state, ReadInput{data}, length);
+  return state;
 }
 
-uint32_t CopyAndUpdate(uint32_t state, uint8_t* destination, const uint8_t* source, size_t length) {
+bool CopyAndUpdate(uint32_t& state, uint8_t* destination, const uint8_t* source, size_t length) {
   return Run(state, CopyInput{destination, source}, length);
 }
 
 uint32_t UpdateMasked(uint32_t state, const uint8_t* data, size_t length, const Crc32Mask& mask) {
-  return Run(state, MaskedInput{data, mask.data()}, length);
+  Run(state, MaskedInput{data, mask.data()}, length);
+  return state;
 }
 
 }  // namespace

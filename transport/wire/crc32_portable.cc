@@ -11,26 +11,31 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "words are taken apart low byte first");
 
-uint64_t Word(const ReadInput& input, size_t at) {
-  uint64_t word;
+bool Word(const ReadInput& input, size_t at, uint64_t& word) {
   std::memcpy(&word, input.source + at, sizeof word);
-  return word;
+  return true;
 }
 
-uint64_t Word(const CopyInput& input, size_t at) {
-  uint64_t word;
-  std::memcpy(&word, input.source + at, sizeof word);
+bool Word(const CopyInput& input, size_t at, uint64_t& word) {
+  using Bytes = const uint8_t[sizeof word];
+  asm volatile goto(UROCE_GUARDED("movq %1, %0")
+                    : "=r"(word)
+                    : "m"(reinterpret_cast<Bytes&>(input.source[at]))
+                    :
+                    : gone);
   std::memcpy(input.destination + at, &word, sizeof word);
-  return word;
+  return true;
+gone:
+  return false;
 }
 
-uint64_t Word(const MaskedInput& input, size_t at) {
-  uint64_t word;
+bool Word(const MaskedInput& input, size_t at, uint64_t& word) {
   std::memcpy(&word, input.source + at, sizeof word);
-  if (!input.IsMasked(at)) return word;
+  if (!input.IsMasked(at)) return true;
   uint64_t mask;
   std::memcpy(&mask, input.mask + at, sizeof mask);
-  return word | mask;
+  word |= mask;
+  return true;
 }
 
 uint32_t EightBytes(uint64_t bytes) {
@@ -42,22 +47,28 @@ uint32_t EightBytes(uint64_t bytes) {
 }
 
 template <class Input>
-uint32_t Run(uint32_t state, const Input& input, size_t length) {
+bool Run(uint32_t& state, Input input, size_t length) {
   size_t at = 0;
-  for (; length - at >= 8; at += 8) state = EightBytes(Word(input, at) ^ state);
+  for (; length - at >= 8; at += 8) {
+    uint64_t word;
+    if (!Word(input, at, word)) return false;
+    state = EightBytes(word ^ state);
+  }
   return RunCrc32Bytes(state, input, at, length);
 }
 
 uint32_t Update(uint32_t state, const uint8_t* data, size_t length) {
-  return Run(state, ReadInput{data}, length);
+  Run(state, ReadInput{data}, length);
+  return state;
 }
 
-uint32_t CopyAndUpdate(uint32_t state, uint8_t* destination, const uint8_t* source, size_t length) {
+bool CopyAndUpdate(uint32_t& state, uint8_t* destination, const uint8_t* source, size_t length) {
   return Run(state, CopyInput{destination, source}, length);
 }
 
 uint32_t UpdateMasked(uint32_t state, const uint8_t* data, size_t length, const Crc32Mask& mask) {
-  return Run(state, MaskedInput{data, mask.data()}, length);
+  Run(state, MaskedInput{data, mask.data()}, length);
+  return state;
 }
 
 }  // namespace

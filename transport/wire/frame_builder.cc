@@ -115,12 +115,12 @@ size_t FrameBuilder::Emit(const TransportHeaders& headers, std::span<const Paylo
   uint32_t crc =
       StartIcrc(is_ipv6_ ? IpVersion::kIpv6 : IpVersion::kIpv4, buffer.data(), header_bytes);
   for (const PayloadPiece& piece : payload) {
-    crc = Crc32CopyAndUpdate(crc, at, piece.data, piece.length);
+    if (!Crc32CopyAndUpdate(crc, at, piece.data, piece.length)) return 0;
     at += piece.length;
   }
   if (pad_count != 0) {
     static constexpr uint8_t kPad[3] = {};
-    crc = Crc32CopyAndUpdate(crc, at, kPad, pad_count);
+    (void)Crc32CopyAndUpdate(crc, at, kPad, pad_count);
   }
   EmitIcrc(crc, at + pad_count);
   return frame_bytes;

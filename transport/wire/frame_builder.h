@@ -28,9 +28,10 @@ class FrameBuilder {
 
   // Writes the whole frame, Ethernet header to ICRC, into `out`, copying the payload and computing
   // the ICRC over it in one pass. `out` must hold FrameBytes(headers.opcode, payload bytes).
-  // The pad count is derived from the payload. Returns the frame's length in bytes.
-  size_t Emit(const TransportHeaders& headers, std::span<const PayloadPiece> payload,
-              std::span<uint8_t> out) const;
+  // The pad count is derived from the payload. Returns the frame's length in bytes; 0, and `out`
+  // may have been written to, if the payload lies in memory that has gone (guarded_access.h).
+  [[nodiscard]] size_t Emit(const TransportHeaders& headers, std::span<const PayloadPiece> payload,
+                            std::span<uint8_t> out) const;
 
   // Length of a frame on this path.
   size_t FrameBytes(const Opcode& opcode, size_t payload_bytes) const;

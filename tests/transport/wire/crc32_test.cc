@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/transport/fault_handler.h"
 #include "transport/wire/crc32_kernels.h"
 
 namespace uroce::transport {
@@ -58,6 +59,10 @@ class Crc32Test : public testing::TestWithParam<const Crc32Kernel*> {
     if (GetParam() == nullptr) GTEST_SKIP() << "not on this processor";
   }
   const Crc32Kernel& kernel() const { return *GetParam(); }
+  uint32_t CopyAndUpdate(uint32_t state, uint8_t* to, const uint8_t* from, size_t length) const {
+    EXPECT_TRUE(kernel().copy_and_update(state, to, from, length));
+    return state;
+  }
 };
 
 TEST_P(Crc32Test, KnownVectors) {
@@ -94,8 +99,7 @@ TEST_P(Crc32Test, CopyWritesExactlyTheBytesItWasGiven) {
       const uint8_t* source = data.data() + (alignment * 7) % 64;
       std::vector<uint8_t> destination(800, kUntouched);
       uint8_t* start = destination.data() + alignment;
-      ASSERT_EQ(kernel().update(7, source, length),
-                kernel().copy_and_update(7, start, source, length));
+      ASSERT_EQ(kernel().update(7, source, length), CopyAndUpdate(7, start, source, length));
       ASSERT_EQ(0, std::memcmp(source, start, length));
       for (size_t i = 0; i < alignment; ++i) ASSERT_EQ(kUntouched, destination[i]);
       for (size_t i = alignment + length; i < 800; ++i) ASSERT_EQ(kUntouched, destination[i]);
@@ -127,8 +131,23 @@ TEST_P(Crc32Test, MemoryBeyondTheEndIsNotTouched) {
     std::memset(from, static_cast<int>(length), length);
     const uint32_t expected = Reference(3, from, length);
     ASSERT_EQ(expected, kernel().update(3, from, length));
-    ASSERT_EQ(expected, kernel().copy_and_update(3, destination.end() - length, from, length));
+    ASSERT_EQ(expected, CopyAndUpdate(3, destination.end() - length, from, length));
     ASSERT_EQ(expected, kernel().update_masked(3, from, length, Crc32Mask{}));
+  }
+}
+
+// Wherever in the source the memory that has gone begins.
+TEST_P(Crc32Test, CopyOfMemoryThatHasGoneFails) {
+  const FaultHandler handler;
+  const GuardedPage source;
+  std::vector<uint8_t> destination(5000);
+  for (size_t length = 1; length <= 600; ++length) {
+    for (size_t missing = 1; missing <= length; missing += missing < 4 ? 1 : length / 4 + 1) {
+      uint32_t state = 3;
+      ASSERT_FALSE(kernel().copy_and_update(state, destination.data(),
+                                            source.end() - length + missing, length))
+          << missing << " bytes of " << length;
+    }
   }
 }
 
@@ -142,7 +161,7 @@ TEST_P(Crc32Test, PiecesChain) {
     for (size_t at = 0; at < data.size();) {
       const size_t limit = round % 2 == 0 ? 1500 : 20;
       const size_t length = std::min<size_t>(random() % limit, data.size() - at);
-      state = kernel().copy_and_update(state, copy.data() + at, data.data() + at, length);
+      state = CopyAndUpdate(state, copy.data() + at, data.data() + at, length);
       at += length;
     }
     ASSERT_EQ(expected, state);

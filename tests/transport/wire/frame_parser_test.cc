@@ -29,7 +29,7 @@ std::vector<uint8_t> GoodFrame(bool ipv6, uint8_t bth_opcode = kSendOnly, size_t
   const std::vector<uint8_t> payload(bytes, 0x5a);
   const PayloadPiece piece{payload.data(), payload.size()};
   std::vector<uint8_t> frame(builder.FrameBytes(headers.opcode, bytes));
-  builder.Emit(headers, {&piece, 1}, frame);
+  (void)builder.Emit(headers, {&piece, 1}, frame);
   return frame;
 }
 

@@ -1,0 +1,132 @@
+#include "transport/guarded_access.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+#include "tests/transport/fault_handler.h"
+
+namespace uroce::transport {
+namespace {
+
+// Every size class, each with its ends, and lengths of several blocks.
+constexpr size_t kMostBytes = 700;
+
+std::vector<uint8_t> Numbered(size_t bytes) {
+  std::vector<uint8_t> result(bytes);
+  for (size_t i = 0; i < bytes; ++i) result[i] = static_cast<uint8_t>(i * 7 + i / 256 + 1);
+  return result;
+}
+
+class GuardedAccessTest : public testing::Test {
+ protected:
+  FaultHandler handler_;
+};
+
+TEST_F(GuardedAccessTest, CopiesExactlyTheBytes) {
+  const std::vector<uint8_t> source = Numbered(kMostBytes + 64);
+  constexpr uint8_t kUntouched = 0xa5;
+  for (size_t alignment = 0; alignment < 40; ++alignment) {
+    for (size_t length = 0; length <= kMostBytes; ++length) {
+      std::vector<uint8_t> destination(kMostBytes + 64, kUntouched);
+      uint8_t* const to = destination.data() + 1 + alignment;
+      const uint8_t* const from = source.data() + (alignment * 5) % 32;
+      ASSERT_TRUE(GuardedCopy(to, from, length));
+      ASSERT_EQ(std::memcmp(to, from, length), 0) << length << " bytes";
+      ASSERT_EQ(to[-1], kUntouched);
+      ASSERT_EQ(to[length], kUntouched) << length << " bytes";
+    }
+  }
+}
+
+// The last byte, or the first, or all of the source or the destination cannot be accessed.
+TEST_F(GuardedAccessTest, CopyFailsWhereverMemoryEnds) {
+  const Pages pages(3);
+  pages.Protect(0, PROT_NONE);
+  pages.Protect(2, PROT_NONE);
+  std::vector<uint8_t> ours(kMostBytes);
+  uint8_t* const begin = pages.data() + pages.page_bytes();
+  uint8_t* const end = begin + pages.page_bytes();
+  for (size_t length = 1; length <= kMostBytes; ++length) {
+    for (size_t outside = 1; outside <= length; outside += outside < 5 ? 1 : length / 3 + 1) {
+      ASSERT_FALSE(GuardedCopy(ours.data(), end + outside - length, length)) << length;
+      ASSERT_FALSE(GuardedCopy(end + outside - length, ours.data(), length)) << length;
+      ASSERT_FALSE(GuardedCopy(ours.data(), begin - outside, length)) << length;
+      ASSERT_FALSE(GuardedCopy(begin - outside, ours.data(), length)) << length;
+    }
+    ASSERT_TRUE(GuardedCopy(ours.data(), end - length, length));
+    ASSERT_TRUE(GuardedCopy(end - length, ours.data(), length));
+    ASSERT_TRUE(GuardedCopy(ours.data(), begin, length));
+    ASSERT_TRUE(GuardedCopy(begin, ours.data(), length));
+  }
+}
+
+TEST_F(GuardedAccessTest, NothingIsCopiedFromNowhere) {
+  EXPECT_TRUE(GuardedCopy(nullptr, nullptr, 0));
+  uint8_t byte;
+  EXPECT_FALSE(GuardedCopy(&byte, nullptr, 1));
+  // No canonical address: the processor raises another exception.
+  EXPECT_FALSE(GuardedCopy(&byte, reinterpret_cast<void*>(uintptr_t{1} << 63), 1));
+}
+
+TEST_F(GuardedAccessTest, ReadOnlyMemoryCanBeReadOnly) {
+  const Pages pages(1);
+  pages.data()[0] = 42;
+  auto* const number = reinterpret_cast<uint64_t*>(pages.data());
+  pages.Protect(0, PROT_READ);
+  uint8_t bytes[200];
+  uint64_t original = 0;
+  EXPECT_TRUE(GuardedCopy(bytes, pages.data(), sizeof bytes));
+  EXPECT_FALSE(GuardedCopy(pages.data(), bytes, sizeof bytes));
+  EXPECT_FALSE(GuardedStore(pages.data(), 1));
+  EXPECT_FALSE(GuardedFetchAdd(number, 1, &original));
+  EXPECT_FALSE(GuardedCompareSwap(number, 42, 1, &original));
+  EXPECT_EQ(*number, 42u);
+}
+
+TEST_F(GuardedAccessTest, AtomicsReturnWhatWasThere) {
+  uint64_t number = 40;
+  uint64_t original = 0;
+  EXPECT_TRUE(GuardedFetchAdd(&number, 2, &original));
+  EXPECT_EQ(original, 40u);
+  EXPECT_EQ(number, 42u);
+  EXPECT_TRUE(GuardedCompareSwap(&number, 41, 1, &original));
+  EXPECT_EQ(original, 42u);
+  EXPECT_EQ(number, 42u);
+  EXPECT_TRUE(GuardedCompareSwap(&number, 42, 1, &original));
+  EXPECT_EQ(original, 42u);
+  EXPECT_EQ(number, 1u);
+  uint8_t byte = 0;
+  EXPECT_TRUE(GuardedStore(&byte, 7));
+  EXPECT_EQ(byte, 7);
+}
+
+// SIGBUS.
+TEST_F(GuardedAccessTest, FileThatWasTruncated) {
+  const int fd = memfd_create("truncated", MFD_CLOEXEC);
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  ASSERT_EQ(ftruncate(fd, static_cast<off_t>(page)), 0);
+  void* const memory = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  uint8_t bytes[300] = {};
+  uint64_t original = 0;
+  EXPECT_TRUE(GuardedCopy(memory, bytes, sizeof bytes));
+  ASSERT_EQ(ftruncate(fd, 0), 0);
+  EXPECT_FALSE(GuardedCopy(memory, bytes, sizeof bytes));
+  EXPECT_FALSE(GuardedCopy(bytes, memory, sizeof bytes));
+  EXPECT_FALSE(GuardedFetchAdd(static_cast<uint64_t*>(memory), 1, &original));
+  munmap(memory, page);
+  close(fd);
+}
+
+TEST_F(GuardedAccessTest, OnlyGuardedInstructionsAreInTheTable) {
+  EXPECT_EQ(GuardedResumeAddress(0), 0u);
+  EXPECT_EQ(GuardedResumeAddress(reinterpret_cast<uintptr_t>(&std::memcpy)), 0u);
+  EXPECT_EQ(GuardedResumeAddress(UINTPTR_MAX), 0u);
+}
+
+}  // namespace
+}  // namespace uroce::transport
