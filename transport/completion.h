@@ -61,6 +61,14 @@ enum class VendorError : uint16_t {
   kMemoryGone = 18,       // a registered page was unmapped or protected since
 };
 
+// The IP version of a datagram that was received. The values are those that hardware reports in
+// ibv_wc.sl, by which programs find out where in the 40 bytes before the payload the header lies.
+enum class DatagramIp : uint8_t {
+  kNone = 0,  // no datagram was received
+  kIpv6 = 1,
+  kIpv4 = 2,
+};
+
 // One completion queue entry.
 struct Completion {
   // The bits of enum ibv_wc_flags.
@@ -72,6 +80,7 @@ struct Completion {
   CompletionStatus status = CompletionStatus::kSuccess;
   CompletionOpcode opcode = CompletionOpcode::kSend;
   uint8_t flags = 0;
+  DatagramIp datagram_ip = DatagramIp::kNone;
   VendorError vendor_error = VendorError::kNone;
   uint32_t byte_length = 0;        // of a datagram with the GRH before it
   uint32_t immediate_or_rkey = 0;  // wire bytes of the immediate, or the invalidated rkey

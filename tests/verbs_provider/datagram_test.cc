@@ -99,7 +99,7 @@ TEST_F(DatagramTest, ArrivesBehindTheIpv4HeaderItCameWith) {
   EXPECT_EQ(wc.wc_flags, static_cast<unsigned int>(IBV_WC_GRH));
   EXPECT_EQ(wc.pkey_index, 0);
   EXPECT_EQ(wc.slid, 0);
-  EXPECT_EQ(wc.sl, 0);
+  EXPECT_EQ(wc.sl, 2);  // IPv4: UCX asks for the version here
   EXPECT_EQ(wc.dlid_path_bits, 0);
   EXPECT_EQ(wc.vendor_err, 0u);
 
@@ -121,6 +121,7 @@ TEST_F(DatagramTest, ArrivesBehindTheIpv6HeaderItCameWith) {
   ASSERT_EQ(send.To(ah.get(), b->qp_num, kQkey).Post(a.get()), 0);
   const ibv_wc wc = WaitForCompletion(receive_cq.get());
   EXPECT_EQ(wc.byte_len, 3 + kGrhBytes);
+  EXPECT_EQ(wc.sl, 1);  // IPv6
   EXPECT_EQ(wc.wc_flags, static_cast<unsigned int>(IBV_WC_GRH | IBV_WC_WITH_IMM));
   EXPECT_EQ(wc.imm_data, htobe32(0x0102'0304));
 
@@ -193,7 +194,7 @@ TEST_F(DatagramTest, ExtendedQueueReadsTheSameOfADatagram) {
   EXPECT_EQ(ibv_wc_read_qp_num(extended), qp->qp_num);
   EXPECT_EQ(ibv_wc_read_src_qp(extended), a->qp_num);
   EXPECT_EQ(ibv_wc_read_slid(extended), 0u);
-  EXPECT_EQ(ibv_wc_read_sl(extended), 0);
+  EXPECT_EQ(ibv_wc_read_sl(extended), 2);
   EXPECT_EQ(ibv_wc_read_dlid_path_bits(extended), 0);
   EXPECT_EQ(ibv_wc_read_vendor_err(extended), 0u);
   ibv_end_poll(extended);

@@ -219,7 +219,7 @@ TEST_P(QueryTest, ValueOutOfRangeIsRefusedAndChangesNothing) {
       {"QPN", IBV_QPS_RTR, IBV_QP_DEST_QPN, [](auto& a) { a.dest_qp_num = 1 << 24; }},
       {"RQ PSN", IBV_QPS_RTR, IBV_QP_RQ_PSN, [](auto& a) { a.rq_psn = 1 << 24; }},
       {"GID index", IBV_QPS_RTR, IBV_QP_AV, [](auto& a) { a.ah_attr.grh.sgid_index = 2; }},
-      {"flow label", IBV_QPS_RTR, IBV_QP_AV, [](auto& a) { a.ah_attr.grh.flow_label = 1 << 20; }},
+      {"service level", IBV_QPS_RTR, IBV_QP_AV, [](auto& a) { a.ah_attr.sl = 16; }},
       {"no GRH", IBV_QPS_RTR, IBV_QP_AV, [](auto& a) { a.ah_attr.is_global = 0; }},
       {"AV port", IBV_QPS_RTR, IBV_QP_AV, [](auto& a) { a.ah_attr.port_num = 2; }},
       {"max_dest_rd_atomic", IBV_QPS_RTR, IBV_QP_MAX_DEST_RD_ATOMIC,
@@ -248,6 +248,24 @@ TEST_P(QueryTest, ValueOutOfRangeIsRefusedAndChangesNothing) {
     ASSERT_EQ(Step(state, mask), 0);
     ExpectAsSet(state);
   }
+}
+
+// Programs set what means nothing or does not fit, and NICs do not mind.
+TEST_P(QueryTest, WhatMeansNothingIsIgnored) {
+  set.ah_attr.grh.flow_label = ~0u;
+  StepTo(IBV_QPS_RTS);
+  set.ah_attr.grh.flow_label = 0xf'ffff;
+  ExpectAsSet(IBV_QPS_RTS);
+
+  ibv_ah_attr address = set.ah_attr;
+  address.grh.flow_label = ~0u;
+  EXPECT_NE(Ah(ibv_create_ah(host.pd.get(), &address)), nullptr);
+  address.sl = 15;
+  EXPECT_NE(Ah(ibv_create_ah(host.pd.get(), &address)), nullptr);
+  address.sl = 16;
+  errno = 0;
+  EXPECT_EQ(ibv_create_ah(host.pd.get(), &address), nullptr);
+  EXPECT_EQ(errno, EINVAL);
 }
 
 // Automatic path migration is no feature of the device.

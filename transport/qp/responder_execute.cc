@@ -200,6 +200,8 @@ void Responder::CompleteReceive(const Packet& packet) {
   if (message_ == Message::kWrite) completion.opcode = CompletionOpcode::kReceiveRdmaWithImmediate;
   if (packet.opcode.HasDeth()) {
     completion.flags |= Completion::kHasGrh;
+    completion.datagram_ip =
+        packet.source_gid.IsIpv4Mapped() ? DatagramIp::kIpv4 : DatagramIp::kIpv6;
     completion.source_qpn = packet.deth.source_qpn;
   }
   if (packet.opcode.HasImmediate()) {

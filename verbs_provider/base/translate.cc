@@ -133,6 +133,9 @@ constexpr uint32_t kTransportAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE
                                       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                       IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED;
 
+// The IPv6 header has 20 bits for it. Programs set all 32 and NICs send the lower ones.
+constexpr uint32_t kFlowLabelMask = 0xf'ffff;
+
 }  // namespace
 
 AccessFlags ToAccessFlags(unsigned int ibv_access_flags) {
@@ -164,7 +167,7 @@ transport::Gid ToGid(const ibv_gid& gid) {
 transport::AddressVector ToAddressVector(const ibv_ah_attr& attr) {
   transport::AddressVector address;
   address.destination_gid = ToGid(attr.grh.dgid);
-  address.flow_label = attr.grh.flow_label;
+  address.flow_label = attr.grh.flow_label & kFlowLabelMask;
   address.source_gid_index = attr.grh.sgid_index;
   address.hop_limit = attr.grh.hop_limit;
   address.traffic_class = attr.grh.traffic_class;

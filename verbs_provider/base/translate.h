@@ -42,7 +42,7 @@ inline void FromCompletion(const transport::Completion& completion, ibv_wc* wc) 
   wc->wc_flags = completion.flags;
   wc->pkey_index = 0;
   wc->slid = 0;
-  wc->sl = 0;
+  wc->sl = static_cast<uint8_t>(completion.datagram_ip);
   wc->dlid_path_bits = 0;
 }
 

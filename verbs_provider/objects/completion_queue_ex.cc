@@ -43,9 +43,9 @@ __be32 ReadImmediate(ibv_cq_ex* cq) { return Current(cq).immediate_or_rkey; }
 uint32_t ReadQpn(ibv_cq_ex* cq) { return Current(cq).qpn.value; }
 uint32_t ReadSourceQpn(ibv_cq_ex* cq) { return Current(cq).source_qpn.value; }
 unsigned int ReadFlags(ibv_cq_ex* cq) { return Current(cq).flags; }
+uint8_t ReadServiceLevel(ibv_cq_ex* cq) { return static_cast<uint8_t>(Current(cq).datagram_ip); }
 // InfiniBand's local routing: nothing of it exists on Ethernet.
 uint32_t ReadSourceLid(ibv_cq_ex*) { return 0; }
-uint8_t ReadServiceLevel(ibv_cq_ex*) { return 0; }
 uint8_t ReadPathBits(ibv_cq_ex*) { return 0; }
 
 }  // namespace

@@ -1,20 +1,36 @@
 #include "verbs_provider/objects/path_check.h"
 
+#include <atomic>
 #include <cerrno>
+#include <cstdio>
 
 #include "verbs_provider/base/translate.h"
 
 namespace uroce::verbs {
 namespace {
 
-constexpr uint32_t kMaxFlowLabel = 0xf'ffff;  // 20 bits of the IPv6 header
+constexpr uint8_t kMaxServiceLevel = 15;  // 4 bits
+
+// Said once a process, as programs try one connection after the other.
+void SayThatRoceNeedsGrh() {
+  static std::atomic_flag said = ATOMIC_FLAG_INIT;
+  if (said.test_and_set()) return;
+  std::fprintf(stderr,
+               "uroce: an address without a global route (ah_attr.is_global = 0) is refused with "
+               "EINVAL: RoCE has no other route. Set is_global = 1, grh.dgid to the peer's GID and "
+               "grh.sgid_index to one of ours (ibv_devinfo -v lists them).\n");
+}
 
 }  // namespace
 
 int CheckPath(const Device& device, const ibv_ah_attr& attr) {
-  if (attr.port_num != kPortNumber || attr.is_global == 0) return EINVAL;
+  if (attr.port_num != kPortNumber || attr.sl > kMaxServiceLevel) return EINVAL;
+  if (attr.is_global == 0) {
+    SayThatRoceNeedsGrh();
+    return EINVAL;
+  }
   const auto& gids = device.gids();
-  if (attr.grh.sgid_index >= gids.size() || attr.grh.flow_label > kMaxFlowLabel) return EINVAL;
+  if (attr.grh.sgid_index >= gids.size()) return EINVAL;
   const transport::Gid destination = ToGid(attr.grh.dgid);
   if (destination.IsZero()) return EINVAL;
   const bool same_version = destination.IsIpv4Mapped() == gids[attr.grh.sgid_index].IsIpv4Mapped();
