@@ -93,34 +93,44 @@ void Forwarder::CheckWireState() {
 bool Forwarder::ReceiveFromWire(Time now) {
   if (!has_wire()) return false;
   int received = 0;
+  int copies = kWireCopies;
   while (received < kWireBurst) {
-    const std::span<const uint8_t> frame = wire_->Receive().bytes;
-    if (frame.empty()) break;
-    AcceptFromWire(now, frame);
-    wire_->ReleaseReceived();
+    if (held_.empty()) held_ = wire_->Receive().bytes;
+    if (held_.empty()) break;
     ++received;
+    if (!AcceptFromWire(now, held_, &copies)) break;
+    held_ = {};
+    held_fan_out_ = {};
+    wire_->ReleaseReceived();
   }
   return received != 0;
 }
 
-void Forwarder::AcceptFromWire(Time now, std::span<const uint8_t> frame) {
+bool Forwarder::AcceptFromWire(Time now, std::span<const uint8_t> frame, int* copies) {
   const FrameHead head(frame);
   RoceHeaders headers;
   const FrameKind kind = Classify(head, frame.size(), &headers);
   if (kind == FrameKind::kOther) {
     if (link_layer_->OnFrame(now, frame)) TakeNeighborChanges();
-    return;
+    return true;
   }
-  if (kind == FrameKind::kMalformed) return Count(SwitchDrop::kMalformed, &counters_);
+  if (kind == FrameKind::kMalformed) {
+    Count(SwitchDrop::kMalformed, &counters_);
+    return true;
+  }
   const Delivery delivery = FindReceiver(headers, table_, addresses_);
   SwitchDrop drop = delivery.drop;
   if (drop == SwitchDrop::kNone && delivery.block != kSwitchBlock) {
     drop = SendToUplink(now, delivery.block, head, frame);
+  } else if (drop == SwitchDrop::kNone && table_.Members(headers.destination).empty()) {
+    drop = SwitchDrop::kUnknownDestination;
   } else if (drop == SwitchDrop::kNone) {
-    drop = SendToGroup(now, headers.destination, kSwitchBlock, head, frame);
+    const GroupFrame to_group{headers.destination, kSwitchBlock, head, frame};
+    if (!SendToGroup(now, to_group, &held_fan_out_, copies)) return false;
   }
   if (drop == SwitchDrop::kNone) ++counters_.frames_from_wire;
   Count(drop, &counters_);
+  return true;
 }
 
 void Forwarder::TakeNeighborChanges() {
@@ -172,7 +182,7 @@ Time Forwarder::NextDeadline() const {
 // When the wire is full, the turn goes on in the next pass: with the one who found it full, unless
 // he had sent something.
 bool Forwarder::ReceiveFromUplinks(Time now) {
-  wire_full_ = false;
+  wire_full_ = member_full_ = false;
   const size_t count = uplinks_.polled().size();  // others may be added behind
   bool worked = false;
   for (size_t i = 0; i < count; ++i) {
@@ -187,51 +197,52 @@ bool Forwarder::ReceiveFromUplinks(Time now) {
   return worked;
 }
 
-// Returns how many frames it was rid of, `most` at the most.
+// Returns how many frames it was rid of and copies were made, `most` at the most or one more.
 int Forwarder::ServeUplink(Time now, Uplink& uplink, int most) {
-  int moved = 0;
-  while (moved < most) {
+  int left = most;
+  while (left > 0) {
     const std::span<const uint8_t> frame = uplink.link->Receive();
     if (frame.empty()) {
       if (uplink.has_ended || uplink.link->broken()) Finish(now, uplink);
       break;
     }
-    if (!AcceptFromUplink(now, uplink.block, frame)) {
-      wire_full_ = true;
-      break;
-    }
+    const Outcome outcome = AcceptFromUplink(now, uplink, frame, &left);
+    if (outcome == Outcome::kWireFull) wire_full_ = true;
+    if (outcome != Outcome::kDone) break;
+    uplink.fan_out = {};
     uplink.link->Release();
-    ++moved;
+    --left;
   }
-  if (moved != 0) uplink.last_used = now;
-  return moved;
+  if (left != most) uplink.last_used = now;
+  return most - left;
 }
 
-// Returns false if the frame has to wait for the wire.
-bool Forwarder::AcceptFromUplink(Time now, Block sender, std::span<const uint8_t> frame) {
+Forwarder::Outcome Forwarder::AcceptFromUplink(Time now, Uplink& uplink,
+                                               std::span<const uint8_t> frame, int* copies) {
   const FrameHead head(frame);
   RoceHeaders headers;
   SwitchDrop drop = SwitchDrop::kMalformed;
   if (frame.size() <= max_frame_bytes_ &&
       Classify(head, frame.size(), &headers) == FrameKind::kRoce) {
-    drop =
-        CheckFromProcess(headers, frame.size(), sender, table_, has_wire() ? &addresses_ : nullptr);
+    drop = CheckFromProcess(headers, frame.size(), uplink.block, table_,
+                            has_wire() ? &addresses_ : nullptr);
   }
   if (drop != SwitchDrop::kNone) {
     Count(drop, &counters_);
-    return true;
+    return Outcome::kDone;
   }
-  if (has_wire()) {
+  if (has_wire() && !uplink.fan_out.is_on_wire) {
     const std::span<uint8_t> room = wire_->AcquireTransmit(Route::kWire);
-    if (room.empty()) return false;
+    if (room.empty()) return Outcome::kWireFull;
     head.WriteFrame(frame, room.data());
     wire_->CommitTransmit(frame.size());
     ++counters_.frames_to_wire;
+    uplink.fan_out.is_on_wire = true;
   }
-  if (headers.destination.IsMulticast()) {
-    SendToGroup(now, headers.destination, sender, head, frame);
-  }
-  return true;
+  if (!headers.destination.IsMulticast()) return Outcome::kDone;
+  const GroupFrame to_group{headers.destination, uplink.block, head, frame};
+  return SendToGroup(now, to_group, &uplink.fan_out, copies) ? Outcome::kDone
+                                                             : Outcome::kMoreCopies;
 }
 
 SwitchDrop Forwarder::SendToUplink(Time now, Block block, const FrameHead& head,
@@ -247,20 +258,41 @@ SwitchDrop Forwarder::SendToUplink(Time now, Block block, const FrameHead& head,
   head.WriteFrame(frame, room.data());
   uplink->link->Commit(frame.size());
   uplinks_.Use(now, *uplink);
+  Patience& patience = uplink->patience;
+  if (patience.is_waiting) {
+    patience.is_waiting = false;
+    patience.left = std::max(patience.left - (now - patience.waiting_since), Duration{0});
+  }
+  patience.left = std::min(patience.left + Patience::kEarnedByAFrame, Patience::kMost);
   return SwitchDrop::kNone;
 }
 
-SwitchDrop Forwarder::SendToGroup(Time now, const Gid& group, Block but, const FrameHead& head,
-                                  std::span<const uint8_t> frame) {
-  const std::span<const Block> members = table_.Members(group);
-  if (members.empty()) return SwitchDrop::kUnknownDestination;
-  for (const Block member : members) {
-    if (member == but) continue;
-    const SwitchDrop drop = SendToUplink(now, member, head, frame);
+// A member that comes or goes meanwhile may make another one have the frame twice or not at all.
+bool Forwarder::SendToGroup(Time now, const GroupFrame& frame, FanOut* fan_out, int* copies) {
+  const std::span<const Block> members = table_.Members(frame.group);
+  for (size_t& next = fan_out->next_member; next < members.size(); ++next) {
+    if (*copies <= 0) return false;
+    if (members[next] == frame.sender) continue;
+    const SwitchDrop drop = SendToUplink(now, members[next], frame.head, frame.bytes);
+    const bool is_from_wire = frame.sender == kSwitchBlock;
+    if (drop == SwitchDrop::kNoRoom && !is_from_wire && MayWaitFor(now, members[next])) {
+      member_full_ = true;
+      return false;
+    }
+    --*copies;
     if (drop == SwitchDrop::kNone) ++counters_.multicast_copies;
     Count(drop, &counters_);
   }
-  return SwitchDrop::kNone;
+  return true;
+}
+
+bool Forwarder::MayWaitFor(Time now, Block member) {
+  Uplink* const uplink = uplinks_.Find(member);
+  if (uplink == nullptr || uplink->is_done) return false;
+  Patience& patience = uplink->patience;
+  if (!patience.is_waiting) patience.waiting_since = now;
+  patience.is_waiting = true;
+  return now - patience.waiting_since < patience.left;
 }
 
 void Forwarder::EndPass() {
@@ -285,7 +317,9 @@ void Forwarder::Finish(Time now, Uplink& uplink) {
 Forwarder::SleepPlan Forwarder::PlanSleep() {
   using Kind = SleepPlan::Kind;
   const Time until = NextDeadline();
-  if (wire_full_ || (has_wire() && link_layer_->HasTransmit())) return {Kind::kNap, until};
+  if (!held_.empty()) return {Kind::kNone, until};
+  const bool waits = wire_full_ || member_full_;
+  if (waits || (has_wire() && link_layer_->HasTransmit())) return {Kind::kNap, until};
   if (!uplinks_.RestAll()) return {Kind::kNone, until};
   if (!has_wire()) return {Kind::kSleep, until};
   if (wire_->wait_fd() < 0) return {Kind::kNap, until};

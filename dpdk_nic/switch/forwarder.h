@@ -37,15 +37,18 @@ struct SwitchListener {
 //   uplink --> may it send that? --> copy into a buffer of the wire    wire full: stays in its ring
 //                             \----> and, to a group, into the rings of the other members
 //
-// So nobody who is slow to receive holds up another, and who sends more than the wire takes is held
-// up himself. All uplinks have the same number of frames a turn.
+// A process that is slow to receive holds up no other, but for the senders of a group that it is a
+// member of, and these for a moment (Patience). A process that sends more than the wire takes is
+// held up itself. All uplinks have the same number of frames a turn; a copy to a member counts as a
+// frame, and the turn of a frame with many members goes on in the next pass.
 //
 // Not thread-safe; time is an argument. Without a wire (nullptr) there is only multicast.
 class Forwarder {
  public:
-  // What may be moved for one before it is another's turn.
+  // Frames and copies that may be moved for one before it is another's turn.
   static constexpr int kUplinkBurst = 32;
   static constexpr int kWireBurst = 64;
+  static constexpr int kWireCopies = 64;
 
   // `link_layer` may be nullptr: StaticNeighbors. `gids` are those of the wire.
   Forwarder(std::unique_ptr<PacketPort> wire, std::unique_ptr<LinkLayer> link_layer,
@@ -85,7 +88,8 @@ class Forwarder {
   void LookAround(transport::Time now);
   void CheckWireState();
   bool ReceiveFromWire(transport::Time now);
-  void AcceptFromWire(transport::Time now, std::span<const uint8_t> frame);
+  // Returns false if copies are left to be made. Takes those that it made out of `copies`.
+  bool AcceptFromWire(transport::Time now, std::span<const uint8_t> frame, int* copies);
   void TakeNeighborChanges();
   void Tell(const control::Neighbor& neighbor);
   bool RunDeadlines(transport::Time now);
@@ -94,15 +98,28 @@ class Forwarder {
 
   bool ReceiveFromUplinks(transport::Time now);
   int ServeUplink(transport::Time now, Uplink& uplink, int most);
-  bool AcceptFromUplink(transport::Time now, control::Block sender, std::span<const uint8_t> frame);
+  // What becomes of the next frame of an uplink: it is sent or dropped, or stays there.
+  enum class Outcome : uint8_t { kDone, kWireFull, kMoreCopies };
+  // Takes the copies that it made out of `copies`.
+  Outcome AcceptFromUplink(transport::Time now, Uplink& uplink, std::span<const uint8_t> frame,
+                           int* copies);
   void EndPass();
   void Finish(transport::Time now, Uplink& uplink);
 
   SwitchDrop SendToUplink(transport::Time now, control::Block block, const FrameHead& head,
                           std::span<const uint8_t> frame);
-  // `but` gets none. Counts what single members could not get.
-  SwitchDrop SendToGroup(transport::Time now, const transport::Gid& group, control::Block but,
-                         const FrameHead& head, std::span<const uint8_t> frame);
+  // Where a frame to a group comes from.
+  struct GroupFrame {
+    const transport::Gid& group;
+    control::Block sender;  // gets none; kSwitchBlock: from the wire
+    const FrameHead& head;
+    std::span<const uint8_t> bytes;
+  };
+  // Goes on with the copies, as many as are left. Returns whether all members had theirs or have
+  // none; counts what single members could not get. The wire waits for no member.
+  bool SendToGroup(transport::Time now, const GroupFrame& frame, FanOut* fan_out, int* copies);
+  // The ring of the member is full: whether the sender is to wait for it.
+  bool MayWaitFor(transport::Time now, control::Block member);
 
   const std::unique_ptr<PacketPort> wire_;
   const std::unique_ptr<LinkLayer> link_layer_;  // goes before the wire
@@ -116,9 +133,12 @@ class Forwarder {
   transport::Time next_look_at_sockets_;
   transport::Time next_link_service_;
   std::optional<bool> wire_is_up_;
-  size_t turn_ = 0;         // of uplinks_.polled(): who is first in the next pass
-  bool wire_full_ = false;  // somebody waits for it since the last pass
-  bool any_done_ = false;   // an uplink is to be closed
+  size_t turn_ = 0;                // of uplinks_.polled(): who is first in the next pass
+  std::span<const uint8_t> held_;  // of the wire, with copies left to be made
+  FanOut held_fan_out_;
+  bool wire_full_ = false;    // a frame waits for it since the last pass
+  bool member_full_ = false;  // a frame waits for a member of its group since the last pass
+  bool any_done_ = false;     // an uplink is to be closed
 };
 
 }  // namespace uroce::nic

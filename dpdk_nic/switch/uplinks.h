@@ -14,11 +14,31 @@
 
 namespace uroce::nic {
 
+// How far a frame to a group has come: it may take several passes.
+struct FanOut {
+  bool is_on_wire = false;
+  size_t next_member = 0;
+};
+
+// For how long the senders of a group wait for a member whose ring is full. A member earns it by
+// the frames that it takes, so that one that takes none is waited for once, and one that takes them
+// slowly keeps nobody below ten thousand frames a second.
+struct Patience {
+  static constexpr transport::Duration kMost = transport::Milliseconds(50);
+  static constexpr transport::Duration kEarnedByAFrame = transport::Microseconds(100);
+
+  transport::Duration left = kMost;
+  transport::Time waiting_since;
+  bool is_waiting = false;
+};
+
 // The link of one process with the switch.
 struct Uplink {
   control::Block block;
   std::unique_ptr<RingLink> link;
   transport::Time last_used;
+  FanOut fan_out;     // of the frame that is its next
+  Patience patience;  // of others, for it
   bool is_polled = false;
   bool has_ended = false;  // the process is gone: only what it sent before is left
   bool is_done = false;    // to be closed: broken, or ended and empty

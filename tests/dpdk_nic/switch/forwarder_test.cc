@@ -221,6 +221,136 @@ TEST_F(ForwarderTest, GroupDatagramThatWaitsForTheWireIsCopiedOnce) {
   EXPECT_EQ(rig_.Process(kBob).Receive().size(), 1u);
 }
 
+TEST_F(ForwarderTest, SenderToAGroupWaitsForAMemberThatIsFull) {
+  rig_.cable->room = 10'000;
+  rig_.Process(kBob);
+  Join(kBob);
+  const FrameBytes frame = ToGroup(QpOf(kAlice, 1)).Build();
+  size_t sent = 0;
+  while (sent < 2 * kSlots) {
+    if (rig_.Process(kAlice).Send(frame)) ++sent;
+    rig_.RunOnce();
+  }
+  EXPECT_FALSE(rig_.Process(kAlice).Send(frame)) << "its own ring is full, too";
+  EXPECT_EQ(rig_.forwarder.PlanSleep().kind, Forwarder::SleepPlan::Kind::kNap);
+  EXPECT_EQ(rig_.Process(kBob).Receive().size(), kSlots);
+  rig_.RunOnce();
+  rig_.Run();
+  EXPECT_EQ(rig_.Process(kBob).Receive().size(), kSlots);
+  EXPECT_EQ(rig_.counters().dropped_no_room, 0u);
+  EXPECT_EQ(rig_.cable->TakeSent().size(), sent) << "each of them once";
+}
+
+TEST_F(ForwarderTest, MemberThatTakesNothingIsWaitedForOnce) {
+  rig_.cable->room = 10'000;
+  rig_.Process(kBob);
+  Join(kBob);
+  const FrameBytes frame = ToGroup(QpOf(kAlice, 1)).Build();
+  size_t sent = 0;
+  while (sent < 2 * kSlots) {
+    if (rig_.Process(kAlice).Send(frame)) ++sent;
+    rig_.RunOnce();
+  }
+  rig_.RunOnce(Patience::kMost);
+  rig_.Run();
+  EXPECT_EQ(rig_.cable->TakeSent().size(), 2 * kSlots);
+  EXPECT_EQ(rig_.counters().dropped_no_room, kSlots);
+  // And not again, until it takes some.
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(rig_.Process(kAlice).Send(frame));
+  rig_.Run();
+  EXPECT_EQ(rig_.counters().dropped_no_room, kSlots + 10);
+}
+
+// A hostile member takes a frame whenever the sender is about to give up: it is waited for 0.1 ms.
+TEST_F(ForwarderTest, MemberThatTakesFramesSlowlyEarnsLittlePatience) {
+  rig_.cable->room = 10'000;
+  rig_.Process(kBob);
+  Join(kBob);
+  const FrameBytes frame = ToGroup(QpOf(kAlice, 1)).Build();
+  size_t sent = 0;
+  while (sent < 2 * kSlots) {
+    if (rig_.Process(kAlice).Send(frame)) ++sent;
+    rig_.RunOnce();
+  }
+  rig_.RunOnce(Patience::kMost);
+  rig_.Run();
+  rig_.cable->TakeSent();
+  for (int round = 0; round < 20; ++round) {
+    rig_.Process(kBob).link().Receive();
+    rig_.Process(kBob).link().Release();
+    rig_.Process(kBob).link().Flush();
+    ASSERT_TRUE(rig_.Process(kAlice).Send(frame));
+    ASSERT_TRUE(rig_.Process(kAlice).Send(frame));
+    rig_.RunOnce();
+    rig_.RunOnce(Patience::kEarnedByAFrame * 2);
+    rig_.Run();
+    ASSERT_EQ(rig_.cable->TakeSent().size(), 2u) << round;
+  }
+}
+
+TEST_F(ForwarderTest, CopiesToALargeGroupLeaveOthersTheirTurn) {
+  rig_.cable->room = 10'000;
+  constexpr Block kMembers = 100;
+  constexpr Block kFirst = 600;
+  for (Block i = 0; i < kMembers; ++i) {
+    rig_.Process(kFirst + i);
+    Join(kFirst + i);
+  }
+  Declare(kBob, 42);
+  const FrameBytes unicast = ToWire(kRcSendOnly).Build();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(rig_.Process(kAlice).Send(Numbered(ToGroup(QpOf(kAlice, 1)), 7)));
+  }
+  rig_.Process(kBob);
+  rig_.RunOnce();
+  rig_.cable->TakeSent();
+  int passes = 0;
+  for (uint64_t copies = rig_.counters().multicast_copies; copies < 3 * kMembers; ++passes) {
+    ASSERT_TRUE(rig_.Process(kBob).Send(unicast));
+    rig_.RunOnce();
+    const uint64_t now = rig_.counters().multicast_copies;
+    EXPECT_LE(now - copies, static_cast<uint64_t>(Forwarder::kUplinkBurst));
+    const Frames sent = rig_.cable->TakeSent();
+    EXPECT_NE(std::find(sent.begin(), sent.end(), unicast), sent.end());
+    copies = now;
+  }
+  EXPECT_GE(passes, 3 * 100 / Forwarder::kUplinkBurst - 1);
+  for (Block i = 0; i < kMembers; ++i) {
+    EXPECT_EQ(rig_.Process(kFirst + i).Receive().size(), 3u) << i;
+  }
+}
+
+TEST_F(ForwarderTest, CopiesOfAFrameFromTheWireAreMadeInSeveralPasses) {
+  constexpr Block kMembers = 100;
+  constexpr Block kFirst = 600;
+  for (Block i = 0; i < kMembers; ++i) {
+    rig_.Process(kFirst + i);
+    Join(kFirst + i);
+  }
+  RoceSpec spec = ToGroup({77});
+  spec.source = kFarIpv4;
+  for (int i = 0; i < 3; ++i) rig_.cable->Deliver(spec.Build());
+  rig_.RunOnce();
+  EXPECT_EQ(rig_.counters().multicast_copies, static_cast<uint64_t>(Forwarder::kWireCopies));
+  EXPECT_EQ(rig_.forwarder.PlanSleep().kind, Forwarder::SleepPlan::Kind::kNone);
+  rig_.Run();
+  EXPECT_EQ(rig_.counters().multicast_copies, 3u * kMembers);
+  EXPECT_EQ(rig_.counters().frames_from_wire, 3u);
+  for (Block i = 0; i < kMembers; ++i) {
+    EXPECT_EQ(rig_.Process(kFirst + i).Receive().size(), 3u) << i;
+  }
+}
+
+TEST_F(ForwarderTest, FrameThatIsLongerThanASlotIsDropped) {
+  rig_.Process(kAlice);
+  FrameBytes frame = RoceSpec{}.Build();
+  frame.resize(2 * kSlotBytes);  // Ethernet's padding
+  rig_.cable->Deliver(frame);
+  rig_.Run();
+  EXPECT_TRUE(rig_.Process(kAlice).Receive().empty());
+  EXPECT_EQ(rig_.counters().dropped_malformed, 1u);
+}
+
 TEST_F(ForwarderTest, ProcessThatDoesNotReceiveHoldsUpNobody) {
   rig_.Process(kAlice);
   rig_.Process(kBob);
