@@ -132,6 +132,24 @@ TEST_F(CompletionQueueTest, ErrorCompletionCountsAsSolicited) {
   EXPECT_EQ(WaitForCompletion(receive_cq.get()).status, IBV_WC_WR_FLUSH_ERR);
 }
 
+// The channel has room for a mebibyte of events of 8 bytes.
+TEST_F(CompletionQueueTest, EventThatFindsNoRoomIsToldAsAnErrorOfTheQueue) {
+  constexpr int kEvents = (1 << 20) / 8;
+  for (int i = 0; i < kEvents; ++i) {
+    ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
+    SendOne();
+    ASSERT_EQ(WaitForCompletion(receive_cq.get()).status, IBV_WC_SUCCESS);
+  }
+  ExpectNoAsyncEvent(host.context.get());
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
+    SendOne();
+    ASSERT_EQ(WaitForCompletion(receive_cq.get()).status, IBV_WC_SUCCESS);
+  }
+  ExpectAsyncEvent(host.context.get(), IBV_EVENT_CQ_ERR, receive_cq.get());
+  ExpectNoAsyncEvent(host.context.get());
+}
+
 TEST_F(CompletionQueueTest, DestroyDropsEventsThatNobodyTook) {
   ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
   SendOne();

@@ -10,14 +10,27 @@
 namespace uroce::verbs {
 namespace {
 
+void PostCompletionQueueEvent(CompletionQueue& cq, ibv_event_type type) {
+  ibv_cq* const verbs = &cq.verbs.cq;
+  cq.async_events_posted +=
+      abi::PostAsyncEvent(verbs->context, type, reinterpret_cast<uintptr_t>(verbs));
+}
+
+// A thread that sleeps until the event comes would sleep for ever: it is told of the first one.
+void OnCompletionEventLost(CompletionQueue& cq) {
+  if (cq.completion_events_lost++ == 0) PostCompletionQueueEvent(cq, IBV_EVENT_CQ_ERR);
+}
+
 void DeliverToCompletionQueue(CompletionQueue& cq, transport::EventType type) {
   ibv_cq* const verbs = &cq.verbs.cq;
-  if (type == transport::EventType::kCompletion) {
-    if (verbs->channel == nullptr) return;
-    cq.completion_events_posted += abi::PostCompletionEvent(verbs->channel, verbs);
-  } else {
-    cq.async_events_posted += abi::PostAsyncEvent(verbs->context, static_cast<ibv_event_type>(type),
-                                                  reinterpret_cast<uintptr_t>(verbs));
+  if (type != transport::EventType::kCompletion) {
+    PostCompletionQueueEvent(cq, static_cast<ibv_event_type>(type));
+  } else if (verbs->channel != nullptr) {
+    if (abi::PostCompletionEvent(verbs->channel, verbs)) {
+      ++cq.completion_events_posted;
+    } else {
+      OnCompletionEventLost(cq);
+    }
   }
 }
 

@@ -34,6 +34,8 @@ struct CompletionQueue {
   // Events that were handed to libibverbs; protected by the engine's lock.
   uint32_t completion_events_posted = 0;
   uint32_t async_events_posted = 0;
+  // Completion events that found no room in the channel, and are lost.
+  uint64_t completion_events_lost = 0;
 
   transport::Completion current;  // between ibv_start_poll and ibv_end_poll
   ObjectLink<CompletionQueue> link;
