@@ -1,43 +1,84 @@
 #include "dpdk_nic/control/block_claim.h"
 
-#include <sys/socket.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <string>
 
-#include "dpdk_nic/control/abstract_socket.h"
-#include "dpdk_nic/control/control_address.h"
-
 namespace uroce::nic::control {
 namespace {
 
-// Looks of a uroced that the process has not noticed yet: one each time that it is started.
-constexpr int kBacklog = 64;
+// A file that says nothing: nobody can show that it is his, so only its lock counts.
+constexpr uid_t kUnknownUser = static_cast<uid_t>(-1);
+
+UniqueFd OpenClaim(int folder, Block block, int flags) {
+  return UniqueFd(
+      openat(folder, std::to_string(block).c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600));
+}
+
+uid_t UserOf(int claim) {
+  uid_t user = kUnknownUser;
+  return pread(claim, &user, sizeof user, 0) == sizeof user ? user : kUnknownUser;
+}
+
+// Of a file of any kind, without asking its file system (FUSE would ask another process).
+bool StatusOf(int fd, struct statx* status) {
+  return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO | STATX_TYPE, status) == 0;
+}
+
+bool IsSameFile(int a, int b) {
+  struct statx first {
+  }, second{};
+  return StatusOf(a, &first) && StatusOf(b, &second) && first.stx_ino == second.stx_ino &&
+         first.stx_dev_major == second.stx_dev_major && first.stx_dev_minor == second.stx_dev_minor;
+}
+
+bool TryLock(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
 }  // namespace
 
-std::optional<BlockClaim> BlockClaim::Take(uid_t daemon_uid, std::string_view fabric, Block block) {
-  const std::string name = BlockSocketName(daemon_uid, fabric, block);
-  if (name.empty()) return std::nullopt;
-  UniqueFd listener = ListenOnName(name, kBacklog);
-  if (!listener) return std::nullopt;
-  return BlockClaim(std::move(listener), daemon_uid, block);
+std::optional<uid_t> BlockClaims::HolderOf(Block block) const {
+  const UniqueFd claim = OpenClaim(folder_, block, O_RDONLY);
+  if (!claim && errno == ENOENT) return std::nullopt;
+  if (!claim) return kUnknownUser;
+  if (TryLock(claim.get())) return std::nullopt;
+  return UserOf(claim.get());
 }
 
-void BlockClaim::TurnAwayVisitors() {
-  // Bounded, so that a stranger who connects without end gets no more than this.
-  for (int i = 0; i < kBacklog; ++i) {
-    if (!UniqueFd(accept4(fd(), nullptr, nullptr, SOCK_CLOEXEC))) return;
+UniqueFd BlockClaims::Give(Block block, uid_t user) const {
+  if (HolderOf(block)) {
+    errno = EWOULDBLOCK;
+    return {};
   }
+  // A new file: processes that had the block before can do nothing to it.
+  unlinkat(folder_, std::to_string(block).c_str(), 0);
+  const UniqueFd written = OpenClaim(folder_, block, O_RDWR | O_CREAT | O_EXCL);
+  if (!written) return {};
+  // The process gets a file that it cannot write to.
+  UniqueFd claim = OpenClaim(folder_, block, O_RDONLY);
+  if (!claim || !TryLock(claim.get())) return {};
+  if (pwrite(written.get(), &user, sizeof user, 0) != sizeof user) return {};
+  return claim;
 }
 
-pid_t HolderOfBlock(uid_t daemon_uid, std::string_view fabric, Block block) {
-  const std::string name = BlockSocketName(daemon_uid, fabric, block);
-  if (name.empty()) return kUnknownHolder;
-  const UniqueFd socket = ConnectToName(name);
-  if (!socket) return errno == ECONNREFUSED ? kNobody : kUnknownHolder;
-  const auto peer = PeerCredentialsOf(socket.get());
-  return peer && peer->pid > 0 ? peer->pid : kUnknownHolder;
+bool BlockClaims::IsProvenBy(int claim, Block block, uid_t user) const {
+  const UniqueFd file = OpenClaim(folder_, block, O_RDONLY);
+  // The lock is of another open file than ours, and of none but the one that is shown.
+  return file && IsSameFile(file.get(), claim) && !TryLock(file.get()) && TryLock(claim) &&
+         UserOf(file.get()) == user;
+}
+
+void BlockClaims::RemoveUnused() const {
+  for (Block block = kFirstBlock; block <= kLastBlock; ++block) {
+    const UniqueFd claim = OpenClaim(folder_, block, O_RDONLY);
+    if (claim && TryLock(claim.get())) {
+      unlinkat(folder_, std::to_string(block).c_str(), 0);
+    }
+  }
 }
 
 }  // namespace uroce::nic::control

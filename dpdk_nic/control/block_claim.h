@@ -3,51 +3,38 @@
 #include <sys/types.h>
 
 #include <optional>
-#include <string_view>
 
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/messages.h"
-#include "transport/ids.h"
-#include "transport/limits.h"
 
 namespace uroce::nic::control {
 
-// Blocks that processes may have: block 0 is uroced's, and the last one has kMulticastQpn in it.
-inline constexpr Block kFirstBlock = kSwitchBlock + 1;
-inline constexpr Block kLastBlock = (transport::kMaxQpn + 1) / transport::kMaxQps - 2;
-
-// That this process has a block of a fabric, in a place where every uroced that comes later can see
-// it: the name of a listening socket. The kernel gives it back when the process ends, however it
-// does, and tells who it is.
-class BlockClaim {
+// Which processes have which blocks of a fabric, in a way that outlives uroced: a block has a file
+// that only uroced's user can open, with the uid of the user it was given to. uroced opens and
+// locks it and hands the open file to the process (SCM_RIGHTS). The lock is the open file's, so
+// that it goes when the process ends, however it does; and the open file is the proof, towards the
+// next uroced, that the process has the block: another open file of the same name has no lock.
+class BlockClaims {
  public:
-  // nullopt with errno; EADDRINUSE if another process has the block.
-  static std::optional<BlockClaim> Take(uid_t daemon_uid, std::string_view fabric, Block block);
+  // Files in `folder`, which stays the caller's, and open.
+  explicit BlockClaims(int folder) : folder_(folder) {}
 
-  Block block() const { return block_; }
-  uid_t daemon_uid() const { return daemon_uid_; }
+  // The user whose process has the block; nullopt if it may be given out.
+  std::optional<uid_t> HolderOf(Block block) const;
 
-  // A uroced that looks connects and goes. When fd() is readable, somebody did: make room for the
-  // next, as a full queue hides who holds the block.
-  int fd() const { return listener_.get(); }
-  void TurnAwayVisitors();
+  // Gives the block to a process of that user: what is to be sent to it. Invalid with errno:
+  // EWOULDBLOCK if a process has the block.
+  UniqueFd Give(Block block, uid_t user) const;
 
-  // After fork, in the child: the claim stays the parent's alone. Async-signal-safe.
-  void Abandon() { listener_.reset(); }
+  // Whether a process of that user has the block, as it can show `claim`. That may be any file:
+  // nothing is done with it that could make us wait.
+  bool IsProvenBy(int claim, Block block, uid_t user) const;
+
+  // Removes the files of blocks that no process has.
+  void RemoveUnused() const;
 
  private:
-  BlockClaim(UniqueFd listener, uid_t daemon_uid, Block block)
-      : listener_(std::move(listener)), daemon_uid_(daemon_uid), block_(block) {}
-
-  UniqueFd listener_;
-  uid_t daemon_uid_;
-  Block block_;
+  int folder_;
 };
-
-// The process that claims a block. kNobody: it may be given out. kUnknownHolder: somebody does, but
-// it cannot be seen who at the moment.
-inline constexpr pid_t kNobody = 0;
-inline constexpr pid_t kUnknownHolder = -1;
-pid_t HolderOfBlock(uid_t daemon_uid, std::string_view fabric, Block block);
 
 }  // namespace uroce::nic::control

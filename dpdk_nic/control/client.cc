@@ -4,11 +4,10 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
-
-#include "dpdk_nic/control/control_address.h"
 
 namespace uroce::nic::control {
 namespace {
@@ -56,7 +55,7 @@ ControlClient::ControlClient(Options options)
 //              (a timer)            |                           |
 //                                   +-- Refused --> kRefused <--+
 void ControlClient::Serve() {
-  std::array<epoll_event, 3> events;
+  std::array<epoll_event, 2> events;
   const int count = epoll_wait(epoll_.get(), events.data(), events.size(), 0);
   for (int i = 0; i < count; ++i) {
     switch (static_cast<Source>(events[i].data.u32)) {
@@ -70,9 +69,6 @@ void ControlClient::Serve() {
         if (read(retry_timer_.get(), &expirations, sizeof expirations) > 0) retry_is_due_ = true;
         break;
       }
-      case Source::kClaim:
-        claim_->TurnAwayVisitors();
-        break;
     }
   }
   if (state_ == State::kDetached && retry_is_due_) Connect();
@@ -81,21 +77,29 @@ void ControlClient::Serve() {
 
 void ControlClient::Connect() {
   retry_is_due_ = false;
-  channel_.Reset(ConnectToUroced());
-  const Hello hello{claim_ ? claim_->block() : 0, options_.mtu_bytes, options_.ip};
-  const std::array<int, Hello::kDescriptors> fds = {options_.published_state_fd};
-  if (!channel_.Send(hello, fds)) return Detach();
+  UniqueFd socket = ConnectToUroced();
+  connect_error_ = socket ? 0 : errno;
+  channel_.Reset(std::move(socket));
+  if (!SayHello()) return Detach();
   Watch(channel_.fd(), Source::kChannel);
   state_ = State::kAttaching;
 }
 
 UniqueFd ControlClient::ConnectToUroced() {
-  // A block is one of the user's whose uroced gave it.
-  if (claim_) return ConnectToFabricOf(claim_->daemon_uid(), options_.fabric);
+  // A block is one of the fabric at the place where it was given.
+  if (claim_) return ConnectToFabricAt(place_, options_.fabric);
   auto connection = ConnectToFabric(options_.fabric);
   if (!connection) return {};
-  daemon_uid_ = connection->uid;
+  place_ = std::move(connection->place);
   return std::move(connection->socket);
+}
+
+bool ControlClient::SayHello() {
+  const Hello hello{options_.mtu_bytes, options_.ip};
+  const int state = options_.published_state_fd;
+  if (!claim_) return channel_.Send(hello, std::array<int, Hello::kDescriptors>{state});
+  return channel_.Send(Resume{welcome_.block, hello},
+                       std::array<int, Resume::kDescriptors>{state, claim_.get()});
 }
 
 void ControlClient::ReadAnswer() {
@@ -106,6 +110,7 @@ void ControlClient::ReadAnswer() {
       if (channel_.broken()) Detach();
       return;
     case MessageChannel::Status::kClosed:
+      if (channel_.lost_descriptors()) return Refuse(EMFILE, WhyNotConnected({}, EMFILE));
       return Detach();
     case MessageChannel::Status::kOk:
       break;
@@ -113,25 +118,16 @@ void ControlClient::ReadAnswer() {
   if (const auto refused = incoming.As<Refused>()) return Refuse(*refused);
   const auto welcome = incoming.As<Welcome>();
   if (!welcome || !IsSound(*welcome)) return Detach();
-  Attach(*welcome);
+  Attach(*welcome, std::move(incoming.fds[0]));
 }
 
-void ControlClient::Attach(const Welcome& welcome) {
-  if (!claim_) {
-    claim_ = BlockClaim::Take(daemon_uid_, options_.fabric, welcome.block);
-    // Somebody who got it from the uroced before this one was faster; we get another one.
-    if (!claim_ && errno == EADDRINUSE) return Detach();
-    if (!claim_) {
-      return Refuse(errno, "this process cannot keep its queue pair numbers (" +
-                               std::string(strerror(errno)) + "): allow it more open files");
-    }
-    Watch(claim_->fd(), Source::kClaim);
-  }
-  if (welcome.block != claim_->block()) {
+void ControlClient::Attach(const Welcome& welcome, UniqueFd claim) {
+  if (claim_ && welcome.block != welcome_.block) {
     return Refuse(ESTALE,
                   "uroced was started anew and gave this process other queue pair numbers than "
                   "those in use: end the program and start it again");
   }
+  claim_ = std::move(claim);
   welcome_ = welcome;
   ++attachments_;
   state_ = State::kAttached;
@@ -164,7 +160,10 @@ void ControlClient::Detach() {
   Disconnect();
   state_ = State::kDetached;
   constexpr int64_t kSecond_ns = 1'000'000'000;
-  const int64_t interval_ns = options_.retry_interval.ns;
+  const bool is_queue_full = connect_error_ == EAGAIN;
+  const int64_t interval_ns = is_queue_full
+                                  ? std::min(options_.retry_interval, kQueueRetryInterval).ns
+                                  : options_.retry_interval.ns;
   const itimerspec once{{}, {interval_ns / kSecond_ns, interval_ns % kSecond_ns}};
   timerfd_settime(retry_timer_.get(), 0, &once, nullptr);
 }
@@ -215,7 +214,7 @@ void ControlClient::Abandon() {
   epoll_.reset();
   retry_timer_.reset();
   channel_.Reset({});
-  if (claim_) claim_->Abandon();
+  claim_.reset();
 }
 
 }  // namespace uroce::nic::control

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "dpdk_nic/base/unique_fd.h"
-#include "dpdk_nic/control/block_claim.h"
+#include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/control/message_channel.h"
 #include "dpdk_nic/control/messages.h"
 #include "transport/ids.h"
@@ -31,7 +31,7 @@ class ControlClient {
   ControlClient& operator=(const ControlClient&) = delete;
 
   enum class State {
-    kDetached,   // nobody answers; tried again after each retry_interval
+    kDetached,   // no uroced answers (connect_error()); tried again after each retry_interval
     kAttaching,  // said Hello
     kAttached,
     kRefused,  // for good: refusal() says why
@@ -41,6 +41,9 @@ class ControlClient {
   // is nothing.
   void Serve();
   State state() const { return state_; }
+  // Why the last attempt to connect failed, as ConnectToFabric has it; 0 if it did not. EAGAIN:
+  // uroced is there and busy; that is tried again after each kQueueRetryInterval.
+  int connect_error() const { return connect_error_; }
   // Of the last attachment; meaningful once attachments() > 0.
   const Welcome& welcome() const { return welcome_; }
   // Meaningful when refused. The sentence ends with a NUL.
@@ -72,13 +75,13 @@ class ControlClient {
   void Abandon();
 
  private:
-  enum class Source : uint32_t { kChannel, kTimer, kClaim };
+  enum class Source : uint32_t { kChannel, kTimer };
 
   void Connect();
   UniqueFd ConnectToUroced();
+  bool SayHello();
   void ReadAnswer();
-  void Attach(const Welcome& welcome);
-  bool HoldBlock(Block block);
+  void Attach(const Welcome& welcome, UniqueFd claim);
   void Detach();
   void Disconnect();
   void Refuse(const Refused& refusal);
@@ -92,10 +95,11 @@ class ControlClient {
   UniqueFd retry_timer_;
   bool retry_is_due_ = true;
   MessageChannel channel_;
-  uid_t daemon_uid_ = 0;           // of the uroced that is or was connected
+  FabricPlace place_;              // of the uroced that is or was connected
   bool channel_readable_ = false;  // as far as epoll has said
   bool watches_room_ = false;      // epoll waits until the channel takes more
-  std::optional<BlockClaim> claim_;
+  int connect_error_ = 0;
+  UniqueFd claim_;  // of welcome_.block, since the first attachment; see BlockClaims
   uint32_t attachments_ = 0;
   Welcome welcome_{};
   Refused refusal_{};

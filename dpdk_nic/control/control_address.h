@@ -7,33 +7,78 @@
 #include <string_view>
 
 #include "dpdk_nic/base/unique_fd.h"
-#include "dpdk_nic/control/abstract_socket.h"
+#include "dpdk_nic/control/fabric_place.h"
 #include "dpdk_nic/control/messages.h"
+#include "transport/time.h"
 
-// Where the uroced of a fabric is found. A fabric is a network namespace, a user and a name.
+// How the uroced of a fabric is found. A fabric is a network namespace, a user and a name; see
+// fabric_place.h.
 
 namespace uroce::nic::control {
 
-// 1 to kMaxNameBytes letters, digits, dots, dashes and underscores. Functions that take a fabric
-// fail with EINVAL for any other.
-bool IsFabricName(std::string_view fabric);
+// Of the process that made the other end of a connection: the one that called listen() or
+// connect(). `pid` is 0 if it is in a pid namespace that we do not see.
+struct PeerCredentials {
+  pid_t pid;
+  uid_t uid;
+  gid_t gid;
+};
+std::optional<PeerCredentials> PeerCredentialsOf(int socket);
 
-// The name of the socket of a process that holds a block; see BlockClaim. Empty unless `fabric` is
-// a fabric's name.
-std::string BlockSocketName(uid_t daemon_uid, std::string_view fabric, Block block);
+// That this process serves a fabric: no other process does as long as this object lives. A process
+// that is killed leaves files behind, which do not keep the next one out.
+class FabricListener {
+ public:
+  // nullopt with errno: EADDRINUSE if the fabric is served, EPERM if another user owns the only
+  // place for it, ENAMETOOLONG, or why a file or a socket cannot be made.
+  static std::optional<FabricListener> Open(std::string_view fabric);
+  FabricListener(FabricListener&&) = default;
+  FabricListener& operator=(FabricListener&& other) noexcept;
+  ~FabricListener() { Close(); }
 
-// The socket of this user's uroced. Invalid with errno, EADDRINUSE if there is one already.
-UniqueFd ListenOnFabric(std::string_view fabric);
+  int fd() const { return socket_.get(); }
+  // The listening socket, which does not block; the rest stays.
+  UniqueFd TakeSocket() { return std::move(socket_); }
+  // The folder of the fabric, which nobody but uroced's user can write to.
+  int folder() const { return folder_.get(); }
+  // Ends it; the next process that serves the fabric finds a folder without a socket. To be called
+  // when the socket is closed.
+  void Close();
+
+ private:
+  FabricListener(UniqueFd place, std::string name) : place_(std::move(place)), name_(name) {}
+  bool Lock();
+  bool Listen(const std::string& path, mode_t mode);
+
+  UniqueFd place_;
+  std::string name_;  // of the folder
+  UniqueFd folder_;
+  UniqueFd lock_;
+  UniqueFd socket_;
+};
 
 struct FabricConnection {
-  UniqueFd socket;
-  uid_t uid;  // of uroced
+  UniqueFd socket;    // does not block
+  FabricPlace place;  // where its uroced was found
 };
-// To this user's uroced or, if there is none, to root's, which serves whom it likes. Does not
-// block. nullopt with errno: ECONNREFUSED if there is neither, EAGAIN if this user's is too busy to
-// accept, EPERM if only others hold the names.
+// To this user's uroced or, if there is none, to root's, which serves the users it likes. uroced is
+// of the user whose place it is. Does not block. nullopt with errno: ECONNREFUSED if there is
+// neither, EAGAIN if more wait than uroced has accepted, EPERM if other users own all places.
 std::optional<FabricConnection> ConnectToFabric(std::string_view fabric);
-// To the uroced of this user only; invalid with errno.
-UniqueFd ConnectToFabricOf(uid_t uid, std::string_view fabric);
+// To a uroced at that place only; invalid with errno.
+UniqueFd ConnectToFabricAt(const FabricPlace& place, std::string_view fabric);
+
+// uroced accepts 64 connections in 10 ms; when many processes start at once, the last ones find its
+// queue full. All of them try again at this interval, for so long.
+inline constexpr transport::Duration kQueueRetryInterval = transport::Milliseconds(5);
+inline constexpr transport::Duration kQueuePatience = transport::Milliseconds(30'000);
+// ConnectToFabric that waits for a place in the queue. EAGAIN: there was none in all that time.
+std::optional<FabricConnection> ConnectToFabricPatiently(std::string_view fabric);
+
+// What to tell a user when a connection failed with this errno: one sentence without full stop.
+std::string WhyNotConnected(std::string_view fabric, int error);
+
+// The folder of a fabric that is served at one of the places; invalid if there is none.
+UniqueFd OpenFolderOf(std::string_view fabric);
 
 }  // namespace uroce::nic::control

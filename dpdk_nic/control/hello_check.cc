@@ -11,12 +11,6 @@
 namespace uroce::nic::control {
 namespace {
 
-// Whoever reads it must not fault.
-bool KeepsItsSize(int memory) {
-  const int seals = fcntl(memory, F_GET_SEALS);
-  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
-}
-
 std::optional<Refusal> WhyNotMtu(uint32_t mtu_bytes, const FabricDescription& fabric) {
   const uint32_t most = fabric.has_wire ? fabric.mtu_bytes : kMaxMtuBytes;
   if (mtu_bytes >= kMinMtuBytes && mtu_bytes <= most) return std::nullopt;
@@ -27,6 +21,11 @@ std::optional<Refusal> WhyNotMtu(uint32_t mtu_bytes, const FabricDescription& fa
 }
 
 }  // namespace
+
+bool KeepsItsSize(int memory) {
+  const int seals = fcntl(memory, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
+}
 
 std::optional<Refusal> WhyNotToAttach(const Hello& hello, int published_state,
                                       const FabricDescription& fabric) {
@@ -56,8 +55,13 @@ std::string WhyNotAdmitted(ErrnoValue error) {
              "minute";
     case ESTALE:
       return "the queue pair numbers of this process are another's now: end it and start it again";
+    case EMFILE:
+    case ENFILE:
+      return "uroced has as many files open as it may have: start it with a higher limit of open "
+             "files";
     default:
-      return strerror(error);
+      return std::string("uroced cannot keep the queue pair numbers of this process (") +
+             strerror(error) + "): see its folder in /run/uroce, $XDG_RUNTIME_DIR or /tmp";
   }
 }
 

@@ -14,6 +14,10 @@ struct Refusal {
   std::string sentence;
 };
 
+// Whether a descriptor of any kind is memory that cannot shrink, so that reading it never faults.
+// Asks the kernel only: a file system of another process may never answer.
+bool KeepsItsSize(int memory);
+
 // Whether the process that says this fits the fabric; nullopt if it does. EPROTO: its state is not
 // in memory that keeps its size. EMSGSIZE: the MTU. EADDRNOTAVAIL: the address.
 std::optional<Refusal> WhyNotToAttach(const Hello& hello, int published_state,

@@ -4,21 +4,30 @@
 #include <sys/uio.h>
 
 #include <cerrno>
+#include <utility>
 
 namespace uroce::nic::control {
 namespace {
 
-constexpr size_t kControlBytes = CMSG_SPACE(kMaxDescriptors * sizeof(int));
+constexpr size_t kSentControlBytes = CMSG_SPACE(kMaxDescriptors * sizeof(int));
+// As many descriptors as the kernel lets a peer send at once (SCM_MAX_FD): the kernel would close
+// those that find no room here, and we would wait for that.
+constexpr size_t kReceivedControlBytes = CMSG_SPACE(253 * sizeof(int));
 
 bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 }  // namespace
 
-MessageChannel::MessageChannel(UniqueFd socket) { Reset(std::move(socket)); }
+MessageChannel::MessageChannel(UniqueFd socket, DescriptorCloser* closer) : closer_(closer) {
+  Reset(std::move(socket));
+}
 
 void MessageChannel::Reset(UniqueFd socket) {
-  socket_ = std::move(socket);
+  // The peer sees the end now, whenever the socket is closed.
+  if (socket_ && closer_ != nullptr) shutdown(socket_.get(), SHUT_RDWR);
+  Dispose(std::exchange(socket_, std::move(socket)));
   broken_ = ended_ = !socket_;
+  lost_descriptors_ = false;
   received_bytes_ = 0;
   CloseDescriptors();
   backlog_.Clear();
@@ -60,7 +69,7 @@ MessageChannel::Status MessageChannel::ReadUntil(size_t bytes) {
 
 MessageChannel::Status MessageChannel::ReadSocket(size_t bytes) {
   iovec part{&received_[received_bytes_], bytes};
-  alignas(cmsghdr) std::array<char, kControlBytes> control;
+  alignas(cmsghdr) std::array<char, kReceivedControlBytes> control;
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
@@ -77,7 +86,9 @@ MessageChannel::Status MessageChannel::ReadSocket(size_t bytes) {
 
 // Takes every descriptor that was received, so that none is ever lost; false if they are not right.
 bool MessageChannel::KeepDescriptors(const msghdr& header) {
+  // There is room for all in the buffer, so there is none in this process's table.
   bool right = (header.msg_flags & MSG_CTRUNC) == 0;
+  lost_descriptors_ = !right;
   for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr;
        c = CMSG_NXTHDR(const_cast<msghdr*>(&header), c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
@@ -90,6 +101,7 @@ bool MessageChannel::KeepDescriptors(const msghdr& header) {
       UniqueFd received(fd);
       if (received_fd_count_ == received_fds_.size()) {
         right = false;
+        Dispose(std::move(received));
         continue;
       }
       received_fds_[received_fd_count_++] = std::move(received);
@@ -145,7 +157,7 @@ bool MessageChannel::Flush() {
 
 ssize_t MessageChannel::Write(std::span<const uint8_t> bytes, std::span<const int> fds) {
   iovec part{const_cast<uint8_t*>(bytes.data()), bytes.size()};
-  alignas(cmsghdr) std::array<char, kControlBytes> control{};
+  alignas(cmsghdr) std::array<char, kSentControlBytes> control{};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
@@ -166,8 +178,12 @@ ssize_t MessageChannel::Write(std::span<const uint8_t> bytes, std::span<const in
 }
 
 void MessageChannel::CloseDescriptors() {
-  for (UniqueFd& fd : received_fds_) fd.reset();
+  for (UniqueFd& fd : received_fds_) Dispose(std::move(fd));
   received_fd_count_ = 0;
+}
+
+void MessageChannel::Dispose(UniqueFd fd) {
+  if (fd && closer_ != nullptr) closer_->Close(std::move(fd));
 }
 
 }  // namespace uroce::nic::control

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/control/descriptor_closer.h"
 #include "dpdk_nic/control/message_shape.h"
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/control/send_backlog.h"
@@ -22,7 +23,10 @@ namespace uroce::nic::control {
 // sense when.
 class MessageChannel {
  public:
-  explicit MessageChannel(UniqueFd socket);
+  // With a closer no descriptor that the peer sent makes us wait: those that are not handed out are
+  // closed there, and so is the socket, as some may lie in its queue.
+  explicit MessageChannel(UniqueFd socket, DescriptorCloser* closer = nullptr);
+  ~MessageChannel() { Reset({}); }
   MessageChannel(const MessageChannel&) = delete;
   MessageChannel& operator=(const MessageChannel&) = delete;
 
@@ -65,6 +69,8 @@ class MessageChannel {
 
   // Nothing can be sent any more. Whether there is still something to receive, Receive tells.
   bool broken() const { return broken_; }
+  // It broke as this process had no room for the descriptors that came with a message.
+  bool lost_descriptors() const { return lost_descriptors_; }
   int fd() const { return socket_.get(); }
 
   // Starts anew with another socket, or with none; the one before is closed.
@@ -81,10 +87,13 @@ class MessageChannel {
   // The number of bytes that the socket took, or -1 with errno.
   ssize_t Write(std::span<const uint8_t> bytes, std::span<const int> fds);
   void CloseDescriptors();
+  void Dispose(UniqueFd fd);
 
+  DescriptorCloser* const closer_;
   UniqueFd socket_;
   bool broken_ = false;
   bool ended_ = false;  // nothing can be received any more
+  bool lost_descriptors_ = false;
 
   // The message that is being received. Never more of the stream than that: so it is known which
   // message a descriptor came with.

@@ -31,9 +31,10 @@ struct MessageList {
   }
 };
 
-using AllMessages = MessageList<Hello, LinkRequest, Resolve, Declare, Forget, JoinGroup, LeaveGroup,
-                                Listen, Unlisten, Hold, StatusRequest, Welcome, Refused, LinkAnswer,
-                                LinkOffer, Neighbor, DeclareAnswer, GroupAnswer, ListenAnswer,
-                                PortState, Held, StatusDaemon, StatusClient, StatusLink, StatusEnd>;
+using AllMessages =
+    MessageList<Hello, LinkRequest, Resolve, Declare, Forget, JoinGroup, LeaveGroup, Listen,
+                Unlisten, Hold, StatusRequest, Resume, Welcome, Refused, LinkAnswer, LinkOffer,
+                Neighbor, DeclareAnswer, GroupAnswer, ListenAnswer, PortState, Held, StatusDaemon,
+                StatusClient, StatusLink, StatusEnd>;
 
 }  // namespace uroce::nic::control

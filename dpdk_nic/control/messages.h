@@ -17,7 +17,8 @@
 //
 // A process:                                        uroced:
 //   Hello (+ its published state)            --->
-//                                            <---     Welcome, or Refused
+//   or Resume (+ the same, + its claim)      --->
+//                                            <---     Welcome (+ the claim of a block), or Refused
 //   LinkRequest (+ ring memory, socket)      --->
 //                                            --->     LinkOffer (+ the same) to the other process
 //                                            <---     LinkAnswer
@@ -32,15 +33,23 @@ namespace uroce::nic::control {
 struct Hello {
   static constexpr MessageType kType = MessageType::kHello;
   static constexpr size_t kDescriptors = 1;
-  // 0, or the block that this process holds already (BlockClaim): uroced was started anew.
-  Block resumed_block;
   uint32_t mtu_bytes;  // 0: the fabric's
   transport::Gid ip;   // zero: the fabric's
 };
 
+// Hello of a process that has a block already: uroced was started anew, or the connection was lost.
+// Its claim (BlockClaims) comes with it, as that proves it.
+struct Resume {
+  static constexpr MessageType kType = MessageType::kResume;
+  static constexpr size_t kDescriptors = 2;
+  Block block;
+  Hello hello;
+};
+
+// With the claim of the block, to be kept open for as long as the block is used.
 struct Welcome {
   static constexpr MessageType kType = MessageType::kWelcome;
-  static constexpr size_t kDescriptors = 0;
+  static constexpr size_t kDescriptors = 1;
   Block block;
   uint32_t mtu_bytes;  // of IP packets
   uint8_t has_wire;    // there is a NIC behind uroced; otherwise the fabric ends at this host

@@ -4,12 +4,16 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "transport/ids.h"
+#include "transport/limits.h"
+
 // What all messages of uroced's control socket have in common.
 
 namespace uroce::nic::control {
 
-// Part of the socket's name and of every header: programs of different builds never meet.
-inline constexpr uint16_t kProtocolVersion = 1;
+// Part of the name of a fabric's folder and of every header: programs of different builds never
+// meet.
+inline constexpr uint16_t kProtocolVersion = 2;
 
 inline constexpr uint32_t kMaxBodyBytes = 1'024;
 inline constexpr size_t kMaxDescriptors = 2;  // of one message
@@ -30,6 +34,7 @@ enum class MessageType : uint16_t {
   kUnlisten = 9,
   kHold = 10,
   kStatusRequest = 11,
+  kResume = 12,
   // from uroced
   kWelcome = 32,
   kRefused = 33,
@@ -58,6 +63,9 @@ static_assert(sizeof(MessageHeader) == 8);
 // the other end of a link it stands for uroced itself, which is the way to the wire.
 using Block = uint32_t;
 inline constexpr Block kSwitchBlock = 0;
+// Blocks that processes may have: the last one of all has kMulticastQpn in it.
+inline constexpr Block kFirstBlock = kSwitchBlock + 1;
+inline constexpr Block kLastBlock = (transport::kMaxQpn + 1) / transport::kMaxQps - 2;
 
 // As bytes of a message: the errno value that verbs would return, 0 for success.
 using ErrnoValue = int32_t;

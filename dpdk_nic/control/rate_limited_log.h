@@ -9,11 +9,12 @@
 
 namespace uroce::nic::control {
 
-// Lines for whoever runs uroced. Other processes cause them, so there are only so many in a second;
-// how many more there were is said afterwards.
+// Lines for the person who runs uroced. Other processes cause them, so there are only so many in a
+// second; how many more there were is said afterwards.
 class RateLimitedLog {
  public:
-  using Sink = std::function<void(std::string_view line)>;
+  // Must not block; false: the line could not be written now.
+  using Sink = std::function<bool(std::string_view line)>;
 
   static constexpr uint32_t kLinesPerInterval = 20;
   static constexpr transport::Duration kInterval = transport::Milliseconds(1'000);
@@ -25,8 +26,8 @@ class RateLimitedLog {
  private:
   const Sink sink_;
   transport::Time interval_end_{INT64_MIN};
-  uint32_t lines_ = 0;  // of this interval
-  uint64_t left_out_ = 0;
+  uint32_t lines_ = 0;     // of this interval
+  uint64_t left_out_ = 0;  // since that was last said
 };
 
 }  // namespace uroce::nic::control

@@ -13,6 +13,9 @@ Registry::Pair PairOf(Block a, Block b) { return {std::min(a, b), std::max(a, b)
 // Of two numbers that are counted up, and that may wrap.
 bool IsAfter(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) > 0; }
 
+// Of what a user with too many processes has.
+constexpr transport::Duration kRecountInterval = transport::Milliseconds(1'000);
+
 Block Following(Block block) { return block == kLastBlock ? kFirstBlock : block + 1; }
 
 }  // namespace
@@ -25,28 +28,58 @@ Registry::Registry(Limits limits, ClaimHolder holder_of_block, uint64_t random)
 }
 
 Registry::Admission Registry::Attach(Time now, pid_t pid, uid_t uid, Block resumed) {
-  const auto user = clients_of_user_.find(uid);
-  if (user != clients_of_user_.end() && user->second >= limits_.clients_per_user) {
-    return {.error = EDQUOT};
-  }
   Block block = resumed;
   if (resumed == 0) {
+    LookAtAbsent();
+    if (HasTooMany(now, uid)) return {.error = EDQUOT};
     block = TakeFreeBlock(now);
     if (block == 0) return {.error = ENOSPC};
-  } else if (const ErrnoValue error = MayResume(pid, resumed)) {
-    return {.error = error};
+  } else if (block < kFirstBlock || block > kLastBlock || clients_.count(block) != 0) {
+    return {.error = ESTALE};
   }
-  ++clients_of_user_[uid];
+  if (const auto absent = absent_.find(block); absent != absent_.end()) {
+    Return(block, absent->second);
+  }
+  Charge(uid);
   // Whom one that has been here before is linked with is not known.
   clients_[block] = {.pid = pid, .uid = uid, .attached_at = now, .was_linked = resumed != 0};
   return {.block = block};
 }
 
-ErrnoValue Registry::MayResume(pid_t pid, Block block) const {
-  if (block < kFirstBlock || block > kLastBlock || clients_.count(block) != 0) return ESTALE;
-  const pid_t holder = holder_of_block_(block);
-  if (holder == kUnknownHolder) return EAGAIN;
-  return holder != kNobody && holder == pid ? 0 : ESTALE;
+// Looking costs system calls, so that a user who has too many is looked at now and then only.
+bool Registry::HasTooMany(Time now, uid_t uid) {
+  const auto found = users_.find(uid);
+  if (found == users_.end() || found->second.blocks < limits_.clients_per_user) return false;
+  if (now < found->second.next_recount) return true;
+  found->second.next_recount = now + kRecountInterval;
+  for (auto absent = absent_.begin(); absent != absent_.end();) {
+    const auto [block, user] = *absent++;
+    if (user == uid && !holder_of_block_(block)) Return(block, user);
+  }
+  const auto recounted = users_.find(uid);
+  return recounted != users_.end() && recounted->second.blocks >= limits_.clients_per_user;
+}
+
+// A few of them, in turn, so that those that have ended are forgotten faster than others come.
+void Registry::LookAtAbsent() {
+  constexpr int kLooks = 4;
+  for (int i = 0; i < kLooks && !absent_.empty(); ++i) {
+    auto absent = absent_.lower_bound(next_absent_);
+    if (absent == absent_.end()) absent = absent_.begin();
+    const auto [block, user] = *absent;
+    next_absent_ = block + 1;
+    if (!holder_of_block_(block)) Return(block, user);
+  }
+}
+
+void Registry::Discharge(uid_t uid) {
+  const auto user = users_.find(uid);
+  if (--user->second.blocks == 0) users_.erase(user);
+}
+
+void Registry::Return(Block block, uid_t uid) {
+  absent_.erase(block);
+  Discharge(uid);
 }
 
 // Next-fit: the blocks that were given back last are the last to be used again. 0 if none is free.
@@ -55,10 +88,12 @@ Block Registry::TakeFreeBlock(Time now) {
     const Block block = next_block_;
     next_block_ = Following(block);
     if (clients_.count(block) != 0 || now < quarantined_until_[block]) continue;
-    if (holder_of_block_(block) == kNobody) return block;
-    // A process that has not come back to us yet. Looking costs system calls, which those who
-    // claim what was not given to them could make us spend for every client that comes.
+    const auto holder = holder_of_block_(block);
+    if (!holder) return block;
+    // A process that has not come back to us yet. Looking costs system calls, so that it is done
+    // once a minute.
     quarantined_until_[block] = now + kQuarantine;
+    if (absent_.emplace(block, *holder).second) Charge(*holder);
   }
   return 0;
 }
@@ -71,8 +106,8 @@ void Registry::Detach(Time now, Block block) {
 
   // Programs that only look at the device come and go in numbers; nobody was told of theirs.
   if (found->second.was_linked) quarantined_until_[block] = now + kQuarantine;
-  const auto user = clients_of_user_.find(found->second.uid);
-  if (--user->second == 0) clients_of_user_.erase(user);
+  // Its claim may live on, and goes on to count then.
+  absent_.emplace(block, found->second.uid);
   clients_.erase(found);
 }
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 
-#include "dpdk_nic/control/block_claim.h"
 #include "dpdk_nic/control/messages.h"
 #include "transport/time.h"
 
@@ -17,8 +17,8 @@ namespace uroce::nic::control {
 inline constexpr uint32_t kMaxClients = kLastBlock - kFirstBlock + 1;
 
 // Who is on the fabric: which process has which block of QPNs, and who is linked with whom. Pure:
-// time is an argument, and whoever asks is believed to be what the kernel says he is. Errors are
-// errno values.
+// time is an argument, and a process is believed to have the uid and the block that it is said to
+// have. Errors are errno values.
 class Registry {
  public:
   // How long the block of a process that is gone is not given to another: longer than its peers go
@@ -27,13 +27,14 @@ class Registry {
   static constexpr transport::Duration kQuarantine = transport::Milliseconds(60'000);
 
   struct Limits {
-    // Half of all: one user's processes never keep out everybody else's.
+    // Half of all: one user's processes never keep out everybody else's. Those that have a block
+    // and do not answer to this uroced count, too.
     uint32_t clients_per_user = 512;
     // That one client asked for; they are its memory, 3.3 MB each. To everybody, but not more.
     uint32_t links_per_client = 1'022;
   };
-  // HolderOfBlock() of the fabric.
-  using ClaimHolder = std::function<pid_t(Block)>;
+  // The user whose process has the claim of a block: BlockClaims::HolderOf.
+  using ClaimHolder = std::function<std::optional<uid_t>(Block)>;
 
   // `random` decides where the search for free blocks starts, so that a daemon that was started
   // anew does not begin with the blocks that its predecessor gave out last.
@@ -54,10 +55,9 @@ class Registry {
     ErrnoValue error = 0;
     Block block = 0;  // if there is no error
   };
-  // A process wants to be on the fabric, with a new block, or with the one that it holds the claim
-  // of already (`resumed` != 0). ENOSPC: no block is free. EDQUOT: its user has too many. ESTALE:
-  // it does not hold that block, or is on the fabric with it. EAGAIN: who holds it cannot be seen
-  // at the moment.
+  // A process wants to be on the fabric, with a new block, or with the one that it has the claim of
+  // already (`resumed` != 0). ENOSPC: no block is free. EDQUOT: its user has too many. ESTALE: that
+  // is no block of a process, or a client has it.
   Admission Attach(transport::Time now, pid_t pid, uid_t uid, Block resumed);
   // Forgets the process and its links.
   void Detach(transport::Time now, Block block);
@@ -80,14 +80,27 @@ class Registry {
   const std::map<Pair, Link>& links() const { return links_; }
 
  private:
-  ErrnoValue MayResume(pid_t pid, Block block) const;
+  bool HasTooMany(transport::Time now, uid_t uid);
+  void LookAtAbsent();
   Block TakeFreeBlock(transport::Time now);
   void CloseLink(const Pair& pair);
 
   const Limits limits_;
   const ClaimHolder holder_of_block_;
   Clients clients_;
-  std::map<uid_t, uint32_t> clients_of_user_;
+  struct User {
+    uint32_t blocks = 0;  // of its clients and of absent_
+    transport::Time next_recount{INT64_MIN};
+  };
+  void Charge(uid_t uid) { ++users_[uid].blocks; }
+  void Discharge(uid_t uid);
+  void Return(Block block, uid_t uid);
+
+  std::map<uid_t, User> users_;
+  // Claimed by processes that are not clients, as far as is known: they have not come back to a
+  // uroced that was started anew, or have hung up, or have just ended.
+  std::map<Block, uid_t> absent_;
+  Block next_absent_ = kFirstBlock;
   std::map<Pair, Link> links_;
   Block next_block_;
   std::array<transport::Time, kLastBlock + 1> quarantined_until_;

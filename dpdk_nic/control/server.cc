@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "dpdk_nic/base/clock.h"
-#include "dpdk_nic/control/abstract_socket.h"
 
 namespace uroce::nic::control {
 namespace {
@@ -30,18 +29,23 @@ uint64_t RandomNumber() {
 
 }  // namespace
 
-Server::Server(boost::asio::io_context& io, UniqueFd listener, Config config)
+Server::Server(boost::asio::io_context& io, FabricListener listener, Config config)
     : io_(io),
       config_(std::move(config)),
       started_at_(Now()),
       log_(config_.log),
-      registry_(config_.limits.registry, config_.holder_of_block, RandomNumber()),
-      listener_(io, listener.release()),
+      fabric_(std::move(listener)),
+      claims_(fabric_.folder()),
+      registry_(
+          config_.limits.registry, [this](Block block) { return claims_.HolderOf(block); },
+          RandomNumber()),
+      listener_(io, fabric_.TakeSocket().release()),
       accept_timer_(io),
       holders_(io, [this] { LeaveIfDeserted(); }),
       first_visit_timer_(io) {}
 
 Server::~Server() {
+  listener_.close();  // before the name of the fabric is given back
   for (const auto& session : sessions_) session->Disconnect();
 }
 
@@ -102,9 +106,10 @@ void Server::AcceptLater(milliseconds delay) {
 
 void Server::Welcome(UniqueFd socket) {
   const auto peer = PeerCredentialsOf(socket.get());
-  if (!peer) return;
+  if (!peer) return closer_.Close(std::move(socket));
   const std::string user = std::to_string(peer->uid);
   if (strangers_of_user_[peer->uid] >= config_.limits.strangers_per_user) {
+    closer_.Close(std::move(socket));
     return Log("user " + user + " opens too many connections at once: one was closed");
   }
   ++strangers_;
@@ -165,6 +170,7 @@ void Server::LeaveIfDeserted() {
   if (!sessions_.empty() || !holders_.empty()) return;
   // First of all: who comes now starts another one.
   listener_.close();
+  fabric_.Close();
   accept_timer_.cancel();
   config_.on_deserted();
 }

@@ -14,6 +14,9 @@
 #include <string_view>
 
 #include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/control/block_claim.h"
+#include "dpdk_nic/control/control_address.h"
+#include "dpdk_nic/control/descriptor_closer.h"
 #include "dpdk_nic/control/fabric_description.h"
 #include "dpdk_nic/control/frame_switch.h"
 #include "dpdk_nic/control/holders.h"
@@ -48,13 +51,12 @@ class Server {
     FabricDescription fabric = {};
     Limits limits = {};
     std::function<bool(uid_t)> admits = {};  // who is let in
-    Registry::ClaimHolder holder_of_block = {};
     RateLimitedLog::Sink log = {};
     // Nobody is left whom a private fabric is for. It has stopped to listen.
     std::function<void()> on_deserted = {};
   };
 
-  Server(boost::asio::io_context& io, UniqueFd listener, Config config);
+  Server(boost::asio::io_context& io, FabricListener listener, Config config);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -72,6 +74,8 @@ class Server {
   const FabricDescription& fabric() const { return config_.fabric; }
   const Limits& limits() const { return config_.limits; }
   Registry& registry() { return registry_; }
+  const BlockClaims& claims() const { return claims_; }
+  DescriptorCloser& closer() { return closer_; }
   FrameSwitch& frame_switch() { return *frame_switch_; }
   transport::Time started_at() const { return started_at_; }
   void Log(std::string_view line);
@@ -98,6 +102,9 @@ class Server {
   Config config_;
   const transport::Time started_at_;
   RateLimitedLog log_;
+  DescriptorCloser closer_;  // goes after all channels
+  FabricListener fabric_;
+  const BlockClaims claims_;
   Registry registry_;
   FrameSwitch* frame_switch_ = nullptr;
 

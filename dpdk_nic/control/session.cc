@@ -1,6 +1,7 @@
 #include "dpdk_nic/control/session.h"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +14,10 @@
 #include "dpdk_nic/control/server.h"
 #include "dpdk_nic/port/ring/ring_link.h"
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
 namespace uroce::nic::control {
 namespace {
 
@@ -21,6 +26,7 @@ using transport::Gid;
 
 // Before others have their turn.
 constexpr int kMessagesPerTurn = 32;
+constexpr int kOff = 0;
 
 // The channel lets only messages through that have the size of their type.
 template <Message T>
@@ -33,7 +39,7 @@ T Body(const MessageChannel::Incoming& incoming) {
 Session::Session(Server& server, UniqueFd socket, const PeerCredentials& peer)
     : server_(server),
       peer_(peer),
-      channel_(std::move(socket)),
+      channel_(std::move(socket), &server.closer()),
       watch_(server.io()),
       deadline_(server.io()) {}
 
@@ -100,6 +106,7 @@ void Session::ReadMessages() {
         return Close();
       case MessageChannel::Status::kOk:
         Handle(incoming);
+        for (UniqueFd& unused : incoming.fds) server_.closer().Close(std::move(unused));
         break;
     }
   }
@@ -133,6 +140,9 @@ void Session::HandleFirst(MessageChannel::Incoming& incoming) {
   switch (incoming.type) {
     case MessageType::kHello:
       return OnHello(Body<Hello>(incoming), std::move(incoming.fds[0]));
+    case MessageType::kResume:
+      return OnResume(Body<Resume>(incoming), std::move(incoming.fds[0]),
+                      std::move(incoming.fds[1]));
     case MessageType::kHold:
       return OnHold();
     case MessageType::kStatusRequest:
@@ -175,21 +185,46 @@ void Session::HandleClient(MessageChannel::Incoming& incoming) {
 }
 
 void Session::OnHello(const Hello& hello, UniqueFd published_state) {
-  const FabricDescription& fabric = server_.fabric();
-  if (const auto refusal = WhyNotToAttach(hello, published_state.get(), fabric)) {
-    return Refuse(refusal->error, refusal->sentence);
-  }
-  // The end of its last connection may not have come to us yet.
-  if (Session* last = server_.FindClient(hello.resumed_block); last != nullptr) {
-    if (last->pid() == pid()) last->Close();
-  }
-  const auto admission =
-      server_.registry().Attach(Now(), peer_.pid, peer_.uid, hello.resumed_block);
-  if (admission.error == EAGAIN) return Close();  // it comes again
+  if (!Admit(hello, std::move(published_state))) return;
+  Registry& registry = server_.registry();
+  const auto admission = registry.Attach(Now(), peer_.pid, peer_.uid, 0);
   if (admission.error != 0) return Refuse(admission.error, WhyNotAdmitted(admission.error));
+  UniqueFd claim = server_.claims().Give(admission.block, peer_.uid);
+  if (!claim) {
+    const int error = errno;
+    registry.Detach(Now(), admission.block);
+    return Refuse(error, WhyNotAdmitted(error));
+  }
+  Attach(hello, admission.block, std::move(claim));
+}
 
-  block_ = admission.block;
-  published_state_ = std::move(published_state);
+void Session::OnResume(const Resume& resume, UniqueFd published_state, UniqueFd claim) {
+  if (!server_.claims().IsProvenBy(claim.get(), resume.block, peer_.uid)) {
+    server_.closer().Close(std::move(claim));
+    return Refuse(ESTALE, WhyNotAdmitted(ESTALE));
+  }
+  if (!Admit(resume.hello, std::move(published_state))) return;
+  // The end of its last connection may not have come to us yet.
+  if (Session* last = server_.FindClient(resume.block)) last->Close();
+  const auto admission = server_.registry().Attach(Now(), peer_.pid, peer_.uid, resume.block);
+  if (admission.error != 0) return Refuse(admission.error, WhyNotAdmitted(admission.error));
+  Attach(resume.hello, resume.block, std::move(claim));
+}
+
+bool Session::Admit(const Hello& hello, UniqueFd published_state) {
+  const auto refusal = WhyNotToAttach(hello, published_state.get(), server_.fabric());
+  if (!refusal) {
+    published_state_ = std::move(published_state);
+    return true;
+  }
+  server_.closer().Close(std::move(published_state));
+  Refuse(refusal->error, refusal->sentence);
+  return false;
+}
+
+void Session::Attach(const Hello& hello, Block block, UniqueFd claim) {
+  const FabricDescription& fabric = server_.fabric();
+  block_ = block;
   state_ = State::kClient;
   deadline_.cancel();
   server_.OnAttached(*this);
@@ -202,18 +237,24 @@ void Session::OnHello(const Hello& hello, UniqueFd published_state) {
   welcome.mac = fabric.mac;
   welcome.gid_count = static_cast<uint32_t>(std::min(fabric.gids.size(), kMaxGids));
   std::copy_n(fabric.gids.begin(), welcome.gid_count, welcome.gids.begin());
-  Send(welcome);
+  Send(welcome, std::array<int, Welcome::kDescriptors>{claim.get()});
+}
+
+// It has no more descriptors to send, and Linux 6.16 can keep it from doing so.
+void Session::BecomeVisitor() {
+  state_ = State::kVisitor;
+  setsockopt(channel_.fd(), SOL_SOCKET, SO_PASSRIGHTS, &kOff, sizeof kOff);
 }
 
 void Session::OnHold() {
-  state_ = State::kVisitor;
+  BecomeVisitor();
   const ErrnoValue error = server_.Hold(*this);
   if (error == 0) return Send(Held{0});
   Refuse(error, WhyNotHeld(error));
 }
 
 void Session::OnStatusRequest() {
-  state_ = State::kVisitor;
+  BecomeVisitor();
   report_ = std::make_unique<StatusReport>(server_, peer_.uid);
   ContinueReport();
 }
@@ -266,7 +307,10 @@ ErrnoValue Session::OpenLink(const LinkRequest& request, std::span<UniqueFd, 2> 
   Registry& registry = server_.registry();
   ErrnoValue error = registry.MayLink(block_, request.block, request.offers_received);
   if (error != 0) return error;
+  // Nobody sends descriptors over a link, where they would be closed by a thread that moves frames.
+  setsockopt(fds[1].get(), SOL_SOCKET, SO_PASSRIGHTS, &kOff, sizeof kOff);
   if (request.block == kSwitchBlock) {
+    if (!KeepsItsSize(fds[0].get())) return EPROTO;
     auto uplink = RingLink::Accept(std::move(fds[0]), std::move(fds[1]));
     if (uplink == nullptr) return errno;
     error = server_.frame_switch().ConnectUplink(block_, std::move(uplink));

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "dpdk_nic/base/unique_fd.h"
-#include "dpdk_nic/control/abstract_socket.h"
+#include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/control/message_channel.h"
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/control/status_report.h"
@@ -25,10 +25,10 @@ class Server;
 // uroced's end of one connection: hears what a process says, and does it or says why not. A process
 // that says what makes no sense now, or does not read what it is told, is cut off.
 //
-//            Hello                        Hold, StatusRequest
+//         Hello, Resume                   Hold, StatusRequest
 //   kClient <------ kSilent (for a moment) -------------------> kVisitor (for a moment)
 //
-// A client may then say everything but these three, a visitor nothing more.
+// A client may then say everything but these four, a visitor nothing more.
 class Session : public std::enable_shared_from_this<Session> {
  public:
   // Addresses that the switch is asked for at a time. Some, as hosts that do not answer take
@@ -73,6 +73,11 @@ class Session : public std::enable_shared_from_this<Session> {
   void HandleFirst(MessageChannel::Incoming& incoming);
   void HandleClient(MessageChannel::Incoming& incoming);
   void OnHello(const Hello& hello, UniqueFd published_state);
+  void OnResume(const Resume& resume, UniqueFd published_state, UniqueFd claim);
+  // Whether the process may be on the fabric with what it says; otherwise it is refused.
+  bool Admit(const Hello& hello, UniqueFd published_state);
+  void Attach(const Hello& hello, Block block, UniqueFd claim);
+  void BecomeVisitor();
   void OnHold();
   void OnStatusRequest();
   void OnResolve(const transport::Gid& gid);
@@ -83,8 +88,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void BreakOff(std::string_view why);
 
   template <Message T>
-  void Send(const T& message) {
-    if (!channel_.Send(message)) return BreakOff("does not read what it is told");
+  void Send(const T& message, std::span<const int, T::kDescriptors> fds = {}) {
+    if (!channel_.Send(message, fds)) return BreakOff("does not read what it is told");
     AwaitRoom();
   }
 

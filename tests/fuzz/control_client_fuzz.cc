@@ -7,7 +7,6 @@
 #include <array>
 #include <cstring>
 
-#include "dpdk_nic/control/control_address.h"
 #include "tests/fuzz/require.h"
 
 namespace uroce::nic::control {
@@ -19,8 +18,6 @@ using Status = MessageChannel::Status;
 
 constexpr size_t kPublishedState = 0;  // a known descriptor
 constexpr uint32_t kMtuBytes = 1'500;
-// After as many the client may not be able to tell who holds its block.
-constexpr uint32_t kMostLooks = 50;
 // How long a machine can be too busy for what takes a microsecond.
 constexpr int kSoon_ms = 10'000;
 
@@ -55,10 +52,10 @@ bool IsNews(MessageType type) {
 
 ControlClientFuzz::ControlClientFuzz()
     : fabric_("fuzz-" + std::to_string(getpid())),
-      listener_(ListenOnFabric(fabric_)),
+      listener_(FabricListener::Open(fabric_)),
       client_(OptionsFor(fabric_)),
       wait_fd_(client_.wait_fd()) {
-  UROCE_REQUIRE(static_cast<bool>(listener_));
+  UROCE_REQUIRE(listener_.has_value());
 }
 
 void ControlClientFuzz::Step(Record record) {
@@ -102,12 +99,10 @@ void ControlClientFuzz::Step(Record record) {
       if (record.Byte() == 0xff) SayMessage(Refused{.error = 13, .sentence = {'x'}});
       break;
     case 14:
-      LookAtBlock(1 + record.Below(kMostLooks));
+      Hear();
       break;
     case 15:
-      if (record.Flag()) {
-        ClaimOrGiveBack(1 + record.Below(3));
-      } else if (uroced_.fd() >= 0) {
+      if (!record.Flag() && uroced_.fd() >= 0) {
         deaf_ = shutdown(uroced_.fd(), SHUT_RD) == 0 || deaf_;
       }
       break;
@@ -118,8 +113,8 @@ void ControlClientFuzz::Step(Record record) {
 
 void ControlClientFuzz::StartOrEndUroced() {
   if (!listener_) {
-    listener_ = ListenOnFabric(fabric_);
-    UROCE_REQUIRE(static_cast<bool>(listener_));
+    listener_ = FabricListener::Open(fabric_);
+    UROCE_REQUIRE(listener_.has_value());
     return;
   }
   listener_.reset();
@@ -128,10 +123,13 @@ void ControlClientFuzz::StartOrEndUroced() {
 
 // The client has just connected.
 void ControlClientFuzz::Accept() {
-  uroced_.Reset(UniqueFd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+  uroced_.Reset(UniqueFd(accept4(listener_->fd(), nullptr, nullptr, SOCK_CLOEXEC)));
   UROCE_REQUIRE(uroced_.Receive(incoming_) == Status::kOk);
-  const auto hello = incoming_.As<Hello>();
-  UROCE_REQUIRE(hello && hello->resumed_block == block_ && hello->mtu_bytes == kMtuBytes);
+  const auto resume = incoming_.As<Resume>();
+  const auto hello = resume ? std::optional(resume->hello) : incoming_.As<Hello>();
+  UROCE_REQUIRE(hello && hello->mtu_bytes == kMtuBytes);
+  UROCE_REQUIRE(resume ? resume->block == block_ && IndexOf(incoming_.fds[1]) == claim_
+                       : block_ == 0);
   UROCE_REQUIRE(IndexOf(incoming_.fds[0]) == kPublishedState);
   hung_up_ = deaf_ = knows_deafness_ = false;
   to_client_ = {};
@@ -150,17 +148,17 @@ void ControlClientFuzz::Say(std::span<const uint8_t> bytes, std::span<const size
 }
 
 template <Message T>
-void ControlClientFuzz::SayMessage(const T& message) {
+void ControlClientFuzz::SayMessage(const T& message, size_t first_descriptor) {
   const std::span<const uint8_t> body(reinterpret_cast<const uint8_t*>(&message), sizeof message);
-  const DraftMessage draft = DraftCorrectMessage(T::kType, body, 1);
+  const DraftMessage draft = DraftCorrectMessage(T::kType, body, first_descriptor);
   Say(draft.bytes, draft.descriptors);
 }
 
-void ControlClientFuzz::SayWelcome(Block block, uint32_t gid_count) {
+void ControlClientFuzz::SayWelcome(Block block, uint32_t gid_count, size_t claim) {
   Welcome welcome{};
   welcome.block = block;
   welcome.gid_count = gid_count;
-  SayMessage(welcome);
+  SayMessage(welcome, claim);
 }
 
 void ControlClientFuzz::SayAnyWelcome(Record& record) {
@@ -170,13 +168,13 @@ void ControlClientFuzz::SayAnyWelcome(Record& record) {
       block = record.Word() % (kLastBlock + 8);
       break;
     case 1:
-      if (foreign_claim_) block = foreign_claim_->block();
       break;
     default:
       if (block == 0) block = 1 + record.Below(8);
       break;
   }
-  SayWelcome(block, record.Byte() < 250 ? 0 : kMaxGids + record.Below(2));
+  const uint32_t gids = record.Byte() < 250 ? 0 : kMaxGids + record.Below(2);
+  SayWelcome(block, gids, record.Below(kKnownDescriptors));
 }
 
 void ControlClientFuzz::SayAnything(Record& record) {
@@ -207,7 +205,6 @@ bool ControlClientFuzz::HasCauseToLeave() const {
 void ControlClientFuzz::Serve() {
   const State before = client_.state();
   client_.Serve();
-  looks_ = 0;
   switch (before) {
     case State::kDetached:
       UROCE_REQUIRE(client_.state() == State::kDetached ||
@@ -237,6 +234,7 @@ void ControlClientFuzz::RequireAnswerWas(State state) {
     case State::kAttached:
       UROCE_REQUIRE(is_sound && !is_other && client_.welcome().block == welcome->block);
       block_ = welcome->block;
+      claim_ = answer->first_descriptor;
       ++attachments_;
       to_client_.Skip();
       break;
@@ -244,8 +242,7 @@ void ControlClientFuzz::RequireAnswerWas(State state) {
       UROCE_REQUIRE(As<Refused>(answer) || is_other);
       break;
     case State::kDetached:
-      UROCE_REQUIRE(HasCauseToLeave() || (answer && !is_sound) ||
-                    (welcome && foreign_claim_ && welcome->block == foreign_claim_->block()));
+      UROCE_REQUIRE(HasCauseToLeave() || (answer && !is_sound));
       break;
   }
 }
@@ -317,21 +314,6 @@ void ControlClientFuzz::WaitAndServe() {
   Serve();
 }
 
-void ControlClientFuzz::LookAtBlock(uint32_t times) {
-  while (block_ != 0 && times-- > 0 && ++looks_ <= kMostLooks) {
-    UROCE_REQUIRE(HolderOfBlock(geteuid(), fabric_, block_) == getpid());
-  }
-}
-
-void ControlClientFuzz::ClaimOrGiveBack(Block block) {
-  if (foreign_claim_) {
-    foreign_claim_.reset();
-  } else {
-    foreign_claim_ = BlockClaim::Take(geteuid(), fabric_, block);
-    UROCE_REQUIRE(foreign_claim_.has_value() == (block != block_));
-  }
-}
-
 // All that was sent is heard by a uroced that listens at last.
 void ControlClientFuzz::HearAll() {
   if (client_.state() != State::kAttached || hung_up_ || deaf_) return;
@@ -346,7 +328,6 @@ void ControlClientFuzz::HearAll() {
 // Whatever came before, a correct uroced gets the client to work, unless another one refused it.
 void ControlClientFuzz::Finish() {
   HearAll();
-  foreign_claim_.reset();
   if (!listener_) StartOrEndUroced();
   const uint32_t before = attachments_;
   HangUp();

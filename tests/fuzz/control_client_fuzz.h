@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "dpdk_nic/control/block_claim.h"
 #include "dpdk_nic/control/client.h"
+#include "dpdk_nic/control/control_address.h"
 #include "tests/fuzz/control_stream.h"
 #include "tests/fuzz/record.h"
 
@@ -26,8 +26,8 @@ class ControlClientFuzz {
   void HangUp();
   void Say(std::span<const uint8_t> bytes, std::span<const size_t> descriptors);
   template <Message T>
-  void SayMessage(const T& message);
-  void SayWelcome(Block block, uint32_t gid_count);
+  void SayMessage(const T& message, size_t first_descriptor = 1);
+  void SayWelcome(Block block, uint32_t gid_count, size_t claim = 1);
   void SayAnyWelcome(transport::Record& record);
   void SayAnything(transport::Record& record);
   void Hear();
@@ -40,13 +40,11 @@ class ControlClientFuzz {
   void ServeAndTakeAll();
   void Send(transport::Record& record);
   void WaitAndServe();
-  void LookAtBlock(uint32_t times);
-  void ClaimOrGiveBack(Block block);
   // Whether something happened to the connection that a client has to leave it for.
   bool HasCauseToLeave() const;
 
   const std::string fabric_;
-  UniqueFd listener_;
+  std::optional<FabricListener> listener_;
   MessageChannel uroced_{UniqueFd()};  // uroced's end of the client's connection
   MessageChannel::Incoming incoming_;
   bool hung_up_ = true;          // there is no connection, or uroced has ended it
@@ -54,13 +52,12 @@ class ControlClientFuzz {
   bool knows_deafness_ = false;  // the client tried to send since
   ControlStream to_client_;
   ControlStream to_uroced_;
-  std::optional<BlockClaim> foreign_claim_;
 
   ControlClient client_;
   const int wait_fd_;
   Block block_ = 0;  // of the client; 0: none yet
   uint32_t attachments_ = 0;
-  uint32_t looks_ = 0;  // since the client could notice
+  size_t claim_ = 0;  // the known descriptor that came with its last Welcome
 };
 
 }  // namespace uroce::nic::control

@@ -49,7 +49,9 @@ std::optional<ControlStream::Peeked> ControlStream::Peek() const {
   if (next() != Next::kWhole) return {};
   MessageHeader header;
   memcpy(&header, &bytes_[taken_], sizeof header);
-  return Peeked{header.type, std::span(bytes_).subspan(taken_ + sizeof header, header.bytes)};
+  const bool has_descriptors = AllMessages::ShapeOf(header.type)->descriptors != 0;
+  return Peeked{header.type, std::span(bytes_).subspan(taken_ + sizeof header, header.bytes),
+                has_descriptors ? attachments_[taken_attachments_].descriptor : kKnownDescriptors};
 }
 
 void ControlStream::Skip() {

@@ -26,6 +26,7 @@ class ControlStream {
   struct Peeked {
     MessageType type;
     std::span<const uint8_t> body;
+    size_t first_descriptor;  // that came with it; kKnownDescriptors if none did
   };
   std::optional<Peeked> Peek() const;
   void Skip();

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,8 @@ import unittest
 UROCE = os.path.abspath(sys.argv[1])
 UROCED = os.path.abspath(sys.argv[2])
 
-PROTOCOL_VERSION = 1  # kProtocolVersion of dpdk_nic/control/protocol.h
+PROTOCOL_VERSION = 2  # kProtocolVersion of dpdk_nic/control/protocol.h
+SO_NETNS_COOKIE = 71
 
 _fabrics = 0
 
@@ -189,17 +191,28 @@ class StatusTest(unittest.TestCase):
     def test_the_last_uroced_hangs_up(self):
         """As a private one does that leaves while it is asked."""
         fabric = new_fabric()
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-            listener.bind(f"\0uroce-{PROTOCOL_VERSION}/{os.geteuid()}/{fabric}")
+        with tempfile.TemporaryDirectory() as runtime, \
+                socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            namespace, = struct.unpack("Q", listener.getsockopt(socket.SOL_SOCKET,
+                                                                SO_NETNS_COOKIE, 8))
+            folder = f"{runtime}/uroce/{fabric}.{namespace}.v{PROTOCOL_VERSION}"
+            os.mkdir(f"{runtime}/uroce", 0o700)
+            os.mkdir(folder, 0o700)
+            # The folder of the test may have a longer name than an address has room for.
+            descriptor = os.open(folder, os.O_RDONLY)
+            listener.bind(f"/proc/self/fd/{descriptor}/socket")
+            os.close(descriptor)
             listener.listen()
             command = [UROCE, "status", "--fabric", fabric]
             asking = subprocess.Popen(command, text=True, stdout=subprocess.PIPE,
-                                      stderr=subprocess.PIPE, env=clean_environment())
+                                      stderr=subprocess.PIPE,
+                                      env={**clean_environment(), "XDG_RUNTIME_DIR": runtime})
             connection, _ = listener.accept()
-        connection.close()
-        out, error = asking.communicate(timeout=60)
+            listener.close()
+            connection.close()
+            out, error = asking.communicate(timeout=60)
         run = subprocess.CompletedProcess(command, asking.returncode, out, error)
-        self.check_refused(run, 1, f"nobody serves fabric '{fabric}'")
+        self.check_refused(run, 1, f"no uroced serves the fabric '{fabric}'")
 
     def test_options(self):
         self.check_refused(uroce("status", "--colour"), 2, "--colour")

@@ -53,8 +53,8 @@ class Pages {
   explicit Pages(size_t count)
       : page_bytes_(static_cast<size_t>(sysconf(_SC_PAGESIZE))),
         bytes_(count * page_bytes_),
-        data_(static_cast<uint8_t*>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
-                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
+        data_(static_cast<uint8_t*>(
+            mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
   ~Pages() { munmap(data_, bytes_); }
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;

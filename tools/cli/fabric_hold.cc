@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
@@ -34,12 +37,14 @@ constexpr Duration kPatience = Milliseconds(10'000);
 // How long one that was started may take before another one is, as it must have failed.
 constexpr Duration kStartPatience = Milliseconds(2'000);
 constexpr useconds_t kRetry_us = 5'000;
+// What uroced needs for a few programs. What it says of too few, nobody would see.
+constexpr rlim_t kDaemonFiles = 64;
 
 struct Outcome {
   enum class Kind {
     kHeld,
     kNobody,  // serves this user
-    kRetry,   // whoever served has gone or is busy
+    kRetry,   // the uroced that served has gone
     kFailed,
   };
   Kind kind;
@@ -56,20 +61,14 @@ Outcome ConnectionFailure(const std::string& fabric) {
   switch (errno) {
     case ECONNREFUSED:
       return {Outcome::Kind::kNobody};
-    case EAGAIN:
-      return {Outcome::Kind::kRetry};
-    case EPERM:
-      return {Outcome::Kind::kFailed, "another user holds the name of fabric '" + fabric +
-                                          "': choose another one with --fabric"};
     default:
-      return {Outcome::Kind::kFailed, "fabric '" + fabric + "' cannot be reached (" +
-                                          strerror(errno) + "): allow this user to open sockets"};
+      return {Outcome::Kind::kFailed, nic::control::WhyNotConnected(fabric, errno)};
   }
 }
 
 // Asks whoever serves the fabric to stay.
 Outcome SayHold(const std::string& fabric, Time deadline) {
-  auto connection = nic::control::ConnectToFabric(fabric);
+  auto connection = nic::control::ConnectToFabricPatiently(fabric);
   if (!connection) return ConnectionFailure(fabric);
   MessageChannel channel(std::move(connection->socket));
   channel.Send(Hold{0});
@@ -83,7 +82,8 @@ Outcome SayHold(const std::string& fabric, Time deadline) {
   const auto refused = incoming.As<Refused>();
   if (!refused) return {Outcome::Kind::kRetry};
   // Root's does not serve this user, who may have one of his own.
-  if (refused->error == EACCES && connection->uid != geteuid()) return {Outcome::Kind::kNobody};
+  if (refused->error == EACCES && connection->place.owner != geteuid())
+    return {Outcome::Kind::kNobody};
   std::string sentence(refused->sentence.data(),
                        strnlen(refused->sentence.data(), refused->sentence.size()));
   return {Outcome::Kind::kFailed, std::move(sentence)};
@@ -101,7 +101,11 @@ bool IsOfTheProgram(std::string_view variable) {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   setsid();
   if (fork() != 0) _exit(0);
-  const int null = open("/dev/null", O_RDWR);
+  int null = open("/dev/null", O_RDWR);
+  std::array<int, 2> sockets;
+  // A system without it: a socket whose other end is closed says nothing either.
+  if (null < 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, sockets.data()) == 0) null = sockets[0];
+  if (null < 0) _exit(1);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
   close_range(STDERR_FILENO + 1, ~0u, 0);
   if (chdir("/") == 0) execve(argv[0], argv, environment);
@@ -113,6 +117,10 @@ std::optional<std::string> StartDaemon(const std::string& fabric,
   if (access(daemon.c_str(), X_OK) != 0) {
     return daemon.string() + " cannot be executed (" + strerror(errno) +
            "): build it with 'tools/setup'";
+  }
+  if (rlimit files; getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < kDaemonFiles) {
+    return "uroced may have " + std::to_string(files.rlim_max) +
+           " open files here and needs more: allow it some, as with 'ulimit -n 1024'";
   }
   std::vector<std::string> arguments = {daemon, "--private", "--fabric", fabric};
   std::vector<char*> argv;
@@ -143,7 +151,7 @@ std::optional<std::string> HoldFabric(const std::string& fabric,
   const Time deadline = nic::Now() + kPatience;
   std::optional<Time> next_start;
   while (nic::Now() < deadline) {
-    const Outcome outcome = SayHold(fabric, deadline);
+    const Outcome outcome = SayHold(fabric, nic::Now() + nic::control::kQueuePatience);
     if (outcome.kind == Outcome::Kind::kHeld) return std::nullopt;
     if (outcome.kind == Outcome::Kind::kFailed) return outcome.problem;
     if (outcome.kind == Outcome::Kind::kNobody && (!next_start || nic::Now() >= *next_start)) {

@@ -29,10 +29,6 @@ using nic::control::StatusRequest;
 constexpr int kPatience_ms = 6'000;
 
 Error Failure(const std::string& fabric, int error) {
-  if (error == ECONNREFUSED || error == EPERM) {
-    return {"nobody serves fabric '" + fabric +
-            "': start a program on it with 'uroce run', or 'uroced'"};
-  }
   return {"the uroced of fabric '" + fabric + "' cannot be asked (" + strerror(error) +
           "): try again"};
 }
@@ -55,8 +51,8 @@ bool Take(MessageChannel::Incoming& incoming, FabricStatus* status) {
 
 ErrorOr<FabricStatus> AskOnce(const std::string& fabric, bool* hung_up) {
   *hung_up = false;
-  auto connection = nic::control::ConnectToFabric(fabric);
-  if (!connection) return Failure(fabric, errno);
+  auto connection = nic::control::ConnectToFabricPatiently(fabric);
+  if (!connection) return Error{nic::control::WhyNotConnected(fabric, errno)};
   MessageChannel channel(std::move(connection->socket));
   channel.Send(StatusRequest{0});
   FabricStatus status;

@@ -1,10 +1,26 @@
 #include "tools/cli/libraries.h"
 
+#include <sys/auxv.h>
+
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
 namespace uroce::cli {
 
 Libraries LibrariesBesideExecutable() {
   // <root>/tools/uroce: Bazel's output tree has the layout of the source tree.
-  const std::filesystem::path executable = std::filesystem::read_symlink("/proc/self/exe");
+  std::error_code error;
+  std::filesystem::path executable = std::filesystem::read_symlink("/proc/self/exe", error);
+  // Without /proc: the name by which it was started.
+  if (error) {
+    const auto* const name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+    if (name != nullptr) executable = std::filesystem::canonical(name, error);
+  }
+  if (executable.empty()) {
+    throw std::runtime_error("the folder of this program cannot be found (" + error.message() +
+                             "): mount /proc, or start it by its whole name");
+  }
   const std::filesystem::path root = executable.parent_path().parent_path();
   return {
       .preload = root / "verbs_provider" / "virtual_kernel" / "liburoce-preload.so",

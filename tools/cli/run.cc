@@ -17,6 +17,7 @@
 #include "tools/cli/fabric_hold.h"
 #include "tools/cli/libraries.h"
 #include "tools/cli/parse_options.h"
+#include "tools/cli/program_check.h"
 #include "tools/cli/wire_check.h"
 
 namespace uroce::cli {
@@ -183,6 +184,9 @@ int Run(const std::vector<std::string>& arguments) {
                            ? WhyPortCannotBeOpened(config.value(), libraries.dpdk)
                            : HoldFabric(config.value().fabric, libraries.daemon);
   if (problem) return Refuse(InTermsOfOptions(*problem, values));
+  if (const auto warning = WhyNotPreloaded(separator[1])) {
+    std::fprintf(stderr, "uroce run: %s.\n", warning->c_str());
+  }
   return Execute({separator + 1, arguments.end()});
 }
 

@@ -1,7 +1,10 @@
 #include "tools/daemon/daemon.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,8 +20,8 @@
 #include <string_view>
 #include <utility>
 
+#include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/base/mtu.h"
-#include "dpdk_nic/control/block_claim.h"
 #include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/control/server.h"
 #include "dpdk_nic/device/device_config.h"
@@ -32,11 +35,24 @@ namespace {
 using nic::Error;
 using nic::ErrorOr;
 using nic::control::FabricDescription;
+using nic::control::FabricListener;
 using nic::control::Server;
 using transport::Gid;
 
-void Log(std::string_view line) {
-  std::fprintf(stderr, "uroced: %.*s.\n", static_cast<int>(line.size()), line.data());
+// Closing its descriptors takes a moment.
+constexpr transport::Duration kLeavePatience = transport::Milliseconds(10'000);
+constexpr useconds_t kLeaveRetry_us = 5'000;
+
+// Never waits for the reader of a pipe or a terminal: false if there is no room now.
+bool Log(std::string_view line) {
+  std::string text = "uroced: " + std::string(line) + ".\n";
+  iovec part{text.data(), text.size()};
+  if (pwritev2(STDERR_FILENO, &part, 1, -1, RWF_NOWAIT) >= 0) return true;
+  struct stat status {};
+  const bool is_file = fstat(STDERR_FILENO, &status) == 0 && S_ISREG(status.st_mode);
+  if (!is_file && errno != EOPNOTSUPP) return false;
+  pollfd poll_fd{STDERR_FILENO, POLLOUT, 0};
+  return poll(&poll_fd, 1, 0) == 1 && write(STDERR_FILENO, text.data(), text.size()) >= 0;
 }
 
 // Every process costs some descriptors, and the usual limit is for a few hundred.
@@ -103,9 +119,6 @@ Server::Config ServerConfig(const Options& options, FabricDescription fabric,
   Server::Config config;
   config.fabric = std::move(fabric);
   config.admits = [users = options.users](uid_t user) { return users.Allow(user); };
-  config.holder_of_block = [name = options.fabric](nic::control::Block block) {
-    return nic::control::HolderOfBlock(geteuid(), name, block);
-  };
   config.log = Log;
   config.on_deserted = [&io] {
     Log("nobody uses the fabric any more");
@@ -127,7 +140,7 @@ nic::Switch::Config SwitchConfig(const Options& options, const FabricDescription
   return config;
 }
 
-std::optional<Error> Run(const Options& options, nic::UniqueFd listener, nic::OpenedPort port) {
+std::optional<Error> Run(const Options& options, FabricListener listener, nic::OpenedPort port) {
   const FabricDescription fabric = Describe(options, port.port.get());
   boost::asio::io_context io;
   boost::asio::signal_set signals(io, SIGTERM, SIGINT);
@@ -144,12 +157,26 @@ std::optional<Error> Run(const Options& options, nic::UniqueFd listener, nic::Op
   return std::nullopt;
 }
 
+// Waits for a uroced that is just leaving: it answers no more, and has the name for a moment.
+std::optional<FabricListener> ListenPatiently(const std::string& fabric) {
+  const transport::Time give_up = nic::Now() + kLeavePatience;
+  while (true) {
+    auto listener = FabricListener::Open(fabric);
+    if (listener || errno != EADDRINUSE || nic::Now() >= give_up) return listener;
+    const bool is_answered = nic::control::ConnectToFabric(fabric).has_value();
+    if (is_answered || errno != ECONNREFUSED) break;
+    usleep(kLeaveRetry_us);
+  }
+  errno = EADDRINUSE;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Error> Serve(const Options& options) {
   RaiseDescriptorLimit();
   signal(SIGPIPE, SIG_IGN);  // whoever reads what we log may end
-  nic::UniqueFd listener = nic::control::ListenOnFabric(options.fabric);
+  auto listener = ListenPatiently(options.fabric);
   if (!listener && errno == EADDRINUSE) {
     if (options.is_private) return std::nullopt;
     return Error{"fabric '" + options.fabric +
@@ -157,8 +184,7 @@ std::optional<Error> Serve(const Options& options) {
                  "--fabric"};
   }
   if (!listener) {
-    return Error{"fabric '" + options.fabric + "' cannot be served (" + std::strerror(errno) +
-                 "): allow uroced to open sockets"};
+    return Error{nic::control::WhyNotConnected(options.fabric, errno)};
   }
   nic::OpenedPort port;
   if (!options.port_devargs.empty()) {
@@ -166,7 +192,7 @@ std::optional<Error> Serve(const Options& options) {
     if (!opened.ok()) return Error{opened.error()};
     port = std::move(opened).value();
   }
-  return Run(options, std::move(listener), std::move(port));
+  return Run(options, std::move(*listener), std::move(port));
 }
 
 }  // namespace uroce::daemon

@@ -1,7 +1,7 @@
 #include "verbs_provider/abi/layout_probe.h"
 
-#include <fcntl.h>
 #include <malloc.h>
+#include <sys/eventfd.h>
 
 #include <array>
 #include <cstring>
@@ -52,7 +52,7 @@ verbs_context* AllocateProbeContext(ibv_device* device, int cmd_fd, void* /*priv
   verbs_context* library_context = ContextBlock::LibraryContext(context);
   probe_core->set_ops(library_context, Trampolines().data());
   // With a descriptor of ours in place libibverbs does not ask the kernel for one.
-  context->async_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  context->async_fd = eventfd(0, EFD_CLOEXEC);
   return library_context;
 }
 

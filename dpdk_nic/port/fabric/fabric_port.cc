@@ -5,12 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <utility>
 
 #include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/link_layer/link_layer.h"
-#include "dpdk_nic/port/fabric/fabric_query.h"
 
 namespace uroce::nic {
 namespace {
@@ -21,10 +22,9 @@ using transport::Milliseconds;
 using transport::Route;
 using transport::Time;
 
-// A uroced that is being started, or that died a moment ago and is started anew, is waited for; so
-// is one that is busy for a little longer. Nobody should wait long for an error.
+// A uroced that is being started, or that died a moment ago and is started anew, is waited for.
+// Nobody should wait long for an error.
 constexpr Duration kNobodyPatience = Milliseconds(500);
-constexpr Duration kAnswerPatience = Milliseconds(5'000);
 
 constexpr uint32_t kClientEvent = FabricLinks::kNudgeEvent - 1;
 
@@ -54,12 +54,14 @@ std::optional<Error> FabricPort::Attach() {
     if (client_.state() == ControlClient::State::kRefused) {
       return Error{client_.refusal().sentence.data()};
     }
-    const bool is_nobody_there = client_.state() == ControlClient::State::kDetached;
-    const Duration patience = is_nobody_there ? kNobodyPatience : kAnswerPatience;
+    const bool is_detached = client_.state() == ControlClient::State::kDetached;
+    const int error = is_detached ? client_.connect_error() : 0;
+    const bool is_nobody_there = error != 0 && error != EAGAIN;
+    const Duration patience = is_nobody_there ? kNobodyPatience : control::kQueuePatience;
     const Duration left = patience - (Now() - began);
     if (left <= Duration{0}) {
-      if (!is_nobody_there) return Error{"uroced does not answer: end it and start it again"};
-      return NoUroced(options_.fabric);
+      if (error != 0) return Error{control::WhyNotConnected(options_.fabric, error)};
+      return Error{"uroced does not answer: end it and start it again"};
     }
     pollfd poll_fd{client_.wait_fd(), POLLIN, 0};
     poll(&poll_fd, 1, static_cast<int>(left.ns / 1'000'000) + 1);

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <utility>
 
@@ -23,14 +24,9 @@ Error NoAnswer() { return {"uroced does not answer: end it and start it again"};
 
 }  // namespace
 
-Error NoUroced(const std::string& fabric) {
-  return {"no uroced serves the fabric '" + fabric +
-          "': start the program with 'uroce run', or start uroced"};
-}
-
 ErrorOr<control::StatusDaemon> QueryFabric(const std::string& fabric) {
-  auto connection = control::ConnectToFabric(fabric);
-  if (!connection) return NoUroced(fabric);
+  auto connection = control::ConnectToFabricPatiently(fabric);
+  if (!connection) return Error{control::WhyNotConnected(fabric, errno)};
   MessageChannel channel(std::move(connection->socket));
   if (!channel.Send(control::StatusRequest{0})) return NoAnswer();
   const Time give_up = Now() + kPatience;

@@ -8,10 +8,7 @@
 namespace uroce::nic {
 
 // What the uroced of a fabric says of it, for whoever does not want to be a member: costs one short
-// connection. Blocks for a moment; an error says what to do.
+// connection. Blocks for a moment, or as long as uroced's queue is full; an error says what to do.
 ErrorOr<control::StatusDaemon> QueryFabric(const std::string& fabric);
-
-// Nobody serves the fabric.
-Error NoUroced(const std::string& fabric);
 
 }  // namespace uroce::nic

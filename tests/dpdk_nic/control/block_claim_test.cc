@@ -1,11 +1,16 @@
 #include "dpdk_nic/control/block_claim.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "tests/dpdk_nic/control/control_test_support.h"
@@ -17,7 +22,8 @@ static_assert(kFirstBlock > kSwitchBlock);
 static_assert((kLastBlock + 1) * transport::kMaxQps <= transport::kMulticastQpn.value);
 static_assert((kLastBlock + 2) * transport::kMaxQps > transport::kMulticastQpn.value);
 
-constexpr uid_t kDaemon = 1'234;
+constexpr uid_t kAlice = 1'000;
+constexpr uid_t kBob = 1'001;
 
 // A child that runs `body` and then waits for its end.
 class Child {
@@ -48,92 +54,119 @@ class Child {
   pid_t pid_ = 0;
 };
 
-class BlockClaimTest : public ::testing::Test {
+class BlockClaimsTest : public ::testing::Test {
  protected:
-  std::optional<BlockClaim> Take(Block block) { return BlockClaim::Take(kDaemon, fabric_, block); }
-  pid_t Holder(Block block) { return HolderOfBlock(kDaemon, fabric_, block); }
+  BlockClaimsTest() : name_(testing::TempDir() + "/" + UniqueFabricName()) {
+    EXPECT_EQ(mkdir(name_.c_str(), 0700), 0);
+    folder_.reset(open(name_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    claims_.emplace(folder_.get());
+  }
+  ~BlockClaimsTest() override { std::filesystem::remove_all(name_); }
 
-  const std::string fabric_ = UniqueFabricName();
+  std::optional<uid_t> Holder(Block block) { return claims_->HolderOf(block); }
+  UniqueFd OpenFile(Block block) {
+    return UniqueFd(openat(folder_.get(), std::to_string(block).c_str(), O_RDONLY | O_CLOEXEC));
+  }
+
+  const std::string name_;
+  UniqueFd folder_;
+  std::optional<BlockClaims> claims_;
 };
 
-TEST_F(BlockClaimTest, ClaimIsSeenUntilItEnds) {
-  EXPECT_EQ(Holder(5), kNobody);
-  auto claim = Take(5);
-  ASSERT_TRUE(claim.has_value());
-  EXPECT_EQ(claim->block(), 5u);
-  EXPECT_EQ(claim->daemon_uid(), kDaemon);
-  EXPECT_EQ(Holder(5), getpid());
+TEST_F(BlockClaimsTest, ClaimIsSeenUntilItEnds) {
+  EXPECT_EQ(Holder(5), std::nullopt);
+  UniqueFd claim = claims_->Give(5, kAlice);
+  ASSERT_TRUE(claim);
+  EXPECT_EQ(Holder(5), kAlice);
+  EXPECT_EQ(Holder(6), std::nullopt);
   claim.reset();
-  EXPECT_EQ(Holder(5), kNobody);
+  EXPECT_EQ(Holder(5), std::nullopt);
 }
 
-TEST_F(BlockClaimTest, BlockIsClaimedOnce) {
-  const auto claim = Take(5);
-  EXPECT_FALSE(Take(5).has_value());
-  EXPECT_EQ(errno, EADDRINUSE);
-  EXPECT_EQ(Holder(5), getpid());
+TEST_F(BlockClaimsTest, BlockIsGivenOnce) {
+  UniqueFd claim = claims_->Give(5, kAlice);
+  EXPECT_FALSE(claims_->Give(5, kBob));
+  EXPECT_EQ(errno, EWOULDBLOCK);
+  EXPECT_EQ(Holder(5), kAlice);
+  claim.reset();
+  const UniqueFd next = claims_->Give(5, kBob);
+  EXPECT_TRUE(next);
+  EXPECT_EQ(Holder(5), kBob);
 }
 
-TEST_F(BlockClaimTest, ClaimsOfOtherFabricsAreOthers) {
-  const auto claim = Take(5);
-  EXPECT_EQ(Holder(6), kNobody);
-  EXPECT_EQ(HolderOfBlock(kDaemon + 1, fabric_, 5), kNobody);
-  EXPECT_EQ(HolderOfBlock(kDaemon, UniqueFabricName(), 5), kNobody);
+TEST_F(BlockClaimsTest, ClaimCannotBeWrittenTo) {
+  const UniqueFd claim = claims_->Give(5, kAlice);
+  EXPECT_EQ(fcntl(claim.get(), F_GETFL) & O_ACCMODE, O_RDONLY);
 }
 
-TEST_F(BlockClaimTest, NothingIsClaimedInNoFabric) {
-  EXPECT_FALSE(BlockClaim::Take(kDaemon, "a/b", 5).has_value());
-  EXPECT_EQ(errno, EINVAL);
-  EXPECT_EQ(HolderOfBlock(kDaemon, "a/b", 5), kUnknownHolder);
+TEST_F(BlockClaimsTest, ClaimProvesItsBlockToEveryUroced) {
+  const UniqueFd claim = claims_->Give(5, kAlice);
+  const BlockClaims next(folder_.get());
+  EXPECT_TRUE(next.IsProvenBy(claim.get(), 5, kAlice));
+  const UniqueFd passed_on(dup(claim.get()));
+  EXPECT_TRUE(next.IsProvenBy(passed_on.get(), 5, kAlice));
+  EXPECT_FALSE(next.IsProvenBy(claim.get(), 5, kBob)) << "of another user";
+  EXPECT_FALSE(next.IsProvenBy(claim.get(), 6, kAlice));
+  EXPECT_EQ(Holder(5), kAlice) << "looking at it changes nothing";
 }
 
-TEST_F(BlockClaimTest, ClaimOfAKilledProcessIsGone) {
+TEST_F(BlockClaimsTest, NothingElseProvesABlock) {
+  const UniqueFd five = claims_->Give(5, kAlice);
+  const UniqueFd six = claims_->Give(6, kAlice);
+  EXPECT_FALSE(claims_->IsProvenBy(six.get(), 5, kAlice)) << "the claim of another block";
+  EXPECT_FALSE(claims_->IsProvenBy(OpenFile(5).get(), 5, kAlice)) << "the file, opened again";
+  EXPECT_FALSE(claims_->IsProvenBy(NumberedFd(1).get(), 5, kAlice));
+  EXPECT_FALSE(claims_->IsProvenBy(-1, 5, kAlice));
+  EXPECT_FALSE(claims_->IsProvenBy(folder_.get(), 5, kAlice));
+  EXPECT_TRUE(claims_->IsProvenBy(five.get(), 5, kAlice));
+}
+
+TEST_F(BlockClaimsTest, BlockThatNobodyHasIsProvenByNothing) {
+  UniqueFd claim = claims_->Give(5, kAlice);
+  ASSERT_EQ(flock(claim.get(), LOCK_UN), 0);
+  EXPECT_FALSE(claims_->IsProvenBy(claim.get(), 5, kAlice));
+  EXPECT_FALSE(claims_->IsProvenBy(claim.get(), kLastBlock + 1, kAlice));
+}
+
+// Who had a block before can do nothing to the one who has it now, nor be taken for him.
+TEST_F(BlockClaimsTest, ClaimOfABlockThatWasGivenAgainIsNone) {
+  const UniqueFd old = claims_->Give(5, kBob);
+  ASSERT_EQ(flock(old.get(), LOCK_UN), 0);
+  UniqueFd claim = claims_->Give(5, kAlice);
+  ASSERT_TRUE(claim);
+  EXPECT_FALSE(claims_->IsProvenBy(old.get(), 5, kAlice));
+  claim.reset();
+  EXPECT_EQ(flock(old.get(), LOCK_EX | LOCK_NB), 0);
+  EXPECT_EQ(Holder(5), std::nullopt) << "that is another file";
+}
+
+TEST_F(BlockClaimsTest, ClaimOfAKilledProcessIsGone) {
   for (int round = 0; round < 20; ++round) {
-    std::optional<BlockClaim> claim;
-    Child child([&] { claim = Take(5); });
-    ASSERT_EQ(Holder(5), child.pid());
-    ASSERT_FALSE(Take(5).has_value());
+    UniqueFd claim = claims_->Give(5, kAlice);
+    Child child([] {});
+    claim.reset();
+    ASSERT_EQ(Holder(5), kAlice);
     child.Kill();
-    ASSERT_EQ(Holder(5), kNobody);
+    ASSERT_EQ(Holder(5), std::nullopt);
   }
 }
 
-TEST_F(BlockClaimTest, ForkedChildThatAbandonsItDoesNotKeepIt) {
-  auto claim = Take(5);
-  const Child child([&] { claim->Abandon(); });
-  EXPECT_EQ(Holder(5), getpid());
+TEST_F(BlockClaimsTest, ForkedChildThatClosesItDoesNotEndIt) {
+  UniqueFd claim = claims_->Give(5, kAlice);
+  const Child child([&] { claim.reset(); });
+  EXPECT_EQ(Holder(5), kAlice);
   claim.reset();
-  EXPECT_EQ(Holder(5), kNobody);
+  EXPECT_EQ(Holder(5), std::nullopt);
 }
 
-TEST_F(BlockClaimTest, ForkedChildThatDoesNotAbandonItKeepsItAsTheParents) {
-  auto claim = Take(5);
-  Child child([] {});
-  claim.reset();
-  EXPECT_EQ(Holder(5), getpid());
-  child.Kill();
-  EXPECT_EQ(Holder(5), kNobody);
-}
-
-TEST_F(BlockClaimTest, VisitorsAreTurnedAway) {
-  auto claim = Take(5);
-  EXPECT_FALSE(IsReadable(claim->fd()));
-  for (int look = 0; look < 1'000; ++look) {
-    ASSERT_EQ(Holder(5), getpid());
-    if (look % 50 == 0) {
-      EXPECT_TRUE(IsReadable(claim->fd()));
-      claim->TurnAwayVisitors();
-      EXPECT_FALSE(IsReadable(claim->fd()));
-    }
-  }
-}
-
-TEST_F(BlockClaimTest, ClaimWhoseProcessSleepsIsStillOne) {
-  auto claim = Take(5);
-  for (int look = 0; look < 1'000; ++look) ASSERT_NE(Holder(5), kNobody);
-  EXPECT_EQ(Holder(5), kUnknownHolder);
-  while (IsReadable(claim->fd())) claim->TurnAwayVisitors();
-  EXPECT_EQ(Holder(5), getpid());
+TEST_F(BlockClaimsTest, FilesThatAreNotUsedAreRemoved) {
+  UniqueFd five = claims_->Give(5, kAlice);
+  const UniqueFd six = claims_->Give(6, kAlice);
+  five.reset();
+  claims_->RemoveUnused();
+  EXPECT_FALSE(OpenFile(5));
+  EXPECT_TRUE(OpenFile(6));
+  EXPECT_EQ(Holder(6), kAlice);
 }
 
 }  // namespace

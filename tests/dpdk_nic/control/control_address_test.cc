@@ -1,36 +1,27 @@
 #include "dpdk_nic/control/control_address.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <thread>
 
 #include "tests/dpdk_nic/control/control_test_support.h"
 
 namespace uroce::nic::control {
 namespace {
 
-constexpr uid_t kNobodyUid = 65'534;
-
-// What `body` returns, run by a child that is another user.
-template <class Body>
-int RunAsNobody(const Body& body) {
-  const pid_t child = fork();
-  if (child == 0) _exit(setresuid(kNobodyUid, kNobodyUid, kNobodyUid) == 0 ? body() : 99);
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
+constexpr uid_t kOtherUid = 1'234;
 
 class ControlAddressTest : public ::testing::Test {
  protected:
-  // The name of root's socket, which somebody else may hold.
-  std::string RootsName() const {
-    const std::string block = BlockSocketName(0, fabric_, 1);
-    return block.substr(0, block.find("/block/"));
-  }
-
   const std::string fabric_ = UniqueFabricName();
 };
 
@@ -40,12 +31,12 @@ TEST_F(ControlAddressTest, NobodyAnswersWhereNobodyListens) {
 }
 
 TEST_F(ControlAddressTest, ListenerIsFoundAndKnown) {
-  const UniqueFd listener = ListenOnFabric(fabric_);
+  const auto listener = FabricListener::Open(fabric_);
   ASSERT_TRUE(listener);
   const auto connection = ConnectToFabric(fabric_);
   ASSERT_TRUE(connection.has_value());
-  EXPECT_EQ(connection->uid, geteuid());
-  const UniqueFd accepted(accept(listener.get(), nullptr, nullptr));
+  EXPECT_EQ(connection->place.owner, geteuid());
+  const UniqueFd accepted(accept(listener->fd(), nullptr, nullptr));
   for (int socket : {connection->socket.get(), accepted.get()}) {
     const auto peer = PeerCredentialsOf(socket);
     ASSERT_TRUE(peer.has_value());
@@ -62,25 +53,95 @@ TEST_F(ControlAddressTest, ListenerIsFoundAndKnown) {
 }
 
 TEST_F(ControlAddressTest, FabricHasOneListenerAtATime) {
-  UniqueFd listener = ListenOnFabric(fabric_);
+  auto listener = FabricListener::Open(fabric_);
   ASSERT_TRUE(listener);
-  EXPECT_FALSE(ListenOnFabric(fabric_));
+  EXPECT_FALSE(FabricListener::Open(fabric_));
   EXPECT_EQ(errno, EADDRINUSE);
-  const UniqueFd other = ListenOnFabric(UniqueFabricName());
+  const auto other = FabricListener::Open(UniqueFabricName());
   EXPECT_TRUE(other);
 
   listener.reset();
   EXPECT_FALSE(ConnectToFabric(fabric_).has_value());
-  EXPECT_TRUE(ListenOnFabric(fabric_));
+  EXPECT_TRUE(FabricListener::Open(fabric_));
+}
+
+TEST_F(ControlAddressTest, ListenerLeavesNoFilesBehind) {
+  FabricListener::Open(fabric_);
+  EXPECT_FALSE(OpenFolderOf(fabric_));
+}
+
+TEST_F(ControlAddressTest, ForkedChildDoesNotKeepTheFabric) {
+  auto listener = FabricListener::Open(fabric_);
+  SocketPair end;
+  const pid_t child = fork();
+  if (child == 0) {
+    end.a.reset();
+    char byte;
+    _exit(read(end.b.get(), &byte, 1) == 0 ? 0 : 1);  // when the parent lets it
+  }
+  listener.reset();
+  EXPECT_TRUE(FabricListener::Open(fabric_));
+  end.a.reset();
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+}
+
+TEST_F(ControlAddressTest, ListenerThatWasKilledKeepsNobodyOut) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto listener = FabricListener::Open(fabric_);
+    _exit(listener ? 0 : 1);  // without a destructor
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_FALSE(ConnectToFabric(fabric_));
+  EXPECT_EQ(errno, ECONNREFUSED);
+  const auto next = FabricListener::Open(fabric_);
+  EXPECT_TRUE(next);
+  EXPECT_TRUE(ConnectToFabric(fabric_));
+}
+
+// Each removes the folder that the others are just making.
+TEST_F(ControlAddressTest, ListenersThatComeAndGoAtTheSameTimeFindTheirFolder) {
+  const auto come_and_go = [this] {
+    for (int i = 0; i < 200; ++i) {
+      const auto listener = FabricListener::Open(fabric_);
+      if (!listener && errno != EADDRINUSE) return 1;
+      if (listener && !ConnectToFabric(fabric_)) return 2;
+    }
+    return 0;
+  };
+  std::array<pid_t, 3> children;
+  for (pid_t& child : children) {
+    child = fork();
+    if (child == 0) _exit(come_and_go());
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+  }
 }
 
 TEST_F(ControlAddressTest, ListenerThatAcceptsNobodyIsBusyButThere) {
-  const UniqueFd listener = ListenOnFabric(fabric_);
-  ASSERT_EQ(listen(listener.get(), 0), 0);
+  const auto listener = FabricListener::Open(fabric_);
+  ASSERT_EQ(listen(listener->fd(), 0), 0);
   const auto first = ConnectToFabric(fabric_);
   EXPECT_TRUE(first.has_value());
   EXPECT_FALSE(ConnectToFabric(fabric_).has_value());
   EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST_F(ControlAddressTest, PatientConnectionWaitsForRoomInTheQueue) {
+  const auto listener = FabricListener::Open(fabric_);
+  ASSERT_EQ(listen(listener->fd(), 0), 0);
+  const auto first = ConnectToFabric(fabric_);
+  ASSERT_TRUE(first.has_value());
+  std::optional<FabricConnection> second;
+  std::thread newcomer([&] { second = ConnectToFabricPatiently(fabric_); });
+  EXPECT_TRUE(UniqueFd(accept(listener->fd(), nullptr, nullptr)));
+  newcomer.join();
+  EXPECT_TRUE(second.has_value());
 }
 
 TEST_F(ControlAddressTest, OnlyNamesOfFabricsAreTaken) {
@@ -91,73 +152,204 @@ TEST_F(ControlAddressTest, OnlyNamesOfFabricsAreTaken) {
                                   std::string("a\0b", 3), std::string(kMaxNameBytes + 1, 'x')}) {
     EXPECT_FALSE(IsFabricName(name)) << name;
     errno = 0;
-    EXPECT_FALSE(ListenOnFabric(name));
+    EXPECT_FALSE(FabricListener::Open(name));
     EXPECT_EQ(errno, EINVAL);
     errno = 0;
     EXPECT_FALSE(ConnectToFabric(name).has_value());
     EXPECT_EQ(errno, EINVAL);
-    EXPECT_TRUE(BlockSocketName(0, name, 1).empty());
   }
 }
 
+// A place of the user's own for as long as the object lives.
+class RuntimeFolder {
+ public:
+  explicit RuntimeFolder(std::string path, mode_t mode = 0700) : path_(std::move(path)) {
+    EXPECT_EQ(mkdir(path_.c_str(), mode), 0);
+    setenv("XDG_RUNTIME_DIR", path_.c_str(), 1);
+  }
+  ~RuntimeFolder() {
+    unsetenv("XDG_RUNTIME_DIR");
+    std::filesystem::remove_all(path_);
+  }
+
+ private:
+  const std::string path_;
+};
+
+std::string TemporaryName() { return testing::TempDir() + "/" + UniqueFabricName(); }
+
 TEST_F(ControlAddressTest, LongestNamesFit) {
-  std::string name = UniqueFabricName();
+  std::string name = fabric_;
   name.resize(kMaxNameBytes, 'x');
-  EXPECT_TRUE(ListenOnFabric(name));
-  EXPECT_TRUE(ListenOnName(BlockSocketName(0xffff'fffe, name, 1'022), 1));
-  EXPECT_FALSE(ListenOnName(std::string(108, 'x'), 1));
-  EXPECT_EQ(errno, ENAMETOOLONG);
+  const std::string folder = "/tmp/" + fabric_ + std::string(200, 'x');
+  const bool is_root = geteuid() == 0;
+  EXPECT_EQ(RunAs(is_root ? kOtherUid : geteuid(),
+                  [&] {
+                    const RuntimeFolder runtime(folder);
+                    const auto listener = FabricListener::Open(name);
+                    const auto connection = ConnectToFabric(name);
+                    const bool is_there =
+                        connection && connection->place.folder == folder + "/uroce";
+                    return listener && is_there ? 0 : 1;
+                  }),
+            0);
 }
 
-TEST_F(ControlAddressTest, RootsListenerServesWhoHasNone) {
+TEST_F(ControlAddressTest, RuntimeFolderOfTheUserAloneIsPreferred) {
+  const auto first = [](const std::string& folder) {
+    return PlacesToLook().front().folder == folder;
+  };
+  const std::string folder = TemporaryName();
+  {
+    const RuntimeFolder runtime(folder);
+    EXPECT_TRUE(first(folder + "/uroce"));
+    EXPECT_EQ(PlacesToLook().front().mode, 0700u);
+  }
+  {
+    const RuntimeFolder runtime(folder, 0750);
+    EXPECT_FALSE(first(folder + "/uroce")) << "a group can write or look there";
+  }
+  setenv("XDG_RUNTIME_DIR", "relative", 1);
+  EXPECT_FALSE(first("relative/uroce"));
+  unsetenv("XDG_RUNTIME_DIR");
+}
+
+TEST_F(ControlAddressTest, PlaceIsAFolderThatItsOwnerAloneCanWriteTo) {
+  const std::string folder = TemporaryName();
+  const FabricPlace place{folder, geteuid(), 0700};
+  EXPECT_FALSE(OpenPlace(place));
+  EXPECT_EQ(errno, ENOENT);
+  const mode_t before = umask(0777);
+  EXPECT_TRUE(MakePlace(place));
+  umask(before);
+  EXPECT_TRUE(OpenPlace(place));
+  EXPECT_TRUE(MakePlace(place)) << "a second time";
+  EXPECT_FALSE(OpenPlace({folder, geteuid() + 1, 0700}));
+  EXPECT_EQ(errno, EPERM);
+  for (const mode_t mode : {0770, 0702, 0701, 0777}) {
+    ASSERT_EQ(chmod(folder.c_str(), mode), 0);
+    EXPECT_FALSE(OpenPlace(place)) << mode;
+    EXPECT_FALSE(MakePlace(place)) << mode;
+    EXPECT_EQ(errno, EPERM);
+  }
+  ASSERT_EQ(chmod(folder.c_str(), 0755), 0);
+  EXPECT_TRUE(OpenPlace({folder, geteuid(), 0755}));
+  ASSERT_EQ(rename(folder.c_str(), (folder + "-real").c_str()), 0);
+  ASSERT_EQ(symlink((folder + "-real").c_str(), folder.c_str()), 0);
+  EXPECT_FALSE(OpenPlace({folder, geteuid(), 0755})) << "a link to it";
+  EXPECT_EQ(errno, EPERM);
+  std::filesystem::remove(folder);
+  std::filesystem::remove(folder + "-real");
+}
+
+TEST_F(ControlAddressTest, RootsListenerServesUsersWhoHaveNone) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
-  const UniqueFd listener = ListenOnFabric(fabric_);
-  EXPECT_EQ(RunAsNobody([this] {
-              const auto connection = ConnectToFabric(fabric_);
-              return connection && connection->uid == 0 ? 0 : 1;
-            }),
-            0);
-  EXPECT_EQ(RunAsNobody([this] {
-              const UniqueFd own = ListenOnFabric(fabric_);
-              const auto connection = ConnectToFabric(fabric_);
-              return connection && connection->uid == kNobodyUid ? 0 : 1;
-            }),
-            0);
-  EXPECT_EQ(RunAsNobody([this] {
-              // An own one that is too busy is not passed over.
-              const UniqueFd own = ListenOnFabric(fabric_);
-              listen(own.get(), 0);
-              const auto first = ConnectToFabric(fabric_);
-              const auto second = ConnectToFabric(fabric_);
-              return first && !second && errno == EAGAIN ? 0 : 1;
-            }),
-            0);
-  EXPECT_EQ(RunAsNobody([this] {
-              return !ConnectToFabricOf(kNobodyUid, fabric_) && errno == ECONNREFUSED ? 0 : 1;
-            }),
+  const mode_t before = umask(077);
+  const auto listener = FabricListener::Open(fabric_);
+  umask(before);
+  for (const uid_t uid : {kNobodyUid, kOtherUid}) {
+    EXPECT_EQ(RunAs(uid,
+                    [this] {
+                      const auto connection = ConnectToFabric(fabric_);
+                      return connection && connection->place.owner == 0 ? 0 : 1;
+                    }),
+              0);
+    EXPECT_EQ(RunAs(uid,
+                    [this] {
+                      const auto own = FabricListener::Open(fabric_);
+                      const auto connection = ConnectToFabric(fabric_);
+                      return connection && connection->place.owner == geteuid() ? 0 : 1;
+                    }),
+              0);
+    EXPECT_EQ(RunAs(uid,
+                    [this] {
+                      // An own one that is too busy is not passed over.
+                      const auto own = FabricListener::Open(fabric_);
+                      listen(own->fd(), 0);
+                      const auto first = ConnectToFabric(fabric_);
+                      const auto second = ConnectToFabric(fabric_);
+                      return first && !second && errno == EAGAIN ? 0 : 1;
+                    }),
+              0);
+    EXPECT_EQ(RunAs(uid,
+                    [this] {
+                      const auto own = PlacesToLook().front();
+                      return !ConnectToFabricAt(own, fabric_) && errno == ECONNREFUSED ? 0 : 1;
+                    }),
+              0);
+  }
+}
+
+TEST_F(ControlAddressTest, FilesOfRootsFabricAreNotOpenToOthers) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
+  const auto listener = FabricListener::Open(fabric_);
+  const BlockClaims claims(listener->folder());
+  const UniqueFd claim = claims.Give(5, 0);
+  ASSERT_TRUE(claim);
+  EXPECT_EQ(RunAs(kNobodyUid,
+                  [this] {
+                    const UniqueFd folder = OpenFolderOf(fabric_);
+                    if (!folder) return 1;
+                    for (const char* name : {"lock", "5"}) {
+                      if (openat(folder.get(), name, O_RDONLY) >= 0) return 2;
+                    }
+                    if (openat(folder.get(), "6", O_CREAT | O_RDWR, 0600) >= 0) return 3;
+                    if (unlinkat(folder.get(), "socket", 0) == 0) return 4;
+                    return 0;
+                  }),
             0);
 }
 
+// Another user has made the folder in /tmp that is to be ours, with a uroced that speaks to all.
+TEST_F(ControlAddressTest, PlaceThatAnotherUserTookIsNotUsed) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
+  constexpr uid_t kVictim = 61'234;
+  const std::string folder = "/tmp/uroce-" + std::to_string(kVictim);
+  const FabricPlace impostors{folder, kNobodyUid, 0755};
+  ASSERT_EQ(RunAs(kNobodyUid, [&] { return MakePlace(impostors) ? 0 : 1; }), 0);
+  EXPECT_EQ(RunAs(kVictim,
+                  [this] {
+                    if (ConnectToFabric(fabric_) || errno != EPERM) return 1;
+                    if (FabricListener::Open(fabric_) || errno != EPERM) return 2;
+                    const std::string sentence = WhyNotConnected(fabric_, EPERM);
+                    return sentence.find("XDG_RUNTIME_DIR") != std::string::npos ? 0 : 3;
+                  }),
+            0);
+  const auto roots = FabricListener::Open(fabric_);
+  EXPECT_EQ(RunAs(kVictim,
+                  [this] {
+                    const auto connection = ConnectToFabric(fabric_);
+                    return connection && connection->place.owner == 0 ? 0 : 1;
+                  }),
+            0);
+  std::filesystem::remove(folder);
+}
+
+// A uroced of another user that answers at a place which is not its own is not talked to.
 TEST_F(ControlAddressTest, ListenerOfAnotherUserIsNotTalkedTo) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
-  EXPECT_EQ(RunAsNobody([this] {
-              const UniqueFd impostor = ListenOnName(RootsName(), 8);
-              if (!impostor || ConnectToFabric(fabric_)) return 1;
-              return errno == EPERM ? 0 : 2;
-            }),
-            0);
+  const auto listener = FabricListener::Open(fabric_);
+  ASSERT_TRUE(listener);
+  ASSERT_EQ(seteuid(kNobodyUid), 0);
+  const int listening = listen(listener->fd(), 8);  // the kernel tells clients who said this
+  ASSERT_EQ(seteuid(0), 0);
+  ASSERT_EQ(listening, 0);
+  EXPECT_FALSE(ConnectToFabricAt(PlacesToServe().front(), fabric_));
+  EXPECT_EQ(errno, EPERM);
 }
 
-TEST_F(ControlAddressTest, ImpostorDoesNotKeepAUserFromRoots) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
-  const UniqueFd roots = ListenOnFabric(fabric_);
-  std::string name = BlockSocketName(kNobodyUid, fabric_, 1);
-  const UniqueFd impostor = ListenOnName(name.substr(0, name.find("/block/")), 8);
-  EXPECT_EQ(RunAsNobody([this] {
-              const auto connection = ConnectToFabric(fabric_);
-              return connection && connection->uid == 0 ? 0 : 1;
-            }),
-            0);
+// What a process without room for another descriptor is told.
+TEST_F(ControlAddressTest, ProcessWithoutRoomForDescriptorsIsToldSo) {
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool is_connected = ConnectToFabric(fabric_).has_value();
+  const int error = errno;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(is_connected);
+  EXPECT_EQ(error, EMFILE);
+  EXPECT_NE(WhyNotConnected(fabric_, error).find("ulimit -n"), std::string::npos);
 }
 
 }  // namespace

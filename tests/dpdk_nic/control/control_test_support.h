@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -12,6 +13,8 @@
 #include <string>
 
 #include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/control/block_claim.h"
+#include "dpdk_nic/control/control_address.h"
 
 namespace uroce::nic::control {
 
@@ -30,6 +33,11 @@ inline int OpenDescriptors() {
   return count;
 }
 
+// Waits until no more than so many are open: a server closes what it was sent on another thread.
+inline void AwaitDescriptors(int count) {
+  while (OpenDescriptors() > count) usleep(1'000);
+}
+
 // A descriptor that can be recognised by a number from 1 on, once, wherever it comes out.
 inline UniqueFd NumberedFd(uint64_t number) {
   UniqueFd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -40,6 +48,23 @@ inline UniqueFd NumberedFd(uint64_t number) {
 inline uint64_t NumberOf(const UniqueFd& fd) {
   eventfd_t number;
   return fd && eventfd_read(fd.get(), &number) == 0 ? number : 0;
+}
+
+// Whether a process has a claim of the block.
+inline bool IsClaimed(const std::string& fabric, Block block) {
+  const UniqueFd folder = OpenFolderOf(fabric);
+  return folder && BlockClaims(folder.get()).HolderOf(block).has_value();
+}
+
+// What `body` returns, run by a child that is another user; -1 if it did not return.
+inline constexpr uid_t kNobodyUid = 65'534;
+template <class Body>
+int RunAs(uid_t uid, const Body& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(setresuid(uid, uid, uid) == 0 ? body() : 99);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 inline bool IsReadable(int fd) {

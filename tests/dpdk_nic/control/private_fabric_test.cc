@@ -63,7 +63,7 @@ TEST(PrivateFabricTest, LeavesWithItsHolder) {
   EXPECT_FALSE(host.is_deserted());
   holder.Kill();
   host.WaitUntilDeserted();
-  EXPECT_FALSE(ConnectToFabricOf(geteuid(), host.fabric())) << "another one may start";
+  EXPECT_FALSE(ConnectToFabric(host.fabric())) << "another one may start";
 }
 
 TEST(PrivateFabricTest, StaysForEveryHolder) {

@@ -18,7 +18,11 @@ class RateLimitedLogTest : public testing::Test {
   }
 
   std::vector<std::string> written_;
-  RateLimitedLog log_{[this](std::string_view line) { written_.emplace_back(line); }};
+  bool is_stuck_ = false;
+  RateLimitedLog log_{[this](std::string_view line) {
+    if (!is_stuck_) written_.emplace_back(line);
+    return !is_stuck_;
+  }};
   Time now_{7};
 };
 
@@ -41,6 +45,17 @@ TEST_F(RateLimitedLogTest, NextSecondBeginsWithWhatWasLeftOut) {
   now_ = now_ + Milliseconds(1'000);
   Write(1);
   EXPECT_EQ(written_[21], "2 lines were left out here");
+}
+
+TEST_F(RateLimitedLogTest, LinesThatFoundNoReaderAreCountedUntilOneReads) {
+  is_stuck_ = true;
+  Write(3);
+  now_ = now_ + Milliseconds(1'000);
+  Write(2);
+  now_ = now_ + Milliseconds(1'000);
+  is_stuck_ = false;
+  Write(1);
+  EXPECT_EQ(written_, (std::vector<std::string>{"5 lines were left out here", "line"}));
 }
 
 TEST_F(RateLimitedLogTest, NothingIsSaidOfNothing) {

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <array>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/control/message_channel.h"
@@ -22,26 +25,42 @@ inline Welcome WelcomeTo(Block block) {
 // Stands in for uroced: serves one process, and says what the test tells it to.
 class ScriptedUroced {
  public:
-  explicit ScriptedUroced(const std::string& fabric) : listener_(ListenOnFabric(fabric)) {
+  explicit ScriptedUroced(const std::string& fabric) : listener_(FabricListener::Open(fabric)) {
     EXPECT_TRUE(listener_);
   }
 
-  // The Hello of the next process that connects.
-  Hello Accept() {
-    EXPECT_TRUE(WaitReadable(listener_.get()));
-    channel_.Reset(UniqueFd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+  // What the next process that connects says: a Hello is one that resumes no block.
+  Resume Accept() {
+    EXPECT_TRUE(WaitReadable(listener_->fd()));
+    channel_.Reset(UniqueFd(accept4(listener_->fd(), nullptr, nullptr, SOCK_CLOEXEC)));
     EXPECT_TRUE(WaitReadable(channel_.fd()));
     EXPECT_EQ(Receive(), MessageChannel::Status::kOk);
-    return incoming_.As<Hello>().value_or(Hello{});
+    claim_.reset();
+    if (const auto hello = incoming_.As<Hello>()) return {kSwitchBlock, *hello};
+    claim_ = std::move(incoming_.fds[1]);
+    return incoming_.As<Resume>().value_or(Resume{});
   }
-  bool HasVisitor() const { return IsReadable(listener_.get()); }
+  // With the claim of its block: of the process that has resumed it, or a new one.
+  bool SayWelcome(const Welcome& welcome) {
+    if (!claim_) claim_ = BlockClaims(listener_->folder()).Give(welcome.block, geteuid());
+    if (!claim_) claim_ = NumberedFd(1);  // a block of no process
+    const UniqueFd claim = std::move(claim_);
+    return channel_.Send(welcome, std::array<int, Welcome::kDescriptors>{claim.get()});
+  }
+  int claim() const { return claim_.get(); }
+  void SetBacklog(int backlog) { EXPECT_EQ(listen(listener_->fd(), backlog), 0); }
+  void AcceptStranger() {
+    EXPECT_TRUE(UniqueFd(accept4(listener_->fd(), nullptr, nullptr, SOCK_CLOEXEC)));
+  }
+  bool HasVisitor() const { return IsReadable(listener_->fd()); }
   MessageChannel& channel() { return channel_; }
   MessageChannel::Status Receive() { return channel_.Receive(incoming_); }
   const MessageChannel::Incoming& incoming() const { return incoming_; }
   void HangUp() { channel_.Reset({}); }
 
  private:
-  UniqueFd listener_;
+  std::optional<FabricListener> listener_;
+  UniqueFd claim_;  // that came with the last Resume
   MessageChannel channel_{UniqueFd()};
   MessageChannel::Incoming incoming_;
 };

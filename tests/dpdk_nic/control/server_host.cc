@@ -9,20 +9,15 @@
 #include <boost/asio/post.hpp>
 #include <future>
 
-#include "dpdk_nic/control/block_claim.h"
 #include "tests/dpdk_nic/control/control_test_support.h"
 
 namespace uroce::nic::control {
 namespace {
 
-Server::Config Completed(Server::Config config, ServerHost* host,
-                         std::function<void(std::string_view)> log,
+Server::Config Completed(Server::Config config, RateLimitedLog::Sink log,
                          std::function<void()> on_deserted) {
   if (config.fabric.mtu_bytes == 0) config.fabric.mtu_bytes = 4'200;
   if (!config.admits) config.admits = [](uid_t) { return true; };
-  config.holder_of_block = [host](Block block) {
-    return HolderOfBlock(geteuid(), host->fabric(), block);
-  };
   config.log = std::move(log);
   config.on_deserted = std::move(on_deserted);
   return config;
@@ -91,15 +86,16 @@ ServerHost::ServerHost(Server::Config config, const std::string& fabric)
   const auto log = [this](std::string_view line) {
     const std::lock_guard lock(mutex_);
     log_ += std::string(line) + "\n";
+    return true;
   };
   const auto on_deserted = [this] {
     is_deserted_ = true;
     io_.stop();
   };
-  UniqueFd listener = ListenOnFabric(fabric_);
+  auto listener = FabricListener::Open(fabric_);
   EXPECT_TRUE(listener) << errno;
-  server_ = std::make_unique<Server>(io_, std::move(listener),
-                                     Completed(std::move(config), this, log, on_deserted));
+  server_ = std::make_unique<Server>(io_, std::move(*listener),
+                                     Completed(std::move(config), log, on_deserted));
   server_->Start(switch_);
   thread_ = std::thread([this] { io_.run(); });
 }
@@ -155,7 +151,8 @@ UniqueFd SealedMemory() {
   return memory;
 }
 
-Peer::Peer(const std::string& fabric) : channel_(ConnectToFabricOf(geteuid(), fabric)) {
+Peer::Peer(const std::string& fabric)
+    : channel_(ConnectToFabricAt(PlacesToServe().front(), fabric)) {
   EXPECT_GE(channel_.fd(), 0) << errno;
 }
 
@@ -199,7 +196,14 @@ bool Peer::SayHello(Hello hello) {
 
 Block Peer::Attach(Hello hello) {
   EXPECT_TRUE(SayHello(hello));
-  return Hear<Welcome>().block;
+  const Block block = Hear<Welcome>().block;
+  claim_ = TakeDescriptor(0);
+  return block;
+}
+
+bool Peer::SayResume(Block block, int claim) {
+  const UniqueFd memory = SealedMemory();
+  return Say(Resume{block, {}}, std::array<int, 2>{memory.get(), claim});
 }
 
 void Peer::AskForLink(Block block, uint64_t number, uint32_t offers_received) {

@@ -85,9 +85,8 @@ class ServerHost {
   std::thread thread_;
 };
 
-inline Hello HelloWithMtu(uint32_t mtu_bytes) { return {0, mtu_bytes, {}}; }
-inline Hello HelloWithIp(const transport::Gid& ip) { return {0, 0, ip}; }
-inline Hello HelloAgain(Block block) { return {block, 0, {}}; }
+inline Hello HelloWithMtu(uint32_t mtu_bytes) { return {mtu_bytes, {}}; }
+inline Hello HelloWithIp(const transport::Gid& ip) { return {0, ip}; }
 
 // Memory as a process publishes its state in.
 UniqueFd SealedMemory();
@@ -125,6 +124,10 @@ class Peer {
   bool SayHello(Hello hello = {});
   // Says Hello, and returns the block of the Welcome.
   Block Attach(Hello hello = {});
+  // Says that it has the block already.
+  bool SayResume(Block block, int claim);
+  // What came with the Welcome.
+  int claim() const { return claim_.get(); }
   // Asks for a link with two descriptors that have the numbers `number` and `number + 1`.
   void AskForLink(Block block, uint64_t number = 1, uint32_t offers_received = 0);
 
@@ -136,6 +139,7 @@ class Peer {
 
   MessageChannel channel_;
   MessageChannel::Incoming incoming_;
+  UniqueFd claim_;
 };
 
 }  // namespace uroce::nic::control

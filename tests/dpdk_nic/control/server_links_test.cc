@@ -1,5 +1,7 @@
 // What uroced's server does for those who are in: links, what the switch is told, neighbours.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,7 +74,7 @@ TEST_F(ServerLinksTest, ServerKeepsNoDescriptorOfALink) {
   b_.TakeDescriptor(0).reset();
   b_.TakeDescriptor(1).reset();
   AwaitServer(a_);
-  EXPECT_EQ(OpenDescriptors(), before);
+  AwaitDescriptors(before);
 }
 
 TEST_F(ServerLinksTest, WhoIsNotThereCannotBeLinked) {
@@ -287,6 +289,23 @@ TEST_F(ServerLinksTest, StateOfThePortIsToldToAll) {
   EXPECT_FALSE(late.Hear<Welcome>().wire_is_up);
 }
 
+// They would be closed by a thread that moves frames, in the process that has the other end.
+TEST_F(ServerLinksTest, LinkTakesNoDescriptors) {
+  constexpr int kPassRights = 83;  // SO_PASSRIGHTS, Linux 6.16
+  SocketPair link;
+  int is_on = 0;
+  socklen_t length = sizeof is_on;
+  if (getsockopt(link.b.get(), SOL_SOCKET, kPassRights, &is_on, &length) != 0) {
+    GTEST_SKIP() << "needs Linux 6.16";
+  }
+  ASSERT_EQ(is_on, 1);
+  const UniqueFd memory = SealedMemory();
+  a_.Say(LinkRequest{block_b_, 0}, std::array<int, 2>{memory.get(), link.b.get()});
+  EXPECT_EQ(a_.Hear<LinkAnswer>().error, 0);
+  ASSERT_EQ(getsockopt(link.b.get(), SOL_SOCKET, kPassRights, &is_on, &length), 0);
+  EXPECT_EQ(is_on, 0);
+}
+
 TEST_F(ServerLinksTest, WhoDoesNotReadIsCutOff) {
   while (host_.CountClients() == 2) {
     for (int i = 0; i < 100; ++i) SayNeighbor(kHost, true);
@@ -341,26 +360,57 @@ TEST(ServerRestartTest, NewConnectionOfAProcessReplacesItsLast) {
   ServerHost host;
   Peer first(host.fabric());
   const Block block = first.Attach();
-  const auto claim = BlockClaim::Take(geteuid(), host.fabric(), block);
   Peer second(host.fabric());
-  EXPECT_EQ(second.Attach(HelloAgain(block)), block);
+  ASSERT_TRUE(second.SayResume(block, first.claim()));
+  EXPECT_EQ(second.Hear<Welcome>().block, block);
   EXPECT_TRUE(first.HearsTheEnd());
   EXPECT_EQ(host.CountClients(), 1u);
   EXPECT_EQ(host.frame_switch().TakeCalls(), Calls{"Remove " + std::to_string(block)});
 }
 
-TEST(ServerRestartTest, ClientOfAnotherProcessIsNotReplaced) {
+TEST(ServerRestartTest, BlockIsNotResumedWithoutItsClaim) {
+  ServerHost host;
+  Peer victim(host.fabric());
+  const Block block = victim.Attach();
+  Peer other(host.fabric());
+  other.Attach();
+  const UniqueFd folder = OpenFolderOf(host.fabric());
+  const UniqueFd opened_again(openat(folder.get(), std::to_string(block).c_str(), O_RDONLY));
+  ASSERT_TRUE(opened_again);
+  for (const int claim : {other.claim(), opened_again.get(), victim.channel().fd()}) {
+    Peer thief(host.fabric());
+    ASSERT_TRUE(thief.SayResume(block, claim));
+    EXPECT_EQ(thief.Hear<Refused>().error, ESTALE);
+  }
+  victim.Say(JoinGroup{});
+  victim.Hear<GroupAnswer>();
+}
+
+// The claim says whose a block is, and not the pid: here two processes have pid 1.
+TEST(ServerRestartTest, ProcessOfAnotherPidNamespaceResumesItsBlock) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to make a pid namespace";
   ServerHost host;
   Peer victim(host.fabric());
   const Block block = victim.Attach();
   const pid_t child = host.Fork([&] {
-    Peer thief(host.fabric());
-    thief.SayHello(HelloAgain(block));
-    return thief.Hear<Refused>().error;
+    if (unshare(CLONE_NEWPID) != 0) return 1;
+    const pid_t inside = fork();
+    if (inside == 0) {
+      Peer first(host.fabric());
+      const Block own = first.Attach();
+      Peer thief(host.fabric());
+      thief.SayResume(block, first.claim());
+      if (thief.Hear<Refused>().error != ESTALE) _exit(2);
+      Peer again(host.fabric());
+      again.SayResume(own, first.claim());
+      _exit(again.Hear<Welcome>().block == own ? 0 : 3);
+    }
+    int status = 0;
+    return waitpid(inside, &status, 0) == inside ? WEXITSTATUS(status) : 4;
   });
   int status;
   ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(WEXITSTATUS(status), ESTALE);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
   victim.Say(JoinGroup{});
   victim.Hear<GroupAnswer>();
 }
@@ -407,7 +457,7 @@ TEST(ServerKillTest, ProcessesMayDieAtAnyMoment) {
   }
   while (host.CountClients() > 1) usleep(1'000);
   EXPECT_EQ(host.CountLinks(), 0u);
-  EXPECT_EQ(OpenDescriptors(), before);
+  AwaitDescriptors(before);
   stays.Say(JoinGroup{});
   EXPECT_EQ(stays.HearAmongOthers<GroupAnswer>().error, 0);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dpdk_nic/control/block_claim.h"
+#include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/port/fabric/fabric_query.h"
 #include "tests/dpdk_nic/port/fabric/fabric_names.h"
 #include "tests/dpdk_nic/port/fabric/fake_uroced.h"
@@ -52,7 +53,8 @@ TEST(DeviceTest, QueuePairsAreOfTheBlockThatTheProcessHolds) {
   ASSERT_TRUE(device.ok());
   const uint32_t block = transport::BlockOf(EndpointConfigOf(*device.value()).first_qpn);
   EXPECT_EQ(EndpointConfigOf(*device.value()).first_qpn.value, block * transport::kMaxQps);
-  EXPECT_EQ(control::HolderOfBlock(geteuid(), TestFabric(), block), getpid());
+  const UniqueFd folder = control::OpenFolderOf(TestFabric());
+  EXPECT_EQ(control::BlockClaims(folder.get()).HolderOf(block), geteuid());
 }
 
 TEST(DeviceTest, StateIsPublished) {

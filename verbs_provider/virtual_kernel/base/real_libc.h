@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -101,7 +102,13 @@ class RealFunction<Result(Parameters..., ...)> {
   X(sendto, ssize_t(int, const void*, size_t, int, const sockaddr*, socklen_t)) \
   X(sendmsg, ssize_t(int, const msghdr*, int)) \
   X(recvfrom, ssize_t(int, void*, size_t, int, sockaddr*, socklen_t*)) \
-  X(recvmsg, ssize_t(int, msghdr*, int))
+  X(recvmsg, ssize_t(int, msghdr*, int)) \
+  X(execve, int(const char*, char* const*, char* const*)) \
+  X(execvpe, int(const char*, char* const*, char* const*)) \
+  X(posix_spawn, int(pid_t*, const char*, const posix_spawn_file_actions_t*, \
+                     const posix_spawnattr_t*, char* const*, char* const*)) \
+  X(posix_spawnp, int(pid_t*, const char*, const posix_spawn_file_actions_t*, \
+                      const posix_spawnattr_t*, char* const*, char* const*))
 // clang-format on
 
 // Everything below that is called `real::x` is libc's x. The 64-bit-offset twins (open64, stat64

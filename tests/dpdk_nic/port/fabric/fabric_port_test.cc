@@ -27,7 +27,7 @@ TEST_F(FabricPortTest, AttachedPortIsWhatTheFabricSays) {
   EXPECT_EQ(port->mac(), (transport::MacAddress{2, 0x75, 127, 0, 0, 1}));
   EXPECT_TRUE(port->link_up());
   EXPECT_TRUE(port->active());
-  EXPECT_TRUE(uroced_->client(5).hello.ip.IsZero()) << "any fabric will do";
+  EXPECT_TRUE(uroced_->client(5).said.hello.ip.IsZero()) << "any fabric will do";
 }
 
 TEST_F(FabricPortTest, WithoutUrocedItIsSaidWhatToDo) {

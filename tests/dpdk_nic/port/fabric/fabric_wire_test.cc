@@ -70,8 +70,8 @@ TEST_F(FabricWireTest, AddressThatAProgramChoseIsAskedFor) {
   options.mtu_bytes = 1'400;
   FabricPort port(options);
   uroced_->Attach(port);
-  EXPECT_EQ(ClientOf(port).hello.ip, kRemote);
-  EXPECT_EQ(ClientOf(port).hello.mtu_bytes, 1'400u);
+  EXPECT_EQ(ClientOf(port).said.hello.ip, kRemote);
+  EXPECT_EQ(ClientOf(port).said.hello.mtu_bytes, 1'400u);
 }
 
 TEST_F(FabricWireTest, PortFollowsTheCarrier) {
@@ -225,7 +225,7 @@ TEST_F(FabricWireTest, EverythingIsSaidAgainToTheNextUroced) {
   ServeAll(*a, *b);
   StartUroced(*a);
   ServeAll(*a);
-  EXPECT_EQ(ClientOf(*a).hello.resumed_block, block);
+  EXPECT_EQ(ClientOf(*a).said.block, block);
   EXPECT_EQ(BlockOf(*a), block);
   ASSERT_EQ(ClientOf(*a).declared.size(), 1u);
   EXPECT_EQ(ClientOf(*a).declared[0].local, Qpn{7});

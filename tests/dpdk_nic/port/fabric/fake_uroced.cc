@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <thread>
 
-#include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/control/status_messages.h"
 
 namespace uroce::nic {
@@ -17,7 +16,7 @@ using control::ErrnoValue;
 using transport::Gid;
 
 FakeUroced::FakeUroced(const std::string& fabric, control::Welcome like)
-    : listener_(control::ListenOnFabric(fabric)), like_(like) {
+    : listener_(control::FabricListener::Open(fabric)), like_(like) {
   EXPECT_TRUE(listener_) << fabric;
 }
 
@@ -40,7 +39,7 @@ control::Welcome FakeUroced::WiredFabric() {
 
 void FakeUroced::Serve() {
   while (true) {
-    UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    UniqueFd socket(accept4(listener_->fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) break;
     clients_.emplace_back(std::move(socket));
   }
@@ -84,7 +83,9 @@ bool FakeUroced::has_client(control::Block block) const {
 
 void FakeUroced::OnMessage(Client& client, control::MessageChannel::Incoming& message) {
   if (const auto hello = message.As<control::Hello>()) {
-    OnHello(client, *hello);
+    OnHello(client, {control::kSwitchBlock, *hello});
+  } else if (const auto resume = message.As<control::Resume>()) {
+    OnHello(client, *resume);
   } else if (const auto request = message.As<control::LinkRequest>()) {
     OnLinkRequest(client, *request, message);
   } else if (const auto connection = message.As<control::Declare>()) {
@@ -115,18 +116,19 @@ void FakeUroced::OnMessage(Client& client, control::MessageChannel::Incoming& me
   }
 }
 
-void FakeUroced::OnHello(Client& client, const control::Hello& hello) {
-  client.hello = hello;
+void FakeUroced::OnHello(Client& client, const control::Resume& said) {
+  client.said = said;
   if (!refusal_.empty()) {
     control::Refused refused{EBUSY, {}};
     refusal_.copy(refused.sentence.data(), refused.sentence.size() - 1);
     client.channel.Send(refused);
     return;
   }
-  client.block = hello.resumed_block != 0 ? hello.resumed_block : next_block_++;
+  client.block = said.block != control::kSwitchBlock ? said.block : next_block_++;
   control::Welcome welcome = like_;
   welcome.block = client.block;
-  client.channel.Send(welcome);
+  // Any descriptor will do for the claim: this uroced is shown it and does not look.
+  client.channel.Send(welcome, std::array<int, 1>{listener_->fd()});
 }
 
 void FakeUroced::OnLinkRequest(Client& client, const control::LinkRequest& request,

@@ -3,10 +3,12 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/control/message_channel.h"
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/port/fabric/fabric_port.h"
@@ -27,7 +29,7 @@ class FakeUroced {
   struct Client {
     explicit Client(UniqueFd socket) : channel(std::move(socket)) {}
     control::MessageChannel channel;
-    control::Hello hello{};
+    control::Resume said{};  // a Hello is one that resumes no block
     control::Block block = 0;
     uint32_t offers_sent = 0;
     std::unique_ptr<RingLink> uplink;
@@ -59,14 +61,14 @@ class FakeUroced {
   std::function<control::ErrnoValue(const transport::Gid&)> join_error;
 
  private:
-  void OnHello(Client& client, const control::Hello& hello);
+  void OnHello(Client& client, const control::Resume& said);
   void OnMessage(Client& client, control::MessageChannel::Incoming& message);
   void OnLinkRequest(Client& client, const control::LinkRequest& request,
                      control::MessageChannel::Incoming& message);
   control::ErrnoValue Link(Client& client, const control::LinkRequest& request,
                            control::MessageChannel::Incoming& message);
 
-  UniqueFd listener_;
+  std::optional<control::FabricListener> listener_;
   const control::Welcome like_;
   std::string refusal_;
   std::list<Client> clients_;

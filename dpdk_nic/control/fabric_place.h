@@ -1,0 +1,53 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dpdk_nic/base/unique_fd.h"
+
+// Where fabrics are found in the file system: in folders that only their owner can write to, so
+// that no other user can take a name.
+//
+//   <place>/<fabric>.<network namespace>.v<protocol>/   one folder a fabric
+//       lock       locked by the uroced that serves it
+//       socket     its control socket
+//       <block>    locked by the process that has the block; see BlockClaims
+//
+// The place of root's fabrics is /run/uroce. That of another user's is $XDG_RUNTIME_DIR/uroce,
+// /run/user/UID/uroce or /tmp/uroce-UID, whichever comes first whose parent is there and is the
+// user's alone (or is /tmp). Root of a user namespace that the host's root did not make is the user
+// who made it.
+
+namespace uroce::nic::control {
+
+struct FabricPlace {
+  std::string folder;
+  uid_t owner;  // of the folder and of every uroced in it, as this process sees the uid
+  mode_t mode;  // 0755 if other users are to connect, else 0700
+};
+
+// Where this user's uroced may have its fabrics; the first that can be made is taken.
+std::vector<FabricPlace> PlacesToServe();
+// Where this process looks for a fabric: this user's places, then root's.
+std::vector<FabricPlace> PlacesToLook();
+
+// The folder. Invalid with errno: ENOENT if it is not there, EPERM if it is not a folder that the
+// owner alone can write to.
+UniqueFd OpenPlace(const FabricPlace& place);
+// The same; made if it is not there.
+UniqueFd MakePlace(const FabricPlace& place);
+
+// 1 to kMaxNameBytes letters, digits, dots, dashes and underscores. Functions that take a fabric
+// fail with EINVAL for any other.
+bool IsFabricName(std::string_view fabric);
+
+// The name of a fabric's folder in its place. Two network namespaces that share a file system have
+// folders of their own, and so have builds that would not understand each other. Empty with errno:
+// EINVAL unless `fabric` is a fabric's name, EMFILE.
+std::string FolderNameOf(std::string_view fabric);
+
+}  // namespace uroce::nic::control

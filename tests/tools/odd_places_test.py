@@ -1,0 +1,199 @@
+#!/usr/bin/python3
+"""Programs in places where something is missing: each works, or says what to do in one sentence.
+
+usage: odd_places_test.py PATH_OF_UROCE
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+UROCE = os.path.abspath(sys.argv[1])
+
+# Two users who are not root.
+USERS = (65534, 1234)
+LIBRARIES = ("verbs_provider/virtual_kernel/liburoce-preload.so",
+             "verbs_provider/liburoce-provider.so")
+
+_fabrics = 0
+
+
+def new_fabric():
+    global _fabrics
+    _fabrics += 1
+    return f"odd-places-test-{os.getpid()}-{_fabrics}"
+
+
+def environment():
+    return {name: value for name, value in os.environ.items()
+            if name not in ("LD_PRELOAD", "XDG_RUNTIME_DIR") and not name.startswith("UROCE_")}
+
+
+class OddPlacesTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        # Bazel's output may lie where an unprivileged user cannot go.
+        cls.folder = tempfile.mkdtemp(prefix="uroce-odd-places-", dir="/tmp")
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        os.chmod(cls.folder, 0o755)
+        root = os.path.dirname(os.path.dirname(UROCE))
+        for file in ("tools/uroce", "tools/uroced", *LIBRARIES):
+            target = os.path.join(cls.folder, file)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            shutil.copy(os.path.join(root, file), target)
+            os.chmod(target, 0o755)
+        cls.uroce = os.path.join(cls.folder, "tools", "uroce")
+
+    def run_command(self, *command, **variables):
+        return subprocess.run(command, check=False, text=True, capture_output=True, cwd="/",
+                              env={**environment(), **variables}, timeout=120)
+
+    def run_on(self, fabric, *command, before=(), **variables):
+        return self.run_command(*before, self.uroce, "run", "--fabric", fabric, "--", *command,
+                                **variables)
+
+    def check_device(self, run):
+        self.assertEqual(run.returncode, 0, run)
+        self.assertIn("uroce0", run.stdout)
+
+    def check_refused(self, run, *says):
+        self.assertNotEqual(run.returncode, 0, run)
+        for words in says:
+            self.assertIn(words, run.stderr)
+        self.assertNotIn("filesystem error", run.stderr)
+
+    def need_root(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+
+    def as_user(self, uid):
+        return ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups")
+
+    def test_few_files_may_be_open(self):
+        for limit in range(3, 10):
+            run = self.run_on(new_fabric(), "ibv_devinfo",
+                              before=("sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh"))
+            if run.returncode == 0:
+                self.check_device(run)
+            elif "error while loading shared libraries" not in run.stderr:
+                self.check_refused(run, "open files", "ulimit -n")
+
+    def test_program_may_open_few_files(self):
+        """The limit is the program's, after uroce started it."""
+        saw_sentence = False
+        for limit in range(5, 16):
+            run = self.run_on(new_fabric(), "sh", "-c", f"ulimit -n {limit}; exec ibv_devinfo")
+            if "ulimit -n" in run.stderr:
+                saw_sentence = True
+            self.assertNotIn("does not answer", run.stderr)
+            self.assertNotIn("no uroced serves", run.stderr)
+        self.assertTrue(saw_sentence)
+
+    def in_mount_namespace(self, script, *command):
+        self.need_root()
+        return self.run_on(new_fabric(), *command, before=(
+            "unshare", "-m", "sh", "-ec", f'{script}; exec "$@"', "sh"))
+
+    def test_no_dev_null(self):
+        script = "mount -t tmpfs none /dev; mkdir /dev/shm"
+        self.check_device(self.in_mount_namespace(script, "ibv_devinfo"))
+
+    def test_no_proc(self):
+        run = self.in_mount_namespace("umount -l /proc", "ibv_devices")
+        if run.returncode != 0:
+            self.check_refused(run, "/proc")
+        else:
+            self.check_device(run)
+
+    def test_user_namespace(self):
+        """Its root is the user who made it."""
+        self.need_root()
+        for uid in USERS:
+            for before, inside in (((), ("unshare", "-Ur")), (("unshare", "-Ur"), ())):
+                run = self.run_on(new_fabric(), *inside, "ibv_devices",
+                                  before=(*self.as_user(uid), *before))
+                self.check_device(run)
+
+    def test_root_of_a_user_namespace_takes_nothing_from_root(self):
+        self.need_root()
+        fabric = new_fabric()
+        with self.daemon(fabric, *self.as_user(USERS[0]), "unshare", "-Ur"):
+            # Root's name is free, and the users do not see each other's.
+            with self.daemon(fabric):
+                owners = set()
+                for before in ((), self.as_user(USERS[0]), self.as_user(USERS[1])):
+                    run = self.run_command(*before, self.uroce, "status", "--fabric", fabric,
+                                           "--json")
+                    owners.add(run.stdout.split('"pid":')[1].split(",")[0]
+                               if run.returncode == 0 else run.stderr)
+                self.assertEqual(len(owners), 3, owners)
+                self.assertIn("--users", str(owners))
+
+    def daemon(self, fabric, *before):
+        test = self
+
+        class Daemon:
+            def __enter__(self):
+                self.process = subprocess.Popen(
+                    [*before, os.path.join(test.folder, "tools", "uroced"), "--fabric", fabric],
+                    text=True, stderr=subprocess.PIPE, env=environment())
+                line = self.process.stderr.readline()
+                test.assertIn("is served", line)
+
+            def __exit__(self, *_):
+                self.process.terminate()
+                self.process.communicate()
+        return Daemon()
+
+    def test_program_that_is_linked_statically(self):
+        source = os.path.join(self.folder, "static.c")
+        program = os.path.join(self.folder, "static")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("int main(void) { return 7; }\n")
+        subprocess.run(["gcc", "-static", "-o", program, source], check=True)
+        run = self.run_on(new_fabric(), program)
+        self.assertEqual(run.returncode, 7, run)
+        self.assertRegex(run.stderr, r"\Auroce run: [^\n]* is linked statically[^\n]*\.\n\Z")
+        self.assertIn("libibverbs", run.stderr)
+
+    def test_program_that_needs_no_device(self):
+        for command in (("true",), ("bash", "-c", "echo hello")):
+            run = self.run_on(new_fabric(), *command)
+            self.assertEqual((run.returncode, run.stderr), (0, ""), run)
+
+    def test_preload_that_a_program_overwrites(self):
+        run = self.run_on(new_fabric(), "env", "LD_PRELOAD=libibverbs.so.1", "ibv_devices")
+        self.check_device(run)
+
+    def test_log_that_nobody_reads(self):
+        """uroced goes on when the pipe that it writes to is full."""
+        fabric = new_fabric()
+        read_end, write_end = os.pipe()
+        with subprocess.Popen([os.path.join(self.folder, "tools", "uroced"), "--fabric", fabric],
+                              stderr=write_end, env=environment()) as daemon:
+            try:
+                os.read(read_end, 1)
+                os.set_blocking(write_end, False)
+                try:
+                    while True:
+                        os.write(write_end, b"x" * 4096)
+                except BlockingIOError:
+                    pass
+                os.set_blocking(write_end, True)  # The daemon has the same open file.
+                for _ in range(30):
+                    # Refused and logged each time: no such MTU.
+                    run = self.run_on(fabric, "ibv_devinfo", UROCE_MTU="9601")
+                    self.assertNotEqual(run.returncode, 0)
+                self.check_device(self.run_on(fabric, "ibv_devices"))
+            finally:
+                daemon.terminate()
+        os.close(read_end)
+        os.close(write_end)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
