@@ -16,6 +16,7 @@ struct SwitchCounters {
   uint64_t frames_to_wire = 0;
   uint64_t frames_from_wire = 0;
   uint64_t multicast_copies = 0;             // to members of this host
+  uint64_t frames_between_processes = 0;     // of this host, that have no link yet
   uint64_t dropped_unknown_destination = 0;  // from the wire for nobody, or to this host's address
   uint64_t dropped_not_declared = 0;         // to the wire, from or to a queue pair not declared
   uint64_t dropped_foreign_source = 0;       // in the name of somebody else

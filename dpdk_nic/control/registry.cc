@@ -101,6 +101,9 @@ Block Registry::TakeFreeBlock(Time now) {
 void Registry::Detach(Time now, Block block) {
   const auto found = clients_.find(block);
   if (found == clients_.end()) return;
+  std::erase_if(offers_earned_at_, [block](const auto& entry) {
+    return entry.first.first == block || entry.first.second == block;
+  });
   CloseLink(PairOf(block, kSwitchBlock));
   for (const auto& [other, client] : clients_) CloseLink(PairOf(block, other));
 
@@ -111,18 +114,23 @@ void Registry::Detach(Time now, Block block) {
   clients_.erase(found);
 }
 
-ErrnoValue Registry::MayLink(Block asker, Block other, uint32_t offers_received) const {
+ErrnoValue Registry::MayLink(Time now, Block asker, Block other, uint32_t offers_received) const {
   if (asker == other) return EINVAL;
   if (other != kSwitchBlock && clients_.count(other) == 0) return EHOSTUNREACH;
   const auto link = links_.find(PairOf(asker, other));
   const bool is_known = link != links_.end();
   const bool is_charged = is_known && link->second.asker == asker;
   if (is_known && !is_charged && IsAfter(link->second.offer, offers_received)) return EALREADY;
+  const auto earned_at = offers_earned_at_.find({asker, other});
+  const transport::Duration most = limits_.offer_interval * (limits_.offers_at_once - 1);
+  if (earned_at != offers_earned_at_.end() && earned_at->second - now > most) return EAGAIN;
   const bool has_room = clients_.at(asker).links_asked_for < limits_.links_per_client;
   return is_charged || has_room ? 0 : ENOSPC;
 }
 
-void Registry::AddLink(Block asker, Block other) {
+void Registry::AddLink(Time now, Block asker, Block other) {
+  Time& earned_at = offers_earned_at_[{asker, other}];
+  earned_at = std::max(earned_at, now) + limits_.offer_interval;
   const Pair pair = PairOf(asker, other);
   CloseLink(pair);
   Client& client = clients_.at(asker);

@@ -32,6 +32,10 @@ class Registry {
     uint32_t clients_per_user = 512;
     // That one client asked for; they are its memory, 3.3 MB each. To everybody, but not more.
     uint32_t links_per_client = 1'022;
+    // Offers that one client may make to another at once, and how long it takes to earn one more:
+    // each costs the other a mapping of those 3.3 MB, and the one who offers next to nothing.
+    uint32_t offers_at_once = 8;
+    transport::Duration offer_interval = transport::Milliseconds(250);
   };
   // The user whose process has the claim of a block: BlockClaims::HolderOf.
   using ClaimHolder = std::function<std::optional<uid_t>(Block)>;
@@ -64,11 +68,12 @@ class Registry {
 
   // Whether `asker`, which has received so many of the offers that were sent to it, may be linked
   // with `other` now: 0, or EINVAL: with itself. EHOSTUNREACH: nobody has that block. ENOSPC: too
-  // many. EALREADY: it did not know yet that the other had asked for it.
-  ErrnoValue MayLink(Block asker, Block other, uint32_t offers_received) const;
+  // many. EALREADY: it did not know yet that the other had asked for it. EAGAIN: it has offered the
+  // other too many links lately.
+  ErrnoValue MayLink(transport::Time now, Block asker, Block other, uint32_t offers_received) const;
   // They may, and the other has been sent the offer. A link that they had is forgotten; this one
   // is remembered until either is gone.
-  void AddLink(Block asker, Block other);
+  void AddLink(transport::Time now, Block asker, Block other);
 
   const Clients& clients() const { return clients_; }
 
@@ -102,6 +107,9 @@ class Registry {
   std::map<Block, uid_t> absent_;
   Block next_absent_ = kFirstBlock;
   std::map<Pair, Link> links_;
+  // When an asker, the first of the pair, will have earned back all the offers it made: so far
+  // ahead as it has offers outstanding. Goes with either process.
+  std::map<Pair, transport::Time> offers_earned_at_;
   Block next_block_;
   std::array<transport::Time, kLastBlock + 1> quarantined_until_;
 };

@@ -305,7 +305,7 @@ void Session::TellPortState(bool is_up) {
 
 ErrnoValue Session::OpenLink(const LinkRequest& request, std::span<UniqueFd, 2> fds) {
   Registry& registry = server_.registry();
-  ErrnoValue error = registry.MayLink(block_, request.block, request.offers_received);
+  ErrnoValue error = registry.MayLink(Now(), block_, request.block, request.offers_received);
   if (error != 0) return error;
   // Nobody sends descriptors over a link, where they would be closed by a thread that moves frames.
   setsockopt(fds[1].get(), SOL_SOCKET, SO_PASSRIGHTS, &kOff, sizeof kOff);
@@ -317,7 +317,7 @@ ErrnoValue Session::OpenLink(const LinkRequest& request, std::span<UniqueFd, 2> 
   } else {
     error = PassOn(request, fds);
   }
-  if (error == 0) registry.AddLink(block_, request.block);
+  if (error == 0) registry.AddLink(Now(), block_, request.block);
   return error;
 }
 

@@ -39,6 +39,7 @@ struct StatusDaemon {
   uint64_t frames_to_wire;
   uint64_t frames_from_wire;
   uint64_t multicast_copies;
+  uint64_t frames_between_processes;
   uint64_t dropped_unknown_destination;
   uint64_t dropped_not_declared;
   uint64_t dropped_foreign_source;

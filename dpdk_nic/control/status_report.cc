@@ -85,6 +85,7 @@ bool StatusReport::SendDaemon(MessageChannel& channel) {
   status.frames_to_wire = counters.frames_to_wire;
   status.frames_from_wire = counters.frames_from_wire;
   status.multicast_copies = counters.multicast_copies;
+  status.frames_between_processes = counters.frames_between_processes;
   status.dropped_unknown_destination = counters.dropped_unknown_destination;
   status.dropped_not_declared = counters.dropped_not_declared;
   status.dropped_foreign_source = counters.dropped_foreign_source;

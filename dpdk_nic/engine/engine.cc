@@ -1,9 +1,12 @@
 #include "dpdk_nic/engine/engine.h"
 
+#include <linux/futex.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 #include "dpdk_nic/base/clock.h"
@@ -27,7 +30,6 @@ constexpr int kTransmitBurst = 64;
 constexpr int kLoopbackBurst = 64;
 
 constexpr Duration kLinkServiceInterval = transport::Milliseconds(1);
-constexpr Duration kAskInterval = transport::Microseconds(200);
 
 // Whether a frame may be RoCEv2: UDP over IPv4 or IPv6 without extension headers. Decides only who
 // looks at it first.
@@ -77,6 +79,7 @@ bool Engine::ReceiveBurst(Time now) {
   if (now >= next_link_service_) {
     next_link_service_ = now + kLinkServiceInterval;
     port_->ServeLink();
+    has_news_ = true;
     FollowNeighbors();
     if (port_active_ != port_->active()) {
       port_active_ = !port_active_;
@@ -112,6 +115,7 @@ void Engine::Accept(Time now, const PacketPort::ReceivedFrame& frame) {
 
 void Engine::FollowNeighbors() {
   while (const auto neighbor = link_layer_->TakeChange()) {
+    has_news_ = true;
     endpoint_.UpdateNeighbor(neighbor->gid, neighbor->mac);
     if (neighbor_sink_) neighbor_sink_(neighbor->gid, neighbor->mac);
   }
@@ -234,8 +238,26 @@ void Engine::UnlockAndWakeHelper() {
   const bool wake =
       helper_sleeps_until_ > Time{0} && (HasTransmit() || NextDeadline() < helper_sleeps_until_);
   if (wake) helper_sleeps_until_ = Time{0};
-  lock_.Unlock();
+  Unlock();
   if (wake) progress_->Wake();
+}
+
+// Ends a pass.
+void Engine::Unlock() {
+  const bool has_news = std::exchange(has_news_, false);
+  if (has_news) [[unlikely]]
+    news_.fetch_add(1, std::memory_order_seq_cst);
+  lock_.Unlock();
+  if (has_news && answers_awaited()) [[unlikely]] {
+    syscall(SYS_futex, &news_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  }
+}
+
+// Sleeps until there is news since `seen`. May return earlier.
+void Engine::SleepUntilNews(uint32_t seen, Time until) {
+  const timespec deadline = {until.ns / 1'000'000'000, until.ns % 1'000'000'000};
+  syscall(SYS_futex, &news_, FUTEX_WAIT_BITSET_PRIVATE, seen, &deadline, nullptr,
+          FUTEX_BITSET_MATCH_ANY);
 }
 
 Engine::PassResult Engine::RunIfFree() {
@@ -263,18 +285,26 @@ bool Engine::TryRunOnce() {
 
 template <class Ask>
 void Engine::AskUntilAnswered(Duration patience, Ask ask) {
+  struct Waiting {
+    explicit Waiting(std::atomic<uint32_t>& count) : count_(count) { count_.fetch_add(1); }
+    ~Waiting() { count_.fetch_sub(1); }
+    std::atomic<uint32_t>& count_;
+  };
+  const Waiting waiting(waiting_);
   const Time give_up = Now() + patience;
-  while (true) {
+  for (bool is_first = true;; is_first = false) {
     lock_.Lock();
     const Time now = clock_.Now();
     const bool answered = ask(now);
     if (!orphaned()) {
-      next_link_service_ = now;
+      if (is_first) next_link_service_ = now;
       RunOnce(now);
     }
+    const uint32_t seen = news_.load(std::memory_order_relaxed);
     UnlockAndWakeHelper();
     if (answered || orphaned() || Now() >= give_up) return;
-    usleep(static_cast<useconds_t>(kAskInterval.ns / 1'000));
+    if (is_first) progress_->Wake();  // it may be standing by
+    SleepUntilNews(seen, give_up);
   }
 }
 
@@ -338,7 +368,7 @@ Engine::SleepPlan Engine::PlanSleep(Time latest) {
   } else {
     helper_sleeps_until_ = plan.until;
   }
-  lock_.Unlock();
+  Unlock();
   return plan;
 }
 

@@ -105,8 +105,9 @@ class Engine {
 
   enum class PassResult : uint8_t { kWorked, kNothingToDo, kLockBusy };
 
-  // Asks under the lock, and runs a pass that sends the question and takes the answer, until
-  // `ask(now)` returns true or the patience ends.
+  // Asks under the lock, and runs a pass that sends the question, until `ask(now)` returns true or
+  // the patience ends. Asks again whenever there may be an answer, and sleeps in between: the
+  // helper, or another thread that drives, takes what comes.
   template <class Ask>
   void AskUntilAnswered(transport::Duration patience, Ask ask);
   template <class Ask>
@@ -134,9 +135,14 @@ class Engine {
 
   void FinishVerb();
   void UnlockAndWakeHelper();
+  void Unlock();
+  void SleepUntilNews(uint32_t seen, transport::Time until);
   SleepPlan PlanSleep(transport::Time latest);
   void EndSleep();
   int wait_fd() const { return port_->wait_fd(); }
+  // Whether a thread waits for an answer, which nobody may take as late as an application that
+  // drives looks at the sockets.
+  bool answers_awaited() const { return waiting_.load(std::memory_order_relaxed) != 0; }
   uint64_t application_passes() const {
     return application_passes_.load(std::memory_order_relaxed);
   }
@@ -156,9 +162,12 @@ class Engine {
   transport::Route next_route_ = transport::Route::kWire;  // whose turn it is to send
   // The helper sleeps until then and has to be woken for anything earlier; 0: it need not be woken.
   transport::Time helper_sleeps_until_;
-  bool port_active_;          // what the endpoint was told last
-  bool port_failed_ = false;  // the endpoint was told
-  bool tapped_ = false;       // frames since the tap was last told of the end of a burst
+  bool port_active_;                  // what the endpoint was told last
+  bool port_failed_ = false;          // the endpoint was told
+  bool tapped_ = false;               // frames since the tap was last told of the end of a burst
+  bool has_news_ = false;             // those who wait for answers are to ask again
+  std::atomic<uint32_t> news_{0};     // a futex: counted up for them
+  std::atomic<uint32_t> waiting_{0};  // threads that wait for answers
   std::atomic<bool> orphaned_{false};
   // How often applications wanted to drive. Not exact: threads may overwrite each other's counts.
   alignas(64) std::atomic<uint64_t> application_passes_{0};

@@ -37,11 +37,17 @@ void ForkHandler::Remove(Engine& engine) {
 
 void ForkHandler::Prepare() {
   TheRegistry().mutex.lock();
-  for (Engine* engine : TheRegistry().engines) engine->lock_.Lock();
+  for (Engine* engine : TheRegistry().engines) {
+    engine->lock_.Lock();
+    if (!engine->orphaned()) engine->port_->BeforeFork();
+  }
 }
 
 void ForkHandler::InParent() {
-  for (Engine* engine : TheRegistry().engines) engine->lock_.Unlock();
+  for (Engine* engine : TheRegistry().engines) {
+    if (!engine->orphaned()) engine->port_->AfterForkInParent();
+    engine->lock_.Unlock();
+  }
   TheRegistry().mutex.unlock();
 }
 

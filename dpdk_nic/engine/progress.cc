@@ -117,7 +117,7 @@ void Progress::StandBy() {
     thread_.Wait(-1, -1, Now() + kTick);
     const uint64_t before = std::exchange(passes, engine_.application_passes());
     passes_in_tick = passes - before;
-  } while (passes_in_tick >= kPassesATickThatDrive && !stopping());
+  } while (passes_in_tick >= kPassesATickThatDrive && !engine_.answers_awaited() && !stopping());
   lingering_ = true;
 }
 

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "dpdk_nic/engine/background_thread.h"
+#include "dpdk_nic/base/background_thread.h"
 #include "dpdk_nic/engine/polling_pause.h"
 #include "dpdk_nic/engine/progress_mode.h"
 #include "transport/time.h"

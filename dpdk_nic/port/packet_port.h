@@ -30,8 +30,9 @@ class PacketPort {
 
   // A buffer of at least transport::kMaxFrameBytes for the next frame that is to go by `route`, or
   // an empty span when that takes none now (back-pressure: try again later). A port without a peer
-  // takes frames and drops them. Asking again for the same route without committing gives the same
-  // buffer. Ports that have no links are asked for no other route than the wire.
+  // takes frames and drops them; one whose peer is still to be found keeps some. Asking again for
+  // the same route without committing gives the same buffer. Ports that have no links are asked for
+  // no other route than the wire.
   virtual std::span<uint8_t> AcquireTransmit(transport::Route route) = 0;
   // Queues the frame that was built in the buffer that was acquired last.
   virtual void CommitTransmit(size_t frame_bytes) = 0;
@@ -78,6 +79,9 @@ class PacketPort {
   // ever: who wakes him does so once for each sleep.
   virtual void ServeLink() {}
 
+  // Around fork(): no thread of the port is in the middle of anything between the two.
+  virtual void BeforeFork() {}
+  virtual void AfterForkInParent() {}
   // In a forked child, before anything else: lets go of what only the parent may use (sockets whose
   // closing tells the peer of the parent's end). Only async-signal-safe calls. No other call
   // follows, not even the destructor: the memory stays as it is.
@@ -85,7 +89,8 @@ class PacketPort {
 
   struct Counters {
     uint64_t transmit_dropped_no_link = 0;
-    uint64_t receive_malformed = 0;  // a slot or descriptor that made no sense
+    uint64_t transmit_dropped_link_pending = 0;  // too many waited for their link already
+    uint64_t receive_malformed = 0;              // a slot or descriptor that made no sense
   };
   virtual Counters counters() const { return {}; }
 

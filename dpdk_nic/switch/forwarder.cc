@@ -221,13 +221,15 @@ Forwarder::Outcome Forwarder::AcceptFromUplink(Time now, Uplink& uplink,
                                                std::span<const uint8_t> frame, int* copies) {
   const FrameHead head(frame);
   RoceHeaders headers;
+  const WireAddresses* const wire = has_wire() ? &addresses_ : nullptr;
   SwitchDrop drop = SwitchDrop::kMalformed;
   if (frame.size() <= max_frame_bytes_ &&
       Classify(head, frame.size(), &headers) == FrameKind::kRoce) {
-    drop = CheckFromProcess(headers, frame.size(), uplink.block, table_,
-                            has_wire() ? &addresses_ : nullptr);
+    drop = CheckFromProcess(headers, frame.size(), uplink.block, table_, wire);
   }
-  if (drop != SwitchDrop::kNone) {
+  const auto receiver = drop == SwitchDrop::kNone ? FindLocalReceiver(headers, wire) : std::nullopt;
+  if (receiver) drop = SendToProcess(now, uplink, *receiver, head, frame);
+  if (receiver || drop != SwitchDrop::kNone) {
     Count(drop, &counters_);
     return Outcome::kDone;
   }
@@ -243,6 +245,24 @@ Forwarder::Outcome Forwarder::AcceptFromUplink(Time now, Uplink& uplink,
   const GroupFrame to_group{headers.destination, uplink.block, head, frame};
   return SendToGroup(now, to_group, &uplink.fan_out, copies) ? Outcome::kDone
                                                              : Outcome::kMoreCopies;
+}
+
+// No more than half of the receiver's ring: the rest is for what comes from the wire.
+SwitchDrop Forwarder::SendToProcess(Time now, Uplink& sender, Block block, const FrameHead& head,
+                                    std::span<const uint8_t> frame) {
+  const auto interval = static_cast<uint64_t>(now.ns / kLinkServiceInterval.ns);
+  if (sender.local_interval != interval) {
+    sender.local_interval = interval;
+    sender.local_datagrams = 0;
+  }
+  const Uplink* const receiver = uplinks_.Find(block);
+  const bool is_full = receiver != nullptr && receiver->link->IsHalfFull();
+  if (is_full || sender.local_datagrams == kLocalDatagrams) return SwitchDrop::kNoRoom;
+  const SwitchDrop drop = SendToUplink(now, block, head, frame);
+  if (drop != SwitchDrop::kNone) return drop;
+  ++sender.local_datagrams;
+  ++counters_.frames_between_processes;
+  return SwitchDrop::kNone;
 }
 
 SwitchDrop Forwarder::SendToUplink(Time now, Block block, const FrameHead& head,

@@ -36,6 +36,8 @@ struct SwitchListener {
 //   wire ----> for whom is it? ----> copy into the ring of each        ring full: dropped
 //   uplink --> may it send that? --> copy into a buffer of the wire    wire full: stays in its ring
 //                             \----> and, to a group, into the rings of the other members
+//                             \----> to a process of this host, into its ring: until the two have
+//                                    a link. Bounded, so that no process fills another's ring
 //
 // A process that is slow to receive holds up no other, but for the senders of a group that it is a
 // member of, and these for a moment (Patience). A process that sends more than the wire takes is
@@ -49,6 +51,9 @@ class Forwarder {
   static constexpr int kUplinkBurst = 32;
   static constexpr int kWireBurst = 64;
   static constexpr int kWireCopies = 64;
+  // Datagrams that one process may send to others of this host in a millisecond. Processes that
+  // talk to each other have links; this is as much as a first word to everybody takes.
+  static constexpr uint32_t kLocalDatagrams = 256;
 
   // `link_layer` may be nullptr: StaticNeighbors. `gids` are those of the wire.
   Forwarder(std::unique_ptr<PacketPort> wire, std::unique_ptr<LinkLayer> link_layer,
@@ -106,6 +111,8 @@ class Forwarder {
   void EndPass();
   void Finish(transport::Time now, Uplink& uplink);
 
+  SwitchDrop SendToProcess(transport::Time now, Uplink& sender, control::Block block,
+                           const FrameHead& head, std::span<const uint8_t> frame);
   SwitchDrop SendToUplink(transport::Time now, control::Block block, const FrameHead& head,
                           std::span<const uint8_t> frame);
   // Where a frame to a group comes from.

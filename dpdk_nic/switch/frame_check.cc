@@ -42,6 +42,19 @@ SwitchDrop CheckDatagram(const RoceHeaders& headers, Block sender, const Forward
   return is_own ? SwitchDrop::kNone : SwitchDrop::kForeignSource;
 }
 
+bool IsLocal(const RoceHeaders& headers, const WireAddresses* wire) {
+  return !IsToGroup(headers) && (wire == nullptr || wire->Has(headers.destination));
+}
+
+SwitchDrop CheckLocal(const RoceHeaders& headers, Block sender) {
+  const Block receiver = transport::BlockOf(headers.destination_qpn);
+  const bool may_pass =
+      headers.IsDatagram() && ForwardingTable::IsProcess(receiver) && receiver != sender;
+  if (!may_pass) return SwitchDrop::kUnknownDestination;
+  const bool is_own = transport::BlockOf(headers.source_qpn) == sender;
+  return is_own ? SwitchDrop::kNone : SwitchDrop::kForeignSource;
+}
+
 }  // namespace
 
 void Count(SwitchDrop reason, control::SwitchCounters* counters) {
@@ -76,11 +89,15 @@ SwitchDrop CheckFromProcess(const RoceHeaders& headers, size_t frame_bytes, Bloc
   if (wire != nullptr && (headers.source_mac != wire->mac || !wire->Has(headers.source))) {
     return SwitchDrop::kForeignSource;
   }
-  const bool is_local = wire == nullptr || wire->Has(headers.destination);
-  if (is_local && !IsToGroup(headers)) return SwitchDrop::kUnknownDestination;
+  if (IsLocal(headers, wire)) return CheckLocal(headers, sender);
   if (headers.IsDatagram()) return CheckDatagram(headers, sender, table);
   const bool is_declared = table.IsDeclared(sender, headers.destination, headers.destination_qpn);
   return is_declared ? SwitchDrop::kNone : SwitchDrop::kNotDeclared;
+}
+
+std::optional<Block> FindLocalReceiver(const RoceHeaders& headers, const WireAddresses* wire) {
+  if (!IsLocal(headers, wire)) return std::nullopt;
+  return transport::BlockOf(headers.destination_qpn);
 }
 
 Delivery FindReceiver(const RoceHeaders& headers, const ForwardingTable& table,

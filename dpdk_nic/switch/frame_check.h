@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "dpdk_nic/control/frame_switch.h"
@@ -39,11 +40,16 @@ struct WireAddresses {
 //   RC, UC      to a queue pair that it declared to be connected to,
 //   UD          from a queue pair of its block to any other, or to a group,
 //   management  messages of the connection manager about connections of its own.
-// What is for another process of this host does not come this way, but for datagrams to a group.
+// Between processes of this host only UD passes: by this way until they have a link, and to groups.
 // `wire` is nullptr in a fabric without a NIC, where every process has an address of its own and
-// nothing but datagrams to groups passes.
+// everybody is of this host.
 SwitchDrop CheckFromProcess(const RoceHeaders& headers, size_t frame_bytes, control::Block sender,
                             const ForwardingTable& table, const WireAddresses* wire);
+
+// The process of this host that a frame is for which CheckFromProcess let pass; nullopt if it is
+// for the wire or a group.
+std::optional<control::Block> FindLocalReceiver(const RoceHeaders& headers,
+                                                const WireAddresses* wire);
 
 // Whom a frame from the wire is for.
 struct Delivery {

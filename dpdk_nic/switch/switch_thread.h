@@ -3,7 +3,7 @@
 #include <atomic>
 #include <optional>
 
-#include "dpdk_nic/engine/background_thread.h"
+#include "dpdk_nic/base/background_thread.h"
 #include "dpdk_nic/engine/engine_clock.h"
 #include "dpdk_nic/engine/engine_lock.h"
 #include "dpdk_nic/engine/polling_pause.h"

@@ -39,6 +39,8 @@ struct Uplink {
   transport::Time last_used;
   FanOut fan_out;     // of the frame that is its next
   Patience patience;  // of others, for it
+  uint64_t local_interval = 0;   // in which it sent to processes of this host last
+  uint32_t local_datagrams = 0;  // that it sent in that interval
   bool is_polled = false;
   bool has_ended = false;  // the process is gone: only what it sent before is left
   bool is_done = false;    // to be closed: broken, or ended and empty

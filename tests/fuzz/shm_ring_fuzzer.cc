@@ -36,7 +36,7 @@ class Arena {
     std::array<int, 2> sockets;
     UROCE_REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) == 0);
     foreign_socket_.reset(sockets[0]);
-    link_ = RingLink::Accept(UniqueFd(dup(SharedMemory().fd())), UniqueFd(sockets[1]));
+    link_ = RingLink::Accept(HonestMemory(), UniqueFd(sockets[1]));
     UROCE_REQUIRE(link_ != nullptr);
     // The honest end's own mapping is known by the first room that it gives.
     const std::span<const uint8_t> room = link_->Acquire();
@@ -88,6 +88,11 @@ class Arena {
   // Made once: the pages cost more than an input.
   static RingMemory& SharedMemory() {
     static RingMemory& memory = *RingMemory::Create().release();
+    return memory;
+  }
+  static const std::shared_ptr<RingMemory>& HonestMemory() {
+    static const auto& memory = *new std::shared_ptr<RingMemory>(
+        RingMemory::Open(UniqueFd(dup(SharedMemory().fd()))));
     return memory;
   }
   static uint8_t* Foreign(size_t offset) {

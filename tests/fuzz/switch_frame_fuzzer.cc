@@ -129,7 +129,8 @@ class Host {
  private:
   uint64_t Counted() const {
     const control::SwitchCounters& counters = rig_.counters();
-    return counters.frames_to_wire + counters.dropped_unknown_destination +
+    return counters.frames_to_wire + counters.frames_between_processes +
+           counters.dropped_unknown_destination +
            counters.dropped_not_declared + counters.dropped_foreign_source +
            counters.dropped_malformed + counters.dropped_no_room;
   }

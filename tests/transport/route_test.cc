@@ -142,5 +142,61 @@ TEST_F(LinkedProcessesTest, FramesOfOthersThatPretendToBeThePeerAreDropped) {
   EXPECT_EQ(second_.endpoint.OnFrame({}, frame, RouteToBlock(1)), DropReason::kNone);
 }
 
+// A process with a datagram queue pair of its host's address.
+struct DatagramProcess {
+  explicit DatagramProcess(uint32_t block, bool has_wire) : host(ProcessConfig(block, has_wire)) {
+    QpInitAttributes init;
+    init.pd = kTestPd;
+    init.type = QpType::kUnreliableDatagram;
+    init.send_cq = init.receive_cq = host.cq.get();
+    init.capabilities = {
+        .max_send_wr = 4, .max_receive_wr = 4, .max_send_sge = 1, .max_receive_sge = 1};
+    EXPECT_EQ(host.endpoint.CreateQueuePair(init, &qp), Status::kOk);
+    using M = QpAttributeMask;
+    QpAttributes a;
+    a.state = QpState::kInit;
+    a.port_num = 1;
+    a.qkey = 5;
+    EXPECT_EQ(qp->Modify(a, M::kState | M::kPkeyIndex | M::kPort | M::kQkey), Status::kOk);
+    a.state = QpState::kReadyToReceive;
+    EXPECT_EQ(qp->Modify(a, M::kState), Status::kOk);
+    a.state = QpState::kReadyToSend;
+    EXPECT_EQ(qp->Modify(a, M::kState | M::kSqPsn), Status::kOk);
+  }
+  // As a frame, from this process to the other.
+  std::vector<uint8_t> SendTo(const DatagramProcess& to) {
+    const ScatterGatherEntry sge = {host.address(0), 8, host.key};
+    const AddressVector address = {
+        .destination_gid = kHostGid, .destination_mac = kHostMac, .source_gid_index = 1};
+    SendWorkRequest request;
+    request.opcode = SendOpcode::kSend;
+    request.sges = {&sge, 1};
+    request.remote_qpn = to.qp->qpn();
+    request.remote_qkey = 5;
+    request.address = &address;
+    EXPECT_EQ(qp->PostSend(request), Status::kOk);
+    std::vector<uint8_t> frame(kMaxFrameBytes);
+    const Route route = host.endpoint.FirstTransmit(Route::kWire).value();
+    frame.resize(host.endpoint.PollTransmit({}, route, frame));
+    return frame;
+  }
+
+  TestHost host;
+  QueuePair* qp = nullptr;
+};
+
+TEST(DatagramRouteTest, ProcessOfTheHostSendsByItsLinkOrByTheSwitch) {
+  for (const bool has_wire : {true, false}) {
+    DatagramProcess sender(1, has_wire), receiver(2, has_wire);
+    const auto frame = sender.SendTo(receiver);
+    for (const Route from : {RouteToBlock(3), Route::kLoopback}) {
+      EXPECT_EQ(receiver.host.endpoint.OnFrame({}, frame, from), DropReason::kForeignSource);
+    }
+    for (const Route from : {RouteToBlock(1), Route::kWire}) {
+      EXPECT_NE(receiver.host.endpoint.OnFrame({}, frame, from), DropReason::kForeignSource);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace uroce::transport

@@ -39,6 +39,7 @@ void WriteSwitch(const nic::control::StatusDaemon& daemon, JsonWriter& json) {
   json.Number("frames_to_wire", daemon.frames_to_wire);
   json.Number("frames_from_wire", daemon.frames_from_wire);
   json.Number("multicast_copies", daemon.multicast_copies);
+  json.Number("frames_between_processes", daemon.frames_between_processes);
   json.BeginObject("dropped");
   json.Number("unknown_destination", daemon.dropped_unknown_destination);
   json.Number("not_declared", daemon.dropped_not_declared);

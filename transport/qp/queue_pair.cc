@@ -97,12 +97,15 @@ DropReason QueuePair::OnConnectedPacket(Time now, const Packet& packet) {
   return result;
 }
 
-// To a group no process of this host sends by a link.
+// To a group no process of this host sends by a link. To one of us, it sends by its link or, before
+// there is one, by the switch that is at the other end of the port: that lets nobody in from
+// beyond who uses an address of ours, and no process send with a QPN that is not its own.
 DropReason QueuePair::OnDatagram(const Packet& packet) {
+  const Route way = context_.environment.config.RouteTo(packet.source_gid, packet.deth.source_qpn);
+  const bool by_the_switch = packet.from == Route::kWire && IsLink(way);
   const bool came_its_way = packet.destination_gid.IsMulticast()
                                 ? !IsLink(packet.from)
-                                : packet.from == context_.environment.config.RouteTo(
-                                                     packet.source_gid, packet.deth.source_qpn);
+                                : packet.from == way || by_the_switch;
   return came_its_way ? responder_.OnDatagram(packet) : DropReason::kForeignSource;
 }
 

@@ -5,12 +5,17 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <string>
 #include <utility>
 
 #include "dpdk_nic/base/clock.h"
+#include "transport/wire/bth.h"
+#include "transport/wire/ethernet.h"
+#include "transport/wire/ipv4.h"
+#include "transport/wire/ipv6.h"
+#include "transport/wire/opcode.h"
+#include "transport/wire/udp.h"
 
 namespace uroce::nic {
 namespace {
@@ -33,6 +38,19 @@ constexpr Duration kAskAgain = Milliseconds(1'000);
 constexpr Duration kFailureIsFresh = Milliseconds(10);
 // Without a frame for so long a link is idle.
 constexpr Duration kIdle = Milliseconds(10);
+// How long the other process has to map the memory of a link that we made: more than any host that
+// works needs. Until then it can punch holes into it.
+constexpr Duration kProtectPatience = Milliseconds(5'000);
+
+// A process gets a link when it was sent so many datagrams by the uplink, or a later one; and none
+// goes by the uplink any more when it was so many that the link should long be there.
+constexpr uint16_t kDatagramsWorthALink = 16;
+constexpr Duration kContactWorthALink = Milliseconds(20);
+constexpr uint16_t kMaxDatagramsByUplink = 64;
+
+// Wake-ups in a row for which no frame came. A correct peer wakes a sleeper for a frame, whom
+// another thread may have been ahead of, but not again and again.
+constexpr uint8_t kMaxIdleWakes = 64;
 
 Block BlockOfLink(Route route) {
   return route == Route::kWire ? control::kSwitchBlock : transport::BlockOf(route);
@@ -42,45 +60,107 @@ Route RouteOfLink(Block block) {
 }
 
 PacketPort::PathState ToPathState(control::ErrnoValue error) {
-  return error == EHOSTUNREACH ? PacketPort::PathState::kUnreachable
-                               : PacketPort::PathState::kRefused;
+  // EAGAIN: too many offers, ours to that process or everybody's. It may be had later.
+  return error == EHOSTUNREACH || error == EAGAIN ? PacketPort::PathState::kUnreachable
+                                                  : PacketPort::PathState::kRefused;
 }
 
-// What the user of the program should know, and no return value can tell.
-void Say(Route route, const std::string& what) {
-  const std::string other = route == Route::kWire
-                                ? "uroced"
-                                : "the process with block " + std::to_string(BlockOfLink(route));
-  std::fprintf(stderr, "uroce: the link to %s %s.\n", other.c_str(), what.c_str());
+// Whether a frame of ours is a datagram, which no order binds.
+bool IsDatagram(std::span<const uint8_t> frame) {
+  const bool is_ipv6 =
+      transport::ParseEthernet(frame.data()).ether_type == transport::EthernetHeader::kIpv6;
+  const size_t bth = transport::EthernetHeader::kBytes + transport::UdpHeader::kBytes +
+                     (is_ipv6 ? transport::Ipv6Header::kBytes : transport::Ipv4Header::kBytes);
+  if (frame.size() < bth + transport::Bth::kBytes) return false;
+  const auto opcode = transport::ParseOpcode(frame[bth]);
+  return opcode && opcode->service == transport::Service::kUnreliableDatagram;
+}
+
+bool Watch(const UniqueFd& epoll, int fd, uint32_t what) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u32 = what;
+  return epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 }  // namespace
 
-FabricLinks::FabricLinks(control::ControlClient& client, const UniqueFd& epoll)
-    : client_(client), epoll_(epoll), nudge_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+FabricLinks::FabricLinks(control::ControlClient& client, const UniqueFd& epoll,
+                         LinkThread::Mode mode)
+    : client_(client),
+      epoll_(epoll),
+      nudge_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      thread_(mode) {
   // No allocation later, whatever happens.
   active_.reserve(links_.size());
   idle_.reserve(links_.size());
   asked_.reserve(links_.size());
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u32 = kNudgeEvent;
-  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, nudge_.get(), &event);
+  Watch(epoll_, nudge_.get(), kNudgeEvent);
+  Watch(epoll_, thread_.results_fd(), kThreadEvent);
 }
 
-std::span<uint8_t> FabricLinks::AcquireWithoutLink(Route route) {
+void FabricLinks::SendWithoutLink(Route route, std::span<const uint8_t> frame) {
   Link& link = LinkOf(route);
+  if (SendByUplink(route, frame)) return;
   if (link.state == State::kDown) {
     const Time now = Now();
     if (now - link.since >= kAskAgain) Ask(route, now);
   }
-  if (link.state == State::kAsked) return {};
-  return discarded_frame_;
+  if (link.state == State::kUp) {  // the request was carried out at once
+    TransmitOn(route);
+    const std::span<uint8_t> room = transmitting_->Acquire();
+    std::copy(frame.begin(), frame.end(), room.begin());
+    return transmitting_->Commit(frame.size());
+  }
+  if (link.state != State::kAsked) {
+    ++counters_.transmit_dropped_no_link;
+  } else if (!waiting_.Add(link.waiting, frame)) {
+    ++counters_.transmit_dropped_link_pending;
+  }
+}
+
+bool FabricLinks::SendByUplink(Route route, std::span<const uint8_t> frame) {
+  Link& link = LinkOf(route);
+  const bool is_possible = transport::IsLink(route) && LinkOf(Route::kWire).state == State::kUp &&
+                           link.state != State::kEnded && link.waiting.empty() &&
+                           link.by_uplink < kMaxDatagramsByUplink;
+  if (!is_possible || !IsToSomebody(route) || !IsDatagram(frame)) return false;
+  TransmitOn(Route::kWire);
+  const std::span<uint8_t> room = transmitting_->Acquire();
+  if (room.empty()) return false;
+  std::copy(frame.begin(), frame.end(), room.begin());
+  transmitting_->Commit(frame.size());
+
+  const Time now = Now();
+  if (link.by_uplink++ == 0) link.by_uplink_since = now;
+  const bool is_worth_a_link =
+      link.by_uplink >= kDatagramsWorthALink || now - link.by_uplink_since >= kContactWorthALink;
+  if (is_worth_a_link && link.state == State::kDown && now - link.since >= kAskAgain) {
+    Ask(route, now);
+  }
+  return true;
+}
+
+// The ring of a link that just came up takes them all.
+void FabricLinks::SendWaiting(Route route) {
+  Link& link = LinkOf(route);
+  if (link.waiting.empty()) return;
+  TransmitOn(route);
+  for (; !link.waiting.empty(); waiting_.RemoveFront(link.waiting)) {
+    const std::span<uint8_t> room = transmitting_->Acquire();
+    if (room.empty()) break;
+    const std::span<const uint8_t> frame = waiting_.Front(link.waiting);
+    std::copy(frame.begin(), frame.end(), room.begin());
+    transmitting_->Commit(frame.size());
+  }
+  counters_.transmit_dropped_no_link += waiting_.RemoveAll(link.waiting);
+  transmitting_->Flush();
 }
 
 void FabricLinks::TransmitOn(Route route) {
-  if (transmitting_ != nullptr) transmitting_->Flush();
   Link& link = LinkOf(route);
+  if (link.ring.get() == transmitting_) return;
+  if (transmitting_ != nullptr) transmitting_->Flush();
   transmitting_ = link.ring.get();
   if (!link.is_active) Activate(route);
 }
@@ -139,7 +219,20 @@ void FabricLinks::Ask(Route route, Time now) {
     wants_uplink_ = true;
     restores_uplink_ = false;
   }
-  SendRequest(route, now);
+  SendRequests(now);
+}
+
+// For all links that are asked for and have no ring yet.
+void FabricLinks::SendRequests(Time now) {
+  size_t missing = 0;
+  for (size_t i = asked_.size(); i-- > 0;) {
+    const Route route = asked_[i];
+    if (LinkOf(route).ring != nullptr || LinkOf(route).is_accepting) continue;
+    SendRequest(route, now);
+    if (LinkOf(route).state == State::kAsked && LinkOf(route).ring == nullptr) ++missing;
+  }
+  for (; missing > spares_.size() + making_; ++making_) thread_.Make();
+  if (making_ != 0) TakeResults(now);
 }
 
 // Without an uroced the request waits for one. The ring is polled at once, as the other process may
@@ -148,17 +241,36 @@ void FabricLinks::SendRequest(Route route, Time now) {
   if (client_.state() == control::ControlClient::State::kRefused || !IsToSomebody(route)) {
     return Fail(route, PathState::kRefused, now);
   }
-  if (client_.state() != control::ControlClient::State::kAttached) return;
-  auto offer = RingLink::Create();
-  if (!offer) {
-    Complain(route, "cannot be made", strerror(errno));
-    return Fail(route, PathState::kRefused, now);
-  }
-  const std::array<int, control::LinkRequest::kDescriptors> fds = {offer->memory.get(),
-                                                                   offer->socket.get()};
+  if (client_.state() != control::ControlClient::State::kAttached || spares_.empty()) return;
+  RingLink::Offer& offer = spares_.back();
+  const std::array<int, control::LinkRequest::kDescriptors> fds = {offer.memory.get(),
+                                                                   offer.socket.get()};
   if (!client_.Send(control::LinkRequest{BlockOfLink(route), offers_received_}, fds)) return;
   ++LinkOf(route).unanswered;
-  Use(route, std::move(offer->link), State::kAsked, LinkOf(route).since);
+  std::unique_ptr<RingLink> ring = std::move(offer.link);
+  spares_.pop_back();
+  Use(route, std::move(ring), State::kAsked, LinkOf(route).since);
+}
+
+void FabricLinks::TakeResults(Time now) {
+  bool any_made = false;
+  while (auto made = thread_.TakeMade()) {
+    --making_;
+    if (made->offer) {
+      spares_.push_back(std::move(*made->offer));
+      any_made = true;
+      continue;
+    }
+    const auto waits = std::find_if(asked_.begin(), asked_.end(), [&](Route route) {
+      return LinkOf(route).ring == nullptr && !LinkOf(route).is_accepting;
+    });
+    if (waits == asked_.end()) continue;
+    const Route route = *waits;
+    Complain(route, "cannot be made", strerror(made->error));
+    Fail(route, PathState::kRefused, now);
+  }
+  while (auto accepted = thread_.TakeAccepted()) OnAccepted(std::move(*accepted), now);
+  if (any_made) SendRequests(now);
 }
 
 void FabricLinks::OnAnswer(const control::LinkAnswer& answer) {
@@ -167,11 +279,15 @@ void FabricLinks::OnAnswer(const control::LinkAnswer& answer) {
   Link& link = LinkOf(route);
   if (link.unanswered == 0 || --link.unanswered != 0) return;  // of a request before the last
   if (link.state != State::kAsked) return;  // an offer came instead, or our patience has ended
+  if (link.is_accepting) return;            // that one is used
   const Time now = Now();
   if (answer.error != 0) return Fail(route, ToPathState(answer.error), now);
+  if (link.ring == nullptr) return;
   std::erase(asked_, route);
   link.state = State::kUp;
-  link.since = now;
+  link.since = link.up_since = now;
+  link.by_uplink = 0;
+  SendWaiting(route);
   if (!link.ring->peer_alive()) End(route);
 }
 
@@ -180,14 +296,44 @@ void FabricLinks::OnOffer(const control::LinkOffer& offer, UniqueFd memory, Uniq
   if (offer.block == control::kSwitchBlock || offer.block > control::kLastBlock) return;
   const Route route = RouteOfLink(offer.block);
   if (!IsToSomebody(route)) return;
-  std::unique_ptr<RingLink> ring = RingLink::Accept(std::move(memory), std::move(socket));
-  if (ring == nullptr) {
-    if (errno == EPROTO) ++counters_.receive_malformed;
-    return Complain(route, "is refused", strerror(errno));
-  }
+  Link& link = LinkOf(route);
   const Time now = Now();
-  if (LinkOf(route).state != State::kDown) Close(route, now);
-  Use(route, std::move(ring), State::kUp, now);
+  if (link.state == State::kDown) {
+    link.state = State::kAsked;
+    link.since = now;
+    asked_.push_back(route);
+  }
+  link.is_accepting = true;
+  link.offer = ++last_offer_;
+  thread_.Accept({route, link.offer, std::move(memory), std::move(socket)});
+  TakeResults(now);
+}
+
+// The link that there was is used until then, and if the offer was nonsense, still.
+void FabricLinks::OnAccepted(LinkThread::Accepted accepted, Time now) {
+  const Route route = accepted.route;
+  Link& link = LinkOf(route);
+  if (!link.is_accepting || accepted.number != link.offer) {
+    if (accepted.link != nullptr) thread_.Destroy(std::move(accepted.link));
+    return;
+  }
+  link.is_accepting = false;
+  if (accepted.link == nullptr) {
+    if (accepted.error == EPROTO || accepted.error == EPERM) ++counters_.receive_malformed;
+    Complain(route, "is refused", strerror(accepted.error));
+    const bool waits_for_an_answer = link.ring != nullptr && link.unanswered != 0;
+    if (link.state == State::kAsked && !waits_for_an_answer) {
+      Fail(route, PathState::kUnreachable, now);
+    }
+    return;
+  }
+  const WaitingFrames::Queue waiting = std::exchange(link.waiting, {});
+  if (link.state != State::kDown) Close(route, now);
+  link.waiting = waiting;
+  link.by_uplink = 0;
+  link.up_since = now;
+  Use(route, std::move(accepted.link), State::kUp, now);
+  if (link.state == State::kUp) SendWaiting(route);
 }
 
 // To the uroced that is there now nothing was said yet. Links between processes go on.
@@ -211,10 +357,20 @@ void FabricLinks::OnReadable(uint32_t event) {
     [[maybe_unused]] const int result = eventfd_read(nudge_.get(), &nudges);
     return;
   }
+  if (event == kThreadEvent) {
+    WakeSleeper();
+    thread_.DrainResultsFd();
+    return TakeResults(Now());
+  }
   const auto route = static_cast<Route>(event);
-  const Link& link = LinkOf(route);
+  Link& link = LinkOf(route);
   if (link.ring == nullptr) return;
   WakeSleeper();
+  if (WakesUsForNothing(link)) {
+    ++counters_.receive_malformed;
+    Complain(route, "is closed", "it woke this process again and again, and sent nothing");
+    return Close(route, Now());
+  }
   if (!link.ring->peer_alive()) {
     // End of file stays, and would wake every sleeper.
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.ring->socket(), nullptr);
@@ -225,17 +381,24 @@ void FabricLinks::OnReadable(uint32_t event) {
   }
 }
 
+bool FabricLinks::WakesUsForNothing(Link& link) {
+  if (link.ring->frames() != link.woken_at_frame || !link.ring->Receive().empty()) {
+    link.woken_at_frame = link.ring->frames();
+    link.idle_wakes = 0;
+  } else {
+    ++link.idle_wakes;
+  }
+  return link.idle_wakes > kMaxIdleWakes;
+}
+
 void FabricLinks::Serve(Time now) {
   // From the end: a link that goes away is replaced by one that was looked at.
   for (size_t i = active_.size(); i-- > 0;) Tend(active_[i].route, now);
   for (size_t i = asked_.size(); i-- > 0;) {
     const Route route = asked_[i];
-    if (now - LinkOf(route).since >= kAnswerPatience) {
-      Fail(route, PathState::kUnreachable, now);
-    } else if (LinkOf(route).ring == nullptr) {
-      SendRequest(route, now);
-    }
+    if (now - LinkOf(route).since >= kAnswerPatience) Fail(route, PathState::kUnreachable, now);
   }
+  if (!asked_.empty()) SendRequests(now);
   if (restores_uplink_ && LinkOf(Route::kWire).state == State::kDown) Ask(Route::kWire, now);
 }
 
@@ -251,13 +414,16 @@ void FabricLinks::Tend(Route route, Time now) {
     return;
   }
   if (link.state != State::kUp) return;
+  if (!link.is_protected) {
+    link.is_protected = link.ring->ProtectMemory(now - link.up_since >= kProtectPatience);
+  }
   link.ring->WakePeerIfBehind();
   const uint64_t frames = link.ring->frames();
   // After a sleep the frame that ended it may not have been received yet.
   if (frames != link.frames || !link.ring->Receive().empty()) {
     link.frames = frames;
     link.since = now;
-  } else if (now - link.since >= kIdle) {
+  } else if (now - link.since >= kIdle && link.is_protected) {
     Deactivate(route);
   }
 }
@@ -272,14 +438,16 @@ void FabricLinks::Use(Route route, std::unique_ptr<RingLink> ring, State state, 
   link.ring = std::move(ring);
   link.state = state;
   link.since = now;
-  link.frames = 0;
+  link.frames = link.woken_at_frame = 0;
+  link.idle_wakes = 0;
+  link.is_protected = false;
   link.failure = PathState::kUnreachable;
   AddTo(active_, route);
   link.is_active = true;
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u32 = static_cast<uint32_t>(route);
-  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, link.ring->socket(), &event);
+  if (!Watch(epoll_, link.ring->socket(), static_cast<uint32_t>(route))) {
+    Complain(route, "cannot be watched", strerror(errno));
+    return Fail(route, PathState::kRefused, now);  // it would never wake us
+  }
   WakeSleeper();  // to be woken by this link from now on, as by all others
 }
 
@@ -295,6 +463,7 @@ void FabricLinks::Close(Route route, Time now) {
   if (link.state == State::kAsked) std::erase(asked_, route);
   link.state = State::kDown;
   link.since = now;
+  counters_.transmit_dropped_no_link += waiting_.RemoveAll(link.waiting);
   if (link.ring == nullptr) return;
   RemoveFrom(link.is_active ? active_ : idle_, route);
   if (receiving_ == link.ring.get()) receiving_ = nullptr;
@@ -302,7 +471,8 @@ void FabricLinks::Close(Route route, Time now) {
   // Not left to close(): a child between fork and exec may hold the descriptor open a little
   // longer.
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.ring->socket(), nullptr);
-  link.ring.reset();
+  link.ring->Abandon();  // the other process notices now
+  thread_.Destroy(std::move(link.ring));
 }
 
 void FabricLinks::Activate(Route route) {
@@ -337,7 +507,10 @@ void FabricLinks::RemoveFrom(std::vector<Polled>& list, Route route) {
 void FabricLinks::Complain(Route route, const char* what, const char* why) {
   if (complaints_left_ == 0) return;
   --complaints_left_;
-  Say(route, std::string(what) + ": " + why);
+  const std::string other = route == Route::kWire
+                                ? "uroced"
+                                : "the process with block " + std::to_string(BlockOfLink(route));
+  Say("the link to " + other + " " + what + ": " + why);
 }
 
 void FabricLinks::Nudge() {
@@ -349,6 +522,12 @@ void FabricLinks::AbandonAfterFork() {
   for (Link& link : links_) {
     if (link.ring != nullptr) link.ring->Abandon();
   }
+  for (RingLink::Offer& spare : spares_) {
+    spare.link->Abandon();
+    spare.memory.reset();
+    spare.socket.reset();
+  }
+  thread_.AbandonAfterFork();
   nudge_.reset();
 }
 

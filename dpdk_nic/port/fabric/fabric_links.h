@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/client.h"
 #include "dpdk_nic/control/messages.h"
+#include "dpdk_nic/port/fabric/link_thread.h"
+#include "dpdk_nic/port/fabric/waiting_frames.h"
 #include "dpdk_nic/port/packet_port.h"
 #include "dpdk_nic/port/ring/ring_link.h"
 #include "transport/route.h"
@@ -33,7 +36,13 @@ namespace uroce::nic {
 //   From any state to `up`: the other      +-------+
 //   process offers a ring.
 //
-// Frames wait while a link is asked for, and are dropped and counted while it is down or ended.
+// A datagram to a process without a link goes by the uplink: uroced's switch hands it on. That
+// takes no set-up, and only a process that is sent more than a few gets a link. All other frames
+// wait while a link is asked for (WaitingFrames), and are dropped and counted while it is down or
+// ended. So the sender never waits here, and what it sends is read when it is posted.
+//
+// The memory of links is made, mapped and unmapped by a thread (LinkThread), and not by whoever
+// holds the engine's lock.
 //
 // A link is polled in every pass while it is used. One that has not been for a while is idle: of
 // these, one is looked at in a pass, so that a process may have many.
@@ -44,9 +53,11 @@ class FabricLinks {
 
   // What epoll says of a descriptor that is not a link's socket; of those it says the route.
   static constexpr uint32_t kNudgeEvent = UINT32_MAX;
+  static constexpr uint32_t kThreadEvent = kNudgeEvent - 1;
+  static constexpr uint32_t kFirstEventOfOthers = kThreadEvent - 1;  // and downwards
 
   // Both outlive it. The sockets of links are put into the epoll set.
-  FabricLinks(control::ControlClient& client, const UniqueFd& epoll);
+  FabricLinks(control::ControlClient& client, const UniqueFd& epoll, LinkThread::Mode mode);
 
   PacketPort::ReceivedFrame Receive() {
     for (size_t left = active_.size(); left != 0; --left) {
@@ -63,11 +74,14 @@ class FabricLinks {
   }
   void Release() { receiving_->Release(); }
 
+  // Empty only if the ring of a link is full.
   std::span<uint8_t> Acquire(Route route) {
     Link& link = LinkOf(route);
     is_acquired_from_ring_ = link.state == State::kUp;
-    if (!is_acquired_from_ring_) [[unlikely]]
-      return AcquireWithoutLink(route);
+    if (!is_acquired_from_ring_) [[unlikely]] {
+      acquired_route_ = route;
+      return frame_without_link_;
+    }
     if (link.ring.get() != transmitting_) [[unlikely]]
       TransmitOn(route);
     return transmitting_->Acquire();
@@ -76,7 +90,7 @@ class FabricLinks {
     if (is_acquired_from_ring_) [[likely]] {
       transmitting_->Commit(frame_bytes);
     } else {
-      ++counters_.transmit_dropped_no_link;
+      SendWithoutLink(acquired_route_, std::span(frame_without_link_).first(frame_bytes));
     }
   }
   // At most two links have something to make visible: TransmitOn flushes the link before, and a
@@ -108,6 +122,11 @@ class FabricLinks {
   // Follows what happened to the links since. To be called about once a millisecond.
   void Serve(transport::Time now);
 
+  // What the user of the program should know, and no return value can tell. Not said at once.
+  void Say(const std::string& sentence) { thread_.Print("uroce: " + sentence + ".\n"); }
+
+  void BeforeFork() { thread_.BeforeFork(); }
+  void AfterForkInParent() { thread_.AfterForkInParent(); }
   void AbandonAfterFork();
   const PacketPort::Counters& counters() const { return counters_; }
 
@@ -119,11 +138,20 @@ class FabricLinks {
     State state = State::kDown;
     bool is_active = false;  // in active_, else in idle_ if there is a ring
     PathState failure = PathState::kUnreachable;
-    uint32_t place = 0;       // in that list
-    uint32_t unanswered = 0;  // requests
-    uint64_t frames = 0;      // as last seen
+    bool is_accepting = false;  // the thread maps the memory of an offer
+    bool is_protected = false;  // RingLink::ProtectMemory
+    uint8_t idle_wakes = 0;     // in a row: wake-ups without a frame
+    uint16_t by_uplink = 0;     // datagrams that went there since there was a link
+    uint32_t place = 0;         // in that list
+    uint32_t unanswered = 0;    // requests
+    uint32_t offer = 0;         // number of the last one
+    uint64_t frames = 0;        // as last seen
+    uint64_t woken_at_frame = 0;
+    WaitingFrames::Queue waiting;
     // When it was asked for, was last seen used, or went down.
     transport::Time since{-kLongAgo.ns};
+    transport::Time up_since{};
+    transport::Time by_uplink_since{};
   };
   // A ring, as the passes go through them.
   struct Polled {
@@ -133,13 +161,18 @@ class FabricLinks {
   static constexpr transport::Duration kLongAgo = transport::Milliseconds(3'600'000);
 
   Link& LinkOf(Route route) { return links_[static_cast<size_t>(route)]; }
-  std::span<uint8_t> AcquireWithoutLink(Route route);
+  void SendWithoutLink(Route route, std::span<const uint8_t> frame);
+  bool SendByUplink(Route route, std::span<const uint8_t> frame);
+  void SendWaiting(Route route);
   void TransmitOn(Route route);
   void LookAtAnIdleLink();
 
   bool IsToSomebody(Route route) const;
   void Ask(Route route, transport::Time now);
+  void SendRequests(transport::Time now);
   void SendRequest(Route route, transport::Time now);
+  void TakeResults(transport::Time now);
+  void OnAccepted(LinkThread::Accepted accepted, transport::Time now);
   void Fail(Route route, PathState failure, transport::Time now);
   void Use(Route route, std::unique_ptr<RingLink> ring, State state, transport::Time now);
   void End(Route route);
@@ -151,6 +184,7 @@ class FabricLinks {
   void AddTo(std::vector<Polled>& list, Route route);
   void RemoveFrom(std::vector<Polled>& list, Route route);
   void Nudge();
+  bool WakesUsForNothing(Link& link);
   void Complain(Route route, const char* what, const char* why);
 
   control::ControlClient& client_;
@@ -161,18 +195,24 @@ class FabricLinks {
   std::vector<Route> asked_;  // in state kAsked
   size_t turn_ = 0;           // in active_: whose frame is next
   size_t idle_turn_ = 0;
-  RingLink* receiving_ = nullptr;     // the last frame was from it
-  RingLink* transmitting_ = nullptr;  // the last buffer of a ring was of this one
+  std::vector<RingLink::Offer> spares_;  // made, and not sent yet
+  uint32_t making_ = 0;                  // the thread makes so many more
+  RingLink* receiving_ = nullptr;        // the last frame was from it
+  RingLink* transmitting_ = nullptr;     // the last buffer of a ring was of this one
+  Route acquired_route_ = Route::kWire;  // of the last buffer that was not of a ring
   bool is_acquired_from_ring_ = false;
   bool is_asleep_ = false;  // between BeginSleep and EndSleep
   bool wants_uplink_ = false;
   bool restores_uplink_ = false;
   uint32_t offers_received_ = 0;  // from this uroced
+  uint32_t last_offer_ = 0;
   int complaints_left_ = 10;
   PacketPort::Counters counters_;
   std::array<Link, transport::kRoutes> links_;
-  // Where frames are built that nobody will get.
-  alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> discarded_frame_;
+  WaitingFrames waiting_;
+  // Where frames are built that no ring takes now.
+  alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> frame_without_link_;
+  LinkThread thread_;  // ends first
 };
 
 }  // namespace uroce::nic

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <utility>
 
 #include "dpdk_nic/base/clock.h"
@@ -26,7 +25,12 @@ using transport::Time;
 // Nobody should wait long for an error.
 constexpr Duration kNobodyPatience = Milliseconds(500);
 
-constexpr uint32_t kClientEvent = FabricLinks::kNudgeEvent - 1;
+constexpr uint32_t kClientEvent = FabricLinks::kFirstEventOfOthers;
+
+// What other processes make us do in one pass is bounded: sockets looked at, and messages of uroced
+// that pass on what they want. What is left keeps wait_fd readable.
+constexpr size_t kSocketsAPass = 64;
+constexpr int kMessagesAPass = 32;
 
 }  // namespace
 
@@ -37,7 +41,7 @@ FabricPort::FabricPort(Options options)
                .mtu_bytes = options_.mtu_bytes,
                .ip = options_.needs_ip ? options_.ip : transport::Gid{},
                .published_state_fd = options_.published_state_fd}),
-      links_(client_, epoll_),
+      links_(client_, epoll_, options_.link_thread),
       connections_(client_),
       groups_(client_) {
   epoll_event event{};
@@ -85,9 +89,12 @@ bool FabricPort::IsLocal(const transport::Gid& gid) const {
 PacketPort::PathState FabricPort::PreparePath(const Path& path) {
   if (path.route == Route::kLoopback) return PathState::kReady;
   if (path.route != Route::kWire) return links_.Prepare(path.route);
-  if (!fabric_.has_wire || is_other_fabric_) return PathState::kUnreachable;
-  const PathState uplink = links_.Prepare(path.route);
   const bool is_connection = path.remote.value != 0;
+  const bool has_wire = fabric_.has_wire && !is_other_fabric_;
+  if (is_connection && !has_wire) return PathState::kUnreachable;
+  const PathState uplink = links_.Prepare(path.route);
+  // Without a wire, datagrams find their way without the uplink, if later.
+  if (uplink == PathState::kRefused && !has_wire) return PathState::kUnreachable;
   if (uplink != PathState::kReady || !is_connection) return uplink;
   return connections_.Request(path.local, {path.local, path.remote, path.remote_gid}, Now());
 }
@@ -116,27 +123,24 @@ void FabricPort::ServeLink() {
 }
 
 void FabricPort::ServeSockets() {
-  std::array<epoll_event, 64> events;
-  size_t count;
-  do {
-    const int ready = epoll_wait(epoll_.get(), events.data(), events.size(), 0);
-    count = static_cast<size_t>(std::max(ready, 0));
-    for (size_t i = 0; i < count; ++i) {
-      if (events[i].data.u32 == kClientEvent) {
-        links_.WakeSleeper();
-        ServeControl();
-      } else {
-        links_.OnReadable(events[i].data.u32);
-      }
+  std::array<epoll_event, kSocketsAPass> events;
+  const int ready = epoll_wait(epoll_.get(), events.data(), events.size(), 0);
+  const auto count = static_cast<size_t>(std::max(ready, 0));
+  for (size_t i = 0; i < count; ++i) {
+    if (events[i].data.u32 == kClientEvent) {
+      links_.WakeSleeper();
+      ServeControl();
+    } else {
+      links_.OnReadable(events[i].data.u32);
     }
-  } while (count == events.size());
+  }
 }
 
 void FabricPort::ServeControl() {
   client_.Serve();
   if (client_.attachments() != served_attachments_) OnReattached();
   control::MessageChannel::Incoming message;
-  while (client_.Take(message)) OnMessage(message);
+  for (int left = kMessagesAPass; left != 0 && client_.Take(message); --left) OnMessage(message);
 }
 
 void FabricPort::OnReattached() {
@@ -145,9 +149,9 @@ void FabricPort::OnReattached() {
   is_other_fabric_ = now.has_wire != fabric_.has_wire || now.mac != fabric_.mac ||
                      now.gid_count != fabric_.gid_count || now.gids != fabric_.gids;
   if (is_other_fabric_) {
-    std::fprintf(stderr,
-                 "uroce: uroced was started anew with another NIC or other addresses: this "
-                 "program reaches nobody beyond this host until it is started anew, too.\n");
+    links_.Say(
+        "uroced was started anew with another NIC or other addresses: this program reaches nobody "
+        "beyond this host until it is started anew, too");
   }
   is_up_ = !fabric_.has_wire || (now.wire_is_up && !is_other_fabric_);
   links_.OnReattached();

@@ -11,6 +11,7 @@
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/port/fabric/fabric_links.h"
 #include "dpdk_nic/port/fabric/fabric_requests.h"
+#include "dpdk_nic/port/fabric/link_thread.h"
 #include "dpdk_nic/port/packet_port.h"
 
 namespace uroce::nic {
@@ -28,6 +29,7 @@ class FabricPort : public PacketPort {
     uint32_t mtu_bytes = 0;       // 0: the fabric's
     bool needs_ip = false;        // a fabric with a NIC has to have that address, too
     int published_state_fd = -1;  // stays the caller's, and open
+    LinkThread::Mode link_thread = LinkThread::Mode::kThread;
   };
   explicit FabricPort(Options options);
 
@@ -59,6 +61,8 @@ class FabricPort : public PacketPort {
   bool BeginSleep() override { return links_.BeginSleep(); }
   void EndSleep() override;
   void ServeLink() override;
+  void BeforeFork() override { links_.BeforeFork(); }
+  void AfterForkInParent() override { links_.AfterForkInParent(); }
   void AbandonAfterFork() override;
 
   Counters counters() const override { return links_.counters(); }

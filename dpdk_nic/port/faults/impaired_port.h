@@ -43,6 +43,8 @@ class ImpairedPort : public PacketPort {
   bool BeginSleep() override { return held_.empty() && arriving_.empty() && port_->BeginSleep(); }
   void EndSleep() override { port_->EndSleep(); }
   void ServeLink() override { port_->ServeLink(); }
+  void BeforeFork() override { port_->BeforeFork(); }
+  void AfterForkInParent() override { port_->AfterForkInParent(); }
   void AbandonAfterFork() override { port_->AbandonAfterFork(); }
 
   Counters counters() const override { return port_->counters(); }

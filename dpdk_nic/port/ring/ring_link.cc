@@ -39,9 +39,17 @@ std::optional<RingLink::Offer> RingLink::Create() {
   }
   Offer offer;
   offer.socket.reset(ends[1]);
-  offer.memory = memory->TakeFd();
+  offer.memory.reset(fcntl(memory->fd(), F_DUPFD_CLOEXEC, 0));
   offer.link.reset(new RingLink(std::move(memory), UniqueFd(ends[0]), 0));
+  if (!offer.memory) return std::nullopt;
   return offer;
+}
+
+bool RingLink::ProtectMemory(bool at_once) {
+  if (memory_->fd() < 0) return true;
+  if (!memory_->IsSealed() && !(at_once && memory_->Seal())) return false;
+  memory_->CloseFd();
+  return true;
 }
 
 std::unique_ptr<RingLink> RingLink::Accept(UniqueFd memory_fd, UniqueFd socket) {
@@ -51,6 +59,10 @@ std::unique_ptr<RingLink> RingLink::Accept(UniqueFd memory_fd, UniqueFd socket) 
   }
   std::unique_ptr<RingMemory> memory = RingMemory::Open(std::move(memory_fd));
   if (memory == nullptr) return nullptr;
+  return Accept(std::shared_ptr<RingMemory>(std::move(memory)), std::move(socket));
+}
+
+std::unique_ptr<RingLink> RingLink::Accept(std::shared_ptr<RingMemory> memory, UniqueFd socket) {
   return std::unique_ptr<RingLink>(new RingLink(std::move(memory), std::move(socket), 1));
 }
 

@@ -22,7 +22,7 @@ namespace uroce::nic {
 class RingLink {
  public:
   // What the asker keeps and what the other side is to get. The two descriptors have to be closed
-  // here once they are sent: they would hide the other side's end.
+  // here once they are sent: the socket would hide the other side's end.
   struct Offer {
     std::unique_ptr<RingLink> link;
     UniqueFd memory;
@@ -33,6 +33,8 @@ class RingLink {
   // Side 1, from what came of an offer. nullptr with errno set; EPROTO if these are not a sealed
   // ring memory and a connected Unix stream or seqpacket socket.
   static std::unique_ptr<RingLink> Accept(UniqueFd memory, UniqueFd socket);
+  // Side 1 over memory that was opened already and that no link uses any more.
+  static std::unique_ptr<RingLink> Accept(std::shared_ptr<RingMemory> memory, UniqueFd socket);
 
   RingLink(const RingLink&) = delete;
   RingLink& operator=(const RingLink&) = delete;
@@ -62,6 +64,13 @@ class RingLink {
 
   // How many frames went either way. Who sees it unchanged knows that the link is not used.
   uint64_t frames() const { return producer_.position() + consumer_.position(); }
+  // Whether the other side leaves half of the slots unread.
+  bool IsHalfFull() const { return producer_.Backlog() >= kSlots / 2; }
+
+  // Side 0: whether the memory is protected against the other side (RingMemory), which does that
+  // when it maps it. With `at_once` this side does it, and the other can map it no more. To be
+  // called now and then until it is true.
+  bool ProtectMemory(bool at_once);
 
   // Asks to be woken by a byte on the socket when a frame comes. Returns false if one is there
   // already: then do not sleep. EndSleep withdraws it, and costs no system call: the byte stays for
@@ -81,10 +90,13 @@ class RingLink {
 
   // In a forked child: closes the socket, so that the other side notices the parent's end. Nothing
   // but the destructor may follow. Async-signal-safe.
-  void Abandon() { socket_.reset(); }
+  void Abandon() {
+    socket_.reset();
+    memory_->CloseFd();
+  }
 
  private:
-  RingLink(std::unique_ptr<RingMemory> memory, UniqueFd socket, int side)
+  RingLink(std::shared_ptr<RingMemory> memory, UniqueFd socket, int side)
       : memory_(std::move(memory)),
         socket_(std::move(socket)),
         producer_(memory_->ring(side)),
@@ -92,7 +104,7 @@ class RingLink {
 
   void WakePeer();
 
-  std::unique_ptr<RingMemory> memory_;
+  std::shared_ptr<RingMemory> memory_;
   UniqueFd socket_;
   bool peer_alive_ = true;
   FrameProducer producer_;

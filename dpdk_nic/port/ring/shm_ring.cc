@@ -24,7 +24,9 @@ constexpr size_t kOneLineFrameBytes = 64 - SlotWord::kNearOffset;
 constexpr uint64_t kPositionInterval = 8;
 
 constexpr off_t kStatBlockBytes = 512;  // the unit of st_blocks, see stat(3)
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+// Linux 5.1; the mappings that there are stay writable.
+constexpr int kHoleSeals = F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
 
 std::atomic_ref<uint16_t> WordOf(uint8_t* slot) {
   return std::atomic_ref<uint16_t>(*reinterpret_cast<uint16_t*>(slot));
@@ -44,6 +46,12 @@ void StoreLoadFence() {
 #endif
 }
 
+// Maps the pages, which exist, so that no frame pays for it later. An older kernel than 5.14 does
+// it at the first touch.
+bool Populate(uint8_t* base) {
+  return madvise(base, kMemoryBytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+}
+
 }  // namespace
 
 std::unique_ptr<RingMemory> RingMemory::Create() {
@@ -53,30 +61,47 @@ std::unique_ptr<RingMemory> RingMemory::Create() {
     errno = error;
     return nullptr;
   }
-  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return nullptr;
+  if (fcntl(fd.get(), F_ADD_SEALS, kSizeSeals) != 0) return nullptr;
   std::unique_ptr<RingMemory> memory = Map(fd.get());
-  if (memory != nullptr) memory->fd_ = std::move(fd);
+  if (memory == nullptr || !Populate(memory->base_)) return nullptr;
+  memory->fd_ = std::move(fd);
   return memory;
 }
 
 std::unique_ptr<RingMemory> RingMemory::Open(UniqueFd fd) {
-  struct stat status;
   const int seals = fcntl(fd.get(), F_GET_SEALS);
-  if (seals < 0 || fstat(fd.get(), &status) != 0) return nullptr;
-  const bool whole = status.st_size == static_cast<off_t>(kMemoryBytes) &&
-                     status.st_blocks * kStatBlockBytes >= static_cast<off_t>(kMemoryBytes);
-  if ((seals & kSeals) != kSeals || !whole) {
+  if (seals < 0) return nullptr;
+  if ((seals & kSizeSeals) != kSizeSeals) {
     errno = EPROTO;
     return nullptr;
   }
-  return Map(fd.get());
+  std::unique_ptr<RingMemory> memory = Map(fd.get());
+  if (memory == nullptr || !SealAgainstHoles(fd.get())) return nullptr;
+  // Now that nothing of it can change any more, and before a page is touched: a hole would be
+  // filled at our expense.
+  struct stat status;
+  if (fstat(fd.get(), &status) != 0) return nullptr;
+  const bool whole = status.st_size == static_cast<off_t>(kMemoryBytes) &&
+                     status.st_blocks * kStatBlockBytes >= static_cast<off_t>(kMemoryBytes);
+  if (!whole) {
+    errno = EPROTO;
+    return nullptr;
+  }
+  if (!Populate(memory->base_)) return nullptr;
+  return memory;
 }
 
 std::unique_ptr<RingMemory> RingMemory::Map(int fd) {
-  void* base =
-      mmap(nullptr, kMemoryBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+  void* base = mmap(nullptr, kMemoryBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (base == MAP_FAILED) return nullptr;
   return std::unique_ptr<RingMemory>(new RingMemory(static_cast<uint8_t*>(base)));
+}
+
+bool RingMemory::SealAgainstHoles(int fd) { return fcntl(fd, F_ADD_SEALS, kHoleSeals) == 0; }
+
+bool RingMemory::IsSealed() const {
+  const int seals = fcntl(fd_.get(), F_GET_SEALS);
+  return seals >= 0 && (seals & kHoleSeals) == kHoleSeals;
 }
 
 RingMemory::~RingMemory() { munmap(base_, kMemoryBytes); }

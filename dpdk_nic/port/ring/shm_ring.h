@@ -80,13 +80,20 @@ struct Ring {
   uint8_t* slot(uint64_t position) const { return slots + position % kSlots * kSlotBytes; }
 };
 
-// The memory of a link: two rings, one a direction. The memfd cannot shrink any more (sealed), so
-// that nobody can make the other side fault.
+// The memory of a link: two rings, one a direction. Two seals protect each side from the other:
+//
+//   creator   memfd, every page allocated, mapped, sealed against shrinking and growing
+//   opener    maps it, then seals it against writing by other means than the two mappings
+//             (F_SEAL_FUTURE_WRITE), which also makes the kernel refuse to punch holes into it
+//
+// So no page can go away under the other side: it would fault (SIGBUS, if there is no memory just
+// then) or, at best, pay for the page anew.
 class RingMemory {
  public:
   // nullptr with errno set. Create backs every page, so that memory that cannot be had is an error
-  // here and not a SIGBUS later. Open takes what the other side sent and checks size, seals and
-  // that its pages are backed: it is the creator's memory, and stays so.
+  // here and not a SIGBUS later. Open takes what the other side sent, seals it, and then checks
+  // size, seals and that its pages are backed: it is the creator's memory, and stays so. Memory
+  // that was opened before cannot be opened again (EPERM).
   static std::unique_ptr<RingMemory> Create();
   static std::unique_ptr<RingMemory> Open(UniqueFd fd);
   ~RingMemory();
@@ -95,13 +102,19 @@ class RingMemory {
 
   // The ring that `side` (0 or 1) produces into.
   Ring ring(int side) const;
-  // What the other side is to be sent; only the creator has it, until it is taken.
+  // What the other side is to be sent; only the creator has it, until CloseFd.
   int fd() const { return fd_.get(); }
-  UniqueFd TakeFd() { return std::move(fd_); }
+  void CloseFd() { fd_.reset(); }
+
+  // Whether the other side has mapped and sealed it. For the creator, before CloseFd.
+  bool IsSealed() const;
+  // Does it in place of the other side, which cannot map it any more then. False with errno set.
+  bool Seal() { return SealAgainstHoles(fd_.get()); }
 
  private:
   explicit RingMemory(uint8_t* base) : base_(base) {}
   static std::unique_ptr<RingMemory> Map(int fd);
+  static bool SealAgainstHoles(int fd);
 
   UniqueFd fd_;
   uint8_t* base_;
@@ -123,6 +136,10 @@ class FrameProducer {
   bool ConsumerNeedsWake();
   // Whether frames that had been committed when this was asked last are not released yet.
   bool ConsumerIsBehind();
+  // Frames that the consumer says it has not released. Any number if it writes nonsense.
+  uint64_t Backlog() const {
+    return position_ - ring_.control->consumer_position.load(std::memory_order_relaxed);
+  }
 
   bool broken() const { return broken_; }
   // Frames committed.

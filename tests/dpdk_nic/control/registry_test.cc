@@ -42,7 +42,7 @@ class RegistryTest : public testing::Test {
   // One whose QPNs others know.
   Block AttachAndLink(Registry& registry) {
     const Block block = Attach(registry);
-    registry.AddLink(block, kSwitchBlock);
+    registry.AddLink(now_, block, kSwitchBlock);
     return block;
   }
 
@@ -115,7 +115,7 @@ TEST_F(RegistryTest, BlockOfADeadProcessIsQuarantined) {
 TEST_F(RegistryTest, BlockThatWasOfferedALinkIsQuarantined) {
   Registry registry = MakeRegistry({.clients_per_user = kMaxClients});
   for (uint32_t i = 0; i < kMaxClients; ++i) Attach(registry);
-  registry.AddLink(8, 9);
+  registry.AddLink(now_, 8, 9);
   registry.Detach(now_, 9);
   EXPECT_EQ(registry.Attach(now_, kPid, kAlice, 0).error, ENOSPC);
 }
@@ -247,8 +247,8 @@ class RegistryLinkTest : public RegistryTest {
     return LinkAfter(registry_.clients().at(asker).offers_sent, asker, other);
   }
   ErrnoValue LinkAfter(uint32_t offers_received, Block asker, Block other) {
-    const ErrnoValue error = registry_.MayLink(asker, other, offers_received);
-    if (error == 0) registry_.AddLink(asker, other);
+    const ErrnoValue error = registry_.MayLink(now_, asker, other, offers_received);
+    if (error == 0) registry_.AddLink(now_, asker, other);
     return error;
   }
   size_t links() const { return registry_.links().size(); }
@@ -321,6 +321,30 @@ TEST_F(RegistryLinkTest, LinksAreChargedToWhoAskedForThem) {
   EXPECT_EQ(Link(1, 4), 0);
   EXPECT_EQ(Link(1, 3), ENOSPC) << "it would be charged for it now";
   EXPECT_EQ(registry_.links().at({1, 3}).asker, 3u);
+}
+
+TEST_F(RegistryLinkTest, OffersToOneProcessAreLimited) {
+  constexpr transport::Duration kInterval = Registry::Limits{}.offer_interval;
+  for (uint32_t i = 0; i < Registry::Limits{}.offers_at_once; ++i) EXPECT_EQ(Link(1, 2), 0) << i;
+  EXPECT_EQ(Link(1, 2), EAGAIN);
+  EXPECT_EQ(Link(1, 3), 0) << "to another";
+  EXPECT_EQ(Link(4, 2), 0) << "of another";
+  EXPECT_EQ(Link(2, 1), 0) << "the other way";
+  now_ = now_ + kInterval;
+  EXPECT_EQ(Link(1, 2), 0) << "earned";
+  EXPECT_EQ(Link(1, 2), EAGAIN);
+  now_ = now_ + kInterval * 1'000;
+  for (uint32_t i = 0; i < Registry::Limits{}.offers_at_once; ++i) EXPECT_EQ(Link(1, 2), 0) << i;
+  EXPECT_EQ(Link(1, 2), EAGAIN) << "no more than that are saved up";
+}
+
+TEST_F(RegistryLinkTest, NewProcessWithTheSameBlockIsNotChargedForOffersOfTheLast) {
+  while (Link(1, 2) == 0) {
+  }
+  registry_.Detach(now_, 1);
+  claims_[1] = kPid;
+  ASSERT_EQ(registry_.Attach(now_, kPid, kAlice, 1).error, 0);
+  EXPECT_EQ(Link(1, 2), 0);
 }
 
 TEST_F(RegistryLinkTest, LinkIsForgottenWithEitherProcess) {

@@ -30,6 +30,8 @@ constexpr transport::MacAddress kMac = {2, 0, 0, 0, 0, 7};
 Server::Config WithNic() {
   Server::Config config;
   config.fabric.has_wire = true;
+  // The registry's test has that limit.
+  config.limits.registry.offers_at_once = 1'000'000;
   return config;
 }
 

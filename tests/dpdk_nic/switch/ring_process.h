@@ -23,6 +23,7 @@ class RingProcess {
   explicit RingProcess(bool keeps_socket = false) {
     auto offer = RingLink::Create();
     raw_memory_.reset(dup(offer->memory.get()));
+    Raw(0);  // it can be mapped only now
     if (keeps_socket) switch_socket_.reset(dup(offer->socket.get()));
     switch_end_ = RingLink::Accept(std::move(offer->memory), std::move(offer->socket));
     link_ = std::move(offer->link);

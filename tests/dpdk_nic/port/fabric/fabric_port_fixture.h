@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -34,6 +35,7 @@ class FabricPortTest : public ::testing::Test {
     options.fabric = fabric_;
     options.ip = ip;
     options.published_state_fd = published_state_.get();
+    options.link_thread = LinkThread::Mode::kInline;
     return options;
   }
   std::unique_ptr<FabricPort> NewPort() {
@@ -71,6 +73,7 @@ class FabricPortTest : public ::testing::Test {
   static bool SendByte(FabricPort& from, Route route, uint8_t value) {
     const std::span<uint8_t> room = from.AcquireTransmit(route);
     if (room.empty()) return false;
+    std::fill_n(room.begin(), 62, uint8_t{0});
     room[0] = value;
     from.CommitTransmit(62);
     from.Flush();
@@ -78,6 +81,26 @@ class FabricPortTest : public ::testing::Test {
   }
   static bool SendByte(FabricPort& from, const FabricPort& to, uint8_t value) {
     return SendByte(from, RouteTo(to), value);
+  }
+  // Asks until there is an answer. A failure is an answer for 10 ms only, then it is asked anew.
+  static PathState PrepareUntilAnswered(FabricPort& port, const PacketPort::Path& path,
+                                        auto serve) {
+    PathState state;
+    while ((state = port.PreparePath(path)) == PathState::kPending) serve();
+    return state;
+  }
+  // A datagram as a process sends it that knows no Ethernet address; `value` comes before it.
+  static bool SendDatagram(FabricPort& from, Route route, uint8_t value) {
+    const std::span<uint8_t> room = from.AcquireTransmit(route);
+    if (room.empty()) return false;
+    constexpr uint8_t kUdSendOnly = 0x64;
+    std::fill_n(room.begin(), 80, uint8_t{0});
+    room[0] = value;
+    room[12] = 0x08;  // IPv4
+    room[42] = kUdSendOnly;
+    from.CommitTransmit(80);
+    from.Flush();
+    return true;
   }
   struct Taken {
     int value = -1;  // none

@@ -102,13 +102,12 @@ TEST_F(FabricWireTest, UplinkIsMadeWhenTheWireIsNeeded) {
   const auto port = NewPort();
   ServeAll(*port);
   EXPECT_EQ(ClientOf(*port).uplink, nullptr);
-  EXPECT_FALSE(SendByte(*port, Route::kWire, 1));
+  EXPECT_TRUE(SendByte(*port, Route::kWire, 1));
   ServeAll(*port);
   RingLink* uplink = ClientOf(*port).uplink.get();
   ASSERT_NE(uplink, nullptr);
-  EXPECT_TRUE(SendByte(*port, Route::kWire, 1));
   ASSERT_FALSE(uplink->Receive().empty());
-  EXPECT_EQ(uplink->Receive()[0], 1);
+  EXPECT_EQ(uplink->Receive()[0], 1) << "it has waited";
 
   uplink->Acquire()[0] = 2;
   uplink->Commit(62);
@@ -256,7 +255,11 @@ TEST_F(FabricWireTest, ThousandsOfConnectionsAreSaidAgain) {
   ServeAll(*port);
   StartUroced(*port);
   while (ClientOf(*port).declared.size() < kConnections) ServeAll(*port);
-  EXPECT_EQ(Prepare(*port, WirePath({kConnections - 1}, {kConnections - 1})), PathState::kReady);
+  PathState state;
+  while ((state = Prepare(*port, WirePath({kConnections - 1}, {kConnections - 1}))) ==
+         PathState::kPending) {
+  }
+  EXPECT_EQ(state, PathState::kReady);
   EXPECT_EQ(ClientOf(*port).declared.size(), kConnections);
 }
 

@@ -43,17 +43,15 @@ int TakeByte(RingLink& link) {
   return value;
 }
 
-// Both ends in one process, each with a mapping of its own; and the memory itself.
+// Both ends in one process, each with a mapping of its own.
 class RingLinkTest : public ::testing::Test {
  protected:
   RingLinkTest() {
     auto offer = RingLink::Create();
-    memory_ = Dup(offer->memory);
     asker_ = std::move(offer->link);
     asked_ = RingLink::Accept(std::move(offer->memory), std::move(offer->socket));
   }
 
-  UniqueFd memory_;
   std::unique_ptr<RingLink> asker_;
   std::unique_ptr<RingLink> asked_;
 };
@@ -197,6 +195,24 @@ TEST(RingLinkAcceptTest, RefusesWhatIsNoRingMemory) {
   EXPECT_NE(RingLink::Accept(std::move(offer->memory), std::move(offer->socket)), nullptr);
 }
 
+TEST(RingLinkAcceptTest, MemoryIsProtectedByTheSideThatAccepts) {
+  auto offer = RingLink::Create();
+  const UniqueFd memory = Dup(offer->memory);
+  EXPECT_FALSE(offer->link->ProtectMemory(false));
+  const auto link = RingLink::Accept(std::move(offer->memory), std::move(offer->socket));
+  ASSERT_NE(link, nullptr);
+  EXPECT_TRUE(offer->link->ProtectMemory(false));
+  EXPECT_TRUE(offer->link->ProtectMemory(false)) << "for good";
+  EXPECT_NE(fallocate(memory.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4'096), 0);
+}
+
+TEST(RingLinkAcceptTest, SideThatDoesNotAcceptInTimeIsLockedOut) {
+  auto offer = RingLink::Create();
+  EXPECT_TRUE(offer->link->ProtectMemory(true));
+  EXPECT_EQ(RingLink::Accept(std::move(offer->memory), std::move(offer->socket)), nullptr);
+  EXPECT_FALSE(offer->link->peer_alive());
+}
+
 TEST(RingLinkAcceptTest, TakesASeqpacketSocket) {
   auto offer = RingLink::Create();
   int ends[2];
@@ -209,19 +225,20 @@ TEST(RingLinkAcceptTest, TakesASeqpacketSocket) {
 
 // The other side writes words and positions without any rule, between the steps of an honest end:
 // that finds frames within their slots, back-pressure, or that the link is broken.
-TEST_F(RingLinkTest, GarbageInTheMemoryLeavesTheHonestEndWithinBounds) {
+TEST(RingLinkGarbageTest, GarbageInTheMemoryLeavesTheHonestEndWithinBounds) {
   std::minstd_rand random(1);
   const auto any = [&](uint64_t below) { return static_cast<uint64_t>(random()) % below; };
-  const auto memory = RingMemory::Open(Dup(memory_));
-  const Ring to_us = memory->ring(0);
-  const Ring from_us = memory->ring(1);
   int broken_links = 0;
   uint64_t frames = 0;
   for (int round = 0; round < 200; ++round) {
+    const auto memory = RingMemory::Create();
+    const Ring to_us = memory->ring(0);
+    const Ring from_us = memory->ring(1);
     int ends[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     const UniqueFd peer_socket(ends[1]);
-    const auto link = RingLink::Accept(Dup(memory_), UniqueFd(ends[0]));
+    const auto link =
+        RingLink::Accept(UniqueFd(fcntl(memory->fd(), F_DUPFD_CLOEXEC, 0)), UniqueFd(ends[0]));
     ASSERT_NE(link, nullptr);
     uint64_t received = 0;
     for (int step = 0; step < 2'000 && !link->broken(); ++step) {

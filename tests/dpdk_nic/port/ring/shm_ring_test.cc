@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -160,11 +162,74 @@ TEST(RingMemoryTest, CannotBeShrunkOrGrown) {
   EXPECT_NE(ftruncate(memory->fd(), 1 << 30), 0);
 }
 
-TEST(RingMemoryTest, OpenRefusesMemoryThatCouldShrink) {
-  const auto good = RingMemory::Create();
-  UniqueFd unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  ASSERT_EQ(ftruncate(unsealed.get(), lseek(good->fd(), 0, SEEK_END)), 0);
-  EXPECT_EQ(RingMemory::Open(std::move(unsealed)), nullptr);
+// Memory of the right size, with what the parameters say.
+UniqueFd MakeMemory(bool is_allocated, int seals) {
+  const off_t bytes = lseek(RingMemory::Create()->fd(), 0, SEEK_END);
+  UniqueFd memory(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(is_allocated ? posix_fallocate(memory.get(), 0, bytes) : ftruncate(memory.get(), bytes),
+            0);
+  EXPECT_EQ(fcntl(memory.get(), F_ADD_SEALS, seals), 0);
+  return memory;
+}
+
+off_t BytesOnLoan(int fd) {
+  struct stat status;
+  EXPECT_EQ(fstat(fd, &status), 0);
+  return status.st_blocks;
+}
+
+TEST(RingMemoryTest, OpenTakesWhatACreatorMakes) {
+  EXPECT_NE(RingMemory::Open(MakeMemory(true, F_SEAL_SHRINK | F_SEAL_GROW)), nullptr);
+}
+
+TEST(RingMemoryTest, OpenRefusesMemoryThatCouldShrinkOrGrow) {
+  for (const int seals : {0, F_SEAL_SHRINK, F_SEAL_GROW}) {
+    errno = 0;
+    EXPECT_EQ(RingMemory::Open(MakeMemory(true, seals)), nullptr) << seals;
+    EXPECT_EQ(errno, EPROTO) << seals;
+  }
+}
+
+TEST(RingMemoryTest, OpenRefusesMemoryThatIsNotAllocatedAndFillsNoneOfIt) {
+  UniqueFd sparse = MakeMemory(false, F_SEAL_SHRINK | F_SEAL_GROW);
+  const UniqueFd same(fcntl(sparse.get(), F_DUPFD_CLOEXEC, 0));
+  errno = 0;
+  EXPECT_EQ(RingMemory::Open(std::move(sparse)), nullptr);
+  EXPECT_EQ(errno, EPROTO);
+  EXPECT_EQ(BytesOnLoan(same.get()), 0);
+}
+
+TEST(RingMemoryTest, OpenRefusesMemoryThatCannotBeSealed) {
+  EXPECT_EQ(RingMemory::Open(MakeMemory(true, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)), nullptr);
+}
+
+TEST(RingMemoryTest, NeitherSideMakesHolesInWhatTheOtherHasOpened) {
+  const auto memory = RingMemory::Create();
+  const UniqueFd same(fcntl(memory->fd(), F_DUPFD_CLOEXEC, 0));
+  EXPECT_FALSE(memory->IsSealed());
+  const auto opened = RingMemory::Open(UniqueFd(fcntl(memory->fd(), F_DUPFD_CLOEXEC, 0)));
+  ASSERT_NE(opened, nullptr);
+  EXPECT_TRUE(memory->IsSealed());
+  const off_t before = BytesOnLoan(same.get());
+
+  const int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  EXPECT_NE(fallocate(same.get(), punch, 0, 1 << 20), 0);
+  EXPECT_EQ(errno, EPERM);
+  uint8_t* const page = memory->ring(0).slots;
+  EXPECT_NE(madvise(page, 4'096, MADV_REMOVE), 0);
+  EXPECT_NE(write(same.get(), "x", 1), 1);
+  EXPECT_EQ(BytesOnLoan(same.get()), before);
+  page[0] = 7;
+  EXPECT_EQ(opened->ring(0).slots[0], 7) << "the mappings stay writable";
+}
+
+TEST(RingMemoryTest, MemoryThatItsCreatorSealedCannotBeOpened) {
+  const auto memory = RingMemory::Create();
+  UniqueFd same(fcntl(memory->fd(), F_DUPFD_CLOEXEC, 0));
+  EXPECT_TRUE(memory->Seal());
+  EXPECT_TRUE(memory->IsSealed());
+  EXPECT_EQ(RingMemory::Open(std::move(same)), nullptr);
+  EXPECT_NE(fallocate(memory->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4'096), 0);
 }
 
 TEST(RingMemoryTest, OpenRefusesAWrongSize) {

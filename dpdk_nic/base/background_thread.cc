@@ -1,4 +1,4 @@
-#include "dpdk_nic/engine/background_thread.h"
+#include "dpdk_nic/base/background_thread.h"
 
 #include <poll.h>
 #include <signal.h>
