@@ -1,0 +1,245 @@
+// How long the first datagram between two processes of a host takes: all to all at the same moment,
+// each to everybody for the first time. Tells the time from the post of a datagram to its
+// completion at the receiver, who polls. Nothing but libibverbs.
+//
+//   usage: uroce run -- first_contact [PROCESSES [GID-INDEX]]      (16, 1)
+#include <infiniband/verbs.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <vector>
+
+namespace {
+
+constexpr int kMaxProcesses = 64;
+constexpr uint32_t kQkey = 0x1234'5678;
+constexpr size_t kGrhBytes = 40;
+constexpr uint64_t kPatience_ns = 10'000'000'000;  // then the rest is lost
+
+struct Address {
+  ibv_gid gid;
+  uint32_t qpn;
+};
+
+// What the processes share.
+struct Shared {
+  std::atomic<int> ready;  // have an address
+  std::atomic<int> set;    // know everybody's
+  std::atomic<int> failed;
+  std::array<Address, kMaxProcesses> addresses;
+  std::array<std::array<uint64_t, kMaxProcesses>, kMaxProcesses> latency_ns;  // 0: lost
+  std::array<uint64_t, kMaxProcesses> longest_post_ns;
+};
+
+uint64_t Now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+template <class T>
+T* Check(T* result, const char* what) {
+  if (result != nullptr) return result;
+  std::fprintf(stderr, "first_contact: %s: %s\n", what, strerror(errno));
+  _exit(1);
+}
+
+void Check(int error, const char* what) {
+  if (error == 0) return;
+  std::fprintf(stderr, "first_contact: %s: %s\n", what, strerror(error));
+  _exit(1);
+}
+
+void WaitForAll(const std::atomic<int>& count, int processes, const Shared& shared) {
+  while (count.load() < processes && shared.failed.load() == 0) sched_yield();
+}
+
+class Process {
+ public:
+  Process(Shared& shared, int number, int processes, int gid_index)
+      : shared_(shared), number_(number), processes_(processes) {
+    ibv_device** devices = Check(ibv_get_device_list(nullptr), "no list of devices");
+    context_ = Check(ibv_open_device(Check(devices[0], "no device")), "ibv_open_device");
+    pd_ = Check(ibv_alloc_pd(context_), "ibv_alloc_pd");
+    cq_ = Check(ibv_create_cq(context_, 2 * kMaxProcesses, nullptr, nullptr, 0), "ibv_create_cq");
+    memory_.resize(kMaxProcesses * kSlotBytes);
+    mr_ = Check(ibv_reg_mr(pd_, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE),
+                "ibv_reg_mr");
+    CreateQueuePair();
+    Address& own = shared_.addresses[static_cast<size_t>(number)];
+    own.qpn = qp_->qp_num;
+    Check(ibv_query_gid(context_, 1, gid_index, &own.gid), "ibv_query_gid");
+    gid_index_ = static_cast<uint8_t>(gid_index);
+  }
+
+  void Run() {
+    ++shared_.ready;
+    WaitForAll(shared_.ready, processes_, shared_);
+    std::vector<ibv_ah*> handles(static_cast<size_t>(processes_));
+    for (int i = 0; i < processes_; ++i) {
+      ibv_ah_attr attributes{};
+      attributes.is_global = 1;
+      attributes.port_num = 1;
+      attributes.grh.dgid = AddressOf(i).gid;
+      attributes.grh.sgid_index = gid_index_;
+      attributes.grh.hop_limit = 64;
+      handles[static_cast<size_t>(i)] = Check(ibv_create_ah(pd_, &attributes), "ibv_create_ah");
+    }
+    ++shared_.set;
+    WaitForAll(shared_.set, processes_, shared_);
+    for (int i = 1; i < processes_; ++i) {
+      const int to = (number_ + i) % processes_;
+      Send(handles[static_cast<size_t>(to)], AddressOf(to).qpn);
+      Poll();
+    }
+    const uint64_t give_up = Now_ns() + kPatience_ns;
+    while (received_ < processes_ - 1 && Now_ns() < give_up) Poll();
+  }
+
+ private:
+  static constexpr size_t kSlotBytes = 64;
+  struct Message {
+    uint64_t sent_at_ns;
+    int32_t from;
+    int32_t reserved;
+  };
+
+  const Address& AddressOf(int process) const {
+    return shared_.addresses[static_cast<size_t>(process)];
+  }
+
+  void CreateQueuePair() {
+    ibv_qp_init_attr init{};
+    init.qp_type = IBV_QPT_UD;
+    init.send_cq = init.recv_cq = cq_;
+    init.cap = {.max_send_wr = kMaxProcesses,
+                .max_recv_wr = kMaxProcesses,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = sizeof(Message)};
+    qp_ = Check(ibv_create_qp(pd_, &init), "ibv_create_qp");
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_INIT;
+    attributes.port_num = 1;
+    attributes.qkey = kQkey;
+    Check(ibv_modify_qp(qp_, &attributes,
+                        IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+          "to INIT");
+    for (size_t i = 0; i < kMaxProcesses; ++i) {
+      ibv_sge sge{reinterpret_cast<uintptr_t>(&memory_[i * kSlotBytes]), kSlotBytes, mr_->lkey};
+      ibv_recv_wr request{.wr_id = i, .next = nullptr, .sg_list = &sge, .num_sge = 1};
+      ibv_recv_wr* bad;
+      Check(ibv_post_recv(qp_, &request, &bad), "ibv_post_recv");
+    }
+    attributes.qp_state = IBV_QPS_RTR;
+    Check(ibv_modify_qp(qp_, &attributes, IBV_QP_STATE), "to RTR");
+    attributes.qp_state = IBV_QPS_RTS;
+    Check(ibv_modify_qp(qp_, &attributes, IBV_QP_STATE | IBV_QP_SQ_PSN), "to RTS");
+  }
+
+  void Send(ibv_ah* to, uint32_t qpn) {
+    Message message{.sent_at_ns = Now_ns(), .from = number_, .reserved = 0};
+    ibv_sge sge{reinterpret_cast<uintptr_t>(&message), sizeof message, 0};
+    ibv_send_wr request{};
+    request.sg_list = &sge;
+    request.num_sge = 1;
+    request.opcode = IBV_WR_SEND;
+    request.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+    request.wr.ud = {.ah = to, .remote_qpn = qpn, .remote_qkey = kQkey};
+    ibv_send_wr* bad;
+    Check(ibv_post_send(qp_, &request, &bad), "ibv_post_send");
+    uint64_t& longest = shared_.longest_post_ns[static_cast<size_t>(number_)];
+    longest = std::max(longest, Now_ns() - message.sent_at_ns);
+  }
+
+  void Poll() {
+    ibv_wc completion;
+    while (ibv_poll_cq(cq_, 1, &completion) == 1) {
+      if (completion.status != IBV_WC_SUCCESS) Check(EIO, ibv_wc_status_str(completion.status));
+      if (completion.opcode != IBV_WC_RECV) continue;
+      const uint64_t now_ns = Now_ns();
+      Message message;
+      memcpy(&message, &memory_[completion.wr_id * kSlotBytes + kGrhBytes], sizeof message);
+      shared_.latency_ns[static_cast<size_t>(message.from)][static_cast<size_t>(number_)] =
+          now_ns - message.sent_at_ns;
+      ++received_;
+    }
+  }
+
+  Shared& shared_;
+  const int number_;
+  const int processes_;
+  uint8_t gid_index_ = 0;
+  ibv_context* context_;
+  ibv_pd* pd_;
+  ibv_cq* cq_;
+  ibv_mr* mr_;
+  ibv_qp* qp_ = nullptr;
+  std::vector<uint8_t> memory_;
+  int received_ = 0;
+};
+
+int Report(const Shared& shared, size_t processes) {
+  std::vector<double> latencies_us;
+  size_t lost = 0;
+  for (size_t from = 0; from < processes; ++from) {
+    for (size_t to = 0; to < processes; ++to) {
+      if (from == to) continue;
+      const uint64_t latency_ns = shared.latency_ns[from][to];
+      if (latency_ns == 0) {
+        ++lost;
+      } else {
+        latencies_us.push_back(static_cast<double>(latency_ns) / 1'000);
+      }
+    }
+  }
+  std::sort(latencies_us.begin(), latencies_us.end());
+  if (latencies_us.empty()) return 1;
+  const size_t count = latencies_us.size();
+  std::printf("pairs %zu lost %zu median_us %.0f p90_us %.0f worst_us %.0f longest_post_us %.0f\n",
+              count + lost, lost, latencies_us[count / 2], latencies_us[count * 9 / 10],
+              latencies_us.back(),
+              static_cast<double>(
+                  *std::max_element(shared.longest_post_ns.begin(), shared.longest_post_ns.end())) /
+                  1'000);
+  return lost == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int processes = argc > 1 ? std::atoi(argv[1]) : 16;
+  const int gid_index = argc > 2 ? std::atoi(argv[2]) : 1;
+  if (processes < 2 || processes > kMaxProcesses) {
+    std::fprintf(stderr, "usage: first_contact [PROCESSES [GID-INDEX]]\n");
+    return 2;
+  }
+  void* memory =
+      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return 1;
+  Shared& shared = *new (memory) Shared{};
+  for (int i = 0; i < processes; ++i) {
+    if (fork() != 0) continue;
+    Process(shared, i, processes, gid_index).Run();
+    _exit(0);
+  }
+  for (int i = 0; i < processes; ++i) {
+    int status;
+    wait(&status);
+    if (status != 0) ++shared.failed;
+  }
+  if (shared.failed.load() != 0) return 1;
+  return Report(shared, static_cast<size_t>(processes));
+}

@@ -1,0 +1,152 @@
+// A victim and bystanders go on while a process of the same fabric attacks: no byte is wrong, no
+// request fails, newcomers get in. The test runs itself again as the hostile process. What it does
+// is not timed: tools measure how fast the victim still is.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/control/status_messages.h"
+#include "dpdk_nic/port/fabric/fabric_query.h"
+#include "tests/dpdk_nic/engine/engine_host.h"
+#include "tests/dpdk_nic/port/fabric/test_fabric.h"
+#include "tests/system/hostile/hostile_process.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::CompletionStatus;
+using transport::SendOpcode;
+using transport::Status;
+
+constexpr transport::Duration kPatience = transport::Milliseconds(120'000);
+
+// A WRITE of bytes that nobody else writes, and a look at every one of them.
+void Exchange(EngineHost& from, EngineHost& to) {
+  static uint32_t seed = 0;
+  constexpr size_t kBytes = 50'000;
+  std::vector<uint8_t>& source = from.memory();
+  uint32_t value = ++seed * 2'654'435'761u;
+  for (size_t i = 0; i < kBytes; ++i) {
+    value = value * 1'664'525 + 1'013'904'223;
+    source[i] = static_cast<uint8_t>(value >> 24);
+  }
+  from.Publish();
+  ASSERT_EQ(from.Post(SendOpcode::kRdmaWrite, 0, kBytes), Status::kOk);
+  const auto completions = from.Poll(1);
+  ASSERT_EQ(completions.size(), 1u);
+  ASSERT_EQ(completions[0].status, CompletionStatus::kSuccess);
+  const bool is_equal = memcmp(from.memory().data(), to.memory().data(), kBytes) == 0;
+  to.Publish();
+  ASSERT_TRUE(is_equal) << "a byte is wrong";
+}
+
+// Two ends on engines that are there already.
+struct Connection {
+  Connection(EngineHost& one, EngineHost& other) : a(one.engine()), b(other.engine()) {
+    ConnectBoth(a, b, EngineHost::kPatientTimeout);
+  }
+  void Run() {
+    ASSERT_NO_FATAL_FAILURE(Exchange(a, b));
+    ASSERT_NO_FATAL_FAILURE(Exchange(b, a));
+  }
+  EngineHost a;
+  EngineHost b;
+};
+
+class HostileTest : public ::testing::Test {
+ protected:
+  control::Block victims_block() { return transport::BlockOf(victim_.info().qpn); }
+
+  void RunTraffic() {
+    ASSERT_NO_FATAL_FAILURE(with_victim_.Run());
+    ASSERT_NO_FATAL_FAILURE(with_others_.Run());
+  }
+  void LetNewcomerIn() {
+    EngineHost newcomer(TestFabric());
+    ASSERT_NO_FATAL_FAILURE(Connection(newcomer, first_).Run());
+    ASSERT_NO_FATAL_FAILURE(Connection(newcomer, victim_).Run());
+  }
+  void Survive(const std::string& attack) {
+    const bool is_slow = attack == "deaths" || attack == "sockets";
+    // Makes the uplinks, by which datagrams come.
+    for (EngineHost* host : {&victim_, &first_, &second_}) {
+      ASSERT_EQ(host->engine().PreparePath({}, kPatience), PacketPort::PathState::kReady);
+    }
+    RunTraffic();
+    {
+      HostileProcess hostile(attack, TestFabric(), victims_block());
+      for (int i = 0; i < 10; ++i) {
+        ASSERT_TRUE(hostile.AwaitRounds(is_slow ? 2 : 20));
+        ASSERT_NO_FATAL_FAILURE(RunTraffic());
+      }
+      ASSERT_NO_FATAL_FAILURE(LetNewcomerIn());
+      ASSERT_TRUE(hostile.AwaitRounds(1));
+    }
+    RunTraffic();
+    LetNewcomerIn();
+  }
+  uint64_t malformed() { return victim_.engine().port_counters().receive_malformed; }
+  static control::StatusDaemon uroced() { return QueryFabric(TestFabric()).value(); }
+
+  EngineHost victim_{TestFabric()};
+  EngineHost first_{TestFabric()};
+  EngineHost second_{TestFabric()};
+  Connection with_victim_{victim_, first_};
+  Connection with_others_{first_, second_};
+};
+
+class AttackTest : public HostileTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(AttackTest, EverybodyElseGoesOn) {
+  const control::StatusDaemon before = uroced();
+  ASSERT_NO_FATAL_FAILURE(Survive(GetParam()));
+  const control::StatusDaemon after = uroced();
+  const std::string attack = GetParam();
+  if (attack == "garbage" || attack == "sockets") {
+    EXPECT_GT(malformed(), 0u);
+  }
+  if (attack == "uplink") {
+    EXPECT_GT(after.dropped_malformed, before.dropped_malformed);
+  }
+  if (attack == "contacts") {
+    EXPECT_GT(after.frames_between_processes, before.frames_between_processes);
+    EXPECT_GT(after.dropped_no_room, before.dropped_no_room);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Attacks, AttackTest,
+                         ::testing::Values("offers", "sockets", "holes", "garbage", "uplink",
+                                           "strangers", "deaf", "contacts", "deaths"),
+                         [](const auto& attack) { return std::string(attack.param); });
+
+// A program whose standard error nobody reads: the device has things to say of the attack.
+TEST_F(HostileTest, FullStandardErrorStopsNobody) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd reader(ends[0]), writer(ends[1]);
+  ASSERT_EQ(fcntl(writer.get(), F_SETFL, O_NONBLOCK), 0);
+  const std::string line(4'096, '.');
+  while (write(writer.get(), line.data(), line.size()) > 0) {
+  }
+  while (write(writer.get(), ".", 1) > 0) {
+  }
+  ASSERT_EQ(fcntl(writer.get(), F_SETFL, 0), 0);
+  const UniqueFd standard_error(dup(STDERR_FILENO));
+  ASSERT_EQ(dup2(writer.get(), STDERR_FILENO), STDERR_FILENO);
+  Survive("garbage");
+  dup2(standard_error.get(), STDERR_FILENO);
+  EXPECT_GT(malformed(), 0u);
+}
+
+}  // namespace
+}  // namespace uroce::nic
+
+int main(int argc, char** argv) {
+  uroce::nic::HostileProcess::RunIfAsked(argc, argv);
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
