@@ -57,6 +57,7 @@ struct Counters {
 
   uint64_t retransmitted_packets = 0;
   uint64_t ack_timeouts = 0;       // local_ack_timeout_err
+  uint64_t probes = 0;             // after a silence, long before the ACK timeout
   uint64_t retries_exceeded = 0;   // req_transport_retries_exceeded
   uint64_t psn_naks_received = 0;  // packet_seq_err
   uint64_t implied_naks = 0;       // implied_nak_seq_err

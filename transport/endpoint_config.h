@@ -21,6 +21,9 @@ struct EndpointConfig {
   Qpn first_qpn{0x100};       // the block of QPNs that is ours
   uint32_t qpn_count = kMaxQps;
   void* context = nullptr;  // comes back in events about the device
+  // Whether a requester that hears nothing for longer than the path's round-trip time sends its
+  // oldest packet once more, long before the ACK timeout.
+  bool probes = false;
   uint32_t seed = 0;        // where in the block QPNs start, so that a restart gets other ones
 
   // Whether packets with so much payload fit into an IP packet.

@@ -117,6 +117,7 @@ ErrorOr<std::shared_ptr<Device>> Device::Create(const DeviceConfig& config, List
   Parts parts = std::move(opened).value();
   parts.endpoint.mac = parts.port->mac();
   parts.endpoint.port_mtu = parts.port->mtu();
+  parts.endpoint.probes = true;
   parts.endpoint.seed = std::random_device{}();
   parts.endpoint.context = listener.context;
   options.link_layer = std::move(parts.link_layer);

@@ -14,6 +14,7 @@ constexpr NamedCounter kCounters[] = {
     {"received_bytes", &Counters::received_bytes},
     {"retransmitted_packets", &Counters::retransmitted_packets},
     {"ack_timeouts", &Counters::ack_timeouts},
+    {"probes", &Counters::probes},
     {"retries_exceeded", &Counters::retries_exceeded},
     {"psn_naks_received", &Counters::psn_naks_received},
     {"implied_naks", &Counters::implied_naks},

@@ -47,6 +47,7 @@ class Script {
     // queue does: SENDs go out as they are posted.
     bool peer_counts_credits = false;
     bool signal_all = false;
+    bool probes = false;  // after a silence, long before the ACK timeout
     transport::AccessFlags qp_access{transport::AccessFlags::kRemoteWrite |
                                      transport::AccessFlags::kRemoteRead |
                                      transport::AccessFlags::kRemoteAtomic};

@@ -27,8 +27,9 @@ namespace {
 constexpr MacAddress kOurMac{2, 0, 0, 0, 0, 1};
 constexpr MacAddress kPeerMac{2, 0, 0, 0, 0, 2};
 
-EndpointConfig MakeConfig(void* context) {
+EndpointConfig MakeConfig(void* context, bool probes) {
   EndpointConfig config;
+  config.probes = probes;
   config.context = context;
   config.mac = kOurMac;
   config.gids = {Gid::LinkLocal(kOurMac), Script::kOurGid};
@@ -40,7 +41,7 @@ EndpointConfig MakeConfig(void* context) {
 }  // namespace
 
 Script::Script(const Options& options)
-    : options_(options), endpoint_(MakeConfig(&endpoint_)), memory_(kMemoryBytes) {
+    : options_(options), endpoint_(MakeConfig(&endpoint_, options.probes)), memory_(kMemoryBytes) {
   const AccessFlags all(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
                         AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic |
                         AccessFlags::kWindowBind);

@@ -28,6 +28,7 @@ EndpointConfig MakeConfig(int index, bool ipv6) {
   // Apart from all other hosts', so that a number names a queue pair of the whole simulation.
   config.first_qpn = Qpn{0x1000u * number};
   config.qpn_count = 256;
+  config.probes = index % 2 == 0;
   config.seed = static_cast<uint32_t>(index) * 77;
   return config;
 }

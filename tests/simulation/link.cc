@@ -59,6 +59,7 @@ void Link::MakeHost(Host& host, const LinkOptions& options, Random& random) {
   config.gids = {Gid::LinkLocal(config.mac), Gid::FromIpv4({10, 0, 0, number})};
   config.first_qpn = Qpn{0x1000u * number};
   config.qpn_count = 16;
+  config.probes = options.probes;
   host.endpoint = std::make_unique<transport::Endpoint>(config);
   host.memory.resize(options.memory_bytes);
   random.Fill(host.memory);

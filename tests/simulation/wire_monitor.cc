@@ -182,7 +182,7 @@ void WireMonitor::CheckCounters(const transport::Endpoint& endpoint) {
   at_most("duplicate_requests", counted.duplicate_requests, seen.duplicates_delivered);
   // Nobody goes back without a reason.
   const uint64_t reasons = counted.psn_naks_received + counted.rnr_naks_received +
-                           counted.implied_naks + counted.ack_timeouts;
+                           counted.implied_naks + counted.ack_timeouts + counted.probes;
   if (seen.go_backs > reasons) {
     verdict_.Fail("queue pairs went back ", seen.go_backs, " times for ", reasons, " reasons");
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -8,6 +9,7 @@
 #include "transport/counters.h"
 #include "transport/psn.h"
 #include "transport/qp/environment.h"
+#include "transport/qp/round_trip_time.h"
 #include "transport/qp/send_queue.h"
 #include "transport/status.h"
 #include "transport/time.h"
@@ -61,9 +63,9 @@ class Requester {
   // An ACK, NAK, READ response or atomic response.
   DropReason OnResponse(Time now, const Packet& packet);
 
-  // The one timer (IBA o9-85): the ACK timeout, or the wait after an RNR NAK.
+  // The timer of IBA o9-85, the ACK timeout or the wait after an RNR NAK, or the probe's.
   void OnDeadline(Time now);
-  Time deadline() const { return deadline_; }
+  Time deadline() const { return std::min(deadline_, probe_at_); }
 
   // Where the next packet goes, if there is one: datagrams each go their own way.
   Route NextRoute() const { return qp_.is_datagram() ? NextDatagramRoute() : qp_.path.route(); }
@@ -107,8 +109,10 @@ class Requester {
   // requester_retry.cc
   void OnRnrNak(Time now, uint8_t timer_code);
   void OnSequenceNak(Time now);
-  DropReason OnLostResponse(Time now);
+  DropReason OnLostResponse(Time now, Psn implied_by);
   void OnAckTimeout(Time now);
+  void OnSilence(Time now);
+  void WatchForSilence(Time now);
   bool TakeRetry(VendorError reason);
   void GoBackTo(Psn psn);
   void ArmAckTimer(Time now);
@@ -135,9 +139,15 @@ class Requester {
   bool nak_may_follow_ = false;
   uint8_t retries_left_ = 0;
   uint8_t rnr_retries_left_ = 0;
-  // The PSN whose lost response made us go back; the responses still under way behind it say the
-  // same again and must not.
-  std::optional<Psn> went_back_to_;
+  // The PSN of the last response that implied the loss of an earlier one, since something was
+  // acknowledged. Responses still under way behind it imply the same loss once more.
+  std::optional<Psn> implied_by_;
+
+  RoundTripTime round_trip_;
+  Time probe_at_ = kNever;  // when to look whether it has been silent for too long
+  Time last_news_{};        // when a packet asked for a response, or something was acknowledged
+  uint32_t probes_in_vain_ = 0;
+  bool probing_ = false;  // the oldest packet goes once more, alone, and asks for a response
 
   bool failed_ = false;
 };

@@ -82,7 +82,7 @@ bool Requester::UpdateCredits(const Aeth& aeth) {
 }
 
 DropReason Requester::OnAcknowledge(Time now, const Packet& packet) {
-  return AcknowledgeUpTo(now, packet.psn + 1) ? DropReason::kNone : OnLostResponse(now);
+  return AcknowledgeUpTo(now, packet.psn + 1) ? DropReason::kNone : OnLostResponse(now, packet.psn);
 }
 
 DropReason Requester::OnNak(Time now, const Packet& packet) {
@@ -90,7 +90,7 @@ DropReason Requester::OnNak(Time now, const Packet& packet) {
   if (syndrome.kind() == Syndrome::Kind::kReserved) return DropReason::kMalformedResponse;
 
   // A NAK acknowledges everything before its PSN (IBA 9.7.5.2).
-  if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now);
+  if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now, packet.psn);
   if (failed_) return DropReason::kNone;
   if (syndrome.kind() == Syndrome::Kind::kRnrNak) {
     OnRnrNak(now, syndrome.value());
@@ -116,7 +116,7 @@ DropReason Requester::OnNak(Time now, const Packet& packet) {
 
 DropReason Requester::OnReadResponse(Time now, const Packet& packet) {
   // It acknowledges the requests before the READ it belongs to.
-  if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now);
+  if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now, packet.psn);
   if (failed_) return DropReason::kNone;
   SendWqe& wqe = queue_[queue_.front()];
   if (wqe.opcode != SendOpcode::kRdmaRead) return DropReason::kMalformedResponse;
@@ -134,7 +134,7 @@ DropReason Requester::OnReadResponse(Time now, const Packet& packet) {
 }
 
 DropReason Requester::OnAtomicResponse(Time now, const Packet& packet) {
-  if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now);
+  if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now, packet.psn);
   if (failed_) return DropReason::kNone;
   SendWqe& wqe = queue_[queue_.front()];
   if (!IsAtomic(wqe.opcode)) return DropReason::kMalformedResponse;
@@ -178,12 +178,16 @@ bool Requester::AcknowledgeUpTo(Time now, Psn limit) {
 // All requests before this PSN are known to have been carried out.
 void Requester::Progress(Time now, Psn oldest_unacked) {
   oldest_unacked_psn_ = oldest_unacked;
+  round_trip_.OnAcknowledged(oldest_unacked, now);
   RestoreRetries();
   waits_for_receiver_ = false;
   nak_may_follow_ = false;
-  went_back_to_.reset();
+  implied_by_.reset();
+  probing_ = false;
+  probes_in_vain_ = 0;
   deadline_ = kNever;
   if (oldest_unacked_psn_.IsBefore(response_due_psn_)) ArmAckTimer(now);
+  WatchForSilence(now);
 }
 
 // The oldest request is done.
@@ -235,7 +239,7 @@ void Requester::Flush(VendorError why) {
     Complete(queue_[queue_.front()], CompletionStatus::kFlushed, why);
   }
   cursor_ = queue_.front();
-  deadline_ = kNever;
+  deadline_ = probe_at_ = kNever;
   waits_for_receiver_ = false;
 }
 

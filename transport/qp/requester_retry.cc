@@ -1,11 +1,20 @@
+#include <algorithm>
 #include <utility>
 
 #include "transport/qp/requester.h"
 #include "transport/qp/timeouts.h"
 
 namespace uroce::transport {
+namespace {
+
+// The time between probes that nothing answers doubles so often, and grows to this.
+constexpr uint32_t kMaxBackoffs = 10;
+constexpr Duration kLongestSilence = Milliseconds(1'000);
+
+}  // namespace
 
 void Requester::OnDeadline(Time now) {
+  if (now < deadline_) return OnSilence(now);
   deadline_ = kNever;
   if (waits_for_receiver_) {
     waits_for_receiver_ = false;
@@ -17,11 +26,47 @@ void Requester::OnDeadline(Time now) {
 // IBA C9-139: no response in time. Everything not acknowledged is sent again.
 void Requester::OnAckTimeout(Time now) {
   ++qp_.environment.counters.ack_timeouts;
-  went_back_to_.reset();
+  implied_by_.reset();
   if (!TakeRetry(VendorError::kAckTimeout)) return;
   GoBackTo(oldest_unacked_psn_);
   // Counted from now even if the wire takes nothing at the moment: silence is silence.
   ArmAckTimer(now);
+}
+
+// Something is outstanding and nothing was heard for longer than a round trip: the end of a flight,
+// a retransmission, or the response to one of them may be lost, and nobody would tell before the
+// ACK timeout. The oldest packet goes once more and asks for a response: an ACK for it or, if the
+// responder knows it already, for all that has arrived. What is not acknowledged then follows. No
+// retry is taken and the ACK timer runs on: a peer that never answers fails when it would have
+// anyway.
+void Requester::OnSilence(Time now) {
+  probe_at_ = kNever;
+  if (waits_for_receiver_ || failed_ || !oldest_unacked_psn_.IsBefore(response_due_psn_)) return;
+  const Duration backed_off = round_trip_.LongestSilence() * (int64_t{1} << probes_in_vain_);
+  probe_at_ = last_news_ + std::min(backed_off, kLongestSilence);
+  if (now < probe_at_) return;
+
+  ++qp_.environment.counters.probes;
+  if (probes_in_vain_ < kMaxBackoffs) ++probes_in_vain_;
+  implied_by_.reset();
+  GoBackTo(oldest_unacked_psn_);
+  probing_ = true;
+  last_news_ = now;
+  probe_at_ = now + std::min(backed_off * 2, kLongestSilence);
+}
+
+// A packet asked for a response, or something was acknowledged. Looking again only when the time
+// set last has come costs a store a packet.
+void Requester::WatchForSilence(Time now) {
+  if (!qp_.environment.config.probes) return;
+  last_news_ = now;
+  const bool due = oldest_unacked_psn_.IsBefore(response_due_psn_);
+  const Time silent = now + round_trip_.LongestSilence();
+  if (!due) {
+    probe_at_ = kNever;
+  } else if (silent < probe_at_) {
+    probe_at_ = silent;
+  }
 }
 
 // The responder saw a gap (IBA 9.9.2.4.1). Everything before it is acknowledged already.
@@ -51,16 +96,19 @@ void Requester::OnRnrNak(Time now, uint8_t timer_code) {
     --rnr_retries_left_;
   }
   GoBackTo(oldest_unacked_psn_);
+  probe_at_ = kNever;
   waits_for_receiver_ = true;
   deadline_ = now + RnrDelay(timer_code);
 }
 
 // A response arrived that implies that the one to an earlier READ or atomic was lost: an implied
-// NAK (IBA 9.7.5.1.2). What follows it on the wire implies the same once more and is ignored.
-DropReason Requester::OnLostResponse(Time now) {
-  if (went_back_to_ != oldest_unacked_psn_ && !waits_for_receiver_) {
+// NAK (IBA 9.7.5.1.2). What follows it on the wire implies the same once more and is ignored. A
+// response before the last one answers what has been sent again since: the loss is another one.
+DropReason Requester::OnLostResponse(Time now, Psn implied_by) {
+  const bool is_news = !implied_by_ || implied_by.IsBefore(*implied_by_);
+  implied_by_ = implied_by;
+  if (is_news && !waits_for_receiver_) {
     ++qp_.environment.counters.implied_naks;
-    went_back_to_ = oldest_unacked_psn_;
     GoBackTo(oldest_unacked_psn_);
     ArmAckTimer(now);
   }
@@ -82,6 +130,8 @@ bool Requester::TakeRetry(VendorError reason) {
 // Makes `psn` the next PSN to be sent. It is not before oldest_unacked_psn_ and not after
 // sent_psn_.
 void Requester::GoBackTo(Psn psn) {
+  probing_ = false;
+  round_trip_.Cancel();
   uint32_t number = queue_.front();
   while (number != queue_.back()) {
     const SendWqe& wqe = queue_[number];

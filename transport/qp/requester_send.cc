@@ -73,10 +73,13 @@ void Requester::Reset() {
   read_credits_used_ = 0;
   ssn_limit_ = 0;
   last_ssn_ = retired_ssn_ = free_in_flight_ = 0;
-  deadline_ = kNever;
+  deadline_ = probe_at_ = kNever;
+  probing_ = false;
+  probes_in_vain_ = 0;
+  round_trip_ = {};
   waits_for_receiver_ = false;
   nak_may_follow_ = false;
-  went_back_to_.reset();
+  implied_by_.reset();
   failed_ = false;
 }
 
@@ -102,6 +105,7 @@ bool Requester::CanTransmit() const {
   if (IsLocal(wqe.opcode)) return wqe.started || MayStart(wqe);
 
   const int32_t in_flight = next_psn_.DistanceFrom(oldest_unacked_psn_);
+  if (probing_ && in_flight != 0) return false;  // the probe is out
   if (in_flight >= static_cast<int32_t>(kMaxPacketsInFlight)) return false;
   if (in_flight != 0 && TakesReceive(wqe.opcode) && !HasCredit(wqe)) return false;
   if (!in_the_middle) return MayStart(wqe);
@@ -263,7 +267,7 @@ std::optional<size_t> Requester::FillData(SendWqe& wqe, TransportHeaders& header
     headers.solicited = wqe.solicited;
   }
   if (first) wqe.probes = TakesReceive(wqe.opcode) && !HasCredit(wqe);
-  headers.ack_request = qp_.is_reliable() && (last || (first && wqe.probes) ||
+  headers.ack_request = qp_.is_reliable() && (last || (first && wqe.probes) || probing_ ||
                                               next_psn_.value() % kAckRequestInterval == 0);
   if (headers.opcode.HasReth()) {
     headers.reth = {wqe.remote_address, wqe.rkey, static_cast<uint32_t>(wqe.length)};
@@ -292,7 +296,9 @@ uint64_t Requester::OffsetOf(const SendWqe& wqe, Psn psn) const {
 
 // The packet for `psns` PSNs from next_psn_ on was built.
 void Requester::Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response) {
-  if (next_psn_.IsBefore(sent_psn_)) ++qp_.environment.counters.retransmitted_packets;
+  const bool is_new = !next_psn_.IsBefore(sent_psn_);
+  if (!is_new) ++qp_.environment.counters.retransmitted_packets;
+  if (is_new && wants_response) round_trip_.OnSent(next_psn_, now);
   if (IsReadOrAtomic(wqe.opcode) && !wqe.holds_read_credit) {
     wqe.holds_read_credit = true;
     ++read_credits_used_;
@@ -309,6 +315,7 @@ void Requester::Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response)
   if (wants_response) {
     if (next_psn_.IsAfter(response_due_psn_)) response_due_psn_ = next_psn_;
     if (deadline_ == kNever) ArmAckTimer(now);
+    WatchForSilence(now);
   }
 }
 

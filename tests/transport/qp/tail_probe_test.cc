@@ -1,0 +1,224 @@
+// What a requester does about silence long before the ACK timeout, and about a loss while it
+// recovers from another one.
+
+#include <gtest/gtest.h>
+
+#include "tests/packet_scripts/script.h"
+
+namespace uroce::packet_scripts {
+namespace {
+
+using transport::CompletionStatus;
+using transport::Duration;
+using transport::Microseconds;
+using transport::Milliseconds;
+using transport::Position;
+using transport::Psn;
+using transport::QpState;
+using transport::RoundTripTime;
+
+constexpr Duration kAckTimeout{int64_t{4'096} << 14};  // 67 ms
+constexpr Duration kInstant{1};
+
+class TailProbeTest : public testing::Test {
+ protected:
+  explicit TailProbeTest(const Script::Options& options = {.retry_count = 1, .probes = true})
+      : script_(options) {}
+
+  // Requests of one packet each, of which nothing is heard.
+  void PostWrites(int count) {
+    for (int i = 0; i < count; ++i) script_.PostWrite(i + 1, 64 * i, 10);
+    requests_ = script_.TakeSent();
+    ASSERT_EQ(requests_.size(), static_cast<size_t>(count));
+  }
+  void ExpectSilenceUntil(Duration silence) {
+    script_.Advance(silence - kInstant);
+    script_.ExpectNothingSent();
+    script_.Advance(kInstant);
+  }
+
+  Script script_;
+  std::vector<PacketSpec> requests_;
+  const Psn first_ = script_.first_psn();
+};
+
+TEST_F(TailProbeTest, TheOldestPacketGoesOnceMoreAndAlone) {
+  PostWrites(3);
+  ExpectSilenceUntil(RoundTripTime::kInitialSilence);
+  EXPECT_TRUE(script_.ExpectSent(requests_[0]).ack_request);
+  script_.ExpectNothingSent();
+  EXPECT_EQ(script_.counters().probes, 1u);
+  EXPECT_EQ(script_.counters().ack_timeouts, 0u);
+  script_.TakeSent();
+}
+
+// A packet in the middle of a message asks for no response, unless it is a probe.
+TEST_F(TailProbeTest, AProbeAsksForAResponse) {
+  script_.PostWrite(1, 0, 600);  // three packets
+  requests_ = script_.TakeSent();
+  ASSERT_EQ(requests_.size(), 3u);
+  EXPECT_FALSE(requests_[0].ack_request);
+  script_.Advance(RoundTripTime::kInitialSilence);
+  const auto sent = script_.TakeSent();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].psn, first_);
+  EXPECT_TRUE(sent[0].ack_request);
+}
+
+TEST_F(TailProbeTest, WhatTheAnswerDoesNotAcknowledgeFollows) {
+  PostWrites(3);
+  script_.Advance(RoundTripTime::kInitialSilence);
+  script_.ExpectSent(requests_[0]);
+  script_.Inject(Ack(first_));
+  script_.ExpectCompletion(1);
+  script_.ExpectSent(requests_[1]);
+  script_.ExpectSent(requests_[2]);
+  script_.ExpectNothingSent();
+}
+
+TEST_F(TailProbeTest, OnlyTheAcknowledgementWasLost) {
+  PostWrites(3);
+  script_.Advance(RoundTripTime::kInitialSilence);
+  script_.ExpectSent(requests_[0]);
+  script_.Inject(Ack(first_ + 2));
+  for (uint64_t i = 1; i <= 3; ++i) script_.ExpectCompletion(i);
+  script_.ExpectNothingSent();
+  script_.ExpectNoDeadline();
+}
+
+TEST_F(TailProbeTest, ARequestPostedMeanwhileWaitsForTheAnswer) {
+  PostWrites(1);
+  script_.Advance(RoundTripTime::kInitialSilence);
+  script_.ExpectSent(requests_[0]);
+  script_.PostWrite(2, 64, 10);
+  script_.ExpectNothingSent();
+  script_.Inject(Ack(first_));
+  script_.ExpectCompletion(1);
+  EXPECT_EQ(script_.TakeSent().size(), 1u);
+}
+
+// IBA C9-139: timeout and retry_cnt mean what they mean without probes, to the nanosecond.
+TEST_F(TailProbeTest, NoRetryIsTakenAndTheAckTimerRunsOn) {
+  PostWrites(1);
+  script_.Advance(kAckTimeout - kInstant);
+  EXPECT_EQ(script_.counters().ack_timeouts, 0u);
+  EXPECT_GT(script_.counters().probes, 1u);
+  script_.Advance(kInstant);
+  EXPECT_EQ(script_.counters().ack_timeouts, 1u);
+  script_.TakeSent();
+  script_.Advance(kAckTimeout - kInstant);
+  script_.ExpectNoCompletion();
+  script_.Advance(kInstant);
+  script_.ExpectCompletion(1, CompletionStatus::kRetryExceeded);
+  script_.ExpectState(QpState::kError);
+  script_.ExpectNoDeadline();
+  script_.TakeSent();
+}
+
+TEST_F(TailProbeTest, TheSilenceFollowsTheMeasuredRoundTrip) {
+  PostWrites(1);
+  script_.Advance(Milliseconds(4));
+  script_.Inject(Ack(first_));
+  script_.ExpectCompletion(1);
+  script_.PostWrite(2, 64, 10);
+  const auto request = script_.TakeSent();
+  ExpectSilenceUntil(Milliseconds(4 + 4 * 2));  // RFC 6298: 4 ms, varying by half of it
+  script_.ExpectSent(request.at(0));
+}
+
+TEST_F(TailProbeTest, AShortRoundTripIsNotTakenForTheSchedulersPause) {
+  PostWrites(1);
+  script_.Advance(Microseconds(2));
+  script_.Inject(Ack(first_));
+  script_.ExpectCompletion(1);
+  script_.PostWrite(2, 64, 10);
+  const auto request = script_.TakeSent();
+  ExpectSilenceUntil(RoundTripTime::kMinSilence);
+  script_.ExpectSent(request.at(0));
+}
+
+// Karn's rule: the answer to a packet that was sent twice says nothing of the round trip.
+TEST_F(TailProbeTest, AProbeIsNotMeasured) {
+  PostWrites(1);
+  script_.Advance(RoundTripTime::kInitialSilence);
+  script_.ExpectSent(requests_[0]);
+  script_.Inject(Ack(first_));
+  script_.ExpectCompletion(1);
+  script_.PostWrite(2, 64, 10);
+  const auto request = script_.TakeSent();
+  ExpectSilenceUntil(RoundTripTime::kInitialSilence);
+  script_.ExpectSent(request.at(0));
+}
+
+TEST_F(TailProbeTest, TheRestOfAReadIsAskedFor) {
+  script_.PostRead(1, 0, 4 * 256);
+  ASSERT_EQ(script_.TakeSent().size(), 1u);
+  script_.Inject(ReadResponse(Position::kFirst, first_).With(Pattern(256)));
+  ExpectSilenceUntil(RoundTripTime::kMinSilence);
+  const auto sent = script_.TakeSent();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].psn, first_ + 1);
+  EXPECT_EQ(sent[0].reth.dma_length, 3 * 256u);
+}
+
+TEST_F(TailProbeTest, NotDuringAnRnrWait) {
+  PostWrites(2);
+  script_.Inject(RnrNak(first_, 0));  // 655 ms
+  script_.Advance(Milliseconds(600));
+  script_.ExpectNothingSent();
+  EXPECT_EQ(script_.counters().probes, 0u);
+  script_.Advance(Milliseconds(56));
+  script_.TakeSent();
+}
+
+class NoAckTimeoutTest : public TailProbeTest {
+ protected:
+  NoAckTimeoutTest() : TailProbeTest({.timeout = 0, .probes = true}) {}
+};
+
+TEST_F(NoAckTimeoutTest, ProbesBecomeRare) {
+  PostWrites(1);
+  Duration silence = RoundTripTime::kInitialSilence;
+  for (int i = 0; i < 7; ++i) {
+    ExpectSilenceUntil(silence);
+    script_.ExpectSent(requests_[0]);
+    silence = silence * 2;
+  }
+  for (int i = 0; i < 3; ++i) {
+    ExpectSilenceUntil(Milliseconds(1'000));
+    script_.ExpectSent(requests_[0]);
+  }
+}
+
+// A response before the last one that implied a loss belongs to what was sent again.
+TEST_F(NoAckTimeoutTest, ALossDuringRecoveryIsNoticed) {
+  for (uint64_t i = 1; i <= 4; ++i) script_.PostRead(i, 8 * i, 8);
+  requests_ = script_.TakeSent();
+  const auto response = [&](uint32_t i) {
+    return ReadResponse(Position::kOnly, first_ + i).With(Pattern(8));
+  };
+  for (const uint32_t implied_by : {2, 1}) {
+    script_.Inject(response(implied_by));
+    for (const PacketSpec& request : requests_) script_.ExpectSent(request);
+    script_.Inject(response(3));  // still says the same
+    script_.ExpectNothingSent();
+  }
+  EXPECT_EQ(script_.counters().implied_naks, 2u);
+}
+
+// rxe acknowledges every duplicate with one PSN, half a round trip after we went back: taken for a
+// second loss, each would send the flight once more.
+TEST_F(NoAckTimeoutTest, AcksOfDuplicatesShowNoSecondLoss) {
+  script_.PostRead(1, 0, 8);
+  script_.PostWrite(2, 8, 8);
+  script_.PostWrite(3, 16, 8);
+  requests_ = script_.TakeSent();
+  script_.Inject(Ack(first_ + 2));
+  for (const PacketSpec& request : requests_) script_.ExpectSent(request);
+  for (int i = 0; i < 3; ++i) script_.Inject(Ack(first_ + 2));
+  script_.ExpectNothingSent();
+  EXPECT_EQ(script_.counters().implied_naks, 1u);
+}
+
+}  // namespace
+}  // namespace uroce::packet_scripts

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <algorithm>
+#include <optional>
+
+#include "transport/psn.h"
+#include "transport/time.h"
+
+namespace uroce::transport {
+
+// The round-trip time of a path, measured on one packet at a time (as RFC 6298 does it), and how
+// long a response may stay away before something is likely to be lost.
+class RoundTripTime {
+ public:
+  // What is assumed until the first response has come.
+  static constexpr Duration kInitialSilence = Milliseconds(10);
+  // A peer on a busy host is silent for so long while its processor does something else.
+  static constexpr Duration kMinSilence = Milliseconds(1);
+
+  // A packet that asks for a response with this PSN went out for the first time.
+  void OnSent(Psn psn, Time now) {
+    if (!measured_) measured_ = {psn, now};
+  }
+  // All before `oldest_unacked` is acknowledged.
+  void OnAcknowledged(Psn oldest_unacked, Time now) {
+    if (!measured_ || !oldest_unacked.IsAfter(measured_->psn)) return;
+    Add(now - measured_->sent);
+    measured_.reset();
+  }
+  // The measured packet is sent again: its response could be to either (Karn's rule).
+  void Cancel() { measured_.reset(); }
+
+  // A response that stays away for longer is likely to be lost.
+  Duration LongestSilence() const {
+    if (!smoothed_) return kInitialSilence;
+    return std::max(kMinSilence, *smoothed_ + variation_ * 4);
+  }
+
+ private:
+  struct Measurement {
+    Psn psn;
+    Time sent;
+  };
+
+  void Add(Duration sample) {
+    if (!smoothed_) {
+      smoothed_ = sample;
+      variation_ = {sample.ns / 2};
+      return;
+    }
+    const int64_t error_ns = sample.ns - smoothed_->ns;
+    variation_.ns += ((error_ns < 0 ? -error_ns : error_ns) - variation_.ns) / 4;
+    smoothed_->ns += error_ns / 8;
+  }
+
+  std::optional<Measurement> measured_;
+  std::optional<Duration> smoothed_;
+  Duration variation_;
+};
+
+}  // namespace uroce::transport
