@@ -1,18 +1,30 @@
-"""Processes that attach to uroced and leave, in the words of dpdk_nic/control/messages.h."""
+"""Processes that attach to uroced and leave, in the words of dpdk_nic/control/messages.h, at the
+place that dpdk_nic/control/fabric_place.h describes."""
 
 import fcntl
 import os
 import socket
 import struct
 
-_PROTOCOL_VERSION = 1
+_PROTOCOL_VERSION = 2
+_SO_NETNS_COOKIE = 71
 _HELLO = 1
 _WELCOME = 32
 _HEADER = struct.Struct("=IHH")  # bytes of the body, version, type
-_HELLO_BODY = struct.Struct("=II16s")  # block to resume, MTU, address
+_HELLO_BODY = struct.Struct("=I16s")  # MTU, address
 _BLOCK = struct.Struct("=I")  # what the body of a welcome begins with
 
 BLOCKS = 1022  # of queue pair numbers, which a uroced has to give
+
+
+def _address(fabric, in_namespace):
+    """Of the socket of this user's uroced; `in_namespace` is any socket."""
+    cookie = in_namespace.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8)
+    folder = f"{fabric}.{int.from_bytes(cookie, 'little')}.v{_PROTOCOL_VERSION}"
+    places = ["/run/uroce"] if os.geteuid() == 0 else [
+        f"/run/user/{os.geteuid()}/uroce", f"/tmp/uroce-{os.geteuid()}"]
+    paths = [f"{place}/{folder}/socket" for place in places]
+    return next(filter(os.path.exists, paths), paths[-1])
 
 
 def visit(fabric):
@@ -21,9 +33,9 @@ def visit(fabric):
     try:
         fcntl.fcntl(state, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as uroced:
-            uroced.connect(f"\0uroce-{_PROTOCOL_VERSION}/{os.geteuid()}/{fabric}")
+            uroced.connect(_address(fabric, uroced))
             hello = (_HEADER.pack(_HELLO_BODY.size, _PROTOCOL_VERSION, _HELLO)
-                     + _HELLO_BODY.pack(0, 0, bytes(16)))
+                     + _HELLO_BODY.pack(0, bytes(16)))
             socket.send_fds(uroced, [hello], [state])
             answer = uroced.recv(_HEADER.size + _BLOCK.size, socket.MSG_WAITALL)
     finally:
