@@ -162,8 +162,15 @@ TEST(DeviceTest, AddressHandleIsChecked) {
   wrong.port_num = 2;
   EXPECT_TRUE(refused(wrong));
   wrong = attr;
-  wrong.grh.sgid_index = 2;
-  EXPECT_TRUE(refused(wrong));
+  ibv_gid ipv6;
+  ASSERT_EQ(ibv_query_gid(host.context.get(), 1, 0, &ipv6), 0);
+  for (const ibv_gid& destination : {attr.grh.dgid, ipv6}) {  // one fits whatever lies there
+    for (const int index : {2, 3, 255}) {
+      wrong.grh.dgid = destination;
+      wrong.grh.sgid_index = static_cast<uint8_t>(index);
+      EXPECT_TRUE(refused(wrong)) << index;
+    }
+  }
   wrong = attr;
   wrong.grh.sgid_index = 0;  // IPv6 here, IPv4 there
   EXPECT_TRUE(refused(wrong));

@@ -150,7 +150,7 @@ bool LinkThread::PrintOne() {
 }
 
 void LinkThread::TellResult() {
-  if (!is_running_) return;  // the caller takes it at once
+  if (mode_ == Mode::kInline) return;  // the caller takes it at once
   [[maybe_unused]] const int result = eventfd_write(results_.get(), 1);
 }
 
