@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -155,6 +156,8 @@ void Contacts(const Target& target) {
 }
 
 [[noreturn]] void LiveUntilKilled(const Target& target) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // with the process that would have done it
+  if (getppid() == 1) _exit(0);
   Attacker attacker(target.fabric);
   attacker.Offer(target.block);
   FrameProducer producer(attacker.memory()->ring(0));
