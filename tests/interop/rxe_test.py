@@ -129,9 +129,13 @@ class RxeTest(unittest.TestCase):
         try:
             kinds[row.kind](row, self.wire(row), server)
         except Exception:
-            if not self.guest.lost_its_network():
+            if self.guest.has_crashed():
+                print(self.guest.console_output().decode(errors="replace"))
+                print("the kernel of the virtual machine has crashed: once more with a new one")
+            elif self.guest.lost_its_network():
+                print("the virtual machine has lost its network: once more with a new one")
+            else:
                 raise
-            print("the virtual machine has lost its network: once more with a new one", flush=True)
             self.guest.restart()
             kinds[row.kind](row, self.wire(row), server)
         both[direction] = "ok"

@@ -117,6 +117,15 @@ TEST_F(EndpointTest, ReceiverNotReadyIsRetriedAfterItsTimer) {
   EXPECT_EQ(server.Poll().size(), 1u);
 }
 
+TEST_F(EndpointTest, ADestroyedQueuePairTakesItsEventsWithIt) {
+  SendWorkRequest request = Request(SendOpcode::kRdmaWrite, 100);
+  request.rkey = RKey{request.rkey.value + 1};
+  ASSERT_EQ(client.qp->PostSend(request), Status::kOk);
+  Exchange();
+  server.endpoint.DestroyQueuePair(server.qp);
+  EXPECT_FALSE(server.endpoint.TakeEvent().has_value());
+}
+
 TEST_F(EndpointTest, FrameForAnUnknownQpIsDroppedAndCounted) {
   server.endpoint.DestroyQueuePair(server.qp);
   ASSERT_EQ(client.qp->PostSend(Request(SendOpcode::kSend, 0)), Status::kOk);

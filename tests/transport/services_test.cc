@@ -276,6 +276,69 @@ TEST_F(DatagramTest, MulticastReachesEveryMemberAndTheSender) {
   EXPECT_EQ(pair.server.endpoint.DetachMulticast(*second, group), Status::kInvalidArgument);
 }
 
+class GroupTest : public DatagramTest {
+ protected:
+  // A queue pair of the server that is attached to the group.
+  QueuePair* Member() {
+    QueuePair* member = Create(pair.server, QpType::kUnreliableDatagram);
+    BringUpDatagram(*member);
+    EXPECT_EQ(pair.server.endpoint.AttachMulticast(*member, kGroup), Status::kOk);
+    return member;
+  }
+  void SendToGroup() {
+    address = {
+        .destination_gid = kGroup, .destination_mac = {1, 0, 0x5e, 1, 2, 3}, .source_gid_index = 1};
+    SendWorkRequest request = Datagram(50);
+    request.remote_qpn = kMulticastQpn;
+    ASSERT_EQ(client->PostSend(request), Status::kOk);
+    pair.Exchange();
+  }
+  uint64_t DropsOfServer() const {
+    uint64_t drops = 0;
+    for (const uint64_t of_one_reason : pair.server.endpoint.counters().dropped) {
+      drops += of_one_reason;
+    }
+    return drops;
+  }
+
+  const Gid kGroup = Gid::FromIpv4({239, 1, 2, 3});
+};
+
+// A datagram that one member takes was not dropped, whichever of them it is.
+TEST_F(GroupTest, AMemberThatRefusesDoesNotDecideForTheOthers) {
+  QueuePair* first = Member();
+  QueuePair* last = Member();
+  for (QueuePair* ready : {first, last}) {
+    Receive(*ready, pair.server, 0, 200);
+    SendToGroup();
+    EXPECT_EQ(pair.server.Poll().size(), 1u);
+    EXPECT_EQ(DropsOfServer(), 0u);
+  }
+  SendToGroup();
+  EXPECT_EQ(pair.server.endpoint.counters().drops(DropReason::kReceiverNotReady), 1u);
+}
+
+TEST_F(GroupTest, ADestroyedMemberHasLeft) {
+  QueuePair* member = Member();
+  Receive(*member, pair.server, 0, 200);
+  pair.server.endpoint.DestroyQueuePair(member);
+  SendToGroup();
+  EXPECT_TRUE(pair.server.Poll().empty());
+  EXPECT_EQ(pair.server.endpoint.counters().drops(DropReason::kNotAMember), 1u);
+}
+
+TEST_F(GroupTest, TheSendersEndpointNeedsNoMemberOfItsOwn) {
+  SendToGroup();
+  EXPECT_EQ(pair.client.Poll().at(0).status, CompletionStatus::kSuccess);
+  for (const uint64_t drops : pair.client.endpoint.counters().dropped) EXPECT_EQ(drops, 0u);
+}
+
+TEST_F(GroupTest, HasRoomForSoManyMembersAndNoMore) {
+  for (uint32_t i = 0; i < kMaxMulticastMembers; ++i) Member();
+  QueuePair* one_more = Create(pair.server, QpType::kUnreliableDatagram);
+  EXPECT_EQ(pair.server.endpoint.AttachMulticast(*one_more, kGroup), Status::kNoMemory);
+}
+
 class SharedReceiveTest : public ServicesTest {
  protected:
   SharedReceiveTest()

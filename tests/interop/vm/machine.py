@@ -131,6 +131,12 @@ class Machine:
         machine with six times as much to do as it has processors."""
         return b"NETDEV WATCHDOG" in self.console_output()
 
+    def has_crashed(self):
+        """Whether its kernel has panicked. rdma_rxe of Linux 6.1 does when a damaged packet is
+        shorter than a BTH or for an address that it has not: it drops a reference to a queue pair
+        that it did not look up (rxe_rcv)."""
+        return b"Kernel panic" in self.console_output()
+
     def restart(self):
         self._qemu.kill()
         self._qemu.wait()

@@ -10,6 +10,7 @@ namespace {
 
 using transport::AccessFlags;
 using transport::CompletionStatus;
+using transport::DropReason;
 using transport::EventType;
 using transport::NakCode;
 using transport::Position;
@@ -276,6 +277,20 @@ TEST_F(ResponderRefusalTest, TheNakAcknowledgesWhatCameBefore) {
   script_->Inject(Write(Position::kOnly, first() + 1, 0, RKey{}, 1).With("x"));
   script_->ExpectSent(Nak(first() + 1, NakCode::kRemoteAccessError).Msn(1));
   script_->ExpectCompletion(2, CompletionStatus::kFlushed);
+}
+
+// A SEND that begins while the RNR NAK for its PSN has not gone out is executed: the NAK would make
+// the peer wait and send it again. An ACK, which its packet did not ask for, does no harm.
+TEST(RnrNakTest, WithdrawnByTheRequestThatFindsAReceiveAfterAll) {
+  Script script;
+  const PacketSpec first = Send(Position::kFirst, script.peers_first_psn()).With(Pattern(256));
+  script.HoldTransmit();
+  script.ExpectDropped(DropReason::kReceiverNotReady, first);
+  script.PostReceive(1, 0, 1'000);
+  script.Inject(first);
+  script.ReleaseTransmit();
+  script.ExpectSent(Ack(first.psn));
+  EXPECT_EQ(script.counters().rnr_naks_sent, 0u);
 }
 
 }  // namespace
