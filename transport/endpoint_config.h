@@ -24,7 +24,7 @@ struct EndpointConfig {
   // Whether a requester that hears nothing for longer than the path's round-trip time sends its
   // oldest packet once more, long before the ACK timeout.
   bool probes = false;
-  uint32_t seed = 0;        // where in the block QPNs start, so that a restart gets other ones
+  uint32_t seed = 0;  // where in the block QPNs start, so that a restart gets other ones
 
   // Whether packets with so much payload fit into an IP packet.
   bool Carries(Mtu mtu) const {

@@ -37,8 +37,8 @@ struct Uplink {
   control::Block block;
   std::unique_ptr<RingLink> link;
   transport::Time last_used;
-  FanOut fan_out;     // of the frame that is its next
-  Patience patience;  // of others, for it
+  FanOut fan_out;                // of the frame that is its next
+  Patience patience;             // of others, for it
   uint64_t local_interval = 0;   // in which it sent to processes of this host last
   uint32_t local_datagrams = 0;  // that it sent in that interval
   bool is_polled = false;

@@ -130,9 +130,8 @@ class Host {
   uint64_t Counted() const {
     const control::SwitchCounters& counters = rig_.counters();
     return counters.frames_to_wire + counters.frames_between_processes +
-           counters.dropped_unknown_destination +
-           counters.dropped_not_declared + counters.dropped_foreign_source +
-           counters.dropped_malformed + counters.dropped_no_room;
+           counters.dropped_unknown_destination + counters.dropped_not_declared +
+           counters.dropped_foreign_source + counters.dropped_malformed + counters.dropped_no_room;
   }
 
   static void CheckFromAlice(const FrameBytes& frame) {

@@ -303,11 +303,11 @@ TEST_F(ControlAddressTest, FilesOfRootsFabricAreNotOpenToOthers) {
 // Another user has made the folder in /tmp that is to be ours, with a uroced that speaks to all.
 TEST_F(ControlAddressTest, PlaceThatAnotherUserTookIsNotUsed) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
-  constexpr uid_t kVictim = 61'234;
-  const std::string folder = "/tmp/uroce-" + std::to_string(kVictim);
+  const uid_t victim = 1'000'000 + static_cast<uid_t>(getpid());  // tests may run side by side
+  const std::string folder = "/tmp/uroce-" + std::to_string(victim);
   const FabricPlace impostors{folder, kNobodyUid, 0755};
   ASSERT_EQ(RunAs(kNobodyUid, [&] { return MakePlace(impostors) ? 0 : 1; }), 0);
-  EXPECT_EQ(RunAs(kVictim,
+  EXPECT_EQ(RunAs(victim,
                   [this] {
                     if (ConnectToFabric(fabric_) || errno != EPERM) return 1;
                     if (FabricListener::Open(fabric_) || errno != EPERM) return 2;
@@ -316,7 +316,7 @@ TEST_F(ControlAddressTest, PlaceThatAnotherUserTookIsNotUsed) {
                   }),
             0);
   const auto roots = FabricListener::Open(fabric_);
-  EXPECT_EQ(RunAs(kVictim,
+  EXPECT_EQ(RunAs(victim,
                   [this] {
                     const auto connection = ConnectToFabric(fabric_);
                     return connection && connection->place.owner == 0 ? 0 : 1;
