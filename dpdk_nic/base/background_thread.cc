@@ -28,6 +28,8 @@ int BackgroundThread::Start(const char* name, std::function<void()> main) {
   main_ = std::move(main);
   sigset_t all, before;
   sigfillset(&all);
+  // A fault while its signal is blocked ends the process, whatever handler there is.
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&all, fault);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const int error = pthread_create(&thread_, nullptr, Main, this);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -271,6 +271,7 @@ bool Engine::TryRunOnce() {
   static thread_local PollingPause pause;
   if (orphaned()) [[unlikely]]
     return false;
+  PrepareThread();
   application_passes_.store(application_passes() + 1, std::memory_order_relaxed);
 
   // A dedicated thread is faster than this one would be: it has the engine's data in its cache.
@@ -292,6 +293,7 @@ void Engine::AskUntilAnswered(Duration patience, Ask ask) {
   };
   const Waiting waiting(waiting_);
   const Time give_up = Now() + patience;
+  PrepareThread();
   for (bool is_first = true;; is_first = false) {
     lock_.Lock();
     const Time now = clock_.Now();

@@ -10,6 +10,7 @@
 #include "dpdk_nic/engine/engine_lock.h"
 #include "dpdk_nic/engine/progress_mode.h"
 #include "dpdk_nic/engine/published_state.h"
+#include "dpdk_nic/engine/thread_preparation.h"
 #include "dpdk_nic/link_layer/link_layer.h"
 #include "dpdk_nic/port/frame_tap.h"
 #include "dpdk_nic/port/packet_port.h"
@@ -55,6 +56,7 @@ class Engine {
   // This is how verbs are carried out: post_send, modify_qp, create_qp ...
   template <class F>
   auto WithEndpoint(F&& f) {
+    PrepareThread();
     lock_.Lock();
     const VerbEnd end{*this};
     return f(endpoint_);

@@ -5,11 +5,13 @@
 
 namespace uroce::verbs::abi {
 
-// The functions of the virtual kernel (virtual_kernel/event_files.h), as found in this process.
+// The functions of the virtual kernel (event_files.h, fault_calls.h), as found in this process.
 struct VirtualKernelCalls {
   int (*event_file_open)(uint32_t record_bytes);
   int (*event_post)(int fd, const void* record);
   uint32_t (*event_purge)(int fd, uint64_t element);
+  void (*guard_faults)(uintptr_t (*resume_address)(uintptr_t pc));
+  void (*accept_faults)();
 };
 
 // Looks them up. Returns an empty string, or a sentence if the preload library is not there.

@@ -5,8 +5,11 @@
 #include <utility>
 
 #include "dpdk_nic/device/device_config.h"
+#include "dpdk_nic/engine/thread_preparation.h"
 #include "transport/endpoint.h"
+#include "transport/guarded_access.h"
 #include "transport/limits.h"
+#include "verbs_provider/abi/virtual_kernel_calls.h"
 #include "verbs_provider/objects/address_handle.h"
 #include "verbs_provider/objects/async_events.h"
 
@@ -54,6 +57,11 @@ std::shared_ptr<nic::Device> OpenNic(const std::shared_ptr<DeviceFollowers>& fol
 
 }  // namespace
 
+void GuardMemory() {
+  abi::VirtualKernel().guard_faults(&transport::GuardedResumeAddress);
+  nic::thread_preparation.store(abi::VirtualKernel().accept_faults, std::memory_order_release);
+}
+
 std::shared_ptr<Device> Device::Open(int* error) {
   // Never destroyed: contexts may be closed after the destructors of static objects have run.
   static std::mutex& mutex = *new std::mutex;
@@ -62,6 +70,7 @@ std::shared_ptr<Device> Device::Open(int* error) {
   if (auto device = open_device.lock(); device != nullptr && !device->lost_by_fork()) {
     return device;
   }
+  GuardMemory();
   const auto followers = std::make_shared<DeviceFollowers>();
   std::shared_ptr<nic::Device> nic = OpenNic(followers, error);
   if (nic == nullptr) return nullptr;

@@ -27,6 +27,11 @@ inline constexpr uint32_t kMaxAddressHandles = 65'536;
 class Context;
 struct AddressHandle;
 
+// Sees to it that memory of the application that has gone ends an access and not the process.
+// Called again with each region, in case somebody has installed a signal handler past the preload
+// library.
+void GuardMemory();
+
 // Those who are told by the engine what happens on the device. Protected by the engine's lock.
 struct DeviceFollowers {
   ObjectList<Context> contexts;               // of fatal errors

@@ -51,6 +51,7 @@ int Check(const transport::MemoryRegion& region, uint32_t access) {
 int Register(ProtectionDomain& pd, const transport::MemoryRegion& region, uint32_t access,
              ibv_mr*& out) {
   if (const int error = Check(region, access)) return error;
+  GuardMemory();
   auto mr = std::make_unique<MemoryRegion>();
   const std::optional<transport::LKey> key = pd.device->engine().WithEndpoint(
       [&](transport::Endpoint& endpoint) { return endpoint.memory().Register(region); });

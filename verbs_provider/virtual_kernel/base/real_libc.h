@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -108,7 +109,12 @@ class RealFunction<Result(Parameters..., ...)> {
   X(posix_spawn, int(pid_t*, const char*, const posix_spawn_file_actions_t*, \
                      const posix_spawnattr_t*, char* const*, char* const*)) \
   X(posix_spawnp, int(pid_t*, const char*, const posix_spawn_file_actions_t*, \
-                      const posix_spawnattr_t*, char* const*, char* const*))
+                      const posix_spawnattr_t*, char* const*, char* const*)) \
+  X(sigaction, int(int, const struct sigaction*, struct sigaction*)) \
+  X(signal, sighandler_t(int, sighandler_t)) \
+  X(__sysv_signal, sighandler_t(int, sighandler_t)) \
+  X(sigprocmask, int(int, const sigset_t*, sigset_t*)) \
+  X(pthread_sigmask, int(int, const sigset_t*, sigset_t*))
 // clang-format on
 
 // Everything below that is called `real::x` is libc's x. The 64-bit-offset twins (open64, stat64

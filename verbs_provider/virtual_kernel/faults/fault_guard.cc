@@ -1,0 +1,296 @@
+#include "verbs_provider/virtual_kernel/faults/fault_guard.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "verbs_provider/virtual_kernel/base/errno_guard.h"
+#include "verbs_provider/virtual_kernel/base/fault_calls.h"
+
+// What the kernel returns from a signal handler through. Debuggers and unwinders know a signal's
+// frame by these very bytes.
+asm(R"(
+  .pushsection .text
+  .balign 16
+  nop
+  .globl uroce_restore_rt
+  .hidden uroce_restore_rt
+  .type uroce_restore_rt, @function
+uroce_restore_rt:
+  movq $15, %rax
+  syscall
+  .popsection
+)");
+extern "C" void uroce_restore_rt();
+
+namespace uroce::verbs::virtual_kernel {
+namespace {
+
+constexpr unsigned long kRestorer = 0x04000000;  // SA_RESTORER
+
+// struct kernel_sigaction of x86-64.
+struct KernelAction {
+  uintptr_t handler;
+  unsigned long flags;
+  uintptr_t restorer;
+  uint64_t mask;
+};
+
+// The system call itself: a sanitizer's sigaction() would have the kernel call the sanitizer.
+int SetKernelAction(int signal, const KernelAction* action, KernelAction* old) {
+  return static_cast<int>(syscall(SYS_rt_sigaction, signal, action, old, sizeof action->mask));
+}
+
+uint64_t ChangeKernelMask(int how, uint64_t mask) {
+  uint64_t old = 0;
+  syscall(SYS_rt_sigprocmask, how, &mask, &old, sizeof mask);
+  return old;
+}
+
+constexpr uint64_t BitOf(int signal) { return uint64_t{1} << (signal - 1); }
+constexpr uint64_t kFaults = BitOf(SIGSEGV) | BitOf(SIGBUS);
+
+// The kernel's signals are the first word of a sigset_t.
+uint64_t FirstWord(const sigset_t& set) {
+  uint64_t word;
+  std::memcpy(&word, &set, sizeof word);
+  return word;
+}
+
+void SetFirstWord(sigset_t& set, uint64_t word) { std::memcpy(&set, &word, sizeof word); }
+
+// What the application has installed for one signal. Written under the lock; a handler reads it
+// without.
+struct Disposition {
+  std::atomic<uintptr_t> handler{0};
+  std::atomic<unsigned long> flags{0};
+  std::atomic<uintptr_t> restorer{0};
+  std::atomic<uint64_t> mask{0};
+
+  KernelAction Load() const {
+    return {handler.load(std::memory_order_relaxed), flags.load(std::memory_order_relaxed),
+            restorer.load(std::memory_order_relaxed), mask.load(std::memory_order_relaxed)};
+  }
+  void Store(const KernelAction& action) {
+    handler.store(action.handler, std::memory_order_relaxed);
+    flags.store(action.flags, std::memory_order_relaxed);
+    restorer.store(action.restorer, std::memory_order_relaxed);
+    mask.store(action.mask, std::memory_order_relaxed);
+  }
+};
+
+constinit std::atomic<uroce_resume_address> resume_address = nullptr;
+constinit Disposition segv;
+constinit Disposition bus;
+// Odd while a disposition changes.
+constinit std::atomic<uint32_t> changes = 0;
+constinit std::atomic<bool> locked = false;
+constinit std::atomic<pid_t> owner_pid = 0;
+
+// The fault signals that the thread believes to be blocked. In static memory of the thread: this
+// library is loaded with the program, and a signal handler must not have memory allocated.
+[[gnu::tls_model("initial-exec")]] constinit thread_local uint64_t seemingly_blocked = 0;
+
+Disposition& DispositionOf(int signal) { return signal == SIGSEGV ? segv : bus; }
+
+// Held with all signals blocked, for a few stores and a system call.
+class Lock {
+ public:
+  Lock() : mask_(ChangeKernelMask(SIG_SETMASK, ~uint64_t{0})) {
+    while (locked.exchange(true, std::memory_order_acquire)) sched_yield();
+  }
+  ~Lock() {
+    locked.store(false, std::memory_order_release);
+    ChangeKernelMask(SIG_SETMASK, mask_);
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  const uint64_t mask_;
+};
+
+// Under the lock.
+void Change(Disposition& disposition, const KernelAction& action) {
+  changes.fetch_add(1, std::memory_order_acq_rel);
+  disposition.Store(action);
+  changes.fetch_add(1, std::memory_order_release);
+}
+
+// Who changes it has all signals blocked, so it is never the thread that was interrupted.
+KernelAction Read(const Disposition& disposition) {
+  while (true) {
+    const uint32_t before = changes.load(std::memory_order_acquire);
+    const KernelAction action = disposition.Load();
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (before % 2 == 0 && before == changes.load(std::memory_order_relaxed)) return action;
+  }
+}
+
+void RestoreDefault(int signal) {
+  const KernelAction action = {.handler = 0, .flags = 0, .restorer = 0, .mask = 0};
+  SetKernelAction(signal, &action, nullptr);
+}
+
+// Has the process end as it would have without us. An instruction that faulted faults again when
+// the handler returns, so that the core dump shows the fault; a signal that was sent is sent again.
+void EndByDefault(int signal, siginfo_t* info) {
+  RestoreDefault(signal);
+  const bool repeats = info->si_code > 0 && !(signal == SIGBUS && info->si_code == BUS_MCEERR_AO);
+  if (!repeats) syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), signal, info);
+}
+
+// Calls what the application has installed.
+void PassOn(int signal, siginfo_t* info, void* context) {
+  Disposition& disposition = DispositionOf(signal);
+  const KernelAction theirs = Read(disposition);
+  const bool is_fault = info->si_code > 0;
+  const bool is_ignored = theirs.handler == reinterpret_cast<uintptr_t>(SIG_IGN);
+  if (is_ignored && !is_fault) return;
+  // The kernel does not let a thread ignore a fault.
+  if (theirs.handler == 0 || is_ignored) return EndByDefault(signal, info);
+  if ((theirs.flags & SA_RESETHAND) != 0) {
+    const Lock lock;
+    Change(disposition, {.handler = 0, .flags = 0, .restorer = 0, .mask = 0});
+  }
+  // Without SA_SIGINFO, too, the kernel passes all three.
+  reinterpret_cast<void (*)(int, siginfo_t*, void*)>(theirs.handler)(signal, info, context);
+}
+
+// Whether the kernel called the handler whose frame is at `frame`, rather than a handler that was
+// installed past us and believes that we come after it. The kernel lays the context out behind the
+// return address.
+bool IsCalledByKernel(const void* frame, const void* context) {
+  return static_cast<const uint8_t*>(context) == static_cast<const uint8_t*>(frame) + 16;
+}
+
+void HandleFault(int signal, siginfo_t* info, void* context) {
+  const ErrnoGuard guard;
+  auto& pc = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
+  if (info->si_code > 0) {
+    const uintptr_t resume =
+        resume_address.load(std::memory_order_relaxed)(static_cast<uintptr_t>(pc));
+    if (resume != 0) {
+      pc = static_cast<greg_t>(resume);
+      return;
+    }
+  }
+  if (!IsCalledByKernel(__builtin_frame_address(0), context)) return EndByDefault(signal, info);
+  PassOn(signal, info, context);
+}
+
+// The kernel does for theirs, by way of ours, what they asked for: which signals are blocked, and
+// what becomes of system calls.
+KernelAction OursInsteadOf(const KernelAction& theirs) {
+  return {.handler = reinterpret_cast<uintptr_t>(&HandleFault),
+          .flags = SA_SIGINFO | SA_ONSTACK | kRestorer | (theirs.flags & (SA_NODEFER | SA_RESTART)),
+          .restorer = reinterpret_cast<uintptr_t>(&uroce_restore_rt),
+          .mask = theirs.mask};
+}
+
+// Under the lock.
+void Install(int signal) {
+  KernelAction present;
+  if (SetKernelAction(signal, nullptr, &present) != 0) return;
+  if (present.handler == reinterpret_cast<uintptr_t>(&HandleFault)) return;
+  Change(DispositionOf(signal), present);
+  const KernelAction ours = OursInsteadOf(present);
+  SetKernelAction(signal, &ours, nullptr);
+}
+
+// In the child of a vfork() memory is its parent's and the signal handlers are its own.
+bool InForeignProcess() { return getpid() != owner_pid.load(std::memory_order_relaxed); }
+
+KernelAction FromLibc(const struct sigaction& action) {
+  return {.handler = reinterpret_cast<uintptr_t>(action.sa_handler),
+          .flags = static_cast<unsigned int>(action.sa_flags) | kRestorer,
+          .restorer = reinterpret_cast<uintptr_t>(&uroce_restore_rt),
+          .mask = FirstWord(action.sa_mask)};
+}
+
+void ToLibc(const KernelAction& action, struct sigaction& out) {
+  out.sa_handler = reinterpret_cast<sighandler_t>(action.handler);
+  out.sa_flags = static_cast<int>(action.flags);
+  out.sa_restorer = reinterpret_cast<void (*)()>(action.restorer);
+  sigemptyset(&out.sa_mask);
+  SetFirstWord(out.sa_mask, action.mask);
+}
+
+}  // namespace
+
+bool FaultGuard::Handles(int signal) {
+  return (signal == SIGSEGV || signal == SIGBUS) &&
+         resume_address.load(std::memory_order_acquire) != nullptr;
+}
+
+int FaultGuard::Sigaction(int signal, const struct sigaction* action, struct sigaction* old) {
+  Disposition& disposition = DispositionOf(signal);
+  const KernelAction theirs = Read(disposition);
+  if (action != nullptr) {
+    const KernelAction wanted = FromLibc(*action);
+    if (InForeignProcess()) {
+      if (SetKernelAction(signal, &wanted, nullptr) != 0) return -1;
+    } else {
+      const Lock lock;
+      Change(disposition, wanted);
+      const KernelAction ours = OursInsteadOf(wanted);
+      SetKernelAction(signal, &ours, nullptr);
+    }
+  }
+  if (old != nullptr) ToLibc(theirs, *old);
+  return 0;
+}
+
+int FaultGuard::ChangeMask(Sigmask* real, int how, const sigset_t* set, sigset_t* old) {
+  if (resume_address.load(std::memory_order_acquire) == nullptr) return real(how, set, old);
+  const uint64_t before = seemingly_blocked;
+  uint64_t after = before;
+  sigset_t accepting;
+  if (set != nullptr) {
+    accepting = *set;  // before `old` is written, which may be the same object
+    const uint64_t wanted = FirstWord(*set) & kFaults;
+    if (how == SIG_BLOCK) after |= wanted;
+    if (how == SIG_UNBLOCK) after &= ~wanted;
+    if (how == SIG_SETMASK) after = wanted;
+    if (how != SIG_UNBLOCK) SetFirstWord(accepting, FirstWord(*set) & ~kFaults);
+  }
+  const int result = real(how, set == nullptr ? nullptr : &accepting, old);
+  if (result != 0) return result;
+  seemingly_blocked = after;
+  if (old != nullptr) SetFirstWord(*old, FirstWord(*old) | before);
+  return 0;
+}
+
+}  // namespace uroce::verbs::virtual_kernel
+
+void uroce_guard_faults(uroce_resume_address resume) {
+  using namespace uroce::verbs::virtual_kernel;
+  const ErrnoGuard guard;
+  if (owner_pid.exchange(getpid(), std::memory_order_relaxed) == 0) {
+    pthread_atfork(
+        [] {
+          while (locked.exchange(true, std::memory_order_acquire)) sched_yield();
+        },
+        [] { locked.store(false, std::memory_order_release); },
+        [] {
+          owner_pid.store(getpid(), std::memory_order_relaxed);
+          locked.store(false, std::memory_order_release);
+        });
+  }
+  const Lock lock;
+  resume_address.store(resume, std::memory_order_release);
+  Install(SIGSEGV);
+  Install(SIGBUS);
+}
+
+void uroce_accept_faults() {
+  using namespace uroce::verbs::virtual_kernel;
+  seemingly_blocked |= ChangeKernelMask(SIG_UNBLOCK, kFaults) & kFaults;
+}
