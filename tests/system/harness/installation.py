@@ -16,20 +16,22 @@ LIBRARIES = (
 MOVER = "tests/system/mover/mover"
 AGENT = "tests/system/agent/agent"
 MESH = "tests/system/mesh/mesh"
+MPI_EXCHANGE = {library: f"tests/system/mpi/exchange.{library}" for library in ("openmpi", "mpich")}
 
 
 class Installation:
     """Bazel's output may lie where an unprivileged user cannot go, so it is copied.
 
-    The files are looked for below the current directory: Bazel's runfiles, or bazel-bin.
+    The files are looked for below the current directory: Bazel's runfiles, or bazel-bin. `more` are
+    programs that only some tests have.
     """
 
-    def __init__(self):
+    def __init__(self, more=()):
         # Not $TMPDIR: that may be a folder of the user who started the test, and of nobody else.
         self.folder = tempfile.mkdtemp(prefix="uroce-system-test-", dir="/tmp")
         os.chmod(self.folder, 0o755)
         atexit.register(self.remove)
-        for file in (UROCE, UROCED, *LIBRARIES, MOVER, AGENT, MESH):
+        for file in (UROCE, UROCED, *LIBRARIES, MOVER, AGENT, MESH, *more):
             if not os.path.exists(file):
                 sys.exit(f"{file} is missing here: start this with 'bazel test', or in bazel-bin")
             self._copy(file)

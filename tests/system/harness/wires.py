@@ -12,11 +12,14 @@ _names = itertools.count()
 
 
 class Wire:
-    """Ends are 0 and 1. `options` are options of `uroce run` for both ends, e.g. --impair."""
+    """Ends are 0 and 1. `options` are options of `uroce run` for both ends, e.g. --impair.
+
+    Without `ips` the ends have the address that `uroce run` gives a program on its own.
+    """
 
     name = None
 
-    def __init__(self, installed, ips, options=()):
+    def __init__(self, installed, ips=None, options=()):
         self.installed = installed
         self.ips = ips
         self.options = list(options)
@@ -39,8 +42,9 @@ class Wire:
         """The command that runs `command` with the device of that end."""
         user = user or users.caller()
         uroce = self.installed.path(installation.UROCE)
-        return [*user.prefix, uroce, "run", "--ip", self.ips[end], *self.port_options(end),
-                *self.options, *options, "--", *command]
+        address = ["--ip", self.ips[end]] if self.ips else []
+        return [*user.prefix, uroce, "run", *address, *self.port_options(end), *self.options,
+                *options, "--", *command]
 
 
 class FabricWire(Wire):

@@ -1,0 +1,61 @@
+#!/usr/bin/python3
+"""Open MPI and MPICH over UCX and uroce: every byte of what the ranks exchange is verified, and the
+device's counters show that it was uroce that moved it.
+"""
+
+import unittest
+
+from harness import report
+from harness.faults import LONG_RUN
+from harness.installation import MPI_EXCHANGE, Installation
+from harness.jobs import LAUNCHERS, TRANSPORTS, Job
+from harness.users import all_users
+from harness.wires import FabricWire
+
+# Ranks, and how often they do everything.
+JOBS = {2: 10, 4: 5, 8: 3} if LONG_RUN else {4: 1}
+STARTS = 20 if LONG_RUN else 2
+STARTING_RANKS = (2, 4, 8) if LONG_RUN else (8,)
+
+
+class MpiTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.installation = Installation(MPI_EXCHANGE.values())
+        cls.addClassCleanup(cls.installation.remove)
+
+    def check(self, library, transport, ranks, **settings):
+        with FabricWire(self.installation) as wire, \
+                Job(wire, library, transport, ranks, **settings) as job:
+            verified = job.verified_bytes()
+            clients = job.clients()
+            job.finish()
+        self.assertGreater(verified, 0)
+        self.assertEqual(len(clients), ranks)
+        received = sum(client["counters"]["received_bytes"] for client in clients)
+        self.assertGreaterEqual(received, verified)
+
+    def test_every_kind_of_traffic(self):
+        for library in LAUNCHERS:
+            for transport in TRANSPORTS:
+                for ranks, rounds in JOBS.items():
+                    with self.subTest(f"{library}, {transport}, {ranks} ranks"):
+                        self.check(library, transport, ranks, rounds=rounds)
+
+    def test_starts_in_a_row(self):
+        for library in LAUNCHERS:
+            for transport in TRANSPORTS:
+                for ranks in STARTING_RANKS:
+                    for start in range(STARTS):
+                        with self.subTest(f"{library}, {transport}, {ranks} ranks, start {start}"):
+                            self.check(library, transport, ranks, parts="c")
+
+    def test_an_unprivileged_user(self):
+        for library in LAUNCHERS:
+            with self.subTest(library):
+                self.check(library, "RC", 2, user=all_users()[-1])
+
+
+if __name__ == "__main__":
+    report.main()
