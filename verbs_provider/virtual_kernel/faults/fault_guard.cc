@@ -74,9 +74,10 @@ struct Disposition {
   std::atomic<uintptr_t> restorer{0};
   std::atomic<uint64_t> mask{0};
 
+  // In this order, and before what is loaded next.
   KernelAction Load() const {
-    return {handler.load(std::memory_order_relaxed), flags.load(std::memory_order_relaxed),
-            restorer.load(std::memory_order_relaxed), mask.load(std::memory_order_relaxed)};
+    return {handler.load(std::memory_order_acquire), flags.load(std::memory_order_acquire),
+            restorer.load(std::memory_order_acquire), mask.load(std::memory_order_acquire)};
   }
   void Store(const KernelAction& action) {
     handler.store(action.handler, std::memory_order_relaxed);
@@ -129,7 +130,6 @@ KernelAction Read(const Disposition& disposition) {
   while (true) {
     const uint32_t before = changes.load(std::memory_order_acquire);
     const KernelAction action = disposition.Load();
-    std::atomic_thread_fence(std::memory_order_acquire);
     if (before % 2 == 0 && before == changes.load(std::memory_order_relaxed)) return action;
   }
 }
