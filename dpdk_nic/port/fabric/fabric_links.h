@@ -39,7 +39,8 @@ namespace uroce::nic {
 // A datagram to a process without a link goes by the uplink: uroced's switch hands it on. That
 // takes no set-up, and only a process that is sent more than a few gets a link. All other frames
 // wait while a link is asked for (WaitingFrames), and are dropped and counted while it is down or
-// ended. So the sender never waits here, and what it sends is read when it is posted.
+// ended. So the first frames to a process are built as they are posted, whatever becomes of the
+// link.
 //
 // The memory of links is made, mapped and unmapped by a thread (LinkThread), and not by whoever
 // holds the engine's lock.
@@ -74,11 +75,12 @@ class FabricLinks {
   }
   void Release() { receiving_->Release(); }
 
-  // Empty only if the ring of a link is full.
+  // Empty if the ring of a link is full, or if as many frames wait for it as may.
   std::span<uint8_t> Acquire(Route route) {
     Link& link = LinkOf(route);
     is_acquired_from_ring_ = link.state == State::kUp;
     if (!is_acquired_from_ring_) [[unlikely]] {
+      if (link.state == State::kAsked && waiting_.IsFull(link.waiting)) return {};
       acquired_route_ = route;
       return frame_without_link_;
     }

@@ -7,16 +7,14 @@ namespace uroce::nic {
 WaitingFrames::WaitingFrames() : slots_(std::make_unique_for_overwrite<Slot[]>(kMaxFrames)) {}
 
 bool WaitingFrames::Add(Queue& queue, std::span<const uint8_t> frame) {
-  if (queue.count_ == kMaxFramesOfOne) return false;
+  if (IsFull(queue)) return false;
   uint16_t index;
   if (free_count_ != 0) {
     index = first_free_;
     first_free_ = slots_[index].next;
     --free_count_;
-  } else if (used_slots_ < kMaxFrames) {
-    index = static_cast<uint16_t>(used_slots_++);
   } else {
-    return false;
+    index = static_cast<uint16_t>(used_slots_++);
   }
   Slot& slot = slots_[index];
   slot.frame_bytes = static_cast<uint16_t>(frame.size());

@@ -33,6 +33,10 @@ class WaitingFrames {
 
   WaitingFrames();
 
+  // Whether Add would find no room.
+  bool IsFull(const Queue& queue) const {
+    return queue.count_ == kMaxFramesOfOne || (free_count_ == 0 && used_slots_ == kMaxFrames);
+  }
   // Copies the frame, at most transport::kMaxFrameBytes, behind the others. False: no room.
   bool Add(Queue& queue, std::span<const uint8_t> frame);
   // The oldest frame of a queue that is not empty. Valid until it is removed.
