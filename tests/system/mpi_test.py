@@ -18,6 +18,17 @@ STARTS = 20 if LONG_RUN else 2
 STARTING_RANKS = (2, 4, 8) if LONG_RUN else (8,)
 
 
+def parts(library, transport):
+    """What of the program is run (tests/system/mpi/exchange.cc)."""
+    if (library, transport) == ("openmpi", "UD"):
+        # Not one-sided: when it ends, Open MPI 4.1's osc/ucx destroys a rank's worker without
+        # waiting for the others. One that comes later sends what is not acknowledged to a queue
+        # pair that is gone, and UCX aborts it after 30 s. Over reliable connections the late one
+        # waits until retry_cnt is used up, 10 s a peer, and then ends well.
+        return "poc"
+    return "pocs"
+
+
 class MpiTest(unittest.TestCase):
 
     @classmethod
@@ -41,7 +52,8 @@ class MpiTest(unittest.TestCase):
             for transport in TRANSPORTS:
                 for ranks, rounds in JOBS.items():
                     with self.subTest(f"{library}, {transport}, {ranks} ranks"):
-                        self.check(library, transport, ranks, rounds=rounds)
+                        self.check(library, transport, ranks, rounds=rounds,
+                                   parts=parts(library, transport))
 
     def test_starts_in_a_row(self):
         for library in LAUNCHERS:
