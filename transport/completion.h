@@ -59,6 +59,7 @@ enum class VendorError : uint16_t {
   kDatagramTooLong = 16,  // longer than the MTU of the port
   kMessageTorn = 17,      // a packet of the message was lost (UC on a shared receive queue)
   kMemoryGone = 18,       // a registered page was unmapped or protected since
+  kWrongResponse = 19,    // opcode or length of a response are not what the request calls for
 };
 
 // The IP version of a datagram that was received. The values are those that hardware reports in
@@ -82,6 +83,7 @@ struct Completion {
   uint8_t flags = 0;
   DatagramIp datagram_ip = DatagramIp::kNone;
   VendorError vendor_error = VendorError::kNone;
+  bool solicited = false;          // set by the queue: wakes those who wait for solicited ones only
   uint32_t byte_length = 0;        // of a datagram with the GRH before it
   uint32_t immediate_or_rkey = 0;  // wire bytes of the immediate, or the invalidated rkey
   Qpn qpn;

@@ -16,49 +16,87 @@ CompletionQueue::CompletionQueue(uint32_t capacity, EventQueue& events, void* co
 
 bool CompletionQueue::Push(const Completion& completion, bool solicited) {
   if (in_error_) return false;
-  const uint32_t produced = produced_.load(std::memory_order_relaxed);
-  if (produced - consumed_.load(std::memory_order_acquire) >= capacity_) {
+  const uint64_t number = produced_.load(std::memory_order_relaxed);
+  if (number - consumed_.load(std::memory_order_acquire) >= capacity_) {
     in_error_ = true;
     events_.Raise(*this, EventType::kCqError);
     return false;
   }
-  ring_[produced & mask_] = completion;
-  produced_.store(produced + 1, std::memory_order_release);
-
   // An error counts as solicited (IBA 11.4.2.2).
   solicited |= completion.status != CompletionStatus::kSuccess;
+  Completion& entry = ring_[number & mask_];
+  entry = completion;
+  entry.solicited = solicited;
+  produced_.store(number + 1, std::memory_order_release);
+
+  if (solicited) solicited_ = number + 1;
   if (notify_on_ == NotifyOn::kAny || (notify_on_ == NotifyOn::kSolicited && solicited)) {
-    notify_on_ = NotifyOn::kNothing;
-    events_.Raise(*this, EventType::kCompletion);
+    announced_ = number + 1;
+    Announce();
   }
   return true;
 }
 
+void CompletionQueue::Announce() {
+  notify_on_ = NotifyOn::kNothing;
+  events_.Raise(*this, EventType::kCompletion);
+}
+
 uint32_t CompletionQueue::Poll(std::span<Completion> out) {
-  const uint32_t consumed = consumed_.load(std::memory_order_relaxed);
-  const uint32_t ready = produced_.load(std::memory_order_acquire) - consumed;
-  const uint32_t count = std::min(ready, static_cast<uint32_t>(out.size()));
+  const uint64_t consumed = consumed_.load(std::memory_order_relaxed);
+  const uint64_t ready = produced_.load(std::memory_order_acquire) - consumed;
+  const auto count = static_cast<uint32_t>(std::min<uint64_t>(ready, out.size()));
   for (uint32_t i = 0; i < count; ++i) out[i] = ring_[(consumed + i) & mask_];
   if (count != 0) consumed_.store(consumed + count, std::memory_order_release);
   return count;
 }
 
-void CompletionQueue::Arm(NotifyOn on) { notify_on_ = std::max(notify_on_, on); }
+// The event announces the oldest completion alone: a program that takes a part of what is there
+// (perftest takes 16) and arms again gets another event for the rest.
+void CompletionQueue::Arm(NotifyOn on) {
+  notify_on_ = std::max(notify_on_, on);
+  uint64_t oldest = std::max(announced_, consumed_.load(std::memory_order_acquire));
+  if (notify_on_ == NotifyOn::kSolicited) {
+    while (oldest < solicited_ && !ring_[oldest & mask_].solicited) ++oldest;
+    if (oldest >= solicited_) return;
+  } else if (oldest == produced_.load(std::memory_order_relaxed)) {
+    return;
+  }
+  announced_ = oldest + 1;
+  Announce();
+}
+
+void CompletionQueue::Purge(Qpn qpn) {
+  const uint64_t consumed = consumed_.load(std::memory_order_relaxed);
+  const uint64_t produced = produced_.load(std::memory_order_relaxed);
+  const uint64_t announced = announced_;
+  uint64_t kept = consumed;
+  announced_ = std::min(announced_, consumed);
+  solicited_ = std::min(solicited_, consumed);
+  for (uint64_t number = consumed; number < produced; ++number) {
+    const Completion& entry = ring_[number & mask_];
+    if (entry.qpn == qpn) continue;
+    if (entry.solicited) solicited_ = kept + 1;
+    ring_[kept++ & mask_] = entry;
+    if (number < announced) announced_ = kept;
+  }
+  produced_.store(kept, std::memory_order_release);
+}
 
 Status CompletionQueue::Resize(uint32_t capacity) {
   if (capacity == 0 || capacity > kMaxCqEntries) return Status::kInvalidArgument;
-  const uint32_t consumed = consumed_.load(std::memory_order_relaxed);
-  const uint32_t held = produced_.load(std::memory_order_relaxed) - consumed;
-  if (capacity < held) return Status::kInvalidArgument;
+  const uint64_t consumed = consumed_.load(std::memory_order_relaxed);
+  const uint64_t produced = produced_.load(std::memory_order_relaxed);
+  if (capacity < produced - consumed) return Status::kInvalidArgument;
 
   const uint32_t mask = std::bit_ceil(capacity) - 1;
   auto ring = std::make_unique<Completion[]>(mask + 1u);
-  for (uint32_t i = 0; i < held; ++i) ring[i] = ring_[(consumed + i) & mask_];
+  for (uint64_t number = consumed; number < produced; ++number) {
+    ring[number & mask] = ring_[number & mask_];
+  }
   ring_ = std::move(ring);
   mask_ = mask;
   capacity_ = capacity;
-  consumed_.store(0, std::memory_order_relaxed);
-  produced_.store(held, std::memory_order_relaxed);
   return Status::kOk;
 }
 

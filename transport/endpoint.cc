@@ -1,7 +1,9 @@
 #include "transport/endpoint.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
+#include <numeric>
 
 #include "transport/limits.h"
 #include "transport/wire/frame_parser.h"
@@ -9,14 +11,19 @@
 namespace uroce::transport {
 namespace {
 
+constexpr uint8_t kQpnStream = 0;  // of random numbers
+
 constexpr uint16_t kPkeyBase = 0x7fff;  // all bits but the membership bit
 
 // IBA 10.9.3: the same partition, and not both limited members. We are a full member.
 bool IsInOurPartition(uint16_t pkey) { return (pkey & kPkeyBase) == (kDefaultPkey & kPkeyBase); }
 
-// What is granted: what was asked for, without a receive queue if there is a shared one.
+// What is granted: what was asked for, without a receive queue if there is a shared one, and some
+// room for inline data: NICs round it up, and programs have come to count on that.
 QpInitAttributes Granted(const QpInitAttributes& wanted) {
   QpInitAttributes granted = wanted;
+  uint32_t& inline_bytes = granted.capabilities.max_inline_bytes;
+  inline_bytes = std::max(inline_bytes, kMinInlineBytes);
   if (wanted.srq != nullptr) {
     granted.capabilities.max_receive_wr = 0;
     granted.capabilities.max_receive_sge = 0;
@@ -51,10 +58,14 @@ Endpoint::Endpoint(const EndpointConfig& config, EndpointState* state)
       own_state_(state == nullptr ? NewState() : nullptr),
       state_(state == nullptr ? own_state_.get() : state),
       counters_(state_->counters),
+      memory_(config.seed),
       device_(config.context),
       environment_{config_, counters_, memory_, events_, deadlines_, transmits_},
       queue_pairs_(config.qpn_count),
-      next_qpn_index_(config.seed % config.qpn_count) {}
+      random_(config.seed, kQpnStream),
+      free_qpns_(config.qpn_count) {
+  std::iota(free_qpns_.begin(), free_qpns_.end(), uint16_t{0});
+}
 
 Endpoint::~Endpoint() = default;
 
@@ -81,31 +92,33 @@ void Endpoint::DestroySharedReceiveQueue(std::unique_ptr<SharedReceiveQueue> que
 Status Endpoint::CreateQueuePair(const QpInitAttributes& attributes, QueuePair** out) {
   const QpInitAttributes granted = Granted(attributes);
   if (!IsWithinLimits(granted)) return Status::kInvalidArgument;
-  const auto qpn = UnusedQpn();
-  if (!qpn) return Status::kNoMemory;
-  const uint32_t index = qpn->value - config_.first_qpn.value;
-  auto qp = std::make_unique<QueuePair>(*qpn, granted, environment_, state_->queue_pairs[index]);
+  if (free_qpns_.empty()) return Status::kNoMemory;
+  deadlines_.Reserve(queue_pair_count_ + 1);
+  const size_t chosen = ChooseFreeQpn();
+  const uint32_t index = free_qpns_[chosen];
+  const Qpn qpn{config_.first_qpn.value + index};
+  auto qp = std::make_unique<QueuePair>(qpn, granted, environment_, state_->queue_pairs[index]);
   *out = qp.get();
   queue_pairs_[index] = std::move(qp);
-  deadlines_.Reserve(++queue_pair_count_);
+  free_qpns_.erase(free_qpns_.begin() + static_cast<ptrdiff_t>(chosen));
+  ++queue_pair_count_;
   return Status::kOk;
 }
 
 void Endpoint::DestroyQueuePair(QueuePair* qp) {
   multicast_.DetachFromAll(*qp);
   memory_.ForgetQueuePair(qp->qpn());
-  queue_pairs_[qp->qpn().value - config_.first_qpn.value].reset();
+  qp->PurgeCompletions();
+  const uint32_t index = qp->qpn().value - config_.first_qpn.value;
+  queue_pairs_[index].reset();
+  free_qpns_.push_back(static_cast<uint16_t>(index));
   --queue_pair_count_;
 }
 
-// Numbers are used in turn, so that packets under way to a destroyed queue pair find nobody.
-std::optional<Qpn> Endpoint::UnusedQpn() {
-  for (uint32_t tried = 0; tried < config_.qpn_count; ++tried) {
-    const uint32_t index = next_qpn_index_;
-    next_qpn_index_ = (next_qpn_index_ + 1) % config_.qpn_count;
-    if (queue_pairs_[index] == nullptr) return Qpn{config_.first_qpn.value + index};
-  }
-  return std::nullopt;
+// Any of the half that has been free for longest: not to be guessed, and not one that packets may
+// still be under way to.
+size_t Endpoint::ChooseFreeQpn() {
+  return random_.Below(static_cast<uint32_t>((free_qpns_.size() + 1) / 2));
 }
 
 QueuePair* Endpoint::Find(Qpn qpn) const {

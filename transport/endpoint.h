@@ -20,6 +20,7 @@
 #include "transport/qp/shared_receive_queue.h"
 #include "transport/qp/transmit_schedule.h"
 #include "transport/qp_attributes.h"
+#include "transport/random_numbers.h"
 #include "transport/status.h"
 #include "transport/time.h"
 #include "transport/wire/packet.h"
@@ -55,8 +56,9 @@ class Endpoint {
   // the capabilities granted are in (*out)->init_attributes(). kInvalidArgument for capabilities
   // over the limits, kNoMemory when the QPN block is used up.
   Status CreateQueuePair(const QpInitAttributes& attributes, QueuePair** out);
-  // Completions already in a queue stay; nothing more comes from this queue pair. It leaves its
-  // multicast groups. Windows that are bound to it stay so, for nobody (IBA o10-2.2.5).
+  // The completions of this queue pair leave their queues, which nobody polls meanwhile, and
+  // nothing more comes from it. It leaves its multicast groups. Windows that are bound to it stay
+  // so, for nobody (IBA o10-2.2.5).
   void DestroyQueuePair(QueuePair* qp);
   // nullptr if there is none.
   QueuePair* Find(Qpn qpn) const;
@@ -107,7 +109,7 @@ class Endpoint {
   DropReason Deliver(Time now, const Packet& packet);
   DropReason DeliverMulticast(Time now, const Packet& packet);
   void LoopBackMulticast(Time now, std::span<const uint8_t> frame);
-  std::optional<Qpn> UnusedQpn();
+  size_t ChooseFreeQpn();
 
   struct Free {
     void operator()(EndpointState* state) const;
@@ -126,7 +128,8 @@ class Endpoint {
   QpEnvironment environment_;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // by QPN - first_qpn
   uint32_t queue_pair_count_ = 0;
-  uint32_t next_qpn_index_;
+  RandomNumbers random_;
+  std::vector<uint16_t> free_qpns_;  // QPN - first_qpn; those that were given back last come last
 };
 
 }  // namespace uroce::transport

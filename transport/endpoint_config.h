@@ -6,6 +6,7 @@
 #include "transport/ids.h"
 #include "transport/limits.h"
 #include "transport/qp_attributes.h"
+#include "transport/random_numbers.h"
 #include "transport/route.h"
 
 namespace uroce::transport {
@@ -24,7 +25,7 @@ struct EndpointConfig {
   // Whether a requester that hears nothing for longer than the path's round-trip time sends its
   // oldest packet once more, long before the ACK timeout.
   bool probes = false;
-  uint32_t seed = 0;  // where in the block QPNs start, so that a restart gets other ones
+  Seed seed{};  // of what peers must not guess: memory keys, and which QPNs of the block are used
 
   // Whether packets with so much payload fit into an IP packet.
   bool Carries(Mtu mtu) const {

@@ -13,6 +13,7 @@ inline constexpr uint32_t kMaxSrqWorkRequests = 32'768;
 inline constexpr uint32_t kMaxMulticastGroups = 8'192;
 inline constexpr uint32_t kMaxMulticastMembers = 256;  // queue pairs a group
 inline constexpr uint32_t kMaxInlineBytes = 1'024;     // copied into the send queue at post time
+inline constexpr uint32_t kMinInlineBytes = 256;       // granted to every queue pair
 inline constexpr uint32_t kMaxCqs = 65'536;
 inline constexpr uint32_t kMaxCqEntries = 1 << 22;
 inline constexpr uint32_t kMaxMemoryRegions = 1 << 20;
@@ -29,6 +30,9 @@ inline constexpr uint32_t kGrhBytes = 40;
 inline constexpr uint32_t kMaxPacketsInFlight = 256;
 // An ACK is asked for at least this often, so that the window moves before it is used up.
 inline constexpr uint32_t kAckRequestInterval = kMaxPacketsInFlight / 8;
+// Longest READ that is asked for with one request packet. A message of 2^31 bytes at MTU 256 has
+// 2^23 packets, the whole PSN window; half of that keeps "before" and "after" unambiguous.
+inline constexpr uint32_t kMaxReadRequestPackets = 1u << 22;
 // Frames a QP may emit before the next QP has its turn.
 inline constexpr uint32_t kTransmitQuantum = 16;
 

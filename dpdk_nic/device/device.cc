@@ -1,10 +1,12 @@
 #include "dpdk_nic/device/device.h"
 
+#include <sys/random.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <random>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -29,6 +31,17 @@ struct Parts {
   std::unique_ptr<LinkLayer> link_layer;
   std::unique_ptr<PublishedState> published_state;
 };
+
+// nullopt with errno set; 16 bytes never come in part (getrandom(2)).
+std::optional<transport::Seed> RandomSeed() {
+  transport::Seed seed;
+  ssize_t got;
+  do {
+    got = getrandom(seed.data(), sizeof seed, 0);
+  } while (got < 0 && errno == EINTR);
+  if (got != static_cast<ssize_t>(sizeof seed)) return std::nullopt;
+  return seed;
+}
 
 Qpn FirstQpnOfBlock(uint32_t block) { return {transport::kMaxQps * block}; }
 
@@ -118,7 +131,9 @@ ErrorOr<std::shared_ptr<Device>> Device::Create(const DeviceConfig& config, List
   parts.endpoint.mac = parts.port->mac();
   parts.endpoint.port_mtu = parts.port->mtu();
   parts.endpoint.probes = true;
-  parts.endpoint.seed = std::random_device{}();
+  const auto seed = RandomSeed();
+  if (!seed) return Error{"the kernel gives no random numbers: " + std::string(strerror(errno))};
+  parts.endpoint.seed = *seed;
   parts.endpoint.context = listener.context;
   options.link_layer = std::move(parts.link_layer);
   options.published_state = std::move(parts.published_state);

@@ -111,8 +111,9 @@ DropReason RequesterModel::Expect(const Packet& packet) const {
   const Request* request = Find(packet.psn);
   UROCE_REQUIRE(request != nullptr);
   const SendOpcode asked = request->parameters.opcode;
+  const bool ends = packet.psn + 1 == request->end_psn();  // READs here are of one request each
   const bool fits = packet.opcode.operation == Operation::kReadResponse
-                        ? asked == SendOpcode::kRdmaRead &&
+                        ? asked == SendOpcode::kRdmaRead && packet.opcode.EndsMessage() == ends &&
                               packet.payload.size() == ReadBytes(*request, packet.psn)
                         : IsAtomic(asked);
   return fits ? DropReason::kNone : DropReason::kMalformedResponse;
@@ -139,6 +140,7 @@ void RequesterModel::OnResponse(Time now, const Packet& packet, DropReason expec
       if (packet.aeth.syndrome.kind() != Syndrome::Kind::kReserved || !is_acknowledge) {
         AcknowledgeUpTo(now, packet.psn);
       }
+      wrong_response_ |= !is_acknowledge;
       return;
     case DropReason::kNone:
       break;
@@ -265,6 +267,9 @@ void RequesterModel::CheckFailure(const Completion& completion) const {
       return;
     case CompletionStatus::kMemoryManagementError:
       UROCE_REQUIRE(request.is_local());
+      return;
+    case CompletionStatus::kBadResponse:
+      UROCE_REQUIRE(wrong_response_);
       return;
     case CompletionStatus::kLocalProtectionError:
       UROCE_REQUIRE(place_failed_ || !request.is_local());

@@ -98,7 +98,8 @@ class RequesterModel {
   uint32_t rnr_naks_ = 0;       // since the last progress
   std::optional<NakCode> nak_;  // that ends the connection
   bool place_failed_ = false;   // response data had nowhere to go
-  bool failed_ = false;         // a request completed in error, the others are to be flushed
+  bool wrong_response_ = false;
+  bool failed_ = false;  // a request completed in error, the others are to be flushed
 };
 
 }  // namespace uroce::transport

@@ -91,8 +91,8 @@ class Arena {
     return memory;
   }
   static const std::shared_ptr<RingMemory>& HonestMemory() {
-    static const auto& memory = *new std::shared_ptr<RingMemory>(
-        RingMemory::Open(UniqueFd(dup(SharedMemory().fd()))));
+    static const auto& memory =
+        *new std::shared_ptr<RingMemory>(RingMemory::Open(UniqueFd(dup(SharedMemory().fd()))));
     return memory;
   }
   static uint8_t* Foreign(size_t offset) {

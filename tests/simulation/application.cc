@@ -221,7 +221,7 @@ bool Application::ReceiveMayFail(CompletionStatus status) const {
   switch (status) {
     case CompletionStatus::kLocalProtectionError:
       return !inbox_.arena().registered();
-    case CompletionStatus::kRemoteAccessError:  // a WRITE with immediate, in the middle
+    case CompletionStatus::kLocalAccessError:  // a WRITE with immediate
       return !exposed_.registered();
     case CompletionStatus::kRemoteInvalidRequest:
       // A SEND with invalidate of a window that is gone; or a message that was torn on UC, whose

@@ -143,9 +143,10 @@ void DatagramApplication::ResetQueuePair() {
       context_.verdict.Fail("a datagram queue pair in ERR has not flushed everything");
     }
   }
+  Poll();  // what is in the queue goes with the reset
   attributes.state = QpState::kReset;
   Modify(attributes, Mask::kState);
-  Poll();
+  if (!completions_.empty()) context_.verdict.Fail("a queue pair has left completions behind");
   if (shared_ == nullptr) inbox_.CheckUntouched(0);
   BecomeReady();
 }

@@ -29,7 +29,7 @@ EndpointConfig MakeConfig(int index, bool ipv6) {
   config.first_qpn = Qpn{0x1000u * number};
   config.qpn_count = 256;
   config.probes = index % 2 == 0;
-  config.seed = static_cast<uint32_t>(index) * 77;
+  config.seed = {static_cast<uint64_t>(index) + 1, 77};
   return config;
 }
 

@@ -160,7 +160,7 @@ void Application::MoveToError() {
 }
 
 void Application::Close(bool destroy) {
-  if (random_.Percent(50)) Poll();
+  Poll();  // what is in the queues goes with the queue pair
   CheckEvents();
   if (destroy) {
     context_.monitor.Forget(qpn_);
@@ -170,7 +170,10 @@ void Application::Close(bool destroy) {
     attributes.state = QpState::kReset;
     Modify(attributes, Mask::kState);
   }
-  Poll();  // what has completed before still comes
+  if (!send_completions_->empty() ||
+      (receive_completions_ != nullptr && !receive_completions_->empty())) {
+    context_.verdict.Fail("a queue pair has left completions behind");
+  }
   session_.open = false;
   if (destroy) {
     send_completions_.reset();

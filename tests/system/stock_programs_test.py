@@ -6,7 +6,7 @@ import unittest
 
 from harness import report
 from harness.installation import Installation
-from harness.programs import Program, free_tcp_port, run_pair
+from harness.programs import Program, ProgramFailed, free_tcp_port, run_pair
 from harness.users import all_users
 from harness.wires import IPV4, IPV6, FabricWire, VethWire
 
@@ -96,6 +96,12 @@ class StockProgramsTest(unittest.TestCase):
         for output in run_pair(wire, command, [*command, wire.host(0)], port, user):
             self.assertRegex(output, r"\d+ iters in [\d.]+ seconds")
             self.assertNotIn("invalid data", output)
+
+    def test_pingpong_without_a_grh_is_told_why(self):
+        """Its -g is left out: so do the examples that people try first."""
+        with self.assertRaises(ProgramFailed) as failed:
+            self.pingpong("rc", None, IPV4, [])
+        self.assertIn("RoCE has no other route. Set is_global = 1", str(failed.exception))
 
 
 if __name__ == "__main__":

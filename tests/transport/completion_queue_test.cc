@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "transport/limits.h"
@@ -123,12 +124,154 @@ TEST_F(CompletionQueueTest, ArmedForAnyRaisesOnce) {
   EXPECT_FALSE(events_.Take());
 }
 
-TEST_F(CompletionQueueTest, CompletionsFromBeforeDoNotCount) {
+TEST_F(CompletionQueueTest, ArmingAnnouncesWhatCameWhileNotArmed) {
+  CompletionQueue queue(4, events_, &context_);
+  queue.Push(Success(1), false);
+  queue.Arm(NotifyOn::kAny);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+  // That used the arming up.
+  queue.Push(Success(2), false);
+  EXPECT_FALSE(events_.Take());
+}
+
+TEST_F(CompletionQueueTest, WhatWasPolledIsNotAnnounced) {
   CompletionQueue queue(4, events_, &context_);
   queue.Push(Success(1), true);
+  PollIds(queue);
   queue.Arm(NotifyOn::kAny);
   EXPECT_FALSE(events_.Take());
   queue.Push(Success(2), false);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+}
+
+// perftest takes an event, arms, and polls then.
+TEST_F(CompletionQueueTest, WhatAnEventAnnouncedIsNotAnnouncedAgain) {
+  CompletionQueue queue(8, events_, &context_);
+  queue.Arm(NotifyOn::kAny);
+  queue.Push(Success(1), true);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+  queue.Arm(NotifyOn::kAny);
+  EXPECT_FALSE(events_.Take());
+  PollIds(queue);
+  EXPECT_FALSE(events_.Take());
+
+  // One more came behind the one that had its event: nothing has announced that one.
+  queue.Push(Success(2), false);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+  queue.Push(Success(3), false);
+  queue.Arm(NotifyOn::kAny);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+}
+
+// A program that polls a part and arms again is told of the rest.
+TEST_F(CompletionQueueTest, WhatIsLeftIsAnnouncedByTheNextArming) {
+  CompletionQueue queue(8, events_, &context_);
+  for (uint64_t id = 1; id <= 6; ++id) queue.Push(Success(id), true);
+  for (int left = 6; left > 0; left -= 2) {
+    queue.Arm(left == 4 ? NotifyOn::kSolicited : NotifyOn::kAny);
+    EXPECT_TRUE(TakeEvent(EventType::kCompletion)) << left;
+    EXPECT_EQ(2u, PollIds(queue, 2).size());
+  }
+  queue.Arm(NotifyOn::kAny);
+  EXPECT_FALSE(events_.Take());
+}
+
+TEST_F(CompletionQueueTest, ArmingForSolicitedAnnouncesSolicitedOnly) {
+  CompletionQueue queue(8, events_, &context_);
+  queue.Push(Success(1), false);
+  queue.Arm(NotifyOn::kSolicited);
+  EXPECT_FALSE(events_.Take());
+  queue.Arm(NotifyOn::kAny);  // now it counts
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+
+  queue.Push(Success(2), true);
+  queue.Push(Success(3), false);
+  queue.Arm(NotifyOn::kSolicited);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+  queue.Push(Failure(4), false);
+  queue.Arm(NotifyOn::kSolicited);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+
+  queue.Push(Success(5), true);
+  PollIds(queue);
+  queue.Push(Success(6), false);
+  queue.Arm(NotifyOn::kSolicited);
+  EXPECT_FALSE(events_.Take());
+}
+
+Completion Of(Qpn qpn, uint64_t wr_id) {
+  Completion completion = Success(wr_id);
+  completion.qpn = qpn;
+  return completion;
+}
+
+constexpr Qpn kGone{5};
+constexpr Qpn kOther{6};
+
+TEST_F(CompletionQueueTest, PurgeDropsWhatIsOfTheQueuePairAndKeepsTheOrder) {
+  CompletionQueue queue(5, events_, &context_);
+  queue.Push(Of(kGone, 1), false);
+  PollIds(queue);  // so that the ring does not start at its beginning
+  for (const auto& [qpn, id] : {std::pair{kOther, 2}, {kGone, 3}, {kOther, 4}, {kGone, 5}}) {
+    queue.Push(Of(qpn, static_cast<uint64_t>(id)), false);
+  }
+  queue.Purge(kGone);
+  // The room is there again.
+  for (uint64_t id = 6; id <= 8; ++id) EXPECT_TRUE(queue.Push(Of(kGone, id), false));
+  EXPECT_FALSE(queue.Push(Of(kGone, 9), false));
+  EXPECT_EQ((Ids{2, 4, 6, 7, 8}), PollIds(queue));
+  queue.Purge(kGone);
+  EXPECT_TRUE(queue.empty());
+}
+
+TEST_F(CompletionQueueTest, PurgeTakesNoWakeUpFromOthers) {
+  CompletionQueue queue(8, events_, &context_);
+  queue.Arm(NotifyOn::kAny);
+  queue.Push(Of(kGone, 1), true);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+  queue.Push(Of(kOther, 2), true);
+  queue.Push(Of(kGone, 3), true);
+  queue.Push(Of(kOther, 4), false);
+  queue.Purge(kGone);
+  // 2 had no event, whatever was in front of it.
+  queue.Arm(NotifyOn::kSolicited);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+  EXPECT_EQ((Ids{2, 4}), PollIds(queue));
+
+  // What was announced stays announced.
+  queue.Arm(NotifyOn::kAny);
+  queue.Push(Of(kGone, 5), false);
+  queue.Push(Of(kOther, 6), false);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+  queue.Arm(NotifyOn::kAny);  // of 6
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+  queue.Purge(kGone);
+  queue.Arm(NotifyOn::kAny);
+  EXPECT_FALSE(events_.Take());
+}
+
+TEST_F(CompletionQueueTest, PurgedCompletionsAnnounceNothing) {
+  CompletionQueue queue(8, events_, &context_);
+  queue.Push(Of(kGone, 1), true);
+  queue.Push(Of(kOther, 2), false);
+  queue.Purge(kGone);
+  queue.Arm(NotifyOn::kSolicited);
+  EXPECT_FALSE(events_.Take());
+  queue.Purge(kOther);
+  queue.Arm(NotifyOn::kAny);
+  EXPECT_FALSE(events_.Take());
+  // And the arming is still there.
+  queue.Push(Of(kOther, 3), false);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+}
+
+// An event that was raised for them and not taken yet is not taken back: a program that wakes up
+// and finds nothing arms again.
+TEST_F(CompletionQueueTest, PurgeLeavesRaisedEventsAlone) {
+  CompletionQueue queue(8, events_, &context_);
+  queue.Arm(NotifyOn::kAny);
+  queue.Push(Of(kGone, 1), false);
+  queue.Purge(kGone);
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
 }
 
@@ -187,6 +330,18 @@ TEST_F(CompletionQueueTest, ResizeToNothingOrTooMuchIsRefused) {
   EXPECT_EQ(Status::kInvalidArgument, queue.Resize(0));
   EXPECT_EQ(Status::kInvalidArgument, queue.Resize(kMaxCqEntries + 1));
   EXPECT_EQ(4u, queue.capacity());
+}
+
+TEST_F(CompletionQueueTest, ResizeKeepsWhatWasAnnounced) {
+  CompletionQueue queue(4, events_, &context_);
+  queue.Push(Success(1), false);
+  PollIds(queue);
+  queue.Arm(NotifyOn::kAny);
+  queue.Push(Success(2), true);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+  ASSERT_EQ(Status::kOk, queue.Resize(8));
+  queue.Arm(NotifyOn::kAny);
+  EXPECT_FALSE(events_.Take());
 }
 
 TEST_F(CompletionQueueTest, ResizeKeepsTheArming) {

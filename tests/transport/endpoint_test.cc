@@ -5,10 +5,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
+#include <vector>
 
 #include "tests/transport/connected_pair.h"
+#include "transport/limits.h"
 
 namespace uroce::transport {
 namespace {
@@ -124,6 +128,111 @@ TEST_F(EndpointTest, ADestroyedQueuePairTakesItsEventsWithIt) {
   Exchange();
   server.endpoint.DestroyQueuePair(server.qp);
   EXPECT_FALSE(server.endpoint.TakeEvent().has_value());
+}
+
+TEST_F(EndpointTest, CompletionsOfADestroyedQueuePairAreDropped) {
+  const auto send_cq = server.endpoint.CreateCompletionQueue(16, nullptr);
+  const auto receive_cq = server.endpoint.CreateCompletionQueue(16, nullptr);
+  const auto create = [&] {
+    QueuePair* qp = nullptr;
+    const QpInitAttributes init = {.pd = kTestPd,
+                                   .send_cq = send_cq.get(),
+                                   .receive_cq = receive_cq.get(),
+                                   .capabilities = {.max_send_wr = 2, .max_receive_wr = 2}};
+    EXPECT_EQ(server.endpoint.CreateQueuePair(init, &qp), Status::kOk);
+    QpAttributes attributes;
+    attributes.state = QpState::kInit;
+    attributes.port_num = 1;
+    using M = QpAttributeMask;
+    EXPECT_EQ(qp->Modify(attributes, M::kState | M::kPkeyIndex | M::kPort | M::kAccessFlags),
+              Status::kOk);
+    attributes.state = QpState::kError;
+    EXPECT_EQ(qp->Modify(attributes, M::kState), Status::kOk);
+    EXPECT_EQ(qp->PostReceive({.wr_id = qp->qpn().value, .sges = {}}), Status::kOk);
+    SendWorkRequest send;
+    send.wr_id = qp->qpn().value;
+    EXPECT_EQ(qp->PostSend(send), Status::kOk);
+    return qp;
+  };
+  QueuePair* const gone = create();
+  QueuePair* const other = create();
+  server.endpoint.DestroyQueuePair(gone);
+  for (CompletionQueue* cq : {send_cq.get(), receive_cq.get()}) {
+    std::array<Completion, 4> left;
+    ASSERT_EQ(cq->Poll(left), 1u);
+    EXPECT_EQ(left[0].wr_id, other->qpn().value);
+  }
+  server.endpoint.DestroyQueuePair(other);
+}
+
+TEST_F(EndpointTest, EveryQueuePairHasSomeRoomForInlineData) {
+  for (const uint32_t wanted : {0u, 64u, kMinInlineBytes, kMaxInlineBytes}) {
+    QpInitAttributes init = client.qp->init_attributes();
+    init.capabilities.max_inline_bytes = wanted;
+    QueuePair* qp = nullptr;
+    ASSERT_EQ(client.endpoint.CreateQueuePair(init, &qp), Status::kOk);
+    EXPECT_EQ(qp->init_attributes().capabilities.max_inline_bytes,
+              std::max(wanted, kMinInlineBytes));
+    client.endpoint.DestroyQueuePair(qp);
+  }
+}
+
+class QpnTest : public testing::Test {
+ protected:
+  static EndpointConfig Config(const Seed& seed, uint32_t count) {
+    EndpointConfig config;
+    config.first_qpn = Qpn{0x4000};
+    config.qpn_count = count;
+    config.seed = seed;
+    return config;
+  }
+  static std::vector<Qpn> Create(TestHost& host, size_t count) {
+    std::vector<Qpn> qpns;
+    for (size_t i = 0; i < count; ++i) {
+      QueuePair* qp = nullptr;
+      EXPECT_EQ(host.endpoint.CreateQueuePair(host.qp->init_attributes(), &qp), Status::kOk);
+      if (qp != nullptr) qpns.push_back(qp->qpn());
+    }
+    return qpns;
+  }
+};
+
+TEST_F(QpnTest, NumbersFollowFromTheSeedAlone) {
+  TestHost a(Config({1, 2}, kMaxQps)), same(Config({1, 2}, kMaxQps)),
+      other(Config({1, 3}, kMaxQps));
+  const auto qpns = Create(a, 20);
+  EXPECT_EQ(qpns, Create(same, 20));
+  EXPECT_NE(qpns, Create(other, 20));
+  // Not one after the other.
+  size_t neighbours = 0;
+  for (size_t i = 1; i < qpns.size(); ++i) neighbours += qpns[i].value == qpns[i - 1].value + 1;
+  EXPECT_LT(neighbours, 3u);
+}
+
+TEST_F(QpnTest, WholeBlockIsUsed) {
+  constexpr uint32_t kCount = 64;
+  TestHost host(Config({}, kCount));
+  std::vector<Qpn> qpns = Create(host, kCount - 1);
+  qpns.push_back(host.qp->qpn());
+  std::sort(qpns.begin(), qpns.end());
+  for (uint32_t i = 0; i < kCount; ++i) EXPECT_EQ(qpns[i], Qpn{0x4000 + i});
+  QueuePair* one_more = nullptr;
+  EXPECT_EQ(host.endpoint.CreateQueuePair(host.qp->init_attributes(), &one_more),
+            Status::kNoMemory);
+}
+
+// Packets may still be under way to it.
+TEST_F(QpnTest, NumberOfADestroyedQueuePairRests) {
+  constexpr uint32_t kCount = 64;
+  TestHost host(Config({}, kCount));
+  for (int round = 0; round < 100; ++round) {
+    const Qpn gone = Create(host, 1)[0];
+    host.endpoint.DestroyQueuePair(host.endpoint.Find(gone));
+    for (const Qpn qpn : Create(host, kCount / 4)) {
+      EXPECT_NE(qpn, gone);
+      host.endpoint.DestroyQueuePair(host.endpoint.Find(qpn));
+    }
+  }
 }
 
 TEST_F(EndpointTest, FrameForAnUnknownQpIsDroppedAndCounted) {

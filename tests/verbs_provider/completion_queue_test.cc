@@ -104,9 +104,116 @@ TEST_F(CompletionQueueTest, ArmedQueueRaisesOneEvent) {
   EXPECT_EQ(errno, EAGAIN);
   ibv_ack_cq_events(receive_cq.get(), 1);
 
-  // What was there before arming does not count.
+  // The second one came when the queue was not armed: nobody was told of it yet.
   ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
-  EXPECT_FALSE(ChannelBecomesReadable(50));
+  ASSERT_TRUE(ChannelBecomesReadable(kLong));
+  EXPECT_TRUE(TakeEvent());
+  ibv_ack_cq_events(receive_cq.get(), 1);
+  // Now of both.
+  ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
+  EXPECT_FALSE(ChannelBecomesReadable(0));
+}
+
+// Events are posted before the verb that raises them returns, so nothing is waited for.
+TEST_F(CompletionQueueTest, ArmingTellsOfWhatWaits) {
+  SendOne(1);
+  EXPECT_FALSE(ChannelBecomesReadable(0));
+  ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
+  EXPECT_TRUE(TakeEvent());
+  EXPECT_FALSE(TakeEvent());
+  ibv_ack_cq_events(receive_cq.get(), 1);
+}
+
+TEST_F(CompletionQueueTest, ArmingForSolicitedTellsOfSolicitedOnly) {
+  SendOne(1);
+  ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 1), 0);
+  EXPECT_FALSE(TakeEvent());
+  EXPECT_EQ(WaitForCompletion(receive_cq.get()).wr_id, 1u);
+  SendOne(2, IBV_SEND_SOLICITED);
+  EXPECT_TRUE(TakeEvent());
+  SendOne(3, IBV_SEND_SOLICITED);
+  SendOne(4);
+  ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 1), 0);
+  EXPECT_TRUE(TakeEvent());
+  ibv_ack_cq_events(receive_cq.get(), 2);
+}
+
+// What reconnecting programs would read otherwise: errors of the old connection, and wr_ids of
+// memory that they have freed.
+TEST_F(CompletionQueueTest, CompletionsOfAQueuePairGoWithItsReset) {
+  SendOne(1);
+  ASSERT_EQ(PostReceive(b.get(), host.Sge(4096, 64), 2), 0);
+  ASSERT_EQ(Modify(b.get(), IBV_QPS_ERR), 0);
+  ASSERT_EQ(Modify(b.get(), IBV_QPS_RESET), 0);
+  ibv_wc wc;
+  EXPECT_EQ(ibv_poll_cq(receive_cq.get(), 1, &wc), 0);
+}
+
+TEST_F(CompletionQueueTest, CompletionsOfADestroyedQueuePairGoWithItAlone) {
+  for (const Qp* qp : {&a, &b}) {
+    ASSERT_EQ(Modify(qp->get(), IBV_QPS_ERR), 0);
+    ASSERT_EQ(PostReceive(qp->get(), host.Sge(4096, 64), (*qp)->qp_num), 0);
+    SendRequest send(IBV_WR_SEND, host.Sge(0, 8), (*qp)->qp_num);
+    ASSERT_EQ(send.Post(qp->get()), 0);
+  }
+  const uint32_t left = b->qp_num;
+  a.reset();
+  ibv_wc wc[4];
+  for (ibv_cq* cq : {send_cq.get(), receive_cq.get()}) {
+    ASSERT_EQ(ibv_poll_cq(cq, 4, wc), 1);
+    EXPECT_EQ(wc[0].wr_id, left);
+  }
+}
+
+// The event has been taken and waits for its acknowledgement: destroying the queue pair neither
+// takes it back nor waits for it.
+TEST_F(CompletionQueueTest, EventThatIsNotAcknowledgedSurvivesTheQueuePair) {
+  ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
+  SendOne();
+  ASSERT_TRUE(TakeEvent());
+  b.reset();
+  a.reset();
+  ibv_wc wc;
+  EXPECT_EQ(ibv_poll_cq(receive_cq.get(), 1, &wc), 0);
+  ibv_ack_cq_events(receive_cq.get(), 1);
+}
+
+// Queue pairs come and go on a queue that another thread polls and waits for: what is not theirs
+// arrives, and arrives once.
+TEST_F(CompletionQueueTest, OthersLoseNeitherCompletionsNorWakeUps) {
+  constexpr uint64_t kMessages = 300;
+  std::atomic<bool> done{false};
+  std::thread destroyer([&] {
+    ibv_qp_init_attr attr = RcAttributes(send_cq.get(), receive_cq.get());
+    while (!done) {
+      const Qp qp(ibv_create_qp(host.pd.get(), &attr));
+      ASSERT_EQ(ToInit(qp.get()), 0);
+      for (uint64_t id = 1'000; id < 1'008; ++id) {
+        ASSERT_EQ(PostReceive(qp.get(), host.Sge(0, 8), id), 0);
+      }
+      ASSERT_EQ(Modify(qp.get(), IBV_QPS_ERR), 0);
+    }
+  });
+  uint64_t received = 0;
+  uint32_t events = 0;
+  for (uint64_t id = 1; id <= kMessages; ++id) {
+    SendOne(id);
+    while (received < id) {
+      ibv_wc wc;
+      while (received < id && ibv_poll_cq(receive_cq.get(), 1, &wc) == 1) {
+        if (wc.qp_num != b->qp_num) continue;
+        EXPECT_EQ(wc.wr_id, ++received);
+      }
+      if (received == id) break;
+      ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
+      ASSERT_TRUE(ChannelBecomesReadable(6 * kLong)) << id;
+      while (TakeEvent()) ++events;
+    }
+  }
+  done = true;
+  destroyer.join();
+  while (TakeEvent()) ++events;
+  ibv_ack_cq_events(receive_cq.get(), events);
 }
 
 TEST_F(CompletionQueueTest, SolicitedOnlySkipsOrdinaryMessages) {

@@ -211,27 +211,104 @@ TEST_F(OperationsTest, Type1WindowOpensItsRangeOnly) {
   EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(OperationsTest, WindowBindingIsChecked) {
+TEST_F(OperationsTest, TypeOfTheWindowIsChecked) {
   const Mw first(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_1));
   const Mw second(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_2));
   ibv_mw_bind bind = {};
   bind.bind_info = {.mr = host.mr.get(),
                     .addr = host.address(kUpper),
                     .length = 100,
-                    .mw_access_flags = IBV_ACCESS_LOCAL_WRITE};
-  EXPECT_EQ(ibv_bind_mw(a.get(), first.get(), &bind), EINVAL);
-  bind.bind_info.mw_access_flags = 0;
+                    .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
   EXPECT_EQ(ibv_bind_mw(a.get(), second.get(), &bind), EINVAL);
+  // libibverbs has looked at it already; a program may also call what it would.
+  EXPECT_EQ(host.context->ops.bind_mw(a.get(), second.get(), &bind), EINVAL);
 
   SendRequest wrong_type(IBV_WR_BIND_MW, {});
   wrong_type.bind_mw.mw = first.get();
   EXPECT_EQ(wrong_type.Post(a.get()), EINVAL);
+}
 
+// The flags of the region are copied for its window: they are accepted, and mean nothing.
+TEST_F(OperationsTest, FlagsThatWindowsDoNotHaveAreIgnored) {
+  const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_1));
+  ibv_mw_bind bind = {};
+  bind.wr_id = 1;
+  bind.send_flags = IBV_SEND_SIGNALED;
+  bind.bind_info = {.mr = host.mr.get(),
+                    .addr = host.address(kUpper),
+                    .length = 100,
+                    .mw_access_flags = Host::kAllAccess | IBV_ACCESS_RELAXED_ORDERING};
+  ASSERT_EQ(ibv_bind_mw(a.get(), mw.get(), &bind), 0);
+  ExpectSuccess(IBV_WC_BIND_MW);
+}
+
+// Of another protection domain: posted, and refused when it is carried out.
+TEST_F(OperationsTest, BindingAcrossProtectionDomainsCompletesInError) {
   const Pd other(ibv_alloc_pd(host.context.get()));
-  const Mw foreign(ibv_alloc_mw(other.get(), IBV_MW_TYPE_2));
-  SendRequest wrong_pd(IBV_WR_BIND_MW, {});
-  wrong_pd.bind_mw.mw = foreign.get();
-  EXPECT_EQ(wrong_pd.Post(a.get()), EPERM);
+  const Mw foreign_window(ibv_alloc_mw(other.get(), IBV_MW_TYPE_2));
+  const Mw own_window(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_2));
+  const Mr foreign_region(ibv_reg_mr(other.get(), host.data(), 4096, Host::kAllAccess));
+  struct Case {
+    ibv_mw* window;
+    ibv_mr* region;
+  };
+  for (const Case& one :
+       {Case{foreign_window.get(), host.mr.get()}, Case{own_window.get(), foreign_region.get()},
+        Case{foreign_window.get(), foreign_region.get()}}) {
+    const Qp qp = Create();
+    const Qp peer = Create();
+    ConnectLoopback(qp.get(), peer.get());
+    SendRequest bind(IBV_WR_BIND_MW, {}, 5);
+    bind.bind_mw.mw = one.window;
+    bind.bind_mw.rkey = ibv_inc_rkey(one.window->rkey);
+    bind.bind_mw.bind_info = {.mr = one.region,
+                              .addr = host.address(0),
+                              .length = 100,
+                              .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    ASSERT_EQ(bind.Post(qp.get()), 0);
+    const ibv_wc wc = WaitForCompletion(cq.get());
+    EXPECT_EQ(wc.wr_id, 5u);
+    EXPECT_EQ(wc.status, IBV_WC_MW_BIND_ERR);
+  }
+}
+
+// Of the key that a type 2 window gets only the lowest byte is the program's, and it may stay.
+TEST_F(OperationsTest, OnlyTheLowestByteOfAType2KeyIsUsed) {
+  for (const uint32_t wanted : {0u, 0x1234'5600u, 0xffff'ffffu}) {
+    for (const bool same_byte : {false, true}) {
+      const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_2));
+      const uint32_t byte = (same_byte ? mw->rkey : wanted) & 0xff;
+      SendRequest bind(IBV_WR_BIND_MW, {});
+      bind.bind_mw.mw = mw.get();
+      bind.bind_mw.rkey = (wanted & ~0xffu) | byte;
+      bind.bind_mw.bind_info = {.mr = host.mr.get(),
+                                .addr = host.address(kUpper),
+                                .length = 100,
+                                .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+      ASSERT_EQ(bind.Post(b.get()), 0);
+      EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_SUCCESS);
+      SendRequest write(IBV_WR_RDMA_WRITE, host.Sge(0, 100));
+      write.Remote(host.address(kUpper), (mw->rkey & ~0xffu) | byte);
+      ASSERT_EQ(write.Post(a.get()), 0);
+      ExpectSuccess(IBV_WC_RDMA_WRITE);
+    }
+  }
+}
+
+// The program that waits for the immediate learns that it will not come.
+TEST_F(OperationsTest, RefusedWriteWithImmediateEndsItsReceive) {
+  ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper, 100), 9), 0);
+  ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper, 100), 10), 0);
+  SendRequest write(IBV_WR_RDMA_WRITE_WITH_IMM, host.Sge(0, 100));
+  write.imm_data = htobe32(1);
+  ASSERT_EQ(write.Remote(host.address(kUpper), host.mr->rkey ^ 0x100).Post(a.get()), 0);
+  EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_REM_ACCESS_ERR);
+  ibv_wc wc = WaitForCompletion(receive_cq.get());
+  EXPECT_EQ(wc.wr_id, 9u);
+  EXPECT_EQ(wc.status, IBV_WC_LOC_ACCESS_ERR);
+  wc = WaitForCompletion(receive_cq.get());
+  EXPECT_EQ(wc.wr_id, 10u);
+  EXPECT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
 }
 
 // IBA 9.4.1.1.

@@ -212,8 +212,6 @@ TEST_P(QueryTest, ValueOutOfRangeIsRefusedAndChangesNothing) {
       {"port 0", IBV_QPS_INIT, IBV_QP_PORT, [](auto& a) { a.port_num = 0; }},
       {"port 2", IBV_QPS_INIT, IBV_QP_PORT, [](auto& a) { a.port_num = 2; }},
       {"P_Key index", IBV_QPS_INIT, IBV_QP_PKEY_INDEX, [](auto& a) { a.pkey_index = 1; }},
-      {"access flag", IBV_QPS_INIT, IBV_QP_ACCESS_FLAGS,
-       [](auto& a) { a.qp_access_flags = IBV_ACCESS_ON_DEMAND; }},
       {"MTU 0", IBV_QPS_RTR, IBV_QP_PATH_MTU,
        [](auto& a) { a.path_mtu = static_cast<ibv_mtu>(0); }},
       {"QPN", IBV_QPS_RTR, IBV_QP_DEST_QPN, [](auto& a) { a.dest_qp_num = 1 << 24; }},
@@ -250,10 +248,13 @@ TEST_P(QueryTest, ValueOutOfRangeIsRefusedAndChangesNothing) {
   }
 }
 
-// Programs set what means nothing or does not fit, and NICs do not mind.
+// Programs set what means nothing for a queue pair or does not fit, and NICs do not mind.
 TEST_P(QueryTest, WhatMeansNothingIsIgnored) {
+  set.qp_access_flags = ~0u;
   set.ah_attr.grh.flow_label = ~0u;
   StepTo(IBV_QPS_RTS);
+  set.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                        IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
   set.ah_attr.grh.flow_label = 0xf'ffff;
   ExpectAsSet(IBV_QPS_RTS);
 
@@ -281,6 +282,19 @@ TEST_P(QueryTest, MigrationStatesOtherThanMigratedAreRefused) {
   }
   set.path_mig_state = IBV_MIG_MIGRATED;
   EXPECT_EQ(ibv_modify_qp(qp.get(), &set, IBV_QP_PATH_MIG_STATE), 0);
+
+  set.alt_ah_attr = set.ah_attr;
+  set.alt_port_num = 1;
+  EXPECT_EQ(ibv_modify_qp(qp.get(), &set, IBV_QP_ALT_PATH), EOPNOTSUPP);
+  ibv_qp_attr attr;
+  ibv_qp_init_attr init;
+  std::memset(&attr, 0xee, sizeof attr);
+  ASSERT_EQ(ibv_query_qp(qp.get(), &attr, IBV_QP_ALT_PATH, &init), 0);
+  const ibv_ah_attr none = {};
+  EXPECT_EQ(std::memcmp(&attr.alt_ah_attr, &none, sizeof none), 0);
+  EXPECT_EQ(attr.alt_port_num, 0);
+  EXPECT_EQ(attr.alt_timeout, 0);
+  EXPECT_EQ(attr.alt_pkey_index, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Services, QueryTest, ::testing::Values(IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD),

@@ -53,6 +53,7 @@ TEST_F(QueuePairTest, GrantedCapabilitiesAreWrittenBackAndReported) {
   ASSERT_NE(qp, nullptr);
   EXPECT_GE(attr.cap.max_send_wr, wanted.max_send_wr);
   EXPECT_GE(attr.cap.max_inline_data, wanted.max_inline_data);
+  EXPECT_GE(attr.cap.max_inline_data, 256u);  // which programs count on, whatever they ask for
   EXPECT_EQ(qp->state, IBV_QPS_RESET);
   EXPECT_EQ(qp->qp_type, IBV_QPT_RC);
   EXPECT_GT(qp->qp_num, 1u);
@@ -114,6 +115,26 @@ TEST_F(QueuePairTest, ProtectionDomainAndQueuesStayInUse) {
   EXPECT_EQ(ibv_dealloc_pd(pd.get()), EBUSY);
   EXPECT_EQ(ibv_destroy_cq(cq.get()), EBUSY);
   qp.reset();
+}
+
+// perror() is what programs call after any of them.
+TEST_F(QueuePairTest, ErrorIsInErrnoToo) {
+  const Qp qp = Create();
+  ibv_qp_attr attr = {};
+  const auto expect = [](int error, int returned) {
+    EXPECT_EQ(returned, error);
+    EXPECT_EQ(errno, error);
+    errno = 0;
+  };
+  errno = 0;
+  expect(EBUSY, ibv_dealloc_pd(host.pd.get()));
+  expect(EBUSY, ibv_destroy_cq(cq.get()));
+  expect(EINVAL, ibv_resize_cq(cq.get(), 0));
+  expect(EINVAL, Modify(qp.get(), IBV_QPS_RTS));
+  expect(EOPNOTSUPP, ibv_modify_qp(qp.get(), &attr, IBV_QP_ALT_PATH));
+  expect(EINVAL, PostReceive(qp.get(), host.Sge(0, 8), 1));
+  expect(EINVAL, SendRequest(IBV_WR_SEND, host.Sge(0, 8)).Post(qp.get()));
+  expect(EINVAL, ibv_attach_mcast(qp.get(), &gid, 0));
 }
 
 TEST_F(QueuePairTest, GoesThroughItsStates) {

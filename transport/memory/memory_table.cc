@@ -5,15 +5,14 @@
 namespace uroce::transport {
 namespace {
 
-// Entries made at the start. Free entries are reused oldest first, so a program that registers and
-// deregisters one region in a loop meets the same key again only after 256 rounds through them all.
+constexpr uint8_t kStream = 1;  // of random numbers
 constexpr uint32_t kInitialEntries = 1'024;
+
+constexpr uint32_t kTagMask = 0xff;
 
 constexpr uint32_t kWindowAccess = AccessFlags::kRemoteWrite | AccessFlags::kRemoteRead |
                                    AccessFlags::kRemoteAtomic | AccessFlags::kZeroBased;
 constexpr uint32_t kRemoteModifies = AccessFlags::kRemoteWrite | AccessFlags::kRemoteAtomic;
-
-constexpr uint32_t IndexOf(uint32_t key) { return key >> 8; }
 
 // Written so that neither sum can overflow: `address` and `length` may be any 64-bit numbers.
 bool Covers(const MemoryRegion& region, uint64_t address, uint64_t length) {
@@ -30,16 +29,11 @@ uint8_t* Resolve(const MemoryRegion& region, PdId pd, uint64_t address, uint64_t
 
 }  // namespace
 
-MemoryTable::MemoryTable() : entries_(1 + kInitialEntries) {
-  for (uint32_t index = 1; index <= kInitialEntries; ++index) AppendFree(index);
-}
+MemoryTable::MemoryTable(const Seed& seed) : random_(seed, kStream), entries_(kInitialEntries) {}
 
 const MemoryTable::Entry* MemoryTable::Find(uint32_t key) const {
-  const uint32_t index = IndexOf(key);
-  if (index >= entries_.size()) return nullptr;
-  const Entry& entry = entries_[index];
-  const bool current = entry.kind != Kind::kFree && entry.tag == static_cast<uint8_t>(key);
-  return current ? &entry : nullptr;
+  const Entry& entry = Slot(key);
+  return entry.kind != Kind::kFree && entry.key == key ? &entry : nullptr;
 }
 
 MemoryTable::Entry* MemoryTable::Find(uint32_t key) {
@@ -57,47 +51,62 @@ MemoryTable::Entry* MemoryTable::FindWindow(RKey key) {
 }
 
 MemoryTable::Entry* MemoryTable::FindWindowOfAnyTag(RKey key) {
-  const uint32_t index = IndexOf(key.value);
-  if (index >= entries_.size()) return nullptr;
-  Entry& entry = entries_[index];
-  return entry.kind == Kind::kWindow1 || entry.kind == Kind::kWindow2 ? &entry : nullptr;
+  Entry& entry = Slot(key.value);
+  const bool is_window = entry.kind == Kind::kWindow1 || entry.kind == Kind::kWindow2;
+  return is_window && IndexOf(entry.key) == IndexOf(key.value) ? &entry : nullptr;
 }
 
-uint32_t MemoryTable::Allocate(Kind kind) {
-  if (first_free_ == 0) {
-    if (entries_.size() > kMaxMemoryRegions) return 0;
-    entries_.emplace_back();
-    AppendFree(static_cast<uint32_t>(entries_.size() - 1));
+// Half of the slots are free, so that a few draws find one.
+MemoryTable::Entry* MemoryTable::Allocate(Kind kind) {
+  if (in_use_ == kMaxMemoryRegions) return nullptr;
+  if (2 * size_t{in_use_} >= entries_.size()) Grow();
+  while (true) {
+    const auto key = static_cast<uint32_t>(random_.Next());
+    Entry& entry = Slot(key);
+    if (IndexOf(key) != 0 && entry.kind == Kind::kFree) return &Take(entry, kind, key);
   }
-  const uint32_t index = first_free_;
-  Entry& entry = entries_[index];
-  first_free_ = entry.next_free;
-  if (first_free_ == 0) last_free_ = 0;
-  const uint8_t tag = entry.tag;
+}
+
+MemoryTable::Entry& MemoryTable::Take(Entry& entry, Kind kind, uint32_t key) {
   entry = Entry{};
   entry.kind = kind;
-  entry.tag = tag;
-  return index;
+  entry.key = key;
+  ++in_use_;
+  return entry;
 }
 
 void MemoryTable::Free(Entry& entry) {
   entry.kind = Kind::kFree;
-  ++entry.tag;
-  AppendFree(static_cast<uint32_t>(&entry - entries_.data()));
+  --in_use_;
 }
 
-void MemoryTable::AppendFree(uint32_t index) {
-  entries_[index].next_free = 0;
-  (last_free_ == 0 ? first_free_ : entries_[last_free_].next_free) = index;
-  last_free_ = index;
+// What shared no slot before shares none when one bit more of the keys counts.
+void MemoryTable::Grow() {
+  std::vector<Entry> old(2 * entries_.size());
+  old.swap(entries_);
+  for (const Entry& entry : old) {
+    if (entry.kind != Kind::kFree) Slot(entry.key) = entry;
+  }
 }
 
 std::optional<LKey> MemoryTable::Register(const MemoryRegion& region) {
-  const uint32_t index = Allocate(Kind::kRegion);
-  if (index == 0) return std::nullopt;
-  entries_[index].region = region;
+  Entry* entry = Allocate(Kind::kRegion);
+  if (entry == nullptr) return std::nullopt;
+  entry->region = region;
   ++regions_in_use_;
-  return LKey{KeyOf(index, entries_[index].tag)};
+  return LKey{entry->key};
+}
+
+bool MemoryTable::RegisterAs(LKey key, const MemoryRegion& region) {
+  if (in_use_ == kMaxMemoryRegions) return false;
+  while (Slot(key.value).kind != Kind::kFree && entries_.size() < 2 * size_t{kMaxMemoryRegions}) {
+    Grow();
+  }
+  Entry& entry = Slot(key.value);
+  if (entry.kind != Kind::kFree) return false;
+  Take(entry, Kind::kRegion, key.value).region = region;
+  ++regions_in_use_;
+  return true;
 }
 
 Status MemoryTable::Reregister(LKey key, const MemoryRegion& region) {
@@ -119,10 +128,10 @@ Status MemoryTable::Deregister(LKey key) {
 }
 
 std::optional<RKey> MemoryTable::AllocateWindow(PdId pd, WindowType type) {
-  const uint32_t index = Allocate(type == WindowType::kType1 ? Kind::kWindow1 : Kind::kWindow2);
-  if (index == 0) return std::nullopt;
-  entries_[index].region.pd = pd;
-  return RKey{KeyOf(index, entries_[index].tag)};
+  Entry* entry = Allocate(type == WindowType::kType1 ? Kind::kWindow1 : Kind::kWindow2);
+  if (entry == nullptr) return std::nullopt;
+  entry->region.pd = pd;
+  return RKey{entry->key};
 }
 
 Status MemoryTable::DeallocateWindow(RKey key) {
@@ -135,7 +144,7 @@ Status MemoryTable::DeallocateWindow(RKey key) {
 
 void MemoryTable::Unbind(Entry& window) {
   if (!window.bound) return;
-  --entries_[window.parent].windows_bound;
+  --Slot(window.parent.value).windows_bound;
   window.bound = false;
   if (window.kind == Kind::kWindow2) --windows2_bound_;
 }
@@ -143,14 +152,6 @@ void MemoryTable::Unbind(Entry& window) {
 Status MemoryTable::BindWindow(PdId pd, Qpn qpn, RKey present, RKey next, const Binding& binding) {
   Entry* window = FindWindowOfAnyTag(present);
   if (window == nullptr || window->region.pd != pd) return Status::kInvalidArgument;  // IBA C10-72
-  if (window->kind == Kind::kWindow1 && FindWindow(present) == nullptr) {
-    return Status::kInvalidArgument;
-  }
-  // The tag has to change, or the old key would reach the new binding (IBA 10.6.7.2.4).
-  const bool changes_tag = static_cast<uint8_t>(next.value) != window->tag;
-  if (!changes_tag || IndexOf(next.value) != IndexOf(present.value)) {
-    return Status::kInvalidArgument;
-  }
   if (window->kind == Kind::kWindow1) {
     if (binding.access.Allows(AccessFlags::kZeroBased)) {  // IBA o10-36.2.2
       return Status::kInvalidArgument;
@@ -166,7 +167,7 @@ Status MemoryTable::BindWindow(PdId pd, Qpn qpn, RKey present, RKey next, const 
     if (status != Status::kOk) return status;
     window->qpn = qpn;
   }
-  window->tag = static_cast<uint8_t>(next.value);
+  window->key = (window->key & ~kTagMask) | (next.value & kTagMask);
   return Status::kOk;
 }
 
@@ -183,7 +184,7 @@ Status MemoryTable::BindToRegion(Entry& window, const Binding& binding) {
   Unbind(window);
   window.bound = true;
   if (window.kind == Kind::kWindow2) ++windows2_bound_;
-  window.parent = IndexOf(binding.region.value);
+  window.parent = binding.region;
   ++parent->windows_bound;
   window.region.iova = (access & AccessFlags::kZeroBased) != 0 ? 0 : binding.address;
   window.region.host_address = host_address;

@@ -6,6 +6,7 @@
 
 #include "transport/access.h"
 #include "transport/ids.h"
+#include "transport/random_numbers.h"
 #include "transport/status.h"
 
 namespace uroce::transport {
@@ -24,15 +25,19 @@ enum class WindowType : uint8_t { kType1 = 1, kType2 = 2 };  // enum ibv_mw_type
 
 // The memory regions and memory windows of a device and the one check that every access passes.
 //
-// A key is an index into the table and an 8-bit tag that changes whenever the entry is reused or
-// rebound, so that a stale key is refused. A region's lkey and rkey have the same value.
+// A key is 32 random bits, so that a peer which was given one cannot guess another, and a stale key
+// is refused. The lower 8 bits are the tag, which changes when a window is bound; as many of the
+// others as the table needs say where the entry is. A region's lkey and rkey have the same value.
 class MemoryTable {
  public:
-  MemoryTable();
+  explicit MemoryTable(const Seed& seed = {});
 
   // nullopt when kMaxMemoryRegions keys, of regions and windows together, are in use. Remote write
   // or atomic access without local write access is refused by the verb before (IBA 10.6.3.2).
   std::optional<LKey> Register(const MemoryRegion& region);
+  // With a key of the caller's choice, as a replay of recorded frames needs it. False if it cannot
+  // be had.
+  bool RegisterAs(LKey key, const MemoryRegion& region);
   // ibv_rereg_mr: same key, new content. kInvalidArgument if there is no such region, kBusy while
   // windows are bound to it.
   Status Reregister(LKey key, const MemoryRegion& region);
@@ -51,11 +56,11 @@ class MemoryTable {
     uint64_t length = 0;
     AccessFlags access;
   };
-  // Binds the window that `present` names and gives it the key `next`, which must differ from it
-  // only in the tag (IBA 10.6.7.2.4). Type 2 windows must be unbound and get tied to `qpn`; for
-  // them `present` may be any key the window ever had, as in DeallocateWindow.
-  // A zero length unbinds a type 1 window. Binding a type 1 window again replaces its binding.
-  // kInvalidArgument, and nothing has changed, if the window or the region does not permit it.
+  // Binds the window that `present` names, any key it ever had, and gives it the tag of `next`, of
+  // which nothing else counts (IBA 10.6.7.2.4). Type 2 windows must be unbound and get tied to
+  // `qpn`. A zero length unbinds a type 1 window. Binding a type 1 window again replaces its
+  // binding. kInvalidArgument, and nothing has changed, if the window or the region does not permit
+  // it.
   Status BindWindow(PdId pd, Qpn qpn, RKey present, RKey next, const Binding& binding);
   // Local invalidate, or send with invalidate from the peer of `qpn`. Only a bound type 2 window
   // of that QP can be invalidated; kInvalidArgument otherwise.
@@ -81,18 +86,22 @@ class MemoryTable {
 
  private:
   enum class Kind : uint8_t { kFree, kRegion, kWindow1, kWindow2 };
-  struct Entry {
+  // As large as a cache line.
+  struct alignas(64) Entry {
     Kind kind = Kind::kFree;
-    uint8_t tag = 0;
-    bool bound = false;          // windows
-    uint32_t parent = 0;         // bound windows: index of the region
+    bool bound = false;  // windows
+    uint32_t key = 0;
+    LKey parent;                 // bound windows: the region
     uint32_t windows_bound = 0;  // regions
-    uint32_t next_free = 0;      // free entries
     Qpn qpn;                     // bound type 2 windows
     MemoryRegion region;         // windows: the range they open, host_address included
   };
 
-  static constexpr uint32_t KeyOf(uint32_t index, uint8_t tag) { return index << 8 | tag; }
+  static_assert(sizeof(Entry) == 64);
+
+  static constexpr uint32_t IndexOf(uint32_t key) { return key >> 8; }
+  Entry& Slot(uint32_t key) { return entries_[IndexOf(key) & (entries_.size() - 1)]; }
+  const Entry& Slot(uint32_t key) const { return entries_[IndexOf(key) & (entries_.size() - 1)]; }
   // The entry in use that `key` names, or nullptr.
   const Entry* Find(uint32_t key) const;
   Entry* Find(uint32_t key);
@@ -101,16 +110,17 @@ class MemoryTable {
   // The window whose key differs from `key` in the tag at most.
   Entry* FindWindowOfAnyTag(RKey key);
 
-  // Takes an entry out of the free list; 0 if there is none left.
-  uint32_t Allocate(Kind kind);
+  // An entry with a key that is not in use; nullptr if there is none left.
+  Entry* Allocate(Kind kind);
+  Entry& Take(Entry& entry, Kind kind, uint32_t key);
   void Free(Entry& entry);
-  void AppendFree(uint32_t index);
+  void Grow();
   void Unbind(Entry& window);
   Status BindToRegion(Entry& window, const Binding& binding);
 
-  std::vector<Entry> entries_;  // entry 0 is never used, so that no key is 0
-  uint32_t first_free_ = 0;     // 0: no entry is free
-  uint32_t last_free_ = 0;
+  RandomNumbers random_;
+  std::vector<Entry> entries_;  // a power of two, at most half of them in use
+  uint32_t in_use_ = 0;
   uint32_t regions_in_use_ = 0;
   uint32_t windows2_bound_ = 0;
 };

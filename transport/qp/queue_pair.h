@@ -32,7 +32,8 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   ~QueuePair() override;
 
   // ibv_modify_qp. kInvalidArgument for a transition, an attribute or a value that the state tables
-  // do not allow; nothing has changed then.
+  // do not allow; nothing has changed then, nor if it throws std::bad_alloc. To RESET it drops the
+  // completions of the queue pair: not concurrent with a Poll of its completion queues.
   Status Modify(const QpAttributes& attributes, uint32_t mask);
   // What Modify would say now; nothing changes.
   Status CheckModify(const QpAttributes& attributes, uint32_t mask) const;
@@ -57,6 +58,10 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
 
   // The device has failed: nothing works any more. To ERR, and no event.
   void Fail();
+
+  // Takes what is there of this queue pair out of its completion queues, which nobody polls
+  // meanwhile.
+  void PurgeCompletions();
 
   // For the endpoint. A packet for this queue pair's number; its service was not looked at.
   DropReason OnPacket(Time now, const Packet& packet);

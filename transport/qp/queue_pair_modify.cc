@@ -1,3 +1,4 @@
+#include "transport/completion_queue.h"
 #include "transport/limits.h"
 #include "transport/qp/queue_pair.h"
 #include "transport/qp/state_table.h"
@@ -16,6 +17,10 @@ constexpr uint32_t kMaxFlowLabel = 0xf'ffff;
 
 Status QueuePair::Modify(const QpAttributes& attributes, uint32_t mask) {
   if (const Status status = CheckModify(attributes, mask); status != Status::kOk) return status;
+  // All memory first: what may fail is over before anything changes.
+  if ((mask & M::kMaxDestReadAtomic) != 0) {
+    responder_.ReserveReplies(attributes.max_dest_read_atomic);
+  }
   Apply(attributes, mask);
   if ((mask & M::kState) != 0) Enter(attributes.state);
   Settle();
@@ -78,7 +83,10 @@ void QueuePair::Apply(const QpAttributes& a, uint32_t mask) {
   if (sets(M::kPort)) own.port_num = a.port_num;
   if (sets(M::kQkey)) own.qkey = a.qkey;
   if (sets(M::kPathMtu)) own.path_mtu = a.path_mtu;
-  if (sets(M::kTimeout)) own.timeout = a.timeout;
+  if (sets(M::kTimeout)) {
+    own.timeout = a.timeout;
+    requester_.RestartTimer();
+  }
   if (sets(M::kRetryCount)) own.retry_count = a.retry_count;
   if (sets(M::kRnrRetry)) own.rnr_retry = a.rnr_retry;
   if (sets(M::kRetryCount | M::kRnrRetry)) requester_.RestoreRetries();
@@ -120,6 +128,7 @@ void QueuePair::Enter(QpState next) {
       context_.completion_lost = false;
       requester_.Reset();
       responder_.Reset();
+      PurgeCompletions();
       communication_established_ = false;
       return;
     case QpState::kError:
@@ -131,6 +140,12 @@ void QueuePair::Enter(QpState next) {
     default:
       context_.attributes.state = next;
   }
+}
+
+// A program that connects anew reads nothing of the old connection, as on most NICs.
+void QueuePair::PurgeCompletions() {
+  context_.init.send_cq->Purge(context_.qpn);
+  if (context_.init.receive_cq != context_.init.send_cq) context_.init.receive_cq->Purge(qpn());
 }
 
 QpAttributes QueuePair::InitialAttributes() const {

@@ -4,11 +4,15 @@
 
 namespace uroce::transport {
 
+void ReplyQueue::Reserve(uint32_t resources) {
+  replies_.reserve(size_t{2} * resources);  // as many replays as originals
+  atomics_.reserve(resources);
+}
+
 void ReplyQueue::Configure(uint32_t resources) {
   resources_ = resources;
   originals_ = 0;
   replies_.clear();
-  replies_.reserve(size_t{2} * resources);  // as many replays as originals
   atomics_.assign(resources, AtomicResult{});
   next_atomic_ = 0;
 }
@@ -20,7 +24,6 @@ void ReplyQueue::Resize(uint32_t resources) {
   atomics_.erase(atomics_.begin(), atomics_.end() - static_cast<ptrdiff_t>(held));
   atomics_.resize(resources);
   next_atomic_ = held == resources ? 0 : static_cast<uint32_t>(held);
-  replies_.reserve(size_t{2} * resources);
   resources_ = resources;
 }
 

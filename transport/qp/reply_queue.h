@@ -23,13 +23,16 @@ struct Reply {
 
 // The replies that wait to be sent, in the order of their PSNs, and the results of the last atomics
 // in case they are asked for again. Together they are the responder resources that
-// max_dest_rd_atomic promises (IBA 9.4.4): all memory is taken by Configure.
+// max_dest_rd_atomic promises (IBA 9.4.4): all memory is taken by Reserve.
 class ReplyQueue {
  public:
-  // `resources` = max_dest_rd_atomic. Forgets everything.
+  // Takes the memory for so many resources; what is in the queue stays. Throws std::bad_alloc, and
+  // nothing has changed.
+  void Reserve(uint32_t resources);
+  // `resources` = max_dest_rd_atomic, for which there is room. Forgets everything.
   void Configure(uint32_t resources);
   void Clear() { Configure(resources_); }
-  // Another max_dest_rd_atomic; nothing is forgotten.
+  // Another max_dest_rd_atomic, for which there is room; nothing is forgotten.
   void Resize(uint32_t resources);
 
   bool empty() const { return replies_.empty(); }

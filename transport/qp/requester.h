@@ -47,6 +47,8 @@ class Requester {
   void Start(Psn first_psn);
   // retry_cnt or rnr_retry changed: they count from now.
   void RestoreRetries();
+  // `timeout` changed: a response that is being waited for is given the new time, from now on.
+  void RestartTimer();
   // SQE -> RTS: the failure that stopped the queue is behind us.
   void Recover() { failed_ = false; }
   // As created; posted requests vanish without completion.
@@ -75,6 +77,8 @@ class Requester {
   bool IsDrained() const;
 
  private:
+  static constexpr Time kRestart{0};  // due at once
+
   // requester_send.cc
   Route NextDatagramRoute() const;
   bool MayStart(const SendWqe& wqe) const;
@@ -99,7 +103,9 @@ class Requester {
   bool IsAwaited(const Packet& packet) const;
   bool UpdateCredits(const Aeth& aeth);
   void Progress(Time now, Psn oldest_unacked);
+  DropReason OnWrongResponse();
   void RetireFront();
+  void PopDone();
   void RetireLocal();
   void Complete(const SendWqe& wqe, CompletionStatus status, VendorError reason);
   void FailFront(CompletionStatus status, VendorError reason);
@@ -133,7 +139,7 @@ class Requester {
   uint32_t retired_ssn_ = 0;     // of the youngest request that completed
   uint32_t free_in_flight_ = 0;  // requests in between that take no receive request
 
-  Time deadline_ = kNever;
+  Time deadline_ = kNever;           // kRestart: the ACK timer starts when the time is known
   bool waits_for_receiver_ = false;  // the deadline is the end of an RNR wait
   // An RNR NAK came for a request that others followed: so may a NAK for these.
   bool nak_may_follow_ = false;

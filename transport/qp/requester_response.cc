@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "transport/completion_queue.h"
+#include "transport/limits.h"
 #include "transport/qp/credits.h"
 #include "transport/qp/requester.h"
 
@@ -119,12 +120,16 @@ DropReason Requester::OnReadResponse(Time now, const Packet& packet) {
   if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now, packet.psn);
   if (failed_) return DropReason::kNone;
   SendWqe& wqe = queue_[queue_.front()];
-  if (wqe.opcode != SendOpcode::kRdmaRead) return DropReason::kMalformedResponse;
+  if (wqe.opcode != SendOpcode::kRdmaRead) return OnWrongResponse();
 
   const uint64_t offset = OffsetOf(wqe, packet.psn);
   const bool last = packet.psn + 1 == wqe.end_psn();
   const uint64_t length = last ? wqe.length - offset : qp_.mtu_bytes();
-  if (packet.payload.size() != length) return DropReason::kMalformedResponse;
+  if (packet.payload.size() != length) return OnWrongResponse();
+  // A response ends where the request that asked for it ends, and there only.
+  const uint64_t index = offset / qp_.mtu_bytes();
+  const bool ends_request = last || (index + 1) % kMaxReadRequestPackets == 0;
+  if (packet.opcode.EndsMessage() != ends_request) return OnWrongResponse();
 
   if (!PlaceResponse(wqe, offset, packet.payload)) return DropReason::kNone;
   if (last) ReleaseReadCredit(wqe);
@@ -137,7 +142,7 @@ DropReason Requester::OnAtomicResponse(Time now, const Packet& packet) {
   if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now, packet.psn);
   if (failed_) return DropReason::kNone;
   SendWqe& wqe = queue_[queue_.front()];
-  if (!IsAtomic(wqe.opcode)) return DropReason::kMalformedResponse;
+  if (!IsAtomic(wqe.opcode)) return OnWrongResponse();
 
   const auto bytes = std::bit_cast<std::array<uint8_t, 8>>(packet.atomic_original);
   if (!PlaceResponse(wqe, 0, bytes)) return DropReason::kNone;
@@ -157,6 +162,13 @@ bool Requester::PlaceResponse(SendWqe& wqe, uint64_t offset, std::span<const uin
   FailFront(CompletionStatus::kLocalProtectionError,
             gone ? VendorError::kMemoryGone : VendorError::kLocalKeyInvalid);
   return false;
+}
+
+// The response to the oldest request is one that no responder gives to it: asking again would not
+// help (IBA 9.9.2.4.2, bad response).
+DropReason Requester::OnWrongResponse() {
+  FailFront(CompletionStatus::kBadResponse, VendorError::kWrongResponse);
+  return DropReason::kMalformedResponse;
 }
 
 // Completes the requests whose PSNs all lie before `limit`, which was sent. False if a READ or an
@@ -190,8 +202,13 @@ void Requester::Progress(Time now, Psn oldest_unacked) {
   WatchForSilence(now);
 }
 
-// The oldest request is done.
+// The oldest request is done, and with it the local operations behind it.
 void Requester::RetireFront() {
+  PopDone();
+  RetireLocal();
+}
+
+void Requester::PopDone() {
   const SendWqe& wqe = queue_[queue_.front()];
   if (wqe.signaled || qp_.init.signal_all) {
     Complete(wqe, CompletionStatus::kSuccess, VendorError::kNone);
@@ -200,7 +217,6 @@ void Requester::RetireFront() {
   if (!TakesReceive(wqe.opcode)) free_in_flight_ -= wqe.request_count;
   if (cursor_ == queue_.front()) ++cursor_;
   queue_.PopFront();
-  RetireLocal();
 }
 
 void Requester::Complete(const SendWqe& wqe, CompletionStatus status, VendorError reason) {
@@ -221,7 +237,7 @@ void Requester::RetireLocal() {
     SendWqe& wqe = queue_[queue_.front()];
     if (wqe.failed()) return FailFront(wqe.failure, wqe.failure_reason);
     if (!IsLocal(wqe.opcode) || !wqe.started) return;
-    RetireFront();
+    PopDone();
   }
 }
 

@@ -15,12 +15,18 @@ constexpr Duration kLongestSilence = Milliseconds(1'000);
 
 void Requester::OnDeadline(Time now) {
   if (now < deadline_) return OnSilence(now);
-  deadline_ = kNever;
+  if (std::exchange(deadline_, kNever) == kRestart) return ArmAckTimer(now);
   if (waits_for_receiver_) {
     waits_for_receiver_ = false;
     return;
   }
   OnAckTimeout(now);
+}
+
+// A verb has no clock, so the next look at the timers starts it.
+void Requester::RestartTimer() {
+  const bool waits_for_response = oldest_unacked_psn_.IsBefore(response_due_psn_);
+  if (waits_for_response && !waits_for_receiver_) deadline_ = kRestart;
 }
 
 // IBA C9-139: no response in time. Everything not acknowledged is sent again.

@@ -9,10 +9,6 @@
 namespace uroce::transport {
 namespace {
 
-// Longest READ that is asked for with one request packet. A message of 2^31 bytes at MTU 256 has
-// 2^23 packets, the whole PSN window; half of that keeps "before" and "after" unambiguous.
-constexpr uint32_t kMaxReadRequestPackets = 1u << 22;
-
 Operation OperationOf(SendOpcode opcode) {
   switch (opcode) {
     case SendOpcode::kRdmaWrite:

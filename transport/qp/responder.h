@@ -50,7 +50,10 @@ class Responder {
 
   // The peer broke a rule, or a receive could not be carried out: the queue pair has to go to ERR.
   bool failed() const { return failed_; }
-  // max_dest_rd_atomic changed.
+  // Takes the memory for another max_dest_rd_atomic; throws std::bad_alloc, and nothing has
+  // changed.
+  void ReserveReplies(uint32_t resources) { replies_.Reserve(resources); }
+  // max_dest_rd_atomic changed; the memory for it is there.
   void ResizeReplies() { replies_.Resize(qp_.attributes.max_dest_read_atomic); }
   // The asynchronous event that goes with the failure, if there is one.
   std::optional<EventType> failure_event() const { return failure_event_; }
@@ -89,7 +92,7 @@ class Responder {
   bool ExecuteWrite(const Packet& packet);
   void ExecuteRead(const Packet& packet);
   void ExecuteAtomic(const Packet& packet);
-  void RefuseForGoneMemory();
+  void RefuseForGoneMemory(const Packet& packet);
   void AcknowledgeByReply();
   void FinishMessage(const Packet& packet);
   void CompleteReceive(const Packet& packet);
@@ -108,7 +111,7 @@ class Responder {
   SgeCursor::Result ScatterDatagram(const Packet& packet);
 
   // responder_reply.cc
-  void Refuse(const Verdict& verdict);
+  void Refuse(const Packet& packet, const Verdict& verdict);
   DropReason OnSequenceGap(Psn psn);
   size_t BuildReadResponse(Reply& reply, std::span<uint8_t> out);
   void FailRead(const Reply& reply);

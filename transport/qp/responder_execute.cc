@@ -46,7 +46,7 @@ DropReason Responder::OnRequest(const Packet& packet) {
 
   const Verdict verdict = Validate(packet);
   if (verdict.action != Verdict::Action::kExecute) {
-    Refuse(verdict);
+    Refuse(packet, verdict);
     return verdict.action == Verdict::Action::kRnrNak ? DropReason::kReceiverNotReady
                                                       : DropReason::kRefused;
   }
@@ -120,16 +120,16 @@ bool Responder::ExecuteWrite(const Packet& packet) {
   uint8_t* to = RemoteMemory(write_.rkey, write_.virtual_address + received_bytes_,
                              packet.payload.size(), AccessFlags::kRemoteWrite);
   if (PlaceInOrder(to, packet.payload)) return true;
-  RefuseForGoneMemory();
+  RefuseForGoneMemory(packet);
   return false;
 }
 
 // A request that passed all checks, but its memory has gone: it ends as one whose key is wrong.
-void Responder::RefuseForGoneMemory() {
+void Responder::RefuseForGoneMemory(const Packet& packet) {
   ++qp_.environment.counters.memory_gone;
   const Verdict verdict = {Verdict::Action::kNak, NakCode::kRemoteAccessError,
-                           CompletionStatus::kRemoteAccessError};
-  if (qp_.is_reliable()) return Refuse(verdict);
+                           CompletionStatus::kLocalAccessError};
+  if (qp_.is_reliable()) return Refuse(packet, verdict);
   ++expected_psn_;
   (void)DropMessage(verdict);
 }
@@ -157,7 +157,7 @@ void Responder::ExecuteAtomic(const Packet& packet) {
       packet.opcode.operation == Operation::kFetchAndAdd
           ? GuardedFetchAdd(target, request.swap_or_add, &original)
           : GuardedCompareSwap(target, request.compare, request.swap_or_add, &original);
-  if (!done) return RefuseForGoneMemory();
+  if (!done) return RefuseForGoneMemory(packet);
   msn_ = (msn_ + 1) & kMsnMask;
   replies_.RememberAtomic(packet.psn, original);
   replies_.Push({.is_atomic = true,

@@ -19,12 +19,16 @@ DropReason Responder::OnSequenceGap(Psn psn) {
 }
 
 // The request with the expected PSN may not be executed.
-void Responder::Refuse(const Verdict& verdict) {
+void Responder::Refuse(const Packet& packet, const Verdict& verdict) {
   nak_sent_ = true;
   if (verdict.action == Verdict::Action::kRnrNak) {
     acknowledge_ = Acknowledge::kRnrNak;
     return;
   }
+  // The receive request that a WRITE with immediate was to complete tells of it, as on NICs.
+  const bool ends_receive = verdict.receive_status == CompletionStatus::kLocalAccessError &&
+                            packet.opcode.HasImmediate() && !receives_.empty();
+  if (ends_receive) receives_.Take();
   const VendorError reason = UseUpReceive(verdict);
   // The application is told by a completion, or by an event if there is none (IBA C9-222.1.1).
   if (receives_.in_use()) {

@@ -6,8 +6,13 @@ namespace uroce::transport {
 // The ladder for a request with the expected PSN (IBA 9.7.4.1): opcode sequence, packet length,
 // receive request, then what the operation itself asks for. The first rung that fails decides.
 Responder::Verdict Responder::Validate(const Packet& packet) const {
-  if (!IsInSequence(packet.opcode) || !IsEnabled(packet.opcode)) {  // IBA 11.6.3.2 QP_REQ_ERR
+  if (!IsInSequence(packet.opcode)) {  // IBA 11.6.3.2 QP_REQ_ERR
     return {.action = Verdict::Action::kNak, .event = EventType::kQpRequestError};
+  }
+  if (!IsEnabled(packet.opcode)) {
+    return {.action = Verdict::Action::kNak,
+            .receive_status = CompletionStatus::kLocalAccessError,
+            .event = EventType::kQpRequestError};
   }
   if (!HasValidLength(packet)) return {.action = Verdict::Action::kNak};
   if (NeedsReceive(packet.opcode) && receives_.empty()) {
@@ -82,7 +87,7 @@ Responder::Verdict Responder::CheckSend(const Packet& packet) const {
 Responder::Verdict Responder::CheckWrite(const Packet& packet) const {
   constexpr auto kInvalidRequest = Verdict{Verdict::Action::kNak};
   constexpr auto kAccessError = Verdict{Verdict::Action::kNak, NakCode::kRemoteAccessError,
-                                        CompletionStatus::kRemoteAccessError};
+                                        CompletionStatus::kLocalAccessError};
   const bool starts = packet.opcode.StartsMessage();
   const Reth& reth = starts ? packet.reth : write_;
   const uint64_t received = starts ? 0 : received_bytes_;

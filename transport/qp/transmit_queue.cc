@@ -7,6 +7,7 @@ namespace uroce::transport {
 void TransmitQueue::Add(TransmitClient& client) {
   if (client.queued_) return;
   client.queued_ = true;
+  client.previous_ = tail_;
   client.next_ = nullptr;
   (tail_ == nullptr ? head_ : tail_->next_) = &client;
   tail_ = &client;
@@ -14,11 +15,9 @@ void TransmitQueue::Add(TransmitClient& client) {
 
 void TransmitQueue::Remove(TransmitClient& client) {
   if (!client.queued_) return;
-  if (head_ == &client) return PopFront();
-  TransmitClient* before = head_;
-  while (before->next_ != &client) before = before->next_;
-  before->next_ = client.next_;
-  if (tail_ == &client) tail_ = before;
+  if (head_ == &client) frames_this_turn_ = 0;
+  (client.previous_ == nullptr ? head_ : client.previous_->next_) = client.next_;
+  (client.next_ == nullptr ? tail_ : client.next_->previous_) = client.previous_;
   client.queued_ = false;
 }
 
@@ -28,24 +27,16 @@ size_t TransmitQueue::BuildFrame(Time now, std::span<uint8_t> out) {
     const size_t frame_bytes = client.BuildFrame(now, out);
     const bool stays = head_ == &client;
     if (frame_bytes == 0) {
-      if (stays) PopFront();
+      if (stays) Remove(client);
       continue;
     }
     if (stays && ++frames_this_turn_ >= kTransmitQuantum) {
-      PopFront();
+      Remove(client);
       Add(client);
     }
     return frame_bytes;
   }
   return 0;
-}
-
-void TransmitQueue::PopFront() {
-  TransmitClient* client = head_;
-  head_ = client->next_;
-  if (head_ == nullptr) tail_ = nullptr;
-  client->queued_ = false;
-  frames_this_turn_ = 0;
 }
 
 }  // namespace uroce::transport

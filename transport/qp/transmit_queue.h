@@ -18,6 +18,7 @@ class TransmitClient {
 
  private:
   friend class TransmitQueue;
+  TransmitClient* previous_ = nullptr;
   TransmitClient* next_ = nullptr;
   bool queued_ = false;
 };
@@ -36,8 +37,6 @@ class TransmitQueue {
   size_t BuildFrame(Time now, std::span<uint8_t> out);
 
  private:
-  void PopFront();
-
   TransmitClient* head_ = nullptr;
   TransmitClient* tail_ = nullptr;
   uint32_t frames_this_turn_ = 0;

@@ -121,6 +121,11 @@ DropReason Parser::Ipv6() {
   if (!ip) return DropReason::kBadIpHeader;
   packet_.source_gid = Gid{ip->source};
   packet_.destination_gid = Gid{ip->destination};
+  // Addresses that are mapped from IPv4 do not belong on a wire: such a packet would pass for one
+  // of an IPv4 peer (RFC 4291 2.5.5.2 gives them to hosts' own use alone).
+  if (packet_.source_gid.IsIpv4Mapped() || packet_.destination_gid.IsIpv4Mapped()) {
+    return DropReason::kBadIpHeader;
+  }
   packet_.traffic_class = ip->traffic_class;
   return EnterUdp(Ipv6Header::kBytes, Ipv6Header::kBytes + ip->payload_length, ip->next_header);
 }

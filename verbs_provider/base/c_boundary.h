@@ -35,14 +35,25 @@ uint32_t RawValue(const Enum& value) {
   return raw;
 }
 
-// For verbs that return 0 or an errno value.
+// For verbs that return 0 or an errno value, which programs read in errno as well.
+template <class F>
+int SettingErrno(F&& f) {
+  const int error = std::forward<F>(f)();
+  if (error != 0) [[unlikely]]
+    errno = error;
+  return error;
+}
+
+// The same for those that may throw.
 template <class F>
 int ReturningErrno(F&& f) noexcept {
-  try {
-    return std::forward<F>(f)();
-  } catch (...) {
-    return ErrnoOfException();
-  }
+  return SettingErrno([&] {
+    try {
+      return std::forward<F>(f)();
+    } catch (...) {
+      return ErrnoOfException();
+    }
+  });
 }
 
 // For verbs that return an object, or null with errno set. `f` returns the errno value and sets its
@@ -51,9 +62,7 @@ template <class Object, class F>
 Object* ReturningObject(F&& f) noexcept {
   Object* object = nullptr;
   const int error = ReturningErrno([&] { return std::forward<F>(f)(object); });
-  if (error == 0) return object;
-  errno = error;
-  return nullptr;
+  return error == 0 ? object : nullptr;
 }
 
 }  // namespace uroce::verbs

@@ -133,6 +133,10 @@ constexpr uint32_t kTransportAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE
                                       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                       IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED;
 
+// Programs give a queue pair the flags of their regions, of which these mean something for it.
+constexpr unsigned int kQpAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                                   IBV_ACCESS_MW_BIND;
 // The IPv6 header has 20 bits for it. Programs set all 32 and NICs send the lower ones.
 constexpr uint32_t kFlowLabelMask = 0xf'ffff;
 
@@ -198,7 +202,7 @@ transport::QpAttributes ToQpAttributes(const ibv_qp_attr& attr, uint32_t mask) {
   if (has(IBV_QP_STATE)) out.state = static_cast<QpState>(attr.qp_state);
   if (has(IBV_QP_CUR_STATE)) out.current_state = static_cast<QpState>(attr.cur_qp_state);
   if (has(IBV_QP_EN_SQD_ASYNC_NOTIFY)) out.enable_sqd_notify = attr.en_sqd_async_notify != 0;
-  if (has(IBV_QP_ACCESS_FLAGS)) out.access = ToAccessFlags(attr.qp_access_flags);
+  if (has(IBV_QP_ACCESS_FLAGS)) out.access = ToAccessFlags(attr.qp_access_flags & kQpAccess);
   if (has(IBV_QP_PKEY_INDEX)) out.pkey_index = attr.pkey_index;
   if (has(IBV_QP_PORT)) out.port_num = attr.port_num;
   if (has(IBV_QP_QKEY)) out.qkey = attr.qkey;
@@ -209,12 +213,6 @@ transport::QpAttributes ToQpAttributes(const ibv_qp_attr& attr, uint32_t mask) {
   if (has(IBV_QP_RNR_RETRY)) out.rnr_retry = attr.rnr_retry;
   if (has(IBV_QP_RQ_PSN)) out.rq_psn = transport::Psn(attr.rq_psn);
   if (has(IBV_QP_MAX_QP_RD_ATOMIC)) out.max_read_atomic = attr.max_rd_atomic;
-  if (has(IBV_QP_ALT_PATH)) {
-    out.alternate_address = ToAddressVector(attr.alt_ah_attr);
-    out.alternate_pkey_index = attr.alt_pkey_index;
-    out.alternate_port_num = attr.alt_port_num;
-    out.alternate_timeout = attr.alt_timeout;
-  }
   if (has(IBV_QP_MIN_RNR_TIMER)) out.min_rnr_timer = attr.min_rnr_timer;
   if (has(IBV_QP_SQ_PSN)) out.sq_psn = transport::Psn(attr.sq_psn);
   if (has(IBV_QP_MAX_DEST_RD_ATOMIC)) out.max_dest_read_atomic = attr.max_dest_rd_atomic;
@@ -239,9 +237,7 @@ ibv_qp_attr FromQpAttributes(const transport::QpAttributes& attributes) {
   attr.qp_access_flags = attributes.access.bits();
   attr.cap = FromCapabilities(attributes.capabilities);
   attr.ah_attr = FromAddressVector(attributes.address);
-  attr.alt_ah_attr = FromAddressVector(attributes.alternate_address);
   attr.pkey_index = attributes.pkey_index;
-  attr.alt_pkey_index = attributes.alternate_pkey_index;
   attr.en_sqd_async_notify = attributes.enable_sqd_notify;
   attr.sq_draining = attributes.sq_draining;
   attr.max_rd_atomic = attributes.max_read_atomic;
@@ -251,8 +247,6 @@ ibv_qp_attr FromQpAttributes(const transport::QpAttributes& attributes) {
   attr.timeout = attributes.timeout;
   attr.retry_cnt = attributes.retry_count;
   attr.rnr_retry = attributes.rnr_retry;
-  attr.alt_port_num = attributes.alternate_port_num;
-  attr.alt_timeout = attributes.alternate_timeout;
   return attr;
 }
 

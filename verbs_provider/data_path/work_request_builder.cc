@@ -44,7 +44,7 @@ void WorkRequestBuilder::AddBinding(const ibv_mw* window, uint32_t new_rkey,
                                     const ibv_mw_bind_info& info) noexcept {
   transport::SendWorkRequest& request = Add(SendOpcode::kBindWindow);
   if (window->type != IBV_MW_TYPE_2) return Fail(EINVAL);
-  Fail(SetBinding(qp_, window, new_rkey, info, request));
+  Fail(SetBinding(window, new_rkey, info, request));
 }
 
 void WorkRequestBuilder::SetDestination(ibv_ah* ah, uint32_t remote_qpn,
@@ -85,9 +85,11 @@ void WorkRequestBuilder::SetInlineData(std::span<const ibv_data_buf> buffers) no
 }
 
 int WorkRequestBuilder::Complete() {
-  const int error = error_ != 0 ? error_ : Post();
-  lock_.unlock();
-  return error;
+  return SettingErrno([&] {
+    const int error = error_ != 0 ? error_ : Post();
+    lock_.unlock();
+    return error;
+  });
 }
 
 void WorkRequestBuilder::Abort() { lock_.unlock(); }

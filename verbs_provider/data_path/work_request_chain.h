@@ -10,6 +10,7 @@
 #include "transport/endpoint.h"
 #include "transport/limits.h"
 #include "transport/work_request.h"
+#include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/device/device.h"
 
 namespace uroce::verbs {
@@ -43,18 +44,20 @@ class SgeList {
 // first that cannot be posted the chain ends, and *bad_wr points there.
 template <class WorkRequest, class PostOne>
 int PostChain(Device& device, WorkRequest* wr, WorkRequest** bad_wr, PostOne post_one) {
-  if (device.lost_by_fork()) {
-    *bad_wr = wr;
-    return EIO;
-  }
-  return device.engine().WithEndpoint([&](transport::Endpoint&) {
-    for (; wr != nullptr; wr = wr->next) {
-      if (const int error = post_one(*wr)) {
-        *bad_wr = wr;
-        return error;
-      }
+  return SettingErrno([&] {
+    if (device.lost_by_fork()) {
+      *bad_wr = wr;
+      return EIO;
     }
-    return 0;
+    return device.engine().WithEndpoint([&](transport::Endpoint&) {
+      for (; wr != nullptr; wr = wr->next) {
+        if (const int error = post_one(*wr)) {
+          *bad_wr = wr;
+          return error;
+        }
+      }
+      return 0;
+    });
   });
 }
 

@@ -14,7 +14,7 @@ namespace {
 using transport::SendOpcode;
 using transport::SendWorkRequest;
 
-int SetOperation(const QueuePair& qp, const ibv_send_wr& wr, SendWorkRequest& request) {
+int SetOperation(const ibv_send_wr& wr, SendWorkRequest& request) {
   switch (RawValue(wr.opcode)) {
     case IBV_WR_SEND:
       break;
@@ -43,7 +43,7 @@ int SetOperation(const QueuePair& qp, const ibv_send_wr& wr, SendWorkRequest& re
     case IBV_WR_BIND_MW:
       // ibv_bind_mw is the way to bind a window of type 1.
       if (wr.bind_mw.mw == nullptr || wr.bind_mw.mw->type != IBV_MW_TYPE_2) return EINVAL;
-      return SetBinding(qp, wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info, request);
+      return SetBinding(wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info, request);
     default:
       return EINVAL;
   }
@@ -55,7 +55,7 @@ int PostOne(const QueuePair& qp, const ibv_send_wr& wr) {
   SendWorkRequest request;
   SgeList sges;
   request.wr_id = wr.wr_id;
-  if (const int error = SetOperation(qp, wr, request)) return error;
+  if (const int error = SetOperation(wr, request)) return error;
   if (const int error = ApplySendFlags(wr.send_flags, request)) return error;
   if (qp.verbs.qp.qp_type == IBV_QPT_UD) {
     const auto& ud = wr.wr.ud;
@@ -83,14 +83,12 @@ int ApplySendFlags(unsigned int flags, SendWorkRequest& request) {
   return 0;
 }
 
-int SetBinding(const QueuePair& qp, const ibv_mw* window, uint32_t new_rkey,
-               const ibv_mw_bind_info& info, SendWorkRequest& request) {
+int SetBinding(const ibv_mw* window, uint32_t new_rkey, const ibv_mw_bind_info& info,
+               SendWorkRequest& request) {
+  // What else a region can be registered with means nothing for a window.
   constexpr unsigned int kWindowAccess = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                          IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED;
-  if ((info.mw_access_flags & ~kWindowAccess) != 0) return EINVAL;
   if (info.mr == nullptr && (info.addr != 0 || info.length != 0)) return EINVAL;
-  if (window->pd != qp.verbs.qp.pd) return EPERM;
-  if (info.mr != nullptr && info.mr->pd != window->pd) return EPERM;
   request.opcode = SendOpcode::kBindWindow;
   request.rkey = transport::RKey{new_rkey};
   request.window = {
@@ -98,7 +96,7 @@ int SetBinding(const QueuePair& qp, const ibv_mw* window, uint32_t new_rkey,
       .region = transport::LKey{info.mr == nullptr ? 0 : info.mr->lkey},
       .address = info.addr,
       .length = info.length,
-      .access = ToAccessFlags(info.mw_access_flags),
+      .access = ToAccessFlags(info.mw_access_flags & kWindowAccess),
   };
   return 0;
 }

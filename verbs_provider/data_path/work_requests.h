@@ -23,10 +23,11 @@ int ApplySendFlags(unsigned int flags, transport::SendWorkRequest& request);
 int SetDestination(const QueuePair& qp, ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey,
                    transport::SendWorkRequest& request);
 
-// Makes `request` bind `window` as `info` says, and give it the key `new_rkey`. EINVAL: a range
-// without a region, or access flags that windows do not have. EPERM: the region, the window and the
-// queue pair are not of one protection domain.
-int SetBinding(const QueuePair& qp, const ibv_mw* window, uint32_t new_rkey,
-               const ibv_mw_bind_info& info, transport::SendWorkRequest& request);
+// Makes `request` bind `window` as `info` says, and give it the lower 8 bits of `new_rkey`. EINVAL:
+// a range without a region. Whether the region, the window and the queue pair are of one protection
+// domain is found out when the request is carried out; access flags that windows do not have are
+// ignored.
+int SetBinding(const ibv_mw* window, uint32_t new_rkey, const ibv_mw_bind_info& info,
+               transport::SendWorkRequest& request);
 
 }  // namespace uroce::verbs

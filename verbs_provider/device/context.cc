@@ -16,11 +16,11 @@ namespace {
 
 // Bits that mean what they say here: MEM_MGT_EXTENSIONS stands for send with invalidate and local
 // invalidate, TYPE_2B for windows that are tied to a queue pair and a protection domain.
-constexpr uint32_t kCapabilities = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
-                                   IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
-                                   IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_RC_RNR_NAK_GEN |
-                                   IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
-                                   IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+constexpr uint32_t kCapabilities =
+    IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_CURR_QP_STATE_MOD |
+    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_RC_RNR_NAK_GEN |
+    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_PORT_ACTIVE_EVENT;
 
 // From a message's arrival to its ACK on the wire, 4.096 us * 2^n. An ACK waits at worst for the
 // scheduler to give the process a processor: 134 ms, the figure other software devices give.

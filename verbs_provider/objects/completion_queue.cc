@@ -151,7 +151,7 @@ int PollCq(ibv_cq* verbs, int entries, ibv_wc* wc) {
 
 int ReqNotifyCq(ibv_cq* verbs, int solicited_only) {
   CompletionQueue& cq = CompletionQueue::From(verbs);
-  if (cq.device->lost_by_fork()) return EIO;
+  if (cq.device->lost_by_fork()) return errno = EIO;
   using NotifyOn = transport::CompletionQueue::NotifyOn;
   cq.device->engine().WithEndpoint([&](transport::Endpoint&) {
     cq.queue->Arm(solicited_only != 0 ? NotifyOn::kSolicited : NotifyOn::kAny);

@@ -16,8 +16,9 @@ namespace uroce::verbs {
 
 // What ibv_create_cq and ibv_create_cq_ex return.
 //
-// Lock order: `poll_lock`, then the engine's. Whoever polls an empty queue drives the engine, but
-// not under the poll lock, so that another thread can take what arrives meanwhile.
+// Lock order: `poll_lock` (of two queues in the order of their addresses), then the engine's.
+// Whoever polls an empty queue drives the engine, but not under the poll lock, so that another
+// thread can take what arrives meanwhile.
 struct CompletionQueue {
   union Verbs {
     ibv_cq cq;
@@ -28,8 +29,10 @@ struct CompletionQueue {
 
   Device* device = nullptr;
   std::unique_ptr<transport::CompletionQueue> queue;
-  std::mutex poll_lock;  // the transport's queue wants one consumer at a time
-  UseCount users;        // queue pairs
+  // The transport's queue wants one consumer at a time, and none while it is purged or resized. The
+  // thread that holds it between ibv_start_poll and ibv_end_poll may do so all the same.
+  std::recursive_mutex poll_lock;
+  UseCount users;  // queue pairs
 
   // Events that were handed to libibverbs; protected by the engine's lock.
   uint32_t completion_events_posted = 0;

@@ -59,18 +59,22 @@ int DeallocMw(ibv_mw* verbs) {
 
 int BindMw(ibv_qp* qp_verbs, ibv_mw* mw, ibv_mw_bind* bind) {
   const QueuePair& qp = QueuePair::From(qp_verbs);
-  if (qp.device->lost_by_fork()) return EIO;
-  const uint32_t new_rkey = ibv_inc_rkey(mw->rkey);
-  transport::SendWorkRequest request;
-  request.wr_id = bind->wr_id;
-  if (const int error = SetBinding(qp, mw, new_rkey, bind->bind_info, request)) return error;
-  if (const int error = ApplySendFlags(bind->send_flags, request)) return error;
-  request.inline_data = false;
+  return SettingErrno([&] {
+    if (qp.device->lost_by_fork()) return EIO;
+    // A window of type 2 is bound by a work request (ibv_post_send).
+    if (mw->type != IBV_MW_TYPE_1) return EINVAL;
+    const uint32_t new_rkey = ibv_inc_rkey(mw->rkey);
+    transport::SendWorkRequest request;
+    request.wr_id = bind->wr_id;
+    if (const int error = SetBinding(mw, new_rkey, bind->bind_info, request)) return error;
+    if (const int error = ApplySendFlags(bind->send_flags, request)) return error;
+    request.inline_data = false;
 
-  const auto status = qp.device->engine().WithEndpoint(
-      [&](transport::Endpoint&) { return qp.transport->PostSend(request); });
-  if (status == transport::Status::kOk) mw->rkey = new_rkey;
-  return static_cast<int>(status);
+    const auto status = qp.device->engine().WithEndpoint(
+        [&](transport::Endpoint&) { return qp.transport->PostSend(request); });
+    if (status == transport::Status::kOk) mw->rkey = new_rkey;
+    return static_cast<int>(status);
+  });
 }
 
 }  // namespace uroce::verbs

@@ -3,6 +3,8 @@
 #include <sched.h>
 
 #include <cerrno>
+#include <functional>
+#include <utility>
 
 #include "dpdk_nic/base/clock.h"
 #include "transport/endpoint.h"
@@ -163,8 +165,17 @@ ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr) {
 }
 
 void RemoveFromTransport(QueuePair& qp) {
+  const PollLocks locks(qp);
   qp.device->engine().WithEndpoint(
       [&](transport::Endpoint& endpoint) { endpoint.DestroyQueuePair(qp.transport); });
+}
+
+PollLocks::PollLocks(const QueuePair& qp) {
+  CompletionQueue* first = &qp.send_cq();
+  CompletionQueue* second = &qp.receive_cq();
+  if (std::less<>()(second, first)) std::swap(first, second);
+  first_ = std::unique_lock(first->poll_lock);
+  if (second != first) second_ = std::unique_lock(second->poll_lock);
 }
 
 int DestroyQp(ibv_qp* verbs) {

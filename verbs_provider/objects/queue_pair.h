@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 
 #include "transport/qp/queue_pair.h"
 #include "verbs_provider/abi/private_abi.h"
@@ -42,7 +44,18 @@ struct QueuePair {
   static QueuePair& From(ibv_qp_ex* qp) { return *reinterpret_cast<QueuePair*>(qp); }
 };
 
-// Nothing comes from the queue pair any more. Completions already in a queue stay.
+// Nobody polls the completion queues of a queue pair while this lives: its completions are about to
+// be taken out of them.
+class PollLocks {
+ public:
+  explicit PollLocks(const QueuePair& qp);
+
+ private:
+  std::unique_lock<std::recursive_mutex> first_;
+  std::unique_lock<std::recursive_mutex> second_;
+};
+
+// Nothing comes from the queue pair any more, and its completions leave their queues.
 void RemoveFromTransport(QueuePair& qp);
 
 // EOPNOTSUPP: a type other than RC, UC and UD, a feature that we do not have. EINVAL: capabilities

@@ -105,27 +105,17 @@ StandIn::StandIn(const Options& options)
   Connect(options);
 }
 
-// Keys are handed out in turn and change with every use: those that the capture has come up.
+// Under the keys that the peer of the capture uses.
 void StandIn::RegisterRemote(const std::map<RKey, Range>& ranges) {
-  constexpr int kTagsOfAKey = 256;
-  constexpr int kKeys = 1'024;
-  size_t missing = ranges.size();
-  for (int tried = 0; missing > 0 && tried < (kTagsOfAKey + 1) * kKeys; ++tried) {
-    const auto key = endpoint_.memory().Register({kPd, 0, nullptr, 0, kEveryAccess});
-    const auto wanted = ranges.find(RKey{key->value});
-    if (wanted == ranges.end()) {
-      Require(endpoint_.memory().Deregister(*key) == Status::kOk, "a key in use");
-      continue;
-    }
-    const auto [begin, end] = wanted->second;
-    std::vector<uint8_t>& bytes = remote_.emplace_back(end - begin + kPageBytes);
+  for (const auto& [key, range] : ranges) {
+    std::vector<uint8_t>& bytes = remote_.emplace_back(range.end - range.begin + kPageBytes);
     // As aligned as it was there: atomics depend on it.
-    const uint64_t shift = (begin - reinterpret_cast<uintptr_t>(bytes.data())) % kPageBytes;
-    const MemoryRegion region{kPd, begin, bytes.data() + shift, end - begin, kEveryAccess};
-    Require(endpoint_.memory().Reregister(*key, region) == Status::kOk, "a bound region");
-    --missing;
+    const uint64_t shift = (range.begin - reinterpret_cast<uintptr_t>(bytes.data())) % kPageBytes;
+    const MemoryRegion region{kPd, range.begin, bytes.data() + shift, range.end - range.begin,
+                              kEveryAccess};
+    Require(endpoint_.memory().RegisterAs(LKey{key.value}, region),
+            "a key of the capture cannot be had");
   }
-  Require(missing == 0, "a key of the capture cannot be had");
 }
 
 void StandIn::Connect(const Options& options) {

@@ -164,7 +164,7 @@ TEST_P(CqOverrunTest, ResetGivesAQueuePairThatWorks) {
   script_.ExpectState(QpState::kReadyToSend);
   script_.ExpectNoEvent();
   script_.ReleaseCompletions();
-  EXPECT_EQ(script_.TakeCompletions().size(), 3u);
+  script_.ExpectNoCompletion();  // they went with the reset
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryService, CqOverrunTest, testing::ValuesIn(kServices));

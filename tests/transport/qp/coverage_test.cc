@@ -31,14 +31,14 @@ bool Occurs(CompletionStatus status) {
     case CompletionStatus::kLocalProtectionError:
     case CompletionStatus::kFlushed:
     case CompletionStatus::kMemoryManagementError:
+    case CompletionStatus::kBadResponse:
+    case CompletionStatus::kLocalAccessError:
     case CompletionStatus::kRemoteInvalidRequest:
     case CompletionStatus::kRemoteAccessError:
     case CompletionStatus::kRemoteOperationError:
     case CompletionStatus::kRetryExceeded:
     case CompletionStatus::kRnrRetryExceeded:
       return true;
-    case CompletionStatus::kBadResponse:  // a wrong response is dropped and asked for again
-    case CompletionStatus::kLocalAccessError:
     case CompletionStatus::kRemoteAborted:
     case CompletionStatus::kFatal:
     case CompletionStatus::kGeneralError:
@@ -82,6 +82,7 @@ bool Occurs(VendorError error) {
     case VendorError::kPeerBrokeRule:
     case VendorError::kDatagramTooLong:
     case VendorError::kMessageTorn:
+    case VendorError::kWrongResponse:
       return true;
     case VendorError::kMemoryGone:  // gone_memory_test.cc
       return false;

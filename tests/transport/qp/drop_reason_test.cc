@@ -232,11 +232,13 @@ TEST(DropReasonTest, Responses) {
   script.TakeSent();
   script.ExpectDropped(DropReason::kStaleResponse, Ack(first - 1));
   script.ExpectDropped(DropReason::kStaleResponse, Ack(first + 2));
-  script.ExpectDropped(DropReason::kMalformedResponse,
-                       ReadResponse(Position::kOnly, first).With(Pattern(7)));
   script.ExpectDropped(DropReason::kOutOfOrderResponse, Ack(first + 1));
   script.ExpectNoCompletion();
   EXPECT_EQ(script.TakeSent().size(), 2u);  // asked for again
+  script.ExpectDropped(DropReason::kMalformedResponse,
+                       ReadResponse(Position::kOnly, first).With(Pattern(7)));
+  script.ExpectCompletion(1, transport::CompletionStatus::kBadResponse);
+  script.ExpectCompletion(2, transport::CompletionStatus::kFlushed);
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ TEST(QueryTest, RqPsnMovesWithWhatIsReceived) {
 TEST(QueryTest, CapabilitiesAreThoseGrantedInEveryState) {
   for (const auto& [type, state] : EveryState()) {
     Script script({.type = type, .queue_depth = 7, .state = state});
-    EXPECT_EQ(script.qp().Query().capabilities, (QpCapabilities{7, 7, 4, 4, 64}));
+    EXPECT_EQ(script.qp().Query().capabilities, (QpCapabilities{7, 7, 4, 4, 256}));
     EXPECT_EQ(script.qp().Query().state, state);
     EXPECT_EQ(script.qp().Query().current_state, state);
   }

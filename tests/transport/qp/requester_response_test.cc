@@ -254,15 +254,42 @@ TEST_F(RequesterReadTest, ADuplicatePartIsIgnored) {
   ExpectParts(0, 0, 2);
 }
 
-TEST_F(RequesterReadTest, APartOfTheWrongLengthIsNotTaken) {
-  script_.PostRead(1, 0, kPart + 10);
-  script_.TakeSent();
-  for (const uint32_t length : {0u, 1u, kPart - 1}) {
-    script_.Inject(Part(Position::kFirst, 0, length));
-    script_.TakeSent();
-    EXPECT_EQ(script_.Bytes(0, kPart), std::vector<uint8_t>(kPart)) << length;
+// IBA 9.9.2.4.2: what no responder gives to the request ends it; nothing of it is written.
+class WrongResponseTest : public testing::TestWithParam<uint32_t> {
+ protected:
+  // The answer to a READ of 2 parts and 10 bytes, after its first part.
+  void ExpectBadResponse(const PacketSpec& response) {
+    Script script;
+    script.PostRead(1, 0, 2 * kPart + 10);
+    script.PostSend(2, 4'096, 10);
+    script.TakeSent();
+    script.Inject(ReadResponse(Position::kFirst, script.first_psn()).With(Pattern(kPart)));
+    PacketSpec spec = response;
+    spec.psn = script.first_psn() + 1;
+    script.ExpectDropped(DropReason::kMalformedResponse, spec);
+    EXPECT_EQ(script.ExpectCompletion(1, CompletionStatus::kBadResponse).vendor_error,
+              VendorError::kWrongResponse);
+    script.ExpectCompletion(2, CompletionStatus::kFlushed);
+    script.ExpectState(QpState::kError);
+    script.ExpectNothingSent();
+    EXPECT_EQ(script.Bytes(kPart, 3 * kPart), std::vector<uint8_t>(3 * kPart));
   }
-  script_.TakeCompletions();
+};
+
+TEST_P(WrongResponseTest, APartOfTheWrongLengthIsABadResponse) {
+  ExpectBadResponse(ReadResponse(Position::kMiddle, Psn()).With(Pattern(GetParam())));
+}
+
+INSTANTIATE_TEST_SUITE_P(Lengths, WrongResponseTest,
+                         testing::Values(0u, 1u, kPart - 1, kPart + 1, 2 * kPart));
+
+TEST_F(WrongResponseTest, AnEndInTheMiddleIsABadResponse) {
+  ExpectBadResponse(ReadResponse(Position::kLast, Psn()).With(Pattern(kPart)));
+  ExpectBadResponse(ReadResponse(Position::kOnly, Psn()).With(Pattern(kPart)));
+}
+
+TEST_F(WrongResponseTest, AnAtomicAnswerToAReadIsABadResponse) {
+  ExpectBadResponse(AtomicAck(Psn(), 5));
 }
 
 // No response of any kind may write more than the READ asked for.
@@ -270,20 +297,31 @@ TEST_F(RequesterReadTest, ATooLongLastPartDoesNotWriteBeyondTheRead) {
   script_.PostRead(1, 0, 10);
   script_.TakeSent();
   script_.Inject(Part(Position::kOnly, 0, 200));
-  EXPECT_EQ(script_.Bytes(10, 190), std::vector<uint8_t>(190));
-  script_.TakeSent();
-  script_.TakeCompletions();
+  EXPECT_EQ(script_.Bytes(0, 200), std::vector<uint8_t>(200));
+  script_.ExpectCompletion(1, CompletionStatus::kBadResponse);
 }
 
-TEST_F(RequesterReadTest, AResponseToSomethingElseIsNotTaken) {
+TEST_F(RequesterReadTest, ALastPartThatGoesOnIsABadResponse) {
+  script_.PostRead(1, 0, kPart);
+  script_.TakeSent();
+  script_.Inject(Part(Position::kFirst, 0));
+  script_.ExpectCompletion(1, CompletionStatus::kBadResponse);
+}
+
+TEST_F(RequesterReadTest, DataInAnswerToASendIsABadResponse) {
   script_.PostSend(1, 0, 10);
   script_.TakeSent();
-  script_.Inject(Part(Position::kOnly, 0));
-  script_.Inject(Part(Position::kOnly, 0, 10));  // of the right length for what was sent
-  script_.Inject(AtomicAck(first_, 5));
-  script_.ExpectNoCompletion();
-  script_.Inject(Ack(first_));
-  script_.ExpectCompletion(1);
+  script_.Inject(Part(Position::kOnly, 0, 10));
+  script_.ExpectCompletion(1, CompletionStatus::kBadResponse);
+  EXPECT_EQ(script_.Bytes(0, 10), std::vector<uint8_t>(10));
+}
+
+TEST_F(RequesterReadTest, DataInAnswerToAnAtomicIsABadResponse) {
+  script_.PostFetchAdd(1, 0, 5);
+  script_.TakeSent();
+  script_.Inject(Part(Position::kOnly, 0, 8));
+  script_.ExpectCompletion(1, CompletionStatus::kBadResponse);
+  EXPECT_EQ(script_.Word(0), 0u);
 }
 
 // IBA 9.4.4.

@@ -287,15 +287,30 @@ TEST(ResetReceiveTest, TheRequestInUseIsForgotten) {
   }
 }
 
-// Completions that were there before stay in the queue (IBA 11.2.5.2).
-TEST(ResetCompletionsTest, CompletionsStay) {
-  Script script({.type = QpType::kUnreliableConnection});
-  script.HoldCompletions();
-  script.PostSend(1, 0, 8);
-  script.TakeSent();
-  EXPECT_EQ(script.MoveTo(QpState::kReset), Status::kOk);
-  script.ReleaseCompletions();
-  script.ExpectCompletion(1);
+// A program that connects anew must not read of the old connection.
+TEST(ResetCompletionsTest, CompletionsOfTheFirstLifeAreDropped) {
+  for (const bool shared : {false, true}) {
+    Script script({.shared_receive_queue = shared});
+    script.HoldCompletions();
+    script.PostReceive(1, 8'192, 64);
+    script.PostReceive(2, 8'192, 64);
+    script.Inject(Send(Position::kOnly, script.peers_first_psn()));
+    script.PostSend(3, 0, 8);
+    script.Inject(Ack(script.first_psn()));
+    EXPECT_FALSE(script.cq().empty());
+    EXPECT_EQ(script.MoveTo(QpState::kError), Status::kOk);
+    EXPECT_EQ(script.MoveTo(QpState::kReset), Status::kOk);
+    EXPECT_TRUE(script.cq().empty());
+    script.TakeSent();
+    script.ReleaseCompletions();
+    script.ExpectNoCompletion();
+
+    script.Connect();
+    script.PostReceive(4, 8'192, 64);
+    script.Inject(Send(Position::kOnly, script.peers_first_psn()));
+    script.ExpectCompletion(shared ? 2 : 4);
+    script.TakeSent();
+  }
 }
 
 }  // namespace

@@ -293,5 +293,20 @@ TEST(RnrNakTest, WithdrawnByTheRequestThatFindsAReceiveAfterAll) {
   EXPECT_EQ(script.counters().rnr_naks_sent, 0u);
 }
 
+// With a shared receive queue as without one: the request that was to complete tells of it.
+TEST(RefusedImmediateTest, TheReceiveEndsInError) {
+  for (const bool shared : {false, true}) {
+    Script script({.shared_receive_queue = shared});
+    script.PostReceive(1, 0, 64);
+    script.Inject(Write(Position::kOnly, script.peers_first_psn(), Script::Address(0), RKey{1}, 8)
+                      .With(Pattern(8))
+                      .Immediate(7));
+    script.ExpectSent(Nak(script.peers_first_psn(), NakCode::kRemoteAccessError));
+    script.ExpectCompletion(1, CompletionStatus::kLocalAccessError);
+    if (shared) script.ExpectEvent(EventType::kLastWqeReached);
+    script.ExpectNoEvent();
+  }
+}
+
 }  // namespace
 }  // namespace uroce::packet_scripts

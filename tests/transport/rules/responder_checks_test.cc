@@ -19,6 +19,7 @@ using transport::Position;
 using transport::Psn;
 using transport::QpState;
 using transport::RKey;
+using transport::VendorError;
 
 class ResponderChecksTest : public testing::Test {
  protected:
@@ -72,7 +73,7 @@ TEST_F(ResponderChecksTest, TheMissingReceiveComesBeforeAWrongKey) {
   script_->ExpectSent(RnrNak(first(), 12));
   script_->PostReceive(1, 0, 512);
   ExpectNak(write, NakCode::kRemoteAccessError);
-  script_->ExpectCompletion(1, CompletionStatus::kFlushed);
+  script_->ExpectCompletion(1, CompletionStatus::kLocalAccessError);
 }
 
 // IBA 9.7.4.1, 9.7.4.1.2.
@@ -116,10 +117,21 @@ TEST_F(ResponderChecksTest, MisalignedAtomicOnAlignedMemory) {
   EXPECT_EQ(script_->Word(0), 0u);
 }
 
-// IBA C10-87: the receive request is flushed as if the WRITE had never come.
-TEST_F(ResponderChecksTest, RefusedWriteWithImmediateTakesNoReceive) {
+// IBA C10-87: a WRITE whose end never comes takes no receive request.
+TEST_F(ResponderChecksTest, RefusedBeginningOfAWriteTakesNoReceive) {
+  script_->PostReceive(1, 0, 512);
+  ExpectNak(
+      Write(Position::kFirst, first(), Script::Address(0), wrong_rkey(), 512).With(Pattern(256)),
+      NakCode::kRemoteAccessError);
+  script_->ExpectCompletion(1, CompletionStatus::kFlushed);
+  script_->ExpectEvent(EventType::kQpAccessError);
+}
+
+// As NICs do: the program that waits for the immediate learns what became of it.
+TEST_F(ResponderChecksTest, RefusedWriteWithImmediateEndsItsReceive) {
   script_->PostReceive(1, 0, 512);
   script_->PostReceive(2, 0, 512);
+  script_->PostReceive(3, 0, 512);
   script_->Inject(WriteOf(rkey(), 8).Immediate(7));
   script_->ExpectSent(Ack(first()));
   const auto taken = script_->ExpectCompletion(1);
@@ -128,8 +140,33 @@ TEST_F(ResponderChecksTest, RefusedWriteWithImmediateTakesNoReceive) {
   PacketSpec write = WriteOf(wrong_rkey(), 8).Immediate(7);
   write.psn = first() + 1;
   ExpectNak(write, NakCode::kRemoteAccessError);
-  script_->ExpectCompletion(2, CompletionStatus::kFlushed);
-  script_->ExpectEvent(EventType::kQpAccessError);
+  const auto refused = script_->ExpectCompletion(2, CompletionStatus::kLocalAccessError);
+  EXPECT_EQ(refused.vendor_error, VendorError::kPeerBrokeRule);
+  script_->ExpectCompletion(3, CompletionStatus::kFlushed);
+  script_->ExpectNoEvent();  // the completion has said it
+}
+
+TEST_F(ResponderChecksTest, WriteWithImmediateThatTheQueuePairForbidsEndsItsReceive) {
+  Reset({.qp_access = AccessFlags()});
+  script_->PostReceive(1, 0, 512);
+  ExpectNak(WriteOf(rkey(), 8).Immediate(7), NakCode::kInvalidRequest);
+  script_->ExpectCompletion(1, CompletionStatus::kLocalAccessError);
+  script_->ExpectNoEvent();
+}
+
+// The region went while the WRITE was under way.
+TEST_F(ResponderChecksTest, WriteWhoseEndIsRefusedEndsItsReceive) {
+  const auto key = script_->endpoint().memory().Register(
+      {Script::kPd, Script::kIova, script_->memory(), 1'024,
+       AccessFlags(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite)});
+  script_->PostReceive(1, 0, 512);
+  const auto write = [&](Position position, transport::Psn psn) {
+    return Write(position, psn, Script::Address(0), RKey{key->value}, 512).With(Pattern(256));
+  };
+  script_->Inject(write(Position::kFirst, first()));
+  ASSERT_EQ(script_->endpoint().memory().Deregister(*key), transport::Status::kOk);
+  ExpectNak(write(Position::kLast, first() + 1).Immediate(7), NakCode::kRemoteAccessError);
+  script_->ExpectCompletion(1, CompletionStatus::kLocalAccessError);
 }
 
 // What a broken request is called when no receive request can say it.

@@ -67,6 +67,59 @@ TEST(AckTimeoutTest, TimeoutZeroWaitsForEver) {
   }
 }
 
+// A `timeout` that is changed in SQD counts for the request that waits, from the change on.
+TEST(AckTimeoutTest, NewTimeoutReachesTheRequestThatWaits) {
+  constexpr int kNewCode = 10;
+  for (const int old_code : {0, 8, 20}) {
+    Script script({.timeout = static_cast<uint8_t>(old_code)});
+    script.PostSend(1, 0, 10);
+    const auto sent = script.TakeSent();
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_EQ(script.MoveTo(QpState::kSendQueueDrain), transport::Status::kOk);
+    script.Advance(Timeout(7));
+    transport::QpAttributes attributes;
+    attributes.timeout = kNewCode;
+    EXPECT_EQ(script.qp().Modify(attributes, transport::QpAttributeMask::kTimeout),
+              transport::Status::kOk);
+    script.Advance(Timeout(kNewCode) - Duration{1});
+    script.ExpectNothingSent();
+    script.Advance(Duration{1});
+    script.ExpectSent(sent[0]);
+    EXPECT_EQ(script.counters().ack_timeouts, 1u);
+    script.Inject(Ack(script.first_psn()));
+    script.ExpectCompletion(1);
+    script.ExpectNoDeadline();
+  }
+}
+
+TEST(AckTimeoutTest, TimeoutThatBecomesZeroStopsTheTimer) {
+  Script script({.timeout = 10});
+  script.PostSend(1, 0, 10);
+  script.TakeSent();
+  EXPECT_EQ(script.MoveTo(QpState::kSendQueueDrain), transport::Status::kOk);
+  EXPECT_EQ(script.qp().Modify({}, transport::QpAttributeMask::kTimeout), transport::Status::kOk);
+  script.Advance(Timeout(20));
+  script.ExpectNothingSent();
+  script.ExpectNoDeadline();
+}
+
+// An RNR wait is not the time for a response: it ends when the receiver said that it would.
+TEST(AckTimeoutTest, NewTimeoutLeavesAnRnrWaitAlone) {
+  Script script;
+  script.PostSend(1, 0, 10);
+  const auto sent = script.TakeSent();
+  EXPECT_EQ(script.MoveTo(QpState::kSendQueueDrain), transport::Status::kOk);
+  script.Inject(RnrNak(script.first_psn(), 12));  // 0.64 ms
+  transport::QpAttributes attributes;
+  attributes.timeout = 20;
+  EXPECT_EQ(script.qp().Modify(attributes, transport::QpAttributeMask::kTimeout),
+            transport::Status::kOk);
+  script.Advance(transport::Microseconds(640) - Duration{1});
+  script.ExpectNothingSent();
+  script.Advance(Duration{1});
+  script.ExpectSent(sent[0]);
+}
+
 // IBA C9-139.
 TEST(AckTimeoutTest, NoRequestNoTimer) {
   Script script;

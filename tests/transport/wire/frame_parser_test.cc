@@ -134,6 +134,17 @@ TEST_P(FrameParserTest, IpLengthBeyondTheFrameIsABadHeader) {
   EXPECT_EQ(DropReason::kBadIpHeader, ParseResealed());
 }
 
+// Such a packet would pass for one of an IPv4 peer.
+TEST(Ipv6FrameParserTest, AddressMappedFromIpv4IsABadHeader) {
+  const Gid mapped = Gid::FromIpv4({10, 0, 0, 1});
+  for (const size_t address_at : {8, 24}) {
+    std::vector<uint8_t> frame = GoodFrame(true);
+    std::copy(mapped.bytes.begin(), mapped.bytes.end(), frame.data() + kIpAt + address_at);
+    Reseal(frame);
+    EXPECT_EQ(DropReason::kBadIpHeader, Parse(frame));
+  }
+}
+
 TEST(Ipv4FrameParserTest, IpLengthBelowTheHeaderIsABadHeader) {
   std::vector<uint8_t> frame = GoodFrame(false);
   Store16(19, frame.data() + kIpAt + 2);

@@ -1,0 +1,99 @@
+// A verb that finds no memory has changed nothing.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "tests/transport/connected_pair.h"
+
+namespace {
+
+// Allocations that still succeed; negative: all do.
+int allocations_left = -1;
+
+}  // namespace
+
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  if (allocations_left == 0) throw std::bad_alloc();
+  if (allocations_left > 0) --allocations_left;
+  void* const memory = std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace uroce::transport {
+namespace {
+
+class OutOfMemoryTest : public testing::Test {
+ protected:
+  // Runs `f` with ever more memory until it does not run out of it; `check` looks at what a failure
+  // has left.
+  template <class F, class Check>
+  static int FailUntilItWorks(F f, Check check) {
+    for (int allocations = 0;; ++allocations) {
+      allocations_left = allocations;
+      bool failed = false;
+      try {
+        f();
+      } catch (const std::bad_alloc&) {
+        failed = true;
+      }
+      allocations_left = -1;
+      if (!failed) return allocations;
+      check();
+    }
+  }
+};
+
+TEST_F(OutOfMemoryTest, ModifyLeavesTheQueuePairAsItWas) {
+  using M = QpAttributeMask;
+  TestHost host(1);
+  QpAttributes to_init;
+  to_init.state = QpState::kInit;
+  to_init.port_num = 1;
+  ASSERT_EQ(host.qp->Modify(to_init, M::kState | M::kPkeyIndex | M::kPort | M::kAccessFlags),
+            Status::kOk);
+  QpAttributes a;
+  a.state = QpState::kReadyToReceive;
+  a.path_mtu = Mtu::k1024;
+  a.destination_qpn = Qpn{5};
+  a.rq_psn = Psn(7);
+  a.max_dest_read_atomic = 4;
+  a.address.destination_gid = Gid::FromIpv4({10, 0, 0, 9});
+  a.address.source_gid_index = 1;
+  constexpr uint32_t kMask = M::kState | M::kAddressVector | M::kPathMtu | M::kDestinationQpn |
+                             M::kRqPsn | M::kMaxDestReadAtomic | M::kMinRnrTimer;
+  const int needed = FailUntilItWorks([&] { EXPECT_EQ(host.qp->Modify(a, kMask), Status::kOk); },
+                                      [&] {
+                                        const QpAttributes now = host.qp->Query();
+                                        EXPECT_EQ(now.state, QpState::kInit);
+                                        EXPECT_EQ(now.destination_qpn, Qpn{});
+                                        EXPECT_EQ(now.max_dest_read_atomic, 0);
+                                        EXPECT_EQ(now.rq_psn, Psn());
+                                      });
+  EXPECT_GT(needed, 0) << "nothing was allocated: the test tests nothing";
+  EXPECT_EQ(host.qp->state(), QpState::kReadyToReceive);
+  EXPECT_EQ(host.qp->Query().rq_psn, Psn(7));
+}
+
+TEST_F(OutOfMemoryTest, CreationLosesNoNumber) {
+  EndpointConfig config;
+  config.gids = {Gid::LinkLocal({})};
+  config.qpn_count = 3;
+  TestHost host(config);  // has one
+  for (int i = 0; i < 2; ++i) {
+    QueuePair* qp = nullptr;
+    FailUntilItWorks(
+        [&] {
+          EXPECT_EQ(host.endpoint.CreateQueuePair(host.qp->init_attributes(), &qp), Status::kOk);
+        },
+        [&] { EXPECT_EQ(qp, nullptr); });
+    EXPECT_NE(qp, nullptr);
+  }
+}
+
+}  // namespace
+}  // namespace uroce::transport
