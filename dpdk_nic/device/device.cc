@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "dpdk_nic/capture/pcapng_writer.h"
-#include "dpdk_nic/device/open_dpdk_port.h"
+#include "dpdk_nic/device/open_port.h"
 #include "dpdk_nic/engine/published_state.h"
 #include "dpdk_nic/port/fabric/fabric_neighbors.h"
 #include "dpdk_nic/port/fabric/fabric_port.h"
@@ -53,20 +53,18 @@ std::vector<Gid> FabricGids(const DeviceConfig& config, bool has_wire, const aut
 }
 
 ErrorOr<Parts> OpenDirectMode(const DeviceConfig& config) {
-  OpenDpdkPortRequest request;
-  request.devargs = config.port_devargs.c_str();
-  request.mtu_bytes = config.mtu_bytes;
-  request.addresses[0] = {.ip = config.ip};
-  request.address_count = 1;
-  request.mac = DeviceMac(config);
-  auto opened = OpenDpdkPort(config.dpdk_library, request);
+  auto opened = OpenPort({.devargs = config.port_devargs,
+                          .dpdk_library = config.dpdk_library,
+                          .mtu_bytes = config.mtu_bytes,
+                          .addresses = {{.ip = config.ip}},
+                          .are_addresses_chosen = config.is_ip_chosen});
   if (!opened.ok()) return Error{opened.error()};
 
-  OpenedPort both = std::move(opened).value();
+  OpenedPort port = std::move(opened).value();
   Parts parts;
-  parts.port = std::move(both.port);
-  parts.link_layer = std::move(both.link_layer);
-  parts.endpoint.gids = GidTable(parts.port->mac(), config.ip);
+  parts.port = std::move(port.port);
+  parts.link_layer = std::move(port.link_layer);
+  parts.endpoint.gids = std::move(port.gids);
   // The two ends of a memif have blocks of QPNs of their own, because both may have the same
   // address: then only the QPN tells what is meant for the other side from what is meant for
   // ourselves.

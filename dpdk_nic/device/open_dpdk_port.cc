@@ -26,13 +26,14 @@ ErrorOr<OpenDpdkPortFunction> LoadDpdkLibrary(const std::string& library) {
 
 }  // namespace
 
-ErrorOr<OpenedPort> OpenDpdkPort(const std::string& library, const OpenDpdkPortRequest& request) {
+ErrorOr<DpdkPortParts> OpenDpdkPort(const std::string& library,
+                                    const OpenDpdkPortRequest& request) {
   const auto open_port = LoadDpdkLibrary(library);
   if (!open_port.ok()) return Error{open_port.error()};
   OpenDpdkPortResult result;
   if (!open_port.value()(&request, &result)) return Error{result.error};
-  return OpenedPort{std::unique_ptr<PacketPort>(result.port),
-                    std::unique_ptr<LinkLayer>(result.link_layer)};
+  return DpdkPortParts{std::unique_ptr<PacketPort>(result.port),
+                       std::unique_ptr<LinkLayer>(result.link_layer)};
 }
 
 }  // namespace uroce::nic

@@ -10,13 +10,13 @@
 
 namespace uroce::nic {
 
-struct OpenedPort {
+struct DpdkPortParts {
   std::unique_ptr<PacketPort> port;
   std::unique_ptr<LinkLayer> link_layer;  // after the port: is destroyed first
 };
 
 // Opens a DPDK port through the library that carries DPDK, which is loaded at the first call and
 // stays for ever, as DPDK leaves threads behind. `library` is what UROCE_DPDK_LIBRARY says.
-ErrorOr<OpenedPort> OpenDpdkPort(const std::string& library, const OpenDpdkPortRequest& request);
+ErrorOr<DpdkPortParts> OpenDpdkPort(const std::string& library, const OpenDpdkPortRequest& request);
 
 }  // namespace uroce::nic

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdio>
 #include <utility>
 
 #include "dpdk_nic/base/clock.h"
@@ -80,6 +81,7 @@ bool Engine::ReceiveBurst(Time now) {
     next_link_service_ = now + kLinkServiceInterval;
     port_->ServeLink();
     has_news_ = true;
+    if (sentence_.empty()) sentence_ = port_->TakeSentence();
     FollowNeighbors();
     if (port_active_ != port_->active()) {
       port_active_ = !port_active_;
@@ -233,13 +235,19 @@ void Engine::FinishVerb() {
   UnlockAndWakeHelper();
 }
 
-// Wakes the helper if it sleeps longer than what is to be done now can wait.
+// Wakes the helper if it sleeps longer than what is to be done now can wait. Printing may block for
+// as long as the reader of stderr likes: nobody waits for the lock meanwhile.
 void Engine::UnlockAndWakeHelper() {
   const bool wake =
       helper_sleeps_until_ > Time{0} && (HasTransmit() || NextDeadline() < helper_sleeps_until_);
   if (wake) helper_sleeps_until_ = Time{0};
+  std::string sentence;
+  if (!sentence_.empty()) [[unlikely]]
+    sentence.swap(sentence_);
   Unlock();
   if (wake) progress_->Wake();
+  if (!sentence.empty()) [[unlikely]]
+    std::fprintf(stderr, "uroce: %s.\n", sentence.c_str());
 }
 
 // Ends a pass.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "dpdk_nic/engine/engine_clock.h"
 #include "dpdk_nic/engine/engine_lock.h"
@@ -170,6 +171,7 @@ class Engine {
   bool has_news_ = false;             // those who wait for answers are to ask again
   std::atomic<uint32_t> news_{0};     // a futex: counted up for them
   std::atomic<uint32_t> waiting_{0};  // threads that wait for answers
+  std::string sentence_;              // of the port, to be printed without the lock
   std::atomic<bool> orphaned_{false};
   // How often applications wanted to drive. Not exact: threads may overwrite each other's counts.
   alignas(64) std::atomic<uint64_t> application_passes_{0};

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "transport/ids.h"
 #include "transport/route.h"
@@ -86,6 +87,10 @@ class PacketPort {
   // closing tells the peer of the parent's end). Only async-signal-safe calls. No other call
   // follows, not even the destructor: the memory stays as it is.
   virtual void AbandonAfterFork() {}
+
+  // What the user is to be told, as a sentence that says what to do, without full stop; mostly
+  // empty. Asked for after ServeLink, and printed without the lock.
+  virtual std::string TakeSentence() { return {}; }
 
   struct Counters {
     uint64_t transmit_dropped_no_link = 0;

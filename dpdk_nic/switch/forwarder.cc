@@ -84,6 +84,7 @@ void Forwarder::LookAround(Time now) {
 
 void Forwarder::CheckWireState() {
   wire_->ServeLink();
+  if (sentence_.empty()) sentence_ = wire_->TakeSentence();
   const bool is_up = wire_->active() && !wire_->failed();
   if (wire_is_up_ == is_up) return;
   wire_is_up_ = is_up;

@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "dpdk_nic/control/frame_switch.h"
@@ -84,6 +86,8 @@ class Forwarder {
   // After every sleep and nap.
   void EndSleep();
   // -1 if there is no wire that can wake us.
+  // What the wire wants to be said: to be printed without the lock. Mostly empty.
+  std::string TakeSentence() { return std::exchange(sentence_, {}); }
   int wire_fd() const { return wire_ == nullptr ? -1 : wire_->wait_fd(); }
   int uplinks_fd() const { return uplinks_.wait_fd(); }
 
@@ -140,6 +144,7 @@ class Forwarder {
   transport::Time next_look_at_sockets_;
   transport::Time next_link_service_;
   std::optional<bool> wire_is_up_;
+  std::string sentence_;
   size_t turn_ = 0;                // of uplinks_.polled(): who is first in the next pass
   std::span<const uint8_t> held_;  // of the wire, with copies left to be made
   FanOut held_fan_out_;

@@ -4,6 +4,8 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <string>
 
 #include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/engine/waiting_times.h"
@@ -55,7 +57,10 @@ void SwitchThread::RunPinned() {
 bool SwitchThread::RunOnce() {
   if (!lock_.TryLock()) return false;
   const bool worked = forwarder_.RunOnce(clock_.Now());
+  const std::string sentence = forwarder_.TakeSentence();
   lock_.Unlock();
+  if (!sentence.empty()) [[unlikely]]
+    std::fprintf(stderr, "uroced: %s.\n", sentence.c_str());
   return worked;
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The mover over every wire, clean and with frames dropped, duplicated and reordered.
 
-usage: mover_test.py fabric|memif|veth [unittest arguments]
+usage: mover_test.py fabric|memif|veth|udp [unittest arguments]
 """
 
 import re
@@ -11,11 +11,11 @@ import unittest
 from harness import report
 from harness.installation import MOVER, Installation
 from harness.programs import free_tcp_port, run_pair
-from harness.wires import IPV4, IPV6, FabricWire, MemifWire, VethWire
+from harness.wires import IPV4, IPV6, FabricWire, MemifWire, UdpWire, VethWire
 
-WIRES = {wire.name: wire for wire in (FabricWire, MemifWire, VethWire)}
+WIRES = {wire.name: wire for wire in (FabricWire, MemifWire, VethWire, UdpWire)}
 WIRE = WIRES[sys.argv.pop(1)]
-LINK_MTUS = (1500, 9000) if WIRE is VethWire else (None,)
+LINK_MTUS = (1500, 9000) if issubclass(WIRE, VethWire) else (None,)
 
 IMPAIRMENTS = ("drop=1%", "duplicate=1%", "reorder=1%", "drop=1%,duplicate=1%,reorder=1%")
 KINDS = ("send", "send_imm", "send_inv", "write", "write_imm", "read", "compare_swap",
@@ -40,7 +40,7 @@ class MoverTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        if WIRE is VethWire and VethWire.why_not():
+        if issubclass(WIRE, VethWire) and VethWire.why_not():
             raise unittest.SkipTest(VethWire.why_not())
         cls.installation = Installation()
         cls.addClassCleanup(cls.installation.remove)

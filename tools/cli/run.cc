@@ -42,8 +42,10 @@ constexpr std::array kSettings = {
             "MTU of the device in bytes: 1500 allows a path MTU of 1024, 4200 one of 4096"},
     Setting{"fabric", nic::kFabricVariable, "NAME",
             "fabric to join; all programs of a user on a fabric reach each other"},
-    Setting{"port", nic::kPortVariable, "DEVARGS",
-            "direct mode: the program owns this DPDK port, e.g. 'net_memif0,role=server,...'"},
+    Setting{
+        "port", nic::kPortVariable, "DEVARGS",
+        "direct mode: the program owns this port: 'udp' (plain UDP sockets), or a DPDK port, e.g. "
+        "'net_memif0,role=server,...'"},
     Setting{"mode", nic::kModeVariable, "auto|dedicated",
             "who drives the device: whoever polls, or a thread that spins on a core of its own"},
     Setting{"capture", nic::kCaptureVariable, "FILE.pcapng",

@@ -1,7 +1,7 @@
 #include "tools/cli/wire_check.h"
 
-#include "dpdk_nic/device/open_dpdk_port.h"
-#include "dpdk_nic/port/dpdk/devargs.h"
+#include "dpdk_nic/device/open_port.h"
+#include "dpdk_nic/port/devargs.h"
 
 namespace uroce::cli {
 namespace {
@@ -22,13 +22,11 @@ std::optional<std::string> WhyPortCannotBeOpened(const nic::DeviceConfig& config
   if (!devargs.ok()) return devargs.error();
   if (IsMemifClient(devargs.value())) return std::nullopt;
 
-  nic::OpenDpdkPortRequest request;
-  request.devargs = config.port_devargs.c_str();
-  request.mtu_bytes = config.mtu_bytes;
-  request.addresses[0] = {.ip = config.ip};
-  request.address_count = 1;
-  request.mac = nic::DeviceMac(config);
-  const auto opened = nic::OpenDpdkPort(dpdk_library, request);
+  const auto opened = nic::OpenPort({.devargs = config.port_devargs,
+                                     .dpdk_library = dpdk_library,
+                                     .mtu_bytes = config.mtu_bytes,
+                                     .addresses = {{.ip = config.ip}},
+                                     .are_addresses_chosen = config.is_ip_chosen});
   if (!opened.ok()) return opened.error();
   return std::nullopt;
 }

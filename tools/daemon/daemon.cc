@@ -25,7 +25,7 @@
 #include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/control/server.h"
 #include "dpdk_nic/device/device_config.h"
-#include "dpdk_nic/device/open_dpdk_port.h"
+#include "dpdk_nic/device/open_port.h"
 #include "dpdk_nic/switch/switch.h"
 #include "tools/cli/libraries.h"
 
@@ -70,26 +70,15 @@ std::string TextOf(const Gid& gid) {
                    text.size());
 }
 
-// The GID table of the port: the link-local one of its MAC address comes first.
-std::vector<Gid> GidsOf(const transport::MacAddress& mac, const Options& options) {
-  std::vector<Gid> gids = {Gid::LinkLocal(mac)};
-  for (const nic::LocalAddress& address : options.addresses) {
-    if (address.ip != gids[0]) gids.push_back(address.ip);
-  }
-  return gids;
-}
-
 ErrorOr<nic::OpenedPort> OpenPort(const Options& options) {
-  nic::OpenDpdkPortRequest request;
-  request.devargs = options.port_devargs.c_str();
-  request.mtu_bytes = options.mtu_bytes;
-  std::copy(options.addresses.begin(), options.addresses.end(), request.addresses.begin());
-  request.address_count = options.addresses.size();
-  request.mac = nic::MacAddressFor(options.addresses[0].ip);
-  return nic::OpenDpdkPort(cli::LibrariesBesideExecutable().dpdk, request);
+  return nic::OpenPort({.devargs = options.port_devargs,
+                        .dpdk_library = cli::LibrariesBesideExecutable().dpdk,
+                        .mtu_bytes = options.mtu_bytes,
+                        .addresses = options.addresses});
 }
 
-FabricDescription Describe(const Options& options, const nic::PacketPort* port) {
+FabricDescription Describe(const Options& options, const nic::OpenedPort& opened) {
+  const nic::PacketPort* const port = opened.port.get();
   FabricDescription fabric;
   fabric.is_private = options.is_private;
   fabric.mtu_bytes = options.mtu_bytes != 0 ? options.mtu_bytes : nic::kDefaultLinkMtuBytes;
@@ -98,7 +87,7 @@ FabricDescription Describe(const Options& options, const nic::PacketPort* port) 
   fabric.has_wire = true;
   fabric.wire_is_up = port->active();
   fabric.mac = port->mac();
-  fabric.gids = GidsOf(port->mac(), options);
+  fabric.gids = opened.gids;
   fabric.port = options.port_devargs;
   return fabric;
 }
@@ -141,7 +130,7 @@ nic::Switch::Config SwitchConfig(const Options& options, const FabricDescription
 }
 
 std::optional<Error> Run(const Options& options, FabricListener listener, nic::OpenedPort port) {
-  const FabricDescription fabric = Describe(options, port.port.get());
+  const FabricDescription fabric = Describe(options, port);
   boost::asio::io_context io;
   boost::asio::signal_set signals(io, SIGTERM, SIGINT);
   signals.async_wait([&io](boost::system::error_code error, int) {

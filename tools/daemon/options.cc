@@ -39,9 +39,11 @@ options::options_description Settings() {
   options::options_description settings(kHelpColumns);
   const auto text = [] { return options::value<std::string>(); };
   settings.add_options()("fabric", text()->value_name("NAME"), "name of the fabric to serve");
-  settings.add_options()("port", text()->value_name("DEVARGS"),
-                         "DPDK port to own, e.g. 'net_af_packet0,iface=eth1' or '0000:03:00.0'; "
-                         "without one the fabric ends at this host");
+  settings.add_options()(
+      "port", text()->value_name("DEVARGS"),
+      "port to own: 'udp' or 'udp,address=10.0.0.1' for plain UDP sockets, or a DPDK "
+      "port, e.g. 'net_af_packet0,iface=eth1' or '0000:03:00.0'; without one "
+      "the fabric ends at this host");
   settings.add_options()("ip", options::value<std::vector<std::string>>()->value_name("ADDR[/LEN]"),
                          "IPv4 or IPv6 address of the port, and how long its subnet's prefix is; "
                          "may be repeated");
@@ -168,7 +170,8 @@ ErrorOr<Options> Read(const options::variables_map& values) {
         "--ip is the address of a port: name the port with --port, or give each process "
         "its address with 'uroce run --ip'"};
   }
-  if (!out.port_devargs.empty() && out.addresses.empty()) {
+  const bool has_own_addresses = out.port_devargs.starts_with("udp");
+  if (!out.port_devargs.empty() && out.addresses.empty() && !has_own_addresses) {
     return Error{"--port needs an address: give one with --ip, for example 10.0.0.1/24"};
   }
   return out;

@@ -10,7 +10,7 @@
 #include "dpdk_nic/link_layer/kernel_neighbors.h"
 #include "dpdk_nic/link_layer/neighbor_table.h"
 #include "dpdk_nic/link_layer/rtnetlink_tables.h"
-#include "dpdk_nic/port/dpdk/devargs.h"
+#include "dpdk_nic/port/devargs.h"
 #include "dpdk_nic/port/dpdk/dpdk_port.h"
 
 namespace uroce::nic {

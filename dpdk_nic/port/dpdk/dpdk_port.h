@@ -7,7 +7,7 @@
 #include "dpdk_nic/base/error_or.h"
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/link_layer/kernel_interface.h"
-#include "dpdk_nic/port/dpdk/devargs.h"
+#include "dpdk_nic/port/devargs.h"
 #include "dpdk_nic/port/dpdk/ethdev.h"
 #include "dpdk_nic/port/dpdk/memif_link.h"
 #include "dpdk_nic/port/dpdk/memif_socket.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "dpdk_nic/base/error_or.h"
-#include "dpdk_nic/port/dpdk/devargs.h"
+#include "dpdk_nic/port/devargs.h"
 #include "transport/ids.h"
 
 struct rte_mempool;

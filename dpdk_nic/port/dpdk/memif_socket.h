@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "dpdk_nic/port/dpdk/devargs.h"
+#include "dpdk_nic/port/devargs.h"
 #include "dpdk_nic/port/dpdk/eal/interrupt_registration.h"
 
 namespace uroce::nic {

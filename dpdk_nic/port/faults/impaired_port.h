@@ -46,6 +46,7 @@ class ImpairedPort : public PacketPort {
   void BeforeFork() override { port_->BeforeFork(); }
   void AfterForkInParent() override { port_->AfterForkInParent(); }
   void AbandonAfterFork() override { port_->AbandonAfterFork(); }
+  std::string TakeSentence() override { return port_->TakeSentence(); }
 
   Counters counters() const override { return port_->counters(); }
   transport::MacAddress mac() const override { return port_->mac(); }

@@ -17,9 +17,13 @@ def all_users():
     """Root and an unprivileged user if the test runs as root, else whoever runs it."""
     if os.geteuid() != 0:
         return [User(f"user {os.geteuid()}", [])]
-    return [User("root", []),
-            User("nobody", ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
-                            "--no-new-privs"])]
+    return [User("root", []), nobody()]
+
+
+def nobody():
+    """The unprivileged user, without any capability. Only root can become it."""
+    return User("nobody", ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
+                           "--no-new-privs"])
 
 
 def caller():

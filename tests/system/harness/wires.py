@@ -153,5 +153,19 @@ class VethWire(Wire):
         return [*self.prefix(end), *super().command(end, command, user, options)]
 
 
+class UdpWire(VethWire):
+    """Direct mode over plain UDP sockets and the same veth pair: both programs are run by an
+    unprivileged user without any capability.
+    """
+
+    name = "udp"
+
+    def port_options(self, end):
+        return ["--port", f"udp,address={self.ips[end]}"]
+
+    def command(self, end, command, user=None, options=()):
+        return super().command(end, command, user or users.nobody(), options)
+
+
 IPV4 = ("10.11.12.1", "10.11.12.2")
 IPV6 = ("fd00:11:12::1", "fd00:11:12::2")

@@ -103,7 +103,7 @@ TEST(DpdkPortTest, OpensAndClosesManyTimes) {
 TEST(DpdkPortTest, UnusableOptionsAreOneSentence) {
   EXPECT_EQ(
       OpenDpdkPort("net_tap0").error,
-      "there is no DPDK port \"net_tap0\"; use net_memif0, net_af_packet0, net_af_xdp0, net_ring0, "
+      "there is no port \"net_tap0\"; use udp, net_memif0, net_af_packet0, net_af_xdp0, net_ring0, "
       "net_null0 or a PCI address such as 0000:3b:00.0");
   EXPECT_EQ(OpenDpdkPort("net_af_packet0,iface=nosuch0").error,
             "there is no network interface nosuch0; `ip link` lists those there are");

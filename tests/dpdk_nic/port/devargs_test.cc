@@ -1,4 +1,4 @@
-#include "dpdk_nic/port/dpdk/devargs.h"
+#include "dpdk_nic/port/devargs.h"
 
 #include <gtest/gtest.h>
 
@@ -56,13 +56,24 @@ TEST(DevargsTest, NullReceivesNothingUnlessTold) {
             "no-rx=0,size=128");
 }
 
+TEST(DevargsTest, UdpMayHaveAnAddress) {
+  const auto plain = Devargs::Parse("udp");
+  EXPECT_EQ(plain.value().driver(), Devargs::Driver::kUdp);
+  EXPECT_EQ(plain.value().Find("address"), nullptr);
+  EXPECT_EQ(*Devargs::Parse("udp,address=fd00::1").value().Find("address"), "fd00::1");
+  EXPECT_EQ(ErrorOf("udp,iface=eth0"), "udp has no option \"iface\"; it takes address");
+  EXPECT_EQ(ErrorOf("udp,hugepages=1"), "udp has no option \"hugepages\"; it takes address");
+}
+
 TEST(DevargsTest, UnknownDevicesAreRefused) {
   const std::string tail =
-      "; use net_memif0, net_af_packet0, net_af_xdp0, net_ring0, net_null0 or a PCI address such "
+      "; use udp, net_memif0, net_af_packet0, net_af_xdp0, net_ring0, net_null0 or a PCI address "
+      "such "
       "as "
       "0000:3b:00.0";
-  for (const char* name : {"", "net_memif", "net_memifx", "net_tap0", "eth0", "3b:00", "3b:00.9"}) {
-    EXPECT_EQ(ErrorOf(name), "there is no DPDK port \"" + std::string(name) + "\"" + tail);
+  for (const char* name :
+       {"", "net_memif", "net_memifx", "net_tap0", "eth0", "3b:00", "3b:00.9", "udp0"}) {
+    EXPECT_EQ(ErrorOf(name), "there is no port \"" + std::string(name) + "\"" + tail);
   }
 }
 

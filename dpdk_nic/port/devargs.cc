@@ -1,4 +1,4 @@
-#include "dpdk_nic/port/dpdk/devargs.h"
+#include "dpdk_nic/port/devargs.h"
 
 #include <algorithm>
 #include <cctype>
@@ -11,6 +11,8 @@ namespace uroce::nic {
 namespace {
 
 using Driver = Devargs::Driver;
+
+constexpr std::string_view kUdpDevice = "udp";  // there is one, and so it has no number
 
 struct DriverKeys {
   std::string_view prefix;  // of device names: net_memif0, net_memif1, ...
@@ -29,6 +31,7 @@ const std::vector<DriverKeys>& KnownDrivers() {
       {"net_af_xdp", Driver::kAfXdp, {"iface", "start_queue", "busy_budget", "force_copy"}},
       {"net_ring", Driver::kRing, {}},
       {"net_null", Driver::kNull, {"size", "copy", "no-rx"}},
+      {kUdpDevice, Driver::kUdp, {"address"}},
   };
   return drivers;
 }
@@ -113,6 +116,7 @@ ErrorOr<Devargs> Devargs::Parse(std::string_view text) {
       break;
     case Driver::kRing:
     case Driver::kPci:
+    case Driver::kUdp:
       break;
   }
   return devargs;
@@ -123,7 +127,8 @@ bool Devargs::ParseDevice(std::string_view device, std::string* error) {
   for (const DriverKeys& known : KnownDrivers()) {
     if (!device.starts_with(known.prefix)) continue;
     const std::string_view number = device.substr(known.prefix.size());
-    if (!IsNumberIn(number, 0, 9'999)) continue;
+    const bool is_udp = known.driver == Driver::kUdp;
+    if (is_udp ? !number.empty() : !IsNumberIn(number, 0, 9'999)) continue;
     driver_ = known.driver;
     return true;
   }
@@ -133,8 +138,8 @@ bool Devargs::ParseDevice(std::string_view device, std::string* error) {
     driver_ = Driver::kPci;
     return true;
   }
-  return Fail(error, "there is no DPDK port \"" + device_ +
-                         "\"; use net_memif0, net_af_packet0, net_af_xdp0, net_ring0, "
+  return Fail(error, "there is no port \"" + device_ +
+                         "\"; use udp, net_memif0, net_af_packet0, net_af_xdp0, net_ring0, "
                          "net_null0 or a PCI address such as 0000:3b:00.0");
 }
 
@@ -146,7 +151,7 @@ bool Devargs::ParseOption(std::string_view option, std::string* error) {
   }
   const std::string_view key = option.substr(0, equals);
   const std::string_view value = option.substr(equals + 1);
-  if (key == "hugepages") return TakeHugepages(value, error);
+  if (key == "hugepages" && driver_ != Driver::kUdp) return TakeHugepages(value, error);
   if (Find(key) != nullptr) {
     return Fail(error, device_ + " is given " + std::string(key) + " twice");
   }

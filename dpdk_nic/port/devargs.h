@@ -10,19 +10,20 @@
 
 namespace uroce::nic {
 
-// A DPDK port as it is asked for: "net_memif0,role=server,socket=/run/user/1000/link" or
-// "0000:3b:00.0". DPDK's drivers silently take defaults for keys they do not know, so the keys of
-// every driver that the library carries are checked here.
+// A port as it is asked for: "udp,address=10.0.0.1", or a DPDK port as in
+// "net_memif0,role=server,socket=/run/user/1000/link" or "0000:3b:00.0". DPDK's drivers silently
+// take defaults for keys they do not know, so the keys of every driver that the library carries are
+// checked here.
 class Devargs {
  public:
-  enum class Driver { kMemif, kAfPacket, kAfXdp, kRing, kNull, kPci };
+  enum class Driver { kMemif, kAfPacket, kAfXdp, kRing, kNull, kPci, kUdp };
 
   // Parses and checks; fills in what DPDK leaves open or chooses badly, except for af_packet
   // and af_xdp, where the interface has to be asked (SetDefault).
   static ErrorOr<Devargs> Parse(std::string_view text);
 
   Driver driver() const { return driver_; }
-  // "net_memif0", or the PCI address.
+  // "net_memif0", "udp" or the PCI address.
   const std::string& device() const { return device_; }
 
   // The value of `key`, or nullptr.

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dpdk_nic/base/error_or.h"
+#include "dpdk_nic/link_layer/link_layer.h"
+#include "dpdk_nic/link_layer/local_address.h"
+#include "dpdk_nic/port/packet_port.h"
+#include "transport/ids.h"
+
+namespace uroce::nic {
+
+// A port to the network, as a process in direct mode or uroced wants it.
+struct PortRequest {
+  std::string devargs;                  // as Devargs reads them
+  std::string dpdk_library;             // what UROCE_DPDK_LIBRARY says; not needed for UDP
+  uint32_t mtu_bytes = 0;               // of IP packets; 0: the port's own
+  std::vector<LocalAddress> addresses;  // at least one, unless the port is a UDP port
+  // Whether the user chose the addresses. A UDP port has those of the host otherwise.
+  bool are_addresses_chosen = true;
+};
+
+struct OpenedPort {
+  std::unique_ptr<PacketPort> port;
+  std::unique_ptr<LinkLayer> link_layer;  // after the port: is destroyed first
+  std::vector<transport::Gid> gids;       // the GID table of the port, a link-local one first
+};
+
+ErrorOr<OpenedPort> OpenPort(const PortRequest& request);
+
+}  // namespace uroce::nic

@@ -1,0 +1,160 @@
+#include "dpdk_nic/port/udp/datagram.h"
+
+#include <netinet/in.h>
+#include <netinet/udp.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "dpdk_nic/link_layer/link_layer.h"
+#include "dpdk_nic/port/udp/udp_address.h"
+#include "transport/wire/bth.h"
+#include "transport/wire/ethernet.h"
+#include "transport/wire/frame_builder.h"
+#include "transport/wire/icrc.h"
+#include "transport/wire/ipv4.h"
+#include "transport/wire/ipv6.h"
+#include "transport/wire/udp.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::EthernetHeader;
+using transport::Gid;
+using transport::Ipv4Header;
+using transport::Ipv6Header;
+using transport::UdpHeader;
+
+constexpr size_t kMinPayloadBytes = transport::Bth::kBytes + transport::kIcrcBytes;
+// A socket does not show what is left of it.
+constexpr uint8_t kHopLimit = 64;
+
+std::array<uint8_t, 4> Ipv4Of(const Gid& gid) {
+  return {gid.bytes[12], gid.bytes[13], gid.bytes[14], gid.bytes[15]};
+}
+
+// The value of a control message of either size that the kernel uses.
+std::optional<int> ValueOf(const cmsghdr& header) {
+  if (header.cmsg_len == CMSG_LEN(sizeof(int))) {
+    int value = 0;
+    std::memcpy(&value, CMSG_DATA(&header), sizeof value);
+    return value;
+  }
+  if (header.cmsg_len == CMSG_LEN(sizeof(uint8_t))) return *CMSG_DATA(&header);
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool ReadDatagramInfo(const msghdr& message, size_t bytes, const Gid& own, DatagramInfo* info,
+                      DatagramDrops* drops) {
+  if ((message.msg_flags & MSG_TRUNC) != 0) return ++drops->truncated, false;
+  if ((message.msg_flags & MSG_CTRUNC) != 0) return ++drops->no_control, false;
+  std::optional<int> traffic_class;
+  int segment_bytes = static_cast<int>(bytes);
+  msghdr copy = message;  // CMSG_NXTHDR wants one that it could change
+  for (cmsghdr* header = CMSG_FIRSTHDR(&copy); header != nullptr;
+       header = CMSG_NXTHDR(&copy, header)) {
+    const auto value = ValueOf(*header);
+    const int level = header->cmsg_level;
+    const int type = header->cmsg_type;
+    const bool is_ipv4_tos = level == IPPROTO_IP && type == IP_TOS;
+    const bool is_ipv6_class = level == IPPROTO_IPV6 && type == IPV6_TCLASS;
+    if (is_ipv4_tos || is_ipv6_class) traffic_class = value;
+    if (level == SOL_UDP && type == UDP_GRO) segment_bytes = value.value_or(0);
+  }
+  if (!traffic_class) return ++drops->no_control, false;
+  const bool has_bytes = segment_bytes > 0 || bytes == 0;
+  if (!has_bytes) return ++drops->bad_segment, false;
+
+  const auto& address = *static_cast<const sockaddr_storage*>(message.msg_name);
+  info->source = GidOf(address);
+  if (info->source == own || info->source.IsIpv4Mapped() != own.IsIpv4Mapped()) {
+    return ++drops->own_address, false;
+  }
+  info->source_port = PortOf(address);
+  info->traffic_class = static_cast<uint8_t>(*traffic_class);
+  info->segment_bytes = static_cast<size_t>(segment_bytes);
+  return true;
+}
+
+std::span<const uint8_t> DatagramFrames::Next(PeerIdentifications* peers, DatagramDrops* drops) {
+  while (!rest_.empty()) {
+    const std::span<uint8_t> payload = rest_.first(std::min(info_.segment_bytes, rest_.size()));
+    rest_ = rest_.subspan(payload.size());
+    if (payload.size() < kMinPayloadBytes) {
+      ++drops->too_short;
+      continue;
+    }
+    if (payload.size() + kHeadroomBytes > transport::kMaxFrameBytes) {
+      ++drops->too_long;
+      continue;
+    }
+    return MakeFrame(payload, peers, drops);
+  }
+  return {};
+}
+
+std::span<const uint8_t> DatagramFrames::MakeFrame(std::span<uint8_t> payload,
+                                                   PeerIdentifications* peers,
+                                                   DatagramDrops* drops) {
+  const bool is_ipv6 = !own_.IsIpv4Mapped();
+  const size_t ip_bytes = is_ipv6 ? Ipv6Header::kBytes : Ipv4Header::kBytes;
+  const size_t udp_bytes = UdpHeader::kBytes + payload.size();
+  uint8_t* const udp = payload.data() - UdpHeader::kBytes;
+  uint8_t* const ip = udp - ip_bytes;
+  uint8_t* const ethernet = ip - EthernetHeader::kBytes;
+  const std::span<uint8_t> frame(ethernet, payload.data() + payload.size());
+
+  transport::EmitEthernet({.destination = mac_,
+                           .source = MacAddressFor(info_.source),
+                           .ether_type = is_ipv6 ? EthernetHeader::kIpv6 : EthernetHeader::kIpv4},
+                          ethernet);
+  transport::EmitUdp({.source_port = info_.source_port,
+                      .destination_port = UdpHeader::kRocePort,
+                      .length = static_cast<uint16_t>(udp_bytes)},
+                     udp);
+  if (is_ipv6) {
+    transport::EmitIpv6({.traffic_class = info_.traffic_class,
+                         .payload_length = static_cast<uint16_t>(udp_bytes),
+                         .next_header = UdpHeader::kIpProtocol,
+                         .hop_limit = kHopLimit,
+                         .source = info_.source.bytes,
+                         .destination = own_.bytes},
+                        ip);
+    return frame;
+  }
+  Ipv4Header header = {.traffic_class = info_.traffic_class,
+                       .total_length = static_cast<uint16_t>(ip_bytes + udp_bytes),
+                       .time_to_live = kHopLimit,
+                       .protocol = UdpHeader::kIpProtocol,
+                       .source = Ipv4Of(info_.source),
+                       .destination = Ipv4Of(own_)};
+  transport::EmitIpv4(header, ip);
+  header.identification = FindIdentification(frame, peers, drops);
+  if (header.identification != 0) transport::EmitIpv4(header, ip);
+  return frame;
+}
+
+uint16_t DatagramFrames::FindIdentification(std::span<const uint8_t> frame,
+                                            PeerIdentifications* peers,
+                                            DatagramDrops* drops) const {
+  const size_t ip_bytes = frame.size() - EthernetHeader::kBytes;
+  if (ip_bytes % 4 != 0) return 0;  // no RoCEv2 packet
+  const size_t icrc_at = frame.size() - transport::kIcrcBytes;
+  const uint32_t crc = transport::StartIcrc(transport::IpVersion::kIpv4, frame.data(), icrc_at);
+  std::array<uint8_t, transport::kIcrcBytes> with_zero;
+  transport::EmitIcrc(crc, with_zero.data());
+  uint32_t difference = 0;
+  for (size_t byte = 0; byte < with_zero.size(); ++byte) {
+    difference |= uint32_t{static_cast<uint8_t>(with_zero[byte] ^ frame[icrc_at + byte])}
+                  << (8 * byte);
+  }
+  const auto identification = SolveIdentification(difference, ip_bytes);
+  if (identification && peers->Accept(info_.source, *identification)) return *identification;
+  ++drops->unexplained_icrc;
+  return 0;
+}
+
+}  // namespace uroce::nic

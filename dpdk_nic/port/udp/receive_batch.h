@@ -1,0 +1,51 @@
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "dpdk_nic/port/udp/datagram.h"
+
+namespace uroce::nic {
+
+// Room for what one system call receives: some messages of up to 64 KB, each of which may be many
+// datagrams (UDP_GRO), with their addresses and control messages.
+class ReceiveBatch {
+ public:
+  static constexpr size_t kMessages = 8;
+  static constexpr size_t kMessageBytes = 65'536;
+
+  ReceiveBatch();
+
+  // Receives without waiting; returns how many messages there are, or -1 with errno.
+  int Receive(int fd);
+
+  struct Message {
+    const msghdr* header;
+    std::span<uint8_t> bytes;  // DatagramFrames::kHeadroomBytes of room are in front of them
+  };
+  // The next of those that were received; returns false when there is none left.
+  bool Next(Message* message);
+  bool empty() const { return next_ == count_; }
+
+ private:
+  void PrepareHeader(size_t index);
+
+  struct Slot {
+    alignas(64) std::array<uint8_t, DatagramFrames::kHeadroomBytes + kMessageBytes> bytes;
+    sockaddr_storage source;
+    iovec vector;
+    alignas(cmsghdr) std::array<char, 128> control;
+  };
+
+  std::unique_ptr<Slot[]> slots_;
+  std::array<mmsghdr, kMessages> headers_{};
+  size_t count_ = 0;
+  size_t next_ = 0;
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,67 @@
+#include "dpdk_nic/port/udp/send_batch.h"
+
+#include <netinet/in.h>
+#include <netinet/udp.h>
+
+#include <cstring>
+
+#include "transport/wire/udp.h"
+
+namespace uroce::nic {
+namespace {
+
+template <class Value>
+size_t AddControl(int level, int type, Value value, char* at) {
+  cmsghdr header{};
+  header.cmsg_level = level;
+  header.cmsg_type = type;
+  header.cmsg_len = CMSG_LEN(sizeof value);
+  std::memcpy(at, &header, sizeof header);
+  std::memcpy(at + CMSG_LEN(0), &value, sizeof value);
+  return CMSG_SPACE(sizeof value);
+}
+
+}  // namespace
+
+void SendBatch::Add(const TransmitQueue& queue, size_t frames, const UdpSocket& socket) {
+  const OutgoingFrame& first = queue.frame(frames_);
+  destinations_[count_] = SocketAddress::Make(first.destination, transport::UdpHeader::kRocePort,
+                                              socket.address().interface_index);
+  msghdr& message = headers_[count_].msg_hdr;
+  message.msg_name = &destinations_[count_].storage;
+  message.msg_namelen = destinations_[count_].bytes;
+  message.msg_iov = &vectors_[frames_];
+  message.msg_iovlen = frames;
+  message.msg_control = controls_[count_].bytes.data();
+  message.msg_controllen = WriteControl(first, frames > 1, &controls_[count_]);
+  frames_of_[count_] = frames;
+  for (size_t i = 0; i < frames; ++i, ++frames_) {
+    const auto payload = queue.payload(frames_);
+    vectors_[frames_] = {const_cast<uint8_t*>(payload.data()), payload.size()};  // only read
+  }
+  ++count_;
+}
+
+size_t SendBatch::WriteControl(const OutgoingFrame& frame, bool is_segmented,
+                               Control* control) const {
+  char* const begin = control->bytes.data();
+  char* at = begin;
+  const bool is_ipv6 = frame.is_ipv6();
+  at += AddControl(is_ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, is_ipv6 ? IPV6_TCLASS : IP_TOS,
+                   int{frame.traffic_class}, at);
+  if (frame.hop_limit != 0) {  // the kernel has no packets with 0: they take its default
+    at += AddControl(is_ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, is_ipv6 ? IPV6_HOPLIMIT : IP_TTL,
+                     int{frame.hop_limit}, at);
+  }
+  if (is_segmented) at += AddControl(SOL_UDP, UDP_SEGMENT, frame.payload_bytes, at);
+  return static_cast<size_t>(at - begin);
+}
+
+int SendBatch::Send(const UdpSocket& socket) {
+  if (count_ > 1) {
+    return sendmmsg(socket.fd(), headers_.data(), static_cast<unsigned>(count_), MSG_DONTWAIT);
+  }
+  return sendmsg(socket.fd(), &headers_[0].msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,133 @@
+#include "dpdk_nic/port/udp/transmit_queue.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/wire/bth.h"
+#include "transport/wire/byte_order.h"
+#include "transport/wire/ethernet.h"
+#include "transport/wire/icrc.h"
+#include "transport/wire/ipv4.h"
+#include "transport/wire/ipv6.h"
+#include "transport/wire/udp.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::EthernetHeader;
+using transport::Gid;
+using transport::Ipv4Header;
+using transport::Ipv6Header;
+using transport::UdpHeader;
+
+constexpr size_t kIp = EthernetHeader::kBytes;
+constexpr size_t kMinPayloadBytes = transport::Bth::kBytes + transport::kIcrcBytes;
+
+// Reads the IP header; returns the bytes of UDP behind it, 0 if there is something wrong.
+size_t ReadIp(std::span<const uint8_t> frame, OutgoingFrame* out) {
+  const uint16_t ether_type = transport::Load16(&frame[EthernetHeader::kEtherTypeOffset]);
+  const size_t ip_bytes = frame.size() - kIp;
+  if (ether_type == EthernetHeader::kIpv4) {
+    const auto ip = transport::ParseIpv4(&frame[kIp]);
+    if (!ip || ip->protocol != UdpHeader::kIpProtocol || ip->total_length != ip_bytes) return 0;
+    out->source = Gid::FromIpv4(ip->source);
+    out->destination = Gid::FromIpv4(ip->destination);
+    out->traffic_class = ip->traffic_class;
+    out->hop_limit = ip->time_to_live;
+    out->covered.identification = ip->identification;
+    return ip_bytes - Ipv4Header::kBytes;
+  }
+  if (ether_type != EthernetHeader::kIpv6) return 0;
+  const auto ip = transport::ParseIpv6(&frame[kIp]);
+  const bool is_udp = ip && ip->next_header == UdpHeader::kIpProtocol;
+  if (!is_udp || ip->payload_length + Ipv6Header::kBytes != ip_bytes) return 0;
+  out->source = Gid{ip->source};
+  out->destination = Gid{ip->destination};
+  out->traffic_class = ip->traffic_class;
+  out->hop_limit = ip->hop_limit;
+  const bool is_mapped = out->source.IsIpv4Mapped() || out->destination.IsIpv4Mapped();
+  return is_mapped ? 0 : ip->payload_length;
+}
+
+}  // namespace
+
+bool OutgoingFrame::SharesCallWith(const OutgoingFrame& other) const {
+  return destination == other.destination && source == other.source &&
+         traffic_class == other.traffic_class && hop_limit == other.hop_limit;
+}
+
+std::optional<OutgoingFrame> ReadOutgoingFrame(std::span<const uint8_t> frame) {
+  constexpr size_t kShortest =
+      kIp + Ipv4Header::kBytes + UdpHeader::kBytes + kMinPayloadBytes;  // IPv6: longer by 20
+  if (frame.size() < kShortest) return std::nullopt;
+  OutgoingFrame out;
+  const size_t udp_bytes = ReadIp(frame, &out);
+  if (udp_bytes < UdpHeader::kBytes + kMinPayloadBytes || udp_bytes % 4 != 0) return std::nullopt;
+  const size_t udp_at = frame.size() - udp_bytes;
+  const UdpHeader udp = transport::ParseUdp(&frame[udp_at]);
+  if (udp.destination_port != UdpHeader::kRocePort || udp.length != udp_bytes) return std::nullopt;
+  out.covered.source_port = udp.source_port;
+  out.payload_at = udp_at + UdpHeader::kBytes;
+  out.payload_bytes = static_cast<uint16_t>(udp_bytes - UdpHeader::kBytes);
+  return out;
+}
+
+std::span<uint8_t> TransmitQueue::Room() {
+  if (count_ == kFrames) return {};
+  return slots_[SlotOf(count_)].bytes;
+}
+
+bool TransmitQueue::Commit(size_t frame_bytes) {
+  Slot& slot = slots_[SlotOf(count_)];
+  const auto frame = ReadOutgoingFrame(std::span(slot.bytes).first(frame_bytes));
+  if (!frame) return false;
+  slot.frame = *frame;
+  ++count_;
+  return true;
+}
+
+std::span<const uint8_t> TransmitQueue::payload(size_t index) const {
+  const Slot& slot = slots_[SlotOf(index)];
+  return std::span(slot.bytes).subspan(slot.frame.payload_at, slot.frame.payload_bytes);
+}
+
+size_t TransmitQueue::RunAt(size_t index, bool may_segment) const {
+  if (!may_segment) return 1;
+  const OutgoingFrame& first = frame(index);
+  size_t bytes = first.payload_bytes;
+  size_t end = index + 1;
+  while (end < count_) {
+    const OutgoingFrame& next = frame(end);
+    if (next.payload_bytes > first.payload_bytes || !next.SharesCallWith(first)) break;
+    bytes += next.payload_bytes;
+    if (bytes > kMaxCallBytes) break;
+    ++end;
+    if (next.payload_bytes < first.payload_bytes) break;  // what is shorter is the last
+  }
+  return end - index;
+}
+
+// The kernel numbers the packets of a call from 0 (an unconnected socket that must not fragment).
+void TransmitQueue::Seal(size_t index, size_t frames, uint16_t source_port) {
+  for (size_t i = 0; i < frames; ++i) {
+    Slot& slot = slots_[SlotOf(index + i)];
+    const CoveredFields now = {
+        .identification = slot.frame.is_ipv6() ? uint16_t{0} : static_cast<uint16_t>(i),
+        .source_port = source_port};
+    const size_t udp_bytes = UdpHeader::kBytes + slot.frame.payload_bytes;
+    const uint32_t change = IcrcChange(slot.frame.covered, now, udp_bytes);
+    slot.frame.covered = now;
+    uint8_t* icrc = slot.bytes.data() + slot.frame.payload_at + slot.frame.payload_bytes -
+                    transport::kIcrcBytes;
+    for (int byte = 0; byte < 4; ++byte) {
+      icrc[byte] = static_cast<uint8_t>(icrc[byte] ^ change >> (8 * byte));
+    }
+  }
+}
+
+void TransmitQueue::Drop(size_t frames) {
+  first_ = SlotOf(frames);
+  count_ -= frames;
+}
+
+}  // namespace uroce::nic

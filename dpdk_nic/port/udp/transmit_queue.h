@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "dpdk_nic/port/udp/identification.h"
+#include "transport/ids.h"
+#include "transport/wire/frame_builder.h"
+
+namespace uroce::nic {
+
+// What of a frame a socket has to be told: the kernel makes Ethernet, IP and UDP headers of it.
+struct OutgoingFrame {
+  transport::Gid source;
+  transport::Gid destination;
+  uint8_t traffic_class = 0;
+  uint8_t hop_limit = 0;
+  size_t payload_at = 0;       // where the BTH begins in the frame
+  uint16_t payload_bytes = 0;  // from the BTH to the ICRC
+  CoveredFields covered;       // what the ICRC is right for
+
+  bool is_ipv6() const { return !destination.IsIpv4Mapped(); }
+  // Whether both may leave by one call: to the same place, marked alike.
+  bool SharesCallWith(const OutgoingFrame& other) const;
+};
+
+// nullopt unless it is a whole packet to UDP port 4791 without fragments and options, whose IPv4
+// header checksum is right: a NIC would send others too, and their receiver would drop them.
+std::optional<OutgoingFrame> ReadOutgoingFrame(std::span<const uint8_t> frame);
+
+// The frames that a UdpPort has been given and the kernel has not taken yet, in order. Groups them
+// into runs, each of which leaves as one datagram or is cut into several by the kernel
+// (UDP_SEGMENT), and makes their ICRCs right for what the kernel will make of them.
+class TransmitQueue {
+ public:
+  static constexpr size_t kFrames = 64;
+  // Of one call: what an IPv4 packet can carry.
+  static constexpr size_t kMaxCallBytes = 65'507;
+
+  // Where the next frame is to be built; empty if the queue is full.
+  std::span<uint8_t> Room();
+  // Adds the frame that was built there. Returns false and forgets it if it cannot be sent.
+  bool Commit(size_t frame_bytes);
+
+  size_t size() const { return count_; }
+  // `index` counts from the oldest frame.
+  const OutgoingFrame& frame(size_t index) const { return slots_[SlotOf(index)].frame; }
+  std::span<const uint8_t> payload(size_t index) const;
+
+  // How many frames from `index` on can leave by one call: all are as long as the first but the
+  // last, which may be shorter. 1 unless `may_segment`. index < size().
+  size_t RunAt(size_t index, bool may_segment) const;
+  // Makes the ICRCs right for frames that leave by one call from `source_port`.
+  void Seal(size_t index, size_t frames, uint16_t source_port);
+  // Forgets the oldest frames.
+  void Drop(size_t frames);
+
+ private:
+  struct Slot {
+    alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> bytes;
+    OutgoingFrame frame;
+  };
+
+  size_t SlotOf(size_t index) const { return (first_ + index) % kFrames; }
+
+  std::array<Slot, kFrames> slots_;
+  size_t first_ = 0;
+  size_t count_ = 0;
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dpdk_nic/base/error_or.h"
+#include "transport/ids.h"
+
+namespace uroce::nic {
+
+// An address of this host that a socket can be bound to.
+struct HostAddress {
+  transport::Gid gid;
+  int interface_index = 0;  // which interface has it
+  uint32_t mtu_bytes = 0;   // of that interface
+
+  bool operator==(const HostAddress&) const = default;
+};
+
+// The addresses of the interface that has the default route, or of the only interface beside the
+// loopback one if there is no default route: the link-local one first, then IPv4, then IPv6.
+ErrorOr<std::vector<HostAddress>> DefaultAddresses();
+
+// Those of `wanted`, with their interfaces.
+ErrorOr<std::vector<HostAddress>> FindAddresses(const std::vector<transport::Gid>& wanted);
+
+// fe80::/10
+bool IsLinkLocal(const transport::Gid& gid);
+
+// "10.0.0.1" or "fd00::1".
+std::string AddressText(const transport::Gid& gid);
+
+// A socket address of either IP version.
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t bytes = 0;
+
+  // `interface_index` is the scope of a link-local address.
+  static SocketAddress Make(const transport::Gid& gid, uint16_t port, int interface_index);
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+// The address in one that the kernel filled in; an all-zero GID if it is of no IP version.
+transport::Gid GidOf(const sockaddr_storage& address);
+uint16_t PortOf(const sockaddr_storage& address);
+
+}  // namespace uroce::nic

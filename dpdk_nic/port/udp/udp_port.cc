@@ -1,0 +1,238 @@
+#include "dpdk_nic/port/udp/udp_port.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/link_layer/link_layer.h"
+#include "transport/wire/ethernet.h"
+#include "transport/wire/frame_builder.h"
+#include "transport/wire/udp.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::Gid;
+
+// The largest IP packet of ours.
+constexpr uint32_t kUsefulMtuBytes = transport::kMaxFrameBytes - transport::EthernetHeader::kBytes;
+// How often the sockets that had nothing lately are looked at, while the busy one is polled.
+constexpr uint32_t kReceivesBetweenOthers = 8;
+// Messages without a single frame that one call drops before it says that there is none now.
+constexpr int kMaxBatchesPerReceive = 4;
+constexpr int kMaxErrorsPerLook = 16;
+// How many errors a frame may meet that are about others.
+constexpr int kMaxRetries = 8;
+constexpr size_t kMaxUnsegmented = 64;
+// How long the same is not said again.
+constexpr transport::Duration kSentenceInterval = transport::Milliseconds(10'000);
+
+// What the kernel says when it cannot cut a message into datagrams: the device cannot, or a
+// datagram would be longer than the path's MTU.
+bool IsAboutSegments(int error) {
+  return error == EIO || error == EINVAL || error == EMSGSIZE || error == EOPNOTSUPP;
+}
+
+}  // namespace
+
+ErrorOr<std::unique_ptr<UdpPort>> UdpPort::Open(const std::vector<Gid>& addresses,
+                                                uint32_t mtu_bytes) {
+  const auto found = addresses.empty() ? DefaultAddresses() : FindAddresses(addresses);
+  if (!found.ok()) return Error{found.error()};
+  std::unique_ptr<UdpPort> port(new UdpPort);
+  if (auto error = port->OpenSockets(found.value())) return *error;
+  if (auto error = port->ChooseMtu(mtu_bytes)) return *error;
+  const auto& sockets = port->sockets_;
+  const Gid& first = sockets[0].gid();
+  const bool has_more = IsLinkLocal(first) && sockets.size() > 1;
+  // That of the interface if its link-local address tells it, else one of our own.
+  port->mac_ = MacAddressFor(first);
+  if (has_more && Gid::LinkLocal(port->mac_) != first) {
+    port->mac_ = MacAddressFor(sockets[1].gid());
+  }
+  return port;
+}
+
+std::optional<Error> UdpPort::OpenSockets(const std::vector<HostAddress>& addresses) {
+  wait_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  for (const HostAddress& address : addresses) {
+    auto socket = UdpSocket::Open(address);
+    if (!socket.ok()) return Error{socket.error()};
+    sockets_.push_back(std::move(socket).value());
+    epoll_event event{.events = EPOLLIN, .data = {}};
+    if (epoll_ctl(wait_.get(), EPOLL_CTL_ADD, sockets_.back().fd(), &event) != 0) {
+      return Error{std::string("nothing can be waited for (") + std::strerror(errno) +
+                   "): allow this process more open files"};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> UdpPort::ChooseMtu(uint32_t wished_mtu_bytes) {
+  uint32_t own = kUsefulMtuBytes;
+  for (const UdpSocket& socket : sockets_) own = std::min(own, socket.address().mtu_bytes);
+  if (wished_mtu_bytes > own) {
+    return Error{"the UDP port cannot have an MTU of " + std::to_string(wished_mtu_bytes) +
+                 "; the most that its interface can have is " + std::to_string(own)};
+  }
+  mtu_bytes_ = wished_mtu_bytes != 0 ? wished_mtu_bytes : own;
+  return std::nullopt;
+}
+
+std::vector<Gid> UdpPort::Gids() const {
+  std::vector<Gid> gids;
+  if (!IsLinkLocal(sockets_[0].gid())) gids.push_back(Gid::LinkLocal(mac_));
+  for (const UdpSocket& socket : sockets_) gids.push_back(socket.gid());
+  return gids;
+}
+
+PacketPort::ReceivedFrame UdpPort::Receive() {
+  if (is_blocked_) Transmit();
+  for (int batches = 0; batches < kMaxBatchesPerReceive;) {
+    if (const auto frame = frames_.Next(&peers_, &drops_); !frame.empty()) return {frame};
+    ReceiveBatch::Message message;
+    if (batch_.Next(&message)) {
+      const Gid& own = sockets_[busy_socket_].gid();
+      DatagramInfo info;
+      const size_t bytes = message.bytes.size();
+      if (ReadDatagramInfo(*message.header, bytes, own, &info, &drops_)) {
+        frames_ = DatagramFrames(message.bytes, info, own, mac_);
+      }
+    } else if (++batches; !ReceiveAny()) {
+      break;
+    }
+  }
+  return {};
+}
+
+bool UdpPort::ReceiveAny() {
+  if (ReceiveFrom(busy_socket_)) return true;
+  const bool look_at_others = ++empty_receives_ % kReceivesBetweenOthers == 0;
+  for (size_t i = 1; look_at_others && i < sockets_.size(); ++i) {
+    const size_t other = (busy_socket_ + i) % sockets_.size();
+    if (!ReceiveFrom(other)) continue;
+    busy_socket_ = other;
+    return true;
+  }
+  return false;
+}
+
+// An error is one that the network told of; TakeErrors has it, too.
+bool UdpPort::ReceiveFrom(size_t socket) { return batch_.Receive(sockets_[socket].fd()) > 0; }
+
+std::span<uint8_t> UdpPort::AcquireTransmit(transport::Route /*route*/) {
+  if (queue_.size() == TransmitQueue::kFrames) Transmit();
+  return queue_.Room();
+}
+
+void UdpPort::CommitTransmit(size_t frame_bytes) {
+  if (!queue_.Commit(frame_bytes)) ++transmit_malformed_;
+}
+
+void UdpPort::Flush() {
+  if (queue_.size() != 0) Transmit();
+}
+
+void UdpPort::Transmit() {
+  is_blocked_ = false;
+  while (queue_.size() != 0 && !is_blocked_) is_blocked_ = !TransmitOnce();
+}
+
+bool UdpPort::TransmitOnce() {
+  const OutgoingFrame& oldest = queue_.frame(0);
+  const UdpSocket* const socket = SocketOf(oldest.source);
+  if (socket == nullptr) {
+    DropRefused(EADDRNOTAVAIL, 1);
+    return true;
+  }
+  sends_.Clear();
+  while (sends_.frames() < queue_.size()) {
+    const size_t index = sends_.frames();
+    const OutgoingFrame& next = queue_.frame(index);
+    if (next.source != oldest.source) break;
+    const size_t frames = queue_.RunAt(index, MaySegment(next.destination));
+    queue_.Seal(index, frames, transport::UdpHeader::kRocePort);
+    sends_.Add(queue_, frames, *socket);
+  }
+  const int sent = sends_.Send(*socket);
+  if (sent < 0) return OnRefused(errno, sends_.frames(0));
+  size_t frames = 0;
+  for (int message = 0; message < sent; ++message) {
+    frames += sends_.frames(static_cast<size_t>(message));
+  }
+  queue_.Drop(frames);
+  retries_ = 0;
+  return true;
+}
+
+bool UdpPort::OnRefused(int error, size_t frames) {
+  if (error == EAGAIN || error == ENOBUFS || error == ENOMEM) return false;
+  if (error == EINTR) return true;
+  if (frames > 1 && IsAboutSegments(error)) {
+    if (unsegmented_.size() == kMaxUnsegmented) unsegmented_.clear();
+    unsegmented_.push_back(queue_.frame(0).destination);
+    return true;
+  }
+  // The socket tells of ICMP errors by refusing what comes next, whatever it is.
+  TakeErrors();
+  if (++retries_ > kMaxRetries) DropRefused(error, frames);
+  return true;
+}
+
+void UdpPort::DropRefused(int error, size_t frames) {
+  Say({.destination = queue_.frame(0).destination, .error = error});
+  transmit_dropped_ += frames;
+  queue_.Drop(frames);
+  retries_ = 0;
+}
+
+bool UdpPort::MaySegment(const Gid& destination) const {
+  return std::find(unsegmented_.begin(), unsegmented_.end(), destination) == unsegmented_.end();
+}
+
+const UdpSocket* UdpPort::SocketOf(const Gid& source) const {
+  const auto socket =
+      std::find_if(sockets_.begin(), sockets_.end(),
+                   [&](const UdpSocket& candidate) { return candidate.gid() == source; });
+  return socket == sockets_.end() ? nullptr : &*socket;
+}
+
+// What wakes a sleeper stays readable until it is received. An error would wake him again.
+bool UdpPort::BeginSleep() { return frames_.empty() && batch_.empty() && queue_.size() == 0; }
+
+void UdpPort::TakeErrors() {
+  for (UdpSocket& socket : sockets_) {
+    for (int errors = 0; errors < kMaxErrorsPerLook; ++errors) {
+      const auto error = socket.TakeError();
+      if (!error) break;
+      Say(*error);
+    }
+  }
+}
+
+void UdpPort::Say(const UdpSocket::NetworkError& error) {
+  const transport::Time now = Now();
+  const bool is_same = said_.destination == error.destination && said_.error == error.error;
+  if (!sentence_.empty() || (is_same && now < said_until_)) return;
+  sentence_ = Explain(error);
+  said_ = error;
+  said_until_ = now + kSentenceInterval;
+}
+
+std::string UdpPort::TakeSentence() { return std::exchange(sentence_, {}); }
+
+void UdpPort::AbandonAfterFork() {
+  for (UdpSocket& socket : sockets_) socket.Close();
+  wait_.reset();
+}
+
+PacketPort::Counters UdpPort::counters() const {
+  return {.transmit_dropped_no_link = transmit_dropped_,
+          .receive_malformed = drops_.malformed() + transmit_malformed_};
+}
+
+}  // namespace uroce::nic

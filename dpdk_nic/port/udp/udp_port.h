@@ -1,0 +1,107 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dpdk_nic/base/error_or.h"
+#include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/port/packet_port.h"
+#include "dpdk_nic/port/udp/datagram.h"
+#include "dpdk_nic/port/udp/identification.h"
+#include "dpdk_nic/port/udp/receive_batch.h"
+#include "dpdk_nic/port/udp/send_batch.h"
+#include "dpdk_nic/port/udp/transmit_queue.h"
+#include "dpdk_nic/port/udp/udp_address.h"
+#include "dpdk_nic/port/udp/udp_socket.h"
+#include "transport/ids.h"
+#include "transport/time.h"
+
+namespace uroce::nic {
+
+// RoCEv2 over plain UDP sockets, one for each address: no privilege, no DPDK, the kernel's routes
+// and neighbours. Frames look as on any other port; their Ethernet headers are made up (the MACs
+// follow from the addresses, see MacAddressFor), and what a socket decides itself is put right:
+// the UDP source port is 4791, the ICRC is that of the packet that the kernel sends.
+//
+// Frames to one place leave together by one call (TransmitQueue). What the kernel has no room for
+// waits; what it refuses for good is dropped and counted, and said once in a while (TakeSentence).
+// Multicast is neither sent nor received.
+class UdpPort final : public PacketPort {
+ public:
+  // `addresses` empty: DefaultAddresses(). `mtu_bytes` 0: that of the interface.
+  static ErrorOr<std::unique_ptr<UdpPort>> Open(const std::vector<transport::Gid>& addresses,
+                                                uint32_t mtu_bytes);
+
+  ReceivedFrame Receive() override;
+  void ReleaseReceived() override {}
+  std::span<uint8_t> AcquireTransmit(transport::Route route) override;
+  void CommitTransmit(size_t frame_bytes) override;
+  void Flush() override;
+
+  PathState JoinGroup(const transport::Gid& /*group*/) override { return PathState::kRefused; }
+
+  int wait_fd() const override { return wait_.get(); }
+  bool BeginSleep() override;
+  void EndSleep() override { TakeErrors(); }
+  void ServeLink() override { TakeErrors(); }
+  void AbandonAfterFork() override;
+  std::string TakeSentence() override;
+
+  Counters counters() const override;
+  const DatagramDrops& drops() const { return drops_; }
+  transport::MacAddress mac() const override { return mac_; }
+  uint32_t mtu() const override { return mtu_bytes_; }
+  bool link_up() const override { return true; }
+
+  // The GID table: the link-local address first (one of the MAC's, which reaches nobody, if the
+  // port has none), then the others.
+  std::vector<transport::Gid> Gids() const;
+
+ private:
+  UdpPort() = default;
+  std::optional<Error> OpenSockets(const std::vector<HostAddress>& addresses);
+  std::optional<Error> ChooseMtu(uint32_t wished_mtu_bytes);
+
+  bool ReceiveFrom(size_t socket);
+  bool ReceiveAny();
+  void Transmit();
+  // Sends as many of the oldest frames as one system call takes. Returns false when the kernel has
+  // no room now.
+  bool TransmitOnce();
+  // The kernel refused the oldest frames, which were to leave by one call. As TransmitOnce.
+  bool OnRefused(int error, size_t frames);
+  void DropRefused(int error, size_t frames);
+  bool MaySegment(const transport::Gid& destination) const;
+  const UdpSocket* SocketOf(const transport::Gid& source) const;
+  void TakeErrors();
+  void Say(const UdpSocket::NetworkError& error);
+
+  std::vector<UdpSocket> sockets_;
+  UniqueFd wait_;
+  transport::MacAddress mac_{};
+  uint32_t mtu_bytes_ = 0;
+  uint64_t transmit_dropped_ = 0;
+  uint64_t transmit_malformed_ = 0;
+  DatagramDrops drops_;
+
+  TransmitQueue queue_;
+  SendBatch sends_;
+  bool is_blocked_ = false;  // the kernel had no room for the oldest frame
+  int retries_ = 0;          // of the oldest frame: the errors that it met may have been others'
+  std::vector<transport::Gid> unsegmented_;  // destinations that UDP_SEGMENT does not work for
+  ReceiveBatch batch_;
+  DatagramFrames frames_;
+  PeerIdentifications peers_;
+  size_t busy_socket_ = 0;  // had frames last
+  uint32_t empty_receives_ = 0;
+
+  std::string sentence_;
+  // What was said last, and until when it is not said again.
+  UdpSocket::NetworkError said_;
+  transport::Time said_until_;
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,107 @@
+#include "dpdk_nic/port/udp/udp_socket.h"
+
+#include <linux/errqueue.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "transport/wire/udp.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::UdpHeader;
+
+bool Set(int fd, int level, int option, int value) {
+  return setsockopt(fd, level, option, &value, sizeof value) == 0;
+}
+
+bool Configure(int fd, bool is_ipv6) {
+  Set(fd, SOL_SOCKET, SO_RCVBUF, UdpSocket::kBufferBytes);
+  Set(fd, SOL_SOCKET, SO_SNDBUF, UdpSocket::kBufferBytes);
+  Set(fd, SOL_UDP, UDP_GRO, 1);  // where it is missing, datagrams come one by one
+  if (is_ipv6) {
+    return Set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
+           Set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
+           // An address that is new, and not known to be nobody else's yet, can be bound, too.
+           Set(fd, IPPROTO_IPV6, IPV6_FREEBIND, 1) && Set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
+           Set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+  }
+  return Set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
+         Set(fd, IPPROTO_IP, IP_RECVTOS, 1) && Set(fd, IPPROTO_IP, IP_RECVERR, 1);
+}
+
+std::string WhyNotBound(const HostAddress& address, int error) {
+  const std::string text = AddressText(address.gid);
+  if (error == EADDRINUSE) {
+    return "UDP port 4791 of " + text +
+           " is taken, by another uroce or by the kernel's rdma_rxe: end that one ('ss -lunp', "
+           "'rdma link'), or choose another address with 'udp,address=ADDR'";
+  }
+  return "UDP port 4791 of " + text + " cannot be had (" + std::strerror(error) +
+         "): choose another address with 'udp,address=ADDR'";
+}
+
+}  // namespace
+
+ErrorOr<UdpSocket> UdpSocket::Open(const HostAddress& address) {
+  const bool is_ipv6 = !address.gid.IsIpv4Mapped();
+  const int family = is_ipv6 ? AF_INET6 : AF_INET;
+  UniqueFd fd(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd || !Configure(fd.get(), is_ipv6)) {
+    return Error{std::string("no UDP socket can be had (") + std::strerror(errno) +
+                 "): allow this process more open files, on Linux 5.0 or later"};
+  }
+  const SocketAddress own =
+      SocketAddress::Make(address.gid, UdpHeader::kRocePort, address.interface_index);
+  if (bind(fd.get(), own.get(), own.bytes) != 0) return Error{WhyNotBound(address, errno)};
+  return UdpSocket(std::move(fd), address);
+}
+
+std::optional<UdpSocket::NetworkError> UdpSocket::TakeError() {
+  sockaddr_storage destination{};
+  alignas(cmsghdr) char control[512];
+  msghdr message{};
+  message.msg_name = &destination;
+  message.msg_namelen = sizeof destination;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  if (recvmsg(fd(), &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) return std::nullopt;
+  NetworkError found{.destination = GidOf(destination)};
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
+    const bool is_error = (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_RECVERR) ||
+                          (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_RECVERR);
+    if (!is_error || header->cmsg_len < CMSG_LEN(sizeof(sock_extended_err))) continue;
+    sock_extended_err error;
+    std::memcpy(&error, CMSG_DATA(header), sizeof error);
+    found.error = static_cast<int>(error.ee_errno);
+    if (found.error == EMSGSIZE) found.mtu_bytes = error.ee_info;
+  }
+  return found;
+}
+
+std::string Explain(const UdpSocket::NetworkError& error) {
+  const std::string to = AddressText(error.destination);
+  switch (error.error) {
+    case ECONNREFUSED:
+      return "nothing receives RoCEv2 at " + to +
+             " (ICMP port unreachable): start the peer there "
+             "with 'uroce run --port udp'";
+    case EMSGSIZE:
+      return "packets are too long for the path to " + to +
+             (error.mtu_bytes != 0 ? ", whose MTU is " + std::to_string(error.mtu_bytes) : "") +
+             ": choose a smaller MTU with --mtu, or a smaller path MTU for the queue pair";
+    case EPERM:
+    case EACCES:
+      return "a firewall of this host refuses packets to " + to + ": allow UDP port 4791";
+    default:
+      return "packets to " + to + " cannot be sent (" + std::strerror(error.error) +
+             "): see 'ip route get " + to + "'";
+  }
+}
+
+}  // namespace uroce::nic

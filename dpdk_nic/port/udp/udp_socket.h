@@ -1,0 +1,53 @@
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "dpdk_nic/base/error_or.h"
+#include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/port/udp/udp_address.h"
+#include "transport/ids.h"
+
+namespace uroce::nic {
+
+// A kernel socket on UDP port 4791 of one address of this host. Unconnected and never fragmenting,
+// so that the kernel numbers IPv4 packets as TransmitQueue counts on. Needs no privilege.
+class UdpSocket {
+ public:
+  // What is received and not taken yet, and sent and not gone yet. The kernel grants as much as
+  // net.core.rmem_max and wmem_max let it.
+  static constexpr int kBufferBytes = 4 << 20;
+
+  static ErrorOr<UdpSocket> Open(const HostAddress& address);
+
+  const HostAddress& address() const { return address_; }
+  const transport::Gid& gid() const { return address_.gid; }
+  int fd() const { return fd_.get(); }
+
+  // An error that the network told of (ICMP), or the kernel in place of the network.
+  struct NetworkError {
+    transport::Gid destination;  // of the packet that it is about
+    int error = 0;               // an errno value
+    uint32_t mtu_bytes = 0;      // of the path, with EMSGSIZE
+  };
+  // One by one; nullopt when there is none left.
+  std::optional<NetworkError> TakeError();
+
+  // In a forked child: only async-signal-safe calls.
+  void Close() { fd_.reset(); }
+
+ private:
+  UdpSocket(UniqueFd fd, const HostAddress& address) : fd_(std::move(fd)), address_(address) {}
+
+  UniqueFd fd_;
+  HostAddress address_;
+};
+
+// What went wrong on the way to `error.destination`, as a sentence that says what to do, without
+// full stop.
+std::string Explain(const UdpSocket::NetworkError& error);
+
+}  // namespace uroce::nic

@@ -1,0 +1,129 @@
+#include "dpdk_nic/port/udp/transmit_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "tests/dpdk_nic/port/udp/udp_frames.h"
+#include "transport/wire/byte_order.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::DropReason;
+using transport::Gid;
+
+const Gid kFar6 = {{0xfd, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}};
+
+class TransmitQueueTest : public testing::Test {
+ protected:
+  void Add(const UdpFrameSpec& spec) {
+    ASSERT_FALSE(queue_->Room().empty());
+    ASSERT_TRUE(queue_->Commit(spec.Build(queue_->Room())));
+  }
+  // The frame as the kernel would put it on the wire.
+  std::vector<uint8_t> OnWire(size_t index, uint16_t identification) {
+    const OutgoingFrame& frame = queue_->frame(index);
+    UdpFrameSpec spec = {.source = frame.source, .destination = frame.destination};
+    const auto payload = queue_->payload(index);
+    spec.payload_bytes = static_cast<uint32_t>(payload.size() - 16);
+    spec.source_port = 4791;
+    std::vector<uint8_t> wire = spec.Build();
+    if (!frame.is_ipv6()) wire = WithIdentification(wire, identification);
+    std::copy(payload.begin(), payload.end(), wire.end() - static_cast<ptrdiff_t>(payload.size()));
+    return wire;
+  }
+
+  std::unique_ptr<TransmitQueue> queue_ = std::make_unique<TransmitQueue>();
+};
+
+TEST_F(TransmitQueueTest, RunEndsBehindAShorterFrameAndBeforeALongerOne) {
+  for (uint32_t bytes : {1'024u, 1'024u, 1'024u, 100u, 100u, 1'024u}) Add({.payload_bytes = bytes});
+  EXPECT_EQ(queue_->RunAt(0, true), 4u);
+  EXPECT_EQ(queue_->RunAt(4, true), 1u);
+  EXPECT_EQ(queue_->RunAt(5, true), 1u);
+  EXPECT_EQ(queue_->RunAt(0, false), 1u);
+}
+
+TEST_F(TransmitQueueTest, RunGoesToOnePlaceMarkedAlike) {
+  Add({});
+  Add({});
+  Add({.traffic_class = 2});
+  Add({.traffic_class = 2, .hop_limit = 1});
+  Add({.destination = Gid::FromIpv4({10, 0, 0, 3})});
+  EXPECT_EQ(queue_->RunAt(0, true), 2u);
+  EXPECT_EQ(queue_->RunAt(2, true), 1u);
+  EXPECT_EQ(queue_->RunAt(3, true), 1u);
+  EXPECT_EQ(queue_->RunAt(4, true), 1u);
+}
+
+TEST_F(TransmitQueueTest, RunHoldsWhatAPacketCan) {
+  while (!queue_->Room().empty()) Add({.payload_bytes = 4'096});
+  EXPECT_EQ(queue_->size(), TransmitQueue::kFrames);
+  EXPECT_EQ(queue_->RunAt(0, true), 65'507u / (4'096 + 16));
+  queue_->Drop(queue_->size());
+  while (!queue_->Room().empty()) Add({.payload_bytes = 8});
+  EXPECT_EQ(queue_->RunAt(0, true), 64u);
+}
+
+TEST_F(TransmitQueueTest, SealedFramesAreRightForWhatTheKernelMakesOfThem) {
+  for (uint32_t bytes : {0u, 8u, 1'024u, 4'096u}) {
+    for (uint32_t psn = 0; psn < 5; ++psn) Add({.psn = psn, .payload_bytes = bytes});
+    queue_->Seal(0, 5, 4791);
+    for (uint16_t i = 0; i < 5; ++i) {
+      EXPECT_EQ(JudgeFrame(OnWire(i, i)), DropReason::kNone) << bytes;
+      EXPECT_EQ(JudgeFrame(OnWire(i, static_cast<uint16_t>(i + 1))), DropReason::kBadIcrc);
+    }
+    queue_->Drop(5);
+  }
+}
+
+TEST_F(TransmitQueueTest, FramesCanBeSealedAgainForAnotherRun) {
+  for (uint32_t psn = 0; psn < 3; ++psn) Add({.psn = psn});
+  queue_->Seal(0, 3, 4791);
+  queue_->Seal(1, 1, 4791);
+  EXPECT_EQ(JudgeFrame(OnWire(1, 0)), DropReason::kNone);
+  queue_->Drop(1);
+  EXPECT_EQ(JudgeFrame(OnWire(1, 2)), DropReason::kNone) << "the third as it was";
+}
+
+TEST_F(TransmitQueueTest, Ipv6HasNoIdentification) {
+  Add({.source = kFar6, .destination = kFar6});
+  Add({.source = kFar6, .destination = kFar6});
+  queue_->Seal(0, 2, 4791);
+  EXPECT_EQ(JudgeFrame(OnWire(0, 0)), DropReason::kNone);
+  EXPECT_EQ(JudgeFrame(OnWire(1, 0)), DropReason::kNone);
+}
+
+TEST_F(TransmitQueueTest, DamagedIcrcStaysDamaged) {
+  const size_t bytes = UdpFrameSpec{}.Build(queue_->Room());
+  queue_->Room()[bytes - 20] ^= 1;
+  ASSERT_TRUE(queue_->Commit(bytes));
+  queue_->Seal(0, 1, 4791);
+  EXPECT_EQ(JudgeFrame(OnWire(0, 0)), DropReason::kBadIcrc);
+}
+
+TEST_F(TransmitQueueTest, WhatIsNoRoceFrameIsNotTaken) {
+  const std::vector<uint8_t> good = UdpFrameSpec{}.Build();
+  ASSERT_TRUE(ReadOutgoingFrame(good));
+  for (size_t bytes = 0; bytes < good.size(); ++bytes) {
+    EXPECT_FALSE(ReadOutgoingFrame(std::span(good).first(bytes))) << bytes;
+  }
+  for (size_t byte = 12; byte < 34; ++byte) {  // the checksum of the IP header notices
+    std::vector<uint8_t> damaged = good;
+    damaged[byte] ^= 4;
+    EXPECT_FALSE(ReadOutgoingFrame(damaged)) << byte;
+  }
+  for (size_t byte : {36u, 37u, 38u, 39u}) {  // destination port and length
+    std::vector<uint8_t> damaged = good;
+    damaged[byte] ^= 4;
+    EXPECT_FALSE(ReadOutgoingFrame(damaged)) << byte;
+  }
+  std::vector<uint8_t> arp(60, 0);
+  arp[12] = 8;
+  arp[13] = 6;
+  EXPECT_FALSE(ReadOutgoingFrame(arp));
+}
+
+}  // namespace
+}  // namespace uroce::nic

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "transport/address.h"
+#include "transport/wire/frame_builder.h"
+#include "transport/wire/frame_parser.h"
+#include "transport/wire/icrc.h"
+#include "transport/wire/ipv4.h"
+#include "transport/wire/opcode.h"
+
+namespace uroce::nic {
+
+// A frame as the transport builds it.
+struct UdpFrameSpec {
+  transport::Gid source = transport::Gid::FromIpv4({10, 0, 0, 1});
+  transport::Gid destination = transport::Gid::FromIpv4({10, 0, 0, 2});
+  uint32_t psn = 0;
+  uint32_t payload_bytes = 64;
+  uint8_t traffic_class = 0;
+  uint8_t hop_limit = 64;
+  uint16_t source_port = 0xc123;
+
+  size_t Build(std::span<uint8_t> out) const {
+    const transport::FrameBuilder builder(
+        {2, 0, 0, 0, 0, 1}, source,
+        {.destination_gid = destination, .hop_limit = hop_limit, .traffic_class = traffic_class},
+        source_port);
+    transport::TransportHeaders headers;
+    headers.opcode = *transport::ParseOpcode(0x04);  // RC SEND only
+    headers.destination_qpn = {0x11};
+    headers.psn = transport::Psn(psn);
+    const std::vector<uint8_t> payload(payload_bytes, static_cast<uint8_t>(psn));
+    const transport::PayloadPiece piece = {payload.data(), payload.size()};
+    return builder.Emit(headers, {&piece, payload.empty() ? 0u : 1u}, out);
+  }
+  std::vector<uint8_t> Build() const {
+    std::vector<uint8_t> frame(transport::kMaxFrameBytes);
+    frame.resize(Build(frame));
+    return frame;
+  }
+};
+
+inline transport::DropReason JudgeFrame(std::span<const uint8_t> frame) {
+  transport::Packet packet;
+  return ParseFrame(frame, packet);
+}
+
+// The same IPv4 frame with another identification and its right checksums.
+inline std::vector<uint8_t> WithIdentification(std::vector<uint8_t> frame, uint16_t id) {
+  auto ip = *transport::ParseIpv4(&frame[14]);
+  ip.identification = id;
+  EmitIpv4(ip, &frame[14]);
+  const size_t icrc_at = frame.size() - transport::kIcrcBytes;
+  const uint32_t crc = StartIcrc(transport::IpVersion::kIpv4, frame.data(), icrc_at);
+  transport::EmitIcrc(crc, &frame[icrc_at]);
+  return frame;
+}
+
+}  // namespace uroce::nic

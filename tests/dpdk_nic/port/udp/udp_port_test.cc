@@ -1,0 +1,278 @@
+// UdpPorts over the kernel's loopback interface, in a network namespace of the test's own.
+#include "dpdk_nic/port/udp/udp_port.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dpdk_nic/base/unique_fd.h"
+#include "tests/dpdk_nic/port/dpdk/veth_pair.h"
+#include "tests/dpdk_nic/port/udp/udp_frames.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::DropReason;
+using transport::Gid;
+using transport::Route;
+
+constexpr int kPatienceMs = 60'000;
+
+const Gid kNear = Gid::FromIpv4({127, 0, 0, 2});
+const Gid kFar = Gid::FromIpv4({127, 0, 0, 3});
+const Gid kNear6 = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+const Gid kFar6 = {{0xfd, 0x78, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3}};
+const Gid kVeth = Gid::FromIpv4({10, 77, 0, 1});
+
+std::unique_ptr<UdpPort> Open(const Gid& address, uint32_t mtu_bytes = 0) {
+  auto port = UdpPort::Open({address}, mtu_bytes);
+  EXPECT_TRUE(port.ok()) << (port.ok() ? "" : port.error());
+  return port.ok() ? std::move(port).value() : nullptr;
+}
+
+std::string ErrorOf(const std::vector<Gid>& addresses, uint32_t mtu_bytes = 0) {
+  const auto port = UdpPort::Open(addresses, mtu_bytes);
+  return port.ok() ? "" : port.error();
+}
+
+// The port's sockets have something to receive or to tell of.
+bool WaitFor(const UdpPort& port) {
+  pollfd poller = {.fd = port.wait_fd(), .events = POLLIN, .revents = 0};
+  return poll(&poller, 1, kPatienceMs) == 1;
+}
+
+class UdpPortTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    static const VethPair* const pair = new VethPair(1'500);
+    problem_ = &pair->problem();
+    if (!problem_->empty()) return;
+    VethPair::Run("ip link set lo up");
+    VethPair::Run("ip address add fd78::3/64 dev lo nodad");
+  }
+  void SetUp() override {
+    if (!problem_->empty()) GTEST_SKIP() << *problem_;
+  }
+
+  static void Send(UdpPort* port, const std::vector<UdpFrameSpec>& specs) {
+    for (const UdpFrameSpec& spec : specs) {
+      const auto room = port->AcquireTransmit(Route::kWire);
+      ASSERT_FALSE(room.empty());
+      port->CommitTransmit(spec.Build(room));
+    }
+    port->Flush();
+  }
+
+  // The next frames, whole.
+  static std::vector<std::vector<uint8_t>> Receive(UdpPort* port, size_t count) {
+    std::vector<std::vector<uint8_t>> frames;
+    while (frames.size() < count) {
+      const auto frame = port->Receive().bytes;
+      if (!frame.empty()) {
+        frames.emplace_back(frame.begin(), frame.end());
+        port->ReleaseReceived();
+      } else if (!WaitFor(*port)) {
+        ADD_FAILURE() << "only " << frames.size() << " of " << count;
+        break;
+      }
+    }
+    return frames;
+  }
+
+  static const std::string* problem_;
+};
+
+const std::string* UdpPortTest::problem_ = nullptr;
+
+// Expect: every frame in order, with right checksums; long and equal ones, and one that is shorter.
+TEST_F(UdpPortTest, FramesArriveAsTheyWereSent) {
+  for (const auto& [near, far] : {std::pair(kNear, kFar), std::pair(kNear6, kFar6)}) {
+    const auto sender = Open(near);
+    const auto receiver = Open(far);
+    std::vector<UdpFrameSpec> specs;
+    for (uint32_t psn = 0; psn < 60; ++psn) {
+      const uint32_t bytes = psn % 20 == 19 ? 10 : psn % 20 == 0 ? 4'096 : 1'024;
+      specs.push_back({.source = near, .destination = far, .psn = psn, .payload_bytes = bytes});
+    }
+    Send(sender.get(), specs);
+    const auto frames = Receive(receiver.get(), specs.size());
+    ASSERT_EQ(frames.size(), specs.size());
+    for (size_t i = 0; i < frames.size(); ++i) {
+      transport::Packet packet;
+      ASSERT_EQ(ParseFrame(frames[i], packet), DropReason::kNone) << i;
+      EXPECT_EQ(packet.psn.value(), i);
+      EXPECT_EQ(packet.payload.size(), specs[i].payload_bytes);
+      EXPECT_EQ(packet.source_gid, near);
+      EXPECT_EQ(packet.destination_gid, far);
+      EXPECT_EQ(packet.udp_source_port, 4791);
+    }
+    EXPECT_EQ(sender->counters().transmit_dropped_no_link, 0u);
+    EXPECT_EQ(receiver->counters().receive_malformed, 0u);
+  }
+}
+
+TEST_F(UdpPortTest, CongestionMarksGoBothWays) {
+  for (const auto& [near, far] : {std::pair(kNear, kFar), std::pair(kNear6, kFar6)}) {
+    const auto sender = Open(near);
+    const auto receiver = Open(far);
+    std::vector<UdpFrameSpec> specs;
+    for (uint8_t mark = 0; mark < 4; ++mark) {
+      const auto traffic_class = static_cast<uint8_t>(0x68 | mark);
+      specs.push_back({.source = near, .destination = far, .traffic_class = traffic_class});
+    }
+    Send(sender.get(), specs);
+    const auto frames = Receive(receiver.get(), specs.size());
+    ASSERT_EQ(frames.size(), specs.size());
+    for (size_t i = 0; i < frames.size(); ++i) {
+      transport::Packet packet;
+      ASSERT_EQ(ParseFrame(frames[i], packet), DropReason::kNone);
+      EXPECT_EQ(packet.traffic_class, specs[i].traffic_class);
+    }
+  }
+}
+
+// An unconnected socket of no uroce: its datagrams carry identification 0, like all single ones.
+TEST_F(UdpPortTest, WhatIsNotRoceIsDroppedAndCounted) {
+  const auto receiver = Open(kFar);
+  const UniqueFd stranger(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const SocketAddress from = SocketAddress::Make(kNear, 0, 0);
+  const SocketAddress own = SocketAddress::Make(kFar, 0, 0);
+  const SocketAddress to = SocketAddress::Make(kFar, 4'791, 0);
+  const std::array<uint8_t, 9'000> zeros{};
+  const auto send = [&](size_t bytes) {
+    return sendto(stranger.get(), zeros.data(), bytes, 0, to.get(), to.bytes);
+  };
+  ASSERT_EQ(bind(stranger.get(), from.get(), from.bytes), 0);
+  for (const size_t bytes : {0u, 3u, 15u, 9'000u})
+    ASSERT_EQ(send(bytes), static_cast<ssize_t>(bytes));
+  const UniqueFd forger(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(forger.get(), own.get(), own.bytes), 0);
+  ASSERT_EQ(sendto(forger.get(), zeros.data(), 64, 0, to.get(), to.bytes), 64);
+  ASSERT_EQ(send(64), 64);  // long enough: for the transport to judge
+
+  const auto frames = Receive(receiver.get(), 1);
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(JudgeFrame(frames[0]), DropReason::kBadIcrc);
+  EXPECT_EQ(receiver->drops().too_short, 2u);
+  EXPECT_EQ(receiver->drops().too_long, 1u);
+  EXPECT_EQ(receiver->drops().own_address, 1u);
+  EXPECT_EQ(receiver->counters().receive_malformed, 4u);
+}
+
+TEST_F(UdpPortTest, PeerThatDoesNotListenIsToldOfAtOnceAndOnce) {
+  const auto sender = Open(kNear);
+  const UdpFrameSpec spec = {.source = kNear, .destination = kFar};
+  Send(sender.get(), {spec});
+  ASSERT_TRUE(WaitFor(*sender)) << "a sleeper has to wake up for it";
+  sender->ServeLink();
+  EXPECT_EQ(sender->TakeSentence(),
+            "nothing receives RoCEv2 at 127.0.0.3 (ICMP port unreachable): start the peer there "
+            "with 'uroce run --port udp'");
+  Send(sender.get(), {spec, spec});
+  sender->ServeLink();
+  EXPECT_EQ(sender->TakeSentence(), "");
+  EXPECT_EQ(sender->counters().transmit_dropped_no_link, 0u);
+  // And nothing that follows is lost by it.
+  const auto receiver = Open(kFar);
+  Send(sender.get(), {spec, spec, spec});
+  EXPECT_EQ(Receive(receiver.get(), 3).size(), 3u);
+}
+
+TEST_F(UdpPortTest, WhatCannotBeRoutedIsDroppedAndToldOf) {
+  const auto sender = Open(kVeth);
+  Send(sender.get(), {{.source = kVeth, .destination = Gid::FromIpv4({192, 0, 2, 1})}});
+  EXPECT_EQ(sender->counters().transmit_dropped_no_link, 1u);
+  EXPECT_EQ(sender->TakeSentence(),
+            "packets to 192.0.2.1 cannot be sent (Network is unreachable): see 'ip route get "
+            "192.0.2.1'");
+}
+
+TEST_F(UdpPortTest, FrameLongerThanThePathIsDroppedAndToldOf) {
+  const auto sender = Open(kVeth);
+  const Gid far = Gid::FromIpv4({10, 77, 0, 2});
+  const UdpFrameSpec spec = {.source = kVeth, .destination = far, .payload_bytes = 2'048};
+  Send(sender.get(), {spec, spec});
+  EXPECT_EQ(sender->counters().transmit_dropped_no_link, 2u);
+  EXPECT_NE(sender->TakeSentence().find("choose a smaller MTU with --mtu"), std::string::npos);
+}
+
+TEST_F(UdpPortTest, FrameOfAnotherHostIsNotSent) {
+  const auto sender = Open(kNear);
+  Send(sender.get(), {{.source = kFar, .destination = kNear}});
+  EXPECT_EQ(sender->counters().transmit_dropped_no_link, 1u);
+}
+
+TEST_F(UdpPortTest, SleeperWakesForAFrame) {
+  const auto sender = Open(kNear);
+  const auto receiver = Open(kFar);
+  EXPECT_TRUE(receiver->BeginSleep());
+  const UdpFrameSpec spec = {.source = kNear, .destination = kFar};
+  Send(sender.get(), {spec, spec});
+  EXPECT_TRUE(WaitFor(*receiver));
+  receiver->EndSleep();
+  EXPECT_FALSE(receiver->Receive().bytes.empty());
+  EXPECT_FALSE(receiver->BeginSleep()) << "the second frame is here already";
+}
+
+TEST_F(UdpPortTest, AddressIsTakenOnce) {
+  const auto port = Open(kNear);
+  EXPECT_NE(ErrorOf({kNear}).find("UDP port 4791 of 127.0.0.2 is taken"), std::string::npos);
+  EXPECT_EQ(ErrorOf({Gid::FromIpv4({198, 51, 100, 1})}),
+            "198.51.100.1 is not an address of this host that is up: choose one that 'ip address' "
+            "lists");
+}
+
+TEST_F(UdpPortTest, ChildOfAForkLetsGoOfTheAddress) {
+  auto port = Open(kNear);
+  std::array<int, 2> ready;
+  std::array<int, 2> done;
+  ASSERT_EQ(pipe(ready.data()), 0);
+  ASSERT_EQ(pipe(done.data()), 0);
+  char byte = 0;
+  const pid_t child = fork();
+  if (child == 0) {
+    port->AbandonAfterFork();
+    close(done[1]);
+    const bool told = write(ready[1], &byte, 1) == 1;
+    _exit(told && read(done[0], &byte, 1) == 0 ? 0 : 1);  // lives on until the parent is done
+  }
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  port.reset();
+  EXPECT_EQ(ErrorOf({kNear}), "");
+  close(done[1]);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  for (const int fd : {ready[0], ready[1], done[0]}) close(fd);
+}
+
+TEST_F(UdpPortTest, MtuIsThatOfTheInterface) {
+  EXPECT_EQ(Open(kVeth)->mtu(), 1'500u);
+  EXPECT_EQ(Open(kVeth, 1'400)->mtu(), 1'400u);
+  EXPECT_EQ(Open(kNear)->mtu(), 4'210u) << "what RoCEv2 can use";
+  EXPECT_EQ(
+      ErrorOf({kVeth}, 1'501),
+      "the UDP port cannot have an MTU of 1501; the most that its interface can have is 1500");
+}
+
+// "near" is the only interface beside the loopback one, and there is no default route.
+TEST_F(UdpPortTest, AddressesOfTheHostAreTheDefault) {
+  const auto port = UdpPort::Open({}, 0);
+  ASSERT_TRUE(port.ok()) << port.error();
+  const std::vector<Gid> gids = port.value()->Gids();
+  ASSERT_GE(gids.size(), 3u);
+  EXPECT_TRUE(IsLinkLocal(gids[0]));
+  EXPECT_EQ(gids[0], Gid::LinkLocal(port.value()->mac()));
+  EXPECT_EQ(gids[1], kVeth);
+  EXPECT_EQ(AddressText(gids[2]), "fd77::1");
+}
+
+}  // namespace
+}  // namespace uroce::nic
