@@ -16,6 +16,7 @@ using transport::Duration;
 using transport::Gid;
 using transport::Microseconds;
 using transport::Milliseconds;
+using transport::Qpn;
 using transport::Route;
 using transport::Time;
 
@@ -52,6 +53,14 @@ void Forwarder::Remove(Time now, Block block) {
     EndPass();
   }
   table_.Remove(block);
+}
+
+void Forwarder::Forget(Time now, Block block, Qpn local) {
+  if (Uplink* uplink = uplinks_.Find(block)) {
+    ServeUplink(now, *uplink, kSlots);
+    EndPass();
+  }
+  table_.Forget(block, local);
 }
 
 void Forwarder::Resolve(Time now, const Gid& gid) {

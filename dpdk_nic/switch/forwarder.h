@@ -66,6 +66,9 @@ class Forwarder {
                                     std::unique_ptr<RingLink> link);
   // Lets out what is left in the ring, as far as the wire takes it, and forgets the process.
   void Remove(transport::Time now, control::Block block);
+  // Ends what was declared for a queue pair. Lets out what is left in the process's ring first, as
+  // Remove does: the last acknowledgement of a queue pair that is gone is among it.
+  void Forget(transport::Time now, control::Block block, transport::Qpn local);
   // The listener hears the answer; at once, if there is no room for the question or no wire.
   void Resolve(transport::Time now, const transport::Gid& gid);
   const control::SwitchCounters& counters() const { return counters_; }

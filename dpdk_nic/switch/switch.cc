@@ -80,7 +80,7 @@ ErrnoValue Switch::Declare(Block block, const control::Declare& connection) {
 
 void Switch::Forget(Block block, Qpn local) {
   if (!ForwardingTable::IsProcess(block)) return;
-  Locked([&] { forwarder_.table().Forget(block, local); });
+  Locked([&] { forwarder_.Forget(Now(), block, local); });
 }
 
 ErrnoValue Switch::JoinGroup(Block block, const Gid& group) {

@@ -528,6 +528,13 @@ TEST_F(ForwarderTest, RemoveLetsOutWhatIsLeftAndForgetsTheProcess) {
   EXPECT_EQ(rig_.counters().dropped_not_declared, 1u);
 }
 
+TEST_F(ForwarderTest, ForgetLetsOutWhatTheQueuePairSentLast) {
+  Declare(kAlice, 42);
+  ASSERT_TRUE(rig_.Process(kAlice).Send(ToWire(kRcSendOnly).Build()));
+  rig_.forwarder.Forget(rig_.now, kAlice, QpOf(kAlice, 5));
+  EXPECT_EQ(rig_.cable->sent_count(), 1u);
+}
+
 TEST_F(ForwarderTest, RemoveDoesNotWaitForAFullWire) {
   Declare(kAlice, 42);
   rig_.cable->room = 5;
