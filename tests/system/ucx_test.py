@@ -24,6 +24,7 @@ ATOMICS = ("ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap")
 VARIANTS = {
     "8 bytes": ([], TESTS),
     "1 MiB": (["-s", "1048576"], ("tag_bw", "ucp_put_bw", "ucp_get", "ucp_am_bw")),
+    "asleep": (["-E", "sleep"], ("tag_lat", "ucp_am_lat")),
 }
 if LONG_RUN:
     VARIANTS |= {
