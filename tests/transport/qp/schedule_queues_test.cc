@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "transport/limits.h"
 #include "transport/qp/deadline_queue.h"
 #include "transport/qp/transmit_queue.h"
 
@@ -63,6 +65,89 @@ TEST_F(TransmitQueueTest, LeavingDoesNotLookAtTheOthers) {
   std::shuffle(order.begin(), order.end(), std::mt19937(1));
   for (Sender* sender : order) queue.Remove(*sender);
   EXPECT_TRUE(queue.empty());
+}
+
+// Has so many frames and notes each in a log.
+class CountedSender : public TransmitClient {
+ public:
+  CountedSender(char name, uint32_t frames, std::string& log)
+      : name_(name), frames_(frames), log_(log) {}
+
+  size_t BuildFrame(Time, std::span<uint8_t>) override {
+    if (frames_ == 0) return 0;
+    --frames_;
+    log_ += name_;
+    return 1;
+  }
+
+ private:
+  char name_;
+  uint32_t frames_;
+  std::string& log_;
+};
+
+class TurnsTest : public testing::Test {
+ protected:
+  void SendAll() {
+    while (queue_.BuildFrame({}, {}) != 0) {
+    }
+  }
+  static std::string Turn(char name, uint32_t frames = kTransmitQuantum) {
+    return std::string(frames, name);
+  }
+
+  TransmitQueue queue_;
+  std::string log_;
+};
+
+TEST_F(TurnsTest, SendersTakeTurnsOfOneQuantum) {
+  CountedSender a('a', 3 * kTransmitQuantum, log_);
+  CountedSender b('b', 3 * kTransmitQuantum, log_);
+  queue_.Add(a);
+  queue_.Add(b);
+  SendAll();
+  EXPECT_EQ(log_, Turn('a') + Turn('b') + Turn('a') + Turn('b') + Turn('a') + Turn('b'));
+  EXPECT_TRUE(queue_.empty());
+}
+
+TEST_F(TurnsTest, ATurnThatWasLeftEarlyDoesNotShortenTheNext) {
+  CountedSender a('a', 3, log_);
+  CountedSender b('b', kTransmitQuantum + 1, log_);
+  CountedSender c('c', 1, log_);
+  queue_.Add(a);
+  queue_.Add(b);
+  queue_.Add(c);
+  SendAll();
+  EXPECT_EQ(log_, Turn('a', 3) + Turn('b') + "c" + "b");
+}
+
+TEST_F(TurnsTest, RemovedSenderLosesItsTurn) {
+  for (const char removed : {'a', 'b', 'c'}) {
+    log_.clear();
+    CountedSender a('a', 2, log_);
+    CountedSender b('b', 2, log_);
+    CountedSender c('c', 2, log_);
+    for (CountedSender* sender : {&a, &b, &c}) queue_.Add(*sender);
+    queue_.Remove(removed == 'a' ? a : removed == 'b' ? b : c);
+    queue_.Remove(removed == 'a' ? a : removed == 'b' ? b : c);  // again: nothing to remove
+    SendAll();
+    std::string expected;
+    for (const char name : {'a', 'b', 'c'}) {
+      if (name != removed) expected += Turn(name, 2);
+    }
+    EXPECT_EQ(log_, expected) << removed;
+  }
+}
+
+TEST_F(TurnsTest, TheLastOneCanBeRemovedAndAnotherAdded) {
+  CountedSender a('a', 1, log_);
+  CountedSender b('b', 1, log_);
+  queue_.Add(a);
+  queue_.Add(b);
+  queue_.Remove(b);
+  queue_.Add(b);
+  SendAll();
+  EXPECT_EQ(log_, "ab");
 }
 
 TEST(DeadlineQueueTest, RoomGrowsFasterThanByOne) {
