@@ -10,6 +10,7 @@
 //   stream NUMBER                                 streaming, then STATUS SECONDS once it fails
 //   count NUMBER VALUE                            leading bytes of the buffer with that value
 //   close NUMBER                                  ok
+//   close_after NUMBER VALUE BYTES                ok, once the peer has written that
 //   join                                          ok                  (a multicast group)
 //   tell VALUE                                    ok                  (to the group)
 //   heard VALUE                                   how many datagrams of it have come
@@ -110,6 +111,11 @@ class Agent {
       Stream(&connection);
     } else if (command == "count") {
       Answer(std::to_string(connection.CountLeading(TakeByte(words))));
+    } else if (command == "close_after") {
+      const uint8_t value = TakeByte(words);
+      connection.WaitForLeading(value, Take<uint32_t>(words));
+      connections_.erase(number);
+      Answer("ok");
     } else if (command == "close") {
       connections_.erase(number);
       Answer("ok");

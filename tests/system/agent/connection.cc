@@ -101,4 +101,13 @@ size_t Connection::CountLeading(uint8_t value) const {
   return static_cast<size_t>(end - buffer_.begin());
 }
 
+void Connection::WaitForLeading(uint8_t value, uint32_t bytes) {
+  const auto start = Clock::now();
+  ibv_wc completion;
+  while (CountLeading(value) < bytes) {
+    if (ibv_poll_cq(completions_.get(), 1, &completion) < 0) Fail("ibv_poll_cq", errno);
+    if (Clock::now() - start > kPatience) throw std::runtime_error("nothing was written");
+  }
+}
+
 }  // namespace agent

@@ -41,6 +41,8 @@ class Connection {
   Outcome Write(uint8_t value, uint32_t bytes);
   // The bytes at the start of our buffer that have the value `value`.
   size_t CountLeading(uint8_t value) const;
+  // Polls until the first `bytes` bytes of our buffer have the value `value`.
+  void WaitForLeading(uint8_t value, uint32_t bytes);
 
  private:
   ibv_wc Await();

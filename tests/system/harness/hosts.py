@@ -6,11 +6,14 @@ import subprocess
 
 from harness import installation
 from harness import users
-from harness.daemons import Daemon
+from harness.daemons import Daemon, wait_for
 from harness.programs import run_pair
 
 FABRIC = "default"
 INTERFACE = "eth0"
+
+# The driver of a uroced with plain UDP sockets.
+UDP = "udp"
 
 # The GID table of every host: the link-local GID of its MAC, then the addresses given to uroced.
 LINK_LOCAL, IPV4, IPV6 = GIDS = range(3)
@@ -47,17 +50,20 @@ class Host:
     """A namespace with an Ethernet interface, and a uroced to which it belongs."""
 
     def __init__(self, installed, number, driver):
+        self.number = number
         self.ipv4 = f"10.11.12.{number}"
         self.ipv6 = f"fd00:11:12::{number}"
         self.namespace = Namespace()
         self._installed = installed
-        options = ["--port", f"{driver}0,iface={INTERFACE}", "--ip", f"{self.ipv4}/24", "--ip",
-                   f"{self.ipv6}/64"]
+        options = ["--port", "udp"]  # has the host's own addresses
+        if driver != UDP:
+            options = ["--port", f"{driver}0,iface={INTERFACE}", "--ip", f"{self.ipv4}/24", "--ip",
+                       f"{self.ipv6}/64"]
         self._make_daemon = lambda: Daemon(installed, FABRIC, options, self.namespace.prefix)
         self.daemon = None
 
     def bring_up(self, mtu):
-        """The interface, which is there already, and uroced."""
+        """The interface, which is there already."""
         # Without duplicate address detection the IPv6 addresses can be used at once.
         setting = f"/proc/sys/net/ipv6/conf/{INTERFACE}/accept_dad"
         subprocess.run([*self.namespace.prefix, "sh", "-c", f"echo 0 > {setting}"], check=True)
@@ -65,6 +71,17 @@ class Host:
         ip(f"address add {self.ipv4}/24 dev {INTERFACE}")
         ip(f"address add {self.ipv6}/64 dev {INTERFACE}")
         ip(f"link set {INTERFACE} mtu {mtu} up")
+
+    def has_link_local(self):
+        show = [*self.namespace.prefix, "ip", "-6", "address", "show", "dev", INTERFACE, "scope",
+                "link"]
+        done = subprocess.run(show, check=True, capture_output=True, text=True)
+        return "fe80:" in done.stdout and "tentative" not in done.stdout
+
+    def start(self):
+        """uroced, on the interface."""
+        # It comes with the carrier, and a port over sockets has the addresses of its start.
+        wait_for(self.has_link_local, "had a link-local address")
         self.daemon = self._make_daemon()
         self.daemon.__enter__()
 
@@ -92,6 +109,7 @@ class Network:
 
     def __init__(self, installed, hosts, mtu=1500, driver="net_af_packet", options=()):
         self.hosts = [Host(installed, number, driver) for number in range(1, hosts + 1)]
+        self.installed = installed
         self._mtu = mtu
         self._options = list(options)
         self._switch = Namespace()
@@ -121,27 +139,37 @@ class Network:
                 self._switch.ip(f"link set port{number} mtu {self._mtu} master br0 up")
         for host in self.hosts:
             host.bring_up(self._mtu)
+        for host in self.hosts:
+            host.start()
         return self
 
     def __exit__(self, *arguments):
         for part in (*self.hosts, self._switch):
             part.__exit__(*arguments)
 
+    # Linux tells of a carrier at once if the indices of the two interfaces differ, and takes up to a
+    # second over it if they do not (linkwatch_urgent_event).
     @staticmethod
     def _connect(namespace, interface, host):
-        namespace.ip(f"link add name {interface} type veth peer name {INTERFACE} "
+        index = 100 + host.number
+        namespace.ip(f"link add name {interface} index {index} type veth peer name {INTERFACE} "
                      f"netns {host.namespace.pid}")
+
+    def command(self, host, command, user=None):
+        """The command that runs `command` on that host (by index)."""
+        return self.hosts[host].command(command, user, self._options)
 
     def run_pair(self, server, client, server_command, client_command, port, user=None):
         """As programs.run_pair, between two of the hosts (by index)."""
-        ends = (self.hosts[server], self.hosts[client])
+        command_on = self.command
+        ends = (server, client)
 
         class Wire:
             """The ends as run_pair wants them."""
 
             @staticmethod
             def command(end, command, user=None):
-                return ends[end].command(command, user, self._options)
+                return command_on(ends[end], command, user)
 
         return run_pair(Wire, server_command, client_command, port, user)
 
