@@ -147,8 +147,8 @@ class Network:
         for part in (*self.hosts, self._switch):
             part.__exit__(*arguments)
 
-    # Linux tells of a carrier at once if the indices of the two interfaces differ, and takes up to a
-    # second over it if they do not (linkwatch_urgent_event).
+    # Linux tells of a carrier at once if the indices of the two interfaces differ, and takes up to
+    # a second over it if they do not (linkwatch_urgent_event).
     @staticmethod
     def _connect(namespace, interface, host):
         index = 100 + host.number
