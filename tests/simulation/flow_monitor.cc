@@ -88,6 +88,7 @@ void FlowMonitor::OnRequestSent(const Packet& request) {
     CheckRepeated(request, begin);
   }
   next_ = end;
+  peer_has_more_ = false;
   sent_end_ = std::max(sent_end_, end);
   if (!IsReliable()) acknowledged_end_ = end;
 }
@@ -95,11 +96,11 @@ void FlowMonitor::OnRequestSent(const Packet& request) {
 // IBA 9.9.2.4.1: go-back-N; 9.4.4: a READ is asked for again from where its responses stopped.
 void FlowMonitor::CheckOrder(const Packet& request, int64_t begin, int64_t end) {
   const uint32_t psn = request.psn.value();
-  if (begin > next_) {
+  if (begin > next_ && !(peer_has_more_ && begin == sent_end_)) {
     verdict_->Fail("QP ", qpn(), " leaves out PSNs: sends ", psn);
   } else if (begin < acknowledged_end_) {
     verdict_->Fail("QP ", qpn(), " sends again what was acknowledged: psn ", psn);
-  } else if (begin != next_ && begin != acknowledged_end_) {
+  } else if (begin < next_ && begin != acknowledged_end_) {
     verdict_->Fail("QP ", qpn(), " goes back to psn ", psn, ", ", begin - acknowledged_end_,
                    " packets after the oldest one that is not acknowledged");
   } else if (end - acknowledged_end_ > kHalfOfAllPsns) {
@@ -293,7 +294,10 @@ void FlowMonitor::TakeCredit(const transport::Aeth& aeth) {
 void FlowMonitor::Progress(int64_t acknowledged_end) {
   if (acknowledged_end <= acknowledged_end_) return;
   acknowledged_end_ = acknowledged_end;
-  next_ = std::max(next_, acknowledged_end);  // what was about to be sent again need not be
+  if (next_ < acknowledged_end) {  // what was about to be sent again need not be
+    next_ = acknowledged_end;
+    peer_has_more_ = true;
+  }
   fingerprints_.erase(fingerprints_.begin(), fingerprints_.lower_bound(acknowledged_end));
   while (!messages_.empty() && messages_.front().end < acknowledged_end) messages_.pop_front();
   std::erase_if(impaired_, [&](int64_t at) { return at < acknowledged_end; });

@@ -110,6 +110,9 @@ class FlowMonitor {
   const transport::QueuePair* responder_;
 
   int64_t next_ = 0;
+  // Since the last request an ACK named more than had been sent again: the requester may take it
+  // that nothing was lost, and go on with what was never sent.
+  bool peer_has_more_ = false;
   int64_t sent_end_ = 0;
   int64_t acknowledged_end_ = 0;
   int64_t delivered_end_ = 0;  // what arrived at the responder without a gap

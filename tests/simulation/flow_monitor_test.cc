@@ -158,6 +158,22 @@ TEST_F(FlowMonitorTest, LeavingOutAPacketIsNoticed) {
   ExpectWrong("leaves out PSNs");
 }
 
+TEST_F(FlowMonitorTest, GoingOnWhenThePeerHasMoreIsRight) {
+  Writes(0, 9);
+  Writes(0, 0);  // a probe
+  Acknowledged(4, 4);
+  Writes(10, 10);
+  ExpectRight();
+}
+
+TEST_F(FlowMonitorTest, GoingOnInTheMiddleIsNoticed) {
+  Writes(0, 9);
+  Writes(0, 0);
+  Acknowledged(4, 4);
+  Writes(7, 7);
+  ExpectWrong("leaves out PSNs");
+}
+
 TEST_F(FlowMonitorTest, LeavingOutAPacketWhileGoingBackIsNoticed) {
   Writes(0, 9);
   Writes(0, 1);

@@ -109,10 +109,12 @@ class Requester {
   void RetireLocal();
   void Complete(const SendWqe& wqe, CompletionStatus status, VendorError reason);
   void FailFront(CompletionStatus status, VendorError reason);
+  void HoldReadCredit(SendWqe& wqe);
   void ReleaseReadCredit(SendWqe& wqe);
   uint64_t OffsetOf(const SendWqe& wqe, Psn psn) const;
 
   // requester_retry.cc
+  bool is_probing() const { return resend_window_ != kMaxPacketsInFlight; }
   void OnRnrNak(Time now, uint8_t timer_code);
   void OnSequenceNak(Time now);
   DropReason OnLostResponse(Time now, Psn implied_by);
@@ -120,6 +122,9 @@ class Requester {
   void OnSilence(Time now);
   void WatchForSilence(Time now);
   bool TakeRetry(VendorError reason);
+  void SendFlightAgain();
+  void OpenResendWindow();
+  void ContinueAfterFlight();
   void GoBackTo(Psn psn);
   void ArmAckTimer(Time now);
 
@@ -153,7 +158,8 @@ class Requester {
   Time probe_at_ = kNever;  // when to look whether it has been silent for too long
   Time last_news_{};        // when a packet asked for a response, or something was acknowledged
   uint32_t probes_in_vain_ = 0;
-  bool probing_ = false;  // the oldest packet goes once more, alone, and asks for a response
+  // How many packets may be in flight. After a probe only as many as the responses ask for.
+  uint32_t resend_window_ = kMaxPacketsInFlight;
 
   bool failed_ = false;
 };

@@ -39,6 +39,7 @@ DropReason Requester::OnResponse(Time now, const Packet& packet) {
         packet.opcode.operation == Operation::kAcknowledge && packet.psn + 1 == oldest_unacked_psn_;
     return last && UpdateCredits(packet.aeth) ? DropReason::kNone : DropReason::kStaleResponse;
   }
+  const Psn oldest_unacked = oldest_unacked_psn_;
   DropReason result;
   switch (packet.opcode.operation) {
     case Operation::kReadResponse:
@@ -52,6 +53,7 @@ DropReason Requester::OnResponse(Time now, const Packet& packet) {
                                                                    : OnNak(now, packet);
   }
   if (packet.opcode.HasAeth()) UpdateCredits(packet.aeth);
+  if (is_probing() && !failed_ && oldest_unacked_psn_ != oldest_unacked) OpenResendWindow();
   // An acknowledgement of what we were about to send again moves us past it.
   if (next_psn_.IsBefore(oldest_unacked_psn_)) GoBackTo(oldest_unacked_psn_);
   return result;
@@ -195,7 +197,6 @@ void Requester::Progress(Time now, Psn oldest_unacked) {
   waits_for_receiver_ = false;
   nak_may_follow_ = false;
   implied_by_.reset();
-  probing_ = false;
   probes_in_vain_ = 0;
   deadline_ = kNever;
   if (oldest_unacked_psn_.IsBefore(response_due_psn_)) ArmAckTimer(now);
@@ -257,6 +258,12 @@ void Requester::Flush(VendorError why) {
   cursor_ = queue_.front();
   deadline_ = probe_at_ = kNever;
   waits_for_receiver_ = false;
+}
+
+void Requester::HoldReadCredit(SendWqe& wqe) {
+  if (wqe.holds_read_credit) return;
+  wqe.holds_read_credit = true;
+  ++read_credits_used_;
 }
 
 void Requester::ReleaseReadCredit(SendWqe& wqe) {

@@ -34,7 +34,7 @@ void Requester::OnAckTimeout(Time now) {
   ++qp_.environment.counters.ack_timeouts;
   implied_by_.reset();
   if (!TakeRetry(VendorError::kAckTimeout)) return;
-  GoBackTo(oldest_unacked_psn_);
+  SendFlightAgain();
   // Counted from now even if the wire takes nothing at the moment: silence is silence.
   ArmAckTimer(now);
 }
@@ -44,7 +44,8 @@ void Requester::OnAckTimeout(Time now) {
 // ACK timeout. The oldest packet goes once more and asks for a response: an ACK for it or, if the
 // responder knows it already, for all that has arrived. What is not acknowledged then follows. No
 // retry is taken and the ACK timer runs on: a peer that never answers fails when it would have
-// anyway.
+// anyway. The round trip is still measured: an answer that took longer than expected, whether a
+// packet was lost or the peer is slow, makes the next probe later.
 void Requester::OnSilence(Time now) {
   probe_at_ = kNever;
   if (waits_for_receiver_ || failed_ || !oldest_unacked_psn_.IsBefore(response_due_psn_)) return;
@@ -56,7 +57,7 @@ void Requester::OnSilence(Time now) {
   if (probes_in_vain_ < kMaxBackoffs) ++probes_in_vain_;
   implied_by_.reset();
   GoBackTo(oldest_unacked_psn_);
-  probing_ = true;
+  resend_window_ = 1;
   last_news_ = now;
   probe_at_ = now + std::min(backed_off * 2, kLongestSilence);
 }
@@ -83,7 +84,7 @@ void Requester::OnSequenceNak(Time now) {
   const bool is_counted = !std::exchange(nak_may_follow_, false);
   if (waits_for_receiver_) return;
   if (is_counted && !TakeRetry(VendorError::kPsnNakRetries)) return;
-  GoBackTo(oldest_unacked_psn_);
+  SendFlightAgain();
   ArmAckTimer(now);
 }
 
@@ -101,7 +102,7 @@ void Requester::OnRnrNak(Time now, uint8_t timer_code) {
     }
     --rnr_retries_left_;
   }
-  GoBackTo(oldest_unacked_psn_);
+  SendFlightAgain();
   probe_at_ = kNever;
   waits_for_receiver_ = true;
   deadline_ = now + RnrDelay(timer_code);
@@ -115,7 +116,7 @@ DropReason Requester::OnLostResponse(Time now, Psn implied_by) {
   implied_by_ = implied_by;
   if (is_news && !waits_for_receiver_) {
     ++qp_.environment.counters.implied_naks;
-    GoBackTo(oldest_unacked_psn_);
+    SendFlightAgain();
     ArmAckTimer(now);
   }
   return DropReason::kOutOfOrderResponse;
@@ -133,11 +134,41 @@ bool Requester::TakeRetry(VendorError reason) {
   return true;
 }
 
+// Something is known to be lost: everything that is not acknowledged goes out once more.
+void Requester::SendFlightAgain() {
+  resend_window_ = kMaxPacketsInFlight;
+  round_trip_.Cancel();
+  GoBackTo(oldest_unacked_psn_);
+}
+
+// A response came to a probe, or after it to one of the packets before it: those may have been slow
+// and not lost. If it acknowledges more than has been sent again, the peer has what was sent first,
+// and sending goes on where it stopped. If all that was sent again is acknowledged, twice as much
+// of the rest follows: a slow peer is not flooded with what it has.
+void Requester::OpenResendWindow() {
+  if (next_psn_.IsBefore(oldest_unacked_psn_)) {
+    ContinueAfterFlight();
+  } else if (next_psn_ == oldest_unacked_psn_) {
+    resend_window_ = next_psn_ == sent_psn_ ? kMaxPacketsInFlight
+                                            : std::min(resend_window_ * 2, kMaxPacketsInFlight);
+  }
+}
+
+// Undoes GoBackTo: next is what was never sent.
+void Requester::ContinueAfterFlight() {
+  resend_window_ = kMaxPacketsInFlight;
+  next_psn_ = sent_psn_;
+  for (cursor_ = queue_.front(); cursor_ != queue_.back(); ++cursor_) {
+    SendWqe& wqe = queue_[cursor_];
+    if (!wqe.started || wqe.failed()) break;
+    if (IsReadOrAtomic(wqe.opcode) && wqe.first_psn.IsBefore(sent_psn_)) HoldReadCredit(wqe);
+    if (wqe.Contains(sent_psn_)) break;
+  }
+}
+
 // Makes `psn` the next PSN to be sent. It is not before oldest_unacked_psn_ and not after
 // sent_psn_.
 void Requester::GoBackTo(Psn psn) {
-  probing_ = false;
-  round_trip_.Cancel();
   uint32_t number = queue_.front();
   while (number != queue_.back()) {
     const SendWqe& wqe = queue_[number];

@@ -70,7 +70,7 @@ void Requester::Reset() {
   ssn_limit_ = 0;
   last_ssn_ = retired_ssn_ = free_in_flight_ = 0;
   deadline_ = probe_at_ = kNever;
-  probing_ = false;
+  resend_window_ = kMaxPacketsInFlight;
   probes_in_vain_ = 0;
   round_trip_ = {};
   waits_for_receiver_ = false;
@@ -101,8 +101,7 @@ bool Requester::CanTransmit() const {
   if (IsLocal(wqe.opcode)) return wqe.started || MayStart(wqe);
 
   const int32_t in_flight = next_psn_.DistanceFrom(oldest_unacked_psn_);
-  if (probing_ && in_flight != 0) return false;  // the probe is out
-  if (in_flight >= static_cast<int32_t>(kMaxPacketsInFlight)) return false;
+  if (in_flight >= static_cast<int32_t>(resend_window_)) return false;
   if (in_flight != 0 && TakesReceive(wqe.opcode) && !HasCredit(wqe)) return false;
   if (!in_the_middle) return MayStart(wqe);
   // The rest of a READ is asked for when what came before it has arrived.
@@ -263,7 +262,10 @@ std::optional<size_t> Requester::FillData(SendWqe& wqe, TransportHeaders& header
     headers.solicited = wqe.solicited;
   }
   if (first) wqe.probes = TakesReceive(wqe.opcode) && !HasCredit(wqe);
-  headers.ack_request = qp_.is_reliable() && (last || (first && wqe.probes) || probing_ ||
+  const auto window = static_cast<int32_t>(resend_window_);
+  const bool ends_resend_window =
+      is_probing() && next_psn_.DistanceFrom(oldest_unacked_psn_) + 1 == window;
+  headers.ack_request = qp_.is_reliable() && (last || (first && wqe.probes) || ends_resend_window ||
                                               next_psn_.value() % kAckRequestInterval == 0);
   if (headers.opcode.HasReth()) {
     headers.reth = {wqe.remote_address, wqe.rkey, static_cast<uint32_t>(wqe.length)};
@@ -295,10 +297,7 @@ void Requester::Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response)
   const bool is_new = !next_psn_.IsBefore(sent_psn_);
   if (!is_new) ++qp_.environment.counters.retransmitted_packets;
   if (is_new && wants_response) round_trip_.OnSent(next_psn_, now);
-  if (IsReadOrAtomic(wqe.opcode) && !wqe.holds_read_credit) {
-    wqe.holds_read_credit = true;
-    ++read_credits_used_;
-  }
+  if (IsReadOrAtomic(wqe.opcode)) HoldReadCredit(wqe);
   next_psn_ = next_psn_ + psns;
   if (next_psn_.IsAfter(sent_psn_)) sent_psn_ = next_psn_;
   const bool ends = next_psn_ == wqe.end_psn();

@@ -137,17 +137,65 @@ TEST_F(TailProbeTest, AShortRoundTripIsNotTakenForTheSchedulersPause) {
   script_.ExpectSent(request.at(0));
 }
 
-// Karn's rule: the answer to a packet that was sent twice says nothing of the round trip.
-TEST_F(TailProbeTest, AProbeIsNotMeasured) {
+// A peer that is slower than it was is not probed as early the next time, or it would never catch
+// up.
+TEST_F(TailProbeTest, AnAnswerAfterAProbeMakesTheNextOneLater) {
   PostWrites(1);
-  script_.Advance(RoundTripTime::kInitialSilence);
+  script_.Advance(Milliseconds(20));
   script_.ExpectSent(requests_[0]);
   script_.Inject(Ack(first_));
   script_.ExpectCompletion(1);
   script_.PostWrite(2, 64, 10);
   const auto request = script_.TakeSent();
-  ExpectSilenceUntil(RoundTripTime::kInitialSilence);
+  ExpectSilenceUntil(Milliseconds(20 + 4 * 10));
   script_.ExpectSent(request.at(0));
+}
+
+// Responses to what was sent first arrive late: nothing was lost, and nothing else goes twice.
+TEST_F(TailProbeTest, ASlowPeerIsNotSentTheFlightAgain) {
+  PostWrites(8);
+  script_.Advance(RoundTripTime::kInitialSilence);
+  script_.ExpectSent(requests_[0]);
+  script_.Inject(Ack(first_ + 2));
+  script_.ExpectNothingSent();
+  script_.PostWrite(9, 0, 10);
+  EXPECT_EQ(script_.TakeSent().size(), 1u);
+  script_.Inject(Ack(first_ + 8));
+  script_.Inject(Ack(first_ + 8));  // the probe's
+  for (uint64_t i = 1; i <= 9; ++i) script_.ExpectCompletion(i);
+  script_.ExpectNothingSent();
+  EXPECT_EQ(script_.counters().retransmitted_packets, 1u);
+}
+
+// A whole flight is lost: each answer lets twice as much follow.
+TEST_F(TailProbeTest, TheRestFollowsInGrowingPieces) {
+  PostWrites(8);
+  script_.Advance(RoundTripTime::kInitialSilence);
+  uint32_t acknowledged = 0;
+  for (const uint32_t piece : {1, 2, 4, 1}) {
+    for (uint32_t i = 0; i < piece; ++i) script_.ExpectSent(requests_[acknowledged + i]);
+    script_.ExpectNothingSent();
+    acknowledged += piece;
+    script_.Inject(Ack(first_ + (acknowledged - 1)));
+  }
+  for (uint64_t i = 1; i <= 8; ++i) script_.ExpectCompletion(i);
+  script_.ExpectNothingSent();
+  script_.ExpectNoDeadline();
+}
+
+// READs that were asked for take up their credits again when sending goes on behind them.
+TEST_F(TailProbeTest, ReadsKeepTheirCreditsBehindAProbe) {
+  PostWrites(2);
+  for (uint64_t i = 0; i < 5; ++i) script_.PostRead(3 + i, 8 * i, 8);
+  const auto reads = script_.TakeSent();
+  ASSERT_EQ(reads.size(), 4u);  // max_read_atomic
+  script_.Advance(RoundTripTime::kInitialSilence);
+  script_.ExpectSent(requests_[0]);
+  script_.Inject(Ack(first_ + 1));
+  script_.ExpectNothingSent();
+  script_.Inject(ReadResponse(Position::kOnly, reads[0].psn).With(Pattern(8)));
+  for (uint64_t i = 1; i <= 3; ++i) script_.ExpectCompletion(i);
+  EXPECT_EQ(script_.TakeSent().size(), 1u);
 }
 
 TEST_F(TailProbeTest, TheRestOfAReadIsAskedFor) {
