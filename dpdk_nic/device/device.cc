@@ -10,8 +10,10 @@
 #include <string>
 #include <utility>
 
+#include "dpdk_nic/base/mutex_held_by_fork.h"
 #include "dpdk_nic/capture/pcapng_writer.h"
 #include "dpdk_nic/device/open_port.h"
+#include "dpdk_nic/engine/fork_handler.h"
 #include "dpdk_nic/engine/published_state.h"
 #include "dpdk_nic/port/fabric/fabric_neighbors.h"
 #include "dpdk_nic/port/fabric/fabric_port.h"
@@ -100,10 +102,15 @@ ErrorOr<Parts> AttachToFabric(const DeviceConfig& config) {
 
 }  // namespace
 
+void Device::RegisterForkHandlers() {
+  ForkHandler::Register();
+  MutexHeldByFork<Device>::Register();
+}
+
 ErrorOr<std::shared_ptr<Device>> Device::Open(const DeviceConfig& config, Listener listener) {
-  static std::mutex mutex;
+  RegisterForkHandlers();
   static std::weak_ptr<Device>& open_device = *new std::weak_ptr<Device>;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(MutexHeldByFork<Device>::mutex);
   if (auto device = open_device.lock(); device != nullptr && !device->engine().orphaned()) {
     return device;
   }

@@ -61,9 +61,8 @@ Engine::Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig
 }
 
 Engine::~Engine() {
-  ForkHandler::Remove(*this);
   progress_.reset();
-  if (orphaned()) (void)port_.release();  // it may work on memory that the parent works on, too
+  ForkHandler::RemoveAndClosePort(*this);
 }
 
 // One pass. Receiving comes first and sending last, so that what arrived together is acknowledged
@@ -391,6 +390,7 @@ void Engine::EndSleep() {
 
 void Engine::Orphan() {
   orphaned_.store(true, std::memory_order_relaxed);
+  lock_.ForgetWaiters();
   port_->AbandonAfterFork();
   if (published_state_ != nullptr) published_state_->AbandonAfterFork();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <sched.h>
+#include <time.h>
 
 #include <atomic>
 #include <cstdint>
@@ -10,36 +11,56 @@ namespace uroce::nic {
 // Lets a sibling hyper-thread run while this one waits for a cache line to change.
 inline void SpinPause() { __builtin_ia32_pause(); }
 
+// Lets any other thread run on this processor, whatever its priority: a thread of a real-time class
+// never yields to one of the ordinary class.
+inline void Nap() {
+  constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 50'000};
+  nanosleep(&kNap, nullptr);
+}
+
 // The engine's lock: held for one pass, by threads that mostly have something better to do than to
 // wait for it. Who must have it (Lock) is let through before who only would like to drive
 // (TryLock), or a thread that drives without a pause would keep it for ever.
+//
+// A thread that waits for long sleeps, and looks again when it wakes: Unlock wakes no one, which
+// would cost it an atomic operation. So the lock is safe for threads of any priority: the holder
+// gets its processor back while they sleep.
 class EngineLock {
  public:
   bool TryLock() { return waiting_.load(std::memory_order_relaxed) == 0 && Acquire(); }
 
   void Lock() {
-    if (Acquire()) return;
-    waiting_.fetch_add(1, std::memory_order_relaxed);
-    for (uint32_t tries = 0; !Acquire(); ++tries) {
-      // The holder may have lost its processor to us.
-      if (tries >= kSpins) {
-        sched_yield();
-      } else {
-        SpinPause();
-      }
-    }
-    waiting_.fetch_sub(1, std::memory_order_relaxed);
+    if (!Acquire()) [[unlikely]]
+      Wait();
   }
 
   void Unlock() { held_.store(false, std::memory_order_release); }
 
+  // In a forked child, by the thread that holds it: the threads that wait are the parent's.
+  void ForgetWaiters() { waiting_.store(0, std::memory_order_relaxed); }
+
  private:
-  // A pass takes about a microsecond, a pause 10 to 40 ns.
+  // A pass takes about a microsecond, a pause 10 to 40 ns, a yield that nobody takes up 300 ns.
   static constexpr uint32_t kSpins = 64;
+  static constexpr uint32_t kYields = 64;
 
   bool Acquire() {
     return !held_.load(std::memory_order_relaxed) &&
            !held_.exchange(true, std::memory_order_acquire);
+  }
+
+  [[gnu::noinline]] void Wait() {
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    for (uint32_t tries = 0; !Acquire(); ++tries) {
+      if (tries < kSpins) {
+        SpinPause();
+      } else if (tries < kSpins + kYields) {
+        sched_yield();  // the holder may have lost its processor to us
+      } else {
+        Nap();
+      }
+    }
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
   }
 
   alignas(64) std::atomic<bool> held_{false};

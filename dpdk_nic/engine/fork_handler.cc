@@ -24,15 +24,22 @@ Registry& TheRegistry() {
 
 }  // namespace
 
-void ForkHandler::Add(Engine& engine) {
+void ForkHandler::Register() {
   [[maybe_unused]] static const int registered = pthread_atfork(Prepare, InParent, InChild);
+}
+
+void ForkHandler::Add(Engine& engine) {
+  Register();
   const std::lock_guard lock(TheRegistry().mutex);
   TheRegistry().engines.push_back(&engine);
 }
 
-void ForkHandler::Remove(Engine& engine) {
+void ForkHandler::RemoveAndClosePort(Engine& engine) {
   const std::lock_guard lock(TheRegistry().mutex);
   std::erase(TheRegistry().engines, &engine);
+  // That of an orphan may work on memory that the parent works on, too.
+  if (engine.orphaned()) (void)engine.port_.release();
+  engine.port_.reset();
 }
 
 void ForkHandler::Prepare() {

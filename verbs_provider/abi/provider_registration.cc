@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "dpdk_nic/base/mutex_held_by_fork.h"
 #include "verbs_provider/abi/context_block.h"
 #include "verbs_provider/abi/core_library.h"
 #include "verbs_provider/abi/layout_probe.h"
@@ -20,13 +21,13 @@ namespace {
 // struct ib_uverbs_async_event_desc
 constexpr uint32_t kAsyncEventBytes = 16;
 
-// One provider a library, so one of these. Written by RegisterProvider and, once, by Calibrate.
+// One provider a library, so one of these. Written by RegisterProvider and, once, under
+// MutexHeldByFork<Registration>, by Calibrate.
 struct Registration {
   CoreLibrary core = {};
   Provider provider;
   DeviceOps device_ops = {};
 
-  std::mutex calibration_mutex;
   bool calibration_done = false;
   std::string conflict;  // why no device can be opened; "" if one can
   Layout layout;
@@ -40,7 +41,7 @@ Registration& Global() {
 // Runs once. True when the layout is known and agrees with itself.
 bool Calibrate(SysfsDevice* sysfs) {
   Registration& global = Global();
-  const std::lock_guard<std::mutex> lock(global.calibration_mutex);
+  const std::lock_guard lock(nic::MutexHeldByFork<Registration>::mutex);
   if (!global.calibration_done) {
     global.calibration_done = true;
     global.conflict = ObserveLayout(global.core, sysfs, global.layout);
@@ -103,6 +104,7 @@ void FreeDevice(VerbsDevice* device) { free(device); }
 }  // namespace
 
 std::string RegisterProvider(const Provider& provider) {
+  nic::MutexHeldByFork<Registration>::Register();
   Registration& global = Global();
   if (std::string error = FindVirtualKernel(); !error.empty()) return error;
   if (std::string error = FindCoreLibrary(global.core); !error.empty()) return error;

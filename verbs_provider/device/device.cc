@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "dpdk_nic/base/mutex_held_by_fork.h"
 #include "dpdk_nic/device/device_config.h"
 #include "dpdk_nic/engine/thread_preparation.h"
 #include "transport/endpoint.h"
@@ -62,11 +63,15 @@ void GuardMemory() {
   nic::thread_preparation.store(abi::VirtualKernel().accept_faults, std::memory_order_release);
 }
 
+void Device::RegisterForkHandlers() {
+  nic::Device::RegisterForkHandlers();
+  nic::MutexHeldByFork<Device>::Register();
+}
+
 std::shared_ptr<Device> Device::Open(int* error) {
   // Never destroyed: contexts may be closed after the destructors of static objects have run.
-  static std::mutex& mutex = *new std::mutex;
   static std::weak_ptr<Device>& open_device = *new std::weak_ptr<Device>;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(nic::MutexHeldByFork<Device>::mutex);
   if (auto device = open_device.lock(); device != nullptr && !device->lost_by_fork()) {
     return device;
   }

@@ -42,6 +42,9 @@ struct DeviceFollowers {
 // what verbs count and number beside the transport.
 class Device {
  public:
+  // Has fork() wait for an Open, and hold the engines' locks. Called when the library is loaded.
+  static void RegisterForkHandlers();
+
   // The device of this process, which is opened with the first context and closed with the last.
   // Null when it cannot be: `*error` is the errno, and stderr has a sentence that says why.
   static std::shared_ptr<Device> Open(int* error);

@@ -6,6 +6,7 @@
 #include "verbs_provider/base/fork_generation.h"
 #include "verbs_provider/data_path/work_requests.h"
 #include "verbs_provider/device/context.h"
+#include "verbs_provider/device/device.h"
 #include "verbs_provider/objects/address_handle.h"
 #include "verbs_provider/objects/completion_queue.h"
 #include "verbs_provider/objects/memory_region.h"
@@ -61,6 +62,7 @@ bool DrivesDevice(const char* name) { return std::strcmp(name, kDeviceName) == 0
 
 __attribute__((constructor)) void Register() {
   CountForks();
+  Device::RegisterForkHandlers();
   const std::string problem = abi::RegisterProvider({
       .name = "uroce",
       .drives_device = DrivesDevice,

@@ -1,31 +1,51 @@
 #include "verbs_provider/virtual_kernel/device/device.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstring>
 #include <mutex>
 #include <string>
 
 #include "verbs_provider/virtual_kernel/base/errno_guard.h"
+#include "verbs_provider/virtual_kernel/base/fd_table.h"
 #include "verbs_provider/virtual_kernel/device/device_tree.h"
 #include "verbs_provider/virtual_kernel/device/provider_loader.h"
+#include "verbs_provider/virtual_kernel/faults/fault_guard.h"
 
 namespace uroce::verbs::virtual_kernel {
 namespace {
 
+// Held while the provider describes the device.
+constinit std::mutex describing;
 std::atomic<const Device*> current = nullptr;
 std::atomic<bool> failed = false;
 thread_local bool loading = false;
 
+// The locks that are taken while others of ours or of the provider are held. So their handlers come
+// first, and fork() takes them last (dpdk_nic/engine/fork_handler.h has the whole order).
+void RegisterInnerForkHandlers() {
+  FdTable::Instance();
+  FaultGuard::RegisterForkHandler();
+}
+
+void RegisterOuterForkHandlers() {
+  [[maybe_unused]] static const int registered =
+      pthread_atfork([] { describing.lock(); }, [] { describing.unlock(); },  //
+                     [] { describing.unlock(); });
+}
+
 // Null when there is none (yet).
 const Device* LoadDevice() {
+  RegisterInnerForkHandlers();
   // Not under a lock of ours: dlopen takes the dynamic linker's lock, and another thread may come
   // here from a constructor, which runs under that lock. Two threads that load at the same time
   // are served by dlopen itself: the library is loaded once.
   const ProviderLibrary provider = LoadProvider();
   if (provider.state == ProviderLibrary::State::kNotYet) return nullptr;
 
-  static std::mutex mutex;
-  const std::lock_guard<std::mutex> lock(mutex);
+  RegisterOuterForkHandlers();
+  const std::lock_guard<std::mutex> lock(describing);
   if (failed || current != nullptr) return current;
   std::string error = provider.error;
   if (error.empty()) {

@@ -225,6 +225,18 @@ void ToLibc(const KernelAction& action, struct sigaction& out) {
 
 }  // namespace
 
+void FaultGuard::RegisterForkHandler() {
+  [[maybe_unused]] static const int registered = pthread_atfork(
+      [] {
+        while (locked.exchange(true, std::memory_order_acquire)) sched_yield();
+      },
+      [] { locked.store(false, std::memory_order_release); },
+      [] {
+        owner_pid.store(getpid(), std::memory_order_relaxed);
+        locked.store(false, std::memory_order_release);
+      });
+}
+
 bool FaultGuard::Handles(int signal) {
   return (signal == SIGSEGV || signal == SIGBUS) &&
          resume_address.load(std::memory_order_acquire) != nullptr;
@@ -273,17 +285,8 @@ int FaultGuard::ChangeMask(Sigmask* real, int how, const sigset_t* set, sigset_t
 void uroce_guard_faults(uroce_resume_address resume) {
   using namespace uroce::verbs::virtual_kernel;
   const ErrnoGuard guard;
-  if (owner_pid.exchange(getpid(), std::memory_order_relaxed) == 0) {
-    pthread_atfork(
-        [] {
-          while (locked.exchange(true, std::memory_order_acquire)) sched_yield();
-        },
-        [] { locked.store(false, std::memory_order_release); },
-        [] {
-          owner_pid.store(getpid(), std::memory_order_relaxed);
-          locked.store(false, std::memory_order_release);
-        });
-  }
+  FaultGuard::RegisterForkHandler();
+  owner_pid.store(getpid(), std::memory_order_relaxed);
   const Lock lock;
   resume_address.store(resume, std::memory_order_release);
   Install(SIGSEGV);

@@ -9,9 +9,13 @@ namespace uroce::verbs::virtual_kernel {
 // application installs is kept here, called for the faults that are not ours, and shown to who
 // asks. So it does not matter who came first, and with whom it chains.
 //
-// All functions may be called from any thread and from signal handlers.
+// All functions but the first may be called from any thread and from signal handlers.
 class FaultGuard {
  public:
+  // Has fork() hold the lock of what is kept here. The first call registers; the installation does
+  // it as well.
+  static void RegisterForkHandler();
+
   // Whether `signal` is handled here. Until the installation nothing is.
   static bool Handles(int signal);
 

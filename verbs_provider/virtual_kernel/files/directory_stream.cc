@@ -1,5 +1,6 @@
 #include "verbs_provider/virtual_kernel/files/directory_stream.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,8 +25,13 @@ struct OpenStreams {
 
 std::atomic<int> open_count = 0;
 
+// fork() holds the mutex.
 OpenStreams& Streams() {
-  static auto* streams = new OpenStreams;
+  static auto* streams = [] {
+    pthread_atfork([] { Streams().mutex.lock(); }, [] { Streams().mutex.unlock(); },
+                   [] { Streams().mutex.unlock(); });
+    return new OpenStreams;
+  }();
   return *streams;
 }
 

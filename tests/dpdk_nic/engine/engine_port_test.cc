@@ -1,0 +1,245 @@
+// What an engine asks of its port, and when: routes in turn, a port without room, groups, fork.
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/engine/engine.h"
+#include "dpdk_nic/engine/published_state.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::Endpoint;
+using transport::Gid;
+using transport::QpState;
+using transport::Route;
+using transport::Status;
+
+// Waits until `condition` holds; false when much too much time has passed.
+bool WaitUntil(const std::function<bool()>& condition) {
+  const transport::Time give_up = Now() + transport::Milliseconds(60'000);
+  while (!condition()) {
+    if (Now() >= give_up) return false;
+    usleep(1'000);
+  }
+  return true;
+}
+
+// Receives nothing and takes frames only while it has room. Can wake a sleeper, but has no reason
+// to.
+class ScriptedPort final : public PacketPort {
+ public:
+  ReceivedFrame Receive() override { return {}; }
+  void ReleaseReceived() override {}
+  std::span<uint8_t> AcquireTransmit(Route route) override {
+    ++asked_for_room;
+    acquired_ = route;
+    return has_room ? std::span<uint8_t>(frame_) : std::span<uint8_t>();
+  }
+  void CommitTransmit(size_t) override {
+    sent.push_back(acquired_);
+    ++frames_sent;
+  }
+  void Flush() override {}
+  int wait_fd() const override { return wait_fd_.get(); }
+  void AbandonAfterFork() override { is_abandoned = true; }
+  void LeaveGroup(const Gid&) override { ++groups_left; }
+  transport::MacAddress mac() const override { return {2, 0, 0, 0, 0, 1}; }
+  uint32_t mtu() const override { return 1'500; }
+  bool link_up() const override { return true; }
+
+  std::atomic<bool> has_room{true};
+  std::atomic<uint64_t> asked_for_room{0};
+  std::atomic<size_t> frames_sent{0};
+  // Under the engine's lock.
+  std::vector<Route> sent;
+  int groups_left = 0;
+  bool is_abandoned = false;
+
+ private:
+  const UniqueFd wait_fd_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::array<uint8_t, transport::kMaxFrameBytes> frame_{};
+  Route acquired_{};
+};
+
+// An engine on a ScriptedPort, with links to the processes that have the other blocks of QPNs.
+class EnginePortTest : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kQueueDepth = 256;
+
+  void SetUp() override {
+    auto port = std::make_unique<ScriptedPort>();
+    port_ = port.get();
+    transport::EndpointConfig config;
+    config.mac = port->mac();
+    config.gids = {Gid::LinkLocal(config.mac)};
+    config.has_links = true;
+    config.has_wire = false;
+    config.port_mtu = port->mtu();
+    Engine::Options options;
+    options.published_state = PublishedState::Create();
+    engine_ = std::make_unique<Engine>(std::move(port), config, std::move(options));
+    engine_->WithEndpoint([&](Endpoint& endpoint) {
+      cq_ = endpoint.CreateCompletionQueue(2 * kQueueDepth, nullptr);
+    });
+  }
+
+  void TearDown() override {
+    engine_->WithEndpoint([&](Endpoint& endpoint) {
+      for (transport::QueuePair* qp : queue_pairs_) endpoint.DestroyQueuePair(qp);
+      endpoint.DestroyCompletionQueue(std::move(cq_));
+    });
+  }
+
+  // One for datagrams, ready to send.
+  transport::QueuePair& CreateQueuePair() {
+    using M = transport::QpAttributeMask;
+    const transport::QpInitAttributes init = {.pd = {1},
+                                              .type = transport::QpType::kUnreliableDatagram,
+                                              .send_cq = cq_.get(),
+                                              .receive_cq = cq_.get(),
+                                              .capabilities = {.max_send_wr = kQueueDepth}};
+    transport::QpAttributes a;
+    a.port_num = 1;
+    transport::QueuePair* qp = nullptr;
+    engine_->WithEndpoint([&](Endpoint& endpoint) {
+      EXPECT_EQ(endpoint.CreateQueuePair(init, &qp), Status::kOk);
+      a.state = QpState::kInit;
+      EXPECT_EQ(qp->Modify(a, M::kState | M::kPkeyIndex | M::kPort | M::kQkey), Status::kOk);
+      a.state = QpState::kReadyToReceive;
+      EXPECT_EQ(qp->Modify(a, M::kState), Status::kOk);
+      a.state = QpState::kReadyToSend;
+      EXPECT_EQ(qp->Modify(a, M::kState | M::kSqPsn), Status::kOk);
+    });
+    queue_pairs_.push_back(qp);
+    return *qp;
+  }
+
+  // So many datagrams to the process that has `block`.
+  void Post(transport::QueuePair& qp, uint32_t block, int count) {
+    const transport::AddressVector address = {.destination_gid = Gid::LinkLocal({2, 0, 0, 0, 0, 2}),
+                                              .destination_mac = {2, 0, 0, 0, 0, 2}};
+    transport::SendWorkRequest request;
+    request.remote_qpn = {block * transport::kMaxQps + 1};
+    request.inline_data = true;
+    request.address = &address;
+    engine_->WithEndpoint([&](Endpoint&) {
+      for (int i = 0; i < count; ++i) ASSERT_EQ(qp.PostSend(request), Status::kOk);
+    });
+  }
+
+  std::unique_ptr<Engine> engine_;
+  ScriptedPort* port_ = nullptr;
+  std::unique_ptr<transport::CompletionQueue> cq_;
+  std::vector<transport::QueuePair*> queue_pairs_;
+};
+
+TEST_F(EnginePortTest, RoutesThatHaveMuchToSendTakeTurns) {
+  constexpr int kFrames = 200;
+  constexpr int kBurst = 64;
+  port_->has_room = false;
+  Post(CreateQueuePair(), 7, kFrames);
+  Post(CreateQueuePair(), 9, kFrames);
+  engine_->WithEndpoint([&](Endpoint&) { port_->has_room = true; });
+  ASSERT_TRUE(WaitUntil([&] { return port_->frames_sent == 2 * kFrames; }));
+
+  const std::vector<Route> sent = engine_->WithEndpoint([&](Endpoint&) { return port_->sent; });
+  const auto two_bursts_end = sent.begin() + 2 * kBurst;
+  for (const uint32_t block : {7u, 9u}) {
+    EXPECT_EQ(std::count(sent.begin(), two_bursts_end, transport::RouteToBlock(block)),
+              kBurst);
+  }
+}
+
+// No one else polls, and datagrams have no timers.
+TEST_F(EnginePortTest, HelperStaysAwakeWhileFramesWaitForRoom) {
+  port_->has_room = false;
+  Post(CreateQueuePair(), 7, 1);
+  // More often than the helper looks before it would fall asleep.
+  constexpr uint64_t kLooks = 1'000;
+  const uint64_t asked = port_->asked_for_room;
+  ASSERT_TRUE(WaitUntil([&] { return port_->asked_for_room >= asked + kLooks; }));
+  port_->has_room = true;
+  EXPECT_TRUE(WaitUntil([&] { return port_->frames_sent == 1; }));
+}
+
+TEST_F(EnginePortTest, GroupIsLeftWithItsLastMember) {
+  const Gid group = {{0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  transport::QueuePair& first = CreateQueuePair();
+  transport::QueuePair& second = CreateQueuePair();
+  engine_->WithEndpoint([&](Endpoint& endpoint) {
+    EXPECT_EQ(endpoint.AttachMulticast(first, group), Status::kOk);
+    EXPECT_EQ(endpoint.AttachMulticast(second, group), Status::kOk);
+  });
+  const auto leave = [&](transport::QueuePair& qp) {
+    engine_->WithEndpoint([&](Endpoint& endpoint) {
+      EXPECT_EQ(endpoint.DetachMulticast(qp, group), Status::kOk);
+    });
+    engine_->LeaveGroup(group);
+    return engine_->WithEndpoint([&](Endpoint&) { return port_->groups_left; });
+  };
+  EXPECT_EQ(leave(first), 0);
+  EXPECT_EQ(leave(second), 1);
+}
+
+// Runs `f` in a child and returns its result, 0 .. 255.
+template <class F>
+int InChild(F f) {
+  const pid_t child = fork();
+  if (child == 0) _exit(f());
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+TEST_F(EnginePortTest, ForkedChildLetsGoOfThePort) {
+  EXPECT_EQ(InChild([&] { return port_->is_abandoned ? 0 : 1; }), 0);
+  EXPECT_FALSE(port_->is_abandoned);
+}
+
+TEST_F(EnginePortTest, ForkedChildChangesNothingThatTheParentPublishes) {
+  transport::QueuePair& qp = CreateQueuePair();
+  EXPECT_EQ(InChild([&] {
+              return engine_->WithEndpoint([&](Endpoint&) {
+                qp.Fail();
+                return qp.state() == QpState::kError ? 0 : 1;
+              });
+            }),
+            0);
+  EXPECT_EQ(engine_->WithEndpoint([&](Endpoint&) { return qp.state(); }), QpState::kReadyToSend);
+}
+
+TEST_F(EnginePortTest, ForkWaitsUntilNobodyIsInTheMiddleOfAnything) {
+  std::atomic<bool> is_inside{false};
+  std::atomic<bool> is_about_to_fork{false};
+  std::thread other([&] {
+    engine_->WithEndpoint([&](Endpoint&) {
+      is_inside = true;
+      while (!is_about_to_fork) sched_yield();
+      usleep(50'000);  // fork() is called now, if not sooner
+      is_inside = false;
+    });
+  });
+  while (!is_inside) sched_yield();
+  is_about_to_fork = true;
+  EXPECT_EQ(InChild([&] { return is_inside ? 1 : 0; }), 0);
+  other.join();
+}
+
+}  // namespace
+}  // namespace uroce::nic
