@@ -30,8 +30,8 @@ class Device {
     void* context = nullptr;  // of the events that are about the device itself
   };
 
-  // Has fork() wait for an Open, and hold the engines' locks. Open does it as well: for callers that
-  // have fork() hold a lock of theirs, under which they open the device (see ForkHandler).
+  // Has fork() wait for an Open, and hold the engines' locks. Open does it as well: for callers
+  // that have fork() hold a lock of theirs, under which they open the device (see ForkHandler).
   static void RegisterForkHandlers();
 
   // Opens the device, or returns the one that is open; `config` and `listener` are then ignored.

@@ -160,8 +160,7 @@ TEST_F(EnginePortTest, RoutesThatHaveMuchToSendTakeTurns) {
   const std::vector<Route> sent = engine_->WithEndpoint([&](Endpoint&) { return port_->sent; });
   const auto two_bursts_end = sent.begin() + 2 * kBurst;
   for (const uint32_t block : {7u, 9u}) {
-    EXPECT_EQ(std::count(sent.begin(), two_bursts_end, transport::RouteToBlock(block)),
-              kBurst);
+    EXPECT_EQ(std::count(sent.begin(), two_bursts_end, transport::RouteToBlock(block)), kBurst);
   }
 }
 
@@ -186,9 +185,8 @@ TEST_F(EnginePortTest, GroupIsLeftWithItsLastMember) {
     EXPECT_EQ(endpoint.AttachMulticast(second, group), Status::kOk);
   });
   const auto leave = [&](transport::QueuePair& qp) {
-    engine_->WithEndpoint([&](Endpoint& endpoint) {
-      EXPECT_EQ(endpoint.DetachMulticast(qp, group), Status::kOk);
-    });
+    engine_->WithEndpoint(
+        [&](Endpoint& endpoint) { EXPECT_EQ(endpoint.DetachMulticast(qp, group), Status::kOk); });
     engine_->LeaveGroup(group);
     return engine_->WithEndpoint([&](Endpoint&) { return port_->groups_left; });
   };
