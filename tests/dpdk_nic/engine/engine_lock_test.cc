@@ -46,10 +46,10 @@ TEST(EngineLockTest, TryLockGivesWayToAThreadThatWaits) {
     had_it = true;
     lock.Unlock();
   });
-  // Until it waits, this thread gets the lock each time that it comes back.
+  // Until the other one waits, this thread gets the lock each time that it comes back.
   do {
     lock.Unlock();
-  } while (lock.TryLock());
+  } while (!had_it && lock.TryLock());
   waiting.join();
   EXPECT_TRUE(had_it);
   EXPECT_TRUE(lock.TryLock());
