@@ -41,7 +41,7 @@ bool TryLock(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
 }  // namespace
 
-std::optional<uid_t> BlockClaims::HolderOf(Block block) const {
+std::optional<uid_t> BlockClaims::OwnerOf(Block block) const {
   const UniqueFd claim = OpenClaim(folder_, block, O_RDONLY);
   if (!claim && errno == ENOENT) return std::nullopt;
   if (!claim) return kUnknownUser;
@@ -50,7 +50,7 @@ std::optional<uid_t> BlockClaims::HolderOf(Block block) const {
 }
 
 UniqueFd BlockClaims::Give(Block block, uid_t user) const {
-  if (HolderOf(block)) {
+  if (OwnerOf(block)) {
     errno = EWOULDBLOCK;
     return {};
   }

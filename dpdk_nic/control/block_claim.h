@@ -20,7 +20,7 @@ class BlockClaims {
   explicit BlockClaims(int folder) : folder_(folder) {}
 
   // The user whose process has the block; nullopt if it may be given out.
-  std::optional<uid_t> HolderOf(Block block) const;
+  std::optional<uid_t> OwnerOf(Block block) const;
 
   // Gives the block to a process of that user: what is to be sent to it. Invalid with errno:
   // EWOULDBLOCK if a process has the block.

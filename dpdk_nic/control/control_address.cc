@@ -24,7 +24,7 @@ constexpr int kBacklog = 1'024;
 constexpr int kTries = 100;
 constexpr char kSocketName[] = "socket";
 constexpr char kLockName[] = "lock";
-constexpr mode_t kEverybodyConnects = 0666;
+constexpr mode_t kAllUsersConnect = 0666;
 
 UniqueFd Failed(int error) {
   errno = error;
@@ -140,7 +140,7 @@ bool FabricListener::Listen(const std::string& path, mode_t mode) {
   unlinkat(folder_.get(), kSocketName, 0);  // of one that was killed
   socket_ = NewSocket();
   if (!socket_ || bind(socket_.get(), address.get(), sizeof address.address) != 0) return false;
-  if ((mode & S_IRWXO) != 0 && fchmodat(folder_.get(), kSocketName, kEverybodyConnects, 0) != 0) {
+  if ((mode & S_IRWXO) != 0 && fchmodat(folder_.get(), kSocketName, kAllUsersConnect, 0) != 0) {
     return false;
   }
   return listen(socket_.get(), kBacklog) == 0;
@@ -192,8 +192,8 @@ std::optional<FabricConnection> ConnectToFabric(std::string_view fabric) {
   return std::nullopt;
 }
 
-std::optional<FabricConnection> ConnectToFabricPatiently(std::string_view fabric) {
-  const transport::Time give_up = Now() + kQueuePatience;
+std::optional<FabricConnection> ConnectToFabricWithRetry(std::string_view fabric) {
+  const transport::Time give_up = Now() + kQueueTimeout;
   while (true) {
     auto connection = ConnectToFabric(fabric);
     if (connection || errno != EAGAIN || Now() >= give_up) return connection;

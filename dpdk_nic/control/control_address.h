@@ -71,9 +71,9 @@ UniqueFd ConnectToFabricAt(const FabricPlace& place, std::string_view fabric);
 // uroced accepts 64 connections in 10 ms; when many processes start at once, the last ones find its
 // queue full. All of them try again at this interval, for so long.
 inline constexpr transport::Duration kQueueRetryInterval = transport::Milliseconds(5);
-inline constexpr transport::Duration kQueuePatience = transport::Milliseconds(30'000);
+inline constexpr transport::Duration kQueueTimeout = transport::Milliseconds(30'000);
 // ConnectToFabric that waits for a place in the queue. EAGAIN: there was none in all that time.
-std::optional<FabricConnection> ConnectToFabricPatiently(std::string_view fabric);
+std::optional<FabricConnection> ConnectToFabricWithRetry(std::string_view fabric);
 
 // What to tell a user when a connection failed with this errno: one sentence without full stop.
 std::string WhyNotConnected(std::string_view fabric, int error);

@@ -65,7 +65,7 @@ std::string WhyNotAdmitted(ErrnoValue error) {
   }
 }
 
-std::string WhyNotHeld(ErrnoValue error) {
+std::string WhyNoLease(ErrnoValue error) {
   switch (error) {
     case EDQUOT:
       return "this user has started as many programs on the fabric as one may: end some first";

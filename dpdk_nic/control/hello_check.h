@@ -23,8 +23,8 @@ bool KeepsItsSize(int memory);
 std::optional<Refusal> WhyNotToAttach(const Hello& hello, int published_state,
                                       const FabricDescription& fabric);
 
-// The sentences for what Registry::Attach and Holders::Add return.
+// The sentences for what Registry::Attach and Leases::Add return.
 std::string WhyNotAdmitted(ErrnoValue error);
-std::string WhyNotHeld(ErrnoValue error);
+std::string WhyNoLease(ErrnoValue error);
 
 }  // namespace uroce::nic::control

@@ -33,8 +33,8 @@ struct MessageList {
 
 using AllMessages =
     MessageList<Hello, LinkRequest, Resolve, Declare, Forget, JoinGroup, LeaveGroup, Listen,
-                Unlisten, Hold, StatusRequest, Resume, Welcome, Refused, LinkAnswer, LinkOffer,
-                Neighbor, DeclareAnswer, GroupAnswer, ListenAnswer, PortState, Held, StatusDaemon,
-                StatusClient, StatusLink, StatusEnd>;
+                Unlisten, LeaseRequest, StatusRequest, Resume, Welcome, Refused, LinkAnswer,
+                LinkOffer, Neighbor, DeclareAnswer, GroupAnswer, ListenAnswer, PortState,
+                LeaseGranted, StatusDaemon, StatusClient, StatusLink, StatusEnd>;
 
 }  // namespace uroce::nic::control

@@ -24,7 +24,7 @@
 //                                            <---     LinkAnswer
 //   Resolve, Declare, JoinGroup, Listen      --->
 //                                            <---     Neighbor, DeclareAnswer, GroupAnswer, ...
-// `uroce run` says Hold, `uroce status` says StatusRequest, instead of Hello.
+// `uroce run` says LeaseRequest, `uroce status` says StatusRequest, instead of Hello.
 
 namespace uroce::nic::control {
 
@@ -186,13 +186,13 @@ struct PortState {
 
 // A private uroced stays as long as the process that says this, though its connection ends when it
 // becomes another program.
-struct Hold {
-  static constexpr MessageType kType = MessageType::kHold;
+struct LeaseRequest {
+  static constexpr MessageType kType = MessageType::kLeaseRequest;
   static constexpr size_t kDescriptors = 0;
   uint32_t reserved;
 };
-struct Held {
-  static constexpr MessageType kType = MessageType::kHeld;
+struct LeaseGranted {
+  static constexpr MessageType kType = MessageType::kLeaseGranted;
   static constexpr size_t kDescriptors = 0;
   uint32_t reserved;
 };

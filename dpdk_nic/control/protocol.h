@@ -32,7 +32,7 @@ enum class MessageType : uint16_t {
   kLeaveGroup = 7,
   kListen = 8,
   kUnlisten = 9,
-  kHold = 10,
+  kLeaseRequest = 10,
   kStatusRequest = 11,
   kResume = 12,
   // from uroced
@@ -45,7 +45,7 @@ enum class MessageType : uint16_t {
   kGroupAnswer = 38,
   kListenAnswer = 39,
   kPortState = 40,
-  kHeld = 41,
+  kLeaseGranted = 41,
   kStatusDaemon = 42,
   kStatusClient = 43,
   kStatusLink = 44,

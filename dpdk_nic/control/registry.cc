@@ -20,9 +20,9 @@ Block Following(Block block) { return block == kLastBlock ? kFirstBlock : block 
 
 }  // namespace
 
-Registry::Registry(Limits limits, ClaimHolder holder_of_block, uint64_t random)
+Registry::Registry(Limits limits, ClaimOwner owner_of_block, uint64_t random)
     : limits_(limits),
-      holder_of_block_(std::move(holder_of_block)),
+      owner_of_block_(std::move(owner_of_block)),
       next_block_(kFirstBlock + static_cast<Block>(random % kMaxClients)) {
   quarantined_until_.fill(Time{INT64_MIN});
 }
@@ -30,7 +30,7 @@ Registry::Registry(Limits limits, ClaimHolder holder_of_block, uint64_t random)
 Registry::Admission Registry::Attach(Time now, pid_t pid, uid_t uid, Block resumed) {
   Block block = resumed;
   if (resumed == 0) {
-    LookAtAbsent();
+    ReclaimAbsentBlocks();
     if (HasTooMany(now, uid)) return {.error = EDQUOT};
     block = TakeFreeBlock(now);
     if (block == 0) return {.error = ENOSPC};
@@ -54,21 +54,21 @@ bool Registry::HasTooMany(Time now, uid_t uid) {
   found->second.next_recount = now + kRecountInterval;
   for (auto absent = absent_.begin(); absent != absent_.end();) {
     const auto [block, user] = *absent++;
-    if (user == uid && !holder_of_block_(block)) Return(block, user);
+    if (user == uid && !owner_of_block_(block)) Return(block, user);
   }
   const auto recounted = users_.find(uid);
   return recounted != users_.end() && recounted->second.blocks >= limits_.clients_per_user;
 }
 
 // A few of them, in turn, so that those that have ended are forgotten faster than others come.
-void Registry::LookAtAbsent() {
+void Registry::ReclaimAbsentBlocks() {
   constexpr int kLooks = 4;
   for (int i = 0; i < kLooks && !absent_.empty(); ++i) {
     auto absent = absent_.lower_bound(next_absent_);
     if (absent == absent_.end()) absent = absent_.begin();
     const auto [block, user] = *absent;
     next_absent_ = block + 1;
-    if (!holder_of_block_(block)) Return(block, user);
+    if (!owner_of_block_(block)) Return(block, user);
   }
 }
 
@@ -88,12 +88,12 @@ Block Registry::TakeFreeBlock(Time now) {
     const Block block = next_block_;
     next_block_ = Following(block);
     if (clients_.count(block) != 0 || now < quarantined_until_[block]) continue;
-    const auto holder = holder_of_block_(block);
-    if (!holder) return block;
+    const auto owner = owner_of_block_(block);
+    if (!owner) return block;
     // A process that has not come back to us yet. Looking costs system calls, so that it is done
     // once a minute.
     quarantined_until_[block] = now + kQuarantine;
-    if (absent_.emplace(block, *holder).second) Charge(*holder);
+    if (absent_.emplace(block, *owner).second) Charge(*owner);
   }
   return 0;
 }

@@ -37,12 +37,12 @@ class Registry {
     uint32_t offers_at_once = 8;
     transport::Duration offer_interval = transport::Milliseconds(250);
   };
-  // The user whose process has the claim of a block: BlockClaims::HolderOf.
-  using ClaimHolder = std::function<std::optional<uid_t>(Block)>;
+  // The user whose process has the claim of a block: BlockClaims::OwnerOf.
+  using ClaimOwner = std::function<std::optional<uid_t>(Block)>;
 
   // `random` decides where the search for free blocks starts, so that a daemon that was started
   // anew does not begin with the blocks that its predecessor gave out last.
-  Registry(Limits limits, ClaimHolder holder_of_block, uint64_t random);
+  Registry(Limits limits, ClaimOwner owner_of_block, uint64_t random);
 
   struct Client {
     pid_t pid = 0;
@@ -86,12 +86,12 @@ class Registry {
 
  private:
   bool HasTooMany(transport::Time now, uid_t uid);
-  void LookAtAbsent();
+  void ReclaimAbsentBlocks();
   Block TakeFreeBlock(transport::Time now);
   void CloseLink(const Pair& pair);
 
   const Limits limits_;
-  const ClaimHolder holder_of_block_;
+  const ClaimOwner owner_of_block_;
   Clients clients_;
   struct User {
     uint32_t blocks = 0;  // of its clients and of absent_

@@ -37,11 +37,11 @@ Server::Server(boost::asio::io_context& io, FabricListener listener, Config conf
       fabric_(std::move(listener)),
       claims_(fabric_.folder()),
       registry_(
-          config_.limits.registry, [this](Block block) { return claims_.HolderOf(block); },
+          config_.limits.registry, [this](Block block) { return claims_.OwnerOf(block); },
           RandomNumber()),
       listener_(io, fabric_.TakeSocket().release()),
       accept_timer_(io),
-      holders_(io, [this] { LeaveIfDeserted(); }),
+      leases_(io, [this] { StopIfUnused(); }),
       first_visit_timer_(io) {}
 
 Server::~Server() {
@@ -53,11 +53,11 @@ void Server::Start(FrameSwitch& frame_switch) {
   frame_switch_ = &frame_switch;
   AwaitConnections();
   if (!config_.fabric.is_private) return;
-  first_visit_timer_.expires_after(config_.limits.first_visit_patience);
+  first_visit_timer_.expires_after(config_.limits.first_use_timeout);
   first_visit_timer_.async_wait([this](boost::system::error_code error) {
     if (error) return;
-    had_its_visit_ = true;
-    LeaveIfDeserted();
+    was_used_ = true;
+    StopIfUnused();
   });
 }
 
@@ -93,8 +93,8 @@ bool Server::HasRoom() {
     AcceptLater(kAcceptInterval);
     return false;
   }
-  waits_for_strangers_ = strangers_ >= config_.limits.strangers;
-  return !waits_for_strangers_;
+  has_too_many_unauthenticated_ = unauthenticated_ >= config_.limits.max_unauthenticated;
+  return !has_too_many_unauthenticated_;
 }
 
 void Server::AcceptLater(milliseconds delay) {
@@ -108,12 +108,12 @@ void Server::Welcome(UniqueFd socket) {
   const auto peer = PeerCredentialsOf(socket.get());
   if (!peer) return closer_.Close(std::move(socket));
   const std::string user = std::to_string(peer->uid);
-  if (strangers_of_user_[peer->uid] >= config_.limits.strangers_per_user) {
+  if (unauthenticated_of_user_[peer->uid] >= config_.limits.max_unauthenticated_per_user) {
     closer_.Close(std::move(socket));
     return Log("user " + user + " opens too many connections at once: one was closed");
   }
-  ++strangers_;
-  ++strangers_of_user_[peer->uid];
+  ++unauthenticated_;
+  ++unauthenticated_of_user_[peer->uid];
   const auto session = std::make_shared<Session>(*this, std::move(socket), *peer);
   sessions_.insert(session);
   if (!config_.admits(peer->uid)) {
@@ -124,11 +124,11 @@ void Server::Welcome(UniqueFd socket) {
   session->Start();
 }
 
-void Server::ForgetStranger(uid_t uid) {
-  --strangers_;
-  const auto user = strangers_of_user_.find(uid);
-  if (--user->second == 0) strangers_of_user_.erase(user);
-  if (!std::exchange(waits_for_strangers_, false)) return;
+void Server::ForgetUnauthenticated(uid_t uid) {
+  --unauthenticated_;
+  const auto user = unauthenticated_of_user_.find(uid);
+  if (--user->second == 0) unauthenticated_of_user_.erase(user);
+  if (!std::exchange(has_too_many_unauthenticated_, false)) return;
   boost::asio::post(io_, [this] {
     if (listener_.is_open()) AwaitConnections();
   });
@@ -141,16 +141,16 @@ Session* Server::FindClient(Block block) const {
   return client == clients_.end() ? nullptr : client->second;
 }
 
-ErrnoValue Server::Hold(const Session& session) {
+ErrnoValue Server::GrantLease(const Session& session) {
   if (!config_.fabric.is_private) return 0;
-  had_its_visit_ = true;
-  return holders_.Add(session.pid(), session.uid());
+  was_used_ = true;
+  return leases_.Add(session.pid(), session.uid());
 }
 
 void Server::OnAttached(Session& session) {
-  had_its_visit_ = true;
+  was_used_ = true;
   clients_[session.block()] = &session;
-  ForgetStranger(session.uid());
+  ForgetUnauthenticated(session.uid());
 }
 
 void Server::OnClosed(Session& session, bool was_client) {
@@ -159,20 +159,20 @@ void Server::OnClosed(Session& session, bool was_client) {
     frame_switch_->Remove(session.block());
     registry_.Detach(Now(), session.block());
   } else {
-    ForgetStranger(session.uid());
+    ForgetUnauthenticated(session.uid());
   }
   sessions_.erase(session.shared_from_this());
-  LeaveIfDeserted();
+  StopIfUnused();
 }
 
-void Server::LeaveIfDeserted() {
-  if (!config_.fabric.is_private || !had_its_visit_ || !listener_.is_open()) return;
-  if (!sessions_.empty() || !holders_.empty()) return;
+void Server::StopIfUnused() {
+  if (!config_.fabric.is_private || !was_used_ || !listener_.is_open()) return;
+  if (!sessions_.empty() || !leases_.empty()) return;
   // First of all: who comes now starts another one.
   listener_.close();
   fabric_.Close();
   accept_timer_.cancel();
-  config_.on_deserted();
+  config_.on_unused();
 }
 
 template <class Function>

@@ -19,7 +19,7 @@
 #include "dpdk_nic/control/descriptor_closer.h"
 #include "dpdk_nic/control/fabric_description.h"
 #include "dpdk_nic/control/frame_switch.h"
-#include "dpdk_nic/control/holders.h"
+#include "dpdk_nic/control/leases.h"
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/control/rate_limited_log.h"
 #include "dpdk_nic/control/registry.h"
@@ -37,12 +37,12 @@ class Server {
     // Connections that have not said Hello: of processes that are just starting. A client does it
     // in the same moment, so these are many; and everybody else still gets in when one user's do
     // not.
-    uint32_t strangers = 1'024;
-    uint32_t strangers_per_user = 256;
+    uint32_t max_unauthenticated = 1'024;
+    uint32_t max_unauthenticated_per_user = 256;
     // How long they may stay: to say something, or to take a long answer.
-    std::chrono::milliseconds stranger_patience{5'000};
+    std::chrono::milliseconds handshake_timeout{5'000};
     // How long a private fabric waits for whoever it was started for.
-    std::chrono::milliseconds first_visit_patience{10'000};
+    std::chrono::milliseconds first_use_timeout{10'000};
     // So many connections are accepted in 10 ms: whoever connects again and again costs no more.
     uint32_t connections_per_interval = 64;
   };
@@ -53,7 +53,7 @@ class Server {
     std::function<bool(uid_t)> admits = {};  // who is let in
     RateLimitedLog::Sink log = {};
     // Nobody is left whom a private fabric is for. It has stopped to listen.
-    std::function<void()> on_deserted = {};
+    std::function<void()> on_unused = {};
   };
 
   Server(boost::asio::io_context& io, FabricListener listener, Config config);
@@ -82,7 +82,7 @@ class Server {
   // nullptr if nobody has it.
   Session* FindClient(Block block) const;
   // The process that called connect() is to keep a private fabric alive.
-  ErrnoValue Hold(const Session& session);
+  ErrnoValue GrantLease(const Session& session);
   void OnAttached(Session& session);
   void OnClosed(Session& session, bool was_client);
 
@@ -93,10 +93,10 @@ class Server {
   bool HasRoom();
   void AcceptLater(std::chrono::milliseconds delay);
   void Welcome(UniqueFd socket);
-  void ForgetStranger(uid_t uid);
+  void ForgetUnauthenticated(uid_t uid);
   template <class Function>
   void ForEachClient(Function function);
-  void LeaveIfDeserted();
+  void StopIfUnused();
 
   boost::asio::io_context& io_;
   Config config_;
@@ -111,17 +111,17 @@ class Server {
   boost::asio::posix::stream_descriptor listener_;
   boost::asio::steady_timer accept_timer_;
   transport::Time interval_end_;
-  uint32_t accepted_ = 0;             // in this interval
-  bool waits_for_strangers_ = false;  // to become clients or to go
+  uint32_t accepted_ = 0;                      // in this interval
+  bool has_too_many_unauthenticated_ = false;  // accepts no more until one attaches or ends
 
   std::set<std::shared_ptr<Session>> sessions_;
   std::map<Block, Session*> clients_;
-  uint32_t strangers_ = 0;
-  std::map<uid_t, uint32_t> strangers_of_user_;
+  uint32_t unauthenticated_ = 0;
+  std::map<uid_t, uint32_t> unauthenticated_of_user_;
 
-  Holders holders_;
+  Leases leases_;
   boost::asio::steady_timer first_visit_timer_;
-  bool had_its_visit_ = false;
+  bool was_used_ = false;
 };
 
 }  // namespace uroce::nic::control

@@ -48,7 +48,7 @@ Session::~Session() { Disconnect(); }
 void Session::Start() {
   boost::system::error_code failure;
   if (watch_.assign(channel_.fd(), failure)) return BreakOff("cannot be listened to");
-  deadline_.expires_after(server_.limits().stranger_patience);
+  deadline_.expires_after(server_.limits().handshake_timeout);
   deadline_.async_wait([self = shared_from_this()](boost::system::error_code error) {
     if (!error && !self->is_client()) self->Close();
   });
@@ -131,7 +131,7 @@ void Session::OnRoom() {
 }
 
 void Session::Handle(MessageChannel::Incoming& incoming) {
-  if (state_ == State::kSilent) return HandleFirst(incoming);
+  if (state_ == State::kUnauthenticated) return HandleFirst(incoming);
   if (state_ == State::kClient) return HandleClient(incoming);
   BreakOff("says more than it should");
 }
@@ -143,8 +143,8 @@ void Session::HandleFirst(MessageChannel::Incoming& incoming) {
     case MessageType::kResume:
       return OnResume(Body<Resume>(incoming), std::move(incoming.fds[0]),
                       std::move(incoming.fds[1]));
-    case MessageType::kHold:
-      return OnHold();
+    case MessageType::kLeaseRequest:
+      return OnLeaseRequest();
     case MessageType::kStatusRequest:
       return OnStatusRequest();
     default:
@@ -241,20 +241,20 @@ void Session::Attach(const Hello& hello, Block block, UniqueFd claim) {
 }
 
 // It has no more descriptors to send, and Linux 6.16 can keep it from doing so.
-void Session::BecomeVisitor() {
-  state_ = State::kVisitor;
+void Session::BecomeTransient() {
+  state_ = State::kTransient;
   setsockopt(channel_.fd(), SOL_SOCKET, SO_PASSRIGHTS, &kOff, sizeof kOff);
 }
 
-void Session::OnHold() {
-  BecomeVisitor();
-  const ErrnoValue error = server_.Hold(*this);
-  if (error == 0) return Send(Held{0});
-  Refuse(error, WhyNotHeld(error));
+void Session::OnLeaseRequest() {
+  BecomeTransient();
+  const ErrnoValue error = server_.GrantLease(*this);
+  if (error == 0) return Send(LeaseGranted{0});
+  Refuse(error, WhyNoLease(error));
 }
 
 void Session::OnStatusRequest() {
-  BecomeVisitor();
+  BecomeTransient();
   report_ = std::make_unique<StatusReport>(server_, peer_.uid);
   ContinueReport();
 }

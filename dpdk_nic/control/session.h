@@ -25,10 +25,12 @@ class Server;
 // uroced's end of one connection: hears what a process says, and does it or says why not. A process
 // that says what makes no sense now, or does not read what it is told, is cut off.
 //
-//         Hello, Resume                   Hold, StatusRequest
-//   kClient <------ kSilent (for a moment) -------------------> kVisitor (for a moment)
+//         Hello, Resume                    LeaseRequest, StatusRequest
+//   kClient <------------ kUnauthenticated ------------> kTransient
 //
-// A client may then say everything but these four, a visitor nothing more.
+// The last two end after Server::Limits::handshake_timeout.
+//
+// A client may then say everything but these four, a transient client nothing more.
 class Session : public std::enable_shared_from_this<Session> {
  public:
   // Addresses that the switch is asked for at a time. Some, as hosts that do not answer take
@@ -62,7 +64,7 @@ class Session : public std::enable_shared_from_this<Session> {
   int published_state() const { return published_state_.get(); }
 
  private:
-  enum class State { kSilent, kClient, kVisitor, kClosed };
+  enum class State { kUnauthenticated, kClient, kTransient, kClosed };
 
   void AwaitMessages();
   void ReadMessages();
@@ -77,8 +79,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // Whether the process may be on the fabric with what it says; otherwise it is refused.
   bool Admit(const Hello& hello, UniqueFd published_state);
   void Attach(const Hello& hello, Block block, UniqueFd claim);
-  void BecomeVisitor();
-  void OnHold();
+  void BecomeTransient();
+  void OnLeaseRequest();
   void OnStatusRequest();
   void OnResolve(const transport::Gid& gid);
   void ResolveNext();
@@ -99,7 +101,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // The channel's socket; which stays the channel's.
   boost::asio::posix::stream_descriptor watch_;
   boost::asio::steady_timer deadline_;
-  State state_ = State::kSilent;
+  State state_ = State::kUnauthenticated;
   bool awaits_room_ = false;
   Block block_ = 0;
   UniqueFd published_state_;

@@ -111,7 +111,7 @@ ErrorOr<std::shared_ptr<Device>> Device::Open(const DeviceConfig& config, Listen
   RegisterForkHandlers();
   static std::weak_ptr<Device>& open_device = *new std::weak_ptr<Device>;
   const std::lock_guard lock(MutexHeldByFork<Device>::mutex);
-  if (auto device = open_device.lock(); device != nullptr && !device->engine().orphaned()) {
+  if (auto device = open_device.lock(); device != nullptr && !device->engine().in_forked_child()) {
     return device;
   }
   auto device = Create(config, std::move(listener));

@@ -225,7 +225,7 @@ Time Engine::NextDeadline() const {
 }
 
 void Engine::FinishVerb() {
-  if (orphaned()) [[unlikely]] {
+  if (in_forked_child()) [[unlikely]] {
     lock_.Unlock();
     return;
   }
@@ -261,7 +261,7 @@ void Engine::Unlock() {
 }
 
 // Sleeps until there is news since `seen`. May return earlier.
-void Engine::SleepUntilNews(uint32_t seen, Time until) {
+void Engine::SleepUntilEvent(uint32_t seen, Time until) {
   const timespec deadline = {until.ns / 1'000'000'000, until.ns % 1'000'000'000};
   syscall(SYS_futex, &news_, FUTEX_WAIT_BITSET_PRIVATE, seen, &deadline, nullptr,
           FUTEX_BITSET_MATCH_ANY);
@@ -276,7 +276,7 @@ Engine::PassResult Engine::RunIfFree() {
 
 bool Engine::TryRunOnce() {
   static thread_local PollingPause pause;
-  if (orphaned()) [[unlikely]]
+  if (in_forked_child()) [[unlikely]]
     return false;
   PrepareThread();
   application_passes_.store(application_passes() + 1, std::memory_order_relaxed);
@@ -292,34 +292,34 @@ bool Engine::TryRunOnce() {
 }
 
 template <class Ask>
-void Engine::AskUntilAnswered(Duration patience, Ask ask) {
+void Engine::AskUntilAnswered(Duration timeout, Ask ask) {
   struct Waiting {
     explicit Waiting(std::atomic<uint32_t>& count) : count_(count) { count_.fetch_add(1); }
     ~Waiting() { count_.fetch_sub(1); }
     std::atomic<uint32_t>& count_;
   };
   const Waiting waiting(waiting_);
-  const Time give_up = Now() + patience;
+  const Time give_up = Now() + timeout;
   PrepareThread();
   for (bool is_first = true;; is_first = false) {
     lock_.Lock();
     const Time now = clock_.Now();
     const bool answered = ask(now);
-    if (!orphaned()) {
+    if (!in_forked_child()) {
       if (is_first) next_link_service_ = now;
       RunOnce(now);
     }
     const uint32_t seen = news_.load(std::memory_order_relaxed);
     UnlockAndWakeHelper();
-    if (answered || orphaned() || Now() >= give_up) return;
+    if (answered || in_forked_child() || Now() >= give_up) return;
     if (is_first) progress_->Wake();  // it may be standing by
-    SleepUntilNews(seen, give_up);
+    SleepUntilEvent(seen, give_up);
   }
 }
 
-std::optional<MacAddress> Engine::ResolveNeighbor(const Gid& gid, Duration patience) {
+std::optional<MacAddress> Engine::ResolveNeighbor(const Gid& gid, Duration timeout) {
   std::optional<MacAddress> mac;
-  AskUntilAnswered(patience, [&](Time now) {
+  AskUntilAnswered(timeout, [&](Time now) {
     const bool own = endpoint_.config().FindGid(gid) >= 0;
     mac = own ? endpoint_.config().mac : link_layer_->Resolve(now, gid);
     return mac.has_value();
@@ -328,32 +328,32 @@ std::optional<MacAddress> Engine::ResolveNeighbor(const Gid& gid, Duration patie
 }
 
 template <class Ask>
-PacketPort::PathState Engine::AskPort(Duration patience, Ask ask) {
+PacketPort::PathState Engine::AskPort(Duration timeout, Ask ask) {
   auto state = PacketPort::PathState::kReady;
-  AskUntilAnswered(patience, [&](Time) {
-    if (!orphaned()) state = ask(*port_);
+  AskUntilAnswered(timeout, [&](Time) {
+    if (!in_forked_child()) state = ask(*port_);
     return state != PacketPort::PathState::kPending;
   });
   return state;
 }
 
-PacketPort::PathState Engine::PreparePath(const PacketPort::Path& path, Duration patience) {
-  return AskPort(patience, [&](PacketPort& port) { return port.PreparePath(path); });
+PacketPort::PathState Engine::PreparePath(const PacketPort::Path& path, Duration timeout) {
+  return AskPort(timeout, [&](PacketPort& port) { return port.PreparePath(path); });
 }
 
-PacketPort::PathState Engine::JoinGroup(const Gid& group, Duration patience) {
-  return AskPort(patience, [&](PacketPort& port) { return port.JoinGroup(group); });
+PacketPort::PathState Engine::JoinGroup(const Gid& group, Duration timeout) {
+  return AskPort(timeout, [&](PacketPort& port) { return port.JoinGroup(group); });
 }
 
 void Engine::ForgetPath(transport::Qpn local) {
   WithEndpoint([&](transport::Endpoint&) {
-    if (!orphaned()) port_->ForgetPath(local);
+    if (!in_forked_child()) port_->ForgetPath(local);
   });
 }
 
 void Engine::LeaveGroup(const Gid& group) {
   WithEndpoint([&](transport::Endpoint& endpoint) {
-    if (!orphaned() && !endpoint.HasMulticastMembers(group)) port_->LeaveGroup(group);
+    if (!in_forked_child() && !endpoint.HasMulticastMembers(group)) port_->LeaveGroup(group);
   });
 }
 
@@ -388,8 +388,8 @@ void Engine::EndSleep() {
   lock_.Unlock();
 }
 
-void Engine::Orphan() {
-  orphaned_.store(true, std::memory_order_relaxed);
+void Engine::MarkForked() {
+  in_forked_child_.store(true, std::memory_order_relaxed);
   lock_.ForgetWaiters();
   port_->AbandonAfterFork();
   if (published_state_ != nullptr) published_state_->AbandonAfterFork();

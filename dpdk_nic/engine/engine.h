@@ -67,15 +67,15 @@ class Engine {
   // anything was done. Yields the processor by itself after some fruitless passes.
   bool TryRunOnce();
 
-  // The Ethernet address that frames to `gid` go to: asks the neighbours for as long as `patience`.
+  // The Ethernet address that frames to `gid` go to: asks the neighbours for as long as `timeout`.
   // Blocks; not to be called from WithEndpoint.
   std::optional<transport::MacAddress> ResolveNeighbor(const transport::Gid& gid,
-                                                       transport::Duration patience);
+                                                       transport::Duration timeout);
 
   // Has the port make the way ready that a queue pair is about to use, or have it receive what goes
-  // to a multicast group; `patience` bounds the wait. Blocks; not to be called from WithEndpoint.
-  PacketPort::PathState PreparePath(const PacketPort::Path& path, transport::Duration patience);
-  PacketPort::PathState JoinGroup(const transport::Gid& group, transport::Duration patience);
+  // to a multicast group; `timeout` bounds the wait. Blocks; not to be called from WithEndpoint.
+  PacketPort::PathState PreparePath(const PacketPort::Path& path, transport::Duration timeout);
+  PacketPort::PathState JoinGroup(const transport::Gid& group, transport::Duration timeout);
   // The other way round; the group is left when it has no members any more.
   void ForgetPath(transport::Qpn local);
   void LeaveGroup(const transport::Gid& group);
@@ -84,7 +84,7 @@ class Engine {
   bool port_active();
   PacketPort::Counters port_counters();
   // Whether this is a forked child's copy.
-  bool orphaned() const { return orphaned_.load(std::memory_order_relaxed); }
+  bool in_forked_child() const { return in_forked_child_.load(std::memory_order_relaxed); }
 
  private:
   friend class Progress;
@@ -109,12 +109,12 @@ class Engine {
   enum class PassResult : uint8_t { kWorked, kNothingToDo, kLockBusy };
 
   // Asks under the lock, and runs a pass that sends the question, until `ask(now)` returns true or
-  // the patience ends. Asks again whenever there may be an answer, and sleeps in between: the
+  // the timeout ends. Asks again whenever there may be an answer, and sleeps in between: the
   // helper, or another thread that drives, takes what comes.
   template <class Ask>
-  void AskUntilAnswered(transport::Duration patience, Ask ask);
+  void AskUntilAnswered(transport::Duration timeout, Ask ask);
   template <class Ask>
-  PacketPort::PathState AskPort(transport::Duration patience, Ask ask);
+  PacketPort::PathState AskPort(transport::Duration timeout, Ask ask);
 
   PassResult RunIfFree();
   bool RunOnce(transport::Time now);
@@ -139,7 +139,7 @@ class Engine {
   void FinishVerb();
   void UnlockAndWakeHelper();
   void Unlock();
-  void SleepUntilNews(uint32_t seen, transport::Time until);
+  void SleepUntilEvent(uint32_t seen, transport::Time until);
   SleepPlan PlanSleep(transport::Time latest);
   void EndSleep();
   int wait_fd() const { return port_->wait_fd(); }
@@ -149,7 +149,7 @@ class Engine {
   uint64_t application_passes() const {
     return application_passes_.load(std::memory_order_relaxed);
   }
-  void Orphan();
+  void MarkForked();
 
   EngineLock lock_;
   std::unique_ptr<PacketPort> port_;
@@ -172,7 +172,7 @@ class Engine {
   std::atomic<uint32_t> news_{0};     // a futex: counted up for them
   std::atomic<uint32_t> waiting_{0};  // threads that wait for answers
   std::string sentence_;              // of the port, to be printed without the lock
-  std::atomic<bool> orphaned_{false};
+  std::atomic<bool> in_forked_child_{false};
   // How often applications wanted to drive. Not exact: threads may overwrite each other's counts.
   alignas(64) std::atomic<uint64_t> application_passes_{0};
   alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> loopback_frame_;

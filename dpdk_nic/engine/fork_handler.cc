@@ -38,7 +38,7 @@ void ForkHandler::RemoveAndClosePort(Engine& engine) {
   const std::lock_guard lock(TheRegistry().mutex);
   std::erase(TheRegistry().engines, &engine);
   // That of an orphan may work on memory that the parent works on, too.
-  if (engine.orphaned()) (void)engine.port_.release();
+  if (engine.in_forked_child()) (void)engine.port_.release();
   engine.port_.reset();
 }
 
@@ -46,13 +46,13 @@ void ForkHandler::Prepare() {
   TheRegistry().mutex.lock();
   for (Engine* engine : TheRegistry().engines) {
     engine->lock_.Lock();
-    if (!engine->orphaned()) engine->port_->BeforeFork();
+    if (!engine->in_forked_child()) engine->port_->BeforeFork();
   }
 }
 
 void ForkHandler::InParent() {
   for (Engine* engine : TheRegistry().engines) {
-    if (!engine->orphaned()) engine->port_->AfterForkInParent();
+    if (!engine->in_forked_child()) engine->port_->AfterForkInParent();
     engine->lock_.Unlock();
   }
   TheRegistry().mutex.unlock();
@@ -60,7 +60,7 @@ void ForkHandler::InParent() {
 
 void ForkHandler::InChild() {
   for (Engine* engine : TheRegistry().engines) {
-    engine->Orphan();
+    engine->MarkForked();
     engine->lock_.Unlock();
   }
   TheRegistry().mutex.unlock();

@@ -16,13 +16,13 @@ using transport::Time;
 constexpr uint32_t kPollsBeforeYield = 32;
 
 // A yield that nobody takes up costs about 300 ns.
-constexpr Duration kSomebodyElseRan = transport::Microseconds(1);
+constexpr Duration kOtherThreadRan = transport::Microseconds(1);
 constexpr uint32_t kSharedYieldsBeforeStep = 16;
 
 // How long to put up with a shared processor between two attempts to leave it. Each costs some
 // 60 us, so on a machine without an idle processor the attempts get rare.
-constexpr Duration kLeastPatience = transport::Milliseconds(5);
-constexpr Duration kMostPatience = transport::Milliseconds(160);
+constexpr Duration kMinInterval = transport::Milliseconds(5);
+constexpr Duration kMaxInterval = transport::Milliseconds(160);
 
 int AllowedProcessors() {
   cpu_set_t set;
@@ -51,7 +51,7 @@ void PollingPause::Yield() {
   const Time before = Now();
   sched_yield();
   const Time after = Now();
-  if (after - before < kSomebodyElseRan) {
+  if (after - before < kOtherThreadRan) {
     shared_yields_ = 0;
   } else if (++shared_yields_ >= kSharedYieldsBeforeStep) {
     shared_yields_ = 0;
@@ -62,9 +62,9 @@ void PollingPause::Yield() {
 void PollingPause::StepAside(Time now) {
   if (now < next_step_aside_) return;
   // Long after the last time, the situation is a new one.
-  const bool is_recent = now - next_step_aside_ < kMostPatience;
-  patience_ = is_recent ? std::min(patience_ * 2, kMostPatience) : kLeastPatience;
-  next_step_aside_ = now + patience_;
+  const bool is_recent = now - next_step_aside_ < kMaxInterval;
+  interval_ = is_recent ? std::min(interval_ * 2, kMaxInterval) : kMinInterval;
+  next_step_aside_ = now + interval_;
   const timespec moment{0, 1};
   nanosleep(&moment, nullptr);
 }

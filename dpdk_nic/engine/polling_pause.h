@@ -29,7 +29,7 @@ class PollingPause {
 
   uint32_t fruitless_polls_ = 0;
   uint32_t shared_yields_ = 0;  // in a row: somebody else ran meanwhile
-  transport::Duration patience_;
+  transport::Duration interval_;
   transport::Time next_step_aside_;
 };
 

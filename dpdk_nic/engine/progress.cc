@@ -56,7 +56,7 @@ Progress::Progress(Engine& engine, ProgressMode mode) : engine_(engine), mode_(m
 }
 
 Progress::~Progress() {
-  if (engine_.orphaned()) return;
+  if (engine_.in_forked_child()) return;
   stopping_.store(true, std::memory_order_relaxed);
   Wake();
   thread_.Join();

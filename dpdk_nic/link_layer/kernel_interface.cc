@@ -53,7 +53,7 @@ ErrorOr<std::unique_ptr<KernelInterface>> KernelInterface::Attach(const std::str
   interface->Serve();
   if (!interface->ReadMtu(name, &error.sentence)) return error;
   if (!interface->ReceiveMulticast(name, &error.sentence)) return error;
-  interface->QuietenUdpPort();
+  interface->SuppressPortUnreachable();
   return interface;
 }
 
@@ -119,7 +119,7 @@ bool KernelInterface::ReceiveMulticast(const std::string& name, std::string* err
 
 // If neither socket can be had, somebody else holds the port (the kernel's own rdma_rxe, say),
 // which keeps the kernel just as quiet.
-void KernelInterface::QuietenUdpPort() {
+void KernelInterface::SuppressPortUnreachable() {
   sockaddr_in6 any6{};
   any6.sin6_family = AF_INET6;
   any6.sin6_port = htons(kRoceUdpPort);

@@ -39,7 +39,7 @@ class KernelInterface {
   void AskState();
   bool ReadMtu(const std::string& name, std::string* error);
   bool ReceiveMulticast(const std::string& name, std::string* error);
-  void QuietenUdpPort();
+  void SuppressPortUnreachable();
 
   int index_ = 0;
   uint32_t mtu_bytes_ = 0;

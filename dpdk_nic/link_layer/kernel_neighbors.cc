@@ -109,24 +109,24 @@ Time KernelNeighbors::NextDeadline() const {
 
 void KernelNeighbors::OnDeadline(Time now) {
   if (own_.NextDeadline() <= now) own_.OnDeadline(now);
-  if (next_check_ <= now) TakeNews(now);
+  if (next_check_ <= now) NextChange(now);
   if (next_recheck_ <= now) Recheck(now);
 }
 
-void KernelNeighbors::TakeNews(Time now) {
+void KernelNeighbors::NextChange(Time now) {
   for (int i = 0; i < kMaxNewsAtOnce; ++i) {
-    const auto news = tables_->TakeNews();
+    const auto news = tables_->NextChange();
     if (!news) {
       next_check_ = now + kCheckInterval;
       return;
     }
-    OnNews(now, *news);
+    OnChange(now, *news);
   }
   next_check_ = now + kKernelDelay;
 }
 
-void KernelNeighbors::OnNews(Time now, const KernelTables::News& news) {
-  using Kind = KernelTables::News::Kind;
+void KernelNeighbors::OnChange(Time now, const KernelTables::Change& news) {
+  using Kind = KernelTables::Change::Kind;
   if (news.kind != Kind::kNeighbor) OnAddresses(now);
   for (auto& [gid, destination] : destinations_) {
     if (news.kind == Kind::kNeighbor && destination.next_hop == news.neighbor) {

@@ -71,8 +71,8 @@ class KernelNeighbors final : public LinkLayer {
   void Look(transport::Time now, const transport::Gid& gid, Destination* destination);
   void Apply(const KernelTables::Neighbor& state, const transport::Gid& gid,
              Destination* destination);
-  void TakeNews(transport::Time now);
-  void OnNews(transport::Time now, const KernelTables::News& news);
+  void NextChange(transport::Time now);
+  void OnChange(transport::Time now, const KernelTables::Change& news);
   void OnAddresses(transport::Time now);
   void Recheck(transport::Time now);
 

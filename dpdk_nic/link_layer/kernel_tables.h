@@ -29,7 +29,7 @@ class KernelTables {
   // Has the kernel ask for a neighbour, or make sure that it is still there.
   virtual void Ask(const transport::Gid& neighbor) = 0;
 
-  struct News {
+  struct Change {
     enum class Kind {
       kNeighbor,   // `neighbor` is `state` now
       kAddresses,  // the interface has another address, or one less
@@ -39,7 +39,7 @@ class KernelTables {
     Neighbor state;
   };
   // What changed since it was last asked, one by one.
-  virtual std::optional<News> TakeNews() = 0;
+  virtual std::optional<Change> NextChange() = 0;
 };
 
 }  // namespace uroce::nic

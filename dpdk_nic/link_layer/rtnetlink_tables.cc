@@ -134,13 +134,13 @@ void RtnetlinkTables::SendDatagram(const Gid& neighbor) {
   sendto(ipv6_datagrams_.get(), "", 0, 0, reinterpret_cast<sockaddr*>(&to), sizeof to);
 }
 
-std::optional<KernelTables::News> RtnetlinkTables::TakeNews() {
+std::optional<KernelTables::Change> RtnetlinkTables::NextChange() {
   while (const auto message = news_.Receive()) {
     const uint16_t type = message->type();
     if (type == RTM_NEWADDR || type == RTM_DELADDR) {
       const auto* body = message->body<ifaddrmsg>();
       if (body == nullptr || static_cast<int>(body->ifa_index) != interface_index_) continue;
-      return News{News::Kind::kAddresses, {}, {}};
+      return Change{Change::Kind::kAddresses, {}, {}};
     }
     if (type != RTM_NEWNEIGH && type != RTM_DELNEIGH) continue;
     const auto* body = message->body<ndmsg>();
@@ -148,10 +148,10 @@ std::optional<KernelTables::News> RtnetlinkTables::TakeNews() {
     const auto neighbor = message->FindAddress<ndmsg>(NDA_DST);
     // The forwarding table of a bridge speaks of neighbours too.
     if (!neighbor || body->ndm_family != FamilyOf(*neighbor)) continue;
-    return News{News::Kind::kNeighbor, *neighbor,
-                type == RTM_DELNEIGH ? Neighbor{} : StateIn(*message)};
+    return Change{Change::Kind::kNeighbor, *neighbor,
+                  type == RTM_DELNEIGH ? Neighbor{} : StateIn(*message)};
   }
-  if (news_.TakeOverflow()) return News{News::Kind::kGap, {}, {}};
+  if (news_.TakeOverflow()) return Change{Change::Kind::kGap, {}, {}};
   return std::nullopt;
 }
 

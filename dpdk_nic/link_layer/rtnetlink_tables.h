@@ -16,7 +16,7 @@ class RtnetlinkTables final : public KernelTables {
   transport::Gid NextHop(const transport::Gid& destination) override;
   Neighbor Find(const transport::Gid& neighbor) override;
   void Ask(const transport::Gid& neighbor) override;
-  std::optional<News> TakeNews() override;
+  std::optional<Change> NextChange() override;
 
  private:
   bool Order(const transport::Gid& neighbor);

@@ -70,7 +70,7 @@ void Forwarder::Resolve(Time now, const Gid& gid) {
 
 // Sending comes last, so that what belongs together is sent together.
 bool Forwarder::RunOnce(Time now) {
-  LookAround(now);
+  ServeTimers(now);
   bool worked = ReceiveFromWire(now);
   worked |= RunDeadlines(now);
   worked |= TransmitLinkLayer(now);
@@ -80,14 +80,14 @@ bool Forwarder::RunOnce(Time now) {
 }
 
 // What need not be done in every pass.
-void Forwarder::LookAround(Time now) {
+void Forwarder::ServeTimers(Time now) {
   if (now >= next_look_at_sockets_) {
     next_look_at_sockets_ = now + kSocketInterval;
-    uplinks_.LookAtSockets(now);
+    uplinks_.PollSockets(now);
   }
   if (now < next_link_service_) return;
   next_link_service_ = now + kLinkServiceInterval;
-  uplinks_.RestQuiet(now);
+  uplinks_.ParkIdle(now);
   if (has_wire()) CheckWireState();
 }
 
@@ -288,12 +288,12 @@ SwitchDrop Forwarder::SendToUplink(Time now, Block block, const FrameHead& head,
   head.WriteFrame(frame, room.data());
   uplink->link->Commit(frame.size());
   uplinks_.Use(now, *uplink);
-  Patience& patience = uplink->patience;
-  if (patience.is_waiting) {
-    patience.is_waiting = false;
-    patience.left = std::max(patience.left - (now - patience.waiting_since), Duration{0});
+  WaitBudget& wait_budget = uplink->wait_budget;
+  if (wait_budget.is_waiting) {
+    wait_budget.is_waiting = false;
+    wait_budget.left = std::max(wait_budget.left - (now - wait_budget.waiting_since), Duration{0});
   }
-  patience.left = std::min(patience.left + Patience::kEarnedByAFrame, Patience::kMost);
+  wait_budget.left = std::min(wait_budget.left + WaitBudget::kEarnedByAFrame, WaitBudget::kMost);
   return SwitchDrop::kNone;
 }
 
@@ -319,10 +319,10 @@ bool Forwarder::SendToGroup(Time now, const GroupFrame& frame, FanOut* fan_out, 
 bool Forwarder::MayWaitFor(Time now, Block member) {
   Uplink* const uplink = uplinks_.Find(member);
   if (uplink == nullptr || uplink->is_done) return false;
-  Patience& patience = uplink->patience;
-  if (!patience.is_waiting) patience.waiting_since = now;
-  patience.is_waiting = true;
-  return now - patience.waiting_since < patience.left;
+  WaitBudget& wait_budget = uplink->wait_budget;
+  if (!wait_budget.is_waiting) wait_budget.waiting_since = now;
+  wait_budget.is_waiting = true;
+  return now - wait_budget.waiting_since < wait_budget.left;
 }
 
 void Forwarder::EndPass() {
@@ -350,7 +350,7 @@ Forwarder::SleepPlan Forwarder::PlanSleep() {
   if (!held_.empty()) return {Kind::kNone, until};
   const bool waits = wire_full_ || member_full_;
   if (waits || (has_wire() && link_layer_->HasTransmit())) return {Kind::kNap, until};
-  if (!uplinks_.RestAll()) return {Kind::kNone, until};
+  if (!uplinks_.ParkAll()) return {Kind::kNone, until};
   if (!has_wire()) return {Kind::kSleep, until};
   if (wire_->wait_fd() < 0) return {Kind::kNap, until};
   return {wire_->BeginSleep() ? Kind::kSleep : Kind::kNone, until};

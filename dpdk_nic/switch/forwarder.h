@@ -42,7 +42,7 @@ struct SwitchListener {
 //                                    a link. Bounded, so that no process fills another's ring
 //
 // A process that is slow to receive holds up no other, but for the senders of a group that it is a
-// member of, and these for a moment (Patience). A process that sends more than the wire takes is
+// member of, and these for a moment (WaitBudget). A process that sends more than the wire takes is
 // held up itself. All uplinks have the same number of frames a turn; a copy to a member counts as a
 // frame, and the turn of a frame with many members goes on in the next pass.
 //
@@ -97,7 +97,7 @@ class Forwarder {
  private:
   bool has_wire() const { return wire_ != nullptr; }
 
-  void LookAround(transport::Time now);
+  void ServeTimers(transport::Time now);
   void CheckWireState();
   bool ReceiveFromWire(transport::Time now);
   // Returns false if copies are left to be made. Takes those that it made out of `copies`.

@@ -8,7 +8,7 @@ using transport::Time;
 bool NeighborQuestions::Add(Time now, const Gid& gid) {
   if (questions_.contains(gid)) return true;
   if (questions_.size() == kMaxQuestions) return false;
-  questions_[gid] = now + kPatience;
+  questions_[gid] = now + kTimeout;
   next_ask_ = now;
   return true;
 }

@@ -20,7 +20,7 @@ class NeighborQuestions {
   // Of all processes together. The control server limits those of one.
   static constexpr size_t kMaxQuestions = 4'096;
   // As long as a kernel asks.
-  static constexpr transport::Duration kPatience = transport::Milliseconds(3'000);
+  static constexpr transport::Duration kTimeout = transport::Milliseconds(3'000);
   // The link layer tells when an address becomes known. Asking it again is for those that it gave
   // up, or that are reached in another way by now.
   static constexpr transport::Duration kAskInterval = transport::Milliseconds(100);

@@ -55,7 +55,7 @@ void Uplinks::Use(Time now, Uplink& uplink) {
   polled_.push_back(&uplink);
 }
 
-void Uplinks::LookAtSockets(Time now) {
+void Uplinks::PollSockets(Time now) {
   std::array<epoll_event, kEvents> events;
   const int ready = epoll_wait(epoll_.get(), events.data(), kEvents, 0);
   for (int i = 0; i < ready; ++i) {
@@ -76,20 +76,20 @@ void Uplinks::CloseDone() {
   }
 }
 
-void Uplinks::RestQuiet(Time now) {
+void Uplinks::ParkIdle(Time now) {
   for (size_t i = polled_.size(); i-- > 0;) {
-    if (now - polled_[i]->last_used >= kQuietTime) Rest(i);
+    if (now - polled_[i]->last_used >= kIdleTime) Park(i);
   }
 }
 
-bool Uplinks::RestAll() {
+bool Uplinks::ParkAll() {
   bool all = true;
-  for (size_t i = polled_.size(); i-- > 0;) all &= Rest(i);
+  for (size_t i = polled_.size(); i-- > 0;) all &= Park(i);
   return all;
 }
 
 // What has ended is polled until it is empty: nobody would wake us.
-bool Uplinks::Rest(size_t index) {
+bool Uplinks::Park(size_t index) {
   Uplink& uplink = *polled_[index];
   uplink.link->WakePeerIfBehind();
   if (uplink.has_ended || !uplink.link->BeginSleep()) return false;

@@ -23,7 +23,7 @@ struct FanOut {
 // For how long the senders of a group wait for a member whose ring is full. A member earns it by
 // the frames that it takes, so that one that takes none is waited for once, and one that takes them
 // slowly keeps nobody below ten thousand frames a second.
-struct Patience {
+struct WaitBudget {
   static constexpr transport::Duration kMost = transport::Milliseconds(50);
   static constexpr transport::Duration kEarnedByAFrame = transport::Microseconds(100);
 
@@ -38,7 +38,7 @@ struct Uplink {
   std::unique_ptr<RingLink> link;
   transport::Time last_used;
   FanOut fan_out;                // of the frame that is its next
-  Patience patience;             // of others, for it
+  WaitBudget wait_budget;        // of others, for it
   uint64_t local_interval = 0;   // in which it sent to processes of this host last
   uint32_t local_datagrams = 0;  // that it sent in that interval
   bool is_polled = false;
@@ -62,7 +62,7 @@ class Uplinks {
  public:
   // How long an uplink is polled after its last frame. Waking one up costs its process 7 us and us
   // 20, looking at it some nanoseconds.
-  static constexpr transport::Duration kQuietTime = transport::Milliseconds(1);
+  static constexpr transport::Duration kIdleTime = transport::Milliseconds(1);
 
   Uplinks();
 
@@ -81,18 +81,18 @@ class Uplinks {
 
   // Takes the news from the sockets: wake-ups, and processes that are gone. One system call, and
   // one for each uplink that has news.
-  void LookAtSockets(transport::Time now);
+  void PollSockets(transport::Time now);
   // Closes those that are done.
   void CloseDone();
   // Puts to sleep what was quiet.
-  void RestQuiet(transport::Time now);
+  void ParkIdle(transport::Time now);
   // Puts all to sleep. Returns false if one of them has a frame.
-  bool RestAll();
+  bool ParkAll();
   // Becomes readable when a socket does.
   int wait_fd() const { return epoll_.get(); }
 
  private:
-  bool Rest(size_t index);
+  bool Park(size_t index);
 
   UniqueFd epoll_;
   std::array<std::unique_ptr<Uplink>, transport::kQpnBlocks> uplinks_;

@@ -26,7 +26,7 @@ namespace {
 constexpr int kMaxProcesses = 64;
 constexpr uint32_t kQkey = 0x1234'5678;
 constexpr size_t kGrhBytes = 40;
-constexpr uint64_t kPatience_ns = 10'000'000'000;  // then the rest is lost
+constexpr uint64_t kTimeout_ns = 10'000'000'000;  // then the rest is lost
 
 struct Address {
   ibv_gid gid;
@@ -104,7 +104,7 @@ class Process {
       Send(handles[static_cast<size_t>(to)], AddressOf(to).qpn);
       Poll();
     }
-    const uint64_t give_up = Now_ns() + kPatience_ns;
+    const uint64_t give_up = Now_ns() + kTimeout_ns;
     while (received_ < processes_ - 1 && Now_ns() < give_up) Poll();
   }
 

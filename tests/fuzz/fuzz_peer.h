@@ -17,7 +17,7 @@ inline constexpr MacAddress kOurMac{2, 0, 0, 0, 0, 1};
 inline constexpr MacAddress kPeerMac{2, 0, 0, 0, 0, 2};
 inline constexpr Gid kOurGid = Gid::FromIpv4({10, 0, 0, 1});
 inline constexpr Gid kPeerGid = Gid::FromIpv4({10, 0, 0, 2});
-inline constexpr Gid kStrangerGid = Gid::FromIpv4({10, 0, 0, 3});
+inline constexpr Gid kUnknownPeerGid = Gid::FromIpv4({10, 0, 0, 3});
 
 inline EndpointConfig FuzzEndpointConfig() {
   return {.mac = kOurMac, .gids = {Gid::LinkLocal(kOurMac), kOurGid}, .qpn_count = 64};

@@ -279,7 +279,7 @@ void RequesterModel::CheckFailure(const Completion& completion) const {
   }
 }
 
-void RequesterModel::RequireSettled() {
+void RequesterModel::RequireQuiescent() {
   while (!requests_.empty() && IsAnswered(requests_.front())) {
     const Request& request = requests_.front();
     // Whether a local operation has been started can be told only by what follows it.

@@ -52,7 +52,7 @@ class RequesterModel {
   // The ACK timer ran out.
   void OnTimeout(Time now);
   // Between two operations: nothing was left out.
-  void RequireSettled();
+  void RequireQuiescent();
 
   // The oldest PSN that was not answered, and one beyond the last that was ever sent.
   Psn unacked_psn() const { return unacked_psn_; }

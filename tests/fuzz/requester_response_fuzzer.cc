@@ -281,7 +281,7 @@ void RequesterFuzz::CheckCompletions() {
   while (const uint32_t count = cq_->Poll(completions)) {
     for (uint32_t i = 0; i < count; ++i) model_->OnCompletion(completions[i]);
   }
-  model_->RequireSettled();
+  model_->RequireQuiescent();
   memory_.RequireAsExpected();
   while (const auto event = endpoint_.TakeEvent()) UROCE_REQUIRE(event->context == this);
 }

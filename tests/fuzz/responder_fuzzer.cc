@@ -273,7 +273,7 @@ void ResponderFuzz::Request(Record& record) {
       headers.opcode.operation == Operation::kWrite) {
     headers.reth.dma_length = static_cast<uint32_t>(payload.size());
   }
-  auto frame = FrameFrom(oddity == 0xff ? kStrangerGid : kPeerGid, headers, payload);
+  auto frame = FrameFrom(oddity == 0xff ? kUnknownPeerGid : kPeerGid, headers, payload);
   if (oddity >= 0xf0 && oddity < 0xfe) {
     const uint8_t change = record.Byte();
     frame[record.Word() % frame.size()] ^= change;

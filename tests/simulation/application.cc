@@ -84,7 +84,7 @@ void Application::ScheduleWake() {
     wake_scheduled_ = false;
     if (!session_.open) return;
     Wake();
-    host_.Settle();
+    host_.UpdateAfterEvent();
   });
 }
 

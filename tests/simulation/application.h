@@ -53,7 +53,7 @@ class Application : public Process, public EventListener {
   // INIT, first receives, RTR. Both ends were created.
   void BecomeReadyToReceive();
   void BecomeReadyToSend();
-  void Settle() { host_.Settle(); }
+  void UpdateAfterEvent() { host_.UpdateAfterEvent(); }
   // ERR on behalf of the user.
   void MoveToError();
   // RESET, or destroyed. Nothing comes from the queue pair any more.

@@ -85,7 +85,7 @@ void Connection::End() {
     Soon([this, i, destroy, by_error] {
       if (!by_error) return Close(i, destroy);
       ends_[i]->MoveToError();
-      ends_[i]->Settle();
+      ends_[i]->UpdateAfterEvent();
       Soon([this, i, destroy] { Close(i, destroy); });
     });
   }

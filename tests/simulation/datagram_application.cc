@@ -171,7 +171,7 @@ void DatagramApplication::OnActivity() {
   context_.simulator.After(Duration{static_cast<int64_t>(random_.Between(1, longest_ns))}, [this] {
     wake_scheduled_ = false;
     Wake();
-    host_.Settle();
+    host_.UpdateAfterEvent();
   });
 }
 

@@ -39,7 +39,7 @@ void Application::BeginDrain() {
     if (!session_.open || !drain_.active() || state() != QpState::kSendQueueDrain) return;
     impatient_ = true;
     ContinueDrain();
-    host_.Settle();
+    host_.UpdateAfterEvent();
   });
 }
 

@@ -119,7 +119,7 @@ class FaultScenarioTest : public testing::TestWithParam<uint32_t> {
     ++posted_;
   }
   void RunToTheEnd() {
-    link_->Settle(client());
+    link_->UpdateAfterEvent(client());
     while (link_->RunOne()) {
     }
     for (Link::Host* host : {&client(), &server()}) monitor_.CheckCounters(*host->endpoint);

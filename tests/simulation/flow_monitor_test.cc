@@ -368,7 +368,7 @@ TEST(WireMonitorTest, CountersThatAreNotWhatWasSeenAreNoticed) {
     };
     monitor.AddConnection(end(link.client()), end(link.server()));
     ASSERT_EQ(link.Post(transport::SendOpcode::kRdmaWrite, 0, 4'096), transport::Status::kOk);
-    link.Settle(link.client());
+    link.UpdateAfterEvent(link.client());
     while (link.RunOne()) {
     }
     monitor.CheckCounters(*link.client().endpoint);

@@ -103,14 +103,14 @@ void Measurement::OnActivity(Link::Host& host) {
   completed_ += count;
   payload_frames_then_ = payload_frames_;
   then_ = link_.now();
-  link_.Settle(host);
+  link_.UpdateAfterEvent(host);
 }
 
 Goodput Measurement::Run() {
   for (uint32_t i = 0; i < kQueueDepth; ++i) {
     failed_ |= link_.Post(opcode_, 0, message_bytes_) != transport::Status::kOk;
   }
-  link_.Settle(link_.client());
+  link_.UpdateAfterEvent(link_.client());
   while (payload_frames_ < kFrames && !failed_ && link_.RunOne()) {
   }
   if (failed_ || completed_ == 0) return {0, 0};

@@ -49,10 +49,10 @@ void Host::Receive(const Frame& frame, Route from) {
   context_.trace.OnFrame(context_.simulator.now(), "receives", index_, frame);
   context_.monitor.OnDelivered(frame);
   endpoint_.OnFrame(context_.simulator.now(), frame, from);
-  Settle();
+  UpdateAfterEvent();
 }
 
-void Host::Settle() {
+void Host::UpdateAfterEvent() {
   Transmit();
   TakeEvents();
   for (Process* process : processes_) process->OnActivity();
@@ -67,7 +67,7 @@ void Host::Transmit() {
     paced_transmit_scheduled_ = true;
     context_.simulator.After(pacing_, [this] {
       paced_transmit_scheduled_ = false;
-      Settle();
+      UpdateAfterEvent();
     });
     return;
   }
@@ -116,7 +116,7 @@ void Host::OnDeadline() {
       context_.verdict.Fail("host ", index_, " has a deadline in the past after OnDeadline");
     }
   }
-  Settle();
+  UpdateAfterEvent();
 }
 
 }  // namespace uroce::simulation

@@ -40,7 +40,7 @@ class Host {
 
   void Receive(const Frame& frame, transport::Route from);
   // To be called after work was posted: sends what there is to send.
-  void Settle();
+  void UpdateAfterEvent();
   // Hands on what the endpoint has to tell.
   void TakeEvents();
 

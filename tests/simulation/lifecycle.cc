@@ -131,7 +131,7 @@ void Application::BecomeReadyToReceive() {
   const uint32_t path =
       Mask::kState | Mask::kAddressVector | Mask::kPathMtu | Mask::kDestinationQpn | Mask::kRqPsn;
   Modify(attributes, reliable() ? path | Mask::kMaxDestReadAtomic | Mask::kMinRnrTimer : path);
-  host_.Settle();
+  host_.UpdateAfterEvent();
 }
 
 void Application::BecomeReadyToSend() {
@@ -148,7 +148,7 @@ void Application::BecomeReadyToSend() {
   Modify(attributes, reliable() ? all | Mask::kTimeout | Mask::kRetryCount | Mask::kRnrRetry |
                                       Mask::kMaxReadAtomic
                                 : all);
-  host_.Settle();
+  host_.UpdateAfterEvent();
 }
 
 void Application::MoveToError() {
@@ -179,7 +179,7 @@ void Application::Close(bool destroy) {
     send_completions_.reset();
     receive_completions_.reset();
   }
-  host_.Settle();
+  host_.UpdateAfterEvent();
 }
 
 void Application::CheckSession() {

@@ -128,10 +128,10 @@ Status Link::PostReceive(size_t offset, uint32_t length, uint64_t wr_id) {
 void Link::Receive(Host& host, const Frame& frame) {
   if (observer_.delivered) observer_.delivered(host, frame);
   host.endpoint->OnFrame(simulator_.now(), frame);
-  Settle(host);
+  UpdateAfterEvent(host);
 }
 
-void Link::Settle(Host& host) {
+void Link::UpdateAfterEvent(Host& host) {
   Transmit(host);
   while (host.endpoint->TakeEvent()) {
   }
@@ -145,7 +145,7 @@ void Link::Transmit(Host& host) {
       host.waits_for_line = true;
       simulator_.At(free_at, [this, &host] {
         host.waits_for_line = false;
-        Settle(host);
+        UpdateAfterEvent(host);
       });
       return;
     }
@@ -169,7 +169,7 @@ void Link::ScheduleDeadline(Host& host) {
 void Link::OnDeadline(Host& host) {
   host.wakeup_at = transport::kNever;
   host.endpoint->OnDeadline(simulator_.now());
-  Settle(host);
+  UpdateAfterEvent(host);
 }
 
 }  // namespace uroce::simulation

@@ -76,7 +76,7 @@ class Link {
                          uint64_t wr_id = 0);
   transport::Status PostReceive(size_t offset, uint32_t length, uint64_t wr_id = 0);
   // Lets a host send what it has; to be called after posting.
-  void Settle(Host& host);
+  void UpdateAfterEvent(Host& host);
 
   // Runs the next event; false if there is none.
   bool RunOne() { return simulator_.RunOne(); }

@@ -98,8 +98,8 @@ RKey Application::BindForeignWindow(Application& owner) {
   const transport::MemoryTable::Binding binding = {
       owner.exposed_.lkey(), owner.exposed_.address(0), 8,
       transport::AccessFlags(transport::AccessFlags::kRemoteRead)};
-  const transport::Qpn stranger{owner.qpn_.value + 1};
-  if (memory.BindWindow(Host::kPd, stranger, key, bound, binding) != transport::Status::kOk) {
+  const transport::Qpn other_qpn{owner.qpn_.value + 1};
+  if (memory.BindWindow(Host::kPd, other_qpn, key, bound, binding) != transport::Status::kOk) {
     context_.verdict.Fail("cannot bind a window");
   }
   owner.foreign_window_ = bound;

@@ -334,7 +334,7 @@ RunResult World::Run() {
     });
   }
   for (const auto& connection : connections_) connection->Start();
-  for (const auto& host : hosts_) host->Settle();
+  for (const auto& host : hosts_) host->UpdateAfterEvent();
   RunUntilFinished();
   if (!verdict_.failed()) CheckEnd();
 

@@ -41,7 +41,7 @@ void SharedReceives::OnActivity() {
         wake_scheduled_ = false;
         awake_ = true;
         Wake();
-        host_.Settle();
+        host_.UpdateAfterEvent();
         awake_ = false;
       });
 }

@@ -13,7 +13,7 @@ using transport::Time;
 namespace {
 
 // How long a frame waits to be overtaken when nothing follows.
-constexpr Duration kReorderPatience = transport::Microseconds(200);
+constexpr Duration kReorderTimeout = transport::Microseconds(200);
 
 }  // namespace
 
@@ -66,7 +66,7 @@ bool Wire::MeetFault(const nic::FaultAction& fault, Frame& frame) {
     case Kind::kReorder: {
       Impaired(frame, "held-back");
       const Time due =
-          simulator_.now() + (fault.kind == Kind::kDelay ? fault.delay : kReorderPatience);
+          simulator_.now() + (fault.kind == Kind::kDelay ? fault.delay : kReorderTimeout);
       held_.Hold({.bytes = frame}, due, fault.frames);
       simulator_.At(due, [this] { ReleaseHeld(); });
       return false;

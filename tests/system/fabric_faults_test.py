@@ -17,7 +17,7 @@ from harness.faults import LONG_RUN, REPETITIONS, FaultTimes
 from harness.installation import Installation
 from harness.members import (IMPATIENT, RETRY_EXCEEDED, Member, join, join_all, pause_all,
                              prepare_to_join, resume_all)
-from harness.visitors import BLOCKS, visit
+from harness.transient_clients import BLOCKS, attach_and_leave
 from harness.wires import IPV4, FabricWire
 
 LANES = 4
@@ -100,7 +100,7 @@ class FabricFaultsTest(unittest.TestCase):
 
     def check_quarantine(self, used, died_at):
         """A dead process's block is given to nobody: what is sent to it late must not arrive."""
-        given = [visit(self.wire.fabric) for _ in range(BLOCKS)]
+        given = [attach_and_leave(self.wire.fabric) for _ in range(BLOCKS)]
         now = time.monotonic()
         self.assertLess(len(set(given)), len(given), "not every block that is free was given")
         dead = {block for block, when in died_at.items() if now - when < QUARANTINE_SECONDS}

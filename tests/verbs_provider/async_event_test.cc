@@ -186,7 +186,7 @@ TEST_F(AsyncEventTest, DestroyOfAQueuePairWaitsForTheAcknowledgement) {
   destroyer.join();
 }
 
-TEST_F(AsyncEventTest, DestroyDropsTheEventThatNobodyTook) {
+TEST_F(AsyncEventTest, DestroyDropsTheUnreadEvent) {
   const Qp a = Create();
   Qp b = Create();
   ConnectOneWay(a.get(), b.get());

@@ -257,7 +257,7 @@ TEST_F(CompletionQueueTest, EventThatFindsNoRoomIsToldAsAnErrorOfTheQueue) {
   ExpectNoAsyncEvent(host.context.get());
 }
 
-TEST_F(CompletionQueueTest, DestroyDropsEventsThatNobodyTook) {
+TEST_F(CompletionQueueTest, DestroyDropsUnreadEvents) {
   ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
   SendOne();
   ASSERT_TRUE(ChannelBecomesReadable(kLong));

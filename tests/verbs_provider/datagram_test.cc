@@ -357,8 +357,8 @@ TEST_F(DatagramTest, GroupReachesEveryMemberOnce) {
     ASSERT_EQ(ibv_attach_mcast(a.get(), &group, 0), 0);
     ASSERT_EQ(ibv_attach_mcast(b.get(), &group, 0), 0);
     ASSERT_EQ(ibv_attach_mcast(b.get(), &group, 0), 0);  // twice is once
-    const Qp stranger = Create();
-    for (ibv_qp* qp : {a.get(), b.get(), stranger.get()}) {
+    const Qp unrelated = Create();
+    for (ibv_qp* qp : {a.get(), b.get(), unrelated.get()}) {
       for (uint64_t id = 0; id < 2; ++id) {
         ASSERT_EQ(PostReceive(qp, host.Sge(kUpper + 200 * id, 200), qp->qp_num), 0);
       }

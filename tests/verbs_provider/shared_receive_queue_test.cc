@@ -298,7 +298,7 @@ TEST_F(SharedReceiveQueueTest, DestroyWaitsForTheAcknowledgement) {
   destroyer.join();
 }
 
-TEST_F(SharedReceiveQueueTest, DestroyDropsTheEventThatNobodyTook) {
+TEST_F(SharedReceiveQueueTest, DestroyDropsTheUnreadEvent) {
   Srq srq = Create(4);
   Qp a = CreateQp(IBV_QPT_RC, nullptr);
   Qp b = CreateQp(IBV_QPT_RC, srq.get());

@@ -25,8 +25,8 @@ using nic::control::StatusEnd;
 using nic::control::StatusLink;
 using nic::control::StatusRequest;
 
-// uroced gives visitors five seconds.
-constexpr int kPatience_ms = 6'000;
+// uroced gives a transient client five seconds.
+constexpr int kTimeout_ms = 6'000;
 
 Error Failure(const std::string& fabric, int error) {
   return {"the uroced of fabric '" + fabric + "' cannot be asked (" + strerror(error) +
@@ -51,7 +51,7 @@ bool Take(MessageChannel::Incoming& incoming, FabricStatus* status) {
 
 ErrorOr<FabricStatus> AskOnce(const std::string& fabric, bool* hung_up) {
   *hung_up = false;
-  auto connection = nic::control::ConnectToFabricPatiently(fabric);
+  auto connection = nic::control::ConnectToFabricWithRetry(fabric);
   if (!connection) return Error{nic::control::WhyNotConnected(fabric, errno)};
   MessageChannel channel(std::move(connection->socket));
   channel.Send(StatusRequest{0});
@@ -69,7 +69,7 @@ ErrorOr<FabricStatus> AskOnce(const std::string& fabric, bool* hung_up) {
         return Failure(fabric, ECONNRESET);
       case MessageChannel::Status::kNothing:
         pollfd poll_fd{channel.fd(), POLLIN, 0};
-        if (poll(&poll_fd, 1, kPatience_ms) != 1) return Failure(fabric, ETIMEDOUT);
+        if (poll(&poll_fd, 1, kTimeout_ms) != 1) return Failure(fabric, ETIMEDOUT);
         break;
     }
   }

@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "dpdk_nic/device/device_config.h"
-#include "tools/cli/fabric_hold.h"
+#include "tools/cli/fabric_lease.h"
 #include "tools/cli/libraries.h"
 #include "tools/cli/parse_options.h"
 #include "tools/cli/program_check.h"
@@ -184,7 +184,7 @@ int Run(const std::vector<std::string>& arguments) {
   if (const auto problem = ExportLibraries(libraries)) return Refuse(*problem);
   const auto problem = config.value().direct()
                            ? WhyPortCannotBeOpened(config.value(), libraries.dpdk)
-                           : HoldFabric(config.value().fabric, libraries.daemon);
+                           : LeaseFabric(config.value().fabric, libraries.daemon);
   if (problem) return Refuse(InTermsOfOptions(*problem, values));
   if (const auto warning = WhyNotPreloaded(separator[1])) {
     std::fprintf(stderr, "uroce run: %s.\n", warning->c_str());

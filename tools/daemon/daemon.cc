@@ -40,7 +40,7 @@ using nic::control::Server;
 using transport::Gid;
 
 // Closing its descriptors takes a moment.
-constexpr transport::Duration kLeavePatience = transport::Milliseconds(10'000);
+constexpr transport::Duration kStopTimeout = transport::Milliseconds(10'000);
 constexpr useconds_t kLeaveRetry_us = 5'000;
 
 // Never waits for the reader of a pipe or a terminal: false if there is no room now.
@@ -109,7 +109,7 @@ Server::Config ServerConfig(const Options& options, FabricDescription fabric,
   config.fabric = std::move(fabric);
   config.admits = [users = options.users](uid_t user) { return users.Allow(user); };
   config.log = Log;
-  config.on_deserted = [&io] {
+  config.on_unused = [&io] {
     Log("nobody uses the fabric any more");
     io.stop();
   };
@@ -147,8 +147,8 @@ std::optional<Error> Run(const Options& options, FabricListener listener, nic::O
 }
 
 // Waits for a uroced that is just leaving: it answers no more, and has the name for a moment.
-std::optional<FabricListener> ListenPatiently(const std::string& fabric) {
-  const transport::Time give_up = nic::Now() + kLeavePatience;
+std::optional<FabricListener> ListenWithRetry(const std::string& fabric) {
+  const transport::Time give_up = nic::Now() + kStopTimeout;
   while (true) {
     auto listener = FabricListener::Open(fabric);
     if (listener || errno != EADDRINUSE || nic::Now() >= give_up) return listener;
@@ -165,7 +165,7 @@ std::optional<FabricListener> ListenPatiently(const std::string& fabric) {
 std::optional<Error> Serve(const Options& options) {
   RaiseDescriptorLimit();
   signal(SIGPIPE, SIG_IGN);  // whoever reads what we log may end
-  auto listener = ListenPatiently(options.fabric);
+  auto listener = ListenWithRetry(options.fabric);
   if (!listener && errno == EADDRINUSE) {
     if (options.is_private) return std::nullopt;
     return Error{"fabric '" + options.fabric +

@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr RetryPolicy kPatient = {.timeout = 14, .retry_count = 7};
+constexpr RetryPolicy kLongTimeout = {.timeout = 14, .retry_count = 7};
 
 const char* StateName(ibv_qp_state state) {
   constexpr const char* kNames[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
@@ -89,12 +89,13 @@ Endpoint ConnectAndWatch(RcConnection* connection, ControlChannel* channel) {
   Expect(std::memcmp(&attributes.ah_attr.grh.dgid, &peer.gid, sizeof(peer.gid)) == 0,
          "ah_attr.grh.dgid is not the peer's GID");
 
-  connection->ToReadyToSend(kPatient);
+  connection->ToReadyToSend(kLongTimeout);
   attributes = connection->Query();
   Print("ibv_modify_qp to RTS", attributes);
   ExpectState(attributes, IBV_QPS_RTS);
   ExpectPsn("sq_psn", attributes.sq_psn, connection->local().psn);
-  Expect(attributes.timeout == kPatient.timeout && attributes.retry_cnt == kPatient.retry_count,
+  Expect(attributes.timeout == kLongTimeout.timeout &&
+             attributes.retry_cnt == kLongTimeout.retry_count,
          "timeout or retry_cnt is not what was set");
   return peer;
 }

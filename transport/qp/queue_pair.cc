@@ -77,7 +77,7 @@ DropReason QueuePair::OnPacket(Time now, const Packet& packet) {
   }
   const DropReason result =
       context_.is_datagram() ? OnDatagram(packet) : OnConnectedPacket(now, packet);
-  Settle();
+  UpdateAfterEvent();
   return result;
 }
 
@@ -111,7 +111,7 @@ DropReason QueuePair::OnDatagram(const Packet& packet) {
 
 void QueuePair::OnDeadline(Time now) {
   requester_.OnDeadline(now);
-  Settle();
+  UpdateAfterEvent();
 }
 
 size_t QueuePair::BuildFrame(Time now, std::span<uint8_t> out) {
@@ -138,7 +138,7 @@ bool QueuePair::MayReply() const { return ProcessesRequests(state()) || responde
 
 // After anything happened: follow a failure into ERR, tell of a drained send queue, and have the
 // timer and the transmit queue know what is wanted of them.
-void QueuePair::Settle() {
+void QueuePair::UpdateAfterEvent() {
   FollowFailure();
   TellDrained();
   context_.environment.deadlines.Set(*this, requester_.deadline());
@@ -194,7 +194,7 @@ void QueuePair::Fail() {
   if (state() != QpState::kReset && state() != QpState::kError) {
     EnterError(VendorError::kFlushedByError);
   }
-  Settle();
+  UpdateAfterEvent();
 }
 
 void QueuePair::MarkReady() {

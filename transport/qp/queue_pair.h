@@ -87,7 +87,7 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   void EnterSendQueueError();
   void FollowFailure();
   void TellDrained();
-  void Settle();
+  void UpdateAfterEvent();
   void MarkReady();
   void SendsPosted();
 

@@ -23,7 +23,7 @@ Status QueuePair::Modify(const QpAttributes& attributes, uint32_t mask) {
   }
   Apply(attributes, mask);
   if ((mask & M::kState) != 0) Enter(attributes.state);
-  Settle();
+  UpdateAfterEvent();
   return Status::kOk;
 }
 

@@ -18,10 +18,10 @@ namespace uroce::verbs {
 namespace {
 
 // What the kernel waits for a neighbour: three questions, a second apart.
-constexpr transport::Duration kResolvePatience = transport::Milliseconds(3'000);
+constexpr transport::Duration kResolveTimeout = transport::Milliseconds(3'000);
 
 // A few messages between processes of this host. Who gets no answer goes on without.
-constexpr transport::Duration kPathPatience = transport::Milliseconds(1'000);
+constexpr transport::Duration kPathTimeout = transport::Milliseconds(1'000);
 
 void Say(const std::string& sentence) { std::fprintf(stderr, "uroce: %s.\n", sentence.c_str()); }
 
@@ -96,7 +96,7 @@ Device::Device(std::shared_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers
       address_handles_(kMaxAddressHandles) {}
 
 int Device::Resolve(transport::AddressVector& address) {
-  const auto mac = engine_->ResolveNeighbor(address.destination_gid, kResolvePatience);
+  const auto mac = engine_->ResolveNeighbor(address.destination_gid, kResolveTimeout);
   if (!mac) return ETIMEDOUT;
   address.destination_mac = *mac;
   return 0;
@@ -116,12 +116,12 @@ int Device::PrepareDatagramPath(transport::Qpn local) {
 }
 
 int Device::Prepare(const nic::PacketPort::Path& path) {
-  const auto state = engine_->PreparePath(path, kPathPatience);
+  const auto state = engine_->PreparePath(path, kPathTimeout);
   return state == nic::PacketPort::PathState::kRefused ? EBUSY : 0;
 }
 
 int Device::JoinGroup(const transport::Gid& group) {
-  const auto state = engine_->JoinGroup(group, kPathPatience);
+  const auto state = engine_->JoinGroup(group, kPathTimeout);
   return state == nic::PacketPort::PathState::kRefused ? ENOSPC : 0;
 }
 

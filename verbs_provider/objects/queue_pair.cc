@@ -132,14 +132,14 @@ bool IsAttachedToMulticast(const QueuePair& qp) {
 // An acknowledgement may have to wait until the wire takes frames again, and a program that has
 // received what it wanted destroys its queue pairs and ends. Were it lost, the peer would end in
 // error. How long a peer may take to make room: some turns of its processor.
-constexpr transport::Duration kReplyPatience = transport::Milliseconds(100);
+constexpr transport::Duration kReplyTimeout = transport::Milliseconds(100);
 
 void FinishReplies(QueuePair& qp) {
   const auto owes_reply = [&] {
     return qp.device->engine().WithEndpoint(  // which sends as well
         [&](transport::Endpoint&) { return qp.transport->OwesReply(); });
   };
-  const transport::Time give_up = nic::Now() + kReplyPatience;
+  const transport::Time give_up = nic::Now() + kReplyTimeout;
   while (owes_reply() && nic::Now() < give_up) sched_yield();
 }
 

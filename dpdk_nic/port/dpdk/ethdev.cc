@@ -165,7 +165,7 @@ void Ethdev::Close() {
       stop_and_close();
     }
     rte_eal_hotplug_remove(bus(), devargs_.device().c_str());
-    if (devargs_.driver() == Devargs::Driver::kAfXdp) FreeForgottenXdpMemory(packet_socket_);
+    if (devargs_.driver() == Devargs::Driver::kAfXdp) FreeLeakedXdpMemory(packet_socket_);
   }
   rte_mempool_free(pool_);
   rte_mempool_free(transmit_pool_);

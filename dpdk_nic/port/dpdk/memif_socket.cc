@@ -11,7 +11,7 @@
 namespace uroce::nic {
 namespace {
 
-bool SomebodyListens(const sockaddr_un& address) {
+bool HasListener(const sockaddr_un& address) {
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
   if (fd < 0) return true;
   const bool connected =
@@ -41,7 +41,7 @@ bool RemoveStaleSocket(const std::string& path, const std::string& device, std::
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   memcpy(address.sun_path, path.data(), path.size());  // the length is checked by Devargs
-  if (SomebodyListens(address)) {
+  if (HasListener(address)) {
     *error = "another process serves " + path +
              " already; use role=client or another socket= for " + device;
     return false;

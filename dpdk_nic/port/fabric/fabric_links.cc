@@ -30,7 +30,7 @@ static_assert(kSlotBytes - SlotWord::kAlignedOffset >= transport::kMaxFrameBytes
 
 // Longer than uroced takes to answer when the host is loaded, shorter than what a queue pair waits
 // for its retries.
-constexpr Duration kAnswerPatience = Milliseconds(1'000);
+constexpr Duration kAnswerTimeout = Milliseconds(1'000);
 // How often frames alone ask for a link that could not be had or that ended: whoever wants to be
 // connected asks at once.
 constexpr Duration kAskAgain = Milliseconds(1'000);
@@ -40,7 +40,7 @@ constexpr Duration kFailureIsFresh = Milliseconds(10);
 constexpr Duration kIdle = Milliseconds(10);
 // How long the other process has to map the memory of a link that we made: more than any host that
 // works needs. Until then it can punch holes into it.
-constexpr Duration kProtectPatience = Milliseconds(5'000);
+constexpr Duration kProtectTimeout = Milliseconds(5'000);
 
 // A process gets a link when it was sent so many datagrams by the uplink, or a later one; and none
 // goes by the uplink any more when it was so many that the link should long be there.
@@ -89,13 +89,13 @@ FabricLinks::FabricLinks(control::ControlClient& client, const UniqueFd& epoll,
                          LinkThread::Mode mode)
     : client_(client),
       epoll_(epoll),
-      nudge_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       thread_(mode) {
   // No allocation later, whatever happens.
   active_.reserve(links_.size());
   idle_.reserve(links_.size());
   asked_.reserve(links_.size());
-  Watch(epoll_, nudge_.get(), kNudgeEvent);
+  Watch(epoll_, wakeup_.get(), kWakeupEvent);
   Watch(epoll_, thread_.results_fd(), kThreadEvent);
 }
 
@@ -124,7 +124,7 @@ bool FabricLinks::SendByUplink(Route route, std::span<const uint8_t> frame) {
   const bool is_possible = transport::IsLink(route) && LinkOf(Route::kWire).state == State::kUp &&
                            link.state != State::kEnded && link.waiting.empty() &&
                            link.by_uplink < kMaxDatagramsByUplink;
-  if (!is_possible || !IsToSomebody(route) || !IsDatagram(frame)) return false;
+  if (!is_possible || !HasDestination(route) || !IsDatagram(frame)) return false;
   TransmitOn(Route::kWire);
   const std::span<uint8_t> room = transmitting_->Acquire();
   if (room.empty()) return false;
@@ -165,7 +165,7 @@ void FabricLinks::TransmitOn(Route route) {
   if (!link.is_active) Activate(route);
 }
 
-void FabricLinks::LookAtAnIdleLink() {
+void FabricLinks::PollOneIdleLink() {
   if (++idle_turn_ >= idle_.size()) idle_turn_ = 0;
   const Polled& polled = idle_[idle_turn_];
   if (!polled.ring->Receive().empty()) Activate(polled.route);
@@ -192,7 +192,7 @@ void FabricLinks::EndSleep() {
 }
 
 PacketPort::PathState FabricLinks::Prepare(Route route) {
-  if (!IsToSomebody(route)) return PathState::kUnreachable;
+  if (!HasDestination(route)) return PathState::kUnreachable;
   Link& link = LinkOf(route);
   if (link.state == State::kDown) {
     const Time now = Now();
@@ -203,7 +203,7 @@ PacketPort::PathState FabricLinks::Prepare(Route route) {
   return link.state == State::kUp ? PathState::kReady : PathState::kPending;
 }
 
-bool FabricLinks::IsToSomebody(Route route) const {
+bool FabricLinks::HasDestination(Route route) const {
   const Block block = BlockOfLink(route);
   return route == Route::kWire ||
          (block >= control::kFirstBlock && block <= control::kLastBlock &&
@@ -238,7 +238,7 @@ void FabricLinks::SendRequests(Time now) {
 // Without an uroced the request waits for one. The ring is polled at once, as the other process may
 // send before we hear that it has it.
 void FabricLinks::SendRequest(Route route, Time now) {
-  if (client_.state() == control::ControlClient::State::kRefused || !IsToSomebody(route)) {
+  if (client_.state() == control::ControlClient::State::kRefused || !HasDestination(route)) {
     return Fail(route, PathState::kRefused, now);
   }
   if (client_.state() != control::ControlClient::State::kAttached || spares_.empty()) return;
@@ -266,7 +266,7 @@ void FabricLinks::TakeResults(Time now) {
     });
     if (waits == asked_.end()) continue;
     const Route route = *waits;
-    Complain(route, "cannot be made", strerror(made->error));
+    LogLink(route, "cannot be made", strerror(made->error));
     Fail(route, PathState::kRefused, now);
   }
   while (auto accepted = thread_.TakeAccepted()) OnAccepted(std::move(*accepted), now);
@@ -295,7 +295,7 @@ void FabricLinks::OnOffer(const control::LinkOffer& offer, UniqueFd memory, Uniq
   ++offers_received_;
   if (offer.block == control::kSwitchBlock || offer.block > control::kLastBlock) return;
   const Route route = RouteOfLink(offer.block);
-  if (!IsToSomebody(route)) return;
+  if (!HasDestination(route)) return;
   Link& link = LinkOf(route);
   const Time now = Now();
   if (link.state == State::kDown) {
@@ -320,7 +320,7 @@ void FabricLinks::OnAccepted(LinkThread::Accepted accepted, Time now) {
   link.is_accepting = false;
   if (accepted.link == nullptr) {
     if (accepted.error == EPROTO || accepted.error == EPERM) ++counters_.receive_malformed;
-    Complain(route, "is refused", strerror(accepted.error));
+    LogLink(route, "is refused", strerror(accepted.error));
     const bool waits_for_an_answer = link.ring != nullptr && link.unanswered != 0;
     if (link.state == State::kAsked && !waits_for_an_answer) {
       Fail(route, PathState::kUnreachable, now);
@@ -351,10 +351,10 @@ void FabricLinks::OnReattached() {
 }
 
 void FabricLinks::OnReadable(uint32_t event) {
-  if (event == kNudgeEvent) {
+  if (event == kWakeupEvent) {
     if (is_asleep_) return;
-    eventfd_t nudges;
-    [[maybe_unused]] const int result = eventfd_read(nudge_.get(), &nudges);
+    eventfd_t wakeups;
+    [[maybe_unused]] const int result = eventfd_read(wakeup_.get(), &wakeups);
     return;
   }
   if (event == kThreadEvent) {
@@ -368,7 +368,7 @@ void FabricLinks::OnReadable(uint32_t event) {
   WakeSleeper();
   if (WakesUsForNothing(link)) {
     ++counters_.receive_malformed;
-    Complain(route, "is closed", "it woke this process again and again, and sent nothing");
+    LogLink(route, "is closed", "it woke this process again and again, and sent nothing");
     return Close(route, Now());
   }
   if (!link.ring->peer_alive()) {
@@ -393,20 +393,20 @@ bool FabricLinks::WakesUsForNothing(Link& link) {
 
 void FabricLinks::Serve(Time now) {
   // From the end: a link that goes away is replaced by one that was looked at.
-  for (size_t i = active_.size(); i-- > 0;) Tend(active_[i].route, now);
+  for (size_t i = active_.size(); i-- > 0;) Service(active_[i].route, now);
   for (size_t i = asked_.size(); i-- > 0;) {
     const Route route = asked_[i];
-    if (now - LinkOf(route).since >= kAnswerPatience) Fail(route, PathState::kUnreachable, now);
+    if (now - LinkOf(route).since >= kAnswerTimeout) Fail(route, PathState::kUnreachable, now);
   }
   if (!asked_.empty()) SendRequests(now);
   if (restores_uplink_ && LinkOf(Route::kWire).state == State::kDown) Ask(Route::kWire, now);
 }
 
-void FabricLinks::Tend(Route route, Time now) {
+void FabricLinks::Service(Route route, Time now) {
   Link& link = LinkOf(route);
   if (link.ring->broken()) {
     ++counters_.receive_malformed;
-    Complain(route, "is closed", "what came by it makes no sense");
+    LogLink(route, "is closed", "what came by it makes no sense");
     return Close(route, now);
   }
   if (link.state == State::kEnded) {
@@ -415,7 +415,7 @@ void FabricLinks::Tend(Route route, Time now) {
   }
   if (link.state != State::kUp) return;
   if (!link.is_protected) {
-    link.is_protected = link.ring->ProtectMemory(now - link.up_since >= kProtectPatience);
+    link.is_protected = link.ring->ProtectMemory(now - link.up_since >= kProtectTimeout);
   }
   link.ring->WakePeerIfBehind();
   const uint64_t frames = link.ring->frames();
@@ -445,7 +445,7 @@ void FabricLinks::Use(Route route, std::unique_ptr<RingLink> ring, State state, 
   AddTo(active_, route);
   link.is_active = true;
   if (!Watch(epoll_, link.ring->socket(), static_cast<uint32_t>(route))) {
-    Complain(route, "cannot be watched", strerror(errno));
+    LogLink(route, "cannot be watched", strerror(errno));
     return Fail(route, PathState::kRefused, now);  // it would never wake us
   }
   WakeSleeper();  // to be woken by this link from now on, as by all others
@@ -504,18 +504,18 @@ void FabricLinks::RemoveFrom(std::vector<Polled>& list, Route route) {
 }
 
 // To standard error, and not for ever: somebody may offer us nonsense again and again.
-void FabricLinks::Complain(Route route, const char* what, const char* why) {
-  if (complaints_left_ == 0) return;
-  --complaints_left_;
+void FabricLinks::LogLink(Route route, const char* what, const char* why) {
+  if (link_logs_left_ == 0) return;
+  --link_logs_left_;
   const std::string other = route == Route::kWire
                                 ? "uroced"
                                 : "the process with block " + std::to_string(BlockOfLink(route));
   Say("the link to " + other + " " + what + ": " + why);
 }
 
-void FabricLinks::Nudge() {
+void FabricLinks::Wakeup() {
   // Fails only if the counter is full, and then the sleeper is awake.
-  [[maybe_unused]] const int result = eventfd_write(nudge_.get(), 1);
+  [[maybe_unused]] const int result = eventfd_write(wakeup_.get(), 1);
 }
 
 void FabricLinks::AbandonAfterFork() {
@@ -528,7 +528,7 @@ void FabricLinks::AbandonAfterFork() {
     spare.socket.reset();
   }
   thread_.AbandonAfterFork();
-  nudge_.reset();
+  wakeup_.reset();
 }
 
 }  // namespace uroce::nic

@@ -53,8 +53,8 @@ class FabricLinks {
   using Route = transport::Route;
 
   // What epoll says of a descriptor that is not a link's socket; of those it says the route.
-  static constexpr uint32_t kNudgeEvent = UINT32_MAX;
-  static constexpr uint32_t kThreadEvent = kNudgeEvent - 1;
+  static constexpr uint32_t kWakeupEvent = UINT32_MAX;
+  static constexpr uint32_t kThreadEvent = kWakeupEvent - 1;
   static constexpr uint32_t kFirstEventOfOthers = kThreadEvent - 1;  // and downwards
 
   // Both outlive it. The sockets of links are put into the epoll set.
@@ -101,7 +101,7 @@ class FabricLinks {
     if (receiving_ != nullptr) receiving_->Flush();
     if (transmitting_ != nullptr && transmitting_ != receiving_) transmitting_->Flush();
     ++turn_;  // a link that always has more does not keep the others waiting
-    if (!idle_.empty()) LookAtAnIdleLink();
+    if (!idle_.empty()) PollOneIdleLink();
   }
 
   bool BeginSleep();
@@ -119,7 +119,7 @@ class FabricLinks {
   // To be called before anything is taken that may have woken a sleeper, who may not have been
   // scheduled yet: what takes it away makes him sleep on, and who woke him does so once only.
   void WakeSleeper() {
-    if (is_asleep_) Nudge();
+    if (is_asleep_) Wakeup();
   }
   // Follows what happened to the links since. To be called about once a millisecond.
   void Serve(transport::Time now);
@@ -167,9 +167,9 @@ class FabricLinks {
   bool SendByUplink(Route route, std::span<const uint8_t> frame);
   void SendWaiting(Route route);
   void TransmitOn(Route route);
-  void LookAtAnIdleLink();
+  void PollOneIdleLink();
 
-  bool IsToSomebody(Route route) const;
+  bool HasDestination(Route route) const;
   void Ask(Route route, transport::Time now);
   void SendRequests(transport::Time now);
   void SendRequest(Route route, transport::Time now);
@@ -179,19 +179,19 @@ class FabricLinks {
   void Use(Route route, std::unique_ptr<RingLink> ring, State state, transport::Time now);
   void End(Route route);
   void Close(Route route, transport::Time now);
-  void Tend(Route route, transport::Time now);
+  void Service(Route route, transport::Time now);
 
   void Activate(Route route);
   void Deactivate(Route route);
   void AddTo(std::vector<Polled>& list, Route route);
   void RemoveFrom(std::vector<Polled>& list, Route route);
-  void Nudge();
+  void Wakeup();
   bool WakesUsForNothing(Link& link);
-  void Complain(Route route, const char* what, const char* why);
+  void LogLink(Route route, const char* what, const char* why);
 
   control::ControlClient& client_;
   const UniqueFd& epoll_;
-  UniqueFd nudge_;  // an eventfd that wakes our own sleeper
+  UniqueFd wakeup_;  // an eventfd that wakes our own sleeper
   std::vector<Polled> active_;
   std::vector<Polled> idle_;
   std::vector<Route> asked_;  // in state kAsked
@@ -208,7 +208,7 @@ class FabricLinks {
   bool restores_uplink_ = false;
   uint32_t offers_received_ = 0;  // from this uroced
   uint32_t last_offer_ = 0;
-  int complaints_left_ = 10;
+  int link_logs_left_ = 10;
   PacketPort::Counters counters_;
   std::array<Link, transport::kRoutes> links_;
   WaitingFrames waiting_;

@@ -17,7 +17,7 @@ constexpr size_t kMaxEntries = 4'096;
 }  // namespace
 
 FabricNeighbors::FabricNeighbors(FabricPort& port) : port_(port) {
-  port_.SetNeighborSink([this](const control::Neighbor& news) { OnNews(news); });
+  port_.SetNeighborSink([this](const control::Neighbor& news) { OnChange(news); });
 }
 
 FabricNeighbors::~FabricNeighbors() { port_.SetNeighborSink({}); }
@@ -40,7 +40,7 @@ std::optional<MacAddress> FabricNeighbors::Resolve(Time now, const Gid& gid) {
   return std::nullopt;
 }
 
-void FabricNeighbors::OnNews(const control::Neighbor& news) {
+void FabricNeighbors::OnChange(const control::Neighbor& news) {
   if (news.is_known == 0) {
     if (const auto found = entries_.find(news.gid); found != entries_.end()) {
       found->second.mac.reset();

@@ -34,7 +34,7 @@ class FabricNeighbors final : public LinkLayer {
     uint32_t attachment = 0;  // whom we asked
   };
 
-  void OnNews(const control::Neighbor& news);
+  void OnChange(const control::Neighbor& news);
   void ForgetIfFull();
 
   FabricPort& port_;

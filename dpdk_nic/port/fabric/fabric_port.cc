@@ -23,7 +23,7 @@ using transport::Time;
 
 // A uroced that is being started, or that died a moment ago and is started anew, is waited for.
 // Nobody should wait long for an error.
-constexpr Duration kNobodyPatience = Milliseconds(500);
+constexpr Duration kNoDaemonTimeout = Milliseconds(500);
 
 constexpr uint32_t kClientEvent = FabricLinks::kFirstEventOfOthers;
 
@@ -60,9 +60,9 @@ std::optional<Error> FabricPort::Attach() {
     }
     const bool is_detached = client_.state() == ControlClient::State::kDetached;
     const int error = is_detached ? client_.connect_error() : 0;
-    const bool is_nobody_there = error != 0 && error != EAGAIN;
-    const Duration patience = is_nobody_there ? kNobodyPatience : control::kQueuePatience;
-    const Duration left = patience - (Now() - began);
+    const bool has_no_daemon = error != 0 && error != EAGAIN;
+    const Duration timeout = has_no_daemon ? kNoDaemonTimeout : control::kQueueTimeout;
+    const Duration left = timeout - (Now() - began);
     if (left <= Duration{0}) {
       if (error != 0) return Error{control::WhyNotConnected(options_.fabric, error)};
       return Error{"uroced does not answer: end it and start it again"};

@@ -18,18 +18,18 @@ using control::MessageChannel;
 using transport::Milliseconds;
 using transport::Time;
 
-constexpr transport::Duration kPatience = Milliseconds(5'000);
+constexpr transport::Duration kTimeout = Milliseconds(5'000);
 
 Error NoAnswer() { return {"uroced does not answer: end it and start it again"}; }
 
 }  // namespace
 
 ErrorOr<control::StatusDaemon> QueryFabric(const std::string& fabric) {
-  auto connection = control::ConnectToFabricPatiently(fabric);
+  auto connection = control::ConnectToFabricWithRetry(fabric);
   if (!connection) return Error{control::WhyNotConnected(fabric, errno)};
   MessageChannel channel(std::move(connection->socket));
   if (!channel.Send(control::StatusRequest{0})) return NoAnswer();
-  const Time give_up = Now() + kPatience;
+  const Time give_up = Now() + kTimeout;
   MessageChannel::Incoming incoming;
   while (true) {
     const MessageChannel::Status status = channel.Receive(incoming);

@@ -34,8 +34,8 @@ class FabricRequests {
       entry.answer.reset();
     }
     entry.asked_at = now;
-    is_settled_ = false;
-    Settle(key, entry, now);
+    is_up_to_date_ = false;
+    Update(key, entry, now);
     if (!entry.answer) return PathState::kPending;
     if (*entry.answer != 0) {
       entries_.erase(key);
@@ -52,8 +52,8 @@ class FabricRequests {
     Entry& entry = found->second;
     entry.is_unwanted = true;
     entry.is_in_use = false;
-    is_settled_ = false;
-    if (Settle(key, entry, entry.asked_at)) entries_.erase(found);
+    is_up_to_date_ = false;
+    if (Update(key, entry, entry.asked_at)) entries_.erase(found);
   }
 
   void OnAnswer(const Key& key, control::ErrnoValue error) {
@@ -70,14 +70,14 @@ class FabricRequests {
       entry.unanswered = 0;
       entry.answer.reset();
     }
-    is_settled_ = false;
+    is_up_to_date_ = false;
   }
 
   void Serve(transport::Time now) {
-    if (is_settled_) return;
-    is_settled_ = true;
+    if (is_up_to_date_) return;
+    is_up_to_date_ = true;
     for (auto it = entries_.begin(); it != entries_.end();) {
-      const bool is_over = Settle(it->first, it->second, now);
+      const bool is_over = Update(it->first, it->second, now);
       it = is_over ? entries_.erase(it) : std::next(it);
     }
   }
@@ -97,20 +97,20 @@ class FabricRequests {
   };
 
   // Says what is to be said of the entry. Returns whether nothing is left of it.
-  bool Settle(const Key& key, Entry& entry, transport::Time now) {
+  bool Update(const Key& key, Entry& entry, transport::Time now) {
     if (!entry.is_in_use && now - entry.asked_at >= kAbandoned) entry.is_unwanted = true;
     if (entry.is_unwanted) {
       if (entry.is_said && IsAttached()) entry.is_said = !client_.Send(Withdraw{key});
       // Answers that are still to come belong to what was said before.
       const bool is_over = !IsAttached() || (!entry.is_said && entry.unanswered == 0);
-      is_settled_ &= is_over;
+      is_up_to_date_ &= is_over;
       return is_over;
     }
     if (!entry.is_said && client_.Send(entry.message)) {
       entry.is_said = true;
       ++entry.unanswered;
     }
-    is_settled_ &= entry.is_said && entry.is_in_use;
+    is_up_to_date_ &= entry.is_said && entry.is_in_use;
     return false;
   }
 
@@ -118,7 +118,7 @@ class FabricRequests {
 
   control::ControlClient& client_;
   std::map<Key, Entry> entries_;
-  bool is_settled_ = true;  // Serve has nothing to do
+  bool is_up_to_date_ = true;  // Serve has nothing to do
 };
 
 }  // namespace uroce::nic

@@ -18,7 +18,7 @@ constexpr size_t kEthernetHeaderBytes = 14;
 // A frame that the seed reorders is overtaken by one to this many.
 constexpr uint32_t kMaxOvertaking = 4;
 // When nothing follows that could overtake it: well below any sensible retransmission timeout.
-constexpr Duration kReorderPatience = transport::Microseconds(200);
+constexpr Duration kReorderTimeout = transport::Microseconds(200);
 // Two windows of a queue pair. A delay that needs more gets back-pressure.
 constexpr size_t kMaxHeldFrames = 512;
 // Received frames that one call drops before it says that there are none now.
@@ -122,24 +122,24 @@ void ImpairedPort::SendByScenario(const FaultAction& action, std::span<uint8_t> 
 }
 
 void ImpairedPort::SendAsDrawn(std::span<uint8_t> frame) {
-  switch (DrawFate()) {
-    case Fate::kDrop:
+  switch (DrawImpairment()) {
+    case Impairment::kDrop:
       ++impaired_.dropped;
       return;
-    case Fate::kReorder: {
+    case Impairment::kReorder: {
       ++impaired_.reordered;
       const auto others_to_pass = 1 + static_cast<uint32_t>(random_() % kMaxOvertaking);
       return Hold(frame, Due(impairments_.delay, others_to_pass), others_to_pass);
     }
-    case Fate::kDuplicate:
+    case Impairment::kDuplicate:
       ++impaired_.duplicated;
       Hold(frame, Due(impairments_.delay, 1), 1);
       break;
-    case Fate::kCorrupt:
+    case Impairment::kCorrupt:
       ++impaired_.corrupted;
       Corrupt(frame);
       break;
-    case Fate::kPass:
+    case Impairment::kPass:
       break;
   }
   SendOn(frame);
@@ -165,16 +165,17 @@ void ImpairedPort::Flush() {
   port_->Flush();
 }
 
-ImpairedPort::Fate ImpairedPort::DrawFate() {
+ImpairedPort::Impairment ImpairedPort::DrawImpairment() {
   double draw = std::uniform_real_distribution<>(0, 1)(random_);
-  for (const auto& [probability, fate] : {std::pair{impairments_.drop, Fate::kDrop},
-                                          std::pair{impairments_.duplicate, Fate::kDuplicate},
-                                          std::pair{impairments_.reorder, Fate::kReorder},
-                                          std::pair{impairments_.corrupt, Fate::kCorrupt}}) {
-    if (draw < probability) return fate;
+  for (const auto& [probability, impairment] :
+       {std::pair{impairments_.drop, Impairment::kDrop},
+        std::pair{impairments_.duplicate, Impairment::kDuplicate},
+        std::pair{impairments_.reorder, Impairment::kReorder},
+        std::pair{impairments_.corrupt, Impairment::kCorrupt}}) {
+    if (draw < probability) return impairment;
     draw -= probability;
   }
-  return Fate::kPass;
+  return Impairment::kPass;
 }
 
 void ImpairedPort::Corrupt(std::span<uint8_t> frame) {
@@ -184,7 +185,7 @@ void ImpairedPort::Corrupt(std::span<uint8_t> frame) {
 }
 
 Time ImpairedPort::Due(Duration delay, uint32_t others_to_pass) {
-  return Now() + (others_to_pass == 0 ? delay : delay + kReorderPatience);
+  return Now() + (others_to_pass == 0 ? delay : delay + kReorderTimeout);
 }
 
 // A wire that takes nothing more loses the frame: it is one of ours that we held too long.

@@ -19,9 +19,9 @@ namespace uroce::nic {
 // and delays them. Frames that are not RoCEv2 pass untouched.
 //
 // Two things decide what happens to a frame. A scenario names frames exactly, sent or received. For
-// sent frames that it does not name the seed draws a fate; for both directions give both ends one.
-// Frames that are held back are released when enough others have passed them or, at the end of a
-// burst, when they were held for long enough.
+// sent frames that it does not name the seed draws a impairment; for both directions give both ends
+// one. Frames that are held back are released when enough others have passed them or, at the end of
+// a burst, when they were held for long enough.
 class ImpairedPort : public PacketPort {
  public:
   ImpairedPort(std::unique_ptr<PacketPort> port, const Impairments& impairments,
@@ -67,9 +67,9 @@ class ImpairedPort : public PacketPort {
   const Impaired& impaired() const { return impaired_; }
 
  private:
-  enum class Fate { kPass, kDrop, kDuplicate, kReorder, kCorrupt };
+  enum class Impairment { kPass, kDrop, kDuplicate, kReorder, kCorrupt };
 
-  Fate DrawFate();
+  Impairment DrawImpairment();
   void Corrupt(std::span<uint8_t> frame);
   // When a frame goes on that `delay` and `others_to_pass` hold back.
   static transport::Time Due(transport::Duration delay, uint32_t others_to_pass);

@@ -63,7 +63,7 @@ class BlockClaimsTest : public ::testing::Test {
   }
   ~BlockClaimsTest() override { std::filesystem::remove_all(name_); }
 
-  std::optional<uid_t> Holder(Block block) { return claims_->HolderOf(block); }
+  std::optional<uid_t> Owner(Block block) { return claims_->OwnerOf(block); }
   UniqueFd OpenFile(Block block) {
     return UniqueFd(openat(folder_.get(), std::to_string(block).c_str(), O_RDONLY | O_CLOEXEC));
   }
@@ -74,24 +74,24 @@ class BlockClaimsTest : public ::testing::Test {
 };
 
 TEST_F(BlockClaimsTest, ClaimIsSeenUntilItEnds) {
-  EXPECT_EQ(Holder(5), std::nullopt);
+  EXPECT_EQ(Owner(5), std::nullopt);
   UniqueFd claim = claims_->Give(5, kAlice);
   ASSERT_TRUE(claim);
-  EXPECT_EQ(Holder(5), kAlice);
-  EXPECT_EQ(Holder(6), std::nullopt);
+  EXPECT_EQ(Owner(5), kAlice);
+  EXPECT_EQ(Owner(6), std::nullopt);
   claim.reset();
-  EXPECT_EQ(Holder(5), std::nullopt);
+  EXPECT_EQ(Owner(5), std::nullopt);
 }
 
 TEST_F(BlockClaimsTest, BlockIsGivenOnce) {
   UniqueFd claim = claims_->Give(5, kAlice);
   EXPECT_FALSE(claims_->Give(5, kBob));
   EXPECT_EQ(errno, EWOULDBLOCK);
-  EXPECT_EQ(Holder(5), kAlice);
+  EXPECT_EQ(Owner(5), kAlice);
   claim.reset();
   const UniqueFd next = claims_->Give(5, kBob);
   EXPECT_TRUE(next);
-  EXPECT_EQ(Holder(5), kBob);
+  EXPECT_EQ(Owner(5), kBob);
 }
 
 TEST_F(BlockClaimsTest, ClaimCannotBeWrittenTo) {
@@ -107,7 +107,7 @@ TEST_F(BlockClaimsTest, ClaimProvesItsBlockToEveryUroced) {
   EXPECT_TRUE(next.IsProvenBy(passed_on.get(), 5, kAlice));
   EXPECT_FALSE(next.IsProvenBy(claim.get(), 5, kBob)) << "of another user";
   EXPECT_FALSE(next.IsProvenBy(claim.get(), 6, kAlice));
-  EXPECT_EQ(Holder(5), kAlice) << "looking at it changes nothing";
+  EXPECT_EQ(Owner(5), kAlice) << "looking at it changes nothing";
 }
 
 TEST_F(BlockClaimsTest, NothingElseProvesABlock) {
@@ -121,7 +121,7 @@ TEST_F(BlockClaimsTest, NothingElseProvesABlock) {
   EXPECT_TRUE(claims_->IsProvenBy(five.get(), 5, kAlice));
 }
 
-TEST_F(BlockClaimsTest, BlockThatNobodyHasIsProvenByNothing) {
+TEST_F(BlockClaimsTest, UnclaimedBlockHasNoProof) {
   UniqueFd claim = claims_->Give(5, kAlice);
   ASSERT_EQ(flock(claim.get(), LOCK_UN), 0);
   EXPECT_FALSE(claims_->IsProvenBy(claim.get(), 5, kAlice));
@@ -137,7 +137,7 @@ TEST_F(BlockClaimsTest, ClaimOfABlockThatWasGivenAgainIsNone) {
   EXPECT_FALSE(claims_->IsProvenBy(old.get(), 5, kAlice));
   claim.reset();
   EXPECT_EQ(flock(old.get(), LOCK_EX | LOCK_NB), 0);
-  EXPECT_EQ(Holder(5), std::nullopt) << "that is another file";
+  EXPECT_EQ(Owner(5), std::nullopt) << "that is another file";
 }
 
 TEST_F(BlockClaimsTest, ClaimOfAKilledProcessIsGone) {
@@ -145,18 +145,18 @@ TEST_F(BlockClaimsTest, ClaimOfAKilledProcessIsGone) {
     UniqueFd claim = claims_->Give(5, kAlice);
     Child child([] {});
     claim.reset();
-    ASSERT_EQ(Holder(5), kAlice);
+    ASSERT_EQ(Owner(5), kAlice);
     child.Kill();
-    ASSERT_EQ(Holder(5), std::nullopt);
+    ASSERT_EQ(Owner(5), std::nullopt);
   }
 }
 
 TEST_F(BlockClaimsTest, ForkedChildThatClosesItDoesNotEndIt) {
   UniqueFd claim = claims_->Give(5, kAlice);
   const Child child([&] { claim.reset(); });
-  EXPECT_EQ(Holder(5), kAlice);
+  EXPECT_EQ(Owner(5), kAlice);
   claim.reset();
-  EXPECT_EQ(Holder(5), std::nullopt);
+  EXPECT_EQ(Owner(5), std::nullopt);
 }
 
 TEST_F(BlockClaimsTest, FilesThatAreNotUsedAreRemoved) {
@@ -166,7 +166,7 @@ TEST_F(BlockClaimsTest, FilesThatAreNotUsedAreRemoved) {
   claims_->RemoveUnused();
   EXPECT_FALSE(OpenFile(5));
   EXPECT_TRUE(OpenFile(6));
-  EXPECT_EQ(Holder(6), kAlice);
+  EXPECT_EQ(Owner(6), kAlice);
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ class ClientTest : public ::testing::Test {
   MessageChannel::Incoming incoming_;
 };
 
-TEST_F(ClientTest, NobodyThereIsTriedAgainUntilSomebodyIs) {
+TEST_F(ClientTest, AbsentDaemonIsTriedUntilItIsThere) {
   client_->Serve();
   EXPECT_EQ(client_->state(), State::kDetached);
   EXPECT_FALSE(client_->Send(Resolve{}));
@@ -92,7 +92,7 @@ TEST_F(ClientTest, NobodyThereIsTriedAgainUntilSomebodyIs) {
   ServeUntil(State::kAttaching);
 }
 
-TEST_F(ClientTest, NobodyThereIsNotTriedAllTheTime) {
+TEST_F(ClientTest, AbsentDaemonIsTriedAtIntervals) {
   const auto start = std::chrono::steady_clock::now();
   client_->Serve();
   for (int attempt = 0; attempt < 3; ++attempt) {
@@ -189,7 +189,7 @@ TEST_F(ClientTest, RefusalIsForGood) {
   EXPECT_FALSE(IsReadable(client_->wait_fd()));
   client_->Serve();
   EXPECT_EQ(client_->state(), State::kRefused);
-  EXPECT_FALSE(uroced_->HasVisitor());
+  EXPECT_FALSE(uroced_->HasPendingConnection());
   EXPECT_FALSE(client_->Send(Resolve{}));
 }
 
@@ -276,7 +276,7 @@ TEST_F(ClientTest, QueueThatIsFullIsWaitedFor) {
   EXPECT_EQ(client_->state(), State::kDetached);
   EXPECT_EQ(client_->connect_error(), EAGAIN);
   // Its timer rings long before the one for a uroced that is not there.
-  uroced_->AcceptStranger();
+  uroced_->AcceptUnauthenticated();
   ServeUntil(State::kAttaching);
   EXPECT_EQ(client_->connect_error(), 0);
 }
@@ -303,7 +303,7 @@ void SayLinkRequest(MessageChannel& channel) {
 }
 void SayPortState(MessageChannel& channel) { channel.Send(PortState{}); }
 void SayStatusEnd(MessageChannel& channel) { channel.Send(StatusEnd{}); }
-void SayHeld(MessageChannel& channel) { channel.Send(Held{}); }
+void SayLeaseGranted(MessageChannel& channel) { channel.Send(LeaseGranted{}); }
 
 class NonsenseTest : public ClientTest, public ::testing::WithParamInterface<Nonsense> {};
 
@@ -338,7 +338,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Nonsense{"hello_later", true, SayHello},
                       Nonsense{"second_welcome", true, SayWelcome<kBlock, 0>},
                       Nonsense{"link_request", true, SayLinkRequest},
-                      Nonsense{"status", true, SayStatusEnd}, Nonsense{"held", true, SayHeld}),
+                      Nonsense{"status", true, SayStatusEnd},
+                      Nonsense{"held", true, SayLeaseGranted}),
     [](const auto& kind) { return std::string(kind.param.name); });
 
 TEST_F(ClientTest, EndBeforeTheWelcomeIsTriedAgain) {
@@ -493,7 +494,7 @@ TEST_F(ClientTest, AfterAnAttachmentOnlyTheSameUsersUrocedWillDo) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
-  EXPECT_FALSE(uroced_->HasVisitor());
+  EXPECT_FALSE(uroced_->HasPendingConnection());
 }
 
 }  // namespace

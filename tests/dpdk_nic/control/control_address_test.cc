@@ -25,7 +25,7 @@ class ControlAddressTest : public ::testing::Test {
   const std::string fabric_ = UniqueFabricName();
 };
 
-TEST_F(ControlAddressTest, NobodyAnswersWhereNobodyListens) {
+TEST_F(ControlAddressTest, NoAnswerWithoutListener) {
   EXPECT_FALSE(ConnectToFabric(fabric_).has_value());
   EXPECT_EQ(errno, ECONNREFUSED);
 }
@@ -85,7 +85,7 @@ TEST_F(ControlAddressTest, ForkedChildDoesNotKeepTheFabric) {
   EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 
-TEST_F(ControlAddressTest, ListenerThatWasKilledKeepsNobodyOut) {
+TEST_F(ControlAddressTest, NewListenerReplacesAKilledOne) {
   const pid_t child = fork();
   if (child == 0) {
     const auto listener = FabricListener::Open(fabric_);
@@ -123,7 +123,7 @@ TEST_F(ControlAddressTest, ListenersThatComeAndGoAtTheSameTimeFindTheirFolder) {
   }
 }
 
-TEST_F(ControlAddressTest, ListenerThatAcceptsNobodyIsBusyButThere) {
+TEST_F(ControlAddressTest, ListenerThatNeverAcceptsIsBusyButThere) {
   const auto listener = FabricListener::Open(fabric_);
   ASSERT_EQ(listen(listener->fd(), 0), 0);
   const auto first = ConnectToFabric(fabric_);
@@ -132,13 +132,13 @@ TEST_F(ControlAddressTest, ListenerThatAcceptsNobodyIsBusyButThere) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
-TEST_F(ControlAddressTest, PatientConnectionWaitsForRoomInTheQueue) {
+TEST_F(ControlAddressTest, ConnectionWithRetryWaitsForRoomInTheQueue) {
   const auto listener = FabricListener::Open(fabric_);
   ASSERT_EQ(listen(listener->fd(), 0), 0);
   const auto first = ConnectToFabric(fabric_);
   ASSERT_TRUE(first.has_value());
   std::optional<FabricConnection> second;
-  std::thread newcomer([&] { second = ConnectToFabricPatiently(fabric_); });
+  std::thread newcomer([&] { second = ConnectToFabricWithRetry(fabric_); });
   EXPECT_TRUE(UniqueFd(accept(listener->fd(), nullptr, nullptr)));
   newcomer.join();
   EXPECT_TRUE(second.has_value());
@@ -242,7 +242,7 @@ TEST_F(ControlAddressTest, PlaceIsAFolderThatItsOwnerAloneCanWriteTo) {
   std::filesystem::remove(folder + "-real");
 }
 
-TEST_F(ControlAddressTest, RootsListenerServesUsersWhoHaveNone) {
+TEST_F(ControlAddressTest, RootsListenerServesUsersWithoutTheirOwn) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
   const mode_t before = umask(077);
   const auto listener = FabricListener::Open(fabric_);

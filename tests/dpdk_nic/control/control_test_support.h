@@ -53,7 +53,7 @@ inline uint64_t NumberOf(const UniqueFd& fd) {
 // Whether a process has a claim of the block.
 inline bool IsClaimed(const std::string& fabric, Block block) {
   const UniqueFd folder = OpenFolderOf(fabric);
-  return folder && BlockClaims(folder.get()).HolderOf(block).has_value();
+  return folder && BlockClaims(folder.get()).OwnerOf(block).has_value();
 }
 
 // What `body` returns, run by a child that is another user; -1 if it did not return.

@@ -390,9 +390,9 @@ TEST_F(MessageChannelTest, ResetForgetsTheConnectionBefore) {
   EXPECT_EQ(OpenDescriptors(), descriptors_before_ + 2);
   SendForget(3);
   ExpectForget(3);
-  b_->Send(Held{});
+  b_->Send(LeaseGranted{});
   EXPECT_EQ(a_->Receive(incoming_), Status::kOk);
-  EXPECT_TRUE(incoming_.As<Held>().has_value());
+  EXPECT_TRUE(incoming_.As<LeaseGranted>().has_value());
 
   a_->Reset({});
   EXPECT_TRUE(a_->broken());

@@ -15,17 +15,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
-Server::Config Private(milliseconds first_visit_patience = milliseconds(60'000)) {
+Server::Config Private(milliseconds first_use_timeout = milliseconds(60'000)) {
   Server::Config config;
   config.fabric.is_private = true;
-  config.limits.first_visit_patience = first_visit_patience;
+  config.limits.first_use_timeout = first_use_timeout;
   return config;
 }
 
 // A process that wants uroced to stay, then becomes another program, as `uroce run` does.
-class HoldingProcess {
+class LeasingProcess {
  public:
-  explicit HoldingProcess(ServerHost& host) {
+  explicit LeasingProcess(ServerHost& host) {
     std::array<int, 2> pipe_ends;
     EXPECT_EQ(pipe2(pipe_ends.data(), O_CLOEXEC), 0);
     pid_ = host.Fork([&] { return Run(host.fabric()); });
@@ -35,7 +35,7 @@ class HoldingProcess {
     EXPECT_EQ(read(pipe_ends[0], &byte, 1), 0);
     close(pipe_ends[0]);
   }
-  ~HoldingProcess() { Kill(); }
+  ~LeasingProcess() { Kill(); }
 
   pid_t pid() const { return pid_; }
   void Kill() {
@@ -48,8 +48,8 @@ class HoldingProcess {
  private:
   static int Run(const std::string& fabric) {
     Peer peer(fabric);
-    peer.Say(Hold{0});
-    peer.Hear<Held>();
+    peer.Say(LeaseRequest{0});
+    peer.Hear<LeaseGranted>();
     if (!testing::Test::HasFailure()) execlp("sleep", "sleep", "1000", nullptr);
     return 1;
   }
@@ -57,28 +57,28 @@ class HoldingProcess {
   pid_t pid_;
 };
 
-TEST(PrivateFabricTest, LeavesWithItsHolder) {
+TEST(PrivateFabricTest, StopsWhenItsOnlyLeaseEnds) {
   ServerHost host(Private());
-  HoldingProcess holder(host);
-  EXPECT_FALSE(host.is_deserted());
-  holder.Kill();
-  host.WaitUntilDeserted();
+  LeasingProcess leasing(host);
+  EXPECT_FALSE(host.is_stopped());
+  leasing.Kill();
+  host.WaitUntilStopped();
   EXPECT_FALSE(ConnectToFabric(host.fabric())) << "another one may start";
 }
 
-TEST(PrivateFabricTest, StaysForEveryHolder) {
+TEST(PrivateFabricTest, RunsAsLongAsAnyLease) {
   ServerHost host(Private());
-  HoldingProcess a(host), b(host);
+  LeasingProcess a(host), b(host);
   a.Kill();
   Peer peer(host.fabric());
   EXPECT_NE(peer.Attach(), 0u);
   b.Kill();
   peer.Say(JoinGroup{});
   peer.Hear<GroupAnswer>();
-  EXPECT_FALSE(host.is_deserted()) << "there is a client";
+  EXPECT_FALSE(host.is_stopped()) << "there is a client";
 }
 
-TEST(PrivateFabricTest, LeavesWithItsLastClient) {
+TEST(PrivateFabricTest, StopsWithItsLastClient) {
   ServerHost host(Private());
   auto a = std::make_unique<Peer>(host.fabric());
   auto b = std::make_unique<Peer>(host.fabric());
@@ -87,48 +87,48 @@ TEST(PrivateFabricTest, LeavesWithItsLastClient) {
   a.reset();
   b->Say(JoinGroup{});
   b->Hear<GroupAnswer>();
-  EXPECT_FALSE(host.is_deserted());
+  EXPECT_FALSE(host.is_stopped());
   b.reset();
-  host.WaitUntilDeserted();
+  host.WaitUntilStopped();
 }
 
-TEST(PrivateFabricTest, HolderThatHoldsTwiceIsOne) {
+TEST(PrivateFabricTest, SecondLeaseOfAProcessIsTheSame) {
   ServerHost host(Private());
   const pid_t child = host.Fork([&] {
     for (int i = 0; i < 2; ++i) {
       Peer peer(host.fabric());
-      peer.Say(Hold{0});
-      peer.Hear<Held>();
+      peer.Say(LeaseRequest{0});
+      peer.Hear<LeaseGranted>();
     }
     return testing::Test::HasFailure() ? 1 : 0;
   });
   int status;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  host.WaitUntilDeserted();
+  host.WaitUntilStopped();
 }
 
-TEST(PrivateFabricTest, LeavesIfNobodyComes) {
+TEST(PrivateFabricTest, StopsWithoutAFirstClient) {
   ServerHost host(Private(milliseconds(10)));
-  host.WaitUntilDeserted();
+  host.WaitUntilStopped();
 }
 
-TEST(PrivateFabricTest, WhoOnlyLooksIsNoVisit) {
+TEST(PrivateFabricTest, StatusRequestIsNoFirstUse) {
   ServerHost host(Private());
   {
     Peer looking(host.fabric());
     looking.Say(StatusRequest{0});
     looking.HearAmongOthers<StatusEnd>();
   }
-  HoldingProcess holder(host);
-  EXPECT_FALSE(host.is_deserted());
+  LeasingProcess leasing(host);
+  EXPECT_FALSE(host.is_stopped());
 }
 
 TEST(PrivateFabricTest, AnyOtherFabricStays) {
   Server::Config config = Private(milliseconds(1));
   config.fabric.is_private = false;
   ServerHost host(config);
-  HoldingProcess(host).Kill();
+  LeasingProcess(host).Kill();
   Peer(host.fabric()).Attach();
   while (host.CountClients() > 0) usleep(1'000);
   Peer peer(host.fabric());

@@ -229,7 +229,7 @@ TEST_F(RegistryTest, UserWithTooManyIsCountedAgainOnceASecond) {
   Attach(registry);
 }
 
-TEST_F(RegistryTest, DetachingNobodyDoesNothing) {
+TEST_F(RegistryTest, DetachingAnUnknownBlockDoesNothing) {
   Registry registry = MakeRegistry();
   const Block block = Attach(registry);
   registry.Detach(now_, block + 1);
@@ -265,7 +265,7 @@ TEST_F(RegistryLinkTest, LinkIsRememberedByPair) {
   EXPECT_EQ(registry_.clients().at(2).links_asked_for, 1u);
 }
 
-TEST_F(RegistryLinkTest, WhoCannotBeLinked) {
+TEST_F(RegistryLinkTest, LinkToAnInvalidPeerIsRefused) {
   EXPECT_EQ(Link(1, 1), EINVAL);
   EXPECT_EQ(Link(1, 5), EHOSTUNREACH);
   EXPECT_EQ(Link(1, 0xffff'ffff), EHOSTUNREACH);
@@ -279,7 +279,7 @@ TEST_F(RegistryLinkTest, RequestThatCrossedAnOfferIsNotPassedOn) {
   EXPECT_EQ(registry_.links().at({1, 2}).asker, 1u);
 }
 
-TEST_F(RegistryLinkTest, WhoReceivedTheOfferMayAskAnew) {
+TEST_F(RegistryLinkTest, ReceiverOfAnOfferMayAskAgain) {
   EXPECT_EQ(LinkAfter(0, 1, 2), 0);
   EXPECT_EQ(LinkAfter(1, 2, 1), 0) << "it has lost the link that the other had asked for";
   EXPECT_EQ(registry_.links().at({1, 2}).asker, 2u);
@@ -290,7 +290,7 @@ TEST_F(RegistryLinkTest, WhoReceivedTheOfferMayAskAnew) {
   EXPECT_EQ(links(), 1u);
 }
 
-TEST_F(RegistryLinkTest, WhoAskedMayAskAnew) {
+TEST_F(RegistryLinkTest, AskerOfALinkMayAskAgain) {
   EXPECT_EQ(LinkAfter(0, 1, 2), 0);
   EXPECT_EQ(LinkAfter(0, 1, 2), 0);
   EXPECT_EQ(LinkAfter(1, 2, 1), EALREADY) << "it has received the first offer only";
@@ -310,7 +310,7 @@ TEST_F(RegistryLinkTest, NumbersOfOffersMayWrap) {
   EXPECT_EQ(LinkAfter(0x7fff'ffff, 2, 1), 0);
 }
 
-TEST_F(RegistryLinkTest, LinksAreChargedToWhoAskedForThem) {
+TEST_F(RegistryLinkTest, LinksAreChargedToTheAskingClient) {
   EXPECT_EQ(Link(1, 2), 0);
   EXPECT_EQ(Link(1, kSwitchBlock), 0);
   EXPECT_EQ(Link(1, 3), ENOSPC);

@@ -49,10 +49,10 @@ class ScriptedUroced {
   }
   int claim() const { return claim_.get(); }
   void SetBacklog(int backlog) { EXPECT_EQ(listen(listener_->fd(), backlog), 0); }
-  void AcceptStranger() {
+  void AcceptUnauthenticated() {
     EXPECT_TRUE(UniqueFd(accept4(listener_->fd(), nullptr, nullptr, SOCK_CLOEXEC)));
   }
-  bool HasVisitor() const { return IsReadable(listener_->fd()); }
+  bool HasPendingConnection() const { return IsReadable(listener_->fd()); }
   MessageChannel& channel() { return channel_; }
   MessageChannel::Status Receive() { return channel_.Receive(incoming_); }
   const MessageChannel::Incoming& incoming() const { return incoming_; }

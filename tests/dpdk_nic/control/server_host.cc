@@ -15,11 +15,11 @@ namespace uroce::nic::control {
 namespace {
 
 Server::Config Completed(Server::Config config, RateLimitedLog::Sink log,
-                         std::function<void()> on_deserted) {
+                         std::function<void()> on_unused) {
   if (config.fabric.mtu_bytes == 0) config.fabric.mtu_bytes = 4'200;
   if (!config.admits) config.admits = [](uid_t) { return true; };
   config.log = std::move(log);
-  config.on_deserted = std::move(on_deserted);
+  config.on_unused = std::move(on_unused);
   return config;
 }
 
@@ -88,14 +88,14 @@ ServerHost::ServerHost(Server::Config config, const std::string& fabric)
     log_ += std::string(line) + "\n";
     return true;
   };
-  const auto on_deserted = [this] {
+  const auto on_unused = [this] {
     is_deserted_ = true;
     io_.stop();
   };
   auto listener = FabricListener::Open(fabric_);
   EXPECT_TRUE(listener) << errno;
   server_ = std::make_unique<Server>(io_, std::move(*listener),
-                                     Completed(std::move(config), log, on_deserted));
+                                     Completed(std::move(config), log, on_unused));
   server_->Start(switch_);
   thread_ = std::thread([this] { io_.run(); });
 }
@@ -135,7 +135,7 @@ size_t ServerHost::CountLinks() {
   return count;
 }
 
-void ServerHost::WaitUntilDeserted() {
+void ServerHost::WaitUntilStopped() {
   while (!is_deserted_) usleep(1'000);
 }
 

@@ -67,8 +67,8 @@ class ServerHost {
   size_t CountClients();
   size_t CountLinks();
   // Waits until nobody is left whom a private fabric is for.
-  void WaitUntilDeserted();
-  bool is_deserted() const { return is_deserted_; }
+  void WaitUntilStopped();
+  bool is_stopped() const { return is_deserted_; }
   // The log so far, in one string.
   std::string Log();
 

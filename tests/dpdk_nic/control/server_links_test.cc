@@ -79,7 +79,7 @@ TEST_F(ServerLinksTest, ServerKeepsNoDescriptorOfALink) {
   AwaitDescriptors(before);
 }
 
-TEST_F(ServerLinksTest, WhoIsNotThereCannotBeLinked) {
+TEST_F(ServerLinksTest, LinkToAnAbsentProcessIsRefused) {
   a_.AskForLink(block_a_ == 1'000 ? 999 : 1'000);
   EXPECT_EQ(a_.Hear<LinkAnswer>().error, EHOSTUNREACH);
   a_.AskForLink(block_a_);
@@ -120,7 +120,7 @@ TEST_F(ServerLinksTest, LinkIsForgottenWithAProcess) {
   EXPECT_EQ(host_.CountLinks(), 1u);
 }
 
-TEST_F(ServerLinksTest, OffersWithoutEndDoNotCutOffWhoDoesNotRead) {
+TEST_F(ServerLinksTest, EndlessOffersDoNotDisconnectASlowReader) {
   bool was_told_to_wait = false;
   for (int i = 0; i < 10'000 && !was_told_to_wait; ++i) {
     a_.AskForLink(block_b_);
@@ -198,7 +198,7 @@ TEST_F(ServerLinksTest, ErrorsOfTheSwitchAreAnswered) {
   EXPECT_EQ(host_.CountLinks(), 0u);
 }
 
-TEST_F(ServerLinksTest, SwitchForgetsWhoIsGone) {
+TEST_F(ServerLinksTest, SwitchForgetsADepartedClient) {
   Block block;
   {
     Peer c(host_.fabric());
@@ -221,7 +221,7 @@ TEST_F(ServerLinksTest, KnownNeighborIsToldToAll) {
   }
 }
 
-TEST_F(ServerLinksTest, ThatNobodyAnsweredIsToldToWhoAsked) {
+TEST_F(ServerLinksTest, UnreachableIsReportedToTheAskingProcesses) {
   a_.Say(Resolve{kHost});
   AwaitServer(a_);
   SayNeighbor(kHost, false);
@@ -308,7 +308,7 @@ TEST_F(ServerLinksTest, LinkTakesNoDescriptors) {
   EXPECT_EQ(is_on, 0);
 }
 
-TEST_F(ServerLinksTest, WhoDoesNotReadIsCutOff) {
+TEST_F(ServerLinksTest, ClientThatDoesNotReadIsCutOff) {
   while (host_.CountClients() == 2) {
     for (int i = 0; i < 100; ++i) SayNeighbor(kHost, true);
     while (!a_.HearsNothingNow()) a_.Hear<Neighbor>();
@@ -319,7 +319,7 @@ TEST_F(ServerLinksTest, WhoDoesNotReadIsCutOff) {
   EXPECT_EQ(a_.HearAmongOthers<GroupAnswer>().error, 0);
 }
 
-TEST(ServerWithoutNicTest, NobodyCanBeAskedForAnAddress) {
+TEST(ServerWithoutNicTest, NoNeighborCanBeAskedForAnAddress) {
   ServerHost host;
   Peer peer(host.fabric());
   peer.Attach();

@@ -112,7 +112,7 @@ TEST(ServerTest, PublishedStateHasToBeSealedMemory) {
   }
 }
 
-TEST(ServerTest, UserWhoIsNotLetInIsToldSo) {
+TEST(ServerTest, RefusedUserGetsASentence) {
   ServerHost host({.admits = [](uid_t uid) { return uid != geteuid(); }});
   Peer peer(host.fabric());
   peer.SayHello();
@@ -137,7 +137,7 @@ int TryAsAnotherUser(const std::string& fabric) {
   return refused && refused->error == EACCES ? 0 : 5;
 }
 
-TEST(ServerTest, KernelSaysWhoTheUserIs) {
+TEST(ServerTest, UserIsIdentifiedByTheKernel) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
   ServerHost host({.admits = [](uid_t uid) { return uid == 0; }});
   const pid_t child = host.Fork([&] { return TryAsAnotherUser(host.fabric()); });
@@ -174,7 +174,7 @@ TEST(ServerTest, ProcessHasToSayHelloFirst) {
   Peer resolving(host.fabric()), unlistening(host.fabric()), answering(host.fabric());
   resolving.Say(Resolve{kAddress});
   unlistening.Say(Unlisten{1});
-  answering.Say(Held{0});
+  answering.Say(LeaseGranted{0});
   EXPECT_TRUE(resolving.HearsTheEnd());
   EXPECT_TRUE(unlistening.HearsTheEnd());
   EXPECT_TRUE(answering.HearsTheEnd());
@@ -186,55 +186,55 @@ TEST(ServerTest, ClientSaysHelloOnceAndIsNoUroced) {
   Peer twice(host.fabric()), holding(host.fabric()), welcoming(host.fabric());
   for (Peer* peer : {&twice, &holding, &welcoming}) peer->Attach();
   twice.SayHello();
-  holding.Say(Hold{0});
+  holding.Say(LeaseRequest{0});
   welcoming.Say(Welcome{}, std::array<int, 1>{welcoming.channel().fd()});
   for (Peer* peer : {&twice, &holding, &welcoming}) EXPECT_TRUE(peer->HearsTheEnd());
   EXPECT_EQ(host.CountClients(), 0u);
   EXPECT_NE(host.Log().find("makes no sense after Hello"), std::string::npos);
 }
 
-TEST(ServerTest, VisitorSaysOneThing) {
+TEST(ServerTest, TransientClientMakesOneRequest) {
   ServerHost host;
   Peer peer(host.fabric());
-  peer.Say(Hold{0});
-  peer.Hear<Held>();
+  peer.Say(LeaseRequest{0});
+  peer.Hear<LeaseGranted>();
   peer.SayHello();
   EXPECT_TRUE(peer.HearsTheEnd());
 }
 
-TEST(ServerTest, WhoDoesNotBecomeAClientIsNotKept) {
-  ServerHost host({.limits = {.stranger_patience = milliseconds(50)}});
-  Peer client(host.fabric()), silent(host.fabric()), visitor(host.fabric());
+TEST(ServerTest, ConnectionWithoutHelloIsClosedAfterAWhile) {
+  ServerHost host({.limits = {.handshake_timeout = milliseconds(50)}});
+  Peer client(host.fabric()), silent(host.fabric()), transient(host.fabric());
   client.Attach();
-  visitor.Say(Hold{0});
+  transient.Say(LeaseRequest{0});
   EXPECT_TRUE(silent.HearsTheEnd());
-  EXPECT_TRUE(visitor.HearsTheEnd());
+  EXPECT_TRUE(transient.HearsTheEnd());
   // The client's own time would have been over first.
   client.Say(JoinGroup{});
   client.Hear<GroupAnswer>();
 }
 
-TEST(ServerTest, StrangersOfAUserAreLimited) {
-  ServerHost host({.limits = {.strangers_per_user = 3}});
+TEST(ServerTest, UnauthenticatedConnectionsOfAUserAreLimited) {
+  ServerHost host({.limits = {.max_unauthenticated_per_user = 3}});
   Peer client(host.fabric());
   client.Attach();
-  std::deque<Peer> strangers;
-  for (int i = 0; i < 3; ++i) strangers.emplace_back(host.fabric());
+  std::deque<Peer> unauthenticated;
+  for (int i = 0; i < 3; ++i) unauthenticated.emplace_back(host.fabric());
   Peer another(host.fabric());
   EXPECT_TRUE(another.HearsTheEnd());
-  strangers[1].Attach();
+  unauthenticated[1].Attach();
   Peer later(host.fabric());
   EXPECT_NE(later.Attach(), 0u) << "there is room again";
 }
 
-TEST(ServerTest, AllStrangersTogetherMakeOthersWait) {
-  ServerHost host({.limits = {.strangers = 2}});
-  std::deque<Peer> strangers;
-  for (int i = 0; i < 4; ++i) strangers.emplace_back(host.fabric());
-  strangers[3].SayHello();
-  strangers.pop_front();
-  strangers.pop_front();
-  EXPECT_NE(strangers.back().Hear<Welcome>().block, 0u);
+TEST(ServerTest, TotalOfUnauthenticatedConnectionsIsLimited) {
+  ServerHost host({.limits = {.max_unauthenticated = 2}});
+  std::deque<Peer> unauthenticated;
+  for (int i = 0; i < 4; ++i) unauthenticated.emplace_back(host.fabric());
+  unauthenticated[3].SayHello();
+  unauthenticated.pop_front();
+  unauthenticated.pop_front();
+  EXPECT_NE(unauthenticated.back().Hear<Welcome>().block, 0u);
 }
 
 TEST(ServerTest, ManyAtOnceAreAllLetIn) {
@@ -245,7 +245,7 @@ TEST(ServerTest, ManyAtOnceAreAllLetIn) {
   EXPECT_EQ(host.CountClients(), 100u);
 }
 
-TEST(ServerTest, NothingIsLeftOfThoseWhoAreGone) {
+TEST(ServerTest, DepartedClientsLeaveNothingBehind) {
   ServerHost host;
   Peer stays(host.fabric());
   stays.Attach();

@@ -54,7 +54,7 @@ TEST(DeviceTest, QueuePairsAreOfTheBlockThatTheProcessHolds) {
   const uint32_t block = transport::BlockOf(EndpointConfigOf(*device.value()).first_qpn);
   EXPECT_EQ(EndpointConfigOf(*device.value()).first_qpn.value, block * transport::kMaxQps);
   const UniqueFd folder = control::OpenFolderOf(TestFabric());
-  EXPECT_EQ(control::BlockClaims(folder.get()).HolderOf(block), geteuid());
+  EXPECT_EQ(control::BlockClaims(folder.get()).OwnerOf(block), geteuid());
 }
 
 TEST(DeviceTest, StateIsPublished) {
@@ -76,7 +76,7 @@ TEST(DeviceTest, ProcessHasOneDeviceUntilTheLastCloses) {
   EXPECT_TRUE(Device::Open(ConfigFor(TestFabric()), {}).ok());
 }
 
-TEST(DeviceTest, FabricThatNobodyServesIsASentence) {
+TEST(DeviceTest, FabricWithoutDaemonIsASentence) {
   const std::string fabric = UniqueFabricName();
   const auto device = Device::Open(ConfigFor(fabric), {});
   ASSERT_FALSE(device.ok());
@@ -169,7 +169,7 @@ TEST(DeviceTest, ForkedChildOpensADeviceOfItsOwn) {
   int status;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  EXPECT_FALSE(device->engine().orphaned());
+  EXPECT_FALSE(device->engine().in_forked_child());
 }
 
 }  // namespace

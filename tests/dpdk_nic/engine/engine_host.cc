@@ -27,7 +27,7 @@ namespace {
 constexpr transport::PdId kPd{1};
 constexpr uint32_t kAllAccess = AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
                                 AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic;
-constexpr transport::Duration kPathPatience = transport::Milliseconds(10'000);
+constexpr transport::Duration kPathTimeout = transport::Milliseconds(10'000);
 constexpr transport::Duration kMuchTooLong = transport::Milliseconds(60'000);
 
 std::unique_ptr<Engine> NewEngine(const std::string& fabric, Engine::Options options,
@@ -129,7 +129,7 @@ PacketPort::PathState EngineHost::PreparePath() {
                             .remote = peer_.qpn,
                             .remote_gid = peer_.gid};
   });
-  return engine_.PreparePath(path, kPathPatience);
+  return engine_.PreparePath(path, kPathTimeout);
 }
 
 void EngineHost::Connect(const ConnectionInfo& peer, uint8_t timeout, uint8_t retry_count) {

@@ -50,11 +50,10 @@ class EngineHost {
   void ReplaceQueuePair();
   ConnectionInfo info();
   // What a loaded machine does not exceed: 34 s with all retries.
-  static constexpr uint8_t kPatientTimeout = 20;
+  static constexpr uint8_t kLongTimeout = 20;
   // To RTS, if there is a way to the peer or not. `timeout` is the exponent of the ACK timeout; 0:
   // lost packets are never sent again.
-  void Connect(const ConnectionInfo& peer, uint8_t timeout = kPatientTimeout,
-               uint8_t retry_count = 7);
+  void Connect(const ConnectionInfo& peer, uint8_t timeout = kLongTimeout, uint8_t retry_count = 7);
 
   // One work request on `length` bytes at `offset` of the memory of both ends.
   transport::Status Post(transport::SendOpcode opcode, size_t offset, uint32_t length,

@@ -121,7 +121,7 @@ TEST(EngineTest, HelpersAloneFinishWhatWasPosted) {
   EXPECT_TRUE(AreEqual(pair.a, 0, pair.b, 0, 1'000'000));
 }
 
-TEST(EngineTest, RetransmissionTimersRunWhenNobodyPolls) {
+TEST(EngineTest, RetransmissionTimersRunWithoutPolling) {
   EngineHost lonely;
   ConnectionInfo nobody = lonely.info();
   nobody.qpn = {transport::kMaxQpn / 2};
@@ -256,14 +256,14 @@ TEST(EngineTest, ForkedChildHasADeadCopyAndTheParentGoesOn) {
   EnginePair pair;
   const pid_t child = fork();
   if (child == 0) {
-    const bool dead = pair.a.engine().orphaned() && !pair.a.engine().TryRunOnce();
+    const bool dead = pair.a.engine().in_forked_child() && !pair.a.engine().TryRunOnce();
     const bool posted = pair.a.Post(SendOpcode::kRdmaWrite, 0, 100) == Status::kOk;
     _exit(dead && posted ? 0 : 1);
   }
   int status;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  EXPECT_FALSE(pair.a.engine().orphaned());
+  EXPECT_FALSE(pair.a.engine().in_forked_child());
   ASSERT_EQ(pair.a.Post(SendOpcode::kRdmaWrite, 0, 100), Status::kOk);
   EXPECT_TRUE(AllSucceeded(pair.a.Poll(1)));
 }

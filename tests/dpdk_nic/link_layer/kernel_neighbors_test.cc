@@ -15,7 +15,7 @@ using transport::Gid;
 using transport::MacAddress;
 using transport::Milliseconds;
 using transport::Time;
-using News = KernelTables::News;
+using Change = KernelTables::Change;
 
 constexpr MacAddress kOurMac = {0x02, 0, 0, 0, 0, 0x0a};
 constexpr MacAddress kPeerMac = {0x02, 0, 0, 0, 0, 0x0b};
@@ -40,9 +40,9 @@ class FakeTables final : public KernelTables {
     return neighbors[neighbor];
   }
   void Ask(const Gid& neighbor) override { asked.push_back(neighbor); }
-  std::optional<News> TakeNews() override {
+  std::optional<Change> NextChange() override {
     if (news.empty()) return std::nullopt;
-    const News next = news.front();
+    const Change next = news.front();
     news.pop_front();
     return next;
   }
@@ -51,7 +51,7 @@ class FakeTables final : public KernelTables {
   std::map<Gid, Gid> routes;
   std::map<Gid, Neighbor> neighbors;
   std::vector<Gid> asked;
-  std::deque<News> news;
+  std::deque<Change> news;
   int finds = 0;
 };
 
@@ -94,7 +94,7 @@ class KernelNeighborsTest : public testing::Test {
 
   void SetPeer(const std::optional<MacAddress>& mac, bool is_confirmed) {
     tables_.neighbors[kPeerIpv4] = {mac, is_confirmed};
-    tables_.news.push_back({News::Kind::kNeighbor, kPeerIpv4, {mac, is_confirmed}});
+    tables_.news.push_back({Change::Kind::kNeighbor, kPeerIpv4, {mac, is_confirmed}});
   }
 
   FakeTables* const tables_pointer_ = new FakeTables;
@@ -224,7 +224,7 @@ TEST_F(KernelNeighborsTest, AfterAGapInTheNewsEveryDestinationIsLookedAt) {
     neighbors_.TakeChange();
     tables_.neighbors[gid] = {kOtherMac, true};
   }
-  tables_.news.push_back({News::Kind::kGap, {}, {}});
+  tables_.news.push_back({Change::Kind::kGap, {}, {}});
   Advance(KernelNeighbors::kCheckInterval);
   int changes = 0;
   while (neighbors_.TakeChange()) ++changes;
@@ -257,7 +257,7 @@ TEST_F(KernelNeighborsTest, AddressThatTheKernelLosesBecomesOurs) {
   neighbors_.Resolve(now_, kPeerIpv4);
   tables_.asked.clear();
   tables_.addresses = {{kOurLinkLocal, 64}};
-  tables_.news.push_back({News::Kind::kAddresses, {}, {}});
+  tables_.news.push_back({Change::Kind::kAddresses, {}, {}});
   Advance(KernelNeighbors::kCheckInterval);
   const auto packets = Arps();
   ASSERT_GE(packets.size(), 2u);
@@ -271,7 +271,7 @@ TEST_F(KernelNeighborsTest, AddressThatTheKernelLosesBecomesOurs) {
 
 TEST_F(KernelNeighborsTest, AddressThatTheKernelGetsBecomesTheKernels) {
   tables_.addresses.push_back({kOurOtherIpv4, 24});
-  tables_.news.push_back({News::Kind::kAddresses, {}, {}});
+  tables_.news.push_back({Change::Kind::kAddresses, {}, {}});
   Advance(KernelNeighbors::kCheckInterval);
   DeliverQuestion(kOurOtherIpv4);
   neighbors_.Resolve(now_, kOtherPeerIpv4);

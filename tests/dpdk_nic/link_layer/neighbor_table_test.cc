@@ -249,7 +249,7 @@ TEST_F(NeighborTableTest, RequestForUsIsAnsweredAndTeaches) {
   EXPECT_EQ(table_.Resolve(now_, kPeerIpv4), kPeerMac);
 }
 
-TEST_F(NeighborTableTest, RequestForSomebodyElseIsIgnored) {
+TEST_F(NeighborTableTest, RequestForAnotherAddressIsIgnored) {
   ArpPacket request = Reply();
   request.operation = ArpPacket::Operation::kRequest;
   request.target_ip = {192, 0, 2, 99};
@@ -258,7 +258,7 @@ TEST_F(NeighborTableTest, RequestForSomebodyElseIsIgnored) {
   EXPECT_EQ(table_.Resolve(now_, kPeerIpv4), std::nullopt);
 }
 
-TEST_F(NeighborTableTest, ReplyNobodyAskedForTeachesNothing) {
+TEST_F(NeighborTableTest, UnsolicitedReplyIsNotLearned) {
   Deliver(Reply());
   EXPECT_EQ(table_.Resolve(now_, kPeerIpv4), std::nullopt);
 }

@@ -20,11 +20,11 @@ namespace {
 
 using transport::Gid;
 using transport::MacAddress;
-using News = KernelTables::News;
+using Change = KernelTables::Change;
 
 constexpr Gid kNearIpv4 = Gid::FromIpv4({10, 77, 0, 1});
 constexpr Gid kFarIpv4 = Gid::FromIpv4({10, 77, 0, 2});
-constexpr Gid kNobodyIpv4 = Gid::FromIpv4({10, 77, 0, 9});
+constexpr Gid kUnusedIpv4 = Gid::FromIpv4({10, 77, 0, 9});
 constexpr Gid kElsewhereIpv4 = Gid::FromIpv4({192, 0, 2, 1});
 constexpr Gid kNearIpv6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
 constexpr Gid kFarIpv6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
@@ -58,14 +58,14 @@ class RtnetlinkTablesTest : public testing::Test {
   RtnetlinkTables Tables() { return RtnetlinkTables(static_cast<int>(if_nametoindex("near"))); }
 
   static void DropNews(RtnetlinkTables* tables) {
-    while (tables->TakeNews()) {
+    while (tables->NextChange()) {
     }
   }
   // Waits for news of a kind.
-  static std::optional<News> NewsOf(RtnetlinkTables* tables, News::Kind kind) {
-    std::optional<News> news;
+  static std::optional<Change> ChangeOf(RtnetlinkTables* tables, Change::Kind kind) {
+    std::optional<Change> news;
     Eventually([&] {
-      news = tables->TakeNews();
+      news = tables->NextChange();
       return news && news->kind == kind;
     });
     return news;
@@ -124,27 +124,27 @@ TEST_F(RtnetlinkTablesTest, NeighborIsFoundWithoutCapNetAdmin) {
 
 TEST_F(RtnetlinkTablesTest, NeighborThatDoesNotAnswerStaysUnknown) {
   RtnetlinkTables tables = Tables();
-  tables.Ask(kNobodyIpv4);
-  EXPECT_EQ(tables.Find(kNobodyIpv4).mac, std::nullopt);
+  tables.Ask(kUnusedIpv4);
+  EXPECT_EQ(tables.Find(kUnusedIpv4).mac, std::nullopt);
   // The kernel says that it has given up.
   EXPECT_TRUE(Eventually([&] {
-    const auto news = tables.TakeNews();
-    return news && news->kind == News::Kind::kNeighbor && news->neighbor == kNobodyIpv4;
+    const auto news = tables.NextChange();
+    return news && news->kind == Change::Kind::kNeighbor && news->neighbor == kUnusedIpv4;
   }));
-  EXPECT_EQ(tables.Find(kNobodyIpv4).mac, std::nullopt);
+  EXPECT_EQ(tables.Find(kUnusedIpv4).mac, std::nullopt);
 }
 
 TEST_F(RtnetlinkTablesTest, NeighborEnteredByHandIsConfirmed) {
   RtnetlinkTables tables = Tables();
   VethPair::Run("ip neighbor add 10.77.0.9 lladdr 02:77:00:00:00:03 dev near nud permanent");
-  const auto news = NewsOf(&tables, News::Kind::kNeighbor);
+  const auto news = ChangeOf(&tables, Change::Kind::kNeighbor);
   ASSERT_TRUE(news.has_value());
-  EXPECT_EQ(news->neighbor, kNobodyIpv4);
+  EXPECT_EQ(news->neighbor, kUnusedIpv4);
   EXPECT_EQ(news->state.mac, kOtherMac);
   EXPECT_TRUE(news->state.is_confirmed);
-  EXPECT_TRUE(tables.Find(kNobodyIpv4).is_confirmed);
+  EXPECT_TRUE(tables.Find(kUnusedIpv4).is_confirmed);
   VethPair::Run("ip neighbor delete 10.77.0.9 dev near");
-  EXPECT_TRUE(Eventually([&] { return !tables.Find(kNobodyIpv4).mac; }));
+  EXPECT_TRUE(Eventually([&] { return !tables.Find(kUnusedIpv4).mac; }));
 }
 
 TEST_F(RtnetlinkTablesTest, NeighborThatChangesItsAddressIsNews) {
@@ -156,8 +156,8 @@ TEST_F(RtnetlinkTablesTest, NeighborThatChangesItsAddressIsNews) {
   EXPECT_TRUE(Eventually([&] {
     // Announced again and again: the kernel believes nothing else for a second.
     veth_.RunFar("ip link set far address 02:77:00:00:00:03");
-    const auto news = tables.TakeNews();
-    return news && news->kind == News::Kind::kNeighbor && news->state.mac == kOtherMac;
+    const auto news = tables.NextChange();
+    return news && news->kind == Change::Kind::kNeighbor && news->state.mac == kOtherMac;
   }));
 }
 
@@ -165,10 +165,10 @@ TEST_F(RtnetlinkTablesTest, AddressesThatComeAndGoAreNews) {
   RtnetlinkTables tables = Tables();
   DropNews(&tables);
   VethPair::Run("ip address add 10.77.1.1/24 dev near");
-  EXPECT_TRUE(NewsOf(&tables, News::Kind::kAddresses).has_value());
+  EXPECT_TRUE(ChangeOf(&tables, Change::Kind::kAddresses).has_value());
   DropNews(&tables);
   VethPair::Run("ip address delete 10.77.1.1/24 dev near");
-  EXPECT_TRUE(NewsOf(&tables, News::Kind::kAddresses).has_value());
+  EXPECT_TRUE(ChangeOf(&tables, Change::Kind::kAddresses).has_value());
 }
 
 TEST_F(RtnetlinkTablesTest, OtherInterfacesAreNoNews) {
@@ -176,8 +176,8 @@ TEST_F(RtnetlinkTablesTest, OtherInterfacesAreNoNews) {
   DropNews(&tables);
   VethPair::Run("ip address add 127.0.0.9/8 dev lo");
   VethPair::Run("ip address add 10.77.1.1/24 dev near");
-  ASSERT_TRUE(NewsOf(&tables, News::Kind::kAddresses).has_value());
-  EXPECT_FALSE(tables.TakeNews().has_value());
+  ASSERT_TRUE(ChangeOf(&tables, Change::Kind::kAddresses).has_value());
+  EXPECT_FALSE(tables.NextChange().has_value());
 }
 
 TEST_F(RtnetlinkTablesTest, MoreNewsThanTheSocketHoldsAreAGap) {
@@ -187,7 +187,7 @@ TEST_F(RtnetlinkTablesTest, MoreNewsThanTheSocketHoldsAreAGap) {
       "sh -c 'for a in 1 2 3 4 5 6 7 8 9 10 11 12; do for b in $(seq 250); do "
       "echo neighbor replace 10.$a.9.$b lladdr 02:77:00:00:00:09 dev near; done; done "
       "| ip -batch -'");
-  EXPECT_TRUE(NewsOf(&tables, News::Kind::kGap).has_value());
+  EXPECT_TRUE(ChangeOf(&tables, Change::Kind::kGap).has_value());
   EXPECT_TRUE(tables.Find(Gid::FromIpv4({10, 12, 9, 250})).mac.has_value());
 }
 

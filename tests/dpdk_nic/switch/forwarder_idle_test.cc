@@ -72,14 +72,14 @@ TEST(ForwarderNeighborTest, QuestionIsAnsweredWhenTheLinkLayerHearsIt) {
   EXPECT_EQ(rig.neighbors[0].gid, kFarIpv4);
   EXPECT_EQ(rig.neighbors[0].mac, kFarMac);
   EXPECT_EQ(rig.neighbors[0].is_known, 1);
-  rig.RunFor(NeighborQuestions::kPatience + Milliseconds(1));
+  rig.RunFor(NeighborQuestions::kTimeout + Milliseconds(1));
   EXPECT_EQ(rig.neighbors.size(), 1u);
 }
 
-TEST(ForwarderNeighborTest, NobodyAnswersIsAnAnswerToo) {
+TEST(ForwarderNeighborTest, UnreachableIsAnAnswer) {
   ForwarderRig rig;
   rig.forwarder.Resolve(rig.now, kFarIpv4);
-  rig.RunFor(NeighborQuestions::kPatience + Milliseconds(2));
+  rig.RunFor(NeighborQuestions::kTimeout + Milliseconds(2));
   ASSERT_EQ(rig.neighbors.size(), 1u);
   EXPECT_EQ(rig.neighbors[0].gid, kFarIpv4);
   EXPECT_EQ(rig.neighbors[0].is_known, 0);
@@ -158,7 +158,7 @@ TEST(ForwarderSleepTest, FrameThatIsThereAlreadyForbidsIt) {
   EXPECT_EQ(rig.forwarder.PlanSleep().kind, Kind::kNone);
 }
 
-TEST(ForwarderSleepTest, WireThatCannotWakeAnybodyIsLookedAtAfterNaps) {
+TEST(ForwarderSleepTest, WireWithoutInterruptsIsPolledAfterNaps) {
   ForwarderRig rig({.wire_can_wake = false});
   rig.Process(kAlice);
   rig.Run();
@@ -176,12 +176,12 @@ TEST(ForwarderSleepTest, UplinkIsPolledOnlyWhileItIsUsed) {
   ASSERT_TRUE(alice.Send(frame));
   EXPECT_TRUE(rig.RunOnce(Microseconds(1)));
 
-  rig.RunFor(Uplinks::kQuietTime + Milliseconds(3));
+  rig.RunFor(Uplinks::kIdleTime + Milliseconds(3));
   ASSERT_TRUE(alice.Send(frame));
   EXPECT_FALSE(rig.RunOnce(Microseconds(1)));
   EXPECT_TRUE(rig.RunOnce(Microseconds(50)));  // the byte on its socket was seen
   for (int i = 0; i < 10; ++i) {
-    rig.RunOnce(Uplinks::kQuietTime - Microseconds(100));
+    rig.RunOnce(Uplinks::kIdleTime - Microseconds(100));
     ASSERT_TRUE(alice.Send(frame));
     EXPECT_TRUE(rig.RunOnce(Microseconds(1)));
   }
@@ -190,7 +190,7 @@ TEST(ForwarderSleepTest, UplinkIsPolledOnlyWhileItIsUsed) {
 TEST(ForwarderSleepTest, FrameForAnUplinkMakesItPolledAgain) {
   ForwarderRig rig;
   RingProcess& alice = rig.Process(kAlice);
-  rig.RunFor(Uplinks::kQuietTime + Milliseconds(3));
+  rig.RunFor(Uplinks::kIdleTime + Milliseconds(3));
   EXPECT_TRUE(alice.switch_sleeps());
   rig.cable->Deliver(RoceSpec{}.Build());
   EXPECT_TRUE(rig.RunOnce(Microseconds(1)));
@@ -207,14 +207,14 @@ TEST(ForwarderSleepTest, ProcessThatLostItsWakeUpIsWokenAgain) {
   rig.Run();
   const auto frame = RoceSpec{.destination_qpn = QpOf(kAlice, 1)}.Build();
   rig.cable->Deliver(frame);
-  rig.RunFor(Uplinks::kQuietTime + Milliseconds(3));
+  rig.RunFor(Uplinks::kIdleTime + Milliseconds(3));
   EXPECT_FALSE(alice.WasWoken());
   rig.cable->Deliver(frame);
-  rig.RunFor(Uplinks::kQuietTime + Milliseconds(3));
+  rig.RunFor(Uplinks::kIdleTime + Milliseconds(3));
   EXPECT_TRUE(alice.WasWoken());
   EXPECT_EQ(alice.Receive().size(), 2u);
   rig.cable->Deliver(frame);
-  rig.RunFor(Uplinks::kQuietTime + Milliseconds(3));
+  rig.RunFor(Uplinks::kIdleTime + Milliseconds(3));
   EXPECT_FALSE(alice.WasWoken());
 }
 
@@ -231,7 +231,7 @@ TEST(ForwarderSleepTest, EndOfASleepingProcessIsNoticed) {
 }
 
 // Its process has a copy of our end of the socket, which keeps it open, and writes to it.
-TEST(ForwarderSleepTest, ClosedUplinkWakesNobody) {
+TEST(ForwarderSleepTest, ClosedUplinkCausesNoWakeup) {
   ForwarderRig rig({.has_wire = false});
   RingProcess alice(/*keeps_socket=*/true);
   ASSERT_EQ(rig.forwarder.ConnectUplink(rig.now, kAlice, alice.TakeSwitchEnd()), 0);

@@ -88,7 +88,7 @@ TEST_F(ForwarderTest, WhatMayNotPassIsDroppedAndCounted) {
   EXPECT_EQ(rig_.counters().frames_to_wire, 0u);
 }
 
-TEST_F(ForwarderTest, WhatNobodyWantsFromTheWireIsDroppedAndCounted) {
+TEST_F(ForwarderTest, FrameFromTheWireWithoutReceiverIsDroppedAndCounted) {
   rig_.Process(kAlice);
   rig_.cable->Deliver(RoceSpec{.destination_qpn = QpOf(kBob, 5)}.Build());  // no such process
   FrameBytes malformed = RoceSpec{}.Build();
@@ -251,7 +251,7 @@ TEST_F(ForwarderTest, MemberThatTakesNothingIsWaitedForOnce) {
     if (rig_.Process(kAlice).Send(frame)) ++sent;
     rig_.RunOnce();
   }
-  rig_.RunOnce(Patience::kMost);
+  rig_.RunOnce(WaitBudget::kMost);
   rig_.Run();
   EXPECT_EQ(rig_.cable->TakeSent().size(), 2 * kSlots);
   EXPECT_EQ(rig_.counters().dropped_no_room, kSlots);
@@ -262,7 +262,7 @@ TEST_F(ForwarderTest, MemberThatTakesNothingIsWaitedForOnce) {
 }
 
 // A hostile member takes a frame whenever the sender is about to give up: it is waited for 0.1 ms.
-TEST_F(ForwarderTest, MemberThatTakesFramesSlowlyEarnsLittlePatience) {
+TEST_F(ForwarderTest, MemberThatTakesFramesSlowlyEarnsASmallWaitBudget) {
   rig_.cable->room = 10'000;
   rig_.Process(kBob);
   Join(kBob);
@@ -272,7 +272,7 @@ TEST_F(ForwarderTest, MemberThatTakesFramesSlowlyEarnsLittlePatience) {
     if (rig_.Process(kAlice).Send(frame)) ++sent;
     rig_.RunOnce();
   }
-  rig_.RunOnce(Patience::kMost);
+  rig_.RunOnce(WaitBudget::kMost);
   rig_.Run();
   rig_.cable->TakeSent();
   for (int round = 0; round < 20; ++round) {
@@ -282,7 +282,7 @@ TEST_F(ForwarderTest, MemberThatTakesFramesSlowlyEarnsLittlePatience) {
     ASSERT_TRUE(rig_.Process(kAlice).Send(frame));
     ASSERT_TRUE(rig_.Process(kAlice).Send(frame));
     rig_.RunOnce();
-    rig_.RunOnce(Patience::kEarnedByAFrame * 2);
+    rig_.RunOnce(WaitBudget::kEarnedByAFrame * 2);
     rig_.Run();
     ASSERT_EQ(rig_.cable->TakeSent().size(), 2u) << round;
   }
@@ -351,7 +351,7 @@ TEST_F(ForwarderTest, FrameThatIsLongerThanASlotIsDropped) {
   EXPECT_EQ(rig_.counters().dropped_malformed, 1u);
 }
 
-TEST_F(ForwarderTest, ProcessThatDoesNotReceiveHoldsUpNobody) {
+TEST_F(ForwarderTest, ProcessThatDoesNotReceiveDelaysNoOther) {
   rig_.Process(kAlice);
   rig_.Process(kBob);
   for (uint32_t i = 0; i < kSlots + 10; ++i) rig_.cable->Deliver(RoceSpec{}.Build());
@@ -464,7 +464,7 @@ TEST_F(ForwarderTest, DeadProcessIsClosedThoughTheWireWasFullForOthers) {
   EXPECT_FALSE(rig_.Process(kBob).link().peer_alive());
 }
 
-TEST_F(ForwarderTest, ProcessThatWritesNonsenseIsCutOffAndNobodyElse) {
+TEST_F(ForwarderTest, OnlyTheProcessThatWritesNonsenseIsCutOff) {
   Declare(kAlice, 42);
   Declare(kBob, 43);
   rig_.Process(kBob);

@@ -321,7 +321,7 @@ TEST_F(FrameCheckTest, ManagementMessagesOfOthersAreDropped) {
   EXPECT_EQ(FromAlice(wrong_source), SwitchDrop::kForeignSource);
 }
 
-TEST_F(FrameCheckTest, ServiceResolutionIsAnsweredByWhoListens) {
+TEST_F(FrameCheckTest, ServiceResolutionReachesTheListener) {
   const MadSpec answer{.attribute = Mad::kSidrRep, .first_id = 77, .answer_service = kService};
   const RoceSpec spec = Management(answer, ToWire(kUdSendOnly));
   EXPECT_EQ(FromAlice(spec), SwitchDrop::kForeignSource);  // Bob listens
@@ -357,7 +357,7 @@ TEST_F(FrameCheckTest, FramesFromTheWireGoToTheBlockOfTheirQueuePair) {
   EXPECT_EQ(FromWire(unknown_opcode).block, kAlice);
 }
 
-TEST_F(FrameCheckTest, FramesForNobodyAreDropped) {
+TEST_F(FrameCheckTest, FramesWithoutReceiverAreDropped) {
   for (const Qpn qpn : {Qpn{0}, Qpn{2}, QpOf(0, 100), transport::kMulticastQpn}) {
     EXPECT_EQ(FromWire(RoceSpec{.destination_qpn = qpn}).drop, SwitchDrop::kUnknownDestination);
   }
@@ -365,7 +365,7 @@ TEST_F(FrameCheckTest, FramesForNobodyAreDropped) {
   EXPECT_EQ(FromWire(other_host).drop, SwitchDrop::kUnknownDestination);
 }
 
-TEST_F(FrameCheckTest, WhoSaysFromTheWireThatHeIsUsIsDropped) {
+TEST_F(FrameCheckTest, FrameFromTheWireWithOurSourceIsDropped) {
   EXPECT_EQ(FromWire(RoceSpec{.source = kOurIpv4}).drop, SwitchDrop::kForeignSource);
   EXPECT_EQ(FromWire(ToGroup({77})).drop, SwitchDrop::kForeignSource);  // came back
 }
@@ -380,7 +380,7 @@ TEST_F(FrameCheckTest, GroupDatagramsFromTheWireGoToTheGroup) {
   EXPECT_EQ(FromWire(spec).drop, SwitchDrop::kMalformed);
 }
 
-TEST_F(FrameCheckTest, RequestsFromTheWireGoToWhoListens) {
+TEST_F(FrameCheckTest, RequestsFromTheWireReachTheListener) {
   for (const Mad attribute : {Mad::kReq, Mad::kSidrReq}) {
     MadSpec mad{.attribute = attribute,
                 .first_id = CommunicationId(kAlice, 1),

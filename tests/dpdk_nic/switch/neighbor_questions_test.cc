@@ -58,9 +58,9 @@ TEST_F(NeighborQuestionsTest, WhatBecomesKnownIsAnswered) {
   EXPECT_EQ(RunFor(NeighborQuestions::kAskInterval).size(), 1u);
 }
 
-TEST_F(NeighborQuestionsTest, WhatNobodyAnswersIsUnknownAfterAWhile) {
+TEST_F(NeighborQuestionsTest, UnansweredQuestionTimesOut) {
   ASSERT_TRUE(questions_.Add(now_, kFarIpv4));
-  EXPECT_TRUE(RunFor(NeighborQuestions::kPatience - Milliseconds(1)).empty());
+  EXPECT_TRUE(RunFor(NeighborQuestions::kTimeout - Milliseconds(1)).empty());
   const auto answers = RunFor(Milliseconds(1));
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_EQ(answers[0].gid, kFarIpv4);
@@ -68,7 +68,7 @@ TEST_F(NeighborQuestionsTest, WhatNobodyAnswersIsUnknownAfterAWhile) {
   EXPECT_EQ(questions_.NextDeadline(), kNever);
 }
 
-TEST_F(NeighborQuestionsTest, AskingTwiceIsOneQuestionWithThePatienceOfTheFirst) {
+TEST_F(NeighborQuestionsTest, AskingTwiceIsOneQuestionWithTheTimeoutOfTheFirst) {
   ASSERT_TRUE(questions_.Add(now_, kFarIpv4));
   EXPECT_TRUE(RunFor(Milliseconds(2'000)).empty());
   ASSERT_TRUE(questions_.Add(now_, kFarIpv4));
@@ -80,7 +80,7 @@ TEST_F(NeighborQuestionsTest, WhatIsKnownOtherwiseIsAskedNoMore) {
   ASSERT_TRUE(questions_.Add(now_, kFarIpv6));
   questions_.Remove(kFarIpv4);
   questions_.Remove(kFarIpv4);
-  const auto answers = RunFor(NeighborQuestions::kPatience);
+  const auto answers = RunFor(NeighborQuestions::kTimeout);
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_EQ(answers[0].gid, kFarIpv6);
 }
@@ -94,7 +94,7 @@ TEST_F(NeighborQuestionsTest, QuestionsAreLimited) {
   }
   EXPECT_FALSE(questions_.Add(now_, kFarIpv4));
   EXPECT_TRUE(questions_.Add(now_, host(0)));  // is there already
-  EXPECT_EQ(RunFor(NeighborQuestions::kPatience).size(), NeighborQuestions::kMaxQuestions);
+  EXPECT_EQ(RunFor(NeighborQuestions::kTimeout).size(), NeighborQuestions::kMaxQuestions);
   EXPECT_TRUE(questions_.Add(now_, kFarIpv4));
 }
 

@@ -27,8 +27,8 @@ using control::Block;
 
 // Until it happens; false if that takes longer than any machine needs.
 bool Eventually(const std::function<bool()>& happened) {
-  constexpr std::chrono::seconds kPatience(60);
-  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  constexpr std::chrono::seconds kTimeout(60);
+  const auto give_up = std::chrono::steady_clock::now() + kTimeout;
   while (!happened()) {
     if (std::chrono::steady_clock::now() > give_up) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -105,7 +105,7 @@ TEST_F(SwitchThreadTest, EveryFrameArrivesWhetherTheThreadSleepsOrNot) {
   EXPECT_EQ(switch_->counters().frames_from_wire, 300u);
 }
 
-TEST_F(SwitchThreadTest, WireThatCannotWakeAnybodyIsServed) {
+TEST_F(SwitchThreadTest, WireWithoutInterruptsIsServed) {
   cable_ = std::make_shared<FakeCable>(/*can_wake=*/false);
   Create(ConfigWithWire());
   RingProcess alice;

@@ -58,7 +58,7 @@ class Machine:
         self.console = os.path.join(folder, "console.txt")
         self._initramfs = os.path.join(folder, "initramfs.cpio")
         initramfs.write(self._initramfs, self.kernel, _beside("guest_init"), programs)
-        self._holder = None
+        self._namespace = None
         self._qemu = None
 
     @staticmethod
@@ -74,9 +74,9 @@ class Machine:
         return None
 
     def __enter__(self):
-        self._holder = subprocess.Popen(["unshare", "--net", "sh", "-c", NETWORK],
+        self._namespace = subprocess.Popen(["unshare", "--net", "sh", "-c", NETWORK],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self._holder.stdout.readline() == "ready\n"
+        assert self._namespace.stdout.readline() == "ready\n"
         self._start()
         try:
             self._wait()
@@ -88,7 +88,7 @@ class Machine:
     def __exit__(self, *_):
         self._qemu.kill()
         self._qemu.wait()
-        self._holder.communicate()
+        self._namespace.communicate()
 
     def _start(self):
         settings = {"guest_mtu": LINK_MTU, "guest_port": AGENT_PORT,
@@ -153,7 +153,7 @@ class Machine:
 
     def prefix(self):
         """Goes before a command that is to run in the network namespace, outside of the machine."""
-        return ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net"]
+        return ["nsenter", f"--net=/proc/{self._namespace.pid}/ns/net"]
 
     def inside(self, *command):
         """The command that runs `command` in the machine."""

@@ -19,7 +19,7 @@ constexpr ibv_qp_cap kCapabilities = {.max_send_wr = kQueueDepth,
                                       .max_recv_sge = 1,
                                       .max_inline_data = 0};
 // Longer than any of the tests' timeouts with all retries.
-constexpr std::chrono::seconds kPatience(120);
+constexpr std::chrono::seconds kTimeout(120);
 
 template <auto kCreate, typename... Arguments>
 auto Create(const char* call, Arguments... arguments) {
@@ -91,7 +91,7 @@ ibv_wc Connection::Await() {
     const int count = ibv_poll_cq(completions_.get(), 1, &completion);
     if (count < 0) Fail("ibv_poll_cq", errno);
     if (count == 1) return completion;
-    if (Clock::now() - start > kPatience) throw std::runtime_error("no completion came");
+    if (Clock::now() - start > kTimeout) throw std::runtime_error("no completion came");
   }
 }
 
@@ -106,7 +106,7 @@ void Connection::WaitForLeading(uint8_t value, uint32_t bytes) {
   ibv_wc completion;
   while (CountLeading(value) < bytes) {
     if (ibv_poll_cq(completions_.get(), 1, &completion) < 0) Fail("ibv_poll_cq", errno);
-    if (Clock::now() - start > kPatience) throw std::runtime_error("nothing was written");
+    if (Clock::now() - start > kTimeout) throw std::runtime_error("nothing was written");
   }
 }
 

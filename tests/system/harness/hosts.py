@@ -24,18 +24,18 @@ class Namespace:
     standard input: nothing is left behind however the test ends."""
 
     def __enter__(self):
-        self._holder = subprocess.Popen(
+        self._namespace = subprocess.Popen(
             ["unshare", "--net", "sh", "-c", "ip link set lo up && echo ready && cat"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self._holder.stdout.readline() == "ready\n"
+        assert self._namespace.stdout.readline() == "ready\n"
         return self
 
     def __exit__(self, *_):
-        self._holder.communicate()
+        self._namespace.communicate()
 
     @property
     def pid(self):
-        return self._holder.pid
+        return self._namespace.pid
 
     @property
     def prefix(self):

@@ -90,7 +90,7 @@ class VethWire(Wire):
     def __init__(self, *arguments, mtu=1500, **named):
         super().__init__(*arguments, **named)
         self.mtu = mtu
-        self.holders = []
+        self.namespaces = []
 
     @staticmethod
     def why_not():
@@ -106,15 +106,15 @@ class VethWire(Wire):
 
     def __enter__(self):
         for _ in range(2):
-            holder = subprocess.Popen(
+            namespace = subprocess.Popen(
                 ["unshare", "--net", "sh", "-c", "ip link set lo up && echo ready && cat"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            self.holders.append(holder)
-            assert holder.stdout.readline() == "ready\n"
+            self.namespaces.append(namespace)
+            assert namespace.stdout.readline() == "ready\n"
         # Linux tells of a carrier at once if the indices of the two interfaces differ, and takes
         # up to a second over it if they do not (linkwatch_urgent_event).
         self._inside(0, "ip", "link", "add", "name", self.interface, "index", "100", "type", "veth",
-                     "peer", "name", self.interface, "netns", str(self.holders[1].pid))
+                     "peer", "name", self.interface, "netns", str(self.namespaces[1].pid))
         for end in range(2):
             bits = 64 if ipaddress.ip_address(self.ips[end]).version == 6 else 24
             # Without duplicate address detection the address can be used at once.
@@ -125,12 +125,12 @@ class VethWire(Wire):
         return self
 
     def __exit__(self, *_):
-        for holder in self.holders:
-            holder.communicate()
+        for namespace in self.namespaces:
+            namespace.communicate()
 
     def prefix(self, end):
         """What makes a command run inside the network namespace of that end."""
-        return ["nsenter", f"--net=/proc/{self.holders[end].pid}/ns/net"]
+        return ["nsenter", f"--net=/proc/{self.namespaces[end].pid}/ns/net"]
 
     def _inside(self, end, *command):
         subprocess.run([*self.prefix(end), *command], check=True)

@@ -107,14 +107,15 @@ void Garbage(const Target& target, Block to) {
   }
 }
 
-void Strangers(const Target& target) {
+void Unauthenticated(const Target& target) {
   constexpr size_t kMost = 300;  // more than uroced lets one user have
-  std::vector<UniqueFd> strangers;
+  std::vector<UniqueFd> unauthenticated;
   while (true) {
     if (auto connection = control::ConnectToFabric(target.fabric)) {
-      strangers.push_back(std::move(connection->socket));
+      unauthenticated.push_back(std::move(connection->socket));
     }
-    if (strangers.size() == kMost) strangers.erase(strangers.begin(), strangers.begin() + 100);
+    if (unauthenticated.size() == kMost)
+      unauthenticated.erase(unauthenticated.begin(), unauthenticated.begin() + 100);
     target.round();
   }
 }
@@ -189,7 +190,7 @@ void Attack(const std::string& name, const Target& target) {
   if (name == "holes") Holes(target);
   if (name == "garbage") Garbage(target, target.block);
   if (name == "uplink") Garbage(target, control::kSwitchBlock);
-  if (name == "strangers") Strangers(target);
+  if (name == "unauthenticated") Unauthenticated(target);
   if (name == "deaf") Deaf(target);
   if (name == "contacts") Contacts(target);
   if (name == "deaths") Deaths(target);

@@ -23,7 +23,7 @@ struct Target {
 //   holes      punches holes into the memory of its link, before and after it is mapped
 //   garbage    writes anything into the rings of its link, and wakes the victim for it
 //   uplink     writes anything into the rings of its uplink
-//   strangers  connects to uroced again and again, and says nothing
+//   unauthenticated  connects to uroced again and again, and says nothing
 //   deaf       asks uroced and the victim for things, and hears no answer
 //   contacts   sends datagrams to every block by its uplink, as fast as it can
 //   deaths     processes that are killed in the middle of attaching, linking and sending

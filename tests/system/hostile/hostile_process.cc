@@ -21,7 +21,7 @@ constexpr char kArgument[] = "--hostile";
 constexpr int kReportFd = 3;
 constexpr char kRound = 'r';
 constexpr char kSucceeded = 's';
-constexpr int kPatience_ms = 120'000;
+constexpr int kTimeout_ms = 120'000;
 
 // Rounds get lost if nobody reads them.
 void Report(char what) {
@@ -70,7 +70,7 @@ bool HostileProcess::AwaitRounds(size_t rounds) {
   char buffer[256];
   while (rounds > 0) {
     pollfd poll_fd{reports_.get(), POLLIN, 0};
-    if (poll(&poll_fd, 1, kPatience_ms) != 1) {
+    if (poll(&poll_fd, 1, kTimeout_ms) != 1) {
       std::fprintf(stderr, "the attack does not go on\n");
       return false;
     }

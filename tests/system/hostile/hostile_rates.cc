@@ -48,7 +48,7 @@ double Rate(EngineHost& victim) {
 
 double MedianRatio(const std::string& attack) {
   EngineHost victim(TestFabric()), bystander(TestFabric());
-  ConnectBoth(victim, bystander, EngineHost::kPatientTimeout);
+  ConnectBoth(victim, bystander, EngineHost::kLongTimeout);
   Rate(victim);  // links and caches
   std::array<double, kPairs> ratios;
   for (double& ratio : ratios) {
@@ -70,8 +70,8 @@ int main(int argc, char** argv) {
   uroce::nic::PinTo(0);
   std::vector<std::string> attacks(argv + 1, argv + argc);
   if (attacks.empty()) {
-    attacks = {"offers",    "sockets", "holes",    "garbage", "uplink",
-               "strangers", "deaf",    "contacts", "deaths"};
+    attacks = {"offers",          "sockets", "holes",    "garbage", "uplink",
+               "unauthenticated", "deaf",    "contacts", "deaths"};
   }
   for (const std::string& attack : attacks) {
     std::printf("%-10s %.2f of the rate without it\n", attack.c_str(),

@@ -23,7 +23,7 @@ using transport::CompletionStatus;
 using transport::SendOpcode;
 using transport::Status;
 
-constexpr transport::Duration kPatience = transport::Milliseconds(120'000);
+constexpr transport::Duration kTimeout = transport::Milliseconds(120'000);
 
 // A WRITE of bytes that nobody else writes, and a look at every one of them.
 void Exchange(EngineHost& from, EngineHost& to) {
@@ -48,7 +48,7 @@ void Exchange(EngineHost& from, EngineHost& to) {
 // Two ends on engines that are there already.
 struct Connection {
   Connection(EngineHost& one, EngineHost& other) : a(one.engine()), b(other.engine()) {
-    ConnectBoth(a, b, EngineHost::kPatientTimeout);
+    ConnectBoth(a, b, EngineHost::kLongTimeout);
   }
   void Run() {
     ASSERT_NO_FATAL_FAILURE(Exchange(a, b));
@@ -75,7 +75,7 @@ class HostileTest : public ::testing::Test {
     const bool is_slow = attack == "deaths" || attack == "sockets";
     // Makes the uplinks, by which datagrams come.
     for (EngineHost* host : {&victim_, &first_, &second_}) {
-      ASSERT_EQ(host->engine().PreparePath({}, kPatience), PacketPort::PathState::kReady);
+      ASSERT_EQ(host->engine().PreparePath({}, kTimeout), PacketPort::PathState::kReady);
     }
     RunTraffic();
     {
@@ -102,7 +102,7 @@ class HostileTest : public ::testing::Test {
 
 class AttackTest : public HostileTest, public ::testing::WithParamInterface<const char*> {};
 
-TEST_P(AttackTest, EverybodyElseGoesOn) {
+TEST_P(AttackTest, OtherProcessesGoOn) {
   const control::StatusDaemon before = uroced();
   ASSERT_NO_FATAL_FAILURE(Survive(GetParam()));
   const control::StatusDaemon after = uroced();
@@ -120,11 +120,11 @@ TEST_P(AttackTest, EverybodyElseGoesOn) {
 }
 INSTANTIATE_TEST_SUITE_P(Attacks, AttackTest,
                          ::testing::Values("offers", "sockets", "holes", "garbage", "uplink",
-                                           "strangers", "deaf", "contacts", "deaths"),
+                                           "unauthenticated", "deaf", "contacts", "deaths"),
                          [](const auto& attack) { return std::string(attack.param); });
 
 // A program whose standard error nobody reads: the device has things to say of the attack.
-TEST_F(HostileTest, FullStandardErrorStopsNobody) {
+TEST_F(HostileTest, FullStandardErrorBlocksNoThread) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const UniqueFd reader(ends[0]), writer(ends[1]);

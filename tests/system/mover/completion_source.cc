@@ -10,7 +10,7 @@ namespace {
 
 using system_test::Fail;
 
-constexpr int kPatienceMs = 100;
+constexpr int kTimeoutMs = 100;
 constexpr int kAnyCompletion = 0;  // not only those of solicited messages
 
 }  // namespace
@@ -51,7 +51,7 @@ int CompletionSource::Poll(ibv_cq* queue, const Handler& handler) {
 
 void CompletionSource::WaitForEvent() {
   pollfd waiting{.fd = channel_->fd, .events = POLLIN, .revents = 0};
-  if (poll(&waiting, 1, kPatienceMs) <= 0) return;
+  if (poll(&waiting, 1, kTimeoutMs) <= 0) return;
   ibv_cq* queue = nullptr;
   void* context = nullptr;
   if (ibv_get_cq_event(channel_.get(), &queue, &context) != 0) Fail("ibv_get_cq_event", errno);

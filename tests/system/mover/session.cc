@@ -18,7 +18,7 @@ using system_test::QueuePairAddress;
 using system_test::RcQueuePair;
 
 // Without any completion for so long, the run has failed.
-constexpr std::chrono::seconds kPatience(60);
+constexpr std::chrono::seconds kTimeout(60);
 constexpr uint32_t kMaxPsn = 0xffffff;
 
 // Half of the queue pairs run over the end of the PSN space soon.
@@ -135,14 +135,14 @@ void Session::MoveData() {
     for (Pair& pair : pairs_) pair.initiator->Post();
     if (completions_->Handle(on_send, on_receive) > 0) {
       last_completion = Clock::now();
-    } else if (Clock::now() - last_completion > kPatience) {
+    } else if (Clock::now() - last_completion > kTimeout) {
       GiveUp();
     }
   }
 }
 
 void Session::GiveUp() const {
-  std::string sentence = "nothing has completed for " + std::to_string(kPatience.count()) + " s";
+  std::string sentence = "nothing has completed for " + std::to_string(kTimeout.count()) + " s";
   for (const Pair& pair : pairs_) {
     sentence += "\n  " + pair.initiator->Progress() + "\n  " + pair.target->Progress();
   }
@@ -183,7 +183,7 @@ void Session::AwaitWindowRequests(uint32_t count) {
   const auto start = Clock::now();
   while (count > 0) {
     completions_->Handle(on_send, on_receive);
-    if (Clock::now() - start > kPatience) throw std::runtime_error("a window operation hangs");
+    if (Clock::now() - start > kTimeout) throw std::runtime_error("a window operation hangs");
   }
 }
 

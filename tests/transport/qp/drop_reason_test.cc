@@ -182,8 +182,8 @@ TEST_F(NotForUsTest, AnotherService) {
 
 // The queue pair is connected: IBA 9.6.1.2.3 has it check where a packet comes from.
 TEST_F(NotForUsTest, AnotherSource) {
-  const Gid stranger = Gid::FromIpv4({192, 0, 2, 3});
-  script_.ExpectFrameDropped(DropReason::kForeignSource, script_.Frame(packet_, stranger));
+  const Gid other_gid = Gid::FromIpv4({192, 0, 2, 3});
+  script_.ExpectFrameDropped(DropReason::kForeignSource, script_.Frame(packet_, other_gid));
 }
 
 // IBA 10.9.3: a limited member of our partition may talk to us, who are a full one.

@@ -160,7 +160,7 @@ TEST_F(DrainTest, AnEmptySendQueueIsDrainedAtOnce) {
   script_.ExpectNoEvent();
 }
 
-TEST_F(DrainTest, WhoDoesNotAskIsNotTold) {
+TEST_F(DrainTest, DrainWithoutNotifyRaisesNoEvent) {
   DrainInTheMiddle(false);
   script_.TakeSent();
   script_.Inject(Ack(first_ + 2));

@@ -47,8 +47,8 @@ void BurstGuard::WaitUntilAllIdle() {
   for (BurstGuard* guard : registry.guards) guard->WaitUntilIdle();
 }
 
-void BurstGuard::WaitUntilAllDrained(std::chrono::milliseconds patience) {
-  const auto end = std::chrono::steady_clock::now() + patience;
+void BurstGuard::WaitUntilAllDrained(std::chrono::milliseconds timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
   Registry& registry = GetRegistry();
   std::lock_guard lock(registry.mutex);
   for (const BurstGuard* guard : registry.guards) {

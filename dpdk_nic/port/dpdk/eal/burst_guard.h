@@ -34,9 +34,9 @@ class BurstGuard {
     const uint64_t count = empty_receives_.load(std::memory_order_relaxed);
     empty_receives_.store(count + 1, std::memory_order_release);
   }
-  // Returns when every port has found nothing to receive, or `patience` is over (nobody may be
+  // Returns when every port has found nothing to receive, or `timeout` is over (nobody may be
   // polling).
-  static void WaitUntilAllDrained(std::chrono::milliseconds patience);
+  static void WaitUntilAllDrained(std::chrono::milliseconds timeout);
 
  private:
   std::atomic<uint64_t> empty_receives_{0};

@@ -27,7 +27,7 @@ constexpr uint16_t kConnected = 7;
 constexpr uint16_t kDisconnect = 8;
 constexpr uint16_t kClosed = 0xffff;  // ours: the end of the channel
 
-constexpr std::chrono::milliseconds kDrainPatience(200);
+constexpr std::chrono::milliseconds kDrainTimeout(200);
 
 // Control channels over which a ring was agreed. Used by the interrupt thread only.
 std::bitset<65'536> carries_ring;
@@ -46,7 +46,7 @@ void FollowConnection(size_t fd, uint16_t type) {
   if (fd >= carries_ring.size()) return;
   if (type == kConnect || type == kConnected) carries_ring[fd] = true;
   if (type != kDisconnect && type != kClosed) return;
-  if (carries_ring[fd]) uroce::nic::BurstGuard::WaitUntilAllDrained(kDrainPatience);
+  if (carries_ring[fd]) uroce::nic::BurstGuard::WaitUntilAllDrained(kDrainTimeout);
   carries_ring[fd] = false;
 }
 

@@ -83,7 +83,7 @@ UniqueFd XdpProgramFile() {
   return written == sizeof kRoceFilter ? std::move(file) : UniqueFd();
 }
 
-void FreeForgottenXdpMemory(int socket) {
+void FreeLeakedXdpMemory(int socket) {
   const auto found = TheDevices().umems.find(socket);
   if (found != TheDevices().umems.end()) xsk_umem__delete(found->second);
 }

@@ -12,6 +12,6 @@ UniqueFd XdpProgramFile();
 
 // Frees the memory that a closed device shared with the kernel through its AF_XDP socket, and with
 // it the socket: the driver of DPDK 22.11 forgets it.
-void FreeForgottenXdpMemory(int socket);
+void FreeLeakedXdpMemory(int socket);
 
 }  // namespace uroce::nic

@@ -73,7 +73,7 @@ TEST_F(AfXdpTest, ForkedChildKeepsNeitherQueueNorProgram) {
   waitpid(child, nullptr, 0);
 }
 
-TEST_F(AfXdpTest, QueueThatSomebodyElseHasIsRefused) {
+TEST_F(AfXdpTest, QueueOfAnotherSocketIsRefused) {
   Peer peer("net_af_xdp0,iface=near");
   ASSERT_TRUE(PollUntil(HasProgram));
   const OpenedPort near = Open();

@@ -30,11 +30,11 @@ bool EnterNetworkNamespace(bool* in_user_namespace) {
 }
 
 // Forks a process into a namespace of its own and returns when it is there.
-pid_t ForkHolder() {
+pid_t ForkNamespaceProcess() {
   int ready[2];
   if (pipe2(ready, O_CLOEXEC) != 0) return -1;
-  const pid_t holder = fork();
-  if (holder == 0) {
+  const pid_t process = fork();
+  if (process == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (unshare(CLONE_NEWNET) != 0) _exit(1);
     if (write(ready[1], "", 1) != 1) _exit(1);
@@ -44,7 +44,7 @@ pid_t ForkHolder() {
   char byte = 0;
   const bool there = read(ready[0], &byte, 1) == 1;
   close(ready[0]);
-  return there ? holder : -1;
+  return there ? process : -1;
 }
 
 }  // namespace
@@ -54,8 +54,8 @@ VethPair::VethPair(uint32_t mtu_bytes) {
     problem_ = std::string("network namespaces cannot be made here: ") + strerror(errno);
     return;
   }
-  holder_ = ForkHolder();
-  if (holder_ < 0) {
+  namespace_process_ = ForkNamespaceProcess();
+  if (namespace_process_ < 0) {
     problem_ = "a second network namespace cannot be made here";
     return;
   }
@@ -68,7 +68,7 @@ void VethPair::Make(uint32_t mtu_bytes) {
   const std::string commands[] = {
       "ip link set lo up",
       "ip link add near mtu " + mtu + " type veth peer name far mtu " + mtu +
-          " address 02:77:00:00:00:02 netns " + std::to_string(holder_),
+          " address 02:77:00:00:00:02 netns " + std::to_string(namespace_process_),
       "ip address add 10.77.0.1/24 dev near",
       // Without duplicate address detection it can be used at once.
       "ip address add fd77::1/64 dev near nodad",
@@ -91,9 +91,9 @@ void VethPair::RunFar(const std::string& command) const {
 }
 
 VethPair::~VethPair() {
-  if (holder_ < 0) return;
-  kill(holder_, SIGKILL);
-  waitpid(holder_, nullptr, 0);
+  if (namespace_process_ < 0) return;
+  kill(namespace_process_, SIGKILL);
+  waitpid(namespace_process_, nullptr, 0);
 }
 
 }  // namespace uroce::nic

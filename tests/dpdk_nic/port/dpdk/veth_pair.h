@@ -24,7 +24,9 @@ class VethPair {
   // Why there is no pair; empty if there is one.
   const std::string& problem() const { return problem_; }
   // The file of the far end's namespace.
-  std::string far_namespace() const { return "/proc/" + std::to_string(holder_) + "/ns/net"; }
+  std::string far_namespace() const {
+    return "/proc/" + std::to_string(namespace_process_) + "/ns/net";
+  }
 
   // Runs a command, such as "ip link set near down", in either namespace. A test fails if it does.
   static void Run(const std::string& command);
@@ -35,7 +37,7 @@ class VethPair {
 
   std::string problem_;
   bool in_user_namespace_ = false;
-  pid_t holder_ = -1;  // a process that does nothing but be in the far namespace
+  pid_t namespace_process_ = -1;  // a process that does nothing but be in the far namespace
 };
 
 }  // namespace uroce::nic

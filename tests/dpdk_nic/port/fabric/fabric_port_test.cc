@@ -86,7 +86,7 @@ TEST_F(FabricPortTest, WakeUpOfASleeperIsNotTakenFromIt) {
   EXPECT_FALSE(IsReadable(b->wait_fd()));
 }
 
-TEST_F(FabricPortTest, WhoeverLeavesAFrameLyingIsWokenOnceMore) {
+TEST_F(FabricPortTest, ConsumerThatLeavesAFrameIsWokenAgain) {
   const auto a = NewPort(), b = NewPort();
   Link(*a, *b);
   ASSERT_TRUE(b->BeginSleep());
@@ -146,7 +146,7 @@ TEST_F(FabricPortTest, FirstFrameIsReceivedThoughTheAskerHasNoAnswerYet) {
   EXPECT_EQ(TakeByte(*a), 3);
 }
 
-TEST_F(FabricPortTest, BlockOfNobodyIsUnreachableAndTakesFramesLikeADeadHost) {
+TEST_F(FabricPortTest, UnassignedBlockIsUnreachableAndSwallowsFrames) {
   const auto a = NewPort();
   PacketPort::Path path = PathTo(*a);
   path.route = transport::RouteToBlock(900);
@@ -163,7 +163,7 @@ TEST_F(FabricPortTest, LimitOfLinksIsARefusal) {
   EXPECT_EQ(PrepareUntilAnswered(*a, PathTo(*b), [&] { ServeAll(*a, *b); }), PathState::kRefused);
 }
 
-TEST_F(FabricPortTest, NobodyIsLinkedWithItselfOrWithWhatIsNoBlock) {
+TEST_F(FabricPortTest, LinkToItselfOrToAnInvalidBlockIsRefused) {
   const auto a = NewPort();
   PacketPort::Path path = PathTo(*a);
   for (const Block block : {BlockOf(*a), Block{0}, transport::kQpnBlocks - 1}) {
@@ -285,7 +285,7 @@ TEST_F(ManyLinksTest, EveryLinkIsReceivedFromInTurn) {
   EXPECT_EQ(TakeByte(*port_), -1);
 }
 
-TEST_F(ManyLinksTest, FirstFrameOnAnIdleLinkIsFoundByWhoPolls) {
+TEST_F(ManyLinksTest, PollingFindsTheFirstFrameOnAnIdleLink) {
   for (size_t peer = 0; peer < kPeers; ++peer) {
     LetLinksGetIdle(*port_);
     SendByte(*peers_[peer], *port_, static_cast<uint8_t>(peer));
@@ -326,7 +326,7 @@ TEST_F(ManyLinksTest, SleeperIsWokenByAnyLinkAndByNothingElse) {
   }
 }
 
-TEST_F(ManyLinksTest, NobodyFallsAsleepOverAFrame) {
+TEST_F(ManyLinksTest, NoThreadSleepsWhileAFrameWaits) {
   for (const bool idle : {false, true}) {
     if (idle) LetLinksGetIdle(*port_);
     SendByte(*peers_[3], *port_, 3);
@@ -335,7 +335,7 @@ TEST_F(ManyLinksTest, NobodyFallsAsleepOverAFrame) {
   }
 }
 
-TEST_F(ManyLinksTest, WhoDidNotFallAsleepIsNotWoken) {
+TEST_F(ManyLinksTest, ProcessThatDidNotFallAsleepIsNotWoken) {
   SendByte(*peers_[3], *port_, 3);
   EXPECT_FALSE(port_->BeginSleep());
   EXPECT_EQ(TakeByte(*port_), 3);
@@ -370,7 +370,7 @@ TEST_F(FabricPortTest, SleeperIsWokenByPeersThatComeAndGo) {
 }
 
 // One thread sleeps, another serves the port: what would have woken the sleeper is done already.
-TEST_F(FabricPortTest, SleeperIsWokenByTheFirstFrameOfALinkThatSomebodyElseLetIn) {
+TEST_F(FabricPortTest, FirstFrameOfALinkAcceptedByAnotherThreadWakesTheSleeper) {
   const auto a = NewPort(), b = NewPort();
   ASSERT_TRUE(a->BeginSleep());
   EXPECT_EQ(b->PreparePath(PathTo(*a)), PathState::kPending);

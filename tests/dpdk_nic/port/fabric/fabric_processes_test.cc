@@ -28,7 +28,7 @@ using transport::Status;
 
 constexpr char kPeerArgument[] = "--peer";
 constexpr int kPeerSocket = 3;
-constexpr uint8_t kImpatient = 12;  // 0.1 s with all retries: for who is to notice a death
+constexpr uint8_t kShortTimeout = 12;  // 0.1 s with all retries: for who is to notice a death
 constexpr uint32_t kTrafficBytes = 30'000;
 
 // Both ends call this with a socket to the other: neither sends before both are connected.
@@ -49,7 +49,7 @@ struct Host {
       : patient(fabric), impatient(patient.engine()) {}
 
   bool Meet(int socket) {
-    return Connect(patient, socket, /*timeout=*/0) && Connect(impatient, socket, kImpatient);
+    return Connect(patient, socket, /*timeout=*/0) && Connect(impatient, socket, kShortTimeout);
   }
   // For the next peer.
   void Part() {

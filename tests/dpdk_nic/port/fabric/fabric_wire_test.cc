@@ -87,7 +87,7 @@ TEST_F(FabricWireTest, PortFollowsTheCarrier) {
 }
 
 // The pass of another thread takes the news from uroced. The sleeper is to tell the program.
-TEST_F(FabricWireTest, NewsOfTheCarrierWakeASleeperWhoeverTakesThem) {
+TEST_F(FabricWireTest, CarrierChangeWakesTheSleeperWhicheverThreadReadsIt) {
   const auto port = NewPort();
   ASSERT_TRUE(port->BeginSleep());
   ClientOf(*port).channel.Send(control::PortState{0});
@@ -131,7 +131,7 @@ TEST_F(FabricWireTest, PathAcrossTheWireIsDeclaredAndForgotten) {
   EXPECT_EQ(ClientOf(*port).forgotten, std::vector<Qpn>{{7}});
 }
 
-TEST_F(FabricWireTest, WhoIsConnectedToNobodyHasAnUplinkAndDeclaresNothing) {
+TEST_F(FabricWireTest, UnconnectedProcessHasAnUplinkAndDeclaresNothing) {
   const auto port = NewPort();
   EXPECT_EQ(Prepare(*port, WirePath({7}, {0})), PathState::kReady);
   EXPECT_NE(ClientOf(*port).uplink, nullptr);
@@ -146,7 +146,7 @@ TEST_F(FabricWireTest, QueuePairThatIsConnectedAnewReplacesItsDeclaration) {
   EXPECT_TRUE(ClientOf(*port).forgotten.empty());
 }
 
-TEST_F(FabricWireTest, ConnectionOfSomebodyElseIsRefusedUntilItIsFree) {
+TEST_F(FabricWireTest, ConnectionOfAnotherProcessIsRefusedUntilItIsFree) {
   const auto port = NewPort();
   uroced_->declare_error = [](const control::Declare&) { return EBUSY; };
   EXPECT_EQ(Prepare(*port, WirePath({7})), PathState::kRefused);
@@ -263,7 +263,7 @@ TEST_F(FabricWireTest, ThousandsOfConnectionsAreSaidAgain) {
   EXPECT_EQ(ClientOf(*port).declared.size(), kConnections);
 }
 
-TEST_F(FabricWireTest, UplinkIsNotMadeAgainForWhoNeverHadOne) {
+TEST_F(FabricWireTest, UplinkIsRestoredOnlyIfThereWasOne) {
   const auto port = NewPort();
   StopUroced();
   ServeAll(*port);

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "tests/dpdk_nic/port/fabric/fabric_names.h"
-#include "tools/cli/fabric_hold.h"
+#include "tools/cli/fabric_lease.h"
 
 namespace uroce::nic {
 namespace {
@@ -19,7 +19,7 @@ std::string StartFabric() {
   }
   const std::string fabric = UniqueFabricName();
   const auto daemon = std::filesystem::path(root) / workspace / "tools" / "uroced";
-  if (const auto problem = cli::HoldFabric(fabric, daemon)) {
+  if (const auto problem = cli::LeaseFabric(fabric, daemon)) {
     std::fprintf(stderr, "%s\n", problem->c_str());
     std::exit(2);
   }

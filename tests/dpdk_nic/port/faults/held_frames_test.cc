@@ -58,7 +58,7 @@ TEST_F(HeldFramesTest, AFrameThatCameBeforeDoesNotOvertake) {
   EXPECT_EQ(Due(200), "cb");
 }
 
-TEST_F(HeldFramesTest, WhatNobodyPassesGoesOnAtLast) {
+TEST_F(HeldFramesTest, HeldFrameIsReleasedWithoutOthersPassing) {
   Hold('a', 100, 3);
   EXPECT_EQ(Due(99), "");
   EXPECT_EQ(Due(100), "a");

@@ -96,7 +96,7 @@ TEST_F(RingLinkTest, SleeperIsWokenByAFrameAndByNothingElse) {
 }
 
 // Somebody took the byte and did not look into the ring.
-TEST_F(RingLinkTest, SleeperWhoLostHisWakeUpIsWokenAgain) {
+TEST_F(RingLinkTest, SleeperWithALostWakeupIsWokenAgain) {
   ASSERT_TRUE(asked_->BeginSleep());
   SendByte(*asker_, 1);
   EXPECT_TRUE(asked_->peer_alive());
@@ -115,7 +115,7 @@ TEST_F(RingLinkTest, SleeperWhoLostHisWakeUpIsWokenAgain) {
   EXPECT_FALSE(IsReadable(asked_->socket())) << "nothing is left";
 }
 
-TEST_F(RingLinkTest, WhoWithdrawsFromSleepIsNotWoken) {
+TEST_F(RingLinkTest, WithdrawnSleepIsNotWoken) {
   ASSERT_TRUE(asked_->BeginSleep());
   asked_->EndSleep();
   SendByte(*asker_, 1);
@@ -140,7 +140,7 @@ TEST_F(RingLinkTest, SendingToADeadPeerDisturbsNothing) {
   EXPECT_FALSE(asker_->peer_alive());
 }
 
-TEST_F(RingLinkTest, OfferThatNobodyTakesIsADeadPeer) {
+TEST_F(RingLinkTest, UnreadOfferIsADeadPeer) {
   auto offer = RingLink::Create();
   EXPECT_TRUE(offer->link->peer_alive());
   offer->socket.reset();
@@ -152,7 +152,7 @@ TEST_F(RingLinkTest, AbandonedEndIsADeadPeer) {
   EXPECT_FALSE(asker_->peer_alive());
 }
 
-TEST_F(RingLinkTest, PeerThatMakesTheSocketBlockingAndFloodsItWedgesNobody) {
+TEST_F(RingLinkTest, PeerThatFloodsABlockingSocketBlocksNoThread) {
   auto offer = RingLink::Create();
   const UniqueFd same_socket = Dup(offer->socket);
   const auto link = RingLink::Accept(std::move(offer->memory), std::move(offer->socket));

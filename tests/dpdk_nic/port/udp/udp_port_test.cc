@@ -23,7 +23,7 @@ using transport::DropReason;
 using transport::Gid;
 using transport::Route;
 
-constexpr int kPatienceMs = 60'000;
+constexpr int kTimeoutMs = 60'000;
 
 const Gid kNear = Gid::FromIpv4({127, 0, 0, 2});
 const Gid kFar = Gid::FromIpv4({127, 0, 0, 3});
@@ -45,7 +45,7 @@ std::string ErrorOf(const std::vector<Gid>& addresses, uint32_t mtu_bytes = 0) {
 // The port's sockets have something to receive or to tell of.
 bool WaitFor(const UdpPort& port) {
   pollfd poller = {.fd = port.wait_fd(), .events = POLLIN, .revents = 0};
-  return poll(&poller, 1, kPatienceMs) == 1;
+  return poll(&poller, 1, kTimeoutMs) == 1;
 }
 
 class UdpPortTest : public testing::Test {
@@ -141,15 +141,15 @@ TEST_F(UdpPortTest, CongestionMarksGoBothWays) {
 // An unconnected socket of no uroce: its datagrams carry identification 0, like all single ones.
 TEST_F(UdpPortTest, WhatIsNotRoceIsDroppedAndCounted) {
   const auto receiver = Open(kFar);
-  const UniqueFd stranger(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const UniqueFd other_socket(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const SocketAddress from = SocketAddress::Make(kNear, 0, 0);
   const SocketAddress own = SocketAddress::Make(kFar, 0, 0);
   const SocketAddress to = SocketAddress::Make(kFar, 4'791, 0);
   const std::array<uint8_t, 9'000> zeros{};
   const auto send = [&](size_t bytes) {
-    return sendto(stranger.get(), zeros.data(), bytes, 0, to.get(), to.bytes);
+    return sendto(other_socket.get(), zeros.data(), bytes, 0, to.get(), to.bytes);
   };
-  ASSERT_EQ(bind(stranger.get(), from.get(), from.bytes), 0);
+  ASSERT_EQ(bind(other_socket.get(), from.get(), from.bytes), 0);
   for (const size_t bytes : {0u, 3u, 15u, 9'000u})
     ASSERT_EQ(send(bytes), static_cast<ssize_t>(bytes));
   const UniqueFd forger(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));

@@ -1,4 +1,4 @@
-#include "tools/cli/fabric_hold.h"
+#include "tools/cli/fabric_lease.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -24,8 +24,8 @@
 namespace uroce::cli {
 namespace {
 
-using nic::control::Held;
-using nic::control::Hold;
+using nic::control::LeaseGranted;
+using nic::control::LeaseRequest;
 using nic::control::MessageChannel;
 using nic::control::Refused;
 using transport::Duration;
@@ -33,16 +33,16 @@ using transport::Milliseconds;
 using transport::Time;
 
 // A daemon with a NIC may be opening it just now.
-constexpr Duration kPatience = Milliseconds(10'000);
+constexpr Duration kTimeout = Milliseconds(10'000);
 // How long one that was started may take before another one is, as it must have failed.
-constexpr Duration kStartPatience = Milliseconds(2'000);
+constexpr Duration kRestartInterval = Milliseconds(2'000);
 constexpr useconds_t kRetry_us = 5'000;
 // What uroced needs for a few programs. What it says of too few, nobody would see.
 constexpr rlim_t kDaemonFiles = 64;
 
 struct Outcome {
   enum class Kind {
-    kHeld,
+    kGranted,
     kNobody,  // serves this user
     kRetry,   // the uroced that served has gone
     kFailed,
@@ -67,18 +67,18 @@ Outcome ConnectionFailure(const std::string& fabric) {
 }
 
 // Asks whoever serves the fabric to stay.
-Outcome SayHold(const std::string& fabric, Time deadline) {
-  auto connection = nic::control::ConnectToFabricPatiently(fabric);
+Outcome RequestLease(const std::string& fabric, Time deadline) {
+  auto connection = nic::control::ConnectToFabricWithRetry(fabric);
   if (!connection) return ConnectionFailure(fabric);
   MessageChannel channel(std::move(connection->socket));
-  channel.Send(Hold{0});
+  channel.Send(LeaseRequest{0});
   MessageChannel::Incoming incoming;
   auto status = channel.Receive(incoming);
   while (status == MessageChannel::Status::kNothing && WaitReadable(channel.fd(), deadline)) {
     status = channel.Receive(incoming);
   }
   if (status != MessageChannel::Status::kOk) return {Outcome::Kind::kRetry};
-  if (incoming.As<Held>()) return {Outcome::Kind::kHeld};
+  if (incoming.As<LeaseGranted>()) return {Outcome::Kind::kGranted};
   const auto refused = incoming.As<Refused>();
   if (!refused) return {Outcome::Kind::kRetry};
   // Root's does not serve this user, who may have one of his own.
@@ -146,17 +146,17 @@ std::optional<std::string> StartDaemon(const std::string& fabric,
 
 }  // namespace
 
-std::optional<std::string> HoldFabric(const std::string& fabric,
-                                      const std::filesystem::path& daemon) {
-  const Time deadline = nic::Now() + kPatience;
+std::optional<std::string> LeaseFabric(const std::string& fabric,
+                                       const std::filesystem::path& daemon) {
+  const Time deadline = nic::Now() + kTimeout;
   std::optional<Time> next_start;
   while (nic::Now() < deadline) {
-    const Outcome outcome = SayHold(fabric, nic::Now() + nic::control::kQueuePatience);
-    if (outcome.kind == Outcome::Kind::kHeld) return std::nullopt;
+    const Outcome outcome = RequestLease(fabric, nic::Now() + nic::control::kQueueTimeout);
+    if (outcome.kind == Outcome::Kind::kGranted) return std::nullopt;
     if (outcome.kind == Outcome::Kind::kFailed) return outcome.problem;
     if (outcome.kind == Outcome::Kind::kNobody && (!next_start || nic::Now() >= *next_start)) {
       if (auto problem = StartDaemon(fabric, daemon)) return problem;
-      next_start = nic::Now() + kStartPatience;
+      next_start = nic::Now() + kRestartInterval;
     }
     usleep(kRetry_us);
   }

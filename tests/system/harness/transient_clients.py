@@ -27,7 +27,7 @@ def _address(fabric, in_namespace):
     return next(filter(os.path.exists, paths), paths[-1])
 
 
-def visit(fabric):
+def attach_and_leave(fabric):
     """Becomes a client for a moment; returns the block of queue pair numbers that it was given."""
     state = os.memfd_create("state", os.MFD_ALLOW_SEALING)
     try:
