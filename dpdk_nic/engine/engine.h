@@ -153,7 +153,7 @@ class Engine {
 
   EngineLock lock_;
   std::unique_ptr<PacketPort> port_;
-  const std::unique_ptr<LinkLayer> link_layer_;
+  std::unique_ptr<LinkLayer> link_layer_;
   const std::unique_ptr<FrameTap> tap_;
   const EventSink event_sink_;
   const NeighborSink neighbor_sink_;

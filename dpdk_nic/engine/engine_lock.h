@@ -42,7 +42,7 @@ class EngineLock {
  private:
   // A pass takes about a microsecond, a pause 10 to 40 ns, a yield that nobody takes up 300 ns.
   static constexpr uint32_t kSpins = 64;
-  static constexpr uint32_t kYields = 64;
+  static constexpr uint32_t kYields = 256;
 
   bool Acquire() {
     return !held_.load(std::memory_order_relaxed) &&

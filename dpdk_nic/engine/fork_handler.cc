@@ -37,6 +37,7 @@ void ForkHandler::Add(Engine& engine) {
 void ForkHandler::RemoveAndClosePort(Engine& engine) {
   const std::lock_guard lock(TheRegistry().mutex);
   std::erase(TheRegistry().engines, &engine);
+  engine.link_layer_.reset();  // it may refer to the port
   // That of an orphan may work on memory that the parent works on, too.
   if (engine.in_forked_child()) (void)engine.port_.release();
   engine.port_.reset();
