@@ -24,8 +24,8 @@ struct IpHeader {
   bool is_ipv6 = false;
   uint16_t source_port = 0;  // byte order of the host
   // IPv4 as a mapped GID, ::ffff:a.b.c.d, as everywhere in the transport.
-  Gid source;
-  Gid destination;
+  Gid source{};
+  Gid destination{};
 
   bool operator==(const IpHeader&) const = default;
 };

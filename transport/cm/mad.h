@@ -50,11 +50,11 @@ MadHeader ParseMadHeader(const uint8_t* bytes);
 void EmitMadHeader(const MadHeader& header, uint8_t* bytes);
 
 // Where a MAD came from, or where it goes to: the address vector of the way there (for a MAD that
-// was received: of the way back), the queue pair at its end, and the partition of the BTH.
+// was received: of the way back), the queue pair at its end, and the partition by its index.
 struct MadAddress {
-  AddressVector path;
+  AddressVector path{};
   Qpn qpn = kGeneralServicesQpn;
-  uint16_t pkey = 0xffff;
+  uint16_t pkey_index = 0;
 
   bool operator==(const MadAddress&) const = default;
 };

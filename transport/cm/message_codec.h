@@ -28,8 +28,8 @@ std::string_view Name(Malformed reason);
 
 struct ParsedMad {
   Malformed malformed = Malformed::kNone;
-  MadHeader header;
-  Message message;  // valid if not malformed
+  MadHeader header{};
+  Message message{};  // valid if not malformed
 };
 
 // Reads a MAD. Reserved bits are ignored.

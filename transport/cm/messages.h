@@ -49,8 +49,8 @@ using AdditionalInformation = std::array<uint8_t, kRejectInformationBytes>;
 struct PathFields {
   uint16_t local_lid = 0;
   uint16_t remote_lid = 0;
-  Gid local_gid;
-  Gid remote_gid;
+  Gid local_gid{};
+  Gid remote_gid{};
   uint32_t flow_label = 0;  // 20 bits
   uint8_t packet_rate = 0;  // 6 bits, enum ibv_rate
   uint8_t traffic_class = 0;
@@ -63,11 +63,11 @@ struct PathFields {
 };
 
 struct Req {  // IBA table 106, request for communication
-  CommunicationId local_id;
-  ServiceId service_id;
+  CommunicationId local_id{};
+  ServiceId service_id{};
   uint64_t local_ca_guid = 0;
   uint32_t local_qkey = 0;                 // reliable datagrams only
-  Qpn local_qpn;                           // 24 bits
+  Qpn local_qpn{};                         // 24 bits
   uint8_t responder_resources = 0;         // READs and atomics the sender accepts at a time
   uint32_t local_eecn = 0;                 // 24 bits; reliable datagrams only
   uint8_t initiator_depth = 0;             // READs and atomics the sender wants to have outstanding
@@ -75,7 +75,7 @@ struct Req {  // IBA table 106, request for communication
   uint8_t remote_cm_response_timeout = 0;  // 5 bits: how soon the receiver has to answer
   uint8_t transport_service_type = 0;      // 2 bits: RC, UC, RD, extended
   bool end_to_end_flow_control = false;
-  Psn starting_psn;                       // of the first packet that the receiver sends
+  Psn starting_psn{};                     // of the first packet that the receiver sends
   uint8_t local_cm_response_timeout = 0;  // 5 bits: how soon the sender answers
   uint8_t retry_count = 0;                // 3 bits, of the receiver's queue pair
   uint16_t partition_key = 0;
@@ -85,8 +85,8 @@ struct Req {  // IBA table 106, request for communication
   uint8_t max_cm_retries = 0;   // 4 bits
   bool srq = false;
   uint8_t extended_transport_type = 0;  // 3 bits: 1 is XRC
-  PathFields primary;
-  PathFields alternate;        // all zero: none
+  PathFields primary{};
+  PathFields alternate{};      // all zero: none
   bool sap_supported = false;  // suggest alternate path (IBA 12.6.6)
   PrivateData<92> private_data{};
 
@@ -97,8 +97,8 @@ struct Req {  // IBA table 106, request for communication
 enum class Answered : uint8_t { kReq = 0, kRep = 1, kOther = 2, kReserved = 3 };
 
 struct Mra {  // IBA table 107, message receipt acknowledgement
-  CommunicationId local_id;
-  CommunicationId remote_id;
+  CommunicationId local_id{};
+  CommunicationId remote_id{};
   Answered message = Answered::kReq;
   uint8_t service_timeout = 0;  // 5-bit exponent: the answer comes within 4.096 us * 2^n
   PrivateData<222> private_data{};
@@ -106,9 +106,9 @@ struct Mra {  // IBA table 107, message receipt acknowledgement
   bool operator==(const Mra&) const = default;
 };
 
-struct Rej {                 // IBA table 108, reject
-  CommunicationId local_id;  // 0 if the sender has no id for this connection
-  CommunicationId remote_id;
+struct Rej {                   // IBA table 108, reject
+  CommunicationId local_id{};  // 0 if the sender has no id for this connection
+  CommunicationId remote_id{};
   Answered message = Answered::kReq;
   uint8_t information_bytes = 0;  // of additional_information; at most 72
   RejectReason reason{};
@@ -119,12 +119,12 @@ struct Rej {                 // IBA table 108, reject
 };
 
 struct Rep {  // IBA table 110, reply to request for communication
-  CommunicationId local_id;
-  CommunicationId remote_id;
+  CommunicationId local_id{};
+  CommunicationId remote_id{};
   uint32_t local_qkey = 0;
-  Qpn local_qpn;
+  Qpn local_qpn{};
   uint32_t local_eecn = 0;  // XRC: the number of the target queue pair
-  Psn starting_psn;
+  Psn starting_psn{};
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;
   uint8_t target_ack_delay = 0;   // 5-bit exponent
@@ -139,34 +139,34 @@ struct Rep {  // IBA table 110, reply to request for communication
 };
 
 struct Rtu {  // IBA table 111, ready to use
-  CommunicationId local_id;
-  CommunicationId remote_id;
+  CommunicationId local_id{};
+  CommunicationId remote_id{};
   PrivateData<224> private_data{};
 
   bool operator==(const Rtu&) const = default;
 };
 
 struct Dreq {  // IBA table 112, request for communication release
-  CommunicationId local_id;
-  CommunicationId remote_id;
-  Qpn remote_qpn;  // of the receiver
+  CommunicationId local_id{};
+  CommunicationId remote_id{};
+  Qpn remote_qpn{};  // of the receiver
   PrivateData<220> private_data{};
 
   bool operator==(const Dreq&) const = default;
 };
 
 struct Drep {  // IBA table 113, reply to request for communication release
-  CommunicationId local_id;
-  CommunicationId remote_id;
+  CommunicationId local_id{};
+  CommunicationId remote_id{};
   PrivateData<224> private_data{};
 
   bool operator==(const Drep&) const = default;
 };
 
 struct SidrReq {  // IBA table 119, service id resolution request
-  CommunicationId request_id;
+  CommunicationId request_id{};
   uint16_t partition_key = 0;
-  ServiceId service_id;
+  ServiceId service_id{};
   PrivateData<216> private_data{};
 
   bool operator==(const SidrReq&) const = default;
@@ -182,11 +182,11 @@ enum class SidrStatus : uint8_t {  // IBA 12.11.1.2
 };
 
 struct SidrRep {  // IBA table 120, service id resolution response
-  CommunicationId request_id;
+  CommunicationId request_id{};
   SidrStatus status{};
   uint8_t information_bytes = 0;
-  Qpn qpn;
-  ServiceId service_id;
+  Qpn qpn{};
+  ServiceId service_id{};
   uint32_t qkey = 0;
   AdditionalInformation additional_information{};
   PrivateData<136> private_data{};
@@ -195,19 +195,19 @@ struct SidrRep {  // IBA table 120, service id resolution response
 };
 
 struct Lap {  // IBA table 115, load alternate path
-  CommunicationId local_id;
-  CommunicationId remote_id;
-  Qpn remote_qpn;                          // of the receiver
+  CommunicationId local_id{};
+  CommunicationId remote_id{};
+  Qpn remote_qpn{};                        // of the receiver
   uint8_t remote_cm_response_timeout = 0;  // 5 bits
-  PathFields alternate;
+  PathFields alternate{};
   PrivateData<168> private_data{};
 
   bool operator==(const Lap&) const = default;
 };
 
 struct Apr {  // IBA table 116, alternate path response
-  CommunicationId local_id;
-  CommunicationId remote_id;
+  CommunicationId local_id{};
+  CommunicationId remote_id{};
   uint8_t information_bytes = 0;
   uint8_t status = 0;  // 0: the path was loaded (IBA table 117)
   AdditionalInformation additional_information{};

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// Every bound of the communication manager. Peers are not trusted: what they can make us keep, and
+// for how long, ends here.
+namespace uroce::transport::cm {
+
+// Connections, listeners, resolutions and connections in timewait together.
+inline constexpr uint32_t kMaxIds = 65'536;
+// Requests of peers that are not connections yet. A few MB, and far from all ids: a flood of
+// requests keeps nobody from connecting actively.
+inline constexpr uint32_t kMaxHalfOpen = 4'096;
+// Of these, from one GID: a single peer cannot keep out the others.
+inline constexpr uint32_t kMaxHalfOpenPerPeer = 1'024;
+// As rdma_listen with a backlog of 0 (the default of Linux's rdma_ucm).
+inline constexpr uint32_t kDefaultBacklog = 1'024;
+
+// MADs that wait to be transmitted. What does not fit is lost, as on the wire.
+inline constexpr size_t kMaxQueuedMads = 1'024;
+// Answers that belong to no connection leave room for those that do.
+inline constexpr size_t kMaxQueuedRefusals = 256;
+
+// Timeouts that peers choose are exponents of up to 31: 2.4 hours. No CM response takes longer than
+// 8.6 s (Linux asks for 4.3 s), no service longer than 69 s (the MRA of rdma_cm on Linux).
+inline constexpr uint8_t kMaxPeerResponseTimeout = 21;
+inline constexpr uint8_t kMaxPeerServiceTimeout = 24;
+// The timewait lasts for a local ACK timeout, into which the peer's ACK delay goes.
+inline constexpr uint8_t kMaxTimewait = 21;
+
+}  // namespace uroce::transport::cm
