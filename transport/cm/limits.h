@@ -10,7 +10,7 @@ namespace uroce::transport::cm {
 // Connections, listeners, resolutions and connections in timewait together.
 inline constexpr uint32_t kMaxIds = 65'536;
 // Requests of peers that are not connections yet. A few MB, and far from all ids: a flood of
-// requests keeps nobody from connecting actively.
+// requests leaves ids to connect with actively.
 inline constexpr uint32_t kMaxHalfOpen = 4'096;
 // Of these, from one GID: a single peer cannot keep out the others.
 inline constexpr uint32_t kMaxHalfOpenPerPeer = 1'024;

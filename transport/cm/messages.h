@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <variant>
 
@@ -37,8 +36,7 @@ constexpr size_t IndexOf(Attribute attribute) {
 }
 std::string_view Name(Attribute attribute);
 
-// Private data has one length a message: what the sender did not use is zero.
-template <size_t kBytes>
+template <size_t kBytes>  // what the sender did not use is zero
 using PrivateData = std::array<uint8_t, kBytes>;
 inline constexpr size_t kRejectInformationBytes = 72;  // also of APR and SIDR_REP
 using AdditionalInformation = std::array<uint8_t, kRejectInformationBytes>;

@@ -120,6 +120,15 @@ struct ManagerPair {
     return ends;
   }
 
+  // After all timers have run out.
+  bool NothingIsLeft() {
+    while (active.manager.NextDeadline() != kNever) AdvanceTo(active);
+    while (passive.manager.NextDeadline() != kNever) AdvanceTo(passive);
+    return active.manager.id_count() == 0 && passive.manager.id_count() == 0 &&
+           active.manager.remote_count() == 0 && passive.manager.remote_count() == 0 &&
+           passive.manager.half_open_count() == 0;
+  }
+
   State ActiveState(const Ends& ends) const { return *active.manager.StateOf(ends.active); }
   State PassiveState(const Ends& ends) const { return *passive.manager.StateOf(ends.passive); }
 };

@@ -43,7 +43,7 @@ void World::JudgeAttributes(Attempt& attempt) {
         &attempt, "more READs than the peer takes");
 }
 
-// When nothing moves any more, and nobody was restarted.
+// When nothing moves any more; neither host was restarted.
 void World::JudgeOutcome(Attempt& attempt) {
   const Attempt::View& active = attempt.active;
   const Attempt::View& passive = attempt.passive;
@@ -63,7 +63,7 @@ void World::JudgeOutcome(Attempt& attempt) {
         "only the passive side is connected");
 }
 
-// On a wire that does nothing, with users who answer in time, all goes as planned.
+// On a wire that does nothing, with users that answer in time, all goes as planned.
 void World::JudgeCalmOutcome(Attempt& attempt) {
   using Reaction = Attempt::Reaction;
   using Confirmation = Attempt::Confirmation;
@@ -79,7 +79,7 @@ void World::JudgeCalmOutcome(Attempt& attempt) {
     return;
   }
   if (attempt.reaction == Reaction::kNever) {
-    Check(active.is_over && !active.is_accepted, &attempt, "an answer of nobody");
+    Check(active.is_over && !active.is_accepted, &attempt, "an answer that no user gave");
     return;
   }
   Check(active.is_accepted, &attempt, "not accepted");

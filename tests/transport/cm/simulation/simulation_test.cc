@@ -42,7 +42,9 @@ int Objections(World::Sabotage sabotage) {
     world.set_sabotage(sabotage);
     const std::string failure = world.Run();
     objections += failure.empty() ? 0 : 1;
-    if (sabotage == World::Sabotage::kNone) { EXPECT_EQ(failure, "") << seed; }
+    if (sabotage == World::Sabotage::kNone) {
+      EXPECT_EQ(failure, "") << seed;
+    }
   }
   return objections;
 }

@@ -16,7 +16,9 @@ Conditions DrawConditions(Random& random) {
   conditions.packet_life_time = static_cast<uint8_t>(random.Between(2, 16));
   if (conditions.is_calm) {
     conditions.max_cm_retries = 15;
-    conditions.longest_delay = {DurationOf(conditions.response_timeout).ns / 8};
+    // As long as the path promises that a packet lives.
+    conditions.packet_life_time = static_cast<uint8_t>(conditions.response_timeout - 3);
+    conditions.longest_delay = DurationOf(conditions.packet_life_time);
     return conditions;
   }
   conditions.max_cm_retries = static_cast<uint8_t>(random.Between(0, 15));

@@ -16,7 +16,7 @@ namespace uroce::transport::cm {
 
 using simulation::Random;
 
-// What the wire does and how patient everyone is: drawn once a seed.
+// What the wire does, and the timeouts and retries of all connections: drawn once a seed.
 struct Conditions {
   bool is_calm = false;  // nothing is lost, doubled or late, and users answer in time
   uint32_t loss_ppm = 0;
@@ -80,8 +80,8 @@ struct Host {
   Time planned_deadline = kNever;
 };
 
-// Hosts with a communication manager each, users who connect and part at random, and a wire that
-// loses, doubles, delays and reorders; in virtual time. Everything follows from the seed.
+// Hosts with a communication manager each, users that connect and disconnect at random, and a wire
+// that loses, doubles, delays and reorders; in virtual time. Everything follows from the seed.
 class World {
  public:
   explicit World(uint64_t seed);
