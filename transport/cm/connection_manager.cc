@@ -22,6 +22,8 @@ ConnectionManager::ConnectionManager(const Config& config)
                              (random_.Next() & kAssignedServiceSpread)) {
   config_.max_ids = std::min(config_.max_ids, kMaxIds);
   config_.id_prefix_bits = std::clamp(config_.id_prefix_bits, 0, 16);
+  const int free_bits = 32 - config_.id_prefix_bits;
+  no_id_.value = static_cast<uint32_t>(uint64_t{config_.id_prefix} << free_bits);
 }
 
 // --- ids
@@ -34,12 +36,10 @@ Connection* ConnectionManager::CreateConnection() {
   const int free_bits = 32 - config_.id_prefix_bits;
   const uint64_t space = uint64_t{1} << free_bits;
   if (connections_.size() >= space / 2) return nullptr;
-  const uint64_t prefix =
-      config_.id_prefix_bits == 0 ? 0 : uint64_t{config_.id_prefix} << free_bits;
   uint32_t id = 0;
   do {
-    id = static_cast<uint32_t>(prefix | (random_.Next() & (space - 1)));
-  } while (id == 0 || connections_.contains(id));
+    id = no_id_.value | static_cast<uint32_t>(random_.Next() & (space - 1));
+  } while (id == no_id_.value || connections_.contains(id));
   auto connection = std::make_unique<Connection>();
   connection->local_id = {id};
   return connections_.emplace(id, std::move(connection)).first->second.get();

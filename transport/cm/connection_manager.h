@@ -173,6 +173,8 @@ class ConnectionManager {
   void CountDuplicate(const Incoming& in);
 
   Config config_;
+  // In a REJ that names no id of ours: 0, behind the prefix. A switch can still tell the process.
+  CommunicationId no_id_;
   RandomNumbers random_;
   uint64_t next_assigned_service_;
   std::unordered_map<uint32_t, std::unique_ptr<Connection>> connections_;

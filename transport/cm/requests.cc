@@ -176,7 +176,7 @@ Status ConnectionManager::CommunicationEstablished(CommunicationId id) {
 Status ConnectionManager::Reject(Time now, CommunicationId id, const RejectParameters& parameters) {
   Connection* connection = FindOwned(id);
   if (connection == nullptr) return Status::kInvalidArgument;
-  Rej rej{.local_id = connection->state == State::kReqReceived ? CommunicationId{} : id,
+  Rej rej{.local_id = connection->state == State::kReqReceived ? no_id_ : id,
           .remote_id = connection->remote_id,
           .message = RejectedIn(connection->state),
           .information_bytes = static_cast<uint8_t>(parameters.information.size()),

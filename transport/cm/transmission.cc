@@ -58,7 +58,10 @@ void ConnectionManager::Refuse(const Incoming& in, const Message& message) {
 }
 
 void ConnectionManager::RefuseRequest(const Incoming& in, const Req& req, RejectReason reason) {
-  Refuse(in, Rej{.remote_id = req.local_id, .message = Answered::kReq, .reason = reason});
+  Refuse(in, Rej{.local_id = no_id_,
+                 .remote_id = req.local_id,
+                 .message = Answered::kReq,
+                 .reason = reason});
 }
 
 // --- time

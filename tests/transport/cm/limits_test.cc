@@ -151,6 +151,18 @@ TEST_F(CmLimitsTest, TimewaitGivesWayWhenIdsRunOut) {
   EXPECT_EQ(small.Create(), std::nullopt);
 }
 
+TEST_F(CmLimitsTest, RefusalsCarryThePrefixToo) {
+  ConnectionManager manager({.seed = {1, 2}, .id_prefix = 0x3ff, .id_prefix_bits = 10});
+  (void)active.manager.Connect(now, *active.manager.Create(), Request());
+  const MadBytes req = active.TakeMads().at(0);
+  manager.OnMad(now, req, passive.AddressOf(active));
+  EXPECT_EQ(As<Rej>(manager.PollTransmit()->mad)->local_id, CommunicationId{0xffc0'0000});
+  ASSERT_EQ(manager.Listen(*manager.Create(), kService), Status::kOk);
+  manager.OnMad(now, req, passive.AddressOf(active));
+  (void)manager.Reject(now, manager.TakeEvent()->id, {});
+  EXPECT_EQ(As<Rej>(manager.PollTransmit()->mad)->local_id, CommunicationId{0xffc0'0000});
+}
+
 TEST_F(CmLimitsTest, IdsCarryThePrefixAndCannotBeGuessed) {
   ConnectionManager manager({.seed = {1, 2}, .id_prefix = 0x3ff, .id_prefix_bits = 10});
   ConnectionManager other({.seed = {1, 3}, .id_prefix = 0x3ff, .id_prefix_bits = 10});
