@@ -9,10 +9,12 @@
 #include <array>
 #include <cstring>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "tests/transport/connected_pair.h"
 #include "transport/limits.h"
+#include "transport/qp/shared_receive_queue.h"
 
 namespace uroce::transport {
 namespace {
@@ -130,6 +132,31 @@ TEST_F(EndpointTest, ADestroyedQueuePairTakesItsEventsWithIt) {
   EXPECT_FALSE(server.endpoint.TakeEvent().has_value());
 }
 
+TEST_F(EndpointTest, ADestroyedQueuePairTakesItsTimerWithIt) {
+  ASSERT_EQ(client.qp->PostSend(Request(SendOpcode::kSend, 10)), Status::kOk);
+  ASSERT_NE(client.endpoint.PollTransmit(now, Route::kWire, frame), 0u);
+  ASSERT_NE(client.endpoint.NextDeadline(), kNever);
+  client.endpoint.DestroyQueuePair(client.qp);
+  EXPECT_EQ(client.endpoint.NextDeadline(), kNever);
+}
+
+TEST_F(EndpointTest, FramesGoToTheNewEthernetAddressOfANeighbor) {
+  const MacAddress moved = {2, 7, 7, 7, 7, 7};
+  const Gid peer = client.qp->Query().address.destination_gid;
+  QueuePair* unconnected = nullptr;
+  ASSERT_EQ(client.endpoint.CreateQueuePair(client.qp->init_attributes(), &unconnected),
+            Status::kOk);
+  client.endpoint.UpdateNeighbor(Gid::FromIpv4({10, 9, 9, 9}), {2, 8, 8, 8, 8, 8});
+  client.endpoint.UpdateNeighbor(peer, moved);
+  client.endpoint.UpdateNeighbor(Gid{}, moved);
+  EXPECT_EQ(client.qp->Query().address.destination_mac, moved);
+  EXPECT_EQ(unconnected->Query().address.destination_mac, MacAddress{});
+
+  ASSERT_EQ(client.qp->PostSend(Request(SendOpcode::kSend, 10)), Status::kOk);
+  ASSERT_NE(client.endpoint.PollTransmit(now, Route::kWire, frame), 0u);
+  EXPECT_TRUE(std::equal(moved.begin(), moved.end(), frame.begin()));
+}
+
 TEST_F(EndpointTest, CompletionsOfADestroyedQueuePairAreDropped) {
   const auto send_cq = server.endpoint.CreateCompletionQueue(16, nullptr);
   const auto receive_cq = server.endpoint.CreateCompletionQueue(16, nullptr);
@@ -175,6 +202,93 @@ TEST_F(EndpointTest, EveryQueuePairHasSomeRoomForInlineData) {
               std::max(wanted, kMinInlineBytes));
     client.endpoint.DestroyQueuePair(qp);
   }
+}
+
+// IBA 11.2.5.1: what is over the limits is refused, not cut.
+TEST_F(EndpointTest, CapabilitiesOverTheLimitsAreRefused) {
+  using Capability = uint32_t QpCapabilities::*;
+  const std::vector<std::pair<Capability, uint32_t>> limits = {
+      {&QpCapabilities::max_send_wr, kMaxQpWorkRequests},
+      {&QpCapabilities::max_receive_wr, kMaxQpWorkRequests},
+      {&QpCapabilities::max_send_sge, kMaxSges},
+      {&QpCapabilities::max_receive_sge, kMaxSges},
+      {&QpCapabilities::max_inline_bytes, kMaxInlineBytes}};
+  for (const auto& [capability, limit] : limits) {
+    QpInitAttributes init = client.qp->init_attributes();
+    QueuePair* qp = nullptr;
+    init.capabilities.*capability = limit + 1;
+    EXPECT_EQ(client.endpoint.CreateQueuePair(init, &qp), Status::kInvalidArgument);
+    init.capabilities.*capability = limit;
+    ASSERT_EQ(client.endpoint.CreateQueuePair(init, &qp), Status::kOk);
+    EXPECT_EQ(qp->init_attributes().capabilities.*capability, limit);
+    client.endpoint.DestroyQueuePair(qp);
+  }
+}
+
+TEST_F(EndpointTest, RequestsThatNoQueueCanCarryOutAreRefused) {
+  const std::vector<ScatterGatherEntry> many(5, {client.address(0), 1, client.key});
+  SendWorkRequest request = Request(SendOpcode::kSend, 8);
+  request.sges = many;  // the queue pair has room for four
+  EXPECT_EQ(client.qp->PostSend(request), Status::kInvalidArgument);
+  request.sges = std::span(many).first(4);
+  EXPECT_EQ(client.qp->PostSend(request), Status::kOk);
+  EXPECT_EQ(client.qp->PostReceive({.wr_id = 1, .sges = many}), Status::kInvalidArgument);
+
+  const std::array<ScatterGatherEntry, 2> long_list = {{{0, 1u << 31, client.key}, {0, 1, {}}}};
+  request.sges = long_list;  // IBA C9-94
+  EXPECT_EQ(client.qp->PostSend(request), Status::kInvalidArgument);
+  for (const uint32_t length : {0u, 7u, 9u}) {
+    EXPECT_EQ(client.qp->PostSend(Request(SendOpcode::kFetchAndAdd, length)),
+              Status::kInvalidArgument);
+  }
+}
+
+TEST_F(EndpointTest, RequestsThatArePostedTogetherArePostedAllOrNone) {
+  const std::array requests = {Request(SendOpcode::kRdmaWrite, 8),
+                               Request(SendOpcode::kFetchAndAdd, 7)};
+  EXPECT_EQ(client.qp->PostSends(requests), Status::kInvalidArgument);
+  Exchange();
+  EXPECT_TRUE(client.Poll().empty());
+  EXPECT_EQ(client.endpoint.counters().transmitted_packets, 0u);
+}
+
+TEST_F(EndpointTest, SharedReceiveQueueKeepsWhatIsPostedAndItsLimit) {
+  auto srq = client.endpoint.CreateSharedReceiveQueue(
+      {.pd = kTestPd, .max_work_requests = 4, .max_sges = 2});
+  EXPECT_EQ(srq->SetLimit(5), Status::kInvalidArgument);
+  EXPECT_EQ(srq->limit(), 0u);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(srq->Post({.wr_id = 1, .sges = {}}), Status::kOk);
+  EXPECT_EQ(srq->Resize(2), Status::kInvalidArgument);
+  EXPECT_EQ(srq->Resize(3), Status::kOk);
+  ASSERT_EQ(srq->Resize(8), Status::kOk);
+  ASSERT_EQ(srq->SetLimit(8), Status::kOk);
+  EXPECT_EQ(srq->Resize(7), Status::kInvalidArgument);
+  EXPECT_EQ(srq->capacity(), 8u);
+  client.endpoint.DestroySharedReceiveQueue(std::move(srq));
+}
+
+TEST_F(EndpointTest, SharedReceiveQueueHasLimitsToo) {
+  const SrqInitAttributes good = {.pd = kTestPd, .max_work_requests = 4, .max_sges = 2, .limit = 4};
+  auto bad = std::array{good, good, good, good};
+  bad[0].max_work_requests = 0;
+  bad[1].max_work_requests = kMaxSrqWorkRequests + 1;
+  bad[2].max_sges = kMaxSges + 1;
+  bad[3].limit = 5;
+  for (const SrqInitAttributes& attributes : bad) {
+    EXPECT_EQ(client.endpoint.CreateSharedReceiveQueue(attributes), nullptr);
+  }
+  auto srq = client.endpoint.CreateSharedReceiveQueue(good);
+  ASSERT_NE(srq, nullptr);
+
+  // A queue pair that draws from it has no receive queue of its own.
+  QpInitAttributes init = client.qp->init_attributes();
+  init.srq = srq.get();
+  QueuePair* qp = nullptr;
+  ASSERT_EQ(client.endpoint.CreateQueuePair(init, &qp), Status::kOk);
+  EXPECT_EQ(qp->init_attributes().capabilities.max_receive_wr, 0u);
+  EXPECT_EQ(qp->init_attributes().capabilities.max_receive_sge, 0u);
+  client.endpoint.DestroyQueuePair(qp);
+  client.endpoint.DestroySharedReceiveQueue(std::move(srq));
 }
 
 class QpnTest : public testing::Test {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "tests/transport/connected_pair.h"
+#include "transport/limits.h"
 #include "transport/qp/shared_receive_queue.h"
 
 namespace uroce::transport {
@@ -339,6 +340,54 @@ TEST_F(GroupTest, HasRoomForSoManyMembersAndNoMore) {
   EXPECT_EQ(pair.server.endpoint.AttachMulticast(*one_more, kGroup), Status::kNoMemory);
 }
 
+// IBA 11.3.1.
+TEST_F(GroupTest, OnlyDatagramQueuePairsJoinAndOnlyGroups) {
+  Endpoint& endpoint = pair.server.endpoint;
+  EXPECT_EQ(endpoint.AttachMulticast(*pair.server.qp, kGroup), Status::kInvalidArgument);
+  EXPECT_EQ(endpoint.AttachMulticast(*server, Gid::FromIpv4({10, 0, 0, 9})),
+            Status::kInvalidArgument);
+  EXPECT_FALSE(endpoint.HasMulticastMembers(kGroup));
+}
+
+TEST_F(GroupTest, AttachingAgainChangesNothing) {
+  Endpoint& endpoint = pair.server.endpoint;
+  ASSERT_EQ(endpoint.AttachMulticast(*server, kGroup), Status::kOk);
+  ASSERT_EQ(endpoint.AttachMulticast(*server, kGroup), Status::kOk);
+  Receive(*server, pair.server, 0, 200);
+  Receive(*server, pair.server, 0, 200);
+  SendToGroup();
+  EXPECT_EQ(pair.server.Poll().size(), 1u);
+}
+
+// A group counts as long as it has members.
+TEST_F(GroupTest, ThereAreSoManyGroupsAndNoMore) {
+  Endpoint& endpoint = pair.server.endpoint;
+  const auto group = [](uint32_t number) {
+    return Gid::FromIpv4(
+        {239, 0, static_cast<uint8_t>(number >> 8), static_cast<uint8_t>(number & 255)});
+  };
+  QueuePair* member = Create(pair.server, QpType::kUnreliableDatagram);
+  for (uint32_t i = 0; i < kMaxMulticastGroups; ++i) {
+    ASSERT_EQ(endpoint.AttachMulticast(*member, group(i)), Status::kOk) << i;
+  }
+  EXPECT_EQ(endpoint.AttachMulticast(*server, group(kMaxMulticastGroups)), Status::kNoMemory);
+  EXPECT_EQ(endpoint.AttachMulticast(*server, group(0)), Status::kOk);
+
+  ASSERT_EQ(endpoint.DetachMulticast(*member, group(7)), Status::kOk);
+  EXPECT_EQ(endpoint.AttachMulticast(*server, group(kMaxMulticastGroups)), Status::kOk);
+  endpoint.DestroyQueuePair(member);
+  for (uint32_t i = 0; i < kMaxMulticastGroups - 1; ++i) {
+    ASSERT_EQ(endpoint.AttachMulticast(*server, group(i)), Status::kOk) << i;
+  }
+}
+
+// A member among the sender's own queue pairs that has no room counts as the peer's would.
+TEST_F(GroupTest, CopyThatAnOwnMemberRefusesIsCounted) {
+  ASSERT_EQ(pair.client.endpoint.AttachMulticast(*client, kGroup), Status::kOk);
+  SendToGroup();
+  EXPECT_EQ(pair.client.endpoint.counters().drops(DropReason::kReceiverNotReady), 1u);
+}
+
 class SharedReceiveTest : public ServicesTest {
  protected:
   SharedReceiveTest()
@@ -403,6 +452,33 @@ TEST_F(SharedReceiveTest, LimitEventComesOnce) {
   }
   EXPECT_EQ(srq->limit(), 0u);
   EXPECT_EQ(pair.server.Poll().size(), 4u);
+}
+
+// IBA 11.6.3.1 LAST_WQE_REACHED: once, whatever is posted to the dead queue pair afterwards.
+TEST_F(SharedReceiveTest, LastRequestIsToldOfOnce) {
+  QueuePair* client = Create(pair.client, QpType::kUnreliableDatagram);
+  QueuePair* server = Create(pair.server, QpType::kUnreliableDatagram, srq.get());
+  users = {server};
+  BringUpDatagram(*client);
+  BringUpDatagram(*server);
+  const ScatterGatherEntry no_such_key = {pair.server.address(0), 100, LKey{0xdead}};
+  ASSERT_EQ(srq->Post({.wr_id = 5, .sges = {&no_such_key, 1}}), Status::kOk);
+  const AddressVector address = {.destination_gid = pair.server.endpoint.config().gids[1],
+                                 .destination_mac = pair.server.endpoint.config().mac,
+                                 .source_gid_index = 1};
+  SendWorkRequest request = pair.Request(SendOpcode::kSend, 10);
+  request.remote_qpn = server->qpn();
+  request.remote_qkey = kQkey;
+  request.address = &address;
+  ASSERT_EQ(client->PostSend(request), Status::kOk);
+  pair.Exchange();
+  ASSERT_EQ(server->state(), QpState::kError);
+  const auto event = pair.server.endpoint.TakeEvent();
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(event->type, EventType::kLastWqeReached);
+
+  ASSERT_EQ(server->PostSend(request), Status::kOk);
+  EXPECT_FALSE(pair.server.endpoint.TakeEvent().has_value());
 }
 
 }  // namespace

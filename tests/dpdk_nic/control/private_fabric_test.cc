@@ -111,6 +111,7 @@ TEST(PrivateFabricTest, SecondLeaseOfAProcessIsTheSame) {
 TEST(PrivateFabricTest, StopsWithoutAFirstClient) {
   ServerHost host(Private(milliseconds(10)));
   host.WaitUntilStopped();
+  EXPECT_FALSE(ConnectToFabric(host.fabric())) << "another one may start";
 }
 
 TEST(PrivateFabricTest, StatusRequestIsNoFirstUse) {

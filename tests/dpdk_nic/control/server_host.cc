@@ -9,10 +9,14 @@
 #include <boost/asio/post.hpp>
 #include <future>
 
+#include "dpdk_nic/base/clock.h"
 #include "tests/dpdk_nic/control/control_test_support.h"
 
 namespace uroce::nic::control {
 namespace {
+
+// Longer than anything takes on a busy machine.
+constexpr transport::Duration kPatience = transport::Milliseconds(60'000);
 
 Server::Config Completed(Server::Config config, RateLimitedLog::Sink log,
                          std::function<void()> on_unused) {
@@ -136,7 +140,9 @@ size_t ServerHost::CountLinks() {
 }
 
 void ServerHost::WaitUntilStopped() {
-  while (!is_deserted_) usleep(1'000);
+  const transport::Time give_up = Now() + kPatience;
+  while (!is_deserted_ && Now() < give_up) usleep(1'000);
+  EXPECT_TRUE(is_deserted_);
 }
 
 std::string ServerHost::Log() {

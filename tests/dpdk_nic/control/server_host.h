@@ -66,7 +66,7 @@ class ServerHost {
   pid_t Fork(const std::function<int()>& program);
   size_t CountClients();
   size_t CountLinks();
-  // Waits until nobody is left whom a private fabric is for.
+  // Waits until nobody is left whom a private fabric is for; fails after a minute.
   void WaitUntilStopped();
   bool is_stopped() const { return is_deserted_; }
   // The log so far, in one string.

@@ -257,6 +257,17 @@ TEST_P(MemoryWindowTest, SecondBindingReplacesTheFirstForType1Only) {
   EXPECT_EQ(is_type_1(), Remote(window_, 0x1000, 16, kRemoteRead) == nullptr);
 }
 
+// Each binding holds the region until it is replaced, or the window is gone.
+TEST_P(MemoryWindowTest, RegionIsFreeWhenEveryBindingHasEnded) {
+  ASSERT_EQ(Status::kOk, Bind(Bytes(0x1000, 16)));
+  if (is_type_1()) {
+    ASSERT_EQ(Status::kOk, Bind(Bytes(0x1020, 16)));
+  }
+  EXPECT_EQ(Status::kBusy, table_.Deregister(region_));
+  ASSERT_EQ(Status::kOk, table_.DeallocateWindow(window_));
+  EXPECT_EQ(Status::kOk, table_.Deregister(region_));
+}
+
 // IBA o10-37.2.40.
 TEST_P(MemoryWindowTest, ZeroLengthUnbindsType1Only) {
   EXPECT_EQ(is_type_1() ? Status::kOk : Status::kInvalidArgument, Bind(Bytes(0, 0)));  // free

@@ -70,6 +70,12 @@ const ValueCase kCases[] = {
      [](A& a) { a.max_read_atomic = kMaxReadAtomics + 1; }},
     {"AV", "last_gid_index", kInit, kRtr, true, [](A& a) { a.address.source_gid_index = 2; }},
     {"AV", "no_gid_index", kInit, kRtr, false, [](A& a) { a.address.source_gid_index = 3; }},
+    // Whatever lies behind the table, it is of one IP version.
+    {"AV", "no_gid_index_and_ipv6", kInit, kRtr, false,
+     [](A& a) {
+       a.address.source_gid_index = 3;
+       a.address.destination_gid = Gid{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}};
+     }},
     {"AV", "gid_index_255", kInit, kRtr, false, [](A& a) { a.address.source_gid_index = 255; }},
     {"AV", "other_ip_version", kInit, kRtr, false, [](A& a) { a.address.source_gid_index = 0; }},
     {"AV", "no_destination", kInit, kRtr, false, [](A& a) { a.address.destination_gid = {}; }},

@@ -73,6 +73,34 @@ TEST(ReplyQueueTest, ReplaysGoBeforeWhatHasLaterPsns) {
   EXPECT_TRUE(queue.empty());
 }
 
+// A duplicate of a request that is still being answered is the same original, which gives its room
+// back when it has been answered.
+TEST(ReplyQueueTest, ReplayOfWhatWaitsLeavesItAnOriginal) {
+  ReplyQueue queue;
+  queue.Configure(1);
+  queue.Push(MakeReply(20, 22));
+  Reply replay = MakeReply(20, 22);
+  replay.is_replay = true;
+  ASSERT_TRUE(queue.PushReplay(replay));
+  queue.PopFront();
+  EXPECT_TRUE(queue.empty());
+  EXPECT_TRUE(queue.HasRoom());
+}
+
+TEST(ReplyQueueTest, AfterGrowingThereIsRoomBeforeTheOldestResultGoes) {
+  ReplyQueue queue;
+  queue.Configure(2);
+  for (uint32_t i = 0; i < 3; ++i) queue.RememberAtomic(Psn(10 + i), 100 + i);
+  queue.Resize(4);
+  for (uint32_t i = 3; i < 5; ++i) queue.RememberAtomic(Psn(10 + i), 100 + i);
+  for (uint32_t i = 1; i < 5; ++i) {
+    ASSERT_NE(queue.FindAtomic(Psn(10 + i)), nullptr) << i;
+    EXPECT_EQ(*queue.FindAtomic(Psn(10 + i)), 100 + i);
+  }
+  queue.RememberAtomic(Psn(15), 105);
+  EXPECT_EQ(queue.FindAtomic(Psn(11)), nullptr);
+}
+
 // Replays do not take the room of originals, nor are there ever more than as many again.
 TEST(ReplyQueueTest, ReplaysAreBounded) {
   ReplyQueue queue;

@@ -237,6 +237,20 @@ TEST(ResponderAckTest, AGapThatIsClosedInTimeLeavesWhatWasDroppedBehindIt) {
   script.ExpectNothingSent();
 }
 
+// However much of it comes again before the NAK could be sent.
+TEST(ResponderAckTest, AGapThatIsClosedInPartLeavesTheLastOfWhatWasDropped) {
+  Script script;
+  const Psn first = script.peers_first_psn();
+  script.HoldTransmit();
+  script.ExpectDropped(DropReason::kSequenceGap, Write(Position::kOnly, first + 1));
+  script.ExpectDropped(DropReason::kSequenceGap, Write(Position::kOnly, first + 2));
+  script.Inject(Write(Position::kOnly, first).AckRequest(false));
+  script.Inject(Write(Position::kOnly, first + 1).AckRequest(false));
+  script.ReleaseTransmit();
+  script.ExpectSent(Nak(first + 2, NakCode::kPsnSequenceError).Msn(2));
+  script.ExpectNothingSent();
+}
+
 // And when that came again, too, there is nothing to complain of.
 TEST(ResponderAckTest, AGapThatIsClosedAltogetherIsNotSpokenOf) {
   Script script;

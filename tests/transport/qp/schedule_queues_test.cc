@@ -150,7 +150,7 @@ TEST_F(TurnsTest, TheLastOneCanBeRemovedAndAnotherAdded) {
   EXPECT_EQ(log_, "ab");
 }
 
-TEST(DeadlineQueueTest, RoomGrowsFasterThanByOne) {
+TEST(DeadlineRoomTest, GrowsFasterThanByOne) {
   DeadlineQueue queue;
   for (size_t clients = 1; clients <= 400'000; ++clients) queue.Reserve(clients);
 }

@@ -162,9 +162,9 @@ TEST(RingMemoryTest, CannotBeShrunkOrGrown) {
   EXPECT_NE(ftruncate(memory->fd(), 1 << 30), 0);
 }
 
-// Memory of the right size, with what the parameters say.
-UniqueFd MakeMemory(bool is_allocated, int seals) {
-  const off_t bytes = lseek(RingMemory::Create()->fd(), 0, SEEK_END);
+off_t RightSize() { return lseek(RingMemory::Create()->fd(), 0, SEEK_END); }
+
+UniqueFd MakeMemory(bool is_allocated, int seals, off_t bytes = RightSize()) {
   UniqueFd memory(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_EQ(is_allocated ? posix_fallocate(memory.get(), 0, bytes) : ftruncate(memory.get(), bytes),
             0);
@@ -233,10 +233,12 @@ TEST(RingMemoryTest, MemoryThatItsCreatorSealedCannotBeOpened) {
 }
 
 TEST(RingMemoryTest, OpenRefusesAWrongSize) {
-  UniqueFd small(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  ASSERT_EQ(ftruncate(small.get(), 4'096), 0);
-  ASSERT_EQ(fcntl(small.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
-  EXPECT_EQ(RingMemory::Open(std::move(small)), nullptr);
+  for (const off_t bytes : {off_t{4'096}, RightSize() - 1, RightSize() + 1, 2 * RightSize()}) {
+    errno = 0;
+    EXPECT_EQ(RingMemory::Open(MakeMemory(true, F_SEAL_SHRINK | F_SEAL_GROW, bytes)), nullptr)
+        << bytes;
+    EXPECT_EQ(errno, EPROTO) << bytes;
+  }
 }
 
 TEST(RingMemoryTest, OpenRefusesWhatIsNoMemfd) {
