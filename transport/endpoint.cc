@@ -125,12 +125,13 @@ QueuePair* Endpoint::Find(Qpn qpn) const {
   return config_.OwnsQpn(qpn) ? queue_pairs_[qpn.value - config_.first_qpn.value].get() : nullptr;
 }
 
-DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route from) {
+DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route from,
+                             IcrcCheck icrc_check) {
   ++counters_.received_packets;
   counters_.received_bytes += frame.size();
   Packet packet;
   packet.from = from;
-  DropReason result = ParseFrame(frame, packet);
+  DropReason result = ParseFrame(frame, packet, icrc_check);
   if (result == DropReason::kNone) result = Deliver(now, packet);
   if (result != DropReason::kNone) ++counters_.drops(result);
   return result;

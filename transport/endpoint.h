@@ -23,6 +23,7 @@
 #include "transport/random_numbers.h"
 #include "transport/status.h"
 #include "transport/time.h"
+#include "transport/wire/icrc.h"
 #include "transport/wire/packet.h"
 
 namespace uroce::transport {
@@ -79,8 +80,9 @@ class Endpoint {
   void Fail();
 
   // A frame arrived, by the route that frames to its sender go. Returns kNone, or why it was
-  // dropped (which is counted).
-  DropReason OnFrame(Time now, std::span<const uint8_t> frame, Route from = Route::kWire);
+  // dropped (which is counted). `icrc_check` as for ParseFrame.
+  DropReason OnFrame(Time now, std::span<const uint8_t> frame, Route from = Route::kWire,
+                     IcrcCheck icrc_check = IcrcCheck::kNeeded);
 
   // When OnDeadline wants to be called at the latest for nothing to be late; kNever if no timer
   // runs. May be earlier than the first timer, never later.

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "dpdk_nic/control/messages.h"
+#include "dpdk_nic/port/port_drops.h"
 
 namespace uroce::nic {
 class RingLink;
@@ -22,6 +23,7 @@ struct SwitchCounters {
   uint64_t dropped_foreign_source = 0;       // in the name of somebody else
   uint64_t dropped_malformed = 0;
   uint64_t dropped_no_room = 0;  // in the ring of a process
+  PortDrops port;                // lost by the port itself
 };
 
 // What a process has asked the switch for.

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "dpdk_nic/control/messages.h"
+#include "dpdk_nic/port/port_drops.h"
 #include "transport/ids.h"
 
 // What `uroce status` and uroced say to each other.
@@ -45,6 +46,7 @@ struct StatusDaemon {
   uint64_t dropped_foreign_source;
   uint64_t dropped_malformed;
   uint64_t dropped_no_room;
+  PortDrops port_drops;
 };
 
 // With the memory that the process publishes its state in.

@@ -91,6 +91,7 @@ bool StatusReport::SendDaemon(MessageChannel& channel) {
   status.dropped_foreign_source = counters.dropped_foreign_source;
   status.dropped_malformed = counters.dropped_malformed;
   status.dropped_no_room = counters.dropped_no_room;
+  status.port_drops = counters.port;
   return channel.Send(status);
 }
 

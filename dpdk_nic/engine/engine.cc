@@ -108,7 +108,7 @@ void Engine::Accept(Time now, const PacketPort::ReceivedFrame& frame) {
     tapped_ = true;
   }
   if (IsUdp(frame.bytes) || !link_layer_->OnFrame(now, frame.bytes)) {
-    endpoint_.OnFrame(now, frame.bytes, frame.from);
+    endpoint_.OnFrame(now, frame.bytes, frame.from, frame.icrc_check);
     return;
   }
   FollowNeighbors();

@@ -5,8 +5,10 @@
 #include <span>
 #include <string>
 
+#include "dpdk_nic/port/port_drops.h"
 #include "transport/ids.h"
 #include "transport/route.h"
+#include "transport/wire/icrc.h"
 
 namespace uroce::nic {
 
@@ -21,6 +23,8 @@ class PacketPort {
   struct ReceivedFrame {
     std::span<const uint8_t> bytes;
     transport::Route from = transport::Route::kWire;
+    // kDone: the port had to check the ICRC, and no other process can change the bytes.
+    transport::IcrcCheck icrc_check = transport::IcrcCheck::kNeeded;
   };
 
   // The next received frame; its bytes are empty when there is none now. It stays valid until
@@ -96,6 +100,7 @@ class PacketPort {
     uint64_t transmit_dropped_no_link = 0;
     uint64_t transmit_dropped_link_pending = 0;  // too many waited for their link already
     uint64_t receive_malformed = 0;              // a slot or descriptor that made no sense
+    PortDrops drops;                             // of a port that leads to a network
   };
   virtual Counters counters() const { return {}; }
 

@@ -71,7 +71,8 @@ class Forwarder {
   void Forget(transport::Time now, control::Block block, transport::Qpn local);
   // The listener hears the answer; at once, if there is no room for the question or no wire.
   void Resolve(transport::Time now, const transport::Gid& gid);
-  const control::SwitchCounters& counters() const { return counters_; }
+  const control::SwitchCounters& counters() const { return counters_; }  // but for the port's
+  PortDrops port_drops() const { return has_wire() ? wire_->counters().drops : PortDrops{}; }
 
   // One pass. Returns whether any frame was moved.
   bool RunOnce(transport::Time now);

@@ -109,7 +109,11 @@ void Switch::Resolve(const Gid& gid) {
 }
 
 control::SwitchCounters Switch::counters() {
-  return Locked([&] { return forwarder_.counters(); });
+  return Locked([&] {
+    control::SwitchCounters counters = forwarder_.counters();
+    counters.port = forwarder_.port_drops();
+    return counters;
+  });
 }
 
 control::SwitchUsage Switch::usage(Block block) {

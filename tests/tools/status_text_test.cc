@@ -135,6 +135,17 @@ TEST(StatusTextTest, FramesThatWereDroppedAreExplained) {
             std::string::npos);
 }
 
+TEST(StatusTextTest, FramesThatThePortLostAreExplained) {
+  FabricStatus status = SmallFabric();
+  status.daemon.has_wire = 1;
+  EXPECT_EQ(StatusAsTable(status).find("dropped by the port:"), std::string::npos);
+  status.daemon.port_drops[nic::PortDrop::kNotSent] = 2;
+  status.daemon.port_drops[nic::PortDrop::kOverflow] = 5;
+  EXPECT_NE(StatusAsTable(status).find("dropped by the port: 2 not sent, 5 overflow\n"),
+            std::string::npos);
+  EXPECT_NE(StatusAsJson(status).find("\"overflow\": 5"), std::string::npos);
+}
+
 TEST(StatusTextTest, LinkToAProcessThatIsNotShownHasItsBlock) {
   FabricStatus status = SmallFabric();
   status.links = {{7, 9}, {0, 7}};

@@ -31,6 +31,12 @@ void WritePort(const nic::control::StatusDaemon& daemon, JsonWriter& json) {
   const size_t count = std::min<size_t>(daemon.gid_count, daemon.gids.size());
   for (size_t i = 0; i < count; ++i) json.String(TextOf(daemon.gids[i]));
   json.EndArray();
+  json.BeginObject("dropped");
+  for (size_t i = 0; i < nic::kPortDropReasons; ++i) {
+    const auto reason = static_cast<nic::PortDrop>(i);
+    json.Number(NameOf(reason), daemon.port_drops[reason]);
+  }
+  json.EndObject();
   json.EndObject();
 }
 

@@ -56,6 +56,24 @@ std::string Hexadecimal(uint32_t number) {
   return text.data();
 }
 
+// ", 3 malformed" for each reason that anything was dropped for.
+void AddReason(uint64_t count, std::string_view reason, std::string* text) {
+  if (count == 0) return;
+  if (!text->empty()) *text += ", ";
+  *text += std::to_string(count) + " " + std::string(reason);
+}
+
+std::string PortDropsText(const nic::PortDrops& drops) {
+  std::string dropped;
+  for (size_t i = 0; i < nic::kPortDropReasons; ++i) {
+    const auto reason = static_cast<nic::PortDrop>(i);
+    std::string name(NameOf(reason));
+    std::replace(name.begin(), name.end(), '_', ' ');
+    AddReason(drops[reason], name, &dropped);
+  }
+  return dropped.empty() ? "" : "dropped by the port: " + dropped + "\n";
+}
+
 std::string DaemonText(const FabricStatus& status) {
   const StatusDaemon& daemon = status.daemon;
   std::string text = "fabric '" + status.fabric + "': uroced " + std::to_string(daemon.pid) +
@@ -68,7 +86,7 @@ std::string DaemonText(const FabricStatus& status) {
   for (size_t i = 0; i < count; ++i) {
     text += "  GID " + std::to_string(i) + "  " + TextOf(daemon.gids[i]) + "\n";
   }
-  return text;
+  return text + PortDropsText(daemon.port_drops);
 }
 
 std::string SwitchText(const StatusDaemon& daemon) {
@@ -83,10 +101,7 @@ std::string SwitchText(const StatusDaemon& daemon) {
       {daemon.dropped_no_room, "without room"},
   }};
   std::string dropped;
-  for (const auto& [count, reason] : reasons) {
-    if (count == 0) continue;
-    dropped += (dropped.empty() ? "" : ", ") + std::to_string(count) + " " + std::string(reason);
-  }
+  for (const auto& [count, reason] : reasons) AddReason(count, reason, &dropped);
   return dropped.empty() ? text : text + "dropped: " + dropped + "\n";
 }
 

@@ -55,13 +55,13 @@ class Parser {
   Parser(std::span<const uint8_t> frame, Packet& packet)
       : frame_(frame), packet_(packet), headers_(frame) {}
 
-  DropReason Run() {
+  DropReason Run(IcrcCheck icrc_check) {
     DropReason reason = Ethernet();
     if (reason == DropReason::kNone) reason = Ip();
     if (reason == DropReason::kNone) reason = Udp();
     if (reason == DropReason::kNone) reason = Transport();
     if (reason == DropReason::kNone) reason = Payload();
-    if (reason == DropReason::kNone) reason = Icrc();
+    if (reason == DropReason::kNone && icrc_check == IcrcCheck::kNeeded) reason = Icrc();
     return reason;
   }
 
@@ -196,8 +196,8 @@ DropReason Parser::Icrc() {
 
 }  // namespace
 
-DropReason ParseFrame(std::span<const uint8_t> frame, Packet& packet) {
-  return Parser(frame, packet).Run();
+DropReason ParseFrame(std::span<const uint8_t> frame, Packet& packet, IcrcCheck icrc_check) {
+  return Parser(frame, packet).Run(icrc_check);
 }
 
 }  // namespace uroce::transport

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "transport/counters.h"
+#include "transport/wire/icrc.h"
 #include "transport/wire/packet.h"
 
 namespace uroce::transport {
@@ -15,8 +16,12 @@ namespace uroce::transport {
 // The frame may lie in memory that another process can change: what is parsed is a private copy of
 // the headers, made once. Only the checksum reads the frame itself.
 //
+// With IcrcCheck::kDone the ICRC is not looked at: the caller has found it right, in memory that
+// nothing else can change.
+//
 // Returns kNone and fills `packet`, or why the frame is to be dropped (`packet` is then undefined),
 // which it is in silence (IBA CA17-24).
-DropReason ParseFrame(std::span<const uint8_t> frame, Packet& packet);
+DropReason ParseFrame(std::span<const uint8_t> frame, Packet& packet,
+                      IcrcCheck icrc_check = IcrcCheck::kNeeded);
 
 }  // namespace uroce::transport

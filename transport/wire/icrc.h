@@ -10,6 +10,9 @@ namespace uroce::transport {
 // change on the way taken as ones.
 inline constexpr size_t kIcrcBytes = 4;
 
+// Whether the reader of a frame is to check its ICRC, or has been told that it is right.
+enum class IcrcCheck : uint8_t { kNeeded, kDone };
+
 enum class IpVersion : uint8_t { kIpv4, kIpv6 };
 
 // The CRC state after the first `bytes` bytes of a frame, from the Ethernet header to any place

@@ -48,9 +48,9 @@ std::optional<int> ValueOf(const cmsghdr& header) {
 }  // namespace
 
 bool ReadDatagramInfo(const msghdr& message, size_t bytes, const Gid& own, DatagramInfo* info,
-                      DatagramDrops* drops) {
-  if ((message.msg_flags & MSG_TRUNC) != 0) return ++drops->truncated, false;
-  if ((message.msg_flags & MSG_CTRUNC) != 0) return ++drops->no_control, false;
+                      PortDrops* drops) {
+  if ((message.msg_flags & MSG_TRUNC) != 0) return ++(*drops)[PortDrop::kTruncated], false;
+  if ((message.msg_flags & MSG_CTRUNC) != 0) return ++(*drops)[PortDrop::kUnmarked], false;
   std::optional<int> traffic_class;
   int segment_bytes = static_cast<int>(bytes);
   msghdr copy = message;  // CMSG_NXTHDR wants one that it could change
@@ -64,14 +64,14 @@ bool ReadDatagramInfo(const msghdr& message, size_t bytes, const Gid& own, Datag
     if (is_ipv4_tos || is_ipv6_class) traffic_class = value;
     if (level == SOL_UDP && type == UDP_GRO) segment_bytes = value.value_or(0);
   }
-  if (!traffic_class) return ++drops->no_control, false;
+  if (!traffic_class) return ++(*drops)[PortDrop::kUnmarked], false;
   const bool has_bytes = segment_bytes > 0 || bytes == 0;
-  if (!has_bytes) return ++drops->bad_segment, false;
+  if (!has_bytes) return ++(*drops)[PortDrop::kBadSegment], false;
 
   const auto& address = *static_cast<const sockaddr_storage*>(message.msg_name);
   info->source = GidOf(address);
   if (info->source == own || info->source.IsIpv4Mapped() != own.IsIpv4Mapped()) {
-    return ++drops->own_address, false;
+    return ++(*drops)[PortDrop::kOwnAddress], false;
   }
   info->source_port = PortOf(address);
   info->traffic_class = static_cast<uint8_t>(*traffic_class);
@@ -79,16 +79,16 @@ bool ReadDatagramInfo(const msghdr& message, size_t bytes, const Gid& own, Datag
   return true;
 }
 
-std::span<const uint8_t> DatagramFrames::Next(PeerIdentifications* peers, DatagramDrops* drops) {
+DatagramFrames::Frame DatagramFrames::Next(PeerIdentifications* peers, PortDrops* drops) {
   while (!rest_.empty()) {
     const std::span<uint8_t> payload = rest_.first(std::min(info_.segment_bytes, rest_.size()));
     rest_ = rest_.subspan(payload.size());
     if (payload.size() < kMinPayloadBytes) {
-      ++drops->too_short;
+      ++(*drops)[PortDrop::kTooShort];
       continue;
     }
     if (payload.size() + kHeadroomBytes > transport::kMaxFrameBytes) {
-      ++drops->too_long;
+      ++(*drops)[PortDrop::kTooLong];
       continue;
     }
     return MakeFrame(payload, peers, drops);
@@ -96,9 +96,9 @@ std::span<const uint8_t> DatagramFrames::Next(PeerIdentifications* peers, Datagr
   return {};
 }
 
-std::span<const uint8_t> DatagramFrames::MakeFrame(std::span<uint8_t> payload,
-                                                   PeerIdentifications* peers,
-                                                   DatagramDrops* drops) {
+DatagramFrames::Frame DatagramFrames::MakeFrame(std::span<uint8_t> payload,
+                                                PeerIdentifications* peers,
+                                                PortDrops* drops) const {
   const bool is_ipv6 = !own_.IsIpv4Mapped();
   const size_t ip_bytes = is_ipv6 ? Ipv6Header::kBytes : Ipv4Header::kBytes;
   const size_t udp_bytes = UdpHeader::kBytes + payload.size();
@@ -123,7 +123,7 @@ std::span<const uint8_t> DatagramFrames::MakeFrame(std::span<uint8_t> payload,
                          .source = info_.source.bytes,
                          .destination = own_.bytes},
                         ip);
-    return frame;
+    return {frame};
   }
   Ipv4Header header = {.traffic_class = info_.traffic_class,
                        .total_length = static_cast<uint16_t>(ip_bytes + udp_bytes),
@@ -132,16 +132,20 @@ std::span<const uint8_t> DatagramFrames::MakeFrame(std::span<uint8_t> payload,
                        .source = Ipv4Of(info_.source),
                        .destination = Ipv4Of(own_)};
   transport::EmitIpv4(header, ip);
-  header.identification = FindIdentification(frame, peers, drops);
-  if (header.identification != 0) transport::EmitIpv4(header, ip);
-  return frame;
+  const auto identification = FindIdentification(frame, peers, drops);
+  if (!identification) return {frame};
+  if (*identification != 0) {
+    header.identification = *identification;
+    transport::EmitIpv4(header, ip);
+  }
+  return {frame, transport::IcrcCheck::kDone};
 }
 
-uint16_t DatagramFrames::FindIdentification(std::span<const uint8_t> frame,
-                                            PeerIdentifications* peers,
-                                            DatagramDrops* drops) const {
+std::optional<uint16_t> DatagramFrames::FindIdentification(std::span<const uint8_t> frame,
+                                                           PeerIdentifications* peers,
+                                                           PortDrops* drops) const {
   const size_t ip_bytes = frame.size() - EthernetHeader::kBytes;
-  if (ip_bytes % 4 != 0) return 0;  // no RoCEv2 packet
+  if (ip_bytes % 4 != 0) return std::nullopt;  // no RoCEv2 packet
   const size_t icrc_at = frame.size() - transport::kIcrcBytes;
   const uint32_t crc = transport::StartIcrc(transport::IpVersion::kIpv4, frame.data(), icrc_at);
   std::array<uint8_t, transport::kIcrcBytes> with_zero;
@@ -152,9 +156,9 @@ uint16_t DatagramFrames::FindIdentification(std::span<const uint8_t> frame,
                   << (8 * byte);
   }
   const auto identification = SolveIdentification(difference, ip_bytes);
-  if (identification && peers->Accept(info_.source, *identification)) return *identification;
-  ++drops->unexplained_icrc;
-  return 0;
+  if (identification && peers->Accept(info_.source, *identification)) return identification;
+  ++(*drops)[PortDrop::kBadIcrc];
+  return std::nullopt;
 }
 
 }  // namespace uroce::nic

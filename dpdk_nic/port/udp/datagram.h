@@ -4,27 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
+#include "dpdk_nic/port/port_drops.h"
 #include "dpdk_nic/port/udp/identification.h"
 #include "transport/ids.h"
+#include "transport/wire/icrc.h"
 
 namespace uroce::nic {
-
-// Why a datagram, or a part of it, is no frame. One counter each.
-struct DatagramDrops {
-  uint64_t truncated = 0;         // longer than any that we have room for
-  uint64_t no_control = 0;        // the kernel did not say how it was marked
-  uint64_t bad_segment = 0;       // a segment size that makes no sense
-  uint64_t own_address = 0;       // somebody says to be us
-  uint64_t too_short = 0;         // no room for a BTH and an ICRC
-  uint64_t too_long = 0;          // longer than any frame of RoCEv2
-  uint64_t unexplained_icrc = 0;  // passed on: the transport drops and counts it, too
-
-  uint64_t malformed() const {
-    return truncated + no_control + bad_segment + own_address + too_short + too_long;
-  }
-};
 
 // What the kernel says of a datagram beside its bytes.
 struct DatagramInfo {
@@ -39,7 +27,7 @@ struct DatagramInfo {
 // Returns false and counts why not if the message is to be dropped. `own` is the address that it
 // came to.
 bool ReadDatagramInfo(const msghdr& message, size_t bytes, const transport::Gid& own,
-                      DatagramInfo* info, DatagramDrops* drops);
+                      DatagramInfo* info, PortDrops* drops);
 
 // Turns a received message into frames, one by one and where it lies: the headers of a frame are
 // written in front of its BTH, over what was there before. So a frame is good until the next one is
@@ -55,15 +43,19 @@ class DatagramFrames {
                  const transport::MacAddress& mac)
       : rest_(bytes), info_(info), own_(own), mac_(mac) {}
 
-  // The next frame, or an empty span when there is none left.
-  std::span<const uint8_t> Next(PeerIdentifications* peers, DatagramDrops* drops);
+  struct Frame {
+    std::span<const uint8_t> bytes;
+    // kDone: its ICRC is right. Otherwise nothing is known of it yet, or it is wrong.
+    transport::IcrcCheck icrc_check = transport::IcrcCheck::kNeeded;
+  };
+  // The next frame; without bytes when there is none left.
+  Frame Next(PeerIdentifications* peers, PortDrops* drops);
   bool empty() const { return rest_.empty(); }
 
  private:
-  std::span<const uint8_t> MakeFrame(std::span<uint8_t> payload, PeerIdentifications* peers,
-                                     DatagramDrops* drops);
-  uint16_t FindIdentification(std::span<const uint8_t> frame, PeerIdentifications* peers,
-                              DatagramDrops* drops) const;
+  Frame MakeFrame(std::span<uint8_t> payload, PeerIdentifications* peers, PortDrops* drops) const;
+  std::optional<uint16_t> FindIdentification(std::span<const uint8_t> frame,
+                                             PeerIdentifications* peers, PortDrops* drops) const;
 
   std::span<uint8_t> rest_;
   DatagramInfo info_;

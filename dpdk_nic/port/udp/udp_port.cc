@@ -28,6 +28,7 @@ constexpr int kMaxErrorsPerLook = 16;
 // How many errors a frame may meet that are about others.
 constexpr int kMaxRetries = 8;
 constexpr size_t kMaxUnsegmented = 64;
+constexpr transport::Duration kOverflowInterval = transport::Milliseconds(100);
 // How long the same is not said again.
 constexpr transport::Duration kSentenceInterval = transport::Milliseconds(10'000);
 
@@ -93,7 +94,9 @@ std::vector<Gid> UdpPort::Gids() const {
 PacketPort::ReceivedFrame UdpPort::Receive() {
   if (is_blocked_) Transmit();
   for (int batches = 0; batches < kMaxBatchesPerReceive;) {
-    if (const auto frame = frames_.Next(&peers_, &drops_); !frame.empty()) return {frame};
+    if (const auto frame = frames_.Next(&peers_, &drops_); !frame.bytes.empty()) {
+      return {.bytes = frame.bytes, .icrc_check = frame.icrc_check};
+    }
     ReceiveBatch::Message message;
     if (batch_.Next(&message)) {
       const Gid& own = sockets_[busy_socket_].gid();
@@ -185,7 +188,7 @@ bool UdpPort::OnRefused(int error, size_t frames) {
 
 void UdpPort::DropRefused(int error, size_t frames) {
   Say({.destination = queue_.frame(0).destination, .error = error});
-  transmit_dropped_ += frames;
+  drops_[PortDrop::kNotSent] += frames;
   queue_.Drop(frames);
   retries_ = 0;
 }
@@ -203,6 +206,30 @@ const UdpSocket* UdpPort::SocketOf(const Gid& source) const {
 
 // What wakes a sleeper stays readable until it is received. An error would wake him again.
 bool UdpPort::BeginSleep() { return frames_.empty() && batch_.empty() && queue_.size() == 0; }
+
+void UdpPort::ServeLink() {
+  TakeErrors();
+  LookForOverflow();
+}
+
+// Said once.
+void UdpPort::LookForOverflow() {
+  const transport::Time now = Now();
+  if (told_of_overflow_ || !sentence_.empty() || now < next_look_for_overflow_) return;
+  next_look_for_overflow_ = now + kOverflowInterval;
+  for (const UdpSocket& socket : sockets_) {
+    if (socket.CountOverflow() == 0) continue;
+    sentence_ = ExplainOverflow(socket.gid(), socket.receive_buffer_bytes());
+    told_of_overflow_ = true;
+    return;
+  }
+}
+
+uint64_t UdpPort::CountOverflow() const {
+  uint64_t count = 0;
+  for (const UdpSocket& socket : sockets_) count += socket.CountOverflow();
+  return count;
+}
 
 void UdpPort::TakeErrors() {
   for (UdpSocket& socket : sockets_) {
@@ -231,8 +258,13 @@ void UdpPort::AbandonAfterFork() {
 }
 
 PacketPort::Counters UdpPort::counters() const {
-  return {.transmit_dropped_no_link = transmit_dropped_,
-          .receive_malformed = drops_.malformed() + transmit_malformed_};
+  PortDrops drops = drops_;
+  drops[PortDrop::kOverflow] = CountOverflow();
+  const uint64_t malformed =
+      drops_.total() - drops_[PortDrop::kNotSent] - drops_[PortDrop::kBadIcrc];
+  return {.transmit_dropped_no_link = drops_[PortDrop::kNotSent],
+          .receive_malformed = malformed + transmit_malformed_,
+          .drops = drops};
 }
 
 }  // namespace uroce::nic

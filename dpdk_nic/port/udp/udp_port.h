@@ -46,12 +46,11 @@ class UdpPort final : public PacketPort {
   int wait_fd() const override { return wait_.get(); }
   bool BeginSleep() override;
   void EndSleep() override { TakeErrors(); }
-  void ServeLink() override { TakeErrors(); }
+  void ServeLink() override;
   void AbandonAfterFork() override;
   std::string TakeSentence() override;
 
   Counters counters() const override;
-  const DatagramDrops& drops() const { return drops_; }
   transport::MacAddress mac() const override { return mac_; }
   uint32_t mtu() const override { return mtu_bytes_; }
   bool link_up() const override { return true; }
@@ -77,15 +76,16 @@ class UdpPort final : public PacketPort {
   bool MaySegment(const transport::Gid& destination) const;
   const UdpSocket* SocketOf(const transport::Gid& source) const;
   void TakeErrors();
+  void LookForOverflow();
+  uint64_t CountOverflow() const;
   void Say(const UdpSocket::NetworkError& error);
 
   std::vector<UdpSocket> sockets_;
   UniqueFd wait_;
   transport::MacAddress mac_{};
   uint32_t mtu_bytes_ = 0;
-  uint64_t transmit_dropped_ = 0;
   uint64_t transmit_malformed_ = 0;
-  DatagramDrops drops_;
+  PortDrops drops_;  // but for those that the sockets count
 
   TransmitQueue queue_;
   SendBatch sends_;
@@ -102,6 +102,8 @@ class UdpPort final : public PacketPort {
   // What was said last, and until when it is not said again.
   UdpSocket::NetworkError said_;
   transport::Time said_until_;
+  transport::Time next_look_for_overflow_;
+  bool told_of_overflow_ = false;
 };
 
 }  // namespace uroce::nic

@@ -1,9 +1,11 @@
 #include "dpdk_nic/port/udp/udp_socket.h"
 
 #include <linux/errqueue.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -20,7 +22,9 @@ bool Set(int fd, int level, int option, int value) {
 }
 
 bool Configure(int fd, bool is_ipv6) {
-  Set(fd, SOL_SOCKET, SO_RCVBUF, UdpSocket::kBufferBytes);
+  if (!Set(fd, SOL_SOCKET, SO_RCVBUFFORCE, UdpSocket::kBufferBytes)) {
+    Set(fd, SOL_SOCKET, SO_RCVBUF, UdpSocket::kBufferBytes);
+  }
   Set(fd, SOL_SOCKET, SO_SNDBUF, UdpSocket::kBufferBytes);
   Set(fd, SOL_UDP, UDP_GRO, 1);  // where it is missing, datagrams come one by one
   if (is_ipv6) {
@@ -59,6 +63,22 @@ ErrorOr<UdpSocket> UdpSocket::Open(const HostAddress& address) {
       SocketAddress::Make(address.gid, UdpHeader::kRocePort, address.interface_index);
   if (bind(fd.get(), own.get(), own.bytes) != 0) return Error{WhyNotBound(address, errno)};
   return UdpSocket(std::move(fd), address);
+}
+
+// The kernel tells the double of what it was asked for (socket(7), SO_RCVBUF).
+UdpSocket::UdpSocket(UniqueFd fd, const HostAddress& address)
+    : fd_(std::move(fd)), address_(address) {
+  int doubled = 0;
+  socklen_t bytes = sizeof doubled;
+  getsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &doubled, &bytes);
+  receive_buffer_bytes_ = doubled / 2;
+}
+
+uint32_t UdpSocket::CountOverflow() const {
+  std::array<uint32_t, SK_MEMINFO_VARS> values{};
+  socklen_t bytes = sizeof values;
+  getsockopt(fd(), SOL_SOCKET, SO_MEMINFO, values.data(), &bytes);
+  return values[SK_MEMINFO_DROPS];
 }
 
 std::optional<UdpSocket::NetworkError> UdpSocket::TakeError() {
@@ -102,6 +122,13 @@ std::string Explain(const UdpSocket::NetworkError& error) {
       return "packets to " + to + " cannot be sent (" + std::strerror(error.error) +
              "): see 'ip route get " + to + "'";
   }
+}
+
+std::string ExplainOverflow(const transport::Gid& own, int receive_buffer_bytes) {
+  if (receive_buffer_bytes >= UdpSocket::kBufferBytes) return {};
+  return "frames to " + AddressText(own) + " are lost for want of room in the socket's receive " +
+         "buffer, which has " + std::to_string(receive_buffer_bytes) + " bytes: allow more with " +
+         "'sysctl -w net.core.rmem_max=" + std::to_string(UdpSocket::kBufferBytes) + "'";
 }
 
 }  // namespace uroce::nic

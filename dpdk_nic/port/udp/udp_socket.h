@@ -18,7 +18,7 @@ namespace uroce::nic {
 class UdpSocket {
  public:
   // What is received and not taken yet, and sent and not gone yet. The kernel grants as much as
-  // net.core.rmem_max and wmem_max let it.
+  // net.core.rmem_max and wmem_max let it, unless we have CAP_NET_ADMIN.
   static constexpr int kBufferBytes = 4 << 20;
 
   static ErrorOr<UdpSocket> Open(const HostAddress& address);
@@ -26,6 +26,12 @@ class UdpSocket {
   const HostAddress& address() const { return address_; }
   const transport::Gid& gid() const { return address_.gid; }
   int fd() const { return fd_.get(); }
+
+  // What the kernel granted of kBufferBytes.
+  int receive_buffer_bytes() const { return receive_buffer_bytes_; }
+  // How many messages found no room there since the socket was opened. One may be many datagrams,
+  // where the kernel has joined them already (UDP_GRO).
+  uint32_t CountOverflow() const;
 
   // An error that the network told of (ICMP), or the kernel in place of the network.
   struct NetworkError {
@@ -40,14 +46,18 @@ class UdpSocket {
   void Close() { fd_.reset(); }
 
  private:
-  UdpSocket(UniqueFd fd, const HostAddress& address) : fd_(std::move(fd)), address_(address) {}
+  UdpSocket(UniqueFd fd, const HostAddress& address);
 
   UniqueFd fd_;
   HostAddress address_;
+  int receive_buffer_bytes_ = 0;
 };
 
 // What went wrong on the way to `error.destination`, as a sentence that says what to do, without
 // full stop.
 std::string Explain(const UdpSocket::NetworkError& error);
+// The same of frames to `own` that found no room in a receive buffer of so many bytes; empty if it
+// is as large as we want it.
+std::string ExplainOverflow(const transport::Gid& own, int receive_buffer_bytes);
 
 }  // namespace uroce::nic

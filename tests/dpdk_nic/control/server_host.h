@@ -34,7 +34,9 @@ class RecordingSwitch : public FrameSwitch {
   ErrnoValue Listen(Block block, uint64_t service_id) override;
   void Unlisten(Block block, uint64_t service_id) override;
   void Resolve(const transport::Gid& gid) override;
-  SwitchCounters counters() override { return {.frames_to_wire = 1, .dropped_no_room = 8}; }
+  SwitchCounters counters() override {
+    return {.frames_to_wire = 1, .dropped_no_room = 8, .port = {{1, 2}}};
+  }
   SwitchUsage usage(Block block) override { return {.declared_connections = block, .groups = 3}; }
 
   void AnswerWith(ErrnoValue error);

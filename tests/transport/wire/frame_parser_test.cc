@@ -247,6 +247,14 @@ TEST_P(FrameParserTest, WrongIcrcIsDropped) {
   EXPECT_EQ(DropReason::kBadIcrc, Parse(frame_));
 }
 
+TEST_P(FrameParserTest, IcrcThatWasCheckedIsNotCheckedAgain) {
+  Packet packet;
+  frame_.back() ^= 0x80;
+  EXPECT_EQ(DropReason::kNone, ParseFrame(frame_, packet, IcrcCheck::kDone));
+  frame_.pop_back();
+  EXPECT_NE(DropReason::kNone, ParseFrame(frame_, packet, IcrcCheck::kDone));
+}
+
 TEST_P(FrameParserTest, RandomBytesAreSafe) {
   std::mt19937 random(3);
   for (int round = 0; round < 50'000; ++round) {

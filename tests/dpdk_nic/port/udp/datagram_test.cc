@@ -15,6 +15,7 @@ namespace {
 
 using transport::DropReason;
 using transport::Gid;
+using transport::IcrcCheck;
 
 const Gid kPeer = Gid::FromIpv4({10, 0, 0, 1});
 const Gid kOwn = Gid::FromIpv4({10, 0, 0, 2});
@@ -61,13 +62,18 @@ class DatagramTest : public testing::Test {
     frames_ = DatagramFrames(std::span(room_).subspan(DatagramFrames::kHeadroomBytes), info, own,
                              {2, 0, 0, 0, 0, 2});
   }
-  std::span<const uint8_t> Next() { return frames_.Next(&peers_, &drops_); }
+  std::span<const uint8_t> Next() {
+    const auto frame = frames_.Next(&peers_, &drops_);
+    icrc_check_ = frame.icrc_check;
+    return frame.bytes;
+  }
 
   std::vector<uint8_t> bytes_;
   std::vector<uint8_t> room_;
   DatagramFrames frames_;
+  IcrcCheck icrc_check_ = IcrcCheck::kNeeded;  // of the frame that came last
   PeerIdentifications peers_;
-  DatagramDrops drops_;
+  PortDrops drops_;
 };
 
 TEST_F(DatagramTest, FrameIsAsItWasOnTheWire) {
@@ -77,11 +83,12 @@ TEST_F(DatagramTest, FrameIsAsItWasOnTheWire) {
   const auto frame = Next();
   ASSERT_EQ(frame.size(), sent.size());
   EXPECT_EQ(JudgeFrame(frame), DropReason::kNone);
+  EXPECT_EQ(icrc_check_, IcrcCheck::kDone);
   EXPECT_EQ(std::vector(frame.begin() + 12, frame.end()),
             std::vector(sent.begin() + 12, sent.end()))
       << "all but the Ethernet addresses, which follow from the IP addresses";
   EXPECT_TRUE(Next().empty());
-  EXPECT_EQ(drops_.malformed() + drops_.unexplained_icrc, 0u);
+  EXPECT_EQ(drops_.total(), 0u);
 }
 
 TEST_F(DatagramTest, CoalescedFramesComeOneByOne) {
@@ -108,6 +115,7 @@ TEST_F(DatagramTest, Ipv6FrameIsMadeOfIpv6) {
   Start(bytes_.size(), peer, own);
   transport::Packet packet;
   ASSERT_EQ(ParseFrame(Next(), packet), DropReason::kNone);
+  EXPECT_EQ(icrc_check_, IcrcCheck::kNeeded) << "of IPv6, the port need not look at it";
   EXPECT_EQ(packet.source_gid, peer);
   EXPECT_EQ(packet.traffic_class, 0x0a);
 }
@@ -122,10 +130,13 @@ TEST_F(DatagramTest, OneWrongBitIsLeftToTheTransport) {
     bytes_.clear();
     Append(damaged);
     Start(bytes_.size());
-    if (JudgeFrame(Next()) == DropReason::kNone) ++explained;
+    const auto frame = Next();
+    const bool is_right = JudgeFrame(frame) == DropReason::kNone;
+    EXPECT_EQ(icrc_check_ == IcrcCheck::kDone, is_right) << "of bit " << bit;
+    explained += is_right ? 1 : 0;
   }
   EXPECT_LE(explained, 1);
-  EXPECT_GT(drops_.unexplained_icrc, 500u);
+  EXPECT_GT(drops_[PortDrop::kBadIcrc], 500u);
 }
 
 TEST_F(DatagramTest, WrongSegmentSizeGivesNoValidFrame) {
@@ -136,18 +147,18 @@ TEST_F(DatagramTest, WrongSegmentSizeGivesNoValidFrame) {
     EXPECT_NE(JudgeFrame(frame), DropReason::kNone);
   }
   EXPECT_EQ(frames, 3);
-  EXPECT_EQ(drops_.too_short, 1u) << "what is left";
+  EXPECT_EQ(drops_[PortDrop::kTooShort], 1u) << "what is left";
 }
 
 TEST_F(DatagramTest, PartsOfAnotherLengthThanAFrameAreCounted) {
   bytes_.assign(15, 0);
   Start(15);
   EXPECT_TRUE(Next().empty());
-  EXPECT_EQ(drops_.too_short, 1u);
+  EXPECT_EQ(drops_[PortDrop::kTooShort], 1u);
   bytes_.assign(9'000, 0);
   Start(9'000);
   EXPECT_TRUE(Next().empty());
-  EXPECT_EQ(drops_.too_long, 1u);
+  EXPECT_EQ(drops_[PortDrop::kTooLong], 1u);
   bytes_.assign(17, 0);  // no RoCEv2: the transport says so
   Start(17);
   EXPECT_NE(JudgeFrame(Next()), DropReason::kNone);
@@ -177,23 +188,23 @@ TEST_F(DatagramTest, EveryReasonToDropAMessageIsCounted) {
   DatagramInfo info;
   Message bare(kPeer, 4'791);
   EXPECT_FALSE(ReadDatagramInfo(bare.header(), 80, kOwn, &info, &drops_));
-  EXPECT_EQ(drops_.no_control, 1u) << "the kernel did not say how it was marked";
+  EXPECT_EQ(drops_[PortDrop::kUnmarked], 1u) << "the kernel did not say how it was marked";
 
   Message message(kPeer, 4'791);
   message.Add(IPPROTO_IP, IP_TOS, uint8_t{0});
   message.header().msg_flags = MSG_CTRUNC;
   EXPECT_FALSE(ReadDatagramInfo(message.header(), 80, kOwn, &info, &drops_));
-  EXPECT_EQ(drops_.no_control, 2u);
+  EXPECT_EQ(drops_[PortDrop::kUnmarked], 2u);
   message.header().msg_flags = MSG_TRUNC;
   EXPECT_FALSE(ReadDatagramInfo(message.header(), 80, kOwn, &info, &drops_));
-  EXPECT_EQ(drops_.truncated, 1u);
+  EXPECT_EQ(drops_[PortDrop::kTruncated], 1u);
   message.header().msg_flags = 0;
   EXPECT_FALSE(ReadDatagramInfo(message.header(), 80, kPeer, &info, &drops_));
-  EXPECT_EQ(drops_.own_address, 1u);
+  EXPECT_EQ(drops_[PortDrop::kOwnAddress], 1u);
   message.Add(SOL_UDP, UDP_GRO, int{-1});
   EXPECT_FALSE(ReadDatagramInfo(message.header(), 80, kOwn, &info, &drops_));
-  EXPECT_EQ(drops_.bad_segment, 1u);
-  EXPECT_EQ(drops_.malformed(), 5u);
+  EXPECT_EQ(drops_[PortDrop::kBadSegment], 1u);
+  EXPECT_EQ(drops_.total(), 5u);
 }
 
 }  // namespace

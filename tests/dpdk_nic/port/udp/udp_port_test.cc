@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "dpdk_nic/base/unique_fd.h"
@@ -21,6 +23,7 @@ namespace {
 
 using transport::DropReason;
 using transport::Gid;
+using transport::IcrcCheck;
 using transport::Route;
 
 constexpr int kTimeoutMs = 60'000;
@@ -160,10 +163,45 @@ TEST_F(UdpPortTest, WhatIsNotRoceIsDroppedAndCounted) {
   const auto frames = Receive(receiver.get(), 1);
   ASSERT_EQ(frames.size(), 1u);
   EXPECT_EQ(JudgeFrame(frames[0]), DropReason::kBadIcrc);
-  EXPECT_EQ(receiver->drops().too_short, 2u);
-  EXPECT_EQ(receiver->drops().too_long, 1u);
-  EXPECT_EQ(receiver->drops().own_address, 1u);
+  const PortDrops drops = receiver->counters().drops;
+  EXPECT_EQ(drops[PortDrop::kTooShort], 2u);
+  EXPECT_EQ(drops[PortDrop::kTooLong], 1u);
+  EXPECT_EQ(drops[PortDrop::kOwnAddress], 1u);
   EXPECT_EQ(receiver->counters().receive_malformed, 4u);
+}
+
+TEST_F(UdpPortTest, IcrcIsCheckedOnce) {
+  for (const auto& [near, far, check] :
+       {std::tuple(kNear, kFar, IcrcCheck::kDone), std::tuple(kNear6, kFar6, IcrcCheck::kNeeded)}) {
+    const auto sender = Open(near);
+    const auto receiver = Open(far);
+    Send(sender.get(), {{.source = near, .destination = far}});
+    ASSERT_TRUE(WaitFor(*receiver));
+    const auto frame = receiver->Receive();
+    EXPECT_EQ(JudgeFrame(frame.bytes), DropReason::kNone);
+    EXPECT_EQ(frame.icrc_check, check) << "the port needs it for the identification of IPv4 only";
+  }
+}
+
+TEST_F(UdpPortTest, FramesThatFindNoRoomAreCounted) {
+  const auto sender = Open(kNear);
+  const auto receiver = Open(kFar);
+  const std::vector<UdpFrameSpec> burst(
+      60, {.source = kNear, .destination = kFar, .payload_bytes = 4'096});
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (receiver->counters().drops[PortDrop::kOverflow] == 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), give_up);
+    Send(sender.get(), burst);
+  }
+  EXPECT_EQ(receiver->counters().receive_malformed, 0u);
+  EXPECT_EQ(sender->counters().drops.total(), 0u);
+}
+
+TEST(UdpSocketTest, WantOfRoomIsExplainedWhereTheHostCanGrantMore) {
+  EXPECT_EQ(ExplainOverflow(kFar, 212'992),
+            "frames to 127.0.0.3 are lost for want of room in the socket's receive buffer, which "
+            "has 212992 bytes: allow more with 'sysctl -w net.core.rmem_max=4194304'");
+  EXPECT_EQ(ExplainOverflow(kFar, UdpSocket::kBufferBytes), "");
 }
 
 TEST_F(UdpPortTest, PeerThatDoesNotListenIsToldOfAtOnceAndOnce) {
