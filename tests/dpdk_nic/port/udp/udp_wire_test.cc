@@ -1,0 +1,167 @@
+// What the kernel makes of a UdpPort's frames, as it leaves the host: read from the interface by a
+// packet socket, in a network namespace of the test's own.
+#include <gtest/gtest.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/port/udp/udp_port.h"
+#include "tests/dpdk_nic/port/dpdk/veth_pair.h"
+#include "tests/dpdk_nic/port/udp/udp_frames.h"
+#include "transport/wire/byte_order.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::DropReason;
+using transport::Gid;
+using transport::Route;
+
+constexpr std::chrono::seconds kPatience(120);
+constexpr uint32_t kMtuBytes = 4'200;
+
+const Gid kNear = Gid::FromIpv4({10, 77, 0, 1});
+const Gid kFar = Gid::FromIpv4({10, 77, 0, 2});
+const Gid kNear6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+const Gid kFar6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
+
+// Reads the RoCEv2 frames that leave by the interface "near".
+class Wire {
+ public:
+  Wire() : fd_(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL))) {
+    sockaddr_ll near{};
+    near.sll_family = AF_PACKET;
+    near.sll_protocol = htons(ETH_P_ALL);
+    near.sll_ifindex = static_cast<int>(if_nametoindex("near"));
+    EXPECT_EQ(bind(fd_.get(), reinterpret_cast<const sockaddr*>(&near), sizeof near), 0);
+  }
+
+  // The next `count` of them.
+  std::vector<std::vector<uint8_t>> Read(size_t count) {
+    std::vector<std::vector<uint8_t>> frames;
+    const auto give_up = std::chrono::steady_clock::now() + kPatience;
+    while (frames.size() < count) {
+      pollfd poller = {.fd = fd_.get(), .events = POLLIN, .revents = 0};
+      poll(&poller, 1, 1'000);
+      std::array<uint8_t, 65'536> bytes;
+      sockaddr_ll from{};
+      socklen_t from_bytes = sizeof from;
+      const ssize_t read = recvfrom(fd_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT,
+                                    reinterpret_cast<sockaddr*>(&from), &from_bytes);
+      const bool leaves = read > 0 && from.sll_pkttype == PACKET_OUTGOING;
+      if (leaves && IsRoce(std::span(bytes).first(static_cast<size_t>(read)))) {
+        frames.emplace_back(bytes.begin(), bytes.begin() + read);
+      }
+      if (std::chrono::steady_clock::now() > give_up) {
+        ADD_FAILURE() << "only " << frames.size() << " of " << count;
+        break;
+      }
+    }
+    return frames;
+  }
+
+ private:
+  static bool IsRoce(std::span<const uint8_t> frame) {
+    transport::Packet packet;
+    const DropReason reason = ParseFrame(frame, packet);
+    return reason == DropReason::kNone || reason == DropReason::kBadIcrc;
+  }
+
+  UniqueFd fd_;
+};
+
+class UdpWireTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    static const VethPair* const pair = new VethPair(kMtuBytes);
+    problem_ = &pair->problem();
+    // What looks at the interface sees packets as the kernel has cut them, not before.
+    if (problem_->empty()) VethPair::Run("ip link set near gso_max_segs 1");
+  }
+  void SetUp() override {
+    if (!problem_->empty()) GTEST_SKIP() << *problem_;
+  }
+
+  static std::unique_ptr<UdpPort> Open(const Gid& address) {
+    auto port = UdpPort::Open({address}, 0);
+    EXPECT_TRUE(port.ok()) << (port.ok() ? "" : port.error());
+    return port.ok() ? std::move(port).value() : nullptr;
+  }
+  // In one burst.
+  static void Send(UdpPort* port, const std::vector<UdpFrameSpec>& specs) {
+    for (const UdpFrameSpec& spec : specs) {
+      const auto room = port->AcquireTransmit(Route::kWire);
+      ASSERT_FALSE(room.empty());
+      port->CommitTransmit(spec.Build(room));
+    }
+    port->Flush();
+  }
+  // Which numbers IPv4 packets have, in order; everything else of them has to be right.
+  static std::vector<uint16_t> CheckFrames(const std::vector<std::vector<uint8_t>>& frames,
+                                           const std::vector<UdpFrameSpec>& specs) {
+    std::vector<uint16_t> identifications;
+    for (size_t i = 0; i < frames.size() && i < specs.size(); ++i) {
+      transport::Packet packet;
+      EXPECT_EQ(ParseFrame(frames[i], packet), DropReason::kNone) << "of frame " << i;
+      EXPECT_EQ(packet.psn.value(), specs[i].psn);
+      EXPECT_EQ(packet.payload.size(), specs[i].payload_bytes);
+      EXPECT_EQ(packet.traffic_class, specs[i].traffic_class);
+      EXPECT_EQ(packet.udp_source_port, 4'791);
+      if (specs[i].source.IsIpv4Mapped()) {
+        identifications.push_back(transport::Load16(&frames[i][18]));
+        EXPECT_EQ(frames[i][20], 0x40) << "must not be fragmented";
+      }
+    }
+    return identifications;
+  }
+
+  static const std::string* problem_;
+};
+
+const std::string* UdpWireTest::problem_ = nullptr;
+
+TEST_F(UdpWireTest, SingleFramesHaveRightIcrcs) {
+  for (const auto& [near, far] : {std::pair(kNear, kFar), std::pair(kNear6, kFar6)}) {
+    Wire wire;
+    const auto port = Open(near);
+    std::vector<UdpFrameSpec> specs;
+    for (uint32_t psn = 0; psn < 3; ++psn) {
+      specs.push_back({near, far, psn, /*payload_bytes=*/1 + psn * 2'000, /*traffic_class=*/0x6a});
+      Send(port.get(), {specs.back()});
+    }
+    const auto frames = wire.Read(specs.size());
+    for (const uint16_t identification : CheckFrames(frames, specs)) EXPECT_EQ(identification, 0);
+  }
+}
+
+// A message of several packets: the first is the longest, and the last the shortest.
+TEST_F(UdpWireTest, FramesOfOneCallHaveRightIcrcs) {
+  for (const auto& [near, far] : {std::pair(kNear, kFar), std::pair(kNear6, kFar6)}) {
+    for (const uint32_t middle_bytes : {256u, 1'024u, 4'080u}) {
+      Wire wire;
+      const auto port = Open(near);
+      std::vector<UdpFrameSpec> specs;
+      for (uint32_t psn = 0; psn < 16; ++psn) {
+        const uint32_t bytes = psn == 0 ? middle_bytes + 16 : psn == 15 ? 7 : middle_bytes;
+        specs.push_back({near, far, psn, bytes, /*traffic_class=*/2});
+      }
+      Send(port.get(), specs);
+      const auto identifications = CheckFrames(wire.Read(specs.size()), specs);
+      if (!near.IsIpv4Mapped()) continue;
+      // The first and one that is shorter leave by a call, then all the others.
+      EXPECT_EQ(identifications,
+                (std::vector<uint16_t>{0, 1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace uroce::nic

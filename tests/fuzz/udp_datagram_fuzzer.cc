@@ -1,0 +1,217 @@
+// Anybody can send anything to UDP port 4791. The first bytes of the input say what the kernel
+// tells of a message: its flags, its control messages, the size of the datagrams that it joined,
+// its source; the rest are the bytes, as they are or with their ICRCs made right. What is checked:
+// every byte is in a frame, in order, or in a part that is counted as dropped; a frame says where
+// it came from and is to us; its ICRC is right if the port says so, and the port does if it is.
+#include <netinet/in.h>
+#include <netinet/udp.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "dpdk_nic/port/udp/datagram.h"
+#include "dpdk_nic/port/udp/udp_address.h"
+#include "tests/fuzz/require.h"
+#include "transport/wire/ethernet.h"
+#include "transport/wire/frame_builder.h"
+#include "transport/wire/frame_parser.h"
+#include "transport/wire/icrc.h"
+#include "transport/wire/ipv4.h"
+#include "transport/wire/udp.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::DropReason;
+using transport::EthernetHeader;
+using transport::Gid;
+using transport::IcrcCheck;
+using transport::Ipv4Header;
+using transport::UdpHeader;
+
+constexpr size_t kOptionBytes = 8;
+constexpr uint16_t kSourcePort = 0xc123;
+constexpr size_t kShortest = 16;  // a BTH and an ICRC
+
+struct Options {
+  bool is_ipv6, is_truncated, is_control_cut, has_class, is_class_long, has_segment, is_forged,
+      is_of_other_version, is_sealed;
+  uint8_t traffic_class;
+  int segment_bytes;
+  uint16_t identification;
+
+  explicit Options(const uint8_t* bytes) {
+    const auto bit = [&](unsigned number) { return (bytes[number / 8] >> number % 8 & 1) != 0; };
+    is_ipv6 = bit(0);
+    is_truncated = bit(1);
+    is_control_cut = bit(2);
+    has_class = bit(3);
+    is_class_long = bit(4);
+    has_segment = bit(5);
+    is_forged = bit(6);
+    is_of_other_version = bit(7);
+    is_sealed = bit(8);
+    traffic_class = bytes[2];
+    int16_t segment = 0;
+    std::memcpy(&segment, bytes + 3, sizeof segment);
+    segment_bytes = segment;
+    std::memcpy(&identification, bytes + 5, sizeof identification);
+  }
+};
+
+Gid Host(bool is_ipv6, uint8_t number) {
+  Gid gid = Gid::FromIpv4({10, 0, 0, number});
+  if (is_ipv6) gid.bytes[0] = 0xfd;
+  return gid;
+}
+
+class Message {
+ public:
+  Message(const Options& options, const Gid& own)
+      : source_(SocketAddress::Make(SourceOf(options, own), kSourcePort, 0)) {
+    header_.msg_name = &source_.storage;
+    header_.msg_control = control_;
+    if (options.is_truncated) header_.msg_flags |= MSG_TRUNC;
+    if (options.is_control_cut) header_.msg_flags |= MSG_CTRUNC;
+    const int level = options.is_ipv6 ? IPPROTO_IPV6 : IPPROTO_IP;
+    const int type = options.is_ipv6 ? IPV6_TCLASS : IP_TOS;
+    if (options.has_class && options.is_class_long) Add(level, type, int{options.traffic_class});
+    if (options.has_class && !options.is_class_long) Add(level, type, options.traffic_class);
+    if (options.has_segment) Add(SOL_UDP, UDP_GRO, options.segment_bytes);
+  }
+  const msghdr& header() const { return header_; }
+
+  static Gid SourceOf(const Options& options, const Gid& own) {
+    return options.is_forged ? own : Host(options.is_ipv6 != options.is_of_other_version, 2);
+  }
+
+ private:
+  template <class Value>
+  void Add(int level, int type, Value value) {
+    cmsghdr control{};
+    control.cmsg_level = level;
+    control.cmsg_type = type;
+    control.cmsg_len = CMSG_LEN(sizeof value);
+    std::memcpy(control_ + header_.msg_controllen, &control, sizeof control);
+    std::memcpy(control_ + header_.msg_controllen + CMSG_LEN(0), &value, sizeof value);
+    header_.msg_controllen += CMSG_SPACE(sizeof value);
+  }
+
+  SocketAddress source_;
+  alignas(cmsghdr) char control_[128] = {};
+  msghdr header_{};
+};
+
+// The part as an IPv4 packet with that identification, whose ICRC is made right.
+void Seal(std::span<uint8_t> part, const Gid& source, const Gid& own, uint16_t identification) {
+  constexpr size_t kHeaders = EthernetHeader::kBytes + Ipv4Header::kBytes + UdpHeader::kBytes;
+  std::vector<uint8_t> frame(kHeaders + part.size());
+  const auto address = [](const Gid& gid) {
+    return std::array<uint8_t, 4>{gid.bytes[12], gid.bytes[13], gid.bytes[14], gid.bytes[15]};
+  };
+  transport::EmitIpv4({.total_length = static_cast<uint16_t>(frame.size() - EthernetHeader::kBytes),
+                       .identification = identification,
+                       .protocol = UdpHeader::kIpProtocol,
+                       .source = address(source),
+                       .destination = address(own)},
+                      &frame[EthernetHeader::kBytes]);
+  transport::EmitUdp({.source_port = kSourcePort,
+                      .destination_port = UdpHeader::kRocePort,
+                      .length = static_cast<uint16_t>(UdpHeader::kBytes + part.size())},
+                     &frame[EthernetHeader::kBytes + Ipv4Header::kBytes]);
+  std::copy(part.begin(), part.end(), frame.begin() + kHeaders);
+  const size_t icrc_at = frame.size() - transport::kIcrcBytes;
+  transport::EmitIcrc(transport::StartIcrc(transport::IpVersion::kIpv4, frame.data(), icrc_at),
+                      part.data() + part.size() - transport::kIcrcBytes);
+}
+
+bool IsFrameLong(size_t bytes) {
+  return bytes >= kShortest && bytes + DatagramFrames::kHeadroomBytes <= transport::kMaxFrameBytes;
+}
+
+void CheckFrame(const DatagramFrames::Frame& frame, std::span<const uint8_t> part,
+                const Options& options, const Gid& source, const Gid& own) {
+  UROCE_REQUIRE(frame.bytes.size() > part.size());
+  UROCE_REQUIRE(std::equal(part.begin(), part.end(), frame.bytes.end() - part.size()));
+  transport::Packet packet;
+  const DropReason reason = ParseFrame(frame.bytes, packet, IcrcCheck::kDone);
+  const bool is_right = ParseFrame(frame.bytes, packet) == DropReason::kNone;
+  if (reason == DropReason::kNone) {
+    UROCE_REQUIRE(packet.source_gid == source && packet.destination_gid == own);
+    UROCE_REQUIRE(packet.traffic_class == options.traffic_class);
+    UROCE_REQUIRE(packet.udp_source_port == kSourcePort);
+    const bool says_right = frame.icrc_check == IcrcCheck::kDone;
+    UROCE_REQUIRE(options.is_ipv6 ? !says_right : says_right == is_right);
+  }
+}
+
+// What there is to say to a message that is dropped as a whole.
+std::optional<PortDrop> ReasonToDrop(const Options& options, size_t bytes) {
+  if (options.is_truncated) return PortDrop::kTruncated;
+  if (options.is_control_cut || !options.has_class) return PortDrop::kUnmarked;
+  const bool is_bad = options.has_segment && options.segment_bytes <= 0 && bytes != 0;
+  if (is_bad) return PortDrop::kBadSegment;
+  if (options.is_forged || options.is_of_other_version) return PortDrop::kOwnAddress;
+  return std::nullopt;
+}
+
+void Run(std::span<const uint8_t> input) {
+  if (input.size() < kOptionBytes) return;
+  const Options options(input.data());
+  const Gid own = Host(options.is_ipv6, 1);
+  const Gid source = Message::SourceOf(options, own);
+  const size_t bytes = input.size() - kOptionBytes;
+  std::vector<uint8_t> room(DatagramFrames::kHeadroomBytes);
+  room.insert(room.end(), input.begin() + kOptionBytes, input.end());
+  const std::span<uint8_t> payload = std::span(room).subspan(DatagramFrames::kHeadroomBytes);
+
+  const Message message(options, own);
+  PortDrops drops;
+  DatagramInfo info;
+  const auto reason = ReasonToDrop(options, bytes);
+  UROCE_REQUIRE(ReadDatagramInfo(message.header(), bytes, own, &info, &drops) == !reason);
+  if (reason) {
+    UROCE_REQUIRE(drops[*reason] == 1 && drops.total() == 1);
+    return;
+  }
+  const size_t segment_bytes =
+      options.has_segment ? static_cast<size_t>(std::max(options.segment_bytes, 1)) : bytes;
+  uint16_t identification = options.identification;
+  for (size_t at = 0; options.is_sealed && !options.is_ipv6 && at < bytes; at += segment_bytes) {
+    const auto part = payload.subspan(at, std::min(segment_bytes, bytes - at));
+    if (IsFrameLong(part.size())) Seal(part, source, own, identification++);
+  }
+  const std::vector<uint8_t> sent(payload.begin(), payload.end());
+
+  DatagramFrames frames(payload, info, own, {2, 0, 0, 0, 0, 1});
+  PeerIdentifications peers;
+  uint64_t dropped = 0;
+  for (size_t at = 0; at < bytes; at += segment_bytes) {
+    const auto part = std::span(sent).subspan(at, std::min(segment_bytes, bytes - at));
+    if (!IsFrameLong(part.size())) {
+      ++dropped;
+      continue;
+    }
+    const auto frame = frames.Next(&peers, &drops);
+    UROCE_REQUIRE(!frame.bytes.empty());
+    CheckFrame(frame, part, options, source, own);
+    const bool must_be_right = options.is_sealed && !options.is_ipv6 && part.size() % 4 == 0;
+    UROCE_REQUIRE(!must_be_right || frame.icrc_check == IcrcCheck::kDone);
+  }
+  UROCE_REQUIRE(frames.Next(&peers, &drops).bytes.empty() && frames.empty());
+  UROCE_REQUIRE(drops.total() - drops[PortDrop::kBadIcrc] == dropped);
+}
+
+}  // namespace
+}  // namespace uroce::nic
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  uroce::nic::Run({data, size});
+  return 0;
+}
