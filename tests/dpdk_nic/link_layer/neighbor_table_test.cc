@@ -326,6 +326,14 @@ TEST_F(NeighborTableTest, AdvertisementWithoutOverrideChangesNoAddressInUse) {
   EXPECT_EQ(table_.Resolve(now_, kPeerIpv6), kOtherMac);
 }
 
+TEST_F(NeighborTableTest, AdvertisementOfAGroupAddressTeachesNothing) {
+  table_.Resolve(now_, kPeerIpv6);
+  Deliver(Advertisement({0x33, 0x33, 0, 0, 0, 1}, true));
+  EXPECT_EQ(table_.Resolve(now_, kPeerIpv6), std::nullopt);
+  Deliver(Advertisement(kPeerMac, true));
+  EXPECT_EQ(table_.Resolve(now_, kPeerIpv6), kPeerMac);
+}
+
 TEST_F(NeighborTableTest, SolicitedAdvertisementWithoutAddressConfirms) {
   table_.Resolve(now_, kPeerIpv6);
   Deliver(Advertisement(kPeerMac, true));
