@@ -142,7 +142,6 @@ Status ConnectionManager::Accept(Time now, CommunicationId id, const AcceptParam
   connection->rq_psn = parameters.starting_psn;
   connection->responder_resources = parameters.responder_resources;
   connection->initiator_depth = parameters.initiator_depth;
-  connection->answer_kind.reset();
   SetState(*connection, State::kRepSent);
   StartRequest(now, *connection, rep, connection->transaction_id);
   return Status::kOk;
@@ -245,7 +244,6 @@ void ConnectionManager::BeginDisconnect(Time now, Connection& connection, Bytes 
             .remote_id = connection.remote_id,
             .remote_qpn = connection.remote_qpn};
   (void)Put(private_data, dreq.private_data);
-  connection.answer_kind.reset();
   SetState(connection, State::kDreqSent);
   StartRequest(now, connection, dreq, NewTransactionId(connection));
 }

@@ -374,6 +374,39 @@ TEST_F(CmConnectionTest, NewRequestOfAConnectedQueuePairIsStale) {
   EXPECT_EQ(active.manager.StateOf(asking), State::kTimewait);
 }
 
+TEST_F(CmConnectionTest, QueuePairOfAnEndedConnectionIsNotStale) {
+  Listen();
+  const Ends parted = Establish(0x111);
+  (void)active.manager.Disconnect(now, parted.active, {});
+  ToPassive();
+  (void)passive.OnlyEvent(EventKind::kDreqReceived);
+  (void)passive.manager.ConfirmDisconnect(now, parted.passive, {});
+  EXPECT_EQ(PassiveState(parted), State::kTimewait);
+  EXPECT_NE(Ask(0x111).passive, CommunicationId{});
+
+  const Ends destroyed = Establish(0x112);
+  passive.manager.Destroy(now, destroyed.passive);
+  EXPECT_NE(Ask(0x112).passive, CommunicationId{});
+  EXPECT_EQ(counters().stale, 0u);
+}
+
+TEST_F(CmConnectionTest, TimewaitThatAPeerChoosesIsLimited) {
+  Listen();
+  const Ends ends = Ask();
+  Rep rep{.local_id = {5},
+          .remote_id = ends.active,
+          .local_qpn = {6},
+          .target_ack_delay = 31,
+          .local_ca_guid = 7};
+  active.manager.OnMad(now, EmitMessage(1, rep), active.AddressOf(passive));
+  (void)active.manager.ConfirmReady(ends.active, {});
+  (void)active.manager.Disconnect(now, ends.active, {});
+  const Drep drep{.local_id = {5}, .remote_id = ends.active};
+  active.manager.OnMad(now, EmitMessage(2, drep), active.AddressOf(passive));
+  EXPECT_EQ(ActiveState(ends), State::kTimewait);
+  EXPECT_EQ(active.manager.NextDeadline(), now + DurationOf(kMaxTimewait));
+}
+
 TEST_F(CmConnectionTest, StrangerCannotMakeAConnectionStale) {
   Listen();
   const Ends ends = Establish();

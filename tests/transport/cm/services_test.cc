@@ -243,6 +243,19 @@ TEST_F(CmServicesTest, AttributesOfBothEndsFit) {
             Status::kInvalidArgument);
 }
 
+TEST_F(CmServicesTest, PassiveSideAcceptsReadsIfThePeerWantsThem) {
+  Listen();
+  ConnectParameters request = Request();
+  request.initiator_depth = 0;
+  (void)active.manager.Connect(now, *active.manager.Create(), request);
+  ToPassive();
+  QpAttributes attributes;
+  uint32_t mask = 0;
+  const CommunicationId asked = passive.manager.TakeEvent()->id;
+  (void)passive.manager.Attributes(asked, QpState::kInit, attributes, mask);
+  EXPECT_EQ(attributes.access, AccessFlags(AccessFlags::kRemoteWrite));
+}
+
 TEST_F(CmServicesTest, UnreliableConnectionHasNoRetries) {
   Listen();
   ConnectParameters request = Request();

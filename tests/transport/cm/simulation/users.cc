@@ -197,6 +197,7 @@ void World::OnReply(Attempt& attempt, const Rep& rep) {
           "REP was changed on its way");
   }
   attempt.active.is_accepted = true;
+  attempt.replier = rep.local_id;
   After(Patience(),
         [this, &attempt, epoch = HostOf(attempt, true).epoch] { Confirm(attempt, epoch); });
 }
