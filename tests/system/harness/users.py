@@ -21,9 +21,15 @@ def all_users():
 
 
 def nobody():
-    """The unprivileged user, without any capability. Only root can become it."""
-    return User("nobody", ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
-                           "--no-new-privs"])
+    """An unprivileged user, without any capability. Only root can become it."""
+    return unprivileged(NOBODY)
+
+
+def unprivileged(uid):
+    """The same with a user id of the test's choice."""
+    name = "nobody" if uid == NOBODY else f"user {uid}"
+    return User(name, ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups",
+                       "--no-new-privs"])
 
 
 def caller():
