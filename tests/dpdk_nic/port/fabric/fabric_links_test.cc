@@ -124,6 +124,18 @@ TEST_F(FabricRequestsTest, AnswerOfBeforeIsNotTakenForTheNext) {
   EXPECT_EQ(Request(2), PathState::kReady);
 }
 
+TEST_F(FabricRequestsTest, TheSameRequestAfterADropIsMadeAnew) {
+  EXPECT_EQ(Request(1), PathState::kPending);
+  requests_.Drop(kLocal);
+  EXPECT_EQ(Request(1), PathState::kPending);
+  EXPECT_EQ(declared(), 2u);
+  EXPECT_EQ(forgotten(), 1u);
+  requests_.OnAnswer(kLocal, 0);  // to the first
+  EXPECT_EQ(Request(1), PathState::kPending);
+  requests_.OnAnswer(kLocal, 0);
+  EXPECT_EQ(Request(1), PathState::kReady);
+}
+
 TEST_F(FabricRequestsTest, RequestThatItsAskerGaveUpIsWithdrawn) {
   constexpr transport::Duration kShort = transport::Milliseconds(9'999);
   constexpr transport::Duration kLong = transport::Milliseconds(10'000);
