@@ -5,12 +5,12 @@
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <cstring>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/base/random_seed.h"
 
 namespace uroce::nic::control {
 namespace {
@@ -21,11 +21,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kAcceptInterval{10};
 // Until somebody may have given back what the system had none of.
 constexpr milliseconds kShortageDelay{100};
-
-uint64_t RandomNumber() {
-  std::random_device device;
-  return (uint64_t{device()} << 32) | device();
-}
 
 }  // namespace
 
@@ -38,7 +33,7 @@ Server::Server(boost::asio::io_context& io, FabricListener listener, Config conf
       claims_(fabric_.folder()),
       registry_(
           config_.limits.registry, [this](Block block) { return claims_.OwnerOf(block); },
-          RandomNumber()),
+          NewRandomSeedOrThrow()[0]),
       listener_(io, fabric_.TakeSocket().release()),
       accept_timer_(io),
       leases_(io, [this] { StopIfUnused(); }),

@@ -1,7 +1,5 @@
 #include "dpdk_nic/device/device.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "dpdk_nic/base/mutex_held_by_fork.h"
+#include "dpdk_nic/base/random_seed.h"
 #include "dpdk_nic/capture/pcapng_writer.h"
 #include "dpdk_nic/device/open_port.h"
 #include "dpdk_nic/engine/fork_handler.h"
@@ -33,17 +32,6 @@ struct Parts {
   std::unique_ptr<LinkLayer> link_layer;
   std::unique_ptr<PublishedState> published_state;
 };
-
-// nullopt with errno set; 16 bytes never come in part (getrandom(2)).
-std::optional<transport::Seed> RandomSeed() {
-  transport::Seed seed;
-  ssize_t got;
-  do {
-    got = getrandom(seed.data(), sizeof seed, 0);
-  } while (got < 0 && errno == EINTR);
-  if (got != static_cast<ssize_t>(sizeof seed)) return std::nullopt;
-  return seed;
-}
 
 Qpn FirstQpnOfBlock(uint32_t block) { return {transport::kMaxQps * block}; }
 
@@ -136,9 +124,9 @@ ErrorOr<std::shared_ptr<Device>> Device::Create(const DeviceConfig& config, List
   parts.endpoint.mac = parts.port->mac();
   parts.endpoint.port_mtu = parts.port->mtu();
   parts.endpoint.probes = true;
-  const auto seed = RandomSeed();
+  const auto seed = NewRandomSeed();
   if (!seed) return Error{"the kernel gives no random numbers: " + std::string(strerror(errno))};
-  parts.endpoint.seed = *seed;
+  parts.endpoint.seed = {(*seed)[0], (*seed)[1]};
   parts.endpoint.context = listener.context;
   options.link_layer = std::move(parts.link_layer);
   options.published_state = std::move(parts.published_state);

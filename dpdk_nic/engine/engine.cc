@@ -47,6 +47,7 @@ bool IsUdp(std::span<const uint8_t> frame) {
 Engine::Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig& config,
                Options options)
     : port_(std::move(port)),
+      port_loops_back_(port_->carries_loopback()),
       link_layer_(options.link_layer ? std::move(options.link_layer)
                                      : std::make_unique<StaticNeighbors>()),
       tap_(std::move(options.tap)),
@@ -137,7 +138,7 @@ bool Engine::RunDeadlines(Time now) {
 
 bool Engine::TransmitBurst(Time now) {
   const bool sent = TransmitToPort(now);
-  return LoopBack(now) || sent;
+  return (!port_loops_back_ && LoopBack(now)) || sent;
 }
 
 // Routes take turns: one that has more to send than a burst does not keep the others waiting.
@@ -151,7 +152,8 @@ bool Engine::TransmitToPort(Time now) {
       next_route_ = *route;
       break;
     }
-    if (*route != Route::kLoopback) sent += TransmitTo(*route, now, kTransmitBurst - sent);
+    const bool by_port = *route != Route::kLoopback || port_loops_back_;
+    if (by_port) sent += TransmitTo(*route, now, kTransmitBurst - sent);
     from = next;
   }
   return sent != 0;
@@ -165,7 +167,7 @@ int Engine::Transmit(Time now, Route route, int most, HasFrame has_frame, PollFr
     if (room.empty()) break;  // back-pressure
     const size_t frame_bytes = poll_frame(room);
     if (frame_bytes == 0) break;
-    Commit(now, room.first(frame_bytes));
+    Commit(now, route, room.first(frame_bytes));
     ++sent;
   }
   return sent;
@@ -183,9 +185,11 @@ int Engine::TransmitTo(Route route, Time now, int most) {
       [&](std::span<uint8_t> room) { return endpoint_.PollTransmit(now, route, room); });
 }
 
-void Engine::Commit(Time now, std::span<const uint8_t> frame) {
+void Engine::Commit(Time now, Route route, std::span<const uint8_t> frame) {
   if (tap_ != nullptr) [[unlikely]] {
-    tap_->OnFrame(now, FrameTap::Direction::kSent, frame);
+    using Direction = FrameTap::Direction;
+    const bool is_looped_back = route == Route::kLoopback;
+    tap_->OnFrame(now, is_looped_back ? Direction::kLoopedBack : Direction::kSent, frame);
     tapped_ = true;
   }
   port_->CommitTransmit(frame.size());
@@ -237,8 +241,8 @@ void Engine::FinishVerb() {
 // Wakes the helper if it sleeps longer than what is to be done now can wait. Printing may block for
 // as long as the reader of stderr likes: nobody waits for the lock meanwhile.
 void Engine::UnlockAndWakeHelper() {
-  const bool wake =
-      helper_sleeps_until_ > Time{0} && (HasTransmit() || NextDeadline() < helper_sleeps_until_);
+  const bool wake = helper_sleeps_until_ > Time{0} && (HasTransmit() || port_->keeps_frames() ||
+                                                       NextDeadline() < helper_sleeps_until_);
   if (wake) helper_sleeps_until_ = Time{0};
   std::string sentence;
   if (!sentence_.empty()) [[unlikely]]

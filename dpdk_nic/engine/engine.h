@@ -130,7 +130,7 @@ class Engine {
                PollFrame poll_frame);
   int TransmitFromLinkLayer(transport::Time now);
   int TransmitTo(transport::Route route, transport::Time now, int most);
-  void Commit(transport::Time now, std::span<const uint8_t> frame);
+  void Commit(transport::Time now, transport::Route route, std::span<const uint8_t> frame);
   bool LoopBack(transport::Time now);
   void EndPass();
   bool HasTransmit() const;
@@ -153,6 +153,7 @@ class Engine {
 
   EngineLock lock_;
   std::unique_ptr<PacketPort> port_;
+  const bool port_loops_back_;  // what the process sends to itself
   std::unique_ptr<LinkLayer> link_layer_;
   const std::unique_ptr<FrameTap> tap_;
   const EventSink event_sink_;

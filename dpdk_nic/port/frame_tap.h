@@ -13,7 +13,8 @@ class FrameTap {
   enum class Direction : uint8_t {
     kReceived,
     kSent,
-    kLoopedBack,  // from one queue pair of the engine to another; never on a wire
+    kLoopedBack,  // from one queue pair of the engine to another; never on a wire. With faults
+                  // it may be lost or doubled, and what arrives is told as kReceived
   };
 
   virtual ~FrameTap() = default;

@@ -37,12 +37,19 @@ class PacketPort {
   // an empty span when that takes none now (back-pressure: try again later). A port without a peer
   // takes frames and drops them; one whose peer is still to be found keeps some. Asking again for
   // the same route without committing gives the same buffer. Ports that have no links are asked for
-  // no other route than the wire.
+  // no other route than the wire, or kLoopback if they carry it.
   virtual std::span<uint8_t> AcquireTransmit(transport::Route route) = 0;
   // Queues the frame that was built in the buffer that was acquired last.
   virtual void CommitTransmit(size_t frame_bytes) = 0;
   // Makes everything committed and released visible to the other side; ends a burst.
   virtual void Flush() = 0;
+
+  // Whether the port takes frames by Route::kLoopback, too, and gives them back by Receive. The
+  // engine hands them to the endpoint by itself if not, which costs less.
+  virtual bool carries_loopback() const { return false; }
+  // Whether the port keeps frames, and needs a pass before they are sent or received though nothing
+  // arrives.
+  virtual bool keeps_frames() const { return false; }
 
   // What has to be there before frames can flow is made by these. Asked again until the state is
   // another than kPending.

@@ -1,15 +1,11 @@
 #include "dpdk_nic/switch/keyed_hash.h"
 
-#include <random>
+#include "dpdk_nic/base/random_seed.h"
 
 namespace uroce::nic {
 
-KeyedHash::KeyedHash() {
-  std::random_device random;  // the kernel's
-  for (uint64_t& part : key_) {
-    // Odd, so that no factor is zero.
-    part = (uint64_t{random()} << 32 | random()) | 1;
-  }
+KeyedHash::KeyedHash() : key_(NewRandomSeedOrThrow()) {
+  for (uint64_t& part : key_) part |= 1;  // so that no factor is zero
 }
 
 }  // namespace uroce::nic

@@ -135,7 +135,7 @@ ibv_ah_attr AddressOf(const ibv_gid& gid, uint8_t gid_index) {
 }
 
 ibv_wc WaitForCompletion(ibv_cq* cq) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   ibv_wc wc;
   std::memset(&wc, 0xee, sizeof wc);
   while (std::chrono::steady_clock::now() < deadline) {

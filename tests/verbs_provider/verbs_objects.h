@@ -88,7 +88,7 @@ void BringUp(ibv_qp* qp, const ConnectOptions& options = {});
 // An address vector to `gid` from our GID of that index.
 ibv_ah_attr AddressOf(const ibv_gid& gid, uint8_t gid_index);
 
-// The next completion, however long it takes; a failed expectation after ten seconds.
+// The next completion, however long it takes; a failed expectation after a minute.
 ibv_wc WaitForCompletion(ibv_cq* cq);
 
 // A send work request of one piece (or none, for length 0), signaled.

@@ -21,6 +21,8 @@ constexpr uint32_t kMaxOvertaking = 4;
 constexpr Duration kReorderTimeout = transport::Microseconds(200);
 // Two windows of a queue pair. A delay that needs more gets back-pressure.
 constexpr size_t kMaxHeldFrames = 512;
+// As many as a link between two processes has room for.
+constexpr size_t kMaxLoopedFrames = 256;
 // Received frames that one call drops before it says that there are none now.
 constexpr int kMaxDropsPerReceive = 64;
 
@@ -40,7 +42,7 @@ PacketPort::ReceivedFrame ImpairedPort::Receive() {
     if (auto due = arriving_.TakeDue(Now())) return GiveOut(*std::move(due));
   }
   for (int dropped = 0; dropped < kMaxDropsPerReceive; ++dropped) {
-    const ReceivedFrame frame = port_->Receive();
+    const ReceivedFrame frame = NextArrival();
     if (frame.bytes.empty()) return {};
     const FaultAction* action = injector_.OnFrame(FaultDirection::kReceived, frame.bytes);
     if (action == nullptr) {
@@ -50,10 +52,29 @@ PacketPort::ReceivedFrame ImpairedPort::Receive() {
     }
     ++impaired_.by_scenario;
     const auto instead = ReceiveByScenario(*action, frame);
-    port_->ReleaseReceived();
+    ReleaseArrival();
     if (instead) return *instead;
   }
   return {};
+}
+
+PacketPort::ReceivedFrame ImpairedPort::NextArrival() {
+  const bool is_turn_of_port = arrival_is_looped_ || looped_.empty();
+  arrival_is_looped_ = !is_turn_of_port;
+  if (is_turn_of_port) {
+    const ReceivedFrame frame = port_->Receive();
+    if (!frame.bytes.empty() || looped_.empty()) return frame;
+    arrival_is_looped_ = true;
+  }
+  return {looped_.front(), Route::kLoopback};
+}
+
+void ImpairedPort::ReleaseArrival() {
+  if (arrival_is_looped_) {
+    looped_.pop_front();
+  } else {
+    port_->ReleaseReceived();
+  }
 }
 
 std::optional<PacketPort::ReceivedFrame> ImpairedPort::ReceiveByScenario(
@@ -81,12 +102,17 @@ PacketPort::ReceivedFrame ImpairedPort::GiveOut(HeldFrames::Frame frame) {
 }
 
 void ImpairedPort::ReleaseReceived() {
-  if (received_in_place_) port_->ReleaseReceived();
+  if (received_in_place_) ReleaseArrival();
+}
+
+bool ImpairedPort::HasRoom(Route route) {
+  return route == Route::kLoopback ? looped_.size() < kMaxLoopedFrames
+                                   : !port_->AcquireTransmit(route).empty();
 }
 
 std::span<uint8_t> ImpairedPort::AcquireTransmit(Route route) {
   // Room below too, so that no frame is lost that was not meant to be.
-  if (held_.size() >= kMaxHeldFrames || port_->AcquireTransmit(route).empty()) return {};
+  if (held_.size() >= kMaxHeldFrames || !HasRoom(route)) return {};
   route_ = route;
   return frame_;
 }
@@ -190,11 +216,15 @@ Time ImpairedPort::Due(Duration delay, uint32_t others_to_pass) {
 
 // A wire that takes nothing more loses the frame: it is one of ours that we held too long.
 void ImpairedPort::Send(Route route, std::span<const uint8_t> frame) {
-  const std::span<uint8_t> room = port_->AcquireTransmit(route);
-  if (room.size() < frame.size()) {
+  if (!HasRoom(route)) {
     ++impaired_.dropped;
     return;
   }
+  if (route == Route::kLoopback) {
+    looped_.emplace_back(frame.begin(), frame.end());
+    return;
+  }
+  const std::span<uint8_t> room = port_->AcquireTransmit(route);
   std::copy(frame.begin(), frame.end(), room.begin());
   port_->CommitTransmit(frame.size());
 }
@@ -203,7 +233,7 @@ void ImpairedPort::ReleaseDue() {
   if (held_.empty()) return;
   const Time now = Now();
   while (const auto route = held_.NextRoute(now)) {
-    if (port_->AcquireTransmit(*route).empty()) return;
+    if (!HasRoom(*route)) return;
     Send(*route, held_.TakeDue(now)->bytes);
   }
 }

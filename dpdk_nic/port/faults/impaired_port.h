@@ -2,9 +2,11 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <random>
+#include <vector>
 
 #include "dpdk_nic/port/faults/fault_injector.h"
 #include "dpdk_nic/port/faults/fault_scenario.h"
@@ -19,9 +21,12 @@ namespace uroce::nic {
 // and delays them. Frames that are not RoCEv2 pass untouched.
 //
 // Two things decide what happens to a frame. A scenario names frames exactly, sent or received. For
-// sent frames that it does not name the seed draws a impairment; for both directions give both ends
+// sent frames that it does not name the seed draws an impairment; for both directions give both ends
 // one. Frames that are held back are released when enough others have passed them or, at the end of
 // a burst, when they were held for long enough.
+//
+// What the process sends to itself passes here as well, so that it meets the same faults, and never
+// reaches the port below.
 class ImpairedPort : public PacketPort {
  public:
   ImpairedPort(std::unique_ptr<PacketPort> port, const Impairments& impairments,
@@ -32,6 +37,10 @@ class ImpairedPort : public PacketPort {
   std::span<uint8_t> AcquireTransmit(transport::Route route) override;
   void CommitTransmit(size_t frame_bytes) override;
   void Flush() override;
+  bool carries_loopback() const override { return true; }
+  bool keeps_frames() const override {
+    return !held_.empty() || !arriving_.empty() || !looped_.empty();
+  }
 
   PathState PreparePath(const Path& path) override { return port_->PreparePath(path); }
   void ForgetPath(transport::Qpn local) override { port_->ForgetPath(local); }
@@ -40,7 +49,7 @@ class ImpairedPort : public PacketPort {
 
   int wait_fd() const override { return port_->wait_fd(); }
   // Stays awake while frames are held back.
-  bool BeginSleep() override { return held_.empty() && arriving_.empty() && port_->BeginSleep(); }
+  bool BeginSleep() override { return !keeps_frames() && port_->BeginSleep(); }
   void EndSleep() override { port_->EndSleep(); }
   void ServeLink() override { port_->ServeLink(); }
   void BeforeFork() override { port_->BeforeFork(); }
@@ -83,6 +92,11 @@ class ImpairedPort : public PacketPort {
   void Hold(std::span<const uint8_t> frame, transport::Time due, uint32_t others_to_pass);
   void ReleaseDue();
 
+  // Whether a frame may go by `route` now.
+  bool HasRoom(transport::Route route);
+  // The next frame that arrives, from the port or from ourselves, in turn.
+  ReceivedFrame NextArrival();
+  void ReleaseArrival();
   ReceivedFrame GiveOut(HeldFrames::Frame frame);
   // What Receive is to return in place of the frame of the port; nullopt if it is not to be seen
   // now.
@@ -93,8 +107,10 @@ class ImpairedPort : public PacketPort {
   const Impairments impairments_;
   FaultInjector injector_;
   std::mt19937_64 random_;
-  HeldFrames held_;      // to be sent
-  HeldFrames arriving_;  // to be received
+  HeldFrames held_;                          // to be sent
+  HeldFrames arriving_;                      // to be received
+  std::deque<std::vector<uint8_t>> looped_;  // sent by ourselves to ourselves
+  bool arrival_is_looped_ = false;           // the last one
   bool received_in_place_ = false;
   HeldFrames::Frame received_;                        // what Receive gave out, unless in place
   transport::Route route_ = transport::Route::kWire;  // of the frame that is being sent

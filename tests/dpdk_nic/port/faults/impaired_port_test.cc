@@ -210,9 +210,9 @@ class ScenarioPortTest : public ::testing::Test {
     port_ = std::make_unique<ImpairedPort>(std::move(recorder),
                                            ParseImpairments(impairments).value(), scenario.value());
   }
-  void Send(uint32_t psn) {
+  void Send(uint32_t psn, transport::Route route = transport::Route::kWire) {
     const auto frame = FrameSpec{.psn = psn, .payload_bytes = 16}.Build();
-    std::copy(frame.begin(), frame.end(), port_->AcquireTransmit(transport::Route::kWire).begin());
+    std::copy(frame.begin(), frame.end(), port_->AcquireTransmit(route).begin());
     port_->CommitTransmit(frame.size());
   }
   void Arrive(uint32_t psn) {
@@ -307,6 +307,48 @@ TEST_F(ScenarioPortTest, AMarkedFrameIsTakenAndACorruptedOneIsNot) {
   }
 }
 
+// What a process sends to itself meets what is meant for sent and for received frames, in both
+// queues at once, and nothing of it is seen below.
+TEST_F(ScenarioPortTest, FramesToOneselfMeetFaultsOnBothWays) {
+  Use(R"({"psn": 2, "action": "drop"}, {"psn": 3, "action": "duplicate"},
+         {"direction": "received", "psn": 4, "action": "drop"})");
+  EXPECT_TRUE(port_->carries_loopback());
+  for (const uint32_t psn : {1, 2, 3, 4, 5}) Send(psn, transport::Route::kLoopback);
+  EXPECT_TRUE(sent_.empty());
+  EXPECT_TRUE(port_->keeps_frames());
+  EXPECT_FALSE(port_->BeginSleep());
+  List psns;
+  while (true) {
+    const PacketPort::ReceivedFrame frame = port_->Receive();
+    if (frame.bytes.empty()) break;
+    EXPECT_EQ(frame.from, transport::Route::kLoopback);
+    psns.push_back(frame.bytes[53]);
+    port_->ReleaseReceived();
+  }
+  EXPECT_EQ(psns, (List{1, 3, 3, 5}));
+  EXPECT_FALSE(port_->keeps_frames());
+  EXPECT_TRUE(port_->BeginSleep());
+}
+
+TEST_F(ScenarioPortTest, FramesToOneselfAndFromOthersTakeTurns) {
+  Use(R"({"psn": 99, "action": "drop"})");
+  for (const uint32_t psn : {1, 2, 3}) Send(psn, transport::Route::kLoopback);
+  for (const uint32_t psn : {11, 12}) Arrive(psn);
+  EXPECT_EQ(Psns(Received()), (List{1, 11, 2, 12, 3}));
+}
+
+TEST_F(ScenarioPortTest, FramesToOneselfAreBounded) {
+  Use(R"({"psn": 99, "action": "drop"})");
+  size_t taken = 0;
+  while (taken < 10'000 && !port_->AcquireTransmit(transport::Route::kLoopback).empty()) {
+    Send(1, transport::Route::kLoopback);
+    ++taken;
+  }
+  EXPECT_EQ(Received().size(), taken);
+  EXPECT_LT(taken, 1'000u);
+  EXPECT_FALSE(port_->AcquireTransmit(transport::Route::kLoopback).empty());
+}
+
 TEST_F(ScenarioPortTest, ChanceLeavesFramesAloneThatARuleHasDecidedAbout) {
   Use(R"({"psn": 2, "action": "duplicate"})", "drop=100%");
   for (const uint32_t psn : {1, 2, 3}) Send(psn);
@@ -350,6 +392,46 @@ TEST(ImpairedLinkTest, TransportDeliversEverythingOverABadWire) {
               0u);
   }
   EXPECT_GT(ports[0]->impaired().corrupted, 0u);
+}
+
+// A queue pair that is connected to itself, on an engine whose port has these faults.
+std::unique_ptr<EngineHost> HostWithFaults(const Impairments& impairments,
+                                           const FaultScenario& scenario = {}) {
+  return std::make_unique<EngineHost>(Engine::Options{}, [&](std::unique_ptr<PacketPort> port) {
+    return std::make_unique<ImpairedPort>(std::move(port), impairments, scenario);
+  });
+}
+
+TEST(ImpairedLoopbackTest, PacketThatIsLostIsSentAgain) {
+  const auto scenario = ParseFaultScenario(
+      R"({"rules": [{"psn_offset": 3, "opcode": "RC_WRITE", "nth": 1, "action": "drop"}]})",
+      "faults.json");
+  ASSERT_TRUE(scenario.ok()) << scenario.error();
+  const auto host = HostWithFaults({}, scenario.value());
+  host->Connect(host->info(), /*timeout=*/8, /*retry_count=*/7);
+  ASSERT_EQ(host->Post(transport::SendOpcode::kRdmaWrite, 0, 50'000), transport::Status::kOk);
+  EXPECT_EQ(host->Poll(1)[0].status, transport::CompletionStatus::kSuccess);
+  const auto counters = host->engine().WithEndpoint(
+      [](transport::Endpoint& endpoint) { return endpoint.counters(); });
+  EXPECT_GT(counters.retransmitted_packets, 0u);
+}
+
+TEST(ImpairedLoopbackTest, NoCorruptedFrameIsActedOn) {
+  const auto host = HostWithFaults(ParseImpairments("corrupt=100%").value());
+  host->Connect(host->info(), /*timeout=*/8, /*retry_count=*/2);
+  ASSERT_EQ(host->Post(transport::SendOpcode::kRdmaWrite, 0, 4'000), transport::Status::kOk);
+  EXPECT_EQ(host->Poll(1)[0].status, transport::CompletionStatus::kRetryExceeded);
+}
+
+// No timer runs that would wake the helper: what the port keeps does.
+TEST(ImpairedLoopbackTest, HelperThatSleepsIsWokenForFramesThatThePortKeeps) {
+  const auto host = HostWithFaults(ParseImpairments("delay=100us").value());
+  host->Connect(host->info(), /*timeout=*/0);
+  for (int round = 0; round < 3; ++round) {
+    usleep(50'000);  // the helper falls asleep as a rule
+    ASSERT_EQ(host->Post(transport::SendOpcode::kRdmaWrite, 0, 4'000), transport::Status::kOk);
+    EXPECT_EQ(host->WaitWithoutDriving(1)[0].status, transport::CompletionStatus::kSuccess);
+  }
 }
 
 // The negative control of every test that compares memory: what has a wrong bit is thrown away.
