@@ -28,6 +28,13 @@ constexpr Duration kSocketInterval = Microseconds(20);
 constexpr Duration kCarrierInterval = Milliseconds(1'000);
 constexpr int kLinkLayerBurst = 32;
 
+// What is left of the next turn of an uplink that has moved frames out of turn.
+int TakeTurn(Uplink& uplink) {
+  const int paid = std::min(uplink.out_of_turn, Forwarder::kUplinkBurst);
+  uplink.out_of_turn -= paid;
+  return Forwarder::kUplinkBurst - paid;
+}
+
 }  // namespace
 
 Forwarder::Forwarder(std::unique_ptr<PacketPort> wire, std::unique_ptr<LinkLayer> link_layer,
@@ -48,7 +55,7 @@ ErrnoValue Forwarder::ConnectUplink(Time now, Block block, std::unique_ptr<RingL
 
 void Forwarder::Remove(Time now, Block block) {
   if (Uplink* uplink = uplinks_.Find(block)) {
-    ServeUplink(now, *uplink, kSlots);
+    ServeOutOfTurn(now, *uplink);
     uplinks_.Close(block);
     EndPass();
   }
@@ -57,7 +64,7 @@ void Forwarder::Remove(Time now, Block block) {
 
 void Forwarder::Forget(Time now, Block block, Qpn local) {
   if (Uplink* uplink = uplinks_.Find(block)) {
-    ServeUplink(now, *uplink, kSlots);
+    ServeOutOfTurn(now, *uplink);
     EndPass();
   }
   table_.Forget(block, local);
@@ -197,7 +204,8 @@ bool Forwarder::ReceiveFromUplinks(Time now) {
   bool worked = false;
   for (size_t i = 0; i < count; ++i) {
     const size_t index = (turn_ + i) % count;
-    const int moved = ServeUplink(now, *uplinks_.polled()[index], kUplinkBurst);
+    Uplink& uplink = *uplinks_.polled()[index];
+    const int moved = ServeUplink(now, uplink, TakeTurn(uplink));
     worked |= moved != 0;
     if (wire_full_) {
       turn_ = moved == 0 ? index : index + 1;
@@ -205,6 +213,11 @@ bool Forwarder::ReceiveFromUplinks(Time now) {
     }
   }
   return worked;
+}
+
+// A process can ask for this again and again.
+void Forwarder::ServeOutOfTurn(Time now, Uplink& uplink) {
+  uplink.out_of_turn += ServeUplink(now, uplink, kOutOfTurn - uplink.out_of_turn);
 }
 
 // Returns how many frames it was rid of and copies were made, `most` at the most or one more.

@@ -52,6 +52,9 @@ class Forwarder {
   // Frames and copies that may be moved for one before it is another's turn.
   static constexpr int kUplinkBurst = 32;
   static constexpr int kWireBurst = 64;
+  // Frames that may be moved out of its turn, for what is left before a declaration ends. The
+  // next turns are shorter by as much.
+  static constexpr int kOutOfTurn = kSlots;
   static constexpr int kWireCopies = 64;
   // Datagrams that one process may send to others of this host in a millisecond. Processes that
   // talk to each other have links; this is as much as a first word to everybody takes.
@@ -67,7 +70,8 @@ class Forwarder {
   // Lets out what is left in the ring, as far as the wire takes it, and forgets the process.
   void Remove(transport::Time now, control::Block block);
   // Ends what was declared for a queue pair. Lets out what is left in the process's ring first, as
-  // Remove does: the last acknowledgement of a queue pair that is gone is among it.
+  // Remove does: the last acknowledgement of a queue pair that is gone is among it. Both move no
+  // more than kOutOfTurn frames that the process's turns have not paid for yet.
   void Forget(transport::Time now, control::Block block, transport::Qpn local);
   // The listener hears the answer; at once, if there is no room for the question or no wire.
   void Resolve(transport::Time now, const transport::Gid& gid);
@@ -111,6 +115,7 @@ class Forwarder {
 
   bool ReceiveFromUplinks(transport::Time now);
   int ServeUplink(transport::Time now, Uplink& uplink, int most);
+  void ServeOutOfTurn(transport::Time now, Uplink& uplink);
   // What becomes of the next frame of an uplink: it is sent or dropped, or stays there.
   enum class Outcome : uint8_t { kDone, kWireFull, kMoreCopies };
   // Takes the copies that it made out of `copies`.

@@ -41,6 +41,7 @@ struct Uplink {
   WaitBudget wait_budget;        // of others, for it
   uint64_t local_interval = 0;   // in which it sent to processes of this host last
   uint32_t local_datagrams = 0;  // that it sent in that interval
+  int out_of_turn = 0;           // frames that were moved for it so, and that its turns pay for
   bool is_polled = false;
   bool has_ended = false;  // the process is gone: only what it sent before is left
   bool is_done = false;    // to be closed: broken, or ended and empty

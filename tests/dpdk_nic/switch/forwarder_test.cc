@@ -365,59 +365,6 @@ TEST_F(ForwarderTest, ProcessThatDoesNotReceiveDelaysNoOther) {
   EXPECT_EQ(rig_.Process(kAlice).Receive().size(), 1u);
 }
 
-TEST_F(ForwarderTest, WireThatTakesLittleIsSharedEvenly) {
-  constexpr Block kSenders[] = {kAlice, kBob, kCarol};
-  for (const Block sender : kSenders) Declare(sender, sender);
-  size_t sent[std::size(kSenders)] = {};
-  for (int pass = 0; pass < 300; ++pass) {
-    for (const Block sender : kSenders) {
-      while (rig_.Process(sender).Send(ToWire(kRcSendOnly, {sender}).Build())) {
-      }
-    }
-    rig_.cable->room = 7 + pass % 5;
-    rig_.RunOnce();
-    for (const FrameBytes& frame : rig_.cable->TakeSent()) {
-      for (size_t i = 0; i < std::size(kSenders); ++i) {
-        sent[i] += frame == ToWire(kRcSendOnly, {kSenders[i]}).Build();
-      }
-    }
-  }
-  const auto [least, most] = std::minmax_element(std::begin(sent), std::end(sent));
-  EXPECT_GT(*least, 800u);
-  EXPECT_LE(*most - *least, 2u * Forwarder::kUplinkBurst);
-}
-
-// It is full when the second has its turn, every time.
-TEST_F(ForwarderTest, WireThatTakesOneBurstIsSharedByTwo) {
-  Declare(kAlice, kAlice);
-  Declare(kBob, kBob);
-  for (int pass = 0; pass < 10; ++pass) {
-    for (const Block sender : {kAlice, kBob}) {
-      while (rig_.Process(sender).Send(ToWire(kRcSendOnly, {sender}).Build())) {
-      }
-    }
-    rig_.cable->room = Forwarder::kUplinkBurst;
-    rig_.RunOnce();
-  }
-  const Frames sent = rig_.cable->TakeSent();
-  EXPECT_EQ(sent.size(), 10u * Forwarder::kUplinkBurst);
-  EXPECT_EQ(std::count(sent.begin(), sent.end(), ToWire(kRcSendOnly, {kBob}).Build()),
-            5 * Forwarder::kUplinkBurst);
-}
-
-TEST_F(ForwarderTest, OneSenderDoesNotKeepTheOthersFromTheirTurn) {
-  Declare(kAlice, 42);
-  Declare(kBob, 43);
-  while (rig_.Process(kAlice).Send(ToWire(kRcSendOnly, {42}).Build())) {
-  }
-  const FrameBytes frame = ToWire(kRcSendOnly, {43}).Build();
-  ASSERT_TRUE(rig_.Process(kBob).Send(frame));
-  rig_.RunOnce();
-  const Frames sent = rig_.cable->TakeSent();
-  EXPECT_EQ(std::count(sent.begin(), sent.end(), frame), 1);
-  EXPECT_EQ(sent.size(), Forwarder::kUplinkBurst + 1u);
-}
-
 TEST_F(ForwarderTest, WhatADeadProcessSentStillGoesOutAndThenItsUplinkIsClosed) {
   Declare(kAlice, 42);
   rig_.Run();
