@@ -14,6 +14,7 @@
 
 #include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/control/block_claim.h"
+#include "dpdk_nic/control/stale_folders.h"
 
 namespace uroce::nic::control {
 namespace {
@@ -22,8 +23,10 @@ namespace {
 constexpr int kBacklog = 1'024;
 // The folder of a fabric may go, with the uroced before us, as often between two of our calls.
 constexpr int kTries = 100;
-constexpr char kSocketName[] = "socket";
-constexpr char kLockName[] = "lock";
+// Another uroced that looks whether the folder is stale is done in a moment, but for a busy
+// machine.
+constexpr transport::Duration kLookInterval = transport::Milliseconds(1);
+constexpr transport::Duration kLookPatience = transport::Milliseconds(30'000);
 constexpr mode_t kAllUsersConnect = 0666;
 
 UniqueFd Failed(int error) {
@@ -48,6 +51,11 @@ struct SocketAddress {
   }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
+
+void Sleep(transport::Duration interval) {
+  const timespec time{0, interval.ns};
+  nanosleep(&time, nullptr);
+}
 
 UniqueFd NewSocket() {
   return UniqueFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -101,6 +109,7 @@ FabricListener& FabricListener::operator=(FabricListener&& other) noexcept {
 // The uroced before us may remove the folder and the file just now: a lock counts if its file is
 // still the one of that name.
 bool FabricListener::Lock() {
+  const transport::Time give_up = Now() + kLookPatience;
   for (int i = 0; i < kTries; ++i) {
     struct stat place {};
     if (fstat(place_.get(), &place) != 0) return false;
@@ -113,7 +122,13 @@ bool FabricListener::Lock() {
         openat(folder_.get(), kLockName, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!lock && errno == ENOENT) continue;
     if (!lock) return false;
-    if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    const LockResult result = TryLockToServe(lock.get());
+    if (result == LockResult::kLookedAt && Now() < give_up) {
+      Sleep(kLookInterval);
+      i = 0;
+      continue;
+    }
+    if (result != LockResult::kLocked) {
       if (errno == EWOULDBLOCK) errno = EADDRINUSE;
       return false;
     }
@@ -158,6 +173,7 @@ void FabricListener::Close() {
   flock(lock_.get(), LOCK_UN);
   lock_.reset();
   folder_.reset();
+  RemoveStaleFolders(place_.get());
   place_.reset();
 }
 
@@ -197,8 +213,7 @@ std::optional<FabricConnection> ConnectToFabricWithRetry(std::string_view fabric
   while (true) {
     auto connection = ConnectToFabric(fabric);
     if (connection || errno != EAGAIN || Now() >= give_up) return connection;
-    const timespec interval{0, kQueueRetryInterval.ns};
-    nanosleep(&interval, nullptr);
+    Sleep(kQueueRetryInterval);
     errno = EAGAIN;
   }
 }

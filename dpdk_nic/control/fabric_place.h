@@ -24,6 +24,9 @@
 
 namespace uroce::nic::control {
 
+inline constexpr char kLockName[] = "lock";
+inline constexpr char kSocketName[] = "socket";
+
 struct FabricPlace {
   std::string folder;
   uid_t owner;  // of the folder and of every uroced in it, as this process sees the uid

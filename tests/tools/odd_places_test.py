@@ -160,8 +160,27 @@ class OddPlacesTest(unittest.TestCase):
         self.assertRegex(run.stderr, r"\Auroce run: [^\n]* is linked statically[^\n]*\.\n\Z")
         self.assertIn("libibverbs", run.stderr)
 
-    def test_program_that_needs_no_device(self):
-        for command in (("true",), ("bash", "-c", "echo hello")):
+    def test_program_of_another_user(self):
+        """The loader preloads nothing into a program that is set-user-ID."""
+        self.need_root()
+        program = os.path.join(self.folder, "set-user-id")
+        shutil.copy("/bin/true", program)
+        os.chown(program, USERS[0], USERS[0])
+        os.chmod(program, 0o4755)
+        run = self.run_on(new_fabric(), program)
+        self.assertEqual(run.returncode, 0, run)
+        self.assertRegex(run.stderr, r"\Auroce run: [^\n]*set-user-ID[^\n]*\.\n")
+
+    def test_program_that_never_loads_libibverbs(self):
+        run = self.run_on(new_fabric(), "python3", "-c", "exit(3)")
+        self.assertEqual(run.returncode, 3, run)
+        self.assertRegex(run.stderr, r"\Auroce run: 'python3' [^\n]*libibverbs[^\n]*\.\n\Z")
+
+    def test_programs_that_start_others_or_have_libibverbs(self):
+        for command in (("bash", "-c", "/bin/true; /bin/true; echo hello"),
+                        ("bash", "-c", "ibv_devices; echo hello"),
+                        ("env", "ibv_devices"),
+                        ("python3", "-c", "import ctypes; ctypes.CDLL('libibverbs.so.1')")):
             run = self.run_on(new_fabric(), *command)
             self.assertEqual((run.returncode, run.stderr), (0, ""), run)
 

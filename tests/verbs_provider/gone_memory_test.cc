@@ -284,6 +284,30 @@ TEST(GoneMemoryInOneProcessTest, ThreadThatBlocksEverySignal) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+// A key follows the addresses, as with on-demand paging: what has been mapped there since is
+// reached, and pages that were only given back are there again.
+TEST(GoneMemoryInOneProcessTest, MemoryThatWasMappedAnewIsReached) {
+  End end(-1, -1);
+  ConnectLoopback(end.qps_[0].get(), end.qps_[1].get());
+  end.peer_.address = reinterpret_cast<uintptr_t>(end.victim_.data());
+  end.peer_.rkey = end.victim_mr_->rkey;
+  std::memset(end.host_.data(), 0x77, 64);
+  SendRequest write(IBV_WR_RDMA_WRITE, end.host_.Sge(0, 64));
+
+  ASSERT_EQ(madvise(end.victim_.lost(), kBytes / 2, MADV_DONTNEED), 0);
+  EXPECT_EQ(end.Run(0, write, kBytes / 2).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(end.victim_.lost()[63], 0x77);
+  EXPECT_EQ(end.victim_.lost()[64], kIntact);
+
+  ASSERT_TRUE(end.victim_.Lose(Loss::kUnmapped));
+  ASSERT_EQ(mmap(end.victim_.lost(), kBytes / 2, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+            end.victim_.lost());
+  EXPECT_EQ(end.Run(0, write, kBytes / 2).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(end.victim_.lost()[63], 0x77);
+  EXPECT_EQ(end.victim_.lost()[64], 0);
+}
+
 TEST(GoneMemoryInOneProcessTest, InlineDataThatCannotBeReadIsRefused) {
   End end(-1, -1);
   ConnectLoopback(end.qps_[0].get(), end.qps_[1].get());

@@ -148,6 +148,8 @@ std::optional<std::string> ExportLibraries(const Libraries& libraries) {
 }
 
 int Execute(const std::vector<std::string>& command) {
+  // The preload library tells it from the programs that it starts.
+  SetVariable("UROCE_COMMAND_PID", std::to_string(getpid()));
   std::vector<char*> argv;
   for (const std::string& argument : command) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,10 +10,13 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <thread>
 
+#include "dpdk_nic/control/stale_folders.h"
 #include "tests/dpdk_nic/control/control_test_support.h"
 
 namespace uroce::nic::control {
@@ -177,6 +181,122 @@ class RuntimeFolder {
 };
 
 std::string TemporaryName() { return testing::TempDir() + "/" + UniqueFabricName(); }
+
+// Folders of fabrics that nobody serves, in a place of the test's own.
+class StaleFolderTest : public ControlAddressTest {
+ protected:
+  StaleFolderTest() : place_(MakePlace({path_, geteuid(), 0700})) {}
+  ~StaleFolderTest() override { std::filesystem::remove_all(path_); }
+
+  // As a uroced that was killed leaves it, long ago.
+  void LeaveBehind(const std::string& name) {
+    const std::string folder = path_ + "/" + name;
+    ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
+    for (const char* file : {"lock", "socket", "449"}) std::ofstream(folder + "/" + file);
+    MakeOld(name);
+  }
+  void MakeOld(const std::string& name) {
+    const timespec then{time(nullptr) - 2 * kStaleFolderAge.ns / 1'000'000'000, 0};
+    const timespec times[] = {then, then};
+    ASSERT_EQ(utimensat(place_.get(), name.c_str(), times, 0), 0);
+  }
+  bool IsThere(const std::string& name) { return std::filesystem::exists(path_ + "/" + name); }
+  UniqueFd Open(const std::string& file) {
+    return UniqueFd(openat(place_.get(), file.c_str(), O_RDWR | O_CLOEXEC));
+  }
+
+  const std::string path_ = TemporaryName();
+  const UniqueFd place_;
+};
+
+TEST_F(StaleFolderTest, OldFolderThatNobodyServesIsRemoved) {
+  LeaveBehind("old.1.v2");
+  LeaveBehind("new.1.v2");
+  std::ofstream(path_ + "/new.1.v2/450");  // something happens there
+  RemoveStaleFolders(place_.get());
+  EXPECT_FALSE(IsThere("old.1.v2"));
+  EXPECT_TRUE(IsThere("new.1.v2/lock"));
+}
+
+TEST_F(StaleFolderTest, FolderThatIsServedStaysAsItIs) {
+  LeaveBehind("served.1.v2");
+  const UniqueFd lock = Open("served.1.v2/lock");
+  ASSERT_EQ(TryLockToServe(lock.get()), LockResult::kLocked);
+  RemoveStaleFolders(place_.get());
+  for (const char* file : {"lock", "socket", "449"}) {
+    EXPECT_TRUE(IsThere(std::string("served.1.v2/") + file)) << file;
+  }
+}
+
+TEST_F(StaleFolderTest, FolderInWhichAProcessHasABlockStays) {
+  LeaveBehind("used.1.v2");
+  const UniqueFd claim = Open("used.1.v2/449");
+  ASSERT_EQ(flock(claim.get(), LOCK_EX | LOCK_NB), 0);
+  RemoveStaleFolders(place_.get());
+  EXPECT_TRUE(IsThere("used.1.v2/449"));
+}
+
+TEST_F(StaleFolderTest, WhatIsNoFolderOfAFabricStays) {
+  LeaveBehind("strange.1.v2");
+  std::ofstream(path_ + "/strange.1.v2/letter");
+  MakeOld("strange.1.v2");
+  ASSERT_EQ(symlink("strange.1.v2", (path_ + "/link").c_str()), 0);
+  std::ofstream(path_ + "/file");
+  MakeOld("file");
+  RemoveStaleFolders(place_.get());
+  for (const char* name : {"strange.1.v2/letter", "link", "file"}) EXPECT_TRUE(IsThere(name));
+}
+
+TEST_F(StaleFolderTest, LookingAtALockIsNotServing) {
+  LeaveBehind("x.1.v2");
+  const UniqueFd looking = Open("x.1.v2/lock"), serving = Open("x.1.v2/lock");
+  ASSERT_EQ(flock(looking.get(), LOCK_SH | LOCK_NB), 0);
+  EXPECT_EQ(TryLockToServe(serving.get()), LockResult::kLookedAt);
+  ASSERT_EQ(flock(looking.get(), LOCK_UN), 0);
+  EXPECT_EQ(TryLockToServe(serving.get()), LockResult::kLocked);
+  EXPECT_EQ(TryLockToServe(looking.get()), LockResult::kServed);
+}
+
+// The uroced that ends sweeps, and the next one gets in while its folder is looked at.
+TEST_F(StaleFolderTest, ListenerThatEndsSweepsItsPlace) {
+  const bool is_root = geteuid() == 0;
+  const std::string folder = "/tmp/" + fabric_ + "-sweep";
+  EXPECT_EQ(RunAs(is_root ? kOtherUid : geteuid(),
+                  [&] {
+                    const RuntimeFolder runtime(folder);
+                    auto listener = FabricListener::Open(fabric_);
+                    if (!listener) return 1;
+                    const std::string stale = folder + "/uroce/stale.1.v2";
+                    if (mkdir(stale.c_str(), 0700) != 0) return 2;
+                    const timespec times[] = {{1'000'000, 0}, {1'000'000, 0}};
+                    if (utimensat(AT_FDCWD, stale.c_str(), times, 0) != 0) return 3;
+                    listener.reset();
+                    return std::filesystem::exists(stale) ? 4 : 0;
+                  }),
+            0);
+}
+
+TEST_F(ControlAddressTest, ListenerWaitsForOneThatLooksAtItsFolder) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto killed = FabricListener::Open(fabric_);
+    _exit(killed ? 0 : 1);  // leaves its folder behind
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+  UniqueFd looking;
+  {
+    const UniqueFd folder = OpenFolderOf(fabric_);
+    looking.reset(openat(folder.get(), "lock", O_RDWR | O_CLOEXEC));
+  }
+  ASSERT_EQ(flock(looking.get(), LOCK_SH | LOCK_NB), 0);
+  std::optional<FabricListener> next;
+  std::thread newcomer([&] { next = FabricListener::Open(fabric_); });
+  ASSERT_EQ(flock(looking.get(), LOCK_UN), 0);
+  newcomer.join();
+  EXPECT_TRUE(next);
+}
 
 TEST_F(ControlAddressTest, LongestNamesFit) {
   std::string name = fabric_;

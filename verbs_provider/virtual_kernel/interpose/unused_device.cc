@@ -1,0 +1,65 @@
+// A program that `uroce run` started and that ends without libibverbs has used no RDMA device. Its
+// user may have expected otherwise: one sentence says so. Shells and launchers, which start other
+// programs, are meant to be so.
+
+#include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace uroce::verbs::virtual_kernel {
+namespace {
+
+// Set by `uroce run`: the process that the command runs in, whatever it executes there.
+constexpr char kCommandVariable[] = "UROCE_COMMAND_PID";
+
+bool IsTheCommand() {
+  const char* const pid = secure_getenv(kCommandVariable);
+  return pid != nullptr && strtol(pid, nullptr, 10) == getpid();
+}
+
+bool HasLibibverbs() {
+  const auto is_libibverbs = [](dl_phdr_info* library, size_t, void*) {
+    return strstr(library->dlpi_name, "libibverbs.so") != nullptr ? 1 : 0;
+  };
+  return dl_iterate_phdr(is_libibverbs, nullptr) != 0;
+}
+
+struct Children {
+  bool are_there;
+  long page_faults;  // of those that were waited for
+
+  static Children Now() {
+    siginfo_t child;
+    rusage waited_for{};
+    getrusage(RUSAGE_CHILDREN, &waited_for);
+    return {waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0, waited_for.ru_minflt};
+  }
+};
+
+// The process may have had children before it executed this program: `uroce run` starts uroced.
+constinit Children at_start = {};
+
+[[gnu::constructor]] void LookAtChildren() {
+  if (IsTheCommand()) at_start = Children::Now();
+}
+
+bool HasStartedPrograms() {
+  const Children now = Children::Now();
+  return now.page_faults != at_start.page_faults || (now.are_there && !at_start.are_there);
+}
+
+[[gnu::destructor]] void SayThatNoDeviceWasUsed() {
+  if (!IsTheCommand() || HasLibibverbs() || HasStartedPrograms()) return;
+  dprintf(STDERR_FILENO,
+          "uroce run: '%s' has ended without loading libibverbs, so that it used no RDMA device: "
+          "link it with the shared libibverbs if it was to.\n",
+          program_invocation_short_name);
+}
+
+}  // namespace
+}  // namespace uroce::verbs::virtual_kernel
