@@ -16,7 +16,7 @@ TEST(LoopbackFaultsTest, PacketThatTheScenarioNamesIsLost) {
   ibv_qp_init_attr attributes = RcAttributes(cq.get(), cq.get());
   const Qp ping(ibv_create_qp(host.pd.get(), &attributes));
   const Qp pong(ibv_create_qp(host.pd.get(), &attributes));
-  ConnectLoopback(ping.get(), pong.get(), {.timeout = 8, .retry_count = 2});
+  ConnectLoopback(ping.get(), pong.get(), {.timeout = 8, .retry_count = 7});
   for (uint64_t round = 0; round < 3; ++round) {
     ASSERT_EQ(PostReceive(pong.get(), host.Sge(100, 100), round), 0);
   }
