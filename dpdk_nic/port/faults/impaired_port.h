@@ -21,9 +21,9 @@ namespace uroce::nic {
 // and delays them. Frames that are not RoCEv2 pass untouched.
 //
 // Two things decide what happens to a frame. A scenario names frames exactly, sent or received. For
-// sent frames that it does not name the seed draws an impairment; for both directions give both ends
-// one. Frames that are held back are released when enough others have passed them or, at the end of
-// a burst, when they were held for long enough.
+// sent frames that it does not name the seed draws an impairment; for both directions give both
+// ends one. Frames that are held back are released when enough others have passed them or, at the
+// end of a burst, when they were held for long enough.
 //
 // What the process sends to itself passes here as well, so that it meets the same faults, and never
 // reaches the port below.
