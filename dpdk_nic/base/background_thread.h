@@ -10,7 +10,7 @@
 
 namespace uroce::nic {
 
-// A thread of ours in a program that may be somebody else's: the program's signals are not
+// A thread of ours inside an application: the program's signals are not
 // delivered to it, but for its own faults. It sleeps in Wait and is woken by Wake.
 class BackgroundThread {
  public:

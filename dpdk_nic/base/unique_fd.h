@@ -21,7 +21,7 @@ class UniqueFd {
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
 
-  // Gives it to the caller, who has to close it.
+  // Returns the descriptor; the caller has to close it.
   int release() { return std::exchange(fd_, -1); }
   void reset(int fd = -1) {
     if (fd_ >= 0) close(fd_);

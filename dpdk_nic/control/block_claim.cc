@@ -12,7 +12,7 @@
 namespace uroce::nic::control {
 namespace {
 
-// A file that says nothing: nobody can show that it is his, so only its lock counts.
+// Of a claim file without a uid: no user can prove ownership, so only the lock counts.
 constexpr uid_t kUnknownUser = static_cast<uid_t>(-1);
 
 UniqueFd OpenClaim(int folder, Block block, int flags) {

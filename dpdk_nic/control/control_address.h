@@ -39,7 +39,7 @@ class FabricListener {
   int fd() const { return socket_.get(); }
   // The listening socket, which does not block; the rest stays.
   UniqueFd TakeSocket() { return std::move(socket_); }
-  // The folder of the fabric, which nobody but uroced's user can write to.
+  // The folder of the fabric; only uroced's user can write to it.
   int folder() const { return folder_.get(); }
   // Ends it; the next process that serves the fabric finds a folder without a socket. To be called
   // when the socket is closed.

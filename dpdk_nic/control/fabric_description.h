@@ -8,7 +8,7 @@
 
 namespace uroce::nic::control {
 
-// What a fabric is to those who attach to it.
+// What the clients of a fabric have in common.
 struct FabricDescription {
   uint32_t mtu_bytes = 0;  // of IP packets
   bool is_private = false;

@@ -20,7 +20,7 @@
 // The place of root's fabrics is /run/uroce. That of another user's is $XDG_RUNTIME_DIR/uroce,
 // /run/user/UID/uroce or /tmp/uroce-UID, whichever comes first whose parent is there and is the
 // user's alone (or is /tmp). Root of a user namespace that the host's root did not make is the user
-// who made it.
+// that made it.
 
 namespace uroce::nic::control {
 

@@ -16,11 +16,12 @@ namespace uroce::nic::control {
 struct SwitchCounters {
   uint64_t frames_to_wire = 0;
   uint64_t frames_from_wire = 0;
-  uint64_t multicast_copies = 0;             // to members of this host
-  uint64_t frames_between_processes = 0;     // of this host, that have no link yet
-  uint64_t dropped_unknown_destination = 0;  // from the wire for nobody, or to this host's address
-  uint64_t dropped_not_declared = 0;         // to the wire, from or to a queue pair not declared
-  uint64_t dropped_foreign_source = 0;       // in the name of somebody else
+  uint64_t multicast_copies = 0;          // to members of this host
+  uint64_t frames_between_processes = 0;  // of this host, that have no link yet
+  uint64_t dropped_unknown_destination =
+      0;                              // from the wire without a receiver, or to this host's address
+  uint64_t dropped_not_declared = 0;  // to the wire, from or to a queue pair not declared
+  uint64_t dropped_foreign_source = 0;  // with a source that is not the sender's
   uint64_t dropped_malformed = 0;
   uint64_t dropped_no_room = 0;  // in the ring of a process
   PortDrops port;                // lost by the port itself
@@ -52,7 +53,7 @@ class FrameSwitch {
   virtual ErrnoValue Listen(Block block, uint64_t service_id) = 0;
   virtual void Unlisten(Block block, uint64_t service_id) = 0;
 
-  // Finds out a host's Ethernet address. The server hears of it later, also if nobody answers.
+  // Resolves a host's Ethernet address. The server gets the result later, also a failure.
   virtual void Resolve(const transport::Gid& gid) = 0;
 
   virtual SwitchCounters counters() = 0;

@@ -12,18 +12,18 @@
 
 namespace uroce::nic::control {
 
-// Processes that want a private uroced to stay, whether they speak with it or not. They are known
-// by pidfds, which stay theirs when they become other programs.
+// Leases of a private fabric: uroced runs as long as a process that has one, whether that is a
+// client or not. Processes are watched by pidfds, so a lease survives exec.
 class Leases {
  public:
-  // Half of all processes that there can be, as for clients: so many programs may be started.
+  // Half of the clients that there can be.
   static constexpr uint32_t kMaxPerUser = 512;
 
-  // `on_end` is called whenever one of them has ended.
+  // `on_end` is called after each end of a process with a lease.
   Leases(boost::asio::io_context& io, std::function<void()> on_end);
 
-  // The process has to be alive. 0, also if it holds already; EDQUOT: its user has too many; or why
-  // it cannot be watched, ESRCH if it cannot be seen.
+  // The process has to be alive. 0, also if it has a lease already. EDQUOT: its user has too many.
+  // Otherwise why it cannot be watched: ESRCH if its pid is not visible from here.
   ErrnoValue Add(pid_t pid, uid_t uid);
 
   bool empty() const { return leases_.empty(); }

@@ -86,9 +86,9 @@ struct LinkOffer {
   Block block;
 };
 
-// 0: the offer was passed on, or uroced took it. EHOSTUNREACH: nobody has that block. EALREADY: the
-// request crossed an offer of the other process, which was sent before this answer, and is used.
-// ENOSPC: the limit of links.
+// 0: the offer was passed on, or uroced took it. EHOSTUNREACH: no client has that block. EALREADY:
+// the request crossed an offer of the other process, which was sent before this answer, and is
+// used. ENOSPC: the limit of links.
 struct LinkAnswer {
   static constexpr MessageType kType = MessageType::kLinkAnswer;
   static constexpr size_t kDescriptors = 0;
@@ -113,8 +113,9 @@ struct Neighbor {
   uint8_t reserved;
 };
 
-// A queue pair of the sender is connected to one beyond the wire. uroced lets its frames out from
-// then on, and nobody else's to the same queue pair. Replaces what was declared for `local`.
+// A queue pair of the sender is connected to one beyond the wire. From then on uroced lets its
+// frames out, and no other process's to the same remote queue pair. Replaces what was declared for
+// `local`.
 struct Declare {
   static constexpr MessageType kType = MessageType::kDeclare;
   static constexpr size_t kDescriptors = 0;
@@ -158,7 +159,7 @@ struct GroupAnswer {
   ErrnoValue error;
 };
 
-// Connection requests for a service id are wanted. EADDRINUSE: somebody else has it.
+// Connection requests for a service id are wanted. EADDRINUSE: another process has it.
 struct Listen {
   static constexpr MessageType kType = MessageType::kListen;
   static constexpr size_t kDescriptors = 0;

@@ -59,8 +59,8 @@ struct MessageHeader {
 };
 static_assert(sizeof(MessageHeader) == 8);
 
-// A block of kMaxQps QPNs names a process of the fabric: QPN / kMaxQps. Block 0 is nobody's: as
-// the other end of a link it stands for uroced itself, which is the way to the wire.
+// A block of kMaxQps QPNs names a process of the fabric: QPN / kMaxQps. Block 0 is not
+// assigned: as the other end of a link it stands for uroced, which leads to the wire.
 using Block = uint32_t;
 inline constexpr Block kSwitchBlock = 0;
 // Blocks that processes may have: the last one of all has kMulticastQpn in it.

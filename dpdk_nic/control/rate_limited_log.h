@@ -9,8 +9,8 @@
 
 namespace uroce::nic::control {
 
-// Lines for the person who runs uroced. Other processes cause them, so there are only so many in a
-// second; how many more there were is said afterwards.
+// Log lines for uroced's administrator. Other processes can cause them, so their number in a second
+// is limited; the next line says how many were suppressed.
 class RateLimitedLog {
  public:
   // Must not block; false: the line could not be written now.

@@ -41,12 +41,12 @@ Registry::Admission Registry::Attach(Time now, pid_t pid, uid_t uid, Block resum
     Return(block, absent->second);
   }
   Charge(uid);
-  // Whom one that has been here before is linked with is not known.
+  // The links of a process that resumes are not known: it may have some.
   clients_[block] = {.pid = pid, .uid = uid, .attached_at = now, .was_linked = resumed != 0};
   return {.block = block};
 }
 
-// Looking costs system calls, so that a user who has too many is looked at now and then only.
+// A recount costs system calls, so a user at the limit is recounted at intervals only.
 bool Registry::HasTooMany(Time now, uid_t uid) {
   const auto found = users_.find(uid);
   if (found == users_.end() || found->second.blocks < limits_.clients_per_user) return false;
@@ -60,7 +60,7 @@ bool Registry::HasTooMany(Time now, uid_t uid) {
   return recounted != users_.end() && recounted->second.blocks >= limits_.clients_per_user;
 }
 
-// A few of them, in turn, so that those that have ended are forgotten faster than others come.
+// Checks a few in turn, so that ended processes are forgotten faster than new ones attach.
 void Registry::ReclaimAbsentBlocks() {
   constexpr int kLooks = 4;
   for (int i = 0; i < kLooks && !absent_.empty(); ++i) {
@@ -90,8 +90,7 @@ Block Registry::TakeFreeBlock(Time now) {
     if (clients_.count(block) != 0 || now < quarantined_until_[block]) continue;
     const auto owner = owner_of_block_(block);
     if (!owner) return block;
-    // A process that has not come back to us yet. Looking costs system calls, so that it is done
-    // once a minute.
+    // Its owner has not resumed yet. The check costs system calls: once a minute.
     quarantined_until_[block] = now + kQuarantine;
     if (absent_.emplace(block, *owner).second) Charge(*owner);
   }
@@ -107,7 +106,7 @@ void Registry::Detach(Time now, Block block) {
   CloseLink(PairOf(block, kSwitchBlock));
   for (const auto& [other, client] : clients_) CloseLink(PairOf(block, other));
 
-  // Programs that only look at the device come and go in numbers; nobody was told of theirs.
+  // Programs that only query the device come and go in numbers; no peer knows their QPNs.
   if (found->second.was_linked) quarantined_until_[block] = now + kQuarantine;
   // Its claim may live on, and goes on to count then.
   absent_.emplace(block, found->second.uid);

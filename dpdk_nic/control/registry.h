@@ -16,24 +16,24 @@ namespace uroce::nic::control {
 
 inline constexpr uint32_t kMaxClients = kLastBlock - kFirstBlock + 1;
 
-// Who is on the fabric: which process has which block of QPNs, and who is linked with whom. Pure:
-// time is an argument, and a process is believed to have the uid and the block that it is said to
-// have. Errors are errno values.
+// The clients of a fabric: the block of QPNs that each has, and the links between them. Pure: time
+// is an argument, and the caller has verified the uid and the block of a process. Errors are errno
+// values.
 class Registry {
  public:
-  // How long the block of a process that is gone is not given to another: longer than its peers go
-  // on sending to it (eight times 4.3 s with a timeout of 20, which is more than programs use), and
-  // than anybody takes to connect to a QPN that he was told.
+  // How long the block of an ended process is not assigned again: longer than its peers go on
+  // sending to it (eight times 4.3 s with a timeout of 20, which is more than programs use), and
+  // longer than programs take to connect to a QPN that they were told.
   static constexpr transport::Duration kQuarantine = transport::Milliseconds(60'000);
 
   struct Limits {
-    // Half of all: one user's processes never keep out everybody else's. Those that have a block
-    // and do not answer to this uroced count, too.
+    // Half of all, so that one user cannot keep out all others. Processes that have a block and
+    // have not attached to this uroced count, too.
     uint32_t clients_per_user = 512;
-    // That one client asked for; they are its memory, 3.3 MB each. To everybody, but not more.
+    // Links that one client asked for, 3.3 MB of its memory each: as many as there are peers.
     uint32_t links_per_client = 1'022;
     // Offers that one client may make to another at once, and how long it takes to earn one more:
-    // each costs the other a mapping of those 3.3 MB, and the one who offers next to nothing.
+    // each costs the receiver a mapping of those 3.3 MB, and the sender next to nothing.
     uint32_t offers_at_once = 8;
     transport::Duration offer_interval = transport::Milliseconds(250);
   };
@@ -50,7 +50,7 @@ class Registry {
     transport::Time attached_at;
     uint32_t links_asked_for = 0;
     uint32_t offers_sent = 0;  // to it
-    // Others may know its QPNs.
+    // Other processes may know its QPNs.
     bool was_linked = false;
   };
   using Clients = std::map<Block, Client>;
@@ -67,9 +67,9 @@ class Registry {
   void Detach(transport::Time now, Block block);
 
   // Whether `asker`, which has received so many of the offers that were sent to it, may be linked
-  // with `other` now: 0, or EINVAL: with itself. EHOSTUNREACH: nobody has that block. ENOSPC: too
-  // many. EALREADY: it did not know yet that the other had asked for it. EAGAIN: it has offered the
-  // other too many links lately.
+  // with `other` now: 0, or EINVAL: with itself. EHOSTUNREACH: no client has that block. ENOSPC:
+  // too many. EALREADY: it did not know yet that the other had asked for it. EAGAIN: it has offered
+  // the other too many links lately.
   ErrnoValue MayLink(transport::Time now, Block asker, Block other, uint32_t offers_received) const;
   // They may, and the other has been sent the offer. A link that they had is forgotten; this one
   // is remembered until either is gone.

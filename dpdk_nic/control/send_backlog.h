@@ -11,8 +11,8 @@
 
 namespace uroce::nic::control {
 
-// Of one connection. Larger than what is said at once by a correct process or uroced; whoever reads
-// so slowly that it does not suffice costs this much memory and so many descriptors, but no more.
+// Of one connection. Larger than what a correct process or uroced sends at once; a peer that reads
+// more slowly costs this much memory and so many descriptors at most.
 inline constexpr size_t kMaxBacklogBytes = 256 * 1'024;
 inline constexpr size_t kMaxBacklogDescriptors = 64;
 

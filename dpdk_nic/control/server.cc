@@ -19,7 +19,7 @@ using boost::asio::posix::stream_descriptor;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kAcceptInterval{10};
-// Until somebody may have given back what the system had none of.
+// After which descriptors or memory that were exhausted may be free again.
 constexpr milliseconds kShortageDelay{100};
 
 }  // namespace
@@ -72,7 +72,7 @@ void Server::AcceptConnections() {
     } else if (errno == EAGAIN) {
       return AwaitConnections();
     } else if (errno != EINTR && errno != ECONNABORTED) {
-      Log(std::string("nobody can be let in at the moment: ") + strerror(errno));
+      Log(std::string("no connection can be accepted at the moment: ") + strerror(errno));
       return AcceptLater(kShortageDelay);
     }
   }
@@ -113,8 +113,8 @@ void Server::Welcome(UniqueFd socket) {
   sessions_.insert(session);
   if (!config_.admits(peer->uid)) {
     return session->Refuse(EACCES, "user " + user +
-                                       " is not let into this fabric: ask whoever "
-                                       "runs its uroced to start it with '--users'");
+                                       " is not let into this fabric: ask the administrator "
+                                       "of its uroced to start it with '--users'");
   }
   session->Start();
 }
@@ -163,7 +163,7 @@ void Server::OnClosed(Session& session, bool was_client) {
 void Server::StopIfUnused() {
   if (!config_.fabric.is_private || !was_used_ || !listener_.is_open()) return;
   if (!sessions_.empty() || !leases_.empty()) return;
-  // First of all: who comes now starts another one.
+  // First of all: a program that comes now starts another uroced.
   listener_.close();
   fabric_.Close();
   accept_timer_.cancel();
@@ -172,7 +172,7 @@ void Server::StopIfUnused() {
 
 template <class Function>
 void Server::ForEachClient(Function function) {
-  // A copy: who does not read is cut off on the way.
+  // A copy: clients that do not read are disconnected meanwhile.
   std::vector<std::shared_ptr<Session>> clients;
   for (const auto& [block, session] : clients_) clients.push_back(session->shared_from_this());
   for (const auto& session : clients) function(*session);

@@ -34,25 +34,24 @@ class Server {
  public:
   struct Limits {
     Registry::Limits registry = {};
-    // Connections that have not said Hello: of processes that are just starting. A client does it
-    // in the same moment, so these are many; and everybody else still gets in when one user's do
-    // not.
+    // Connections that have not said Hello. A client says it at once, so these limits are large;
+    // the one for each user leaves room for the others.
     uint32_t max_unauthenticated = 1'024;
     uint32_t max_unauthenticated_per_user = 256;
-    // How long they may stay: to say something, or to take a long answer.
+    // How long such a connection, or a transient client, may stay.
     std::chrono::milliseconds handshake_timeout{5'000};
-    // How long a private fabric waits for whoever it was started for.
+    // How long a private fabric waits for its first client or lease.
     std::chrono::milliseconds first_use_timeout{10'000};
-    // So many connections are accepted in 10 ms: whoever connects again and again costs no more.
+    // So many connections are accepted in 10 ms, which bounds what a flood of them costs.
     uint32_t connections_per_interval = 64;
   };
 
   struct Config {
     FabricDescription fabric = {};
     Limits limits = {};
-    std::function<bool(uid_t)> admits = {};  // who is let in
+    std::function<bool(uid_t)> admits = {};  // which users may attach
     RateLimitedLog::Sink log = {};
-    // Nobody is left whom a private fabric is for. It has stopped to listen.
+    // A private fabric has no client and no lease left. It has stopped listening.
     std::function<void()> on_unused = {};
   };
 
@@ -79,7 +78,7 @@ class Server {
   FrameSwitch& frame_switch() { return *frame_switch_; }
   transport::Time started_at() const { return started_at_; }
   void Log(std::string_view line);
-  // nullptr if nobody has it.
+  // nullptr if no client has it.
   Session* FindClient(Block block) const;
   // The process that called connect() is to keep a private fabric alive.
   ErrnoValue GrantLease(const Session& session);

@@ -307,7 +307,7 @@ ErrnoValue Session::OpenLink(const LinkRequest& request, std::span<UniqueFd, 2> 
   Registry& registry = server_.registry();
   ErrnoValue error = registry.MayLink(Now(), block_, request.block, request.offers_received);
   if (error != 0) return error;
-  // Nobody sends descriptors over a link, where they would be closed by a thread that moves frames.
+  // A link carries no descriptors: a thread that moves frames would have to close them.
   setsockopt(fds[1].get(), SOL_SOCKET, SO_PASSRIGHTS, &kOff, sizeof kOff);
   if (request.block == kSwitchBlock) {
     if (!KeepsItsSize(fds[0].get())) return EPROTO;
@@ -323,7 +323,7 @@ ErrnoValue Session::OpenLink(const LinkRequest& request, std::span<UniqueFd, 2> 
 
 ErrnoValue Session::PassOn(const LinkRequest& request, std::span<UniqueFd, 2> fds) {
   Session* const peer = server_.FindClient(request.block);
-  // Whoever offers links without end must not be what cuts the other off.
+  // A flood of offers must not disconnect its receiver.
   if (peer->channel_.wants_write()) return EAGAIN;
   const std::array<int, LinkOffer::kDescriptors> offered = {fds[0].get(), fds[1].get()};
   if (peer->channel_.Send(LinkOffer{block_}, offered)) {

@@ -18,7 +18,7 @@ class Session;
 // each client and link as they are when their turn comes.
 class StatusReport {
  public:
-  // Shows the processes of the asker, all of them to root and to whom uroced belongs.
+  // Shows the processes of the asker; all of them to root and to uroced's own user.
   StatusReport(Server& server, uid_t asker);
 
   // kUnderWay: others may have their turn now.

@@ -68,7 +68,7 @@ void KernelInterface::Serve() {
   while (const auto message = news_.Receive()) {
     if (message->error() == ENODEV) is_gone_ = true;
     const auto* body = message->body<ifinfomsg>();
-    // Bridges (AF_BRIDGE) say by the same messages who joined and left them.
+    // Bridges (AF_BRIDGE) announce their ports by the same messages.
     if (body == nullptr || body->ifi_family != AF_UNSPEC || body->ifi_index != index_) continue;
     if (message->type() == RTM_DELLINK) is_gone_ = true;
     if (message->type() == RTM_NEWLINK) has_carrier_ = (body->ifi_flags & IFF_RUNNING) != 0;
@@ -117,8 +117,8 @@ bool KernelInterface::ReceiveMulticast(const std::string& name, std::string* err
   return true;
 }
 
-// If neither socket can be had, somebody else holds the port (the kernel's own rdma_rxe, say),
-// which keeps the kernel just as quiet.
+// If neither socket can be had, another program has the port (the kernel's own rdma_rxe, say), and
+// the kernel sends no port unreachable either.
 void KernelInterface::SuppressPortUnreachable() {
   sockaddr_in6 any6{};
   any6.sin6_family = AF_INET6;

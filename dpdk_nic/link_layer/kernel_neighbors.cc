@@ -141,12 +141,12 @@ void KernelNeighbors::OnAddresses(Time now) {
   DivideAddresses();
   std::erase_if(destinations_, [&](const auto& entry) {
     if (IsForKernel(entry.first)) return false;
-    own_.Resolve(now, entry.first);  // somebody may still be talking to it
+    own_.Resolve(now, entry.first);  // a queue pair may still send to it
     return true;
   });
 }
 
-// Destinations that do not answer are left alone until somebody resolves them again.
+// Destinations that do not answer are left alone until the next Resolve.
 void KernelNeighbors::Recheck(Time now) {
   int rechecked = 0;
   next_recheck_ = kNever;

@@ -19,8 +19,8 @@
 namespace uroce::nic {
 
 // The neighbours on an interface that stays the kernel's. From addresses that the kernel has there,
-// it is the kernel who asks for neighbours, answers, and notices changes: its table is looked at,
-// and what it does not know it is made to find out. For our other addresses a NeighborTable does
+// the kernel asks for neighbours, answers, and notices changes: this class reads its table, and
+// makes it resolve what is missing there. For our other addresses a NeighborTable does
 // the same by itself. Addresses that the kernel gets or loses meanwhile change hands.
 //
 // The kernel's changes are noticed within kCheckInterval, and those that a frame announces at once.
@@ -60,7 +60,7 @@ class KernelNeighbors final : public LinkLayer {
     std::optional<transport::MacAddress> mac;  // as the kernel has it now
     std::optional<transport::MacAddress> told_mac;
     std::optional<transport::Time> asked;  // last
-    transport::Time last_event;            // for the choice of whom to forget
+    transport::Time last_event;            // the oldest entry is evicted
     transport::Time recheck = transport::kNever;
   };
 

@@ -13,8 +13,7 @@ namespace uroce::nic {
 // Finds the Ethernet address behind a GID, and speaks whatever protocol the wire has for that: ARP
 // and neighbour discovery on Ethernet, nothing on a point-to-point link (StaticNeighbors).
 //
-// All calls come from whoever holds the engine's lock, one at a time, possibly from different
-// threads. No call blocks.
+// All calls are made under the engine's lock, possibly from different threads. No call blocks.
 class LinkLayer {
  public:
   virtual ~LinkLayer() = default;
@@ -32,7 +31,7 @@ class LinkLayer {
   virtual bool HasTransmit() const = 0;
 
   // The address if it is known. If not, starts to find it out: the caller asks again, and gives up
-  // when its patience ends.
+  // when its time is over.
   virtual std::optional<transport::MacAddress> Resolve(transport::Time now,
                                                        const transport::Gid& gid) = 0;
 
@@ -54,7 +53,7 @@ class LinkLayer {
 // 6.4), 33:33 and 32 bits of an IPv6 group (RFC 2464, 7). nullopt if `gid` is no group.
 std::optional<transport::MacAddress> MulticastMac(const transport::Gid& gid);
 
-// The Ethernet address that stands for a GID where nobody can be asked for it:
+// The Ethernet address of a GID where there is no neighbour discovery:
 //   a multicast group has its own (MulticastMac),
 //   link-local GIDs that were made of a MAC address (modified EUI-64, RFC 4291) carry it,
 //   ::ffff:a.b.c.d is 02:75:a:b:c:d (locally administered; 0x75 is 'u'),

@@ -59,7 +59,7 @@ bool NeighborTable::OnFrame(Time now, std::span<const uint8_t> frame) {
   return true;
 }
 
-// The merging rule of RFC 826, except that a reply nobody asked for teaches nothing new.
+// The merging rule of RFC 826, except that an unsolicited reply adds no entry.
 void NeighborTable::OnArp(Time now, const ArpPacket& packet) {
   const Gid sender = Gid::FromIpv4(packet.sender_ip);
   if (IsOurs(sender) || IsGroupMac(packet.sender_mac)) return;
@@ -97,7 +97,7 @@ void NeighborTable::OnSolicitation(Time now, const NeighborMessage& message) {
   if (message.link_layer_address && !IsGroupMac(*message.link_layer_address)) {
     Learn(now, message.source, *message.link_layer_address);
   }
-  // Without the option it came from somebody who knows our address, and whom we know or not.
+  // Without the option the asker knows our address; its own is in the table or unknown.
   const Entry* asker = Find(message.source);
   if (asker == nullptr || !asker->mac) return;
   Queue(reply, *asker->mac);
@@ -274,7 +274,7 @@ void NeighborTable::Queue(const NeighborMessage& message, const MacAddress& dest
   frame->length = EmitNeighborMessage(message, config_.mac, destination, frame->bytes);
 }
 
-// nullptr if the queue is full: whoever waits for the answer asks again.
+// nullptr if the queue is full: a question is retried.
 NeighborTable::Frame* NeighborTable::AddOutgoing() {
   if (outgoing_.size() == kMaxQueuedFrames) return nullptr;
   return &outgoing_.emplace_back();

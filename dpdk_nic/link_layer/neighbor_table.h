@@ -20,8 +20,8 @@
 namespace uroce::nic {
 
 // The neighbours on an Ethernet link: asks for their addresses by ARP and IPv6 neighbour discovery,
-// answers for ours, learns from those who ask us. A pure state machine: time is an argument. Frames
-// of ours are the transport's business; other ICMP is not spoken.
+// answers for ours, learns from received questions. A pure state machine: time is an argument.
+// Frames of ours are the transport's business; other ICMP is not spoken.
 //
 //            Resolve: asks all               answer
 //   (none) -------------------> incomplete ---------> reachable <--------+
@@ -38,7 +38,7 @@ class NeighborTable final : public LinkLayer {
   struct Config {
     transport::MacAddress mac{};
     std::vector<LocalAddress> addresses;  // ours
-    NextHop next_hop;                     // none: everybody is on the link
+    NextHop next_hop;                     // none: all hosts are on the link
   };
 
   static constexpr size_t kMaxNeighbors = 1'024;
@@ -74,7 +74,7 @@ class NeighborTable final : public LinkLayer {
     std::optional<transport::MacAddress> mac;  // kept when failed, to see that it changed
     int asked = 0;                             // unanswered, in this state
     transport::Time deadline = transport::kNever;
-    transport::Time last_event;  // for the choice of whom to forget
+    transport::Time last_event;  // the oldest entry is evicted
   };
   struct Frame {
     std::array<uint8_t, kMaxNeighborMessageBytes> bytes;

@@ -15,7 +15,7 @@ using transport::Gid;
 using transport::MacAddress;
 
 constexpr uint32_t kNewsGroups = RTMGRP_NEIGH | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
-// Nobody minds a datagram to it (RFC 863).
+// The discard port (RFC 863): a datagram to it does no harm.
 constexpr uint16_t kDiscardPort = 9;
 
 constexpr uint16_t kUsableStates =

@@ -7,7 +7,7 @@
 namespace uroce::nic {
 
 // The genuine ones, of the network namespace that it was made in. Where the system lets us ask for
-// nothing, the kernel seems to have no addresses and to know nobody.
+// nothing, the tables look empty.
 class RtnetlinkTables final : public KernelTables {
  public:
   explicit RtnetlinkTables(int interface_index);

@@ -7,7 +7,7 @@
 
 namespace uroce::nic {
 
-// Sees every frame of an engine: capture. Called by whoever holds the engine's lock.
+// Sees every frame of an engine: capture. Called under the engine's lock.
 class FrameTap {
  public:
   enum class Direction : uint8_t {

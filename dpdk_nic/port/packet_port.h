@@ -14,8 +14,7 @@ namespace uroce::nic {
 
 // Moves Ethernet frames (no FCS) between an engine and a wire. Frames are built and read in place.
 //
-// All calls come from whoever holds the engine's lock, one at a time, possibly from different
-// threads. No call blocks.
+// All calls are made under the engine's lock, possibly from different threads. No call blocks.
 class PacketPort {
  public:
   virtual ~PacketPort() = default;
@@ -56,11 +55,11 @@ class PacketPort {
   enum class PathState : uint8_t {
     kReady,
     kPending,
-    kUnreachable,  // nobody is there; frames are dropped until somebody asks again
-    kRefused,      // somebody else has that path, or too many are in use
+    kUnreachable,  // no peer; frames are dropped until the path is asked for again
+    kRefused,      // another process has that path, or too many are in use
   };
   // The way from a queue pair to the one it is to be connected with; without `remote` the way of
-  // datagrams to and from anybody beyond the wire.
+  // datagrams to and from all hosts beyond the wire.
   struct Path {
     transport::Route route = transport::Route::kWire;
     transport::Qpn local;
@@ -74,7 +73,7 @@ class PacketPort {
   virtual PathState JoinGroup(const transport::Gid& /*group*/) { return PathState::kReady; }
   virtual void LeaveGroup(const transport::Gid& /*group*/) {}
 
-  // Sleeping. BeginSleep announces that nobody polls from now on and returns false if there is
+  // Sleeping. BeginSleep announces that no thread polls from now on and returns false if there is
   // work already (then do not sleep). While asleep the wait_fd becomes readable when a frame
   // arrives. EndSleep withdraws the announcement and drains the fd; harmless when not asleep.
   // A port that cannot wake a sleeper has wait_fd() == -1 and must be polled.
@@ -83,12 +82,11 @@ class PacketPort {
   virtual void EndSleep() {}
 
   // Slow work that has no place in a pass: peers that come and go, links that must be restarted.
-  // Called about once a millisecond while anybody runs the engine, and after every sleep.
+  // Called about once a millisecond while a thread drives the engine, and after every sleep.
   //
-  // One thread may call it while another sleeps, or is only about to begin: what makes wait_fd
-  // readable for the sleeper must stay so until EndSleep. If it has to be taken here (as what is
-  // read from a socket is), something else has to keep wait_fd readable, or the sleeper sleeps for
-  // ever: who wakes him does so once for each sleep.
+  // One thread may call it while another sleeps, or is only about to begin: wait_fd must
+  // stay readable until EndSleep. A call that drains the socket which made it readable has to make
+  // it readable in another way: a peer sends one wake-up for each sleep.
   virtual void ServeLink() {}
 
   // Around fork(): no thread of the port is in the middle of anything between the two.

@@ -19,7 +19,8 @@ namespace uroce::nic {
 //  |   block    |  which one, as the process likes    |
 //  +------------+-------------------------------------+
 //
-// The request id of SIDR is such an id, too. Requests are sent to who listens to their service id.
+// The request id of SIDR is such an id, too. Requests go to the process that listens to their
+// service id.
 struct CmMessage {
   static constexpr int kBlockShift = 22;
 
@@ -29,9 +30,9 @@ struct CmMessage {
 
   // REQ and SIDR_REQ: the service asked for. SIDR_REP: the service that answers.
   std::optional<uint64_t> service_id = {};
-  // Who sends it; all but SIDR_REP, which names only the asker.
+  // The sender's; in all but SIDR_REP, which names only the asker.
   std::optional<uint32_t> sender_id = {};
-  // Whom it is for; all but requests.
+  // The receiver's; in all but requests.
   std::optional<uint32_t> recipient_id = {};
 
   static constexpr control::Block BlockOf(uint32_t communication_id) {

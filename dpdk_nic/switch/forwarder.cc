@@ -196,8 +196,8 @@ Time Forwarder::NextDeadline() const {
                    next_link_service_ + kCarrierInterval});
 }
 
-// When the wire is full, the turn goes on in the next pass: with the one who found it full, unless
-// he had sent something.
+// When the wire is full, the next pass begins with the uplink that found it full, or with the one
+// after it if that uplink had sent a frame.
 bool Forwarder::ReceiveFromUplinks(Time now) {
   wire_full_ = member_full_ = false;
   const size_t count = uplinks_.polled().size();  // others may be added behind

@@ -23,9 +23,10 @@
 
 namespace uroce::nic {
 
-// What is told to uroced, by who runs the forwarder: must neither block nor call back.
+// Events for uroced, raised by the thread that runs the forwarder: must neither block nor call
+// back.
 struct SwitchListener {
-  // An Ethernet address that became known or changed, asked for or not; or nobody answered.
+  // An Ethernet address that became known or changed, asked for or not; or a question timed out.
   std::function<void(const control::Neighbor&)> on_neighbor;
   // The first time that it is known, and at every change.
   std::function<void(bool is_up)> on_wire_state;
@@ -35,8 +36,8 @@ struct SwitchListener {
 
 // Moves frames between the NIC and the uplinks of the processes. All of it in passes:
 //
-//   wire ----> for whom is it? ----> copy into the ring of each        ring full: dropped
-//   uplink --> may it send that? --> copy into a buffer of the wire    wire full: stays in its ring
+//   wire ----> FindReceiver    ----> copy into the ring of each        ring full: dropped
+//   uplink --> CheckFromProcess ---> copy into a buffer of the wire    wire full: stays in its ring
 //                             \----> and, to a group, into the rings of the other members
 //                             \----> to a process of this host, into its ring: until the two have
 //                                    a link. Bounded, so that no process fills another's ring
@@ -57,7 +58,7 @@ class Forwarder {
   static constexpr int kOutOfTurn = kSlots;
   static constexpr int kWireCopies = 64;
   // Datagrams that one process may send to others of this host in a millisecond. Processes that
-  // talk to each other have links; this is as much as a first word to everybody takes.
+  // talk to each other have links; this suffices for a first datagram to each of them.
   static constexpr uint32_t kLocalDatagrams = 256;
 
   // `link_layer` may be nullptr: StaticNeighbors. `gids` are those of the wire.
@@ -85,7 +86,7 @@ class Forwarder {
   struct SleepPlan {
     enum class Kind : uint8_t {
       kNone,  // there is work: do not sleep
-      kNap,   // the wire takes no frame now, or cannot wake anybody: look again soon
+      kNap,   // the wire takes no frame now, or has no interrupts: poll again soon
       kSleep  // until a descriptor is readable or `until` has come
     } kind;
     transport::Time until;
@@ -154,7 +155,7 @@ class Forwarder {
   transport::Time next_link_service_;
   std::optional<bool> wire_is_up_;
   std::string sentence_;
-  size_t turn_ = 0;                // of uplinks_.polled(): who is first in the next pass
+  size_t turn_ = 0;                // index in uplinks_.polled() of the first in the next pass
   std::span<const uint8_t> held_;  // of the wire, with copies left to be made
   FanOut held_fan_out_;
   bool wire_full_ = false;    // a frame waits for it since the last pass

@@ -61,10 +61,10 @@ class ForwardingTable {
   void LeaveGroup(control::Block block, const transport::Gid& group);
   std::span<const control::Block> Members(const transport::Gid& group) const;
 
-  // 0, EADDRINUSE if somebody else listens, ENOSPC. Listening again changes nothing.
+  // 0, EADDRINUSE if another process listens, ENOSPC. Listening again changes nothing.
   control::ErrnoValue Listen(control::Block block, uint64_t service_id);
   void Unlisten(control::Block block, uint64_t service_id);
-  // kSwitchBlock if nobody listens.
+  // kSwitchBlock if there is no listener.
   control::Block ListenerOf(uint64_t service_id) const;
 
   // Forgets all that the process said.

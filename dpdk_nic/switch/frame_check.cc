@@ -102,7 +102,7 @@ std::optional<Block> FindLocalReceiver(const RoceHeaders& headers, const WireAdd
 
 Delivery FindReceiver(const RoceHeaders& headers, const ForwardingTable& table,
                       const WireAddresses& wire) {
-  // Somebody says that he is us, or the network gives back what we sent to a group.
+  // A forged source, or the network returns what we sent to a group.
   if (wire.Has(headers.source)) return {SwitchDrop::kForeignSource};
   if (IsToGroup(headers)) {
     return {IsGroupDatagram(headers) ? SwitchDrop::kNone : SwitchDrop::kMalformed};

@@ -42,7 +42,7 @@ struct WireAddresses {
 //   management  messages of the connection manager about connections of its own.
 // Between processes of this host only UD passes: by this way until they have a link, and to groups.
 // `wire` is nullptr in a fabric without a NIC, where every process has an address of its own and
-// everybody is of this host.
+// all of them are on this host.
 SwitchDrop CheckFromProcess(const RoceHeaders& headers, size_t frame_bytes, control::Block sender,
                             const ForwardingTable& table, const WireAddresses* wire);
 
@@ -51,7 +51,7 @@ SwitchDrop CheckFromProcess(const RoceHeaders& headers, size_t frame_bytes, cont
 std::optional<control::Block> FindLocalReceiver(const RoceHeaders& headers,
                                                 const WireAddresses* wire);
 
-// Whom a frame from the wire is for.
+// The receiver of a frame from the wire.
 struct Delivery {
   SwitchDrop drop = SwitchDrop::kNone;
   control::Block block = control::kSwitchBlock;  // kSwitchBlock: the members of the group

@@ -9,8 +9,8 @@
 
 namespace uroce::nic {
 
-// Hashes of what processes choose, under a key that they do not know: nobody can fill a bucket on
-// purpose.
+// Hashes of numbers that processes choose, under a key that they do not know, so that no process
+// can fill a bucket on purpose.
 class KeyedHash {
  public:
   // With a key of its own.

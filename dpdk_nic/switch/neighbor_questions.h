@@ -11,7 +11,7 @@
 
 namespace uroce::nic {
 
-// The addresses that processes wait for: asks the link layer until it knows them or the patience
+// The addresses that processes wait for: asks the link layer until it knows them or the time
 // ends. Time is an argument.
 class NeighborQuestions {
  public:
@@ -25,12 +25,12 @@ class NeighborQuestions {
   // up, or that are reached in another way by now.
   static constexpr transport::Duration kAskInterval = transport::Milliseconds(100);
 
-  // Returns false if there is no room. One question is enough for all who ask it.
+  // Returns false if there is no room. One question serves all processes that ask it.
   bool Add(transport::Time now, const transport::Gid& gid);
   // It is known by now: nothing is left to be asked.
   void Remove(const transport::Gid& gid);
 
-  // Asks what is due, and answers what is known and what nobody answered.
+  // Asks what is due, and reports addresses that became known and questions that timed out.
   void Run(transport::Time now, LinkLayer& link_layer, const AnswerSink& answer);
   // When Run wants to be called; kNever if there is no question.
   transport::Time NextDeadline() const {

@@ -21,7 +21,7 @@ namespace uroce::nic {
 // or the first uplink.
 class Switch final : public control::FrameSwitch {
  public:
-  // Called on the thread; for a question that is answered at once, by who asks it.
+  // Called on the switch's thread; for a question with an immediate answer on the asking thread.
   using Listener = SwitchListener;
 
   struct Config {

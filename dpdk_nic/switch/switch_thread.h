@@ -15,7 +15,7 @@ namespace uroce::nic {
 // Drives a forwarder: makes one pass after the other while there are frames, and sleeps when there
 // are none. With a processor of its own it never sleeps.
 //
-// The forwarder is used under `lock` only, by everybody; the thread holds it for one pass.
+// Every use of the forwarder is under `lock`; this thread holds it for one pass.
 class SwitchThread {
  public:
   SwitchThread(Forwarder& forwarder, EngineLock& lock, std::optional<int> cpu)

@@ -88,7 +88,7 @@ bool Uplinks::ParkAll() {
   return all;
 }
 
-// What has ended is polled until it is empty: nobody would wake us.
+// An ended uplink is polled until it is empty: its process sends no wake-up any more.
 bool Uplinks::Park(size_t index) {
   Uplink& uplink = *polled_[index];
   uplink.link->WakePeerIfBehind();

@@ -129,7 +129,8 @@ TEST_F(AsyncEventTest, InvalidRequestIsAnErrorOfTheResponder) {
   EXPECT_EQ(Query(b.get()).qp_state, IBV_QPS_ERR);
 }
 
-// A completion that has no place is lost: the queue is in error, and so is whoever completes there.
+// A completion that has no place is lost: the queue is in error, and so are the queue pairs that
+// complete there.
 TEST_F(AsyncEventTest, OverrunQueueIsFatalForItsQueuePairs) {
   const Cq tiny = host.CreateCq(1);
   const Qp a = Create();

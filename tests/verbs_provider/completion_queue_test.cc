@@ -104,7 +104,7 @@ TEST_F(CompletionQueueTest, ArmedQueueRaisesOneEvent) {
   EXPECT_EQ(errno, EAGAIN);
   ibv_ack_cq_events(receive_cq.get(), 1);
 
-  // The second one came when the queue was not armed: nobody was told of it yet.
+  // The second one came when the queue was not armed: it was not announced yet.
   ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
   ASSERT_TRUE(ChannelBecomesReadable(kLong));
   EXPECT_TRUE(TakeEvent());

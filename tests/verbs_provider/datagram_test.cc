@@ -230,7 +230,7 @@ TEST_F(DatagramTest, BuilderAddressesEachDatagram) {
   EXPECT_STREQ(reinterpret_cast<const char*>(received() + 200 + kGrhBytes), "inline");
 
   ibv_wr_start(qp);
-  ibv_wr_send(qp);  // to nobody
+  ibv_wr_send(qp);  // without a destination
   ibv_wr_set_sge(qp, host.mr->lkey, host.address(0), 10);
   EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
 }

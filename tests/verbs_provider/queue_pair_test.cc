@@ -390,7 +390,7 @@ TEST_F(QueuePairTest, SilentPeerIsGivenUp) {
   options.timeout = 8;  // 1 ms
   options.retry_count = 3;
   ASSERT_EQ(ToInit(a.get()), 0);
-  ASSERT_EQ(ToRtr(a.get(), a->qp_num + 1, gid), 0);  // nobody has this number
+  ASSERT_EQ(ToRtr(a.get(), a->qp_num + 1, gid), 0);  // no queue pair has this number
   ASSERT_EQ(ToRts(a.get(), options), 0);
   ASSERT_EQ(SendRequest(IBV_WR_SEND, host.Sge(0, 8)).Post(a.get()), 0);
   EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_RETRY_EXC_ERR);

@@ -1,4 +1,4 @@
-// Shared receive queues: what they hold, who draws from them, and the limit event.
+// Shared receive queues: capacity, consumers, and the limit event.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
@@ -195,7 +195,7 @@ TEST_F(SharedReceiveQueueTest, InUseIsBusy) {
   EXPECT_EQ(ibv_destroy_srq(srq.get()), EBUSY);
 }
 
-// The requests are of nobody until a message takes one: a queue pair that dies takes none along.
+// A request belongs to no queue pair until a message consumes it: a destroyed one takes none along.
 TEST_F(SharedReceiveQueueTest, ErrorOfAQueuePairFlushesNothingOfIt) {
   const Srq srq = Create();
   Qp a = CreateQp(IBV_QPT_RC, nullptr);

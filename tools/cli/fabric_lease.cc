@@ -37,7 +37,7 @@ constexpr Duration kTimeout = Milliseconds(10'000);
 // How long one that was started may take before another one is, as it must have failed.
 constexpr Duration kRestartInterval = Milliseconds(2'000);
 constexpr useconds_t kRetry_us = 5'000;
-// What uroced needs for a few programs. What it says of too few, nobody would see.
+// What uroced needs for a few programs: its warning of too few would not be seen.
 constexpr rlim_t kDaemonFiles = 64;
 
 struct Outcome {
@@ -66,7 +66,7 @@ Outcome ConnectionFailure(const std::string& fabric) {
   }
 }
 
-// Asks whoever serves the fabric to stay.
+// Asks the fabric's uroced for a lease.
 Outcome RequestLease(const std::string& fabric, Time deadline) {
   auto connection = nic::control::ConnectToFabricWithRetry(fabric);
   if (!connection) return ConnectionFailure(fabric);
@@ -81,7 +81,7 @@ Outcome RequestLease(const std::string& fabric, Time deadline) {
   if (incoming.As<LeaseGranted>()) return {Outcome::Kind::kGranted};
   const auto refused = incoming.As<Refused>();
   if (!refused) return {Outcome::Kind::kRetry};
-  // Root's does not serve this user, who may have one of his own.
+  // Root's does not serve this user, but may stand beside one of the user's own.
   if (refused->error == EACCES && connection->place.owner != geteuid())
     return {Outcome::Kind::kNobody};
   std::string sentence(refused->sentence.data(),
@@ -94,7 +94,7 @@ bool IsOfTheProgram(std::string_view variable) {
   return variable.starts_with("LD_PRELOAD=") || variable.starts_with("UROCE_");
 }
 
-// In a child of ours: the daemon belongs to nobody, and keeps nothing of ours open or busy.
+// In a child of ours: the daemon is nobody's child, and keeps nothing of ours open or busy.
 [[noreturn]] void BecomeDaemon(char* const* argv, char* const* environment) {
   sigset_t none;
   sigemptyset(&none);
@@ -138,7 +138,7 @@ std::optional<std::string> StartDaemon(const std::string& fabric,
     return std::string("uroced cannot be started (") + strerror(errno) +
            "): allow this user another process";
   }
-  // It ends at once; and it is not ours to wait for if whoever started us ignores its children.
+  // It ends at once; and it is not ours to wait for if our parent ignores its children.
   while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
   return std::nullopt;

@@ -77,8 +77,8 @@ ErrorOr<FabricStatus> AskOnce(const std::string& fabric, bool* hung_up) {
 
 }  // namespace
 
-// A uroced that leaves hangs up on whoever it has not let in yet. Then nobody serves the fabric, or
-// the next one does.
+// A uroced that stops closes connections that it has not answered. Then no daemon serves the
+// fabric, or the next one does.
 ErrorOr<FabricStatus> AskForStatus(const std::string& fabric) {
   constexpr int kTries = 3;
   bool hung_up = false;

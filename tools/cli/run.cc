@@ -46,8 +46,9 @@ constexpr std::array kSettings = {
         "port", nic::kPortVariable, "DEVARGS",
         "direct mode: the program owns this port: 'udp' (plain UDP sockets), or a DPDK port, e.g. "
         "'net_memif0,role=server,...'"},
-    Setting{"mode", nic::kModeVariable, "auto|dedicated",
-            "who drives the device: whoever polls, or a thread that spins on a core of its own"},
+    Setting{
+        "mode", nic::kModeVariable, "auto|dedicated",
+        "what drives the device: the threads that poll, or one that spins on a core of its own"},
     Setting{"capture", nic::kCaptureVariable, "FILE.pcapng",
             "write every frame there; '%p' in the name becomes the process id"},
     Setting{"impair", nic::kImpairVariable, "SPEC",

@@ -8,7 +8,7 @@
 
 namespace uroce::cli {
 
-// Returns 0; 1 if nobody serves the fabric or lets this user see it; or kExitUsage.
+// Returns 0; 1 if the fabric has no uroced or it refuses this user; or kExitUsage.
 int Status(const std::vector<std::string>& arguments);
 
 inline constexpr Subcommand kStatusSubcommand = {

@@ -94,7 +94,7 @@ std::string SwitchText(const StatusDaemon& daemon) {
                      std::to_string(daemon.frames_from_wire) + " from it, " +
                      std::to_string(daemon.multicast_copies) + " copies to groups\n";
   const std::array<std::pair<uint64_t, std::string_view>, 5> reasons = {{
-      {daemon.dropped_unknown_destination, "for nobody"},
+      {daemon.dropped_unknown_destination, "without receiver"},
       {daemon.dropped_not_declared, "not declared"},
       {daemon.dropped_foreign_source, "in another's name"},
       {daemon.dropped_malformed, "malformed"},

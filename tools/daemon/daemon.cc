@@ -110,7 +110,7 @@ Server::Config ServerConfig(const Options& options, FabricDescription fabric,
   config.admits = [users = options.users](uid_t user) { return users.Allow(user); };
   config.log = Log;
   config.on_unused = [&io] {
-    Log("nobody uses the fabric any more");
+    Log("the fabric is not used any more");
     io.stop();
   };
   return config;
@@ -164,7 +164,7 @@ std::optional<FabricListener> ListenWithRetry(const std::string& fabric) {
 
 std::optional<Error> Serve(const Options& options) {
   RaiseDescriptorLimit();
-  signal(SIGPIPE, SIG_IGN);  // whoever reads what we log may end
+  signal(SIGPIPE, SIG_IGN);  // the reader of the log may end
   auto listener = ListenWithRetry(options.fabric);
   if (!listener && errno == EADDRINUSE) {
     if (options.is_private) return std::nullopt;

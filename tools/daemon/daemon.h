@@ -1,4 +1,4 @@
-// uroced: owns the NIC of a fabric and serves those who attach to it.
+// uroced: owns the NIC of a fabric and serves the processes that attach to it.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace uroce::daemon {
 
-// Serves until SIGTERM or SIGINT or, if the fabric is private, until nobody uses it any more.
-// Returns why it could not begin. A private fabric that somebody else serves already needs no
+// Serves until SIGTERM or SIGINT or, if the fabric is private, until it is not used any more.
+// Returns why it could not begin. A private fabric that another uroced serves already needs no
 // other, and is no error.
 std::optional<nic::Error> Serve(const Options& options);
 

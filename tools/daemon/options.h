@@ -1,4 +1,4 @@
-// What whoever starts uroced can choose.
+// uroced's command line.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +14,7 @@
 
 namespace uroce::daemon {
 
-// Whose processes are let into the fabric.
+// The users whose processes may attach.
 struct AllowedUsers {
   bool everybody = false;
   std::set<uid_t> users;

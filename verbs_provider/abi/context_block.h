@@ -9,7 +9,7 @@
 namespace uroce::verbs::abi {
 
 // The memory of one open device. struct verbs_context grows at its *front* from release to release
-// and ends with the ibv_context that everybody points to; libibverbs records its own size in front
+// and ends with the ibv_context that programs point to; libibverbs records its own size in front
 // of the ibv_context. So the block is allocated with room to spare, and every position in it is
 // computed from what the library recorded, never from the headers we were compiled with.
 //

@@ -17,9 +17,9 @@ struct Provider {
   bool (*drives_device)(const char* ibdev_name) = nullptr;
 
   // Runs at the end of ibv_open_device. `context` is complete (device, command and asynchronous
-  // event descriptors, ops), but nobody else has seen it. Returns the provider's own object of this
-  // context, which ContextObject() finds again, or null with errno set: ibv_open_device fails then.
-  // The function may set context->num_comp_vectors (1 before).
+  // event descriptors, ops), but no other thread has seen it. Returns the provider's own object of
+  // this context, which ContextObject() finds again, or null with errno set: ibv_open_device fails
+  // then. The function may set context->num_comp_vectors (1 before).
   void* (*open_context)(ibv_context* context) = nullptr;
 
   // Runs in ibv_close_device with what open_context returned. The context is freed afterwards.

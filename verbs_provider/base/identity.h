@@ -6,13 +6,13 @@
 
 #include "transport/ids.h"
 
-// Who the device says it is: to ibv_query_device and ibv_query_port, and through the virtual kernel
-// to netlink and sysfs.
+// The identity of the device: in ibv_query_device and ibv_query_port, and through the virtual
+// kernel in netlink and sysfs.
 namespace uroce::verbs {
 
 inline constexpr char kFirmwareVersion[] = "0.1.0";
 inline constexpr char kNodeDescription[] = "uroce software RDMA NIC";
-// Nobody's OUI: the locally administered bit is set ("uo").
+// Not an assigned OUI: the locally administered bit is set ("uo").
 inline constexpr uint32_t kVendorId = 0x02'756f;
 inline constexpr uint32_t kVendorPartId = 1;
 

@@ -20,7 +20,7 @@ namespace {
 // What the kernel waits for a neighbour: three questions, a second apart.
 constexpr transport::Duration kResolveTimeout = transport::Milliseconds(3'000);
 
-// A few messages between processes of this host. Who gets no answer goes on without.
+// A few messages between processes of this host. Without an answer the call goes on.
 constexpr transport::Duration kPathTimeout = transport::Milliseconds(1'000);
 
 void Say(const std::string& sentence) { std::fprintf(stderr, "uroce: %s.\n", sentence.c_str()); }

@@ -28,11 +28,11 @@ class Context;
 struct AddressHandle;
 
 // Sees to it that memory of the application that has gone ends an access and not the process.
-// Called again with each region, in case somebody has installed a signal handler past the preload
-// library.
+// Called again with each region, in case the program has installed a signal handler past the
+// preload library.
 void GuardMemory();
 
-// Those who are told by the engine what happens on the device. Protected by the engine's lock.
+// Receivers of the engine's events. Protected by the engine's lock.
 struct DeviceFollowers {
   ObjectList<Context> contexts;               // of fatal errors
   ObjectList<AddressHandle> address_handles;  // of neighbours
@@ -56,7 +56,7 @@ class Device {
   DeviceFollowers& followers() { return *followers_; }
 
   // Finds the Ethernet address that `address` leads to. May take as long as address resolution on
-  // the wire does. 0, or ETIMEDOUT when nobody answers.
+  // the wire does. 0, or ETIMEDOUT when no host answers.
   int Resolve(transport::AddressVector& address);
 
   // Makes the way ready that leads from one queue pair to another one. 0, or EBUSY when another

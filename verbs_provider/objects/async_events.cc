@@ -46,7 +46,7 @@ void DeliverToSharedReceiveQueue(SharedReceiveQueue& srq, transport::EventType t
                                            reinterpret_cast<uintptr_t>(verbs));
 }
 
-// Every context is told: events about the device have no object that somebody would destroy.
+// Delivered to every context: an event of the device is about no object that could be destroyed.
 void DeliverToContexts(DeviceFollowers& followers, transport::EventType type) {
   const uint64_t element = type == transport::EventType::kDeviceFatal ? 0 : kPortNumber;
   followers.contexts.ForEach([&](Context& context) {

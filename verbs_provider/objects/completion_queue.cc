@@ -77,7 +77,7 @@ ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   return ReturningObject<ibv_cq_ex>([&](ibv_cq_ex*& out) {
     constexpr uint64_t kKnownFields = IBV_WC_STANDARD_FLAGS;
     constexpr uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
-    // A hint: a lock that nobody else takes costs next to nothing.
+    // A hint that is not needed: an uncontended lock costs next to nothing.
     constexpr uint32_t kKnownFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
     if ((attr->wc_flags & ~kKnownFields) != 0) return EOPNOTSUPP;
     if ((attr->comp_mask & ~kKnownMask) != 0) return EOPNOTSUPP;

@@ -17,8 +17,8 @@ namespace uroce::verbs {
 // What ibv_create_cq and ibv_create_cq_ex return.
 //
 // Lock order: `poll_lock` (of two queues in the order of their addresses), then the engine's.
-// Whoever polls an empty queue drives the engine, but not under the poll lock, so that another
-// thread can take what arrives meanwhile.
+// A thread that polls an empty queue drives the engine, but not under the poll lock, so that
+// another thread can take what arrives meanwhile.
 struct CompletionQueue {
   union Verbs {
     ibv_cq cq;

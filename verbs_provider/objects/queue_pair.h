@@ -19,7 +19,7 @@
 namespace uroce::verbs {
 
 // What ibv_create_qp and ibv_create_qp_ex return. State and attributes are the transport's alone:
-// they are read from it, under the engine's lock, whenever somebody asks.
+// they are read from it, under the engine's lock, by each query.
 struct QueuePair {
   abi::VerbsQp verbs = {};  // first: libibverbs knows the object by it
 
@@ -44,8 +44,8 @@ struct QueuePair {
   static QueuePair& From(ibv_qp_ex* qp) { return *reinterpret_cast<QueuePair*>(qp); }
 };
 
-// Nobody polls the completion queues of a queue pair while this lives: its completions are about to
-// be taken out of them.
+// Holds the poll locks of a queue pair's completion queues, from which its completions are about to
+// be removed.
 class PollLocks {
  public:
   explicit PollLocks(const QueuePair& qp);
@@ -70,7 +70,7 @@ int DestroyQp(ibv_qp* qp);
 
 // EINVAL, and nothing has changed: a transition that does not exist, attributes that are missing or
 // not allowed in it (IBA 11.2.5.2), values that the device or the port does not have. ETIMEDOUT:
-// nobody answers to the address of the path's other end.
+// the address of the path's other end cannot be resolved.
 int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
 int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init_attr);
 

@@ -34,7 +34,7 @@ int CheckValues(const ibv_qp_attr& attr, uint32_t mask) {
   return 0;
 }
 
-// All that can be said without asking neighbours, so that nobody waits for them in vain.
+// Checks that need no address resolution, before one that may take seconds.
 int CheckInTransport(QueuePair& qp, const transport::QpAttributes& attributes, uint32_t mask) {
   const auto status = qp.device->engine().WithEndpoint(
       [&](transport::Endpoint&) { return qp.transport->CheckModify(attributes, mask); });

@@ -44,7 +44,7 @@ std::unique_ptr<LinkLayer> MakeLinkLayer(const DpdkPort& port, const OpenDpdkPor
       NeighborTable::Config{.mac = port.mac(), .addresses = std::move(addresses), .next_hop = {}});
 }
 
-// Returns why nobody would answer for an address; empty if all is well.
+// An error if neither the kernel nor we would answer ARP for an address; empty if all is well.
 std::string FindUnanswered(const DpdkPort& port, const OpenDpdkPortRequest& request) {
   if (!port.sees_roce_only()) return {};
   const auto of_kernel = RtnetlinkTables(port.kernel_interface_index()).Addresses();

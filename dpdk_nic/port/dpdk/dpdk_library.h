@@ -32,7 +32,7 @@ struct OpenDpdkPortRequest {
 };
 
 struct OpenDpdkPortResult {
-  // On success both are set, and belong to the caller, who deletes them; `link_layer` goes first.
+  // On success both are set. The caller deletes them, `link_layer` first.
   PacketPort* port = nullptr;
   LinkLayer* link_layer = nullptr;
   // On failure one sentence without a final full stop, which says what to do.

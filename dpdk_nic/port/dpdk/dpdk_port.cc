@@ -92,7 +92,7 @@ void DpdkPort::Flush() {
 }
 
 void DpdkPort::TransmitBurst() {
-  // The kernel would keep them, and send what nobody waits for any more when the carrier is back.
+  // The kernel would keep the frames and send them, stale, when the carrier is back.
   if (interface_ != nullptr && !interface_->has_carrier()) {
     DropTransmit();
     return;

@@ -53,7 +53,7 @@ class DpdkPort final : public PacketPort {
     return device_->removed() || (interface_ != nullptr && interface_->is_gone());
   }
 
-  // Whether it sees RoCEv2 frames only, and nobody but the kernel can answer for its addresses.
+  // Whether it sees RoCEv2 frames only; then only the kernel can answer ARP for its addresses.
   bool sees_roce_only() const { return driver_ == Devargs::Driver::kAfXdp; }
   // Whether there are neighbours to be asked for their addresses (otherwise they follow from the
   // GID), and the kernel's interface that the port shares, 0 if none.

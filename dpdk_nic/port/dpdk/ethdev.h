@@ -16,7 +16,7 @@ namespace uroce::nic {
 class Eal;
 
 // A DPDK Ethernet device with one receive and one transmit queue, and its frame pool: probed,
-// configured and started; stopped, removed and freed with the object. Removal waits for nobody: the
+// configured and started; stopped, removed and freed with the object. Removal does not wait: the
 // caller has stopped polling before.
 class Ethdev {
  public:

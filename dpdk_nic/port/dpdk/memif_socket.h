@@ -8,7 +8,7 @@
 namespace uroce::nic {
 
 // Sees to it that a memif port can use its socket: the directory is there, and what a killed server
-// left behind is removed (only by a server, only if the socket is ours and nobody listens on it).
+// left behind is removed (only by a server, only if the socket is ours and has no listener).
 // Returns false with a sentence in `*error` if the path is of no use.
 bool PrepareMemifSocket(const Devargs& devargs, std::string* error);
 

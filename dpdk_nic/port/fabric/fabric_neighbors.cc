@@ -11,7 +11,7 @@ using transport::Time;
 // uroced asks the wire as often by itself; this is for questions that it did not get.
 constexpr Duration kAskAgain = transport::Milliseconds(1'000);
 
-// More hosts than anybody talks to at a time. When there are more, they are asked for anew.
+// More hosts than a process talks to at a time. When there are more, all are asked for anew.
 constexpr size_t kMaxEntries = 4'096;
 
 }  // namespace

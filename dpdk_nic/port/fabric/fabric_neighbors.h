@@ -12,8 +12,8 @@
 namespace uroce::nic {
 
 // The Ethernet addresses behind GIDs for a process of a fabric. uroced finds those on the wire and
-// tells everybody of them; what is said here is who is to be looked for. All other addresses follow
-// from the GID, as nobody looks at them.
+// announces them to all clients; this class asks for those that are needed. All other addresses are
+// derived from the GID, as they are not used for forwarding.
 class FabricNeighbors final : public LinkLayer {
  public:
   // `port` outlives it.
@@ -31,7 +31,7 @@ class FabricNeighbors final : public LinkLayer {
   struct Entry {
     std::optional<transport::MacAddress> mac;  // none: asked for
     transport::Time asked_at;
-    uint32_t attachment = 0;  // whom we asked
+    uint32_t attachment = 0;  // in which it was asked for
   };
 
   void OnChange(const control::Neighbor& news);

@@ -7,7 +7,7 @@
 
 namespace uroce::nic {
 
-// What the uroced of a fabric says of it, for whoever does not want to be a member: costs one short
+// The description of a fabric, for a program that does not attach: costs uroced one short
 // connection. Blocks for a moment, or as long as uroced's queue is full; an error says what to do.
 ErrorOr<control::StatusDaemon> QueryFabric(const std::string& fabric);
 

@@ -62,7 +62,7 @@ class LinkThread {
   int results_fd() const { return results_.get(); }
   void DrainResultsFd();
 
-  // fork() must not copy descriptors that are in nobody's list: BeforeFork waits for the end of
+  // fork() must not copy descriptors that are in no list yet: BeforeFork waits for the end of
   // the job that is being done and lets none begin until AfterForkInParent.
   void BeforeFork() { working_.lock(); }
   void AfterForkInParent() { working_.unlock(); }

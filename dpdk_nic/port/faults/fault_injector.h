@@ -12,7 +12,7 @@
 namespace uroce::nic {
 
 // Finds the frames that a scenario means as they come by, and says what is to be done to them. It
-// neither has a clock nor keeps frames: whoever moves the frames drops, doubles and delays them.
+// neither has a clock nor keeps frames: its caller drops, doubles and delays them.
 class FaultInjector {
  public:
   explicit FaultInjector(FaultScenario scenario) : scenario_(std::move(scenario)) {}

@@ -36,7 +36,7 @@ ImpairedPort::ImpairedPort(std::unique_ptr<PacketPort> port, const Impairments& 
       random_(impairments.seed) {}
 
 PacketPort::ReceivedFrame ImpairedPort::Receive() {
-  if (!held_.empty()) Flush();  // nothing else comes by while nobody sends
+  if (!held_.empty()) Flush();  // no frame would release the held ones if none is sent
   received_in_place_ = false;
   if (!arriving_.empty()) {
     if (auto due = arriving_.TakeDue(Now())) return GiveOut(*std::move(due));

@@ -69,7 +69,7 @@ std::unique_ptr<RingLink> RingLink::Accept(std::shared_ptr<RingMemory> memory, U
 // MSG_DONTWAIT here and below although our own ends are non-blocking: one that came from the other
 // side may be made blocking by it at any time.
 void RingLink::WakePeer() {
-  // Fails if the buffer is full, and then the sleeper has been woken; or if nobody is there.
+  // Fails if the buffer is full, and then the sleeper has been woken; or if the peer is gone.
   const uint8_t wake = 0;
   [[maybe_unused]] const ssize_t sent =
       send(socket_.get(), &wake, sizeof wake, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -78,7 +78,7 @@ void RingLink::WakePeer() {
 bool RingLink::peer_alive() {
   if (!peer_alive_) return false;
   std::array<uint8_t, kDrainBytes> bytes;
-  // Once: who sends more than a correct peer does is read again when we are called again.
+  // Once: what a hostile peer sends beyond this is read by the next calls.
   const ssize_t received = recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
   peer_alive_ = received > 0 || (received < 0 && (errno == EAGAIN || errno == EINTR));
   return peer_alive_;

@@ -16,7 +16,7 @@ namespace uroce::nic {
 // pair that does what memory cannot. Its end of file tells that the other process is gone, however
 // it ended; a byte on it wakes a sleeper. What the bytes are does not matter.
 //
-// Whoever wants the link creates it, keeps side 0, and has the rest carried to the other process.
+// The process that asks for the link creates it, keeps side 0, and sends the rest to its peer.
 // Nothing the other process does makes this one wait, fault or read outside the slots. It may die
 // at any instruction: what it had committed is still received.
 class RingLink {
@@ -62,7 +62,7 @@ class RingLink {
       WakePeer();
   }
 
-  // How many frames went either way. Who sees it unchanged knows that the link is not used.
+  // Frames in both directions so far. Unchanged between two calls: the link is idle.
   uint64_t frames() const { return producer_.position() + consumer_.position(); }
   // Whether the other side leaves half of the slots unread.
   bool IsHalfFull() const { return producer_.Backlog() >= kSlots / 2; }

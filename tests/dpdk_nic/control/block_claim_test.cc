@@ -128,7 +128,7 @@ TEST_F(BlockClaimsTest, UnclaimedBlockHasNoProof) {
   EXPECT_FALSE(claims_->IsProvenBy(claim.get(), kLastBlock + 1, kAlice));
 }
 
-// Who had a block before can do nothing to the one who has it now, nor be taken for him.
+// A block's former owner can do nothing to the present one, nor be taken for it.
 TEST_F(BlockClaimsTest, ClaimOfABlockThatWasGivenAgainIsNone) {
   const UniqueFd old = claims_->Give(5, kBob);
   ASSERT_EQ(flock(old.get(), LOCK_UN), 0);

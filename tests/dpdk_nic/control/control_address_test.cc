@@ -451,7 +451,7 @@ TEST_F(ControlAddressTest, ListenerOfAnotherUserIsNotTalkedTo) {
   const auto listener = FabricListener::Open(fabric_);
   ASSERT_TRUE(listener);
   ASSERT_EQ(seteuid(kNobodyUid), 0);
-  const int listening = listen(listener->fd(), 8);  // the kernel tells clients who said this
+  const int listening = listen(listener->fd(), 8);  // the kernel reports the caller to clients
   ASSERT_EQ(seteuid(0), 0);
   ASSERT_EQ(listening, 0);
   EXPECT_FALSE(ConnectToFabricAt(PlacesToServe().front(), fabric_));

@@ -64,7 +64,7 @@ TEST_F(LeasesTest, ProcessInvisibleToTheDaemonIsRefused) {
 TEST_F(LeasesTest, UserHasALimit) {
   for (uint32_t i = 0; i < Leases::kMaxPerUser; ++i) ASSERT_EQ(leases_.Add(Start(), kAlice), 0);
   EXPECT_EQ(leases_.Add(Start(), kAlice), EDQUOT);
-  EXPECT_EQ(leases_.Add(processes_.front(), kAlice), 0) << "it holds already";
+  EXPECT_EQ(leases_.Add(processes_.front(), kAlice), 0) << "it has a lease already";
   EXPECT_EQ(leases_.Add(Start(), kBob), 0) << "another user";
   End(processes_.front());
   while (ends_ == 0) io_.run_one();

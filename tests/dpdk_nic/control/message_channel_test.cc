@@ -401,7 +401,7 @@ TEST_F(MessageChannelTest, ResetForgetsTheConnectionBefore) {
 }
 
 // Where a user's share of descriptors under way is used up, no peer is to blame. Done by a child
-// without privileges, as those who have them have no such bound.
+// without privileges: processes that have them have no such bound.
 int SendUntilTooMuchIsUnderWay() {
   if (geteuid() == 0 && setresuid(65'534, 65'534, 65'534) != 0) return 1;
   constexpr int kDescriptors = 64;

@@ -1,4 +1,4 @@
-// How long a uroced stays that was started for somebody.
+// How long the uroced of a private fabric runs.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -22,7 +22,7 @@ Server::Config Private(milliseconds first_use_timeout = milliseconds(60'000)) {
   return config;
 }
 
-// A process that wants uroced to stay, then becomes another program, as `uroce run` does.
+// A process that takes a lease and then executes another program, as `uroce run` does.
 class LeasingProcess {
  public:
   explicit LeasingProcess(ServerHost& host) {

@@ -1,4 +1,4 @@
-// Who is on the fabric, in virtual time.
+// The clients of a fabric and their links, in virtual time.
 #include "dpdk_nic/control/registry.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class RegistryTest : public testing::Test {
     EXPECT_LE(admission.block, kLastBlock);
     return admission.block;
   }
-  // One whose QPNs others know.
+  // A client whose QPNs others know.
   Block AttachAndLink(Registry& registry) {
     const Block block = Attach(registry);
     registry.AddLink(now_, block, kSwitchBlock);

@@ -1,4 +1,4 @@
-// What uroced's server does for those who are in: links, what the switch is told, neighbours.
+// What uroced's server does for clients: links, calls of the switch, neighbours.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -388,7 +388,7 @@ TEST(ServerRestartTest, BlockIsNotResumedWithoutItsClaim) {
   victim.Hear<GroupAnswer>();
 }
 
-// The claim says whose a block is, and not the pid: here two processes have pid 1.
+// The claim identifies a block's owner, not the pid: here two processes have pid 1.
 TEST(ServerRestartTest, ProcessOfAnotherPidNamespaceResumesItsBlock) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to make a pid namespace";
   ServerHost host;

@@ -1,4 +1,4 @@
-// What uroced tells those who want to know how it is.
+// uroced's answers to status requests.
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// Who is let in by uroced, and who is not. Real sockets, and a server in this process.
+// Which connections uroced accepts and refuses. Real sockets, and a server in this process.
 #include "dpdk_nic/control/server.h"
 
 #include <gtest/gtest.h>
@@ -123,7 +123,7 @@ TEST(ServerTest, RefusedUserGetsASentence) {
   EXPECT_NE(host.Log().find("was refused"), std::string::npos);
 }
 
-// Connects to root's fabric as somebody else. Returns 0 if it was refused.
+// Connects to root's fabric as another user. Returns 0 if it was refused.
 int TryAsAnotherUser(const std::string& fabric) {
   constexpr uid_t kNobodyUid = 65'534;
   if (setresuid(kNobodyUid, kNobodyUid, kNobodyUid) != 0) return 1;

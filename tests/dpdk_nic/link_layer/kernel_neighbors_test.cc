@@ -127,13 +127,13 @@ TEST_F(KernelNeighborsTest, UnknownNeighborIsTheKernelsToAskFor) {
   EXPECT_EQ(neighbors_.Resolve(now_, kPeerIpv4), std::nullopt);
   EXPECT_EQ(tables_.asked.size(), 1u) << "asked already";
   tables_.neighbors[kPeerIpv4] = {kPeerMac, true};
-  EXPECT_EQ(neighbors_.Resolve(now_, kPeerIpv4), kPeerMac) << "found by whoever polls";
+  EXPECT_EQ(neighbors_.Resolve(now_, kPeerIpv4), kPeerMac) << "found by polling";
 }
 
 TEST_F(KernelNeighborsTest, KernelThatGaveUpIsAskedAgainAfterASecond) {
   neighbors_.Resolve(now_, kPeerIpv4);
   AdvanceTo(now_ + KernelNeighbors::kAskInterval);
-  EXPECT_EQ(tables_.asked.size(), 1u) << "nobody wanted to know meanwhile";
+  EXPECT_EQ(tables_.asked.size(), 1u) << "no Resolve meanwhile";
   neighbors_.Resolve(now_, kPeerIpv4);
   EXPECT_EQ(tables_.asked.size(), 2u);
 }
@@ -148,7 +148,7 @@ TEST_F(KernelNeighborsTest, NeighborInUseIsMadeSureOfEvery30Seconds) {
   tables_.neighbors[kPeerIpv4] = {kPeerMac, true};
   neighbors_.Resolve(now_, kPeerIpv4);
   Advance(KernelNeighbors::kRecheckInterval);
-  EXPECT_TRUE(tables_.asked.empty()) << "confirmed by somebody else's traffic";
+  EXPECT_TRUE(tables_.asked.empty()) << "confirmed by traffic of other programs";
   tables_.neighbors[kPeerIpv4].is_confirmed = false;
   for (size_t i = 1; i <= 3; ++i) {
     Advance(KernelNeighbors::kRecheckInterval);

@@ -276,7 +276,7 @@ TEST_F(NeighborTableTest, ClaimOfOurOwnAddressOrAGroupAddressTeachesNothing) {
   EXPECT_EQ(table_.Resolve(now_, kOurIpv4), kOurMac);
 }
 
-// RFC 5227: an address probe comes from nobody.
+// RFC 5227: an address probe has no sender address.
 TEST_F(NeighborTableTest, ArpProbeIsAnsweredAndTeachesNothing) {
   ArpPacket probe = Reply();
   probe.operation = ArpPacket::Operation::kRequest;

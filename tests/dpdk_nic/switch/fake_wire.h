@@ -22,7 +22,7 @@ namespace uroce::nic {
 
 using FrameBytes = std::vector<uint8_t>;
 
-// What a test sees of a FakeWire, whoever owns that. Any thread.
+// A test's view of a FakeWire, which the switch owns. Any thread.
 class FakeCable {
  public:
   explicit FakeCable(bool can_wake = true)

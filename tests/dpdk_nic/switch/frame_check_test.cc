@@ -400,8 +400,8 @@ TEST_F(FrameCheckTest, AnswersFromTheWireGoToTheBlockOfTheCommunicationId) {
                            .second_id = CommunicationId(kBob, 0),
                            .answer_service = kService};
   EXPECT_EQ(FromWire(Management(resolution, RoceSpec{})).block, kAlice);
-  const MadSpec nobody{.attribute = Mad::kRej, .first_id = 5, .second_id = 0};
-  EXPECT_EQ(FromWire(Management(nobody, RoceSpec{})).drop, SwitchDrop::kUnknownDestination);
+  const MadSpec unknown{.attribute = Mad::kRej, .first_id = 5, .second_id = 0};
+  EXPECT_EQ(FromWire(Management(unknown, RoceSpec{})).drop, SwitchDrop::kUnknownDestination);
   RoceSpec other_class = Management(reply, RoceSpec{});
   other_class.payload[1] = 0x03;
   EXPECT_EQ(FromWire(other_class).drop, SwitchDrop::kMalformed);

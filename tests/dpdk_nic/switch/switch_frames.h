@@ -14,7 +14,7 @@
 
 namespace uroce::nic {
 
-// The NIC of the fabric under test, a host beyond it, and who is on the fabric.
+// The NIC of the fabric under test, a host beyond it, and the fabric's clients.
 inline constexpr transport::MacAddress kOurMac = {0x02, 0, 0, 0, 0, 0x0a};
 inline constexpr transport::MacAddress kFarMac = {0x02, 0, 0, 0, 0, 0x0b};
 inline constexpr transport::Gid kOurIpv4 = transport::Gid::FromIpv4({192, 0, 2, 1});

@@ -266,7 +266,7 @@ TEST_F(SwitchThreadTest, ControlThreadMayDoAnythingUnderTraffic) {
   stop = true;
   sender.join();
   network.join();
-  // None was lost: the wire takes everything, and what is Bob's was let out when he went.
+  // None was lost: the wire takes everything, and Bob's frames were sent when he left.
   EXPECT_TRUE(Eventually([&] { return switch_->counters().frames_to_wire == sent + 200; }));
   EXPECT_EQ(switch_->counters().dropped_not_declared, 0u);
 }

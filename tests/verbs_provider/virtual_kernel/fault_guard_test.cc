@@ -1,4 +1,4 @@
-// Who handles a fault. Each case runs in a child, because its end is what is looked at, and because
+// Which handler gets a fault. Each case runs in a child, because its end is examined, and because
 // the guard is installed once a process.
 
 #include "verbs_provider/virtual_kernel/faults/fault_guard.h"
@@ -248,7 +248,7 @@ void PassOnRaw(int signal, siginfo_t* info, void* context) {
   raw_before.handler(signal, info, context);
 }
 
-// A runtime that installs by system call, and calls whoever was there: our guard.
+// A runtime that installs by system call, and chains to the previous handler: our guard.
 TEST(FaultGuardTest, HandlerInstalledPastTheGuardChainsToIt) {
   const auto install_raw = [] {
     syscall(SYS_rt_sigaction, SIGSEGV, nullptr, &raw_before, sizeof(uint64_t));

@@ -68,7 +68,7 @@ uint32_t EventFile::Purge(uint64_t element) {
     }
   }
   for (size_t at = 0; at < kept.size(); at += record_bytes_) {
-    // Cannot fail: they came out of this pipe and nobody else writes to it now.
+    // Cannot fail: they came out of this pipe, and there is no other writer now.
     real::write(write_end_.get(), &kept[at], record_bytes_);
   }
   return dropped;

@@ -10,9 +10,9 @@
 namespace uroce::verbs::virtual_kernel {
 
 // The queue behind a completion channel or an asynchronous event descriptor: a pipe, so that poll,
-// epoll, blocking, O_NONBLOCK and signals behave as with the kernel's own file, and whoever reads
-// (io_uring, raw system calls) gets genuine records. The application has a read end of its own,
-// opened separately: O_NONBLOCK on it does not change ours, which never blocks.
+// epoll, blocking, O_NONBLOCK and signals behave as with the kernel's own file, and every way to
+// read (io_uring, raw system calls) gets genuine records. The application has a read end of its
+// own, opened separately: O_NONBLOCK on it does not change ours, which never blocks.
 class EventFile : public OpenFile {
  public:
   static constexpr uint32_t kMaxRecordBytes = 16;

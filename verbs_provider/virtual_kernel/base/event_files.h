@@ -5,8 +5,8 @@
 // What the virtual kernel (liburoce-preload.so) exports for the provider beside the libc functions
 // it interposes; found with dlsym(RTLD_DEFAULT, ...). An event file is a descriptor from which the
 // application reads fixed-size records, as from a completion channel or an asynchronous event
-// descriptor of the kernel: blocking and non-blocking reads, poll and epoll work, and whoever reads
-// it, by whatever call, gets whole records. Completion channels are event files that
+// descriptor of the kernel: blocking and non-blocking reads, poll and epoll work, and every call
+// that reads gets whole records. Completion channels are event files that
 // ibv_create_comp_channel made.
 
 #ifdef __cplusplus

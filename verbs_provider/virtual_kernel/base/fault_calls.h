@@ -14,8 +14,8 @@ extern "C" {
 typedef uintptr_t (*uroce_resume_address)(uintptr_t pc);
 
 // From now on faults at the addresses that `resume_address` knows are recovered from; all others
-// take the way they would have taken. May be called again: a handler that somebody installed past
-// us meanwhile, by a system call of his own, is put behind ours.
+// take the way they would have taken. May be called again: a handler that the program
+// installed past us meanwhile, by a raw system call, is put behind ours.
 void uroce_guard_faults(uroce_resume_address resume_address);
 
 // The calling thread can take faults: were SIGSEGV or SIGBUS blocked in it, the kernel would end

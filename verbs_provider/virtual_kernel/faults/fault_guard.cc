@@ -125,7 +125,7 @@ void Change(Disposition& disposition, const KernelAction& action) {
   changes.fetch_add(1, std::memory_order_release);
 }
 
-// Who changes it has all signals blocked, so it is never the thread that was interrupted.
+// A thread that changes it has all signals blocked, so the interrupted thread is never the writer.
 KernelAction Read(const Disposition& disposition) {
   while (true) {
     const uint32_t before = changes.load(std::memory_order_acquire);

@@ -6,8 +6,8 @@ namespace uroce::verbs::virtual_kernel {
 
 // The handler of SIGSEGV and SIGBUS that recovers from faults in the memory of the application
 // (base/fault_calls.h). From its installation on it stays the one that the kernel calls; what the
-// application installs is kept here, called for the faults that are not ours, and shown to who
-// asks. So it does not matter who came first, and with whom it chains.
+// application installs is kept here, called for the faults that are not ours, and returned by
+// sigaction. So the order of installation and the chaining of handlers do not matter.
 //
 // All functions but the first may be called from any thread and from signal handlers.
 class FaultGuard {

@@ -1,6 +1,6 @@
 // execve and what else starts a program: one that is given an LD_PRELOAD without us, as by a script
-// that preloads a library of its own, would find no device. Whoever removes the variable altogether
-// wants none.
+// that preloads a library of its own, would find no device. A program that removes the variable
+// altogether wants none.
 
 #include <alloca.h>
 #include <dlfcn.h>

@@ -107,7 +107,7 @@ ssize_t InterposedSendmsg(int fd, const msghdr* message, int flags) {
 }
 
 // recv() and read() need no help: answers lie in the descriptor's own queue. These two also tell
-// who the sender was.
+// the sender's address.
 ssize_t InterposedRecvmsg(int fd, msghdr* message, int flags) UROCE_INTERPOSE(recvmsg);
 ssize_t InterposedRecvmsg(int fd, msghdr* message, int flags) {
   if (FdTable::KindOf(fd) != FileKind::kNetlink) return real::recvmsg(fd, message, flags);

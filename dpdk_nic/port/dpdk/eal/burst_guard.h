@@ -6,9 +6,9 @@
 
 namespace uroce::nic {
 
-// Keeps a port's receive and transmit bursts apart from whoever takes the device away from under
-// them. A poller marks every burst; the other side first makes new bursts impossible (a flag that
-// the poller checks after it marked), then waits until no burst is going on.
+// Keeps a port's receive and transmit bursts apart from the thread that removes the device. A
+// poller marks every burst; the other side first makes new bursts impossible (a flag that the
+// poller checks after it marked), then waits until no burst is going on.
 //
 // The memif driver needs this too (memif_shims.cc): when the peer dies, its interrupt thread unmaps
 // the shared memory without regard to a poller that is copying from it.
@@ -34,8 +34,8 @@ class BurstGuard {
     const uint64_t count = empty_receives_.load(std::memory_order_relaxed);
     empty_receives_.store(count + 1, std::memory_order_release);
   }
-  // Returns when every port has found nothing to receive, or `timeout` is over (nobody may be
-  // polling).
+  // Returns when every port has found nothing to receive, or `timeout` is over (there may
+  // be no poller).
   static void WaitUntilAllDrained(std::chrono::milliseconds timeout);
 
  private:

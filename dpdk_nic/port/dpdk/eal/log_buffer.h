@@ -9,7 +9,7 @@
 namespace uroce::nic {
 
 // The last lines of DPDK's log. DPDK explains in its log what its error codes hide, and a library
-// inside somebody else's process must not print: so the lines wait here until an error sentence
+// inside an application must not print: so the lines wait here until an error sentence
 // wants them. Thread-safe.
 class LogBuffer {
  public:

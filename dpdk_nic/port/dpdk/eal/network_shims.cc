@@ -21,7 +21,7 @@ int __real_bind(int fd, const sockaddr* address, socklen_t address_bytes);
 ssize_t __real_send(int fd, const void* data, size_t bytes, int flags);
 
 // The interface belongs to the administrator. Starting af_packet would clear an IFF_PROMISC that
-// somebody else set and set the MAC address anew; killed, it would leave IFF_PROMISC behind. It
+// another program set, and set the MAC address anew; killed, it would leave IFF_PROMISC behind. It
 // would also need CAP_NET_ADMIN.
 int __wrap_ioctl(int fd, unsigned long request, ...) {
   va_list arguments;
@@ -69,7 +69,7 @@ void* __wrap_mmap64(void* address, size_t bytes, int protection, int flags, int 
 int __wrap_poll(pollfd* fds, nfds_t count, int) { return __real_poll(fds, count, 0); }
 
 // af_xdp has the kernel send its ring by sending nothing, and tries again for as long as the kernel
-// is busy. It gives up at other errors; who polls the port tries again.
+// is busy. It gives up at other errors; the port's next poll tries again.
 ssize_t __wrap_send(int fd, const void* data, size_t bytes, int flags) {
   const ssize_t sent = __real_send(fd, data, bytes, flags);
   const bool is_kick = data == nullptr && bytes == 0;

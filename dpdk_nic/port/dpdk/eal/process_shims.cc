@@ -1,5 +1,5 @@
 // What EAL does to a process as a whole, undone. EAL is written for programs of its own; inside
-// somebody else's process its start must not be noticeable. Each function below takes the place of
+// an application its start must not be noticeable. Each function below takes the place of
 // one that EAL would call (`ld --wrap`), or of a library that it would pull into the process.
 #include "dpdk_nic/port/dpdk/eal/process_shims.h"
 

@@ -62,7 +62,7 @@ int Attach(int interface_index, int program_fd) {
   Attachment attachment;
   attachment.object.reset(std::exchange(TheDevices().opened_object, nullptr));
   int link = LinkProgram(interface_index, program_fd, 0);
-  // Some drivers lack the resources that the fast way takes; -EBUSY: somebody else's is there.
+  // Some drivers lack the resources that the fast way takes; -EBUSY: another program is attached.
   if (link < 0 && link != -EBUSY) {
     link = LinkProgram(interface_index, program_fd, XDP_FLAGS_SKB_MODE);
   }
@@ -98,7 +98,7 @@ bpf_object* __wrap_bpf_object__open_file(const char* path, const bpf_object_open
 }
 
 // The driver would attach the program to the interface itself, and a process that is killed would
-// leave it there: nobody else could attach one. A link goes with its last descriptor.
+// leave it there, and no other could be attached. A link goes with its last descriptor.
 int __wrap_bpf_xdp_attach(int interface_index, int program_fd, uint32_t, const void*) {
   return uroce::nic::Attach(interface_index, program_fd);
 }

@@ -1,4 +1,4 @@
-// One process, devices that need nobody else.
+// One process, devices without a peer.
 #include <gtest/gtest.h>
 
 #include "tests/dpdk_nic/port/dpdk/dpdk_test_support.h"
@@ -32,7 +32,7 @@ TEST(DpdkPortTest, FullRingPushesBackAndLosesNothing) {
   ASSERT_NE(ring.port, nullptr) << ring.error;
   Traffic traffic(ring.port.get(), 60, 60);
   uint64_t before = 0;
-  do {  // nobody receives
+  do {  // there is no receiver
     before = traffic.sent();
     traffic.Send();
   } while (traffic.sent() != before);

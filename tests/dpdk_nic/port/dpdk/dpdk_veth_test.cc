@@ -231,7 +231,7 @@ TEST_P(VethTest, SleeperIsWokenByAFrame) {
   }));
 }
 
-// Frames that nobody expects, to UDP port 4791, from the far kernel: the near kernel sees them too.
+// Frames without a listener, to UDP port 4791, from the far kernel: the near kernel sees them too.
 TEST_P(VethTest, KernelDoesNotAnswerRoceTraffic) {
   const pid_t child = fork();
   if (child == 0) {

@@ -79,7 +79,7 @@ TEST_F(FabricPortTest, WakeUpOfASleeperIsNotTakenFromIt) {
   }
   EXPECT_EQ(TakeByte(*b), 10);
   EXPECT_TRUE(SendByte(*a, *b, 20));
-  EXPECT_TRUE(IsReadable(b->wait_fd())) << "nobody would receive the second frame";
+  EXPECT_TRUE(IsReadable(b->wait_fd())) << "the second frame would not be received";
   b->EndSleep();
   EXPECT_EQ(TakeByte(*b), 20);
   ASSERT_TRUE(b->BeginSleep());
@@ -91,7 +91,7 @@ TEST_F(FabricPortTest, ConsumerThatLeavesAFrameIsWokenAgain) {
   Link(*a, *b);
   ASSERT_TRUE(b->BeginSleep());
   EXPECT_TRUE(SendByte(*a, *b, 10));
-  b->EndSleep();  // and nobody receives, as if the wake-up had got lost
+  b->EndSleep();  // without receiving, as if the wake-up had been lost
   EXPECT_FALSE(IsReadable(b->wait_fd()));
   a->ServeLink();
   EXPECT_FALSE(IsReadable(b->wait_fd())) << "it may still be about to receive";

@@ -28,7 +28,7 @@ using transport::Status;
 
 constexpr char kPeerArgument[] = "--peer";
 constexpr int kPeerSocket = 3;
-constexpr uint8_t kShortTimeout = 12;  // 0.1 s with all retries: for who is to notice a death
+constexpr uint8_t kShortTimeout = 12;  // 0.1 s with all retries: to notice a death soon
 constexpr uint32_t kTrafficBytes = 30'000;
 
 // Both ends call this with a socket to the other: neither sends before both are connected.
@@ -150,7 +150,7 @@ void SurviveAKill(Host& host, PeerProcess& peer, uint32_t seed) {
   RunFor(traffic, transport::Microseconds(random() % 5'000));
   peer.Kill();
   RunFor(traffic, transport::Milliseconds(60'000));
-  EXPECT_TRUE(traffic.failed()) << "there is nobody who could have answered";
+  EXPECT_TRUE(traffic.failed()) << "no process could have answered";
   while (host.impatient.state() != transport::QpState::kError) host.impatient.engine().TryRunOnce();
   host.Part();
 }

@@ -186,7 +186,7 @@ TEST_F(FabricWireTest, LimitOfGroupsIsARefusal) {
   EXPECT_EQ(Join(*port, kGroup), PathState::kRefused);
   port->LeaveGroup(kGroup);
   ServeAll(*port);
-  EXPECT_TRUE(ClientOf(*port).left.empty()) << "nobody joined";
+  EXPECT_TRUE(ClientOf(*port).left.empty()) << "no process joined";
 }
 
 TEST_F(FabricWireTest, ProcessesGoOnTalkingWithoutUroced) {

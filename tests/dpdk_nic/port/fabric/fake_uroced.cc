@@ -70,7 +70,7 @@ FakeUroced::Client& FakeUroced::client(control::Block block) {
   for (Client& client : clients_) {
     if (client.block == block) return client;
   }
-  ADD_FAILURE() << "nobody has block " << block;
+  ADD_FAILURE() << "no client has block " << block;
   return clients_.front();
 }
 

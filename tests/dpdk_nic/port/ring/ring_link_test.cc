@@ -81,7 +81,7 @@ TEST_F(RingLinkTest, SleeperIsWokenByAFrameAndByNothingElse) {
   EXPECT_FALSE(asked_->BeginSleep()) << "a frame is there";
   EXPECT_EQ(TakeByte(*asked_), 1);
   SendByte(*asker_, 2);
-  EXPECT_FALSE(IsReadable(asked_->socket())) << "nobody slept";
+  EXPECT_FALSE(IsReadable(asked_->socket())) << "no thread slept";
   EXPECT_EQ(TakeByte(*asked_), 2);
 
   ASSERT_TRUE(asked_->BeginSleep());
@@ -95,13 +95,13 @@ TEST_F(RingLinkTest, SleeperIsWokenByAFrameAndByNothingElse) {
   EXPECT_EQ(TakeByte(*asked_), 3);
 }
 
-// Somebody took the byte and did not look into the ring.
+// A thread took the byte and did not poll the ring.
 TEST_F(RingLinkTest, SleeperWithALostWakeupIsWokenAgain) {
   ASSERT_TRUE(asked_->BeginSleep());
   SendByte(*asker_, 1);
   EXPECT_TRUE(asked_->peer_alive());
   asker_->WakePeerIfBehind();
-  EXPECT_FALSE(IsReadable(asked_->socket())) << "he may be on his way";
+  EXPECT_FALSE(IsReadable(asked_->socket())) << "the thread may be about to poll";
   SendByte(*asker_, 2);
   EXPECT_FALSE(IsReadable(asked_->socket()));
   asker_->WakePeerIfBehind();
@@ -270,7 +270,8 @@ class RingLinkKillTest : public ::testing::TestWithParam<bool> {
  protected:
   static size_t SizeOf(uint32_t number) { return 64 + number * 37 % 4'000; }
 
-  // A child that has one end of a link, and nobody else's. The test's parameter says which end.
+  // A child that has one end of a link, and no other descriptors. The test's parameter says which
+  // end.
   struct Victim {
     pid_t pid;
     std::unique_ptr<RingLink> survivor;
