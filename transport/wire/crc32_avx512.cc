@@ -180,24 +180,12 @@ UROCE_AVX512 inline bool Run(uint32_t& state, Input input, size_t length) {
   return true;
 }
 
-uint32_t Update(uint32_t state, const uint8_t* data, size_t length) {
-  Run(state, ReadInput{data}, length);
-  return state;
-}
-
-bool CopyAndUpdate(uint32_t& state, uint8_t* destination, const uint8_t* source, size_t length) {
-  return Run(state, CopyInput{destination, source}, length);
-}
-
-uint32_t UpdateMasked(uint32_t state, const uint8_t* data, size_t length, const Crc32Mask& mask) {
-  Run(state, MaskedInput{data, mask.data()}, length);
-  return state;
-}
-
 }  // namespace
 
 const Crc32Kernel* Avx512Crc32Kernel() {
-  static constexpr Crc32Kernel kKernel{"avx512", Update, CopyAndUpdate, UpdateMasked};
+  static constexpr Crc32Kernel kKernel = MakeCrc32Kernel(
+      "avx512",
+      [](uint32_t& state, auto input, size_t length) { return Run(state, input, length); });
   __builtin_cpu_init();
   const bool supported = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                          __builtin_cpu_supports("avx512vl") &&

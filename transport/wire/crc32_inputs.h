@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string_view>
 
 #include "transport/guarded_access.h"
 #include "transport/wire/crc32.h"
+#include "transport/wire/crc32_kernels.h"
 #include "transport/wire/crc32_polynomial.h"
 
 // Where the bytes of a CRC come from and what happens to them on the way: the kernels are templates
@@ -56,6 +58,24 @@ bool RunCrc32Bytes(uint32_t& state, Input input, size_t begin, size_t end) {
     state = Crc32Byte(state, byte);
   }
   return true;
+}
+
+// The kernel whose loop is `Run`, a lambda without captures: Run(state, input, length) takes each
+// of the inputs above.
+template <class Run>
+constexpr Crc32Kernel MakeCrc32Kernel(std::string_view name, Run) {
+  return {name,
+          [](uint32_t state, const uint8_t* data, size_t length) {
+            Run{}(state, ReadInput{data}, length);
+            return state;
+          },
+          [](uint32_t& state, uint8_t* destination, const uint8_t* source, size_t length) {
+            return Run{}(state, CopyInput{destination, source}, length);
+          },
+          [](uint32_t state, const uint8_t* data, size_t length, const Crc32Mask& mask) {
+            Run{}(state, MaskedInput{data, mask.data()}, length);
+            return state;
+          }};
 }
 
 }  // namespace uroce::transport

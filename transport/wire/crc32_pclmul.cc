@@ -108,24 +108,12 @@ UROCE_PCLMUL inline bool Run(uint32_t& state, Input input, size_t length) {
   return true;
 }
 
-uint32_t Update(uint32_t state, const uint8_t* data, size_t length) {
-  Run(state, ReadInput{data}, length);
-  return state;
-}
-
-bool CopyAndUpdate(uint32_t& state, uint8_t* destination, const uint8_t* source, size_t length) {
-  return Run(state, CopyInput{destination, source}, length);
-}
-
-uint32_t UpdateMasked(uint32_t state, const uint8_t* data, size_t length, const Crc32Mask& mask) {
-  Run(state, MaskedInput{data, mask.data()}, length);
-  return state;
-}
-
 }  // namespace
 
 const Crc32Kernel* PclmulCrc32Kernel() {
-  static constexpr Crc32Kernel kKernel{"pclmul", Update, CopyAndUpdate, UpdateMasked};
+  static constexpr Crc32Kernel kKernel = MakeCrc32Kernel(
+      "pclmul",
+      [](uint32_t& state, auto input, size_t length) { return Run(state, input, length); });
   __builtin_cpu_init();
   const bool supported = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
   return supported ? &kKernel : nullptr;

@@ -57,24 +57,12 @@ bool Run(uint32_t& state, Input input, size_t length) {
   return RunCrc32Bytes(state, input, at, length);
 }
 
-uint32_t Update(uint32_t state, const uint8_t* data, size_t length) {
-  Run(state, ReadInput{data}, length);
-  return state;
-}
-
-bool CopyAndUpdate(uint32_t& state, uint8_t* destination, const uint8_t* source, size_t length) {
-  return Run(state, CopyInput{destination, source}, length);
-}
-
-uint32_t UpdateMasked(uint32_t state, const uint8_t* data, size_t length, const Crc32Mask& mask) {
-  Run(state, MaskedInput{data, mask.data()}, length);
-  return state;
-}
-
 }  // namespace
 
 const Crc32Kernel& PortableCrc32Kernel() {
-  static constexpr Crc32Kernel kKernel{"portable", Update, CopyAndUpdate, UpdateMasked};
+  static constexpr Crc32Kernel kKernel = MakeCrc32Kernel(
+      "portable",
+      [](uint32_t& state, auto input, size_t length) { return Run(state, input, length); });
   return kKernel;
 }
 
