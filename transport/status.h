@@ -13,7 +13,6 @@ enum class [[nodiscard]] Status : int {
   kNoMemory = ENOMEM,  // also: the queue is full
   kBadAddress = EFAULT,
   kBusy = EBUSY,
-  kNotSupported = EOPNOTSUPP,
 };
 // clang-format on
 

@@ -32,7 +32,6 @@ ErrnoValue Uplinks::Connect(Time now, Block block, std::unique_ptr<RingLink> lin
   Uplink& uplink = *uplinks_[block];
   uplink.block = block;
   uplink.link = std::move(link);
-  ++count_;
   Use(now, uplink);
   return 0;
 }
@@ -44,7 +43,6 @@ void Uplinks::Close(Block block) {
   // Not left to the closing of the socket: the process may still hold a copy of this end.
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, uplink->link->socket(), nullptr);
   uplinks_[block].reset();
-  --count_;
 }
 
 void Uplinks::Use(Time now, Uplink& uplink) {

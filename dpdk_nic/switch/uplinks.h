@@ -78,7 +78,6 @@ class Uplinks {
   const std::vector<Uplink*>& polled() const { return polled_; }
   // It has something to do now: to be polled from now on.
   void Use(transport::Time now, Uplink& uplink);
-  bool any_asleep() const { return polled_.size() < count_; }
 
   // Takes the news from the sockets: wake-ups, and processes that are gone. One system call, and
   // one for each uplink that has news.
@@ -98,7 +97,6 @@ class Uplinks {
   UniqueFd epoll_;
   std::array<std::unique_ptr<Uplink>, transport::kQpnBlocks> uplinks_;
   std::vector<Uplink*> polled_;
-  size_t count_ = 0;
 };
 
 }  // namespace uroce::nic

@@ -173,7 +173,6 @@ void ImpairedPort::SendAsDrawn(std::span<uint8_t> frame) {
 
 void ImpairedPort::SendOn(std::span<const uint8_t> frame) {
   if (impairments_.delay.ns > 0) {
-    ++impaired_.delayed;
     Hold(frame, Due(impairments_.delay, 0), 0);
     return;
   }

@@ -70,7 +70,6 @@ class ImpairedPort : public PacketPort {
     uint64_t duplicated = 0;
     uint64_t reordered = 0;
     uint64_t corrupted = 0;
-    uint64_t delayed = 0;
     uint64_t by_scenario = 0;  // sent or received
   };
   const Impaired& impaired() const { return impaired_; }
