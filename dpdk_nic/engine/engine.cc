@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <climits>
-#include <cstdio>
 #include <utility>
 
 #include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/base/log.h"
 #include "dpdk_nic/engine/fork_handler.h"
 #include "dpdk_nic/engine/polling_pause.h"
 #include "dpdk_nic/engine/progress.h"
@@ -238,8 +238,8 @@ void Engine::FinishVerb() {
   UnlockAndWakeHelper();
 }
 
-// Wakes the helper if it sleeps longer than what is to be done now can wait. Printing may block for
-// as long as the reader of stderr likes: nobody waits for the lock meanwhile.
+// Wakes the helper if it sleeps longer than what is to be done now can wait. Logs without the lock:
+// a message costs system calls.
 void Engine::UnlockAndWakeHelper() {
   const bool wake = helper_sleeps_until_ > Time{0} && (HasTransmit() || port_->keeps_frames() ||
                                                        NextDeadline() < helper_sleeps_until_);
@@ -250,7 +250,7 @@ void Engine::UnlockAndWakeHelper() {
   Unlock();
   if (wake) progress_->Wake();
   if (!sentence.empty()) [[unlikely]]
-    std::fprintf(stderr, "uroce: %s.\n", sentence.c_str());
+    Log(LogLevel::kWarning, sentence);
 }
 
 // Ends a pass.

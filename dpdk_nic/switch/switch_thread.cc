@@ -4,10 +4,10 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <string>
 
 #include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/base/log.h"
 #include "dpdk_nic/engine/waiting_times.h"
 
 namespace uroce::nic {
@@ -60,7 +60,7 @@ bool SwitchThread::RunOnce() {
   const std::string sentence = forwarder_.TakeSentence();
   lock_.Unlock();
   if (!sentence.empty()) [[unlikely]]
-    std::fprintf(stderr, "uroced: %s.\n", sentence.c_str());
+    Log(LogLevel::kWarning, sentence);
   return worked;
 }
 

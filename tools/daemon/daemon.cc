@@ -1,10 +1,7 @@
 #include "tools/daemon/daemon.h"
 
 #include <arpa/inet.h>
-#include <poll.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +18,7 @@
 #include <utility>
 
 #include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/base/log.h"
 #include "dpdk_nic/base/mtu.h"
 #include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/control/server.h"
@@ -43,17 +41,7 @@ using transport::Gid;
 constexpr transport::Duration kStopTimeout = transport::Milliseconds(10'000);
 constexpr useconds_t kLeaveRetry_us = 5'000;
 
-// Never waits for the reader of a pipe or a terminal: false if there is no room now.
-bool Log(std::string_view line) {
-  std::string text = "uroced: " + std::string(line) + ".\n";
-  iovec part{text.data(), text.size()};
-  if (pwritev2(STDERR_FILENO, &part, 1, -1, RWF_NOWAIT) >= 0) return true;
-  struct stat status {};
-  const bool is_file = fstat(STDERR_FILENO, &status) == 0 && S_ISREG(status.st_mode);
-  if (!is_file && errno != EOPNOTSUPP) return false;
-  pollfd poll_fd{STDERR_FILENO, POLLOUT, 0};
-  return poll(&poll_fd, 1, 0) == 1 && write(STDERR_FILENO, text.data(), text.size()) >= 0;
-}
+bool Log(std::string_view sentence) { return nic::Log(nic::LogLevel::kInfo, sentence); }
 
 // Every process costs some descriptors, and the usual limit is for a few hundred.
 void RaiseDescriptorLimit() {

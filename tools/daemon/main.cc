@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "dpdk_nic/base/log.h"
 #include "tools/daemon/daemon.h"
 #include "tools/daemon/options.h"
 
@@ -15,7 +16,7 @@ constexpr int kExitUsage = 2;
 
 // One sentence on stderr, which says what to do.
 int Refuse(const std::string& sentence) {
-  std::fprintf(stderr, "uroced: %s.\n", sentence.c_str());
+  nic::Log(nic::LogLevel::kError, sentence);
   return kExitUsage;
 }
 
@@ -34,6 +35,7 @@ int Main(const std::vector<std::string>& arguments) {
 }  // namespace uroce::daemon
 
 int main(int argc, char** argv) {
+  uroce::nic::NameLog("uroced", uroce::nic::LogLevel::kInfo);
   try {
     return uroce::daemon::Main({argv + 1, argv + argc});
   } catch (const std::exception& error) {

@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 
+#include "dpdk_nic/base/log.h"
 #include "dpdk_nic/base/mutex_held_by_fork.h"
 #include "verbs_provider/abi/context_block.h"
 #include "verbs_provider/abi/core_library.h"
@@ -47,10 +47,9 @@ bool Calibrate(SysfsDevice* sysfs) {
     global.conflict = ObserveLayout(global.core, sysfs, global.layout);
     if (global.conflict.empty()) global.conflict = CrossCheck(global.layout);
     if (!global.conflict.empty()) {
-      fprintf(stderr,
-              "uroce: this libibverbs (private ABI %d) is laid out in a way uroce does not "
-              "understand: %s\n",
-              global.core.private_abi, global.conflict.c_str());
+      nic::Log(nic::LogLevel::kError,
+               "this libibverbs (private ABI " + std::to_string(global.core.private_abi) +
+                   ") is laid out in a way uroce does not understand: " + global.conflict);
     }
   }
   return global.conflict.empty();

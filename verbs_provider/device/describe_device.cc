@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "dpdk_nic/base/log.h"
 #include "dpdk_nic/device/device_config.h"
 #include "transport/endpoint_config.h"
 #include "transport/qp_attributes.h"
@@ -27,7 +28,7 @@ struct Port {
 int PortOfFabric(const nic::DeviceConfig& config, Port& out) {
   const auto device = nic::Device::Describe(config);
   if (!device.ok()) {
-    std::fprintf(stderr, "uroce: %s.\n", device.error().c_str());
+    nic::Log(nic::LogLevel::kError, device.error());
     return ENODEV;
   }
   transport::EndpointConfig endpoint;
@@ -51,7 +52,7 @@ int PortOfDirectMode(Port& out) {
 int FindPort(Port& out) {
   const auto config = nic::DeviceConfig::FromEnvironment();
   if (!config.ok()) {
-    std::fprintf(stderr, "uroce: %s.\n", config.error().c_str());
+    nic::Log(nic::LogLevel::kError, config.error());
     return EINVAL;
   }
   return config.value().direct() ? PortOfDirectMode(out) : PortOfFabric(config.value(), out);

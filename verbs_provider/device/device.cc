@@ -1,9 +1,9 @@
 #include "verbs_provider/device/device.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <utility>
 
+#include "dpdk_nic/base/log.h"
 #include "dpdk_nic/base/mutex_held_by_fork.h"
 #include "dpdk_nic/device/device_config.h"
 #include "dpdk_nic/engine/thread_preparation.h"
@@ -22,8 +22,6 @@ constexpr transport::Duration kResolveTimeout = transport::Milliseconds(3'000);
 
 // A few messages between processes of this host. Without an answer the call goes on.
 constexpr transport::Duration kPathTimeout = transport::Milliseconds(1'000);
-
-void Say(const std::string& sentence) { std::fprintf(stderr, "uroce: %s.\n", sentence.c_str()); }
 
 transport::EndpointConfig EndpointConfigOf(nic::Engine& engine) {
   return engine.WithEndpoint([](transport::Endpoint& endpoint) { return endpoint.config(); });
@@ -44,13 +42,13 @@ std::shared_ptr<nic::Device> OpenNic(const std::shared_ptr<DeviceFollowers>& fol
   const auto config = nic::DeviceConfig::FromEnvironment();
   if (!config.ok()) {
     *error = EINVAL;
-    Say(config.error());
+    nic::Log(nic::LogLevel::kError, config.error());
     return nullptr;
   }
   auto device = nic::Device::Open(config.value(), ListenerFor(followers));
   if (!device.ok()) {
     *error = ENODEV;
-    Say(device.error());
+    nic::Log(nic::LogLevel::kError, device.error());
     return nullptr;
   }
   return std::move(device).value();

@@ -1,7 +1,7 @@
-#include <cstdio>
 #include <cstring>
 #include <string>
 
+#include "dpdk_nic/base/log.h"
 #include "verbs_provider/abi/provider_registration.h"
 #include "verbs_provider/base/fork_generation.h"
 #include "verbs_provider/data_path/work_requests.h"
@@ -70,7 +70,7 @@ __attribute__((constructor)) void Register() {
       .close_context = CloseContext,
       .ops = Ops(),
   });
-  if (!problem.empty()) std::fprintf(stderr, "uroce: %s.\n", problem.c_str());
+  if (!problem.empty()) nic::Log(nic::LogLevel::kError, problem);
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 
+#include "dpdk_nic/base/log.h"
 #include "verbs_provider/base/translate.h"
 
 namespace uroce::verbs {
@@ -11,14 +11,14 @@ namespace {
 
 constexpr uint8_t kMaxServiceLevel = 15;  // 4 bits
 
-// Said once a process, as programs try one connection after the other.
-void SayThatRoceNeedsGrh() {
-  static std::atomic_flag said = ATOMIC_FLAG_INIT;
-  if (said.test_and_set()) return;
-  std::fprintf(stderr,
-               "uroce: an address without a global route (ah_attr.is_global = 0) is refused with "
-               "EINVAL: RoCE has no other route. Set is_global = 1, grh.dgid to the peer's GID and "
-               "grh.sgid_index to one of ours (ibv_devinfo -v lists them).\n");
+// Once a process, as programs try one connection after the other.
+void LogThatRoceNeedsGrh() {
+  static std::atomic_flag logged = ATOMIC_FLAG_INIT;
+  if (logged.test_and_set()) return;
+  nic::Log(nic::LogLevel::kWarning,
+           "an address without a global route (ah_attr.is_global = 0) is refused with "
+           "EINVAL: RoCE has no other route. Set is_global = 1, grh.dgid to the peer's GID and "
+           "grh.sgid_index to one of ours (ibv_devinfo -v lists them)");
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ void SayThatRoceNeedsGrh() {
 int CheckPath(const Device& device, const ibv_ah_attr& attr) {
   if (attr.port_num != kPortNumber || attr.sl > kMaxServiceLevel) return EINVAL;
   if (attr.is_global == 0) {
-    SayThatRoceNeedsGrh();
+    LogThatRoceNeedsGrh();
     return EINVAL;
   }
   const auto& gids = device.gids();

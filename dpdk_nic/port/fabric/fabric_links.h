@@ -125,7 +125,7 @@ class FabricLinks {
   void Serve(transport::Time now);
 
   // What the user of the program should know, and no return value can tell. Not said at once.
-  void Say(const std::string& sentence) { thread_.Print("uroce: " + sentence + ".\n"); }
+  void Say(const std::string& sentence) { thread_.Log(sentence); }
 
   void BeforeFork() { thread_.BeforeFork(); }
   void AfterForkInParent() { thread_.AfterForkInParent(); }

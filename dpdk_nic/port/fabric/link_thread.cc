@@ -1,30 +1,16 @@
 #include "dpdk_nic/port/fabric/link_thread.h"
 
-#include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
+#include "dpdk_nic/base/log.h"
 #include "transport/time.h"
 
 namespace uroce::nic {
-namespace {
-
-// Never waits for a reader. A pipe takes RWF_NOWAIT at its word; for a terminal or a file, which do
-// not know it, being writable has to do.
-void WriteUnlessItWaits(const std::string& line) {
-  const iovec part{const_cast<char*>(line.data()), line.size()};
-  if (pwritev2(STDERR_FILENO, &part, 1, -1, RWF_NOWAIT) >= 0 || errno == EAGAIN) return;
-  pollfd poll_fd{STDERR_FILENO, POLLOUT, 0};
-  if (poll(&poll_fd, 1, 0) != 1) return;
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
-}
-
-}  // namespace
 
 LinkThread::LinkThread(Mode mode) : mode_(mode), results_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
@@ -66,11 +52,11 @@ void LinkThread::Destroy(std::unique_ptr<RingLink> link) {
   Submit();
 }
 
-void LinkThread::Print(std::string line) {
+void LinkThread::Log(std::string sentence) {
   {
     const std::lock_guard lock(mutex_);
-    if (to_print_.size() == kMaxLines) return;
-    to_print_.push_back(std::move(line));
+    if (to_log_.size() == kMaxSentences) return;
+    to_log_.push_back(std::move(sentence));
   }
   Submit();
 }
@@ -93,7 +79,7 @@ void LinkThread::Run() {
 
 bool LinkThread::DoOneJob() {
   const std::lock_guard working(working_);
-  return MakeOne() || AcceptOne() || DestroyOne() || PrintOne();
+  return MakeOne() || AcceptOne() || DestroyOne() || LogOne();
 }
 
 bool LinkThread::MakeOne() {
@@ -137,15 +123,15 @@ bool LinkThread::DestroyOne() {
   return true;
 }
 
-bool LinkThread::PrintOne() {
-  std::string line;
+bool LinkThread::LogOne() {
+  std::string sentence;
   {
     const std::lock_guard lock(mutex_);
-    if (to_print_.empty()) return false;
-    line = std::move(to_print_.front());
-    to_print_.pop_front();
+    if (to_log_.empty()) return false;
+    sentence = std::move(to_log_.front());
+    to_log_.pop_front();
   }
-  WriteUnlessItWaits(line);
+  nic::Log(LogLevel::kWarning, sentence);
   return true;
 }
 

@@ -18,7 +18,7 @@
 namespace uroce::nic {
 
 // Does for FabricLinks what has no place under the engine's lock: allocates, maps and unmaps the
-// memory of links (3.3 MB each, up to a millisecond), and writes lines to standard error. It has a
+// memory of links (3.3 MB each, up to a millisecond), and logs. It has a
 // thread, which starts with the first job.
 //
 // Called under the engine's lock; nothing here waits for the thread but BeforeFork.
@@ -43,8 +43,8 @@ class LinkThread {
   };
   void Accept(Offered offered);
   void Destroy(std::unique_ptr<RingLink> link);
-  // Writes the line if standard error takes it at once; drops it otherwise.
-  void Print(std::string line);
+  // Logs a warning, as nic::Log does.
+  void Log(std::string sentence);
 
   struct Made {
     std::optional<RingLink::Offer> offer;
@@ -70,7 +70,7 @@ class LinkThread {
   void AbandonAfterFork();
 
  private:
-  static constexpr size_t kMaxLines = 16;
+  static constexpr size_t kMaxSentences = 16;
 
   void Submit();
   void Run();
@@ -78,7 +78,7 @@ class LinkThread {
   bool MakeOne();
   bool AcceptOne();
   bool DestroyOne();
-  bool PrintOne();
+  bool LogOne();
   void TellResult();
 
   const Mode mode_;
@@ -88,7 +88,7 @@ class LinkThread {
   uint32_t to_make_ = 0;
   std::deque<Offered> to_accept_;
   std::vector<std::unique_ptr<RingLink>> to_destroy_;
-  std::deque<std::string> to_print_;
+  std::deque<std::string> to_log_;
   std::deque<Made> made_;
   std::deque<Accepted> accepted_;
 

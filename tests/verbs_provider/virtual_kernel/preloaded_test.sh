@@ -93,10 +93,10 @@ complaint() {
   UROCE_PROVIDER=$1 LD_PRELOAD=$preload ibv_devices 2>&1 >/dev/null | grep '^uroce: '
 }
 [ "$(complaint /nonexistent.so)" = "uroce: cannot load the provider: /nonexistent.so: cannot open \
-shared object file: No such file or directory" ] ||
+shared object file: No such file or directory." ] ||
   fail "missing provider: $(complaint /nonexistent.so)"
 [ "$(complaint "$stage/counting.so")" = "uroce: $stage/counting.so is not a uroce provider: it has \
-no uroce_describe_device()" ] ||
+no uroce_describe_device()." ] ||
   fail "library that is no provider: $(complaint "$stage/counting.so")"
 
 echo "$failures failures"

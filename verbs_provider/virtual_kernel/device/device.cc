@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "dpdk_nic/base/log.h"
 #include "verbs_provider/virtual_kernel/base/errno_guard.h"
 #include "verbs_provider/virtual_kernel/base/fd_table.h"
 #include "verbs_provider/virtual_kernel/device/device_tree.h"
@@ -60,7 +61,7 @@ const Device* LoadDevice() {
   }
   if (!error.empty()) {
     failed = true;
-    fprintf(stderr, "uroce: %s\n", error.c_str());
+    nic::Log(nic::LogLevel::kError, error);
   }
   return current;
 }
