@@ -204,7 +204,7 @@ TEST_F(EndpointTest, EveryQueuePairHasSomeRoomForInlineData) {
   }
 }
 
-// IBA 11.2.5.1: what is over the limits is refused, not cut.
+// What is over the limits is refused, not cut.
 TEST_F(EndpointTest, CapabilitiesOverTheLimitsAreRefused) {
   using Capability = uint32_t QpCapabilities::*;
   const std::vector<std::pair<Capability, uint32_t>> limits = {

@@ -1,4 +1,4 @@
-// Loading an alternate path into an established connection (IBA 12.8).
+// Loading an alternate path into an established connection.
 #include <utility>
 
 #include "transport/cm/connection_manager.h"

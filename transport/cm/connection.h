@@ -13,7 +13,8 @@
 
 namespace uroce::transport::cm {
 
-// Figures 125 to 128 of IBA 12.9; the names are those of enum ib_cm_state. README.md has the table.
+// The states of the specification's chapter 12; the names are those of enum ib_cm_state. README.md
+// has the table.
 enum class State : uint8_t {
   kIdle,
   kListening,

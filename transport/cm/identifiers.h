@@ -37,7 +37,7 @@ constexpr bool IsOf(PortSpace space, ServiceId id) {
 }
 
 inline constexpr uint64_t kExactServiceMask = UINT64_MAX;
-// "Choose one for me" (IBA A3.2.3.1): ids of this range are given out by the communication manager.
+// "Choose one for me": ids of this range are given out by the communication manager.
 inline constexpr ServiceId kAssignServiceId{0x0200'0000'0000'0000};
 inline constexpr uint64_t kAssignedServiceMask = 0xff00'0000'0000'0000;
 

@@ -123,7 +123,7 @@ void ConnectionManager::On(const Incoming& in, const Req& req) {
   Tell(EventKind::kReqReceived, *connection, in, listener->local_id);
 }
 
-// Whether neither this request nor its queue pair is known (IBA 12.9.8.3.1, 12.4.1).
+// Whether neither this request nor its queue pair is known.
 bool ConnectionManager::IsNewPeer(const Incoming& in, const Req& req) {
   const auto same_id = remote_ids_.find({req.local_ca_guid, req.local_id.value, in.gid()});
   if (same_id != remote_ids_.end()) {
@@ -317,7 +317,7 @@ void ConnectionManager::On(const Incoming& in, const Rej& rej) {
 void ConnectionManager::On(const Incoming& in, const Dreq& dreq) {
   Connection* connection = FindPair(dreq.remote_id, dreq.local_id);
   if (connection == nullptr || connection->state == State::kIdle) {
-    // It is over here: the peer, which repeats its DREQ, may know it (IBA 12.9.8.3.4).
+    // It is over here: the peer, which repeats its DREQ, may know it.
     CountDuplicate(in);
     Refuse(in, Drep{.local_id = dreq.remote_id, .remote_id = dreq.local_id});
     return;

@@ -10,7 +10,7 @@
 
 namespace uroce::transport::cm {
 
-// What rdma_cm puts first into the private data of a REQ and of a SIDR_REQ (IBA annex A11, "RDMA IP
+// What rdma_cm puts first into the private data of a REQ and of a SIDR_REQ (annex A11, "RDMA IP
 // CM service"; struct cma_hdr of Linux):
 //
 //   0  version of this header, 0

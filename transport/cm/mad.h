@@ -7,22 +7,22 @@
 #include "transport/address.h"
 #include "transport/ids.h"
 
-// Management datagrams (IBA 13.4): the payload of the UD packets between the queue pairs 1.
+// Management datagrams: the payload of the UD packets between the queue pairs 1.
 namespace uroce::transport::cm {
 
 inline constexpr size_t kMadBytes = 256;
 using MadBytes = std::array<uint8_t, kMadBytes>;
 
-// IBA 13.4.4: every queue pair 1 has this Q_Key.
+// Every queue pair 1 has this Q_Key.
 inline constexpr uint32_t kGeneralServicesQkey = 0x8001'0000;
 inline constexpr Qpn kGeneralServicesQpn{1};
 
 inline constexpr uint8_t kMadBaseVersion = 1;
 inline constexpr uint8_t kCommunicationManagementClass = 0x07;
 inline constexpr uint8_t kCommunicationManagementVersion = 2;
-inline constexpr uint8_t kSendMethod = 0x03;  // the only one of this class (IBA 16.7.1)
+inline constexpr uint8_t kSendMethod = 0x03;  // the only one of this class
 
-// The common MAD header (IBA 13.4.3), 24 bytes:
+// The common MAD header, 24 bytes:
 //
 //   0  base version | management class | class version | method
 //   4  status                          | class specific

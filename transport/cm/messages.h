@@ -12,11 +12,11 @@
 #include "transport/ids.h"
 #include "transport/psn.h"
 
-// The messages of the communication manager (IBA 12.6 to 12.11). Numbers are in the byte order of
+// The messages of the communication manager. Numbers are in the byte order of
 // the host, GIDs and private data as they are on the wire. Where each field lies: messages.cc.
 namespace uroce::transport::cm {
 
-enum class Attribute : uint16_t {  // IBA 16.7.3
+enum class Attribute : uint16_t {
   kReq = 0x10,
   kMra = 0x11,
   kRej = 0x12,
@@ -60,7 +60,7 @@ struct PathFields {
   bool operator==(const PathFields&) const = default;
 };
 
-struct Req {  // IBA table 106, request for communication
+struct Req {  // request for communication
   CommunicationId local_id{};
   ServiceId service_id{};
   uint64_t local_ca_guid = 0;
@@ -85,16 +85,16 @@ struct Req {  // IBA table 106, request for communication
   uint8_t extended_transport_type = 0;  // 3 bits: 1 is XRC
   PathFields primary{};
   PathFields alternate{};      // all zero: none
-  bool sap_supported = false;  // suggest alternate path (IBA 12.6.6)
+  bool sap_supported = false;  // suggest alternate path
   PrivateData<92> private_data{};
 
   bool operator==(const Req&) const = default;
 };
 
-// What an MRA or a REJ is about (IBA 12.6.6 and 12.6.7).
+// What an MRA or a REJ is about.
 enum class Answered : uint8_t { kReq = 0, kRep = 1, kOther = 2, kReserved = 3 };
 
-struct Mra {  // IBA table 107, message receipt acknowledgement
+struct Mra {  // message receipt acknowledgement
   CommunicationId local_id{};
   CommunicationId remote_id{};
   Answered message = Answered::kReq;
@@ -104,7 +104,7 @@ struct Mra {  // IBA table 107, message receipt acknowledgement
   bool operator==(const Mra&) const = default;
 };
 
-struct Rej {                   // IBA table 108, reject
+struct Rej {                   // reject
   CommunicationId local_id{};  // 0 if the sender has no id for this connection
   CommunicationId remote_id{};
   Answered message = Answered::kReq;
@@ -116,7 +116,7 @@ struct Rej {                   // IBA table 108, reject
   bool operator==(const Rej&) const = default;
 };
 
-struct Rep {  // IBA table 110, reply to request for communication
+struct Rep {  // reply to request for communication
   CommunicationId local_id{};
   CommunicationId remote_id{};
   uint32_t local_qkey = 0;
@@ -136,7 +136,7 @@ struct Rep {  // IBA table 110, reply to request for communication
   bool operator==(const Rep&) const = default;
 };
 
-struct Rtu {  // IBA table 111, ready to use
+struct Rtu {  // ready to use
   CommunicationId local_id{};
   CommunicationId remote_id{};
   PrivateData<224> private_data{};
@@ -144,7 +144,7 @@ struct Rtu {  // IBA table 111, ready to use
   bool operator==(const Rtu&) const = default;
 };
 
-struct Dreq {  // IBA table 112, request for communication release
+struct Dreq {  // request for communication release
   CommunicationId local_id{};
   CommunicationId remote_id{};
   Qpn remote_qpn{};  // of the receiver
@@ -153,7 +153,7 @@ struct Dreq {  // IBA table 112, request for communication release
   bool operator==(const Dreq&) const = default;
 };
 
-struct Drep {  // IBA table 113, reply to request for communication release
+struct Drep {  // reply to request for communication release
   CommunicationId local_id{};
   CommunicationId remote_id{};
   PrivateData<224> private_data{};
@@ -161,7 +161,7 @@ struct Drep {  // IBA table 113, reply to request for communication release
   bool operator==(const Drep&) const = default;
 };
 
-struct SidrReq {  // IBA table 119, service id resolution request
+struct SidrReq {  // service id resolution request
   CommunicationId request_id{};
   uint16_t partition_key = 0;
   ServiceId service_id{};
@@ -170,7 +170,7 @@ struct SidrReq {  // IBA table 119, service id resolution request
   bool operator==(const SidrReq&) const = default;
 };
 
-enum class SidrStatus : uint8_t {  // IBA 12.11.1.2
+enum class SidrStatus : uint8_t {
   kValidQpn = 0,
   kUnsupportedService = 1,
   kRejected = 2,
@@ -179,7 +179,7 @@ enum class SidrStatus : uint8_t {  // IBA 12.11.1.2
   kUnsupportedVersion = 5,
 };
 
-struct SidrRep {  // IBA table 120, service id resolution response
+struct SidrRep {  // service id resolution response
   CommunicationId request_id{};
   SidrStatus status{};
   uint8_t information_bytes = 0;
@@ -192,7 +192,7 @@ struct SidrRep {  // IBA table 120, service id resolution response
   bool operator==(const SidrRep&) const = default;
 };
 
-struct Lap {  // IBA table 115, load alternate path
+struct Lap {  // load alternate path
   CommunicationId local_id{};
   CommunicationId remote_id{};
   Qpn remote_qpn{};                        // of the receiver
@@ -203,11 +203,11 @@ struct Lap {  // IBA table 115, load alternate path
   bool operator==(const Lap&) const = default;
 };
 
-struct Apr {  // IBA table 116, alternate path response
+struct Apr {  // alternate path response
   CommunicationId local_id{};
   CommunicationId remote_id{};
   uint8_t information_bytes = 0;
-  uint8_t status = 0;  // 0: the path was loaded (IBA table 117)
+  uint8_t status = 0;  // 0: the path was loaded
   AdditionalInformation additional_information{};
   PrivateData<148> private_data{};
 

@@ -96,7 +96,7 @@ struct ResolutionParameters {
 };
 
 struct AlternatePathAnswer {
-  uint8_t status = 0;    // IBA table 117; 0: the path was loaded
+  uint8_t status = 0;    // 0: the path was loaded
   Bytes information{};   // at most 72 bytes
   Bytes private_data{};  // at most 148 bytes
 };

@@ -5,7 +5,7 @@
 
 namespace uroce::transport::cm {
 
-// IBA table 109. Other values may come from the wire.
+// Other values may come from the wire.
 enum class RejectReason : uint16_t {
   kNoQp = 1,
   kNoEec = 2,

@@ -7,7 +7,7 @@
 namespace uroce::transport::cm {
 namespace {
 
-// IBA 12.7.10: RC, UC, RD, and "extended", of which there is XRC.
+// RC, UC, RD, and "extended", of which there is XRC.
 constexpr uint8_t kTypeRc = 0;
 constexpr uint8_t kTypeUc = 1;
 constexpr uint8_t kTypeExtended = 3;

@@ -1,4 +1,4 @@
-// Service id resolution: how datagram services find each other's queue pair (IBA 12.11).
+// Service id resolution: how datagram services find each other's queue pair.
 #include "transport/cm/connection_manager.h"
 #include "transport/cm/limits.h"
 #include "transport/cm/private_data.h"

@@ -139,7 +139,7 @@ void ConnectionManager::GiveUp(Time now, Connection& connection) {
 
 // --- ends
 
-// Packets of the connection may still be under way (IBA 12.9.8.3.1): neither id nor queue pair are
+// Packets of the connection may still be under way: neither id nor queue pair are
 // used again before they are gone. The peer may connect the same queue pair of its own anew.
 void ConnectionManager::EnterTimewait(Time now, Connection& connection) {
   Unlist(remote_qpns_, connection.remote_qpn_key);
