@@ -19,7 +19,7 @@ import unittest
 UROCE = os.path.abspath(sys.argv[1])
 UROCED = os.path.abspath(sys.argv[2])
 
-PROTOCOL_VERSION = 2  # kProtocolVersion of dpdk_nic/control/protocol.h
+PROTOCOL_VERSION = 3  # kProtocolVersion of dpdk_nic/control/protocol.h
 SO_NETNS_COOKIE = 71
 
 _fabrics = 0
@@ -202,6 +202,7 @@ class StatusTest(unittest.TestCase):
             descriptor = os.open(folder, os.O_RDONLY)
             listener.bind(f"/proc/self/fd/{descriptor}/socket")
             os.close(descriptor)
+            listener.settimeout(60)
             listener.listen()
             command = [UROCE, "status", "--fabric", fabric]
             asking = subprocess.Popen(command, text=True, stdout=subprocess.PIPE,
