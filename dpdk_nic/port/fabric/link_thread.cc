@@ -148,7 +148,8 @@ void LinkThread::DrainResultsFd() {
 std::optional<LinkThread::Made> LinkThread::TakeMade() {
   const std::lock_guard lock(mutex_);
   if (made_.empty()) return std::nullopt;
-  Made made = std::move(made_.front());
+  // Not a Made of its own: g++ takes what TSan adds to it for uninitialised.
+  auto made = std::make_optional(std::move(made_.front()));
   made_.pop_front();
   return made;
 }

@@ -1,5 +1,8 @@
 // One process, devices without a peer.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <string>
 
 #include "tests/dpdk_nic/port/dpdk/dpdk_test_support.h"
 
@@ -107,7 +110,8 @@ TEST(DpdkPortTest, UnusableOptionsAreOneSentence) {
       "net_null0 or a PCI address such as 0000:3b:00.0");
   EXPECT_EQ(OpenDpdkPort("net_af_packet0,iface=nosuch0").error,
             "there is no network interface nosuch0; `ip link` lists those there are");
-  EXPECT_EQ(OpenDpdkPort("net_memif0,role=server,socket=/tmp/x,bsize=5000", 9'000).error,
+  const std::string socket = "/tmp/uroce-dpdk-port-test." + std::to_string(getpid());
+  EXPECT_EQ(OpenDpdkPort("net_memif0,role=server,bsize=5000,socket=" + socket, 9'000).error,
             "net_memif0 cannot have an MTU of 9000; the most it can have is 4986");
 }
 
