@@ -5,7 +5,7 @@ import itertools
 import os
 import time
 
-from harness.programs import Program, ProgramFailed
+from harness.programs import Program, ProgramFailed, has_listener, listens
 from vm import machine
 
 UROCE_PROGRAM = "tools/uroce"
@@ -81,14 +81,9 @@ class Wire:
 
     def _listens(self, end, program, port):
         if not end.is_rxe:
-            return program.listens(port)
+            return listens(program.pid, port)
         sockets = self.guest.run("busybox", "cat", "/proc/net/tcp", "/proc/net/tcp6")
-        listening = "0A"
-        for line in sockets.splitlines():
-            words = line.split()
-            if len(words) > 3 and words[3] == listening and words[1].endswith(f":{port:04X}"):
-                return True
-        return False
+        return has_listener(sockets.splitlines(), port)
 
     def run_pair(self, server, make_command):
         """Runs the two ends of a client-server program; returns what server and client printed.

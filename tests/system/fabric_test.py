@@ -10,7 +10,7 @@ from harness import report
 from harness.installation import Installation
 from harness.members import Member, join_all, pause_all
 from harness.perftest import check_figures, check_no_error
-from harness.programs import Program, free_tcp_port
+from harness.programs import Program, free_tcp_port, listens
 from harness.wires import IPV4, IPV6, FabricWire
 
 PAIRS = 32
@@ -42,7 +42,7 @@ class FabricTest(unittest.TestCase):
                                 command))
             clients = []
             for server, port, command in servers:
-                server.wait_until(lambda: server.listens(port), f"listened on port {port}")
+                server.wait_until(lambda: listens(server.pid, port), f"listened on port {port}")
                 clients.append(running.enter_context(
                     Program(wire.command(1, [*command, wire.host(0)]))))
             for client in clients:

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""What the system tests rely on: that they see all that a program prints."""
+"""What the system tests rely on: all that a program prints is seen, a free port is free."""
 
+import socket
 import unittest
 
 from harness import report
-from harness.programs import Program
+from harness.programs import Program, free_tcp_port, is_free
 
 LINES = 5000
 
@@ -17,6 +18,24 @@ class ProgramTest(unittest.TestCase):
             while program.process.poll() is None:
                 program.output()
             self.assertEqual(program.output().split(), [str(line) for line in range(LINES)])
+
+
+class FreePortTest(unittest.TestCase):
+
+    def test_port_is_not_free_while_somebody_listens_at_one_address(self):
+        # A build server listens at ::1 only; a client would take it for the test's server.
+        addresses = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET, "127.1.2.3")]
+        if socket.has_dualstack_ipv6():
+            addresses.append((socket.AF_INET6, "::1"))
+        for family, address in addresses:
+            with self.subTest(address), socket.create_server((address, 0), family=family) as server:
+                self.assertFalse(is_free(server.getsockname()[1]))
+
+    def test_port_is_free_and_not_one_that_the_kernel_hands_out(self):
+        port = free_tcp_port()
+        self.assertTrue(is_free(port))
+        with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as ports:
+            self.assertLess(port, int(ports.read().split()[0]))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,11 @@ import tempfile
 import time
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))),
+                             "system"))
+
+from harness.programs import free_tcp_port, listens
+
 UROCE = os.path.abspath(sys.argv[1])
 UROCED = os.path.abspath(sys.argv[2])
 
@@ -243,15 +248,14 @@ class StatusTest(unittest.TestCase):
 
     def start_server(self, fabric):
         """A server that waits for its client, with a queue pair."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_tcp_port()
         server = Program(fabric, "stdbuf", "-oL", "ibv_rc_pingpong", "-g", "0", "-n", self.FOR_EVER,
                          "-p", str(port))
         self.addCleanup(server.process.communicate)
         self.addCleanup(server.process.kill)
         line = server.process.stdout.readline()
         self.assertIn("local address", line)
+        wait_until(lambda: listens(server.process.pid, port), "the server does not listen")
         return server, port, int(line.split("QPN ")[1].split(",")[0], 16)
 
     def test_processes_and_queue_pairs_are_shown(self):

@@ -1,6 +1,7 @@
 """Programs that run under `uroce run`, alone and as the two ends of a connection."""
 
 import os
+import random
 import socket
 import subprocess
 import tempfile
@@ -15,9 +16,51 @@ class ProgramFailed(Exception):
 
 
 def free_tcp_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A TCP port on which nobody listens, at any address of either IP version.
+
+    It lies below the ports that the kernel hands out itself, so nobody else gets it meanwhile.
+    """
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as ports:
+        first_ephemeral = int(ports.read().split()[0])
+    while True:
+        port = random.randrange(10000, first_ephemeral)
+        if is_free(port):
+            return port
+
+
+def is_free(port):
+    """Whether a server could listen on the port at every address."""
+    if socket.has_dualstack_ipv6():
+        family, options, any_address = socket.AF_INET6, {"dualstack_ipv6": True}, "::"
+    else:
+        family, options, any_address = socket.AF_INET, {}, "0.0.0.0"
+    try:
+        socket.create_server((any_address, port), family=family, **options).close()
+    except OSError:
+        return False
+    return True
+
+
+def has_listener(sockets, port):
+    """Whether the lines of a /proc/net/tcp show somebody who listens on the port."""
+    listening = "0A"
+    for line in sockets:
+        words = line.split()
+        if len(words) > 3 and words[3] == listening and words[1].endswith(f":{port:04X}"):
+            return True
+    return False
+
+
+def listens(pid, port):
+    """Whether somebody in the process's network namespace listens on the TCP port."""
+    for table in ("tcp", "tcp6"):
+        try:
+            with open(f"/proc/{pid}/net/{table}", encoding="ascii") as sockets:
+                if has_listener(sockets, port):
+                    return True
+        except OSError:
+            pass
+    return False
 
 
 def clean_environment():
@@ -55,20 +98,6 @@ class Program:
     def failure(self, what):
         return ProgramFailed(f"'{' '.join(self.command)}' {what}; it printed:\n{self.output()}")
 
-    def listens(self, port):
-        """Whether somebody in the program's network namespace listens on the TCP port."""
-        listening = "0A"
-        for table in ("tcp", "tcp6"):
-            try:
-                with open(f"/proc/{self.pid}/net/{table}", encoding="ascii") as lines:
-                    for line in list(lines)[1:]:
-                        _, local, _, state = line.split()[:4]
-                        if state == listening and int(local.rsplit(":", 1)[1], 16) == port:
-                            return True
-            except OSError:
-                pass
-        return False
-
     def wait_until(self, condition, what):
         deadline = time.monotonic() + LIMIT_SECONDS
         while not condition():
@@ -99,7 +128,7 @@ def run_pair(wire, server, client, port, user=None, pids=None):
     pids = [] if pids is None else pids
     with Program(wire.command(0, server, user)) as first:
         pids.append(first.pid)
-        first.wait_until(lambda: first.listens(port), f"listened on port {port}")
+        first.wait_until(lambda: listens(first.pid, port), f"listened on port {port}")
         with Program(wire.command(1, client, user)) as second:
             pids.append(second.pid)
             try:
