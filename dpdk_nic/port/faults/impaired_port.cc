@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/port/faults/roce_frame.h"
 
 namespace uroce::nic {
@@ -29,9 +28,10 @@ constexpr int kMaxDropsPerReceive = 64;
 }  // namespace
 
 ImpairedPort::ImpairedPort(std::unique_ptr<PacketPort> port, const Impairments& impairments,
-                           FaultScenario scenario)
+                           FaultScenario scenario, Clock clock)
     : port_(std::move(port)),
       impairments_(impairments),
+      clock_(clock),
       injector_(std::move(scenario)),
       random_(impairments.seed) {}
 
@@ -39,7 +39,7 @@ PacketPort::ReceivedFrame ImpairedPort::Receive() {
   if (!held_.empty()) Flush();  // no frame would release the held ones if none is sent
   received_in_place_ = false;
   if (!arriving_.empty()) {
-    if (auto due = arriving_.TakeDue(Now())) return GiveOut(*std::move(due));
+    if (auto due = arriving_.TakeDue(clock_())) return GiveOut(*std::move(due));
   }
   for (int dropped = 0; dropped < kMaxDropsPerReceive; ++dropped) {
     const ReceivedFrame frame = NextArrival();
@@ -88,7 +88,7 @@ std::optional<PacketPort::ReceivedFrame> ImpairedPort::ReceiveByScenario(
     return std::nullopt;
   }
   if (action.kind == Kind::kDuplicate) {
-    arriving_.Hold(copy, Now());
+    arriving_.Hold(copy, clock_());
   } else if (!holds_back) {
     ChangeFrame(action, copy.bytes);
   }
@@ -209,8 +209,8 @@ void ImpairedPort::Corrupt(std::span<uint8_t> frame) {
   frame[bit / 8] = static_cast<uint8_t>(frame[bit / 8] ^ 1u << bit % 8);
 }
 
-Time ImpairedPort::Due(Duration delay, uint32_t others_to_pass) {
-  return Now() + (others_to_pass == 0 ? delay : delay + kReorderTimeout);
+Time ImpairedPort::Due(Duration delay, uint32_t others_to_pass) const {
+  return clock_() + (others_to_pass == 0 ? delay : delay + kReorderTimeout);
 }
 
 // A wire that takes nothing more loses the frame: it is one of ours that we held too long.
@@ -230,7 +230,7 @@ void ImpairedPort::Send(Route route, std::span<const uint8_t> frame) {
 
 void ImpairedPort::ReleaseDue() {
   if (held_.empty()) return;
-  const Time now = Now();
+  const Time now = clock_();
   while (const auto route = held_.NextRoute(now)) {
     if (!HasRoom(*route)) return;
     Send(*route, held_.TakeDue(now)->bytes);

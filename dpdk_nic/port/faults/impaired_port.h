@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/port/faults/fault_injector.h"
 #include "dpdk_nic/port/faults/fault_scenario.h"
 #include "dpdk_nic/port/faults/held_frames.h"
@@ -29,8 +30,11 @@ namespace uroce::nic {
 // reaches the port below.
 class ImpairedPort : public PacketPort {
  public:
+  using Clock = transport::Time (*)();
+
+  // `clock` says how long frames have been held.
   ImpairedPort(std::unique_ptr<PacketPort> port, const Impairments& impairments,
-               FaultScenario scenario = {});
+               FaultScenario scenario = {}, Clock clock = Now);
 
   ReceivedFrame Receive() override;
   void ReleaseReceived() override;
@@ -80,7 +84,7 @@ class ImpairedPort : public PacketPort {
   Impairment DrawImpairment();
   void Corrupt(std::span<uint8_t> frame);
   // When a frame goes on that `delay` and `others_to_pass` hold back.
-  static transport::Time Due(transport::Duration delay, uint32_t others_to_pass);
+  transport::Time Due(transport::Duration delay, uint32_t others_to_pass) const;
 
   void SendAsDrawn(std::span<uint8_t> frame);
   void SendByScenario(const FaultAction& action, std::span<uint8_t> frame);
@@ -104,6 +108,7 @@ class ImpairedPort : public PacketPort {
 
   const std::unique_ptr<PacketPort> port_;
   const Impairments impairments_;
+  const Clock clock_;
   FaultInjector injector_;
   std::mt19937_64 random_;
   HeldFrames held_;                          // to be sent

@@ -56,13 +56,19 @@ class RecordingPort : public PacketPort {
 
 constexpr uint32_t kFrames = 20'000;
 
+// The time as the ports of the tests see it.
+transport::Time test_time;
+transport::Time TestClock() { return test_time; }
+void Pass(transport::Duration time) { test_time = test_time + time; }
+
 class ImpairedPortTest : public ::testing::Test {
  protected:
   void Use(const std::string& spec) {
     sent_.clear();
     auto recorder = std::make_unique<RecordingPort>(sent_);
     wire_ = recorder.get();
-    port_ = std::make_unique<ImpairedPort>(std::move(recorder), ParseImpairments(spec).value());
+    port_ = std::make_unique<ImpairedPort>(std::move(recorder), ParseImpairments(spec).value(),
+                                           FaultScenario{}, TestClock);
   }
 
   // A frame that looks like RoCEv2 over IPv4 and carries a number.
@@ -82,7 +88,7 @@ class ImpairedPortTest : public ::testing::Test {
   }
   void SendAll() {
     for (uint32_t i = 0; i < kFrames; ++i) ASSERT_TRUE(Send(i));
-    usleep(1'000);
+    Pass(transport::Milliseconds(1));
     port_->Flush();
   }
   std::vector<uint32_t> Numbers() const {
@@ -177,7 +183,7 @@ TEST_F(ImpairedPortTest, DelayedFramesWaitInOrderAndKeepTheEngineAwake) {
   Use("delay=2000us");
   for (uint32_t i = 0; i < 10; ++i) ASSERT_TRUE(Send(i));
   EXPECT_FALSE(port_->BeginSleep());
-  usleep(5'000);
+  Pass(transport::Milliseconds(2));
   EXPECT_TRUE(port_->Receive().bytes.empty());  // looking for frames is enough to release them
   EXPECT_EQ(Numbers(), (std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
   EXPECT_TRUE(port_->BeginSleep());
@@ -207,8 +213,8 @@ class ScenarioPortTest : public ::testing::Test {
     sent_.clear();
     auto recorder = std::make_unique<RecordingPort>(sent_);
     wire_ = recorder.get();
-    port_ = std::make_unique<ImpairedPort>(std::move(recorder),
-                                           ParseImpairments(impairments).value(), scenario.value());
+    port_ = std::make_unique<ImpairedPort>(
+        std::move(recorder), ParseImpairments(impairments).value(), scenario.value(), TestClock);
   }
   void Send(uint32_t psn, transport::Route route = transport::Route::kWire) {
     const auto frame = FrameSpec{.psn = psn, .payload_bytes = 16}.Build();
@@ -276,7 +282,7 @@ TEST_F(ScenarioPortTest, ADelayedFrameComesLaterAndKeepsTheEngineAwake) {
   for (const uint32_t psn : {1, 2, 3}) Send(psn);
   EXPECT_EQ(Psns(sent_), (List{1, 3}));
   EXPECT_FALSE(port_->BeginSleep());
-  usleep(10'000);
+  Pass(transport::Milliseconds(3));
   port_->Flush();
   EXPECT_EQ(Psns(sent_), (List{1, 3, 2}));
   EXPECT_TRUE(port_->BeginSleep());
@@ -285,7 +291,7 @@ TEST_F(ScenarioPortTest, ADelayedFrameComesLaterAndKeepsTheEngineAwake) {
   for (const uint32_t psn : {1, 2, 3}) Arrive(psn);
   EXPECT_EQ(Psns(Received()), (List{1, 3}));
   EXPECT_FALSE(port_->BeginSleep());
-  usleep(10'000);
+  Pass(transport::Milliseconds(3));
   EXPECT_EQ(Psns(Received()), (List{2}));
   EXPECT_TRUE(port_->BeginSleep());
 }
