@@ -11,6 +11,8 @@
 namespace uroce::transport {
 namespace {
 
+constexpr size_t kOtherDeadlines = 1;  // that of the general services
+
 constexpr uint8_t kQpnStream = 0;  // of random numbers
 
 constexpr uint16_t kPkeyBase = 0x7fff;  // all bits but the membership bit
@@ -93,7 +95,7 @@ Status Endpoint::CreateQueuePair(const QpInitAttributes& attributes, QueuePair**
   const QpInitAttributes granted = Granted(attributes);
   if (!IsWithinLimits(granted)) return Status::kInvalidArgument;
   if (free_qpns_.empty()) return Status::kNoMemory;
-  deadlines_.Reserve(queue_pair_count_ + 1);
+  deadlines_.Reserve(queue_pair_count_ + 1 + kOtherDeadlines);
   const size_t chosen = ChooseFreeQpn();
   const uint32_t index = free_qpns_[chosen];
   const Qpn qpn{config_.first_qpn.value + index};
@@ -146,7 +148,24 @@ DropReason Endpoint::Deliver(Time now, const Packet& packet) {
   if (!IsInOurPartition(packet.pkey)) return DropReason::kBadPkey;
   if (is_multicast) return DeliverMulticast(now, packet);
   QueuePair* qp = Find(packet.destination_qpn);
-  return qp == nullptr ? DropReason::kUnknownQp : qp->OnPacket(now, packet);
+  if (qp != nullptr) return qp->OnPacket(now, packet);
+  const bool is_management = packet.destination_qpn == cm::kGeneralServicesQpn;
+  return is_management ? DeliverToGeneralServices(now, packet) : DropReason::kUnknownQp;
+}
+
+// In a fabric they come by uroced's switch, which looks whose they are, and never by a link, by
+// which a process could send what it likes.
+DropReason Endpoint::DeliverToGeneralServices(Time now, const Packet& packet) {
+  if (IsLink(packet.from)) return DropReason::kForeignSource;
+  return UseGeneralServices().OnPacket(now, packet);
+}
+
+GeneralServices& Endpoint::UseGeneralServices() {
+  if (general_services_ == nullptr) {
+    deadlines_.Reserve(queue_pair_count_ + kOtherDeadlines);
+    general_services_ = std::make_unique<GeneralServices>(config_, transmits_, deadlines_);
+  }
+  return *general_services_;
 }
 
 // Every member gets a copy (IBA 10.5.2). It counts as dropped if no member took it.
@@ -204,6 +223,7 @@ void Endpoint::LoopBackMulticast(Time now, std::span<const uint8_t> frame) {
 }
 
 void Endpoint::UpdateNeighbor(const Gid& gid, const MacAddress& mac) {
+  if (general_services_ != nullptr) general_services_->OnNeighbor();
   for (const auto& qp : queue_pairs_) {
     if (qp != nullptr) qp->UpdateNeighbor(gid, mac);
   }

@@ -11,6 +11,7 @@
 #include "transport/endpoint_config.h"
 #include "transport/endpoint_state.h"
 #include "transport/events.h"
+#include "transport/general_services.h"
 #include "transport/ids.h"
 #include "transport/memory/memory_table.h"
 #include "transport/multicast_table.h"
@@ -101,6 +102,11 @@ class Endpoint {
   // Completion notifications and asynchronous events, oldest first.
   std::optional<Event> TakeEvent() { return events_.Take(); }
 
+  // Queue pair 1; nullptr as long as neither we nor a peer has used it.
+  GeneralServices* general_services() { return general_services_.get(); }
+  // Makes it if there is none yet.
+  GeneralServices& UseGeneralServices();
+
   // The Ethernet address of a neighbour changed: paths to it use the new one from now on.
   void UpdateNeighbor(const Gid& gid, const MacAddress& mac);
 
@@ -109,6 +115,7 @@ class Endpoint {
 
  private:
   DropReason Deliver(Time now, const Packet& packet);
+  DropReason DeliverToGeneralServices(Time now, const Packet& packet);
   DropReason DeliverMulticast(Time now, const Packet& packet);
   void LoopBackMulticast(Time now, std::span<const uint8_t> frame);
   size_t ChooseFreeQpn();
@@ -128,6 +135,7 @@ class Endpoint {
   MulticastTable multicast_;
   EventSource device_;
   QpEnvironment environment_;
+  std::unique_ptr<GeneralServices> general_services_;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // by QPN - first_qpn
   uint32_t queue_pair_count_ = 0;
   RandomNumbers random_;

@@ -25,6 +25,10 @@ inline constexpr uint64_t kMaxMessageBytes = 1ull << 31;  // IBA C9-94
 // written and an IPv4 header (IBA A17.4.5.2).
 inline constexpr uint32_t kGrhBytes = 40;
 
+// From a message's arrival to its ACK on the wire, 4.096 us * 2^n. An ACK waits at worst for the
+// scheduler to give the process a processor: 134 ms, the figure other software devices give.
+inline constexpr uint8_t kLocalCaAckDelay = 15;
+
 // Packets in flight a QP. Above the bandwidth-delay product of a 100 Gbit/s rack at MTU 4096, and
 // below the 2^23 that 24-bit PSNs allow (IBA 9.7.1).
 inline constexpr uint32_t kMaxPacketsInFlight = 256;

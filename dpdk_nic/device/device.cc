@@ -111,6 +111,7 @@ ErrorOr<std::shared_ptr<Device>> Device::Create(const DeviceConfig& config, List
   Engine::Options options;
   options.mode = config.mode;
   options.event_sink = std::move(listener.event_sink);
+  options.connection_sink = std::move(listener.connection_sink);
   options.neighbor_sink = std::move(listener.neighbor_sink);
   if (!config.capture_file.empty()) {
     auto capture = PcapngWriter::Open(config.capture_file);

@@ -26,6 +26,7 @@ class Device {
   // Who is told of what happens, as Engine::Options has it.
   struct Listener {
     Engine::EventSink event_sink = {};
+    Engine::ConnectionSink connection_sink = {};
     Engine::NeighborSink neighbor_sink = {};
     void* context = nullptr;  // of the events that are about the device itself
   };

@@ -52,6 +52,7 @@ Engine::Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig
                                      : std::make_unique<StaticNeighbors>()),
       tap_(std::move(options.tap)),
       event_sink_(std::move(options.event_sink)),
+      connection_sink_(std::move(options.connection_sink)),
       neighbor_sink_(std::move(options.neighbor_sink)),
       mode_(options.mode),
       published_state_(std::move(options.published_state)),
@@ -123,6 +124,25 @@ void Engine::FollowNeighbors() {
   }
 }
 
+// nullopt if it is not known; then it is being asked for.
+std::optional<MacAddress> Engine::NeighborNow(Time now, const Gid& gid) {
+  const bool is_own = endpoint_.config().FindGid(gid) >= 0;
+  return is_own ? endpoint_.config().mac : link_layer_->Resolve(now, gid);
+}
+
+// Datagrams of the connection manager whose way is not known yet.
+void Engine::ResolveForManagement(Time now) {
+  transport::GeneralServices* const services = endpoint_.general_services();
+  if (services == nullptr || !services->WantsNeighbors()) return;
+  services->Resolve(now, [&](const Gid& gid) { return NeighborNow(now, gid); });
+}
+
+void Engine::FinishManagement(Time now) {
+  endpoint_.UseGeneralServices().Update(now);
+  if (!in_forked_child()) ResolveForManagement(now);
+  FinishVerb();
+}
+
 bool Engine::RunDeadlines(Time now) {
   bool worked = false;
   if (endpoint_.NextDeadline() <= now) {
@@ -137,6 +157,7 @@ bool Engine::RunDeadlines(Time now) {
 }
 
 bool Engine::TransmitBurst(Time now) {
+  ResolveForManagement(now);
   const bool sent = TransmitToPort(now);
   return (!port_loops_back_ && LoopBack(now)) || sent;
 }
@@ -220,6 +241,10 @@ void Engine::EndPass() {
   while (const auto event = endpoint_.TakeEvent()) {
     if (event_sink_) event_sink_(*event);
   }
+  transport::GeneralServices* const services = endpoint_.general_services();
+  if (services == nullptr) [[likely]]
+    return;
+  if (connection_sink_ && services->connection_manager().HasEvent()) connection_sink_();
 }
 
 bool Engine::HasTransmit() const { return endpoint_.HasTransmit() || link_layer_->HasTransmit(); }
@@ -324,8 +349,7 @@ void Engine::AskUntilAnswered(Duration timeout, Ask ask) {
 std::optional<MacAddress> Engine::ResolveNeighbor(const Gid& gid, Duration timeout) {
   std::optional<MacAddress> mac;
   AskUntilAnswered(timeout, [&](Time now) {
-    const bool own = endpoint_.config().FindGid(gid) >= 0;
-    mac = own ? endpoint_.config().mac : link_layer_->Resolve(now, gid);
+    mac = NeighborNow(now, gid);
     return mac.has_value();
   });
   return mac;
@@ -347,6 +371,22 @@ PacketPort::PathState Engine::PreparePath(const PacketPort::Path& path, Duration
 
 PacketPort::PathState Engine::JoinGroup(const Gid& group, Duration timeout) {
   return AskPort(timeout, [&](PacketPort& port) { return port.JoinGroup(group); });
+}
+
+PacketPort::ServiceState Engine::ReserveService(const PacketPort::Service& service,
+                                                Duration timeout) {
+  auto state = PacketPort::ServiceState::kReserved;
+  AskUntilAnswered(timeout, [&](Time) {
+    if (!in_forked_child()) state = port_->ReserveService(service);
+    return state != PacketPort::ServiceState::kPending;
+  });
+  return state;
+}
+
+void Engine::ReleaseService(const PacketPort::Service& service) {
+  WithEndpoint([&](transport::Endpoint&) {
+    if (!in_forked_child()) port_->ReleaseService(service);
+  });
 }
 
 void Engine::ForgetPath(transport::Qpn local) {

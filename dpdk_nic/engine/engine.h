@@ -36,10 +36,15 @@ class Engine {
   // Told of every neighbour whose Ethernet address became known or changed. As for events.
   using NeighborSink = std::function<void(const transport::Gid&, const transport::MacAddress&)>;
 
+  // Told at the end of every pass after which the connection manager has events, and so again and
+  // again until they are taken by WithConnectionManager. As for events.
+  using ConnectionSink = std::function<void()>;
+
   struct Options {
     using Mode = ProgressMode;
     Mode mode = Mode::kAuto;
     EventSink event_sink = {};
+    ConnectionSink connection_sink = {};
     NeighborSink neighbor_sink = {};
     std::unique_ptr<LinkLayer> link_layer = {};  // none: StaticNeighbors
     std::unique_ptr<FrameTap> tap = {};          // sees every frame; may be none
@@ -62,6 +67,25 @@ class Engine {
     const VerbEnd end{*this};
     return f(endpoint_);
   }
+
+  // Runs `f(connection_manager, now)` under the lock, then sends what became ready and delivers
+  // events. This is how connections are made, and how their events are taken
+  // (transport/cm/connection_manager.h). Not to be called from a sink. In a forked child nothing is
+  // sent and no event comes any more.
+  template <class F>
+  auto WithConnectionManager(F&& f) {
+    PrepareThread();
+    lock_.Lock();
+    const ManagementEnd end{*this, clock_.Now()};
+    return f(endpoint_.UseGeneralServices().connection_manager(), end.now);
+  }
+
+  // Reserves a service among the processes of the fabric (see PacketPort::Service), again to change
+  // `shares`; kPending: no answer in time. Counts nothing: release once what was reserved twice.
+  // Blocks; not to be called from WithEndpoint.
+  PacketPort::ServiceState ReserveService(const PacketPort::Service& service,
+                                          transport::Duration timeout);
+  void ReleaseService(const PacketPort::Service& service);
 
   // One pass if nobody else is driving: what ibv_poll_cq does on an empty queue. Returns whether
   // anything was done. Yields the processor by itself after some fruitless passes.
@@ -96,6 +120,12 @@ class Engine {
     ~VerbEnd() { engine.FinishVerb(); }
   };
 
+  struct ManagementEnd {
+    Engine& engine;
+    const transport::Time now;
+    ~ManagementEnd() { engine.FinishManagement(now); }
+  };
+
   // What Progress may do next when there was nothing to do.
   struct SleepPlan {
     enum class Kind : uint8_t {
@@ -121,6 +151,9 @@ class Engine {
   bool ReceiveBurst(transport::Time now);
   void Accept(transport::Time now, const PacketPort::ReceivedFrame& frame);
   void FollowNeighbors();
+  std::optional<transport::MacAddress> NeighborNow(transport::Time now, const transport::Gid& gid);
+  void ResolveForManagement(transport::Time now);
+  void FinishManagement(transport::Time now);
   bool RunDeadlines(transport::Time now);
   bool TransmitBurst(transport::Time now);
   bool TransmitToPort(transport::Time now);
@@ -157,6 +190,7 @@ class Engine {
   std::unique_ptr<LinkLayer> link_layer_;
   const std::unique_ptr<FrameTap> tap_;
   const EventSink event_sink_;
+  const ConnectionSink connection_sink_;
   const NeighborSink neighbor_sink_;
   const ProgressMode mode_;
   const std::unique_ptr<PublishedState> published_state_;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "dpdk_nic/port/port_drops.h"
+#include "transport/cm/identifiers.h"
 #include "transport/ids.h"
 #include "transport/route.h"
 #include "transport/wire/icrc.h"
@@ -72,6 +73,33 @@ class PacketPort {
   // Datagrams to a multicast group are wanted, until it is left. Joining again changes nothing.
   virtual PathState JoinGroup(const transport::Gid& /*group*/) { return PathState::kReady; }
   virtual void LeaveGroup(const transport::Gid& /*group*/) {}
+
+  // A service of the connection manager at an address that this process binds to, for as long as
+  // it does. Requests for it that come from other processes or the wire reach this process then.
+  struct Service {
+    transport::cm::ServiceId id;
+    transport::Gid address;  // zero: all addresses; ::ffff:0.0.0.0: all IPv4 addresses
+    // All addresses of IPv6 only; what is bound to an IPv4 address then does not conflict.
+    bool only_ipv6 = false;
+    // Others may have it as well, if all of them say so.
+    bool shares = false;
+
+    bool operator==(const Service&) const = default;
+  };
+  enum class ServiceState : uint8_t {
+    kReserved,
+    kPending,  // no answer yet
+    kInUse,    // by another process
+    kNoRoom,   // for more services, of this process or of all
+  };
+  // Asked again until the state is another than kPending. Reserving again changes nothing but
+  // `shares`. The services of this process do not conflict with each other here. Without other
+  // processes every service is free.
+  virtual ServiceState ReserveService(const Service& /*service*/) {
+    return ServiceState::kReserved;
+  }
+  // `shares` does not matter.
+  virtual void ReleaseService(const Service& /*service*/) {}
 
   // Sleeping. BeginSleep announces that no thread polls from now on and returns false if there is
   // work already (then do not sleep). While asleep the wait_fd becomes readable when a frame

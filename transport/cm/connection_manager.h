@@ -53,6 +53,8 @@ class ConnectionManager {
                 uint32_t backlog = 0);
   // What Listen chose, or was told.
   std::optional<ServiceId> ListeningOn(CommunicationId id) const;
+  // Whether a request for this service has a listener.
+  bool IsListenedTo(ServiceId service_id) const { return FindListener(service_id) != nullptr; }
   Status Accept(Time now, CommunicationId id, const AcceptParameters& parameters);  // REP
   // The queue pair has received something (COMM_EST): as good as an RTU.
   Status CommunicationEstablished(CommunicationId id);

@@ -22,10 +22,6 @@ constexpr uint32_t kCapabilities =
     IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
     IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_PORT_ACTIVE_EVENT;
 
-// From a message's arrival to its ACK on the wire, 4.096 us * 2^n. An ACK waits at worst for the
-// scheduler to give the process a processor: 134 ms, the figure other software devices give.
-constexpr uint8_t kLocalCaAckDelay = 15;
-
 void FillAttributes(const Device& device, ibv_device_attr& attr) {
   std::strncpy(attr.fw_ver, kFirmwareVersion, sizeof attr.fw_ver - 1);
   attr.node_guid = htobe64(NodeGuid(device.mac()));
@@ -56,7 +52,7 @@ void FillAttributes(const Device& device, ibv_device_attr& attr) {
   attr.max_srq_wr = transport::kMaxSrqWorkRequests;
   attr.max_srq_sge = transport::kMaxSges;
   attr.max_pkeys = kPkeyTableLength;
-  attr.local_ca_ack_delay = kLocalCaAckDelay;
+  attr.local_ca_ack_delay = transport::kLocalCaAckDelay;
   attr.phys_port_cnt = 1;
   // The rest is zero: no reliable datagrams, raw queue pairs, FMRs.
 }

@@ -50,6 +50,10 @@ class ImpairedPort : public PacketPort {
   void ForgetPath(transport::Qpn local) override { port_->ForgetPath(local); }
   PathState JoinGroup(const transport::Gid& group) override { return port_->JoinGroup(group); }
   void LeaveGroup(const transport::Gid& group) override { port_->LeaveGroup(group); }
+  ServiceState ReserveService(const Service& service) override {
+    return port_->ReserveService(service);
+  }
+  void ReleaseService(const Service& service) override { port_->ReleaseService(service); }
 
   int wait_fd() const override { return port_->wait_fd(); }
   // Stays awake while frames are held back.

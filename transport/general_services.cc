@@ -1,0 +1,155 @@
+#include "transport/general_services.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/cm/limits.h"
+#include "transport/cm/mad.h"
+#include "transport/cm/steering.h"
+#include "transport/limits.h"
+#include "transport/wire/frame_builder.h"
+
+namespace uroce::transport {
+namespace {
+
+using cm::kGeneralServicesQkey;
+using cm::kGeneralServicesQpn;
+using cm::MadAddress;
+using cm::OutgoingMad;
+
+constexpr uint8_t kEcnBits = 3;
+
+cm::Config ManagerConfig(const EndpointConfig& config) {
+  uint64_t guid = 0;
+  for (const uint8_t byte : Gid::LinkLocal(config.mac).bytes) guid = guid << 8 | byte;
+  return {.ca_guid = guid,  // the lower 64 bits of the GID
+          .ack_delay = kLocalCaAckDelay,
+          .seed = config.seed,
+          .id_prefix = BlockOf(config.first_qpn),
+          .id_prefix_bits = cm::Steering::kBlockBits};
+}
+
+// The way back to where a datagram came from.
+MadAddress SourceOf(const EndpointConfig& config, const Packet& packet) {
+  MadAddress source{.qpn = packet.deth.source_qpn};
+  source.path.destination_gid = packet.source_gid;
+  source.path.destination_mac = packet.source_mac;
+  source.path.source_gid_index = static_cast<uint8_t>(config.FindGid(packet.destination_gid));
+  source.path.traffic_class = packet.traffic_class & ~kEcnBits;
+  return source;
+}
+
+// Whether the source GID exists and is of the IP version of the destination.
+bool HasSourceFor(const EndpointConfig& config, const AddressVector& path) {
+  return path.source_gid_index < config.gids.size() &&
+         config.gids[path.source_gid_index].IsIpv4Mapped() == path.destination_gid.IsIpv4Mapped();
+}
+
+}  // namespace
+
+GeneralServices::GeneralServices(const EndpointConfig& config, TransmitSchedule& transmits,
+                                 DeadlineQueue& deadlines)
+    : config_(config),
+      transmits_(transmits),
+      deadlines_(deadlines),
+      manager_(ManagerConfig(config)),
+      wire_(*this, Route::kWire),
+      loopback_(*this, Route::kLoopback) {}
+
+GeneralServices::~GeneralServices() {
+  deadlines_.Remove(*this);
+  wire_.LeaveSchedule();
+  loopback_.LeaveSchedule();
+}
+
+void GeneralServices::Update(Time now) {
+  while (auto mad = manager_.PollTransmit()) {
+    cm::MadAddress& to = mad->destination;
+    if (!HasSourceFor(config_, to.path)) continue;
+    if (config_.FindGid(to.path.destination_gid) >= 0) to.path.destination_mac = config_.mac;
+    if (to.path.destination_mac != MacAddress{}) {
+      Send(std::move(*mad));
+    } else if (unresolved_.size() < kMaxUnresolved) {
+      unresolved_.push_back({std::move(*mad), now + kUnresolvedFor});
+      wants_neighbors_ = true;
+      ask_at_ = now;  // there will be a pass
+    }
+  }
+  SetDeadline();
+}
+
+// Datagrams with another Q_Key and what is no MAD are dropped silently.
+DropReason GeneralServices::OnPacket(Time now, const Packet& packet) {
+  const Opcode& opcode = packet.opcode;
+  if (opcode.service != Service::kUnreliableDatagram) return DropReason::kWrongService;
+  if (packet.deth.qkey != kGeneralServicesQkey) return DropReason::kBadQkey;
+  if (packet.payload.size() != cm::kMadBytes || opcode.HasImmediate()) {
+    return DropReason::kMessageTooLong;
+  }
+  manager_.OnMad(now, packet.payload, SourceOf(config_, packet));
+  Update(now);
+  return DropReason::kNone;
+}
+
+void GeneralServices::OnDeadline(Time now) {
+  if (ask_at_ <= now) {
+    ask_at_ = kNever;
+    wants_neighbors_ = true;
+  }
+  manager_.OnDeadline(now);
+  Update(now);
+}
+
+// A request finds its listener by the switch of the fabric, also if that is in this process: which
+// process has a service is known there. All other messages name their receiver.
+Route GeneralServices::RouteOf(const OutgoingMad& mad) const {
+  const bool is_own_gid = config_.FindGid(mad.destination.path.destination_gid) >= 0;
+  if (!is_own_gid && (config_.has_wire || !config_.has_links)) return Route::kWire;
+  const auto steering = cm::Steering::Parse(mad.mad.data());
+  if (!steering) return Route::kWire;
+  if (steering->IsRequest()) {
+    const bool is_ours = !config_.has_links && manager_.IsListenedTo(*steering->service);
+    return is_ours ? Route::kLoopback : Route::kWire;
+  }
+  const uint32_t block = cm::Steering::BlockOf(*steering->recipient);
+  return block == BlockOf(config_.first_qpn) ? Route::kLoopback : Route::kWire;
+}
+
+void GeneralServices::Send(OutgoingMad mad) {
+  Outlet& outlet = RouteOf(mad) == Route::kLoopback ? loopback_ : wire_;
+  outlet.Add(std::move(mad));
+}
+
+void GeneralServices::Outlet::Add(OutgoingMad mad) {
+  if (mads_.size() >= cm::kMaxQueuedMads) return;
+  mads_.push_back(std::move(mad));
+  services_.transmits_.Add(route_, *this);
+}
+
+size_t GeneralServices::Outlet::BuildFrame(Time, std::span<uint8_t> out) {
+  if (mads_.empty()) return 0;
+  const size_t frame_bytes = services_.Emit(mads_.front(), out);
+  mads_.pop_front();
+  return frame_bytes;
+}
+
+size_t GeneralServices::Emit(const OutgoingMad& mad, std::span<uint8_t> out) {
+  const AddressVector& path = mad.destination.path;
+  const FrameBuilder builder(
+      config_.mac, config_.gids[path.source_gid_index], path,
+      UdpSourcePort(path.flow_label, kGeneralServicesQpn, mad.destination.qpn));
+  TransportHeaders headers;
+  headers.opcode.service = Service::kUnreliableDatagram;
+  headers.destination_qpn = mad.destination.qpn;
+  headers.psn = next_psn_;
+  headers.deth = {.qkey = kGeneralServicesQkey, .source_qpn = kGeneralServicesQpn};
+  ++next_psn_;
+  const PayloadPiece payload{mad.mad.data(), mad.mad.size()};
+  return builder.Emit(headers, {&payload, 1}, out);
+}
+
+void GeneralServices::SetDeadline() {
+  deadlines_.Set(*this, std::min(manager_.NextDeadline(), ask_at_));
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+
+#include "transport/cm/connection_manager.h"
+#include "transport/counters.h"
+#include "transport/endpoint_config.h"
+#include "transport/ids.h"
+#include "transport/qp/deadline_queue.h"
+#include "transport/qp/transmit_schedule.h"
+#include "transport/route.h"
+#include "transport/time.h"
+#include "transport/wire/packet.h"
+
+namespace uroce::transport {
+
+// Queue pair 1 of the port, the general services interface, with the communication
+// manager behind it: MADs that arrive go to the communication manager, what it has to say becomes
+// datagrams.
+//
+//   UD packet to queue pair 1 --> OnPacket --> connection_manager() --> Update --+--> kLoopback
+//                                                                                +--> kWire
+//                        Ethernet address still unknown: unresolved_ --> Resolve-+
+//
+// It exists only in endpoints whose communication manager is used, and it allocates: nothing here
+// is on the path of data.
+class GeneralServices : public DeadlineClient {
+ public:
+  // Datagrams that wait for an Ethernet address; further ones are lost, as on the wire.
+  static constexpr size_t kMaxUnresolved = 256;
+  // How long they wait: the communication manager repeats what is lost.
+  static constexpr Duration kUnresolvedFor = Milliseconds(2'000);
+  static constexpr Duration kAskAgain = Milliseconds(10);
+
+  // All of them outlive it.
+  GeneralServices(const EndpointConfig& config, TransmitSchedule& transmits,
+                  DeadlineQueue& deadlines);
+  ~GeneralServices() override;
+
+  // Whoever used it calls Update afterwards.
+  cm::ConnectionManager& connection_manager() { return manager_; }
+  // Takes over what the communication manager wants to send, and its deadline.
+  void Update(Time now);
+
+  // A packet to queue pair 1 of one of our GIDs.
+  DropReason OnPacket(Time now, const Packet& packet);
+  void OnDeadline(Time now) override;
+
+  // Whether datagrams wait for an Ethernet address that is to be asked for now.
+  bool WantsNeighbors() const { return wants_neighbors_; }
+  // Asks `resolve(gid)`, which returns the Ethernet address if it is known, for all of them.
+  template <class ResolveNeighbor>
+  void Resolve(Time now, ResolveNeighbor resolve);
+  // An Ethernet address became known: it pays to ask.
+  void OnNeighbor() { wants_neighbors_ = !unresolved_.empty(); }
+
+ private:
+  struct Unresolved {
+    cm::OutgoingMad mad;
+    Time until;
+  };
+  // The datagrams that go by one route.
+  class Outlet : public TransmitClient {
+   public:
+    Outlet(GeneralServices& services, Route route) : services_(services), route_(route) {}
+    void Add(cm::OutgoingMad mad);
+    void LeaveSchedule() { services_.transmits_.Remove(route_, *this); }
+    size_t BuildFrame(Time now, std::span<uint8_t> out) override;
+
+   private:
+    GeneralServices& services_;
+    const Route route_;
+    std::deque<cm::OutgoingMad> mads_;
+  };
+
+  Route RouteOf(const cm::OutgoingMad& mad) const;
+  void Send(cm::OutgoingMad mad);
+  size_t Emit(const cm::OutgoingMad& mad, std::span<uint8_t> out);
+  void SetDeadline();
+
+  const EndpointConfig& config_;
+  TransmitSchedule& transmits_;
+  DeadlineQueue& deadlines_;
+  cm::ConnectionManager manager_;
+  Psn next_psn_;
+  Outlet wire_;
+  Outlet loopback_;
+  std::deque<Unresolved> unresolved_;
+  Time ask_at_ = kNever;  // when they are to be asked for, if not at once
+  bool wants_neighbors_ = false;
+};
+
+template <class ResolveNeighbor>
+void GeneralServices::Resolve(Time now, ResolveNeighbor resolve) {
+  std::deque<Unresolved> waiting;
+  waiting.swap(unresolved_);
+  for (Unresolved& entry : waiting) {
+    MacAddress& mac = entry.mad.destination.path.destination_mac;
+    if (const auto found = resolve(entry.mad.destination.path.destination_gid)) mac = *found;
+    if (mac != MacAddress{}) {
+      Send(std::move(entry.mad));
+    } else if (now < entry.until) {
+      unresolved_.push_back(std::move(entry));
+    }
+  }
+  wants_neighbors_ = false;
+  ask_at_ = unresolved_.empty() ? kNever : now + kAskAgain;
+  SetDeadline();
+}
+
+}  // namespace uroce::transport
