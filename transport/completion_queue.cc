@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "transport/limits.h"
 
@@ -84,19 +85,40 @@ void CompletionQueue::Purge(Qpn qpn) {
 }
 
 Status CompletionQueue::Resize(uint32_t capacity) {
+  Room room;
+  const Status status = PrepareRoom(capacity, room);
+  return status == Status::kOk ? MoveTo(room) : status;
+}
+
+Status CompletionQueue::PrepareRoom(uint32_t capacity, Room& room) const {
   if (capacity == 0 || capacity > kMaxCqEntries) return Status::kInvalidArgument;
   const uint64_t consumed = consumed_.load(std::memory_order_relaxed);
-  const uint64_t produced = produced_.load(std::memory_order_relaxed);
-  if (capacity < produced - consumed) return Status::kInvalidArgument;
-
-  const uint32_t mask = std::bit_ceil(capacity) - 1;
-  auto ring = std::make_unique<Completion[]>(mask + 1u);
-  for (uint64_t number = consumed; number < produced; ++number) {
-    ring[number & mask] = ring_[number & mask_];
+  if (capacity < produced_.load(std::memory_order_acquire) - consumed) {
+    return Status::kInvalidArgument;
   }
-  ring_ = std::move(ring);
-  mask_ = mask;
-  capacity_ = capacity;
+  room = {.capacity = capacity,
+          .copied = consumed,
+          .ring = std::make_unique<Completion[]>(std::bit_ceil(capacity))};
+  CopyTo(room);
+  return Status::kOk;
+}
+
+// What was copied before and what there is more.
+void CompletionQueue::CopyTo(Room& room) const {
+  const uint32_t mask = std::bit_ceil(room.capacity) - 1;
+  const uint64_t end = std::min(produced_.load(std::memory_order_acquire),
+                                consumed_.load(std::memory_order_relaxed) + room.capacity);
+  for (; room.copied < end; ++room.copied) {
+    room.ring[room.copied & mask] = ring_[room.copied & mask_];
+  }
+}
+
+Status CompletionQueue::MoveTo(Room& room) {
+  CopyTo(room);
+  if (room.copied != produced_.load(std::memory_order_relaxed)) return Status::kInvalidArgument;
+  std::swap(capacity_, room.capacity);
+  std::swap(ring_, room.ring);
+  mask_ = std::bit_ceil(capacity_) - 1;
   return Status::kOk;
 }
 

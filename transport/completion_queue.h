@@ -46,6 +46,16 @@ class CompletionQueue : public EventSource {
   // New room for `capacity` completions; what is in the queue stays. kInvalidArgument if more than
   // that is in the queue or it is not 1 .. kMaxCqEntries. Not concurrent with Poll.
   Status Resize(uint32_t capacity);
+  // The same in two steps, because much is copied: the first may run while another thread pushes,
+  // so it needs no lock of the engine. Nothing is polled, purged or resized in between.
+  struct Room {
+    uint32_t capacity = 0;
+    uint64_t copied = 0;  // completions before this number are in the ring
+    std::unique_ptr<Completion[]> ring;
+  };
+  Status PrepareRoom(uint32_t capacity, Room& room) const;
+  // Afterwards `room` is what the queue had before.
+  Status MoveTo(Room& room);
 
   uint32_t capacity() const { return capacity_; }
   bool empty() const;
@@ -53,6 +63,7 @@ class CompletionQueue : public EventSource {
 
  private:
   void Announce();
+  void CopyTo(Room& room) const;
 
   EventQueue& events_;
   uint32_t capacity_;

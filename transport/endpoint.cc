@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <new>
 #include <numeric>
+#include <utility>
 
 #include "transport/limits.h"
 #include "transport/wire/frame_parser.h"
@@ -66,55 +67,74 @@ Endpoint::Endpoint(const EndpointConfig& config, EndpointState* state)
       queue_pairs_(config.qpn_count),
       random_(config.seed, kQpnStream),
       free_qpns_(config.qpn_count) {
+  deadlines_.Reserve(config.qpn_count + kOtherDeadlines);
   std::iota(free_qpns_.begin(), free_qpns_.end(), uint16_t{0});
 }
 
 Endpoint::~Endpoint() = default;
 
-std::unique_ptr<CompletionQueue> Endpoint::CreateCompletionQueue(uint32_t capacity, void* context) {
-  return std::make_unique<CompletionQueue>(capacity, events_, context);
+std::unique_ptr<CompletionQueue> Endpoint::CreateCompletionQueue(uint32_t capacity,
+                                                                 void* context) const {
+  return std::make_unique<CompletionQueue>(capacity, environment_.events, context);
 }
 
-void Endpoint::DestroyCompletionQueue(std::unique_ptr<CompletionQueue> queue) {
+std::unique_ptr<CompletionQueue> Endpoint::DestroyCompletionQueue(
+    std::unique_ptr<CompletionQueue> queue) {
   events_.Forget(*queue);
+  return queue;
 }
 
 std::unique_ptr<SharedReceiveQueue> Endpoint::CreateSharedReceiveQueue(
-    const SrqInitAttributes& attributes) {
+    const SrqInitAttributes& attributes) const {
   const bool fits =
       attributes.max_work_requests >= 1 && attributes.max_work_requests <= kMaxSrqWorkRequests &&
       attributes.max_sges <= kMaxSges && attributes.limit <= attributes.max_work_requests;
-  return fits ? std::make_unique<SharedReceiveQueue>(attributes, events_) : nullptr;
+  return fits ? std::make_unique<SharedReceiveQueue>(attributes, environment_.events) : nullptr;
 }
 
-void Endpoint::DestroySharedReceiveQueue(std::unique_ptr<SharedReceiveQueue> queue) {
+std::unique_ptr<SharedReceiveQueue> Endpoint::DestroySharedReceiveQueue(
+    std::unique_ptr<SharedReceiveQueue> queue) {
   events_.Forget(*queue);
+  return queue;
 }
 
-Status Endpoint::CreateQueuePair(const QpInitAttributes& attributes, QueuePair** out) {
+Status Endpoint::CreateQueues(const QpInitAttributes& attributes,
+                              std::optional<QueuePair::Queues>& out) const {
   const QpInitAttributes granted = Granted(attributes);
   if (!IsWithinLimits(granted)) return Status::kInvalidArgument;
-  if (free_qpns_.empty()) return Status::kNoMemory;
-  deadlines_.Reserve(queue_pair_count_ + 1 + kOtherDeadlines);
-  const size_t chosen = ChooseFreeQpn();
-  const uint32_t index = free_qpns_[chosen];
-  const Qpn qpn{config_.first_qpn.value + index};
-  auto qp = std::make_unique<QueuePair>(qpn, granted, environment_, state_->queue_pairs[index]);
-  *out = qp.get();
-  queue_pairs_[index] = std::move(qp);
-  free_qpns_.erase(free_qpns_.begin() + static_cast<ptrdiff_t>(chosen));
-  ++queue_pair_count_;
+  out.emplace(granted);
   return Status::kOk;
 }
 
-void Endpoint::DestroyQueuePair(QueuePair* qp) {
+Status Endpoint::CreateQueuePair(const QpInitAttributes& attributes, QueuePair::Queues&& queues,
+                                 QueuePair** out) {
+  if (free_qpns_.empty()) return Status::kNoMemory;
+  const size_t chosen = ChooseFreeQpn();
+  const uint32_t index = free_qpns_[chosen];
+  const Qpn qpn{config_.first_qpn.value + index};
+  auto qp = std::make_unique<QueuePair>(qpn, Granted(attributes), std::move(queues), environment_,
+                                        state_->queue_pairs[index]);
+  *out = qp.get();
+  queue_pairs_[index] = std::move(qp);
+  free_qpns_.erase(free_qpns_.begin() + static_cast<ptrdiff_t>(chosen));
+  return Status::kOk;
+}
+
+Status Endpoint::CreateQueuePair(const QpInitAttributes& attributes, QueuePair** out) {
+  std::optional<QueuePair::Queues> queues;
+  if (const Status status = CreateQueues(attributes, queues); status != Status::kOk) return status;
+  return CreateQueuePair(attributes, std::move(*queues), out);
+}
+
+QueuePair::Queues Endpoint::DestroyQueuePair(QueuePair* qp) {
   multicast_.DetachFromAll(*qp);
   memory_.ForgetQueuePair(qp->qpn());
   qp->PurgeCompletions();
   const uint32_t index = qp->qpn().value - config_.first_qpn.value;
+  QueuePair::Queues queues = qp->TakeQueues();
   queue_pairs_[index].reset();
   free_qpns_.push_back(static_cast<uint16_t>(index));
-  --queue_pair_count_;
+  return queues;
 }
 
 // Any of the half that has been free for longest: not to be guessed, and not one that packets may
@@ -162,7 +182,6 @@ DropReason Endpoint::DeliverToGeneralServices(Time now, const Packet& packet) {
 
 GeneralServices& Endpoint::UseGeneralServices() {
   if (general_services_ == nullptr) {
-    deadlines_.Reserve(queue_pair_count_ + kOtherDeadlines);
     general_services_ = std::make_unique<GeneralServices>(config_, transmits_, deadlines_);
   }
   return *general_services_;

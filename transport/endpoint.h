@@ -44,24 +44,37 @@ class Endpoint {
 
   MemoryTable& memory() { return memory_; }
 
+  // Objects may be large: up to 128 MB. What takes so long that it should not be done under the
+  // engine's lock, to allocate, clear and free memory, is apart: the functions that are const need
+  // no lock, and those that destroy return what is to be freed.
+
   // `capacity` 1 .. kMaxCqEntries; `context` comes back in the queue's events. The caller owns the
   // queue and hands it back when no queue pair uses it any more.
-  std::unique_ptr<CompletionQueue> CreateCompletionQueue(uint32_t capacity, void* context);
-  void DestroyCompletionQueue(std::unique_ptr<CompletionQueue> queue);
+  std::unique_ptr<CompletionQueue> CreateCompletionQueue(uint32_t capacity, void* context) const;
+  std::unique_ptr<CompletionQueue> DestroyCompletionQueue(std::unique_ptr<CompletionQueue> queue);
 
   // nullptr for capabilities over the limits. The caller owns the queue and hands it back when no
   // queue pair draws from it any more.
-  std::unique_ptr<SharedReceiveQueue> CreateSharedReceiveQueue(const SrqInitAttributes& attributes);
-  void DestroySharedReceiveQueue(std::unique_ptr<SharedReceiveQueue> queue);
+  std::unique_ptr<SharedReceiveQueue> CreateSharedReceiveQueue(
+      const SrqInitAttributes& attributes) const;
+  std::unique_ptr<SharedReceiveQueue> DestroySharedReceiveQueue(
+      std::unique_ptr<SharedReceiveQueue> queue);
 
-  // Creates a queue pair in RESET. On success `*out` is set, and stays valid until it is destroyed;
-  // the capabilities granted are in (*out)->init_attributes(). kInvalidArgument for capabilities
-  // over the limits, kNoMemory when the QPN block is used up.
+  // The memory of a queue pair with these attributes. kInvalidArgument for capabilities over the
+  // limits.
+  Status CreateQueues(const QpInitAttributes& attributes,
+                      std::optional<QueuePair::Queues>& out) const;
+  // Creates a queue pair in RESET, with `queues` that were made for these attributes and that
+  // are taken on success. Then `*out` is set, and stays valid until it is destroyed; the capabilities granted are in
+  // (*out)->init_attributes(). kNoMemory when the QPN block is used up.
+  Status CreateQueuePair(const QpInitAttributes& attributes, QueuePair::Queues&& queues,
+                         QueuePair** out);
+  // Both.
   Status CreateQueuePair(const QpInitAttributes& attributes, QueuePair** out);
   // The completions of this queue pair leave their queues, which nobody polls meanwhile, and
   // nothing more comes from it. It leaves its multicast groups. Windows that are bound to it stay
   // so, for nobody (IBA o10-2.2.5).
-  void DestroyQueuePair(QueuePair* qp);
+  QueuePair::Queues DestroyQueuePair(QueuePair* qp);
   // nullptr if there is none.
   QueuePair* Find(Qpn qpn) const;
 
@@ -137,7 +150,6 @@ class Endpoint {
   QpEnvironment environment_;
   std::unique_ptr<GeneralServices> general_services_;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // by QPN - first_qpn
-  uint32_t queue_pair_count_ = 0;
   RandomNumbers random_;
   std::vector<uint16_t> free_qpns_;  // QPN - first_qpn; those that were given back last come last
 };

@@ -311,13 +311,20 @@ bool Engine::TryRunOnce() {
   application_passes_.store(application_passes() + 1, std::memory_order_relaxed);
 
   // A dedicated thread is faster than this one would be: it has the engine's data in its cache.
-  const bool worked = mode_ == ProgressMode::kAuto && RunIfFree() == PassResult::kWorked;
-  if (worked) {
-    pause.PollWorked();
-  } else {
-    pause.PollFailed();
+  const PassResult result =
+      mode_ == ProgressMode::kAuto ? RunIfFree() : PassResult::kNothingToDo;
+  switch (result) {
+    case PassResult::kWorked:
+      pause.PollWorked();
+      return true;
+    case PassResult::kNothingToDo:
+      pause.PollFailed();
+      return false;
+    case PassResult::kLockBusy:
+      pause.PollRefused();
+      return false;
   }
-  return worked;
+  return false;
 }
 
 template <class Ask>

@@ -87,6 +87,9 @@ class Engine {
                                           transport::Duration timeout);
   void ReleaseService(const PacketPort::Service& service);
 
+  // For what needs no lock: the configuration, and to make large objects (see Endpoint).
+  const transport::Endpoint& endpoint() const { return endpoint_; }
+
   // One pass if nobody else is driving: what ibv_poll_cq does on an empty queue. Returns whether
   // anything was done. Yields the processor by itself after some fruitless passes.
   bool TryRunOnce();

@@ -24,6 +24,14 @@ constexpr uint32_t kSharedYieldsBeforeStep = 16;
 constexpr Duration kMinInterval = transport::Milliseconds(5);
 constexpr Duration kMaxInterval = transport::Milliseconds(160);
 
+// A millisecond or more of polls, while a pass takes some microseconds.
+constexpr uint32_t kRefusalsBeforeSleep = 4'096;
+
+void SleepForAMoment() {
+  const timespec moment{0, 1};
+  nanosleep(&moment, nullptr);
+}
+
 int AllowedProcessors() {
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -37,6 +45,18 @@ bool HasOneProcessor() {
 }  // namespace
 
 bool PollingPause::PollFailed() {
+  refusals_ = 0;
+  return Pause();
+}
+
+void PollingPause::PollRefused() {
+  Pause();
+  if (++refusals_ < kRefusalsBeforeSleep) return;
+  refusals_ = 0;
+  SleepForAMoment();
+}
+
+bool PollingPause::Pause() {
   // With a single processor nothing can have changed while we spun.
   if (++fruitless_polls_ < kPollsBeforeYield && !HasOneProcessor()) return false;
   Yield();
@@ -65,8 +85,7 @@ void PollingPause::StepAside(Time now) {
   const bool is_recent = now - next_step_aside_ < kMaxInterval;
   interval_ = is_recent ? std::min(interval_ * 2, kMaxInterval) : kMinInterval;
   next_step_aside_ = now + interval_;
-  const timespec moment{0, 1};
-  nanosleep(&moment, nullptr);
+  SleepForAMoment();
 }
 
 }  // namespace uroce::nic

@@ -19,15 +19,20 @@ namespace uroce::nic {
 // One a thread.
 class PollingPause {
  public:
-  void PollWorked() { fruitless_polls_ = 0; }
+  void PollWorked() { fruitless_polls_ = refusals_ = 0; }
   // Returns whether it yielded.
   bool PollFailed();
+  // Another thread is at work on what was to be polled. It may have lost its processor to this one,
+  // which is of a real-time class and yields to no other: refused for long, it sleeps for a moment.
+  void PollRefused();
 
  private:
+  bool Pause();
   void Yield();
   void StepAside(transport::Time now);
 
   uint32_t fruitless_polls_ = 0;
+  uint32_t refusals_ = 0;       // in a row
   uint32_t shared_yields_ = 0;  // in a row: somebody else ran meanwhile
   transport::Duration interval_;
   transport::Time next_step_aside_;

@@ -6,7 +6,8 @@ namespace uroce::transport {
 namespace {
 
 constexpr uint8_t kStream = 1;  // of random numbers
-constexpr uint32_t kInitialEntries = 1'024;
+constexpr size_t kInitialSlots = 1'024;
+constexpr size_t kMaxSlots = size_t{2} * kMaxMemoryRegions;
 
 constexpr uint32_t kTagMask = 0xff;
 
@@ -29,7 +30,10 @@ uint8_t* Resolve(const MemoryRegion& region, PdId pd, uint64_t address, uint64_t
 
 }  // namespace
 
-MemoryTable::MemoryTable(const Seed& seed) : random_(seed, kStream), entries_(kInitialEntries) {}
+MemoryTable::MemoryTable(const Seed& seed) : random_(seed, kStream) {
+  segments_.reserve(kMaxSlots / kSegmentSlots);
+  while (slots_ < kInitialSlots) AddSlot();
+}
 
 const MemoryTable::Entry* MemoryTable::Find(uint32_t key) const {
   const Entry& entry = Slot(key);
@@ -59,7 +63,7 @@ MemoryTable::Entry* MemoryTable::FindWindowOfAnyTag(RKey key) {
 // Half of the slots are free, so that a few draws find one.
 MemoryTable::Entry* MemoryTable::Allocate(Kind kind) {
   if (in_use_ == kMaxMemoryRegions) return nullptr;
-  if (2 * size_t{in_use_} >= entries_.size()) Grow();
+  while (2 * (size_t{in_use_} + 1) > slots_) AddSlot();
   while (true) {
     const auto key = static_cast<uint32_t>(random_.Next());
     Entry& entry = Slot(key);
@@ -80,13 +84,17 @@ void MemoryTable::Free(Entry& entry) {
   --in_use_;
 }
 
-// What shared no slot before shares none when one bit more of the keys counts.
-void MemoryTable::Grow() {
-  std::vector<Entry> old(2 * entries_.size());
-  old.swap(entries_);
-  for (const Entry& entry : old) {
-    if (entry.kind != Kind::kFree) Slot(entry.key) = entry;
+// The keys of the new slot had one bit less that counts, and shared a slot with others.
+void MemoryTable::AddSlot() {
+  if (slots_ == segments_.size() * kSegmentSlots) {
+    segments_.push_back(std::make_unique<Entry[]>(kSegmentSlots));
   }
+  const size_t added = slots_++;
+  if (added > mask_) mask_ = 2 * mask_ + 1;
+  Entry& shared = SlotAt(added & (mask_ >> 1));
+  if (shared.kind == Kind::kFree || (IndexOf(shared.key) & mask_) != added) return;
+  SlotAt(added) = shared;
+  shared.kind = Kind::kFree;
 }
 
 std::optional<LKey> MemoryTable::Register(const MemoryRegion& region) {
@@ -99,9 +107,7 @@ std::optional<LKey> MemoryTable::Register(const MemoryRegion& region) {
 
 bool MemoryTable::RegisterAs(LKey key, const MemoryRegion& region) {
   if (in_use_ == kMaxMemoryRegions) return false;
-  while (Slot(key.value).kind != Kind::kFree && entries_.size() < 2 * size_t{kMaxMemoryRegions}) {
-    Grow();
-  }
+  while (Slot(key.value).kind != Kind::kFree && slots_ < kMaxSlots) AddSlot();
   Entry& entry = Slot(key.value);
   if (entry.kind != Kind::kFree) return false;
   Take(entry, Kind::kRegion, key.value).region = region;
@@ -207,7 +213,8 @@ Status MemoryTable::InvalidateWindow(PdId pd, Qpn qpn, RKey key) {
 void MemoryTable::ForgetQueuePair(Qpn qpn) {
   if (windows2_bound_ == 0) return;  // as almost always: nothing to look for
   constexpr Qpn kNobody{0};          // QPN 0 is that of subnet management
-  for (Entry& entry : entries_) {
+  for (size_t index = 0; index < slots_; ++index) {
+    Entry& entry = SlotAt(index);
     if (entry.kind == Kind::kWindow2 && entry.bound && entry.qpn == qpn) entry.qpn = kNobody;
   }
 }

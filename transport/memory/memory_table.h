@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -28,6 +30,9 @@ enum class WindowType : uint8_t { kType1 = 1, kType2 = 2 };  // enum ibv_mw_type
 // A key is 32 random bits, so that a peer which was given one cannot guess another, and a stale key
 // is refused. The lower 8 bits are the tag, which changes when a window is bound; as many of the
 // others as the table needs say where the entry is. A region's lkey and rkey have the same value.
+//
+// The table grows by a slot at a time (linear hashing: W. Litwin, 1980), so that no registration
+// takes longer than another one: calls are made under the engine's lock.
 class MemoryTable {
  public:
   explicit MemoryTable(const Seed& seed = {});
@@ -99,9 +104,21 @@ class MemoryTable {
 
   static_assert(sizeof(Entry) == 64);
 
+  // Slots come in segments, so that one more never moves the others.
+  static constexpr size_t kSegmentSlots = 512;
+
   static constexpr uint32_t IndexOf(uint32_t key) { return key >> 8; }
-  Entry& Slot(uint32_t key) { return entries_[IndexOf(key) & (entries_.size() - 1)]; }
-  const Entry& Slot(uint32_t key) const { return entries_[IndexOf(key) & (entries_.size() - 1)]; }
+  Entry& SlotAt(size_t index) {
+    return segments_[index / kSegmentSlots][index % kSegmentSlots];
+  }
+  const Entry& Slot(uint32_t key) const {
+    size_t index = IndexOf(key) & mask_;
+    if (index >= slots_) index &= mask_ >> 1;  // the slot it shares until its own is there
+    return segments_[index / kSegmentSlots][index % kSegmentSlots];
+  }
+  Entry& Slot(uint32_t key) {
+    return const_cast<Entry&>(static_cast<const MemoryTable*>(this)->Slot(key));
+  }
   // The entry in use that `key` names, or nullptr.
   const Entry* Find(uint32_t key) const;
   Entry* Find(uint32_t key);
@@ -114,12 +131,14 @@ class MemoryTable {
   Entry* Allocate(Kind kind);
   Entry& Take(Entry& entry, Kind kind, uint32_t key);
   void Free(Entry& entry);
-  void Grow();
+  void AddSlot();
   void Unbind(Entry& window);
   Status BindToRegion(Entry& window, const Binding& binding);
 
   RandomNumbers random_;
-  std::vector<Entry> entries_;  // a power of two, at most half of them in use
+  std::vector<std::unique_ptr<Entry[]>> segments_;
+  size_t slots_ = 0;  // at most half of them in use
+  size_t mask_ = 0;   // the power of two that slots_ are at most, less 1
   uint32_t in_use_ = 0;
   uint32_t regions_in_use_ = 0;
   uint32_t windows2_bound_ = 0;

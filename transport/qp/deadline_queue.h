@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -30,11 +29,8 @@ class DeadlineClient {
 // heap finds out when the old time comes.
 class DeadlineQueue {
  public:
-  // Room for this many clients, so that Set never allocates. Grows by doubling: clients come one by
-  // one.
-  void Reserve(size_t clients) {
-    if (clients > heap_.capacity()) heap_.reserve(std::max(clients, 2 * heap_.capacity()));
-  }
+  // Room for this many clients, so that Set never allocates.
+  void Reserve(size_t clients) { heap_.reserve(clients); }
 
   // kNever cancels. A deadline already past is due at the next RunDue.
   void Set(DeadlineClient& client, Time deadline) {

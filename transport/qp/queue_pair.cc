@@ -4,8 +4,8 @@
 
 namespace uroce::transport {
 
-QueuePair::QueuePair(Qpn qpn, const QpInitAttributes& init, QpEnvironment& environment,
-                     QueuePairRecord& record)
+QueuePair::QueuePair(Qpn qpn, const QpInitAttributes& init, Queues queues,
+                     QpEnvironment& environment, QueuePairRecord& record)
     : EventSource(init.context),
       record_(record),
       context_{.environment = environment,
@@ -13,8 +13,8 @@ QueuePair::QueuePair(Qpn qpn, const QpInitAttributes& init, QpEnvironment& envir
                .init = init,
                .attributes = record.attributes,
                .path = {}},
-      requester_(context_),
-      responder_(context_) {
+      requester_(context_, std::move(queues.sends)),
+      responder_(context_, std::move(queues.receives)) {
   record_ = {.qpn = qpn,
              .type = init.type,
              .capabilities = init.capabilities,

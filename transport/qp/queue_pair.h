@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "transport/counters.h"
 #include "transport/endpoint_state.h"
@@ -26,8 +27,21 @@ namespace uroce::transport {
 // second copy.
 class QueuePair : public EventSource, public DeadlineClient, public TransmitClient {
  public:
-  // `init` was checked by the endpoint. The queue pair lives in `record`, which outlives it.
-  QueuePair(Qpn qpn, const QpInitAttributes& init, QpEnvironment& environment,
+  // The work requests: most of the memory of a queue pair, up to 50 MB. Apart from it so that it is
+  // built and freed without the engine's lock.
+  struct Queues {
+    explicit Queues(const QpInitAttributes& init)
+        : sends(init.type, init.capabilities),
+          receives(init.capabilities.max_receive_wr, init.capabilities.max_receive_sge) {}
+    Queues(SendQueue&& s, ReceiveQueue&& r) : sends(std::move(s)), receives(std::move(r)) {}
+
+    SendQueue sends;
+    ReceiveQueue receives;
+  };
+
+  // `init` was checked by the endpoint, and `queues` were made for it. The queue pair lives in
+  // `record`, which outlives it.
+  QueuePair(Qpn qpn, const QpInitAttributes& init, Queues queues, QpEnvironment& environment,
             QueuePairRecord& record);
   ~QueuePair() override;
 
@@ -62,6 +76,9 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   // Takes what is there of this queue pair out of its completion queues, which nobody polls
   // meanwhile.
   void PurgeCompletions();
+
+  // Hands out the work requests, to be freed elsewhere; the queue pair is destroyed next.
+  Queues TakeQueues() { return {requester_.TakeQueue(), responder_.TakeReceives()}; }
 
   // For the endpoint. A packet for this queue pair's number; its service was not looked at.
   DropReason OnPacket(Time now, const Packet& packet);

@@ -24,13 +24,12 @@ Status ReceiveQueue::Post(const ReceiveWorkRequest& request) {
   return Status::kOk;
 }
 
-void ReceiveQueue::Resize(uint32_t capacity) {
-  ReceiveQueue resized(capacity, max_sges_);
+void ReceiveQueue::MoveTo(ReceiveQueue& room) {
   for (; !empty(); PopFront()) {
     // There is room and the lists are as long as they were.
-    static_cast<void>(resized.Post({Front().wr_id, Front().sges}));
+    static_cast<void>(room.Post({Front().wr_id, Front().sges}));
   }
-  *this = std::move(resized);
+  std::swap(*this, room);
 }
 
 }  // namespace uroce::transport

@@ -9,7 +9,7 @@
 
 namespace uroce::transport {
 
-// Receive work requests, oldest first. Memory is taken at construction and by Resize only.
+// Receive work requests, oldest first. Memory is taken at construction only.
 class ReceiveQueue {
  public:
   struct Entry {
@@ -26,13 +26,14 @@ class ReceiveQueue {
   bool empty() const { return posted_ == consumed_; }
   uint32_t capacity() const { return capacity_; }
   uint32_t max_sges() const { return max_sges_; }
-  // The oldest request; its list stays where it is until it is popped or the queue is resized.
+  // The oldest request; its list stays where it is until it is popped or moved.
   const Entry& Front() const { return entries_[consumed_ & mask_]; }
   void PopFront() { ++consumed_; }
   void Clear() { consumed_ = posted_; }
 
-  // The requests stay. `capacity` must be at least size().
-  void Resize(uint32_t capacity);
+  // The requests move to `room`, which is empty, for as many entries each and for at least size()
+  // requests; then the two queues change places.
+  void MoveTo(ReceiveQueue& room);
 
  private:
   uint32_t capacity_;

@@ -2,9 +2,9 @@
 
 namespace uroce::transport {
 
-ReceiveSource::ReceiveSource(const QpInitAttributes& init)
+ReceiveSource::ReceiveSource(const QpInitAttributes& init, ReceiveQueue own)
     : own_pd_(init.pd),
-      own_(init.capabilities.max_receive_wr, init.capabilities.max_receive_sge),
+      own_(std::move(own)),
       shared_(init.srq),
       taken_sges_(shared_ == nullptr
                       ? nullptr

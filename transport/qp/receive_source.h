@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "transport/ids.h"
 #include "transport/qp/receive_queue.h"
@@ -16,7 +17,11 @@ namespace uroce::transport {
 // one of them is in use, by the message that is being received.
 class ReceiveSource {
  public:
-  explicit ReceiveSource(const QpInitAttributes& init);
+  // `own` is the queue pair's, which is not used if there is a shared one.
+  ReceiveSource(const QpInitAttributes& init, ReceiveQueue own);
+
+  // Hands out the own queue, to be freed elsewhere; the source cannot be used any more.
+  ReceiveQueue TakeOwn() { return std::move(own_); }
 
   // kInvalidArgument on a shared queue, which is posted to by itself.
   Status Post(const ReceiveWorkRequest& request);

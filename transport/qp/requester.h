@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "transport/completion.h"
 #include "transport/counters.h"
@@ -38,7 +39,10 @@ namespace uroce::transport {
 // what happens when it does not.
 class Requester {
  public:
-  explicit Requester(QpContext& qp);
+  // `queue` is empty.
+  Requester(QpContext& qp, SendQueue queue);
+  // Hands out the queue, to be freed elsewhere; the requester cannot be used any more.
+  SendQueue TakeQueue() { return std::move(queue_); }
 
   Status Post(const SendWorkRequest& request) { return queue_.Post(request); }
   Status PostAll(std::span<const SendWorkRequest> requests) { return queue_.PostAll(requests); }

@@ -49,8 +49,8 @@ uint32_t PacketsFor(uint64_t bytes, uint32_t mtu_bytes) {
 
 }  // namespace
 
-Requester::Requester(QpContext& qp)
-    : qp_(qp), queue_(qp.init.type, qp.init.capabilities), next_psn_(qp.attributes.sq_psn) {}
+Requester::Requester(QpContext& qp, SendQueue queue)
+    : qp_(qp), queue_(std::move(queue)), next_psn_(qp.attributes.sq_psn) {}
 
 void Requester::Start(Psn first_psn) {
   next_psn_ = oldest_unacked_psn_ = sent_psn_ = response_due_psn_ = first_psn;

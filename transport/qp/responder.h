@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "transport/completion.h"
 #include "transport/counters.h"
@@ -27,7 +28,10 @@ namespace uroce::transport {
 // responder_unreliable.cc: what the services that answer nothing make of a packet instead.
 class Responder {
  public:
-  explicit Responder(QpContext& qp);
+  // `receives` is empty.
+  Responder(QpContext& qp, ReceiveQueue receives);
+  // Hands out the queue, to be freed elsewhere; the responder cannot be used any more.
+  ReceiveQueue TakeReceives() { return receives_.TakeOwn(); }
 
   Status Post(const ReceiveWorkRequest& request) { return receives_.Post(request); }
 

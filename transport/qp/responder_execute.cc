@@ -16,8 +16,8 @@ bool PlaceInOrder(uint8_t* to, std::span<const uint8_t> bytes) {
 
 }  // namespace
 
-Responder::Responder(QpContext& qp)
-    : qp_(qp), receives_(qp.init), expected_psn_(qp.attributes.rq_psn) {}
+Responder::Responder(QpContext& qp, ReceiveQueue receives)
+    : qp_(qp), receives_(qp.init, std::move(receives)), expected_psn_(qp.attributes.rq_psn) {}
 
 void Responder::Start(Psn first_psn) {
   expected_psn_ = first_psn;

@@ -20,11 +20,18 @@ Status SharedReceiveQueue::SetLimit(uint32_t limit) {
 }
 
 Status SharedReceiveQueue::Resize(uint32_t capacity) {
+  if (capacity == 0 || capacity > kMaxSrqWorkRequests) return Status::kInvalidArgument;
+  ReceiveQueue room(capacity, max_sges());
+  return Resize(room);
+}
+
+Status SharedReceiveQueue::Resize(ReceiveQueue& room) {
+  const uint32_t capacity = room.capacity();
   if (capacity == 0 || capacity > kMaxSrqWorkRequests || capacity < requests_.size() ||
       capacity < limit_) {
     return Status::kInvalidArgument;
   }
-  requests_.Resize(capacity);
+  requests_.MoveTo(room);
   return Status::kOk;
 }
 

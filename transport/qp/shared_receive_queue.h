@@ -35,6 +35,9 @@ class SharedReceiveQueue : public EventSource {
   // What is posted stays. kInvalidArgument for less than that, less than the limit, 0, or more than
   // kMaxSrqWorkRequests.
   Status Resize(uint32_t capacity);
+  // The same with memory that was taken without the engine's lock: `room` is empty and has lists of
+  // max_sges(). Afterwards it is what this queue had before.
+  Status Resize(ReceiveQueue& room);
 
   bool empty() const { return requests_.empty(); }
   const ReceiveQueue::Entry& Front() const { return requests_.Front(); }

@@ -30,9 +30,8 @@ int Create(ibv_context* context, int entries, ibv_comp_channel* channel, int vec
 
   auto cq = std::make_unique<CompletionQueue>();
   cq->device = &device;
-  cq->queue = device.engine().WithEndpoint([&](transport::Endpoint& endpoint) {
-    return endpoint.CreateCompletionQueue(static_cast<uint32_t>(entries), cq.get());
-  });
+  cq->queue = device.engine().endpoint().CreateCompletionQueue(static_cast<uint32_t>(entries),
+                                                               cq.get());
   // libibverbs sets these too, but only after an event could have been delivered.
   cq->verbs.cq.context = context;
   cq->verbs.cq.channel = channel;
@@ -96,8 +95,10 @@ ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr) {
 }
 
 void RemoveFromTransport(CompletionQueue& cq) {
-  cq.device->engine().WithEndpoint(
-      [&](transport::Endpoint& endpoint) { endpoint.DestroyCompletionQueue(std::move(cq.queue)); });
+  // What is returned is freed without the lock.
+  cq.device->engine().WithEndpoint([&](transport::Endpoint& endpoint) {
+    return endpoint.DestroyCompletionQueue(std::move(cq.queue));
+  });
   cq.device->completion_queues().Return();
 }
 
@@ -129,8 +130,12 @@ int ResizeCq(ibv_cq* verbs, int entries) {
     if (cq.device->lost_by_fork()) return EIO;
     if (!IsCapacity(entries)) return EINVAL;
     const std::lock_guard lock(cq.poll_lock);
-    const auto status = cq.device->engine().WithEndpoint(
-        [&](transport::Endpoint&) { return cq.queue->Resize(static_cast<uint32_t>(entries)); });
+    transport::CompletionQueue::Room room;
+    auto status = cq.queue->PrepareRoom(static_cast<uint32_t>(entries), room);
+    if (status == transport::Status::kOk) {
+      status = cq.device->engine().WithEndpoint(
+          [&](transport::Endpoint&) { return cq.queue->MoveTo(room); });
+    }
     if (status != transport::Status::kOk) return static_cast<int>(status);
     verbs->cqe = static_cast<int>(cq.queue->capacity());
     return 0;

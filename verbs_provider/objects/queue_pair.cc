@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "dpdk_nic/base/clock.h"
@@ -76,8 +77,14 @@ int CreateInTransport(const Request& request, QueuePair& qp) {
   if (qp.srq() != nullptr) init.srq = qp.srq()->queue.get();
   init.signal_all = request.signal_all;
   init.context = &qp;
-  const auto status = qp.device->engine().WithEndpoint(
-      [&](transport::Endpoint& endpoint) { return endpoint.CreateQueuePair(init, &qp.transport); });
+  nic::Engine& engine = qp.device->engine();
+  std::optional<transport::QueuePair::Queues> queues;
+  auto status = engine.endpoint().CreateQueues(init, queues);
+  if (status == transport::Status::kOk) {
+    status = engine.WithEndpoint([&](transport::Endpoint& endpoint) {
+      return endpoint.CreateQueuePair(init, *std::move(queues), &qp.transport);
+    });
+  }
   return static_cast<int>(status);
 }
 
@@ -166,8 +173,9 @@ ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr) {
 
 void RemoveFromTransport(QueuePair& qp) {
   const PollLocks locks(qp);
+  // What is returned is freed without the lock.
   qp.device->engine().WithEndpoint(
-      [&](transport::Endpoint& endpoint) { endpoint.DestroyQueuePair(qp.transport); });
+      [&](transport::Endpoint& endpoint) { return endpoint.DestroyQueuePair(qp.transport); });
 }
 
 PollLocks::PollLocks(const QueuePair& qp) {

@@ -32,8 +32,7 @@ int Create(ibv_pd* pd_verbs, void* srq_context, ibv_srq_attr& attr, ibv_srq*& ou
                                              .max_work_requests = attr.max_wr,
                                              .max_sges = attr.max_sge,
                                              .context = srq.get()};
-  srq->queue = pd.device->engine().WithEndpoint(
-      [&](transport::Endpoint& endpoint) { return endpoint.CreateSharedReceiveQueue(init); });
+  srq->queue = pd.device->engine().endpoint().CreateSharedReceiveQueue(init);
   attr.max_wr = srq->queue->capacity();
   attr.max_sge = srq->queue->max_sges();
   // libibverbs sets these too, but not for ibv_create_srq_ex.
@@ -69,8 +68,9 @@ ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr) {
 }
 
 void RemoveFromTransport(SharedReceiveQueue& srq) {
+  // What is returned is freed without the lock.
   srq.device->engine().WithEndpoint([&](transport::Endpoint& endpoint) {
-    endpoint.DestroySharedReceiveQueue(std::move(srq.queue));
+    return endpoint.DestroySharedReceiveQueue(std::move(srq.queue));
   });
   srq.device->shared_receive_queues().Return();
 }
@@ -97,14 +97,19 @@ int ModifySrq(ibv_srq* verbs, ibv_srq_attr* attr, int mask) {
     SharedReceiveQueue& srq = SharedReceiveQueue::From(verbs);
     if (srq.device->lost_by_fork()) return EIO;
     if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0) return EINVAL;
+    const bool resizes = (mask & IBV_SRQ_MAX_WR) != 0;
+    if (resizes && (attr->max_wr == 0 || attr->max_wr > transport::kMaxSrqWorkRequests)) {
+      return EINVAL;
+    }
+    transport::ReceiveQueue room(resizes ? attr->max_wr : 0, srq.queue->max_sges());
     const auto status = srq.device->engine().WithEndpoint([&](transport::Endpoint&) {
       transport::SharedReceiveQueue& queue = *srq.queue;
       const uint32_t old_limit = queue.limit();
       const uint32_t limit = (mask & IBV_SRQ_LIMIT) != 0 ? attr->srq_limit : old_limit;
-      if ((mask & IBV_SRQ_MAX_WR) == 0) return queue.SetLimit(limit);
+      if (!resizes) return queue.SetLimit(limit);
       if (limit > attr->max_wr) return transport::Status::kInvalidArgument;
       (void)queue.SetLimit(0);  // the old limit does not restrict the new size
-      const transport::Status resized = queue.Resize(attr->max_wr);
+      const transport::Status resized = queue.Resize(room);
       (void)queue.SetLimit(resized == transport::Status::kOk ? limit : old_limit);
       return resized;
     });

@@ -1,9 +1,12 @@
 #include "dpdk_nic/engine/polling_pause.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <atomic>
+#include <cstring>
 #include <thread>
 
 namespace uroce::nic {
@@ -64,6 +67,30 @@ TEST(PollingPauseTest, ThreadsThatShareAProcessorTakeTurns) {
   other.join();
   EXPECT_EQ(turn.load(), kTurns);
   sched_setaffinity(0, sizeof before, &before);
+}
+
+long SleepsOfThisThread() {
+  rusage usage;
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw;
+}
+
+TEST(PollingPauseTest, RealTimeThreadThatIsRefusedForLongSleeps) {
+  int refused = 0;
+  long sleeps = 0;
+  std::thread real_time([&] {
+    sched_param parameters{};
+    parameters.sched_priority = sched_get_priority_min(SCHED_FIFO);
+    refused = pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameters);
+    if (refused != 0) return;
+    PollingPause pause;
+    const long before = SleepsOfThisThread();
+    for (int i = 0; i < 20'000; ++i) pause.PollRefused();
+    sleeps = SleepsOfThisThread() - before;
+  });
+  real_time.join();
+  if (refused != 0) GTEST_SKIP() << "SCHED_FIFO: " << strerror(refused);
+  EXPECT_GE(sleeps, 1);
 }
 
 }  // namespace

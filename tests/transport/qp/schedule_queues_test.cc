@@ -150,10 +150,5 @@ TEST_F(TurnsTest, TheLastOneCanBeRemovedAndAnotherAdded) {
   EXPECT_EQ(log_, "ab");
 }
 
-TEST(DeadlineRoomTest, GrowsFasterThanByOne) {
-  DeadlineQueue queue;
-  for (size_t clients = 1; clients <= 400'000; ++clients) queue.Reserve(clients);
-}
-
 }  // namespace
 }  // namespace uroce::transport
