@@ -65,7 +65,8 @@ class Endpoint {
   Status CreateQueues(const QpInitAttributes& attributes,
                       std::optional<QueuePair::Queues>& out) const;
   // Creates a queue pair in RESET, with `queues` that were made for these attributes and that
-  // are taken on success. Then `*out` is set, and stays valid until it is destroyed; the capabilities granted are in
+  // are taken on success. Then `*out` is set, and stays valid until it is destroyed; the
+  // capabilities granted are in
   // (*out)->init_attributes(). kNoMemory when the QPN block is used up.
   Status CreateQueuePair(const QpInitAttributes& attributes, QueuePair::Queues&& queues,
                          QueuePair** out);

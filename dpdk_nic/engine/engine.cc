@@ -311,8 +311,7 @@ bool Engine::TryRunOnce() {
   application_passes_.store(application_passes() + 1, std::memory_order_relaxed);
 
   // A dedicated thread is faster than this one would be: it has the engine's data in its cache.
-  const PassResult result =
-      mode_ == ProgressMode::kAuto ? RunIfFree() : PassResult::kNothingToDo;
+  const PassResult result = mode_ == ProgressMode::kAuto ? RunIfFree() : PassResult::kNothingToDo;
   switch (result) {
     case PassResult::kWorked:
       pause.PollWorked();

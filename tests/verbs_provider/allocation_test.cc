@@ -1,5 +1,5 @@
-// Large memory is taken and given back without the engine's lock: while that goes on, verbs of other
-// threads get through.
+// Large memory is taken and given back without the engine's lock: while that goes on, verbs of
+// other threads get through.
 
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>

@@ -108,9 +108,7 @@ class MemoryTable {
   static constexpr size_t kSegmentSlots = 512;
 
   static constexpr uint32_t IndexOf(uint32_t key) { return key >> 8; }
-  Entry& SlotAt(size_t index) {
-    return segments_[index / kSegmentSlots][index % kSegmentSlots];
-  }
+  Entry& SlotAt(size_t index) { return segments_[index / kSegmentSlots][index % kSegmentSlots]; }
   const Entry& Slot(uint32_t key) const {
     size_t index = IndexOf(key) & mask_;
     if (index >= slots_) index &= mask_ >> 1;  // the slot it shares until its own is there

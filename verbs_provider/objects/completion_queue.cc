@@ -30,8 +30,8 @@ int Create(ibv_context* context, int entries, ibv_comp_channel* channel, int vec
 
   auto cq = std::make_unique<CompletionQueue>();
   cq->device = &device;
-  cq->queue = device.engine().endpoint().CreateCompletionQueue(static_cast<uint32_t>(entries),
-                                                               cq.get());
+  cq->queue =
+      device.engine().endpoint().CreateCompletionQueue(static_cast<uint32_t>(entries), cq.get());
   // libibverbs sets these too, but only after an event could have been delivered.
   cq->verbs.cq.context = context;
   cq->verbs.cq.channel = channel;
