@@ -92,12 +92,8 @@ Status CompletionQueue::Resize(uint32_t capacity) {
 
 Status CompletionQueue::PrepareRoom(uint32_t capacity, Room& room) const {
   if (capacity == 0 || capacity > kMaxCqEntries) return Status::kInvalidArgument;
-  const uint64_t consumed = consumed_.load(std::memory_order_relaxed);
-  if (capacity < produced_.load(std::memory_order_acquire) - consumed) {
-    return Status::kInvalidArgument;
-  }
   room = {.capacity = capacity,
-          .copied = consumed,
+          .copied = consumed_.load(std::memory_order_relaxed),
           .ring = std::make_unique<Completion[]>(std::bit_ceil(capacity))};
   CopyTo(room);
   return Status::kOk;
