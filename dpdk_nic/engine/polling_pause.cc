@@ -27,8 +27,8 @@ constexpr Duration kMaxInterval = transport::Milliseconds(160);
 // A millisecond or more of polls, while a pass takes some microseconds.
 constexpr uint32_t kRefusalsBeforeSleep = 4'096;
 
-// With the timer slack of an ordinary thread a nanosecond is 50 us; a real-time thread has none, and
-// would not leave its processor.
+// With the timer slack of an ordinary thread a nanosecond is 50 us; a real-time thread has none,
+// and would not leave its processor.
 void SleepForAMoment() {
   const timespec moment{0, 1};
   nanosleep(&moment, nullptr);
