@@ -1,0 +1,139 @@
+#include "tests/benchmarks/instruction_counter.h"
+
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <valgrind/callgrind.h>
+#include <valgrind/valgrind.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <sstream>
+
+namespace uroce::benchmarks {
+namespace {
+
+constexpr double kTolerance = 0.10;
+
+using Counts = std::map<std::string, double>;  // instructions a message of each stage
+
+// The files are those of one run, and in a folder of their own.
+std::filesystem::path OutputFolder() {
+  const char* folder = std::getenv("TEST_TMPDIR");
+  return std::filesystem::path(folder == nullptr ? "/tmp" : folder) / "callgrind";
+}
+
+// False if valgrind could not be run, or the program failed in it.
+bool RunUnderCallgrind() {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string out = "--callgrind-out-file=" + (OutputFolder() / "out").string();
+  // What the test's own program leaves for Bazel stays its own.
+  const char* const arguments[] = {"env",
+                                   "-u",
+                                   "TEST_PREMATURE_EXIT_FILE",
+                                   "-u",
+                                   "XML_OUTPUT_FILE",
+                                   "valgrind",
+                                   "--tool=callgrind",
+                                   "--instr-atstart=no",
+                                   out.c_str(),
+                                   "--quiet",
+                                   program.c_str(),
+                                   nullptr};
+  pid_t child;
+  const int error =
+      posix_spawnp(&child, arguments[0], nullptr, nullptr, const_cast<char**>(arguments), environ);
+  if (error != 0) {
+    std::fprintf(stderr, "env: %s\n", strerror(error));
+    return false;
+  }
+  int status;
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// What one dump says: "desc: Trigger: Client Request: STAGE MESSAGES" and "totals: INSTRUCTIONS".
+void ReadDump(const std::filesystem::path& path, Counts& counts) {
+  constexpr char kTrigger[] = "desc: Trigger: Client Request: ";
+  std::string stage;
+  double messages = 0;
+  double instructions = 0;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(kTrigger)) {
+      std::istringstream(line.substr(std::strlen(kTrigger))) >> stage >> messages;
+    } else if (line.starts_with("totals: ")) {
+      std::istringstream(line.substr(std::strlen("totals: "))) >> instructions;
+    }
+  }
+  if (messages == 0) return;  // the dump at the end of the program
+  const auto [known, is_new] = counts.try_emplace(stage, std::numeric_limits<double>::max());
+  known->second = std::min(known->second, instructions / messages);
+}
+
+Counts ReadGolden(const std::string& path) {
+  Counts golden;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string stage;
+    double instructions;
+    if (!line.starts_with('#') && words >> stage >> instructions) golden[stage] = instructions;
+  }
+  return golden;
+}
+
+void Compare(const Counts& counts, const Counts& golden) {
+  for (const auto& [stage, instructions] : counts) {
+    std::printf("%-28s %6.0f\n", stage.c_str(), instructions);
+    const auto expected = golden.find(stage);
+    if (expected == golden.end()) {
+      ADD_FAILURE() << stage << " is not in the file";
+    } else {
+      EXPECT_NEAR(instructions, expected->second, kTolerance * expected->second) << stage;
+    }
+  }
+  for (const auto& [stage, instructions] : golden) {
+    EXPECT_TRUE(counts.contains(stage)) << stage << " was not measured";
+  }
+}
+
+}  // namespace
+
+void InstructionCounter::Begin() { CALLGRIND_ZERO_STATS; }
+
+void InstructionCounter::End(const std::string& stage, int messages) {
+  const std::string name = stage + " " + std::to_string(messages);
+  CALLGRIND_DUMP_STATS_AT(name.c_str());
+}
+
+void ExpectInstructions(const std::string& golden, void (*measure)()) {
+  if (RUNNING_ON_VALGRIND) {
+    CALLGRIND_START_INSTRUMENTATION;
+    measure();
+    return;
+  }
+  std::filesystem::remove_all(OutputFolder());
+  std::filesystem::create_directories(OutputFolder());
+  ASSERT_TRUE(RunUnderCallgrind()) << "see above; 'tools/setup --packages' installs valgrind";
+  Counts counts;
+  for (const auto& entry : std::filesystem::directory_iterator(OutputFolder())) {
+    ReadDump(entry.path(), counts);
+  }
+  ASSERT_FALSE(counts.empty());
+  Compare(counts, ReadGolden(golden));
+  if (::testing::Test::HasFailure()) {
+    std::printf(
+        "The data path became longer, or shorter. If that is meant, put the lines above "
+        "into %s.\n",
+        golden.c_str());
+  }
+}
+
+}  // namespace uroce::benchmarks
