@@ -304,7 +304,7 @@ Engine::PassResult Engine::RunIfFree() {
 }
 
 bool Engine::TryRunOnce() {
-  static thread_local PollingPause pause;
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local PollingPause pause;
   if (in_forked_child()) [[unlikely]]
     return false;
   PrepareThread();

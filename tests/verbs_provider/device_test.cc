@@ -2,10 +2,13 @@
 #include <endian.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
+#include <link.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
+#include <string_view>
 
 #include "tests/verbs_provider/verbs_objects.h"
 
@@ -178,6 +181,24 @@ TEST(DeviceTest, AddressHandleIsChecked) {
   wrong = attr;
   wrong.grh.dgid = {};
   EXPECT_TRUE(refused(wrong));
+}
+
+// Where thread-local memory is found without a call, it comes from what the dynamic linker keeps
+// for all libraries that a program loads late: some 1,600 bytes.
+TEST(DeviceTest, ProviderTakesLittleOfTheThreadLocalMemoryForLateLibraries) {
+  const Host host;
+  size_t bytes = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* out) {
+        if (!std::string_view(info->dlpi_name).ends_with("/liburoce-provider.so")) return 0;
+        for (const ElfW(Phdr) & segment : std::span(info->dlpi_phdr, info->dlpi_phnum)) {
+          if (segment.p_type == PT_TLS) *static_cast<size_t*>(out) = segment.p_memsz;
+        }
+        return 0;
+      },
+      &bytes);
+  EXPECT_GT(bytes, 0u);
+  EXPECT_LE(bytes, 128u);
 }
 
 }  // namespace

@@ -16,3 +16,39 @@ UROCE_COPTS = [
     # 20 ns to start: several times a packet.
     "-mtune=skylake-avx512",
 ]
+
+# What a program loads, as opposed to what a test links: nothing in it is to be replaced by a symbol
+# of another library, and the data path is not to look for smashed stacks in each function.
+UROCE_PROVIDER_COPTS = UROCE_COPTS + [
+    "-fno-semantic-interposition",
+    "-fno-stack-protector",
+    "-fvisibility=hidden",
+    "-O3",
+] + select({
+    "//tools/bazel:instrumented": [],
+    "//conditions:default": ["-flto"],
+})
+
+# A message runs through some sixty functions in thirty files. The provider compiles these files
+# itself: link-time optimisation wants objects that nothing else can be linked with quickly.
+# Sanitizers and libFuzzer have no use for it.
+#
+# Not the files with guarded instructions (transport/guarded_access.h): where g++ 12 inlines an
+# `asm goto` with an output into another function, the output may get lost.
+UROCE_DATA_PATH_SOURCES = select({
+    "//tools/bazel:instrumented": [],
+    "//conditions:default": [
+        "//dpdk_nic/engine:data_path_sources",
+        "//dpdk_nic/port/fabric:data_path_sources",
+        "//dpdk_nic/port/ring:data_path_sources",
+        "//transport:data_path_sources",
+        "//transport/memory:data_path_sources",
+        "//transport/qp:data_path_sources",
+        "//transport/wire:data_path_sources",
+    ],
+})
+
+UROCE_PROVIDER_LINKOPTS = select({
+    "//tools/bazel:instrumented": [],
+    "//conditions:default": ["-flto=auto"],
+})
