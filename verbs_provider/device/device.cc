@@ -11,6 +11,7 @@
 #include "transport/guarded_access.h"
 #include "transport/limits.h"
 #include "verbs_provider/abi/virtual_kernel_calls.h"
+#include "verbs_provider/device/connection_manager.h"
 #include "verbs_provider/objects/address_handle.h"
 #include "verbs_provider/objects/async_events.h"
 
@@ -29,6 +30,7 @@ transport::EndpointConfig EndpointConfigOf(nic::Engine& engine) {
 
 nic::Device::Listener ListenerFor(const std::shared_ptr<DeviceFollowers>& followers) {
   return {.event_sink = DeliverEvent,
+          .connection_sink = OnConnectionEvents,
           .neighbor_sink =
               [followers](const transport::Gid& gid, const transport::MacAddress& mac) {
                 followers->address_handles.ForEach(

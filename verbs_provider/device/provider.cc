@@ -5,6 +5,7 @@
 #include "verbs_provider/abi/provider_registration.h"
 #include "verbs_provider/base/fork_generation.h"
 #include "verbs_provider/data_path/work_requests.h"
+#include "verbs_provider/device/connection_manager.h"
 #include "verbs_provider/device/context.h"
 #include "verbs_provider/device/device.h"
 #include "verbs_provider/objects/address_handle.h"
@@ -63,6 +64,7 @@ bool DrivesDevice(const char* name) { return std::strcmp(name, kDeviceName) == 0
 __attribute__((constructor)) void Register() {
   CountForks();
   Device::RegisterForkHandlers();
+  RegisterConnectionManagerForkHandler();
   const std::string problem = abi::RegisterProvider({
       .name = "uroce",
       .drives_device = DrivesDevice,

@@ -18,7 +18,7 @@ class DeviceTreeTest : public testing::Test {
   DeviceTreeTest() {
     uroce_device_description description = {};
     DescribeTestDevice(description);
-    tree_ = MakeDeviceTree(description);
+    tree_ = MakeDeviceTree(description, true);
   }
 
   std::string Content(const std::string& path) const {
@@ -82,7 +82,27 @@ TEST_F(DeviceTreeTest, DirectoriesListTheirOwnNamesOnly) {
   EXPECT_THAT(tree_.List("/sys/class/infiniband"), ElementsAre("uroce0"));
   EXPECT_THAT(tree_.List("/sys/class/infiniband/uroce0/ports/1/gids"),
               ElementsAre("0", "1", "2", "3"));
-  EXPECT_THAT(tree_.List("/dev/infiniband"), ElementsAre("uverbs900"));
+  EXPECT_THAT(tree_.List("/dev/infiniband"), ElementsAre("rdma_cm", "uverbs900"));
+}
+
+TEST_F(DeviceTreeTest, RdmaCmNodeAndItsClassAgree) {
+  const TreeNode* node = tree_.Find("/dev/infiniband/rdma_cm");
+  ASSERT_NE(node, nullptr);
+  struct stat status;
+  tree_.Stat("/dev/infiniband/rdma_cm", *node, &status);
+  EXPECT_TRUE(S_ISCHR(status.st_mode));
+  EXPECT_EQ(
+      Content("/sys/class/misc/rdma_cm/dev"),
+      std::to_string(major(status.st_rdev)) + ":" + std::to_string(minor(status.st_rdev)) + "\n");
+  EXPECT_EQ(Content("/sys/class/misc/rdma_cm/abi_version"), "4\n");
+}
+
+TEST_F(DeviceTreeTest, HasNoRdmaCmIfTheProviderHasNone) {
+  uroce_device_description description = {};
+  DescribeTestDevice(description);
+  const VirtualTree tree = MakeDeviceTree(description, false);
+  EXPECT_EQ(tree.Find("/dev/infiniband/rdma_cm"), nullptr);
+  EXPECT_EQ(tree.Find("/sys/class/misc/rdma_cm/abi_version"), nullptr);
 }
 
 TEST(NormalizePathTest, RemovesWhatDoesNotCount) {

@@ -78,13 +78,15 @@ class NetlinkAnswersTest : public testing::Test {
     if (chardev != nullptr) message.PutString(RDMA_NLDEV_ATTR_CHARDEV_TYPE, chardev);
     const NetlinkBytes bytes = std::move(message).Finish();
     return AnswerNetlink(header, std::span(bytes).subspan(NLMSG_HDRLEN), description_,
-                         kernel_present);
+                         kernel_present, has_rdma_cm_);
   }
   NetlinkAnswer AskAll(int command, bool kernel_present) const {
-    return AnswerNetlink(Header(command, NLM_F_DUMP), {}, description_, kernel_present);
+    return AnswerNetlink(Header(command, NLM_F_DUMP), {}, description_, kernel_present,
+                         has_rdma_cm_);
   }
 
   uroce_device_description description_ = {};
+  bool has_rdma_cm_ = true;
 };
 
 TEST_F(NetlinkAnswersTest, DumpOfDevicesListsOursAndEnds) {
@@ -165,14 +167,14 @@ TEST_F(NetlinkAnswersTest, UnknownDumpWithoutAKernelIsEmpty) {
 
 TEST_F(NetlinkAnswersTest, ForkIsSafeWithoutAKernel) {
   const NetlinkAnswer answer =
-      AnswerNetlink(Header(RDMA_NLDEV_CMD_SYS_GET, 0), {}, description_, false);
+      AnswerNetlink(Header(RDMA_NLDEV_CMD_SYS_GET, 0), {}, description_, false, true);
   ASSERT_EQ(answer.messages.size(), 1u);
   EXPECT_EQ(Parsed(answer.messages[0]).Get<uint8_t>(RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK), 1);
 }
 
 TEST_F(NetlinkAnswersTest, WithAKernelForkSafetyIsItsAnswer) {
   const NetlinkAnswer answer =
-      AnswerNetlink(Header(RDMA_NLDEV_CMD_SYS_GET, 0), {}, description_, true);
+      AnswerNetlink(Header(RDMA_NLDEV_CMD_SYS_GET, 0), {}, description_, true, true);
   EXPECT_TRUE(answer.forward);
   EXPECT_TRUE(answer.messages.empty());
 }
@@ -185,10 +187,44 @@ TEST_F(NetlinkAnswersTest, MalformedAttributesAreIgnored) {
   for (const nlattr& attribute : {lying, empty}) {
     std::vector<std::byte> payload(sizeof(attribute));
     std::memcpy(payload.data(), &attribute, sizeof(attribute));
-    const NetlinkAnswer answer = AnswerNetlink(header, payload, description_, false);
+    const NetlinkAnswer answer = AnswerNetlink(header, payload, description_, false, true);
     ASSERT_EQ(answer.messages.size(), 1u);
     EXPECT_EQ(Parsed(answer.messages[0]).error, -EOPNOTSUPP);
   }
+}
+
+// The way librdmacm asks: no device is named.
+class RdmaCmCharacterDeviceTest : public NetlinkAnswersTest {
+ protected:
+  NetlinkAnswer AskForRdmaCm(bool kernel_present) const {
+    const nlmsghdr header = Header(RDMA_NLDEV_CMD_GET_CHARDEV, 0);
+    NetlinkMessage message(header, header.nlmsg_type, header.nlmsg_flags);
+    message.PutString(RDMA_NLDEV_ATTR_CHARDEV_TYPE, "rdma_cm");
+    const NetlinkBytes bytes = std::move(message).Finish();
+    return AnswerNetlink(header, std::span(bytes).subspan(NLMSG_HDRLEN), description_,
+                         kernel_present, has_rdma_cm_);
+  }
+};
+
+TEST_F(RdmaCmCharacterDeviceTest, IsOursWhateverTheKernelHas) {
+  for (const bool kernel_present : {false, true}) {
+    const NetlinkAnswer answer = AskForRdmaCm(kernel_present);
+    EXPECT_FALSE(answer.forward);
+    ASSERT_EQ(answer.messages.size(), 1u);
+    const Parsed rdma_cm(answer.messages[0]);
+    EXPECT_EQ(rdma_cm.GetString(RDMA_NLDEV_ATTR_CHARDEV_NAME), "rdma_cm");
+    EXPECT_EQ(rdma_cm.Get<uint64_t>(RDMA_NLDEV_ATTR_CHARDEV_ABI), 4u);
+    // huge_encode_dev(4000, 901).
+    EXPECT_EQ(rdma_cm.Get<uint64_t>(RDMA_NLDEV_ATTR_CHARDEV), 0x3fa085u);
+  }
+}
+
+TEST_F(RdmaCmCharacterDeviceTest, IsTheKernelsAffairIfTheProviderHasNone) {
+  has_rdma_cm_ = false;
+  EXPECT_TRUE(AskForRdmaCm(true).forward);
+  const NetlinkAnswer alone = AskForRdmaCm(false);
+  ASSERT_EQ(alone.messages.size(), 1u);
+  EXPECT_EQ(Parsed(alone.messages[0]).error, -EOPNOTSUPP);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ enum class FileKind : uint8_t {
   kUverbs,     // /dev/infiniband/uverbsN
   kNetlink,    // a NETLINK_RDMA socket
   kEventFile,  // completion channel or asynchronous events
+  kRdmaCm,     // /dev/infiniband/rdma_cm
   kDirectory,  // of the virtual sysfs or /dev/infiniband
   kPrivate,    // the virtual kernel's own; the application must not close it
 };

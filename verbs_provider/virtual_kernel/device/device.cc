@@ -54,7 +54,7 @@ const Device* LoadDevice() {
     description.struct_bytes = sizeof(description);
     const int result = provider.describe_device(&description);
     if (result == 0) {
-      current = new Device(description);
+      current = new Device(description, provider.rdma_cm);
     } else {
       error = std::string("the provider has no device to offer: ") + strerror(result);
     }
@@ -68,8 +68,10 @@ const Device* LoadDevice() {
 
 }  // namespace
 
-Device::Device(const uroce_device_description& from_provider)
-    : description(from_provider), tree(MakeDeviceTree(from_provider)) {}
+Device::Device(const uroce_device_description& from_provider, const RdmaCmFunctions& functions)
+    : description(from_provider),
+      rdma_cm(functions),
+      tree(MakeDeviceTree(from_provider, static_cast<bool>(functions))) {}
 
 const Device* CurrentDevice() {
   if (const Device* device = current.load(std::memory_order_acquire)) return device;

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "verbs_provider/virtual_kernel/device/device_description.h"
+#include "verbs_provider/virtual_kernel/device/provider_functions.h"
 #include "verbs_provider/virtual_kernel/device/virtual_tree.h"
 
 namespace uroce::verbs::virtual_kernel {
@@ -18,15 +19,19 @@ inline constexpr uint32_t kDeviceIndex = 900'000'900;
 inline constexpr char kUverbsName[] = "uverbs900";
 inline constexpr unsigned int kUverbsMajor = 4000;
 inline constexpr unsigned int kUverbsMinor = 900;
+inline constexpr char kRdmaCmName[] = "rdma_cm";
+inline constexpr unsigned int kRdmaCmMinor = 901;
+inline constexpr uint32_t kRdmaCmAbi = 4;        // RDMA_USER_CM_ABI_VERSION
 inline constexpr uint32_t kUverbsClassAbi = 6;   // IB_USER_VERBS_ABI_VERSION
 inline constexpr uint32_t kUverbsDeviceAbi = 1;  // between libibverbs and our provider
 
 // The device as the rest of the virtual kernel sees it. Immutable once it exists.
 struct Device {
   uroce_device_description description;
+  RdmaCmFunctions rdma_cm;
   VirtualTree tree;  // its part of /sys and /dev
 
-  explicit Device(const uroce_device_description& from_provider);
+  Device(const uroce_device_description& from_provider, const RdmaCmFunctions& functions);
 };
 
 // The device of this process. The first call that finds libibverbs loaded loads the provider

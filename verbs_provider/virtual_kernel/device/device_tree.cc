@@ -16,6 +16,7 @@ namespace {
 constexpr char kClassPath[] = "/sys/class/infiniband";
 constexpr char kVerbsClassPath[] = "/sys/class/infiniband_verbs";
 constexpr char kDevPath[] = "/dev/infiniband";
+constexpr char kMiscPath[] = "/sys/class/misc";
 
 __attribute__((format(printf, 1, 2))) std::string Format(const char* format, ...) {
   char text[256];
@@ -101,10 +102,19 @@ void AddPort(const uroce_device_description& description, const std::string& por
   AddTables(description, port, tree);
 }
 
+void AddRdmaCm(VirtualTree& tree) {
+  tree.AddCharDevice(std::string(kDevPath) + "/" + kRdmaCmName,
+                     makedev(kUverbsMajor, kRdmaCmMinor));
+  const std::string misc = std::string(kMiscPath) + "/" + kRdmaCmName;
+  tree.AddFile(misc + "/abi_version", Format("%u\n", kRdmaCmAbi));
+  tree.AddFile(misc + "/dev", Format("%u:%u\n", kUverbsMajor, kRdmaCmMinor));
+}
+
 }  // namespace
 
-VirtualTree MakeDeviceTree(const uroce_device_description& description) {
+VirtualTree MakeDeviceTree(const uroce_device_description& description, bool has_rdma_cm) {
   VirtualTree tree;
+  if (has_rdma_cm) AddRdmaCm(tree);
   const dev_t uverbs = makedev(kUverbsMajor, kUverbsMinor);
   tree.AddCharDevice(std::string(kDevPath) + "/" + kUverbsName, uverbs);
 

@@ -40,6 +40,12 @@ ProviderLibrary LoadProvider() {
   if (provider.describe_device == nullptr) {
     provider.error = path + " is not a uroce provider: it has no uroce_describe_device()";
   }
+  provider.rdma_cm = {
+      .open = reinterpret_cast<decltype(&uroce_rdma_cm_open)>(dlsym(library, "uroce_rdma_cm_open")),
+      .write =
+          reinterpret_cast<decltype(&uroce_rdma_cm_write)>(dlsym(library, "uroce_rdma_cm_write")),
+      .close =
+          reinterpret_cast<decltype(&uroce_rdma_cm_close)>(dlsym(library, "uroce_rdma_cm_close"))};
   return provider;
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "verbs_provider/virtual_kernel/device/device_description.h"
+#include "verbs_provider/virtual_kernel/device/provider_functions.h"
 
 namespace uroce::verbs::virtual_kernel {
 
@@ -13,6 +14,7 @@ struct ProviderLibrary {
   };
   State state = State::kNotYet;
   decltype(&uroce_describe_device) describe_device = nullptr;
+  RdmaCmFunctions rdma_cm;
   std::string error;
 };
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +14,7 @@
 #include "verbs_provider/virtual_kernel/base/errno_guard.h"
 #include "verbs_provider/virtual_kernel/base/real_libc.h"
 #include "verbs_provider/virtual_kernel/device/device.h"
+#include "verbs_provider/virtual_kernel/rdma_cm/rdma_cm_file.h"
 #include "verbs_provider/virtual_kernel/uverbs/uverbs.h"
 
 namespace uroce::verbs::virtual_kernel {
@@ -20,9 +22,10 @@ namespace {
 
 constexpr std::string_view kSysClass = "/sys/class/infiniband";  // and ..._verbs
 constexpr std::string_view kDev = "/dev/infiniband";
+constexpr std::string_view kRdmaCmClass = "/sys/class/misc/rdma_cm";
 
 bool IsInteresting(std::string_view path) {
-  return path.starts_with(kSysClass) || path.starts_with(kDev);
+  return path.starts_with(kSysClass) || path.starts_with(kDev) || path.starts_with(kRdmaCmClass);
 }
 
 bool IsShared(std::string_view path) {
@@ -105,7 +108,9 @@ int OpenVirtual(const VirtualPath& path, int flags) {
   if (path.node->type == TreeNode::Type::kDirectory) return OpenDirectory(path, flags);
   if ((flags & O_DIRECTORY) != 0) return Fail(ENOTDIR);
   if (path.node->type == TreeNode::Type::kCharDevice) {
-    return OpenPlaceholder(flags, std::make_shared<UverbsFile>());
+    const bool is_uverbs = minor(path.node->device) == kUverbsMinor;
+    return is_uverbs ? OpenPlaceholder(flags, std::make_shared<UverbsFile>())
+                     : RdmaCmFile::Open(flags, CurrentDevice()->rdma_cm);
   }
   if ((flags & O_ACCMODE) != O_RDONLY) return Fail(EACCES);
   return OpenContent(path.node->content, flags);
@@ -133,6 +138,9 @@ bool StatTracked(int fd, struct stat* result) {
     case FileKind::kUverbs:
       // open_cdev() of libibverbs wants to see a character device of the right number.
       path = std::string(kDev) + "/" + kUverbsName;
+      break;
+    case FileKind::kRdmaCm:
+      path = std::string(kDev) + "/" + kRdmaCmName;
       break;
     case FileKind::kDirectory: {
       const auto directory = FdTable::Instance().Find<DirectoryFile>(fd);

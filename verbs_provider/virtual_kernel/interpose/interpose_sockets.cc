@@ -1,4 +1,4 @@
-// Sockets: NETLINK_RDMA ones are ours, everything else is not.
+// Sockets: NETLINK_RDMA ones are ours, everything else is not; and write() to rdma_cm.
 
 #include <linux/netlink.h>
 #include <sys/socket.h>
@@ -14,6 +14,7 @@
 #include "verbs_provider/virtual_kernel/device/device.h"
 #include "verbs_provider/virtual_kernel/interpose/interpose.h"
 #include "verbs_provider/virtual_kernel/netlink/netlink_socket.h"
+#include "verbs_provider/virtual_kernel/rdma_cm/rdma_cm_file.h"
 
 namespace uroce::verbs::virtual_kernel {
 namespace {
@@ -90,8 +91,19 @@ ssize_t InterposedSendto(int fd, const void* data, size_t size, int flags, const
 
 ssize_t InterposedWrite(int fd, const void* data, size_t size) UROCE_INTERPOSE(write);
 ssize_t InterposedWrite(int fd, const void* data, size_t size) {
-  const auto ours = Ours(fd);
-  return ours ? ours->Send(Bytes(data, size)) : real::write(fd, data, size);
+  switch (FdTable::KindOf(fd)) {
+    case FileKind::kNetlink:
+      if (const auto socket = Ours(fd)) return socket->Send(Bytes(data, size));
+      break;
+    case FileKind::kRdmaCm:
+      if (const auto file = FdTable::Instance().Find<RdmaCmFile>(fd)) {
+        return file->Write(fd, data, size);
+      }
+      break;
+    default:
+      break;
+  }
+  return real::write(fd, data, size);
 }
 
 ssize_t InterposedSendmsg(int fd, const msghdr* message, int flags) UROCE_INTERPOSE(sendmsg);

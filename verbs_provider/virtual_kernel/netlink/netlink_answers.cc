@@ -65,6 +65,14 @@ NetlinkBytes DescribeUverbs(const nlmsghdr& request) {
   return std::move(message).Finish();
 }
 
+NetlinkBytes DescribeRdmaCm(const nlmsghdr& request) {
+  NetlinkMessage message(request, request.nlmsg_type, 0);
+  message.PutU64(RDMA_NLDEV_ATTR_CHARDEV, EncodeDeviceNumber(kUverbsMajor, kRdmaCmMinor));
+  message.PutU64(RDMA_NLDEV_ATTR_CHARDEV_ABI, kRdmaCmAbi);
+  message.PutString(RDMA_NLDEV_ATTR_CHARDEV_NAME, kRdmaCmName);
+  return std::move(message).Finish();
+}
+
 NetlinkBytes DescribeSystem(const nlmsghdr& request) {
   NetlinkMessage message(request, request.nlmsg_type, 0);
   // Nothing of ours pins pages, so fork() copies them like any other.
@@ -79,7 +87,8 @@ NetlinkAnswer Say(NetlinkBytes message) {
 }  // namespace
 
 NetlinkAnswer AnswerNetlink(const nlmsghdr& header, std::span<const std::byte> payload,
-                            const uroce_device_description& device, bool kernel_present) {
+                            const uroce_device_description& device, bool kernel_present,
+                            bool has_rdma_cm) {
   const bool dump = (header.nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
   if (header.nlmsg_type == NldevType(RDMA_NLDEV_CMD_GET) && dump) {
     return {.forward = kernel_present,
@@ -97,6 +106,10 @@ NetlinkAnswer AnswerNetlink(const nlmsghdr& header, std::span<const std::byte> p
       default:
         return dump ? Say(MakeDone(header)) : Say(MakeError(header, -EOPNOTSUPP));
     }
+  }
+  if (has_rdma_cm && header.nlmsg_type == NldevType(RDMA_NLDEV_CMD_GET_CHARDEV) &&
+      requested.chardev_type == kRdmaCmName) {
+    return Say(DescribeRdmaCm(header));
   }
   if (kernel_present) {
     NetlinkAnswer answer = {.forward = true, .messages = {}};

@@ -20,8 +20,10 @@ struct NetlinkAnswer {
 };
 
 // Decides on a request. Pure. `kernel_present`: whether there is a real kernel to forward to;
-// without one the answer is what a kernel with this one device would say.
+// without one the answer is what a kernel with this one device would say. `has_rdma_cm`: whether
+// there is a connection manager for it; that of the real kernel is then not seen.
 NetlinkAnswer AnswerNetlink(const nlmsghdr& header, std::span<const std::byte> payload,
-                            const uroce_device_description& device, bool kernel_present);
+                            const uroce_device_description& device, bool kernel_present,
+                            bool has_rdma_cm);
 
 }  // namespace uroce::verbs::virtual_kernel

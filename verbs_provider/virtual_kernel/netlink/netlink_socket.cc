@@ -105,7 +105,8 @@ ssize_t NetlinkSocket::Send(std::span<const std::byte> datagram) {
   const std::lock_guard<std::mutex> lock(mutex_);
   ForEachMessage(datagram, [&](const nlmsghdr& header, std::span<const std::byte> payload) {
     const NetlinkAnswer answer =
-        AnswerNetlink(header, payload, device->description, static_cast<bool>(kernel_));
+        AnswerNetlink(header, payload, device->description, static_cast<bool>(kernel_),
+                      static_cast<bool>(device->rdma_cm));
     const bool dump = (header.nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
     // The message begins a fixed header in front of its payload.
     const std::span<const std::byte> request(payload.data() - NLMSG_HDRLEN, header.nlmsg_len);

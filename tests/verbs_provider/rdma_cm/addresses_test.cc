@@ -1,0 +1,277 @@
+// Binding, ports and resolution, as cma.c of Linux does them.
+#include <gtest/gtest.h>
+
+#include "tests/verbs_provider/rdma_cm/rdma_cm_host.h"
+#include "verbs_provider/rdma_cm/routes.h"
+
+namespace uroce::verbs::rdma_cm {
+namespace {
+
+constexpr uint16_t kPort = 7'471;
+constexpr uint32_t kRemote = 10 << 24 | 99;
+
+class AddressesTest : public testing::Test {
+ protected:
+  uint16_t PortOf(uint32_t id) {
+    return ntohs(AddressIn<sockaddr_in>(host_.Query(id).src_addr).sin_port);
+  }
+  int SetInt(uint32_t id, uint32_t option, int value) {
+    return host_.Write(RDMA_USER_CM_CMD_SET_OPTION,
+                       rdma_ucm_set_option{.optval = reinterpret_cast<uintptr_t>(&value),
+                                           .id = id,
+                                           .level = RDMA_OPTION_ID,
+                                           .optname = option,
+                                           .optlen = sizeof value});
+  }
+
+  Network network_;
+  Host host_{network_, 1};
+};
+
+TEST_F(AddressesTest, WildcardIsBoundWithoutADevice) {
+  const uint32_t id = host_.Create();
+  EXPECT_EQ(host_.Bind(id, Any(kPort)), 0);
+  const auto answer = host_.Query(id);
+  EXPECT_EQ(answer.node_guid, 0u);
+  EXPECT_EQ(answer.src_size, sizeof(sockaddr_in));
+  EXPECT_EQ(PortOf(id), kPort);
+}
+
+TEST_F(AddressesTest, OwnAddressIsBoundToTheDevice) {
+  const uint32_t id = host_.Create();
+  EXPECT_EQ(host_.Bind(id, Ipv4(host_, kPort)), 0);
+  const auto answer = host_.Query(id);
+  EXPECT_EQ(answer.node_guid, htobe64(0x1234));
+  EXPECT_EQ(answer.port_num, 1);
+  EXPECT_EQ(answer.pkey, 0xffff);
+  EXPECT_EQ(answer.ibdev_index, 900'000'900u);
+}
+
+TEST_F(AddressesTest, AddressOfAnotherHostIsNotAvailable) {
+  EXPECT_EQ(host_.Bind(host_.Create(), Ipv4(kRemote, kPort)), EADDRNOTAVAIL);
+}
+
+TEST_F(AddressesTest, IdIsBoundOnce) {
+  const uint32_t id = host_.Create();
+  EXPECT_EQ(host_.Bind(id, Any(kPort)), 0);
+  EXPECT_EQ(host_.Bind(id, Any(kPort + 1)), EINVAL);
+}
+
+TEST_F(AddressesTest, LinkLocalAddressNeedsAScope) {
+  sockaddr_in6 address = Any6(kPort);
+  address.sin6_addr.s6_addr[0] = 0xfe;
+  address.sin6_addr.s6_addr[1] = 0x80;
+  EXPECT_EQ(host_.Bind(host_.Create(), address), EINVAL);
+}
+
+TEST_F(AddressesTest, IpoibSpaceIsNotOfRoce) {
+  EXPECT_EQ(host_.Bind(host_.Create(RDMA_PS_IPOIB), Ipv4(host_, kPort)), EINVAL);
+}
+
+TEST_F(AddressesTest, EphemeralPortsDiffer) {
+  std::set<uint16_t> ports;
+  for (int i = 0; i < 20; ++i) {
+    const uint32_t id = host_.Create();
+    ASSERT_EQ(host_.Bind(id, Any(0)), 0);
+    const uint16_t port = PortOf(id);
+    EXPECT_GE(port, 32'768);
+    EXPECT_TRUE(ports.insert(port).second) << port;
+  }
+}
+
+TEST_F(AddressesTest, PortIsTakenOnceAndFreeAgain) {
+  const uint32_t first = host_.Create();
+  ASSERT_EQ(host_.Bind(first, Ipv4(host_, kPort)), 0);
+  EXPECT_EQ(host_.Bind(host_.Create(), Ipv4(host_, kPort)), EADDRINUSE);
+  EXPECT_EQ(host_.Bind(host_.Create(), Any(kPort)), EADDRNOTAVAIL);
+  // Another address, another port space.
+  EXPECT_EQ(host_.Bind(host_.Create(), Ipv4(INADDR_LOOPBACK, kPort)), 0);
+  EXPECT_EQ(host_.Bind(host_.Create(RDMA_PS_UDP), Ipv4(host_, kPort)), 0);
+  ASSERT_EQ(host_.Destroy(first), 0);
+  EXPECT_EQ(host_.Bind(host_.Create(), Ipv4(host_, kPort)), 0);
+}
+
+TEST_F(AddressesTest, Ipv4AndIpv6ShareAPortIfBothAreAfOnly) {
+  ASSERT_EQ(host_.Bind(host_.Create(), Any(kPort)), 0);
+  const uint32_t both = host_.Create();
+  EXPECT_EQ(host_.Bind(both, Any6(kPort)), EADDRNOTAVAIL);
+  const uint32_t only = host_.Create();
+  ASSERT_EQ(SetInt(only, RDMA_OPTION_ID_AFONLY, 1), 0);
+  EXPECT_EQ(host_.Bind(only, Any6(kPort)), 0);
+}
+
+TEST_F(AddressesTest, ReusedPortIsListenedOnAlone) {
+  const uint32_t first = host_.Create();
+  const uint32_t second = host_.Create();
+  for (const uint32_t id : {first, second}) {
+    ASSERT_EQ(SetInt(id, RDMA_OPTION_ID_REUSEADDR, 1), 0);
+    ASSERT_EQ(host_.Bind(id, Any(kPort)), 0);
+  }
+  EXPECT_EQ(host_.Listen(first), EADDRNOTAVAIL);
+  ASSERT_EQ(host_.Destroy(second), 0);
+  EXPECT_EQ(host_.Listen(first), 0);
+  EXPECT_EQ(SetInt(first, RDMA_OPTION_ID_REUSEADDR, 1), EINVAL);
+  EXPECT_EQ(SetInt(first, RDMA_OPTION_ID_AFONLY, 1), EINVAL);
+}
+
+TEST_F(AddressesTest, PortOfAnotherProcessIsInUse) {
+  Host neighbor(network_, 2, host_.gid());  // one that shares the address
+  const uint32_t id = neighbor.Create();
+  ASSERT_EQ(neighbor.Bind(id, Any(kPort)), 0);
+  EXPECT_EQ(host_.Bind(host_.Create(), Any(kPort)), EADDRINUSE);
+  ASSERT_EQ(neighbor.Destroy(id), 0);
+  EXPECT_EQ(host_.Bind(host_.Create(), Any(kPort)), 0);
+}
+
+TEST_F(AddressesTest, ListeningServiceIsAnnouncedAndWithdrawn) {
+  const uint32_t id = host_.Create();
+  ASSERT_EQ(host_.Bind(id, Any(kPort)), 0);
+  ASSERT_EQ(network_.services.size(), 1u);
+  EXPECT_FALSE(network_.services[0].second.listens);
+  ASSERT_EQ(host_.Listen(id), 0);
+  ASSERT_EQ(network_.services.size(), 1u);
+  const Service& service = network_.services[0].second;
+  EXPECT_TRUE(service.listens);
+  EXPECT_EQ(service.id.value, 0x0106'0000u + kPort);
+  EXPECT_EQ(service.address, Gid::FromIpv4({0, 0, 0, 0}));
+  ASSERT_EQ(host_.Destroy(id), 0);
+  EXPECT_TRUE(network_.services.empty());
+}
+
+TEST_F(AddressesTest, IdThatOnlyConnectsReservesNothing) {
+  ASSERT_EQ(host_.Resolve(host_.Create(), Ipv4(kRemote, kPort)), 0);
+  EXPECT_TRUE(network_.services.empty());
+}
+
+TEST_F(AddressesTest, UnboundIdListensOnAnyPort) {
+  const uint32_t id = host_.Create();
+  EXPECT_EQ(host_.Listen(id), 0);
+  EXPECT_NE(PortOf(id), 0);
+  EXPECT_EQ(host_.Listen(id), EINVAL);
+}
+
+TEST_F(AddressesTest, ResolvedAddressNamesDeviceAndGids) {
+  const uint32_t id = host_.Create();
+  ASSERT_EQ(host_.Resolve(id, Ipv4(kRemote, kPort)), 0);
+  const auto event = host_.Expect(UserEvent::kAddressResolved);
+  EXPECT_EQ(event.id, id);
+  EXPECT_EQ(event.status, 0u);
+  const auto answer = host_.Query(id);
+  EXPECT_NE(answer.node_guid, 0u);
+  EXPECT_EQ(AddressIn<sockaddr_in>(answer.src_addr).sin_addr.s_addr, htonl(10 << 24 | 1));
+  EXPECT_EQ(AddressIn<sockaddr_in>(answer.dst_addr).sin_port, htons(kPort));
+  const auto gids = host_.Query(id, RDMA_USER_CM_QUERY_GID);
+  const auto source =
+      ParseAddress({reinterpret_cast<const uint8_t*>(&gids.src_addr), sizeof gids.src_addr});
+  const auto destination =
+      ParseAddress({reinterpret_cast<const uint8_t*>(&gids.dst_addr), sizeof gids.dst_addr});
+  ASSERT_TRUE(source && destination);
+  EXPECT_EQ(source->gid, host_.gid());
+  EXPECT_EQ(destination->gid, Gid::FromIpv4({10, 0, 0, 99}));
+  EXPECT_EQ(destination->service_id, 0x0106'0000u + kPort);
+  EXPECT_EQ(host_.Resolve(id, Ipv4(kRemote, kPort)), EINVAL);
+}
+
+TEST_F(AddressesTest, RouteIsResolvedAfterTheAddress) {
+  const uint32_t id = host_.Create();
+  EXPECT_EQ(host_.ResolveRoute(id), EINVAL);
+  ASSERT_EQ(host_.Resolve(id, Ipv4(kRemote, kPort)), 0);
+  EXPECT_EQ(host_.Connect(id, Host::Parameters(1)), EINVAL);
+  EXPECT_EQ(host_.ResolveRoute(id), 0);
+  host_.Expect(UserEvent::kAddressResolved);
+  host_.Expect(UserEvent::kRouteResolved);
+
+  struct {
+    uint32_t path_count;
+    uint32_t reserved;
+    ib_path_rec_data path;
+  } answer{};
+  rdma_ucm_query command{};
+  command.response = reinterpret_cast<uintptr_t>(&answer);
+  command.id = id;
+  command.option = RDMA_USER_CM_QUERY_PATH;
+  ASSERT_EQ(host_.Write(RDMA_USER_CM_CMD_QUERY, command, sizeof answer), 0);
+  EXPECT_EQ(answer.path_count, 1u);
+  const auto* record = reinterpret_cast<const uint8_t*>(answer.path.path_rec);
+  EXPECT_EQ(0, std::memcmp(&record[24], host_.gid().bytes.data(), 16));
+  EXPECT_EQ(record[50], 0xff);       // P_Key
+  EXPECT_EQ(record[54], 0x80 | 5);   // exactly 4096
+  EXPECT_EQ(record[56], 0x80 | 16);  // packet life time
+  rdma_ucm_query_route_resp route{};
+  command.response = reinterpret_cast<uintptr_t>(&route);
+  ASSERT_EQ(host_.Write(RDMA_USER_CM_CMD_QUERY_ROUTE, command, sizeof route), 0);
+  EXPECT_EQ(route.num_paths, 1u);
+  EXPECT_EQ(route.ib_route[0].mtu, 5u);
+  EXPECT_EQ(0, std::memcmp(route.ib_route[0].sgid, host_.gid().bytes.data(), 16));
+}
+
+TEST_F(AddressesTest, SourceAndDestinationAreOfOneFamily) {
+  const uint32_t id = host_.Create();
+  ASSERT_EQ(host_.Bind(id, Any6(0)), 0);
+  EXPECT_EQ(host_.Resolve(id, Ipv4(kRemote, kPort)), EINVAL);
+}
+
+// --- the GIDs behind addresses
+
+DeviceFacts Facts(bool has_wire, Gid ip) {
+  return {.gids = {Gid::LinkLocal({2, 0, 0, 0, 0, 1}), ip}, .has_wire = has_wire};
+}
+SocketAddress Address(const Gid& gid) {
+  SocketAddress address = AnyAddress(gid.IsIpv4Mapped() ? AF_INET : AF_INET6);
+  address.gid = gid;
+  return address;
+}
+
+const Gid kOwn = Gid::FromIpv4({10, 0, 0, 1});
+const Gid kOfHost = Gid::FromIpv4({192, 0, 2, 7});
+const Gid kDefault = Gid::FromIpv4({127, 0, 0, 1});
+const Gid kPeer = Gid::FromIpv4({10, 0, 0, 2});
+
+Gid Destination(const DeviceFacts& facts, const Gid& gid) {
+  const auto route = FindRoute(facts, {kOfHost, kDefault}, AnyAddress(AF_INET), Address(gid));
+  return route ? route->destination_gid : Gid{};
+}
+
+TEST(RoutesTest, AddressesOfTheHostLeadToTheDevice) {
+  for (const bool has_wire : {false, true}) {
+    EXPECT_EQ(Destination(Facts(has_wire, kOwn), kDefault), kOwn);
+    EXPECT_EQ(Destination(Facts(has_wire, kDefault), kDefault), kDefault);
+    EXPECT_EQ(Destination(Facts(has_wire, kDefault), kOfHost), kDefault);
+  }
+  EXPECT_EQ(Destination(Facts(true, kOwn), kOfHost), kOwn);
+}
+
+TEST(RoutesTest, OtherAddressesAreThosePeersHave) {
+  for (const bool has_wire : {false, true}) {
+    EXPECT_EQ(Destination(Facts(has_wire, kOwn), kPeer), kPeer);
+    EXPECT_EQ(Destination(Facts(has_wire, kDefault), kPeer), kPeer);
+  }
+  // It may be what another process was given.
+  EXPECT_EQ(Destination(Facts(false, kOwn), kOfHost), kOfHost);
+}
+
+TEST(RoutesTest, Ipv6LoopbackLeadsToAGidOfItsVersion) {
+  SocketAddress loopback = AnyAddress(AF_INET6);
+  loopback.gid.bytes[15] = 1;
+  const DeviceFacts facts = Facts(false, kDefault);
+  const auto route = FindRoute(facts, {}, AnyAddress(AF_INET6), loopback);
+  ASSERT_TRUE(route);
+  EXPECT_EQ(route->destination_gid, facts.gids[0]);
+  EXPECT_EQ(route->source_gid_index, 0);
+  EXPECT_EQ(route->source.gid, loopback.gid);
+}
+
+TEST(RoutesTest, WithoutAGidOfTheVersionThereIsNoRoute) {
+  const DeviceFacts facts{.gids = {Gid::LinkLocal({2, 0, 0, 0, 0, 1})}, .has_wire = true};
+  EXPECT_FALSE(FindRoute(facts, {}, AnyAddress(AF_INET), Address(kPeer)));
+}
+
+TEST(RoutesTest, ServiceIsWhereRequestsArrive) {
+  const DeviceFacts facts = Facts(false, kDefault);
+  EXPECT_EQ(ServiceGid(facts, {kOfHost}, AnyAddress(AF_INET)), Gid::FromIpv4({0, 0, 0, 0}));
+  EXPECT_EQ(ServiceGid(facts, {kOfHost}, AnyAddress(AF_INET6)), Gid{});
+  EXPECT_EQ(ServiceGid(facts, {kOfHost}, Address(kOfHost)), kDefault);
+}
+
+}  // namespace
+}  // namespace uroce::verbs::rdma_cm

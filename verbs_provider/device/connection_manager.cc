@@ -1,0 +1,202 @@
+// rdma_cm of this process: what /dev/infiniband/rdma_cm of the virtual kernel is connected with.
+#include "verbs_provider/device/connection_manager.h"
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "dpdk_nic/base/background_thread.h"
+#include "dpdk_nic/base/mutex_held_by_fork.h"
+#include "dpdk_nic/base/random_seed.h"
+#include "transport/endpoint.h"
+#include "verbs_provider/base/c_boundary.h"
+#include "verbs_provider/base/fork_generation.h"
+#include "verbs_provider/base/identity.h"
+#include "verbs_provider/device/device.h"
+#include "verbs_provider/rdma_cm/agent.h"
+#include "verbs_provider/rdma_cm/commands.h"
+#include "verbs_provider/virtual_kernel/device/rdma_cm_calls.h"
+
+namespace uroce::verbs {
+namespace {
+
+using nic::PacketPort;
+
+// A message to uroced and back.
+constexpr transport::Duration kReserveTimeout = transport::Milliseconds(5'000);
+// How long the end of a process waits for a command of another thread.
+constexpr int kExitAttempts = 200;
+constexpr std::chrono::milliseconds kExitPause{1};
+
+PacketPort::Service ToPort(const rdma_cm::Service& service) {
+  return {.id = service.id,
+          .address = service.address,
+          .only_ipv6 = service.only_ipv6,
+          .shares = service.shares};
+}
+
+class EngineAccess : public rdma_cm::DeviceAccess {
+ public:
+  explicit EngineAccess(std::shared_ptr<Device> device) : device_(std::move(device)) {
+    facts_.gids = device_->gids();
+    facts_.has_wire = device_->engine().WithEndpoint(
+        [](transport::Endpoint& endpoint) { return endpoint.config().has_wire; });
+    facts_.node_guid = NodeGuid(device_->mac());
+    facts_.mtu = static_cast<transport::Mtu>(device_->active_mtu());
+  }
+
+  const rdma_cm::DeviceFacts& facts() const override { return facts_; }
+
+  void WithConnectionManager(const Use& use) override {
+    device_->engine().WithConnectionManager(
+        [&](transport::cm::ConnectionManager& cm, transport::Time now) { use(cm, now); });
+  }
+
+  int ReserveService(const rdma_cm::Service& service) override {
+    switch (device_->engine().ReserveService(ToPort(service), kReserveTimeout)) {
+      case PacketPort::ServiceState::kReserved:
+        return 0;
+      case PacketPort::ServiceState::kInUse:
+        return EADDRINUSE;
+      case PacketPort::ServiceState::kNoRoom:
+        return ENOBUFS;
+      case PacketPort::ServiceState::kPending:
+        return ETIMEDOUT;
+    }
+    return EINVAL;
+  }
+
+  void ReleaseService(const rdma_cm::Service& service) override {
+    device_->engine().ReleaseService(ToPort(service));
+  }
+
+ private:
+  const std::shared_ptr<Device> device_;
+  rdma_cm::DeviceFacts facts_;
+};
+
+std::unique_ptr<rdma_cm::DeviceAccess> OpenDevice(int* error) {
+  auto device = Device::Open(error);
+  return device == nullptr ? nullptr : std::make_unique<EngineAccess>(std::move(device));
+}
+
+// The ids of the process, and the thread that carries to them what peers do. Never destroyed.
+struct Process {
+  explicit Process(const transport::Seed& seed) : agent(seed, OpenDevice) {}
+
+  rdma_cm::Agent agent;  // under the mutex
+  nic::BackgroundThread worker;
+  std::atomic<bool> is_told{false};
+  const uint32_t fork_generation = CurrentForkGeneration();
+
+  bool lost_by_fork() const { return fork_generation != CurrentForkGeneration(); }
+};
+
+using Held = nic::MutexHeldByFork<Process>;
+std::atomic<Process*> current = nullptr;
+
+void CarryEvents(Process& process) {
+  while (true) {
+    process.worker.Wait(-1, -1, transport::kNever);
+    process.is_told = false;
+    const std::lock_guard lock(Held::mutex);
+    // Without memory an event is lost, as in the kernel.
+    (void)ReturningErrno([&] {
+      process.agent.TakeConnectionEvents();
+      return 0;
+    });
+  }
+}
+
+// With the mutex held.
+int NeedProcess(Process*& process) {
+  process = current.load();
+  if (process != nullptr && !process->lost_by_fork()) return 0;
+  const auto seed = nic::NewRandomSeed();
+  if (!seed) return EIO;
+  process = new Process({(*seed)[0], (*seed)[1]});
+  if (const int error =
+          process->worker.Start("uroce-rdma_cm", [made = process] { CarryEvents(*made); })) {
+    delete process;
+    return error;
+  }
+  current = process;
+  return 0;
+}
+
+// What exit() leaves open is closed, as by the kernel: peers are told that connections have ended.
+__attribute__((destructor)) void CloseAtExit() {
+  Process* const process = current.load();
+  if (process == nullptr || process->lost_by_fork()) return;
+  // Not for ever: this thread may be in the middle of a command itself.
+  std::unique_lock lock(Held::mutex, std::defer_lock);
+  for (int attempt = 0; attempt < kExitAttempts && !lock.try_lock(); ++attempt) {
+    std::this_thread::sleep_for(kExitPause);
+  }
+  if (!lock.owns_lock()) return;
+  (void)ReturningErrno([&] {
+    process->agent.CloseAll();
+    return 0;
+  });
+}
+
+}  // namespace
+
+void RegisterConnectionManagerForkHandler() { Held::Register(); }
+
+void OnConnectionEvents() {
+  Process* const process = current.load();
+  if (process != nullptr && !process->is_told.exchange(true)) process->worker.Wake();
+}
+
+}  // namespace uroce::verbs
+
+struct uroce_rdma_cm {
+  uroce::verbs::Process* process;
+  uroce::verbs::rdma_cm::Channel* channel;
+};
+
+using uroce::verbs::Held;
+using uroce::verbs::ReturningErrno;
+
+__attribute__((visibility("default"))) int uroce_rdma_cm_open(void* file,
+                                                              uroce_rdma_cm_events events,
+                                                              uroce_rdma_cm** channel) {
+  return ReturningErrno([&] {
+    const std::lock_guard lock(Held::mutex);
+    uroce::verbs::Process* process;
+    if (const int error = uroce::verbs::NeedProcess(process)) return error;
+    auto* const opened =
+        process->agent.OpenChannel([file, events](int delta) { events(file, delta); });
+    *channel = new uroce_rdma_cm{process, opened};
+    return 0;
+  });
+}
+
+__attribute__((visibility("default"))) int uroce_rdma_cm_write(uroce_rdma_cm* channel,
+                                                               uroce_rdma_cm* other,
+                                                               const void* command, size_t bytes) {
+  return ReturningErrno([&] {
+    if (channel->process->lost_by_fork()) return EIO;
+    const bool is_same = other != nullptr && other->process == channel->process;
+    const std::lock_guard lock(Held::mutex);
+    return uroce::verbs::rdma_cm::RunCommand(channel->process->agent, *channel->channel,
+                                             is_same ? other->channel : nullptr,
+                                             reinterpret_cast<uintptr_t>(command), bytes);
+  });
+}
+
+__attribute__((visibility("default"))) void uroce_rdma_cm_close(uroce_rdma_cm* channel) {
+  const std::unique_ptr<uroce_rdma_cm> closed(channel);
+  // The connections are the parent's.
+  if (channel->process->lost_by_fork()) return;
+  (void)ReturningErrno([&] {
+    const std::lock_guard lock(Held::mutex);
+    channel->process->agent.CloseChannel(channel->channel);
+    return 0;
+  });
+}

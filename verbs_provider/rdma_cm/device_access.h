@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "transport/cm/connection_manager.h"
+#include "transport/cm/identifiers.h"
+#include "transport/ids.h"
+#include "transport/qp_attributes.h"
+#include "transport/random_numbers.h"
+#include "transport/time.h"
+
+namespace uroce::verbs::rdma_cm {
+
+// What other processes of the fabric are kept from: nic::PacketPort::Service.
+struct Service {
+  transport::cm::ServiceId id;
+  transport::Gid address{};  // zero: all addresses; ::ffff:0.0.0.0: all IPv4 addresses
+  bool only_ipv6 = false;    // all addresses of IPv6
+  bool shares = false;       // others may have it as well, if all of them say so
+  bool listens = false;      // requests are to come to this process from now on
+
+  bool operator==(const Service&) const = default;
+};
+
+// What is known of the device when it has been opened.
+struct DeviceFacts {
+  std::vector<transport::Gid> gids;
+  bool has_wire = false;   // else all peers are processes of this host
+  uint64_t node_guid = 0;  // byte order of the host
+  transport::Mtu mtu = transport::Mtu::k1024;
+  transport::Seed seed{};
+};
+
+// The device below the ids, as one that is open; a test has another one.
+class DeviceAccess {
+ public:
+  virtual ~DeviceAccess() = default;
+
+  virtual const DeviceFacts& facts() const = 0;
+  // Runs `use` under the engine's lock, then sends what became ready.
+  using Use = std::function<void(transport::cm::ConnectionManager&, transport::Time)>;
+  virtual void WithConnectionManager(const Use& use) = 0;
+  // Makes a service this process's own; asked again, with another `shares`. Blocks for a moment.
+  // 0, or an errno value: EADDRINUSE when another process has it.
+  virtual int ReserveService(const Service& service) = 0;
+  virtual void ReleaseService(const Service& service) = 0;
+};
+
+}  // namespace uroce::verbs::rdma_cm

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+
+#include "transport/ids.h"
+#include "verbs_provider/rdma_cm/device_access.h"
+#include "verbs_provider/rdma_cm/socket_address.h"
+
+namespace uroce::verbs::rdma_cm {
+
+// The IP addresses of this host's interfaces, as GIDs.
+std::set<transport::Gid> HostAddresses();
+
+// The GIDs by which an address is reached, and the address that is spoken to from.
+struct Route {
+  uint8_t source_gid_index = 0;
+  transport::Gid source_gid{};
+  transport::Gid destination_gid{};
+  SocketAddress source{};  // without a port
+};
+
+// How `destination` is reached from `source`, which may be a wildcard. An address of this host is
+// reached by a GID of ours. nullopt: no GID of ours is of the IP version of the destination.
+//
+// In a fabric without a NIC each process may have been given an address; the default one,
+// 127.0.0.1, is that of all processes which were not.
+std::optional<Route> FindRoute(const DeviceFacts& device, const std::set<transport::Gid>& host,
+                               const SocketAddress& source, const SocketAddress& destination);
+
+// Where requests for an address that an id is bound to arrive: Service::address.
+transport::Gid ServiceGid(const DeviceFacts& device, const std::set<transport::Gid>& host,
+                          const SocketAddress& address);
+
+// Whether an id may be bound to the address.
+bool IsLocal(const DeviceFacts& device, const std::set<transport::Gid>& host,
+             const SocketAddress& address);
+
+}  // namespace uroce::verbs::rdma_cm

@@ -1,0 +1,125 @@
+#include "verbs_provider/virtual_kernel/rdma_cm/rdma_cm_file.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <rdma/rdma_user_cm.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "verbs_provider/virtual_kernel/base/errno_guard.h"
+#include "verbs_provider/virtual_kernel/base/real_libc.h"
+
+namespace uroce::verbs::virtual_kernel {
+namespace {
+
+constexpr int kLargestPipeBytes = 1 << 20;
+constexpr int kChunkBytes = 64;
+
+// A thread may be cancelled while it waits, not in the middle of a command.
+class CancellationGuard {
+ public:
+  CancellationGuard() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~CancellationGuard() { pthread_setcancelstate(before_, nullptr); }
+  CancellationGuard(const CancellationGuard&) = delete;
+  CancellationGuard& operator=(const CancellationGuard&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+int Fail(int error) {
+  errno = error;
+  return -1;
+}
+
+// The command at `data`, if there is that much. The provider checks it once more.
+template <class Command>
+bool Peek(const void* data, size_t bytes, uint32_t number, Command& command) {
+  rdma_ucm_cmd_hdr header;
+  if (bytes < sizeof header + sizeof command) return false;
+  std::memcpy(&header, data, sizeof header);
+  if (header.cmd != number || header.in < sizeof command || header.in + sizeof header > bytes) {
+    return false;
+  }
+  std::memcpy(&command, static_cast<const char*>(data) + sizeof header, sizeof command);
+  return true;
+}
+
+bool WantsEvent(const void* data, size_t bytes) {
+  rdma_ucm_get_event command;
+  rdma_ucm_cmd_hdr header;
+  if (!Peek(data, bytes, RDMA_USER_CM_CMD_GET_EVENT, command)) return false;
+  std::memcpy(&header, data, sizeof header);
+  return header.out >= offsetof(rdma_ucm_event_resp, reserved);  // else ENOSPC at once
+}
+
+}  // namespace
+
+int RdmaCmFile::Open(int flags, const RdmaCmFunctions& provider) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return -1;
+  PrivateFd read_end(ends[0]);
+  PrivateFd write_end(ends[1]);
+  const std::string path = "/proc/self/fd/" + std::to_string(read_end.get());
+  const int fd = real::open(path.c_str(), O_RDONLY | (flags & (O_CLOEXEC | O_NONBLOCK)));
+  if (fd < 0) return -1;
+  if (!FdTable::InRange(fd)) {
+    real::close(fd);
+    return Fail(EMFILE);
+  }
+  auto file = std::make_shared<RdmaCmFile>(std::move(read_end), std::move(write_end), provider);
+  if (const int error = provider.open(file.get(), OnEvents, &file->channel_)) {
+    real::close(fd);
+    return Fail(error);
+  }
+  FdTable::Instance().Insert(fd, std::move(file));
+  return fd;
+}
+
+RdmaCmFile::~RdmaCmFile() {
+  if (channel_ != nullptr) provider_.close(channel_);
+}
+
+void RdmaCmFile::OnEvents(void* opened, int delta) {
+  const ErrnoGuard guard;
+  auto& file = *static_cast<RdmaCmFile*>(opened);
+  char bytes[kChunkBytes] = {};
+  for (; delta > 0; --delta) {
+    if (real::write(file.write_end_.get(), bytes, 1) == 1) continue;
+    real::fcntl(file.write_end_.get(), F_SETPIPE_SZ, kLargestPipeBytes);
+    real::write(file.write_end_.get(), bytes, 1);
+  }
+  while (delta < 0) {
+    // Fewer are there when a thread has taken one and is about to find out that its event is gone.
+    const ssize_t taken =
+        real::read(file.read_end_.get(), bytes, std::min<size_t>(-delta, sizeof bytes));
+    if (taken <= 0) return;
+    delta += static_cast<int>(taken);
+  }
+}
+
+ssize_t RdmaCmFile::Write(int fd, const void* data, size_t bytes) {
+  const bool wants_event = WantsEvent(data, bytes);
+  // Keeps the other file open until the command has been carried out.
+  std::shared_ptr<RdmaCmFile> other;
+  if (rdma_ucm_migrate_id migration; Peek(data, bytes, RDMA_USER_CM_CMD_MIGRATE_ID, migration)) {
+    other = FdTable::Instance().Find<RdmaCmFile>(static_cast<int>(migration.fd));
+  }
+  while (true) {
+    char token;
+    if (wants_event && real::read(fd, &token, 1) < 0) return -1;
+    const CancellationGuard guard;
+    const int error =
+        provider_.write(channel_, other == nullptr ? nullptr : other->channel_, data, bytes);
+    if (error == 0) return static_cast<ssize_t>(bytes);
+    if (wants_event && error == EAGAIN) continue;  // another thread or a destroyed id took it
+    return Fail(error);
+  }
+}
+
+}  // namespace uroce::verbs::virtual_kernel
