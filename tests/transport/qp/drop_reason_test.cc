@@ -168,10 +168,15 @@ TEST_F(NotForUsTest, AnotherPartition) {
 
 TEST_F(NotForUsTest, NoSuchQueuePair) {
   const uint32_t ours = script_.qp().qpn().value;
-  for (const uint32_t qpn : {1u, 2u, ours + 1, ours - 1, ours + 0x10'0000, 0xff'ffffu}) {
+  for (const uint32_t qpn : {2u, 3u, ours + 1, ours - 1, ours + 0x10'0000, 0xff'ffffu}) {
     packet_.destination_qpn = Qpn{qpn};
     script_.ExpectDropped(DropReason::kUnknownQp, packet_);
   }
+}
+
+TEST_F(NotForUsTest, GeneralServicesTakeDatagramsOnly) {
+  packet_.destination_qpn = Qpn{1};
+  script_.ExpectDropped(DropReason::kWrongService, packet_);
 }
 
 TEST_F(NotForUsTest, AnotherService) {
