@@ -26,6 +26,7 @@ bool IsForAnAttachedProcess(MessageType type) {
     case MessageType::kDeclareAnswer:
     case MessageType::kGroupAnswer:
     case MessageType::kListenAnswer:
+    case MessageType::kUnlistenAnswer:
     case MessageType::kPortState:
       return true;
     default:

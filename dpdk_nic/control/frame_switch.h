@@ -50,8 +50,8 @@ class FrameSwitch {
   virtual void Forget(Block block, transport::Qpn local) = 0;
   virtual ErrnoValue JoinGroup(Block block, const transport::Gid& group) = 0;
   virtual void LeaveGroup(Block block, const transport::Gid& group) = 0;
-  virtual ErrnoValue Listen(Block block, uint64_t service_id) = 0;
-  virtual void Unlisten(Block block, uint64_t service_id) = 0;
+  virtual ErrnoValue Listen(Block block, const control::Listen& service) = 0;
+  virtual void Unlisten(Block block, const control::ServiceClaim& claim) = 0;
 
   // Resolves a host's Ethernet address. The server gets the result later, also a failure.
   virtual void Resolve(const transport::Gid& gid) = 0;

@@ -34,7 +34,7 @@ struct MessageList {
 using AllMessages =
     MessageList<Hello, LinkRequest, Resolve, Declare, Forget, JoinGroup, LeaveGroup, Listen,
                 Unlisten, LeaseRequest, StatusRequest, Resume, Welcome, Refused, LinkAnswer,
-                LinkOffer, Neighbor, DeclareAnswer, GroupAnswer, ListenAnswer, PortState,
-                LeaseGranted, StatusDaemon, StatusClient, StatusLink, StatusEnd>;
+                LinkOffer, Neighbor, DeclareAnswer, GroupAnswer, ListenAnswer, UnlistenAnswer,
+                PortState, LeaseGranted, StatusDaemon, StatusClient, StatusLink, StatusEnd>;
 
 }  // namespace uroce::nic::control

@@ -159,21 +159,40 @@ struct GroupAnswer {
   ErrnoValue error;
 };
 
-// Connection requests for a service id are wanted. EADDRINUSE: another process has it.
+// A service of the connection manager at the addresses that a process binds to; see
+// PacketPort::Service.
+struct ServiceClaim {
+  uint64_t service_id;
+  transport::Gid address;
+  uint64_t only_ipv6;  // 0 or 1
+
+  auto operator<=>(const ServiceClaim&) const = default;
+};
+
+// The process has the service. Answered with EADDRINUSE if another process has it, ENOSPC if it has
+// too many. Replaces what was said of the same claim, unless there is an error.
 struct Listen {
   static constexpr MessageType kType = MessageType::kListen;
   static constexpr size_t kDescriptors = 0;
-  uint64_t service_id;
+  ServiceClaim claim;
+  uint32_t shares;   // with other processes that say the same
+  uint32_t listens;  // connection requests for it are wanted
 };
+// Answered, as the service is free for other processes from then on.
 struct Unlisten {
   static constexpr MessageType kType = MessageType::kUnlisten;
   static constexpr size_t kDescriptors = 0;
-  uint64_t service_id;
+  ServiceClaim claim;
+};
+struct UnlistenAnswer {
+  static constexpr MessageType kType = MessageType::kUnlistenAnswer;
+  static constexpr size_t kDescriptors = 0;
+  ServiceClaim claim;
 };
 struct ListenAnswer {
   static constexpr MessageType kType = MessageType::kListenAnswer;
   static constexpr size_t kDescriptors = 0;
-  uint64_t service_id;
+  ServiceClaim claim;
   ErrnoValue error;
   uint32_t reserved;
 };

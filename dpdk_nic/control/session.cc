@@ -174,11 +174,14 @@ void Session::HandleClient(MessageChannel::Incoming& incoming) {
     case MessageType::kLeaveGroup:
       return frame_switch.LeaveGroup(block_, Body<LeaveGroup>(incoming).group);
     case MessageType::kListen: {
-      const uint64_t service_id = Body<Listen>(incoming).service_id;
-      return Send(ListenAnswer{service_id, frame_switch.Listen(block_, service_id), 0});
+      const auto listen = Body<Listen>(incoming);
+      return Send(ListenAnswer{listen.claim, frame_switch.Listen(block_, listen), 0});
     }
-    case MessageType::kUnlisten:
-      return frame_switch.Unlisten(block_, Body<Unlisten>(incoming).service_id);
+    case MessageType::kUnlisten: {
+      const ServiceClaim claim = Body<Unlisten>(incoming).claim;
+      frame_switch.Unlisten(block_, claim);
+      return Send(UnlistenAnswer{claim});
+    }
     default:
       return BreakOff("says what makes no sense after Hello");
   }

@@ -30,6 +30,9 @@ constexpr int kReceiveBurst = 32;
 constexpr int kTransmitBurst = 64;
 constexpr int kLoopbackBurst = 64;
 
+// What a uroced that works does not exceed. When it is over, it will hear of it some time.
+constexpr Duration kReleaseTimeout = transport::Milliseconds(1'000);
+
 constexpr Duration kLinkServiceInterval = transport::Milliseconds(1);
 
 // Whether a frame may be RoCEv2: UDP over IPv4 or IPv6 without extension headers. Decides only who
@@ -393,6 +396,8 @@ void Engine::ReleaseService(const PacketPort::Service& service) {
   WithEndpoint([&](transport::Endpoint&) {
     if (!in_forked_child()) port_->ReleaseService(service);
   });
+  AskUntilAnswered(kReleaseTimeout,
+                   [&](Time) { return in_forked_child() || port_->IsReleased(service); });
 }
 
 void Engine::ForgetPath(transport::Qpn local) {

@@ -82,7 +82,7 @@ class Engine {
 
   // Reserves a service among the processes of the fabric (see PacketPort::Service), again to change
   // `shares`; kPending: no answer in time. Counts nothing: release once what was reserved twice.
-  // Blocks; not to be called from WithEndpoint.
+  // Both block; not to be called from WithEndpoint.
   PacketPort::ServiceState ReserveService(const PacketPort::Service& service,
                                           transport::Duration timeout);
   void ReleaseService(const PacketPort::Service& service);

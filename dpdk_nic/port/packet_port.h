@@ -74,8 +74,7 @@ class PacketPort {
   virtual PathState JoinGroup(const transport::Gid& /*group*/) { return PathState::kReady; }
   virtual void LeaveGroup(const transport::Gid& /*group*/) {}
 
-  // A service of the connection manager at an address that this process binds to, for as long as
-  // it does. Requests for it that come from other processes or the wire reach this process then.
+  // A service of the connection manager at an address that this process binds to.
   struct Service {
     transport::cm::ServiceId id;
     transport::Gid address;  // zero: all addresses; ::ffff:0.0.0.0: all IPv4 addresses
@@ -83,6 +82,8 @@ class PacketPort {
     bool only_ipv6 = false;
     // Others may have it as well, if all of them say so.
     bool shares = false;
+    // Requests for it are to reach this process: its connection manager listens already.
+    bool listens = false;
 
     bool operator==(const Service&) const = default;
   };
@@ -92,14 +93,15 @@ class PacketPort {
     kInUse,    // by another process
     kNoRoom,   // for more services, of this process or of all
   };
-  // Asked again until the state is another than kPending. Reserving again changes nothing but
-  // `shares`. The services of this process do not conflict with each other here. Without other
-  // processes every service is free.
+  // Asked again until the state is another than kPending. Reserving again changes `shares`
+  // and `listens`, or nothing if it is refused. The services of this process do not conflict with
+  // each other here. Without other processes every service is free.
   virtual ServiceState ReserveService(const Service& /*service*/) {
     return ServiceState::kReserved;
   }
-  // `shares` does not matter.
+  // `shares` and `listens` do not matter. Other processes can have it when IsReleased.
   virtual void ReleaseService(const Service& /*service*/) {}
+  virtual bool IsReleased(const Service& /*service*/) const { return true; }
 
   // Sleeping. BeginSleep announces that no thread polls from now on and returns false if there is
   // work already (then do not sleep). While asleep the wait_fd becomes readable when a frame

@@ -59,6 +59,7 @@ void Forwarder::Remove(Time now, Block block) {
     uplinks_.Close(block);
     EndPass();
   }
+  requests_.Remove(block);
   table_.Remove(block);
 }
 
@@ -80,6 +81,7 @@ bool Forwarder::RunOnce(Time now) {
   ServeTimers(now);
   bool worked = ReceiveFromWire(now);
   worked |= RunDeadlines(now);
+  worked |= ServeHeldRequests(now);
   worked |= TransmitLinkLayer(now);
   worked |= ReceiveFromUplinks(now);
   EndPass();
@@ -137,7 +139,10 @@ bool Forwarder::AcceptFromWire(Time now, std::span<const uint8_t> frame, int* co
   }
   const Delivery delivery = FindReceiver(headers, table_, addresses_);
   SwitchDrop drop = delivery.drop;
-  if (drop == SwitchDrop::kNone && delivery.block != kSwitchBlock) {
+  if (drop == SwitchDrop::kNone && headers.cm) {
+    drop = DeliverManagement(now, kSwitchBlock, delivery.block, headers,
+                             CopyManagement(head, headers, frame));
+  } else if (drop == SwitchDrop::kNone && delivery.block != kSwitchBlock) {
     drop = SendToUplink(now, delivery.block, head, frame);
   } else if (drop == SwitchDrop::kNone && table_.Members(headers.destination).empty()) {
     drop = SwitchDrop::kUnknownDestination;
@@ -190,9 +195,80 @@ bool Forwarder::TransmitLinkLayer(Time now) {
   return sent != 0;
 }
 
+bool Forwarder::ServeHeldRequests(Time now) {
+  const uint64_t additions = table_.services().additions();
+  const bool may_be_ready = services_seen_ != additions || requests_.NextDeadline() <= now;
+  services_seen_ = additions;
+  if (!may_be_ready || requests_.empty()) return false;
+  const auto has_listener = [this](const RoceHeaders& headers) {
+    return ReceiverOfManagement(headers, table_) != kSwitchBlock;
+  };
+  bool worked = false;
+  while (const auto ready = requests_.TakeReady(now, has_listener)) {
+    worked = true;
+    const Block receiver = ReceiverOfManagement(ready->headers, table_);
+    if (receiver == kSwitchBlock) {
+      Refuse(now, ready->sender, ready->headers, ready->frame);
+    } else {
+      Count(DeliverManagement(now, ready->sender, receiver, ready->headers, ready->frame),
+            &counters_);
+    }
+  }
+  return worked;
+}
+
+// All of the packet, and not what may follow it: out of memory that another process may change.
+std::span<const uint8_t> Forwarder::CopyManagement(const FrameHead& head,
+                                                   const RoceHeaders& headers,
+                                                   std::span<const uint8_t> frame) {
+  const std::span<const uint8_t> packet = frame.first(headers.packet_end);
+  head.WriteFrame(packet, management_frame_.data());
+  return {management_frame_.data(), packet.size()};
+}
+
+// What the process tells the connection manager of another one it may tell its own, too: which of
+// its listeners at which address is asked, is known here.
+SwitchDrop Forwarder::DeliverManagement(Time now, Block sender, Block receiver,
+                                        const RoceHeaders& headers,
+                                        std::span<const uint8_t> frame) {
+  const bool is_request = headers.cm->IsRequest();
+  if (receiver == kSwitchBlock && is_request) {
+    if (!requests_.Hold(now, sender, headers, {frame.begin(), frame.end()})) {
+      Refuse(now, sender, headers, frame);
+    }
+    return SwitchDrop::kNone;
+  }
+  if (receiver == kSwitchBlock) receiver = requests_.ReceiverOfRequest(headers);
+  if (!ForwardingTable::IsProcess(receiver)) return SwitchDrop::kUnknownDestination;
+  Uplink* const uplink = sender == kSwitchBlock ? nullptr : uplinks_.Find(sender);
+  const FrameHead head(frame);
+  const SwitchDrop drop = uplink == nullptr ? SendToUplink(now, receiver, head, frame)
+                                            : SendToProcess(now, *uplink, receiver, head, frame);
+  if (drop == SwitchDrop::kNone && is_request) requests_.Remember(headers, receiver);
+  return drop;
+}
+
+// Lost if there is no room: the request will be repeated.
+void Forwarder::Refuse(Time now, Block sender, const RoceHeaders& headers,
+                       std::span<const uint8_t> frame) {
+  Count(SwitchDrop::kUnknownDestination, &counters_);
+  std::array<uint8_t, kManagementFrameBytes> answer;
+  const size_t answer_bytes = requests_.Refuse(now, headers, frame, answer);
+  if (answer_bytes == 0) return;
+  const std::span<const uint8_t> bytes(answer.data(), answer_bytes);
+  if (sender != kSwitchBlock) {
+    SendToUplink(now, sender, FrameHead(bytes), bytes);
+    return;
+  }
+  const std::span<uint8_t> room = wire_->AcquireTransmit(Route::kWire);
+  if (room.empty()) return;
+  std::copy(bytes.begin(), bytes.end(), room.begin());
+  wire_->CommitTransmit(bytes.size());
+}
+
 Time Forwarder::NextDeadline() const {
-  if (!has_wire()) return transport::kNever;
-  return std::min({link_layer_->NextDeadline(), questions_.NextDeadline(),
+  if (!has_wire()) return requests_.NextDeadline();
+  return std::min({link_layer_->NextDeadline(), questions_.NextDeadline(), requests_.NextDeadline(),
                    next_link_service_ + kCarrierInterval});
 }
 
@@ -250,8 +326,14 @@ Forwarder::Outcome Forwarder::AcceptFromUplink(Time now, Uplink& uplink,
       Classify(head, frame.size(), &headers) == FrameKind::kRoce) {
     drop = CheckFromProcess(headers, frame.size(), uplink.block, table_, wire);
   }
-  const auto receiver = drop == SwitchDrop::kNone ? FindLocalReceiver(headers, wire) : std::nullopt;
-  if (receiver) drop = SendToProcess(now, uplink, *receiver, head, frame);
+  const auto receiver =
+      drop == SwitchDrop::kNone ? FindLocalReceiver(headers, table_, wire) : std::nullopt;
+  if (receiver && headers.cm) {
+    drop = DeliverManagement(now, uplink.block, *receiver, headers,
+                             CopyManagement(head, headers, frame));
+  } else if (receiver) {
+    drop = SendToProcess(now, uplink, *receiver, head, frame);
+  }
   if (receiver || drop != SwitchDrop::kNone) {
     Count(drop, &counters_);
     return Outcome::kDone;

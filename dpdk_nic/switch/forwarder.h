@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,6 +14,7 @@
 #include "dpdk_nic/control/frame_switch.h"
 #include "dpdk_nic/link_layer/link_layer.h"
 #include "dpdk_nic/port/packet_port.h"
+#include "dpdk_nic/switch/connection_requests.h"
 #include "dpdk_nic/switch/forwarding_table.h"
 #include "dpdk_nic/switch/frame_check.h"
 #include "dpdk_nic/switch/frame_classifier.h"
@@ -111,6 +113,15 @@ class Forwarder {
   void TakeNeighborChanges();
   void Tell(const control::Neighbor& neighbor);
   bool RunDeadlines(transport::Time now);
+  bool ServeHeldRequests(transport::Time now);
+  // Of a message of the connection manager for a process of this host, of any sender. Returns
+  // kNone also if it is held or answered.
+  SwitchDrop DeliverManagement(transport::Time now, control::Block sender, control::Block receiver,
+                               const RoceHeaders& headers, std::span<const uint8_t> frame);
+  std::span<const uint8_t> CopyManagement(const FrameHead& head, const RoceHeaders& headers,
+                                          std::span<const uint8_t> frame);
+  void Refuse(transport::Time now, control::Block sender, const RoceHeaders& headers,
+              std::span<const uint8_t> frame);
   bool TransmitLinkLayer(transport::Time now);
   transport::Time NextDeadline() const;
 
@@ -150,6 +161,11 @@ class Forwarder {
   ForwardingTable table_;
   Uplinks uplinks_;
   NeighborQuestions questions_;
+  ConnectionRequests requests_;
+  uint64_t services_seen_ = 0;  // ServiceTable::additions
+  // Ethernet 14, IPv6 40, UDP 8, BTH 12, DETH 8, MAD 256, ICRC 4, rounded up.
+  static constexpr size_t kManagementFrameBytes = 384;
+  std::array<uint8_t, kManagementFrameBytes> management_frame_{};
   control::SwitchCounters counters_;
   transport::Time next_look_at_sockets_;
   transport::Time next_link_service_;

@@ -134,28 +134,6 @@ std::span<const Block> ForwardingTable::Members(const Gid& group) const {
   return found->second;
 }
 
-ErrnoValue ForwardingTable::Listen(Block block, uint64_t service_id) {
-  const Block listener = ListenerOf(service_id);
-  if (listener == block) return 0;
-  if (listener != kSwitchBlock) return EADDRINUSE;
-  std::vector<uint64_t>& service_ids = processes_[block].service_ids;
-  if (service_ids.size() == kMaxListeners) return ENOSPC;
-  listeners_[service_id] = block;
-  service_ids.push_back(service_id);
-  return 0;
-}
-
-void ForwardingTable::Unlisten(Block block, uint64_t service_id) {
-  if (ListenerOf(service_id) != block) return;
-  listeners_.erase(service_id);
-  Erase(&processes_[block].service_ids, service_id);
-}
-
-Block ForwardingTable::ListenerOf(uint64_t service_id) const {
-  const auto found = listeners_.find(service_id);
-  return found == listeners_.end() ? kSwitchBlock : found->second;
-}
-
 void ForwardingTable::Remove(Block block) {
   Process& process = processes_[block];
   for (uint32_t i = 0; process.declared != 0; ++i) {
@@ -165,14 +143,14 @@ void ForwardingTable::Remove(Block block) {
     const Gid group = process.groups.back();  // a copy: leaving erases it there
     LeaveGroup(block, group);
   }
-  while (!process.service_ids.empty()) Unlisten(block, process.service_ids.back());
+  services_.Remove(block);
   process = {};
 }
 
 control::SwitchUsage ForwardingTable::usage(Block block) const {
   const Process& process = processes_[block];
   return {process.declared, static_cast<uint32_t>(process.groups.size()),
-          static_cast<uint32_t>(process.service_ids.size())};
+          static_cast<uint32_t>(services_.ClaimsOf(block))};
 }
 
 }  // namespace uroce::nic

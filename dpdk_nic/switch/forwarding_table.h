@@ -10,6 +10,7 @@
 #include "dpdk_nic/control/frame_switch.h"
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/switch/keyed_hash.h"
+#include "dpdk_nic/switch/service_table.h"
 #include "dpdk_nic/switch/zeroed_pages.h"
 #include "transport/ids.h"
 #include "transport/limits.h"
@@ -41,7 +42,6 @@ class ForwardingTable {
   // Of one process: as many groups as its device says that it has. Its connections are limited by
   // its queue pairs.
   static constexpr size_t kMaxGroups = transport::kMaxMulticastGroups;
-  static constexpr size_t kMaxListeners = 1'024;
 
   ForwardingTable();
 
@@ -61,11 +61,8 @@ class ForwardingTable {
   void LeaveGroup(control::Block block, const transport::Gid& group);
   std::span<const control::Block> Members(const transport::Gid& group) const;
 
-  // 0, EADDRINUSE if another process listens, ENOSPC. Listening again changes nothing.
-  control::ErrnoValue Listen(control::Block block, uint64_t service_id);
-  void Unlisten(control::Block block, uint64_t service_id);
-  // kSwitchBlock if there is no listener.
-  control::Block ListenerOf(uint64_t service_id) const;
+  ServiceTable& services() { return services_; }
+  const ServiceTable& services() const { return services_; }
 
   // Forgets all that the process said.
   void Remove(control::Block block);
@@ -87,7 +84,6 @@ class ForwardingTable {
     ZeroedPages<Connection> connections;  // by local QPN; none until the first is declared
     uint32_t declared = 0;
     std::vector<transport::Gid> groups;
-    std::vector<uint64_t> service_ids;
   };
 
   static bool IsIn(transport::Qpn qpn, control::Block block);
@@ -103,7 +99,7 @@ class ForwardingTable {
   ZeroedPages<Link> buckets_;
   std::array<Process, transport::kQpnBlocks> processes_;
   std::unordered_map<transport::Gid, std::vector<control::Block>, KeyedHash> groups_;  // none empty
-  std::unordered_map<uint64_t, control::Block, KeyedHash> listeners_;
+  ServiceTable services_;
 };
 
 }  // namespace uroce::nic

@@ -9,6 +9,7 @@ namespace {
 using control::Block;
 using control::kSwitchBlock;
 using transport::kMulticastQpn;
+using transport::cm::Steering;
 
 constexpr transport::Qpn kSubnetManagementQpn{0};  // never used over Ethernet
 
@@ -28,9 +29,9 @@ bool IsGroupDatagram(const RoceHeaders& headers) {
 
 SwitchDrop CheckManagement(const RoceHeaders& headers, Block sender, const ForwardingTable& table) {
   if (!headers.cm) return SwitchDrop::kMalformed;
-  const CmMessage& cm = *headers.cm;
-  const bool is_own = cm.sender_id ? CmMessage::BlockOf(*cm.sender_id) == sender
-                                   : table.ListenerOf(*cm.service_id) == sender;
+  const Steering& cm = *headers.cm;
+  const bool is_own = cm.sender ? Steering::BlockOf(*cm.sender) == sender
+                                : table.services().Has(sender, *cm.service);
   const bool from_management = headers.source_qpn == kManagementQpn;
   return is_own && from_management ? SwitchDrop::kNone : SwitchDrop::kForeignSource;
 }
@@ -44,6 +45,10 @@ SwitchDrop CheckDatagram(const RoceHeaders& headers, Block sender, const Forward
 
 bool IsLocal(const RoceHeaders& headers, const WireAddresses* wire) {
   return !IsToGroup(headers) && (wire == nullptr || wire->Has(headers.destination));
+}
+
+bool IsManagement(const RoceHeaders& headers) {
+  return headers.IsDatagram() && headers.destination_qpn == kManagementQpn;
 }
 
 SwitchDrop CheckLocal(const RoceHeaders& headers, Block sender) {
@@ -89,14 +94,25 @@ SwitchDrop CheckFromProcess(const RoceHeaders& headers, size_t frame_bytes, Bloc
   if (wire != nullptr && (headers.source_mac != wire->mac || !wire->Has(headers.source))) {
     return SwitchDrop::kForeignSource;
   }
-  if (IsLocal(headers, wire)) return CheckLocal(headers, sender);
+  if (IsLocal(headers, wire)) {
+    return IsManagement(headers) ? CheckManagement(headers, sender, table)
+                                 : CheckLocal(headers, sender);
+  }
   if (headers.IsDatagram()) return CheckDatagram(headers, sender, table);
   const bool is_declared = table.IsDeclared(sender, headers.destination, headers.destination_qpn);
   return is_declared ? SwitchDrop::kNone : SwitchDrop::kNotDeclared;
 }
 
-std::optional<Block> FindLocalReceiver(const RoceHeaders& headers, const WireAddresses* wire) {
+Block ReceiverOfManagement(const RoceHeaders& headers, const ForwardingTable& table) {
+  const Steering& cm = *headers.cm;
+  return cm.recipient ? Steering::BlockOf(*cm.recipient)
+                      : table.services().ListenerOf(*cm.service, headers.destination);
+}
+
+std::optional<Block> FindLocalReceiver(const RoceHeaders& headers, const ForwardingTable& table,
+                                       const WireAddresses* wire) {
   if (!IsLocal(headers, wire)) return std::nullopt;
+  if (IsManagement(headers)) return ReceiverOfManagement(headers, table);
   return transport::BlockOf(headers.destination_qpn);
 }
 
@@ -108,12 +124,11 @@ Delivery FindReceiver(const RoceHeaders& headers, const ForwardingTable& table,
     return {IsGroupDatagram(headers) ? SwitchDrop::kNone : SwitchDrop::kMalformed};
   }
   if (!wire.Has(headers.destination)) return {SwitchDrop::kUnknownDestination};
-  Block block = transport::BlockOf(headers.destination_qpn);
   if (headers.destination_qpn == kManagementQpn) {
     if (!headers.cm) return {SwitchDrop::kMalformed};
-    block = headers.cm->recipient_id ? CmMessage::BlockOf(*headers.cm->recipient_id)
-                                     : table.ListenerOf(*headers.cm->service_id);
+    return {SwitchDrop::kNone, ReceiverOfManagement(headers, table)};
   }
+  const Block block = transport::BlockOf(headers.destination_qpn);
   if (!ForwardingTable::IsProcess(block)) return {SwitchDrop::kUnknownDestination};
   return {SwitchDrop::kNone, block};
 }

@@ -35,7 +35,7 @@ void CopyHead(const uint8_t* from, size_t bytes, uint8_t* to) {
 }
 
 static_assert(EthernetHeader::kBytes + Ipv6Header::kBytes + UdpHeader::kBytes + Bth::kBytes +
-                  transport::Deth::kBytes + CmMessage::kParsedBytes <=
+                  transport::Deth::kBytes + transport::cm::Steering::kParsedBytes <=
               FrameHead::kBytes);
 
 // One frame on its way through the headers. `at_` is where the next one begins, `left_` what there
@@ -143,8 +143,8 @@ bool Classifier::Transport() {
 // A MAD is the whole payload, and comes without immediate data.
 void Classifier::Management() {
   if (headers_.opcode->HasImmediate()) return;
-  if (left_ != CmMessage::kMadBytes + transport::kIcrcBytes) return;
-  headers_.cm = CmMessage::Parse(header());
+  if (left_ != transport::cm::kMadBytes + transport::kIcrcBytes) return;
+  headers_.cm = transport::cm::Steering::Parse(header());
 }
 
 }  // namespace

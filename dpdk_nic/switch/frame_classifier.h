@@ -6,7 +6,8 @@
 #include <optional>
 #include <span>
 
-#include "dpdk_nic/switch/cm_message.h"
+#include "transport/cm/mad.h"
+#include "transport/cm/steering.h"
 #include "transport/ids.h"
 #include "transport/wire/opcode.h"
 
@@ -40,9 +41,9 @@ struct RoceHeaders {
   // nullopt if it is none that we know.
   std::optional<transport::Opcode> opcode;
   transport::Qpn destination_qpn;
-  transport::Qpn source_qpn;    // of datagrams
-  std::optional<CmMessage> cm;  // of datagrams to kManagementQpn, if it is such a message
-  size_t packet_end = 0;        // in bytes from the beginning of the frame; padding may follow
+  transport::Qpn source_qpn;                  // of datagrams
+  std::optional<transport::cm::Steering> cm;  // of datagrams to kManagementQpn with a CM message
+  size_t packet_end = 0;  // in bytes from the beginning of the frame; padding may follow
 
   bool IsDatagram() const {
     return opcode && opcode->service == transport::Service::kUnreliableDatagram;
@@ -50,7 +51,7 @@ struct RoceHeaders {
 };
 
 // Of management datagrams (GSI).
-inline constexpr transport::Qpn kManagementQpn{1};
+inline constexpr transport::Qpn kManagementQpn = transport::cm::kGeneralServicesQpn;
 
 enum class FrameKind : uint8_t {
   kRoce,

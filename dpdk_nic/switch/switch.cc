@@ -93,14 +93,18 @@ void Switch::LeaveGroup(Block block, const Gid& group) {
   Locked([&] { forwarder_.table().LeaveGroup(block, group); });
 }
 
-ErrnoValue Switch::Listen(Block block, uint64_t service_id) {
+// A request for it may be held.
+ErrnoValue Switch::Listen(Block block, const control::Listen& service) {
   if (!ForwardingTable::IsProcess(block)) return EINVAL;
-  return Locked([&] { return forwarder_.table().Listen(block, service_id); });
+  const ErrnoValue error =
+      Locked([&] { return forwarder_.table().services().Add(block, service); });
+  thread_.Wake();
+  return error;
 }
 
-void Switch::Unlisten(Block block, uint64_t service_id) {
+void Switch::Unlisten(Block block, const control::ServiceClaim& claim) {
   if (!ForwardingTable::IsProcess(block)) return;
-  Locked([&] { forwarder_.table().Unlisten(block, service_id); });
+  Locked([&] { forwarder_.table().services().Remove(block, claim); });
 }
 
 void Switch::Resolve(const Gid& gid) {

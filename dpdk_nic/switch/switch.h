@@ -40,8 +40,8 @@ class Switch final : public control::FrameSwitch {
   void Forget(control::Block block, transport::Qpn local) override;
   control::ErrnoValue JoinGroup(control::Block block, const transport::Gid& group) override;
   void LeaveGroup(control::Block block, const transport::Gid& group) override;
-  control::ErrnoValue Listen(control::Block block, uint64_t service_id) override;
-  void Unlisten(control::Block block, uint64_t service_id) override;
+  control::ErrnoValue Listen(control::Block block, const control::Listen& service) override;
+  void Unlisten(control::Block block, const control::ServiceClaim& claim) override;
   void Resolve(const transport::Gid& gid) override;
   control::SwitchCounters counters() override;
   control::SwitchUsage usage(control::Block block) override;

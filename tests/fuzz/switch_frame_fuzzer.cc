@@ -84,8 +84,8 @@ class Host {
     UROCE_REQUIRE(table.Declare(kBob, {QpOf(kBob, 1), {43}, kFarIpv4}) == 0);
     UROCE_REQUIRE(table.JoinGroup(kAlice, kGroup) == 0);
     for (const Gid& group : {kGroup, kIpv6Group}) UROCE_REQUIRE(table.JoinGroup(kBob, group) == 0);
-    UROCE_REQUIRE(table.Listen(kAlice, kAliceService) == 0);
-    UROCE_REQUIRE(table.Listen(kBob, kBobService) == 0);
+    UROCE_REQUIRE(table.services().Add(kAlice, ListenTo(kAliceService)) == 0);
+    UROCE_REQUIRE(table.services().Add(kBob, ListenTo(kBobService)) == 0);
     for (const Block block : kProcesses) rig_.Process(block);
   }
 
@@ -93,12 +93,22 @@ class Host {
     const uint64_t before = Counted();
     const uint64_t copies_before = rig_.counters().multicast_copies;
     UROCE_REQUIRE(rig_.Process(kAlice).Send(frame));
-    rig_.Run();
+    RunUntilNothingIsHeld();
     const std::vector<FrameBytes> sent = rig_.cable->TakeSent();
-    const std::vector<FrameBytes> copies = rig_.Process(kBob).Receive();
+    std::vector<FrameBytes> copies = rig_.Process(kBob).Receive();
     UROCE_REQUIRE(sent.size() <= 1 && copies.size() <= 1);
-    UROCE_REQUIRE(rig_.Process(kAlice).Receive().empty());
+    const std::vector<FrameBytes> returned = rig_.Process(kAlice).Receive();
+    UROCE_REQUIRE(returned.size() <= 1);
+    for (const FrameBytes& out : returned) {
+      const View view(out);  // her own listener is asked, or a request of hers is refused
+      UROCE_REQUIRE(view.destination_qpn() == 1 && view.source_qpn() == 1);
+    }
     if (has_wire_) UROCE_REQUIRE(Counted() == before + 1);
+    if (!copies.empty() && !View(copies[0]).destination().IsMulticast()) {
+      CheckToOtherProcess(copies[0]);
+      UROCE_REQUIRE(copies[0] == frame);
+      copies.clear();
+    }
     UROCE_REQUIRE(rig_.counters().multicast_copies == copies_before + copies.size());
     for (const FrameBytes& out : sent) {
       UROCE_REQUIRE(out == frame);
@@ -115,18 +125,33 @@ class Host {
   void SendFromWire(const FrameBytes& frame) {
     if (!has_wire_ || frame.empty()) return;
     rig_.cable->Deliver(frame);
-    rig_.Run();
-    UROCE_REQUIRE(rig_.cable->TakeSent().empty());
+    RunUntilNothingIsHeld();
+    const std::vector<FrameBytes> refusals = rig_.cable->TakeSent();
+    UROCE_REQUIRE(refusals.size() <= 1);
+    for (const FrameBytes& out : refusals) {
+      const View view(out);
+      UROCE_REQUIRE(view.source_qpn() == 1 && view.mad()[1] == 7);
+    }
     rig_.neighborhood->received.clear();
     for (const Block block : kProcesses) {
       for (const FrameBytes& out : rig_.Process(block).Receive()) {
-        UROCE_REQUIRE(out == frame);
+        // Of management, what follows the packet stays behind.
+        const bool is_cut =
+            View(frame).destination_qpn() == 1 && View(frame).udp_end() == out.size();
+        UROCE_REQUIRE(out == frame ||
+                      (is_cut && std::equal(out.begin(), out.end(), frame.begin())));
         CheckToProcess(block, out);
       }
     }
   }
 
  private:
+  void RunUntilNothingIsHeld() {
+    rig_.Run();
+    rig_.RunOnce(ConnectionRequests::kHoldFor);
+    rig_.Run();
+  }
+
   uint64_t Counted() const {
     const control::SwitchCounters& counters = rig_.counters();
     return counters.frames_to_wire + counters.frames_between_processes +
@@ -163,6 +188,29 @@ class Host {
     }
   }
 
+  // From Alice to Bob.
+  static void CheckToOtherProcess(const FrameBytes& frame) {
+    const View view(frame);
+    UROCE_REQUIRE(view.service() == 3);
+    if (view.destination_qpn() != 1) {
+      UROCE_REQUIRE(view.source_qpn() / transport::kMaxQps == kAlice);
+      UROCE_REQUIRE(view.destination_qpn() / transport::kMaxQps == kBob);
+      return;
+    }
+    CheckReceiverOfManagement(kBob, view);
+  }
+
+  static void CheckReceiverOfManagement(Block block, const View& view) {
+    const uint8_t* mad = view.mad();
+    const uint16_t attribute = Load16(mad + 16);
+    if (attribute == 0x10 || attribute == 0x17) {
+      UROCE_REQUIRE(Load64(mad + 32) == (block == kAlice ? kAliceService : kBobService));
+      return;
+    }
+    const uint32_t recipient = Load32(mad + (attribute == 0x18 ? 24 : 28));
+    UROCE_REQUIRE(recipient >> 22 == block || recipient >> 22 == 0);  // 0: as its request went
+  }
+
   static void CheckToProcess(Block block, const FrameBytes& frame) {
     const View view(frame);
     const Gid destination = view.destination();
@@ -177,13 +225,7 @@ class Host {
       UROCE_REQUIRE(view.destination_qpn() / transport::kMaxQps == block);
       return;
     }
-    const uint8_t* mad = view.mad();
-    const uint16_t attribute = Load16(mad + 16);
-    if (attribute == 0x10 || attribute == 0x17) {
-      UROCE_REQUIRE(Load64(mad + 32) == (block == kAlice ? kAliceService : kBobService));
-    } else {
-      UROCE_REQUIRE(Load32(mad + (attribute == 0x18 ? 24 : 28)) >> 22 == block);
-    }
+    CheckReceiverOfManagement(block, view);
   }
 
   ForwarderRig rig_;

@@ -36,7 +36,8 @@ PacketPort::Service ToPort(const rdma_cm::Service& service) {
   return {.id = service.id,
           .address = service.address,
           .only_ipv6 = service.only_ipv6,
-          .shares = service.shares};
+          .shares = service.shares,
+          .listens = service.listens};
 }
 
 class EngineAccess : public rdma_cm::DeviceAccess {

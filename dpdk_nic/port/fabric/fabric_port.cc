@@ -43,7 +43,8 @@ FabricPort::FabricPort(Options options)
                .published_state_fd = options_.published_state_fd}),
       links_(client_, epoll_, options_.link_thread),
       connections_(client_),
-      groups_(client_) {
+      groups_(client_),
+      services_(client_) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u32 = kClientEvent;
@@ -109,6 +110,38 @@ PacketPort::PathState FabricPort::JoinGroup(const transport::Gid& group) {
 
 void FabricPort::LeaveGroup(const transport::Gid& group) { groups_.Drop(group); }
 
+PacketPort::ServiceState FabricPort::ReserveService(const Service& service) {
+  const PathState uplink = links_.Prepare(Route::kWire);
+  if (uplink == PathState::kPending) return ServiceState::kPending;
+  if (uplink != PathState::kReady) return ServiceState::kNoRoom;
+  const control::ServiceClaim claim = ClaimOf(service);
+  control::ErrnoValue error = 0;
+  switch (services_.Request(claim, {claim, service.shares, service.listens}, Now(), &error)) {
+    case PathState::kReady:
+      return ServiceState::kReserved;
+    case PathState::kPending:
+      return ServiceState::kPending;
+    default:
+      return error == EADDRINUSE ? ServiceState::kInUse : ServiceState::kNoRoom;
+  }
+}
+
+// Without a NIC, processes with addresses of their own are like hosts: "all addresses" are the one
+// that the process has.
+control::ServiceClaim FabricPort::ClaimOf(const Service& service) const {
+  const bool is_all_of_ipv4 =
+      service.address == transport::Gid::FromIpv4({}) || service.address.IsZero();
+  if (!fabric_.has_wire && is_all_of_ipv4 && !service.only_ipv6) {
+    return {service.id.value, options_.ip, 0};
+  }
+  return {service.id.value, service.address, service.only_ipv6};
+}
+
+void FabricPort::ReleaseService(const Service& service) {
+  const control::ServiceClaim claim = ClaimOf(service);
+  if (services_.Drop(claim)) releases_.insert(claim);
+}
+
 void FabricPort::EndSleep() {
   links_.EndSleep();
   ServeLink();
@@ -120,6 +153,7 @@ void FabricPort::ServeLink() {
   links_.Serve(now);
   connections_.Serve(now);
   groups_.Serve(now);
+  services_.Serve(now);
 }
 
 void FabricPort::ServeSockets() {
@@ -157,6 +191,8 @@ void FabricPort::OnReattached() {
   links_.OnReattached();
   connections_.OnReattached();
   groups_.OnReattached();
+  services_.OnReattached();
+  releases_.clear();
 }
 
 void FabricPort::OnMessage(control::MessageChannel::Incoming& message) {
@@ -168,6 +204,10 @@ void FabricPort::OnMessage(control::MessageChannel::Incoming& message) {
     connections_.OnAnswer(connection->local, connection->error);
   } else if (const auto group = message.As<control::GroupAnswer>()) {
     groups_.OnAnswer(group->group, group->error);
+  } else if (const auto service = message.As<control::ListenAnswer>()) {
+    services_.OnAnswer(service->claim, service->error);
+  } else if (const auto unlisten = message.As<control::UnlistenAnswer>()) {
+    releases_.erase(unlisten->claim);
   } else if (const auto neighbor = message.As<control::Neighbor>()) {
     if (neighbor_sink_) neighbor_sink_(*neighbor);
   } else if (const auto port = message.As<control::PortState>()) {

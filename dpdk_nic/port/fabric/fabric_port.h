@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "dpdk_nic/base/error_or.h"
@@ -56,6 +57,11 @@ class FabricPort : public PacketPort {
   void ForgetPath(transport::Qpn local) override;
   PathState JoinGroup(const transport::Gid& group) override;
   void LeaveGroup(const transport::Gid& group) override;
+  ServiceState ReserveService(const Service& service) override;
+  void ReleaseService(const Service& service) override;
+  bool IsReleased(const Service& service) const override {
+    return !releases_.contains(ClaimOf(service));
+  }
 
   int wait_fd() const override { return epoll_.get(); }
   bool BeginSleep() override { return links_.BeginSleep(); }
@@ -82,6 +88,7 @@ class FabricPort : public PacketPort {
   void ServeControl();
   void OnMessage(control::MessageChannel::Incoming& message);
   void OnReattached();
+  control::ServiceClaim ClaimOf(const Service& service) const;
 
   const Options options_;
   control::Welcome fabric_{};
@@ -90,6 +97,8 @@ class FabricPort : public PacketPort {
   FabricLinks links_;
   FabricRequests<transport::Qpn, control::Declare, control::Forget> connections_;
   FabricRequests<transport::Gid, control::JoinGroup, control::LeaveGroup> groups_;
+  FabricRequests<control::ServiceClaim, control::Listen, control::Unlisten> services_;
+  std::set<control::ServiceClaim> releases_;  // uroced has not answered yet
   NeighborSink neighbor_sink_;
   uint32_t served_attachments_ = 0;
   bool is_other_fabric_ = false;  // since uroced was started anew

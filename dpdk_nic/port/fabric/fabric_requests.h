@@ -24,9 +24,10 @@ class FabricRequests {
 
   explicit FabricRequests(control::ControlClient& client) : client_(client) {}
 
-  // Asks, or looks what became of it; kRefused forgets that it was asked for. Another message about
-  // the same thing replaces the first.
-  PathState Request(const Key& key, const Ask& message, transport::Time now) {
+  // Asks, or looks what became of it. Another message about the same thing replaces the first;
+  // kRefused, for the reason that goes to `error`: what was granted before holds on.
+  PathState Request(const Key& key, const Ask& message, transport::Time now,
+                    control::ErrnoValue* error = nullptr) {
     Entry& entry = entries_[key];
     if (entry.is_unwanted || memcmp(&entry.message, &message, sizeof message) != 0) {
       entry.message = message;
@@ -38,22 +39,26 @@ class FabricRequests {
     Update(key, entry, now);
     if (!entry.answer) return PathState::kPending;
     if (*entry.answer != 0) {
-      entries_.erase(key);
+      if (error != nullptr) *error = *entry.answer;
+      Refused(key, entry);
       return PathState::kRefused;
     }
+    entry.granted = entry.message;
     entry.is_in_use = true;
     return PathState::kReady;
   }
 
-  // It is not wanted any more.
-  void Drop(const Key& key) {
+  // It is not wanted any more. Returns whether uroced is to be told so.
+  bool Drop(const Key& key) {
     const auto found = entries_.find(key);
-    if (found == entries_.end()) return;
+    if (found == entries_.end()) return false;
     Entry& entry = found->second;
+    const bool is_known = entry.is_said && IsAttached();
     entry.is_unwanted = true;
     entry.is_in_use = false;
     is_up_to_date_ = false;
     if (Update(key, entry, entry.asked_at)) entries_.erase(found);
+    return is_known;
   }
 
   void OnAnswer(const Key& key, control::ErrnoValue error) {
@@ -93,8 +98,18 @@ class FabricRequests {
     bool is_in_use = false;   // whoever asked knows that it was granted
     bool is_unwanted = false;
     std::optional<control::ErrnoValue> answer;  // to the last one
+    std::optional<Ask> granted;                 // the last that the asker knows to be granted
     transport::Time asked_at;
   };
+
+  void Refused(const Key& key, Entry& entry) {
+    if (!entry.granted) {
+      entries_.erase(key);
+      return;
+    }
+    entry.message = *entry.granted;
+    entry.answer = 0;
+  }
 
   // Says what is to be said of the entry. Returns whether nothing is left of it.
   bool Update(const Key& key, Entry& entry, transport::Time now) {

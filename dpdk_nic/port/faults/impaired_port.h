@@ -54,6 +54,7 @@ class ImpairedPort : public PacketPort {
     return port_->ReserveService(service);
   }
   void ReleaseService(const Service& service) override { port_->ReleaseService(service); }
+  bool IsReleased(const Service& service) const override { return port_->IsReleased(service); }
 
   int wait_fd() const override { return port_->wait_fd(); }
   // Stays awake while frames are held back.

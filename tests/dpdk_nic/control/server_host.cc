@@ -60,12 +60,12 @@ void RecordingSwitch::LeaveGroup(Block block, const transport::Gid& group) {
   Record("LeaveGroup", block, group.bytes[15]);
 }
 
-ErrnoValue RecordingSwitch::Listen(Block block, uint64_t service_id) {
-  return Record("Listen", block, service_id);
+ErrnoValue RecordingSwitch::Listen(Block block, const control::Listen& service) {
+  return Record("Listen", block, service.claim.service_id);
 }
 
-void RecordingSwitch::Unlisten(Block block, uint64_t service_id) {
-  Record("Unlisten", block, service_id);
+void RecordingSwitch::Unlisten(Block block, const ServiceClaim& claim) {
+  Record("Unlisten", block, claim.service_id);
 }
 
 void RecordingSwitch::Resolve(const transport::Gid& gid) { Record("Resolve", 0, gid.bytes[15]); }

@@ -31,8 +31,8 @@ class RecordingSwitch : public FrameSwitch {
   void Forget(Block block, transport::Qpn local) override;
   ErrnoValue JoinGroup(Block block, const transport::Gid& group) override;
   void LeaveGroup(Block block, const transport::Gid& group) override;
-  ErrnoValue Listen(Block block, uint64_t service_id) override;
-  void Unlisten(Block block, uint64_t service_id) override;
+  ErrnoValue Listen(Block block, const control::Listen& service) override;
+  void Unlisten(Block block, const ServiceClaim& claim) override;
   void Resolve(const transport::Gid& gid) override;
   SwitchCounters counters() override {
     return {.frames_to_wire = 1, .dropped_no_room = 8, .port = {{1, 2}}};

@@ -172,11 +172,12 @@ TEST_F(ServerLinksTest, SwitchIsToldWhatIsWanted) {
   a_.Say(Forget{Qpn{78}});
   a_.Say(JoinGroup{kGroup});
   a_.Say(LeaveGroup{kGroup});
-  a_.Say(Listen{1'234});
-  a_.Say(Unlisten{1'235});
+  a_.Say(Listen{{1'234, {}, 0}, 0, 1});
+  a_.Say(Unlisten{{1'235, {}, 0}});
   EXPECT_EQ(a_.Hear<DeclareAnswer>().local, Qpn{77});
   EXPECT_EQ(a_.Hear<GroupAnswer>().group, kGroup);
-  EXPECT_EQ(a_.Hear<ListenAnswer>().service_id, 1'234u);
+  EXPECT_EQ(a_.Hear<ListenAnswer>().claim.service_id, 1'234u);
+  EXPECT_EQ(a_.Hear<UnlistenAnswer>().claim.service_id, 1'235u);
   AwaitServer(a_);
   EXPECT_EQ(host_.frame_switch().TakeCalls(),
             (Calls{"Declare " + a + " 77", "Forget " + a + " 78", "JoinGroup " + a + " 5",

@@ -173,7 +173,7 @@ TEST(ServerTest, ProcessHasToSayHelloFirst) {
   ServerHost host;
   Peer resolving(host.fabric()), unlistening(host.fabric()), answering(host.fabric());
   resolving.Say(Resolve{kAddress});
-  unlistening.Say(Unlisten{1});
+  unlistening.Say(Unlisten{});
   answering.Say(LeaseGranted{0});
   EXPECT_TRUE(resolving.HearsTheEnd());
   EXPECT_TRUE(unlistening.HearsTheEnd());

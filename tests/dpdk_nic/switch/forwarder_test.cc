@@ -169,7 +169,7 @@ TEST_F(ForwarderTest, WithoutAWireGroupsReachTheOtherMembers) {
 TEST_F(ForwarderTest, ConnectionManagementFindsListenersAndConnections) {
   rig_.Process(kAlice);
   rig_.Process(kBob);
-  ASSERT_EQ(rig_.forwarder.table().Listen(kBob, kService), 0);
+  ASSERT_EQ(rig_.forwarder.table().services().Add(kBob, ListenTo(kService)), 0);
   const auto request =
       Management({.attribute = Mad::kReq, .first_id = 9, .request_service = kService}, RoceSpec{});
   const auto reply = Management(

@@ -192,31 +192,6 @@ TEST(ForwardingTableTest, GroupsAreMulticastAddressesAndLimited) {
   EXPECT_EQ(table.JoinGroup(kBob, group(0)), 0);
 }
 
-TEST(ForwardingTableTest, ServiceIdHasOneListener) {
-  ForwardingTable table;
-  EXPECT_EQ(table.ListenerOf(7), control::kSwitchBlock);
-  EXPECT_EQ(table.Listen(kAlice, 7), 0);
-  EXPECT_EQ(table.Listen(kAlice, 7), 0);
-  EXPECT_EQ(table.Listen(kBob, 7), EADDRINUSE);
-  EXPECT_EQ(table.ListenerOf(7), kAlice);
-  table.Unlisten(kBob, 7);
-  EXPECT_EQ(table.ListenerOf(7), kAlice);
-  EXPECT_EQ(table.usage(kAlice).listeners, 1u);
-  table.Unlisten(kAlice, 7);
-  EXPECT_EQ(table.ListenerOf(7), control::kSwitchBlock);
-  EXPECT_EQ(table.Listen(kBob, 7), 0);
-}
-
-TEST(ForwardingTableTest, ListenersOfAProcessAreLimited) {
-  ForwardingTable table;
-  for (uint64_t i = 0; i < ForwardingTable::kMaxListeners; ++i) {
-    ASSERT_EQ(table.Listen(kAlice, i), 0);
-  }
-  EXPECT_EQ(table.Listen(kAlice, 1 << 20), ENOSPC);
-  EXPECT_EQ(table.ListenerOf(1 << 20), control::kSwitchBlock);
-  EXPECT_EQ(table.Listen(kBob, 1 << 20), 0);
-}
-
 TEST(ForwardingTableTest, RemoveForgetsOneProcessAndNoOther) {
   ForwardingTable table;
   for (const Block block : {kAlice, kBob}) {
@@ -224,7 +199,9 @@ TEST(ForwardingTableTest, RemoveForgetsOneProcessAndNoOther) {
       ASSERT_EQ(table.Declare(block, Connection(QpOf(block, i * 163), block + i)), 0);
     }
     for (const Gid& group : {kGroup, kOtherGroup}) ASSERT_EQ(table.JoinGroup(block, group), 0);
-    for (uint64_t i = 0; i < 10; ++i) ASSERT_EQ(table.Listen(block, block * 100 + i), 0);
+    for (uint64_t i = 0; i < 10; ++i) {
+      ASSERT_EQ(table.services().Add(block, {{block * 100 + i, {}, 0}, 0, 1}), 0);
+    }
   }
   table.Remove(kAlice);
   EXPECT_EQ(table.usage(kAlice).declared_connections, 0u);
@@ -238,8 +215,8 @@ TEST(ForwardingTableTest, RemoveForgetsOneProcessAndNoOther) {
     EXPECT_TRUE(table.IsDeclared(kBob, kFar, {kBob + i}));
   }
   EXPECT_EQ(Sorted(table.Members(kGroup)), (std::vector<Block>{kBob}));
-  EXPECT_EQ(table.ListenerOf(kAlice * 100), control::kSwitchBlock);
-  EXPECT_EQ(table.ListenerOf(kBob * 100), kBob);
+  EXPECT_EQ(table.services().ListenerOf({kAlice * 100}, kFar), control::kSwitchBlock);
+  EXPECT_EQ(table.services().ListenerOf({kBob * 100}, kFar), kBob);
 }
 
 // Not a proof, but a hash that ignores a field would fail: a field of which few bits are used must

@@ -184,7 +184,7 @@ class FrameCheckTest : public testing::Test {
   FrameCheckTest() {
     EXPECT_EQ(table_.Declare(kAlice, {QpOf(kAlice, 5), {42}, kFarIpv4}), 0);
     EXPECT_EQ(table_.Declare(kBob, {QpOf(kBob, 5), {43}, kFarIpv4}), 0);
-    EXPECT_EQ(table_.Listen(kBob, kService), 0);
+    EXPECT_EQ(table_.services().Add(kBob, ListenTo(kService)), 0);
   }
 
   SwitchDrop FromAlice(const Frame& frame, bool has_wire = true) {
@@ -325,9 +325,9 @@ TEST_F(FrameCheckTest, ServiceResolutionReachesTheListener) {
   const MadSpec answer{.attribute = Mad::kSidrRep, .first_id = 77, .answer_service = kService};
   const RoceSpec spec = Management(answer, ToWire(kUdSendOnly));
   EXPECT_EQ(FromAlice(spec), SwitchDrop::kForeignSource);  // Bob listens
-  table_.Unlisten(kBob, kService);
+  table_.services().Remove(kBob, ListenTo(kService).claim);
   EXPECT_EQ(FromAlice(spec), SwitchDrop::kForeignSource);
-  EXPECT_EQ(table_.Listen(kAlice, kService), 0);
+  EXPECT_EQ(table_.services().Add(kAlice, ListenTo(kService)), 0);
   EXPECT_EQ(FromAlice(spec), SwitchDrop::kNone);
 }
 
@@ -387,7 +387,8 @@ TEST_F(FrameCheckTest, RequestsFromTheWireReachTheListener) {
                 .request_service = kService};
     EXPECT_EQ(FromWire(Management(mad, RoceSpec{})).block, kBob);
     mad.request_service = kService + 1;
-    EXPECT_EQ(FromWire(Management(mad, RoceSpec{})).drop, SwitchDrop::kUnknownDestination);
+    EXPECT_EQ(FromWire(Management(mad, RoceSpec{})).drop, SwitchDrop::kNone);
+    EXPECT_EQ(FromWire(Management(mad, RoceSpec{})).block, control::kSwitchBlock) << "not known";
   }
 }
 
@@ -401,7 +402,7 @@ TEST_F(FrameCheckTest, AnswersFromTheWireGoToTheBlockOfTheCommunicationId) {
                            .answer_service = kService};
   EXPECT_EQ(FromWire(Management(resolution, RoceSpec{})).block, kAlice);
   const MadSpec unknown{.attribute = Mad::kRej, .first_id = 5, .second_id = 0};
-  EXPECT_EQ(FromWire(Management(unknown, RoceSpec{})).drop, SwitchDrop::kUnknownDestination);
+  EXPECT_EQ(FromWire(Management(unknown, RoceSpec{})).block, control::kSwitchBlock);
   RoceSpec other_class = Management(reply, RoceSpec{});
   other_class.payload[1] = 0x03;
   EXPECT_EQ(FromWire(other_class).drop, SwitchDrop::kMalformed);

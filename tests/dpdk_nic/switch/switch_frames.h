@@ -109,7 +109,7 @@ struct MadSpec {
   uint64_t answer_service = 0;
 
   std::vector<uint8_t> Build() const {
-    std::vector<uint8_t> mad(CmMessage::kMadBytes);
+    std::vector<uint8_t> mad(transport::cm::kMadBytes);
     mad[0] = 1;
     mad[1] = 0x07;
     mad[2] = 2;
@@ -130,8 +130,11 @@ inline RoceSpec Management(const MadSpec& mad, RoceSpec spec) {
   return spec;
 }
 
+// All connection requests for a service, at whatever address.
+constexpr control::Listen ListenTo(uint64_t service_id) { return {{service_id, {}, 0}, 0, 1}; }
+
 constexpr uint32_t CommunicationId(control::Block block, uint32_t number) {
-  return block << CmMessage::kBlockShift | number;
+  return block << (32 - transport::cm::Steering::kBlockBits) | number;
 }
 
 }  // namespace uroce::nic

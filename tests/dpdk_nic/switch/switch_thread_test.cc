@@ -215,11 +215,11 @@ TEST_F(SwitchThreadTest, BlocksThatNoProcessHasAreRefused) {
     EXPECT_EQ(switch_->ConnectUplink(block, process.TakeSwitchEnd()), EINVAL);
     EXPECT_EQ(switch_->Declare(block, {}), EINVAL);
     EXPECT_EQ(switch_->JoinGroup(block, kGroup), EINVAL);
-    EXPECT_EQ(switch_->Listen(block, 1), EINVAL);
+    EXPECT_EQ(switch_->Listen(block, ListenTo(1)), EINVAL);
     EXPECT_EQ(switch_->usage(block).groups, 0u);
     switch_->Forget(block, {});
     switch_->LeaveGroup(block, kGroup);
-    switch_->Unlisten(block, 1);
+    switch_->Unlisten(block, ListenTo(1).claim);
     switch_->Remove(block);
   }
 }
@@ -254,7 +254,7 @@ TEST_F(SwitchThreadTest, ControlThreadMayDoAnythingUnderTraffic) {
     Connect(kBob, bob);
     EXPECT_EQ(switch_->Declare(kBob, {QpOf(kBob, 1), {43}, kFarIpv4}), 0);
     EXPECT_EQ(switch_->JoinGroup(kBob, kGroup), 0);
-    EXPECT_EQ(switch_->Listen(kBob, 7), 0);
+    EXPECT_EQ(switch_->Listen(kBob, ListenTo(7)), 0);
     EXPECT_TRUE(bob.Send(ToWire(kRcSendOnly, {43}).Build()));
     switch_->Resolve(kFarIpv4);
     if (i % 3 == 0) bob.Die();
