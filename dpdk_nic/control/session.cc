@@ -310,10 +310,12 @@ ErrnoValue Session::OpenLink(const LinkRequest& request, std::span<UniqueFd, 2> 
   Registry& registry = server_.registry();
   ErrnoValue error = registry.MayLink(Now(), block_, request.block, request.offers_received);
   if (error != 0) return error;
+  // What is of another kind may wait when it is closed, by the receiver of the offer too: a file
+  // system in user space, TCP with SO_LINGER.
+  if (!KeepsItsSize(fds[0].get()) || !RingLink::IsSocketOfALink(fds[1])) return EPROTO;
   // A link carries no descriptors: a thread that moves frames would have to close them.
   setsockopt(fds[1].get(), SOL_SOCKET, SO_PASSRIGHTS, &kOff, sizeof kOff);
   if (request.block == kSwitchBlock) {
-    if (!KeepsItsSize(fds[0].get())) return EPROTO;
     auto uplink = RingLink::Accept(std::move(fds[0]), std::move(fds[1]));
     if (uplink == nullptr) return errno;
     error = server_.frame_switch().ConnectUplink(block_, std::move(uplink));

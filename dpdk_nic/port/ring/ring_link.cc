@@ -18,8 +18,10 @@ int SocketOption(const UniqueFd& socket, int option) {
   return getsockopt(socket.get(), SOL_SOCKET, option, &value, &length) == 0 ? value : -1;
 }
 
-// Whether the end of its other end can be noticed on it.
-bool IsConnectedUnixSocket(const UniqueFd& socket) {
+}  // namespace
+
+// Then the end of its other end can be noticed on it.
+bool RingLink::IsSocketOfALink(const UniqueFd& socket) {
   const int type = SocketOption(socket, SO_TYPE);
   sockaddr_storage peer;
   socklen_t length = sizeof peer;
@@ -27,8 +29,6 @@ bool IsConnectedUnixSocket(const UniqueFd& socket) {
          (type == SOCK_STREAM || type == SOCK_SEQPACKET) &&
          getpeername(socket.get(), reinterpret_cast<sockaddr*>(&peer), &length) == 0;
 }
-
-}  // namespace
 
 std::optional<RingLink::Offer> RingLink::Create() {
   std::unique_ptr<RingMemory> memory = RingMemory::Create();
@@ -53,7 +53,7 @@ bool RingLink::ProtectMemory(bool at_once) {
 }
 
 std::unique_ptr<RingLink> RingLink::Accept(UniqueFd memory_fd, UniqueFd socket) {
-  if (!IsConnectedUnixSocket(socket)) {
+  if (!IsSocketOfALink(socket)) {
     errno = EPROTO;
     return nullptr;
   }

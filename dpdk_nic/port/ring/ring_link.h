@@ -30,6 +30,9 @@ class RingLink {
   };
   // Side 0. nullopt with errno set.
   static std::optional<Offer> Create();
+  // Whether `socket` is a connected Unix stream or seqpacket socket, as a link has it. Others may
+  // take long to be closed.
+  static bool IsSocketOfALink(const UniqueFd& socket);
   // Side 1, from what came of an offer. nullptr with errno set; EPROTO if these are not a sealed
   // ring memory and a connected Unix stream or seqpacket socket.
   static std::unique_ptr<RingLink> Accept(UniqueFd memory, UniqueFd socket);

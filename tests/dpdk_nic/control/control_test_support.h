@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -76,6 +77,33 @@ inline bool WaitReadable(int fd) {
   pollfd poll_fd{fd, POLLIN, 0};
   return poll(&poll_fd, 1, 30'000) == 1;
 }
+
+// A TCP connection over loopback; close() of `slow` waits until `reader` has read what was sent.
+struct LingeringSocket {
+  UniqueFd slow, reader;
+
+  LingeringSocket() {
+    const UniqueFd listener(socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    socklen_t length = sizeof address;
+    const int small = 4'096;
+    setsockopt(listener.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    EXPECT_EQ(bind(listener.get(), generic, length), 0);
+    EXPECT_EQ(listen(listener.get(), 1), 0);
+    EXPECT_EQ(getsockname(listener.get(), generic, &length), 0);
+    slow.reset(socket(AF_INET, SOCK_STREAM, 0));
+    EXPECT_EQ(connect(slow.get(), generic, length), 0);
+    reader.reset(accept(listener.get(), nullptr, nullptr));
+    const linger wait{1, 3'600};
+    EXPECT_EQ(setsockopt(slow.get(), SOL_SOCKET, SO_LINGER, &wait, sizeof wait), 0);
+    const std::array<char, 65'536> bytes{};
+    while (send(slow.get(), bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) {
+    }
+  }
+};
 
 struct SocketPair {
   UniqueFd a, b;

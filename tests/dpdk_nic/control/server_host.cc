@@ -213,10 +213,12 @@ bool Peer::SayResume(Block block, int claim) {
 }
 
 void Peer::AskForLink(Block block, uint64_t number, uint32_t offers_received) {
-  const UniqueFd first = NumberedFd(number);
-  const UniqueFd second = NumberedFd(number + 1);
+  const UniqueFd memory = SealedMemory();
+  EXPECT_EQ(pwrite(memory.get(), &number, sizeof number, 0), ssize_t{sizeof number});
+  SocketPair link;
+  EXPECT_EQ(send(link.b.get(), &number, sizeof number, 0), ssize_t{sizeof number});
   EXPECT_TRUE(
-      Say(LinkRequest{block, offers_received}, std::array<int, 2>{first.get(), second.get()}));
+      Say(LinkRequest{block, offers_received}, std::array<int, 2>{memory.get(), link.a.get()}));
 }
 
 }  // namespace uroce::nic::control

@@ -130,7 +130,7 @@ class Peer {
   bool SayResume(Block block, int claim);
   // What came with the Welcome.
   int claim() const { return claim_.get(); }
-  // Asks for a link with two descriptors that have the numbers `number` and `number + 1`.
+  // Asks for a link with descriptors from which `number` can be read.
   void AskForLink(Block block, uint64_t number = 1, uint32_t offers_received = 0);
 
   MessageChannel& channel() { return channel_; }

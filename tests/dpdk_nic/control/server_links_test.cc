@@ -60,8 +60,12 @@ class ServerLinksTest : public testing::Test {
 TEST_F(ServerLinksTest, OfferIsPassedOnWithItsDescriptors) {
   a_.AskForLink(block_b_, 17);
   EXPECT_EQ(b_.Hear<LinkOffer>().block, block_a_);
-  EXPECT_EQ(NumberOf(b_.TakeDescriptor(0)), 17u);
-  EXPECT_EQ(NumberOf(b_.TakeDescriptor(1)), 18u);
+  for (const size_t descriptor : {0, 1}) {
+    uint64_t number = 0;
+    EXPECT_EQ(read(b_.TakeDescriptor(descriptor).get(), &number, sizeof number),
+              ssize_t{sizeof number});
+    EXPECT_EQ(number, 17u);
+  }
   const auto answer = a_.Hear<LinkAnswer>();
   EXPECT_EQ(answer.error, 0);
   EXPECT_EQ(answer.block, block_b_);
@@ -121,12 +125,14 @@ TEST_F(ServerLinksTest, LinkIsForgottenWithAProcess) {
 }
 
 TEST_F(ServerLinksTest, EndlessOffersDoNotDisconnectASlowReader) {
+  const int before = OpenDescriptors();
   bool was_told_to_wait = false;
   for (int i = 0; i < 10'000 && !was_told_to_wait; ++i) {
     a_.AskForLink(block_b_);
     was_told_to_wait = a_.Hear<LinkAnswer>().error == EAGAIN;
   }
   EXPECT_TRUE(was_told_to_wait);
+  AwaitDescriptors(before + 2);  // those of one offer wait in the server, and no others
   while (b_.HearAmongOthers<LinkOffer>(), !b_.HearsNothingNow()) {
   }
   AwaitServer(b_);
@@ -164,6 +170,25 @@ TEST_F(ServerLinksTest, UplinkThatIsNoLinkIsRefused) {
   EXPECT_EQ(a_.Hear<LinkAnswer>().error, EPROTO);
   EXPECT_EQ(host_.frame_switch().TakeCalls(), Calls{});
   EXPECT_EQ(host_.CountLinks(), 0u);
+}
+
+// Nothing that would keep its receiver waiting when it is closed.
+TEST_F(ServerLinksTest, DescriptorsThatAreNotOfALinkArePassedToNobody) {
+  auto offer = RingLink::Create();
+  ASSERT_TRUE(offer);
+  const UniqueFd no_memory = NumberedFd(1);
+  for (const Block block : {kSwitchBlock, block_b_}) {
+    a_.Say(LinkRequest{block, 0}, std::array<int, 2>{no_memory.get(), offer->socket.get()});
+    EXPECT_EQ(a_.Hear<LinkAnswer>().error, EPROTO);
+    LingeringSocket hostile;
+    host_.Do([&](Server&) {  // so that the server has the last of its descriptors
+      a_.Say(LinkRequest{block, 0}, std::array<int, 2>{offer->memory.get(), hostile.slow.get()});
+      hostile.slow.reset();
+    });
+    EXPECT_EQ(a_.Hear<LinkAnswer>().error, EPROTO);
+  }
+  EXPECT_TRUE(b_.HearsNothingNow());
+  EXPECT_EQ(host_.frame_switch().TakeCalls(), Calls{});
 }
 
 TEST_F(ServerLinksTest, SwitchIsToldWhatIsWanted) {
