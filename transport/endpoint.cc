@@ -155,7 +155,9 @@ DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route fro
   packet.from = from;
   DropReason result = ParseFrame(frame, packet, icrc_check);
   if (result == DropReason::kNone) result = Deliver(now, packet);
-  if (result != DropReason::kNone) ++counters_.drops(result);
+  // What we sent to a group ourselves comes back whether it has members here or not.
+  const bool is_own_copy = from == Route::kLoopback && result == DropReason::kNotAMember;
+  if (result != DropReason::kNone && !is_own_copy) ++counters_.drops(result);
   return result;
 }
 
@@ -227,7 +229,9 @@ size_t Endpoint::PollTransmit(Time now, Route route, std::span<uint8_t> out) {
     ++counters_.transmitted_packets;
     counters_.transmitted_bytes += frame_bytes;
     // Members among our own queue pairs get theirs from here: the wire brings none back.
-    if (IsMulticast(out)) LoopBackMulticast(now, out.first(frame_bytes));
+    if (IsMulticast(out) && config_.copies_to_own_members) {
+      LoopBackMulticast(now, out.first(frame_bytes));
+    }
   }
   return frame_bytes;
 }

@@ -18,6 +18,9 @@ struct EndpointConfig {
   // there is no wire, all GIDs are such processes; each then has GIDs of its own.
   bool has_links = false;
   bool has_wire = true;
+  // Whether members among our own queue pairs get their copies of a multicast datagram from the
+  // endpoint. If not, what carries the frames brings each of them back by Route::kLoopback.
+  bool copies_to_own_members = true;
   uint32_t port_mtu = 4'250;  // largest IP packet in bytes; bounds the path MTU
   Qpn first_qpn{0x100};       // the block of QPNs that is ours
   uint32_t qpn_count = kMaxQps;

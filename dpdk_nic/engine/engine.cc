@@ -45,6 +45,12 @@ bool IsUdp(std::span<const uint8_t> frame) {
   return (ipv4 && frame[23] == kUdp) || (ipv6 && frame[20] == kUdp);
 }
 
+// What comes back by the port meets what all its frames meet.
+transport::EndpointConfig ForPort(transport::EndpointConfig config, const PacketPort& port) {
+  config.copies_to_own_members = !port.carries_loopback();
+  return config;
+}
+
 }  // namespace
 
 Engine::Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig& config,
@@ -59,7 +65,8 @@ Engine::Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig
       neighbor_sink_(std::move(options.neighbor_sink)),
       mode_(options.mode),
       published_state_(std::move(options.published_state)),
-      endpoint_(config, published_state_ == nullptr ? nullptr : published_state_->endpoint()),
+      endpoint_(ForPort(config, *port_),
+                published_state_ == nullptr ? nullptr : published_state_->endpoint()),
       port_active_(port_->active()),
       progress_(std::make_unique<Progress>(*this, options.mode)) {
   ForkHandler::Add(*this);

@@ -44,8 +44,9 @@ class PacketPort {
   // Makes everything committed and released visible to the other side; ends a burst.
   virtual void Flush() = 0;
 
-  // Whether the port takes frames by Route::kLoopback, too, and gives them back by Receive. The
-  // engine hands them to the endpoint by itself if not, which costs less.
+  // Whether the port takes frames by Route::kLoopback, too, and gives them back by Receive, and
+  // with them a copy of each multicast RoCEv2 frame that it sends. If not, the engine hands them to
+  // the endpoint by itself, which costs less.
   virtual bool carries_loopback() const { return false; }
   // Whether the port keeps frames, and needs a pass before they are sent or received though nothing
   // arrives.

@@ -319,6 +319,22 @@ TEST_F(GroupTest, AMemberThatRefusesDoesNotDecideForTheOthers) {
   EXPECT_EQ(pair.server.endpoint.counters().drops(DropReason::kReceiverNotReady), 1u);
 }
 
+// A port that brings a copy of every multicast frame back does not know which groups have members.
+TEST_F(GroupTest, OwnCopyThatHasNoMemberIsNotCountedAsADrop) {
+  address = {
+      .destination_gid = kGroup, .destination_mac = {1, 0, 0x5e, 1, 2, 3}, .source_gid_index = 1};
+  SendWorkRequest request = Datagram(50);
+  request.remote_qpn = kMulticastQpn;
+  ASSERT_EQ(client->PostSend(request), Status::kOk);
+  Endpoint& endpoint = pair.client.endpoint;
+  const size_t bytes = endpoint.PollTransmit(pair.now, Route::kWire, pair.frame);
+  const auto frame = std::span(pair.frame).first(bytes);
+  EXPECT_EQ(endpoint.OnFrame(pair.now, frame, Route::kLoopback), DropReason::kNotAMember);
+  EXPECT_EQ(endpoint.counters().drops(DropReason::kNotAMember), 0u);
+  EXPECT_EQ(endpoint.OnFrame(pair.now, frame, Route::kWire), DropReason::kNotAMember);
+  EXPECT_EQ(endpoint.counters().drops(DropReason::kNotAMember), 1u);
+}
+
 TEST_F(GroupTest, ADestroyedMemberHasLeft) {
   QueuePair* member = Member();
   Receive(*member, pair.server, 0, 200);

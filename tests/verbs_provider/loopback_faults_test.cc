@@ -31,5 +31,39 @@ TEST(LoopbackFaultsTest, PacketThatTheScenarioNamesIsLost) {
   EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_RETRY_EXC_ERR);
 }
 
+// What the sender's own process gets of a multicast datagram.
+TEST(LoopbackFaultsTest, DatagramToOnesOwnGroupIsLost) {
+  constexpr uint32_t kMulticastQpn = 0xff'ffff;
+  constexpr uint32_t kBytes = 100;
+  constexpr uint32_t kGrhBytes = 40;
+  const ibv_gid group = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 1, 2, 3}};
+  Host host;
+  const Cq send_cq = host.CreateCq(64);
+  const Cq receive_cq = host.CreateCq(64);
+  ibv_qp_init_attr attributes = Attributes(IBV_QPT_UD, send_cq.get(), receive_cq.get());
+  const Qp qp(ibv_create_qp(host.pd.get(), &attributes));
+  const ConnectOptions options;
+  BringUp(qp.get(), options);
+  ASSERT_EQ(ibv_attach_mcast(qp.get(), &group, 0), 0);
+  ibv_ah_attr address = AddressOf(group, options.gid_index);
+  const Ah ah(ibv_create_ah(host.pd.get(), &address));
+  ASSERT_NE(ah, nullptr);
+  for (uint64_t number = 0; number < 3; ++number) {
+    ASSERT_EQ(PostReceive(qp.get(), host.Sge(1'000 * (number + 1), kGrhBytes + kBytes), number), 0);
+  }
+  for (uint8_t number = 0; number < 4; ++number) {
+    host.data()[0] = number;
+    SendRequest send(IBV_WR_SEND, host.Sge(0, kBytes));
+    ASSERT_EQ(send.To(ah.get(), kMulticastQpn, options.qkey).Post(qp.get()), 0);
+    EXPECT_EQ(WaitForCompletion(send_cq.get()).status, IBV_WC_SUCCESS);
+  }
+  for (const int number : {0, 1, 3}) {
+    const ibv_wc wc = WaitForCompletion(receive_cq.get());
+    ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(host.data()[1'000 * (wc.wr_id + 1) + kGrhBytes], number);
+  }
+  ASSERT_EQ(ibv_detach_mcast(qp.get(), &group, 0), 0);
+}
+
 }  // namespace
 }  // namespace uroce::verbs::testing

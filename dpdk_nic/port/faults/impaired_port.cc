@@ -25,6 +25,11 @@ constexpr size_t kMaxLoopedFrames = 256;
 // Received frames that one call drops before it says that there are none now.
 constexpr int kMaxDropsPerReceive = 64;
 
+// Whether queue pairs of the sender may be meant as well: those that are members of the group.
+bool GoesToAGroup(std::span<const uint8_t> frame) {
+  return (frame[0] & 1) != 0 && FindRoce(frame).has_value();
+}
+
 }  // namespace
 
 ImpairedPort::ImpairedPort(std::unique_ptr<PacketPort> port, const Impairments& impairments,
@@ -106,8 +111,8 @@ void ImpairedPort::ReleaseReceived() {
 }
 
 bool ImpairedPort::HasRoom(Route route) {
-  return route == Route::kLoopback ? looped_.size() < kMaxLoopedFrames
-                                   : !port_->AcquireTransmit(route).empty();
+  if (looped_.size() >= kMaxLoopedFrames) return false;
+  return route == Route::kLoopback || !port_->AcquireTransmit(route).empty();
 }
 
 std::span<uint8_t> ImpairedPort::AcquireTransmit(Route route) {
@@ -219,10 +224,9 @@ void ImpairedPort::Send(Route route, std::span<const uint8_t> frame) {
     ++impaired_.dropped;
     return;
   }
-  if (route == Route::kLoopback) {
-    looped_.emplace_back(frame.begin(), frame.end());
-    return;
-  }
+  const bool is_looped_back = route == Route::kLoopback;
+  if (is_looped_back || GoesToAGroup(frame)) looped_.emplace_back(frame.begin(), frame.end());
+  if (is_looped_back) return;
   const std::span<uint8_t> room = port_->AcquireTransmit(route);
   std::copy(frame.begin(), frame.end(), room.begin());
   port_->CommitTransmit(frame.size());

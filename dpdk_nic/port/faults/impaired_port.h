@@ -27,7 +27,8 @@ namespace uroce::nic {
 // end of a burst, when they were held for long enough.
 //
 // What the process sends to itself passes here as well, so that it meets the same faults, and never
-// reaches the port below.
+// reaches the port below. A multicast frame is impaired once when it is sent: what reaches the port
+// below then comes back as well.
 class ImpairedPort : public PacketPort {
  public:
   using Clock = transport::Time (*)();

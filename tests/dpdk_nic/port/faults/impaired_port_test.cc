@@ -221,6 +221,12 @@ class ScenarioPortTest : public ::testing::Test {
     std::copy(frame.begin(), frame.end(), port_->AcquireTransmit(route).begin());
     port_->CommitTransmit(frame.size());
   }
+  void SendToGroup(uint32_t psn) {
+    auto frame = FrameSpec{.psn = psn, .payload_bytes = 16}.Build();
+    frame[0] |= 1;  // a multicast address
+    std::copy(frame.begin(), frame.end(), port_->AcquireTransmit(transport::Route::kWire).begin());
+    port_->CommitTransmit(frame.size());
+  }
   void Arrive(uint32_t psn) {
     wire_->arrived.push_back(FrameSpec{.psn = psn, .payload_bytes = 16}.Build());
   }
@@ -341,6 +347,46 @@ TEST_F(ScenarioPortTest, FramesToOneselfAndFromOthersTakeTurns) {
   for (const uint32_t psn : {1, 2, 3}) Send(psn, transport::Route::kLoopback);
   for (const uint32_t psn : {11, 12}) Arrive(psn);
   EXPECT_EQ(Psns(Received()), (List{1, 11, 2, 12, 3}));
+}
+
+// Members beyond the wire and our own get the same: one that is lost when it is sent reaches
+// neither. Our own copy is a received frame.
+TEST_F(ScenarioPortTest, MulticastComesBackAsItWasSent) {
+  Use(R"({"psn": 2, "action": "drop"}, {"psn": 3, "action": "duplicate"},
+         {"psn": 5, "action": "corrupt", "at": "payload"},
+         {"direction": "received", "psn": 4, "action": "drop"})");
+  for (const uint32_t psn : {1, 2, 3, 4, 5}) SendToGroup(psn);
+  EXPECT_EQ(Psns(sent_), (List{1, 3, 3, 4, 5}));
+  EXPECT_FALSE(port_->BeginSleep());
+  const Frames received = Received();
+  EXPECT_EQ(Psns(received), (List{1, 3, 3, 5}));
+  EXPECT_EQ(received.back(), sent_.back());
+  EXPECT_EQ(Judge(received.back()), transport::DropReason::kBadIcrc);
+  EXPECT_TRUE(port_->BeginSleep());
+}
+
+// Neighbour solicitations have such addresses, too.
+TEST_F(ScenarioPortTest, OnlyMulticastRoceFramesComeBack) {
+  Use(R"({"psn": 99, "action": "drop"})");
+  auto frame = FrameSpec{.psn = 1, .payload_bytes = 16}.Build();
+  frame[0] |= 1;
+  frame[37] ^= 1;  // another UDP port
+  std::copy(frame.begin(), frame.end(), port_->AcquireTransmit(transport::Route::kWire).begin());
+  port_->CommitTransmit(frame.size());
+  EXPECT_EQ(sent_.size(), 1u);
+  EXPECT_TRUE(Received().empty());
+}
+
+TEST_F(ScenarioPortTest, MulticastWaitsUntilThereIsRoomForItsCopy) {
+  Use(R"({"psn": 99, "action": "drop"})");
+  size_t taken = 0;
+  while (taken < 10'000 && !port_->AcquireTransmit(transport::Route::kWire).empty()) {
+    SendToGroup(1);
+    ++taken;
+  }
+  EXPECT_EQ(sent_.size(), taken);
+  EXPECT_EQ(Received().size(), taken);
+  EXPECT_LT(taken, 1'000u);
 }
 
 TEST_F(ScenarioPortTest, FramesToOneselfAreBounded) {
