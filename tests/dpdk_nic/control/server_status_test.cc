@@ -159,13 +159,20 @@ TEST(ServerStatusTest, ReportGoesOnWhenItsClientsGo) {
 TEST(ServerStatusTest, OthersSeeTheirOwnProcessesOnly) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
   ServerHost host;
-  Peer roots(host.fabric());
+  Peer roots(host.fabric()), roots_other(host.fabric());
   roots.Attach();
+  // The links of root's processes: to each other and to the switch.
+  roots.AskForLink(roots_other.Attach());
+  EXPECT_EQ(roots.Hear<LinkAnswer>().error, 0);
+  auto offer = RingLink::Create();
+  roots.Say(LinkRequest{kSwitchBlock, 0},
+            std::array<int, 2>{offer->memory.get(), offer->socket.get()});
+  EXPECT_EQ(roots.Hear<LinkAnswer>().error, 0);
   const pid_t child = host.Fork([&] {
-    constexpr uid_t kNobodyUid = 65'534;
     if (setresuid(kNobodyUid, kNobodyUid, kNobodyUid) != 0) return 1;
     const Report report = Ask(host.fabric());
-    return report.is_complete && report.daemon.clients == 1 && report.clients.empty() ? 0 : 2;
+    if (!report.is_complete || report.daemon.clients != 2) return 2;
+    return report.clients.empty() && report.links.empty() ? 0 : 3;
   });
   int status;
   ASSERT_EQ(waitpid(child, &status, 0), child);

@@ -113,6 +113,19 @@ TEST(FrameClassifierTest, WhatIsNotRoceIsLeftToOthers) {
   EXPECT_EQ(KindOf(ipv6), FrameKind::kOther);
 }
 
+// Either address would pass for that of an IPv4 host.
+TEST(FrameClassifierTest, Ipv6PacketWithAnIpv4MappedAddressIsMalformed) {
+  constexpr size_t kSource = kIp + 8;
+  constexpr size_t kDestination = kSource + 16;
+  const Frame ipv6 = RoceSpec{.source = kFarIpv6, .destination = kOurIpv6}.Build();
+  ASSERT_EQ(KindOf(ipv6), FrameKind::kRoce);
+  for (const size_t address : {kSource, kDestination}) {
+    Frame mapped = ipv6;
+    std::copy(kOurIpv4.bytes.begin(), kOurIpv4.bytes.end(), mapped.begin() + address);
+    EXPECT_EQ(KindOf(mapped), FrameKind::kMalformed) << address;
+  }
+}
+
 TEST(FrameClassifierTest, LengthsThatContradictEachOtherAreMalformed) {
   const Frame frame = RoceSpec{}.Build();
   const uint8_t ip_bytes = frame[kIp + 3];

@@ -12,6 +12,7 @@ using transport::CompletionStatus;
 using transport::Duration;
 using transport::Microseconds;
 using transport::Milliseconds;
+using transport::NakCode;
 using transport::Position;
 using transport::Psn;
 using transport::QpState;
@@ -149,6 +150,25 @@ TEST_F(TailProbeTest, AnAnswerAfterAProbeMakesTheNextOneLater) {
   const auto request = script_.TakeSent();
   ExpectSilenceUntil(Milliseconds(20 + 4 * 10));
   script_.ExpectSent(request.at(0));
+}
+
+// Karn's rule (RFC 6298, 3): the ACK may be for the first transmission or for the second.
+TEST_F(TailProbeTest, AnAnswerToWhatWasSentTwiceIsNoMeasurement) {
+  PostWrites(1);
+  script_.Advance(Milliseconds(4));
+  script_.Inject(Ack(first_));
+  script_.ExpectCompletion(1);
+  script_.PostWrite(2, 64, 10);
+  const auto second = script_.TakeSent();
+  script_.Advance(Milliseconds(8));
+  script_.Inject(Nak(first_ + 1, NakCode::kPsnSequenceError));
+  script_.ExpectSent(second.at(0));
+  script_.Inject(Ack(first_ + 1));
+  script_.ExpectCompletion(2);
+  script_.PostWrite(3, 128, 10);
+  const auto third = script_.TakeSent();
+  ExpectSilenceUntil(Milliseconds(4 + 4 * 2));  // as after the first
+  script_.ExpectSent(third.at(0));
 }
 
 // Responses to what was sent first arrive late: nothing was lost, and nothing else goes twice.
