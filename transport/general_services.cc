@@ -7,7 +7,7 @@
 #include "transport/cm/mad.h"
 #include "transport/cm/steering.h"
 #include "transport/limits.h"
-#include "transport/wire/frame_builder.h"
+#include "transport/mad_frame.h"
 
 namespace uroce::transport {
 namespace {
@@ -134,18 +134,10 @@ size_t GeneralServices::Outlet::BuildFrame(Time, std::span<uint8_t> out) {
 }
 
 size_t GeneralServices::Emit(const OutgoingMad& mad, std::span<uint8_t> out) {
-  const AddressVector& path = mad.destination.path;
-  const FrameBuilder builder(
-      config_.mac, config_.gids[path.source_gid_index], path,
-      UdpSourcePort(path.flow_label, kGeneralServicesQpn, mad.destination.qpn));
-  TransportHeaders headers;
-  headers.opcode.service = Service::kUnreliableDatagram;
-  headers.destination_qpn = mad.destination.qpn;
-  headers.psn = next_psn_;
-  headers.deth = {.qkey = kGeneralServicesQkey, .source_qpn = kGeneralServicesQpn};
+  const size_t gid_index = mad.destination.path.source_gid_index;
+  const Psn psn = next_psn_;
   ++next_psn_;
-  const PayloadPiece payload{mad.mad.data(), mad.mad.size()};
-  return builder.Emit(headers, {&payload, 1}, out);
+  return EmitMadFrame(config_.mac, config_.gids[gid_index], mad.destination, mad.mad, psn, out);
 }
 
 void GeneralServices::SetDeadline() {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/wire/frame_builder.h"
+#include "transport/mad_frame.h"
 #include "transport/wire/icrc.h"
 
 namespace uroce::nic {
@@ -11,9 +11,10 @@ namespace {
 
 using control::Block;
 using control::kSwitchBlock;
+using transport::Gid;
+using transport::Qpn;
 using transport::Time;
-using transport::cm::kGeneralServicesQkey;
-using transport::cm::kGeneralServicesQpn;
+using transport::cm::CommunicationId;
 
 // Whether it is the same request, sent once more.
 bool IsSame(const RoceHeaders& a, const RoceHeaders& b) {
@@ -50,31 +51,35 @@ size_t ConnectionRequests::Refuse(Time now, const RoceHeaders& headers,
                  source);
   const auto answer = manager_.PollTransmit();
   if (!answer) return 0;
-  const transport::FrameBuilder builder(
-      headers.destination_mac, headers.destination, answer->destination.path,
-      transport::UdpSourcePort(0, kGeneralServicesQpn, kGeneralServicesQpn));
-  transport::TransportHeaders transport_headers;
-  transport_headers.opcode.service = transport::Service::kUnreliableDatagram;
-  transport_headers.destination_qpn = answer->destination.qpn;
-  transport_headers.deth = {.qkey = kGeneralServicesQkey, .source_qpn = kGeneralServicesQpn};
-  const transport::PayloadPiece payload{answer->mad.data(), answer->mad.size()};
-  return builder.Emit(transport_headers, {&payload, 1}, out);
+  return transport::EmitMadFrame(headers.destination_mac, headers.destination, answer->destination,
+                                 answer->mad, transport::Psn(0), out);
 }
 
-void ConnectionRequests::Remember(const RoceHeaders& headers, Block receiver) {
-  origins_[PlaceOf(headers)] = {headers.source, *headers.cm->sender, receiver};
+void ConnectionRequests::Remember(const RoceHeaders& headers, Block receiver, Qpn requester_qpn) {
+  const CommunicationId id = *headers.cm->sender;
+  origins_[PlaceOf(headers.source, id)] = {headers.source, id, requester_qpn, receiver};
 }
 
 Block ConnectionRequests::ReceiverOfRequest(const RoceHeaders& headers) const {
   if (!headers.cm->sender) return kSwitchBlock;
-  const Origin& origin = origins_[PlaceOf(headers)];
-  const bool is_it = origin.peer == headers.source && origin.id == *headers.cm->sender;
-  return is_it ? origin.receiver : kSwitchBlock;
+  const Origin* const origin = Find(headers.source, *headers.cm->sender);
+  return origin == nullptr ? kSwitchBlock : origin->receiver;
 }
 
-// Only of messages that name their sender.
-size_t ConnectionRequests::PlaceOf(const RoceHeaders& headers) const {
-  return (hash_(headers.source) ^ hash_(headers.cm->sender->value)) % kRemembered;
+Qpn ConnectionRequests::RequesterQpnOf(const RoceHeaders& headers) const {
+  if (!headers.cm->recipient) return {};
+  const Origin* const origin = Find(headers.destination, *headers.cm->recipient);
+  return origin == nullptr ? Qpn{} : origin->requester_qpn;
+}
+
+const ConnectionRequests::Origin* ConnectionRequests::Find(const Gid& peer,
+                                                           CommunicationId id) const {
+  const Origin& origin = origins_[PlaceOf(peer, id)];
+  return origin.peer == peer && origin.id == id ? &origin : nullptr;
+}
+
+size_t ConnectionRequests::PlaceOf(const Gid& peer, CommunicationId id) const {
+  return (hash_(peer) ^ hash_(id.value)) % kRemembered;
 }
 
 }  // namespace uroce::nic

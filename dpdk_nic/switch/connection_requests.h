@@ -61,21 +61,25 @@ class ConnectionRequests {
   size_t Refuse(transport::Time now, const RoceHeaders& headers, std::span<const uint8_t> frame,
                 std::span<uint8_t> out);
 
-  // A request was passed on to a process.
-  void Remember(const RoceHeaders& headers, control::Block receiver);
+  // A request was passed on to a process, or to the wire (kSwitchBlock).
+  void Remember(const RoceHeaders& headers, control::Block receiver, transport::Qpn requester_qpn);
   // The process that had the last request of that peer with that sender's id; kSwitchBlock if it
   // was forgotten.
   control::Block ReceiverOfRequest(const RoceHeaders& headers) const;
+  // Of an answer: the queue pair that the request was for; 0 if it was forgotten.
+  transport::Qpn RequesterQpnOf(const RoceHeaders& headers) const;
 
  private:
   static constexpr size_t kRemembered = 1'024;  // a power of two
   struct Origin {
     transport::Gid peer;
     transport::cm::CommunicationId id;
+    transport::Qpn requester_qpn;
     control::Block receiver = control::kSwitchBlock;
   };
 
-  size_t PlaceOf(const RoceHeaders& headers) const;
+  const Origin* Find(const transport::Gid& peer, transport::cm::CommunicationId id) const;
+  size_t PlaceOf(const transport::Gid& peer, transport::cm::CommunicationId id) const;
 
   const KeyedHash hash_;
   std::deque<Held> held_;  // the oldest first

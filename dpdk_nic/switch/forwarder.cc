@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/cm/message_codec.h"
+#include "transport/mad_frame.h"
 #include "transport/wire/ethernet.h"
 #include "transport/wire/frame_builder.h"
+#include "transport/wire/icrc.h"
 
 namespace uroce::nic {
 namespace {
@@ -61,6 +64,9 @@ void Forwarder::Remove(Time now, Block block) {
   }
   requests_.Remove(block);
   table_.Remove(block);
+  const std::vector<ConnectionTracker::Connection> ended = tracker_.Remove(block);
+  for (const auto& connection : ended) Disconnect(now, connection);
+  if (!ended.empty()) EndPass();
 }
 
 void Forwarder::Forget(Time now, Block block, Qpn local) {
@@ -244,7 +250,7 @@ SwitchDrop Forwarder::DeliverManagement(Time now, Block sender, Block receiver,
   const FrameHead head(frame);
   const SwitchDrop drop = uplink == nullptr ? SendToUplink(now, receiver, head, frame)
                                             : SendToProcess(now, *uplink, receiver, head, frame);
-  if (drop == SwitchDrop::kNone && is_request) requests_.Remember(headers, receiver);
+  if (drop == SwitchDrop::kNone) Follow(sender, receiver, headers, frame);
   return drop;
 }
 
@@ -255,15 +261,49 @@ void Forwarder::Refuse(Time now, Block sender, const RoceHeaders& headers,
   std::array<uint8_t, kManagementFrameBytes> answer;
   const size_t answer_bytes = requests_.Refuse(now, headers, frame, answer);
   if (answer_bytes == 0) return;
-  const std::span<const uint8_t> bytes(answer.data(), answer_bytes);
-  if (sender != kSwitchBlock) {
-    SendToUplink(now, sender, FrameHead(bytes), bytes);
+  SendManagement(now, sender, std::span(answer).first(answer_bytes));
+}
+
+void Forwarder::SendManagement(Time now, Block receiver, std::span<const uint8_t> frame) {
+  if (receiver != kSwitchBlock) {
+    SendToUplink(now, receiver, FrameHead(frame), frame);
     return;
   }
   const std::span<uint8_t> room = wire_->AcquireTransmit(Route::kWire);
   if (room.empty()) return;
-  std::copy(bytes.begin(), bytes.end(), room.begin());
-  wire_->CommitTransmit(bytes.size());
+  std::copy(frame.begin(), frame.end(), room.begin());
+  wire_->CommitTransmit(frame.size());
+}
+
+// A message is on its way.
+void Forwarder::Follow(Block sender, Block receiver, const RoceHeaders& headers,
+                       std::span<const uint8_t> frame) {
+  const size_t mad_end = headers.packet_end - transport::kIcrcBytes;
+  const auto mad = frame.subspan(mad_end - transport::cm::kMadBytes, transport::cm::kMadBytes);
+  if (headers.cm->IsRequest()) {
+    requests_.Remember(headers, receiver, ConnectionTracker::RequesterQpn(mad));
+  } else {
+    tracker_.Follow(sender, receiver, headers, mad, requests_.RequesterQpnOf(headers));
+  }
+}
+
+// In the name of a process that is gone.
+void Forwarder::Disconnect(Time now, const ConnectionTracker::Connection& connection) {
+  const transport::cm::Dreq dreq{.local_id = connection.local_id,
+                                 .remote_id = connection.remote_id,
+                                 .remote_qpn = connection.remote_qpn};
+  transport::cm::MadAddress to;
+  to.path.destination_gid = connection.remote_gid;
+  to.path.destination_mac = connection.remote_mac;
+  std::array<uint8_t, kManagementFrameBytes> frame;
+  const size_t frame_bytes = transport::EmitMadFrame(
+      connection.local_mac, connection.local_gid, to,
+      transport::cm::EmitMessage(connection.local_id.value, dreq), transport::Psn(0), frame);
+  const bool is_local = !has_wire() || addresses_.Has(connection.remote_gid);
+  const Block receiver =
+      is_local ? transport::cm::Steering::BlockOf(connection.remote_id) : kSwitchBlock;
+  if (is_local && !ForwardingTable::IsProcess(receiver)) return;
+  SendManagement(now, receiver, std::span(frame).first(frame_bytes));
 }
 
 Time Forwarder::NextDeadline() const {
@@ -345,6 +385,9 @@ Forwarder::Outcome Forwarder::AcceptFromUplink(Time now, Uplink& uplink,
     wire_->CommitTransmit(frame.size());
     ++counters_.frames_to_wire;
     uplink.fan_out.is_on_wire = true;
+    if (headers.cm) {
+      Follow(uplink.block, kSwitchBlock, headers, CopyManagement(head, headers, frame));
+    }
   }
   if (!headers.destination.IsMulticast()) return Outcome::kDone;
   const GroupFrame to_group{headers.destination, uplink.block, head, frame};

@@ -15,6 +15,7 @@
 #include "dpdk_nic/link_layer/link_layer.h"
 #include "dpdk_nic/port/packet_port.h"
 #include "dpdk_nic/switch/connection_requests.h"
+#include "dpdk_nic/switch/connection_tracker.h"
 #include "dpdk_nic/switch/forwarding_table.h"
 #include "dpdk_nic/switch/frame_check.h"
 #include "dpdk_nic/switch/frame_classifier.h"
@@ -70,7 +71,8 @@ class Forwarder {
   ForwardingTable& table() { return table_; }
   control::ErrnoValue ConnectUplink(transport::Time now, control::Block block,
                                     std::unique_ptr<RingLink> link);
-  // Lets out what is left in the ring, as far as the wire takes it, and forgets the process.
+  // Lets out what is left in the ring, as far as the wire takes it, forgets the process, and tells
+  // the peers of its connections that they have ended (DREQ, once).
   void Remove(transport::Time now, control::Block block);
   // Ends what was declared for a queue pair. Lets out what is left in the process's ring first, as
   // Remove does: the last acknowledgement of a queue pair that is gone is among it. Both move no
@@ -120,6 +122,11 @@ class Forwarder {
                                const RoceHeaders& headers, std::span<const uint8_t> frame);
   std::span<const uint8_t> CopyManagement(const FrameHead& head, const RoceHeaders& headers,
                                           std::span<const uint8_t> frame);
+  void Follow(control::Block sender, control::Block receiver, const RoceHeaders& headers,
+              std::span<const uint8_t> frame);
+  void Disconnect(transport::Time now, const ConnectionTracker::Connection& connection);
+  // To a process, or to the wire (kSwitchBlock).
+  void SendManagement(transport::Time now, control::Block receiver, std::span<const uint8_t> frame);
   void Refuse(transport::Time now, control::Block sender, const RoceHeaders& headers,
               std::span<const uint8_t> frame);
   bool TransmitLinkLayer(transport::Time now);
@@ -162,6 +169,7 @@ class Forwarder {
   Uplinks uplinks_;
   NeighborQuestions questions_;
   ConnectionRequests requests_;
+  ConnectionTracker tracker_;
   uint64_t services_seen_ = 0;  // ServiceTable::additions
   // Ethernet 14, IPv6 40, UDP 8, BTH 12, DETH 8, MAD 256, ICRC 4, rounded up.
   static constexpr size_t kManagementFrameBytes = 384;

@@ -69,7 +69,7 @@ class Program {
   CommunicationId Connect(ServiceId service) {
     const ConnectionInfo info = host_.info();
     transport::cm::Path path{
-        .source_gid = info.gid, .mtu = transport::Mtu::k1024, .packet_life_time = 16};
+        .source_gid = info.gid, .mtu = transport::Mtu::k1024, .packet_life_time = 19};
     path.address.destination_gid = info.gid;  // all ends of the test's fabric have the same
     path.address.source_gid_index = 1;
     return With([&](ConnectionManager& cm, Time now) {

@@ -1,0 +1,20 @@
+#include "transport/mad_frame.h"
+
+#include "transport/wire/frame_builder.h"
+
+namespace uroce::transport {
+
+size_t EmitMadFrame(const MacAddress& source_mac, const Gid& source_gid, const cm::MadAddress& to,
+                    const cm::MadBytes& mad, Psn psn, std::span<uint8_t> out) {
+  const FrameBuilder builder(source_mac, source_gid, to.path,
+                             UdpSourcePort(to.path.flow_label, cm::kGeneralServicesQpn, to.qpn));
+  TransportHeaders headers;
+  headers.opcode.service = Service::kUnreliableDatagram;
+  headers.destination_qpn = to.qpn;
+  headers.psn = psn;
+  headers.deth = {.qkey = cm::kGeneralServicesQkey, .source_qpn = cm::kGeneralServicesQpn};
+  const PayloadPiece payload{mad.data(), mad.size()};
+  return builder.Emit(headers, {&payload, 1}, out);
+}
+
+}  // namespace uroce::transport
