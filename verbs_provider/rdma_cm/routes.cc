@@ -29,6 +29,11 @@ Gid OwnGid(const DeviceFacts& device, const Gid& like) {
   return device.gids[0];
 }
 
+bool HasLoopbackAddress(const DeviceFacts& device) {
+  return std::any_of(device.gids.begin(), device.gids.end(),
+                     [](const Gid& gid) { return gid.IsIpv4Mapped() && gid.bytes[12] == 127; });
+}
+
 Gid DestinationGid(const DeviceFacts& device, const std::set<Gid>& host,
                    const SocketAddress& destination) {
   const Gid& gid = destination.gid;
@@ -37,10 +42,13 @@ Gid DestinationGid(const DeviceFacts& device, const std::set<Gid>& host,
   if (!destination.IsIp()) return gid;
   const bool is_of_host = destination.IsLoopback() || host.contains(gid);
   if (!is_of_host) return gid;
-  // Without a NIC, an address of the host may be the one that another process was given.
+  // Without a NIC, an address of the host may be the one that another process was given; and so may
+  // an address of the loopback device, where a device has one of these.
   const bool is_default = gid == kDefaultIp || destination.family == AF_INET6;
+  const bool may_be_anothers =
+      !device.has_wire || (destination.IsLoopback() && HasLoopbackAddress(device));
   const bool is_another_process =
-      !device.has_wire && !is_default && !IndexOf(device, kDefaultIp).has_value();
+      may_be_anothers && !is_default && !IndexOf(device, kDefaultIp).has_value();
   return is_another_process ? gid : OwnGid(device, gid);
 }
 

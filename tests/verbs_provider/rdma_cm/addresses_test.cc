@@ -246,6 +246,10 @@ TEST(RoutesTest, OtherAddressesAreThosePeersHave) {
     EXPECT_EQ(Destination(Facts(has_wire, kOwn), kPeer), kPeer);
     EXPECT_EQ(Destination(Facts(has_wire, kDefault), kPeer), kPeer);
   }
+  const Gid first = Gid::FromIpv4({127, 0, 0, 2});
+  const Gid second = Gid::FromIpv4({127, 0, 0, 3});
+  EXPECT_EQ(Destination(Facts(true, first), second), second);
+  EXPECT_EQ(Destination(Facts(true, kOwn), second), kOwn);
   // It may be what another process was given.
   EXPECT_EQ(Destination(Facts(false, kOwn), kOfHost), kOfHost);
 }
