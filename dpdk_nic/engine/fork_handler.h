@@ -10,6 +10,7 @@ class Engine;
 // fork() takes these locks, in this order, which is that of every thread that takes several:
 //
 //   the virtual kernel's device   held while the provider describes the device
+//   rdma_cm of the provider       held for a command, and while events are taken
 //   verbs::Device::Open           held while the device is opened
 //   nic::Device::Open
 //   the list of engines           held while an engine's port is closed

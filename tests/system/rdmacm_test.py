@@ -8,8 +8,8 @@ import unittest
 
 from harness import report
 from harness.installation import Installation
-from harness.programs import LIMIT_SECONDS, Program, ProgramFailed
-from harness.wires import IPV4, IPV6, UdpWire
+from harness.programs import LIMIT_SECONDS, Program, ProgramFailed, free_tcp_port, run_pair
+from harness.wires import IPV4, IPV6, FabricWire, UdpWire
 
 # The port of RoCEv2, as /proc/net/udp has it.
 ROCE_PORT = ":12B7 "
@@ -27,8 +27,10 @@ PAIRS = {
     "rdma_server": (["rdma_server"], ["rdma_client", "-s", "{host}"]),
     "rstream": (["rstream", "-S", "1000", "-I", "10", "-C", "10"],
                 ["rstream", "-S", "1000", "-I", "10", "-C", "10", "-s", "{host}"]),
-    "riostream": (["riostream", "-S", "1000", "-I", "10", "-C", "10"],
-                  ["riostream", "-S", "1000", "-I", "10", "-C", "10", "-s", "{host}"]),
+}
+PERFTEST_PAIRS = {
+    name: ([name, "-R", "-n", "100"], [name, "-R", "-n", "100", "{host}"])
+    for name in ("ib_write_bw", "ib_send_lat")
 }
 IPV6_PAIRS = {
     "rping": PAIRS["rping"],
@@ -49,10 +51,16 @@ def has_device(pid):
 
 class Server(Program):
     """One that clients are started for until a client reaches it: a client that comes before the
-    server listens is rejected."""
+    server listens is rejected. On UDP sockets it would wait for seconds, until it asks again."""
+
+    def __init__(self, wire, command):
+        super().__init__(wire.command(0, command))
+        self.wire = wire
 
     def run_client(self, command):
-        self.wait_until(lambda: has_device(self.pid), "opened the device")
+        if isinstance(self.wire, UdpWire):
+            self.wait_until(lambda: has_device(self.pid), "opened the device")
+        command = self.wire.command(1, command)
         deadline = time.monotonic() + LIMIT_SECONDS
         while True:
             with Program(command) as client:
@@ -65,7 +73,6 @@ class Server(Program):
                                             ) from None
 
 
-@unittest.skipIf(UdpWire.why_not(), UdpWire.why_not())
 class RdmacmTest(unittest.TestCase):
 
     @classmethod
@@ -73,45 +80,81 @@ class RdmacmTest(unittest.TestCase):
         cls.installation = Installation()
         cls.addClassCleanup(cls.installation.remove)
 
-    def run_pairs(self, ips, pairs):
+    def setUp(self):
+        self.copies = os.path.join(self.installation.scratch, self.id())
+        os.mkdir(self.copies)
+        os.chmod(self.copies, 0o777)
+
+    def udp_wire(self, ips):
+        if why_not := UdpWire.why_not():
+            self.skipTest(why_not)
+        return UdpWire(self.installation, ips)
+
+    def run_pairs(self, make_wire, pairs):
         for name, (server, client) in pairs.items():
-            with self.subTest(f"{name}, {ips[0]}"), UdpWire(self.installation, ips) as wire:
-                in_place = [[word.format(host=wire.host(0)) for word in command]
-                            for command in (server, client)]
-                with Server(wire.command(0, in_place[0])) as running:
-                    running.run_client(wire.command(1, in_place[1]))
+            with self.subTest(name), make_wire() as wire:
+                server, client = ([word.format(host=wire.host(0)) for word in command]
+                                  for command in (server, client))
+                with Server(wire, server) as running:
+                    running.run_client(client)
                     running.process.wait(LIMIT_SECONDS)
                     self.assertIn(running.process.returncode, SERVER_STATUSES.get(name, (0,)),
                                   running.output())
 
-    def test_pairs(self):
-        self.run_pairs(IPV4, PAIRS)
-
-    def test_pairs_over_ipv6(self):
-        self.run_pairs(IPV6, IPV6_PAIRS)
-
-    def test_rcopy_copies_a_file(self):
+    def check_rcopy(self, wire):
         content = os.urandom(300_000)
-        folder = os.path.join(self.installation.scratch, "rcopy")
-        os.mkdir(folder)
-        os.chmod(folder, 0o777)
-        source, copy = os.path.join(folder, "source"), os.path.join(folder, "copy")
+        source, copy = os.path.join(self.copies, "source"), os.path.join(self.copies, "copy")
         with open(source, "wb") as file:
             file.write(content)
         os.chmod(source, 0o644)
-        with UdpWire(self.installation, IPV4) as wire, \
-                Server(wire.command(0, ["rcopy"])) as server:
-            server.run_client(wire.command(1, ["rcopy", source, f"{wire.host(0)}:{copy}"]))
+        with wire, Server(wire, ["rcopy"]) as server:
+            server.run_client(["rcopy", source, f"{wire.host(0)}:{copy}"])
             with open(copy, "rb") as file:
                 self.assertEqual(file.read(), content)
 
-    def test_rping_serves_one_client_after_the_other(self):
-        with UdpWire(self.installation, IPV4) as wire, \
-                Server(wire.command(0, ["rping", "-s", "-P"])) as server:
-            client = wire.command(1, ["rping", "-c", "-C", "3", "-a", wire.host(0)])
+    def check_persistent_rping(self, wire):
+        with wire, Server(wire, ["rping", "-s", "-P"]) as server:
             for _ in range(3):
-                server.run_client(client)
+                server.run_client(["rping", "-c", "-C", "3", "-a", wire.host(0)])
             self.assertIsNone(server.process.poll(), server.output())
+
+    def test_pairs_on_a_fabric(self):
+        self.run_pairs(lambda: FabricWire(self.installation), {**PAIRS, **PERFTEST_PAIRS})
+
+    def test_pairs_of_processes_with_addresses_of_their_own(self):
+        class AddressedWire(FabricWire):
+            def host(self, end):
+                return self.ips[end]
+
+        for ips in (IPV4, IPV6):
+            self.run_pairs(lambda ips=ips: AddressedWire(self.installation, ips),
+                           {"rping": PAIRS["rping"]})
+
+    def test_rcopy_on_a_fabric(self):
+        self.check_rcopy(FabricWire(self.installation))
+
+    def test_persistent_rping_on_a_fabric(self):
+        self.check_persistent_rping(FabricWire(self.installation))
+
+    def test_libfabric_on_a_fabric(self):
+        port = str(free_tcp_port())
+        command = ["fi_pingpong", "-p", "verbs", "-e", "msg", "-c", "-I", "50"]
+        with FabricWire(self.installation) as wire:
+            output = run_pair(wire, [*command, "-B", port], [*command, "-P", port, "127.0.0.1"],
+                              int(port))[1]
+        self.assertRegex(output, r"(?m)^1m +50 +=50 ")
+
+    def test_pairs_over_udp(self):
+        self.run_pairs(lambda: self.udp_wire(IPV4), PAIRS)
+
+    def test_pairs_over_udp_and_ipv6(self):
+        self.run_pairs(lambda: self.udp_wire(IPV6), IPV6_PAIRS)
+
+    def test_rcopy_over_udp(self):
+        self.check_rcopy(self.udp_wire(IPV4))
+
+    def test_persistent_rping_over_udp(self):
+        self.check_persistent_rping(self.udp_wire(IPV4))
 
 
 if __name__ == "__main__":
