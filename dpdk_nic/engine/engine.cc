@@ -314,7 +314,7 @@ Engine::PassResult Engine::RunIfFree() {
 }
 
 bool Engine::TryRunOnce() {
-  [[gnu::tls_model("initial-exec")]] static constinit thread_local PollingPause pause;
+  static constinit thread_local PollingPause pause;
   if (in_forked_child()) [[unlikely]]
     return false;
   PrepareThread();

@@ -31,6 +31,15 @@ uroce_restore_rt:
 extern "C" void uroce_restore_rt();
 
 namespace uroce::verbs::virtual_kernel {
+
+// The fault signals that the thread believes to be blocked. In static memory of the thread: this
+// library is loaded with the program, and a signal handler must not have memory allocated.
+//
+// Not in the unnamed namespace: ld 2.40 gives a shared library's local symbol of this kind the
+// address of whatever is first in the thread's memory (thread_memory_test).
+[[gnu::tls_model("initial-exec"),
+  gnu::visibility("hidden")]] constinit thread_local uint64_t seemingly_blocked = 0;
+
 namespace {
 
 constexpr unsigned long kRestorer = 0x04000000;  // SA_RESTORER
@@ -94,10 +103,6 @@ constinit Disposition bus;
 constinit std::atomic<uint32_t> changes = 0;
 constinit std::atomic<bool> locked = false;
 constinit std::atomic<pid_t> owner_pid = 0;
-
-// The fault signals that the thread believes to be blocked. In static memory of the thread: this
-// library is loaded with the program, and a signal handler must not have memory allocated.
-[[gnu::tls_model("initial-exec")]] constinit thread_local uint64_t seemingly_blocked = 0;
 
 Disposition& DispositionOf(int signal) { return signal == SIGSEGV ? segv : bus; }
 

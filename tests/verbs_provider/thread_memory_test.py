@@ -1,0 +1,32 @@
+#!/usr/bin/python3
+"""Thread-local variables that are reached without a call have addresses of their own.
+
+ld 2.40 numbers the symbols of a shared library wrongly where a file's local symbol is reached that
+way: the variable then shares its memory with the library's first one.
+
+usage: thread_memory_test.py LIBRARY...
+"""
+
+import subprocess
+import sys
+import unittest
+
+LIBRARIES = sys.argv[1:]
+
+
+class ThreadMemoryTest(unittest.TestCase):
+
+    def test_static_relocations_name_their_symbols(self):
+        for library in LIBRARIES:
+            with self.subTest(library):
+                listing = subprocess.run(["readelf", "-rW", library], check=True, text=True,
+                                         stdout=subprocess.PIPE).stdout
+                relocations = [line for line in listing.splitlines() if "R_X86_64_TPOFF64" in line]
+                self.assertTrue(relocations, "none is there to be checked")
+                for line in relocations:
+                    # OFFSET INFO TYPE [VALUE NAME + ADDEND]
+                    self.assertNotIn("<null>", line)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
