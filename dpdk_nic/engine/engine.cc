@@ -1,12 +1,6 @@
 #include "dpdk_nic/engine/engine.h"
 
-#include <linux/futex.h>
-#include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <climits>
 #include <utility>
 
 #include "dpdk_nic/base/clock.h"
@@ -57,6 +51,7 @@ Engine::Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig
                Options options)
     : port_(std::move(port)),
       port_loops_back_(port_->carries_loopback()),
+      wait_fd_(port_->wait_fd()),
       link_layer_(options.link_layer ? std::move(options.link_layer)
                                      : std::make_unique<StaticNeighbors>()),
       tap_(std::move(options.tap)),
@@ -144,13 +139,13 @@ std::optional<MacAddress> Engine::NeighborNow(Time now, const Gid& gid) {
 void Engine::ResolveForManagement(Time now) {
   transport::GeneralServices* const services = endpoint_.general_services();
   if (services == nullptr || !services->WantsNeighbors()) return;
-  services->Resolve(now, [&](const Gid& gid) { return NeighborNow(now, gid); });
+  services->Resolve(
+      now, [&](const Gid& gid) UROCE_NO_THREAD_SAFETY_ANALYSIS { return NeighborNow(now, gid); });
 }
 
-void Engine::FinishManagement(Time now) {
+void Engine::UpdateManagement(Time now) {
   endpoint_.UseGeneralServices().Update(now);
   if (!in_forked_child()) ResolveForManagement(now);
-  FinishVerb();
 }
 
 bool Engine::RunDeadlines(Time now) {
@@ -205,15 +200,17 @@ int Engine::Transmit(Time now, Route route, int most, HasFrame has_frame, PollFr
 }
 
 int Engine::TransmitFromLinkLayer(Time now) {
+  LinkLayer& link_layer = *link_layer_;
   return Transmit(
-      now, Route::kWire, kTransmitBurst, [&] { return link_layer_->HasTransmit(); },
-      [&](std::span<uint8_t> room) { return link_layer_->PollTransmit(now, room); });
+      now, Route::kWire, kTransmitBurst, [&] { return link_layer.HasTransmit(); },
+      [&](std::span<uint8_t> room) { return link_layer.PollTransmit(now, room); });
 }
 
 int Engine::TransmitTo(Route route, Time now, int most) {
+  transport::Endpoint* const endpoint = &endpoint_;
   return Transmit(
-      now, route, most, [&] { return endpoint_.HasTransmit(route); },
-      [&](std::span<uint8_t> room) { return endpoint_.PollTransmit(now, route, room); });
+      now, route, most, [&] { return endpoint->HasTransmit(route); },
+      [&](std::span<uint8_t> room) { return endpoint->PollTransmit(now, route, room); });
 }
 
 void Engine::Commit(Time now, Route route, std::span<const uint8_t> frame) {
@@ -292,18 +289,10 @@ void Engine::UnlockAndWakeHelper() {
 void Engine::Unlock() {
   const bool has_news = std::exchange(has_news_, false);
   if (has_news) [[unlikely]]
-    news_.fetch_add(1, std::memory_order_seq_cst);
+    news_.Count();
   lock_.Unlock();
-  if (has_news && answers_awaited()) [[unlikely]] {
-    syscall(SYS_futex, &news_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
-  }
-}
-
-// Sleeps until there is news since `seen`. May return earlier.
-void Engine::SleepUntilEvent(uint32_t seen, Time until) {
-  const timespec deadline = {until.ns / 1'000'000'000, until.ns % 1'000'000'000};
-  syscall(SYS_futex, &news_, FUTEX_WAIT_BITSET_PRIVATE, seen, &deadline, nullptr,
-          FUTEX_BITSET_MATCH_ANY);
+  if (has_news) [[unlikely]]
+    news_.Wake();
 }
 
 Engine::PassResult Engine::RunIfFree() {
@@ -338,33 +327,28 @@ bool Engine::TryRunOnce() {
 
 template <class Ask>
 void Engine::AskUntilAnswered(Duration timeout, Ask ask) {
-  struct Waiting {
-    explicit Waiting(std::atomic<uint32_t>& count) : count_(count) { count_.fetch_add(1); }
-    ~Waiting() { count_.fetch_sub(1); }
-    std::atomic<uint32_t>& count_;
-  };
-  const Waiting waiting(waiting_);
+  const EventCount::Waiter waiter(news_);
   const Time give_up = Now() + timeout;
   PrepareThread();
   for (bool is_first = true;; is_first = false) {
     lock_.Lock();
     const Time now = clock_.Now();
-    const bool answered = ask(now);
+    const bool answered = ask(now, *port_);
     if (!in_forked_child()) {
       if (is_first) next_link_service_ = now;
       RunOnce(now);
     }
-    const uint32_t seen = news_.load(std::memory_order_relaxed);
+    const uint32_t seen = news_.now();
     UnlockAndWakeHelper();
     if (answered || in_forked_child() || Now() >= give_up) return;
     if (is_first) progress_->Wake();  // it may be standing by
-    SleepUntilEvent(seen, give_up);
+    news_.Wait(seen, give_up);
   }
 }
 
 std::optional<MacAddress> Engine::ResolveNeighbor(const Gid& gid, Duration timeout) {
   std::optional<MacAddress> mac;
-  AskUntilAnswered(timeout, [&](Time now) {
+  AskUntilAnswered(timeout, [&](Time now, PacketPort&) UROCE_NO_THREAD_SAFETY_ANALYSIS {
     mac = NeighborNow(now, gid);
     return mac.has_value();
   });
@@ -374,8 +358,8 @@ std::optional<MacAddress> Engine::ResolveNeighbor(const Gid& gid, Duration timeo
 template <class Ask>
 PacketPort::PathState Engine::AskPort(Duration timeout, Ask ask) {
   auto state = PacketPort::PathState::kReady;
-  AskUntilAnswered(timeout, [&](Time) {
-    if (!in_forked_child()) state = ask(*port_);
+  AskUntilAnswered(timeout, [&](Time, PacketPort& port) {
+    if (!in_forked_child()) state = ask(port);
     return state != PacketPort::PathState::kPending;
   });
   return state;
@@ -392,47 +376,49 @@ PacketPort::PathState Engine::JoinGroup(const Gid& group, Duration timeout) {
 PacketPort::ServiceState Engine::ReserveService(const PacketPort::Service& service,
                                                 Duration timeout) {
   auto state = PacketPort::ServiceState::kReserved;
-  AskUntilAnswered(timeout, [&](Time) {
-    if (!in_forked_child()) state = port_->ReserveService(service);
+  AskUntilAnswered(timeout, [&](Time, PacketPort& port) {
+    if (!in_forked_child()) state = port.ReserveService(service);
     return state != PacketPort::ServiceState::kPending;
   });
   return state;
 }
 
 void Engine::ReleaseService(const PacketPort::Service& service) {
-  WithEndpoint([&](transport::Endpoint&) {
+  {
+    const Verb verb(*this);
     if (!in_forked_child()) port_->ReleaseService(service);
+  }
+  AskUntilAnswered(kReleaseTimeout, [&](Time, PacketPort& port) {
+    return in_forked_child() || port.IsReleased(service);
   });
-  AskUntilAnswered(kReleaseTimeout,
-                   [&](Time) { return in_forked_child() || port_->IsReleased(service); });
 }
 
 void Engine::ForgetPath(transport::Qpn local) {
-  WithEndpoint([&](transport::Endpoint&) {
-    if (!in_forked_child()) port_->ForgetPath(local);
-  });
+  const Verb verb(*this);
+  if (!in_forked_child()) port_->ForgetPath(local);
 }
 
 void Engine::LeaveGroup(const Gid& group) {
-  WithEndpoint([&](transport::Endpoint& endpoint) {
-    if (!in_forked_child() && !endpoint.HasMulticastMembers(group)) port_->LeaveGroup(group);
-  });
+  const Verb verb(*this);
+  if (!in_forked_child() && !endpoint_.HasMulticastMembers(group)) port_->LeaveGroup(group);
 }
 
 bool Engine::port_active() {
-  return WithEndpoint([this](transport::Endpoint&) { return port_->active(); });
+  const Verb verb(*this);
+  return port_->active();
 }
 
 PacketPort::Counters Engine::port_counters() {
-  return WithEndpoint([this](transport::Endpoint&) { return port_->counters(); });
+  const Verb verb(*this);
+  return port_->counters();
 }
 
 // Called by the helper when it found nothing to do. Sleeps until `latest` at most.
-Engine::SleepPlan Engine::PlanSleep(Time latest) {
+SleepPlan Engine::PlanSleep(Time latest) {
   using Kind = SleepPlan::Kind;
   lock_.Lock();
   SleepPlan plan{Kind::kSleep, std::min(NextDeadline(), latest)};
-  if (wait_fd() < 0 || HasTransmit()) {
+  if (wait_fd_ < 0 || HasTransmit()) {
     plan.kind = Kind::kNap;
   } else if (!port_->BeginSleep()) {
     plan.kind = Kind::kNone;

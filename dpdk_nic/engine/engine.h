@@ -7,10 +7,13 @@
 #include <optional>
 #include <string>
 
+#include "dpdk_nic/base/thread_annotations.h"
 #include "dpdk_nic/engine/engine_clock.h"
 #include "dpdk_nic/engine/engine_lock.h"
+#include "dpdk_nic/engine/event_count.h"
 #include "dpdk_nic/engine/progress_mode.h"
 #include "dpdk_nic/engine/published_state.h"
+#include "dpdk_nic/engine/sleep_plan.h"
 #include "dpdk_nic/engine/thread_preparation.h"
 #include "dpdk_nic/link_layer/link_layer.h"
 #include "dpdk_nic/port/frame_tap.h"
@@ -24,7 +27,7 @@ namespace uroce::nic {
 class Progress;
 
 // Runs one transport::Endpoint over one PacketPort: gives it the time, carries its frames, delivers
-// its events, and serialises everybody who uses it. Who drives it and when is Progress's business.
+// its events, and serialises the threads that use it. Progress decides which thread drives it.
 //
 // In a forked child the engine is dead: the wire belongs to the parent. Verbs then work on the
 // child's copy of the endpoint, which sends nothing any more.
@@ -41,8 +44,7 @@ class Engine {
   using ConnectionSink = std::function<void()>;
 
   struct Options {
-    using Mode = ProgressMode;
-    Mode mode = Mode::kAuto;
+    ProgressMode mode = ProgressMode::kAuto;
     EventSink event_sink = {};
     ConnectionSink connection_sink = {};
     NeighborSink neighbor_sink = {};
@@ -58,13 +60,27 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Runs `f(endpoint)` under the lock, then sends what became ready and delivers events.
-  // This is how verbs are carried out: post_send, modify_qp, create_qp ...
+  // Holds the engine for a verb: post_send, modify_qp, create_qp ... While it lives the calling
+  // thread may use the endpoint and all of its objects; its end sends what became ready and
+  // delivers events.
+  class UROCE_SCOPED_CAPABILITY Verb {
+   public:
+    explicit Verb(Engine& engine) UROCE_ACQUIRE(engine.lock_) : engine_(engine) {
+      PrepareThread();
+      engine.lock_.Lock();
+    }
+    ~Verb() UROCE_RELEASE() { engine_.FinishVerb(); }
+    Verb(const Verb&) = delete;
+    Verb& operator=(const Verb&) = delete;
+
+   private:
+    Engine& engine_;
+  };
+
+  // A verb that works on the endpoint itself: returns what `f(endpoint)` returns.
   template <class F>
   auto WithEndpoint(F&& f) {
-    PrepareThread();
-    lock_.Lock();
-    const VerbEnd end{*this};
+    const Verb verb(*this);
     return f(endpoint_);
   }
 
@@ -74,8 +90,7 @@ class Engine {
   // sent and no event comes any more.
   template <class F>
   auto WithConnectionManager(F&& f) {
-    PrepareThread();
-    lock_.Lock();
+    const Verb verb(*this);
     const ManagementEnd end{*this, clock_.Now()};
     return f(endpoint_.UseGeneralServices().connection_manager(), end.now);
   }
@@ -110,33 +125,17 @@ class Engine {
   // Whether ibv_query_port is to call the port active.
   bool port_active();
   PacketPort::Counters port_counters();
-  // Whether this is a forked child's copy.
   bool in_forked_child() const { return in_forked_child_.load(std::memory_order_relaxed); }
 
  private:
   friend class Progress;
   friend class ForkHandler;
 
-  // Ends WithEndpoint, whether by return or by exception.
-  struct VerbEnd {
-    Engine& engine;
-    ~VerbEnd() { engine.FinishVerb(); }
-  };
-
+  // Ends the use of the connection manager; the end of the verb sends what is to be sent.
   struct ManagementEnd {
     Engine& engine;
     const transport::Time now;
-    ~ManagementEnd() { engine.FinishManagement(now); }
-  };
-
-  // What Progress may do next when there was nothing to do.
-  struct SleepPlan {
-    enum class Kind : uint8_t {
-      kNone,  // there is work: do not sleep
-      kNap,   // the wire takes no frame now, or cannot wake us: look again soon
-      kSleep  // until wait_fd is readable, Wake is called or `until` has come
-    } kind;
-    transport::Time until;
+    ~ManagementEnd() UROCE_REQUIRES(engine.lock_) { engine.UpdateManagement(now); }
   };
 
   enum class PassResult : uint8_t { kWorked, kNothingToDo, kLockBusy };
@@ -150,70 +149,70 @@ class Engine {
   PacketPort::PathState AskPort(transport::Duration timeout, Ask ask);
 
   PassResult RunIfFree();
-  bool RunOnce(transport::Time now);
-  bool ReceiveBurst(transport::Time now);
-  void Accept(transport::Time now, const PacketPort::ReceivedFrame& frame);
-  void FollowNeighbors();
-  std::optional<transport::MacAddress> NeighborNow(transport::Time now, const transport::Gid& gid);
-  void ResolveForManagement(transport::Time now);
-  void FinishManagement(transport::Time now);
-  bool RunDeadlines(transport::Time now);
-  bool TransmitBurst(transport::Time now);
-  bool TransmitToPort(transport::Time now);
+  bool RunOnce(transport::Time now) UROCE_REQUIRES(lock_);
+  bool ReceiveBurst(transport::Time now) UROCE_REQUIRES(lock_);
+  void Accept(transport::Time now, const PacketPort::ReceivedFrame& frame) UROCE_REQUIRES(lock_);
+  void FollowNeighbors() UROCE_REQUIRES(lock_);
+  std::optional<transport::MacAddress> NeighborNow(transport::Time now, const transport::Gid& gid)
+      UROCE_REQUIRES(lock_);
+  void ResolveForManagement(transport::Time now) UROCE_REQUIRES(lock_);
+  void UpdateManagement(transport::Time now) UROCE_REQUIRES(lock_);
+  bool RunDeadlines(transport::Time now) UROCE_REQUIRES(lock_);
+  bool TransmitBurst(transport::Time now) UROCE_REQUIRES(lock_);
+  bool TransmitToPort(transport::Time now) UROCE_REQUIRES(lock_);
   // Sends until there is no frame, the port takes none or `most` have gone; returns how many.
   template <class HasFrame, class PollFrame>
   int Transmit(transport::Time now, transport::Route route, int most, HasFrame has_frame,
-               PollFrame poll_frame);
-  int TransmitFromLinkLayer(transport::Time now);
-  int TransmitTo(transport::Route route, transport::Time now, int most);
-  void Commit(transport::Time now, transport::Route route, std::span<const uint8_t> frame);
-  bool LoopBack(transport::Time now);
-  void EndPass();
-  bool HasTransmit() const;
-  transport::Time NextDeadline() const;
+               PollFrame poll_frame) UROCE_REQUIRES(lock_);
+  int TransmitFromLinkLayer(transport::Time now) UROCE_REQUIRES(lock_);
+  int TransmitTo(transport::Route route, transport::Time now, int most) UROCE_REQUIRES(lock_);
+  void Commit(transport::Time now, transport::Route route, std::span<const uint8_t> frame)
+      UROCE_REQUIRES(lock_);
+  bool LoopBack(transport::Time now) UROCE_REQUIRES(lock_);
+  void EndPass() UROCE_REQUIRES(lock_);
+  bool HasTransmit() const UROCE_REQUIRES(lock_);
+  transport::Time NextDeadline() const UROCE_REQUIRES(lock_);
 
-  void FinishVerb();
-  void UnlockAndWakeHelper();
-  void Unlock();
-  void SleepUntilEvent(uint32_t seen, transport::Time until);
+  void FinishVerb() UROCE_RELEASE(lock_);
+  void UnlockAndWakeHelper() UROCE_RELEASE(lock_);
+  void Unlock() UROCE_RELEASE(lock_);
   SleepPlan PlanSleep(transport::Time latest);
   void EndSleep();
-  int wait_fd() const { return port_->wait_fd(); }
-  // Whether a thread waits for an answer, which nobody may take as late as an application that
-  // drives looks at the sockets.
-  bool answers_awaited() const { return waiting_.load(std::memory_order_relaxed) != 0; }
+  // An answer that a thread waits for cannot wait until an application that drives looks for it.
+  bool answers_awaited() const { return news_.has_waiters(); }
   uint64_t application_passes() const {
     return application_passes_.load(std::memory_order_relaxed);
   }
-  void MarkForked();
+  void MarkForked() UROCE_REQUIRES(lock_);
 
   EngineLock lock_;
-  std::unique_ptr<PacketPort> port_;
+  std::unique_ptr<PacketPort> port_ UROCE_PT_GUARDED_BY(lock_);
   const bool port_loops_back_;  // what the process sends to itself
-  std::unique_ptr<LinkLayer> link_layer_;
-  const std::unique_ptr<FrameTap> tap_;
+  const int wait_fd_;           // of the port
+  std::unique_ptr<LinkLayer> link_layer_ UROCE_PT_GUARDED_BY(lock_);
+  const std::unique_ptr<FrameTap> tap_ UROCE_PT_GUARDED_BY(lock_);
   const EventSink event_sink_;
   const ConnectionSink connection_sink_;
   const NeighborSink neighbor_sink_;
   const ProgressMode mode_;
   const std::unique_ptr<PublishedState> published_state_;
-  transport::Endpoint endpoint_;
-  EngineClock clock_;
-  transport::Time next_link_service_;
-  transport::Route next_route_ = transport::Route::kWire;  // whose turn it is to send
+  transport::Endpoint endpoint_ UROCE_GUARDED_BY(lock_);
+  EngineClock clock_ UROCE_GUARDED_BY(lock_);
+  transport::Time next_link_service_ UROCE_GUARDED_BY(lock_);
+  transport::Route next_route_ UROCE_GUARDED_BY(lock_) = transport::Route::kWire;  // sends next
   // The helper sleeps until then and has to be woken for anything earlier; 0: it need not be woken.
-  transport::Time helper_sleeps_until_;
-  bool port_active_;                  // what the endpoint was told last
-  bool port_failed_ = false;          // the endpoint was told
-  bool tapped_ = false;               // frames since the tap was last told of the end of a burst
-  bool has_news_ = false;             // those who wait for answers are to ask again
-  std::atomic<uint32_t> news_{0};     // a futex: counted up for them
-  std::atomic<uint32_t> waiting_{0};  // threads that wait for answers
-  std::string sentence_;              // of the port, to be printed without the lock
+  transport::Time helper_sleeps_until_ UROCE_GUARDED_BY(lock_);
+  bool port_active_ UROCE_GUARDED_BY(lock_);          // what the endpoint was told last
+  bool port_failed_ UROCE_GUARDED_BY(lock_) = false;  // the endpoint was told
+  bool tapped_ UROCE_GUARDED_BY(lock_) = false;       // frames since FrameTap::EndBurst
+  bool has_news_ UROCE_GUARDED_BY(lock_) = false;     // for those that wait for answers
+  EventCount news_;
+  std::string sentence_ UROCE_GUARDED_BY(lock_);  // of the port, to be printed without the lock
   std::atomic<bool> in_forked_child_{false};
   // How often applications wanted to drive. Not exact: threads may overwrite each other's counts.
   alignas(64) std::atomic<uint64_t> application_passes_{0};
-  alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> loopback_frame_;
+  alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> loopback_frame_
+      UROCE_GUARDED_BY(lock_);
   std::unique_ptr<Progress> progress_;
 };
 

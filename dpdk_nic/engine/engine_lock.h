@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "dpdk_nic/base/thread_annotations.h"
+
 namespace uroce::nic {
 
 // Lets a sibling hyper-thread run while this one waits for a cache line to change.
@@ -25,16 +27,18 @@ inline void Nap() {
 // A thread that waits for long sleeps, and looks again when it wakes: Unlock wakes no one, which
 // would cost it an atomic operation. So the lock is safe for threads of any priority: the holder
 // gets its processor back while they sleep.
-class EngineLock {
+class UROCE_CAPABILITY("engine lock") EngineLock {
  public:
-  bool TryLock() { return waiting_.load(std::memory_order_relaxed) == 0 && Acquire(); }
+  bool TryLock() UROCE_TRY_ACQUIRE(true) {
+    return waiting_.load(std::memory_order_relaxed) == 0 && Acquire();
+  }
 
-  void Lock() {
+  void Lock() UROCE_ACQUIRE() {
     if (!Acquire()) [[unlikely]]
       Wait();
   }
 
-  void Unlock() { held_.store(false, std::memory_order_release); }
+  void Unlock() UROCE_RELEASE() { held_.store(false, std::memory_order_release); }
 
   // In a forked child, by the thread that holds it: the threads that wait are the parent's.
   void ForgetWaiters() { waiting_.store(0, std::memory_order_relaxed); }
@@ -65,6 +69,18 @@ class EngineLock {
 
   alignas(64) std::atomic<bool> held_{false};
   std::atomic<uint32_t> waiting_{0};
+};
+
+// Holds an EngineLock while it lives.
+class UROCE_SCOPED_CAPABILITY EngineLockGuard {
+ public:
+  explicit EngineLockGuard(EngineLock& lock) UROCE_ACQUIRE(lock) : lock_(lock) { lock.Lock(); }
+  ~EngineLockGuard() UROCE_RELEASE() { lock_.Unlock(); }
+  EngineLockGuard(const EngineLockGuard&) = delete;
+  EngineLockGuard& operator=(const EngineLockGuard&) = delete;
+
+ private:
+  EngineLock& lock_;
 };
 
 }  // namespace uroce::nic

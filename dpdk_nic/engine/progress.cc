@@ -124,18 +124,18 @@ void Progress::StandBy() {
 // Returns whether something woke us, rather than the time that had come.
 bool Progress::SleepUntilWoken() {
   const Time latest = lingering_ ? Now() + kLinger : transport::kNever;
-  const Engine::SleepPlan plan = engine_.PlanSleep(latest);
+  const SleepPlan plan = engine_.PlanSleep(latest);
   switch (plan.kind) {
-    case Engine::SleepPlan::Kind::kNone:
+    case SleepPlan::Kind::kNone:
       return true;
-    case Engine::SleepPlan::Kind::kNap:
+    case SleepPlan::Kind::kNap:
       thread_.Wait(-1, -1, std::min(plan.until, Now() + nap_));
       nap_ = std::min(nap_ * 2, kLongestNap);
       return false;
-    case Engine::SleepPlan::Kind::kSleep:
+    case SleepPlan::Kind::kSleep:
       break;
   }
-  const bool woken = thread_.Wait(engine_.wait_fd(), -1, plan.until);
+  const bool woken = thread_.Wait(engine_.wait_fd_, -1, plan.until);
   lingering_ = woken;
   engine_.EndSleep();
   return woken;

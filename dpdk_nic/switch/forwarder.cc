@@ -482,7 +482,7 @@ void Forwarder::Finish(Time now, Uplink& uplink) {
   if (listener_.on_broken_uplink) listener_.on_broken_uplink(uplink.block);
 }
 
-Forwarder::SleepPlan Forwarder::PlanSleep() {
+SleepPlan Forwarder::PlanSleep() {
   using Kind = SleepPlan::Kind;
   const Time until = NextDeadline();
   if (!held_.empty()) return {Kind::kNone, until};

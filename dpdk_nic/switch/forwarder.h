@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dpdk_nic/control/frame_switch.h"
+#include "dpdk_nic/engine/sleep_plan.h"
 #include "dpdk_nic/link_layer/link_layer.h"
 #include "dpdk_nic/port/packet_port.h"
 #include "dpdk_nic/switch/connection_requests.h"
@@ -86,21 +87,13 @@ class Forwarder {
   // One pass. Returns whether any frame was moved.
   bool RunOnce(transport::Time now);
 
-  // What the caller may do when there was nothing to do.
-  struct SleepPlan {
-    enum class Kind : uint8_t {
-      kNone,  // there is work: do not sleep
-      kNap,   // the wire takes no frame now, or has no interrupts: poll again soon
-      kSleep  // until a descriptor is readable or `until` has come
-    } kind;
-    transport::Time until;
-  };
+  // Asked when there was nothing to do.
   SleepPlan PlanSleep();
   // After every sleep and nap.
   void EndSleep();
-  // -1 if there is no wire that can wake us.
   // What the wire wants to be said: to be printed without the lock. Mostly empty.
   std::string TakeSentence() { return std::exchange(sentence_, {}); }
+  // -1 if there is no wire that can wake us.
   int wire_fd() const { return wire_ == nullptr ? -1 : wire_->wait_fd(); }
   int uplinks_fd() const { return uplinks_.wait_fd(); }
 

@@ -45,84 +45,88 @@ Switch::Switch(Config config)
                  std::move(config.listener)),
       thread_(forwarder_, lock_, config.cpu) {}
 
-template <class F>
-auto Switch::Locked(F&& f) {
-  struct Guard {
-    explicit Guard(EngineLock& lock) : lock_(lock) { lock_.Lock(); }
-    ~Guard() { lock_.Unlock(); }
-    EngineLock& lock_;
-  };
-  const Guard guard(lock_);
-  return f();
-}
-
 ErrnoValue Switch::ConnectUplink(Block block, std::unique_ptr<RingLink> uplink) {
   if (!ForwardingTable::IsProcess(block)) return EINVAL;
   {
     const std::lock_guard<std::mutex> guard(start_mutex_);
     if (thread_.Start() != 0) return EAGAIN;
   }
-  const ErrnoValue error =
-      Locked([&] { return forwarder_.ConnectUplink(Now(), block, std::move(uplink)); });
+  ErrnoValue error;
+  {
+    const EngineLockGuard guard(lock_);
+    error = forwarder_.ConnectUplink(Now(), block, std::move(uplink));
+  }
   thread_.Wake();
   return error;
 }
 
 void Switch::Remove(Block block) {
   if (!ForwardingTable::IsProcess(block)) return;
-  Locked([&] { forwarder_.Remove(Now(), block); });
+  const EngineLockGuard guard(lock_);
+  forwarder_.Remove(Now(), block);
 }
 
 ErrnoValue Switch::Declare(Block block, const control::Declare& connection) {
   if (!ForwardingTable::IsProcess(block)) return EINVAL;
-  return Locked([&] { return forwarder_.table().Declare(block, connection); });
+  const EngineLockGuard guard(lock_);
+  return forwarder_.table().Declare(block, connection);
 }
 
 void Switch::Forget(Block block, Qpn local) {
   if (!ForwardingTable::IsProcess(block)) return;
-  Locked([&] { forwarder_.Forget(Now(), block, local); });
+  const EngineLockGuard guard(lock_);
+  forwarder_.Forget(Now(), block, local);
 }
 
 ErrnoValue Switch::JoinGroup(Block block, const Gid& group) {
   if (!ForwardingTable::IsProcess(block)) return EINVAL;
-  return Locked([&] { return forwarder_.table().JoinGroup(block, group); });
+  const EngineLockGuard guard(lock_);
+  return forwarder_.table().JoinGroup(block, group);
 }
 
 void Switch::LeaveGroup(Block block, const Gid& group) {
   if (!ForwardingTable::IsProcess(block)) return;
-  Locked([&] { forwarder_.table().LeaveGroup(block, group); });
+  const EngineLockGuard guard(lock_);
+  forwarder_.table().LeaveGroup(block, group);
 }
 
 // A request for it may be held.
 ErrnoValue Switch::Listen(Block block, const control::Listen& service) {
   if (!ForwardingTable::IsProcess(block)) return EINVAL;
-  const ErrnoValue error =
-      Locked([&] { return forwarder_.table().services().Add(block, service); });
+  ErrnoValue error;
+  {
+    const EngineLockGuard guard(lock_);
+    error = forwarder_.table().services().Add(block, service);
+  }
   thread_.Wake();
   return error;
 }
 
 void Switch::Unlisten(Block block, const control::ServiceClaim& claim) {
   if (!ForwardingTable::IsProcess(block)) return;
-  Locked([&] { forwarder_.table().services().Remove(block, claim); });
+  const EngineLockGuard guard(lock_);
+  forwarder_.table().services().Remove(block, claim);
 }
 
 void Switch::Resolve(const Gid& gid) {
-  Locked([&] { forwarder_.Resolve(Now(), gid); });
+  {
+    const EngineLockGuard guard(lock_);
+    forwarder_.Resolve(Now(), gid);
+  }
   thread_.Wake();
 }
 
 control::SwitchCounters Switch::counters() {
-  return Locked([&] {
-    control::SwitchCounters counters = forwarder_.counters();
-    counters.port = forwarder_.port_drops();
-    return counters;
-  });
+  const EngineLockGuard guard(lock_);
+  control::SwitchCounters counters = forwarder_.counters();
+  counters.port = forwarder_.port_drops();
+  return counters;
 }
 
 control::SwitchUsage Switch::usage(Block block) {
   if (!ForwardingTable::IsProcess(block)) return {};
-  return Locked([&] { return forwarder_.table().usage(block); });
+  const EngineLockGuard guard(lock_);
+  return forwarder_.table().usage(block);
 }
 
 }  // namespace uroce::nic

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dpdk_nic/base/error_or.h"
+#include "dpdk_nic/base/thread_annotations.h"
 #include "dpdk_nic/control/frame_switch.h"
 #include "dpdk_nic/engine/engine_lock.h"
 #include "dpdk_nic/link_layer/link_layer.h"
@@ -49,11 +50,8 @@ class Switch final : public control::FrameSwitch {
  private:
   explicit Switch(Config config);
 
-  template <class F>
-  auto Locked(F&& f);
-
   EngineLock lock_;
-  Forwarder forwarder_;
+  Forwarder forwarder_ UROCE_GUARDED_BY(lock_);
   std::mutex start_mutex_;
   SwitchThread thread_;
 };

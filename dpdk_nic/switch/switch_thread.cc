@@ -13,7 +13,7 @@
 namespace uroce::nic {
 
 using transport::Time;
-using Kind = Forwarder::SleepPlan::Kind;
+using Kind = SleepPlan::Kind;
 
 SwitchThread::~SwitchThread() {
   if (!is_running_) return;
@@ -86,8 +86,9 @@ void SwitchThread::RunWhileBusy(bool just_woken) {
 // Returns whether something woke us, rather than the time that had come.
 bool SwitchThread::SleepUntilWoken() {
   lock_.Lock();
-  const Forwarder::SleepPlan plan = forwarder_.PlanSleep();
+  const SleepPlan plan = forwarder_.PlanSleep();
   const int wire_fd = forwarder_.wire_fd();
+  const int uplinks_fd = forwarder_.uplinks_fd();
   lock_.Unlock();
   if (plan.kind == Kind::kNone) return true;
   Time until = plan.until;
@@ -96,7 +97,7 @@ bool SwitchThread::SleepUntilWoken() {
     nap_ = std::min(nap_ * 2, kLongestNap);
   }
   const bool sleeps = plan.kind == Kind::kSleep;
-  const bool woken = thread_.Wait(sleeps ? wire_fd : -1, forwarder_.uplinks_fd(), until);
+  const bool woken = thread_.Wait(sleeps ? wire_fd : -1, uplinks_fd, until);
   lock_.Lock();
   forwarder_.EndSleep();
   lock_.Unlock();

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "dpdk_nic/base/background_thread.h"
+#include "dpdk_nic/base/thread_annotations.h"
 #include "dpdk_nic/engine/engine_clock.h"
 #include "dpdk_nic/engine/engine_lock.h"
 #include "dpdk_nic/engine/polling_pause.h"
@@ -15,11 +16,11 @@ namespace uroce::nic {
 // Drives a forwarder: makes one pass after the other while there are frames, and sleeps when there
 // are none. With a processor of its own it never sleeps.
 //
-// Every use of the forwarder is under `lock`; this thread holds it for one pass.
+// This thread holds the lock for one pass.
 class SwitchThread {
  public:
   SwitchThread(Forwarder& forwarder, EngineLock& lock, std::optional<int> cpu)
-      : forwarder_(forwarder), lock_(lock), cpu_(cpu) {}
+      : lock_(lock), forwarder_(forwarder), cpu_(cpu) {}
   // Ends it.
   ~SwitchThread();
   SwitchThread(const SwitchThread&) = delete;
@@ -38,8 +39,8 @@ class SwitchThread {
   bool SleepUntilWoken();
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
 
-  Forwarder& forwarder_;
   EngineLock& lock_;
+  Forwarder& forwarder_ UROCE_GUARDED_BY(lock_);
   const std::optional<int> cpu_;
   BackgroundThread thread_;
   bool is_running_ = false;

@@ -11,7 +11,7 @@
 namespace uroce::nic {
 namespace {
 
-using Kind = Forwarder::SleepPlan::Kind;
+using Kind = SleepPlan::Kind;
 using transport::Gid;
 using transport::kNever;
 using transport::Microseconds;
@@ -119,7 +119,7 @@ TEST(ForwarderWireStateTest, FirstStateAndEveryChangeAreTold) {
 TEST(ForwarderWireStateTest, CarrierIsLookedAtWhileNothingElseHappens) {
   ForwarderRig rig;
   rig.Run();
-  const Forwarder::SleepPlan plan = rig.forwarder.PlanSleep();
+  const SleepPlan plan = rig.forwarder.PlanSleep();
   ASSERT_EQ(plan.kind, Kind::kSleep);
   EXPECT_LE(plan.until, rig.now + Milliseconds(1'001));
   rig.cable->is_up = false;
@@ -136,7 +136,7 @@ TEST(ForwarderSleepTest, WithoutAWireItSleepsUntilAProcessSends) {
     ASSERT_EQ(rig.forwarder.table().JoinGroup(block, kGroup), 0);
   }
   rig.Run();
-  const Forwarder::SleepPlan plan = rig.forwarder.PlanSleep();
+  const SleepPlan plan = rig.forwarder.PlanSleep();
   EXPECT_EQ(plan.kind, Kind::kSleep);
   EXPECT_EQ(plan.until, kNever);
   ASSERT_TRUE(rig.Process(kAlice).Send(ToGroup(QpOf(kAlice, 1)).Build()));

@@ -200,12 +200,12 @@ TEST_F(ForwarderTest, FullWireLeavesFramesInTheRingOfTheirProcess) {
   EXPECT_EQ(sent.size(), kSlots);
   rig_.Run();
   EXPECT_EQ(rig_.cable->sent_count(), 3u);
-  EXPECT_EQ(rig_.forwarder.PlanSleep().kind, Forwarder::SleepPlan::Kind::kNap);
+  EXPECT_EQ(rig_.forwarder.PlanSleep().kind, SleepPlan::Kind::kNap);
   rig_.cable->room = SIZE_MAX;
   rig_.Run();
   EXPECT_EQ(rig_.cable->TakeSent(), sent);
   EXPECT_EQ(rig_.counters().dropped_no_room, 0u);
-  EXPECT_EQ(rig_.forwarder.PlanSleep().kind, Forwarder::SleepPlan::Kind::kSleep);
+  EXPECT_EQ(rig_.forwarder.PlanSleep().kind, SleepPlan::Kind::kSleep);
 }
 
 // A copy for the members, while the frame waits for the wire, would be one for each attempt.
@@ -232,7 +232,7 @@ TEST_F(ForwarderTest, SenderToAGroupWaitsForAMemberThatIsFull) {
     rig_.RunOnce();
   }
   EXPECT_FALSE(rig_.Process(kAlice).Send(frame)) << "its own ring is full, too";
-  EXPECT_EQ(rig_.forwarder.PlanSleep().kind, Forwarder::SleepPlan::Kind::kNap);
+  EXPECT_EQ(rig_.forwarder.PlanSleep().kind, SleepPlan::Kind::kNap);
   EXPECT_EQ(rig_.Process(kBob).Receive().size(), kSlots);
   rig_.RunOnce();
   rig_.Run();
@@ -332,7 +332,7 @@ TEST_F(ForwarderTest, CopiesOfAFrameFromTheWireAreMadeInSeveralPasses) {
   for (int i = 0; i < 3; ++i) rig_.cable->Deliver(spec.Build());
   rig_.RunOnce();
   EXPECT_EQ(rig_.counters().multicast_copies, static_cast<uint64_t>(Forwarder::kWireCopies));
-  EXPECT_EQ(rig_.forwarder.PlanSleep().kind, Forwarder::SleepPlan::Kind::kNone);
+  EXPECT_EQ(rig_.forwarder.PlanSleep().kind, SleepPlan::Kind::kNone);
   rig_.Run();
   EXPECT_EQ(rig_.counters().multicast_copies, 3u * kMembers);
   EXPECT_EQ(rig_.counters().frames_from_wire, 3u);
@@ -378,7 +378,7 @@ TEST_F(ForwarderTest, WhatADeadProcessSentStillGoesOutAndThenItsUplinkIsClosed) 
   rig_.Run();
   EXPECT_EQ(rig_.counters().dropped_unknown_destination, 1u);
   EXPECT_TRUE(rig_.broken_uplinks.empty());
-  EXPECT_EQ(rig_.forwarder.PlanSleep().kind, Forwarder::SleepPlan::Kind::kSleep);
+  EXPECT_EQ(rig_.forwarder.PlanSleep().kind, SleepPlan::Kind::kSleep);
 }
 
 TEST_F(ForwarderTest, DeadProcessGetsNothingWhileItsFramesWaitForTheWire) {

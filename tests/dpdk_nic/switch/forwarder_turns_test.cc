@@ -113,7 +113,7 @@ TEST_F(ForwarderTurnsTest, FramesThatWereMovedOutOfTurnDoNotKeepOthersInTheRing)
   while (rig_.cable->sent_count() < kSlots) {
     rig_.RunOnce();
     if (rig_.cable->sent_count() < kSlots) {
-      ASSERT_EQ(rig_.forwarder.PlanSleep().kind, Forwarder::SleepPlan::Kind::kNone);
+      ASSERT_EQ(rig_.forwarder.PlanSleep().kind, SleepPlan::Kind::kNone);
       rig_.forwarder.EndSleep();
     }
   }
