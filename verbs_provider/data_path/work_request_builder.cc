@@ -102,9 +102,8 @@ int WorkRequestBuilder::Post() {
     if (requests_[i].inline_data) sges.front().address += inline_base;
     requests_[i].sges = sges;
   }
-  const auto status = qp_.device->engine().WithEndpoint(
-      [&](transport::Endpoint&) { return qp_.transport->PostSends(requests_); });
-  return static_cast<int>(status);
+  const nic::Engine::Verb verb(qp_.device->engine());
+  return static_cast<int>(qp_.transport->PostSends(requests_));
 }
 
 namespace {

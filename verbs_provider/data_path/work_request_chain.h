@@ -49,15 +49,14 @@ int PostChain(Device& device, WorkRequest* wr, WorkRequest** bad_wr, PostOne pos
       *bad_wr = wr;
       return EIO;
     }
-    return device.engine().WithEndpoint([&](transport::Endpoint&) {
-      for (; wr != nullptr; wr = wr->next) {
-        if (const int error = post_one(*wr)) {
-          *bad_wr = wr;
-          return error;
-        }
+    const nic::Engine::Verb verb(device.engine());
+    for (; wr != nullptr; wr = wr->next) {
+      if (const int error = post_one(*wr)) {
+        *bad_wr = wr;
+        return error;
       }
-      return 0;
-    });
+    }
+    return 0;
   });
 }
 

@@ -87,8 +87,8 @@ void* OpenContext(ibv_context* verbs) {
     std::shared_ptr<Device> device = Device::Open(&error);
     if (device == nullptr) return error;
     auto context = std::make_unique<Context>(verbs, std::move(device));
-    context->device().engine().WithEndpoint(
-        [&](transport::Endpoint&) { context->device().followers().contexts.Add(*context); });
+    const nic::Engine::Verb verb(context->device().engine());
+    context->device().followers().contexts.Add(*context);
     out = context.release();
     return 0;
   });
@@ -99,8 +99,10 @@ void CloseContext(ibv_context* verbs, void* object) {
   (void)ReturningErrno([&] {
     Device& device = context->device();
     if (device.lost_by_fork()) return 0;
-    device.engine().WithEndpoint(
-        [&](transport::Endpoint&) { device.followers().contexts.Remove(*context); });
+    {
+      const nic::Engine::Verb verb(device.engine());
+      device.followers().contexts.Remove(*context);
+    }
     context->objects().Abandon();
     AbandonAddressHandles(device, verbs);
     return 0;

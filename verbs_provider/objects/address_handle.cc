@@ -16,14 +16,17 @@ namespace {
 int Resolve(Device& device, AddressHandle& ah) {
   transport::AddressVector address = ah.address;
   ObjectList<AddressHandle>& followers = device.followers().address_handles;
-  device.engine().WithEndpoint([&](transport::Endpoint&) { followers.Add(ah); });
+  {
+    const nic::Engine::Verb verb(device.engine());
+    followers.Add(ah);
+  }
   const int error = ReturningErrno([&] { return device.Resolve(address); });
-  device.engine().WithEndpoint([&](transport::Endpoint&) {
-    if (error != 0) return followers.Remove(ah);
-    if (ah.address.destination_mac == transport::MacAddress{}) {
-      ah.address.destination_mac = address.destination_mac;
-    }
-  });
+  const nic::Engine::Verb verb(device.engine());
+  if (error != 0) {
+    followers.Remove(ah);
+  } else if (ah.address.destination_mac == transport::MacAddress{}) {
+    ah.address.destination_mac = address.destination_mac;
+  }
   return error;
 }
 
@@ -54,8 +57,10 @@ int DestroyAh(ibv_ah* verbs) {
     AddressHandle& ah = AddressHandle::From(verbs);
     Device& device = *ah.pd->device;
     if (device.lost_by_fork()) return EIO;
-    device.engine().WithEndpoint(
-        [&](transport::Endpoint&) { device.followers().address_handles.Remove(ah); });
+    {
+      const nic::Engine::Verb verb(device.engine());
+      device.followers().address_handles.Remove(ah);
+    }
     device.address_handles().Return();
     ah.pd->users.Remove();
     delete &ah;
@@ -69,13 +74,12 @@ void UpdateNeighbor(AddressHandle& ah, const transport::Gid& gid,
 }
 
 void AbandonAddressHandles(Device& device, const ibv_context* context) {
-  device.engine().WithEndpoint([&](transport::Endpoint&) {
-    ObjectList<AddressHandle>& followers = device.followers().address_handles;
-    followers.ForEach([&](AddressHandle& ah) {
-      if (ah.verbs.context != context) return;
-      followers.Remove(ah);
-      device.address_handles().Return();
-    });
+  const nic::Engine::Verb verb(device.engine());
+  ObjectList<AddressHandle>& followers = device.followers().address_handles;
+  followers.ForEach([&](AddressHandle& ah) {
+    if (ah.verbs.context != context) return;
+    followers.Remove(ah);
+    device.address_handles().Return();
   });
 }
 

@@ -133,8 +133,8 @@ int ResizeCq(ibv_cq* verbs, int entries) {
     transport::CompletionQueue::Room room;
     auto status = cq.queue->PrepareRoom(static_cast<uint32_t>(entries), room);
     if (status == transport::Status::kOk) {
-      status = cq.device->engine().WithEndpoint(
-          [&](transport::Endpoint&) { return cq.queue->MoveTo(room); });
+      const nic::Engine::Verb verb(cq.device->engine());
+      status = cq.queue->MoveTo(room);
     }
     if (status != transport::Status::kOk) return static_cast<int>(status);
     verbs->cqe = static_cast<int>(cq.queue->capacity());
@@ -158,9 +158,8 @@ int ReqNotifyCq(ibv_cq* verbs, int solicited_only) {
   CompletionQueue& cq = CompletionQueue::From(verbs);
   if (cq.device->lost_by_fork()) return errno = EIO;
   using NotifyOn = transport::CompletionQueue::NotifyOn;
-  cq.device->engine().WithEndpoint([&](transport::Endpoint&) {
-    cq.queue->Arm(solicited_only != 0 ? NotifyOn::kSolicited : NotifyOn::kAny);
-  });
+  const nic::Engine::Verb verb(cq.device->engine());
+  cq.queue->Arm(solicited_only != 0 ? NotifyOn::kSolicited : NotifyOn::kAny);
   return 0;
 }
 

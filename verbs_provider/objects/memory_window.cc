@@ -70,8 +70,8 @@ int BindMw(ibv_qp* qp_verbs, ibv_mw* mw, ibv_mw_bind* bind) {
     if (const int error = ApplySendFlags(bind->send_flags, request)) return error;
     request.inline_data = false;
 
-    const auto status = qp.device->engine().WithEndpoint(
-        [&](transport::Endpoint&) { return qp.transport->PostSend(request); });
+    const nic::Engine::Verb verb(qp.device->engine());
+    const transport::Status status = qp.transport->PostSend(request);
     if (status == transport::Status::kOk) mw->rkey = new_rkey;
     return static_cast<int>(status);
   });

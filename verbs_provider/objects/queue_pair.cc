@@ -143,8 +143,8 @@ constexpr transport::Duration kReplyTimeout = transport::Milliseconds(100);
 
 void FinishReplies(QueuePair& qp) {
   const auto owes_reply = [&] {
-    return qp.device->engine().WithEndpoint(  // which sends as well
-        [&](transport::Endpoint&) { return qp.transport->OwesReply(); });
+    const nic::Engine::Verb verb(qp.device->engine());  // sends as well
+    return qp.transport->OwesReply();
   };
   const transport::Time give_up = nic::Now() + kReplyTimeout;
   while (owes_reply() && nic::Now() < give_up) sched_yield();

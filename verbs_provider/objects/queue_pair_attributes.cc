@@ -36,14 +36,18 @@ int CheckValues(const ibv_qp_attr& attr, uint32_t mask) {
 
 // Checks that need no address resolution, before one that may take seconds.
 int CheckInTransport(QueuePair& qp, const transport::QpAttributes& attributes, uint32_t mask) {
-  const auto status = qp.device->engine().WithEndpoint(
-      [&](transport::Endpoint&) { return qp.transport->CheckModify(attributes, mask); });
-  return static_cast<int>(status);
+  const nic::Engine::Verb verb(qp.device->engine());
+  return static_cast<int>(qp.transport->CheckModify(attributes, mask));
 }
 
 // The Ethernet address of the next hop: the only part of the path that takes time to find out.
 int ResolvePath(Device& device, uint32_t mask, transport::QpAttributes& attributes) {
   return (mask & IBV_QP_AV) == 0 ? 0 : device.Resolve(attributes.address);
+}
+
+transport::QpAttributes Query(const QueuePair& qp) {
+  const nic::Engine::Verb verb(qp.device->engine());
+  return qp.transport->Query();
 }
 
 // A connection has a way from the moment that it has an address. Datagrams each go their own; but
@@ -56,12 +60,14 @@ int PreparePath(QueuePair& qp, const transport::QpAttributes& attributes, uint32
     return will_receive ? qp.device->PrepareDatagramPath(local) : 0;
   }
   if ((mask & IBV_QP_AV) == 0) return 0;
-  const transport::Qpn remote = (mask & IBV_QP_DEST_QPN) != 0
-                                    ? attributes.destination_qpn
-                                    : qp.device->engine().WithEndpoint([&](transport::Endpoint&) {
-                                        return qp.transport->Query().destination_qpn;
-                                      });
+  const transport::Qpn remote =
+      (mask & IBV_QP_DEST_QPN) != 0 ? attributes.destination_qpn : Query(qp).destination_qpn;
   return qp.device->PreparePath(local, attributes.address.destination_gid, remote);
+}
+
+transport::Status Modify(QueuePair& qp, const transport::QpAttributes& attributes, uint32_t mask) {
+  const nic::Engine::Verb verb(qp.device->engine());
+  return qp.transport->Modify(attributes, mask);
 }
 
 }  // namespace
@@ -82,8 +88,7 @@ int ModifyQp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
     const bool is_reset = (bits & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET;
     std::optional<PollLocks> locks;
     if (is_reset) locks.emplace(qp);
-    const auto status = qp.device->engine().WithEndpoint(
-        [&](transport::Endpoint&) { return qp.transport->Modify(attributes, bits); });
+    const transport::Status status = Modify(qp, attributes, bits);
     locks.reset();
     if (is_reset) qp.device->engine().ForgetPath(transport::Qpn{verbs->qp_num});
     return static_cast<int>(status);
@@ -95,8 +100,7 @@ int QueryQp(ibv_qp* verbs, ibv_qp_attr* attr, int /*mask*/, ibv_qp_init_attr* in
     QueuePair& qp = QueuePair::From(verbs);
     if (qp.device->lost_by_fork()) return EIO;
     // One look, so that all attributes are of one moment.
-    *attr = qp.device->engine().WithEndpoint(
-        [&](transport::Endpoint&) { return FromQpAttributes(qp.transport->Query()); });
+    *attr = FromQpAttributes(Query(qp));
 
     const transport::QpInitAttributes& init = qp.transport->init_attributes();
     *init_attr = {.qp_context = verbs->qp_context,

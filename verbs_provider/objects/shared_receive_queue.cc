@@ -102,18 +102,16 @@ int ModifySrq(ibv_srq* verbs, ibv_srq_attr* attr, int mask) {
       return EINVAL;
     }
     transport::ReceiveQueue room(resizes ? attr->max_wr : 0, srq.queue->max_sges());
-    const auto status = srq.device->engine().WithEndpoint([&](transport::Endpoint&) {
-      transport::SharedReceiveQueue& queue = *srq.queue;
-      const uint32_t old_limit = queue.limit();
-      const uint32_t limit = (mask & IBV_SRQ_LIMIT) != 0 ? attr->srq_limit : old_limit;
-      if (!resizes) return queue.SetLimit(limit);
-      if (limit > attr->max_wr) return transport::Status::kInvalidArgument;
-      (void)queue.SetLimit(0);  // the old limit does not restrict the new size
-      const transport::Status resized = queue.Resize(room);
-      (void)queue.SetLimit(resized == transport::Status::kOk ? limit : old_limit);
-      return resized;
-    });
-    return static_cast<int>(status);
+    const nic::Engine::Verb verb(srq.device->engine());
+    transport::SharedReceiveQueue& queue = *srq.queue;
+    const uint32_t old_limit = queue.limit();
+    const uint32_t limit = (mask & IBV_SRQ_LIMIT) != 0 ? attr->srq_limit : old_limit;
+    if (!resizes) return static_cast<int>(queue.SetLimit(limit));
+    if (limit > attr->max_wr) return EINVAL;
+    (void)queue.SetLimit(0);  // the old limit does not restrict the new size
+    const transport::Status resized = queue.Resize(room);
+    (void)queue.SetLimit(resized == transport::Status::kOk ? limit : old_limit);
+    return static_cast<int>(resized);
   });
 }
 
@@ -121,11 +119,10 @@ int QuerySrq(ibv_srq* verbs, ibv_srq_attr* attr) {
   return ReturningErrno([&] {
     const SharedReceiveQueue& srq = SharedReceiveQueue::From(verbs);
     if (srq.device->lost_by_fork()) return EIO;
-    *attr = srq.device->engine().WithEndpoint([&](transport::Endpoint&) {
-      return ibv_srq_attr{.max_wr = srq.queue->capacity(),
-                          .max_sge = srq.queue->max_sges(),
-                          .srq_limit = srq.queue->limit()};
-    });
+    const nic::Engine::Verb verb(srq.device->engine());
+    *attr = {.max_wr = srq.queue->capacity(),
+             .max_sge = srq.queue->max_sges(),
+             .srq_limit = srq.queue->limit()};
     return 0;
   });
 }
