@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "dpdk_nic/base/mutex_held_by_fork.h"
 #include "dpdk_nic/base/random_seed.h"
 #include "dpdk_nic/capture/pcapng_writer.h"
 #include "dpdk_nic/device/open_port.h"
-#include "dpdk_nic/engine/fork_handler.h"
 #include "dpdk_nic/engine/published_state.h"
 #include "dpdk_nic/port/fabric/fabric_neighbors.h"
 #include "dpdk_nic/port/fabric/fabric_port.h"
@@ -90,24 +87,7 @@ ErrorOr<Parts> AttachToFabric(const DeviceConfig& config) {
 
 }  // namespace
 
-void Device::RegisterForkHandlers() {
-  ForkHandler::Register();
-  MutexHeldByFork<Device>::Register();
-}
-
-ErrorOr<std::shared_ptr<Device>> Device::Open(const DeviceConfig& config, Listener listener) {
-  RegisterForkHandlers();
-  static std::weak_ptr<Device>& open_device = *new std::weak_ptr<Device>;
-  const std::lock_guard lock(MutexHeldByFork<Device>::mutex);
-  if (auto device = open_device.lock(); device != nullptr && !device->engine().in_forked_child()) {
-    return device;
-  }
-  auto device = Create(config, std::move(listener));
-  if (device.ok()) open_device = device.value();
-  return device;
-}
-
-ErrorOr<std::shared_ptr<Device>> Device::Create(const DeviceConfig& config, Listener listener) {
+ErrorOr<std::unique_ptr<Device>> Device::Open(const DeviceConfig& config, Listener listener) {
   Engine::Options options;
   options.mode = config.mode;
   options.event_sink = std::move(listener.event_sink);
@@ -136,11 +116,8 @@ ErrorOr<std::shared_ptr<Device>> Device::Create(const DeviceConfig& config, List
         std::make_unique<ImpairedPort>(std::move(parts.port), config.impairments, config.scenario);
   }
 
-  const std::shared_ptr<Device> device(new Device);
-  device->config_ = config;
-  device->engine_ =
-      std::make_unique<Engine>(std::move(parts.port), parts.endpoint, std::move(options));
-  return device;
+  return std::unique_ptr<Device>(new Device(
+      std::make_unique<Engine>(std::move(parts.port), parts.endpoint, std::move(options))));
 }
 
 ErrorOr<DeviceDescription> Device::Describe(const DeviceConfig& config) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "dpdk_nic/base/error_or.h"
@@ -19,11 +20,11 @@ struct DeviceDescription {
   bool is_active = true;
 };
 
-// The RDMA device of this process with everything behind it: port, impairments, capture, endpoint
-// and engine. There is one, shared by all who have it open, and closed with the last of them.
+// An RDMA device with everything behind it: port, impairments, capture, endpoint and engine.
+// Destroying it closes the port.
 class Device {
  public:
-  // Who is told of what happens, as Engine::Options has it.
+  // What is told of events, as Engine::Options has it.
   struct Listener {
     Engine::EventSink event_sink = {};
     Engine::ConnectionSink connection_sink = {};
@@ -31,29 +32,19 @@ class Device {
     void* context = nullptr;  // of the events that are about the device itself
   };
 
-  // Has fork() wait for an Open, and hold the engines' locks. Open does it as well: for callers
-  // that have fork() hold a lock of theirs, under which they open the device (see ForkHandler).
-  static void RegisterForkHandlers();
-
-  // Opens the device, or returns the one that is open; `config` and `listener` are then ignored.
-  // In a forked child the parent's device does not count: the child opens one of its own.
-  //
   // In direct mode this opens the port. Otherwise it makes this process a member of its fabric, and
   // blocks for a moment when no uroced answers.
-  static ErrorOr<std::shared_ptr<Device>> Open(const DeviceConfig& config, Listener listener);
+  static ErrorOr<std::unique_ptr<Device>> Open(const DeviceConfig& config, Listener listener);
 
   // As Open would find it, not in direct mode. Costs uroced a short connection.
   static ErrorOr<DeviceDescription> Describe(const DeviceConfig& config);
 
   Engine& engine() { return *engine_; }
-  const DeviceConfig& config() const { return config_; }
 
  private:
-  Device() = default;
-  static ErrorOr<std::shared_ptr<Device>> Create(const DeviceConfig& config, Listener listener);
+  explicit Device(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
 
-  DeviceConfig config_;
-  std::unique_ptr<Engine> engine_;
+  const std::unique_ptr<Engine> engine_;
 };
 
 }  // namespace uroce::nic

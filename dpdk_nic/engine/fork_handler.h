@@ -14,7 +14,6 @@ class Engine;
 //   the virtual kernel's device   held while the provider describes the device
 //   rdma_cm of the provider       held for a command, and while events are taken
 //   verbs::Device::Open           held while the device is opened
-//   nic::Device::Open
 //   the list of engines           held while an engine's port is closed
 //   the engines                   held for a pass
 //   LinkThread::working_          held while a link is made

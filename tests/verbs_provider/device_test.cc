@@ -111,6 +111,18 @@ TEST(DeviceTest, OpensOften) {
   EXPECT_EQ(ibv_query_device(first.get(), &attr), 0);
 }
 
+TEST(DeviceTest, ContextsShareOneMemberOfTheFabric) {
+  Host first, second;
+  const Cq cqs[] = {first.CreateCq(1), second.CreateCq(1)};
+  ibv_qp_init_attr attributes[] = {RcAttributes(cqs[0].get(), cqs[0].get()),
+                                   RcAttributes(cqs[1].get(), cqs[1].get())};
+  const Qp qps[] = {Qp(ibv_create_qp(first.pd.get(), &attributes[0])),
+                    Qp(ibv_create_qp(second.pd.get(), &attributes[1]))};
+  ASSERT_TRUE(qps[0] != nullptr && qps[1] != nullptr);
+  constexpr uint32_t kQpsOfAProcess = 16'384;
+  EXPECT_EQ(qps[0]->qp_num / kQpsOfAProcess, qps[1]->qp_num / kQpsOfAProcess);
+}
+
 // A program that leaves everything to ibv_close_device: nothing may reach its memory after that.
 TEST(DeviceTest, ClosingTheDeviceEndsWhatWasNotDestroyed) {
   Host host;

@@ -50,7 +50,7 @@ int PortOfDirectMode(Port& out) {
 }
 
 int FindPort(Port& out) {
-  const auto config = nic::DeviceConfig::FromEnvironment();
+  const auto& config = Configuration();
   if (!config.ok()) {
     nic::Log(nic::LogLevel::kError, config.error());
     return EINVAL;

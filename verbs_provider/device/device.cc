@@ -6,6 +6,7 @@
 #include "dpdk_nic/base/log.h"
 #include "dpdk_nic/base/mutex_held_by_fork.h"
 #include "dpdk_nic/device/device_config.h"
+#include "dpdk_nic/engine/fork_handler.h"
 #include "dpdk_nic/engine/thread_preparation.h"
 #include "transport/endpoint.h"
 #include "transport/guarded_access.h"
@@ -39,9 +40,9 @@ nic::Device::Listener ListenerFor(const std::shared_ptr<DeviceFollowers>& follow
           .context = followers.get()};
 }
 
-std::shared_ptr<nic::Device> OpenNic(const std::shared_ptr<DeviceFollowers>& followers,
+std::unique_ptr<nic::Device> OpenNic(const std::shared_ptr<DeviceFollowers>& followers,
                                      int* error) {
-  const auto config = nic::DeviceConfig::FromEnvironment();
+  const auto& config = Configuration();
   if (!config.ok()) {
     *error = EINVAL;
     nic::Log(nic::LogLevel::kError, config.error());
@@ -58,13 +59,19 @@ std::shared_ptr<nic::Device> OpenNic(const std::shared_ptr<DeviceFollowers>& fol
 
 }  // namespace
 
+const nic::ErrorOr<nic::DeviceConfig>& Configuration() {
+  static const auto& config =
+      *new nic::ErrorOr<nic::DeviceConfig>(nic::DeviceConfig::FromEnvironment());
+  return config;
+}
+
 void GuardMemory() {
   abi::VirtualKernel().guard_faults(&transport::GuardedResumeAddress);
   nic::thread_preparation.store(abi::VirtualKernel().accept_faults, std::memory_order_release);
 }
 
 void Device::RegisterForkHandlers() {
-  nic::Device::RegisterForkHandlers();
+  nic::ForkHandler::Register();
   nic::MutexHeldByFork<Device>::Register();
 }
 
@@ -77,14 +84,14 @@ std::shared_ptr<Device> Device::Open(int* error) {
   }
   GuardMemory();
   const auto followers = std::make_shared<DeviceFollowers>();
-  std::shared_ptr<nic::Device> nic = OpenNic(followers, error);
+  std::unique_ptr<nic::Device> nic = OpenNic(followers, error);
   if (nic == nullptr) return nullptr;
   auto device = std::make_shared<Device>(std::move(nic), followers);
   open_device = device;
   return device;
 }
 
-Device::Device(std::shared_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers> followers)
+Device::Device(std::unique_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers> followers)
     : nic_(std::move(nic)),
       followers_(std::move(followers)),
       engine_(&nic_->engine()),

@@ -8,7 +8,9 @@
 #include <optional>
 #include <vector>
 
+#include "dpdk_nic/base/error_or.h"
 #include "dpdk_nic/device/device.h"
+#include "dpdk_nic/device/device_config.h"
 #include "dpdk_nic/engine/engine.h"
 #include "transport/address.h"
 #include "transport/ids.h"
@@ -32,6 +34,10 @@ struct AddressHandle;
 // preload library.
 void GuardMemory();
 
+// How the device is to be, from the environment variables: read, scenario file included, when it is
+// first asked for.
+const nic::ErrorOr<nic::DeviceConfig>& Configuration();
+
 // Receivers of the engine's events. Protected by the engine's lock.
 struct DeviceFollowers {
   ObjectList<Context> contexts;               // of fatal errors
@@ -50,7 +56,7 @@ class Device {
   static std::shared_ptr<Device> Open(int* error);
 
   // `followers` is what the engine of `nic` tells.
-  Device(std::shared_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers> followers);
+  Device(std::unique_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers> followers);
 
   nic::Engine& engine() { return *engine_; }
   DeviceFollowers& followers() { return *followers_; }
@@ -87,7 +93,7 @@ class Device {
   int Prepare(const nic::PacketPort::Path& path);
 
   const uint32_t fork_generation_ = CurrentForkGeneration();
-  const std::shared_ptr<nic::Device> nic_;
+  const std::unique_ptr<nic::Device> nic_;
   const std::shared_ptr<DeviceFollowers> followers_;
   nic::Engine* const engine_;  // of nic_: one load less on the data path
   const std::vector<transport::Gid> gids_;
