@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_user_cm.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -189,6 +190,19 @@ TEST_F(RdmaCmEventsTest, MalformedRequestForAnEventDoesNotWait) {
   EXPECT_EQ(errno, ENOSPC);
   EXPECT_EQ(Find(fd_)->Write(fd_, &command, 4), -1);
   EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(RdmaCmFileTest, CommandInMemoryThatIsNotThereIsAFault) {
+  const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* const gone =
+      mmap(nullptr, page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, /*fd=*/-1, /*offset=*/0);
+  ASSERT_NE(gone, MAP_FAILED);
+  for (const void* command : {static_cast<const void*>(nullptr), static_cast<const void*>(gone)}) {
+    EXPECT_EQ(Find(fd_)->Write(fd_, command, sizeof(GetEventCommand)), -1);
+    EXPECT_EQ(errno, EFAULT);
+  }
+  EXPECT_EQ(provider.asked, 0);
+  munmap(gone, page_bytes);
 }
 
 TEST_F(RdmaCmFileTest, CopyKeepsTheFileOpen) {

@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 
+#include "verbs_provider/rdma_cm/user_memory.h"
 #include "verbs_provider/virtual_kernel/base/errno_guard.h"
 #include "verbs_provider/virtual_kernel/base/real_libc.h"
 
@@ -37,25 +39,35 @@ int Fail(int error) {
   return -1;
 }
 
-// The command at `data`, if there is that much. The provider checks it once more.
-template <class Command>
-bool Peek(const void* data, size_t bytes, uint32_t number, Command& command) {
-  rdma_ucm_cmd_hdr header;
-  if (bytes < sizeof header + sizeof command) return false;
-  std::memcpy(&header, data, sizeof header);
-  if (header.cmd != number || header.in < sizeof command || header.in + sizeof header > bytes) {
-    return false;
-  }
-  std::memcpy(&command, static_cast<const char*>(data) + sizeof header, sizeof command);
-  return true;
-}
+// What the virtual kernel has to know of a command before the provider carries it out. The provider
+// reads the command anew, and checks it.
+struct Outline {
+  rdma_ucm_cmd_hdr header{};
+  union {
+    rdma_ucm_get_event get_event;
+    rdma_ucm_migrate_id migrate_id;
+  } body{};
+  size_t bytes = 0;  // of the command behind the header
 
-bool WantsEvent(const void* data, size_t bytes) {
-  rdma_ucm_get_event command;
-  rdma_ucm_cmd_hdr header;
-  if (!Peek(data, bytes, RDMA_USER_CM_CMD_GET_EVENT, command)) return false;
-  std::memcpy(&header, data, sizeof header);
-  return header.out >= offsetof(rdma_ucm_event_resp, reserved);  // else ENOSPC at once
+  template <class Command>
+  bool Is(uint32_t number, const Command& command) const {
+    return header.cmd == number && header.in >= sizeof command && header.in <= bytes;
+  }
+  bool WantsEvent() const {
+    return Is(RDMA_USER_CM_CMD_GET_EVENT, body.get_event) &&
+           header.out >= offsetof(rdma_ucm_event_resp, reserved);  // else ENOSPC at once
+  }
+  bool Migrates() const { return Is(RDMA_USER_CM_CMD_MIGRATE_ID, body.migrate_id); }
+};
+
+// Returns false if the memory is not there. A command without a whole header has an empty outline.
+bool Read(const void* data, size_t bytes, Outline& outline) {
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  if (bytes < sizeof outline.header) return true;
+  if (!rdma_cm::CopyFromUser(&outline.header, address, sizeof outline.header)) return false;
+  outline.bytes = bytes - sizeof outline.header;
+  return rdma_cm::CopyFromUser(&outline.body, address + sizeof outline.header,
+                               std::min(sizeof outline.body, outline.bytes));
 }
 
 }  // namespace
@@ -104,11 +116,13 @@ void RdmaCmFile::OnEvents(void* opened, int delta) {
 }
 
 ssize_t RdmaCmFile::Write(int fd, const void* data, size_t bytes) {
-  const bool wants_event = WantsEvent(data, bytes);
+  Outline outline;
+  if (!Read(data, bytes, outline)) return Fail(EFAULT);
+  const bool wants_event = outline.WantsEvent();
   // Keeps the other file open until the command has been carried out.
   std::shared_ptr<RdmaCmFile> other;
-  if (rdma_ucm_migrate_id migration; Peek(data, bytes, RDMA_USER_CM_CMD_MIGRATE_ID, migration)) {
-    other = FdTable::Instance().Find<RdmaCmFile>(static_cast<int>(migration.fd));
+  if (outline.Migrates()) {
+    other = FdTable::Instance().Find<RdmaCmFile>(static_cast<int>(outline.body.migrate_id.fd));
   }
   while (true) {
     char token;
