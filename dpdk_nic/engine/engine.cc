@@ -423,6 +423,7 @@ SleepPlan Engine::PlanSleep(Time latest) {
   } else if (!port_->BeginSleep()) {
     plan.kind = Kind::kNone;
   } else {
+    plan.fds[0] = wait_fd_;
     helper_sleeps_until_ = plan.until;
   }
   Unlock();

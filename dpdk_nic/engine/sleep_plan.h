@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "transport/time.h"
@@ -11,9 +12,10 @@ struct SleepPlan {
   enum class Kind : uint8_t {
     kNone,  // there is work: do not sleep
     kNap,   // the port takes no frame now, or cannot wake us: look again soon
-    kSleep  // until a descriptor is readable, the thread is woken or `until` has come
+    kSleep
   } kind;
-  transport::Time until;
+  transport::Time until;           // then it ends, whatever happens
+  std::array<int, 2> fds{-1, -1};  // that end it when they are readable; -1: none
 };
 
 }  // namespace uroce::nic

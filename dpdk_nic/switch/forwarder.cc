@@ -484,14 +484,23 @@ void Forwarder::Finish(Time now, Uplink& uplink) {
 
 SleepPlan Forwarder::PlanSleep() {
   using Kind = SleepPlan::Kind;
-  const Time until = NextDeadline();
-  if (!held_.empty()) return {Kind::kNone, until};
+  SleepPlan plan{Kind::kNone, NextDeadline(), {uplinks_fd(), -1}};
+  if (!held_.empty()) return plan;
   const bool waits = wire_full_ || member_full_;
-  if (waits || (has_wire() && link_layer_->HasTransmit())) return {Kind::kNap, until};
-  if (!uplinks_.ParkAll()) return {Kind::kNone, until};
-  if (!has_wire()) return {Kind::kSleep, until};
-  if (wire_->wait_fd() < 0) return {Kind::kNap, until};
-  return {wire_->BeginSleep() ? Kind::kSleep : Kind::kNone, until};
+  if (waits || (has_wire() && link_layer_->HasTransmit())) {
+    plan.kind = Kind::kNap;
+  } else if (uplinks_.ParkAll()) {
+    const int wire_fd = has_wire() ? wire_->wait_fd() : -1;
+    plan.fds[1] = wire_fd;
+    if (!has_wire()) {
+      plan.kind = Kind::kSleep;
+    } else if (wire_fd < 0) {
+      plan.kind = Kind::kNap;
+    } else if (wire_->BeginSleep()) {
+      plan.kind = Kind::kSleep;
+    }
+  }
+  return plan;
 }
 
 void Forwarder::EndSleep() {

@@ -93,8 +93,7 @@ class Forwarder {
   void EndSleep();
   // What the wire wants to be said: to be printed without the lock. Mostly empty.
   std::string TakeSentence() { return std::exchange(sentence_, {}); }
-  // -1 if there is no wire that can wake us.
-  int wire_fd() const { return wire_ == nullptr ? -1 : wire_->wait_fd(); }
+  // Readable when an uplink has news for a forwarder that sleeps.
   int uplinks_fd() const { return uplinks_.wait_fd(); }
 
  private:

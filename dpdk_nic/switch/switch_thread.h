@@ -1,54 +1,40 @@
 #pragma once
 
-#include <atomic>
 #include <optional>
 
-#include "dpdk_nic/base/background_thread.h"
 #include "dpdk_nic/base/thread_annotations.h"
 #include "dpdk_nic/engine/engine_clock.h"
 #include "dpdk_nic/engine/engine_lock.h"
-#include "dpdk_nic/engine/polling_pause.h"
+#include "dpdk_nic/engine/poll_loop.h"
 #include "dpdk_nic/switch/forwarder.h"
-#include "transport/time.h"
 
 namespace uroce::nic {
 
-// Drives a forwarder: makes one pass after the other while there are frames, and sleeps when there
-// are none. With a processor of its own it never sleeps.
-//
-// This thread holds the lock for one pass.
-class SwitchThread {
+// Drives a forwarder. Holds the lock for one pass. With a processor of its own it never sleeps.
+class SwitchThread final : private PollLoop::Source {
  public:
   SwitchThread(Forwarder& forwarder, EngineLock& lock, std::optional<int> cpu)
       : lock_(lock), forwarder_(forwarder), cpu_(cpu) {}
   // Ends it.
-  ~SwitchThread();
+  ~SwitchThread() override { loop_.Stop(); }
   SwitchThread(const SwitchThread&) = delete;
   SwitchThread& operator=(const SwitchThread&) = delete;
 
   // Returns 0 or an errno value. Does nothing if it runs already. One thread.
   int Start();
   // There is something to do that no frame tells of. To be called without the lock; any thread.
-  void Wake() { thread_.Wake(); }
+  void Wake() { loop_.Wake(); }
 
  private:
-  void Run();
-  void RunPinned();
-  void RunWhileBusy(bool just_woken);
-  bool RunOnce();
-  bool SleepUntilWoken();
-  bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
+  bool RunPass() override;
+  SleepPlan PlanSleep() override;
+  void EndSleep(const SleepPlan& plan, bool woken) override;
 
   EngineLock& lock_;
   Forwarder& forwarder_ UROCE_GUARDED_BY(lock_);
   const std::optional<int> cpu_;
-  BackgroundThread thread_;
-  bool is_running_ = false;
-  std::atomic<bool> stopping_{false};
-  // Of the thread itself.
-  EngineClock clock_;
-  PollingPause pause_;
-  transport::Duration nap_;
+  PollLoop loop_{*this};
+  EngineClock clock_ UROCE_GUARDED_BY(lock_);
 };
 
 }  // namespace uroce::nic

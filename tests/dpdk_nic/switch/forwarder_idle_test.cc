@@ -162,8 +162,9 @@ TEST(ForwarderSleepTest, WireWithoutInterruptsIsPolledAfterNaps) {
   ForwarderRig rig({.wire_can_wake = false});
   rig.Process(kAlice);
   rig.Run();
-  EXPECT_EQ(rig.forwarder.PlanSleep().kind, Kind::kNap);
-  EXPECT_EQ(rig.forwarder.wire_fd(), -1);
+  const SleepPlan plan = rig.forwarder.PlanSleep();
+  EXPECT_EQ(plan.kind, Kind::kNap);
+  EXPECT_EQ(plan.fds, (std::array{rig.forwarder.uplinks_fd(), -1}));
 }
 
 // Whether a frame is seen in the next pass, which does not look at the sockets, tells whether the

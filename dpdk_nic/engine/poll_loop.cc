@@ -1,0 +1,116 @@
+#include "dpdk_nic/engine/poll_loop.h"
+
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+
+#include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/engine/engine_lock.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::Duration;
+using transport::Microseconds;
+using transport::Milliseconds;
+using transport::Time;
+
+// How long to look for more work before going to sleep: a little more than a wake-up costs both
+// sides together, on a machine where waking a sleeper takes 20 us.
+constexpr Duration kSpin = Microseconds(50);
+
+constexpr Duration kShortestNap = Microseconds(20);
+constexpr Duration kLongestNap = Milliseconds(1);
+
+void PinTo(int cpu) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  sched_setaffinity(0, sizeof one, &one);
+}
+
+}  // namespace
+
+int PollLoop::Start(const char* name) { return StartThread(name, &PollLoop::Run); }
+
+int PollLoop::StartSpinning(const char* name, std::optional<int> cpu) {
+  cpu_ = cpu;
+  return StartThread(name, &PollLoop::Spin);
+}
+
+int PollLoop::StartThread(const char* name, void (PollLoop::*run)()) {
+  const int error = thread_.Start(name, [this, run] { (this->*run)(); });
+  is_running_ = error == 0;
+  return error;
+}
+
+void PollLoop::Stop() {
+  if (!is_running_) return;
+  stopping_.store(true, std::memory_order_relaxed);
+  Wake();
+  thread_.Join();
+  is_running_ = false;
+}
+
+void PollLoop::Run() {
+  // Deadlines and naps are of microseconds; the default slack is 50 us.
+  prctl(PR_SET_TIMERSLACK, 1'000);
+  nap_ = kShortestNap;
+  bool just_woken = true;
+  while (!stopping()) {
+    if (PollWhileBusy(just_woken)) source_.StandBy();
+    just_woken = SleepUntilWoken();
+  }
+}
+
+void PollLoop::Spin() {
+  if (cpu_) PinTo(*cpu_);
+  while (!stopping()) {
+    if (source_.RunPass()) {
+      pause_.PollWorked();
+    } else if (!pause_.PollFailed()) {  // its yields cost little when the processor is really ours
+      SpinPause();
+    }
+  }
+}
+
+// Makes passes until there was nothing to do for kSpin. A thread that was just woken looks that
+// long in any case: for what it was woken for, or for the thread that took it. Returns whether
+// another thread drives.
+bool PollLoop::PollWhileBusy(bool just_woken) {
+  Time give_up = just_woken ? Now() + kSpin : Time{0};
+  pause_.PollWorked();
+  while (!stopping()) {
+    const bool worked = source_.RunPass();
+    if (source_.IsDrivenElsewhere()) return true;
+    const Time now = Now();
+    if (worked) {
+      give_up = now + kSpin;
+      pause_.PollWorked();
+      nap_ = kShortestNap;
+      continue;
+    }
+    if (now >= give_up) break;
+    if (!pause_.PollFailed()) SpinPause();
+  }
+  return false;
+}
+
+// Returns whether something woke us, rather than the time that had come.
+bool PollLoop::SleepUntilWoken() {
+  const SleepPlan plan = source_.PlanSleep();
+  bool woken = true;
+  if (plan.kind != SleepPlan::Kind::kNone) {
+    Time until = plan.until;
+    if (plan.kind == SleepPlan::Kind::kNap) {
+      until = std::min(until, Now() + nap_);
+      nap_ = std::min(nap_ * 2, kLongestNap);
+    }
+    woken = thread_.Wait(plan.fds[0], plan.fds[1], until);
+  }
+  source_.EndSleep(plan, woken);
+  return woken;
+}
+
+}  // namespace uroce::nic
