@@ -19,6 +19,13 @@ PINGPONGS = {
     "validation of long messages, with events": ["-c", "-e", "-s", "1048576", "-m", "4096",
                                                  "-n", "20"],
 }
+# Of ibv_rc_pingpong: where its buffer is.
+MEMORIES = {
+    "on demand": ["-o"],
+    "on demand, prefetched": ["-o", "-P"],
+    "on demand, all of it": ["-O"],
+    "of the device": ["-j"],
+}
 # Every attribute of the device and its port, as it is meant to be.
 DEVINFO = pathlib.Path(__file__).with_name("devinfo.golden.txt")
 
@@ -68,6 +75,11 @@ class StockProgramsTest(unittest.TestCase):
     def test_rc_pingpong(self):
         self.check_pingpongs("rc")
 
+    def test_rc_pingpong_with_memory_of_every_kind(self):
+        for name, options in MEMORIES.items():
+            with self.subTest(name):
+                self.pingpong("rc", None, IPV4, ["-g", "1", "-c", *options])
+
     def test_uc_pingpong(self):
         self.check_pingpongs("uc")
 
@@ -96,6 +108,7 @@ class StockProgramsTest(unittest.TestCase):
         for output in run_pair(wire, command, [*command, wire.host(0)], port, user):
             self.assertRegex(output, r"\d+ iters in [\d.]+ seconds")
             self.assertNotIn("invalid data", output)
+            self.assertNotIn("Couldn't", output)
 
     def test_pingpong_without_a_grh_is_told_why(self):
         """Its -g is left out: so do the examples that people try first."""

@@ -47,7 +47,7 @@ TEST(DeviceTest, ExtendedAttributesContainTheBasicOnes) {
   EXPECT_EQ(extended.phys_port_cnt_ex, 1u);
   EXPECT_EQ(extended.device_cap_flags_ex, basic.device_cap_flags);
   EXPECT_EQ(extended.completion_timestamp_mask, 0u);
-  EXPECT_EQ(extended.odp_caps.general_caps, IBV_ODP_SUPPORT);
+  EXPECT_EQ(extended.odp_caps.general_caps, IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT);
 
   const ibv_query_device_ex_input unknown = {.comp_mask = 1};
   EXPECT_EQ(ibv_query_device_ex(host.context.get(), &unknown, &extended), EINVAL);

@@ -22,6 +22,8 @@ using Cq = std::unique_ptr<ibv_cq, Destroyer<ibv_cq, ibv_destroy_cq>>;
 using Qp = std::unique_ptr<ibv_qp, Destroyer<ibv_qp, ibv_destroy_qp>>;
 using Srq = std::unique_ptr<ibv_srq, Destroyer<ibv_srq, ibv_destroy_srq>>;
 using Ah = std::unique_ptr<ibv_ah, Destroyer<ibv_ah, ibv_destroy_ah>>;
+using Td = std::unique_ptr<ibv_td, Destroyer<ibv_td, ibv_dealloc_td>>;
+using Dm = std::unique_ptr<ibv_dm, Destroyer<ibv_dm, ibv_free_dm>>;
 using Mw = std::unique_ptr<ibv_mw, Destroyer<ibv_mw, ibv_dealloc_mw>>;
 using Channel =
     std::unique_ptr<ibv_comp_channel, Destroyer<ibv_comp_channel, ibv_destroy_comp_channel>>;

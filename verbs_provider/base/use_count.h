@@ -16,20 +16,20 @@ class UseCount {
   std::atomic<uint32_t> users_{0};
 };
 
-// Objects of one kind, of which the device has a limited number.
+// What the device has a limited number of: objects of one kind, or pages of memory.
 class Quota {
  public:
   explicit Quota(uint32_t limit) : limit_(limit) {}
 
-  // False when all are taken.
-  [[nodiscard]] bool Take() {
+  // False when fewer than `count` are left; none is taken then.
+  [[nodiscard]] bool Take(uint32_t count = 1) {
     uint32_t taken = taken_.load(std::memory_order_relaxed);
     do {
-      if (taken >= limit_) return false;
-    } while (!taken_.compare_exchange_weak(taken, taken + 1, std::memory_order_relaxed));
+      if (count > limit_ - taken) return false;
+    } while (!taken_.compare_exchange_weak(taken, taken + count, std::memory_order_relaxed));
     return true;
   }
-  void Return() { taken_.fetch_sub(1, std::memory_order_relaxed); }
+  void Return(uint32_t count = 1) { taken_.fetch_sub(count, std::memory_order_relaxed); }
 
  private:
   const uint32_t limit_;

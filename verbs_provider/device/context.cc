@@ -66,7 +66,7 @@ ibv_device_attr_ex Attributes(const Device& device) {
   ibv_device_attr_ex attr = {};
   FillAttributes(device, attr.orig_attr);
   // The processor that accesses memory for us takes page faults as it always does.
-  attr.odp_caps.general_caps = IBV_ODP_SUPPORT;
+  attr.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
   constexpr uint32_t kDatagram =
       IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
   auto& odp_caps = attr.odp_caps.per_transport_caps;
@@ -75,6 +75,7 @@ ibv_device_attr_ex Attributes(const Device& device) {
   odp_caps.rc_odp_caps =
       kDatagram | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
   attr.device_cap_flags_ex = kCapabilities;
+  attr.max_dm_size = uint64_t{kDeviceMemoryPages} * kDeviceMemoryPageBytes;
   attr.phys_port_cnt_ex = 1;
   return attr;
 }

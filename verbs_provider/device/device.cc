@@ -100,7 +100,8 @@ Device::Device(std::unique_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers
       active_mtu_(static_cast<ibv_mtu>(EndpointConfigOf(*engine_).active_mtu())),
       completion_queues_(transport::kMaxCqs),
       shared_receive_queues_(transport::kMaxSrqs),
-      address_handles_(kMaxAddressHandles) {}
+      address_handles_(kMaxAddressHandles),
+      device_memory_pages_(kDeviceMemoryPages) {}
 
 int Device::Resolve(transport::AddressVector& address) {
   const auto mac = engine_->ResolveNeighbor(address.destination_gid, kResolveTimeout);

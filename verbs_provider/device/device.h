@@ -25,6 +25,10 @@ inline constexpr uint8_t kPortNumber = 1;  // the only one
 inline constexpr uint16_t kPkeyTableLength = 1;
 inline constexpr uint16_t kDefaultPkey = 0xffff;
 inline constexpr uint32_t kMaxAddressHandles = 65'536;
+// Device memory (ibv_alloc_dm) of a process: ordinary memory, so this is what a program may expect
+// of a NIC and not what there is.
+inline constexpr uint32_t kDeviceMemoryPages = 16'384;
+inline constexpr uint32_t kDeviceMemoryPageBytes = 4'096;
 
 class Context;
 struct AddressHandle;
@@ -84,6 +88,7 @@ class Device {
   Quota& completion_queues() { return completion_queues_; }
   Quota& shared_receive_queues() { return shared_receive_queues_; }
   Quota& address_handles() { return address_handles_; }
+  Quota& device_memory_pages() { return device_memory_pages_; }
 
   // A child process of fork() shares no port with its parent, and the thread that drives the engine
   // does not exist in it: what it inherited cannot be used. It can open the device anew.
@@ -106,6 +111,7 @@ class Device {
   Quota completion_queues_;
   Quota shared_receive_queues_;
   Quota address_handles_;
+  Quota device_memory_pages_;
 };
 
 }  // namespace uroce::verbs

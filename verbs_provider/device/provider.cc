@@ -10,6 +10,7 @@
 #include "verbs_provider/device/device.h"
 #include "verbs_provider/objects/address_handle.h"
 #include "verbs_provider/objects/completion_queue.h"
+#include "verbs_provider/objects/device_memory.h"
 #include "verbs_provider/objects/memory_region.h"
 #include "verbs_provider/objects/memory_window.h"
 #include "verbs_provider/objects/multicast.h"
@@ -27,9 +28,16 @@ abi::ProviderOps Ops() {
   ops.query_port = QueryPort;
   ops.alloc_pd = AllocPd;
   ops.dealloc_pd = DeallocPd;
+  ops.alloc_parent_domain = AllocParentDomain;
+  ops.alloc_td = AllocTd;
+  ops.dealloc_td = DeallocTd;
   ops.reg_mr = RegMr;
   ops.rereg_mr = ReregMr;
   ops.dereg_mr = DeregMr;
+  ops.advise_mr = AdviseMr;
+  ops.alloc_dm = AllocDm;
+  ops.free_dm = FreeDm;
+  ops.reg_dm_mr = RegDmMr;
   ops.alloc_mw = AllocMw;
   ops.dealloc_mw = DeallocMw;
   ops.bind_mw = BindMw;

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "transport/endpoint.h"
 #include "verbs_provider/base/c_boundary.h"
@@ -49,8 +50,7 @@ int Check(const transport::MemoryRegion& region, uint32_t access) {
 }
 
 int Register(ProtectionDomain& pd, const transport::MemoryRegion& region, uint32_t access,
-             ibv_mr*& out) {
-  if (const int error = Check(region, access)) return error;
+             MemoryRegion*& out) {
   GuardMemory();
   auto mr = std::make_unique<MemoryRegion>();
   const std::optional<transport::LKey> key = pd.device->engine().WithEndpoint(
@@ -66,8 +66,13 @@ int Register(ProtectionDomain& pd, const transport::MemoryRegion& region, uint32
   mr->verbs.type = abi::MrType::kMr;
   mr->verbs.access = static_cast<int>(access);
   Context::From(pd.verbs.context).objects().Add(*mr);
-  out = &mr.release()->verbs.mr;
+  out = mr.release();
   return 0;
+}
+
+// How a page has to be populated for an advice.
+PinFor PurposeOf(uint32_t advice) {
+  return advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ? PinFor::kWriting : PinFor::kReading;
 }
 
 }  // namespace
@@ -84,7 +89,40 @@ ibv_mr* RegMr(ibv_pd* verbs, void* address, size_t length, uint64_t iova, int ac
         .length = length,
         .access = ToAccessFlags(bits),
     };
-    return Register(pd, region, bits, out);
+    if (const int error = Check(region, bits)) return error;
+    MemoryRegion* mr = nullptr;
+    if (const int error = Register(pd, region, bits, mr)) return error;
+    out = &mr->verbs.mr;
+    return 0;
+  });
+}
+
+ibv_mr* RegDmMr(ibv_pd* verbs, ibv_dm* dm_verbs, uint64_t offset, size_t length,
+                unsigned int access) {
+  return ReturningObject<ibv_mr>([&](ibv_mr*& out) {
+    ProtectionDomain& pd = ProtectionDomain::From(verbs);
+    DeviceMemory& dm = DeviceMemory::From(dm_verbs);
+    if (pd.device->lost_by_fork()) return EIO;
+    if (dm.verbs.context != verbs->context || !dm.Covers(offset, length)) return EINVAL;
+    if ((access & IBV_ACCESS_ZERO_BASED) == 0) return EINVAL;
+    if (const int error = CheckAccess(access)) return error;
+    MemoryRegion* mr = nullptr;
+    const int error = Register(pd,
+                               {.pd = pd.id,
+                                .iova = 0,
+                                .host_address = dm.bytes.get() + offset,
+                                .length = length,
+                                .access = ToAccessFlags(access)},
+                               access, mr);
+    if (error != 0) return error;
+    dm.users.Add();
+    mr->device_memory = &dm;
+    // libibverbs sets none of these.
+    mr->verbs.mr.context = verbs->context;
+    mr->verbs.mr.pd = verbs;
+    mr->verbs.mr.length = length;
+    out = &mr->verbs.mr;
+    return 0;
   });
 }
 
@@ -94,6 +132,7 @@ int ReregMr(abi::VerbsMr* verbs, int flags, ibv_pd* new_pd, void* address, size_
     MemoryRegion& mr = MemoryRegion::From(verbs);
     Device& device = *mr.pd->device;
     if (device.lost_by_fork()) return EIO;
+    if (mr.device_memory != nullptr) return EINVAL;
 
     const bool changes_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
     const bool changes_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
@@ -141,7 +180,39 @@ int DeregMr(abi::VerbsMr* verbs) {
     if (status != transport::Status::kOk) return static_cast<int>(status);
     Context::From(mr.pd->verbs.context).objects().Remove(mr);
     mr.pd->users.Remove();
+    if (mr.device_memory != nullptr) mr.device_memory->users.Remove();
     delete &mr;
+    return 0;
+  });
+}
+
+int AdviseMr(ibv_pd* verbs, ibv_advise_mr_advice advice_value, uint32_t flags, ibv_sge* ranges,
+             uint32_t count) {
+  return ReturningErrno([&] {
+    const ProtectionDomain& pd = ProtectionDomain::From(verbs);
+    if (pd.device->lost_by_fork()) return EIO;
+    const uint32_t advice = RawValue(advice_value);
+    if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return EOPNOTSUPP;
+    if ((flags & ~uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0) return EINVAL;
+    const PinFor purpose = PurposeOf(advice);
+    for (const ibv_sge& range : std::span(ranges, count)) {
+      const auto memory_with = [&](uint32_t access) {
+        return pd.device->engine().WithEndpoint([&](transport::Endpoint& endpoint) {
+          return endpoint.memory().LocalAddress(pd.id, {range.lkey}, range.addr, range.length,
+                                                access);
+        });
+      };
+      const uint8_t* const memory = memory_with(0);
+      if (memory == nullptr) return ENOENT;
+      if (purpose == PinFor::kWriting &&
+          memory_with(transport::AccessFlags::kLocalWrite) == nullptr) {
+        return EPERM;
+      }
+      // Pages that are there need nothing, as the processor's page tables are the device's.
+      if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT || range.length == 0) continue;
+      const int error = PinPages(memory, range.length, purpose);
+      if (error != 0 && (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0) return error;
+    }
     return 0;
   });
 }

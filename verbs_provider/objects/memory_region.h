@@ -5,6 +5,7 @@
 #include "transport/memory/memory_table.h"
 #include "verbs_provider/abi/private_abi.h"
 #include "verbs_provider/base/object_list.h"
+#include "verbs_provider/objects/device_memory.h"
 #include "verbs_provider/objects/protection_domain.h"
 
 namespace uroce::verbs {
@@ -16,6 +17,7 @@ struct MemoryRegion {
   ProtectionDomain* pd;
   // As registered: ibv_rereg_mr changes a part of it and keeps the rest.
   transport::MemoryRegion registered;
+  DeviceMemory* device_memory;  // null without
   ObjectLink<MemoryRegion> link;
 
   static MemoryRegion& From(abi::VerbsMr* mr) { return *reinterpret_cast<MemoryRegion*>(mr); }
@@ -30,8 +32,19 @@ transport::Status RemoveFromTransport(MemoryRegion& mr);
 // offset in its page than the address has, a range that wraps around or is an empty one at the
 // start of a page. ENOMEM: no key left, or the pages could not be populated.
 ibv_mr* RegMr(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access);
+// EINVAL also of a region of device memory.
 int ReregMr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access);
+// EINVAL: a range beyond the device memory, access that ibv_reg_mr refuses or that is not
+// IBV_ACCESS_ZERO_BASED.
+ibv_mr* RegDmMr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length, unsigned int access);
 // EBUSY while memory windows are bound to the region.
 int DeregMr(abi::VerbsMr* mr);
+// Populates the pages of on-demand regions before they are used. EOPNOTSUPP: an unknown advice.
+// EINVAL: unknown flags. ENOENT: a key or a range that is no region's of the protection domain.
+// EPERM: a region that may not be written is to be populated for writing. EFAULT: a page is not
+// mapped, or forbids the access; only with IBV_ADVISE_MR_FLAG_FLUSH, as pages are populated in the
+// background without it.
+int AdviseMr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* ranges,
+             uint32_t count);
 
 }  // namespace uroce::verbs

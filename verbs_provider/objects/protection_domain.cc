@@ -27,8 +27,60 @@ int DeallocPd(ibv_pd* verbs) {
     ProtectionDomain& pd = ProtectionDomain::From(verbs);
     if (pd.device->lost_by_fork()) return EIO;
     if (pd.users.in_use()) return EBUSY;
-    pd.device->ReturnPdId(pd.id);
+    if (pd.original == nullptr) {
+      pd.device->ReturnPdId(pd.id);
+    } else {
+      pd.original->users.Remove();
+      if (pd.thread != nullptr) pd.thread->users.Remove();
+    }
     delete &pd;
+    return 0;
+  });
+}
+
+ibv_pd* AllocParentDomain(ibv_context* context, ibv_parent_domain_init_attr* attr) {
+  return ReturningObject<ibv_pd>([&](ibv_pd*& out) {
+    Device& device = Context::From(context).device();
+    if (device.lost_by_fork()) return EIO;
+    constexpr uint32_t kAllocators =
+        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+    if ((attr->comp_mask & ~kAllocators) != 0) return EINVAL;
+    if (attr->comp_mask != 0) return EOPNOTSUPP;
+    if (attr->pd == nullptr || attr->pd->context != context) return EINVAL;
+    if (attr->td != nullptr && attr->td->context != context) return EINVAL;
+
+    auto pd = std::make_unique<ProtectionDomain>();
+    pd->device = &device;
+    pd->original = &ProtectionDomain::From(attr->pd);
+    pd->thread = attr->td == nullptr ? nullptr : &ThreadDomain::From(attr->td);
+    pd->id = pd->original->id;
+    pd->verbs.context = context;
+    pd->original->users.Add();
+    if (pd->thread != nullptr) pd->thread->users.Add();
+    out = &pd.release()->verbs;
+    return 0;
+  });
+}
+
+ibv_td* AllocTd(ibv_context* context, ibv_td_init_attr* attr) {
+  return ReturningObject<ibv_td>([&](ibv_td*& out) {
+    Device& device = Context::From(context).device();
+    if (device.lost_by_fork()) return EIO;
+    if (attr->comp_mask != 0) return EINVAL;
+    auto td = std::make_unique<ThreadDomain>();
+    td->device = &device;
+    td->verbs.context = context;
+    out = &td.release()->verbs;
+    return 0;
+  });
+}
+
+int DeallocTd(ibv_td* verbs) {
+  return ReturningErrno([&] {
+    ThreadDomain& td = ThreadDomain::From(verbs);
+    if (td.device->lost_by_fork()) return EIO;
+    if (td.users.in_use()) return EBUSY;
+    delete &td;
     return 0;
   });
 }

@@ -8,17 +8,40 @@
 
 namespace uroce::verbs {
 
-// What ibv_alloc_pd returns. Memory regions, windows, queue pairs and address handles use it.
+// What ibv_alloc_td returns: a promise that one thread at a time uses the queue pairs of parent
+// domains with it. Nothing is made of the promise: a lock that no other thread wants costs little.
+struct ThreadDomain {
+  ibv_td verbs;  // first: libibverbs knows the object by it
+  Device* device;
+  UseCount users;
+
+  static ThreadDomain& From(ibv_td* td) { return *reinterpret_cast<ThreadDomain*>(td); }
+};
+
+// What ibv_alloc_pd and ibv_alloc_parent_domain return. Memory regions, windows, queue pairs and
+// address handles use it.
 struct ProtectionDomain {
   ibv_pd verbs;  // first: libibverbs knows the object by it
   Device* device;
-  transport::PdId id;
+  transport::PdId id;  // of a parent domain, that of the domain it stands for
   UseCount users;
+  // Of a parent domain alone.
+  ProtectionDomain* original;
+  ThreadDomain* thread;  // null without one
 
   static ProtectionDomain& From(ibv_pd* pd) { return *reinterpret_cast<ProtectionDomain*>(pd); }
 };
 
 ibv_pd* AllocPd(ibv_context* context);
+// EBUSY while objects or parent domains use it.
 int DeallocPd(ibv_pd* pd);
+// EINVAL: no protection domain, or objects of another context. EOPNOTSUPP: allocators of the
+// application.
+ibv_pd* AllocParentDomain(ibv_context* context, ibv_parent_domain_init_attr* attr);
+
+// EINVAL: an attribute that does not exist.
+ibv_td* AllocTd(ibv_context* context, ibv_td_init_attr* attr);
+// EBUSY while parent domains use it.
+int DeallocTd(ibv_td* td);
 
 }  // namespace uroce::verbs

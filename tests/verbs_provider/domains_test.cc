@@ -1,0 +1,97 @@
+// Parent and thread domains.
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+
+#include "tests/verbs_provider/verbs_objects.h"
+
+namespace uroce::verbs::testing {
+namespace {
+
+class DomainsTest : public ::testing::Test {
+ protected:
+  Td CreateThreadDomain() {
+    ibv_td_init_attr attributes = {};
+    return Td(ibv_alloc_td(host_.context.get(), &attributes));
+  }
+  Pd CreateParentDomain(ibv_pd* pd, ibv_td* td = nullptr, uint32_t mask = 0) {
+    errno = 0;
+    ibv_parent_domain_init_attr attributes = {};
+    attributes.pd = pd;
+    attributes.td = td;
+    attributes.comp_mask = mask;
+    return Pd(ibv_alloc_parent_domain(host_.context.get(), &attributes));
+  }
+
+  Host host_;
+};
+
+// Its objects and those of the domain that it stands for work together.
+TEST_F(DomainsTest, ParentDomainSharesTheProtectionDomain) {
+  const Td td = CreateThreadDomain();
+  const Pd parent = CreateParentDomain(host_.pd.get(), td.get());
+  ASSERT_NE(parent, nullptr);
+  EXPECT_EQ(parent->context, host_.context.get());
+  const Cq cq = host_.CreateCq(16);
+  ibv_qp_init_attr attributes = RcAttributes(cq.get(), cq.get());
+  const Qp of_parent(ibv_create_qp(parent.get(), &attributes));
+  const Qp of_original(ibv_create_qp(host_.pd.get(), &attributes));
+  ASSERT_NE(of_parent, nullptr);
+  ASSERT_NE(of_original, nullptr);
+  EXPECT_EQ(of_parent->pd, parent.get());
+  const Mr mr(ibv_reg_mr(parent.get(), host_.data(), 4'096, Host::kAllAccess));
+  ASSERT_NE(mr, nullptr);
+  ConnectLoopback(of_parent.get(), of_original.get());
+
+  host_.data()[0] = 17;
+  const ibv_sge source = {.addr = host_.address(0), .length = 1, .lkey = host_.mr->lkey};
+  ASSERT_EQ(SendRequest(IBV_WR_RDMA_WRITE, source)
+                .Remote(host_.address(100), mr->rkey)
+                .Post(of_parent.get()),
+            0);
+  EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(host_.data()[100], 17);
+}
+
+TEST_F(DomainsTest, DomainInUseIsBusy) {
+  const Td td = CreateThreadDomain();
+  Pd pd(ibv_alloc_pd(host_.context.get()));
+  Pd parent = CreateParentDomain(pd.get(), td.get());
+  ASSERT_NE(parent, nullptr);
+  EXPECT_EQ(ibv_dealloc_pd(pd.get()), EBUSY);
+  EXPECT_EQ(ibv_dealloc_td(td.get()), EBUSY);
+
+  Mr mr(ibv_reg_mr(parent.get(), host_.data(), 100, 0));
+  EXPECT_EQ(ibv_dealloc_pd(parent.get()), EBUSY);
+  mr.reset();
+  parent.reset();
+  pd.reset();
+}
+
+TEST_F(DomainsTest, ParentDomainMayStandForAnotherOne) {
+  const Pd first = CreateParentDomain(host_.pd.get());
+  const Pd second = CreateParentDomain(first.get());
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(ibv_dealloc_pd(first.get()), EBUSY);
+}
+
+TEST_F(DomainsTest, WrongAttributesAreRefused) {
+  const Host other;
+  EXPECT_EQ(CreateParentDomain(nullptr), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(CreateParentDomain(other.pd.get()), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(CreateParentDomain(host_.pd.get(), nullptr, IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS),
+            nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(CreateParentDomain(host_.pd.get(), nullptr, 1 << 10), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+
+  ibv_td_init_attr attributes = {.comp_mask = 1};
+  EXPECT_EQ(ibv_alloc_td(host_.context.get(), &attributes), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+}  // namespace
+}  // namespace uroce::verbs::testing
