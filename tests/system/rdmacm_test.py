@@ -3,6 +3,7 @@
 as their users start them."""
 
 import os
+import shutil
 import time
 import unittest
 
@@ -73,12 +74,15 @@ class Server(Program):
                                             ) from None
 
 
-class RdmacmTest(unittest.TestCase):
+class RdmacmBase(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
         cls.installation = Installation()
         cls.addClassCleanup(cls.installation.remove)
+
+
+class RdmacmTest(RdmacmBase):
 
     def setUp(self):
         self.copies = os.path.join(self.installation.scratch, self.id())
@@ -137,12 +141,13 @@ class RdmacmTest(unittest.TestCase):
         self.check_persistent_rping(FabricWire(self.installation))
 
     def test_libfabric_on_a_fabric(self):
-        port = str(free_tcp_port())
-        command = ["fi_pingpong", "-p", "verbs", "-e", "msg", "-c", "-I", "50"]
-        with FabricWire(self.installation) as wire:
-            output = run_pair(wire, [*command, "-B", port], [*command, "-P", port, "127.0.0.1"],
-                              int(port))[1]
-        self.assertRegex(output, r"(?m)^1m +50 +=50 ")
+        for provider, endpoint in (("verbs", "msg"), ("verbs;ofi_rxm", "rdm")):
+            with self.subTest(provider), FabricWire(self.installation) as wire:
+                port = str(free_tcp_port())
+                command = ["fi_pingpong", "-p", provider, "-e", endpoint, "-c", "-I", "50"]
+                output = run_pair(wire, [*command, "-B", port],
+                                  [*command, "-P", port, "127.0.0.1"], int(port))[1]
+                self.assertRegex(output, r"(?m)^1m +50 +=50 ")
 
     def test_pairs_over_udp(self):
         self.run_pairs(lambda: self.udp_wire(IPV4), PAIRS)
@@ -155,6 +160,22 @@ class RdmacmTest(unittest.TestCase):
 
     def test_persistent_rping_over_udp(self):
         self.check_persistent_rping(self.udp_wire(IPV4))
+
+
+@unittest.skipUnless(shutil.which("fio"), "fio is not installed")
+class FioTest(RdmacmBase):
+
+    def test_rdma_engine(self):
+        for verb in ("write", "read"):
+            with self.subTest(verb), FabricWire(self.installation) as wire:
+                common = ["fio", "--ioengine=rdma", f"--port={free_tcp_port()}", "--bs=64k",
+                          "--size=16m"]
+                with Server(wire, [*common, "--name=server", "--rw=read"]) as server:
+                    output = server.run_client([*common, "--name=client", "--rw=write",
+                                                f"--verb={verb}", "--iodepth=8",
+                                                f"--hostname={wire.host(0)}"])
+                    self.assertRegex(output, r"WRITE: .* io=16.0MiB")
+                    server.wait()
 
 
 if __name__ == "__main__":
