@@ -64,7 +64,7 @@ void CopyText(const char* text, char (&out)[bytes]) {
 }
 
 int Describe(uroce_device_description& out) {
-  Port port;
+  Port port = {};
   if (const int error = FindPort(port)) return error;
   out.node_guid = NodeGuid(port.mac);
   out.sys_image_guid = out.node_guid;
