@@ -89,11 +89,11 @@ ibv_mr* RegMr(ibv_pd* verbs, void* address, size_t length, uint64_t iova, int ac
         .length = length,
         .access = ToAccessFlags(bits),
     };
-    if (const int error = Check(region, bits)) return error;
     MemoryRegion* mr = nullptr;
-    if (const int error = Register(pd, region, bits, mr)) return error;
-    out = &mr->verbs.mr;
-    return 0;
+    int error = Check(region, bits);
+    if (error == 0) error = Register(pd, region, bits, mr);
+    if (error == 0) out = &mr->verbs.mr;
+    return error;
   });
 }
 
