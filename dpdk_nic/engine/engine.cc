@@ -78,6 +78,7 @@ bool Engine::RunOnce(Time now) {
   bool worked = ReceiveBurst(now);
   worked |= RunDeadlines(now);
   worked |= TransmitBurst(now);
+  port_->Flush();
   EndPass();
   return worked;
 }
@@ -98,6 +99,7 @@ bool Engine::ReceiveBurst(Time now) {
       endpoint_.Fail();
     }
   }
+  port_->BeginReceiveBurst();
   int received = 0;
   while (received < kReceiveBurst) {
     const PacketPort::ReceivedFrame frame = port_->Receive();
@@ -240,7 +242,6 @@ bool Engine::LoopBack(Time now) {
 }
 
 void Engine::EndPass() {
-  port_->Flush();
   if (tapped_) [[unlikely]] {
     tapped_ = false;
     tap_->EndBurst();
@@ -265,7 +266,7 @@ void Engine::FinishVerb() {
     lock_.Unlock();
     return;
   }
-  if (HasTransmit()) TransmitBurst(clock_.Now());
+  if (HasTransmit() && TransmitBurst(clock_.Now())) port_->Flush();
   EndPass();
   UnlockAndWakeHelper();
 }

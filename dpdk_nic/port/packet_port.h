@@ -27,6 +27,9 @@ class PacketPort {
     transport::IcrcCheck icrc_check = transport::IcrcCheck::kNeeded;
   };
 
+  // A receive burst begins: Receive is called next, until it has nothing or the burst is long
+  // enough. What is to be looked at in every pass of a thread that polls, and not in every verb.
+  virtual void BeginReceiveBurst() {}
   // The next received frame; its bytes are empty when there is none now. It stays valid until
   // ReleaseReceived, which must be called before the next Receive. The bytes may be changed by
   // another process at any time.
@@ -41,7 +44,8 @@ class PacketPort {
   virtual std::span<uint8_t> AcquireTransmit(transport::Route route) = 0;
   // Queues the frame that was built in the buffer that was acquired last.
   virtual void CommitTransmit(size_t frame_bytes) = 0;
-  // Makes everything committed and released visible to the other side; ends a burst.
+  // Makes everything committed and released visible to the other side; ends a burst. Not called by
+  // a verb that committed nothing.
   virtual void Flush() = 0;
 
   // Whether the port takes frames by Route::kLoopback, too, and gives them back by Receive, and

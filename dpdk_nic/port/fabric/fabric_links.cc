@@ -165,7 +165,9 @@ void FabricLinks::TransmitOn(Route route) {
   if (!link.is_active) Activate(route);
 }
 
-void FabricLinks::PollOneIdleLink() {
+void FabricLinks::BeginReceiveBurst() {
+  ++turn_;  // a link that always has more does not keep the others waiting
+  if (idle_.empty()) return;
   if (++idle_turn_ >= idle_.size()) idle_turn_ = 0;
   const Polled& polled = idle_[idle_turn_];
   if (!polled.ring->Receive().empty()) Activate(polled.route);

@@ -46,7 +46,7 @@ namespace uroce::nic {
 // holds the engine's lock.
 //
 // A link is polled in every pass while it is used. One that has not been for a while is idle: of
-// these, one is looked at in a pass, so that a process may have many.
+// these, one is looked at in a polling pass, so that a process may have many.
 class FabricLinks {
  public:
   using PathState = PacketPort::PathState;
@@ -60,6 +60,7 @@ class FabricLinks {
   // Both outlive it. The sockets of links are put into the epoll set.
   FabricLinks(control::ControlClient& client, const UniqueFd& epoll, LinkThread::Mode mode);
 
+  void BeginReceiveBurst();
   PacketPort::ReceivedFrame Receive() {
     for (size_t left = active_.size(); left != 0; --left) {
       if (turn_ >= active_.size()) turn_ = 0;
@@ -100,8 +101,6 @@ class FabricLinks {
   void Flush() {
     if (receiving_ != nullptr) receiving_->Flush();
     if (transmitting_ != nullptr && transmitting_ != receiving_) transmitting_->Flush();
-    ++turn_;  // a link that always has more does not keep the others waiting
-    if (!idle_.empty()) PollOneIdleLink();
   }
 
   bool BeginSleep();
@@ -167,7 +166,6 @@ class FabricLinks {
   bool SendByUplink(Route route, std::span<const uint8_t> frame);
   void SendWaiting(Route route);
   void TransmitOn(Route route);
-  void PollOneIdleLink();
 
   bool HasDestination(Route route) const;
   void Ask(Route route, transport::Time now);

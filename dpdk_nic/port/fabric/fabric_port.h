@@ -45,6 +45,7 @@ class FabricPort : public PacketPort {
   // How often it became attached: uroced forgets whoever was attached to the one before.
   uint32_t attachments() const { return client_.attachments(); }
 
+  void BeginReceiveBurst() override { links_.BeginReceiveBurst(); }
   ReceivedFrame Receive() override { return links_.Receive(); }
   void ReleaseReceived() override { links_.Release(); }
   std::span<uint8_t> AcquireTransmit(transport::Route route) override {

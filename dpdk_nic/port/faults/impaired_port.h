@@ -37,6 +37,7 @@ class ImpairedPort : public PacketPort {
   ImpairedPort(std::unique_ptr<PacketPort> port, const Impairments& impairments,
                FaultScenario scenario = {}, Clock clock = Now);
 
+  void BeginReceiveBurst() override { port_->BeginReceiveBurst(); }
   ReceivedFrame Receive() override;
   void ReleaseReceived() override;
   std::span<uint8_t> AcquireTransmit(transport::Route route) override;

@@ -54,7 +54,8 @@ class ScriptedPort final : public PacketPort {
     sent.push_back(acquired_);
     ++frames_sent;
   }
-  void Flush() override {}
+  void BeginReceiveBurst() override { receive_bursts += IsTestsThread(); }
+  void Flush() override { flushes += IsTestsThread(); }
   int wait_fd() const override { return wait_fd_.get(); }
   void AbandonAfterFork() override { is_abandoned = true; }
   void LeaveGroup(const Gid&) override { ++groups_left; }
@@ -69,8 +70,14 @@ class ScriptedPort final : public PacketPort {
   std::vector<Route> sent;
   int groups_left = 0;
   bool is_abandoned = false;
+  // By the test's thread: not by the helper of the engine.
+  int receive_bursts = 0;
+  int flushes = 0;
 
  private:
+  bool IsTestsThread() const { return std::this_thread::get_id() == tests_thread_; }
+
+  const std::thread::id tests_thread_ = std::this_thread::get_id();
   const UniqueFd wait_fd_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::array<uint8_t, transport::kMaxFrameBytes> frame_{};
   Route acquired_{};
@@ -162,6 +169,18 @@ TEST_F(EnginePortTest, RoutesThatHaveMuchToSendTakeTurns) {
   for (const uint32_t block : {7u, 9u}) {
     EXPECT_EQ(std::count(sent.begin(), two_bursts_end, transport::RouteToBlock(block)), kBurst);
   }
+}
+
+TEST_F(EnginePortTest, VerbFlushesOnlyWhatItHasSent) {
+  transport::QueuePair& qp = CreateQueuePair();
+  const int before = port_->flushes;
+  engine_->WithEndpoint([](Endpoint&) {});
+  EXPECT_EQ(port_->flushes, before) << "nothing was sent";
+  Post(qp, 7, 1);
+  EXPECT_EQ(port_->flushes, before + 1);
+  EXPECT_EQ(port_->receive_bursts, 0) << "only polling looks for what arrives";
+  engine_->TryRunOnce();
+  EXPECT_EQ(port_->receive_bursts, 1);
 }
 
 // No one else polls, and datagrams have no timers.

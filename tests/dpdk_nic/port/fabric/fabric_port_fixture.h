@@ -118,6 +118,7 @@ class FabricPortTest : public ::testing::Test {
   // With as many passes as it takes to look at every link, idle ones as well.
   static Taken Take(FabricPort& port) {
     for (int pass = 0; pass < 20; ++pass) {
+      port.BeginReceiveBurst();
       if (const Taken taken = TakeAtOnce(port); taken.value >= 0) return taken;
       port.Flush();
     }

@@ -306,6 +306,7 @@ TEST_F(ManyLinksTest, LinkThatAlwaysHasMoreDoesNotHideTheOthers) {
   SendByte(*peers_[1], *port_, 1);
   bool found = false;
   for (int pass = 0; pass < 50 && !found; ++pass) {
+    port_->BeginReceiveBurst();
     for (int burst = 0; burst < 32; ++burst) found |= TakeAtOnce(*port_).value == 1;
     port_->Flush();
     keep_full();
