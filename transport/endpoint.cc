@@ -223,22 +223,23 @@ void Endpoint::Fail() {
   }
 }
 
-size_t Endpoint::PollTransmit(Time now, Route route, std::span<uint8_t> out) {
+size_t Endpoint::PollTransmit(Time now, Route route, FrameRoom out) {
   const size_t frame_bytes = transmits_.BuildFrame(now, route, out);
   if (frame_bytes != 0) {
     ++counters_.transmitted_packets;
     counters_.transmitted_bytes += frame_bytes;
     // Members among our own queue pairs get theirs from here: the wire brings none back.
     if (IsMulticast(out) && config_.copies_to_own_members) {
-      LoopBackMulticast(now, out.first(frame_bytes));
+      LoopBackMulticast(now, out.first(frame_bytes), out.icrc);
     }
   }
   return frame_bytes;
 }
 
-void Endpoint::LoopBackMulticast(Time now, std::span<const uint8_t> frame) {
+void Endpoint::LoopBackMulticast(Time now, std::span<const uint8_t> frame, IcrcUse icrc) {
   Packet packet;
-  if (ParseFrame(frame, packet) != DropReason::kNone) return;
+  const auto check = icrc == IcrcUse::kCarried ? IcrcCheck::kNeeded : IcrcCheck::kWaived;
+  if (ParseFrame(frame, packet, check) != DropReason::kNone) return;
   packet.from = Route::kLoopback;
   const DropReason result = Deliver(now, packet);
   const bool dropped = result != DropReason::kNone && result != DropReason::kNotAMember;

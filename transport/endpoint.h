@@ -24,6 +24,7 @@
 #include "transport/random_numbers.h"
 #include "transport/status.h"
 #include "transport/time.h"
+#include "transport/wire/frame_room.h"
 #include "transport/wire/icrc.h"
 #include "transport/wire/packet.h"
 
@@ -109,9 +110,9 @@ class Endpoint {
   bool HasTransmit(Route route) const { return !transmits_.IsEmpty(route); }
   // The first route from `from` on that may have something to send; nullopt if none is left.
   std::optional<Route> FirstTransmit(Route from) const { return transmits_.FirstReady(from); }
-  // Builds the next frame for `route` in `out` (at least kMaxFrameBytes). Returns its length, or 0
-  // when nothing is to be sent now.
-  size_t PollTransmit(Time now, Route route, std::span<uint8_t> out);
+  // Builds the next frame for `route` in `out`. Returns its length, or 0 when nothing is to be sent
+  // now.
+  size_t PollTransmit(Time now, Route route, FrameRoom out);
 
   // Completion notifications and asynchronous events, oldest first.
   std::optional<Event> TakeEvent() { return events_.Take(); }
@@ -131,7 +132,7 @@ class Endpoint {
   DropReason Deliver(Time now, const Packet& packet);
   DropReason DeliverToGeneralServices(Time now, const Packet& packet);
   DropReason DeliverMulticast(Time now, const Packet& packet);
-  void LoopBackMulticast(Time now, std::span<const uint8_t> frame);
+  void LoopBackMulticast(Time now, std::span<const uint8_t> frame, IcrcUse icrc);
   size_t ChooseFreeQpn();
 
   struct Free {

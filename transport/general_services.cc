@@ -126,14 +126,14 @@ void GeneralServices::Outlet::Add(OutgoingMad mad) {
   services_.transmits_.Add(route_, *this);
 }
 
-size_t GeneralServices::Outlet::BuildFrame(Time, std::span<uint8_t> out) {
+size_t GeneralServices::Outlet::BuildFrame(Time, FrameRoom out) {
   if (mads_.empty()) return 0;
   const size_t frame_bytes = services_.Emit(mads_.front(), out);
   mads_.pop_front();
   return frame_bytes;
 }
 
-size_t GeneralServices::Emit(const OutgoingMad& mad, std::span<uint8_t> out) {
+size_t GeneralServices::Emit(const OutgoingMad& mad, FrameRoom out) {
   const size_t gid_index = mad.destination.path.source_gid_index;
   const Psn psn = next_psn_;
   ++next_psn_;

@@ -14,6 +14,7 @@
 #include "transport/qp/transmit_schedule.h"
 #include "transport/route.h"
 #include "transport/time.h"
+#include "transport/wire/frame_room.h"
 #include "transport/wire/packet.h"
 
 namespace uroce::transport {
@@ -69,7 +70,7 @@ class GeneralServices : public DeadlineClient {
     Outlet(GeneralServices& services, Route route) : services_(services), route_(route) {}
     void Add(cm::OutgoingMad mad);
     void LeaveSchedule() { services_.transmits_.Remove(route_, *this); }
-    size_t BuildFrame(Time now, std::span<uint8_t> out) override;
+    size_t BuildFrame(Time now, FrameRoom out) override;
 
    private:
     GeneralServices& services_;
@@ -79,7 +80,7 @@ class GeneralServices : public DeadlineClient {
 
   Route RouteOf(const cm::OutgoingMad& mad) const;
   void Send(cm::OutgoingMad mad);
-  size_t Emit(const cm::OutgoingMad& mad, std::span<uint8_t> out);
+  size_t Emit(const cm::OutgoingMad& mad, FrameRoom out);
   void SetDeadline();
 
   const EndpointConfig& config_;

@@ -5,7 +5,7 @@
 namespace uroce::transport {
 
 size_t EmitMadFrame(const MacAddress& source_mac, const Gid& source_gid, const cm::MadAddress& to,
-                    const cm::MadBytes& mad, Psn psn, std::span<uint8_t> out) {
+                    const cm::MadBytes& mad, Psn psn, FrameRoom out) {
   const FrameBuilder builder(source_mac, source_gid, to.path,
                              UdpSourcePort(to.path.flow_label, cm::kGeneralServicesQpn, to.qpn));
   TransportHeaders headers;

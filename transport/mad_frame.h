@@ -7,6 +7,7 @@
 #include "transport/cm/mad.h"
 #include "transport/ids.h"
 #include "transport/psn.h"
+#include "transport/wire/frame_room.h"
 
 namespace uroce::transport {
 
@@ -14,6 +15,6 @@ namespace uroce::transport {
 // GID is of the same IP version and whose Ethernet address is resolved. `out` has room for
 // kMaxFrameBytes, or for 384 bytes. Returns the frame's length in bytes.
 size_t EmitMadFrame(const MacAddress& source_mac, const Gid& source_gid, const cm::MadAddress& to,
-                    const cm::MadBytes& mad, Psn psn, std::span<uint8_t> out);
+                    const cm::MadBytes& mad, Psn psn, FrameRoom out);
 
 }  // namespace uroce::transport

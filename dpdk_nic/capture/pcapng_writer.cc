@@ -113,8 +113,8 @@ void PcapngWriter::AppendHeaderBlocks() {
   Append32(interface_bytes);
 }
 
-void PcapngWriter::OnFrame(transport::Time now, Direction direction,
-                           std::span<const uint8_t> frame) {
+void PcapngWriter::OnFrame(transport::Time now, Direction direction, std::span<const uint8_t> frame,
+                           transport::IcrcUse icrc) {
   if (!fd_) return;
   const auto frame_bytes = static_cast<uint32_t>(frame.size());
   const uint32_t padded = PaddedTo4(frame.size());
@@ -129,6 +129,9 @@ void PcapngWriter::OnFrame(transport::Time now, Direction direction,
   Append32(frame_bytes);  // captured
   Append32(frame_bytes);  // on the wire
   pending_.insert(pending_.end(), frame.begin(), frame.end());
+  if (icrc == transport::IcrcUse::kWaived) {
+    transport::FillInIcrc(std::span(pending_).last(frame.size()));
+  }
   pending_.resize(pending_.size() + padded - frame_bytes);
   AppendOption(kPacketFlags, {reinterpret_cast<const uint8_t*>(&flags), sizeof flags});
   AppendOption(kEndOfOptions, {});

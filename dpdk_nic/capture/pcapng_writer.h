@@ -22,7 +22,8 @@ class PcapngWriter : public FrameTap {
   static ErrorOr<std::unique_ptr<PcapngWriter>> Open(const std::string& path);
   ~PcapngWriter() override;
 
-  void OnFrame(transport::Time now, Direction direction, std::span<const uint8_t> frame) override;
+  void OnFrame(transport::Time now, Direction direction, std::span<const uint8_t> frame,
+               transport::IcrcUse icrc) override;
   void EndBurst() override;
 
  private:

@@ -60,6 +60,10 @@ ErrorOr<Parts> OpenDirectMode(const DeviceConfig& config) {
   return parts;
 }
 
+bool IsImpaired(const DeviceConfig& config) {
+  return config.impairments.any() || !config.scenario.empty();
+}
+
 ErrorOr<Parts> AttachToFabric(const DeviceConfig& config) {
   Parts parts;
   parts.published_state = PublishedState::Create();
@@ -67,12 +71,13 @@ ErrorOr<Parts> AttachToFabric(const DeviceConfig& config) {
     return Error{"there is no shared memory for the device (" + std::string(strerror(errno)) +
                  "): allow this process more memory and open files, on Linux 5.1 or later"};
   }
-  auto port = std::make_unique<FabricPort>(
-      FabricPort::Options{.fabric = config.fabric,
-                          .ip = config.ip,
-                          .mtu_bytes = config.mtu_bytes,
-                          .needs_ip = config.is_ip_chosen,
-                          .published_state_fd = parts.published_state->fd()});
+  auto port = std::make_unique<FabricPort>(FabricPort::Options{
+      .fabric = config.fabric,
+      .ip = config.ip,
+      .mtu_bytes = config.mtu_bytes,
+      .needs_ip = config.is_ip_chosen,
+      .published_state_fd = parts.published_state->fd(),
+      .icrc = IsImpaired(config) ? transport::IcrcUse::kCarried : transport::IcrcUse::kWaived});
   if (const auto error = port->Attach()) return *error;
 
   const control::Welcome& fabric = port->fabric();
@@ -111,7 +116,7 @@ ErrorOr<std::unique_ptr<Device>> Device::Open(const DeviceConfig& config, Listen
   parts.endpoint.context = listener.context;
   options.link_layer = std::move(parts.link_layer);
   options.published_state = std::move(parts.published_state);
-  if (config.impairments.any() || !config.scenario.empty()) {
+  if (IsImpaired(config)) {
     parts.port =
         std::make_unique<ImpairedPort>(std::move(parts.port), config.impairments, config.scenario);
   }

@@ -14,6 +14,7 @@ namespace {
 
 using transport::Duration;
 using transport::Gid;
+using transport::IcrcUse;
 using transport::MacAddress;
 using transport::Route;
 using transport::Time;
@@ -113,7 +114,9 @@ bool Engine::ReceiveBurst(Time now) {
 
 void Engine::Accept(Time now, const PacketPort::ReceivedFrame& frame) {
   if (tap_ != nullptr) [[unlikely]] {
-    tap_->OnFrame(now, FrameTap::Direction::kReceived, frame.bytes);
+    const bool has_none = frame.icrc_check == transport::IcrcCheck::kWaived;
+    tap_->OnFrame(now, FrameTap::Direction::kReceived, frame.bytes,
+                  has_none ? IcrcUse::kWaived : IcrcUse::kCarried);
     tapped_ = true;
   }
   if (IsUdp(frame.bytes) || !link_layer_->OnFrame(now, frame.bytes)) {
@@ -191,11 +194,11 @@ template <class HasFrame, class PollFrame>
 int Engine::Transmit(Time now, Route route, int most, HasFrame has_frame, PollFrame poll_frame) {
   int sent = 0;
   while (sent < most && has_frame()) {
-    const std::span<uint8_t> room = port_->AcquireTransmit(route);
+    const transport::FrameRoom room = port_->AcquireTransmit(route);
     if (room.empty()) break;  // back-pressure
     const size_t frame_bytes = poll_frame(room);
     if (frame_bytes == 0) break;
-    Commit(now, route, room.first(frame_bytes));
+    Commit(now, route, room.first(frame_bytes), room.icrc);
     ++sent;
   }
   return sent;
@@ -212,30 +215,32 @@ int Engine::TransmitTo(Route route, Time now, int most) {
   transport::Endpoint* const endpoint = &endpoint_;
   return Transmit(
       now, route, most, [&] { return endpoint->HasTransmit(route); },
-      [&](std::span<uint8_t> room) { return endpoint->PollTransmit(now, route, room); });
+      [&](transport::FrameRoom room) { return endpoint->PollTransmit(now, route, room); });
 }
 
-void Engine::Commit(Time now, Route route, std::span<const uint8_t> frame) {
+void Engine::Commit(Time now, Route route, std::span<const uint8_t> frame, IcrcUse icrc) {
   if (tap_ != nullptr) [[unlikely]] {
     using Direction = FrameTap::Direction;
     const bool is_looped_back = route == Route::kLoopback;
-    tap_->OnFrame(now, is_looped_back ? Direction::kLoopedBack : Direction::kSent, frame);
+    tap_->OnFrame(now, is_looped_back ? Direction::kLoopedBack : Direction::kSent, frame, icrc);
     tapped_ = true;
   }
   port_->CommitTransmit(frame.size());
 }
 
+// Nothing comes between building and reading these frames, and their memory is our own.
 bool Engine::LoopBack(Time now) {
+  const transport::FrameRoom room(loopback_frame_, IcrcUse::kWaived);
   int looped = 0;
   while (looped < kLoopbackBurst && endpoint_.HasTransmit(Route::kLoopback)) {
-    const size_t frame_bytes = endpoint_.PollTransmit(now, Route::kLoopback, loopback_frame_);
+    const size_t frame_bytes = endpoint_.PollTransmit(now, Route::kLoopback, room);
     if (frame_bytes == 0) break;
-    const std::span<const uint8_t> frame(loopback_frame_.data(), frame_bytes);
+    const std::span<const uint8_t> frame = room.first(frame_bytes);
     if (tap_ != nullptr) [[unlikely]] {
-      tap_->OnFrame(now, FrameTap::Direction::kLoopedBack, frame);
+      tap_->OnFrame(now, FrameTap::Direction::kLoopedBack, frame, room.icrc);
       tapped_ = true;
     }
-    endpoint_.OnFrame(now, frame, Route::kLoopback);
+    endpoint_.OnFrame(now, frame, Route::kLoopback, transport::IcrcCheck::kWaived);
     ++looped;
   }
   return looped != 0;

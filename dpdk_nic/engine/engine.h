@@ -166,8 +166,8 @@ class Engine {
                PollFrame poll_frame) UROCE_REQUIRES(lock_);
   int TransmitFromLinkLayer(transport::Time now) UROCE_REQUIRES(lock_);
   int TransmitTo(transport::Route route, transport::Time now, int most) UROCE_REQUIRES(lock_);
-  void Commit(transport::Time now, transport::Route route, std::span<const uint8_t> frame)
-      UROCE_REQUIRES(lock_);
+  void Commit(transport::Time now, transport::Route route, std::span<const uint8_t> frame,
+              transport::IcrcUse icrc) UROCE_REQUIRES(lock_);
   bool LoopBack(transport::Time now) UROCE_REQUIRES(lock_);
   void EndPass() UROCE_REQUIRES(lock_);
   bool HasTransmit() const UROCE_REQUIRES(lock_);

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "transport/time.h"
+#include "transport/wire/icrc.h"
 
 namespace uroce::nic {
 
@@ -19,8 +20,9 @@ class FrameTap {
 
   virtual ~FrameTap() = default;
 
-  virtual void OnFrame(transport::Time now, Direction direction,
-                       std::span<const uint8_t> frame) = 0;
+  // With `icrc` kWaived the frame carries none; it is to be shown as if it did.
+  virtual void OnFrame(transport::Time now, Direction direction, std::span<const uint8_t> frame,
+                       transport::IcrcUse icrc) = 0;
   // A pass of the engine is over: a good moment to write out what was collected.
   virtual void EndBurst() {}
 };

@@ -9,6 +9,7 @@
 #include "transport/cm/identifiers.h"
 #include "transport/ids.h"
 #include "transport/route.h"
+#include "transport/wire/frame_room.h"
 #include "transport/wire/icrc.h"
 
 namespace uroce::nic {
@@ -23,7 +24,8 @@ class PacketPort {
   struct ReceivedFrame {
     std::span<const uint8_t> bytes;
     transport::Route from = transport::Route::kWire;
-    // kDone: the port had to check the ICRC, and no other process can change the bytes.
+    // kDone: the port had to check the ICRC, and no other process can change the bytes. kWaived: it
+    // came from a process that agreed to do without.
     transport::IcrcCheck icrc_check = transport::IcrcCheck::kNeeded;
   };
 
@@ -37,11 +39,11 @@ class PacketPort {
   virtual void ReleaseReceived() = 0;
 
   // A buffer of at least transport::kMaxFrameBytes for the next frame that is to go by `route`, or
-  // an empty span when that takes none now (back-pressure: try again later). A port without a peer
+  // an empty one when that takes none now (back-pressure: try again later). A port without a peer
   // takes frames and drops them; one whose peer is still to be found keeps some. Asking again for
   // the same route without committing gives the same buffer. Ports that have no links are asked for
   // no other route than the wire, or kLoopback if they carry it.
-  virtual std::span<uint8_t> AcquireTransmit(transport::Route route) = 0;
+  virtual transport::FrameRoom AcquireTransmit(transport::Route route) = 0;
   // Queues the frame that was built in the buffer that was acquired last.
   virtual void CommitTransmit(size_t frame_bytes) = 0;
   // Makes everything committed and released visible to the other side; ends a burst. Not called by

@@ -24,7 +24,7 @@ class NullPort final : public PacketPort {
  public:
   ReceivedFrame Receive() override { return {}; }
   void ReleaseReceived() override {}
-  std::span<uint8_t> AcquireTransmit(transport::Route) override {
+  transport::FrameRoom AcquireTransmit(transport::Route) override {
     return buffers_[next_ % kBuffers];
   }
   void CommitTransmit(size_t) override { ++next_; }

@@ -15,6 +15,7 @@
 #include "tests/transport/connected_pair.h"
 #include "transport/limits.h"
 #include "transport/qp/shared_receive_queue.h"
+#include "transport/wire/byte_order.h"
 
 namespace uroce::transport {
 namespace {
@@ -155,6 +156,24 @@ TEST_F(EndpointTest, FramesGoToTheNewEthernetAddressOfANeighbor) {
   ASSERT_EQ(client.qp->PostSend(Request(SendOpcode::kSend, 10)), Status::kOk);
   ASSERT_NE(client.endpoint.PollTransmit(now, Route::kWire, frame), 0u);
   EXPECT_TRUE(std::equal(moved.begin(), moved.end(), frame.begin()));
+}
+
+// A request and its acknowledgement.
+TEST_F(EndpointTest, RoomDecidesWhetherAFrameCarriesItsIcrc) {
+  for (const IcrcUse icrc : {IcrcUse::kWaived, IcrcUse::kCarried}) {
+    const bool has_one = icrc == IcrcUse::kCarried;
+    ASSERT_EQ(client.qp->PostSend(Request(SendOpcode::kRdmaWrite, 100)), Status::kOk);
+    for (auto [from, to] : {std::pair(&client, &server), std::pair(&server, &client)}) {
+      const FrameRoom room(frame, icrc);
+      const size_t bytes = from->endpoint.PollTransmit(now, Route::kWire, room);
+      ASSERT_NE(bytes, 0u);
+      EXPECT_EQ(Load32(&frame[bytes - kIcrcBytes]) != 0, has_one);
+      EXPECT_EQ(to->endpoint.OnFrame(now, std::span(frame).first(bytes), Route::kWire,
+                                     has_one ? IcrcCheck::kNeeded : IcrcCheck::kWaived),
+                DropReason::kNone);
+    }
+    EXPECT_EQ(client.Poll().size(), 1u);
+  }
 }
 
 TEST_F(EndpointTest, CompletionsOfADestroyedQueuePairAreDropped) {

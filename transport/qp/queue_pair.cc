@@ -114,7 +114,7 @@ void QueuePair::OnDeadline(Time now) {
   UpdateAfterEvent();
 }
 
-size_t QueuePair::BuildFrame(Time now, std::span<uint8_t> out) {
+size_t QueuePair::BuildFrame(Time now, FrameRoom out) {
   size_t frame_bytes = 0;
   for (int attempt = 0; attempt < 2 && frame_bytes == 0; ++attempt) {
     if (responders_turn_) {

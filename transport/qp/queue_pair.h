@@ -16,6 +16,7 @@
 #include "transport/qp_attributes.h"
 #include "transport/status.h"
 #include "transport/time.h"
+#include "transport/wire/frame_room.h"
 #include "transport/wire/packet.h"
 #include "transport/work_request.h"
 
@@ -83,7 +84,7 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   // For the endpoint. A packet for this queue pair's number; its service was not looked at.
   DropReason OnPacket(Time now, const Packet& packet);
   void OnDeadline(Time now) override;
-  size_t BuildFrame(Time now, std::span<uint8_t> out) override;
+  size_t BuildFrame(Time now, FrameRoom out) override;
   void UpdateNeighbor(const Gid& gid, const MacAddress& mac);
 
  private:

@@ -14,6 +14,7 @@
 #include "transport/qp/send_queue.h"
 #include "transport/status.h"
 #include "transport/time.h"
+#include "transport/wire/frame_room.h"
 #include "transport/wire/packet.h"
 
 namespace uroce::transport {
@@ -64,7 +65,7 @@ class Requester {
   bool has_unsent() const { return cursor_ != queue_.back(); }
   bool CanTransmit() const;
   // Builds the next request packet in `out`; 0 if there is none to be sent now.
-  size_t BuildFrame(Time now, std::span<uint8_t> out);
+  size_t BuildFrame(Time now, FrameRoom out);
 
   // An ACK, NAK, READ response or atomic response.
   DropReason OnResponse(Time now, const Packet& packet);
@@ -89,7 +90,7 @@ class Requester {
   bool HasCredit(const SendWqe& wqe) const;
   bool Begin(SendWqe& wqe);
   void CarryOutLocally(SendWqe& wqe);
-  size_t EmitRequest(Time now, SendWqe& wqe, std::span<uint8_t> out);
+  size_t EmitRequest(Time now, SendWqe& wqe, FrameRoom out);
   Path FillDatagram(const SendWqe& wqe, TransportHeaders& headers) const;
   std::optional<size_t> FillData(SendWqe& wqe, TransportHeaders& headers,
                                  std::span<PayloadPiece, kMaxSges> pieces);

@@ -126,7 +126,7 @@ bool Requester::MayStart(const SendWqe& wqe) const {
   return allowed == 0 || read_credits_used_ < allowed;  // 0 is refused in Begin
 }
 
-size_t Requester::BuildFrame(Time now, std::span<uint8_t> out) {
+size_t Requester::BuildFrame(Time now, FrameRoom out) {
   while (CanTransmit()) {
     SendWqe& wqe = queue_[cursor_];
     if (!wqe.started && !Begin(wqe)) continue;
@@ -195,7 +195,7 @@ void Requester::CarryOutLocally(SendWqe& wqe) {
   }
 }
 
-size_t Requester::EmitRequest(Time now, SendWqe& wqe, std::span<uint8_t> out) {
+size_t Requester::EmitRequest(Time now, SendWqe& wqe, FrameRoom out) {
   TransportHeaders headers;
   headers.opcode.service = qp_.service();
   headers.opcode.operation = OperationOf(wqe.opcode);

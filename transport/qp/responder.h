@@ -15,6 +15,7 @@
 #include "transport/qp/reply_queue.h"
 #include "transport/status.h"
 #include "transport/time.h"
+#include "transport/wire/frame_room.h"
 #include "transport/wire/packet.h"
 #include "transport/work_request.h"
 
@@ -50,7 +51,7 @@ class Responder {
 
   bool HasReply() const { return !replies_.empty() || acknowledge_ != Acknowledge::kNone; }
   // Builds the next response packet in `out`; 0 if there is none.
-  size_t BuildFrame(std::span<uint8_t> out);
+  size_t BuildFrame(FrameRoom out);
 
   // The peer broke a rule, or a receive could not be carried out: the queue pair has to go to ERR.
   bool failed() const { return failed_; }
@@ -117,10 +118,10 @@ class Responder {
   // responder_reply.cc
   void Refuse(const Packet& packet, const Verdict& verdict);
   DropReason OnSequenceGap(Psn psn);
-  size_t BuildReadResponse(Reply& reply, std::span<uint8_t> out);
+  size_t BuildReadResponse(Reply& reply, FrameRoom out);
   void FailRead(const Reply& reply);
-  size_t BuildAtomicResponse(Reply& reply, std::span<uint8_t> out);
-  size_t BuildAcknowledge(std::span<uint8_t> out);
+  size_t BuildAtomicResponse(Reply& reply, FrameRoom out);
+  size_t BuildAcknowledge(FrameRoom out);
   void FailWithNak(NakCode nak);
   Syndrome AckSyndrome() const;
   uint32_t PacketsOf(uint32_t bytes) const;

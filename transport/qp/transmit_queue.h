@@ -5,6 +5,7 @@
 #include <span>
 
 #include "transport/time.h"
+#include "transport/wire/frame_room.h"
 
 namespace uroce::transport {
 
@@ -14,7 +15,7 @@ class TransmitClient {
   virtual ~TransmitClient() = default;
   // Builds the next frame in `out`, at least kMaxFrameBytes; returns its length, or 0 if there is
   // nothing to send now. May leave the queue it is called from, and enter another.
-  virtual size_t BuildFrame(Time now, std::span<uint8_t> out) = 0;
+  virtual size_t BuildFrame(Time now, FrameRoom out) = 0;
 
  private:
   friend class TransmitQueue;
@@ -34,7 +35,7 @@ class TransmitQueue {
 
   // The next frame of whoever's turn it is. A client with nothing to send leaves the queue.
   // 0 when no client has anything.
-  size_t BuildFrame(Time now, std::span<uint8_t> out);
+  size_t BuildFrame(Time now, FrameRoom out);
 
  private:
   TransmitClient* head_ = nullptr;

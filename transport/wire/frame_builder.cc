@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "transport/guarded_access.h"
 #include "transport/wire/bth.h"
 #include "transport/wire/copy_pieces.h"
 #include "transport/wire/crc32.h"
@@ -27,6 +28,17 @@ size_t TotalBytes(std::span<const PayloadPiece> payload) {
 
 std::array<uint8_t, 4> Ipv4Of(const Gid& gid) {
   return {gid.bytes[12], gid.bytes[13], gid.bytes[14], gid.bytes[15]};
+}
+
+// The payload, and zeros for the pad and the ICRC. False if the payload has gone.
+bool CopyPayload(std::span<const PayloadPiece> payload, uint8_t pad_count, uint8_t* at) {
+  for (const PayloadPiece& piece : payload) {
+    if (!GuardedCopy(at, piece.data, piece.length)) return false;
+    at += piece.length;
+  }
+  std::memset(at, 0, kIcrcBytes);
+  std::memset(at + pad_count, 0, kIcrcBytes);
+  return true;
 }
 
 Bth BthOf(const TransportHeaders& headers, uint8_t pad_count) {
@@ -95,7 +107,7 @@ void FrameBuilder::SetLengths(size_t frame_bytes, uint8_t* headers) const {
 }
 
 size_t FrameBuilder::Emit(const TransportHeaders& headers, std::span<const PayloadPiece> payload,
-                          std::span<uint8_t> out) const {
+                          FrameRoom out) const {
   const size_t payload_bytes = TotalBytes(payload);
   const uint8_t pad_count = PadCount(payload_bytes);
   const size_t header_bytes = network_header_bytes_ + Bth::kBytes + ExtensionBytes(headers.opcode);
@@ -112,6 +124,9 @@ size_t FrameBuilder::Emit(const TransportHeaders& headers, std::span<const Paylo
   uint8_t* at = out.data();
   CopyPieces<buffer.size()>(buffer.data(), header_bytes, at);
   at += header_bytes;
+  if (out.icrc == IcrcUse::kWaived) {
+    return CopyPayload(payload, pad_count, at) ? frame_bytes : 0;
+  }
   uint32_t crc =
       StartIcrc(is_ipv6_ ? IpVersion::kIpv6 : IpVersion::kIpv4, buffer.data(), header_bytes);
   for (const PayloadPiece& piece : payload) {

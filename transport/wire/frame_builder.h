@@ -7,6 +7,7 @@
 
 #include "transport/address.h"
 #include "transport/ids.h"
+#include "transport/wire/frame_room.h"
 #include "transport/wire/packet.h"
 #include "transport/wire/payload_piece.h"
 
@@ -27,11 +28,12 @@ class FrameBuilder {
                uint16_t udp_source_port);
 
   // Writes the whole frame, Ethernet header to ICRC, into `out`, copying the payload and computing
-  // the ICRC over it in one pass. `out` must hold FrameBytes(headers.opcode, payload bytes).
-  // The pad count is derived from the payload. Returns the frame's length in bytes; 0, and `out`
-  // may have been written to, if the payload lies in memory that has gone (guarded_access.h).
+  // the ICRC over it in one pass if the frame is to carry it. `out` must hold
+  // FrameBytes(headers.opcode, payload bytes). The pad count is derived from the payload. Returns
+  // the frame's length in bytes; 0, and `out` may have been written to, if the payload lies in
+  // memory that has gone (guarded_access.h).
   [[nodiscard]] size_t Emit(const TransportHeaders& headers, std::span<const PayloadPiece> payload,
-                            std::span<uint8_t> out) const;
+                            FrameRoom out) const;
 
   // Length of a frame on this path.
   size_t FrameBytes(const Opcode& opcode, size_t payload_bytes) const;

@@ -17,7 +17,7 @@ namespace uroce::transport {
 // the headers, made once. Only the checksum reads the frame itself.
 //
 // With IcrcCheck::kDone the ICRC is not looked at: the caller has found it right, in memory that
-// nothing else can change.
+// nothing else can change. With IcrcCheck::kWaived there is none.
 //
 // Returns kNone and fills `packet`, or why the frame is to be dropped (`packet` is then undefined),
 // which it is in silence (IBA CA17-24).

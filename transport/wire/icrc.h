@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace uroce::transport {
 
@@ -10,8 +11,13 @@ namespace uroce::transport {
 // change on the way taken as ones.
 inline constexpr size_t kIcrcBytes = 4;
 
-// Whether the reader of a frame is to check its ICRC, or has been told that it is right.
-enum class IcrcCheck : uint8_t { kNeeded, kDone };
+// Whether frames carry their ICRC. Where nothing can spoil them, between two processes that share
+// memory, both may agree to waive it: its four bytes are then zero and not looked at.
+enum class IcrcUse : uint8_t { kCarried, kWaived };
+
+// Whether the reader of a frame is to check its ICRC, has been told that it is right, or knows that
+// there is none.
+enum class IcrcCheck : uint8_t { kNeeded, kDone, kWaived };
 
 enum class IpVersion : uint8_t { kIpv4, kIpv6 };
 
@@ -23,5 +29,8 @@ uint32_t StartIcrc(IpVersion version, const uint8_t* frame, size_t bytes);
 void EmitIcrc(uint32_t crc_state, uint8_t* bytes);
 // Whether the four bytes are the ICRC of a packet whose headers, payload and pad gave `crc_state`.
 bool IcrcMatches(uint32_t crc_state, const uint8_t* bytes);
+
+// Writes the ICRC of a RoCEv2 frame that was built without it. Other frames are left alone.
+void FillInIcrc(std::span<uint8_t> frame);
 
 }  // namespace uroce::transport

@@ -58,7 +58,7 @@ uint16_t DpdkPort::DeviceReceive() {
   return count;
 }
 
-std::span<uint8_t> DpdkPort::AcquireTransmit(transport::Route /*route*/) {
+transport::FrameRoom DpdkPort::AcquireTransmit(transport::Route /*route*/) {
   if (InForkedChild()) return {};
   if (building_ == nullptr) {
     if (transmit_count_ == kBurstFrames) TransmitBurst();
@@ -66,7 +66,7 @@ std::span<uint8_t> DpdkPort::AcquireTransmit(transport::Route /*route*/) {
     building_ = AllocateFrame();
     if (building_ == nullptr) return {};  // all frames are queued in the device
   }
-  return {rte_pktmbuf_mtod(building_, uint8_t*), rte_pktmbuf_tailroom(building_)};
+  return std::span(rte_pktmbuf_mtod(building_, uint8_t*), rte_pktmbuf_tailroom(building_));
 }
 
 rte_mbuf* DpdkPort::AllocateFrame() {

@@ -86,9 +86,10 @@ bool Watch(const UniqueFd& epoll, int fd, uint32_t what) {
 }  // namespace
 
 FabricLinks::FabricLinks(control::ControlClient& client, const UniqueFd& epoll,
-                         LinkThread::Mode mode)
+                         LinkThread::Mode mode, transport::IcrcUse icrc)
     : client_(client),
       epoll_(epoll),
+      icrc_(icrc),
       wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       thread_(mode) {
   // No allocation later, whatever happens.
@@ -444,6 +445,8 @@ void FabricLinks::Use(Route route, std::unique_ptr<RingLink> ring, State state, 
   link.idle_wakes = 0;
   link.is_protected = false;
   link.failure = PathState::kUnreachable;
+  // What goes by the uplink leaves the host, or is for a process that the switch hands it to.
+  if (icrc_ == transport::IcrcUse::kWaived && route != Route::kWire) link.ring->WaiveIcrc();
   AddTo(active_, route);
   link.is_active = true;
   if (!Watch(epoll_, link.ring->socket(), static_cast<uint32_t>(route))) {

@@ -58,7 +58,8 @@ class FabricLinks {
   static constexpr uint32_t kFirstEventOfOthers = kThreadEvent - 1;  // and downwards
 
   // Both outlive it. The sockets of links are put into the epoll set.
-  FabricLinks(control::ControlClient& client, const UniqueFd& epoll, LinkThread::Mode mode);
+  FabricLinks(control::ControlClient& client, const UniqueFd& epoll, LinkThread::Mode mode,
+              transport::IcrcUse icrc);
 
   void BeginReceiveBurst();
   PacketPort::ReceivedFrame Receive() {
@@ -68,7 +69,7 @@ class FabricLinks {
       const std::span<const uint8_t> frame = polled.ring->Receive();
       if (!frame.empty()) {
         receiving_ = polled.ring;
-        return {frame, polled.route};
+        return {frame, polled.route, polled.ring->icrc_check()};
       }
       ++turn_;
     }
@@ -77,13 +78,13 @@ class FabricLinks {
   void Release() { receiving_->Release(); }
 
   // Empty if the ring of a link is full, or if as many frames wait for it as may.
-  std::span<uint8_t> Acquire(Route route) {
+  transport::FrameRoom Acquire(Route route) {
     Link& link = LinkOf(route);
     is_acquired_from_ring_ = link.state == State::kUp;
     if (!is_acquired_from_ring_) [[unlikely]] {
       if (link.state == State::kAsked && waiting_.IsFull(link.waiting)) return {};
       acquired_route_ = route;
-      return frame_without_link_;
+      return frame_without_link_;  // with an ICRC, wherever it will go
     }
     if (link.ring.get() != transmitting_) [[unlikely]]
       TransmitOn(route);
@@ -189,6 +190,7 @@ class FabricLinks {
 
   control::ControlClient& client_;
   const UniqueFd& epoll_;
+  const transport::IcrcUse icrc_;
   UniqueFd wakeup_;  // an eventfd that wakes our own sleeper
   std::vector<Polled> active_;
   std::vector<Polled> idle_;

@@ -41,7 +41,7 @@ FabricPort::FabricPort(Options options)
                .mtu_bytes = options_.mtu_bytes,
                .ip = options_.needs_ip ? options_.ip : transport::Gid{},
                .published_state_fd = options_.published_state_fd}),
-      links_(client_, epoll_, options_.link_thread),
+      links_(client_, epoll_, options_.link_thread, options_.icrc),
       connections_(client_),
       groups_(client_),
       services_(client_) {

@@ -31,6 +31,8 @@ class FabricPort : public PacketPort {
     bool needs_ip = false;        // a fabric with a NIC has to have that address, too
     int published_state_fd = -1;  // stays the caller's, and open
     LinkThread::Mode link_thread = LinkThread::Mode::kThread;
+    // kWaived: nothing between the engine and the links spoils frames, so that they may do without.
+    transport::IcrcUse icrc = transport::IcrcUse::kCarried;
   };
   explicit FabricPort(Options options);
 
@@ -48,7 +50,7 @@ class FabricPort : public PacketPort {
   void BeginReceiveBurst() override { links_.BeginReceiveBurst(); }
   ReceivedFrame Receive() override { return links_.Receive(); }
   void ReleaseReceived() override { links_.Release(); }
-  std::span<uint8_t> AcquireTransmit(transport::Route route) override {
+  transport::FrameRoom AcquireTransmit(transport::Route route) override {
     return links_.Acquire(route);
   }
   void CommitTransmit(size_t frame_bytes) override { links_.Commit(frame_bytes); }

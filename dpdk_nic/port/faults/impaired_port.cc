@@ -115,7 +115,7 @@ bool ImpairedPort::HasRoom(Route route) {
   return route == Route::kLoopback || !port_->AcquireTransmit(route).empty();
 }
 
-std::span<uint8_t> ImpairedPort::AcquireTransmit(Route route) {
+transport::FrameRoom ImpairedPort::AcquireTransmit(Route route) {
   // Room below too, so that no frame is lost that was not meant to be.
   if (held_.size() >= kMaxHeldFrames || !HasRoom(route)) return {};
   route_ = route;

@@ -40,7 +40,7 @@ class ImpairedPort : public PacketPort {
   void BeginReceiveBurst() override { port_->BeginReceiveBurst(); }
   ReceivedFrame Receive() override;
   void ReleaseReceived() override;
-  std::span<uint8_t> AcquireTransmit(transport::Route route) override;
+  transport::FrameRoom AcquireTransmit(transport::Route route) override;
   void CommitTransmit(size_t frame_bytes) override;
   void Flush() override;
   bool carries_loopback() const override { return true; }

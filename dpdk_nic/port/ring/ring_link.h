@@ -9,6 +9,8 @@
 
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/port/ring/shm_ring.h"
+#include "transport/wire/frame_room.h"
+#include "transport/wire/icrc.h"
 
 namespace uroce::nic {
 
@@ -44,11 +46,18 @@ class RingLink {
 
   // The next frame, or an empty span when there is none. Valid until Release.
   std::span<const uint8_t> Receive() { return consumer_.Receive(); }
+  // Of the frame that was received last.
+  transport::IcrcCheck icrc_check() const {
+    return icrc_waived() ? transport::IcrcCheck::kWaived : transport::IcrcCheck::kNeeded;
+  }
   void Release() { consumer_.Release(); }
 
   // Room for the next frame, or an empty span when the ring is full. Asking again without
   // committing gives the same room.
-  std::span<uint8_t> Acquire() { return producer_.Acquire(); }
+  transport::FrameRoom Acquire() {
+    return {producer_.Acquire(),
+            icrc_waived() ? transport::IcrcUse::kWaived : transport::IcrcUse::kCarried};
+  }
   void Commit(size_t frame_bytes) { producer_.Commit(frame_bytes); }
   // Makes everything committed and released visible, and wakes the other side if it sleeps.
   void Flush() {
@@ -64,6 +73,15 @@ class RingLink {
     if (producer_.ConsumerIsBehind()) [[unlikely]]
       WakePeer();
   }
+
+  // This side needs no ICRC any more, neither in what it sends nor in what it receives.
+  void WaiveIcrc() {
+    waives_icrc_ = true;
+    producer_.WaiveIcrc();
+  }
+  // Whether frames carry no ICRC, as both sides have said that they need none. Is true before the
+  // first such frame arrives; one that was sent earlier still carries it.
+  bool icrc_waived() const { return waives_icrc_ && consumer_.producer_waives_icrc(); }
 
   // Frames in both directions so far. Unchanged between two calls: the link is idle.
   uint64_t frames() const { return producer_.position() + consumer_.position(); }
@@ -110,6 +128,7 @@ class RingLink {
   std::shared_ptr<RingMemory> memory_;
   UniqueFd socket_;
   bool peer_alive_ = true;
+  bool waives_icrc_ = false;
   FrameProducer producer_;
   FrameConsumer consumer_;
 };

@@ -127,7 +127,7 @@ bool UdpPort::ReceiveAny() {
 // An error is one that the network told of; TakeErrors has it, too.
 bool UdpPort::ReceiveFrom(size_t socket) { return batch_.Receive(sockets_[socket].fd()) > 0; }
 
-std::span<uint8_t> UdpPort::AcquireTransmit(transport::Route /*route*/) {
+transport::FrameRoom UdpPort::AcquireTransmit(transport::Route /*route*/) {
   if (queue_.size() == TransmitQueue::kFrames) Transmit();
   return queue_.Room();
 }

@@ -37,7 +37,7 @@ class UdpPort final : public PacketPort {
 
   ReceivedFrame Receive() override;
   void ReleaseReceived() override {}
-  std::span<uint8_t> AcquireTransmit(transport::Route route) override;
+  transport::FrameRoom AcquireTransmit(transport::Route route) override;
   void CommitTransmit(size_t frame_bytes) override;
   void Flush() override;
 

@@ -15,9 +15,12 @@
 
 #include "dpdk_nic/capture/pcapng_writer.h"
 #include "tests/dpdk_nic/engine/engine_host.h"
+#include "transport/wire/frame_parser.h"
 
 namespace uroce::nic {
 namespace {
+
+constexpr auto kCarried = transport::IcrcUse::kCarried;
 
 std::string TemporaryFile(const std::string& name) {
   const char* directory = getenv("TEST_TMPDIR");
@@ -77,8 +80,8 @@ TEST(PcapngWriterTest, FramesComeBackWithTimeAndDirection) {
   {
     auto writer = PcapngWriter::Open(path);
     ASSERT_TRUE(writer.ok());
-    writer.value()->OnFrame({1'000}, FrameTap::Direction::kSent, frame);
-    writer.value()->OnFrame({1'007}, FrameTap::Direction::kReceived, frame);
+    writer.value()->OnFrame({1'000}, FrameTap::Direction::kSent, frame, kCarried);
+    writer.value()->OnFrame({1'007}, FrameTap::Direction::kReceived, frame, kCarried);
   }
   const auto blocks = Blocks(Contents(path));
   ASSERT_EQ(blocks.size(), 4u);
@@ -129,6 +132,31 @@ TEST(CaptureTest, NothingIsLostWhenTheProgramEndsWithoutAWord) {
   ASSERT_EQ(status, 0);
   // Three packets of data and at least one acknowledgement.
   EXPECT_GE(Blocks(Contents(path)).size(), 2u + 4u);
+  std::filesystem::remove(path);
+}
+
+// Neither loopback nor the link carries one.
+TEST(CaptureTest, FramesAreShownWithTheirIcrc) {
+  const std::string path = TemporaryFile("icrc");
+  {
+    Engine::Options options;
+    options.tap = std::move(PcapngWriter::Open(path)).value();
+    EngineHost a(std::move(options));
+    EngineHost b, loopback(a.engine());
+    ConnectBoth(a, b);
+    loopback.Connect(loopback.info());
+    for (EngineHost* host : {&a, &loopback}) {
+      ASSERT_EQ(host->Post(transport::SendOpcode::kRdmaWrite, 0, 5'001), transport::Status::kOk);
+      ASSERT_EQ(host->Poll(1)[0].status, transport::CompletionStatus::kSuccess);
+    }
+  }
+  const auto blocks = Blocks(Contents(path));
+  ASSERT_GE(blocks.size(), 2u + 2 * 3u);
+  for (size_t i = 2; i < blocks.size(); ++i) {
+    const std::span frame(&blocks[i].body.at(20), Read32(blocks[i].body, 12));
+    transport::Packet packet;
+    EXPECT_EQ(transport::ParseFrame(frame, packet), transport::DropReason::kNone);
+  }
   std::filesystem::remove(path);
 }
 

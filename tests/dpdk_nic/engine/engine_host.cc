@@ -37,6 +37,7 @@ std::unique_ptr<Engine> NewEngine(const std::string& fabric, Engine::Options opt
   port_options.fabric = fabric;
   port_options.ip = Gid::FromIpv4({127, 0, 0, 1});  // of all ends, as it is by default
   port_options.published_state_fd = options.published_state->fd();
+  if (!wrap) port_options.icrc = transport::IcrcUse::kWaived;  // as a device has it
   auto fabric_port = std::make_unique<FabricPort>(port_options);
   const auto error = fabric_port->Attach();
   EXPECT_FALSE(error.has_value()) << error->sentence;

@@ -45,7 +45,7 @@ class ScriptedPort final : public PacketPort {
  public:
   ReceivedFrame Receive() override { return {}; }
   void ReleaseReceived() override {}
-  std::span<uint8_t> AcquireTransmit(Route route) override {
+  transport::FrameRoom AcquireTransmit(Route route) override {
     ++asked_for_room;
     acquired_ = route;
     return has_room ? std::span<uint8_t>(frame_) : std::span<uint8_t>();

@@ -291,7 +291,7 @@ class EchoPort final : public PacketPort {
  public:
   ReceivedFrame Receive() override { return {std::span(frame_).first(frame_bytes_)}; }
   void ReleaseReceived() override { frame_bytes_ = 0; }
-  std::span<uint8_t> AcquireTransmit(transport::Route) override {
+  transport::FrameRoom AcquireTransmit(transport::Route) override {
     return frame_bytes_ == 0 ? std::span<uint8_t>(frame_) : std::span<uint8_t>();
   }
   void CommitTransmit(size_t frame_bytes) override { frame_bytes_ = frame_bytes; }

@@ -75,7 +75,7 @@ class FakeWire final : public PacketPort {
     const std::lock_guard guard(cable_->mutex_);
     cable_->incoming_.pop_front();
   }
-  std::span<uint8_t> AcquireTransmit(transport::Route) override {
+  transport::FrameRoom AcquireTransmit(transport::Route) override {
     if (cable_->room == 0) return {};
     return building_;
   }

@@ -141,6 +141,54 @@ TEST_P(FrameRoundTripTest, PayloadInPiecesGivesTheSameFrame) {
   }
 }
 
+// Two processes that share memory may do without; what is captured of them has one.
+TEST_P(FrameRoundTripTest, FrameWithoutIcrcIsTheSameOnceItIsFilledIn) {
+  const std::vector<uint8_t> payload(4096, 0x5a);
+  for (const int code : {0x04, 0x06, 0x0a, 0x11, 0x13, 0x64}) {
+    for (const size_t bytes : {0, 1, 2, 3, 4, 15, 64, 65, 130, 4096}) {
+      const TransportHeaders headers = FullHeaders(*ParseOpcode(static_cast<uint8_t>(code)));
+      const PayloadPiece piece{payload.data(), headers.opcode.HasPayload() ? bytes : 0};
+      std::vector<uint8_t> expected(builder_.FrameBytes(headers.opcode, piece.length));
+      ASSERT_EQ(expected.size(), builder_.Emit(headers, {&piece, 1}, expected));
+      std::vector<uint8_t> frame(expected.size(), 0xee);
+      const FrameRoom room(frame, IcrcUse::kWaived);
+      ASSERT_EQ(expected.size(), builder_.Emit(headers, {&piece, 1}, room));
+
+      Packet packet;
+      EXPECT_EQ(DropReason::kBadIcrc, ParseFrame(frame, packet));
+      ASSERT_EQ(DropReason::kNone, ParseFrame(frame, packet, IcrcCheck::kWaived));
+      ExpectEqualOnWire(headers, packet);
+      EXPECT_TRUE(std::ranges::equal(packet.payload, std::span(payload).first(piece.length)));
+
+      EXPECT_EQ(std::vector<uint8_t>(4), std::vector<uint8_t>(frame.end() - 4, frame.end()));
+      frame.resize(frame.size() + 9, 0x77);  // Ethernet padding
+      expected.resize(expected.size() + 9, 0x77);
+      FillInIcrc(frame);
+      ASSERT_EQ(expected, frame) << "opcode " << code << ", " << bytes << " bytes";
+    }
+  }
+}
+
+TEST_P(FrameRoundTripTest, FilledInAreRoceFramesOnly) {
+  const TransportHeaders headers = FullHeaders(*ParseOpcode(0x11));
+  std::vector<uint8_t> frame(builder_.FrameBytes(headers.opcode, 0));
+  ASSERT_EQ(frame.size(), builder_.Emit(headers, {}, FrameRoom(frame, IcrcUse::kWaived)));
+  const size_t udp = GetParam() ? 14 + 40 : 14 + 20;
+  const auto expect_left_alone = [](std::vector<uint8_t> other) {
+    const std::vector<uint8_t> before = other;
+    FillInIcrc(other);
+    EXPECT_EQ(before, other);
+  };
+  for (size_t bytes = 0; bytes < frame.size(); ++bytes) {
+    expect_left_alone({frame.begin(), frame.begin() + static_cast<ptrdiff_t>(bytes)});
+  }
+  for (const size_t at : {size_t{12}, udp + 3, udp + 4}) {  // EtherType, port, length
+    std::vector<uint8_t> other = frame;
+    other[at] ^= 0x40;
+    expect_left_alone(std::move(other));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ip, FrameRoundTripTest, testing::Bool(),
                          [](const auto& ip) { return ip.param ? "v6" : "v4"; });
 

@@ -57,7 +57,7 @@ class FabricLinksTest : public AttachedClientTest {
   }
 
   UniqueFd epoll_{epoll_create1(EPOLL_CLOEXEC)};
-  FabricLinks links_{client_, epoll_, LinkThread::Mode::kInline};
+  FabricLinks links_{client_, epoll_, LinkThread::Mode::kInline, transport::IcrcUse::kWaived};
   std::vector<std::unique_ptr<RingLink>> offers_;
 };
 

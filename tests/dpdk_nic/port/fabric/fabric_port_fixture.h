@@ -36,6 +36,7 @@ class FabricPortTest : public ::testing::Test {
     options.ip = ip;
     options.published_state_fd = published_state_.get();
     options.link_thread = LinkThread::Mode::kInline;
+    options.icrc = icrc_;
     return options;
   }
   std::unique_ptr<FabricPort> NewPort() {
@@ -132,6 +133,7 @@ class FabricPortTest : public ::testing::Test {
     ServeAll(ports...);
   }
 
+  transport::IcrcUse icrc_ = transport::IcrcUse::kWaived;  // of the ports that are made next
   const control::Welcome like_;
   const std::string fabric_ = UniqueFabricName();
   const UniqueFd published_state_{memfd_create("test", MFD_CLOEXEC)};

@@ -251,6 +251,28 @@ TEST_F(FabricPortTest, FullRingIsBackPressureOfThatLinkOnly) {
   EXPECT_EQ(a->counters().transmit_dropped_no_link, 0u);
 }
 
+TEST_F(FabricPortTest, LinksGoWithoutIcrcIfBothEndsCan) {
+  using transport::IcrcCheck;
+  using transport::IcrcUse;
+  const auto a = NewPort(), b = NewPort();
+  icrc_ = IcrcUse::kCarried;
+  const auto impaired = NewPort();
+  EXPECT_EQ(a->AcquireTransmit(RouteTo(*b)).icrc, IcrcUse::kCarried) << "there is no link yet";
+  Link(*a, *b);
+  Link(*a, *impaired);
+  const auto check = [&](FabricPort& from, FabricPort& to) {
+    EXPECT_TRUE(SendByte(from, to, 1));
+    const PacketPort::ReceivedFrame frame = to.Receive();
+    EXPECT_FALSE(frame.bytes.empty());
+    to.ReleaseReceived();
+    return std::pair(from.AcquireTransmit(RouteTo(to)).icrc, frame.icrc_check);
+  };
+  EXPECT_EQ(check(*a, *b), std::pair(IcrcUse::kWaived, IcrcCheck::kWaived));
+  EXPECT_EQ(check(*b, *a), std::pair(IcrcUse::kWaived, IcrcCheck::kWaived));
+  EXPECT_EQ(check(*a, *impaired), std::pair(IcrcUse::kCarried, IcrcCheck::kNeeded));
+  EXPECT_EQ(check(*impaired, *a), std::pair(IcrcUse::kCarried, IcrcCheck::kNeeded));
+}
+
 // A process with links to many.
 class ManyLinksTest : public FabricPortTest {
  protected:

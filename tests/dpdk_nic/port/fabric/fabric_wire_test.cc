@@ -109,6 +109,9 @@ TEST_F(FabricWireTest, UplinkIsMadeWhenTheWireIsNeeded) {
   ASSERT_FALSE(uplink->Receive().empty());
   EXPECT_EQ(uplink->Receive()[0], 1) << "it has waited";
 
+  uplink->WaiveIcrc();
+  EXPECT_EQ(uplink->icrc_check(), transport::IcrcCheck::kNeeded) << "for it leaves the host";
+  EXPECT_EQ(port->AcquireTransmit(Route::kWire).icrc, transport::IcrcUse::kCarried);
   uplink->Acquire()[0] = 2;
   uplink->Commit(62);
   EXPECT_EQ(Take(*port), (Taken{2, Route::kWire}));

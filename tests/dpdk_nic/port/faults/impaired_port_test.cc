@@ -34,7 +34,7 @@ class RecordingPort : public PacketPort {
     receiving_ = false;
     arrived.pop_front();
   }
-  std::span<uint8_t> AcquireTransmit(transport::Route /*route*/) override {
+  transport::FrameRoom AcquireTransmit(transport::Route /*route*/) override {
     return full ? std::span<uint8_t>() : std::span<uint8_t>(buffer_);
   }
   void CommitTransmit(size_t frame_bytes) override {

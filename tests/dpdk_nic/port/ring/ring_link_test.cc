@@ -66,6 +66,31 @@ TEST_F(RingLinkTest, FramesGoBothWays) {
   EXPECT_TRUE(asked_->peer_alive());
 }
 
+TEST_F(RingLinkTest, IcrcIsWaivedByBothSidesOrNotAtAll) {
+  using transport::IcrcCheck;
+  using transport::IcrcUse;
+  EXPECT_EQ(asked_->Acquire().icrc, IcrcUse::kCarried);
+  asker_->WaiveIcrc();
+  EXPECT_EQ(asker_->Acquire().icrc, IcrcUse::kCarried);
+  SendByte(*asker_, 1);
+  asked_->WaiveIcrc();
+  EXPECT_EQ(TakeByte(*asked_), 1);
+  EXPECT_EQ(asked_->icrc_check(), IcrcCheck::kWaived) << "whether the frame has one or not";
+
+  EXPECT_EQ(asked_->Acquire().icrc, IcrcUse::kWaived);
+  SendByte(*asked_, 2);
+  EXPECT_EQ(TakeByte(*asker_), 2);
+  EXPECT_EQ(asker_->icrc_check(), IcrcCheck::kWaived);
+}
+
+TEST_F(RingLinkTest, IcrcIsCheckedIfTheOtherSideAloneWaivesIt) {
+  asked_->WaiveIcrc();
+  SendByte(*asked_, 1);
+  EXPECT_EQ(TakeByte(*asker_), 1);
+  EXPECT_EQ(asker_->icrc_check(), transport::IcrcCheck::kNeeded);
+  EXPECT_EQ(asked_->Acquire().icrc, transport::IcrcUse::kCarried);
+}
+
 TEST_F(RingLinkTest, FullRingIsBackPressureNotLoss) {
   uint32_t sent = 0;
   while (SendByte(*asker_, static_cast<uint8_t>(sent))) ++sent;

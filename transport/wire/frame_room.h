@@ -1,0 +1,28 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "transport/wire/icrc.h"
+
+namespace uroce::transport {
+
+// The memory that the next frame is to be built in, at least kMaxFrameBytes, and whether the frame
+// is to carry its ICRC.
+struct FrameRoom : std::span<uint8_t> {
+  FrameRoom() = default;
+  FrameRoom(std::span<uint8_t> bytes, IcrcUse use = IcrcUse::kCarried)
+      : std::span<uint8_t>(bytes), icrc(use) {}
+  template <size_t kBytes>
+  FrameRoom(std::array<uint8_t, kBytes>& bytes, IcrcUse use = IcrcUse::kCarried)
+      : std::span<uint8_t>(bytes), icrc(use) {}
+  FrameRoom(std::vector<uint8_t>& bytes, IcrcUse use = IcrcUse::kCarried)
+      : std::span<uint8_t>(bytes), icrc(use) {}
+
+  IcrcUse icrc = IcrcUse::kCarried;
+};
+
+}  // namespace uroce::transport
