@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <compare>
 #include <cstdint>
 
@@ -29,13 +30,19 @@ using MacAddress = std::array<uint8_t, 6>;
 struct Gid {
   std::array<uint8_t, 16> bytes{};
 
-  constexpr auto operator<=>(const Gid&) const = default;
+  constexpr auto operator<=>(const Gid& other) const { return bytes <=> other.bytes; }
+  // Two words: packets are compared by it.
+  constexpr bool operator==(const Gid& other) const {
+    const auto ours = std::bit_cast<std::array<uint64_t, 2>>(bytes);
+    const auto theirs = std::bit_cast<std::array<uint64_t, 2>>(other.bytes);
+    return ((ours[0] ^ theirs[0]) | (ours[1] ^ theirs[1])) == 0;
+  }
 
   constexpr bool IsIpv4Mapped() const {
-    for (int i = 0; i < 10; ++i) {
-      if (bytes[i] != 0) return false;
-    }
-    return bytes[10] == 0xff && bytes[11] == 0xff;
+    constexpr std::array<uint8_t, 12> kPrefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    constexpr auto kWords = std::bit_cast<std::array<uint32_t, 3>>(kPrefix);
+    const auto words = std::bit_cast<std::array<uint32_t, 4>>(bytes);
+    return (words[0] | words[1]) == 0 && words[2] == kWords[2];
   }
   constexpr bool IsZero() const { return *this == Gid{}; }
   // An IPv6 multicast address, or an IPv4 one mapped.

@@ -18,10 +18,11 @@ inline void Require(bool holds, std::source_location where = std::source_locatio
 // the figure does not depend on the machine's load; time does not count.
 class InstructionCounter {
  public:
-  // `stage` is one word. Counts of a stage that is measured several times: the smallest is taken,
-  // which no clock that had to be read anew and no other thread is part of.
-  static void Begin();
-  static void End(const std::string& stage, int messages);
+  // What is counted from here to End, a message. `stage` is one word. Of a stage that is measured
+  // several times the smallest count is taken, which no clock that had to be read anew and no other
+  // thread is part of.
+  static void Begin(const std::string& stage, int messages);
+  static void End();
 };
 
 // The body of a program's only test. Runs the program again under callgrind, where it calls

@@ -1,9 +1,13 @@
 // How many instructions a message takes in each stage of the transport: two endpoints in one
-// thread, frames handed over in one buffer.
+// thread, frames handed over in one buffer. As on a wire, and, "link-", as between two processes
+// that share memory, without ICRC; and what the ring between those takes a frame.
 #include <array>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "dpdk_nic/port/ring/ring_link.h"
 #include "tests/benchmarks/instruction_counter.h"
 #include "tests/transport/connected_pair.h"
 
@@ -18,65 +22,95 @@ constexpr int kRounds = 4;  // the first finds everything as it was made
 
 using Frames = std::vector<std::vector<uint8_t>>;
 
-Frames BuildAll(Endpoint& from, Time now, Frames frames) {
+// Returns how many there are.
+size_t BuildAll(Endpoint& from, Time now, IcrcUse icrc, Frames& frames) {
   size_t count = 0;
-  while (const size_t bytes = from.PollTransmit(now, Route::kWire, frames[count])) {
+  while (const size_t bytes =
+             from.PollTransmit(now, Route::kWire, FrameRoom(frames[count], icrc))) {
     frames[count++].resize(bytes);
   }
-  frames.resize(count);
-  return frames;
+  return count;
 }
 
-void ReceiveAll(Endpoint& to, Time now, const Frames& frames) {
-  for (const auto& frame : frames) Require(to.OnFrame(now, frame) == DropReason::kNone);
+void ReceiveAll(Endpoint& to, Time now, IcrcUse icrc, std::span<const Frames::value_type> frames) {
+  const auto check = icrc == IcrcUse::kCarried ? IcrcCheck::kNeeded : IcrcCheck::kWaived;
+  for (const auto& frame : frames) {
+    Require(to.OnFrame(now, frame, Route::kWire, check) == DropReason::kNone);
+  }
 }
 
 // One batch, of which the last request is signaled.
-void MeasureBatch(ConnectedPair& pair, const std::string& name, SendOpcode opcode,
-                  uint32_t length) {
+void MeasureBatch(ConnectedPair& pair, IcrcUse icrc, const std::string& operation,
+                  SendOpcode opcode, uint32_t length) {
+  const std::string name = (icrc == IcrcUse::kWaived ? "link-" : "") + operation;
   const Frames buffers(kBatch + 1, std::vector<uint8_t>(kMaxFrameBytes));
   std::array<Completion, kBatch> completions;
-  InstructionCounter::Begin();
+  InstructionCounter::Begin(name + "/post", kBatch);
   for (int i = 0; i < kBatch; ++i) {
     SendWorkRequest request = pair.Request(opcode, length);
     request.signaled = i == kBatch - 1;
     Require(pair.client.qp->PostSend(request) == Status::kOk);
   }
-  InstructionCounter::End(name + "/post", kBatch);
+  InstructionCounter::End();
 
   Frames requests = buffers;
-  InstructionCounter::Begin();
-  requests = BuildAll(pair.client.endpoint, pair.now, std::move(requests));
-  InstructionCounter::End(name + "/build", kBatch);
-  Require(requests.size() == kBatch);
+  InstructionCounter::Begin(name + "/build", kBatch);
+  const size_t request_count = BuildAll(pair.client.endpoint, pair.now, icrc, requests);
+  InstructionCounter::End();
+  Require(request_count == kBatch);
 
-  InstructionCounter::Begin();
-  ReceiveAll(pair.server.endpoint, pair.now, requests);
-  InstructionCounter::End(name + "/receive", kBatch);
+  InstructionCounter::Begin(name + "/receive", kBatch);
+  ReceiveAll(pair.server.endpoint, pair.now, icrc, std::span(requests).first(request_count));
+  InstructionCounter::End();
 
   Frames responses = buffers;
-  InstructionCounter::Begin();
-  responses = BuildAll(pair.server.endpoint, pair.now, std::move(responses));
-  ReceiveAll(pair.client.endpoint, pair.now, responses);
-  InstructionCounter::End(name + "/ack", kBatch);
+  InstructionCounter::Begin(name + "/ack", kBatch);
+  const size_t response_count = BuildAll(pair.server.endpoint, pair.now, icrc, responses);
+  ReceiveAll(pair.client.endpoint, pair.now, icrc, std::span(responses).first(response_count));
+  InstructionCounter::End();
 
-  InstructionCounter::Begin();
+  InstructionCounter::Begin(name + "/poll", 1);
   Require(pair.client.cq->Poll(completions) == 1);
-  InstructionCounter::End(name + "/poll", 1);
+  InstructionCounter::End();
   Require(completions[0].status == CompletionStatus::kSuccess);
   pair.server.cq->Poll(completions);
 }
 
+// A batch of frames through the ring of a link, each as a port hands it on.
+void MeasureRingLink(nic::RingLink& from, nic::RingLink& to, size_t frame_bytes) {
+  InstructionCounter::Begin("ring-link/send", kBatch);
+  for (int i = 0; i < kBatch; ++i) {
+    Require(from.Acquire().size() >= kMaxFrameBytes);
+    from.Commit(frame_bytes);
+  }
+  from.Flush();
+  InstructionCounter::End();
+  InstructionCounter::Begin("ring-link/receive", kBatch);
+  for (int i = 0; i < kBatch; ++i) {
+    Require(to.Receive().size() == frame_bytes);
+    to.Release();
+  }
+  to.Flush();
+  InstructionCounter::End();
+}
+
 void Measure() {
   ConnectedPair pair(/*gid_index=*/1, Mtu::k4096);
+  auto offer = nic::RingLink::Create();
+  Require(offer.has_value());
+  const auto other_end = nic::RingLink::Accept(std::move(offer->memory), std::move(offer->socket));
+  Require(other_end != nullptr);
   for (int round = 0; round < kRounds; ++round) {
-    // Before the WRITEs, whose acknowledgements tell the client of them.
-    InstructionCounter::Begin();
-    for (int i = 0; i < kBatch; ++i) pair.PostReceive(2);
-    InstructionCounter::End("send-2/post-receive", kBatch);
-    MeasureBatch(pair, "write-64", SendOpcode::kRdmaWrite, 64);
-    MeasureBatch(pair, "send-2", SendOpcode::kSend, 2);
-    MeasureBatch(pair, "write-4096", SendOpcode::kRdmaWrite, 4'096);
+    for (const IcrcUse icrc : {IcrcUse::kCarried, IcrcUse::kWaived}) {
+      // Before the WRITEs, whose acknowledgements tell the client of them.
+      InstructionCounter::Begin("send-2/post-receive", kBatch);
+      for (int i = 0; i < kBatch; ++i) pair.PostReceive(2);
+      InstructionCounter::End();
+      MeasureBatch(pair, icrc, "write-64", SendOpcode::kRdmaWrite, 64);
+      MeasureBatch(pair, icrc, "send-2", SendOpcode::kSend, 2);
+      MeasureBatch(pair, icrc, "write-4096", SendOpcode::kRdmaWrite, 4'096);
+    }
+    MeasureRingLink(*offer->link, *other_end, 62);
   }
 }
 

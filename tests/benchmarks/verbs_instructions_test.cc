@@ -49,15 +49,15 @@ class Connection {
       request.next = i % list == list - 1 ? nullptr : &request + 1;
     }
     ibv_send_wr* bad;
-    InstructionCounter::Begin();
+    InstructionCounter::Begin(name + "/post", kBatch);
     for (int i = 0; i < kBatch; i += list)
       Require(ibv_post_send(a_.get(), &requests[i], &bad) == 0);
-    InstructionCounter::End(name + "/post", kBatch);
+    InstructionCounter::End();
 
     ibv_wc completion;
-    InstructionCounter::Begin();
+    InstructionCounter::Begin(name + "/poll", 1);
     Require(ibv_poll_cq(cq_.get(), 1, &completion) == 1);
-    InstructionCounter::End(name + "/poll", 1);
+    InstructionCounter::End();
     Require(completion.status == IBV_WC_SUCCESS);
     while (ibv_poll_cq(receive_cq_.get(), 1, &completion) == 1) {
     }

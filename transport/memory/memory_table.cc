@@ -35,15 +35,6 @@ MemoryTable::MemoryTable(const Seed& seed) : random_(seed, kStream) {
   while (slots_ < kInitialSlots) AddSlot();
 }
 
-const MemoryTable::Entry* MemoryTable::Find(uint32_t key) const {
-  const Entry& entry = Slot(key);
-  return entry.kind != Kind::kFree && entry.key == key ? &entry : nullptr;
-}
-
-MemoryTable::Entry* MemoryTable::Find(uint32_t key) {
-  return const_cast<Entry*>(static_cast<const MemoryTable*>(this)->Find(key));
-}
-
 MemoryTable::Entry* MemoryTable::FindRegion(LKey key) {
   Entry* entry = Find(key.value);
   return entry != nullptr && entry->kind == Kind::kRegion ? entry : nullptr;

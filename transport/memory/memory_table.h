@@ -118,8 +118,13 @@ class MemoryTable {
     return const_cast<Entry&>(static_cast<const MemoryTable*>(this)->Slot(key));
   }
   // The entry in use that `key` names, or nullptr.
-  const Entry* Find(uint32_t key) const;
-  Entry* Find(uint32_t key);
+  const Entry* Find(uint32_t key) const {
+    const Entry& entry = Slot(key);
+    return entry.key == key && entry.kind != Kind::kFree ? &entry : nullptr;
+  }
+  Entry* Find(uint32_t key) {
+    return const_cast<Entry*>(static_cast<const MemoryTable*>(this)->Find(key));
+  }
   Entry* FindRegion(LKey key);
   Entry* FindWindow(RKey key);
   // The window whose key differs from `key` in the tag at most.

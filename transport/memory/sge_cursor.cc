@@ -53,6 +53,12 @@ SgeCursor::Resolution SgeCursor::Resolve(const MemoryTable& memory, PdId pd, uin
 
 std::optional<size_t> SgeCursor::Gather(const MemoryTable& memory, PdId pd, uint64_t offset,
                                         size_t length, std::span<PayloadPiece, kMaxSges> out) {
+  if (list_.size() == 1 && length != 0) [[likely]] {
+    const ScatterGatherEntry& entry = list_.front();
+    if (offset + length > entry.length) return std::nullopt;
+    out[0] = {memory.LocalAddress(pd, entry.lkey, entry.address + offset, length, 0), length};
+    return out[0].data != nullptr ? std::optional<size_t>(1) : std::nullopt;
+  }
   std::array<Extent, kMaxSges> extents;
   const Resolution resolution = Resolve(memory, pd, offset, length, 0, extents);
   if (resolution.result != Result::kOk) return std::nullopt;

@@ -44,7 +44,7 @@ Position PositionOf(bool first, bool last) {
 
 // Every packet but the last is full (IBA 9.7.3.3).
 uint32_t PacketsFor(uint64_t bytes, uint32_t mtu_bytes) {
-  return bytes == 0 ? 1 : static_cast<uint32_t>((bytes + mtu_bytes - 1) / mtu_bytes);
+  return bytes <= mtu_bytes ? 1 : static_cast<uint32_t>((bytes + mtu_bytes - 1) / mtu_bytes);
 }
 
 }  // namespace
@@ -249,7 +249,7 @@ Path Requester::FillDatagram(const SendWqe& wqe, TransportHeaders& headers) cons
 // memory it lies in may not be read.
 std::optional<size_t> Requester::FillData(SendWqe& wqe, TransportHeaders& headers,
                                           std::span<PayloadPiece, kMaxSges> pieces) {
-  const uint64_t offset = OffsetOf(wqe, next_psn_);
+  const uint64_t offset = wqe.psn_count == 1 ? 0 : OffsetOf(wqe, next_psn_);
   const size_t length = std::min<uint64_t>(wqe.length - offset, qp_.mtu_bytes());
   const bool first = offset == 0;
   const bool last = offset + length == wqe.length;

@@ -76,6 +76,7 @@ class Responder {
     // event that is raised (IBA 11.6.3.2 QP_ACCESS_ERR, 11.6.3.2 QP_REQ_ERR).
     CompletionStatus receive_status = CompletionStatus::kRemoteInvalidRequest;
     EventType event = EventType::kQpAccessError;
+    uint8_t* target = nullptr;  // of kExecute: where the payload of a WRITE goes
   };
 
   // responder_validate.cc
@@ -92,9 +93,10 @@ class Responder {
   uint8_t* RemoteMemory(RKey rkey, uint64_t address, uint64_t length, uint32_t wanted) const;
 
   // responder_execute.cc
-  void Execute(const Packet& packet);
+  // `target` is what the ladder has found.
+  void Execute(const Packet& packet, uint8_t* target);
   bool ExecuteSend(const Packet& packet);
-  bool ExecuteWrite(const Packet& packet);
+  bool ExecuteWrite(const Packet& packet, uint8_t* target);
   void ExecuteRead(const Packet& packet);
   void ExecuteAtomic(const Packet& packet);
   void RefuseForGoneMemory(const Packet& packet);

@@ -53,7 +53,7 @@ DropReason Responder::OnRequest(const Packet& packet) {
   nak_sent_ = false;
   const bool owes_nak = acknowledge_ == Acknowledge::kSequenceNak;
   if (owes_nak || acknowledge_ == Acknowledge::kRnrNak) acknowledge_ = Acknowledge::kAck;
-  Execute(packet);
+  Execute(packet, verdict.target);
   // The gap closed before its NAK was sent, but what was dropped behind it is missing now.
   if (owes_nak && !failed_ && !expected_psn_.IsAfter(last_dropped_psn_)) {
     nak_sent_ = true;
@@ -62,13 +62,13 @@ DropReason Responder::OnRequest(const Packet& packet) {
   return DropReason::kNone;
 }
 
-void Responder::Execute(const Packet& packet) {
+void Responder::Execute(const Packet& packet, uint8_t* target) {
   switch (packet.opcode.operation) {
     case Operation::kSend:
       if (!ExecuteSend(packet)) return;
       break;
     case Operation::kWrite:
-      if (!ExecuteWrite(packet)) return;
+      if (!ExecuteWrite(packet, target)) return;
       break;
     case Operation::kReadRequest:
       return ExecuteRead(packet);
@@ -110,16 +110,14 @@ bool Responder::ExecuteSend(const Packet& packet) {
   return true;
 }
 
-bool Responder::ExecuteWrite(const Packet& packet) {
+bool Responder::ExecuteWrite(const Packet& packet, uint8_t* target) {
   if (packet.opcode.StartsMessage()) {
     message_ = Message::kWrite;
     received_bytes_ = 0;
     write_ = packet.reth;
   }
   if (packet.payload.empty()) return true;
-  uint8_t* to = RemoteMemory(write_.rkey, write_.virtual_address + received_bytes_,
-                             packet.payload.size(), AccessFlags::kRemoteWrite);
-  if (PlaceInOrder(to, packet.payload)) return true;
+  if (PlaceInOrder(target, packet.payload)) return true;
   RefuseForGoneMemory(packet);
   return false;
 }

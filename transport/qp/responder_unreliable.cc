@@ -19,7 +19,7 @@ DropReason Responder::OnUnreliable(const Packet& packet) {
     ++expected_psn_;
     return DropMessage(verdict);
   }
-  Execute(packet);
+  Execute(packet, verdict.target);
   return DropReason::kNone;
 }
 

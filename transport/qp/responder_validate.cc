@@ -100,11 +100,11 @@ Responder::Verdict Responder::CheckWrite(const Packet& packet) const {
   }
   // A zero-length WRITE touches no memory and its R_Key is not checked (IBA C9-88).
   const uint64_t length = starts ? reth.dma_length : packet.payload.size();
-  if (length != 0 && RemoteMemory(reth.rkey, reth.virtual_address + received, length,
-                                  AccessFlags::kRemoteWrite) == nullptr) {
-    return kAccessError;
-  }
-  return {};
+  if (length == 0) return {};
+  uint8_t* const target =
+      RemoteMemory(reth.rkey, reth.virtual_address + received, length, AccessFlags::kRemoteWrite);
+  if (target == nullptr) return kAccessError;
+  return {.target = target};
 }
 
 Responder::Verdict Responder::CheckRead(const Packet& packet) const {

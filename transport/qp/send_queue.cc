@@ -76,9 +76,7 @@ Status SendQueue::Post(const SendWorkRequest& request) {
 
   const uint32_t slot = back_ & mask_;
   SendWqe& wqe = ring_[slot];
-  wqe = SendWqe{};
-  static_cast<SendParameters&>(wqe) = request;
-  wqe.length = length;
+  wqe.Begin(request, length);
   if (addresses_ != nullptr) {
     addresses_[slot] = *request.address;
     wqe.address = &addresses_[slot];
@@ -86,6 +84,7 @@ Status SendQueue::Post(const SendWorkRequest& request) {
   if (request.inline_data) {
     uint8_t* bytes = inline_bytes_.get() + size_t{slot} * max_inline_bytes_;
     wqe.inline_bytes = bytes;
+    wqe.sge_list = {};
     for (const ScatterGatherEntry& sge : request.sges) {
       if (sge.length == 0) continue;
       const auto* from = reinterpret_cast<const void*>(sge.address);
@@ -95,6 +94,7 @@ Status SendQueue::Post(const SendWorkRequest& request) {
   } else {
     ScatterGatherEntry* sges = sges_.get() + size_t{slot} * max_sges_;
     std::copy(request.sges.begin(), request.sges.end(), sges);
+    wqe.inline_bytes = nullptr;
     wqe.sge_list = {sges, request.sges.size()};
     wqe.sges = SgeCursor(wqe.sge_list);
   }

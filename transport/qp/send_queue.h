@@ -38,6 +38,15 @@ struct SendWqe : SendParameters {
   CompletionStatus failure = CompletionStatus::kSuccess;
   VendorError failure_reason = VendorError::kNone;
 
+  // As it is when it was posted; where its data is, is still to be said.
+  void Begin(const SendParameters& parameters, uint64_t bytes) {
+    static_cast<SendParameters&>(*this) = parameters;
+    length = bytes;
+    started = probes = holds_read_credit = false;
+    psn_count = request_count = 0;
+    failure = CompletionStatus::kSuccess;
+    failure_reason = VendorError::kNone;
+  }
   Psn end_psn() const { return first_psn + psn_count; }
   // Counted up from first_psn: a message may take half of all PSNs.
   bool Contains(Psn psn) const {

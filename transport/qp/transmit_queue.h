@@ -17,6 +17,9 @@ class TransmitClient {
   // nothing to send now. May leave the queue it is called from, and enter another.
   virtual size_t BuildFrame(Time now, FrameRoom out) = 0;
 
+ protected:
+  bool is_queued() const { return queued_; }
+
  private:
   friend class TransmitQueue;
   TransmitClient* previous_ = nullptr;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,34 +16,69 @@ inline constexpr size_t kMaxExtensionBytes = AtomicEth::kBytes;
 inline constexpr size_t kImmediateBytes = 4;  // ImmDt (IBA 9.3.6)
 inline constexpr size_t kIethBytes = 4;       // IETH (IBA 9.3.7)
 
-// Bytes between the BTH and the payload.
-inline size_t ExtensionBytes(const Opcode& opcode) {
-  return (opcode.HasDeth() ? Deth::kBytes : 0) + (opcode.HasReth() ? Reth::kBytes : 0) +
-         (opcode.HasAtomicEth() ? AtomicEth::kBytes : 0) + (opcode.HasAeth() ? Aeth::kBytes : 0) +
-         (opcode.HasAtomicAckEth() ? AtomicEth::kAckBytes : 0) +
-         (opcode.HasImmediate() ? kImmediateBytes : 0) + (opcode.HasIeth() ? kIethBytes : 0);
+// Which of them a packet has. Nearly all packets have none, a RETH or an AETH, and are told apart
+// by one look at a table; the others are asked for each header.
+enum class ExtensionHeaders : uint8_t { kNone, kReth, kAeth, kOthers };
+
+inline ExtensionHeaders ExtensionHeadersOf(const Opcode& opcode) {
+  constexpr size_t kOperations = 8;
+  constexpr size_t kPositions = 4;
+  static constexpr auto kTable = [] {
+    std::array<ExtensionHeaders, kOperations * kPositions> table{};
+    for (size_t i = 0; i < table.size(); ++i) {
+      const Opcode row{.operation = static_cast<Operation>(i / kPositions),
+                       .position = static_cast<Position>(i % kPositions)};
+      const bool has_others = row.HasAtomicEth() || row.HasAtomicAckEth();
+      table[i] = has_others      ? ExtensionHeaders::kOthers
+                 : row.HasReth() ? ExtensionHeaders::kReth
+                 : row.HasAeth() ? ExtensionHeaders::kAeth
+                                 : ExtensionHeaders::kNone;
+    }
+    return table;
+  }();
+  if (opcode.HasDeth() || opcode.suffix != Suffix::kNone) return ExtensionHeaders::kOthers;
+  return kTable[static_cast<size_t>(opcode.operation) * kPositions +
+                static_cast<size_t>(opcode.position)];
 }
 
-// Read or write the extension headers that headers.opcode has, ExtensionBytes(headers.opcode) of
-// them. Parsing makes the fields of all others zero.
-inline void ParseExtensions(const uint8_t* bytes, TransportHeaders& headers) {
+// Bytes between the BTH and the payload.
+inline size_t ExtensionBytes(const Opcode& opcode) {
+  switch (ExtensionHeadersOf(opcode)) {
+    case ExtensionHeaders::kNone:
+      return 0;
+    case ExtensionHeaders::kReth:
+      return Reth::kBytes;
+    case ExtensionHeaders::kAeth:
+      return Aeth::kBytes;
+    default:
+      return (opcode.HasDeth() ? Deth::kBytes : 0) + (opcode.HasReth() ? Reth::kBytes : 0) +
+             (opcode.HasAtomicEth() ? AtomicEth::kBytes : 0) +
+             (opcode.HasAeth() ? Aeth::kBytes : 0) +
+             (opcode.HasAtomicAckEth() ? AtomicEth::kAckBytes : 0) +
+             (opcode.HasImmediate() ? kImmediateBytes : 0) + (opcode.HasIeth() ? kIethBytes : 0);
+  }
+}
+
+namespace extension_internal {
+
+// One header after the other, in wire order.
+inline void ParseOthers(const uint8_t* bytes, TransportHeaders& headers) {
   const Opcode& opcode = headers.opcode;
   const auto take = [&bytes](size_t count) {
     const uint8_t* const taken = bytes;
     bytes += count;
     return taken;
   };
-  headers.deth = opcode.HasDeth() ? ParseDeth(take(Deth::kBytes)) : Deth{};
-  headers.reth = opcode.HasReth() ? ParseReth(take(Reth::kBytes)) : Reth{};
-  headers.atomic = opcode.HasAtomicEth() ? ParseAtomicEth(take(AtomicEth::kBytes)) : AtomicEth{};
-  headers.aeth = opcode.HasAeth() ? ParseAeth(take(Aeth::kBytes)) : Aeth{};
-  headers.atomic_original = opcode.HasAtomicAckEth() ? Load64(take(AtomicEth::kAckBytes)) : 0;
-  headers.immediate = 0;
+  if (opcode.HasDeth()) headers.deth = ParseDeth(take(Deth::kBytes));
+  if (opcode.HasReth()) headers.reth = ParseReth(take(Reth::kBytes));
+  if (opcode.HasAtomicEth()) headers.atomic = ParseAtomicEth(take(AtomicEth::kBytes));
+  if (opcode.HasAeth()) headers.aeth = ParseAeth(take(Aeth::kBytes));
+  if (opcode.HasAtomicAckEth()) headers.atomic_original = Load64(take(AtomicEth::kAckBytes));
   if (opcode.HasImmediate()) std::memcpy(&headers.immediate, take(kImmediateBytes), 4);
-  headers.invalidate_rkey = opcode.HasIeth() ? RKey{Load32(take(kIethBytes))} : RKey{};
+  if (opcode.HasIeth()) headers.invalidate_rkey = RKey{Load32(take(kIethBytes))};
 }
 
-inline void EmitExtensions(const TransportHeaders& headers, uint8_t* bytes) {
+inline void EmitOthers(const TransportHeaders& headers, uint8_t* bytes) {
   const Opcode& opcode = headers.opcode;
   if (opcode.HasDeth()) {
     EmitDeth(headers.deth, bytes);
@@ -60,6 +96,38 @@ inline void EmitExtensions(const TransportHeaders& headers, uint8_t* bytes) {
   if (opcode.HasAtomicAckEth()) Store64(headers.atomic_original, bytes);
   if (opcode.HasImmediate()) std::memcpy(bytes, &headers.immediate, kImmediateBytes);
   if (opcode.HasIeth()) Store32(headers.invalidate_rkey.value, bytes);
+}
+
+}  // namespace extension_internal
+
+// Read or write the extension headers that headers.opcode has, ExtensionBytes(headers.opcode) of
+// them. Parsing leaves the fields of all others alone.
+inline void ParseExtensions(const uint8_t* bytes, TransportHeaders& headers) {
+  switch (ExtensionHeadersOf(headers.opcode)) {
+    case ExtensionHeaders::kNone:
+      return;
+    case ExtensionHeaders::kReth:
+      headers.reth = ParseReth(bytes);
+      return;
+    case ExtensionHeaders::kAeth:
+      headers.aeth = ParseAeth(bytes);
+      return;
+    default:
+      return extension_internal::ParseOthers(bytes, headers);
+  }
+}
+
+inline void EmitExtensions(const TransportHeaders& headers, uint8_t* bytes) {
+  switch (ExtensionHeadersOf(headers.opcode)) {
+    case ExtensionHeaders::kNone:
+      return;
+    case ExtensionHeaders::kReth:
+      return EmitReth(headers.reth, bytes);
+    case ExtensionHeaders::kAeth:
+      return EmitAeth(headers.aeth, bytes);
+    default:
+      return extension_internal::EmitOthers(headers, bytes);
+  }
 }
 
 }  // namespace uroce::transport

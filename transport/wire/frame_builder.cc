@@ -41,6 +41,21 @@ bool CopyPayload(std::span<const PayloadPiece> payload, uint8_t pad_count, uint8
   return true;
 }
 
+// The payload, the pad, and the ICRC over them and what `crc` is the state of. As above.
+bool CopyPayloadAndIcrc(uint32_t crc, std::span<const PayloadPiece> payload, uint8_t pad_count,
+                        uint8_t* at) {
+  for (const PayloadPiece& piece : payload) {
+    if (!Crc32CopyAndUpdate(crc, at, piece.data, piece.length)) return false;
+    at += piece.length;
+  }
+  if (pad_count != 0) {
+    static constexpr uint8_t kPad[3] = {};
+    (void)Crc32CopyAndUpdate(crc, at, kPad, pad_count);
+  }
+  EmitIcrc(crc, at + pad_count);
+  return true;
+}
+
 Bth BthOf(const TransportHeaders& headers, uint8_t pad_count) {
   return {.opcode = EncodeOpcode(headers.opcode),
           .solicited = headers.solicited,
@@ -93,17 +108,28 @@ size_t FrameBuilder::FrameBytes(const Opcode& opcode, size_t payload_bytes) cons
          PadCount(payload_bytes) + kIcrcBytes;
 }
 
-void FrameBuilder::SetLengths(size_t frame_bytes, uint8_t* headers) const {
-  const size_t ip_bytes = frame_bytes - EthernetHeader::kBytes;
-  uint8_t* ip = headers + EthernetHeader::kBytes;
+void FrameBuilder::EmitHeaders(const TransportHeaders& headers, uint8_t pad_count,
+                               size_t frame_bytes, uint8_t* out) const {
+  const uint8_t* const network = network_headers_.data();
+  const auto ip_bytes = static_cast<uint16_t>(frame_bytes - EthernetHeader::kBytes);
+  uint8_t* const ip = out + EthernetHeader::kBytes;
+  uint8_t* bth;
   if (is_ipv6_) {
+    constexpr size_t kBytes = EthernetHeader::kBytes + Ipv6Header::kBytes + UdpHeader::kBytes;
+    std::memcpy(out, network, kBytes);
     const auto udp_bytes = static_cast<uint16_t>(ip_bytes - Ipv6Header::kBytes);
     SetIpv6PayloadLength(udp_bytes, ip);
     SetUdpLength(udp_bytes, ip + Ipv6Header::kBytes);
+    bth = out + kBytes;
   } else {
-    SetIpv4TotalLength(static_cast<uint16_t>(ip_bytes), ip);
+    constexpr size_t kBytes = EthernetHeader::kBytes + Ipv4Header::kBytes + UdpHeader::kBytes;
+    std::memcpy(out, network, kBytes);
+    SetIpv4TotalLength(ip_bytes, network + EthernetHeader::kBytes, ip);
     SetUdpLength(static_cast<uint16_t>(ip_bytes - Ipv4Header::kBytes), ip + Ipv4Header::kBytes);
+    bth = out + kBytes;
   }
+  EmitBth(BthOf(headers, pad_count), bth);
+  EmitExtensions(headers, bth + Bth::kBytes);
 }
 
 size_t FrameBuilder::Emit(const TransportHeaders& headers, std::span<const PayloadPiece> payload,
@@ -112,33 +138,19 @@ size_t FrameBuilder::Emit(const TransportHeaders& headers, std::span<const Paylo
   const uint8_t pad_count = PadCount(payload_bytes);
   const size_t header_bytes = network_header_bytes_ + Bth::kBytes + ExtensionBytes(headers.opcode);
   const size_t frame_bytes = header_bytes + payload_bytes + pad_count + kIcrcBytes;
-
-  // The frame may lie in memory that is shared with its receiver: it is only ever written.
-  std::array<uint8_t, kMaxNetworkHeaderBytes + Bth::kBytes + kMaxExtensionBytes> buffer;
-  std::memcpy(buffer.data(), network_headers_.data(), network_headers_.size());
-  SetLengths(frame_bytes, buffer.data());
-  uint8_t* bth = buffer.data() + network_header_bytes_;
-  EmitBth(BthOf(headers, pad_count), bth);
-  EmitExtensions(headers, bth + Bth::kBytes);
-
-  uint8_t* at = out.data();
-  CopyPieces<buffer.size()>(buffer.data(), header_bytes, at);
-  at += header_bytes;
+  uint8_t* const at = out.data() + header_bytes;
   if (out.icrc == IcrcUse::kWaived) {
+    EmitHeaders(headers, pad_count, frame_bytes, out.data());
     return CopyPayload(payload, pad_count, at) ? frame_bytes : 0;
   }
-  uint32_t crc =
+  // The frame may lie in memory that is shared with its receiver: it is only ever written. The
+  // ICRC is that of a copy.
+  std::array<uint8_t, kMaxNetworkHeaderBytes + Bth::kBytes + kMaxExtensionBytes> buffer;
+  EmitHeaders(headers, pad_count, frame_bytes, buffer.data());
+  CopyPieces<buffer.size()>(buffer.data(), header_bytes, out.data());
+  const uint32_t crc =
       StartIcrc(is_ipv6_ ? IpVersion::kIpv6 : IpVersion::kIpv4, buffer.data(), header_bytes);
-  for (const PayloadPiece& piece : payload) {
-    if (!Crc32CopyAndUpdate(crc, at, piece.data, piece.length)) return 0;
-    at += piece.length;
-  }
-  if (pad_count != 0) {
-    static constexpr uint8_t kPad[3] = {};
-    (void)Crc32CopyAndUpdate(crc, at, kPad, pad_count);
-  }
-  EmitIcrc(crc, at + pad_count);
-  return frame_bytes;
+  return CopyPayloadAndIcrc(crc, payload, pad_count, at) ? frame_bytes : 0;
 }
 
 uint16_t UdpSourcePort(uint32_t flow_label, Qpn local, Qpn remote) {

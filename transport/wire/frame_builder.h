@@ -41,8 +41,9 @@ class FrameBuilder {
  private:
   static constexpr size_t kMaxNetworkHeaderBytes = 14 + 40 + 8;
 
-  // Fills in the length fields, and what depends on them, of a copy of network_headers_.
-  void SetLengths(size_t frame_bytes, uint8_t* headers) const;
+  // All headers of a frame of so many bytes. Reads nothing of `out`.
+  void EmitHeaders(const TransportHeaders& headers, uint8_t pad_count, size_t frame_bytes,
+                   uint8_t* out) const;
 
   std::array<uint8_t, kMaxNetworkHeaderBytes> network_headers_{};  // with lengths of 0
   size_t network_header_bytes_ = 0;

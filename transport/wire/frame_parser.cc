@@ -158,6 +158,7 @@ DropReason Parser::Transport() {
   const std::optional<Opcode> opcode = ParseOpcode(bth.opcode);
   if (!opcode) return DropReason::kUnknownOpcode;
   TransportHeaders& headers = packet_;
+  headers = TransportHeaders{};
   headers.opcode = *opcode;
   at_ += Bth::kBytes;
   const size_t extension_bytes = ExtensionBytes(headers.opcode);

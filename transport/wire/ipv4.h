@@ -84,15 +84,15 @@ inline void EmitIpv4(const Ipv4Header& ip, uint8_t* bytes) {
   std::memcpy(bytes + ipv4_internal::kChecksumOffset, &checksum, sizeof checksum);
 }
 
-// Sets the total length of a header that was emitted with a total length of 0, and corrects its
-// checksum (RFC 1624, equation 3, with an old value of zero: HC' = ~(~HC + m')).
-inline void SetIpv4TotalLength(uint16_t total_length, uint8_t* bytes) {
-  Store16(total_length, bytes + 2);
-  uint8_t* checksum = bytes + ipv4_internal::kChecksumOffset;
-  uint32_t sum = static_cast<uint16_t>(~Load16(checksum));
+// Sets the total length in a copy of `header`, which was emitted with a total length of 0, and
+// corrects the checksum (RFC 1624, equation 3, with an old value of zero: HC' = ~(~HC + m')). The
+// copy is only written.
+inline void SetIpv4TotalLength(uint16_t total_length, const uint8_t* header, uint8_t* copy) {
+  uint32_t sum = static_cast<uint16_t>(~Load16(header + ipv4_internal::kChecksumOffset));
   sum += total_length;
   sum = (sum & 0xffff) + (sum >> 16);
-  Store16(static_cast<uint16_t>(~sum), checksum);
+  Store16(total_length, copy + 2);
+  Store16(static_cast<uint16_t>(~sum), copy + ipv4_internal::kChecksumOffset);
 }
 
 }  // namespace uroce::transport

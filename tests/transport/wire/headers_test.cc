@@ -201,7 +201,7 @@ TEST(Ipv4Test, TotalLengthCanBeSetLater) {
     std::array<uint8_t, Ipv4Header::kBytes> expected;
     EmitIpv4(ip, expected.data());
     std::array<uint8_t, Ipv4Header::kBytes> patched = blank;
-    SetIpv4TotalLength(ip.total_length, patched.data());
+    SetIpv4TotalLength(ip.total_length, blank.data(), patched.data());
     ASSERT_EQ(expected, patched) << length;
   }
 }
