@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "transport/limits.h"
+#include "transport/wire/connection_frame.h"
 #include "transport/wire/frame_parser.h"
 
 namespace uroce::transport {
@@ -15,11 +16,6 @@ namespace {
 constexpr size_t kOtherDeadlines = 1;  // that of the general services
 
 constexpr uint8_t kQpnStream = 0;  // of random numbers
-
-constexpr uint16_t kPkeyBase = 0x7fff;  // all bits but the membership bit
-
-// IBA 10.9.3: the same partition, and not both limited members. We are a full member.
-bool IsInOurPartition(uint16_t pkey) { return (pkey & kPkeyBase) == (kDefaultPkey & kPkeyBase); }
 
 // What is granted: what was asked for, without a receive queue if there is a shared one, and some
 // room for inline data: NICs round it up, and programs have come to count on that.
@@ -153,8 +149,14 @@ DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route fro
   counters_.received_bytes += frame.size();
   Packet packet;
   packet.from = from;
-  DropReason result = ParseFrame(frame, packet, icrc_check);
-  if (result == DropReason::kNone) result = Deliver(now, packet);
+  QueuePair* const qp = config_.uses_short_way ? Find(PeekDestinationQpn(frame)) : nullptr;
+  DropReason result;
+  if (qp != nullptr && qp->ParsePeersFrame(frame, icrc_check, packet)) [[likely]] {
+    result = qp->OnPeersPacket(now, packet);
+  } else {
+    result = ParseFrame(frame, packet, icrc_check);
+    if (result == DropReason::kNone) result = Deliver(now, packet);
+  }
   // What we sent to a group ourselves comes back whether it has members here or not.
   const bool is_own_copy = from == Route::kLoopback && result == DropReason::kNotAMember;
   if (result != DropReason::kNone && !is_own_copy) ++counters_.drops(result);

@@ -1,6 +1,7 @@
 // Any bytes can arrive as a frame. What is checked: ParseFrame does not read outside of them (the
 // sanitizer's part), what it accepts lies within the frame and prints, and a frame built from what
-// it parsed holds the same transport packet, byte for byte, and parses to the same.
+// it parsed holds the same transport packet, byte for byte, and parses to the same. And the short
+// way of the frames of connections finds what ParseFrame finds.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "tests/fuzz/require.h"
 #include "tests/fuzz/seal_frame.h"
+#include "tests/transport/wire/both_ways.h"
 #include "transport/wire/bth.h"
 #include "transport/wire/extension_headers.h"
 #include "transport/wire/frame_builder.h"
@@ -49,6 +51,7 @@ std::vector<uint8_t> Rebuild(const Packet& packet) {
 }
 
 void CheckFrame(const std::vector<uint8_t>& frame) {
+  UROCE_REQUIRE(BothWaysAgree(frame));
   Packet packet;
   if (ParseFrame(frame, packet) != DropReason::kNone) return;
   const std::string printed = ToString(packet);

@@ -13,6 +13,7 @@ struct Context {
   Trace& trace;
   Verdict& verdict;
   NetworkMonitor& monitor;
+  const bool uses_short_way;  // EndpointConfig's
 };
 
 }  // namespace uroce::simulation

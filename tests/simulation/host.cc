@@ -18,7 +18,7 @@ using transport::Time;
 
 namespace {
 
-EndpointConfig MakeConfig(int index, bool ipv6) {
+EndpointConfig MakeConfig(const Context& context, int index, bool ipv6) {
   const auto number = static_cast<uint8_t>(index + 1);
   EndpointConfig config;
   config.mac = MacAddress{0x02, 0, 0, 0, 0, number};
@@ -29,6 +29,7 @@ EndpointConfig MakeConfig(int index, bool ipv6) {
   config.first_qpn = Qpn{0x1000u * number};
   config.qpn_count = 256;
   config.probes = index % 2 == 0;
+  config.uses_short_way = context.uses_short_way;
   config.seed = {static_cast<uint64_t>(index) + 1, 77};
   return config;
 }
@@ -41,7 +42,7 @@ Host::Host(Context& context, int index, bool ipv6, transport::Duration pacing, R
       index_(index),
       pacing_(pacing),
       send_(std::move(send)),
-      endpoint_(MakeConfig(index, ipv6)),
+      endpoint_(MakeConfig(context, index, ipv6)),
       counters_(endpoint_.memory(), kPd, random),
       frame_buffer_(transport::kMaxFrameBytes) {}
 

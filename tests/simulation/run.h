@@ -13,6 +13,7 @@ struct RunOptions {
   std::FILE* trace = nullptr;  // every frame and completion is printed there
   Sabotage sabotage = Sabotage::kNone;
   Tampering tampering = Tampering::kNone;
+  bool uses_short_way = true;  // EndpointConfig's
 };
 
 struct RunResult {

@@ -34,6 +34,15 @@ TEST(SimulationTest, TheSameSeedGivesTheSameTrace) {
   }
 }
 
+TEST(SimulationTest, ShortWayGivesTheSameTrace) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    const RunResult with = RunSeed(seed);
+    const RunResult without = RunSeed(seed, {.uses_short_way = false});
+    ASSERT_EQ(with.trace_hash, without.trace_hash) << "seed " << seed;
+    ASSERT_EQ(with.frames, without.frames) << "seed " << seed;
+  }
+}
+
 TEST(SimulationTest, AnotherSeedGivesAnotherTrace) {
   EXPECT_NE(RunSeed(1).trace_hash, RunSeed(2).trace_hash);
 }

@@ -4,6 +4,7 @@
 #include "transport/endpoint_config.h"
 #include "transport/ids.h"
 #include "transport/route.h"
+#include "transport/wire/connection_frame.h"
 #include "transport/wire/frame_builder.h"
 
 namespace uroce::transport {
@@ -14,23 +15,34 @@ class Path {
   Path() = default;
   // The address was checked: its source GID index is valid and both GIDs are of one IP version.
   Path(const EndpointConfig& config, const AddressVector& address, Qpn local, Qpn remote)
-      : source_gid_(config.gids[address.source_gid_index]),
-        destination_gid_(address.destination_gid),
-        route_(config.RouteTo(address.destination_gid, remote)),
-        builder_(config.mac, source_gid_, address,
+      : route_(config.RouteTo(address.destination_gid, remote)),
+        builder_(config.mac, config.gids[address.source_gid_index], address,
                  UdpSourcePort(address.flow_label, local, remote)) {}
+  // The same for a connection, whose peer sends packets of `service`.
+  Path(const EndpointConfig& config, const AddressVector& address, Qpn local, Qpn remote,
+       Service service)
+      : Path(config, address, local, remote) {
+    is_connection_ = true;
+    arrivals_ = {.service = service,
+                 .destination_qpn = local,
+                 .source = address.destination_gid,
+                 .destination = config.gids[address.source_gid_index]};
+  }
 
   Route route() const { return route_; }
   const FrameBuilder& builder() const { return builder_; }
 
-  // Whether a packet with these addresses, that came by `from`, comes from the other end.
+  // The frames of the other end; of a connection only.
+  bool is_connection() const { return is_connection_; }
+  const ConnectionFrames& arrivals() const { return arrivals_; }
+  // Whether a packet with these addresses, that came by `from`, is one of them.
   bool Matches(const Gid& source, const Gid& destination, Route from) const {
-    return source == destination_gid_ && destination == source_gid_ && from == route_;
+    return source == arrivals_.source && destination == arrivals_.destination && from == route_;
   }
 
  private:
-  Gid source_gid_;
-  Gid destination_gid_;
+  ConnectionFrames arrivals_;
+  bool is_connection_ = false;
   Route route_ = Route::kWire;
   FrameBuilder builder_;
 };

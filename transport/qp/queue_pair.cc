@@ -55,7 +55,7 @@ void QueuePair::SendsPosted() {
   if (state() == QpState::kError || state() == QpState::kSendQueueError) {
     requester_.Flush(VendorError::kFlushedByError);
     FollowFailure();
-  } else {
+  } else if (!is_queued() || context_.is_datagram()) {  // else our turn comes anyway
     MarkReady();
   }
 }
@@ -69,23 +69,31 @@ Status QueuePair::PostReceive(const ReceiveWorkRequest& request) {
   return status;
 }
 
+bool QueuePair::Processes(const Packet& packet) const {
+  return packet.opcode.IsResponse() ? ProcessesResponses(state()) : ProcessesRequests(state());
+}
+
 DropReason QueuePair::OnPacket(Time now, const Packet& packet) {
   if (packet.opcode.service != context_.service()) return DropReason::kWrongService;
-  const bool is_response = packet.opcode.IsResponse();
-  if (is_response ? !ProcessesResponses(state()) : !ProcessesRequests(state())) {
-    return DropReason::kQpNotReady;
+  if (!Processes(packet)) return DropReason::kQpNotReady;
+  DropReason result = DropReason::kForeignSource;
+  if (context_.is_datagram()) {
+    result = OnDatagram(packet);
+  } else if (context_.path.Matches(packet.source_gid, packet.destination_gid, packet.from)) {
+    result = OnConnectedPacket(now, packet);  // IBA 9.6.1.2.3
   }
-  const DropReason result =
-      context_.is_datagram() ? OnDatagram(packet) : OnConnectedPacket(now, packet);
+  UpdateAfterEvent();
+  return result;
+}
+
+DropReason QueuePair::OnPeersPacket(Time now, const Packet& packet) {
+  if (!Processes(packet)) return DropReason::kQpNotReady;
+  const DropReason result = OnConnectedPacket(now, packet);
   UpdateAfterEvent();
   return result;
 }
 
 DropReason QueuePair::OnConnectedPacket(Time now, const Packet& packet) {
-  // IBA 9.6.1.2.3
-  if (!context_.path.Matches(packet.source_gid, packet.destination_gid, packet.from)) {
-    return DropReason::kForeignSource;
-  }
   if (packet.opcode.IsResponse()) return requester_.OnResponse(now, packet);
   const DropReason result =
       context_.is_reliable() ? responder_.OnRequest(packet) : responder_.OnUnreliable(packet);
@@ -118,7 +126,7 @@ size_t QueuePair::BuildFrame(Time now, FrameRoom out) {
   size_t frame_bytes = 0;
   for (int attempt = 0; attempt < 2 && frame_bytes == 0; ++attempt) {
     if (responders_turn_) {
-      if (MayReply()) frame_bytes = responder_.BuildFrame(out);
+      if (responder_.HasReply() && MayReply()) frame_bytes = responder_.BuildFrame(out);
     } else {
       frame_bytes = requester_.BuildFrame(now, out);
     }
@@ -209,7 +217,7 @@ void QueuePair::MarkReady() {
 
 void QueuePair::UpdateNeighbor(const Gid& gid, const MacAddress& mac) {
   AddressVector& address = context_.attributes.address;
-  const bool has_path = ProcessesRequests(state());
+  const bool has_path = !context_.is_datagram() && ProcessesRequests(state());
   if (!has_path || address.destination_gid != gid || address.destination_mac == mac) return;
   address.destination_mac = mac;
   SetPath();

@@ -16,6 +16,7 @@
 #include "transport/qp_attributes.h"
 #include "transport/status.h"
 #include "transport/time.h"
+#include "transport/wire/connection_frame.h"
 #include "transport/wire/frame_room.h"
 #include "transport/wire/packet.h"
 #include "transport/work_request.h"
@@ -83,6 +84,13 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
 
   // For the endpoint. A packet for this queue pair's number; its service was not looked at.
   DropReason OnPacket(Time now, const Packet& packet);
+  // The short way: whether a frame that came by packet.from is one of the connected peer's, and the
+  // packet that it brings then (wire/connection_frame.h).
+  bool ParsePeersFrame(std::span<const uint8_t> frame, IcrcCheck icrc_check, Packet& packet) const {
+    return context_.path.is_connection() && packet.from == context_.path.route() &&
+           ParseConnectionFrame(frame, context_.path.arrivals(), icrc_check, packet);
+  }
+  DropReason OnPeersPacket(Time now, const Packet& packet);
   void OnDeadline(Time now) override;
   size_t BuildFrame(Time now, FrameRoom out) override;
   void UpdateNeighbor(const Gid& gid, const MacAddress& mac);
@@ -99,6 +107,7 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
 
   void LeaveTransmit() { context_.environment.transmits.Remove(route_, *this); }
   bool MayReply() const;
+  bool Processes(const Packet& packet) const;
   DropReason OnConnectedPacket(Time now, const Packet& packet);
   DropReason OnDatagram(const Packet& packet);
   void EnterError(VendorError why);

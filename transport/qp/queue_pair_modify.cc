@@ -114,7 +114,8 @@ void QueuePair::Apply(const QpAttributes& a, uint32_t mask) {
 
 void QueuePair::SetPath() {
   const QpAttributes& own = context_.attributes;
-  context_.path = Path(context_.environment.config, own.address, context_.qpn, own.destination_qpn);
+  context_.path = Path(context_.environment.config, own.address, context_.qpn, own.destination_qpn,
+                       context_.service());
 }
 
 void QueuePair::Enter(QpState next) {

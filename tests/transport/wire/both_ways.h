@@ -1,0 +1,62 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "transport/wire/connection_frame.h"
+#include "transport/wire/frame_parser.h"
+
+namespace uroce::transport {
+
+// The addresses where an IP header has them, whether there is one or not.
+inline ConnectionFrames SupposedSender(std::span<const uint8_t> frame, bool ipv6, Service service) {
+  std::array<uint8_t, 64> bytes{};
+  std::copy_n(frame.begin(), std::min(frame.size(), bytes.size()), bytes.begin());
+  ConnectionFrames sender{.service = service, .destination_qpn = PeekDestinationQpn(frame)};
+  if (ipv6) {
+    std::memcpy(sender.source.bytes.data(), &bytes[22], 16);
+    std::memcpy(sender.destination.bytes.data(), &bytes[38], 16);
+  } else {
+    sender.source = sender.destination = Gid::FromIpv4({});
+    std::memcpy(&sender.source.bytes[12], &bytes[26], 4);
+    std::memcpy(&sender.destination.bytes[12], &bytes[30], 4);
+  }
+  return sender;
+}
+
+inline bool AreTheSame(const Packet& a, const Packet& b) {
+  return a.opcode == b.opcode && a.solicited == b.solicited && a.ack_request == b.ack_request &&
+         a.psn == b.psn && a.deth == b.deth && a.reth == b.reth && a.atomic == b.atomic &&
+         a.aeth == b.aeth && a.atomic_original == b.atomic_original && a.immediate == b.immediate &&
+         a.invalidate_rkey == b.invalidate_rkey && a.payload.data() == b.payload.data() &&
+         a.payload.size() == b.payload.size();
+}
+
+// Whether the short way and the ladder say the same of a frame, to whatever connection it may
+// belong, and whatever is to become of its ICRC.
+inline bool BothWaysAgree(std::span<const uint8_t> frame) {
+  for (const IcrcCheck check : {IcrcCheck::kNeeded, IcrcCheck::kDone, IcrcCheck::kWaived}) {
+    Packet slow;
+    const bool is_packet = ParseFrame(frame, slow, check) == DropReason::kNone;
+    for (const bool ipv6 : {false, true}) {
+      for (const Service service : {Service::kReliableConnection, Service::kUnreliableConnection}) {
+        const ConnectionFrames sender = SupposedSender(frame, ipv6, service);
+        // Gids of one IP version, as the path of a queue pair has them.
+        if (ipv6 && (sender.source.IsIpv4Mapped() || sender.destination.IsIpv4Mapped())) continue;
+        const bool is_senders = is_packet && slow.source_gid == sender.source &&
+                                slow.destination_gid == sender.destination &&
+                                slow.destination_qpn == sender.destination_qpn &&
+                                slow.opcode.service == service && IsInOurPartition(slow.pkey);
+        Packet fast;
+        if (ParseConnectionFrame(frame, sender, check, fast) != is_senders) return false;
+        if (is_senders && !AreTheSame(slow, fast)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace uroce::transport
