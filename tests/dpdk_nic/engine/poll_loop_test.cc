@@ -1,0 +1,157 @@
+// The loop of the threads that drive engines and switches, with a source that is told what to say.
+#include "dpdk_nic/engine/poll_loop.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "dpdk_nic/base/unique_fd.h"
+
+namespace uroce::nic {
+namespace {
+
+using Kind = SleepPlan::Kind;
+
+// Has work for some passes, then none. Writes down what it is asked.
+class FakeSource final : public PollLoop::Source {
+ public:
+  struct End {
+    Kind kind;
+    bool woken;
+  };
+
+  template <class F>
+  auto Locked(F f) {
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+    return f();
+  }
+
+  bool RunPass() override {
+    return Locked([&] {
+      ++passes;
+      return work > 0 && work-- > 0;
+    });
+  }
+  SleepPlan PlanSleep() override {
+    return Locked([&] {
+      ++plans;
+      return plan;
+    });
+  }
+  void EndSleep(const SleepPlan& ended, bool woken) override {
+    Locked([&] { ends.push_back({ended.kind, woken}); });
+  }
+  bool IsDrivenElsewhere() override {
+    return Locked([&] { return is_driven_elsewhere; });
+  }
+  void StandBy() override {
+    Locked([&] {
+      is_driven_elsewhere = false;
+      ++stand_bys;
+    });
+  }
+
+  // Until `happened`, which is asked under the lock.
+  void Await(const std::function<bool()>& happened) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, happened);
+  }
+  SleepPlan plan{Kind::kSleep, transport::kNever};
+  int work = 0;
+  bool is_driven_elsewhere = false;
+  int passes = 0;
+  int plans = 0;
+  int stand_bys = 0;
+  std::vector<End> ends;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+class PollLoopTest : public testing::Test {
+ protected:
+  ~PollLoopTest() override { loop_.Stop(); }
+  void Start() { ASSERT_EQ(loop_.Start("poll-loop-test"), 0); }
+
+  FakeSource source_;
+  PollLoop loop_{source_};
+};
+
+TEST_F(PollLoopTest, AllWorkIsDoneBeforeItSleeps) {
+  source_.work = 100;
+  Start();
+  source_.Await([&] { return source_.plans == 1; });
+  EXPECT_GT(source_.Locked([&] { return source_.passes; }), 100);
+  EXPECT_EQ(source_.Locked([&] { return source_.ends.size(); }), 0u);
+}
+
+TEST_F(PollLoopTest, WakeEndsASleepAndPassesFollow) {
+  Start();
+  source_.Await([&] { return source_.plans == 1; });
+  const int before = source_.Locked([&] { return source_.passes; });
+  loop_.Wake();
+  source_.Await([&] { return source_.ends.size() == 1 && source_.passes > before; });
+  EXPECT_TRUE(source_.Locked([&] { return source_.ends[0].woken; }));
+}
+
+TEST_F(PollLoopTest, ReadableDescriptorEndsASleep) {
+  const UniqueFd first(eventfd(0, EFD_CLOEXEC)), second(eventfd(0, EFD_CLOEXEC));
+  source_.plan.fds = {first.get(), second.get()};
+  Start();
+  source_.Await([&] { return source_.plans == 1; });
+  ASSERT_EQ(eventfd_write(second.get(), 1), 0);
+  source_.Await([&] { return !source_.ends.empty(); });
+  EXPECT_TRUE(source_.Locked([&] { return source_.ends[0].woken; }));
+}
+
+TEST_F(PollLoopTest, TimeThatHasComeEndsASleep) {
+  source_.plan.until = transport::Time{0};
+  Start();
+  source_.Await([&] { return source_.ends.size() >= 3; });
+  EXPECT_FALSE(source_.Locked([&] { return source_.ends[0].woken; }));
+}
+
+TEST_F(PollLoopTest, NapEndsByItself) {
+  source_.plan.kind = Kind::kNap;
+  Start();
+  source_.Await([&] { return source_.ends.size() >= 10; });
+  EXPECT_EQ(source_.Locked([&] { return source_.ends[9].kind; }), Kind::kNap);
+}
+
+TEST_F(PollLoopTest, PlanNotToSleepIsFollowedByPasses) {
+  source_.plan.kind = Kind::kNone;
+  Start();
+  source_.Await([&] { return source_.ends.size() >= 3 && source_.passes > 3; });
+  EXPECT_EQ(source_.Locked([&] { return source_.ends[0].kind; }), Kind::kNone);
+}
+
+TEST_F(PollLoopTest, StandsByWhileAnotherThreadDrives) {
+  source_.work = 1'000'000'000;
+  source_.is_driven_elsewhere = true;
+  Start();
+  source_.Await([&] { return source_.stand_bys == 1 && source_.plans == 1; });
+  loop_.Wake();
+}
+
+TEST_F(PollLoopTest, SpinningLoopNeverSleeps) {
+  ASSERT_EQ(loop_.StartSpinning("poll-loop-test", std::nullopt), 0);
+  source_.Await([&] { return source_.passes > 10'000; });
+  EXPECT_EQ(source_.Locked([&] { return source_.plans; }), 0);
+}
+
+TEST_F(PollLoopTest, StopEndsASleepWithoutEnd) {
+  Start();
+  source_.Await([&] { return source_.plans == 1; });
+  loop_.Stop();
+  EXPECT_FALSE(loop_.is_running());
+}
+
+}  // namespace
+}  // namespace uroce::nic
