@@ -8,7 +8,7 @@
 namespace uroce::nic::control {
 
 // Not cleared: most connections never touch it, and untouched memory costs nothing.
-SendBacklog::SendBacklog() : bytes_(std::make_unique_for_overwrite<uint8_t[]>(kMaxBacklogBytes)) {}
+SendBacklog::SendBacklog() : bytes_(new uint8_t[kMaxBacklogBytes]) {}
 
 bool SendBacklog::Append(std::span<const uint8_t> bytes, std::span<const int> fds) {
   if (bytes.size() > kMaxBacklogBytes - (end_ - begin_)) return false;

@@ -1,6 +1,7 @@
 #include "dpdk_nic/device/open_dpdk_port.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include "dpdk_nic/device/device_config.h"
 
@@ -12,14 +13,18 @@ ErrorOr<OpenDpdkPortFunction> LoadDpdkLibrary(const std::string& library) {
     return Error{std::string(kDpdkLibraryVariable) +
                  " is not set: start the program with 'uroce run --port'"};
   }
+  if (access(library.c_str(), F_OK) != 0) {
+    return Error{"this installation of uroce has no DPDK library (" + library +
+                 "): use '--port udp', or install uroce from source with 'tools/install'"};
+  }
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     return Error{"the DPDK library cannot be loaded (" + std::string(dlerror()) +
-                 "): build it with 'tools/setup'"};
+                 "): build or install uroce anew"};
   }
   void* function = dlsym(handle, kOpenDpdkPortSymbol);
   if (function == nullptr) {
-    return Error{"'" + library + "' is not uroce's DPDK library: build it with 'tools/setup'"};
+    return Error{"'" + library + "' is not uroce's DPDK library: build or install uroce anew"};
   }
   return reinterpret_cast<OpenDpdkPortFunction>(function);
 }

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +40,8 @@ constexpr Duration kRestartInterval = Milliseconds(2'000);
 constexpr useconds_t kRetry_us = 5'000;
 // What uroced needs for a few programs: its warning of too few would not be seen.
 constexpr rlim_t kDaemonFiles = 64;
+// What is closed one by one has an end: a limit may be a billion.
+constexpr rlim_t kMostFilesClosed = 65'536;
 
 struct Outcome {
   enum class Kind {
@@ -94,6 +97,16 @@ bool IsOfTheProgram(std::string_view variable) {
   return variable.starts_with("LD_PRELOAD=") || variable.starts_with("UROCE_");
 }
 
+// Closes all descriptors from `first` on.
+void CloseFrom(int first) {
+  if (syscall(__NR_close_range, first, ~0u, 0) == 0) return;
+  // A kernel before 5.9, or a container that forbids the call.
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  const int end = static_cast<int>(std::min<rlim_t>(files.rlim_cur, kMostFilesClosed));
+  for (int fd = first; fd < end; ++fd) close(fd);
+}
+
 // In a child of ours: the daemon is nobody's child, and keeps nothing of ours open or busy.
 [[noreturn]] void BecomeDaemon(char* const* argv, char* const* environment) {
   sigset_t none;
@@ -107,7 +120,7 @@ bool IsOfTheProgram(std::string_view variable) {
   if (null < 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, sockets.data()) == 0) null = sockets[0];
   if (null < 0) _exit(1);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
-  close_range(STDERR_FILENO + 1, ~0u, 0);
+  CloseFrom(STDERR_FILENO + 1);
   if (chdir("/") == 0) execve(argv[0], argv, environment);
   _exit(1);
 }
@@ -116,7 +129,7 @@ std::optional<std::string> StartDaemon(const std::string& fabric,
                                        const std::filesystem::path& daemon) {
   if (access(daemon.c_str(), X_OK) != 0) {
     return daemon.string() + " cannot be executed (" + strerror(errno) +
-           "): build it with 'tools/setup'";
+           "): build or install uroce anew";
   }
   if (rlimit files; getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < kDaemonFiles) {
     return "uroced may have " + std::to_string(files.rlim_max) +

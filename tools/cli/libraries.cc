@@ -9,7 +9,6 @@
 namespace uroce::cli {
 
 Libraries LibrariesBesideExecutable() {
-  // <root>/tools/uroce: Bazel's output tree has the layout of the source tree.
   std::error_code error;
   std::filesystem::path executable = std::filesystem::read_symlink("/proc/self/exe", error);
   // Without /proc: the name by which it was started.
@@ -22,6 +21,17 @@ Libraries LibrariesBesideExecutable() {
                              "): mount /proc, or start it by its whole name");
   }
   const std::filesystem::path root = executable.parent_path().parent_path();
+  // <root>/bin/uroce, where it was installed.
+  const std::filesystem::path installed = root / "lib" / "uroce";
+  if (std::filesystem::exists(installed / "liburoce-preload.so", error)) {
+    return {
+        .preload = installed / "liburoce-preload.so",
+        .provider = installed / "liburoce-provider.so",
+        .dpdk = installed / "liburoce-dpdk.so",
+        .daemon = executable.parent_path() / "uroced",
+    };
+  }
+  // <root>/tools/uroce: Bazel's output tree has the layout of the source tree.
   return {
       .preload = root / "verbs_provider" / "virtual_kernel" / "liburoce-preload.so",
       .provider = root / "verbs_provider" / "liburoce-provider.so",

@@ -127,7 +127,7 @@ std::optional<std::string> ExportLibraries(const Libraries& libraries) {
   for (const std::filesystem::path& library : {libraries.preload, libraries.provider}) {
     if (access(library.c_str(), R_OK) != 0) {
       return library.string() + " cannot be read (" + std::strerror(errno) +
-             "): build it with 'tools/setup'";
+             "): build or install uroce anew";
     }
   }
   const std::string preload = libraries.preload;

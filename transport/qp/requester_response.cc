@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <array>
-#include <bit>
+#include <cstring>
 
 #include "transport/completion_queue.h"
 #include "transport/limits.h"
@@ -146,7 +146,8 @@ DropReason Requester::OnAtomicResponse(Time now, const Packet& packet) {
   SendWqe& wqe = queue_[queue_.front()];
   if (!IsAtomic(wqe.opcode)) return OnWrongResponse();
 
-  const auto bytes = std::bit_cast<std::array<uint8_t, 8>>(packet.atomic_original);
+  std::array<uint8_t, sizeof packet.atomic_original> bytes;
+  std::memcpy(bytes.data(), &packet.atomic_original, bytes.size());
   if (!PlaceResponse(wqe, 0, bytes)) return DropReason::kNone;
   ReleaseReadCredit(wqe);
   Progress(now, packet.psn + 1);

@@ -48,8 +48,7 @@ SendQueue::SendQueue(QpType type, const QpCapabilities& capabilities)
       mask_(std::bit_ceil(std::max(capacity_, 1u)) - 1),
       ring_(std::make_unique<SendWqe[]>(mask_ + 1u)),
       sges_(std::make_unique<ScatterGatherEntry[]>(size_t{mask_ + 1u} * max_sges_)),
-      inline_bytes_(
-          std::make_unique_for_overwrite<uint8_t[]>(size_t{mask_ + 1u} * max_inline_bytes_)),
+      inline_bytes_(new uint8_t[size_t{mask_ + 1u} * max_inline_bytes_]),
       addresses_(type == QpType::kUnreliableDatagram ? std::make_unique<AddressVector[]>(mask_ + 1u)
                                                      : nullptr) {}
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <utility>
 
 namespace uroce::transport {
 namespace {
@@ -55,35 +56,43 @@ constexpr size_t IndexOf(const Opcode& opcode) {
          static_cast<size_t>(opcode.position) << 2 | static_cast<size_t>(opcode.suffix);
 }
 
-struct Tables {
-  std::array<std::optional<Opcode>, 256> by_code{};
-  std::array<uint8_t, kOpcodes> code_of{};
-
-  template <size_t kRows>
-  constexpr void Add(Service service, const Row (&rows)[kRows]) {
-    for (const Row& row : rows) {
-      const Opcode opcode{service, row.operation, row.position, row.suffix};
-      const auto code =
-          static_cast<uint8_t>(static_cast<uint8_t>(service) << kServiceShift | row.operation_code);
-      by_code[code] = opcode;
-      code_of[IndexOf(opcode)] = code;
+template <size_t kRows>
+constexpr std::optional<Opcode> Find(uint8_t code, Service service, const Row (&rows)[kRows]) {
+  for (const Row& row : rows) {
+    if (code == (static_cast<uint8_t>(service) << kServiceShift | row.operation_code)) {
+      return Opcode{service, row.operation, row.position, row.suffix};
     }
   }
-};
+  return std::nullopt;
+}
 
-constexpr Tables kTables = [] {
-  Tables tables;
-  tables.Add(Service::kReliableConnection, kSendAndWrite);
-  tables.Add(Service::kReliableConnection, kReadAndAtomic);
-  tables.Add(Service::kUnreliableConnection, kSendAndWrite);
-  tables.Add(Service::kUnreliableDatagram, kDatagram);
-  return tables;
+constexpr std::optional<Opcode> Find(uint8_t code) {
+  if (const auto found = Find(code, Service::kReliableConnection, kSendAndWrite)) return found;
+  if (const auto found = Find(code, Service::kReliableConnection, kReadAndAtomic)) return found;
+  if (const auto found = Find(code, Service::kUnreliableConnection, kSendAndWrite)) return found;
+  return Find(code, Service::kUnreliableDatagram, kDatagram);
+}
+
+// Built from finished elements: assigning an optional is no constant expression before g++ 12.
+template <size_t... kCodes>
+constexpr auto FindAll(std::index_sequence<kCodes...> /*codes*/) {
+  return std::array<std::optional<Opcode>, sizeof...(kCodes)>{Find(kCodes)...};
+}
+
+constexpr auto kByCode = FindAll(std::make_index_sequence<256>());
+
+constexpr std::array<uint8_t, kOpcodes> kCodeOf = [] {
+  std::array<uint8_t, kOpcodes> code_of{};
+  for (size_t code = 0; code < kByCode.size(); ++code) {
+    if (kByCode[code]) code_of[IndexOf(*kByCode[code])] = static_cast<uint8_t>(code);
+  }
+  return code_of;
 }();
 
 }  // namespace
 
-std::optional<Opcode> ParseOpcode(uint8_t bth_opcode) { return kTables.by_code[bth_opcode]; }
+std::optional<Opcode> ParseOpcode(uint8_t bth_opcode) { return kByCode[bth_opcode]; }
 
-uint8_t EncodeOpcode(const Opcode& opcode) { return kTables.code_of[IndexOf(opcode)]; }
+uint8_t EncodeOpcode(const Opcode& opcode) { return kCodeOf[IndexOf(opcode)]; }
 
 }  // namespace uroce::transport

@@ -25,7 +25,8 @@ struct KnownRelease {
 };
 
 constexpr KnownRelease kReleases[] = {
-    {34, 344}, {35, 344}, {36, 344}, {44, 352}, {45, 360}, {59, 360}, {62, 360}, {64, 360},
+    {33, 344}, {34, 344}, {35, 344}, {36, 344}, {44, 352},
+    {45, 360}, {59, 360}, {62, 360}, {64, 360}, {65, 360},
 };
 
 // Without these no program gets as far as sending anything.

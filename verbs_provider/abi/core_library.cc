@@ -5,9 +5,9 @@
 namespace uroce::verbs::abi {
 namespace {
 
-// Every release so far has a private ABI number in this range. v34 is the oldest whose layout is
+// Every release so far has a private ABI number in this range. v33 is the oldest whose layout is
 // known.
-constexpr int kOldestPrivateAbi = 34;
+constexpr int kOldestPrivateAbi = 33;
 constexpr int kNewestPrivateAbi = 199;
 
 template <typename Function>
@@ -41,7 +41,7 @@ std::string FindCoreLibrary(CoreLibrary& core) {
   void* library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) return "libibverbs.so.1 is not loaded in this process";
   if (!FindRegisterDriver(library, core)) {
-    return "the installed libibverbs is older than release 34 or has no provider interface";
+    return "the installed libibverbs is older than release 33 or has no provider interface";
   }
   const bool found = Find(library, "_verbs_init_and_alloc_context", core.init_and_alloc_context) &&
                      Find(library, "verbs_uninit_context", core.uninit_context) &&

@@ -85,29 +85,32 @@ union VerbsQp {
 };
 
 // The members of struct verbs_context_ops in ABI order, which is alphabetical, each with the
-// rdma-core release that introduced it (34: that one or an earlier release).
+// rdma-core release that introduced it (33: that one or an earlier release).
 // clang-format off
 #define UROCE_VERBS_CONTEXT_OPS(X)                                                              \
-  X(advise_mr, 34) X(alloc_buf, 64) X(alloc_dm, 34) X(alloc_dmah, 59) X(alloc_mw, 34)           \
-  X(alloc_null_mr, 34) X(alloc_parent_domain, 34) X(alloc_pd, 34) X(alloc_td, 34)               \
-  X(async_event, 34) X(attach_counters_point_flow, 34) X(attach_mcast, 34) X(bind_mw, 34)       \
-  X(close_xrcd, 34) X(cq_event, 34) X(create_ah, 34) X(create_counters, 34) X(create_cq, 34)    \
-  X(create_cq_ex, 34) X(create_flow, 34) X(create_flow_action_esp, 34) X(create_qp, 34)         \
-  X(create_qp_ex, 34) X(create_rwq_ind_table, 34) X(create_srq, 34) X(create_srq_ex, 34)        \
-  X(create_wq, 34) X(dealloc_dmah, 59) X(dealloc_mw, 34) X(dealloc_pd, 34) X(dealloc_td, 34)    \
-  X(dereg_mr, 34) X(destroy_ah, 34) X(destroy_counters, 34) X(destroy_cq, 34)                   \
-  X(destroy_flow, 34) X(destroy_flow_action, 34) X(destroy_qp, 34)                              \
-  X(destroy_rwq_ind_table, 34) X(destroy_srq, 34) X(destroy_wq, 34) X(detach_mcast, 34)         \
-  X(dm_export_dmabuf_fd, 62) X(free_buf, 64) X(free_context, 34) X(free_dm, 34)                 \
-  X(get_srq_num, 34) X(import_dm, 35) X(import_mr, 34) X(import_pd, 34) X(modify_cq, 34)        \
-  X(modify_flow_action_esp, 34) X(modify_qp, 34) X(modify_qp_rate_limit, 34) X(modify_srq, 34)  \
-  X(modify_wq, 34) X(open_qp, 34) X(open_xrcd, 34) X(poll_cq, 34) X(post_recv, 34)              \
-  X(post_send, 34) X(post_srq_ops, 34) X(post_srq_recv, 34) X(query_device_ex, 34)              \
-  X(query_ece, 34) X(query_port, 34) X(query_port_speed, 62) X(query_qp, 34)                    \
-  X(query_qp_data_in_order, 36) X(query_rt_values, 34) X(query_srq, 34) X(read_counters, 34)    \
-  X(reg_dm_mr, 34) X(reg_dmabuf_mr, 34) X(reg_mr, 34) X(reg_mr_ex, 59) X(req_notify_cq, 34)     \
-  X(rereg_mr, 34) X(resize_cq, 34) X(set_ece, 34) X(unimport_dm, 35) X(unimport_mr, 34)         \
-  X(unimport_pd, 34)
+  X(advise_mr, 33) X(alloc_buf, 64) X(alloc_dm, 33) X(alloc_dmah, 59) X(alloc_mw, 33)           \
+  X(alloc_null_mr, 33) X(alloc_parent_domain, 33) X(alloc_pd, 33) X(alloc_td, 33)               \
+  X(async_event, 33) X(attach_counters_point_flow, 33) X(attach_mcast, 33) X(bind_mw, 33)       \
+  X(close_xrcd, 33) X(cq_event, 33) X(create_ah, 33) X(create_comp_cntr, 65)                    \
+  X(create_counters, 33) X(create_cq, 33) X(create_cq_ex, 33) X(create_flow, 33)                \
+  X(create_flow_action_esp, 33) X(create_qp, 33) X(create_qp_ex, 33)                            \
+  X(create_rwq_ind_table, 33) X(create_srq, 33) X(create_srq_ex, 33) X(create_wq, 33)           \
+  X(dealloc_dmah, 59) X(dealloc_mw, 33) X(dealloc_pd, 33) X(dealloc_td, 33) X(dereg_mr, 33)     \
+  X(destroy_ah, 33) X(destroy_comp_cntr, 65) X(destroy_counters, 33) X(destroy_cq, 33)          \
+  X(destroy_flow, 33) X(destroy_flow_action, 33) X(destroy_qp, 33) X(destroy_rwq_ind_table, 33) \
+  X(destroy_srq, 33) X(destroy_wq, 33) X(detach_mcast, 33) X(dm_export_dmabuf_fd, 62)           \
+  X(free_buf, 64) X(free_context, 33) X(free_dm, 33) X(get_srq_num, 33) X(import_dm, 35)        \
+  X(import_mr, 33) X(import_pd, 33) X(inc_comp_cntr, 65) X(inc_err_comp_cntr, 65)               \
+  X(modify_cq, 33) X(modify_flow_action_esp, 33) X(modify_qp, 33) X(modify_qp_rate_limit, 33)   \
+  X(modify_srq, 33) X(modify_wq, 33) X(open_qp, 33) X(open_xrcd, 33) X(poll_cq, 33)             \
+  X(post_recv, 33) X(post_send, 33) X(post_srq_ops, 33) X(post_srq_recv, 33)                    \
+  X(qp_attach_comp_cntr, 65) X(query_comp_cntr_caps, 65) X(query_device_ex, 33)                 \
+  X(query_ece, 33) X(query_port, 33) X(query_port_speed, 62) X(query_qp, 33)                    \
+  X(query_qp_data_in_order, 36) X(query_rt_values, 33) X(query_srq, 33) X(read_comp_cntr, 65)   \
+  X(read_counters, 33) X(read_err_comp_cntr, 65) X(reg_dm_mr, 33) X(reg_dmabuf_mr, 34)          \
+  X(reg_mr, 33) X(reg_mr_ex, 59) X(req_notify_cq, 33) X(rereg_mr, 33) X(resize_cq, 33)          \
+  X(set_comp_cntr, 65) X(set_ece, 33) X(set_err_comp_cntr, 65) X(unimport_dm, 35)               \
+  X(unimport_mr, 33) X(unimport_pd, 33)
 // clang-format on
 
 // Names an op independently of its place in the installed library.

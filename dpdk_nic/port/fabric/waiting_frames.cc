@@ -4,7 +4,7 @@
 
 namespace uroce::nic {
 
-WaitingFrames::WaitingFrames() : slots_(std::make_unique_for_overwrite<Slot[]>(kMaxFrames)) {}
+WaitingFrames::WaitingFrames() : slots_(new Slot[kMaxFrames]) {}
 
 bool WaitingFrames::Add(Queue& queue, std::span<const uint8_t> frame) {
   if (IsFull(queue)) return false;

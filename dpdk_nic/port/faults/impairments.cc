@@ -1,7 +1,9 @@
 #include "dpdk_nic/port/faults/impairments.h"
 
 #include <charconv>
+#include <locale>
 #include <optional>
+#include <sstream>
 #include <string>
 
 namespace uroce::nic {
@@ -22,10 +24,10 @@ Error Wrong(std::string_view part, std::string_view reason) {
 std::optional<double> NumberWithUnit(std::string_view text, std::string_view unit) {
   if (!text.ends_with(unit)) return std::nullopt;
   text.remove_suffix(unit.size());
+  std::istringstream stream{std::string(text)};
+  stream.imbue(std::locale::classic());
   double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc{} || stop != end || text.empty()) return std::nullopt;
+  if (!(stream >> std::noskipws >> number) || !stream.eof()) return std::nullopt;
   return number;
 }
 

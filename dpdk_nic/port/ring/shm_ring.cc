@@ -46,10 +46,13 @@ void StoreLoadFence() {
 #endif
 }
 
+// Of madvise(), since Linux 5.14; glibc names it since 2.35.
+constexpr int kMadvPopulateWrite = 23;
+
 // Maps the pages, which exist, so that no frame pays for it later. An older kernel than 5.14 does
 // it at the first touch.
 bool Populate(uint8_t* base) {
-  return madvise(base, kMemoryBytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+  return madvise(base, kMemoryBytes, kMadvPopulateWrite) == 0 || errno == EINVAL;
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 namespace uroce::nic {
 
-ReceiveBatch::ReceiveBatch() : slots_(std::make_unique_for_overwrite<Slot[]>(kMessages)) {
+ReceiveBatch::ReceiveBatch() : slots_(new Slot[kMessages]) {
   for (size_t i = 0; i < kMessages; ++i) {
     Slot& slot = slots_[i];
     slot.vector = {slot.bytes.data() + DatagramFrames::kHeadroomBytes, kMessageBytes};

@@ -62,10 +62,11 @@ TEST_P(KnownReleaseTest, IsRecognizedAndCompleted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllReleases, KnownReleaseTest,
-                         testing::Values(Release{34, 344, 73, 52}, Release{35, 344, 75, 53},
-                                         Release{36, 344, 76, 53}, Release{44, 352, 76, 53},
-                                         Release{45, 360, 76, 53}, Release{59, 360, 79, 55},
-                                         Release{62, 360, 81, 56}, Release{64, 360, 83, 58}),
+                         testing::Values(Release{33, 344, 72, 52}, Release{34, 344, 73, 52},
+                                         Release{35, 344, 75, 53}, Release{36, 344, 76, 53},
+                                         Release{44, 352, 76, 53}, Release{45, 360, 76, 53},
+                                         Release{59, 360, 79, 55}, Release{62, 360, 81, 56},
+                                         Release{64, 360, 83, 58}, Release{65, 360, 93, 62}),
                          [](const auto& test) { return "v" + std::to_string(test.param.release); });
 
 TEST(CalibrationTest, OpThatTheReleaseDoesNotHaveStaysUnknown) {

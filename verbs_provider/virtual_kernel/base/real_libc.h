@@ -12,14 +12,20 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <string_view>
 
 namespace uroce::verbs::virtual_kernel {
+
+// A function of ours that does what libc's `name` would, where libc is too old to have it; nullptr
+// for the functions that every libc has.
+void* SubstituteOf(std::string_view name);
 
 template <typename Signature>
 Signature* FindReal(const char* name, std::atomic<void*>& address) {
   void* function = address.load(std::memory_order_acquire);
   if (function == nullptr) {
     function = dlsym(RTLD_NEXT, name);
+    if (function == nullptr) function = SubstituteOf(name);
     address.store(function, std::memory_order_release);
   }
   return reinterpret_cast<Signature*>(function);

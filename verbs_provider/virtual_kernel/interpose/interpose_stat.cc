@@ -48,13 +48,15 @@ void ConvertToStatx(const struct stat& from, struct statx* to) {
 
 extern "C" {
 
+// No aliases: before 2.33, glibc's headers define stat and its kin as inline functions.
 int InterposedStat(const char* path, struct stat* result) UROCE_INTERPOSE(stat);
 int InterposedStat(const char* path, struct stat* result) {
   int status;
   if (StatOurs(AT_FDCWD, path, 0, result, status)) return status;
   return real::stat(path, result);
 }
-int InterposedStat64(const char* path, struct stat* result) UROCE_INTERPOSE_ALIAS(stat64, stat);
+int InterposedStat64(const char* path, struct stat* result) UROCE_INTERPOSE(stat64);
+int InterposedStat64(const char* path, struct stat* result) { return InterposedStat(path, result); }
 
 int InterposedLstat(const char* path, struct stat* result) UROCE_INTERPOSE(lstat);
 int InterposedLstat(const char* path, struct stat* result) {
@@ -62,13 +64,17 @@ int InterposedLstat(const char* path, struct stat* result) {
   if (StatOurs(AT_FDCWD, path, 0, result, status)) return status;
   return real::lstat(path, result);
 }
-int InterposedLstat64(const char* path, struct stat* result) UROCE_INTERPOSE_ALIAS(lstat64, lstat);
+int InterposedLstat64(const char* path, struct stat* result) UROCE_INTERPOSE(lstat64);
+int InterposedLstat64(const char* path, struct stat* result) {
+  return InterposedLstat(path, result);
+}
 
 int InterposedFstat(int fd, struct stat* result) UROCE_INTERPOSE(fstat);
 int InterposedFstat(int fd, struct stat* result) {
   return StatTracked(fd, result) ? 0 : real::fstat(fd, result);
 }
-int InterposedFstat64(int fd, struct stat* result) UROCE_INTERPOSE_ALIAS(fstat64, fstat);
+int InterposedFstat64(int fd, struct stat* result) UROCE_INTERPOSE(fstat64);
+int InterposedFstat64(int fd, struct stat* result) { return InterposedFstat(fd, result); }
 
 int InterposedFstatat(int directory_fd, const char* path, struct stat* result, int flags)
     UROCE_INTERPOSE(fstatat);
@@ -78,7 +84,10 @@ int InterposedFstatat(int directory_fd, const char* path, struct stat* result, i
   return real::fstatat(directory_fd, path, result, flags);
 }
 int InterposedFstatat64(int directory_fd, const char* path, struct stat* result, int flags)
-    UROCE_INTERPOSE_ALIAS(fstatat64, fstatat);
+    UROCE_INTERPOSE(fstatat64);
+int InterposedFstatat64(int directory_fd, const char* path, struct stat* result, int flags) {
+  return InterposedFstatat(directory_fd, path, result, flags);
+}
 
 int InterposedStatx(int directory_fd, const char* path, int flags, unsigned int mask,
                     struct statx* result) UROCE_INTERPOSE(statx);
