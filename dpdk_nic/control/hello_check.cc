@@ -72,6 +72,10 @@ std::string WhyNoLease(ErrnoValue error) {
     case ESRCH:
       return "uroced cannot see this process, which is in another process namespace: start "
              "'uroced' beside it by hand";
+    case ENOSYS:
+    case EPERM:
+      return std::string("uroced cannot watch this process (pidfd_open: ") + strerror(error) +
+             "): use Linux 5.3 or newer, and allow pidfd_open in the container's seccomp profile";
     default:
       return std::string("uroced cannot watch this process (") + strerror(error) +
              "): allow it more open files";

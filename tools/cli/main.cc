@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/cli/check.h"
 #include "tools/cli/run.h"
 #include "tools/cli/status.h"
 #include "tools/cli/subcommand.h"
@@ -16,7 +17,7 @@ namespace {
 
 constexpr std::string_view kVersion = "0.1.0";
 
-constexpr std::array kSubcommands = {kRunSubcommand, kStatusSubcommand};
+constexpr std::array kSubcommands = {kRunSubcommand, kStatusSubcommand, kCheckSubcommand};
 
 void PrintHelp() {
   std::printf(

@@ -1,19 +1,18 @@
 #include "tools/cli/program_check.h"
 
-#include <elf.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <sstream>
+#include <string_view>
+
+#include "tools/cli/elf_file.h"
 
 namespace uroce::cli {
 namespace {
-
-// Of a header that makes sense.
-constexpr uint16_t kMaxSegments = 256;
 
 // Empty if there is none.
 std::string FindProgram(const std::string& program) {
@@ -29,20 +28,11 @@ std::string FindProgram(const std::string& program) {
   return {};
 }
 
-// A program without an interpreter loads no libraries, whether it is position-independent or not.
-bool IsStatic(std::ifstream& file) {
-  Elf64_Ehdr header{};
-  file.read(reinterpret_cast<char*>(&header), sizeof header);
-  if (!file || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return false;
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phnum > kMaxSegments) return false;
-  if (header.e_phentsize != sizeof(Elf64_Phdr)) return false;
-  file.seekg(static_cast<std::streamoff>(header.e_phoff));
-  for (uint16_t i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr segment{};
-    file.read(reinterpret_cast<char*>(&segment), sizeof segment);
-    if (!file || segment.p_type == PT_INTERP) return false;
-  }
-  return true;
+bool IsSanitizerRuntime(std::string_view library) {
+  constexpr std::array<std::string_view, 6> kRuntimes = {
+      "libasan.so", "libtsan.so", "liblsan.so", "libubsan.so", "libhwasan.so", "libclang_rt."};
+  return std::any_of(kRuntimes.begin(), kRuntimes.end(),
+                     [library](std::string_view name) { return library.starts_with(name); });
 }
 
 bool RunsAsAnotherUser(const std::string& file) {
@@ -62,12 +52,22 @@ std::optional<std::string> WhyNotPreloaded(const std::string& program) {
            "' runs as another user or group (set-user-ID), so that it gets no RDMA device: start "
            "'uroce run' as that user";
   }
-  std::ifstream file(found, std::ios::binary);
-  if (!file || !IsStatic(file)) return std::nullopt;
+  const auto elf = ReadElfFile(found);
+  if (!elf || !elf->is_static) return std::nullopt;
   return "'" + program +
          "' is linked statically, so that it gets no RDMA device (the programs that it starts "
          "may): "
          "link it with the shared libibverbs";
+}
+
+std::vector<std::string> SanitizerRuntimesOf(const std::string& program) {
+  const auto elf = ReadElfFile(FindProgram(program));
+  if (!elf) return {};
+  std::vector<std::string> runtimes = elf->needed;
+  runtimes.erase(std::remove_if(runtimes.begin(), runtimes.end(),
+                                [](const std::string& name) { return !IsSanitizerRuntime(name); }),
+                 runtimes.end());
+  return runtimes;
 }
 
 }  // namespace uroce::cli

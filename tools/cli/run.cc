@@ -122,8 +122,12 @@ std::optional<std::string> CheckCapture(const std::filesystem::path& file) {
          "): name a file in a folder that can be written to";
 }
 
+std::string JoinLibraries(const std::string& first, const std::string& others) {
+  return others.empty() ? first : first + ":" + others;
+}
+
 // Returns what is wrong with the libraries, if anything.
-std::optional<std::string> ExportLibraries(const Libraries& libraries) {
+std::optional<std::string> ExportLibraries(const Libraries& libraries, const std::string& program) {
   for (const std::filesystem::path& library : {libraries.preload, libraries.provider}) {
     if (access(library.c_str(), R_OK) != 0) {
       return library.string() + " cannot be read (" + std::strerror(errno) +
@@ -139,12 +143,14 @@ std::optional<std::string> ExportLibraries(const Libraries& libraries) {
   SetVariable("UROCE_DPDK_LIBRARY", libraries.dpdk);
 
   const char* inherited = std::getenv("LD_PRELOAD");
-  const std::string others = inherited == nullptr ? "" : inherited;
-  if (others.empty()) {
-    SetVariable("LD_PRELOAD", preload);
-  } else if (others.find(preload) == std::string::npos) {  // `uroce run` inside `uroce run`.
-    SetVariable("LD_PRELOAD", preload + ":" + others);
+  std::string libraries_first = inherited == nullptr ? "" : inherited;
+  if (libraries_first.find(preload) == std::string::npos) {  // else `uroce run` in `uroce run`
+    libraries_first = JoinLibraries(preload, libraries_first);
   }
+  for (const std::string& runtime : SanitizerRuntimesOf(program)) {
+    libraries_first = JoinLibraries(runtime, libraries_first);
+  }
+  SetVariable("LD_PRELOAD", libraries_first);
   return std::nullopt;
 }
 
@@ -184,7 +190,7 @@ int Run(const std::vector<std::string>& arguments) {
   if (!config.ok()) return Refuse(InTermsOfOptions(config.error(), values));
   if (const auto problem = CheckCapture(config.value().capture_file)) return Refuse(*problem);
   const Libraries libraries = LibrariesBesideExecutable();
-  if (const auto problem = ExportLibraries(libraries)) return Refuse(*problem);
+  if (const auto problem = ExportLibraries(libraries, separator[1])) return Refuse(*problem);
   const auto problem = config.value().direct()
                            ? WhyPortCannotBeOpened(config.value(), libraries.dpdk)
                            : LeaseFabric(config.value().fabric, libraries.daemon);

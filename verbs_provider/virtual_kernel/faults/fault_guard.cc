@@ -149,7 +149,7 @@ void RestoreDefault(int signal) {
 void EndByDefault(int signal, siginfo_t* info) {
   RestoreDefault(signal);
   const bool repeats = info->si_code > 0 && !(signal == SIGBUS && info->si_code == BUS_MCEERR_AO);
-  if (!repeats) syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), signal, info);
+  if (!repeats) syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), signal, info);
 }
 
 // Calls what the application has installed.

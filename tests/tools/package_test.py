@@ -1,0 +1,252 @@
+#!/usr/bin/python3
+"""What tools/package and tools/install make, of what Bazel has built.
+
+usage: package_test.py PATH_OF_UROCE
+"""
+
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+PACKAGING = os.path.join(ROOT, "tools", "packaging")
+sys.path.insert(0, PACKAGING)
+sys.dont_write_bytecode = True
+
+import archive  # noqa: E402
+import bazel_graph  # noqa: E402
+import contents  # noqa: E402
+import portable_build  # noqa: E402
+
+UROCE = os.path.abspath(sys.argv[1])
+# Bazel's output tree, or the part of it that this test has.
+BAZEL_BIN = os.path.dirname(os.path.dirname(UROCE))
+EPOCH = "1700000000"
+
+
+def run(*command, **options):
+    environment = {name: value for name, value in os.environ.items()
+                   if name != "LD_PRELOAD" and not name.startswith("UROCE_")}
+    environment.update(options.pop("variables", {}))
+    return subprocess.run(command, check=False, text=True, capture_output=True, env=environment,
+                          timeout=120, **options)
+
+
+def command_line(*words):
+    return {"mnemonic": "CppCompile" if "-c" in words else "CppLink", "arguments": list(words)}
+
+
+class BazelGraphTest(unittest.TestCase):
+
+    GRAPH = json.dumps({"actions": [
+        command_line("/usr/bin/gcc", "-O2", "-c", "a.cc", "-o", "bazel-out/k8/bin/a.o"),
+        command_line("/usr/bin/gcc", "-O2", "-c", "b.cc", "-o", "bazel-out/k8/bin/b.o"),
+        command_line("/usr/bin/gcc", "-o", "bazel-out/k8/bin/tools/a", "bazel-out/k8/bin/a.o",
+                     "-lstdc++", "@bazel-out/k8/bin/tools/a-2.params"),
+        command_line("/usr/bin/gcc", "-o", "bazel-out/k8/bin/libb.so", "bazel-out/k8/bin/b.o"),
+        {"mnemonic": "CppLink"},
+    ]})
+
+    def test_only_what_is_linked_is_compiled(self):
+        graph = bazel_graph.read_graph(self.GRAPH, ["tools/a"])
+        self.assertEqual([c.output for c in graph.compiles], ["bazel-out/k8/bin/a.o"])
+        self.assertEqual([c.output for c in graph.links], ["bazel-out/k8/bin/tools/a"])
+        self.assertNotIn("@", " ".join(graph.links[0].arguments))
+
+    def test_a_file_that_bazel_does_not_make_is_an_error(self):
+        with self.assertRaisesRegex(bazel_graph.GraphError, "contents.py"):
+            bazel_graph.read_graph(self.GRAPH, ["tools/a", "tools/c"])
+
+
+class TranslationTest(unittest.TestCase):
+
+    def translate(self, *words):
+        return portable_build.translate(bazel_graph.Command(list(words), "x.o"))
+
+    def test_flags_of_newer_compilers_have_older_names(self):
+        words = self.translate("/usr/bin/gcc", "-march=x86-64-v2", "-Werror", "-c", "a.cc")
+        self.assertIn("-msse4.2", words)
+        self.assertNotIn("-march=x86-64-v2", words)
+        self.assertNotIn("-Werror", words)
+
+    def test_libraries_are_linked_in(self):
+        words = self.translate("/usr/bin/gcc", "-lstdc++", "-lboost_program_options", "-lm")
+        self.assertEqual(words[1:], ["-l:libstdc++.a", "-l:libboost_program_options.a", "-lm"])
+
+    def test_files_with_guarded_instructions_are_clangs(self):
+        for source in ("transport/guarded_access.cc", "transport/wire/crc32_avx512.cc"):
+            with open(os.path.join(ROOT, source), encoding="utf-8") as file:
+                self.assertIn("asm volatile goto", file.read())
+            words = self.translate("/usr/bin/gcc", "-fno-canonical-system-headers", "-c", source)
+            self.assertIn("clang", words[0])
+            self.assertNotIn("-fno-canonical-system-headers", words)
+        self.assertEqual(self.translate("/usr/bin/gcc", "-c", "transport/psn.cc")[0],
+                         "/usr/bin/gcc")
+
+
+class ArchiveTest(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def tree(self, name):
+        """The same content each time, made at another time, in another order, by another umask."""
+        tree = os.path.join(self.folder, name)
+        names = ["usr/bin/b", "usr/bin/a"]
+        for file in names if name == "first" else reversed(names):
+            path = os.path.join(tree, file)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="ascii") as out:
+                out.write(file)
+            os.chmod(path, 0o755 if name == "first" else 0o700)
+            os.utime(path, (len(name), len(name)))
+        return tree
+
+    def read(self, name):
+        with open(os.path.join(self.folder, name), "rb") as file:
+            return file.read()
+
+    def test_the_same_content_makes_the_same_bytes(self):
+        for name in ("first", "again"):
+            tree = self.tree(name)
+            archive.write_tarball(tree, "top", os.path.join(self.folder, f"{name}.tar.xz"), 7)
+            archive.write_deb(tree, os.path.join(self.folder, f"{name}.deb"), "uroce", "1", "libc6",
+                              7)
+        self.assertEqual(self.read("first.tar.xz"), self.read("again.tar.xz"))
+        self.assertEqual(self.read("first.deb"), self.read("again.deb"))
+
+    def test_nothing_is_said_of_who_packed_it(self):
+        path = os.path.join(self.folder, "x.tar.xz")
+        archive.write_tarball(self.tree("first"), "top", path, 7)
+        with tarfile.open(path) as tarball:
+            members = tarball.getmembers()
+        self.assertEqual([m.name for m in members],
+                         ["top", "top/usr", "top/usr/bin", "top/usr/bin/a", "top/usr/bin/b"])
+        self.assertEqual({(m.uid, m.uname, m.mtime) for m in members}, {(0, "root", 7)})
+
+
+class NativePackageTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="uroce-package-", dir="/tmp")
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.out = os.path.join(cls.folder, "dist")
+        made = run("/usr/bin/python3", "-B", os.path.join(PACKAGING, "package.py"), "package",
+                   "--out", cls.out, "--native", BAZEL_BIN, cwd=ROOT,
+                   variables={"SOURCE_DATE_EPOCH": EPOCH})
+        if made.returncode != 0:
+            raise AssertionError(made.stderr)
+        cls.tarball, cls.deb, cls.checksums = made.stdout.split()
+        subprocess.run(["tar", "-xf", cls.tarball, "-C", cls.folder], check=True)
+        cls.unpacked = os.path.join(
+            cls.folder, os.path.basename(cls.tarball).removesuffix(".tar.xz"))
+        cls.uroce = os.path.join(cls.unpacked, "bin/uroce")
+
+    def test_names_have_the_version(self):
+        version = run(UROCE, "--version").stdout.split()[1]
+        self.assertEqual(os.path.basename(self.tarball), f"uroce-{version}-x86_64.tar.xz")
+        self.assertEqual(os.path.basename(self.deb), f"uroce_{version}_amd64.deb")
+
+    def test_checksums_are_those_of_the_files(self):
+        checked = run("sha256sum", "--check", "--strict", self.checksums, cwd=self.out)
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+        self.assertEqual(checked.stdout.count(": OK"), 2)
+
+    def test_it_has_what_is_listed_and_nothing_else(self):
+        files = {os.path.relpath(os.path.join(parent, name), self.unpacked)
+                 for parent, _, names in os.walk(self.unpacked) for name in names}
+        self.assertEqual(files, {*contents.PROGRAMS, *contents.DOCUMENTS})
+
+    def test_deb_has_the_same_below_usr(self):
+        listed = run("dpkg-deb", "--fsys-tarfile", self.deb, errors="replace")
+        self.assertEqual(listed.returncode, 0)
+        names = run("dpkg-deb", "--contents", self.deb).stdout
+        for name in (*contents.PROGRAMS, *contents.DOCUMENTS):
+            self.assertIn(f" ./usr/{name}\n", names)
+        depends = run("dpkg-deb", "--field", self.deb, "Depends").stdout
+        self.assertRegex(depends, r"\Alibc6 \(>= 2\.\d+\)\n\Z")
+
+    def test_it_works_in_the_folder_where_it_was_unpacked(self):
+        listed = run(self.uroce, "run", "--fabric", f"package-test-{os.getpid()}", "--",
+                     "ibv_devices")
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        self.assertIn("uroce0", listed.stdout)
+
+    def test_it_works_behind_a_link(self):
+        link = os.path.join(self.folder, "uroce")
+        os.symlink(self.uroce, link)
+        checked = run(link, "check", "--fabric", f"package-test-{os.getpid()}")
+        self.assertEqual(checked.returncode, 0, checked.stdout)
+        self.assertIn("uroce0 can be opened", checked.stdout)
+
+    def test_direct_mode_says_that_it_needs_a_build(self):
+        refused = run(self.uroce, "run", "--port", "net_null0", "--", "ibv_devices")
+        self.assertEqual(refused.returncode, 2, refused)
+        self.assertIn("tools/install", refused.stderr)
+        self.assertEqual(refused.stderr.count("\n"), 1)
+
+    def test_manual_and_completion_know_every_option(self):
+        with gzip.open(os.path.join(self.unpacked, "share/man/man1/uroce.1.gz"), "rt") as file:
+            manual = file.read().replace("\\-", "-")
+        with gzip.open(os.path.join(self.unpacked, "share/man/man8/uroced.8.gz"), "rt") as file:
+            manual += file.read().replace("\\-", "-")
+        with open(os.path.join(self.unpacked, "share/bash-completion/completions/uroce"),
+                  encoding="utf-8") as file:
+            completion = file.read()
+        helps = [run(self.uroce, subcommand, "--help").stdout
+                 for subcommand in ("run", "status", "check")]
+        helps.append(run(os.path.join(self.unpacked, "bin/uroced"), "--help").stdout)
+        options = set(re.findall(r"^  .*?(--[a-z]+)", "\n".join(helps), re.MULTILINE))
+        self.assertGreater(len(options), 12)
+        for option in options - {"--help"}:
+            self.assertIn(option, manual)
+            self.assertIn(option, completion)
+
+    def test_completion_completes(self):
+        script = ('source "$1"; COMP_WORDS=(uroce run --f); COMP_CWORD=2; _uroce; '
+                  'echo "${COMPREPLY[@]}"')
+        completed = run("bash", "-c", script, "bash",
+                        os.path.join(self.unpacked, "share/bash-completion/completions/uroce"))
+        self.assertEqual(completed.stdout, "--fabric\n", completed.stderr)
+
+
+class InstallTest(unittest.TestCase):
+
+    def test_installed_programs_work_and_are_replaced(self):
+        with tempfile.TemporaryDirectory(dir="/tmp") as prefix:
+            for _ in range(2):
+                installed = run("/usr/bin/python3", "-B", os.path.join(PACKAGING, "package.py"),
+                                "install", "--prefix", prefix, "--bazel-bin", BAZEL_BIN, cwd=ROOT)
+                self.assertEqual(installed.returncode, 0, installed.stderr)
+            opened = run(os.path.join(prefix, "bin/uroce"), "run", "--port", "net_null0", "--",
+                         "ibv_devices")
+            self.assertEqual(opened.returncode, 0, opened.stderr)
+            self.assertIn("uroce0", opened.stdout)
+            self.assertEqual(sorted(os.listdir(os.path.join(prefix, "bin"))), ["uroce", "uroced"])
+
+
+class ScriptsTest(unittest.TestCase):
+
+    def test_help_and_mistakes(self):
+        for script in ("package", "install"):
+            path = os.path.join(ROOT, "tools", script)
+            helped = run(path, "--help")
+            self.assertEqual(helped.returncode, 0, helped.stderr)
+            self.assertIn(f"tools/{script}", helped.stdout)
+            refused = run(path, "--nonsense")
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("--nonsense", refused.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)

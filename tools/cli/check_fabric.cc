@@ -1,0 +1,50 @@
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "dpdk_nic/control/control_address.h"
+#include "tools/cli/fabric_status.h"
+#include "tools/cli/finding.h"
+#include "tools/cli/json_writer.h"
+
+namespace uroce::cli {
+
+Finding CheckFabric(const std::string& fabric) {
+  const std::string name = "'" + fabric + "'";
+  if (const auto status = AskForStatus(fabric); status.ok()) {
+    return {Verdict::kOk, "fabric",
+            name + " is served by uroced " + std::to_string(status.value().daemon.pid) + ", " +
+                std::to_string(status.value().clients.size()) + " processes are on it"};
+  }
+  // One that is there and does not say how it is may have been about to leave.
+  if (!nic::control::ConnectToFabricWithRetry(fabric) && errno != ECONNREFUSED) {
+    return {Verdict::kProblem, "fabric", nic::control::WhyNotConnected(fabric, errno)};
+  }
+  const auto places = nic::control::PlacesToServe();
+  for (const auto& place : places) {
+    if (nic::control::MakePlace(place)) {
+      return {Verdict::kOk, "fabric",
+              name + " is not served: 'uroce run' starts a uroced, in " + place.folder};
+    }
+  }
+  return {Verdict::kProblem, "fabric",
+          "there is no folder for it (" + std::string(strerror(errno)) +
+              "): set XDG_RUNTIME_DIR to a folder of this user's own"};
+}
+
+Finding CheckUplink(const std::string& fabric) {
+  const auto status = AskForStatus(fabric);
+  if (!status.ok() || !status.value().daemon.has_wire) {
+    return {Verdict::kNote, "uplink",
+            "none, the fabric ends at this host: to reach others start 'uroced --port udp' on "
+            "each"};
+  }
+  const auto& daemon = status.value().daemon;
+  const std::string text = Printable(TextOf(daemon.port));
+  if (!daemon.wire_is_up) {
+    return {Verdict::kProblem, "uplink", text + " is down: see 'uroce status'"};
+  }
+  return {Verdict::kOk, "uplink", text + ", MTU " + std::to_string(daemon.mtu_bytes)};
+}
+
+}  // namespace uroce::cli

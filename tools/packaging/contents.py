@@ -1,0 +1,35 @@
+"""What the package has: which of Bazel's files, and where each is put."""
+
+# What is installed below the prefix, and where Bazel leaves it below bazel-bin.
+PROGRAMS = {
+    "bin/uroce": "tools/uroce",
+    "bin/uroced": "tools/uroced",
+    "lib/uroce/liburoce-preload.so": "verbs_provider/virtual_kernel/liburoce-preload.so",
+    "lib/uroce/liburoce-provider.so": "verbs_provider/liburoce-provider.so",
+}
+# Carries DPDK, which is of one release of one system: only in a package for the machine it was
+# built on.
+DPDK_LIBRARY = {
+    "lib/uroce/liburoce-dpdk.so": "dpdk_nic/port/dpdk/liburoce-dpdk.so",
+}
+
+# Files of the source tree. Manual pages are compressed on the way.
+DOCUMENTS = {
+    "share/bash-completion/completions/uroce": "tools/packaging/completion/uroce",
+    "share/doc/uroce/LICENSE": "LICENSE",
+    "share/doc/uroce/copyright": "tools/packaging/copyright",
+    "share/man/man1/uroce.1.gz": "tools/packaging/man/uroce.1",
+    "share/man/man8/uroced.8.gz": "tools/packaging/man/uroced.8",
+}
+
+# Bazel's targets whose graph makes PROGRAMS.
+TARGETS = ("//tools:uroce", "//tools:uroced")
+
+# Source folders that they are compiled from.
+SOURCE_FOLDERS = ("dpdk_nic", "tools", "transport", "verbs_provider")
+
+# The only libraries that may be needed: those of libc.
+LIBC = ("ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0",
+        "librt.so.1")
+# The newest version of it that may be needed.
+BASELINE_GLIBC = (2, 28)
