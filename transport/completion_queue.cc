@@ -8,12 +8,26 @@
 
 namespace uroce::transport {
 
-CompletionQueue::CompletionQueue(uint32_t capacity, EventQueue& events, void* context)
+CompletionQueue::CompletionQueue(uint32_t capacity, EventQueue& events, void* context,
+                                 QueueClock* clock, bool timed)
     : EventSource(context),
       events_(events),
       capacity_(capacity),
       mask_(std::bit_ceil(capacity) - 1),
-      ring_(std::make_unique<Completion[]>(mask_ + 1u)) {}
+      ring_(std::make_unique<Completion[]>(mask_ + 1u)),
+      times_(timed ? std::make_unique<Time[]>(mask_ + 1u) : nullptr),
+      clock_(clock) {
+  if (timed) ++clock_->users;
+}
+
+void CompletionQueue::Retire() {
+  events_.Forget(*this);
+  if (clock_ == nullptr) return;
+  clock_->deadlines.Remove(*this);
+  if (times_ != nullptr) --clock_->users;
+  if (moderation_.is_on()) --clock_->users;
+  moderation_ = {};
+}
 
 bool CompletionQueue::Push(const Completion& completion, bool solicited) {
   if (in_error_) return false;
@@ -28,19 +42,44 @@ bool CompletionQueue::Push(const Completion& completion, bool solicited) {
   Completion& entry = ring_[number & mask_];
   entry = completion;
   entry.solicited = solicited;
+  if (times_ != nullptr) [[unlikely]]
+    times_[number & mask_] = clock_->now;
   produced_.store(number + 1, std::memory_order_release);
 
   if (solicited) solicited_ = number + 1;
   if (notify_on_ == NotifyOn::kAny || (notify_on_ == NotifyOn::kSolicited && solicited)) {
-    announced_ = number + 1;
-    Announce();
+    CallForEvent(number, 1);
   }
   return true;
 }
 
-void CompletionQueue::Announce() {
+void CompletionQueue::CallForEvent(uint64_t first, uint64_t count) {
+  if (!moderation_.is_on()) return Announce(first);
+  if (held_ == 0) {
+    held_from_ = first;
+    if (moderation_.period.ns > 0) clock_->deadlines.Set(*this, clock_->now + moderation_.period);
+  }
+  held_ += count;
+  if (moderation_.count != 0 && held_ >= moderation_.count) Announce(held_from_);
+}
+
+void CompletionQueue::OnDeadline(Time /*now*/) {
+  if (held_ != 0) Announce(held_from_);
+}
+
+void CompletionQueue::Announce(uint64_t number) {
+  if (held_ != 0) clock_->deadlines.Set(*this, kNever);
+  held_ = 0;
+  announced_ = number + 1;
   notify_on_ = NotifyOn::kNothing;
   events_.Raise(*this, EventType::kCompletion);
+}
+
+void CompletionQueue::SetModeration(const Moderation& moderation) {
+  if (held_ != 0) Announce(held_from_);
+  if (moderation_.is_on()) --clock_->users;
+  moderation_ = moderation;
+  if (moderation_.is_on()) ++clock_->users;
 }
 
 uint32_t CompletionQueue::Poll(std::span<Completion> out) {
@@ -52,10 +91,20 @@ uint32_t CompletionQueue::Poll(std::span<Completion> out) {
   return count;
 }
 
+bool CompletionQueue::PollOne(Completion& out, Time& time) {
+  const uint64_t consumed = consumed_.load(std::memory_order_relaxed);
+  if (consumed == produced_.load(std::memory_order_acquire)) return false;
+  out = ring_[consumed & mask_];
+  if (times_ != nullptr) time = times_[consumed & mask_];
+  consumed_.store(consumed + 1, std::memory_order_release);
+  return true;
+}
+
 // The event announces the oldest completion alone: a program that takes a part of what is there
 // (perftest takes 16) and arms again gets another event for the rest.
 void CompletionQueue::Arm(NotifyOn on) {
   notify_on_ = std::max(notify_on_, on);
+  if (held_ != 0) return;  // its event comes anyway
   uint64_t oldest = std::max(announced_, consumed_.load(std::memory_order_acquire));
   if (notify_on_ == NotifyOn::kSolicited) {
     while (oldest < solicited_ && !ring_[oldest & mask_].solicited) ++oldest;
@@ -63,11 +112,12 @@ void CompletionQueue::Arm(NotifyOn on) {
   } else if (oldest == produced_.load(std::memory_order_relaxed)) {
     return;
   }
-  announced_ = oldest + 1;
-  Announce();
+  const bool any = notify_on_ == NotifyOn::kAny;
+  CallForEvent(oldest, any ? produced_.load(std::memory_order_relaxed) - oldest : 1);
 }
 
 void CompletionQueue::Purge(Qpn qpn) {
+  if (held_ != 0) Announce(held_from_);
   const uint64_t consumed = consumed_.load(std::memory_order_relaxed);
   const uint64_t produced = produced_.load(std::memory_order_relaxed);
   const uint64_t announced = announced_;
@@ -78,6 +128,7 @@ void CompletionQueue::Purge(Qpn qpn) {
     const Completion& entry = ring_[number & mask_];
     if (entry.qpn == qpn) continue;
     if (entry.solicited) solicited_ = kept + 1;
+    if (times_ != nullptr) times_[kept & mask_] = times_[number & mask_];
     ring_[kept++ & mask_] = entry;
     if (number < announced) announced_ = kept;
   }
@@ -94,7 +145,8 @@ Status CompletionQueue::PrepareRoom(uint32_t capacity, Room& room) const {
   if (capacity == 0 || capacity > kMaxCqEntries) return Status::kInvalidArgument;
   room = {.capacity = capacity,
           .copied = consumed_.load(std::memory_order_relaxed),
-          .ring = std::make_unique<Completion[]>(std::bit_ceil(capacity))};
+          .ring = std::make_unique<Completion[]>(std::bit_ceil(capacity)),
+          .times = times_ == nullptr ? nullptr : std::make_unique<Time[]>(std::bit_ceil(capacity))};
   CopyTo(room);
   return Status::kOk;
 }
@@ -106,6 +158,7 @@ void CompletionQueue::CopyTo(Room& room) const {
                                 consumed_.load(std::memory_order_relaxed) + room.capacity);
   for (; room.copied < end; ++room.copied) {
     room.ring[room.copied & mask] = ring_[room.copied & mask_];
+    if (times_ != nullptr) room.times[room.copied & mask] = times_[room.copied & mask_];
   }
 }
 
@@ -114,6 +167,7 @@ Status CompletionQueue::MoveTo(Room& room) {
   if (room.copied != produced_.load(std::memory_order_relaxed)) return Status::kInvalidArgument;
   std::swap(capacity_, room.capacity);
   std::swap(ring_, room.ring);
+  std::swap(times_, room.times);
   mask_ = std::bit_ceil(capacity_) - 1;
   return Status::kOk;
 }

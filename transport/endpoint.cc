@@ -63,20 +63,21 @@ Endpoint::Endpoint(const EndpointConfig& config, EndpointState* state)
       queue_pairs_(config.qpn_count),
       random_(config.seed, kQpnStream),
       free_qpns_(config.qpn_count) {
-  deadlines_.Reserve(config.qpn_count + kOtherDeadlines);
+  deadlines_.Reserve(config.qpn_count + kMaxCqs + kOtherDeadlines);
   std::iota(free_qpns_.begin(), free_qpns_.end(), uint16_t{0});
 }
 
 Endpoint::~Endpoint() = default;
 
-std::unique_ptr<CompletionQueue> Endpoint::CreateCompletionQueue(uint32_t capacity,
-                                                                 void* context) const {
-  return std::make_unique<CompletionQueue>(capacity, environment_.events, context);
+std::unique_ptr<CompletionQueue> Endpoint::CreateCompletionQueue(uint32_t capacity, void* context,
+                                                                 bool timed) const {
+  return std::make_unique<CompletionQueue>(capacity, environment_.events, context, &queue_clock_,
+                                           timed);
 }
 
 std::unique_ptr<CompletionQueue> Endpoint::DestroyCompletionQueue(
     std::unique_ptr<CompletionQueue> queue) {
-  events_.Forget(*queue);
+  queue->Retire();
   return queue;
 }
 
@@ -145,13 +146,18 @@ QueuePair* Endpoint::Find(Qpn qpn) const {
 
 DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route from,
                              IcrcCheck icrc_check) {
+  SetTime(now);
   ++counters_.received_packets;
   counters_.received_bytes += frame.size();
+  ConnectionPacket peers;
+  QueuePair* const qp = config_.uses_short_way ? Find(PeekDestinationQpn(frame)) : nullptr;
+  const bool is_peers = qp != nullptr && qp->MatchPeersFrame(frame, from, icrc_check, peers);
+  if (is_peers && qp->OnPlainPacket(now, peers)) [[likely]]
+    return DropReason::kNone;
   Packet packet;
   packet.from = from;
-  QueuePair* const qp = config_.uses_short_way ? Find(PeekDestinationQpn(frame)) : nullptr;
   DropReason result;
-  if (qp != nullptr && qp->ParsePeersFrame(frame, icrc_check, packet)) [[likely]] {
+  if (is_peers && qp->ReadPeersPacket(peers, packet)) {
     result = qp->OnPeersPacket(now, packet);
   } else {
     result = ParseFrame(frame, packet, icrc_check);
@@ -225,7 +231,8 @@ void Endpoint::Fail() {
   }
 }
 
-size_t Endpoint::PollTransmit(Time now, Route route, FrameRoom out) {
+size_t Endpoint::PollTransmit(Time now, Route route, const FrameRoom& out) {
+  SetTime(now);
   const size_t frame_bytes = transmits_.BuildFrame(now, route, out);
   if (frame_bytes != 0) {
     ++counters_.transmitted_packets;

@@ -49,9 +49,11 @@ class Endpoint {
   // engine's lock, to allocate, clear and free memory, is apart: the functions that are const need
   // no lock, and those that destroy return what is to be freed.
 
-  // `capacity` 1 .. kMaxCqEntries; `context` comes back in the queue's events. The caller owns the
-  // queue and hands it back when no queue pair uses it any more.
-  std::unique_ptr<CompletionQueue> CreateCompletionQueue(uint32_t capacity, void* context) const;
+  // `capacity` 1 .. kMaxCqEntries; `context` comes back in the queue's events; `timed`: see
+  // CompletionQueue. The caller owns the queue and hands it back when no queue pair uses it any
+  // more.
+  std::unique_ptr<CompletionQueue> CreateCompletionQueue(uint32_t capacity, void* context,
+                                                         bool timed = false) const;
   std::unique_ptr<CompletionQueue> DestroyCompletionQueue(std::unique_ptr<CompletionQueue> queue);
 
   // nullptr for capabilities over the limits. The caller owns the queue and hands it back when no
@@ -95,6 +97,11 @@ class Endpoint {
   // The device cannot work any more: raises kDeviceFatal and moves every queue pair to ERR.
   void Fail();
 
+  // Whether completion queues need the time in calls that are not told it. Then SetTime comes
+  // before them.
+  bool WantsTime() const { return queue_clock_.users.load(std::memory_order_relaxed) != 0; }
+  void SetTime(Time now) { queue_clock_.now = now; }
+
   // A frame arrived, by the route that frames to its sender go. Returns kNone, or why it was
   // dropped (which is counted). `icrc_check` as for ParseFrame.
   DropReason OnFrame(Time now, std::span<const uint8_t> frame, Route from = Route::kWire,
@@ -103,7 +110,10 @@ class Endpoint {
   // When OnDeadline wants to be called at the latest for nothing to be late; kNever if no timer
   // runs. May be earlier than the first timer, never later.
   Time NextDeadline() const { return deadlines_.Next(); }
-  void OnDeadline(Time now) { deadlines_.RunDue(now); }
+  void OnDeadline(Time now) {
+    SetTime(now);
+    deadlines_.RunDue(now);
+  }
 
   // Whether there may be something to send: by any route, or by one.
   bool HasTransmit() const { return !transmits_.IsEmpty(); }
@@ -112,7 +122,7 @@ class Endpoint {
   std::optional<Route> FirstTransmit(Route from) const { return transmits_.FirstReady(from); }
   // Builds the next frame for `route` in `out`. Returns its length, or 0 when nothing is to be sent
   // now.
-  size_t PollTransmit(Time now, Route route, FrameRoom out);
+  size_t PollTransmit(Time now, Route route, const FrameRoom& out);
 
   // Completion notifications and asynchronous events, oldest first.
   std::optional<Event> TakeEvent() { return events_.Take(); }
@@ -146,6 +156,7 @@ class Endpoint {
   MemoryTable memory_;
   EventQueue events_;
   DeadlineQueue deadlines_;
+  mutable QueueClock queue_clock_{deadlines_};  // completion queues that are made without the lock
   TransmitSchedule transmits_;
   MulticastTable multicast_;
   EventSource device_;

@@ -28,7 +28,7 @@ struct EndpointConfig {
   // Whether a requester that hears nothing for longer than the path's round-trip time sends its
   // oldest packet once more, long before the ACK timeout.
   bool probes = false;
-  // Whether frames of connections may go the short way (wire/connection_frame.h). What comes of
+  // Whether packets of connections may go the short ways, out and in (README.md). What comes of
   // them is the same without.
   bool uses_short_way = true;
   Seed seed{};  // of what peers must not guess: memory keys, and which QPNs of the block are used

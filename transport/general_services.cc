@@ -126,7 +126,7 @@ void GeneralServices::Outlet::Add(OutgoingMad mad) {
   services_.transmits_.Add(route_, *this);
 }
 
-size_t GeneralServices::Outlet::BuildFrame(Time, FrameRoom out) {
+size_t GeneralServices::Outlet::BuildFrame(Time, const FrameRoom& out) {
   if (mads_.empty()) return 0;
   const size_t frame_bytes = services_.Emit(mads_.front(), out);
   mads_.pop_front();

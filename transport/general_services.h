@@ -70,7 +70,7 @@ class GeneralServices : public DeadlineClient {
     Outlet(GeneralServices& services, Route route) : services_(services), route_(route) {}
     void Add(cm::OutgoingMad mad);
     void LeaveSchedule() { services_.transmits_.Remove(route_, *this); }
-    size_t BuildFrame(Time now, FrameRoom out) override;
+    size_t BuildFrame(Time now, const FrameRoom& out) override;
 
    private:
     GeneralServices& services_;

@@ -28,6 +28,7 @@ bool IsForAnAttachedProcess(MessageType type) {
     case MessageType::kListenAnswer:
     case MessageType::kUnlistenAnswer:
     case MessageType::kPortState:
+    case MessageType::kNotice:
       return true;
     default:
       return false;

@@ -15,6 +15,8 @@ struct FabricDescription {
   // Of the NIC behind it; without one the fabric ends at this host.
   bool has_wire = false;
   bool wire_is_up = false;
+  // Not a NIC, but the host's own network (UDP sockets): each path has an MTU of its own.
+  bool is_uplink = false;
   transport::MacAddress mac{};
   std::vector<transport::Gid> gids;  // kMaxGids at most
   std::string port;                  // its devargs

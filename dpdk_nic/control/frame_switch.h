@@ -56,6 +56,10 @@ class FrameSwitch {
   // Resolves a host's Ethernet address. The server gets the result later, also a failure.
   virtual void Resolve(const transport::Gid& gid) = 0;
 
+  // A process names a host beyond this one, or with a zero GID all of them: the way there is made
+  // ready. Returns the longest IP packet that it takes, 0 if that is not known.
+  virtual uint32_t PreparePath(const transport::Gid& remote) = 0;
+
   virtual SwitchCounters counters() = 0;
   virtual SwitchUsage usage(Block block) = 0;
 };

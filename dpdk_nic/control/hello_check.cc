@@ -12,7 +12,8 @@ namespace uroce::nic::control {
 namespace {
 
 std::optional<Refusal> WhyNotMtu(uint32_t mtu_bytes, const FabricDescription& fabric) {
-  const uint32_t most = fabric.has_wire ? fabric.mtu_bytes : kMaxMtuBytes;
+  const bool is_bounded = fabric.has_wire && !fabric.is_uplink;
+  const uint32_t most = is_bounded ? fabric.mtu_bytes : kMaxMtuBytes;
   if (mtu_bytes >= kMinMtuBytes && mtu_bytes <= most) return std::nullopt;
   return Refusal{EMSGSIZE, "an MTU of " + std::to_string(mtu_bytes) +
                                " does not fit this fabric: choose one from " +
@@ -43,7 +44,33 @@ std::optional<Refusal> WhyNotToAttach(const Hello& hello, int published_state,
   }
   return Refusal{EADDRNOTAVAIL,
                  "the NIC of this fabric does not have the address that was asked for: choose one "
-                 "that 'uroce status' shows, or none"};
+                 "that 'uroce status' shows, or none, or a fabric of another name with --fabric"};
+}
+
+std::optional<Refusal> WhyNotTheUplink(const LeaseRequest& wish, const FabricDescription& fabric) {
+  constexpr char kAdvice[] =
+      ": choose a fabric of another name with --fabric, or end the programs of this one first";
+  switch (wish.uplink) {
+    case UplinkWish::kAny:
+      return std::nullopt;
+    case UplinkWish::kNone:
+      if (!fabric.has_wire) return std::nullopt;
+      return Refusal{EADDRNOTAVAIL, std::string("this fabric has an uplink") + kAdvice};
+    case UplinkWish::kUdp:
+      break;
+    default:
+      return Refusal{EPROTO,
+                     "there is no such uplink: use the 'uroce' of the same build as uroced"};
+  }
+  if (!fabric.port.starts_with("udp")) {
+    return Refusal{EADDRNOTAVAIL,
+                   std::string("this fabric has no uplink of UDP sockets") + kAdvice};
+  }
+  const bool has_address =
+      std::find(fabric.gids.begin(), fabric.gids.end(), wish.address) != fabric.gids.end();
+  if (wish.address.IsZero() || has_address) return std::nullopt;
+  return Refusal{EADDRNOTAVAIL,
+                 std::string("the uplink of this fabric does not have that address") + kAdvice};
 }
 
 std::string WhyNotAdmitted(ErrnoValue error) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "dpdk_nic/control/fabric_description.h"
+#include "dpdk_nic/control/lease_messages.h"
 #include "dpdk_nic/control/messages.h"
 
 namespace uroce::nic::control {
@@ -22,6 +23,9 @@ bool KeepsItsSize(int memory);
 // in memory that keeps its size. EMSGSIZE: the MTU. EADDRNOTAVAIL: the address.
 std::optional<Refusal> WhyNotToAttach(const Hello& hello, int published_state,
                                       const FabricDescription& fabric);
+
+// nullopt if the fabric has the uplink that `uroce run` asks for.
+std::optional<Refusal> WhyNotTheUplink(const LeaseRequest& wish, const FabricDescription& fabric);
 
 // The sentences for what Registry::Attach and Leases::Add return.
 std::string WhyNotAdmitted(ErrnoValue error);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "dpdk_nic/control/lease_messages.h"
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/control/status_messages.h"
 
@@ -35,6 +36,6 @@ using AllMessages =
     MessageList<Hello, LinkRequest, Resolve, Declare, Forget, JoinGroup, LeaveGroup, Listen,
                 Unlisten, LeaseRequest, StatusRequest, Resume, Welcome, Refused, LinkAnswer,
                 LinkOffer, Neighbor, DeclareAnswer, GroupAnswer, ListenAnswer, UnlistenAnswer,
-                PortState, LeaseGranted, StatusDaemon, StatusClient, StatusLink, StatusEnd>;
+                PortState, Notice, LeaseGranted, StatusDaemon, StatusClient, StatusLink, StatusEnd>;
 
 }  // namespace uroce::nic::control

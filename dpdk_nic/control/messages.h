@@ -24,6 +24,7 @@
 //                                            <---     LinkAnswer
 //   Resolve, Declare, JoinGroup, Listen      --->
 //                                            <---     Neighbor, DeclareAnswer, GroupAnswer, ...
+//                                            <---     Notice
 // `uroce run` says LeaseRequest, `uroce status` says StatusRequest, instead of Hello.
 
 namespace uroce::nic::control {
@@ -131,6 +132,7 @@ struct DeclareAnswer {
   static constexpr size_t kDescriptors = 0;
   transport::Qpn local;
   ErrnoValue error;
+  uint32_t path_mtu_bytes;  // the longest IP packet that the way takes; 0: unknown
 };
 
 // The queue pair was destroyed or reset. Not answered.
@@ -204,17 +206,12 @@ struct PortState {
   uint32_t is_up;
 };
 
-// A private uroced stays as long as the process that says this, though its connection ends when it
-// becomes another program.
-struct LeaseRequest {
-  static constexpr MessageType kType = MessageType::kLeaseRequest;
+// What the user of a process is to know of a host that it named (Resolve, Declare), or of the way
+// out of this host. Only a process that named one is told, and not the same again for 10 s.
+struct Notice {
+  static constexpr MessageType kType = MessageType::kNotice;
   static constexpr size_t kDescriptors = 0;
-  uint32_t reserved;
-};
-struct LeaseGranted {
-  static constexpr MessageType kType = MessageType::kLeaseGranted;
-  static constexpr size_t kDescriptors = 0;
-  uint32_t reserved;
+  std::array<char, kMaxSentenceBytes> sentence;  // ends with a NUL; says what to do
 };
 
 }  // namespace uroce::nic::control

@@ -193,6 +193,13 @@ void Server::OnWireState(bool is_up) {
   });
 }
 
+void Server::OnNotice(const transport::Gid& about, const std::string& sentence) {
+  boost::asio::post(io_, [this, about, sentence] {
+    Log(sentence);
+    ForEachClient([&](Session& session) { session.TellNotice(about, sentence); });
+  });
+}
+
 void Server::OnBrokenUplink(Block block) {
   boost::asio::post(io_, [this, block] {
     const Session* const client = FindClient(block);

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <string_view>
 
 #include "dpdk_nic/base/unique_fd.h"
@@ -66,6 +67,8 @@ class Server {
   // What the switch tells; any thread.
   void OnNeighbor(const Neighbor& neighbor);
   void OnWireState(bool is_up);
+  // For the processes that named the host that it is about, and for the log.
+  void OnNotice(const transport::Gid& about, const std::string& sentence);
   void OnBrokenUplink(Block block);
 
   // For sessions.

@@ -27,6 +27,16 @@ using transport::Gid;
 // Before others have their turn.
 constexpr int kMessagesPerTurn = 32;
 constexpr int kOff = 0;
+// How long a process is not told of the same host again.
+constexpr transport::Duration kNoticeInterval = transport::Milliseconds(10'000);
+// Hosts of one process that it can be told of. When there are more, the earlier ones are forgotten.
+constexpr size_t kMaxNamed = 1'024;
+
+// 127.0.0.0/8 or ::1: no other host reaches it.
+bool IsLoopback(const Gid& gid) {
+  const Gid loopback = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  return gid == loopback || (gid.IsIpv4Mapped() && gid.bytes[12] == 127);
+}
 
 // The channel lets only messages through that have the size of their type.
 template <Message T>
@@ -144,7 +154,7 @@ void Session::HandleFirst(MessageChannel::Incoming& incoming) {
       return OnResume(Body<Resume>(incoming), std::move(incoming.fds[0]),
                       std::move(incoming.fds[1]));
     case MessageType::kLeaseRequest:
-      return OnLeaseRequest();
+      return OnLeaseRequest(Body<LeaseRequest>(incoming));
     case MessageType::kStatusRequest:
       return OnStatusRequest();
     default:
@@ -163,7 +173,9 @@ void Session::HandleClient(MessageChannel::Incoming& incoming) {
       return OnResolve(Body<Resolve>(incoming).gid);
     case MessageType::kDeclare: {
       const auto declare = Body<Declare>(incoming);
-      return Send(DeclareAnswer{declare.local, frame_switch.Declare(block_, declare)});
+      const ErrnoValue error = frame_switch.Declare(block_, declare);
+      const uint32_t path_mtu = error == 0 ? PreparePath(declare.remote_gid) : 0;
+      return Send(DeclareAnswer{declare.local, error, path_mtu});
     }
     case MessageType::kForget:
       return frame_switch.Forget(block_, Body<Forget>(incoming).local);
@@ -175,7 +187,9 @@ void Session::HandleClient(MessageChannel::Incoming& incoming) {
       return frame_switch.LeaveGroup(block_, Body<LeaveGroup>(incoming).group);
     case MessageType::kListen: {
       const auto listen = Body<Listen>(incoming);
-      return Send(ListenAnswer{listen.claim, frame_switch.Listen(block_, listen), 0});
+      const ErrnoValue error = frame_switch.Listen(block_, listen);
+      if (error == 0 && listen.listens != 0 && !IsLoopback(listen.claim.address)) PreparePath({});
+      return Send(ListenAnswer{listen.claim, error, 0});
     }
     case MessageType::kUnlisten: {
       const ServiceClaim claim = Body<Unlisten>(incoming).claim;
@@ -249,8 +263,11 @@ void Session::BecomeTransient() {
   setsockopt(channel_.fd(), SOL_SOCKET, SO_PASSRIGHTS, &kOff, sizeof kOff);
 }
 
-void Session::OnLeaseRequest() {
+void Session::OnLeaseRequest(const LeaseRequest& request) {
   BecomeTransient();
+  if (const auto refusal = WhyNotTheUplink(request, server_.fabric())) {
+    return Refuse(refusal->error, refusal->sentence);
+  }
   const ErrnoValue error = server_.GrantLease(*this);
   if (error == 0) return Send(LeaseGranted{0});
   Refuse(error, WhyNoLease(error));
@@ -283,8 +300,27 @@ void Session::OnResolve(const Gid& gid) {
   if (!can_be_asked || to_resolve_.size() == kMaxToResolve) {
     return Send(Neighbor{.gid = gid, .mac = {}, .is_known = 0, .reserved = 0});
   }
+  PreparePath(gid);
   if (resolving_.count(gid) == 0) to_resolve_.insert(gid);
   ResolveNext();
+}
+
+uint32_t Session::PreparePath(const Gid& remote) {
+  if (named_.size() >= kMaxNamed && named_.count(remote) == 0) named_.clear();
+  named_.try_emplace(remote);
+  return server_.frame_switch().PreparePath(remote);
+}
+
+bool Session::TellNotice(const Gid& about, const std::string& sentence) {
+  const auto named = about.IsZero() ? named_.begin() : named_.find(about);
+  if (!is_client() || named == named_.end()) return false;
+  const transport::Time now = Now();
+  if (now < named->second) return true;
+  named->second = now + kNoticeInterval;
+  Notice notice{};
+  sentence.copy(notice.sentence.data(), notice.sentence.size() - 1);
+  Send(notice);
+  return true;
 }
 
 void Session::ResolveNext() {

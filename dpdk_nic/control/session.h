@@ -5,6 +5,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -14,9 +15,11 @@
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/control/message_channel.h"
+#include "dpdk_nic/control/lease_messages.h"
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/control/status_report.h"
 #include "transport/ids.h"
+#include "transport/time.h"
 
 namespace uroce::nic::control {
 
@@ -54,6 +57,9 @@ class Session : public std::enable_shared_from_this<Session> {
   // Says no, with a sentence for the user, and ends it.
   void Refuse(ErrnoValue error, const std::string& sentence);
   void TellPortState(bool is_up);
+  // If it named the host that the sentence is about, and was not told of it lately. Returns whether
+  // it named it.
+  bool TellNotice(const transport::Gid& about, const std::string& sentence);
   // If it may want to know.
   void TellNeighbor(const Neighbor& neighbor);
 
@@ -80,9 +86,12 @@ class Session : public std::enable_shared_from_this<Session> {
   bool Admit(const Hello& hello, UniqueFd published_state);
   void Attach(const Hello& hello, Block block, UniqueFd claim);
   void BecomeTransient();
-  void OnLeaseRequest();
+  void OnLeaseRequest(const LeaseRequest& request);
   void OnStatusRequest();
   void OnResolve(const transport::Gid& gid);
+  // The process names a host beyond this one; a zero GID stands for any. Returns the longest packet
+  // that the way there takes.
+  uint32_t PreparePath(const transport::Gid& remote);
   void ResolveNext();
   ErrnoValue OpenLink(const LinkRequest& request, std::span<UniqueFd, 2> fds);
   ErrnoValue PassOn(const LinkRequest& request, std::span<UniqueFd, 2> fds);
@@ -107,6 +116,8 @@ class Session : public std::enable_shared_from_this<Session> {
   UniqueFd published_state_;
   std::set<transport::Gid> resolving_;
   std::set<transport::Gid> to_resolve_;
+  // Hosts that the process named, and until when it is not told of them again.
+  std::map<transport::Gid, transport::Time> named_;
   std::unique_ptr<StatusReport> report_;
 };
 

@@ -88,6 +88,15 @@ ErrorOr<DeviceConfig> DeviceConfig::FromEnvironment(const Lookup& lookup) {
     }
     config.mtu_bytes = *mtu;
   }
+  if (const std::string text = value_of(kUplinkVariable); !text.empty()) {
+    const auto uplink = UplinkChoice::Parse(text);
+    if (!uplink.ok()) return Wrong(kUplinkVariable, text, uplink.error());
+    if (config.direct()) {
+      return Wrong(kUplinkVariable, text,
+                   "it is for a fabric, and a program with --port is on none: choose one of both");
+    }
+    config.uplink = uplink.value();
+  }
   if (const std::string text = value_of(kModeVariable); !text.empty()) {
     const auto mode = ParseMode(text);
     if (!mode) return Wrong(kModeVariable, text, "choose 'auto' or 'dedicated'");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dpdk_nic/base/error_or.h"
+#include "dpdk_nic/device/uplink_choice.h"
 #include "dpdk_nic/engine/progress_mode.h"
 #include "dpdk_nic/port/faults/fault_scenario.h"
 #include "dpdk_nic/port/faults/impairments.h"
@@ -20,6 +21,7 @@ inline constexpr char kFabricVariable[] = "UROCE_FABRIC";
 inline constexpr char kIpVariable[] = "UROCE_IP";
 inline constexpr char kMtuVariable[] = "UROCE_MTU";
 inline constexpr char kPortVariable[] = "UROCE_PORT";
+inline constexpr char kUplinkVariable[] = "UROCE_UPLINK";
 inline constexpr char kModeVariable[] = "UROCE_MODE";
 inline constexpr char kCaptureVariable[] = "UROCE_CAPTURE";
 inline constexpr char kImpairVariable[] = "UROCE_IMPAIR";
@@ -32,6 +34,8 @@ struct DeviceConfig {
   std::string fabric = "default";
   // Direct mode: the DPDK port to open. Empty: the fabric.
   std::string port_devargs;
+  // What the fabric is to have, if this process is the first on it. Not in direct mode.
+  UplinkChoice uplink;
   // The library that carries DPDK; needed in direct mode only.
   std::string dpdk_library;
   // The address of the device, an IPv6 address or a mapped IPv4 one. In a fabric with a NIC its

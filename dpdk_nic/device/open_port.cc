@@ -7,6 +7,7 @@
 #include "dpdk_nic/device/open_dpdk_port.h"
 #include "dpdk_nic/port/devargs.h"
 #include "dpdk_nic/port/udp/udp_port.h"
+#include "dpdk_nic/port/udp/udp_uplink.h"
 
 namespace uroce::nic {
 namespace {
@@ -68,6 +69,23 @@ ErrorOr<OpenedPort> OpenPort(const PortRequest& request) {
   if (!devargs.ok()) return Error{devargs.error()};
   const bool is_udp = devargs.value().driver() == Devargs::Driver::kUdp;
   return is_udp ? OpenUdp(request, devargs.value()) : OpenDpdk(request);
+}
+
+ErrorOr<OpenedPort> OpenUplink(const UplinkChoice& choice, uint32_t mtu_bytes) {
+  if (choice.wish == control::UplinkWish::kNone) return OpenedPort{};
+  UdpUplink::Options options = {.addresses = {}, .mtu_bytes = mtu_bytes};
+  if (!choice.address.IsZero()) options.addresses.push_back(choice.address);
+  auto created = UdpUplink::Create(options);
+  if (!created.ok()) return Error{created.error()};
+  std::unique_ptr<UdpUplink> uplink = std::move(created).value();
+  if (uplink == nullptr && choice.wish == control::UplinkWish::kUdp) {
+    return Error{
+        "this host has no address that others reach: connect it to a network, or choose "
+        "--no-uplink"};
+  }
+  if (uplink == nullptr) return OpenedPort{};
+  std::vector<Gid> gids = uplink->Gids();
+  return OpenedPort{std::move(uplink), std::make_unique<StaticNeighbors>(), std::move(gids)};
 }
 
 }  // namespace uroce::nic

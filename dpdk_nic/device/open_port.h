@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dpdk_nic/base/error_or.h"
+#include "dpdk_nic/device/uplink_choice.h"
 #include "dpdk_nic/link_layer/link_layer.h"
 #include "dpdk_nic/link_layer/local_address.h"
 #include "dpdk_nic/port/packet_port.h"
@@ -30,5 +31,9 @@ struct OpenedPort {
 };
 
 ErrorOr<OpenedPort> OpenPort(const PortRequest& request);
+
+// The uplink of a fabric that was given no port. Without a port if none was chosen, or if nothing
+// was and the host has no network.
+ErrorOr<OpenedPort> OpenUplink(const UplinkChoice& choice, uint32_t mtu_bytes);
 
 }  // namespace uroce::nic

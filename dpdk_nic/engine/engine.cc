@@ -89,7 +89,7 @@ bool Engine::ReceiveBurst(Time now) {
     next_link_service_ = now + kLinkServiceInterval;
     port_->ServeLink();
     has_news_ = true;
-    if (sentence_.empty()) sentence_ = port_->TakeSentence();
+    if (sentence_.empty()) sentence_ = port_->TakeNotice().sentence;
     FollowNeighbors();
     if (port_active_ != port_->active()) {
       port_active_ = !port_active_;
@@ -266,6 +266,11 @@ Time Engine::NextDeadline() const {
   return std::min(endpoint_.NextDeadline(), link_layer_->NextDeadline());
 }
 
+Time Engine::Now() {
+  const Verb verb(*this);
+  return clock_.Now();
+}
+
 void Engine::FinishVerb() {
   if (in_forked_child()) [[unlikely]] {
     lock_.Unlock();
@@ -373,6 +378,11 @@ PacketPort::PathState Engine::AskPort(Duration timeout, Ask ask) {
 
 PacketPort::PathState Engine::PreparePath(const PacketPort::Path& path, Duration timeout) {
   return AskPort(timeout, [&](PacketPort& port) { return port.PreparePath(path); });
+}
+
+uint32_t Engine::PathMtu(const PacketPort::Path& path) {
+  const Verb verb(*this);
+  return in_forked_child() ? port_->mtu() : port_->PathMtu(path);
 }
 
 PacketPort::PathState Engine::JoinGroup(const Gid& group, Duration timeout) {

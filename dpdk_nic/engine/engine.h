@@ -38,9 +38,7 @@ class Engine {
   using EventSink = std::function<void(const transport::Event&)>;
   // Told of every neighbour whose Ethernet address became known or changed. As for events.
   using NeighborSink = std::function<void(const transport::Gid&, const transport::MacAddress&)>;
-
-  // Told at the end of every pass after which the connection manager has events, and so again and
-  // again until they are taken by WithConnectionManager. As for events.
+  // Told at the end of every pass as long as the connection manager has events. As for events.
   using ConnectionSink = std::function<void()>;
 
   struct Options {
@@ -60,14 +58,15 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Holds the engine for a verb: post_send, modify_qp, create_qp ... While it lives the calling
-  // thread may use the endpoint and all of its objects; its end sends what became ready and
-  // delivers events.
+  // Holds the engine for a verb (post_send, modify_qp ...): the calling thread may use the endpoint
+  // and all of its objects. Its end sends what became ready and delivers events.
   class UROCE_SCOPED_CAPABILITY Verb {
    public:
     explicit Verb(Engine& engine) UROCE_ACQUIRE(engine.lock_) : engine_(engine) {
       PrepareThread();
       engine.lock_.Lock();
+      if (engine.endpoint_.WantsTime()) [[unlikely]]
+        engine.endpoint_.SetTime(engine.clock_.Now());
     }
     ~Verb() UROCE_RELEASE() { engine_.FinishVerb(); }
     Verb(const Verb&) = delete;
@@ -84,10 +83,12 @@ class Engine {
     return f(endpoint_);
   }
 
-  // Runs `f(connection_manager, now)` under the lock, then sends what became ready and delivers
-  // events. This is how connections are made, and how their events are taken
-  // (transport/cm/connection_manager.h). Not to be called from a sink. In a forked child nothing is
-  // sent and no event comes any more.
+  // The time of completions: CLOCK_MONOTONIC, within a microsecond.
+  transport::Time Now();
+
+  // Runs `f(connection_manager, now)` (transport/cm/connection_manager.h) under the lock, then
+  // sends what became ready and delivers events. Not to be called from a sink. In a forked child
+  // nothing is sent and no event comes any more.
   template <class F>
   auto WithConnectionManager(F&& f) {
     const Verb verb(*this);
@@ -118,10 +119,10 @@ class Engine {
   // to a multicast group; `timeout` bounds the wait. Blocks; not to be called from WithEndpoint.
   PacketPort::PathState PreparePath(const PacketPort::Path& path, transport::Duration timeout);
   PacketPort::PathState JoinGroup(const transport::Gid& group, transport::Duration timeout);
+  uint32_t PathMtu(const PacketPort::Path& path);
   // The other way round; the group is left when it has no members any more.
   void ForgetPath(transport::Qpn local);
   void LeaveGroup(const transport::Gid& group);
-
   // Whether ibv_query_port is to call the port active.
   bool port_active();
   PacketPort::Counters port_counters();

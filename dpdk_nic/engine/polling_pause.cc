@@ -51,6 +51,12 @@ bool HasOneProcessor() {
 
 }  // namespace
 
+// On a processor that others want too, the next poll that fails yields at once.
+void PollingPause::PollWorked() {
+  fruitless_polls_ = shared_yields_ != 0 ? kPollsBeforeYield : 0;
+  refusals_ = 0;
+}
+
 bool PollingPause::PollFailed() {
   refusals_ = 0;
   return Pause();

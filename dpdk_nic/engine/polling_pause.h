@@ -9,7 +9,7 @@ namespace uroce::nic {
 // What a polling thread does when a poll found nothing: first nothing, for that is fastest; then it
 // yields its processor after each poll, because spinning threads that outnumber the processors
 // otherwise wait for each other's time slices (a round trip of milliseconds instead of
-// microseconds).
+// microseconds). Where its last yield let another thread run, it yields after the first poll.
 //
 // Yielding hides a trap: two ends that take turns on one processor keep both from looking idle or
 // overloaded, and the scheduler leaves them there, at five times the latency, though another
@@ -19,7 +19,7 @@ namespace uroce::nic {
 // One a thread.
 class PollingPause {
  public:
-  void PollWorked() { fruitless_polls_ = refusals_ = 0; }
+  void PollWorked();
   // Returns whether it yielded.
   bool PollFailed();
   // Another thread is at work on what was to be polled. It may have lost its processor to this one,

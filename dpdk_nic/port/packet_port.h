@@ -75,6 +75,8 @@ class PacketPort {
     transport::Gid remote_gid;
   };
   virtual PathState PreparePath(const Path& /*path*/) { return PathState::kReady; }
+  // The longest IP packet that a path takes which was prepared, as far as it is known.
+  virtual uint32_t PathMtu(const Path& /*path*/) const { return mtu(); }
   // The queue pair is connected no more.
   virtual void ForgetPath(transport::Qpn /*local*/) {}
   // Datagrams to a multicast group are wanted, until it is left. Joining again changes nothing.
@@ -134,9 +136,13 @@ class PacketPort {
   // follows, not even the destructor: the memory stays as it is.
   virtual void AbandonAfterFork() {}
 
-  // What the user is to be told, as a sentence that says what to do, without full stop; mostly
-  // empty. Asked for after ServeLink, and printed without the lock.
-  virtual std::string TakeSentence() { return {}; }
+  // What the user is to be told.
+  struct Notice {
+    std::string sentence;  // says what to do; without full stop. Mostly empty
+    transport::Gid about;  // the host that it is about; zero: all of them
+  };
+  // Asked for after PreparePath and ServeLink, and printed without the lock.
+  virtual Notice TakeNotice() { return {}; }
 
   struct Counters {
     uint64_t transmit_dropped_no_link = 0;

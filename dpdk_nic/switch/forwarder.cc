@@ -82,6 +82,20 @@ void Forwarder::Resolve(Time now, const Gid& gid) {
   Tell({.gid = gid, .mac = {}, .is_known = 0, .reserved = 0});
 }
 
+uint32_t Forwarder::PreparePath(const Gid& remote) {
+  if (!has_wire()) return 0;
+  const PacketPort::Path path = {
+      .route = Route::kWire, .local = {}, .remote = {}, .remote_gid = remote};
+  wire_->PreparePath(path);
+  TellNotice();
+  return wire_->PathMtu(path);
+}
+
+void Forwarder::TellNotice() {
+  const PacketPort::Notice notice = wire_->TakeNotice();
+  if (!notice.sentence.empty() && listener_.on_notice) listener_.on_notice(notice);
+}
+
 // Sending comes last, so that what belongs together is sent together.
 bool Forwarder::RunOnce(Time now) {
   ServeTimers(now);
@@ -108,7 +122,7 @@ void Forwarder::ServeTimers(Time now) {
 
 void Forwarder::CheckWireState() {
   wire_->ServeLink();
-  if (sentence_.empty()) sentence_ = wire_->TakeSentence();
+  TellNotice();
   const bool is_up = wire_->active() && !wire_->failed();
   if (wire_is_up_ == is_up) return;
   wire_is_up_ = is_up;

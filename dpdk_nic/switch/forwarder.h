@@ -7,8 +7,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "dpdk_nic/control/frame_switch.h"
@@ -32,6 +30,8 @@ namespace uroce::nic {
 struct SwitchListener {
   // An Ethernet address that became known or changed, asked for or not; or a question timed out.
   std::function<void(const control::Neighbor&)> on_neighbor;
+  // What the user is to know of the way to a host, or of the wire; see PacketPort::Notice.
+  std::function<void(const PacketPort::Notice&)> on_notice;
   // The first time that it is known, and at every change.
   std::function<void(bool is_up)> on_wire_state;
   // The process wrote what no correct one writes, and was cut off. It may ask for another uplink.
@@ -81,6 +81,9 @@ class Forwarder {
   void Forget(transport::Time now, control::Block block, transport::Qpn local);
   // The listener hears the answer; at once, if there is no room for the question or no wire.
   void Resolve(transport::Time now, const transport::Gid& gid);
+  // A process names a host beyond the wire, or with a zero GID all of them. Returns the longest IP
+  // packet that the way there takes; the listener hears what is wrong with it. 0 without a wire.
+  uint32_t PreparePath(const transport::Gid& remote);
   const control::SwitchCounters& counters() const { return counters_; }  // but for the port's
   PortDrops port_drops() const { return has_wire() ? wire_->counters().drops : PortDrops{}; }
 
@@ -91,8 +94,6 @@ class Forwarder {
   SleepPlan PlanSleep();
   // After every sleep and nap.
   void EndSleep();
-  // What the wire wants to be said: to be printed without the lock. Mostly empty.
-  std::string TakeSentence() { return std::exchange(sentence_, {}); }
   // Readable when an uplink has news for a forwarder that sleeps.
   int uplinks_fd() const { return uplinks_.wait_fd(); }
 
@@ -101,6 +102,7 @@ class Forwarder {
 
   void ServeTimers(transport::Time now);
   void CheckWireState();
+  void TellNotice();
   bool ReceiveFromWire(transport::Time now);
   // Returns false if copies are left to be made. Takes those that it made out of `copies`.
   bool AcceptFromWire(transport::Time now, std::span<const uint8_t> frame, int* copies);
@@ -170,7 +172,6 @@ class Forwarder {
   transport::Time next_look_at_sockets_;
   transport::Time next_link_service_;
   std::optional<bool> wire_is_up_;
-  std::string sentence_;
   size_t turn_ = 0;                // index in uplinks_.polled() of the first in the next pass
   std::span<const uint8_t> held_;  // of the wire, with copies left to be made
   FanOut held_fan_out_;

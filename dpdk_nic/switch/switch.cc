@@ -116,6 +116,16 @@ void Switch::Resolve(const Gid& gid) {
   thread_.Wake();
 }
 
+uint32_t Switch::PreparePath(const Gid& remote) {
+  uint32_t mtu_bytes;
+  {
+    const EngineLockGuard guard(lock_);
+    mtu_bytes = forwarder_.PreparePath(remote);
+  }
+  thread_.Wake();  // it may have to wait for more than before
+  return mtu_bytes;
+}
+
 control::SwitchCounters Switch::counters() {
   const EngineLockGuard guard(lock_);
   control::SwitchCounters counters = forwarder_.counters();

@@ -44,6 +44,7 @@ class Switch final : public control::FrameSwitch {
   control::ErrnoValue Listen(control::Block block, const control::Listen& service) override;
   void Unlisten(control::Block block, const control::ServiceClaim& claim) override;
   void Resolve(const transport::Gid& gid) override;
+  uint32_t PreparePath(const transport::Gid& remote) override;
   control::SwitchCounters counters() override;
   control::SwitchUsage usage(control::Block block) override;
 

@@ -1,9 +1,5 @@
 #include "dpdk_nic/switch/switch_thread.h"
 
-#include <string>
-
-#include "dpdk_nic/base/log.h"
-
 namespace uroce::nic {
 
 int SwitchThread::Start() {
@@ -15,10 +11,7 @@ int SwitchThread::Start() {
 bool SwitchThread::RunPass() {
   if (!lock_.TryLock()) return false;
   const bool worked = forwarder_.RunOnce(clock_.Now());
-  const std::string sentence = forwarder_.TakeSentence();
   lock_.Unlock();
-  if (!sentence.empty()) [[unlikely]]
-    Log(LogLevel::kWarning, sentence);
   return worked;
 }
 

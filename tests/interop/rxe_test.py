@@ -23,8 +23,8 @@ sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__
 import matrix
 from harness import report
 from harness.agents import Agent, join
-from harness.faults import LONG_RUN
 from harness.installation import AGENT, MOVER
+from harness.length import LONG_RUN
 from rows import PATIENT_TIMEOUT, all_rows, is_short
 from vm.kernel import Unavailable
 from vm.machine import Machine

@@ -13,8 +13,9 @@ import unittest
 from harness import report
 from harness.agents import Agent
 from harness.daemons import Daemon, wait_for
-from harness.faults import LONG_RUN, REPETITIONS, FaultTimes
+from harness.faults import REPETITIONS, FaultTimes
 from harness.installation import Installation
+from harness.length import LONG_RUN
 from harness.members import (IMPATIENT, RETRY_EXCEEDED, Member, join, join_all, pause_all,
                              prepare_to_join, resume_all)
 from harness.transient_clients import BLOCKS, attach_and_leave

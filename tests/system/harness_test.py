@@ -5,6 +5,7 @@ import socket
 import unittest
 
 from harness import report
+from harness.length import LONG_RUN, combinations
 from harness.programs import Program, free_tcp_port, is_free
 
 LINES = 5000
@@ -18,6 +19,14 @@ class ProgramTest(unittest.TestCase):
             while program.process.poll() is None:
                 program.output()
             self.assertEqual(program.output().split(), [str(line) for line in range(LINES)])
+
+
+class CombinationsTest(unittest.TestCase):
+
+    def test_every_value_is_in_one_and_a_long_run_has_all(self):
+        few = [(1, "a"), (2, "b"), (3, "a")]
+        every = [(number, letter) for number in (1, 2, 3) for letter in "ab"]
+        self.assertEqual(combinations((1, 2, 3), "ab"), every if LONG_RUN else few)
 
 
 class FreePortTest(unittest.TestCase):

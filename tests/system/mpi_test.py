@@ -6,9 +6,9 @@ device's counters show that it was uroce that moved it.
 import unittest
 
 from harness import report
-from harness.faults import LONG_RUN
 from harness.installation import MPI_EXCHANGE, Installation
 from harness.jobs import LAUNCHERS, TRANSPORTS, Job
+from harness.length import LONG_RUN
 from harness.users import all_users
 from harness.wires import FabricWire
 

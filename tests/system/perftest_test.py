@@ -11,8 +11,8 @@ import sys
 import unittest
 
 from harness import report
-from harness.faults import LONG_RUN
 from harness.installation import Installation
+from harness.length import LONG_RUN
 from harness.perftest import check_figures, check_no_error
 from harness.programs import free_tcp_port, run_pair
 from harness.wires import IPV4, FabricWire, MemifWire

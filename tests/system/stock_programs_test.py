@@ -19,8 +19,9 @@ PINGPONGS = {
     "validation of long messages, with events": ["-c", "-e", "-s", "1048576", "-m", "4096",
                                                  "-n", "20"],
 }
-# Of ibv_rc_pingpong: where its buffer is.
-MEMORIES = {
+# Of ibv_rc_pingpong: where its buffer is, and that it reads when completions were made.
+MORE_RC_PINGPONGS = {
+    "with timestamps": ["-t"],
     "on demand": ["-o"],
     "on demand, prefetched": ["-o", "-P"],
     "on demand, all of it": ["-O"],
@@ -75,8 +76,8 @@ class StockProgramsTest(unittest.TestCase):
     def test_rc_pingpong(self):
         self.check_pingpongs("rc")
 
-    def test_rc_pingpong_with_memory_of_every_kind(self):
-        for name, options in MEMORIES.items():
+    def test_rc_pingpong_with_timestamps_and_memory_of_every_kind(self):
+        for name, options in MORE_RC_PINGPONGS.items():
             with self.subTest(name):
                 self.pingpong("rc", None, IPV4, ["-g", "1", "-c", *options])
 

@@ -7,8 +7,8 @@ The benchmark does not look at the data that it moves: mpi_test.py does, over UC
 import unittest
 
 from harness import report
-from harness.faults import LONG_RUN
 from harness.installation import Installation
+from harness.length import LONG_RUN
 from harness.programs import Program, free_tcp_port, run_pair
 from harness.wires import FabricWire
 

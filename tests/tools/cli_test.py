@@ -45,7 +45,7 @@ class HelpTest(unittest.TestCase):
         run = uroce("run", "--help")
         self.assertEqual(run.returncode, 0)
         for option in ("--ip", "--mtu", "--port", "--fabric", "--mode", "--capture", "--impair",
-                       "--scenario"):
+                       "--scenario", "--uplink", "--no-uplink"):
             self.assertIn(option + " ", run.stdout)
 
     def test_version(self):
@@ -76,8 +76,18 @@ class RefusalTest(unittest.TestCase):
     def test_values_of_options(self):
         for option, value in (("--mtu", "12"), ("--mtu", "many"), ("--ip", "300.1.1.1"),
                               ("--ip", "ff02::1"), ("--mode", "fast"), ("--fabric", "a/b"),
-                              ("--impair", "drop=200%"), ("--impair", "sneeze=1%")):
+                              ("--impair", "drop=200%"), ("--impair", "sneeze=1%"),
+                              ("--uplink", "tcp"), ("--uplink", "udp,address=ff02::1")):
             self.check_refused("run", option, value, "--", "true", says=option)
+
+    def test_uplinks_that_cannot_be(self):
+        self.check_refused("run", "--uplink", "udp", "--no-uplink", "--", "true",
+                           says="exclude each other")
+        self.check_refused("run", "--uplink", "udp", "--port", "udp", "--", "true",
+                           says="choose one of both")
+        self.check_refused("run", "--uplink", "udp,address=198.51.100.1", "--", "true",
+                           says="--uplink is 'udp,address=198.51.100.1': 198.51.100.1 is not an "
+                                "address of this host")
 
     def test_a_scenario_that_cannot_be_used(self):
         self.check_refused("run", "--scenario", "/nonexistent/x.json", "--", "true",
@@ -133,11 +143,15 @@ class EnvironmentTest(unittest.TestCase):
 
     def test_options_become_variables(self):
         given = {"--ip": "192.0.2.1", "--mtu": "4200", "--fabric": FABRIC + "-2", "--mode": "auto",
-                 "--impair": "drop=1%,seed=7"}
+                 "--impair": "drop=1%,seed=7", "--uplink": "udp,address=127.0.0.2"}
         found = environment_of_command(*(word for pair in given.items() for word in pair))
         for option, value in given.items():
             self.assertEqual(found["UROCE_" + option[2:].upper()], value)
         self.assertNotIn("UROCE_PORT", found)
+
+    def test_no_uplink_becomes_a_variable(self):
+        found = environment_of_command("--no-uplink", "--fabric", FABRIC + "-3")
+        self.assertEqual(found["UROCE_UPLINK"], "none")
 
     def test_variables_without_option_are_kept(self):
         found = environment_of_command("--mtu", "4200", environment={"UROCE_MODE": "auto"})

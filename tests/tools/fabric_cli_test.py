@@ -24,7 +24,7 @@ from harness.programs import free_tcp_port, listens
 UROCE = os.path.abspath(sys.argv[1])
 UROCED = os.path.abspath(sys.argv[2])
 
-PROTOCOL_VERSION = 4  # kProtocolVersion of dpdk_nic/control/protocol.h
+PROTOCOL_VERSION = 5  # kProtocolVersion of dpdk_nic/control/protocol.h
 SO_NETNS_COOKIE = 71
 
 _fabrics = 0
@@ -60,12 +60,13 @@ def wait_until(condition, what):
 
 
 class Program:
-    """A program on a fabric that does nothing until it is to end."""
+    """A program on a fabric that ends at this host. It does nothing until it is to end."""
 
     def __init__(self, fabric, *command):
         self.process = subprocess.Popen(
             [UROCE, "run", "--fabric", fabric, "--", *(command or ("cat",))], text=True,
-            env=clean_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            env={**clean_environment(), "UROCE_UPLINK": "none"}, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE)
 
     def wait_until_started(self):
         """Only of `cat`."""

@@ -48,7 +48,8 @@ class HelpTest(unittest.TestCase):
         run = uroced("--help")
         self.assertEqual((run.returncode, run.stderr), (0, ""))
         for option in ("--config FILE", "--fabric NAME", "--port DEVARGS", "--ip ADDR[/LEN]",
-                       "--mtu N", "--cpu N", "--users all|NAME[,NAME...]", "--private"):
+                       "--mtu N", "--cpu N", "--users all|NAME[,NAME...]", "--private",
+                       "--uplink udp[,address=ADDR]", "--no-uplink"):
             self.assertIn(option, run.stdout)
 
 
@@ -93,6 +94,15 @@ class RefusalTest(unittest.TestCase):
         self.check_refused("--ip", "10.0.0.1", says="--port")
         self.check_refused("--port", "net_null0", says="--ip")
 
+    def test_uplinks(self):
+        for value in ("", "tcp", "udp,", "udp,address=", "udp,address=ff02::1", "udp,port=4791"):
+            self.check_refused("--uplink", value, says=f"--uplink is '{value}': choose 'udp'")
+        self.check_refused("--uplink", "udp", "--no-uplink", says="exclude each other")
+        self.check_refused("--port", "net_null0", "--ip", "10.0.0.1", "--no-uplink",
+                           says="exclude each other")
+        self.check_refused("--fabric", FABRIC, "--uplink", "udp,address=198.51.100.1",
+                           says="198.51.100.1 is not an address of this host")
+
     def test_ports_that_cannot_be_opened(self):
         for devargs in ("net_nothing0", "net_memif0,role=server,colour=blue",
                         "net_af_packet0,iface=nonexistent0", "ffff:ff:1f.7"):
@@ -112,7 +122,7 @@ class ServingTest(unittest.TestCase):
 
     def test_signals_end_it(self):
         for how in (signal.SIGTERM, signal.SIGINT):
-            daemon = RunningDaemon()
+            daemon = RunningDaemon("--no-uplink")
             self.assertIn(f"fabric '{FABRIC}' is served, with an MTU of 4200 and no port",
                           daemon.announcement)
             status, said = daemon.end(how)
@@ -133,6 +143,12 @@ class ServingTest(unittest.TestCase):
                            "--mtu", "1500") as daemon:
             self.assertIn("MTU of 1500 and port 'net_null0', which is up", daemon.announcement)
             self.assertIn("10.0.0.1, fd00::1", daemon.announcement)
+
+    def test_an_uplink(self):
+        with RunningDaemon("--uplink", "udp,address=127.0.0.2", "--mtu", "1500") as daemon:
+            self.assertRegex(daemon.announcement,
+                             "MTU of 1500 and uplink 'udp,address=127.0.0.2', which is up and has "
+                             "the addresses fe80::[0-9a-f:]+, 127.0.0.2[.]\n")
 
     def test_a_file_of_options(self):
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:

@@ -67,7 +67,7 @@ TEST(RouteTest, WithoutAWireEveryAddressIsOfThisHost) {
 class Sender : public TransmitClient {
  public:
   explicit Sender(int frames) : frames_(frames) {}
-  size_t BuildFrame(Time, FrameRoom) override { return frames_-- > 0 ? 1 : 0; }
+  size_t BuildFrame(Time, const FrameRoom&) override { return frames_-- > 0 ? 1 : 0; }
 
  private:
   int frames_;

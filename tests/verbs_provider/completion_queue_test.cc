@@ -353,8 +353,11 @@ class ExtendedCompletionQueueTest : public ::testing::Test {
 };
 
 TEST_F(ExtendedCompletionQueueTest, WhatWeDoNotHaveIsNotSupported) {
-  EXPECT_EQ(Create(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
+  for (const uint64_t field :
+       {IBV_WC_EX_WITH_CVLAN, IBV_WC_EX_WITH_FLOW_TAG, IBV_WC_EX_WITH_TM_INFO}) {
+    EXPECT_EQ(Create(field), nullptr);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+  }
   EXPECT_EQ(
       Create(IBV_WC_STANDARD_FLAGS, IBV_CQ_INIT_ATTR_MASK_FLAGS, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN),
       nullptr);

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <span>
 #include <string_view>
 
@@ -46,7 +47,10 @@ TEST(DeviceTest, ExtendedAttributesContainTheBasicOnes) {
   EXPECT_EQ(std::memcmp(&basic, &extended.orig_attr, sizeof basic), 0);
   EXPECT_EQ(extended.phys_port_cnt_ex, 1u);
   EXPECT_EQ(extended.device_cap_flags_ex, basic.device_cap_flags);
-  EXPECT_EQ(extended.completion_timestamp_mask, 0u);
+  EXPECT_EQ(extended.completion_timestamp_mask, UINT64_MAX);
+  EXPECT_EQ(extended.hca_core_clock, 1'000'000u);
+  EXPECT_EQ(extended.cq_mod_caps.max_cq_count, UINT16_MAX);
+  EXPECT_EQ(extended.cq_mod_caps.max_cq_period, UINT16_MAX);
   EXPECT_EQ(extended.odp_caps.general_caps, IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT);
 
   const ibv_query_device_ex_input unknown = {.comp_mask = 1};
@@ -93,12 +97,36 @@ TEST(DeviceTest, GidTableHasTheLinkLocalGidAndTheAddress) {
   EXPECT_NE(ibv_query_gid(host.context.get(), 1, 2, &gid), 0);
 }
 
+TEST(DeviceTest, GidTableIsReadAtOnce) {
+  const Host host;
+  ibv_gid_entry table[4] = {};
+  ASSERT_EQ(ibv_query_gid_table(host.context.get(), table, std::size(table), 0), 2);
+  for (uint32_t index = 0; index < 2; ++index) {
+    ibv_gid gid;
+    ASSERT_EQ(ibv_query_gid(host.context.get(), 1, static_cast<int>(index), &gid), 0);
+    EXPECT_EQ(std::memcmp(table[index].gid.raw, gid.raw, sizeof gid.raw), 0);
+    EXPECT_EQ(table[index].gid_index, index);
+    EXPECT_EQ(table[index].port_num, 1u);
+    EXPECT_EQ(table[index].gid_type, uint32_t{IBV_GID_TYPE_ROCE_V2});
+    EXPECT_EQ(table[index].ndev_ifindex, 1u);  // lo, which has the address of GID 1
+  }
+  EXPECT_EQ(ibv_query_gid_table(host.context.get(), table, 1, 0), -EINVAL);  // too short
+  EXPECT_EQ(ibv_query_gid_table(host.context.get(), table, std::size(table), 1), -EINVAL);
+  ibv_gid_entry entry;
+  EXPECT_EQ(ibv_query_gid_ex(host.context.get(), 1, 1, &entry, 0), 0);
+  EXPECT_EQ(ibv_query_gid_ex(host.context.get(), 1, 1, &entry, 1), EINVAL);
+  EXPECT_EQ(ibv_query_gid_ex(host.context.get(), 1, 2, &entry, 0), EINVAL);
+  EXPECT_EQ(ibv_query_gid_ex(host.context.get(), 2, 0, &entry, 0), EINVAL);
+}
+
 TEST(DeviceTest, PkeyTableHasTheDefaultPartition) {
   const Host host;
   __be16 pkey = 0;
   ASSERT_EQ(ibv_query_pkey(host.context.get(), 1, 0, &pkey), 0);
   EXPECT_EQ(be16toh(pkey), 0xffff);
   EXPECT_NE(ibv_query_pkey(host.context.get(), 1, 1, &pkey), 0);
+  EXPECT_EQ(ibv_get_pkey_index(host.context.get(), 1, htobe16(0xffff)), 0);
+  EXPECT_EQ(ibv_get_pkey_index(host.context.get(), 1, htobe16(0x8001)), -1);
 }
 
 TEST(DeviceTest, OpensOften) {

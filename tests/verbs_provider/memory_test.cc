@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "tests/verbs_provider/verbs_objects.h"
 
@@ -161,6 +162,77 @@ TEST(ReregMrTest, RefusedChangeLeavesTheOldRegion) {
             0);
   EXPECT_EQ(mr->addr, read_only.at(0));
   EXPECT_EQ(mr->length, 100u);
+}
+
+// Of a list, the pieces of a null region are as long as others, and empty of bytes.
+class NullMrTest : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kPiece = 3'000;
+
+  void SetUp() override {
+    ASSERT_NE(null, nullptr);
+    ibv_qp_init_attr attr = RcAttributes(cq.get(), cq.get());
+    a.reset(ibv_create_qp(host.pd.get(), &attr));
+    b.reset(ibv_create_qp(host.pd.get(), &attr));
+    ConnectLoopback(a.get(), b.get());
+    for (size_t at = 0; at < host.buffer.size(); ++at) host.buffer[at] = Pattern(at);
+  }
+  static uint8_t Pattern(size_t at) { return static_cast<uint8_t>(1 + at % 251); }
+  ibv_sge Null(uint64_t address) const {
+    return {.addr = address, .length = kPiece, .lkey = null->lkey};
+  }
+  void SendFrom(std::vector<ibv_sge> from, std::vector<ibv_sge> to) {
+    ibv_recv_wr receive = {
+        .wr_id = 1, .next = nullptr, .sg_list = to.data(), .num_sge = static_cast<int>(to.size())};
+    ibv_recv_wr* bad_receive = nullptr;
+    ASSERT_EQ(ibv_post_recv(b.get(), &receive, &bad_receive), 0);
+    ibv_send_wr send = {};
+    send.sg_list = from.data();
+    send.num_sge = static_cast<int>(from.size());
+    send.opcode = IBV_WR_SEND;
+    send.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr* bad_send = nullptr;
+    ASSERT_EQ(ibv_post_send(a.get(), &send, &bad_send), 0);
+    for (int count = 0; count < 2; ++count) {
+      EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_SUCCESS);
+    }
+  }
+  void ExpectBytes(size_t at, uint8_t value) {
+    for (size_t i = at; i < at + kPiece; ++i) ASSERT_EQ(host.buffer[i], value) << i;
+  }
+
+  Host host;
+  Mr null{ibv_alloc_null_mr(host.pd.get())};
+  Cq cq = host.CreateCq(16);
+  Qp a, b;
+};
+
+TEST_F(NullMrTest, ReadsAreZeroAtAnyAddress) {
+  constexpr size_t kTo = 20'000;
+  SendFrom({host.Sge(0, kPiece), Null(0), Null(UINT64_MAX - kPiece)}, {host.Sge(kTo, 3 * kPiece)});
+  for (size_t i = 0; i < kPiece; ++i) ASSERT_EQ(host.buffer[kTo + i], Pattern(i));
+  ExpectBytes(kTo + kPiece, 0);
+  ExpectBytes(kTo + 2 * kPiece, 0);
+}
+
+TEST_F(NullMrTest, WritesAreLost) {
+  constexpr size_t kTo = 20'000;
+  SendFrom({host.Sge(0, 2 * kPiece)}, {Null(0x1234), host.Sge(kTo, kPiece)});
+  for (size_t i = 0; i < kPiece; ++i) ASSERT_EQ(host.buffer[kTo + i], Pattern(kPiece + i));
+  // And what was written there is not read back.
+  SendFrom({Null(0x1234)}, {host.Sge(kTo, kPiece)});
+  ExpectBytes(kTo, 0);
+}
+
+TEST_F(NullMrTest, IsNothingForAPeerAndCannotBeChanged) {
+  SendRequest write(IBV_WR_RDMA_WRITE, host.Sge(0, 8));
+  write.Remote(0, null->rkey);
+  ASSERT_EQ(write.Post(a.get()), 0);
+  EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_NE(ibv_rereg_mr(null.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, 0), 0);
+  ibv_sge piece = Null(0);
+  EXPECT_EQ(ibv_advise_mr(host.pd.get(), IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &piece, 1), ENOENT);
+  EXPECT_EQ(ibv_dealloc_pd(host.pd.get()), EBUSY);
 }
 
 TEST(AllocMwTest, BothTypesExist) {

@@ -3,11 +3,27 @@
 #include <string>
 
 #include "dpdk_nic/control/control_address.h"
+#include "dpdk_nic/port/udp/udp_address.h"
 #include "tools/cli/fabric_status.h"
 #include "tools/cli/finding.h"
 #include "tools/cli/json_writer.h"
 
 namespace uroce::cli {
+namespace {
+
+// Of a fabric that is not served yet.
+Finding CheckUplinkToCome() {
+  const auto addresses = nic::AllAddresses();
+  if (addresses.empty()) {
+    return {Verdict::kNote, "uplink",
+            "none, the fabric will end at this host: it has no address that others reach"};
+  }
+  std::string text = "udp, opened when a program names another host; addresses";
+  for (const auto& address : addresses) text += " " + nic::AddressText(address.gid);
+  return {Verdict::kOk, "uplink", text};
+}
+
+}  // namespace
 
 Finding CheckFabric(const std::string& fabric) {
   const std::string name = "'" + fabric + "'";
@@ -34,10 +50,11 @@ Finding CheckFabric(const std::string& fabric) {
 
 Finding CheckUplink(const std::string& fabric) {
   const auto status = AskForStatus(fabric);
-  if (!status.ok() || !status.value().daemon.has_wire) {
+  if (!status.ok()) return CheckUplinkToCome();
+  if (!status.value().daemon.has_wire) {
     return {Verdict::kNote, "uplink",
-            "none, the fabric ends at this host: to reach others start 'uroced --port udp' on "
-            "each"};
+            "none, the fabric ends at this host: to reach others, use one of another name on a "
+            "host with a network"};
   }
   const auto& daemon = status.value().daemon;
   const std::string text = Printable(TextOf(daemon.port));

@@ -19,6 +19,7 @@
 
 #include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/control/control_address.h"
+#include "dpdk_nic/control/lease_messages.h"
 #include "dpdk_nic/control/message_channel.h"
 #include "dpdk_nic/control/messages.h"
 
@@ -70,11 +71,11 @@ Outcome ConnectionFailure(const std::string& fabric) {
 }
 
 // Asks the fabric's uroced for a lease.
-Outcome RequestLease(const std::string& fabric, Time deadline) {
+Outcome RequestLease(const std::string& fabric, const nic::UplinkChoice& uplink, Time deadline) {
   auto connection = nic::control::ConnectToFabricWithRetry(fabric);
   if (!connection) return ConnectionFailure(fabric);
   MessageChannel channel(std::move(connection->socket));
-  channel.Send(LeaseRequest{0});
+  channel.Send(LeaseRequest{uplink.wish, uplink.address});
   MessageChannel::Incoming incoming;
   auto status = channel.Receive(incoming);
   while (status == MessageChannel::Status::kNothing && WaitReadable(channel.fd(), deadline)) {
@@ -125,7 +126,7 @@ void CloseFrom(int first) {
   _exit(1);
 }
 
-std::optional<std::string> StartDaemon(const std::string& fabric,
+std::optional<std::string> StartDaemon(const std::string& fabric, const nic::UplinkChoice& uplink,
                                        const std::filesystem::path& daemon) {
   if (access(daemon.c_str(), X_OK) != 0) {
     return daemon.string() + " cannot be executed (" + strerror(errno) +
@@ -136,6 +137,9 @@ std::optional<std::string> StartDaemon(const std::string& fabric,
            " open files here and needs more: allow it some, as with 'ulimit -n 1024'";
   }
   std::vector<std::string> arguments = {daemon, "--private", "--fabric", fabric};
+  if (const std::string option = uplink.OptionOfUroced(); !option.empty()) {
+    arguments.push_back(option);
+  }
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -159,16 +163,17 @@ std::optional<std::string> StartDaemon(const std::string& fabric,
 
 }  // namespace
 
-std::optional<std::string> LeaseFabric(const std::string& fabric,
+std::optional<std::string> LeaseFabric(const std::string& fabric, const FabricUplink& uplink,
                                        const std::filesystem::path& daemon) {
   const Time deadline = nic::Now() + kTimeout;
   std::optional<Time> next_start;
   while (nic::Now() < deadline) {
-    const Outcome outcome = RequestLease(fabric, nic::Now() + nic::control::kQueueTimeout);
+    const Outcome outcome =
+        RequestLease(fabric, uplink.required, nic::Now() + nic::control::kQueueTimeout);
     if (outcome.kind == Outcome::Kind::kGranted) return std::nullopt;
     if (outcome.kind == Outcome::Kind::kFailed) return outcome.problem;
     if (outcome.kind == Outcome::Kind::kNobody && (!next_start || nic::Now() >= *next_start)) {
-      if (auto problem = StartDaemon(fabric, daemon)) return problem;
+      if (auto problem = StartDaemon(fabric, uplink.started, daemon)) return problem;
       next_start = nic::Now() + kRestartInterval;
     }
     usleep(kRetry_us);

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "dpdk_nic/device/device_config.h"
+#include "dpdk_nic/port/udp/udp_address.h"
 #include "tools/cli/fabric_lease.h"
 #include "tools/cli/libraries.h"
 #include "tools/cli/parse_options.h"
@@ -46,6 +47,9 @@ constexpr std::array kSettings = {
         "port", nic::kPortVariable, "DEVARGS",
         "direct mode: the program owns this port: 'udp' (plain UDP sockets), or a DPDK port, e.g. "
         "'net_memif0,role=server,...'"},
+    Setting{"uplink", nic::kUplinkVariable, "udp[,address=ADDR]",
+            "how the fabric reaches other hosts: by plain UDP sockets, which are opened when a\n"
+            "                         program names one; so it is if this host has a network"},
     Setting{
         "mode", nic::kModeVariable, "auto|dedicated",
         "what drives the device: the threads that poll, or one that spins on a core of its own"},
@@ -61,11 +65,12 @@ void PrintHelp() {
   std::printf(
       "usage: uroce run [OPTIONS] -- COMMAND [ARGUMENTS]\n\n"
       "Runs COMMAND with an RDMA device 'uroce0' on a fabric. If no uroced serves it yet, one is\n"
-      "started, which ends with the last program: then the fabric ends at this host.\n\n");
+      "started, which ends with the last program.\n\n");
   for (const Setting& setting : kSettings) {
     const std::string option = std::string("--") + setting.option + " " + setting.argument;
     std::printf("  %-22s %s\n", option.c_str(), setting.help);
   }
+  std::printf("  %-22s %s\n", "--no-uplink", "a fabric that ends at this host");
   std::printf(
       "\nAn option that is not given keeps its variable (UROCE_IP, UROCE_MTU, ...) as it is.\n");
 }
@@ -79,6 +84,7 @@ int Refuse(const std::string& sentence) {
 options::variables_map Parse(const std::vector<std::string>& arguments) {
   options::options_description description;
   description.add_options()("help,h", "");
+  description.add_options()("no-uplink", "");
   for (const Setting& setting : kSettings) {
     description.add_options()(setting.option, options::value<std::string>(), setting.help);
   }
@@ -111,6 +117,7 @@ void ExportSettings(const options::variables_map& values) {
     }
     SetVariable(setting.variable, value);
   }
+  if (values.count("no-uplink") != 0) SetVariable(nic::kUplinkVariable, "none");
 }
 
 // Returns what is wrong with the place for the capture file, if anything.
@@ -154,6 +161,25 @@ std::optional<std::string> ExportLibraries(const Libraries& libraries, const std
   return std::nullopt;
 }
 
+// A program with an address that this host does not have plays another host: then a fabric that is
+// started for it has to end here.
+std::optional<std::string> Lease(const nic::DeviceConfig& config,
+                                 const std::filesystem::path& daemon) {
+  FabricUplink uplink = {.required = config.uplink, .started = config.uplink};
+  const bool is_open = uplink.started.wish == nic::control::UplinkWish::kAny;
+  if (is_open && config.is_ip_chosen && !nic::HostReachesOthersFrom(config.ip)) {
+    uplink.started.wish = nic::control::UplinkWish::kNone;
+  }
+  if (const transport::Gid& address = uplink.started.address; !address.IsZero()) {
+    const auto found = nic::FindAddresses({address});
+    if (!found.ok()) {
+      return std::string(nic::kUplinkVariable) + " is '" + uplink.started.Text() +
+             "': " + found.error();
+    }
+  }
+  return LeaseFabric(config.fabric, uplink, daemon);
+}
+
 int Execute(const std::vector<std::string>& command) {
   // The preload library tells it from the programs that it starts.
   SetVariable("UROCE_COMMAND_PID", std::to_string(getpid()));
@@ -185,6 +211,9 @@ int Run(const std::vector<std::string>& arguments) {
   if (separator == arguments.end() || separator + 1 == arguments.end()) {
     return Refuse("name a command after '--', as in 'uroce run -- ibv_devices'");
   }
+  if (values.count("uplink") != 0 && values.count("no-uplink") != 0) {
+    return Refuse("--uplink and --no-uplink exclude each other: choose one of them");
+  }
   ExportSettings(values);
   const auto config = nic::DeviceConfig::FromEnvironment();
   if (!config.ok()) return Refuse(InTermsOfOptions(config.error(), values));
@@ -193,7 +222,7 @@ int Run(const std::vector<std::string>& arguments) {
   if (const auto problem = ExportLibraries(libraries, separator[1])) return Refuse(*problem);
   const auto problem = config.value().direct()
                            ? WhyPortCannotBeOpened(config.value(), libraries.dpdk)
-                           : LeaseFabric(config.value().fabric, libraries.daemon);
+                           : Lease(config.value(), libraries.daemon);
   if (problem) return Refuse(InTermsOfOptions(*problem, values));
   if (const auto warning = WhyNotPreloaded(separator[1])) {
     std::fprintf(stderr, "uroce run: %s.\n", warning->c_str());

@@ -58,7 +58,12 @@ std::string TextOf(const Gid& gid) {
                    text.size());
 }
 
+uint32_t LinkMtu(const Options& options) {
+  return options.mtu_bytes != 0 ? options.mtu_bytes : nic::kDefaultLinkMtuBytes;
+}
+
 ErrorOr<nic::OpenedPort> OpenPort(const Options& options) {
+  if (options.port_devargs.empty()) return nic::OpenUplink(options.uplink, LinkMtu(options));
   return nic::OpenPort({.devargs = options.port_devargs,
                         .dpdk_library = cli::LibrariesBesideExecutable().dpdk,
                         .mtu_bytes = options.mtu_bytes,
@@ -69,14 +74,15 @@ FabricDescription Describe(const Options& options, const nic::OpenedPort& opened
   const nic::PacketPort* const port = opened.port.get();
   FabricDescription fabric;
   fabric.is_private = options.is_private;
-  fabric.mtu_bytes = options.mtu_bytes != 0 ? options.mtu_bytes : nic::kDefaultLinkMtuBytes;
+  fabric.mtu_bytes = LinkMtu(options);
   if (port == nullptr) return fabric;
   fabric.mtu_bytes = port->mtu();
   fabric.has_wire = true;
   fabric.wire_is_up = port->active();
   fabric.mac = port->mac();
   fabric.gids = opened.gids;
-  fabric.port = options.port_devargs;
+  fabric.is_uplink = options.port_devargs.empty();
+  fabric.port = fabric.is_uplink ? options.uplink.Text() : options.port_devargs;
   return fabric;
 }
 
@@ -84,8 +90,8 @@ std::string Announcement(const Options& options, const FabricDescription& fabric
   std::string text = "fabric '" + options.fabric + "' is served, with an MTU of " +
                      std::to_string(fabric.mtu_bytes);
   if (!fabric.has_wire) return text + " and no port";
-  text += " and port '" + fabric.port + "', which is " + (fabric.wire_is_up ? "up" : "down") +
-          " and has the address";
+  text += std::string(" and ") + (fabric.is_uplink ? "uplink" : "port") + " '" + fabric.port +
+          "', which is " + (fabric.wire_is_up ? "up" : "down") + " and has the address";
   text += fabric.gids.size() > 1 ? "es " : " ";
   for (const Gid& gid : fabric.gids) text += (gid == fabric.gids[0] ? "" : ", ") + TextOf(gid);
   return text;
@@ -112,6 +118,9 @@ nic::Switch::Config SwitchConfig(const Options& options, const FabricDescription
   config.gids = fabric.gids;
   config.cpu = options.cpu;
   config.listener.on_neighbor = [&server](const auto& neighbor) { server.OnNeighbor(neighbor); };
+  config.listener.on_notice = [&server](const auto& notice) {
+    server.OnNotice(notice.about, notice.sentence);
+  };
   config.listener.on_wire_state = [&server](bool is_up) { server.OnWireState(is_up); };
   config.listener.on_broken_uplink = [&server](auto block) { server.OnBrokenUplink(block); };
   return config;
@@ -163,13 +172,9 @@ std::optional<Error> Serve(const Options& options) {
   if (!listener) {
     return Error{nic::control::WhyNotConnected(options.fabric, errno)};
   }
-  nic::OpenedPort port;
-  if (!options.port_devargs.empty()) {
-    auto opened = OpenPort(options);
-    if (!opened.ok()) return Error{opened.error()};
-    port = std::move(opened).value();
-  }
-  return Run(options, std::move(*listener), std::move(port));
+  auto opened = OpenPort(options);
+  if (!opened.ok()) return Error{opened.error()};
+  return Run(options, std::move(*listener), std::move(opened).value());
 }
 
 }  // namespace uroce::daemon

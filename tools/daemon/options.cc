@@ -42,8 +42,13 @@ options::options_description Settings() {
   settings.add_options()(
       "port", text()->value_name("DEVARGS"),
       "port to own: 'udp' or 'udp,address=10.0.0.1' for plain UDP sockets, or a DPDK "
-      "port, e.g. 'net_af_packet0,iface=eth1' or '0000:03:00.0'; without one "
-      "the fabric ends at this host");
+      "port, e.g. 'net_af_packet0,iface=eth1' or '0000:03:00.0'");
+  settings.add_options()(
+      "uplink", text()->value_name("udp[,address=ADDR]"),
+      "without a port: reach other hosts by plain UDP sockets, opened when a process names one; "
+      "so it is if this host has a network");
+  settings.add_options()("no-uplink", options::bool_switch(),
+                         "without a port: the fabric ends at this host");
   settings.add_options()("ip", options::value<std::vector<std::string>>()->value_name("ADDR[/LEN]"),
                          "IPv4 or IPv6 address of the port, and how long its subnet's prefix is; "
                          "may be repeated");
@@ -143,6 +148,24 @@ std::optional<Error> ReadNumbers(const options::variables_map& values, Options* 
   return std::nullopt;
 }
 
+std::optional<Error> ReadUplink(const options::variables_map& values, Options* out) {
+  const bool is_none = values["no-uplink"].as<bool>();
+  const bool is_chosen = values.count("uplink") != 0;
+  if (!out->port_devargs.empty() && (is_none || is_chosen)) {
+    return Error{"--port and --uplink or --no-uplink exclude each other: choose one of them"};
+  }
+  if (is_none && is_chosen) {
+    return Error{"--uplink and --no-uplink exclude each other: choose one of them"};
+  }
+  if (is_none) out->uplink.wish = nic::control::UplinkWish::kNone;
+  if (!is_chosen) return std::nullopt;
+  const auto& text = values["uplink"].as<std::string>();
+  const auto uplink = nic::UplinkChoice::Parse(text);
+  if (!uplink.ok()) return Wrong("uplink", text, uplink.error());
+  out->uplink = uplink.value();
+  return std::nullopt;
+}
+
 ErrorOr<Options> Read(const options::variables_map& values) {
   Options out;
   const auto text_of = [&](const char* option, const std::string& otherwise) {
@@ -165,6 +188,7 @@ ErrorOr<Options> Read(const options::variables_map& values) {
     }
   }
   if (auto error = ReadNumbers(values, &out)) return *error;
+  if (auto error = ReadUplink(values, &out)) return *error;
   if (out.port_devargs.empty() && !out.addresses.empty()) {
     return Error{
         "--ip is the address of a port: name the port with --port, or give each process "
@@ -215,11 +239,12 @@ ErrorOr<Options> ParseOptions(const std::vector<std::string>& arguments) {
 
 std::string HelpText() {
   std::ostringstream text;
-  text << "usage: uroced [OPTIONS]\n\n"
-          "Serves the RDMA fabric of this host's processes: gives them queue pair numbers, links\n"
-          "them with each other and, with --port, with the hosts on a network. 'uroce run' finds\n"
-          "it by the name of the fabric, and starts one without a port if there is none.\n\n"
-       << CommandLine();
+  text
+      << "usage: uroced [OPTIONS]\n\n"
+         "Serves the RDMA fabric of this host's processes: gives them queue pair numbers, links\n"
+         "them with each other and, by a port or UDP sockets, with other hosts. 'uroce run' finds\n"
+         "it by the name of the fabric, and starts one if there is none.\n\n"
+      << CommandLine();
   return text.str();
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dpdk_nic/base/error_or.h"
+#include "dpdk_nic/device/uplink_choice.h"
 #include "dpdk_nic/link_layer/local_address.h"
 
 namespace uroce::daemon {
@@ -25,7 +26,8 @@ struct AllowedUsers {
 struct Options {
   bool help = false;
   std::string fabric = "default";
-  std::string port_devargs;                  // empty: no NIC
+  std::string port_devargs;  // empty: an uplink, if there is to be one
+  nic::UplinkChoice uplink;
   std::vector<nic::LocalAddress> addresses;  // of the NIC
   uint32_t mtu_bytes = 0;                    // 0: the NIC's, or a link's default
   std::optional<int> cpu;

@@ -1,5 +1,7 @@
 #include "transport/memory/memory_table.h"
 
+#include <array>
+
 #include "transport/limits.h"
 
 namespace uroce::transport {
@@ -96,6 +98,20 @@ std::optional<LKey> MemoryTable::Register(const MemoryRegion& region) {
   return LKey{entry->key};
 }
 
+std::optional<LKey> MemoryTable::RegisterNull(PdId pd) {
+  Entry* entry = Allocate(Kind::kNullRegion);
+  if (entry == nullptr) return std::nullopt;
+  if (lost_writes_ == nullptr) lost_writes_ = std::make_unique<uint8_t[]>(kNullBytes);
+  entry->region.pd = pd;
+  ++regions_in_use_;
+  return LKey{entry->key};
+}
+
+bool MemoryTable::IsNull(LKey key) const {
+  const Entry* entry = Find(key.value);
+  return entry != nullptr && entry->kind == Kind::kNullRegion;
+}
+
 bool MemoryTable::RegisterAs(LKey key, const MemoryRegion& region) {
   if (in_use_ == kMaxMemoryRegions) return false;
   while (Slot(key.value).kind != Kind::kFree && slots_ < kMaxSlots) AddSlot();
@@ -116,7 +132,7 @@ Status MemoryTable::Reregister(LKey key, const MemoryRegion& region) {
 
 // IBA 10.6.7.2.6.
 Status MemoryTable::Deregister(LKey key) {
-  Entry* entry = FindRegion(key);
+  Entry* entry = IsNull(key) ? Find(key.value) : FindRegion(key);
   if (entry == nullptr) return Status::kInvalidArgument;
   if (entry->windows_bound != 0) return Status::kBusy;
   Free(*entry);
@@ -213,8 +229,17 @@ void MemoryTable::ForgetQueuePair(Qpn qpn) {
 uint8_t* MemoryTable::LocalAddress(PdId pd, LKey key, uint64_t address, uint64_t length,
                                    uint32_t wanted) const {
   const Entry* entry = Find(key.value);
-  if (entry == nullptr || entry->kind != Kind::kRegion) return nullptr;
+  if (entry == nullptr) return nullptr;
+  if (entry->kind != Kind::kRegion) [[unlikely]]
+    return NullAddress(*entry, pd, wanted);
   return Resolve(entry->region, pd, address, length, wanted);
+}
+
+uint8_t* MemoryTable::NullAddress(const Entry& entry, PdId pd, uint32_t wanted) const {
+  static constexpr std::array<uint8_t, kNullBytes> kZeros{};
+  if (entry.kind != Kind::kNullRegion || entry.region.pd != pd) return nullptr;
+  const bool writes = (wanted & AccessFlags::kLocalWrite) != 0;
+  return writes ? lost_writes_.get() : const_cast<uint8_t*>(kZeros.data());
 }
 
 uint8_t* MemoryTable::RemoteAddress(PdId pd, Qpn qpn, RKey key, uint64_t address, uint64_t length,

@@ -43,6 +43,12 @@ class MemoryTable {
   // With a key of the caller's choice, as a replay of recorded frames needs it. False if it cannot
   // be had.
   bool RegisterAs(LKey key, const MemoryRegion& region);
+  // A key for local accesses at any address, of which reads find zeros and writes are lost; as for
+  // Register. What LocalAddress returns for it is good for kNullBytes, the payload of a packet at
+  // the largest path MTU.
+  static constexpr size_t kNullBytes = 4'096;
+  std::optional<LKey> RegisterNull(PdId pd);
+  bool IsNull(LKey key) const;
   // ibv_rereg_mr: same key, new content. kInvalidArgument if there is no such region, kBusy while
   // windows are bound to it.
   Status Reregister(LKey key, const MemoryRegion& region);
@@ -86,11 +92,11 @@ class MemoryTable {
   uint8_t* RemoteAddress(PdId pd, Qpn qpn, RKey key, uint64_t address, uint64_t length,
                          uint32_t wanted) const;
 
-  // Memory regions, without windows.
+  // Memory regions, null regions included, without windows.
   uint32_t regions_in_use() const { return regions_in_use_; }
 
  private:
-  enum class Kind : uint8_t { kFree, kRegion, kWindow1, kWindow2 };
+  enum class Kind : uint8_t { kFree, kRegion, kNullRegion, kWindow1, kWindow2 };
   // As large as a cache line.
   struct alignas(64) Entry {
     Kind kind = Kind::kFree;
@@ -137,6 +143,7 @@ class MemoryTable {
   void AddSlot();
   void Unbind(Entry& window);
   Status BindToRegion(Entry& window, const Binding& binding);
+  uint8_t* NullAddress(const Entry& entry, PdId pd, uint32_t wanted) const;
 
   RandomNumbers random_;
   std::vector<std::unique_ptr<Entry[]>> segments_;
@@ -145,6 +152,7 @@ class MemoryTable {
   uint32_t in_use_ = 0;
   uint32_t regions_in_use_ = 0;
   uint32_t windows2_bound_ = 0;
+  std::unique_ptr<uint8_t[]> lost_writes_;  // null as long as there was no null region
 };
 
 }  // namespace uroce::transport

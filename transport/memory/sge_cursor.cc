@@ -7,12 +7,6 @@
 
 namespace uroce::transport {
 
-uint64_t TotalBytes(std::span<const ScatterGatherEntry> list) {
-  uint64_t bytes = 0;
-  for (const ScatterGatherEntry& entry : list) bytes += entry.length;
-  return bytes;
-}
-
 bool CheckLocal(const MemoryTable& memory, PdId pd, std::span<const ScatterGatherEntry> list,
                 uint32_t wanted) {
   return std::ranges::all_of(list, [&](const ScatterGatherEntry& entry) {

@@ -14,7 +14,13 @@
 namespace uroce::transport {
 
 // Bytes in all entries of a list together.
-uint64_t TotalBytes(std::span<const ScatterGatherEntry> list);
+inline uint64_t TotalBytes(std::span<const ScatterGatherEntry> list) {
+  if (list.size() == 1) [[likely]]
+    return list.front().length;
+  uint64_t bytes = 0;
+  for (const ScatterGatherEntry& entry : list) bytes += entry.length;
+  return bytes;
+}
 
 // Whether every entry that has bytes names a region of `pd` that covers it and allows `wanted`
 // (AccessFlags bits). The key of an entry without bytes is not looked at.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "transport/wire/aeth.h"
 
@@ -17,8 +18,11 @@ constexpr std::array<uint32_t, Syndrome::kNoCreditInformation> kCredits = {
 }  // namespace
 
 uint8_t EncodeCredits(uint32_t requests) {
-  const auto above = std::upper_bound(kCredits.begin(), kCredits.end(), requests);
-  return static_cast<uint8_t>(above - kCredits.begin() - 1);
+  if (requests < 2) return static_cast<uint8_t>(requests);
+  // From 2 on the table has two numbers an octave: 2^n and 3 * 2^(n - 1).
+  const uint32_t octave = static_cast<uint32_t>(std::bit_width(requests)) - 1;
+  const uint32_t is_upper_half = requests >> (octave - 1) & 1;
+  return static_cast<uint8_t>(std::min<size_t>(2 * octave + is_upper_half, kCredits.size() - 1));
 }
 
 std::optional<uint32_t> DecodeCredits(uint8_t code) {

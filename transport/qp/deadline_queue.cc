@@ -2,18 +2,13 @@
 
 namespace uroce::transport {
 
-void DeadlineQueue::Change(DeadlineClient& client, Time deadline) {
-  client.deadline_ = deadline;
-  if (client.heap_index_ != DeadlineClient::kNotQueued) {
-    if (deadline >= client.scheduled_) return;
-    client.scheduled_ = deadline;
-    SiftUp(client.heap_index_);
-    return;
-  }
-  if (deadline == kNever) return;
+// `deadline` is earlier than the client's place in the heap.
+void DeadlineQueue::Advance(DeadlineClient& client, Time deadline) {
   client.scheduled_ = deadline;
-  heap_.push_back(nullptr);
-  Place(heap_.size() - 1, &client);
+  if (client.heap_index_ == DeadlineClient::kNotQueued) {
+    heap_.push_back(nullptr);
+    Place(heap_.size() - 1, &client);
+  }
   SiftUp(client.heap_index_);
 }
 
@@ -23,7 +18,7 @@ void DeadlineQueue::Remove(DeadlineClient& client) {
   DeadlineClient* last = heap_.back();
   heap_.pop_back();
   client.heap_index_ = DeadlineClient::kNotQueued;
-  client.deadline_ = kNever;
+  client.deadline_ = client.scheduled_ = kNever;
   if (last == &client) return;
   Place(index, last);
   SiftUp(index);

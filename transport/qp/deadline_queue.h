@@ -18,7 +18,7 @@ class DeadlineClient {
   friend class DeadlineQueue;
   static constexpr size_t kNotQueued = static_cast<size_t>(-1);
   Time deadline_ = kNever;   // when the client wants to be called
-  Time scheduled_ = kNever;  // its key in the heap, never later than deadline_
+  Time scheduled_ = kNever;  // its key in the heap, never later than deadline_; kNever if in none
   size_t heap_index_ = kNotQueued;
 };
 
@@ -34,7 +34,8 @@ class DeadlineQueue {
 
   // kNever cancels. A deadline already past is due at the next RunDue.
   void Set(DeadlineClient& client, Time deadline) {
-    if (deadline != client.deadline_) Change(client, deadline);
+    client.deadline_ = deadline;
+    if (deadline < client.scheduled_) Advance(client, deadline);
   }
   void Remove(DeadlineClient& client);
 
@@ -45,7 +46,7 @@ class DeadlineQueue {
   void RunDue(Time now);
 
  private:
-  void Change(DeadlineClient& client, Time deadline);
+  void Advance(DeadlineClient& client, Time deadline);
   void Place(size_t index, DeadlineClient* client);
   void SiftUp(size_t index);
   void SiftDown(size_t index);

@@ -86,6 +86,33 @@ DropReason QueuePair::OnPacket(Time now, const Packet& packet) {
   return result;
 }
 
+bool QueuePair::OnPlainPacket(Time now, const ConnectionPacket& packet) {
+  if (!context_.is_reliable() || state() != QpState::kReadyToSend) return false;
+  bool is_done = false;
+  switch (packet.opcode()) {
+    case kRcAcknowledge: {
+      PlainPacket plain;
+      is_done = ReadPlainPacket<kRcAcknowledge>(packet, plain) &&
+                requester_.OnPlainAcknowledge(now, plain.psn, plain.aeth);
+      break;
+    }
+    case kRcWriteOnly: {
+      PlainPacket plain;
+      is_done = ReadPlainPacket<kRcWriteOnly>(packet, plain) && responder_.OnPlainWrite(plain);
+      break;
+    }
+    case kRcSendOnly: {
+      PlainPacket plain;
+      is_done = ReadPlainPacket<kRcSendOnly>(packet, plain) && responder_.OnPlainSend(plain);
+      break;
+    }
+    default:
+      break;
+  }
+  if (is_done) UpdateAfterEvent();
+  return is_done;
+}
+
 DropReason QueuePair::OnPeersPacket(Time now, const Packet& packet) {
   if (!Processes(packet)) return DropReason::kQpNotReady;
   const DropReason result = OnConnectedPacket(now, packet);
@@ -122,7 +149,7 @@ void QueuePair::OnDeadline(Time now) {
   UpdateAfterEvent();
 }
 
-size_t QueuePair::BuildFrame(Time now, FrameRoom out) {
+size_t QueuePair::BuildFrame(Time now, const FrameRoom& out) {
   size_t frame_bytes = 0;
   for (int attempt = 0; attempt < 2 && frame_bytes == 0; ++attempt) {
     if (responders_turn_) {
@@ -154,8 +181,8 @@ void QueuePair::UpdateAfterEvent() {
 }
 
 // IBA 11.6.3.1 SQ_DRAINED: once, if it was asked for.
-void QueuePair::TellDrained() {
-  if (state() != QpState::kSendQueueDrain || !context_.attributes.enable_sqd_notify) return;
+void QueuePair::TellIfDrained() {
+  if (!context_.attributes.enable_sqd_notify) return;
   if (!requester_.IsDrained()) return;
   context_.attributes.enable_sqd_notify = false;
   context_.environment.events.Raise(*this, EventType::kSendQueueDrained);
@@ -164,8 +191,7 @@ void QueuePair::TellDrained() {
 // A request of the send queue that completed in error ends a reliable connection, and stops the
 // send queue alone of the unreliable services (IBA 10.3.1.6). A failure to receive ends all of
 // them, and so does a completion that was lost.
-void QueuePair::FollowFailure() {
-  if (!requester_.failed() && !responder_.failed() && !context_.completion_lost) return;
+void QueuePair::FollowFailureNow() {
   const bool sends = state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrain;
   // What this flushes may find no room in turn.
   if (requester_.failed() && !context_.is_reliable() && sends) EnterSendQueueError();
@@ -210,6 +236,7 @@ void QueuePair::MarkReady() {
     LeaveTransmit();
     route_ = route;
   }
+  if (is_queued()) return;
   if (requester_.CanTransmit() || (responder_.HasReply() && MayReply())) {
     context_.environment.transmits.Add(route_, *this);
   }

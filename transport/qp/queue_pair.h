@@ -84,15 +84,21 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
 
   // For the endpoint. A packet for this queue pair's number; its service was not looked at.
   DropReason OnPacket(Time now, const Packet& packet);
-  // The short way: whether a frame that came by packet.from is one of the connected peer's, and the
+  // The short way: whether a frame that came by `from` is one of the connected peer's, and the
   // packet that it brings then (wire/connection_frame.h).
-  bool ParsePeersFrame(std::span<const uint8_t> frame, IcrcCheck icrc_check, Packet& packet) const {
-    return context_.path.is_connection() && packet.from == context_.path.route() &&
-           ParseConnectionFrame(frame, context_.path.arrivals(), icrc_check, packet);
+  bool MatchPeersFrame(std::span<const uint8_t> frame, Route from, IcrcCheck icrc_check,
+                       ConnectionPacket& packet) const {
+    return context_.path.is_connection() && from == context_.path.route() &&
+           MatchConnectionFrame(frame, context_.path.arrivals(), icrc_check, packet);
+  }
+  // Whether the packet was one that is nearly always expected, and has been executed.
+  bool OnPlainPacket(Time now, const ConnectionPacket& packet);
+  bool ReadPeersPacket(const ConnectionPacket& packet, Packet& headers) const {
+    return ReadConnectionPacket(packet, context_.service(), headers);
   }
   DropReason OnPeersPacket(Time now, const Packet& packet);
   void OnDeadline(Time now) override;
-  size_t BuildFrame(Time now, FrameRoom out) override;
+  size_t BuildFrame(Time now, const FrameRoom& out) override;
   void UpdateNeighbor(const Gid& gid, const MacAddress& mac);
 
  private:
@@ -112,8 +118,16 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   DropReason OnDatagram(const Packet& packet);
   void EnterError(VendorError why);
   void EnterSendQueueError();
-  void FollowFailure();
-  void TellDrained();
+  void FollowFailure() {
+    if (requester_.failed() || responder_.failed() || context_.completion_lost) [[unlikely]]
+      FollowFailureNow();
+  }
+  void FollowFailureNow();
+  void TellDrained() {
+    if (state() == QpState::kSendQueueDrain) [[unlikely]]
+      TellIfDrained();
+  }
+  void TellIfDrained();
   void UpdateAfterEvent();
   void MarkReady();
   void SendsPosted();

@@ -63,10 +63,13 @@ class Requester {
 
   // Whether there are requests that have not gone out whole, and whether one may go on now.
   bool has_unsent() const { return cursor_ != queue_.back(); }
-  bool CanTransmit() const;
+  bool CanTransmit() const { return has_unsent() && MaySendNext(); }
   // Builds the next request packet in `out`; 0 if there is none to be sent now.
-  size_t BuildFrame(Time now, FrameRoom out);
+  size_t BuildFrame(Time now, const FrameRoom& out);
 
+  // The short way of an ACK for what is in flight. False, and nothing has changed, if it may mean
+  // anything else than that this has been carried out.
+  bool OnPlainAcknowledge(Time now, Psn psn, const Aeth& aeth);
   // An ACK, NAK, READ response or atomic response.
   DropReason OnResponse(Time now, const Packet& packet);
 
@@ -85,17 +88,23 @@ class Requester {
   static constexpr Time kRestart{0};  // due at once
 
   // requester_send.cc
+  bool MaySendNext() const;
   Route NextDatagramRoute() const;
   bool MayStart(const SendWqe& wqe) const;
   bool HasCredit(const SendWqe& wqe) const;
   bool Begin(SendWqe& wqe);
   void CarryOutLocally(SendWqe& wqe);
-  size_t EmitRequest(Time now, SendWqe& wqe, FrameRoom out);
+  bool IsPlainNow(const SendWqe& wqe) const;
+  size_t BuildPlain(Time now, SendWqe& wqe, const FrameRoom& out);
+  size_t EmitPlain(const SendWqe& wqe, const FrameRoom& out) const;
+  void TakeSsns(const SendWqe& wqe, uint32_t requests);
+  size_t EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out);
   Path FillDatagram(const SendWqe& wqe, TransportHeaders& headers) const;
   std::optional<size_t> FillData(SendWqe& wqe, TransportHeaders& headers,
                                  std::span<PayloadPiece, kMaxSges> pieces);
   uint32_t FillRead(const SendWqe& wqe, TransportHeaders& headers) const;
   void Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response);
+  void AwaitResponse(Time now);
   void MarkFailed(SendWqe& wqe, CompletionStatus status, VendorError reason);
 
   // requester_response.cc
@@ -105,7 +114,7 @@ class Requester {
   DropReason OnAtomicResponse(Time now, const Packet& packet);
   bool PlaceResponse(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes);
   bool AcknowledgeUpTo(Time now, Psn limit);
-  bool IsAwaited(const Packet& packet) const;
+  bool IsAwaited(Psn psn) const;
   bool UpdateCredits(const Aeth& aeth);
   void Progress(Time now, Psn oldest_unacked);
   DropReason OnWrongResponse();

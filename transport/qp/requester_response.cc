@@ -33,7 +33,7 @@ CompletionOpcode CompletionOpcodeOf(SendOpcode opcode) {
 }  // namespace
 
 DropReason Requester::OnResponse(Time now, const Packet& packet) {
-  if (!IsAwaited(packet)) {
+  if (!IsAwaited(packet.psn)) {
     // The last ACK once more may bring news of receive requests (IBA 9.7.7.2, an unsolicited ACK).
     const bool last =
         packet.opcode.operation == Operation::kAcknowledge && packet.psn + 1 == oldest_unacked_psn_;
@@ -61,8 +61,19 @@ DropReason Requester::OnResponse(Time now, const Packet& packet) {
 
 // Whether the response is to something that was sent and not answered (IBA 9.7.6.1: ghost and
 // duplicate responses).
-bool Requester::IsAwaited(const Packet& packet) const {
-  return !packet.psn.IsBefore(oldest_unacked_psn_) && packet.psn.IsBefore(sent_psn_);
+bool Requester::IsAwaited(Psn psn) const {
+  return !psn.IsBefore(oldest_unacked_psn_) && psn.IsBefore(sent_psn_);
+}
+
+// With no READ or atomic in flight it implies no loss, and with nothing to be sent again, nothing
+// of that has become unnecessary.
+bool Requester::OnPlainAcknowledge(Time now, Psn psn, const Aeth& aeth) {
+  const bool is_plain = aeth.syndrome.kind() == Syndrome::Kind::kAck && IsAwaited(psn) &&
+                        next_psn_ == sent_psn_ && read_credits_used_ == 0 && !is_probing();
+  if (!is_plain) return false;
+  (void)AcknowledgeUpTo(now, psn + 1);
+  UpdateCredits(aeth);
+  return true;
 }
 
 // The peer has carried out `aeth.msn` requests and has receive requests for so many messages more
@@ -177,17 +188,21 @@ DropReason Requester::OnWrongResponse() {
 // Completes the requests whose PSNs all lie before `limit`, which was sent. False if a READ or an
 // atomic is among them: its response should have come first, so it was lost (IBA 9.7.5.1.2).
 bool Requester::AcknowledgeUpTo(Time now, Psn limit) {
-  while (!failed_ && oldest_unacked_psn_.IsBefore(limit)) {
+  bool is_complete = true;
+  Psn reached = oldest_unacked_psn_;
+  while (!failed_ && reached.IsBefore(limit)) {
     const SendWqe& wqe = queue_[queue_.front()];
-    if (IsReadOrAtomic(wqe.opcode)) return false;
-    if (!wqe.Contains(limit)) {
-      Progress(now, wqe.end_psn());
-      RetireFront();
+    is_complete = !IsReadOrAtomic(wqe.opcode);
+    if (!is_complete) break;
+    if (wqe.Contains(limit)) {
+      reached = limit;
     } else {
-      Progress(now, limit);
+      reached = wqe.end_psn();
+      RetireFront();
     }
   }
-  return true;
+  if (reached != oldest_unacked_psn_) Progress(now, reached);
+  return is_complete;
 }
 
 // All requests before this PSN are known to have been carried out.

@@ -87,10 +87,9 @@ Route Requester::NextDatagramRoute() const {
 
 bool Requester::IsDrained() const { return queue_.empty() || !queue_[queue_.front()].started; }
 
-bool Requester::CanTransmit() const {
-  if (!has_unsent() || waits_for_receiver_ || failed_ || qp_.completion_lost) {
-    return false;
-  }
+// Of the request that the cursor is at.
+bool Requester::MaySendNext() const {
+  if (waits_for_receiver_ || failed_ || qp_.completion_lost) return false;
   const SendWqe& wqe = queue_[cursor_];
   if (wqe.failed()) return false;
   const bool in_the_middle = wqe.started && !(next_psn_ == wqe.first_psn);
@@ -126,7 +125,12 @@ bool Requester::MayStart(const SendWqe& wqe) const {
   return allowed == 0 || read_credits_used_ < allowed;  // 0 is refused in Begin
 }
 
-size_t Requester::BuildFrame(Time now, FrameRoom out) {
+size_t Requester::BuildFrame(Time now, const FrameRoom& out) {
+  if (has_unsent() && IsPlainNow(queue_[cursor_])) [[likely]] {
+    const size_t frame_bytes = BuildPlain(now, queue_[cursor_], out);
+    if (frame_bytes != 0) [[likely]]
+      return frame_bytes;
+  }
   while (CanTransmit()) {
     SendWqe& wqe = queue_[cursor_];
     if (!wqe.started && !Begin(wqe)) continue;
@@ -140,6 +144,59 @@ size_t Requester::BuildFrame(Time now, FrameRoom out) {
     }
   }
   return 0;
+}
+
+// The short way out, of nearly all requests: whether `wqe`, the next one, is to be started now and
+// is one packet of a reliable connection on which nothing is amiss and nothing is being sent again.
+// CanTransmit would permit it too.
+bool Requester::IsPlainNow(const SendWqe& wqe) const {
+  const auto in_flight = static_cast<uint32_t>(next_psn_.DistanceFrom(oldest_unacked_psn_));
+  const bool is_plain = wqe.is_plain && !wqe.started && !wqe.failed() && !failed_ &&
+                        !waits_for_receiver_ && !qp_.completion_lost && qp_.is_reliable() &&
+                        qp_.attributes.state == QpState::kReadyToSend && next_psn_ == sent_psn_ &&
+                        !is_probing() && in_flight < kMaxPacketsInFlight &&
+                        wqe.length <= qp_.mtu_bytes() && qp_.environment.config.uses_short_way;
+  return is_plain && (wqe.opcode == SendOpcode::kRdmaWrite || HasCredit(wqe));
+}
+
+// 0, and nothing has changed, if the data of `wqe` cannot be read.
+size_t Requester::BuildPlain(Time now, SendWqe& wqe, const FrameRoom& out) {
+  const size_t frame_bytes = EmitPlain(wqe, out);
+  if (frame_bytes == 0) [[unlikely]]
+    return 0;
+  TakeSsns(wqe, 1);
+  wqe.Start(next_psn_, 1, 1, last_ssn_);
+  round_trip_.OnSent(next_psn_, now);
+  sent_psn_ = ++next_psn_;
+  ++cursor_;
+  AwaitResponse(now);
+  return frame_bytes;
+}
+
+size_t Requester::EmitPlain(const SendWqe& wqe, const FrameRoom& out) const {
+  PayloadPiece payload = {wqe.inline_bytes, wqe.length};
+  if (payload.data == nullptr) {
+    const ScatterGatherEntry& sge = wqe.sge_list.front();
+    payload.data =
+        qp_.environment.memory.LocalAddress(qp_.init.pd, sge.lkey, sge.address, sge.length, 0);
+    if (payload.data == nullptr) return 0;
+  }
+  const PlainHeaders headers = {.destination_qpn = qp_.attributes.destination_qpn,
+                                .psn = next_psn_,
+                                .solicited = wqe.solicited,
+                                .ack_request = true};
+  const FrameBuilder& builder = qp_.path.builder();
+  if (wqe.opcode == SendOpcode::kSend) return builder.EmitSendOnly(headers, payload, out);
+  const Reth reth = {wqe.remote_address, wqe.rkey, static_cast<uint32_t>(wqe.length)};
+  return builder.EmitWriteOnly(headers, reth, payload, out);
+}
+
+// `wqe`, so many messages to the responder, is started.
+void Requester::TakeSsns(const SendWqe& wqe, uint32_t requests) {
+  last_ssn_ += requests;
+  if (TakesReceive(wqe.opcode)) return;
+  free_in_flight_ += requests;
+  if (ssn_limit_) *ssn_limit_ += requests;
 }
 
 // Gives the request its PSNs, or carries it out if it is a local one. False if it failed.
@@ -164,17 +221,13 @@ bool Requester::Begin(SendWqe& wqe) {
       return false;
     }
   }
-  wqe.started = true;
-  wqe.first_psn = next_psn_;
-  wqe.psn_count = IsAtomic(wqe.opcode) ? 1 : PacketsFor(wqe.length, qp_.mtu_bytes());
-  wqe.request_count = wqe.opcode == SendOpcode::kRdmaRead
-                          ? (wqe.psn_count + kMaxReadRequestPackets - 1) / kMaxReadRequestPackets
-                          : 1;
-  wqe.ssn = last_ssn_ += wqe.request_count;
-  if (!TakesReceive(wqe.opcode)) {
-    free_in_flight_ += wqe.request_count;
-    if (ssn_limit_) *ssn_limit_ += wqe.request_count;
-  }
+  const uint32_t psns = IsAtomic(wqe.opcode) ? 1 : PacketsFor(wqe.length, qp_.mtu_bytes());
+  const uint32_t requests =
+      wqe.opcode == SendOpcode::kRdmaRead
+          ? (psns + kMaxReadRequestPackets - 1) / kMaxReadRequestPackets
+          : 1;
+  TakeSsns(wqe, requests);
+  wqe.Start(next_psn_, psns, requests, last_ssn_);
   return true;
 }
 
@@ -195,7 +248,7 @@ void Requester::CarryOutLocally(SendWqe& wqe) {
   }
 }
 
-size_t Requester::EmitRequest(Time now, SendWqe& wqe, FrameRoom out) {
+size_t Requester::EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out) {
   TransportHeaders headers;
   headers.opcode.service = qp_.service();
   headers.opcode.operation = OperationOf(wqe.opcode);
@@ -307,11 +360,14 @@ void Requester::Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response)
     if (ends) RetireFront();
     return;
   }
-  if (wants_response) {
-    if (next_psn_.IsAfter(response_due_psn_)) response_due_psn_ = next_psn_;
-    if (deadline_ == kNever) ArmAckTimer(now);
-    WatchForSilence(now);
-  }
+  if (wants_response) AwaitResponse(now);
+}
+
+// The packet before next_psn_ asks for a response.
+void Requester::AwaitResponse(Time now) {
+  if (next_psn_.IsAfter(response_due_psn_)) response_due_psn_ = next_psn_;
+  if (deadline_ == kNever) ArmAckTimer(now);
+  WatchForSilence(now);
 }
 
 // A request that cannot be carried out stops the queue; those before it still complete normally.

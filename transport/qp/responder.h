@@ -15,6 +15,7 @@
 #include "transport/qp/reply_queue.h"
 #include "transport/status.h"
 #include "transport/time.h"
+#include "transport/wire/connection_frame.h"
 #include "transport/wire/frame_room.h"
 #include "transport/wire/packet.h"
 #include "transport/work_request.h"
@@ -49,9 +50,14 @@ class Responder {
   DropReason OnUnreliable(const Packet& packet);  // UC
   DropReason OnDatagram(const Packet& packet);    // UD
 
+  // The short way of a SEND or WRITE of RC. False, and nothing has changed but memory that the
+  // packet may write to, if it is not simply to be executed.
+  bool OnPlainSend(const PlainPacket& packet);
+  bool OnPlainWrite(const PlainPacket& packet);
+
   bool HasReply() const { return !replies_.empty() || acknowledge_ != Acknowledge::kNone; }
   // Builds the next response packet in `out`; 0 if there is none.
-  size_t BuildFrame(FrameRoom out);
+  size_t BuildFrame(const FrameRoom& out);
 
   // The peer broke a rule, or a receive could not be carried out: the queue pair has to go to ERR.
   bool failed() const { return failed_; }
@@ -64,6 +70,8 @@ class Responder {
   std::optional<EventType> failure_event() const { return failure_event_; }
 
  private:
+  static constexpr uint32_t kMsnMask = 0xff'ffff;
+
   // What the next frame has to say besides the replies. An ACK covers everything executed.
   enum class Acknowledge : uint8_t { kNone, kAck, kSequenceNak, kRnrNak, kFatalNak };
   enum class Message : uint8_t { kNone, kSend, kWrite };
@@ -101,7 +109,17 @@ class Responder {
   void ExecuteAtomic(const Packet& packet);
   void RefuseForGoneMemory(const Packet& packet);
   void AcknowledgeByReply();
+  bool IsPlainNow(const PlainPacket& packet) const;
+  void FinishPlain(const PlainPacket& packet);
   void FinishMessage(const Packet& packet);
+  void CountMessage() { msn_ = (msn_ + 1) & kMsnMask; }
+  void NoteExecuted(Psn psn, bool wants_ack) {
+    ack_psn_ = psn;
+    ack_msn_ = msn_;
+    if (wants_ack) acknowledge_ = Acknowledge::kAck;
+  }
+  // Copies the payload of a WRITE, the last byte after the others. False if the memory has gone.
+  static bool PlaceInOrder(uint8_t* to, std::span<const uint8_t> bytes);
   void CompleteReceive(const Packet& packet);
   void FailReceive(CompletionStatus status, VendorError reason);
   void FailPlacement(SgeCursor::Result result);
@@ -120,10 +138,10 @@ class Responder {
   // responder_reply.cc
   void Refuse(const Packet& packet, const Verdict& verdict);
   DropReason OnSequenceGap(Psn psn);
-  size_t BuildReadResponse(Reply& reply, FrameRoom out);
+  size_t BuildReadResponse(Reply& reply, const FrameRoom& out);
   void FailRead(const Reply& reply);
-  size_t BuildAtomicResponse(Reply& reply, FrameRoom out);
-  size_t BuildAcknowledge(FrameRoom out);
+  size_t BuildAtomicResponse(Reply& reply, const FrameRoom& out);
+  size_t BuildAcknowledge(const FrameRoom& out);
   void FailWithNak(NakCode nak);
   Syndrome AckSyndrome() const;
   uint32_t PacketsOf(uint32_t bytes) const;

@@ -3,18 +3,6 @@
 #include "transport/qp/responder.h"
 
 namespace uroce::transport {
-namespace {
-
-constexpr uint32_t kMsnMask = 0xff'ffff;
-
-// Copies the payload of a WRITE. Programs poll the last byte of a message to learn that all of it
-// is there, so that byte is stored after the others. False if the memory has gone.
-bool PlaceInOrder(uint8_t* to, std::span<const uint8_t> bytes) {
-  const size_t last = bytes.size() - 1;
-  return GuardedCopy(to, bytes.data(), last) && GuardedStore(to + last, bytes[last]);
-}
-
-}  // namespace
 
 Responder::Responder(QpContext& qp, ReceiveQueue receives)
     : qp_(qp), receives_(qp.init, std::move(receives)), expected_psn_(qp.attributes.rq_psn) {}
@@ -78,9 +66,13 @@ void Responder::Execute(const Packet& packet, uint8_t* target) {
   ++expected_psn_;
   received_bytes_ += packet.payload.size();
   if (packet.opcode.EndsMessage()) FinishMessage(packet);
-  ack_psn_ = packet.psn;
-  ack_msn_ = msn_;
-  if (packet.ack_request && qp_.is_reliable()) acknowledge_ = Acknowledge::kAck;
+  NoteExecuted(packet.psn, packet.ack_request && qp_.is_reliable());
+}
+
+// Programs poll the last byte of a message to learn that all of it is there.
+bool Responder::PlaceInOrder(uint8_t* to, std::span<const uint8_t> bytes) {
+  const size_t last = bytes.size() - 1;
+  return GuardedCopy(to, bytes.data(), last) && GuardedStore(to + last, bytes[last]);
 }
 
 bool Responder::ExecuteSend(const Packet& packet) {
@@ -133,7 +125,7 @@ void Responder::RefuseForGoneMemory(const Packet& packet) {
 }
 
 void Responder::ExecuteRead(const Packet& packet) {
-  msn_ = (msn_ + 1) & kMsnMask;
+  CountMessage();
   const uint32_t packets = PacketsOf(packet.reth.dma_length);
   replies_.Push({.first_psn = packet.psn,
                  .next_psn = packet.psn,
@@ -156,7 +148,7 @@ void Responder::ExecuteAtomic(const Packet& packet) {
           ? GuardedFetchAdd(target, request.swap_or_add, &original)
           : GuardedCompareSwap(target, request.compare, request.swap_or_add, &original);
   if (!done) return RefuseForGoneMemory(packet);
-  msn_ = (msn_ + 1) & kMsnMask;
+  CountMessage();
   replies_.RememberAtomic(packet.psn, original);
   replies_.Push({.is_atomic = true,
                  .first_psn = packet.psn,
@@ -179,7 +171,7 @@ void Responder::FinishMessage(const Packet& packet) {
   if (message_ == Message::kWrite && packet.opcode.HasImmediate()) receives_.Take();
   if (receives_.in_use()) CompleteReceive(packet);
   message_ = Message::kNone;
-  msn_ = (msn_ + 1) & kMsnMask;
+  CountMessage();
 }
 
 // IBA 11.4.2.1.

@@ -52,7 +52,7 @@ Syndrome Responder::AckSyndrome() const {
                                              : EncodeCredits(receives_.count()));
 }
 
-size_t Responder::BuildFrame(FrameRoom out) {
+size_t Responder::BuildFrame(const FrameRoom& out) {
   // Responses go out in PSN order (IBA 9.5). An ACK covers all that was executed before what it
   // names, so it follows the replies.
   while (!replies_.empty()) {
@@ -64,7 +64,7 @@ size_t Responder::BuildFrame(FrameRoom out) {
   return acknowledge_ == Acknowledge::kNone ? 0 : BuildAcknowledge(out);
 }
 
-size_t Responder::BuildReadResponse(Reply& reply, FrameRoom out) {
+size_t Responder::BuildReadResponse(Reply& reply, const FrameRoom& out) {
   const auto index = static_cast<uint64_t>(reply.next_psn.DistanceFrom(reply.first_psn));
   const uint64_t offset = index * qp_.mtu_bytes();
   const size_t length = std::min<uint64_t>(reply.read.dma_length - offset, qp_.mtu_bytes());
@@ -113,7 +113,7 @@ void Responder::FailRead(const Reply& reply) {
   FailWithNak(NakCode::kRemoteAccessError);
 }
 
-size_t Responder::BuildAtomicResponse(Reply& reply, FrameRoom out) {
+size_t Responder::BuildAtomicResponse(Reply& reply, const FrameRoom& out) {
   TransportHeaders headers;
   headers.opcode.operation = Operation::kAtomicAcknowledge;
   headers.destination_qpn = qp_.attributes.destination_qpn;
@@ -124,7 +124,12 @@ size_t Responder::BuildAtomicResponse(Reply& reply, FrameRoom out) {
   return qp_.path.builder().Emit(headers, {}, out);
 }
 
-size_t Responder::BuildAcknowledge(FrameRoom out) {
+size_t Responder::BuildAcknowledge(const FrameRoom& out) {
+  if (acknowledge_ == Acknowledge::kAck && qp_.environment.config.uses_short_way) {
+    acknowledge_ = Acknowledge::kNone;
+    return qp_.path.builder().EmitAcknowledge(qp_.attributes.destination_qpn, ack_psn_,
+                                              {AckSyndrome(), ack_msn_}, out);
+  }
   Counters& counters = qp_.environment.counters;
   TransportHeaders headers;
   headers.opcode.operation = Operation::kAcknowledge;

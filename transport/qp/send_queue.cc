@@ -38,6 +38,11 @@ uint32_t Offered(QpType type) {
   }
 }
 
+bool IsPlain(const SendWorkRequest& request, uint64_t length) {
+  return (request.opcode == SendOpcode::kRdmaWrite || request.opcode == SendOpcode::kSend) &&
+         !request.fence && length != 0;
+}
+
 }  // namespace
 
 SendQueue::SendQueue(QpType type, const QpCapabilities& capabilities)
@@ -90,12 +95,19 @@ Status SendQueue::Post(const SendWorkRequest& request) {
       if (!GuardedCopy(bytes, from, sge.length)) return Status::kBadAddress;
       bytes += sge.length;
     }
+    wqe.is_plain = IsPlain(request, length);
   } else {
     ScatterGatherEntry* sges = sges_.get() + size_t{slot} * max_sges_;
-    std::copy(request.sges.begin(), request.sges.end(), sges);
+    const bool is_one_piece = request.sges.size() == 1;
+    if (is_one_piece) [[likely]] {  // most are, and a call to copy it costs more than the copy
+      sges[0] = request.sges[0];
+    } else {
+      std::copy(request.sges.begin(), request.sges.end(), sges);
+    }
     wqe.inline_bytes = nullptr;
     wqe.sge_list = {sges, request.sges.size()};
     wqe.sges = SgeCursor(wqe.sge_list);
+    wqe.is_plain = is_one_piece && IsPlain(request, length);
   }
   ++back_;
   return Status::kOk;

@@ -21,6 +21,9 @@ struct SendWqe : SendParameters {
   std::span<const ScatterGatherEntry> sge_list;
   const uint8_t* inline_bytes = nullptr;   // the message itself, if it was posted inline
   const AddressVector* address = nullptr;  // where a datagram goes
+  // A SEND or WRITE that waits for nothing, has no immediate data, and whose data is in one piece:
+  // inline_bytes or the first entry of sge_list.
+  bool is_plain = false;
 
   // Set when the request is first transmitted (or, for a local operation, carried out).
   bool started = false;
@@ -46,6 +49,14 @@ struct SendWqe : SendParameters {
     psn_count = request_count = 0;
     failure = CompletionStatus::kSuccess;
     failure_reason = VendorError::kNone;
+  }
+  // The first packet goes out, or has gone.
+  void Start(Psn first, uint32_t psns, uint32_t requests, uint32_t last_ssn) {
+    started = true;
+    first_psn = first;
+    psn_count = psns;
+    request_count = requests;
+    ssn = last_ssn;
   }
   Psn end_psn() const { return first_psn + psn_count; }
   // Counted up from first_psn: a message may take half of all PSNs.

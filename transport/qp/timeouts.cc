@@ -16,11 +16,6 @@ constexpr std::array<int64_t, kMaxRnrTimerCode + 1> kRnrDelayUs = {
 
 }  // namespace
 
-std::optional<Duration> AckTimeout(uint8_t code) {
-  if (code == 0) return std::nullopt;
-  return Duration{int64_t{4'096} << (code & kMaxTimeoutCode)};
-}
-
 Duration RnrDelay(uint8_t code) { return Microseconds(kRnrDelayUs[code & kMaxRnrTimerCode]); }
 
 }  // namespace uroce::transport

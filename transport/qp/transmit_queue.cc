@@ -21,7 +21,7 @@ void TransmitQueue::Remove(TransmitClient& client) {
   client.queued_ = false;
 }
 
-size_t TransmitQueue::BuildFrame(Time now, FrameRoom out) {
+size_t TransmitQueue::BuildFrame(Time now, const FrameRoom& out) {
   while (head_ != nullptr) {
     TransmitClient& client = *head_;
     const size_t frame_bytes = client.BuildFrame(now, out);

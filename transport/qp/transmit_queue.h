@@ -15,7 +15,7 @@ class TransmitClient {
   virtual ~TransmitClient() = default;
   // Builds the next frame in `out`, at least kMaxFrameBytes; returns its length, or 0 if there is
   // nothing to send now. May leave the queue it is called from, and enter another.
-  virtual size_t BuildFrame(Time now, FrameRoom out) = 0;
+  virtual size_t BuildFrame(Time now, const FrameRoom& out) = 0;
 
  protected:
   bool is_queued() const { return queued_; }
@@ -38,7 +38,7 @@ class TransmitQueue {
 
   // The next frame of whoever's turn it is. A client with nothing to send leaves the queue.
   // 0 when no client has anything.
-  size_t BuildFrame(Time now, FrameRoom out);
+  size_t BuildFrame(Time now, const FrameRoom& out);
 
  private:
   TransmitClient* head_ = nullptr;

@@ -42,7 +42,7 @@ class TransmitSchedule {
     return static_cast<Route>(word * 64 + static_cast<size_t>(std::countr_zero(candidates)));
   }
 
-  size_t BuildFrame(Time now, Route route, FrameRoom out) {
+  size_t BuildFrame(Time now, Route route, const FrameRoom& out) {
     const size_t frame_bytes = queues_[Index(route)].BuildFrame(now, out);
     NoteIfEmpty(route);
     return frame_bytes;

@@ -37,10 +37,8 @@ struct Bth {
   constexpr bool operator==(const Bth&) const = default;
 };
 
-inline Bth ParseBth(const uint8_t* bytes) {
-  const uint32_t first = Load32(bytes);
-  const uint32_t second = Load32(bytes + 4);
-  const uint32_t third = Load32(bytes + 8);
+// Of its three words.
+inline Bth ParseBth(uint32_t first, uint32_t second, uint32_t third) {
   const auto bit = [](uint32_t word, int position) { return ((word >> position) & 1) != 0; };
   return {.opcode = HighByte(first),
           .solicited = bit(first, 23),
@@ -53,6 +51,10 @@ inline Bth ParseBth(const uint8_t* bytes) {
           .destination_qpn = Qpn{Low24(second)},
           .ack_request = bit(third, 31),
           .psn = Psn(third)};
+}
+
+inline Bth ParseBth(const uint8_t* bytes) {
+  return ParseBth(Load32(bytes), Load32(bytes + 4), Load32(bytes + 8));
 }
 
 inline void EmitBth(const Bth& bth, uint8_t* bytes) {

@@ -1,7 +1,6 @@
 #include "transport/wire/connection_frame.h"
 
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cstring>
 
@@ -18,6 +17,11 @@ namespace {
 
 constexpr size_t kIpv4BthAt = EthernetHeader::kBytes + Ipv4Header::kBytes + UdpHeader::kBytes;
 constexpr size_t kIpv6BthAt = EthernetHeader::kBytes + Ipv6Header::kBytes + UdpHeader::kBytes;
+
+// Of the first word of the BTH: the version, of which there is only 0, and all of the P_Key but the
+// membership (IBA 10.9.3).
+constexpr uint32_t kVersionAndPartition = 0x000f'7fff;
+constexpr uint32_t kOurVersionAndPartition = kDefaultPkey & 0x7fff;
 
 uint32_t Load32AsIs(const uint8_t* bytes) {
   uint32_t word;
@@ -36,9 +40,6 @@ bool IsEqual(const uint8_t* address, const Gid& gid) {
           (Load64AsIs(address + 8) ^ Load64AsIs(&gid.bytes[8]))) == 0;
 }
 
-// The compiler does not load again what was loaded before: the frame may have changed.
-void KeepWhatWasRead() { std::atomic_signal_fence(std::memory_order_seq_cst); }
-
 // EtherType and IP header of a packet with so many bytes of UDP, and its addresses. Words are
 // compared with the bits masked out that may be anything.
 template <IpVersion version>
@@ -54,7 +55,7 @@ bool MatchesNetwork(const uint8_t* frame, const ConnectionFrames& expected, uint
            Load32AsIs(ip + Ipv4Header::kSourceOffset) == Load32AsIs(&expected.source.bytes[12]) &&
            Load32AsIs(ip + Ipv4Header::kDestinationOffset) ==
                Load32AsIs(&expected.destination.bytes[12]) &&
-           ipv4_internal::Sum(ip) == 0xffff;
+           ipv4_internal::IsChecksumRight(ip);
   } else {
     return ether_type == EthernetHeader::kIpv6 && ip[0] >> 4 == Ipv6Header::kVersion &&
            (Load32(ip + 4) >> 8) == (udp_bytes << 8 | UdpHeader::kIpProtocol) &&
@@ -63,41 +64,28 @@ bool MatchesNetwork(const uint8_t* frame, const ConnectionFrames& expected, uint
 }
 
 template <IpVersion version>
-bool Parse(std::span<const uint8_t> frame, const ConnectionFrames& expected, IcrcCheck icrc_check,
-           Packet& packet) {
+bool Match(std::span<const uint8_t> frame, const ConnectionFrames& expected, IcrcCheck icrc_check,
+           ConnectionPacket& packet) {
   constexpr size_t kBthAt = version == IpVersion::kIpv4 ? kIpv4BthAt : kIpv6BthAt;
   constexpr size_t kUdpAt = kBthAt - UdpHeader::kBytes;
-  if (frame.size() < kBthAt + Bth::kBytes + kIcrcBytes) return false;
+  constexpr size_t kExtensionsAt = kBthAt + Bth::kBytes;
+  if (frame.size() < kExtensionsAt + kIcrcBytes) return false;
   const uint8_t* const bytes = frame.data();
   const UdpHeader udp = ParseUdp(bytes + kUdpAt);
-  const Bth bth = ParseBth(bytes + kBthAt);
+  const uint32_t first = Load32(bytes + kBthAt);
+  const uint32_t second = Load32(bytes + kBthAt + 4);
+  const uint32_t third = Load32(bytes + kBthAt + 8);
   KeepWhatWasRead();
   const size_t end = kUdpAt + udp.length;
   const bool is_expected = udp.destination_port == UdpHeader::kRocePort && end <= frame.size() &&
-                           MatchesNetwork<version>(bytes, expected, udp.length);
+                           end >= kExtensionsAt + kIcrcBytes &&
+                           MatchesNetwork<version>(bytes, expected, udp.length) &&
+                           (first & kVersionAndPartition) == kOurVersionAndPartition &&
+                           Low24(second) == expected.destination_qpn.value;
   if (!is_expected) return false;
-
-  const auto opcode = ParseOpcode(bth.opcode);
-  if (bth.transport_version != 0 || !IsInOurPartition(bth.pkey) ||
-      bth.destination_qpn != expected.destination_qpn || !opcode ||
-      opcode->service != expected.service) {
-    return false;
-  }
-  const size_t payload_at = kBthAt + Bth::kBytes + ExtensionBytes(*opcode);
-  if (end < payload_at + kIcrcBytes) return false;
-  const size_t padded_bytes = end - kIcrcBytes - payload_at;
-  const bool fits = padded_bytes % 4 == 0 && bth.pad_count <= padded_bytes &&
-                    (padded_bytes == 0 || opcode->HasPayload());
-  if (!fits) return false;
-  packet.opcode = *opcode;
-  packet.solicited = bth.solicited;
-  packet.ack_request = bth.ack_request;
-  packet.psn = bth.psn;
-  ParseExtensions(bytes + kBthAt + Bth::kBytes, packet);
-  packet.payload = {bytes + payload_at, padded_bytes - bth.pad_count};
-  KeepWhatWasRead();
-  if (icrc_check != IcrcCheck::kNeeded) return true;
   const size_t icrc_at = end - kIcrcBytes;
+  packet = {first, third, bytes + kExtensionsAt, icrc_at - kExtensionsAt};
+  if (icrc_check != IcrcCheck::kNeeded) return true;
   return IcrcMatches(StartIcrc(version, bytes, icrc_at), bytes + icrc_at);
 }
 
@@ -113,11 +101,31 @@ Qpn PeekDestinationQpn(std::span<const uint8_t> frame) {
   return {Low24(Load32(&frame[(is_ipv6 ? kIpv6BthAt : kIpv4BthAt) + kQpnOffset]))};
 }
 
-bool ParseConnectionFrame(std::span<const uint8_t> frame, const ConnectionFrames& expected,
-                          IcrcCheck icrc_check, Packet& packet) {
+bool MatchConnectionFrame(std::span<const uint8_t> frame, const ConnectionFrames& expected,
+                          IcrcCheck icrc_check, ConnectionPacket& packet) {
   return expected.source.IsIpv4Mapped()
-             ? Parse<IpVersion::kIpv4>(frame, expected, icrc_check, packet)
-             : Parse<IpVersion::kIpv6>(frame, expected, icrc_check, packet);
+             ? Match<IpVersion::kIpv4>(frame, expected, icrc_check, packet)
+             : Match<IpVersion::kIpv6>(frame, expected, icrc_check, packet);
+}
+
+bool ReadConnectionPacket(const ConnectionPacket& packet, Service service, Packet& headers) {
+  const Bth bth = packet.bth();
+  const auto opcode = ParseOpcode(bth.opcode);
+  if (!opcode || opcode->service != service) return false;
+  const size_t extension_bytes = ExtensionBytes(*opcode);
+  if (packet.bytes < extension_bytes) return false;
+  const size_t padded_bytes = packet.bytes - extension_bytes;
+  const bool fits = padded_bytes % 4 == 0 && bth.pad_count <= padded_bytes &&
+                    (padded_bytes == 0 || opcode->HasPayload());
+  if (!fits) return false;
+  headers.opcode = *opcode;
+  headers.solicited = bth.solicited;
+  headers.ack_request = bth.ack_request;
+  headers.psn = bth.psn;
+  ParseExtensions(packet.extensions, headers);
+  headers.payload = {packet.extensions + extension_bytes, padded_bytes - bth.pad_count};
+  KeepWhatWasRead();
+  return true;
 }
 
 }  // namespace uroce::transport

@@ -69,6 +69,17 @@ Bth BthOf(const TransportHeaders& headers, uint8_t pad_count) {
           .psn = headers.psn};
 }
 
+Bth PlainBth(uint8_t opcode, const PlainHeaders& headers, uint8_t pad_count) {
+  return {.opcode = opcode,
+          .solicited = headers.solicited,
+          .migration_request = true,
+          .pad_count = pad_count,
+          .pkey = kDefaultPkey,
+          .destination_qpn = headers.destination_qpn,
+          .ack_request = headers.ack_request,
+          .psn = headers.psn};
+}
+
 }  // namespace
 
 FrameBuilder::FrameBuilder(const MacAddress& source_mac, const Gid& source_gid,
@@ -108,49 +119,93 @@ size_t FrameBuilder::FrameBytes(const Opcode& opcode, size_t payload_bytes) cons
          PadCount(payload_bytes) + kIcrcBytes;
 }
 
-void FrameBuilder::EmitHeaders(const TransportHeaders& headers, uint8_t pad_count,
-                               size_t frame_bytes, uint8_t* out) const {
+uint8_t* FrameBuilder::EmitNetworkHeaders(size_t frame_bytes, uint8_t* out) const {
   const uint8_t* const network = network_headers_.data();
   const auto ip_bytes = static_cast<uint16_t>(frame_bytes - EthernetHeader::kBytes);
   uint8_t* const ip = out + EthernetHeader::kBytes;
-  uint8_t* bth;
   if (is_ipv6_) {
     constexpr size_t kBytes = EthernetHeader::kBytes + Ipv6Header::kBytes + UdpHeader::kBytes;
     std::memcpy(out, network, kBytes);
     const auto udp_bytes = static_cast<uint16_t>(ip_bytes - Ipv6Header::kBytes);
     SetIpv6PayloadLength(udp_bytes, ip);
     SetUdpLength(udp_bytes, ip + Ipv6Header::kBytes);
-    bth = out + kBytes;
-  } else {
-    constexpr size_t kBytes = EthernetHeader::kBytes + Ipv4Header::kBytes + UdpHeader::kBytes;
-    std::memcpy(out, network, kBytes);
-    SetIpv4TotalLength(ip_bytes, network + EthernetHeader::kBytes, ip);
-    SetUdpLength(static_cast<uint16_t>(ip_bytes - Ipv4Header::kBytes), ip + Ipv4Header::kBytes);
-    bth = out + kBytes;
+    return out + kBytes;
   }
-  EmitBth(BthOf(headers, pad_count), bth);
-  EmitExtensions(headers, bth + Bth::kBytes);
+  constexpr size_t kBytes = EthernetHeader::kBytes + Ipv4Header::kBytes + UdpHeader::kBytes;
+  std::memcpy(out, network, kBytes);
+  SetIpv4TotalLength(ip_bytes, network + EthernetHeader::kBytes, ip);
+  SetUdpLength(static_cast<uint16_t>(ip_bytes - Ipv4Header::kBytes), ip + Ipv4Header::kBytes);
+  return out + kBytes;
 }
 
 size_t FrameBuilder::Emit(const TransportHeaders& headers, std::span<const PayloadPiece> payload,
-                          FrameRoom out) const {
+                          const FrameRoom& out) const {
   const size_t payload_bytes = TotalBytes(payload);
   const uint8_t pad_count = PadCount(payload_bytes);
   const size_t header_bytes = network_header_bytes_ + Bth::kBytes + ExtensionBytes(headers.opcode);
   const size_t frame_bytes = header_bytes + payload_bytes + pad_count + kIcrcBytes;
   uint8_t* const at = out.data() + header_bytes;
+  const auto emit_headers = [&](uint8_t* to) {
+    uint8_t* const bth = EmitNetworkHeaders(frame_bytes, to);
+    EmitBth(BthOf(headers, pad_count), bth);
+    EmitExtensions(headers, bth + Bth::kBytes);
+  };
   if (out.icrc == IcrcUse::kWaived) {
-    EmitHeaders(headers, pad_count, frame_bytes, out.data());
+    emit_headers(out.data());
     return CopyPayload(payload, pad_count, at) ? frame_bytes : 0;
   }
   // The frame may lie in memory that is shared with its receiver: it is only ever written. The
   // ICRC is that of a copy.
   std::array<uint8_t, kMaxNetworkHeaderBytes + Bth::kBytes + kMaxExtensionBytes> buffer;
-  EmitHeaders(headers, pad_count, frame_bytes, buffer.data());
+  emit_headers(buffer.data());
   CopyPieces<buffer.size()>(buffer.data(), header_bytes, out.data());
-  const uint32_t crc =
-      StartIcrc(is_ipv6_ ? IpVersion::kIpv6 : IpVersion::kIpv4, buffer.data(), header_bytes);
+  const uint32_t crc = StartIcrc(version(), buffer.data(), header_bytes);
   return CopyPayloadAndIcrc(crc, payload, pad_count, at) ? frame_bytes : 0;
+}
+
+template <size_t kTransportBytes, class EmitTransport>
+size_t FrameBuilder::EmitPlain(EmitTransport emit_transport, const PayloadPiece& payload,
+                               const FrameRoom& out) const {
+  const uint8_t pad_count = PadCount(payload.length);
+  const size_t header_bytes = network_header_bytes_ + kTransportBytes;
+  const size_t frame_bytes = header_bytes + payload.length + pad_count + kIcrcBytes;
+  uint8_t* const at = out.data() + header_bytes;
+  const std::span<const PayloadPiece> pieces(&payload, 1);
+  if (out.icrc == IcrcUse::kWaived) {
+    emit_transport(pad_count, EmitNetworkHeaders(frame_bytes, out.data()));
+    return CopyPayload(pieces, pad_count, at) ? frame_bytes : 0;
+  }
+  std::array<uint8_t, kMaxNetworkHeaderBytes + kTransportBytes> buffer;  // as above
+  emit_transport(pad_count, EmitNetworkHeaders(frame_bytes, buffer.data()));
+  CopyPieces<buffer.size()>(buffer.data(), header_bytes, out.data());
+  const uint32_t crc = StartIcrc(version(), buffer.data(), header_bytes);
+  return CopyPayloadAndIcrc(crc, pieces, pad_count, at) ? frame_bytes : 0;
+}
+
+size_t FrameBuilder::EmitSendOnly(const PlainHeaders& headers, const PayloadPiece& payload,
+                                  const FrameRoom& out) const {
+  const auto emit = [&](uint8_t pad_count, uint8_t* at) {
+    EmitBth(PlainBth(kRcSendOnly, headers, pad_count), at);
+  };
+  return EmitPlain<Bth::kBytes>(emit, payload, out);
+}
+
+size_t FrameBuilder::EmitWriteOnly(const PlainHeaders& headers, const Reth& reth,
+                                   const PayloadPiece& payload, const FrameRoom& out) const {
+  const auto emit = [&](uint8_t pad_count, uint8_t* at) {
+    EmitBth(PlainBth(kRcWriteOnly, headers, pad_count), at);
+    EmitReth(reth, at + Bth::kBytes);
+  };
+  return EmitPlain<Bth::kBytes + Reth::kBytes>(emit, payload, out);
+}
+
+size_t FrameBuilder::EmitAcknowledge(Qpn destination, Psn psn, const Aeth& aeth,
+                                     const FrameRoom& out) const {
+  const auto emit = [&](uint8_t pad_count, uint8_t* at) {
+    EmitBth(PlainBth(kRcAcknowledge, {destination, psn, false, false}, pad_count), at);
+    EmitAeth(aeth, at + Bth::kBytes);
+  };
+  return EmitPlain<Bth::kBytes + Aeth::kBytes>(emit, {nullptr, 0}, out);
 }
 
 uint16_t UdpSourcePort(uint32_t flow_label, Qpn local, Qpn remote) {

@@ -17,6 +17,14 @@ namespace uroce::transport {
 // 4096 + ICRC 4, rounded up: no frame we send or accept is longer.
 inline constexpr size_t kMaxFrameBytes = 4'224;
 
+// What of a BTH differs between the packets of a connection.
+struct PlainHeaders {
+  Qpn destination_qpn;
+  Psn psn;
+  bool solicited;
+  bool ack_request;
+};
+
 // Builds the frames of one path. What all packets of a path have in common (Ethernet, IP and UDP
 // headers) is laid out once.
 class FrameBuilder {
@@ -33,7 +41,16 @@ class FrameBuilder {
   // the frame's length in bytes; 0, and `out` may have been written to, if the payload lies in
   // memory that has gone (guarded_access.h).
   [[nodiscard]] size_t Emit(const TransportHeaders& headers, std::span<const PayloadPiece> payload,
-                            FrameRoom out) const;
+                            const FrameRoom& out) const;
+
+  // The same for the packets that are nearly all of a reliable connection, with fewer instructions:
+  // a message of one packet, or an ACK.
+  [[nodiscard]] size_t EmitSendOnly(const PlainHeaders& headers, const PayloadPiece& payload,
+                                    const FrameRoom& out) const;
+  [[nodiscard]] size_t EmitWriteOnly(const PlainHeaders& headers, const Reth& reth,
+                                     const PayloadPiece& payload, const FrameRoom& out) const;
+  [[nodiscard]] size_t EmitAcknowledge(Qpn destination, Psn psn, const Aeth& aeth,
+                                       const FrameRoom& out) const;
 
   // Length of a frame on this path.
   size_t FrameBytes(const Opcode& opcode, size_t payload_bytes) const;
@@ -41,9 +58,15 @@ class FrameBuilder {
  private:
   static constexpr size_t kMaxNetworkHeaderBytes = 14 + 40 + 8;
 
-  // All headers of a frame of so many bytes. Reads nothing of `out`.
-  void EmitHeaders(const TransportHeaders& headers, uint8_t pad_count, size_t frame_bytes,
-                   uint8_t* out) const;
+  // Ethernet, IP and UDP headers of a frame of so many bytes. Reads nothing of `out`. Returns the
+  // place behind them.
+  uint8_t* EmitNetworkHeaders(size_t frame_bytes, uint8_t* out) const;
+  // `emit_transport(pad_count, at)` writes BTH and extension headers, kTransportBytes in all.
+  template <size_t kTransportBytes, class EmitTransport>
+  size_t EmitPlain(EmitTransport emit_transport, const PayloadPiece& payload,
+                   const FrameRoom& out) const;
+
+  IpVersion version() const { return is_ipv6_ ? IpVersion::kIpv6 : IpVersion::kIpv4; }
 
   std::array<uint8_t, kMaxNetworkHeaderBytes> network_headers_{};  // with lengths of 0
   size_t network_header_bytes_ = 0;

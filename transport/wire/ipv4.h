@@ -35,20 +35,31 @@ inline constexpr uint16_t kDontFragment = 0x4000;
 inline constexpr uint16_t kFragment = 0x3fff;  // MF and the fragment offset
 inline constexpr size_t kChecksumOffset = 10;
 
-// The one's complement sum of RFC 1071 over the header, in the byte order of the machine: the sum
-// does not care in which order the bytes of its words are, as long as all are alike.
-inline uint16_t Sum(const uint8_t* bytes) {
+// The sum of the header's words of four bytes, in the byte order of the machine; not 0, as the
+// version is not. Modulo 2^16 - 1 it is the one's complement sum of RFC 1071, which does not care
+// in which order the bytes of its words are, as long as all are alike.
+inline uint64_t Sum(const uint8_t* bytes) {
   const auto word = [bytes](size_t i) {
     uint32_t value;
     std::memcpy(&value, bytes + 4 * i, sizeof value);
     return uint64_t{value};
   };
-  uint64_t sum = word(0) + word(1) + word(2) + word(3) + word(4);
-  sum = (sum & 0xffff'ffff) + (sum >> 32);
-  sum = (sum & 0xffff) + (sum >> 16);
-  sum = (sum & 0xffff) + (sum >> 16);
-  sum = (sum & 0xffff) + (sum >> 16);
-  return static_cast<uint16_t>(sum);
+  return word(0) + word(1) + word(2) + word(3) + word(4);
+}
+
+// Of the two zeros of one's complement the sum is the one of all ones.
+inline uint16_t ChecksumOf(const uint8_t* bytes) {
+  return static_cast<uint16_t>(~((Sum(bytes) - 1) % 0xffff + 1));
+}
+
+// Whether the sum is a multiple of 2^16 - 1. An odd number's multiples, and they alone, are small
+// when multiplied by its inverse modulo 2^64. Written out: of `%` the compiler makes a division
+// where it does not expect to come often.
+inline bool IsChecksumRight(const uint8_t* bytes) {
+  constexpr uint64_t kDivisor = 0xffff;
+  constexpr uint64_t kInverse = 0xfffe'fffe'fffe'ffff;
+  static_assert(kDivisor * kInverse == 1);
+  return Sum(bytes) * kInverse <= UINT64_MAX / kDivisor;
 }
 
 }  // namespace ipv4_internal
@@ -58,7 +69,7 @@ inline uint16_t Sum(const uint8_t* bytes) {
 inline std::optional<Ipv4Header> ParseIpv4(const uint8_t* bytes) {
   if (bytes[0] != ipv4_internal::kVersionAndLength) return std::nullopt;
   if ((Load16(bytes + 6) & ipv4_internal::kFragment) != 0) return std::nullopt;
-  if (ipv4_internal::Sum(bytes) != 0xffff) return std::nullopt;
+  if (!ipv4_internal::IsChecksumRight(bytes)) return std::nullopt;
   Ipv4Header ip{.traffic_class = bytes[1],
                 .total_length = Load16(bytes + 2),
                 .identification = Load16(bytes + 4),
@@ -80,7 +91,7 @@ inline void EmitIpv4(const Ipv4Header& ip, uint8_t* bytes) {
   Store16(0, bytes + ipv4_internal::kChecksumOffset);
   std::memcpy(bytes + Ipv4Header::kSourceOffset, ip.source.data(), 4);
   std::memcpy(bytes + Ipv4Header::kDestinationOffset, ip.destination.data(), 4);
-  const auto checksum = static_cast<uint16_t>(~ipv4_internal::Sum(bytes));
+  const uint16_t checksum = ipv4_internal::ChecksumOf(bytes);
   std::memcpy(bytes + ipv4_internal::kChecksumOffset, &checksum, sizeof checksum);
 }
 

@@ -81,4 +81,9 @@ std::optional<Opcode> ParseOpcode(uint8_t bth_opcode);
 // The inverse; the opcode must be one that ParseOpcode can give.
 uint8_t EncodeOpcode(const Opcode& opcode);
 
+// The opcodes of nearly all packets of a reliable connection (IBA table 38).
+inline constexpr uint8_t kRcSendOnly = 0x04;
+inline constexpr uint8_t kRcWriteOnly = 0x0a;
+inline constexpr uint8_t kRcAcknowledge = 0x11;
+
 }  // namespace uroce::transport

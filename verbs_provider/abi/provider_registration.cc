@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -21,12 +22,13 @@ namespace {
 // struct ib_uverbs_async_event_desc
 constexpr uint32_t kAsyncEventBytes = 16;
 
-// One provider a library, so one of these. Written by RegisterProvider and, once, under
-// MutexHeldByFork<Registration>, by Calibrate.
+// One provider a library, so one of these. Written under MutexHeldByFork<Registration>, by
+// RegisterProvider and by Calibrate; libibverbs calls only what has been registered.
 struct Registration {
   CoreLibrary core = {};
   Provider provider;
   DeviceOps device_ops = {};
+  std::atomic<bool> is_complete = false;
 
   bool calibration_done = false;
   std::string conflict;  // why no device can be opened; "" if one can
@@ -102,12 +104,21 @@ void FreeDevice(VerbsDevice* device) { free(device); }
 
 }  // namespace
 
-std::string RegisterProvider(const Provider& provider) {
-  nic::MutexHeldByFork<Registration>::Register();
-  Registration& global = Global();
-  if (std::string error = FindVirtualKernel(); !error.empty()) return error;
-  if (std::string error = FindCoreLibrary(global.core); !error.empty()) return error;
+void RegisterForkHandler() { nic::MutexHeldByFork<Registration>::Register(); }
 
+std::string RegisterProvider(const Provider& provider) {
+  // The look-ups take the dynamic linker's lock, under which constructors of other libraries may
+  // wait for ours.
+  VirtualKernelCalls virtual_kernel = {};
+  CoreLibrary core = {};
+  if (std::string error = FindVirtualKernel(virtual_kernel); !error.empty()) return error;
+  if (std::string error = FindCoreLibrary(core); !error.empty()) return error;
+
+  Registration& global = Global();
+  const std::lock_guard lock(nic::MutexHeldByFork<Registration>::mutex);
+  if (global.is_complete) return "";
+  SetVirtualKernel(virtual_kernel);
+  global.core = core;
   global.provider = provider;
   DeviceOps& ops = global.device_ops;
   ops.name = global.provider.name;
@@ -119,8 +130,11 @@ std::string RegisterProvider(const Provider& provider) {
   ops.alloc_device = AllocateDevice;
   ops.uninit_device = FreeDevice;
   global.core.register_driver(&ops);
+  global.is_complete = true;
   return "";
 }
+
+bool ProviderIsRegistered() { return Global().is_complete; }
 
 void* ContextObject(ibv_context* context) { return ContextBlock::Of(context)->object; }
 

@@ -28,13 +28,19 @@ struct Provider {
   ProviderOps ops = {};
 };
 
-// Registers with the libibverbs that is loaded in this process; called once, from a constructor of
-// the provider library. Returns an empty string, or a sentence that says why it cannot work (no
-// libibverbs loaded, a release without the needed entry points, the preload library missing).
-// The layout of the installed release is calibrated when the first device is opened (the probe
-// needs a device); a conflict found there is one line on stderr and ibv_open_device fails with
-// EPROTONOSUPPORT.
+// To be called from a constructor of the provider library.
+void RegisterForkHandler();
+
+// Registers with the libibverbs that is loaded in this process, unless that was done. May be called
+// from any thread, and takes the dynamic linker's lock. Returns an empty string, or a sentence that
+// says why it cannot work (no libibverbs loaded, a release without the needed entry points, the
+// preload library missing). The layout of the installed release is calibrated when the first device
+// is opened (the probe needs a device); a conflict found there is one line on stderr and
+// ibv_open_device fails with EPROTONOSUPPORT.
 [[nodiscard]] std::string RegisterProvider(const Provider& provider);
+
+// Whether RegisterProvider has succeeded.
+bool ProviderIsRegistered();
 
 // The object that open_context returned for this context. Two loads: good for the data path.
 void* ContextObject(ibv_context* context);

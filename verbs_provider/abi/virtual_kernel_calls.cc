@@ -8,11 +8,11 @@
 namespace uroce::verbs::abi {
 namespace {
 
-VirtualKernelCalls calls = {};
+VirtualKernelCalls virtual_kernel = {};
 
 }  // namespace
 
-std::string FindVirtualKernel() {
+std::string FindVirtualKernel(VirtualKernelCalls& calls) {
   const auto find = [](const char* name) { return dlsym(RTLD_DEFAULT, name); };
   calls.event_file_open =
       reinterpret_cast<decltype(&uroce_event_file_open)>(find("uroce_event_file_open"));
@@ -30,6 +30,8 @@ std::string FindVirtualKernel() {
   return "";
 }
 
-const VirtualKernelCalls& VirtualKernel() { return calls; }
+void SetVirtualKernel(const VirtualKernelCalls& found) { virtual_kernel = found; }
+
+const VirtualKernelCalls& VirtualKernel() { return virtual_kernel; }
 
 }  // namespace uroce::verbs::abi

@@ -15,9 +15,10 @@ struct VirtualKernelCalls {
 };
 
 // Looks them up. Returns an empty string, or a sentence if the preload library is not there.
-[[nodiscard]] std::string FindVirtualKernel();
+[[nodiscard]] std::string FindVirtualKernel(VirtualKernelCalls& found);
 
-// Valid after FindVirtualKernel succeeded.
+// What VirtualKernel() returns from now on. To be called once, before a device is opened.
+void SetVirtualKernel(const VirtualKernelCalls& found);
 const VirtualKernelCalls& VirtualKernel();
 
 }  // namespace uroce::verbs::abi

@@ -75,6 +75,11 @@ ibv_device_attr_ex Attributes(const Device& device) {
   odp_caps.rc_odp_caps =
       kDatagram | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
   attr.device_cap_flags_ex = kCapabilities;
+  // Timestamps are nanoseconds.
+  attr.completion_timestamp_mask = UINT64_MAX;
+  attr.hca_core_clock = 1'000'000;  // kHz
+  attr.cq_mod_caps.max_cq_count = UINT16_MAX;
+  attr.cq_mod_caps.max_cq_period = UINT16_MAX;
   attr.max_dm_size = uint64_t{kDeviceMemoryPages} * kDeviceMemoryPageBytes;
   attr.phys_port_cnt_ex = 1;
   return attr;
@@ -119,6 +124,17 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
     const size_t known = std::min(attr_size, sizeof ours);
     std::memcpy(attr, &ours, known);
     std::memset(reinterpret_cast<char*>(attr) + known, 0, attr_size - known);
+    return 0;
+  });
+}
+
+int QueryRtValues(ibv_context* context, ibv_values_ex* values) {
+  return ReturningErrno([&] {
+    Device& device = Context::From(context).device();
+    if (device.lost_by_fork()) return EIO;
+    if ((values->comp_mask & ~uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return EINVAL;
+    // All ticks in tv_nsec, as other providers have it.
+    values->raw_clock = {.tv_sec = 0, .tv_nsec = device.engine().Now().ns};
     return 0;
   });
 }

@@ -39,6 +39,8 @@ void CloseContext(ibv_context* verbs, void* object);
 
 int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
                   ibv_device_attr_ex* attr, size_t attr_size);
+// The device's clock. EINVAL: another value.
+int QueryRtValues(ibv_context* context, ibv_values_ex* values);
 int QueryPort(ibv_context* context, uint8_t port_num, ibv_port_attr* attr);
 
 }  // namespace uroce::verbs

@@ -1,15 +1,21 @@
+#include <net/if.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "dpdk_nic/base/log.h"
 #include "dpdk_nic/device/device_config.h"
 #include "transport/endpoint_config.h"
 #include "transport/qp_attributes.h"
+#include "verbs_provider/abi/provider_registration.h"
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/base/identity.h"
 #include "verbs_provider/device/device.h"
+#include "verbs_provider/rdma_cm/routes.h"
 #include "verbs_provider/virtual_kernel/device/device_description.h"
 
 namespace uroce::verbs {
@@ -55,12 +61,30 @@ int FindPort(Port& out) {
     nic::Log(nic::LogLevel::kError, config.error());
     return EINVAL;
   }
-  return config.value().direct() ? PortOfDirectMode(out) : PortOfFabric(config.value(), out);
+  if (!config.value().direct()) return PortOfFabric(config.value(), out);
+  // A program that cannot use the port must not take it from the one that does.
+  return abi::ProviderIsRegistered() ? PortOfDirectMode(out) : EAGAIN;
 }
 
 template <size_t bytes>
 void CopyText(const char* text, char (&out)[bytes]) {
   std::snprintf(out, bytes, "%s", text);
+}
+
+// Each GID gets the network interface that has its address; one that is none's, like the link-local
+// GID of the device's own MAC address, that of the others.
+void NameInterfaces(const std::vector<transport::Gid>& gids, uroce_device_description& out) {
+  const auto interfaces = rdma_cm::HostInterfaces();
+  const auto behind_port = std::find_if(gids.begin(), gids.end(), [&](const transport::Gid& gid) {
+    return interfaces.count(gid) != 0;
+  });
+  if (behind_port == gids.end()) return;
+  for (size_t i = 0; i < gids.size(); ++i) {
+    const auto own = interfaces.find(gids[i]);
+    const std::string& name = own != interfaces.end() ? own->second : interfaces.at(*behind_port);
+    out.gids[i].netdev_ifindex = if_nametoindex(name.c_str());
+    CopyText(name.c_str(), out.gids[i].netdev_name);
+  }
 }
 
 int Describe(uroce_device_description& out) {
@@ -85,6 +109,7 @@ int Describe(uroce_device_description& out) {
   for (size_t i = 0; i < port.gids.size(); ++i) {
     std::memcpy(out.gids[i].raw, port.gids[i].bytes.data(), sizeof out.gids[i].raw);
   }
+  NameInterfaces(port.gids, out);
   out.pkey_count = kPkeyTableLength;
   out.pkeys[0] = kDefaultPkey;
   return 0;

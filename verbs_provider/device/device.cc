@@ -1,5 +1,6 @@
 #include "verbs_provider/device/device.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -111,11 +112,19 @@ int Device::Resolve(transport::AddressVector& address) {
 }
 
 int Device::PreparePath(transport::Qpn local, const transport::Gid& remote_gid,
-                        transport::Qpn remote) {
+                        transport::Qpn remote, transport::Mtu* path_mtu) {
   const transport::Route route = engine_->WithEndpoint(
       [&](transport::Endpoint& endpoint) { return endpoint.config().RouteTo(remote_gid, remote); });
   if (route == transport::Route::kLoopback) return 0;
-  return Prepare({.route = route, .local = local, .remote = remote, .remote_gid = remote_gid});
+  const nic::PacketPort::Path path = {
+      .route = route, .local = local, .remote = remote, .remote_gid = remote_gid};
+  if (const int error = Prepare(path)) return error;
+  if (route == transport::Route::kWire) {
+    transport::EndpointConfig way;
+    way.port_mtu = engine_->PathMtu(path);
+    *path_mtu = std::min(*path_mtu, way.active_mtu());
+  }
+  return 0;
 }
 
 int Device::PrepareDatagramPath(transport::Qpn local) {

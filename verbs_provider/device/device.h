@@ -71,7 +71,9 @@ class Device {
 
   // Makes the way ready that leads from one queue pair to another one. 0, or EBUSY when another
   // process of this host has it. A peer that is not there is no error, as on any network.
-  int PreparePath(transport::Qpn local, const transport::Gid& remote_gid, transport::Qpn remote);
+  // `path_mtu` becomes smaller if the way does not take packets with so much payload.
+  int PreparePath(transport::Qpn local, const transport::Gid& remote_gid, transport::Qpn remote,
+                  transport::Mtu* path_mtu);
   // The same for datagrams from beyond the wire.
   int PrepareDatagramPath(transport::Qpn local);
   // Has the port receive what goes to a multicast group. 0, or ENOSPC when too many are in use.

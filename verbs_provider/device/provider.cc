@@ -1,8 +1,10 @@
+#include <cerrno>
 #include <cstring>
 #include <string>
 
 #include "dpdk_nic/base/log.h"
 #include "verbs_provider/abi/provider_registration.h"
+#include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/base/fork_generation.h"
 #include "verbs_provider/data_path/work_requests.h"
 #include "verbs_provider/device/connection_manager.h"
@@ -17,6 +19,7 @@
 #include "verbs_provider/objects/protection_domain.h"
 #include "verbs_provider/objects/queue_pair.h"
 #include "verbs_provider/objects/shared_receive_queue.h"
+#include "verbs_provider/virtual_kernel/device/device_description.h"
 
 // Makes the provider known to the libibverbs of the process that this library is loaded into.
 namespace uroce::verbs {
@@ -26,6 +29,7 @@ abi::ProviderOps Ops() {
   abi::ProviderOps ops = {};
   ops.query_device_ex = QueryDeviceEx;
   ops.query_port = QueryPort;
+  ops.query_rt_values = QueryRtValues;
   ops.alloc_pd = AllocPd;
   ops.dealloc_pd = DeallocPd;
   ops.alloc_parent_domain = AllocParentDomain;
@@ -38,6 +42,7 @@ abi::ProviderOps Ops() {
   ops.alloc_dm = AllocDm;
   ops.free_dm = FreeDm;
   ops.reg_dm_mr = RegDmMr;
+  ops.alloc_null_mr = AllocNullMr;
   ops.alloc_mw = AllocMw;
   ops.dealloc_mw = DeallocMw;
   ops.bind_mw = BindMw;
@@ -46,6 +51,7 @@ abi::ProviderOps Ops() {
   ops.poll_cq = PollCq;
   ops.req_notify_cq = ReqNotifyCq;
   ops.resize_cq = ResizeCq;
+  ops.modify_cq = ModifyCq;
   ops.destroy_cq = DestroyCq;
   ops.create_qp = CreateQp;
   ops.create_qp_ex = CreateQpEx;
@@ -69,10 +75,14 @@ abi::ProviderOps Ops() {
 
 bool DrivesDevice(const char* name) { return std::strcmp(name, kDeviceName) == 0; }
 
-__attribute__((constructor)) void Register() {
+__attribute__((constructor)) void RegisterForkHandlers() {
   CountForks();
   Device::RegisterForkHandlers();
   RegisterConnectionManagerForkHandler();
+  abi::RegisterForkHandler();
+}
+
+int Register() {
   const std::string problem = abi::RegisterProvider({
       .name = "uroce",
       .drives_device = DrivesDevice,
@@ -80,8 +90,14 @@ __attribute__((constructor)) void Register() {
       .close_context = CloseContext,
       .ops = Ops(),
   });
-  if (!problem.empty()) nic::Log(nic::LogLevel::kError, problem);
+  if (problem.empty()) return 0;
+  nic::Log(nic::LogLevel::kError, problem);
+  return EPROTONOSUPPORT;
 }
 
 }  // namespace
 }  // namespace uroce::verbs
+
+__attribute__((visibility("default"))) int uroce_register_provider() {
+  return uroce::verbs::ReturningErrno(uroce::verbs::Register);
+}

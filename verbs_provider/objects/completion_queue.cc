@@ -20,7 +20,7 @@ bool IsCapacity(int entries) {
   return entries >= 1 && static_cast<uint32_t>(entries) <= transport::kMaxCqEntries;
 }
 
-int Create(ibv_context* context, int entries, ibv_comp_channel* channel, int vector,
+int Create(ibv_context* context, int entries, ibv_comp_channel* channel, int vector, bool timed,
            CompletionQueue*& out) {
   Device& device = Context::From(context).device();
   if (device.lost_by_fork()) return EIO;
@@ -30,8 +30,8 @@ int Create(ibv_context* context, int entries, ibv_comp_channel* channel, int vec
 
   auto cq = std::make_unique<CompletionQueue>();
   cq->device = &device;
-  cq->queue =
-      device.engine().endpoint().CreateCompletionQueue(static_cast<uint32_t>(entries), cq.get());
+  cq->queue = device.engine().endpoint().CreateCompletionQueue(static_cast<uint32_t>(entries),
+                                                               cq.get(), timed);
   // libibverbs sets these too, but only after an event could have been delivered.
   cq->verbs.cq.context = context;
   cq->verbs.cq.channel = channel;
@@ -66,7 +66,7 @@ int Drain(CompletionQueue& cq, int entries, ibv_wc* wc) {
 ibv_cq* CreateCq(ibv_context* context, int entries, ibv_comp_channel* channel, int vector) {
   return ReturningObject<ibv_cq>([&](ibv_cq*& out) {
     CompletionQueue* cq = nullptr;
-    const int error = Create(context, entries, channel, vector, cq);
+    const int error = Create(context, entries, channel, vector, /*timed=*/false, cq);
     if (error == 0) out = &cq->verbs.cq;
     return error;
   });
@@ -74,7 +74,9 @@ ibv_cq* CreateCq(ibv_context* context, int entries, ibv_comp_channel* channel, i
 
 ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   return ReturningObject<ibv_cq_ex>([&](ibv_cq_ex*& out) {
-    constexpr uint64_t kKnownFields = IBV_WC_STANDARD_FLAGS;
+    constexpr uint64_t kTimes =
+        IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+    constexpr uint64_t kKnownFields = IBV_WC_STANDARD_FLAGS | kTimes;
     constexpr uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
     // A hint that is not needed: an uncontended lock costs next to nothing.
     constexpr uint32_t kKnownFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
@@ -85,8 +87,9 @@ ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr) {
     if (attr->cqe > static_cast<uint32_t>(transport::kMaxCqEntries)) return EINVAL;
 
     CompletionQueue* cq = nullptr;
-    const int error = Create(context, static_cast<int>(attr->cqe), attr->channel,
-                             static_cast<int>(attr->comp_vector), cq);
+    const int error =
+        Create(context, static_cast<int>(attr->cqe), attr->channel,
+               static_cast<int>(attr->comp_vector), (attr->wc_flags & kTimes) != 0, cq);
     if (error != 0) return error;
     SetExtendedPolling(*cq, attr->wc_flags);
     out = &cq->verbs.ex;
@@ -138,6 +141,18 @@ int ResizeCq(ibv_cq* verbs, int entries) {
     }
     if (status != transport::Status::kOk) return static_cast<int>(status);
     verbs->cqe = static_cast<int>(cq.queue->capacity());
+    return 0;
+  });
+}
+
+int ModifyCq(ibv_cq* verbs, ibv_modify_cq_attr* attr) {
+  return ReturningErrno([&] {
+    CompletionQueue& cq = CompletionQueue::From(verbs);
+    if (cq.device->lost_by_fork()) return EIO;
+    if (attr->attr_mask != IBV_CQ_ATTR_MODERATE) return EINVAL;
+    const nic::Engine::Verb verb(cq.device->engine());
+    cq.queue->SetModeration({.count = attr->moderate.cq_count,
+                             .period = transport::Microseconds(attr->moderate.cq_period)});
     return 0;
   });
 }

@@ -40,7 +40,9 @@ struct CompletionQueue {
   // Completion events that found no room in the channel, and are lost.
   uint64_t completion_events_lost = 0;
 
-  transport::Completion current;  // between ibv_start_poll and ibv_end_poll
+  // Between ibv_start_poll and ibv_end_poll.
+  transport::Completion current;
+  transport::Time current_time;
   ObjectLink<CompletionQueue> link;
 
   static CompletionQueue& From(ibv_cq* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
@@ -52,12 +54,16 @@ void RemoveFromTransport(CompletionQueue& cq);
 
 // EINVAL: no or too many entries, a completion vector that the context does not have.
 ibv_cq* CreateCq(ibv_context* context, int entries, ibv_comp_channel* channel, int vector);
-// Also EOPNOTSUPP for fields (timestamps, VLAN, flow tag, tag matching) and flags we do not have.
+// Also EOPNOTSUPP for fields (VLAN, flow tag, tag matching) and flags we do not have.
 ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr);
 // EBUSY while queue pairs use the queue. Waits until every event was acknowledged.
 int DestroyCq(ibv_cq* cq);
 // EINVAL when the queue holds more than `entries` completions.
 int ResizeCq(ibv_cq* cq, int entries);
+
+// How many completions make an event, and how long the first of them waits for the others, in
+// microseconds. EINVAL: another attribute.
+int ModifyCq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 
 int PollCq(ibv_cq* cq, int entries, ibv_wc* wc);
 int ReqNotifyCq(ibv_cq* cq, int solicited_only);

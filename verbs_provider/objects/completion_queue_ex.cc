@@ -1,6 +1,8 @@
-#include <cerrno>
-#include <span>
+#include <time.h>
 
+#include <cerrno>
+
+#include "dpdk_nic/base/clock.h"
 #include "verbs_provider/objects/completion_queue.h"
 
 // ibv_start_poll and its relatives. The poll lock is held from a successful ibv_start_poll to
@@ -9,7 +11,7 @@ namespace uroce::verbs {
 namespace {
 
 bool Advance(CompletionQueue& cq) {
-  if (cq.queue->Poll(std::span(&cq.current, 1)) == 0) return false;
+  if (!cq.queue->PollOne(cq.current, cq.current_time)) return false;
   cq.verbs.ex.wr_id = cq.current.wr_id;
   cq.verbs.ex.status = static_cast<ibv_wc_status>(cq.current.status);
   return true;
@@ -48,6 +50,19 @@ uint8_t ReadServiceLevel(ibv_cq_ex* cq) { return static_cast<uint8_t>(Current(cq
 uint32_t ReadSourceLid(ibv_cq_ex*) { return 0; }
 uint8_t ReadPathBits(ibv_cq_ex*) { return 0; }
 
+uint64_t ReadTimestamp(ibv_cq_ex* cq) {
+  return static_cast<uint64_t>(CompletionQueue::From(cq).current_time.ns);
+}
+
+// The wall clock may be set at any time, so that its distance from the engine's is looked up.
+uint64_t ReadWallClock(ibv_cq_ex* cq) {
+  timespec wall;
+  clock_gettime(CLOCK_REALTIME, &wall);
+  const int64_t wall_ns = wall.tv_sec * 1'000'000'000 + wall.tv_nsec;
+  const transport::Duration age = nic::Now() - CompletionQueue::From(cq).current_time;
+  return static_cast<uint64_t>(wall_ns - age.ns);
+}
+
 }  // namespace
 
 void SetExtendedPolling(CompletionQueue& cq, uint64_t wc_flags) {
@@ -67,6 +82,10 @@ void SetExtendedPolling(CompletionQueue& cq, uint64_t wc_flags) {
   if (asked(IBV_WC_EX_WITH_SLID)) ex.read_slid = ReadSourceLid;
   if (asked(IBV_WC_EX_WITH_SL)) ex.read_sl = ReadServiceLevel;
   if (asked(IBV_WC_EX_WITH_DLID_PATH_BITS)) ex.read_dlid_path_bits = ReadPathBits;
+  if (asked(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)) ex.read_completion_ts = ReadTimestamp;
+  if (asked(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)) {
+    ex.read_completion_wallclock_ns = ReadWallClock;
+  }
 }
 
 }  // namespace uroce::verbs

@@ -49,6 +49,16 @@ int Check(const transport::MemoryRegion& region, uint32_t access) {
   return CheckPages(region, access);
 }
 
+// What all regions have.
+void Complete(ProtectionDomain& pd, transport::LKey key, MemoryRegion& mr) {
+  pd.users.Add();
+  mr.pd = &pd;
+  mr.verbs.mr.lkey = key.value;
+  mr.verbs.mr.rkey = key.value;
+  mr.verbs.mr.handle = key.value;
+  Context::From(pd.verbs.context).objects().Add(mr);
+}
+
 int Register(ProtectionDomain& pd, const transport::MemoryRegion& region, uint32_t access,
              MemoryRegion*& out) {
   GuardMemory();
@@ -56,16 +66,10 @@ int Register(ProtectionDomain& pd, const transport::MemoryRegion& region, uint32
   const std::optional<transport::LKey> key = pd.device->engine().WithEndpoint(
       [&](transport::Endpoint& endpoint) { return endpoint.memory().Register(region); });
   if (!key) return ENOMEM;
-
-  pd.users.Add();
-  mr->pd = &pd;
   mr->registered = region;
-  mr->verbs.mr.lkey = key->value;
-  mr->verbs.mr.rkey = key->value;
-  mr->verbs.mr.handle = key->value;
   mr->verbs.type = abi::MrType::kMr;
   mr->verbs.access = static_cast<int>(access);
-  Context::From(pd.verbs.context).objects().Add(*mr);
+  Complete(pd, *key, *mr);
   out = mr.release();
   return 0;
 }
@@ -126,13 +130,31 @@ ibv_mr* RegDmMr(ibv_pd* verbs, ibv_dm* dm_verbs, uint64_t offset, size_t length,
   });
 }
 
+ibv_mr* AllocNullMr(ibv_pd* verbs) {
+  return ReturningObject<ibv_mr>([&](ibv_mr*& out) {
+    ProtectionDomain& pd = ProtectionDomain::From(verbs);
+    if (pd.device->lost_by_fork()) return EIO;
+    auto mr = std::make_unique<MemoryRegion>();
+    const std::optional<transport::LKey> key = pd.device->engine().WithEndpoint(
+        [&](transport::Endpoint& endpoint) { return endpoint.memory().RegisterNull(pd.id); });
+    if (!key) return ENOMEM;
+    mr->verbs.type = abi::MrType::kNullMr;
+    // libibverbs sets none of these.
+    mr->verbs.mr.context = verbs->context;
+    mr->verbs.mr.pd = verbs;
+    Complete(pd, *key, *mr);
+    out = &mr.release()->verbs.mr;
+    return 0;
+  });
+}
+
 int ReregMr(abi::VerbsMr* verbs, int flags, ibv_pd* new_pd, void* address, size_t length,
             int access) {
   return ReturningErrno([&] {
     MemoryRegion& mr = MemoryRegion::From(verbs);
     Device& device = *mr.pd->device;
     if (device.lost_by_fork()) return EIO;
-    if (mr.device_memory != nullptr) return EINVAL;
+    if (mr.device_memory != nullptr || mr.verbs.type == abi::MrType::kNullMr) return EINVAL;
 
     const bool changes_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
     const bool changes_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
@@ -198,8 +220,9 @@ int AdviseMr(ibv_pd* verbs, ibv_advise_mr_advice advice_value, uint32_t flags, i
     for (const ibv_sge& range : std::span(ranges, count)) {
       const auto memory_with = [&](uint32_t access) {
         return pd.device->engine().WithEndpoint([&](transport::Endpoint& endpoint) {
-          return endpoint.memory().LocalAddress(pd.id, {range.lkey}, range.addr, range.length,
-                                                access);
+          const transport::LKey key{range.lkey};
+          if (endpoint.memory().IsNull(key)) return static_cast<uint8_t*>(nullptr);
+          return endpoint.memory().LocalAddress(pd.id, key, range.addr, range.length, access);
         });
       };
       const uint8_t* const memory = memory_with(0);

@@ -32,7 +32,10 @@ transport::Status RemoveFromTransport(MemoryRegion& mr);
 // offset in its page than the address has, a range that wraps around or is an empty one at the
 // start of a page. ENOMEM: no key left, or the pages could not be populated.
 ibv_mr* RegMr(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access);
-// EINVAL also of a region of device memory.
+// A region of all addresses: what is read there is zero, what is written is lost. ENOMEM: no key
+// left.
+ibv_mr* AllocNullMr(ibv_pd* pd);
+// EINVAL also of a region of device memory, and of a null region.
 int ReregMr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access);
 // EINVAL: a range beyond the device memory, access that ibv_reg_mr refuses or that is not
 // IBV_ACCESS_ZERO_BASED.

@@ -52,7 +52,8 @@ transport::QpAttributes Query(const QueuePair& qp) {
 
 // A connection has a way from the moment that it has an address. Datagrams each go their own; but
 // those from the wire must find one when the first of them comes.
-int PreparePath(QueuePair& qp, const transport::QpAttributes& attributes, uint32_t mask) {
+// The path MTU becomes the one of the way if that is narrower.
+int PreparePath(QueuePair& qp, transport::QpAttributes& attributes, uint32_t mask) {
   const transport::Qpn local{qp.verbs.qp.qp_num};
   if (qp.verbs.qp.qp_type == IBV_QPT_UD) {
     const bool will_receive =
@@ -62,7 +63,8 @@ int PreparePath(QueuePair& qp, const transport::QpAttributes& attributes, uint32
   if ((mask & IBV_QP_AV) == 0) return 0;
   const transport::Qpn remote =
       (mask & IBV_QP_DEST_QPN) != 0 ? attributes.destination_qpn : Query(qp).destination_qpn;
-  return qp.device->PreparePath(local, attributes.address.destination_gid, remote);
+  return qp.device->PreparePath(local, attributes.address.destination_gid, remote,
+                                &attributes.path_mtu);
 }
 
 transport::Status Modify(QueuePair& qp, const transport::QpAttributes& attributes, uint32_t mask) {

@@ -80,8 +80,8 @@ SocketAddress SourceAddress(const SocketAddress& source, const SocketAddress& de
 
 }  // namespace
 
-std::set<Gid> HostAddresses() {
-  std::set<Gid> found;
+std::map<Gid, std::string> HostInterfaces() {
+  std::map<Gid, std::string> found;
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return found;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
@@ -90,10 +90,16 @@ std::set<Gid> HostAddresses() {
     if (family != AF_INET && family != AF_INET6) continue;
     const auto* bytes = reinterpret_cast<const uint8_t*>(entry->ifa_addr);
     if (const auto address = ParseAddress({bytes, AddressBytes(family)})) {
-      found.insert(address->gid);
+      found.emplace(address->gid, entry->ifa_name);
     }
   }
   freeifaddrs(list);
+  return found;
+}
+
+std::set<Gid> HostAddresses() {
+  std::set<Gid> found;
+  for (const auto& [gid, interface] : HostInterfaces()) found.insert(gid);
   return found;
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
+#include <string>
 
 #include "transport/ids.h"
 #include "verbs_provider/rdma_cm/device_access.h"
@@ -10,7 +12,8 @@
 
 namespace uroce::verbs::rdma_cm {
 
-// The IP addresses of this host's interfaces, as GIDs.
+// The IP addresses of this host's interfaces, as GIDs, and the interface that has each.
+std::map<transport::Gid, std::string> HostInterfaces();
 std::set<transport::Gid> HostAddresses();
 
 // The GIDs by which an address is reached, and the address that is spoken to from.

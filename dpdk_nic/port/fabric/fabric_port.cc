@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "dpdk_nic/base/clock.h"
@@ -31,6 +32,8 @@ constexpr uint32_t kClientEvent = FabricLinks::kFirstEventOfOthers;
 // that pass on what they want. What is left keeps wait_fd readable.
 constexpr size_t kSocketsAPass = 64;
 constexpr int kMessagesAPass = 32;
+// Hosts that another uroced is asked for anew. It has room for as many questions of a process.
+constexpr size_t kMaxNamed = 1'024;
 
 }  // namespace
 
@@ -100,7 +103,22 @@ PacketPort::PathState FabricPort::PreparePath(const Path& path) {
   return connections_.Request(path.local, {path.local, path.remote, path.remote_gid}, Now());
 }
 
-void FabricPort::ForgetPath(transport::Qpn local) { connections_.Drop(local); }
+void FabricPort::ForgetPath(transport::Qpn local) {
+  connections_.Drop(local);
+  path_mtus_.erase(local);
+}
+
+uint32_t FabricPort::PathMtu(const Path& path) const {
+  const auto known = path_mtus_.find(path.local);
+  const bool is_known = path.route == Route::kWire && known != path_mtus_.end();
+  return is_known ? std::min(known->second, mtu()) : mtu();
+}
+
+void FabricPort::AskForNeighbor(const transport::Gid& gid) {
+  if (named_.size() >= kMaxNamed) named_.clear();
+  named_.insert(gid);
+  client_.Send(control::Resolve{gid});
+}
 
 PacketPort::PathState FabricPort::JoinGroup(const transport::Gid& group) {
   const PathState uplink = links_.Prepare(Route::kWire);
@@ -193,6 +211,8 @@ void FabricPort::OnReattached() {
   groups_.OnReattached();
   services_.OnReattached();
   releases_.clear();
+  // A uroced opens its way out of the host when a process names one beyond.
+  for (const transport::Gid& gid : named_) client_.Send(control::Resolve{gid});
 }
 
 void FabricPort::OnMessage(control::MessageChannel::Incoming& message) {
@@ -201,7 +221,10 @@ void FabricPort::OnMessage(control::MessageChannel::Incoming& message) {
   } else if (const auto offer = message.As<control::LinkOffer>()) {
     links_.OnOffer(*offer, std::move(message.fds[0]), std::move(message.fds[1]));
   } else if (const auto connection = message.As<control::DeclareAnswer>()) {
-    connections_.OnAnswer(connection->local, connection->error);
+    const bool is_asked = connections_.OnAnswer(connection->local, connection->error);
+    if (is_asked && connection->path_mtu_bytes != 0) {
+      path_mtus_[connection->local] = connection->path_mtu_bytes;
+    }
   } else if (const auto group = message.As<control::GroupAnswer>()) {
     groups_.OnAnswer(group->group, group->error);
   } else if (const auto service = message.As<control::ListenAnswer>()) {
@@ -212,6 +235,9 @@ void FabricPort::OnMessage(control::MessageChannel::Incoming& message) {
     if (neighbor_sink_) neighbor_sink_(*neighbor);
   } else if (const auto port = message.As<control::PortState>()) {
     is_up_ = !fabric_.has_wire || (port->is_up != 0 && !is_other_fabric_);
+  } else if (const auto notice = message.As<control::Notice>()) {
+    links_.Say(
+        {notice->sentence.data(), strnlen(notice->sentence.data(), notice->sentence.size())});
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -57,6 +58,7 @@ class FabricPort : public PacketPort {
   void Flush() override { links_.Flush(); }
 
   PathState PreparePath(const Path& path) override;
+  uint32_t PathMtu(const Path& path) const override;
   void ForgetPath(transport::Qpn local) override;
   PathState JoinGroup(const transport::Gid& group) override;
   void LeaveGroup(const transport::Gid& group) override;
@@ -84,7 +86,7 @@ class FabricPort : public PacketPort {
   // may get lost: ask again.
   using NeighborSink = std::function<void(const control::Neighbor&)>;
   void SetNeighborSink(NeighborSink sink) { neighbor_sink_ = std::move(sink); }
-  void AskForNeighbor(const transport::Gid& gid) { client_.Send(control::Resolve{gid}); }
+  void AskForNeighbor(const transport::Gid& gid);
 
  private:
   void ServeSockets();
@@ -102,6 +104,8 @@ class FabricPort : public PacketPort {
   FabricRequests<transport::Gid, control::JoinGroup, control::LeaveGroup> groups_;
   FabricRequests<control::ServiceClaim, control::Listen, control::Unlisten> services_;
   std::set<control::ServiceClaim> releases_;  // uroced has not answered yet
+  std::map<transport::Qpn, uint32_t> path_mtus_;  // of connections beyond the host
+  std::set<transport::Gid> named_;                // hosts that uroced was asked for
   NeighborSink neighbor_sink_;
   uint32_t served_attachments_ = 0;
   bool is_other_fabric_ = false;  // since uroced was started anew

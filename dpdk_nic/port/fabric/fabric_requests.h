@@ -13,10 +13,24 @@
 namespace uroce::nic {
 
 // What a process has asked uroced for that holds until it is withdrawn, and that has to be asked
-// for anew when another uroced is there: connections across the wire, multicast groups. `Key` names
-// the thing in the message Ask, which asks for it, and is all there is in Withdraw.
+// for anew when another uroced is there: connections across the wire, multicast groups, services.
+// `Key` names the thing in the message Ask, which asks for it, and is all there is in Withdraw.
 //
-// Nobody waits here. What cannot be said now is said by Serve.
+// Of each thing:
+//
+//   Request  +--------+  sent   +-------+  answer  +----------+
+//   -------> | to ask | ------> | asked | -------> | answered |
+//            +--------+         +-------+          +----------+
+//                ^   another message, or another uroced  |
+//                +---------------------------------------+
+//
+//   From each of these: Drop, or nothing has come for the answer for long.
+//
+//            +-------------+  sent   +-----------+  the last answer   nothing
+//            | to withdraw | ------> | withdrawn | ----------------->  is left
+//            +-------------+         +-----------+
+//
+// No call waits. What cannot be said now is said by Serve.
 template <class Key, control::Message Ask, control::Message Withdraw>
 class FabricRequests {
  public:
@@ -29,22 +43,20 @@ class FabricRequests {
   PathState Request(const Key& key, const Ask& message, transport::Time now,
                     control::ErrnoValue* error = nullptr) {
     Entry& entry = entries_[key];
-    if (entry.is_unwanted || memcmp(&entry.message, &message, sizeof message) != 0) {
+    if (!entry.IsWanted() || memcmp(&entry.message, &message, sizeof message) != 0) {
       entry.message = message;
-      entry.is_unwanted = entry.is_said = false;
-      entry.answer.reset();
+      entry.state = State::kToAsk;
     }
     entry.asked_at = now;
     is_up_to_date_ = false;
     Update(key, entry, now);
-    if (!entry.answer) return PathState::kPending;
-    if (*entry.answer != 0) {
-      if (error != nullptr) *error = *entry.answer;
+    if (entry.state != State::kAnswered) return PathState::kPending;
+    if (entry.error != 0) {
+      if (error != nullptr) *error = entry.error;
       Refused(key, entry);
       return PathState::kRefused;
     }
     entry.granted = entry.message;
-    entry.is_in_use = true;
     return PathState::kReady;
   }
 
@@ -53,27 +65,29 @@ class FabricRequests {
     const auto found = entries_.find(key);
     if (found == entries_.end()) return false;
     Entry& entry = found->second;
-    const bool is_known = entry.is_said && IsAttached();
-    entry.is_unwanted = true;
-    entry.is_in_use = false;
+    const bool is_known = entry.IsKnown() && IsAttached();
+    entry.BecomeUnwanted();
     is_up_to_date_ = false;
     if (Update(key, entry, entry.asked_at)) entries_.erase(found);
     return is_known;
   }
 
-  void OnAnswer(const Key& key, control::ErrnoValue error) {
+  // Returns whether it is the answer to what was asked last.
+  bool OnAnswer(const Key& key, control::ErrnoValue error) {
     const auto found = entries_.find(key);
-    if (found == entries_.end() || found->second.unanswered == 0) return;
+    if (found == entries_.end() || found->second.unanswered == 0) return false;
     Entry& entry = found->second;
-    if (--entry.unanswered == 0 && entry.is_said) entry.answer = error;  // else of an older one
+    if (--entry.unanswered != 0 || entry.state != State::kAsked) return false;
+    entry.state = State::kAnswered;
+    entry.error = error;
+    return true;
   }
 
   // It is another uroced than before.
   void OnReattached() {
     for (auto& [key, entry] : entries_) {
-      entry.is_said = false;
+      entry.state = entry.IsWanted() ? State::kToAsk : State::kWithdrawn;
       entry.unanswered = 0;
-      entry.answer.reset();
     }
     is_up_to_date_ = false;
   }
@@ -88,17 +102,25 @@ class FabricRequests {
   }
 
  private:
-  // Whoever asked has given up: nobody waits so long for an answer.
+  // An asker that has not looked for so long has given up.
   static constexpr transport::Duration kAbandoned = transport::Milliseconds(10'000);
 
+  enum class State : uint8_t { kToAsk, kAsked, kAnswered, kToWithdraw, kWithdrawn };
+
   struct Entry {
+    bool IsWanted() const { return state < State::kToWithdraw; }
+    // Whether uroced has been sent the message, and not been told that it does not hold any more.
+    bool IsKnown() const { return state != State::kToAsk && state != State::kWithdrawn; }
+    void BecomeUnwanted() {
+      state = IsKnown() ? State::kToWithdraw : State::kWithdrawn;
+      granted.reset();
+    }
+
     Ask message{};
-    uint32_t unanswered = 0;  // of the messages that this uroced was sent
-    bool is_said = false;     // uroced knows of it, or will refuse it
-    bool is_in_use = false;   // whoever asked knows that it was granted
-    bool is_unwanted = false;
-    std::optional<control::ErrnoValue> answer;  // to the last one
-    std::optional<Ask> granted;                 // the last that the asker knows to be granted
+    State state = State::kToAsk;
+    control::ErrnoValue error = 0;  // the answer
+    uint32_t unanswered = 0;        // of the messages that this uroced was sent
+    std::optional<Ask> granted;     // the last that the asker knows to be granted
     transport::Time asked_at;
   };
 
@@ -108,25 +130,25 @@ class FabricRequests {
       return;
     }
     entry.message = *entry.granted;
-    entry.answer = 0;
+    entry.error = 0;
   }
 
   // Says what is to be said of the entry. Returns whether nothing is left of it.
   bool Update(const Key& key, Entry& entry, transport::Time now) {
-    if (!entry.is_in_use && now - entry.asked_at >= kAbandoned) entry.is_unwanted = true;
-    if (entry.is_unwanted) {
-      if (entry.is_said && IsAttached()) entry.is_said = !client_.Send(Withdraw{key});
-      // Answers that are still to come belong to what was said before.
-      const bool is_over = !IsAttached() || (!entry.is_said && entry.unanswered == 0);
-      is_up_to_date_ &= is_over;
-      return is_over;
-    }
-    if (!entry.is_said && client_.Send(entry.message)) {
-      entry.is_said = true;
+    const bool is_abandoned = !entry.granted && now - entry.asked_at >= kAbandoned;
+    if (entry.IsWanted() && is_abandoned) entry.BecomeUnwanted();
+    if (entry.state == State::kToAsk && client_.Send(entry.message)) {
+      entry.state = State::kAsked;
       ++entry.unanswered;
     }
-    is_up_to_date_ &= entry.is_said && entry.is_in_use;
-    return false;
+    const bool withdraws = entry.state == State::kToWithdraw && IsAttached();
+    if (withdraws && client_.Send(Withdraw{key})) entry.state = State::kWithdrawn;
+    // Answers that are still to come belong to what was said before.
+    const bool is_withdrawn = entry.state == State::kWithdrawn && entry.unanswered == 0;
+    const bool is_over = !entry.IsWanted() && (is_withdrawn || !IsAttached());
+    const bool is_settled = entry.IsWanted() && entry.IsKnown() && entry.granted;
+    is_up_to_date_ &= is_over || is_settled;
+    return is_over;
   }
 
   bool IsAttached() const { return client_.state() == control::ControlClient::State::kAttached; }

@@ -49,6 +49,7 @@ class ImpairedPort : public PacketPort {
   }
 
   PathState PreparePath(const Path& path) override { return port_->PreparePath(path); }
+  uint32_t PathMtu(const Path& path) const override { return port_->PathMtu(path); }
   void ForgetPath(transport::Qpn local) override { port_->ForgetPath(local); }
   PathState JoinGroup(const transport::Gid& group) override { return port_->JoinGroup(group); }
   void LeaveGroup(const transport::Gid& group) override { port_->LeaveGroup(group); }
@@ -66,7 +67,7 @@ class ImpairedPort : public PacketPort {
   void BeforeFork() override { port_->BeforeFork(); }
   void AfterForkInParent() override { port_->AfterForkInParent(); }
   void AbandonAfterFork() override { port_->AbandonAfterFork(); }
-  std::string TakeSentence() override { return port_->TakeSentence(); }
+  Notice TakeNotice() override { return port_->TakeNotice(); }
 
   Counters counters() const override { return port_->counters(); }
   transport::MacAddress mac() const override { return port_->mac(); }

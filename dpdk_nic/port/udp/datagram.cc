@@ -45,10 +45,30 @@ std::optional<int> ValueOf(const cmsghdr& header) {
   return std::nullopt;
 }
 
+// The address that a packet came to, if this control message tells it.
+std::optional<Gid> DestinationOf(const cmsghdr& header) {
+  if (header.cmsg_level == IPPROTO_IP && header.cmsg_type == IP_PKTINFO &&
+      header.cmsg_len == CMSG_LEN(sizeof(in_pktinfo))) {
+    in_pktinfo info;
+    std::memcpy(&info, CMSG_DATA(&header), sizeof info);
+    std::array<uint8_t, 4> address;
+    std::memcpy(address.data(), &info.ipi_addr, address.size());
+    return Gid::FromIpv4(address);
+  }
+  if (header.cmsg_level == IPPROTO_IPV6 && header.cmsg_type == IPV6_PKTINFO &&
+      header.cmsg_len == CMSG_LEN(sizeof(in6_pktinfo))) {
+    Gid gid;
+    std::memcpy(gid.bytes.data(), CMSG_DATA(&header), gid.bytes.size());  // its first member
+    return gid;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool ReadDatagramInfo(const msghdr& message, size_t bytes, const Gid& own, DatagramInfo* info,
                       PortDrops* drops) {
+  info->destination = own;
   if ((message.msg_flags & MSG_TRUNC) != 0) return ++(*drops)[PortDrop::kTruncated], false;
   if ((message.msg_flags & MSG_CTRUNC) != 0) return ++(*drops)[PortDrop::kUnmarked], false;
   std::optional<int> traffic_class;
@@ -57,6 +77,7 @@ bool ReadDatagramInfo(const msghdr& message, size_t bytes, const Gid& own, Datag
   for (cmsghdr* header = CMSG_FIRSTHDR(&copy); header != nullptr;
        header = CMSG_NXTHDR(&copy, header)) {
     const auto value = ValueOf(*header);
+    if (const auto destination = DestinationOf(*header)) info->destination = *destination;
     const int level = header->cmsg_level;
     const int type = header->cmsg_type;
     const bool is_ipv4_tos = level == IPPROTO_IP && type == IP_TOS;
@@ -64,13 +85,16 @@ bool ReadDatagramInfo(const msghdr& message, size_t bytes, const Gid& own, Datag
     if (is_ipv4_tos || is_ipv6_class) traffic_class = value;
     if (level == SOL_UDP && type == UDP_GRO) segment_bytes = value.value_or(0);
   }
-  if (!traffic_class) return ++(*drops)[PortDrop::kUnmarked], false;
+  if (!traffic_class || IsWildcard(info->destination)) {
+    return ++(*drops)[PortDrop::kUnmarked], false;
+  }
   const bool has_bytes = segment_bytes > 0 || bytes == 0;
   if (!has_bytes) return ++(*drops)[PortDrop::kBadSegment], false;
 
   const auto& address = *static_cast<const sockaddr_storage*>(message.msg_name);
   info->source = GidOf(address);
-  if (info->source == own || info->source.IsIpv4Mapped() != own.IsIpv4Mapped()) {
+  const Gid& destination = info->destination;
+  if (info->source == destination || info->source.IsIpv4Mapped() != destination.IsIpv4Mapped()) {
     return ++(*drops)[PortDrop::kOwnAddress], false;
   }
   info->source_port = PortOf(address);

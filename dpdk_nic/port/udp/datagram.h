@@ -17,6 +17,7 @@ namespace uroce::nic {
 // What the kernel says of a datagram beside its bytes.
 struct DatagramInfo {
   transport::Gid source;
+  transport::Gid destination;  // of ours
   uint16_t source_port = 0;
   uint8_t traffic_class = 0;
   // Several datagrams that were received as one (UDP_GRO) are as long as this, but for the last.
@@ -24,8 +25,8 @@ struct DatagramInfo {
 };
 
 // Reads the control messages and the address of a message of `bytes`, as recvmmsg left them.
-// Returns false and counts why not if the message is to be dropped. `own` is the address that it
-// came to.
+// Returns false and counts why not if the message is to be dropped. `own` is the address that its
+// socket is bound to; if that is a wildcard, a control message has to say which one it came to.
 bool ReadDatagramInfo(const msghdr& message, size_t bytes, const transport::Gid& own,
                       DatagramInfo* info, PortDrops* drops);
 

@@ -23,17 +23,22 @@ size_t AddControl(int level, int type, Value value, char* at) {
 
 }  // namespace
 
-void SendBatch::Add(const TransmitQueue& queue, size_t frames, const UdpSocket& socket) {
+void SendBatch::Add(const TransmitQueue& queue, size_t frames, const UdpSocket& socket,
+                    int interface_index) {
   const OutgoingFrame& first = queue.frame(frames_);
-  destinations_[count_] = SocketAddress::Make(first.destination, transport::UdpHeader::kRocePort,
-                                              socket.address().interface_index);
+  destinations_[count_] =
+      SocketAddress::Make(first.destination, transport::UdpHeader::kRocePort, interface_index);
   msghdr& message = headers_[count_].msg_hdr;
   message.msg_name = &destinations_[count_].storage;
   message.msg_namelen = destinations_[count_].bytes;
   message.msg_iov = &vectors_[frames_];
   message.msg_iovlen = frames;
   message.msg_control = controls_[count_].bytes.data();
-  message.msg_controllen = WriteControl(first, frames > 1, &controls_[count_]);
+  message.msg_controllen = WriteControl(first,
+                                        {.is_segmented = frames > 1,
+                                         .names_source = IsWildcard(socket.gid()),
+                                         .interface_index = interface_index},
+                                        &controls_[count_]);
   frames_of_[count_] = frames;
   for (size_t i = 0; i < frames; ++i, ++frames_) {
     const auto payload = queue.payload(frames_);
@@ -42,8 +47,7 @@ void SendBatch::Add(const TransmitQueue& queue, size_t frames, const UdpSocket& 
   ++count_;
 }
 
-size_t SendBatch::WriteControl(const OutgoingFrame& frame, bool is_segmented,
-                               Control* control) const {
+size_t SendBatch::WriteControl(const OutgoingFrame& frame, const Marks& marks, Control* control) {
   char* const begin = control->bytes.data();
   char* at = begin;
   const bool is_ipv6 = frame.is_ipv6();
@@ -53,7 +57,19 @@ size_t SendBatch::WriteControl(const OutgoingFrame& frame, bool is_segmented,
     at += AddControl(is_ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, is_ipv6 ? IPV6_HOPLIMIT : IP_TTL,
                      int{frame.hop_limit}, at);
   }
-  if (is_segmented) at += AddControl(SOL_UDP, UDP_SEGMENT, frame.payload_bytes, at);
+  if (marks.names_source && is_ipv6) {
+    in6_pktinfo source{};
+    std::memcpy(&source.ipi6_addr, frame.source.bytes.data(), sizeof source.ipi6_addr);
+    if (IsLinkLocal(frame.source)) {
+      source.ipi6_ifindex = static_cast<unsigned>(marks.interface_index);
+    }
+    at += AddControl(IPPROTO_IPV6, IPV6_PKTINFO, source, at);
+  } else if (marks.names_source) {
+    in_pktinfo source{};
+    std::memcpy(&source.ipi_spec_dst, frame.source.bytes.data() + 12, sizeof source.ipi_spec_dst);
+    at += AddControl(IPPROTO_IP, IP_PKTINFO, source, at);
+  }
+  if (marks.is_segmented) at += AddControl(SOL_UDP, UDP_SEGMENT, frame.payload_bytes, at);
   return static_cast<size_t>(at - begin);
 }
 

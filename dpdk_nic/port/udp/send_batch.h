@@ -1,5 +1,6 @@
 #pragma once
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -18,8 +19,9 @@ class SendBatch {
  public:
   void Clear() { count_ = frames_ = 0; }
   // Adds the next `frames` of the queue behind those of the other messages. They stay where they
-  // are, and leave by `socket` as all the others do.
-  void Add(const TransmitQueue& queue, size_t frames, const UdpSocket& socket);
+  // are, and leave by `socket` as all the others do. `interface_index` is where a link-local
+  // destination is.
+  void Add(const TransmitQueue& queue, size_t frames, const UdpSocket& socket, int interface_index);
 
   // How many frames there are in all messages, and in one.
   size_t frames() const { return frames_; }
@@ -30,15 +32,20 @@ class SendBatch {
 
  private:
   static constexpr size_t kMost = TransmitQueue::kFrames;
-  // The class of traffic, the hop limit, and the length of a segment.
+  // The class of traffic, the hop limit, the length of a segment, and the source.
   static constexpr size_t kControlBytes =
-      2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint16_t));
+      2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint16_t)) + CMSG_SPACE(sizeof(in6_pktinfo));
 
   struct Control {
     alignas(cmsghdr) std::array<char, kControlBytes> bytes;
   };
 
-  size_t WriteControl(const OutgoingFrame& frame, bool is_segmented, Control* control) const;
+  struct Marks {
+    bool is_segmented;
+    bool names_source;  // the socket has all addresses
+    int interface_index;
+  };
+  static size_t WriteControl(const OutgoingFrame& frame, const Marks& marks, Control* control);
 
   std::array<mmsghdr, kMost> headers_{};
   std::array<SocketAddress, kMost> destinations_;

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/link_layer/link_layer.h"
 #include "dpdk_nic/link_layer/local_address.h"
 
 namespace uroce::nic {
@@ -115,6 +116,37 @@ ErrorOr<std::vector<HostAddress>> DefaultAddresses() {
   return addresses;
 }
 
+std::vector<HostAddress> AllAddresses() {
+  std::vector<HostAddress> addresses;
+  if (auto found = DefaultAddresses(); found.ok()) addresses = std::move(found).value();
+  std::vector<HostAddress> others;
+  for (const Listed& entry : ListAddresses()) {
+    const auto has_same = [&](const std::vector<HostAddress>& list) {
+      return std::any_of(list.begin(), list.end(), [&](const HostAddress& address) {
+        return address.gid == entry.address.gid;
+      });
+    };
+    if (!entry.is_loopback && !has_same(addresses) && !has_same(others)) {
+      others.push_back(entry.address);
+    }
+  }
+  // A link-local address is index 0 or none: programs expect addresses that all hosts reach there.
+  std::stable_sort(others.begin(), others.end(), [](const auto& a, const auto& b) {
+    return !IsLinkLocal(a.gid) && IsLinkLocal(b.gid);
+  });
+  addresses.insert(addresses.end(), others.begin(), others.end());
+  if (addresses.size() > kMaxLocalAddresses) addresses.resize(kMaxLocalAddresses);
+  const bool is_global = std::any_of(addresses.begin(), addresses.end(),
+                                     [](const auto& entry) { return !IsLinkLocal(entry.gid); });
+  if (!is_global) addresses.clear();
+  return addresses;
+}
+
+bool HostReachesOthersFrom(const Gid& gid) {
+  const std::vector<HostAddress> all = AllAddresses();
+  return std::any_of(all.begin(), all.end(), [&](const auto& entry) { return entry.gid == gid; });
+}
+
 ErrorOr<std::vector<HostAddress>> FindAddresses(const std::vector<Gid>& wanted) {
   const std::vector<Listed> listed = ListAddresses();
   std::vector<HostAddress> addresses;
@@ -137,6 +169,22 @@ ErrorOr<std::vector<HostAddress>> FindAddresses(const std::vector<Gid>& wanted) 
   }
   return addresses;
 }
+
+transport::MacAddress MacOf(const std::vector<HostAddress>& addresses) {
+  const Gid& first = addresses[0].gid;
+  const transport::MacAddress mac = MacAddressFor(first);
+  const bool has_more = IsLinkLocal(first) && addresses.size() > 1;
+  return has_more && Gid::LinkLocal(mac) != first ? MacAddressFor(addresses[1].gid) : mac;
+}
+
+std::vector<Gid> GidsOf(const std::vector<HostAddress>& addresses) {
+  std::vector<Gid> gids;
+  if (!IsLinkLocal(addresses[0].gid)) gids.push_back(Gid::LinkLocal(MacOf(addresses)));
+  for (const HostAddress& address : addresses) gids.push_back(address.gid);
+  return gids;
+}
+
+bool IsWildcard(const Gid& gid) { return gid.IsZero() || gid == Gid::FromIpv4({}); }
 
 bool IsLinkLocal(const Gid& gid) { return gid.bytes[0] == 0xfe && (gid.bytes[1] & 0xc0) == 0x80; }
 

@@ -25,9 +25,25 @@ struct HostAddress {
 // loopback one if there is no default route: the link-local one first, then IPv4, then IPv6.
 ErrorOr<std::vector<HostAddress>> DefaultAddresses();
 
+// The addresses of all interfaces but the loopback one, at most kMaxLocalAddresses: first those of
+// DefaultAddresses, then the others, by interface. Empty if all there is are link-local ones.
+std::vector<HostAddress> AllAddresses();
+
+// Whether it is one of AllAddresses.
+bool HostReachesOthersFrom(const transport::Gid& gid);
+
 // Those of `wanted`, with their interfaces.
 ErrorOr<std::vector<HostAddress>> FindAddresses(const std::vector<transport::Gid>& wanted);
 
+// The MAC of a port that has these addresses and none of its own: that of the interface if the
+// link-local address, which is the first, tells it.
+transport::MacAddress MacOf(const std::vector<HostAddress>& addresses);
+// Their GID table: the link-local address first (one of the MAC's, which reaches nobody, if there
+// is none), then the others.
+std::vector<transport::Gid> GidsOf(const std::vector<HostAddress>& addresses);
+
+// :: or 0.0.0.0
+bool IsWildcard(const transport::Gid& gid);
 // fe80::/10
 bool IsLinkLocal(const transport::Gid& gid);
 

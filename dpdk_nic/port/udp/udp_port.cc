@@ -45,22 +45,33 @@ ErrorOr<std::unique_ptr<UdpPort>> UdpPort::Open(const std::vector<Gid>& addresse
   const auto found = addresses.empty() ? DefaultAddresses() : FindAddresses(addresses);
   if (!found.ok()) return Error{found.error()};
   std::unique_ptr<UdpPort> port(new UdpPort);
-  if (auto error = port->OpenSockets(found.value())) return *error;
+  port->addresses_ = found.value();
+  port->mac_ = MacOf(port->addresses_);
+  if (auto error = port->OpenSockets(port->addresses_)) return *error;
   if (auto error = port->ChooseMtu(mtu_bytes)) return *error;
-  const auto& sockets = port->sockets_;
-  const Gid& first = sockets[0].gid();
-  const bool has_more = IsLinkLocal(first) && sockets.size() > 1;
-  // That of the interface if its link-local address tells it, else one of our own.
-  port->mac_ = MacAddressFor(first);
-  if (has_more && Gid::LinkLocal(port->mac_) != first) {
-    port->mac_ = MacAddressFor(sockets[1].gid());
-  }
   return port;
 }
 
-std::optional<Error> UdpPort::OpenSockets(const std::vector<HostAddress>& addresses) {
+ErrorOr<std::unique_ptr<UdpPort>> UdpPort::OpenWildcard(const std::vector<HostAddress>& addresses,
+                                                        uint32_t mtu_bytes) {
+  std::vector<HostAddress> wildcards;
+  for (const Gid& wildcard : {Gid::FromIpv4({}), Gid{}}) {
+    const bool is_needed = std::any_of(addresses.begin(), addresses.end(), [&](const auto& own) {
+      return own.gid.IsIpv4Mapped() == wildcard.IsIpv4Mapped();
+    });
+    if (is_needed) wildcards.push_back({.gid = wildcard});
+  }
+  std::unique_ptr<UdpPort> port(new UdpPort);
+  port->addresses_ = addresses;
+  port->mac_ = MacOf(addresses);
+  port->mtu_bytes_ = mtu_bytes;
+  if (auto error = port->OpenSockets(wildcards)) return *error;
+  return port;
+}
+
+std::optional<Error> UdpPort::OpenSockets(const std::vector<HostAddress>& bound) {
   wait_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
-  for (const HostAddress& address : addresses) {
+  for (const HostAddress& address : bound) {
     auto socket = UdpSocket::Open(address);
     if (!socket.ok()) return Error{socket.error()};
     sockets_.push_back(std::move(socket).value());
@@ -75,20 +86,13 @@ std::optional<Error> UdpPort::OpenSockets(const std::vector<HostAddress>& addres
 
 std::optional<Error> UdpPort::ChooseMtu(uint32_t wished_mtu_bytes) {
   uint32_t own = kUsefulMtuBytes;
-  for (const UdpSocket& socket : sockets_) own = std::min(own, socket.address().mtu_bytes);
+  for (const HostAddress& address : addresses_) own = std::min(own, address.mtu_bytes);
   if (wished_mtu_bytes > own) {
     return Error{"the UDP port cannot have an MTU of " + std::to_string(wished_mtu_bytes) +
                  "; the most that its interface can have is " + std::to_string(own)};
   }
   mtu_bytes_ = wished_mtu_bytes != 0 ? wished_mtu_bytes : own;
   return std::nullopt;
-}
-
-std::vector<Gid> UdpPort::Gids() const {
-  std::vector<Gid> gids;
-  if (!IsLinkLocal(sockets_[0].gid())) gids.push_back(Gid::LinkLocal(mac_));
-  for (const UdpSocket& socket : sockets_) gids.push_back(socket.gid());
-  return gids;
 }
 
 PacketPort::ReceivedFrame UdpPort::Receive() {
@@ -103,7 +107,7 @@ PacketPort::ReceivedFrame UdpPort::Receive() {
       DatagramInfo info;
       const size_t bytes = message.bytes.size();
       if (ReadDatagramInfo(*message.header, bytes, own, &info, &drops_)) {
-        frames_ = DatagramFrames(message.bytes, info, own, mac_);
+        frames_ = DatagramFrames(message.bytes, info, info.destination, mac_);
       }
     } else if (++batches; !ReceiveAny()) {
       break;
@@ -147,8 +151,8 @@ void UdpPort::Transmit() {
 
 bool UdpPort::TransmitOnce() {
   const OutgoingFrame& oldest = queue_.frame(0);
-  const UdpSocket* const socket = SocketOf(oldest.source);
-  if (socket == nullptr) {
+  const WayOut way = WayOutOf(oldest.source);
+  if (way.socket == nullptr) {
     DropRefused(EADDRNOTAVAIL, 1);
     return true;
   }
@@ -159,9 +163,9 @@ bool UdpPort::TransmitOnce() {
     if (next.source != oldest.source) break;
     const size_t frames = queue_.RunAt(index, MaySegment(next.destination));
     queue_.Seal(index, frames, transport::UdpHeader::kRocePort);
-    sends_.Add(queue_, frames, *socket);
+    sends_.Add(queue_, frames, *way.socket, way.interface_index);
   }
-  const int sent = sends_.Send(*socket);
+  const int sent = sends_.Send(*way.socket);
   if (sent < 0) return OnRefused(errno, sends_.frames(0));
   size_t frames = 0;
   for (int message = 0; message < sent; ++message) {
@@ -197,11 +201,17 @@ bool UdpPort::MaySegment(const Gid& destination) const {
   return std::find(unsegmented_.begin(), unsegmented_.end(), destination) == unsegmented_.end();
 }
 
-const UdpSocket* UdpPort::SocketOf(const Gid& source) const {
+UdpPort::WayOut UdpPort::WayOutOf(const Gid& source) const {
+  const auto own = std::find_if(addresses_.begin(), addresses_.end(),
+                                [&](const HostAddress& address) { return address.gid == source; });
+  if (own == addresses_.end()) return {};
   const auto socket =
-      std::find_if(sockets_.begin(), sockets_.end(),
-                   [&](const UdpSocket& candidate) { return candidate.gid() == source; });
-  return socket == sockets_.end() ? nullptr : &*socket;
+      std::find_if(sockets_.begin(), sockets_.end(), [&](const UdpSocket& candidate) {
+        const bool has_all =
+            IsWildcard(candidate.gid()) && candidate.gid().IsIpv4Mapped() == source.IsIpv4Mapped();
+        return has_all || candidate.gid() == source;
+      });
+  return {&*socket, own->interface_index};
 }
 
 // What wakes a sleeper stays readable until it is received. An error would wake him again.
@@ -215,11 +225,12 @@ void UdpPort::ServeLink() {
 // Said once.
 void UdpPort::LookForOverflow() {
   const transport::Time now = Now();
-  if (told_of_overflow_ || !sentence_.empty() || now < next_look_for_overflow_) return;
+  if (told_of_overflow_ || !notice_.sentence.empty() || now < next_look_for_overflow_) return;
   next_look_for_overflow_ = now + kOverflowInterval;
   for (const UdpSocket& socket : sockets_) {
     if (socket.CountOverflow() == 0) continue;
-    sentence_ = ExplainOverflow(socket.gid(), socket.receive_buffer_bytes());
+    notice_ = {.sentence = ExplainOverflow(socket.gid(), socket.receive_buffer_bytes()),
+               .about = {}};
     told_of_overflow_ = true;
     return;
   }
@@ -244,13 +255,11 @@ void UdpPort::TakeErrors() {
 void UdpPort::Say(const UdpSocket::NetworkError& error) {
   const transport::Time now = Now();
   const bool is_same = said_.destination == error.destination && said_.error == error.error;
-  if (!sentence_.empty() || (is_same && now < said_until_)) return;
-  sentence_ = Explain(error);
+  if (!notice_.sentence.empty() || (is_same && now < said_until_)) return;
+  notice_ = {.sentence = Explain(error), .about = error.destination};
   said_ = error;
   said_until_ = now + kSentenceInterval;
 }
-
-std::string UdpPort::TakeSentence() { return std::exchange(sentence_, {}); }
 
 void UdpPort::AbandonAfterFork() {
   for (UdpSocket& socket : sockets_) socket.Close();

@@ -3,7 +3,7 @@
 #include <array>
 #include <memory>
 #include <optional>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "dpdk_nic/base/error_or.h"
@@ -21,19 +21,23 @@
 
 namespace uroce::nic {
 
-// RoCEv2 over plain UDP sockets, one for each address: no privilege, no DPDK, the kernel's routes
-// and neighbours. Frames look as on any other port; their Ethernet headers are made up (the MACs
-// follow from the addresses, see MacAddressFor), and what a socket decides itself is put right:
-// the UDP source port is 4791, the ICRC is that of the packet that the kernel sends.
+// RoCEv2 over plain UDP sockets, one for each address or for all: no privilege, no DPDK, the
+// kernel's routes and neighbours. Frames look as on any other port; their Ethernet headers are made
+// up (the MACs follow from the addresses, see MacAddressFor), and what a socket decides itself is
+// put right: the UDP source port is 4791, the ICRC is that of the packet that the kernel sends.
 //
 // Frames to one place leave together by one call (TransmitQueue). What the kernel has no room for
-// waits; what it refuses for good is dropped and counted, and said once in a while (TakeSentence).
+// waits; what it refuses for good is dropped and counted, and said once in a while (TakeNotice).
 // Multicast is neither sent nor received.
 class UdpPort final : public PacketPort {
  public:
   // `addresses` empty: DefaultAddresses(). `mtu_bytes` 0: that of the interface.
   static ErrorOr<std::unique_ptr<UdpPort>> Open(const std::vector<transport::Gid>& addresses,
                                                 uint32_t mtu_bytes);
+  // On all addresses of this host, by one socket of each IP version: `addresses` are those that
+  // frames may be from, at least one. `mtu_bytes` is not compared with that of an interface.
+  static ErrorOr<std::unique_ptr<UdpPort>> OpenWildcard(const std::vector<HostAddress>& addresses,
+                                                        uint32_t mtu_bytes);
 
   ReceivedFrame Receive() override;
   void ReleaseReceived() override {}
@@ -48,20 +52,19 @@ class UdpPort final : public PacketPort {
   void EndSleep() override { TakeErrors(); }
   void ServeLink() override;
   void AbandonAfterFork() override;
-  std::string TakeSentence() override;
+  Notice TakeNotice() override { return std::exchange(notice_, {}); }
 
   Counters counters() const override;
   transport::MacAddress mac() const override { return mac_; }
   uint32_t mtu() const override { return mtu_bytes_; }
   bool link_up() const override { return true; }
 
-  // The GID table: the link-local address first (one of the MAC's, which reaches nobody, if the
-  // port has none), then the others.
-  std::vector<transport::Gid> Gids() const;
+  std::vector<transport::Gid> Gids() const { return GidsOf(addresses_); }
 
  private:
   UdpPort() = default;
-  std::optional<Error> OpenSockets(const std::vector<HostAddress>& addresses);
+  // One for each of these, which may be wildcards.
+  std::optional<Error> OpenSockets(const std::vector<HostAddress>& bound);
   std::optional<Error> ChooseMtu(uint32_t wished_mtu_bytes);
 
   bool ReceiveFrom(size_t socket);
@@ -74,12 +77,18 @@ class UdpPort final : public PacketPort {
   bool OnRefused(int error, size_t frames);
   void DropRefused(int error, size_t frames);
   bool MaySegment(const transport::Gid& destination) const;
-  const UdpSocket* SocketOf(const transport::Gid& source) const;
+  // How frames leave that are from an address of ours.
+  struct WayOut {
+    const UdpSocket* socket = nullptr;  // none: it is no address of ours
+    int interface_index = 0;
+  };
+  WayOut WayOutOf(const transport::Gid& source) const;
   void TakeErrors();
   void LookForOverflow();
   uint64_t CountOverflow() const;
   void Say(const UdpSocket::NetworkError& error);
 
+  std::vector<HostAddress> addresses_;
   std::vector<UdpSocket> sockets_;
   UniqueFd wait_;
   transport::MacAddress mac_{};
@@ -98,7 +107,7 @@ class UdpPort final : public PacketPort {
   size_t busy_socket_ = 0;  // had frames last
   uint32_t empty_receives_ = 0;
 
-  std::string sentence_;
+  Notice notice_;
   // What was said last, and until when it is not said again.
   UdpSocket::NetworkError said_;
   transport::Time said_until_;

@@ -15,13 +15,16 @@
 namespace uroce::nic {
 namespace {
 
+using transport::Gid;
 using transport::UdpHeader;
 
 bool Set(int fd, int level, int option, int value) {
   return setsockopt(fd, level, option, &value, sizeof value) == 0;
 }
 
-bool Configure(int fd, bool is_ipv6) {
+bool Configure(int fd, const Gid& address) {
+  const bool is_ipv6 = !address.IsIpv4Mapped();
+  const bool is_wildcard = IsWildcard(address);
   if (!Set(fd, SOL_SOCKET, SO_RCVBUFFORCE, UdpSocket::kBufferBytes)) {
     Set(fd, SOL_SOCKET, SO_RCVBUF, UdpSocket::kBufferBytes);
   }
@@ -32,14 +35,16 @@ bool Configure(int fd, bool is_ipv6) {
            Set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
            // An address that is new, and not known to be nobody else's yet, can be bound, too.
            Set(fd, IPPROTO_IPV6, IPV6_FREEBIND, 1) && Set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
-           Set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+           Set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1) &&
+           (!is_wildcard || Set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1));
   }
   return Set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
-         Set(fd, IPPROTO_IP, IP_RECVTOS, 1) && Set(fd, IPPROTO_IP, IP_RECVERR, 1);
+         Set(fd, IPPROTO_IP, IP_RECVTOS, 1) && Set(fd, IPPROTO_IP, IP_RECVERR, 1) &&
+         (!is_wildcard || Set(fd, IPPROTO_IP, IP_PKTINFO, 1));
 }
 
 std::string WhyNotBound(const HostAddress& address, int error) {
-  const std::string text = AddressText(address.gid);
+  const std::string text = IsWildcard(address.gid) ? "this host" : AddressText(address.gid);
   if (error == EADDRINUSE) {
     return "UDP port 4791 of " + text +
            " is taken, by another uroce or by the kernel's rdma_rxe: end that one ('ss -lunp', "
@@ -52,10 +57,9 @@ std::string WhyNotBound(const HostAddress& address, int error) {
 }  // namespace
 
 ErrorOr<UdpSocket> UdpSocket::Open(const HostAddress& address) {
-  const bool is_ipv6 = !address.gid.IsIpv4Mapped();
-  const int family = is_ipv6 ? AF_INET6 : AF_INET;
+  const int family = address.gid.IsIpv4Mapped() ? AF_INET : AF_INET6;
   UniqueFd fd(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd || !Configure(fd.get(), is_ipv6)) {
+  if (!fd || !Configure(fd.get(), address.gid)) {
     return Error{std::string("no UDP socket can be had (") + std::strerror(errno) +
                  "): allow this process more open files, on Linux 5.0 or later"};
   }
@@ -110,7 +114,7 @@ std::string Explain(const UdpSocket::NetworkError& error) {
     case ECONNREFUSED:
       return "nothing receives RoCEv2 at " + to +
              " (ICMP port unreachable): start the peer there "
-             "with 'uroce run --port udp'";
+             "with 'uroce run'";
     case EMSGSIZE:
       return "packets are too long for the path to " + to +
              (error.mtu_bytes != 0 ? ", whose MTU is " + std::to_string(error.mtu_bytes) : "") +
@@ -126,7 +130,8 @@ std::string Explain(const UdpSocket::NetworkError& error) {
 
 std::string ExplainOverflow(const transport::Gid& own, int receive_buffer_bytes) {
   if (receive_buffer_bytes >= UdpSocket::kBufferBytes) return {};
-  return "frames to " + AddressText(own) + " are lost for want of room in the socket's receive " +
+  const std::string to = IsWildcard(own) ? "this host" : AddressText(own);
+  return "frames to " + to + " are lost for want of room in the socket's receive " +
          "buffer, which has " + std::to_string(receive_buffer_bytes) + " bytes: allow more with " +
          "'sysctl -w net.core.rmem_max=" + std::to_string(UdpSocket::kBufferBytes) + "'";
 }

@@ -13,14 +13,16 @@
 
 namespace uroce::nic {
 
-// A kernel socket on UDP port 4791 of one address of this host. Unconnected and never fragmenting,
-// so that the kernel numbers IPv4 packets as TransmitQueue counts on. Needs no privilege.
+// A kernel socket on UDP port 4791 of one address of this host, or of all of an IP version: then
+// every message says which one it is from or came to. Unconnected and never fragmenting, so that
+// the kernel numbers IPv4 packets as TransmitQueue counts on. Needs no privilege.
 class UdpSocket {
  public:
   // What is received and not taken yet, and sent and not gone yet. The kernel grants as much as
   // net.core.rmem_max and wmem_max let it, unless we have CAP_NET_ADMIN.
   static constexpr int kBufferBytes = 4 << 20;
 
+  // `address` may be a wildcard.
   static ErrorOr<UdpSocket> Open(const HostAddress& address);
 
   const HostAddress& address() const { return address_; }

@@ -48,7 +48,7 @@ class LeasingProcess {
  private:
   static int Run(const std::string& fabric) {
     Peer peer(fabric);
-    peer.Say(LeaseRequest{0});
+    peer.Say(LeaseRequest{});
     peer.Hear<LeaseGranted>();
     if (!testing::Test::HasFailure()) execlp("sleep", "sleep", "1000", nullptr);
     return 1;
@@ -97,7 +97,7 @@ TEST(PrivateFabricTest, SecondLeaseOfAProcessIsTheSame) {
   const pid_t child = host.Fork([&] {
     for (int i = 0; i < 2; ++i) {
       Peer peer(host.fabric());
-      peer.Say(LeaseRequest{0});
+      peer.Say(LeaseRequest{});
       peer.Hear<LeaseGranted>();
     }
     return testing::Test::HasFailure() ? 1 : 0;

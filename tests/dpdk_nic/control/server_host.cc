@@ -64,6 +64,12 @@ ErrnoValue RecordingSwitch::Listen(Block block, const control::Listen& service) 
   return Record("Listen", block, service.claim.service_id);
 }
 
+uint32_t RecordingSwitch::PreparePath(const transport::Gid& remote) {
+  const std::lock_guard lock(mutex_);
+  prepared_.push_back(remote);
+  return 1'500;
+}
+
 void RecordingSwitch::Unlisten(Block block, const ServiceClaim& claim) {
   Record("Unlisten", block, claim.service_id);
 }

@@ -34,6 +34,7 @@ class RecordingSwitch : public FrameSwitch {
   ErrnoValue Listen(Block block, const control::Listen& service) override;
   void Unlisten(Block block, const ServiceClaim& claim) override;
   void Resolve(const transport::Gid& gid) override;
+  uint32_t PreparePath(const transport::Gid& remote) override;
   SwitchCounters counters() override {
     return {.frames_to_wire = 1, .dropped_no_room = 8, .port = {{1, 2}}};
   }
@@ -50,6 +51,7 @@ class RecordingSwitch : public FrameSwitch {
   std::mutex mutex_;
   ErrnoValue answer_ = 0;
   std::vector<std::string> calls_;
+  std::vector<transport::Gid> prepared_;
   std::unique_ptr<RingLink> uplink_;
 };
 

@@ -186,7 +186,7 @@ TEST(ServerTest, ClientSaysHelloOnceAndIsNoUroced) {
   Peer twice(host.fabric()), holding(host.fabric()), welcoming(host.fabric());
   for (Peer* peer : {&twice, &holding, &welcoming}) peer->Attach();
   twice.SayHello();
-  holding.Say(LeaseRequest{0});
+  holding.Say(LeaseRequest{});
   welcoming.Say(Welcome{}, std::array<int, 1>{welcoming.channel().fd()});
   for (Peer* peer : {&twice, &holding, &welcoming}) EXPECT_TRUE(peer->HearsTheEnd());
   EXPECT_EQ(host.CountClients(), 0u);
@@ -196,7 +196,7 @@ TEST(ServerTest, ClientSaysHelloOnceAndIsNoUroced) {
 TEST(ServerTest, TransientClientMakesOneRequest) {
   ServerHost host;
   Peer peer(host.fabric());
-  peer.Say(LeaseRequest{0});
+  peer.Say(LeaseRequest{});
   peer.Hear<LeaseGranted>();
   peer.SayHello();
   EXPECT_TRUE(peer.HearsTheEnd());
@@ -206,7 +206,7 @@ TEST(ServerTest, ConnectionWithoutHelloIsClosedAfterAWhile) {
   ServerHost host({.limits = {.handshake_timeout = milliseconds(50)}});
   Peer client(host.fabric()), silent(host.fabric()), transient(host.fabric());
   client.Attach();
-  transient.Say(LeaseRequest{0});
+  transient.Say(LeaseRequest{});
   EXPECT_TRUE(silent.HearsTheEnd());
   EXPECT_TRUE(transient.HearsTheEnd());
   // The client's own time would have been over first.

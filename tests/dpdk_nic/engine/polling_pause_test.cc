@@ -31,23 +31,60 @@ TEST(PollingPauseTest, SpinsFirstAndThenYieldsAfterEveryPoll) {
   EXPECT_EQ(PollsUntilYield(pause), 1);
 }
 
+constexpr int kMaxTries = 100'000;
+
+// Polls that work and fail in turn, until `polls` in a row failed before a yield.
+bool ComesToSpinFor(PollingPause& pause, int polls) {
+  for (int tries = 0; tries < kMaxTries; ++tries) {
+    pause.PollWorked();
+    if (PollsUntilYield(pause) == polls) return true;
+  }
+  return false;
+}
+
+// Whatever else runs here, one of the yields finds that no other thread wants the processor.
 TEST(PollingPauseTest, SpinsAgainAfterAPollThatWorked) {
   if (AllowedProcessors() == 1) GTEST_SKIP() << "with one processor it yields at once";
   PollingPause pause;
   const int polls = PollsUntilYield(pause);
-  pause.PollWorked();
-  EXPECT_EQ(PollsUntilYield(pause), polls);
+  EXPECT_TRUE(ComesToSpinFor(pause, polls));
+}
+
+// Keeps this thread, and those that it starts, on one processor.
+class OnOneProcessor {
+ public:
+  OnOneProcessor() {
+    sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);
+  }
+  ~OnOneProcessor() { sched_setaffinity(0, sizeof before_, &before_); }
+
+ private:
+  cpu_set_t before_;
+};
+
+// The pause has looked how many processors there are before this thread is confined to one.
+TEST(PollingPauseTest, YieldsAtOnceOnAProcessorThatAnotherThreadWants) {
+  if (AllowedProcessors() == 1) GTEST_SKIP() << "with one processor it yields at once";
+  PollingPause pause;
+  const int polls = PollsUntilYield(pause);
+  const OnOneProcessor confined;
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    while (!done.load()) sched_yield();
+  });
+  EXPECT_GT(polls, 1);
+  EXPECT_TRUE(ComesToSpinFor(pause, 1));
+  done.store(true);
+  other.join();
 }
 
 // Two threads that pass a number back and forth on one processor: each yield runs the other one.
 TEST(PollingPauseTest, ThreadsThatShareAProcessorTakeTurns) {
-  cpu_set_t before;
-  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(sched_getcpu(), &one);
-  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);  // the thread below inherits it
-
+  const OnOneProcessor confined;
   constexpr int kTurns = 20'000;
   std::atomic<int> turn{0};
   const auto play = [&turn](int parity) {
@@ -66,7 +103,6 @@ TEST(PollingPauseTest, ThreadsThatShareAProcessorTakeTurns) {
   play(0);
   other.join();
   EXPECT_EQ(turn.load(), kTurns);
-  sched_setaffinity(0, sizeof before, &before);
 }
 
 long SleepsOfThisThread() {

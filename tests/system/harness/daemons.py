@@ -33,13 +33,16 @@ def wait_for(condition, what):
 
 class Daemon:
     """uroced of a fabric, while the `with` block lasts. `prefix` goes before each command, as
-    nsenter does for a network namespace."""
+    nsenter does for a network namespace. Without a port the fabric ends at this host, as its
+    processes may have addresses of other hosts."""
 
     def __init__(self, installed, fabric, options=(), prefix=()):
         self.installed = installed
         self.fabric = fabric
         self.prefix = list(prefix)
         self._command = [*prefix, installed.path(UROCED), "--fabric", fabric, *options]
+        if "--port" not in options:
+            self._command.append("--no-uplink")
         self._program = None
 
     def __enter__(self):

@@ -8,7 +8,8 @@ import os
 import random
 import time
 
-LONG_RUN = os.environ.get("UROCE_TEST_LENGTH") == "long"  # as tools/test --long says it
+from harness.length import LONG_RUN
+
 REPETITIONS = 200 if LONG_RUN else 25  # of every fault
 
 

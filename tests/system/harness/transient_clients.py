@@ -6,7 +6,7 @@ import os
 import socket
 import struct
 
-_PROTOCOL_VERSION = 4
+_PROTOCOL_VERSION = 5
 _SO_NETNS_COOKIE = 71
 _HELLO = 1
 _WELCOME = 32

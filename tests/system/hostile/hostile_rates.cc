@@ -1,6 +1,7 @@
 // How fast a victim's verbs are while a process of its fabric attacks it: the median of five pairs,
-// without the attack and with it in turn. The victim has the first processor, the attack the
-// second.
+// without the attack and with it in turn. The victim has the first processor, the attack and
+// uroced the second: any program can take a processor's time, and what is measured is what the
+// attack makes the victim do.
 //
 //   usage: bazel run //tests/system/hostile:hostile_rates [-- ATTACK...]
 #include <sched.h>
@@ -67,6 +68,8 @@ double MedianRatio(const std::string& attack) {
 
 int main(int argc, char** argv) {
   uroce::nic::HostileProcess::RunIfAsked(argc, argv);
+  uroce::nic::PinTo(1);
+  uroce::nic::TestFabric();  // starts uroced there
   uroce::nic::PinTo(0);
   std::vector<std::string> attacks(argv + 1, argv + argc);
   if (attacks.empty()) {

@@ -200,6 +200,25 @@ TEST_F(MemoryTableTest, ReregisteringKeepsTheKeyAndReplacesTheRest) {
   EXPECT_EQ(1u, table_.regions_in_use());
 }
 
+TEST_F(MemoryTableTest, NullRegionIsForLocalAccessesAlone) {
+  const LKey key = table_.RegisterNull(kPd).value();
+  EXPECT_TRUE(table_.IsNull(key));
+  uint8_t* const to = Local(key, 0x1234, 100, kLocalWrite);
+  ASSERT_NE(nullptr, to);
+  *to = 7;
+  const uint8_t* const from = Local(key, UINT64_MAX, 4'096);
+  ASSERT_NE(nullptr, from);
+  EXPECT_EQ(0, *from);
+  EXPECT_EQ(nullptr, table_.LocalAddress(kOtherPd, key, 0, 1, kNoAccess));
+  EXPECT_EQ(nullptr, table_.RemoteAddress(kPd, kQpn, RKey{key.value}, 0, 1, kNoAccess));
+  EXPECT_EQ(Status::kInvalidArgument, table_.Reregister(key, Region(0, 1, kNoAccess)));
+  EXPECT_EQ(1u, table_.regions_in_use());
+  EXPECT_EQ(Status::kOk, table_.Deregister(key));
+  EXPECT_EQ(0u, table_.regions_in_use());
+  EXPECT_EQ(nullptr, Local(key, 0, 1));
+  EXPECT_FALSE(table_.IsNull(key));
+}
+
 class MemoryWindowTest : public MemoryTableTest, public testing::WithParamInterface<WindowType> {
  protected:
   bool is_type_1() const { return GetParam() == WindowType::kType1; }

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "tests/packet_scripts/script.h"
+#include "transport/qp/credits.h"
 
 namespace uroce::packet_scripts {
 namespace {
@@ -64,6 +65,13 @@ TEST_F(CreditResponderTest, AnAckTellsTheReceiveRequestsThatAreLeft) {
   }
   EXPECT_EQ(posted, 16'384u);
   EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
+}
+
+// More than a queue can have: the most that can be told.
+TEST(CreditCodeTest, MoreThanTheTableHasIsItsLargestNumber) {
+  for (const uint32_t requests : {32'767u, 32'768u, 65'536u, 0x7fff'ffffu, 0xffff'ffffu}) {
+    EXPECT_EQ(transport::EncodeCredits(requests), CodeFor(requests)) << requests;
+  }
 }
 
 TEST_F(CreditResponderTest, EveryAethTellsThem) {

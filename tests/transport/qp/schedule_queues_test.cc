@@ -18,7 +18,7 @@ namespace {
 
 class Sender : public TransmitClient {
  public:
-  size_t BuildFrame(Time, FrameRoom out) override {
+  size_t BuildFrame(Time, const FrameRoom& out) override {
     out[0] = static_cast<uint8_t>(number);
     return 1;
   }
@@ -73,7 +73,7 @@ class CountedSender : public TransmitClient {
   CountedSender(char name, uint32_t frames, std::string& log)
       : name_(name), frames_(frames), log_(log) {}
 
-  size_t BuildFrame(Time, FrameRoom) override {
+  size_t BuildFrame(Time, const FrameRoom&) override {
     if (frames_ == 0) return 0;
     --frames_;
     log_ += name_;

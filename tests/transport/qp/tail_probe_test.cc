@@ -98,6 +98,15 @@ TEST_F(TailProbeTest, ARequestPostedMeanwhileWaitsForTheAnswer) {
   EXPECT_EQ(script_.TakeSent().size(), 1u);
 }
 
+TEST_F(TailProbeTest, AnAnswerForTheOnlyPacketEndsTheCare) {
+  PostWrites(1);
+  script_.Advance(RoundTripTime::kInitialSilence);
+  script_.ExpectSent(requests_[0]);
+  script_.Inject(Ack(first_));
+  script_.ExpectCompletion(1);
+  PostWrites(3);
+}
+
 // IBA C9-139: timeout and retry_cnt mean what they mean without probes, to the nanosecond.
 TEST_F(TailProbeTest, NoRetryIsTakenAndTheAckTimerRunsOn) {
   PostWrites(1);

@@ -35,6 +35,32 @@ inline bool AreTheSame(const Packet& a, const Packet& b) {
          a.payload.size() == b.payload.size();
 }
 
+// Whether `plain` is what a packet that has this opcode brings.
+template <uint8_t kOpcode>
+bool IsReadAs(const ConnectionPacket& packet, bool is_packet, const Packet& expected) {
+  PlainPacket plain{};
+  if (ReadPlainPacket<kOpcode>(packet, plain) != is_packet) return false;
+  return !is_packet ||
+         (plain.solicited == expected.solicited && plain.ack_request == expected.ack_request &&
+          plain.psn == expected.psn && plain.reth == expected.reth &&
+          plain.aeth == expected.aeth && plain.payload.data() == expected.payload.data() &&
+          plain.payload.size() == expected.payload.size());
+}
+
+// The same of any packet of a reliable connection.
+inline bool IsReadAsPlain(const ConnectionPacket& packet, bool is_packet, const Packet& expected) {
+  switch (packet.opcode()) {
+    case kRcSendOnly:
+      return IsReadAs<kRcSendOnly>(packet, is_packet, expected);
+    case kRcWriteOnly:
+      return IsReadAs<kRcWriteOnly>(packet, is_packet, expected);
+    case kRcAcknowledge:
+      return IsReadAs<kRcAcknowledge>(packet, is_packet, expected);
+    default:
+      return true;
+  }
+}
+
 // Whether the short way and the ladder say the same of a frame, to whatever connection it may
 // belong, and whatever is to become of its ICRC.
 inline bool BothWaysAgree(std::span<const uint8_t> frame) {
@@ -53,6 +79,12 @@ inline bool BothWaysAgree(std::span<const uint8_t> frame) {
         Packet fast;
         if (ParseConnectionFrame(frame, sender, check, fast) != is_senders) return false;
         if (is_senders && !AreTheSame(slow, fast)) return false;
+        ConnectionPacket packet;
+        if (service == Service::kReliableConnection &&
+            MatchConnectionFrame(frame, sender, check, packet) &&
+            !IsReadAsPlain(packet, is_senders, slow)) {
+          return false;
+        }
       }
     }
   }

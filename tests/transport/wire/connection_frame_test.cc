@@ -4,10 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <vector>
 
 #include "tests/transport/wire/both_ways.h"
+#include "transport/wire/byte_order.h"
+#include "transport/wire/ethernet.h"
 #include "transport/wire/frame_builder.h"
+#include "transport/wire/ipv4.h"
+#include "transport/wire/ipv6.h"
 
 namespace uroce::transport {
 namespace {
@@ -38,6 +43,24 @@ class ConnectionFrameTest : public testing::TestWithParam<bool> {
     return frame;
   }
 
+  static void SetChecksum(std::vector<uint8_t>& frame) {
+    if (GetParam()) return;
+    uint8_t* const ip = &frame[EthernetHeader::kBytes];
+    Store16(0, ip + ipv4_internal::kChecksumOffset);
+    const uint16_t checksum = ipv4_internal::ChecksumOf(ip);
+    std::memcpy(ip + ipv4_internal::kChecksumOffset, &checksum, sizeof checksum);
+  }
+
+  // The lengths of the IP and UDP headers.
+  static void SetUdpBytes(uint16_t bytes, std::vector<uint8_t>& frame) {
+    uint8_t* const ip = &frame[EthernetHeader::kBytes];
+    const size_t ip_bytes = GetParam() ? Ipv6Header::kBytes : Ipv4Header::kBytes;
+    const size_t total_bytes = GetParam() ? bytes : ip_bytes + bytes;
+    Store16(static_cast<uint16_t>(total_bytes), ip + (GetParam() ? 4 : 2));
+    Store16(bytes, ip + ip_bytes + 4);
+    SetChecksum(frame);
+  }
+
   const ConnectionFrames expected_ = {
       .destination_qpn = Qpn{0xabcdef},
       .source = GetParam() ? Gid::LinkLocal(kPeers) : Gid::FromIpv4({10, 0, 0, 2}),
@@ -61,9 +84,9 @@ TEST_P(ConnectionFrameTest, EveryOpcodeAndPadding) {
   }
 }
 
-// A WRITE, an ACK, and one with headers that are looked for one by one.
+// A WRITE, a SEND, an ACK, and one with headers that are looked for one by one.
 TEST_P(ConnectionFrameTest, EveryBitAndEveryLength) {
-  for (const int code : {0x0a, 0x11, 0x0b}) {
+  for (const int code : {0x0a, 0x04, 0x11, 0x0b}) {
     const std::vector<uint8_t> right = Frame(static_cast<uint8_t>(code), 5);
     for (size_t bit = 0; bit < 8 * right.size(); ++bit) {
       std::vector<uint8_t> frame = right;
@@ -75,6 +98,27 @@ TEST_P(ConnectionFrameTest, EveryBitAndEveryLength) {
       const std::vector<uint8_t> frame(right.begin(),
                                        right.begin() + static_cast<ptrdiff_t>(bytes));
       EXPECT_TRUE(BothWaysAgree(frame)) << "opcode " << code << ", " << bytes << " bytes";
+    }
+  }
+}
+
+// Wrong bits and lengths that no checksum tells of: the IP header's is right, and an ICRC is not
+// always looked at.
+TEST_P(ConnectionFrameTest, EveryBitAndEveryLengthWithARightChecksum) {
+  for (const int code : {0x0a, 0x04, 0x11, 0x0b}) {
+    for (const size_t payload_bytes : {0, 5}) {
+      const std::vector<uint8_t> right = Frame(static_cast<uint8_t>(code), payload_bytes);
+      for (size_t bit = 0; bit < 8 * right.size(); ++bit) {
+        std::vector<uint8_t> frame = right;
+        frame[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+        SetChecksum(frame);
+        EXPECT_TRUE(BothWaysAgree(frame)) << "opcode " << code << ", bit " << bit;
+      }
+      for (uint16_t udp_bytes = 0; udp_bytes <= right.size(); ++udp_bytes) {
+        std::vector<uint8_t> frame = right;
+        SetUdpBytes(udp_bytes, frame);
+        EXPECT_TRUE(BothWaysAgree(frame)) << "opcode " << code << ", UDP of " << udp_bytes;
+      }
     }
   }
 }

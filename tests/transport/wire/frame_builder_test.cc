@@ -82,6 +82,69 @@ TEST(FrameBuilderTest, KnownIpv4Frame) {
   EXPECT_EQ(expected, std::vector<uint8_t>(frame.begin(), frame.end() - 4));
 }
 
+// The frames that are built the short way are those that Emit builds.
+class PlainFrameTest : public testing::TestWithParam<bool> {
+ protected:
+  using Frame = std::vector<uint8_t>;
+
+  PlainFrameTest() {
+    AddressVector address;
+    address.destination_gid =
+        GetParam() ? Gid::LinkLocal({2, 0, 0, 0, 0, 2}) : Gid::FromIpv4({10, 0, 0, 2});
+    const Gid source =
+        GetParam() ? Gid::LinkLocal({2, 0, 0, 0, 0, 1}) : Gid::FromIpv4({10, 0, 0, 1});
+    address.traffic_class = 0x6a;
+    builder_ = FrameBuilder({2, 0, 0, 0, 0, 1}, source, address, 0xc123);
+    for (size_t i = 0; i < data_.size(); ++i) data_[i] = static_cast<uint8_t>(i * 7 + 1);
+  }
+
+  // `emit(payload, room)` builds a frame of this opcode.
+  template <class Emit>
+  void ExpectSame(uint8_t opcode, size_t payload_bytes, TransportHeaders headers, Emit emit) {
+    headers.opcode = *ParseOpcode(opcode);
+    const PayloadPiece payload{data_.data(), payload_bytes};
+    for (const IcrcUse icrc : {IcrcUse::kCarried, IcrcUse::kWaived}) {
+      Frame expected(kMaxFrameBytes, 0x5a);
+      Frame built(kMaxFrameBytes, 0x5a);
+      const size_t bytes = builder_.Emit(headers, {&payload, 1}, FrameRoom(expected, icrc));
+      ASSERT_NE(bytes, 0u);
+      EXPECT_EQ(emit(payload, FrameRoom(built, icrc)), bytes);
+      EXPECT_EQ(built, expected) << int{opcode} << ", " << payload_bytes << " bytes";
+    }
+  }
+
+  FrameBuilder builder_;
+  std::array<uint8_t, 4096> data_;
+};
+
+TEST_P(PlainFrameTest, IsThatOfEmit) {
+  TransportHeaders headers;
+  headers.destination_qpn = Qpn{0xabcdef};
+  headers.psn = Psn(0xfedcba);
+  headers.reth = {0x1122'3344'5566'7788, RKey{0x99aa'bbcc}, 0xddee'ff01};
+  headers.aeth = {Syndrome::Ack(17), 0x313233};
+  for (const bool flag : {false, true}) {
+    headers.solicited = flag;
+    headers.ack_request = !flag;
+    const PlainHeaders plain{headers.destination_qpn, headers.psn, flag, !flag};
+    for (const size_t bytes : {0, 1, 2, 3, 4, 5, 64, 4096}) {
+      ExpectSame(kRcSendOnly, bytes, headers, [&](auto payload, auto room) {
+        return builder_.EmitSendOnly(plain, payload, room);
+      });
+      ExpectSame(kRcWriteOnly, bytes, headers, [&](auto payload, auto room) {
+        return builder_.EmitWriteOnly(plain, headers.reth, payload, room);
+      });
+    }
+  }
+  headers.solicited = headers.ack_request = false;
+  ExpectSame(kRcAcknowledge, 0, headers, [&](auto, auto room) {
+    return builder_.EmitAcknowledge(headers.destination_qpn, headers.psn, headers.aeth, room);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ip, PlainFrameTest, testing::Bool(),
+                         [](const auto& ip) { return ip.param ? "v6" : "v4"; });
+
 TEST(PrinterTest, Ipv6AddressesAsInRfc5952) {
   const auto text = [](std::string_view hex) {
     Gid gid;

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
+#include <cctype>
 #include <string>
 
 #include "tests/verbs_provider/virtual_kernel/test_description.h"
@@ -39,6 +41,24 @@ TEST_F(DeviceTreeTest, DeviceAttributesReadAsTheKernelWritesThem) {
   EXPECT_EQ(OfDevice("fw_ver"), "test-1\n");
   EXPECT_EQ(OfDevice("node_desc"), "test node\n");
   EXPECT_EQ(OfDevice("device/vendor"), "0xfeed\n");
+}
+
+TEST_F(DeviceTreeTest, BusDeviceHasWhatProgramsReadOfAPciFunction) {
+  EXPECT_EQ(OfDevice("device/class"), "0x020000\n");
+  EXPECT_EQ(OfDevice("device/subsystem_device"), "0x0001\n");
+  EXPECT_EQ(OfDevice("device/numa_node"), "-1\n");
+  EXPECT_EQ(OfDevice("device/net/lo/ifindex"), "1\n");
+  EXPECT_THAT(tree_.List("/sys/class/infiniband/uroce0/device/net"), ElementsAre("lo"));
+  const long processors = sysconf(_SC_NPROCESSORS_CONF);
+  const std::string mask = OfDevice("device/local_cpus");
+  long bits = 0;
+  for (const char digit : mask) {
+    if (isxdigit(digit) != 0)
+      bits += __builtin_popcountl(std::stoul(std::string(1, digit), nullptr, 16));
+  }
+  EXPECT_EQ(bits, processors) << mask;
+  EXPECT_EQ(OfDevice("device/local_cpulist"),
+            processors == 1 ? "0\n" : "0-" + std::to_string(processors - 1) + "\n");
 }
 
 TEST_F(DeviceTreeTest, PortAttributesReadAsTheKernelWritesThem) {

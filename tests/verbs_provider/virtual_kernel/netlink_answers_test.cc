@@ -85,6 +85,16 @@ class NetlinkAnswersTest : public testing::Test {
                          has_rdma_cm_);
   }
 
+  NetlinkAnswer AskForPort(uint32_t port, uint16_t flags) const {
+    const nlmsghdr header = Header(RDMA_NLDEV_CMD_PORT_GET, flags);
+    NetlinkMessage message(header, header.nlmsg_type, header.nlmsg_flags);
+    message.PutU32(RDMA_NLDEV_ATTR_DEV_INDEX, kDeviceIndex);
+    message.PutU32(RDMA_NLDEV_ATTR_PORT_INDEX, port);
+    const NetlinkBytes bytes = std::move(message).Finish();
+    return AnswerNetlink(header, std::span(bytes).subspan(NLMSG_HDRLEN), description_, true,
+                         has_rdma_cm_);
+  }
+
   uroce_device_description description_ = {};
   bool has_rdma_cm_ = true;
 };
@@ -133,6 +143,46 @@ TEST_F(NetlinkAnswersTest, UverbsOfOurDevice) {
   EXPECT_EQ(chardev.Get<uint64_t>(RDMA_NLDEV_ATTR_CHARDEV), makedev(kUverbsMajor, kUverbsMinor));
   // Absent, or libibverbs would pick the driver of that number.
   EXPECT_EQ(chardev.GetString(RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID), "(absent)");
+}
+
+// What `rdma link` asks: it reads until it is told the end.
+TEST_F(NetlinkAnswersTest, PortWithItsNetworkInterfaceAndAnAcknowledgement) {
+  for (const uint16_t flags : {uint16_t{0}, uint16_t{NLM_F_ACK}}) {
+    const NetlinkAnswer answer = AskForPort(1, flags);
+    EXPECT_FALSE(answer.forward);
+    ASSERT_EQ(answer.messages.size(), flags == 0 ? 1u : 2u);
+    const Parsed port(answer.messages[0]);
+    EXPECT_EQ(port.GetString(RDMA_NLDEV_ATTR_DEV_NAME), "uroce0");
+    EXPECT_EQ(port.Get<uint32_t>(RDMA_NLDEV_ATTR_PORT_INDEX), 1u);
+    EXPECT_EQ(port.Get<uint8_t>(RDMA_NLDEV_ATTR_PORT_STATE), 4);
+    EXPECT_EQ(port.Get<uint8_t>(RDMA_NLDEV_ATTR_PORT_PHYS_STATE), 5);
+    EXPECT_EQ(port.Get<uint32_t>(RDMA_NLDEV_ATTR_NDEV_INDEX), 1u);
+    EXPECT_EQ(port.GetString(RDMA_NLDEV_ATTR_NDEV_NAME), "lo");
+    if (flags == 0) continue;
+    const Parsed acknowledgement(answer.messages[1]);
+    EXPECT_EQ(acknowledgement.header.nlmsg_type, NLMSG_ERROR);
+    EXPECT_EQ(acknowledgement.error, 0);
+  }
+}
+
+TEST_F(NetlinkAnswersTest, PortWithoutANetworkInterfaceNamesNone) {
+  for (uroce_gid& gid : description_.gids) gid.netdev_ifindex = 0;
+  const NetlinkAnswer answer = AskForPort(1, 0);
+  ASSERT_EQ(answer.messages.size(), 1u);
+  EXPECT_EQ(Parsed(answer.messages[0]).GetString(RDMA_NLDEV_ATTR_NDEV_NAME), "(absent)");
+}
+
+TEST_F(NetlinkAnswersTest, DumpOfPortsListsTheOnlyOneAndEnds) {
+  const NetlinkAnswer answer = AskForPort(1, NLM_F_DUMP);
+  ASSERT_EQ(answer.messages.size(), 2u);
+  EXPECT_EQ(Parsed(answer.messages[0]).Get<uint32_t>(RDMA_NLDEV_ATTR_PORT_INDEX), 1u);
+  EXPECT_EQ(Parsed(answer.messages[1]).header.nlmsg_type, NLMSG_DONE);
+}
+
+TEST_F(NetlinkAnswersTest, PortThatIsNotThereIsInvalid) {
+  const NetlinkAnswer answer = AskForPort(2, NLM_F_ACK);
+  ASSERT_EQ(answer.messages.size(), 1u);
+  EXPECT_EQ(Parsed(answer.messages[0]).error, -EINVAL);
 }
 
 TEST_F(NetlinkAnswersTest, OtherCharacterDevicesOfOursDoNotExist) {

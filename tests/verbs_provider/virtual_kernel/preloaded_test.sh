@@ -95,8 +95,8 @@ complaint() {
 [ "$(complaint /nonexistent.so)" = "uroce: cannot load the provider: /nonexistent.so: cannot open \
 shared object file: No such file or directory." ] ||
   fail "missing provider: $(complaint /nonexistent.so)"
-[ "$(complaint "$stage/counting.so")" = "uroce: $stage/counting.so is not a uroce provider: it has \
-no uroce_describe_device()." ] ||
+[ "$(complaint "$stage/counting.so")" = "uroce: $stage/counting.so is not a uroce provider of this \
+build: it has no uroce_describe_device()." ] ||
   fail "library that is no provider: $(complaint "$stage/counting.so")"
 
 echo "$failures failures"

@@ -118,7 +118,9 @@ void CloseContext(ibv_context* context, void* object) {
   delete test_context;
 }
 
-[[gnu::constructor]] void Register() {
+[[gnu::constructor]] void RegisterForkHandler() { abi::RegisterForkHandler(); }
+
+int Register() {
   abi::Provider provider;
   provider.name = "uroce-test";
   provider.drives_device = [](const char* name) { return strcmp(name, "uroce0") == 0; };
@@ -134,7 +136,9 @@ void CloseContext(ibv_context* context, void* object) {
   provider.ops.create_qp_ex = CreateQp;
   provider.ops.destroy_qp = DestroyQp;
   const std::string error = abi::RegisterProvider(provider);
-  if (!error.empty()) fprintf(stderr, "uroce-test: %s\n", error.c_str());
+  if (error.empty()) return 0;
+  fprintf(stderr, "uroce-test: %s\n", error.c_str());
+  return EPROTONOSUPPORT;
 }
 
 }  // namespace
@@ -145,4 +149,8 @@ extern "C" __attribute__((visibility("default"))) int uroce_describe_device(
   if (description->struct_bytes != sizeof(*description)) return EINVAL;
   uroce::verbs::DescribeTestDevice(*description);
   return 0;
+}
+
+extern "C" __attribute__((visibility("default"))) int uroce_register_provider() {
+  return uroce::verbs::Register();
 }

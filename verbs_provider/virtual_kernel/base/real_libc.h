@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -80,6 +81,9 @@ class RealFunction<Result(Parameters..., ...)> {
   X(seekdir, void(DIR*, long)) \
   X(telldir, long(DIR*)) \
   X(dirfd, int(DIR*)) \
+  X(scandir, int(const char*, dirent***, int (*)(const dirent*), \
+                 int (*)(const dirent**, const dirent**))) \
+  X(glob, int(const char*, int, int (*)(const char*, int), glob_t*)) \
   X(stat, int(const char*, struct stat*)) \
   X(lstat, int(const char*, struct stat*)) \
   X(fstat, int(int, struct stat*)) \
@@ -87,6 +91,11 @@ class RealFunction<Result(Parameters..., ...)> {
   X(statx, int(int, const char*, int, unsigned int, struct statx*)) \
   X(access, int(const char*, int)) \
   X(faccessat, int(int, const char*, int, int)) \
+  X(eaccess, int(const char*, int)) \
+  X(getxattr, ssize_t(const char*, const char*, void*, size_t)) \
+  X(lgetxattr, ssize_t(const char*, const char*, void*, size_t)) \
+  X(listxattr, ssize_t(const char*, char*, size_t)) \
+  X(llistxattr, ssize_t(const char*, char*, size_t)) \
   X(readlink, ssize_t(const char*, char*, size_t)) \
   X(readlinkat, ssize_t(int, const char*, char*, size_t)) \
   X(realpath, char*(const char*, char*)) \

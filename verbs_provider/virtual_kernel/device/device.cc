@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -20,6 +21,7 @@ namespace {
 // Held while the provider describes the device.
 constinit std::mutex describing;
 std::atomic<const Device*> current = nullptr;
+std::atomic<bool> provider_registered = false;  // with libibverbs
 std::atomic<bool> failed = false;
 thread_local bool loading = false;
 
@@ -36,6 +38,18 @@ void RegisterOuterForkHandlers() {
                      [] { describing.unlock(); });
 }
 
+// Returns "", or why there is no device. Under `describing`.
+std::string Describe(const ProviderLibrary& provider) {
+  if (!provider.error.empty()) return provider.error;
+  uroce_device_description description = {};
+  description.struct_bytes = sizeof(description);
+  const int result = provider.describe_device(&description);
+  if (result == EAGAIN) return "";
+  if (result != 0) return std::string("the provider has no device to offer: ") + strerror(result);
+  current = new Device(description, provider.rdma_cm);
+  return "";
+}
+
 // Null when there is none (yet).
 const Device* LoadDevice() {
   RegisterInnerForkHandlers();
@@ -43,22 +57,18 @@ const Device* LoadDevice() {
   // here from a constructor, which runs under that lock. Two threads that load at the same time
   // are served by dlopen itself: the library is loaded once.
   const ProviderLibrary provider = LoadProvider();
-  if (provider.state == ProviderLibrary::State::kNotYet) return nullptr;
-
   RegisterOuterForkHandlers();
-  const std::lock_guard<std::mutex> lock(describing);
-  if (failed || current != nullptr) return current;
-  std::string error = provider.error;
-  if (error.empty()) {
-    uroce_device_description description = {};
-    description.struct_bytes = sizeof(description);
-    const int result = provider.describe_device(&description);
-    if (result == 0) {
-      current = new Device(description, provider.rdma_cm);
+  if (provider.error.empty() && HasLibibverbs()) {
+    if (provider.register_provider() == 0) {
+      provider_registered = true;
     } else {
-      error = std::string("the provider has no device to offer: ") + strerror(result);
+      failed = true;
     }
   }
+
+  const std::lock_guard<std::mutex> lock(describing);
+  if (failed || current != nullptr) return current;
+  const std::string error = Describe(provider);
   if (!error.empty()) {
     failed = true;
     nic::Log(nic::LogLevel::kError, error);
@@ -74,13 +84,15 @@ Device::Device(const uroce_device_description& from_provider, const RdmaCmFuncti
       tree(MakeDeviceTree(from_provider, static_cast<bool>(functions))) {}
 
 const Device* CurrentDevice() {
-  if (const Device* device = current.load(std::memory_order_acquire)) return device;
-  if (failed || loading) return nullptr;
+  const Device* device = current.load(std::memory_order_acquire);
+  if ((device != nullptr && provider_registered) || failed || loading) return device;
   const ErrnoGuard guard;
   loading = true;
-  const Device* device = LoadDevice();
+  if (device == nullptr || HasLibibverbs()) device = LoadDevice();
   loading = false;
   return device;
 }
+
+bool DeviceWasSeen() { return current != nullptr; }
 
 }  // namespace uroce::verbs::virtual_kernel

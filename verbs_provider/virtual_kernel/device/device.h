@@ -15,6 +15,7 @@ namespace uroce::verbs::virtual_kernel {
 // they cannot meet those of a real device: uverbs minors end at 255 per major, char device majors
 // at 511, and RDMA device indices count up from 0.
 inline constexpr char kDeviceName[] = "uroce0";
+inline constexpr char kDeviceType[] = "uroce";
 inline constexpr uint32_t kDeviceIndex = 900'000'900;
 inline constexpr char kUverbsName[] = "uverbs900";
 inline constexpr unsigned int kUverbsMajor = 4000;
@@ -34,10 +35,14 @@ struct Device {
   Device(const uroce_device_description& from_provider, const RdmaCmFunctions& functions);
 };
 
-// The device of this process. The first call that finds libibverbs loaded loads the provider
-// library and asks it for the description; until then, and if that fails (one line on stderr),
-// there is no device and the result is null. Keeps errno. Null as well while this very thread is
-// loading the provider.
+// The device of this process. The first call loads the provider library and asks it for the
+// description, and the first that finds libibverbs in the process has the provider register with
+// it. If that fails (one line on stderr), there is no device and the result is null. Keeps errno.
+// Null as well while this very thread is loading the provider, and in direct mode until there is a
+// libibverbs.
 const Device* CurrentDevice();
+
+// Whether this process has looked at the device: CurrentDevice() has returned one.
+bool DeviceWasSeen();
 
 }  // namespace uroce::verbs::virtual_kernel

@@ -6,6 +6,8 @@
 // kernel (liburoce-preload.so) and the provider (liburoce-provider.so). They find each other's
 // functions with dlsym, so neither links the other. event_files.h is the other direction.
 //
+// A process without libibverbs sees the device in netlink and sysfs all the same.
+//
 // Everything that the kernel would tell about the device through netlink, sysfs and the GID ioctls
 // comes from this description, which the provider fills in once a process.
 
@@ -50,10 +52,17 @@ struct uroce_device_description {
 };
 
 // Exported by the provider. Fills `description`, which comes zeroed but for struct_bytes. Returns
-// 0, or a positive errno value: the device is then not shown in this process. Called once, right
-// after the provider was loaded, on the application's thread inside its first ibv_get_device_list;
-// must be quick and must not call libibverbs.
+// 0; EAGAIN when only a registered provider can tell (uroce_register_provider), as it would have to
+// open a port that one program at a time can have; or another positive errno value: the device is
+// then not shown in this process. Called until it succeeds, on a thread of the application that
+// looks for RDMA devices, be it `ls`; must be quick and must not call libibverbs.
 int uroce_describe_device(struct uroce_device_description* description);
+
+// Exported by the provider. Makes it known to the libibverbs of this process. Called as soon as
+// there is one, which may be long after the first look at the device, and possibly by two threads
+// at once; the first successful call counts. Takes the dynamic linker's lock. Returns 0, or a
+// positive errno value after one line on stderr that says why libibverbs will not find the device.
+int uroce_register_provider(void);
 
 #ifdef __cplusplus
 }  // extern "C"

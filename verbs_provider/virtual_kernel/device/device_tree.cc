@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -40,6 +41,18 @@ std::string FormatGid(const uroce_gid& gid) {
     text += Format("%02x%02x%c", gid.raw[at], gid.raw[at + 1], at == 14 ? '\n' : ':');
   }
   return text;
+}
+
+// The first `processors` processors, as the kernel prints a mask: 32 of them a group, the last
+// group first.
+std::string FormatProcessorMask(unsigned int processors) {
+  std::string text;
+  for (unsigned int first = (processors - 1) / 32 * 32;; first -= 32) {
+    const unsigned int bits = std::min(processors - first, 32U);
+    const uint32_t mask = bits == 32 ? UINT32_MAX : (uint32_t{1} << bits) - 1;
+    text += text.empty() ? Format("%x", mask) : Format(",%08x", mask);
+    if (first == 0) return text + '\n';
+  }
 }
 
 bool IsEmpty(const uroce_gid& gid) {
@@ -102,6 +115,33 @@ void AddPort(const uroce_device_description& description, const std::string& por
   AddTables(description, port, tree);
 }
 
+// What programs read of the PCI function behind a device: UCX and libfabric its numbers, MPI
+// libraries and NCCL the processors near it, scripts the network interface. There is no function,
+// so that there is no `subsystem` either, which tells NCCL so.
+void AddBusDevice(const uroce_device_description& description, const std::string& device,
+                  VirtualTree& tree) {
+  const std::string vendor = Format("0x%04x\n", description.vendor_id);
+  const std::string part = Format("0x%04x\n", description.vendor_part_id);
+  tree.AddFile(device + "/vendor", vendor);
+  tree.AddFile(device + "/device", part);
+  tree.AddFile(device + "/subsystem_vendor", vendor);
+  tree.AddFile(device + "/subsystem_device", part);
+  tree.AddFile(device + "/class", "0x020000\n");  // an Ethernet controller
+  tree.AddFile(device + "/revision", "0x00\n");
+  tree.AddFile(device + "/numa_node", "-1\n");
+  const auto processors = static_cast<unsigned int>(sysconf(_SC_NPROCESSORS_CONF));
+  tree.AddFile(device + "/local_cpulist",
+               processors == 1 ? "0\n" : Format("0-%u\n", processors - 1));
+  tree.AddFile(device + "/local_cpus", FormatProcessorMask(processors));
+  for (uint32_t index = 0; index < description.gid_count; ++index) {
+    const uroce_gid& gid = description.gids[index];
+    if (gid.netdev_ifindex == 0) continue;
+    const std::string net = Format("/net/%.15s", gid.netdev_name);
+    tree.AddFile(device + net + "/ifindex", Format("%u\n", gid.netdev_ifindex));
+    tree.AddFile(device + net + "/dev_port", "0\n");
+  }
+}
+
 void AddRdmaCm(VirtualTree& tree) {
   tree.AddCharDevice(std::string(kDevPath) + "/" + kRdmaCmName,
                      makedev(kUverbsMajor, kRdmaCmMinor));
@@ -129,11 +169,10 @@ VirtualTree MakeDeviceTree(const uroce_device_description& description, bool has
   tree.AddFile(device + "/node_guid", FormatGuid(description.node_guid));
   tree.AddFile(device + "/sys_image_guid", FormatGuid(description.sys_image_guid));
   tree.AddFile(device + "/fw_ver", Format("%.63s\n", description.fw_version));
+  tree.AddFile(device + "/hca_type", Format("%s\n", kDeviceType));
+  tree.AddFile(device + "/hw_rev", "0x0\n");
   tree.AddFile(device + "/node_desc", Format("%.63s\n", description.node_description));
-  // UCX and libfabric read these; there is no PCI function, so nothing else is here.
-  tree.AddFile(device + "/device/vendor", Format("0x%04x\n", description.vendor_id));
-  tree.AddFile(device + "/device/device", Format("0x%04x\n", description.vendor_part_id));
-  tree.AddFile(device + "/device/numa_node", "-1\n");
+  AddBusDevice(description, device + "/device", tree);
   AddPort(description, device + "/ports/1", tree);
   return tree;
 }

@@ -22,13 +22,15 @@ std::string ProviderPath() {
 
 }  // namespace
 
-ProviderLibrary LoadProvider() {
-  void* libibverbs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (libibverbs == nullptr) return {};
-  dlclose(libibverbs);  // the provider keeps its own reference
+bool HasLibibverbs() {
+  void* const libibverbs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (libibverbs == nullptr) return false;
+  dlclose(libibverbs);  // the provider takes a reference of its own when it registers
+  return true;
+}
 
+ProviderLibrary LoadProvider() {
   ProviderLibrary provider;
-  provider.state = ProviderLibrary::State::kDone;
   const std::string path = ProviderPath();
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -37,8 +39,13 @@ ProviderLibrary LoadProvider() {
   }
   provider.describe_device =
       reinterpret_cast<decltype(&uroce_describe_device)>(dlsym(library, "uroce_describe_device"));
-  if (provider.describe_device == nullptr) {
-    provider.error = path + " is not a uroce provider: it has no uroce_describe_device()";
+  provider.register_provider = reinterpret_cast<decltype(&uroce_register_provider)>(
+      dlsym(library, "uroce_register_provider"));
+  if (provider.describe_device == nullptr || provider.register_provider == nullptr) {
+    provider.error = path + " is not a uroce provider of this build: it has no " +
+                     (provider.describe_device == nullptr ? "uroce_describe_device()"
+                                                          : "uroce_register_provider()");
+    return provider;
   }
   provider.rdma_cm = {
       .open = reinterpret_cast<decltype(&uroce_rdma_cm_open)>(dlsym(library, "uroce_rdma_cm_open")),

@@ -8,18 +8,17 @@
 namespace uroce::verbs::virtual_kernel {
 
 struct ProviderLibrary {
-  enum class State {
-    kNotYet,  // libibverbs is not loaded, so a provider is not wanted
-    kDone,    // loaded, or `error` says why not
-  };
-  State state = State::kNotYet;
   decltype(&uroce_describe_device) describe_device = nullptr;
+  decltype(&uroce_register_provider) register_provider = nullptr;
   RdmaCmFunctions rdma_cm;
-  std::string error;
+  std::string error;  // "", or why there is no provider
 };
 
-// Loads liburoce-provider.so, for good, if libibverbs is in this process: the file that the
-// environment variable UROCE_PROVIDER names, else the one that lies beside this library.
+// Loads liburoce-provider.so, for good: the file that the environment variable UROCE_PROVIDER
+// names, else the one that lies beside this library.
 ProviderLibrary LoadProvider();
+
+// Whether libibverbs is in this process.
+bool HasLibibverbs();
 
 }  // namespace uroce::verbs::virtual_kernel

@@ -1,7 +1,14 @@
-// opendir and what is done with its result.
+// opendir and what is done with its result, also by libc itself.
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
 
 #include "verbs_provider/virtual_kernel/base/real_libc.h"
 #include "verbs_provider/virtual_kernel/files/directory_stream.h"
@@ -12,6 +19,44 @@ namespace uroce::verbs::virtual_kernel {
 
 // So that readdir64 can be the same function.
 static_assert(sizeof(struct dirent) == sizeof(struct dirent64));
+
+namespace {
+
+using DirentFilter = int (*)(const dirent*);
+using DirentOrder = int (*)(const dirent**, const dirent**);
+
+// Whether a pattern can lead to what the device has.
+bool MayMatchOurs(const char* pattern) {
+  const std::string_view text = pattern;
+  return text.starts_with("/sys/class/") || text.starts_with("/dev/infiniband");
+}
+
+// What scandir() does with a directory; libc's own calls its opendir() inside. -1 with errno.
+int ScanDirectory(DirectoryStream& stream, dirent*** list, DirentFilter filter, DirentOrder order) {
+  std::vector<const dirent*> wanted;
+  while (const dirent* entry = stream.Read()) {
+    if (filter == nullptr || filter(entry) != 0) wanted.push_back(entry);
+  }
+  if (order != nullptr) {
+    std::sort(wanted.begin(), wanted.end(), [order](const dirent* left, const dirent* right) {
+      return order(&left, &right) < 0;
+    });
+  }
+  // For the caller to free, each entry for itself.
+  *list = static_cast<dirent**>(calloc(wanted.size() + 1, sizeof(dirent*)));
+  bool complete = *list != nullptr;
+  for (size_t index = 0; complete && index < wanted.size(); ++index) {
+    (*list)[index] = static_cast<dirent*>(malloc(sizeof(dirent)));
+    complete = (*list)[index] != nullptr;
+    if (complete) *(*list)[index] = *wanted[index];
+  }
+  if (complete) return static_cast<int>(wanted.size());
+  for (dirent** entry = *list; entry != nullptr && *entry != nullptr; ++entry) free(*entry);
+  free(*list);
+  return -1;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -66,6 +111,36 @@ long InterposedTelldir(DIR* stream) {
   const DirectoryStream* ours = DirectoryStream::Of(stream);
   return ours != nullptr ? ours->Tell() : real::telldir(stream);
 }
+
+int InterposedScandir(const char* path, dirent*** list, DirentFilter filter, DirentOrder order)
+    UROCE_INTERPOSE(scandir);
+int InterposedScandir(const char* path, dirent*** list, DirentFilter filter, DirentOrder order) {
+  if (!Resolve(AT_FDCWD, path)) return real::scandir(path, list, filter, order);
+  DIR* const stream = InterposedOpendir(path);
+  if (stream == nullptr) return -1;
+  const int count = ScanDirectory(*DirectoryStream::Of(stream), list, filter, order);
+  InterposedClosedir(stream);
+  return count;
+}
+int InterposedScandir64(const char* path, dirent*** list, DirentFilter filter, DirentOrder order)
+    UROCE_INTERPOSE_ALIAS(scandir64, scandir);
+
+int InterposedGlob(const char* pattern, int flags, int (*on_error)(const char*, int), glob_t* found)
+    UROCE_INTERPOSE(glob);
+int InterposedGlob(const char* pattern, int flags, int (*on_error)(const char*, int),
+                   glob_t* found) {
+  if ((flags & GLOB_ALTDIRFUNC) != 0 || !MayMatchOurs(pattern)) {
+    return real::glob(pattern, flags, on_error, found);
+  }
+  found->gl_opendir = [](const char* path) -> void* { return InterposedOpendir(path); };
+  found->gl_readdir = [](void* stream) { return InterposedReaddir(static_cast<DIR*>(stream)); };
+  found->gl_closedir = [](void* stream) { InterposedClosedir(static_cast<DIR*>(stream)); };
+  found->gl_stat = [](const char* path, struct stat* result) { return stat(path, result); };
+  found->gl_lstat = [](const char* path, struct stat* result) { return lstat(path, result); };
+  return real::glob(pattern, flags | GLOB_ALTDIRFUNC, on_error, found);
+}
+int InterposedGlob64(const char* pattern, int flags, int (*on_error)(const char*, int),
+                     glob_t* found) UROCE_INTERPOSE_ALIAS(glob64, glob);
 
 }  // extern "C"
 }  // namespace uroce::verbs::virtual_kernel

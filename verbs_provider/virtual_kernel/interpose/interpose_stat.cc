@@ -1,9 +1,11 @@
-// stat and access in all their shapes.
+// stat and access in all their shapes, and extended attributes.
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 #include "verbs_provider/virtual_kernel/base/real_libc.h"
 #include "verbs_provider/virtual_kernel/files/files.h"
@@ -145,6 +147,42 @@ int InterposedFaccessat(int directory_fd, const char* path, int mode, int flags)
 int InterposedFaccessat(int directory_fd, const char* path, int mode, int flags) {
   const auto found = Resolve(directory_fd, path);
   return found ? AccessVirtual(*found, mode) : real::faccessat(directory_fd, path, mode, flags);
+}
+
+// By the effective user and group; our permissions are the same for all.
+int InterposedEaccess(const char* path, int mode) UROCE_INTERPOSE(eaccess);
+int InterposedEaccess(const char* path, int mode) {
+  const auto found = Resolve(AT_FDCWD, path);
+  return found ? AccessVirtual(*found, mode) : real::eaccess(path, mode);
+}
+int InterposedEuidaccess(const char* path, int mode) UROCE_INTERPOSE_ALIAS(euidaccess, eaccess);
+
+// `ls -l` looks for access control lists: there are no extended attributes, as in sysfs.
+ssize_t InterposedGetxattr(const char* path, const char* name, void* value, size_t bytes)
+    UROCE_INTERPOSE(getxattr);
+ssize_t InterposedGetxattr(const char* path, const char* name, void* value, size_t bytes) {
+  if (!Resolve(AT_FDCWD, path)) return real::getxattr(path, name, value, bytes);
+  errno = ENODATA;
+  return -1;
+}
+
+ssize_t InterposedLgetxattr(const char* path, const char* name, void* value, size_t bytes)
+    UROCE_INTERPOSE(lgetxattr);
+ssize_t InterposedLgetxattr(const char* path, const char* name, void* value, size_t bytes) {
+  if (!Resolve(AT_FDCWD, path)) return real::lgetxattr(path, name, value, bytes);
+  errno = ENODATA;
+  return -1;
+}
+
+ssize_t InterposedListxattr(const char* path, char* names, size_t bytes) UROCE_INTERPOSE(listxattr);
+ssize_t InterposedListxattr(const char* path, char* names, size_t bytes) {
+  return Resolve(AT_FDCWD, path) ? 0 : real::listxattr(path, names, bytes);
+}
+
+ssize_t InterposedLlistxattr(const char* path, char* names, size_t bytes)
+    UROCE_INTERPOSE(llistxattr);
+ssize_t InterposedLlistxattr(const char* path, char* names, size_t bytes) {
+  return Resolve(AT_FDCWD, path) ? 0 : real::llistxattr(path, names, bytes);
 }
 
 }  // extern "C"

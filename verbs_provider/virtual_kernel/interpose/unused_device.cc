@@ -1,15 +1,16 @@
 // A program that `uroce run` started and that ends without libibverbs has used no RDMA device. Its
 // user may have expected otherwise: one sentence says so. Shells and launchers, which start other
-// programs, are meant to be so.
+// programs, are meant to be so, and so are programs that look at the device (`ls`, `rdma link`).
 
 #include <errno.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "verbs_provider/virtual_kernel/device/device.h"
+#include "verbs_provider/virtual_kernel/device/provider_loader.h"
 
 namespace uroce::verbs::virtual_kernel {
 namespace {
@@ -20,13 +21,6 @@ constexpr char kCommandVariable[] = "UROCE_COMMAND_PID";
 bool IsTheCommand() {
   const char* const pid = secure_getenv(kCommandVariable);
   return pid != nullptr && strtol(pid, nullptr, 10) == getpid();
-}
-
-bool HasLibibverbs() {
-  const auto is_libibverbs = [](dl_phdr_info* library, size_t, void*) {
-    return strstr(library->dlpi_name, "libibverbs.so") != nullptr ? 1 : 0;
-  };
-  return dl_iterate_phdr(is_libibverbs, nullptr) != 0;
 }
 
 struct Children {
@@ -54,7 +48,7 @@ bool HasStartedPrograms() {
 }
 
 [[gnu::destructor]] void SayThatNoDeviceWasUsed() {
-  if (!IsTheCommand() || HasLibibverbs() || HasStartedPrograms()) return;
+  if (!IsTheCommand() || DeviceWasSeen() || HasLibibverbs() || HasStartedPrograms()) return;
   dprintf(STDERR_FILENO,
           "uroce run: '%s' has ended without loading libibverbs, so that it used no RDMA device: "
           "link it with the shared libibverbs if it was to.\n",

@@ -2,6 +2,7 @@
 
 #include <rdma/rdma_netlink.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -19,14 +20,16 @@ constexpr uint16_t NldevType(int command) {
 // The attributes of a request that matter here.
 struct RequestedDevice {
   std::optional<uint32_t> index;
+  std::optional<uint32_t> port;
   std::string chardev_type;
 
   explicit RequestedDevice(std::span<const std::byte> payload) {
     ForEachAttribute(payload, [this](uint16_t type, std::span<const std::byte> value) {
-      if (type == RDMA_NLDEV_ATTR_DEV_INDEX && value.size() >= sizeof(uint32_t)) {
+      if (type == RDMA_NLDEV_ATTR_DEV_INDEX || type == RDMA_NLDEV_ATTR_PORT_INDEX) {
         uint32_t number;
+        if (value.size() < sizeof(number)) return;
         std::memcpy(&number, value.data(), sizeof(number));
-        index = number;
+        (type == RDMA_NLDEV_ATTR_DEV_INDEX ? index : port) = number;
       } else if (type == RDMA_NLDEV_ATTR_CHARDEV_TYPE) {
         const auto* text = reinterpret_cast<const char*>(value.data());
         chardev_type.assign(text, strnlen(text, value.size()));
@@ -48,6 +51,30 @@ NetlinkBytes DescribeDevice(const nlmsghdr& request, const uroce_device_descript
   message.PutU64(RDMA_NLDEV_ATTR_SYS_IMAGE_GUID, device.sys_image_guid);
   message.PutU8(RDMA_NLDEV_ATTR_DEV_NODE_TYPE, RDMA_NODE_IB_CA);
   message.PutString(RDMA_NLDEV_ATTR_DEV_PROTOCOL, "roce");
+  return std::move(message).Finish();
+}
+
+// The interface behind the port: that of the first GID which has one.
+const uroce_gid* NetworkInterfaceOf(const uroce_device_description& device) {
+  const auto* const end = device.gids + device.gid_count;
+  const auto* const found =
+      std::find_if(device.gids, end, [](const uroce_gid& gid) { return gid.netdev_ifindex != 0; });
+  return found == end ? nullptr : found;
+}
+
+// As the kernel's fill_port_info() does for RoCE.
+NetlinkBytes DescribePort(const nlmsghdr& request, const uroce_device_description& device,
+                          uint16_t flags) {
+  NetlinkMessage message(request, request.nlmsg_type, flags);
+  message.PutU32(RDMA_NLDEV_ATTR_DEV_INDEX, kDeviceIndex);
+  message.PutString(RDMA_NLDEV_ATTR_DEV_NAME, kDeviceName);
+  message.PutU32(RDMA_NLDEV_ATTR_PORT_INDEX, 1);
+  message.PutU8(RDMA_NLDEV_ATTR_PORT_STATE, device.port_state);
+  message.PutU8(RDMA_NLDEV_ATTR_PORT_PHYS_STATE, device.port_phys_state);
+  if (const uroce_gid* const interface = NetworkInterfaceOf(device)) {
+    message.PutU32(RDMA_NLDEV_ATTR_NDEV_INDEX, interface->netdev_ifindex);
+    message.PutString(RDMA_NLDEV_ATTR_NDEV_NAME, interface->netdev_name);
+  }
   return std::move(message).Finish();
 }
 
@@ -84,6 +111,37 @@ NetlinkAnswer Say(NetlinkBytes message) {
   return {.forward = false, .messages = {std::move(message)}};
 }
 
+// The answer to a request for our device: with the acknowledgement that was asked for, behind which
+// `rdma` stops reading.
+NetlinkAnswer SayOfOurs(const nlmsghdr& request, NetlinkBytes message) {
+  NetlinkAnswer answer = Say(std::move(message));
+  if ((request.nlmsg_flags & NLM_F_ACK) != 0) answer.messages.push_back(MakeError(request, 0));
+  return answer;
+}
+
+// A request that names our device.
+NetlinkAnswer AnswerForOurs(const nlmsghdr& header, const RequestedDevice& requested,
+                            const uroce_device_description& device) {
+  const bool dump = (header.nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
+  switch (header.nlmsg_type) {
+    case NldevType(RDMA_NLDEV_CMD_GET):
+      return SayOfOurs(header, DescribeDevice(header, device, 0));
+    case NldevType(RDMA_NLDEV_CMD_PORT_GET):
+      if (dump) {
+        return {.forward = false,
+                .messages = {DescribePort(header, device, NLM_F_MULTI), MakeDone(header)}};
+      }
+      return requested.port == 1 ? SayOfOurs(header, DescribePort(header, device, 0))
+                                 : Say(MakeError(header, -EINVAL));
+    case NldevType(RDMA_NLDEV_CMD_GET_CHARDEV):
+      // "umad" and "issm" belong to InfiniBand subnet management.
+      return requested.chardev_type == "uverbs" ? SayOfOurs(header, DescribeUverbs(header))
+                                                : Say(MakeError(header, -EOPNOTSUPP));
+    default:
+      return Say(dump ? MakeDone(header) : MakeError(header, -EOPNOTSUPP));
+  }
+}
+
 }  // namespace
 
 NetlinkAnswer AnswerNetlink(const nlmsghdr& header, std::span<const std::byte> payload,
@@ -95,28 +153,18 @@ NetlinkAnswer AnswerNetlink(const nlmsghdr& header, std::span<const std::byte> p
             .messages = {DescribeDevice(header, device, NLM_F_MULTI), MakeDone(header)}};
   }
   const RequestedDevice requested(payload);
-  if (requested.IsOurs()) {
-    switch (header.nlmsg_type) {
-      case NldevType(RDMA_NLDEV_CMD_GET):
-        return Say(DescribeDevice(header, device, 0));
-      case NldevType(RDMA_NLDEV_CMD_GET_CHARDEV):
-        // "umad" and "issm" belong to InfiniBand subnet management.
-        return Say(requested.chardev_type == "uverbs" ? DescribeUverbs(header)
-                                                      : MakeError(header, -EOPNOTSUPP));
-      default:
-        return dump ? Say(MakeDone(header)) : Say(MakeError(header, -EOPNOTSUPP));
-    }
-  }
+  if (requested.IsOurs()) return AnswerForOurs(header, requested, device);
   if (has_rdma_cm && header.nlmsg_type == NldevType(RDMA_NLDEV_CMD_GET_CHARDEV) &&
       requested.chardev_type == kRdmaCmName) {
-    return Say(DescribeRdmaCm(header));
+    return SayOfOurs(header, DescribeRdmaCm(header));
   }
   if (kernel_present) {
     NetlinkAnswer answer = {.forward = true, .messages = {}};
     if (dump) answer.messages.push_back(MakeDone(header));
     return answer;
   }
-  if (header.nlmsg_type == NldevType(RDMA_NLDEV_CMD_SYS_GET)) return Say(DescribeSystem(header));
+  if (header.nlmsg_type == NldevType(RDMA_NLDEV_CMD_SYS_GET))
+    return SayOfOurs(header, DescribeSystem(header));
   if (dump) return Say(MakeDone(header));
   return Say(MakeError(header, requested.index.has_value() ? -ENODEV : -EOPNOTSUPP));
 }

@@ -96,12 +96,18 @@ int InvokeWrite(const Attributes& attributes) {
   }
 }
 
+// The kernel's uverbs_get_flags32() where no flag exists.
+bool HasFlags(const Attributes& attributes, uint16_t id) {
+  uint32_t flags = 0;
+  return attributes.Read(id, flags) && flags != 0;
+}
+
 int QueryGidEntry(const Attributes& attributes, const uroce_device_description& device) {
   uint32_t port;
   uint32_t index;
   if (!attributes.Read(UVERBS_ATTR_QUERY_GID_ENTRY_PORT, port) ||
       !attributes.Read(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, index) || port != kPort ||
-      index >= device.gid_count) {
+      index >= device.gid_count || HasFlags(attributes, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS)) {
     return EINVAL;
   }
   if (IsEmpty(device.gids[index])) return ENODATA;
@@ -113,7 +119,7 @@ int QueryGidTable(const Attributes& attributes, const uroce_device_description& 
   uint64_t entry_bytes;
   const ib_uverbs_attr* table = attributes.Find(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES);
   if (!attributes.Read(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, entry_bytes) || entry_bytes == 0 ||
-      table == nullptr) {
+      table == nullptr || HasFlags(attributes, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS)) {
     return EINVAL;
   }
   const uint64_t capacity = table->len / entry_bytes;

@@ -124,6 +124,14 @@ TEST_F(FabricRequestsTest, AnswerOfBeforeIsNotTakenForTheNext) {
   EXPECT_EQ(Request(2), PathState::kReady);
 }
 
+TEST_F(FabricRequestsTest, AnswerToNothingIsNone) {
+  EXPECT_FALSE(requests_.OnAnswer(kLocal, 0));
+  EXPECT_EQ(Request(1), PathState::kPending);
+  EXPECT_TRUE(requests_.OnAnswer(kLocal, 0));
+  EXPECT_FALSE(requests_.OnAnswer(kLocal, EBUSY));
+  EXPECT_EQ(Request(1), PathState::kReady);
+}
+
 TEST_F(FabricRequestsTest, TheSameRequestAfterADropIsMadeAnew) {
   EXPECT_EQ(Request(1), PathState::kPending);
   requests_.Drop(kLocal);
@@ -146,6 +154,31 @@ TEST_F(FabricRequestsTest, RequestThatItsAskerGaveUpIsWithdrawn) {
   requests_.Serve(now_ + kLong);
   EXPECT_EQ(forgotten(), 1u);
   EXPECT_EQ(declared(), 1u);
+}
+
+TEST_F(FabricRequestsTest, RefusalLeavesWhatWasGrantedBefore) {
+  EXPECT_EQ(Request(1), PathState::kPending);
+  requests_.OnAnswer(kLocal, 0);
+  EXPECT_EQ(Request(1), PathState::kReady);
+  EXPECT_EQ(Request(2), PathState::kPending);
+  requests_.OnAnswer(kLocal, EBUSY);
+  EXPECT_EQ(Request(2), PathState::kRefused);
+  EXPECT_EQ(Request(1), PathState::kReady);
+  EXPECT_EQ(declared(), 2u);
+}
+
+TEST_F(FabricRequestsTest, WhatWasWithdrawnDoesNotComeBackWithARefusal) {
+  EXPECT_EQ(Request(1), PathState::kPending);
+  requests_.OnAnswer(kLocal, 0);
+  EXPECT_EQ(Request(1), PathState::kReady);
+  EXPECT_EQ(Request(2), PathState::kPending);
+  requests_.Drop(kLocal);
+  EXPECT_EQ(Request(3), PathState::kPending);
+  requests_.OnAnswer(kLocal, 0);      // to the second
+  requests_.OnAnswer(kLocal, EBUSY);  // to the third
+  EXPECT_EQ(Request(3), PathState::kRefused);
+  EXPECT_EQ(Request(1), PathState::kPending);
+  EXPECT_EQ(declared(), 4u);
 }
 
 TEST_F(FabricRequestsTest, RequestThatIsInUseStays) {

@@ -91,7 +91,7 @@ void FakeUroced::OnMessage(Client& client, control::MessageChannel::Incoming& me
   } else if (const auto connection = message.As<control::Declare>()) {
     client.declared.push_back(*connection);
     const ErrnoValue error = declare_error ? declare_error(*connection) : 0;
-    client.channel.Send(control::DeclareAnswer{connection->local, error});
+    client.channel.Send(control::DeclareAnswer{connection->local, error, path_mtu_bytes});
   } else if (const auto forget = message.As<control::Forget>()) {
     client.forgotten.push_back(forget->local);
   } else if (const auto join = message.As<control::JoinGroup>()) {

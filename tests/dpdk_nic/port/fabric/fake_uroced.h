@@ -58,6 +58,7 @@ class FakeUroced {
   // Requests are taken and not answered; their descriptors are kept.
   bool ignores_links = false;
   std::function<control::ErrnoValue(const control::Declare&)> declare_error;
+  uint32_t path_mtu_bytes = 0;  // of its answers to declarations
   std::function<control::ErrnoValue(const transport::Gid&)> join_error;
 
  private:

@@ -19,7 +19,9 @@ std::string StartFabric() {
   }
   const std::string fabric = UniqueFabricName();
   const auto daemon = std::filesystem::path(root) / workspace / "tools" / "uroced";
-  if (const auto problem = cli::LeaseFabric(fabric, daemon)) {
+  constexpr UplinkChoice kNone = {.wish = control::UplinkWish::kNone};
+  if (const auto problem =
+          cli::LeaseFabric(fabric, {.required = kNone, .started = kNone}, daemon)) {
     std::fprintf(stderr, "%s\n", problem->c_str());
     std::exit(2);
   }

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -56,6 +57,7 @@ class DatagramTest : public testing::Test {
     room_.assign(DatagramFrames::kHeadroomBytes, 0xee);
     room_.insert(room_.end(), bytes_.begin(), bytes_.end());
     const DatagramInfo info = {.source = peer,
+                               .destination = own,
                                .source_port = 0xc123,
                                .traffic_class = 0x0a,
                                .segment_bytes = segment_bytes};
@@ -182,6 +184,21 @@ TEST_F(DatagramTest, MessageWithoutGroIsOneDatagram) {
   DatagramInfo info;
   ASSERT_TRUE(ReadDatagramInfo(message.header(), 80, kOwn, &info, &drops_));
   EXPECT_EQ(info.segment_bytes, 80u);
+}
+
+// A socket that is bound to all addresses.
+TEST_F(DatagramTest, DestinationIsThatOfTheControlMessage) {
+  const Gid any = Gid::FromIpv4({});
+  Message message(kPeer, 4'791);
+  message.Add(IPPROTO_IP, IP_TOS, uint8_t{0});
+  DatagramInfo info;
+  EXPECT_FALSE(ReadDatagramInfo(message.header(), 80, any, &info, &drops_));
+  EXPECT_EQ(drops_[PortDrop::kUnmarked], 1u) << "nothing tells what it came to";
+  in_pktinfo to{};
+  std::copy(kOwn.bytes.begin() + 12, kOwn.bytes.end(), reinterpret_cast<uint8_t*>(&to.ipi_addr));
+  message.Add(IPPROTO_IP, IP_PKTINFO, to);
+  ASSERT_TRUE(ReadDatagramInfo(message.header(), 80, any, &info, &drops_));
+  EXPECT_EQ(info.destination, kOwn);
 }
 
 TEST_F(DatagramTest, EveryReasonToDropAMessageIsCounted) {

@@ -210,12 +210,12 @@ TEST_F(UdpPortTest, PeerThatDoesNotListenIsToldOfAtOnceAndOnce) {
   Send(sender.get(), {spec});
   ASSERT_TRUE(WaitFor(*sender)) << "a sleeper has to wake up for it";
   sender->ServeLink();
-  EXPECT_EQ(sender->TakeSentence(),
+  EXPECT_EQ(sender->TakeNotice().sentence,
             "nothing receives RoCEv2 at 127.0.0.3 (ICMP port unreachable): start the peer there "
-            "with 'uroce run --port udp'");
+            "with 'uroce run'");
   Send(sender.get(), {spec, spec});
   sender->ServeLink();
-  EXPECT_EQ(sender->TakeSentence(), "");
+  EXPECT_EQ(sender->TakeNotice().sentence, "");
   EXPECT_EQ(sender->counters().transmit_dropped_no_link, 0u);
   // And nothing that follows is lost by it.
   const auto receiver = Open(kFar);
@@ -227,7 +227,7 @@ TEST_F(UdpPortTest, WhatCannotBeRoutedIsDroppedAndToldOf) {
   const auto sender = Open(kVeth);
   Send(sender.get(), {{.source = kVeth, .destination = Gid::FromIpv4({192, 0, 2, 1})}});
   EXPECT_EQ(sender->counters().transmit_dropped_no_link, 1u);
-  EXPECT_EQ(sender->TakeSentence(),
+  EXPECT_EQ(sender->TakeNotice().sentence,
             "packets to 192.0.2.1 cannot be sent (Network is unreachable): see 'ip route get "
             "192.0.2.1'");
 }
@@ -238,7 +238,8 @@ TEST_F(UdpPortTest, FrameLongerThanThePathIsDroppedAndToldOf) {
   const UdpFrameSpec spec = {.source = kVeth, .destination = far, .payload_bytes = 2'048};
   Send(sender.get(), {spec, spec});
   EXPECT_EQ(sender->counters().transmit_dropped_no_link, 2u);
-  EXPECT_NE(sender->TakeSentence().find("choose a smaller MTU with --mtu"), std::string::npos);
+  EXPECT_NE(sender->TakeNotice().sentence.find("choose a smaller MTU with --mtu"),
+            std::string::npos);
 }
 
 TEST_F(UdpPortTest, FrameOfAnotherHostIsNotSent) {

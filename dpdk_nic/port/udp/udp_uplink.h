@@ -1,0 +1,86 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dpdk_nic/base/error_or.h"
+#include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/port/packet_port.h"
+#include "dpdk_nic/port/udp/udp_address.h"
+#include "dpdk_nic/port/udp/udp_port.h"
+#include "transport/ids.h"
+#include "transport/time.h"
+#include "transport/wire/frame_builder.h"
+
+namespace uroce::nic {
+
+// The way out of the host that a fabric has where none was chosen: a UdpPort on all addresses of
+// the host, which is opened when the first host beyond this one is named, and not before. So a
+// fabric whose processes talk to each other only listens nowhere.
+//
+//            PreparePath, or a frame to another host
+//   closed -----------------------------------------> open
+//      ^                     | port 4791 is another's
+//      +---------------------+
+//
+// Frames to multicast groups are dropped, and open nothing.
+class UdpUplink final : public PacketPort {
+ public:
+  struct Options {
+    std::vector<transport::Gid> addresses;  // empty: all that the host has
+    uint32_t mtu_bytes = 0;                 // of the fabric; what a path takes may be less
+  };
+  // nullptr if the host has no network and no address was chosen: there is no way out of it. An
+  // error if a chosen address is not the host's.
+  static ErrorOr<std::unique_ptr<UdpUplink>> Create(const Options& options);
+
+  ReceivedFrame Receive() override { return port_ ? port_->Receive() : ReceivedFrame{}; }
+  void ReleaseReceived() override { port_->ReleaseReceived(); }
+  transport::FrameRoom AcquireTransmit(transport::Route route) override;
+  void CommitTransmit(size_t frame_bytes) override;
+  void Flush() override;
+
+  // Opens the port, and looks for a route to the host if the path has one. kUnreachable: a notice
+  // says why not.
+  PathState PreparePath(const Path& path) override;
+  uint32_t PathMtu(const Path& path) const override;
+
+  int wait_fd() const override { return wait_.get(); }
+  bool BeginSleep() override { return !port_ || port_->BeginSleep(); }
+  void EndSleep() override;
+  void ServeLink() override;
+  Notice TakeNotice() override;
+
+  Counters counters() const override;
+  transport::MacAddress mac() const override { return MacOf(addresses_); }
+  uint32_t mtu() const override { return mtu_bytes_; }
+  bool link_up() const override { return true; }
+
+  std::vector<transport::Gid> Gids() const { return GidsOf(addresses_); }
+  bool is_open() const { return port_ != nullptr; }
+
+ private:
+  UdpUplink() = default;
+  std::optional<Error> Open();
+  void CommitToClosed(std::span<const uint8_t> frame);
+
+  std::vector<HostAddress> addresses_;
+  bool is_wildcard_ = true;  // no address was chosen
+  uint32_t mtu_bytes_ = 0;
+  UniqueFd wait_;
+  std::unique_ptr<UdpPort> port_;  // none while closed
+  Notice notice_;
+  // While the port cannot be opened, frames do not ask for it all the time.
+  transport::Time next_open_;
+  uint64_t not_sent_ = 0;
+  std::span<uint8_t> room_;  // that was acquired last
+  // Where a frame is built while the port is closed.
+  alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> frame_;
+};
+
+}  // namespace uroce::nic

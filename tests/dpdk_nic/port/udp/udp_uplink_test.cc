@@ -1,0 +1,250 @@
+// A UdpUplink on one end of a veth pair, and a UdpPort on the other.
+#include "dpdk_nic/port/udp/udp_uplink.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dpdk_nic/base/unique_fd.h"
+#include "tests/dpdk_nic/port/dpdk/veth_pair.h"
+#include "tests/dpdk_nic/port/udp/udp_frames.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::DropReason;
+using transport::Gid;
+using transport::Route;
+
+constexpr int kTimeoutMs = 60'000;
+constexpr uint32_t kMtuBytes = 4'200;
+constexpr uint32_t kPathMtuBytes = 1'500;
+
+const Gid kNear = Gid::FromIpv4({10, 77, 0, 1});
+const Gid kFar = Gid::FromIpv4({10, 77, 0, 2});
+const Gid kNear6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+const Gid kFar6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
+const Gid kNowhere = Gid::FromIpv4({198, 51, 100, 1});
+
+std::unique_ptr<UdpUplink> Create(std::vector<Gid> addresses = {}) {
+  auto uplink = UdpUplink::Create({.addresses = std::move(addresses), .mtu_bytes = kMtuBytes});
+  EXPECT_TRUE(uplink.ok()) << (uplink.ok() ? "" : uplink.error());
+  return uplink.ok() ? std::move(uplink).value() : nullptr;
+}
+
+PacketPort::Path PathTo(const Gid& remote) {
+  PacketPort::Path path;
+  path.remote_gid = remote;
+  return path;
+}
+
+PacketPort::PathState Prepare(UdpUplink* uplink, const Gid& remote) {
+  return uplink->PreparePath(PathTo(remote));
+}
+
+// Whether the kernel has a socket on port 4791 in this namespace.
+bool Listens() {
+  for (const char* table : {"/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"}) {
+    std::ifstream sockets(table);
+    for (std::string line; std::getline(sockets, line);) {
+      if (line.find(":12B7 ") != std::string::npos) return true;
+    }
+  }
+  return false;
+}
+
+bool WaitFor(const PacketPort& port) {
+  pollfd poller = {.fd = port.wait_fd(), .events = POLLIN, .revents = 0};
+  return poll(&poller, 1, kTimeoutMs) == 1;
+}
+
+void Send(PacketPort* port, const UdpFrameSpec& spec) {
+  const auto room = port->AcquireTransmit(Route::kWire);
+  ASSERT_FALSE(room.empty());
+  port->CommitTransmit(spec.Build(room));
+  port->Flush();
+}
+
+// The next frame, read.
+transport::Packet Receive(PacketPort* port) {
+  transport::Packet packet;
+  while (true) {
+    const auto frame = port->Receive().bytes;
+    if (!frame.empty()) {
+      EXPECT_EQ(ParseFrame(frame, packet), DropReason::kNone);
+      port->ReleaseReceived();
+      return packet;
+    }
+    if (!WaitFor(*port)) {
+      ADD_FAILURE() << "nothing came";
+      return packet;
+    }
+  }
+}
+
+class UdpUplinkTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    pair_ = new VethPair(kPathMtuBytes);
+    if (pair_->problem().empty()) VethPair::Run("ip link set lo up");
+  }
+  void SetUp() override {
+    if (!pair_->problem().empty()) GTEST_SKIP() << pair_->problem();
+  }
+
+  // A port of the other host.
+  static std::unique_ptr<UdpPort> OpenFar() {
+    const UniqueFd near(open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
+    const UniqueFd far(open(pair_->far_namespace().c_str(), O_RDONLY | O_CLOEXEC));
+    EXPECT_EQ(setns(far.get(), CLONE_NEWNET), 0);
+    auto port = UdpPort::Open({kFar, kFar6}, 0);
+    EXPECT_EQ(setns(near.get(), CLONE_NEWNET), 0);
+    EXPECT_TRUE(port.ok()) << (port.ok() ? "" : port.error());
+    return port.ok() ? std::move(port).value() : nullptr;
+  }
+
+  static const VethPair* pair_;
+};
+
+const VethPair* UdpUplinkTest::pair_ = nullptr;
+
+TEST_F(UdpUplinkTest, HasTheAddressesOfTheHostAndListensNowhere) {
+  const auto uplink = Create();
+  const std::vector<Gid> gids = uplink->Gids();
+  ASSERT_GE(gids.size(), 3u);
+  EXPECT_TRUE(IsLinkLocal(gids[0]));
+  EXPECT_EQ(gids[1], kNear);
+  EXPECT_EQ(gids[2], kNear6);
+  EXPECT_EQ(uplink->mtu(), kMtuBytes);
+  EXPECT_TRUE(uplink->active());
+  EXPECT_TRUE(uplink->Receive().bytes.empty());
+  EXPECT_TRUE(uplink->BeginSleep());
+  uplink->ServeLink();
+  EXPECT_FALSE(uplink->is_open());
+  EXPECT_FALSE(Listens());
+}
+
+TEST_F(UdpUplinkTest, OpensWhenAHostIsNamedAndReachesIt) {
+  const auto uplink = Create();
+  const auto far = OpenFar();
+  EXPECT_EQ(Prepare(uplink.get(), kFar), PacketPort::PathState::kReady);
+  EXPECT_TRUE(Listens());
+  for (const auto& [own, other] : {std::pair(kNear, kFar), std::pair(kNear6, kFar6)}) {
+    Send(uplink.get(), {.source = own, .destination = other, .psn = 5, .traffic_class = 2});
+    auto packet = Receive(far.get());
+    EXPECT_EQ(packet.source_gid, own);
+    EXPECT_EQ(packet.psn.value(), 5u);
+    EXPECT_EQ(packet.traffic_class, 2);
+    Send(far.get(), {.source = other, .destination = own, .psn = 6});
+    packet = Receive(uplink.get());
+    EXPECT_EQ(packet.source_gid, other);
+    EXPECT_EQ(packet.destination_gid, own);
+    EXPECT_EQ(packet.psn.value(), 6u);
+  }
+  EXPECT_EQ(uplink->TakeNotice().sentence, "");
+  EXPECT_EQ(uplink->counters().drops.total(), 0u);
+}
+
+// Of several addresses of one socket each frame leaves from its own.
+TEST_F(UdpUplinkTest, FramesLeaveFromTheAddressThatTheyName) {
+  const Gid second = Gid::FromIpv4({10, 77, 0, 9});
+  VethPair::Run("ip address add 10.77.0.9/24 dev near");
+  const auto uplink = Create();
+  const auto far = OpenFar();
+  for (const Gid& own : {second, kNear, second}) {
+    Send(uplink.get(), {.source = own, .destination = kFar});
+    EXPECT_EQ(Receive(far.get()).source_gid, own);
+  }
+  VethPair::Run("ip address del 10.77.0.9/24 dev near");
+}
+
+// A process that named the host to another uroced goes on.
+TEST_F(UdpUplinkTest, FrameToAnotherHostOpensItAndIsNotLost) {
+  const auto uplink = Create();
+  const auto far = OpenFar();
+  Send(uplink.get(), {.source = kNear, .destination = kFar, .psn = 7});
+  EXPECT_TRUE(uplink->is_open());
+  EXPECT_EQ(Receive(far.get()).psn.value(), 7u);
+}
+
+// The switch lets only frames pass whose Ethernet and IP destinations are both a group.
+TEST_F(UdpUplinkTest, FrameToAGroupIsDroppedAndOpensNothing) {
+  const auto uplink = Create();
+  const Gid group = {{0xff, 0x1e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  const auto room = uplink->AcquireTransmit(Route::kWire);
+  const size_t frame_bytes = UdpFrameSpec{.source = kNear6, .destination = group}.Build(room);
+  room[0] = room[1] = 0x33;
+  uplink->CommitTransmit(frame_bytes);
+  uplink->Flush();
+  EXPECT_FALSE(Listens());
+  EXPECT_EQ(uplink->TakeNotice().sentence, "");
+}
+
+TEST_F(UdpUplinkTest, PortThatIsTakenIsToldOfAndTriedAgain) {
+  const auto uplink = Create();
+  UniqueFd owner(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const SocketAddress any = SocketAddress::Make(Gid::FromIpv4({}), 4'791, 0);
+  ASSERT_EQ(bind(owner.get(), any.get(), any.bytes), 0);
+  EXPECT_EQ(Prepare(uplink.get(), kFar), PacketPort::PathState::kUnreachable);
+  const auto notice = uplink->TakeNotice();
+  EXPECT_EQ(notice.about, kFar);
+  EXPECT_NE(notice.sentence.find("UDP port 4791 of this host is taken"), std::string::npos);
+  Send(uplink.get(), {.source = kNear, .destination = kFar});
+  EXPECT_EQ(uplink->counters().drops[PortDrop::kNotSent], 1u);
+  EXPECT_EQ(uplink->TakeNotice().sentence, "") << "it was said a moment ago";
+  owner.reset();
+  EXPECT_EQ(Prepare(uplink.get(), kFar), PacketPort::PathState::kReady);
+}
+
+TEST_F(UdpUplinkTest, HostWithoutARouteIsToldOf) {
+  const auto uplink = Create();
+  EXPECT_EQ(Prepare(uplink.get(), kNowhere), PacketPort::PathState::kUnreachable);
+  const auto notice = uplink->TakeNotice();
+  EXPECT_EQ(notice.about, kNowhere);
+  EXPECT_EQ(notice.sentence,
+            "packets to 198.51.100.1 cannot be sent (Network is unreachable): see 'ip route get "
+            "198.51.100.1'");
+}
+
+TEST_F(UdpUplinkTest, PathMtuIsThatOfTheRoute) {
+  const auto uplink = Create();
+  EXPECT_EQ(uplink->PathMtu(PathTo(kFar)), kPathMtuBytes);
+  VethPair::Run("ip route add 203.0.113.0/24 dev near mtu lock 1300");
+  EXPECT_EQ(uplink->PathMtu(PathTo(Gid::FromIpv4({203, 0, 113, 1}))), 1'300u);
+  VethPair::Run("ip route del 203.0.113.0/24 dev near");
+  EXPECT_EQ(uplink->PathMtu(PathTo(kNowhere)), kMtuBytes) << "nothing is known of it";
+  // The loopback interface takes more than the fabric.
+  EXPECT_EQ(uplink->PathMtu(PathTo(kNear)), kMtuBytes);
+}
+
+TEST_F(UdpUplinkTest, ChosenAddressIsTheOnlyOne) {
+  const auto uplink = Create({kNear});
+  ASSERT_EQ(uplink->Gids().size(), 2u);
+  EXPECT_EQ(uplink->Gids()[1], kNear);
+  EXPECT_EQ(Prepare(uplink.get(), kFar), PacketPort::PathState::kReady);
+  // Another address of the host is free for another owner.
+  const auto other = UdpPort::Open({kNear6}, 0);
+  EXPECT_TRUE(other.ok());
+  const auto wrong = UdpUplink::Create({.addresses = {kNowhere}, .mtu_bytes = kMtuBytes});
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.error().find("198.51.100.1 is not an address of this host"), std::string::npos);
+}
+
+TEST_F(UdpUplinkTest, HostWithoutANetworkHasNone) {
+  VethPair::Run("ip link set near down");
+  EXPECT_EQ(Create(), nullptr);
+  VethPair::Run("ip link set near up");
+  VethPair::Run("ip address replace fd77::1/64 dev near nodad");
+}
+
+}  // namespace
+}  // namespace uroce::nic

@@ -1,0 +1,280 @@
+#!/usr/bin/python3
+"""The uplink that a fabric has by itself: programs of two users, without any capability and without
+any option, in two network namespaces; and what a user is told when the network fails them."""
+
+import os
+import re
+import signal
+import subprocess
+import unittest
+
+from harness import installation, report
+from harness.agents import Agent, join
+from harness.daemons import status, wait_for
+from harness.hosts import Namespace
+from harness.installation import Installation
+from harness.perftest import check_figures, check_no_error
+from harness.programs import Program, free_tcp_port, run_pair
+from harness.users import NOBODY, unprivileged
+from harness.wires import IPV4, IPV6, VethWire
+
+USERS = (NOBODY, NOBODY - 1)
+# 2 s, eight times: no machine stalls for as long.
+PATIENT = {"timeout": 19, "retry_count": 7}
+# 4 ms, twice: for what cannot succeed.
+HASTY = {"timeout": 10, "retry_count": 1}
+# Nothing has it, and nothing has a route to it.
+NOWHERE = "198.51.100.1"
+ROCE_PORT = 4791
+
+PERFTEST = (
+    ["ib_write_bw", "-s", "65536", "-n", "100"],
+    ["ib_read_lat", "-s", "65536", "-n", "50"],
+    ["ib_send_lat", "-s", "4096", "-n", "50", "-c", "UC"],
+    ["ib_send_lat", "-n", "50", "-c", "UD"],
+)
+
+
+def listens_on_roce_port(pid):
+    """Whether there is a socket on the port of RoCEv2 in the network namespace of the process."""
+    for table in ("udp", "udp6"):
+        with open(f"/proc/{pid}/net/{table}", encoding="ascii") as sockets:
+            if f":{ROCE_PORT:04X} " in sockets.read():
+                return True
+    return False
+
+
+class UplinkWire(VethWire):
+    """Two hosts, each with a fabric and a user of its own, and without any option but the fabric's
+    name, which keeps other tests away. Several programs of an end share its fabric."""
+
+    _hosts = 0
+
+    def __init__(self, installed, **named):
+        super().__init__(installed, IPV4, **named)
+        UplinkWire._hosts += 1
+        self.fabric = f"uplink-{os.getpid()}-{UplinkWire._hosts}"
+
+    def __enter__(self):
+        super().__enter__()
+        for end in range(2):
+            self.ip(end, f"address add {IPV6[end]}/64 dev {self.interface} nodad")
+        wait_for(lambda: all(map(self.has_link_local, range(2))), "had a link-local address")
+        return self
+
+    def has_link_local(self, end):
+        """Whether there is one that can be used: the kernel first asks whether it is another's."""
+        show = [*self.prefix(end), "ip", "-6", "address", "show", "scope", "link"]
+        done = subprocess.run(show, check=True, capture_output=True, text=True)
+        return "fe80:" in done.stdout and "tentative" not in done.stdout
+
+    def command(self, end, command, user=None, options=()):
+        user = user or unprivileged(USERS[end])
+        uroce = self.installed.path(installation.UROCE)
+        return [*self.user_prefix(end, user), uroce, "run", "--fabric", self.fabric, *options,
+                *self.options, "--", *command]
+
+    def user_prefix(self, end, user=None):
+        return [*self.prefix(end), *(user or unprivileged(USERS[end])).prefix]
+
+    def ip(self, end, command):
+        self._inside(end, "ip", *command.split())
+
+    def uroced(self, end):
+        """The process id of the uroced of that end, or None."""
+        report_of_all = status(self.installed, self.fabric, self.user_prefix(end))
+        return report_of_all and report_of_all["daemon"]["pid"]
+
+    def listens(self, end):
+        return listens_on_roce_port(self.namespaces[end].pid)
+
+
+class TalkingAgent(Agent):
+    """An agent whose sentences about the network are kept, and are no answers."""
+
+    def __init__(self, wire, end):
+        super().__init__(wire, end)
+        self.sentences = []
+
+    def next_line(self, *limit):
+        while (line := super().next_line(*limit)) is not None and line.startswith("uroce:"):
+            self.sentences.append(line)
+        return line
+
+    def hears(self, sentence):
+        """Whether it was said by now. What was said comes with the next answer."""
+        self.count(0, 0)
+        return any(re.search(sentence, line) for line in self.sentences)
+
+
+class UplinkTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        if why_not := VethWire.why_not():
+            raise unittest.SkipTest(why_not)
+        cls.installation = Installation()
+        cls.addClassCleanup(cls.installation.remove)
+
+    def wire(self, **named):
+        return self.enterContext(UplinkWire(self.installation, **named))
+
+    def agent(self, wire, end):
+        return self.enterContext(TalkingAgent(wire, end))
+
+    def agents(self, wire):
+        return [self.agent(wire, end) for end in range(2)]
+
+    def check_write(self, one, number, other, other_number, value):
+        self.assertEqual(one.write(number, value, 100_000).status, "SUCCESS")
+        self.assertEqual(other.count(other_number, value), 100_000)
+
+    def check_fails(self, agent, number, sentence):
+        self.assertEqual(agent.write(number, 1, 100_000).status, "RETRY_EXC_ERR")
+        self.check_hears(agent, sentence)
+
+    def check_hears(self, agent, sentence):
+        wait_for(lambda: agent.hears(sentence), f"said '{sentence}'")
+
+    def connect_to(self, agent, address):
+        """A connection to an address where no agent is; returns its number."""
+        number, _ = agent.open()
+        words = agent.open()[1].split()
+        octets = bytes(map(int, address.split(".")))
+        words[2] = (bytes(10) + b"\xff\xff" + octets).hex()
+        agent.connect(number, " ".join(words), **HASTY)
+        return number
+
+    def test_pingpongs(self):
+        wire = self.wire()
+        for service in ("rc", "uc", "ud", "srq"):
+            for gid in ("0", "1", "2"):  # link-local, IPv4, IPv6
+                with self.subTest(service=service, gid=gid):
+                    port = free_tcp_port()
+                    command = [f"ibv_{service}_pingpong", "-g", gid, "-p", str(port)]
+                    for output in run_pair(wire, command, [*command, wire.host(0)], port):
+                        self.assertRegex(output, r"\d+ iters in [\d.]+ seconds")
+
+    # The device has an MTU of 4096, and the way between the hosts one of 1024.
+    def test_perftest(self):
+        wire = self.wire()
+        for program in PERFTEST:
+            with self.subTest(program=program):
+                port = free_tcp_port()
+                command = [*program, "-F", "-p", str(port)]
+                server, client = run_pair(wire, command, [*command, wire.host(0)], port)
+                check_no_error(self, server)
+                check_no_error(self, client)
+                check_figures(self, client)
+
+    def test_programs_of_one_host_listen_nowhere(self):
+        wire = self.wire()
+        one, other = self.agent(wire, 0), self.agent(wire, 0)
+        number, other_number = join(one, other, **PATIENT)
+        self.check_write(one, number, other, other_number, 1)
+        self.assertFalse(wire.listens(0))
+        far = self.agent(wire, 1)
+        number, far_number = join(one, far, **PATIENT)
+        self.assertTrue(wire.listens(0))
+        self.check_write(one, number, far, far_number, 2)
+        # And those of one host still have a link of their own.
+        self.check_write(one, 0, other, other_number, 3)
+        self.assertEqual(one.sentences + other.sentences + far.sentences, [])
+
+    def test_two_hosts_are_of_users_without_capabilities(self):
+        wire = self.wire()
+        number, other_number = join(*(agents := self.agents(wire)), **PATIENT)
+        self.check_write(agents[0], number, agents[1], other_number, 1)
+        for end, uid in enumerate(USERS):
+            with open(f"/proc/{wire.uroced(end)}/status", encoding="ascii") as lines:
+                found = lines.read()
+            self.assertRegex(found, rf"Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
+            self.assertRegex(found, r"CapPrm:\t0{16}\nCapEff:\t0{16}\n")
+
+    def test_port_that_is_taken_is_told_of(self):
+        wire = self.wire()
+        one, other = self.agents(wire)
+        program = ("import socket, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+                   f"s.bind(('', {ROCE_PORT})); print('ready', flush=True); sys.stdin.read()")
+        with subprocess.Popen([*wire.prefix(0), "python3", "-c", program], text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+            self.assertEqual(owner.stdout.readline(), "ready\n")
+            number, _ = join(one, other, **HASTY)
+            self.check_hears(one, "UDP port 4791 of this host is taken, by another uroce or by the "
+                                  "kernel's rdma_rxe")
+            self.assertEqual(one.write(number, 1, 100).status, "RETRY_EXC_ERR")
+            owner.stdin.close()
+        number, other_number = join(one, other, **PATIENT)
+        self.check_write(one, number, other, other_number, 2)
+
+    def test_address_without_a_route_is_told_of(self):
+        one = self.agent(self.wire(), 0)
+        number = self.connect_to(one, NOWHERE)
+        sentence = rf"packets to {NOWHERE} cannot be sent \(Network is unreachable\): see 'ip route"
+        self.check_hears(one, sentence)  # before anything is sent
+        self.check_fails(one, number, sentence)
+
+    def test_only_who_named_an_address_is_told_of_it(self):
+        wire = self.wire()
+        one, other = self.agent(wire, 0), self.agent(wire, 0)
+        number = self.connect_to(one, IPV4[1])  # the other host is there, and no program on it
+        self.check_fails(one, number, r"nothing receives RoCEv2 at 10\.11\.12\.2 \(ICMP port "
+                                      r"unreachable\): start the peer there with 'uroce run'")
+        other.open()
+        self.assertFalse(other.hears(""))
+
+    def test_no_uplink(self):
+        wire = self.wire()
+        wire.options.append("--no-uplink")
+        with Program(wire.command(0, ["ibv_devinfo", "-v"])) as program:
+            output = program.wait()
+        self.assertRegex(output, r"GID\[  1\]:\t\t::ffff:127\.0\.0\.1,")
+        one = self.agent(wire, 0)
+        number = self.connect_to(one, IPV4[1])
+        self.assertEqual(one.write(number, 1, 100).status, "RETRY_EXC_ERR")
+        self.assertFalse(wire.listens(0))
+        # It is a fabric that others cannot make what it is not.
+        wire.options[:] = ["--uplink", "udp"]
+        refused = subprocess.run(wire.command(0, ["true"]), check=False, capture_output=True,
+                                 text=True)
+        self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+        self.assertRegex(refused.stderr, r"\Auroce run: this fabric has no uplink of UDP sockets: "
+                                         r"choose a fabric of another name[^\n]*\.\n\Z")
+
+    def test_address_of_the_uplink_is_chosen(self):
+        wire = self.wire()
+        wire.ip(0, f"address add 10.11.12.77/24 dev {wire.interface}")
+        wire.options += ["--uplink", "udp,address=10.11.12.77"]
+        with Program(wire.command(0, ["ibv_devinfo", "-v"])) as program:
+            output = program.wait()
+        self.assertRegex(output, r"GID\[  1\]:\t\t::ffff:10\.11\.12\.77,")
+        self.assertNotRegex(output, r"10\.11\.12\.1,")
+
+    def test_host_without_a_network_stays_local(self):
+        with Namespace() as namespace:
+            def run(*command):
+                uroce = self.installation.path(installation.UROCE)
+                return Program([*namespace.prefix, *unprivileged(NOBODY).prefix, uroce, "run",
+                                "--fabric", f"uplink-{os.getpid()}-lo", "--", *command])
+            with run("ibv_devinfo", "-v") as program:
+                self.assertRegex(program.wait(), r"GID\[  1\]:\t\t::ffff:127\.0\.0\.1,")
+            self.assertFalse(listens_on_roce_port(namespace.pid))
+
+    # The programs find each other again by themselves, on a uroced that the next program starts.
+    def test_uroced_that_is_killed_and_started_anew(self):
+        wire = self.wire()
+        one, other = self.agents(wire)
+        number, other_number = join(one, other, **PATIENT)
+        self.check_write(one, number, other, other_number, 1)
+        killed = wire.uroced(0)
+        os.kill(killed, signal.SIGKILL)
+        wait_for(lambda: not wire.listens(0), "closed the port")
+        self.agent(wire, 0)
+        wait_for(lambda: wire.listens(0), "opened the port again")
+        self.assertNotEqual(wire.uroced(0), killed)
+        self.check_write(one, number, other, other_number, 2)
+        self.check_write(other, other_number, one, number, 3)
+
+
+if __name__ == "__main__":
+    report.main()

@@ -1,0 +1,68 @@
+// Messages of one packet that are next in turn and still have something to be asked: they take the
+// short way in as far as it goes.
+
+#include <gtest/gtest.h>
+
+#include "tests/packet_scripts/script.h"
+
+namespace uroce::packet_scripts {
+namespace {
+
+using transport::AccessFlags;
+using transport::CompletionQueue;
+using transport::CompletionStatus;
+using transport::EventType;
+using transport::NakCode;
+using transport::Position;
+using transport::Psn;
+using transport::QpState;
+
+// The place in a queue of one that the first SEND used is the one that the next would use.
+TEST(PlainRequestTest, SendThatFindsTheOnlyReceiveUsedUp) {
+  Script script({.queue_depth = 1});
+  const Psn first = script.peers_first_psn();
+  script.PostReceive(1, 0, 64);
+  script.Inject(Send(Position::kOnly, first).With("a"));
+  script.ExpectSent(Ack(first));
+  script.ExpectCompletion(1);
+  script.Inject(Send(Position::kOnly, first + 1).With("b"));
+  script.ExpectSent(RnrNak(first + 1, 12).Msn(1));
+  script.ExpectNoCompletion();
+  EXPECT_EQ(script.Bytes(0, 1), std::vector<uint8_t>{'a'});
+}
+
+// A region that its owner may only read.
+TEST(PlainRequestTest, SendIntoMemoryThatMayNotBeWritten) {
+  Script script;
+  const Psn first = script.peers_first_psn();
+  const auto key = script.endpoint().memory().Register(
+      {Script::kPd, Script::kIova, script.memory(), Script::kMemoryBytes, AccessFlags(0)});
+  ASSERT_TRUE(key);
+  const transport::ScatterGatherEntry sge{Script::Address(0), 64, *key};
+  ASSERT_EQ(script.qp().PostReceive({1, {&sge, 1}}), transport::Status::kOk);
+  const auto before = script.Bytes(0, 64);
+  script.Inject(Send(Position::kOnly, first).With("a"));
+  script.ExpectSent(Nak(first, NakCode::kRemoteOperationalError));
+  script.ExpectCompletion(1, CompletionStatus::kLocalProtectionError);
+  script.ExpectState(QpState::kError);
+  EXPECT_EQ(script.Bytes(0, 64), before);
+}
+
+// IBA 11.4.2.2: an event for a solicited completion is raised by the packet that solicits it.
+TEST(PlainRequestTest, OnlyASolicitedMessageRaisesASolicitedEvent) {
+  Script script;
+  const Psn first = script.peers_first_psn();
+  for (const uint64_t id : {1, 2}) script.PostReceive(id, 0, 64);
+  script.cq().Arm(CompletionQueue::NotifyOn::kSolicited);
+  script.Inject(Send(Position::kOnly, first).With("a"));
+  script.ExpectSent(Ack(first));
+  script.ExpectCompletion(1);
+  script.ExpectNoEvent();
+  script.Inject(Send(Position::kOnly, first + 1).With("b").Solicited());
+  script.ExpectSent(Ack(first + 1));
+  script.ExpectCompletion(2);
+  script.ExpectEvent(EventType::kCompletion);
+}
+
+}  // namespace
+}  // namespace uroce::packet_scripts
