@@ -83,8 +83,8 @@ struct Completion {
   uint8_t flags = 0;
   DatagramIp datagram_ip = DatagramIp::kNone;
   VendorError vendor_error = VendorError::kNone;
-  bool solicited = false;          // set by the queue: wakes those who wait for solicited ones only
-  uint32_t byte_length = 0;        // of a datagram with the GRH before it
+  bool solicited = false;    // set by the queue: wakes a program that waits for solicited ones only
+  uint32_t byte_length = 0;  // of a datagram with the GRH before it
   uint32_t immediate_or_rkey = 0;  // wire bytes of the immediate, or the invalidated rkey
   Qpn qpn;
   Qpn source_qpn;

@@ -31,7 +31,7 @@
 namespace uroce::transport {
 
 // One RoCEv2 device port as a pure state machine: frames, work requests and the time go in, frames,
-// completions and events come out. It has no clock, no thread and no socket, calls nobody back and
+// completions and events come out. It has no clock, no thread and no socket, makes no callbacks and
 // allocates nothing once its objects are created. Calls are serialised by the caller (the engine's
 // lock), except CompletionQueue::Poll.
 //
@@ -75,9 +75,9 @@ class Endpoint {
                          QueuePair** out);
   // Both.
   Status CreateQueuePair(const QpInitAttributes& attributes, QueuePair** out);
-  // The completions of this queue pair leave their queues, which nobody polls meanwhile, and
-  // nothing more comes from it. It leaves its multicast groups. Windows that are bound to it stay
-  // so, for nobody (IBA o10-2.2.5).
+  // The completions of this queue pair leave their queues, and nothing more comes from it: not
+  // concurrent with Poll of these. It leaves its multicast groups. Windows that are bound to it
+  // stay bound, and can be reached no more (IBA o10-2.2.5).
   QueuePair::Queues DestroyQueuePair(QueuePair* qp);
   // nullptr if there is none.
   QueuePair* Find(Qpn qpn) const;

@@ -55,8 +55,8 @@ struct EndpointConfig {
     return -1;
   }
   // The way to a queue pair, and the way that its packets come by. A GID of ours with a QPN of
-  // somebody else's block is another process of this host, which has a link of its own or is beyond
-  // the wire like everybody else.
+  // another block is another process of this host: it has a link of its own, or is beyond the wire
+  // as other hosts are.
   Route RouteTo(const Gid& gid, Qpn remote) const {
     const bool is_own_gid = FindGid(gid) >= 0;
     if (is_own_gid && OwnsQpn(remote)) return Route::kLoopback;

@@ -19,8 +19,8 @@ struct QueuePairRecord {
   QpAttributes attributes;
 };
 
-// Everything about an endpoint that somebody else may want to look at, in one piece of memory: it
-// may be shared with processes that read it at any time. Zeroed memory is the state of an endpoint
+// Everything about an endpoint that an observer may want to see, in one piece of memory: it may be
+// shared with processes that read it at any time. Zeroed memory is the state of an endpoint
 // in which nothing has happened.
 struct EndpointState {
   Counters counters;

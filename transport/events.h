@@ -47,7 +47,7 @@ struct Event {
   void* context;  // of the source
 };
 
-// Events wait here until the engine takes them: the transport calls nobody back. Nothing is
+// Events wait here until the engine takes them: the transport makes no callbacks. Nothing is
 // allocated: an event is a bit in its source, so raising one again before it was taken is one
 // event.
 class EventQueue {

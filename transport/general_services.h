@@ -42,7 +42,7 @@ class GeneralServices : public DeadlineClient {
                   DeadlineQueue& deadlines);
   ~GeneralServices() override;
 
-  // Whoever used it calls Update afterwards.
+  // Call Update after using it.
   cm::ConnectionManager& connection_manager() { return manager_; }
   // Takes over what the communication manager wants to send, and its deadline.
   void Update(Time now);

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 // Access to the application's memory. It may be gone: unmapped, protected, a mapping of a file that
-// was truncated. Then the processor raises SIGSEGV or SIGBUS, and whoever handles these signals
-// has the thread go on where GuardedResumeAddress says; the access reports failure.
+// was truncated. Then the processor raises SIGSEGV or SIGBUS, and the handler of these signals has
+// the thread go on where GuardedResumeAddress says; the access reports failure.
 //
 // This is how kernels copy from and to user space. The instructions that may fault are listed in a
 // table, with the place to go on at; nothing is executed to prepare for a fault.

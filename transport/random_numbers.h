@@ -5,7 +5,7 @@
 
 namespace uroce::transport {
 
-// 128 bits that nobody else knows, from the kernel's generator. The same seed gives the same
+// 128 secret bits, from the kernel's generator. The same seed gives the same
 // numbers, so that a simulation can be repeated.
 using Seed = std::array<uint64_t, 2>;
 

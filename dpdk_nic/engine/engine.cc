@@ -30,8 +30,8 @@ constexpr Duration kReleaseTimeout = transport::Milliseconds(1'000);
 
 constexpr Duration kLinkServiceInterval = transport::Milliseconds(1);
 
-// Whether a frame may be RoCEv2: UDP over IPv4 or IPv6 without extension headers. Decides only who
-// looks at it first.
+// Whether a frame may be RoCEv2: UDP over IPv4 or IPv6 without extension headers. Decides only
+// whether the transport or the link layer looks at it first.
 bool IsUdp(std::span<const uint8_t> frame) {
   constexpr uint8_t kUdp = 17;
   if (frame.size() < 34) return false;

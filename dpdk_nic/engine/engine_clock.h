@@ -9,12 +9,12 @@
 
 namespace uroce::nic {
 
-// CLOCK_MONOTONIC for who asks millions of times a second: reads the processor's time stamp counter
-// (8 ns instead of 25) and looks at the real clock once a millisecond, which also measures the
-// counter's rate. Never goes back. Where the counter does not run at a constant rate, it is the
-// real clock every time.
+// CLOCK_MONOTONIC for a caller that asks millions of times a second: reads the processor's time
+// stamp counter (8 ns instead of 25) and looks at the real clock once a millisecond, which also
+// measures the counter's rate. Never goes back. Where the counter does not run at a constant rate,
+// it is the real clock every time.
 //
-// Not thread-safe: belongs to whoever holds the engine's lock.
+// Not thread-safe: to be used under the engine's lock.
 class EngineClock {
  public:
   EngineClock();

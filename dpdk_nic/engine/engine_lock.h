@@ -21,8 +21,8 @@ inline void Nap() {
 }
 
 // The engine's lock: held for one pass, by threads that mostly have something better to do than to
-// wait for it. Who must have it (Lock) is let through before who only would like to drive
-// (TryLock), or a thread that drives without a pause would keep it for ever.
+// wait for it. A verb, which must have it (Lock), comes before a thread that only offers to drive
+// (TryLock): else a thread that drives without a pause would keep it for ever.
 //
 // A thread that waits for long sleeps, and looks again when it wakes: Unlock wakes no one, which
 // would cost it an atomic operation. So the lock is safe for threads of any priority: the holder

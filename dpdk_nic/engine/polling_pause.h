@@ -14,7 +14,7 @@ namespace uroce::nic {
 // Yielding hides a trap: two ends that take turns on one processor keep both from looking idle or
 // overloaded, and the scheduler leaves them there, at five times the latency, though another
 // processor has nothing to do. A thread that finds it shares its processor therefore sleeps for a
-// moment now and then: whoever wakes up is given an idle processor if there is one.
+// moment now and then: a thread that wakes up is given an idle processor if there is one.
 //
 // One a thread.
 class PollingPause {
@@ -33,7 +33,7 @@ class PollingPause {
 
   uint32_t fruitless_polls_ = 0;
   uint32_t refusals_ = 0;       // in a row
-  uint32_t shared_yields_ = 0;  // in a row: somebody else ran meanwhile
+  uint32_t shared_yields_ = 0;  // in a row, in which another thread ran
   transport::Duration interval_;
   transport::Time next_step_aside_;
 };

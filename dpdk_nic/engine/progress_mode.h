@@ -2,9 +2,9 @@
 
 namespace uroce::nic {
 
-// Who drives an engine.
+// Which thread drives an engine.
 enum class ProgressMode {
-  kAuto,       // whoever polls or posts; a helper thread, which sleeps when it can, does the rest
+  kAuto,  // threads that poll or post; a helper thread, which sleeps when it can, does the rest
   kDedicated,  // a thread that is pinned to a processor of its own and never sleeps
 };
 

@@ -10,8 +10,8 @@
 namespace uroce::nic {
 
 // The state of a process's endpoint in memory that it shares for others to look at: live, without
-// its doing anything for it. Sealed, so that nobody else can map it for writing and that it cannot
-// shrink under a reader.
+// its doing anything for it. Sealed, so that no other process can map it for writing and that it
+// cannot shrink under a reader.
 class PublishedState {
  public:
   // nullptr with errno set: no memory, or a kernel before Linux 5.1.

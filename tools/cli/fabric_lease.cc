@@ -108,7 +108,7 @@ void CloseFrom(int first) {
   for (int fd = first; fd < end; ++fd) close(fd);
 }
 
-// In a child of ours: the daemon is nobody's child, and keeps nothing of ours open or busy.
+// In a forked child. The daemon becomes a child of init, and keeps nothing of ours open or busy.
 [[noreturn]] void BecomeDaemon(char* const* argv, char* const* environment) {
   sigset_t none;
   sigemptyset(&none);

@@ -59,7 +59,7 @@ options::options_description Settings() {
   settings.add_options()("users", text()->value_name("all|NAME[,NAME...]"),
                          "who may use the fabric beside the user that uroced runs as");
   settings.add_options()("private", options::bool_switch(),
-                         "leave when nobody uses the fabric any more");
+                         "leave when no process uses the fabric any more");
   return settings;
 }
 

@@ -175,7 +175,7 @@ void WatchInFlight(RcConnection* connection) {
     }
     const uint32_t progress = (connection->Query().sq_psn - first) & kPsnMask;
     Expect(progress <= total, "sq_psn ran past the last packet");
-    // A packet that nobody answers in time is sent again, but never one that was acknowledged.
+    // A packet that is not answered in time is sent again, but never one that was acknowledged.
     Expect(progress >= completed * packets, "sq_psn moved back behind what has completed");
     if (seen.empty() || progress > seen.back()) seen.push_back(progress);
   }

@@ -77,8 +77,8 @@ class MemoryTable {
   // of that QP can be invalidated; kInvalidArgument otherwise.
   Status InvalidateWindow(PdId pd, Qpn qpn, RKey key);
 
-  // The queue pair is gone, and its number may be given to another one: nobody reaches the windows
-  // that are tied to it any more, but they stay bound (IBA o10-2.2.5).
+  // The queue pair is gone, and its number may be given to another one: the windows that are tied
+  // to it stay bound, and can be reached no more (IBA o10-2.2.5).
   void ForgetQueuePair(Qpn qpn);
 
   // Where the bytes [address, address + length) of a region lie, or nullptr when the key does not

@@ -23,8 +23,8 @@ struct QpEnvironment {
   TransmitSchedule& transmits;
 };
 
-// What the requester and the responder of one queue pair share: who they are and what they were
-// told. Only QueuePair changes it, but for `completion_lost`.
+// What the requester and the responder of one queue pair share: its number, attributes and path.
+// Only QueuePair changes it, but for `completion_lost`.
 struct QpContext {
   QpEnvironment& environment;
   Qpn qpn;

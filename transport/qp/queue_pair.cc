@@ -132,9 +132,10 @@ DropReason QueuePair::OnConnectedPacket(Time now, const Packet& packet) {
   return result;
 }
 
-// To a group no process of this host sends by a link. To one of us, it sends by its link or, before
-// there is one, by the switch that is at the other end of the port: that lets nobody in from
-// beyond who uses an address of ours, and no process send with a QPN that is not its own.
+// Processes of this host send datagrams to a group by the switch, never by a link; to one queue
+// pair by their link or, before there is one, by the switch. The switch drops frames from beyond
+// this host that carry an address of this host, and frames of a process with a QPN that is not its
+// own.
 DropReason QueuePair::OnDatagram(const Packet& packet) {
   const Route way = context_.environment.config.RouteTo(packet.source_gid, packet.deth.source_qpn);
   const bool by_the_switch = packet.from == Route::kWire && IsLink(way);

@@ -75,8 +75,7 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   // The device has failed: nothing works any more. To ERR, and no event.
   void Fail();
 
-  // Takes what is there of this queue pair out of its completion queues, which nobody polls
-  // meanwhile.
+  // Takes what is there of this queue pair out of its completion queues. Not concurrent with Poll.
   void PurgeCompletions();
 
   // Hands out the work requests, to be freed elsewhere; the queue pair is destroyed next.
@@ -137,7 +136,7 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   Requester requester_;
   Responder responder_;
   Route route_ = Route::kWire;   // whose transmit queue we use
-  bool responders_turn_ = true;  // who builds the next frame if both have one
+  bool responders_turn_ = true;  // to build the next frame, if both have one
   bool communication_established_ = false;
 };
 

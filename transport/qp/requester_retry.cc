@@ -40,7 +40,7 @@ void Requester::OnAckTimeout(Time now) {
 }
 
 // Something is outstanding and nothing was heard for longer than a round trip: the end of a flight,
-// a retransmission, or the response to one of them may be lost, and nobody would tell before the
+// a retransmission, or the response to one of them may be lost, which nothing would show before the
 // ACK timeout. The oldest packet goes once more and asks for a response: an ACK for it or, if the
 // responder knows it already, for all that has arrived. What is not acknowledged then follows. No
 // retry is taken and the ACK timer runs on: a peer that never answers fails when it would have

@@ -36,7 +36,7 @@ class TransmitQueue {
   void Remove(TransmitClient& client);
   bool empty() const { return head_ == nullptr; }
 
-  // The next frame of whoever's turn it is. A client with nothing to send leaves the queue.
+  // The next frame of the client whose turn it is. A client with nothing to send leaves the queue.
   // 0 when no client has anything.
   size_t BuildFrame(Time now, const FrameRoom& out);
 

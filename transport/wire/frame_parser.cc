@@ -20,8 +20,8 @@ namespace {
 constexpr size_t kMaxHeaderBytes = EthernetHeader::kBytes + Ipv6Header::kBytes + UdpHeader::kBytes +
                                    Bth::kBytes + kMaxExtensionBytes;
 
-// A private copy of the first bytes of a frame, without the destination Ethernet address, which
-// nobody asks for.
+// A private copy of the first bytes of a frame, without the destination Ethernet address, which is
+// not looked at.
 //
 // It is copied in pieces, and they begin at the source address: so the fields of IPv4 and IPv6, BTH
 // and RETH lie in one piece each. A load from two stores would wait for both to leave the store

@@ -31,10 +31,10 @@ static_assert(kSlotBytes - SlotWord::kAlignedOffset >= transport::kMaxFrameBytes
 // Longer than uroced takes to answer when the host is loaded, shorter than what a queue pair waits
 // for its retries.
 constexpr Duration kAnswerTimeout = Milliseconds(1'000);
-// How often frames alone ask for a link that could not be had or that ended: whoever wants to be
-// connected asks at once.
+// How often frames alone ask for a link that could not be had or that ended. A queue pair that is
+// being connected asks at once.
 constexpr Duration kAskAgain = Milliseconds(1'000);
-// How long "nobody is there" is the answer to whoever prepares a path and looks again and again.
+// For how long Prepare repeats a failure, without asking uroced again.
 constexpr Duration kFailureIsFresh = Milliseconds(10);
 // Without a frame for so long a link is idle.
 constexpr Duration kIdle = Milliseconds(10);
@@ -48,8 +48,8 @@ constexpr uint16_t kDatagramsWorthALink = 16;
 constexpr Duration kContactWorthALink = Milliseconds(20);
 constexpr uint16_t kMaxDatagramsByUplink = 64;
 
-// Wake-ups in a row for which no frame came. A correct peer wakes a sleeper for a frame, whom
-// another thread may have been ahead of, but not again and again.
+// Wake-ups in a row for which no frame came. A correct peer wakes us for a frame; another of our
+// threads may have taken it already, but not again and again.
 constexpr uint8_t kMaxIdleWakes = 64;
 
 Block BlockOfLink(Route route) {
@@ -60,7 +60,7 @@ Route RouteOfLink(Block block) {
 }
 
 PacketPort::PathState ToPathState(control::ErrnoValue error) {
-  // EAGAIN: too many offers, ours to that process or everybody's. It may be had later.
+  // EAGAIN: too many offers, ours to that process or those of all. It may be had later.
   return error == EHOSTUNREACH || error == EAGAIN ? PacketPort::PathState::kUnreachable
                                                   : PacketPort::PathState::kRefused;
 }
@@ -377,7 +377,7 @@ void FabricLinks::OnReadable(uint32_t event) {
   if (!link.ring->peer_alive()) {
     // End of file stays, and would wake every sleeper.
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.ring->socket(), nullptr);
-    // Who asked hears from uroced why, or whether that was the life of the other process.
+    // In state kAsked uroced's answer says why, or that the other process has ended.
     if (link.state == State::kUp) End(route);
   } else if (!link.is_active && !link.ring->Receive().empty()) {
     Activate(route);
@@ -508,7 +508,7 @@ void FabricLinks::RemoveFrom(std::vector<Polled>& list, Route route) {
   list.pop_back();
 }
 
-// To standard error, and not for ever: somebody may offer us nonsense again and again.
+// To standard error, and not for ever: a process may offer us nonsense again and again.
 void FabricLinks::LogLink(Route route, const char* what, const char* why) {
   if (link_logs_left_ == 0) return;
   --link_logs_left_;

@@ -42,8 +42,8 @@ namespace uroce::nic {
 // ended. So the first frames to a process are built as they are posted, whatever becomes of the
 // link.
 //
-// The memory of links is made, mapped and unmapped by a thread (LinkThread), and not by whoever
-// holds the engine's lock.
+// The memory of links is made, mapped and unmapped by a thread of its own (LinkThread), without the
+// engine's lock.
 //
 // A link is polled in every pass while it is used. One that has not been for a while is idle: of
 // these, one is looked at in a polling pass, so that a process may have many.
@@ -116,8 +116,8 @@ class FabricLinks {
 
   // Epoll says that the descriptor of this event is readable.
   void OnReadable(uint32_t event);
-  // To be called before anything is taken that may have woken a sleeper, who may not have been
-  // scheduled yet: what takes it away makes him sleep on, and who woke him does so once only.
+  // Call before draining a socket that a sleeping thread waits for: a peer's wake-up is one-shot,
+  // and would be lost if the sleeper has not run yet.
   void WakeSleeper() {
     if (is_asleep_) Wakeup();
   }

@@ -22,8 +22,8 @@ using transport::Milliseconds;
 using transport::Route;
 using transport::Time;
 
-// A uroced that is being started, or that died a moment ago and is started anew, is waited for.
-// Nobody should wait long for an error.
+// A uroced that is being started, or that died a moment ago and is started anew, is waited for; not
+// longer, as an error should come soon.
 constexpr Duration kNoDaemonTimeout = Milliseconds(500);
 
 constexpr uint32_t kClientEvent = FabricLinks::kFirstEventOfOthers;

@@ -40,12 +40,12 @@ class FabricPort : public PacketPort {
   // Becomes a member of the fabric, to be done before anything else. Blocks while uroced answers
   // or, for a moment, while there is none, as it may just be coming. An error says what to do.
   std::optional<Error> Attach();
-  // What the fabric is like, and our block. Does not change: who attaches anew and finds a fabric
-  // that is not the same stays without a wire.
+  // What the fabric is like, and our block. Does not change: if a new uroced serves another NIC or
+  // other addresses, this process stays without a wire.
   const control::Welcome& fabric() const { return fabric_; }
   // Whether an address is one that this host's processes have: then no wire leads to it.
   bool IsLocal(const transport::Gid& gid) const;
-  // How often it became attached: uroced forgets whoever was attached to the one before.
+  // How often it became attached: a new uroced knows nothing of what the one before was told.
   uint32_t attachments() const { return client_.attachments(); }
 
   void BeginReceiveBurst() override { links_.BeginReceiveBurst(); }
@@ -82,7 +82,7 @@ class FabricPort : public PacketPort {
   bool link_up() const override { return is_up_; }
   bool active() const override { return is_up_; }
 
-  // Who is told of hosts on the wire, and the question that makes uroced look for one. The question
+  // The sink is told of hosts on the wire. AskForNeighbor makes uroced look for one; the question
   // may get lost: ask again.
   using NeighborSink = std::function<void(const control::Neighbor&)>;
   void SetNeighborSink(NeighborSink sink) { neighbor_sink_ = std::move(sink); }
@@ -103,7 +103,7 @@ class FabricPort : public PacketPort {
   FabricRequests<transport::Qpn, control::Declare, control::Forget> connections_;
   FabricRequests<transport::Gid, control::JoinGroup, control::LeaveGroup> groups_;
   FabricRequests<control::ServiceClaim, control::Listen, control::Unlisten> services_;
-  std::set<control::ServiceClaim> releases_;  // uroced has not answered yet
+  std::set<control::ServiceClaim> releases_;      // uroced has not answered yet
   std::map<transport::Qpn, uint32_t> path_mtus_;  // of connections beyond the host
   std::set<transport::Gid> named_;                // hosts that uroced was asked for
   NeighborSink neighbor_sink_;

@@ -33,7 +33,7 @@ bool Configure(int fd, const Gid& address) {
   if (is_ipv6) {
     return Set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
            Set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
-           // An address that is new, and not known to be nobody else's yet, can be bound, too.
+           // A new address can be bound before duplicate address detection has ended.
            Set(fd, IPPROTO_IPV6, IPV6_FREEBIND, 1) && Set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
            Set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1) &&
            (!is_wildcard || Set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1));
