@@ -231,12 +231,23 @@ void Endpoint::Fail() {
   }
 }
 
+size_t Endpoint::BuildAtOnce(Time now, QueuePair& qp, const FrameRoom& out) {
+  SetTime(now);
+  const size_t frame_bytes = qp.BuildAtOnce(now, out);
+  if (frame_bytes != 0) CountTransmitted(frame_bytes);
+  return frame_bytes;
+}
+
+void Endpoint::CountTransmitted(size_t frame_bytes) {
+  ++counters_.transmitted_packets;
+  counters_.transmitted_bytes += frame_bytes;
+}
+
 size_t Endpoint::PollTransmit(Time now, Route route, const FrameRoom& out) {
   SetTime(now);
   const size_t frame_bytes = transmits_.BuildFrame(now, route, out);
   if (frame_bytes != 0) {
-    ++counters_.transmitted_packets;
-    counters_.transmitted_bytes += frame_bytes;
+    CountTransmitted(frame_bytes);
     // Members among our own queue pairs get theirs from here: the wire brings none back.
     if (IsMulticast(out) && config_.copies_to_own_members) {
       LoopBackMulticast(now, out.first(frame_bytes), out.icrc);

@@ -124,6 +124,15 @@ class Endpoint {
   // now.
   size_t PollTransmit(Time now, Route route, const FrameRoom& out);
 
+  // Sending a request at once. Nearly all requests are one packet that nothing keeps from going
+  // out: after QueuePair::QueueSend, whether that is so and nothing else waits for its turn, and
+  // the frame, to go by QueuePair::route(). 0, and nothing has changed, if the packet has to take
+  // its turn after all.
+  bool MaySendAtOnce(const QueuePair& qp) const {
+    return transmits_.IsEmpty() && qp.MaySendAtOnce();
+  }
+  size_t BuildAtOnce(Time now, QueuePair& qp, const FrameRoom& out);
+
   // Completion notifications and asynchronous events, oldest first.
   std::optional<Event> TakeEvent() { return events_.Take(); }
 
@@ -142,6 +151,7 @@ class Endpoint {
   DropReason Deliver(Time now, const Packet& packet);
   DropReason DeliverToGeneralServices(Time now, const Packet& packet);
   DropReason DeliverMulticast(Time now, const Packet& packet);
+  void CountTransmitted(size_t frame_bytes);
   void LoopBackMulticast(Time now, std::span<const uint8_t> frame, IcrcUse icrc);
   size_t ChooseFreeQpn();
 

@@ -276,9 +276,34 @@ void Engine::FinishVerb() {
     lock_.Unlock();
     return;
   }
-  if (HasTransmit() && TransmitBurst(clock_.Now())) port_->Flush();
+  bool sent = std::exchange(sent_at_once_, false);
+  if (HasTransmit()) sent |= TransmitBurst(clock_.Now());
+  if (sent) port_->Flush();
   EndPass();
   UnlockAndWakeHelper();
+}
+
+transport::Status Engine::PostSend(const Verb& /*verb*/, transport::QueuePair& qp,
+                                   const transport::SendWorkRequest& request)
+    UROCE_NO_THREAD_SAFETY_ANALYSIS {
+  const transport::Status status = qp.QueueSend(request);
+  if (status == transport::Status::kOk && !SendAtOnce(qp)) qp.SendsPosted();
+  return status;
+}
+
+// False if the request has to take its turn: another frame waits, or the port takes none now.
+bool Engine::SendAtOnce(transport::QueuePair& qp) {
+  const Route route = qp.route();
+  if (route == Route::kLoopback && !port_loops_back_) return false;
+  if (!endpoint_.MaySendAtOnce(qp) || in_forked_child()) return false;
+  const transport::FrameRoom room = port_->AcquireTransmit(route);
+  if (room.empty()) return false;
+  const Time now = clock_.Now();
+  const size_t frame_bytes = endpoint_.BuildAtOnce(now, qp, room);
+  if (frame_bytes == 0) return false;
+  Commit(now, route, room.first(frame_bytes), room.icrc);
+  sent_at_once_ = true;
+  return true;
 }
 
 // Wakes the helper if it sleeps longer than what is to be done now can wait. Logs without the lock:
@@ -287,13 +312,14 @@ void Engine::UnlockAndWakeHelper() {
   const bool wake = helper_sleeps_until_ > Time{0} && (HasTransmit() || port_->keeps_frames() ||
                                                        NextDeadline() < helper_sleeps_until_);
   if (wake) helper_sleeps_until_ = Time{0};
-  std::string sentence;
-  if (!sentence_.empty()) [[unlikely]]
-    sentence.swap(sentence_);
-  Unlock();
-  if (wake) progress_->Wake();
-  if (!sentence.empty()) [[unlikely]]
+  if (sentence_.empty()) [[likely]] {
+    Unlock();
+  } else {
+    const std::string sentence = std::exchange(sentence_, {});
+    Unlock();
     Log(LogLevel::kWarning, sentence);
+  }
+  if (wake) progress_->Wake();
 }
 
 // Ends a pass.

@@ -83,6 +83,12 @@ class Engine {
     return f(endpoint_);
   }
 
+  // QueuePair::PostSend, within a verb. A request that nothing keeps from going out is sent at
+  // once, and seen by the peer when the verb ends; others are sent at the end of the verb, or
+  // later.
+  transport::Status PostSend(const Verb& verb, transport::QueuePair& qp,
+                             const transport::SendWorkRequest& request);
+
   // The time of completions: CLOCK_MONOTONIC, within a microsecond.
   transport::Time Now();
 
@@ -170,6 +176,7 @@ class Engine {
   void Commit(transport::Time now, transport::Route route, std::span<const uint8_t> frame,
               transport::IcrcUse icrc) UROCE_REQUIRES(lock_);
   bool LoopBack(transport::Time now) UROCE_REQUIRES(lock_);
+  bool SendAtOnce(transport::QueuePair& qp) UROCE_REQUIRES(lock_);
   void EndPass() UROCE_REQUIRES(lock_);
   bool HasTransmit() const UROCE_REQUIRES(lock_);
   transport::Time NextDeadline() const UROCE_REQUIRES(lock_);
@@ -203,10 +210,11 @@ class Engine {
   transport::Route next_route_ UROCE_GUARDED_BY(lock_) = transport::Route::kWire;  // sends next
   // The helper sleeps until then and has to be woken for anything earlier; 0: it need not be woken.
   transport::Time helper_sleeps_until_ UROCE_GUARDED_BY(lock_);
-  bool port_active_ UROCE_GUARDED_BY(lock_);          // what the endpoint was told last
-  bool port_failed_ UROCE_GUARDED_BY(lock_) = false;  // the endpoint was told
-  bool tapped_ UROCE_GUARDED_BY(lock_) = false;       // frames since FrameTap::EndBurst
-  bool has_news_ UROCE_GUARDED_BY(lock_) = false;     // for those that wait for answers
+  bool port_active_ UROCE_GUARDED_BY(lock_);           // what the endpoint was told last
+  bool port_failed_ UROCE_GUARDED_BY(lock_) = false;   // the endpoint was told
+  bool sent_at_once_ UROCE_GUARDED_BY(lock_) = false;  // frames since PacketPort::Flush
+  bool tapped_ UROCE_GUARDED_BY(lock_) = false;        // frames since FrameTap::EndBurst
+  bool has_news_ UROCE_GUARDED_BY(lock_) = false;      // for those that wait for answers
   EventCount news_;
   std::string sentence_ UROCE_GUARDED_BY(lock_);  // of the port, to be printed without the lock
   std::atomic<bool> in_forked_child_{false};

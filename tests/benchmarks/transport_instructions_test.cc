@@ -76,6 +76,31 @@ void MeasureBatch(ConnectedPair& pair, IcrcUse icrc, const std::string& operatio
   pair.server.cq->Poll(completions);
 }
 
+// A batch of WRITEs that are sent as they are posted, on a link.
+void MeasureAtOnce(ConnectedPair& pair) {
+  Endpoint& client = pair.client.endpoint;
+  QueuePair& qp = *pair.client.qp;
+  Frames requests(kBatch, std::vector<uint8_t>(kMaxFrameBytes));
+  InstructionCounter::Begin("link-write-64/post-at-once", kBatch);
+  for (int i = 0; i < kBatch; ++i) {
+    SendWorkRequest request = pair.Request(SendOpcode::kRdmaWrite, 64);
+    request.signaled = i == kBatch - 1;
+    Require(qp.QueueSend(request) == Status::kOk);
+    Require(client.MaySendAtOnce(qp));
+    requests[i].resize(client.BuildAtOnce(pair.now, qp, FrameRoom(requests[i], IcrcUse::kWaived)));
+  }
+  InstructionCounter::End();
+
+  Frames responses(kBatch + 1, std::vector<uint8_t>(kMaxFrameBytes));
+  ReceiveAll(pair.server.endpoint, pair.now, IcrcUse::kWaived, requests);
+  const size_t response_count =
+      BuildAll(pair.server.endpoint, pair.now, IcrcUse::kWaived, responses);
+  ReceiveAll(client, pair.now, IcrcUse::kWaived, std::span(responses).first(response_count));
+  Completion completion;
+  Require(pair.client.cq->Poll({&completion, 1}) == 1);
+  Require(completion.status == CompletionStatus::kSuccess);
+}
+
 // A batch of frames through the ring of a link, each as a port hands it on.
 void MeasureRingLink(nic::RingLink& from, nic::RingLink& to, size_t frame_bytes) {
   InstructionCounter::Begin("ring-link/send", kBatch);
@@ -110,6 +135,7 @@ void Measure() {
       MeasureBatch(pair, icrc, "send-2", SendOpcode::kSend, 2);
       MeasureBatch(pair, icrc, "write-4096", SendOpcode::kRdmaWrite, 4'096);
     }
+    MeasureAtOnce(pair);
     MeasureRingLink(*offer->link, *other_end, 62);
   }
 }

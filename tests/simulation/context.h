@@ -14,6 +14,7 @@ struct Context {
   Verdict& verdict;
   NetworkMonitor& monitor;
   const bool uses_short_way;  // EndpointConfig's
+  const bool sends_at_once;   // requests, if they can be, as they are posted
 };
 
 }  // namespace uroce::simulation

@@ -74,9 +74,25 @@ void Host::Transmit() {
   }
 }
 
+transport::Status Host::PostSend(transport::QueuePair& qp,
+                                 const transport::SendWorkRequest& request) {
+  const transport::Status status = qp.QueueSend(request);
+  if (status == transport::Status::kOk && !SendAtOnce(qp)) qp.SendsPosted();
+  return status;
+}
+
+bool Host::SendAtOnce(transport::QueuePair& qp) {
+  if (!context_.sends_at_once || !endpoint_.MaySendAtOnce(qp)) return false;
+  const Route route = qp.route();
+  return SendFrame(endpoint_.BuildAtOnce(context_.simulator.now(), qp, frame_buffer_), route);
+}
+
 bool Host::TransmitOne(Route route) {
   if (!endpoint_.HasTransmit(route)) return false;
-  const size_t length = endpoint_.PollTransmit(context_.simulator.now(), route, frame_buffer_);
+  return SendFrame(endpoint_.PollTransmit(context_.simulator.now(), route, frame_buffer_), route);
+}
+
+bool Host::SendFrame(size_t length, Route route) {
   if (length == 0) return false;
   if (length > frame_buffer_.size()) {
     context_.verdict.Fail("a frame of ", length, " bytes");

@@ -39,6 +39,8 @@ class Host {
   void AddProcess(Process& process) { processes_.push_back(&process); }
 
   void Receive(const Frame& frame, transport::Route from);
+  // Posts a request, as an engine does it.
+  transport::Status PostSend(transport::QueuePair& qp, const transport::SendWorkRequest& request);
   // To be called after work was posted: sends what there is to send.
   void UpdateAfterEvent();
   // Hands on what the endpoint has to tell.
@@ -47,6 +49,9 @@ class Host {
  private:
   void Transmit();
   bool TransmitOne(transport::Route route);
+  bool SendAtOnce(transport::QueuePair& qp);
+  // The first `length` bytes of the buffer go out, or nothing if there are none. Whether they did.
+  bool SendFrame(size_t length, transport::Route route);
   void ScheduleDeadline();
   void OnDeadline();
 

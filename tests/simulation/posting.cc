@@ -121,7 +121,7 @@ void Application::Post(Draft& draft) {
                           {"inline", request.inline_data},
                           {"sges", request.sges.size()}});
   sends_->OnPosted(std::move(sent));
-  if (qp_->PostSend(request) != Status::kOk) {
+  if (host_.PostSend(*qp_, request) != Status::kOk) {
     context_.verdict.Fail("QP ", qpn_.value, " refuses request ", posted_ - 1, " with ",
                           sends_->outstanding() - 1, " outstanding");
   }

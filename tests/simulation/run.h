@@ -14,6 +14,7 @@ struct RunOptions {
   Sabotage sabotage = Sabotage::kNone;
   Tampering tampering = Tampering::kNone;
   bool uses_short_way = true;  // EndpointConfig's
+  bool sends_at_once = false;  // requests, if they can be, as they are posted
 };
 
 struct RunResult {

@@ -43,6 +43,17 @@ TEST(SimulationTest, ShortWayGivesTheSameTrace) {
   }
 }
 
+// Frames leave as they are posted, and not in turns: the trace is another one.
+TEST(SimulationTest, SendingAtOnceIsRightForEverySeed) {
+  uint64_t different = 0;
+  for (uint64_t seed = 1; seed <= 1'000; ++seed) {
+    const RunResult result = RunSeed(seed, {.sends_at_once = true});
+    ASSERT_TRUE(result.ok) << result.failure;
+    if (seed <= 50) different += result.trace_hash != RunSeed(seed).trace_hash;
+  }
+  EXPECT_GT(different, 10u);
+}
+
 TEST(SimulationTest, AnotherSeedGivesAnotherTrace) {
   EXPECT_NE(RunSeed(1).trace_hash, RunSeed(2).trace_hash);
 }

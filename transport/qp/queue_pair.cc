@@ -38,10 +38,14 @@ QpAttributes QueuePair::Query() const {
 }
 
 Status QueuePair::PostSend(const SendWorkRequest& request) {
-  if (!AcceptsSendPosts(state())) return Status::kInvalidArgument;
-  const Status status = requester_.Post(request);
+  const Status status = QueueSend(request);
   if (status == Status::kOk) SendsPosted();
   return status;
+}
+
+Status QueuePair::QueueSend(const SendWorkRequest& request) {
+  if (!AcceptsSendPosts(state())) return Status::kInvalidArgument;
+  return requester_.Post(request);
 }
 
 Status QueuePair::PostSends(std::span<const SendWorkRequest> requests) {
@@ -167,6 +171,12 @@ size_t QueuePair::BuildFrame(Time now, const FrameRoom& out) {
   context_.environment.deadlines.Set(*this, requester_.deadline());
   if (context_.is_datagram()) MarkReady();
   if (!requester_.has_unsent() && !responder_.HasReply()) LeaveTransmit();
+  return frame_bytes;
+}
+
+size_t QueuePair::BuildAtOnce(Time now, const FrameRoom& out) {
+  const size_t frame_bytes = requester_.BuildAtOnce(now, out);
+  if (frame_bytes != 0) context_.environment.deadlines.Set(*this, requester_.deadline());
   return frame_bytes;
 }
 

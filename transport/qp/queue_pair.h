@@ -60,6 +60,10 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   // allows; in ERR it completes at once as flushed. kInvalidArgument: wrong state, opcode or
   // lengths; kNoMemory: the queue is full.
   Status PostSend(const SendWorkRequest& request);
+  // The two halves of it. Between them a caller may send the request at once, without a turn in the
+  // transmit schedule (Endpoint::BuildAtOnce); then SendsPosted is not called.
+  Status QueueSend(const SendWorkRequest& request);
+  void SendsPosted();
   // ibv_wr_complete: all of `requests` in their order, or none of them.
   Status PostSends(std::span<const SendWorkRequest> requests);
   Status PostReceive(const ReceiveWorkRequest& request);
@@ -98,6 +102,11 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   DropReason OnPeersPacket(Time now, const Packet& packet);
   void OnDeadline(Time now) override;
   size_t BuildFrame(Time now, const FrameRoom& out) override;
+  // The short way of the request that was queued last.
+  bool MaySendAtOnce() const { return !is_queued() && requester_.MaySendAtOnce(); }
+  size_t BuildAtOnce(Time now, const FrameRoom& out);
+  // The way of the next packet; of a connection that of all.
+  Route route() const { return requester_.NextRoute(); }
   void UpdateNeighbor(const Gid& gid, const MacAddress& mac);
 
  private:
@@ -129,7 +138,6 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   void TellIfDrained();
   void UpdateAfterEvent();
   void MarkReady();
-  void SendsPosted();
 
   QueuePairRecord& record_;
   QpContext context_;

@@ -66,6 +66,13 @@ class Requester {
   bool CanTransmit() const { return has_unsent() && MaySendNext(); }
   // Builds the next request packet in `out`; 0 if there is none to be sent now.
   size_t BuildFrame(Time now, const FrameRoom& out);
+  // The short way of a request that was just posted: whether it is the only one that has not gone
+  // out and nothing is amiss, and its only packet then. 0, and nothing has changed, if its data
+  // cannot be read: BuildFrame says what becomes of it.
+  bool MaySendAtOnce() const { return queue_.back() - cursor_ == 1 && IsPlainNow(queue_[cursor_]); }
+  size_t BuildAtOnce(Time now, const FrameRoom& out) {
+    return BuildPlain(now, queue_[cursor_], out);
+  }
 
   // The short way of an ACK for what is in flight. False, and nothing has changed, if it may mean
   // anything else than that this has been carried out.

@@ -40,8 +40,9 @@ class SgeList {
       std::byte storage_[transport::kMaxSges * sizeof(transport::ScatterGatherEntry)];
 };
 
-// Posts a chain of work requests under one lock. `post_one` returns 0 or an errno value; at the
-// first that cannot be posted the chain ends, and *bad_wr points there.
+// Posts a chain of work requests under one lock, that of the verb which `post_one` is told of. It
+// returns 0 or an errno value; at the first request that cannot be posted the chain ends, and
+// *bad_wr points there.
 template <class WorkRequest, class PostOne>
 int PostChain(Device& device, WorkRequest* wr, WorkRequest** bad_wr, PostOne post_one) {
   return SettingErrno([&] {
@@ -51,7 +52,7 @@ int PostChain(Device& device, WorkRequest* wr, WorkRequest** bad_wr, PostOne pos
     }
     const nic::Engine::Verb verb(device.engine());
     for (; wr != nullptr; wr = wr->next) {
-      if (const int error = post_one(*wr)) {
+      if (const int error = post_one(verb, *wr)) {
         *bad_wr = wr;
         return error;
       }
@@ -64,7 +65,7 @@ int PostChain(Device& device, WorkRequest* wr, WorkRequest** bad_wr, PostOne pos
 template <class Queue>
 int PostReceiveChain(Device& device, Queue& queue, ibv_recv_wr* wr, ibv_recv_wr** bad_wr,
                      transport::Status (Queue::*post)(const transport::ReceiveWorkRequest&)) {
-  return PostChain(device, wr, bad_wr, [&](const ibv_recv_wr& one) {
+  return PostChain(device, wr, bad_wr, [&](const nic::Engine::Verb&, const ibv_recv_wr& one) {
     SgeList sges;
     if (!sges.Assign(one.sg_list, one.num_sge)) return EINVAL;
     return static_cast<int>((queue.*post)({.wr_id = one.wr_id, .sges = sges.entries()}));

@@ -51,7 +51,7 @@ int SetOperation(const ibv_send_wr& wr, SendWorkRequest& request) {
   return 0;
 }
 
-int PostOne(const QueuePair& qp, const ibv_send_wr& wr) {
+int PostOne(const nic::Engine::Verb& verb, const QueuePair& qp, const ibv_send_wr& wr) {
   SendWorkRequest request;
   SgeList sges;
   request.wr_id = wr.wr_id;
@@ -67,7 +67,7 @@ int PostOne(const QueuePair& qp, const ibv_send_wr& wr) {
     if (!sges.Assign(wr.sg_list, wr.num_sge)) return EINVAL;
     request.sges = sges.entries();
   }
-  return static_cast<int>(qp.transport->PostSend(request));
+  return static_cast<int>(qp.device->engine().PostSend(verb, *qp.transport, request));
 }
 
 }  // namespace
@@ -115,7 +115,9 @@ int SetDestination(const QueuePair& qp, ibv_ah* verbs, uint32_t remote_qpn, uint
 int PostSend(ibv_qp* verbs, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   const QueuePair& qp = QueuePair::From(verbs);
   return PostChain(*qp.device, wr, bad_wr,
-                   [&](const ibv_send_wr& one) { return PostOne(qp, one); });
+                   [&](const nic::Engine::Verb& verb, const ibv_send_wr& one) {
+                     return PostOne(verb, qp, one);
+                   });
 }
 
 int PostRecv(ibv_qp* verbs, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {

@@ -173,7 +173,8 @@ Status EngineHost::Post(SendOpcode opcode, size_t offset, uint32_t length, uint6
   request.remote_address = peer_.address + offset;
   request.rkey = peer_.rkey;
   request.sges = {&sge, 1};
-  return engine_.WithEndpoint([&](Endpoint&) { return qp_->PostSend(request); });
+  const Engine::Verb verb(engine_);
+  return engine_.PostSend(verb, *qp_, request);
 }
 
 Status EngineHost::PostReceive(size_t offset, uint32_t length, uint64_t wr_id) {

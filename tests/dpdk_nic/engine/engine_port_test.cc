@@ -39,6 +39,17 @@ bool WaitUntil(const std::function<bool()>& condition) {
   return true;
 }
 
+// Runs `f` in a child and returns its result, 0 .. 255.
+template <class F>
+int InChild(F f) {
+  const pid_t child = fork();
+  if (child == 0) _exit(f());
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
 // Receives nothing and takes frames only while it has room. Can wake a sleeper, but has no reason
 // to.
 class ScriptedPort final : public PacketPort {
@@ -136,6 +147,49 @@ class EnginePortTest : public ::testing::Test {
     return *qp;
   }
 
+  // One that is connected to a queue pair of the process that has `block`, which never answers.
+  transport::QueuePair& Connect(uint32_t block) {
+    using M = transport::QpAttributeMask;
+    const transport::QpInitAttributes init = {
+        .pd = {1},
+        .send_cq = cq_.get(),
+        .receive_cq = cq_.get(),
+        .capabilities = {.max_send_wr = kQueueDepth, .max_send_sge = 1, .max_inline_bytes = 64}};
+    transport::QpAttributes a;
+    a.port_num = 1;
+    a.destination_qpn = {block * transport::kMaxQps + 1};
+    a.address = {.destination_gid = Gid::LinkLocal({2, 0, 0, 0, 0, 2}),
+                 .destination_mac = {2, 0, 0, 0, 0, 2}};
+    transport::QueuePair* qp = nullptr;
+    engine_->WithEndpoint([&](Endpoint& endpoint) {
+      EXPECT_EQ(endpoint.CreateQueuePair(init, &qp), Status::kOk);
+      a.state = QpState::kInit;
+      EXPECT_EQ(qp->Modify(a, M::kState | M::kPkeyIndex | M::kPort | M::kAccessFlags), Status::kOk);
+      a.state = QpState::kReadyToReceive;
+      EXPECT_EQ(qp->Modify(a, M::kState | M::kAddressVector | M::kPathMtu | M::kDestinationQpn |
+                                  M::kRqPsn | M::kMaxDestReadAtomic | M::kMinRnrTimer),
+                Status::kOk);
+      a.state = QpState::kReadyToSend;  // and waits for ever for an answer
+      EXPECT_EQ(qp->Modify(a, M::kState | M::kSqPsn | M::kTimeout | M::kRetryCount | M::kRnrRetry |
+                                  M::kMaxReadAtomic),
+                Status::kOk);
+    });
+    queue_pairs_.push_back(qp);
+    return *qp;
+  }
+
+  Status PostWrite(const Engine::Verb& verb, transport::QueuePair& qp, bool fence = false) {
+    static constexpr std::array<uint8_t, 8> kBytes{};
+    const transport::ScatterGatherEntry sge = {
+        reinterpret_cast<uint64_t>(kBytes.data()), kBytes.size(), {}};
+    transport::SendWorkRequest request;
+    request.opcode = transport::SendOpcode::kRdmaWrite;
+    request.inline_data = true;
+    request.fence = fence;
+    request.sges = {&sge, 1};
+    return engine_->PostSend(verb, qp, request);
+  }
+
   // So many datagrams to the process that has `block`.
   void Post(transport::QueuePair& qp, uint32_t block, int count) {
     const transport::AddressVector address = {.destination_gid = Gid::LinkLocal({2, 0, 0, 0, 0, 2}),
@@ -183,6 +237,70 @@ TEST_F(EnginePortTest, VerbFlushesOnlyWhatItHasSent) {
   EXPECT_EQ(port_->receive_bursts, 1);
 }
 
+TEST_F(EnginePortTest, RequestIsSentAsItIsPostedAndVisibleWhenTheVerbEnds) {
+  transport::QueuePair& qp = Connect(7);
+  const int before = port_->flushes;
+  {
+    const Engine::Verb verb(*engine_);
+    ASSERT_EQ(PostWrite(verb, qp), Status::kOk);
+    EXPECT_EQ(port_->frames_sent, 1u);
+    ASSERT_EQ(PostWrite(verb, qp), Status::kOk);
+    EXPECT_EQ(port_->frames_sent, 2u);
+    EXPECT_EQ(port_->flushes, before);
+  }
+  EXPECT_EQ(port_->flushes, before + 1);
+  EXPECT_EQ(port_->frames_sent, 2u);
+}
+
+TEST_F(EnginePortTest, RequestThatMayHaveToWaitTakesItsTurn) {
+  transport::QueuePair& qp = Connect(7);
+  {
+    const Engine::Verb verb(*engine_);
+    ASSERT_EQ(PostWrite(verb, qp, /*fence=*/true), Status::kOk);
+    EXPECT_EQ(port_->frames_sent, 0u);
+    ASSERT_EQ(PostWrite(verb, qp), Status::kOk) << "behind the one before";
+    EXPECT_EQ(port_->frames_sent, 0u);
+  }
+  EXPECT_EQ(port_->frames_sent, 2u);
+}
+
+TEST_F(EnginePortTest, RequestDoesNotOvertakeFramesThatWait) {
+  transport::QueuePair& waiting = CreateQueuePair();
+  transport::QueuePair& qp = Connect(9);
+  port_->has_room = false;
+  Post(waiting, 7, 1);
+  {
+    const Engine::Verb verb(*engine_);
+    port_->has_room = true;
+    ASSERT_EQ(PostWrite(verb, qp), Status::kOk);
+    EXPECT_EQ(port_->frames_sent, 0u);
+  }
+  const std::vector<Route> expected = {transport::RouteToBlock(7), transport::RouteToBlock(9)};
+  EXPECT_EQ(engine_->WithEndpoint([&](Endpoint&) { return port_->sent; }), expected);
+}
+
+TEST_F(EnginePortTest, RequestThatFindsNoRoomIsSentLater) {
+  transport::QueuePair& qp = Connect(7);
+  {
+    const Engine::Verb verb(*engine_);
+    port_->has_room = false;
+    ASSERT_EQ(PostWrite(verb, qp), Status::kOk);
+  }
+  EXPECT_EQ(port_->frames_sent, 0u);
+  port_->has_room = true;
+  EXPECT_TRUE(WaitUntil([&] { return port_->frames_sent == 1; }));
+}
+
+TEST_F(EnginePortTest, ForkedChildSendsNoRequest) {
+  transport::QueuePair& qp = Connect(7);
+  EXPECT_EQ(InChild([&] {
+              const Engine::Verb verb(*engine_);
+              const bool posted = PostWrite(verb, qp) == Status::kOk;
+              return posted && port_->frames_sent == 0 ? 0 : 1;
+            }),
+            0);
+}
+
 // No one else polls, and datagrams have no timers.
 TEST_F(EnginePortTest, HelperStaysAwakeWhileFramesWaitForRoom) {
   port_->has_room = false;
@@ -211,17 +329,6 @@ TEST_F(EnginePortTest, GroupIsLeftWithItsLastMember) {
   };
   EXPECT_EQ(leave(first), 0);
   EXPECT_EQ(leave(second), 1);
-}
-
-// Runs `f` in a child and returns its result, 0 .. 255.
-template <class F>
-int InChild(F f) {
-  const pid_t child = fork();
-  if (child == 0) _exit(f());
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status));
-  return WEXITSTATUS(status);
 }
 
 TEST_F(EnginePortTest, ForkedChildLetsGoOfThePort) {
