@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "transport/wire/ethernet.h"
@@ -27,12 +26,7 @@ inline void SealFrame(std::vector<uint8_t>& frame) {
   if (frame.size() < EthernetHeader::kBytes) return;
   if (frame.size() < NetworkBytes(frame) + kBthBytes + kIcrcBytes) return;
   const bool ipv6 = ParseEthernet(frame.data()).ether_type == EthernetHeader::kIpv6;
-  if (!ipv6) {
-    uint8_t* ip = frame.data() + EthernetHeader::kBytes;
-    ip[10] = ip[11] = 0;
-    const auto checksum = static_cast<uint16_t>(~ipv4_internal::Sum(ip));
-    std::memcpy(ip + 10, &checksum, sizeof checksum);
-  }
+  if (!ipv6) CorrectIpv4Checksum(frame.data() + EthernetHeader::kBytes);
   const size_t icrc_at = frame.size() - kIcrcBytes;
   EmitIcrc(StartIcrc(ipv6 ? IpVersion::kIpv6 : IpVersion::kIpv4, frame.data(), icrc_at),
            frame.data() + icrc_at);

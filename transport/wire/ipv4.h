@@ -80,6 +80,13 @@ inline std::optional<Ipv4Header> ParseIpv4(const uint8_t* bytes) {
   return ip;
 }
 
+// Makes the checksum right, whatever it is.
+inline void CorrectIpv4Checksum(uint8_t* bytes) {
+  Store16(0, bytes + ipv4_internal::kChecksumOffset);
+  const uint16_t checksum = ipv4_internal::ChecksumOf(bytes);
+  std::memcpy(bytes + ipv4_internal::kChecksumOffset, &checksum, sizeof checksum);
+}
+
 inline void EmitIpv4(const Ipv4Header& ip, uint8_t* bytes) {
   bytes[0] = ipv4_internal::kVersionAndLength;
   bytes[1] = ip.traffic_class;
@@ -88,11 +95,9 @@ inline void EmitIpv4(const Ipv4Header& ip, uint8_t* bytes) {
   Store16(ipv4_internal::kDontFragment, bytes + 6);
   bytes[8] = ip.time_to_live;
   bytes[9] = ip.protocol;
-  Store16(0, bytes + ipv4_internal::kChecksumOffset);
   std::memcpy(bytes + Ipv4Header::kSourceOffset, ip.source.data(), 4);
   std::memcpy(bytes + Ipv4Header::kDestinationOffset, ip.destination.data(), 4);
-  const uint16_t checksum = ipv4_internal::ChecksumOf(bytes);
-  std::memcpy(bytes + ipv4_internal::kChecksumOffset, &checksum, sizeof checksum);
+  CorrectIpv4Checksum(bytes);
 }
 
 // Sets the total length in a copy of `header`, which was emitted with a total length of 0, and

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "tests/dpdk_nic/switch/switch_frames.h"
@@ -34,17 +33,10 @@ FrameKind KindOf(const Frame& frame) {
   return KindOf(frame, &headers);
 }
 
-void CorrectIpChecksum(Frame* frame) {
-  uint8_t* ip = frame->data() + kIp;
-  ip[10] = ip[11] = 0;
-  const auto checksum = static_cast<uint16_t>(~transport::ipv4_internal::Sum(ip));
-  std::memcpy(ip + 10, &checksum, sizeof checksum);
-}
-
 // Changes one byte of an IPv4 frame and corrects the checksum.
 Frame With(Frame frame, size_t offset, uint8_t byte) {
   frame[offset] = byte;
-  CorrectIpChecksum(&frame);
+  transport::CorrectIpv4Checksum(frame.data() + kIp);
   return frame;
 }
 

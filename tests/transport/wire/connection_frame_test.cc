@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <vector>
 
 #include "tests/transport/wire/both_ways.h"
@@ -44,11 +43,7 @@ class ConnectionFrameTest : public testing::TestWithParam<bool> {
   }
 
   static void SetChecksum(std::vector<uint8_t>& frame) {
-    if (GetParam()) return;
-    uint8_t* const ip = &frame[EthernetHeader::kBytes];
-    Store16(0, ip + ipv4_internal::kChecksumOffset);
-    const uint16_t checksum = ipv4_internal::ChecksumOf(ip);
-    std::memcpy(ip + ipv4_internal::kChecksumOffset, &checksum, sizeof checksum);
+    if (!GetParam()) CorrectIpv4Checksum(&frame[EthernetHeader::kBytes]);
   }
 
   // The lengths of the IP and UDP headers.
