@@ -39,6 +39,11 @@ class FakeCable {
     const std::lock_guard guard(mutex_);
     return std::exchange(sent_, {});
   }
+  // What the wire has to tell next.
+  void SetNotice(PacketPort::Notice notice) {
+    const std::lock_guard guard(mutex_);
+    notice_ = std::move(notice);
+  }
   size_t sent_count() {
     const std::lock_guard guard(mutex_);
     return sent_.size();
@@ -55,6 +60,7 @@ class FakeCable {
   std::mutex mutex_;
   std::deque<FrameBytes> incoming_;
   std::vector<FrameBytes> sent_;
+  PacketPort::Notice notice_;
   bool asleep_ = false;
   const UniqueFd wake_fd_;
 };
@@ -97,6 +103,11 @@ class FakeWire final : public PacketPort {
     cable_->asleep_ = false;
     eventfd_t wakes;
     eventfd_read(wait_fd(), &wakes);
+  }
+
+  Notice TakeNotice() override {
+    const std::lock_guard guard(cable_->mutex_);
+    return std::exchange(cable_->notice_, {});
   }
 
   transport::MacAddress mac() const override { return kOurMac; }

@@ -116,6 +116,17 @@ TEST(ForwarderWireStateTest, FirstStateAndEveryChangeAreTold) {
 }
 
 // Frames arrive only with a carrier, so nothing else would wake us.
+TEST(ForwarderNoticeTest, WhatTheWireTellsOfAHostIsPassedOnOnce) {
+  ForwarderRig rig;
+  rig.cable->SetNotice({"no route to host", kFarIpv4});
+  rig.forwarder.PreparePath(kFarIpv4);
+  ASSERT_EQ(rig.notices.size(), 1u);
+  EXPECT_EQ(rig.notices[0].sentence, "no route to host");
+  EXPECT_EQ(rig.notices[0].about, kFarIpv4);
+  rig.forwarder.PreparePath(kFarIpv4);
+  EXPECT_EQ(rig.notices.size(), 1u);
+}
+
 TEST(ForwarderWireStateTest, CarrierIsLookedAtWhileNothingElseHappens) {
   ForwarderRig rig;
   rig.Run();

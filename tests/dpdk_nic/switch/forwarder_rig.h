@@ -74,6 +74,7 @@ class ForwarderRig {
   const std::shared_ptr<FakeCable> cable;
   // What the listener was told.
   std::vector<control::Neighbor> neighbors;
+  std::vector<PacketPort::Notice> notices;
   std::vector<bool> wire_states;
   std::vector<control::Block> broken_uplinks;
   Forwarder forwarder;
@@ -82,6 +83,7 @@ class ForwarderRig {
   SwitchListener Listener() {
     return {
         .on_neighbor = [this](const control::Neighbor& n) { neighbors.push_back(n); },
+        .on_notice = [this](const PacketPort::Notice& n) { notices.push_back(n); },
         .on_wire_state = [this](bool is_up) { wire_states.push_back(is_up); },
         .on_broken_uplink = [this](control::Block block) { broken_uplinks.push_back(block); },
     };
