@@ -17,6 +17,8 @@ struct FabricDescription {
   bool wire_is_up = false;
   // Not a NIC, but the host's own network (UDP sockets): each path has an MTU of its own.
   bool is_uplink = false;
+  // Each process may send by UDP sockets of its own: all of them are uroced's user's.
+  bool by_own_sockets = false;
   transport::MacAddress mac{};
   std::vector<transport::Gid> gids;  // kMaxGids at most
   std::string port;                  // its devargs

@@ -85,6 +85,11 @@ class UplinkWire(VethWire):
         report_of_all = status(self.installed, self.fabric, self.user_prefix(end))
         return report_of_all and report_of_all["daemon"]["pid"]
 
+    def frames_to_wire(self, end):
+        """Of all processes of that end, by their uroced."""
+        report_of_all = status(self.installed, self.fabric, self.user_prefix(end))
+        return report_of_all["switch"]["frames_to_wire"]
+
     def listens(self, end):
         return listens_on_roce_port(self.namespaces[end].pid)
 
@@ -259,6 +264,16 @@ class UplinkTest(unittest.TestCase):
             with run("ibv_devinfo", "-v") as program:
                 self.assertRegex(program.wait(), r"GID\[  1\]:\t\t::ffff:127\.0\.0\.1,")
             self.assertFalse(listens_on_roce_port(namespace.pid))
+
+    # In steady state: uroced only has to be asked for the way.
+    def test_frames_to_another_host_do_not_cross_uroced(self):
+        wire = self.wire()
+        one, other = self.agents(wire)
+        number, other_number = join(one, other, **PATIENT)
+        before = [wire.frames_to_wire(end) for end in range(2)]
+        self.check_write(one, number, other, other_number, 1)
+        self.check_write(other, other_number, one, number, 2)
+        self.assertEqual([wire.frames_to_wire(end) for end in range(2)], before)
 
     # The programs find each other again by themselves, on a uroced that the next program starts.
     def test_uroced_that_is_killed_and_started_anew(self):

@@ -82,6 +82,7 @@ FabricDescription Describe(const Options& options, const nic::OpenedPort& opened
   fabric.mac = port->mac();
   fabric.gids = opened.gids;
   fabric.is_uplink = options.port_devargs.empty();
+  fabric.by_own_sockets = fabric.is_uplink && options.users.OnlySelf();
   fabric.port = fabric.is_uplink ? options.uplink.Text() : options.port_devargs;
   return fabric;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <optional>
@@ -20,6 +21,8 @@ struct AllowedUsers {
   bool everybody = false;
   std::set<uid_t> users;
 
+  // Whether they are none but the user that this process runs as.
+  bool OnlySelf() const { return !everybody && users == std::set<uid_t>{geteuid()}; }
   bool Allow(uid_t user) const { return everybody || users.count(user) != 0; }
 };
 

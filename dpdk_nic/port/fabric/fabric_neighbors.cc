@@ -25,6 +25,7 @@ FabricNeighbors::~FabricNeighbors() { port_.SetNeighborSink({}); }
 std::optional<MacAddress> FabricNeighbors::Resolve(Time now, const Gid& gid) {
   if (!port_.fabric().has_wire || gid.IsMulticast()) return MacAddressFor(gid);
   if (port_.IsLocal(gid)) return port_.mac();
+  port_.OpenWire();
 
   const auto found = entries_.find(gid);
   if (found != entries_.end()) {

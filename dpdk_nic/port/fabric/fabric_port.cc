@@ -27,6 +27,7 @@ using transport::Time;
 constexpr Duration kNoDaemonTimeout = Milliseconds(500);
 
 constexpr uint32_t kClientEvent = FabricLinks::kFirstEventOfOthers;
+constexpr uint32_t kWireEvent = kClientEvent - 1;
 
 // What other processes make us do in one pass is bounded: sockets looked at, and messages of uroced
 // that pass on what they want. What is left keeps wait_fd readable.
@@ -96,6 +97,7 @@ PacketPort::PathState FabricPort::PreparePath(const Path& path) {
   const bool is_connection = path.remote.value != 0;
   const bool has_wire = fabric_.has_wire && !is_other_fabric_;
   if (is_connection && !has_wire) return PathState::kUnreachable;
+  if (is_connection) OpenWire();
   const PathState uplink = links_.Prepare(path.route);
   // Without a wire, datagrams find their way without the uplink, if later.
   if (uplink == PathState::kRefused && !has_wire) return PathState::kUnreachable;
@@ -112,6 +114,17 @@ uint32_t FabricPort::PathMtu(const Path& path) const {
   const auto known = path_mtus_.find(path.local);
   const bool is_known = path.route == Route::kWire && known != path_mtus_.end();
   return is_known ? std::min(known->second, mtu()) : mtu();
+}
+
+void FabricPort::OpenWire() {
+  if (wire_.is_open() || client_.welcome().by_own_sockets == 0 || is_other_fabric_) return;
+  wire_.Open(fabric_);
+  if (!wire_.is_open()) return;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u32 = kWireEvent;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wire_.wait_fd(), &event);
+  links_.WakeSleeper();  // to be woken by it from now on
 }
 
 void FabricPort::AskForNeighbor(const transport::Gid& gid) {
@@ -162,6 +175,7 @@ void FabricPort::ReleaseService(const Service& service) {
 
 void FabricPort::EndSleep() {
   links_.EndSleep();
+  if (wire_.is_open()) wire_.EndSleep();
   ServeLink();
 }
 
@@ -169,6 +183,7 @@ void FabricPort::ServeLink() {
   ServeSockets();
   const Time now = Now();
   links_.Serve(now);
+  if (wire_.is_open()) wire_.ServeLink();
   connections_.Serve(now);
   groups_.Serve(now);
   services_.Serve(now);
@@ -182,7 +197,7 @@ void FabricPort::ServeSockets() {
     if (events[i].data.u32 == kClientEvent) {
       links_.WakeSleeper();
       ServeControl();
-    } else {
+    } else if (events[i].data.u32 != kWireEvent) {
       links_.OnReadable(events[i].data.u32);
     }
   }
@@ -206,6 +221,9 @@ void FabricPort::OnReattached() {
         "beyond this host until it is started anew, too");
   }
   is_up_ = !fabric_.has_wire || (now.wire_is_up && !is_other_fabric_);
+  // It sends nothing in the name of addresses that are not the fabric's, nor past a uroced that is
+  // to check what others send.
+  if (now.by_own_sockets == 0 || is_other_fabric_) wire_.Close();
   links_.OnReattached();
   connections_.OnReattached();
   groups_.OnReattached();
@@ -241,8 +259,19 @@ void FabricPort::OnMessage(control::MessageChannel::Incoming& message) {
   }
 }
 
+PacketPort::Counters FabricPort::counters() const {
+  Counters counters = links_.counters();
+  if (!wire_.is_open()) return counters;
+  const Counters wire = wire_.counters();
+  counters.transmit_dropped_no_link += wire.transmit_dropped_no_link;
+  counters.receive_malformed += wire.receive_malformed;
+  counters.drops = wire.drops;
+  return counters;
+}
+
 void FabricPort::AbandonAfterFork() {
   epoll_.reset();
+  if (wire_.is_open()) wire_.AbandonAfterFork();
   client_.Abandon();
   links_.AbandonAfterFork();
 }

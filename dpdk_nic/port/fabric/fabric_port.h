@@ -13,13 +13,14 @@
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/port/fabric/fabric_links.h"
 #include "dpdk_nic/port/fabric/fabric_requests.h"
+#include "dpdk_nic/port/fabric/fabric_wire.h"
 #include "dpdk_nic/port/fabric/link_thread.h"
 #include "dpdk_nic/port/packet_port.h"
 
 namespace uroce::nic {
 
 // A process's port to its fabric: links to the other processes of the host, and one to uroced for
-// what goes to the wire. Needs no privileges.
+// what goes to the wire, or sockets of its own for that (FabricWire). Needs no privileges.
 //
 // Once the process is attached, uroced is needed for new links and for the wire only. When it is
 // gone the rest goes on, and everything is said again to the one that comes next.
@@ -52,10 +53,16 @@ class FabricPort : public PacketPort {
   ReceivedFrame Receive() override { return links_.Receive(); }
   void ReleaseReceived() override { links_.Release(); }
   transport::FrameRoom AcquireTransmit(transport::Route route) override {
-    return links_.Acquire(route);
+    is_acquired_from_wire_ = wire_.is_open() && route == transport::Route::kWire;
+    return is_acquired_from_wire_ ? wire_.Acquire() : links_.Acquire(route);
   }
-  void CommitTransmit(size_t frame_bytes) override { links_.Commit(frame_bytes); }
-  void Flush() override { links_.Flush(); }
+  void CommitTransmit(size_t frame_bytes) override {
+    is_acquired_from_wire_ ? wire_.Commit(frame_bytes) : links_.Commit(frame_bytes);
+  }
+  void Flush() override {
+    links_.Flush();
+    if (wire_.is_open()) wire_.Flush();
+  }
 
   PathState PreparePath(const Path& path) override;
   uint32_t PathMtu(const Path& path) const override;
@@ -69,14 +76,17 @@ class FabricPort : public PacketPort {
   }
 
   int wait_fd() const override { return epoll_.get(); }
-  bool BeginSleep() override { return links_.BeginSleep(); }
+  bool BeginSleep() override {
+    return (!wire_.is_open() || wire_.BeginSleep()) && links_.BeginSleep();
+  }
   void EndSleep() override;
   void ServeLink() override;
   void BeforeFork() override { links_.BeforeFork(); }
   void AfterForkInParent() override { links_.AfterForkInParent(); }
   void AbandonAfterFork() override;
 
-  Counters counters() const override { return links_.counters(); }
+  Notice TakeNotice() override { return wire_.is_open() ? wire_.TakeNotice() : Notice{}; }
+  Counters counters() const override;
   transport::MacAddress mac() const override;
   uint32_t mtu() const override { return fabric_.mtu_bytes; }
   bool link_up() const override { return is_up_; }
@@ -87,6 +97,8 @@ class FabricPort : public PacketPort {
   using NeighborSink = std::function<void(const control::Neighbor&)>;
   void SetNeighborSink(NeighborSink sink) { neighbor_sink_ = std::move(sink); }
   void AskForNeighbor(const transport::Gid& gid);
+  // A host beyond this one is named: opens the process's own sockets, if the fabric has such.
+  void OpenWire();
 
  private:
   void ServeSockets();
@@ -100,6 +112,7 @@ class FabricPort : public PacketPort {
   UniqueFd epoll_;
   control::ControlClient client_;
   FabricLinks links_;
+  FabricWire wire_{links_};
   FabricRequests<transport::Qpn, control::Declare, control::Forget> connections_;
   FabricRequests<transport::Gid, control::JoinGroup, control::LeaveGroup> groups_;
   FabricRequests<control::ServiceClaim, control::Listen, control::Unlisten> services_;
@@ -108,8 +121,9 @@ class FabricPort : public PacketPort {
   std::set<transport::Gid> named_;                // hosts that uroced was asked for
   NeighborSink neighbor_sink_;
   uint32_t served_attachments_ = 0;
-  bool is_other_fabric_ = false;  // since uroced was started anew
-  bool is_up_ = true;             // the NIC's carrier; without a NIC always
+  bool is_acquired_from_wire_ = false;  // the last buffer
+  bool is_other_fabric_ = false;        // since uroced was started anew
+  bool is_up_ = true;                   // the NIC's carrier; without a NIC always
 };
 
 }  // namespace uroce::nic

@@ -170,6 +170,18 @@ ErrorOr<std::vector<HostAddress>> FindAddresses(const std::vector<Gid>& wanted) 
   return addresses;
 }
 
+std::vector<HostAddress> AddressesAmong(std::span<const Gid> gids) {
+  const std::vector<Listed> listed = ListAddresses();
+  std::vector<HostAddress> addresses;
+  for (const Gid& gid : gids) {
+    const auto entry = std::find_if(listed.begin(), listed.end(), [&](const Listed& candidate) {
+      return candidate.address.gid == gid;
+    });
+    if (entry != listed.end()) addresses.push_back(entry->address);
+  }
+  return addresses;
+}
+
 transport::MacAddress MacOf(const std::vector<HostAddress>& addresses) {
   const Gid& first = addresses[0].gid;
   const transport::MacAddress mac = MacAddressFor(first);

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ bool HostReachesOthersFrom(const transport::Gid& gid);
 
 // Those of `wanted`, with their interfaces.
 ErrorOr<std::vector<HostAddress>> FindAddresses(const std::vector<transport::Gid>& wanted);
+
+// Those of `gids` that this host has now, with their interfaces, in the same order.
+std::vector<HostAddress> AddressesAmong(std::span<const transport::Gid> gids);
 
 // The MAC of a port that has these addresses and none of its own: that of the interface if the
 // link-local address, which is the first, tells it.

@@ -47,13 +47,23 @@ ErrorOr<std::unique_ptr<UdpPort>> UdpPort::Open(const std::vector<Gid>& addresse
   std::unique_ptr<UdpPort> port(new UdpPort);
   port->addresses_ = found.value();
   port->mac_ = MacOf(port->addresses_);
-  if (auto error = port->OpenSockets(port->addresses_)) return *error;
+  if (auto error = port->OpenSockets(port->addresses_, UdpSocket::Use::kAll)) return *error;
   if (auto error = port->ChooseMtu(mtu_bytes)) return *error;
   return port;
 }
 
 ErrorOr<std::unique_ptr<UdpPort>> UdpPort::OpenWildcard(const std::vector<HostAddress>& addresses,
                                                         uint32_t mtu_bytes) {
+  return OpenForAll(addresses, mtu_bytes, UdpSocket::Use::kAll);
+}
+
+ErrorOr<std::unique_ptr<UdpPort>> UdpPort::OpenSender(const std::vector<HostAddress>& addresses,
+                                                      uint32_t mtu_bytes) {
+  return OpenForAll(addresses, mtu_bytes, UdpSocket::Use::kSending);
+}
+
+ErrorOr<std::unique_ptr<UdpPort>> UdpPort::OpenForAll(const std::vector<HostAddress>& addresses,
+                                                      uint32_t mtu_bytes, UdpSocket::Use use) {
   std::vector<HostAddress> wildcards;
   for (const Gid& wildcard : {Gid::FromIpv4({}), Gid{}}) {
     const bool is_needed = std::any_of(addresses.begin(), addresses.end(), [&](const auto& own) {
@@ -65,14 +75,16 @@ ErrorOr<std::unique_ptr<UdpPort>> UdpPort::OpenWildcard(const std::vector<HostAd
   port->addresses_ = addresses;
   port->mac_ = MacOf(addresses);
   port->mtu_bytes_ = mtu_bytes;
-  if (auto error = port->OpenSockets(wildcards)) return *error;
+  port->only_sends_ = use == UdpSocket::Use::kSending;
+  if (auto error = port->OpenSockets(wildcards, use)) return *error;
   return port;
 }
 
-std::optional<Error> UdpPort::OpenSockets(const std::vector<HostAddress>& bound) {
+std::optional<Error> UdpPort::OpenSockets(const std::vector<HostAddress>& bound,
+                                          UdpSocket::Use use) {
   wait_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   for (const HostAddress& address : bound) {
-    auto socket = UdpSocket::Open(address);
+    auto socket = UdpSocket::Open(address, use);
     if (!socket.ok()) return Error{socket.error()};
     sockets_.push_back(std::move(socket).value());
     epoll_event event{.events = EPOLLIN, .data = {}};
@@ -103,7 +115,7 @@ PacketPort::ReceivedFrame UdpPort::Receive() {
     }
     ReceiveBatch::Message message;
     if (batch_.Next(&message)) {
-      const Gid& own = sockets_[busy_socket_].gid();
+      const Gid& own = receiving()[busy_socket_].gid();
       DatagramInfo info;
       const size_t bytes = message.bytes.size();
       if (ReadDatagramInfo(*message.header, bytes, own, &info, &drops_)) {
@@ -117,10 +129,12 @@ PacketPort::ReceivedFrame UdpPort::Receive() {
 }
 
 bool UdpPort::ReceiveAny() {
+  const size_t count = receiving().size();
+  if (count == 0) return false;
   if (ReceiveFrom(busy_socket_)) return true;
   const bool look_at_others = ++empty_receives_ % kReceivesBetweenOthers == 0;
-  for (size_t i = 1; look_at_others && i < sockets_.size(); ++i) {
-    const size_t other = (busy_socket_ + i) % sockets_.size();
+  for (size_t i = 1; look_at_others && i < count; ++i) {
+    const size_t other = (busy_socket_ + i) % count;
     if (!ReceiveFrom(other)) continue;
     busy_socket_ = other;
     return true;
@@ -129,7 +143,7 @@ bool UdpPort::ReceiveAny() {
 }
 
 // An error is one that the network told of; TakeErrors has it, too.
-bool UdpPort::ReceiveFrom(size_t socket) { return batch_.Receive(sockets_[socket].fd()) > 0; }
+bool UdpPort::ReceiveFrom(size_t socket) { return batch_.Receive(receiving()[socket].fd()) > 0; }
 
 transport::FrameRoom UdpPort::AcquireTransmit(transport::Route /*route*/) {
   if (queue_.size() == TransmitQueue::kFrames) Transmit();
@@ -162,7 +176,7 @@ bool UdpPort::TransmitOnce() {
     const OutgoingFrame& next = queue_.frame(index);
     if (next.source != oldest.source) break;
     const size_t frames = queue_.RunAt(index, MaySegment(next.destination));
-    queue_.Seal(index, frames, transport::UdpHeader::kRocePort);
+    queue_.Seal(index, frames, way.socket->port());
     sends_.Add(queue_, frames, *way.socket, way.interface_index);
   }
   const int sent = sends_.Send(*way.socket);
@@ -201,9 +215,13 @@ bool UdpPort::MaySegment(const Gid& destination) const {
   return std::find(unsegmented_.begin(), unsegmented_.end(), destination) == unsegmented_.end();
 }
 
+std::vector<HostAddress>::const_iterator UdpPort::FindOwn(const Gid& gid) const {
+  return std::find_if(addresses_.begin(), addresses_.end(),
+                      [&](const HostAddress& address) { return address.gid == gid; });
+}
+
 UdpPort::WayOut UdpPort::WayOutOf(const Gid& source) const {
-  const auto own = std::find_if(addresses_.begin(), addresses_.end(),
-                                [&](const HostAddress& address) { return address.gid == source; });
+  const auto own = FindOwn(source);
   if (own == addresses_.end()) return {};
   const auto socket =
       std::find_if(sockets_.begin(), sockets_.end(), [&](const UdpSocket& candidate) {
@@ -227,7 +245,7 @@ void UdpPort::LookForOverflow() {
   const transport::Time now = Now();
   if (told_of_overflow_ || !notice_.sentence.empty() || now < next_look_for_overflow_) return;
   next_look_for_overflow_ = now + kOverflowInterval;
-  for (const UdpSocket& socket : sockets_) {
+  for (const UdpSocket& socket : receiving()) {
     if (socket.CountOverflow() == 0) continue;
     notice_ = {.sentence = ExplainOverflow(socket.gid(), socket.receive_buffer_bytes()),
                .about = {}};
@@ -238,17 +256,20 @@ void UdpPort::LookForOverflow() {
 
 uint64_t UdpPort::CountOverflow() const {
   uint64_t count = 0;
-  for (const UdpSocket& socket : sockets_) count += socket.CountOverflow();
+  for (const UdpSocket& socket : receiving()) count += socket.CountOverflow();
   return count;
 }
 
 void UdpPort::TakeErrors() {
-  for (UdpSocket& socket : sockets_) {
-    for (int errors = 0; errors < kMaxErrorsPerLook; ++errors) {
-      const auto error = socket.TakeError();
-      if (!error) break;
-      Say(*error);
-    }
+  for (const UdpSocket& socket : sockets_) TakeErrorsOf(socket);
+  for (const UdpSocket& socket : receivers_) TakeErrorsOf(socket);
+}
+
+void UdpPort::TakeErrorsOf(const UdpSocket& socket) {
+  for (int errors = 0; errors < kMaxErrorsPerLook; ++errors) {
+    const auto error = socket.TakeError();
+    if (!error) break;
+    Say(*error);
   }
 }
 
@@ -263,6 +284,7 @@ void UdpPort::Say(const UdpSocket::NetworkError& error) {
 
 void UdpPort::AbandonAfterFork() {
   for (UdpSocket& socket : sockets_) socket.Close();
+  for (UdpSocket& socket : receivers_) socket.Close();
   wait_.reset();
 }
 

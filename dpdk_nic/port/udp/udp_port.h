@@ -24,7 +24,8 @@ namespace uroce::nic {
 // RoCEv2 over plain UDP sockets, one for each address or for all: no privilege, no DPDK, the
 // kernel's routes and neighbours. Frames look as on any other port; their Ethernet headers are made
 // up (the MACs follow from the addresses, see MacAddressFor), and what a socket decides itself is
-// put right: the UDP source port is 4791, the ICRC is that of the packet that the kernel sends.
+// put right: the UDP source port is the socket's, and the ICRC is that of the packet that the
+// kernel sends.
 //
 // Frames to one place leave together by one call (TransmitQueue). What the kernel has no room for
 // waits; what it refuses for good is dropped and counted, and said once in a while (TakeNotice).
@@ -38,6 +39,11 @@ class UdpPort final : public PacketPort {
   // frames may be from, at least one. `mtu_bytes` is not compared with that of an interface.
   static ErrorOr<std::unique_ptr<UdpPort>> OpenWildcard(const std::vector<HostAddress>& addresses,
                                                         uint32_t mtu_bytes);
+
+  // The same for a process beside others that have the same addresses: sends from UDP ports of its
+  // own, and receives nothing.
+  static ErrorOr<std::unique_ptr<UdpPort>> OpenSender(const std::vector<HostAddress>& addresses,
+                                                      uint32_t mtu_bytes);
 
   ReceivedFrame Receive() override;
   void ReleaseReceived() override {}
@@ -63,10 +69,14 @@ class UdpPort final : public PacketPort {
 
  private:
   UdpPort() = default;
+  static ErrorOr<std::unique_ptr<UdpPort>> OpenForAll(const std::vector<HostAddress>& addresses,
+                                                      uint32_t mtu_bytes, UdpSocket::Use use);
   // One for each of these, which may be wildcards.
-  std::optional<Error> OpenSockets(const std::vector<HostAddress>& bound);
+  std::optional<Error> OpenSockets(const std::vector<HostAddress>& bound, UdpSocket::Use use);
   std::optional<Error> ChooseMtu(uint32_t wished_mtu_bytes);
 
+  const std::vector<UdpSocket>& receiving() const { return only_sends_ ? receivers_ : sockets_; }
+  std::vector<HostAddress>::const_iterator FindOwn(const transport::Gid& gid) const;
   bool ReceiveFrom(size_t socket);
   bool ReceiveAny();
   void Transmit();
@@ -84,12 +94,15 @@ class UdpPort final : public PacketPort {
   };
   WayOut WayOutOf(const transport::Gid& source) const;
   void TakeErrors();
+  void TakeErrorsOf(const UdpSocket& socket);
   void LookForOverflow();
   uint64_t CountOverflow() const;
   void Say(const UdpSocket::NetworkError& error);
 
   std::vector<HostAddress> addresses_;
   std::vector<UdpSocket> sockets_;
+  bool only_sends_ = false;  // and receives by receivers_, if there are any
+  std::vector<UdpSocket> receivers_;
   UniqueFd wait_;
   transport::MacAddress mac_{};
   uint32_t mtu_bytes_ = 0;
@@ -104,7 +117,7 @@ class UdpPort final : public PacketPort {
   ReceiveBatch batch_;
   DatagramFrames frames_;
   PeerIdentifications peers_;
-  size_t busy_socket_ = 0;  // had frames last
+  size_t busy_socket_ = 0;  // had frames last; of receiving()
   uint32_t empty_receives_ = 0;
 
   Notice notice_;

@@ -1,6 +1,7 @@
 #include "dpdk_nic/port/udp/udp_socket.h"
 
 #include <linux/errqueue.h>
+#include <linux/filter.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -43,6 +44,13 @@ bool Configure(int fd, const Gid& address) {
          (!is_wildcard || Set(fd, IPPROTO_IP, IP_PKTINFO, 1));
 }
 
+// A program that keeps nothing.
+bool DropAllReceived(int fd) {
+  sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+  const sock_fprog program = {.len = 1, .filter = &nothing};
+  return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+}
+
 std::string WhyNotBound(const HostAddress& address, int error) {
   const std::string text = IsWildcard(address.gid) ? "this host" : AddressText(address.gid);
   if (error == EADDRINUSE) {
@@ -56,15 +64,16 @@ std::string WhyNotBound(const HostAddress& address, int error) {
 
 }  // namespace
 
-ErrorOr<UdpSocket> UdpSocket::Open(const HostAddress& address) {
+ErrorOr<UdpSocket> UdpSocket::Open(const HostAddress& address, Use use) {
+  const bool is_for_sending = use == Use::kSending;
   const int family = address.gid.IsIpv4Mapped() ? AF_INET : AF_INET6;
   UniqueFd fd(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd || !Configure(fd.get(), address.gid)) {
+  if (!fd || !Configure(fd.get(), address.gid) || (is_for_sending && !DropAllReceived(fd.get()))) {
     return Error{std::string("no UDP socket can be had (") + std::strerror(errno) +
                  "): allow this process more open files, on Linux 5.0 or later"};
   }
-  const SocketAddress own =
-      SocketAddress::Make(address.gid, UdpHeader::kRocePort, address.interface_index);
+  const uint16_t port = is_for_sending ? uint16_t{0} : UdpHeader::kRocePort;
+  const SocketAddress own = SocketAddress::Make(address.gid, port, address.interface_index);
   if (bind(fd.get(), own.get(), own.bytes) != 0) return Error{WhyNotBound(address, errno)};
   return UdpSocket(std::move(fd), address);
 }
@@ -76,6 +85,10 @@ UdpSocket::UdpSocket(UniqueFd fd, const HostAddress& address)
   socklen_t bytes = sizeof doubled;
   getsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &doubled, &bytes);
   receive_buffer_bytes_ = doubled / 2;
+  sockaddr_storage bound{};
+  bytes = sizeof bound;
+  getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&bound), &bytes);
+  port_ = PortOf(bound);
 }
 
 uint32_t UdpSocket::CountOverflow() const {
@@ -85,7 +98,7 @@ uint32_t UdpSocket::CountOverflow() const {
   return values[SK_MEMINFO_DROPS];
 }
 
-std::optional<UdpSocket::NetworkError> UdpSocket::TakeError() {
+std::optional<UdpSocket::NetworkError> UdpSocket::TakeError() const {
   sockaddr_storage destination{};
   alignas(cmsghdr) char control[512];
   msghdr message{};

@@ -13,21 +13,27 @@
 
 namespace uroce::nic {
 
-// A kernel socket on UDP port 4791 of one address of this host, or of all of an IP version: then
-// every message says which one it is from or came to. Unconnected and never fragmenting, so that
-// the kernel numbers IPv4 packets as TransmitQueue counts on. Needs no privilege.
+// A kernel UDP socket of one address of this host, or of all of an IP version: then every message
+// says which one it is from or came to. Unconnected and never fragmenting, so that the kernel
+// numbers IPv4 packets as TransmitQueue counts on. Needs no privilege.
 class UdpSocket {
  public:
   // What is received and not taken yet, and sent and not gone yet. The kernel grants as much as
   // net.core.rmem_max and wmem_max let it, unless we have CAP_NET_ADMIN.
   static constexpr int kBufferBytes = 4 << 20;
 
+  enum class Use : uint8_t {
+    kAll,      // sends from port 4791 and receives there, as its only owner
+    kSending,  // sends from a port of its own, so that what ICMP says of it comes to no other
+               // socket; receives nothing
+  };
   // `address` may be a wildcard.
-  static ErrorOr<UdpSocket> Open(const HostAddress& address);
+  static ErrorOr<UdpSocket> Open(const HostAddress& address, Use use = Use::kAll);
 
   const HostAddress& address() const { return address_; }
   const transport::Gid& gid() const { return address_.gid; }
   int fd() const { return fd_.get(); }
+  uint16_t port() const { return port_; }
 
   // What the kernel granted of kBufferBytes.
   int receive_buffer_bytes() const { return receive_buffer_bytes_; }
@@ -42,7 +48,7 @@ class UdpSocket {
     uint32_t mtu_bytes = 0;      // of the path, with EMSGSIZE
   };
   // One by one; nullopt when there is none left.
-  std::optional<NetworkError> TakeError();
+  std::optional<NetworkError> TakeError() const;
 
   // In a forked child: only async-signal-safe calls.
   void Close() { fd_.reset(); }
@@ -52,6 +58,7 @@ class UdpSocket {
 
   UniqueFd fd_;
   HostAddress address_;
+  uint16_t port_ = 0;
   int receive_buffer_bytes_ = 0;
 };
 

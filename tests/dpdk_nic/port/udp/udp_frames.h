@@ -22,6 +22,7 @@ struct UdpFrameSpec {
   uint8_t traffic_class = 0;
   uint8_t hop_limit = 64;
   uint16_t source_port = 0xc123;
+  transport::Qpn destination_qpn = {0x11};
 
   size_t Build(std::span<uint8_t> out) const {
     const transport::FrameBuilder builder(
@@ -30,7 +31,7 @@ struct UdpFrameSpec {
         source_port);
     transport::TransportHeaders headers;
     headers.opcode = *transport::ParseOpcode(0x04);  // RC SEND only
-    headers.destination_qpn = {0x11};
+    headers.destination_qpn = destination_qpn;
     headers.psn = transport::Psn(psn);
     const std::vector<uint8_t> payload(payload_bytes, static_cast<uint8_t>(psn));
     const transport::PayloadPiece piece = {payload.data(), payload.size()};
