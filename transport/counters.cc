@@ -54,6 +54,8 @@ std::string_view Name(DropReason reason) {
       return "receiver_not_ready";
     case DropReason::kRefused:
       return "refused";
+    case DropReason::kUnknownSrq:
+      return "unknown_srq";
     case DropReason::kStaleResponse:
       return "stale_response";
     case DropReason::kOutOfOrderResponse:

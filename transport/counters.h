@@ -25,7 +25,7 @@ enum class DropReason : uint8_t {
   kForeignDestination,  // the destination address is not one of our GIDs
   kBadPkey,
   kUnknownQp,
-  kWrongService,   // the opcode's service is not the QP's
+  kWrongService,   // the opcode's service is not the QP's, or not the half of XRC that it is
   kForeignSource,  // not from the peer the QP is connected to
   kNotAMember,     // to a multicast group that no queue pair of ours is attached to
   // queue pair
@@ -38,6 +38,7 @@ enum class DropReason : uint8_t {
   kMessageTooLong,    // UC, UD: longer than the receive request, which waits for the next message
   kTornMessage,       // UC: a packet of the same message was lost before this one
   kRefused,           // a request that breaks a rule: RC answers with a NAK and ends the connection
+  kUnknownSrq,        // XRC: the request is for no shared receive queue of the domain; the same
   kStaleResponse,     // a response to nothing that is outstanding
   kOutOfOrderResponse,  // a READ response or ACK after a lost response
   kMalformedResponse,   // wrong length or opcode for the request it answers

@@ -18,24 +18,33 @@ constexpr size_t kOtherDeadlines = 1;  // that of the general services
 constexpr uint8_t kQpnStream = 0;  // of random numbers
 
 // What is granted: what was asked for, without a receive queue if there is a shared one, and some
-// room for inline data: NICs round it up, and programs have come to count on that.
+// room for inline data: NICs round it up, and programs have come to count on that. Of XRC a target
+// has no queues, and an initiator receives nothing.
 QpInitAttributes Granted(const QpInitAttributes& wanted) {
   QpInitAttributes granted = wanted;
-  uint32_t& inline_bytes = granted.capabilities.max_inline_bytes;
-  inline_bytes = std::max(inline_bytes, kMinInlineBytes);
-  if (wanted.srq != nullptr) {
-    granted.capabilities.max_receive_wr = 0;
-    granted.capabilities.max_receive_sge = 0;
+  QpCapabilities& capabilities = granted.capabilities;
+  const bool is_target = wanted.type == QpType::kXrcReceive;
+  capabilities.max_inline_bytes = std::max(capabilities.max_inline_bytes, kMinInlineBytes);
+  if (wanted.srq != nullptr || wanted.type == QpType::kXrcSend) {
+    capabilities.max_receive_wr = 0;
+    capabilities.max_receive_sge = 0;
+  }
+  if (is_target) {
+    capabilities = {};
+    granted.send_cq = granted.receive_cq = nullptr;
+    granted.srq = nullptr;
   }
   return granted;
 }
 
 bool IsWithinLimits(const QpInitAttributes& init) {
   const QpCapabilities& wanted = init.capabilities;
+  const bool has_send_cq = init.send_cq != nullptr || init.type == QpType::kXrcReceive;
+  const bool has_receive_cq = init.receive_cq != nullptr || init.type == QpType::kXrcSend ||
+                              init.type == QpType::kXrcReceive;
   return wanted.max_send_wr <= kMaxQpWorkRequests && wanted.max_receive_wr <= kMaxQpWorkRequests &&
          wanted.max_send_sge <= kMaxSges && wanted.max_receive_sge <= kMaxSges &&
-         wanted.max_inline_bytes <= kMaxInlineBytes && init.send_cq != nullptr &&
-         init.receive_cq != nullptr;
+         wanted.max_inline_bytes <= kMaxInlineBytes && has_send_cq && has_receive_cq;
 }
 
 // Large, and mostly never touched: fresh pages of the system are zero, and cost nothing until then.
@@ -59,7 +68,7 @@ Endpoint::Endpoint(const EndpointConfig& config, EndpointState* state)
       counters_(state_->counters),
       memory_(config.seed),
       device_(config.context),
-      environment_{config_, counters_, memory_, events_, deadlines_, transmits_},
+      environment_{config_, counters_, memory_, events_, deadlines_, transmits_, xrc_queues_},
       queue_pairs_(config.qpn_count),
       random_(config.seed, kQpnStream),
       free_qpns_(config.qpn_count) {
@@ -92,6 +101,12 @@ std::unique_ptr<SharedReceiveQueue> Endpoint::CreateSharedReceiveQueue(
 std::unique_ptr<SharedReceiveQueue> Endpoint::DestroySharedReceiveQueue(
     std::unique_ptr<SharedReceiveQueue> queue) {
   events_.Forget(*queue);
+  if (queue->is_xrc()) {
+    xrc_queues_.Remove(*queue);
+    for (const auto& qp : queue_pairs_) {
+      if (qp != nullptr) qp->Leave(*queue);
+    }
+  }
   return queue;
 }
 

@@ -20,6 +20,7 @@
 #include "transport/qp/queue_pair.h"
 #include "transport/qp/shared_receive_queue.h"
 #include "transport/qp/transmit_schedule.h"
+#include "transport/qp/xrc_queues.h"
 #include "transport/qp_attributes.h"
 #include "transport/random_numbers.h"
 #include "transport/status.h"
@@ -60,6 +61,8 @@ class Endpoint {
   // queue pair draws from it any more.
   std::unique_ptr<SharedReceiveQueue> CreateSharedReceiveQueue(
       const SrqInitAttributes& attributes) const;
+  // XRC: gives the queue its number; requests find it from now on. kNoMemory: there are kMaxSrqs.
+  Status PublishXrcQueue(SharedReceiveQueue& queue) { return xrc_queues_.Add(queue); }
   std::unique_ptr<SharedReceiveQueue> DestroySharedReceiveQueue(
       std::unique_ptr<SharedReceiveQueue> queue);
 
@@ -169,6 +172,7 @@ class Endpoint {
   mutable QueueClock queue_clock_{deadlines_};  // completion queues that are made without the lock
   TransmitSchedule transmits_;
   MulticastTable multicast_;
+  XrcQueues xrc_queues_;
   EventSource device_;
   QpEnvironment environment_;
   std::unique_ptr<GeneralServices> general_services_;

@@ -33,6 +33,8 @@ class EventSource {
 
   // What the caller gave at creation; for the transport it has no meaning.
   void* context() const { return context_; }
+  // Of events that were not taken yet, too.
+  void set_context(void* context) { context_ = context; }
 
  private:
   friend class EventQueue;

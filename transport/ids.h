@@ -15,10 +15,12 @@ struct Id {
   constexpr auto operator<=>(const Id&) const = default;
 };
 
-using Qpn = Id<struct QpnTag>;    // queue pair number, 24 bits
-using PdId = Id<struct PdIdTag>;  // protection domain
-using LKey = Id<struct LKeyTag>;  // local key of a memory region
-using RKey = Id<struct RKeyTag>;  // remote key of a memory region or window
+using Qpn = Id<struct QpnTag>;                  // queue pair number, 24 bits
+using Srqn = Id<struct SrqnTag>;                // XRC: number of a shared receive queue, 24 bits
+using PdId = Id<struct PdIdTag>;                // protection domain
+using XrcDomainId = Id<struct XrcDomainIdTag>;  // XRC domain; 0: none
+using LKey = Id<struct LKeyTag>;                // local key of a memory region
+using RKey = Id<struct RKeyTag>;                // remote key of a memory region or window
 
 inline constexpr uint32_t kMaxQpn = 0xff'ffff;
 inline constexpr Qpn kMulticastQpn{0xff'ffff};  // of every datagram to a multicast group

@@ -28,7 +28,9 @@ inline constexpr int kQpStates = 7;
 enum class QpType : uint8_t {
   kReliableConnection = 2,
   kUnreliableConnection = 3,
-  kUnreliableDatagram = 4
+  kUnreliableDatagram = 4,
+  kXrcSend = 9,      // the initiator: sends requests and takes responses
+  kXrcReceive = 10,  // the target: takes requests, for the shared receive queues of its domain
 };
 
 // The values are those of enum ibv_mtu.
@@ -104,7 +106,9 @@ struct QpAttributes {
   uint8_t alternate_timeout = 0;
 };
 
-// struct ibv_qp_init_attr. The queues stay owned by the caller and must outlive the QP.
+// struct ibv_qp_init_attr_ex. The queues stay owned by the caller and must outlive the QP. An XRC
+// initiator needs no receive_cq. An XRC target has no queues and no protection domain of its own:
+// all it uses is that of the shared receive queue that a request names.
 struct QpInitAttributes {
   PdId pd;
   QpType type = QpType::kReliableConnection;
@@ -112,8 +116,9 @@ struct QpInitAttributes {
   CompletionQueue* receive_cq = nullptr;
   SharedReceiveQueue* srq = nullptr;  // instead of a receive queue of its own
   QpCapabilities capabilities;
-  bool signal_all = false;  // sq_sig_all
-  void* context = nullptr;  // the caller's; comes back in events
+  bool signal_all = false;   // sq_sig_all
+  XrcDomainId xrc_domain{};  // of an XRC target
+  void* context = nullptr;   // the caller's; comes back in events
 };
 
 }  // namespace uroce::transport

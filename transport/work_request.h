@@ -71,6 +71,7 @@ struct SendParameters {
   RKey invalidate_rkey;         // send with invalidate: of the peer; local invalidate: of ours
   uint64_t remote_address = 0;  // RDMA and atomics
   RKey rkey;                    // RDMA and atomics: the peer's; bind: the window's new key
+  Srqn remote_srqn;             // XRC: the peer's shared receive queue
   uint64_t compare_or_add = 0;  // host byte order
   uint64_t swap = 0;            // host byte order
   Qpn remote_qpn;               // datagrams

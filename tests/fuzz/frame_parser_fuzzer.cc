@@ -35,6 +35,7 @@ std::vector<uint8_t> TransportBytes(const std::vector<uint8_t>& frame, const Pac
   transport[4] &= 0xc0;  // FECN, BECN, 6 reserved bits
   transport[8] &= 0x80;  // ack request, 7 reserved bits
   if (packet.opcode.HasDeth()) transport[Bth::kBytes + 4] = 0;
+  if (packet.opcode.HasXrceth()) transport[Bth::kBytes] = 0;
   return transport;
 }
 

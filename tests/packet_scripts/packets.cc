@@ -9,6 +9,7 @@ using transport::Operation;
 using transport::Position;
 using transport::Psn;
 using transport::RKey;
+using transport::Srqn;
 using transport::Suffix;
 using transport::Syndrome;
 
@@ -84,6 +85,12 @@ PacketSpec PacketSpec::Of(transport::Service service) const {
   PacketSpec spec = *this;
   spec.opcode.service = service;
   spec.fixed_service = true;
+  return spec;
+}
+
+PacketSpec PacketSpec::To(Srqn srqn) const {
+  PacketSpec spec = *this;
+  spec.xrceth.srqn = srqn;
   return spec;
 }
 

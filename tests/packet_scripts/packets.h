@@ -28,6 +28,8 @@ struct PacketSpec : transport::TransportHeaders {
   // Credit code of an AETH.
   PacketSpec Credits(uint8_t code) const;
   PacketSpec Of(transport::Service service) const;
+  // XRC: for this shared receive queue.
+  PacketSpec To(transport::Srqn srqn) const;
 };
 
 // Requests. Those that end a message ask for an ACK.

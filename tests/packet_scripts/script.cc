@@ -60,6 +60,9 @@ Service ServiceOf(QpType type) {
       return Service::kUnreliableConnection;
     case QpType::kUnreliableDatagram:
       return Service::kUnreliableDatagram;
+    case QpType::kXrcSend:
+    case QpType::kXrcReceive:
+      return Service::kExtendedReliableConnection;
     default:
       return Service::kReliableConnection;
   }
@@ -74,6 +77,7 @@ bool Matches(const PacketSpec& expected, const PacketSpec& actual) {
   if (expected.payload != actual.payload) return false;
   if (!opcode.IsResponse() && expected.solicited != actual.solicited) return false;
   if (opcode.HasDeth() && expected.deth != actual.deth) return false;
+  if (opcode.HasXrceth() && expected.xrceth != actual.xrceth) return false;
   if (opcode.HasReth() && expected.reth != actual.reth) return false;
   if (opcode.HasAtomicEth() && expected.atomic != actual.atomic) return false;
   if (opcode.HasAtomicAckEth() && expected.atomic_original != actual.atomic_original) return false;
@@ -152,6 +156,9 @@ PacketSpec Script::Filled(PacketSpec spec, Qpn source, Qpn destination) const {
   if (spec.opcode.HasDeth()) {
     if (spec.deth.source_qpn == Qpn{}) spec.deth.source_qpn = source;
     if (spec.deth.qkey == 0) spec.deth.qkey = kQkey;
+  }
+  if (spec.opcode.HasXrceth() && spec.xrceth.srqn == transport::Srqn{}) {
+    spec.xrceth.srqn = options_.type == QpType::kXrcReceive ? srq_->srqn() : kPeerSrqn;
   }
   return spec;
 }
@@ -266,6 +273,7 @@ Status Script::Post(SendWorkRequest request, uint64_t offset, uint32_t length) {
     request.remote_qpn = kPeerQpn;
     request.remote_qkey = kQkey;
   }
+  if (request.remote_srqn == transport::Srqn{}) request.remote_srqn = kPeerSrqn;
   const Status status = qp_->PostSend(request);
   Drain();
   return status;

@@ -28,9 +28,13 @@ class Script {
   static constexpr size_t kMemoryBytes = 64 * 1024;
 
   static constexpr uint32_t kQkey = 0x1122'3344;
+  // XRC: the domain of a target and of its shared queue, and the queue of the peer.
+  static constexpr transport::XrcDomainId kXrcDomain{5};
+  static constexpr transport::Srqn kPeerSrqn{0x2'1000};
 
   struct Options {
     transport::QpType type = transport::QpType::kReliableConnection;
+    // An XRC target has one, that requests are for unless they say otherwise.
     bool shared_receive_queue = false;
     transport::Mtu mtu = transport::Mtu::k256;
     transport::Psn first_psn{1'000};        // of our requests

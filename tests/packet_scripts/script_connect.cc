@@ -72,9 +72,18 @@ Script::Script(const Options& options)
   peer_address_.destination_gid = kPeerGid;
   peer_address_.destination_mac = kPeerMac;
   peer_address_.source_gid_index = 1;
-  if (options.shared_receive_queue) {
+  const bool is_target = options.type == QpType::kXrcReceive;
+  if (options.shared_receive_queue || is_target) {
     srq_ = endpoint_.CreateSharedReceiveQueue(
-        {.pd = kPd, .max_work_requests = options.queue_depth, .max_sges = 4, .context = &srq_});
+        {.pd = kPd,
+         .max_work_requests = options.queue_depth,
+         .max_sges = 4,
+         .xrc_domain = is_target ? kXrcDomain : transport::XrcDomainId{},
+         .completion_queue = is_target ? cq_.get() : nullptr,
+         .context = &srq_});
+  }
+  if (is_target) {
+    EXPECT_EQ(endpoint_.PublishXrcQueue(*srq_), Status::kOk);
   }
   QpInitAttributes init;
   init.pd = kPd;
@@ -84,6 +93,7 @@ Script::Script(const Options& options)
   init.srq = srq_.get();
   init.capabilities = {options.queue_depth, options.queue_depth, 4, 4, 64};
   init.signal_all = options.signal_all;
+  if (is_target) init.xrc_domain = kXrcDomain;
   init.context = &qp_;
   EXPECT_EQ(endpoint_.CreateQueuePair(init, &qp_), Status::kOk);
   Connect();
@@ -128,7 +138,7 @@ void Script::ToReadyToReceive() {
   if (options_.type != QpType::kUnreliableDatagram) {
     mask |= Mask::kAddressVector | Mask::kPathMtu | Mask::kDestinationQpn | Mask::kRqPsn;
   }
-  if (options_.type == QpType::kReliableConnection) {
+  if (options_.type == QpType::kReliableConnection || options_.type == QpType::kXrcReceive) {
     mask |= Mask::kMaxDestReadAtomic | Mask::kMinRnrTimer;
   }
   EXPECT_EQ(qp_->Modify(attributes, mask), Status::kOk);
@@ -144,7 +154,8 @@ void Script::ToReadyToSend() {
   attributes.rnr_retry = options_.rnr_retry;
   attributes.max_read_atomic = options_.max_read_atomic;
   uint32_t mask = Mask::kState | Mask::kSqPsn;
-  if (options_.type == QpType::kReliableConnection) {
+  if (options_.type == QpType::kXrcReceive) mask |= Mask::kTimeout;
+  if (options_.type == QpType::kReliableConnection || options_.type == QpType::kXrcSend) {
     mask |= Mask::kTimeout | Mask::kRetryCount | Mask::kRnrRetry | Mask::kMaxReadAtomic;
   }
   EXPECT_EQ(qp_->Modify(attributes, mask), Status::kOk);

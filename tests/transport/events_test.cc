@@ -51,6 +51,16 @@ TEST_F(EventQueueTest, CanBeRaisedAgainAfterItWasTaken) {
   }
 }
 
+// What several objects share goes on being told of when the first of them is destroyed.
+TEST_F(EventQueueTest, AnotherContextIsThatOfWhatWasRaisedBefore) {
+  int other = 0;
+  events_.Raise(first_, EventType::kCommunicationEstablished);
+  first_.set_context(&other);
+  const auto event = events_.Take();
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->context, &other);
+}
+
 TEST_F(EventQueueTest, ForgottenSourceIsGoneWhereverItStood) {
   for (EventSource* forgotten : {&first_, &second_, &third_}) {
     for (EventSource* source : {&first_, &second_, &third_}) {

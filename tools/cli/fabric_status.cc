@@ -109,6 +109,10 @@ std::string NameOf(transport::QpType type) {
       return "UC";
     case transport::QpType::kUnreliableDatagram:
       return "UD";
+    case transport::QpType::kXrcSend:
+      return "XRC_SEND";
+    case transport::QpType::kXrcReceive:
+      return "XRC_RECV";
   }
   return "?";
 }

@@ -8,6 +8,7 @@
 #include "transport/qp/deadline_queue.h"
 #include "transport/qp/path.h"
 #include "transport/qp/transmit_schedule.h"
+#include "transport/qp/xrc_queues.h"
 #include "transport/qp_attributes.h"
 #include "transport/wire/opcode.h"
 
@@ -21,6 +22,7 @@ struct QpEnvironment {
   EventQueue& events;
   DeadlineQueue& deadlines;
   TransmitSchedule& transmits;
+  const XrcQueues& xrc_queues;
 };
 
 // What the requester and the responder of one queue pair share: its number, attributes and path.
@@ -42,11 +44,23 @@ struct QpContext {
         return Service::kUnreliableConnection;
       case QpType::kUnreliableDatagram:
         return Service::kUnreliableDatagram;
+      case QpType::kXrcSend:
+      case QpType::kXrcReceive:
+        return Service::kExtendedReliableConnection;
       default:
         return Service::kReliableConnection;
     }
   }
-  bool is_reliable() const { return init.type == QpType::kReliableConnection; }
+  // RC, which alone has short ways; XRC is as reliable.
+  bool is_rc() const { return init.type == QpType::kReliableConnection; }
+  bool is_xrc() const { return is_xrc_target() || init.type == QpType::kXrcSend; }
+  bool is_xrc_target() const { return init.type == QpType::kXrcReceive; }
+  bool is_reliable() const { return is_rc() || is_xrc(); }
+  // Whether packets with this opcode are sent to such a queue pair: those of its service, and of
+  // XRC only requests to a target and only responses to an initiator.
+  bool Takes(const Opcode& opcode) const {
+    return opcode.service == service() && (!is_xrc() || opcode.IsResponse() != is_xrc_target());
+  }
   bool is_datagram() const { return init.type == QpType::kUnreliableDatagram; }
   uint32_t mtu_bytes() const { return Bytes(attributes.path_mtu); }
 };

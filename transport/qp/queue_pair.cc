@@ -78,7 +78,7 @@ bool QueuePair::Processes(const Packet& packet) const {
 }
 
 DropReason QueuePair::OnPacket(Time now, const Packet& packet) {
-  if (packet.opcode.service != context_.service()) return DropReason::kWrongService;
+  if (!context_.Takes(packet.opcode)) return DropReason::kWrongService;
   if (!Processes(packet)) return DropReason::kQpNotReady;
   DropReason result = DropReason::kForeignSource;
   if (context_.is_datagram()) {
@@ -91,7 +91,7 @@ DropReason QueuePair::OnPacket(Time now, const Packet& packet) {
 }
 
 bool QueuePair::OnPlainPacket(Time now, const ConnectionPacket& packet) {
-  if (!context_.is_reliable() || state() != QpState::kReadyToSend) return false;
+  if (!context_.is_rc() || state() != QpState::kReadyToSend) return false;
   bool is_done = false;
   switch (packet.opcode()) {
     case kRcAcknowledge: {
@@ -118,6 +118,7 @@ bool QueuePair::OnPlainPacket(Time now, const ConnectionPacket& packet) {
 }
 
 DropReason QueuePair::OnPeersPacket(Time now, const Packet& packet) {
+  if (!context_.Takes(packet.opcode)) return DropReason::kWrongService;
   if (!Processes(packet)) return DropReason::kQpNotReady;
   const DropReason result = OnConnectedPacket(now, packet);
   UpdateAfterEvent();

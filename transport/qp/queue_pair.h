@@ -82,6 +82,9 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   // Takes what is there of this queue pair out of its completion queues. Not concurrent with Poll.
   void PurgeCompletions();
 
+  // A shared queue of XRC is about to be destroyed.
+  void Leave(const SharedReceiveQueue& queue) { responder_.Leave(queue); }
+
   // Hands out the work requests, to be freed elsewhere; the queue pair is destroyed next.
   Queues TakeQueues() { return {requester_.TakeQueue(), responder_.TakeReceives()}; }
 

@@ -143,10 +143,13 @@ void QueuePair::Enter(QpState next) {
   }
 }
 
-// A program that connects anew reads nothing of the old connection, as on most NICs.
+// A program that connects anew reads nothing of the old connection, as on most NICs. What an XRC
+// target received stays: its shared queues have the completions of all targets.
 void QueuePair::PurgeCompletions() {
-  context_.init.send_cq->Purge(context_.qpn);
-  if (context_.init.receive_cq != context_.init.send_cq) context_.init.receive_cq->Purge(qpn());
+  CompletionQueue* const sends = context_.init.send_cq;
+  CompletionQueue* const receives = context_.init.receive_cq;
+  if (sends != nullptr) sends->Purge(qpn());
+  if (receives != nullptr && receives != sends) receives->Purge(qpn());
 }
 
 QpAttributes QueuePair::InitialAttributes() const {

@@ -13,8 +13,9 @@
 
 namespace uroce::transport {
 
-// Where a queue pair has its receive requests from: its own receive queue, or a shared one. At most
-// one of them is in use, by the message that is being received.
+// Where a queue pair has its receive requests from: its own receive queue, or a shared one; for an
+// XRC target that is a shared one that changes from message to message. At most one of the requests
+// is in use, by the message that is being received.
 class ReceiveSource {
  public:
   // `own` is the queue pair's, which is not used if there is a shared one.
@@ -28,16 +29,27 @@ class ReceiveSource {
   // Forgets the requests of our own queue and the one in use.
   void Clear();
 
-  bool is_shared() const { return shared_ != nullptr; }
+  // XRC target: the shared queue of the next message, or none. No request is in use.
+  void Choose(SharedReceiveQueue* shared) { shared_ = shared; }
+  // The shared queue is about to be destroyed. A request that was taken out of it goes with it.
+  void Leave() {
+    shared_ = nullptr;
+    in_use_ = false;
+  }
+
+  bool is_shared() const { return is_shared_; }
+  const SharedReceiveQueue* shared() const { return shared_; }
   // The protection domain of the memory that requests name.
-  PdId pd() const { return is_shared() ? shared_->pd() : own_pd_; }
+  PdId pd() const { return shared_ != nullptr ? shared_->pd() : own_pd_; }
   // Requests of our own queue that have not completed.
   uint32_t count() const { return own_.size(); }
 
   // Whether there is a request for another message.
-  bool empty() const { return is_shared() ? shared_->empty() : own_.empty(); }
+  bool empty() const { return shared_ != nullptr ? shared_->empty() : own_.empty(); }
   // The one that Take will give; not empty().
-  const ReceiveQueue::Entry& Next() const { return is_shared() ? shared_->Front() : own_.Front(); }
+  const ReceiveQueue::Entry& Next() const {
+    return shared_ != nullptr ? shared_->Front() : own_.Front();
+  }
 
   // Puts the next request into use. None is in use, and the source is not empty().
   void Take();
@@ -51,8 +63,9 @@ class ReceiveSource {
  private:
   const PdId own_pd_;
   ReceiveQueue own_;  // the request in use stays at its front
-  SharedReceiveQueue* const shared_;
-  ReceiveQueue::Entry taken_;  // out of the shared queue
+  const bool is_shared_;
+  SharedReceiveQueue* shared_;  // nullptr: our own, or an XRC target without one at present
+  ReceiveQueue::Entry taken_;   // out of the shared queue
   std::unique_ptr<ScatterGatherEntry[]> taken_sges_;
   bool in_use_ = false;
 };

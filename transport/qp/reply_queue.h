@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "transport/ids.h"
 #include "transport/psn.h"
 #include "transport/wire/reth.h"
 
@@ -17,6 +18,7 @@ struct Reply {
   Psn next_psn;            // of the next response packet
   Psn end_psn;
   uint32_t msn = 0;
+  PdId pd{};    // of the memory that is read
   Reth read{};  // what is read
   uint64_t atomic_result = 0;
 };

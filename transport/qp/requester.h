@@ -95,6 +95,7 @@ class Requester {
   static constexpr Time kRestart{0};  // due at once
 
   // requester_send.cc
+  std::optional<uint32_t> FirstSsnLimit() const;
   bool MaySendNext() const;
   Route NextDatagramRoute() const;
   bool MayStart(const SendWqe& wqe) const;
@@ -159,8 +160,8 @@ class Requester {
   Psn response_due_psn_;  // one beyond the last PSN that asked for a response
   uint32_t read_credits_used_ = 0;
   // End-to-end credits (IBA 9.7.7.2). Messages that take a receive request of the peer may be sent
-  // up to an SSN; any number of them once the peer has said that it does not count.
-  std::optional<uint32_t> ssn_limit_ = 0;
+  // up to an SSN; any number of them once the peer has said that it does not count, and on XRC.
+  std::optional<uint32_t> ssn_limit_;
   uint32_t last_ssn_ = 0;        // of the youngest request that was started
   uint32_t retired_ssn_ = 0;     // of the youngest request that completed
   uint32_t free_in_flight_ = 0;  // requests in between that take no receive request

@@ -50,7 +50,15 @@ uint32_t PacketsFor(uint64_t bytes, uint32_t mtu_bytes) {
 }  // namespace
 
 Requester::Requester(QpContext& qp, SendQueue queue)
-    : qp_(qp), queue_(std::move(queue)), next_psn_(qp.attributes.sq_psn) {}
+    : qp_(qp),
+      queue_(std::move(queue)),
+      next_psn_(qp.attributes.sq_psn),
+      ssn_limit_(FirstSsnLimit()) {}
+
+// A peer of XRC has shared queues only and never counts.
+std::optional<uint32_t> Requester::FirstSsnLimit() const {
+  return qp_.is_xrc() ? std::nullopt : std::optional<uint32_t>(0);
+}
 
 void Requester::Start(Psn first_psn) {
   next_psn_ = oldest_unacked_psn_ = sent_psn_ = response_due_psn_ = first_psn;
@@ -67,7 +75,7 @@ void Requester::Reset() {
   cursor_ = queue_.front();
   Start(Psn());
   read_credits_used_ = 0;
-  ssn_limit_ = 0;
+  ssn_limit_ = FirstSsnLimit();
   last_ssn_ = retired_ssn_ = free_in_flight_ = 0;
   deadline_ = probe_at_ = kNever;
   resend_window_ = kMaxPacketsInFlight;
@@ -147,12 +155,12 @@ size_t Requester::BuildFrame(Time now, const FrameRoom& out) {
 }
 
 // The short way out, of nearly all requests: whether `wqe`, the next one, is to be started now and
-// is one packet of a reliable connection on which nothing is amiss and nothing is being sent again.
+// is one packet of RC on which nothing is amiss and nothing is being sent again.
 // CanTransmit would permit it too.
 bool Requester::IsPlainNow(const SendWqe& wqe) const {
   const auto in_flight = static_cast<uint32_t>(next_psn_.DistanceFrom(oldest_unacked_psn_));
   const bool is_plain = wqe.is_plain && !wqe.started && !wqe.failed() && !failed_ &&
-                        !waits_for_receiver_ && !qp_.completion_lost && qp_.is_reliable() &&
+                        !waits_for_receiver_ && !qp_.completion_lost && qp_.is_rc() &&
                         qp_.attributes.state == QpState::kReadyToSend && next_psn_ == sent_psn_ &&
                         !is_probing() && in_flight < kMaxPacketsInFlight &&
                         wqe.length <= qp_.mtu_bytes() && qp_.environment.config.uses_short_way;
@@ -222,10 +230,9 @@ bool Requester::Begin(SendWqe& wqe) {
     }
   }
   const uint32_t psns = IsAtomic(wqe.opcode) ? 1 : PacketsFor(wqe.length, qp_.mtu_bytes());
-  const uint32_t requests =
-      wqe.opcode == SendOpcode::kRdmaRead
-          ? (psns + kMaxReadRequestPackets - 1) / kMaxReadRequestPackets
-          : 1;
+  const uint32_t requests = wqe.opcode == SendOpcode::kRdmaRead
+                                ? (psns + kMaxReadRequestPackets - 1) / kMaxReadRequestPackets
+                                : 1;
   TakeSsns(wqe, requests);
   wqe.Start(next_psn_, psns, requests, last_ssn_);
   return true;
@@ -254,6 +261,7 @@ size_t Requester::EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out) {
   headers.opcode.operation = OperationOf(wqe.opcode);
   headers.destination_qpn = qp_.attributes.destination_qpn;
   headers.psn = next_psn_;
+  headers.xrceth = {wqe.remote_srqn};
 
   std::array<PayloadPiece, kMaxSges> pieces;
   size_t piece_count = 0;

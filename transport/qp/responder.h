@@ -28,6 +28,7 @@ namespace uroce::transport {
 // responder_validate.cc: may this packet be executed. responder_execute.cc: do it.
 // responder_reply.cc: ACKs, NAKs and the responses of READs and atomics.
 // responder_unreliable.cc: what the services that answer nothing make of a packet instead.
+// responder_xrc.cc: which shared receive queue a request of XRC is for.
 class Responder {
  public:
   // `receives` is empty.
@@ -46,9 +47,13 @@ class Responder {
   void Flush(VendorError why);
 
   // A request packet of the service that the queue pair has.
-  DropReason OnRequest(const Packet& packet);     // RC
+  DropReason OnRequest(const Packet& packet);     // RC, XRC
   DropReason OnUnreliable(const Packet& packet);  // UC
   DropReason OnDatagram(const Packet& packet);    // UD
+
+  // The shared queue is about to be destroyed: a message that it was used for comes to nothing, and
+  // is refused when it goes on.
+  void Leave(const SharedReceiveQueue& queue);
 
   // The short way of a SEND or WRITE of RC. False, and nothing has changed but memory that the
   // packet may write to, if it is not simply to be executed.
@@ -84,8 +89,12 @@ class Responder {
     // event that is raised (IBA 11.6.3.2 QP_ACCESS_ERR, 11.6.3.2 QP_REQ_ERR).
     CompletionStatus receive_status = CompletionStatus::kRemoteInvalidRequest;
     EventType event = EventType::kQpAccessError;
+    DropReason reason = DropReason::kRefused;
     uint8_t* target = nullptr;  // of kExecute: where the payload of a WRITE goes
   };
+
+  // responder_xrc.cc
+  void ChooseQueue(Srqn srqn);
 
   // responder_validate.cc
   Verdict Validate(const Packet& packet) const;
@@ -148,6 +157,11 @@ class Responder {
 
   QpContext& qp_;
   ReceiveSource receives_;
+  // Where receive requests complete, and the protection domain of what the peer reads and writes.
+  // XRC: those of the queue that the request at hand is for.
+  CompletionQueue* receive_cq_;
+  PdId remote_pd_;
+  bool is_queue_known_ = true;  // XRC: it is for one, and for that of the whole message
   ReplyQueue replies_;
 
   Psn& expected_psn_;  // rq_psn

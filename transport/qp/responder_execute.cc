@@ -5,7 +5,11 @@
 namespace uroce::transport {
 
 Responder::Responder(QpContext& qp, ReceiveQueue receives)
-    : qp_(qp), receives_(qp.init, std::move(receives)), expected_psn_(qp.attributes.rq_psn) {}
+    : qp_(qp),
+      receives_(qp.init, std::move(receives)),
+      receive_cq_(qp.init.receive_cq),
+      remote_pd_(qp.init.pd),
+      expected_psn_(qp.attributes.rq_psn) {}
 
 void Responder::Start(Psn first_psn) {
   expected_psn_ = first_psn;
@@ -28,6 +32,7 @@ void Responder::Reset() {
 
 // IBA 9.7.4.1.2: what a PSN means.
 DropReason Responder::OnRequest(const Packet& packet) {
+  if (packet.opcode.HasXrceth()) ChooseQueue(packet.xrceth.srqn);
   const int32_t distance = packet.psn.DistanceFrom(expected_psn_);
   if (distance > 0) return OnSequenceGap(packet.psn);
   if (distance < 0) return OnDuplicate(packet);
@@ -35,8 +40,7 @@ DropReason Responder::OnRequest(const Packet& packet) {
   const Verdict verdict = Validate(packet);
   if (verdict.action != Verdict::Action::kExecute) {
     Refuse(packet, verdict);
-    return verdict.action == Verdict::Action::kRnrNak ? DropReason::kReceiverNotReady
-                                                      : DropReason::kRefused;
+    return verdict.reason;
   }
   nak_sent_ = false;
   const bool owes_nak = acknowledge_ == Acknowledge::kSequenceNak;
@@ -93,7 +97,7 @@ bool Responder::ExecuteSend(const Packet& packet) {
   }
   // Before the receive completes (IBA 9.4.1.1).
   if (packet.opcode.HasIeth() && qp_.environment.memory.InvalidateWindow(
-                                     qp_.init.pd, qp_.qpn, packet.invalidate_rkey) != Status::kOk) {
+                                     remote_pd_, qp_.qpn, packet.invalidate_rkey) != Status::kOk) {
     // The data has arrived, and the peer is told nothing (IBA 9.9.3.1 class J).
     FailReceive(CompletionStatus::kRemoteInvalidRequest, VendorError::kInvalidateKey);
     failed_ = true;
@@ -131,6 +135,7 @@ void Responder::ExecuteRead(const Packet& packet) {
                  .next_psn = packet.psn,
                  .end_psn = packet.psn + packets,
                  .msn = msn_,
+                 .pd = remote_pd_,
                  .read = packet.reth});
   expected_psn_ = expected_psn_ + packets;
   AcknowledgeByReply();
@@ -232,7 +237,7 @@ VendorError Responder::UseUpReceive(const Verdict& verdict) {
 }
 
 void Responder::Push(const Completion& completion, bool solicited) {
-  if (!qp_.init.receive_cq->Push(completion, solicited)) qp_.completion_lost = true;
+  if (!receive_cq_->Push(completion, solicited)) qp_.completion_lost = true;
   receives_.Finish();
 }
 
@@ -276,6 +281,7 @@ DropReason Responder::ReplayRead(const Packet& packet) {
                                            .next_psn = packet.psn,
                                            .end_psn = packet.psn + packets,
                                            .msn = msn_,
+                                           .pd = remote_pd_,
                                            .read = packet.reth});
   return queued ? DropReason::kDuplicateRequest : DropReason::kDuplicateNotHeld;
 }

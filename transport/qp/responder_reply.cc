@@ -74,8 +74,9 @@ size_t Responder::BuildReadResponse(Reply& reply, const FrameRoom& out) {
   PayloadPiece piece{};
   if (length != 0) {
     // Looked up again for each packet: the region may be gone by now.
-    piece = {RemoteMemory(reply.read.rkey, reply.read.virtual_address + offset, length,
-                          AccessFlags::kRemoteRead),
+    piece = {qp_.environment.memory.RemoteAddress(reply.pd, qp_.qpn, reply.read.rkey,
+                                                  reply.read.virtual_address + offset, length,
+                                                  AccessFlags::kRemoteRead),
              length};
     if (piece.data == nullptr) {
       FailRead(reply);
@@ -83,6 +84,7 @@ size_t Responder::BuildReadResponse(Reply& reply, const FrameRoom& out) {
     }
   }
   TransportHeaders headers;
+  headers.opcode.service = qp_.service();
   headers.opcode.operation = Operation::kReadResponse;
   headers.opcode.position = first ? (last ? Position::kOnly : Position::kFirst)
                                   : (last ? Position::kLast : Position::kMiddle);
@@ -115,6 +117,7 @@ void Responder::FailRead(const Reply& reply) {
 
 size_t Responder::BuildAtomicResponse(Reply& reply, const FrameRoom& out) {
   TransportHeaders headers;
+  headers.opcode.service = qp_.service();
   headers.opcode.operation = Operation::kAtomicAcknowledge;
   headers.destination_qpn = qp_.attributes.destination_qpn;
   headers.psn = reply.next_psn;
@@ -125,13 +128,14 @@ size_t Responder::BuildAtomicResponse(Reply& reply, const FrameRoom& out) {
 }
 
 size_t Responder::BuildAcknowledge(const FrameRoom& out) {
-  if (acknowledge_ == Acknowledge::kAck && qp_.environment.config.uses_short_way) {
+  if (acknowledge_ == Acknowledge::kAck && qp_.is_rc() && qp_.environment.config.uses_short_way) {
     acknowledge_ = Acknowledge::kNone;
     return qp_.path.builder().EmitAcknowledge(qp_.attributes.destination_qpn, ack_psn_,
                                               {AckSyndrome(), ack_msn_}, out);
   }
   Counters& counters = qp_.environment.counters;
   TransportHeaders headers;
+  headers.opcode.service = qp_.service();
   headers.opcode.operation = Operation::kAcknowledge;
   headers.destination_qpn = qp_.attributes.destination_qpn;
   headers.psn = expected_psn_;

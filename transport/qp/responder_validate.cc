@@ -3,11 +3,15 @@
 
 namespace uroce::transport {
 
-// The ladder for a request with the expected PSN (IBA 9.7.4.1): opcode sequence, packet length,
-// receive request, then what the operation itself asks for. The first rung that fails decides.
+// The ladder for a request with the expected PSN (IBA 9.7.4.1): opcode sequence, shared queue of
+// XRC, packet length, receive request, then what the operation itself asks for. The first rung that
+// fails decides.
 Responder::Verdict Responder::Validate(const Packet& packet) const {
   if (!IsInSequence(packet.opcode)) {  // IBA 11.6.3.2 QP_REQ_ERR
     return {.action = Verdict::Action::kNak, .event = EventType::kQpRequestError};
+  }
+  if (!is_queue_known_) {
+    return {.action = Verdict::Action::kNak, .reason = DropReason::kUnknownSrq};
   }
   if (!IsEnabled(packet.opcode)) {
     return {.action = Verdict::Action::kNak,
@@ -16,7 +20,7 @@ Responder::Verdict Responder::Validate(const Packet& packet) const {
   }
   if (!HasValidLength(packet)) return {.action = Verdict::Action::kNak};
   if (NeedsReceive(packet.opcode) && receives_.empty()) {
-    return {.action = Verdict::Action::kRnrNak};
+    return {.action = Verdict::Action::kRnrNak, .reason = DropReason::kReceiverNotReady};
   }
   switch (packet.opcode.operation) {
     case Operation::kSend:
@@ -140,7 +144,7 @@ Responder::Verdict Responder::CheckAtomic(const Packet& packet) const {
 // Where the peer's access lands, nullptr if it is not permitted (IBA 9.7.4.1.5).
 uint8_t* Responder::RemoteMemory(RKey rkey, uint64_t address, uint64_t length,
                                  uint32_t wanted) const {
-  return qp_.environment.memory.RemoteAddress(qp_.init.pd, qp_.qpn, rkey, address, length, wanted);
+  return qp_.environment.memory.RemoteAddress(remote_pd_, qp_.qpn, rkey, address, length, wanted);
 }
 
 }  // namespace uroce::transport

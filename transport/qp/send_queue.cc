@@ -33,6 +33,8 @@ uint32_t Offered(QpType type) {
       return kDatagram;
     case QpType::kUnreliableConnection:
       return kUnreliable;
+    case QpType::kXrcReceive:
+      return 0;
     default:
       return kReliable;
   }

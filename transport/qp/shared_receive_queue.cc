@@ -9,6 +9,8 @@ namespace uroce::transport {
 SharedReceiveQueue::SharedReceiveQueue(const SrqInitAttributes& init, EventQueue& events)
     : EventSource(init.context),
       pd_(init.pd),
+      xrc_domain_(init.xrc_domain),
+      completion_queue_(init.completion_queue),
       events_(events),
       requests_(init.max_work_requests, init.max_sges),
       limit_(init.limit) {}

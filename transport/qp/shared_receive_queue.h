@@ -11,17 +11,24 @@
 
 namespace uroce::transport {
 
-// struct ibv_srq_init_attr. max_work_requests 1 .. kMaxSrqWorkRequests, max_sges 0 .. kMaxSges.
+class CompletionQueue;
+
+// struct ibv_srq_init_attr_ex. max_work_requests 1 .. kMaxSrqWorkRequests, max_sges 0 .. kMaxSges.
 struct SrqInitAttributes {
   PdId pd;
   uint32_t max_work_requests = 0;
   uint32_t max_sges = 0;
   uint32_t limit = 0;
+  // XRC: the domain whose targets may use the queue, and where its requests complete. Elsewhere
+  // they complete where the queue pair has its completions.
+  XrcDomainId xrc_domain{};
+  CompletionQueue* completion_queue = nullptr;
   void* context = nullptr;  // the caller's; comes back in events
 };
 
-// A receive queue that several queue pairs draw from (IBA 10.2.9). A request belongs to a queue
-// pair from the first packet of the message that takes it.
+// A receive queue that several queue pairs draw from (IBA 10.2.9): those that were created with it,
+// or, of XRC, those whose requests name it. A request belongs to a queue pair from the first packet
+// of the message that takes it.
 class SharedReceiveQueue : public EventSource {
  public:
   SharedReceiveQueue(const SrqInitAttributes& init, EventQueue& events);
@@ -46,12 +53,21 @@ class SharedReceiveQueue : public EventSource {
   ReceiveQueue::Entry Take(std::span<ScatterGatherEntry> sges);
 
   PdId pd() const { return pd_; }
+  bool is_xrc() const { return completion_queue_ != nullptr; }
+  XrcDomainId xrc_domain() const { return xrc_domain_; }
+  CompletionQueue* completion_queue() const { return completion_queue_; }
+  // XRC: the number by which requests name the queue; XrcQueues sets it.
+  Srqn srqn() const { return srqn_; }
+  void set_srqn(Srqn srqn) { srqn_ = srqn; }
   uint32_t capacity() const { return requests_.capacity(); }
   uint32_t max_sges() const { return requests_.max_sges(); }
   uint32_t limit() const { return limit_; }
 
  private:
   const PdId pd_;
+  const XrcDomainId xrc_domain_;
+  CompletionQueue* const completion_queue_;
+  Srqn srqn_;
   EventQueue& events_;
   ReceiveQueue requests_;
   uint32_t limit_;

@@ -6,7 +6,7 @@ namespace {
 using M = QpAttributeMask;
 using S = QpState;
 
-// One row: the attributes for RC, UC and UD.
+// One row: the attributes for RC, UC, UD, and the two halves of XRC.
 //
 //            +-------+      +------+      +-----+      +-----+      +-----+
 //   create ->| RESET |----->| INIT |----->| RTR |----->| RTS |<---->| SQD |
@@ -21,65 +21,102 @@ struct Row {
   struct Attributes {
     uint32_t required;
     uint32_t optional;
-  } rc, uc, ud;
+  } rc, uc, ud, xrc_send, xrc_receive;
 };
 
+constexpr uint32_t kStart = M::kPkeyIndex | M::kPort | M::kAccessFlags;
 constexpr uint32_t kPath = M::kAlternatePath | M::kAccessFlags;
+constexpr uint32_t kPeer = M::kAddressVector | M::kPathMtu | M::kDestinationQpn | M::kRqPsn;
+constexpr uint32_t kResponder = M::kMaxDestReadAtomic | M::kMinRnrTimer;
+constexpr uint32_t kRetries = M::kRetryCount | M::kRnrRetry | M::kMaxReadAtomic;
+constexpr uint32_t kLive = M::kCurrentState | kPath | M::kMigrationState;
+constexpr uint32_t kDrained =
+    M::kPort | M::kAddressVector | M::kTimeout | kPath | M::kPkeyIndex | M::kMigrationState;
 
 // clang-format off
 constexpr Row kRows[] = {
     {S::kReset, S::kInit,
-     {M::kPkeyIndex | M::kPort | M::kAccessFlags, 0},
-     {M::kPkeyIndex | M::kPort | M::kAccessFlags, 0},
-     {M::kPkeyIndex | M::kPort | M::kQkey, 0}},
+     {kStart, 0},
+     {kStart, 0},
+     {M::kPkeyIndex | M::kPort | M::kQkey, 0},
+     {kStart, 0},
+     {kStart, 0}},
     {S::kInit, S::kInit,
-     {0, M::kPkeyIndex | M::kPort | M::kAccessFlags},
-     {0, M::kPkeyIndex | M::kPort | M::kAccessFlags},
-     {0, M::kPkeyIndex | M::kPort | M::kQkey}},
+     {0, kStart},
+     {0, kStart},
+     {0, M::kPkeyIndex | M::kPort | M::kQkey},
+     {0, kStart},
+     {0, kStart}},
     {S::kInit, S::kReadyToReceive,
-     {M::kAddressVector | M::kPathMtu | M::kDestinationQpn | M::kRqPsn | M::kMaxDestReadAtomic |
-          M::kMinRnrTimer,
-      kPath | M::kPkeyIndex},
-     {M::kAddressVector | M::kPathMtu | M::kDestinationQpn | M::kRqPsn, kPath | M::kPkeyIndex},
-     {0, M::kPkeyIndex | M::kQkey}},
+     {kPeer | kResponder, kPath | M::kPkeyIndex},
+     {kPeer, kPath | M::kPkeyIndex},
+     {0, M::kPkeyIndex | M::kQkey},
+     {kPeer, kPath | M::kPkeyIndex},
+     {kPeer | kResponder, kPath | M::kPkeyIndex}},
     {S::kReadyToReceive, S::kReadyToSend,
-     {M::kSqPsn | M::kTimeout | M::kRetryCount | M::kRnrRetry | M::kMaxReadAtomic,
-      M::kCurrentState | kPath | M::kMinRnrTimer | M::kMigrationState},
-     {M::kSqPsn, M::kCurrentState | kPath | M::kMigrationState},
-     {M::kSqPsn, M::kCurrentState | M::kQkey}},
+     {M::kSqPsn | M::kTimeout | kRetries, kLive | M::kMinRnrTimer},
+     {M::kSqPsn, kLive},
+     {M::kSqPsn, M::kCurrentState | M::kQkey},
+     {M::kSqPsn | M::kTimeout | kRetries, kLive},
+     {M::kSqPsn | M::kTimeout, kLive | M::kMinRnrTimer}},
     {S::kReadyToSend, S::kReadyToSend,
-     {0, M::kCurrentState | kPath | M::kMigrationState | M::kMinRnrTimer},
-     {0, M::kCurrentState | kPath | M::kMigrationState},
-     {0, M::kCurrentState | M::kQkey}},
+     {0, kLive | M::kMinRnrTimer},
+     {0, kLive},
+     {0, M::kCurrentState | M::kQkey},
+     {0, kLive},
+     {0, kLive | M::kMinRnrTimer}},
     {S::kReadyToSend, S::kSendQueueDrain,
+     {0, M::kEnableSqdNotify},
+     {0, M::kEnableSqdNotify},
      {0, M::kEnableSqdNotify},
      {0, M::kEnableSqdNotify},
      {0, M::kEnableSqdNotify}},
     {S::kSendQueueDrain, S::kReadyToSend,
-     {0, M::kCurrentState | kPath | M::kMinRnrTimer | M::kMigrationState},
-     {0, M::kCurrentState | kPath | M::kMigrationState},
-     {0, M::kCurrentState | M::kQkey}},
+     {0, kLive | M::kMinRnrTimer},
+     {0, kLive},
+     {0, M::kCurrentState | M::kQkey},
+     {0, kLive},
+     {0, kLive | M::kMinRnrTimer}},
     {S::kSendQueueDrain, S::kSendQueueDrain,
-     {0, M::kPort | M::kAddressVector | M::kTimeout | M::kRetryCount | M::kRnrRetry |
-             M::kMaxReadAtomic | M::kMaxDestReadAtomic | kPath | M::kPkeyIndex | M::kMinRnrTimer |
-             M::kMigrationState},
+     {0, kDrained | kRetries | kResponder},
      {0, M::kAddressVector | kPath | M::kPkeyIndex | M::kMigrationState},
-     {0, M::kPkeyIndex | M::kQkey}},
+     {0, M::kPkeyIndex | M::kQkey},
+     {0, kDrained | kRetries},
+     {0, kDrained | kResponder}},
 };
 // clang-format on
 
 // SQE is a state of UC and UD only (IBA 10.3.1.6).
 constexpr Row kSendErrorRecovery = {S::kSendQueueError,
                                     S::kReadyToSend,
-                                    {0, 0},
+                                    {},
                                     {0, M::kCurrentState | M::kAccessFlags},
-                                    {0, M::kCurrentState | M::kQkey}};
+                                    {0, M::kCurrentState | M::kQkey},
+                                    {},
+                                    {}};
+
+const Row::Attributes& AttributesOf(const Row& row, QpType type) {
+  switch (type) {
+    case QpType::kUnreliableConnection:
+      return row.uc;
+    case QpType::kUnreliableDatagram:
+      return row.ud;
+    case QpType::kXrcSend:
+      return row.xrc_send;
+    case QpType::kXrcReceive:
+      return row.xrc_receive;
+    default:
+      return row.rc;
+  }
+}
 
 Transition Select(const Row& row, QpType type) {
-  const Row::Attributes& attributes = type == QpType::kReliableConnection     ? row.rc
-                                      : type == QpType::kUnreliableConnection ? row.uc
-                                                                              : row.ud;
+  const Row::Attributes& attributes = AttributesOf(row, type);
   return {true, attributes.required, attributes.optional};
+}
+
+constexpr bool HasSendQueueError(QpType type) {
+  return type == QpType::kUnreliableConnection || type == QpType::kUnreliableDatagram;
 }
 
 }  // namespace
@@ -89,8 +126,7 @@ Transition FindTransition(QpType type, QpState from, QpState to) {
   for (const Row& row : kRows) {
     if (row.from == from && row.to == to) return Select(row, type);
   }
-  if (from == kSendErrorRecovery.from && to == kSendErrorRecovery.to &&
-      type != QpType::kReliableConnection) {
+  if (from == kSendErrorRecovery.from && to == kSendErrorRecovery.to && HasSendQueueError(type)) {
     return Select(kSendErrorRecovery, type);
   }
   return {};

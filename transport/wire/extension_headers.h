@@ -10,8 +10,8 @@
 
 namespace uroce::transport {
 
-// The largest set of extension headers: AtomicETH.
-inline constexpr size_t kMaxExtensionBytes = AtomicEth::kBytes;
+// The largest set of extension headers: XRCETH and AtomicETH.
+inline constexpr size_t kMaxExtensionBytes = Xrceth::kBytes + AtomicEth::kBytes;
 
 inline constexpr size_t kImmediateBytes = 4;  // ImmDt (IBA 9.3.6)
 inline constexpr size_t kIethBytes = 4;       // IETH (IBA 9.3.7)
@@ -36,7 +36,8 @@ inline ExtensionHeaders ExtensionHeadersOf(const Opcode& opcode) {
     }
     return table;
   }();
-  if (opcode.HasDeth() || opcode.suffix != Suffix::kNone) return ExtensionHeaders::kOthers;
+  const bool has_own_header = opcode.service > Service::kUnreliableConnection;  // DETH, XRCETH
+  if (has_own_header || opcode.suffix != Suffix::kNone) return ExtensionHeaders::kOthers;
   return kTable[static_cast<size_t>(opcode.operation) * kPositions +
                 static_cast<size_t>(opcode.position)];
 }
@@ -51,7 +52,8 @@ inline size_t ExtensionBytes(const Opcode& opcode) {
     case ExtensionHeaders::kAeth:
       return Aeth::kBytes;
     default:
-      return (opcode.HasDeth() ? Deth::kBytes : 0) + (opcode.HasReth() ? Reth::kBytes : 0) +
+      return (opcode.HasDeth() ? Deth::kBytes : 0) + (opcode.HasXrceth() ? Xrceth::kBytes : 0) +
+             (opcode.HasReth() ? Reth::kBytes : 0) +
              (opcode.HasAtomicEth() ? AtomicEth::kBytes : 0) +
              (opcode.HasAeth() ? Aeth::kBytes : 0) +
              (opcode.HasAtomicAckEth() ? AtomicEth::kAckBytes : 0) +
@@ -70,6 +72,7 @@ inline void ParseOthers(const uint8_t* bytes, TransportHeaders& headers) {
     return taken;
   };
   if (opcode.HasDeth()) headers.deth = ParseDeth(take(Deth::kBytes));
+  if (opcode.HasXrceth()) headers.xrceth = ParseXrceth(take(Xrceth::kBytes));
   if (opcode.HasReth()) headers.reth = ParseReth(take(Reth::kBytes));
   if (opcode.HasAtomicEth()) headers.atomic = ParseAtomicEth(take(AtomicEth::kBytes));
   if (opcode.HasAeth()) headers.aeth = ParseAeth(take(Aeth::kBytes));
@@ -83,6 +86,10 @@ inline void EmitOthers(const TransportHeaders& headers, uint8_t* bytes) {
   if (opcode.HasDeth()) {
     EmitDeth(headers.deth, bytes);
     bytes += Deth::kBytes;
+  }
+  if (opcode.HasXrceth()) {
+    EmitXrceth(headers.xrceth, bytes);
+    bytes += Xrceth::kBytes;
   }
   if (opcode.HasReth()) {
     EmitReth(headers.reth, bytes);

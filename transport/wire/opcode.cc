@@ -70,6 +70,9 @@ constexpr std::optional<Opcode> Find(uint8_t code) {
   if (const auto found = Find(code, Service::kReliableConnection, kSendAndWrite)) return found;
   if (const auto found = Find(code, Service::kReliableConnection, kReadAndAtomic)) return found;
   if (const auto found = Find(code, Service::kUnreliableConnection, kSendAndWrite)) return found;
+  constexpr auto kExtended = Service::kExtendedReliableConnection;
+  if (const auto found = Find(code, kExtended, kSendAndWrite)) return found;
+  if (const auto found = Find(code, kExtended, kReadAndAtomic)) return found;
   return Find(code, Service::kUnreliableDatagram, kDatagram);
 }
 

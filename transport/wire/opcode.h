@@ -55,6 +55,9 @@ struct alignas(4) Opcode {
 
   // The extension headers that lie between BTH and payload, in wire order (IBA 9.2, table 38).
   constexpr bool HasDeth() const { return service == Service::kUnreliableDatagram; }
+  constexpr bool HasXrceth() const {
+    return service == Service::kExtendedReliableConnection && !IsResponse();
+  }
   constexpr bool HasReth() const {
     return operation == Operation::kReadRequest ||
            (operation == Operation::kWrite && StartsMessage());

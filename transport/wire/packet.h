@@ -11,6 +11,7 @@
 #include "transport/wire/deth.h"
 #include "transport/wire/opcode.h"
 #include "transport/wire/reth.h"
+#include "transport/wire/xrceth.h"
 
 namespace uroce::transport {
 
@@ -35,6 +36,7 @@ struct TransportHeaders {
   Qpn destination_qpn;
   Psn psn;
   Deth deth;
+  Xrceth xrceth;
   Reth reth;
   AtomicEth atomic;
   Aeth aeth;

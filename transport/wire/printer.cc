@@ -121,6 +121,7 @@ void AppendExtensions(std::string& text, const Packet& packet) {
   if (opcode.HasDeth()) {
     Append(text, " deth(qkey=%#x source_qpn=%#x)", packet.deth.qkey, packet.deth.source_qpn.value);
   }
+  if (opcode.HasXrceth()) Append(text, " xrceth(srqn=%#x)", packet.xrceth.srqn.value);
   if (opcode.HasReth()) {
     Append(text, " reth(va=%#" PRIx64 " rkey=%#x len=%u)", packet.reth.virtual_address,
            packet.reth.rkey.value, packet.reth.dma_length);

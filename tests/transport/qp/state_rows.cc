@@ -54,6 +54,39 @@ constexpr StateRow kUnreliableDatagram[] = {
     {S::kSendQueueError, S::kReadyToSend, "", "CUR_STATE QKEY"},
 };
 
+// The kernel's qp_state_table, XRC_INI and XRC_TGT.
+constexpr StateRow kXrcSend[] = {
+    {S::kReset, S::kInit, "PKEY_INDEX PORT ACCESS_FLAGS", ""},
+    {S::kInit, S::kInit, "", "PKEY_INDEX PORT ACCESS_FLAGS"},
+    {S::kInit, S::kReadyToReceive, "AV PATH_MTU DEST_QPN RQ_PSN",
+     "ALT_PATH ACCESS_FLAGS PKEY_INDEX"},
+    {S::kReadyToReceive, S::kReadyToSend, "SQ_PSN TIMEOUT RETRY_CNT RNR_RETRY MAX_QP_RD_ATOMIC",
+     "CUR_STATE ALT_PATH ACCESS_FLAGS PATH_MIG_STATE"},
+    {S::kReadyToSend, S::kReadyToSend, "", "CUR_STATE ACCESS_FLAGS ALT_PATH PATH_MIG_STATE"},
+    {S::kReadyToSend, S::kSendQueueDrain, "", "EN_SQD_ASYNC_NOTIFY"},
+    {S::kSendQueueDrain, S::kReadyToSend, "", "CUR_STATE ALT_PATH ACCESS_FLAGS PATH_MIG_STATE"},
+    {S::kSendQueueDrain, S::kSendQueueDrain, "",
+     "PORT AV TIMEOUT RETRY_CNT RNR_RETRY MAX_QP_RD_ATOMIC ALT_PATH ACCESS_FLAGS PKEY_INDEX "
+     "PATH_MIG_STATE"},
+};
+
+constexpr StateRow kXrcReceive[] = {
+    {S::kReset, S::kInit, "PKEY_INDEX PORT ACCESS_FLAGS", ""},
+    {S::kInit, S::kInit, "", "PKEY_INDEX PORT ACCESS_FLAGS"},
+    {S::kInit, S::kReadyToReceive, "AV PATH_MTU DEST_QPN RQ_PSN MAX_DEST_RD_ATOMIC MIN_RNR_TIMER",
+     "ALT_PATH ACCESS_FLAGS PKEY_INDEX"},
+    {S::kReadyToReceive, S::kReadyToSend, "SQ_PSN TIMEOUT",
+     "CUR_STATE ALT_PATH ACCESS_FLAGS MIN_RNR_TIMER PATH_MIG_STATE"},
+    {S::kReadyToSend, S::kReadyToSend, "",
+     "CUR_STATE ACCESS_FLAGS ALT_PATH PATH_MIG_STATE MIN_RNR_TIMER"},
+    {S::kReadyToSend, S::kSendQueueDrain, "", "EN_SQD_ASYNC_NOTIFY"},
+    {S::kSendQueueDrain, S::kReadyToSend, "",
+     "CUR_STATE ALT_PATH ACCESS_FLAGS MIN_RNR_TIMER PATH_MIG_STATE"},
+    {S::kSendQueueDrain, S::kSendQueueDrain, "",
+     "PORT AV TIMEOUT MAX_DEST_RD_ATOMIC ALT_PATH ACCESS_FLAGS PKEY_INDEX MIN_RNR_TIMER "
+     "PATH_MIG_STATE"},
+};
+
 // From every state, with no attributes.
 constexpr StateRow kToReset{S::kReset, S::kReset, "", ""};
 constexpr StateRow kToError{S::kError, S::kError, "", ""};
@@ -64,6 +97,10 @@ std::span<const StateRow> RowsOf(QpType type) {
       return kReliableConnection;
     case QpType::kUnreliableConnection:
       return kUnreliableConnection;
+    case QpType::kXrcSend:
+      return kXrcSend;
+    case QpType::kXrcReceive:
+      return kXrcReceive;
     default:
       return kUnreliableDatagram;
   }
@@ -151,6 +188,10 @@ std::string_view Name(QpType type) {
       return "RC";
     case QpType::kUnreliableConnection:
       return "UC";
+    case QpType::kXrcSend:
+      return "XRC_SEND";
+    case QpType::kXrcReceive:
+      return "XRC_RECV";
     default:
       return "UD";
   }

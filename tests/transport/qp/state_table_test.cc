@@ -133,11 +133,13 @@ TEST_P(StateTableTest, AStateThatIsNoneIsRefused) {
 
 std::vector<Case> EveryTransition() {
   std::vector<Case> all;
-  for (const QpType type :
-       {QpType::kReliableConnection, QpType::kUnreliableConnection, QpType::kUnreliableDatagram}) {
+  for (const QpType type : {QpType::kReliableConnection, QpType::kUnreliableConnection,
+                            QpType::kUnreliableDatagram, QpType::kXrcSend, QpType::kXrcReceive}) {
+    const bool has_send_queue_error =
+        type == QpType::kUnreliableConnection || type == QpType::kUnreliableDatagram;
     for (const QpState from : kAllStates) {
-      // RC does not come to SQE (IBA 10.3.1.6).
-      if (type == QpType::kReliableConnection && from == QpState::kSendQueueError) continue;
+      // RC and XRC do not come to SQE (IBA 10.3.1.6).
+      if (!has_send_queue_error && from == QpState::kSendQueueError) continue;
       for (const QpState to : kAllStates) all.push_back({type, from, to});
     }
   }

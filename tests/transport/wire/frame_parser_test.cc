@@ -203,7 +203,7 @@ TEST_P(FrameParserTest, OtherTransportVersionIsDropped) {
 }
 
 TEST_P(FrameParserTest, OpcodesThatAreNotSpokenAreDropped) {
-  for (const int opcode : {0x15, 0x18, 0x1c, 0x1d, 0x2c, 0x44, 0x60, 0x81, 0xa4, 0xff}) {
+  for (const int opcode : {0x15, 0x18, 0x1c, 0x1d, 0x2c, 0x44, 0x60, 0x81, 0xb5, 0xb8, 0xff}) {
     Bth(0) = static_cast<uint8_t>(opcode);
     EXPECT_EQ(DropReason::kUnknownOpcode, ParseResealed()) << opcode;
   }

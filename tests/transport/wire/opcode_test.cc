@@ -55,6 +55,29 @@ const std::map<uint8_t, Expected> kOpcodes = {
     {0x2b, {"UC_WRITE_ONLY_IMM", 20}},
     {0x64, {"UD_SEND_ONLY", 8}},
     {0x65, {"UD_SEND_ONLY_IMM", 12}},
+    {0xa0, {"XRC_SEND_FIRST", 4}},
+    {0xa1, {"XRC_SEND_MIDDLE", 4}},
+    {0xa2, {"XRC_SEND_LAST", 4}},
+    {0xa3, {"XRC_SEND_LAST_IMM", 8}},
+    {0xa4, {"XRC_SEND_ONLY", 4}},
+    {0xa5, {"XRC_SEND_ONLY_IMM", 8}},
+    {0xa6, {"XRC_WRITE_FIRST", 20}},
+    {0xa7, {"XRC_WRITE_MIDDLE", 4}},
+    {0xa8, {"XRC_WRITE_LAST", 4}},
+    {0xa9, {"XRC_WRITE_LAST_IMM", 8}},
+    {0xaa, {"XRC_WRITE_ONLY", 20}},
+    {0xab, {"XRC_WRITE_ONLY_IMM", 24}},
+    {0xac, {"XRC_READ_REQUEST", 20}},
+    {0xad, {"XRC_READ_RESPONSE_FIRST", 4}},
+    {0xae, {"XRC_READ_RESPONSE_MIDDLE", 0}},
+    {0xaf, {"XRC_READ_RESPONSE_LAST", 4}},
+    {0xb0, {"XRC_READ_RESPONSE_ONLY", 4}},
+    {0xb1, {"XRC_ACKNOWLEDGE", 4}},
+    {0xb2, {"XRC_ATOMIC_ACKNOWLEDGE", 12}},
+    {0xb3, {"XRC_CMP_SWAP", 32}},
+    {0xb4, {"XRC_FETCH_ADD", 32}},
+    {0xb6, {"XRC_SEND_LAST_INV", 8}},
+    {0xb7, {"XRC_SEND_ONLY_INV", 8}},
 };
 
 TEST(OpcodeTest, AllBytesParseAsTheTableSays) {
@@ -73,7 +96,8 @@ TEST(OpcodeTest, AllBytesParseAsTheTableSays) {
 
 TEST(OpcodeTest, ResponsesAreThoseOfTheResponder) {
   for (const auto& [code, expected] : kOpcodes) {
-    const bool is_response = code >= 0x0d && code <= 0x12;
+    const int operation = code & 0x1f;
+    const bool is_response = operation >= 0x0d && operation <= 0x12;
     EXPECT_EQ(is_response, ParseOpcode(code)->IsResponse()) << expected.name;
   }
 }
