@@ -32,6 +32,16 @@ PROGRAMS = {
         "ib_atomic_bw": "Abelq",
         "ib_atomic_lat": "Ae",
     },
+    "XRC": {
+        "ib_send_bw": "abelLqS",
+        "ib_send_lat": "ae",
+        "ib_write_bw": "ablLq",
+        "ib_write_lat": "a",
+        "ib_read_bw": "abelLq",
+        "ib_read_lat": "ae",
+        "ib_atomic_bw": "Abelq",
+        "ib_atomic_lat": "Ae",
+    },
     "UC": {
         "ib_send_bw": "abeIlLqs",
         "ib_send_lat": "aeILs",

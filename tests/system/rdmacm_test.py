@@ -26,6 +26,8 @@ PAIRS = {
     "udaddy": (["udaddy", "-c", "2", "-C", "10"],
                ["udaddy", "-c", "2", "-C", "10", "-s", "{host}"]),
     "rdma_server": (["rdma_server"], ["rdma_client", "-s", "{host}"]),
+    "rdma_xserver": (["rdma_xserver"], ["rdma_xclient", "-s", "{host}"]),
+    "rdma_xserver, XRC": (["rdma_xserver", "-c", "x"], ["rdma_xclient", "-c", "x", "-s", "{host}"]),
     "rstream": (["rstream", "-S", "1000", "-I", "10", "-C", "10"],
                 ["rstream", "-S", "1000", "-I", "10", "-C", "10", "-s", "{host}"]),
 }

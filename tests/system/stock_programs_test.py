@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """The stock programs of ibverbs-utils find the device and talk over a fabric of their own."""
 
+import contextlib
 import pathlib
 import unittest
 
 from harness import report
 from harness.installation import Installation
-from harness.programs import Program, ProgramFailed, free_tcp_port, run_pair
+from harness.programs import Program, ProgramFailed, free_tcp_port, listens, run_pair
 from harness.users import all_users
 from harness.wires import IPV4, IPV6, FabricWire, VethWire
 
@@ -26,6 +27,12 @@ MORE_RC_PINGPONGS = {
     "on demand, prefetched": ["-o", "-P"],
     "on demand, all of it": ["-O"],
     "of the device": ["-j"],
+}
+XRC_PINGPONGS = {
+    "plain": [],
+    "events": ["-e"],
+    "one byte": ["-s", "1"],
+    "long messages": ["-s", "1048576", "-m", "4096", "-n", "50"],
 }
 # Every attribute of the device and its port, as it is meant to be.
 DEVINFO = pathlib.Path(__file__).with_name("devinfo.golden.txt")
@@ -89,6 +96,31 @@ class StockProgramsTest(unittest.TestCase):
 
     def test_srq_pingpong(self):
         self.check_pingpongs("srq")
+
+    def test_xsrq_pingpong(self):
+        for user in all_users():
+            for ips in (IPV4, IPV6):
+                for gid_index in ("0", "1"):
+                    for name, options in XRC_PINGPONGS.items():
+                        with self.subTest(f"{name}, {user.name}, GID {gid_index}, {ips[0]}"):
+                            self.xsrq_pingpong(user, ips, ["-g", gid_index, *options])
+
+    def test_xsrq_pingpong_of_several_clients(self):
+        self.xsrq_pingpong(None, IPV4, ["-g", "1", "-n", "50"], clients=3)
+
+    def xsrq_pingpong(self, user, ips, options, clients=1):
+        """A server with a target for each client, and one shared receive queue."""
+        wire = self.wire(ips)
+        port = free_tcp_port()
+        command = ["ibv_xsrq_pingpong", "-p", str(port), *options]
+        server_command = wire.command(0, [*command, "-c", str(clients)], user)
+        with wire, contextlib.ExitStack() as ends:
+            server = ends.enter_context(Program(server_command))
+            server.wait_until(lambda: listens(server.pid, port), f"listened on port {port}")
+            programs = [ends.enter_context(Program(wire.command(1, [*command, wire.host(0)], user)))
+                        for _ in range(clients)]
+            for program in [*programs, server]:
+                self.assertTrue(program.wait().endswith("success\n"), program.output())
 
     # Over Ethernet the neighbours are asked for their addresses, by ARP and by neighbour discovery.
     def test_every_service_over_ethernet(self):

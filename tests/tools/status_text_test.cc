@@ -154,6 +154,11 @@ TEST(StatusTextTest, LinkToAProcessThatIsNotShownHasItsBlock) {
   EXPECT_NE(text.find("  uroced - 4711 worker\n"), std::string::npos) << text;
 }
 
+TEST(StatusTextTest, TheHalvesOfXrcAreTwoTypes) {
+  EXPECT_EQ(NameOf(transport::QpType::kXrcSend), "XRC_SEND");
+  EXPECT_EQ(NameOf(transport::QpType::kXrcReceive), "XRC_RECV");
+}
+
 TEST(StatusTextTest, ProcessWhoseStateCannotBeReadIsShown) {
   FabricStatus status = SmallFabric();
   status.clients[0].endpoint.reset();

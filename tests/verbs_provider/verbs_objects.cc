@@ -86,7 +86,9 @@ int ToRtr(ibv_qp* qp, uint32_t peer_qpn, const ibv_gid& peer_gid, const ConnectO
   if (qp->qp_type != IBV_QPT_UD) {
     mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   }
-  if (qp->qp_type == IBV_QPT_RC) mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  if (qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_XRC_RECV) {
+    mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  }
   return ibv_modify_qp(qp, &attr, mask);
 }
 
@@ -99,7 +101,8 @@ int ToRts(ibv_qp* qp, const ConnectOptions& options) {
   attr.rnr_retry = options.rnr_retry;
   attr.max_rd_atomic = 4;
   int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-  if (qp->qp_type == IBV_QPT_RC) {
+  if (qp->qp_type == IBV_QPT_XRC_RECV) mask |= IBV_QP_TIMEOUT;
+  if (qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_XRC_SEND) {
     mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
   }
   return ibv_modify_qp(qp, &attr, mask);

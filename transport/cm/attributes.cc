@@ -29,8 +29,16 @@ bool HasPeer(State state) {
   return HasConnection(state) && state != State::kReqSent && state != State::kMraReqReceived;
 }
 
-bool IsReliable(TransportService service) {
-  return service != TransportService::kUnreliableConnection;
+// Whether the queue pair takes requests that it answers, and sends such: of XRC each does one of
+// the two.
+bool Answers(const Connection& connection) {
+  const bool is_target = connection.service == TransportService::kXrc && connection.was_asked_for;
+  return connection.service == TransportService::kReliableConnection || is_target;
+}
+bool AsksAgain(const Connection& connection) {
+  const bool is_initiator =
+      connection.service == TransportService::kXrc && !connection.was_asked_for;
+  return connection.service == TransportService::kReliableConnection || is_initiator;
 }
 
 void SetAlternatePath(const Connection& connection, QpAttributes& attributes, uint32_t& mask) {
@@ -59,7 +67,7 @@ void ForReceive(const Connection& connection, QpAttributes& attributes, uint32_t
   attributes.path_mtu = connection.path.mtu;
   attributes.destination_qpn = connection.remote_qpn;
   attributes.rq_psn = connection.rq_psn;
-  if (IsReliable(connection.service)) {
+  if (Answers(connection)) {
     mask |= Mask::kMaxDestReadAtomic | Mask::kMinRnrTimer;
     attributes.max_dest_read_atomic = connection.responder_resources;
     attributes.min_rnr_timer = 0;
@@ -77,11 +85,14 @@ void ForSend(const Connection& connection, QpAttributes& attributes, uint32_t& m
   }
   mask = Mask::kState | Mask::kSqPsn;
   attributes.sq_psn = connection.sq_psn;
-  if (IsReliable(connection.service)) {
-    mask |= Mask::kRetryCount | Mask::kRnrRetry | Mask::kMaxReadAtomic | Mask::kTimeout;
+  if (AsksAgain(connection)) {
+    mask |= Mask::kRetryCount | Mask::kRnrRetry | Mask::kMaxReadAtomic;
     attributes.retry_count = connection.retry_count;
     attributes.rnr_retry = connection.rnr_retry_count;
     attributes.max_read_atomic = connection.initiator_depth;
+  }
+  if (AsksAgain(connection) || Answers(connection)) {  // of an XRC target, too
+    mask |= Mask::kTimeout;
     attributes.timeout = connection.ack_timeout;
   }
   if (connection.alternate_path) {

@@ -85,6 +85,7 @@ struct Connection {
   std::optional<PeerKey> remote_qpn_key{};  // while it is in the table of remote queue pairs
 
   TransportService service = TransportService::kReliableConnection;
+  bool was_asked_for = false;  // by the peer; of XRC, ours is then the target
   Qpn local_qpn{};
   Qpn remote_qpn{};
   Psn sq_psn{};

@@ -46,6 +46,7 @@ Duration PeerTimeout(uint8_t code, uint8_t limit) { return DurationOf(std::min(c
 void FillIn(const Req& req, const MadAddress& source, Connection& connection) {
   const Mtu mtu{req.path_mtu};
   connection.is_used = true;
+  connection.was_asked_for = true;
   connection.remote_id = req.local_id;
   connection.service_id = req.service_id;
   connection.peer = source;

@@ -54,6 +54,12 @@ void WorkRequestBuilder::SetDestination(ibv_ah* ah, uint32_t remote_qpn,
   Fail(verbs::SetDestination(qp_, ah, remote_qpn, remote_qkey, requests_.back()));
 }
 
+void WorkRequestBuilder::SetSrqn(uint32_t remote_srqn) noexcept {
+  if (error_ != 0) return;
+  if (requests_.empty()) return Fail(EINVAL);
+  requests_.back().remote_srqn = ToSrqn(remote_srqn);
+}
+
 void WorkRequestBuilder::SetSges(std::span<const ibv_sge> sges) noexcept {
   if (error_ != 0) return;
   if (requests_.empty()) return Fail(EINVAL);
@@ -171,6 +177,8 @@ void SetUdAddress(ibv_qp_ex* qp, ibv_ah* ah, uint32_t remote_qpn, uint32_t remot
   Builder(qp).SetDestination(ah, remote_qpn, remote_qkey);
 }
 
+void SetXrcSrqn(ibv_qp_ex* qp, uint32_t remote_srqn) { Builder(qp).SetSrqn(remote_srqn); }
+
 void SetSge(ibv_qp_ex* qp, uint32_t lkey, uint64_t address, uint32_t length) {
   const ibv_sge sge = {.addr = address, .length = length, .lkey = lkey};
   Builder(qp).SetSges(std::span(&sge, 1));
@@ -204,6 +212,8 @@ uint64_t BuilderOperations(ibv_qp_type type) {
       return kDatagram;
     case IBV_QPT_UC:
       return kUnreliable;
+    case IBV_QPT_XRC_RECV:
+      return 0;
     default:
       return kReliable;
   }
@@ -224,6 +234,7 @@ void SetBuilderFunctions(ibv_qp_ex& ex) {
   ex.wr_bind_mw = BindWindow;
   ex.wr_local_inv = LocalInvalidate;
   ex.wr_set_ud_addr = SetUdAddress;
+  ex.wr_set_xrc_srqn = SetXrcSrqn;
   ex.wr_set_sge = SetSge;
   ex.wr_set_sge_list = SetSgeList;
   ex.wr_set_inline_data = SetInlineData;

@@ -33,6 +33,7 @@ class WorkRequestBuilder {
   transport::SendWorkRequest& Add(transport::SendOpcode opcode) noexcept;
   void AddBinding(const ibv_mw* window, uint32_t new_rkey, const ibv_mw_bind_info& info) noexcept;
   void SetDestination(ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey) noexcept;
+  void SetSrqn(uint32_t remote_srqn) noexcept;
   void SetSges(std::span<const ibv_sge> sges) noexcept;
   void SetInlineData(std::span<const ibv_data_buf> buffers) noexcept;
 

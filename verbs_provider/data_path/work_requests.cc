@@ -63,6 +63,9 @@ int PostOne(const nic::Engine::Verb& verb, const QueuePair& qp, const ibv_send_w
       return error;
     }
   }
+  if (qp.verbs.qp.qp_type == IBV_QPT_XRC_SEND) {
+    request.remote_srqn = ToSrqn(wr.qp_type.xrc.remote_srqn);
+  }
   if (!transport::IsLocal(request.opcode)) {
     if (!sges.Assign(wr.sg_list, wr.num_sge)) return EINVAL;
     request.sges = sges.entries();

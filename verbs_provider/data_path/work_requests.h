@@ -23,6 +23,9 @@ int ApplySendFlags(unsigned int flags, transport::SendWorkRequest& request);
 int SetDestination(const QueuePair& qp, ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey,
                    transport::SendWorkRequest& request);
 
+// Of the 32 bits that programs have for it, as NICs do.
+inline transport::Srqn ToSrqn(uint32_t remote_srqn) { return {remote_srqn & transport::kMaxQpn}; }
+
 // Makes `request` bind `window` as `info` says, and give it the lower 8 bits of `new_rkey`. EINVAL:
 // a range without a region. Whether the region, the window and the queue pair are of one protection
 // domain is found out when the request is carried out; access flags that windows do not have are

@@ -20,7 +20,7 @@ constexpr uint32_t kCapabilities =
     IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_CURR_QP_STATE_MOD |
     IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_RC_RNR_NAK_GEN |
     IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_PORT_ACTIVE_EVENT;
+    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_XRC;
 
 void FillAttributes(const Device& device, ibv_device_attr& attr) {
   std::strncpy(attr.fw_ver, kFirmwareVersion, sizeof attr.fw_ver - 1);
@@ -74,6 +74,7 @@ ibv_device_attr_ex Attributes(const Device& device) {
   odp_caps.uc_odp_caps = kDatagram | IBV_ODP_SUPPORT_WRITE;
   odp_caps.rc_odp_caps =
       kDatagram | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+  attr.xrc_odp_caps = odp_caps.rc_odp_caps;
   attr.device_cap_flags_ex = kCapabilities;
   // Timestamps are nanoseconds.
   attr.completion_timestamp_mask = UINT64_MAX;

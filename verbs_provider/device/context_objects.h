@@ -11,6 +11,7 @@ struct MemoryRegion;
 struct MemoryWindow;
 struct QueuePair;
 struct SharedReceiveQueue;
+struct XrcDomainHandle;
 
 // The objects of a context that the transport works with.
 //
@@ -38,6 +39,7 @@ class ContextObjects {
   ObjectList<SharedReceiveQueue>& ListOf(const SharedReceiveQueue&) {
     return shared_receive_queues_;
   }
+  ObjectList<XrcDomainHandle>& ListOf(const XrcDomainHandle&) { return xrc_domains_; }
   ObjectList<CompletionQueue>& ListOf(const CompletionQueue&) { return completion_queues_; }
   ObjectList<MemoryRegion>& ListOf(const MemoryRegion&) { return memory_regions_; }
   ObjectList<MemoryWindow>& ListOf(const MemoryWindow&) { return memory_windows_; }
@@ -45,6 +47,7 @@ class ContextObjects {
   std::mutex lock_;
   ObjectList<QueuePair> queue_pairs_;
   ObjectList<SharedReceiveQueue> shared_receive_queues_;
+  ObjectList<XrcDomainHandle> xrc_domains_;
   ObjectList<CompletionQueue> completion_queues_;
   ObjectList<MemoryRegion> memory_regions_;
   ObjectList<MemoryWindow> memory_windows_;

@@ -17,6 +17,7 @@
 #include "verbs_provider/base/fork_generation.h"
 #include "verbs_provider/base/object_list.h"
 #include "verbs_provider/base/use_count.h"
+#include "verbs_provider/objects/xrc_domain.h"
 
 namespace uroce::verbs {
 
@@ -87,6 +88,7 @@ class Device {
   // nullopt when all are taken.
   std::optional<transport::PdId> TakePdId();
   void ReturnPdId(transport::PdId id);
+  XrcDomains& xrc_domains() { return xrc_domains_; }
   Quota& completion_queues() { return completion_queues_; }
   Quota& shared_receive_queues() { return shared_receive_queues_; }
   Quota& address_handles() { return address_handles_; }
@@ -110,6 +112,7 @@ class Device {
   std::mutex pd_ids_lock_;
   std::vector<transport::PdId> free_pd_ids_;
   uint32_t next_pd_id_ = 1;
+  XrcDomains xrc_domains_;
   Quota completion_queues_;
   Quota shared_receive_queues_;
   Quota address_handles_;

@@ -19,6 +19,7 @@
 #include "verbs_provider/objects/protection_domain.h"
 #include "verbs_provider/objects/queue_pair.h"
 #include "verbs_provider/objects/shared_receive_queue.h"
+#include "verbs_provider/objects/xrc_domain.h"
 #include "verbs_provider/virtual_kernel/device/device_description.h"
 
 // Makes the provider known to the libibverbs of the process that this library is loaded into.
@@ -55,6 +56,7 @@ abi::ProviderOps Ops() {
   ops.destroy_cq = DestroyCq;
   ops.create_qp = CreateQp;
   ops.create_qp_ex = CreateQpEx;
+  ops.open_qp = OpenQp;
   ops.modify_qp = ModifyQp;
   ops.query_qp = QueryQp;
   ops.destroy_qp = DestroyQp;
@@ -66,6 +68,9 @@ abi::ProviderOps Ops() {
   ops.query_srq = QuerySrq;
   ops.destroy_srq = DestroySrq;
   ops.post_srq_recv = PostSrqRecv;
+  ops.get_srq_num = GetSrqNum;
+  ops.open_xrcd = OpenXrcd;
+  ops.close_xrcd = CloseXrcd;
   ops.create_ah = CreateAh;
   ops.destroy_ah = DestroyAh;
   ops.attach_mcast = AttachMcast;

@@ -34,10 +34,13 @@ void DeliverToCompletionQueue(CompletionQueue& cq, transport::EventType type) {
   }
 }
 
+// To all that have it, if it is an XRC target.
 void DeliverToQueuePair(QueuePair& qp, transport::EventType type) {
-  ibv_qp* const verbs = &qp.verbs.qp;
-  qp.events_posted += abi::PostAsyncEvent(verbs->context, static_cast<ibv_event_type>(type),
-                                          reinterpret_cast<uintptr_t>(verbs));
+  for (QueuePair* handle = &qp; handle != nullptr; handle = handle->next_handle) {
+    ibv_qp* const verbs = &handle->verbs.qp;
+    handle->events_posted += abi::PostAsyncEvent(verbs->context, static_cast<ibv_event_type>(type),
+                                                 reinterpret_cast<uintptr_t>(verbs));
+  }
 }
 
 void DeliverToSharedReceiveQueue(SharedReceiveQueue& srq, transport::EventType type) {

@@ -21,6 +21,7 @@ namespace {
 
 // What CreateQp and CreateQpEx have in common, in the order of struct ibv_qp_init_attr.
 struct Request {
+  ibv_context* verbs_context;
   ibv_pd* pd;
   void* context;
   ibv_cq* send_cq;
@@ -29,33 +30,60 @@ struct Request {
   ibv_qp_cap* capabilities;  // in: wanted; out: granted
   ibv_qp_type type;
   bool signal_all;
+  ibv_xrcd* xrcd;  // of an XRC target
 };
 
+// Objects that are needed belong to the context.
+template <class Object>
+bool IsOf(const ibv_context* context, const Object* object) {
+  return object != nullptr && object->context == context;
+}
+
 int Check(const Request& request) {
+  const ibv_context* const context = request.verbs_context;
   switch (RawValue(request.type)) {
     case IBV_QPT_RC:
     case IBV_QPT_UC:
     case IBV_QPT_UD:
-      break;
-    case IBV_QPT_RAW_PACKET:
+      if (request.srq != nullptr && request.srq->context != context) return EINVAL;
+      if (!IsOf(context, request.receive_cq)) return EINVAL;
+      [[fallthrough]];
     case IBV_QPT_XRC_SEND:
+      return IsOf(context, request.pd) && IsOf(context, request.send_cq) ? 0 : EINVAL;
     case IBV_QPT_XRC_RECV:
+      return IsOf(context, request.xrcd) ? 0 : EINVAL;
+    case IBV_QPT_RAW_PACKET:
       return EOPNOTSUPP;
     default:
       return EINVAL;
   }
-  if (request.pd == nullptr || request.send_cq == nullptr || request.receive_cq == nullptr) {
-    return EINVAL;
-  }
-  const ibv_context* const context = request.pd->context;
-  if (request.send_cq->context != context || request.receive_cq->context != context) return EINVAL;
-  return request.srq == nullptr || request.srq->context == context ? 0 : EINVAL;
 }
 
-// libibverbs sets none of these.
+// A shared receive queue of XRC is reached by its number only.
+bool IsPrivateSrq(const Request& request) {
+  return request.srq == nullptr || SharedReceiveQueue::From(request.srq).xrc_domain == nullptr;
+}
+
+// Without what the type has not (ib_create_qp of Linux).
+Request Reduced(Request request) {
+  if (request.type == IBV_QPT_XRC_RECV) {
+    request.pd = nullptr;
+    request.send_cq = nullptr;
+  } else {
+    request.xrcd = nullptr;
+  }
+  if (request.type == IBV_QPT_XRC_SEND || request.type == IBV_QPT_XRC_RECV) {
+    request.receive_cq = nullptr;
+    request.srq = nullptr;
+  }
+  return request;
+}
+
+// libibverbs sets none of these. They are what was passed, used or not: librdmacm takes the
+// protection domain of a connection from its XRC target.
 void FillVerbs(const Request& request, QueuePair& qp) {
   ibv_qp& verbs = qp.verbs.qp;
-  verbs.context = request.pd->context;
+  verbs.context = request.verbs_context;
   verbs.qp_context = request.context;
   verbs.pd = request.pd;
   verbs.send_cq = request.send_cq;
@@ -69,12 +97,13 @@ void FillVerbs(const Request& request, QueuePair& qp) {
 
 int CreateInTransport(const Request& request, QueuePair& qp) {
   transport::QpInitAttributes init;
-  init.pd = qp.pd->id;
   init.type = static_cast<transport::QpType>(request.type);
-  init.send_cq = qp.send_cq().queue.get();
-  init.receive_cq = qp.receive_cq().queue.get();
+  if (qp.pd != nullptr) init.pd = qp.pd->id;
+  if (qp.xrc_domain != nullptr) init.xrc_domain = qp.xrc_domain->domain->id;
+  if (qp.send_cq != nullptr) init.send_cq = qp.send_cq->queue.get();
+  if (qp.receive_cq != nullptr) init.receive_cq = qp.receive_cq->queue.get();
   init.capabilities = ToCapabilities(*request.capabilities);
-  if (qp.srq() != nullptr) init.srq = qp.srq()->queue.get();
+  if (qp.srq != nullptr) init.srq = qp.srq->queue.get();
   init.signal_all = request.signal_all;
   init.context = &qp;
   nic::Engine& engine = qp.device->engine();
@@ -88,39 +117,69 @@ int CreateInTransport(const Request& request, QueuePair& qp) {
   return static_cast<int>(status);
 }
 
-int Create(const Request& request, bool extended, ibv_qp*& out) {
-  if (const int error = Check(request)) return error;
-  ProtectionDomain& pd = ProtectionDomain::From(request.pd);
-  if (pd.device->lost_by_fork()) return EIO;
+// Calls `f` with the use count of each object that the queue pair keeps from being destroyed.
+template <class F>
+void ForEachUsed(QueuePair& qp, F f) {
+  if (qp.pd != nullptr) f(qp.pd->users);
+  if (qp.xrc_domain != nullptr) f(qp.xrc_domain->users);
+  if (qp.send_cq != nullptr) f(qp.send_cq->users);
+  if (qp.receive_cq != nullptr) f(qp.receive_cq->users);
+  if (qp.srq != nullptr) f(qp.srq->users);
+}
+
+// The application has it from now on.
+ibv_qp* HandOut(std::unique_ptr<QueuePair> qp) {
+  ForEachUsed(*qp, [](UseCount& users) { users.Add(); });
+  qp->verbs.qp.qp_num = qp->transport->qpn().value;
+  qp->verbs.qp.handle = qp->verbs.qp.qp_num;
+  Context::From(qp->verbs.qp.context).objects().Add(*qp);
+  return &qp.release()->verbs.qp;
+}
+
+int Create(const Request& wanted, bool extended, ibv_qp*& out) {
+  if (const int error = Check(wanted)) return error;
+  const Request request = Reduced(wanted);
+  if (!IsPrivateSrq(request)) return EINVAL;
+  Device& device = Context::From(request.verbs_context).device();
+  if (device.lost_by_fork()) return EIO;
 
   auto qp = std::make_unique<QueuePair>();
-  qp->device = pd.device;
-  qp->pd = &pd;
-  FillVerbs(request, *qp);
+  qp->device = &device;
+  if (request.pd != nullptr) qp->pd = &ProtectionDomain::From(request.pd);
+  if (request.xrcd != nullptr) qp->xrc_domain = &XrcDomainHandle::From(request.xrcd);
+  if (request.send_cq != nullptr) qp->send_cq = &CompletionQueue::From(request.send_cq);
+  if (request.receive_cq != nullptr) qp->receive_cq = &CompletionQueue::From(request.receive_cq);
+  if (request.srq != nullptr) qp->srq = &SharedReceiveQueue::From(request.srq);
+  FillVerbs(wanted, *qp);
   if (extended) qp->builder = std::make_unique<WorkRequestBuilder>(*qp);
+  std::map<uint32_t, QueuePair*> entry;  // made beforehand: nothing fails later on
+  if (qp->xrc_domain != nullptr) entry[0] = qp.get();
   if (const int error = CreateInTransport(request, *qp)) return error;
 
   *request.capabilities = FromCapabilities(qp->transport->init_attributes().capabilities);
-  qp->verbs.qp.qp_num = qp->transport->qpn().value;
-  qp->verbs.qp.handle = qp->verbs.qp.qp_num;
   if (extended) {
     SetBuilderFunctions(qp->verbs.ex);
     abi::MarkExtendedQp(qp->verbs);
   }
-  pd.users.Add();
-  qp->send_cq().users.Add();
-  qp->receive_cq().users.Add();
-  if (qp->srq() != nullptr) qp->srq()->users.Add();
-  Context::From(request.pd->context).objects().Add(*qp);
-  out = &qp.release()->verbs.qp;
+  if (qp->xrc_domain != nullptr) {
+    XrcDomain& domain = *qp->xrc_domain->domain;
+    auto node = entry.extract(0);
+    node.key() = qp->transport->qpn().value;
+    const std::lock_guard lock(domain.targets_lock);
+    domain.targets.insert(std::move(node));
+  }
+  out = HandOut(std::move(qp));
   return 0;
 }
 
 int CheckExtension(const ibv_qp_init_attr_ex& attr) {
   constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-                              IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+                              IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
+                              IBV_QP_INIT_ATTR_XRCD;
   if ((attr.comp_mask & ~kKnown) != 0) return EOPNOTSUPP;
-  if ((attr.comp_mask & IBV_QP_INIT_ATTR_PD) == 0) return EINVAL;
+  const bool is_target = RawValue(attr.qp_type) == IBV_QPT_XRC_RECV;
+  const uint32_t owner = is_target ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD;
+  if ((attr.comp_mask & owner) == 0) return EINVAL;
   const auto has = [&](uint32_t bit) { return (attr.comp_mask & bit) != 0; };
   if (has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr.create_flags != 0) return EOPNOTSUPP;
   if (has(IBV_QP_INIT_ATTR_MAX_TSO_HEADER) && attr.max_tso_header != 0) return EOPNOTSUPP;
@@ -154,8 +213,9 @@ void FinishReplies(QueuePair& qp) {
 
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   return ReturningObject<ibv_qp>([&](ibv_qp*& out) {
-    const Request request = {pd,        attr->qp_context, attr->send_cq, attr->recv_cq,
-                             attr->srq, &attr->cap,       attr->qp_type, attr->sq_sig_all != 0};
+    const Request request = {pd->context,           pd,        attr->qp_context, attr->send_cq,
+                             attr->recv_cq,         attr->srq, &attr->cap,       attr->qp_type,
+                             attr->sq_sig_all != 0, nullptr};
     return Create(request, /*extended=*/false, out);
   });
 }
@@ -163,27 +223,107 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   return ReturningObject<ibv_qp>([&](ibv_qp*& out) {
     if (const int error = CheckExtension(*attr)) return error;
-    if (attr->pd == nullptr || attr->pd->context != context) return EINVAL;
-    const Request request = {attr->pd,  attr->qp_context, attr->send_cq, attr->recv_cq,
-                             attr->srq, &attr->cap,       attr->qp_type, attr->sq_sig_all != 0};
+    const bool has_xrcd = (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0;
+    const bool has_pd = (attr->comp_mask & IBV_QP_INIT_ATTR_PD) != 0;
+    const Request request = {context,
+                             has_pd ? attr->pd : nullptr,
+                             attr->qp_context,
+                             attr->send_cq,
+                             attr->recv_cq,
+                             attr->srq,
+                             &attr->cap,
+                             attr->qp_type,
+                             attr->sq_sig_all != 0,
+                             has_xrcd ? attr->xrcd : nullptr};
     const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
     return Create(request, extended, out);
   });
 }
 
-void RemoveFromTransport(QueuePair& qp) {
+namespace {
+
+// False: there is no such target.
+bool JoinTarget(QueuePair& qp, uint32_t qpn) {
+  XrcDomain& domain = *qp.xrc_domain->domain;
+  const std::lock_guard lock(domain.targets_lock);
+  const auto found = domain.targets.find(qpn);
+  if (found == domain.targets.end()) return false;
+  QueuePair& first = *found->second;
+  qp.transport = first.transport;
+  const nic::Engine::Verb verb(qp.device->engine());
+  qp.next_handle = std::exchange(first.next_handle, &qp);
+  return true;
+}
+
+}  // namespace
+
+ibv_qp* OpenQp(ibv_context* context, ibv_qp_open_attr* attr) {
+  return ReturningObject<ibv_qp>([&](ibv_qp*& out) {
+    constexpr uint32_t kNeeded =
+        IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+    if ((attr->comp_mask & ~(kNeeded | IBV_QP_OPEN_ATTR_CONTEXT)) != 0) return EOPNOTSUPP;
+    if ((attr->comp_mask & kNeeded) != kNeeded) return EINVAL;
+    if (RawValue(attr->qp_type) != IBV_QPT_XRC_RECV || !IsOf(context, attr->xrcd)) return EINVAL;
+
+    auto qp = std::make_unique<QueuePair>();
+    qp->device = &Context::From(context).device();
+    if (qp->device->lost_by_fork()) return EIO;
+    qp->xrc_domain = &XrcDomainHandle::From(attr->xrcd);
+    const bool has_context = (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0;
+    Request request = {};
+    request.verbs_context = context;
+    request.context = has_context ? attr->qp_context : nullptr;
+    request.type = IBV_QPT_XRC_RECV;
+    FillVerbs(request, *qp);
+    qp->verbs.qp.state = IBV_QPS_UNKNOWN;
+
+    if (!JoinTarget(*qp, attr->qp_num)) return EINVAL;
+    out = HandOut(std::move(qp));
+    return 0;
+  });
+}
+
+namespace {
+
+// What is returned by the engine is freed without its lock.
+std::optional<transport::QueuePair::Queues> LeaveTarget(QueuePair& qp, QueuePair*& first) {
+  return qp.device->engine().WithEndpoint(
+      [&](transport::Endpoint& endpoint) -> std::optional<transport::QueuePair::Queues> {
+        QueuePair** link = &first;
+        while (*link != &qp) link = &(*link)->next_handle;
+        *link = qp.next_handle;
+        if (first == nullptr) return endpoint.DestroyQueuePair(qp.transport);
+        qp.transport->set_context(first);
+        return std::nullopt;
+      });
+}
+
+bool RemoveTarget(QueuePair& qp) {
+  XrcDomain& domain = *qp.xrc_domain->domain;
+  const std::lock_guard lock(domain.targets_lock);
+  const auto target = domain.targets.find(qp.verbs.qp.qp_num);
+  const bool is_gone = LeaveTarget(qp, target->second).has_value();
+  if (is_gone) domain.targets.erase(target);
+  return is_gone;
+}
+
+}  // namespace
+
+bool RemoveFromTransport(QueuePair& qp) {
+  if (qp.xrc_domain != nullptr) return RemoveTarget(qp);
   const PollLocks locks(qp);
   // What is returned is freed without the lock.
   qp.device->engine().WithEndpoint(
       [&](transport::Endpoint& endpoint) { return endpoint.DestroyQueuePair(qp.transport); });
+  return true;
 }
 
 PollLocks::PollLocks(const QueuePair& qp) {
-  CompletionQueue* first = &qp.send_cq();
-  CompletionQueue* second = &qp.receive_cq();
+  CompletionQueue* first = qp.send_cq;
+  CompletionQueue* second = qp.receive_cq;
   if (std::less<>()(second, first)) std::swap(first, second);
-  first_ = std::unique_lock(first->poll_lock);
-  if (second != first) second_ = std::unique_lock(second->poll_lock);
+  if (first != nullptr) first_ = std::unique_lock(first->poll_lock);
+  if (second != nullptr && second != first) second_ = std::unique_lock(second->poll_lock);
 }
 
 int DestroyQp(ibv_qp* verbs) {
@@ -193,15 +333,13 @@ int DestroyQp(ibv_qp* verbs) {
     if (IsAttachedToMulticast(qp)) return EBUSY;  // IBA o10-2.2.3
     Context::From(verbs->context).objects().Remove(qp);
     FinishReplies(qp);
-    RemoveFromTransport(qp);
-    qp.device->engine().ForgetPath(transport::Qpn{verbs->qp_num});
+    if (RemoveFromTransport(qp)) {
+      qp.device->engine().ForgetPath(transport::Qpn{verbs->qp_num});
+    }
     qp.events_posted -= abi::PurgeAsyncEvents(verbs->context, reinterpret_cast<uintptr_t>(verbs));
     AwaitAcknowledgements(&verbs->mutex, &verbs->cond, &verbs->events_completed, qp.events_posted);
 
-    qp.send_cq().users.Remove();
-    qp.receive_cq().users.Remove();
-    if (qp.srq() != nullptr) qp.srq()->users.Remove();
-    qp.pd->users.Remove();
+    ForEachUsed(qp, [](UseCount& users) { users.Remove(); });
     pthread_cond_destroy(&verbs->cond);
     pthread_mutex_destroy(&verbs->mutex);
     delete &qp;

@@ -15,30 +15,34 @@
 #include "verbs_provider/objects/completion_queue.h"
 #include "verbs_provider/objects/protection_domain.h"
 #include "verbs_provider/objects/shared_receive_queue.h"
+#include "verbs_provider/objects/xrc_domain.h"
 
 namespace uroce::verbs {
 
-// What ibv_create_qp and ibv_create_qp_ex return. State and attributes are the transport's alone:
-// they are read from it, under the engine's lock, by each query.
+// What ibv_create_qp, ibv_create_qp_ex and ibv_open_qp return. State and attributes are the
+// transport's alone: they are read from it, under the engine's lock, by each query.
+//
+// An XRC target may have several of these, its handles, and lasts until the last of them is
+// destroyed.
 struct QueuePair {
   abi::VerbsQp verbs = {};  // first: libibverbs knows the object by it
 
   Device* device = nullptr;
-  ProtectionDomain* pd = nullptr;
+  ProtectionDomain* pd = nullptr;         // null: an XRC target
+  XrcDomainHandle* xrc_domain = nullptr;  // of an XRC target
+  // What it uses; null without one. An XRC target has none, an initiator no more than a send_cq,
+  // whatever the application has passed and libibverbs shows.
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* receive_cq = nullptr;
+  SharedReceiveQueue* srq = nullptr;
   transport::QueuePair* transport = nullptr;    // owned by the endpoint
   std::unique_ptr<WorkRequestBuilder> builder;  // of ibv_wr_*, if it was asked for
   // Asynchronous events handed to libibverbs; protected by the engine's lock.
   uint32_t events_posted = 0;
+  // The other handles of an XRC target; events go to all. Protected by the engine's lock.
+  QueuePair* next_handle = nullptr;
 
   ObjectLink<QueuePair> link;
-
-  CompletionQueue& send_cq() const { return CompletionQueue::From(verbs.qp.send_cq); }
-  CompletionQueue& receive_cq() const { return CompletionQueue::From(verbs.qp.recv_cq); }
-
-  // Null without one.
-  SharedReceiveQueue* srq() const {
-    return verbs.qp.srq == nullptr ? nullptr : &SharedReceiveQueue::From(verbs.qp.srq);
-  }
 
   static QueuePair& From(ibv_qp* qp) { return *reinterpret_cast<QueuePair*>(qp); }
   static QueuePair& From(ibv_qp_ex* qp) { return *reinterpret_cast<QueuePair*>(qp); }
@@ -55,15 +59,18 @@ class PollLocks {
   std::unique_lock<std::recursive_mutex> second_;
 };
 
-// Nothing comes from the queue pair any more, and its completions leave their queues.
-void RemoveFromTransport(QueuePair& qp);
+// Nothing comes from the queue pair any more, and its completions leave their queues. An XRC target
+// that has other handles goes on: false.
+bool RemoveFromTransport(QueuePair& qp);
 
-// EOPNOTSUPP: a type other than RC, UC and UD, a feature that we do not have. EINVAL: capabilities
+// EOPNOTSUPP: a raw packet queue pair, a feature that we do not have. EINVAL: capabilities
 // above the device's limits, objects of another context. ENOMEM: no QPN left. The first queue pair
 // of a process joins the link: what stands in the way of that is the errno and a sentence on
 // stderr.
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr);
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr);
+// Another handle of an XRC target. EINVAL: the domain has none of this number.
+ibv_qp* OpenQp(ibv_context* context, ibv_qp_open_attr* attr);
 // EBUSY while the queue pair is attached to a multicast group. Waits until every asynchronous event
 // was acknowledged.
 int DestroyQp(ibv_qp* qp);

@@ -34,6 +34,19 @@ int CheckValues(const ibv_qp_attr& attr, uint32_t mask) {
   return 0;
 }
 
+// Of XRC the kernel ignores what the other half alone has (modify_qp_mask of uverbs_cmd.c):
+// programs such as perftest set it for both.
+uint32_t OwnMask(ibv_qp_type type, uint32_t mask) {
+  switch (RawValue(type)) {
+    case IBV_QPT_XRC_SEND:
+      return mask & ~uint32_t{IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER};
+    case IBV_QPT_XRC_RECV:
+      return mask & ~uint32_t{IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY};
+    default:
+      return mask;
+  }
+}
+
 // Checks that need no address resolution, before one that may take seconds.
 int CheckInTransport(QueuePair& qp, const transport::QpAttributes& attributes, uint32_t mask) {
   const nic::Engine::Verb verb(qp.device->engine());
@@ -78,7 +91,7 @@ int ModifyQp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
   return ReturningErrno([&] {
     QueuePair& qp = QueuePair::From(verbs);
     if (qp.device->lost_by_fork()) return EIO;
-    const auto bits = static_cast<uint32_t>(mask);
+    const uint32_t bits = OwnMask(verbs->qp_type, static_cast<uint32_t>(mask));
     if (const int error = CheckValues(*attr, bits)) return error;
     if ((bits & IBV_QP_AV) != 0) {
       if (const int error = CheckPath(*qp.device, attr->ah_attr)) return error;

@@ -14,8 +14,30 @@
 namespace uroce::verbs {
 namespace {
 
+// What makes a queue one of XRC.
+struct XrcPart {
+  XrcDomainHandle* domain = nullptr;
+  CompletionQueue* completion_queue = nullptr;
+};
+
+// As ib_uverbs_create_xsrq.
+int ToXrcPart(const ibv_context* context, const ibv_srq_init_attr_ex& attr, XrcPart& xrc) {
+  constexpr uint32_t kNeeded = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+  if ((attr.comp_mask & kNeeded) != kNeeded) return EINVAL;
+  if (attr.xrcd == nullptr || attr.xrcd->context != context) return EINVAL;
+  if (attr.cq == nullptr || attr.cq->context != context) return EINVAL;
+  xrc = {&XrcDomainHandle::From(attr.xrcd), &CompletionQueue::From(attr.cq)};
+  return 0;
+}
+
+transport::Status Publish(SharedReceiveQueue& srq) {
+  return srq.device->engine().WithEndpoint(
+      [&](transport::Endpoint& endpoint) { return endpoint.PublishXrcQueue(*srq.queue); });
+}
+
 // `attr.srq_limit` means nothing here (ibv_create_srq(3)).
-int Create(ibv_pd* pd_verbs, void* srq_context, ibv_srq_attr& attr, ibv_srq*& out) {
+int Create(ibv_pd* pd_verbs, void* srq_context, ibv_srq_attr& attr, const XrcPart& xrc,
+           ibv_srq*& out) {
   ProtectionDomain& pd = ProtectionDomain::From(pd_verbs);
   if (pd.device->lost_by_fork()) return EIO;
   if (attr.max_wr == 0 || attr.max_wr > transport::kMaxSrqWorkRequests ||
@@ -28,11 +50,18 @@ int Create(ibv_pd* pd_verbs, void* srq_context, ibv_srq_attr& attr, ibv_srq*& ou
   auto srq = std::make_unique<SharedReceiveQueue>();
   srq->device = pd.device;
   srq->pd = &pd;
-  const transport::SrqInitAttributes init = {.pd = pd.id,
-                                             .max_work_requests = attr.max_wr,
-                                             .max_sges = attr.max_sge,
-                                             .context = srq.get()};
+  srq->xrc_domain = xrc.domain;
+  srq->completion_queue = xrc.completion_queue;
+  transport::SrqInitAttributes init = {.pd = pd.id,
+                                       .max_work_requests = attr.max_wr,
+                                       .max_sges = attr.max_sge,
+                                       .context = srq.get()};
+  if (xrc.domain != nullptr) {
+    init.xrc_domain = xrc.domain->domain->id;
+    init.completion_queue = xrc.completion_queue->queue.get();
+  }
   srq->queue = pd.device->engine().endpoint().CreateSharedReceiveQueue(init);
+  if (xrc.domain != nullptr && Publish(*srq) != transport::Status::kOk) return ENOMEM;
   attr.max_wr = srq->queue->capacity();
   attr.max_sge = srq->queue->max_sges();
   // libibverbs sets these too, but not for ibv_create_srq_ex.
@@ -42,6 +71,10 @@ int Create(ibv_pd* pd_verbs, void* srq_context, ibv_srq_attr& attr, ibv_srq*& ou
   pthread_mutex_init(&srq->verbs.mutex, nullptr);
   pthread_cond_init(&srq->verbs.cond, nullptr);
   pd.users.Add();
+  if (xrc.domain != nullptr) {
+    xrc.domain->users.Add();
+    xrc.completion_queue->users.Add();
+  }
   Context::From(pd_verbs->context).objects().Add(*srq);
   quota.Keep();
   out = &srq.release()->verbs;
@@ -52,18 +85,24 @@ int Create(ibv_pd* pd_verbs, void* srq_context, ibv_srq_attr& attr, ibv_srq*& ou
 
 ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attr) {
   return ReturningObject<ibv_srq>(
-      [&](ibv_srq*& out) { return Create(pd, attr->srq_context, attr->attr, out); });
+      [&](ibv_srq*& out) { return Create(pd, attr->srq_context, attr->attr, {}, out); });
 }
 
 ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr) {
   return ReturningObject<ibv_srq>([&](ibv_srq*& out) {
-    constexpr uint32_t kKnown = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+    constexpr uint32_t kKnown = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+                                IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
     const bool has_type = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0;
-    if (has_type && RawValue(attr->srq_type) != IBV_SRQT_BASIC) return EOPNOTSUPP;
+    const uint32_t type = has_type ? RawValue(attr->srq_type) : uint32_t{IBV_SRQT_BASIC};
+    if (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC) return EOPNOTSUPP;
     if ((attr->comp_mask & ~kKnown) != 0) return EOPNOTSUPP;
     if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attr->pd == nullptr) return EINVAL;
     if (attr->pd->context != context) return EINVAL;
-    return Create(attr->pd, attr->srq_context, attr->attr, out);
+    XrcPart xrc;
+    if (type == IBV_SRQT_XRC) {
+      if (const int error = ToXrcPart(context, *attr, xrc)) return error;
+    }
+    return Create(attr->pd, attr->srq_context, attr->attr, xrc, out);
   });
 }
 
@@ -85,6 +124,10 @@ int DestroySrq(ibv_srq* verbs) {
     srq.events_posted -= abi::PurgeAsyncEvents(verbs->context, reinterpret_cast<uintptr_t>(verbs));
     AwaitAcknowledgements(&verbs->mutex, &verbs->cond, &verbs->events_completed, srq.events_posted);
     srq.pd->users.Remove();
+    if (srq.xrc_domain != nullptr) {
+      srq.xrc_domain->users.Remove();
+      srq.completion_queue->users.Remove();
+    }
     pthread_cond_destroy(&verbs->cond);
     pthread_mutex_destroy(&verbs->mutex);
     delete &srq;
@@ -123,6 +166,15 @@ int QuerySrq(ibv_srq* verbs, ibv_srq_attr* attr) {
     *attr = {.max_wr = srq.queue->capacity(),
              .max_sge = srq.queue->max_sges(),
              .srq_limit = srq.queue->limit()};
+    return 0;
+  });
+}
+
+int GetSrqNum(ibv_srq* verbs, uint32_t* srq_num) {
+  return SettingErrno([&] {
+    const SharedReceiveQueue& srq = SharedReceiveQueue::From(verbs);
+    if (srq.xrc_domain == nullptr) return EINVAL;
+    *srq_num = srq.queue->srqn().value;
     return 0;
   });
 }

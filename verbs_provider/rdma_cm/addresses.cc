@@ -207,7 +207,7 @@ int Agent::SetAfOnly(Id& id, bool af_only) {
 }
 
 int Agent::SetAckTimeout(Id& id, uint8_t timeout) {
-  if (id.qp_type != kQpTypeRc) return EINVAL;
+  if (id.qp_type != kQpTypeRc && id.qp_type != kQpTypeXrcSend) return EINVAL;
   id.ack_timeout = timeout;
   return 0;
 }

@@ -36,6 +36,8 @@ inline constexpr uint32_t kNoHandle = UINT32_MAX;
 inline constexpr uint8_t kQpTypeRc = 2;
 inline constexpr uint8_t kQpTypeUc = 3;
 inline constexpr uint8_t kQpTypeUd = 4;
+inline constexpr uint8_t kQpTypeXrcSend = 9;
+inline constexpr uint8_t kQpTypeXrcReceive = 10;
 
 // One rdma_cm_id as the kernel has it: of ucma (handle, uid, events) and of cma (the rest).
 struct Id {

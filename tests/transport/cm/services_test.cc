@@ -296,6 +296,32 @@ TEST_F(CmServicesTest, XrcTargetIsInTheEeContext) {
   EXPECT_EQ(attributes.destination_qpn, Qpn{0x222});
 }
 
+// As cm_init_qp_rtr_attr and cm_init_qp_rts_attr of Linux: each half of XRC gets what it has.
+TEST_F(CmServicesTest, XrcAttributesAreThoseOfTheHalf) {
+  Listen();
+  ConnectParameters request = Request();
+  request.service = TransportService::kXrc;
+  const CommunicationId asking = *active.manager.Create();
+  (void)active.manager.Connect(now, asking, request);
+  ToPassive();
+  const CommunicationId asked = passive.manager.TakeEvent()->id;
+  (void)passive.manager.Accept(now, asked, Acceptance());
+  ToActive();
+  constexpr uint32_t kPeer =
+      Mask::kState | Mask::kAddressVector | Mask::kPathMtu | Mask::kDestinationQpn | Mask::kRqPsn;
+  QpAttributes attributes;
+  uint32_t mask = 0;
+  (void)active.manager.Attributes(asking, QpState::kReadyToReceive, attributes, mask);
+  EXPECT_EQ(mask, kPeer);
+  (void)active.manager.Attributes(asking, QpState::kReadyToSend, attributes, mask);
+  EXPECT_EQ(mask, Mask::kState | Mask::kSqPsn | Mask::kTimeout | Mask::kRetryCount |
+                      Mask::kRnrRetry | Mask::kMaxReadAtomic);
+  (void)passive.manager.Attributes(asked, QpState::kReadyToReceive, attributes, mask);
+  EXPECT_EQ(mask, kPeer | Mask::kMaxDestReadAtomic | Mask::kMinRnrTimer);
+  (void)passive.manager.Attributes(asked, QpState::kReadyToSend, attributes, mask);
+  EXPECT_EQ(mask, Mask::kState | Mask::kSqPsn | Mask::kTimeout);
+}
+
 TEST_F(CmServicesTest, AckTimeoutsAreThoseOfTheKernel) {
   // From the formula 2^ack = 2^delay + 2 * 2^life, rounded as Linux does.
   EXPECT_EQ(AckTimeoutCode(0, 0), 2);

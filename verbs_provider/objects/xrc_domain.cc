@@ -1,0 +1,85 @@
+#include "verbs_provider/objects/xrc_domain.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "verbs_provider/base/c_boundary.h"
+#include "verbs_provider/device/context.h"
+#include "verbs_provider/device/device.h"
+
+namespace uroce::verbs {
+
+std::shared_ptr<XrcDomain> XrcDomains::Create() {
+  auto domain = std::make_shared<XrcDomain>();
+  if (next_id_ == 0) ++next_id_;  // 0 is none
+  domain->id = {next_id_++};
+  return domain;
+}
+
+int XrcDomains::Open(int fd, int flags, std::shared_ptr<XrcDomain>& out) {
+  const std::lock_guard lock(lock_);
+  if (fd == -1) {
+    out = Create();
+    return 0;
+  }
+  struct stat file;
+  if (fstat(fd, &file) != 0) return errno;
+  const std::pair key{file.st_dev, file.st_ino};
+  const auto found = by_file_.find(key);
+  std::shared_ptr<XrcDomain> domain = found == by_file_.end() ? nullptr : found->second.lock();
+  if (domain == nullptr && (flags & O_CREAT) == 0) return EAGAIN;
+  if (domain != nullptr && (flags & O_EXCL) != 0) return EINVAL;
+  if (domain == nullptr) {
+    domain = Create();
+    domain->file = key;
+    domain->file_descriptor.reset(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!domain->file_descriptor) return errno;
+    by_file_[key] = domain;
+  }
+  out = std::move(domain);
+  return 0;
+}
+
+void XrcDomains::Close(std::shared_ptr<XrcDomain>& domain) {
+  const std::lock_guard lock(lock_);
+  const std::pair key = domain->file;
+  const bool is_shared = static_cast<bool>(domain->file_descriptor);
+  domain.reset();
+  if (!is_shared) return;
+  const auto found = by_file_.find(key);
+  if (found != by_file_.end() && found->second.expired()) by_file_.erase(found);
+}
+
+ibv_xrcd* OpenXrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
+  return ReturningObject<ibv_xrcd>([&](ibv_xrcd*& out) {
+    Device& device = Context::From(context).device();
+    if (device.lost_by_fork()) return EIO;
+    constexpr uint32_t kNeeded = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+    if ((attr->comp_mask & ~kNeeded) != 0) return EOPNOTSUPP;
+    if (attr->comp_mask != kNeeded) return EINVAL;
+    auto handle = std::make_unique<XrcDomainHandle>();
+    handle->verbs.context = context;
+    handle->device = &device;
+    const int error = device.xrc_domains().Open(attr->fd, attr->oflags, handle->domain);
+    if (error != 0) return error;
+    Context::From(context).objects().Add(*handle);
+    out = &handle.release()->verbs;
+    return 0;
+  });
+}
+
+int CloseXrcd(ibv_xrcd* verbs) {
+  return ReturningErrno([&] {
+    XrcDomainHandle& handle = XrcDomainHandle::From(verbs);
+    if (handle.device->lost_by_fork()) return EIO;
+    if (handle.users.in_use()) return EBUSY;
+    Context::From(verbs->context).objects().Remove(handle);
+    handle.device->xrc_domains().Close(handle.domain);
+    delete &handle;
+    return 0;
+  });
+}
+
+}  // namespace uroce::verbs

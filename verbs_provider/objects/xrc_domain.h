@@ -1,0 +1,71 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "dpdk_nic/base/unique_fd.h"
+#include "transport/ids.h"
+#include "verbs_provider/base/object_list.h"
+#include "verbs_provider/base/use_count.h"
+
+namespace uroce::verbs {
+
+class Device;
+struct QueuePair;
+
+// An XRC domain: its targets reach its shared receive queues. All in this process that open it by
+// one file share it; it lasts as long as one of them has it open.
+struct XrcDomain {
+  transport::XrcDomainId id{};
+  // Of a domain that others can open: device and inode. The descriptor keeps the number of the
+  // inode from becoming that of another file.
+  std::pair<dev_t, ino_t> file{};
+  nic::UniqueFd file_descriptor;
+
+  // The targets of the domain by their numbers: of each the first of its handles (QueuePair).
+  // Taken before the engine's lock.
+  std::mutex targets_lock;
+  std::map<uint32_t, QueuePair*> targets;
+};
+
+// The domains that others can open.
+class XrcDomains {
+ public:
+  // fd -1: a domain of its own. Else the domain of the file, as the kernel has it
+  // (ib_uverbs_open_xrcd): EBADF, EAGAIN if there is none and `flags` lacks O_CREAT, EINVAL if
+  // there is one and `flags` has O_EXCL. Two domains get the same id after 2^32 others.
+  int Open(int fd, int flags, std::shared_ptr<XrcDomain>& out);
+  void Close(std::shared_ptr<XrcDomain>& domain);
+
+ private:
+  std::shared_ptr<XrcDomain> Create();
+
+  std::mutex lock_;
+  uint32_t next_id_ = 1;
+  std::map<std::pair<dev_t, ino_t>, std::weak_ptr<XrcDomain>> by_file_;
+};
+
+// What ibv_open_xrcd returns.
+struct XrcDomainHandle {
+  ibv_xrcd verbs = {};  // first: libibverbs knows the object by it
+  Device* device = nullptr;
+  std::shared_ptr<XrcDomain> domain;
+  UseCount users;  // shared receive queues and handles of targets that were made with this one
+
+  ObjectLink<XrcDomainHandle> link;
+
+  static XrcDomainHandle& From(ibv_xrcd* xrcd) { return *reinterpret_cast<XrcDomainHandle*>(xrcd); }
+};
+
+// As XrcDomains::Open; EOPNOTSUPP and EINVAL for a comp_mask with more or less than both.
+ibv_xrcd* OpenXrcd(ibv_context* context, ibv_xrcd_init_attr* attr);
+// EBUSY while objects that were made with this handle exist.
+int CloseXrcd(ibv_xrcd* xrcd);
+
+}  // namespace uroce::verbs
