@@ -1,8 +1,10 @@
 // Connections between ids of two processes: the events, and what is in them.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "tests/verbs_provider/rdma_cm/rdma_cm_host.h"
 #include "transport/qp_attributes.h"
@@ -160,6 +162,21 @@ TEST_F(ConnectionsTest, AckTimeoutIsTheOneThatWasSet) {
   ib_uverbs_qp_attr sending{};
   ASSERT_EQ(client_.InitQp(client_id_, kReadyToSend, sending), 0);
   EXPECT_EQ(sending.timeout, 12);
+}
+
+// As rdma_set_ack_timeout of Linux: RC and the initiator of XRC.
+TEST_F(ConnectionsTest, AckTimeoutIsForThoseThatWaitForAcks) {
+  constexpr std::pair<uint8_t, int> kTypes[] = {
+      {2, 0}, {3, EINVAL}, {4, EINVAL}, {9, 0}, {10, EINVAL}};
+  for (const auto& [qp_type, error] : kTypes) {
+    const uint8_t timeout = 12;
+    const rdma_ucm_set_option command{.optval = reinterpret_cast<uintptr_t>(&timeout),
+                                      .id = client_.Create(RDMA_PS_IB, qp_type),
+                                      .level = RDMA_OPTION_ID,
+                                      .optname = RDMA_OPTION_ID_ACK_TIMEOUT,
+                                      .optlen = 1};
+    EXPECT_EQ(client_.Write(RDMA_USER_CM_CMD_SET_OPTION, command), error) << int{qp_type};
+  }
 }
 
 TEST_F(ConnectionsTest, DisconnectReachesBothEnds) {
