@@ -2,7 +2,9 @@
 """The stock programs of librdmacm (rdmacm-utils) connect by address and port and move their data,
 as their users start them."""
 
+import glob
 import os
+import re
 import shutil
 import time
 import unittest
@@ -35,12 +37,45 @@ PERFTEST_PAIRS = {
     name: ([name, "-R", "-n", "100"], [name, "-R", "-n", "100", "{host}"])
     for name in ("ib_write_bw", "ib_send_lat")
 }
+RSTREAM = ["rstream", "-S", "60000", "-I", "10", "-C", "10"]
+# The modes of the programs that show rsockets (-T f and -T s are TCP). A client that polls (-T a)
+# is left out: rstream takes the end of its peer for an error, and may poll when data and end have
+# both come.
+RSOCKET_PAIRS = {
+    f"{program[0]} {server} and {client}": ([*program, *server.split()],
+                                            [*program, *client.split(), "-s", "{host}"])
+    for program, (server, client) in (
+        (RSTREAM, ("-T b", "-T b")),
+        (RSTREAM, ("-T n -T v", "-T n -T v")),
+        (RSTREAM, ("-T a -T v", "-T v")),
+        (RSTREAM, ("-k 10", "-k 10 -T r")),
+        (RSTREAM, ("-i 0 -B 1048576 -T v", "-i 512 -B 4096 -T v")),
+        (["rstream", "-I", "2", "-C", "2", "-S", "all"], ("-f ip", "-f ip")),
+        (["riostream", "-S", "60000", "-I", "2", "-C", "2"], ("-T b -T v", "-T b -T v")),
+        (["riostream", "-S", "60000", "-I", "2", "-C", "2"], ("-T a", "-T n")),
+    )
+}
 IPV6_PAIRS = {
     "rping": PAIRS["rping"],
     "ucmatose": (["ucmatose", "-b", "{host}"], ["ucmatose", "-s", "{host}"]),
 }
 # rping ends so when the client was the first to go.
 SERVER_STATUSES = {"rping": (0, 255), "rping, validated": (0, 255)}
+
+
+# Sockets of unmodified TCP programs become those of librdmacm.
+RSOCKETS = next(iter(glob.glob("/usr/lib/*/rsocket/librspreload.so")), None)
+
+
+def over_rsockets(command):
+    return ["sh", "-c", 'LD_PRELOAD=$0:$LD_PRELOAD exec "$@"', RSOCKETS, *command]
+
+
+class AddressedWire(FabricWire):
+    """Each end has an address of its own, which the kernel does not know: TCP does not reach it."""
+
+    def host(self, end):
+        return self.ips[end]
 
 
 def has_device(pid):
@@ -50,6 +85,16 @@ def has_device(pid):
             if ROCE_PORT in sockets.read():
                 return True
     return False
+
+
+def make_file(folder, length):
+    """Returns the path of a new file that every user may read, and what is in it."""
+    content = os.urandom(length)
+    path = os.path.join(folder, "source")
+    with open(path, "wb") as file:
+        file.write(content)
+    os.chmod(path, 0o644)
+    return path, content
 
 
 class Server(Program):
@@ -108,11 +153,8 @@ class RdmacmTest(RdmacmBase):
                                   running.output())
 
     def check_rcopy(self, wire):
-        content = os.urandom(300_000)
-        source, copy = os.path.join(self.copies, "source"), os.path.join(self.copies, "copy")
-        with open(source, "wb") as file:
-            file.write(content)
-        os.chmod(source, 0o644)
+        source, content = make_file(self.copies, 300_000)
+        copy = os.path.join(self.copies, "copy")
         with wire, Server(wire, ["rcopy"]) as server:
             server.run_client(["rcopy", source, f"{wire.host(0)}:{copy}"])
             with open(copy, "rb") as file:
@@ -127,11 +169,10 @@ class RdmacmTest(RdmacmBase):
     def test_pairs_on_a_fabric(self):
         self.run_pairs(lambda: FabricWire(self.installation), {**PAIRS, **PERFTEST_PAIRS})
 
-    def test_pairs_of_processes_with_addresses_of_their_own(self):
-        class AddressedWire(FabricWire):
-            def host(self, end):
-                return self.ips[end]
+    def test_modes_of_rsockets_on_a_fabric(self):
+        self.run_pairs(lambda: FabricWire(self.installation), RSOCKET_PAIRS)
 
+    def test_pairs_of_processes_with_addresses_of_their_own(self):
         for ips in (IPV4, IPV6):
             self.run_pairs(lambda ips=ips: AddressedWire(self.installation, ips),
                            {"rping": PAIRS["rping"]})
@@ -162,6 +203,44 @@ class RdmacmTest(RdmacmBase):
 
     def test_persistent_rping_over_udp(self):
         self.check_persistent_rping(self.udp_wire(IPV4))
+
+
+@unittest.skipUnless(RSOCKETS, "librspreload.so is not installed")
+class RsocketsTest(RdmacmBase):
+    """TCP programs by librspreload."""
+
+    # Up to release 62 of librdmacm a server that waits in select() or poll() may see an accepted
+    # connection after five seconds only: rpoll() misses what its own service thread has accepted.
+
+    def setUp(self):
+        self.wire = AddressedWire(self.installation, IPV4)
+        self.port = str(free_tcp_port())
+
+    @unittest.skipUnless(shutil.which("iperf3"), "iperf3 is not installed")
+    def test_iperf3(self):
+        server = over_rsockets(["iperf3", "-s", "-p", self.port])
+        client = over_rsockets(["iperf3", "--bidir", "-p", self.port, "-t", "1", "-c",
+                                self.wire.host(0)])
+        with self.wire, Server(self.wire, server) as running:
+            output = running.run_client(client)
+            received = re.findall(r"([0-9.]+) [MG]Bytes .* receiver", output)
+            self.assertEqual(len(received), 2, output)
+
+    @unittest.skipUnless(all(map(shutil.which, ("curl", "socat", "busybox"))),
+                         "curl, socat or busybox is not installed")
+    def test_curl_and_web_server(self):
+        source, content = make_file(self.installation.scratch, 10_000_000)
+        folder, name = os.path.split(source)
+        server = over_rsockets(["socat", f"TCP-LISTEN:{self.port}",
+                                f"EXEC:busybox httpd -i -h {folder}"])
+        copy = os.path.join(self.installation.scratch, "copy")
+        client = over_rsockets(["curl", "-sS", "-o", copy,
+                                f"http://{self.wire.host(0)}:{self.port}/{name}"])
+        with self.wire, Server(self.wire, server) as running:
+            running.run_client(client)
+            running.wait()
+        with open(copy, "rb") as file:
+            self.assertEqual(file.read(), content)
 
 
 @unittest.skipUnless(shutil.which("fio"), "fio is not installed")

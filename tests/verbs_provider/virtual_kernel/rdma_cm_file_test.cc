@@ -6,12 +6,15 @@
 #include <pthread.h>
 #include <rdma/rdma_user_cm.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/select.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 struct uroce_rdma_cm {
   void* file;
@@ -213,6 +216,30 @@ TEST_F(RdmaCmFileTest, CopyKeepsTheFileOpen) {
   EXPECT_EQ(provider.closed, 0);
   CloseFile(copy);
   EXPECT_EQ(provider.closed, 1);
+}
+
+// select() of librspreload before release 63 finds a socket by its channel's descriptor only if
+// that is greater than all of the application's own.
+TEST_F(RdmaCmFileTest, DescriptorIsAboveThoseOfTheApplicationAndBelowFdSetSize) {
+  EXPECT_GE(fd_, 512);
+  EXPECT_LT(fd_, FD_SETSIZE);
+  EXPECT_EQ(fcntl(fd_, F_GETFD), FD_CLOEXEC);
+  const int inherited = OpenFile(O_RDWR | O_NONBLOCK);
+  EXPECT_EQ(fcntl(inherited, F_GETFD), 0);
+  EXPECT_NE(fcntl(inherited, F_GETFL) & O_NONBLOCK, 0);
+  CloseFile(inherited);
+}
+
+TEST_F(RdmaCmFileTest, DescriptorIsTheLowestWhenThereAreFew) {
+  rlimit few{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &few), 0);
+  const rlim_t before = std::exchange(few.rlim_cur, 512);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const int low = OpenFile();
+  EXPECT_LT(low, 512);
+  CloseFile(low);
+  few.rlim_cur = before;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
 }
 
 TEST_F(RdmaCmFileTest, MigrationNamesTheOtherFile) {

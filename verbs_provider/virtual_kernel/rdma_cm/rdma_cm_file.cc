@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <rdma/rdma_user_cm.h>
+#include <sys/select.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +22,11 @@ namespace {
 
 constexpr int kLargestPipeBytes = 1 << 20;
 constexpr int kChunkBytes = 64;
+// Channels have descriptors from here on while there are any below FD_SETSIZE. select() of
+// librspreload before release 63 looks for a socket by the descriptor of its channel, and takes a
+// lower number of the application's own for it: on a descriptor as low as the kernel's, no accepted
+// socket ever becomes readable.
+constexpr int kLowestChannelFd = 512;
 
 // A thread may be cancelled while it waits, not in the middle of a command.
 class CancellationGuard {
@@ -70,6 +76,16 @@ bool Read(const void* data, size_t bytes, Outline& outline) {
                                std::min(sizeof outline.body, outline.bytes));
 }
 
+// Returns a descriptor of the same file as `fd`, which is closed if another one is returned.
+int MoveChannelFd(int fd, int flags) {
+  const ErrnoGuard guard;
+  const int command = (flags & O_CLOEXEC) != 0 ? F_DUPFD_CLOEXEC : F_DUPFD;
+  const int moved = real::fcntl(fd, command, kLowestChannelFd);
+  const bool fits = moved >= 0 && moved < FD_SETSIZE;
+  if (moved >= 0) real::close(fits ? fd : moved);
+  return fits ? moved : fd;
+}
+
 }  // namespace
 
 int RdmaCmFile::Open(int flags, const RdmaCmFunctions& provider) {
@@ -78,8 +94,9 @@ int RdmaCmFile::Open(int flags, const RdmaCmFunctions& provider) {
   PrivateFd read_end(ends[0]);
   PrivateFd write_end(ends[1]);
   const std::string path = "/proc/self/fd/" + std::to_string(read_end.get());
-  const int fd = real::open(path.c_str(), O_RDONLY | (flags & (O_CLOEXEC | O_NONBLOCK)));
-  if (fd < 0) return -1;
+  const int opened = real::open(path.c_str(), O_RDONLY | (flags & (O_CLOEXEC | O_NONBLOCK)));
+  if (opened < 0) return -1;
+  const int fd = MoveChannelFd(opened, flags);
   if (!FdTable::InRange(fd)) {
     real::close(fd);
     return Fail(EMFILE);
