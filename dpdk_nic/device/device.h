@@ -27,8 +27,8 @@ class Device {
   // What is told of events, as Engine::Options has it.
   struct Listener {
     Engine::EventSink event_sink = {};
-    Engine::ConnectionSink connection_sink = {};
-    Engine::NeighborSink neighbor_sink = {};
+    EngineOptions::ConnectionSink connection_sink = {};
+    EngineOptions::NeighborSink neighbor_sink = {};
     void* context = nullptr;  // of the events that are about the device itself
   };
 

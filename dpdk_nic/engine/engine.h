@@ -2,7 +2,6 @@
 
 #include <array>
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 #include "dpdk_nic/base/thread_annotations.h"
 #include "dpdk_nic/engine/engine_clock.h"
 #include "dpdk_nic/engine/engine_lock.h"
+#include "dpdk_nic/engine/engine_options.h"
 #include "dpdk_nic/engine/event_count.h"
 #include "dpdk_nic/engine/progress_mode.h"
 #include "dpdk_nic/engine/published_state.h"
@@ -33,24 +33,8 @@ class Progress;
 // child's copy of the endpoint, which sends nothing any more.
 class Engine {
  public:
-  // Told of every completion notification and asynchronous event, with the engine's lock held; must
-  // not call back into the engine and must not block.
-  using EventSink = std::function<void(const transport::Event&)>;
-  // Told of every neighbour whose Ethernet address became known or changed. As for events.
-  using NeighborSink = std::function<void(const transport::Gid&, const transport::MacAddress&)>;
-  // Told at the end of every pass as long as the connection manager has events. As for events.
-  using ConnectionSink = std::function<void()>;
-
-  struct Options {
-    ProgressMode mode = ProgressMode::kAuto;
-    EventSink event_sink = {};
-    ConnectionSink connection_sink = {};
-    NeighborSink neighbor_sink = {};
-    std::unique_ptr<LinkLayer> link_layer = {};  // none: StaticNeighbors
-    std::unique_ptr<FrameTap> tap = {};          // sees every frame; may be none
-    // Where the endpoint lives; none: in memory that nobody else sees.
-    std::unique_ptr<PublishedState> published_state = {};
-  };
+  using Options = EngineOptions;
+  using EventSink = EngineOptions::EventSink;
 
   Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig& config,
          Options options);
@@ -200,8 +184,8 @@ class Engine {
   std::unique_ptr<LinkLayer> link_layer_ UROCE_PT_GUARDED_BY(lock_);
   const std::unique_ptr<FrameTap> tap_ UROCE_PT_GUARDED_BY(lock_);
   const EventSink event_sink_;
-  const ConnectionSink connection_sink_;
-  const NeighborSink neighbor_sink_;
+  const EngineOptions::ConnectionSink connection_sink_;
+  const EngineOptions::NeighborSink neighbor_sink_;
   const ProgressMode mode_;
   const std::unique_ptr<PublishedState> published_state_;
   transport::Endpoint endpoint_ UROCE_GUARDED_BY(lock_);
