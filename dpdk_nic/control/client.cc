@@ -29,6 +29,7 @@ bool IsForAnAttachedProcess(MessageType type) {
     case MessageType::kUnlistenAnswer:
     case MessageType::kPortState:
     case MessageType::kNotice:
+    case MessageType::kWireSocket:
       return true;
     default:
       return false;

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
+#include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/port/port_drops.h"
 
@@ -18,6 +20,7 @@ struct SwitchCounters {
   uint64_t frames_from_wire = 0;
   uint64_t multicast_copies = 0;          // to members of this host
   uint64_t frames_between_processes = 0;  // of this host, that have no link yet
+  uint64_t frames_passed_on = 0;          // that had come to the socket of another process
   uint64_t dropped_unknown_destination =
       0;                              // from the wire without a receiver, or to this host's address
   uint64_t dropped_not_declared = 0;  // to the wire, from or to a queue pair not declared
@@ -59,6 +62,10 @@ class FrameSwitch {
   // A process names a host beyond this one, or with a zero GID all of them: the way there is made
   // ready. Returns the longest IP packet that it takes, 0 if that is not known.
   virtual uint32_t PreparePath(const transport::Gid& remote) = 0;
+
+  // UDP sockets that get what the wire has for the process; see SocketSharing. None if the wire has
+  // no such sockets, or not yet: then the server is told when it has.
+  virtual std::vector<UniqueFd> ShareWire(Block /*block*/) { return {}; }
 
   virtual SwitchCounters counters() = 0;
   virtual SwitchUsage usage(Block block) = 0;

@@ -7,6 +7,7 @@
 #include "dpdk_nic/control/lease_messages.h"
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/control/status_messages.h"
+#include "dpdk_nic/control/wire_messages.h"
 
 namespace uroce::nic::control {
 
@@ -36,6 +37,7 @@ using AllMessages =
     MessageList<Hello, LinkRequest, Resolve, Declare, Forget, JoinGroup, LeaveGroup, Listen,
                 Unlisten, LeaseRequest, StatusRequest, Resume, Welcome, Refused, LinkAnswer,
                 LinkOffer, Neighbor, DeclareAnswer, GroupAnswer, ListenAnswer, UnlistenAnswer,
-                PortState, Notice, LeaseGranted, StatusDaemon, StatusClient, StatusLink, StatusEnd>;
+                PortState, Notice, WireSocket, WireDrops, LeaseGranted, StatusDaemon, StatusClient,
+                StatusLink, StatusEnd>;
 
 }  // namespace uroce::nic::control

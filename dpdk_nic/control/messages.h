@@ -24,7 +24,8 @@
 //                                            <---     LinkAnswer
 //   Resolve, Declare, JoinGroup, Listen      --->
 //                                            <---     Neighbor, DeclareAnswer, GroupAnswer, ...
-//                                            <---     Notice
+//                                            <---     WireSocket (+ the socket), Notice
+//   WireDrops                                --->
 // `uroce run` says LeaseRequest, `uroce status` says StatusRequest, instead of Hello.
 
 namespace uroce::nic::control {
@@ -56,8 +57,7 @@ struct Welcome {
   uint8_t has_wire;    // there is a NIC behind uroced; otherwise the fabric ends at this host
   uint8_t wire_is_up;
   transport::MacAddress mac;  // of the NIC; zero if there is none
-  // Not 0: there is no NIC behind uroced, but the host's own network, and processes send to other
-  // hosts by UDP sockets of their own.
+  // Not 0: processes send to other hosts and receive by UDP sockets of their own (WireSocket).
   uint32_t by_own_sockets;
   uint32_t gid_count;  // 0 if there is no NIC: every process has an address of its own then
   std::array<transport::Gid, kMaxGids> gids;

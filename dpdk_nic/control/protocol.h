@@ -35,6 +35,7 @@ enum class MessageType : uint16_t {
   kLeaseRequest = 10,
   kStatusRequest = 11,
   kResume = 12,
+  kWireDrops = 13,
   // from uroced
   kWelcome = 32,
   kRefused = 33,
@@ -52,6 +53,7 @@ enum class MessageType : uint16_t {
   kStatusEnd = 45,
   kUnlistenAnswer = 46,
   kNotice = 47,
+  kWireSocket = 48,
 };
 
 struct MessageHeader {

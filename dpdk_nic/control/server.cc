@@ -200,6 +200,10 @@ void Server::OnNotice(const transport::Gid& about, const std::string& sentence) 
   });
 }
 
+void Server::OnWireSockets() {
+  boost::asio::post(io_, [this] { ForEachClient([](Session& session) { session.ShareWire(); }); });
+}
+
 void Server::OnBrokenUplink(Block block) {
   boost::asio::post(io_, [this, block] {
     const Session* const client = FindClient(block);

@@ -70,6 +70,8 @@ class Server {
   // For the processes that named the host that it is about, and for the log.
   void OnNotice(const transport::Gid& about, const std::string& sentence);
   void OnBrokenUplink(Block block);
+  // The wire has sockets now for those who named a host before.
+  void OnWireSockets();
 
   // For sessions.
   boost::asio::io_context& io() { return io_; }

@@ -196,6 +196,9 @@ void Session::HandleClient(MessageChannel::Incoming& incoming) {
       frame_switch.Unlisten(block_, claim);
       return Send(UnlistenAnswer{claim});
     }
+    case MessageType::kWireDrops:
+      wire_drops_ = Body<WireDrops>(incoming).drops;
+      return;
     default:
       return BreakOff("says what makes no sense after Hello");
   }
@@ -309,7 +312,19 @@ void Session::OnResolve(const Gid& gid) {
 uint32_t Session::PreparePath(const Gid& remote) {
   if (named_.size() >= kMaxNamed && named_.count(remote) == 0) named_.clear();
   named_.try_emplace(remote);
-  return server_.frame_switch().PreparePath(remote);
+  const uint32_t path_mtu_bytes = server_.frame_switch().PreparePath(remote);
+  ShareWire();
+  return path_mtu_bytes;
+}
+
+void Session::ShareWire() {
+  const bool wants = is_client() && !named_.empty() && !has_wire_sockets_;
+  if (!wants || !server_.fabric().by_own_sockets) return;
+  const std::vector<UniqueFd> sockets = server_.frame_switch().ShareWire(block_);
+  has_wire_sockets_ = !sockets.empty();
+  for (const UniqueFd& socket : sockets) {
+    Send(WireSocket{0}, std::array<int, WireSocket::kDescriptors>{socket.get()});
+  }
 }
 
 bool Session::TellNotice(const Gid& about, const std::string& sentence) {

@@ -14,10 +14,11 @@
 
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/control_address.h"
-#include "dpdk_nic/control/message_channel.h"
 #include "dpdk_nic/control/lease_messages.h"
+#include "dpdk_nic/control/message_channel.h"
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/control/status_report.h"
+#include "dpdk_nic/control/wire_messages.h"
 #include "transport/ids.h"
 #include "transport/time.h"
 
@@ -60,13 +61,16 @@ class Session : public std::enable_shared_from_this<Session> {
   // If it named the host that the sentence is about, and was not told of it lately. Returns whether
   // it named it.
   bool TellNotice(const transport::Gid& about, const std::string& sentence);
+  // Gives it sockets of its own, if it named a host, has none yet, and the wire has such.
+  void ShareWire();
   // If it may want to know.
   void TellNeighbor(const Neighbor& neighbor);
 
   bool is_client() const { return state_ == State::kClient; }
   pid_t pid() const { return peer_.pid; }
   uid_t uid() const { return peer_.uid; }
-  Block block() const { return block_; }  // a client's
+  Block block() const { return block_; }                       // a client's
+  const PortDrops& wire_drops() const { return wire_drops_; }  // as the process says
   int published_state() const { return published_state_.get(); }
 
  private:
@@ -118,6 +122,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::set<transport::Gid> to_resolve_;
   // Hosts that the process named, and until when it is not told of them again.
   std::map<transport::Gid, transport::Time> named_;
+  bool has_wire_sockets_ = false;
+  PortDrops wire_drops_;
   std::unique_ptr<StatusReport> report_;
 };
 

@@ -41,6 +41,7 @@ struct StatusDaemon {
   uint64_t frames_from_wire;
   uint64_t multicast_copies;
   uint64_t frames_between_processes;
+  uint64_t frames_passed_on;
   uint64_t dropped_unknown_destination;
   uint64_t dropped_not_declared;
   uint64_t dropped_foreign_source;
@@ -60,6 +61,7 @@ struct StatusClient {
   uint32_t groups;
   uint32_t reserved;
   uint64_t attached_ms;
+  PortDrops wire_drops;                     // of its own sockets
   std::array<char, kMaxNameBytes> command;  // as /proc/PID/comm has it
 };
 

@@ -86,6 +86,7 @@ bool StatusReport::SendDaemon(MessageChannel& channel) {
   status.frames_from_wire = counters.frames_from_wire;
   status.multicast_copies = counters.multicast_copies;
   status.frames_between_processes = counters.frames_between_processes;
+  status.frames_passed_on = counters.frames_passed_on;
   status.dropped_unknown_destination = counters.dropped_unknown_destination;
   status.dropped_not_declared = counters.dropped_not_declared;
   status.dropped_foreign_source = counters.dropped_foreign_source;
@@ -115,8 +116,9 @@ bool StatusReport::SendClient(MessageChannel& channel) {
   status.groups = usage.groups;
   status.attached_ms = MillisecondsSince(client->second.attached_at);
   CopyName(CommandOf(status.pid), status.command);
-  const std::array<int, StatusClient::kDescriptors> fds = {
-      server_.FindClient(block)->published_state()};
+  const Session& session = *server_.FindClient(block);
+  status.wire_drops = session.wire_drops();
+  const std::array<int, StatusClient::kDescriptors> fds = {session.published_state()};
   return channel.Send(status, fds);
 }
 

@@ -71,9 +71,11 @@ ErrorOr<OpenedPort> OpenPort(const PortRequest& request) {
   return is_udp ? OpenUdp(request, devargs.value()) : OpenDpdk(request);
 }
 
-ErrorOr<OpenedPort> OpenUplink(const UplinkChoice& choice, uint32_t mtu_bytes) {
+ErrorOr<OpenedPort> OpenUplink(const UplinkChoice& choice, uint32_t mtu_bytes,
+                               bool shares_sockets) {
   if (choice.wish == control::UplinkWish::kNone) return OpenedPort{};
-  UdpUplink::Options options = {.addresses = {}, .mtu_bytes = mtu_bytes};
+  UdpUplink::Options options = {
+      .addresses = {}, .mtu_bytes = mtu_bytes, .shares_sockets = shares_sockets};
   if (!choice.address.IsZero()) options.addresses.push_back(choice.address);
   auto created = UdpUplink::Create(options);
   if (!created.ok()) return Error{created.error()};
@@ -84,8 +86,10 @@ ErrorOr<OpenedPort> OpenUplink(const UplinkChoice& choice, uint32_t mtu_bytes) {
         "--no-uplink"};
   }
   if (uplink == nullptr) return OpenedPort{};
+  SocketSharing* const sharing = shares_sockets ? uplink.get() : nullptr;
   std::vector<Gid> gids = uplink->Gids();
-  return OpenedPort{std::move(uplink), std::make_unique<StaticNeighbors>(), std::move(gids)};
+  return OpenedPort{std::move(uplink), std::make_unique<StaticNeighbors>(), std::move(gids),
+                    sharing};
 }
 
 }  // namespace uroce::nic

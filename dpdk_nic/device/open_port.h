@@ -10,6 +10,7 @@
 #include "dpdk_nic/link_layer/link_layer.h"
 #include "dpdk_nic/link_layer/local_address.h"
 #include "dpdk_nic/port/packet_port.h"
+#include "dpdk_nic/port/socket_sharing.h"
 #include "transport/ids.h"
 
 namespace uroce::nic {
@@ -28,12 +29,14 @@ struct OpenedPort {
   std::unique_ptr<PacketPort> port;
   std::unique_ptr<LinkLayer> link_layer;  // after the port: is destroyed first
   std::vector<transport::Gid> gids;       // the GID table of the port, a link-local one first
+  SocketSharing* sharing = nullptr;       // of the port, if it is one that shares its sockets
 };
 
 ErrorOr<OpenedPort> OpenPort(const PortRequest& request);
 
 // The uplink of a fabric that was given no port. Without a port if none was chosen, or if nothing
-// was and the host has no network.
-ErrorOr<OpenedPort> OpenUplink(const UplinkChoice& choice, uint32_t mtu_bytes);
+// was and the host has no network. With `shares_sockets` all processes are of one user, and get
+// sockets of their own.
+ErrorOr<OpenedPort> OpenUplink(const UplinkChoice& choice, uint32_t mtu_bytes, bool shares_sockets);
 
 }  // namespace uroce::nic

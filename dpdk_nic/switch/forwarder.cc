@@ -62,6 +62,7 @@ void Forwarder::Remove(Time now, Block block) {
     uplinks_.Close(block);
     EndPass();
   }
+  if (sharing_ != nullptr) sharing_->Unshare(block);
   requests_.Remove(block);
   table_.Remove(block);
   const std::vector<ConnectionTracker::Connection> ended = tracker_.Remove(block);
@@ -123,6 +124,10 @@ void Forwarder::ServeTimers(Time now) {
 void Forwarder::CheckWireState() {
   wire_->ServeLink();
   TellNotice();
+  const bool has_sockets = sharing_ != nullptr && sharing_->has_sockets();
+  if (std::exchange(told_of_sockets_, has_sockets) != has_sockets && listener_.on_wire_sockets) {
+    listener_.on_wire_sockets();
+  }
   const bool is_up = wire_->active() && !wire_->failed();
   if (wire_is_up_ == is_up) return;
   wire_is_up_ = is_up;
@@ -159,20 +164,34 @@ bool Forwarder::AcceptFromWire(Time now, std::span<const uint8_t> frame, int* co
   }
   const Delivery delivery = FindReceiver(headers, table_, addresses_);
   SwitchDrop drop = delivery.drop;
-  if (drop == SwitchDrop::kNone && headers.cm) {
-    drop = DeliverManagement(now, kSwitchBlock, delivery.block, headers,
-                             CopyManagement(head, headers, frame));
-  } else if (drop == SwitchDrop::kNone && delivery.block != kSwitchBlock) {
-    drop = SendToUplink(now, delivery.block, head, frame);
-  } else if (drop == SwitchDrop::kNone && table_.Members(headers.destination).empty()) {
-    drop = SwitchDrop::kUnknownDestination;
-  } else if (drop == SwitchDrop::kNone) {
+  const bool is_to_group = drop == SwitchDrop::kNone && headers.destination.IsMulticast();
+  if (is_to_group && !table_.Members(headers.destination).empty()) {
     const GroupFrame to_group{headers.destination, kSwitchBlock, head, frame};
     if (!SendToGroup(now, to_group, &held_fan_out_, copies)) return false;
+  } else if (is_to_group) {
+    drop = SwitchDrop::kUnknownDestination;
+  } else {
+    drop = DeliverFromWire(now, delivery, headers, head, frame);
   }
   if (drop == SwitchDrop::kNone) ++counters_.frames_from_wire;
   Count(drop, &counters_);
   return true;
+}
+
+// Not to a group.
+SwitchDrop Forwarder::DeliverFromWire(Time now, const Delivery& delivery,
+                                      const RoceHeaders& headers, const FrameHead& head,
+                                      std::span<const uint8_t> frame) {
+  if (delivery.drop != SwitchDrop::kNone) return delivery.drop;
+  if (!headers.cm) return SendToUplink(now, delivery.block, head, frame);
+  return DeliverManagement(now, kSwitchBlock, delivery.block, headers,
+                           CopyManagement(head, headers, frame));
+}
+
+// Whether a frame of a process had come to its socket: the source is another host's.
+bool Forwarder::IsFromWire(const RoceHeaders& headers) const {
+  return sharing_ != nullptr && !addresses_.Has(headers.source) &&
+         addresses_.Has(headers.destination);
 }
 
 void Forwarder::TakeNeighborChanges() {
@@ -378,6 +397,12 @@ Forwarder::Outcome Forwarder::AcceptFromUplink(Time now, Uplink& uplink,
   SwitchDrop drop = SwitchDrop::kMalformed;
   if (frame.size() <= max_frame_bytes_ &&
       Classify(head, frame.size(), &headers) == FrameKind::kRoce) {
+    if (IsFromWire(headers)) {
+      drop = DeliverFromWire(now, FindReceiver(headers, table_, addresses_), headers, head, frame);
+      if (drop == SwitchDrop::kNone) ++counters_.frames_passed_on;
+      Count(drop, &counters_);
+      return Outcome::kDone;
+    }
     drop = CheckFromProcess(headers, frame.size(), uplink.block, table_, wire);
   }
   const auto receiver =
@@ -501,7 +526,7 @@ SleepPlan Forwarder::PlanSleep() {
   SleepPlan plan{Kind::kNone, NextDeadline(), {uplinks_fd(), -1}};
   if (!held_.empty()) return plan;
   const bool waits = wire_full_ || member_full_;
-  if (waits || (has_wire() && link_layer_->HasTransmit())) {
+  if (waits || (has_wire() && (link_layer_->HasTransmit() || wire_->keeps_frames()))) {
     plan.kind = Kind::kNap;
   } else if (uplinks_.ParkAll()) {
     const int wire_fd = has_wire() ? wire_->wait_fd() : -1;

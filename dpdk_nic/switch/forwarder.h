@@ -13,6 +13,7 @@
 #include "dpdk_nic/engine/sleep_plan.h"
 #include "dpdk_nic/link_layer/link_layer.h"
 #include "dpdk_nic/port/packet_port.h"
+#include "dpdk_nic/port/socket_sharing.h"
 #include "dpdk_nic/switch/connection_requests.h"
 #include "dpdk_nic/switch/connection_tracker.h"
 #include "dpdk_nic/switch/forwarding_table.h"
@@ -36,6 +37,8 @@ struct SwitchListener {
   std::function<void(bool is_up)> on_wire_state;
   // The process wrote what no correct one writes, and was cut off. It may ask for another uplink.
   std::function<void(control::Block)> on_broken_uplink;
+  // The wire has sockets for the processes now (SocketSharing).
+  std::function<void()> on_wire_sockets;
 };
 
 // Moves frames between the NIC and the uplinks of the processes. All of it in passes:
@@ -45,6 +48,9 @@ struct SwitchListener {
 //                             \----> and, to a group, into the rings of the other members
 //                             \----> to a process of this host, into its ring: until the two have
 //                                    a link. Bounded, so that no process fills another's ring
+//
+// Where processes have sockets of their own, an uplink also brings what came from the wire to the
+// socket of another process than it is for: it goes on as if it had come from the wire.
 //
 // A process that is slow to receive holds up no other, but for the senders of a group that it is a
 // member of, and these for a moment (WaitBudget). A process that sends more than the wire takes is
@@ -68,6 +74,9 @@ class Forwarder {
   // `link_layer` may be nullptr: StaticNeighbors. `gids` are those of the wire.
   Forwarder(std::unique_ptr<PacketPort> wire, std::unique_ptr<LinkLayer> link_layer,
             std::vector<transport::Gid> gids, SwitchListener listener);
+
+  // What processes get sockets from; part of the wire. Without, none has any.
+  void SetSharing(SocketSharing* sharing) { sharing_ = sharing; }
 
   ForwardingTable& table() { return table_; }
   control::ErrnoValue ConnectUplink(transport::Time now, control::Block block,
@@ -103,6 +112,10 @@ class Forwarder {
   void ServeTimers(transport::Time now);
   void CheckWireState();
   void TellNotice();
+  bool IsFromWire(const RoceHeaders& headers) const;
+  SwitchDrop DeliverFromWire(transport::Time now, const Delivery& delivery,
+                             const RoceHeaders& headers, const FrameHead& head,
+                             std::span<const uint8_t> frame);
   bool ReceiveFromWire(transport::Time now);
   // Returns false if copies are left to be made. Takes those that it made out of `copies`.
   bool AcceptFromWire(transport::Time now, std::span<const uint8_t> frame, int* copies);
@@ -157,6 +170,8 @@ class Forwarder {
   const std::unique_ptr<PacketPort> wire_;
   const std::unique_ptr<LinkLayer> link_layer_;  // goes before the wire
   const SwitchListener listener_;
+  SocketSharing* sharing_ = nullptr;
+  bool told_of_sockets_ = false;
   WireAddresses addresses_;
   size_t max_frame_bytes_;
   ForwardingTable table_;

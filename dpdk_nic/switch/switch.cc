@@ -43,7 +43,10 @@ ErrorOr<std::unique_ptr<Switch>> Switch::Create(Config config) {
 Switch::Switch(Config config)
     : forwarder_(std::move(config.wire), std::move(config.link_layer), std::move(config.gids),
                  std::move(config.listener)),
-      thread_(forwarder_, lock_, config.cpu) {}
+      sharing_(config.sharing),
+      thread_(forwarder_, lock_, config.cpu) {
+  forwarder_.SetSharing(config.sharing);
+}
 
 ErrnoValue Switch::ConnectUplink(Block block, std::unique_ptr<RingLink> uplink) {
   if (!ForwardingTable::IsProcess(block)) return EINVAL;
@@ -124,6 +127,12 @@ uint32_t Switch::PreparePath(const Gid& remote) {
   }
   thread_.Wake();  // it may have to wait for more than before
   return mtu_bytes;
+}
+
+std::vector<UniqueFd> Switch::ShareWire(Block block) {
+  if (sharing_ == nullptr || !ForwardingTable::IsProcess(block)) return {};
+  const EngineLockGuard guard(lock_);
+  return sharing_->Share(block);
 }
 
 control::SwitchCounters Switch::counters() {

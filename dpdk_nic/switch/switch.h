@@ -7,11 +7,13 @@
 
 #include "dpdk_nic/base/error_or.h"
 #include "dpdk_nic/base/thread_annotations.h"
+#include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/frame_switch.h"
 #include "dpdk_nic/engine/engine_lock.h"
 #include "dpdk_nic/link_layer/link_layer.h"
 #include "dpdk_nic/port/packet_port.h"
 #include "dpdk_nic/port/ring/ring_link.h"
+#include "dpdk_nic/port/socket_sharing.h"
 #include "dpdk_nic/switch/forwarder.h"
 #include "dpdk_nic/switch/switch_thread.h"
 #include "transport/ids.h"
@@ -29,6 +31,7 @@ class Switch final : public control::FrameSwitch {
     std::unique_ptr<PacketPort> wire = {};       // none: a fabric that ends at this host
     std::unique_ptr<LinkLayer> link_layer = {};  // of the wire; none: StaticNeighbors
     std::vector<transport::Gid> gids = {};       // of the wire
+    SocketSharing* sharing = nullptr;            // part of the wire; see Forwarder::SetSharing
     std::optional<int> cpu = {};                 // the thread is pinned to it and spins
     Listener listener = {};
   };
@@ -45,6 +48,7 @@ class Switch final : public control::FrameSwitch {
   void Unlisten(control::Block block, const control::ServiceClaim& claim) override;
   void Resolve(const transport::Gid& gid) override;
   uint32_t PreparePath(const transport::Gid& remote) override;
+  std::vector<UniqueFd> ShareWire(control::Block block) override;
   control::SwitchCounters counters() override;
   control::SwitchUsage usage(control::Block block) override;
 
@@ -53,6 +57,7 @@ class Switch final : public control::FrameSwitch {
 
   EngineLock lock_;
   Forwarder forwarder_ UROCE_GUARDED_BY(lock_);
+  SocketSharing* const sharing_ UROCE_PT_GUARDED_BY(lock_);
   std::mutex start_mutex_;
   SwitchThread thread_;
 };

@@ -2,6 +2,8 @@
 """The uplink that a fabric has by itself: programs of two users, without any capability and without
 any option, in two network namespaces; and what a user is told when the network fails them."""
 
+import concurrent.futures
+import itertools
 import os
 import re
 import signal
@@ -85,10 +87,10 @@ class UplinkWire(VethWire):
         report_of_all = status(self.installed, self.fabric, self.user_prefix(end))
         return report_of_all and report_of_all["daemon"]["pid"]
 
-    def frames_to_wire(self, end):
-        """Of all processes of that end, by their uroced."""
+    def frames_at_uroced(self, end):
+        """Of all processes of that end: to the wire and from it."""
         report_of_all = status(self.installed, self.fabric, self.user_prefix(end))
-        return report_of_all["switch"]["frames_to_wire"]
+        return [report_of_all["switch"][way] for way in ("frames_to_wire", "frames_from_wire")]
 
     def listens(self, end):
         return listens_on_roce_port(self.namespaces[end].pid)
@@ -270,12 +272,50 @@ class UplinkTest(unittest.TestCase):
         wire = self.wire()
         one, other = self.agents(wire)
         number, other_number = join(one, other, **PATIENT)
-        before = [wire.frames_to_wire(end) for end in range(2)]
+        before = [wire.frames_at_uroced(end) for end in range(2)]
         self.check_write(one, number, other, other_number, 1)
         self.check_write(other, other_number, one, number, 2)
-        self.assertEqual([wire.frames_to_wire(end) for end in range(2)], before)
+        self.assertEqual([wire.frames_at_uroced(end) for end in range(2)], before)
 
-    # The programs find each other again by themselves, on a uroced that the next program starts.
+    # Each of them has frames of four peers steered to it.
+    def test_four_processes_a_side_talk_to_all_of_the_other_side(self):
+        wire = self.wire()
+        sides = [[self.agent(wire, end) for _ in range(4)] for end in range(2)]
+        writes = []  # from, its number, to, its number, the value
+        for pair in itertools.product(*sides):
+            for one, other in (pair, pair[::-1]):  # a connection for each direction
+                number, other_number = join(one, other, **PATIENT)
+                writes.append((one, number, other, other_number, len(writes) + 1))
+
+        def write_all(agent):
+            return [agent.write(number, value, 100_000).status
+                    for one, number, _, _, value in writes if one is agent]
+
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            for statuses in pool.map(write_all, sides[0] + sides[1]):
+                self.assertEqual(statuses, ["SUCCESS"] * 4)
+        for _, _, other, other_number, value in writes:
+            self.assertEqual(other.count(other_number, value), 100_000)
+
+    def test_process_that_is_killed_takes_no_other_with_it(self):
+        wire = self.wire()
+        killed, one, another = (self.agent(wire, 0) for _ in range(3))
+        far = self.agent(wire, 1)
+        pairs = [(near, *join(near, far, **PATIENT)) for near in (killed, one, another)]
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            near, number, _ = pairs[2]
+            writes = pool.submit(lambda: [near.write(number, value, 100_000).status
+                                          for value in range(200)])
+            killed.kill()
+            self.assertEqual(writes.result(), ["SUCCESS"] * 200)
+        for value, (near, number, far_number) in enumerate(pairs[1:], start=1):
+            self.check_write(near, number, far, far_number, value)
+            self.check_write(far, far_number, near, number, value + 10)
+        # The indices of the sockets have changed for the last of them.
+        far_number, number = join(far, late := self.agent(wire, 0), **PATIENT)
+        self.check_write(far, far_number, late, number, 7)
+
+    # Data moves without uroced; the next one, which a program starts, has new sockets for all.
     def test_uroced_that_is_killed_and_started_anew(self):
         wire = self.wire()
         one, other = self.agents(wire)
@@ -283,12 +323,19 @@ class UplinkTest(unittest.TestCase):
         self.check_write(one, number, other, other_number, 1)
         killed = wire.uroced(0)
         os.kill(killed, signal.SIGKILL)
-        wait_for(lambda: not wire.listens(0), "closed the port")
-        self.agent(wire, 0)
-        wait_for(lambda: wire.listens(0), "opened the port again")
-        self.assertNotEqual(wire.uroced(0), killed)
+        wait_for(lambda: wire.uroced(0) is None, "ended")
         self.check_write(one, number, other, other_number, 2)
         self.check_write(other, other_number, one, number, 3)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            writes = pool.submit(lambda: [other.write(other_number, 4, 100_000).status
+                                          for _ in range(500)])
+            late = self.agent(wire, 0)
+            late.open()
+            self.assertEqual(writes.result(), ["SUCCESS"] * 500)
+        self.assertNotEqual(wire.uroced(0), killed)
+        self.check_write(one, number, other, other_number, 5)
+        late_number, other_number = join(late, other, **PATIENT)
+        self.check_write(other, other_number, late, late_number, 6)
 
 
 if __name__ == "__main__":

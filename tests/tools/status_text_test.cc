@@ -146,6 +146,15 @@ TEST(StatusTextTest, FramesThatThePortLostAreExplained) {
   EXPECT_NE(StatusAsJson(status).find("\"overflow\": 5"), std::string::npos);
 }
 
+TEST(StatusTextTest, FramesThatTheSocketsOfAProcessLostAreExplained) {
+  FabricStatus status = SmallFabric();
+  EXPECT_EQ(StatusAsTable(status).find("dropped by the sockets"), std::string::npos);
+  status.clients[0].client.wire_drops[nic::PortDrop::kOverflow] = 7;
+  EXPECT_NE(StatusAsTable(status).find("dropped by the sockets of 4711: 7 overflow\n"),
+            std::string::npos);
+  EXPECT_NE(StatusAsJson(status).find("\"overflow\": 7"), std::string::npos);
+}
+
 TEST(StatusTextTest, LinkToAProcessThatIsNotShownHasItsBlock) {
   FabricStatus status = SmallFabric();
   status.links = {{7, 9}, {0, 7}};

@@ -21,6 +21,15 @@ void WriteDaemon(const nic::control::StatusDaemon& daemon, JsonWriter& json) {
   json.EndObject();
 }
 
+void WritePortDrops(std::string_view name, const nic::PortDrops& drops, JsonWriter& json) {
+  json.BeginObject(name);
+  for (size_t i = 0; i < nic::kPortDropReasons; ++i) {
+    const auto reason = static_cast<nic::PortDrop>(i);
+    json.Number(NameOf(reason), drops[reason]);
+  }
+  json.EndObject();
+}
+
 void WritePort(const nic::control::StatusDaemon& daemon, JsonWriter& json) {
   if (!daemon.has_wire) return json.Null("port");
   json.BeginObject("port");
@@ -31,12 +40,7 @@ void WritePort(const nic::control::StatusDaemon& daemon, JsonWriter& json) {
   const size_t count = std::min<size_t>(daemon.gid_count, daemon.gids.size());
   for (size_t i = 0; i < count; ++i) json.String(TextOf(daemon.gids[i]));
   json.EndArray();
-  json.BeginObject("dropped");
-  for (size_t i = 0; i < nic::kPortDropReasons; ++i) {
-    const auto reason = static_cast<nic::PortDrop>(i);
-    json.Number(NameOf(reason), daemon.port_drops[reason]);
-  }
-  json.EndObject();
+  WritePortDrops("dropped", daemon.port_drops, json);
   json.EndObject();
 }
 
@@ -46,6 +50,7 @@ void WriteSwitch(const nic::control::StatusDaemon& daemon, JsonWriter& json) {
   json.Number("frames_from_wire", daemon.frames_from_wire);
   json.Number("multicast_copies", daemon.multicast_copies);
   json.Number("frames_between_processes", daemon.frames_between_processes);
+  json.Number("frames_passed_on", daemon.frames_passed_on);
   json.BeginObject("dropped");
   json.Number("unknown_destination", daemon.dropped_unknown_destination);
   json.Number("not_declared", daemon.dropped_not_declared);
@@ -120,6 +125,7 @@ void WriteClient(const ClientStatus& status, JsonWriter& json) {
   json.Number("attached_ms", client.attached_ms);
   json.Number("declared_connections", client.declared_connections);
   json.Number("groups", client.groups);
+  WritePortDrops("wire_dropped", client.wire_drops, json);
   if (status.endpoint) {
     WriteCounters(status.endpoint->counters, json);
     json.BeginArray("queue_pairs");

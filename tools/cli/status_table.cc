@@ -63,7 +63,7 @@ void AddReason(uint64_t count, std::string_view reason, std::string* text) {
   *text += std::to_string(count) + " " + std::string(reason);
 }
 
-std::string PortDropsText(const nic::PortDrops& drops) {
+std::string PortDropsText(const nic::PortDrops& drops, const std::string& owner) {
   std::string dropped;
   for (size_t i = 0; i < nic::kPortDropReasons; ++i) {
     const auto reason = static_cast<nic::PortDrop>(i);
@@ -71,7 +71,7 @@ std::string PortDropsText(const nic::PortDrops& drops) {
     std::replace(name.begin(), name.end(), '_', ' ');
     AddReason(drops[reason], name, &dropped);
   }
-  return dropped.empty() ? "" : "dropped by the port: " + dropped + "\n";
+  return dropped.empty() ? "" : "dropped by the " + owner + ": " + dropped + "\n";
 }
 
 std::string DaemonText(const FabricStatus& status) {
@@ -86,7 +86,7 @@ std::string DaemonText(const FabricStatus& status) {
   for (size_t i = 0; i < count; ++i) {
     text += "  GID " + std::to_string(i) + "  " + TextOf(daemon.gids[i]) + "\n";
   }
-  return text + PortDropsText(daemon.port_drops);
+  return text + PortDropsText(daemon.port_drops, "port");
 }
 
 std::string SwitchText(const StatusDaemon& daemon) {
@@ -135,7 +135,11 @@ std::string ClientsText(const FabricStatus& status) {
     }
     table.Add(std::move(row));
   }
-  return "processes:\n" + table.text();
+  std::string text = "processes:\n" + table.text();
+  for (const auto& [client, endpoint] : status.clients) {
+    text += PortDropsText(client.wire_drops, "sockets of " + std::to_string(client.pid));
+  }
+  return text;
 }
 
 std::string QueuePairsText(const FabricStatus& status) {

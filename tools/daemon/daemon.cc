@@ -63,7 +63,9 @@ uint32_t LinkMtu(const Options& options) {
 }
 
 ErrorOr<nic::OpenedPort> OpenPort(const Options& options) {
-  if (options.port_devargs.empty()) return nic::OpenUplink(options.uplink, LinkMtu(options));
+  if (options.port_devargs.empty()) {
+    return nic::OpenUplink(options.uplink, LinkMtu(options), options.users.OnlySelf());
+  }
   return nic::OpenPort({.devargs = options.port_devargs,
                         .dpdk_library = cli::LibrariesBesideExecutable().dpdk,
                         .mtu_bytes = options.mtu_bytes,
@@ -82,7 +84,7 @@ FabricDescription Describe(const Options& options, const nic::OpenedPort& opened
   fabric.mac = port->mac();
   fabric.gids = opened.gids;
   fabric.is_uplink = options.port_devargs.empty();
-  fabric.by_own_sockets = fabric.is_uplink && options.users.OnlySelf();
+  fabric.by_own_sockets = opened.sharing != nullptr;
   fabric.port = fabric.is_uplink ? options.uplink.Text() : options.port_devargs;
   return fabric;
 }
@@ -118,11 +120,13 @@ nic::Switch::Config SwitchConfig(const Options& options, const FabricDescription
   config.link_layer = std::move(port.link_layer);
   config.gids = fabric.gids;
   config.cpu = options.cpu;
+  config.sharing = port.sharing;
   config.listener.on_neighbor = [&server](const auto& neighbor) { server.OnNeighbor(neighbor); };
   config.listener.on_notice = [&server](const auto& notice) {
     server.OnNotice(notice.about, notice.sentence);
   };
   config.listener.on_wire_state = [&server](bool is_up) { server.OnWireState(is_up); };
+  config.listener.on_wire_sockets = [&server] { server.OnWireSockets(); };
   config.listener.on_broken_uplink = [&server](auto block) { server.OnBrokenUplink(block); };
   return config;
 }

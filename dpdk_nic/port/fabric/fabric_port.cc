@@ -35,6 +35,8 @@ constexpr size_t kSocketsAPass = 64;
 constexpr int kMessagesAPass = 32;
 // Hosts that another uroced is asked for anew. It has room for as many questions of a process.
 constexpr size_t kMaxNamed = 1'024;
+// How often it is told what the process's own sockets lost.
+constexpr Duration kReportInterval = Milliseconds(500);
 
 }  // namespace
 
@@ -89,6 +91,23 @@ transport::MacAddress FabricPort::mac() const {
 bool FabricPort::IsLocal(const transport::Gid& gid) const {
   const auto* end = fabric_.gids.data() + fabric_.gid_count;
   return !fabric_.has_wire || std::find(fabric_.gids.data(), end, gid) != end;
+}
+
+PacketPort::ReceivedFrame FabricPort::ReceiveFromAny() {
+  if (is_turn_of_wire_) {
+    const ReceivedFrame frame = ReceiveFromWire();
+    return frame.bytes.empty() ? links_.Receive() : frame;
+  }
+  const ReceivedFrame frame = links_.Receive();
+  return frame.bytes.empty() ? ReceiveFromWire() : frame;
+}
+
+PacketPort::ReceivedFrame FabricPort::ReceiveFromWire() {
+  if (!looks_at_wire_) return {};
+  const ReceivedFrame frame = wire_.Receive();
+  is_received_from_wire_ = !frame.bytes.empty();
+  looks_at_wire_ = is_received_from_wire_;
+  return frame;
 }
 
 PacketPort::PathState FabricPort::PreparePath(const Path& path) {
@@ -184,9 +203,24 @@ void FabricPort::ServeLink() {
   const Time now = Now();
   links_.Serve(now);
   if (wire_.is_open()) wire_.ServeLink();
+  ReportDrops(now);
   connections_.Serve(now);
   groups_.Serve(now);
   services_.Serve(now);
+}
+
+void FabricPort::ReportDrops(Time now) {
+  if (!wire_.is_open() || now < next_report_) return;
+  next_report_ = now + kReportInterval;
+  const PortDrops drops = wire_.counters().drops;
+  if (drops.by_reason == reported_drops_.by_reason) return;
+  if (client_.Send(control::WireDrops{drops})) reported_drops_ = drops;
+}
+
+void FabricPort::OnWireSocket(UniqueFd socket) {
+  OpenWire();
+  if (!wire_.AddReceiver(std::move(socket))) return;
+  links_.WakeSleeper();
 }
 
 void FabricPort::ServeSockets() {
@@ -197,7 +231,9 @@ void FabricPort::ServeSockets() {
     if (events[i].data.u32 == kClientEvent) {
       links_.WakeSleeper();
       ServeControl();
-    } else if (events[i].data.u32 != kWireEvent) {
+    } else if (events[i].data.u32 == kWireEvent) {
+      wire_.OnReadable();
+    } else {
       links_.OnReadable(events[i].data.u32);
     }
   }
@@ -223,7 +259,9 @@ void FabricPort::OnReattached() {
   is_up_ = !fabric_.has_wire || (now.wire_is_up && !is_other_fabric_);
   // It sends nothing in the name of addresses that are not the fabric's, nor past a uroced that is
   // to check what others send.
+  wire_.DropReceivers();
   if (now.by_own_sockets == 0 || is_other_fabric_) wire_.Close();
+  reported_drops_ = {};
   links_.OnReattached();
   connections_.OnReattached();
   groups_.OnReattached();
@@ -253,6 +291,8 @@ void FabricPort::OnMessage(control::MessageChannel::Incoming& message) {
     if (neighbor_sink_) neighbor_sink_(*neighbor);
   } else if (const auto port = message.As<control::PortState>()) {
     is_up_ = !fabric_.has_wire || (port->is_up != 0 && !is_other_fabric_);
+  } else if (message.As<control::WireSocket>()) {
+    OnWireSocket(std::move(message.fds[0]));
   } else if (const auto notice = message.As<control::Notice>()) {
     links_.Say(
         {notice->sentence.data(), strnlen(notice->sentence.data(), notice->sentence.size())});

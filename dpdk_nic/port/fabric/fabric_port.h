@@ -6,11 +6,13 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "dpdk_nic/base/error_or.h"
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/client.h"
 #include "dpdk_nic/control/messages.h"
+#include "dpdk_nic/control/wire_messages.h"
 #include "dpdk_nic/port/fabric/fabric_links.h"
 #include "dpdk_nic/port/fabric/fabric_requests.h"
 #include "dpdk_nic/port/fabric/fabric_wire.h"
@@ -49,9 +51,15 @@ class FabricPort : public PacketPort {
   // How often it became attached: a new uroced knows nothing of what the one before was told.
   uint32_t attachments() const { return client_.attachments(); }
 
-  void BeginReceiveBurst() override { links_.BeginReceiveBurst(); }
-  ReceivedFrame Receive() override { return links_.Receive(); }
-  void ReleaseReceived() override { links_.Release(); }
+  void BeginReceiveBurst() override {
+    links_.BeginReceiveBurst();
+    looks_at_wire_ = wire_.is_open() && wire_.IsToBeLookedAt();
+    is_turn_of_wire_ = looks_at_wire_ && !is_turn_of_wire_;
+  }
+  ReceivedFrame Receive() override { return looks_at_wire_ ? ReceiveFromAny() : links_.Receive(); }
+  void ReleaseReceived() override {
+    if (!std::exchange(is_received_from_wire_, false)) links_.Release();
+  }
   transport::FrameRoom AcquireTransmit(transport::Route route) override {
     is_acquired_from_wire_ = wire_.is_open() && route == transport::Route::kWire;
     return is_acquired_from_wire_ ? wire_.Acquire() : links_.Acquire(route);
@@ -101,6 +109,10 @@ class FabricPort : public PacketPort {
   void OpenWire();
 
  private:
+  ReceivedFrame ReceiveFromAny();
+  ReceivedFrame ReceiveFromWire();
+  void OnWireSocket(UniqueFd socket);
+  void ReportDrops(transport::Time now);
   void ServeSockets();
   void ServeControl();
   void OnMessage(control::MessageChannel::Incoming& message);
@@ -122,8 +134,13 @@ class FabricPort : public PacketPort {
   NeighborSink neighbor_sink_;
   uint32_t served_attachments_ = 0;
   bool is_acquired_from_wire_ = false;  // the last buffer
-  bool is_other_fabric_ = false;        // since uroced was started anew
-  bool is_up_ = true;                   // the NIC's carrier; without a NIC always
+  bool is_received_from_wire_ = false;  // the frame that is not released yet
+  bool looks_at_wire_ = false;          // in this burst
+  bool is_turn_of_wire_ = false;        // its frames come first in this burst
+  PortDrops reported_drops_;            // uroced has been told of
+  transport::Time next_report_;
+  bool is_other_fabric_ = false;  // since uroced was started anew
+  bool is_up_ = true;             // the NIC's carrier; without a NIC always
 };
 
 }  // namespace uroce::nic

@@ -5,7 +5,9 @@
 
 #include "dpdk_nic/port/udp/udp_address.h"
 #include "transport/cm/mad.h"
+#include "transport/route.h"
 #include "transport/wire/bth.h"
+#include "transport/wire/byte_order.h"
 #include "transport/wire/ethernet.h"
 #include "transport/wire/frame_builder.h"
 #include "transport/wire/ipv4.h"
@@ -16,19 +18,28 @@ namespace uroce::nic {
 namespace {
 
 using transport::EthernetHeader;
+using transport::Qpn;
 using transport::Route;
+
+// Frames for other processes in a row, before a call ends without one.
+constexpr int kMostPassedOn = 64;
+
+// Of a RoCEv2 frame of ours or of a UdpPort; 0 if it is shorter than one.
+Qpn DestinationOf(std::span<const uint8_t> frame) {
+  const uint16_t ether_type = transport::Load16(&frame[EthernetHeader::kEtherTypeOffset]);
+  const bool is_ipv6 = ether_type == EthernetHeader::kIpv6;
+  const size_t bth = EthernetHeader::kBytes + transport::UdpHeader::kBytes +
+                     (is_ipv6 ? transport::Ipv6Header::kBytes : transport::Ipv4Header::kBytes);
+  if (frame.size() < bth + transport::Bth::kBytes) return {};
+  return transport::ParseBth(&frame[bth]).destination_qpn;
+}
 
 // What only uroced can send: messages of the connection manager, whose connections it follows, and
 // frames to a group, which it copies to the members on this host.
 bool NeedsUroced(std::span<const uint8_t> frame) {
   constexpr uint8_t kGroupBit = 1;  // of an Ethernet address
-  const EthernetHeader ethernet = transport::ParseEthernet(frame.data());
-  if ((ethernet.destination[0] & kGroupBit) != 0) return true;
-  const bool is_ipv6 = ethernet.ether_type == EthernetHeader::kIpv6;
-  const size_t bth = EthernetHeader::kBytes + transport::UdpHeader::kBytes +
-                     (is_ipv6 ? transport::Ipv6Header::kBytes : transport::Ipv4Header::kBytes);
-  if (frame.size() < bth + transport::Bth::kBytes) return true;
-  return transport::ParseBth(&frame[bth]).destination_qpn == transport::cm::kGeneralServicesQpn;
+  return (frame[0] & kGroupBit) != 0 ||
+         DestinationOf(frame).value <= transport::cm::kGeneralServicesQpn.value;
 }
 
 }  // namespace
@@ -43,9 +54,42 @@ void FabricWire::Open(const control::Welcome& fabric) {
   if (addresses.empty()) return;
   auto opened = UdpPort::OpenSender(addresses, fabric.mtu_bytes);
   if (opened.ok()) port_ = std::move(opened).value();
+  block_ = fabric.block;
+  receivers_ = 0;
 }
 
 void FabricWire::Close() { port_.reset(); }
+
+bool FabricWire::AddReceiver(UniqueFd socket) {
+  if (!is_open() || receivers_ == kMaxReceivers) return false;
+  auto adopted = UdpSocket::Adopt(std::move(socket));
+  if (!adopted || !port_->AddReceiver(std::move(*adopted))) return false;
+  ++receivers_;
+  passes_without_frame_ = 0;
+  return true;
+}
+
+void FabricWire::DropReceivers() {
+  receivers_ = 0;
+  if (is_open()) port_->DropReceivers();
+}
+
+PacketPort::ReceivedFrame FabricWire::Receive() {
+  for (int left = kMostPassedOn; left != 0; --left) {
+    const PacketPort::ReceivedFrame frame = port_->Receive();
+    if (frame.bytes.empty()) return frame;
+    passes_without_frame_ = 0;
+    if (transport::BlockOf(DestinationOf(frame.bytes)) == block_) return frame;
+    PassOn(frame.bytes);
+    port_->ReleaseReceived();
+  }
+  return {};
+}
+
+// What waits already goes first. The sender repeats what is lost.
+void FabricWire::PassOn(std::span<const uint8_t> frame) {
+  if (!SendHeld() || !SendByRing(frame)) ++not_passed_on_;
+}
 
 transport::FrameRoom FabricWire::Acquire() {
   if (!SendHeld()) return {};
@@ -73,6 +117,12 @@ bool FabricWire::SendHeld() {
   held_.clear();
   links_.Flush();
   return true;
+}
+
+PacketPort::Counters FabricWire::counters() const {
+  PacketPort::Counters counters = port_->counters();
+  counters.drops[PortDrop::kNotPassedOn] += not_passed_on_;
+  return counters;
 }
 
 void FabricWire::ServeLink() {

@@ -14,10 +14,16 @@
 namespace uroce::nic {
 
 // A process's own way to other hosts, in a fabric whose way out is the host's own network: frames
-// of RC, UC and UD queue pairs leave by UDP sockets of the process, and do not cross uroced.
+// of RC, UC and UD queue pairs leave by UDP sockets of the process, and arrive by sockets that
+// uroced gives it. They do not cross uroced.
 //
 //   RC, UC, UD to a host -----------------------> UdpPort
 //   connection management, multicast -----------> the ring to uroced, which has to see them
+//   UdpPort, for a queue pair of this process --> the engine
+//   UdpPort, for another -----------------------> the ring to uroced, which passes it on
+//
+// The last is how it goes when the kernel steers a frame wrongly: the order of the sockets has just
+// changed, or frames for two processes came together (UDP_GRO).
 //
 // Closed until the process names a host; while it is closed all frames take the ring.
 class FabricWire {
@@ -31,7 +37,26 @@ class FabricWire {
   void Close();
   bool is_open() const { return port_ != nullptr; }
 
+  // A socket that uroced gives. False, and it is closed, if it is none that receives RoCEv2, or if
+  // there are too many.
+  bool AddReceiver(UniqueFd socket);
+  // Another uroced will give others: it cannot have the port while there are these.
+  void DropReceivers();
+
+  // Whether there is anything to look for in this pass: each look is a system call, and a wire that
+  // was quiet for long is looked at now and then.
+  bool IsToBeLookedAt() {
+    ++passes_without_frame_;
+    return is_open() && (passes_without_frame_ < kBusyPasses ||
+                         passes_without_frame_ % kPassesBetweenLooks == 0);
+  }
+
+  // There is something to look for.
+  void OnReadable() { passes_without_frame_ = 0; }
+
   // Only while it is open:
+  // The next frame for a queue pair of this process.
+  PacketPort::ReceivedFrame Receive();
   transport::FrameRoom Acquire();
   void Commit(size_t frame_bytes);
   void Flush() { port_->Flush(); }
@@ -41,15 +66,24 @@ class FabricWire {
   void ServeLink();
   int wait_fd() const { return port_->wait_fd(); }
   PacketPort::Notice TakeNotice() { return port_->TakeNotice(); }
-  PacketPort::Counters counters() const { return port_->counters(); }
+  PacketPort::Counters counters() const;
   void AbandonAfterFork() { port_->AbandonAfterFork(); }
 
  private:
+  static constexpr uint32_t kBusyPasses = 10'000;
+  static constexpr uint32_t kPassesBetweenLooks = 8;
+  static constexpr size_t kMaxReceivers = 2;  // one of each IP version
+
+  void PassOn(std::span<const uint8_t> frame);
   bool SendByRing(std::span<const uint8_t> frame);
   bool SendHeld();
 
   FabricLinks& links_;
   std::unique_ptr<UdpPort> port_;
+  size_t receivers_ = 0;
+  uint32_t block_ = 0;  // of this process's queue pairs
+  uint32_t passes_without_frame_ = 0;
+  uint64_t not_passed_on_ = 0;
   std::span<uint8_t> room_;    // that was acquired last
   std::vector<uint8_t> held_;  // a frame that the ring had no room for; mostly empty
 };

@@ -31,6 +31,8 @@ class ReceiveBatch {
   // The next of those that were received; returns false when there is none left.
   bool Next(Message* message);
   bool empty() const { return next_ == count_; }
+  // Forgets what is left.
+  void Clear() { next_ = count_; }
 
  private:
   void PrepareHeader(size_t index);

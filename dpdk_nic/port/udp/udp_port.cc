@@ -87,13 +87,34 @@ std::optional<Error> UdpPort::OpenSockets(const std::vector<HostAddress>& bound,
     auto socket = UdpSocket::Open(address, use);
     if (!socket.ok()) return Error{socket.error()};
     sockets_.push_back(std::move(socket).value());
-    epoll_event event{.events = EPOLLIN, .data = {}};
-    if (epoll_ctl(wait_.get(), EPOLL_CTL_ADD, sockets_.back().fd(), &event) != 0) {
+    if (!Watch(sockets_.back())) {
       return Error{std::string("nothing can be waited for (") + std::strerror(errno) +
                    "): allow this process more open files"};
     }
   }
   return std::nullopt;
+}
+
+bool UdpPort::Watch(const UdpSocket& socket) const {
+  epoll_event event{.events = EPOLLIN, .data = {}};
+  return epoll_ctl(wait_.get(), EPOLL_CTL_ADD, socket.fd(), &event) == 0;
+}
+
+bool UdpPort::AddReceiver(UdpSocket socket) {
+  if (!Watch(socket)) return false;
+  receivers_.push_back(std::move(socket));
+  return true;
+}
+
+void UdpPort::DropReceivers() {
+  frames_ = {};
+  batch_.Clear();
+  busy_socket_ = 0;
+  for (const UdpSocket& socket : receivers_) {
+    // Not left to close(): a child between fork and exec may hold the descriptor a little longer.
+    epoll_ctl(wait_.get(), EPOLL_CTL_DEL, socket.fd(), nullptr);
+  }
+  receivers_.clear();
 }
 
 std::optional<Error> UdpPort::ChooseMtu(uint32_t wished_mtu_bytes) {
@@ -118,7 +139,10 @@ PacketPort::ReceivedFrame UdpPort::Receive() {
       const Gid& own = receiving()[busy_socket_].gid();
       DatagramInfo info;
       const size_t bytes = message.bytes.size();
-      if (ReadDatagramInfo(*message.header, bytes, own, &info, &drops_)) {
+      if (!ReadDatagramInfo(*message.header, bytes, own, &info, &drops_)) continue;
+      if (FindOwn(info.source) != addresses_.end()) {  // nothing of ours comes by the network
+        ++drops_[PortDrop::kOwnAddress];
+      } else {
         frames_ = DatagramFrames(message.bytes, info, info.destination, mac_);
       }
     } else if (++batches; !ReceiveAny()) {

@@ -41,7 +41,7 @@ class UdpPort final : public PacketPort {
                                                         uint32_t mtu_bytes);
 
   // The same for a process beside others that have the same addresses: sends from UDP ports of its
-  // own, and receives nothing.
+  // own, and receives by the sockets that it is given (AddReceiver).
   static ErrorOr<std::unique_ptr<UdpPort>> OpenSender(const std::vector<HostAddress>& addresses,
                                                       uint32_t mtu_bytes);
 
@@ -65,6 +65,13 @@ class UdpPort final : public PacketPort {
   uint32_t mtu() const override { return mtu_bytes_; }
   bool link_up() const override { return true; }
 
+  // Of a sender: another socket to receive by. False if it cannot be waited for.
+  bool AddReceiver(UdpSocket socket);
+  // Closes all of them, with what they have received.
+  void DropReceivers();
+  bool has_receivers() const { return !receivers_.empty(); }
+
+  const std::vector<UdpSocket>& sockets() const { return sockets_; }
   std::vector<transport::Gid> Gids() const { return GidsOf(addresses_); }
 
  private:
@@ -76,6 +83,7 @@ class UdpPort final : public PacketPort {
   std::optional<Error> ChooseMtu(uint32_t wished_mtu_bytes);
 
   const std::vector<UdpSocket>& receiving() const { return only_sends_ ? receivers_ : sockets_; }
+  bool Watch(const UdpSocket& socket) const;
   std::vector<HostAddress>::const_iterator FindOwn(const transport::Gid& gid) const;
   bool ReceiveFrom(size_t socket);
   bool ReceiveAny();

@@ -62,9 +62,29 @@ std::string WhyNotBound(const HostAddress& address, int error) {
          "): choose another address with 'udp,address=ADDR'";
 }
 
+int OptionOf(int fd, int option) {
+  int value = -1;
+  socklen_t bytes = sizeof value;
+  return getsockopt(fd, SOL_SOCKET, option, &value, &bytes) == 0 ? value : -1;
+}
+
+sockaddr_storage BoundAddressOf(int fd) {
+  sockaddr_storage bound{};
+  socklen_t bytes = sizeof bound;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &bytes);
+  return bound;
+}
+
 }  // namespace
 
 ErrorOr<UdpSocket> UdpSocket::Open(const HostAddress& address, Use use) {
+  if (use == Use::kFirstOfGroup) {
+    // Sockets of the same user could join a group of another fabric. A socket that shares the port
+    // with none of them shows that there is none, and keeps others away until the group is there.
+    auto only = Open(address, Use::kAll);
+    if (!only.ok() || !Set(only.value().fd(), SOL_SOCKET, SO_REUSEPORT, 1)) return only;
+    return Open(address, Use::kMemberOfGroup);
+  }
   const bool is_for_sending = use == Use::kSending;
   const int family = address.gid.IsIpv4Mapped() ? AF_INET : AF_INET6;
   UniqueFd fd(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -74,21 +94,27 @@ ErrorOr<UdpSocket> UdpSocket::Open(const HostAddress& address, Use use) {
   }
   const uint16_t port = is_for_sending ? uint16_t{0} : UdpHeader::kRocePort;
   const SocketAddress own = SocketAddress::Make(address.gid, port, address.interface_index);
+  if (use == Use::kMemberOfGroup) Set(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1);
   if (bind(fd.get(), own.get(), own.bytes) != 0) return Error{WhyNotBound(address, errno)};
   return UdpSocket(std::move(fd), address);
+}
+
+std::optional<UdpSocket> UdpSocket::Adopt(UniqueFd fd) {
+  const int family = OptionOf(fd.get(), SO_DOMAIN);
+  const bool is_udp = (family == AF_INET || family == AF_INET6) &&
+                      OptionOf(fd.get(), SO_TYPE) == SOCK_DGRAM &&
+                      OptionOf(fd.get(), SO_PROTOCOL) == IPPROTO_UDP;
+  if (!is_udp) return std::nullopt;
+  const sockaddr_storage bound = BoundAddressOf(fd.get());
+  if (PortOf(bound) != UdpHeader::kRocePort) return std::nullopt;
+  return UdpSocket(std::move(fd), {.gid = GidOf(bound)});
 }
 
 // The kernel tells the double of what it was asked for (socket(7), SO_RCVBUF).
 UdpSocket::UdpSocket(UniqueFd fd, const HostAddress& address)
     : fd_(std::move(fd)), address_(address) {
-  int doubled = 0;
-  socklen_t bytes = sizeof doubled;
-  getsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &doubled, &bytes);
-  receive_buffer_bytes_ = doubled / 2;
-  sockaddr_storage bound{};
-  bytes = sizeof bound;
-  getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&bound), &bytes);
-  port_ = PortOf(bound);
+  receive_buffer_bytes_ = OptionOf(fd_.get(), SO_RCVBUF) / 2;
+  port_ = PortOf(BoundAddressOf(fd_.get()));
 }
 
 uint32_t UdpSocket::CountOverflow() const {

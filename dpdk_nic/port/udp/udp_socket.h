@@ -26,9 +26,17 @@ class UdpSocket {
     kAll,      // sends from port 4791 and receives there, as its only owner
     kSending,  // sends from a port of its own, so that what ICMP says of it comes to no other
                // socket; receives nothing
+    // As kAll, and then the first of a SO_REUSEPORT group that others can be added to; and another
+    // one of that group, by the same user.
+    kFirstOfGroup,
+    kMemberOfGroup,
   };
   // `address` may be a wildcard.
   static ErrorOr<UdpSocket> Open(const HostAddress& address, Use use = Use::kAll);
+
+  // Takes a socket that another process has opened. nullopt, and it is closed, if it is none that
+  // receives RoCEv2.
+  static std::optional<UdpSocket> Adopt(UniqueFd fd);
 
   const HostAddress& address() const { return address_; }
   const transport::Gid& gid() const { return address_.gid; }

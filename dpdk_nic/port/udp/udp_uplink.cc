@@ -1,5 +1,6 @@
 #include "dpdk_nic/port/udp/udp_uplink.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -15,6 +16,10 @@ namespace uroce::nic {
 namespace {
 
 constexpr transport::Duration kOpenInterval = transport::Milliseconds(1'000);
+// While processes may still have sockets of the uroced before this one: they hear of its end within
+// 100 ms.
+constexpr transport::Duration kSoon = transport::Milliseconds(10);
+constexpr int kQuietTries = 50;
 
 }  // namespace
 
@@ -22,6 +27,8 @@ ErrorOr<std::unique_ptr<UdpUplink>> UdpUplink::Create(const Options& options) {
   std::unique_ptr<UdpUplink> uplink(new UdpUplink);
   uplink->is_wildcard_ = options.addresses.empty();
   uplink->mtu_bytes_ = options.mtu_bytes;
+  uplink->shares_sockets_ = options.shares_sockets;
+  uplink->tries_left_ = options.shares_sockets ? kQuietTries : 0;
   if (uplink->is_wildcard_) {
     uplink->addresses_ = AllAddresses();
   } else {
@@ -38,26 +45,62 @@ ErrorOr<std::unique_ptr<UdpUplink>> UdpUplink::Create(const Options& options) {
   return uplink;
 }
 
-std::optional<Error> UdpUplink::Open() {
-  next_open_ = Now() + kOpenInterval;
+ErrorOr<std::unique_ptr<UdpPort>> UdpUplink::OpenPort() {
+  if (shares_sockets_) {
+    auto opened = UdpPort::OpenSender(addresses_, mtu_bytes_);
+    if (!opened.ok()) return opened;
+    if (auto error = OpenGroups(opened.value().get())) return *error;
+    return opened;
+  }
+  if (is_wildcard_) return UdpPort::OpenWildcard(addresses_, mtu_bytes_);
   std::vector<transport::Gid> gids;
   for (const HostAddress& address : addresses_) gids.push_back(address.gid);
-  auto opened = is_wildcard_ ? UdpPort::OpenWildcard(addresses_, mtu_bytes_)
-                             : UdpPort::Open(gids, /*mtu_bytes=*/0);
-  if (!opened.ok()) return Error{opened.error()};
-  epoll_event event{.events = EPOLLIN, .data = {}};
-  if (epoll_ctl(wait_.get(), EPOLL_CTL_ADD, opened.value()->wait_fd(), &event) != 0) {
-    return Error{std::string("nothing can be waited for (") + std::strerror(errno) +
-                 "): allow uroced more open files"};
+  return UdpPort::Open(gids, /*mtu_bytes=*/0);
+}
+
+std::optional<Error> UdpUplink::OpenGroups(UdpPort* port) {
+  std::vector<HostAddress> bound = addresses_;
+  if (is_wildcard_) {
+    bound.clear();
+    for (const UdpSocket& socket : port->sockets()) bound.push_back(socket.address());
   }
-  port_ = std::move(opened).value();
+  std::vector<SocketGroup> groups;
+  for (const HostAddress& address : bound) {
+    auto first = UdpSocket::Open(address, UdpSocket::Use::kFirstOfGroup);
+    if (!first.ok()) return Error{first.error()};
+    groups.emplace_back(first.value());
+    if (!port->AddReceiver(std::move(first).value())) {
+      return Error{"nothing can be waited for: allow uroced more open files"};
+    }
+  }
+  groups_ = std::move(groups);
   return std::nullopt;
 }
 
+std::optional<Error> UdpUplink::Open() {
+  is_wanted_ = true;
+  next_open_ = Now() + (tries_left_ != 0 ? kSoon : kOpenInterval);
+  auto opened = OpenPort();
+  epoll_event event{.events = EPOLLIN, .data = {}};
+  if (!opened.ok()) {
+    why_closed_ = opened.error();
+  } else if (epoll_ctl(wait_.get(), EPOLL_CTL_ADD, opened.value()->wait_fd(), &event) != 0) {
+    why_closed_ = std::string("nothing can be waited for (") + std::strerror(errno) +
+                  "): allow uroced more open files";
+  } else {
+    port_ = std::move(opened).value();
+    return std::nullopt;
+  }
+  groups_.clear();
+  tries_left_ = std::max(tries_left_ - 1, 0);
+  return Error{why_closed_};
+}
+
 PacketPort::PathState UdpUplink::PreparePath(const Path& path) {
-  const auto error = port_ ? std::nullopt : Open();
-  if (error) {
-    notice_ = {.sentence = error->sentence, .about = path.remote_gid};
+  if (!port_ && (tries_left_ == 0 || Now() >= next_open_)) Open();
+  if (!port_ && tries_left_ != 0) return PathState::kPending;
+  if (!port_) {
+    notice_ = {.sentence = why_closed_, .about = path.remote_gid};
     return PathState::kUnreachable;
   }
   if (path.remote_gid.IsZero() || path.remote_gid.IsMulticast()) return PathState::kReady;
@@ -90,7 +133,7 @@ void UdpUplink::CommitToClosed(std::span<const uint8_t> frame) {
   const auto outgoing = ReadOutgoingFrame(frame);
   if (!outgoing) return;
   if (Now() >= next_open_) {
-    if (const auto error = Open()) {
+    if (const auto error = Open(); error && tries_left_ == 0) {
       notice_ = {.sentence = error->sentence, .about = outgoing->destination};
     }
   }
@@ -112,7 +155,28 @@ void UdpUplink::EndSleep() {
 }
 
 void UdpUplink::ServeLink() {
-  if (port_) port_->ServeLink();
+  const transport::Time now = Now();
+  if (port_) {
+    port_->ServeLink();
+    for (SocketGroup& group : groups_) group.Serve(now);
+  } else if (shares_sockets_ && is_wanted_ && now >= next_open_) {
+    const auto error = Open();
+    // For all who named a host.
+    if (error && tries_left_ == 0) notice_ = {.sentence = error->sentence, .about = {}};
+  }
+}
+
+std::vector<UniqueFd> UdpUplink::Share(uint32_t block) {
+  std::vector<UniqueFd> sockets;
+  for (SocketGroup& group : groups_) {
+    UniqueFd copy(fcntl(group.Add(Now(), block), F_DUPFD_CLOEXEC, 0));
+    if (copy) sockets.push_back(std::move(copy));
+  }
+  return sockets;
+}
+
+void UdpUplink::Unshare(uint32_t block) {
+  for (SocketGroup& group : groups_) group.Remove(Now(), block);
 }
 
 PacketPort::Notice UdpUplink::TakeNotice() {

@@ -11,6 +11,8 @@
 #include "dpdk_nic/base/error_or.h"
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/port/packet_port.h"
+#include "dpdk_nic/port/socket_sharing.h"
+#include "dpdk_nic/port/udp/socket_group.h"
 #include "dpdk_nic/port/udp/udp_address.h"
 #include "dpdk_nic/port/udp/udp_port.h"
 #include "transport/ids.h"
@@ -29,11 +31,18 @@ namespace uroce::nic {
 //      +---------------------+
 //
 // Frames to multicast groups are dropped, and open nothing.
-class UdpUplink final : public PacketPort {
+//
+// With `shares_sockets` each process of the fabric gets sockets of its own (SocketGroup), which it
+// keeps if uroced ends. Until it has closed them, for the uroced that comes next, that one cannot
+// have the port: so it tries again for a moment before it says that the port is another's, and goes
+// on trying. What uroced itself sends leaves from another port then, as ICMP's answer to what a
+// group sends comes to any of its sockets.
+class UdpUplink final : public PacketPort, public SocketSharing {
  public:
   struct Options {
     std::vector<transport::Gid> addresses;  // empty: all that the host has
     uint32_t mtu_bytes = 0;                 // of the fabric; what a path takes may be less
+    bool shares_sockets = false;
   };
   // nullptr if the host has no network and no address was chosen: there is no way out of it. An
   // error if a chosen address is not the host's.
@@ -52,6 +61,7 @@ class UdpUplink final : public PacketPort {
 
   int wait_fd() const override { return wait_.get(); }
   bool BeginSleep() override { return !port_ || port_->BeginSleep(); }
+  bool keeps_frames() const override { return is_wanted_ && !port_ && tries_left_ != 0; }
   void EndSleep() override;
   void ServeLink() override;
   Notice TakeNotice() override;
@@ -64,9 +74,15 @@ class UdpUplink final : public PacketPort {
   std::vector<transport::Gid> Gids() const { return GidsOf(addresses_); }
   bool is_open() const { return port_ != nullptr; }
 
+  bool has_sockets() const override { return !groups_.empty(); }
+  std::vector<UniqueFd> Share(uint32_t block) override;
+  void Unshare(uint32_t block) override;
+
  private:
   UdpUplink() = default;
   std::optional<Error> Open();
+  ErrorOr<std::unique_ptr<UdpPort>> OpenPort();
+  std::optional<Error> OpenGroups(UdpPort* port);
   void CommitToClosed(std::span<const uint8_t> frame);
 
   std::vector<HostAddress> addresses_;
@@ -74,6 +90,11 @@ class UdpUplink final : public PacketPort {
   uint32_t mtu_bytes_ = 0;
   UniqueFd wait_;
   std::unique_ptr<UdpPort> port_;  // none while closed
+  bool shares_sockets_ = false;
+  std::vector<SocketGroup> groups_;  // one for each socket that the port receives by
+  bool is_wanted_ = false;           // to be opened as soon as it can be
+  int tries_left_ = 0;               // before anything is said
+  std::string why_closed_;           // when it was tried last
   Notice notice_;
   // While the port cannot be opened, frames do not ask for it all the time.
   transport::Time next_open_;

@@ -81,6 +81,19 @@ void RecordingSwitch::AnswerWith(ErrnoValue error) {
   answer_ = error;
 }
 
+void RecordingSwitch::ShareSockets(uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  sockets_ = count;
+}
+
+std::vector<UniqueFd> RecordingSwitch::ShareWire(Block block) {
+  Record("ShareWire", block);
+  const std::lock_guard lock(mutex_);
+  std::vector<UniqueFd> sockets;
+  for (uint64_t number = 1; number <= sockets_; ++number) sockets.push_back(NumberedFd(number));
+  return sockets;
+}
+
 std::vector<std::string> RecordingSwitch::TakeCalls() {
   const std::lock_guard lock(mutex_);
   return std::exchange(calls_, {});

@@ -35,12 +35,16 @@ class RecordingSwitch : public FrameSwitch {
   void Unlisten(Block block, const ServiceClaim& claim) override;
   void Resolve(const transport::Gid& gid) override;
   uint32_t PreparePath(const transport::Gid& remote) override;
+  std::vector<UniqueFd> ShareWire(Block block) override;
   SwitchCounters counters() override {
     return {.frames_to_wire = 1, .dropped_no_room = 8, .port = {{1, 2}}};
   }
   SwitchUsage usage(Block block) override { return {.declared_connections = block, .groups = 3}; }
 
   void AnswerWith(ErrnoValue error);
+  // From now on it has sockets for processes, so many for each: descriptors from which 1, 2 ... can
+  // be read.
+  void ShareSockets(uint64_t count);
   // What was recorded since the last call, e.g. "Declare 7 458752".
   std::vector<std::string> TakeCalls();
   std::unique_ptr<RingLink> TakeUplink();
@@ -50,6 +54,7 @@ class RecordingSwitch : public FrameSwitch {
 
   std::mutex mutex_;
   ErrnoValue answer_ = 0;
+  uint64_t sockets_ = 0;
   std::vector<std::string> calls_;
   std::vector<transport::Gid> prepared_;
   std::unique_ptr<RingLink> uplink_;

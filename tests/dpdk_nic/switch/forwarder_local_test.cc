@@ -88,5 +88,73 @@ TEST_F(ForwarderLocalTest, ProcessSendsOthersSoMuchInAMillisecondAndNoMore) {
   EXPECT_EQ(rig_.counters().frames_between_processes, Forwarder::kLocalDatagrams + 10);
 }
 
+// A process that has sockets of its own got it, and it is another's.
+class PassedOnTest : public testing::Test, public SocketSharing {
+ protected:
+  PassedOnTest() { rig_.forwarder.SetSharing(this); }
+
+  bool has_sockets() const override { return false; }
+  std::vector<UniqueFd> Share(Block) override { return {}; }
+  void Unshare(Block block) override { unshared_.push_back(block); }
+
+  ForwarderRig rig_;
+  std::vector<Block> unshared_;
+};
+
+TEST_F(PassedOnTest, FrameFromTheWireGoesToTheProcessThatItIsFor) {
+  RingProcess& alice = rig_.Process(kAlice);
+  RingProcess& bob = rig_.Process(kBob);
+  const std::vector<uint8_t> frame = RoceSpec{.destination_qpn = QpOf(kBob, 5)}.Build();
+  ASSERT_TRUE(alice.Send(frame));
+  rig_.Run();
+  EXPECT_EQ(bob.Receive(), Frames{frame});
+  EXPECT_TRUE(alice.Receive().empty());
+  EXPECT_TRUE(rig_.cable->TakeSent().empty());
+  EXPECT_EQ(rig_.counters().frames_passed_on, 1u);
+}
+
+TEST_F(PassedOnTest, ConnectionManagementGoesToTheListener) {
+  constexpr uint64_t kService = 77;
+  RingProcess& alice = rig_.Process(kAlice);
+  RingProcess& bob = rig_.Process(kBob);
+  ASSERT_EQ(rig_.forwarder.table().services().Add(kBob, ListenTo(kService)), 0);
+  const std::vector<uint8_t> frame =
+      Management({.first_id = 5, .request_service = kService}, RoceSpec{}).Build();
+  ASSERT_TRUE(alice.Send(frame));
+  rig_.Run();
+  EXPECT_EQ(bob.Receive(), Frames{frame});
+}
+
+TEST_F(PassedOnTest, FrameThatIsForNobodyHereIsDropped) {
+  RingProcess& alice = rig_.Process(kAlice);
+  ASSERT_TRUE(alice.Send(RoceSpec{.destination_qpn = QpOf(kBob, 5)}.Build()));
+  RoceSpec to_group = ToGroup(QpOf(kBob, 5));
+  to_group.source = kFarIpv4;
+  ASSERT_TRUE(alice.Send(to_group.Build()));
+  ASSERT_TRUE(alice.Send(RoceSpec{.destination = kFarIpv4}.Build()));
+  rig_.Run();
+  EXPECT_TRUE(rig_.cable->TakeSent().empty());
+  EXPECT_EQ(rig_.counters().frames_passed_on, 0u);
+  EXPECT_EQ(rig_.counters().dropped_unknown_destination, 1u);
+  EXPECT_EQ(rig_.counters().dropped_foreign_source, 2u);
+}
+
+TEST_F(PassedOnTest, SocketsGoWithTheProcess) {
+  rig_.Process(kAlice);
+  rig_.forwarder.Remove(rig_.now, kAlice);
+  EXPECT_EQ(unshared_, std::vector<Block>{kAlice});
+}
+
+// With processes of several users each speaks for itself only.
+TEST(NotPassedOnTest, FrameFromTheWireComesFromTheWireWhereNoProcessHasSockets) {
+  ForwarderRig rig;
+  RingProcess& alice = rig.Process(kAlice);
+  RingProcess& bob = rig.Process(kBob);
+  ASSERT_TRUE(alice.Send(RoceSpec{.destination_qpn = QpOf(kBob, 5)}.Build()));
+  rig.Run();
+  EXPECT_TRUE(bob.Receive().empty());
+  EXPECT_EQ(rig.counters().dropped_foreign_source, 1u);
+}
+
 }  // namespace
 }  // namespace uroce::nic

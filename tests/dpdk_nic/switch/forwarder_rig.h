@@ -86,6 +86,7 @@ class ForwarderRig {
         .on_notice = [this](const PacketPort::Notice& n) { notices.push_back(n); },
         .on_wire_state = [this](bool is_up) { wire_states.push_back(is_up); },
         .on_broken_uplink = [this](control::Block block) { broken_uplinks.push_back(block); },
+        .on_wire_sockets = {},
     };
   }
   void Connect(control::Block block) {

@@ -102,6 +102,8 @@ void FakeUroced::OnMessage(Client& client, control::MessageChannel::Incoming& me
     client.left.push_back(leave->group);
   } else if (const auto resolve = message.As<control::Resolve>()) {
     client.resolved.push_back(resolve->gid);
+  } else if (const auto lost = message.As<control::WireDrops>()) {
+    client.drops = lost->drops;
   } else if (message.As<control::StatusRequest>()) {
     control::StatusDaemon status{};
     status.has_wire = like_.has_wire;

@@ -11,6 +11,7 @@
 #include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/control/message_channel.h"
 #include "dpdk_nic/control/messages.h"
+#include "dpdk_nic/control/wire_messages.h"
 #include "dpdk_nic/port/fabric/fabric_port.h"
 #include "dpdk_nic/port/ring/ring_link.h"
 
@@ -39,6 +40,7 @@ class FakeUroced {
     std::vector<transport::Gid> joined;
     std::vector<transport::Gid> left;
     std::vector<transport::Gid> resolved;
+    PortDrops drops;
   };
 
   // Does all there is to do now.

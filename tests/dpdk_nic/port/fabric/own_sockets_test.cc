@@ -1,13 +1,18 @@
-// A port of a fabric whose processes send by UDP sockets of their own, and another host at the
-// other end of a veth pair.
+// A port of a fabric whose processes send and receive by UDP sockets of their own, and another host
+// at the other end of a veth pair.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -35,6 +40,7 @@ constexpr uint16_t kRocePort = 4'791;
 constexpr Qpn kManagement{1};
 
 const Gid kNear = Gid::FromIpv4({10, 77, 0, 1});
+const Gid kSecond = Gid::FromIpv4({10, 77, 0, 9});
 const Gid kFar = Gid::FromIpv4({10, 77, 0, 2});
 const Gid kNear6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
 const Gid kFar6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
@@ -43,9 +49,10 @@ control::Welcome OwnSocketsFabric() {
   control::Welcome welcome = FakeUroced::WiredFabric();
   welcome.mtu_bytes = kMtuBytes;
   welcome.by_own_sockets = 1;
-  welcome.gid_count = 3;
+  welcome.gid_count = 4;
   welcome.gids[1] = kNear;
   welcome.gids[2] = kNear6;
+  welcome.gids[3] = kSecond;
   return welcome;
 }
 
@@ -55,7 +62,9 @@ class OwnSocketsTest : public FabricPortTest {
 
   static void SetUpTestSuite() {
     pair_ = new VethPair(kMtuBytes);
-    if (pair_->problem().empty()) VethPair::Run("ip link set lo up");
+    if (!pair_->problem().empty()) return;
+    VethPair::Run("ip link set lo up");
+    VethPair::Run("ip address add 10.77.0.9/24 dev near");
   }
   void SetUp() override {
     if (!pair_->problem().empty()) GTEST_SKIP() << pair_->problem();
@@ -81,6 +90,21 @@ class OwnSocketsTest : public FabricPortTest {
       ++count;
     }
     if (uplink != nullptr) uplink->Flush();
+    return count;
+  }
+
+  // Gives it a descriptor as uroced gives sockets.
+  void Give(FabricPort& port, int fd) {
+    EXPECT_TRUE(ClientOf(port).channel.Send(control::WireSocket{0}, std::array<int, 1>{fd}));
+    ServeAll(port);
+  }
+  static Qpn QpOf(control::Block block) { return {block * transport::kMaxQps + 7}; }
+  static size_t CountDescriptors() {
+    size_t count = 0;
+    for ([[maybe_unused]] const auto& entry :
+         std::filesystem::directory_iterator("/proc/self/fd")) {
+      ++count;
+    }
     return count;
   }
 
@@ -203,6 +227,175 @@ TEST_F(OwnSocketsTest, FramesThatTheRingHasNoRoomForHoldUpTheSenderAndAreNotLost
   taken += CountAtUroced(*port);
   EXPECT_EQ(taken, sent);
   EXPECT_TRUE(Send(*port, management));
+}
+
+// What uroced gives to a process.
+UdpSocket OpenReceiver(const Gid& wildcard) {
+  auto socket = UdpSocket::Open({.gid = wildcard}, UdpSocket::Use::kMemberOfGroup);
+  EXPECT_TRUE(socket.ok());
+  return std::move(socket).value();
+}
+
+TEST_F(OwnSocketsTest, FramesFromAnotherHostComeByTheProcessesOwnSockets) {
+  const auto far = OpenFar();
+  const auto port = NewConnectedPort();
+  Give(*port, OpenReceiver(Gid::FromIpv4({})).fd());
+  Give(*port, OpenReceiver({}).fd());
+  for (const auto& [own, other] : {std::pair(kNear, kFar), std::pair(kNear6, kFar6)}) {
+    for (uint32_t psn = 1; psn <= 5; ++psn) {
+      ASSERT_TRUE(Send(*far, {.source = other,
+                              .destination = own,
+                              .psn = psn,
+                              .destination_qpn = QpOf(BlockOf(*port))}));
+      const auto packet = Receive(*port);
+      EXPECT_EQ(packet.source_gid, other);
+      EXPECT_EQ(packet.psn.value(), psn);
+    }
+  }
+  EXPECT_EQ(CountAtUroced(*port), 0);
+}
+
+// A sleeper wakes; what a wire that was quiet for long has is not overlooked.
+TEST_F(OwnSocketsTest, FrameWakesASleeperThatWasIdleForLong) {
+  const auto far = OpenFar();
+  const auto port = NewConnectedPort();
+  Give(*port, OpenReceiver(Gid::FromIpv4({})).fd());
+  for (int pass = 0; pass < 20'000; ++pass) {
+    port->BeginReceiveBurst();
+    ASSERT_TRUE(port->Receive().bytes.empty());
+  }
+  ASSERT_TRUE(port->BeginSleep());
+  const Qpn own_qpn = QpOf(BlockOf(*port));
+  ASSERT_TRUE(Send(*far, {.source = kFar, .destination = kNear, .destination_qpn = own_qpn}));
+  pollfd poller = {.fd = port->wait_fd(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(poll(&poller, 1, kTimeoutMs), 1);
+  port->EndSleep();
+  port->BeginReceiveBurst();
+  EXPECT_FALSE(port->Receive().bytes.empty());
+}
+
+// The kernel steers it to us when the order of the sockets has just changed, or together with one
+// that is ours.
+TEST_F(OwnSocketsTest, FrameForAnotherProcessIsPassedOnByUroced) {
+  const auto far = OpenFar();
+  const auto port = NewConnectedPort();
+  Give(*port, OpenReceiver(Gid::FromIpv4({})).fd());
+  const Qpn own_qpn = QpOf(BlockOf(*port));
+  const Qpn other_qpn = QpOf(BlockOf(*port) + 1);
+  const UdpFrameSpec spec = {.source = kFar, .destination = kNear};
+  // All of them leave by one call, and may come as one message.
+  for (uint32_t psn = 1; psn <= 9; ++psn) {
+    UdpFrameSpec frame = spec;
+    frame.psn = psn;
+    frame.destination_qpn = psn % 3 == 0 ? own_qpn : psn % 3 == 1 ? other_qpn : kManagement;
+    far->CommitTransmit(frame.Build(far->AcquireTransmit(Route::kWire)));
+  }
+  far->Flush();
+  for (const uint32_t psn : {3u, 6u, 9u}) EXPECT_EQ(Receive(*port).psn.value(), psn);
+  port->Flush();
+  RingLink& uplink = *ClientOf(*port).uplink;
+  for (const uint32_t psn : {1u, 2u, 4u, 5u, 7u, 8u}) {
+    transport::Packet packet;
+    ASSERT_EQ(ParseFrame(uplink.Receive(), packet), DropReason::kNone) << psn;
+    EXPECT_EQ(packet.psn.value(), psn);
+    EXPECT_EQ(packet.destination_qpn, psn % 3 == 1 ? other_qpn : kManagement);
+    EXPECT_EQ(packet.source_gid, kFar);
+    uplink.Release();
+  }
+  EXPECT_EQ(CountAtUroced(*port), 0);
+}
+
+TEST_F(OwnSocketsTest, FrameInTheNameOfThisHostIsDropped) {
+  const auto port = NewConnectedPort();
+  Give(*port, OpenReceiver(Gid::FromIpv4({})).fd());
+  const UniqueFd forger(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const SocketAddress own = SocketAddress::Make(kSecond, 0, 0);
+  ASSERT_EQ(bind(forger.get(), own.get(), own.bytes), 0);
+  const SocketAddress to = SocketAddress::Make(kNear, kRocePort, 0);
+  const std::vector<uint8_t> bytes(64);
+  EXPECT_GT(sendto(forger.get(), bytes.data(), bytes.size(), 0, to.get(), to.bytes), 0);
+  port->BeginReceiveBurst();
+  EXPECT_TRUE(port->Receive().bytes.empty());
+  EXPECT_EQ(port->counters().drops[PortDrop::kOwnAddress], 1u);
+}
+
+TEST_F(OwnSocketsTest, UrocedIsToldWhatTheSocketsLost) {
+  const auto far = OpenFar();
+  const auto port = NewConnectedPort();
+  Give(*port, OpenReceiver(Gid::FromIpv4({})).fd());
+  const UniqueFd stranger(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const SocketAddress to = SocketAddress::Make(kNear, kRocePort, 0);
+  EXPECT_EQ(sendto(stranger.get(), "", 1, 0, to.get(), to.bytes), 1);
+  for (int i = 0; i < kTimeoutMs && ClientOf(*port).drops.total() == 0; ++i) {
+    port->BeginReceiveBurst();
+    EXPECT_TRUE(port->Receive().bytes.empty());
+    ServeAll(*port);
+    usleep(1'000);
+  }
+  EXPECT_EQ(ClientOf(*port).drops.total(), 1u);
+}
+
+// uroced itself is trusted with no more than messages: it could be another program.
+TEST_F(OwnSocketsTest, DescriptorThatIsNoSocketOfRoceIsClosed) {
+  const auto port = NewConnectedPort();
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+  const UniqueFd read_end(ends[0]);
+  Give(*port, UniqueFd(ends[1]).get());
+  char byte;
+  EXPECT_EQ(read(read_end.get(), &byte, 1), 0) << "the other end is still open";
+
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+  const UniqueFd own_end(ends[0]);
+  Give(*port, UniqueFd(ends[1]).get());
+  EXPECT_EQ(send(own_end.get(), "", 1, MSG_NOSIGNAL), -1);
+  EXPECT_EQ(errno, ECONNREFUSED);
+
+  const size_t before = CountDescriptors();
+  const auto other_port = UdpSocket::Open({.gid = Gid::FromIpv4({})}, UdpSocket::Use::kSending);
+  Give(*port, other_port.value().fd());
+  Give(*port, UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)).get());
+  EXPECT_EQ(CountDescriptors(), before + 1) << "only our own";
+
+  // It still receives, and no more sockets than there are IP versions.
+  for (int i = 0; i < 3; ++i) Give(*port, OpenReceiver(Gid::FromIpv4({})).fd());
+  EXPECT_EQ(CountDescriptors(), before + 3);
+}
+
+TEST_F(OwnSocketsTest, SocketsAreClosedForTheUrocedThatComesNext) {
+  const auto port = NewConnectedPort();
+  Give(*port, OpenReceiver(Gid::FromIpv4({})).fd());
+  uroced_.reset();
+  port->ServeLink();
+  EXPECT_FALSE(UdpSocket::Open({.gid = Gid::FromIpv4({})}).ok()) << "it receives without uroced";
+  uroced_ = std::make_unique<FakeUroced>(fabric_, OwnSocketsFabric());
+  while (port->attachments() == 1) ServeAll(*port);
+  EXPECT_TRUE(UdpSocket::Open({.gid = Gid::FromIpv4({})}).ok());
+  const auto far = OpenFar();
+  Give(*port, OpenReceiver(Gid::FromIpv4({})).fd());
+  const Qpn own_qpn = QpOf(BlockOf(*port));
+  ASSERT_TRUE(
+      Send(*far, {.source = kFar, .destination = kNear, .psn = 8, .destination_qpn = own_qpn}));
+  EXPECT_EQ(Receive(*port).psn.value(), 8u);
+}
+
+TEST_F(OwnSocketsTest, ForkedChildLetsGoOfTheSockets) {
+  const auto port = NewConnectedPort();
+  Give(*port, OpenReceiver(Gid::FromIpv4({})).fd());
+  const pid_t child = fork();
+  if (child == 0) {
+    port->AbandonAfterFork();
+    pause();
+  }
+  port->AbandonAfterFork();  // the parent's are closed, too
+  bool is_free = false;
+  for (int i = 0; i < kTimeoutMs && !is_free; ++i) {
+    is_free = UdpSocket::Open({.gid = Gid::FromIpv4({})}).ok();
+    usleep(1'000);
+  }
+  EXPECT_TRUE(is_free);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
 }
 
 TEST_F(OwnSocketsTest, UrocedThatIsToSendForAllIsLeftTo) {

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <memory>
@@ -237,6 +238,80 @@ TEST_F(UdpUplinkTest, ChosenAddressIsTheOnlyOne) {
   const auto wrong = UdpUplink::Create({.addresses = {kNowhere}, .mtu_bytes = kMtuBytes});
   ASSERT_FALSE(wrong.ok());
   EXPECT_NE(wrong.error().find("198.51.100.1 is not an address of this host"), std::string::npos);
+}
+
+std::unique_ptr<UdpUplink> CreateShared() {
+  auto uplink =
+      UdpUplink::Create({.addresses = {}, .mtu_bytes = kMtuBytes, .shares_sockets = true});
+  return uplink.ok() ? std::move(uplink).value() : nullptr;
+}
+
+TEST_F(UdpUplinkTest, ProcessesGetSocketsOnceItIsOpen) {
+  const auto uplink = CreateShared();
+  EXPECT_FALSE(uplink->has_sockets());
+  EXPECT_TRUE(uplink->Share(7).empty());
+  ASSERT_EQ(Prepare(uplink.get(), kFar), PacketPort::PathState::kReady);
+  EXPECT_TRUE(uplink->has_sockets());
+  const std::vector<UniqueFd> sockets = uplink->Share(7);
+  ASSERT_EQ(sockets.size(), 2u);
+  const auto far = OpenFar();
+  for (const auto& [own, other] : {std::pair(kNear, kFar), std::pair(kNear6, kFar6)}) {
+    const int fd = sockets[own == kNear ? 0 : 1].get();
+    const UdpFrameSpec spec = {.source = other, .destination = own};
+    UdpFrameSpec to_process = spec;
+    to_process.destination_qpn = {7 * transport::kMaxQps};
+    Send(far.get(), to_process);
+    pollfd poller = {.fd = fd, .events = POLLIN, .revents = 0};
+    EXPECT_EQ(poll(&poller, 1, kTimeoutMs), 1);
+    Send(far.get(), spec);
+    EXPECT_EQ(Receive(uplink.get()).source_gid, other) << "it is for no process with a socket";
+    EXPECT_TRUE(uplink->Receive().bytes.empty());
+    Send(uplink.get(), {.source = own, .destination = other, .psn = 3});
+    EXPECT_EQ(Receive(far.get()).psn.value(), 3u);
+  }
+}
+
+// Those of a process that goes on without the uroced that gave it.
+TEST_F(UdpUplinkTest, PortIsWaitedForWhileProcessesHaveSocketsOfTheUrocedBefore) {
+  auto before = CreateShared();
+  ASSERT_EQ(Prepare(before.get(), kFar), PacketPort::PathState::kReady);
+  std::vector<UniqueFd> sockets = before->Share(7);
+  before.reset();
+  EXPECT_TRUE(Listens());
+  const auto uplink = CreateShared();
+  EXPECT_EQ(Prepare(uplink.get(), kFar), PacketPort::PathState::kPending);
+  EXPECT_TRUE(uplink->keeps_frames()) << "it has to be served again soon";
+  EXPECT_EQ(uplink->TakeNotice().sentence, "");
+  sockets.clear();
+  for (int i = 0; i < kTimeoutMs && !uplink->is_open(); ++i) {
+    usleep(1'000);
+    uplink->ServeLink();
+  }
+  EXPECT_TRUE(uplink->is_open());
+  EXPECT_FALSE(uplink->keeps_frames());
+  EXPECT_EQ(uplink->Share(7).size(), 2u);
+  EXPECT_EQ(uplink->TakeNotice().sentence, "");
+}
+
+TEST_F(UdpUplinkTest, PortThatStaysTakenIsToldOfToAllWhoNamedAHost) {
+  const auto uplink = CreateShared();
+  UniqueFd owner(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const SocketAddress any = SocketAddress::Make(Gid::FromIpv4({}), 4'791, 0);
+  ASSERT_EQ(bind(owner.get(), any.get(), any.bytes), 0);
+  EXPECT_EQ(Prepare(uplink.get(), kFar), PacketPort::PathState::kPending);
+  PacketPort::Notice notice;
+  for (int i = 0; i < kTimeoutMs && notice.sentence.empty(); ++i) {
+    usleep(1'000);
+    uplink->ServeLink();
+    notice = uplink->TakeNotice();
+  }
+  EXPECT_TRUE(notice.about.IsZero());
+  EXPECT_NE(notice.sentence.find("UDP port 4791 of this host is taken"), std::string::npos);
+  EXPECT_FALSE(uplink->keeps_frames()) << "it may sleep now";
+  EXPECT_EQ(Prepare(uplink.get(), kFar), PacketPort::PathState::kUnreachable);
+  EXPECT_EQ(uplink->TakeNotice().about, kFar);
+  owner.reset();
+  EXPECT_EQ(Prepare(uplink.get(), kFar), PacketPort::PathState::kReady);
 }
 
 TEST_F(UdpUplinkTest, HostWithoutANetworkHasNone) {

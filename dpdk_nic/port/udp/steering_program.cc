@@ -1,0 +1,52 @@
+#include "dpdk_nic/port/udp/steering_program.h"
+
+#include <algorithm>
+#include <bit>
+#include <span>
+
+#include "transport/limits.h"
+
+namespace uroce::nic {
+namespace {
+
+// The upper 16 bits of the destination QPN in the BTH, which a datagram begins with.
+constexpr uint32_t kQpnOffset = 5;
+constexpr uint32_t kBlockShift = std::countr_zero(transport::kMaxQps) - 8u;
+static_assert(std::has_single_bit(transport::kMaxQps) && transport::kMaxQps >= 256);
+
+// So many are compared one after the other: halving goes on until there are no more.
+constexpr size_t kFew = 8;
+
+// With the block in the accumulator.
+void Choose(std::span<const SteeredBlock> blocks, std::vector<sock_filter>* program) {
+  if (blocks.size() <= kFew) {
+    for (const SteeredBlock& steered : blocks) {
+      program->push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, steered.block, 0, 1));
+      program->push_back(BPF_STMT(BPF_RET | BPF_K, steered.index));
+    }
+    program->push_back(BPF_STMT(BPF_RET | BPF_K, 0));
+    return;
+  }
+  const size_t half = blocks.size() / 2;
+  // A conditional jump reaches 255 instructions, the other any.
+  program->push_back(BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, blocks[half].block, 0, 1));
+  const size_t jump = program->size();
+  program->push_back(BPF_STMT(BPF_JMP | BPF_JA, 0));
+  Choose(blocks.first(half), program);
+  (*program)[jump].k = static_cast<uint32_t>(program->size() - jump - 1);
+  Choose(blocks.subspan(half), program);
+}
+
+}  // namespace
+
+std::vector<sock_filter> MakeSteeringProgram(std::vector<SteeredBlock> blocks) {
+  std::sort(blocks.begin(), blocks.end());
+  std::vector<sock_filter> program = {
+      BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kQpnOffset),  // ends with 0 if there is no such byte
+      BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, kBlockShift),
+  };
+  Choose(blocks, &program);
+  return program;
+}
+
+}  // namespace uroce::nic

@@ -1,0 +1,93 @@
+// The sockets that uroced gives to the processes of its fabric.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "dpdk_nic/control/server.h"
+#include "dpdk_nic/control/status_messages.h"
+#include "dpdk_nic/control/wire_messages.h"
+#include "tests/dpdk_nic/control/control_test_support.h"
+#include "tests/dpdk_nic/control/server_host.h"
+
+namespace uroce::nic::control {
+namespace {
+
+using transport::Gid;
+using transport::Qpn;
+using Calls = std::vector<std::string>;
+
+constexpr Gid kHost = Gid::FromIpv4({10, 0, 0, 2});
+
+Server::Config ConfigWith(bool by_own_sockets) {
+  Server::Config config;
+  config.fabric.has_wire = config.fabric.wire_is_up = config.fabric.is_uplink = true;
+  config.fabric.by_own_sockets = by_own_sockets;
+  return config;
+}
+
+class WireSocketsTest : public testing::Test {
+ protected:
+  explicit WireSocketsTest(bool by_own_sockets = true)
+      : host_(ConfigWith(by_own_sockets)), a_(host_.fabric()) {
+    block_ = a_.Attach();
+  }
+
+  ServerHost host_;
+  Peer a_;
+  Block block_ = 0;
+};
+
+class UsersTest : public WireSocketsTest {
+ protected:
+  UsersTest() : WireSocketsTest(false) {}
+};
+
+TEST_F(WireSocketsTest, ProcessGetsThemOnceWhenItNamesAHost) {
+  host_.frame_switch().ShareSockets(2);
+  a_.Say(Declare{Qpn{77}, Qpn{5}, kHost});
+  for (const uint64_t number : {1, 2}) {
+    a_.Hear<WireSocket>();
+    EXPECT_EQ(NumberOf(a_.TakeDescriptor(0)), number);
+  }
+  EXPECT_EQ(a_.Hear<DeclareAnswer>().error, 0) << "before frames can come";
+  a_.Say(Declare{Qpn{78}, Qpn{6}, kHost});
+  EXPECT_EQ(a_.Hear<DeclareAnswer>().local, Qpn{78});
+  const std::string block = std::to_string(block_);
+  EXPECT_EQ(host_.frame_switch().TakeCalls(),
+            (Calls{"Declare " + block + " 77", "ShareWire " + block, "Declare " + block + " 78"}));
+}
+
+TEST_F(WireSocketsTest, ThoseThatComeLaterAreForProcessesThatNamedAHost) {
+  Peer b(host_.fabric());
+  b.Attach();
+  a_.Say(Declare{Qpn{77}, Qpn{5}, kHost});
+  EXPECT_EQ(a_.Hear<DeclareAnswer>().error, 0) << "there are none yet";
+  host_.frame_switch().ShareSockets(1);
+  host_.server().OnWireSockets();
+  a_.Hear<WireSocket>();
+  EXPECT_EQ(NumberOf(a_.TakeDescriptor(0)), 1u);
+  host_.Do([](Server&) {});
+  EXPECT_TRUE(b.HearsNothingNow()) << "it talks to its own host only";
+}
+
+TEST_F(WireSocketsTest, WhatTheyLostIsInTheReport) {
+  PortDrops drops;
+  drops[PortDrop::kOverflow] = 3;
+  a_.Say(WireDrops{drops});
+  Peer asker(host_.fabric());
+  asker.Say(StatusRequest{0});
+  EXPECT_EQ(asker.HearAmongOthers<StatusClient>().wire_drops[PortDrop::kOverflow], 3u);
+}
+
+TEST_F(UsersTest, ProcessesOfSeveralUsersGetNone) {
+  host_.frame_switch().ShareSockets(2);
+  a_.Say(Declare{Qpn{77}, Qpn{5}, kHost});
+  EXPECT_EQ(a_.Hear<DeclareAnswer>().error, 0);
+  host_.server().OnWireSockets();
+  host_.Do([](Server&) {});
+  EXPECT_TRUE(a_.HearsNothingNow());
+}
+
+}  // namespace
+}  // namespace uroce::nic::control
