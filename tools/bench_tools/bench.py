@@ -13,6 +13,7 @@ import re
 import sys
 import tempfile
 
+import veth_hosts
 from program_pair import PairFailed, free_tcp_port, run, run_pair, started
 
 MIB = 1 << 20
@@ -21,19 +22,22 @@ MIB = 1 << 20
 WIRES = ("fabric", "memif", "uroced")
 WIRE_NAMES = {"fabric": "a fabric's link", "memif": "direct mode, net_memif",
               "uroced": "uroced and its net_memif"}
+# Between two hosts: what a fabric has without any option, and one program with sockets of its own.
+HOST_WIRES = ("uplink", "udp")
+MTUS = (1500, 9000)
 
 
 @dataclasses.dataclass
 class Figure:
     name: str
-    wire: str  # One of WIRES, or what it is compared with: "tcp", "memory".
+    wire: str  # One of WIRES; uplink_1500; or what it is compared with: "tcp", "memory".
     value: float
     unit: str
     cache_line_ns: float
     distance: str  # "near", "far" or "one cpu".
 
     def show(self):
-        print(f"  {self.name:<48} {self.wire:<7} {self.value:>10.2f} {self.unit:<12}"
+        print(f"  {self.name:<48} {self.wire:<11} {self.value:>10.2f} {self.unit:<12}"
               f" cache line {self.cache_line_ns:.0f} ns, {self.distance}")
         print(f"result name={self.name} wire={self.wire} value={self.value:.4g} unit={self.unit}"
               f" cache_line_ns={self.cache_line_ns:.0f} distance={self.distance.replace(' ', '_')}",
@@ -61,6 +65,7 @@ class Bench:
         self.percent = iterations_percent
         self.scratch = scratch
         self.figures = {}
+        self.hosts = None  # between which is measured now; none: on this host
 
     def tool(self, name):
         return os.path.join(self.bin, "tools", "bench_tools", name)
@@ -85,9 +90,13 @@ class Bench:
         """Bytes a second that arrive."""
         port = str(free_tcp_port())
         seconds = str(max(1, 5 * self.percent // 100))
-        output = run_pair(["iperf3", "-s", "-1", "-B", "127.0.0.1", "-p", port],
-                          ["iperf3", "-c", "127.0.0.1", "-p", port, "-t", seconds, "-J", *options],
-                          port)
+        host, server, client = "127.0.0.1", (), ()
+        if self.hosts is not None:
+            host = veth_hosts.ADDRESSES["server"]
+            server, client = map(self.hosts.inside, veth_hosts.SIDES)
+        output = run_pair([*server, "iperf3", "-s", "-1", "-B", host, "-p", port],
+                          [*client, "iperf3", "-c", host, "-p", port, "-t", seconds, "-J",
+                           *options], port, server)
         return json.loads(output)["end"]["sum_received"]["bits_per_second"] / 8
 
     def measure_tcp_bandwidth(self):
@@ -106,6 +115,10 @@ class Bench:
     # uroce.
 
     def uroce_run(self, wire, side):
+        if self.hosts is not None:
+            is_direct = wire.startswith("udp")
+            options = ("--port", "udp") if is_direct else ("--fabric", self.fabric("hosts"))
+            return self.hosts.uroce_run(side, *options)
         command = [os.path.join(self.bin, "tools", "uroce"), "run"]
         if wire == "fabric" or (wire == "uroced" and side == "server"):
             return [*command, "--fabric", self.fabric(wire), "--"]
@@ -134,9 +147,12 @@ class Bench:
     def perftest(self, wire, program, size, *options):
         """Runs a perftest pair; returns the columns of its line of figures."""
         port = str(free_tcp_port())
-        common = [program, "-d", "uroce0", "-x", "0", "-p", port, "-F", "-s", str(size), *options]
+        host, gid, inside = "127.0.0.1", "0", ()
+        if self.hosts is not None:  # by their IPv4 addresses
+            host, gid, inside = veth_hosts.ADDRESSES["server"], "1", self.hosts.inside("server")
+        common = [program, "-d", "uroce0", "-x", gid, "-p", port, "-F", "-s", str(size), *options]
         output = run_pair([*self.uroce_run(wire, "server"), *common],
-                          [*self.uroce_run(wire, "client"), *common, "127.0.0.1"], port)
+                          [*self.uroce_run(wire, "client"), *common, host], port, inside)
         for line in output.splitlines():
             columns = line.split()
             if columns and columns[0] == str(size):
@@ -162,6 +178,43 @@ class Bench:
                 ("ib_send_bw_64b", "ib_send_bw", ())):
             columns = self.perftest(wire, program, 64, "-n", count, *options)
             self.record(name, wire, columns[4], "Mmessages/s")
+
+    def measure_hosts(self, mtu):
+        """Between two hosts, each with a user without any capability."""
+        with veth_hosts.VethHosts(self.bin, mtu) as self.hosts:
+            self.record("iperf3", f"tcp_{mtu}", self.iperf3() / 1e9, "GB/s")
+            self.record("iperf3_64b", f"tcp_{mtu}",
+                        self.iperf3("-l", "64", "--no-delay") / 64 / 1e6, "Mmessages/s")
+            for kind in HOST_WIRES:
+                wire = f"{kind}_{mtu}"
+                self.measure_bandwidth(wire)
+                self.measure_latency(wire)
+                self.measure_message_rate(wire)
+        self.hosts = None
+
+    def measure_wire(self):
+        if problem := veth_hosts.why_not():
+            print(f"  not measured: {problem}")
+            return
+        for mtu in MTUS:
+            self.measure_hosts(mtu)
+        print("\nbetween two hosts, in proportion:")
+        for mtu in MTUS:
+            for name, figure, wire, to_figure, to_wire in (
+                    ("ib_write_bw 64 KiB, uplink / TCP", "ib_write_bw_64k", "uplink", "iperf3",
+                     "tcp"),
+                    ("ib_write_bw 64 KiB, udp / TCP", "ib_write_bw_64k", "udp", "iperf3", "tcp"),
+                    ("ib_write_bw 64 KiB, uplink / udp", "ib_write_bw_64k", "uplink",
+                     "ib_write_bw_64k", "udp"),
+                    ("ib_write_bw 64 B, uplink / TCP sends", "ib_write_bw_64b", "uplink",
+                     "iperf3_64b", "tcp"),
+                    ("ib_write_bw 64 B, uplink / udp", "ib_write_bw_64b", "uplink",
+                     "ib_write_bw_64b", "udp"),
+                    ("ib_send_lat 2 B, uplink / udp", "ib_send_lat_2b_p50", "uplink",
+                     "ib_send_lat_2b_p50", "udp")):
+                ratio = self.value(figure, f"{wire}_{mtu}") / self.value(to_figure,
+                                                                        f"{to_wire}_{mtu}")
+                print(f"  MTU {mtu:<20} {name:<38} {ratio:8.3f}")
 
     def measure_switch(self):
         """Frames a second into a port that takes every frame, by itself and through the switch."""
@@ -196,8 +249,11 @@ class Bench:
             for name, ratio in ratios:
                 print(f"  {WIRE_NAMES[wire]:<24} {name:<34} {ratio:8.3f}")
 
-    def run(self):
+    def run(self, only_wire):
         print_load()
+        if only_wire:
+            self.measure_wire()
+            return
         print("what users would use instead:")
         self.measure_memcpy()
         self.measure_tcp_bandwidth()
@@ -209,6 +265,8 @@ class Bench:
                 self.measure_bandwidth(wire)
                 self.measure_latency(wire)
                 self.measure_message_rate(wire)
+        print("the wire: two hosts, with a veth pair between them:")
+        self.measure_wire()
         print("a frame's way to the NIC:")
         self.measure_switch()
         self.print_ratios()
@@ -218,10 +276,12 @@ def main():
     parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__.splitlines()[0])
     parser.add_argument("--bin", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="a tenth of the iterations")
+    parser.add_argument("--wire", action="store_true",
+                        help="nothing but what goes between two hosts")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            Bench(arguments.bin, 10 if arguments.quick else 100, scratch).run()
+            Bench(arguments.bin, 10 if arguments.quick else 100, scratch).run(arguments.wire)
         except PairFailed as error:
             print(f"bench: {error}", file=sys.stderr)
             return 1

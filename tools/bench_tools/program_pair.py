@@ -34,8 +34,8 @@ def run(command):
     return done.stdout
 
 
-def is_listened_on(port):
-    return bool(run(["ss", "-Hltn", f"sport = :{port}"]))
+def is_listened_on(port, inside):
+    return bool(run([*inside, "ss", "-Hltn", f"sport = :{port}"]))
 
 
 @contextlib.contextmanager
@@ -60,10 +60,11 @@ def started(command, ready):
             process.wait()
 
 
-def run_pair(server, client, port):
+def run_pair(server, client, port, inside=()):
     """Starts `server`, waits until it listens on `port`, runs `client`; returns what that printed.
 
-    The server sits on the last cpu that this process may use and the client on the first.
+    `inside` makes a command run where the server does, if that is another network namespace. The
+    server sits on the last cpu that this process may use and the client on the first.
     """
     cpus = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace") as server_output:
@@ -71,7 +72,7 @@ def run_pair(server, client, port):
                                    stderr=subprocess.STDOUT)
         try:
             deadline = time.monotonic() + LIMIT_SECONDS
-            while process.poll() is None and not is_listened_on(port):
+            while process.poll() is None and not is_listened_on(port, inside):
                 if time.monotonic() > deadline:
                     raise PairFailed(f"{' '.join(server)} never listened on port {port}")
                 time.sleep(0.05)
