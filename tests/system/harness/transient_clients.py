@@ -2,11 +2,11 @@
 place that dpdk_nic/control/fabric_place.h describes."""
 
 import fcntl
+import glob
 import os
 import socket
 import struct
 
-_PROTOCOL_VERSION = 5
 _SO_NETNS_COOKIE = 71
 _HELLO = 1
 _WELCOME = 32
@@ -17,14 +17,16 @@ _BLOCK = struct.Struct("=I")  # what the body of a welcome begins with
 BLOCKS = 1022  # of queue pair numbers, which a uroced has to give
 
 
-def _address(fabric, in_namespace):
-    """Of the socket of this user's uroced; `in_namespace` is any socket."""
+def _listener(fabric, in_namespace):
+    """The path of the socket of this user's uroced, and the version of the protocol that its folder
+    is named for; `in_namespace` is any socket."""
     cookie = in_namespace.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8)
-    folder = f"{fabric}.{int.from_bytes(cookie, 'little')}.v{_PROTOCOL_VERSION}"
+    folder = f"{fabric}.{int.from_bytes(cookie, 'little')}.v"
     places = ["/run/uroce"] if os.geteuid() == 0 else [
         f"/run/user/{os.geteuid()}/uroce", f"/tmp/uroce-{os.geteuid()}"]
-    paths = [f"{place}/{folder}/socket" for place in places]
-    return next(filter(os.path.exists, paths), paths[-1])
+    found = [path for place in places for path in glob.glob(f"{place}/{folder}*/socket")]
+    assert found, f"no uroced serves {fabric}"
+    return found[0], int(found[0].removesuffix("/socket").rpartition(".v")[2])
 
 
 def attach_and_leave(fabric):
@@ -33,8 +35,9 @@ def attach_and_leave(fabric):
     try:
         fcntl.fcntl(state, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as uroced:
-            uroced.connect(_address(fabric, uroced))
-            hello = (_HEADER.pack(_HELLO_BODY.size, _PROTOCOL_VERSION, _HELLO)
+            path, version = _listener(fabric, uroced)
+            uroced.connect(path)
+            hello = (_HEADER.pack(_HELLO_BODY.size, version, _HELLO)
                      + _HELLO_BODY.pack(0, bytes(16)))
             socket.send_fds(uroced, [hello], [state])
             answer = uroced.recv(_HEADER.size + _BLOCK.size, socket.MSG_WAITALL)
