@@ -20,7 +20,7 @@ using transport::Route;
 using transport::Time;
 
 // Frames a pass takes in before it answers: their acknowledgements are sent together, after all.
-constexpr int kReceiveBurst = 32;
+constexpr int kReceiveBurst = 64;
 // Frames a pass sends before it looks at what came in.
 constexpr int kTransmitBurst = 64;
 constexpr int kLoopbackBurst = 64;

@@ -21,14 +21,18 @@ enum class IcrcCheck : uint8_t { kNeeded, kDone, kWaived };
 
 enum class IpVersion : uint8_t { kIpv4, kIpv6 };
 
-// The CRC state after the first `bytes` bytes of a frame, from the Ethernet header to any place
-// behind the BTH. The frame is only read.
+// The CRC state after the first `bytes` bytes of a frame, from the Ethernet header to the end of
+// the UDP header or any place behind the BTH. The frame is only read.
 uint32_t StartIcrc(IpVersion version, const uint8_t* frame, size_t bytes);
+// The state behind the UDP header, run over `bytes` bytes from the BTH on, that at least.
+uint32_t ContinueIcrc(uint32_t crc_state, const uint8_t* bth, size_t bytes);
 
 // The ICRC lies on the wire least significant byte first.
 void EmitIcrc(uint32_t crc_state, uint8_t* bytes);
 // Whether the four bytes are the ICRC of a packet whose headers, payload and pad gave `crc_state`.
 bool IcrcMatches(uint32_t crc_state, const uint8_t* bytes);
+// How far they are from it, as AdvanceCrc32 and RewindCrc32 take it; 0 if they are.
+uint32_t IcrcDifference(uint32_t crc_state, const uint8_t* bytes);
 
 // Writes the ICRC of a RoCEv2 frame that was built without it. Other frames are left alone.
 void FillInIcrc(std::span<uint8_t> frame);

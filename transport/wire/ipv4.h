@@ -100,15 +100,27 @@ inline void EmitIpv4(const Ipv4Header& ip, uint8_t* bytes) {
   CorrectIpv4Checksum(bytes);
 }
 
-// Sets the total length in a copy of `header`, which was emitted with a total length of 0, and
-// corrects the checksum (RFC 1624, equation 3, with an old value of zero: HC' = ~(~HC + m')). The
-// copy is only written.
-inline void SetIpv4TotalLength(uint16_t total_length, const uint8_t* header, uint8_t* copy) {
-  uint32_t sum = static_cast<uint16_t>(~Load16(header + ipv4_internal::kChecksumOffset));
-  sum += total_length;
+namespace ipv4_internal {
+
+// Sets a word in a copy of `header`, which was emitted with 0 in its place, and corrects the
+// checksum (RFC 1624, equation 3, with an old value of zero: HC' = ~(~HC + m')). The copy is only
+// written.
+inline void SetWord(size_t offset, uint16_t word, const uint8_t* header, uint8_t* copy) {
+  uint32_t sum = static_cast<uint16_t>(~Load16(header + kChecksumOffset));
+  sum += word;
   sum = (sum & 0xffff) + (sum >> 16);
-  Store16(total_length, copy + 2);
-  Store16(static_cast<uint16_t>(~sum), copy + ipv4_internal::kChecksumOffset);
+  Store16(word, copy + offset);
+  Store16(static_cast<uint16_t>(~sum), copy + kChecksumOffset);
+}
+
+}  // namespace ipv4_internal
+
+// In a copy of `header`, which was emitted with 0 in the place of what is set.
+inline void SetIpv4TotalLength(uint16_t total_length, const uint8_t* header, uint8_t* copy) {
+  ipv4_internal::SetWord(2, total_length, header, copy);
+}
+inline void SetIpv4Identification(uint16_t identification, const uint8_t* header, uint8_t* copy) {
+  ipv4_internal::SetWord(4, identification, header, copy);
 }
 
 }  // namespace uroce::transport

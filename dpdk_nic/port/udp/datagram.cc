@@ -103,6 +103,10 @@ bool ReadDatagramInfo(const msghdr& message, size_t bytes, const Gid& own, Datag
   return true;
 }
 
+DatagramFrames::DatagramFrames(std::span<uint8_t> bytes, const DatagramInfo& info,
+                               const transport::MacAddress& mac)
+    : rest_(bytes), info_(info), mac_(mac), source_mac_(MacAddressFor(info.source)) {}
+
 DatagramFrames::Frame DatagramFrames::Next(PeerIdentifications* peers, PortDrops* drops) {
   while (!rest_.empty()) {
     const std::span<uint8_t> payload = rest_.first(std::min(info_.segment_bytes, rest_.size()));
@@ -120,66 +124,67 @@ DatagramFrames::Frame DatagramFrames::Next(PeerIdentifications* peers, PortDrops
   return {};
 }
 
-DatagramFrames::Frame DatagramFrames::MakeFrame(std::span<uint8_t> payload,
-                                                PeerIdentifications* peers,
-                                                PortDrops* drops) const {
-  const bool is_ipv6 = !own_.IsIpv4Mapped();
-  const size_t ip_bytes = is_ipv6 ? Ipv6Header::kBytes : Ipv4Header::kBytes;
-  const size_t udp_bytes = UdpHeader::kBytes + payload.size();
-  uint8_t* const udp = payload.data() - UdpHeader::kBytes;
-  uint8_t* const ip = udp - ip_bytes;
-  uint8_t* const ethernet = ip - EthernetHeader::kBytes;
-  const std::span<uint8_t> frame(ethernet, payload.data() + payload.size());
+size_t DatagramFrames::header_bytes() const {
+  return EthernetHeader::kBytes + (is_ipv6() ? Ipv6Header::kBytes : Ipv4Header::kBytes) +
+         UdpHeader::kBytes;
+}
 
+void DatagramFrames::WriteHeaders(size_t payload_bytes) {
+  payload_bytes_ = payload_bytes;
+  const size_t udp_bytes = UdpHeader::kBytes + payload_bytes;
+  uint8_t* const ip = headers() + EthernetHeader::kBytes;
   transport::EmitEthernet({.destination = mac_,
-                           .source = MacAddressFor(info_.source),
-                           .ether_type = is_ipv6 ? EthernetHeader::kIpv6 : EthernetHeader::kIpv4},
-                          ethernet);
+                           .source = source_mac_,
+                           .ether_type = is_ipv6() ? EthernetHeader::kIpv6 : EthernetHeader::kIpv4},
+                          headers());
   transport::EmitUdp({.source_port = info_.source_port,
                       .destination_port = UdpHeader::kRocePort,
                       .length = static_cast<uint16_t>(udp_bytes)},
-                     udp);
-  if (is_ipv6) {
+                     room_.data() + kHeadroomBytes - UdpHeader::kBytes);
+  if (is_ipv6()) {
     transport::EmitIpv6({.traffic_class = info_.traffic_class,
                          .payload_length = static_cast<uint16_t>(udp_bytes),
                          .next_header = UdpHeader::kIpProtocol,
                          .hop_limit = kHopLimit,
                          .source = info_.source.bytes,
-                         .destination = own_.bytes},
+                         .destination = info_.destination.bytes},
                         ip);
-    return {frame};
+    return;
   }
-  Ipv4Header header = {.traffic_class = info_.traffic_class,
-                       .total_length = static_cast<uint16_t>(ip_bytes + udp_bytes),
+  transport::EmitIpv4({.traffic_class = info_.traffic_class,
+                       .total_length = static_cast<uint16_t>(Ipv4Header::kBytes + udp_bytes),
                        .time_to_live = kHopLimit,
                        .protocol = UdpHeader::kIpProtocol,
                        .source = Ipv4Of(info_.source),
-                       .destination = Ipv4Of(own_)};
-  transport::EmitIpv4(header, ip);
-  const auto identification = FindIdentification(frame, peers, drops);
+                       .destination = Ipv4Of(info_.destination)},
+                      ip);
+  crc_after_headers_ =
+      transport::StartIcrc(transport::IpVersion::kIpv4, headers(), header_bytes());
+}
+
+DatagramFrames::Frame DatagramFrames::MakeFrame(std::span<uint8_t> payload,
+                                                PeerIdentifications* peers, PortDrops* drops) {
+  if (payload.size() != payload_bytes_) WriteHeaders(payload.size());
+  std::memcpy(payload.data() - kHeadroomBytes, room_.data(), kHeadroomBytes);
+  uint8_t* const begin = payload.data() - header_bytes();
+  const std::span<const uint8_t> frame(begin, payload.data() + payload.size());
+  if (is_ipv6()) return {frame};
+  const auto identification = FindIdentification(payload, peers, drops);
   if (!identification) return {frame};
-  if (*identification != 0) {
-    header.identification = *identification;
-    transport::EmitIpv4(header, ip);
-  }
+  transport::SetIpv4Identification(*identification, headers() + EthernetHeader::kBytes,
+                                   begin + EthernetHeader::kBytes);
   return {frame, transport::IcrcCheck::kDone};
 }
 
-std::optional<uint16_t> DatagramFrames::FindIdentification(std::span<const uint8_t> frame,
+std::optional<uint16_t> DatagramFrames::FindIdentification(std::span<const uint8_t> payload,
                                                            PeerIdentifications* peers,
                                                            PortDrops* drops) const {
-  const size_t ip_bytes = frame.size() - EthernetHeader::kBytes;
-  if (ip_bytes % 4 != 0) return std::nullopt;  // no RoCEv2 packet
-  const size_t icrc_at = frame.size() - transport::kIcrcBytes;
-  const uint32_t crc = transport::StartIcrc(transport::IpVersion::kIpv4, frame.data(), icrc_at);
-  std::array<uint8_t, transport::kIcrcBytes> with_zero;
-  transport::EmitIcrc(crc, with_zero.data());
-  uint32_t difference = 0;
-  for (size_t byte = 0; byte < with_zero.size(); ++byte) {
-    difference |= uint32_t{static_cast<uint8_t>(with_zero[byte] ^ frame[icrc_at + byte])}
-                  << (8 * byte);
-  }
-  const auto identification = SolveIdentification(difference, ip_bytes);
+  if (payload.size() % 4 != 0) return std::nullopt;  // no RoCEv2 packet
+  const size_t covered = payload.size() - transport::kIcrcBytes;
+  const uint32_t crc = transport::ContinueIcrc(crc_after_headers_, payload.data(), covered);
+  const auto identification =
+      SolveIdentification(transport::IcrcDifference(crc, &payload[covered]),
+                          payload.size() + UdpHeader::kBytes + Ipv4Header::kBytes);
   if (identification && peers->Accept(info_.source, *identification)) return identification;
   ++(*drops)[PortDrop::kBadIcrc];
   return std::nullopt;

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -40,9 +41,9 @@ class DatagramFrames {
   static constexpr size_t kHeadroomBytes = 64;
 
   DatagramFrames() = default;
-  DatagramFrames(std::span<uint8_t> bytes, const DatagramInfo& info, const transport::Gid& own,
-                 const transport::MacAddress& mac)
-      : rest_(bytes), info_(info), own_(own), mac_(mac) {}
+  // `mac` is what the frames' Ethernet headers are to name as their destination.
+  DatagramFrames(std::span<uint8_t> bytes, const DatagramInfo& info,
+                 const transport::MacAddress& mac);
 
   struct Frame {
     std::span<const uint8_t> bytes;
@@ -54,14 +55,22 @@ class DatagramFrames {
   bool empty() const { return rest_.empty(); }
 
  private:
-  Frame MakeFrame(std::span<uint8_t> payload, PeerIdentifications* peers, PortDrops* drops) const;
-  std::optional<uint16_t> FindIdentification(std::span<const uint8_t> frame,
+  bool is_ipv6() const { return !info_.destination.IsIpv4Mapped(); }
+  size_t header_bytes() const;
+  uint8_t* headers() { return room_.data() + kHeadroomBytes - header_bytes(); }
+  void WriteHeaders(size_t payload_bytes);
+  Frame MakeFrame(std::span<uint8_t> payload, PeerIdentifications* peers, PortDrops* drops);
+  std::optional<uint16_t> FindIdentification(std::span<const uint8_t> payload,
                                              PeerIdentifications* peers, PortDrops* drops) const;
 
   std::span<uint8_t> rest_;
   DatagramInfo info_;
-  transport::Gid own_;
   transport::MacAddress mac_{};
+  transport::MacAddress source_mac_{};
+  // The headers of frames of one length end where the headroom does.
+  alignas(64) std::array<uint8_t, kHeadroomBytes> room_{};
+  size_t payload_bytes_ = 0;       // what they are for
+  uint32_t crc_after_headers_ = 0; // of IPv4, with an identification of 0
 };
 
 }  // namespace uroce::nic

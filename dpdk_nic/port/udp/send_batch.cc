@@ -31,19 +31,18 @@ void SendBatch::Add(const TransmitQueue& queue, size_t frames, const UdpSocket& 
   msghdr& message = headers_[count_].msg_hdr;
   message.msg_name = &destinations_[count_].storage;
   message.msg_namelen = destinations_[count_].bytes;
-  message.msg_iov = &vectors_[frames_];
-  message.msg_iovlen = frames;
+  message.msg_iov = &vectors_[count_];
+  message.msg_iovlen = 1;
   message.msg_control = controls_[count_].bytes.data();
   message.msg_controllen = WriteControl(first,
                                         {.is_segmented = frames > 1,
                                          .names_source = IsWildcard(socket.gid()),
                                          .interface_index = interface_index},
                                         &controls_[count_]);
+  const auto bytes = queue.payloads(frames_, frames);
+  vectors_[count_] = {const_cast<uint8_t*>(bytes.data()), bytes.size()};  // only read
   frames_of_[count_] = frames;
-  for (size_t i = 0; i < frames; ++i, ++frames_) {
-    const auto payload = queue.payload(frames_);
-    vectors_[frames_] = {const_cast<uint8_t*>(payload.data()), payload.size()};  // only read
-  }
+  frames_ += frames;
   ++count_;
 }
 

@@ -73,22 +73,42 @@ std::optional<OutgoingFrame> ReadOutgoingFrame(std::span<const uint8_t> frame) {
 }
 
 std::span<uint8_t> TransmitQueue::Room() {
-  if (count_ == kFrames) return {};
-  return slots_[SlotOf(count_)].bytes;
+  if (first_ + count_ == kFrames) return {};
+  uint8_t* const kept = bytes_.data() + end_ - kMaxHeaderBytes;
+  if (!has_room_) std::copy_n(kept, kMaxHeaderBytes, kept_.data());
+  has_room_ = true;
+  return std::span(bytes_).subspan(end_ - header_bytes_, transport::kMaxFrameBytes);
+}
+
+void TransmitQueue::CloseRoom() {
+  if (!has_room_) return;
+  has_room_ = false;
+  std::copy_n(kept_.data(), kMaxHeaderBytes, bytes_.data() + end_ - kMaxHeaderBytes);
 }
 
 bool TransmitQueue::Commit(size_t frame_bytes) {
-  Slot& slot = slots_[SlotOf(count_)];
-  const auto frame = ReadOutgoingFrame(std::span(slot.bytes).first(frame_bytes));
-  if (!frame) return false;
-  slot.frame = *frame;
+  const size_t at = end_ - header_bytes_;
+  const auto frame = ReadOutgoingFrame(std::span(bytes_).subspan(at, frame_bytes));
+  if (!frame) {
+    CloseRoom();
+    return false;
+  }
+  const uint8_t* const payload = &bytes_[at + frame->payload_at];
+  if (frame->payload_at != header_bytes_) {  // the first of another IP version
+    std::memmove(&bytes_[end_], payload, frame->payload_bytes);
+    header_bytes_ = frame->payload_at;
+  }
+  CloseRoom();
+  slots_[first_ + count_] = {*frame, end_};
+  end_ += frame->payload_bytes;
   ++count_;
   return true;
 }
 
-std::span<const uint8_t> TransmitQueue::payload(size_t index) const {
-  const Slot& slot = slots_[SlotOf(index)];
-  return std::span(slot.bytes).subspan(slot.frame.payload_at, slot.frame.payload_bytes);
+std::span<const uint8_t> TransmitQueue::payloads(size_t index, size_t frames) const {
+  const Slot& last = slots_[first_ + index + frames - 1];
+  const size_t begin = slots_[first_ + index].at;
+  return std::span(bytes_).subspan(begin, last.at + last.frame.payload_bytes - begin);
 }
 
 size_t TransmitQueue::RunAt(size_t index, bool may_segment) const {
@@ -110,15 +130,14 @@ size_t TransmitQueue::RunAt(size_t index, bool may_segment) const {
 // The kernel numbers the packets of a call from 0 (an unconnected socket that must not fragment).
 void TransmitQueue::Seal(size_t index, size_t frames, uint16_t source_port) {
   for (size_t i = 0; i < frames; ++i) {
-    Slot& slot = slots_[SlotOf(index + i)];
+    Slot& slot = slots_[first_ + index + i];
     const CoveredFields now = {
         .identification = slot.frame.is_ipv6() ? uint16_t{0} : static_cast<uint16_t>(i),
         .source_port = source_port};
     const size_t udp_bytes = UdpHeader::kBytes + slot.frame.payload_bytes;
     const uint32_t change = IcrcChange(slot.frame.covered, now, udp_bytes);
     slot.frame.covered = now;
-    uint8_t* icrc = slot.bytes.data() + slot.frame.payload_at + slot.frame.payload_bytes -
-                    transport::kIcrcBytes;
+    uint8_t* icrc = &bytes_[slot.at + slot.frame.payload_bytes - transport::kIcrcBytes];
     for (int byte = 0; byte < 4; ++byte) {
       icrc[byte] = static_cast<uint8_t>(icrc[byte] ^ change >> (8 * byte));
     }
@@ -126,8 +145,11 @@ void TransmitQueue::Seal(size_t index, size_t frames, uint16_t source_port) {
 }
 
 void TransmitQueue::Drop(size_t frames) {
-  first_ = SlotOf(frames);
+  first_ += frames;
   count_ -= frames;
+  if (count_ != 0) return;
+  first_ = 0;
+  end_ = kMaxHeaderBytes;
 }
 
 }  // namespace uroce::nic

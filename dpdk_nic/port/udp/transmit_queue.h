@@ -8,7 +8,10 @@
 
 #include "dpdk_nic/port/udp/identification.h"
 #include "transport/ids.h"
+#include "transport/wire/ethernet.h"
 #include "transport/wire/frame_builder.h"
+#include "transport/wire/ipv6.h"
+#include "transport/wire/udp.h"
 
 namespace uroce::nic {
 
@@ -34,21 +37,32 @@ std::optional<OutgoingFrame> ReadOutgoingFrame(std::span<const uint8_t> frame);
 // The frames that a UdpPort has been given and the kernel has not taken yet, in order. Groups them
 // into runs, each of which leaves as one datagram or is cut into several by the kernel
 // (UDP_SEGMENT), and makes their ICRCs right for what the kernel will make of them.
+//
+// Payloads lie one behind the other, so that a run is one piece of memory. A frame is built with
+// its headers over the end of the payload before it, which is put back when the frame is there:
+//
+//   ... payload | payload
+//         headers | payload   <- Room()
 class TransmitQueue {
  public:
   static constexpr size_t kFrames = 64;
   // Of one call: what an IPv4 packet can carry.
   static constexpr size_t kMaxCallBytes = 65'507;
 
-  // Where the next frame is to be built; empty if the queue is full.
+  // Where the next frame is to be built; empty if the queue is full. Until Commit, the frames that
+  // are queued are not to be looked at.
   std::span<uint8_t> Room();
   // Adds the frame that was built there. Returns false and forgets it if it cannot be sent.
   bool Commit(size_t frame_bytes);
+  // No frame will be built there. Changes nothing if there is no room that was asked for.
+  void CloseRoom();
 
   size_t size() const { return count_; }
   // `index` counts from the oldest frame.
-  const OutgoingFrame& frame(size_t index) const { return slots_[SlotOf(index)].frame; }
-  std::span<const uint8_t> payload(size_t index) const;
+  const OutgoingFrame& frame(size_t index) const { return slots_[first_ + index].frame; }
+  std::span<const uint8_t> payload(size_t index) const { return payloads(index, 1); }
+  // Of a run.
+  std::span<const uint8_t> payloads(size_t index, size_t frames) const;
 
   // How many frames from `index` on can leave by one call: all are as long as the first but the
   // last, which may be shorter. 1 unless `may_segment`. index < size().
@@ -59,16 +73,24 @@ class TransmitQueue {
   void Drop(size_t frames);
 
  private:
+  static constexpr size_t kMaxHeaderBytes = transport::EthernetHeader::kBytes +
+                                            transport::Ipv6Header::kBytes +
+                                            transport::UdpHeader::kBytes;
+
   struct Slot {
-    alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> bytes;
     OutgoingFrame frame;
+    size_t at;  // of the payload, in bytes_
   };
 
-  size_t SlotOf(size_t index) const { return (first_ + index) % kFrames; }
-
   std::array<Slot, kFrames> slots_;
-  size_t first_ = 0;
+  size_t first_ = 0;  // of those in slots_ that are queued
   size_t count_ = 0;
+
+  alignas(64) std::array<uint8_t, kMaxHeaderBytes + kFrames * transport::kMaxFrameBytes> bytes_;
+  size_t end_ = kMaxHeaderBytes;              // of the last payload
+  size_t header_bytes_ = kMaxHeaderBytes;     // of the last frame; the next one has as many, mostly
+  bool has_room_ = false;                     // was asked for
+  std::array<uint8_t, kMaxHeaderBytes> kept_; // what its headers lie over
 };
 
 }  // namespace uroce::nic

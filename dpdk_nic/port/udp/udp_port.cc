@@ -143,7 +143,7 @@ PacketPort::ReceivedFrame UdpPort::Receive() {
       if (FindOwn(info.source) != addresses_.end()) {  // nothing of ours comes by the network
         ++drops_[PortDrop::kOwnAddress];
       } else {
-        frames_ = DatagramFrames(message.bytes, info, info.destination, mac_);
+        frames_ = DatagramFrames(message.bytes, info, mac_);
       }
     } else if (++batches; !ReceiveAny()) {
       break;
@@ -170,7 +170,8 @@ bool UdpPort::ReceiveAny() {
 bool UdpPort::ReceiveFrom(size_t socket) { return batch_.Receive(receiving()[socket].fd()) > 0; }
 
 transport::FrameRoom UdpPort::AcquireTransmit(transport::Route /*route*/) {
-  if (queue_.size() == TransmitQueue::kFrames) Transmit();
+  if (const auto room = queue_.Room(); !room.empty()) return room;
+  Transmit();
   return queue_.Room();
 }
 
@@ -184,6 +185,7 @@ void UdpPort::Flush() {
 
 void UdpPort::Transmit() {
   is_blocked_ = false;
+  queue_.CloseRoom();
   while (queue_.size() != 0 && !is_blocked_) is_blocked_ = !TransmitOnce();
 }
 

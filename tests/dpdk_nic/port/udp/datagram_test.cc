@@ -61,7 +61,7 @@ class DatagramTest : public testing::Test {
                                .source_port = 0xc123,
                                .traffic_class = 0x0a,
                                .segment_bytes = segment_bytes};
-    frames_ = DatagramFrames(std::span(room_).subspan(DatagramFrames::kHeadroomBytes), info, own,
+    frames_ = DatagramFrames(std::span(room_).subspan(DatagramFrames::kHeadroomBytes), info,
                              {2, 0, 0, 0, 0, 2});
   }
   std::span<const uint8_t> Next() {
