@@ -21,6 +21,7 @@ CompletionQueue::CompletionQueue(uint32_t capacity, EventQueue& events, void* co
 }
 
 void CompletionQueue::Retire() {
+  Disarm();
   events_.Forget(*this);
   if (clock_ == nullptr) return;
   clock_->deadlines.Remove(*this);
@@ -71,7 +72,7 @@ void CompletionQueue::Announce(uint64_t number) {
   if (held_ != 0) clock_->deadlines.Set(*this, kNever);
   held_ = 0;
   announced_ = number + 1;
-  notify_on_ = NotifyOn::kNothing;
+  Disarm();
   events_.Raise(*this, EventType::kCompletion);
 }
 
@@ -100,9 +101,15 @@ bool CompletionQueue::PollOne(Completion& out, Time& time) {
   return true;
 }
 
+void CompletionQueue::Disarm() {
+  if (notify_on_ != NotifyOn::kNothing) --events_.armed;
+  notify_on_ = NotifyOn::kNothing;
+}
+
 // The event announces the oldest completion alone: a program that takes a part of what is there
 // (perftest takes 16) and arms again gets another event for the rest.
 void CompletionQueue::Arm(NotifyOn on) {
+  if (notify_on_ == NotifyOn::kNothing) ++events_.armed;
   notify_on_ = std::max(notify_on_, on);
   if (held_ != 0) return;  // its event comes anyway
   uint64_t oldest = std::max(announced_, consumed_.load(std::memory_order_acquire));

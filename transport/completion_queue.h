@@ -97,6 +97,7 @@ class CompletionQueue : public EventSource, private DeadlineClient {
   // `count` completions, from the one of this number on, call for an event.
   void CallForEvent(uint64_t first, uint64_t count);
   void Announce(uint64_t number);
+  void Disarm();
   void CopyTo(Room& room) const;
 
   EventQueue& events_;

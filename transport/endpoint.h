@@ -138,6 +138,8 @@ class Endpoint {
 
   // Completion notifications and asynchronous events, oldest first.
   std::optional<Event> TakeEvent() { return events_.Take(); }
+  // Whether a program may be asleep until an event: a completion queue is armed.
+  bool is_event_awaited() const { return events_.armed != 0; }
 
   // Queue pair 1; nullptr as long as neither we nor a peer has used it.
   GeneralServices* general_services() { return general_services_.get(); }

@@ -61,6 +61,9 @@ class EventQueue {
   void Forget(EventSource& source);
   bool empty() const { return head_ == nullptr; }
 
+  // How many completion queues are armed: programs that wait for their events may be asleep.
+  uint32_t armed = 0;
+
  private:
   EventSource* head_ = nullptr;
   EventSource* tail_ = nullptr;

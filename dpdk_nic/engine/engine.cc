@@ -25,6 +25,13 @@ constexpr int kReceiveBurst = 64;
 constexpr int kTransmitBurst = 64;
 constexpr int kLoopbackBurst = 64;
 
+// A pass counts as much as these frames take: on a port of system calls many passes are long, and a
+// thread that makes few of them may be driving all the same.
+constexpr int kWorkOfAPass = 4;
+
+// After the last flush. Some system calls long.
+constexpr Duration kLongestWaitForOthers = transport::Microseconds(20);
+
 // What a uroced that works does not exceed. When it is over, it will hear of it some time.
 constexpr Duration kReleaseTimeout = transport::Milliseconds(1'000);
 
@@ -75,16 +82,35 @@ Engine::~Engine() {
 
 // One pass. Receiving comes first and sending last, so that what arrived together is acknowledged
 // together.
-bool Engine::RunOnce(Time now) {
-  bool worked = ReceiveBurst(now);
-  worked |= RunDeadlines(now);
-  worked |= TransmitBurst(now);
-  port_->Flush();
+int Engine::RunOnce(Time now, Driver driver) {
+  if (now >= flush_by_) Flush(now);
+  const int received = ReceiveBurst(now);
+  const int done = received + RunDeadlines(now);
+  const int sent = TransmitBurst(now);
+  if (driver == Driver::kHelper) {
+    Flush(now);
+  } else if (sent != 0) {
+    // What an application receives it mostly answers: acknowledgement and answer go out together.
+    FlushBy(now, received != 0 ? now + Duration{1} : now);
+  }
   EndPass();
-  return worked;
+  return done + sent;
 }
 
-bool Engine::ReceiveBurst(Time now) {
+void Engine::Flush(Time now) {
+  port_->Flush();
+  flush_by_ = transport::kNever;
+  flushed_at_ = now;
+}
+
+// Frames wait for others only while an application makes passes all the time.
+void Engine::FlushBy(Time now, Time limit) {
+  if (limit <= now || !helper_stands_by_.load(std::memory_order_relaxed)) return Flush(now);
+  port_->FlushSoon();
+  flush_by_ = std::min(flush_by_, limit);
+}
+
+int Engine::ReceiveBurst(Time now) {
   if (now >= next_link_service_) {
     next_link_service_ = now + kLinkServiceInterval;
     port_->ServeLink();
@@ -109,7 +135,7 @@ bool Engine::ReceiveBurst(Time now) {
     port_->ReleaseReceived();
     ++received;
   }
-  return received != 0;
+  return received;
 }
 
 void Engine::Accept(Time now, const PacketPort::ReceivedFrame& frame) {
@@ -153,27 +179,27 @@ void Engine::UpdateManagement(Time now) {
   if (!in_forked_child()) ResolveForManagement(now);
 }
 
-bool Engine::RunDeadlines(Time now) {
-  bool worked = false;
+int Engine::RunDeadlines(Time now) {
+  int done = 0;
   if (endpoint_.NextDeadline() <= now) {
     endpoint_.OnDeadline(now);
-    worked = true;
+    ++done;
   }
   if (link_layer_->NextDeadline() <= now) {
     link_layer_->OnDeadline(now);
-    worked = true;
+    ++done;
   }
-  return worked;
+  return done;
 }
 
-bool Engine::TransmitBurst(Time now) {
+int Engine::TransmitBurst(Time now) {
   ResolveForManagement(now);
-  const bool sent = TransmitToPort(now);
-  return (!port_loops_back_ && LoopBack(now)) || sent;
+  const int sent = TransmitToPort(now);
+  return port_loops_back_ ? sent : sent + LoopBack(now);
 }
 
 // Routes take turns: one that has more to send than a burst does not keep the others waiting.
-bool Engine::TransmitToPort(Time now) {
+int Engine::TransmitToPort(Time now) {
   int sent = TransmitFromLinkLayer(now);
   Route from = next_route_;
   next_route_ = Route::kWire;
@@ -187,7 +213,7 @@ bool Engine::TransmitToPort(Time now) {
     if (by_port) sent += TransmitTo(*route, now, kTransmitBurst - sent);
     from = next;
   }
-  return sent != 0;
+  return sent;
 }
 
 template <class HasFrame, class PollFrame>
@@ -229,7 +255,7 @@ void Engine::Commit(Time now, Route route, std::span<const uint8_t> frame, IcrcU
 }
 
 // Nothing comes between building and reading these frames, and their memory is our own.
-bool Engine::LoopBack(Time now) {
+int Engine::LoopBack(Time now) {
   const transport::FrameRoom room(loopback_frame_, IcrcUse::kWaived);
   int looped = 0;
   while (looped < kLoopbackBurst && endpoint_.HasTransmit(Route::kLoopback)) {
@@ -243,7 +269,7 @@ bool Engine::LoopBack(Time now) {
     endpoint_.OnFrame(now, frame, Route::kLoopback, transport::IcrcCheck::kWaived);
     ++looped;
   }
-  return looped != 0;
+  return looped;
 }
 
 void Engine::EndPass() {
@@ -277,8 +303,14 @@ void Engine::FinishVerb() {
     return;
   }
   bool sent = std::exchange(sent_at_once_, false);
-  if (HasTransmit()) sent |= TransmitBurst(clock_.Now());
-  if (sent) port_->Flush();
+  if (HasTransmit()) sent |= TransmitBurst(clock_.Now()) != 0;
+  // While answers are awaited there will be passes, and others to go with these. A message that is
+  // alone goes at once.
+  const bool awaits_answers = std::exchange(verb_awaits_answers_, false);
+  if (sent) {
+    const Time now = clock_.Now();
+    FlushBy(now, awaits_answers ? flushed_at_ + kLongestWaitForOthers : now);
+  }
   EndPass();
   UnlockAndWakeHelper();
 }
@@ -296,6 +328,7 @@ bool Engine::SendAtOnce(transport::QueuePair& qp) {
   const Route route = qp.route();
   if (route == Route::kLoopback && !port_loops_back_) return false;
   if (!endpoint_.MaySendAtOnce(qp) || in_forked_child()) return false;
+  if (!sent_at_once_) verb_awaits_answers_ = endpoint_.NextDeadline() != transport::kNever;
   const transport::FrameRoom room = port_->AcquireTransmit(route);
   if (room.empty()) return false;
   const Time now = clock_.Now();
@@ -309,9 +342,13 @@ bool Engine::SendAtOnce(transport::QueuePair& qp) {
 // Wakes the helper if it sleeps longer than what is to be done now can wait. Logs without the lock:
 // a message costs system calls.
 void Engine::UnlockAndWakeHelper() {
-  const bool wake = helper_sleeps_until_ > Time{0} && (HasTransmit() || port_->keeps_frames() ||
-                                                       NextDeadline() < helper_sleeps_until_);
+  bool wake = helper_sleeps_until_ > Time{0} &&
+              (HasTransmit() || port_->keeps_frames() || NextDeadline() < helper_sleeps_until_);
   if (wake) helper_sleeps_until_ = Time{0};
+  if (const bool waits = endpoint_.is_event_awaited(); waits != application_waits()) [[unlikely]] {
+    application_waits_.store(waits, std::memory_order_relaxed);
+    wake |= waits && helper_stands_by_.load(std::memory_order_relaxed);
+  }
   if (sentence_.empty()) [[likely]] {
     Unlock();
   } else {
@@ -332,11 +369,11 @@ void Engine::Unlock() {
     news_.Wake();
 }
 
-Engine::PassResult Engine::RunIfFree() {
-  if (!lock_.TryLock()) return PassResult::kLockBusy;
-  const bool worked = RunOnce(clock_.Now());
+std::optional<int> Engine::RunIfFree(Driver driver) {
+  if (!lock_.TryLock()) return std::nullopt;
+  const int done = RunOnce(clock_.Now(), driver);
   UnlockAndWakeHelper();
-  return worked ? PassResult::kWorked : PassResult::kNothingToDo;
+  return done;
 }
 
 bool Engine::TryRunOnce() {
@@ -344,20 +381,20 @@ bool Engine::TryRunOnce() {
   if (in_forked_child()) [[unlikely]]
     return false;
   PrepareThread();
-  application_passes_.store(application_passes() + 1, std::memory_order_relaxed);
 
   // A dedicated thread is faster than this one would be: it has the engine's data in its cache.
-  const PassResult result = mode_ == ProgressMode::kAuto ? RunIfFree() : PassResult::kNothingToDo;
-  switch (result) {
-    case PassResult::kWorked:
-      pause.PollWorked();
-      return true;
-    case PassResult::kNothingToDo:
-      pause.PollFailed();
-      return false;
-    case PassResult::kLockBusy:
-      pause.PollRefused();
-      return false;
+  const std::optional<int> done =
+      mode_ == ProgressMode::kAuto ? RunIfFree(Driver::kApplication) : 0;
+  const int work = kWorkOfAPass + done.value_or(0);
+  application_work_.store(application_work() + static_cast<uint64_t>(work),
+                          std::memory_order_relaxed);
+  if (!done) {
+    pause.PollRefused();
+  } else if (*done == 0) {
+    pause.PollFailed();
+  } else {
+    pause.PollWorked();
+    return true;
   }
   return false;
 }

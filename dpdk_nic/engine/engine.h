@@ -129,7 +129,7 @@ class Engine {
     ~ManagementEnd() UROCE_REQUIRES(engine.lock_) { engine.UpdateManagement(now); }
   };
 
-  enum class PassResult : uint8_t { kWorked, kNothingToDo, kLockBusy };
+  enum class Driver : uint8_t { kHelper, kApplication };
 
   // Asks under the lock, and runs a pass that sends the question, until `ask(now)` returns true or
   // the timeout ends. Asks again whenever there may be an answer, and sleeps in between: the
@@ -139,18 +139,22 @@ class Engine {
   template <class Ask>
   PacketPort::PathState AskPort(transport::Duration timeout, Ask ask);
 
-  PassResult RunIfFree();
-  bool RunOnce(transport::Time now) UROCE_REQUIRES(lock_);
-  bool ReceiveBurst(transport::Time now) UROCE_REQUIRES(lock_);
+  // One pass; nullopt if another thread makes one.
+  std::optional<int> RunIfFree(Driver driver);
+  // How much there was to do: frames, and deadlines that had come.
+  int RunOnce(transport::Time now, Driver driver = Driver::kHelper) UROCE_REQUIRES(lock_);
+  int ReceiveBurst(transport::Time now) UROCE_REQUIRES(lock_);
   void Accept(transport::Time now, const PacketPort::ReceivedFrame& frame) UROCE_REQUIRES(lock_);
   void FollowNeighbors() UROCE_REQUIRES(lock_);
   std::optional<transport::MacAddress> NeighborNow(transport::Time now, const transport::Gid& gid)
       UROCE_REQUIRES(lock_);
   void ResolveForManagement(transport::Time now) UROCE_REQUIRES(lock_);
   void UpdateManagement(transport::Time now) UROCE_REQUIRES(lock_);
-  bool RunDeadlines(transport::Time now) UROCE_REQUIRES(lock_);
-  bool TransmitBurst(transport::Time now) UROCE_REQUIRES(lock_);
-  bool TransmitToPort(transport::Time now) UROCE_REQUIRES(lock_);
+  void Flush(transport::Time now) UROCE_REQUIRES(lock_);
+  void FlushBy(transport::Time now, transport::Time limit) UROCE_REQUIRES(lock_);
+  int RunDeadlines(transport::Time now) UROCE_REQUIRES(lock_);
+  int TransmitBurst(transport::Time now) UROCE_REQUIRES(lock_);
+  int TransmitToPort(transport::Time now) UROCE_REQUIRES(lock_);
   // Sends until there is no frame, the port takes none or `most` have gone; returns how many.
   template <class HasFrame, class PollFrame>
   int Transmit(transport::Time now, transport::Route route, int most, HasFrame has_frame,
@@ -159,7 +163,7 @@ class Engine {
   int TransmitTo(transport::Route route, transport::Time now, int most) UROCE_REQUIRES(lock_);
   void Commit(transport::Time now, transport::Route route, std::span<const uint8_t> frame,
               transport::IcrcUse icrc) UROCE_REQUIRES(lock_);
-  bool LoopBack(transport::Time now) UROCE_REQUIRES(lock_);
+  int LoopBack(transport::Time now) UROCE_REQUIRES(lock_);
   bool SendAtOnce(transport::QueuePair& qp) UROCE_REQUIRES(lock_);
   void EndPass() UROCE_REQUIRES(lock_);
   bool HasTransmit() const UROCE_REQUIRES(lock_);
@@ -172,9 +176,13 @@ class Engine {
   void EndSleep();
   // An answer that a thread waits for cannot wait until an application that drives looks for it.
   bool answers_awaited() const { return news_.has_waiters(); }
-  uint64_t application_passes() const {
-    return application_passes_.load(std::memory_order_relaxed);
+  // For the event of a completion queue: it may be asleep.
+  bool application_waits() const { return application_waits_.load(std::memory_order_relaxed); }
+  void SetHelperStandsBy(bool stands_by) {
+    helper_stands_by_.store(stands_by, std::memory_order_relaxed);
   }
+  // Grows with the passes that applications make, and with what they do.
+  uint64_t application_work() const { return application_work_.load(std::memory_order_relaxed); }
   void MarkForked() UROCE_REQUIRES(lock_);
 
   EngineLock lock_;
@@ -196,14 +204,20 @@ class Engine {
   transport::Time helper_sleeps_until_ UROCE_GUARDED_BY(lock_);
   bool port_active_ UROCE_GUARDED_BY(lock_);           // what the endpoint was told last
   bool port_failed_ UROCE_GUARDED_BY(lock_) = false;   // the endpoint was told
-  bool sent_at_once_ UROCE_GUARDED_BY(lock_) = false;  // frames since PacketPort::Flush
-  bool tapped_ UROCE_GUARDED_BY(lock_) = false;        // frames since FrameTap::EndBurst
-  bool has_news_ UROCE_GUARDED_BY(lock_) = false;      // for those that wait for answers
+  bool sent_at_once_ UROCE_GUARDED_BY(lock_) = false;  // frames in this verb
+  transport::Time flushed_at_ UROCE_GUARDED_BY(lock_);
+  // When the next pass flushes before anything else: frames wait for others.
+  transport::Time flush_by_ UROCE_GUARDED_BY(lock_) = transport::kNever;
+  bool verb_awaits_answers_ UROCE_GUARDED_BY(lock_) = false;  // to what earlier ones sent
+  bool tapped_ UROCE_GUARDED_BY(lock_) = false;               // frames since FrameTap::EndBurst
+  bool has_news_ UROCE_GUARDED_BY(lock_) = false;             // for those that wait for answers
   EventCount news_;
   std::string sentence_ UROCE_GUARDED_BY(lock_);  // of the port, to be printed without the lock
   std::atomic<bool> in_forked_child_{false};
-  // How often applications wanted to drive. Not exact: threads may overwrite each other's counts.
-  alignas(64) std::atomic<uint64_t> application_passes_{0};
+  // Not exact: threads may overwrite each other's counts.
+  alignas(64) std::atomic<uint64_t> application_work_{0};
+  std::atomic<bool> helper_stands_by_{false};
+  std::atomic<bool> application_waits_{false};
   alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> loopback_frame_
       UROCE_GUARDED_BY(lock_);
   std::unique_ptr<Progress> progress_;

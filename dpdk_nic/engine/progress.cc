@@ -23,11 +23,12 @@ constexpr Duration kTick = Milliseconds(1);
 // retransmission timers, which are later than that.
 constexpr Duration kLinger = Milliseconds(20);
 
-// An application thread that makes as many passes within one spin is driving.
-constexpr uint64_t kPassesThatDrive = 32;
-// Fewer in a tick, and it stopped. More than a program makes that waits for events: each event
-// costs it a wake-up of 20 us.
-constexpr uint64_t kPassesATickThatDrive = 200;
+// An application thread that has done as much since the last sleep is driving
+// (Engine::application_work): 8 passes, or fewer that had more to do.
+constexpr uint64_t kWorkThatDrives = 32;
+// Less in a tick, and it stopped. More than a program does that waits for events: each event costs
+// it a wake-up of 20 us.
+constexpr uint64_t kWorkATickThatDrives = 800;
 
 // The last one: interrupts and the first threads of most programs tend to be on the first.
 std::optional<int> LastAllowedProcessor() {
@@ -53,24 +54,27 @@ Progress::~Progress() {
 }
 
 bool Progress::RunPass() {
-  const bool worked = engine_.RunIfFree() == Engine::PassResult::kWorked;
+  const bool worked = engine_.RunIfFree(Engine::Driver::kHelper).value_or(0) != 0;
   lingering_ |= worked;
   return worked;
 }
 
 bool Progress::IsDrivenElsewhere() {
-  return engine_.application_passes() - passes_before_ >= kPassesThatDrive;
+  return !engine_.application_waits() &&
+         engine_.application_work() - work_before_ >= kWorkThatDrives;
 }
 
 void Progress::StandBy() {
-  uint64_t passes = engine_.application_passes();
-  uint64_t passes_in_tick;
+  uint64_t work = engine_.application_work();
+  uint64_t work_in_tick;
+  engine_.SetHelperStandsBy(true);
   do {
     loop_.Wait(Now() + kTick);
-    const uint64_t before = std::exchange(passes, engine_.application_passes());
-    passes_in_tick = passes - before;
-  } while (passes_in_tick >= kPassesATickThatDrive && !engine_.answers_awaited() &&
-           !loop_.stopping());
+    const uint64_t before = std::exchange(work, engine_.application_work());
+    work_in_tick = work - before;
+  } while (work_in_tick >= kWorkATickThatDrives && !engine_.answers_awaited() &&
+           !engine_.application_waits() && !loop_.stopping());
+  engine_.SetHelperStandsBy(false);
   lingering_ = true;
 }
 
@@ -83,7 +87,7 @@ void Progress::EndSleep(const SleepPlan& plan, bool woken) {
     lingering_ = woken;
     engine_.EndSleep();
   }
-  passes_before_ = engine_.application_passes();
+  work_before_ = engine_.application_work();
 }
 
 }  // namespace uroce::nic

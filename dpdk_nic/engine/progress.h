@@ -34,8 +34,8 @@ class Progress final : private PollLoop::Source {
 
   Engine& engine_;
   PollLoop loop_{*this};
-  uint64_t passes_before_ = 0;  // of the application, since the last sleep
-  bool lingering_ = true;       // worked since the last long sleep
+  uint64_t work_before_ = 0;  // of the application, at the last sleep
+  bool lingering_ = true;     // worked since the last long sleep
 };
 
 }  // namespace uroce::nic

@@ -49,6 +49,9 @@ class PacketPort {
   // Makes everything committed and released visible to the other side; ends a burst. Not called by
   // a verb that committed nothing.
   virtual void Flush() = 0;
+  // The same, but what costs a system call may wait for company: whoever drives the engine calls
+  // Flush before long.
+  virtual void FlushSoon() { Flush(); }
 
   // Whether the port takes frames by Route::kLoopback, too, and gives them back by Receive, and
   // with them a copy of each multicast RoCEv2 frame that it sends. If not, the engine hands them to

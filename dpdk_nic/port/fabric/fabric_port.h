@@ -67,6 +67,7 @@ class FabricPort : public PacketPort {
   void CommitTransmit(size_t frame_bytes) override {
     is_acquired_from_wire_ ? wire_.Commit(frame_bytes) : links_.Commit(frame_bytes);
   }
+  void FlushSoon() override { links_.Flush(); }
   void Flush() override {
     links_.Flush();
     if (wire_.is_open()) wire_.Flush();

@@ -158,8 +158,7 @@ void DatagramFrames::WriteHeaders(size_t payload_bytes) {
                        .source = Ipv4Of(info_.source),
                        .destination = Ipv4Of(info_.destination)},
                       ip);
-  crc_after_headers_ =
-      transport::StartIcrc(transport::IpVersion::kIpv4, headers(), header_bytes());
+  crc_after_headers_ = transport::StartIcrc(transport::IpVersion::kIpv4, headers(), header_bytes());
 }
 
 DatagramFrames::Frame DatagramFrames::MakeFrame(std::span<uint8_t> payload,

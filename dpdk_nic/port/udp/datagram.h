@@ -69,8 +69,8 @@ class DatagramFrames {
   transport::MacAddress source_mac_{};
   // The headers of frames of one length end where the headroom does.
   alignas(64) std::array<uint8_t, kHeadroomBytes> room_{};
-  size_t payload_bytes_ = 0;       // what they are for
-  uint32_t crc_after_headers_ = 0; // of IPv4, with an identification of 0
+  size_t payload_bytes_ = 0;        // what they are for
+  uint32_t crc_after_headers_ = 0;  // of IPv4, with an identification of 0
 };
 
 }  // namespace uroce::nic

@@ -87,10 +87,10 @@ class TransmitQueue {
   size_t count_ = 0;
 
   alignas(64) std::array<uint8_t, kMaxHeaderBytes + kFrames * transport::kMaxFrameBytes> bytes_;
-  size_t end_ = kMaxHeaderBytes;              // of the last payload
-  size_t header_bytes_ = kMaxHeaderBytes;     // of the last frame; the next one has as many, mostly
-  bool has_room_ = false;                     // was asked for
-  std::array<uint8_t, kMaxHeaderBytes> kept_; // what its headers lie over
+  size_t end_ = kMaxHeaderBytes;           // of the last payload
+  size_t header_bytes_ = kMaxHeaderBytes;  // of the last frame; the next one has as many, mostly
+  bool has_room_ = false;                  // was asked for
+  std::array<uint8_t, kMaxHeaderBytes> kept_;  // what its headers lie over
 };
 
 }  // namespace uroce::nic

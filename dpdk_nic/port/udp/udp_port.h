@@ -50,6 +50,7 @@ class UdpPort final : public PacketPort {
   transport::FrameRoom AcquireTransmit(transport::Route route) override;
   void CommitTransmit(size_t frame_bytes) override;
   void Flush() override;
+  void FlushSoon() override {}
 
   PathState JoinGroup(const transport::Gid& /*group*/) override { return PathState::kRefused; }
 

@@ -42,8 +42,8 @@ bool IsReadAs(const ConnectionPacket& packet, bool is_packet, const Packet& expe
   if (ReadPlainPacket<kOpcode>(packet, plain) != is_packet) return false;
   return !is_packet ||
          (plain.solicited == expected.solicited && plain.ack_request == expected.ack_request &&
-          plain.psn == expected.psn && plain.reth == expected.reth &&
-          plain.aeth == expected.aeth && plain.payload.data() == expected.payload.data() &&
+          plain.psn == expected.psn && plain.reth == expected.reth && plain.aeth == expected.aeth &&
+          plain.payload.data() == expected.payload.data() &&
           plain.payload.size() == expected.payload.size());
 }
 
