@@ -11,12 +11,14 @@ namespace {
 
 // Allocations that still succeed; negative: all do.
 int allocations_left = -1;
+size_t bytes_allocated = 0;
 
 }  // namespace
 
 [[gnu::noinline]] void* operator new(size_t bytes) {
   if (allocations_left == 0) throw std::bad_alloc();
   if (allocations_left > 0) --allocations_left;
+  bytes_allocated += bytes;
   void* const memory = std::malloc(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
@@ -93,6 +95,44 @@ TEST_F(OutOfMemoryTest, CreationLosesNoNumber) {
         [&] { EXPECT_EQ(qp, nullptr); });
     EXPECT_NE(qp, nullptr);
   }
+}
+
+TEST_F(OutOfMemoryTest, QueuePairTakesAsMuchMemoryHoweverManyThereAre) {
+  TestHost host(1);
+  const auto bytes_of_one_more = [&host] {
+    const size_t before = bytes_allocated;
+    QueuePair* qp = nullptr;
+    EXPECT_EQ(host.endpoint.CreateQueuePair(host.qp->init_attributes(), &qp), Status::kOk);
+    return bytes_allocated - before;
+  };
+  const size_t bytes_of_the_second = bytes_of_one_more();
+  for (int i = 0; i < 300; ++i) ASSERT_EQ(bytes_of_one_more(), bytes_of_the_second) << i;
+}
+
+TEST_F(OutOfMemoryTest, TimersNeedNoneOnceTheQueuePairsAreThere) {
+  TestHost host(1);
+  std::vector<QueuePair*> qps = {host.qp};
+  for (int i = 0; i < 100; ++i) {
+    QueuePair* qp = nullptr;
+    ASSERT_EQ(host.endpoint.CreateQueuePair(host.qp->init_attributes(), &qp), Status::kOk);
+    qps.push_back(qp);
+  }
+  for (QueuePair* qp : qps) {
+    host.qp = qp;
+    host.Connect(Gid::FromIpv4({10, 0, 0, 9}), {2, 0, 0, 0, 0, 9}, Qpn{5}, 1, Mtu::k1024);
+  }
+  SendWorkRequest write;
+  write.opcode = SendOpcode::kRdmaWrite;
+  std::vector<uint8_t> frame(kMaxFrameBytes);
+  size_t frames = 0;
+  allocations_left = 0;
+  for (QueuePair* qp : qps) {
+    if (qp->PostSend(write) != Status::kOk) break;
+    frames += host.endpoint.PollTransmit(Time{1'000}, Route::kWire, frame) != 0 ? 1 : 0;
+  }
+  allocations_left = -1;
+  EXPECT_EQ(frames, qps.size());
+  EXPECT_LT(host.endpoint.NextDeadline(), kNever) << "no timer runs: the test tests nothing";
 }
 
 }  // namespace
