@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <set>
 
 #include "dpdk_nic/control/block_claim.h"
 #include "tests/dpdk_nic/control/control_test_support.h"
@@ -53,6 +54,18 @@ TEST(ServerTest, FabricWithoutNicIsDescribed) {
   EXPECT_FALSE(welcome.has_wire);
   EXPECT_EQ(welcome.gid_count, 0u);
   EXPECT_EQ(host.CountClients(), 1u);
+}
+
+// Whoever has seen the numbers of one uroced does not know those of the next.
+TEST(ServerTest, EachServerBeginsAtABlockOfItsOwn) {
+  std::set<uint32_t> first_blocks;
+  for (int i = 0; i < 8; ++i) {
+    ServerHost host;
+    Peer peer(host.fabric());
+    ASSERT_TRUE(peer.SayHello());
+    first_blocks.insert(peer.Hear<Welcome>().block);
+  }
+  EXPECT_GT(first_blocks.size(), 2u);
 }
 
 TEST(ServerTest, FabricWithNicIsDescribed) {

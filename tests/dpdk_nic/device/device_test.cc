@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,6 +35,24 @@ transport::EndpointConfig EndpointConfigOf(Device& device) {
       [](transport::Endpoint& endpoint) { return endpoint.config(); });
 }
 
+// The keys and, in their block, the QPNs that the device gives next.
+std::vector<uint32_t> NextNumbersOf(Device& device) {
+  return device.engine().WithEndpoint([](transport::Endpoint& endpoint) {
+    std::vector<uint32_t> numbers;
+    const auto cq = endpoint.CreateCompletionQueue(1, nullptr);
+    transport::QpInitAttributes init;
+    init.send_cq = init.receive_cq = cq.get();
+    std::vector<transport::QueuePair*> qps(4);
+    for (transport::QueuePair*& qp : qps) {
+      numbers.push_back(endpoint.memory().Register({}).value().value);
+      EXPECT_EQ(endpoint.CreateQueuePair(init, &qp), transport::Status::kOk);
+      numbers.push_back(qp->qpn().value % transport::kMaxQps);
+    }
+    for (transport::QueuePair* qp : qps) endpoint.DestroyQueuePair(qp);
+    return numbers;
+  });
+}
+
 TEST(DeviceTest, ConfigurationReachesTheEndpoint) {
   DeviceConfig config = ConfigFor(TestFabric());
   config.mtu_bytes = 1'500;
@@ -55,6 +74,17 @@ TEST(DeviceTest, QueuePairsAreOfTheBlockThatTheProcessHolds) {
   EXPECT_EQ(EndpointConfigOf(*device.value()).first_qpn.value, block * transport::kMaxQps);
   const UniqueFd folder = control::OpenFolderOf(TestFabric());
   EXPECT_EQ(control::BlockClaims(folder.get()).OwnerOf(block), geteuid());
+}
+
+// What a peer has seen of a device says nothing about another, or about the same one made anew.
+TEST(DeviceTest, KeysAndNumbersOfADeviceMadeAnewAreOthers) {
+  std::set<std::vector<uint32_t>> sequences;
+  for (int i = 0; i < 3; ++i) {
+    const auto device = Device::Open(ConfigFor(TestFabric()), {});
+    ASSERT_TRUE(device.ok());
+    sequences.insert(NextNumbersOf(*device.value()));
+  }
+  EXPECT_EQ(sequences.size(), 3u);
 }
 
 TEST(DeviceTest, StateIsPublished) {

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <iterator>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -136,6 +138,38 @@ TEST_F(ConnectionsTest, QueuePairsFitTogether) {
   EXPECT_EQ(client_sending.sq_psn, receiving.rq_psn);
   EXPECT_EQ(client_sending.retry_cnt, 6);
   EXPECT_EQ(client_sending.timeout, 17);  // there and back, and the delay of the ACK
+}
+
+// Nobody who does not see the packets can name the next one.
+TEST_F(ConnectionsTest, EachConnectionStartsAtARandomPsn) {
+  constexpr uint32_t kConnections = 8;
+  Prepare();
+  std::set<uint32_t> psns;
+  for (uint32_t i = 0; i < kConnections; ++i) {
+    client_id_ = NewClient();
+    ASSERT_EQ(client_.Connect(client_id_, Host::Parameters(0x111 + i)), 0);
+    network_.Run();
+    server_id_ = server_.Expect(UserEvent::kConnectRequest).id;
+    ib_uverbs_qp_attr client{};
+    ib_uverbs_qp_attr server{};
+    ASSERT_EQ(server_.InitQp(server_id_, kReadyToReceive, server), 0);
+    psns.insert(server.rq_psn);
+    ASSERT_EQ(server_.Accept(server_id_, Host::Parameters(0x222 + i)), 0);
+    network_.Run();
+    client_.Expect(UserEvent::kConnectResponse);
+    ASSERT_EQ(client_.InitQp(client_id_, kReadyToReceive, client), 0);
+    psns.insert(client.rq_psn);
+    ASSERT_EQ(client_.ConfirmReady(client_id_), 0);
+    network_.Run();
+    server_.Expect(UserEvent::kEstablished);
+  }
+  ASSERT_EQ(psns.size(), 2 * kConnections);
+  uint32_t common_bits_of_neighbours = 0xff'ffff;
+  for (auto psn = psns.begin(); std::next(psn) != psns.end(); ++psn) {
+    common_bits_of_neighbours &= ~(*psn ^ *std::next(psn));
+  }
+  EXPECT_EQ(common_bits_of_neighbours, 0u) << "a bit that never changes";
+  EXPECT_GT(*psns.rbegin() - *psns.begin(), 0x40'0000u);
 }
 
 TEST_F(ConnectionsTest, AckTimeoutIsTheOneThatWasSet) {
