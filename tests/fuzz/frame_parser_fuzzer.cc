@@ -13,6 +13,7 @@
 #include "tests/fuzz/seal_frame.h"
 #include "tests/transport/wire/both_ways.h"
 #include "transport/wire/bth.h"
+#include "transport/wire/connection_frame.h"
 #include "transport/wire/extension_headers.h"
 #include "transport/wire/frame_builder.h"
 #include "transport/wire/frame_parser.h"
@@ -53,8 +54,10 @@ std::vector<uint8_t> Rebuild(const Packet& packet) {
 
 void CheckFrame(const std::vector<uint8_t>& frame) {
   UROCE_REQUIRE(BothWaysAgree(frame));
+  const Qpn destination = PeekDestinationQpn(frame);
   Packet packet;
   if (ParseFrame(frame, packet) != DropReason::kNone) return;
+  UROCE_REQUIRE(destination == packet.destination_qpn);
   const std::string printed = ToString(packet);
   UROCE_REQUIRE(!printed.empty());
   UROCE_REQUIRE(LiesWithin(packet.payload, frame));

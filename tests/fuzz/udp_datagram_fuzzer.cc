@@ -1,8 +1,9 @@
 // Anybody can send anything to UDP port 4791. The first bytes of the input say what the kernel
 // tells of a message: its flags, its control messages, the size of the datagrams that it joined,
-// its source; the rest are the bytes, as they are or with their ICRCs made right. What is checked:
-// every byte is in a frame, in order, or in a part that is counted as dropped; a frame says where
-// it came from and is to us; its ICRC is right if the port says so, and the port does if it is.
+// where it came from and to; the rest are the bytes, as they are or with their ICRCs made right.
+// What is checked: every byte is in a frame, in order, or in a part that is counted as dropped; a
+// frame says where it came from and is to us, and which queue pair it is for; its ICRC is right if
+// the port says so, and the port does if it is.
 #include <netinet/in.h>
 #include <netinet/udp.h>
 
@@ -18,6 +19,9 @@
 #include "dpdk_nic/port/udp/datagram.h"
 #include "dpdk_nic/port/udp/udp_address.h"
 #include "tests/fuzz/require.h"
+#include "transport/ids.h"
+#include "transport/wire/byte_order.h"
+#include "transport/wire/connection_frame.h"
 #include "transport/wire/ethernet.h"
 #include "transport/wire/frame_builder.h"
 #include "transport/wire/frame_parser.h"
@@ -41,7 +45,7 @@ constexpr size_t kShortest = 16;  // a BTH and an ICRC
 
 struct Options {
   bool is_ipv6, is_truncated, is_control_cut, has_class, is_class_long, has_segment, is_forged,
-      is_of_other_version, is_sealed;
+      is_of_other_version, is_sealed, is_wildcard, has_destination;
   uint8_t traffic_class;
   int segment_bytes;
   uint16_t identification;
@@ -57,6 +61,8 @@ struct Options {
     is_forged = bit(6);
     is_of_other_version = bit(7);
     is_sealed = bit(8);
+    is_wildcard = bit(9);
+    has_destination = bit(10);
     traffic_class = bytes[2];
     int16_t segment = 0;
     std::memcpy(&segment, bytes + 3, sizeof segment);
@@ -71,6 +77,8 @@ Gid Host(bool is_ipv6, uint8_t number) {
   return gid;
 }
 
+Gid Wildcard(bool is_ipv6) { return is_ipv6 ? Gid{} : Gid::FromIpv4({}); }
+
 class Message {
  public:
   Message(const Options& options, const Gid& own)
@@ -84,6 +92,7 @@ class Message {
     if (options.has_class && options.is_class_long) Add(level, type, int{options.traffic_class});
     if (options.has_class && !options.is_class_long) Add(level, type, options.traffic_class);
     if (options.has_segment) Add(SOL_UDP, UDP_GRO, options.segment_bytes);
+    if (options.has_destination) AddDestination(own);
   }
   const msghdr& header() const { return header_; }
 
@@ -92,6 +101,16 @@ class Message {
   }
 
  private:
+  void AddDestination(const Gid& gid) {
+    if (gid.IsIpv4Mapped()) {
+      in_pktinfo info{};
+      std::memcpy(&info.ipi_addr, &gid.bytes[12], sizeof info.ipi_addr);
+      return Add(IPPROTO_IP, IP_PKTINFO, info);
+    }
+    in6_pktinfo info{};
+    std::memcpy(&info.ipi6_addr, gid.bytes.data(), sizeof info.ipi6_addr);
+    Add(IPPROTO_IPV6, IPV6_PKTINFO, info);
+  }
   template <class Value>
   void Add(int level, int type, Value value) {
     cmsghdr control{};
@@ -139,6 +158,9 @@ void CheckFrame(const DatagramFrames::Frame& frame, std::span<const uint8_t> par
                 const Options& options, const Gid& source, const Gid& own) {
   UROCE_REQUIRE(frame.bytes.size() > part.size());
   UROCE_REQUIRE(std::equal(part.begin(), part.end(), frame.bytes.end() - part.size()));
+  constexpr size_t kQpnAt = 5;  // of a BTH; a process passes on what is not for its queue pairs
+  const uint32_t qpn = transport::Load32(&part[kQpnAt - 1]) & transport::kMaxQpn;
+  UROCE_REQUIRE(transport::PeekDestinationQpn(frame.bytes).value == qpn);
   transport::Packet packet;
   const DropReason reason = ParseFrame(frame.bytes, packet, IcrcCheck::kDone);
   const bool is_right = ParseFrame(frame.bytes, packet) == DropReason::kNone;
@@ -154,7 +176,10 @@ void CheckFrame(const DatagramFrames::Frame& frame, std::span<const uint8_t> par
 // What there is to say to a message that is dropped as a whole.
 std::optional<PortDrop> ReasonToDrop(const Options& options, size_t bytes) {
   if (options.is_truncated) return PortDrop::kTruncated;
-  if (options.is_control_cut || !options.has_class) return PortDrop::kUnmarked;
+  const bool has_no_destination = options.is_wildcard && !options.has_destination;
+  if (options.is_control_cut || !options.has_class || has_no_destination) {
+    return PortDrop::kUnmarked;
+  }
   const bool is_bad = options.has_segment && options.segment_bytes <= 0 && bytes != 0;
   if (is_bad) return PortDrop::kBadSegment;
   if (options.is_forged || options.is_of_other_version) return PortDrop::kOwnAddress;
@@ -175,7 +200,8 @@ void Run(std::span<const uint8_t> input) {
   PortDrops drops;
   DatagramInfo info;
   const auto reason = ReasonToDrop(options, bytes);
-  UROCE_REQUIRE(ReadDatagramInfo(message.header(), bytes, own, &info, &drops) == !reason);
+  const Gid bound = options.is_wildcard ? Wildcard(options.is_ipv6) : own;
+  UROCE_REQUIRE(ReadDatagramInfo(message.header(), bytes, bound, &info, &drops) == !reason);
   if (reason) {
     UROCE_REQUIRE(drops[*reason] == 1 && drops.total() == 1);
     return;
@@ -189,7 +215,7 @@ void Run(std::span<const uint8_t> input) {
   }
   const std::vector<uint8_t> sent(payload.begin(), payload.end());
 
-  DatagramFrames frames(payload, info, own, {2, 0, 0, 0, 0, 1});
+  DatagramFrames frames(payload, info, info.destination, {2, 0, 0, 0, 0, 1});
   PeerIdentifications peers;
   uint64_t dropped = 0;
   for (size_t at = 0; at < bytes; at += segment_bytes) {

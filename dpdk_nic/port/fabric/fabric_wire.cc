@@ -6,40 +6,22 @@
 #include "dpdk_nic/port/udp/udp_address.h"
 #include "transport/cm/mad.h"
 #include "transport/route.h"
-#include "transport/wire/bth.h"
-#include "transport/wire/byte_order.h"
-#include "transport/wire/ethernet.h"
-#include "transport/wire/frame_builder.h"
-#include "transport/wire/ipv4.h"
-#include "transport/wire/ipv6.h"
-#include "transport/wire/udp.h"
+#include "transport/wire/connection_frame.h"
 
 namespace uroce::nic {
 namespace {
 
-using transport::EthernetHeader;
-using transport::Qpn;
 using transport::Route;
 
 // Frames for other processes in a row, before a call ends without one.
 constexpr int kMostPassedOn = 64;
-
-// Of a RoCEv2 frame of ours or of a UdpPort; 0 if it is shorter than one.
-Qpn DestinationOf(std::span<const uint8_t> frame) {
-  const uint16_t ether_type = transport::Load16(&frame[EthernetHeader::kEtherTypeOffset]);
-  const bool is_ipv6 = ether_type == EthernetHeader::kIpv6;
-  const size_t bth = EthernetHeader::kBytes + transport::UdpHeader::kBytes +
-                     (is_ipv6 ? transport::Ipv6Header::kBytes : transport::Ipv4Header::kBytes);
-  if (frame.size() < bth + transport::Bth::kBytes) return {};
-  return transport::ParseBth(&frame[bth]).destination_qpn;
-}
 
 // What only uroced can send: messages of the connection manager, whose connections it follows, and
 // frames to a group, which it copies to the members on this host.
 bool NeedsUroced(std::span<const uint8_t> frame) {
   constexpr uint8_t kGroupBit = 1;  // of an Ethernet address
   return (frame[0] & kGroupBit) != 0 ||
-         DestinationOf(frame).value <= transport::cm::kGeneralServicesQpn.value;
+         transport::PeekDestinationQpn(frame).value <= transport::cm::kGeneralServicesQpn.value;
 }
 
 }  // namespace
@@ -79,7 +61,7 @@ PacketPort::ReceivedFrame FabricWire::Receive() {
     const PacketPort::ReceivedFrame frame = port_->Receive();
     if (frame.bytes.empty()) return frame;
     passes_without_frame_ = 0;
-    if (transport::BlockOf(DestinationOf(frame.bytes)) == block_) return frame;
+    if (transport::BlockOf(transport::PeekDestinationQpn(frame.bytes)) == block_) return frame;
     PassOn(frame.bytes);
     port_->ReleaseReceived();
   }
