@@ -66,10 +66,10 @@ uint32_t Interpret(std::span<const sock_filter> program, std::span<const uint8_t
       case BPF_RET | BPF_K:
         return instruction.k;
       default:
-        UROCE_REQUIRE(!"an instruction that the program has no use for");
+        UROCE_REQUIRE(false && "an instruction that the program has no use for");
     }
   }
-  UROCE_REQUIRE(!"the program ends without an answer");
+  UROCE_REQUIRE(false && "the program ends without an answer");
   return 0;
 }
 
