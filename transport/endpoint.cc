@@ -238,6 +238,14 @@ void Endpoint::TellPortState(bool active) {
   events_.Raise(device_, active ? EventType::kPortActive : EventType::kPortError);
 }
 
+void Endpoint::FollowGids(const std::vector<Gid>& gids) {
+  config_.gids = gids;
+  for (const auto& qp : queue_pairs_) {
+    if (qp != nullptr) qp->FollowGids();
+  }
+  events_.Raise(device_, EventType::kGidChange);
+}
+
 // IBA 11.6.3.3 DEVICE_FATAL.
 void Endpoint::Fail() {
   events_.Raise(device_, EventType::kDeviceFatal);

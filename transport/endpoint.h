@@ -97,6 +97,11 @@ class Endpoint {
   // retransmit.
   void TellPortState(bool active);
 
+  // The addresses of the port have changed: this is the GID table now. What stays has kept its
+  // index. Raises kGidChange. A queue pair whose source address has gone reaches nobody and hears
+  // nobody until it comes back, as its timers will tell.
+  void FollowGids(const std::vector<Gid>& gids);
+
   // The device cannot work any more: raises kDeviceFatal and moves every queue pair to ERR.
   void Fail();
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "transport/address.h"
 #include "transport/ids.h"
 #include "transport/limits.h"
 #include "transport/qp_attributes.h"
@@ -13,7 +14,9 @@ namespace uroce::transport {
 
 struct EndpointConfig {
   MacAddress mac{};
-  std::vector<Gid> gids;  // the GID table; index 0 is the link-local GID of the MAC
+  // The GID table; index 0 is the link-local GID of the MAC. A zero GID is a free entry: addresses
+  // come and go (Endpoint::FollowGids).
+  std::vector<Gid> gids;
   // Whether the processes that share our GIDs are reached by links, one for each block of QPNs. If
   // there is no wire, all GIDs are such processes; each then has GIDs of its own.
   bool has_links = false;
@@ -49,10 +52,18 @@ struct EndpointConfig {
 
   // Index in the GID table, or -1.
   int FindGid(const Gid& gid) const {
+    if (gid.IsZero()) return -1;
     for (size_t i = 0; i < gids.size(); ++i) {
       if (gids[i] == gid) return static_cast<int>(i);
     }
     return -1;
+  }
+  // What `address` leads from. Zero, with which frames reach nobody, if its entry of the GID table
+  // is free or has an address of the other IP version.
+  Gid SourceOf(const AddressVector& address) const {
+    if (address.source_gid_index >= gids.size()) return {};
+    const Gid& source = gids[address.source_gid_index];
+    return source.IsIpv4Mapped() == address.destination_gid.IsIpv4Mapped() ? source : Gid{};
   }
   // The way to a queue pair, and the way that its packets come by. A GID of ours with a QPN of
   // another block is another process of this host: it has a link of its own, or is beyond the wire

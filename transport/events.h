@@ -19,6 +19,7 @@ enum class EventType : uint8_t {
   kPortError = 10,
   kSrqLimitReached = 15,
   kLastWqeReached = 16,
+  kGidChange = 18,
   // Not an asynchronous event: an armed completion queue got the completion it waited for.
   kCompletion = 31,
 };

@@ -39,12 +39,6 @@ MadAddress SourceOf(const EndpointConfig& config, const Packet& packet) {
   return source;
 }
 
-// Whether the source GID exists and is of the IP version of the destination.
-bool HasSourceFor(const EndpointConfig& config, const AddressVector& path) {
-  return path.source_gid_index < config.gids.size() &&
-         config.gids[path.source_gid_index].IsIpv4Mapped() == path.destination_gid.IsIpv4Mapped();
-}
-
 }  // namespace
 
 GeneralServices::GeneralServices(const EndpointConfig& config, TransmitSchedule& transmits,
@@ -65,7 +59,7 @@ GeneralServices::~GeneralServices() {
 void GeneralServices::Update(Time now) {
   while (auto mad = manager_.PollTransmit()) {
     cm::MadAddress& to = mad->destination;
-    if (!HasSourceFor(config_, to.path)) continue;
+    if (config_.SourceOf(to.path).IsZero()) continue;
     if (config_.FindGid(to.path.destination_gid) >= 0) to.path.destination_mac = config_.mac;
     if (to.path.destination_mac != MacAddress{}) {
       Send(std::move(*mad));
@@ -134,10 +128,10 @@ size_t GeneralServices::Outlet::BuildFrame(Time, const FrameRoom& out) {
 }
 
 size_t GeneralServices::Emit(const OutgoingMad& mad, FrameRoom out) {
-  const size_t gid_index = mad.destination.path.source_gid_index;
+  const Gid source = config_.SourceOf(mad.destination.path);
   const Psn psn = next_psn_;
   ++next_psn_;
-  return EmitMadFrame(config_.mac, config_.gids[gid_index], mad.destination, mad.mad, psn, out);
+  return EmitMadFrame(config_.mac, source, mad.destination, mad.mad, psn, out);
 }
 
 void GeneralServices::SetDeadline() {

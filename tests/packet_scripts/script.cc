@@ -368,6 +368,7 @@ const void* Script::ContextOf(EventType type) const {
     case EventType::kDeviceFatal:
     case EventType::kPortActive:
     case EventType::kPortError:
+    case EventType::kGidChange:
       return &endpoint_;
     default:
       return &qp_;

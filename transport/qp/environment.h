@@ -35,6 +35,7 @@ struct QpContext {
   // responder counts in rq_psn, the requester in sq_psn.
   QpAttributes& attributes;
   Path path;
+  Gid source_gid;  // that the path was made for, whatever the GID table says now
   // A completion queue had no room for a completion: the queue pair has to go to ERR.
   bool completion_lost = false;
 

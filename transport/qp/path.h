@@ -13,23 +13,24 @@ namespace uroce::transport {
 class Path {
  public:
   Path() = default;
-  // The address was checked: its source GID index is valid and both GIDs are of one IP version.
-  Path(const EndpointConfig& config, const AddressVector& address, Qpn local, Qpn remote)
+  // `source` is of the IP version of the destination, or zero: then it leads to nobody.
+  Path(const EndpointConfig& config, const Gid& source, const AddressVector& address, Qpn local,
+       Qpn remote)
       : route_(config.RouteTo(address.destination_gid, remote)),
-        builder_(config.mac, config.gids[address.source_gid_index], address,
-                 UdpSourcePort(address.flow_label, local, remote)) {}
+        builder_(config.mac, source, address, UdpSourcePort(address.flow_label, local, remote)) {}
   // The same for a connection, whose peer sends packets of `service`.
-  Path(const EndpointConfig& config, const AddressVector& address, Qpn local, Qpn remote,
-       Service service)
-      : Path(config, address, local, remote) {
+  Path(const EndpointConfig& config, const Gid& source, const AddressVector& address, Qpn local,
+       Qpn remote, Service service)
+      : Path(config, source, address, local, remote) {
     is_connection_ = true;
     arrivals_ = {.service = service,
                  .destination_qpn = local,
                  .source = address.destination_gid,
-                 .destination = config.gids[address.source_gid_index]};
+                 .destination = source};
   }
 
   Route route() const { return route_; }
+  const Gid& source() const { return arrivals_.destination; }  // of a connection only
   const FrameBuilder& builder() const { return builder_; }
 
   // The frames of the other end; of a connection only.

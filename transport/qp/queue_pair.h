@@ -111,6 +111,8 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   // The way of the next packet; of a connection that of all.
   Route route() const { return requester_.NextRoute(); }
   void UpdateNeighbor(const Gid& gid, const MacAddress& mac);
+  // The GID table has changed.
+  void FollowGids();
 
  private:
   // queue_pair_modify.cc

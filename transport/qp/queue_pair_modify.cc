@@ -68,10 +68,9 @@ bool QueuePair::AreValid(const QpAttributes& a, uint32_t mask) const {
 }
 
 bool QueuePair::IsValid(const AddressVector& address) const {
-  const auto& gids = context_.environment.config.gids;
-  return address.port_num == kOnlyPort && address.source_gid_index < gids.size() &&
-         !address.destination_gid.IsZero() && address.flow_label <= kMaxFlowLabel &&
-         address.destination_gid.IsIpv4Mapped() == gids[address.source_gid_index].IsIpv4Mapped();
+  return address.port_num == kOnlyPort && !address.destination_gid.IsZero() &&
+         address.flow_label <= kMaxFlowLabel &&
+         !context_.environment.config.SourceOf(address).IsZero();
 }
 
 void QueuePair::Apply(const QpAttributes& a, uint32_t mask) {
@@ -106,16 +105,28 @@ void QueuePair::Apply(const QpAttributes& a, uint32_t mask) {
   }
   if (sets(M::kAddressVector)) {
     own.address = a.address;
+    context_.source_gid = context_.environment.config.SourceOf(own.address);
     SetPath();
   }
   if (sets(M::kRqPsn)) responder_.Start(a.rq_psn);
   if (sets(M::kSqPsn)) requester_.Start(a.sq_psn);
 }
 
+// From an address that has gone, to nobody. Should it come back the path is as it was.
 void QueuePair::SetPath() {
   const QpAttributes& own = context_.attributes;
-  context_.path = Path(context_.environment.config, own.address, context_.qpn, own.destination_qpn,
-                       context_.service());
+  const EndpointConfig& config = context_.environment.config;
+  const bool has_source = config.FindGid(context_.source_gid) >= 0;
+  context_.path = Path(config, has_source ? context_.source_gid : Gid{}, own.address, context_.qpn,
+                       own.destination_qpn, context_.service());
+}
+
+void QueuePair::FollowGids() {
+  if (!context_.path.is_connection()) return;
+  const bool has_source = context_.environment.config.FindGid(context_.source_gid) >= 0;
+  if (has_source != context_.path.source().IsZero()) return;
+  SetPath();
+  MarkReady();
 }
 
 void QueuePair::Enter(QpState next) {

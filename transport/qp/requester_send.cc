@@ -90,7 +90,10 @@ void Requester::Reset() {
 Route Requester::NextDatagramRoute() const {
   if (cursor_ == queue_.back()) return Route::kWire;
   const SendWqe& wqe = queue_[cursor_];
-  return qp_.environment.config.RouteTo(wqe.address->destination_gid, wqe.remote_qpn);
+  const EndpointConfig& config = qp_.environment.config;
+  // From an address that has gone it reaches nobody, neither on this host.
+  if (config.SourceOf(*wqe.address).IsZero()) return Route::kWire;
+  return config.RouteTo(wqe.address->destination_gid, wqe.remote_qpn);
 }
 
 bool Requester::IsDrained() const { return queue_.empty() || !queue_[queue_.front()].started; }
@@ -303,7 +306,8 @@ Path Requester::FillDatagram(const SendWqe& wqe, TransportHeaders& headers) cons
   const bool own = (wqe.remote_qkey & kUseOwnQkey) != 0;
   headers.deth = {own ? qp_.attributes.qkey : wqe.remote_qkey, qp_.qpn};
   headers.destination_qpn = wqe.remote_qpn;
-  return {qp_.environment.config, *wqe.address, qp_.qpn, wqe.remote_qpn};
+  const EndpointConfig& config = qp_.environment.config;
+  return {config, config.SourceOf(*wqe.address), *wqe.address, qp_.qpn, wqe.remote_qpn};
 }
 
 // A packet of a SEND or WRITE. Returns the number of pieces its payload lies in; nullopt if the

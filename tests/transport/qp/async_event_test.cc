@@ -198,6 +198,17 @@ TEST(PortEventTest, QueuePairsGoOn) {
   script.ExpectState(QpState::kReadyToSend);
 }
 
+// So do addresses that are not theirs.
+TEST(PortEventTest, QueuePairsGoOnWithOtherAddressesThanBefore) {
+  Script script;
+  std::vector<transport::Gid> gids = script.endpoint().config().gids;
+  gids.push_back(transport::Gid::FromIpv4({192, 0, 2, 77}));
+  script.endpoint().FollowGids(gids);
+  script.ExpectEvent(EventType::kGidChange);
+  script.ExpectNoEvent();
+  script.ExpectState(QpState::kReadyToSend);
+}
+
 // A completion event: the next completion, or the next one that the peer solicits; an error counts
 // as solicited (IBA 11.4.2.2).
 TEST(CompletionEventTest, SolicitedOrAny) {

@@ -101,6 +101,7 @@ bool Occurs(EventType event) {
     case EventType::kDeviceFatal:
     case EventType::kPortActive:
     case EventType::kPortError:
+    case EventType::kGidChange:
     case EventType::kSrqLimitReached:
     case EventType::kLastWqeReached:
     case EventType::kCompletion:
