@@ -28,6 +28,7 @@ bool IsForAnAttachedProcess(MessageType type) {
     case MessageType::kListenAnswer:
     case MessageType::kUnlistenAnswer:
     case MessageType::kPortState:
+    case MessageType::kAddresses:
     case MessageType::kNotice:
     case MessageType::kWireSocket:
       return true;

@@ -37,7 +37,7 @@ using AllMessages =
     MessageList<Hello, LinkRequest, Resolve, Declare, Forget, JoinGroup, LeaveGroup, Listen,
                 Unlisten, LeaseRequest, StatusRequest, Resume, Welcome, Refused, LinkAnswer,
                 LinkOffer, Neighbor, DeclareAnswer, GroupAnswer, ListenAnswer, UnlistenAnswer,
-                PortState, Notice, WireSocket, WireDrops, LeaseGranted, StatusDaemon, StatusClient,
-                StatusLink, StatusEnd>;
+                PortState, Addresses, Notice, WireSocket, WireDrops, LeaseGranted, StatusDaemon,
+                StatusClient, StatusLink, StatusEnd>;
 
 }  // namespace uroce::nic::control

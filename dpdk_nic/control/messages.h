@@ -202,13 +202,6 @@ struct ListenAnswer {
   uint32_t reserved;
 };
 
-// The NIC's carrier came or went.
-struct PortState {
-  static constexpr MessageType kType = MessageType::kPortState;
-  static constexpr size_t kDescriptors = 0;
-  uint32_t is_up;
-};
-
 // What the user of a process is to know of a host that it named (Resolve, Declare), or of the way
 // out of this host. Only a process that named one is told, and not the same again for 10 s.
 struct Notice {

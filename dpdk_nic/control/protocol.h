@@ -13,7 +13,7 @@ namespace uroce::nic::control {
 
 // Part of the name of a fabric's folder and of every header: programs of different builds never
 // meet.
-inline constexpr uint16_t kProtocolVersion = 6;
+inline constexpr uint16_t kProtocolVersion = 7;
 
 inline constexpr uint32_t kMaxBodyBytes = 1'024;
 inline constexpr size_t kMaxDescriptors = 2;  // of one message
@@ -54,6 +54,7 @@ enum class MessageType : uint16_t {
   kUnlistenAnswer = 46,
   kNotice = 47,
   kWireSocket = 48,
+  kAddresses = 49,
 };
 
 struct MessageHeader {

@@ -193,6 +193,14 @@ void Server::OnWireState(bool is_up) {
   });
 }
 
+void Server::OnGids(const std::vector<transport::Gid>& gids) {
+  boost::asio::post(io_, [this, gids] {
+    config_.fabric.gids = gids;
+    Log("addresses of the port came or went: 'uroce status' lists them");
+    ForEachClient([](Session& session) { session.TellAddresses(); });
+  });
+}
+
 void Server::OnNotice(const transport::Gid& about, const std::string& sentence) {
   boost::asio::post(io_, [this, about, sentence] {
     Log(sentence);

@@ -67,6 +67,8 @@ class Server {
   // What the switch tells; any thread.
   void OnNeighbor(const Neighbor& neighbor);
   void OnWireState(bool is_up);
+  // The GID table of the wire is this now.
+  void OnGids(const std::vector<transport::Gid>& gids);
   // For the processes that named the host that it is about, and for the log.
   void OnNotice(const transport::Gid& about, const std::string& sentence);
   void OnBrokenUplink(Block block);

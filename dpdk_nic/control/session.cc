@@ -358,6 +358,14 @@ void Session::TellPortState(bool is_up) {
   if (is_client()) Send(PortState{is_up});
 }
 
+void Session::TellAddresses() {
+  if (!is_client()) return;
+  const std::vector<Gid>& gids = server_.fabric().gids;
+  Addresses addresses{};
+  std::copy_n(gids.begin(), std::min(gids.size(), kMaxGids), addresses.gids.begin());
+  Send(addresses);
+}
+
 ErrnoValue Session::OpenLink(const LinkRequest& request, std::span<UniqueFd, 2> fds) {
   Registry& registry = server_.registry();
   ErrnoValue error = registry.MayLink(Now(), block_, request.block, request.offers_received);

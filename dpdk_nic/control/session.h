@@ -58,6 +58,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // Says no, with a sentence for the user, and ends it.
   void Refuse(ErrnoValue error, const std::string& sentence);
   void TellPortState(bool is_up);
+  void TellAddresses();
   // If it named the host that the sentence is about, and was not told of it lately. Returns whether
   // it named it.
   bool TellNotice(const transport::Gid& about, const std::string& sentence);

@@ -121,6 +121,7 @@ int Engine::ReceiveBurst(Time now) {
       port_active_ = !port_active_;
       endpoint_.TellPortState(port_active_);
     }
+    if (const auto gids = port_->TakeGids()) endpoint_.FollowGids(*gids);
     if (!port_failed_ && port_->failed()) {
       port_failed_ = true;
       endpoint_.Fail();

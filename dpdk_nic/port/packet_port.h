@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "dpdk_nic/port/port_drops.h"
 #include "transport/cm/identifiers.h"
@@ -146,6 +148,10 @@ class PacketPort {
   };
   // Asked for after PreparePath and ServeLink, and printed without the lock.
   virtual Notice TakeNotice() { return {}; }
+
+  // The GID table, if addresses came or went since it was last asked for. Asked for after
+  // ServeLink.
+  virtual std::optional<std::vector<transport::Gid>> TakeGids() { return std::nullopt; }
 
   struct Counters {
     uint64_t transmit_dropped_no_link = 0;

@@ -83,20 +83,6 @@ void Forwarder::Resolve(Time now, const Gid& gid) {
   Tell({.gid = gid, .mac = {}, .is_known = 0, .reserved = 0});
 }
 
-uint32_t Forwarder::PreparePath(const Gid& remote) {
-  if (!has_wire()) return 0;
-  const PacketPort::Path path = {
-      .route = Route::kWire, .local = {}, .remote = {}, .remote_gid = remote};
-  wire_->PreparePath(path);
-  TellNotice();
-  return wire_->PathMtu(path);
-}
-
-void Forwarder::TellNotice() {
-  const PacketPort::Notice notice = wire_->TakeNotice();
-  if (!notice.sentence.empty() && listener_.on_notice) listener_.on_notice(notice);
-}
-
 // Sending comes last, so that what belongs together is sent together.
 bool Forwarder::RunOnce(Time now) {
   ServeTimers(now);
@@ -119,19 +105,6 @@ void Forwarder::ServeTimers(Time now) {
   next_link_service_ = now + kLinkServiceInterval;
   uplinks_.ParkIdle(now);
   if (has_wire()) CheckWireState();
-}
-
-void Forwarder::CheckWireState() {
-  wire_->ServeLink();
-  TellNotice();
-  const bool has_sockets = sharing_ != nullptr && sharing_->has_sockets();
-  if (std::exchange(told_of_sockets_, has_sockets) != has_sockets && listener_.on_wire_sockets) {
-    listener_.on_wire_sockets();
-  }
-  const bool is_up = wire_->active() && !wire_->failed();
-  if (wire_is_up_ == is_up) return;
-  wire_is_up_ = is_up;
-  if (listener_.on_wire_state) listener_.on_wire_state(is_up);
 }
 
 bool Forwarder::ReceiveFromWire(Time now) {

@@ -35,6 +35,8 @@ struct SwitchListener {
   std::function<void(const PacketPort::Notice&)> on_notice;
   // The first time that it is known, and at every change.
   std::function<void(bool is_up)> on_wire_state;
+  // The GID table of the wire has changed.
+  std::function<void(const std::vector<transport::Gid>&)> on_gids;
   // The process wrote what no correct one writes, and was cut off. It may ask for another uplink.
   std::function<void(control::Block)> on_broken_uplink;
   // The wire has sockets for the processes now (SocketSharing).

@@ -26,13 +26,13 @@ enum class SwitchDrop : uint8_t {
 
 void Count(SwitchDrop reason, control::SwitchCounters* counters);
 
-// The NIC's addresses, which all processes of its fabric share.
+// The NIC's addresses, which all processes of its fabric share. A zero GID is a free entry.
 struct WireAddresses {
   transport::MacAddress mac{};
   std::vector<transport::Gid> gids;
 
   bool Has(const transport::Gid& gid) const {
-    return std::find(gids.begin(), gids.end(), gid) != gids.end();
+    return !gid.IsZero() && std::find(gids.begin(), gids.end(), gid) != gids.end();
   }
 };
 

@@ -3,6 +3,7 @@
 any option, in two network namespaces; and what a user is told when the network fails them."""
 
 import concurrent.futures
+import ipaddress
 import itertools
 import os
 import re
@@ -28,6 +29,7 @@ HASTY = {"timeout": 10, "retry_count": 1}
 # Nothing has it, and nothing has a route to it.
 NOWHERE = "198.51.100.1"
 ROCE_PORT = 4791
+GID_CHANGE = "18"  # IBV_EVENT_GID_CHANGE
 
 PERFTEST = (
     ["ib_write_bw", "-s", "65536", "-n", "100"],
@@ -99,8 +101,8 @@ class UplinkWire(VethWire):
 class TalkingAgent(Agent):
     """An agent whose sentences about the network are kept, and are no answers."""
 
-    def __init__(self, wire, end):
-        super().__init__(wire, end)
+    def __init__(self, wire, end, **named):
+        super().__init__(wire, end, **named)
         self.sentences = []
 
     def next_line(self, *limit):
@@ -314,6 +316,52 @@ class UplinkTest(unittest.TestCase):
         # The indices of the sockets have changed for the last of them.
         far_number, number = join(far, late := self.agent(wire, 0), **PATIENT)
         self.check_write(far, far_number, late, number, 7)
+
+    def check_gid(self, agent, index, address):
+        """What ibv_query_gid and sysfs say of an entry of the GID table; None: it is free."""
+        gid = ipaddress.ip_address(address or "::")
+        gid = ipaddress.ip_address(f"::ffff:{gid}") if gid.version == 4 else gid
+        in_verbs, in_sysfs = agent.ask(f"gid {index}").split()
+        self.assertEqual(ipaddress.ip_address(in_verbs), gid)
+        self.assertEqual(in_sysfs, gid.exploded)
+
+    # Entry 1 is IPv4, 2 is IPv6.
+    def test_address_that_goes_ends_its_connections_alone(self):
+        wire = self.wire()
+        one, other = self.agents(wire)
+        number, _ = join(one, other, **HASTY)
+        by_ipv6, other_by_ipv6 = (self.enterContext(TalkingAgent(wire, end, gid_index=2))
+                                  for end in range(2))
+        number_by_ipv6, other_number_by_ipv6 = join(by_ipv6, other_by_ipv6, **PATIENT)
+        self.check_gid(one, 1, IPV4[0])
+        self.check_gid(one, 2, IPV6[0])
+        wire.ip(0, f"address del {IPV4[0]}/24 dev {wire.interface}")
+        for agent in (one, by_ipv6):
+            self.assertEqual(agent.ask("event"), GID_CHANGE)
+            self.check_gid(agent, 1, None)
+            self.check_gid(agent, 2, IPV6[0])
+        self.assertEqual(one.write(number, 1, 100).status, "RETRY_EXC_ERR")
+        self.check_write(by_ipv6, number_by_ipv6, other_by_ipv6, other_number_by_ipv6, 2)
+
+        wire.ip(0, f"address add {IPV4[0]}/24 dev {wire.interface}")
+        self.assertEqual(by_ipv6.ask("event"), GID_CHANGE)
+        self.check_gid(by_ipv6, 1, IPV4[0])
+        late = self.agent(wire, 0)
+        number, other_number = join(late, other, **PATIENT)
+        self.check_write(late, number, other, other_number, 3)
+
+    def test_address_that_comes_can_be_used(self):
+        wire = self.wire()
+        one, other = self.agents(wire)
+        number, other_number = join(one, other, **PATIENT)
+        wire.ip(0, f"address add 10.11.12.77/24 dev {wire.interface}")
+        self.assertEqual(one.ask("event"), GID_CHANGE)
+        self.check_gid(one, 3, "10.11.12.77")
+        self.check_write(one, number, other, other_number, 1)
+        at_new = self.enterContext(TalkingAgent(wire, 0, gid_index=3))
+        number, other_number = join(at_new, other, **PATIENT)
+        self.check_write(at_new, number, other, other_number, 2)
+        self.check_write(other, other_number, at_new, number, 3)
 
     # Data moves without uroced; the next one, which a program starts, has new sockets for all.
     def test_uroced_that_is_killed_and_started_anew(self):

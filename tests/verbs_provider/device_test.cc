@@ -78,7 +78,7 @@ TEST(DeviceTest, PortIsActiveEthernet) {
   EXPECT_EQ(attr.active_mtu, IBV_MTU_4096);
   EXPECT_EQ(attr.max_msg_sz, 1u << 31);
   EXPECT_EQ(attr.pkey_tbl_len, 1);
-  EXPECT_EQ(attr.gid_tbl_len, 2);
+  EXPECT_EQ(attr.gid_tbl_len, 16);
   EXPECT_EQ(attr.lid, 0);
   EXPECT_EQ(ibv_query_port(host.context.get(), 0, &attr), EINVAL);
   EXPECT_EQ(ibv_query_port(host.context.get(), 2, &attr), EINVAL);
@@ -94,7 +94,10 @@ TEST(DeviceTest, GidTableHasTheLinkLocalGidAndTheAddress) {
   ASSERT_EQ(ibv_query_gid(host.context.get(), 1, 1, &gid), 0);
   constexpr uint8_t kLoopback[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
   EXPECT_EQ(std::memcmp(gid.raw, kLoopback, sizeof kLoopback), 0);
-  EXPECT_NE(ibv_query_gid(host.context.get(), 1, 2, &gid), 0);
+  constexpr uint8_t kFree[16] = {};
+  ASSERT_EQ(ibv_query_gid(host.context.get(), 1, 2, &gid), 0);
+  EXPECT_EQ(std::memcmp(gid.raw, kFree, sizeof kFree), 0);
+  EXPECT_NE(ibv_query_gid(host.context.get(), 1, 16, &gid), 0);
 }
 
 TEST(DeviceTest, GidTableIsReadAtOnce) {
@@ -115,7 +118,8 @@ TEST(DeviceTest, GidTableIsReadAtOnce) {
   ibv_gid_entry entry;
   EXPECT_EQ(ibv_query_gid_ex(host.context.get(), 1, 1, &entry, 0), 0);
   EXPECT_EQ(ibv_query_gid_ex(host.context.get(), 1, 1, &entry, 1), EINVAL);
-  EXPECT_EQ(ibv_query_gid_ex(host.context.get(), 1, 2, &entry, 0), EINVAL);
+  EXPECT_EQ(ibv_query_gid_ex(host.context.get(), 1, 2, &entry, 0), ENODATA);
+  EXPECT_EQ(ibv_query_gid_ex(host.context.get(), 1, 16, &entry, 0), EINVAL);
   EXPECT_EQ(ibv_query_gid_ex(host.context.get(), 2, 0, &entry, 0), EINVAL);
 }
 

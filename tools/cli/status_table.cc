@@ -84,6 +84,7 @@ std::string DaemonText(const FabricStatus& status) {
           ", MAC " + TextOf(daemon.mac) + "\n";
   const size_t count = std::min<size_t>(daemon.gid_count, daemon.gids.size());
   for (size_t i = 0; i < count; ++i) {
+    if (daemon.gids[i].IsZero()) continue;
     text += "  GID " + std::to_string(i) + "  " + TextOf(daemon.gids[i]) + "\n";
   }
   return text + PortDropsText(daemon.port_drops, "port");

@@ -126,6 +126,7 @@ nic::Switch::Config SwitchConfig(const Options& options, const FabricDescription
     server.OnNotice(notice.about, notice.sentence);
   };
   config.listener.on_wire_state = [&server](bool is_up) { server.OnWireState(is_up); };
+  config.listener.on_gids = [&server](const auto& gids) { server.OnGids(gids); };
   config.listener.on_wire_sockets = [&server] { server.OnWireSockets(); };
   config.listener.on_broken_uplink = [&server](auto block) { server.OnBrokenUplink(block); };
   return config;

@@ -43,14 +43,16 @@ PacketPort::Service ToPort(const rdma_cm::Service& service) {
 class EngineAccess : public rdma_cm::DeviceAccess {
  public:
   explicit EngineAccess(std::shared_ptr<Device> device) : device_(std::move(device)) {
-    facts_.gids = device_->gids();
     facts_.has_wire = device_->engine().WithEndpoint(
         [](transport::Endpoint& endpoint) { return endpoint.config().has_wire; });
     facts_.node_guid = NodeGuid(device_->mac());
     facts_.mtu = static_cast<transport::Mtu>(device_->active_mtu());
   }
 
-  const rdma_cm::DeviceFacts& facts() const override { return facts_; }
+  const rdma_cm::DeviceFacts& facts() override {
+    facts_.gids = device_->gids();
+    return facts_;
+  }
 
   void WithConnectionManager(const Use& use) override {
     device_->engine().WithConnectionManager(

@@ -151,7 +151,7 @@ int QueryPort(ibv_context* context, uint8_t port_num, ibv_port_attr* attr) {
     attr->state = device.port_state();
     attr->max_mtu = IBV_MTU_4096;
     attr->active_mtu = device.active_mtu();
-    attr->gid_tbl_len = static_cast<int>(device.gids().size());
+    attr->gid_tbl_len = static_cast<int>(kGidTableLength);
     attr->port_cap_flags = kPortCapabilities;
     attr->max_msg_sz = static_cast<uint32_t>(transport::kMaxMessageBytes);
     attr->bad_pkey_cntr = Saturated(counters.drops(transport::DropReason::kBadPkey));

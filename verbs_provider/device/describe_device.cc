@@ -44,6 +44,10 @@ int PortOfFabric(const nic::DeviceConfig& config, Port& out) {
   return 0;
 }
 
+void SetPort(Device& device, Port& out) {
+  out = {device.mac(), device.gids(), device.active_mtu(), device.port_state()};
+}
+
 // Only the port itself knows its MAC address and its MTU. It stays open: a program that lists its
 // devices is about to open one, and a port is slow to open.
 int PortOfDirectMode(Port& out) {
@@ -51,11 +55,15 @@ int PortOfDirectMode(Port& out) {
   static std::shared_ptr<Device>& kept_open = *new std::shared_ptr<Device>;
   kept_open = Device::Open(&error);
   if (kept_open == nullptr) return error;
-  out = {kept_open->mac(), kept_open->gids(), kept_open->active_mtu(), kept_open->port_state()};
+  SetPort(*kept_open, out);
   return 0;
 }
 
 int FindPort(Port& out) {
+  if (const auto open = Device::FindOpen()) {
+    SetPort(*open, out);
+    return 0;
+  }
   const auto& config = Configuration();
   if (!config.ok()) {
     nic::Log(nic::LogLevel::kError, config.error());
@@ -80,6 +88,7 @@ void NameInterfaces(const std::vector<transport::Gid>& gids, uroce_device_descri
   });
   if (behind_port == gids.end()) return;
   for (size_t i = 0; i < gids.size(); ++i) {
+    if (gids[i].IsZero()) continue;
     const auto own = interfaces.find(gids[i]);
     const std::string& name = own != interfaces.end() ? own->second : interfaces.at(*behind_port);
     out.gids[i].netdev_ifindex = if_nametoindex(name.c_str());
@@ -105,7 +114,7 @@ int Describe(uroce_device_description& out) {
   out.active_mtu_bytes = transport::Bytes(static_cast<transport::Mtu>(port.active_mtu));
   out.port_cap_flags = kPortCapabilities;
 
-  out.gid_count = static_cast<uint32_t>(port.gids.size());
+  out.gid_count = kGidTableLength;
   for (size_t i = 0; i < port.gids.size(); ++i) {
     std::memcpy(out.gids[i].raw, port.gids[i].bytes.data(), sizeof out.gids[i].raw);
   }

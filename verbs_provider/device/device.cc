@@ -30,6 +30,12 @@ transport::EndpointConfig EndpointConfigOf(nic::Engine& engine) {
   return engine.WithEndpoint([](transport::Endpoint& endpoint) { return endpoint.config(); });
 }
 
+// Never destroyed: contexts may be closed after the destructors of static objects have run.
+std::weak_ptr<Device>& OpenDevice() {
+  static std::weak_ptr<Device>& open_device = *new std::weak_ptr<Device>;
+  return open_device;
+}
+
 nic::Device::Listener ListenerFor(const std::shared_ptr<DeviceFollowers>& followers) {
   return {.event_sink = DeliverEvent,
           .connection_sink = OnConnectionEvents,
@@ -76,9 +82,14 @@ void Device::RegisterForkHandlers() {
   nic::MutexHeldByFork<Device>::Register();
 }
 
+std::shared_ptr<Device> Device::FindOpen() {
+  const std::lock_guard lock(nic::MutexHeldByFork<Device>::mutex);
+  auto device = OpenDevice().lock();
+  return device == nullptr || device->lost_by_fork() ? nullptr : device;
+}
+
 std::shared_ptr<Device> Device::Open(int* error) {
-  // Never destroyed: contexts may be closed after the destructors of static objects have run.
-  static std::weak_ptr<Device>& open_device = *new std::weak_ptr<Device>;
+  std::weak_ptr<Device>& open_device = OpenDevice();
   const std::lock_guard lock(nic::MutexHeldByFork<Device>::mutex);
   if (auto device = open_device.lock(); device != nullptr && !device->lost_by_fork()) {
     return device;
@@ -96,7 +107,6 @@ Device::Device(std::unique_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers
     : nic_(std::move(nic)),
       followers_(std::move(followers)),
       engine_(&nic_->engine()),
-      gids_(EndpointConfigOf(*engine_).gids),
       mac_(EndpointConfigOf(*engine_).mac),
       active_mtu_(static_cast<ibv_mtu>(EndpointConfigOf(*engine_).active_mtu())),
       completion_queues_(transport::kMaxCqs),
@@ -140,6 +150,13 @@ int Device::Prepare(const nic::PacketPort::Path& path) {
 int Device::JoinGroup(const transport::Gid& group) {
   const auto state = engine_->JoinGroup(group, kPathTimeout);
   return state == nic::PacketPort::PathState::kRefused ? ENOSPC : 0;
+}
+
+std::vector<transport::Gid> Device::gids() { return EndpointConfigOf(*engine_).gids; }
+
+transport::Gid Device::SourceOf(const transport::AddressVector& address) {
+  return engine_->WithEndpoint(
+      [&](transport::Endpoint& endpoint) { return endpoint.config().SourceOf(address); });
 }
 
 ibv_port_state Device::port_state() {

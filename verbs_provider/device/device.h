@@ -12,6 +12,7 @@
 #include "dpdk_nic/device/device.h"
 #include "dpdk_nic/device/device_config.h"
 #include "dpdk_nic/engine/engine.h"
+#include "dpdk_nic/link_layer/local_gids.h"
 #include "transport/address.h"
 #include "transport/ids.h"
 #include "verbs_provider/base/fork_generation.h"
@@ -24,6 +25,7 @@ namespace uroce::verbs {
 inline constexpr char kDeviceName[] = "uroce0";
 inline constexpr uint8_t kPortNumber = 1;  // the only one
 inline constexpr uint16_t kPkeyTableLength = 1;
+inline constexpr size_t kGidTableLength = nic::LocalGids::kEntries;
 inline constexpr uint16_t kDefaultPkey = 0xffff;
 inline constexpr uint32_t kMaxAddressHandles = 65'536;
 // Device memory (ibv_alloc_dm) of a process: ordinary memory, so this is what a program may expect
@@ -59,6 +61,8 @@ class Device {
   // The device of this process, which is opened with the first context and closed with the last.
   // Null when it cannot be: `*error` is the errno, and stderr has a sentence that says why.
   static std::shared_ptr<Device> Open(int* error);
+  // The one that is open now; null if none is.
+  static std::shared_ptr<Device> FindOpen();
 
   // `followers` is what the engine of `nic` tells.
   Device(std::unique_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers> followers);
@@ -80,7 +84,10 @@ class Device {
   // Has the port receive what goes to a multicast group. 0, or ENOSPC when too many are in use.
   int JoinGroup(const transport::Gid& group);
 
-  const std::vector<transport::Gid>& gids() const { return gids_; }
+  // A zero GID is a free entry. They are no more than kGidTableLength.
+  std::vector<transport::Gid> gids();
+  // As EndpointConfig::SourceOf.
+  transport::Gid SourceOf(const transport::AddressVector& address);
   const transport::MacAddress& mac() const { return mac_; }
   ibv_mtu active_mtu() const { return active_mtu_; }
   ibv_port_state port_state();
@@ -105,7 +112,6 @@ class Device {
   const std::unique_ptr<nic::Device> nic_;
   const std::shared_ptr<DeviceFollowers> followers_;
   nic::Engine* const engine_;  // of nic_: one load less on the data path
-  const std::vector<transport::Gid> gids_;
   const transport::MacAddress mac_;
   const ibv_mtu active_mtu_;
 

@@ -1,11 +1,14 @@
 #include "verbs_provider/objects/async_events.h"
 
+#include <atomic>
+
 #include "verbs_provider/abi/events.h"
 #include "verbs_provider/device/context.h"
 #include "verbs_provider/device/device.h"
 #include "verbs_provider/objects/completion_queue.h"
 #include "verbs_provider/objects/queue_pair.h"
 #include "verbs_provider/objects/shared_receive_queue.h"
+#include "verbs_provider/virtual_kernel/device/device_description.h"
 
 namespace uroce::verbs {
 namespace {
@@ -34,6 +37,9 @@ void DeliverToCompletionQueue(CompletionQueue& cq, transport::EventType type) {
   }
 }
 
+// How often the device has changed in what is shown of it.
+std::atomic<uint32_t> device_changes = 0;
+
 // To all that have it, if it is an XRC target.
 void DeliverToQueuePair(QueuePair& qp, transport::EventType type) {
   for (QueuePair* handle = &qp; handle != nullptr; handle = handle->next_handle) {
@@ -51,6 +57,7 @@ void DeliverToSharedReceiveQueue(SharedReceiveQueue& srq, transport::EventType t
 
 // Delivered to every context: an event of the device is about no object that could be destroyed.
 void DeliverToContexts(DeviceFollowers& followers, transport::EventType type) {
+  device_changes.fetch_add(1, std::memory_order_release);
   const uint64_t element = type == transport::EventType::kDeviceFatal ? 0 : kPortNumber;
   followers.contexts.ForEach([&](Context& context) {
     (void)abi::PostAsyncEvent(context.verbs(), static_cast<ibv_event_type>(type), element);
@@ -79,6 +86,7 @@ void DeliverEvent(const transport::Event& event) {
     case transport::EventType::kDeviceFatal:
     case transport::EventType::kPortActive:
     case transport::EventType::kPortError:
+    case transport::EventType::kGidChange:
       DeliverToContexts(*static_cast<DeviceFollowers*>(event.context), event.type);
       return;
   }
@@ -92,3 +100,7 @@ void AwaitAcknowledgements(pthread_mutex_t* mutex, pthread_cond_t* cond, const u
 }
 
 }  // namespace uroce::verbs
+
+__attribute__((visibility("default"))) uint32_t uroce_device_changes() {
+  return uroce::verbs::device_changes.load(std::memory_order_acquire);
+}

@@ -23,18 +23,16 @@ void LogThatRoceNeedsGrh() {
 
 }  // namespace
 
-int CheckPath(const Device& device, const ibv_ah_attr& attr) {
+int CheckPath(Device& device, const ibv_ah_attr& attr) {
   if (attr.port_num != kPortNumber || attr.sl > kMaxServiceLevel) return EINVAL;
   if (attr.is_global == 0) {
     LogThatRoceNeedsGrh();
     return EINVAL;
   }
-  const auto& gids = device.gids();
-  if (attr.grh.sgid_index >= gids.size()) return EINVAL;
-  const transport::Gid destination = ToGid(attr.grh.dgid);
-  if (destination.IsZero()) return EINVAL;
-  const bool same_version = destination.IsIpv4Mapped() == gids[attr.grh.sgid_index].IsIpv4Mapped();
-  return same_version ? 0 : EINVAL;
+  transport::AddressVector address;
+  address.source_gid_index = attr.grh.sgid_index;
+  address.destination_gid = ToGid(attr.grh.dgid);
+  return address.destination_gid.IsZero() || device.SourceOf(address).IsZero() ? EINVAL : 0;
 }
 
 }  // namespace uroce::verbs

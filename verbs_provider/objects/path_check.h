@@ -10,6 +10,6 @@ namespace uroce::verbs {
 // beyond the table, a service level of more than 4 bits, an address without a global route (RoCE
 // has no other; a sentence on stderr says so once), or one whose two GIDs are not of the same IP
 // version. A flow label of more than 20 bits is cut off, as NICs do: see ToAddressVector.
-int CheckPath(const Device& device, const ibv_ah_attr& attr);
+int CheckPath(Device& device, const ibv_ah_attr& attr);
 
 }  // namespace uroce::verbs

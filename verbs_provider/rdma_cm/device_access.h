@@ -27,9 +27,9 @@ struct Service {
 
 // What is known of the device when it has been opened.
 struct DeviceFacts {
-  std::vector<transport::Gid> gids;
-  bool has_wire = false;   // else all peers are processes of this host
-  uint64_t node_guid = 0;  // byte order of the host
+  std::vector<transport::Gid> gids;  // zero: a free entry
+  bool has_wire = false;             // else all peers are processes of this host
+  uint64_t node_guid = 0;            // byte order of the host
   transport::Mtu mtu = transport::Mtu::k1024;
   transport::Seed seed{};
 };
@@ -39,7 +39,8 @@ class DeviceAccess {
  public:
   virtual ~DeviceAccess() = default;
 
-  virtual const DeviceFacts& facts() const = 0;
+  // As they are now; valid until it is asked again. The addresses come and go.
+  virtual const DeviceFacts& facts() = 0;
   // Runs `use` under the engine's lock, then sends what became ready.
   using Use = std::function<void(transport::cm::ConnectionManager&, transport::Time)>;
   virtual void WithConnectionManager(const Use& use) = 0;

@@ -30,7 +30,8 @@ int Agent::Join(Id& id, uint64_t uid, const SocketAddress& group, uint32_t& hand
     address.source_gid_index = id.path->address.source_gid_index;
   } else {
     for (size_t i = gids.size(); i-- > 0;) {
-      if (gids[i].IsIpv4Mapped() == address.destination_gid.IsIpv4Mapped()) {
+      const bool fits = gids[i].IsIpv4Mapped() == address.destination_gid.IsIpv4Mapped();
+      if (fits && !gids[i].IsZero()) {
         address.source_gid_index = static_cast<uint8_t>(i);
       }
     }

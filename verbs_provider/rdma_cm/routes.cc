@@ -16,7 +16,7 @@ constexpr Gid kDefaultIp = Gid::FromIpv4({127, 0, 0, 1});
 
 std::optional<uint8_t> IndexOf(const DeviceFacts& device, const Gid& gid) {
   const auto found = std::find(device.gids.begin(), device.gids.end(), gid);
-  if (found == device.gids.end()) return std::nullopt;
+  if (gid.IsZero() || found == device.gids.end()) return std::nullopt;
   return static_cast<uint8_t>(found - device.gids.begin());
 }
 
@@ -24,7 +24,8 @@ std::optional<uint8_t> IndexOf(const DeviceFacts& device, const Gid& gid) {
 // version of `like` if there is one, preferably not that at index 0, the link-local one.
 Gid OwnGid(const DeviceFacts& device, const Gid& like) {
   for (size_t i = 1; i < device.gids.size(); ++i) {
-    if (device.gids[i].IsIpv4Mapped() == like.IsIpv4Mapped()) return device.gids[i];
+    const Gid& gid = device.gids[i];
+    if (!gid.IsZero() && gid.IsIpv4Mapped() == like.IsIpv4Mapped()) return gid;
   }
   return device.gids[0];
 }
@@ -58,10 +59,11 @@ std::optional<uint8_t> SourceIndex(const DeviceFacts& device, const SocketAddres
   if (chosen && source.gid.IsIpv4Mapped() == destination.IsIpv4Mapped()) return chosen;
   if (const auto own = IndexOf(device, destination)) return own;
   std::vector<nic::LocalAddress> addresses;
-  for (const Gid& gid : device.gids) addresses.push_back({.ip = gid});
+  for (const Gid& gid : device.gids) {
+    if (!gid.IsZero()) addresses.push_back({.ip = gid});
+  }
   const nic::LocalAddress* best = nic::SourceFor(addresses, destination);
-  if (best == nullptr) return std::nullopt;
-  return static_cast<uint8_t>(best - addresses.data());
+  return best == nullptr ? std::nullopt : IndexOf(device, best->ip);
 }
 
 SocketAddress SourceAddress(const SocketAddress& source, const SocketAddress& destination,

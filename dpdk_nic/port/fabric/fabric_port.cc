@@ -35,6 +35,7 @@ constexpr size_t kSocketsAPass = 64;
 constexpr int kMessagesAPass = 32;
 // Hosts that another uroced is asked for anew. It has room for as many questions of a process.
 constexpr size_t kMaxNamed = 1'024;
+static_assert(LocalGids::kEntries <= control::kMaxGids);
 // How often it is told what the process's own sockets lost.
 constexpr Duration kReportInterval = Milliseconds(500);
 
@@ -79,6 +80,7 @@ std::optional<Error> FabricPort::Attach() {
   }
   served_attachments_ = client_.attachments();
   fabric_ = client_.welcome();
+  gids_ = LocalGids(std::span(fabric_.gids).first(fabric_.gid_count));
   is_up_ = !fabric_.has_wire || fabric_.wire_is_up;
   ServeControl();
   return std::nullopt;
@@ -90,7 +92,8 @@ transport::MacAddress FabricPort::mac() const {
 
 bool FabricPort::IsLocal(const transport::Gid& gid) const {
   const auto* end = fabric_.gids.data() + fabric_.gid_count;
-  return !fabric_.has_wire || std::find(fabric_.gids.data(), end, gid) != end;
+  const bool is_own = !gid.IsZero() && std::find(fabric_.gids.data(), end, gid) != end;
+  return is_own || !fabric_.has_wire;
 }
 
 PacketPort::ReceivedFrame FabricPort::ReceiveFromAny() {
@@ -249,18 +252,18 @@ void FabricPort::ServeControl() {
 void FabricPort::OnReattached() {
   served_attachments_ = client_.attachments();
   const control::Welcome& now = client_.welcome();
-  is_other_fabric_ = now.has_wire != fabric_.has_wire || now.mac != fabric_.mac ||
-                     now.gid_count != fabric_.gid_count || now.gids != fabric_.gids;
+  is_other_fabric_ = now.has_wire != fabric_.has_wire || now.mac != fabric_.mac;
   if (is_other_fabric_) {
     links_.Say(
-        "uroced was started anew with another NIC or other addresses: this program reaches nobody "
-        "beyond this host until it is started anew, too");
+        "uroced was started anew with another NIC: this program reaches nobody beyond this host "
+        "until it is started anew, too");
   }
   is_up_ = !fabric_.has_wire || (now.wire_is_up && !is_other_fabric_);
   // It sends nothing in the name of addresses that are not the fabric's, nor past a uroced that is
   // to check what others send.
   wire_.DropReceivers();
   if (now.by_own_sockets == 0 || is_other_fabric_) wire_.Close();
+  if (!is_other_fabric_) FollowAddresses(std::span(now.gids).first(now.gid_count));
   reported_drops_ = {};
   links_.OnReattached();
   connections_.OnReattached();
@@ -269,6 +272,19 @@ void FabricPort::OnReattached() {
   releases_.clear();
   // A uroced opens its way out of the host when a process names one beyond.
   for (const transport::Gid& gid : named_) client_.Send(control::Resolve{gid});
+}
+
+void FabricPort::FollowAddresses(std::span<const transport::Gid> now) {
+  if (!fabric_.has_wire || !gids_.Follow(now)) return;
+  has_new_gids_ = true;
+  fabric_.gid_count = static_cast<uint32_t>(gids_.gids().size());
+  std::copy(gids_.gids().begin(), gids_.gids().end(), fabric_.gids.begin());
+  if (wire_.is_open()) wire_.Follow(fabric_);
+}
+
+std::optional<std::vector<transport::Gid>> FabricPort::TakeGids() {
+  if (!std::exchange(has_new_gids_, false)) return std::nullopt;
+  return gids_.gids();
 }
 
 void FabricPort::OnMessage(control::MessageChannel::Incoming& message) {
@@ -291,6 +307,8 @@ void FabricPort::OnMessage(control::MessageChannel::Incoming& message) {
     if (neighbor_sink_) neighbor_sink_(*neighbor);
   } else if (const auto port = message.As<control::PortState>()) {
     is_up_ = !fabric_.has_wire || (port->is_up != 0 && !is_other_fabric_);
+  } else if (const auto addresses = message.As<control::Addresses>()) {
+    if (!is_other_fabric_) FollowAddresses(addresses->gids);
   } else if (message.As<control::WireSocket>()) {
     OnWireSocket(std::move(message.fds[0]));
   } else if (const auto notice = message.As<control::Notice>()) {

@@ -5,14 +5,17 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "dpdk_nic/base/error_or.h"
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/client.h"
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/control/wire_messages.h"
+#include "dpdk_nic/link_layer/local_gids.h"
 #include "dpdk_nic/port/fabric/fabric_links.h"
 #include "dpdk_nic/port/fabric/fabric_requests.h"
 #include "dpdk_nic/port/fabric/fabric_wire.h"
@@ -43,8 +46,8 @@ class FabricPort : public PacketPort {
   // Becomes a member of the fabric, to be done before anything else. Blocks while uroced answers
   // or, for a moment, while there is none, as it may just be coming. An error says what to do.
   std::optional<Error> Attach();
-  // What the fabric is like, and our block. Does not change: if a new uroced serves another NIC or
-  // other addresses, this process stays without a wire.
+  // What the fabric is like, and our block. Does not change, but for the addresses: if a new uroced
+  // serves another NIC, this process stays without a wire.
   const control::Welcome& fabric() const { return fabric_; }
   // Whether an address is one that this host's processes have: then no wire leads to it.
   bool IsLocal(const transport::Gid& gid) const;
@@ -95,6 +98,7 @@ class FabricPort : public PacketPort {
   void AbandonAfterFork() override;
 
   Notice TakeNotice() override { return wire_.is_open() ? wire_.TakeNotice() : Notice{}; }
+  std::optional<std::vector<transport::Gid>> TakeGids() override;
   Counters counters() const override;
   transport::MacAddress mac() const override;
   uint32_t mtu() const override { return fabric_.mtu_bytes; }
@@ -118,10 +122,13 @@ class FabricPort : public PacketPort {
   void ServeControl();
   void OnMessage(control::MessageChannel::Incoming& message);
   void OnReattached();
+  void FollowAddresses(std::span<const transport::Gid> now);
   control::ServiceClaim ClaimOf(const Service& service) const;
 
   const Options options_;
   control::Welcome fabric_{};
+  LocalGids gids_;  // those of fabric_
+  bool has_new_gids_ = false;
   UniqueFd epoll_;
   control::ControlClient client_;
   FabricLinks links_;

@@ -42,6 +42,10 @@ void FabricWire::Open(const control::Welcome& fabric) {
 
 void FabricWire::Close() { port_.reset(); }
 
+void FabricWire::Follow(const control::Welcome& fabric) {
+  port_->SetAddresses(AddressesAmong(std::span(fabric.gids).first(fabric.gid_count)));
+}
+
 bool FabricWire::AddReceiver(UniqueFd socket) {
   if (!is_open() || receivers_ == kMaxReceivers) return false;
   auto adopted = UdpSocket::Adopt(std::move(socket));

@@ -35,6 +35,8 @@ class FabricWire {
   // frames go on taking the ring. Changes nothing if it is open.
   void Open(const control::Welcome& fabric);
   void Close();
+  // The fabric's addresses have changed. Only while it is open.
+  void Follow(const control::Welcome& fabric);
   bool is_open() const { return port_ != nullptr; }
 
   // A socket that uroced gives. False, and it is closed, if it is none that receives RoCEv2, or if

@@ -68,6 +68,7 @@ class ImpairedPort : public PacketPort {
   void AfterForkInParent() override { port_->AfterForkInParent(); }
   void AbandonAfterFork() override { port_->AbandonAfterFork(); }
   Notice TakeNotice() override { return port_->TakeNotice(); }
+  std::optional<std::vector<transport::Gid>> TakeGids() override { return port_->TakeGids(); }
 
   Counters counters() const override { return port_->counters(); }
   transport::MacAddress mac() const override { return port_->mac(); }

@@ -92,7 +92,26 @@ std::string DefaultInterface(const std::vector<Listed>& listed) {
 
 int Rank(const Gid& gid) { return IsLinkLocal(gid) ? 0 : gid.IsIpv4Mapped() ? 1 : 2; }
 
+// Of those, the ones that `is_wanted`: the link-local one first, then IPv4, then IPv6.
+template <class IsWanted>
+std::vector<HostAddress> Select(const std::vector<Listed>& listed, IsWanted is_wanted) {
+  std::vector<HostAddress> addresses;
+  for (const Listed& entry : listed) {
+    if (is_wanted(entry)) addresses.push_back(entry.address);
+  }
+  std::stable_sort(addresses.begin(), addresses.end(),
+                   [](const auto& a, const auto& b) { return Rank(a.gid) < Rank(b.gid); });
+  if (addresses.size() > kMaxLocalAddresses) addresses.resize(kMaxLocalAddresses);
+  return addresses;
+}
+
 }  // namespace
+
+std::vector<HostAddress> AddressesOf(int interface_index) {
+  return Select(ListAddresses(), [&](const Listed& entry) {
+    return entry.address.interface_index == interface_index;
+  });
+}
 
 ErrorOr<std::vector<HostAddress>> DefaultAddresses() {
   const std::vector<Listed> listed = ListAddresses();
@@ -106,14 +125,7 @@ ErrorOr<std::vector<HostAddress>> DefaultAddresses() {
                     : "this host has no address beside those of its loopback interface: connect "
                       "it to a network, or choose one of them with 'udp,address=ADDR'"};
   }
-  std::vector<HostAddress> addresses;
-  for (const Listed& entry : listed) {
-    if (entry.interface == interface) addresses.push_back(entry.address);
-  }
-  std::stable_sort(addresses.begin(), addresses.end(),
-                   [](const auto& a, const auto& b) { return Rank(a.gid) < Rank(b.gid); });
-  if (addresses.size() > kMaxLocalAddresses) addresses.resize(kMaxLocalAddresses);
-  return addresses;
+  return Select(listed, [&](const Listed& entry) { return entry.interface == interface; });
 }
 
 std::vector<HostAddress> AllAddresses() {

@@ -26,6 +26,9 @@ struct HostAddress {
 // loopback one if there is no default route: the link-local one first, then IPv4, then IPv6.
 ErrorOr<std::vector<HostAddress>> DefaultAddresses();
 
+// Those of one interface, in the same order.
+std::vector<HostAddress> AddressesOf(int interface_index);
+
 // The addresses of all interfaces but the loopback one, at most kMaxLocalAddresses: first those of
 // DefaultAddresses, then the others, by interface. Empty if all there is are link-local ones.
 std::vector<HostAddress> AllAddresses();

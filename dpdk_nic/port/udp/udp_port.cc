@@ -47,8 +47,10 @@ ErrorOr<std::unique_ptr<UdpPort>> UdpPort::Open(const std::vector<Gid>& addresse
   std::unique_ptr<UdpPort> port(new UdpPort);
   port->addresses_ = found.value();
   port->mac_ = MacOf(port->addresses_);
+  port->gids_ = LocalGids(GidsOf(port->addresses_));
   if (auto error = port->OpenSockets(port->addresses_, UdpSocket::Use::kAll)) return *error;
   if (auto error = port->ChooseMtu(mtu_bytes)) return *error;
+  if (addresses.empty()) port->FollowNews();
   return port;
 }
 
@@ -255,6 +257,7 @@ UdpPort::WayOut UdpPort::WayOutOf(const Gid& source) const {
             IsWildcard(candidate.gid()) && candidate.gid().IsIpv4Mapped() == source.IsIpv4Mapped();
         return has_all || candidate.gid() == source;
       });
+  if (socket == sockets_.end()) return {};
   return {&*socket, own->interface_index};
 }
 
@@ -262,6 +265,7 @@ UdpPort::WayOut UdpPort::WayOutOf(const Gid& source) const {
 bool UdpPort::BeginSleep() { return frames_.empty() && batch_.empty() && queue_.size() == 0; }
 
 void UdpPort::ServeLink() {
+  if (news_ && news_->Take()) FollowAddresses();
   TakeErrors();
   LookForOverflow();
 }
@@ -311,6 +315,7 @@ void UdpPort::Say(const UdpSocket::NetworkError& error) {
 void UdpPort::AbandonAfterFork() {
   for (UdpSocket& socket : sockets_) socket.Close();
   for (UdpSocket& socket : receivers_) socket.Close();
+  news_.reset();
   wait_.reset();
 }
 

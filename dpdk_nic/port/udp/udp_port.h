@@ -8,6 +8,8 @@
 
 #include "dpdk_nic/base/error_or.h"
 #include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/link_layer/address_news.h"
+#include "dpdk_nic/link_layer/local_gids.h"
 #include "dpdk_nic/port/packet_port.h"
 #include "dpdk_nic/port/udp/datagram.h"
 #include "dpdk_nic/port/udp/identification.h"
@@ -60,11 +62,15 @@ class UdpPort final : public PacketPort {
   void ServeLink() override;
   void AbandonAfterFork() override;
   Notice TakeNotice() override { return std::exchange(notice_, {}); }
+  std::optional<std::vector<transport::Gid>> TakeGids() override;
 
   Counters counters() const override;
   transport::MacAddress mac() const override { return mac_; }
   uint32_t mtu() const override { return mtu_bytes_; }
   bool link_up() const override { return true; }
+
+  // On all addresses of this host: these are the ones that frames may be from, from now on.
+  void SetAddresses(const std::vector<HostAddress>& addresses) { addresses_ = addresses; }
 
   // Of a sender: another socket to receive by. False if it cannot be waited for.
   bool AddReceiver(UdpSocket socket);
@@ -73,7 +79,7 @@ class UdpPort final : public PacketPort {
   bool has_receivers() const { return !receivers_.empty(); }
 
   const std::vector<UdpSocket>& sockets() const { return sockets_; }
-  std::vector<transport::Gid> Gids() const { return GidsOf(addresses_); }
+  const std::vector<transport::Gid>& Gids() const { return gids_.gids(); }
 
  private:
   UdpPort() = default;
@@ -102,6 +108,12 @@ class UdpPort final : public PacketPort {
     int interface_index = 0;
   };
   WayOut WayOutOf(const transport::Gid& source) const;
+  // udp_port_addresses.cc
+  void FollowNews();
+  void FollowAddresses();
+  void CloseSocketsOfGoneAddresses(const std::vector<HostAddress>& now);
+  bool OpenSocketOf(const HostAddress& address);
+
   void TakeErrors();
   void TakeErrorsOf(const UdpSocket& socket);
   void LookForOverflow();
@@ -109,6 +121,10 @@ class UdpPort final : public PacketPort {
   void Say(const UdpSocket::NetworkError& error);
 
   std::vector<HostAddress> addresses_;
+  LocalGids gids_;
+  bool has_new_gids_ = false;
+  std::unique_ptr<AddressNews> news_;  // of the host's own addresses; none if some were chosen
+  int interface_index_ = 0;            // whose addresses are followed
   std::vector<UdpSocket> sockets_;
   bool only_sends_ = false;  // and receives by receivers_, if there are any
   std::vector<UdpSocket> receivers_;

@@ -37,15 +37,39 @@ ErrorOr<std::unique_ptr<UdpUplink>> UdpUplink::Create(const Options& options) {
     uplink->addresses_ = std::move(found).value();
   }
   if (uplink->addresses_.empty()) return std::unique_ptr<UdpUplink>();
+  uplink->mac_ = MacOf(uplink->addresses_);
+  uplink->gids_ = LocalGids(GidsOf(uplink->addresses_));
   uplink->wait_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   if (!uplink->wait_) {
     return Error{std::string("nothing can be waited for (") + std::strerror(errno) +
                  "): allow this process more open files"};
   }
+  if (uplink->is_wildcard_) {
+    uplink->news_ = std::make_unique<AddressNews>();
+    epoll_event event{.events = EPOLLIN, .data = {}};
+    epoll_ctl(uplink->wait_.get(), EPOLL_CTL_ADD, uplink->news_->fd(), &event);
+    uplink->FollowAddresses();  // what has changed since they were read
+  }
   return uplink;
 }
 
+void UdpUplink::FollowAddresses() {
+  addresses_ = AllAddresses();
+  if (port_) port_->SetAddresses(addresses_);
+  std::vector<transport::Gid> now;
+  for (const HostAddress& address : addresses_) now.push_back(address.gid);
+  if (gids_.Follow(now)) has_new_gids_ = true;
+}
+
+std::optional<std::vector<transport::Gid>> UdpUplink::TakeGids() {
+  if (!std::exchange(has_new_gids_, false)) return std::nullopt;
+  return gids_.gids();
+}
+
 ErrorOr<std::unique_ptr<UdpPort>> UdpUplink::OpenPort() {
+  if (addresses_.empty()) {
+    return Error{"this host has no address any more that others reach: connect it to a network"};
+  }
   if (shares_sockets_) {
     auto opened = UdpPort::OpenSender(addresses_, mtu_bytes_);
     if (!opened.ok()) return opened;
@@ -104,7 +128,7 @@ PacketPort::PathState UdpUplink::PreparePath(const Path& path) {
     return PathState::kUnreachable;
   }
   if (path.remote_gid.IsZero() || path.remote_gid.IsMulticast()) return PathState::kReady;
-  const KernelRoute route = FindKernelRoute(path.remote_gid, addresses_[0].interface_index);
+  const KernelRoute route = FindKernelRoute(path.remote_gid, interface_index());
   if (route.error == 0) return PathState::kReady;
   notice_ = {.sentence = Explain({.destination = path.remote_gid, .error = route.error}),
              .about = path.remote_gid};
@@ -112,7 +136,7 @@ PacketPort::PathState UdpUplink::PreparePath(const Path& path) {
 }
 
 uint32_t UdpUplink::PathMtu(const Path& path) const {
-  const KernelRoute route = FindKernelRoute(path.remote_gid, addresses_[0].interface_index);
+  const KernelRoute route = FindKernelRoute(path.remote_gid, interface_index());
   return route.mtu_bytes == 0 ? mtu_bytes_ : std::min(mtu_bytes_, route.mtu_bytes);
 }
 
@@ -156,6 +180,7 @@ void UdpUplink::EndSleep() {
 
 void UdpUplink::ServeLink() {
   const transport::Time now = Now();
+  if (news_ && news_->Take()) FollowAddresses();
   if (port_) {
     port_->ServeLink();
     for (SocketGroup& group : groups_) group.Serve(now);

@@ -10,6 +10,8 @@
 
 #include "dpdk_nic/base/error_or.h"
 #include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/link_layer/address_news.h"
+#include "dpdk_nic/link_layer/local_gids.h"
 #include "dpdk_nic/port/packet_port.h"
 #include "dpdk_nic/port/socket_sharing.h"
 #include "dpdk_nic/port/udp/socket_group.h"
@@ -30,7 +32,8 @@ namespace uroce::nic {
 //      ^                     | port 4791 is another's
 //      +---------------------+
 //
-// Frames to multicast groups are dropped, and open nothing.
+// Frames to multicast groups are dropped, and open nothing. Addresses of the host that come and go
+// are followed, but for the first of an IP version that it did not have when the port was opened.
 //
 // With `shares_sockets` each process of the fabric gets sockets of its own (SocketGroup), which it
 // keeps if uroced ends. Until it has closed them, for the uroced that comes next, that one cannot
@@ -67,11 +70,12 @@ class UdpUplink final : public PacketPort, public SocketSharing {
   Notice TakeNotice() override;
 
   Counters counters() const override;
-  transport::MacAddress mac() const override { return MacOf(addresses_); }
+  std::optional<std::vector<transport::Gid>> TakeGids() override;
+  transport::MacAddress mac() const override { return mac_; }
   uint32_t mtu() const override { return mtu_bytes_; }
   bool link_up() const override { return true; }
 
-  std::vector<transport::Gid> Gids() const { return GidsOf(addresses_); }
+  const std::vector<transport::Gid>& Gids() const { return gids_.gids(); }
   bool is_open() const { return port_ != nullptr; }
 
   bool has_sockets() const override { return !groups_.empty(); }
@@ -84,9 +88,15 @@ class UdpUplink final : public PacketPort, public SocketSharing {
   ErrorOr<std::unique_ptr<UdpPort>> OpenPort();
   std::optional<Error> OpenGroups(UdpPort* port);
   void CommitToClosed(std::span<const uint8_t> frame);
+  void FollowAddresses();
+  int interface_index() const { return addresses_.empty() ? 0 : addresses_[0].interface_index; }
 
-  std::vector<HostAddress> addresses_;
-  bool is_wildcard_ = true;  // no address was chosen
+  std::vector<HostAddress> addresses_;  // that the host has now
+  transport::MacAddress mac_{};
+  LocalGids gids_;
+  bool has_new_gids_ = false;
+  std::unique_ptr<AddressNews> news_;  // of all addresses; none if one was chosen
+  bool is_wildcard_ = true;            // no address was chosen
   uint32_t mtu_bytes_ = 0;
   UniqueFd wait_;
   std::unique_ptr<UdpPort> port_;  // none while closed

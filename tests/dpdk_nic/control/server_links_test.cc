@@ -317,6 +317,21 @@ TEST_F(ServerLinksTest, StateOfThePortIsToldToAll) {
   EXPECT_FALSE(late.Hear<Welcome>().wire_is_up);
 }
 
+TEST_F(ServerLinksTest, AddressesOfThePortAreToldToAll) {
+  const std::vector<Gid> gids = {Gid::LinkLocal({}), {}, Gid::FromIpv4({192, 0, 2, 8})};
+  host_.server().OnGids(gids);
+  for (Peer* peer : {&a_, &b_}) {
+    const auto told = peer->Hear<Addresses>();
+    EXPECT_EQ(std::vector<Gid>(told.gids.begin(), told.gids.begin() + 3), gids);
+    EXPECT_TRUE(told.gids[3].IsZero());
+  }
+  Peer late(host_.fabric());
+  ASSERT_TRUE(late.SayHello());
+  const auto welcome = late.Hear<Welcome>();
+  ASSERT_EQ(welcome.gid_count, 3u);
+  EXPECT_EQ(welcome.gids[2], gids[2]);
+}
+
 // They would be closed by a thread that moves frames, in the process that has the other end.
 TEST_F(ServerLinksTest, LinkTakesNoDescriptors) {
   constexpr int kPassRights = 83;  // SO_PASSRIGHTS, Linux 6.16

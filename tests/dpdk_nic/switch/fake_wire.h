@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -44,6 +45,10 @@ class FakeCable {
     const std::lock_guard guard(mutex_);
     notice_ = std::move(notice);
   }
+  void SetGids(std::vector<transport::Gid> gids) {
+    const std::lock_guard guard(mutex_);
+    gids_ = std::move(gids);
+  }
   size_t sent_count() {
     const std::lock_guard guard(mutex_);
     return sent_.size();
@@ -61,6 +66,7 @@ class FakeCable {
   std::deque<FrameBytes> incoming_;
   std::vector<FrameBytes> sent_;
   PacketPort::Notice notice_;
+  std::optional<std::vector<transport::Gid>> gids_;
   bool asleep_ = false;
   const UniqueFd wake_fd_;
 };
@@ -108,6 +114,11 @@ class FakeWire final : public PacketPort {
   Notice TakeNotice() override {
     const std::lock_guard guard(cable_->mutex_);
     return std::exchange(cable_->notice_, {});
+  }
+
+  std::optional<std::vector<transport::Gid>> TakeGids() override {
+    const std::lock_guard guard(cable_->mutex_);
+    return std::exchange(cable_->gids_, std::nullopt);
   }
 
   transport::MacAddress mac() const override { return kOurMac; }

@@ -76,6 +76,7 @@ class ForwarderRig {
   std::vector<control::Neighbor> neighbors;
   std::vector<PacketPort::Notice> notices;
   std::vector<bool> wire_states;
+  std::vector<std::vector<transport::Gid>> gid_tables;
   std::vector<control::Block> broken_uplinks;
   Forwarder forwarder;
 
@@ -85,6 +86,7 @@ class ForwarderRig {
         .on_neighbor = [this](const control::Neighbor& n) { neighbors.push_back(n); },
         .on_notice = [this](const PacketPort::Notice& n) { notices.push_back(n); },
         .on_wire_state = [this](bool is_up) { wire_states.push_back(is_up); },
+        .on_gids = [this](const std::vector<transport::Gid>& gids) { gid_tables.push_back(gids); },
         .on_broken_uplink = [this](control::Block block) { broken_uplinks.push_back(block); },
         .on_wire_sockets = {},
     };

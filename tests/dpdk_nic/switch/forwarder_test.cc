@@ -66,6 +66,21 @@ TEST_F(ForwarderTest, FrameFromTheWireReachesTheProcessOfItsQueuePairOnly) {
   EXPECT_EQ(rig_.counters().frames_from_wire, 2u);
 }
 
+TEST_F(ForwarderTest, AddressThatHasGoneIsNobodys) {
+  RingProcess& alice = rig_.Process(kAlice);
+  const std::vector<Gid> gids = {Gid::LinkLocal(kOurMac), Gid{}};
+  rig_.cable->SetGids(gids);
+  rig_.RunFor(transport::Milliseconds(10));
+  EXPECT_EQ(rig_.gid_tables, std::vector<std::vector<Gid>>(1, gids));
+  rig_.cable->Deliver(RoceSpec{}.Build());
+  rig_.Run();
+  EXPECT_TRUE(alice.Receive().empty());
+  Declare(kAlice, 42);
+  ASSERT_TRUE(alice.Send(ToWire(kRcSendOnly).Build()));
+  rig_.Run();
+  EXPECT_TRUE(rig_.cable->TakeSent().empty());
+}
+
 TEST_F(ForwarderTest, WhatMayNotPassIsDroppedAndCounted) {
   Declare(kAlice, 42);
   RoceSpec foreign_source = ToWire(kRcSendOnly);

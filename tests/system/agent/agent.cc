@@ -14,6 +14,8 @@
 //   join                                          ok                  (a multicast group)
 //   tell VALUE                                    ok                  (to the group)
 //   heard VALUE                                   how many datagrams of it have come
+//   gid INDEX                                     the GID as an IPv6 address, and as sysfs has it
+//   event                                         number of the next asynchronous event
 //   fork exec|exit|reopen                         exit status of the child
 //
 // A child that is to reopen opens the device, writes to its parent, and ends with 0 if what arrived
@@ -21,12 +23,15 @@
 //
 // Anything else is answered with "error SENTENCE". The end of the input ends it.
 
+#include <arpa/inet.h>
 #include <infiniband/verbs.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -94,6 +99,8 @@ class Agent {
     const auto command = Take<std::string>(words);
     if (command == "open") return Open();
     if (command == "fork") return Fork(Take<std::string>(words));
+    if (command == "gid") return Gid(Take<int>(words));
+    if (command == "event") return Event();
     if (command == "join" || command == "tell" || command == "heard") return Group(command, words);
     const auto number = Take<int>(words);
     if (!connections_.contains(number)) throw std::runtime_error("there is no such connection");
@@ -133,6 +140,30 @@ class Agent {
 
   static std::string ToString(const Address& address) { return agent::ToString(address); }
   static std::string Describe(const Outcome& outcome) { return agent::Describe(outcome); }
+
+  void Gid(int index) {
+    ibv_gid gid;
+    if (ibv_query_gid(device_.context(), system_test::kPortNumber, index, &gid) != 0) {
+      system_test::Fail("ibv_query_gid", errno);
+    }
+    std::ifstream file(std::string("/sys/class/infiniband/") +
+                       ibv_get_device_name(device_.context()->device) + "/ports/1/gids/" +
+                       std::to_string(index));
+    std::string in_sysfs;
+    std::getline(file, in_sysfs);
+    std::array<char, INET6_ADDRSTRLEN> text;
+    inet_ntop(AF_INET6, gid.raw, text.data(), text.size());
+    Answer(std::string(text.data()) + ' ' + in_sysfs);
+  }
+
+  void Event() {
+    ibv_async_event event;
+    if (ibv_get_async_event(device_.context(), &event) != 0) {
+      system_test::Fail("ibv_get_async_event", errno);
+    }
+    ibv_ack_async_event(&event);
+    Answer(std::to_string(event.event_type));
+  }
 
   void Group(const std::string& command, std::istream& words) {
     if (command == "join") {

@@ -18,8 +18,8 @@ class Outcome:
 class Agent(LineProgram):
     """A running agent; see tests/system/agent/agent.cc for what it understands."""
 
-    def __init__(self, wire, end):
-        super().__init__(wire.command(end, [wire.installed.path(AGENT)]))
+    def __init__(self, wire, end, gid_index=1):
+        super().__init__(wire.command(end, [wire.installed.path(AGENT), str(gid_index)]))
 
     def answer(self):
         answer = super().answer()

@@ -144,6 +144,8 @@ int Register() {
 }  // namespace
 }  // namespace uroce::verbs
 
+extern "C" __attribute__((visibility("default"))) uint32_t uroce_device_changes() { return 0; }
+
 extern "C" __attribute__((visibility("default"))) int uroce_describe_device(
     uroce_device_description* description) {
   if (description->struct_bytes != sizeof(*description)) return EINVAL;

@@ -43,10 +43,11 @@ std::string Describe(const ProviderLibrary& provider) {
   if (!provider.error.empty()) return provider.error;
   uroce_device_description description = {};
   description.struct_bytes = sizeof(description);
+  const uint32_t changes = provider.device_changes();
   const int result = provider.describe_device(&description);
   if (result == EAGAIN) return "";
   if (result != 0) return std::string("the provider has no device to offer: ") + strerror(result);
-  current = new Device(description, provider.rdma_cm);
+  current = new Device(description, provider, changes);
   return "";
 }
 
@@ -78,10 +79,13 @@ const Device* LoadDevice() {
 
 }  // namespace
 
-Device::Device(const uroce_device_description& from_provider, const RdmaCmFunctions& functions)
+Device::Device(const uroce_device_description& from_provider, const ProviderLibrary& provider,
+               uint32_t changes_before)
     : description(from_provider),
-      rdma_cm(functions),
-      tree(MakeDeviceTree(from_provider, static_cast<bool>(functions))) {}
+      rdma_cm(provider.rdma_cm),
+      tree(MakeDeviceTree(from_provider, static_cast<bool>(provider.rdma_cm))),
+      provider_(provider),
+      changes_(changes_before) {}
 
 const Device* CurrentDevice() {
   const Device* device = current.load(std::memory_order_acquire);
@@ -91,6 +95,17 @@ const Device* CurrentDevice() {
   if (device == nullptr || HasLibibverbs()) device = LoadDevice();
   loading = false;
   return device;
+}
+
+const Device* CurrentDeviceAsItIs() {
+  const Device* device = CurrentDevice();
+  if (device == nullptr || loading || !device->HasChanged()) return device;
+  const ErrnoGuard guard;
+  const std::lock_guard<std::mutex> lock(describing);
+  device = current;
+  // The one before is better than none.
+  if (device->HasChanged()) (void)Describe(device->provider());
+  return current;
 }
 
 bool DeviceWasSeen() { return current != nullptr; }

@@ -7,6 +7,7 @@
 
 #include "verbs_provider/virtual_kernel/device/device_description.h"
 #include "verbs_provider/virtual_kernel/device/provider_functions.h"
+#include "verbs_provider/virtual_kernel/device/provider_loader.h"
 #include "verbs_provider/virtual_kernel/device/virtual_tree.h"
 
 namespace uroce::verbs::virtual_kernel {
@@ -26,13 +27,25 @@ inline constexpr uint32_t kRdmaCmAbi = 4;        // RDMA_USER_CM_ABI_VERSION
 inline constexpr uint32_t kUverbsClassAbi = 6;   // IB_USER_VERBS_ABI_VERSION
 inline constexpr uint32_t kUverbsDeviceAbi = 1;  // between libibverbs and our provider
 
-// The device as the rest of the virtual kernel sees it. Immutable once it exists.
-struct Device {
+// The device as the rest of the virtual kernel sees it. Immutable once it exists; when something
+// has changed, and somebody looks, another one takes its place. It stays in memory then, as others
+// may still be looking at it.
+class Device {
+ public:
   uroce_device_description description;
   RdmaCmFunctions rdma_cm;
   VirtualTree tree;  // its part of /sys and /dev
 
-  Device(const uroce_device_description& from_provider, const RdmaCmFunctions& functions);
+  Device(const uroce_device_description& from_provider, const ProviderLibrary& provider,
+         uint32_t changes_before);
+
+  const ProviderLibrary& provider() const { return provider_; }
+  // Since it was described.
+  bool HasChanged() const { return provider_.device_changes() != changes_; }
+
+ private:
+  const ProviderLibrary provider_;
+  const uint32_t changes_;
 };
 
 // The device of this process. The first call loads the provider library and asks it for the
@@ -41,6 +54,9 @@ struct Device {
 // Null as well while this very thread is loading the provider, and in direct mode until there is a
 // libibverbs.
 const Device* CurrentDevice();
+
+// The same as it is now. To be called where a program looks at the device, and not by the provider.
+const Device* CurrentDeviceAsItIs();
 
 // Whether this process has looked at the device: CurrentDevice() has returned one.
 bool DeviceWasSeen();

@@ -9,7 +9,7 @@
 // A process without libibverbs sees the device in netlink and sysfs all the same.
 //
 // Everything that the kernel would tell about the device through netlink, sysfs and the GID ioctls
-// comes from this description, which the provider fills in once a process.
+// comes from this description, which the provider fills in once a process, and again after changes.
 
 enum {
   kUroceMaxGids = 256,
@@ -57,6 +57,10 @@ struct uroce_device_description {
 // then not shown in this process. Called until it succeeds, on a thread of the application that
 // looks for RDMA devices, be it `ls`; must be quick and must not call libibverbs.
 int uroce_describe_device(struct uroce_device_description* description);
+
+// Exported by the provider. How often the device has changed since it was opened: its addresses, or
+// the state of its port. Costs nothing.
+uint32_t uroce_device_changes(void);
 
 // Exported by the provider. Makes it known to the libibverbs of this process. Called as soon as
 // there is one, which may be long after the first look at the device, and possibly by two threads

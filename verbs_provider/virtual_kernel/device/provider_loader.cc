@@ -41,10 +41,14 @@ ProviderLibrary LoadProvider() {
       reinterpret_cast<decltype(&uroce_describe_device)>(dlsym(library, "uroce_describe_device"));
   provider.register_provider = reinterpret_cast<decltype(&uroce_register_provider)>(
       dlsym(library, "uroce_register_provider"));
-  if (provider.describe_device == nullptr || provider.register_provider == nullptr) {
+  provider.device_changes =
+      reinterpret_cast<decltype(&uroce_device_changes)>(dlsym(library, "uroce_device_changes"));
+  if (provider.describe_device == nullptr || provider.device_changes == nullptr ||
+      provider.register_provider == nullptr) {
     provider.error = path + " is not a uroce provider of this build: it has no " +
-                     (provider.describe_device == nullptr ? "uroce_describe_device()"
-                                                          : "uroce_register_provider()");
+                     (provider.describe_device == nullptr  ? "uroce_describe_device()"
+                      : provider.device_changes == nullptr ? "uroce_device_changes()"
+                                                           : "uroce_register_provider()");
     return provider;
   }
   provider.rdma_cm = {

@@ -10,6 +10,7 @@ namespace uroce::verbs::virtual_kernel {
 struct ProviderLibrary {
   decltype(&uroce_describe_device) describe_device = nullptr;
   decltype(&uroce_register_provider) register_provider = nullptr;
+  decltype(&uroce_device_changes) device_changes = nullptr;
   RdmaCmFunctions rdma_cm;
   std::string error;  // "", or why there is no provider
 };

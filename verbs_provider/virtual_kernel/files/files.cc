@@ -95,7 +95,7 @@ std::optional<VirtualPath> Resolve(int directory_fd, const char* path) {
   }
   // ".." may have led out of our part.
   if (!IsInteresting(absolute)) return std::nullopt;
-  const Device* device = CurrentDevice();
+  const Device* device = CurrentDeviceAsItIs();
   if (device == nullptr) return std::nullopt;
   const TreeNode* node = device->tree.Find(absolute);
   if (node == nullptr) return std::nullopt;

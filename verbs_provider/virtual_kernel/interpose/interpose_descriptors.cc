@@ -146,7 +146,7 @@ int InterposedIoctl(int fd, unsigned long request, ...) {
   if (FdTable::KindOf(fd) != FileKind::kUverbs) return real::ioctl(fd, request, argument);
   if (request != RDMA_VERBS_IOCTL) return Fail(ENOTTY);
   const int error =
-      UverbsIoctl(static_cast<ib_uverbs_ioctl_hdr*>(argument), CurrentDevice()->description);
+      UverbsIoctl(static_cast<ib_uverbs_ioctl_hdr*>(argument), CurrentDeviceAsItIs()->description);
   return error == 0 ? 0 : Fail(error);
 }
 

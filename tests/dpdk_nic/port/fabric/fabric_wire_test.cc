@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <vector>
 
 #include "dpdk_nic/port/fabric/fabric_neighbors.h"
@@ -309,7 +310,7 @@ TEST_F(FabricWireTest, OtherNicBehindTheNextUrocedIsADeadWire) {
   StopUroced();
   ServeAll(*a, *b);
   control::Welcome other = FakeUroced::WiredFabric();
-  other.gids[1] = kRemote;
+  other.mac[5] ^= 1;
   StartUroced(*a, other);
   EXPECT_FALSE(a->active());
   EXPECT_EQ(a->PreparePath(WirePath({7})), PathState::kUnreachable);
@@ -317,6 +318,32 @@ TEST_F(FabricWireTest, OtherNicBehindTheNextUrocedIsADeadWire) {
   EXPECT_TRUE(a->IsLocal(like_.gids[1]));
   EXPECT_TRUE(SendByte(*a, *b, 4));
   EXPECT_EQ(TakeByte(*b), 4);
+}
+
+TEST_F(FabricWireTest, PortFollowsTheAddresses) {
+  const auto port = NewPort();
+  EXPECT_EQ(port->TakeGids(), std::nullopt);
+  control::Addresses addresses{};
+  addresses.gids = {like_.gids[0], Gid{}, kRemote};
+  ClientOf(*port).channel.Send(addresses);
+  port->ServeLink();
+  EXPECT_EQ(port->TakeGids(), (std::vector<Gid>{like_.gids[0], Gid{}, kRemote}));
+  EXPECT_EQ(port->TakeGids(), std::nullopt) << "no news";
+  EXPECT_FALSE(port->IsLocal(like_.gids[1]));
+  EXPECT_FALSE(port->IsLocal({}));
+  EXPECT_TRUE(port->IsLocal(kRemote));
+  EXPECT_TRUE(port->active());
+}
+
+TEST_F(FabricWireTest, AddressesThatChangeWhileThereIsNoUrocedAreFollowedLater) {
+  const auto port = NewPort();
+  StopUroced();
+  ServeAll(*port);
+  control::Welcome other = FakeUroced::WiredFabric();
+  other.gids[1] = kRemote;
+  StartUroced(*port, other);
+  EXPECT_TRUE(port->active());
+  EXPECT_EQ(port->TakeGids(), (std::vector<Gid>{like_.gids[0], Gid{}, kRemote}));
 }
 
 class FabricNeighborsTest : public FabricWireTest {
