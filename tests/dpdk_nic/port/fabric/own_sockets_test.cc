@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
@@ -162,6 +163,23 @@ TEST_F(OwnSocketsTest, FramesToAnotherHostDoNotCrossUroced) {
   }
   EXPECT_EQ(CountAtUroced(*port), 0);
   EXPECT_EQ(port->counters().drops.total(), 0u);
+}
+
+TEST_F(OwnSocketsTest, AddressThatComesIsSentFrom) {
+  const Gid added = Gid::FromIpv4({10, 77, 0, 8});
+  const auto far = OpenFar();
+  const auto port = NewConnectedPort();
+  VethPair::Run("ip address add 10.77.0.8/24 dev near");
+  control::Addresses addresses{};
+  std::copy_n(like_.gids.begin(), like_.gid_count, addresses.gids.begin());
+  addresses.gids[like_.gid_count] = added;
+  ASSERT_TRUE(ClientOf(*port).channel.Send(addresses));
+  ServeAll(*port);
+  ASSERT_TRUE(Send(*port, {.source = added, .destination = kFar, .psn = 3}));
+  ASSERT_TRUE(Send(*port, {.source = kNear, .destination = kFar, .psn = 4}));
+  EXPECT_EQ(Receive(*far).source_gid, added);
+  EXPECT_EQ(Receive(*far).source_gid, kNear);
+  VethPair::Run("ip address del 10.77.0.8/24 dev near");
 }
 
 TEST_F(OwnSocketsTest, DatagramsOfAProcessThatHasAnAddressHandleDoNotCrossUroced) {
