@@ -11,6 +11,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -61,7 +62,8 @@ class ScriptedPort final : public PacketPort {
     acquired_ = route;
     return has_room ? std::span<uint8_t>(frame_) : std::span<uint8_t>();
   }
-  void CommitTransmit(size_t) override {
+  void CommitTransmit(size_t frame_bytes) override {
+    frame_bytes_ = frame_bytes;
     sent.push_back(acquired_);
     ++frames_sent;
   }
@@ -73,6 +75,8 @@ class ScriptedPort final : public PacketPort {
   transport::MacAddress mac() const override { return {2, 0, 0, 0, 0, 1}; }
   uint32_t mtu() const override { return 1'500; }
   bool link_up() const override { return true; }
+
+  std::span<const uint8_t> last_frame() const { return std::span(frame_).first(frame_bytes_); }
 
   std::atomic<bool> has_room{true};
   std::atomic<uint64_t> asked_for_room{0};
@@ -91,6 +95,7 @@ class ScriptedPort final : public PacketPort {
   const std::thread::id tests_thread_ = std::this_thread::get_id();
   const UniqueFd wait_fd_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::array<uint8_t, transport::kMaxFrameBytes> frame_{};
+  size_t frame_bytes_ = 0;
   Route acquired_{};
 };
 
@@ -126,11 +131,12 @@ class EnginePortTest : public ::testing::Test {
   // One for datagrams, ready to send.
   transport::QueuePair& CreateQueuePair() {
     using M = transport::QpAttributeMask;
-    const transport::QpInitAttributes init = {.pd = {1},
-                                              .type = transport::QpType::kUnreliableDatagram,
-                                              .send_cq = cq_.get(),
-                                              .receive_cq = cq_.get(),
-                                              .capabilities = {.max_send_wr = kQueueDepth}};
+    const transport::QpInitAttributes init = {
+        .pd = {1},
+        .type = transport::QpType::kUnreliableDatagram,
+        .send_cq = cq_.get(),
+        .receive_cq = cq_.get(),
+        .capabilities = {.max_send_wr = kQueueDepth, .max_send_sge = 1}};
     transport::QpAttributes a;
     a.port_num = 1;
     transport::QueuePair* qp = nullptr;
@@ -250,6 +256,37 @@ TEST_F(EnginePortTest, RequestIsSentAsItIsPostedAndVisibleWhenTheVerbEnds) {
   }
   EXPECT_EQ(port_->flushes, before + 1);
   EXPECT_EQ(port_->frames_sent, 2u);
+}
+
+// Also if the port keeps the frame, as it does until there is a link. UCX uses its buffers again
+// before it polls.
+TEST_F(EnginePortTest, DatagramIsReadWhenItIsPosted) {
+  transport::QueuePair& qp = CreateQueuePair();
+  std::array<uint8_t, 32> buffer;
+  buffer.fill(0xa5);
+  const auto address = reinterpret_cast<uint64_t>(buffer.data());
+  const transport::LKey key = engine_->WithEndpoint([&](Endpoint& endpoint) {
+    return *endpoint.memory().Register({.pd = {1},
+                                        .iova = address,
+                                        .host_address = buffer.data(),
+                                        .length = buffer.size(),
+                                        .access = {}});
+  });
+  const transport::AddressVector peer = {.destination_gid = Gid::LinkLocal({2, 0, 0, 0, 0, 2}),
+                                         .destination_mac = {2, 0, 0, 0, 0, 2}};
+  const transport::ScatterGatherEntry sge = {address, buffer.size(), key};
+  transport::SendWorkRequest request;
+  request.remote_qpn = {7 * transport::kMaxQps + 1};
+  request.address = &peer;
+  request.sges = {&sge, 1};
+  {
+    const Engine::Verb verb(*engine_);
+    ASSERT_EQ(engine_->PostSend(verb, qp, request), Status::kOk);
+  }
+  buffer.fill(0);
+  ASSERT_EQ(port_->frames_sent, 1u);
+  const auto payload = port_->last_frame().last(buffer.size() + transport::kIcrcBytes);
+  for (size_t i = 0; i < buffer.size(); ++i) EXPECT_EQ(payload[i], 0xa5) << i;
 }
 
 TEST_F(EnginePortTest, RequestThatMayHaveToWaitTakesItsTurn) {

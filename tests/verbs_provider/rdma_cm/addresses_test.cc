@@ -241,6 +241,25 @@ TEST(RoutesTest, AddressesOfTheHostLeadToTheDevice) {
   EXPECT_EQ(Destination(Facts(true, kOwn), kOfHost), kOwn);
 }
 
+// An entry whose address has gone is as if it were not there, also where any address will do.
+TEST(RoutesTest, FreeEntriesAreNoAddresses) {
+  const Gid own6 = {{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  const Gid peer6 = {{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
+  DeviceFacts facts = Facts(true, {});
+  facts.gids.push_back(own6);
+  facts.gids.push_back(kOwn);
+  for (const Gid& to : {peer6, own6, AnyAddress(AF_INET6).gid}) {
+    const auto route = FindRoute(facts, {}, AnyAddress(AF_INET6), Address(to));
+    ASSERT_TRUE(route.has_value());
+    EXPECT_EQ(route->source_gid, own6);
+    EXPECT_EQ(route->source_gid_index, 2);
+  }
+  const auto route = FindRoute(facts, {}, AnyAddress(AF_INET), Address(kPeer));
+  ASSERT_TRUE(route.has_value());
+  EXPECT_EQ(route->source_gid_index, 3);
+  EXPECT_FALSE(IsLocal(facts, {}, AnyAddress(AF_INET6)));
+}
+
 TEST(RoutesTest, OtherAddressesAreThosePeersHave) {
   for (const bool has_wire : {false, true}) {
     EXPECT_EQ(Destination(Facts(has_wire, kOwn), kPeer), kPeer);
