@@ -215,7 +215,7 @@ void Run(std::span<const uint8_t> input) {
   }
   const std::vector<uint8_t> sent(payload.begin(), payload.end());
 
-  DatagramFrames frames(payload, info, info.destination, {2, 0, 0, 0, 0, 1});
+  DatagramFrames frames(payload, info, {2, 0, 0, 0, 0, 1});
   PeerIdentifications peers;
   uint64_t dropped = 0;
   for (size_t at = 0; at < bytes; at += segment_bytes) {
