@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/cm/message_codec.h"
-#include "transport/mad_frame.h"
 #include "transport/wire/ethernet.h"
 #include "transport/wire/frame_builder.h"
-#include "transport/wire/icrc.h"
 
 namespace uroce::nic {
 namespace {
@@ -207,111 +204,6 @@ bool Forwarder::TransmitLinkLayer(Time now) {
   return sent != 0;
 }
 
-bool Forwarder::ServeHeldRequests(Time now) {
-  const uint64_t additions = table_.services().additions();
-  const bool may_be_ready = services_seen_ != additions || requests_.NextDeadline() <= now;
-  services_seen_ = additions;
-  if (!may_be_ready || requests_.empty()) return false;
-  const auto has_listener = [this](const RoceHeaders& headers) {
-    return ReceiverOfManagement(headers, table_) != kSwitchBlock;
-  };
-  bool worked = false;
-  while (const auto ready = requests_.TakeReady(now, has_listener)) {
-    worked = true;
-    const Block receiver = ReceiverOfManagement(ready->headers, table_);
-    if (receiver == kSwitchBlock) {
-      Refuse(now, ready->sender, ready->headers, ready->frame);
-    } else {
-      Count(DeliverManagement(now, ready->sender, receiver, ready->headers, ready->frame),
-            &counters_);
-    }
-  }
-  return worked;
-}
-
-// All of the packet, and not what may follow it: out of memory that another process may change.
-std::span<const uint8_t> Forwarder::CopyManagement(const FrameHead& head,
-                                                   const RoceHeaders& headers,
-                                                   std::span<const uint8_t> frame) {
-  const std::span<const uint8_t> packet = frame.first(headers.packet_end);
-  head.WriteFrame(packet, management_frame_.data());
-  return {management_frame_.data(), packet.size()};
-}
-
-// What the process tells the connection manager of another one it may tell its own, too: which of
-// its listeners at which address is asked, is known here.
-SwitchDrop Forwarder::DeliverManagement(Time now, Block sender, Block receiver,
-                                        const RoceHeaders& headers,
-                                        std::span<const uint8_t> frame) {
-  const bool is_request = headers.cm->IsRequest();
-  if (receiver == kSwitchBlock && is_request) {
-    if (!requests_.Hold(now, sender, headers, {frame.begin(), frame.end()})) {
-      Refuse(now, sender, headers, frame);
-    }
-    return SwitchDrop::kNone;
-  }
-  if (receiver == kSwitchBlock) receiver = requests_.ReceiverOfRequest(headers);
-  if (!ForwardingTable::IsProcess(receiver)) return SwitchDrop::kUnknownDestination;
-  Uplink* const uplink = sender == kSwitchBlock ? nullptr : uplinks_.Find(sender);
-  const FrameHead head(frame);
-  const SwitchDrop drop = uplink == nullptr ? SendToUplink(now, receiver, head, frame)
-                                            : SendToProcess(now, *uplink, receiver, head, frame);
-  if (drop == SwitchDrop::kNone) Follow(sender, receiver, headers, frame);
-  return drop;
-}
-
-// Lost if there is no room: the request will be repeated.
-void Forwarder::Refuse(Time now, Block sender, const RoceHeaders& headers,
-                       std::span<const uint8_t> frame) {
-  Count(SwitchDrop::kUnknownDestination, &counters_);
-  std::array<uint8_t, kManagementFrameBytes> answer;
-  const size_t answer_bytes = requests_.Refuse(now, headers, frame, answer);
-  if (answer_bytes == 0) return;
-  SendManagement(now, sender, std::span(answer).first(answer_bytes));
-}
-
-void Forwarder::SendManagement(Time now, Block receiver, std::span<const uint8_t> frame) {
-  if (receiver != kSwitchBlock) {
-    SendToUplink(now, receiver, FrameHead(frame), frame);
-    return;
-  }
-  const std::span<uint8_t> room = wire_->AcquireTransmit(Route::kWire);
-  if (room.empty()) return;
-  std::copy(frame.begin(), frame.end(), room.begin());
-  wire_->CommitTransmit(frame.size());
-}
-
-// A message is on its way.
-void Forwarder::Follow(Block sender, Block receiver, const RoceHeaders& headers,
-                       std::span<const uint8_t> frame) {
-  const size_t mad_end = headers.packet_end - transport::kIcrcBytes;
-  const auto mad = frame.subspan(mad_end - transport::cm::kMadBytes, transport::cm::kMadBytes);
-  if (headers.cm->IsRequest()) {
-    requests_.Remember(headers, receiver, ConnectionTracker::RequesterQpn(mad));
-  } else {
-    tracker_.Follow(sender, receiver, headers, mad, requests_.RequesterQpnOf(headers));
-  }
-}
-
-// In the name of a process that is gone.
-void Forwarder::Disconnect(Time now, const ConnectionTracker::Connection& connection) {
-  const transport::cm::Dreq dreq{.local_id = connection.local_id,
-                                 .remote_id = connection.remote_id,
-                                 .remote_qpn = connection.remote_qpn};
-  transport::cm::MadAddress to;
-  to.path.destination_gid = connection.remote_gid;
-  to.path.destination_mac = connection.remote_mac;
-  std::array<uint8_t, kManagementFrameBytes> frame;
-  const size_t frame_bytes = transport::EmitMadFrame(
-      connection.local_mac, connection.local_gid, to,
-      transport::cm::EmitMessage(connection.local_id.value, dreq), transport::Psn(0), frame);
-  const bool is_local = !has_wire() || addresses_.Has(connection.remote_gid);
-  const Block receiver =
-      is_local ? transport::cm::Steering::BlockOf(connection.remote_id) : kSwitchBlock;
-  if (is_local && !ForwardingTable::IsProcess(receiver)) return;
-  SendManagement(now, receiver, std::span(frame).first(frame_bytes));
-}
-
 Time Forwarder::NextDeadline() const {
   if (!has_wire()) return requests_.NextDeadline();
   return std::min({link_layer_->NextDeadline(), questions_.NextDeadline(), requests_.NextDeadline(),
@@ -321,7 +213,7 @@ Time Forwarder::NextDeadline() const {
 // When the wire is full, the next pass begins with the uplink that found it full, or with the one
 // after it if that uplink had sent a frame.
 bool Forwarder::ReceiveFromUplinks(Time now) {
-  wire_full_ = member_full_ = false;
+  wire_full_ = receiver_full_ = false;
   const size_t count = uplinks_.polled().size();  // others may be added behind
   bool worked = false;
   for (size_t i = 0; i < count; ++i) {
@@ -381,6 +273,7 @@ Forwarder::Outcome Forwarder::AcceptFromUplink(Time now, Uplink& uplink,
   const auto receiver =
       drop == SwitchDrop::kNone ? FindLocalReceiver(headers, table_, wire) : std::nullopt;
   if (receiver && headers.cm) {
+    if (IsToWait(now, uplink, *receiver, headers)) return Outcome::kReceiverFull;
     drop = DeliverManagement(now, uplink.block, *receiver, headers,
                              CopyManagement(head, headers, frame));
   } else if (receiver) {
@@ -407,22 +300,30 @@ Forwarder::Outcome Forwarder::AcceptFromUplink(Time now, Uplink& uplink,
                                                              : Outcome::kMoreCopies;
 }
 
-// No more than half of the receiver's ring: the rest is for what comes from the wire.
 SwitchDrop Forwarder::SendToProcess(Time now, Uplink& sender, Block block, const FrameHead& head,
                                     std::span<const uint8_t> frame) {
-  const auto interval = static_cast<uint64_t>(now.ns / kLinkServiceInterval.ns);
-  if (sender.local_interval != interval) {
-    sender.local_interval = interval;
-    sender.local_datagrams = 0;
-  }
-  const Uplink* const receiver = uplinks_.Find(block);
-  const bool is_full = receiver != nullptr && receiver->link->IsHalfFull();
-  if (is_full || sender.local_datagrams == kLocalDatagrams) return SwitchDrop::kNoRoom;
+  if (!IsInItsShare(now, sender) || IsHalfFull(block)) return SwitchDrop::kNoRoom;
   const SwitchDrop drop = SendToUplink(now, block, head, frame);
   if (drop != SwitchDrop::kNone) return drop;
   ++sender.local_datagrams;
   ++counters_.frames_between_processes;
   return SwitchDrop::kNone;
+}
+
+// Whether a process may send another datagram to others of this host in this interval.
+bool Forwarder::IsInItsShare(Time now, Uplink& sender) {
+  const auto interval = static_cast<uint64_t>(now.ns / kLinkServiceInterval.ns);
+  if (sender.local_interval != interval) {
+    sender.local_interval = interval;
+    sender.local_datagrams = 0;
+  }
+  return sender.local_datagrams < kLocalDatagrams;
+}
+
+// Processes get no more than half of the receiver's ring: the rest is for what comes from the wire.
+bool Forwarder::IsHalfFull(Block block) {
+  const Uplink* const receiver = uplinks_.Find(block);
+  return receiver != nullptr && receiver->link->IsHalfFull();
 }
 
 SwitchDrop Forwarder::SendToUplink(Time now, Block block, const FrameHead& head,
@@ -456,7 +357,7 @@ bool Forwarder::SendToGroup(Time now, const GroupFrame& frame, FanOut* fan_out, 
     const SwitchDrop drop = SendToUplink(now, members[next], frame.head, frame.bytes);
     const bool is_from_wire = frame.sender == kSwitchBlock;
     if (drop == SwitchDrop::kNoRoom && !is_from_wire && MayWaitFor(now, members[next])) {
-      member_full_ = true;
+      receiver_full_ = true;
       return false;
     }
     --*copies;
@@ -466,8 +367,8 @@ bool Forwarder::SendToGroup(Time now, const GroupFrame& frame, FanOut* fan_out, 
   return true;
 }
 
-bool Forwarder::MayWaitFor(Time now, Block member) {
-  Uplink* const uplink = uplinks_.Find(member);
+bool Forwarder::MayWaitFor(Time now, Block receiver) {
+  Uplink* const uplink = uplinks_.Find(receiver);
   if (uplink == nullptr || uplink->is_done) return false;
   WaitBudget& wait_budget = uplink->wait_budget;
   if (!wait_budget.is_waiting) wait_budget.waiting_since = now;
@@ -498,7 +399,7 @@ SleepPlan Forwarder::PlanSleep() {
   using Kind = SleepPlan::Kind;
   SleepPlan plan{Kind::kNone, NextDeadline(), {uplinks_fd(), -1}};
   if (!held_.empty()) return plan;
-  const bool waits = wire_full_ || member_full_;
+  const bool waits = wire_full_ || receiver_full_;
   if (waits || (has_wire() && (link_layer_->HasTransmit() || wire_->keeps_frames()))) {
     plan.kind = Kind::kNap;
   } else if (uplinks_.ParkAll()) {

@@ -55,9 +55,10 @@ struct SwitchListener {
 // socket of another process than it is for: it goes on as if it had come from the wire.
 //
 // A process that is slow to receive holds up no other, but for the senders of a group that it is a
-// member of, and these for a moment (WaitBudget). A process that sends more than the wire takes is
-// held up itself. All uplinks have the same number of frames a turn; a copy to a member counts as a
-// frame, and the turn of a frame with many members goes on in the next pass.
+// member of and those of connection management, and these for a moment (WaitBudget). A process that
+// sends more than the wire takes is held up itself. All uplinks have the same number of frames a
+// turn; a copy to a member counts as a frame, and the turn of a frame with many members goes on in
+// the next pass.
 //
 // Not thread-safe; time is an argument. Without a wire (nullptr) there is only multicast.
 class Forwarder {
@@ -125,6 +126,9 @@ class Forwarder {
   void Tell(const control::Neighbor& neighbor);
   bool RunDeadlines(transport::Time now);
   bool ServeHeldRequests(transport::Time now);
+  // Whether a message of the connection manager stays in its sender's ring for now.
+  bool IsToWait(transport::Time now, Uplink& sender, control::Block receiver,
+                const RoceHeaders& headers);
   // Of a message of the connection manager for a process of this host, of any sender. Returns
   // kNone also if it is held or answered.
   SwitchDrop DeliverManagement(transport::Time now, control::Block sender, control::Block receiver,
@@ -145,7 +149,7 @@ class Forwarder {
   int ServeUplink(transport::Time now, Uplink& uplink, int most);
   void ServeOutOfTurn(transport::Time now, Uplink& uplink);
   // What becomes of the next frame of an uplink: it is sent or dropped, or stays there.
-  enum class Outcome : uint8_t { kDone, kWireFull, kMoreCopies };
+  enum class Outcome : uint8_t { kDone, kWireFull, kReceiverFull, kMoreCopies };
   // Takes the copies that it made out of `copies`.
   Outcome AcceptFromUplink(transport::Time now, Uplink& uplink, std::span<const uint8_t> frame,
                            int* copies);
@@ -166,8 +170,10 @@ class Forwarder {
   // Goes on with the copies, as many as are left. Returns whether all members had theirs or have
   // none; counts what single members could not get. The wire waits for no member.
   bool SendToGroup(transport::Time now, const GroupFrame& frame, FanOut* fan_out, int* copies);
-  // The ring of the member is full: whether the sender is to wait for it.
-  bool MayWaitFor(transport::Time now, control::Block member);
+  // The ring of a process has no room: whether senders are to wait for it.
+  bool MayWaitFor(transport::Time now, control::Block receiver);
+  bool IsInItsShare(transport::Time now, Uplink& sender);
+  bool IsHalfFull(control::Block block);
 
   const std::unique_ptr<PacketPort> wire_;
   const std::unique_ptr<LinkLayer> link_layer_;  // goes before the wire
@@ -192,9 +198,9 @@ class Forwarder {
   size_t turn_ = 0;                // index in uplinks_.polled() of the first in the next pass
   std::span<const uint8_t> held_;  // of the wire, with copies left to be made
   FanOut held_fan_out_;
-  bool wire_full_ = false;    // a frame waits for it since the last pass
-  bool member_full_ = false;  // a frame waits for a member of its group since the last pass
-  bool any_done_ = false;     // an uplink is to be closed
+  bool wire_full_ = false;      // a frame waits for it since the last pass
+  bool receiver_full_ = false;  // a frame waits for the ring of a process since the last pass
+  bool any_done_ = false;       // an uplink is to be closed
 };
 
 }  // namespace uroce::nic

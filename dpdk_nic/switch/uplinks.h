@@ -20,9 +20,9 @@ struct FanOut {
   size_t next_member = 0;
 };
 
-// For how long the senders of a group wait for a member whose ring is full. A member earns time by
-// the frames that it takes: one that takes none delays the group once, and a slow one slows it to
-// ten thousand frames a second at most.
+// For how long the senders of a group, and of connection management, wait for a process whose ring
+// is full. It earns time by the frames that it takes: one that takes none delays the others once,
+// and a slow one slows them to ten thousand frames a second at most.
 struct WaitBudget {
   static constexpr transport::Duration kMost = transport::Milliseconds(50);
   static constexpr transport::Duration kEarnedByAFrame = transport::Microseconds(100);

@@ -44,13 +44,11 @@ enum class LapState : uint8_t {
   kMraReceived,
 };
 
-constexpr bool IsUnanswered(State state) {
+// A peer's request that the user has not answered yet. One that was accepted is the user's: it has
+// a queue pair.
+constexpr bool IsHalfOpen(State state) {
   return state == State::kReqReceived || state == State::kMraReqSent ||
          state == State::kSidrReqReceived;
-}
-// A peer's request that is no connection yet.
-constexpr bool IsHalfOpen(State state) {
-  return IsUnanswered(state) || state == State::kRepSent || state == State::kMraRepReceived;
 }
 
 // How a peer is known again. The GID is part of it, so that only the peer itself, or one that can

@@ -95,7 +95,7 @@ void ConnectionManager::Destroy(Time now, CommunicationId id) {
 
 void ConnectionManager::Abandon(Time now, CommunicationId id) {
   Connection* connection = FindOwned(id);
-  if (connection != nullptr && IsUnanswered(connection->state)) {
+  if (connection != nullptr && IsHalfOpen(connection->state)) {
     if (connection->state == State::kSidrReqReceived) {
       Unlist(resolutions_, connection->remote_id_key);
     }
@@ -220,9 +220,8 @@ void ConnectionManager::SetState(Connection& connection, State state) {
   const State before = connection.state;
   connection.state = state;
   const int opened = int{IsHalfOpen(state)} - int{IsHalfOpen(before)};
-  const int asked = int{IsUnanswered(state)} - int{IsUnanswered(before)};
-  if (asked != 0) *connection.unanswered += asked;
   if (opened == 0) return;
+  *connection.unanswered += opened;
   half_open_ += opened;
   const auto of_peer = half_open_of_.try_emplace(connection.peer.path.destination_gid, 0).first;
   of_peer->second += opened;

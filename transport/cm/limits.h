@@ -3,13 +3,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "transport/limits.h"
+
 // Every bound of the communication manager. Peers are not trusted: what they can make us keep, and
 // for how long, ends here.
 namespace uroce::transport::cm {
 
 // Connections, listeners, resolutions and connections in timewait together.
 inline constexpr uint32_t kMaxIds = 65'536;
-// Requests of peers that are not connections yet. A few MB, and far from all ids: a flood of
+// Requests of peers that the user has not answered yet. A few MB, and far from all ids: a flood of
 // requests leaves ids to connect with actively.
 inline constexpr uint32_t kMaxHalfOpen = 4'096;
 // Of these, from one GID: a single peer cannot keep out the others.
@@ -17,8 +19,9 @@ inline constexpr uint32_t kMaxHalfOpenPerPeer = 1'024;
 // As rdma_listen with a backlog of 0 (the default of Linux's rdma_ucm).
 inline constexpr uint32_t kDefaultBacklog = 1'024;
 
-// MADs that wait to be transmitted. What does not fit is lost, as on the wire.
-inline constexpr size_t kMaxQueuedMads = 1'024;
+// MADs that wait to be transmitted: all queue pairs of a process may connect or disconnect at once,
+// and what does not fit is lost, as on the wire, which takes seconds to repair. 5 MB.
+inline constexpr size_t kMaxQueuedMads = kMaxQps;
 // Answers that belong to no connection leave room for those that do.
 inline constexpr size_t kMaxQueuedRefusals = 256;
 

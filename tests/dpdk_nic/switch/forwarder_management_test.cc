@@ -204,6 +204,70 @@ TEST_F(ForwarderManagementTest, FloodOfRequestsIsBounded) {
   EXPECT_EQ(received.size(), 2 * ConnectionRequests::kMaxHeldOfOne + 1);
 }
 
+// A thousand connections that are asked for at once. What is lost is repeated after seconds.
+TEST_F(ForwarderManagementTest, RequestsWaitForAReceiverThatIsBehind) {
+  Listen(kBob);
+  constexpr uint32_t kRequests = 1'000;
+  size_t received = 0;
+  for (uint32_t sent = 0; sent < kRequests;) {
+    while (sent < kRequests &&
+           rig_.Process(kAlice).Send(Between(RequestOf(kAlice, 1 + sent)).Build())) {
+      ++sent;
+    }
+    Pass(transport::Milliseconds(1));
+    EXPECT_EQ(rig_.forwarder.PlanSleep().kind, SleepPlan::Kind::kNap);
+    received += rig_.Process(kBob).Receive().size();
+  }
+  rig_.RunFor(transport::Milliseconds(5));
+  received += rig_.Process(kBob).Receive().size();
+  rig_.RunFor(transport::Milliseconds(5));
+  received += rig_.Process(kBob).Receive().size();
+  EXPECT_EQ(received, kRequests);
+  EXPECT_EQ(rig_.counters().dropped_no_room, 0u);
+}
+
+// The ring of the process that asks is where its answers go.
+TEST_F(ForwarderManagementTest, RequestsThatAreRefusedWaitForRoomForTheAnswers) {
+  constexpr uint32_t kHeld = ConnectionRequests::kMaxHeldOfOne;
+  for (uint32_t i = 0; i < kSlots; ++i) Send(kAlice, Between(RequestOf(kAlice, 1 + i)).Build());
+  rig_.Run();
+  EXPECT_EQ(rig_.Process(kAlice).Receive().size(), kSlots / 2);
+  Pass(transport::Milliseconds(1));
+  EXPECT_EQ(rig_.Process(kAlice).Receive().size(), kSlots / 2 - kHeld);
+}
+
+// One that sleeps for ever delays the others' messages once.
+TEST_F(ForwarderManagementTest, ReceiverThatTakesNothingIsWaitedForOnce) {
+  Listen(kBob);
+  constexpr uint32_t kTooMany = 20;
+  for (uint32_t i = 0; i < kSlots / 2 + kTooMany; ++i) {
+    Send(kAlice, Between(RequestOf(kAlice, 1 + i)).Build());
+  }
+  Send(kAlice, DatagramToWire(QpOf(kAlice, 1)).Build());
+  rig_.RunFor(WaitBudget::kMost - transport::Milliseconds(2));
+  EXPECT_TRUE(rig_.cable->TakeSent().empty());
+  rig_.RunFor(transport::Milliseconds(10));
+  EXPECT_EQ(rig_.cable->TakeSent().size(), 1u);
+  EXPECT_EQ(rig_.counters().dropped_no_room, kTooMany);
+  Send(kAlice, Between(RequestOf(kAlice)).Build());
+  Send(kAlice, DatagramToWire(QpOf(kAlice, 1)).Build());
+  Pass(transport::Milliseconds(1));
+  EXPECT_EQ(rig_.cable->TakeSent().size(), 1u);
+}
+
+TEST_F(ForwarderManagementTest, MessagesBeyondAProcessesShareWaitForTheNextMillisecond) {
+  Listen(kBob);
+  size_t received = 0;
+  for (uint32_t i = 0; i < Forwarder::kLocalDatagrams + 44; ++i) {
+    Send(kAlice, Between(RequestOf(kAlice, 1 + i)).Build());
+    rig_.forwarder.RunOnce(rig_.now);
+    received += rig_.Process(kBob).Receive().size();
+  }
+  EXPECT_EQ(received, Forwarder::kLocalDatagrams);
+  Pass(transport::Milliseconds(1));
+  EXPECT_EQ(rig_.Process(kBob).Receive().size(), 44u);
+}
+
 TEST_F(ForwarderManagementTest, WhatAProcessAskedIsForgottenWithIt) {
   Send(kAlice, Between(RequestOf(kAlice)).Build());
   rig_.Run();

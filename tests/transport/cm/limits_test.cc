@@ -122,6 +122,25 @@ TEST_F(CmLimitsTest, HalfOpenConnectionsAreLimited) {
   EXPECT_EQ(passive.manager.half_open_count(), 1u);
 }
 
+// A peer that asks for many connections before it confirms the first one.
+TEST_F(CmLimitsTest, AcceptedConnectionsAreNotAmongThoseThatAreHalfOpen) {
+  Listen(kService, 1);
+  for (uint32_t i = 1; i <= kMaxHalfOpenPerPeer + 10; ++i) {
+    const Ends ends = AskAndAccept(i);
+    ASSERT_EQ(PassiveState(ends), State::kRepSent);
+    ASSERT_EQ(ActiveState(ends), State::kRepReceived);
+  }
+  EXPECT_EQ(passive.manager.half_open_count(), 0u);
+}
+
+TEST_F(CmLimitsTest, AllQueuePairsOfAProcessMayConnectAtOnce) {
+  for (uint32_t i = 1; i <= kMaxQps; ++i) {
+    (void)active.manager.Connect(now, *active.manager.Create(), Request(i));
+  }
+  EXPECT_EQ(active.TakeMads().size(), kMaxQps);
+  EXPECT_EQ(active.manager.counters().transmit_full, 0u);
+}
+
 TEST_F(CmLimitsTest, RefusalsLeaveRoomForConnections) {
   const Side side(9);
   for (uint32_t i = 0; i < 5'000; ++i) {
