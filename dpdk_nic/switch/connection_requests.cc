@@ -56,8 +56,12 @@ size_t ConnectionRequests::Refuse(Time now, const RoceHeaders& headers,
 }
 
 void ConnectionRequests::Remember(const RoceHeaders& headers, Block receiver, Qpn requester_qpn) {
-  const CommunicationId id = *headers.cm->sender;
-  origins_[PlaceOf(headers.source, id)] = {headers.source, id, requester_qpn, receiver};
+  const Request request{headers.source, *headers.cm->sender};
+  const bool is_new = origins_.insert_or_assign(request, Origin{requester_qpn, receiver}).second;
+  if (is_new) remembered_.push_back(request);
+  if (remembered_.size() <= kMaxRemembered) return;
+  origins_.erase(remembered_.front());
+  remembered_.pop_front();
 }
 
 Block ConnectionRequests::ReceiverOfRequest(const RoceHeaders& headers) const {
@@ -74,12 +78,8 @@ Qpn ConnectionRequests::RequesterQpnOf(const RoceHeaders& headers) const {
 
 const ConnectionRequests::Origin* ConnectionRequests::Find(const Gid& peer,
                                                            CommunicationId id) const {
-  const Origin& origin = origins_[PlaceOf(peer, id)];
-  return origin.peer == peer && origin.id == id ? &origin : nullptr;
-}
-
-size_t ConnectionRequests::PlaceOf(const Gid& peer, CommunicationId id) const {
-  return (hash_(peer) ^ hash_(id.value)) % kRemembered;
+  const auto found = origins_.find({peer, id});
+  return found == origins_.end() ? nullptr : &found->second;
 }
 
 }  // namespace uroce::nic

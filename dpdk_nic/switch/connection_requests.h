@@ -1,17 +1,17 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/switch/frame_classifier.h"
-#include "dpdk_nic/switch/keyed_hash.h"
 #include "transport/cm/connection_manager.h"
+#include "transport/limits.h"
 #include "transport/time.h"
 
 namespace uroce::nic {
@@ -70,20 +70,24 @@ class ConnectionRequests {
   transport::Qpn RequesterQpnOf(const RoceHeaders& headers) const;
 
  private:
-  static constexpr size_t kRemembered = 1'024;  // a power of two
-  struct Origin {
+  // As many as a process has queue pairs, which may all connect at once. 2 MB.
+  static constexpr size_t kMaxRemembered = transport::kMaxQps;
+  struct Request {
     transport::Gid peer;
     transport::cm::CommunicationId id;
+
+    auto operator<=>(const Request&) const = default;
+  };
+  struct Origin {
     transport::Qpn requester_qpn;
     control::Block receiver = control::kSwitchBlock;
   };
 
   const Origin* Find(const transport::Gid& peer, transport::cm::CommunicationId id) const;
-  size_t PlaceOf(const transport::Gid& peer, transport::cm::CommunicationId id) const;
 
-  const KeyedHash hash_;
   std::deque<Held> held_;  // the oldest first
-  std::array<Origin, kRemembered> origins_{};
+  std::map<Request, Origin> origins_;
+  std::deque<Request> remembered_;                                     // the oldest first
   transport::cm::ConnectionManager manager_{transport::cm::Config{}};  // listens to nothing
 };
 

@@ -88,6 +88,7 @@ bool Forwarder::RunOnce(Time now) {
   worked |= ServeHeldRequests(now);
   worked |= TransmitLinkLayer(now);
   worked |= ReceiveFromUplinks(now);
+  worked |= ServeQueues(now);
   EndPass();
   return worked;
 }

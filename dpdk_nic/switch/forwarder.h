@@ -129,6 +129,8 @@ class Forwarder {
   // Whether a message of the connection manager stays in its sender's ring for now.
   bool IsToWait(transport::Time now, Uplink& sender, control::Block receiver,
                 const RoceHeaders& headers);
+  SwitchDrop SendOrQueue(transport::Time now, control::Block block, std::span<const uint8_t> frame);
+  bool ServeQueues(transport::Time now);
   // Of a message of the connection manager for a process of this host, of any sender. Returns
   // kNone also if it is held or answered.
   SwitchDrop DeliverManagement(transport::Time now, control::Block sender, control::Block receiver,

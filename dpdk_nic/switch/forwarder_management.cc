@@ -61,27 +61,54 @@ SwitchDrop Forwarder::DeliverManagement(Time now, Block sender, Block receiver,
   if (receiver == kSwitchBlock) receiver = requests_.ReceiverOfRequest(headers);
   if (!ForwardingTable::IsProcess(receiver)) return SwitchDrop::kUnknownDestination;
   Uplink* const uplink = sender == kSwitchBlock ? nullptr : uplinks_.Find(sender);
-  const FrameHead head(frame);
-  const SwitchDrop drop = uplink == nullptr ? SendToUplink(now, receiver, head, frame)
-                                            : SendToProcess(now, *uplink, receiver, head, frame);
+  const SwitchDrop drop = uplink == nullptr
+                              ? SendOrQueue(now, receiver, frame)
+                              : SendToProcess(now, *uplink, receiver, FrameHead(frame), frame);
   if (drop == SwitchDrop::kNone) Follow(sender, receiver, headers, frame);
   return drop;
 }
 
-// A message that is lost is repeated, but only after seconds. So it waits in its sender's ring, as
-// a frame to a group does, while the receiver has no room. That is the sender if it is to be
-// refused.
+// A message that is lost is repeated, but only after seconds. So one of a process of this host
+// waits in its ring, as a frame to a group does, while the receiver has no room.
 bool Forwarder::IsToWait(Time now, Uplink& sender, Block receiver, const RoceHeaders& headers) {
-  if (receiver == kSwitchBlock) {
-    receiver = headers.cm->IsRequest() ? sender.block : requests_.ReceiverOfRequest(headers);
-  }
+  if (receiver == kSwitchBlock) receiver = requests_.ReceiverOfRequest(headers);
   const bool waits =
       !IsInItsShare(now, sender) || (IsHalfFull(receiver) && MayWaitFor(now, receiver));
   receiver_full_ |= waits;
   return waits;
 }
 
-// Lost if there is no room: the request will be repeated.
+// What comes from the wire or the switch itself, which wait for no process, waits in a queue.
+SwitchDrop Forwarder::SendOrQueue(Time now, Block block, std::span<const uint8_t> frame) {
+  Uplink* const uplink = uplinks_.Find(block);
+  if (uplink == nullptr || uplink->messages.empty()) {
+    const SwitchDrop drop = SendToUplink(now, block, FrameHead(frame), frame);
+    if (drop != SwitchDrop::kNoRoom || uplink->is_done) return drop;
+  }
+  if (uplink->messages.size() == Uplink::kMaxMessages) return SwitchDrop::kNoRoom;
+  uplink->messages.emplace_back(frame.begin(), frame.end());
+  uplinks_.Use(now, *uplink);
+  return SwitchDrop::kNone;
+}
+
+bool Forwarder::ServeQueues(Time now) {
+  bool worked = false;
+  for (size_t i = 0; i < uplinks_.polled().size(); ++i) {
+    Uplink& uplink = *uplinks_.polled()[i];
+    while (!uplink.messages.empty()) {
+      const auto& message = uplink.messages.front();
+      const SwitchDrop drop = SendToUplink(now, uplink.block, FrameHead(message), message);
+      if (drop == SwitchDrop::kNoRoom && !uplink.is_done) break;
+      Count(drop, &counters_);
+      uplink.messages.pop_front();
+      worked = true;
+    }
+    if (now - uplink.last_used >= Uplink::kMessagesWaitFor) uplink.messages.clear();
+    receiver_full_ |= !uplink.messages.empty();
+  }
+  return worked;
+}
+
 void Forwarder::Refuse(Time now, Block sender, const RoceHeaders& headers,
                        std::span<const uint8_t> frame) {
   Count(SwitchDrop::kUnknownDestination, &counters_);
@@ -93,7 +120,7 @@ void Forwarder::Refuse(Time now, Block sender, const RoceHeaders& headers,
 
 void Forwarder::SendManagement(Time now, Block receiver, std::span<const uint8_t> frame) {
   if (receiver != kSwitchBlock) {
-    SendToUplink(now, receiver, FrameHead(frame), frame);
+    Count(SendOrQueue(now, receiver, frame), &counters_);
     return;
   }
   const std::span<uint8_t> room = wire_->AcquireTransmit(Route::kWire);

@@ -86,11 +86,12 @@ bool Uplinks::ParkAll() {
   return all;
 }
 
-// An ended uplink is polled until it is empty: its process sends no wake-up any more.
+// An ended uplink is polled until it is empty: its process sends no wake-up any more. Nor does one
+// that makes room for what waits.
 bool Uplinks::Park(size_t index) {
   Uplink& uplink = *polled_[index];
   uplink.link->WakePeerIfBehind();
-  if (uplink.has_ended || !uplink.link->BeginSleep()) return false;
+  if (uplink.has_ended || !uplink.messages.empty() || !uplink.link->BeginSleep()) return false;
   uplink.is_polled = false;
   polled_.erase(polled_.begin() + static_cast<std::ptrdiff_t>(index));
   return true;

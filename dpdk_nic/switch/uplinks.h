@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -34,11 +35,18 @@ struct WaitBudget {
 
 // The link of one process with the switch.
 struct Uplink {
+  // As many connections of a process are remembered, and may end at once. 1.5 MB.
+  static constexpr size_t kMaxMessages = 4'096;
+  // The peer repeats what was lost after 4 s.
+  static constexpr transport::Duration kMessagesWaitFor = transport::Milliseconds(1'000);
+
   control::Block block;
   std::unique_ptr<RingLink> link;
   transport::Time last_used;
-  FanOut fan_out;                // of the frame that is its next
-  WaitBudget wait_budget;        // of others, for it
+  FanOut fan_out;          // of the frame that is its next
+  WaitBudget wait_budget;  // of others, for it
+  // Of connection management, from the wire or the switch: they wait for room in its ring.
+  std::deque<std::vector<uint8_t>> messages;
   uint64_t local_interval = 0;   // in which it sent to processes of this host last
   uint32_t local_datagrams = 0;  // that it sent in that interval
   int out_of_turn = 0;           // frames that were moved for it so, and that its turns pay for

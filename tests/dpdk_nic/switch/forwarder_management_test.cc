@@ -226,14 +226,51 @@ TEST_F(ForwarderManagementTest, RequestsWaitForAReceiverThatIsBehind) {
   EXPECT_EQ(rig_.counters().dropped_no_room, 0u);
 }
 
-// The ring of the process that asks is where its answers go.
-TEST_F(ForwarderManagementTest, RequestsThatAreRefusedWaitForRoomForTheAnswers) {
-  constexpr uint32_t kHeld = ConnectionRequests::kMaxHeldOfOne;
-  for (uint32_t i = 0; i < kSlots; ++i) Send(kAlice, Between(RequestOf(kAlice, 1 + i)).Build());
+// The wire waits for no process, and its messages are not lost either.
+TEST_F(ForwarderManagementTest, MessagesFromTheWireAreQueuedForAReceiverThatIsBehind) {
+  Listen(kBob);
+  Frames sent;
+  for (uint32_t i = 0; i < 3 * kSlots; ++i) {
+    sent.push_back(RequestFromWire(100 + i));
+    rig_.cable->Deliver(sent.back());
+  }
   rig_.Run();
-  EXPECT_EQ(rig_.Process(kAlice).Receive().size(), kSlots / 2);
-  Pass(transport::Milliseconds(1));
-  EXPECT_EQ(rig_.Process(kAlice).Receive().size(), kSlots / 2 - kHeld);
+  EXPECT_EQ(rig_.forwarder.PlanSleep().kind, SleepPlan::Kind::kNap);
+  Frames received;
+  for (int i = 0; i < 4; ++i) {
+    for (Frame& frame : rig_.Process(kBob).Receive()) received.push_back(std::move(frame));
+    rig_.RunFor(transport::Milliseconds(5));
+  }
+  EXPECT_EQ(received, sent);
+  EXPECT_EQ(rig_.forwarder.PlanSleep().kind, SleepPlan::Kind::kSleep);
+}
+
+TEST_F(ForwarderManagementTest, QueueOfMessagesIsBoundedAndEndsAfterAWhile) {
+  Listen(kBob);
+  constexpr uint32_t kTooMany = 10;
+  for (uint32_t i = 0; i < kSlots + Uplink::kMaxMessages + kTooMany; ++i) {
+    rig_.cable->Deliver(RequestFromWire(100 + i));
+  }
+  rig_.Run();
+  EXPECT_EQ(rig_.counters().dropped_no_room, kTooMany);
+  rig_.RunFor(Uplink::kMessagesWaitFor);
+  EXPECT_EQ(rig_.Process(kBob).Receive().size(), kSlots);
+  rig_.RunFor(transport::Milliseconds(5));
+  EXPECT_TRUE(rig_.Process(kBob).Receive().empty());
+}
+
+TEST_F(ForwarderManagementTest, AllRequestsOfAFloodAreRefused) {
+  constexpr uint32_t kRequests = 1'000;
+  for (uint32_t i = 0; i < kRequests; ++i) {
+    Send(kAlice, Between(RequestOf(kAlice, 1 + i)).Build());
+    if (i % kSlots == kSlots - 1) rig_.RunFor(transport::Milliseconds(20));
+  }
+  size_t received = 0;
+  for (int i = 0; i < 10; ++i) {
+    rig_.RunFor(ConnectionRequests::kHoldFor);
+    received += rig_.Process(kAlice).Receive().size();
+  }
+  EXPECT_EQ(received, kRequests);
 }
 
 // One that sleeps for ever delays the others' messages once.
@@ -302,6 +339,14 @@ Frame Whole(const transport::cm::Message& message, bool from_wire) {
   return spec.Build();
 }
 
+// The same between two processes of this host.
+Frame WholeBetween(const transport::cm::Message& message) {
+  RoceSpec spec = Between({});
+  const transport::cm::MadBytes mad = transport::cm::EmitMessage(1, message);
+  spec.payload.assign(mad.begin(), mad.end());
+  return spec.Build();
+}
+
 class ForwarderDeathTest : public ForwarderManagementTest {
  protected:
   // Bob has accepted a connection of the host beyond the wire.
@@ -363,17 +408,11 @@ TEST_F(ForwarderDeathTest, ConnectionsThatADeadProcessAskedForEnd) {
 
 TEST_F(ForwarderDeathTest, ProcessOfTheHostHearsOfTheDeathOfItsPeer) {
   Listen(kBob);
-  const auto between = [](const transport::cm::Message& message) {
-    RoceSpec spec = Between({});
-    const transport::cm::MadBytes mad = transport::cm::EmitMessage(1, message);
-    spec.payload.assign(mad.begin(), mad.end());
-    return spec.Build();
-  };
   Send(kAlice,
-       between(transport::cm::Req{
+       WholeBetween(transport::cm::Req{
            .local_id = {kAliceId}, .service_id = {kService}, .local_qpn = QpOf(kAlice, 1)}));
   rig_.Run();
-  Send(kBob, between(transport::cm::Rep{
+  Send(kBob, WholeBetween(transport::cm::Rep{
                  .local_id = {kBobId}, .remote_id = {kAliceId}, .local_qpn = QpOf(kBob, 1)}));
   rig_.Run();
   rig_.Process(kBob).Receive();
@@ -386,6 +425,33 @@ TEST_F(ForwarderDeathTest, ProcessOfTheHostHearsOfTheDeathOfItsPeer) {
   ASSERT_NE(dreq, nullptr);
   EXPECT_EQ(dreq->remote_id.value, kBobId);
   EXPECT_EQ(dreq->remote_qpn, QpOf(kBob, 1));
+}
+
+// All of them asked before the first one was answered.
+TEST_F(ForwarderDeathTest, ProcessHearsOfTheEndsOfAThousandConnections) {
+  constexpr uint32_t kConnections = 1'000;
+  Listen(kBob);
+  for (uint32_t i = 1; i <= kConnections; ++i) {
+    Send(kAlice, WholeBetween(transport::cm::Req{.local_id = {CommunicationId(kAlice, i)},
+                                                 .service_id = {kService},
+                                                 .local_qpn = QpOf(kAlice, i)}));
+    Pass(transport::Microseconds(10));
+    rig_.Process(kBob).Receive();
+  }
+  for (uint32_t i = 1; i <= kConnections; ++i) {
+    Send(kBob, WholeBetween(transport::cm::Rep{.local_id = {CommunicationId(kBob, i)},
+                                               .remote_id = {CommunicationId(kAlice, i)},
+                                               .local_qpn = QpOf(kBob, i)}));
+    Pass(transport::Microseconds(10));
+    rig_.Process(kAlice).Receive();
+  }
+  rig_.forwarder.Remove(rig_.now, kAlice);
+  size_t received = 0;
+  for (int i = 0; i < 8; ++i) {
+    received += rig_.Process(kBob).Receive().size();
+    rig_.RunFor(transport::Milliseconds(1));
+  }
+  EXPECT_EQ(received, kConnections);
 }
 
 TEST_F(ForwarderDeathTest, ConnectionsThatHaveEndedAreForgotten) {
