@@ -16,6 +16,7 @@ LIBRARIES = (
 MOVER = "tests/system/mover/mover"
 AGENT = "tests/system/agent/agent"
 MESH = "tests/system/mesh/mesh"
+CHURN = "tests/system/churn/churn"
 MPI_EXCHANGE = {library: f"tests/system/mpi/exchange.{library}" for library in ("openmpi", "mpich")}
 
 
