@@ -27,11 +27,12 @@ uint32_t InboxSlots(const Application::Config& config) {
 }  // namespace
 
 Application::Application(Context& context, Host& host, const Config& config, SharedReceives* shared,
-                         Random random)
+                         XrcReceives* xrc, Random random)
     : context_(context),
       host_(host),
       config_(config),
       shared_(shared),
+      xrc_(xrc),
       random_(random),
       exposed_(host.endpoint().memory(), Host::kPd, 2 * config.max_message_bytes + 512,
                AccessFlags(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
@@ -45,7 +46,7 @@ Application::Application(Context& context, Host& host, const Config& config, Sha
       inbox_(context.verdict, host.endpoint().memory(), Host::kPd,
              {.bytes = config.max_message_bytes,
               .max_sges = config.end.capabilities.max_receive_sge,
-              .slots = shared == nullptr ? InboxSlots(config) : 0,
+              .slots = has_receive_queue() ? InboxSlots(config) : 0,
               .first_wr_id = kReceiveBit},
              random_.Fork()),
       source_allocator_(source_.size()),
@@ -72,7 +73,7 @@ bool Application::HasReasonToWake() const {
   const bool may_send = state() == QpState::kReadyToSend && posted_ < config_.end.work_requests &&
                         sends_->outstanding() < config_.end.capabilities.max_send_wr;
   const bool may_receive =
-      shared_ == nullptr && !peer_->finished() && inbox_.outstanding() < InboxSlots(config_);
+      has_receive_queue() && !peer_->finished() && inbox_.outstanding() < InboxSlots(config_);
   return may_send || may_receive;
 }
 
@@ -109,6 +110,7 @@ void Application::Poll() {
   const auto handler = [this](const Completion& completion) { return OnCompletion(completion); };
   send_completions_->Poll(handler);
   if (receive_completions_ != nullptr) receive_completions_->Poll(handler);
+  if (is_target()) xrc_->Poll();
 }
 
 // Returns whether it counts as solicited.
@@ -134,9 +136,16 @@ bool Application::OnCompletion(Completion completion) {
 }
 
 bool Application::OnReceived(const Completion& completion) {
+  SharedReceives* const shared = is_target() ? &xrc_->QueueOf(completion) : shared_;
   const auto posted =
-      shared_ == nullptr ? inbox_.Complete(completion.wr_id, 1) : shared_->Complete(completion);
-  ReceivePool& pool = shared_ == nullptr ? inbox_ : shared_->pool();
+      shared == nullptr ? inbox_.Complete(completion.wr_id, 1) : shared->Complete(completion);
+  ReceivePool& pool = shared == nullptr ? inbox_ : shared->pool();
+  const Message* const next = is_target() && !config_.lenient ? receives_->sent().Next() : nullptr;
+  const bool succeeded = completion.status == CompletionStatus::kSuccess;
+  if (succeeded && next != nullptr && next->queue != XrcReceives::IndexOf(completion)) {
+    context_.verdict.Fail("a message is in another shared receive queue than it names: ",
+                          DescribeCompletion(completion));
+  }
   return posted && receives_->OnCompletion(completion, *posted, pool.arena());
 }
 

@@ -18,12 +18,13 @@
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/send_model.h"
 #include "tests/simulation/shared_receives.h"
+#include "tests/simulation/xrc_receives.h"
 #include "transport/endpoint.h"
 
 namespace uroce::simulation {
 
-// A program at one end of a connection, RC or UC: posts random work requests, polls, changes the
-// state of its queue pair, and lets the oracles judge.
+// A program at one end of a connection, RC, UC or one half of XRC: posts random work requests,
+// polls, changes the state of its queue pair, and lets the oracles judge.
 //
 // A connection lasts for one or several sessions (class Connection). For each the queue pair comes
 // out of RESET, and the oracles begin anew.
@@ -40,9 +41,10 @@ class Application : public Process, public EventListener {
     Sabotage sabotage = Sabotage::kNone;
   };
 
-  // `shared` may be nullptr: then receive requests are posted to the queue pair itself.
+  // `shared` may be nullptr: then receive requests are posted to the queue pair itself. `xrc`: of
+  // an XRC target.
   Application(Context& context, Host& host, const Config& config, SharedReceives* shared,
-              Random random);
+              XrcReceives* xrc, Random random);
   ~Application() override;
 
   // The life of a session, in this order. lifecycle.cc
@@ -91,7 +93,11 @@ class Application : public Process, public EventListener {
   }
   // Nothing that the peer sends is answered.
   bool dead() const { return !session_.open || state() == transport::QpState::kError; }
-  bool reliable() const { return config_.type == transport::QpType::kReliableConnection; }
+  bool reliable() const { return config_.type != transport::QpType::kUnreliableConnection; }
+  bool is_initiator() const { return config_.type == transport::QpType::kXrcSend; }
+  bool is_target() const { return xrc_ != nullptr; }
+  // Receive requests are posted to the queue pair itself.
+  bool has_receive_queue() const { return shared_ == nullptr && !is_initiator() && !is_target(); }
   bool HasPoison(Poison poison) const { return session_.poisoned && config_.end.poison == poison; }
   // The one poison is in the queue or already did its work.
   bool HasTakenPoison() const { return session_.poisoned && posted_ > config_.end.poison_at; }
@@ -168,6 +174,7 @@ class Application : public Process, public EventListener {
   Host& host_;
   Config config_;
   SharedReceives* shared_;
+  XrcReceives* xrc_;
   Random random_;
   Application* peer_ = nullptr;
 

@@ -63,7 +63,8 @@ void Application::ChangeWhileDrained() {
     attributes.max_read_atomic = static_cast<uint8_t>(random_.Between(1, end.max_read_atomic));
     attributes.min_rnr_timer = static_cast<uint8_t>(random_.Between(1, 12));
     attributes.timeout = end.timeout;
-    mask |= Mask::kMaxReadAtomic | Mask::kMinRnrTimer | Mask::kTimeout;
+    mask |= Mask::kMaxReadAtomic | Mask::kTimeout;
+    if (!is_initiator()) mask |= Mask::kMinRnrTimer;
   }
   Modify(attributes, mask);
   const QpAttributes now = qp_->Query();

@@ -73,7 +73,11 @@ int64_t FlowMonitor::PacketsOf(const Packet& request) const {
 }
 
 bool FlowMonitor::IsReliable() const {
-  return requester_.qp->init_attributes().type == QpType::kReliableConnection;
+  return requester_.qp->init_attributes().type == QpType::kReliableConnection || IsXrc();
+}
+
+bool FlowMonitor::IsXrc() const {
+  return requester_.qp->init_attributes().type == QpType::kXrcSend;
 }
 
 void FlowMonitor::OnRequestSent(const Packet& request) {
@@ -167,7 +171,7 @@ void FlowMonitor::CheckCredit(const Packet& request, int64_t begin) {
   }
   // Of a WRITE of several packets only the last one says that it takes a receive request.
   const bool takes_next = request.opcode.StartsMessage() && TakesReceive(request);
-  if (!takes_next || !credit_limit_ || receives_taken_ < *credit_limit_) return;
+  if (!takes_next || IsXrc() || !credit_limit_ || receives_taken_ < *credit_limit_) return;
   if (begin != acknowledged_end_) {
     verdict_->Fail("QP ", qpn(), " takes ", receives_taken_ + 1,
                    " receive requests with credit for ", *credit_limit_, ": psn ",

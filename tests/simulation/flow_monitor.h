@@ -95,6 +95,8 @@ class FlowMonitor {
   int64_t PacketsOf(const transport::Packet& request) const;
   uint32_t qpn() const { return requester_.qp->qpn().value; }
   bool IsReliable() const;
+  // An initiator: its peer counts no credits.
+  bool IsXrc() const;
 
   void CheckOrder(const transport::Packet& request, int64_t begin, int64_t end);
   void OnNewRequest(const transport::Packet& request, int64_t begin, int64_t end);

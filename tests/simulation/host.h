@@ -37,6 +37,8 @@ class Host {
   int index() const { return index_; }
 
   void AddProcess(Process& process) { processes_.push_back(&process); }
+  // A shared receive queue is being filled: what follows from that makes no room in another one.
+  bool& fills_queue() { return fills_queue_; }
 
   void Receive(const Frame& frame, transport::Route from);
   // Posts a request, as an engine does it.
@@ -65,6 +67,7 @@ class Host {
   std::vector<uint8_t> frame_buffer_;
   transport::Time wakeup_at_ = transport::kNever;  // the simulator calls OnDeadline then
   bool paced_transmit_scheduled_ = false;
+  bool fills_queue_ = false;
 };
 
 }  // namespace uroce::simulation

@@ -27,6 +27,9 @@ void Application::Create(transport::Psn first_psn, bool poisoned) {
   if (send_completions_ == nullptr) CreateCompletionQueues();
   if (qp_ == nullptr) CreateQueuePair();
   if (shared_ != nullptr) shared_->AddUser();
+  if (is_target()) {
+    xrc_->AddTarget(qpn_, [this](const auto& completion) { return OnCompletion(completion); });
+  }
   StartModels();
 }
 
@@ -56,6 +59,13 @@ void Application::CreateQueuePair() {
   init.receive_cq = receive_completions_ == nullptr ? init.send_cq : receive_completions_->queue();
   init.srq = shared_ == nullptr ? nullptr : shared_->queue();
   init.capabilities = config_.end.capabilities;
+  if (is_initiator()) init.receive_cq = nullptr;
+  if (is_target()) {
+    init.pd = {};
+    init.send_cq = init.receive_cq = nullptr;
+    init.capabilities = {};
+    init.xrc_domain = XrcReceives::kDomain;
+  }
   init.signal_all = config_.end.signal_all;
   init.context = EventListener::context();
   if (host_.endpoint().CreateQueuePair(init, &qp_) != Status::kOk) {
@@ -130,7 +140,8 @@ void Application::BecomeReadyToReceive() {
   attributes.address.source_gid_index = 1;
   const uint32_t path =
       Mask::kState | Mask::kAddressVector | Mask::kPathMtu | Mask::kDestinationQpn | Mask::kRqPsn;
-  Modify(attributes, reliable() ? path | Mask::kMaxDestReadAtomic | Mask::kMinRnrTimer : path);
+  const bool responds = reliable() && !is_initiator();
+  Modify(attributes, responds ? path | Mask::kMaxDestReadAtomic | Mask::kMinRnrTimer : path);
   host_.UpdateAfterEvent();
 }
 
@@ -144,10 +155,12 @@ void Application::BecomeReadyToSend() {
   attributes.retry_count = end.retry_count;
   attributes.rnr_retry = end.rnr_retry;
   attributes.max_read_atomic = end.max_read_atomic;
-  const uint32_t all = Mask::kState | Mask::kSqPsn;
-  Modify(attributes, reliable() ? all | Mask::kTimeout | Mask::kRetryCount | Mask::kRnrRetry |
-                                      Mask::kMaxReadAtomic
-                                : all);
+  uint32_t mask = Mask::kState | Mask::kSqPsn;
+  if (reliable()) mask |= Mask::kTimeout;
+  if (reliable() && !is_target()) {
+    mask |= Mask::kRetryCount | Mask::kRnrRetry | Mask::kMaxReadAtomic;
+  }
+  Modify(attributes, mask);
   host_.UpdateAfterEvent();
 }
 
@@ -256,7 +269,7 @@ void Application::OnEvent(EventType type) {
     case EventType::kQpFatal:
       return once(session_.fatal_event, in_error && overran());
     case EventType::kLastWqeReached:
-      return once(session_.last_wqe_event, in_error && shared_ != nullptr);
+      return once(session_.last_wqe_event, in_error && (shared_ != nullptr || is_target()));
     default:
       if (config_.lenient) return;
       context_.verdict.Fail("a queue pair has event ", static_cast<int>(type));

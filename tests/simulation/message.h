@@ -17,6 +17,7 @@ struct Message {
   uint32_t immediate = 0;
   transport::RKey invalidate_rkey = {};
   bool solicited = false;
+  size_t queue = 0;  // of XRC: which of the peer's shared receive queues it is for
   // Not kSuccess: the message is wrong on purpose, and this is what becomes of the receive.
   transport::CompletionStatus receive_status = transport::CompletionStatus::kSuccess;
 };

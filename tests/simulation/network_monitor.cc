@@ -10,10 +10,15 @@ using transport::Qpn;
 
 namespace {
 
-// The opcodes of RC by their numbers (IBA table 38).
+// The opcodes of RC and XRC by their numbers (IBA table 38).
 constexpr uint8_t kFirstResponse = 0x0d;
 constexpr uint8_t kLastResponse = 0x12;
-constexpr uint8_t kFirstOfUnreliable = 0x20;
+constexpr uint8_t kServiceBits = 0xe0;
+constexpr uint8_t kXrc = 0xa0;
+
+constexpr bool IsReliable(uint8_t opcode) {
+  return (opcode & kServiceBits) == 0 || (opcode & kServiceBits) == kXrc;
+}
 
 }  // namespace
 
@@ -39,8 +44,9 @@ NetworkMonitor::Address NetworkMonitor::AddressOf(std::span<const uint8_t> frame
 
 bool NetworkMonitor::IsOfThePast(const Address& address) const {
   const auto to = connected_.find(address.destination);
-  if (to == connected_.end() || address.opcode >= kFirstOfUnreliable) return false;
-  const bool is_response = address.opcode >= kFirstResponse && address.opcode <= kLastResponse;
+  if (to == connected_.end() || !IsReliable(address.opcode)) return false;
+  const uint8_t operation = address.opcode & ~kServiceBits;
+  const bool is_response = operation >= kFirstResponse && operation <= kLastResponse;
   const auto requester = is_response ? to : connected_.find(to->second.peer);
   if (requester == connected_.end()) return true;
   const int32_t distance = address.psn.DistanceFrom(requester->second.first_psn);

@@ -60,8 +60,9 @@ bool Application::DrawPoison(Draft& draft) {
 
 // A SEND longer than any receive request of the peer.
 bool Application::DrawTooLong(Draft& draft) {
-  const uint32_t room =
-      peer_->shared_ == nullptr ? config_.max_message_bytes : peer_->shared_->request_bytes();
+  uint32_t room = config_.max_message_bytes;
+  if (peer_->shared_ != nullptr) room = peer_->shared_->request_bytes();
+  if (peer_->is_target()) room = peer_->xrc_->request_bytes();
   if (room >= source_.size()) return false;
   draft.request.opcode = SendOpcode::kSend;
   if (reliable()) draft.sent.expected_status = CompletionStatus::kRemoteInvalidRequest;

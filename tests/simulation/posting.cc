@@ -22,7 +22,7 @@ using transport::SendWorkRequest;
 using transport::Status;
 
 void Application::PostReceives() {
-  if (shared_ != nullptr) return;
+  if (!has_receive_queue()) return;
   const uint32_t room = config_.end.capabilities.max_receive_wr;
   uint64_t burst = config_.end.posts_single_receives ? 1 : random_.Between(1, room);
   for (; burst > 0 && inbox_.outstanding() < room; --burst) {
@@ -96,6 +96,11 @@ void Application::Post(Draft& draft) {
     ++draft.window->users;
     sent.when_done = sent.when_flushed = [window = draft.window] { --window->users; };
   }
+  if (is_initiator()) {
+    const size_t queue = random_.Below(XrcReceives::kQueues);
+    request.remote_srqn = peer_->xrc_->srqn(queue);
+    if (draft.message.has_value()) draft.message->queue = queue;
+  }
   if (draft.message.has_value()) {
     draft.message->opcode = request.opcode;
     draft.message->immediate = request.immediate;
@@ -131,12 +136,12 @@ void Application::Post(Draft& draft) {
 
 // What is posted to a queue pair in ERR is flushed at once.
 void Application::PostIntoError() {
-  if (std::exchange(session_.posted_into_error, true)) return;
+  if (std::exchange(session_.posted_into_error, true) || is_target()) return;
   Draft draft;
   draft.request.opcode = SendOpcode::kSend;
   draft.message.emplace();
   Post(draft);
-  if (shared_ == nullptr) PostReceive();
+  if (has_receive_queue()) PostReceive();
 }
 
 bool Application::Draw(Draft& draft) {

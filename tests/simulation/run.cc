@@ -13,6 +13,7 @@
 #include "tests/simulation/host.h"
 #include "tests/simulation/shared_receives.h"
 #include "tests/simulation/wire.h"
+#include "tests/simulation/xrc_receives.h"
 #include "transport/qp/timeouts.h"
 #include "transport/wire/frame_parser.h"
 
@@ -43,6 +44,7 @@ class World {
   void BuildHosts();
   void BuildWires();
   void BuildSharedReceives();
+  void BuildXrcReceives();
   void BuildConnections();
   void BuildDatagrams();
   void Send(int from, Frame frame, Route route);
@@ -67,6 +69,7 @@ class World {
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<Wire>> wires_;                      // from * hosts + to
   std::vector<std::unique_ptr<SharedReceives>> shared_receives_;  // by host; may be nullptr
+  std::vector<std::unique_ptr<XrcReceives>> xrc_receives_;        // by host; may be nullptr
   std::vector<std::unique_ptr<Application>> applications_;
   std::vector<std::unique_ptr<Connection>> connections_;
   DatagramApplication::Everybody datagrams_;
@@ -86,6 +89,7 @@ World::World(const Scenario& scenario, const RunOptions& options)
   BuildHosts();
   BuildWires();
   BuildSharedReceives();
+  BuildXrcReceives();
   BuildConnections();
   BuildDatagrams();
 }
@@ -140,23 +144,42 @@ void World::BuildSharedReceives() {
   }
 }
 
+void World::BuildXrcReceives() {
+  xrc_receives_.resize(hosts_.size());
+  for (size_t i = 0; i < scenario_.xrc_queues.size(); ++i) {
+    const SharedQueueScenario& queue = scenario_.xrc_queues[i];
+    if (queue.bytes == 0) continue;
+    uint32_t targets = 0;
+    for (const ConnectionScenario& connection : scenario_.connections) {
+      const bool is_xrc = connection.type == transport::QpType::kXrcSend;
+      const bool is_here = static_cast<size_t>(connection.ends[1].host) == i;
+      targets += is_xrc && is_here ? connection.sessions : 0;
+    }
+    xrc_receives_[i] = std::make_unique<XrcReceives>(context_, *hosts_[i], queue, targets,
+                                                     scenario_.DataMayBeWrong(), random_.Fork());
+  }
+}
+
 void World::BuildConnections() {
   for (const ConnectionScenario& connection : scenario_.connections) {
     Application* pair[2];
     for (int i = 0; i < 2; ++i) {
       const EndScenario& end = connection.ends[i];
-      const Application::Config config = {.end = end,
-                                          .type = connection.type,
-                                          .mtu = connection.mtu,
-                                          .max_message_bytes = connection.max_message_bytes,
-                                          .think_time = connection.think_time,
-                                          .lenient = scenario_.DataMayBeWrong(),
-                                          .wire_scrambles = scenario_.WireScrambles(),
-                                          .sabotage = options_.sabotage};
+      const bool is_target = connection.type == transport::QpType::kXrcSend && i == 1;
+      const Application::Config config = {
+          .end = end,
+          .type = is_target ? transport::QpType::kXrcReceive : connection.type,
+          .mtu = connection.mtu,
+          .max_message_bytes = connection.max_message_bytes,
+          .think_time = connection.think_time,
+          .lenient = scenario_.DataMayBeWrong(),
+          .wire_scrambles = scenario_.WireScrambles(),
+          .sabotage = options_.sabotage};
       const size_t host = static_cast<size_t>(end.host);
       SharedReceives* shared = end.draws_from_shared_queue ? shared_receives_[host].get() : nullptr;
-      applications_.push_back(
-          std::make_unique<Application>(context_, *hosts_[host], config, shared, random_.Fork()));
+      XrcReceives* xrc = is_target ? xrc_receives_[host].get() : nullptr;
+      applications_.push_back(std::make_unique<Application>(context_, *hosts_[host], config, shared,
+                                                            xrc, random_.Fork()));
       pair[i] = applications_.back().get();
     }
     connections_.push_back(
@@ -355,13 +378,13 @@ void World::Explain(RunResult& result) const {
   for (const auto& application : applications_) result.failure += application->Progress() + "\n";
   for (const auto& end : datagrams_) result.failure += end->Progress() + "\n";
   result.failure += Text("See it again: bazel run -c opt //tests/simulation:soak -- --seed ",
-                         scenario_.seed, " --trace\n");
+                         scenario_.seed, options_.uses_xrc ? " --xrc" : "", " --trace\n");
 }
 
 }  // namespace
 
 RunResult RunSeed(uint64_t seed, const RunOptions& options) {
-  return World(MakeScenario(seed), options).Run();
+  return World(options.uses_xrc ? MakeXrcScenario(seed) : MakeScenario(seed), options).Run();
 }
 
 }  // namespace uroce::simulation

@@ -15,6 +15,7 @@ struct RunOptions {
   Tampering tampering = Tampering::kNone;
   bool uses_short_way = true;  // EndpointConfig's
   bool sends_at_once = false;  // requests, if they can be, as they are posted
+  bool uses_xrc = false;       // MakeXrcScenario instead of MakeScenario
 };
 
 struct RunResult {

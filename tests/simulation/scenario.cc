@@ -235,6 +235,11 @@ ConnectionScenario MakeConnection(Random& random, int hosts) {
   return connection;
 }
 
+const char* TypeName(transport::QpType type) {
+  if (type == transport::QpType::kXrcSend) return "XRC";
+  return type == transport::QpType::kReliableConnection ? "RC" : "UC";
+}
+
 }  // namespace
 
 Scenario MakeScenario(uint64_t seed) {
@@ -267,6 +272,49 @@ Scenario MakeScenario(uint64_t seed) {
   return scenario;
 }
 
+namespace {
+
+// One direction is left: from the first end, the initiator, to the second one.
+void MakeXrc(ConnectionScenario& connection) {
+  constexpr uint32_t kLongestMessage = 32'768;
+  connection.type = transport::QpType::kXrcSend;
+  connection.max_message_bytes = std::min(connection.max_message_bytes, kLongestMessage);
+  EndScenario& initiator = connection.ends[0];
+  const bool is_of_initiator =
+      initiator.poison != Poison::kNoExposedMemory && initiator.poison != Poison::kNoInbox;
+  if (!is_of_initiator) initiator.poison = Poison::kNone;
+  initiator.draws_from_shared_queue = false;
+  EndScenario& target = connection.ends[1];
+  target.work_requests = 0;
+  target.poison = Poison::kNone;
+  target.draws_from_shared_queue = false;
+  target.polls_late = false;  // the order of completions is that of messages
+  target.overruns = false;
+  target.is_restless = false;
+}
+
+}  // namespace
+
+Scenario MakeXrcScenario(uint64_t seed) {
+  Scenario scenario = MakeScenario(seed);
+  Random random(seed * 0x9e3779b97f4a7c15 + 1);
+  scenario.xrc_queues.resize(static_cast<size_t>(scenario.hosts));
+  for (SharedQueueScenario& queue : scenario.xrc_queues) {
+    queue.entries = random.Pick<uint32_t>({1, 2, 5, 16});
+    queue.max_sges = random.Pick<uint32_t>({1, 3, 32});
+    queue.think_time = Microseconds(random.Pick<int64_t>({0, 1, 10, 100}));
+    queue.runs_dry = random.Percent(40);
+  }
+  for (ConnectionScenario& connection : scenario.connections) {
+    const bool is_reliable = connection.type == transport::QpType::kReliableConnection;
+    if (!is_reliable || !random.Percent(80)) continue;
+    MakeXrc(connection);
+    auto& queue = scenario.xrc_queues[static_cast<size_t>(connection.ends[1].host)];
+    queue.bytes = std::max(queue.bytes, connection.max_message_bytes);
+  }
+  return scenario;
+}
+
 std::string Describe(const Scenario& scenario) {
   const Impairments& wire = scenario.impairments;
   std::string text = Text(
@@ -281,11 +329,10 @@ std::string Describe(const Scenario& scenario) {
                  silence.until.ns / 1'000, " us\n");
   }
   for (const ConnectionScenario& connection : scenario.connections) {
-    text += Text("  ", connection.type == transport::QpType::kReliableConnection ? "RC" : "UC",
-                 " connection: mtu ", Bytes(connection.mtu), ", messages up to ",
-                 connection.max_message_bytes, " bytes, ", connection.sessions, " sessions",
-                 connection.ends_abruptly ? " that end abruptly" : "", ", poison in session ",
-                 connection.poisoned_session, "\n");
+    text += Text("  ", TypeName(connection.type), " connection: mtu ", Bytes(connection.mtu),
+                 ", messages up to ", connection.max_message_bytes, " bytes, ", connection.sessions,
+                 " sessions", connection.ends_abruptly ? " that end abruptly" : "",
+                 ", poison in session ", connection.poisoned_session, "\n");
     for (const EndScenario& end : connection.ends) {
       text +=
           Text("    host ", end.host, ": psn ", end.first_psn.value(), ", reads ",

@@ -68,7 +68,8 @@ struct EndScenario {
 };
 
 struct ConnectionScenario {
-  transport::QpType type = transport::QpType::kReliableConnection;  // or UC
+  // Or UC; or kXrcSend: XRC, from an initiator (the first end) to a target.
+  transport::QpType type = transport::QpType::kReliableConnection;
   uint32_t sessions = 1;
   uint32_t poisoned_session = 0;
   bool ends_abruptly = false;     // sessions do not wait for their end
@@ -123,6 +124,7 @@ struct Scenario {
   std::vector<ConnectionScenario> connections;
   std::vector<DatagramScenario> datagrams;
   std::vector<SharedQueueScenario> shared_queues;  // by host
+  std::vector<SharedQueueScenario> xrc_queues;     // by host: of each of those of XRC
 
   // The wire doubles frames or lets them overtake.
   bool WireScrambles() const {
@@ -133,6 +135,8 @@ struct Scenario {
 };
 
 Scenario MakeScenario(uint64_t seed);
+// The same with connections of XRC in the place of most of RC.
+Scenario MakeXrcScenario(uint64_t seed);
 std::string Describe(const Scenario& scenario);
 
 }  // namespace uroce::simulation

@@ -8,7 +8,7 @@ using transport::EventType;
 using transport::Status;
 
 SharedReceives::SharedReceives(Context& context, Host& host, const SharedQueueScenario& config,
-                               uint32_t queue_pairs, Random random)
+                               uint32_t queue_pairs, Random random, const Xrc* xrc)
     : context_(context),
       host_(host),
       config_(config),
@@ -18,13 +18,16 @@ SharedReceives::SharedReceives(Context& context, Host& host, const SharedQueueSc
             {.bytes = config.bytes,
              .max_sges = config.max_sges,
              .slots = 2 * config.entries + queue_pairs,
-             .first_wr_id = kReceiveBit},
+             .first_wr_id = xrc == nullptr ? kReceiveBit : xrc->first_wr_id},
             random_.Fork()),
-      queue_(host.endpoint().CreateSharedReceiveQueue({.pd = Host::kPd,
-                                                       .max_work_requests = config.entries,
-                                                       .max_sges = config.max_sges,
-                                                       .limit = 0,
-                                                       .context = EventListener::context()})) {
+      queue_(host.endpoint().CreateSharedReceiveQueue(
+          {.pd = Host::kPd,
+           .max_work_requests = config.entries,
+           .max_sges = config.max_sges,
+           .limit = 0,
+           .xrc_domain = xrc == nullptr ? transport::XrcDomainId{} : xrc->domain,
+           .completion_queue = xrc == nullptr ? nullptr : xrc->completion_queue,
+           .context = EventListener::context()})) {
   host.AddProcess(*this);
 }
 
@@ -32,17 +35,17 @@ SharedReceives::~SharedReceives() { host_.endpoint().DestroySharedReceiveQueue(s
 
 void SharedReceives::OnActivity() {
   // A message that has begun makes room, and nothing else tells of it.
-  if (!awake_) full_ = false;
+  if (!host_.fills_queue()) full_ = false;
   if (wake_scheduled_ || full_) return;
   wake_scheduled_ = true;
   const auto longest_ns = static_cast<uint64_t>(config_.think_time.ns) + 1'000;
   context_.simulator.After(
       transport::Duration{static_cast<int64_t>(random_.Between(1, longest_ns))}, [this] {
         wake_scheduled_ = false;
-        awake_ = true;
+        host_.fills_queue() = true;
         Wake();
         host_.UpdateAfterEvent();
-        awake_ = false;
+        host_.fills_queue() = false;
       });
 }
 

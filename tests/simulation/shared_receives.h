@@ -19,9 +19,16 @@ namespace uroce::simulation {
 // lets it run dry.
 class SharedReceives : public Process, public EventListener {
  public:
+  // Of XRC: the queue has a domain, and its requests complete on one completion queue.
+  struct Xrc {
+    transport::XrcDomainId domain;
+    transport::CompletionQueue* completion_queue;
+    uint64_t first_wr_id;
+  };
+
   // `queue_pairs`: that will ever draw from it; each may take a request with it when it goes.
   SharedReceives(Context& context, Host& host, const SharedQueueScenario& config,
-                 uint32_t queue_pairs, Random random);
+                 uint32_t queue_pairs, Random random, const Xrc* xrc = nullptr);
   ~SharedReceives() override;
 
   transport::SharedReceiveQueue* queue() { return queue_.get(); }
@@ -58,8 +65,7 @@ class SharedReceives : public Process, public EventListener {
   std::map<transport::Qpn, uint64_t> last_wr_ids_;
   uint32_t limit_ = 0;  // the event is due below this
   size_t taken_since_armed_ = 0;
-  bool full_ = false;   // when it was last tried
-  bool awake_ = false;  // in Wake(), or what follows from it
+  bool full_ = false;  // when it was last tried
   bool wake_scheduled_ = false;
 };
 

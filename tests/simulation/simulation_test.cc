@@ -54,6 +54,17 @@ TEST(SimulationTest, SendingAtOnceIsRightForEverySeed) {
   EXPECT_GT(different, 10u);
 }
 
+TEST(SimulationTest, XrcIsRightForEverySeed) {
+  uint64_t impaired = 0;
+  constexpr uint64_t kSeeds = 2'000;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const RunResult result = RunSeed(seed, {.uses_xrc = true});
+    ASSERT_TRUE(result.ok) << result.failure;
+    impaired += result.impaired;
+  }
+  EXPECT_GT(impaired, kSeeds);
+}
+
 TEST(SimulationTest, AnotherSeedGivesAnotherTrace) {
   EXPECT_NE(RunSeed(1).trace_hash, RunSeed(2).trace_hash);
 }

@@ -1,9 +1,10 @@
 // Runs simulations for a while, or a certain one.
 //
-//   soak [--seconds N] [--seeds N] [--seed S] [--trace]
+//   soak [--seconds N] [--seeds N] [--seed S] [--xrc] [--trace]
 //
 // With --seed alone only that seed is run; with --seconds or --seeds it is the first of many.
-// --trace prints every frame and completion of the first. Exit status 0 if nothing failed.
+// --xrc takes the scenarios with XRC. --trace prints every frame and completion of the first. Exit
+// status 0 if nothing failed.
 
 #include <chrono>
 #include <cstdio>
@@ -20,12 +21,13 @@ struct Options {
   uint64_t seconds = 0;
   uint64_t seeds = 0;
   bool trace = false;
+  bool xrc = false;
 };
 
 [[noreturn]] void Usage(const char* argument) {
   std::fprintf(stderr,
                "soak: cannot use '%s'\n"
-               "usage: soak [--seconds N] [--seeds N] [--seed S] [--trace]\n",
+               "usage: soak [--seconds N] [--seeds N] [--seed S] [--xrc] [--trace]\n",
                argument);
   std::exit(2);
 }
@@ -36,6 +38,10 @@ Options ParseOptions(int argc, char** argv) {
     const std::string name = argv[i];
     if (name == "--trace") {
       options.trace = true;
+      continue;
+    }
+    if (name == "--xrc") {
+      options.xrc = true;
       continue;
     }
     uint64_t* value = name == "--seed"      ? &options.seed
@@ -68,6 +74,7 @@ int main(int argc, char** argv) {
   while ((options.seeds == 0 || runs < options.seeds) &&
          (options.seconds == 0 || elapsed_s() < options.seconds)) {
     RunOptions run_options;
+    run_options.uses_xrc = options.xrc;
     if (options.trace && runs == 0) run_options.trace = stdout;
     const RunResult result = uroce::simulation::RunSeed(options.seed + runs, run_options);
     ++runs;
