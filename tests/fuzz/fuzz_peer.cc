@@ -9,7 +9,8 @@ using M = QpAttributeMask;
 
 // Of the attributes, those that the queue pair's type has.
 uint32_t OfType(QpType type, uint32_t rc, uint32_t uc, uint32_t ud) {
-  return type == QpType::kReliableConnection ? rc : type == QpType::kUnreliableConnection ? uc : ud;
+  if (type == QpType::kReliableConnection || type == QpType::kXrcReceive) return rc;
+  return type == QpType::kUnreliableConnection ? uc : ud;
 }
 
 }  // namespace
@@ -30,12 +31,14 @@ void Connect(QueuePair& qp, const FuzzConnection& connection, QpState target) {
   a.rnr_retry = connection.rnr_retry;
   a.address = {.destination_gid = kPeerGid, .destination_mac = kPeerMac, .source_gid_index = 1};
   constexpr uint32_t kPath = M::kAddressVector | M::kPathMtu | M::kDestinationQpn | M::kRqPsn;
-  constexpr uint32_t kRetries = M::kTimeout | M::kRetryCount | M::kRnrRetry | M::kMaxReadAtomic;
+  const bool is_target = type == QpType::kXrcReceive;
+  const uint32_t retries =
+      is_target ? M::kTimeout : M::kTimeout | M::kRetryCount | M::kRnrRetry | M::kMaxReadAtomic;
 
   const uint32_t masks[] = {
       M::kPkeyIndex | M::kPort | OfType(type, M::kAccessFlags, M::kAccessFlags, M::kQkey),
       OfType(type, kPath | M::kMaxDestReadAtomic | M::kMinRnrTimer, kPath, 0),
-      M::kSqPsn | OfType(type, kRetries, 0, 0)};
+      M::kSqPsn | OfType(type, retries, 0, 0)};
   for (uint32_t state = 1; state <= static_cast<uint32_t>(target); ++state) {
     a.state = static_cast<QpState>(state);
     UROCE_REQUIRE(qp.Modify(a, M::kState | masks[state - 1]) == Status::kOk);

@@ -22,6 +22,7 @@ bool TakesRequests(QpState state) {
 Service ServiceOf(QpType type) {
   return type == QpType::kReliableConnection     ? Service::kReliableConnection
          : type == QpType::kUnreliableConnection ? Service::kUnreliableConnection
+         : type == QpType::kXrcReceive           ? Service::kExtendedReliableConnection
                                                  : Service::kUnreliableDatagram;
 }
 
@@ -32,7 +33,18 @@ DropReason ResponderModel::Expect(const Packet& packet) {
   if (!TakesRequests(qp_.state())) return DropReason::kQpNotReady;
   if (is_datagram()) return ExpectDatagram(packet);
   if (packet.source_gid != kPeerGid) return DropReason::kForeignSource;
+  if (is_target()) ChooseQueue(packet.xrceth.srqn);
   return is_reliable() ? ExpectReliable(packet) : ExpectUnreliable(packet);
+}
+
+// The packets of a message have to name the same queue.
+void ResponderModel::ChooseQueue(Srqn srqn) {
+  constexpr PdId kNoPd{0xffff};
+  const auto named = xrc_queues_.find(srqn);
+  const bool is_known = named != xrc_queues_.end();
+  if (!message_) receives_ = is_known ? named->second : &none_;
+  is_queue_known_ = is_known && named->second == receives_;
+  remote_pd_ = is_known ? named->second->pd : kNoPd;
 }
 
 // IBA 9.7.4.1
@@ -50,7 +62,7 @@ DropReason ResponderModel::ExpectUnreliable(const Packet& packet) {
   if (message_ && (lost_some || !IsInSequence(packet))) TearMessage();
   if (!message_ && !packet.opcode.StartsMessage()) return DropReason::kTornMessage;
   const DropReason verdict = Judge(packet);
-  if (verdict == DropReason::kMessageTooLong && !taken_ && receives_.is_shared) {
+  if (verdict == DropReason::kMessageTooLong && !taken_ && receives_->is_shared) {
     Take();  // IBA 9.9.3.1 class E: the attempt uses it up
   }
   if (verdict != DropReason::kNone) TearMessage();
@@ -60,10 +72,10 @@ DropReason ResponderModel::ExpectUnreliable(const Packet& packet) {
 // IBA 9.8.3
 DropReason ResponderModel::ExpectDatagram(const Packet& packet) {
   if (packet.deth.qkey != kFuzzQkey) return DropReason::kBadQkey;
-  if (receives_.queue.empty()) return DropReason::kReceiverNotReady;
-  const uint64_t room = RoomIn(receives_.queue.front().sges);
+  if (receives_->queue.empty()) return DropReason::kReceiverNotReady;
+  const uint64_t room = RoomIn(receives_->queue.front().sges);
   if (kGrhBytes + packet.payload.size() <= room) return DropReason::kNone;
-  if (receives_.is_shared) Take();
+  if (receives_->is_shared) Take();
   TearMessage();
   return DropReason::kMessageTooLong;
 }
@@ -73,10 +85,10 @@ DropReason ResponderModel::ExpectDatagram(const Packet& packet) {
 void ResponderModel::TearMessage() {
   message_.reset();
   if (!taken_) return;
-  if (receives_.is_shared) {
+  if (receives_->is_shared) {
     torn_.push_back(taken_->wr_id);
   } else {
-    receives_.queue.push_front(*taken_);
+    receives_->queue.push_front(*taken_);
   }
   taken_.reset();
 }
@@ -84,10 +96,10 @@ void ResponderModel::TearMessage() {
 // The ladder, from the opcode on.
 DropReason ResponderModel::Judge(const Packet& packet) const {
   const Operation operation = packet.opcode.operation;
-  if (!IsInSequence(packet) || !IsEnabled(operation) || !HasValidLength(packet)) {
-    return DropReason::kRefused;
-  }
-  if (NeedsReceive(packet) && receives_.queue.empty()) return DropReason::kReceiverNotReady;
+  if (!IsInSequence(packet)) return DropReason::kRefused;
+  if (!is_queue_known_) return DropReason::kUnknownSrq;
+  if (!IsEnabled(operation) || !HasValidLength(packet)) return DropReason::kRefused;
+  if (NeedsReceive(packet) && receives_->queue.empty()) return DropReason::kReceiverNotReady;
   if (operation == Operation::kSend) {
     return Fits(packet) ? DropReason::kNone : DropReason::kMessageTooLong;
   }
@@ -133,7 +145,7 @@ bool ResponderModel::NeedsReceive(const Packet& packet) const {
 
 bool ResponderModel::Fits(const Packet& packet) const {
   const bool starts = packet.opcode.StartsMessage();
-  const uint64_t room = starts ? RoomIn(receives_.queue.front().sges) : message_bytes_;
+  const uint64_t room = starts ? RoomIn(receives_->queue.front().sges) : message_bytes_;
   return (starts ? 0 : received_bytes_) + packet.payload.size() <= room;
 }
 
@@ -148,18 +160,19 @@ bool ResponderModel::IsWritePermitted(const Packet& packet) const {
   }
   // The whole range at the beginning, what is touched later on.
   const uint64_t length = starts ? reth.dma_length : packet.payload.size();
-  return length == 0 ||
-         Remote(reth.rkey, reth.virtual_address + before, length, A::kRemoteWrite) != nullptr;
+  return length == 0 || Remote(remote_pd_, reth.rkey, reth.virtual_address + before, length,
+                               A::kRemoteWrite) != nullptr;
 }
 
 bool ResponderModel::IsReadPermitted(const Reth& reth) const {
   return Allows(A::kRemoteRead) &&
-         (reth.dma_length == 0 ||
-          Remote(reth.rkey, reth.virtual_address, reth.dma_length, A::kRemoteRead) != nullptr);
+         (reth.dma_length == 0 || Remote(remote_pd_, reth.rkey, reth.virtual_address,
+                                         reth.dma_length, A::kRemoteRead) != nullptr);
 }
 
 bool ResponderModel::IsAtomicPermitted(const AtomicEth& atomic) const {
-  const uint8_t* target = Remote(atomic.rkey, atomic.virtual_address, 8, A::kRemoteAtomic);
+  const uint8_t* target =
+      Remote(remote_pd_, atomic.rkey, atomic.virtual_address, 8, A::kRemoteAtomic);
   return target != nullptr && atomic.virtual_address % 8 == 0 &&
          reinterpret_cast<uintptr_t>(target) % 8 == 0;
 }

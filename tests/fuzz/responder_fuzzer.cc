@@ -1,7 +1,7 @@
 // Any request may arrive, in any state, between anything else that happens to a queue pair. The
 // input is a sequence of operations on queue pairs of all services, with and without a shared
-// receive queue: request packets with fields of every kind, garbled ones, receives, changes of
-// state, access, regions and windows, and turns to transmit.
+// receive queue, and on XRC targets: request packets with fields of every kind, garbled ones,
+// receives, changes of state, access, regions and windows, and turns to transmit.
 //
 // ResponderModel says of each packet what becomes of it. Compared after every step: what the
 // endpoint says of the packet, every byte of memory, every completion, the expected PSN, and every
@@ -32,6 +32,8 @@ using A = AccessFlags;
 constexpr uint32_t kAllAccess =
     A::kLocalWrite | A::kRemoteWrite | A::kRemoteRead | A::kRemoteAtomic;
 constexpr size_t kQps = 3;
+constexpr size_t kXrcSrqs = 2;
+constexpr XrcDomainId kXrcDomain{1};
 constexpr uint32_t kReceiveDepth = 6;
 constexpr uint32_t kReceiveSges = 3;
 constexpr int kFramesATurn = 8;
@@ -42,6 +44,7 @@ Opcode AnyOpcode(uint8_t choice, QpType type) {
   const uint8_t code = choice >= 0xf0                          ? choice
                        : type == QpType::kUnreliableConnection ? 0x20 | operation % 12
                        : type == QpType::kUnreliableDatagram   ? 0x64 | operation % 2
+                       : type == QpType::kXrcReceive           ? 0xa0 | operation
                                                                : operation;
   return ParseOpcode(code).value_or(Opcode{});
 }
@@ -56,6 +59,10 @@ struct Subject {
   std::optional<ResponderModel> model;
 };
 
+bool IsTarget(const Subject& subject) {
+  return subject.qp->init_attributes().type == QpType::kXrcReceive;
+}
+
 class ResponderFuzz {
  public:
   explicit ResponderFuzz(Record setup);
@@ -63,6 +70,7 @@ class ResponderFuzz {
   void Finish();
 
  private:
+  void CreateXrcQueues();
   void PostReceive(Record& record);
   void PostBadSend(Record& record);
   void Modify(Record& record);
@@ -87,23 +95,50 @@ class ResponderFuzz {
                                           .max_sges = kReceiveSges,
                                           .context = this});
   PostedReceives shared_receives_{.queue = {}, .is_shared = true, .pd = kOtherPd};
+  std::array<std::unique_ptr<SharedReceiveQueue>, kXrcSrqs> xrc_srqs_;
+  std::array<PostedReceives, kXrcSrqs> xrc_receives_;
+  FuzzXrcQueues xrc_queues_;
   std::array<Subject, kQps> subjects_;
   uint64_t next_wr_id_ = 1;
   Time now_{1'000};
 };
 
+// Of different protection domains.
+void ResponderFuzz::CreateXrcQueues() {
+  for (size_t i = 0; i < kXrcSrqs; ++i) {
+    const PdId pd = i == 0 ? kOurPd : kOtherPd;
+    xrc_srqs_[i] = endpoint_.CreateSharedReceiveQueue({.pd = pd,
+                                                       .max_work_requests = kReceiveDepth,
+                                                       .max_sges = kReceiveSges,
+                                                       .xrc_domain = kXrcDomain,
+                                                       .completion_queue = cq_.get(),
+                                                       .context = this});
+    UROCE_REQUIRE(endpoint_.PublishXrcQueue(*xrc_srqs_[i]) == Status::kOk);
+    xrc_receives_[i] = {.queue = {}, .is_shared = true, .pd = pd};
+    xrc_queues_[xrc_srqs_[i]->srqn()] = &xrc_receives_[i];
+  }
+}
+
 ResponderFuzz::ResponderFuzz(Record setup) {
+  CreateXrcQueues();
   constexpr uint32_t kPsns[] = {0, 0xff'fffd, 0x7f'fffe, 0x12'3456};
   constexpr Mtu kMtus[] = {Mtu::k256, Mtu::k256, Mtu::k512, Mtu::k1024};
   constexpr uint32_t kAccess[] = {kAllAccess, kAllAccess, A::kRemoteRead, A::kRemoteWrite};
   constexpr QpState kStates[] = {QpState::kReadyToReceive, QpState::kReadyToSend};
   constexpr QpType kTypes[] = {QpType::kReliableConnection, QpType::kReliableConnection,
                                QpType::kUnreliableConnection, QpType::kUnreliableDatagram};
+  constexpr uint8_t kXrcKind = 0x7c;
   for (size_t i = 0; i < kQps; ++i) {
     Subject& subject = subjects_[i];
     const uint8_t kind = setup.Byte();
-    const bool shares = kind >= 128;
+    const bool is_target = (kind & kXrcKind) == kXrcKind;
+    const bool shares = kind >= 128 && !is_target;
     if (shares) subject.receives = &shared_receives_;
+    if (is_target) subject.receives = &xrc_receives_[0];
+    QpInitAttributes target;
+    target.type = QpType::kXrcReceive;
+    target.xrc_domain = kXrcDomain;
+    target.context = this;
     const QpInitAttributes init = {.pd = kOurPd,
                                    .type = kTypes[kind % 4],
                                    .send_cq = cq_.get(),
@@ -114,7 +149,8 @@ ResponderFuzz::ResponderFuzz(Record setup) {
                                                     .max_send_sge = 1,
                                                     .max_receive_sge = kReceiveSges},
                                    .context = this};
-    UROCE_REQUIRE(endpoint_.CreateQueuePair(init, &subject.qp) == Status::kOk);
+    const auto& attributes = is_target ? target : init;
+    UROCE_REQUIRE(endpoint_.CreateQueuePair(attributes, &subject.qp) == Status::kOk);
     subject.connection = {.mtu = setup.Pick(kMtus),
                           .peer_qpn = Qpn{static_cast<uint32_t>(0x70 + i)},
                           .first_psn = Psn(setup.Pick(kPsns)),
@@ -128,7 +164,8 @@ ResponderFuzz::ResponderFuzz(Record setup) {
 void ResponderFuzz::ConnectSubject(Subject& subject) {
   Connect(*subject.qp, subject.connection, subject.connected_to);
   subject.own_receives.queue.clear();
-  subject.model.emplace(*subject.qp, memory_, *subject.receives, subject.connection.first_psn);
+  subject.model.emplace(*subject.qp, memory_, *subject.receives, xrc_queues_,
+                        subject.connection.first_psn);
 }
 
 Subject* ResponderFuzz::Find(Qpn qpn) {
@@ -168,15 +205,21 @@ void ResponderFuzz::PostReceive(Record& record) {
   Subject& subject = AnySubject(record);
   std::vector<ScatterGatherEntry> sges(record.Below(kReceiveSges + 1));
   const bool to_shared = record.Flag();
+  const bool to_xrc = IsTarget(subject);
+  const size_t other = to_shared ? 1 : 0;
   for (ScatterGatherEntry& sge : sges) {
     const size_t right = to_shared ? FuzzMemory::kOthers : 0;
     const FuzzMemory::Grant& grant = memory_.grant(record.Below(4) != 3 ? right : record.Byte());
     sge = {grant.iova + record.Byte() * 5, uint32_t{record.Byte()} * 4, LKey{grant.key}};
   }
-  PostedReceives& receives = to_shared ? shared_receives_ : subject.own_receives;
+  PostedReceives& receives = to_xrc      ? xrc_receives_[other]
+                             : to_shared ? shared_receives_
+                                         : subject.own_receives;
   const ReceiveWorkRequest request = {next_wr_id_, sges};
-  const Status status = to_shared ? srq_->Post(request) : subject.qp->PostReceive(request);
-  UROCE_REQUIRE(status != Status::kOk || to_shared || !subject.receives->is_shared);
+  const Status status = to_xrc      ? xrc_srqs_[other]->Post(request)
+                        : to_shared ? srq_->Post(request)
+                                    : subject.qp->PostReceive(request);
+  UROCE_REQUIRE(status != Status::kOk || to_xrc || to_shared || !subject.receives->is_shared);
   if (status != Status::kOk) return;
   receives.queue.push_back({next_wr_id_++, sges});
   UROCE_REQUIRE(receives.queue.size() <= kReceiveDepth);
@@ -186,6 +229,7 @@ void ResponderFuzz::PostReceive(Record& record) {
 void ResponderFuzz::PostBadSend(Record& record) {
   Subject& subject = AnySubject(record);
   if (subject.qp->init_attributes().type == QpType::kReliableConnection) return;
+  if (IsTarget(subject)) return;
   const AddressVector address = {
       .destination_gid = kPeerGid, .destination_mac = kPeerMac, .source_gid_index = 1};
   const ScatterGatherEntry sge = {0, 1, LKey{}};
@@ -248,6 +292,9 @@ TransportHeaders ResponderFuzz::Headers(Record& record, const Subject& subject) 
   headers.reth = {address, rkey, length};
   headers.atomic = {address & (flags == 0xfd ? ~0ull : ~7ull), rkey, flags, record.Byte()};
   headers.invalidate_rkey = rkey;
+  constexpr uint8_t kUnknownQueue = 0x1c;
+  const bool is_unknown = (flags & kUnknownQueue) == kUnknownQueue;
+  headers.xrceth.srqn = is_unknown ? Srqn{flags} : xrc_srqs_[(flags & 4) >> 2]->srqn();
   headers.deth = {flags == 0xfa ? ~kFuzzQkey : kFuzzQkey, Qpn{flags}};
   return headers;
 }
@@ -373,6 +420,7 @@ void ResponderFuzz::Finish() {
   memory_.RequireAsExpected();
   for (Subject& subject : subjects_) endpoint_.DestroyQueuePair(subject.qp);
   endpoint_.DestroySharedReceiveQueue(std::move(srq_));
+  for (auto& srq : xrc_srqs_) endpoint_.DestroySharedReceiveQueue(std::move(srq));
   endpoint_.DestroyCompletionQueue(std::move(cq_));
 }
 

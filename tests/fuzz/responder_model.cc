@@ -28,9 +28,9 @@ uint32_t ResponderModel::PacketsOf(uint32_t bytes) const {
   return bytes == 0 ? 1 : (bytes - 1) / mtu_bytes() + 1;
 }
 
-uint8_t* ResponderModel::Remote(RKey key, uint64_t address, uint64_t length,
+uint8_t* ResponderModel::Remote(PdId pd, RKey key, uint64_t address, uint64_t length,
                                 uint32_t wanted) const {
-  return memory_.Remote(kOurPd, qp_.qpn(), key, address, length, wanted);
+  return memory_.Remote(pd, qp_.qpn(), key, address, length, wanted);
 }
 
 void ResponderModel::OnRequest(const Packet& packet, DropReason expected, DropReason result) {
@@ -49,6 +49,7 @@ void ResponderModel::OnRequest(const Packet& packet, DropReason expected, DropRe
       OnDuplicate(packet);
       break;
     case DropReason::kRefused:
+    case DropReason::kUnknownSrq:
       refused_ = is_reliable();
       break;
     default:
@@ -78,6 +79,7 @@ void ResponderModel::Execute(const Packet& packet) {
     case Operation::kReadRequest:
       psns = PacketsOf(packet.reth.dma_length);
       executed_.push_back({.is_original = true,
+                           .pd = remote_pd_,
                            .first_psn = packet.psn,
                            .packets = psns,
                            .msn = (msn_ + 1) & kMsnMask,
@@ -98,8 +100,8 @@ void ResponderModel::Execute(const Packet& packet) {
 }
 
 void ResponderModel::Take() {
-  taken_ = receives_.queue.front();
-  receives_.queue.pop_front();
+  taken_ = receives_->queue.front();
+  receives_->queue.pop_front();
 }
 
 bool ResponderModel::ExecuteSend(const Packet& packet) {
@@ -112,7 +114,8 @@ bool ResponderModel::ExecuteSend(const Packet& packet) {
     if (!Place(kGrhBytes - packet.ip_header.size(), packet.ip_header)) return false;
   }
   if (!Place(received_bytes_, packet.payload)) return false;
-  return !packet.opcode.HasIeth() || memory_.Invalidate(packet.invalidate_rkey, qp_.qpn());
+  if (!packet.opcode.HasIeth()) return true;
+  return remote_pd_ == kOurPd && memory_.Invalidate(packet.invalidate_rkey, qp_.qpn());
 }
 
 // Where bytes of a SEND go: all of them, or none if an entry that they reach is wrong.
@@ -127,7 +130,7 @@ bool ResponderModel::Place(uint64_t offset, std::span<const uint8_t> bytes) {
     left -= here;
     if (here == 0) continue;
     uint8_t* at =
-        memory_.Local(receives_.pd, sge.lkey, sge.address + skipped, here, A::kLocalWrite);
+        memory_.Local(receives_->pd, sge.lkey, sge.address + skipped, here, A::kLocalWrite);
     if (at == nullptr) return false;
     pieces.push_back({at, here});
   }
@@ -145,14 +148,14 @@ void ResponderModel::ExecuteWrite(const Packet& packet) {
   }
   if (packet.opcode.HasImmediate()) Take();
   if (packet.payload.empty()) return;
-  memory_.Expect(Remote(write_.rkey, write_.virtual_address + received_bytes_,
+  memory_.Expect(Remote(remote_pd_, write_.rkey, write_.virtual_address + received_bytes_,
                         packet.payload.size(), A::kRemoteWrite),
                  packet.payload);
 }
 
 void ResponderModel::ExecuteAtomic(const Packet& packet) {
   const AtomicEth& request = packet.atomic;
-  uint8_t* target = Remote(request.rkey, request.virtual_address, 8, A::kRemoteAtomic);
+  uint8_t* target = Remote(remote_pd_, request.rkey, request.virtual_address, 8, A::kRemoteAtomic);
   const uint64_t original = memory_.ExpectedWord(target);
   const bool adds = packet.opcode.operation == Operation::kFetchAndAdd;
   const uint64_t next = adds                          ? original + request.swap_or_add
@@ -197,8 +200,11 @@ void ResponderModel::OnDuplicate(const Packet& packet) {
     const uint32_t packets = PacketsOf(packet.reth.dma_length);
     UROCE_REQUIRE(packets <= ((expected_psn_.value() - packet.psn.value()) & Psn::kMask));
     UROCE_REQUIRE(IsReadPermitted(packet.reth));
-    executed_.push_back(
-        {.first_psn = packet.psn, .packets = packets, .msn = msn_, .read = packet.reth});
+    executed_.push_back({.pd = remote_pd_,
+                         .first_psn = packet.psn,
+                         .packets = packets,
+                         .msn = msn_,
+                         .read = packet.reth});
   } else if (packet.opcode.HasAtomicEth()) {
     // The newest with this PSN: there may be older ones, from 2^24 packets ago.
     const auto original = std::find_if(
@@ -233,14 +239,14 @@ void ResponderModel::OnCompletion(const Completion& completion) {
     taken_.reset();
     return;
   }
-  UROCE_REQUIRE(!receives_.queue.empty() && completion.wr_id == receives_.queue.front().wr_id);
-  receives_.queue.pop_front();
+  UROCE_REQUIRE(!receives_->queue.empty() && completion.wr_id == receives_->queue.front().wr_id);
+  receives_->queue.pop_front();
 }
 
 void ResponderModel::RequireAllReported() const {
   UROCE_REQUIRE(!due_ && torn_.empty());
   if (qp_.state() != QpState::kError) return;
-  UROCE_REQUIRE(!taken_ && (receives_.is_shared || receives_.queue.empty()));
+  UROCE_REQUIRE(!taken_ && (receives_->is_shared || receives_->queue.empty()));
 }
 
 void ResponderModel::OnReply(const Packet& packet) {
@@ -275,8 +281,8 @@ bool ResponderModel::IsAnswerTo(const Executed& executed, const Packet& packet) 
   const bool last = offset + length == executed.read.dma_length;
   if (packet.opcode.StartsMessage() != first || packet.opcode.EndsMessage() != last) return false;
   if (length == 0) return true;
-  const uint8_t* bytes =
-      Remote(executed.read.rkey, executed.read.virtual_address + offset, length, A::kRemoteRead);
+  const uint8_t* bytes = Remote(executed.pd, executed.read.rkey,
+                                executed.read.virtual_address + offset, length, A::kRemoteRead);
   return bytes != nullptr && std::memcmp(bytes, packet.payload.data(), length) == 0;
 }
 
@@ -289,8 +295,8 @@ void ResponderModel::OnAcknowledge(const Packet& packet) {
     case Syndrome::Kind::kAck:
       UROCE_REQUIRE(packet.psn == ack_psn_);
       if (syndrome.value() == Syndrome::kNoCreditInformation) return;
-      UROCE_REQUIRE(!receives_.is_shared);
-      UROCE_REQUIRE(kCredits[syndrome.value()] <= receives_.queue.size() + (taken_ ? 1 : 0));
+      UROCE_REQUIRE(!receives_->is_shared);
+      UROCE_REQUIRE(kCredits[syndrome.value()] <= receives_->queue.size() + (taken_ ? 1 : 0));
       return;
     case Syndrome::Kind::kRnrNak:
       UROCE_REQUIRE(packet.psn == expected_psn_ && syndrome.value() == kFuzzRnrTimer);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -32,15 +33,21 @@ inline uint64_t RoomIn(std::span<const ScatterGatherEntry> sges) {
   return bytes;
 }
 
-// A second opinion on a responder of RC, UC or UD: says beforehand what becomes of a request, what
-// it does to memory, which completion it leads to, and what an answer may say.
+// The shared receive queues that an XRC target finds.
+using FuzzXrcQueues = std::map<Srqn, PostedReceives*>;
+
+// A second opinion on a responder of RC, UC or UD, or an XRC target: says beforehand what becomes
+// of a request, what it does to memory, which completion it leads to, and what an answer may say.
 class ResponderModel {
  public:
-  ResponderModel(QueuePair& qp, FuzzMemory& memory, PostedReceives& receives, Psn first_psn)
+  // `xrc_queues` are for a target, which has no `receives` to begin with.
+  ResponderModel(QueuePair& qp, FuzzMemory& memory, PostedReceives& receives,
+                 const FuzzXrcQueues& xrc_queues, Psn first_psn)
       : qp_(qp),
         type_(qp.init_attributes().type),
         memory_(memory),
-        receives_(receives),
+        xrc_queues_(xrc_queues),
+        receives_(&receives),
         expected_psn_(first_psn),
         ack_psn_(first_psn - 1) {}
 
@@ -66,6 +73,7 @@ class ResponderModel {
   struct Executed {  // a READ or atomic, original or asked for again
     bool is_atomic = false;
     bool is_original = false;
+    PdId pd = kOurPd;
     Psn first_psn{};
     uint32_t packets = 1;
     uint32_t msn = 0;
@@ -78,14 +86,16 @@ class ResponderModel {
     }
   };
 
-  bool is_reliable() const { return type_ == QpType::kReliableConnection; }
+  bool is_target() const { return type_ == QpType::kXrcReceive; }
+  bool is_reliable() const { return type_ == QpType::kReliableConnection || is_target(); }
   bool is_datagram() const { return type_ == QpType::kUnreliableDatagram; }
   bool Allows(uint32_t access) const { return qp_.Query().access.Allows(access); }
   uint32_t mtu_bytes() const { return Bytes(qp_.Query().path_mtu); }
   uint32_t PacketsOf(uint32_t bytes) const;
-  uint8_t* Remote(RKey key, uint64_t address, uint64_t length, uint32_t wanted) const;
+  uint8_t* Remote(PdId pd, RKey key, uint64_t address, uint64_t length, uint32_t wanted) const;
 
   // responder_expectation.cc
+  void ChooseQueue(Srqn srqn);
   DropReason ExpectReliable(const Packet& packet) const;
   DropReason ExpectUnreliable(const Packet& packet);
   DropReason ExpectDatagram(const Packet& packet);
@@ -116,7 +126,11 @@ class ResponderModel {
   QueuePair& qp_;
   const QpType type_;
   FuzzMemory& memory_;
-  PostedReceives& receives_;
+  const FuzzXrcQueues& xrc_queues_;
+  PostedReceives none_{.queue = {}, .is_shared = true};  // of a target whose queue is unknown
+  PostedReceives* receives_;    // of a target: those of the queue that the message names
+  PdId remote_pd_ = kOurPd;     // of a target: that of the queue that the packet names
+  bool is_queue_known_ = true;  // the packet names one, and that of its message
   Psn expected_psn_;
   uint32_t msn_ = 0;
   // What an ACK names: the last packet of a SEND or WRITE, never a READ or atomic.
