@@ -15,6 +15,7 @@ namespace {
 using transport::Duration;
 using transport::Gid;
 using transport::IcrcUse;
+using transport::kNever;
 using transport::MacAddress;
 using transport::Route;
 using transport::Time;
@@ -77,37 +78,29 @@ Engine::Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig
 
 Engine::~Engine() {
   progress_.reset();
+  if (!in_forked_child()) port_->Flush();
   ForkHandler::RemoveAndClosePort(*this);
 }
 
 // One pass. Receiving comes first and sending last, so that what arrived together is acknowledged
 // together.
-int Engine::RunOnce(Time now, Driver driver) {
-  if (now >= flush_by_) Flush(now);
+int Engine::RunOnce(Time now) {
   const int received = ReceiveBurst(now);
-  const int done = received + RunDeadlines(now);
+  const int due = RunDeadlines(now);
   const int sent = TransmitBurst(now);
-  if (driver == Driver::kHelper) {
-    Flush(now);
-  } else if (sent != 0) {
-    // What an application receives it mostly answers: acknowledgement and answer go out together.
-    FlushBy(now, received != 0 ? now + Duration{1} : now);
-  }
+  Flush(now, sent != 0 ? now : kNever);
   EndPass();
-  return done + sent;
+  return received + due + sent;
 }
 
-void Engine::Flush(Time now) {
-  port_->Flush();
-  flush_by_ = transport::kNever;
-  flushed_at_ = now;
-}
-
-// Frames wait for others only while an application makes passes all the time.
-void Engine::FlushBy(Time now, Time limit) {
-  if (limit <= now || !helper_stands_by_.load(std::memory_order_relaxed)) return Flush(now);
-  port_->FlushSoon();
+// Frames wait for others only while an application makes passes all the time: one flushes.
+void Engine::Flush(Time now, Time limit) {
   flush_by_ = std::min(flush_by_, limit);
+  const bool may_wait = now < flush_by_ && helper_stands_by_.load(std::memory_order_relaxed);
+  if (may_wait) return port_->FlushSoon();
+  port_->Flush();
+  flush_by_ = kNever;
+  flushed_at_ = now;
 }
 
 int Engine::ReceiveBurst(Time now) {
@@ -305,12 +298,12 @@ void Engine::FinishVerb() {
   }
   bool sent = std::exchange(sent_at_once_, false);
   if (HasTransmit()) sent |= TransmitBurst(clock_.Now()) != 0;
-  // While answers are awaited there will be passes, and others to go with these. A message that is
-  // alone goes at once.
+  // While answers are awaited others will come to go with these. A message that is alone goes at
+  // once.
   const bool awaits_answers = std::exchange(verb_awaits_answers_, false);
   if (sent) {
     const Time now = clock_.Now();
-    FlushBy(now, awaits_answers ? flushed_at_ + kLongestWaitForOthers : now);
+    Flush(now, awaits_answers ? flushed_at_ + kLongestWaitForOthers : now);
   }
   EndPass();
   UnlockAndWakeHelper();
@@ -329,7 +322,7 @@ bool Engine::SendAtOnce(transport::QueuePair& qp) {
   const Route route = qp.route();
   if (route == Route::kLoopback && !port_loops_back_) return false;
   if (!endpoint_.MaySendAtOnce(qp) || in_forked_child()) return false;
-  if (!sent_at_once_) verb_awaits_answers_ = endpoint_.NextDeadline() != transport::kNever;
+  if (!sent_at_once_) verb_awaits_answers_ = qp.AwaitsResponses();
   const transport::FrameRoom room = port_->AcquireTransmit(route);
   if (room.empty()) return false;
   const Time now = clock_.Now();
@@ -370,9 +363,9 @@ void Engine::Unlock() {
     news_.Wake();
 }
 
-std::optional<int> Engine::RunIfFree(Driver driver) {
+std::optional<int> Engine::RunIfFree() {
   if (!lock_.TryLock()) return std::nullopt;
-  const int done = RunOnce(clock_.Now(), driver);
+  const int done = RunOnce(clock_.Now());
   UnlockAndWakeHelper();
   return done;
 }
@@ -384,8 +377,7 @@ bool Engine::TryRunOnce() {
   PrepareThread();
 
   // A dedicated thread is faster than this one would be: it has the engine's data in its cache.
-  const std::optional<int> done =
-      mode_ == ProgressMode::kAuto ? RunIfFree(Driver::kApplication) : 0;
+  const std::optional<int> done = mode_ == ProgressMode::kAuto ? RunIfFree() : 0;
   const int work = kWorkOfAPass + done.value_or(0);
   application_work_.store(application_work() + static_cast<uint64_t>(work),
                           std::memory_order_relaxed);

@@ -129,8 +129,6 @@ class Engine {
     ~ManagementEnd() UROCE_REQUIRES(engine.lock_) { engine.UpdateManagement(now); }
   };
 
-  enum class Driver : uint8_t { kHelper, kApplication };
-
   // Asks under the lock, and runs a pass that sends the question, until `ask(now)` returns true or
   // the timeout ends. Asks again whenever there may be an answer, and sleeps in between: the
   // helper, or another thread that drives, takes what comes.
@@ -140,9 +138,9 @@ class Engine {
   PacketPort::PathState AskPort(transport::Duration timeout, Ask ask);
 
   // One pass; nullopt if another thread makes one.
-  std::optional<int> RunIfFree(Driver driver);
-  // How much there was to do: frames, and deadlines that had come.
-  int RunOnce(transport::Time now, Driver driver = Driver::kHelper) UROCE_REQUIRES(lock_);
+  std::optional<int> RunIfFree();
+  // Returns how many frames and deadlines there were.
+  int RunOnce(transport::Time now) UROCE_REQUIRES(lock_);
   int ReceiveBurst(transport::Time now) UROCE_REQUIRES(lock_);
   void Accept(transport::Time now, const PacketPort::ReceivedFrame& frame) UROCE_REQUIRES(lock_);
   void FollowNeighbors() UROCE_REQUIRES(lock_);
@@ -150,8 +148,8 @@ class Engine {
       UROCE_REQUIRES(lock_);
   void ResolveForManagement(transport::Time now) UROCE_REQUIRES(lock_);
   void UpdateManagement(transport::Time now) UROCE_REQUIRES(lock_);
-  void Flush(transport::Time now) UROCE_REQUIRES(lock_);
-  void FlushBy(transport::Time now, transport::Time limit) UROCE_REQUIRES(lock_);
+  // Ends a pass or a verb; what was sent may wait for others until `limit`.
+  void Flush(transport::Time now, transport::Time limit) UROCE_REQUIRES(lock_);
   int RunDeadlines(transport::Time now) UROCE_REQUIRES(lock_);
   int TransmitBurst(transport::Time now) UROCE_REQUIRES(lock_);
   int TransmitToPort(transport::Time now) UROCE_REQUIRES(lock_);
@@ -176,11 +174,8 @@ class Engine {
   void EndSleep();
   // An answer that a thread waits for cannot wait until an application that drives looks for it.
   bool answers_awaited() const { return news_.has_waiters(); }
-  // For the event of a completion queue: it may be asleep.
   bool application_waits() const { return application_waits_.load(std::memory_order_relaxed); }
-  void SetHelperStandsBy(bool stands_by) {
-    helper_stands_by_.store(stands_by, std::memory_order_relaxed);
-  }
+  void SetStandsBy(bool does) { helper_stands_by_.store(does, std::memory_order_relaxed); }
   // Grows with the passes that applications make, and with what they do.
   uint64_t application_work() const { return application_work_.load(std::memory_order_relaxed); }
   void MarkForked() UROCE_REQUIRES(lock_);
@@ -206,8 +201,7 @@ class Engine {
   bool port_failed_ UROCE_GUARDED_BY(lock_) = false;   // the endpoint was told
   bool sent_at_once_ UROCE_GUARDED_BY(lock_) = false;  // frames in this verb
   transport::Time flushed_at_ UROCE_GUARDED_BY(lock_);
-  // When the next pass flushes before anything else: frames wait for others.
-  transport::Time flush_by_ UROCE_GUARDED_BY(lock_) = transport::kNever;
+  transport::Time flush_by_ UROCE_GUARDED_BY(lock_) = transport::kNever;  // frames wait for others
   bool verb_awaits_answers_ UROCE_GUARDED_BY(lock_) = false;  // to what earlier ones sent
   bool tapped_ UROCE_GUARDED_BY(lock_) = false;               // frames since FrameTap::EndBurst
   bool has_news_ UROCE_GUARDED_BY(lock_) = false;             // for those that wait for answers

@@ -54,7 +54,7 @@ Progress::~Progress() {
 }
 
 bool Progress::RunPass() {
-  const bool worked = engine_.RunIfFree(Engine::Driver::kHelper).value_or(0) != 0;
+  const bool worked = engine_.RunIfFree().value_or(0) != 0;
   lingering_ |= worked;
   return worked;
 }
@@ -67,14 +67,14 @@ bool Progress::IsDrivenElsewhere() {
 void Progress::StandBy() {
   uint64_t work = engine_.application_work();
   uint64_t work_in_tick;
-  engine_.SetHelperStandsBy(true);
+  engine_.SetStandsBy(true);
   do {
     loop_.Wait(Now() + kTick);
     const uint64_t before = std::exchange(work, engine_.application_work());
     work_in_tick = work - before;
   } while (work_in_tick >= kWorkATickThatDrives && !engine_.answers_awaited() &&
            !engine_.application_waits() && !loop_.stopping());
-  engine_.SetHelperStandsBy(false);
+  engine_.SetStandsBy(false);
   lingering_ = true;
 }
 

@@ -108,6 +108,8 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   // The short way of the request that was queued last.
   bool MaySendAtOnce() const { return !is_queued() && requester_.MaySendAtOnce(); }
   size_t BuildAtOnce(Time now, const FrameRoom& out);
+  // Whether there are requests on their way that were not answered yet.
+  bool AwaitsResponses() const { return !requester_.IsDrained(); }
   // The way of the next packet; of a connection that of all.
   Route route() const { return requester_.NextRoute(); }
   void UpdateNeighbor(const Gid& gid, const MacAddress& mac);
