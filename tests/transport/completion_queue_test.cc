@@ -124,6 +124,21 @@ TEST_F(CompletionQueueTest, ArmedForAnyRaisesOnce) {
   EXPECT_FALSE(events_.Take());
 }
 
+TEST_F(CompletionQueueTest, ArmedQueuesAreCountedUntilTheirEvent) {
+  CompletionQueue queue(5, events_, &context_);
+  CompletionQueue other(5, events_, &context_);
+  queue.Arm(NotifyOn::kSolicited);
+  queue.Arm(NotifyOn::kAny);
+  other.Arm(NotifyOn::kAny);
+  EXPECT_EQ(events_.armed, 2u);
+  queue.Push(Success(1), false);
+  EXPECT_EQ(events_.armed, 1u);
+  queue.Push(Success(2), false);
+  EXPECT_EQ(events_.armed, 1u);
+  other.Retire();
+  EXPECT_EQ(events_.armed, 0u);
+}
+
 TEST_F(CompletionQueueTest, ArmingAnnouncesWhatCameWhileNotArmed) {
   CompletionQueue queue(4, events_, &context_);
   queue.Push(Success(1), false);

@@ -51,8 +51,7 @@ int InChild(F f) {
   return WEXITSTATUS(status);
 }
 
-// Receives nothing and takes frames only while it has room. Can wake a sleeper, but has no reason
-// to.
+// Receives nothing and takes frames only while it has room.
 class ScriptedPort final : public PacketPort {
  public:
   ReceivedFrame Receive() override { return {}; }
@@ -68,19 +67,30 @@ class ScriptedPort final : public PacketPort {
     ++frames_sent;
   }
   void BeginReceiveBurst() override { receive_bursts += IsTestsThread(); }
-  void Flush() override { flushes += IsTestsThread(); }
+  void Flush() override {
+    flushes += IsTestsThread();
+    frames_flushed = frames_sent.load();
+  }
+  void FlushSoon() override { flushes_soon += IsTestsThread(); }
   int wait_fd() const override { return wait_fd_.get(); }
+  void EndSleep() override {
+    eventfd_t ignored;
+    eventfd_read(wait_fd_.get(), &ignored);
+  }
   void AbandonAfterFork() override { is_abandoned = true; }
   void LeaveGroup(const Gid&) override { ++groups_left; }
   transport::MacAddress mac() const override { return {2, 0, 0, 0, 0, 1}; }
   uint32_t mtu() const override { return 1'500; }
   bool link_up() const override { return true; }
 
+  void WakeSleeper() { eventfd_write(wait_fd_.get(), 1); }
+
   std::span<const uint8_t> last_frame() const { return std::span(frame_).first(frame_bytes_); }
 
   std::atomic<bool> has_room{true};
   std::atomic<uint64_t> asked_for_room{0};
   std::atomic<size_t> frames_sent{0};
+  std::atomic<size_t> frames_flushed{0};
   // Under the engine's lock.
   std::vector<Route> sent;
   int groups_left = 0;
@@ -88,6 +98,7 @@ class ScriptedPort final : public PacketPort {
   // By the test's thread: not by the helper of the engine.
   int receive_bursts = 0;
   int flushes = 0;
+  int flushes_soon = 0;
 
  private:
   bool IsTestsThread() const { return std::this_thread::get_id() == tests_thread_; }
@@ -209,6 +220,31 @@ class EnginePortTest : public ::testing::Test {
     });
   }
 
+  // As a program that polls, until the helper stands by: then frames may wait for others.
+  bool PollUntilFramesMayWait() {
+    return WaitUntil([&] {
+      port_->WakeSleeper();  // one that sleeps does not see who drives
+      const int before = port_->flushes_soon;
+      for (int i = 0; i < 100'000 && port_->flushes_soon == before; ++i) engine_->TryRunOnce();
+      return port_->flushes_soon != before;
+    });
+  }
+  // Posts requests of which the first is never answered, until one waits for others. One that is
+  // alone must not.
+  bool PostUntilOneWaits() {
+    return WaitUntil([&] {
+      if (!PollUntilFramesMayWait()) return false;
+      transport::QueuePair& qp = Connect(7);
+      const size_t before = port_->frames_sent;
+      for (int posted = 0; posted < 8; ++posted) {
+        const Engine::Verb verb(*engine_);
+        EXPECT_TRUE(posted != 1 || port_->frames_flushed == before + 1) << "the first was alone";
+        EXPECT_EQ(PostWrite(verb, qp), Status::kOk);
+      }
+      return port_->frames_flushed != port_->frames_sent;
+    });
+  }
+
   std::unique_ptr<Engine> engine_;
   ScriptedPort* port_ = nullptr;
   std::unique_ptr<transport::CompletionQueue> cq_;
@@ -239,8 +275,10 @@ TEST_F(EnginePortTest, VerbFlushesOnlyWhatItHasSent) {
   Post(qp, 7, 1);
   EXPECT_EQ(port_->flushes, before + 1);
   EXPECT_EQ(port_->receive_bursts, 0) << "only polling looks for what arrives";
-  engine_->TryRunOnce();
-  EXPECT_EQ(port_->receive_bursts, 1);
+  EXPECT_TRUE(WaitUntil([&] {  // the helper may be driving
+    engine_->TryRunOnce();
+    return port_->receive_bursts == 1;
+  }));
 }
 
 TEST_F(EnginePortTest, RequestIsSentAsItIsPostedAndVisibleWhenTheVerbEnds) {
@@ -256,6 +294,33 @@ TEST_F(EnginePortTest, RequestIsSentAsItIsPostedAndVisibleWhenTheVerbEnds) {
   }
   EXPECT_EQ(port_->flushes, before + 1);
   EXPECT_EQ(port_->frames_sent, 2u);
+}
+
+TEST_F(EnginePortTest, RequestsBehindUnansweredOnesWaitForOthersUntilAPass) {
+  ASSERT_TRUE(PostUntilOneWaits());
+  EXPECT_TRUE(WaitUntil([&] {
+    engine_->TryRunOnce();
+    return port_->frames_flushed == port_->frames_sent;
+  }));
+}
+
+TEST_F(EnginePortTest, RequestsThatWaitLeaveWhenTheProgramPollsNoMore) {
+  ASSERT_TRUE(PostUntilOneWaits());
+  EXPECT_TRUE(WaitUntil([&] { return port_->frames_flushed == port_->frames_sent; }));
+}
+
+// A program that armed a queue may fall asleep at any time: the helper has to be there.
+TEST_F(EnginePortTest, ProgramThatAwaitsAnEventIsNotTakenForOneThatDrives) {
+  ASSERT_TRUE(PollUntilFramesMayWait());
+  engine_->WithEndpoint([&](Endpoint&) { cq_->Arm(transport::CompletionQueue::NotifyOn::kAny); });
+  const int flushes = port_->flushes;
+  ASSERT_TRUE(WaitUntil([&] {
+    engine_->TryRunOnce();
+    return port_->flushes != flushes;
+  }));
+  const int flushes_soon = port_->flushes_soon;
+  for (int i = 0; i < 10'000; ++i) engine_->TryRunOnce();
+  EXPECT_EQ(port_->flushes_soon, flushes_soon);
 }
 
 // Also if the port keeps the frame, as it does until there is a link. UCX uses its buffers again

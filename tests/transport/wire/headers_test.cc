@@ -206,6 +206,20 @@ TEST(Ipv4Test, TotalLengthCanBeSetLater) {
   }
 }
 
+TEST(Ipv4Test, IdentificationCanBeSetLater) {
+  Ipv4Header ip{.total_length = 1'234, .time_to_live = 64, .protocol = 17, .source = {10, 0, 0, 1}};
+  std::array<uint8_t, Ipv4Header::kBytes> blank;
+  EmitIpv4(ip, blank.data());
+  for (uint32_t identification = 0; identification <= 0xffff; ++identification) {
+    ip.identification = static_cast<uint16_t>(identification);
+    std::array<uint8_t, Ipv4Header::kBytes> expected;
+    EmitIpv4(ip, expected.data());
+    std::array<uint8_t, Ipv4Header::kBytes> patched = blank;
+    SetIpv4Identification(ip.identification, blank.data(), patched.data());
+    ASSERT_EQ(expected, patched) << identification;
+  }
+}
+
 TEST(Ipv6Test, KnownBytes) {
   const std::vector<uint8_t> bytes = FromHex(
       "6ab54321001c113f"

@@ -66,6 +66,43 @@ TEST_F(TransmitQueueTest, RunHoldsWhatAPacketCan) {
   EXPECT_EQ(queue_->RunAt(0, true), 64u);
 }
 
+TEST_F(TransmitQueueTest, RunIsOnePieceOfMemory) {
+  for (uint32_t bytes : {1'024u, 1'024u, 100u}) Add({.payload_bytes = bytes});
+  EXPECT_EQ(queue_->payload(1).data(), queue_->payload(0).data() + queue_->payload(0).size());
+  EXPECT_EQ(queue_->payload(2).data(), queue_->payload(1).data() + queue_->payload(1).size());
+  EXPECT_EQ(queue_->payloads(0, 3).data(), queue_->payload(0).data());
+  EXPECT_EQ(queue_->payloads(0, 3).size(), 2 * (1'024 + 16) + 100 + 16);
+}
+
+TEST_F(TransmitQueueTest, RoomThatIsNotUsedSpoilsNothing) {
+  Add({.payload_bytes = 64});
+  const auto payload = queue_->payload(0);
+  const std::vector<uint8_t> before(payload.begin(), payload.end());
+  for (int again = 0; again < 2; ++again) {
+    const auto room = queue_->Room();
+    std::fill(room.begin(), room.end(), 0xee);
+  }
+  queue_->CloseRoom();
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), payload.begin()));
+  const auto room = queue_->Room();
+  std::fill(room.begin(), room.end(), 0xee);
+  EXPECT_FALSE(queue_->Commit(100));
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), payload.begin()));
+  EXPECT_EQ(queue_->size(), 1u);
+}
+
+TEST_F(TransmitQueueTest, FramesOfBothIpVersionsFollowEachOther) {
+  for (int i = 0; i < 3; ++i) {
+    Add({});
+    Add({.source = kFar6, .destination = kFar6});
+    Add({.source = kFar6, .destination = kFar6});
+  }
+  for (size_t i = 0; i < queue_->size(); ++i) {
+    queue_->Seal(i, 1, 4791);
+    EXPECT_EQ(JudgeFrame(OnWire(i, 0)), DropReason::kNone) << i;
+  }
+}
+
 TEST_F(TransmitQueueTest, SealedFramesAreRightForWhatTheKernelMakesOfThem) {
   for (uint32_t bytes : {0u, 8u, 1'024u, 4'096u}) {
     for (uint32_t psn = 0; psn < 5; ++psn) Add({.psn = psn, .payload_bytes = bytes});
