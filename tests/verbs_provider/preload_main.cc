@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tests/dpdk_nic/port/fabric/test_fabric.h"
+#include "tests/runfiles/runfiles.h"
 
 #ifdef __SANITIZE_THREAD__
 // The preload library goes past the race detector when it closes a descriptor (it calls the next
@@ -25,16 +26,6 @@ namespace uroce::verbs::testing {
 namespace {
 
 constexpr char kMarker[] = "UROCE_TEST_PRELOADED";
-
-std::string Runfile(const std::string& path) {
-  const char* root = std::getenv("TEST_SRCDIR");
-  const char* workspace = std::getenv("TEST_WORKSPACE");
-  if (root == nullptr || workspace == nullptr) {
-    std::fprintf(stderr, "run this with 'bazel test'\n");
-    std::exit(2);
-  }
-  return std::string(root) + "/" + workspace + "/" + path;
-}
 
 // A sanitizer wants its runtime to be the first library of the process.
 std::string SanitizerRuntime() {

@@ -51,6 +51,8 @@ constexpr uint16_t kMaxDatagramsByUplink = 64;
 // Wake-ups in a row for which no frame came. A correct peer wakes us for a frame; another of our
 // threads may have taken it already, but not again and again.
 constexpr uint8_t kMaxIdleWakes = 64;
+// For how long a process that broke the rules gets no new link by an offer.
+constexpr Duration kCutOff = Milliseconds(1'000);
 
 Block BlockOfLink(Route route) {
   return route == Route::kWire ? control::kSwitchBlock : transport::BlockOf(route);
@@ -301,6 +303,7 @@ void FabricLinks::OnOffer(const control::LinkOffer& offer, UniqueFd memory, Uniq
   if (!HasDestination(route)) return;
   Link& link = LinkOf(route);
   const Time now = Now();
+  if (now < link.cut_off_until) return;
   if (link.state == State::kDown) {
     link.state = State::kAsked;
     link.since = now;
@@ -370,9 +373,7 @@ void FabricLinks::OnReadable(uint32_t event) {
   if (link.ring == nullptr) return;
   WakeSleeper();
   if (WakesUsForNothing(link)) {
-    ++counters_.receive_malformed;
-    LogLink(route, "is closed", "it woke this process again and again, and sent nothing");
-    return Close(route, Now());
+    return CutOff(route, "it woke this process again and again, and sent nothing", Now());
   }
   if (!link.ring->peer_alive()) {
     // End of file stays, and would wake every sleeper.
@@ -407,11 +408,7 @@ void FabricLinks::Serve(Time now) {
 
 void FabricLinks::Service(Route route, Time now) {
   Link& link = LinkOf(route);
-  if (link.ring->broken()) {
-    ++counters_.receive_malformed;
-    LogLink(route, "is closed", "what came by it makes no sense");
-    return Close(route, now);
-  }
+  if (link.ring->broken()) return CutOff(route, "what came by it makes no sense", now);
   if (link.state == State::kEnded) {
     if (link.ring->Receive().empty()) Close(route, now);
     return;
@@ -461,6 +458,14 @@ void FabricLinks::End(Route route) {
   Link& link = LinkOf(route);
   link.state = State::kEnded;
   if (!link.is_active) Activate(route);
+}
+
+// The other process broke the rules. Its next link would cost us as much.
+void FabricLinks::CutOff(Route route, const char* why, Time now) {
+  ++counters_.receive_malformed;
+  LogLink(route, "is closed", why);
+  LinkOf(route).cut_off_until = now + kCutOff;
+  Close(route, now);
 }
 
 void FabricLinks::Close(Route route, Time now) {

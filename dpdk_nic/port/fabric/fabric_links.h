@@ -154,6 +154,7 @@ class FabricLinks {
     transport::Time since{-kLongAgo.ns};
     transport::Time up_since{};
     transport::Time by_uplink_since{};
+    transport::Time cut_off_until{};
   };
   // A ring, as the passes go through them.
   struct Polled {
@@ -177,6 +178,7 @@ class FabricLinks {
   void Fail(Route route, PathState failure, transport::Time now);
   void Use(Route route, std::unique_ptr<RingLink> ring, State state, transport::Time now);
   void End(Route route);
+  void CutOff(Route route, const char* why, transport::Time now);
   void Close(Route route, transport::Time now);
   void Service(Route route, transport::Time now);
 

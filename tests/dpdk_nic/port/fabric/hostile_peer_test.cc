@@ -4,6 +4,7 @@
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/port/ring/shm_ring.h"
 #include "tests/dpdk_nic/port/fabric/fabric_port_fixture.h"
 
@@ -80,6 +82,25 @@ TEST_F(HostilePeerTest, PeerThatWakesForNothingAgainAndAgainIsCutOff) {
   EXPECT_EQ(a->counters().receive_malformed, 1u);
   EXPECT_TRUE(SendByte(*b, *a, 5));
   EXPECT_EQ(TakeByte(*a), 5);
+}
+
+TEST_F(HostilePeerTest, PeerThatWasCutOffGetsNoNewLinkForASecond) {
+  const auto a = NewPort();
+  const auto wake_by_new_link = [&] {
+    Offer(*a, 900, RingMemory::Create()->fd());
+    ServeAll(*a);
+    return send(hostile_ends_.back().get(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+  };
+  ASSERT_TRUE(wake_by_new_link());
+  while (send(hostile_ends_.back().get(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1) a->ServeLink();
+  const transport::Time cut_off = Now();
+  bool is_refused = true;
+  for (int offers = 0; is_refused && offers < 1'000; ++offers) {
+    usleep(10'000);
+    is_refused = !wake_by_new_link();
+  }
+  EXPECT_FALSE(is_refused) << "not for ever";
+  EXPECT_GE(Now() - cut_off, transport::Milliseconds(900));
 }
 
 TEST_F(HostilePeerTest, PeerThatIsAnsweredMayWakeForEver) {

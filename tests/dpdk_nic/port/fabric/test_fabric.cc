@@ -2,26 +2,19 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 
 #include "tests/dpdk_nic/port/fabric/fabric_names.h"
+#include "tests/runfiles/runfiles.h"
 #include "tools/cli/fabric_lease.h"
 
 namespace uroce::nic {
 namespace {
 
 std::string StartFabric() {
-  const char* root = std::getenv("TEST_SRCDIR");
-  const char* workspace = std::getenv("TEST_WORKSPACE");
-  if (root == nullptr || workspace == nullptr) {
-    std::fprintf(stderr, "run this with 'bazel test'\n");
-    std::exit(2);
-  }
   const std::string fabric = UniqueFabricName();
-  const auto daemon = std::filesystem::path(root) / workspace / "tools" / "uroced";
   constexpr UplinkChoice kNone = {.wish = control::UplinkWish::kNone};
-  if (const auto problem =
-          cli::LeaseFabric(fabric, {.required = kNone, .started = kNone}, daemon)) {
+  if (const auto problem = cli::LeaseFabric(fabric, {.required = kNone, .started = kNone},
+                                            Runfile("tools/uroced"))) {
     std::fprintf(stderr, "%s\n", problem->c_str());
     std::exit(2);
   }
