@@ -1,7 +1,6 @@
 #include "dpdk_nic/port/fabric/fabric_links.h"
 
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,12 +9,6 @@
 #include <utility>
 
 #include "dpdk_nic/base/clock.h"
-#include "transport/wire/bth.h"
-#include "transport/wire/ethernet.h"
-#include "transport/wire/ipv4.h"
-#include "transport/wire/ipv6.h"
-#include "transport/wire/opcode.h"
-#include "transport/wire/udp.h"
 
 namespace uroce::nic {
 namespace {
@@ -36,17 +29,9 @@ constexpr Duration kAnswerTimeout = Milliseconds(1'000);
 constexpr Duration kAskAgain = Milliseconds(1'000);
 // For how long Prepare repeats a failure, without asking uroced again.
 constexpr Duration kFailureIsFresh = Milliseconds(10);
-// Without a frame for so long a link is idle.
-constexpr Duration kIdle = Milliseconds(10);
 // How long the other process has to map the memory of a link that we made: more than any host that
 // works needs. Until then it can punch holes into it.
 constexpr Duration kProtectTimeout = Milliseconds(5'000);
-
-// A process gets a link when it was sent so many datagrams by the uplink, or a later one; and none
-// goes by the uplink any more when it was so many that the link should long be there.
-constexpr uint16_t kDatagramsWorthALink = 16;
-constexpr Duration kContactWorthALink = Milliseconds(20);
-constexpr uint16_t kMaxDatagramsByUplink = 64;
 
 // Wake-ups in a row for which no frame came. A correct peer wakes us for a frame; another of our
 // threads may have taken it already, but not again and again.
@@ -67,17 +52,6 @@ PacketPort::PathState ToPathState(control::ErrnoValue error) {
                                                   : PacketPort::PathState::kRefused;
 }
 
-// Whether a frame of ours is a datagram, which no order binds.
-bool IsDatagram(std::span<const uint8_t> frame) {
-  const bool is_ipv6 =
-      transport::ParseEthernet(frame.data()).ether_type == transport::EthernetHeader::kIpv6;
-  const size_t bth = transport::EthernetHeader::kBytes + transport::UdpHeader::kBytes +
-                     (is_ipv6 ? transport::Ipv6Header::kBytes : transport::Ipv4Header::kBytes);
-  if (frame.size() < bth + transport::Bth::kBytes) return false;
-  const auto opcode = transport::ParseOpcode(frame[bth]);
-  return opcode && opcode->service == transport::Service::kUnreliableDatagram;
-}
-
 bool Watch(const UniqueFd& epoll, int fd, uint32_t what) {
   epoll_event event{};
   event.events = EPOLLIN;
@@ -92,108 +66,21 @@ FabricLinks::FabricLinks(control::ControlClient& client, const UniqueFd& epoll,
     : client_(client),
       epoll_(epoll),
       icrc_(icrc),
-      wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      transmitter_(*this, polled_, counters_),
       thread_(mode) {
-  // No allocation later, whatever happens.
-  active_.reserve(links_.size());
-  idle_.reserve(links_.size());
-  asked_.reserve(links_.size());
-  Watch(epoll_, wakeup_.get(), kWakeupEvent);
+  asked_.reserve(links_.size());  // no allocation later, whatever happens
+  Watch(epoll_, polled_.wakeup_fd(), kWakeupEvent);
   Watch(epoll_, thread_.results_fd(), kThreadEvent);
-}
-
-void FabricLinks::SendWithoutLink(Route route, std::span<const uint8_t> frame) {
-  Link& link = LinkOf(route);
-  if (SendByUplink(route, frame)) return;
-  if (link.state == State::kDown) {
-    const Time now = Now();
-    if (now - link.since >= kAskAgain) Ask(route, now);
-  }
-  if (link.state == State::kUp) {  // the request was carried out at once
-    TransmitOn(route);
-    const std::span<uint8_t> room = transmitting_->Acquire();
-    std::copy(frame.begin(), frame.end(), room.begin());
-    return transmitting_->Commit(frame.size());
-  }
-  if (link.state != State::kAsked) {
-    ++counters_.transmit_dropped_no_link;
-  } else if (!waiting_.Add(link.waiting, frame)) {
-    ++counters_.transmit_dropped_link_pending;
-  }
-}
-
-bool FabricLinks::SendByUplink(Route route, std::span<const uint8_t> frame) {
-  Link& link = LinkOf(route);
-  const bool is_possible = transport::IsLink(route) && LinkOf(Route::kWire).state == State::kUp &&
-                           link.state != State::kEnded && link.waiting.empty() &&
-                           link.by_uplink < kMaxDatagramsByUplink;
-  if (!is_possible || !HasDestination(route) || !IsDatagram(frame)) return false;
-  TransmitOn(Route::kWire);
-  const std::span<uint8_t> room = transmitting_->Acquire();
-  if (room.empty()) return false;
-  std::copy(frame.begin(), frame.end(), room.begin());
-  transmitting_->Commit(frame.size());
-
-  const Time now = Now();
-  if (link.by_uplink++ == 0) link.by_uplink_since = now;
-  const bool is_worth_a_link =
-      link.by_uplink >= kDatagramsWorthALink || now - link.by_uplink_since >= kContactWorthALink;
-  if (is_worth_a_link && link.state == State::kDown && now - link.since >= kAskAgain) {
-    Ask(route, now);
-  }
-  return true;
-}
-
-// The ring of a link that just came up takes them all.
-void FabricLinks::SendWaiting(Route route) {
-  Link& link = LinkOf(route);
-  if (link.waiting.empty()) return;
-  TransmitOn(route);
-  for (; !link.waiting.empty(); waiting_.RemoveFront(link.waiting)) {
-    const std::span<uint8_t> room = transmitting_->Acquire();
-    if (room.empty()) break;
-    const std::span<const uint8_t> frame = waiting_.Front(link.waiting);
-    std::copy(frame.begin(), frame.end(), room.begin());
-    transmitting_->Commit(frame.size());
-  }
-  counters_.transmit_dropped_no_link += waiting_.RemoveAll(link.waiting);
-  transmitting_->Flush();
-}
-
-void FabricLinks::TransmitOn(Route route) {
-  Link& link = LinkOf(route);
-  if (link.ring.get() == transmitting_) return;
-  if (transmitting_ != nullptr) transmitting_->Flush();
-  transmitting_ = link.ring.get();
-  if (!link.is_active) Activate(route);
-}
-
-void FabricLinks::BeginReceiveBurst() {
-  ++turn_;  // a link that always has more does not keep the others waiting
-  if (idle_.empty()) return;
-  if (++idle_turn_ >= idle_.size()) idle_turn_ = 0;
-  const Polled& polled = idle_[idle_turn_];
-  if (!polled.ring->Receive().empty()) Activate(polled.route);
 }
 
 bool FabricLinks::BeginSleep() {
   Serve(Now());
-  for (const std::vector<Polled>* list : {&active_, &idle_}) {
-    for (const Polled& polled : *list) {
-      if (polled.ring->BeginSleep()) continue;
-      if (!LinkOf(polled.route).is_active) Activate(polled.route);
-      EndSleep();
-      return false;
-    }
-  }
-  is_asleep_ = true;
-  return true;
+  return polled_.BeginSleep();
 }
 
-void FabricLinks::EndSleep() {
-  is_asleep_ = false;
-  for (const Polled& polled : active_) polled.ring->EndSleep();
-  for (const Polled& polled : idle_) polled.ring->EndSleep();
+void FabricLinks::AskIfDue(Route route, Time now) {
+  const Link& link = LinkOf(route);
+  if (link.state == State::kDown && now - link.since >= kAskAgain) Ask(route, now);
 }
 
 PacketPort::PathState FabricLinks::Prepare(Route route) {
@@ -291,8 +178,7 @@ void FabricLinks::OnAnswer(const control::LinkAnswer& answer) {
   std::erase(asked_, route);
   link.state = State::kUp;
   link.since = link.up_since = now;
-  link.by_uplink = 0;
-  SendWaiting(route);
+  transmitter_.OnUp(route, *link.ring);
   if (!link.ring->peer_alive()) End(route);
 }
 
@@ -333,13 +219,10 @@ void FabricLinks::OnAccepted(LinkThread::Accepted accepted, Time now) {
     }
     return;
   }
-  const WaitingFrames::Queue waiting = std::exchange(link.waiting, {});
-  if (link.state != State::kDown) Close(route, now);
-  link.waiting = waiting;
-  link.by_uplink = 0;
+  if (link.state != State::kDown) DiscardRing(route, now);
   link.up_since = now;
   Use(route, std::move(accepted.link), State::kUp, now);
-  if (link.state == State::kUp) SendWaiting(route);
+  if (link.state == State::kUp) transmitter_.OnUp(route, *link.ring);
 }
 
 // To the uroced that is there now nothing was said yet. Links between processes go on.
@@ -357,12 +240,7 @@ void FabricLinks::OnReattached() {
 }
 
 void FabricLinks::OnReadable(uint32_t event) {
-  if (event == kWakeupEvent) {
-    if (is_asleep_) return;
-    eventfd_t wakeups;
-    [[maybe_unused]] const int result = eventfd_read(wakeup_.get(), &wakeups);
-    return;
-  }
+  if (event == kWakeupEvent) return polled_.DrainWakeup();
   if (event == kThreadEvent) {
     WakeSleeper();
     thread_.DrainResultsFd();
@@ -380,8 +258,8 @@ void FabricLinks::OnReadable(uint32_t event) {
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.ring->socket(), nullptr);
     // In state kAsked uroced's answer says why, or that the other process has ended.
     if (link.state == State::kUp) End(route);
-  } else if (!link.is_active && !link.ring->Receive().empty()) {
-    Activate(route);
+  } else if (!link.ring->Receive().empty()) {
+    polled_.Activate(route);
   }
 }
 
@@ -397,7 +275,7 @@ bool FabricLinks::WakesUsForNothing(Link& link) {
 
 void FabricLinks::Serve(Time now) {
   // From the end: a link that goes away is replaced by one that was looked at.
-  for (size_t i = active_.size(); i-- > 0;) Service(active_[i].route, now);
+  for (size_t i = polled_.active().size(); i-- > 0;) Service(polled_.active()[i].route, now);
   for (size_t i = asked_.size(); i-- > 0;) {
     const Route route = asked_[i];
     if (now - LinkOf(route).since >= kAnswerTimeout) Fail(route, PathState::kUnreachable, now);
@@ -418,13 +296,9 @@ void FabricLinks::Service(Route route, Time now) {
     link.is_protected = link.ring->ProtectMemory(now - link.up_since >= kProtectTimeout);
   }
   link.ring->WakePeerIfBehind();
-  const uint64_t frames = link.ring->frames();
-  // After a sleep the frame that ended it may not have been received yet.
-  if (frames != link.frames || !link.ring->Receive().empty()) {
-    link.frames = frames;
-    link.since = now;
-  } else if (now - link.since >= kIdle && link.is_protected) {
-    Deactivate(route);
+  if (polled_.IsUnused(route, now) && link.is_protected) {
+    polled_.Deactivate(route);
+    transmitter_.OnIdle(route);
   }
 }
 
@@ -438,14 +312,13 @@ void FabricLinks::Use(Route route, std::unique_ptr<RingLink> ring, State state, 
   link.ring = std::move(ring);
   link.state = state;
   link.since = now;
-  link.frames = link.woken_at_frame = 0;
+  link.woken_at_frame = 0;
   link.idle_wakes = 0;
   link.is_protected = false;
   link.failure = PathState::kUnreachable;
   // What goes by the uplink leaves the host, or is for a process that the switch hands it to.
   if (icrc_ == transport::IcrcUse::kWaived && route != Route::kWire) link.ring->WaiveIcrc();
-  AddTo(active_, route);
-  link.is_active = true;
+  polled_.Add(route, *link.ring, now);
   if (!Watch(epoll_, link.ring->socket(), static_cast<uint32_t>(route))) {
     LogLink(route, "cannot be watched", strerror(errno));
     return Fail(route, PathState::kRefused, now);  // it would never wake us
@@ -455,9 +328,9 @@ void FabricLinks::Use(Route route, std::unique_ptr<RingLink> ring, State state, 
 
 // The other end was closed. What it sent is still to be received.
 void FabricLinks::End(Route route) {
-  Link& link = LinkOf(route);
-  link.state = State::kEnded;
-  if (!link.is_active) Activate(route);
+  LinkOf(route).state = State::kEnded;
+  transmitter_.OnDown(route);
+  polled_.Activate(route);
 }
 
 // The other process broke the rules. Its next link would cost us as much.
@@ -469,48 +342,23 @@ void FabricLinks::CutOff(Route route, const char* why, Time now) {
 }
 
 void FabricLinks::Close(Route route, Time now) {
+  DiscardRing(route, now);
+  transmitter_.DropWaiting(route);
+}
+
+void FabricLinks::DiscardRing(Route route, Time now) {
   Link& link = LinkOf(route);
   if (link.state == State::kAsked) std::erase(asked_, route);
   link.state = State::kDown;
   link.since = now;
-  counters_.transmit_dropped_no_link += waiting_.RemoveAll(link.waiting);
   if (link.ring == nullptr) return;
-  RemoveFrom(link.is_active ? active_ : idle_, route);
-  if (receiving_ == link.ring.get()) receiving_ = nullptr;
-  if (transmitting_ == link.ring.get()) transmitting_ = nullptr;
+  transmitter_.OnDown(route);
+  polled_.Remove(route);
   // Not left to close(): a child between fork and exec may hold the descriptor open a little
   // longer.
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.ring->socket(), nullptr);
   link.ring->Abandon();  // the other process notices now
   thread_.Destroy(std::move(link.ring));
-}
-
-void FabricLinks::Activate(Route route) {
-  RemoveFrom(idle_, route);
-  AddTo(active_, route);
-  LinkOf(route).is_active = true;
-  LinkOf(route).since = Now();
-}
-
-void FabricLinks::Deactivate(Route route) {
-  Link& link = LinkOf(route);
-  if (transmitting_ == link.ring.get()) transmitting_ = nullptr;  // so that it comes back
-  RemoveFrom(active_, route);
-  AddTo(idle_, route);
-  link.is_active = false;
-}
-
-void FabricLinks::AddTo(std::vector<Polled>& list, Route route) {
-  Link& link = LinkOf(route);
-  link.place = static_cast<uint32_t>(list.size());
-  list.push_back({link.ring.get(), route});
-}
-
-void FabricLinks::RemoveFrom(std::vector<Polled>& list, Route route) {
-  const uint32_t place = LinkOf(route).place;
-  list[place] = list.back();
-  LinkOf(list[place].route).place = place;
-  list.pop_back();
 }
 
 // To standard error, and not for ever: a process may offer us nonsense again and again.
@@ -523,11 +371,6 @@ void FabricLinks::LogLink(Route route, const char* what, const char* why) {
   Say("the link to " + other + " " + what + ": " + why);
 }
 
-void FabricLinks::Wakeup() {
-  // Fails only if the counter is full, and then the sleeper is awake.
-  [[maybe_unused]] const int result = eventfd_write(wakeup_.get(), 1);
-}
-
 void FabricLinks::AbandonAfterFork() {
   for (Link& link : links_) {
     if (link.ring != nullptr) link.ring->Abandon();
@@ -538,7 +381,7 @@ void FabricLinks::AbandonAfterFork() {
     spare.socket.reset();
   }
   thread_.AbandonAfterFork();
-  wakeup_.reset();
+  polled_.AbandonAfterFork();
 }
 
 }  // namespace uroce::nic

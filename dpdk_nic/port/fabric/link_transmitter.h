@@ -1,0 +1,103 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "dpdk_nic/port/fabric/polled_links.h"
+#include "dpdk_nic/port/fabric/waiting_frames.h"
+#include "dpdk_nic/port/packet_port.h"
+#include "dpdk_nic/port/ring/ring_link.h"
+#include "transport/route.h"
+#include "transport/time.h"
+#include "transport/wire/frame_builder.h"
+
+namespace uroce::nic {
+
+// Sends frames by the links of a process.
+//
+// A datagram to a process without a link goes by the uplink: uroced's switch hands it on. That
+// takes no set-up, and only a process that is sent more than a few gets a link. All other frames
+// wait while a link is asked for (WaitingFrames), and are dropped and counted while there is none.
+// So the first frames to a process are built as they are posted, whatever becomes of the link.
+class LinkTransmitter {
+ public:
+  using Route = transport::Route;
+
+  // The links, as frames that have none see them.
+  class Links {
+   public:
+    virtual ~Links() = default;
+    virtual bool HasDestination(Route route) const = 0;
+    // Whether a frame that has to wait may do so: an answer of uroced is awaited.
+    virtual bool IsAskedFor(Route route) const = 0;
+    // Whether the other end was closed and not all it sent was received.
+    virtual bool HasEnded(Route route) const = 0;
+    // Asks uroced for the link, unless it is there, or was asked for a moment ago.
+    virtual void AskIfDue(Route route, transport::Time now) = 0;
+  };
+
+  // All outlive it.
+  LinkTransmitter(Links& links, PolledLinks& polled, PacketPort::Counters& counters)
+      : links_(links), polled_(polled), counters_(counters) {}
+
+  // Empty if the ring of a link is full, or if as many frames wait for it as may.
+  transport::FrameRoom Acquire(Route route) {
+    Way& way = WayOf(route);
+    is_acquired_from_ring_ = way.ring != nullptr;
+    if (!is_acquired_from_ring_) [[unlikely]] {
+      if (waiting_.IsFull(way.waiting) && links_.IsAskedFor(route)) return {};
+      acquired_route_ = route;
+      return frame_without_link_;  // with an ICRC, wherever it will go
+    }
+    if (way.ring != transmitting_) [[unlikely]]
+      TransmitOn(route);
+    return transmitting_->Acquire();
+  }
+  void Commit(size_t frame_bytes) {
+    if (is_acquired_from_ring_) [[likely]] {
+      transmitting_->Commit(frame_bytes);
+    } else {
+      SendWithoutLink(acquired_route_, std::span(frame_without_link_).first(frame_bytes));
+    }
+  }
+  // The ring of the last frame, if it is still in use: it has to be flushed.
+  RingLink* transmitting() const { return transmitting_; }
+
+  // The link is up: it takes what waits for it. `ring` has to outlive that.
+  void OnUp(Route route, RingLink& ring);
+  // It is not any more. What waits goes on waiting.
+  void OnDown(Route route);
+  // It will not come.
+  void DropWaiting(Route route);
+  // The link is polled no more in every pass. It is again when it is sent by.
+  void OnIdle(Route route);
+
+ private:
+  // To the process that a route leads to, or to uroced.
+  struct Way {
+    RingLink* ring = nullptr;  // of a link that is up
+    WaitingFrames::Queue waiting;
+    uint16_t by_uplink = 0;  // datagrams that went there since there was a link
+    transport::Time by_uplink_since{};
+  };
+
+  Way& WayOf(Route route) { return ways_[static_cast<size_t>(route)]; }
+  void SendWithoutLink(Route route, std::span<const uint8_t> frame);
+  bool SendByUplink(Route route, std::span<const uint8_t> frame);
+  void TransmitOn(Route route);
+
+  Links& links_;
+  PolledLinks& polled_;
+  PacketPort::Counters& counters_;
+  RingLink* transmitting_ = nullptr;     // the last buffer of a ring was of this one
+  Route acquired_route_ = Route::kWire;  // of the last buffer that was not of a ring
+  bool is_acquired_from_ring_ = false;
+  std::array<Way, transport::kRoutes> ways_;
+  WaitingFrames waiting_;
+  // Where frames are built that no ring takes now.
+  alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> frame_without_link_;
+};
+
+}  // namespace uroce::nic

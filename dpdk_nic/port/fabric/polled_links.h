@@ -1,0 +1,101 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/port/packet_port.h"
+#include "dpdk_nic/port/ring/ring_link.h"
+#include "transport/route.h"
+#include "transport/time.h"
+
+namespace uroce::nic {
+
+// The rings that frames are received from, each by the route it leads to, and the sleep of the
+// thread that would otherwise poll them.
+//
+// A link is polled in every pass while it is used. One that has not been for a while is idle: of
+// these, one is looked at in a polling pass, so that a process may have many.
+class PolledLinks {
+ public:
+  using Route = transport::Route;
+  struct Polled {
+    RingLink* ring;
+    Route route;
+  };
+
+  PolledLinks();
+
+  // A new ring is active. It has to outlive its stay here.
+  void Add(Route route, RingLink& ring, transport::Time now);
+  void Remove(Route route);
+  // From now on it is polled in every pass. Harmless if it already is.
+  void Activate(Route route);
+  void Deactivate(Route route);
+  bool IsActive(Route route) const { return PlaceOf(route).is_active; }
+  std::span<const Polled> active() const { return active_; }
+  // Whether an active link has had no frame for a while. To be asked about once a millisecond.
+  bool IsUnused(Route route, transport::Time now);
+
+  void BeginReceiveBurst();
+  // The oldest frame of a link, the links in turn.
+  PacketPort::ReceivedFrame Receive() {
+    for (size_t left = active_.size(); left != 0; --left) {
+      if (turn_ >= active_.size()) turn_ = 0;
+      const Polled& polled = active_[turn_];
+      const std::span<const uint8_t> frame = polled.ring->Receive();
+      if (!frame.empty()) {
+        receiving_ = polled.ring;
+        return {frame, polled.route, polled.ring->icrc_check()};
+      }
+      ++turn_;
+    }
+    return {};
+  }
+  void Release() { receiving_->Release(); }
+  // The ring of the last frame, if it is still there: it has to be flushed.
+  RingLink* receiving() const { return receiving_; }
+
+  // See PacketPort. False: a frame is there.
+  bool BeginSleep();
+  void EndSleep();
+  // Call before draining a socket that a sleeping thread waits for: a peer's wake-up is one-shot,
+  // and would be lost if the sleeper has not run yet.
+  void WakeSleeper() {
+    if (is_asleep_) Wakeup();
+  }
+  // Readable while a sleeper is to be woken.
+  int wakeup_fd() const { return wakeup_.get(); }
+  void DrainWakeup();
+
+  void AbandonAfterFork() { wakeup_.reset(); }
+
+ private:
+  // Of a route that has a ring here.
+  struct Place {
+    uint32_t index = 0;      // in active_ or idle_
+    bool is_active = false;  // in active_
+    uint64_t frames = 0;     // as last seen
+    transport::Time used_at{};
+  };
+
+  Place& PlaceOf(Route route) { return places_[static_cast<size_t>(route)]; }
+  const Place& PlaceOf(Route route) const { return places_[static_cast<size_t>(route)]; }
+  void AddTo(std::vector<Polled>& list, const Polled& polled);
+  Polled RemoveFrom(std::vector<Polled>& list, Route route);
+  void Wakeup();
+
+  std::vector<Polled> active_;
+  std::vector<Polled> idle_;
+  size_t turn_ = 0;  // in active_: whose frame is next
+  size_t idle_turn_ = 0;
+  RingLink* receiving_ = nullptr;  // the last frame was from it
+  bool is_asleep_ = false;         // between BeginSleep and EndSleep
+  UniqueFd wakeup_;                // an eventfd that wakes our own sleeper
+  std::array<Place, transport::kRoutes> places_;
+};
+
+}  // namespace uroce::nic
