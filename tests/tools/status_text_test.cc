@@ -5,80 +5,12 @@
 #include <cstring>
 #include <string>
 
-#include "tools/cli/json_writer.h"
+#include "tools/cli/printable.h"
 #include "tools/cli/status_json.h"
 #include "tools/cli/status_table.h"
 
 namespace uroce::cli {
 namespace {
-
-std::string Quoted(std::string_view value) {
-  JsonWriter json;
-  json.String(value);
-  return json.text();
-}
-
-TEST(JsonWriterTest, ObjectsAndArraysNest) {
-  JsonWriter json;
-  json.BeginObject();
-  json.Number("largest", UINT64_MAX);
-  json.Bool("yes", true);
-  json.Null("nothing");
-  json.BeginObject("empty");
-  json.EndObject();
-  json.BeginArray("texts");
-  json.String("a");
-  json.String("b");
-  json.EndArray();
-  json.BeginArray("objects");
-  json.BeginObject();
-  json.Bool("no", false);
-  json.EndObject();
-  json.BeginObject();
-  json.EndObject();
-  json.EndArray();
-  json.EndObject();
-  EXPECT_EQ(json.text(),
-            "{\n"
-            "  \"largest\": 18446744073709551615,\n"
-            "  \"yes\": true,\n"
-            "  \"nothing\": null,\n"
-            "  \"empty\": {},\n"
-            "  \"texts\": [\n"
-            "    \"a\",\n"
-            "    \"b\"\n"
-            "  ],\n"
-            "  \"objects\": [\n"
-            "    {\n"
-            "      \"no\": false\n"
-            "    },\n"
-            "    {}\n"
-            "  ]\n"
-            "}");
-}
-
-TEST(JsonWriterTest, SpecialCharactersAreEscaped) {
-  EXPECT_EQ(Quoted("a\"b\\c/"), "\"a\\\"b\\\\c/\"");
-  EXPECT_EQ(Quoted(std::string_view("\0\n\x1f\x7f", 4)), "\"\\u0000\\u000a\\u001f\x7f\"");
-}
-
-TEST(JsonWriterTest, Utf8StaysAsItIs) {
-  const std::string text = "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xf4\x8f\xbf\xbf";
-  EXPECT_EQ(Quoted(text), "\"" + text + "\"");
-}
-
-TEST(JsonWriterTest, WhatIsNoUtf8IsReplaced) {
-  const std::string replacement = "\xef\xbf\xbd";
-  EXPECT_EQ(Quoted("a\xff z"), "\"a" + replacement + " z\"");
-  EXPECT_EQ(Quoted("\xe2\x82"), "\"" + replacement + replacement + "\"") << "cut";
-  // Longer than need be, a surrogate, beyond U+10FFFF: each byte by itself is nothing.
-  for (const char* wrong : {"\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
-                            "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\x80"}) {
-    std::string expected;
-    for (size_t i = 0; i < strlen(wrong); ++i) expected += replacement;
-    EXPECT_EQ(Quoted(wrong), "\"" + expected + "\"");
-  }
-}
 
 TEST(PrintableTest, TerminalIsNotDisturbed) {
   EXPECT_EQ(Printable("plain text"), "plain text");

@@ -6,7 +6,7 @@
 #include "dpdk_nic/port/udp/udp_address.h"
 #include "tools/cli/fabric_status.h"
 #include "tools/cli/finding.h"
-#include "tools/cli/json_writer.h"
+#include "tools/cli/printable.h"
 
 namespace uroce::cli {
 namespace {

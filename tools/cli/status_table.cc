@@ -7,7 +7,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "tools/cli/json_writer.h"
+#include "tools/cli/printable.h"
 
 namespace uroce::cli {
 namespace {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/property_tree/json_parser.hpp>
-#include <boost/property_tree/ptree.hpp>
 #include <charconv>
 #include <cstring>
 #include <fstream>
-#include <sstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
 
 #include "transport/wire/frame_builder.h"
 #include "transport/wire/opcode.h"
@@ -16,7 +16,7 @@
 namespace uroce::nic {
 namespace {
 
-using boost::property_tree::ptree;
+using Json = nlohmann::json;
 using Kind = FaultAction::Kind;
 using Part = FaultAction::Part;
 using Problem = std::optional<Error>;
@@ -43,14 +43,14 @@ constexpr std::array kActions = {
 // One rule being read: what is there, and how to complain about it.
 class RuleReader {
  public:
-  RuleReader(const ptree& tree, std::string where) : tree_(tree), where_(std::move(where)) {}
+  RuleReader(const Json& rule, std::string where) : rule_(rule), where_(std::move(where)) {}
 
   Problem Read(FaultRule& rule);
 
  private:
   Error Wrong(const std::string& what) const { return {where_ + ": " + what}; }
-  // The text of a value, whose type the parser does not keep. nullptr if the key is missing.
-  const std::string* Find(const char* key) const;
+  // A value as it is written, without quotes. nullopt if the key is missing.
+  std::optional<std::string> Find(std::string_view key) const;
 
   Problem CheckKeys() const;
   Problem ReadNumber(const char* key, uint64_t low, uint64_t high, std::optional<uint64_t>& out);
@@ -63,7 +63,7 @@ class RuleReader {
   Problem ReadParameter(const ActionName& named, FaultAction& action);
   Problem ReadPart(FaultAction& action);
 
-  const ptree& tree_;
+  const Json& rule_;
   const std::string where_;
 };
 
@@ -89,31 +89,31 @@ std::bitset<256> OpcodesNamed(std::string_view name) {
   return found;
 }
 
-const std::string* RuleReader::Find(const char* key) const {
-  const auto found = tree_.find(key);
-  return found == tree_.not_found() ? nullptr : &found->second.data();
+std::optional<std::string> RuleReader::Find(std::string_view key) const {
+  const auto found = rule_.find(key);
+  if (found == rule_.end()) return std::nullopt;
+  return found->is_string() ? found->get<std::string>() : found->dump();
 }
 
 Problem RuleReader::CheckKeys() const {
   constexpr std::string_view kKeys[] = {"comment",    "direction", "qpn", "psn",
                                         "psn_offset", "opcode",    "nth", "action",
                                         "us",         "frames",    "at"};
-  for (const auto& [key, value] : tree_) {
+  for (const auto& [key, value] : rule_.items()) {
     if (std::find(std::begin(kKeys), std::end(kKeys), key) == std::end(kKeys)) {
       return Wrong("unknown key '" + key +
                    "': use direction, qpn, psn, psn_offset, opcode, nth, action, us, frames, at, "
                    "comment");
     }
-    if (tree_.count(key) > 1) return Wrong("'" + key + "' is there twice: keep one of them");
-    if (!value.empty()) return Wrong("'" + key + "' is a list or an object: give one value");
+    if (value.is_structured()) return Wrong("'" + key + "' is a list or an object: give one value");
   }
   return std::nullopt;
 }
 
 Problem RuleReader::ReadNumber(const char* key, uint64_t low, uint64_t high,
                                std::optional<uint64_t>& out) {
-  const std::string* text = Find(key);
-  if (text == nullptr) return std::nullopt;
+  const auto text = Find(key);
+  if (!text) return std::nullopt;
   out = ParseNumber(*text);
   if (out && *out >= low && *out <= high) return std::nullopt;
   return Wrong(std::string("'") + key + "' is '" + *text + "': give a whole number from " +
@@ -122,8 +122,8 @@ Problem RuleReader::ReadNumber(const char* key, uint64_t low, uint64_t high,
 }
 
 Problem RuleReader::ReadDirection(FaultMatch& match) const {
-  const std::string* text = Find("direction");
-  if (text == nullptr) return std::nullopt;
+  const auto text = Find("direction");
+  if (!text) return std::nullopt;
   if (*text != "sent" && *text != "received") {
     return Wrong("'direction' is '" + *text + "': choose 'sent' or 'received'");
   }
@@ -132,7 +132,7 @@ Problem RuleReader::ReadDirection(FaultMatch& match) const {
 }
 
 Problem RuleReader::ReadQpn(FaultMatch& match) {
-  if (const std::string* text = Find("qpn"); text != nullptr && *text == "any") return std::nullopt;
+  if (const auto text = Find("qpn"); text == "any") return std::nullopt;
   std::optional<uint64_t> qpn;
   if (auto problem = ReadNumber("qpn", 0, transport::kMaxQpn, qpn)) return problem;
   if (qpn) match.qpn = transport::Qpn{static_cast<uint32_t>(*qpn)};
@@ -151,8 +151,8 @@ Problem RuleReader::ReadPsn(FaultMatch& match) {
 }
 
 Problem RuleReader::ReadOpcode(FaultMatch& match) const {
-  const std::string* text = Find("opcode");
-  if (text == nullptr) return std::nullopt;
+  const auto text = Find("opcode");
+  if (!text) return std::nullopt;
   match.opcodes = OpcodesNamed(*text);
   if (match.opcodes.any()) return std::nullopt;
   return Wrong("unknown opcode '" + *text +
@@ -160,7 +160,7 @@ Problem RuleReader::ReadOpcode(FaultMatch& match) const {
 }
 
 Problem RuleReader::ReadNth(FaultMatch& match) {
-  if (const std::string* text = Find("nth"); text != nullptr && *text == "every") {
+  if (const auto text = Find("nth"); text == "every") {
     match.nth.reset();
     return std::nullopt;
   }
@@ -171,22 +171,21 @@ Problem RuleReader::ReadNth(FaultMatch& match) {
 }
 
 Problem RuleReader::ReadAction(FaultAction& action) {
-  const std::string* text = Find("action");
-  const auto named = std::find_if(kActions.begin(), kActions.end(), [text](const ActionName& a) {
-    return text != nullptr && a.name == *text;
-  });
+  const auto text = Find("action");
+  const auto named = std::find_if(kActions.begin(), kActions.end(),
+                                  [&](const ActionName& a) { return text == a.name; });
   if (named == kActions.end()) {
-    return Wrong((text == nullptr ? "has no 'action'" : "unknown action '" + *text + "'") +
+    return Wrong((!text ? "has no 'action'" : "unknown action '" + *text + "'") +
                  ": choose drop, duplicate, delay, reorder, ecn or corrupt");
   }
   action.kind = named->kind;
   for (const ActionName& other : kActions) {
-    if (other.kind == named->kind || Find(other.parameter.data()) == nullptr) continue;
+    if (other.kind == named->kind || !Find(other.parameter)) continue;
     return Wrong("'" + std::string(other.parameter) + "' belongs to the action '" +
                  std::string(other.name) + "': leave it out");
   }
   if (named->parameter.empty()) return std::nullopt;
-  if (Find(named->parameter.data()) == nullptr) {
+  if (!Find(named->parameter)) {
     return Wrong("the action '" + *text + "' needs '" + std::string(named->parameter) +
                  "': see dpdk_nic/port/faults/FAULTS.md");
   }
@@ -210,7 +209,7 @@ Problem RuleReader::ReadParameter(const ActionName& named, FaultAction& action) 
 }
 
 Problem RuleReader::ReadPart(FaultAction& action) {
-  const std::string& text = *Find("at");
+  const std::string text = *Find("at");
   constexpr std::pair<std::string_view, Part> kParts[] = {
       {"bth", Part::kBth}, {"payload", Part::kPayload}, {"icrc", Part::kIcrc}};
   for (const auto& [name, part] : kParts) {
@@ -229,8 +228,8 @@ Problem RuleReader::ReadPart(FaultAction& action) {
 }
 
 Problem RuleReader::Read(FaultRule& rule) {
-  const bool is_object = !tree_.empty() && !tree_.front().first.empty();
-  if (!is_object) return Wrong("is not an object: write it like {\"action\": \"drop\"}");
+  if (!rule_.is_object() || rule_.empty())
+    return Wrong("is not an object: write it like {\"action\": \"drop\"}");
   if (auto problem = CheckKeys()) return problem;
   if (auto problem = ReadDirection(rule.match)) return problem;
   if (auto problem = ReadQpn(rule.match)) return problem;
@@ -240,15 +239,43 @@ Problem RuleReader::Read(FaultRule& rule) {
   return ReadAction(rule.action);
 }
 
-ErrorOr<FaultScenario> ReadRules(const ptree& rules, const std::string& name) {
-  FaultScenario scenario;
-  for (const auto& [key, tree] : rules) {
-    const std::string where = name + ", rule " + std::to_string(scenario.rules.size() + 1);
-    if (!key.empty()) return Error{name + ": 'rules' is an object: give a list of rules"};
-    FaultRule& rule = scenario.rules.emplace_back();
-    if (auto problem = RuleReader(tree, where).Read(rule)) return *problem;
+// Of two values of one key the parser keeps the last, and says nothing.
+class KeyCheck {
+ public:
+  explicit KeyCheck(const std::string& name) : name_(name) {}
+
+  void OnEvent(Json::parse_event_t event, const Json& parsed) {
+    if (event == Json::parse_event_t::object_start) {
+      keys_.emplace_back();
+      if (keys_.size() == 2) ++rule_;
+    } else if (event == Json::parse_event_t::object_end) {
+      keys_.pop_back();
+    } else if (event == Json::parse_event_t::key) {
+      const std::string key = parsed;
+      if (keys_.back().insert(key).second || problem_) return;
+      const std::string where = keys_.size() == 1 ? "" : ", rule " + std::to_string(rule_);
+      problem_ = Error{name_ + where + ": '" + key + "' is there twice: keep one of them"};
+    }
   }
-  if (scenario.empty()) return Error{name + " has no rules: give a list as 'rules'"};
+  const Problem& problem() const { return problem_; }
+
+ private:
+  const std::string& name_;
+  std::vector<std::set<std::string>> keys_;  // of the objects that are open
+  int rule_ = 0;
+  Problem problem_;
+};
+
+ErrorOr<FaultScenario> ReadRules(const Json& rules, const std::string& name) {
+  if (rules.is_object()) return Error{name + ": 'rules' is an object: give a list of rules"};
+  if (!rules.is_array() || rules.empty()) {
+    return Error{name + " has no rules: give a list as 'rules'"};
+  }
+  FaultScenario scenario;
+  for (const Json& rule : rules) {
+    const std::string where = name + ", rule " + std::to_string(scenario.rules.size() + 1);
+    if (auto problem = RuleReader(rule, where).Read(scenario.rules.emplace_back())) return *problem;
+  }
   if (scenario.rules.size() > kMaxRules) {
     return Error{name + " has more than " + std::to_string(kMaxRules) + " rules: give fewer"};
   }
@@ -258,25 +285,29 @@ ErrorOr<FaultScenario> ReadRules(const ptree& rules, const std::string& name) {
 }  // namespace
 
 ErrorOr<FaultScenario> ParseFaultScenario(std::string_view json, const std::string& name) {
-  ptree tree;
+  KeyCheck keys(name);
+  Json file;
   try {
-    std::istringstream stream{std::string(json)};
-    boost::property_tree::read_json(stream, tree);
-  } catch (const boost::property_tree::json_parser_error& error) {
-    return Error{name + ", line " + std::to_string(error.line()) + ": " + error.message() +
+    file = Json::parse(json, [&](int, Json::parse_event_t event, const Json& parsed) {
+      keys.OnEvent(event, parsed);
+      return true;
+    });
+  } catch (const Json::parse_error& error) {
+    // "[json.exception.parse_error.101] parse error at line 3, column 10: ..."
+    const std::string_view text = error.what();
+    return Error{name + ": " + std::string(text.substr(text.find(']') + 2)) +
                  ": correct the JSON there"};
   }
-  for (const auto& [key, value] : tree) {
-    if (key.empty()) return Error{name + " is a list: write it like {\"rules\": [...]}"};
+  if (keys.problem()) return *keys.problem();
+  if (!file.is_object()) return Error{name + " is no object: write it like {\"rules\": [...]}"};
+  for (const auto& [key, value] : file.items()) {
     if (key != "rules" && key != "comment") {
       return Error{name + ": unknown key '" + key + "': use rules and comment"};
     }
-    if (tree.count(key) > 1)
-      return Error{name + ": '" + key + "' is there twice: keep one of them"};
   }
-  const auto rules = tree.find("rules");
-  if (rules == tree.not_found()) return Error{name + " has no rules: give a list as 'rules'"};
-  return ReadRules(rules->second, name);
+  const auto rules = file.find("rules");
+  if (rules == file.end()) return Error{name + " has no rules: give a list as 'rules'"};
+  return ReadRules(*rules, name);
 }
 
 ErrorOr<FaultScenario> ReadFaultScenario(const std::string& path) {

@@ -99,7 +99,8 @@ TEST(FaultScenarioTest, WhatIsWrongIsSaidInOneSentenceWithTheFileAndTheRule) {
             "faults.json, rule 1: 'psn' is '16777216': give a whole number from 0 to 16777215, "
             "hexadecimal in quotes as \"0x1f\"");
   EXPECT_EQ(ErrorOf("{\n\"rules\": [\n{\"action\" \"drop\"}]}"),
-            "faults.json, line 3: expected ':': correct the JSON there");
+            "faults.json: parse error at line 3, column 16: syntax error while parsing object "
+            "separator - unexpected string literal; expected ':': correct the JSON there");
 }
 
 TEST(FaultScenarioTest, WrongValuesAreRefused) {
