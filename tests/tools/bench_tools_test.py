@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What tools/bench measures with prints figures that can be figures.
 
-usage: bench_tools_test.py CACHE_LINE MEMORY_COPY TCP_PING_PONG
+usage: bench_tools_test.py CACHE_LINE MEMORY_COPY TCP_PING_PONG UDP_SOCKETS
 """
 
 import os
@@ -10,7 +10,11 @@ import subprocess
 import sys
 import unittest
 
-CACHE_LINE, MEMORY_COPY, TCP_PING_PONG = map(os.path.abspath, sys.argv[1:4])
+sys.dont_write_bytecode = True
+sys.path.insert(0, "tools/bench_tools")
+import program_pair  # noqa: E402
+
+CACHE_LINE, MEMORY_COPY, TCP_PING_PONG, UDP_SOCKETS = map(os.path.abspath, sys.argv[1:5])
 
 
 def run(*command):
@@ -43,8 +47,17 @@ class BenchToolsTest(unittest.TestCase):
             self.assertGreater(median, 0)
             self.assertGreaterEqual(tail, median)
 
+    def test_bare_udp_is_measured(self):
+        for server, client, count in (("receive", "send", "0.1"), ("echo", "ping", "1000")):
+            port = str(program_pair.free_tcp_port())
+            output = program_pair.run_pair([UDP_SOCKETS, server, "127.0.0.1", port],
+                                           [UDP_SOCKETS, client, "127.0.0.1", port, count, "1056"],
+                                           port)
+            self.assertGreater(float(output.split()[0]), 0)
+
     def test_a_wrong_mode_is_refused(self):
         self.assertEqual(run(TCP_PING_PONG, "dreaming").returncode, 2)
+        self.assertEqual(run(UDP_SOCKETS, "dreaming").returncode, 2)
 
 
 if __name__ == "__main__":

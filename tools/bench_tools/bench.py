@@ -24,7 +24,9 @@ WIRE_NAMES = {"fabric": "a fabric's link", "memif": "direct mode, net_memif",
               "uroced": "uroced and its net_memif"}
 # Between two hosts: what a fabric has without any option, and one program with sockets of its own.
 HOST_WIRES = ("uplink", "udp")
-MTUS = (1500, 9000)
+# Two MTUs of the veth pair, and the datagrams of full packets there: path MTU 1024 and 4096, with
+# BTH, RETH and ICRC.
+MTUS = {1500: 1024 + 32, 9000: 4096 + 32}
 
 
 @dataclasses.dataclass
@@ -179,9 +181,27 @@ class Bench:
             columns = self.perftest(wire, program, 64, "-n", count, *options)
             self.record(name, wire, columns[4], "Mmessages/s")
 
+    def udp_sockets(self, server, client, *options):
+        """What bare UDP sockets do, between the hosts."""
+        port, tool = str(free_tcp_port()), self.tool("udp_sockets")
+        address = veth_hosts.ADDRESSES["server"]
+        inside = self.hosts.inside("server")
+        return run_pair([*inside, tool, server, address, port],
+                        [*self.hosts.inside("client"), tool, client, address, port, *options], port,
+                        inside)
+
+    def measure_bare_udp(self, mtu):
+        seconds = str(max(1, 5 * self.percent // 100))
+        rate = float(self.udp_sockets("receive", "send", seconds, str(MTUS[mtu])))
+        self.record("udp_sockets", f"bare_{mtu}", rate, "GB/s")
+        # A SEND of 2 bytes: BTH, payload, pad, ICRC.
+        half = self.udp_sockets("echo", "ping", str(self.iterations(100000)), "20").split()
+        self.record("udp_sockets_ping_pong_p50", f"bare_{mtu}", float(half[0]), "us")
+
     def measure_hosts(self, mtu):
         """Between two hosts, each with a user without any capability."""
         with veth_hosts.VethHosts(self.bin, mtu) as self.hosts:
+            self.measure_bare_udp(mtu)
             self.record("iperf3", f"tcp_{mtu}", self.iperf3() / 1e9, "GB/s")
             self.record("iperf3_64b", f"tcp_{mtu}",
                         self.iperf3("-l", "64", "--no-delay") / 64 / 1e6, "Mmessages/s")
@@ -203,6 +223,8 @@ class Bench:
             for name, figure, wire, to_figure, to_wire in (
                     ("ib_write_bw 64 KiB, uplink / TCP", "ib_write_bw_64k", "uplink", "iperf3",
                      "tcp"),
+                    ("ib_write_bw 64 KiB, uplink / bare UDP", "ib_write_bw_64k", "uplink",
+                     "udp_sockets", "bare"),
                     ("ib_write_bw 64 KiB, udp / TCP", "ib_write_bw_64k", "udp", "iperf3", "tcp"),
                     ("ib_write_bw 64 KiB, uplink / udp", "ib_write_bw_64k", "uplink",
                      "ib_write_bw_64k", "udp"),
@@ -210,6 +232,8 @@ class Bench:
                      "iperf3_64b", "tcp"),
                     ("ib_write_bw 64 B, uplink / udp", "ib_write_bw_64b", "uplink",
                      "ib_write_bw_64b", "udp"),
+                    ("ib_send_lat 2 B, uplink / bare UDP", "ib_send_lat_2b_p50", "uplink",
+                     "udp_sockets_ping_pong_p50", "bare"),
                     ("ib_send_lat 2 B, uplink / udp", "ib_send_lat_2b_p50", "uplink",
                      "ib_send_lat_2b_p50", "udp")):
                 ratio = self.value(figure, f"{wire}_{mtu}") / self.value(to_figure,
