@@ -57,6 +57,12 @@ class SwitchTest(unittest.TestCase):
         self.assertEqual(self.changed("if (a <\n   b) c();", self.mutation("a < b", "a <= b")),
                          "if ((Is(1) ? (a <= b) : (a < b))) c();")
 
+    def test_words_are_whole(self):
+        with self.assertRaises(lists.ListError):
+            self.changed("return is_own ? a : b;", self.mutation("own ? a : b", "b"))
+        with self.assertRaises(lists.ListError):
+            self.changed("return owner;", self.mutation("return own", "return"))
+
     def test_statement(self):
         self.assertEqual(self.changed("a(); b();", self.mutation("b();", "")),
                          "a(); if (Is(1)) { } else { b(); }")

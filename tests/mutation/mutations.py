@@ -125,8 +125,13 @@ def read_lists():
 
 
 def occurrences(text, source):
-    """Where `text` is in `source`, whatever the white space: a list of (begin, end)."""
+    """Where `text` is in `source`, whatever the white space: a list of (begin, end).
+
+    Words are whole: `own` is not in `is_own`.
+    """
     pattern = r"\s+".join(re.escape(word) for word in text.split())
+    pattern = (r"\b" if re.match(r"\w", text) else "") + pattern
+    pattern += r"\b" if re.search(r"\w$", text) else ""
     return [match.span() for match in re.finditer(pattern, source)]
 
 
