@@ -15,12 +15,11 @@ inline void Require(bool holds, std::source_location where = std::source_locatio
 }
 
 // Counts the instructions of one stage of the data path. The program runs under callgrind, so that
-// the figure does not depend on the machine's load; time does not count.
+// the figure does not depend on the machine's load. Reading the clock does not count.
 class InstructionCounter {
  public:
   // What is counted from here to End, a message. `stage` is one word. Of a stage that is measured
-  // several times the smallest count is taken, which no clock that had to be read anew and no other
-  // thread is part of.
+  // several times the smallest count is taken, which no other thread is part of.
   static void Begin(const std::string& stage, int messages);
   static void End();
 };

@@ -149,6 +149,11 @@ def place_of(mutation, source):
     return places[0]
 
 
+def is_statement(source, begin, end):
+    """Whether that is a statement, or several, and not an expression."""
+    return source[begin:end].rstrip().endswith((";", "}"))
+
+
 def behind_switch(source, begin, end, placed):
     """source[begin:end] with the mutations of `placed`, which lie in there, behind the switch.
 
@@ -163,7 +168,7 @@ def behind_switch(source, begin, end, placed):
                  if first <= entry[0] and entry[1] <= last and entry[:2] != (first, last)]
         placed = [entry for entry in placed if entry[0] >= last]
         original = behind_switch(source, first, last, inner)
-        if source[first:last].rstrip().endswith((";", "}")):
+        if is_statement(source, first, last):
             choice = "".join(f"if (::uroce_mutation::Is({m.number})) {{ {m.replacement} }} else "
                              for m in here) + "{ " + original + " }"
         else:
@@ -179,6 +184,10 @@ def mutate(source, mutations):
     placed = []
     for mutation in mutations:
         begin, end = place_of(mutation, source)
+        is_expression = not is_statement(source, begin, end)
+        if is_expression and (";" in mutation.text + mutation.replacement
+                              or not mutation.replacement.strip()):
+            raise ListError(f"{mutation}: neither a statement nor an expression for another")
         placed.append((begin, end, mutation))
     placed.sort(key=lambda entry: (entry[0], -entry[1], entry[2].number))
     for (_, end, outer), (begin, inner_end, inner) in zip(placed, placed[1:]):
