@@ -1,6 +1,6 @@
 """A fuzz target: a libFuzzer binary, and a test that replays its corpus."""
 
-load("//tools/bazel:copts.bzl", "UROCE_COPTS")
+load("//tools/bazel:cc.bzl", "UROCE_COPTS", "cc_binary")
 
 def fuzz_target(name, srcs, deps, takes_records = False):
     """Defines NAME_fuzzer and NAME_replay_test; the corpus is in corpus/NAME.
@@ -15,11 +15,10 @@ def fuzz_target(name, srcs, deps, takes_records = False):
         name = name + "_corpus",
         srcs = native.glob(["corpus/" + name + "/*"]),
     )
-    native.cc_binary(
+    cc_binary(
         name = name + "_fuzzer",
         testonly = True,
         srcs = srcs + (["record_mutator.cc"] if takes_records else []),
-        copts = UROCE_COPTS,
         linkopts = ["-fsanitize=fuzzer"],
         tags = ["manual"],
         deps = deps,

@@ -151,7 +151,8 @@ def place_of(mutation, source):
 
 def is_statement(source, begin, end):
     """Whether that is a statement, or several, and not an expression."""
-    return source[begin:end].rstrip().endswith((";", "}"))
+    text = source[begin:end].rstrip()
+    return text.endswith(";") or text.endswith("}") and ";" in text
 
 
 def behind_switch(source, begin, end, placed):

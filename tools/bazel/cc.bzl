@@ -1,4 +1,7 @@
-"""Compiler options that every target of ours is built with."""
+"""Bazel's rules for C++ with our compiler options. What they say of a target follows from its name
+where nothing else is said: library X is X.h and X.cc, program X is X.cc, and so is a test X, which
+is small and has GoogleTest's main function if it has none.
+"""
 
 UROCE_COPTS = [
     "-Wall",
@@ -19,7 +22,7 @@ UROCE_COPTS = [
 
 # What a program loads, as opposed to what a test links: nothing in it is to be replaced by a symbol
 # of another library, and the data path is not to look for smashed stacks in each function.
-UROCE_PROVIDER_COPTS = UROCE_COPTS + [
+UROCE_PROVIDER_COPTS = [
     "-fno-semantic-interposition",
     "-fno-stack-protector",
     "-fvisibility=hidden",
@@ -52,3 +55,27 @@ UROCE_PROVIDER_LINKOPTS = select({
     "//tools/bazel:instrumented": [],
     "//conditions:default": ["-flto=auto"],
 })
+
+def cc_library(name, copts = [], **kwargs):
+    if "srcs" not in kwargs and "hdrs" not in kwargs:
+        kwargs["srcs"] = native.glob([name + ".cc"])
+        kwargs["hdrs"] = native.glob([name + ".h"])
+    native.cc_library(name = name, copts = UROCE_COPTS + copts, **kwargs)
+
+def cc_binary(name, srcs = None, copts = [], **kwargs):
+    native.cc_binary(
+        name = name,
+        srcs = srcs or [name + ".cc"],
+        copts = UROCE_COPTS + copts,
+        **kwargs
+    )
+
+def cc_test(name, srcs = None, copts = [], deps = [], size = "small", **kwargs):
+    native.cc_test(
+        name = name,
+        size = size,
+        srcs = srcs or [name + ".cc"],
+        copts = UROCE_COPTS + copts,
+        deps = deps + ["//tools/bazel/deps:gtest_main"],
+        **kwargs
+    )
