@@ -1,5 +1,5 @@
-"""Tests that are Python programs. They run by their first line, which names Debian's python3 and not
-one that is first on PATH."""
+"""Tests that are Python programs. They run by their first line, which names Debian's python3 and
+not one that is first on PATH."""
 
 _NO_SANITIZER = ["no_asan", "no_tsan"]
 
