@@ -60,17 +60,18 @@ struct WindowBinding {
   AccessFlags access;
 };
 
-// The fields every send work request has, whether it is being posted or waits in the queue.
-struct SendParameters {
-  uint64_t wr_id = 0;
+// What every send work request says.
+struct SendOperation {
   SendOpcode opcode = SendOpcode::kSend;
   bool signaled = false;
   bool solicited = false;
   bool fence = false;
+};
+
+// What only some operations and services have.
+struct SendOperands {
   uint32_t immediate = 0;       // four bytes as they go on the wire; never interpreted
   RKey invalidate_rkey;         // send with invalidate: of the peer; local invalidate: of ours
-  uint64_t remote_address = 0;  // RDMA and atomics
-  RKey rkey;                    // RDMA and atomics: the peer's; bind: the window's new key
   Srqn remote_srqn;             // XRC: the peer's shared receive queue
   uint64_t compare_or_add = 0;  // host byte order
   uint64_t swap = 0;            // host byte order
@@ -79,7 +80,10 @@ struct SendParameters {
   WindowBinding window;         // kBindWindow
 };
 
-struct SendWorkRequest : SendParameters {
+struct SendWorkRequest : SendOperation, SendOperands {
+  uint64_t wr_id = 0;
+  uint64_t remote_address = 0;  // RDMA and atomics
+  RKey rkey;                    // RDMA and atomics: the peer's; bind: the window's new key
   // With `inline_data` the bytes at sges[i].address are copied before the call returns and the
   // keys are ignored.
   bool inline_data = false;

@@ -72,7 +72,7 @@ void RequesterModel::RequireAllowed(Time now, const Request& request, const Pack
 }
 
 void RequesterModel::CheckFrame(const Request& request, const Packet& packet) const {
-  const SendParameters& asked = request.parameters;
+  const SendWorkRequest& asked = request.parameters;
   const uint64_t offset = uint64_t{mtu_bytes()} * packet.psn.DistanceFrom(request.first_psn);
   UROCE_REQUIRE(packet.opcode.operation == OperationOf(asked.opcode));
   if (asked.opcode == SendOpcode::kRdmaRead) {
@@ -92,7 +92,7 @@ void RequesterModel::CheckFrame(const Request& request, const Packet& packet) co
 
 void RequesterModel::CheckData(const Request& request, uint64_t offset,
                                const Packet& packet) const {
-  const SendParameters& asked = request.parameters;
+  const SendWorkRequest& asked = request.parameters;
   const uint64_t length = std::min<uint64_t>(request.length - offset, mtu_bytes());
   const bool last = offset + length == request.length;
   UROCE_REQUIRE(packet.opcode.StartsMessage() == (offset == 0));

@@ -27,7 +27,7 @@ class RequesterModel {
 
   // A send work request that was posted and has not completed, as far as can be told.
   struct Request {
-    SendParameters parameters;
+    SendWorkRequest parameters;  // without its data
     std::vector<ScatterGatherEntry> sges;
     std::optional<std::vector<uint8_t>> inline_bytes;
     uint64_t length = 0;

@@ -45,6 +45,8 @@ class SgeCursor {
   SgeCursor() = default;
   explicit SgeCursor(std::span<const ScatterGatherEntry> list) : list_(list) {}
 
+  std::span<const ScatterGatherEntry> list() const { return list_; }
+
   // Finds the bytes [offset, offset + length) of the message for transmission. Returns the number
   // of pieces put into `out`, none of them empty; nullopt when an entry fails its check or the list
   // is too short.

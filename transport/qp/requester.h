@@ -105,7 +105,7 @@ class Requester {
   bool IsPlainNow(const SendWqe& wqe) const;
   size_t BuildPlain(Time now, SendWqe& wqe, const FrameRoom& out);
   size_t EmitPlain(const SendWqe& wqe, const FrameRoom& out) const;
-  void TakeSsns(const SendWqe& wqe, uint32_t requests);
+  void TakeSsns(SendWqe& wqe, uint32_t messages);
   size_t EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out);
   Path FillDatagram(const SendWqe& wqe, TransportHeaders& headers) const;
   std::optional<size_t> FillData(SendWqe& wqe, TransportHeaders& headers,

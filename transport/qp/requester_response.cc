@@ -169,7 +169,9 @@ DropReason Requester::OnAtomicResponse(Time now, const Packet& packet) {
 // Writes what came back for the oldest request to its memory. False if that cannot be: the request
 // failed.
 bool Requester::PlaceResponse(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes) {
-  const auto result = wqe.sges.Scatter(qp_.environment.memory, qp_.init.pd, offset, bytes);
+  const auto result = wqe.UseData([&](SgeCursor& cursor) {
+    return cursor.Scatter(qp_.environment.memory, qp_.init.pd, offset, bytes);
+  });
   if (result == SgeCursor::Result::kOk) return true;
   const bool gone = result == SgeCursor::Result::kMemoryGone;
   if (gone) ++qp_.environment.counters.memory_gone;
@@ -230,8 +232,9 @@ void Requester::PopDone() {
   if (wqe.signaled || qp_.init.signal_all) {
     Complete(wqe, CompletionStatus::kSuccess, VendorError::kNone);
   }
-  retired_ssn_ += wqe.request_count;
-  if (!TakesReceive(wqe.opcode)) free_in_flight_ -= wqe.request_count;
+  const uint32_t messages = wqe.message_count();
+  retired_ssn_ += messages;
+  if (!TakesReceive(wqe.opcode)) free_in_flight_ -= messages;
   if (cursor_ == queue_.front()) ++cursor_;
   queue_.PopFront();
 }
@@ -242,7 +245,7 @@ void Requester::Complete(const SendWqe& wqe, CompletionStatus status, VendorErro
   completion.status = status;
   completion.opcode = CompletionOpcodeOf(wqe.opcode);
   completion.vendor_error = reason;
-  completion.byte_length = static_cast<uint32_t>(wqe.length);
+  completion.byte_length = wqe.length;
   completion.qpn = qp_.qpn;
   if (!qp_.init.send_cq->Push(completion, /*solicited=*/false)) qp_.completion_lost = true;
 }
@@ -252,7 +255,7 @@ void Requester::Complete(const SendWqe& wqe, CompletionStatus status, VendorErro
 void Requester::RetireLocal() {
   while (!queue_.empty()) {
     SendWqe& wqe = queue_[queue_.front()];
-    if (wqe.failed()) return FailFront(wqe.failure, wqe.failure_reason);
+    if (wqe.failed) return FailFront(wqe.details->failure, wqe.details->failure_reason);
     if (!IsLocal(wqe.opcode) || !wqe.started) return;
     PopDone();
   }

@@ -160,7 +160,7 @@ void Requester::ContinueAfterFlight() {
   next_psn_ = sent_psn_;
   for (cursor_ = queue_.front(); cursor_ != queue_.back(); ++cursor_) {
     SendWqe& wqe = queue_[cursor_];
-    if (!wqe.started || wqe.failed()) break;
+    if (!wqe.started || wqe.failed) break;
     if (IsReadOrAtomic(wqe.opcode) && wqe.first_psn.IsBefore(sent_psn_)) HoldReadCredit(wqe);
     if (wqe.Contains(sent_psn_)) break;
   }
@@ -172,7 +172,7 @@ void Requester::GoBackTo(Psn psn) {
   uint32_t number = queue_.front();
   while (number != queue_.back()) {
     const SendWqe& wqe = queue_[number];
-    if (!wqe.started || wqe.failed() || wqe.Contains(psn)) break;
+    if (!wqe.started || wqe.failed || wqe.Contains(psn)) break;
     ++number;
   }
   cursor_ = number;

@@ -89,11 +89,11 @@ void Requester::Reset() {
 
 Route Requester::NextDatagramRoute() const {
   if (cursor_ == queue_.back()) return Route::kWire;
-  const SendWqe& wqe = queue_[cursor_];
+  const SendDetails& details = *queue_[cursor_].details;
   const EndpointConfig& config = qp_.environment.config;
   // From an address that has gone it reaches nobody, neither on this host.
-  if (config.SourceOf(*wqe.address).IsZero()) return Route::kWire;
-  return config.RouteTo(wqe.address->destination_gid, wqe.remote_qpn);
+  if (config.SourceOf(*details.address).IsZero()) return Route::kWire;
+  return config.RouteTo(details.address->destination_gid, details.remote_qpn);
 }
 
 bool Requester::IsDrained() const { return queue_.empty() || !queue_[queue_.front()].started; }
@@ -102,7 +102,7 @@ bool Requester::IsDrained() const { return queue_.empty() || !queue_[queue_.fron
 bool Requester::MaySendNext() const {
   if (waits_for_receiver_ || failed_ || qp_.completion_lost) return false;
   const SendWqe& wqe = queue_[cursor_];
-  if (wqe.failed()) return false;
+  if (wqe.failed) return false;
   const bool in_the_middle = wqe.started && !(next_psn_ == wqe.first_psn);
   // IBA 10.3.1.5: in SQD what has started goes on.
   const bool state_permits = qp_.attributes.state == QpState::kReadyToSend ||
@@ -162,7 +162,7 @@ size_t Requester::BuildFrame(Time now, const FrameRoom& out) {
 // CanTransmit would permit it too.
 bool Requester::IsPlainNow(const SendWqe& wqe) const {
   const auto in_flight = static_cast<uint32_t>(next_psn_.DistanceFrom(oldest_unacked_psn_));
-  const bool is_plain = wqe.is_plain && !wqe.started && !wqe.failed() && !failed_ &&
+  const bool is_plain = wqe.is_plain && !wqe.started && !wqe.failed && !failed_ &&
                         !waits_for_receiver_ && !qp_.completion_lost && qp_.is_rc() &&
                         qp_.attributes.state == QpState::kReadyToSend && next_psn_ == sent_psn_ &&
                         !is_probing() && in_flight < kMaxPacketsInFlight &&
@@ -175,8 +175,8 @@ size_t Requester::BuildPlain(Time now, SendWqe& wqe, const FrameRoom& out) {
   const size_t frame_bytes = EmitPlain(wqe, out);
   if (frame_bytes == 0) [[unlikely]]
     return 0;
+  wqe.Start(next_psn_, 1);
   TakeSsns(wqe, 1);
-  wqe.Start(next_psn_, 1, 1, last_ssn_);
   round_trip_.OnSent(next_psn_, now);
   sent_psn_ = ++next_psn_;
   ++cursor_;
@@ -185,29 +185,29 @@ size_t Requester::BuildPlain(Time now, SendWqe& wqe, const FrameRoom& out) {
 }
 
 size_t Requester::EmitPlain(const SendWqe& wqe, const FrameRoom& out) const {
-  PayloadPiece payload = {wqe.inline_bytes, wqe.length};
-  if (payload.data == nullptr) {
-    const ScatterGatherEntry& sge = wqe.sge_list.front();
-    payload.data =
-        qp_.environment.memory.LocalAddress(qp_.init.pd, sge.lkey, sge.address, sge.length, 0);
-    if (payload.data == nullptr) return 0;
-  }
+  const uint8_t* const data =
+      wqe.data == SendWqe::Data::kInline
+          ? wqe.inline_bytes()
+          : qp_.environment.memory.LocalAddress(qp_.init.pd, wqe.lkey, wqe.address, wqe.length, 0);
+  if (data == nullptr) [[unlikely]]
+    return 0;
+  const PayloadPiece payload = {data, wqe.length};
   const PlainHeaders headers = {.destination_qpn = qp_.attributes.destination_qpn,
                                 .psn = next_psn_,
                                 .solicited = wqe.solicited,
                                 .ack_request = true};
   const FrameBuilder& builder = qp_.path.builder();
   if (wqe.opcode == SendOpcode::kSend) return builder.EmitSendOnly(headers, payload, out);
-  const Reth reth = {wqe.remote_address, wqe.rkey, static_cast<uint32_t>(wqe.length)};
+  const Reth reth = {wqe.remote_address, wqe.rkey, wqe.length};
   return builder.EmitWriteOnly(headers, reth, payload, out);
 }
 
 // `wqe`, so many messages to the responder, is started.
-void Requester::TakeSsns(const SendWqe& wqe, uint32_t requests) {
-  last_ssn_ += requests;
+void Requester::TakeSsns(SendWqe& wqe, uint32_t messages) {
+  wqe.ssn = last_ssn_ += messages;
   if (TakesReceive(wqe.opcode)) return;
-  free_in_flight_ += requests;
-  if (ssn_limit_) *ssn_limit_ += requests;
+  free_in_flight_ += messages;
+  if (ssn_limit_) *ssn_limit_ += messages;
 }
 
 // Gives the request its PSNs, or carries it out if it is a local one. False if it failed.
@@ -216,7 +216,7 @@ bool Requester::Begin(SendWqe& wqe) {
     CarryOutLocally(wqe);
     wqe.started = true;
     wqe.first_psn = next_psn_;
-    return !wqe.failed();
+    return !wqe.failed;
   }
   if (qp_.is_datagram() && wqe.length > qp_.mtu_bytes()) {  // IBA C10-93.1.1
     MarkFailed(wqe, CompletionStatus::kLocalLengthError, VendorError::kDatagramTooLong);
@@ -227,29 +227,31 @@ bool Requester::Begin(SendWqe& wqe) {
       MarkFailed(wqe, CompletionStatus::kLocalQpOperationError, VendorError::kNoReadCredits);
       return false;
     }
-    if (!CheckLocal(qp_.environment.memory, qp_.init.pd, wqe.sge_list, AccessFlags::kLocalWrite)) {
+    const bool is_writable = wqe.UseData([this](const SgeCursor& cursor) {
+      return CheckLocal(qp_.environment.memory, qp_.init.pd, cursor.list(),
+                        AccessFlags::kLocalWrite);
+    });
+    if (!is_writable) {
       MarkFailed(wqe, CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
       return false;
     }
   }
   const uint32_t psns = IsAtomic(wqe.opcode) ? 1 : PacketsFor(wqe.length, qp_.mtu_bytes());
-  const uint32_t requests = wqe.opcode == SendOpcode::kRdmaRead
-                                ? (psns + kMaxReadRequestPackets - 1) / kMaxReadRequestPackets
-                                : 1;
-  TakeSsns(wqe, requests);
-  wqe.Start(next_psn_, psns, requests, last_ssn_);
+  wqe.Start(next_psn_, psns);
+  TakeSsns(wqe, wqe.message_count());
   return true;
 }
 
 void Requester::CarryOutLocally(SendWqe& wqe) {
   MemoryTable& memory = qp_.environment.memory;
   if (wqe.opcode == SendOpcode::kLocalInvalidate) {
-    if (memory.InvalidateWindow(qp_.init.pd, qp_.qpn, wqe.invalidate_rkey) != Status::kOk) {
+    if (memory.InvalidateWindow(qp_.init.pd, qp_.qpn, wqe.details->invalidate_rkey) !=
+        Status::kOk) {
       MarkFailed(wqe, CompletionStatus::kMemoryManagementError, VendorError::kInvalidateKey);
     }
     return;
   }
-  const WindowBinding& window = wqe.window;
+  const WindowBinding& window = wqe.details->window;
   const MemoryTable::Binding binding = {window.region, window.address, window.length,
                                         window.access};
   if (memory.BindWindow(qp_.init.pd, qp_.qpn, window.present_rkey, wqe.rkey, binding) !=
@@ -264,7 +266,7 @@ size_t Requester::EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out) {
   headers.opcode.operation = OperationOf(wqe.opcode);
   headers.destination_qpn = qp_.attributes.destination_qpn;
   headers.psn = next_psn_;
-  headers.xrceth = {wqe.remote_srqn};
+  headers.xrceth = {wqe.details->remote_srqn};
 
   std::array<PayloadPiece, kMaxSges> pieces;
   size_t piece_count = 0;
@@ -274,10 +276,11 @@ size_t Requester::EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out) {
       psns = FillRead(wqe, headers);
       break;
     case Operation::kCompareAndSwap:
-      headers.atomic = {wqe.remote_address, wqe.rkey, wqe.swap, wqe.compare_or_add};
+      headers.atomic = {wqe.remote_address, wqe.rkey, wqe.details->swap,
+                        wqe.details->compare_or_add};
       break;
     case Operation::kFetchAndAdd:
-      headers.atomic = {wqe.remote_address, wqe.rkey, wqe.compare_or_add, 0};
+      headers.atomic = {wqe.remote_address, wqe.rkey, wqe.details->compare_or_add, 0};
       break;
     default:
       const auto gathered = FillData(wqe, headers, pieces);
@@ -303,11 +306,13 @@ size_t Requester::EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out) {
 // Returns the path of the datagram.
 Path Requester::FillDatagram(const SendWqe& wqe, TransportHeaders& headers) const {
   constexpr uint32_t kUseOwnQkey = 0x8000'0000;  // IBA 10.2.5
-  const bool own = (wqe.remote_qkey & kUseOwnQkey) != 0;
-  headers.deth = {own ? qp_.attributes.qkey : wqe.remote_qkey, qp_.qpn};
-  headers.destination_qpn = wqe.remote_qpn;
+  const SendDetails& details = *wqe.details;
+  const bool own = (details.remote_qkey & kUseOwnQkey) != 0;
+  headers.deth = {own ? qp_.attributes.qkey : details.remote_qkey, qp_.qpn};
+  headers.destination_qpn = details.remote_qpn;
   const EndpointConfig& config = qp_.environment.config;
-  return {config, config.SourceOf(*wqe.address), *wqe.address, qp_.qpn, wqe.remote_qpn};
+  const AddressVector& address = *details.address;
+  return {config, config.SourceOf(address), address, qp_.qpn, details.remote_qpn};
 }
 
 // A packet of a SEND or WRITE. Returns the number of pieces its payload lies in; nullopt if the
@@ -322,8 +327,8 @@ std::optional<size_t> Requester::FillData(SendWqe& wqe, TransportHeaders& header
   headers.opcode.position = PositionOf(first, last);
   if (last) {
     headers.opcode.suffix = SuffixOf(wqe.opcode);
-    headers.immediate = wqe.immediate;
-    headers.invalidate_rkey = wqe.invalidate_rkey;
+    headers.immediate = wqe.details->immediate;
+    headers.invalidate_rkey = wqe.details->invalidate_rkey;
     headers.solicited = wqe.solicited;
   }
   if (first) wqe.probes = TakesReceive(wqe.opcode) && !HasCredit(wqe);
@@ -333,14 +338,16 @@ std::optional<size_t> Requester::FillData(SendWqe& wqe, TransportHeaders& header
   headers.ack_request = qp_.is_reliable() && (last || (first && wqe.probes) || ends_resend_window ||
                                               next_psn_.value() % kAckRequestInterval == 0);
   if (headers.opcode.HasReth()) {
-    headers.reth = {wqe.remote_address, wqe.rkey, static_cast<uint32_t>(wqe.length)};
+    headers.reth = {wqe.remote_address, wqe.rkey, wqe.length};
   }
 
-  if (wqe.inline_bytes != nullptr) {
-    pieces[0] = {wqe.inline_bytes + offset, length};
+  if (wqe.data == SendWqe::Data::kInline) {
+    pieces[0] = {wqe.inline_bytes() + offset, length};
     return 1;
   }
-  return wqe.sges.Gather(qp_.environment.memory, qp_.init.pd, offset, length, pieces);
+  return wqe.UseData([&](SgeCursor& cursor) {
+    return cursor.Gather(qp_.environment.memory, qp_.init.pd, offset, length, pieces);
+  });
 }
 
 // A READ request for what is still to come of the message; a READ that lost a response goes on
@@ -384,8 +391,9 @@ void Requester::AwaitResponse(Time now) {
 
 // A request that cannot be carried out stops the queue; those before it still complete normally.
 void Requester::MarkFailed(SendWqe& wqe, CompletionStatus status, VendorError reason) {
-  wqe.failure = status;
-  wqe.failure_reason = reason;
+  wqe.failed = true;
+  wqe.details->failure = status;
+  wqe.details->failure_reason = reason;
   if (cursor_ == queue_.front()) FailFront(status, reason);
 }
 

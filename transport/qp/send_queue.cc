@@ -40,9 +40,16 @@ uint32_t Offered(QpType type) {
   }
 }
 
-bool IsPlain(const SendWorkRequest& request, uint64_t length) {
+// Of a request whose data is in one piece.
+bool IsPlain(const SendOperation& request) {
   return (request.opcode == SendOpcode::kRdmaWrite || request.opcode == SendOpcode::kSend) &&
-         !request.fence && length != 0;
+         !request.fence;
+}
+
+bool HasOperands(SendOpcode opcode) {
+  constexpr uint32_t kNone =
+      Bits({SendOpcode::kRdmaWrite, SendOpcode::kSend, SendOpcode::kRdmaRead});
+  return (kNone >> static_cast<uint32_t>(opcode) & 1) == 0;
 }
 
 }  // namespace
@@ -53,11 +60,15 @@ SendQueue::SendQueue(QpType type, const QpCapabilities& capabilities)
       max_sges_(capabilities.max_send_sge),
       max_inline_bytes_(capabilities.max_inline_bytes),
       mask_(std::bit_ceil(std::max(capacity_, 1u)) - 1),
+      all_have_details_(type == QpType::kUnreliableDatagram || type == QpType::kXrcSend),
       ring_(std::make_unique<SendWqe[]>(mask_ + 1u)),
+      details_(std::make_unique<SendDetails[]>(mask_ + 1u)),
       sges_(std::make_unique<ScatterGatherEntry[]>(size_t{mask_ + 1u} * max_sges_)),
       inline_bytes_(new uint8_t[size_t{mask_ + 1u} * max_inline_bytes_]),
       addresses_(type == QpType::kUnreliableDatagram ? std::make_unique<AddressVector[]>(mask_ + 1u)
-                                                     : nullptr) {}
+                                                     : nullptr) {
+  for (uint32_t slot = 0; slot <= mask_; ++slot) ring_[slot].details = &details_[slot];
+}
 
 Status SendQueue::Check(const SendWorkRequest& request, uint64_t length) const {
   if (request.opcode > SendOpcode::kSendWithInvalidate ||
@@ -82,37 +93,52 @@ Status SendQueue::Post(const SendWorkRequest& request) {
 
   const uint32_t slot = back_ & mask_;
   SendWqe& wqe = ring_[slot];
-  wqe.Begin(request, length);
-  if (addresses_ != nullptr) {
-    addresses_[slot] = *request.address;
-    wqe.address = &addresses_[slot];
-  }
+  static_cast<SendOperation&>(wqe) = request;
+  wqe.started = wqe.probes = wqe.holds_read_credit = wqe.failed = false;
+  wqe.wr_id = request.wr_id;
+  wqe.remote_address = request.remote_address;
+  wqe.rkey = request.rkey;
+  wqe.length = static_cast<uint32_t>(length);
+  wqe.psn_count = 0;
   if (request.inline_data) {
-    uint8_t* bytes = inline_bytes_.get() + size_t{slot} * max_inline_bytes_;
-    wqe.inline_bytes = bytes;
-    wqe.sge_list = {};
-    for (const ScatterGatherEntry& sge : request.sges) {
-      if (sge.length == 0) continue;
-      const auto* from = reinterpret_cast<const void*>(sge.address);
-      if (!GuardedCopy(bytes, from, sge.length)) return Status::kBadAddress;
-      bytes += sge.length;
-    }
-    wqe.is_plain = IsPlain(request, length);
+    if (!CopyInline(request, slot)) return Status::kBadAddress;
+    wqe.data = SendWqe::Data::kInline;
+    wqe.is_plain = length != 0 && IsPlain(request);
+  } else if (request.sges.size() == 1 && length != 0) {
+    wqe.data = SendWqe::Data::kOnePiece;
+    wqe.address = request.sges.front().address;
+    wqe.lkey = request.sges.front().lkey;
+    wqe.is_plain = IsPlain(request);
   } else {
-    ScatterGatherEntry* sges = sges_.get() + size_t{slot} * max_sges_;
-    const bool is_one_piece = request.sges.size() == 1;
-    if (is_one_piece) [[likely]] {  // most are, and a call to copy it costs more than the copy
-      sges[0] = request.sges[0];
-    } else {
-      std::copy(request.sges.begin(), request.sges.end(), sges);
-    }
-    wqe.inline_bytes = nullptr;
-    wqe.sge_list = {sges, request.sges.size()};
-    wqe.sges = SgeCursor(wqe.sge_list);
-    wqe.is_plain = is_one_piece && IsPlain(request, length);
+    ScatterGatherEntry* const sges = sges_.get() + size_t{slot} * max_sges_;
+    std::copy(request.sges.begin(), request.sges.end(), sges);
+    wqe.data = SendWqe::Data::kList;
+    wqe.details->sges = SgeCursor({sges, request.sges.size()});
+    wqe.is_plain = false;
   }
+  if (all_have_details_ || HasOperands(request.opcode)) CopyDetails(request, slot);
   ++back_;
   return Status::kOk;
+}
+
+// False if data cannot be read.
+bool SendQueue::CopyInline(const SendWorkRequest& request, uint32_t slot) {
+  uint8_t* bytes = inline_bytes_.get() + size_t{slot} * max_inline_bytes_;
+  ring_[slot].address = reinterpret_cast<uintptr_t>(bytes);
+  for (const ScatterGatherEntry& sge : request.sges) {
+    if (sge.length == 0) continue;
+    if (!GuardedCopy(bytes, reinterpret_cast<const void*>(sge.address), sge.length)) return false;
+    bytes += sge.length;
+  }
+  return true;
+}
+
+void SendQueue::CopyDetails(const SendWorkRequest& request, uint32_t slot) {
+  SendDetails& details = details_[slot];
+  static_cast<SendOperands&>(details) = request;
+  if (addresses_ == nullptr) return;
+  addresses_[slot] = *request.address;
+  details.address = &addresses_[slot];
 }
 
 Status SendQueue::PostAll(std::span<const SendWorkRequest> requests) {

@@ -6,6 +6,7 @@
 
 #include "transport/completion.h"
 #include "transport/ids.h"
+#include "transport/limits.h"
 #include "transport/memory/sge_cursor.h"
 #include "transport/psn.h"
 #include "transport/qp_attributes.h"
@@ -14,56 +15,70 @@
 
 namespace uroce::transport {
 
-// A send work request that waits, is on its way, or waits for its response.
-struct SendWqe : SendParameters {
-  uint64_t length = 0;  // of the message in bytes
-  SgeCursor sges;
-  std::span<const ScatterGatherEntry> sge_list;
-  const uint8_t* inline_bytes = nullptr;   // the message itself, if it was posted inline
+// What only some of the send work requests in a queue have; the others leave it alone.
+struct SendDetails : SendOperands {
+  SgeCursor sges;                          // the data, if it is a list
   const AddressVector* address = nullptr;  // where a datagram goes
-  // A SEND or WRITE that waits for nothing, has no immediate data, and whose data is in one piece:
-  // inline_bytes or the first entry of sge_list.
-  bool is_plain = false;
-
-  // Set when the request is first transmitted (or, for a local operation, carried out).
-  bool started = false;
-  Psn first_psn;
-  uint32_t psn_count = 0;      // 0 for a local operation; of the response for a READ
-  uint32_t request_count = 0;  // messages to the responder: a very long READ is several; 0 if local
-  uint32_t ssn = 0;  // sequence number of the last of them: the MSN when it is carried out
-  // The first packet was sent without knowing of a receive request for it (IBA 9.7.7.2.5).
-  bool probes = false;
-
-  // A READ or atomic that was sent and not answered in full: it occupies one of max_rd_atomic.
-  bool holds_read_credit = false;
-
-  // The request can not be carried out. It completes so when those before it have completed.
+  // Why a request failed before it was sent.
   CompletionStatus failure = CompletionStatus::kSuccess;
   VendorError failure_reason = VendorError::kNone;
+};
 
-  // As it is when it was posted; where its data is, is still to be said.
-  void Begin(const SendParameters& parameters, uint64_t bytes) {
-    static_cast<SendParameters&>(*this) = parameters;
-    length = bytes;
-    started = probes = holds_read_credit = false;
-    psn_count = request_count = 0;
-    failure = CompletionStatus::kSuccess;
-    failure_reason = VendorError::kNone;
-  }
+// A send work request that waits, is on its way, or waits for its response: a cache line, and
+// nearly all messages are sent and completed with it alone.
+struct alignas(64) SendWqe : SendOperation {
+  enum class Data : uint8_t { kList, kOnePiece, kInline };
+
+  Data data = Data::kList;
+  // A SEND or WRITE that waits for nothing, has no immediate data, and whose data is in one piece.
+  bool is_plain = false;
+  bool started = false;  // first transmitted or, if it is a local operation, carried out
+  // The first packet was sent without knowing of a receive request for it (IBA 9.7.7.2.5).
+  bool probes : 1 = false;
+  // A READ or atomic that was sent and not answered in full: it occupies one of max_rd_atomic.
+  bool holds_read_credit : 1 = false;
+  // It can not be carried out. It completes so when those before it have completed.
+  bool failed : 1 = false;
+
+  uint64_t wr_id = 0;
+  uint64_t remote_address = 0;
+  uint64_t address = 0;  // of the data, if that is one piece or inline
+  SendDetails* details = nullptr;
+  uint32_t length = 0;  // of the message in bytes
+  LKey lkey;            // of one piece
+  RKey rkey;
+  // Set when the request is started.
+  Psn first_psn;
+  uint32_t psn_count = 0;  // 0 for a local operation; of the response for a READ
+  uint32_t ssn = 0;        // sequence number of its last message: the MSN when that is carried out
+
   // The first packet goes out, or has gone.
-  void Start(Psn first, uint32_t psns, uint32_t requests, uint32_t last_ssn) {
+  void Start(Psn first, uint32_t psns) {
     started = true;
     first_psn = first;
     psn_count = psns;
-    request_count = requests;
-    ssn = last_ssn;
   }
   Psn end_psn() const { return first_psn + psn_count; }
   // Counted up from first_psn: a message may take half of all PSNs.
   bool Contains(Psn psn) const {
     return ((psn.value() - first_psn.value()) & Psn::kMask) < psn_count;
   }
-  bool failed() const { return failure != CompletionStatus::kSuccess; }
+  // Messages to the responder: a very long READ is several. Of a request that was started.
+  uint32_t message_count() const {
+    if (IsLocal(opcode)) return 0;
+    if (opcode != SendOpcode::kRdmaRead) [[likely]]
+      return 1;
+    return (psn_count + kMaxReadRequestPackets - 1) / kMaxReadRequestPackets;
+  }
+  const uint8_t* inline_bytes() const { return reinterpret_cast<const uint8_t*>(address); }
+  // Calls use(SgeCursor&) with the place of data that is not inline.
+  template <class Use>
+  auto UseData(Use use) {
+    if (data == Data::kList) return use(details->sges);
+    const ScatterGatherEntry piece = {address, length, lkey};
+    SgeCursor cursor(std::span(&piece, 1));
+    return use(cursor);
+  }
 };
 
 // The send work requests of a queue pair, addressed by the order they were posted in: `front()` is
@@ -91,13 +106,17 @@ class SendQueue {
 
  private:
   Status Check(const SendWorkRequest& request, uint64_t length) const;
+  bool CopyInline(const SendWorkRequest& request, uint32_t slot);
+  void CopyDetails(const SendWorkRequest& request, uint32_t slot);
 
   uint32_t offered_;  // one bit a SendOpcode
   uint32_t capacity_;
   uint32_t max_sges_;
   uint32_t max_inline_bytes_;
-  uint32_t mask_;  // ring size - 1
+  uint32_t mask_;          // ring size - 1
+  bool all_have_details_;  // datagrams and requests of XRC
   std::unique_ptr<SendWqe[]> ring_;
+  std::unique_ptr<SendDetails[]> details_;      // one a ring slot
   std::unique_ptr<ScatterGatherEntry[]> sges_;  // max_sges_ a ring slot
   std::unique_ptr<uint8_t[]> inline_bytes_;     // max_inline_bytes_ a ring slot
   std::unique_ptr<AddressVector[]> addresses_;  // one a ring slot, if these are datagrams
