@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "transport/limits.h"
+#include "transport/wire/bare_frame.h"
 #include "transport/wire/connection_frame.h"
 #include "transport/wire/frame_parser.h"
 
@@ -164,6 +165,12 @@ DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route fro
   SetTime(now);
   ++counters_.received_packets;
   counters_.received_bytes += frame.size();
+  if (icrc_check == IcrcCheck::kWaivedWithHeaders && IsBareFrame(frame)) {
+    const DropReason result = OnBareFrame(now, frame, from);
+    if (result != DropReason::kNone) [[unlikely]]
+      ++counters_.drops(result);
+    return result;
+  }
   ConnectionPacket peers;
   QueuePair* const qp = config_.uses_short_way ? Find(PeekDestinationQpn(frame)) : nullptr;
   const bool is_peers = qp != nullptr && qp->MatchPeersFrame(frame, from, icrc_check, peers);
@@ -172,7 +179,7 @@ DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route fro
   Packet packet;
   packet.from = from;
   DropReason result;
-  if (is_peers && qp->ReadPeersPacket(peers, packet)) {
+  if (is_peers && qp->ReadPeersPacket(peers, packet) == DropReason::kNone) {
     result = qp->OnPeersPacket(now, packet);
   } else {
     result = ParseFrame(frame, packet, icrc_check);
@@ -182,6 +189,20 @@ DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route fro
   const bool is_own_copy = from == Route::kLoopback && result == DropReason::kNotAMember;
   if (result != DropReason::kNone && !is_own_copy) ++counters_.drops(result);
   return result;
+}
+
+// From the process that shares the memory it lies in, which is all there is to know of its source.
+DropReason Endpoint::OnBareFrame(Time now, std::span<const uint8_t> frame, Route from) {
+  ConnectionPacket peers;
+  QueuePair* const qp = Find(ReadBareFrame(frame, peers));
+  if (qp == nullptr) return DropReason::kUnknownQp;
+  if (!qp->IsPeersWay(from)) return DropReason::kForeignSource;
+  if (config_.uses_short_way && qp->OnPlainPacket(now, peers)) [[likely]]
+    return DropReason::kNone;
+  Packet packet;
+  packet.from = from;
+  const DropReason reason = qp->ReadPeersPacket(peers, packet);
+  return reason == DropReason::kNone ? qp->OnPeersPacket(now, packet) : reason;
 }
 
 // IBA 9.6.1.2.3, C9-43.

@@ -159,6 +159,7 @@ class Endpoint {
 
  private:
   DropReason Deliver(Time now, const Packet& packet);
+  DropReason OnBareFrame(Time now, std::span<const uint8_t> frame, Route from);
   DropReason DeliverToGeneralServices(Time now, const Packet& packet);
   DropReason DeliverMulticast(Time now, const Packet& packet);
   void CountTransmitted(size_t frame_bytes);

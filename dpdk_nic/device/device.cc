@@ -64,6 +64,13 @@ bool IsImpaired(const DeviceConfig& config) {
   return config.impairments.any() || !config.scenario.empty();
 }
 
+// What frames on links need. A capture wants whole ones, and fills in the ICRC.
+transport::IcrcUse IcrcOnLinks(const DeviceConfig& config) {
+  if (IsImpaired(config)) return transport::IcrcUse::kCarried;
+  return config.capture_file.empty() ? transport::IcrcUse::kWaivedWithHeaders
+                                     : transport::IcrcUse::kWaived;
+}
+
 ErrorOr<Parts> AttachToFabric(const DeviceConfig& config) {
   Parts parts;
   parts.published_state = PublishedState::Create();
@@ -71,13 +78,13 @@ ErrorOr<Parts> AttachToFabric(const DeviceConfig& config) {
     return Error{"there is no shared memory for the device (" + std::string(strerror(errno)) +
                  "): allow this process more memory and open files, on Linux 5.1 or later"};
   }
-  auto port = std::make_unique<FabricPort>(FabricPort::Options{
-      .fabric = config.fabric,
-      .ip = config.ip,
-      .mtu_bytes = config.mtu_bytes,
-      .needs_ip = config.is_ip_chosen,
-      .published_state_fd = parts.published_state->fd(),
-      .icrc = IsImpaired(config) ? transport::IcrcUse::kCarried : transport::IcrcUse::kWaived});
+  auto port = std::make_unique<FabricPort>(
+      FabricPort::Options{.fabric = config.fabric,
+                          .ip = config.ip,
+                          .mtu_bytes = config.mtu_bytes,
+                          .needs_ip = config.is_ip_chosen,
+                          .published_state_fd = parts.published_state->fd(),
+                          .icrc = IcrcOnLinks(config)});
   if (const auto error = port->Attach()) return *error;
 
   const control::Welcome& fabric = port->fabric();

@@ -8,6 +8,7 @@
 #include "dpdk_nic/engine/fork_handler.h"
 #include "dpdk_nic/engine/polling_pause.h"
 #include "dpdk_nic/engine/progress.h"
+#include "transport/wire/bare_frame.h"
 
 namespace uroce::nic {
 namespace {
@@ -38,10 +39,11 @@ constexpr Duration kReleaseTimeout = transport::Milliseconds(1'000);
 
 constexpr Duration kLinkServiceInterval = transport::Milliseconds(1);
 
-// Whether a frame may be RoCEv2: UDP over IPv4 or IPv6 without extension headers. Decides only
-// whether the transport or the link layer looks at it first.
-bool IsUdp(std::span<const uint8_t> frame) {
+// Whether a frame may be RoCEv2: a bare one, or UDP over IPv4 or IPv6 without extension headers.
+// Decides only whether the transport or the link layer looks at it first.
+bool MayBeRoce(std::span<const uint8_t> frame) {
   constexpr uint8_t kUdp = 17;
+  if (transport::IsBareFrame(frame)) return true;
   if (frame.size() < 34) return false;
   const bool ipv4 = frame[12] == 0x08 && frame[13] == 0x00;
   const bool ipv6 = frame[12] == 0x86 && frame[13] == 0xdd;
@@ -139,7 +141,7 @@ void Engine::Accept(Time now, const PacketPort::ReceivedFrame& frame) {
                   has_none ? IcrcUse::kWaived : IcrcUse::kCarried);
     tapped_ = true;
   }
-  if (IsUdp(frame.bytes) || !link_layer_->OnFrame(now, frame.bytes)) {
+  if (MayBeRoce(frame.bytes) || !link_layer_->OnFrame(now, frame.bytes)) {
     endpoint_.OnFrame(now, frame.bytes, frame.from, frame.icrc_check);
     return;
   }
@@ -296,15 +298,16 @@ void Engine::FinishVerb() {
     lock_.Unlock();
     return;
   }
-  bool sent = std::exchange(sent_at_once_, false);
-  if (HasTransmit()) sent |= TransmitBurst(clock_.Now()) != 0;
+  Time now = std::exchange(sent_at_once_, Time{0});
+  bool sent = now != Time{0};
+  if (HasTransmit()) {
+    now = clock_.Now();
+    sent |= TransmitBurst(now) != 0;
+  }
   // While answers are awaited others will come to go with these. A message that is alone goes at
   // once.
   const bool awaits_answers = std::exchange(verb_awaits_answers_, false);
-  if (sent) {
-    const Time now = clock_.Now();
-    Flush(now, awaits_answers ? flushed_at_ + kLongestWaitForOthers : now);
-  }
+  if (sent) Flush(now, awaits_answers ? flushed_at_ + kLongestWaitForOthers : now);
   EndPass();
   UnlockAndWakeHelper();
 }
@@ -322,14 +325,14 @@ bool Engine::SendAtOnce(transport::QueuePair& qp) {
   const Route route = qp.route();
   if (route == Route::kLoopback && !port_loops_back_) return false;
   if (!endpoint_.MaySendAtOnce(qp) || in_forked_child()) return false;
-  if (!sent_at_once_) verb_awaits_answers_ = qp.AwaitsResponses();
+  if (sent_at_once_ == Time{0}) verb_awaits_answers_ = qp.AwaitsResponses();
   const transport::FrameRoom room = port_->AcquireTransmit(route);
   if (room.empty()) return false;
   const Time now = clock_.Now();
   const size_t frame_bytes = endpoint_.BuildAtOnce(now, qp, room);
   if (frame_bytes == 0) return false;
   Commit(now, route, room.first(frame_bytes), room.icrc);
-  sent_at_once_ = true;
+  sent_at_once_ = now;
   return true;
 }
 

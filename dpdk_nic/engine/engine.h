@@ -197,9 +197,9 @@ class Engine {
   transport::Route next_route_ UROCE_GUARDED_BY(lock_) = transport::Route::kWire;  // sends next
   // The helper sleeps until then and has to be woken for anything earlier; 0: it need not be woken.
   transport::Time helper_sleeps_until_ UROCE_GUARDED_BY(lock_);
-  bool port_active_ UROCE_GUARDED_BY(lock_);           // what the endpoint was told last
-  bool port_failed_ UROCE_GUARDED_BY(lock_) = false;   // the endpoint was told
-  bool sent_at_once_ UROCE_GUARDED_BY(lock_) = false;  // frames in this verb
+  bool port_active_ UROCE_GUARDED_BY(lock_);              // what the endpoint was told last
+  bool port_failed_ UROCE_GUARDED_BY(lock_) = false;      // the endpoint was told
+  transport::Time sent_at_once_ UROCE_GUARDED_BY(lock_);  // the last frame in this verb; 0: none
   transport::Time flushed_at_ UROCE_GUARDED_BY(lock_);
   transport::Time flush_by_ UROCE_GUARDED_BY(lock_) = transport::kNever;  // frames wait for others
   bool verb_awaits_answers_ UROCE_GUARDED_BY(lock_) = false;  // to what earlier ones sent

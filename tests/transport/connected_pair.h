@@ -111,9 +111,9 @@ struct ConnectedPair {
   }
   bool Move(Endpoint& from, Endpoint& to) {
     bool moved = false;
-    while (const size_t bytes = from.PollTransmit(now, Route::kWire, frame)) {
+    while (const size_t bytes = from.PollTransmit(now, Route::kWire, FrameRoom(frame, icrc))) {
       moved = true;
-      last_drop = to.OnFrame(now, std::span(frame).first(bytes));
+      last_drop = to.OnFrame(now, std::span(frame).first(bytes), Route::kWire, CheckOf(icrc));
     }
     return moved;
   }
@@ -139,6 +139,7 @@ struct ConnectedPair {
   TestHost client{1};
   TestHost server{2};
   Time now{1'000};
+  IcrcUse icrc = IcrcUse::kCarried;
   alignas(64) std::array<uint8_t, kMaxFrameBytes> frame;
   DropReason last_drop = DropReason::kNone;
   ScatterGatherEntry sge;

@@ -20,12 +20,19 @@
 namespace uroce::transport {
 namespace {
 
-class EndpointTest : public testing::Test, protected ConnectedPair {
+class EndpointTest : public testing::TestWithParam<IcrcUse>, protected ConnectedPair {
  protected:
-  void SetUp() override { std::iota(client.memory.begin(), client.memory.end(), uint8_t{1}); }
+  void SetUp() override {
+    icrc = GetParam();
+    std::iota(client.memory.begin(), client.memory.end(), uint8_t{1});
+  }
 };
 
-TEST_F(EndpointTest, SendFillsTheReceiveAndCompletesOnBothSides) {
+INSTANTIATE_TEST_SUITE_P(Icrc, EndpointTest,
+                         testing::Values(IcrcUse::kCarried, IcrcUse::kWaived,
+                                         IcrcUse::kWaivedWithHeaders));
+
+TEST_P(EndpointTest, SendFillsTheReceiveAndCompletesOnBothSides) {
   PostReceive(5000);
   SendWorkRequest request = Request(SendOpcode::kSendWithImmediate, 5000);
   request.immediate = 0x11223344;
@@ -48,7 +55,7 @@ TEST_F(EndpointTest, SendFillsTheReceiveAndCompletesOnBothSides) {
   EXPECT_EQ(sent[0].opcode, CompletionOpcode::kSend);
 }
 
-TEST_F(EndpointTest, WriteLandsAcrossThePsnWrap) {
+TEST_P(EndpointTest, WriteLandsAcrossThePsnWrap) {
   ASSERT_EQ(client.qp->PostSend(Request(SendOpcode::kRdmaWrite, 100'000)), Status::kOk);
   Exchange();
   EXPECT_EQ(std::memcmp(server.memory.data() + 4096, client.memory.data(), 100'000), 0);
@@ -58,7 +65,7 @@ TEST_F(EndpointTest, WriteLandsAcrossThePsnWrap) {
   EXPECT_EQ(server.qp->Query().rq_psn, kFirstPsn + 98);
 }
 
-TEST_F(EndpointTest, ReadFetches) {
+TEST_P(EndpointTest, ReadFetches) {
   std::iota(server.memory.begin(), server.memory.end(), uint8_t{77});
   ASSERT_EQ(client.qp->PostSend(Request(SendOpcode::kRdmaRead, 10'001)), Status::kOk);
   Exchange();
@@ -69,7 +76,7 @@ TEST_F(EndpointTest, ReadFetches) {
   EXPECT_EQ(done[0].byte_length, 10'001u);
 }
 
-TEST_F(EndpointTest, AtomicsReturnTheOriginalAndChangeMemory) {
+TEST_P(EndpointTest, AtomicsReturnTheOriginalAndChangeMemory) {
   const uint64_t before = 40;
   std::memcpy(server.memory.data() + 4096, &before, sizeof(before));
   SendWorkRequest add = Request(SendOpcode::kFetchAndAdd, 8);
@@ -93,7 +100,7 @@ TEST_F(EndpointTest, AtomicsReturnTheOriginalAndChangeMemory) {
   EXPECT_EQ(client.Poll().size(), 2u);
 }
 
-TEST_F(EndpointTest, WrongRkeyEndsTheConnectionOnBothSides) {
+TEST_P(EndpointTest, WrongRkeyEndsTheConnectionOnBothSides) {
   SendWorkRequest request = Request(SendOpcode::kRdmaWrite, 100);
   request.rkey = RKey{request.rkey.value + 1};
   ASSERT_EQ(client.qp->PostSend(request), Status::kOk);
@@ -109,7 +116,7 @@ TEST_F(EndpointTest, WrongRkeyEndsTheConnectionOnBothSides) {
   EXPECT_EQ(event->context, &server.qp_tag);
 }
 
-TEST_F(EndpointTest, ReceiverNotReadyIsRetriedAfterItsTimer) {
+TEST_P(EndpointTest, ReceiverNotReadyIsRetriedAfterItsTimer) {
   ASSERT_EQ(client.qp->PostSend(Request(SendOpcode::kSend, 10)), Status::kOk);
   Exchange();
   EXPECT_TRUE(client.Poll().empty());
@@ -124,7 +131,7 @@ TEST_F(EndpointTest, ReceiverNotReadyIsRetriedAfterItsTimer) {
   EXPECT_EQ(server.Poll().size(), 1u);
 }
 
-TEST_F(EndpointTest, ADestroyedQueuePairTakesItsEventsWithIt) {
+TEST_P(EndpointTest, ADestroyedQueuePairTakesItsEventsWithIt) {
   SendWorkRequest request = Request(SendOpcode::kRdmaWrite, 100);
   request.rkey = RKey{request.rkey.value + 1};
   ASSERT_EQ(client.qp->PostSend(request), Status::kOk);
@@ -133,7 +140,7 @@ TEST_F(EndpointTest, ADestroyedQueuePairTakesItsEventsWithIt) {
   EXPECT_FALSE(server.endpoint.TakeEvent().has_value());
 }
 
-TEST_F(EndpointTest, ADestroyedQueuePairTakesItsTimerWithIt) {
+TEST_P(EndpointTest, ADestroyedQueuePairTakesItsTimerWithIt) {
   ASSERT_EQ(client.qp->PostSend(Request(SendOpcode::kSend, 10)), Status::kOk);
   ASSERT_NE(client.endpoint.PollTransmit(now, Route::kWire, frame), 0u);
   ASSERT_NE(client.endpoint.NextDeadline(), kNever);
@@ -141,7 +148,7 @@ TEST_F(EndpointTest, ADestroyedQueuePairTakesItsTimerWithIt) {
   EXPECT_EQ(client.endpoint.NextDeadline(), kNever);
 }
 
-TEST_F(EndpointTest, FramesGoToTheNewEthernetAddressOfANeighbor) {
+TEST_P(EndpointTest, FramesGoToTheNewEthernetAddressOfANeighbor) {
   const MacAddress moved = {2, 7, 7, 7, 7, 7};
   const Gid peer = client.qp->Query().address.destination_gid;
   QueuePair* unconnected = nullptr;
@@ -159,24 +166,24 @@ TEST_F(EndpointTest, FramesGoToTheNewEthernetAddressOfANeighbor) {
 }
 
 // A request and its acknowledgement.
-TEST_F(EndpointTest, RoomDecidesWhetherAFrameCarriesItsIcrc) {
-  for (const IcrcUse icrc : {IcrcUse::kWaived, IcrcUse::kCarried}) {
-    const bool has_one = icrc == IcrcUse::kCarried;
+TEST_P(EndpointTest, RoomDecidesWhetherAFrameCarriesItsIcrc) {
+  for (const IcrcUse use : {IcrcUse::kWaived, IcrcUse::kCarried}) {
+    const bool has_one = use == IcrcUse::kCarried;
     ASSERT_EQ(client.qp->PostSend(Request(SendOpcode::kRdmaWrite, 100)), Status::kOk);
     for (auto [from, to] : {std::pair(&client, &server), std::pair(&server, &client)}) {
-      const FrameRoom room(frame, icrc);
+      const FrameRoom room(frame, use);
       const size_t bytes = from->endpoint.PollTransmit(now, Route::kWire, room);
       ASSERT_NE(bytes, 0u);
       EXPECT_EQ(Load32(&frame[bytes - kIcrcBytes]) != 0, has_one);
-      EXPECT_EQ(to->endpoint.OnFrame(now, std::span(frame).first(bytes), Route::kWire,
-                                     has_one ? IcrcCheck::kNeeded : IcrcCheck::kWaived),
-                DropReason::kNone);
+      EXPECT_EQ(
+          to->endpoint.OnFrame(now, std::span(frame).first(bytes), Route::kWire, CheckOf(use)),
+          DropReason::kNone);
     }
     EXPECT_EQ(client.Poll().size(), 1u);
   }
 }
 
-TEST_F(EndpointTest, CompletionsOfADestroyedQueuePairAreDropped) {
+TEST_P(EndpointTest, CompletionsOfADestroyedQueuePairAreDropped) {
   const auto send_cq = server.endpoint.CreateCompletionQueue(16, nullptr);
   const auto receive_cq = server.endpoint.CreateCompletionQueue(16, nullptr);
   const auto create = [&] {
@@ -211,7 +218,7 @@ TEST_F(EndpointTest, CompletionsOfADestroyedQueuePairAreDropped) {
   server.endpoint.DestroyQueuePair(other);
 }
 
-TEST_F(EndpointTest, EveryQueuePairHasSomeRoomForInlineData) {
+TEST_P(EndpointTest, EveryQueuePairHasSomeRoomForInlineData) {
   for (const uint32_t wanted : {0u, 64u, kMinInlineBytes, kMaxInlineBytes}) {
     QpInitAttributes init = client.qp->init_attributes();
     init.capabilities.max_inline_bytes = wanted;
@@ -224,7 +231,7 @@ TEST_F(EndpointTest, EveryQueuePairHasSomeRoomForInlineData) {
 }
 
 // What is over the limits is refused, not cut.
-TEST_F(EndpointTest, CapabilitiesOverTheLimitsAreRefused) {
+TEST_P(EndpointTest, CapabilitiesOverTheLimitsAreRefused) {
   using Capability = uint32_t QpCapabilities::*;
   const std::vector<std::pair<Capability, uint32_t>> limits = {
       {&QpCapabilities::max_send_wr, kMaxQpWorkRequests},
@@ -244,7 +251,7 @@ TEST_F(EndpointTest, CapabilitiesOverTheLimitsAreRefused) {
   }
 }
 
-TEST_F(EndpointTest, RequestsThatNoQueueCanCarryOutAreRefused) {
+TEST_P(EndpointTest, RequestsThatNoQueueCanCarryOutAreRefused) {
   const std::vector<ScatterGatherEntry> many(5, {client.address(0), 1, client.key});
   SendWorkRequest request = Request(SendOpcode::kSend, 8);
   request.sges = many;  // the queue pair has room for four
@@ -262,7 +269,7 @@ TEST_F(EndpointTest, RequestsThatNoQueueCanCarryOutAreRefused) {
   }
 }
 
-TEST_F(EndpointTest, RequestsThatArePostedTogetherArePostedAllOrNone) {
+TEST_P(EndpointTest, RequestsThatArePostedTogetherArePostedAllOrNone) {
   const std::array requests = {Request(SendOpcode::kRdmaWrite, 8),
                                Request(SendOpcode::kFetchAndAdd, 7)};
   EXPECT_EQ(client.qp->PostSends(requests), Status::kInvalidArgument);
@@ -272,7 +279,7 @@ TEST_F(EndpointTest, RequestsThatArePostedTogetherArePostedAllOrNone) {
   EXPECT_EQ(client.endpoint.counters().transmitted_packets, 1u);
 }
 
-TEST_F(EndpointTest, SharedReceiveQueueKeepsWhatIsPostedAndItsLimit) {
+TEST_P(EndpointTest, SharedReceiveQueueKeepsWhatIsPostedAndItsLimit) {
   auto srq = client.endpoint.CreateSharedReceiveQueue(
       {.pd = kTestPd, .max_work_requests = 4, .max_sges = 2});
   EXPECT_EQ(srq->SetLimit(5), Status::kInvalidArgument);
@@ -287,7 +294,7 @@ TEST_F(EndpointTest, SharedReceiveQueueKeepsWhatIsPostedAndItsLimit) {
   client.endpoint.DestroySharedReceiveQueue(std::move(srq));
 }
 
-TEST_F(EndpointTest, SharedReceiveQueueHasLimitsToo) {
+TEST_P(EndpointTest, SharedReceiveQueueHasLimitsToo) {
   const SrqInitAttributes good = {.pd = kTestPd, .max_work_requests = 4, .max_sges = 2, .limit = 4};
   auto bad = std::array{good, good, good, good};
   bad[0].max_work_requests = 0;
@@ -369,7 +376,7 @@ TEST_F(QpnTest, NumberOfADestroyedQueuePairRests) {
   }
 }
 
-TEST_F(EndpointTest, FrameForAnUnknownQpIsDroppedAndCounted) {
+TEST_P(EndpointTest, FrameForAnUnknownQpIsDroppedAndCounted) {
   server.endpoint.DestroyQueuePair(server.qp);
   ASSERT_EQ(client.qp->PostSend(Request(SendOpcode::kSend, 0)), Status::kOk);
   Move(client.endpoint, server.endpoint);

@@ -91,8 +91,11 @@ DropReason QueuePair::OnPacket(Time now, const Packet& packet) {
   return result;
 }
 
+// Many receivers stay in RTR, where the first packet raises an event.
 bool QueuePair::OnPlainPacket(Time now, const ConnectionPacket& packet) {
-  if (!context_.is_rc() || state() != QpState::kReadyToSend) return false;
+  const bool is_ready = state() == QpState::kReadyToSend ||
+                        (state() == QpState::kReadyToReceive && communication_established_);
+  if (!is_ready || !context_.is_rc()) return false;
   bool is_done = false;
   switch (packet.opcode()) {
     case kRcAcknowledge: {

@@ -94,12 +94,16 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   // packet that it brings then (wire/connection_frame.h).
   bool MatchPeersFrame(std::span<const uint8_t> frame, Route from, IcrcCheck icrc_check,
                        ConnectionPacket& packet) const {
-    return context_.path.is_connection() && from == context_.path.route() &&
+    return IsPeersWay(from) &&
            MatchConnectionFrame(frame, context_.path.arrivals(), icrc_check, packet);
+  }
+  // Whether bare frames that came by `from` are the connected peer's.
+  bool IsPeersWay(Route from) const {
+    return context_.path.is_connection() && from == context_.path.route();
   }
   // Whether the packet was one that is nearly always expected, and has been executed.
   bool OnPlainPacket(Time now, const ConnectionPacket& packet);
-  bool ReadPeersPacket(const ConnectionPacket& packet, Packet& headers) const {
+  DropReason ReadPeersPacket(const ConnectionPacket& packet, Packet& headers) const {
     return ReadConnectionPacket(packet, context_.service(), headers);
   }
   DropReason OnPeersPacket(Time now, const Packet& packet);

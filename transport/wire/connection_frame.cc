@@ -108,16 +108,17 @@ bool MatchConnectionFrame(std::span<const uint8_t> frame, const ConnectionFrames
              : Match<IpVersion::kIpv6>(frame, expected, icrc_check, packet);
 }
 
-bool ReadConnectionPacket(const ConnectionPacket& packet, Service service, Packet& headers) {
+DropReason ReadConnectionPacket(const ConnectionPacket& packet, Service service, Packet& headers) {
   const Bth bth = packet.bth();
   const auto opcode = ParseOpcode(bth.opcode);
-  if (!opcode || opcode->service != service) return false;
+  if (!opcode) return DropReason::kUnknownOpcode;
   const size_t extension_bytes = ExtensionBytes(*opcode);
-  if (packet.bytes < extension_bytes) return false;
+  if (packet.bytes < extension_bytes) return DropReason::kTooShort;
   const size_t padded_bytes = packet.bytes - extension_bytes;
   const bool fits = padded_bytes % 4 == 0 && bth.pad_count <= padded_bytes &&
                     (padded_bytes == 0 || opcode->HasPayload());
-  if (!fits) return false;
+  if (!fits) return DropReason::kBadPadding;
+  if (opcode->service != service) return DropReason::kWrongService;
   headers.opcode = *opcode;
   headers.solicited = bth.solicited;
   headers.ack_request = bth.ack_request;
@@ -125,7 +126,7 @@ bool ReadConnectionPacket(const ConnectionPacket& packet, Service service, Packe
   ParseExtensions(packet.extensions, headers);
   headers.payload = {packet.extensions + extension_bytes, padded_bytes - bth.pad_count};
   KeepWhatWasRead();
-  return true;
+  return DropReason::kNone;
 }
 
 }  // namespace uroce::transport

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <span>
 
+#include "transport/counters.h"
 #include "transport/ids.h"
+#include "transport/wire/bare_frame.h"
 #include "transport/wire/bth.h"
 #include "transport/wire/icrc.h"
 #include "transport/wire/packet.h"
@@ -50,17 +52,28 @@ inline void KeepWhatWasRead() { std::atomic_signal_fence(std::memory_order_seq_c
 bool MatchConnectionFrame(std::span<const uint8_t> frame, const ConnectionFrames& expected,
                           IcrcCheck icrc_check, ConnectionPacket& packet);
 
-// Whether opcode and extension headers of a frame that matched are those of a packet of `service`.
-// If so, `headers` says what it brings: transport headers and payload, but no addresses, P_Key and
-// other things that are as expected. If not, `headers` is undefined.
-bool ReadConnectionPacket(const ConnectionPacket& packet, Service service, Packet& headers);
+// The QPN that a bare frame is for, and its packet. Version and P_Key are not looked at.
+inline Qpn ReadBareFrame(std::span<const uint8_t> frame, ConnectionPacket& packet) {
+  const uint8_t* const bth = frame.data() + BareFrame::kMarkBytes;
+  const uint32_t first = Load32(bth);
+  const uint32_t second = Load32(bth + 4);
+  const uint32_t third = Load32(bth + 8);
+  KeepWhatWasRead();
+  packet = {first, third, bth + Bth::kBytes, frame.size() - BareFrame::kHeaderBytes};
+  return {Low24(second)};
+}
+
+// kNone if opcode and extension headers are those of a packet of `service`. `headers` then says
+// what it brings: transport headers and payload, but no addresses, P_Key and other things that are
+// as expected. Otherwise why the frame is to be dropped; `headers` is undefined.
+DropReason ReadConnectionPacket(const ConnectionPacket& packet, Service service, Packet& headers);
 
 // Both: whether ParseFrame would take the frame, and it is one of `expected`.
 inline bool ParseConnectionFrame(std::span<const uint8_t> frame, const ConnectionFrames& expected,
                                  IcrcCheck icrc_check, Packet& headers) {
   ConnectionPacket packet;
   return MatchConnectionFrame(frame, expected, icrc_check, packet) &&
-         ReadConnectionPacket(packet, expected.service, headers);
+         ReadConnectionPacket(packet, expected.service, headers) == DropReason::kNone;
 }
 
 // A packet of kRcSendOnly, kRcWriteOnly or kRcAcknowledge: nearly all are. The opcode says which

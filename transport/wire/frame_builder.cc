@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "transport/guarded_access.h"
+#include "transport/wire/bare_frame.h"
 #include "transport/wire/bth.h"
 #include "transport/wire/copy_pieces.h"
 #include "transport/wire/crc32.h"
@@ -150,7 +151,7 @@ size_t FrameBuilder::Emit(const TransportHeaders& headers, std::span<const Paylo
     EmitBth(BthOf(headers, pad_count), bth);
     EmitExtensions(headers, bth + Bth::kBytes);
   };
-  if (out.icrc == IcrcUse::kWaived) {
+  if (out.icrc != IcrcUse::kCarried) {
     emit_headers(out.data());
     return CopyPayload(payload, pad_count, at) ? frame_bytes : 0;
   }
@@ -167,11 +168,20 @@ template <size_t kTransportBytes, class EmitTransport>
 size_t FrameBuilder::EmitPlain(EmitTransport emit_transport, const PayloadPiece& payload,
                                const FrameRoom& out) const {
   const uint8_t pad_count = PadCount(payload.length);
+  if (out.icrc == IcrcUse::kWaivedWithHeaders && payload.length <= BareFrame::kMaxPayloadBytes) {
+    constexpr size_t kHeaderBytes = BareFrame::kMarkBytes + kTransportBytes;
+    uint8_t* const at = out.data();
+    Store32(BareFrame::kMark, at);
+    emit_transport(pad_count, at + BareFrame::kMarkBytes);
+    if (!GuardedCopy(at + kHeaderBytes, payload.data, payload.length)) return 0;
+    std::memset(at + kHeaderBytes + payload.length, 0, 4);
+    return kHeaderBytes + payload.length + pad_count;
+  }
   const size_t header_bytes = network_header_bytes_ + kTransportBytes;
   const size_t frame_bytes = header_bytes + payload.length + pad_count + kIcrcBytes;
   uint8_t* const at = out.data() + header_bytes;
   const std::span<const PayloadPiece> pieces(&payload, 1);
-  if (out.icrc == IcrcUse::kWaived) {
+  if (out.icrc != IcrcUse::kCarried) {
     emit_transport(pad_count, EmitNetworkHeaders(frame_bytes, out.data()));
     return CopyPayload(pieces, pad_count, at) ? frame_bytes : 0;
   }

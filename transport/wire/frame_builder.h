@@ -44,7 +44,7 @@ class FrameBuilder {
                             const FrameRoom& out) const;
 
   // The same for the packets that are nearly all of a reliable connection, with fewer instructions:
-  // a message of one packet, or an ACK.
+  // a message of one packet, or an ACK. They are bare (bare_frame.h) if they may be and are short.
   [[nodiscard]] size_t EmitSendOnly(const PlainHeaders& headers, const PayloadPiece& payload,
                                     const FrameRoom& out) const;
   [[nodiscard]] size_t EmitWriteOnly(const PlainHeaders& headers, const Reth& reth,

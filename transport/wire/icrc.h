@@ -12,12 +12,19 @@ namespace uroce::transport {
 inline constexpr size_t kIcrcBytes = 4;
 
 // Whether frames carry their ICRC. Where nothing can spoil them, between two processes that share
-// memory, both may agree to waive it: its four bytes are then zero and not looked at.
-enum class IcrcUse : uint8_t { kCarried, kWaived };
+// memory, both may agree to waive it: its four bytes are then zero and not looked at. They may
+// waive the network headers, too: small frames of a connection are bare then (bare_frame.h).
+enum class IcrcUse : uint8_t { kCarried, kWaived, kWaivedWithHeaders };
 
 // Whether the reader of a frame is to check its ICRC, has been told that it is right, or knows that
-// there is none.
-enum class IcrcCheck : uint8_t { kNeeded, kDone, kWaived };
+// there is none, and that the frame may be bare.
+enum class IcrcCheck : uint8_t { kNeeded, kDone, kWaived, kWaivedWithHeaders };
+
+// Of frames that were built so.
+constexpr IcrcCheck CheckOf(IcrcUse use) {
+  if (use == IcrcUse::kCarried) return IcrcCheck::kNeeded;
+  return use == IcrcUse::kWaived ? IcrcCheck::kWaived : IcrcCheck::kWaivedWithHeaders;
+}
 
 enum class IpVersion : uint8_t { kIpv4, kIpv6 };
 

@@ -317,7 +317,7 @@ void FabricLinks::Use(Route route, std::unique_ptr<RingLink> ring, State state, 
   link.is_protected = false;
   link.failure = PathState::kUnreachable;
   // What goes by the uplink leaves the host, or is for a process that the switch hands it to.
-  if (icrc_ == transport::IcrcUse::kWaived && route != Route::kWire) link.ring->WaiveIcrc();
+  if (route != Route::kWire) link.ring->Waive(icrc_);
   polled_.Add(route, *link.ring, now);
   if (!Watch(epoll_, link.ring->socket(), static_cast<uint32_t>(route))) {
     LogLink(route, "cannot be watched", strerror(errno));

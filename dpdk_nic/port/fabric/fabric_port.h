@@ -39,6 +39,7 @@ class FabricPort : public PacketPort {
     int published_state_fd = -1;  // stays the caller's, and open
     LinkThread::Mode link_thread = LinkThread::Mode::kThread;
     // kWaived: nothing between the engine and the links spoils frames, so that they may do without.
+    // kWaivedWithHeaders: nor does anything there read them.
     transport::IcrcUse icrc = transport::IcrcUse::kCarried;
   };
   explicit FabricPort(Options options);

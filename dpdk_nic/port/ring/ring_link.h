@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -47,17 +48,12 @@ class RingLink {
   // The next frame, or an empty span when there is none. Valid until Release.
   std::span<const uint8_t> Receive() { return consumer_.Receive(); }
   // Of the frame that was received last.
-  transport::IcrcCheck icrc_check() const {
-    return icrc_waived() ? transport::IcrcCheck::kWaived : transport::IcrcCheck::kNeeded;
-  }
+  transport::IcrcCheck icrc_check() const { return transport::CheckOf(icrc_use()); }
   void Release() { consumer_.Release(); }
 
   // Room for the next frame, or an empty span when the ring is full. Asking again without
   // committing gives the same room.
-  transport::FrameRoom Acquire() {
-    return {producer_.Acquire(),
-            icrc_waived() ? transport::IcrcUse::kWaived : transport::IcrcUse::kCarried};
-  }
+  transport::FrameRoom Acquire() { return {producer_.Acquire(), icrc_use()}; }
   void Commit(size_t frame_bytes) { producer_.Commit(frame_bytes); }
   // Makes everything committed and released visible, and wakes the other side if it sleeps.
   void Flush() {
@@ -74,14 +70,18 @@ class RingLink {
       WakePeer();
   }
 
-  // This side needs no ICRC any more, neither in what it sends nor in what it receives.
-  void WaiveIcrc() {
-    waives_icrc_ = true;
-    producer_.WaiveIcrc();
+  // This side needs no ICRC any more, or no network headers either, in what it sends and in what it
+  // receives.
+  void Waive(transport::IcrcUse use) {
+    waives_ = use;
+    producer_.Waive(use);
   }
-  // Whether frames carry no ICRC, as both sides have said that they need none. Is true before the
-  // first such frame arrives; one that was sent earlier still carries it.
-  bool icrc_waived() const { return waives_icrc_ && consumer_.producer_waives_icrc(); }
+  // What both sides have waived. Is so before the first such frame arrives; one that was sent
+  // earlier still is whole.
+  transport::IcrcUse icrc_use() const {
+    const uint32_t ours = static_cast<uint32_t>(waives_);
+    return static_cast<transport::IcrcUse>(std::min(ours, consumer_.producer_waives()));
+  }
 
   // Frames in both directions so far. Unchanged between two calls: the link is idle.
   uint64_t frames() const { return producer_.position() + consumer_.position(); }
@@ -128,7 +128,7 @@ class RingLink {
   std::shared_ptr<RingMemory> memory_;
   UniqueFd socket_;
   bool peer_alive_ = true;
-  bool waives_icrc_ = false;
+  transport::IcrcUse waives_ = transport::IcrcUse::kCarried;
   FrameProducer producer_;
   FrameConsumer consumer_;
 };

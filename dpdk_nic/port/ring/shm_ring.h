@@ -8,11 +8,12 @@
 #include <span>
 
 #include "dpdk_nic/base/unique_fd.h"
+#include "transport/wire/icrc.h"
 
 // A ring of frame-sized slots in memory that two processes share: one producer, one consumer, one
 // direction. The two never write the same cache line but for `consumer_asleep`.
 //
-//   RingControl   | consumer_position | consumer_asleep | producer_waives_icrc |
+//   RingControl   | consumer_position | consumer_asleep | producer_waives |
 //   slot 0        | word | frame ...                      |   kSlotBytes each
 //   ...
 //   slot 255      | word | frame ...                      |
@@ -68,9 +69,9 @@ class SlotWord {
 struct RingControl {
   alignas(128) std::atomic<uint64_t> consumer_position;  // frames released; counts without end
   alignas(128) std::atomic<uint32_t> consumer_asleep;    // not 0: wake it after publishing
-  // Not 0: the producer of this ring needs no ICRC in either direction (RingLink::WaiveIcrc). Not
-  // taken back.
-  alignas(128) std::atomic<uint32_t> producer_waives_icrc;
+  // An IcrcUse: what the producer of this ring does not need in either direction
+  // (RingLink::Waive). Not taken back.
+  alignas(128) std::atomic<uint32_t> producer_waives;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
@@ -134,8 +135,10 @@ class FrameProducer {
   std::span<uint8_t> Acquire();
   void Commit(size_t frame_bytes);
 
-  // Says that this side needs no ICRC: before the frames that are committed from now on.
-  void WaiveIcrc() { ring_.control->producer_waives_icrc.store(1, std::memory_order_relaxed); }
+  // Says what this side does not need: before the frames that are committed from now on.
+  void Waive(transport::IcrcUse use) {
+    ring_.control->producer_waives.store(static_cast<uint32_t>(use), std::memory_order_relaxed);
+  }
 
   // Whether the consumer sleeps and everything committed is to be announced to it. Returns true
   // once for each time it went to sleep.
@@ -172,8 +175,9 @@ class FrameConsumer {
   // makes no sense sets broken(): the producer cannot be followed any more.
   std::span<const uint8_t> Receive();
   void Release();
-  bool producer_waives_icrc() const {
-    return ring_.control->producer_waives_icrc.load(std::memory_order_relaxed) != 0;
+  // An IcrcUse, or any number if the producer writes nonsense.
+  uint32_t producer_waives() const {
+    return ring_.control->producer_waives.load(std::memory_order_relaxed);
   }
   // Tells the producer of everything released. Done by itself every few frames.
   void PublishPosition();

@@ -110,7 +110,7 @@ TEST_F(FabricWireTest, UplinkIsMadeWhenTheWireIsNeeded) {
   ASSERT_FALSE(uplink->Receive().empty());
   EXPECT_EQ(uplink->Receive()[0], 1) << "it has waited";
 
-  uplink->WaiveIcrc();
+  uplink->Waive(transport::IcrcUse::kWaivedWithHeaders);
   EXPECT_EQ(uplink->icrc_check(), transport::IcrcCheck::kNeeded) << "for it leaves the host";
   EXPECT_EQ(port->AcquireTransmit(Route::kWire).icrc, transport::IcrcUse::kCarried);
   uplink->Acquire()[0] = 2;

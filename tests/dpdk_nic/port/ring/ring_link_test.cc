@@ -18,6 +18,9 @@
 namespace uroce::nic {
 namespace {
 
+using transport::IcrcCheck;
+using transport::IcrcUse;
+
 UniqueFd Dup(const UniqueFd& fd) { return UniqueFd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)); }
 
 bool IsReadable(int fd) {
@@ -67,13 +70,11 @@ TEST_F(RingLinkTest, FramesGoBothWays) {
 }
 
 TEST_F(RingLinkTest, IcrcIsWaivedByBothSidesOrNotAtAll) {
-  using transport::IcrcCheck;
-  using transport::IcrcUse;
   EXPECT_EQ(asked_->Acquire().icrc, IcrcUse::kCarried);
-  asker_->WaiveIcrc();
+  asker_->Waive(IcrcUse::kWaived);
   EXPECT_EQ(asker_->Acquire().icrc, IcrcUse::kCarried);
   SendByte(*asker_, 1);
-  asked_->WaiveIcrc();
+  asked_->Waive(IcrcUse::kWaived);
   EXPECT_EQ(TakeByte(*asked_), 1);
   EXPECT_EQ(asked_->icrc_check(), IcrcCheck::kWaived) << "whether the frame has one or not";
 
@@ -83,12 +84,32 @@ TEST_F(RingLinkTest, IcrcIsWaivedByBothSidesOrNotAtAll) {
   EXPECT_EQ(asker_->icrc_check(), IcrcCheck::kWaived);
 }
 
+TEST_F(RingLinkTest, NetworkHeadersAreWaivedByBothSidesOrNotAtAll) {
+  asker_->Waive(IcrcUse::kWaivedWithHeaders);
+  asked_->Waive(IcrcUse::kWaived);
+  for (RingLink* const end : {asker_.get(), asked_.get()}) {
+    EXPECT_EQ(end->Acquire().icrc, IcrcUse::kWaived);
+    EXPECT_EQ(end->icrc_check(), IcrcCheck::kWaived);
+  }
+  asked_->Waive(IcrcUse::kWaivedWithHeaders);
+  for (RingLink* const end : {asker_.get(), asked_.get()}) {
+    EXPECT_EQ(end->Acquire().icrc, IcrcUse::kWaivedWithHeaders);
+    EXPECT_EQ(end->icrc_check(), IcrcCheck::kWaivedWithHeaders);
+  }
+}
+
+TEST_F(RingLinkTest, MoreCannotBeWaivedThanThereIs) {
+  asker_->Waive(static_cast<IcrcUse>(200));
+  asked_->Waive(IcrcUse::kWaived);
+  EXPECT_EQ(asked_->icrc_use(), IcrcUse::kWaived);
+}
+
 TEST_F(RingLinkTest, IcrcIsCheckedIfTheOtherSideAloneWaivesIt) {
-  asked_->WaiveIcrc();
+  asked_->Waive(IcrcUse::kWaived);
   SendByte(*asked_, 1);
   EXPECT_EQ(TakeByte(*asker_), 1);
-  EXPECT_EQ(asker_->icrc_check(), transport::IcrcCheck::kNeeded);
-  EXPECT_EQ(asked_->Acquire().icrc, transport::IcrcUse::kCarried);
+  EXPECT_EQ(asker_->icrc_check(), IcrcCheck::kNeeded);
+  EXPECT_EQ(asked_->Acquire().icrc, IcrcUse::kCarried);
 }
 
 TEST_F(RingLinkTest, FullRingIsBackPressureNotLoss) {

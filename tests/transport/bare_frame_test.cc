@@ -1,0 +1,228 @@
+// A bare frame does what the whole frame would do that has the same transport headers and payload.
+
+#include "transport/wire/bare_frame.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <span>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/transport/connected_pair.h"
+#include "transport/wire/byte_order.h"
+#include "transport/wire/ethernet.h"
+#include "transport/wire/ipv6.h"
+#include "transport/wire/reth.h"
+#include "transport/wire/udp.h"
+
+namespace uroce::transport {
+namespace {
+
+using Frame = std::vector<uint8_t>;
+
+constexpr uint8_t kGidIndex = 0;  // of IPv6, which has no checksum of its header
+constexpr uint32_t kBytes = 61;
+
+enum class Kind { kSend, kWrite, kAcknowledge };
+
+// The network headers of a frame from one host to the other, before `transport`, and an ICRC.
+Frame MakeWhole(const TestHost& from, const TestHost& to, std::span<const uint8_t> transport) {
+  constexpr size_t kIpAt = EthernetHeader::kBytes;
+  constexpr size_t kUdpAt = kIpAt + Ipv6Header::kBytes;
+  AddressVector address;
+  address.destination_gid = to.endpoint.config().gids[kGidIndex];
+  address.destination_mac = to.endpoint.config().mac;
+  const FrameBuilder builder(from.endpoint.config().mac, from.endpoint.config().gids[kGidIndex],
+                             address, 0xc000);
+  Frame whole(kMaxFrameBytes);
+  EXPECT_NE(builder.EmitSendOnly({}, {}, FrameRoom(whole, IcrcUse::kWaived)), 0u);
+  whole.resize(kUdpAt + UdpHeader::kBytes);
+  whole.insert(whole.end(), transport.begin(), transport.end());
+  whole.resize(whole.size() + kIcrcBytes);
+  const auto udp_bytes = static_cast<uint16_t>(whole.size() - kUdpAt);
+  Store16(udp_bytes, &whole[kIpAt + 4]);
+  Store16(udp_bytes, &whole[kUdpAt + 4]);
+  return whole;
+}
+
+// Two hosts, and the bare frame of `kind` that one of them has just sent.
+class SentFrame {
+ public:
+  explicit SentFrame(Kind kind) {
+    pair_.icrc = IcrcUse::kWaivedWithHeaders;
+    for (size_t i = 0; i < kBytes; ++i) client().memory[i] = static_cast<uint8_t>(i + 1);
+    for (int i = 0; i < 2; ++i) pair_.PostReceive(64);
+    // The first SEND has no credit and is not a plain one.
+    EXPECT_EQ(client().qp->PostSend(pair_.Request(SendOpcode::kSend, 0)), Status::kOk);
+    pair_.Exchange();
+    EXPECT_EQ(server().Poll().size(), 1u);
+    EXPECT_EQ(client().Poll().size(), 1u);
+    const SendOpcode opcode = kind == Kind::kSend ? SendOpcode::kSend : SendOpcode::kRdmaWrite;
+    EXPECT_EQ(client().qp->PostSend(pair_.Request(opcode, kBytes)), Status::kOk);
+    if (kind == Kind::kAcknowledge) {
+      pair_.Move(client().endpoint, server().endpoint);
+      std::swap(from_, to_);
+    }
+    frame = Take(*from_);
+    EXPECT_TRUE(IsBareFrame(frame));
+  }
+
+  // What comes of the frame, in words.
+  std::string Deliver(bool as_whole) {
+    std::ostringstream text;
+    if (as_whole) frame = MakeWhole(*from_, *to_, std::span(frame).subspan(BareFrame::kMarkBytes));
+    const IcrcCheck check = as_whole ? IcrcCheck::kWaived : IcrcCheck::kWaivedWithHeaders;
+    const DropReason reason = to_->endpoint.OnFrame(pair_.now, frame, Route::kWire, check);
+    text << "drop reason " << static_cast<int>(reason) << ", counted "
+         << to_->endpoint.counters().drops(reason);
+    const QpAttributes attributes = to_->qp->Query();
+    text << "; state " << static_cast<int>(attributes.state) << ", PSNs "
+         << attributes.rq_psn.value() << ' ' << attributes.sq_psn.value();
+    for (const Completion& completion : to_->Poll()) {
+      text << "; completion " << completion.wr_id << ' ' << static_cast<int>(completion.status)
+           << ' ' << completion.byte_length;
+    }
+    text << "; memory ";
+    for (const size_t at : {0, 4096}) {
+      const auto begin = to_->memory.begin() + static_cast<std::ptrdiff_t>(at);
+      text.write(reinterpret_cast<const char*>(&*begin), 128);
+    }
+    text << "; reply ";
+    for (const uint8_t byte : Take(*to_)) text << int{byte} << ' ';
+    return text.str();
+  }
+
+  Frame frame;
+
+ private:
+  TestHost& client() { return pair_.client; }
+  TestHost& server() { return pair_.server; }
+  Frame Take(TestHost& host) {
+    Frame taken(kMaxFrameBytes);
+    taken.resize(host.endpoint.PollTransmit(pair_.now, Route::kWire,
+                                            FrameRoom(taken, IcrcUse::kWaivedWithHeaders)));
+    return taken;
+  }
+
+  ConnectedPair pair_{kGidIndex};
+  TestHost* from_ = &client();
+  TestHost* to_ = &server();
+};
+
+template <class Change>
+void ExpectSame(Kind kind, const std::string& what, Change change) {
+  SentFrame bare(kind);
+  SentFrame whole(kind);
+  change(bare.frame);
+  change(whole.frame);
+  EXPECT_EQ(bare.Deliver(/*as_whole=*/false), whole.Deliver(/*as_whole=*/true)) << what;
+}
+
+class BareFrameTest : public testing::TestWithParam<Kind> {};
+
+TEST_P(BareFrameTest, AsItWasSent) {
+  ExpectSame(GetParam(), "unchanged", [](Frame&) {});
+}
+
+// But for the version and the P_Key, which a process may not have more than one of, and for the
+// address of a WRITE, which is another one in each of the two pairs.
+TEST_P(BareFrameTest, EveryBit) {
+  constexpr size_t kBthAt = BareFrame::kMarkBytes;
+  const size_t bytes = SentFrame(GetParam()).frame.size();
+  for (size_t byte = kBthAt; byte < bytes; ++byte) {
+    const bool is_partition = byte == kBthAt + 2 || byte == kBthAt + 3;
+    const bool is_address = GetParam() == Kind::kWrite && byte >= BareFrame::kHeaderBytes &&
+                            byte < BareFrame::kHeaderBytes + 8;
+    if (is_partition || is_address) continue;
+    for (int bit = 0; bit < 8; ++bit) {
+      if (byte == kBthAt + 1 && bit < 4) continue;  // the version
+      ExpectSame(GetParam(), "bit " + std::to_string(8 * byte + static_cast<size_t>(bit)),
+                 [&](Frame& frame) { frame[byte] ^= static_cast<uint8_t>(1 << bit); });
+    }
+  }
+}
+
+TEST_P(BareFrameTest, EveryLength) {
+  const size_t bytes = SentFrame(GetParam()).frame.size();
+  for (size_t left = BareFrame::kHeaderBytes; left <= bytes + 8; ++left) {
+    ExpectSame(GetParam(), std::to_string(left) + " bytes", [&](Frame& frame) {
+      frame.resize(left);
+      frame.shrink_to_fit();  // so that ASan sees a read past the end
+    });
+  }
+}
+
+TEST_P(BareFrameTest, EveryOpcode) {
+  for (int code = 0; code < 256; ++code) {
+    ExpectSame(GetParam(), "opcode " + std::to_string(code),
+               [&](Frame& frame) { frame[BareFrame::kMarkBytes] = static_cast<uint8_t>(code); });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, BareFrameTest,
+                         testing::Values(Kind::kSend, Kind::kWrite, Kind::kAcknowledge));
+
+class BareFrameRouteTest : public testing::Test, protected ConnectedPair {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(client.qp->PostSend(Request(SendOpcode::kRdmaWrite, kBytes)), Status::kOk);
+    bytes_ = client.endpoint.PollTransmit(now, Route::kWire,
+                                          FrameRoom(frame, IcrcUse::kWaivedWithHeaders));
+  }
+  DropReason Receive(Route route, IcrcCheck check) {
+    return server.endpoint.OnFrame(now, std::span(frame).first(bytes_), route, check);
+  }
+
+  size_t bytes_ = 0;
+};
+
+TEST_F(BareFrameRouteTest, OnlyThePeersRouteBringsThem) {
+  for (const Route route : {Route::kLoopback, RouteToBlock(0), RouteToBlock(5)}) {
+    EXPECT_EQ(Receive(route, IcrcCheck::kWaivedWithHeaders), DropReason::kForeignSource);
+  }
+  EXPECT_EQ(server.endpoint.counters().drops(DropReason::kForeignSource), 3u);
+  EXPECT_EQ(Receive(Route::kWire, IcrcCheck::kWaivedWithHeaders), DropReason::kNone);
+}
+
+// By any other port they are Ethernet frames of some protocol.
+TEST_F(BareFrameRouteTest, AreNotRoceWhereHeadersAreNotWaived) {
+  for (const IcrcCheck check : {IcrcCheck::kNeeded, IcrcCheck::kDone, IcrcCheck::kWaived}) {
+    EXPECT_EQ(Receive(Route::kWire, check), DropReason::kNotIp);
+  }
+}
+
+TEST_F(BareFrameRouteTest, LongPayloadsHaveNetworkHeaders) {
+  Receive(Route::kWire, IcrcCheck::kWaivedWithHeaders);
+  for (const size_t payload : {BareFrame::kMaxPayloadBytes, BareFrame::kMaxPayloadBytes + 1}) {
+    const auto length = static_cast<uint32_t>(payload);
+    ASSERT_EQ(client.qp->PostSend(Request(SendOpcode::kRdmaWrite, length)), Status::kOk);
+    bytes_ = client.endpoint.PollTransmit(now, Route::kWire,
+                                          FrameRoom(frame, IcrcUse::kWaivedWithHeaders));
+    EXPECT_EQ(IsBareFrame(std::span(frame).first(bytes_)), payload <= BareFrame::kMaxPayloadBytes);
+    EXPECT_EQ(Receive(Route::kWire, IcrcCheck::kWaivedWithHeaders), DropReason::kNone);
+  }
+}
+
+TEST_F(BareFrameRouteTest, LayoutIsTheOneOfTheComment) {
+  ASSERT_EQ(bytes_, BareFrame::kMarkBytes + Bth::kBytes + Reth::kBytes + 64);
+  EXPECT_EQ(Load32(frame.data()), BareFrame::kMark);
+  const Frame whole = [&] {
+    ConnectedPair other;
+    EXPECT_EQ(other.client.qp->PostSend(other.Request(SendOpcode::kRdmaWrite, kBytes)),
+              Status::kOk);
+    Frame sent(kMaxFrameBytes);
+    sent.resize(other.client.endpoint.PollTransmit(other.now, Route::kWire,
+                                                   FrameRoom(sent, IcrcUse::kWaived)));
+    return sent;
+  }();
+  constexpr size_t kWholeBthAt = 42;
+  EXPECT_TRUE(std::equal(&frame[BareFrame::kMarkBytes], &frame[BareFrame::kHeaderBytes],
+                         &whole[kWholeBthAt]));
+  EXPECT_EQ(whole.size(), kWholeBthAt + bytes_ - BareFrame::kMarkBytes + kIcrcBytes);
+}
+
+}  // namespace
+}  // namespace uroce::transport
