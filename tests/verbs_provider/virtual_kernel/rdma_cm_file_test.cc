@@ -95,7 +95,7 @@ class RdmaCmFileTest : public testing::Test {
   static void Events(int fd, int delta);
   ssize_t GetEvent() {
     const GetEventCommand command;
-    return Find(fd_)->Write(fd_, &command, sizeof command);
+    return Find(fd_)->Write(&command, sizeof command);
   }
   bool IsReadable() const {
     pollfd wanted{fd_, POLLIN, 0};
@@ -168,18 +168,26 @@ TEST_F(RdmaCmEventsTest, EventThatIsGoneIsWaitedForAnew) {
   EXPECT_EQ(provider.asked, 2);
 }
 
+// A thread of rping waits for events while another one closes the channel.
+TEST_F(RdmaCmEventsTest, CommandThatHasBegunOutlivesTheDescriptor) {
+  const auto file = Find(fd_);
+  CloseFile(std::exchange(fd_, -1));
+  Raise(1);
+  const GetEventCommand command;
+  EXPECT_EQ(file->Write(&command, sizeof command), static_cast<ssize_t>(sizeof command));
+}
+
 TEST_F(RdmaCmEventsTest, WaitingThreadCanBeCancelled) {
   pthread_t thread;
-  ASSERT_EQ(
-      pthread_create(
-          &thread, nullptr,
-          [](void* fd) -> void* {
-            const GetEventCommand command;
-            Find(*static_cast<int*>(fd))->Write(*static_cast<int*>(fd), &command, sizeof command);
-            return nullptr;
-          },
-          &fd_),
-      0);
+  ASSERT_EQ(pthread_create(
+                &thread, nullptr,
+                [](void* fd) -> void* {
+                  const GetEventCommand command;
+                  Find(*static_cast<int*>(fd))->Write(&command, sizeof command);
+                  return nullptr;
+                },
+                &fd_),
+            0);
   pthread_cancel(thread);
   void* result = nullptr;
   ASSERT_EQ(pthread_join(thread, &result), 0);
@@ -189,9 +197,9 @@ TEST_F(RdmaCmEventsTest, WaitingThreadCanBeCancelled) {
 TEST_F(RdmaCmEventsTest, MalformedRequestForAnEventDoesNotWait) {
   GetEventCommand command;
   command.header.out = 0;
-  EXPECT_EQ(Find(fd_)->Write(fd_, &command, sizeof command), -1);
+  EXPECT_EQ(Find(fd_)->Write(&command, sizeof command), -1);
   EXPECT_EQ(errno, ENOSPC);
-  EXPECT_EQ(Find(fd_)->Write(fd_, &command, 4), -1);
+  EXPECT_EQ(Find(fd_)->Write(&command, 4), -1);
   EXPECT_EQ(errno, EINVAL);
 }
 
@@ -201,7 +209,7 @@ TEST_F(RdmaCmFileTest, CommandInMemoryThatIsNotThereIsAFault) {
       mmap(nullptr, page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, /*fd=*/-1, /*offset=*/0);
   ASSERT_NE(gone, MAP_FAILED);
   for (const void* command : {static_cast<const void*>(nullptr), static_cast<const void*>(gone)}) {
-    EXPECT_EQ(Find(fd_)->Write(fd_, command, sizeof(GetEventCommand)), -1);
+    EXPECT_EQ(Find(fd_)->Write(command, sizeof(GetEventCommand)), -1);
     EXPECT_EQ(errno, EFAULT);
   }
   EXPECT_EQ(provider.asked, 0);
@@ -249,10 +257,10 @@ TEST_F(RdmaCmFileTest, MigrationNamesTheOtherFile) {
     rdma_ucm_migrate_id body{};
   } command;
   command.body.fd = static_cast<uint32_t>(other);
-  EXPECT_EQ(Find(fd_)->Write(fd_, &command, sizeof command), static_cast<ssize_t>(sizeof command));
+  EXPECT_EQ(Find(fd_)->Write(&command, sizeof command), static_cast<ssize_t>(sizeof command));
   EXPECT_NE(provider.other, nullptr);
   CloseFile(other);
-  EXPECT_EQ(Find(fd_)->Write(fd_, &command, sizeof command), static_cast<ssize_t>(sizeof command));
+  EXPECT_EQ(Find(fd_)->Write(&command, sizeof command), static_cast<ssize_t>(sizeof command));
   EXPECT_EQ(provider.other, nullptr);
 }
 

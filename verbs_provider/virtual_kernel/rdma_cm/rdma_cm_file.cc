@@ -102,6 +102,11 @@ int RdmaCmFile::Open(int flags, const RdmaCmFunctions& provider) {
     return Fail(EMFILE);
   }
   auto file = std::make_shared<RdmaCmFile>(std::move(read_end), std::move(write_end), provider);
+  file->opened_ = PrivateFd(real::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!file->opened_) {
+    real::close(fd);
+    return Fail(EMFILE);
+  }
   if (const int error = provider.open(file.get(), OnEvents, &file->channel_)) {
     real::close(fd);
     return Fail(error);
@@ -132,7 +137,7 @@ void RdmaCmFile::OnEvents(void* opened, int delta) {
   }
 }
 
-ssize_t RdmaCmFile::Write(int fd, const void* data, size_t bytes) {
+ssize_t RdmaCmFile::Write(const void* data, size_t bytes) {
   Outline outline;
   if (!Read(data, bytes, outline)) return Fail(EFAULT);
   const bool wants_event = outline.WantsEvent();
@@ -143,7 +148,7 @@ ssize_t RdmaCmFile::Write(int fd, const void* data, size_t bytes) {
   }
   while (true) {
     char token;
-    if (wants_event && real::read(fd, &token, 1) < 0) return -1;
+    if (wants_event && real::read(opened_.get(), &token, 1) < 0) return -1;
     const CancellationGuard guard;
     const int error =
         provider_.write(channel_, other == nullptr ? nullptr : other->channel_, data, bytes);

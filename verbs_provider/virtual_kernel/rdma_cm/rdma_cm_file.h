@@ -26,15 +26,16 @@ class RdmaCmFile : public OpenFile {
         write_end_(std::move(write_end)) {}
   ~RdmaCmFile() override;
 
-  // write() on `fd`, a descriptor of this file. GET_EVENT waits for an event as the descriptor
-  // would.
-  ssize_t Write(int fd, const void* data, size_t bytes);
+  // write() on a descriptor of this file. GET_EVENT waits for an event as the descriptor would, and
+  // goes on doing so if another thread closes that, as a system call does.
+  ssize_t Write(const void* data, size_t bytes);
 
  private:
   static void OnEvents(void* file, int delta);
 
   const RdmaCmFunctions& provider_;
   uroce_rdma_cm* channel_ = nullptr;
+  PrivateFd opened_;    // the application's own file, by a descriptor that it cannot close
   PrivateFd read_end_;  // does not block, whatever the application's own does
   PrivateFd write_end_;
 };
