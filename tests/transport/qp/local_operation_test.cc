@@ -8,24 +8,8 @@
 #include "tests/packet_scripts/windows.h"
 #include "transport/limits.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::AccessFlags;
-using transport::CompletionStatus;
-using transport::LKey;
-using transport::NakCode;
-using transport::PdId;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::QpType;
-using transport::RKey;
-using transport::SendOpcode;
-using transport::SendWorkRequest;
-using transport::Status;
-using transport::VendorError;
-using transport::WindowType;
 
 class LocalOperationTest : public testing::Test {
  protected:
@@ -262,7 +246,7 @@ void OnSmallStack(F f) {
 }
 
 TEST(LocalOperationDepthTest, AsManyAsASendQueueHoldsCompleteAtOnce) {
-  constexpr uint32_t kDepth = transport::kMaxQpWorkRequests;
+  constexpr uint32_t kDepth = kMaxQpWorkRequests;
   Script script({.queue_depth = kDepth, .cq_capacity = kDepth});
   const RKey window = *script.endpoint().memory().AllocateWindow(Script::kPd, WindowType::kType1);
   // They wait for the SEND in front of them.
@@ -283,4 +267,4 @@ TEST(LocalOperationDepthTest, AsManyAsASendQueueHoldsCompleteAtOnce) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -5,18 +5,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::CompletionStatus;
-using transport::Duration;
-using transport::Microseconds;
-using transport::Milliseconds;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::RoundTripTime;
 
 constexpr Duration kAckTimeout{int64_t{4'096} << 14};  // 67 ms
 constexpr Duration kInstant{1};
@@ -298,4 +288,4 @@ TEST_F(NoAckTimeoutTest, AcksOfDuplicatesShowNoSecondLoss) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts
