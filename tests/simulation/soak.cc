@@ -60,8 +60,8 @@ Options ParseOptions(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  using uroce::simulation::RunOptions;
-  using uroce::simulation::RunResult;
+  using uroce::transport::simulation::RunOptions;
+  using uroce::transport::simulation::RunResult;
   const Options options = ParseOptions(argc, argv);
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed_s = [&] {
@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
     RunOptions run_options;
     run_options.uses_xrc = options.xrc;
     if (options.trace && runs == 0) run_options.trace = stdout;
-    const RunResult result = uroce::simulation::RunSeed(options.seed + runs, run_options);
+    const RunResult result = uroce::transport::simulation::RunSeed(options.seed + runs, run_options);
     ++runs;
     if (result.ok) continue;
     ++failures;
