@@ -253,34 +253,36 @@ Status Script::Post(SendWorkRequest request, uint64_t offset, uint32_t length) {
   return status;
 }
 
-namespace {
-
-SendWorkRequest Signaled(uint64_t wr_id, SendOpcode opcode) {
+SendWorkRequest Script::Request(uint64_t wr_id, SendOpcode opcode) {
   SendWorkRequest request;
   request.wr_id = wr_id;
   request.opcode = opcode;
   request.signaled = true;
-  request.remote_address = Script::kPeerAddress;
-  request.rkey = Script::kPeerRkey;
+  request.remote_address = kPeerAddress;
+  request.rkey = kPeerRkey;
   return request;
 }
 
-}  // namespace
+void Script::BeginMessageFor(uint64_t wr_id, uint64_t next_wr_id) {
+  PostReceive(wr_id, 4'096, 1'024);
+  PostReceive(next_wr_id, 8'192, 1'024);
+  Inject(Send(Position::kFirst, peers_first_psn()).With(Pattern(256)));
+}
 
 void Script::PostSend(uint64_t wr_id, uint64_t offset, uint32_t length) {
-  EXPECT_EQ(Post(Signaled(wr_id, SendOpcode::kSend), offset, length), Status::kOk);
+  EXPECT_EQ(Post(Request(wr_id, SendOpcode::kSend), offset, length), Status::kOk);
 }
 
 void Script::PostWrite(uint64_t wr_id, uint64_t offset, uint32_t length) {
-  EXPECT_EQ(Post(Signaled(wr_id, SendOpcode::kRdmaWrite), offset, length), Status::kOk);
+  EXPECT_EQ(Post(Request(wr_id, SendOpcode::kRdmaWrite), offset, length), Status::kOk);
 }
 
 void Script::PostRead(uint64_t wr_id, uint64_t offset, uint32_t length) {
-  EXPECT_EQ(Post(Signaled(wr_id, SendOpcode::kRdmaRead), offset, length), Status::kOk);
+  EXPECT_EQ(Post(Request(wr_id, SendOpcode::kRdmaRead), offset, length), Status::kOk);
 }
 
 void Script::PostFetchAdd(uint64_t wr_id, uint64_t offset, uint64_t add) {
-  SendWorkRequest request = Signaled(wr_id, SendOpcode::kFetchAndAdd);
+  SendWorkRequest request = Request(wr_id, SendOpcode::kFetchAndAdd);
   request.compare_or_add = add;
   EXPECT_EQ(Post(request, offset, 8), Status::kOk);
 }

@@ -103,12 +103,15 @@ class Script {
   // Work requests on the registered memory: bytes [offset, offset + length). Receives go to the
   // shared receive queue if there is one; datagrams go to the peer.
   void PostReceive(uint64_t wr_id, uint64_t offset, uint32_t length);
+  // Posts two receives. The peer has sent the first packet of a message that needs another one.
+  void BeginMessageFor(uint64_t wr_id, uint64_t next_wr_id);
   void PostSend(uint64_t wr_id, uint64_t offset, uint32_t length);
   void PostWrite(uint64_t wr_id, uint64_t offset, uint32_t length);
   void PostRead(uint64_t wr_id, uint64_t offset, uint32_t length);
   void PostFetchAdd(uint64_t wr_id, uint64_t offset, uint64_t add);
   Status Post(SendWorkRequest request, uint64_t offset, uint32_t length);
-  // Where the requests above go at the peer.
+  // Signaled, and to where the requests above go at the peer.
+  static SendWorkRequest Request(uint64_t wr_id, SendOpcode opcode);
   static constexpr uint64_t kPeerAddress = 0xabc'000;
   static constexpr RKey kPeerRkey{0x7700};
 

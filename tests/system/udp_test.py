@@ -65,10 +65,7 @@ class UdpTest(InstallationTestCase):
                         self.check_succeeds(one, number)
                         self.check_succeeds(other, other_number, 2)
                         for agent, uid in zip((one, other), USERS):
-                            with open(f"/proc/{agent.pid}/status", encoding="ascii") as lines:
-                                status = lines.read()
-                            self.assertRegex(status, rf"Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
-                            self.assertRegex(status, r"CapPrm:\t0{16}\nCapEff:\t0{16}\n")
+                            self.check_unprivileged(agent.pid, uid)
 
     # Its own connection cannot be told an IPv6 address.
     def test_perftest_of_two_users(self):

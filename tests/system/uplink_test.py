@@ -162,10 +162,7 @@ class UplinkTest(InstallationTestCase):
         number, other_number = join(*(agents := self.agents(wire)), **PATIENT)
         self.check_write(agents[0], number, agents[1], other_number, 1)
         for end, uid in enumerate(USERS):
-            with open(f"/proc/{wire.uroced(end)}/status", encoding="ascii") as lines:
-                found = lines.read()
-            self.assertRegex(found, rf"Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
-            self.assertRegex(found, r"CapPrm:\t0{16}\nCapEff:\t0{16}\n")
+            self.check_unprivileged(wire.uroced(end), uid)
 
     def test_port_that_is_taken_is_told_of(self):
         wire = self.wire()

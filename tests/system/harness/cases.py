@@ -18,6 +18,12 @@ class InstallationTestCase(unittest.TestCase):
         cls.installation = Installation(cls.programs)
         cls.addClassCleanup(cls.installation.remove)
 
+    def check_unprivileged(self, pid, uid):
+        with open(f"/proc/{pid}/status", encoding="ascii") as lines:
+            status = lines.read()
+        self.assertRegex(status, rf"Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
+        self.assertRegex(status, r"CapPrm:\t0{16}\nCapEff:\t0{16}\n")
+
     def check_write(self, agent, number, other, other_number, value):
         self.assertEqual(agent.write(number, value, 100_000).status, "SUCCESS")
         self.assertEqual(other.count(other_number, value), 100_000)

@@ -34,6 +34,14 @@ class LocalOperationTest : public testing::Test {
   void ExpectBindFails(const SendWorkRequest& request) {
     ExpectFailure(request, CompletionStatus::kMemoryManagementError, VendorError::kWindowBind);
   }
+  // A region that is registered with such access.
+  void ExpectBindToRegionFails(uint32_t access) {
+    const auto region = script_.endpoint().memory().Register(
+        {Script::kPd, Script::kIova, script_.memory(), 4'096, AccessFlags(access)});
+    SendWorkRequest request = BindRequest(script_, 1, Allocate(), 0, 64);
+    request.window.region = *region;
+    ExpectBindFails(request);
+  }
   void ExpectInvalidateFails(RKey key) {
     ExpectFailure(InvalidateRequest(1, key), CompletionStatus::kMemoryManagementError,
                   VendorError::kInvalidateKey);
@@ -104,22 +112,12 @@ TEST_F(LocalOperationTest, BindingOfAWindowOfAnotherProtectionDomain) {
 
 // IBA C10-73: the region has to allow it.
 TEST_F(LocalOperationTest, BindingToARegionWithoutWindows) {
-  const auto region = script_.endpoint().memory().Register(
-      {Script::kPd, Script::kIova, script_.memory(), 4'096,
-       AccessFlags(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite)});
-  SendWorkRequest request = BindRequest(script_, 1, Allocate(), 0, 64);
-  request.window.region = *region;
-  ExpectBindFails(request);
+  ExpectBindToRegionFails(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite);
 }
 
 // IBA C10-74: what the peer may write we must be able to write ourselves.
 TEST_F(LocalOperationTest, BindingForWritesToARegionWithoutLocalWrite) {
-  const auto region = script_.endpoint().memory().Register(
-      {Script::kPd, Script::kIova, script_.memory(), 4'096,
-       AccessFlags(AccessFlags::kRemoteRead | AccessFlags::kWindowBind)});
-  SendWorkRequest request = BindRequest(script_, 1, Allocate(), 0, 64);
-  request.window.region = *region;
-  ExpectBindFails(request);
+  ExpectBindToRegionFails(AccessFlags::kRemoteRead | AccessFlags::kWindowBind);
 }
 
 // IBA C10-75.

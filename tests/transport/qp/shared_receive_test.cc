@@ -81,9 +81,7 @@ TEST_F(SharedReceiveTest, ErrGivesBackNothingAndSaysSo) {
 }
 
 TEST_F(SharedReceiveTest, TheRequestInUseIsFlushedInErr) {
-  script_.PostReceive(1, 4'096, 1'024);
-  script_.PostReceive(2, 4'096, 1'024);
-  script_.Inject(Send(Position::kFirst, first_).With(Pattern(kPart)));
+  script_.BeginMessageFor(1, 2);
   EXPECT_EQ(script_.MoveTo(QpState::kError), Status::kOk);
   script_.ExpectCompletion(1, CompletionStatus::kFlushed);
   script_.ExpectNoCompletion();
@@ -91,9 +89,7 @@ TEST_F(SharedReceiveTest, TheRequestInUseIsFlushedInErr) {
 }
 
 TEST_F(SharedReceiveTest, ResetTakesTheRequestInUseWithIt) {
-  script_.PostReceive(1, 4'096, 1'024);
-  script_.PostReceive(2, 8'192, 1'024);
-  script_.Inject(Send(Position::kFirst, first_).With(Pattern(kPart)));
+  script_.BeginMessageFor(1, 2);
   EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
   script_.ExpectNoCompletion();
   script_.ExpectNoEvent();

@@ -14,12 +14,7 @@ constexpr Srqn kOther{0xff'ffff};
 class XrcInitiatorTest : public testing::Test {
  protected:
   static SendWorkRequest Request(uint64_t wr_id, SendOpcode opcode, Srqn srqn = kOther) {
-    SendWorkRequest request;
-    request.wr_id = wr_id;
-    request.opcode = opcode;
-    request.signaled = true;
-    request.remote_address = Script::kPeerAddress;
-    request.rkey = Script::kPeerRkey;
+    SendWorkRequest request = Script::Request(wr_id, opcode);
     request.remote_srqn = srqn;
     return request;
   }

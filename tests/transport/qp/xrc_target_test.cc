@@ -282,9 +282,7 @@ TEST_F(XrcTargetTest, TheLimitIsTold) {
 
 // No queue is the target's own, so that its last request is nothing to be told of.
 TEST_F(XrcTargetTest, ErrFlushesTheRequestInUseOnly) {
-  script_.PostReceive(1, 4'096, 1'024);
-  script_.PostReceive(2, 4'096, 1'024);
-  script_.Inject(Send(Position::kFirst, first_).With(Pattern(kPart)));
+  script_.BeginMessageFor(1, 2);
   EXPECT_EQ(script_.MoveTo(QpState::kError), Status::kOk);
   script_.ExpectCompletion(1, CompletionStatus::kFlushed);
   script_.ExpectNoCompletion();
@@ -292,9 +290,7 @@ TEST_F(XrcTargetTest, ErrFlushesTheRequestInUseOnly) {
 }
 
 TEST_F(XrcTargetTest, ResetTakesTheRequestInUseWithIt) {
-  script_.PostReceive(1, 4'096, 1'024);
-  script_.PostReceive(2, 4'096, 1'024);
-  script_.Inject(Send(Position::kFirst, first_).With(Pattern(kPart)));
+  script_.BeginMessageFor(1, 2);
   EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
   script_.ExpectNoCompletion();
   script_.Connect();
