@@ -147,6 +147,6 @@ void VerbsFuzz::Finish() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   uroce::transport::VerbsFuzz fuzz;
-  RunSteps(fuzz, {data, size});
+  uroce::transport::RunSteps(fuzz, {data, size});
   return 0;
 }
