@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "dpdk_nic/control/protocol.h"
 #include "transport/ids.h"
 
 namespace uroce::nic::control {
@@ -22,6 +24,16 @@ struct FabricDescription {
   transport::MacAddress mac{};
   std::vector<transport::Gid> gids;  // kMaxGids at most
   std::string port;                  // its devargs
+
+  // What a process and `uroce status` are told alike.
+  template <class Message>
+  void Fill(Message& message) const {
+    message.has_wire = has_wire;
+    message.wire_is_up = wire_is_up;
+    message.mac = mac;
+    message.gid_count = static_cast<uint32_t>(std::min(gids.size(), kMaxGids));
+    std::copy_n(gids.begin(), message.gid_count, message.gids.begin());
+  }
 };
 
 }  // namespace uroce::nic::control

@@ -252,12 +252,8 @@ void Session::Attach(const Hello& hello, Block block, UniqueFd claim) {
   Welcome welcome{};
   welcome.block = block_;
   welcome.mtu_bytes = hello.mtu_bytes != 0 ? hello.mtu_bytes : fabric.mtu_bytes;
-  welcome.has_wire = fabric.has_wire;
-  welcome.wire_is_up = fabric.wire_is_up;
-  welcome.mac = fabric.mac;
   welcome.by_own_sockets = fabric.by_own_sockets;
-  welcome.gid_count = static_cast<uint32_t>(std::min(fabric.gids.size(), kMaxGids));
-  std::copy_n(fabric.gids.begin(), welcome.gid_count, welcome.gids.begin());
+  fabric.Fill(welcome);
   Send(welcome, std::array<int, Welcome::kDescriptors>{claim.get()});
 }
 

@@ -73,12 +73,8 @@ bool StatusReport::SendDaemon(MessageChannel& channel) {
   StatusDaemon status{};
   status.pid = getpid();
   status.is_private = fabric.is_private;
-  status.has_wire = fabric.has_wire;
-  status.wire_is_up = fabric.wire_is_up;
   status.mtu_bytes = fabric.mtu_bytes;
-  status.mac = fabric.mac;
-  status.gid_count = static_cast<uint32_t>(std::min(fabric.gids.size(), kMaxGids));
-  std::copy_n(fabric.gids.begin(), status.gid_count, status.gids.begin());
+  fabric.Fill(status);
   status.clients = static_cast<uint32_t>(server_.registry().clients().size());
   status.uptime_ms = MillisecondsSince(server_.started_at());
   CopyName(fabric.port, status.port);

@@ -289,10 +289,7 @@ class Machine {
 }  // namespace uroce::transport::cm
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using uroce::transport::ForEachRecord;
-  using uroce::transport::Record;
   uroce::transport::cm::Machine machine;
-  ForEachRecord({data, size}, [&machine](Record record) { machine.Step(record); });
-  machine.Finish();
+  uroce::transport::RunSteps(machine, {data, size});
   return 0;
 }

@@ -22,8 +22,7 @@ namespace {
 template <class Fuzz>
 void Run(std::span<const uint8_t> input) {
   Fuzz fuzz;
-  transport::ForEachRecord(input, [&fuzz](transport::Record record) { fuzz.Step(record); });
-  fuzz.Finish();
+  transport::RunSteps(fuzz, input);
 }
 
 }  // namespace

@@ -59,4 +59,19 @@ void ForEachRecord(std::span<const uint8_t> input, const Operation& operation) {
   }
 }
 
+// Each record is one step.
+template <class Fuzz>
+void RunSteps(Fuzz& fuzz, std::span<const uint8_t> input) {
+  ForEachRecord(input, [&fuzz](Record record) { fuzz.Step(record); });
+  fuzz.Finish();
+}
+
+// The first record says what the steps begin with.
+template <class Fuzz>
+void SetUpAndRunSteps(std::span<const uint8_t> input) {
+  if (input.size() < kRecordBytes) return;
+  Fuzz fuzz(Record(input.first(kRecordBytes)));
+  RunSteps(fuzz, input.subspan(kRecordBytes));
+}
+
 }  // namespace uroce::transport

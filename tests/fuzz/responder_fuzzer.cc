@@ -428,13 +428,6 @@ void ResponderFuzz::Finish() {
 }  // namespace uroce::transport
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using uroce::transport::kRecordBytes;
-  using uroce::transport::Record;
-  if (size < kRecordBytes) return 0;
-  const std::span input(data, size);
-  uroce::transport::ResponderFuzz fuzz(Record(input.first(kRecordBytes)));
-  uroce::transport::ForEachRecord(input.subspan(kRecordBytes),
-                                  [&fuzz](Record record) { fuzz.Step(record); });
-  fuzz.Finish();
+  uroce::transport::SetUpAndRunSteps<uroce::transport::ResponderFuzz>({data, size});
   return 0;
 }

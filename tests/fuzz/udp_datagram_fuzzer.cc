@@ -18,6 +18,7 @@
 
 #include "dpdk_nic/port/udp/datagram.h"
 #include "dpdk_nic/port/udp/udp_address.h"
+#include "tests/dpdk_nic/port/udp/control_message.h"
 #include "tests/fuzz/require.h"
 #include "transport/ids.h"
 #include "transport/wire/byte_order.h"
@@ -113,13 +114,7 @@ class Message {
   }
   template <class Value>
   void Add(int level, int type, Value value) {
-    cmsghdr control{};
-    control.cmsg_level = level;
-    control.cmsg_type = type;
-    control.cmsg_len = CMSG_LEN(sizeof value);
-    std::memcpy(control_ + header_.msg_controllen, &control, sizeof control);
-    std::memcpy(control_ + header_.msg_controllen + CMSG_LEN(0), &value, sizeof value);
-    header_.msg_controllen += CMSG_SPACE(sizeof value);
+    AddControlMessage(header_, level, type, value);
   }
 
   SocketAddress source_;

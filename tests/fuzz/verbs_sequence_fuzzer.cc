@@ -147,8 +147,6 @@ void VerbsFuzz::Finish() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   uroce::transport::VerbsFuzz fuzz;
-  uroce::transport::ForEachRecord({data, size},
-                                  [&fuzz](uroce::transport::Record record) { fuzz.Step(record); });
-  fuzz.Finish();
+  uroce::transport::RunSteps(fuzz, {data, size});
   return 0;
 }

@@ -3,9 +3,8 @@
 import dataclasses
 import itertools
 import os
-import time
 
-from harness.programs import LIMIT_SECONDS, Program, ProgramFailed, has_listener, listens
+from harness.programs import LIMIT_SECONDS, Program, has_listener, listens, wait_for_both
 from harness.rdma_cm import run_client, server_statuses
 from vm import machine
 
@@ -114,14 +113,7 @@ class Wire:
             first.wait_until(lambda: self._listens(server, first, port),
                              f"listened on port {port}")
             with Program(self.command(client, make_command(client, server.host, port))) as second:
-                try:
-                    client_output = second.wait()
-                    return first.wait(), client_output
-                except ProgramFailed as error:
-                    # The other one may be about to say why.
-                    time.sleep(0.5)
-                    raise ProgramFailed(f"{error}\nthe server printed:\n{first.output()}"
-                                        f"\nthe client printed:\n{second.output()}") from None
+                return wait_for_both(first, second)
 
     def run_connected(self, server, server_command, client_command):
         """Runs the two ends of a program of rdma_cm. Returns what the client printed."""

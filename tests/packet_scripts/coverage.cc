@@ -1,9 +1,6 @@
 #include "tests/packet_scripts/coverage.h"
 
-namespace uroce::packet_scripts {
-
-using transport::Counters;
-using transport::Syndrome;
+namespace uroce::transport::packet_scripts {
 
 namespace {
 
@@ -53,4 +50,4 @@ uint8_t KindOf(Syndrome syndrome) {
   }
 }
 
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

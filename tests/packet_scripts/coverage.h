@@ -10,26 +10,26 @@
 #include "transport/events.h"
 #include "transport/wire/aeth.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 
 // What the scripts of this process asked for and found. It says nothing about how well something is
 // tested, but what is missing here is not tested by any script: coverage_test.cc looks.
 struct Coverage {
-  void Add(const transport::Counters& counters);
+  void Add(const Counters& counters);
 
-  std::set<transport::DropReason> dropped;
+  std::set<DropReason> dropped;
   std::set<uint8_t> naks_sent;      // syndromes; of an RNR NAK without its timer code
   std::set<uint8_t> naks_received;  // the same
-  std::set<transport::CompletionStatus> statuses;
-  std::set<transport::CompletionOpcode> opcodes;
-  std::set<transport::VendorError> vendor_errors;
-  std::set<transport::EventType> events;
+  std::set<CompletionStatus> statuses;
+  std::set<CompletionOpcode> opcodes;
+  std::set<VendorError> vendor_errors;
+  std::set<EventType> events;
   std::set<std::string_view> counters;  // those that moved
 };
 
 struct NamedCounter {
   std::string_view name;
-  uint64_t transport::Counters::*member;
+  uint64_t Counters::*member;
 };
 // All but those of dropped frames.
 std::span<const NamedCounter> NamedCounters();
@@ -37,6 +37,6 @@ std::span<const NamedCounter> NamedCounters();
 Coverage& coverage();
 
 // The syndrome without what is only a number: credit count or timer code.
-uint8_t KindOf(transport::Syndrome syndrome);
+uint8_t KindOf(Syndrome syndrome);
 
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -2,16 +2,7 @@
 
 #include <sstream>
 
-namespace uroce::packet_scripts {
-
-using transport::NakCode;
-using transport::Operation;
-using transport::Position;
-using transport::Psn;
-using transport::RKey;
-using transport::Srqn;
-using transport::Suffix;
-using transport::Syndrome;
+namespace uroce::transport::packet_scripts {
 
 namespace {
 
@@ -81,7 +72,7 @@ PacketSpec PacketSpec::Credits(uint8_t code) const {
   return spec;
 }
 
-PacketSpec PacketSpec::Of(transport::Service service) const {
+PacketSpec PacketSpec::Of(Service service) const {
   PacketSpec spec = *this;
   spec.opcode.service = service;
   spec.fixed_service = true;
@@ -151,13 +142,13 @@ std::vector<uint8_t> Pattern(size_t size, uint8_t salt) {
   return bytes;
 }
 
-std::string Describe(const transport::TransportHeaders& headers, size_t payload_bytes) {
+std::string Describe(const TransportHeaders& headers, size_t payload_bytes) {
   static constexpr const char* kOperations[] = {"SEND", "WRITE",      "READ",     "READ response",
                                                 "ACK",  "ATOMIC ack", "CMP_SWAP", "FETCH_ADD"};
   static constexpr const char* kPositions[] = {"first", "middle", "last", "only"};
   static constexpr const char* kSuffixes[] = {"", " with immediate", " with invalidate"};
   static constexpr const char* kKinds[] = {"ACK", "RNR NAK", "reserved", "NAK"};
-  const transport::Opcode& opcode = headers.opcode;
+  const Opcode& opcode = headers.opcode;
   std::ostringstream out;
   out << kOperations[static_cast<int>(opcode.operation)] << ' '
       << kPositions[static_cast<int>(opcode.position)] << kSuffixes[static_cast<int>(opcode.suffix)]
@@ -175,4 +166,4 @@ std::string Describe(const transport::TransportHeaders& headers, size_t payload_
   return out.str();
 }
 
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

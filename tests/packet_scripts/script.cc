@@ -9,33 +9,7 @@
 #include "transport/wire/frame_builder.h"
 #include "transport/wire/frame_parser.h"
 
-namespace uroce::packet_scripts {
-
-using transport::AddressVector;
-using transport::Completion;
-using transport::CompletionStatus;
-using transport::DropReason;
-using transport::Duration;
-using transport::EventType;
-using transport::FrameBuilder;
-using transport::Gid;
-using transport::kMaxFrameBytes;
-using transport::kNever;
-using transport::Packet;
-using transport::PayloadPiece;
-using transport::QpAttributeMask;
-using transport::QpAttributes;
-using transport::Qpn;
-using transport::QpState;
-using transport::QpType;
-using transport::ReceiveWorkRequest;
-using transport::Route;
-using transport::ScatterGatherEntry;
-using transport::SendOpcode;
-using transport::SendWorkRequest;
-using transport::Service;
-using transport::Status;
-using transport::Time;
+namespace uroce::transport::packet_scripts {
 
 namespace {
 
@@ -72,7 +46,7 @@ std::string Describe(const PacketSpec& spec) { return Describe(spec, spec.payloa
 
 // Whether two packets say the same, as far as the opcode has it.
 bool Matches(const PacketSpec& expected, const PacketSpec& actual) {
-  const transport::Opcode& opcode = expected.opcode;
+  const Opcode& opcode = expected.opcode;
   if (opcode != actual.opcode || expected.psn != actual.psn) return false;
   if (expected.payload != actual.payload) return false;
   if (!opcode.IsResponse() && expected.solicited != actual.solicited) return false;
@@ -87,12 +61,12 @@ bool Matches(const PacketSpec& expected, const PacketSpec& actual) {
   if (expected.expected_credits && *expected.expected_credits != actual.aeth.syndrome.value()) {
     return false;
   }
-  const transport::Syndrome wanted = expected.aeth.syndrome;
-  const transport::Syndrome got = actual.aeth.syndrome;
+  const Syndrome wanted = expected.aeth.syndrome;
+  const Syndrome got = actual.aeth.syndrome;
   // The credit count of an ACK is a hint, which most scripts do not care for.
   const bool same_syndrome =
       wanted.kind() == got.kind() &&
-      (wanted.kind() == transport::Syndrome::Kind::kAck || wanted.value() == got.value());
+      (wanted.kind() == Syndrome::Kind::kAck || wanted.value() == got.value());
   return same_syndrome && (!expected.expected_msn || *expected.expected_msn == actual.aeth.msn);
 }
 
@@ -137,7 +111,7 @@ bool Script::TakeFrame() {
     EXPECT_EQ(packet.destination_qpn, kPeerQpn);
   }
   PacketSpec spec;
-  static_cast<transport::TransportHeaders&>(spec) = packet;
+  static_cast<TransportHeaders&>(spec) = packet;
   spec.payload.assign(packet.payload.begin(), packet.payload.end());
   sent_.push_back(std::move(spec));
   return true;
@@ -157,7 +131,7 @@ PacketSpec Script::Filled(PacketSpec spec, Qpn source, Qpn destination) const {
     if (spec.deth.source_qpn == Qpn{}) spec.deth.source_qpn = source;
     if (spec.deth.qkey == 0) spec.deth.qkey = kQkey;
   }
-  if (spec.opcode.HasXrceth() && spec.xrceth.srqn == transport::Srqn{}) {
+  if (spec.opcode.HasXrceth() && spec.xrceth.srqn == Srqn{}) {
     spec.xrceth.srqn = options_.type == QpType::kXrcReceive ? srq_->srqn() : kPeerSrqn;
   }
   return spec;
@@ -273,40 +247,42 @@ Status Script::Post(SendWorkRequest request, uint64_t offset, uint32_t length) {
     request.remote_qpn = kPeerQpn;
     request.remote_qkey = kQkey;
   }
-  if (request.remote_srqn == transport::Srqn{}) request.remote_srqn = kPeerSrqn;
+  if (request.remote_srqn == Srqn{}) request.remote_srqn = kPeerSrqn;
   const Status status = qp_->PostSend(request);
   Drain();
   return status;
 }
 
-namespace {
-
-SendWorkRequest Signaled(uint64_t wr_id, SendOpcode opcode) {
+SendWorkRequest Script::Request(uint64_t wr_id, SendOpcode opcode) {
   SendWorkRequest request;
   request.wr_id = wr_id;
   request.opcode = opcode;
   request.signaled = true;
-  request.remote_address = Script::kPeerAddress;
-  request.rkey = Script::kPeerRkey;
+  request.remote_address = kPeerAddress;
+  request.rkey = kPeerRkey;
   return request;
 }
 
-}  // namespace
+void Script::BeginMessageFor(uint64_t wr_id, uint64_t next_wr_id) {
+  PostReceive(wr_id, 4'096, 1'024);
+  PostReceive(next_wr_id, 8'192, 1'024);
+  Inject(Send(Position::kFirst, peers_first_psn()).With(Pattern(256)));
+}
 
 void Script::PostSend(uint64_t wr_id, uint64_t offset, uint32_t length) {
-  EXPECT_EQ(Post(Signaled(wr_id, SendOpcode::kSend), offset, length), Status::kOk);
+  EXPECT_EQ(Post(Request(wr_id, SendOpcode::kSend), offset, length), Status::kOk);
 }
 
 void Script::PostWrite(uint64_t wr_id, uint64_t offset, uint32_t length) {
-  EXPECT_EQ(Post(Signaled(wr_id, SendOpcode::kRdmaWrite), offset, length), Status::kOk);
+  EXPECT_EQ(Post(Request(wr_id, SendOpcode::kRdmaWrite), offset, length), Status::kOk);
 }
 
 void Script::PostRead(uint64_t wr_id, uint64_t offset, uint32_t length) {
-  EXPECT_EQ(Post(Signaled(wr_id, SendOpcode::kRdmaRead), offset, length), Status::kOk);
+  EXPECT_EQ(Post(Request(wr_id, SendOpcode::kRdmaRead), offset, length), Status::kOk);
 }
 
 void Script::PostFetchAdd(uint64_t wr_id, uint64_t offset, uint64_t add) {
-  SendWorkRequest request = Signaled(wr_id, SendOpcode::kFetchAndAdd);
+  SendWorkRequest request = Request(wr_id, SendOpcode::kFetchAndAdd);
   request.compare_or_add = add;
   EXPECT_EQ(Post(request, offset, 8), Status::kOk);
 }
@@ -395,4 +371,4 @@ void Script::SetWord(uint64_t offset, uint64_t value) {
   std::memcpy(memory_.data() + offset, &value, sizeof(value));
 }
 
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -11,7 +11,7 @@
 #include "tests/packet_scripts/packets.h"
 #include "transport/endpoint.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 
 // One endpoint with one queue pair. The peer is the script: it injects packets, expects
 // packets, posts work requests, expects completions, and lets virtual time pass.
@@ -19,26 +19,26 @@ namespace uroce::packet_scripts {
 // What an expectation does not find is reported at the line of the script that has it.
 class Script {
  public:
-  static constexpr transport::PdId kPd{7};
-  static constexpr transport::Qpn kPeerQpn{0x4321};
-  static constexpr transport::Gid kOurGid = transport::Gid::FromIpv4({192, 0, 2, 1});
-  static constexpr transport::Gid kPeerGid = transport::Gid::FromIpv4({192, 0, 2, 2});
+  static constexpr PdId kPd{7};
+  static constexpr Qpn kPeerQpn{0x4321};
+  static constexpr Gid kOurGid = Gid::FromIpv4({192, 0, 2, 1});
+  static constexpr Gid kPeerGid = Gid::FromIpv4({192, 0, 2, 2});
   // Registered memory, all kinds of access; `iova` is not where it lies.
   static constexpr uint64_t kIova = 0x10'0000;
   static constexpr size_t kMemoryBytes = 64 * 1024;
 
   static constexpr uint32_t kQkey = 0x1122'3344;
   // XRC: the domain of a target and of its shared queue, and the queue of the peer.
-  static constexpr transport::XrcDomainId kXrcDomain{5};
-  static constexpr transport::Srqn kPeerSrqn{0x2'1000};
+  static constexpr XrcDomainId kXrcDomain{5};
+  static constexpr Srqn kPeerSrqn{0x2'1000};
 
   struct Options {
-    transport::QpType type = transport::QpType::kReliableConnection;
+    QpType type = QpType::kReliableConnection;
     // An XRC target has one, that requests are for unless they say otherwise.
     bool shared_receive_queue = false;
-    transport::Mtu mtu = transport::Mtu::k256;
-    transport::Psn first_psn{1'000};        // of our requests
-    transport::Psn peers_first_psn{5'000};  // of the peer's
+    Mtu mtu = Mtu::k256;
+    Psn first_psn{1'000};        // of our requests
+    Psn peers_first_psn{5'000};  // of the peer's
     uint8_t max_read_atomic = 4;
     uint8_t max_dest_read_atomic = 4;
     uint8_t timeout = 14;
@@ -52,10 +52,9 @@ class Script {
     bool peer_counts_credits = false;
     bool signal_all = false;
     bool probes = false;  // after a silence, long before the ACK timeout
-    transport::AccessFlags qp_access{transport::AccessFlags::kRemoteWrite |
-                                     transport::AccessFlags::kRemoteRead |
-                                     transport::AccessFlags::kRemoteAtomic};
-    transport::QpState state = transport::QpState::kReadyToSend;
+    AccessFlags qp_access{AccessFlags::kRemoteWrite | AccessFlags::kRemoteRead |
+                          AccessFlags::kRemoteAtomic};
+    QpState state = QpState::kReadyToSend;
   };
   using Location = std::source_location;
 
@@ -67,16 +66,16 @@ class Script {
   ~Script();
 
   // The peer sends a packet. What the endpoint made of it.
-  transport::DropReason Inject(const PacketSpec& spec);
+  DropReason Inject(const PacketSpec& spec);
   // The same, and it must have been dropped for this reason.
-  void ExpectDropped(transport::DropReason reason, const PacketSpec& spec,
+  void ExpectDropped(DropReason reason, const PacketSpec& spec,
                      Location location = Location::current());
   // The packet as the peer puts it on the wire, and any frame, for what no peer should send. A
   // packet without a destination QPN is for the queue pair of the script.
-  std::vector<uint8_t> Frame(const PacketSpec& spec, const transport::Gid& source = kPeerGid,
-                             const transport::Gid& destination = kOurGid) const;
-  transport::DropReason InjectFrame(std::span<const uint8_t> frame);
-  void ExpectFrameDropped(transport::DropReason reason, std::span<const uint8_t> frame,
+  std::vector<uint8_t> Frame(const PacketSpec& spec, const Gid& source = kPeerGid,
+                             const Gid& destination = kOurGid) const;
+  DropReason InjectFrame(std::span<const uint8_t> frame);
+  void ExpectFrameDropped(DropReason reason, std::span<const uint8_t> frame,
                           Location location = Location::current());
 
   // The frame that was taken from the port last, as it is on the wire.
@@ -97,36 +96,38 @@ class Script {
   void ReleaseCompletions();
 
   // Lets time pass; timers run at the very time they are due.
-  void Advance(transport::Duration duration);
-  transport::Time now() const { return now_; }
+  void Advance(Duration duration);
+  Time now() const { return now_; }
   void ExpectNoDeadline(Location location = Location::current());
 
   // Work requests on the registered memory: bytes [offset, offset + length). Receives go to the
   // shared receive queue if there is one; datagrams go to the peer.
   void PostReceive(uint64_t wr_id, uint64_t offset, uint32_t length);
+  // Posts two receives. The peer has sent the first packet of a message that needs another one.
+  void BeginMessageFor(uint64_t wr_id, uint64_t next_wr_id);
   void PostSend(uint64_t wr_id, uint64_t offset, uint32_t length);
   void PostWrite(uint64_t wr_id, uint64_t offset, uint32_t length);
   void PostRead(uint64_t wr_id, uint64_t offset, uint32_t length);
   void PostFetchAdd(uint64_t wr_id, uint64_t offset, uint64_t add);
-  transport::Status Post(transport::SendWorkRequest request, uint64_t offset, uint32_t length);
-  // Where the requests above go at the peer.
+  Status Post(SendWorkRequest request, uint64_t offset, uint32_t length);
+  // Signaled, and to where the requests above go at the peer.
+  static SendWorkRequest Request(uint64_t wr_id, SendOpcode opcode);
   static constexpr uint64_t kPeerAddress = 0xabc'000;
-  static constexpr transport::RKey kPeerRkey{0x7700};
+  static constexpr RKey kPeerRkey{0x7700};
 
-  transport::Completion ExpectCompletion(
-      uint64_t wr_id, transport::CompletionStatus status = transport::CompletionStatus::kSuccess,
-      Location location = Location::current());
+  Completion ExpectCompletion(uint64_t wr_id, CompletionStatus status = CompletionStatus::kSuccess,
+                              Location location = Location::current());
   // Takes every completion, when it does not matter.
-  std::vector<transport::Completion> TakeCompletions();
+  std::vector<Completion> TakeCompletions();
   void ExpectNoCompletion(Location location = Location::current());
 
   // ibv_modify_qp of nothing but the state.
-  transport::Status MoveTo(transport::QpState state);
+  Status MoveTo(QpState state);
   // Takes the queue pair from RESET to options.state with the attributes of the options.
   void Connect();
-  void ExpectState(transport::QpState state, Location location = Location::current());
+  void ExpectState(QpState state, Location location = Location::current());
   // The next event is this one, and it is about the object that it has to be about.
-  void ExpectEvent(transport::EventType type, Location location = Location::current());
+  void ExpectEvent(EventType type, Location location = Location::current());
   void ExpectNoEvent(Location location = Location::current());
 
   uint8_t* memory(uint64_t offset = 0) { return memory_.data() + offset; }
@@ -134,17 +135,17 @@ class Script {
   uint64_t Word(uint64_t offset) const;
   void SetWord(uint64_t offset, uint64_t value);
   static constexpr uint64_t Address(uint64_t offset) { return kIova + offset; }
-  transport::RKey rkey() const { return {key_.value}; }
-  transport::LKey lkey() const { return key_; }
+  RKey rkey() const { return {key_.value}; }
+  LKey lkey() const { return key_; }
 
-  transport::Endpoint& endpoint() { return endpoint_; }
-  transport::QueuePair& qp() { return *qp_; }
-  transport::CompletionQueue& cq() { return *cq_; }
-  transport::SharedReceiveQueue& srq() { return *srq_; }
-  const transport::AddressVector& peer_address() const { return peer_address_; }
-  const transport::Counters& counters() const { return endpoint_.counters(); }
-  transport::Psn first_psn() const { return options_.first_psn; }
-  transport::Psn peers_first_psn() const { return options_.peers_first_psn; }
+  Endpoint& endpoint() { return endpoint_; }
+  QueuePair& qp() { return *qp_; }
+  CompletionQueue& cq() { return *cq_; }
+  SharedReceiveQueue& srq() { return *srq_; }
+  const AddressVector& peer_address() const { return peer_address_; }
+  const Counters& counters() const { return endpoint_.counters(); }
+  Psn first_psn() const { return options_.first_psn; }
+  Psn peers_first_psn() const { return options_.peers_first_psn; }
 
  private:
   void ToInit();
@@ -152,28 +153,28 @@ class Script {
   void ToReadyToSend();
   void FailASend();
   // What comes back in events of this type.
-  const void* ContextOf(transport::EventType type) const;
+  const void* ContextOf(EventType type) const;
   // What the connection adds to every packet of it.
-  PacketSpec Filled(PacketSpec spec, transport::Qpn source, transport::Qpn destination) const;
+  PacketSpec Filled(PacketSpec spec, Qpn source, Qpn destination) const;
   // Takes what the endpoint has to send, and its completions.
   void Drain();
   // False if there was nothing.
   bool TakeFrame();
 
   Options options_;
-  transport::Endpoint endpoint_;
+  Endpoint endpoint_;
   std::vector<uint8_t> memory_;
-  transport::LKey key_;
-  std::unique_ptr<transport::CompletionQueue> cq_;
-  std::unique_ptr<transport::SharedReceiveQueue> srq_;
-  transport::AddressVector peer_address_;
-  transport::QueuePair* qp_ = nullptr;
-  transport::Time now_{1'000'000};
+  LKey key_;
+  std::unique_ptr<CompletionQueue> cq_;
+  std::unique_ptr<SharedReceiveQueue> srq_;
+  AddressVector peer_address_;
+  QueuePair* qp_ = nullptr;
+  Time now_{1'000'000};
   bool holds_transmit_ = false;
   bool holds_completions_ = false;
   std::deque<PacketSpec> sent_;
   std::vector<uint8_t> last_frame_;
-  std::deque<transport::Completion> completions_;
+  std::deque<Completion> completions_;
 };
 
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -4,23 +4,7 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
-
-using transport::AccessFlags;
-using transport::Completion;
-using transport::EndpointConfig;
-using transport::Gid;
-using transport::LKey;
-using transport::MacAddress;
-using transport::QpAttributeMask;
-using transport::QpAttributes;
-using transport::QpInitAttributes;
-using transport::Qpn;
-using transport::QpState;
-using transport::QpType;
-using transport::ScatterGatherEntry;
-using transport::SendWorkRequest;
-using transport::Status;
+namespace uroce::transport::packet_scripts {
 
 namespace {
 
@@ -74,13 +58,12 @@ Script::Script(const Options& options)
   peer_address_.source_gid_index = 1;
   const bool is_target = options.type == QpType::kXrcReceive;
   if (options.shared_receive_queue || is_target) {
-    srq_ = endpoint_.CreateSharedReceiveQueue(
-        {.pd = kPd,
-         .max_work_requests = options.queue_depth,
-         .max_sges = 4,
-         .xrc_domain = is_target ? kXrcDomain : transport::XrcDomainId{},
-         .completion_queue = is_target ? cq_.get() : nullptr,
-         .context = &srq_});
+    srq_ = endpoint_.CreateSharedReceiveQueue({.pd = kPd,
+                                               .max_work_requests = options.queue_depth,
+                                               .max_sges = 4,
+                                               .xrc_domain = is_target ? kXrcDomain : XrcDomainId{},
+                                               .completion_queue = is_target ? cq_.get() : nullptr,
+                                               .context = &srq_});
   }
   if (is_target) {
     EXPECT_EQ(endpoint_.PublishXrcQueue(*srq_), Status::kOk);
@@ -176,4 +159,4 @@ void Script::FailASend() {
   EXPECT_EQ(cq_->Poll({&completion, 1}), 1u);
 }
 
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -7,34 +7,33 @@
 
 #include "transport/qp_attributes.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 
-inline constexpr transport::QpType kServices[] = {
-    transport::QpType::kReliableConnection,
-    transport::QpType::kUnreliableConnection,
-    transport::QpType::kUnreliableDatagram,
+inline constexpr QpType kServices[] = {
+    QpType::kReliableConnection,
+    QpType::kUnreliableConnection,
+    QpType::kUnreliableDatagram,
 };
 
-constexpr std::string_view Name(transport::QpType type) {
+constexpr std::string_view Name(QpType type) {
   constexpr std::string_view kNames[] = {"RC", "UC", "UD"};
   return kNames[static_cast<int>(type) - 2];
 }
 
-constexpr std::string_view Name(transport::QpState state) {
+constexpr std::string_view Name(QpState state) {
   constexpr std::string_view kNames[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
   return kNames[static_cast<int>(state)];
 }
 
-using ServiceState = std::pair<transport::QpType, transport::QpState>;
+using ServiceState = std::pair<QpType, QpState>;
 
 // Every state of every service: 20, because RC has no SQE (IBA 10.3.1.6).
 inline std::vector<ServiceState> EveryState() {
   std::vector<ServiceState> all;
-  for (const transport::QpType type : kServices) {
-    for (int i = 0; i < transport::kQpStates; ++i) {
-      const auto state = static_cast<transport::QpState>(i);
-      if (type == transport::QpType::kReliableConnection &&
-          state == transport::QpState::kSendQueueError) {
+  for (const QpType type : kServices) {
+    for (int i = 0; i < kQpStates; ++i) {
+      const auto state = static_cast<QpState>(i);
+      if (type == QpType::kReliableConnection && state == QpState::kSendQueueError) {
         continue;
       }
       all.push_back({type, state});
@@ -48,4 +47,4 @@ std::string NameOfState(const Info& info) {
   return std::string(Name(info.param.first)) + '_' + std::string(Name(info.param.second));
 }
 
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -7,13 +7,7 @@
 
 #include "tests/simulation/describe.h"
 
-namespace uroce::simulation {
-
-using transport::AccessFlags;
-using transport::Completion;
-using transport::CompletionStatus;
-using transport::Duration;
-using transport::QpState;
+namespace uroce::transport::simulation {
 
 namespace {
 
@@ -265,4 +259,4 @@ std::string Application::Progress() const {
               sends_ == nullptr ? 0 : sends_->outstanding(), ", receives ", inbox_.outstanding());
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

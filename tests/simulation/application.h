@@ -21,7 +21,7 @@
 #include "tests/simulation/xrc_receives.h"
 #include "transport/endpoint.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // A program at one end of a connection, RC, UC or one half of XRC: posts random work requests,
 // polls, changes the state of its queue pair, and lets the oracles judge.
@@ -32,10 +32,10 @@ class Application : public Process, public EventListener {
  public:
   struct Config {
     EndScenario end;
-    transport::QpType type = transport::QpType::kReliableConnection;
-    transport::Mtu mtu = transport::Mtu::k1024;
+    QpType type = QpType::kReliableConnection;
+    Mtu mtu = Mtu::k1024;
     uint32_t max_message_bytes = 0;
-    transport::Duration think_time;
+    Duration think_time;
     bool lenient = false;
     bool wire_scrambles = false;  // it doubles or reorders
     Sabotage sabotage = Sabotage::kNone;
@@ -51,7 +51,7 @@ class Application : public Process, public EventListener {
   void SetPeer(Application& peer) { peer_ = &peer; }
   // A queue pair in RESET. This is how its requests will be numbered, and whether the session is
   // the one in which things go wrong on purpose.
-  void Create(transport::Psn first_psn, bool poisoned);
+  void Create(Psn first_psn, bool poisoned);
   // INIT, first receives, RTR. Both ends were created.
   void BecomeReadyToReceive();
   void BecomeReadyToSend();
@@ -64,7 +64,7 @@ class Application : public Process, public EventListener {
   void CheckSession();
 
   void OnActivity() override;
-  void OnEvent(transport::EventType type) override;
+  void OnEvent(EventType type) override;
 
   // Everything was posted and has completed.
   bool finished() const;
@@ -72,7 +72,7 @@ class Application : public Process, public EventListener {
 
   WireMonitor::End MonitoredEnd() const;
   const Config& config() const { return config_; }
-  transport::Psn first_psn() const { return first_psn_; }
+  Psn first_psn() const { return first_psn_; }
   // A completion queue overran and is of no use any more.
   bool overran() const;
 
@@ -88,13 +88,11 @@ class Application : public Process, public EventListener {
     bool established_event = false;
     bool last_wqe_event = false;
   };
-  transport::QpState state() const {
-    return qp_ == nullptr ? transport::QpState::kReset : qp_->state();
-  }
+  QpState state() const { return qp_ == nullptr ? QpState::kReset : qp_->state(); }
   // Nothing that the peer sends is answered.
-  bool dead() const { return !session_.open || state() == transport::QpState::kError; }
-  bool reliable() const { return config_.type != transport::QpType::kUnreliableConnection; }
-  bool is_initiator() const { return config_.type == transport::QpType::kXrcSend; }
+  bool dead() const { return !session_.open || state() == QpState::kError; }
+  bool reliable() const { return config_.type != QpType::kUnreliableConnection; }
+  bool is_initiator() const { return config_.type == QpType::kXrcSend; }
   bool is_target() const { return xrc_ != nullptr; }
   // Receive requests are posted to the queue pair itself.
   bool has_receive_queue() const { return shared_ == nullptr && !is_initiator() && !is_target(); }
@@ -106,8 +104,8 @@ class Application : public Process, public EventListener {
   void CreateCompletionQueues();
   void CreateQueuePair();
   void StartModels();
-  void Modify(const transport::QpAttributes& attributes, uint32_t mask);
-  void Forbid(const transport::QpAttributes& attributes, uint32_t mask);
+  void Modify(const QpAttributes& attributes, uint32_t mask);
+  void Forbid(const QpAttributes& attributes, uint32_t mask);
   void CheckEvents();
   void RecoverSendQueue();
 
@@ -116,15 +114,15 @@ class Application : public Process, public EventListener {
   bool HasReasonToWake() const;
   void Wake();
   void Poll();
-  bool OnCompletion(transport::Completion completion);
-  bool OnReceived(const transport::Completion& completion);
-  void OnSent(const transport::Completion& completion);
-  int SabotageCompletion(transport::Completion& completion);
-  bool MayFail(transport::CompletionStatus status) const;
+  bool OnCompletion(Completion completion);
+  bool OnReceived(const Completion& completion);
+  void OnSent(const Completion& completion);
+  int SabotageCompletion(Completion& completion);
+  bool MayFail(CompletionStatus status) const;
   bool MayFlush() const;
   bool RefusedPeer() const;
   bool KnowsThatItRefused() const;
-  bool ReceiveMayFail(transport::CompletionStatus status) const;
+  bool ReceiveMayFail(CompletionStatus status) const;
   bool broken() const { return sends_->broken() || receives_->broken(); }
 
   // disturbances.cc: what else applications do while there is traffic
@@ -167,8 +165,8 @@ class Application : public Process, public EventListener {
   bool DrawPoison(Draft& draft);
   bool DrawTooLong(Draft& draft);
   bool DrawForeignWindow(Draft& draft);
-  void DrawAnyRemote(Draft& draft, uint64_t address, transport::RKey rkey, uint32_t length);
-  transport::RKey BindForeignWindow(Application& owner);
+  void DrawAnyRemote(Draft& draft, uint64_t address, RKey rkey, uint32_t length);
+  RKey BindForeignWindow(Application& owner);
 
   Context& context_;
   Host& host_;
@@ -187,18 +185,18 @@ class Application : public Process, public EventListener {
 
   std::unique_ptr<Completions> send_completions_;
   std::unique_ptr<Completions> receive_completions_;  // nullptr: shares send_completions_
-  transport::QueuePair* qp_ = nullptr;
-  transport::Qpn qpn_;  // the last one
+  QueuePair* qp_ = nullptr;
+  Qpn qpn_;  // the last one
 
   // Of the session.
   Session session_;
   DrainWatch drain_;
   bool impatient_ = false;  // does not wait for the queue to drain
-  transport::Psn first_psn_;
+  Psn first_psn_;
   std::unique_ptr<SendModel> sends_;
   std::unique_ptr<ReceiveModel> receives_;
   std::vector<Window> windows_;
-  std::optional<transport::RKey> foreign_window_;
+  std::optional<RKey> foreign_window_;
   // Ranges of the peer's memory that READs not known to be done may still read.
   std::vector<Range> reads_in_flight_;
   uint32_t posted_ = 0;
@@ -210,4 +208,4 @@ class Application : public Process, public EventListener {
   bool sabotaged_ = false;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
-using transport::Status;
-
-Arena::Arena(transport::MemoryTable& table, transport::PdId pd, size_t bytes,
-             transport::AccessFlags access, Random random)
+Arena::Arena(MemoryTable& table, PdId pd, size_t bytes, AccessFlags access, Random random)
     : table_(table), pd_(pd), access_(access), storage_(bytes + 2 * kCanaryBytes, kCanary) {
   random.Fill({at(0), bytes});
   // The two ends of the address space are where range checks overflow. Words in the arena are
@@ -80,4 +77,4 @@ void RingAllocator::FreeOldest() {
   first_ = 0;
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -10,23 +10,22 @@
 #include "transport/memory/memory_table.h"
 #include "transport/work_request.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // A stretch of registered memory between two canaries. Offsets count from its first byte; addresses
 // are those of its memory region, whose iova has nothing to do with where the memory lies.
 class Arena {
  public:
-  Arena(transport::MemoryTable& table, transport::PdId pd, size_t bytes,
-        transport::AccessFlags access, Random random);
+  Arena(MemoryTable& table, PdId pd, size_t bytes, AccessFlags access, Random random);
 
   size_t size() const { return storage_.size() - 2 * kCanaryBytes; }
   uint8_t* at(uint64_t offset) { return storage_.data() + kCanaryBytes + offset; }
   std::span<uint8_t> bytes(uint64_t offset, size_t length) { return {at(offset), length}; }
 
   uint64_t address(uint64_t offset) const { return iova_ + offset; }
-  transport::LKey lkey() const { return key_; }
-  transport::RKey rkey() const { return {key_.value}; }
-  transport::ScatterGatherEntry entry(uint64_t offset, uint32_t length) const {
+  LKey lkey() const { return key_; }
+  RKey rkey() const { return {key_.value}; }
+  ScatterGatherEntry entry(uint64_t offset, uint32_t length) const {
     return {address(offset), length, key_};
   }
 
@@ -50,14 +49,14 @@ class Arena {
   // Of a region that moves its memory is kept up to this length, to see that nobody uses it.
   static constexpr size_t kLongestKept = 1 << 16;
 
-  transport::MemoryRegion Region() { return {pd_, iova_, at(0), size(), access_}; }
+  MemoryRegion Region() { return {pd_, iova_, at(0), size(), access_}; }
 
-  transport::MemoryTable& table_;
-  transport::PdId pd_;
-  transport::AccessFlags access_;
+  MemoryTable& table_;
+  PdId pd_;
+  AccessFlags access_;
   std::vector<uint8_t> storage_;
   uint64_t iova_;
-  transport::LKey key_;
+  LKey key_;
   bool registered_ = false;
   std::vector<std::vector<uint8_t>> left_;  // storage that was moved away from, and
   std::vector<std::vector<uint8_t>> left_copies_;
@@ -83,4 +82,4 @@ class RingAllocator {
   size_t first_ = 0;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

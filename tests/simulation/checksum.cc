@@ -2,7 +2,7 @@
 
 #include <vector>
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 namespace {
 
 constexpr size_t kEthernetBytes = 14;
@@ -47,4 +47,4 @@ void Reseal(std::span<uint8_t> frame) {
   }
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // Bytes of Ethernet, IP and UDP headers before the BTH of a RoCEv2 frame; 0 if it is none.
 size_t NetworkHeaderBytes(std::span<const uint8_t> frame);
@@ -15,4 +15,4 @@ uint32_t ReferenceIcrc(std::span<const uint8_t> frame);
 // Puts a right ICRC at the end of a frame that was tampered with.
 void Reseal(std::span<uint8_t> frame);
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

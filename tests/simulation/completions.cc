@@ -3,14 +3,9 @@
 #include <array>
 #include <utility>
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
-using transport::Completion;
-using transport::EventType;
-using transport::Status;
-
-Completions::Completions(Context& context, transport::Endpoint& endpoint, const Config& config,
-                         Random random)
+Completions::Completions(Context& context, Endpoint& endpoint, const Config& config, Random random)
     : context_(context),
       endpoint_(endpoint),
       config_(config),
@@ -66,4 +61,4 @@ void Completions::OnEvent(EventType type) {
   event_came_ = true;
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

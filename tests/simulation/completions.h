@@ -10,7 +10,7 @@
 #include "transport/completion_queue.h"
 #include "transport/endpoint.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // A completion queue as an application uses it: polled to the end, armed now and then, resized
 // while completions come. Checks the events of the queue.
@@ -22,35 +22,35 @@ class Completions : public EventListener {
     bool lenient = false;      // any completion may come
   };
   // Returns whether the completion counts as solicited.
-  using Handler = std::function<bool(const transport::Completion&)>;
+  using Handler = std::function<bool(const Completion&)>;
 
-  Completions(Context& context, transport::Endpoint& endpoint, const Config& config, Random random);
+  Completions(Context& context, Endpoint& endpoint, const Config& config, Random random);
   ~Completions() override;
 
   void Poll(const Handler& handler);
   // Makes it larger or smaller, but not too small.
   void Resize();
 
-  void OnEvent(transport::EventType type) override;
+  void OnEvent(EventType type) override;
 
-  transport::CompletionQueue* queue() { return queue_.get(); }
+  CompletionQueue* queue() { return queue_.get(); }
   bool empty() const { return queue_->empty(); }
   // A completion was lost.
   bool overran() const { return overran_; }
 
  private:
-  using NotifyOn = transport::CompletionQueue::NotifyOn;
+  using NotifyOn = CompletionQueue::NotifyOn;
 
   void CheckNotification(bool any, bool solicited);
 
   Context& context_;
-  transport::Endpoint& endpoint_;
+  Endpoint& endpoint_;
   Config config_;
   Random random_;
-  std::unique_ptr<transport::CompletionQueue> queue_;
+  std::unique_ptr<CompletionQueue> queue_;
   NotifyOn armed_ = NotifyOn::kNothing;
   bool event_came_ = false;
   bool overran_ = false;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

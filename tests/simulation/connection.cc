@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-namespace uroce::simulation {
-
-using transport::Duration;
-using transport::Psn;
+namespace uroce::transport::simulation {
 
 Connection::Connection(Context& context, const ConnectionScenario& config, Application& a,
                        Application& b, Random random)
@@ -79,8 +76,8 @@ void Connection::End() {
   ending_ = true;
   for (size_t i = 0; i < 2; ++i) {
     // Nothing tells a packet of UC that is left over from a new one, but for the queue pair number.
-    const bool destroy = config_.type == transport::QpType::kUnreliableConnection ||
-                         ends_[i]->overran() || random_.Percent(config_.destroys_percent);
+    const bool destroy = config_.type == QpType::kUnreliableConnection || ends_[i]->overran() ||
+                         random_.Percent(config_.destroys_percent);
     const bool by_error = random_.Percent(30);
     Soon([this, i, destroy, by_error] {
       if (!by_error) return Close(i, destroy);
@@ -108,4 +105,4 @@ void Connection::CheckEnd() {
   for (Application* end : ends_) end->CheckSession();
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

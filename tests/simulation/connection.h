@@ -9,7 +9,7 @@
 #include "tests/simulation/random.h"
 #include "tests/simulation/scenario.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // Connects two applications, once or several times:
 //
@@ -38,7 +38,7 @@ class Connection : public Process {
   void Close(size_t which, bool destroy);
   void BothClosed();
   bool IsLast() const { return session_ + 1 == config_.sessions; }
-  transport::Psn UnusedPsn();
+  Psn UnusedPsn();
   template <class Action>
   void Soon(Action action);
 
@@ -50,7 +50,7 @@ class Connection : public Process {
   bool ending_ = false;
   bool finished_ = false;
   int closed_ = 0;
-  std::vector<transport::Psn> used_psns_;
+  std::vector<Psn> used_psns_;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -5,7 +5,7 @@
 #include "tests/simulation/trace.h"
 #include "tests/simulation/verdict.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // What all parts of one run share.
 struct Context {
@@ -17,4 +17,4 @@ struct Context {
   const bool sends_at_once;   // requests, if they can be, as they are posted
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

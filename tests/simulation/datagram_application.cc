@@ -7,19 +7,9 @@
 #include "tests/simulation/receive_model.h"
 #include "transport/limits.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
-using transport::AccessFlags;
-using transport::Completion;
-using transport::CompletionStatus;
-using transport::Duration;
-using transport::EventType;
-using transport::Gid;
-using transport::kGrhBytes;
-using transport::QpAttributes;
-using transport::QpState;
-using transport::Status;
-using Mask = transport::QpAttributeMask;
+using Mask = QpAttributeMask;
 
 namespace {
 
@@ -68,10 +58,10 @@ Gid DatagramApplication::GidOf(uint32_t group) const {
 }
 
 void DatagramApplication::CreateQueuePair() {
-  transport::Endpoint& endpoint = host_.endpoint();
-  transport::QpInitAttributes init;
+  Endpoint& endpoint = host_.endpoint();
+  QpInitAttributes init;
   init.pd = Host::kPd;
-  init.type = transport::QpType::kUnreliableDatagram;
+  init.type = QpType::kUnreliableDatagram;
   init.send_cq = init.receive_cq = completions_.queue();
   init.srq = shared_ == nullptr ? nullptr : shared_->queue();
   init.capabilities = config_.scenario.capabilities;
@@ -102,8 +92,7 @@ void DatagramApplication::BecomeReady() {
   attributes.state = QpState::kReadyToReceive;
   Modify(attributes, Mask::kState);
   attributes.state = QpState::kReadyToSend;
-  attributes.sq_psn =
-      transport::Psn(transport::Psn::kMask - static_cast<uint32_t>(random_.Below(20)));
+  attributes.sq_psn = Psn(Psn::kMask - static_cast<uint32_t>(random_.Below(20)));
   Modify(attributes, Mask::kState | Mask::kSqPsn);
   context_.monitor.AddDatagram({qp_, attributes.sq_psn, kMtu});
 
@@ -311,4 +300,4 @@ std::string DatagramApplication::Progress() const {
               sends_->outstanding(), ", receives ", inbox_.outstanding());
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -20,7 +20,7 @@
 #include "tests/simulation/shared_receives.h"
 #include "transport/endpoint.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // A program with a datagram queue pair: sends to all others of its kind, itself included, and to
 // multicast groups, with right and wrong Q_Keys, and judges what it receives.
@@ -44,7 +44,7 @@ class DatagramApplication : public Process, public EventListener {
   ~DatagramApplication() override;
 
   void OnActivity() override;
-  void OnEvent(transport::EventType type) override;
+  void OnEvent(EventType type) override;
 
   // Everything was posted and has completed.
   bool finished() const;
@@ -61,35 +61,35 @@ class DatagramApplication : public Process, public EventListener {
 
  private:
   // Who sent it, and whether to a group: of all others the order may be another.
-  using StreamKey = std::pair<transport::Qpn, bool>;
+  using StreamKey = std::pair<Qpn, bool>;
   // A datagram being put together.
   struct Draft {
-    transport::SendWorkRequest request;
-    transport::AddressVector address;
+    SendWorkRequest request;
+    AddressVector address;
     SentRequest sent;
-    std::vector<transport::ScatterGatherEntry> sges;
+    std::vector<ScatterGatherEntry> sges;
     std::vector<uint8_t> payload;
     std::vector<DatagramApplication*> receivers;  // whom it may reach
     DatagramApplication* refuses = nullptr;       // whom it must not reach
     bool to_group = false;
   };
 
-  transport::QpState state() const { return qp_->state(); }
+  QpState state() const { return qp_->state(); }
   bool IsMember(uint32_t group) const { return (config_.scenario.groups >> group & 1) != 0; }
-  transport::Gid GidOf(uint32_t group) const;
+  Gid GidOf(uint32_t group) const;
   ReceivePool& pool() { return shared_ == nullptr ? inbox_ : shared_->pool(); }
 
   void CreateQueuePair();
   void BecomeReady();
-  void Modify(const transport::QpAttributes& attributes, uint32_t mask);
+  void Modify(const QpAttributes& attributes, uint32_t mask);
   void ResetQueuePair();
   void RecoverSendQueue();
   bool HasReasonToWake() const;
   void Wake();
   void Poll();
-  bool OnCompletion(const transport::Completion& completion);
-  bool OnReceived(const transport::Completion& completion);
-  bool Fits(const transport::Completion& completion, std::span<const uint8_t> bytes,
+  bool OnCompletion(const Completion& completion);
+  bool OnReceived(const Completion& completion);
+  bool Fits(const Completion& completion, std::span<const uint8_t> bytes,
             const Message& message) const;
   bool MayDiffer(size_t i) const;
   void PostReceives();
@@ -113,7 +113,7 @@ class DatagramApplication : public Process, public EventListener {
   RingAllocator nothing_allocator_;
   ReceivePool inbox_;
   Completions completions_;
-  transport::QueuePair* qp_ = nullptr;
+  QueuePair* qp_ = nullptr;
   std::unique_ptr<SendModel> sends_;
   DrainWatch drain_;
   std::map<StreamKey, MessageStream> streams_;  // to us
@@ -125,4 +125,4 @@ class DatagramApplication : public Process, public EventListener {
   bool wake_scheduled_ = false;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

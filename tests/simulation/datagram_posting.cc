@@ -5,12 +5,7 @@
 
 #include "tests/simulation/datagram_application.h"
 
-namespace uroce::simulation {
-
-using transport::CompletionStatus;
-using transport::Gid;
-using transport::SendOpcode;
-using transport::Status;
+namespace uroce::transport::simulation {
 
 namespace {
 
@@ -73,7 +68,7 @@ void DatagramApplication::Post() {
     for (auto& sge : draft.sges) sge.lkey = draft.sges.back().lkey;
     draft.sent.expected_status = CompletionStatus::kLocalProtectionError;
   }
-  transport::SendWorkRequest& request = draft.request;
+  SendWorkRequest& request = draft.request;
   request.opcode = random_.Pick({SendOpcode::kSend, SendOpcode::kSendWithImmediate});
   request.immediate = static_cast<uint32_t>(random_.Next());
   const bool recognizable = length >= 8 || request.opcode == SendOpcode::kSendWithImmediate;
@@ -102,8 +97,8 @@ void DatagramApplication::Post() {
 
 // To somebody, perhaps with a wrong Q_Key, or to a group.
 void DatagramApplication::Address(Draft& draft) {
-  transport::SendWorkRequest& request = draft.request;
-  transport::AddressVector& address = draft.address;
+  SendWorkRequest& request = draft.request;
+  AddressVector& address = draft.address;
   address.source_gid_index = 1;
   address.traffic_class = static_cast<uint8_t>(4 * random_.Below(64));
   address.hop_limit = static_cast<uint8_t>(random_.Between(1, 255));
@@ -115,9 +110,9 @@ void DatagramApplication::Address(Draft& draft) {
     const auto group = static_cast<uint32_t>(random_.Below(DatagramScenario::kGroups));
     const auto number = static_cast<uint8_t>(group + 1);
     address.destination_gid = GidOf(group);
-    address.destination_mac = config_.ipv6 ? transport::MacAddress{0x33, 0x33, 0, 0, 0x12, number}
-                                           : transport::MacAddress{0x01, 0, 0x5e, 1, 2, number};
-    request.remote_qpn = transport::kMulticastQpn;
+    address.destination_mac = config_.ipv6 ? MacAddress{0x33, 0x33, 0, 0, 0x12, number}
+                                           : MacAddress{0x01, 0, 0x5e, 1, 2, number};
+    request.remote_qpn = kMulticastQpn;
     for (const auto& other : everybody_) {
       if (other->IsMember(group)) draft.receivers.push_back(other.get());
     }
@@ -192,4 +187,4 @@ std::vector<uint8_t> DatagramApplication::ExpectedHeader(const Draft& draft) con
   return header;
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

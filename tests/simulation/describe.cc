@@ -3,19 +3,19 @@
 #include "tests/simulation/verdict.h"
 #include "transport/wire/frame_parser.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 std::string DescribeFrame(std::span<const uint8_t> frame) {
-  transport::Packet packet;
-  const transport::DropReason reason = ParseFrame(frame, packet);
-  if (reason != transport::DropReason::kNone) {
+  Packet packet;
+  const DropReason reason = ParseFrame(frame, packet);
+  if (reason != DropReason::kNone) {
     return Text(frame.size(), " bytes, dropped: ", Name(reason));
   }
   static constexpr const char* kOperations[] = {"SEND", "WRITE",      "READ",     "READ_RESPONSE",
                                                 "ACK",  "ATOMIC_ACK", "CMP_SWAP", "FETCH_ADD"};
   static constexpr const char* kPositions[] = {"first", "middle", "last", "only"};
   static constexpr const char* kSuffixes[] = {"", "+imm", "+inv"};
-  const transport::Opcode& opcode = packet.opcode;
+  const Opcode& opcode = packet.opcode;
   std::string text = Text(kOperations[static_cast<int>(opcode.operation)], " ",
                           kPositions[static_cast<int>(opcode.position)],
                           kSuffixes[static_cast<int>(opcode.suffix)], " qp ", std::hex,
@@ -32,7 +32,7 @@ std::string DescribeFrame(std::span<const uint8_t> frame) {
   }
   if (opcode.HasAeth()) {
     static constexpr const char* kKinds[] = {"ack", "rnr-nak", "reserved", "NAK"};
-    const transport::Syndrome syndrome = packet.aeth.syndrome;
+    const Syndrome syndrome = packet.aeth.syndrome;
     text += Text(" ", kKinds[static_cast<int>(syndrome.kind())], " ", int{syndrome.value()},
                  " msn ", packet.aeth.msn);
   }
@@ -40,7 +40,7 @@ std::string DescribeFrame(std::span<const uint8_t> frame) {
   return text;
 }
 
-std::string DescribeCompletion(const transport::Completion& completion) {
+std::string DescribeCompletion(const Completion& completion) {
   return Text("wr_id ", completion.wr_id, " status ", static_cast<int>(completion.status),
               " vendor ", static_cast<int>(completion.vendor_error), " opcode ",
               static_cast<int>(completion.opcode), " bytes ", completion.byte_length, " flags ",
@@ -48,4 +48,4 @@ std::string DescribeCompletion(const transport::Completion& completion) {
               completion.qpn.value);
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

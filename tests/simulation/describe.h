@@ -6,11 +6,11 @@
 
 #include "transport/completion.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // One line about a frame, for a trace.
 std::string DescribeFrame(std::span<const uint8_t> frame);
 
-std::string DescribeCompletion(const transport::Completion& completion);
+std::string DescribeCompletion(const Completion& completion);
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

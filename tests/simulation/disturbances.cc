@@ -3,11 +3,9 @@
 
 #include "tests/simulation/application.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
-using transport::QpAttributes;
-using transport::QpState;
-using Mask = transport::QpAttributeMask;
+using Mask = QpAttributeMask;
 
 void Application::Disturb() {
   const EndScenario& end = config_.end;
@@ -34,7 +32,7 @@ void Application::BeginDrain() {
   drain_.Begin(*qp_, random_.Percent(60));
   impatient_ = false;
   if (!random_.Percent(15)) return;
-  const auto after = transport::Duration{static_cast<int64_t>(random_.Below(20'000))};
+  const auto after = Duration{static_cast<int64_t>(random_.Below(20'000))};
   context_.simulator.After(after, [this] {
     if (!session_.open || !drain_.active() || state() != QpState::kSendQueueDrain) return;
     impatient_ = true;
@@ -111,4 +109,4 @@ void Application::TakeMemoryAway() {
   if (!exposed_.Deregister()) context_.verdict.Fail("cannot deregister a region without windows");
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -9,11 +9,11 @@
 #include "transport/ids.h"
 #include "transport/work_request.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // A type 2 memory window over the exposed memory.
 struct Window {
-  transport::RKey key;
+  RKey key;
   uint64_t offset = 0;
   uint64_t length = 0;
   bool usable = false;    // bound, and the peer knows its key
@@ -25,15 +25,15 @@ struct Window {
 struct Target {
   uint64_t offset = 0;
   uint64_t address = 0;
-  transport::RKey rkey;
+  RKey rkey;
   Window* window = nullptr;
 };
 
 // A work request being put together.
 struct Draft {
-  transport::SendWorkRequest request;
+  SendWorkRequest request;
   SentRequest sent;
-  std::vector<transport::ScatterGatherEntry> sges;
+  std::vector<ScatterGatherEntry> sges;
   std::vector<uint8_t> inline_bytes;
   std::optional<Message> message;  // uses up a receive request of the peer
   Window* window = nullptr;        // used by it
@@ -45,4 +45,4 @@ struct Range {
   uint64_t end;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

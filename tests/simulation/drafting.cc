@@ -6,10 +6,7 @@
 
 #include "tests/simulation/application.h"
 
-namespace uroce::simulation {
-
-using transport::RKey;
-using transport::ScatterGatherEntry;
+namespace uroce::transport::simulation {
 
 namespace {
 
@@ -82,7 +79,7 @@ bool Application::DrawInline(Draft& draft, std::span<const uint8_t> bytes) {
 std::optional<std::vector<uint8_t>> Application::ReuseSink(Draft& draft) {
   const SentRequest* read = sends_->KeepNewestSink();
   if (read == nullptr || read->sink_after.size() > config_.max_message_bytes) return std::nullopt;
-  if (read->expected_status != transport::CompletionStatus::kSuccess) return std::nullopt;
+  if (read->expected_status != CompletionStatus::kSuccess) return std::nullopt;
   draft.sent.length = static_cast<uint32_t>(read->sink_after.size());
   draft.sges.push_back(sink_.entry(*read->sink_offset, draft.sent.length));
   draft.request.fence = true;
@@ -163,4 +160,4 @@ void Application::FenceIfRead(Draft& draft, Range changed) {
   }
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -1,12 +1,8 @@
 #include "tests/simulation/drain_watch.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
-using transport::QpAttributes;
-using transport::QpState;
-using transport::QueuePair;
-using transport::Status;
-using Mask = transport::QpAttributeMask;
+using Mask = QpAttributeMask;
 
 void DrainWatch::Begin(QueuePair& qp, bool notify) {
   Forget();
@@ -57,4 +53,4 @@ void DrainWatch::Check(const QueuePair& qp) {
   psn_ = now.sq_psn;
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -4,7 +4,7 @@
 #include "transport/psn.h"
 #include "transport/qp/queue_pair.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // The oracle of a queue pair's way RTS -> SQD -> RTS: when it has drained it says so, once and only
 // if it was asked to, and sends nothing after that (IBA 10.3.1.5).
@@ -13,16 +13,16 @@ class DrainWatch {
   explicit DrainWatch(Verdict& verdict) : verdict_(verdict) {}
 
   // RTS -> SQD, with or without asking for the event.
-  void Begin(transport::QueuePair& qp, bool notify);
+  void Begin(QueuePair& qp, bool notify);
   // SQD -> RTS.
-  void End(transport::QueuePair& qp);
+  void End(QueuePair& qp);
   // The queue pair failed, or was reset.
   void Forget();
 
   // kSendQueueDrained came.
-  void OnEvent(const transport::QueuePair& qp);
+  void OnEvent(const QueuePair& qp);
   // To be called after everything that happens on the host.
-  void Check(const transport::QueuePair& qp);
+  void Check(const QueuePair& qp);
 
   bool active() const { return active_; }
   bool drained() const { return drained_; }
@@ -33,7 +33,7 @@ class DrainWatch {
   bool notify_ = false;
   bool event_came_ = false;
   bool drained_ = false;  // seen to be; the next PSN was
-  transport::Psn psn_;
+  Psn psn_;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

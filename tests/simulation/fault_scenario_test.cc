@@ -15,16 +15,8 @@
 #include "tests/simulation/wire_monitor.h"
 #include "transport/wire/frame_parser.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 namespace {
-
-using transport::Completion;
-using transport::CompletionStatus;
-using transport::DropReason;
-using transport::Operation;
-using transport::Psn;
-using transport::SendOpcode;
-using transport::Status;
 
 constexpr char kFolder[] = "tests/simulation/scenarios/";
 constexpr uint32_t kMtuBytes = 256;
@@ -86,7 +78,7 @@ class FaultScenarioTest : public testing::TestWithParam<uint32_t> {
             .delivered =
                 [this](const Link::Host&, std::span<const uint8_t> frame) {
                   monitor_.OnDelivered(frame);
-                  transport::Packet packet;
+                  Packet packet;
                   const bool taken = ParseFrame(frame, packet) == DropReason::kNone;
                   if (taken && (packet.traffic_class & 3) == 3) ++marked_;
                 },
@@ -101,7 +93,7 @@ class FaultScenarioTest : public testing::TestWithParam<uint32_t> {
   }
 
   void Record(const Link::Host& from, std::span<const uint8_t> frame) {
-    transport::Packet packet;
+    Packet packet;
     ASSERT_EQ(ParseFrame(frame, packet), DropReason::kNone);
     if (from.index == 0 && !packet.opcode.IsResponse()) {
       requests_.push_back(packet.psn.DistanceFrom(first_psn_));
@@ -167,7 +159,7 @@ class FaultScenarioTest : public testing::TestWithParam<uint32_t> {
   std::optional<Link> link_;
   size_t posted_ = 0;
   Offsets requests_;  // PSNs of the request packets that the client sent, from the first one
-  std::vector<transport::Reth> reads_;
+  std::vector<Reth> reads_;
   uint64_t marked_ = 0;  // packets that arrived with CE
   std::vector<Completion> completions_[2];
   std::vector<uint8_t> initial_client_memory_;
@@ -397,4 +389,4 @@ class EveryFileIsUsed : public testing::Environment {
 const auto* const kEveryFileIsUsed = testing::AddGlobalTestEnvironment(new EveryFileIsUsed);
 
 }  // namespace
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

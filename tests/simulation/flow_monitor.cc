@@ -4,16 +4,8 @@
 #include <cstring>
 #include <initializer_list>
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 namespace {
-
-using transport::NakCode;
-using transport::Operation;
-using transport::Packet;
-using transport::Psn;
-using transport::QpState;
-using transport::QpType;
-using transport::Syndrome;
 
 constexpr uint32_t kMsnMask = 0xff'ffff;
 constexpr int64_t kHalfOfAllPsns = 1 << 23;
@@ -26,7 +18,7 @@ uint64_t Fingerprint(const Packet& packet, bool with_payload) {
     hash ^= hash >> 32;
   };
   for (const uint64_t word : std::initializer_list<uint64_t>{
-           transport::EncodeOpcode(packet.opcode), packet.solicited, packet.immediate,
+           EncodeOpcode(packet.opcode), packet.solicited, packet.immediate,
            packet.invalidate_rkey.value, packet.atomic.virtual_address, packet.atomic.rkey.value,
            packet.atomic.swap_or_add, packet.atomic.compare, packet.payload.size()}) {
     mix(word);
@@ -279,7 +271,7 @@ void FlowMonitor::OnResponseDelivered(const Packet& response) {
   if (complete) reads_.pop_front();
 }
 
-void FlowMonitor::TakeCredit(const transport::Aeth& aeth) {
+void FlowMonitor::TakeCredit(const Aeth& aeth) {
   if (aeth.syndrome.kind() != Syndrome::Kind::kAck) return;
   const auto credits = Credits(aeth.syndrome.value());
   if (!credits) {
@@ -324,4 +316,4 @@ bool FlowMonitor::RnrRetriesMayBeExceeded() const {
   return requester_.rnr_retry != 7 && rnr_naks_since_progress_ > requester_.rnr_retry;
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -12,12 +12,12 @@
 #include "transport/qp/queue_pair.h"
 #include "transport/wire/packet.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // One end of a connection, as far as the wire shows it.
 struct FlowEnd {
-  const transport::QueuePair* qp = nullptr;
-  transport::Psn first_psn;  // of its requests
+  const QueuePair* qp = nullptr;
+  Psn first_psn;  // of its requests
   uint32_t mtu_bytes = 0;
   uint8_t max_read_atomic = 0;
   uint8_t retry_count = 0;
@@ -55,15 +55,15 @@ struct FlowTally {
 // acknowledged, which within a READ is the first response that is missing (go-back-N).
 class FlowMonitor {
  public:
-  FlowMonitor(Verdict& verdict, const FlowEnd& requester, const transport::QueuePair* responder)
+  FlowMonitor(Verdict& verdict, const FlowEnd& requester, const QueuePair* responder)
       : verdict_(&verdict), requester_(requester), responder_(responder) {}
 
-  void OnRequestSent(const transport::Packet& request);
-  void OnResponseSent(const transport::Packet& response);
-  void OnRequestDelivered(const transport::Packet& request);
-  void OnResponseDelivered(const transport::Packet& response);
+  void OnRequestSent(const Packet& request);
+  void OnResponseSent(const Packet& response);
+  void OnRequestDelivered(const Packet& request);
+  void OnResponseDelivered(const Packet& response);
   // The wire did something to a packet of this flow that a perfect wire would not do.
-  void OnImpaired(const transport::Packet& packet);
+  void OnImpaired(const Packet& packet);
 
   // Whether so much went wrong since the last progress that the requester had to give up.
   bool RetriesMayBeExceeded() const;
@@ -71,7 +71,7 @@ class FlowMonitor {
 
   const FlowEnd& requester() const { return requester_; }
   // nullptr of a datagram queue pair, whose receivers are many.
-  const transport::QueuePair* responder() const { return responder_; }
+  const QueuePair* responder() const { return responder_; }
   const FlowTally& requesters_tally() const { return requesters_tally_; }
   const FlowTally& responders_tally() const { return responders_tally_; }
 
@@ -81,7 +81,7 @@ class FlowMonitor {
     int64_t begin;
     int64_t next;  // the first packet not responded to
     int64_t end;
-    transport::Reth reth;
+    Reth reth;
   };
 
   struct Message {
@@ -89,27 +89,27 @@ class FlowMonitor {
     bool takes_receive;
   };
 
-  int64_t Unwrap(transport::Psn psn, int64_t near) const;
+  int64_t Unwrap(Psn psn, int64_t near) const;
   // The 64-bit number of messages that a 24-bit one stands for.
   uint64_t UnwrapMsn(uint32_t msn) const;
-  int64_t PacketsOf(const transport::Packet& request) const;
+  int64_t PacketsOf(const Packet& request) const;
   uint32_t qpn() const { return requester_.qp->qpn().value; }
   bool IsReliable() const;
   // An initiator: its peer counts no credits.
   bool IsXrc() const;
 
-  void CheckOrder(const transport::Packet& request, int64_t begin, int64_t end);
-  void OnNewRequest(const transport::Packet& request, int64_t begin, int64_t end);
-  void CheckRepeated(const transport::Packet& request, int64_t begin);
-  void CheckCredit(const transport::Packet& request, int64_t begin);
-  void CheckMsn(const transport::Packet& response, int64_t at);
-  void CheckNak(const transport::Packet& response, int64_t at);
-  void TakeCredit(const transport::Aeth& aeth);
+  void CheckOrder(const Packet& request, int64_t begin, int64_t end);
+  void OnNewRequest(const Packet& request, int64_t begin, int64_t end);
+  void CheckRepeated(const Packet& request, int64_t begin);
+  void CheckCredit(const Packet& request, int64_t begin);
+  void CheckMsn(const Packet& response, int64_t at);
+  void CheckNak(const Packet& response, int64_t at);
+  void TakeCredit(const Aeth& aeth);
   void Progress(int64_t acknowledged_end);
 
   Verdict* verdict_;
   FlowEnd requester_;
-  const transport::QueuePair* responder_;
+  const QueuePair* responder_;
 
   int64_t next_ = 0;
   // Since the last request an ACK named more than had been sent again: the requester may take it
@@ -141,4 +141,4 @@ class FlowMonitor {
   FlowTally responders_tally_;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

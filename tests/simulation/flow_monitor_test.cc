@@ -13,16 +13,8 @@
 #include "tests/simulation/wire_monitor.h"
 #include "transport/endpoint.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 namespace {
-
-using transport::NakCode;
-using transport::Operation;
-using transport::Packet;
-using transport::Position;
-using transport::Psn;
-using transport::QpType;
-using transport::Syndrome;
 
 constexpr uint32_t kMtuBytes = 256;
 constexpr uint8_t kMaxReadAtomic = 2;
@@ -37,13 +29,13 @@ class FlowMonitorTest : public testing::Test {
   FlowMonitorTest() { Watch(QpType::kReliableConnection); }
 
   void Watch(QpType type) {
-    endpoint_.emplace(transport::EndpointConfig{});
+    endpoint_.emplace(EndpointConfig{});
     cq_ = endpoint_->CreateCompletionQueue(16, nullptr);
-    transport::QpInitAttributes init;
+    QpInitAttributes init;
     init.type = type;
     init.send_cq = init.receive_cq = cq_.get();
     init.capabilities = {.max_send_wr = 1, .max_receive_wr = 1};
-    ASSERT_EQ(endpoint_->CreateQueuePair(init, &qp_), transport::Status::kOk);
+    ASSERT_EQ(endpoint_->CreateQueuePair(init, &qp_), Status::kOk);
     flow_.emplace(verdict_,
                   FlowEnd{.qp = qp_,
                           .first_psn = kFirstPsn,
@@ -115,9 +107,9 @@ class FlowMonitorTest : public testing::Test {
   }
 
   Verdict verdict_;
-  std::optional<transport::Endpoint> endpoint_;
-  std::unique_ptr<transport::CompletionQueue> cq_;
-  transport::QueuePair* qp_ = nullptr;
+  std::optional<Endpoint> endpoint_;
+  std::unique_ptr<CompletionQueue> cq_;
+  QueuePair* qp_ = nullptr;
   std::optional<FlowMonitor> flow_;
   std::vector<uint8_t> payload_;
 };
@@ -367,7 +359,7 @@ TEST(WireMonitorTest, CountersThatAreNotWhatWasSeenAreNoticed) {
                      .max_read_atomic = 16};
     };
     monitor.AddConnection(end(link.client()), end(link.server()));
-    ASSERT_EQ(link.Post(transport::SendOpcode::kRdmaWrite, 0, 4'096), transport::Status::kOk);
+    ASSERT_EQ(link.Post(SendOpcode::kRdmaWrite, 0, 4'096), Status::kOk);
     link.UpdateAfterEvent(link.client());
     while (link.RunOne()) {
     }
@@ -379,4 +371,4 @@ TEST(WireMonitorTest, CountersThatAreNotWhatWasSeenAreNoticed) {
 }
 
 }  // namespace
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

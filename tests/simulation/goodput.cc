@@ -6,15 +6,8 @@
 
 #include "tests/simulation/link.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 namespace {
-
-using transport::Completion;
-using transport::CompletionStatus;
-using transport::Duration;
-using transport::Microseconds;
-using transport::SendOpcode;
-using transport::Time;
 
 constexpr uint64_t kBytesPerUs = 12'500;  // 100 Gbit/s
 constexpr uint32_t kMtuBytes = 4'096;
@@ -80,7 +73,7 @@ Measurement::Measurement(SendOpcode opcode, uint32_t message_bytes, Duration rou
 
 LinkOptions Measurement::Options(uint32_t message_bytes, Duration round_trip, uint32_t loss_ppm) {
   LinkOptions options;
-  options.mtu = transport::Mtu::k4096;
+  options.mtu = Mtu::k4096;
   options.timeout = kTimeout;
   options.probes = true;
   options.queue_depth = kQueueDepth;
@@ -97,7 +90,7 @@ void Measurement::OnActivity(Link::Host& host) {
   const size_t count = host.cq->Poll(completions);
   for (size_t i = 0; i < count; ++i) {
     failed_ |= completions[i].status != CompletionStatus::kSuccess;
-    failed_ |= link_.Post(opcode_, 0, message_bytes_) != transport::Status::kOk;
+    failed_ |= link_.Post(opcode_, 0, message_bytes_) != Status::kOk;
   }
   if (count == 0 || failed_) return;
   completed_ += count;
@@ -108,7 +101,7 @@ void Measurement::OnActivity(Link::Host& host) {
 
 Goodput Measurement::Run() {
   for (uint32_t i = 0; i < kQueueDepth; ++i) {
-    failed_ |= link_.Post(opcode_, 0, message_bytes_) != transport::Status::kOk;
+    failed_ |= link_.Post(opcode_, 0, message_bytes_) != Status::kOk;
   }
   link_.UpdateAfterEvent(link_.client());
   while (payload_frames_ < kFrames && !failed_ && link_.RunOne()) {
@@ -160,4 +153,4 @@ std::string GoodputTable() {
   return table;
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

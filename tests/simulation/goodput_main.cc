@@ -5,6 +5,6 @@
 #include "tests/simulation/goodput.h"
 
 int main() {
-  std::fputs(uroce::simulation::GoodputTable().c_str(), stdout);
+  std::fputs(uroce::transport::simulation::GoodputTable().c_str(), stdout);
   return 0;
 }

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <vector>
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 namespace {
 
 std::vector<std::string> Lines(const std::string& text) {
@@ -47,4 +47,4 @@ TEST(GoodputTest, TheTableIsTheCommittedOne) {
 }
 
 }  // namespace
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

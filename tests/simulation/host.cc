@@ -5,16 +5,7 @@
 #include "tests/simulation/event_listener.h"
 #include "transport/wire/frame_builder.h"
 
-namespace uroce::simulation {
-
-using transport::Endpoint;
-using transport::EndpointConfig;
-using transport::Event;
-using transport::Gid;
-using transport::MacAddress;
-using transport::Qpn;
-using transport::Route;
-using transport::Time;
+namespace uroce::transport::simulation {
 
 namespace {
 
@@ -36,7 +27,7 @@ EndpointConfig MakeConfig(const Context& context, int index, bool ipv6) {
 
 }  // namespace
 
-Host::Host(Context& context, int index, bool ipv6, transport::Duration pacing, Random random,
+Host::Host(Context& context, int index, bool ipv6, Duration pacing, Random random,
            std::function<void(Frame, Route)> send)
     : context_(context),
       index_(index),
@@ -44,7 +35,7 @@ Host::Host(Context& context, int index, bool ipv6, transport::Duration pacing, R
       send_(std::move(send)),
       endpoint_(MakeConfig(context, index, ipv6)),
       counters_(endpoint_.memory(), kPd, random),
-      frame_buffer_(transport::kMaxFrameBytes) {}
+      frame_buffer_(kMaxFrameBytes) {}
 
 void Host::Receive(const Frame& frame, Route from) {
   context_.trace.OnFrame(context_.simulator.now(), "receives", index_, frame);
@@ -74,14 +65,13 @@ void Host::Transmit() {
   }
 }
 
-transport::Status Host::PostSend(transport::QueuePair& qp,
-                                 const transport::SendWorkRequest& request) {
-  const transport::Status status = qp.QueueSend(request);
-  if (status == transport::Status::kOk && !SendAtOnce(qp)) qp.SendsPosted();
+Status Host::PostSend(QueuePair& qp, const SendWorkRequest& request) {
+  const Status status = qp.QueueSend(request);
+  if (status == Status::kOk && !SendAtOnce(qp)) qp.SendsPosted();
   return status;
 }
 
-bool Host::SendAtOnce(transport::QueuePair& qp) {
+bool Host::SendAtOnce(QueuePair& qp) {
   if (!context_.sends_at_once || !endpoint_.MaySendAtOnce(qp)) return false;
   const Route route = qp.route();
   return SendFrame(endpoint_.BuildAtOnce(context_.simulator.now(), qp, frame_buffer_), route);
@@ -126,7 +116,7 @@ void Host::ScheduleDeadline() {
 
 void Host::OnDeadline() {
   const Time now = context_.simulator.now();
-  wakeup_at_ = transport::kNever;
+  wakeup_at_ = kNever;
   if (endpoint_.NextDeadline() <= now) {
     endpoint_.OnDeadline(now);
     if (endpoint_.NextDeadline() <= now) {
@@ -136,4 +126,4 @@ void Host::OnDeadline() {
   UpdateAfterEvent();
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

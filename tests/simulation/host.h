@@ -11,7 +11,7 @@
 #include "tests/simulation/wire.h"
 #include "transport/endpoint.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // What runs on a host and wants to look at its completion queues.
 class Process {
@@ -24,25 +24,25 @@ class Process {
 // An endpoint and what an engine does for it: frames in, frames out, deadlines.
 class Host {
  public:
-  static constexpr transport::PdId kPd{1};
+  static constexpr PdId kPd{1};
 
   // `pacing` is the time between two frames sent; 0 sends all at once. `send` gets every frame.
-  Host(Context& context, int index, bool ipv6, transport::Duration pacing, Random random,
-       std::function<void(Frame, transport::Route)> send);
+  Host(Context& context, int index, bool ipv6, Duration pacing, Random random,
+       std::function<void(Frame, Route)> send);
 
-  transport::Endpoint& endpoint() { return endpoint_; }
+  Endpoint& endpoint() { return endpoint_; }
   SharedCounters& counters() { return counters_; }
-  const transport::Gid& gid() const { return endpoint_.config().gids[1]; }
-  const transport::MacAddress& mac() const { return endpoint_.config().mac; }
+  const Gid& gid() const { return endpoint_.config().gids[1]; }
+  const MacAddress& mac() const { return endpoint_.config().mac; }
   int index() const { return index_; }
 
   void AddProcess(Process& process) { processes_.push_back(&process); }
   // A shared receive queue is being filled: what follows from that makes no room in another one.
   bool& fills_queue() { return fills_queue_; }
 
-  void Receive(const Frame& frame, transport::Route from);
+  void Receive(const Frame& frame, Route from);
   // Posts a request, as an engine does it.
-  transport::Status PostSend(transport::QueuePair& qp, const transport::SendWorkRequest& request);
+  Status PostSend(QueuePair& qp, const SendWorkRequest& request);
   // To be called after work was posted: sends what there is to send.
   void UpdateAfterEvent();
   // Hands on what the endpoint has to tell.
@@ -50,24 +50,24 @@ class Host {
 
  private:
   void Transmit();
-  bool TransmitOne(transport::Route route);
-  bool SendAtOnce(transport::QueuePair& qp);
+  bool TransmitOne(Route route);
+  bool SendAtOnce(QueuePair& qp);
   // The first `length` bytes of the buffer go out, or nothing if there are none. Whether they did.
-  bool SendFrame(size_t length, transport::Route route);
+  bool SendFrame(size_t length, Route route);
   void ScheduleDeadline();
   void OnDeadline();
 
   Context& context_;
   int index_;
-  transport::Duration pacing_;
-  std::function<void(Frame, transport::Route)> send_;
-  transport::Endpoint endpoint_;
+  Duration pacing_;
+  std::function<void(Frame, Route)> send_;
+  Endpoint endpoint_;
   SharedCounters counters_;
   std::vector<Process*> processes_;
   std::vector<uint8_t> frame_buffer_;
-  transport::Time wakeup_at_ = transport::kNever;  // the simulator calls OnDeadline then
+  Time wakeup_at_ = kNever;  // the simulator calls OnDeadline then
   bool paced_transmit_scheduled_ = false;
   bool fills_queue_ = false;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

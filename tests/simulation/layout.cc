@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 void Layout::Scatter(std::span<const uint8_t> message, std::span<uint8_t> area) const {
   for (const Piece& piece : pieces) {
@@ -42,4 +42,4 @@ Layout RandomLayout(Random& random, uint32_t length, uint32_t max_pieces) {
   return layout;
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

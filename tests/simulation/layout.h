@@ -6,7 +6,7 @@
 
 #include "tests/simulation/random.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // How a message lies in memory: pieces in the order of the SGE list, with gaps between them, within
 // an area of `area_bytes`.
@@ -27,4 +27,4 @@ struct Layout {
 // A layout of `length` bytes in at most `max_pieces` pieces; may have none if the length is 0.
 Layout RandomLayout(Random& random, uint32_t length, uint32_t max_pieces);
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

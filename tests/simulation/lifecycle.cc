@@ -4,23 +4,15 @@
 
 #include "tests/simulation/application.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
-using transport::AccessFlags;
-using transport::CompletionStatus;
-using transport::EventType;
-using transport::QpAttributeMask;
-using transport::QpAttributes;
-using transport::QpInitAttributes;
-using transport::QpState;
-using transport::Status;
-using Mask = transport::QpAttributeMask;
+using Mask = QpAttributeMask;
 
 Application::~Application() {
   if (qp_ != nullptr) host_.endpoint().DestroyQueuePair(qp_);
 }
 
-void Application::Create(transport::Psn first_psn, bool poisoned) {
+void Application::Create(Psn first_psn, bool poisoned) {
   first_psn_ = first_psn;
   session_ = {.open = true, .poisoned = poisoned};
   drain_.Forget();
@@ -81,7 +73,7 @@ void Application::StartModels() {
   foreign_window_.reset();
   windows_.assign(2, {});
   for (Window& window : windows_) {
-    window.key = *memory.AllocateWindow(Host::kPd, transport::WindowType::kType2);
+    window.key = *memory.AllocateWindow(Host::kPd, WindowType::kType2);
   }
   for (Arena* arena : {&exposed_, &source_, &sink_, &inbox_.arena()}) arena->Register();
   source_allocator_ = RingAllocator(source_.size());
@@ -237,7 +229,7 @@ void Application::RecoverSendQueue() {
   }
   if (posted_ < config_.end.work_requests && random_.Percent(30)) {
     Draft draft;
-    draft.request.opcode = transport::SendOpcode::kSend;
+    draft.request.opcode = SendOpcode::kSend;
     draft.message.emplace();
     Post(draft);  // is flushed too
     return;
@@ -298,4 +290,4 @@ void Application::CheckEvents() {
   }
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

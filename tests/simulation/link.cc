@@ -5,17 +5,7 @@
 
 #include "transport/wire/frame_builder.h"
 
-namespace uroce::simulation {
-
-using transport::AccessFlags;
-using transport::Gid;
-using transport::QpAttributes;
-using transport::Qpn;
-using transport::QpState;
-using transport::Route;
-using transport::SendOpcode;
-using transport::Status;
-using transport::Time;
+namespace uroce::transport::simulation {
 
 namespace {
 
@@ -30,9 +20,7 @@ void Must(bool ok) {
 }  // namespace
 
 Link::Link(const LinkOptions& options, Observer observer)
-    : observer_(std::move(observer)),
-      faults_(options.scenario),
-      frame_buffer_(transport::kMaxFrameBytes) {
+    : observer_(std::move(observer)), faults_(options.scenario), frame_buffer_(kMaxFrameBytes) {
   Random random(options.seed);
   for (int i = 0; i < 2; ++i) {
     hosts_[i].index = i;
@@ -54,13 +42,13 @@ Link::Link(const LinkOptions& options, Observer observer)
 
 void Link::MakeHost(Host& host, const LinkOptions& options, Random& random) {
   const auto number = static_cast<uint8_t>(host.index + 1);
-  transport::EndpointConfig config;
+  EndpointConfig config;
   config.mac = {2, 0, 0, 0, 0, number};
   config.gids = {Gid::LinkLocal(config.mac), Gid::FromIpv4({10, 0, 0, number})};
   config.first_qpn = Qpn{0x1000u * number};
   config.qpn_count = 16;
   config.probes = options.probes;
-  host.endpoint = std::make_unique<transport::Endpoint>(config);
+  host.endpoint = std::make_unique<Endpoint>(config);
   host.memory.resize(options.memory_bytes);
   random.Fill(host.memory);
   const auto key = host.endpoint->memory().Register({.pd = kPd,
@@ -71,18 +59,18 @@ void Link::MakeHost(Host& host, const LinkOptions& options, Random& random) {
   Must(key.has_value());
   host.key = *key;
   host.cq = host.endpoint->CreateCompletionQueue(2 * options.queue_depth, nullptr);
-  const transport::QpInitAttributes init = {.pd = kPd,
-                                            .send_cq = host.cq.get(),
-                                            .receive_cq = host.cq.get(),
-                                            .capabilities = {.max_send_wr = options.queue_depth,
-                                                             .max_receive_wr = options.queue_depth,
-                                                             .max_send_sge = 1,
-                                                             .max_receive_sge = 1}};
+  const QpInitAttributes init = {.pd = kPd,
+                                 .send_cq = host.cq.get(),
+                                 .receive_cq = host.cq.get(),
+                                 .capabilities = {.max_send_wr = options.queue_depth,
+                                                  .max_receive_wr = options.queue_depth,
+                                                  .max_send_sge = 1,
+                                                  .max_receive_sge = 1}};
   Must(host.endpoint->CreateQueuePair(init, &host.qp) == Status::kOk);
 }
 
 void Link::Connect(Host& host, const Host& peer, const LinkOptions& options) {
-  using M = transport::QpAttributeMask;
+  using M = QpAttributeMask;
   QpAttributes a;
   a.state = QpState::kInit;
   a.port_num = 1;
@@ -108,8 +96,8 @@ void Link::Connect(Host& host, const Host& peer, const LinkOptions& options) {
 }
 
 Status Link::Post(SendOpcode opcode, size_t offset, uint32_t length, uint64_t wr_id) {
-  const transport::ScatterGatherEntry sge = {client().address(offset), length, client().key};
-  transport::SendWorkRequest request;
+  const ScatterGatherEntry sge = {client().address(offset), length, client().key};
+  SendWorkRequest request;
   request.wr_id = wr_id;
   request.opcode = opcode;
   request.signaled = true;
@@ -121,7 +109,7 @@ Status Link::Post(SendOpcode opcode, size_t offset, uint32_t length, uint64_t wr
 }
 
 Status Link::PostReceive(size_t offset, uint32_t length, uint64_t wr_id) {
-  const transport::ScatterGatherEntry sge = {server().address(offset), length, server().key};
+  const ScatterGatherEntry sge = {server().address(offset), length, server().key};
   return server().qp->PostReceive({.wr_id = wr_id, .sges = {&sge, 1}});
 }
 
@@ -167,9 +155,9 @@ void Link::ScheduleDeadline(Host& host) {
 }
 
 void Link::OnDeadline(Host& host) {
-  host.wakeup_at = transport::kNever;
+  host.wakeup_at = kNever;
   host.endpoint->OnDeadline(simulator_.now());
   UpdateAfterEvent(host);
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -13,12 +13,12 @@
 #include "tests/simulation/wire.h"
 #include "transport/endpoint.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 struct LinkOptions {
-  transport::Mtu mtu = transport::Mtu::k256;
-  transport::Psn first_psn{1'000};  // of both ends
-  uint8_t timeout = 10;             // 4.2 ms
+  Mtu mtu = Mtu::k256;
+  Psn first_psn{1'000};  // of both ends
+  uint8_t timeout = 10;  // 4.2 ms
   uint8_t retry_count = 7;
   uint8_t max_read_atomic = 16;
   bool probes = false;
@@ -36,24 +36,24 @@ struct LinkOptions {
 //           <--- Wire -----
 class Link {
  public:
-  static constexpr transport::PdId kPd{1};
+  static constexpr PdId kPd{1};
 
   // One end, with memory that the other may read and write.
   struct Host {
     int index = 0;
-    std::unique_ptr<transport::Endpoint> endpoint;
+    std::unique_ptr<Endpoint> endpoint;
     std::vector<uint8_t> memory;
-    transport::LKey key;
-    std::unique_ptr<transport::CompletionQueue> cq;
-    transport::QueuePair* qp = nullptr;
+    LKey key;
+    std::unique_ptr<CompletionQueue> cq;
+    QueuePair* qp = nullptr;
     std::unique_ptr<Wire> wire;  // to the other
-    transport::Time wakeup_at = transport::kNever;
+    Time wakeup_at = kNever;
     bool waits_for_line = false;
 
     uint64_t address(size_t offset) const {
       return reinterpret_cast<uint64_t>(memory.data()) + offset;
     }
-    const transport::Counters& counters() const { return endpoint->counters(); }
+    const Counters& counters() const { return endpoint->counters(); }
   };
 
   struct Observer {
@@ -69,12 +69,11 @@ class Link {
 
   Host& client() { return hosts_[0]; }
   Host& server() { return hosts_[1]; }
-  transport::Time now() const { return simulator_.now(); }
+  Time now() const { return simulator_.now(); }
 
   // The client works on `length` bytes at `offset` of its own memory and of the server's.
-  transport::Status Post(transport::SendOpcode opcode, size_t offset, uint32_t length,
-                         uint64_t wr_id = 0);
-  transport::Status PostReceive(size_t offset, uint32_t length, uint64_t wr_id = 0);
+  Status Post(SendOpcode opcode, size_t offset, uint32_t length, uint64_t wr_id = 0);
+  Status PostReceive(size_t offset, uint32_t length, uint64_t wr_id = 0);
   // Lets a host send what it has; to be called after posting.
   void UpdateAfterEvent(Host& host);
 
@@ -96,4 +95,4 @@ class Link {
   std::vector<uint8_t> frame_buffer_;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

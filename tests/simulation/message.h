@@ -7,19 +7,19 @@
 #include "transport/ids.h"
 #include "transport/work_request.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // A message that uses up a receive request, as the sender knows it and the receiver must see it.
 struct Message {
-  transport::SendOpcode opcode = transport::SendOpcode::kSend;
+  SendOpcode opcode = SendOpcode::kSend;
   std::vector<uint8_t> bytes = {};  // of a SEND; a WRITE with immediate goes elsewhere
   uint32_t length = 0;
   uint32_t immediate = 0;
-  transport::RKey invalidate_rkey = {};
+  RKey invalidate_rkey = {};
   bool solicited = false;
   size_t queue = 0;  // of XRC: which of the peer's shared receive queues it is for
   // Not kSuccess: the message is wrong on purpose, and this is what becomes of the receive.
-  transport::CompletionStatus receive_status = transport::CompletionStatus::kSuccess;
+  CompletionStatus receive_status = CompletionStatus::kSuccess;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 size_t MessageStream::Add(Message message) {
   messages_.push_back({std::move(message)});
@@ -34,4 +34,4 @@ size_t MessageStream::missing() const {
                     [](const Entry& entry) { return !entry.arrived && !entry.cancelled; }));
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -6,7 +6,7 @@
 
 #include "tests/simulation/message.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // The messages from one queue pair to another, in the order they were posted in, and which of them
 // may arrive next.
@@ -48,4 +48,4 @@ class MessageStream {
   size_t next_ = 0;  // kReliable and kOrdered: what is before has arrived or never will
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

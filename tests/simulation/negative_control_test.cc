@@ -7,7 +7,7 @@
 
 #include "tests/simulation/run.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 namespace {
 
 constexpr uint64_t kSeeds = 60;
@@ -97,4 +97,4 @@ TEST(NegativeControlTest, DatagramsThatVanishUncountedAreNoticed) {
 }
 
 }  // namespace
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

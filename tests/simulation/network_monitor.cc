@@ -3,10 +3,7 @@
 #include <cstdlib>
 #include <utility>
 
-namespace uroce::simulation {
-
-using transport::Psn;
-using transport::Qpn;
+namespace uroce::transport::simulation {
 
 namespace {
 
@@ -88,8 +85,8 @@ bool NetworkMonitor::RnrRetriesMayBeExceeded(Qpn requester) const {
 
 bool NetworkMonitor::WasImpaired(Qpn qpn) const { return connected_.at(qpn).impaired; }
 
-void NetworkMonitor::CheckCounters(const transport::Endpoint& endpoint) {
+void NetworkMonitor::CheckCounters(const Endpoint& endpoint) {
   if (saw_everything_ && gone_.empty()) monitor_.CheckCounters(endpoint);
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -10,7 +10,7 @@
 #include "transport/ids.h"
 #include "transport/psn.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // The wire monitor of a network in which queue pairs come and go: keeps from it what it cannot
 // judge, the frames to a queue pair that was destroyed, and knows which frames on the wire are left
@@ -24,36 +24,36 @@ class NetworkMonitor {
   void AddConnection(const WireMonitor::End& a, const WireMonitor::End& b);
   void AddDatagram(const WireMonitor::End& end) { monitor_.AddDatagram(end); }
   // The queue pair is about to be destroyed.
-  void Forget(transport::Qpn qpn);
+  void Forget(Qpn qpn);
 
   void OnSent(std::span<const uint8_t> frame);
   void OnDelivered(std::span<const uint8_t> frame);
   void OnImpaired(std::span<const uint8_t> frame);
 
   // Whether so much went wrong since the last progress that the requester had to give up.
-  bool RetriesMayBeExceeded(transport::Qpn requester) const;
-  bool RnrRetriesMayBeExceeded(transport::Qpn requester) const;
+  bool RetriesMayBeExceeded(Qpn requester) const;
+  bool RnrRetriesMayBeExceeded(Qpn requester) const;
   // Whether something happened to a frame between the two since they were connected.
-  bool WasImpaired(transport::Qpn qpn) const;
+  bool WasImpaired(Qpn qpn) const;
 
   // See WireMonitor::CheckCounters. Nothing is checked if a queue pair was connected twice or
   // destroyed: not all that is counted was shown to the wire monitor then.
-  void CheckCounters(const transport::Endpoint& endpoint);
+  void CheckCounters(const Endpoint& endpoint);
 
   // More packets than any connection of a simulation sends.
   static constexpr int32_t kPsnsOfASession = 1 << 19;
 
  private:
   struct Connected {
-    transport::Qpn peer;
-    transport::Psn first_psn;   // of its requests
+    Qpn peer;
+    Psn first_psn;              // of its requests
     bool impaired = false;      // a frame to it
     bool met_the_past = false;  // a frame to it was left over from an earlier connection
   };
   // What a frame is to be told apart by, without looking at its checksum.
   struct Address {
-    transport::Qpn destination;
-    transport::Psn psn;
+    Qpn destination;
+    Psn psn;
     uint8_t opcode = 0;
   };
 
@@ -61,9 +61,9 @@ class NetworkMonitor {
   bool IsOfThePast(const Address& address) const;
 
   WireMonitor monitor_;
-  std::map<transport::Qpn, Connected> connected_;
-  std::set<transport::Qpn> gone_;
+  std::map<Qpn, Connected> connected_;
+  std::set<Qpn> gone_;
   bool saw_everything_ = true;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

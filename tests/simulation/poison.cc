@@ -2,12 +2,7 @@
 
 #include "tests/simulation/application.h"
 
-namespace uroce::simulation {
-
-using transport::CompletionStatus;
-using transport::LKey;
-using transport::RKey;
-using transport::SendOpcode;
+namespace uroce::transport::simulation {
 
 bool Application::DrawPoison(Draft& draft) {
   Arena& remote = peer_->exposed_;
@@ -94,13 +89,12 @@ bool Application::DrawForeignWindow(Draft& draft) {
 // A window over memory of `owner`, bound by a queue pair that is not that of `owner`.
 RKey Application::BindForeignWindow(Application& owner) {
   auto& memory = owner.host_.endpoint().memory();
-  const RKey key = *memory.AllocateWindow(Host::kPd, transport::WindowType::kType2);
+  const RKey key = *memory.AllocateWindow(Host::kPd, WindowType::kType2);
   const RKey bound{(key.value & ~0xffu) | ((key.value + 1) & 0xff)};
-  const transport::MemoryTable::Binding binding = {
-      owner.exposed_.lkey(), owner.exposed_.address(0), 8,
-      transport::AccessFlags(transport::AccessFlags::kRemoteRead)};
-  const transport::Qpn other_qpn{owner.qpn_.value + 1};
-  if (memory.BindWindow(Host::kPd, other_qpn, key, bound, binding) != transport::Status::kOk) {
+  const MemoryTable::Binding binding = {owner.exposed_.lkey(), owner.exposed_.address(0), 8,
+                                        AccessFlags(AccessFlags::kRemoteRead)};
+  const Qpn other_qpn{owner.qpn_.value + 1};
+  if (memory.BindWindow(Host::kPd, other_qpn, key, bound, binding) != Status::kOk) {
     context_.verdict.Fail("cannot bind a window");
   }
   owner.foreign_window_ = bound;
@@ -123,4 +117,4 @@ void Application::DrawAnyRemote(Draft& draft, uint64_t address, RKey rkey, uint3
   draft.sent.length = length;
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

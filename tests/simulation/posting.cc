@@ -6,20 +6,14 @@
 
 #include "tests/simulation/application.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 namespace {
 
-constexpr bool HasImmediate(transport::SendOpcode opcode) {
-  return opcode == transport::SendOpcode::kSendWithImmediate ||
-         opcode == transport::SendOpcode::kRdmaWriteWithImmediate;
+constexpr bool HasImmediate(SendOpcode opcode) {
+  return opcode == SendOpcode::kSendWithImmediate || opcode == SendOpcode::kRdmaWriteWithImmediate;
 }
 
 }  // namespace
-
-using transport::RKey;
-using transport::SendOpcode;
-using transport::SendWorkRequest;
-using transport::Status;
 
 void Application::PostReceives() {
   if (!has_receive_queue()) return;
@@ -286,9 +280,8 @@ bool Application::DrawWindowChange(Draft& draft) {
     window.offset = random_.Below(exposed_.size() / 2);
     window.length = random_.Between(64, exposed_.size() - window.offset);
     request.window = {window.key, exposed_.lkey(), exposed_.address(window.offset), window.length,
-                      transport::AccessFlags(transport::AccessFlags::kRemoteWrite |
-                                             transport::AccessFlags::kRemoteRead |
-                                             transport::AccessFlags::kRemoteAtomic)};
+                      AccessFlags(AccessFlags::kRemoteWrite | AccessFlags::kRemoteRead |
+                                  AccessFlags::kRemoteAtomic)};
     request.rkey = RKey{(window.key.value & ~0xffu) | ((window.key.value + 1) & 0xff)};
     draft.sent.when_done = [&window, key = request.rkey] {
       window.key = key;
@@ -301,4 +294,4 @@ bool Application::DrawWindowChange(Draft& draft) {
   return true;
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <span>
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // The only source of chance in a simulation (SplitMix64): the same on every machine and compiler,
 // which the distributions of <random> are not.
@@ -50,4 +50,4 @@ class Random {
   uint64_t state_;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

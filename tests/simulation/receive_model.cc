@@ -5,12 +5,7 @@
 
 #include "tests/simulation/describe.h"
 
-namespace uroce::simulation {
-
-using transport::Completion;
-using transport::CompletionOpcode;
-using transport::CompletionStatus;
-using transport::SendOpcode;
+namespace uroce::transport::simulation {
 
 Completion ExpectedCompletion(const Message& message) {
   const bool is_write = IsWrite(message.opcode);
@@ -109,4 +104,4 @@ void ReceiveModel::CheckMessage(const Completion& completion, const PostedReceiv
   }
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -9,7 +9,7 @@
 #include "tests/simulation/verdict.h"
 #include "transport/completion.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // The oracle of the receives of one connected queue pair: which message each completion must be,
 // and what memory must look like then.
@@ -21,7 +21,7 @@ class ReceiveModel {
     bool lenient = false;            // only the order and number of completions is checked
   };
   // Whether a receive may fail with this status for a reason other than the message.
-  using MayFail = std::function<bool(transport::CompletionStatus)>;
+  using MayFail = std::function<bool(CompletionStatus)>;
 
   ReceiveModel(Verdict& verdict, const Rules& rules, MayFail may_fail)
       : verdict_(verdict), rules_(rules), may_fail_(std::move(may_fail)), sent_(rules.service) {}
@@ -30,16 +30,14 @@ class ReceiveModel {
   MessageStream& sent() { return sent_; }
 
   // `posted` lies in `arena`. Returns whether the completion counts as solicited.
-  bool OnCompletion(const transport::Completion& completion, const PostedReceive& posted,
-                    Arena& arena);
+  bool OnCompletion(const Completion& completion, const PostedReceive& posted, Arena& arena);
 
   bool broken() const { return broken_; }
 
  private:
-  bool OnSuccess(const transport::Completion& completion, const PostedReceive& posted,
-                 Arena& arena);
-  void OnFailure(const transport::Completion& completion);
-  void CheckMessage(const transport::Completion& completion, const PostedReceive& posted,
+  bool OnSuccess(const Completion& completion, const PostedReceive& posted, Arena& arena);
+  void OnFailure(const Completion& completion);
+  void CheckMessage(const Completion& completion, const PostedReceive& posted,
                     const Message& message, Arena& arena);
 
   Verdict& verdict_;
@@ -50,7 +48,7 @@ class ReceiveModel {
 };
 
 // What the completion of `message` has to say; the wr_id and queue pairs are not set.
-transport::Completion ExpectedCompletion(const Message& message);
-bool SaysTheSame(const transport::Completion& completion, const transport::Completion& expected);
+Completion ExpectedCompletion(const Message& message);
+bool SaysTheSame(const Completion& completion, const Completion& expected);
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 namespace {
 
 // What is in a receive's memory before.
@@ -12,13 +12,13 @@ constexpr uint8_t kUntouched = 0xee;
 
 }  // namespace
 
-ReceivePool::ReceivePool(Verdict& verdict, transport::MemoryTable& table, transport::PdId pd,
-                         const Config& config, Random random)
+ReceivePool::ReceivePool(Verdict& verdict, MemoryTable& table, PdId pd, const Config& config,
+                         Random random)
     : verdict_(verdict),
       config_(config),
       slot_bytes_(SlotBytes(config)),
-      arena_(table, pd, slot_bytes_ * config.slots,
-             transport::AccessFlags(transport::AccessFlags::kLocalWrite), random.Fork()),
+      arena_(table, pd, slot_bytes_ * config.slots, AccessFlags(AccessFlags::kLocalWrite),
+             random.Fork()),
       random_(random),
       next_wr_id_(config.first_wr_id) {
   Clear();
@@ -55,8 +55,8 @@ void ReceivePool::Withdraw() {
   posted_.pop_back();
 }
 
-std::vector<transport::ScatterGatherEntry> ReceivePool::SgesOf(const PostedReceive& receive) const {
-  std::vector<transport::ScatterGatherEntry> sges;
+std::vector<ScatterGatherEntry> ReceivePool::SgesOf(const PostedReceive& receive) const {
+  std::vector<ScatterGatherEntry> sges;
   for (const Layout::Piece& piece : receive.layout.pieces) {
     sges.push_back(arena_.entry(receive.offset + piece.offset, piece.length));
   }
@@ -89,4 +89,4 @@ void ReceivePool::CheckUntouched(size_t in_use) {
   }
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

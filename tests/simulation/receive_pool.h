@@ -10,7 +10,7 @@
 #include "tests/simulation/random.h"
 #include "tests/simulation/verdict.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // Tells the completions of receives from those of sends on a queue that both share: the opcode of
 // a completion in error says nothing.
@@ -36,15 +36,14 @@ class ReceivePool {
     uint32_t slots = 0;
     uint64_t first_wr_id = 0;
   };
-  ReceivePool(Verdict& verdict, transport::MemoryTable& table, transport::PdId pd,
-              const Config& config, Random random);
+  ReceivePool(Verdict& verdict, MemoryTable& table, PdId pd, const Config& config, Random random);
 
   // A request to be posted; nullptr if there is no memory for one more. It counts as posted until
   // Withdraw().
   const PostedReceive* Draw();
   // The newest was not posted after all.
   void Withdraw();
-  std::vector<transport::ScatterGatherEntry> SgesOf(const PostedReceive& receive) const;
+  std::vector<ScatterGatherEntry> SgesOf(const PostedReceive& receive) const;
 
   // The request completes. It must be among the `among` oldest.
   std::optional<PostedReceive> Complete(uint64_t wr_id, size_t among);
@@ -71,4 +70,4 @@ class ReceivePool {
   uint64_t next_wr_id_;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -17,12 +17,8 @@
 #include "transport/qp/timeouts.h"
 #include "transport/wire/frame_parser.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 namespace {
-
-using transport::Duration;
-using transport::Route;
-using transport::Time;
 
 // Events that a run may take: far more than any takes, so that a livelock ends.
 constexpr uint64_t kMaxEvents = 20'000'000;
@@ -151,7 +147,7 @@ void World::BuildXrcReceives() {
     if (queue.bytes == 0) continue;
     uint32_t targets = 0;
     for (const ConnectionScenario& connection : scenario_.connections) {
-      const bool is_xrc = connection.type == transport::QpType::kXrcSend;
+      const bool is_xrc = connection.type == QpType::kXrcSend;
       const bool is_here = static_cast<size_t>(connection.ends[1].host) == i;
       targets += is_xrc && is_here ? connection.sessions : 0;
     }
@@ -165,16 +161,15 @@ void World::BuildConnections() {
     Application* pair[2];
     for (int i = 0; i < 2; ++i) {
       const EndScenario& end = connection.ends[i];
-      const bool is_target = connection.type == transport::QpType::kXrcSend && i == 1;
-      const Application::Config config = {
-          .end = end,
-          .type = is_target ? transport::QpType::kXrcReceive : connection.type,
-          .mtu = connection.mtu,
-          .max_message_bytes = connection.max_message_bytes,
-          .think_time = connection.think_time,
-          .lenient = scenario_.DataMayBeWrong(),
-          .wire_scrambles = scenario_.WireScrambles(),
-          .sabotage = options_.sabotage};
+      const bool is_target = connection.type == QpType::kXrcSend && i == 1;
+      const Application::Config config = {.end = end,
+                                          .type = is_target ? QpType::kXrcReceive : connection.type,
+                                          .mtu = connection.mtu,
+                                          .max_message_bytes = connection.max_message_bytes,
+                                          .think_time = connection.think_time,
+                                          .lenient = scenario_.DataMayBeWrong(),
+                                          .wire_scrambles = scenario_.WireScrambles(),
+                                          .sabotage = options_.sabotage};
       const size_t host = static_cast<size_t>(end.host);
       SharedReceives* shared = end.draws_from_shared_queue ? shared_receives_[host].get() : nullptr;
       XrcReceives* xrc = is_target ? xrc_receives_[host].get() : nullptr;
@@ -227,13 +222,12 @@ void World::Send(int from, Frame frame, Route route) {
 // Returns how often the frame arrives.
 int World::Tamper(Frame& frame) {
   if (options_.tampering == Tampering::kNone || tampered_) return 1;
-  transport::Packet packet;
-  if (ParseFrame(frame, packet) != transport::DropReason::kNone) return 1;
+  Packet packet;
+  if (ParseFrame(frame, packet) != DropReason::kNone) return 1;
   const bool is_datagram = packet.opcode.HasDeth();
-  const bool is_unreliable_send =
-      packet.opcode.service != transport::Service::kReliableConnection &&
-      packet.opcode.operation == transport::Operation::kSend &&
-      packet.opcode.position == transport::Position::kOnly;
+  const bool is_unreliable_send = packet.opcode.service != Service::kReliableConnection &&
+                                  packet.opcode.operation == Operation::kSend &&
+                                  packet.opcode.position == Position::kOnly;
   const auto at = [&](const uint8_t* byte) { return static_cast<size_t>(byte - frame.data()); };
   switch (options_.tampering) {
     case Tampering::kFlipPayloadBit:
@@ -268,13 +262,13 @@ bool World::Finished() const {
 
 // What may pass, at the worst, from when the wire is perfect until everything is done.
 Duration World::LivenessBound() const {
-  Duration bound = transport::Milliseconds(1'000);
+  Duration bound = Milliseconds(1'000);
   for (const ConnectionScenario& connection : scenario_.connections) {
     for (const EndScenario& end : connection.ends) {
-      const Duration timeout = transport::AckTimeout(end.timeout).value_or(Duration{});
+      const Duration timeout = AckTimeout(end.timeout).value_or(Duration{});
       // Everything may have to time out once more; late receives can make each request wait.
       bound = bound + (timeout * (end.retry_count + 2) * 2 +
-                       (transport::RnrDelay(end.min_rnr_timer) * 8 + connection.think_time * 40) *
+                       (RnrDelay(end.min_rnr_timer) * 8 + connection.think_time * 40) *
                            (end.work_requests + 20)) *
                           connection.sessions;
     }
@@ -306,7 +300,7 @@ void World::RunUntilFinished() {
 
 // Lets frames and timers that are still on their way arrive, then looks at everything.
 void World::CheckEnd() {
-  const Time until = simulator_.now() + transport::Milliseconds(20);
+  const Time until = simulator_.now() + Milliseconds(20);
   bool more = true;
   simulator_.At(until, [&more] { more = false; });
   while (more && !verdict_.failed()) simulator_.RunOne();
@@ -333,13 +327,13 @@ void World::CheckDatagrams() {
       refused += end->refused();
       missing += end->missing();
     }
-    const transport::Counters& counters = host->endpoint().counters();
-    const uint64_t counted = counters.drops(transport::DropReason::kBadQkey);
+    const Counters& counters = host->endpoint().counters();
+    const uint64_t counted = counters.drops(DropReason::kBadQkey);
     if (counted != refused) {
       verdict_.Fail("counted ", counted, " datagrams with a wrong Q_Key of ", refused);
     }
-    const uint64_t dropped = counters.drops(transport::DropReason::kReceiverNotReady) +
-                             counters.drops(transport::DropReason::kMessageTooLong);
+    const uint64_t dropped =
+        counters.drops(DropReason::kReceiverNotReady) + counters.drops(DropReason::kMessageTooLong);
     if (missing > dropped) {
       verdict_.Fail(missing, " datagrams are missing and ", dropped, " were dropped");
     }
@@ -387,4 +381,4 @@ RunResult RunSeed(uint64_t seed, const RunOptions& options) {
   return World(options.uses_xrc ? MakeXrcScenario(seed) : MakeScenario(seed), options).Run();
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -7,7 +7,7 @@
 #include "tests/simulation/sabotage.h"
 #include "tests/simulation/scenario.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 struct RunOptions {
   std::FILE* trace = nullptr;  // every frame and completion is printed there
@@ -25,10 +25,10 @@ struct RunResult {
   uint64_t requests = 0;  // posted
   uint64_t frames = 0;    // delivered
   uint64_t impaired = 0;  // frames something was done to
-  transport::Time end;
+  Time end;
 };
 
 // One simulation from beginning to end.
 RunResult RunSeed(uint64_t seed, const RunOptions& options = {});
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

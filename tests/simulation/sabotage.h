@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // Things that go wrong on purpose, so that tests can see the oracles notice (negative controls).
 // First those that an application does, to itself or to what its oracles get to see.
@@ -28,4 +28,4 @@ enum class Tampering : uint8_t {
   kLoseDatagrams,     // all of them vanish, and nobody hears of it
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -7,14 +7,8 @@
 #include "transport/limits.h"
 #include "transport/qp/timeouts.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 namespace {
-
-using transport::Duration;
-using transport::Microseconds;
-using transport::Milliseconds;
-using transport::Mtu;
-using transport::Psn;
 
 Impairments MakeImpairments(Random& random) {
   Impairments result;
@@ -62,7 +56,7 @@ Duration WorstRoundTrip(const Scenario& scenario) {
 
 uint8_t TimeoutLongerThan(Duration duration) {
   uint8_t code = 1;
-  while (*transport::AckTimeout(code) < duration) ++code;
+  while (*AckTimeout(code) < duration) ++code;
   return code;
 }
 
@@ -119,7 +113,7 @@ void ShortenMessages(const Impairments& wire, ConnectionScenario& connection) {
 
 // Several sessions share the work, so that a run is not longer.
 void MakeSessions(Random& random, ConnectionScenario& connection) {
-  if (random.Percent(25)) connection.type = transport::QpType::kUnreliableConnection;
+  if (random.Percent(25)) connection.type = QpType::kUnreliableConnection;
   if (random.Percent(35)) connection.sessions = static_cast<uint32_t>(random.Between(2, 4));
   connection.poisoned_session = static_cast<uint32_t>(random.Below(connection.sessions));
   connection.ends_abruptly = random.Percent(50);
@@ -127,7 +121,7 @@ void MakeSessions(Random& random, ConnectionScenario& connection) {
   for (EndScenario& end : connection.ends) {
     end.work_requests = (end.work_requests + connection.sessions - 1) / connection.sessions;
     end.poison_at = static_cast<uint32_t>(random.Below(end.work_requests + 1));
-    if (connection.type != transport::QpType::kUnreliableConnection) continue;
+    if (connection.type != QpType::kUnreliableConnection) continue;
     end.overruns = false;  // a request completes, and may end the queue pair, with its last packet
     if (end.poison == Poison::kMisalignedAtomic || end.poison == Poison::kReadOnlySink ||
         end.poison == Poison::kForeignSendInvalidate) {
@@ -147,7 +141,7 @@ void MakeDatagrams(Random& random, Scenario& scenario) {
     end.capabilities.max_send_sge = random.Pick<uint32_t>({1, 4});
     end.capabilities.max_receive_sge = random.Pick<uint32_t>({1, 4});
     end.max_bytes = random.Pick<uint32_t>({8, 300, 4'096});
-    end.receive_bytes = transport::kGrhBytes + random.Pick<uint32_t>({0, 300, 4'096, 4'096});
+    end.receive_bytes = kGrhBytes + random.Pick<uint32_t>({0, 300, 4'096, 4'096});
     end.think_time = Microseconds(random.Pick<int64_t>({0, 1, 10, 100}));
     end.polls_late = random.Percent(25);
     end.posts_receives_late = random.Percent(25);
@@ -185,7 +179,7 @@ void MakeSharedQueues(Random& random, Scenario& scenario) {
     if (queue.entries == 0 || !random.Percent(70)) continue;
     end.draws_from_shared_queue = true;
     end.polls_late = false;
-    queue.bytes = std::max(queue.bytes, transport::kGrhBytes + 4'096);
+    queue.bytes = std::max(queue.bytes, kGrhBytes + 4'096);
   }
 }
 
@@ -235,9 +229,9 @@ ConnectionScenario MakeConnection(Random& random, int hosts) {
   return connection;
 }
 
-const char* TypeName(transport::QpType type) {
-  if (type == transport::QpType::kXrcSend) return "XRC";
-  return type == transport::QpType::kReliableConnection ? "RC" : "UC";
+const char* TypeName(QpType type) {
+  if (type == QpType::kXrcSend) return "XRC";
+  return type == QpType::kReliableConnection ? "RC" : "UC";
 }
 
 }  // namespace
@@ -277,7 +271,7 @@ namespace {
 // One direction is left: from the first end, the initiator, to the second one.
 void MakeXrc(ConnectionScenario& connection) {
   constexpr uint32_t kLongestMessage = 32'768;
-  connection.type = transport::QpType::kXrcSend;
+  connection.type = QpType::kXrcSend;
   connection.max_message_bytes = std::min(connection.max_message_bytes, kLongestMessage);
   EndScenario& initiator = connection.ends[0];
   const bool is_of_initiator =
@@ -306,7 +300,7 @@ Scenario MakeXrcScenario(uint64_t seed) {
     queue.runs_dry = random.Percent(40);
   }
   for (ConnectionScenario& connection : scenario.connections) {
-    const bool is_reliable = connection.type == transport::QpType::kReliableConnection;
+    const bool is_reliable = connection.type == QpType::kReliableConnection;
     if (!is_reliable || !random.Percent(80)) continue;
     MakeXrc(connection);
     auto& queue = scenario.xrc_queues[static_cast<size_t>(connection.ends[1].host)];
@@ -355,4 +349,4 @@ std::string Describe(const Scenario& scenario) {
   return text;
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -9,7 +9,7 @@
 #include "transport/qp_attributes.h"
 #include "transport/time.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // What goes wrong on purpose in a connection, besides the wire.
 enum class Poison : uint8_t {
@@ -42,7 +42,7 @@ constexpr bool TakesMemoryAway(Poison poison) { return poison >= Poison::kNoExpo
 // One end of a connection.
 struct EndScenario {
   int host = 0;
-  transport::Psn first_psn;  // of its requests
+  Psn first_psn;  // of its requests
   uint8_t max_read_atomic = 1;
   uint8_t max_dest_read_atomic = 1;
   uint8_t timeout = 14;
@@ -50,7 +50,7 @@ struct EndScenario {
   bool timeout_too_short = false;  // shorter than the wire may take
   uint8_t rnr_retry = 7;
   uint8_t min_rnr_timer = 1;
-  transport::QpCapabilities capabilities;
+  QpCapabilities capabilities;
   bool signal_all = false;
   bool polls_late = false;  // completions are looked for now and then, not after every event
   bool posts_receives_late = false;
@@ -69,14 +69,14 @@ struct EndScenario {
 
 struct ConnectionScenario {
   // Or UC; or kXrcSend: XRC, from an initiator (the first end) to a target.
-  transport::QpType type = transport::QpType::kReliableConnection;
+  QpType type = QpType::kReliableConnection;
   uint32_t sessions = 1;
   uint32_t poisoned_session = 0;
   bool ends_abruptly = false;     // sessions do not wait for their end
   uint32_t destroys_percent = 0;  // chance that a session ends with its queue pair
-  transport::Mtu mtu = transport::Mtu::k1024;
+  Mtu mtu = Mtu::k1024;
   uint32_t max_message_bytes = 0;
-  transport::Duration think_time;  // longest pause between posts
+  Duration think_time;  // longest pause between posts
   EndScenario ends[2];
 };
 
@@ -86,10 +86,10 @@ struct DatagramScenario {
 
   int host = 0;
   uint32_t groups = 0;  // bit i: attached to multicast group i
-  transport::QpCapabilities capabilities;
+  QpCapabilities capabilities;
   uint32_t max_bytes = 0;      // longest datagram
   uint32_t receive_bytes = 0;  // room in a receive request
-  transport::Duration think_time;
+  Duration think_time;
   bool polls_late = false;
   bool posts_receives_late = false;
   bool draws_from_shared_queue = false;
@@ -102,14 +102,14 @@ struct SharedQueueScenario {
   uint32_t entries = 0;  // 0: there is none
   uint32_t bytes = 0;    // room in a request
   uint32_t max_sges = 1;
-  transport::Duration think_time;
+  Duration think_time;
   bool runs_dry = false;
 };
 
 struct Silence {
   int host;
-  transport::Time from;
-  transport::Time until;
+  Time from;
+  Time until;
 };
 
 // Everything about a run that is decided before it starts. A function of the seed.
@@ -118,9 +118,9 @@ struct Scenario {
   int hosts = 2;
   bool ipv6 = false;
   Impairments impairments;
-  transport::Duration fault_phase;  // then the wire heals
+  Duration fault_phase;  // then the wire heals
   std::vector<Silence> silences;
-  transport::Duration frame_pacing;  // between two frames of a host; 0 = all at once
+  Duration frame_pacing;  // between two frames of a host; 0 = all at once
   std::vector<ConnectionScenario> connections;
   std::vector<DatagramScenario> datagrams;
   std::vector<SharedQueueScenario> shared_queues;  // by host
@@ -139,4 +139,4 @@ Scenario MakeScenario(uint64_t seed);
 Scenario MakeXrcScenario(uint64_t seed);
 std::string Describe(const Scenario& scenario);
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -6,13 +6,8 @@
 
 #include "tests/simulation/describe.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 namespace {
-
-using transport::Completion;
-using transport::CompletionOpcode;
-using transport::CompletionStatus;
-using transport::SendOpcode;
 
 CompletionOpcode ExpectedOpcode(SendOpcode opcode) {
   switch (opcode) {
@@ -211,4 +206,4 @@ void SendModel::CheckEnd() {
   }
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -12,16 +12,16 @@
 #include "transport/completion.h"
 #include "transport/work_request.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // A send work request and all that it has to bring about.
 struct SentRequest {
   uint64_t wr_id = 0;
-  transport::SendOpcode opcode = transport::SendOpcode::kSend;
+  SendOpcode opcode = SendOpcode::kSend;
   bool signaled = false;
   uint32_t length = 0;
   // Not kSuccess: the request is wrong on purpose and must end like this.
-  transport::CompletionStatus expected_status = transport::CompletionStatus::kSuccess;
+  CompletionStatus expected_status = CompletionStatus::kSuccess;
 
   // Bytes of the peer's exposed memory that it changes: from `remote_offset` on.
   uint64_t remote_offset = 0;
@@ -64,7 +64,7 @@ class SendModel {
     SharedCounters& counters;
   };
   // Whether a request that is right may fail with this status for a reason outside of it.
-  using MayFail = std::function<bool(transport::CompletionStatus)>;
+  using MayFail = std::function<bool(CompletionStatus)>;
 
   struct Rules {
     bool lenient = false;  // only the order and number of completions is checked
@@ -81,7 +81,7 @@ class SendModel {
   void OnPosted(SentRequest request);
   // The queue pair works again after a request failed and all others were flushed.
   void Recover() { broken_ = refused_ = false; }
-  void OnCompletion(const transport::Completion& completion);
+  void OnCompletion(const Completion& completion);
 
   // When nothing more will happen: the peer's memory must hold what was written.
   void CheckEnd();
@@ -100,8 +100,8 @@ class SendModel {
     SentRequest filled_by;
   };
 
-  void OnSuccess(const transport::Completion& completion);
-  void OnFailure(const transport::Completion& completion);
+  void OnSuccess(const Completion& completion);
+  void OnFailure(const Completion& completion);
   void Confirm();
   void CheckSink(const SentRequest& request);
   void FailOldest();
@@ -122,4 +122,4 @@ class SendModel {
   bool refused_ = false;  // broken by a NAK: nothing from there on was carried out
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

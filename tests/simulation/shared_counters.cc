@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 namespace {
-
-using transport::AccessFlags;
 
 // Whether `sum` is that of some of `parts`, each used at most once; removes those. There are few
 // parts: a broken connection leaves at most max_rd_atomic additions behind.
@@ -25,7 +23,7 @@ bool TakeSum(std::vector<uint64_t>& parts, uint64_t sum) {
 
 }  // namespace
 
-SharedCounters::SharedCounters(transport::MemoryTable& table, transport::PdId pd, Random random)
+SharedCounters::SharedCounters(MemoryTable& table, PdId pd, Random random)
     : arena_(table, pd, kWords * 8,
              AccessFlags(AccessFlags::kLocalWrite | AccessFlags::kRemoteAtomic |
                          AccessFlags::kRemoteRead),
@@ -67,4 +65,4 @@ void SharedCounters::Check(Verdict& verdict) {
   }
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

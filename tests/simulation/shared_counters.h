@@ -7,7 +7,7 @@
 #include "tests/simulation/arena.h"
 #include "tests/simulation/verdict.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // Words of a host that all its peers add to, at the same time. Every result must fit into one order
 // of all additions to a word: each sees the sum of those before it, and none runs twice.
@@ -15,7 +15,7 @@ class SharedCounters {
  public:
   static constexpr size_t kWords = 4;
 
-  SharedCounters(transport::MemoryTable& table, transport::PdId pd, Random random);
+  SharedCounters(MemoryTable& table, PdId pd, Random random);
 
   Arena& arena() { return arena_; }
 
@@ -39,4 +39,4 @@ class SharedCounters {
   std::array<std::vector<uint64_t>, kWords> uncertain_;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -2,10 +2,7 @@
 
 #include <utility>
 
-namespace uroce::simulation {
-
-using transport::EventType;
-using transport::Status;
+namespace uroce::transport::simulation {
 
 SharedReceives::SharedReceives(Context& context, Host& host, const SharedQueueScenario& config,
                                uint32_t queue_pairs, Random random, const Xrc* xrc)
@@ -25,7 +22,7 @@ SharedReceives::SharedReceives(Context& context, Host& host, const SharedQueueSc
            .max_work_requests = config.entries,
            .max_sges = config.max_sges,
            .limit = 0,
-           .xrc_domain = xrc == nullptr ? transport::XrcDomainId{} : xrc->domain,
+           .xrc_domain = xrc == nullptr ? XrcDomainId{} : xrc->domain,
            .completion_queue = xrc == nullptr ? nullptr : xrc->completion_queue,
            .context = EventListener::context()})) {
   host.AddProcess(*this);
@@ -39,14 +36,13 @@ void SharedReceives::OnActivity() {
   if (wake_scheduled_ || full_) return;
   wake_scheduled_ = true;
   const auto longest_ns = static_cast<uint64_t>(config_.think_time.ns) + 1'000;
-  context_.simulator.After(
-      transport::Duration{static_cast<int64_t>(random_.Between(1, longest_ns))}, [this] {
-        wake_scheduled_ = false;
-        host_.fills_queue() = true;
-        Wake();
-        host_.UpdateAfterEvent();
-        host_.fills_queue() = false;
-      });
+  context_.simulator.After(Duration{static_cast<int64_t>(random_.Between(1, longest_ns))}, [this] {
+    wake_scheduled_ = false;
+    host_.fills_queue() = true;
+    Wake();
+    host_.UpdateAfterEvent();
+    host_.fills_queue() = false;
+  });
 }
 
 void SharedReceives::Wake() {
@@ -102,7 +98,7 @@ void SharedReceives::Resize() {
   }
 }
 
-std::optional<PostedReceive> SharedReceives::Complete(const transport::Completion& completion) {
+std::optional<PostedReceive> SharedReceives::Complete(const Completion& completion) {
   auto receive = pool_.Complete(completion.wr_id, pool_.outstanding());
   uint64_t& last = last_wr_ids_[completion.qpn];
   if (completion.wr_id < last) {
@@ -133,4 +129,4 @@ void SharedReceives::OnEvent(EventType type) {
   limit_ = 0;
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

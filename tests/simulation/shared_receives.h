@@ -13,7 +13,7 @@
 #include "tests/simulation/scenario.h"
 #include "transport/endpoint.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // A shared receive queue and the program that keeps it filled, more or less: limits it, resizes it,
 // lets it run dry.
@@ -21,8 +21,8 @@ class SharedReceives : public Process, public EventListener {
  public:
   // Of XRC: the queue has a domain, and its requests complete on one completion queue.
   struct Xrc {
-    transport::XrcDomainId domain;
-    transport::CompletionQueue* completion_queue;
+    XrcDomainId domain;
+    CompletionQueue* completion_queue;
     uint64_t first_wr_id;
   };
 
@@ -31,7 +31,7 @@ class SharedReceives : public Process, public EventListener {
                  uint32_t queue_pairs, Random random, const Xrc* xrc = nullptr);
   ~SharedReceives() override;
 
-  transport::SharedReceiveQueue* queue() { return queue_.get(); }
+  SharedReceiveQueue* queue() { return queue_.get(); }
   ReceivePool& pool() { return pool_; }
 
   uint32_t request_bytes() const { return config_.bytes; }
@@ -42,10 +42,10 @@ class SharedReceives : public Process, public EventListener {
   void AddUser() { ++in_use_; }
   // The request completes. Each queue pair completes its own in the order they were posted in; what
   // several have taken is polled in any order.
-  std::optional<PostedReceive> Complete(const transport::Completion& completion);
+  std::optional<PostedReceive> Complete(const Completion& completion);
 
   void OnActivity() override;
-  void OnEvent(transport::EventType type) override;
+  void OnEvent(EventType type) override;
 
  private:
   void Wake();
@@ -60,13 +60,13 @@ class SharedReceives : public Process, public EventListener {
   uint32_t queue_pairs_;
   Random random_;
   ReceivePool pool_;
-  std::unique_ptr<transport::SharedReceiveQueue> queue_;
+  std::unique_ptr<SharedReceiveQueue> queue_;
   size_t in_use_ = 0;  // requests that queue pairs may have taken and not completed, at most
-  std::map<transport::Qpn, uint64_t> last_wr_ids_;
+  std::map<Qpn, uint64_t> last_wr_ids_;
   uint32_t limit_ = 0;  // the event is due below this
   size_t taken_since_armed_ = 0;
   bool full_ = false;  // when it was last tried
   bool wake_scheduled_ = false;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

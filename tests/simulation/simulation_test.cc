@@ -4,7 +4,7 @@
 
 #include "tests/simulation/run.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 namespace {
 
 constexpr uint64_t kSeedsPerShard = 1'500;
@@ -70,4 +70,4 @@ TEST(SimulationTest, AnotherSeedGivesAnotherTrace) {
 }
 
 }  // namespace
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
-void Simulator::At(transport::Time time, Action action) {
+void Simulator::At(Time time, Action action) {
   heap_.push_back({std::max(time, now_), next_sequence_++, std::move(action)});
   std::push_heap(heap_.begin(), heap_.end(), Later);
 }
@@ -21,4 +21,4 @@ bool Simulator::RunOne() {
   return true;
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

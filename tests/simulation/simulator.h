@@ -6,7 +6,7 @@
 
 #include "transport/time.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // A discrete-event simulator: a clock that jumps from event to event. Events of the same time run
 // in the order they were scheduled in, so a run is a function of its seed alone.
@@ -14,9 +14,9 @@ class Simulator {
  public:
   using Action = std::function<void()>;
 
-  transport::Time now() const { return now_; }
-  void At(transport::Time time, Action action);
-  void After(transport::Duration delay, Action action) { At(now_ + delay, std::move(action)); }
+  Time now() const { return now_; }
+  void At(Time time, Action action);
+  void After(Duration delay, Action action) { At(now_ + delay, std::move(action)); }
 
   // Runs the next event. False if there is none.
   bool RunOne();
@@ -25,7 +25,7 @@ class Simulator {
 
  private:
   struct Event {
-    transport::Time time;
+    Time time;
     uint64_t sequence;
     Action action;
   };
@@ -34,10 +34,10 @@ class Simulator {
     return a.time != b.time ? a.time > b.time : a.sequence > b.sequence;
   }
 
-  transport::Time now_;
+  Time now_;
   std::vector<Event> heap_;
   uint64_t next_sequence_ = 0;
   uint64_t events_run_ = 0;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

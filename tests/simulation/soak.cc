@@ -60,8 +60,7 @@ Options ParseOptions(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  using uroce::simulation::RunOptions;
-  using uroce::simulation::RunResult;
+  namespace simulation = uroce::transport::simulation;
   const Options options = ParseOptions(argc, argv);
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed_s = [&] {
@@ -73,10 +72,10 @@ int main(int argc, char** argv) {
   uint64_t failures = 0;
   while ((options.seeds == 0 || runs < options.seeds) &&
          (options.seconds == 0 || elapsed_s() < options.seconds)) {
-    RunOptions run_options;
+    simulation::RunOptions run_options;
     run_options.uses_xrc = options.xrc;
     if (options.trace && runs == 0) run_options.trace = stdout;
-    const RunResult result = uroce::simulation::RunSeed(options.seed + runs, run_options);
+    const simulation::RunResult result = simulation::RunSeed(options.seed + runs, run_options);
     ++runs;
     if (result.ok) continue;
     ++failures;

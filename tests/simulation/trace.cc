@@ -4,7 +4,7 @@
 
 #include "tests/simulation/describe.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 void Trace::Mix(uint64_t word) {
   hash_ = (hash_ ^ word) * 0x9e3779b97f4a7c15;
@@ -22,8 +22,7 @@ void Trace::Mix(std::span<const uint8_t> bytes) {
   }
 }
 
-void Trace::OnFrame(transport::Time now, const char* what, int host,
-                    std::span<const uint8_t> frame) {
+void Trace::OnFrame(Time now, const char* what, int host, std::span<const uint8_t> frame) {
   Mix(static_cast<uint64_t>(now.ns));
   Mix(static_cast<uint64_t>(host));
   Mix(frame);
@@ -32,7 +31,7 @@ void Trace::OnFrame(transport::Time now, const char* what, int host,
                DescribeFrame(frame).c_str());
 }
 
-void Trace::OnEvent(transport::Time now, const char* what, std::initializer_list<Field> fields) {
+void Trace::OnEvent(Time now, const char* what, std::initializer_list<Field> fields) {
   Mix(static_cast<uint64_t>(now.ns));
   for (const auto& [name, value] : fields) Mix(value);
   if (out_ == nullptr) return;
@@ -43,4 +42,4 @@ void Trace::OnEvent(transport::Time now, const char* what, std::initializer_list
   std::fputc('\n', out_);
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

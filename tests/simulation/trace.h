@@ -9,7 +9,7 @@
 
 #include "transport/time.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // Everything that happens in a run, boiled down to one hash: two runs of a seed that differ
 // anywhere differ in it. Prints the events too when it has somewhere to print them.
@@ -20,8 +20,8 @@ class Trace {
   // `out` may be nullptr: only hash.
   explicit Trace(std::FILE* out) : out_(out) {}
 
-  void OnFrame(transport::Time now, const char* what, int host, std::span<const uint8_t> frame);
-  void OnEvent(transport::Time now, const char* what, std::initializer_list<Field> fields);
+  void OnFrame(Time now, const char* what, int host, std::span<const uint8_t> frame);
+  void OnEvent(Time now, const char* what, std::initializer_list<Field> fields);
 
   uint64_t hash() const { return hash_; }
 
@@ -33,4 +33,4 @@ class Trace {
   uint64_t hash_ = 0x243f6a8885a308d3;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

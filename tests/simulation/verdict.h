@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // Its arguments one after the other, as text.
 template <class... Parts>
@@ -29,4 +29,4 @@ class Verdict {
   std::string reason_;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -5,15 +5,12 @@
 
 #include "tests/simulation/checksum.h"
 
-namespace uroce::simulation {
-
-using transport::Duration;
-using transport::Time;
+namespace uroce::transport::simulation {
 
 namespace {
 
 // How long a frame waits to be overtaken when nothing follows.
-constexpr Duration kReorderTimeout = transport::Microseconds(200);
+constexpr Duration kReorderTimeout = Microseconds(200);
 
 }  // namespace
 
@@ -60,7 +57,7 @@ bool Wire::MeetFault(const nic::FaultAction& fault, Frame& frame) {
       return false;
     case Kind::kDuplicate:
       Impaired(frame, "doubled");
-      held_.Hold({.bytes = frame}, transport::kNever, 1);
+      held_.Hold({.bytes = frame}, kNever, 1);
       return true;
     case Kind::kDelay:
     case Kind::kReorder: {
@@ -169,4 +166,4 @@ void Wire::DeliverAt(Time time, Frame frame) {
 
 void Wire::Impaired(const Frame& frame, const char* what) { hooks_.impaired(frame, what); }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

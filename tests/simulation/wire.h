@@ -10,7 +10,7 @@
 #include "tests/simulation/random.h"
 #include "tests/simulation/simulator.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 using Frame = std::vector<uint8_t>;
 
@@ -35,10 +35,10 @@ class Wire {
   void Follow(nic::FaultInjector& faults, nic::FaultDirection direction);
 
   // When the last frame accepted has been transmitted.
-  transport::Time line_free_at() const { return line_free_at_; }
+  Time line_free_at() const { return line_free_at_; }
 
   // Everything is lost until `until`.
-  void SilenceUntil(transport::Time until);
+  void SilenceUntil(Time until);
   // From now on nothing is lost, damaged, doubled or overtaken.
   void Heal();
 
@@ -50,9 +50,9 @@ class Wire {
   void Deliver(Frame frame);
   bool Loses();
   // When a frame that enters the switch now has left it. `full` if it finds no room.
-  transport::Time Transmit(size_t bytes, bool* full);
+  Time Transmit(size_t bytes, bool* full);
   void FlipBits(Frame& frame, size_t first_byte);
-  void DeliverAt(transport::Time time, Frame frame);
+  void DeliverAt(Time time, Frame frame);
   void Impaired(const Frame& frame, const char* what);
 
   Simulator& simulator_;
@@ -62,11 +62,11 @@ class Wire {
   nic::FaultInjector* faults_ = nullptr;
   nic::FaultDirection direction_ = nic::FaultDirection::kSent;
   nic::HeldFrames held_;  // by the scenario
-  transport::Time silent_until_;
-  transport::Time line_free_at_;
-  transport::Time last_arrival_;  // of a frame that was not held back
+  Time silent_until_;
+  Time line_free_at_;
+  Time last_arrival_;  // of a frame that was not held back
   uint32_t frames_queued_ = 0;
   uint64_t burst_left_ = 0;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -5,16 +5,8 @@
 #include "tests/simulation/describe.h"
 #include "transport/wire/frame_parser.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 namespace {
-
-using transport::DropReason;
-using transport::Operation;
-using transport::Packet;
-using transport::Qpn;
-using transport::QpState;
-using transport::QueuePair;
-using transport::Syndrome;
 
 void Add(const FlowTally& from, FlowTally& to) {
   to.retransmitted += from.retransmitted;
@@ -146,7 +138,7 @@ void WireMonitor::OnImpaired(std::span<const uint8_t> frame) {
   if (FlowMonitor* flow = Find(packet)) flow->OnImpaired(packet);
 }
 
-void WireMonitor::CheckCounters(const transport::Endpoint& endpoint) {
+void WireMonitor::CheckCounters(const Endpoint& endpoint) {
   std::map<Qpn, FlowTally> tallies = past_tallies_;
   for (const auto& [qpn, flow] : flows_) {
     Add(flow.requesters_tally(), tallies[qpn]);
@@ -162,7 +154,7 @@ void WireMonitor::CheckCounters(const transport::Endpoint& endpoint) {
     sent.packets += one.packets;
     sent.bytes += one.bytes;
   }
-  const transport::Counters& counted = endpoint.counters();
+  const Counters& counted = endpoint.counters();
   const auto same = [&](const char* name, uint64_t counter, uint64_t monitor) {
     if (counter != monitor) verdict_.Fail("counter ", name, " is ", counter, ", seen ", monitor);
   };
@@ -188,4 +180,4 @@ void WireMonitor::CheckCounters(const transport::Endpoint& endpoint) {
   }
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

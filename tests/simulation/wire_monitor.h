@@ -11,7 +11,7 @@
 #include "transport/ids.h"
 #include "transport/wire/packet.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // Watches every frame from outside, as a protocol analyser would, and knows what no queue pair may
 // ever do on the wire whatever happened before. Queue pair numbers must be unique among all hosts.
@@ -34,35 +34,35 @@ class WireMonitor {
   void OnImpaired(std::span<const uint8_t> frame);
 
   // Whether so much went wrong since the last progress that the requester had to give up.
-  bool RetriesMayBeExceeded(transport::Qpn requester) const {
+  bool RetriesMayBeExceeded(Qpn requester) const {
     return flows_.at(requester).RetriesMayBeExceeded();
   }
-  bool RnrRetriesMayBeExceeded(transport::Qpn requester) const {
+  bool RnrRetriesMayBeExceeded(Qpn requester) const {
     return flows_.at(requester).RnrRetriesMayBeExceeded();
   }
 
   // Compares what the endpoint has counted with what was seen of its queue pairs, all of which must
   // have been added. Not for a monitor that is not strict.
-  void CheckCounters(const transport::Endpoint& endpoint);
+  void CheckCounters(const Endpoint& endpoint);
 
  private:
   // nullptr if the packet belongs to nobody.
-  FlowMonitor* Find(const transport::Packet& packet);
-  void CheckSender(const FlowMonitor& flow, const transport::Packet& packet);
-  void Retire(transport::Qpn requester);
+  FlowMonitor* Find(const Packet& packet);
+  void CheckSender(const FlowMonitor& flow, const Packet& packet);
+  void Retire(Qpn requester);
 
   Verdict& verdict_;
   bool strict_;
-  std::map<transport::Qpn, FlowMonitor> flows_;  // by the requester
-  std::map<transport::Qpn, transport::Qpn> peers_;
-  std::set<transport::Qpn> silent_;  // responders that have sent their last word
+  std::map<Qpn, FlowMonitor> flows_;  // by the requester
+  std::map<Qpn, Qpn> peers_;
+  std::set<Qpn> silent_;  // responders that have sent their last word
   // By queue pair; of the flows that are there no more.
-  std::map<transport::Qpn, FlowTally> past_tallies_;
+  std::map<Qpn, FlowTally> past_tallies_;
   struct Sent {
     uint64_t packets = 0;
     uint64_t bytes = 0;
   };
-  std::map<transport::Qpn, Sent> sent_;
+  std::map<Qpn, Sent> sent_;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

@@ -1,10 +1,6 @@
 #include "tests/simulation/xrc_receives.h"
 
-namespace uroce::simulation {
-
-using transport::Completion;
-using transport::Qpn;
-using transport::Status;
+namespace uroce::transport::simulation {
 
 XrcReceives::XrcReceives(Context& context, Host& host, const SharedQueueScenario& config,
                          uint32_t targets, bool lenient, Random random)
@@ -40,4 +36,4 @@ void XrcReceives::Poll() {
   });
 }
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

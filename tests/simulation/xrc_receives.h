@@ -14,36 +14,34 @@
 #include "tests/simulation/shared_receives.h"
 #include "transport/endpoint.h"
 
-namespace uroce::simulation {
+namespace uroce::transport::simulation {
 
 // The shared receive queues of XRC on a host: what all targets of the host receive goes there, to
 // the queue that each message names, and completes on one completion queue.
 class XrcReceives : public Process {
  public:
-  static constexpr transport::XrcDomainId kDomain{1};
+  static constexpr XrcDomainId kDomain{1};
   static constexpr size_t kQueues = 2;
   // The target that a completion is for. Returns whether it counts as solicited.
-  using Handler = std::function<bool(const transport::Completion&)>;
+  using Handler = std::function<bool(const Completion&)>;
 
   // `targets`: that there will ever be; each may take a request with it when it goes. `lenient`:
   // any completion may come.
   XrcReceives(Context& context, Host& host, const SharedQueueScenario& config, uint32_t targets,
               bool lenient, Random random);
 
-  transport::Srqn srqn(size_t queue) { return queues_[queue]->queue()->srqn(); }
+  Srqn srqn(size_t queue) { return queues_[queue]->queue()->srqn(); }
   uint32_t request_bytes() const { return queues_[0]->request_bytes(); }
 
   // A target begins to receive.
-  void AddTarget(transport::Qpn qpn, Handler handler);
+  void AddTarget(Qpn qpn, Handler handler);
   // Hands the completions to their targets.
   void Poll();
   void OnActivity() override { Poll(); }
 
   // Of a completion: which queue the request was from, and the request.
-  SharedReceives& QueueOf(const transport::Completion& completion) {
-    return *queues_[IndexOf(completion)];
-  }
-  static size_t IndexOf(const transport::Completion& completion) {
+  SharedReceives& QueueOf(const Completion& completion) { return *queues_[IndexOf(completion)]; }
+  static size_t IndexOf(const Completion& completion) {
     return completion.wr_id >> kIndexShift & 1;
   }
 
@@ -53,7 +51,7 @@ class XrcReceives : public Process {
   Context& context_;
   std::unique_ptr<Completions> completions_;
   std::vector<std::unique_ptr<SharedReceives>> queues_;
-  std::map<transport::Qpn, Handler> targets_;
+  std::map<Qpn, Handler> targets_;
 };
 
-}  // namespace uroce::simulation
+}  // namespace uroce::transport::simulation

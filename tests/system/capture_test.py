@@ -4,11 +4,11 @@
 import collections
 import itertools
 import os
-import unittest
 
 from harness import report
 from harness.capture import icrc_is_right, read_frames, tshark
-from harness.installation import MOVER, Installation
+from harness.cases import InstallationTestCase
+from harness.installation import MOVER
 from harness.length import combinations
 from harness.programs import free_tcp_port, run_pair
 from harness.wires import IPV4, IPV6, FabricWire, MemifWire
@@ -26,12 +26,11 @@ ACKNOWLEDGEMENTS = range(13, 19)  # READ responses, ACKs, atomic ACKs
 PSN_MASK = 0xFFFFFF
 
 
-class CaptureTest(unittest.TestCase):
+class CaptureTest(InstallationTestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
+        super().setUpClass()
         cls.names = itertools.count()
 
     def capture(self, wire_class, ips, seed, options=()):

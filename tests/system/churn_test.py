@@ -3,11 +3,11 @@
 processes nor in uroced."""
 
 import os
-import unittest
 
 from harness import report
+from harness.cases import InstallationTestCase
 from harness.daemons import Daemon, wait_for
-from harness.installation import CHURN, Installation
+from harness.installation import CHURN
 from harness.programs import Program, free_tcp_port
 from harness.wires import FabricWire
 
@@ -27,12 +27,8 @@ class Resources:
         self.descriptors = len(os.listdir(f"/proc/{pid}/fd"))
 
 
-class ChurnTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        cls.installation = Installation([CHURN])
-        cls.addClassCleanup(cls.installation.remove)
+class ChurnTest(InstallationTestCase):
+    programs = [CHURN]
 
     def setUp(self):
         wire = FabricWire(self.installation)

@@ -2,10 +2,9 @@
 """Programs without libibverbs see the device that `uroce run` gives to their children."""
 
 import json
-import unittest
 
 from harness import report
-from harness.installation import Installation
+from harness.cases import InstallationTestCase
 from harness.programs import Program
 from harness.users import all_users
 from harness.wires import IPV4, FabricWire
@@ -51,12 +50,7 @@ libibverbs 1
 """
 
 
-class DeviceViewTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
+class DeviceViewTest(InstallationTestCase):
 
     def output_of(self, *command, user=None, ips=None):
         # Without what this machine happens to have for a network.

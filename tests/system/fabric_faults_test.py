@@ -8,13 +8,12 @@ The moments are derived from a seed, which is printed and can be given in FAULT_
 import contextlib
 import itertools
 import time
-import unittest
 
 from harness import report
 from harness.agents import Agent
+from harness.cases import InstallationTestCase
 from harness.daemons import Daemon, wait_for
 from harness.faults import REPETITIONS, FaultTimes
-from harness.installation import Installation
 from harness.length import LONG_RUN
 from harness.members import (IMPATIENT, RETRY_EXCEEDED, Member, join, join_all, pause_all,
                              prepare_to_join, resume_all)
@@ -32,12 +31,11 @@ MEMORY_SLACK_KILOBYTES = 256
 QUARANTINE_SECONDS = 60  # of a block whose process ended
 
 
-class FabricFaultsTest(unittest.TestCase):
+class FabricFaultsTest(InstallationTestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
+        super().setUpClass()
         cls.times = FaultTimes()
 
     def setUp(self):

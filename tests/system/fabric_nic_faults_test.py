@@ -6,12 +6,11 @@ The moments are derived from a seed, which is printed and can be given in FAULT_
 """
 
 import contextlib
-import unittest
 
 from harness import report
+from harness.cases import InstallationTestCase
 from harness.daemons import Daemon
 from harness.faults import REPETITIONS, FaultTimes
-from harness.installation import Installation
 from harness.members import Member, join
 from harness.programs import Program
 from harness.wires import IPV4, VethWire
@@ -48,14 +47,12 @@ class HostsWire(VethWire):
         return []
 
 
-class FabricNicFaultsTest(unittest.TestCase):
+class FabricNicFaultsTest(InstallationTestCase):
+    needs = VethWire
 
     @classmethod
     def setUpClass(cls):
-        if why_not := VethWire.why_not():
-            raise unittest.SkipTest(why_not)
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
+        super().setUpClass()
         cls.times = FaultTimes()
 
     def setUp(self):

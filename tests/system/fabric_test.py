@@ -4,10 +4,9 @@ verified."""
 
 import contextlib
 import itertools
-import unittest
 
 from harness import report
-from harness.installation import Installation
+from harness.cases import InstallationTestCase
 from harness.length import LONG_RUN
 from harness.members import Member, join_all, pause_all
 from harness.perftest import check_figures, check_no_error
@@ -23,12 +22,7 @@ TURNS = 150 if LONG_RUN else 40  # of each end of a lane
 PROGRAMS = (["ib_write_bw", "-s", "65536", "-n", "500"], ["ib_send_lat", "-s", "2", "-n", "500"])
 
 
-class FabricTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
+class FabricTest(InstallationTestCase):
 
     def wire(self, ips=IPV4):
         return FabricWire(self.installation, ips)

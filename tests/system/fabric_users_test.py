@@ -7,9 +7,10 @@ import subprocess
 import unittest
 
 from harness import report
+from harness.cases import InstallationTestCase
 from harness.daemons import Daemon, blocks_by_pid
 from harness.faults import REPETITIONS
-from harness.installation import UROCE, Installation
+from harness.installation import UROCE
 from harness.members import IMPATIENT, RETRY_EXCEEDED, Member, join
 from harness.programs import clean_environment
 from harness.users import NOBODY, all_users
@@ -18,14 +19,13 @@ from harness.wires import IPV4, FabricWire
 LANES = 4
 
 
-class FabricUsersTest(unittest.TestCase):
+class FabricUsersTest(InstallationTestCase):
 
     @classmethod
     def setUpClass(cls):
         if os.geteuid() != 0:
             raise unittest.SkipTest("only root can be two users")
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
+        super().setUpClass()
         cls.nobody = all_users()[1]
 
     def setUp(self):

@@ -12,8 +12,9 @@ import unittest
 
 from harness import report
 from harness.agents import Agent, join
+from harness.cases import InstallationTestCase
 from harness.hosts import GIDS, IPV4, IPV6, UDP, Network
-from harness.installation import MOVER, Installation
+from harness.installation import MOVER
 from harness.length import combinations
 from harness.perftest import check_figures, check_no_error
 from harness.programs import free_tcp_port
@@ -48,14 +49,8 @@ PERFTEST = (
 RELIABLE = [program for program in PERFTEST if "-c" not in program]
 
 
-class HostsTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        if why_not := Network.why_not():
-            raise unittest.SkipTest(why_not)
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
+class HostsTest(InstallationTestCase):
+    needs = Network
 
     def network(self, mtu, driver=DRIVER, **named):
         return Network(self.installation, HOSTS, mtu, driver, **named)

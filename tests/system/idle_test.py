@@ -4,12 +4,11 @@ nothing of a processor."""
 
 import contextlib
 import time
-import unittest
 
 from harness import report
 from harness.agents import Agent, join
+from harness.cases import InstallationTestCase
 from harness.daemons import Daemon
-from harness.installation import Installation
 from harness.lines import cpu_seconds
 from harness.wires import IPV4, FabricWire
 
@@ -19,16 +18,7 @@ IDLE_SECONDS = 10
 MAX_LOAD = 0.01  # of one processor, of all of them together
 
 
-class IdleTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
-
-    def check_write(self, agent, number, other, other_number, value):
-        self.assertEqual(agent.write(number, value, 100_000).status, "SUCCESS")
-        self.assertEqual(other.count(other_number, value), 100_000)
+class IdleTest(InstallationTestCase):
 
     def test_attached_processes_and_uroced(self):
         with contextlib.ExitStack() as running:

@@ -3,22 +3,16 @@
 over it (its provider ofi_rxd, over UD queue pairs)."""
 
 import re
-import unittest
 
 from harness import report
-from harness.installation import Installation
+from harness.cases import InstallationTestCase
 from harness.programs import Program, free_tcp_port, run_pair
 from harness.wires import FabricWire
 
 ITERATIONS = 100
 
 
-class LibfabricTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
+class LibfabricTest(InstallationTestCase):
 
     def test_fi_info_describes_the_device(self):
         with FabricWire(self.installation) as wire, \

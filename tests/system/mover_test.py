@@ -6,10 +6,10 @@ usage: mover_test.py fabric|memif|veth|udp [unittest arguments]
 
 import re
 import sys
-import unittest
 
 from harness import report
-from harness.installation import MOVER, Installation
+from harness.cases import InstallationTestCase
+from harness.installation import MOVER
 from harness.programs import free_tcp_port, run_pair
 from harness.wires import IPV4, IPV6, FabricWire, MemifWire, UdpWire, VethWire
 
@@ -36,14 +36,8 @@ def counts(output):
     return {name: int(number) for name, number in re.findall(r"(\w+)=(\d+)", line.group())}
 
 
-class MoverTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        if issubclass(WIRE, VethWire) and VethWire.why_not():
-            raise unittest.SkipTest(VethWire.why_not())
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
+class MoverTest(InstallationTestCase):
+    needs = VethWire if issubclass(WIRE, VethWire) else None
 
     def wire(self, ips, link_mtu, options=()):
         named = {} if link_mtu is None else {"mtu": link_mtu}

@@ -3,10 +3,9 @@
 device's counters show that it was uroce that moved it.
 """
 
-import unittest
-
 from harness import report
-from harness.installation import MPI_EXCHANGE, Installation
+from harness.cases import InstallationTestCase
+from harness.installation import MPI_EXCHANGE
 from harness.jobs import LAUNCHERS, TRANSPORTS, Job
 from harness.length import LONG_RUN
 from harness.users import all_users
@@ -29,12 +28,8 @@ def parts(library, transport):
     return "pocs"
 
 
-class MpiTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        cls.installation = Installation(MPI_EXCHANGE.values())
-        cls.addClassCleanup(cls.installation.remove)
+class MpiTest(InstallationTestCase):
+    programs = MPI_EXCHANGE.values()
 
     def check(self, library, transport, ranks, **settings):
         with FabricWire(self.installation) as wire, \

@@ -8,10 +8,9 @@ usage: perftest_test.py fabric|memif [unittest arguments]
 """
 
 import sys
-import unittest
 
 from harness import report
-from harness.installation import Installation
+from harness.cases import InstallationTestCase
 from harness.length import LONG_RUN
 from harness.perftest import check_figures, check_no_error
 from harness.programs import free_tcp_port, run_pair
@@ -88,12 +87,7 @@ if WIRE is MemifWire:
 ITERATIONS = 200
 
 
-class PerftestTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
+class PerftestTest(InstallationTestCase):
 
     def check(self, service, program, options):
         port = free_tcp_port()

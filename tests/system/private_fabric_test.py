@@ -3,26 +3,16 @@
 program; and programs that fork, on such a fabric."""
 
 import contextlib
-import unittest
 
 from harness import report
 from harness.agents import Agent, join
+from harness.cases import InstallationTestCase
 from harness.daemons import status, wait_for
 from harness.faults import REPETITIONS
-from harness.installation import Installation
 from harness.wires import IPV4, FabricWire
 
 
-class PrivateFabricTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
-
-    def check_write(self, agent, number, other, other_number, value):
-        self.assertEqual(agent.write(number, value, 100_000).status, "SUCCESS")
-        self.assertEqual(other.count(other_number, value), 100_000)
+class PrivateFabricTest(InstallationTestCase):
 
     def check_left(self, fabric):
         wait_for(lambda: status(self.installation, fabric) is None, "left")

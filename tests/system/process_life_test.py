@@ -1,11 +1,9 @@
 #!/usr/bin/python3
 """Processes that talk to themselves, die, come back, or fork."""
 
-import unittest
-
 from harness import report
 from harness.agents import Agent, join
-from harness.installation import Installation
+from harness.cases import InstallationTestCase
 from harness.programs import Program
 from harness.wires import IPV4, IPV6, FabricWire, MemifWire, VethWire
 
@@ -13,22 +11,13 @@ PATIENT = {"timeout": 18, "retry_count": 7}  # 8.6 s
 IMPATIENT = {"timeout": 16, "retry_count": 3}  # 1.1 s
 
 
-class ProcessLifeTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
+class ProcessLifeTest(InstallationTestCase):
 
     def on_each_wire(self, check, ips=IPV4):
         for wire_class in (FabricWire, MemifWire):
             with self.subTest(wire=wire_class.name, ips=ips):
                 with wire_class(self.installation, ips) as wire:
                     check(wire)
-
-    def check_write(self, agent, number, other, other_number, value):
-        self.assertEqual(agent.write(number, value, 100_000).status, "SUCCESS")
-        self.assertEqual(other.count(other_number, value), 100_000)
 
     def test_two_queue_pairs_of_one_process(self):
         def check(wire):

@@ -11,7 +11,7 @@ import time
 import unittest
 
 from harness import report
-from harness.installation import Installation
+from harness.cases import InstallationTestCase
 from harness.programs import LIMIT_SECONDS, Program, ProgramFailed, free_tcp_port, run_pair
 from harness.rdma_cm import CameTooEarly, run_client, server_statuses
 from harness.wires import IPV4, IPV6, FabricWire, UdpWire
@@ -111,15 +111,7 @@ class Server(Program):
         return run_client(self, self.wire.command(1, command))
 
 
-class RdmacmBase(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
-
-
-class RdmacmTest(RdmacmBase):
+class RdmacmTest(InstallationTestCase):
 
     def setUp(self):
         self.copies = os.path.join(self.installation.scratch, self.id())
@@ -203,7 +195,7 @@ class RdmacmTest(RdmacmBase):
 
 
 @unittest.skipUnless(RSOCKETS, "librspreload.so is not installed")
-class RsocketsTest(RdmacmBase):
+class RsocketsTest(InstallationTestCase):
     """TCP programs by librspreload."""
 
     # Up to release 62 of librdmacm a server that waits in select() or poll() may see an accepted
@@ -241,7 +233,7 @@ class RsocketsTest(RdmacmBase):
 
 
 @unittest.skipUnless(shutil.which("fio"), "fio is not installed")
-class FioTest(RdmacmBase):
+class FioTest(InstallationTestCase):
 
     def test_rdma_engine(self):
         for verb in ("write", "read"):

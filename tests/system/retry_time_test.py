@@ -1,11 +1,9 @@
 #!/usr/bin/python3
 """When the peer falls silent, a request fails when timeout and retry_cnt say so, in real time."""
 
-import unittest
-
 from harness import report
 from harness.agents import Agent, join
-from harness.installation import Installation
+from harness.cases import InstallationTestCase
 from harness.wires import IPV4, FabricWire, MemifWire
 
 # timeout, retry_cnt. Half a second and more in all, so that a busy machine can keep up.
@@ -18,12 +16,7 @@ def shortest_seconds(timeout, retry_count):
     return 4.096e-6 * 2 ** timeout * (retry_count + 1)
 
 
-class RetryTimeTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
+class RetryTimeTest(InstallationTestCase):
 
     def test_a_silent_peer(self):
         for wire_class in (FabricWire, MemifWire):

@@ -7,11 +7,10 @@ Here the same files are read by `uroce run --scenario`.
 
 import collections
 import os
-import unittest
 
 from harness import report
 from harness.capture import icrc_is_right, read_frames, tshark
-from harness.installation import Installation
+from harness.cases import InstallationTestCase
 from harness.programs import free_tcp_port, run_pair
 from harness.wires import IPV4, FabricWire
 
@@ -41,12 +40,7 @@ class ScenarioWire(FabricWire):
         return super().command(end, command, user, [*own, *options])
 
 
-class ScenarioTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
+class ScenarioTest(InstallationTestCase):
 
     def run_perftest(self, program, scenario):
         """Returns the captures of server and client."""

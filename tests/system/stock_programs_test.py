@@ -3,10 +3,9 @@
 
 import contextlib
 import pathlib
-import unittest
 
 from harness import report
-from harness.installation import Installation
+from harness.cases import InstallationTestCase
 from harness.programs import Program, ProgramFailed, free_tcp_port, listens, run_pair
 from harness.users import all_users
 from harness.wires import IPV4, IPV6, FabricWire, VethWire
@@ -46,12 +45,7 @@ DATAGRAM_PINGPONGS = {
 }
 
 
-class StockProgramsTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
+class StockProgramsTest(InstallationTestCase):
 
     def wire(self, ips):
         return FabricWire(self.installation, ips)

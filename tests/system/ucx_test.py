@@ -4,10 +4,8 @@
 The benchmark does not look at the data that it moves: mpi_test.py does, over UCX.
 """
 
-import unittest
-
 from harness import report
-from harness.installation import Installation
+from harness.cases import InstallationTestCase
 from harness.length import LONG_RUN
 from harness.programs import Program, free_tcp_port, run_pair
 from harness.wires import FabricWire
@@ -38,12 +36,7 @@ if LONG_RUN:
 ITERATIONS = 5000 if LONG_RUN else 200
 
 
-class UcxTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
+class UcxTest(InstallationTestCase):
 
     def test_ucx_info_describes_the_device(self):
         with FabricWire(self.installation) as wire, \

@@ -2,13 +2,12 @@
 """A port over UDP sockets as unprivileged users have it: programs of two users, without any
 capability, in two network namespaces; and what a user sees when the network fails them."""
 
-import re
-import unittest
 
 from harness import report
-from harness.agents import Agent, join
+from harness.agents import TalkingAgent, join
+from harness.cases import InstallationTestCase
 from harness.daemons import wait_for
-from harness.installation import MOVER, Installation
+from harness.installation import MOVER
 from harness.perftest import check_figures, check_no_error
 from harness.programs import free_tcp_port, run_pair
 from harness.users import NOBODY, unprivileged
@@ -40,36 +39,9 @@ class TwoUsersWire(UdpWire):
     def command(self, end, command, user=None, options=()):
         return super().command(end, command, user or unprivileged(USERS[end]), options)
 
-    def ip(self, end, command):
-        self._inside(end, "ip", *command.split())
 
-
-class TalkingAgent(Agent):
-    """An agent whose sentences about the network are kept, and are no answers."""
-
-    def __init__(self, wire, end):
-        super().__init__(wire, end)
-        self.sentences = []
-
-    def next_line(self, *limit):
-        while (line := super().next_line(*limit)) is not None and line.startswith("uroce:"):
-            self.sentences.append(line)
-        return line
-
-    def hears(self, sentence):
-        """Whether it was said by now. What was said comes with the next answer."""
-        self.count(0, 0)
-        return any(re.search(sentence, line) for line in self.sentences)
-
-
-class UdpTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        if why_not := UdpWire.why_not():
-            raise unittest.SkipTest(why_not)
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
+class UdpTest(InstallationTestCase):
+    needs = UdpWire
 
     def wire(self, ips=IPV4, **named):
         return self.enterContext(TwoUsersWire(self.installation, ips, **named))
@@ -77,7 +49,7 @@ class UdpTest(unittest.TestCase):
     def agents(self, wire):
         return [self.enterContext(TalkingAgent(wire, end)) for end in range(2)]
 
-    def check_write(self, agent, number, value=1, length=100_000):
+    def check_succeeds(self, agent, number, value=1, length=100_000):
         self.assertEqual(agent.write(number, value, length).status, "SUCCESS")
 
     def check_fails(self, agent, number, sentence):
@@ -90,13 +62,10 @@ class UdpTest(unittest.TestCase):
                 with TwoUsersWire(self.installation, ips) as wire:
                     with TalkingAgent(wire, 0) as one, TalkingAgent(wire, 1) as other:
                         number, other_number = join(one, other, **PATIENT)
-                        self.check_write(one, number)
-                        self.check_write(other, other_number, 2)
+                        self.check_succeeds(one, number)
+                        self.check_succeeds(other, other_number, 2)
                         for agent, uid in zip((one, other), USERS):
-                            with open(f"/proc/{agent.pid}/status", encoding="ascii") as lines:
-                                status = lines.read()
-                            self.assertRegex(status, rf"Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
-                            self.assertRegex(status, r"CapPrm:\t0{16}\nCapEff:\t0{16}\n")
+                            self.check_unprivileged(agent.pid, uid)
 
     # Its own connection cannot be told an IPv6 address.
     def test_perftest_of_two_users(self):
@@ -151,14 +120,14 @@ class UdpTest(unittest.TestCase):
         wire = self.wire()
         one, other = self.agents(wire)
         number, _ = join(one, other, **PATIENT)
-        self.check_write(one, number)
+        self.check_succeeds(one, number)
         hasty, _ = join(one, other, **HASTY)
         route = f"route replace 10.11.12.0/24 dev {wire.interface}"
         wire.ip(0, f"{route} mtu lock 600")
         self.check_fails(one, hasty, r"packets are too long for the path to 10\.11\.12\.2, whose "
                                      r"MTU is 600: choose a smaller MTU with --mtu")
         wire.ip(0, f"{route} mtu lock 1500")
-        self.check_write(one, number, 3)
+        self.check_succeeds(one, number, 3)
         self.assertEqual(other.count(0, 3), 100_000)
 
     # The carrier goes and comes: nothing is lost for good.
@@ -170,7 +139,7 @@ class UdpTest(unittest.TestCase):
         wire.set_interface(1, "down")
         self.assertEqual(one.write(hasty, 1, 100_000).status, "RETRY_EXC_ERR")
         wire.set_interface(1, "up")
-        self.check_write(one, number, 4)
+        self.check_succeeds(one, number, 4)
         self.assertEqual(other.count(0, 4), 100_000)
 
 

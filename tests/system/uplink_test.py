@@ -6,16 +6,14 @@ import concurrent.futures
 import ipaddress
 import itertools
 import os
-import re
 import signal
 import subprocess
-import unittest
 
 from harness import installation, report
-from harness.agents import Agent, join
+from harness.agents import TalkingAgent, join
+from harness.cases import InstallationTestCase
 from harness.daemons import status, wait_for
 from harness.hosts import Namespace
-from harness.installation import Installation
 from harness.perftest import check_figures, check_no_error
 from harness.programs import Program, free_tcp_port, run_pair
 from harness.users import NOBODY, unprivileged
@@ -81,9 +79,6 @@ class UplinkWire(VethWire):
     def user_prefix(self, end, user=None):
         return [*self.prefix(end), *(user or unprivileged(USERS[end])).prefix]
 
-    def ip(self, end, command):
-        self._inside(end, "ip", *command.split())
-
     def uroced(self, end):
         """The process id of the uroced of that end, or None."""
         report_of_all = status(self.installed, self.fabric, self.user_prefix(end))
@@ -98,32 +93,8 @@ class UplinkWire(VethWire):
         return listens_on_roce_port(self.namespaces[end].pid)
 
 
-class TalkingAgent(Agent):
-    """An agent whose sentences about the network are kept, and are no answers."""
-
-    def __init__(self, wire, end, **named):
-        super().__init__(wire, end, **named)
-        self.sentences = []
-
-    def next_line(self, *limit):
-        while (line := super().next_line(*limit)) is not None and line.startswith("uroce:"):
-            self.sentences.append(line)
-        return line
-
-    def hears(self, sentence):
-        """Whether it was said by now. What was said comes with the next answer."""
-        self.count(0, 0)
-        return any(re.search(sentence, line) for line in self.sentences)
-
-
-class UplinkTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        if why_not := VethWire.why_not():
-            raise unittest.SkipTest(why_not)
-        cls.installation = Installation()
-        cls.addClassCleanup(cls.installation.remove)
+class UplinkTest(InstallationTestCase):
+    needs = VethWire
 
     def wire(self, **named):
         return self.enterContext(UplinkWire(self.installation, **named))
@@ -133,10 +104,6 @@ class UplinkTest(unittest.TestCase):
 
     def agents(self, wire):
         return [self.agent(wire, end) for end in range(2)]
-
-    def check_write(self, one, number, other, other_number, value):
-        self.assertEqual(one.write(number, value, 100_000).status, "SUCCESS")
-        self.assertEqual(other.count(other_number, value), 100_000)
 
     def check_fails(self, agent, number, sentence):
         self.assertEqual(agent.write(number, 1, 100_000).status, "RETRY_EXC_ERR")
@@ -195,10 +162,7 @@ class UplinkTest(unittest.TestCase):
         number, other_number = join(*(agents := self.agents(wire)), **PATIENT)
         self.check_write(agents[0], number, agents[1], other_number, 1)
         for end, uid in enumerate(USERS):
-            with open(f"/proc/{wire.uroced(end)}/status", encoding="ascii") as lines:
-                found = lines.read()
-            self.assertRegex(found, rf"Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
-            self.assertRegex(found, r"CapPrm:\t0{16}\nCapEff:\t0{16}\n")
+            self.check_unprivileged(wire.uroced(end), uid)
 
     def test_port_that_is_taken_is_told_of(self):
         wire = self.wire()

@@ -19,7 +19,7 @@ import unittest
 sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))),
                              "system"))
 
-from harness.programs import free_tcp_port, listens
+from harness.programs import clean_environment, free_tcp_port, listens
 
 UROCE = os.path.abspath(sys.argv[1])
 UROCED = os.path.abspath(sys.argv[2])
@@ -34,11 +34,6 @@ def new_fabric():
     global _fabrics
     _fabrics += 1
     return f"fabric-test-{os.getpid()}-{_fabrics}"
-
-
-def clean_environment():
-    return {name: value for name, value in os.environ.items()
-            if name != "LD_PRELOAD" and not name.startswith("UROCE_")}
 
 
 def uroce(*arguments, **variables):

@@ -94,6 +94,13 @@ TEST_F(TimedQueueTest, TimesGoToTheNewRoom) {
 
 class ModeratedQueueTest : public TimedQueueTest {
  protected:
+  // The first completion of three, at 10; it waits for 1,000.
+  void HoldBackEvent() {
+    queue_.SetModeration({.count = 3, .period = {1'000}});
+    ArmAt(queue_, 0);
+    PushAt(queue_, 1, 10);
+  }
+
   CompletionQueue queue_{16, events_, &context_, &clock_};
 };
 
@@ -113,9 +120,7 @@ TEST_F(ModeratedQueueTest, EventComesWithTheLastOfACount) {
 }
 
 TEST_F(ModeratedQueueTest, EventComesWhenTheFirstHasWaitedForAPeriod) {
-  queue_.SetModeration({.count = 3, .period = {1'000}});
-  ArmAt(queue_, 0);
-  PushAt(queue_, 1, 10);
+  HoldBackEvent();
   PushAt(queue_, 2, 900);
   EXPECT_EQ(deadlines_.Next(), Time{1'010});
   deadlines_.RunDue({1'009});
@@ -181,9 +186,7 @@ TEST_F(ModeratedQueueTest, CompletionsThatWereThereCountWhenTheQueueIsArmed) {
 }
 
 TEST_F(ModeratedQueueTest, EventThatIsHeldBackIsRaisedByAChange) {
-  queue_.SetModeration({.count = 3, .period = {1'000}});
-  ArmAt(queue_, 0);
-  PushAt(queue_, 1, 10);
+  HoldBackEvent();
   queue_.SetModeration({});
   EXPECT_TRUE(RaisesEvent());
   EXPECT_EQ(clock_.users, 0u);
@@ -193,9 +196,7 @@ TEST_F(ModeratedQueueTest, EventThatIsHeldBackIsRaisedByAChange) {
 }
 
 TEST_F(ModeratedQueueTest, EventThatIsHeldBackSurvivesAPurge) {
-  queue_.SetModeration({.count = 3, .period = {1'000}});
-  ArmAt(queue_, 0);
-  PushAt(queue_, 1, 10);
+  HoldBackEvent();
   queue_.Purge(Qpn{5});
   EXPECT_TRUE(RaisesEvent());
   Completion completion;
@@ -204,9 +205,7 @@ TEST_F(ModeratedQueueTest, EventThatIsHeldBackSurvivesAPurge) {
 }
 
 TEST_F(ModeratedQueueTest, RetiredQueueHasNoDeadline) {
-  queue_.SetModeration({.count = 3, .period = {1'000}});
-  ArmAt(queue_, 0);
-  PushAt(queue_, 1, 10);
+  HoldBackEvent();
   queue_.Retire();
   EXPECT_EQ(deadlines_.Next(), kNever);
   EXPECT_EQ(clock_.users, 0u);

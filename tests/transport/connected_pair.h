@@ -91,6 +91,21 @@ struct TestHost {
   QueuePair* qp = nullptr;
 };
 
+// Takes a queue pair for datagrams from RESET to RTS.
+inline void BringUpDatagram(QueuePair& qp, uint32_t qkey, Psn first_psn = {}) {
+  using M = QpAttributeMask;
+  QpAttributes a;
+  a.state = QpState::kInit;
+  a.port_num = 1;
+  a.qkey = qkey;
+  ASSERT_EQ(qp.Modify(a, M::kState | M::kPkeyIndex | M::kPort | M::kQkey), Status::kOk);
+  a.state = QpState::kReadyToReceive;
+  ASSERT_EQ(qp.Modify(a, M::kState), Status::kOk);
+  a.state = QpState::kReadyToSend;
+  a.sq_psn = first_psn;
+  ASSERT_EQ(qp.Modify(a, M::kState | M::kSqPsn), Status::kOk);
+}
+
 // Two hosts joined by a wire that loses nothing and takes no time.
 struct ConnectedPair {
   explicit ConnectedPair(uint8_t gid_index = 1, Mtu mtu = Mtu::k1024) {

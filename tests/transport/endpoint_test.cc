@@ -26,6 +26,12 @@ class EndpointTest : public testing::TestWithParam<IcrcUse>, protected Connected
     icrc = GetParam();
     std::iota(client.memory.begin(), client.memory.end(), uint8_t{1});
   }
+  void WriteWithWrongRkey() {
+    SendWorkRequest request = Request(SendOpcode::kRdmaWrite, 100);
+    request.rkey = RKey{request.rkey.value + 1};
+    ASSERT_EQ(client.qp->PostSend(request), Status::kOk);
+    Exchange();
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Icrc, EndpointTest,
@@ -101,10 +107,7 @@ TEST_P(EndpointTest, AtomicsReturnTheOriginalAndChangeMemory) {
 }
 
 TEST_P(EndpointTest, WrongRkeyEndsTheConnectionOnBothSides) {
-  SendWorkRequest request = Request(SendOpcode::kRdmaWrite, 100);
-  request.rkey = RKey{request.rkey.value + 1};
-  ASSERT_EQ(client.qp->PostSend(request), Status::kOk);
-  Exchange();
+  WriteWithWrongRkey();
   const auto done = client.Poll();
   ASSERT_EQ(done.size(), 1u);
   EXPECT_EQ(done[0].status, CompletionStatus::kRemoteAccessError);
@@ -132,10 +135,7 @@ TEST_P(EndpointTest, ReceiverNotReadyIsRetriedAfterItsTimer) {
 }
 
 TEST_P(EndpointTest, ADestroyedQueuePairTakesItsEventsWithIt) {
-  SendWorkRequest request = Request(SendOpcode::kRdmaWrite, 100);
-  request.rkey = RKey{request.rkey.value + 1};
-  ASSERT_EQ(client.qp->PostSend(request), Status::kOk);
-  Exchange();
+  WriteWithWrongRkey();
   server.endpoint.DestroyQueuePair(server.qp);
   EXPECT_FALSE(server.endpoint.TakeEvent().has_value());
 }

@@ -57,6 +57,17 @@ class GeneralServicesTest : public testing::Test {
     Update(from);
     return id;
   }
+  // From `a_`, which does not know the Ethernet address of `b_`.
+  GeneralServices& ConnectWithoutMac() {
+    ConnectionManager& manager = ManagerOf(a_);
+    cm::Path path = PathTo(a_, b_);
+    path.address.destination_mac = {};
+    EXPECT_EQ(manager.Connect(now_, *manager.Create(),
+                              {.service_id = kService, .path = path, .qpn = a_.qp->qpn()}),
+              Status::kOk);
+    Update(a_);
+    return a_.endpoint.UseGeneralServices();
+  }
   void Listen(TestHost& host) {
     EXPECT_EQ(ManagerOf(host).Listen(*ManagerOf(host).Create(), kService), Status::kOk);
   }
@@ -257,14 +268,8 @@ TEST_F(GeneralServicesTest, WhatIsNoManagementDatagramIsDropped) {
 
 TEST_F(GeneralServicesTest, RequestWaitsForTheEthernetAddress) {
   Listen(b_);
-  ConnectionManager& manager = ManagerOf(a_);
-  cm::Path path = PathTo(a_, b_);
-  path.address.destination_mac = {};
-  ASSERT_EQ(manager.Connect(now_, *manager.Create(),
-                            {.service_id = kService, .path = path, .qpn = a_.qp->qpn()}),
-            Status::kOk);
-  GeneralServices& services = a_.endpoint.UseGeneralServices();
-  services.Update(now_);
+  const Gid destination = PathTo(a_, b_).address.destination_gid;
+  GeneralServices& services = ConnectWithoutMac();
   EXPECT_TRUE(services.WantsNeighbors());
   EXPECT_LE(a_.endpoint.NextDeadline(), now_);
   EXPECT_FALSE(a_.endpoint.HasTransmit());
@@ -273,9 +278,9 @@ TEST_F(GeneralServicesTest, RequestWaitsForTheEthernetAddress) {
     asked.push_back(gid);
     return std::nullopt;
   });
-  EXPECT_EQ(asked, std::vector{path.address.destination_gid});
+  EXPECT_EQ(asked, std::vector{destination});
   EXPECT_FALSE(services.WantsNeighbors());
-  a_.endpoint.UpdateNeighbor(path.address.destination_gid, b_.endpoint.config().mac);
+  a_.endpoint.UpdateNeighbor(destination, b_.endpoint.config().mac);
   EXPECT_TRUE(services.WantsNeighbors());
   services.Resolve(now_, [&](const Gid&) { return std::optional(b_.endpoint.config().mac); });
   Exchange();
@@ -283,14 +288,7 @@ TEST_F(GeneralServicesTest, RequestWaitsForTheEthernetAddress) {
 }
 
 TEST_F(GeneralServicesTest, WaitingForAnEthernetAddressEnds) {
-  ConnectionManager& manager = ManagerOf(a_);
-  cm::Path path = PathTo(a_, b_);
-  path.address.destination_mac = {};
-  ASSERT_EQ(manager.Connect(now_, *manager.Create(),
-                            {.service_id = kService, .path = path, .qpn = a_.qp->qpn()}),
-            Status::kOk);
-  GeneralServices& services = a_.endpoint.UseGeneralServices();
-  services.Update(now_);
+  GeneralServices& services = ConnectWithoutMac();
   const auto unknown = [](const Gid&) { return std::optional<MacAddress>(); };
   int asked = 0;
   const Time end = now_ + GeneralServices::kUnresolvedFor;

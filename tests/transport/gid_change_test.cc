@@ -135,19 +135,11 @@ TEST_F(GidChangeTest, IsAnEventOfTheDevice) {
 // To a queue pair of our own it would arrive, as if nothing had happened.
 TEST_F(GidChangeTest, DatagramFromAFreeEntryGoesNowhere) {
   TestHost& host = pair_.client;
-  using M = QpAttributeMask;
   QpInitAttributes init = host.qp->init_attributes();
   init.type = QpType::kUnreliableDatagram;
   QueuePair* qp = nullptr;
   ASSERT_EQ(host.endpoint.CreateQueuePair(init, &qp), Status::kOk);
-  QpAttributes a;
-  a.state = QpState::kInit;
-  a.port_num = 1;
-  ASSERT_EQ(qp->Modify(a, M::kState | M::kPkeyIndex | M::kPort | M::kQkey), Status::kOk);
-  a.state = QpState::kReadyToReceive;
-  ASSERT_EQ(qp->Modify(a, M::kState), Status::kOk);
-  a.state = QpState::kReadyToSend;
-  ASSERT_EQ(qp->Modify(a, M::kState | M::kSqPsn), Status::kOk);
+  BringUpDatagram(*qp, 0);
   const AddressVector address = {.destination_gid = own_, .source_gid_index = kIndex};
   SendWorkRequest send;
   send.address = &address;

@@ -152,16 +152,7 @@ struct DatagramProcess {
     init.capabilities = {
         .max_send_wr = 4, .max_receive_wr = 4, .max_send_sge = 1, .max_receive_sge = 1};
     EXPECT_EQ(host.endpoint.CreateQueuePair(init, &qp), Status::kOk);
-    using M = QpAttributeMask;
-    QpAttributes a;
-    a.state = QpState::kInit;
-    a.port_num = 1;
-    a.qkey = 5;
-    EXPECT_EQ(qp->Modify(a, M::kState | M::kPkeyIndex | M::kPort | M::kQkey), Status::kOk);
-    a.state = QpState::kReadyToReceive;
-    EXPECT_EQ(qp->Modify(a, M::kState), Status::kOk);
-    a.state = QpState::kReadyToSend;
-    EXPECT_EQ(qp->Modify(a, M::kState | M::kSqPsn), Status::kOk);
+    BringUpDatagram(*qp, 5);
   }
   // As a frame, from this process to the other.
   std::vector<uint8_t> SendTo(const DatagramProcess& to) {

@@ -26,19 +26,6 @@ QueuePair* Create(TestHost& host, QpType type, SharedReceiveQueue* srq = nullptr
   return qp;
 }
 
-void BringUpDatagram(QueuePair& qp) {
-  QpAttributes a;
-  a.state = QpState::kInit;
-  a.port_num = 1;
-  a.qkey = kQkey;
-  ASSERT_EQ(qp.Modify(a, M::kState | M::kPkeyIndex | M::kPort | M::kQkey), Status::kOk);
-  a.state = QpState::kReadyToReceive;
-  ASSERT_EQ(qp.Modify(a, M::kState), Status::kOk);
-  a.state = QpState::kReadyToSend;
-  a.sq_psn = kFirstPsn;
-  ASSERT_EQ(qp.Modify(a, M::kState | M::kSqPsn), Status::kOk);
-}
-
 void BringUpUnreliable(QueuePair& qp, const TestHost& peer, Qpn remote) {
   QpAttributes a;
   a.state = QpState::kInit;
@@ -162,8 +149,8 @@ class DatagramTest : public ServicesTest {
   DatagramTest()
       : client(Create(pair.client, QpType::kUnreliableDatagram)),
         server(Create(pair.server, QpType::kUnreliableDatagram)) {
-    BringUpDatagram(*client);
-    BringUpDatagram(*server);
+    BringUpDatagram(*client, kQkey, kFirstPsn);
+    BringUpDatagram(*server, kQkey, kFirstPsn);
     address = {.destination_gid = pair.server.endpoint.config().gids[1],
                .destination_mac = pair.server.endpoint.config().mac,
                .source_gid_index = 1};
@@ -253,7 +240,7 @@ TEST_F(DatagramTest, EachGoesItsOwnWay) {
 TEST_F(DatagramTest, MulticastReachesEveryMemberAndTheSender) {
   const Gid group = Gid::FromIpv4({239, 1, 2, 3});
   QueuePair* second = Create(pair.server, QpType::kUnreliableDatagram);
-  BringUpDatagram(*second);
+  BringUpDatagram(*second, kQkey, kFirstPsn);
   ASSERT_EQ(pair.client.endpoint.AttachMulticast(*client, group), Status::kOk);
   ASSERT_EQ(pair.server.endpoint.AttachMulticast(*server, group), Status::kOk);
   ASSERT_EQ(pair.server.endpoint.AttachMulticast(*second, group), Status::kOk);
@@ -282,7 +269,7 @@ class GroupTest : public DatagramTest {
   // A queue pair of the server that is attached to the group.
   QueuePair* Member() {
     QueuePair* member = Create(pair.server, QpType::kUnreliableDatagram);
-    BringUpDatagram(*member);
+    BringUpDatagram(*member, kQkey, kFirstPsn);
     EXPECT_EQ(pair.server.endpoint.AttachMulticast(*member, kGroup), Status::kOk);
     return member;
   }
@@ -414,12 +401,31 @@ class SharedReceiveTest : public ServicesTest {
     pair.server.endpoint.DestroySharedReceiveQueue(std::move(srq));
   }
 
+  // Two queue pairs for datagrams; the server's uses the shared queue.
+  std::pair<QueuePair*, QueuePair*> CreateDatagramPair() {
+    QueuePair* client = Create(pair.client, QpType::kUnreliableDatagram);
+    QueuePair* server = Create(pair.server, QpType::kUnreliableDatagram, srq.get());
+    users = {server};
+    BringUpDatagram(*client, kQkey, kFirstPsn);
+    BringUpDatagram(*server, kQkey, kFirstPsn);
+    return {client, server};
+  }
+  SendWorkRequest DatagramTo(const QueuePair& server) {
+    SendWorkRequest request = pair.Request(SendOpcode::kSend, 10);
+    request.remote_qpn = server.qpn();
+    request.remote_qkey = kQkey;
+    request.address = &server_address;
+    return request;
+  }
   void PostShared(uint32_t length) {
     const ScatterGatherEntry sge = {pair.server.address(0), length, pair.server.key};
     ASSERT_EQ(srq->Post({.wr_id = 5, .sges = {&sge, 1}}), Status::kOk);
   }
 
   int tag = 0;
+  const AddressVector server_address = {.destination_gid = pair.server.endpoint.config().gids[1],
+                                        .destination_mac = pair.server.endpoint.config().mac,
+                                        .source_gid_index = 1};
   std::unique_ptr<SharedReceiveQueue> srq;
   std::vector<QueuePair*> users;
 };
@@ -442,20 +448,10 @@ TEST_F(SharedReceiveTest, TornMessageCompletesTheRequestThatItTook) {
 
 // IBA 11.6.3.1 SRQ_LIMIT_REACHED.
 TEST_F(SharedReceiveTest, LimitEventComesOnce) {
-  QueuePair* client = Create(pair.client, QpType::kUnreliableDatagram);
-  QueuePair* server = Create(pair.server, QpType::kUnreliableDatagram, srq.get());
-  users = {server};
-  BringUpDatagram(*client);
-  BringUpDatagram(*server);
+  const auto [client, server] = CreateDatagramPair();
   for (int i = 0; i < 4; ++i) PostShared(100);
   ASSERT_EQ(srq->SetLimit(3), Status::kOk);
-  const AddressVector address = {.destination_gid = pair.server.endpoint.config().gids[1],
-                                 .destination_mac = pair.server.endpoint.config().mac,
-                                 .source_gid_index = 1};
-  SendWorkRequest request = pair.Request(SendOpcode::kSend, 10);
-  request.remote_qpn = server->qpn();
-  request.remote_qkey = kQkey;
-  request.address = &address;
+  const SendWorkRequest request = DatagramTo(*server);
   for (int sent = 1; sent <= 4; ++sent) {
     ASSERT_EQ(client->PostSend(request), Status::kOk);
     pair.Exchange();
@@ -472,20 +468,10 @@ TEST_F(SharedReceiveTest, LimitEventComesOnce) {
 
 // IBA 11.6.3.1 LAST_WQE_REACHED: once, whatever is posted to the dead queue pair afterwards.
 TEST_F(SharedReceiveTest, LastRequestIsToldOfOnce) {
-  QueuePair* client = Create(pair.client, QpType::kUnreliableDatagram);
-  QueuePair* server = Create(pair.server, QpType::kUnreliableDatagram, srq.get());
-  users = {server};
-  BringUpDatagram(*client);
-  BringUpDatagram(*server);
+  const auto [client, server] = CreateDatagramPair();
   const ScatterGatherEntry no_such_key = {pair.server.address(0), 100, LKey{0xdead}};
   ASSERT_EQ(srq->Post({.wr_id = 5, .sges = {&no_such_key, 1}}), Status::kOk);
-  const AddressVector address = {.destination_gid = pair.server.endpoint.config().gids[1],
-                                 .destination_mac = pair.server.endpoint.config().mac,
-                                 .source_gid_index = 1};
-  SendWorkRequest request = pair.Request(SendOpcode::kSend, 10);
-  request.remote_qpn = server->qpn();
-  request.remote_qkey = kQkey;
-  request.address = &address;
+  const SendWorkRequest request = DatagramTo(*server);
   ASSERT_EQ(client->PostSend(request), Status::kOk);
   pair.Exchange();
   ASSERT_EQ(server->state(), QpState::kError);

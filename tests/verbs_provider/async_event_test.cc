@@ -4,29 +4,19 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
-#include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <map>
-#include <thread>
 
-#include "tests/verbs_provider/verbs_objects.h"
+#include "tests/verbs_provider/loopback.h"
 
 namespace uroce::verbs::testing {
 namespace {
 
-class AsyncEventTest : public ::testing::Test {
+class AsyncEventTest : public LoopbackTest {
  protected:
-  static constexpr size_t kUpper = 32'768;
-
-  void SetUp() override {
-    cq = host.CreateCq(64);
-    ASSERT_EQ(ibv_query_gid(host.context.get(), 1, 1, &gid), 0);
-  }
-
-  Qp Create(ibv_qp_type type = IBV_QPT_RC, ibv_cq* receive_cq = nullptr) {
+  Qp Create(ibv_qp_type type = IBV_QPT_RC, ibv_cq* received_at = nullptr) {
     ibv_qp_init_attr attr =
-        Attributes(type, cq.get(), receive_cq == nullptr ? cq.get() : receive_cq);
+        Attributes(type, cq.get(), received_at == nullptr ? cq.get() : received_at);
     Qp qp(ibv_create_qp(host.pd.get(), &attr));
     EXPECT_NE(qp, nullptr);
     return qp;
@@ -39,10 +29,15 @@ class AsyncEventTest : public ::testing::Test {
     ASSERT_EQ(ToRtr(b, a->qp_num, gid), 0);
     ASSERT_EQ(ToRts(a), 0);
   }
+  // The packet that `b` gets in RTR.
+  void ConnectAndSend(ibv_qp* a, ibv_qp* b) {
+    ConnectOneWay(a, b);
+    ASSERT_EQ(PostReceive(b, host.Sge(kUpper, 8), 1), 0);
+    ASSERT_EQ(SendRequest(IBV_WR_SEND, host.Sge(0, 8)).Post(a), 0);
+    EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_SUCCESS);
+  }
 
-  Host host;
-  Cq cq;
-  ibv_gid gid = {};
+  const ibv_gid gid = OwnGid();
 };
 
 TEST_F(AsyncEventTest, FirstPacketInRtrEstablishesTheCommunication) {
@@ -157,10 +152,7 @@ TEST_F(AsyncEventTest, EventsGoToTheContextOfTheirObject) {
   const Context other = OpenUroce();
   const Qp a = Create();
   const Qp b = Create();
-  ConnectOneWay(a.get(), b.get());
-  ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper, 8), 1), 0);
-  ASSERT_EQ(SendRequest(IBV_WR_SEND, host.Sge(0, 8)).Post(a.get()), 0);
-  EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_SUCCESS);
+  ConnectAndSend(a.get(), b.get());
   ExpectNoAsyncEvent(other.get());
   ExpectAsyncEvent(host.context.get(), IBV_EVENT_COMM_EST, b.get());
 }
@@ -168,32 +160,19 @@ TEST_F(AsyncEventTest, EventsGoToTheContextOfTheirObject) {
 TEST_F(AsyncEventTest, DestroyOfAQueuePairWaitsForTheAcknowledgement) {
   const Qp a = Create();
   Qp b = Create();
-  ConnectOneWay(a.get(), b.get());
-  ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper, 8), 1), 0);
-  ASSERT_EQ(SendRequest(IBV_WR_SEND, host.Sge(0, 8)).Post(a.get()), 0);
-  EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_SUCCESS);
+  ConnectAndSend(a.get(), b.get());
   ibv_async_event event = {};
   ASSERT_EQ(ibv_get_async_event(host.context.get(), &event), 0);
 
   ibv_qp* const raw = b.release();
-  std::atomic<bool> acknowledged{false};
-  std::thread destroyer([&] {
-    EXPECT_EQ(ibv_destroy_qp(raw), 0);
-    EXPECT_TRUE(acknowledged.load());
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  acknowledged.store(true);
-  ibv_ack_async_event(&event);
-  destroyer.join();
+  ExpectWaitsForAcknowledgement([&] { return ibv_destroy_qp(raw); },
+                                [&] { ibv_ack_async_event(&event); });
 }
 
 TEST_F(AsyncEventTest, DestroyDropsTheUnreadEvent) {
   const Qp a = Create();
   Qp b = Create();
-  ConnectOneWay(a.get(), b.get());
-  ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper, 8), 1), 0);
-  ASSERT_EQ(SendRequest(IBV_WR_SEND, host.Sge(0, 8)).Post(a.get()), 0);
-  EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_SUCCESS);
+  ConnectAndSend(a.get(), b.get());
   b.reset();
   ExpectNoAsyncEvent(host.context.get());
 }

@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "tests/verbs_provider/verbs_objects.h"
+#include "tests/verbs_provider/loopback.h"
 
 namespace uroce::verbs::testing {
 namespace {
@@ -276,15 +276,8 @@ TEST_F(CompletionQueueTest, DestroyWaitsForTheAcknowledgement) {
   b.reset();
 
   ibv_cq* const cq = receive_cq.release();
-  std::atomic<bool> acknowledged{false};
-  std::thread destroyer([&] {
-    EXPECT_EQ(ibv_destroy_cq(cq), 0);
-    EXPECT_TRUE(acknowledged.load());
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  acknowledged.store(true);
-  ibv_ack_cq_events(cq, 1);
-  destroyer.join();
+  ExpectWaitsForAcknowledgement([&] { return ibv_destroy_cq(cq); },
+                                [&] { ibv_ack_cq_events(cq, 1); });
 }
 
 TEST_F(CompletionQueueTest, ResizeKeepsWhatIsThere) {

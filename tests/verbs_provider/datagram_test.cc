@@ -10,7 +10,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "tests/verbs_provider/verbs_objects.h"
+#include "tests/verbs_provider/loopback.h"
 
 namespace uroce::verbs::testing {
 namespace {
@@ -21,14 +21,9 @@ constexpr uint32_t kMulticastQpn = 0xff'ffff;
 constexpr uint8_t kLinkLocalIndex = 0;  // IPv6
 constexpr uint8_t kIpv4Index = 1;
 
-// Queue pairs send from the lower half of the buffer and receive into the upper half.
-class DatagramTest : public ::testing::Test {
+class DatagramTest : public LoopbackTest {
  protected:
-  static constexpr size_t kUpper = 32'768;
-
   void SetUp() override {
-    cq = host.CreateCq(64);
-    receive_cq = host.CreateCq(64);
     a = Create();
     b = Create();
     ASSERT_NE(a, nullptr);
@@ -46,11 +41,6 @@ class DatagramTest : public ::testing::Test {
     return qp;
   }
 
-  ibv_gid OwnGid(uint8_t index) {
-    ibv_gid gid = {};
-    EXPECT_EQ(ibv_query_gid(host.context.get(), 1, index, &gid), 0);
-    return gid;
-  }
   Ah AddressHandle(const ibv_gid& gid, uint8_t gid_index) {
     ibv_ah_attr attr = AddressOf(gid, gid_index);
     Ah ah(ibv_create_ah(host.pd.get(), &attr));
@@ -71,13 +61,7 @@ class DatagramTest : public ::testing::Test {
     EXPECT_EQ(wc.opcode, IBV_WC_SEND);
     EXPECT_EQ(wc.wr_id, id);
   }
-  void ExpectNothingReceived() {
-    ibv_wc wc;
-    EXPECT_EQ(ibv_poll_cq(receive_cq.get(), 1, &wc), 0);
-  }
 
-  Host host;
-  Cq cq, receive_cq;
   Qp a, b;
 };
 

@@ -8,17 +8,14 @@
 #include <cstring>
 #include <numeric>
 
-#include "tests/verbs_provider/verbs_objects.h"
+#include "tests/verbs_provider/loopback.h"
 
 namespace uroce::verbs::testing {
 namespace {
 
-// `a` sends from the lower half of the buffer, `b` receives into the upper half.
-class OperationsTest : public ::testing::Test {
+class OperationsTest : public LoopbackTest {
  protected:
   void SetUp() override {
-    cq = host.CreateCq(64);
-    receive_cq = host.CreateCq(64);
     a = Create();
     b = Create();
     ASSERT_NE(a, nullptr);
@@ -42,9 +39,6 @@ class OperationsTest : public ::testing::Test {
     return Qp(ibv_create_qp_ex(host.context.get(), &attr));
   }
 
-  bool Arrived(size_t from, size_t to, size_t length) const {
-    return std::memcmp(host.buffer.data() + from, host.buffer.data() + to, length) == 0;
-  }
   uint64_t& Word(size_t offset) { return *reinterpret_cast<uint64_t*>(host.data() + offset); }
 
   void ExpectSuccess(ibv_wc_opcode opcode, uint64_t id = 1) {
@@ -54,10 +48,21 @@ class OperationsTest : public ::testing::Test {
     EXPECT_EQ(wc.wr_id, id);
     EXPECT_EQ(wc.qp_num, a->qp_num);
   }
+  // Binds the window of type 2 to what `a` may write.
+  void Bind(ibv_mw* mw, uint32_t rkey) {
+    SendRequest bind(IBV_WR_BIND_MW, {});
+    bind.bind_mw.mw = mw;
+    bind.bind_mw.rkey = rkey;
+    bind.bind_mw.bind_info = {.mr = host.mr.get(),
+                              .addr = host.address(kUpper),
+                              .length = 100,
+                              .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    ASSERT_EQ(bind.Post(b.get()), 0);
+    const ibv_wc wc = WaitForCompletion(cq.get());
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wc.opcode, IBV_WC_BIND_MW);
+  }
 
-  static constexpr size_t kUpper = 32'768;
-  Host host;
-  Cq cq, receive_cq;
   Qp a, b;
 };
 
@@ -278,15 +283,7 @@ TEST_F(OperationsTest, OnlyTheLowestByteOfAType2KeyIsUsed) {
     for (const bool same_byte : {false, true}) {
       const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_2));
       const uint32_t byte = (same_byte ? mw->rkey : wanted) & 0xff;
-      SendRequest bind(IBV_WR_BIND_MW, {});
-      bind.bind_mw.mw = mw.get();
-      bind.bind_mw.rkey = (wanted & ~0xffu) | byte;
-      bind.bind_mw.bind_info = {.mr = host.mr.get(),
-                                .addr = host.address(kUpper),
-                                .length = 100,
-                                .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
-      ASSERT_EQ(bind.Post(b.get()), 0);
-      EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_SUCCESS);
+      Bind(mw.get(), (wanted & ~0xffu) | byte);
       SendRequest write(IBV_WR_RDMA_WRITE, host.Sge(0, 100));
       write.Remote(host.address(kUpper), (mw->rkey & ~0xffu) | byte);
       ASSERT_EQ(write.Post(a.get()), 0);
@@ -318,16 +315,7 @@ TEST_F(OperationsTest, Type2WindowIsInvalidatedByEitherSide) {
   // The application never touches mw->rkey: both the next binding and deallocation work regardless.
   for (const bool by_peer : {false, true}) {
     rkey = ibv_inc_rkey(rkey);
-    SendRequest bind(IBV_WR_BIND_MW, {});
-    bind.bind_mw.mw = mw.get();
-    bind.bind_mw.rkey = rkey;
-    bind.bind_mw.bind_info = {.mr = host.mr.get(),
-                              .addr = host.address(kUpper),
-                              .length = 100,
-                              .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
-    ASSERT_EQ(bind.Post(b.get()), 0);
-    EXPECT_EQ(WaitForCompletion(cq.get()).opcode, IBV_WC_BIND_MW);
-
+    Bind(mw.get(), rkey);
     SendRequest write(IBV_WR_RDMA_WRITE, host.Sge(0, 100));
     ASSERT_EQ(write.Remote(host.address(kUpper), rkey).Post(a.get()), 0);
     ExpectSuccess(IBV_WC_RDMA_WRITE);

@@ -2,27 +2,18 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
-#include <atomic>
 #include <cerrno>
-#include <chrono>
-#include <thread>
+#include <utility>
 #include <vector>
 
-#include "tests/verbs_provider/verbs_objects.h"
+#include "tests/verbs_provider/loopback.h"
 
 namespace uroce::verbs::testing {
 namespace {
 
-class SharedReceiveQueueTest : public ::testing::Test {
+class SharedReceiveQueueTest : public LoopbackTest {
  protected:
-  static constexpr size_t kUpper = 32'768;
   static constexpr uint32_t kQkey = 0x1111'1111;
-
-  void SetUp() override {
-    cq = host.CreateCq(64);
-    receive_cq = host.CreateCq(64);
-    ASSERT_EQ(ibv_query_gid(host.context.get(), 1, 1, &gid), 0);
-  }
 
   Srq Create(uint32_t max_wr = 16, uint32_t max_sge = 2, uint32_t limit = 0) {
     ibv_srq_init_attr attr = {.srq_context = this,
@@ -49,6 +40,15 @@ class SharedReceiveQueueTest : public ::testing::Test {
     ibv_srq_attr attr = {.max_wr = max_wr, .max_sge = 0, .srq_limit = 0};
     return ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR);
   }
+  // Two queue pairs, the second one of which uses the queue, in which so many requests are posted.
+  std::pair<Qp, Qp> ConnectWithReceives(ibv_srq* srq, uint64_t receives) {
+    std::pair<Qp, Qp> pair(CreateQp(IBV_QPT_RC, nullptr), CreateQp(IBV_QPT_RC, srq));
+    ConnectLoopback(pair.first.get(), pair.second.get());
+    for (uint64_t id = 1; id <= receives; ++id) {
+      EXPECT_EQ(PostReceive(srq, host.Sge(kUpper, 8), id), 0);
+    }
+    return pair;
+  }
   // Sends `length` bytes and waits until they are received.
   ibv_wc Send(ibv_qp* qp, uint32_t length = 8) {
     EXPECT_EQ(SendRequest(IBV_WR_SEND, host.Sge(0, length)).Post(qp), 0);
@@ -56,9 +56,7 @@ class SharedReceiveQueueTest : public ::testing::Test {
     return WaitForCompletion(receive_cq.get());
   }
 
-  Host host;
-  Cq cq, receive_cq;
-  ibv_gid gid = {};
+  const ibv_gid gid = OwnGid();
 };
 
 TEST_F(SharedReceiveQueueTest, CreationIsChecked) {
@@ -215,12 +213,7 @@ TEST_F(SharedReceiveQueueTest, ErrorOfAQueuePairFlushesNothingOfIt) {
 // IBA 11.6.3.1 SRQ_LIMIT_REACHED.
 TEST_F(SharedReceiveQueueTest, LimitIsAnnouncedOnce) {
   const Srq srq = Create(4);
-  const Qp a = CreateQp(IBV_QPT_RC, nullptr);
-  const Qp b = CreateQp(IBV_QPT_RC, srq.get());
-  ConnectLoopback(a.get(), b.get());
-  for (uint64_t id = 1; id <= 4; ++id) {
-    ASSERT_EQ(PostReceive(srq.get(), host.Sge(kUpper, 8), id), 0);
-  }
+  const auto [a, b] = ConnectWithReceives(srq.get(), 4);
   ASSERT_EQ(SetLimit(srq.get(), 3), 0);
   EXPECT_EQ(QuerySrq(srq.get()).srq_limit, 3u);
   EXPECT_EQ(Send(a.get()).wr_id, 1u);  // 3 are left
@@ -254,12 +247,7 @@ TEST_F(SharedReceiveQueueTest, ModificationIsChecked) {
 
 TEST_F(SharedReceiveQueueTest, ResizeKeepsWhatIsPosted) {
   const Srq srq = Create(4);
-  const Qp a = CreateQp(IBV_QPT_RC, nullptr);
-  const Qp b = CreateQp(IBV_QPT_RC, srq.get());
-  ConnectLoopback(a.get(), b.get());
-  for (uint64_t id = 1; id <= 4; ++id) {
-    ASSERT_EQ(PostReceive(srq.get(), host.Sge(kUpper, 8), id), 0);
-  }
+  const auto [a, b] = ConnectWithReceives(srq.get(), 4);
   EXPECT_EQ(PostReceive(srq.get(), host.Sge(kUpper, 8), 5), ENOMEM);
   EXPECT_EQ(Resize(srq.get(), 3), EINVAL);
   ASSERT_EQ(Resize(srq.get(), 6), 0);
@@ -284,15 +272,8 @@ TEST_F(SharedReceiveQueueTest, DestroyWaitsForTheAcknowledgement) {
   a.reset();
   b.reset();
   ibv_srq* const raw = srq.release();
-  std::atomic<bool> acknowledged{false};
-  std::thread destroyer([&] {
-    EXPECT_EQ(ibv_destroy_srq(raw), 0);
-    EXPECT_TRUE(acknowledged.load());
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  acknowledged.store(true);
-  ibv_ack_async_event(&event);
-  destroyer.join();
+  ExpectWaitsForAcknowledgement([&] { return ibv_destroy_srq(raw); },
+                                [&] { ibv_ack_async_event(&event); });
 }
 
 TEST_F(SharedReceiveQueueTest, DestroyDropsTheUnreadEvent) {

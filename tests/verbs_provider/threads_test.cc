@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/verbs_provider/verbs_objects.h"
+#include "tests/verbs_provider/loopback.h"
 
 namespace uroce::verbs::testing {
 namespace {
@@ -115,14 +115,8 @@ TEST(ThreadsTest, ObjectsComeAndGoUnderTraffic) {
 
 TEST(ThreadsTest, EventsWakeASleeper) {
   Host host;
-  const Channel channel(ibv_create_comp_channel(host.context.get()));
-  const Cq send_cq = host.CreateCq(16);
-  const Cq receive_cq = host.CreateCq(16, channel.get());
-  ibv_qp_init_attr attr = RcAttributes(send_cq.get(), receive_cq.get());
-  const Qp a(ibv_create_qp(host.pd.get(), &attr));
-  const Qp b(ibv_create_qp(host.pd.get(), &attr));
-  ConnectLoopback(a.get(), b.get());
-  ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
+  const AnnouncedPair pair(host);
+  ASSERT_EQ(ibv_req_notify_cq(pair.receive_cq.get(), 0), 0);
 
   constexpr int kWakeUps = 200;
   std::atomic<int> received{0};
@@ -130,7 +124,7 @@ TEST(ThreadsTest, EventsWakeASleeper) {
     while (received < kWakeUps) {
       ibv_cq* cq = nullptr;
       void* context = nullptr;
-      ASSERT_EQ(ibv_get_cq_event(channel.get(), &cq, &context), 0);
+      ASSERT_EQ(ibv_get_cq_event(pair.channel.get(), &cq, &context), 0);
       ibv_ack_cq_events(cq, 1);
       ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
       ibv_wc wc;
@@ -138,9 +132,9 @@ TEST(ThreadsTest, EventsWakeASleeper) {
     }
   });
   for (int i = 0; i < kWakeUps; ++i) {
-    ASSERT_EQ(PostReceive(b.get(), host.Sge(4096, 64), 1), 0);
-    ASSERT_EQ(SendRequest(IBV_WR_SEND, host.Sge(0, 8)).Post(a.get()), 0);
-    ASSERT_EQ(WaitForCompletion(send_cq.get()).status, IBV_WC_SUCCESS);
+    ASSERT_EQ(PostReceive(pair.b.get(), host.Sge(4096, 64), 1), 0);
+    ASSERT_EQ(SendRequest(IBV_WR_SEND, host.Sge(0, 8)).Post(pair.a.get()), 0);
+    ASSERT_EQ(WaitForCompletion(pair.send_cq.get()).status, IBV_WC_SUCCESS);
     while (received <= i) std::this_thread::yield();
   }
   sleeper.join();

@@ -5,22 +5,16 @@
 #include <infiniband/verbs.h>
 
 #include <cerrno>
-#include <cstring>
 #include <numeric>
 
-#include "tests/verbs_provider/verbs_objects.h"
+#include "tests/verbs_provider/loopback.h"
 
 namespace uroce::verbs::testing {
 namespace {
 
-// `a` sends from the lower half of the buffer, `b` receives into the upper half.
-class UnreliableConnectionTest : public ::testing::Test {
+class UnreliableConnectionTest : public LoopbackTest {
  protected:
-  static constexpr size_t kUpper = 32'768;
-
   void SetUp() override {
-    cq = host.CreateCq(64);
-    receive_cq = host.CreateCq(64);
     const auto basic = Attributes(IBV_QPT_UC, cq.get(), receive_cq.get());
     ibv_qp_init_attr_ex attr = ExtendedAttributes(
         host.pd.get(), basic,
@@ -33,16 +27,6 @@ class UnreliableConnectionTest : public ::testing::Test {
     std::iota(host.buffer.begin(), host.buffer.begin() + kUpper, uint8_t{1});
   }
 
-  bool Arrived(size_t from, size_t to, size_t length) const {
-    return std::memcmp(host.buffer.data() + from, host.buffer.data() + to, length) == 0;
-  }
-  void ExpectNothingReceived() {
-    ibv_wc wc;
-    EXPECT_EQ(ibv_poll_cq(receive_cq.get(), 1, &wc), 0);
-  }
-
-  Host host;
-  Cq cq, receive_cq;
   Qp a, b;
 };
 

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <memory>
 
-#include "tests/verbs_provider/verbs_objects.h"
+#include "tests/verbs_provider/loopback.h"
 
 namespace uroce::verbs::testing {
 namespace {
@@ -39,16 +39,11 @@ class File {
   const int fd_;
 };
 
-class XrcTest : public ::testing::Test {
+class XrcTest : public LoopbackTest {
  protected:
-  static constexpr size_t kUpper = 32'768;
-
   void SetUp() override {
-    cq = host.CreateCq(64);
-    receive_cq = host.CreateCq(64);
     domain = OpenDomain(host.context.get());
     ASSERT_NE(domain, nullptr);
-    ASSERT_EQ(ibv_query_gid(host.context.get(), 1, 1, &gid), 0);
   }
 
   ibv_srq_init_attr_ex SrqAttributes(ibv_xrcd* xrcd) {
@@ -114,10 +109,8 @@ class XrcTest : public ::testing::Test {
     return WaitForCompletion(cq.get()).status;
   }
 
-  Host host;
-  Cq cq, receive_cq;
   Xrcd domain;
-  ibv_gid gid = {};
+  const ibv_gid gid = OwnGid();
 };
 
 // --- domains

@@ -79,3 +79,13 @@ def cc_test(name, srcs = None, copts = [], deps = [], size = "small", **kwargs):
         deps = deps + ["//tools/bazel/deps:gtest_main"],
         **kwargs
     )
+
+def cc_libraries(libraries, deps = [], **kwargs):
+    """Libraries that differ in their dependencies alone, name: dependencies; `deps` are of all."""
+    for name, own in libraries.items():
+        cc_library(name = name, deps = deps + own, **kwargs)
+
+def cc_tests(tests, deps = [], **kwargs):
+    """Tests that differ in their dependencies alone, name: dependencies; `deps` are of all."""
+    for name, own in tests.items():
+        cc_test(name = name, deps = deps + own, **kwargs)

@@ -1,5 +1,3 @@
-#include "tools/cli/check.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -8,6 +6,7 @@
 #include "dpdk_nic/device/device_config.h"
 #include "tools/cli/finding.h"
 #include "tools/cli/parse_options.h"
+#include "tools/cli/subcommand.h"
 
 namespace uroce::cli {
 namespace {

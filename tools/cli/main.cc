@@ -7,9 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/cli/check.h"
-#include "tools/cli/run.h"
-#include "tools/cli/status.h"
 #include "tools/cli/subcommand.h"
 
 namespace uroce::cli {
@@ -17,7 +14,11 @@ namespace {
 
 constexpr std::string_view kVersion = "0.1.0";
 
-constexpr std::array kSubcommands = {kRunSubcommand, kStatusSubcommand, kCheckSubcommand};
+constexpr std::array<Subcommand, 3> kSubcommands = {{
+    {"run", "run a program that finds an RDMA device 'uroce0'", Run},
+    {"status", "show a fabric: its port, processes, links and queue pairs", Status},
+    {"check", "tell whether programs can run here, and what to do if not", Check},
+}};
 
 void PrintHelp() {
   std::printf(

@@ -1,5 +1,3 @@
-#include "tools/cli/run.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +17,7 @@
 #include "tools/cli/libraries.h"
 #include "tools/cli/parse_options.h"
 #include "tools/cli/program_check.h"
+#include "tools/cli/subcommand.h"
 #include "tools/cli/wire_check.h"
 
 namespace uroce::cli {

@@ -1,5 +1,3 @@
-#include "tools/cli/status.h"
-
 #include <cstdio>
 #include <cstdlib>
 
@@ -9,6 +7,7 @@
 #include "tools/cli/parse_options.h"
 #include "tools/cli/status_json.h"
 #include "tools/cli/status_table.h"
+#include "tools/cli/subcommand.h"
 
 namespace uroce::cli {
 namespace {

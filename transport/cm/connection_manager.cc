@@ -216,6 +216,18 @@ bool ConnectionManager::HasRoomFor(const Connection& listener, const Gid& gid) {
   return true;
 }
 
+Connection* ConnectionManager::CreateIncoming(const Incoming& in, const Connection& listener) {
+  if (!HasRoomFor(listener, in.gid())) return nullptr;
+  Connection* connection = CreateConnection();
+  if (connection == nullptr) {
+    ++counters_.half_open_full;
+    return nullptr;
+  }
+  connection->transaction_id = in.mad.header.transaction_id;
+  connection->unanswered = listener.unanswered;
+  return connection;
+}
+
 void ConnectionManager::SetState(Connection& connection, State state) {
   const State before = connection.state;
   connection.state = state;

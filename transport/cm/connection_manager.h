@@ -128,6 +128,8 @@ class ConnectionManager {
             CommunicationId id);
   static void Unlist(PeerTable& table, std::optional<PeerKey>& key);
   bool HasRoomFor(const Connection& listener, const Gid& gid);
+  // For a request to the listener; null if there is no room.
+  Connection* CreateIncoming(const Incoming& in, const Connection& listener);
   void MakeRoomForId();
 
   // transmit and time

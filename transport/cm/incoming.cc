@@ -106,15 +106,9 @@ void ConnectionManager::On(const Incoming& in, const Req& req) {
     return;
   }
   // A request that is dropped comes again: no REJ.
-  if (!HasRoomFor(*listener, in.gid())) return;
-  Connection* connection = CreateConnection();
-  if (connection == nullptr) {
-    ++counters_.half_open_full;
-    return;
-  }
+  Connection* connection = CreateIncoming(in, *listener);
+  if (connection == nullptr) return;
   FillIn(req, in.source, *connection);
-  connection->transaction_id = in.mad.header.transaction_id;
-  connection->unanswered = listener->unanswered;
   const CommunicationId id = connection->local_id;
   List(remote_ids_, connection->remote_id_key, {req.local_ca_guid, req.local_id.value, in.gid()},
        id);

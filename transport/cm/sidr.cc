@@ -36,18 +36,12 @@ void ConnectionManager::On(const Incoming& in, const SidrReq& request) {
                        .service_id = request.service_id});
     return;
   }
-  if (!HasRoomFor(*listener, in.gid())) return;
-  Connection* connection = CreateConnection();
-  if (connection == nullptr) {
-    ++counters_.half_open_full;
-    return;
-  }
+  Connection* connection = CreateIncoming(in, *listener);
+  if (connection == nullptr) return;
   connection->is_used = true;
   connection->remote_id = request.request_id;
   connection->service_id = request.service_id;
   connection->peer = in.source;
-  connection->transaction_id = in.mad.header.transaction_id;
-  connection->unanswered = listener->unanswered;
   List(resolutions_, connection->remote_id_key, key, connection->local_id);
   SetState(*connection, State::kSidrReqReceived);
   Tell(EventKind::kSidrReqReceived, *connection, in, listener->local_id);

@@ -12,6 +12,7 @@
 #include "verbs_provider/base/translate.h"
 #include "verbs_provider/device/context.h"
 #include "verbs_provider/objects/async_events.h"
+#include "verbs_provider/objects/destroy.h"
 
 namespace uroce::verbs {
 namespace {
@@ -106,11 +107,8 @@ void RemoveFromTransport(CompletionQueue& cq) {
 }
 
 int DestroyCq(ibv_cq* verbs) {
-  return ReturningErrno([&] {
-    CompletionQueue& cq = CompletionQueue::From(verbs);
-    if (cq.device->lost_by_fork()) return EIO;
-    if (cq.users.in_use()) return EBUSY;  // IBA C11-17
-
+  // IBA C11-17
+  return DestroyUnused<CompletionQueue>(verbs, [&](CompletionQueue& cq) {
     Context::From(verbs->context).objects().Remove(cq);
     RemoveFromTransport(cq);
     if (verbs->channel != nullptr) {
@@ -122,8 +120,6 @@ int DestroyCq(ibv_cq* verbs) {
                           cq.completion_events_posted);
     AwaitAcknowledgements(&verbs->mutex, &verbs->cond, &verbs->async_events_completed,
                           cq.async_events_posted);
-    delete &cq;
-    return 0;
   });
 }
 

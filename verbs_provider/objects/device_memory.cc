@@ -5,6 +5,7 @@
 
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/device/context.h"
+#include "verbs_provider/objects/destroy.h"
 
 namespace uroce::verbs {
 namespace {
@@ -58,14 +59,8 @@ ibv_dm* AllocDm(ibv_context* context, ibv_alloc_dm_attr* attr) {
 }
 
 int FreeDm(ibv_dm* verbs) {
-  return ReturningErrno([&] {
-    DeviceMemory& dm = DeviceMemory::From(verbs);
-    if (dm.device->lost_by_fork()) return EIO;
-    if (dm.users.in_use()) return EBUSY;
-    dm.device->device_memory_pages().Return(dm.pages);
-    delete &dm;
-    return 0;
-  });
+  return DestroyUnused<DeviceMemory>(
+      verbs, [](DeviceMemory& dm) { dm.device->device_memory_pages().Return(dm.pages); });
 }
 
 }  // namespace uroce::verbs

@@ -5,6 +5,7 @@
 
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/device/context.h"
+#include "verbs_provider/objects/destroy.h"
 
 namespace uroce::verbs {
 
@@ -23,18 +24,13 @@ ibv_pd* AllocPd(ibv_context* context) {
 }
 
 int DeallocPd(ibv_pd* verbs) {
-  return ReturningErrno([&] {
-    ProtectionDomain& pd = ProtectionDomain::From(verbs);
-    if (pd.device->lost_by_fork()) return EIO;
-    if (pd.users.in_use()) return EBUSY;
+  return DestroyUnused<ProtectionDomain>(verbs, [](ProtectionDomain& pd) {
     if (pd.original == nullptr) {
       pd.device->ReturnPdId(pd.id);
     } else {
       pd.original->users.Remove();
       if (pd.thread != nullptr) pd.thread->users.Remove();
     }
-    delete &pd;
-    return 0;
   });
 }
 
@@ -76,13 +72,7 @@ ibv_td* AllocTd(ibv_context* context, ibv_td_init_attr* attr) {
 }
 
 int DeallocTd(ibv_td* verbs) {
-  return ReturningErrno([&] {
-    ThreadDomain& td = ThreadDomain::From(verbs);
-    if (td.device->lost_by_fork()) return EIO;
-    if (td.users.in_use()) return EBUSY;
-    delete &td;
-    return 0;
-  });
+  return DestroyUnused<ThreadDomain>(verbs, [](ThreadDomain&) {});
 }
 
 }  // namespace uroce::verbs

@@ -10,6 +10,7 @@
 #include "verbs_provider/data_path/work_request_chain.h"
 #include "verbs_provider/device/context.h"
 #include "verbs_provider/objects/async_events.h"
+#include "verbs_provider/objects/destroy.h"
 
 namespace uroce::verbs {
 namespace {
@@ -115,10 +116,7 @@ void RemoveFromTransport(SharedReceiveQueue& srq) {
 }
 
 int DestroySrq(ibv_srq* verbs) {
-  return ReturningErrno([&] {
-    SharedReceiveQueue& srq = SharedReceiveQueue::From(verbs);
-    if (srq.device->lost_by_fork()) return EIO;
-    if (srq.users.in_use()) return EBUSY;
+  return DestroyUnused<SharedReceiveQueue>(verbs, [&](SharedReceiveQueue& srq) {
     Context::From(verbs->context).objects().Remove(srq);
     RemoveFromTransport(srq);
     srq.events_posted -= abi::PurgeAsyncEvents(verbs->context, reinterpret_cast<uintptr_t>(verbs));
@@ -130,8 +128,6 @@ int DestroySrq(ibv_srq* verbs) {
     }
     pthread_cond_destroy(&verbs->cond);
     pthread_mutex_destroy(&verbs->mutex);
-    delete &srq;
-    return 0;
   });
 }
 

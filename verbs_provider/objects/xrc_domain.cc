@@ -8,6 +8,7 @@
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/device/context.h"
 #include "verbs_provider/device/device.h"
+#include "verbs_provider/objects/destroy.h"
 
 namespace uroce::verbs {
 
@@ -71,14 +72,9 @@ ibv_xrcd* OpenXrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
 }
 
 int CloseXrcd(ibv_xrcd* verbs) {
-  return ReturningErrno([&] {
-    XrcDomainHandle& handle = XrcDomainHandle::From(verbs);
-    if (handle.device->lost_by_fork()) return EIO;
-    if (handle.users.in_use()) return EBUSY;
+  return DestroyUnused<XrcDomainHandle>(verbs, [&](XrcDomainHandle& handle) {
     Context::From(verbs->context).objects().Remove(handle);
     handle.device->xrc_domains().Close(handle.domain);
-    delete &handle;
-    return 0;
   });
 }
 

@@ -1,6 +1,7 @@
 // What peers do: cma_ib_req_handler, cma_ib_handler and cma_sidr_rep_handler of Linux.
 #include <algorithm>
 #include <cerrno>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -33,25 +34,16 @@ void CopyPrivateData(std::span<const uint8_t> bytes, Parameters& parameters) {
 }
 
 // What one end offers as responder the other one may use as requester.
-void Fill(const Req& req, size_t skipped, rdma_ucm_conn_param& out) {
-  CopyPrivateData(std::span(req.private_data).subspan(skipped), out);
-  out.qp_num = req.local_qpn.value;
-  out.srq = req.srq ? 1 : 0;
-  out.responder_resources = req.initiator_depth;
-  out.initiator_depth = req.responder_resources;
-  out.flow_control = req.end_to_end_flow_control ? 1 : 0;
-  out.retry_count = req.retry_count;
-  out.rnr_retry_count = req.rnr_retry_count;
-}
-
-void Fill(const Rep& rep, rdma_ucm_conn_param& out) {
-  CopyPrivateData(std::span(rep.private_data), out);
-  out.qp_num = rep.local_qpn.value;
-  out.srq = rep.srq ? 1 : 0;
-  out.responder_resources = rep.initiator_depth;
-  out.initiator_depth = rep.responder_resources;
-  out.flow_control = rep.end_to_end_flow_control ? 1 : 0;
-  out.rnr_retry_count = rep.rnr_retry_count;
+template <class Message>
+void Fill(const Message& message, size_t skipped, rdma_ucm_conn_param& out) {
+  CopyPrivateData(std::span(message.private_data).subspan(skipped), out);
+  out.qp_num = message.local_qpn.value;
+  out.srq = message.srq ? 1 : 0;
+  out.responder_resources = message.initiator_depth;
+  out.initiator_depth = message.responder_resources;
+  out.flow_control = message.end_to_end_flow_control ? 1 : 0;
+  if constexpr (std::is_same_v<Message, Req>) out.retry_count = message.retry_count;
+  out.rnr_retry_count = message.rnr_retry_count;
 }
 
 rdma_ucm_event_resp EventOf(UserEvent kind, int status) {
@@ -232,7 +224,7 @@ void Agent::OnConnectionEvent(Id& id, const Event& event) {
         return 0;
       });
       rdma_ucm_event_resp response = EventOf(UserEvent::kConnectResponse, 0);
-      Fill(std::get<Rep>(event.message), response.param.conn);
+      Fill(std::get<Rep>(event.message), 0, response.param.conn);
       return Tell(id, response);
     }
     case EventKind::kRtuReceived:

@@ -22,6 +22,8 @@
 
 namespace uroce::nic::control {
 
+using Calls = std::vector<std::string>;
+
 // Writes down what it is told to do, and answers what the test wants.
 class RecordingSwitch : public FrameSwitch {
  public:
@@ -46,7 +48,7 @@ class RecordingSwitch : public FrameSwitch {
   // be read.
   void ShareSockets(uint64_t count);
   // What was recorded since the last call, e.g. "Declare 7 458752".
-  std::vector<std::string> TakeCalls();
+  Calls TakeCalls();
   std::unique_ptr<RingLink> TakeUplink();
 
  private:

@@ -20,7 +20,6 @@ namespace {
 
 using transport::Gid;
 using transport::Qpn;
-using Calls = std::vector<std::string>;
 
 constexpr Gid kGroup = Gid::FromIpv4({239, 1, 1, 5});
 constexpr Gid kHost = Gid::FromIpv4({192, 0, 2, 7});

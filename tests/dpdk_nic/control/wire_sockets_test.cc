@@ -15,7 +15,6 @@ namespace {
 
 using transport::Gid;
 using transport::Qpn;
-using Calls = std::vector<std::string>;
 
 constexpr Gid kHost = Gid::FromIpv4({10, 0, 0, 2});
 

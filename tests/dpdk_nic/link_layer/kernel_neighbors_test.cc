@@ -8,6 +8,8 @@
 #include <map>
 #include <vector>
 
+#include "tests/dpdk_nic/link_layer/neighborhood.h"
+
 namespace uroce::nic {
 namespace {
 
@@ -17,16 +19,9 @@ using transport::Milliseconds;
 using transport::Time;
 using Change = KernelTables::Change;
 
-constexpr MacAddress kOurMac = {0x02, 0, 0, 0, 0, 0x0a};
-constexpr MacAddress kPeerMac = {0x02, 0, 0, 0, 0, 0x0b};
-constexpr MacAddress kOtherMac = {0x02, 0, 0, 0, 0, 0x0c};
-constexpr Gid kOurIpv4 = Gid::FromIpv4({192, 0, 2, 1});
 constexpr Gid kOurOtherIpv4 = Gid::FromIpv4({198, 51, 100, 1});
-constexpr Gid kPeerIpv4 = Gid::FromIpv4({192, 0, 2, 2});
 constexpr Gid kOtherPeerIpv4 = Gid::FromIpv4({198, 51, 100, 2});
 constexpr Gid kFarIpv4 = Gid::FromIpv4({203, 0, 113, 1});
-constexpr Gid kOurLinkLocal = Gid::LinkLocal(kOurMac);
-constexpr Gid kPeerLinkLocal = Gid::LinkLocal(kPeerMac);
 
 class FakeTables final : public KernelTables {
  public:

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "tests/dpdk_nic/link_layer/neighborhood.h"
+
 namespace uroce::nic {
 namespace {
 
@@ -14,14 +16,7 @@ using transport::MacAddress;
 using transport::Milliseconds;
 using transport::Time;
 
-constexpr MacAddress kOurMac = {0x02, 0, 0, 0, 0, 0x0a};
-constexpr MacAddress kPeerMac = {0x02, 0, 0, 0, 0, 0x0b};
-constexpr MacAddress kOtherMac = {0x02, 0, 0, 0, 0, 0x0c};
-constexpr Gid kOurIpv4 = Gid::FromIpv4({192, 0, 2, 1});
-constexpr Gid kPeerIpv4 = Gid::FromIpv4({192, 0, 2, 2});
 constexpr Gid kFarIpv4 = Gid::FromIpv4({198, 51, 100, 7});
-constexpr Gid kOurLinkLocal = Gid::LinkLocal(kOurMac);
-constexpr Gid kPeerLinkLocal = Gid::LinkLocal(kPeerMac);
 constexpr Gid kOurIpv6 = {{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
 constexpr Gid kPeerIpv6 = {{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
 
@@ -77,15 +72,13 @@ class NeighborTableTest : public testing::Test {
             .target_ip = {192, 0, 2, 1}};
   }
   static NeighborMessage Advertisement(const MacAddress& mac, bool overrides) {
-    NeighborMessage message;
-    message.type = NeighborMessage::Type::kAdvertisement;
-    message.source = kPeerIpv6;
-    message.destination = kOurIpv6;
-    message.target = kPeerIpv6;
-    message.link_layer_address = mac;
-    message.is_solicited = true;
-    message.overrides = overrides;
-    return message;
+    return {.type = NeighborMessage::Type::kAdvertisement,
+            .source = kPeerIpv6,
+            .destination = kOurIpv6,
+            .target = kPeerIpv6,
+            .link_layer_address = mac,
+            .is_solicited = true,
+            .overrides = overrides};
   }
 
   // Lets time pass until the next deadline; false if there is none.

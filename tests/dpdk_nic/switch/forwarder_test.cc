@@ -34,6 +34,18 @@ class ForwarderTest : public testing::Test {
     spec.payload.assign(64, number);
     return spec.Build();
   }
+  // Fills the rings of Alice and of Bob with frames to a group that Bob is in. They are all like
+  // the one that is returned.
+  FrameBytes SendMoreThanBobTakes() {
+    rig_.cable->room = 10'000;
+    rig_.Process(kBob);
+    Join(kBob);
+    const FrameBytes frame = ToGroup(QpOf(kAlice, 1)).Build();
+    for (size_t sent = 0; sent < 2 * kSlots; rig_.RunOnce()) {
+      if (rig_.Process(kAlice).Send(frame)) ++sent;
+    }
+    return frame;
+  }
 
   ForwarderRig rig_;
 };
@@ -237,15 +249,7 @@ TEST_F(ForwarderTest, GroupDatagramThatWaitsForTheWireIsCopiedOnce) {
 }
 
 TEST_F(ForwarderTest, SenderToAGroupWaitsForAMemberThatIsFull) {
-  rig_.cable->room = 10'000;
-  rig_.Process(kBob);
-  Join(kBob);
-  const FrameBytes frame = ToGroup(QpOf(kAlice, 1)).Build();
-  size_t sent = 0;
-  while (sent < 2 * kSlots) {
-    if (rig_.Process(kAlice).Send(frame)) ++sent;
-    rig_.RunOnce();
-  }
+  const FrameBytes frame = SendMoreThanBobTakes();
   EXPECT_FALSE(rig_.Process(kAlice).Send(frame)) << "its own ring is full, too";
   EXPECT_EQ(rig_.forwarder.PlanSleep().kind, SleepPlan::Kind::kNap);
   EXPECT_EQ(rig_.Process(kBob).Receive().size(), kSlots);
@@ -253,19 +257,11 @@ TEST_F(ForwarderTest, SenderToAGroupWaitsForAMemberThatIsFull) {
   rig_.Run();
   EXPECT_EQ(rig_.Process(kBob).Receive().size(), kSlots);
   EXPECT_EQ(rig_.counters().dropped_no_room, 0u);
-  EXPECT_EQ(rig_.cable->TakeSent().size(), sent) << "each of them once";
+  EXPECT_EQ(rig_.cable->TakeSent().size(), 2 * kSlots) << "each of them once";
 }
 
 TEST_F(ForwarderTest, MemberThatTakesNothingIsWaitedForOnce) {
-  rig_.cable->room = 10'000;
-  rig_.Process(kBob);
-  Join(kBob);
-  const FrameBytes frame = ToGroup(QpOf(kAlice, 1)).Build();
-  size_t sent = 0;
-  while (sent < 2 * kSlots) {
-    if (rig_.Process(kAlice).Send(frame)) ++sent;
-    rig_.RunOnce();
-  }
+  const FrameBytes frame = SendMoreThanBobTakes();
   rig_.RunOnce(WaitBudget::kMost);
   rig_.Run();
   EXPECT_EQ(rig_.cable->TakeSent().size(), 2 * kSlots);
@@ -278,15 +274,7 @@ TEST_F(ForwarderTest, MemberThatTakesNothingIsWaitedForOnce) {
 
 // A hostile member takes a frame whenever the sender is about to give up: it is waited for 0.1 ms.
 TEST_F(ForwarderTest, MemberThatTakesFramesSlowlyEarnsASmallWaitBudget) {
-  rig_.cable->room = 10'000;
-  rig_.Process(kBob);
-  Join(kBob);
-  const FrameBytes frame = ToGroup(QpOf(kAlice, 1)).Build();
-  size_t sent = 0;
-  while (sent < 2 * kSlots) {
-    if (rig_.Process(kAlice).Send(frame)) ++sent;
-    rig_.RunOnce();
-  }
+  const FrameBytes frame = SendMoreThanBobTakes();
   rig_.RunOnce(WaitBudget::kMost);
   rig_.Run();
   rig_.cable->TakeSent();

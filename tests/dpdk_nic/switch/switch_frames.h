@@ -8,8 +8,8 @@
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/link_layer/link_layer.h"
 #include "dpdk_nic/switch/frame_check.h"
+#include "tests/transport/cm/mad_spec.h"
 #include "transport/limits.h"
-#include "transport/wire/byte_order.h"
 #include "transport/wire/frame_builder.h"
 
 namespace uroce::nic {
@@ -85,48 +85,14 @@ inline RoceSpec ToGroup(transport::Qpn source_qpn, const transport::Gid& group =
   return spec;
 }
 
-// The attribute ids of the connection manager's messages.
-enum class Mad : uint16_t {
-  kReq = 0x10,
-  kMra = 0x11,
-  kRej = 0x12,
-  kRep = 0x13,
-  kRtu = 0x14,
-  kDreq = 0x15,
-  kDrep = 0x16,
-  kSidrReq = 0x17,
-  kSidrRep = 0x18,
-  kLap = 0x19,
-  kApr = 0x1a,
-};
-
-// A MAD of the connection manager.
-struct MadSpec {
-  Mad attribute = Mad::kReq;
-  uint32_t first_id = 0;   // the sender's communication id, or a request id
-  uint32_t second_id = 0;  // the recipient's communication id
-  uint64_t request_service = 0;
-  uint64_t answer_service = 0;
-
-  std::vector<uint8_t> Build() const {
-    std::vector<uint8_t> mad(transport::cm::kMadBytes);
-    mad[0] = 1;
-    mad[1] = 0x07;
-    mad[2] = 2;
-    mad[3] = 0x03;
-    transport::Store16(static_cast<uint16_t>(attribute), &mad[16]);
-    transport::Store32(first_id, &mad[24]);
-    transport::Store32(second_id, &mad[28]);
-    if (request_service != 0) transport::Store64(request_service, &mad[32]);
-    if (answer_service != 0) transport::Store64(answer_service, &mad[36]);
-    return mad;
-  }
-};
+using Mad = transport::cm::Attribute;
+using transport::cm::MadSpec;
 
 inline RoceSpec Management(const MadSpec& mad, RoceSpec spec) {
   spec.opcode = kUdSendOnly;
   spec.destination_qpn = spec.source_qpn = kManagementQpn;
-  spec.payload = mad.Build();
+  const auto bytes = mad.Build();
+  spec.payload.assign(bytes.begin(), bytes.end());
   return spec;
 }
 

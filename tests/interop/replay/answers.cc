@@ -6,12 +6,8 @@
 #include "transport/wire/aeth.h"
 #include "transport/wire/printer.h"
 
-namespace uroce::interop {
+namespace uroce::transport::interop {
 namespace {
-
-using transport::Packet;
-using transport::Psn;
-using transport::Syndrome;
 
 std::string Describe(const Packet& packet, Psn first_psn) {
   Packet normal = packet;
@@ -92,4 +88,4 @@ std::vector<Difference> Compare(const std::vector<Answer>& ours,
   return differences;
 }
 
-}  // namespace uroce::interop
+}  // namespace uroce::transport::interop

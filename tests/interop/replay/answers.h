@@ -8,7 +8,7 @@
 #include "tests/interop/replay/capture.h"
 #include "transport/psn.h"
 
-namespace uroce::interop {
+namespace uroce::transport::interop {
 
 // A response packet in words that do not depend on who sent it: PSNs count from the first request
 // of the flow, and how many receive requests the responder has is left out.
@@ -17,7 +17,7 @@ struct Answer {
   std::string text;
   std::vector<uint8_t> payload;
 
-  Answer(uint32_t number, const transport::Packet& packet, transport::Psn first_psn);
+  Answer(uint32_t number, const Packet& packet, Psn first_psn);
 };
 
 inline const std::string kNothing = "nothing";
@@ -36,4 +36,4 @@ std::ostream& operator<<(std::ostream& out, const Difference& difference);
 // What has to be replaced in `theirs` to make it `ours`, in order.
 std::vector<Difference> Compare(const std::vector<Answer>& ours, const std::vector<Answer>& theirs);
 
-}  // namespace uroce::interop
+}  // namespace uroce::transport::interop

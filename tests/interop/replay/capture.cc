@@ -9,12 +9,8 @@
 
 #include "transport/wire/frame_parser.h"
 
-namespace uroce::interop {
+namespace uroce::transport::interop {
 namespace {
-
-using transport::DropReason;
-using transport::Microseconds;
-using transport::Time;
 
 constexpr char kFolder[] = "tests/interop/captures/";
 
@@ -63,7 +59,7 @@ Capture ReadCapture(const std::string& path) {
     frame.at = Time{} + Microseconds(int64_t{seconds} * 1'000'000 + microseconds);
     const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(at);
     frame.bytes.assign(begin, begin + captured);
-    frame.verdict = transport::ParseFrame(frame.bytes, frame.packet);
+    frame.verdict = ParseFrame(frame.bytes, frame.packet);
     at += captured;
   }
   return capture;
@@ -80,4 +76,4 @@ std::vector<std::string> CaptureNames() {
 
 std::string PathOf(const std::string& name) { return kFolder + name; }
 
-}  // namespace uroce::interop
+}  // namespace uroce::transport::interop

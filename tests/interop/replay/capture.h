@@ -8,21 +8,19 @@
 #include "transport/time.h"
 #include "transport/wire/packet.h"
 
-namespace uroce::interop {
+namespace uroce::transport::interop {
 
 // A frame of a capture, and what our parser makes of it.
 struct CapturedFrame {
   uint32_t number = 0;  // from 1, as Wireshark counts
-  transport::Time at;
+  Time at;
   std::vector<uint8_t> bytes;
-  transport::DropReason verdict = transport::DropReason::kNone;
-  transport::Packet packet;  // if the verdict is kNone; points into `bytes`
+  DropReason verdict = DropReason::kNone;
+  Packet packet;  // if the verdict is kNone; points into `bytes`
 
   // To one of the two queue pairs that every port has for management: the connection
   // manager's business.
-  bool IsManagement() const {
-    return packet.opcode.HasDeth() && packet.destination_qpn <= transport::Qpn{1};
-  }
+  bool IsManagement() const { return packet.opcode.HasDeth() && packet.destination_qpn <= Qpn{1}; }
 };
 
 using Capture = std::vector<CapturedFrame>;
@@ -35,4 +33,4 @@ Capture ReadCapture(const std::string& path);
 std::vector<std::string> CaptureNames();
 std::string PathOf(const std::string& name);
 
-}  // namespace uroce::interop
+}  // namespace uroce::transport::interop

@@ -9,12 +9,8 @@
 #include "tests/interop/replay/responder_replay.h"
 #include "transport/wire/printer.h"
 
-namespace uroce::interop {
+namespace uroce::transport::interop {
 namespace {
-
-using transport::CompletionStatus;
-using transport::DropReason;
-using transport::MacAddress;
 
 // Where frames were dropped between the machines, each has a capture of its own: what the other one
 // sent and received is not in it.
@@ -128,4 +124,4 @@ INSTANTIATE_TEST_SUITE_P(Rxe, CapturedFlowsTest, testing::ValuesIn(CaptureNames(
 
 }  // namespace
 
-}  // namespace uroce::interop
+}  // namespace uroce::transport::interop

@@ -16,18 +16,8 @@
 #include "transport/wire/printer.h"
 #include "transport/wire/udp.h"
 
-namespace uroce::interop {
+namespace uroce::transport::interop {
 namespace {
-
-using transport::AddressVector;
-using transport::DropReason;
-using transport::EthernetHeader;
-using transport::FrameBuilder;
-using transport::Ipv4Header;
-using transport::Ipv6Header;
-using transport::IpVersion;
-using transport::PayloadPiece;
-using transport::Syndrome;
 
 constexpr size_t kCaptures = 46;
 constexpr size_t kIpAt = EthernetHeader::kBytes;
@@ -42,30 +32,29 @@ bool IsIpv6(const CapturedFrame& frame) {
 
 // The frame built anew from what was parsed.
 std::vector<uint8_t> Rebuild(const CapturedFrame& frame) {
-  const transport::Packet& packet = frame.packet;
+  const Packet& packet = frame.packet;
   AddressVector address;
   address.destination_gid = packet.destination_gid;
   std::copy_n(frame.bytes.begin(), 6, address.destination_mac.begin());
   address.traffic_class = packet.traffic_class;
   const uint8_t* ip = frame.bytes.data() + kIpAt;
   if (IsIpv6(frame)) {
-    address.hop_limit = transport::ParseIpv6(ip)->hop_limit;
-    address.flow_label = transport::ParseIpv6(ip)->flow_label;
+    address.hop_limit = ParseIpv6(ip)->hop_limit;
+    address.flow_label = ParseIpv6(ip)->flow_label;
   } else {
-    address.hop_limit = transport::ParseIpv4(ip)->time_to_live;
+    address.hop_limit = ParseIpv4(ip)->time_to_live;
   }
   const FrameBuilder builder(packet.source_mac, packet.source_gid, address, packet.udp_source_port);
   const PayloadPiece piece{packet.payload.data(), packet.payload.size()};
-  std::vector<uint8_t> built(transport::kMaxFrameBytes);
+  std::vector<uint8_t> built(kMaxFrameBytes);
   built.resize(builder.Emit(packet, {&piece, 1}, built));
   if (IsIpv6(frame)) return built;
 
   // rxe counts the IPv4 identification up, our paths leave it 0: with it the header and the ICRC
   // become other ones.
-  transport::EmitIpv4(*transport::ParseIpv4(ip), built.data() + kIpAt);
-  const size_t icrc_at = built.size() - transport::kIcrcBytes;
-  transport::EmitIcrc(transport::StartIcrc(IpVersion::kIpv4, built.data(), icrc_at),
-                      built.data() + icrc_at);
+  EmitIpv4(*ParseIpv4(ip), built.data() + kIpAt);
+  const size_t icrc_at = built.size() - kIcrcBytes;
+  EmitIcrc(StartIcrc(IpVersion::kIpv4, built.data(), icrc_at), built.data() + icrc_at);
   return built;
 }
 
@@ -95,19 +84,19 @@ TEST(CapturedFramesTest, HabitsOfRxe) {
     for (const CapturedFrame& frame : ReadCapture(PathOf(name))) {
       if (IsDamaged(name, frame)) continue;
       SCOPED_TRACE(name + ", frame " + std::to_string(frame.number));
-      const transport::Packet& packet = frame.packet;
+      const Packet& packet = frame.packet;
       EXPECT_FALSE(packet.migration_request);
       if (packet.opcode.HasAeth() && packet.aeth.syndrome.kind() == Syndrome::Kind::kAck) {
         EXPECT_EQ(packet.aeth.syndrome.value(), Syndrome::kNoCreditInformation);
       }
       const uint8_t* ip = frame.bytes.data() + kIpAt;
-      if (!IsIpv6(frame)) identifications.insert(transport::ParseIpv4(ip)->identification);
+      if (!IsIpv6(frame)) identifications.insert(ParseIpv4(ip)->identification);
       const size_t ip_bytes = IsIpv6(frame) ? Ipv6Header::kBytes : Ipv4Header::kBytes;
-      EXPECT_EQ(transport::ParseUdp(ip + ip_bytes).checksum, 0);
+      EXPECT_EQ(ParseUdp(ip + ip_bytes).checksum, 0);
     }
   }
   EXPECT_GT(identifications.size(), 1u);
 }
 
 }  // namespace
-}  // namespace uroce::interop
+}  // namespace uroce::transport::interop

@@ -3,21 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-namespace uroce::interop {
+namespace uroce::transport::interop {
 namespace {
-
-using transport::Bytes;
-using transport::DropReason;
-using transport::Gid;
-using transport::MacAddress;
-using transport::Mtu;
-using transport::Operation;
-using transport::Packet;
-using transport::Position;
-using transport::Psn;
-using transport::Qpn;
-using transport::Service;
-using transport::TransportHeaders;
 
 MacAddress DestinationMac(const CapturedFrame& frame) {
   MacAddress mac;
@@ -122,4 +109,4 @@ std::vector<Flow> FindFlows(const Capture& capture) {
   return flows;
 }
 
-}  // namespace uroce::interop
+}  // namespace uroce::transport::interop

@@ -8,23 +8,23 @@
 #include "transport/qp_attributes.h"
 #include "transport/wire/packet.h"
 
-namespace uroce::interop {
+namespace uroce::transport::interop {
 
 // One end of a flow of requests as it is seen on the wire.
 struct FlowEnd {
-  transport::MacAddress mac{};
-  transport::Gid gid;
-  transport::Qpn qpn;
+  MacAddress mac{};
+  Gid gid;
+  Qpn qpn;
 };
 
 // The requests of one queue pair to another one, and the answers to them. A connection that is used
 // in both directions has two flows.
 struct Flow {
-  transport::Service service{};
+  Service service{};
   FlowEnd requester;
   FlowEnd responder;
-  transport::Psn first_psn;  // of the requests
-  transport::Mtu mtu = transport::Mtu::k1024;
+  Psn first_psn;  // of the requests
+  Mtu mtu = Mtu::k1024;
 
   bool HasRequest(const CapturedFrame& frame) const;
   bool HasAnswer(const CapturedFrame& frame) const;
@@ -35,6 +35,6 @@ struct Flow {
 std::vector<Flow> FindFlows(const Capture& capture);
 
 // PSNs that a request uses: a READ as many as its response has packets.
-uint32_t PsnsOf(const transport::TransportHeaders& request, transport::Mtu mtu);
+uint32_t PsnsOf(const TransportHeaders& request, Mtu mtu);
 
-}  // namespace uroce::interop
+}  // namespace uroce::transport::interop

@@ -7,7 +7,7 @@
 
 // Where we answer a request of a capture in another way than rxe did, and complete less than rxe
 // did, and why that is right. What is not listed here must not occur, and what is listed must.
-namespace uroce::interop {
+namespace uroce::transport::interop {
 
 struct KnownDifference {
   std::string_view capture;
@@ -70,13 +70,13 @@ struct Unfinished {
   std::string_view capture;
   size_t posted;
   size_t completed;
-  transport::CompletionStatus end;  // of the next one
+  CompletionStatus end;  // of the next one
   std::string_view why;
 };
 inline constexpr Unfinished kUnfinished[] = {
-    {"15-rstream-write-imm.pcap", 9, 8, transport::CompletionStatus::kSuccess,
+    {"15-rstream-write-imm.pcap", 9, 8, CompletionStatus::kSuccess,
      "the peer's queue pair was gone before it acknowledged"},
-    {"27-retry-exceeded.tapA.pcap", 2, 0, transport::CompletionStatus::kRetryExceeded,
+    {"27-retry-exceeded.tapA.pcap", 2, 0, CompletionStatus::kRetryExceeded,
      "every packet is dropped; rxe takes a retry_cnt of 7 for ever"},
 };
 
@@ -84,4 +84,4 @@ inline constexpr Unfinished kUnfinished[] = {
 inline constexpr std::string_view kDamagedCapture = "30-netem-corrupt.pcap";
 inline constexpr uint32_t kDamagedFrames[] = {2, 6, 8, 15, 33, 43, 46, 50};
 
-}  // namespace uroce::interop
+}  // namespace uroce::transport::interop

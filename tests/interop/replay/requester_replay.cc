@@ -7,23 +7,8 @@
 #include "transport/wire/frame_builder.h"
 #include "transport/wire/udp.h"
 
-namespace uroce::interop {
+namespace uroce::transport::interop {
 namespace {
-
-using transport::Bytes;
-using transport::Completion;
-using transport::CompletionStatus;
-using transport::DropReason;
-using transport::Opcode;
-using transport::Operation;
-using transport::Packet;
-using transport::Psn;
-using transport::ScatterGatherEntry;
-using transport::SendOpcode;
-using transport::SendWorkRequest;
-using transport::Service;
-using transport::Status;
-using transport::Syndrome;
 
 // Programs give each buffer a page of its own.
 constexpr size_t kPageBytes = 4'096;
@@ -144,17 +129,17 @@ StandIn::Options RequesterReplay::Options() const {
 // rxe never counts receive requests; but a requester that has not been told yet holds SENDs back,
 // which rxe's do not. An unsolicited ACK is the way to tell it (IBA 9.7.7.2).
 std::vector<uint8_t> RequesterReplay::NoCreditInformation() const {
-  transport::TransportHeaders headers;
+  TransportHeaders headers;
   headers.opcode.operation = Operation::kAcknowledge;
   headers.destination_qpn = StandIn::OwnQpn(flow_.requester);
   headers.psn = flow_.first_psn - 1;
   headers.aeth.syndrome = Syndrome::Ack(Syndrome::kNoCreditInformation);
-  transport::AddressVector to_requester;
+  AddressVector to_requester;
   to_requester.destination_gid = flow_.requester.gid;
   to_requester.destination_mac = flow_.requester.mac;
-  const transport::FrameBuilder builder(flow_.responder.mac, flow_.responder.gid, to_requester,
-                                        transport::UdpHeader::kRocePort);
-  std::vector<uint8_t> frame(transport::kMaxFrameBytes);
+  const FrameBuilder builder(flow_.responder.mac, flow_.responder.gid, to_requester,
+                             UdpHeader::kRocePort);
+  std::vector<uint8_t> frame(kMaxFrameBytes);
   frame.resize(builder.Emit(headers, {}, frame));
   return frame;
 }
@@ -186,7 +171,7 @@ void RequesterReplay::Run() {
 }
 
 void RequesterReplay::Post(StandIn& stand_in, const WorkRequest& request) {
-  const transport::TransportHeaders& headers = request.headers;
+  const TransportHeaders& headers = request.headers;
   SendWorkRequest post;
   post.wr_id = static_cast<uint64_t>(&request - requests_.data());
   post.opcode = OpcodeOf(headers.opcode);
@@ -237,4 +222,4 @@ void RequesterReplay::TakeCompletions(StandIn& stand_in) {
   }
 }
 
-}  // namespace uroce::interop
+}  // namespace uroce::transport::interop

@@ -8,7 +8,7 @@
 #include "tests/interop/replay/stand_in.h"
 #include "transport/completion.h"
 
-namespace uroce::interop {
+namespace uroce::transport::interop {
 
 // Our requester in the place of rxe's: its application posts the same work requests, each when its
 // first packet was on the wire, and it gets the responses that rxe got, when rxe got them.
@@ -28,12 +28,12 @@ class RequesterReplay {
   size_t posted() const { return requests_.size(); }
   // In success; and how the first one ended that did not, if one ended.
   size_t completed() const { return completed_; }
-  transport::CompletionStatus end() const { return end_; }
+  CompletionStatus end() const { return end_; }
 
  private:
   struct WorkRequest {
     uint32_t first_frame = 0;  // that carried a packet of it
-    transport::TransportHeaders headers;
+    TransportHeaders headers;
     std::vector<uint8_t> payload;  // sent, or to be read
     size_t offset = 0;             // in the stand-in's memory
   };
@@ -53,11 +53,11 @@ class RequesterReplay {
   std::vector<WorkRequest> requests_;
   size_t local_bytes_ = 0;
   size_t completed_ = 0;
-  transport::CompletionStatus end_ = transport::CompletionStatus::kSuccess;
+  CompletionStatus end_ = CompletionStatus::kSuccess;
   std::vector<Answer> ours_;
   std::vector<Answer> theirs_;
   std::vector<CapturedFrame> sent_;
   std::vector<std::string> failures_;
 };
 
-}  // namespace uroce::interop
+}  // namespace uroce::transport::interop

@@ -5,20 +5,8 @@
 
 #include "transport/limits.h"
 
-namespace uroce::interop {
+namespace uroce::transport::interop {
 namespace {
-
-using transport::Bytes;
-using transport::Completion;
-using transport::CompletionOpcode;
-using transport::CompletionStatus;
-using transport::DropReason;
-using transport::Operation;
-using transport::Packet;
-using transport::Psn;
-using transport::ScatterGatherEntry;
-using transport::Service;
-using transport::Syndrome;
 
 // For any message of the captures.
 constexpr uint32_t kReceiveBytes = 64 * 1'024;
@@ -83,7 +71,7 @@ void ResponderReplay::Prepare(const CapturedFrame& request) {
 
 // The responses that follow this request, wherever they lie in what it reads.
 void ResponderReplay::PrepareRead(const CapturedFrame& request) {
-  const transport::Reth& reth = request.packet.reth;
+  const Reth& reth = request.packet.reth;
   const auto packets = static_cast<int32_t>(PsnsOf(request.packet, flow_.mtu));
   for (const CapturedFrame& frame : capture_) {
     if (frame.number < request.number || !flow_.HasAnswer(frame)) continue;
@@ -101,7 +89,7 @@ void ResponderReplay::PrepareRead(const CapturedFrame& request) {
 }
 
 void ResponderReplay::PrepareAtomic(const CapturedFrame& request) {
-  const transport::AtomicEth& atomic = request.packet.atomic;
+  const AtomicEth& atomic = request.packet.atomic;
   if (atomics_seen_[atomic.virtual_address]) return;
   for (const CapturedFrame& frame : capture_) {
     if (!flow_.HasAnswer(frame) || frame.packet.psn != request.packet.psn) continue;
@@ -125,7 +113,7 @@ void ResponderReplay::PrepareReceive(const Packet& packet) {
     }
   }
   const ScatterGatherEntry sge = stand_in_.Local(0, kReceiveBytes);
-  receive_posted_ = stand_in_.qp().PostReceive({.sges = {&sge, 1}}) == transport::Status::kOk;
+  receive_posted_ = stand_in_.qp().PostReceive({.sges = {&sge, 1}}) == Status::kOk;
 }
 
 void ResponderReplay::Take(const CapturedFrame& request, DropReason reason) {
@@ -144,8 +132,7 @@ void ResponderReplay::Take(const CapturedFrame& request, DropReason reason) {
 }
 
 void ResponderReplay::CheckReceived(const CapturedFrame& request) {
-  const size_t header_bytes =
-      flow_.service == Service::kUnreliableDatagram ? transport::kGrhBytes : 0;
+  const size_t header_bytes = flow_.service == Service::kUnreliableDatagram ? kGrhBytes : 0;
   for (const Completion& completion : stand_in_.TakeCompletions()) {
     receive_posted_ = false;
     ++messages_received_;
@@ -165,4 +152,4 @@ void ResponderReplay::CheckReceived(const CapturedFrame& request) {
   }
 }
 
-}  // namespace uroce::interop
+}  // namespace uroce::transport::interop

@@ -8,7 +8,7 @@
 #include "tests/interop/replay/flow.h"
 #include "tests/interop/replay/stand_in.h"
 
-namespace uroce::interop {
+namespace uroce::transport::interop {
 
 // Our responder in the place of rxe's: gets the requests of a flow when rxe got them, and finds the
 // receive requests and the memory that rxe must have found.
@@ -33,8 +33,8 @@ class ResponderReplay {
   void Prepare(const CapturedFrame& request);
   void PrepareRead(const CapturedFrame& request);
   void PrepareAtomic(const CapturedFrame& request);
-  void PrepareReceive(const transport::Packet& request);
-  void Take(const CapturedFrame& request, transport::DropReason reason);
+  void PrepareReceive(const Packet& request);
+  void Take(const CapturedFrame& request, DropReason reason);
   void CheckReceived(const CapturedFrame& request);
 
   const Capture& capture_;
@@ -50,4 +50,4 @@ class ResponderReplay {
   size_t messages_received_ = 0;
 };
 
-}  // namespace uroce::interop
+}  // namespace uroce::transport::interop

@@ -7,29 +7,7 @@
 #include "transport/wire/frame_builder.h"
 #include "transport/wire/frame_parser.h"
 
-namespace uroce::interop {
-
-using transport::AccessFlags;
-using transport::Completion;
-using transport::CompletionQueue;
-using transport::DropReason;
-using transport::EndpointConfig;
-using transport::Gid;
-using transport::LKey;
-using transport::MemoryRegion;
-using transport::PdId;
-using transport::QpAttributeMask;
-using transport::QpAttributes;
-using transport::QpInitAttributes;
-using transport::Qpn;
-using transport::QpState;
-using transport::QpType;
-using transport::RKey;
-using transport::Route;
-using transport::ScatterGatherEntry;
-using transport::Service;
-using transport::Status;
-using transport::Time;
+namespace uroce::transport::interop {
 
 namespace {
 
@@ -179,13 +157,13 @@ DropReason StandIn::Receive(std::span<const uint8_t> frame) {
 
 void StandIn::Transmit() {
   while (endpoint_.HasTransmit(Route::kWire)) {
-    std::vector<uint8_t> bytes(transport::kMaxFrameBytes);
+    std::vector<uint8_t> bytes(kMaxFrameBytes);
     bytes.resize(endpoint_.PollTransmit(now_, Route::kWire, bytes));
     if (bytes.empty()) return;
     CapturedFrame& frame = sent_.emplace_back();
     frame.at = now_;
     frame.bytes = std::move(bytes);
-    frame.verdict = transport::ParseFrame(frame.bytes, frame.packet);
+    frame.verdict = ParseFrame(frame.bytes, frame.packet);
   }
 }
 
@@ -209,4 +187,4 @@ ScatterGatherEntry StandIn::Local(size_t offset, uint32_t length) const {
   return {offset, length, local_key_};
 }
 
-}  // namespace uroce::interop
+}  // namespace uroce::transport::interop

@@ -1,6 +1,7 @@
 """The agent program, driven from Python: one end of reliable connections."""
 
 import dataclasses
+import re
 
 from harness.installation import AGENT
 from harness.lines import LineProgram
@@ -45,6 +46,24 @@ class Agent(LineProgram):
     def outcome(line):
         status, seconds = line.split()
         return Outcome(status, float(seconds))
+
+
+class TalkingAgent(Agent):
+    """An agent whose sentences about the network are kept, and are no answers."""
+
+    def __init__(self, wire, end, **named):
+        super().__init__(wire, end, **named)
+        self.sentences = []
+
+    def next_line(self, *limit):
+        while (line := super().next_line(*limit)) is not None and line.startswith("uroce:"):
+            self.sentences.append(line)
+        return line
+
+    def hears(self, sentence):
+        """Whether it was said by now. What was said comes with the next answer."""
+        self.count(0, 0)
+        return any(re.search(sentence, line) for line in self.sentences)
 
 
 def join(one, other, **settings):

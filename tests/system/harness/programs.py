@@ -119,6 +119,18 @@ class Program:
         return self.output()
 
 
+def wait_for_both(server, client):
+    """Returns what each printed. Raises ProgramFailed with the output of both."""
+    try:
+        client_output = client.wait()
+        return server.wait(), client_output
+    except ProgramFailed as error:
+        # The other one may be about to say why.
+        time.sleep(0.5)
+        raise ProgramFailed(f"{error}\nthe server printed:\n{server.output()}"
+                            f"\nthe client printed:\n{client.output()}") from None
+
+
 def run_pair(wire, server, client, port, user=None, pids=None):
     """Runs the two ends of a client-server program; returns what each printed.
 
@@ -131,11 +143,4 @@ def run_pair(wire, server, client, port, user=None, pids=None):
         first.wait_until(lambda: listens(first.pid, port), f"listened on port {port}")
         with Program(wire.command(1, client, user)) as second:
             pids.append(second.pid)
-            try:
-                client_output = second.wait()
-                return first.wait(), client_output
-            except ProgramFailed as error:
-                # The other one may be about to say why.
-                time.sleep(0.5)
-                raise ProgramFailed(f"{error}\nthe server printed:\n{first.output()}"
-                                    f"\nthe client printed:\n{second.output()}") from None
+            return wait_for_both(first, second)

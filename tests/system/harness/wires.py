@@ -121,7 +121,7 @@ class VethWire(Wire):
             no_detection = ["nodad"] if bits == 64 else []
             self._inside(end, "ip", "address", "add", f"{self.ips[end]}/{bits}", "dev",
                          self.interface, *no_detection)
-            self._inside(end, "ip", "link", "set", self.interface, "mtu", str(self.mtu), "up")
+            self.ip(end, f"link set {self.interface} mtu {self.mtu} up")
         return self
 
     def __exit__(self, *_):
@@ -135,13 +135,16 @@ class VethWire(Wire):
     def _inside(self, end, *command):
         subprocess.run([*self.prefix(end), *command], check=True)
 
+    def ip(self, end, command):
+        self._inside(end, "ip", *command.split())
+
     def set_interface(self, end, state):
         """"down" or "up"; the carrier of the other end goes and comes with it."""
-        self._inside(end, "ip", "link", "set", self.interface, state)
+        self.ip(end, f"link set {self.interface} {state}")
 
     def delete_interface(self, end):
         """Takes the interfaces of both ends away: a pair goes together."""
-        self._inside(end, "ip", "link", "delete", self.interface)
+        self.ip(end, f"link delete {self.interface}")
 
     def host(self, end):
         return self.ips[end]

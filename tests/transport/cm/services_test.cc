@@ -14,6 +14,13 @@ class CmServicesTest : public testing::Test, protected ManagerPair {
   ResolveParameters Question() const {
     return {.service_id = kService, .path = active.PathTo(passive), .max_cm_retries = 2};
   }
+  // The passive side's, which ends the resolution of the active one.
+  void ExpectAnswer(SidrStatus status) {
+    ToActive();
+    const auto event = active.OnlyEvent(EventKind::kSidrRepReceived);
+    ASSERT_TRUE(event);
+    EXPECT_EQ(std::get<SidrRep>(event->message).status, status);
+  }
   Status ListenTo(uint64_t service_id, uint64_t mask) {
     return passive.manager.Listen(*passive.manager.Create(), {service_id}, mask);
   }
@@ -96,10 +103,7 @@ TEST_F(CmServicesTest, DuplicateResolutionIsOneUntilItIsAnswered) {
 TEST_F(CmServicesTest, ResolutionWithoutListenerIsUnsupported) {
   (void)active.manager.Resolve(now, *active.manager.Create(), Question());
   ToPassive();
-  ToActive();
-  const auto event = active.OnlyEvent(EventKind::kSidrRepReceived);
-  ASSERT_TRUE(event);
-  EXPECT_EQ(std::get<SidrRep>(event->message).status, SidrStatus::kUnsupportedService);
+  ExpectAnswer(SidrStatus::kUnsupportedService);
   EXPECT_EQ(passive.manager.id_count(), 0u);
 }
 
@@ -108,10 +112,7 @@ TEST_F(CmServicesTest, DestroyedResolutionIsRejected) {
   (void)active.manager.Resolve(now, *active.manager.Create(), Question());
   ToPassive();
   passive.manager.Destroy(now, passive.manager.TakeEvent()->id);
-  ToActive();
-  const auto event = active.OnlyEvent(EventKind::kSidrRepReceived);
-  ASSERT_TRUE(event);
-  EXPECT_EQ(std::get<SidrRep>(event->message).status, SidrStatus::kRejected);
+  ExpectAnswer(SidrStatus::kRejected);
   EXPECT_EQ(passive.manager.remote_count(), 0u);
 }
 

@@ -7,19 +7,8 @@
 #include "tests/packet_scripts/script.h"
 #include "tests/packet_scripts/states.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::CompletionQueue;
-using transport::CompletionStatus;
-using transport::EventType;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::QpType;
-using transport::RKey;
-using transport::Status;
 
 // IBA 11.6.3.1 COMM_EST: a packet came before the application took the queue pair to RTS.
 TEST(CommunicationEstablishedTest, OnceInRtr) {
@@ -201,8 +190,8 @@ TEST(PortEventTest, QueuePairsGoOn) {
 // So do addresses that are not theirs.
 TEST(PortEventTest, QueuePairsGoOnWithOtherAddressesThanBefore) {
   Script script;
-  std::vector<transport::Gid> gids = script.endpoint().config().gids;
-  gids.push_back(transport::Gid::FromIpv4({192, 0, 2, 77}));
+  std::vector<Gid> gids = script.endpoint().config().gids;
+  gids.push_back(Gid::FromIpv4({192, 0, 2, 77}));
   script.endpoint().FollowGids(gids);
   script.ExpectEvent(EventType::kGidChange);
   script.ExpectNoEvent();
@@ -234,4 +223,4 @@ TEST(CompletionEventTest, SolicitedOrAny) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -6,23 +6,8 @@
 #include "tests/packet_scripts/script.h"
 #include "tests/packet_scripts/windows.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::Completion;
-using transport::CompletionOpcode;
-using transport::CompletionStatus;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::QpType;
-using transport::RKey;
-using transport::SendOpcode;
-using transport::SendWorkRequest;
-using transport::Status;
-using transport::VendorError;
-using transport::WindowType;
 
 constexpr uint64_t kWrId = 0xfedc'ba98'7654'3210;
 
@@ -231,4 +216,4 @@ TEST(SendFailureTest, ReadsAndAtomicsNeedAQueuePairThatMayHaveThem) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -12,16 +12,8 @@
 #include <string>
 #include <string_view>
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::CompletionOpcode;
-using transport::CompletionStatus;
-using transport::DropReason;
-using transport::EventType;
-using transport::NakCode;
-using transport::Syndrome;
-using transport::VendorError;
 
 bool Occurs(CompletionStatus status) {
   switch (status) {
@@ -160,7 +152,7 @@ void ExpectCounters() {
     EXPECT_TRUE(coverage().counters.contains(counter.name))
         << "no script makes " << counter.name << " count";
   }
-  EXPECT_EQ(sizeof(transport::Counters),
+  EXPECT_EQ(sizeof(Counters),
             sizeof(uint64_t) * (NamedCounters().size() + static_cast<size_t>(DropReason::kCount)))
       << "a counter is missing in tests/packet_scripts/coverage.cc";
 }
@@ -184,4 +176,4 @@ const testing::Environment* const kCoverageCheck =
     testing::AddGlobalTestEnvironment(new CoverageCheck);
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -8,17 +8,8 @@
 #include "tests/packet_scripts/script.h"
 #include "transport/qp/credits.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::Duration;
-using transport::Microseconds;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::SendOpcode;
-using transport::SendWorkRequest;
-using transport::Status;
 
 constexpr uint32_t kPart = 256;
 constexpr uint8_t kNoInformation = 31;
@@ -70,7 +61,7 @@ TEST_F(CreditResponderTest, AnAckTellsTheReceiveRequestsThatAreLeft) {
 // More than a queue can have: the most that can be told.
 TEST(CreditCodeTest, MoreThanTheTableHasIsItsLargestNumber) {
   for (const uint32_t requests : {32'767u, 32'768u, 65'536u, 0x7fff'ffffu, 0xffff'ffffu}) {
-    EXPECT_EQ(transport::EncodeCredits(requests), CodeFor(requests)) << requests;
+    EXPECT_EQ(EncodeCredits(requests), CodeFor(requests)) << requests;
   }
 }
 
@@ -299,7 +290,7 @@ TEST_F(CreditRequesterTest, NoInformationMeansNoLimit) {
 // The last ACK once more with other credits: the peer has posted receive requests.
 // IBA 9.7.7.2.
 TEST_F(CreditRequesterTest, AnUnsolicitedAckBringsNews) {
-  EXPECT_EQ(script_.Inject(Ack(first_ - 1).Msn(0).Credits(3)), transport::DropReason::kNone);
+  EXPECT_EQ(script_.Inject(Ack(first_ - 1).Msn(0).Credits(3)), DropReason::kNone);
   PostSends(4);
   ExpectSends(0, 3);
   script_.Inject(Ack(first_ + 2).Msn(3).Credits(0));
@@ -307,11 +298,11 @@ TEST_F(CreditRequesterTest, AnUnsolicitedAckBringsNews) {
   ExpectSends(3, 1);  // the probe
   script_.Inject(Ack(first_ + 3).Msn(4).Credits(0));
   ExpectCompletions(3, 4);
-  EXPECT_EQ(script_.Inject(Ack(first_ + 3).Msn(4).Credits(2)), transport::DropReason::kNone);
+  EXPECT_EQ(script_.Inject(Ack(first_ + 3).Msn(4).Credits(2)), DropReason::kNone);
   PostSends(3);
   ExpectSends(4, 2);
   // An older one is no news.
-  script_.ExpectDropped(transport::DropReason::kStaleResponse, Ack(first_ + 2).Msn(3).Credits(9));
+  script_.ExpectDropped(DropReason::kStaleResponse, Ack(first_ + 2).Msn(3).Credits(9));
   script_.ExpectNothingSent();
   ExpectResetWithoutWord();
 }
@@ -328,4 +319,4 @@ TEST_F(CreditRequesterTest, ResetForgetsThem) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -6,26 +6,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::AddressVector;
-using transport::Completion;
-using transport::CompletionStatus;
-using transport::DropReason;
-using transport::Gid;
-using transport::kMulticastQpn;
-using transport::Mtu;
-using transport::Position;
-using transport::Psn;
-using transport::Qpn;
-using transport::QpState;
-using transport::QpType;
-using transport::Route;
-using transport::SendOpcode;
-using transport::SendWorkRequest;
-using transport::Status;
-using transport::VendorError;
 
 constexpr uint32_t kGrh = 40;
 constexpr uint64_t kBuffer = 4'096;
@@ -160,9 +142,9 @@ TEST_F(UdTest, AnotherQkeyIsDroppedAndCounted) {
 }
 
 TEST_F(UdTest, AQkeyThatWasChangedCountsAtOnce) {
-  transport::QpAttributes attributes;
+  QpAttributes attributes;
   attributes.qkey = 99;
-  EXPECT_EQ(script_.qp().Modify(attributes, transport::QpAttributeMask::kQkey), Status::kOk);
+  EXPECT_EQ(script_.qp().Modify(attributes, QpAttributeMask::kQkey), Status::kOk);
   script_.PostReceive(1, kBuffer, 100);
   script_.ExpectDropped(DropReason::kBadQkey, Datagram(peers_));
   PacketSpec datagram = Datagram(peers_);
@@ -307,4 +289,4 @@ TEST_F(MulticastTest, TheSenderHearsItselfIfItIsAMember) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -8,17 +8,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::DropReason;
-using transport::Gid;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::Qpn;
-using transport::QpState;
-using transport::Service;
 
 using Frame = std::vector<uint8_t>;
 
@@ -242,9 +233,9 @@ TEST(DropReasonTest, Responses) {
   EXPECT_EQ(script.TakeSent().size(), 2u);  // asked for again
   script.ExpectDropped(DropReason::kMalformedResponse,
                        ReadResponse(Position::kOnly, first).With(Pattern(7)));
-  script.ExpectCompletion(1, transport::CompletionStatus::kBadResponse);
-  script.ExpectCompletion(2, transport::CompletionStatus::kFlushed);
+  script.ExpectCompletion(1, CompletionStatus::kBadResponse);
+  script.ExpectCompletion(2, CompletionStatus::kFlushed);
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

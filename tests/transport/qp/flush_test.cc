@@ -4,21 +4,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::CompletionStatus;
-using transport::DropReason;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpAttributeMask;
-using transport::QpAttributes;
-using transport::QpState;
-using transport::SendOpcode;
-using transport::SendWorkRequest;
-using transport::Status;
-using transport::VendorError;
 
 Status MoveTo(Script& script, QpState state) {
   QpAttributes attributes;
@@ -101,7 +88,7 @@ TEST(FlushTest, InRtrRequestsAreExecutedAndResponsesAreNot) {
             DropReason::kNone);
   script.ExpectSent(Ack(script.peers_first_psn()));
   script.ExpectCompletion(1);
-  script.ExpectEvent(transport::EventType::kCommunicationEstablished);
+  script.ExpectEvent(EventType::kCommunicationEstablished);
 }
 
 TEST(FlushTest, InInitNothingIsHeard) {
@@ -145,4 +132,4 @@ TEST(FlushTest, NothingThatWaitedToBeSentIsSentInErr) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

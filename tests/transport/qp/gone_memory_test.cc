@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "tests/transport/connected_pair.h"
 #include "tests/transport/fault_handler.h"
 
@@ -80,48 +82,58 @@ class GoneMemoryTest : public testing::Test {
   LKey server_key_;
 };
 
-TEST_F(GoneMemoryTest, WriteIsRefused) {
-  pages_.TakeAway();
-  Run(RequestTo(SendOpcode::kRdmaWrite, 0, 8));
-  ExpectServerRefused();
+// An access to the pages after one of them, or both, went.
+struct GoneAccess {
+  const char* name;
+  bool is_remote;  // the pages are at the other end
+  SendOpcode opcode;
+  size_t page;
+  int protection;  // of the page from then on; kUnmapped: both pages are
+  size_t offset;   // kCrossing: a packet before the second page
+  uint32_t length;
+};
+constexpr int kUnmapped = -1;
+constexpr size_t kCrossing = SIZE_MAX;
+
+class GoneAccessTest : public GoneMemoryTest, public testing::WithParamInterface<GoneAccess> {};
+
+TEST_P(GoneAccessTest, EndsTheQueuePairThatAskedForIt) {
+  const GoneAccess& access = GetParam();
+  if (access.protection == kUnmapped) {
+    pages_.TakeAway();
+  } else {
+    pages_.Protect(access.page, access.protection);
+  }
+  const size_t offset = access.offset == kCrossing ? pages_.page_bytes() - 1'024 : access.offset;
+  if (access.is_remote) {
+    Run(RequestTo(access.opcode, offset, access.length));
+    ExpectServerRefused();
+  } else {
+    Run(RequestFrom(access.opcode, offset, access.length));
+    ExpectClientMemoryGone();
+  }
 }
 
-TEST_F(GoneMemoryTest, WriteIsRefusedAtThePacketThatMeetsTheHole) {
-  pages_.Protect(1, PROT_READ);
-  Run(RequestTo(SendOpcode::kRdmaWrite, pages_.page_bytes() - 1'024, kTwoPackets));
-  ExpectServerRefused();
-}
-
-// The byte that is written last.
-TEST_F(GoneMemoryTest, WriteOfOneByteIsRefused) {
-  pages_.Protect(0, PROT_NONE);
-  Run(RequestTo(SendOpcode::kRdmaWrite, 0, 1));
-  ExpectServerRefused();
-}
-
-TEST_F(GoneMemoryTest, ReadIsRefused) {
-  pages_.TakeAway();
-  Run(RequestTo(SendOpcode::kRdmaRead, 0, 8));
-  ExpectServerRefused();
-}
-
-TEST_F(GoneMemoryTest, ReadIsRefusedAtThePacketThatMeetsTheHole) {
-  pages_.Protect(1, PROT_NONE);
-  Run(RequestTo(SendOpcode::kRdmaRead, pages_.page_bytes() - 1'024, kTwoPackets));
-  ExpectServerRefused();
-}
-
-TEST_F(GoneMemoryTest, AtomicsAreRefused) {
-  pages_.Protect(0, PROT_READ);
-  Run(RequestTo(SendOpcode::kFetchAndAdd, 0, 8));
-  ExpectServerRefused();
-}
-
-TEST_F(GoneMemoryTest, CompareAndSwapIsRefused) {
-  pages_.Protect(0, PROT_NONE);
-  Run(RequestTo(SendOpcode::kCompareAndSwap, 8, 8));
-  ExpectServerRefused();
-}
+INSTANTIATE_TEST_SUITE_P(
+    Accesses, GoneAccessTest,
+    testing::Values(
+        GoneAccess{"Write", true, SendOpcode::kRdmaWrite, 0, kUnmapped, 0, 8},
+        GoneAccess{"WriteInTheMiddle", true, SendOpcode::kRdmaWrite, 1, PROT_READ, kCrossing,
+                   kTwoPackets},
+        // The byte that is written last.
+        GoneAccess{"WriteOfOneByte", true, SendOpcode::kRdmaWrite, 0, PROT_NONE, 0, 1},
+        GoneAccess{"Read", true, SendOpcode::kRdmaRead, 0, kUnmapped, 0, 8},
+        GoneAccess{"ReadInTheMiddle", true, SendOpcode::kRdmaRead, 1, PROT_NONE, kCrossing,
+                   kTwoPackets},
+        GoneAccess{"FetchAndAdd", true, SendOpcode::kFetchAndAdd, 0, PROT_READ, 0, 8},
+        GoneAccess{"CompareAndSwap", true, SendOpcode::kCompareAndSwap, 0, PROT_NONE, 8, 8},
+        GoneAccess{"SourceOfAWrite", false, SendOpcode::kRdmaWrite, 0, kUnmapped, 0, 8},
+        // What was sent before the hole arrives; the request fails when it has been acknowledged.
+        GoneAccess{"SourceInTheMiddle", false, SendOpcode::kRdmaWrite, 1, PROT_NONE, kCrossing,
+                   kTwoPackets},
+        GoneAccess{"DestinationOfARead", false, SendOpcode::kRdmaRead, 0, PROT_READ, 0, 8},
+        GoneAccess{"DestinationOfAnAtomic", false, SendOpcode::kFetchAndAdd, 0, PROT_READ, 0, 8}),
+    [](const auto& access) { return std::string(access.param.name); });
 
 TEST_F(GoneMemoryTest, ReceiveFailsAsWithAWrongKey) {
   const ScatterGatherEntry receive = {Address(0), 100, server_key_};
@@ -134,31 +146,6 @@ TEST_F(GoneMemoryTest, ReceiveFailsAsWithAWrongKey) {
   EXPECT_EQ(received[0].status, CompletionStatus::kLocalProtectionError);
   EXPECT_EQ(received[0].vendor_error, VendorError::kMemoryGone);
   EXPECT_EQ(pair_.server.endpoint.counters().memory_gone, 1u);
-}
-
-TEST_F(GoneMemoryTest, SourceOfASendOrAWrite) {
-  pages_.TakeAway();
-  Run(RequestFrom(SendOpcode::kRdmaWrite, 0, 8));
-  ExpectClientMemoryGone();
-}
-
-// What was sent before the hole arrives; the request fails when it has been acknowledged.
-TEST_F(GoneMemoryTest, SourceThatEndsInTheMiddleOfAMessage) {
-  pages_.Protect(1, PROT_NONE);
-  Run(RequestFrom(SendOpcode::kRdmaWrite, pages_.page_bytes() - 1'024, kTwoPackets));
-  ExpectClientMemoryGone();
-}
-
-TEST_F(GoneMemoryTest, DestinationOfARead) {
-  pages_.Protect(0, PROT_READ);
-  Run(RequestFrom(SendOpcode::kRdmaRead, 0, 8));
-  ExpectClientMemoryGone();
-}
-
-TEST_F(GoneMemoryTest, DestinationOfAnAtomic) {
-  pages_.Protect(0, PROT_READ);
-  Run(RequestFrom(SendOpcode::kFetchAndAdd, 0, 8));
-  ExpectClientMemoryGone();
 }
 
 TEST_F(GoneMemoryTest, InlineDataThatCannotBeReadIsNotPosted) {

@@ -8,24 +8,8 @@
 #include "tests/packet_scripts/windows.h"
 #include "transport/limits.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::AccessFlags;
-using transport::CompletionStatus;
-using transport::LKey;
-using transport::NakCode;
-using transport::PdId;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::QpType;
-using transport::RKey;
-using transport::SendOpcode;
-using transport::SendWorkRequest;
-using transport::Status;
-using transport::VendorError;
-using transport::WindowType;
 
 class LocalOperationTest : public testing::Test {
  protected:
@@ -49,6 +33,14 @@ class LocalOperationTest : public testing::Test {
   }
   void ExpectBindFails(const SendWorkRequest& request) {
     ExpectFailure(request, CompletionStatus::kMemoryManagementError, VendorError::kWindowBind);
+  }
+  // A region that is registered with such access.
+  void ExpectBindToRegionFails(uint32_t access) {
+    const auto region = script_.endpoint().memory().Register(
+        {Script::kPd, Script::kIova, script_.memory(), 4'096, AccessFlags(access)});
+    SendWorkRequest request = BindRequest(script_, 1, Allocate(), 0, 64);
+    request.window.region = *region;
+    ExpectBindFails(request);
   }
   void ExpectInvalidateFails(RKey key) {
     ExpectFailure(InvalidateRequest(1, key), CompletionStatus::kMemoryManagementError,
@@ -120,22 +112,12 @@ TEST_F(LocalOperationTest, BindingOfAWindowOfAnotherProtectionDomain) {
 
 // IBA C10-73: the region has to allow it.
 TEST_F(LocalOperationTest, BindingToARegionWithoutWindows) {
-  const auto region = script_.endpoint().memory().Register(
-      {Script::kPd, Script::kIova, script_.memory(), 4'096,
-       AccessFlags(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite)});
-  SendWorkRequest request = BindRequest(script_, 1, Allocate(), 0, 64);
-  request.window.region = *region;
-  ExpectBindFails(request);
+  ExpectBindToRegionFails(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite);
 }
 
 // IBA C10-74: what the peer may write we must be able to write ourselves.
 TEST_F(LocalOperationTest, BindingForWritesToARegionWithoutLocalWrite) {
-  const auto region = script_.endpoint().memory().Register(
-      {Script::kPd, Script::kIova, script_.memory(), 4'096,
-       AccessFlags(AccessFlags::kRemoteRead | AccessFlags::kWindowBind)});
-  SendWorkRequest request = BindRequest(script_, 1, Allocate(), 0, 64);
-  request.window.region = *region;
-  ExpectBindFails(request);
+  ExpectBindToRegionFails(AccessFlags::kRemoteRead | AccessFlags::kWindowBind);
 }
 
 // IBA C10-75.
@@ -262,7 +244,7 @@ void OnSmallStack(F f) {
 }
 
 TEST(LocalOperationDepthTest, AsManyAsASendQueueHoldsCompleteAtOnce) {
-  constexpr uint32_t kDepth = transport::kMaxQpWorkRequests;
+  constexpr uint32_t kDepth = kMaxQpWorkRequests;
   Script script({.queue_depth = kDepth, .cq_capacity = kDepth});
   const RKey window = *script.endpoint().memory().AllocateWindow(Script::kPd, WindowType::kType1);
   // They wait for the SEND in front of them.
@@ -283,4 +265,4 @@ TEST(LocalOperationDepthTest, AsManyAsASendQueueHoldsCompleteAtOnce) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

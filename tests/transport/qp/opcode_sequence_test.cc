@@ -11,17 +11,8 @@
 #include "tests/packet_scripts/script.h"
 #include "transport/wire/opcode.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::NakCode;
-using transport::Opcode;
-using transport::Operation;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::Service;
-using transport::Suffix;
 
 constexpr uint32_t kMtuBytes = 256;
 
@@ -44,7 +35,7 @@ uint32_t BytesOf(Length length) {
 std::vector<Opcode> RequestOpcodes() {
   std::vector<Opcode> opcodes;
   for (int byte = 0; byte < 256; ++byte) {
-    const std::optional<Opcode> opcode = transport::ParseOpcode(static_cast<uint8_t>(byte));
+    const std::optional<Opcode> opcode = ParseOpcode(static_cast<uint8_t>(byte));
     if (!opcode || opcode->service != Service::kReliableConnection) continue;
     if (opcode->IsResponse()) continue;
     opcodes.push_back(*opcode);
@@ -110,10 +101,10 @@ void TryOne(Receiving receiving, const Opcode& opcode, Length length) {
   const auto sent = script.TakeSent();
   ASSERT_EQ(sent.size(), 1u);
   if (IsRight(receiving, opcode, length)) {
-    EXPECT_NE(sent[0].aeth.syndrome.kind(), transport::Syndrome::Kind::kNak);
+    EXPECT_NE(sent[0].aeth.syndrome.kind(), Syndrome::Kind::kNak);
     script.ExpectState(QpState::kReadyToSend);
   } else {
-    EXPECT_EQ(sent[0].aeth.syndrome, transport::Syndrome::Nak(NakCode::kInvalidRequest));
+    EXPECT_EQ(sent[0].aeth.syndrome, Syndrome::Nak(NakCode::kInvalidRequest));
     EXPECT_EQ(sent[0].psn, psn);
     script.ExpectState(QpState::kError);
   }
@@ -160,4 +151,4 @@ TEST(OpcodeSequenceTest, LongerThanThePathMtu) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

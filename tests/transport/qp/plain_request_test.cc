@@ -5,17 +5,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::AccessFlags;
-using transport::CompletionQueue;
-using transport::CompletionStatus;
-using transport::EventType;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
 
 // The place in a queue of one that the first SEND used is the one that the next would use.
 TEST(PlainRequestTest, SendThatFindsTheOnlyReceiveUsedUp) {
@@ -38,8 +29,8 @@ TEST(PlainRequestTest, SendIntoMemoryThatMayNotBeWritten) {
   const auto key = script.endpoint().memory().Register(
       {Script::kPd, Script::kIova, script.memory(), Script::kMemoryBytes, AccessFlags(0)});
   ASSERT_TRUE(key);
-  const transport::ScatterGatherEntry sge{Script::Address(0), 64, *key};
-  ASSERT_EQ(script.qp().PostReceive({1, {&sge, 1}}), transport::Status::kOk);
+  const ScatterGatherEntry sge{Script::Address(0), 64, *key};
+  ASSERT_EQ(script.qp().PostReceive({1, {&sge, 1}}), Status::kOk);
   const auto before = script.Bytes(0, 64);
   script.Inject(Send(Position::kOnly, first).With("a"));
   script.ExpectSent(Nak(first, NakCode::kRemoteOperationalError));
@@ -65,4 +56,4 @@ TEST(PlainRequestTest, OnlyASolicitedMessageRaisesASolicitedEvent) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

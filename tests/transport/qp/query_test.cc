@@ -6,15 +6,8 @@
 #include "tests/packet_scripts/script.h"
 #include "tests/packet_scripts/states.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpCapabilities;
-using transport::QpState;
-using transport::QpType;
 
 constexpr uint32_t kPart = 256;
 
@@ -76,8 +69,8 @@ TEST(QueryTest, TheStateIsLive) {
   script.Inject(Nak(script.first_psn(), NakCode::kInvalidRequest));
   EXPECT_EQ(script.qp().Query().state, QpState::kError);
   script.ReleaseCompletions();
-  script.ExpectCompletion(1, transport::CompletionStatus::kRemoteInvalidRequest);
+  script.ExpectCompletion(1, CompletionStatus::kRemoteInvalidRequest);
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

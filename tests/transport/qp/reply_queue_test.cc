@@ -57,15 +57,18 @@ Reply MakeReply(uint32_t first, uint32_t end) {
   reply.end_psn = Psn(end);
   return reply;
 }
+Reply MakeReplay(uint32_t first, uint32_t end) {
+  Reply replay = MakeReply(first, end);
+  replay.is_replay = true;
+  return replay;
+}
 
 // IBA C9-110.
 TEST(ReplyQueueTest, ReplaysGoBeforeWhatHasLaterPsns) {
   ReplyQueue queue;
   queue.Configure(2);
   queue.Push(MakeReply(20, 30));
-  Reply replay = MakeReply(10, 12);
-  replay.is_replay = true;
-  EXPECT_TRUE(queue.PushReplay(replay));
+  EXPECT_TRUE(queue.PushReplay(MakeReplay(10, 12)));
   EXPECT_EQ(queue.Front().first_psn, Psn(10));
   queue.PopFront();
   EXPECT_EQ(queue.Front().first_psn, Psn(20));
@@ -79,9 +82,7 @@ TEST(ReplyQueueTest, ReplayOfWhatWaitsLeavesItAnOriginal) {
   ReplyQueue queue;
   queue.Configure(1);
   queue.Push(MakeReply(20, 22));
-  Reply replay = MakeReply(20, 22);
-  replay.is_replay = true;
-  ASSERT_TRUE(queue.PushReplay(replay));
+  ASSERT_TRUE(queue.PushReplay(MakeReplay(20, 22)));
   queue.PopFront();
   EXPECT_TRUE(queue.empty());
   EXPECT_TRUE(queue.HasRoom());
@@ -110,9 +111,7 @@ TEST(ReplyQueueTest, ReplaysAreBounded) {
   queue.Push(MakeReply(101, 102));
   EXPECT_FALSE(queue.HasRoom());
   for (uint32_t i = 0; i < 6; ++i) {
-    Reply replay = MakeReply(10 + i, 11 + i);
-    replay.is_replay = true;
-    EXPECT_EQ(queue.PushReplay(replay), i < 2);
+    EXPECT_EQ(queue.PushReplay(MakeReplay(10 + i, 11 + i)), i < 2);
   }
   queue.PopFront();
   queue.PopFront();
@@ -128,9 +127,7 @@ TEST(ReplyQueueTest, AReplayOfWhatIsBeingSentStartsItOver) {
   queue.Configure(1);
   queue.Push(MakeReply(10, 20));
   queue.Front().next_psn = Psn(15);
-  Reply replay = MakeReply(12, 20);
-  replay.is_replay = true;
-  EXPECT_TRUE(queue.PushReplay(replay));
+  EXPECT_TRUE(queue.PushReplay(MakeReplay(12, 20)));
   EXPECT_EQ(queue.Front().next_psn, Psn(12));
   EXPECT_FALSE(queue.HasRoom()) << "it is still the original";
   queue.PopFront();

@@ -7,19 +7,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::Completion;
-using transport::CompletionStatus;
-using transport::DropReason;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::SendOpcode;
-using transport::SendWorkRequest;
-using transport::VendorError;
 
 constexpr uint32_t kPart = 256;
 
@@ -65,7 +54,7 @@ TEST_P(RequesterNakTest, AnUnsignaledRequestIsReportedToo) {
   SendWorkRequest request;
   request.wr_id = 9;
   request.opcode = SendOpcode::kSend;
-  EXPECT_EQ(script.Post(request, 0, 10), transport::Status::kOk);
+  EXPECT_EQ(script.Post(request, 0, 10), Status::kOk);
   script.TakeSent();
   script.Inject(Nak(script.first_psn(), GetParam().code));
   script.ExpectCompletion(9, GetParam().status);
@@ -114,9 +103,9 @@ TEST(RequesterAckTest, UnsignaledRequestsCompleteInSilence) {
   Script script;
   SendWorkRequest quiet;
   quiet.opcode = SendOpcode::kSend;
-  EXPECT_EQ(script.Post(quiet, 0, 1), transport::Status::kOk);
+  EXPECT_EQ(script.Post(quiet, 0, 1), Status::kOk);
   script.PostSend(7, 0, 1);
-  EXPECT_EQ(script.Post(quiet, 0, 1), transport::Status::kOk);
+  EXPECT_EQ(script.Post(quiet, 0, 1), Status::kOk);
   script.TakeSent();
   script.Inject(Ack(script.first_psn() + 2));
   script.ExpectCompletion(7);
@@ -348,7 +337,7 @@ TEST_F(RequesterReadTest, AFenceWaitsForReads) {
   request.opcode = SendOpcode::kSend;
   request.signaled = true;
   request.fence = true;
-  EXPECT_EQ(script_.Post(request, 0, kPart), transport::Status::kOk);
+  EXPECT_EQ(script_.Post(request, 0, kPart), Status::kOk);
   script_.ExpectSent(ReadOf(first_, 0, kPart));
   script_.ExpectNothingSent();
   script_.Inject(Part(Position::kOnly, 0));
@@ -372,10 +361,9 @@ TEST_F(RequesterReadTest, ALocalProtectionErrorWaitsForThoseBefore) {
   SendWorkRequest request;
   request.wr_id = 2;
   request.opcode = SendOpcode::kRdmaRead;
-  const transport::ScatterGatherEntry sge{Script::Address(0), 8,
-                                          transport::LKey{script_.lkey().value ^ 1}};
+  const ScatterGatherEntry sge{Script::Address(0), 8, LKey{script_.lkey().value ^ 1}};
   request.sges = {&sge, 1};
-  EXPECT_EQ(script_.qp().PostSend(request), transport::Status::kOk);
+  EXPECT_EQ(script_.qp().PostSend(request), Status::kOk);
   script_.PostSend(3, 0, 10);
   EXPECT_EQ(script_.TakeSent().size(), 1u);
   script_.ExpectNoCompletion();
@@ -418,4 +406,4 @@ TEST(RequesterWrapTest, AReadIsResumedBehindTheWrap) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -11,25 +11,8 @@
 #include "tests/packet_scripts/states.h"
 #include "tests/packet_scripts/windows.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::Completion;
-using transport::DropReason;
-using transport::Duration;
-using transport::EventType;
-using transport::LKey;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpAttributeMask;
-using transport::QpAttributes;
-using transport::QpState;
-using transport::QpType;
-using transport::RKey;
-using transport::ScatterGatherEntry;
-using transport::SendWorkRequest;
-using transport::Status;
 
 constexpr uint32_t kPart = 256;
 
@@ -314,4 +297,4 @@ TEST(ResetCompletionsTest, CompletionsOfTheFirstLifeAreDropped) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

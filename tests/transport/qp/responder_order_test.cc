@@ -7,14 +7,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::DropReason;
-using transport::NakCode;
-using transport::Operation;
-using transport::Position;
-using transport::Psn;
 
 constexpr uint64_t kAt = 4'096;  // what the requests work on
 
@@ -105,7 +99,7 @@ TEST_P(ResponderOrderTest, FarPast) {
   // answer.
   script_.Inject(Request(first_ - (1 << 22)));
   script_.TakeSent();
-  script_.ExpectState(transport::QpState::kReadyToSend);
+  script_.ExpectState(QpState::kReadyToSend);
   script_.ExpectNoCompletion();
 }
 
@@ -330,7 +324,7 @@ TEST(ResponderRnrTest, AWriteNeedsAReceiveOnlyForItsImmediate) {
   script.Inject(last);
   script.ExpectSent(Ack(first + 2).Msn(2));
   const auto completion = script.ExpectCompletion(1);
-  EXPECT_EQ(completion.opcode, transport::CompletionOpcode::kReceiveRdmaWithImmediate);
+  EXPECT_EQ(completion.opcode, CompletionOpcode::kReceiveRdmaWithImmediate);
   EXPECT_EQ(completion.byte_length, 257u);
   EXPECT_EQ(completion.immediate_or_rkey, 0x01020304u);
   // Expect: the memory of the receive is not used.
@@ -338,4 +332,4 @@ TEST(ResponderRnrTest, AWriteNeedsAReceiveOnlyForItsImmediate) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

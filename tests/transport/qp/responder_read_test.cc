@@ -6,16 +6,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::AccessFlags;
-using transport::DropReason;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::RKey;
 
 constexpr uint32_t kPart = 256;  // the path MTU of these scripts
 
@@ -85,7 +77,7 @@ TEST_F(ResponderReadTest, ADuplicateWhoseKeyIsGoneIsIgnored) {
   const PacketSpec request = Read(first_, Script::Address(0), RKey{key->value}, 2 * kPart);
   script_.Inject(request);
   EXPECT_EQ(script_.TakeSent().size(), 2u);
-  EXPECT_EQ(script_.endpoint().memory().Deregister(*key), transport::Status::kOk);
+  EXPECT_EQ(script_.endpoint().memory().Deregister(*key), Status::kOk);
   // The requester was answered and its program is done: no reason to end the connection.
   EXPECT_EQ(script_.Inject(request), DropReason::kDuplicateNotHeld);
   script_.ExpectNothingSent();
@@ -104,7 +96,7 @@ TEST_F(ResponderReadTest, ADuplicateWhoseKeyGoesWhileItIsAnsweredIsDropped) {
   script_.HoldTransmit();
   script_.Inject(request);
   script_.TransmitOne();
-  EXPECT_EQ(memory.Deregister(*key), transport::Status::kOk);
+  EXPECT_EQ(memory.Deregister(*key), Status::kOk);
   script_.ReleaseTransmit();
   script_.ExpectSent(ReadResponse(Position::kFirst, first_).With(script_.Bytes(0, kPart)));
   script_.ExpectNothingSent();
@@ -123,7 +115,7 @@ TEST_F(ResponderReadTest, AKeyThatGoesWhileAReadIsAnsweredIsAnAccessError) {
   script_.HoldTransmit();
   script_.Inject(Read(first_, Script::Address(0), RKey{key->value}, 3 * kPart));
   script_.TransmitOne();
-  EXPECT_EQ(memory.Deregister(*key), transport::Status::kOk);
+  EXPECT_EQ(memory.Deregister(*key), Status::kOk);
   script_.ReleaseTransmit();
   script_.ExpectSent(ReadResponse(Position::kFirst, first_).With(script_.Bytes(0, kPart)));
   script_.ExpectSent(Nak(first_ + 1, NakCode::kRemoteAccessError));
@@ -262,4 +254,4 @@ TEST_F(ResponderAtomicTest, ADuplicateThatWasSomethingElseIsNotExecuted) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

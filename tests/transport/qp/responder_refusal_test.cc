@@ -5,18 +5,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::AccessFlags;
-using transport::CompletionStatus;
-using transport::DropReason;
-using transport::EventType;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::RKey;
 
 class ResponderRefusalTest : public testing::Test {
  protected:
@@ -146,7 +136,7 @@ TEST_F(ResponderRefusalTest, RegionWithoutAccess) {
 
 TEST_F(ResponderRefusalTest, RegionOfAnotherProtectionDomain) {
   const auto key = script_->endpoint().memory().Register(
-      {transport::PdId{Script::kPd.value + 1}, Script::kIova, script_->memory(), 4'096,
+      {PdId{Script::kPd.value + 1}, Script::kIova, script_->memory(), 4'096,
        AccessFlags(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite)});
   ExpectRefused(WriteAt(0, RKey{key->value}, 8), NakCode::kRemoteAccessError);
 }
@@ -155,7 +145,7 @@ TEST_F(ResponderRefusalTest, DeregisteredRegion) {
   const auto key = script_->endpoint().memory().Register(
       {Script::kPd, Script::kIova, script_->memory(), 4'096,
        AccessFlags(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite)});
-  EXPECT_EQ(script_->endpoint().memory().Deregister(*key), transport::Status::kOk);
+  EXPECT_EQ(script_->endpoint().memory().Deregister(*key), Status::kOk);
   ExpectRefused(WriteAt(0, RKey{key->value}, 8), NakCode::kRemoteAccessError);
 }
 
@@ -189,11 +179,11 @@ TEST_F(ResponderRefusalTest, MessageLongerThanTheReceive) {
   PacketSpec last = Send(Position::kLast, first() + 1).With(Pattern(45));
   ExpectReceiveFailed(last, NakCode::kInvalidRequest, CompletionStatus::kLocalLengthError);
 
-  Reset({.mtu = transport::Mtu::k512});
+  Reset({.mtu = Mtu::k512});
   ExpectReceiveFailed(Send(Position::kOnly, first()).With(Pattern(301)), NakCode::kInvalidRequest,
                       CompletionStatus::kLocalLengthError);
 
-  Reset({.mtu = transport::Mtu::k512});
+  Reset({.mtu = Mtu::k512});
   script_->Inject(Send(Position::kOnly, first()).With(Pattern(300)));
   script_->ExpectSent(Ack(first()));
   script_->ExpectCompletion(1);
@@ -235,7 +225,7 @@ TEST_F(ResponderRefusalTest, InvalidateOfAKeyThatIsNoWindow) {
     script_->ExpectNothingSent();
     script_->ExpectState(QpState::kError);
     const auto completion = script_->ExpectCompletion(1, CompletionStatus::kRemoteInvalidRequest);
-    EXPECT_EQ(completion.vendor_error, transport::VendorError::kInvalidateKey);
+    EXPECT_EQ(completion.vendor_error, VendorError::kInvalidateKey);
     script_->ExpectCompletion(2, CompletionStatus::kFlushed);
     script_->ExpectNoEvent();
     EXPECT_EQ(*script_->memory(32'768), 'x');
@@ -253,7 +243,7 @@ TEST_F(ResponderRefusalTest, ZeroLengthNeedsNoKey) {
 
 // A receive whose memory is gone is our fault, not the peer's (IBA 9.9.3.1 class A).
 TEST_F(ResponderRefusalTest, ReceiveIntoMemoryThatIsGone) {
-  EXPECT_EQ(script_->endpoint().memory().Deregister(script_->lkey()), transport::Status::kOk);
+  EXPECT_EQ(script_->endpoint().memory().Deregister(script_->lkey()), Status::kOk);
   script_->Inject(Send(Position::kOnly, first()).With("x"));
   script_->ExpectSent(Nak(first(), NakCode::kRemoteOperationalError));
   script_->ExpectState(QpState::kError);
@@ -309,4 +299,4 @@ TEST(RefusedImmediateTest, TheReceiveEndsInError) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

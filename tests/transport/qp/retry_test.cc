@@ -5,18 +5,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::CompletionStatus;
-using transport::DropReason;
-using transport::Duration;
-using transport::Microseconds;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::VendorError;
 
 constexpr Duration kAckTimeout{int64_t{4'096} << 8};
 constexpr uint8_t kTimeout = 8;
@@ -343,4 +333,4 @@ TEST_F(ImpliedNakTest, AReadThatIsNeverAnswered) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

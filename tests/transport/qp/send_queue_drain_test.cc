@@ -7,22 +7,10 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
 
-using transport::AccessFlags;
-using transport::CompletionStatus;
-using transport::Duration;
-using transport::EventType;
-using transport::Gid;
-using transport::Microseconds;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpAttributes;
-using transport::QpState;
-using transport::Status;
-using Mask = transport::QpAttributeMask;
+using Mask = QpAttributeMask;
 
 constexpr uint32_t kPart = 256;
 constexpr uint8_t kTimeout = 8;
@@ -325,11 +313,10 @@ TEST_F(DrainedModifyTest, ThePath) {
             (std::vector<uint8_t>{2, 9, 9, 9, 9, 9}));
   EXPECT_EQ(frame[14 + 8], 3) << "TTL";
   EXPECT_EQ(frame[14 + 19], 99) << "the last byte of the destination address";
-  script_.ExpectDropped(transport::DropReason::kForeignSource, Ack(first_));
-  EXPECT_EQ(script_.InjectFrame(script_.Frame(Ack(first_), elsewhere)),
-            transport::DropReason::kNone);
+  script_.ExpectDropped(DropReason::kForeignSource, Ack(first_));
+  EXPECT_EQ(script_.InjectFrame(script_.Frame(Ack(first_), elsewhere)), DropReason::kNone);
   script_.ExpectCompletion(1);
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -5,23 +5,10 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
 
-using transport::AccessFlags;
-using transport::CompletionStatus;
-using transport::DropReason;
-using transport::LKey;
-using transport::Position;
-using transport::Psn;
-using transport::QpAttributes;
-using transport::QpState;
-using transport::QpType;
-using transport::ScatterGatherEntry;
-using transport::SendWorkRequest;
-using transport::Status;
-using transport::VendorError;
-using Mask = transport::QpAttributeMask;
+using Mask = QpAttributeMask;
 
 constexpr uint32_t kPart = 256;
 constexpr QpState kSqe = QpState::kSendQueueError;
@@ -169,8 +156,8 @@ class FullCompletionQueueTest : public testing::TestWithParam<QpType> {
     script_.HoldCompletions();
   }
   void ExpectFatal() {
-    script_.ExpectEvent(transport::EventType::kCqError);
-    script_.ExpectEvent(transport::EventType::kQpFatal);
+    script_.ExpectEvent(EventType::kCqError);
+    script_.ExpectEvent(EventType::kQpFatal);
     script_.ExpectState(QpState::kError);
     script_.ReleaseCompletions();
     script_.ExpectCompletion(1, CompletionStatus::kLocalProtectionError);
@@ -235,4 +222,4 @@ TEST(SendQueueErrorRcTest, OnRcTheSameLeadsToErr) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -5,20 +5,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::CompletionStatus;
-using transport::EventType;
-using transport::NakCode;
-using transport::PdId;
-using transport::Position;
-using transport::Psn;
-using transport::QpInitAttributes;
-using transport::QpState;
-using transport::QueuePair;
-using transport::ScatterGatherEntry;
-using transport::Status;
 
 constexpr uint32_t kPart = 256;
 
@@ -93,9 +81,7 @@ TEST_F(SharedReceiveTest, ErrGivesBackNothingAndSaysSo) {
 }
 
 TEST_F(SharedReceiveTest, TheRequestInUseIsFlushedInErr) {
-  script_.PostReceive(1, 4'096, 1'024);
-  script_.PostReceive(2, 4'096, 1'024);
-  script_.Inject(Send(Position::kFirst, first_).With(Pattern(kPart)));
+  script_.BeginMessageFor(1, 2);
   EXPECT_EQ(script_.MoveTo(QpState::kError), Status::kOk);
   script_.ExpectCompletion(1, CompletionStatus::kFlushed);
   script_.ExpectNoCompletion();
@@ -103,9 +89,7 @@ TEST_F(SharedReceiveTest, TheRequestInUseIsFlushedInErr) {
 }
 
 TEST_F(SharedReceiveTest, ResetTakesTheRequestInUseWithIt) {
-  script_.PostReceive(1, 4'096, 1'024);
-  script_.PostReceive(2, 8'192, 1'024);
-  script_.Inject(Send(Position::kFirst, first_).With(Pattern(kPart)));
+  script_.BeginMessageFor(1, 2);
   EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
   script_.ExpectNoCompletion();
   script_.ExpectNoEvent();
@@ -131,9 +115,9 @@ TEST_F(SharedReceiveTest, ARefusedMessageCompletesItsRequestInError) {
 // The memory of a request is that of the queue's protection domain, not the queue pair's.
 TEST(SharedReceiveDomainTest, TheMemoryIsThatOfTheQueue) {
   Script script({.shared_receive_queue = true});
-  const auto key = script.endpoint().memory().Register(
-      {PdId{Script::kPd.value + 1}, Script::kIova, script.memory(), 64,
-       transport::AccessFlags(transport::AccessFlags::kLocalWrite)});
+  const auto key = script.endpoint().memory().Register({PdId{Script::kPd.value + 1}, Script::kIova,
+                                                        script.memory(), 64,
+                                                        AccessFlags(AccessFlags::kLocalWrite)});
   const ScatterGatherEntry foreign{Script::kIova, 16, *key};
   EXPECT_EQ(script.srq().Post({1, {&foreign, 1}}), Status::kOk);
   script.Inject(Send(Position::kOnly, script.peers_first_psn()).With("x"));
@@ -143,4 +127,4 @@ TEST(SharedReceiveDomainTest, TheMemoryIsThatOfTheQueue) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

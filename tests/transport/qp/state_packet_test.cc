@@ -11,21 +11,8 @@
 #include "tests/packet_scripts/states.h"
 #include "transport/wire/opcode.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::DropReason;
-using transport::NakCode;
-using transport::Opcode;
-using transport::Operation;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::QpType;
-using transport::RKey;
-using transport::Service;
-using transport::Status;
-using transport::Syndrome;
 
 constexpr uint32_t kPart = 256;
 
@@ -171,7 +158,7 @@ class StatePacketTest : public testing::TestWithParam<ServiceState> {
   }
   static RKey BoundWindow(Script& script) {
     auto& memory = script.endpoint().memory();
-    const RKey present = *memory.AllocateWindow(Script::kPd, transport::WindowType::kType2);
+    const RKey present = *memory.AllocateWindow(Script::kPd, WindowType::kType2);
     const RKey next{present.value ^ 1};
     EXPECT_EQ(memory.BindWindow(Script::kPd, script.qp().qpn(), present, next,
                                 {script.lkey(), Script::Address(0), 64, {}}),
@@ -180,7 +167,7 @@ class StatePacketTest : public testing::TestWithParam<ServiceState> {
   }
 
   void Try(const Case& c, int byte) {
-    const std::optional<Opcode> opcode = transport::ParseOpcode(static_cast<uint8_t>(byte));
+    const std::optional<Opcode> opcode = ParseOpcode(static_cast<uint8_t>(byte));
     Script script({.type = c.type, .state = c.state});
     const bool is_last = opcode && opcode->position == Position::kLast;
     const Psn expected = Prepare(script, c, (is_last ? 2 : 3) * kPart);
@@ -223,4 +210,4 @@ INSTANTIATE_TEST_SUITE_P(EveryState, StatePacketTest, testing::ValuesIn(EverySta
                          NameOfState<testing::TestParamInfo<ServiceState>>);
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -6,16 +6,8 @@
 #include "tests/packet_scripts/script.h"
 #include "tests/packet_scripts/states.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::CompletionStatus;
-using transport::QpState;
-using transport::QpType;
-using transport::SendOpcode;
-using transport::SendWorkRequest;
-using transport::Status;
-using transport::VendorError;
 
 enum class Fate { kRefused, kHeld, kSent, kFlushed };
 
@@ -206,4 +198,4 @@ TEST(QueueDepthTest, OneMoreThanTheDepthIsNoMemory) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

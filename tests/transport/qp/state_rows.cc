@@ -9,16 +9,25 @@ namespace {
 
 using S = QpState;
 
-constexpr StateRow kReliableConnection[] = {
+// Of every service; the first two from every state.
+constexpr StateRow kToReset{S::kReset, S::kReset, "", ""};
+constexpr StateRow kToError{S::kError, S::kError, "", ""};
+constexpr StateRow kToSendQueueDrain{S::kReadyToSend, S::kSendQueueDrain, "",
+                                     "EN_SQD_ASYNC_NOTIFY"};
+
+// Of every service but UD.
+constexpr StateRow kToInit[] = {
     {S::kReset, S::kInit, "PKEY_INDEX PORT ACCESS_FLAGS", ""},
     {S::kInit, S::kInit, "", "PKEY_INDEX PORT ACCESS_FLAGS"},
+};
+
+constexpr StateRow kReliableConnection[] = {
     {S::kInit, S::kReadyToReceive, "AV PATH_MTU DEST_QPN RQ_PSN MAX_DEST_RD_ATOMIC MIN_RNR_TIMER",
      "ALT_PATH ACCESS_FLAGS PKEY_INDEX"},
     {S::kReadyToReceive, S::kReadyToSend, "SQ_PSN TIMEOUT RETRY_CNT RNR_RETRY MAX_QP_RD_ATOMIC",
      "CUR_STATE ALT_PATH ACCESS_FLAGS MIN_RNR_TIMER PATH_MIG_STATE"},
     {S::kReadyToSend, S::kReadyToSend, "",
      "CUR_STATE ACCESS_FLAGS ALT_PATH PATH_MIG_STATE MIN_RNR_TIMER"},
-    {S::kReadyToSend, S::kSendQueueDrain, "", "EN_SQD_ASYNC_NOTIFY"},
     {S::kSendQueueDrain, S::kReadyToSend, "",
      "CUR_STATE ALT_PATH ACCESS_FLAGS MIN_RNR_TIMER PATH_MIG_STATE"},
     {S::kSendQueueDrain, S::kSendQueueDrain, "",
@@ -28,14 +37,11 @@ constexpr StateRow kReliableConnection[] = {
 };
 
 constexpr StateRow kUnreliableConnection[] = {
-    {S::kReset, S::kInit, "PKEY_INDEX PORT ACCESS_FLAGS", ""},
-    {S::kInit, S::kInit, "", "PKEY_INDEX PORT ACCESS_FLAGS"},
     {S::kInit, S::kReadyToReceive, "AV PATH_MTU DEST_QPN RQ_PSN",
      "ALT_PATH ACCESS_FLAGS PKEY_INDEX"},
     {S::kReadyToReceive, S::kReadyToSend, "SQ_PSN",
      "CUR_STATE ALT_PATH ACCESS_FLAGS PATH_MIG_STATE"},
     {S::kReadyToSend, S::kReadyToSend, "", "CUR_STATE ACCESS_FLAGS ALT_PATH PATH_MIG_STATE"},
-    {S::kReadyToSend, S::kSendQueueDrain, "", "EN_SQD_ASYNC_NOTIFY"},
     {S::kSendQueueDrain, S::kReadyToSend, "", "CUR_STATE ALT_PATH ACCESS_FLAGS PATH_MIG_STATE"},
     {S::kSendQueueDrain, S::kSendQueueDrain, "",
      "AV ALT_PATH ACCESS_FLAGS PKEY_INDEX PATH_MIG_STATE"},
@@ -48,7 +54,6 @@ constexpr StateRow kUnreliableDatagram[] = {
     {S::kInit, S::kReadyToReceive, "", "PKEY_INDEX QKEY"},
     {S::kReadyToReceive, S::kReadyToSend, "SQ_PSN", "CUR_STATE QKEY"},
     {S::kReadyToSend, S::kReadyToSend, "", "CUR_STATE QKEY"},
-    {S::kReadyToSend, S::kSendQueueDrain, "", "EN_SQD_ASYNC_NOTIFY"},
     {S::kSendQueueDrain, S::kReadyToSend, "", "CUR_STATE QKEY"},
     {S::kSendQueueDrain, S::kSendQueueDrain, "", "PKEY_INDEX QKEY"},
     {S::kSendQueueError, S::kReadyToSend, "", "CUR_STATE QKEY"},
@@ -56,14 +61,11 @@ constexpr StateRow kUnreliableDatagram[] = {
 
 // The kernel's qp_state_table, XRC_INI and XRC_TGT.
 constexpr StateRow kXrcSend[] = {
-    {S::kReset, S::kInit, "PKEY_INDEX PORT ACCESS_FLAGS", ""},
-    {S::kInit, S::kInit, "", "PKEY_INDEX PORT ACCESS_FLAGS"},
     {S::kInit, S::kReadyToReceive, "AV PATH_MTU DEST_QPN RQ_PSN",
      "ALT_PATH ACCESS_FLAGS PKEY_INDEX"},
     {S::kReadyToReceive, S::kReadyToSend, "SQ_PSN TIMEOUT RETRY_CNT RNR_RETRY MAX_QP_RD_ATOMIC",
      "CUR_STATE ALT_PATH ACCESS_FLAGS PATH_MIG_STATE"},
     {S::kReadyToSend, S::kReadyToSend, "", "CUR_STATE ACCESS_FLAGS ALT_PATH PATH_MIG_STATE"},
-    {S::kReadyToSend, S::kSendQueueDrain, "", "EN_SQD_ASYNC_NOTIFY"},
     {S::kSendQueueDrain, S::kReadyToSend, "", "CUR_STATE ALT_PATH ACCESS_FLAGS PATH_MIG_STATE"},
     {S::kSendQueueDrain, S::kSendQueueDrain, "",
      "PORT AV TIMEOUT RETRY_CNT RNR_RETRY MAX_QP_RD_ATOMIC ALT_PATH ACCESS_FLAGS PKEY_INDEX "
@@ -71,25 +73,18 @@ constexpr StateRow kXrcSend[] = {
 };
 
 constexpr StateRow kXrcReceive[] = {
-    {S::kReset, S::kInit, "PKEY_INDEX PORT ACCESS_FLAGS", ""},
-    {S::kInit, S::kInit, "", "PKEY_INDEX PORT ACCESS_FLAGS"},
     {S::kInit, S::kReadyToReceive, "AV PATH_MTU DEST_QPN RQ_PSN MAX_DEST_RD_ATOMIC MIN_RNR_TIMER",
      "ALT_PATH ACCESS_FLAGS PKEY_INDEX"},
     {S::kReadyToReceive, S::kReadyToSend, "SQ_PSN TIMEOUT",
      "CUR_STATE ALT_PATH ACCESS_FLAGS MIN_RNR_TIMER PATH_MIG_STATE"},
     {S::kReadyToSend, S::kReadyToSend, "",
      "CUR_STATE ACCESS_FLAGS ALT_PATH PATH_MIG_STATE MIN_RNR_TIMER"},
-    {S::kReadyToSend, S::kSendQueueDrain, "", "EN_SQD_ASYNC_NOTIFY"},
     {S::kSendQueueDrain, S::kReadyToSend, "",
      "CUR_STATE ALT_PATH ACCESS_FLAGS MIN_RNR_TIMER PATH_MIG_STATE"},
     {S::kSendQueueDrain, S::kSendQueueDrain, "",
      "PORT AV TIMEOUT MAX_DEST_RD_ATOMIC ALT_PATH ACCESS_FLAGS PKEY_INDEX MIN_RNR_TIMER "
      "PATH_MIG_STATE"},
 };
-
-// From every state, with no attributes.
-constexpr StateRow kToReset{S::kReset, S::kReset, "", ""};
-constexpr StateRow kToError{S::kError, S::kError, "", ""};
 
 std::span<const StateRow> RowsOf(QpType type) {
   switch (type) {
@@ -149,7 +144,9 @@ constexpr Attribute kAttributes[] = {
 const StateRow* FindRow(QpType type, QpState from, QpState to) {
   if (to == S::kReset) return &kToReset;
   if (to == S::kError) return &kToError;
-  for (const StateRow& row : RowsOf(type)) {
+  if (from == S::kReadyToSend && to == S::kSendQueueDrain) return &kToSendQueueDrain;
+  const bool is_datagram = type == QpType::kUnreliableDatagram;
+  for (const StateRow& row : to == S::kInit && !is_datagram ? kToInit : RowsOf(type)) {
     if (row.from == from && row.to == to) return &row;
   }
   return nullptr;

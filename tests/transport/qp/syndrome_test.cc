@@ -5,15 +5,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::CompletionStatus;
-using transport::Milliseconds;
-using transport::NakCode;
-using transport::Position;
-using transport::QpState;
-using transport::Syndrome;
 
 enum class Meaning { kAck, kWait, kSendAgain, kFailure, kNothing };
 
@@ -56,9 +49,9 @@ TEST_P(SyndromeTest, MeansWhatTheTablesSay) {
 
   const Outcome outcome = OutcomeOf(byte);
   if (outcome.meaning == Meaning::kNothing) {
-    script.ExpectDropped(transport::DropReason::kMalformedResponse, answer);
+    script.ExpectDropped(DropReason::kMalformedResponse, answer);
   } else {
-    EXPECT_EQ(script.Inject(answer), transport::DropReason::kNone);
+    EXPECT_EQ(script.Inject(answer), DropReason::kNone);
   }
   switch (outcome.meaning) {
     case Meaning::kAck:
@@ -88,4 +81,4 @@ TEST_P(SyndromeTest, MeansWhatTheTablesSay) {
 INSTANTIATE_TEST_SUITE_P(EverySyndrome, SyndromeTest, testing::Range(0, 256));
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -5,18 +5,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::CompletionStatus;
-using transport::Duration;
-using transport::Microseconds;
-using transport::Milliseconds;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::RoundTripTime;
 
 constexpr Duration kAckTimeout{int64_t{4'096} << 14};  // 67 ms
 constexpr Duration kInstant{1};
@@ -31,6 +21,22 @@ class TailProbeTest : public testing::Test {
     for (int i = 0; i < count; ++i) script_.PostWrite(i + 1, 64 * i, 10);
     requests_ = script_.TakeSent();
     ASSERT_EQ(requests_.size(), static_cast<size_t>(count));
+  }
+  void PostWritesOfWhichTheProbeIsAnswered(int count) {
+    PostWrites(count);
+    script_.Advance(RoundTripTime::kInitialSilence);
+    script_.ExpectSent(requests_[0]);
+    script_.Inject(Ack(first_));
+    script_.ExpectCompletion(1);
+  }
+  // A request that was answered after that time, and one more. Returns what was sent of that.
+  std::vector<PacketSpec> PostAfterRoundTrip(Duration round_trip) {
+    PostWrites(1);
+    script_.Advance(round_trip);
+    script_.Inject(Ack(first_));
+    script_.ExpectCompletion(1);
+    script_.PostWrite(2, 64, 10);
+    return script_.TakeSent();
   }
   void ExpectSilenceUntil(Duration silence) {
     script_.Advance(silence - kInstant);
@@ -67,11 +73,7 @@ TEST_F(TailProbeTest, AProbeAsksForAResponse) {
 }
 
 TEST_F(TailProbeTest, WhatTheAnswerDoesNotAcknowledgeFollows) {
-  PostWrites(3);
-  script_.Advance(RoundTripTime::kInitialSilence);
-  script_.ExpectSent(requests_[0]);
-  script_.Inject(Ack(first_));
-  script_.ExpectCompletion(1);
+  PostWritesOfWhichTheProbeIsAnswered(3);
   script_.ExpectSent(requests_[1]);
   script_.ExpectSent(requests_[2]);
   script_.ExpectNothingSent();
@@ -99,11 +101,7 @@ TEST_F(TailProbeTest, ARequestPostedMeanwhileWaitsForTheAnswer) {
 }
 
 TEST_F(TailProbeTest, AnAnswerForTheOnlyPacketEndsTheCare) {
-  PostWrites(1);
-  script_.Advance(RoundTripTime::kInitialSilence);
-  script_.ExpectSent(requests_[0]);
-  script_.Inject(Ack(first_));
-  script_.ExpectCompletion(1);
+  PostWritesOfWhichTheProbeIsAnswered(1);
   PostWrites(3);
 }
 
@@ -126,23 +124,13 @@ TEST_F(TailProbeTest, NoRetryIsTakenAndTheAckTimerRunsOn) {
 }
 
 TEST_F(TailProbeTest, TheSilenceFollowsTheMeasuredRoundTrip) {
-  PostWrites(1);
-  script_.Advance(Milliseconds(4));
-  script_.Inject(Ack(first_));
-  script_.ExpectCompletion(1);
-  script_.PostWrite(2, 64, 10);
-  const auto request = script_.TakeSent();
+  const auto request = PostAfterRoundTrip(Milliseconds(4));
   ExpectSilenceUntil(Milliseconds(4 + 4 * 2));  // RFC 6298: 4 ms, varying by half of it
   script_.ExpectSent(request.at(0));
 }
 
 TEST_F(TailProbeTest, AShortRoundTripIsNotTakenForTheSchedulersPause) {
-  PostWrites(1);
-  script_.Advance(Microseconds(2));
-  script_.Inject(Ack(first_));
-  script_.ExpectCompletion(1);
-  script_.PostWrite(2, 64, 10);
-  const auto request = script_.TakeSent();
+  const auto request = PostAfterRoundTrip(Microseconds(2));
   ExpectSilenceUntil(RoundTripTime::kMinSilence);
   script_.ExpectSent(request.at(0));
 }
@@ -163,12 +151,7 @@ TEST_F(TailProbeTest, AnAnswerAfterAProbeMakesTheNextOneLater) {
 
 // Karn's rule (RFC 6298, 3): the ACK may be for the first transmission or for the second.
 TEST_F(TailProbeTest, AnAnswerToWhatWasSentTwiceIsNoMeasurement) {
-  PostWrites(1);
-  script_.Advance(Milliseconds(4));
-  script_.Inject(Ack(first_));
-  script_.ExpectCompletion(1);
-  script_.PostWrite(2, 64, 10);
-  const auto second = script_.TakeSent();
+  const auto second = PostAfterRoundTrip(Milliseconds(4));
   script_.Advance(Milliseconds(8));
   script_.Inject(Nak(first_ + 1, NakCode::kPsnSequenceError));
   script_.ExpectSent(second.at(0));
@@ -298,4 +281,4 @@ TEST_F(NoAckTimeoutTest, AcksOfDuplicatesShowNoSecondLoss) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -5,23 +5,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::AccessFlags;
-using transport::Completion;
-using transport::CompletionOpcode;
-using transport::CompletionStatus;
-using transport::DropReason;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::QpType;
-using transport::RKey;
-using transport::SendOpcode;
-using transport::SendWorkRequest;
-using transport::Service;
-using transport::Status;
 
 constexpr uint32_t kPart = 256;
 
@@ -242,7 +227,7 @@ class UcSharedTest : public UcTest {
 TEST_F(UcSharedTest, ATornMessageCompletesItsReceiveRequestInError) {
   script_.ExpectDropped(DropReason::kTornMessage, Send(Position::kLast, peers_ + 2).With("x"));
   const Completion torn = script_.ExpectCompletion(1, CompletionStatus::kRemoteInvalidRequest);
-  EXPECT_EQ(torn.vendor_error, transport::VendorError::kMessageTorn);
+  EXPECT_EQ(torn.vendor_error, VendorError::kMessageTorn);
   ExpectNextIsReceived(peers_ + 3);
 }
 
@@ -250,16 +235,16 @@ TEST_F(UcSharedTest, SoDoesATooLongOne) {
   script_.ExpectDropped(DropReason::kMessageTooLong,
                         Send(Position::kLast, peers_ + 1).With(Pattern(9)));
   const Completion failed = script_.ExpectCompletion(1, CompletionStatus::kLocalLengthError);
-  EXPECT_EQ(failed.vendor_error, transport::VendorError::kReceiveTooSmall);
+  EXPECT_EQ(failed.vendor_error, VendorError::kReceiveTooSmall);
   ExpectNextIsReceived(peers_ + 2);
 }
 
 TEST_F(UcSharedTest, SoDoesOneThatBreaksARule) {
   script_.ExpectDropped(DropReason::kRefused, Send(Position::kLast, peers_ + 1));
   const Completion failed = script_.ExpectCompletion(1, CompletionStatus::kRemoteInvalidRequest);
-  EXPECT_EQ(failed.vendor_error, transport::VendorError::kPeerBrokeRule);
+  EXPECT_EQ(failed.vendor_error, VendorError::kPeerBrokeRule);
   ExpectNextIsReceived(peers_ + 2);
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -4,19 +4,10 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
 
-using transport::AccessFlags;
-using transport::DropReason;
-using transport::EventType;
-using transport::Position;
-using transport::Psn;
-using transport::QpAttributes;
-using transport::QpState;
-using transport::QpType;
-using transport::Status;
-using Mask = transport::QpAttributeMask;
+using Mask = QpAttributeMask;
 
 constexpr uint32_t kPart = 256;
 constexpr QpState kSqd = QpState::kSendQueueDrain;
@@ -99,4 +90,4 @@ TEST(UdDrainTest, TheReceiveSideLivesOnWithTheQkeyOfNow) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -6,16 +6,8 @@
 #include "tests/packet_scripts/script.h"
 #include "transport/limits.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::Duration;
-using transport::kAckRequestInterval;
-using transport::kMaxPacketsInFlight;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::Status;
 
 constexpr uint32_t kPart = 256;
 constexpr uint32_t kBytes = Script::kMemoryBytes;  // as many packets as may be in flight
@@ -88,4 +80,4 @@ TEST_F(WindowTest, AReadOfTheWholeWindowFillsIt) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

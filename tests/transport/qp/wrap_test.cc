@@ -7,16 +7,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::DropReason;
-using transport::Duration;
-using transport::Microseconds;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpType;
 
 constexpr uint32_t kPart = 256;
 constexpr uint32_t kParts = 6;
@@ -187,4 +179,4 @@ TEST_P(WrapTest, Datagrams) {
 INSTANTIATE_TEST_SUITE_P(EveryPlace, WrapTest, testing::Range(0u, kParts + 1));
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -5,23 +5,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::CompletionStatus;
-using transport::DropReason;
-using transport::Microseconds;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::QpType;
-using transport::RKey;
-using transport::SendOpcode;
-using transport::SendWorkRequest;
-using transport::Service;
-using transport::Srqn;
-using transport::Status;
 
 constexpr uint32_t kPart = 256;
 constexpr Srqn kOther{0xff'ffff};
@@ -29,12 +14,7 @@ constexpr Srqn kOther{0xff'ffff};
 class XrcInitiatorTest : public testing::Test {
  protected:
   static SendWorkRequest Request(uint64_t wr_id, SendOpcode opcode, Srqn srqn = kOther) {
-    SendWorkRequest request;
-    request.wr_id = wr_id;
-    request.opcode = opcode;
-    request.signaled = true;
-    request.remote_address = Script::kPeerAddress;
-    request.rkey = Script::kPeerRkey;
+    SendWorkRequest request = Script::Request(wr_id, opcode);
     request.remote_srqn = srqn;
     return request;
   }
@@ -151,4 +131,4 @@ TEST_F(XrcInitiatorTest, ReceivesNothing) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -8,25 +8,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::CompletionOpcode;
-using transport::CompletionStatus;
-using transport::DropReason;
-using transport::EventType;
-using transport::NakCode;
-using transport::PdId;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::QpType;
-using transport::ScatterGatherEntry;
-using transport::Service;
-using transport::SharedReceiveQueue;
-using transport::Srqn;
-using transport::Status;
-using transport::XrcDomainId;
 
 constexpr uint32_t kPart = 256;
 constexpr uint8_t kNoCreditInformation = 31;
@@ -94,7 +77,7 @@ TEST_F(XrcTargetTest, EachQueueHasACompletionQueueOfItsOwn) {
   script_.Inject(Send(Position::kOnly, first_).To(queue->srqn()).With("x"));
   script_.ExpectSent(Ack(first_));
   script_.ExpectNoCompletion();
-  transport::Completion completion;
+  Completion completion;
   EXPECT_EQ(cq->Poll({&completion, 1}), 1u);
   EXPECT_EQ(completion.wr_id, 2u);
   Destroy(std::move(queue));
@@ -191,9 +174,8 @@ TEST_F(XrcTargetTest, ANumberBelowAllIsRefused) {
 }
 
 TEST_F(XrcTargetTest, AReadForNoQueueIsRefused) {
-  script_.ExpectDropped(
-      DropReason::kUnknownSrq,
-      Read(first_, Script::Address(0), script_.rkey(), 1).To(Srqn{transport::kMaxQpn}));
+  script_.ExpectDropped(DropReason::kUnknownSrq,
+                        Read(first_, Script::Address(0), script_.rkey(), 1).To(Srqn{kMaxQpn}));
   ExpectRefused(first_);
 }
 
@@ -300,9 +282,7 @@ TEST_F(XrcTargetTest, TheLimitIsTold) {
 
 // No queue is the target's own, so that its last request is nothing to be told of.
 TEST_F(XrcTargetTest, ErrFlushesTheRequestInUseOnly) {
-  script_.PostReceive(1, 4'096, 1'024);
-  script_.PostReceive(2, 4'096, 1'024);
-  script_.Inject(Send(Position::kFirst, first_).With(Pattern(kPart)));
+  script_.BeginMessageFor(1, 2);
   EXPECT_EQ(script_.MoveTo(QpState::kError), Status::kOk);
   script_.ExpectCompletion(1, CompletionStatus::kFlushed);
   script_.ExpectNoCompletion();
@@ -310,9 +290,7 @@ TEST_F(XrcTargetTest, ErrFlushesTheRequestInUseOnly) {
 }
 
 TEST_F(XrcTargetTest, ResetTakesTheRequestInUseWithIt) {
-  script_.PostReceive(1, 4'096, 1'024);
-  script_.PostReceive(2, 4'096, 1'024);
-  script_.Inject(Send(Position::kFirst, first_).With(Pattern(kPart)));
+  script_.BeginMessageFor(1, 2);
   EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
   script_.ExpectNoCompletion();
   script_.Connect();
@@ -347,7 +325,7 @@ TEST(XrcTargetOverrunTest, ACompletionThatDoesNotFitEndsTheTarget) {
 TEST_F(XrcTargetTest, TakesNoPosts) {
   EXPECT_EQ(script_.Post({}, 0, 1), Status::kInvalidArgument);
   EXPECT_EQ(script_.qp().PostReceive({}), Status::kInvalidArgument);
-  EXPECT_EQ(script_.qp().Query().capabilities, transport::QpCapabilities{});
+  EXPECT_EQ(script_.qp().Query().capabilities, QpCapabilities{});
 }
 
 TEST_F(XrcTargetTest, TakesNoResponsesAndNoOtherService) {
@@ -359,4 +337,4 @@ TEST_F(XrcTargetTest, TakesNoResponsesAndNoOtherService) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

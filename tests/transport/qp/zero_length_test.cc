@@ -5,19 +5,8 @@
 #include "tests/packet_scripts/script.h"
 #include "tests/packet_scripts/windows.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::CompletionOpcode;
-using transport::DropReason;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpType;
-using transport::RKey;
-using transport::SendOpcode;
-using transport::SendWorkRequest;
-using transport::Status;
 
 constexpr SendOpcode kOpcodes[] = {
     SendOpcode::kRdmaWrite, SendOpcode::kRdmaWriteWithImmediate,
@@ -27,7 +16,7 @@ constexpr SendOpcode kOpcodes[] = {
 
 // With an entry of no bytes, whose key nobody looks at, and with no entry at all.
 TEST(ZeroLengthRequesterTest, TakesOnePacketWithoutPayload) {
-  const transport::ScatterGatherEntry nothing{0xdead, 0, transport::LKey{0xdead}};
+  const ScatterGatherEntry nothing{0xdead, 0, LKey{0xdead}};
   for (const SendOpcode opcode : kOpcodes) {
     for (const size_t entries : {0u, 1u}) {
       Script script;
@@ -112,7 +101,7 @@ TEST_F(ZeroLengthResponderTest, AnEmptyLastPacketIsRefused) {
   script_.Inject(Send(Position::kFirst, first_).With(Pattern(256)));
   script_.Inject(Send(Position::kLast, first_ + 1));
   script_.ExpectSent(Nak(first_ + 1, NakCode::kInvalidRequest));
-  script_.ExpectCompletion(1, transport::CompletionStatus::kRemoteInvalidRequest);
+  script_.ExpectCompletion(1, CompletionStatus::kRemoteInvalidRequest);
 }
 
 TEST(ZeroLengthDatagramTest, BringsItsHeaderAlone) {
@@ -123,4 +112,4 @@ TEST(ZeroLengthDatagramTest, BringsItsHeaderAlone) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -5,11 +5,8 @@
 #include "tests/packet_scripts/script.h"
 #include "transport/time.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::CompletionStatus;
-using transport::QpState;
 
 // IBA C9-139: a peer is as silent if the wire takes nothing from us.
 TEST(AckTimerTest, RunsOnWhileNothingCanBeSentAgain) {
@@ -17,12 +14,12 @@ TEST(AckTimerTest, RunsOnWhileNothingCanBeSentAgain) {
   script.PostWrite(1, 0, 8);
   EXPECT_EQ(script.TakeSent().size(), 1u);
   script.HoldTransmit();
-  script.Advance(transport::Milliseconds(130));
+  script.Advance(Milliseconds(130));
   script.ExpectNoCompletion();
-  script.Advance(transport::Milliseconds(10));
+  script.Advance(Milliseconds(10));
   script.ExpectCompletion(1, CompletionStatus::kRetryExceeded);
   script.ExpectState(QpState::kError);
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

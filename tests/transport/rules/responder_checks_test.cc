@@ -7,19 +7,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::AccessFlags;
-using transport::CompletionOpcode;
-using transport::CompletionStatus;
-using transport::EventType;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::RKey;
-using transport::VendorError;
 
 class ResponderChecksTest : public testing::Test {
  protected:
@@ -160,11 +149,11 @@ TEST_F(ResponderChecksTest, WriteWhoseEndIsRefusedEndsItsReceive) {
       {Script::kPd, Script::kIova, script_->memory(), 1'024,
        AccessFlags(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite)});
   script_->PostReceive(1, 0, 512);
-  const auto write = [&](Position position, transport::Psn psn) {
+  const auto write = [&](Position position, Psn psn) {
     return Write(position, psn, Script::Address(0), RKey{key->value}, 512).With(Pattern(256));
   };
   script_->Inject(write(Position::kFirst, first()));
-  ASSERT_EQ(script_->endpoint().memory().Deregister(*key), transport::Status::kOk);
+  ASSERT_EQ(script_->endpoint().memory().Deregister(*key), Status::kOk);
   ExpectNak(write(Position::kLast, first() + 1).Immediate(7), NakCode::kRemoteAccessError);
   script_->ExpectCompletion(1, CompletionStatus::kLocalAccessError);
 }
@@ -243,4 +232,4 @@ TEST_F(ResponderChecksTest, NoEventIfAReceiveTakesTheError) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

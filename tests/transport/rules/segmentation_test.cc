@@ -6,16 +6,13 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::Position;
-using transport::QpType;
 
 constexpr uint32_t kMtu = 256;
 
 // The script posted `length` bytes at 0: they come as full packets and a rest.
-void ExpectPackets(Script& script, uint32_t length, PacketSpec (*make)(Position, transport::Psn)) {
+void ExpectPackets(Script& script, uint32_t length, PacketSpec (*make)(Position, Psn)) {
   uint32_t sent = 0;
   for (uint32_t i = 0; i == 0 || sent < length; ++i) {
     const uint32_t bytes = std::min(kMtu, length - sent);
@@ -43,4 +40,4 @@ TEST(SegmentationTest, PacketsAreFullButTheLast) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

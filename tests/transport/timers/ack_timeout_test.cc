@@ -6,16 +6,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::CompletionStatus;
-using transport::Duration;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::Time;
-using transport::VendorError;
 
 constexpr Duration Timeout(int code) { return {int64_t{4'096} << code}; }
 
@@ -60,7 +52,7 @@ TEST(AckTimeoutTest, TimeoutZeroWaitsForEver) {
     script.PostSend(1, 0, 10);
     script.TakeSent();
     script.ExpectNoDeadline();
-    script.Advance(transport::Milliseconds(int64_t{1'000} * 3'600 * 24 * 365));
+    script.Advance(Milliseconds(int64_t{1'000} * 3'600 * 24 * 365));
     script.ExpectNothingSent();
     script.ExpectNoCompletion();
     script.ExpectState(QpState::kReadyToSend);
@@ -75,12 +67,11 @@ TEST(AckTimeoutTest, NewTimeoutReachesTheRequestThatWaits) {
     script.PostSend(1, 0, 10);
     const auto sent = script.TakeSent();
     ASSERT_EQ(sent.size(), 1u);
-    EXPECT_EQ(script.MoveTo(QpState::kSendQueueDrain), transport::Status::kOk);
+    EXPECT_EQ(script.MoveTo(QpState::kSendQueueDrain), Status::kOk);
     script.Advance(Timeout(7));
-    transport::QpAttributes attributes;
+    QpAttributes attributes;
     attributes.timeout = kNewCode;
-    EXPECT_EQ(script.qp().Modify(attributes, transport::QpAttributeMask::kTimeout),
-              transport::Status::kOk);
+    EXPECT_EQ(script.qp().Modify(attributes, QpAttributeMask::kTimeout), Status::kOk);
     script.Advance(Timeout(kNewCode) - Duration{1});
     script.ExpectNothingSent();
     script.Advance(Duration{1});
@@ -96,8 +87,8 @@ TEST(AckTimeoutTest, TimeoutThatBecomesZeroStopsTheTimer) {
   Script script({.timeout = 10});
   script.PostSend(1, 0, 10);
   script.TakeSent();
-  EXPECT_EQ(script.MoveTo(QpState::kSendQueueDrain), transport::Status::kOk);
-  EXPECT_EQ(script.qp().Modify({}, transport::QpAttributeMask::kTimeout), transport::Status::kOk);
+  EXPECT_EQ(script.MoveTo(QpState::kSendQueueDrain), Status::kOk);
+  EXPECT_EQ(script.qp().Modify({}, QpAttributeMask::kTimeout), Status::kOk);
   script.Advance(Timeout(20));
   script.ExpectNothingSent();
   script.ExpectNoDeadline();
@@ -108,13 +99,12 @@ TEST(AckTimeoutTest, NewTimeoutLeavesAnRnrWaitAlone) {
   Script script;
   script.PostSend(1, 0, 10);
   const auto sent = script.TakeSent();
-  EXPECT_EQ(script.MoveTo(QpState::kSendQueueDrain), transport::Status::kOk);
+  EXPECT_EQ(script.MoveTo(QpState::kSendQueueDrain), Status::kOk);
   script.Inject(RnrNak(script.first_psn(), 12));  // 0.64 ms
-  transport::QpAttributes attributes;
+  QpAttributes attributes;
   attributes.timeout = 20;
-  EXPECT_EQ(script.qp().Modify(attributes, transport::QpAttributeMask::kTimeout),
-            transport::Status::kOk);
-  script.Advance(transport::Microseconds(640) - Duration{1});
+  EXPECT_EQ(script.qp().Modify(attributes, QpAttributeMask::kTimeout), Status::kOk);
+  script.Advance(Microseconds(640) - Duration{1});
   script.ExpectNothingSent();
   script.Advance(Duration{1});
   script.ExpectSent(sent[0]);
@@ -217,4 +207,4 @@ TEST(AckTimeoutTest, ATimeoutSendsEverythingUnacknowledgedAgain) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

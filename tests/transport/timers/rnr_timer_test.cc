@@ -7,17 +7,8 @@
 
 #include "tests/packet_scripts/script.h"
 
-namespace uroce::packet_scripts {
+namespace uroce::transport::packet_scripts {
 namespace {
-
-using transport::CompletionStatus;
-using transport::Duration;
-using transport::Microseconds;
-using transport::NakCode;
-using transport::Position;
-using transport::Psn;
-using transport::QpState;
-using transport::VendorError;
 
 // By hand, on purpose: from the enumeration ib_rnr_timeout that verbs programs know,
 // IB_RNR_TIMER_655_36 = 0 ... IB_RNR_TIMER_491_52 = 31, in units of 10 us.
@@ -178,4 +169,4 @@ TEST(RnrTimerTest, TheAckTimeoutStartsWithTheResend) {
 }
 
 }  // namespace
-}  // namespace uroce::packet_scripts
+}  // namespace uroce::transport::packet_scripts

@@ -18,7 +18,10 @@ namespace uroce::verbs::virtual_kernel {
 namespace {
 
 // open() has its third argument only with these flags.
-bool HasMode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
+mode_t ModeOf(int flags, va_list arguments) {
+  const bool has_mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+  return has_mode ? va_arg(arguments, mode_t) : 0;
+}
 
 int OpenAt(int directory_fd, const char* path, int flags, mode_t mode) {
   if (const auto found = Resolve(directory_fd, path)) return OpenVirtual(*found, flags);
@@ -39,13 +42,10 @@ extern "C" {
 
 int InterposedOpen(const char* path, int flags, ...) UROCE_INTERPOSE(open);
 int InterposedOpen(const char* path, int flags, ...) {
-  mode_t mode = 0;
-  if (HasMode(flags)) {
-    va_list arguments;
-    va_start(arguments, flags);
-    mode = va_arg(arguments, mode_t);
-    va_end(arguments);
-  }
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = ModeOf(flags, arguments);
+  va_end(arguments);
   if (const auto found = Resolve(AT_FDCWD, path)) return OpenVirtual(*found, flags);
   return real::open(path, flags, mode);
 }
@@ -53,13 +53,10 @@ int InterposedOpen64(const char* path, int flags, ...) UROCE_INTERPOSE_ALIAS(ope
 
 int InterposedOpenat(int directory_fd, const char* path, int flags, ...) UROCE_INTERPOSE(openat);
 int InterposedOpenat(int directory_fd, const char* path, int flags, ...) {
-  mode_t mode = 0;
-  if (HasMode(flags)) {
-    va_list arguments;
-    va_start(arguments, flags);
-    mode = va_arg(arguments, mode_t);
-    va_end(arguments);
-  }
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = ModeOf(flags, arguments);
+  va_end(arguments);
   return OpenAt(directory_fd, path, flags, mode);
 }
 int InterposedOpenat64(int directory_fd, const char* path, int flags, ...)

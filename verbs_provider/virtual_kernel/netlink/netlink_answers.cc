@@ -83,20 +83,13 @@ constexpr uint64_t EncodeDeviceNumber(uint64_t major, uint64_t minor) {
   return (minor & 0xff) | major << 8 | (minor & ~uint64_t{0xff}) << 12;
 }
 
-NetlinkBytes DescribeUverbs(const nlmsghdr& request) {
+// No UVERBS_DRIVER_ID: any number would be that of another provider.
+NetlinkBytes DescribeCharacterDevice(const nlmsghdr& request, uint32_t minor, uint64_t abi,
+                                     const char* name) {
   NetlinkMessage message(request, request.nlmsg_type, 0);
-  message.PutU64(RDMA_NLDEV_ATTR_CHARDEV, EncodeDeviceNumber(kUverbsMajor, kUverbsMinor));
-  message.PutU64(RDMA_NLDEV_ATTR_CHARDEV_ABI, kUverbsDeviceAbi);
-  message.PutString(RDMA_NLDEV_ATTR_CHARDEV_NAME, kUverbsName);
-  // No UVERBS_DRIVER_ID: any number would be that of another provider.
-  return std::move(message).Finish();
-}
-
-NetlinkBytes DescribeRdmaCm(const nlmsghdr& request) {
-  NetlinkMessage message(request, request.nlmsg_type, 0);
-  message.PutU64(RDMA_NLDEV_ATTR_CHARDEV, EncodeDeviceNumber(kUverbsMajor, kRdmaCmMinor));
-  message.PutU64(RDMA_NLDEV_ATTR_CHARDEV_ABI, kRdmaCmAbi);
-  message.PutString(RDMA_NLDEV_ATTR_CHARDEV_NAME, kRdmaCmName);
+  message.PutU64(RDMA_NLDEV_ATTR_CHARDEV, EncodeDeviceNumber(kUverbsMajor, minor));
+  message.PutU64(RDMA_NLDEV_ATTR_CHARDEV_ABI, abi);
+  message.PutString(RDMA_NLDEV_ATTR_CHARDEV_NAME, name);
   return std::move(message).Finish();
 }
 
@@ -135,8 +128,10 @@ NetlinkAnswer AnswerForOurs(const nlmsghdr& header, const RequestedDevice& reque
                                  : Say(MakeError(header, -EINVAL));
     case NldevType(RDMA_NLDEV_CMD_GET_CHARDEV):
       // "umad" and "issm" belong to InfiniBand subnet management.
-      return requested.chardev_type == "uverbs" ? SayOfOurs(header, DescribeUverbs(header))
-                                                : Say(MakeError(header, -EOPNOTSUPP));
+      return requested.chardev_type == "uverbs"
+                 ? SayOfOurs(header, DescribeCharacterDevice(header, kUverbsMinor, kUverbsDeviceAbi,
+                                                             kUverbsName))
+                 : Say(MakeError(header, -EOPNOTSUPP));
     default:
       return Say(dump ? MakeDone(header) : MakeError(header, -EOPNOTSUPP));
   }
@@ -156,7 +151,8 @@ NetlinkAnswer AnswerNetlink(const nlmsghdr& header, std::span<const std::byte> p
   if (requested.IsOurs()) return AnswerForOurs(header, requested, device);
   if (has_rdma_cm && header.nlmsg_type == NldevType(RDMA_NLDEV_CMD_GET_CHARDEV) &&
       requested.chardev_type == kRdmaCmName) {
-    return SayOfOurs(header, DescribeRdmaCm(header));
+    return SayOfOurs(header,
+                     DescribeCharacterDevice(header, kRdmaCmMinor, kRdmaCmAbi, kRdmaCmName));
   }
   if (kernel_present) {
     NetlinkAnswer answer = {.forward = true, .messages = {}};

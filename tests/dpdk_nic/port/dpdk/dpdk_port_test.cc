@@ -19,15 +19,7 @@ TEST(DpdkPortTest, RingGivesBackWhatWasSent) {
   EXPECT_EQ(ring.port->mtu(), 4210u);
   EXPECT_EQ(ring.port->wait_fd(), -1);
 
-  Traffic traffic(ring.port.get(), 60, 4'224);
-  constexpr uint64_t kFrames = 20'000;
-  EXPECT_TRUE(PollUntil([&] {
-    traffic.Send(kFrames);
-    traffic.Receive();
-    return traffic.received() == kFrames;
-  }));
-  EXPECT_EQ(traffic.corrupt(), 0u);
-  EXPECT_EQ(traffic.out_of_order(), 0u);
+  EXPECT_TRUE(AllComeBack(ring.port.get(), 20'000));
 }
 
 TEST(DpdkPortTest, FullRingPushesBackAndLosesNothing) {

@@ -146,6 +146,16 @@ bool PollUntil(const std::function<bool()>& step, std::chrono::seconds patience)
   return true;
 }
 
+bool AllComeBack(PacketPort* port, uint64_t frames) {
+  Traffic traffic(port, 60, 4'224);
+  const bool all = PollUntil([&] {
+    traffic.Send(frames);
+    traffic.Receive();
+    return traffic.received() == frames;
+  });
+  return all && traffic.corrupt() == 0 && traffic.out_of_order() == 0;
+}
+
 std::string UniqueSocketPath() {
   static int next = 0;
   const char* directory = getenv("TEST_TMPDIR");

@@ -89,6 +89,9 @@ class Traffic {
 bool PollUntil(const std::function<bool()>& step,
                std::chrono::seconds patience = std::chrono::seconds(120));
 
+// Whether so many frames of all lengths come back in order and unharmed.
+bool AllComeBack(PacketPort* port, uint64_t frames);
+
 // A path for a socket, of this process alone and short enough for an address.
 std::string UniqueSocketPath();
 

@@ -99,6 +99,11 @@ class FabricRequestsTest : public AttachedClientTest {
   static constexpr Qpn kLocal{7};
   static Declare To(uint32_t remote) { return {kLocal, {remote}, {}}; }
   PathState Request(uint32_t remote) { return requests_.Request(kLocal, To(remote), now_); }
+  void GrantFirst() {
+    EXPECT_EQ(Request(1), PathState::kPending);
+    requests_.OnAnswer(kLocal, 0);
+    EXPECT_EQ(Request(1), PathState::kReady);
+  }
   size_t declared() {
     Exchange();
     return heard().declared.size();
@@ -139,9 +144,7 @@ TEST_F(FabricRequestsTest, TheSameRequestAfterADropIsMadeAnew) {
   EXPECT_EQ(declared(), 2u);
   EXPECT_EQ(forgotten(), 1u);
   requests_.OnAnswer(kLocal, 0);  // to the first
-  EXPECT_EQ(Request(1), PathState::kPending);
-  requests_.OnAnswer(kLocal, 0);
-  EXPECT_EQ(Request(1), PathState::kReady);
+  GrantFirst();
 }
 
 TEST_F(FabricRequestsTest, RequestThatItsAskerGaveUpIsWithdrawn) {
@@ -157,9 +160,7 @@ TEST_F(FabricRequestsTest, RequestThatItsAskerGaveUpIsWithdrawn) {
 }
 
 TEST_F(FabricRequestsTest, RefusalLeavesWhatWasGrantedBefore) {
-  EXPECT_EQ(Request(1), PathState::kPending);
-  requests_.OnAnswer(kLocal, 0);
-  EXPECT_EQ(Request(1), PathState::kReady);
+  GrantFirst();
   EXPECT_EQ(Request(2), PathState::kPending);
   requests_.OnAnswer(kLocal, EBUSY);
   EXPECT_EQ(Request(2), PathState::kRefused);
@@ -168,9 +169,7 @@ TEST_F(FabricRequestsTest, RefusalLeavesWhatWasGrantedBefore) {
 }
 
 TEST_F(FabricRequestsTest, WhatWasWithdrawnDoesNotComeBackWithARefusal) {
-  EXPECT_EQ(Request(1), PathState::kPending);
-  requests_.OnAnswer(kLocal, 0);
-  EXPECT_EQ(Request(1), PathState::kReady);
+  GrantFirst();
   EXPECT_EQ(Request(2), PathState::kPending);
   requests_.Drop(kLocal);
   EXPECT_EQ(Request(3), PathState::kPending);
@@ -182,9 +181,7 @@ TEST_F(FabricRequestsTest, WhatWasWithdrawnDoesNotComeBackWithARefusal) {
 }
 
 TEST_F(FabricRequestsTest, RequestThatIsInUseStays) {
-  EXPECT_EQ(Request(1), PathState::kPending);
-  requests_.OnAnswer(kLocal, 0);
-  EXPECT_EQ(Request(1), PathState::kReady);
+  GrantFirst();
   requests_.Serve(now_ + transport::Milliseconds(3'600'000));
   EXPECT_EQ(forgotten(), 0u);
 }

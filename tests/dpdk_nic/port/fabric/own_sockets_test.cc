@@ -40,11 +40,7 @@ constexpr int kTimeoutMs = 60'000;
 constexpr uint16_t kRocePort = 4'791;
 constexpr Qpn kManagement{1};
 
-const Gid kNear = Gid::FromIpv4({10, 77, 0, 1});
 const Gid kSecond = Gid::FromIpv4({10, 77, 0, 9});
-const Gid kFar = Gid::FromIpv4({10, 77, 0, 2});
-const Gid kNear6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
-const Gid kFar6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
 
 control::Welcome OwnSocketsFabric() {
   control::Welcome welcome = FakeUroced::WiredFabric();

@@ -24,9 +24,7 @@ using transport::Route;
 constexpr int kTimeoutMs = 60'000;
 constexpr uint32_t kMtuBytes = 1'500;
 
-const Gid kNear = Gid::FromIpv4({10, 77, 0, 1});
 const Gid kSecond = Gid::FromIpv4({10, 77, 0, 9});
-const Gid kFar = Gid::FromIpv4({10, 77, 0, 2});
 constexpr char kAddSecond[] = "ip address add 10.77.0.9/24 dev near";
 constexpr char kRemoveSecond[] = "ip address del 10.77.0.9/24 dev near";
 

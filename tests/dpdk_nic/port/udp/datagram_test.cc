@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dpdk_nic/port/udp/udp_address.h"
+#include "tests/dpdk_nic/port/udp/control_message.h"
 #include "tests/dpdk_nic/port/udp/udp_frames.h"
 
 namespace uroce::nic {
@@ -27,17 +28,10 @@ class Message {
   Message(const Gid& source, uint16_t port) : source_(SocketAddress::Make(source, port, 0)) {
     header_.msg_name = &source_.storage;
     header_.msg_control = control_;
-    header_.msg_controllen = 0;
   }
   template <class Value>
   void Add(int level, int type, Value value) {
-    cmsghdr control{};
-    control.cmsg_level = level;
-    control.cmsg_type = type;
-    control.cmsg_len = CMSG_LEN(sizeof value);
-    std::memcpy(control_ + header_.msg_controllen, &control, sizeof control);
-    std::memcpy(control_ + header_.msg_controllen + CMSG_LEN(0), &value, sizeof value);
-    header_.msg_controllen += CMSG_SPACE(sizeof value);
+    AddControlMessage(header_, level, type, value);
   }
   msghdr& header() { return header_; }
 

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <gtest/gtest.h>
+#include <poll.h>
+
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "dpdk_nic/port/packet_port.h"
 #include "transport/address.h"
 #include "transport/wire/frame_builder.h"
 #include "transport/wire/frame_parser.h"
@@ -12,6 +16,12 @@
 #include "transport/wire/opcode.h"
 
 namespace uroce::nic {
+
+// The addresses of a VethPair's ends.
+inline constexpr transport::Gid kNear = transport::Gid::FromIpv4({10, 77, 0, 1});
+inline constexpr transport::Gid kFar = transport::Gid::FromIpv4({10, 77, 0, 2});
+inline constexpr transport::Gid kNear6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+inline constexpr transport::Gid kFar6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
 
 // A frame as the transport builds it.
 struct UdpFrameSpec {
@@ -43,6 +53,22 @@ struct UdpFrameSpec {
     return frame;
   }
 };
+
+// In one burst.
+inline void Send(PacketPort* port, const std::vector<UdpFrameSpec>& specs) {
+  for (const UdpFrameSpec& spec : specs) {
+    const auto room = port->AcquireTransmit(transport::Route::kWire);
+    ASSERT_FALSE(room.empty());
+    port->CommitTransmit(spec.Build(room));
+  }
+  port->Flush();
+}
+
+// Whether the port has something to receive or to tell of within a generous time.
+inline bool WaitFor(const PacketPort& port) {
+  pollfd poller = {.fd = port.wait_fd(), .events = POLLIN, .revents = 0};
+  return poll(&poller, 1, 60'000) == 1;
+}
 
 inline transport::DropReason JudgeFrame(std::span<const uint8_t> frame) {
   transport::Packet packet;

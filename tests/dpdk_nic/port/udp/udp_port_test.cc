@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <netinet/udp.h>
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,15 +24,11 @@ namespace {
 using transport::DropReason;
 using transport::Gid;
 using transport::IcrcCheck;
-using transport::Route;
 
-constexpr int kTimeoutMs = 60'000;
-
-const Gid kNear = Gid::FromIpv4({127, 0, 0, 2});
-const Gid kFar = Gid::FromIpv4({127, 0, 0, 3});
-const Gid kNear6 = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
-const Gid kFar6 = {{0xfd, 0x78, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3}};
-const Gid kVeth = Gid::FromIpv4({10, 77, 0, 1});
+const Gid kOurLoopback = Gid::FromIpv4({127, 0, 0, 2});
+const Gid kPeerLoopback = Gid::FromIpv4({127, 0, 0, 3});
+const Gid kOurLoopback6 = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+const Gid kPeerLoopback6 = {{0xfd, 0x78, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3}};
 
 std::unique_ptr<UdpPort> Open(const Gid& address, uint32_t mtu_bytes = 0) {
   auto port = UdpPort::Open({address}, mtu_bytes);
@@ -44,12 +39,6 @@ std::unique_ptr<UdpPort> Open(const Gid& address, uint32_t mtu_bytes = 0) {
 std::string ErrorOf(const std::vector<Gid>& addresses, uint32_t mtu_bytes = 0) {
   const auto port = UdpPort::Open(addresses, mtu_bytes);
   return port.ok() ? "" : port.error();
-}
-
-// The port's sockets have something to receive or to tell of.
-bool WaitFor(const UdpPort& port) {
-  pollfd poller = {.fd = port.wait_fd(), .events = POLLIN, .revents = 0};
-  return poll(&poller, 1, kTimeoutMs) == 1;
 }
 
 class UdpPortTest : public testing::Test {
@@ -63,15 +52,6 @@ class UdpPortTest : public testing::Test {
   }
   void SetUp() override {
     if (!problem_->empty()) GTEST_SKIP() << *problem_;
-  }
-
-  static void Send(UdpPort* port, const std::vector<UdpFrameSpec>& specs) {
-    for (const UdpFrameSpec& spec : specs) {
-      const auto room = port->AcquireTransmit(Route::kWire);
-      ASSERT_FALSE(room.empty());
-      port->CommitTransmit(spec.Build(room));
-    }
-    port->Flush();
   }
 
   // The next frames, whole.
@@ -97,7 +77,8 @@ const std::string* UdpPortTest::problem_ = nullptr;
 
 // Expect: every frame in order, with right checksums; long and equal ones, and one that is shorter.
 TEST_F(UdpPortTest, FramesArriveAsTheyWereSent) {
-  for (const auto& [near, far] : {std::pair(kNear, kFar), std::pair(kNear6, kFar6)}) {
+  for (const auto& [near, far] :
+       {std::pair(kOurLoopback, kPeerLoopback), std::pair(kOurLoopback6, kPeerLoopback6)}) {
     const auto sender = Open(near);
     const auto receiver = Open(far);
     std::vector<UdpFrameSpec> specs;
@@ -123,7 +104,8 @@ TEST_F(UdpPortTest, FramesArriveAsTheyWereSent) {
 }
 
 TEST_F(UdpPortTest, CongestionMarksGoBothWays) {
-  for (const auto& [near, far] : {std::pair(kNear, kFar), std::pair(kNear6, kFar6)}) {
+  for (const auto& [near, far] :
+       {std::pair(kOurLoopback, kPeerLoopback), std::pair(kOurLoopback6, kPeerLoopback6)}) {
     const auto sender = Open(near);
     const auto receiver = Open(far);
     std::vector<UdpFrameSpec> specs;
@@ -144,11 +126,11 @@ TEST_F(UdpPortTest, CongestionMarksGoBothWays) {
 
 // An unconnected socket of no uroce: its datagrams carry identification 0, like all single ones.
 TEST_F(UdpPortTest, WhatIsNotRoceIsDroppedAndCounted) {
-  const auto receiver = Open(kFar);
+  const auto receiver = Open(kPeerLoopback);
   const UniqueFd other_socket(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const SocketAddress from = SocketAddress::Make(kNear, 0, 0);
-  const SocketAddress own = SocketAddress::Make(kFar, 0, 0);
-  const SocketAddress to = SocketAddress::Make(kFar, 4'791, 0);
+  const SocketAddress from = SocketAddress::Make(kOurLoopback, 0, 0);
+  const SocketAddress own = SocketAddress::Make(kPeerLoopback, 0, 0);
+  const SocketAddress to = SocketAddress::Make(kPeerLoopback, 4'791, 0);
   const std::array<uint8_t, 9'000> zeros{};
   const auto send = [&](size_t bytes) {
     return sendto(other_socket.get(), zeros.data(), bytes, 0, to.get(), to.bytes);
@@ -173,7 +155,7 @@ TEST_F(UdpPortTest, WhatIsNotRoceIsDroppedAndCounted) {
 
 // As rdma_rxe and NICs send them.
 TEST_F(UdpPortTest, DatagramsWithoutUdpChecksumAreTaken) {
-  for (const auto& [near, far] : {std::pair(kNear, kFar), std::pair(kNear6, kFar6)}) {
+  for (const auto& [near, far] : {std::pair(kOurLoopback, kPeerLoopback), std::pair(kOurLoopback6, kPeerLoopback6)}) {
     const auto receiver = Open(far);
     const int family = far.IsIpv4Mapped() ? AF_INET : AF_INET6;
     const UniqueFd peer(socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -193,7 +175,8 @@ TEST_F(UdpPortTest, DatagramsWithoutUdpChecksumAreTaken) {
 
 TEST_F(UdpPortTest, IcrcIsCheckedOnce) {
   for (const auto& [near, far, check] :
-       {std::tuple(kNear, kFar, IcrcCheck::kDone), std::tuple(kNear6, kFar6, IcrcCheck::kNeeded)}) {
+       {std::tuple(kOurLoopback, kPeerLoopback, IcrcCheck::kDone),
+        std::tuple(kOurLoopback6, kPeerLoopback6, IcrcCheck::kNeeded)}) {
     const auto sender = Open(near);
     const auto receiver = Open(far);
     Send(sender.get(), {{.source = near, .destination = far}});
@@ -205,10 +188,10 @@ TEST_F(UdpPortTest, IcrcIsCheckedOnce) {
 }
 
 TEST_F(UdpPortTest, FramesThatFindNoRoomAreCounted) {
-  const auto sender = Open(kNear);
-  const auto receiver = Open(kFar);
+  const auto sender = Open(kOurLoopback);
+  const auto receiver = Open(kPeerLoopback);
   const std::vector<UdpFrameSpec> burst(
-      60, {.source = kNear, .destination = kFar, .payload_bytes = 4'096});
+      60, {.source = kOurLoopback, .destination = kPeerLoopback, .payload_bytes = 4'096});
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (receiver->counters().drops[PortDrop::kOverflow] == 0) {
     ASSERT_LT(std::chrono::steady_clock::now(), give_up);
@@ -219,15 +202,15 @@ TEST_F(UdpPortTest, FramesThatFindNoRoomAreCounted) {
 }
 
 TEST(UdpSocketTest, WantOfRoomIsExplainedWhereTheHostCanGrantMore) {
-  EXPECT_EQ(ExplainOverflow(kFar, 212'992),
+  EXPECT_EQ(ExplainOverflow(kPeerLoopback, 212'992),
             "frames to 127.0.0.3 are lost for want of room in the socket's receive buffer, which "
             "has 212992 bytes: allow more with 'sysctl -w net.core.rmem_max=4194304'");
-  EXPECT_EQ(ExplainOverflow(kFar, UdpSocket::kBufferBytes), "");
+  EXPECT_EQ(ExplainOverflow(kPeerLoopback, UdpSocket::kBufferBytes), "");
 }
 
 TEST_F(UdpPortTest, PeerThatDoesNotListenIsToldOfAtOnceAndOnce) {
-  const auto sender = Open(kNear);
-  const UdpFrameSpec spec = {.source = kNear, .destination = kFar};
+  const auto sender = Open(kOurLoopback);
+  const UdpFrameSpec spec = {.source = kOurLoopback, .destination = kPeerLoopback};
   Send(sender.get(), {spec});
   ASSERT_TRUE(WaitFor(*sender)) << "a sleeper has to wake up for it";
   sender->ServeLink();
@@ -239,14 +222,14 @@ TEST_F(UdpPortTest, PeerThatDoesNotListenIsToldOfAtOnceAndOnce) {
   EXPECT_EQ(sender->TakeNotice().sentence, "");
   EXPECT_EQ(sender->counters().transmit_dropped_no_link, 0u);
   // And nothing that follows is lost by it.
-  const auto receiver = Open(kFar);
+  const auto receiver = Open(kPeerLoopback);
   Send(sender.get(), {spec, spec, spec});
   EXPECT_EQ(Receive(receiver.get(), 3).size(), 3u);
 }
 
 TEST_F(UdpPortTest, WhatCannotBeRoutedIsDroppedAndToldOf) {
-  const auto sender = Open(kVeth);
-  Send(sender.get(), {{.source = kVeth, .destination = Gid::FromIpv4({192, 0, 2, 1})}});
+  const auto sender = Open(kNear);
+  Send(sender.get(), {{.source = kNear, .destination = Gid::FromIpv4({192, 0, 2, 1})}});
   EXPECT_EQ(sender->counters().transmit_dropped_no_link, 1u);
   EXPECT_EQ(sender->TakeNotice().sentence,
             "packets to 192.0.2.1 cannot be sent (Network is unreachable): see 'ip route get "
@@ -254,9 +237,9 @@ TEST_F(UdpPortTest, WhatCannotBeRoutedIsDroppedAndToldOf) {
 }
 
 TEST_F(UdpPortTest, FrameLongerThanThePathIsDroppedAndToldOf) {
-  const auto sender = Open(kVeth);
+  const auto sender = Open(kNear);
   const Gid far = Gid::FromIpv4({10, 77, 0, 2});
-  const UdpFrameSpec spec = {.source = kVeth, .destination = far, .payload_bytes = 2'048};
+  const UdpFrameSpec spec = {.source = kNear, .destination = far, .payload_bytes = 2'048};
   Send(sender.get(), {spec, spec});
   EXPECT_EQ(sender->counters().transmit_dropped_no_link, 2u);
   EXPECT_NE(sender->TakeNotice().sentence.find("choose a smaller MTU with --mtu"),
@@ -264,16 +247,16 @@ TEST_F(UdpPortTest, FrameLongerThanThePathIsDroppedAndToldOf) {
 }
 
 TEST_F(UdpPortTest, FrameOfAnotherHostIsNotSent) {
-  const auto sender = Open(kNear);
-  Send(sender.get(), {{.source = kFar, .destination = kNear}});
+  const auto sender = Open(kOurLoopback);
+  Send(sender.get(), {{.source = kPeerLoopback, .destination = kOurLoopback}});
   EXPECT_EQ(sender->counters().transmit_dropped_no_link, 1u);
 }
 
 TEST_F(UdpPortTest, SleeperWakesForAFrame) {
-  const auto sender = Open(kNear);
-  const auto receiver = Open(kFar);
+  const auto sender = Open(kOurLoopback);
+  const auto receiver = Open(kPeerLoopback);
   EXPECT_TRUE(receiver->BeginSleep());
-  const UdpFrameSpec spec = {.source = kNear, .destination = kFar};
+  const UdpFrameSpec spec = {.source = kOurLoopback, .destination = kPeerLoopback};
   Send(sender.get(), {spec, spec});
   EXPECT_TRUE(WaitFor(*receiver));
   receiver->EndSleep();
@@ -282,15 +265,15 @@ TEST_F(UdpPortTest, SleeperWakesForAFrame) {
 }
 
 TEST_F(UdpPortTest, AddressIsTakenOnce) {
-  const auto port = Open(kNear);
-  EXPECT_NE(ErrorOf({kNear}).find("UDP port 4791 of 127.0.0.2 is taken"), std::string::npos);
+  const auto port = Open(kOurLoopback);
+  EXPECT_NE(ErrorOf({kOurLoopback}).find("UDP port 4791 of 127.0.0.2 is taken"), std::string::npos);
   EXPECT_EQ(ErrorOf({Gid::FromIpv4({198, 51, 100, 1})}),
             "198.51.100.1 is not an address of this host that is up: choose one that 'ip address' "
             "lists");
 }
 
 TEST_F(UdpPortTest, ChildOfAForkLetsGoOfTheAddress) {
-  auto port = Open(kNear);
+  auto port = Open(kOurLoopback);
   std::array<int, 2> ready;
   std::array<int, 2> done;
   ASSERT_EQ(pipe(ready.data()), 0);
@@ -305,7 +288,7 @@ TEST_F(UdpPortTest, ChildOfAForkLetsGoOfTheAddress) {
   }
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
   port.reset();
-  EXPECT_EQ(ErrorOf({kNear}), "");
+  EXPECT_EQ(ErrorOf({kOurLoopback}), "");
   close(done[1]);
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
@@ -314,11 +297,11 @@ TEST_F(UdpPortTest, ChildOfAForkLetsGoOfTheAddress) {
 }
 
 TEST_F(UdpPortTest, MtuIsThatOfTheInterface) {
-  EXPECT_EQ(Open(kVeth)->mtu(), 1'500u);
-  EXPECT_EQ(Open(kVeth, 1'400)->mtu(), 1'400u);
-  EXPECT_EQ(Open(kNear)->mtu(), 4'210u) << "what RoCEv2 can use";
+  EXPECT_EQ(Open(kNear)->mtu(), 1'500u);
+  EXPECT_EQ(Open(kNear, 1'400)->mtu(), 1'400u);
+  EXPECT_EQ(Open(kOurLoopback)->mtu(), 4'210u) << "what RoCEv2 can use";
   EXPECT_EQ(
-      ErrorOf({kVeth}, 1'501),
+      ErrorOf({kNear}, 1'501),
       "the UDP port cannot have an MTU of 1501; the most that its interface can have is 1500");
 }
 
@@ -330,7 +313,7 @@ TEST_F(UdpPortTest, AddressesOfTheHostAreTheDefault) {
   ASSERT_GE(gids.size(), 3u);
   EXPECT_TRUE(IsLinkLocal(gids[0]));
   EXPECT_EQ(gids[0], Gid::LinkLocal(port.value()->mac()));
-  EXPECT_EQ(gids[1], kVeth);
+  EXPECT_EQ(gids[1], kNear);
   EXPECT_EQ(AddressText(gids[2]), "fd77::1");
 }
 

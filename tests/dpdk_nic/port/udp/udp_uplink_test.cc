@@ -30,10 +30,6 @@ constexpr int kTimeoutMs = 60'000;
 constexpr uint32_t kMtuBytes = 4'200;
 constexpr uint32_t kPathMtuBytes = 1'500;
 
-const Gid kNear = Gid::FromIpv4({10, 77, 0, 1});
-const Gid kFar = Gid::FromIpv4({10, 77, 0, 2});
-const Gid kNear6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
-const Gid kFar6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
 const Gid kNowhere = Gid::FromIpv4({198, 51, 100, 1});
 
 std::unique_ptr<UdpUplink> Create(std::vector<Gid> addresses = {}) {
@@ -61,18 +57,6 @@ bool Listens() {
     }
   }
   return false;
-}
-
-bool WaitFor(const PacketPort& port) {
-  pollfd poller = {.fd = port.wait_fd(), .events = POLLIN, .revents = 0};
-  return poll(&poller, 1, kTimeoutMs) == 1;
-}
-
-void Send(PacketPort* port, const UdpFrameSpec& spec) {
-  const auto room = port->AcquireTransmit(Route::kWire);
-  ASSERT_FALSE(room.empty());
-  port->CommitTransmit(spec.Build(room));
-  port->Flush();
 }
 
 // The next frame, read.
@@ -140,12 +124,12 @@ TEST_F(UdpUplinkTest, OpensWhenAHostIsNamedAndReachesIt) {
   EXPECT_EQ(Prepare(uplink.get(), kFar), PacketPort::PathState::kReady);
   EXPECT_TRUE(Listens());
   for (const auto& [own, other] : {std::pair(kNear, kFar), std::pair(kNear6, kFar6)}) {
-    Send(uplink.get(), {.source = own, .destination = other, .psn = 5, .traffic_class = 2});
+    Send(uplink.get(), {{.source = own, .destination = other, .psn = 5, .traffic_class = 2}});
     auto packet = Receive(far.get());
     EXPECT_EQ(packet.source_gid, own);
     EXPECT_EQ(packet.psn.value(), 5u);
     EXPECT_EQ(packet.traffic_class, 2);
-    Send(far.get(), {.source = other, .destination = own, .psn = 6});
+    Send(far.get(), {{.source = other, .destination = own, .psn = 6}});
     packet = Receive(uplink.get());
     EXPECT_EQ(packet.source_gid, other);
     EXPECT_EQ(packet.destination_gid, own);
@@ -162,7 +146,7 @@ TEST_F(UdpUplinkTest, FramesLeaveFromTheAddressThatTheyName) {
   const auto uplink = Create();
   const auto far = OpenFar();
   for (const Gid& own : {second, kNear, second}) {
-    Send(uplink.get(), {.source = own, .destination = kFar});
+    Send(uplink.get(), {{.source = own, .destination = kFar}});
     EXPECT_EQ(Receive(far.get()).source_gid, own);
   }
   VethPair::Run("ip address del 10.77.0.9/24 dev near");
@@ -172,7 +156,7 @@ TEST_F(UdpUplinkTest, FramesLeaveFromTheAddressThatTheyName) {
 TEST_F(UdpUplinkTest, FrameToAnotherHostOpensItAndIsNotLost) {
   const auto uplink = Create();
   const auto far = OpenFar();
-  Send(uplink.get(), {.source = kNear, .destination = kFar, .psn = 7});
+  Send(uplink.get(), {{.source = kNear, .destination = kFar, .psn = 7}});
   EXPECT_TRUE(uplink->is_open());
   EXPECT_EQ(Receive(far.get()).psn.value(), 7u);
 }
@@ -199,7 +183,7 @@ TEST_F(UdpUplinkTest, PortThatIsTakenIsToldOfAndTriedAgain) {
   const auto notice = uplink->TakeNotice();
   EXPECT_EQ(notice.about, kFar);
   EXPECT_NE(notice.sentence.find("UDP port 4791 of this host is taken"), std::string::npos);
-  Send(uplink.get(), {.source = kNear, .destination = kFar});
+  Send(uplink.get(), {{.source = kNear, .destination = kFar}});
   EXPECT_EQ(uplink->counters().drops[PortDrop::kNotSent], 1u);
   EXPECT_EQ(uplink->TakeNotice().sentence, "") << "it was said a moment ago";
   owner.reset();
@@ -260,13 +244,13 @@ TEST_F(UdpUplinkTest, ProcessesGetSocketsOnceItIsOpen) {
     const UdpFrameSpec spec = {.source = other, .destination = own};
     UdpFrameSpec to_process = spec;
     to_process.destination_qpn = {7 * transport::kMaxQps};
-    Send(far.get(), to_process);
+    Send(far.get(), {to_process});
     pollfd poller = {.fd = fd, .events = POLLIN, .revents = 0};
     EXPECT_EQ(poll(&poller, 1, kTimeoutMs), 1);
-    Send(far.get(), spec);
+    Send(far.get(), {spec});
     EXPECT_EQ(Receive(uplink.get()).source_gid, other) << "it is for no process with a socket";
     EXPECT_TRUE(uplink->Receive().bytes.empty());
-    Send(uplink.get(), {.source = own, .destination = other, .psn = 3});
+    Send(uplink.get(), {{.source = own, .destination = other, .psn = 3}});
     EXPECT_EQ(Receive(far.get()).psn.value(), 3u);
   }
 }

@@ -23,15 +23,9 @@ namespace {
 
 using transport::DropReason;
 using transport::Gid;
-using transport::Route;
 
 constexpr std::chrono::seconds kPatience(120);
 constexpr uint32_t kMtuBytes = 4'200;
-
-const Gid kNear = Gid::FromIpv4({10, 77, 0, 1});
-const Gid kFar = Gid::FromIpv4({10, 77, 0, 2});
-const Gid kNear6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
-const Gid kFar6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
 
 // Reads the RoCEv2 frames that leave by the interface "near".
 class Wire {
@@ -94,15 +88,6 @@ class UdpWireTest : public testing::Test {
     auto port = UdpPort::Open({address}, 0);
     EXPECT_TRUE(port.ok()) << (port.ok() ? "" : port.error());
     return port.ok() ? std::move(port).value() : nullptr;
-  }
-  // In one burst.
-  static void Send(UdpPort* port, const std::vector<UdpFrameSpec>& specs) {
-    for (const UdpFrameSpec& spec : specs) {
-      const auto room = port->AcquireTransmit(Route::kWire);
-      ASSERT_FALSE(room.empty());
-      port->CommitTransmit(spec.Build(room));
-    }
-    port->Flush();
   }
   // Which numbers IPv4 packets have, in order; everything else of them has to be right.
   static std::vector<uint16_t> CheckFrames(const std::vector<std::vector<uint8_t>>& frames,
