@@ -50,7 +50,10 @@ class ScriptedPort final : public PacketPort {
   void FlushSoon() override { flushes_soon += IsTestsThread(); }
   bool keeps_frames() const override { return keeps; }
   int wait_fd() const override { return wait_fd_.get(); }
-  bool BeginSleep() override { return is_asleep = true; }
+  bool BeginSleep() override {
+    ++sleeps;
+    return is_asleep = true;
+  }
   void EndSleep() override {
     is_asleep = false;
     eventfd_t ignored;
@@ -76,6 +79,7 @@ class ScriptedPort final : public PacketPort {
   std::atomic<size_t> frames_sent{0};
   std::atomic<size_t> frames_flushed{0};
   std::atomic<int> receive_bursts_of_helper{0};
+  std::atomic<int> sleeps{0};          // of the helper
   std::atomic<bool> is_asleep{false};  // the helper
   // Under the engine's lock.
   int frames_to_receive = 0;
