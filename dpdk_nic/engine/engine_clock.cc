@@ -2,8 +2,6 @@
 
 #include <cpuid.h>
 
-#include "dpdk_nic/base/clock.h"
-
 namespace uroce::nic {
 namespace {
 
@@ -24,11 +22,12 @@ bool HasInvariantCounter() {
 
 }  // namespace
 
-EngineClock::EngineClock() : counter_is_steady_(HasInvariantCounter()) {}
+EngineClock::EngineClock(transport::Time (*real_clock)())
+    : real_clock_(real_clock), counter_is_steady_(HasInvariantCounter()) {}
 
 transport::Time EngineClock::Synchronize() {
   const uint64_t before = __rdtsc();
-  const int64_t now_ns = nic::Now().ns;
+  const int64_t now_ns = real_clock_().ns;
   const uint64_t ticks = __rdtsc();
   const bool interrupted = ticks - before > kUninterruptedTicks;
   last_ns_ = std::max(last_ns_, now_ns);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "dpdk_nic/base/clock.h"
 #include "transport/time.h"
 
 namespace uroce::nic {
@@ -17,7 +18,8 @@ namespace uroce::nic {
 // Not thread-safe: to be used under the engine's lock.
 class EngineClock {
  public:
-  EngineClock();
+  // `real_clock` is CLOCK_MONOTONIC, but in tests.
+  explicit EngineClock(transport::Time (*real_clock)() = nic::Now);
 
   transport::Time Now() {
     const uint64_t ticks = __rdtsc() - synchronized_ticks_;
@@ -36,6 +38,7 @@ class EngineClock {
 
   transport::Time Synchronize();
 
+  transport::Time (*const real_clock_)();
   const bool counter_is_steady_;
   uint64_t synchronized_ticks_ = 0;
   int64_t synchronized_ns_ = 0;

@@ -27,9 +27,8 @@ bool LocalGids::Follow(std::span<const Gid> now) {
 }
 
 bool LocalGids::Add(const Gid& gid) {
+  // An entry that was this address's last is free: the table does not have the address.
   size_t entry = static_cast<size_t>(std::find(last_.begin(), last_.end(), gid) - last_.begin());
-  const bool was_there = entry != last_.size() && gids_[entry].IsZero();
-  if (!was_there) entry = gids_.size();
   if (entry == kEntries) {
     entry = static_cast<size_t>(std::find(gids_.begin(), gids_.end(), Gid{}) - gids_.begin());
     if (entry == kEntries) return false;

@@ -322,6 +322,26 @@ TEST_F(GroupTest, OwnCopyThatHasNoMemberIsNotCountedAsADrop) {
   EXPECT_EQ(endpoint.counters().drops(DropReason::kNotAMember), 1u);
 }
 
+TEST_F(GroupTest, MemberGetsNoCopyFromAnEndpointWhoseFramesAreBroughtBack) {
+  for (const bool copies : {true, false}) {
+    EndpointConfig config = pair.client.endpoint.config();
+    config.copies_to_own_members = copies;
+    TestHost host(config);
+    QueuePair* member = Create(host, QpType::kUnreliableDatagram);
+    BringUpDatagram(*member);
+    ASSERT_EQ(host.endpoint.AttachMulticast(*member, kGroup), Status::kOk);
+    Receive(*member, host, 0, 200);
+    address = {
+        .destination_gid = kGroup, .destination_mac = {1, 0, 0x5e, 1, 2, 3}, .source_gid_index = 1};
+    SendWorkRequest request = Datagram(0);
+    request.signaled = false;
+    request.remote_qpn = kMulticastQpn;
+    ASSERT_EQ(member->PostSend(request), Status::kOk);
+    EXPECT_NE(host.endpoint.PollTransmit(pair.now, Route::kWire, pair.frame), 0u);
+    EXPECT_EQ(host.Poll().size(), copies ? 1u : 0u);
+  }
+}
+
 TEST_F(GroupTest, ADestroyedMemberHasLeft) {
   QueuePair* member = Member();
   Receive(*member, pair.server, 0, 200);

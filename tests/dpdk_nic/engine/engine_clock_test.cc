@@ -38,5 +38,18 @@ TEST(EngineClockTest, IsRightAfterALongPause) {
   }
 }
 
+// As it is when the real clock is made slower than the counter ran before.
+TEST(EngineClockTest, WaitsForARealClockThatIsBehind) {
+  static int64_t real_ns;
+  EngineClock clock([] { return transport::Time{real_ns}; });
+  const auto now_at = [&](int64_t ns) {
+    real_ns = ns;
+    return clock.Now().ns;
+  };
+  EXPECT_EQ(now_at(2'000), 2'000);
+  EXPECT_EQ(now_at(1'000), 2'000);
+  EXPECT_EQ(now_at(2'001), 2'001);
+}
+
 }  // namespace
 }  // namespace uroce::nic

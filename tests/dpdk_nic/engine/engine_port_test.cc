@@ -2,24 +2,16 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <functional>
-#include <memory>
-#include <span>
 #include <thread>
-#include <utility>
 #include <vector>
 
-#include "dpdk_nic/base/clock.h"
-#include "dpdk_nic/base/unique_fd.h"
-#include "dpdk_nic/engine/engine.h"
-#include "dpdk_nic/engine/published_state.h"
+#include "tests/dpdk_nic/engine/engine_port_fixture.h"
 
 namespace uroce::nic {
 namespace {
@@ -29,16 +21,6 @@ using transport::Gid;
 using transport::QpState;
 using transport::Route;
 using transport::Status;
-
-// Waits until `condition` holds; false when much too much time has passed.
-bool WaitUntil(const std::function<bool()>& condition) {
-  const transport::Time give_up = Now() + transport::Milliseconds(60'000);
-  while (!condition()) {
-    if (Now() >= give_up) return false;
-    usleep(1'000);
-  }
-  return true;
-}
 
 // Runs `f` in a child and returns its result, 0 .. 255.
 template <class F>
@@ -50,206 +32,6 @@ int InChild(F f) {
   EXPECT_TRUE(WIFEXITED(status));
   return WEXITSTATUS(status);
 }
-
-// Receives nothing and takes frames only while it has room.
-class ScriptedPort final : public PacketPort {
- public:
-  ReceivedFrame Receive() override { return {}; }
-  void ReleaseReceived() override {}
-  transport::FrameRoom AcquireTransmit(Route route) override {
-    ++asked_for_room;
-    acquired_ = route;
-    return has_room ? std::span<uint8_t>(frame_) : std::span<uint8_t>();
-  }
-  void CommitTransmit(size_t frame_bytes) override {
-    frame_bytes_ = frame_bytes;
-    sent.push_back(acquired_);
-    ++frames_sent;
-  }
-  void BeginReceiveBurst() override { receive_bursts += IsTestsThread(); }
-  void Flush() override {
-    flushes += IsTestsThread();
-    frames_flushed = frames_sent.load();
-  }
-  void FlushSoon() override { flushes_soon += IsTestsThread(); }
-  int wait_fd() const override { return wait_fd_.get(); }
-  void EndSleep() override {
-    eventfd_t ignored;
-    eventfd_read(wait_fd_.get(), &ignored);
-  }
-  void AbandonAfterFork() override { is_abandoned = true; }
-  void LeaveGroup(const Gid&) override { ++groups_left; }
-  transport::MacAddress mac() const override { return {2, 0, 0, 0, 0, 1}; }
-  uint32_t mtu() const override { return 1'500; }
-  bool link_up() const override { return true; }
-
-  void WakeSleeper() { eventfd_write(wait_fd_.get(), 1); }
-
-  std::span<const uint8_t> last_frame() const { return std::span(frame_).first(frame_bytes_); }
-
-  std::atomic<bool> has_room{true};
-  std::atomic<uint64_t> asked_for_room{0};
-  std::atomic<size_t> frames_sent{0};
-  std::atomic<size_t> frames_flushed{0};
-  // Under the engine's lock.
-  std::vector<Route> sent;
-  int groups_left = 0;
-  bool is_abandoned = false;
-  // By the test's thread: not by the helper of the engine.
-  int receive_bursts = 0;
-  int flushes = 0;
-  int flushes_soon = 0;
-
- private:
-  bool IsTestsThread() const { return std::this_thread::get_id() == tests_thread_; }
-
-  const std::thread::id tests_thread_ = std::this_thread::get_id();
-  const UniqueFd wait_fd_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  std::array<uint8_t, transport::kMaxFrameBytes> frame_{};
-  size_t frame_bytes_ = 0;
-  Route acquired_{};
-};
-
-// An engine on a ScriptedPort, with links to the processes that have the other blocks of QPNs.
-class EnginePortTest : public ::testing::Test {
- protected:
-  static constexpr uint32_t kQueueDepth = 256;
-
-  void SetUp() override {
-    auto port = std::make_unique<ScriptedPort>();
-    port_ = port.get();
-    transport::EndpointConfig config;
-    config.mac = port->mac();
-    config.gids = {Gid::LinkLocal(config.mac)};
-    config.has_links = true;
-    config.has_wire = false;
-    config.port_mtu = port->mtu();
-    Engine::Options options;
-    options.published_state = PublishedState::Create();
-    engine_ = std::make_unique<Engine>(std::move(port), config, std::move(options));
-    engine_->WithEndpoint([&](Endpoint& endpoint) {
-      cq_ = endpoint.CreateCompletionQueue(2 * kQueueDepth, nullptr);
-    });
-  }
-
-  void TearDown() override {
-    engine_->WithEndpoint([&](Endpoint& endpoint) {
-      for (transport::QueuePair* qp : queue_pairs_) endpoint.DestroyQueuePair(qp);
-      endpoint.DestroyCompletionQueue(std::move(cq_));
-    });
-  }
-
-  // One for datagrams, ready to send.
-  transport::QueuePair& CreateQueuePair() {
-    using M = transport::QpAttributeMask;
-    const transport::QpInitAttributes init = {
-        .pd = {1},
-        .type = transport::QpType::kUnreliableDatagram,
-        .send_cq = cq_.get(),
-        .receive_cq = cq_.get(),
-        .capabilities = {.max_send_wr = kQueueDepth, .max_send_sge = 1}};
-    transport::QpAttributes a;
-    a.port_num = 1;
-    transport::QueuePair* qp = nullptr;
-    engine_->WithEndpoint([&](Endpoint& endpoint) {
-      EXPECT_EQ(endpoint.CreateQueuePair(init, &qp), Status::kOk);
-      a.state = QpState::kInit;
-      EXPECT_EQ(qp->Modify(a, M::kState | M::kPkeyIndex | M::kPort | M::kQkey), Status::kOk);
-      a.state = QpState::kReadyToReceive;
-      EXPECT_EQ(qp->Modify(a, M::kState), Status::kOk);
-      a.state = QpState::kReadyToSend;
-      EXPECT_EQ(qp->Modify(a, M::kState | M::kSqPsn), Status::kOk);
-    });
-    queue_pairs_.push_back(qp);
-    return *qp;
-  }
-
-  // One that is connected to a queue pair of the process that has `block`, which never answers.
-  transport::QueuePair& Connect(uint32_t block) {
-    using M = transport::QpAttributeMask;
-    const transport::QpInitAttributes init = {
-        .pd = {1},
-        .send_cq = cq_.get(),
-        .receive_cq = cq_.get(),
-        .capabilities = {.max_send_wr = kQueueDepth, .max_send_sge = 1, .max_inline_bytes = 64}};
-    transport::QpAttributes a;
-    a.port_num = 1;
-    a.destination_qpn = {block * transport::kMaxQps + 1};
-    a.address = {.destination_gid = Gid::LinkLocal({2, 0, 0, 0, 0, 2}),
-                 .destination_mac = {2, 0, 0, 0, 0, 2}};
-    transport::QueuePair* qp = nullptr;
-    engine_->WithEndpoint([&](Endpoint& endpoint) {
-      EXPECT_EQ(endpoint.CreateQueuePair(init, &qp), Status::kOk);
-      a.state = QpState::kInit;
-      EXPECT_EQ(qp->Modify(a, M::kState | M::kPkeyIndex | M::kPort | M::kAccessFlags), Status::kOk);
-      a.state = QpState::kReadyToReceive;
-      EXPECT_EQ(qp->Modify(a, M::kState | M::kAddressVector | M::kPathMtu | M::kDestinationQpn |
-                                  M::kRqPsn | M::kMaxDestReadAtomic | M::kMinRnrTimer),
-                Status::kOk);
-      a.state = QpState::kReadyToSend;  // and waits for ever for an answer
-      EXPECT_EQ(qp->Modify(a, M::kState | M::kSqPsn | M::kTimeout | M::kRetryCount | M::kRnrRetry |
-                                  M::kMaxReadAtomic),
-                Status::kOk);
-    });
-    queue_pairs_.push_back(qp);
-    return *qp;
-  }
-
-  Status PostWrite(const Engine::Verb& verb, transport::QueuePair& qp, bool fence = false) {
-    static constexpr std::array<uint8_t, 8> kBytes{};
-    const transport::ScatterGatherEntry sge = {
-        reinterpret_cast<uint64_t>(kBytes.data()), kBytes.size(), {}};
-    transport::SendWorkRequest request;
-    request.opcode = transport::SendOpcode::kRdmaWrite;
-    request.inline_data = true;
-    request.fence = fence;
-    request.sges = {&sge, 1};
-    return engine_->PostSend(verb, qp, request);
-  }
-
-  // So many datagrams to the process that has `block`.
-  void Post(transport::QueuePair& qp, uint32_t block, int count) {
-    const transport::AddressVector address = {.destination_gid = Gid::LinkLocal({2, 0, 0, 0, 0, 2}),
-                                              .destination_mac = {2, 0, 0, 0, 0, 2}};
-    transport::SendWorkRequest request;
-    request.remote_qpn = {block * transport::kMaxQps + 1};
-    request.inline_data = true;
-    request.address = &address;
-    engine_->WithEndpoint([&](Endpoint&) {
-      for (int i = 0; i < count; ++i) ASSERT_EQ(qp.PostSend(request), Status::kOk);
-    });
-  }
-
-  // As a program that polls, until the helper stands by: then frames may wait for others.
-  bool PollUntilFramesMayWait() {
-    return WaitUntil([&] {
-      port_->WakeSleeper();  // one that sleeps does not see who drives
-      const int before = port_->flushes_soon;
-      for (int i = 0; i < 100'000 && port_->flushes_soon == before; ++i) engine_->TryRunOnce();
-      return port_->flushes_soon != before;
-    });
-  }
-  // Posts requests of which the first is never answered, until one waits for others. One that is
-  // alone must not.
-  bool PostUntilOneWaits() {
-    return WaitUntil([&] {
-      if (!PollUntilFramesMayWait()) return false;
-      transport::QueuePair& qp = Connect(7);
-      const size_t before = port_->frames_sent;
-      for (int posted = 0; posted < 8; ++posted) {
-        const Engine::Verb verb(*engine_);
-        EXPECT_TRUE(posted != 1 || port_->frames_flushed == before + 1) << "the first was alone";
-        EXPECT_EQ(PostWrite(verb, qp), Status::kOk);
-      }
-      return port_->frames_flushed != port_->frames_sent;
-    });
-  }
-
-  std::unique_ptr<Engine> engine_;
-  ScriptedPort* port_ = nullptr;
-  std::unique_ptr<transport::CompletionQueue> cq_;
-  std::vector<transport::QueuePair*> queue_pairs_;
-};
 
 TEST_F(EnginePortTest, RoutesThatHaveMuchToSendTakeTurns) {
   constexpr int kFrames = 200;
@@ -337,8 +119,7 @@ TEST_F(EnginePortTest, DatagramIsReadWhenItIsPosted) {
                                         .length = buffer.size(),
                                         .access = {}});
   });
-  const transport::AddressVector peer = {.destination_gid = Gid::LinkLocal({2, 0, 0, 0, 0, 2}),
-                                         .destination_mac = {2, 0, 0, 0, 0, 2}};
+  const transport::AddressVector peer = {.destination_gid = kPeerGid, .destination_mac = kPeerMac};
   const transport::ScatterGatherEntry sge = {address, buffer.size(), key};
   transport::SendWorkRequest request;
   request.remote_qpn = {7 * transport::kMaxQps + 1};

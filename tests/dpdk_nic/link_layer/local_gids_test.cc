@@ -53,6 +53,14 @@ TEST_F(LocalGidsTest, AddressThatComesBackHasItsEntryAgain) {
   Expect({kMacs, Address(1), Address(2), Address(3)});
 }
 
+TEST_F(LocalGidsTest, AddressThatCameLaterHasItsEntryAgain) {
+  Follow({Address(1), Address(2), Address(3)});
+  Follow({Address(1), Address(2)});
+  Follow({Address(1), Address(2), Address(4)});
+  EXPECT_TRUE(Follow({Address(1), Address(2), Address(3), Address(4)}));
+  Expect({kMacs, Address(1), Address(2), Address(3), Address(4)});
+}
+
 TEST_F(LocalGidsTest, FirstEntryStays) {
   EXPECT_TRUE(Follow({}));
   Expect({kMacs, {}, {}});

@@ -109,20 +109,36 @@ TEST(ForwardingTableTest, ForgettingAnothersQueuePairDoesNothing) {
   EXPECT_TRUE(table.IsDeclared(kAlice, kFar, {42}));
 }
 
+// With the queue pairs of one host, or with one queue pair of each host: either half of the remote
+// end counts.
 TEST(ForwardingTableTest, EveryQueuePairOfAProcessCanBeConnected) {
-  ForwardingTable table;
-  for (uint32_t i = 0; i < kMaxQps; ++i) {
-    ASSERT_EQ(table.Declare(kAlice, Connection(QpOf(kAlice, i), 1'000 + i)), 0);
+  struct Remote {
+    Gid gid;
+    uint32_t qpn;
+  };
+  const auto of_one_host = [](uint32_t i) { return Remote{kFar, 1'000 + i}; };
+  const auto of_each_host = [](uint32_t i) {
+    return Remote{Gid::FromIpv4({10, static_cast<uint8_t>(i >> 16), static_cast<uint8_t>(i >> 8),
+                                 static_cast<uint8_t>(i)}),
+                  42};
+  };
+  for (Remote (*const remote)(uint32_t) : {+of_one_host, +of_each_host}) {
+    ForwardingTable table;
+    const auto is_declared = [&](uint32_t i) {
+      return table.IsDeclared(kAlice, remote(i).gid, {remote(i).qpn});
+    };
+    for (uint32_t i = 0; i < kMaxQps; ++i) {
+      const Remote end = remote(i);
+      ASSERT_EQ(table.Declare(kAlice, Connection(QpOf(kAlice, i), end.qpn, end.gid)), 0);
+    }
+    EXPECT_EQ(table.usage(kAlice).declared_connections, kMaxQps);
+    for (uint32_t i = 0; i < kMaxQps; ++i) ASSERT_TRUE(is_declared(i)) << i;
+    // So many that hundreds have a bucket in common with one that is declared.
+    for (uint32_t i = kMaxQps; i < 100'000; ++i) ASSERT_FALSE(is_declared(i)) << i;
+    table.Remove(kAlice);
+    for (uint32_t i = 0; i < kMaxQps; ++i) ASSERT_FALSE(is_declared(i)) << i;
+    EXPECT_EQ(table.usage(kAlice).declared_connections, 0u);
   }
-  EXPECT_EQ(table.usage(kAlice).declared_connections, kMaxQps);
-  for (uint32_t i = 0; i < kMaxQps; ++i) ASSERT_TRUE(table.IsDeclared(kAlice, kFar, {1'000 + i}));
-  // So many that hundreds have a bucket in common with one that is declared.
-  for (uint32_t other = 1'000 + kMaxQps; other < 100'000; ++other) {
-    ASSERT_FALSE(table.IsDeclared(kAlice, kFar, {other})) << other;
-  }
-  table.Remove(kAlice);
-  for (uint32_t i = 0; i < kMaxQps; ++i) ASSERT_FALSE(table.IsDeclared(kAlice, kFar, {1'000 + i}));
-  EXPECT_EQ(table.usage(kAlice).declared_connections, 0u);
 }
 
 // Against a model: few remote ends, so that there is much of replacing, sharing and refusing.

@@ -157,6 +157,16 @@ TEST_F(SgeCursorTest, BeyondTheListIsTooShortAndWritesNothing) {
   EXPECT_EQ(Result::kOk, cursor.Scatter(memory_, kPd, 0, {received.data(), 20}));
 }
 
+// Though the region has more.
+TEST_F(SgeCursorTest, OnlyEntryIsNotReadBeyondItsEnd) {
+  const std::vector<ScatterGatherEntry> list = {Entry(0, 20)};
+  SgeCursor cursor(list);
+  EXPECT_EQ(Flat(list), Gathered(cursor, 0, 20));
+  EXPECT_EQ(std::nullopt, Gathered(cursor, 0, 21));
+  EXPECT_EQ(std::nullopt, Gathered(cursor, 19, 2));
+  EXPECT_EQ(std::nullopt, Gathered(cursor, 20, 1));
+}
+
 TEST_F(SgeCursorTest, EveryTouchedEntryIsChecked) {
   const std::vector<uint8_t> received(30, 0xee);
   const std::vector<ScatterGatherEntry> wrong_entries = {

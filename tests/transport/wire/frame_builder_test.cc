@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "tests/transport/wire/wire_test_util.h"
+#include "transport/wire/bare_frame.h"
+#include "transport/wire/byte_order.h"
 #include "transport/wire/printer.h"
 
 namespace uroce::transport {
@@ -111,6 +113,19 @@ class PlainFrameTest : public testing::TestWithParam<bool> {
       EXPECT_EQ(emit(payload, FrameRoom(built, icrc)), bytes);
       EXPECT_EQ(built, expected) << int{opcode} << ", " << payload_bytes << " bytes";
     }
+    if (payload_bytes <= BareFrame::kMaxPayloadBytes) ExpectSameBare(payload, headers, emit);
+  }
+  // Without network headers and ICRC. The pad is zero, whatever the ring held before.
+  template <class Emit>
+  void ExpectSameBare(const PayloadPiece& payload, const TransportHeaders& headers, Emit emit) {
+    Frame whole(kMaxFrameBytes), built(kMaxFrameBytes, 0x5a);
+    whole.resize(builder_.Emit(headers, {&payload, 1}, FrameRoom(whole, IcrcUse::kWaived)));
+    const long network_bytes = GetParam() ? 14 + 40 + 8 : 14 + 20 + 8;
+    Frame expected(BareFrame::kMarkBytes);
+    Store32(BareFrame::kMark, expected.data());
+    expected.insert(expected.end(), whole.begin() + network_bytes, whole.end() - kIcrcBytes);
+    built.resize(emit(payload, FrameRoom(built, IcrcUse::kWaivedWithHeaders)));
+    EXPECT_EQ(built, expected) << payload.length << " bytes";
   }
 
   FrameBuilder builder_;

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -380,6 +381,70 @@ TEST_F(DeviceTest, SysfsReadsLikeAFileSystem) {
   char link[64];
   EXPECT_EQ(readlink("/sys/class/infiniband/uroce0", link, sizeof(link)), -1);
   EXPECT_EQ(errno, EINVAL);
+}
+
+constexpr char kAttribute[] = "/sys/class/infiniband/uroce0/node_guid";
+constexpr char kDirectory[] = "/sys/class/infiniband/uroce0/ports/1";
+constexpr char kNode[] = "/dev/infiniband/uverbs900";
+
+TEST_F(DeviceTest, FlagsOfOpenAreHeeded) {
+  const struct {
+    const char* path;
+    int flags;
+    int error;
+  } refused[] = {
+      {kAttribute, O_CREAT | O_EXCL, EEXIST}, {kDirectory, O_CREAT | O_EXCL, EEXIST},
+      {kAttribute, O_DIRECTORY, ENOTDIR},     {kNode, O_DIRECTORY, ENOTDIR},
+      {kDirectory, O_WRONLY, EISDIR},         {kDirectory, O_RDWR, EISDIR},
+      {kAttribute, O_WRONLY, EACCES},
+  };
+  for (const auto& [path, flags, error] : refused) {
+    errno = 0;
+    EXPECT_EQ(open(path, flags, 0600), -1) << path << ' ' << flags;
+    EXPECT_EQ(errno, error) << path << ' ' << flags;
+  }
+  for (const char* path : {kAttribute, kDirectory, kNode}) {
+    for (const int flag : {0, O_CLOEXEC}) {
+      const int fd = open(path, O_RDONLY | flag);
+      ASSERT_GE(fd, 0) << path;
+      EXPECT_EQ(fcntl(fd, F_GETFD), flag == 0 ? 0 : FD_CLOEXEC) << path;
+      close(fd);
+    }
+  }
+}
+
+TEST_F(DeviceTest, OnlyDirectoriesAreExecutable) {
+  EXPECT_EQ(access(kDirectory, R_OK | X_OK), 0);
+  for (const char* path : {kAttribute, kNode}) {
+    EXPECT_EQ(access(path, X_OK), -1) << path;
+    EXPECT_EQ(errno, EACCES) << path;
+  }
+}
+
+// The system call does not pass through the virtual kernel.
+TEST_F(DeviceTest, PathThatLeadsOutOfTheDeviceIsTheKernels) {
+  for (const char* path : {"/dev/infiniband/..", "/sys/class/infiniband/..",
+                           "/sys/class/infiniband/uroce0/../../../class"}) {
+    struct stat expected = {}, found = {};
+    const long result = syscall(SYS_newfstatat, AT_FDCWD, path, &expected, 0);
+    EXPECT_EQ(stat(path, &found), result) << path;
+    EXPECT_EQ(found.st_ino, expected.st_ino) << path;
+  }
+}
+
+TEST_F(DeviceTest, DirectoryIsReadFromWhereItIsTold) {
+  DIR* stream = opendir(kDirectory);
+  ASSERT_NE(stream, nullptr);
+  readdir(stream);
+  const long position = telldir(stream);
+  const std::string second = readdir(stream)->d_name;
+  while (readdir(stream) != nullptr) {
+  }
+  seekdir(stream, position);
+  EXPECT_EQ(readdir(stream)->d_name, second);
+  rewinddir(stream);
+  EXPECT_STREQ(readdir(stream)->d_name, ".");
+  EXPECT_EQ(closedir(stream), 0);
 }
 
 TEST_F(DeviceTest, SysfsDirectoriesCanBeListed) {

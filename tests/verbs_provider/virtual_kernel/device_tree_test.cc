@@ -85,6 +85,16 @@ TEST_F(DeviceTreeTest, EmptyGidRowIsZerosWithoutAttributes) {
   EXPECT_EQ(OfDevice("ports/1/gids/4"), "(no such file)");
 }
 
+TEST_F(DeviceTreeTest, GidWithoutANetworkInterfaceNamesNone) {
+  uroce_device_description description = {};
+  DescribeTestDevice(description);
+  description.gids[1].netdev_name[0] = '\0';
+  tree_ = MakeDeviceTree(description, true);
+  EXPECT_EQ(OfDevice("ports/1/gid_attrs/ndevs/0"), "lo\n");
+  EXPECT_EQ(OfDevice("ports/1/gid_attrs/ndevs/1"), "(no such file)");
+  EXPECT_EQ(OfDevice("ports/1/gid_attrs/types/1"), "RoCE v2\n");
+}
+
 TEST_F(DeviceTreeTest, UverbsNodeAndItsClassAgree) {
   const TreeNode* node = tree_.Find("/dev/infiniband/uverbs900");
   ASSERT_NE(node, nullptr);

@@ -1,6 +1,8 @@
 // Preloaded behind the virtual kernel, this stands in for a real kernel with RDMA: sockets of
-// NETLINK_RDMA exist and know one device, "fake0" of index 0.
+// NETLINK_RDMA exist and know one device, "fake0" of index 0. The directory that FAKE_VERBS_CLASS
+// names is listed as /sys/class/infiniband_verbs.
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>
@@ -9,6 +11,8 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "verbs_provider/virtual_kernel/netlink/netlink_message.h"
@@ -61,6 +65,12 @@ int bind(int fd, const sockaddr* address, socklen_t bytes) noexcept {
                     getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &room) == 0 &&
                     bound.ss_family == AF_UNIX;
   return ours ? 0 : Next<int(int, const sockaddr*, socklen_t)>("bind")(fd, address, bytes);
+}
+
+DIR* opendir(const char* path) {
+  const char* fake = getenv("FAKE_VERBS_CLASS");
+  const bool is_fake = fake != nullptr && strcmp(path, "/sys/class/infiniband_verbs") == 0;
+  return Next<DIR*(const char*)>("opendir")(is_fake ? fake : path);
 }
 
 // The virtual kernel has moved our socket to another number, so it is known by what is sent on it.

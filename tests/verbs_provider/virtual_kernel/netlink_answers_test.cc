@@ -243,6 +243,18 @@ TEST_F(NetlinkAnswersTest, MalformedAttributesAreIgnored) {
   }
 }
 
+// What lies behind it in the message is not a part of it.
+TEST_F(NetlinkAnswersTest, NumberThatIsTooShortIsIgnored) {
+  const nlattr attribute = {.nla_len = sizeof(nlattr) + 2, .nla_type = RDMA_NLDEV_ATTR_DEV_INDEX};
+  std::vector<std::byte> payload(sizeof(attribute) + sizeof(kDeviceIndex));
+  std::memcpy(payload.data(), &attribute, sizeof(attribute));
+  std::memcpy(&payload[sizeof(attribute)], &kDeviceIndex, sizeof(kDeviceIndex));
+  const NetlinkAnswer answer =
+      AnswerNetlink(Header(RDMA_NLDEV_CMD_GET, 0), payload, description_, false, true);
+  ASSERT_EQ(answer.messages.size(), 1u);
+  EXPECT_EQ(Parsed(answer.messages[0]).error, -EOPNOTSUPP);
+}
+
 // The way librdmacm asks: no device is named.
 class RdmaCmCharacterDeviceTest : public NetlinkAnswersTest {
  protected:

@@ -87,6 +87,12 @@ expect "with a real kernel: libibverbs" "uroce0" \
 [ "$(LD_PRELOAD=$preload:$stage/fake_kernel.so ./netlink_dump | sort | xargs)" = "fake0 uroce0" ] ||
   fail "with a real kernel: the dump is not exactly both devices"
 [ "$(LD_PRELOAD=$preload ./netlink_dump | grep -cx uroce0)" = 1 ] || fail "this kernel: the dump"
+# What both have is listed once.
+mkdir -p fake_class/uverbs0 fake_class/abi_version
+listed=$(LD_PRELOAD=$preload:$stage/fake_kernel.so FAKE_VERBS_CLASS=$stage/fake_class \
+  ls -a /sys/class/infiniband_verbs | xargs)
+[ "$listed" = ". .. abi_version uverbs0 uverbs900" ] ||
+  fail "with a real kernel: the class directory has $listed"
 
 # Without a provider there is no device, and exactly one line that says why.
 complaint() {

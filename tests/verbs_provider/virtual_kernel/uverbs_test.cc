@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <vector>
 
@@ -52,12 +53,13 @@ class Request {
   std::vector<std::byte> bytes_;
 };
 
-Request GidEntry(uint32_t port, uint32_t index, ib_uverbs_gid_entry* entry) {
+Request GidEntry(uint32_t port, uint32_t index, ib_uverbs_gid_entry* entry,
+                 size_t bytes = sizeof(ib_uverbs_gid_entry)) {
   return Request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY)
       .Number(UVERBS_ATTR_QUERY_GID_ENTRY_PORT, port, 4)
       .Number(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, index, 4)
       .Number(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, 0, 4)
-      .Buffer(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, entry, sizeof(*entry));
+      .Buffer(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, entry, bytes);
 }
 
 TEST(UverbsTest, GidEntryIsRoceV2WithItsInterface) {
@@ -76,6 +78,21 @@ TEST(UverbsTest, GidEntryThatDoesNotExist) {
   EXPECT_EQ(GidEntry(1, 2, &entry).Execute(), ENODATA);  // an empty row
   EXPECT_EQ(GidEntry(1, 4, &entry).Execute(), EINVAL);
   EXPECT_EQ(GidEntry(2, 0, &entry).Execute(), EINVAL);
+}
+
+// As a library takes it that knows an older version of the struct.
+TEST(UverbsTest, AnswerIsCutToTheRoomThereIsAndMarkedAsValid) {
+  ib_uverbs_gid_entry entry;
+  std::memset(&entry, 0xee, sizeof(entry));
+  Request request = GidEntry(1, 1, &entry, offsetof(ib_uverbs_gid_entry, port_num));
+  ASSERT_EQ(request.Execute(), 0);
+  EXPECT_EQ(entry.gid_index, 1u);
+  EXPECT_EQ(entry.port_num, 0xeeee'eeeeu);
+  constexpr int kEntry = 3;
+  for (int at = 0; at <= kEntry; ++at) {
+    const bool is_valid = (request.header()->attrs[at].flags & UVERBS_ATTR_F_VALID_OUTPUT) != 0;
+    EXPECT_EQ(is_valid, at == kEntry) << at;
+  }
 }
 
 TEST(UverbsTest, GidTableHasTheRowsThatAreNotEmpty) {
@@ -115,8 +132,11 @@ TEST(UverbsTest, CompletionChannelIsADescriptor) {
 }
 
 TEST(UverbsTest, CompletionChannelWithoutRoomForTheAnswerIsRefused) {
+  ib_uverbs_create_comp_channel_resp response = {};
   Request request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
   request.Number(UVERBS_ATTR_WRITE_CMD, IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, 4);
+  EXPECT_EQ(request.Execute(), ENOSPC);
+  request.Buffer(UVERBS_ATTR_CORE_OUT, &response, sizeof(response) - 1);
   EXPECT_EQ(request.Execute(), ENOSPC);
 }
 
@@ -136,6 +156,16 @@ TEST(UverbsTest, LengthThatContradictsTheAttributesIsRefused) {
   Request request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY);
   request.header()->num_attrs = 3;
   EXPECT_EQ(request.Execute(), EINVAL);
+}
+
+TEST(UverbsTest, ReservedFieldsHaveToBeZero) {
+  ib_uverbs_gid_entry entry = {};
+  Request first = GidEntry(1, 1, &entry);
+  first.header()->reserved1 = 1;
+  EXPECT_EQ(first.Execute(), EINVAL);
+  Request second = GidEntry(1, 1, &entry);
+  second.header()->reserved2 = 1;
+  EXPECT_EQ(second.Execute(), EINVAL);
 }
 
 }  // namespace

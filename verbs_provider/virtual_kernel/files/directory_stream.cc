@@ -73,9 +73,7 @@ DirectoryStream* DirectoryStream::Of(DIR* stream) {
   return open.streams.count(candidate) != 0 ? candidate : nullptr;
 }
 
-void DirectoryStream::Seek(long position) {
-  next_ = std::min(static_cast<size_t>(std::max(position, 0L)), entries_.size());
-}
+void DirectoryStream::Seek(long position) { next_ = static_cast<size_t>(std::max(position, 0L)); }
 
 int DirectoryStream::Close() {
   {

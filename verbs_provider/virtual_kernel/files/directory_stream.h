@@ -24,6 +24,7 @@ class DirectoryStream {
   // The entry stays valid until the stream is closed. Null at the end.
   dirent* Read() { return next_ < entries_.size() ? &entries_[next_++] : nullptr; }
   long Tell() const { return static_cast<long>(next_); }
+  // Beyond the end there is nothing to read.
   void Seek(long position);
   int fd() const { return fd_; }
 

@@ -318,6 +318,17 @@ TEST_F(ManyLinksTest, PollingFindsTheFirstFrameOnAnIdleLink) {
   }
 }
 
+// Also if the frame before that one went by it.
+TEST_F(ManyLinksTest, IdleLinkThatIsSentByIsPolledInEveryPass) {
+  SendByte(*port_, *peers_[3], 1);
+  ServeAll(*port_);
+  LetLinksGetIdle(*port_);
+  SendByte(*peers_[3], *port_, 2);
+  EXPECT_EQ(TakeAtOnce(*port_).value, -1) << "it is idle";
+  SendByte(*port_, *peers_[3], 3);
+  EXPECT_EQ(TakeAtOnce(*port_).value, 2);
+}
+
 TEST_F(ManyLinksTest, LinkThatAlwaysHasMoreDoesNotHideTheOthers) {
   LetLinksGetIdle(*port_);
   const auto keep_full = [&] {

@@ -1,0 +1,99 @@
+// What a pass of the engine does beside moving the endpoint's frames, and what wakes the helper
+// that makes one.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "tests/dpdk_nic/engine/engine_port_fixture.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::EventType;
+using transport::MacAddress;
+
+class EnginePassTest : public EnginePortTest {
+ protected:
+  // Makes passes until `condition` holds, which is asked under the engine's lock.
+  bool PollUntil(const std::function<bool()>& condition) {
+    return WaitUntil([&] {
+      engine_->TryRunOnce();
+      return engine_->WithEndpoint([&](Endpoint&) { return condition(); });
+    });
+  }
+  // Its first sleep is a short one. The next is ended by no time: it has had nothing to do yet.
+  bool WaitUntilHelperSleeps() {
+    return WaitUntil([&] { return port_->sleeps >= 2 && port_->is_asleep; });
+  }
+};
+
+TEST_F(EnginePassTest, ChangeOfThePortRaisesAnEvent) {
+  for (const bool is_active : {false, true}) {
+    engine_->WithEndpoint([&](Endpoint&) { port_->is_active = is_active; });
+    const EventType expected = is_active ? EventType::kPortActive : EventType::kPortError;
+    ASSERT_TRUE(PollUntil([&] { return !events_.empty() && events_.back() == expected; }));
+  }
+  EXPECT_EQ(events_, (std::vector{EventType::kPortError, EventType::kPortActive}));
+}
+
+TEST_F(EnginePassTest, FramesThatComeWithoutEndAreTakenInBursts) {
+  engine_->WithEndpoint([&](Endpoint&) { port_->frames_to_receive = 200; });
+  ASSERT_TRUE(PollUntil([&] { return port_->frames_to_receive == 0; }));
+  EXPECT_EQ(port_->longest_burst, 64);
+}
+
+TEST_F(EnginePassTest, FramesFollowANeighborThatChanged) {
+  transport::QueuePair& qp = Connect(7);
+  constexpr MacAddress kNewMac = {2, 9, 9, 9, 9, 9};
+  engine_->WithEndpoint([&](Endpoint&) { link_layer_->change = {{kPeerGid, kNewMac}}; });
+  ASSERT_TRUE(PollUntil([&] { return !link_layer_->change; }));
+  const Engine::Verb verb(*engine_);
+  ASSERT_EQ(PostWrite(verb, qp), Status::kOk);
+  ASSERT_EQ(port_->frames_sent, 1u);
+  const auto destination = port_->last_frame().first(kNewMac.size());
+  EXPECT_TRUE(std::ranges::equal(destination, kNewMac));
+}
+
+TEST_F(EnginePassTest, DeadlineOfTheLinkLayerIsMet) {
+  engine_->WithEndpoint([&](Endpoint&) { link_layer_->deadline = Now(); });
+  EXPECT_TRUE(PollUntil([&] { return link_layer_->deadlines_met == 1; }));
+}
+
+// The MAC of the port is known, and need not follow from the address.
+TEST_F(EnginePassTest, OwnAddressIsNotAskedFor) {
+  EXPECT_EQ(engine_->ResolveNeighbor(kOwnIp, {}), port_->mac());
+}
+
+TEST_F(EnginePassTest, HelperThatSleepsIsWokenForAFrameThatFoundNoRoom) {
+  transport::QueuePair& qp = CreateQueuePair();
+  ASSERT_TRUE(WaitUntilHelperSleeps());
+  port_->has_room = false;
+  Post(qp, 7, 1);
+  EXPECT_TRUE(WaitUntil([&] { return !port_->is_asleep; }));
+  port_->has_room = true;
+  EXPECT_TRUE(WaitUntil([&] { return port_->frames_sent == 1; }));
+}
+
+TEST_F(EnginePassTest, HelperThatSleepsIsWokenForWhatThePortKeeps) {
+  ASSERT_TRUE(WaitUntilHelperSleeps());
+  const int before = port_->receive_bursts_of_helper;
+  engine_->WithEndpoint([&](Endpoint&) { port_->keeps = true; });
+  EXPECT_TRUE(WaitUntil([&] { return port_->receive_bursts_of_helper != before; }));
+}
+
+// Nothing that could wake it arrives.
+TEST_F(EnginePassTest, QuestionIsAskedAgainThoughTheHelperWasAsleep) {
+  ASSERT_TRUE(WaitUntilHelperSleeps());
+  engine_->WithEndpoint([&](Endpoint&) {
+    constexpr int kByTheAsker = 1;
+    port_->paths_are_ready_when_served = port_->served + kByTheAsker + 1;
+  });
+  EXPECT_EQ(engine_->PreparePath({}, transport::Milliseconds(60'000)),
+            PacketPort::PathState::kReady);
+}
+
+}  // namespace
+}  // namespace uroce::nic

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/link_layer/link_layer.h"
+#include "dpdk_nic/port/packet_port.h"
+
+namespace uroce::nic {
+
+// Receives as many frames as a test says, of nothing that concerns the engine, and takes frames
+// only while it has room.
+class ScriptedPort final : public PacketPort {
+ public:
+  ReceivedFrame Receive() override {
+    static constexpr std::array<uint8_t, 60> kFrame{};
+    return {frames_to_receive == 0 ? std::span<const uint8_t>() : std::span(kFrame)};
+  }
+  void ReleaseReceived() override {
+    --frames_to_receive;
+    longest_burst = std::max(longest_burst, ++burst_);
+  }
+  transport::FrameRoom AcquireTransmit(transport::Route route) override {
+    ++asked_for_room;
+    acquired_ = route;
+    return has_room ? std::span<uint8_t>(frame_) : std::span<uint8_t>();
+  }
+  void CommitTransmit(size_t frame_bytes) override {
+    frame_bytes_ = frame_bytes;
+    sent.push_back(acquired_);
+    ++frames_sent;
+  }
+  void BeginReceiveBurst() override {
+    burst_ = 0;
+    ++(IsTestsThread() ? receive_bursts : receive_bursts_of_helper);
+  }
+  void Flush() override {
+    flushes += IsTestsThread();
+    frames_flushed = frames_sent.load();
+  }
+  void FlushSoon() override { flushes_soon += IsTestsThread(); }
+  bool keeps_frames() const override { return keeps; }
+  int wait_fd() const override { return wait_fd_.get(); }
+  bool BeginSleep() override {
+    ++sleeps;
+    return is_asleep = true;
+  }
+  void EndSleep() override {
+    is_asleep = false;
+    eventfd_t ignored;
+    eventfd_read(wait_fd_.get(), &ignored);
+  }
+  void AbandonAfterFork() override { is_abandoned = true; }
+  void ServeLink() override { ++served; }
+  PathState PreparePath(const Path&) override {
+    return served >= paths_are_ready_when_served ? PathState::kReady : PathState::kPending;
+  }
+  void LeaveGroup(const transport::Gid&) override { ++groups_left; }
+  transport::MacAddress mac() const override { return {2, 0, 0, 0, 0, 1}; }
+  uint32_t mtu() const override { return 1'500; }
+  bool link_up() const override { return true; }
+  bool active() const override { return is_active; }
+
+  void WakeSleeper() { eventfd_write(wait_fd_.get(), 1); }
+
+  std::span<const uint8_t> last_frame() const { return std::span(frame_).first(frame_bytes_); }
+
+  std::atomic<bool> has_room{true};
+  std::atomic<uint64_t> asked_for_room{0};
+  std::atomic<size_t> frames_sent{0};
+  std::atomic<size_t> frames_flushed{0};
+  std::atomic<int> receive_bursts_of_helper{0};
+  std::atomic<int> sleeps{0};          // of the helper
+  std::atomic<bool> is_asleep{false};  // the helper
+  // Under the engine's lock.
+  int frames_to_receive = 0;
+  int longest_burst = 0;
+  bool keeps = false;
+  bool is_active = true;
+  int served = 0;
+  int paths_are_ready_when_served = 0;
+  std::vector<transport::Route> sent;
+  int groups_left = 0;
+  bool is_abandoned = false;
+  // By the test's thread: not by the helper of the engine.
+  std::atomic<int> receive_bursts{0};
+  int flushes = 0;
+  int flushes_soon = 0;
+
+ private:
+  bool IsTestsThread() const { return std::this_thread::get_id() == tests_thread_; }
+
+  const std::thread::id tests_thread_ = std::this_thread::get_id();
+  const UniqueFd wait_fd_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::array<uint8_t, transport::kMaxFrameBytes> frame_{};
+  size_t frame_bytes_ = 0;
+  int burst_ = 0;
+  transport::Route acquired_{};
+};
+
+// Has a timer and news of a neighbour when a test says so. All under the engine's lock.
+class ScriptedLinkLayer final : public StaticNeighbors {
+ public:
+  transport::Time NextDeadline() const override { return deadline; }
+  void OnDeadline(transport::Time) override {
+    deadline = transport::kNever;
+    ++deadlines_met;
+  }
+  std::optional<Neighbor> TakeChange() override { return std::exchange(change, std::nullopt); }
+
+  transport::Time deadline = transport::kNever;
+  int deadlines_met = 0;
+  std::optional<Neighbor> change;
+};
+
+}  // namespace uroce::nic
