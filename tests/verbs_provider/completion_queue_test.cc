@@ -362,6 +362,8 @@ TEST_F(ExtendedCompletionQueueTest, WhatWeDoNotHaveIsNotSupported) {
       Create(IBV_WC_STANDARD_FLAGS, IBV_CQ_INIT_ATTR_MASK_FLAGS, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN),
       nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(Create(IBV_WC_STANDARD_FLAGS, IBV_CQ_INIT_ATTR_MASK_FLAGS << 1), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
 TEST_F(ExtendedCompletionQueueTest, IteratesOverCompletions) {
@@ -384,6 +386,8 @@ TEST_F(ExtendedCompletionQueueTest, IteratesOverCompletions) {
     ASSERT_EQ(WaitForCompletion(send_cq.get()).status, IBV_WC_SUCCESS);
   }
 
+  ibv_poll_cq_attr unknown = {.comp_mask = 1};
+  EXPECT_EQ(ibv_start_poll(extended, &unknown), EINVAL);
   ASSERT_EQ(ibv_start_poll(extended, &poll_attr), 0);
   for (uint64_t id = 1; id <= 2; ++id) {
     EXPECT_EQ(extended->wr_id, id);
