@@ -7,21 +7,12 @@
 
 #include <atomic>
 #include <cerrno>
-#include <fstream>
-#include <string>
 #include <thread>
 
 #include "tests/verbs_provider/verbs_objects.h"
 
 namespace uroce::verbs::testing {
 namespace {
-
-bool IsAsleep(pid_t thread) {
-  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
-  std::string id, name, state;
-  file >> id >> name >> state;
-  return state == "S";
-}
 
 // Two connected queue pairs of one host; `a` sends to `b`, whose completion queue has a channel.
 class CompletionQueueTest : public ::testing::Test {

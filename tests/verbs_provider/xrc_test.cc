@@ -446,6 +446,7 @@ TEST_F(XrcTest, EventsOfATargetGoToAllItsHandles) {
   const Qp third = OpenTarget(domain.get(), target->qp_num);
   ConnectLoopback(initiator.get(), target.get());
   target.reset();
+  const Qp in_its_place = CreateTarget(domain.get());
   EXPECT_EQ(SendTo(initiator.get(), 1), IBV_WC_REM_INV_REQ_ERR);
   ExpectAsyncEvent(host.context.get(), IBV_EVENT_QP_ACCESS_ERR, third.get());
   ExpectAsyncEvent(host.context.get(), IBV_EVENT_QP_ACCESS_ERR, second.get());
