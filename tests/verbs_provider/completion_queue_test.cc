@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <set>
 #include <thread>
 
 #include "tests/verbs_provider/loopback.h"
@@ -341,8 +341,30 @@ class ExtendedCompletionQueueTest : public ::testing::Test {
     errno = 0;
     return ibv_create_cq_ex(host.context.get(), &attr);
   }
+  // A queue into which two messages have been received, 1 and 2.
+  ibv_cq_ex* CreateWithTwoMessages() {
+    ibv_cq_ex* const extended = Create(IBV_WC_STANDARD_FLAGS);
+    cq.reset(ibv_cq_ex_to_cq(extended));
+    ibv_qp_init_attr attr = RcAttributes(send_cq.get(), cq.get());
+    a.reset(ibv_create_qp(host.pd.get(), &attr));
+    b.reset(ibv_create_qp(host.pd.get(), &attr));
+    ConnectLoopback(a.get(), b.get());
+    ibv_poll_cq_attr poll_attr = {};
+    EXPECT_EQ(ibv_start_poll(extended, &poll_attr), ENOENT);
+    for (uint64_t id = 1; id <= 2; ++id) {
+      EXPECT_EQ(PostReceive(b.get(), host.Sge(4096, 64), id), 0);
+      SendRequest send(IBV_WR_SEND_WITH_IMM, host.Sge(0, static_cast<uint32_t>(8 * id)), id);
+      send.imm_data = htobe32(0x100 + static_cast<uint32_t>(id));
+      EXPECT_EQ(send.Post(a.get()), 0);
+      EXPECT_EQ(WaitForCompletion(send_cq.get()).status, IBV_WC_SUCCESS);
+    }
+    return extended;
+  }
 
   Host host;
+  Cq cq;
+  Cq send_cq = host.CreateCq(16);
+  Qp a, b;
 };
 
 TEST_F(ExtendedCompletionQueueTest, WhatWeDoNotHaveIsNotSupported) {
@@ -355,28 +377,15 @@ TEST_F(ExtendedCompletionQueueTest, WhatWeDoNotHaveIsNotSupported) {
       Create(IBV_WC_STANDARD_FLAGS, IBV_CQ_INIT_ATTR_MASK_FLAGS, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN),
       nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(Create(IBV_WC_STANDARD_FLAGS, IBV_CQ_INIT_ATTR_MASK_FLAGS << 1), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
 TEST_F(ExtendedCompletionQueueTest, IteratesOverCompletions) {
-  ibv_cq_ex* const extended = Create(IBV_WC_STANDARD_FLAGS);
-  ASSERT_NE(extended, nullptr);
-  const Cq cq(ibv_cq_ex_to_cq(extended));
-  const Cq send_cq = host.CreateCq(16);
-  ibv_qp_init_attr attr = RcAttributes(send_cq.get(), cq.get());
-  const Qp a(ibv_create_qp(host.pd.get(), &attr));
-  const Qp b(ibv_create_qp(host.pd.get(), &attr));
-  ConnectLoopback(a.get(), b.get());
-
+  ibv_cq_ex* const extended = CreateWithTwoMessages();
   ibv_poll_cq_attr poll_attr = {};
-  EXPECT_EQ(ibv_start_poll(extended, &poll_attr), ENOENT);
-  for (uint64_t id = 1; id <= 2; ++id) {
-    ASSERT_EQ(PostReceive(b.get(), host.Sge(4096, 64), id), 0);
-    SendRequest send(IBV_WR_SEND_WITH_IMM, host.Sge(0, static_cast<uint32_t>(8 * id)), id);
-    send.imm_data = htobe32(0x100 + static_cast<uint32_t>(id));
-    ASSERT_EQ(send.Post(a.get()), 0);
-    ASSERT_EQ(WaitForCompletion(send_cq.get()).status, IBV_WC_SUCCESS);
-  }
-
+  ibv_poll_cq_attr unknown = {.comp_mask = 1};
+  EXPECT_EQ(ibv_start_poll(extended, &unknown), EINVAL);
   ASSERT_EQ(ibv_start_poll(extended, &poll_attr), 0);
   for (uint64_t id = 1; id <= 2; ++id) {
     EXPECT_EQ(extended->wr_id, id);
@@ -390,6 +399,24 @@ TEST_F(ExtendedCompletionQueueTest, IteratesOverCompletions) {
   }
   ibv_end_poll(extended);
   EXPECT_EQ(ibv_start_poll(extended, &poll_attr), ENOENT);
+}
+
+// A thread waits for the queue, and finds it empty when it gets it.
+TEST_F(ExtendedCompletionQueueTest, PollThatFindsNothingLeavesTheQueueToOthers) {
+  ibv_cq_ex* const extended = CreateWithTwoMessages();
+  ibv_poll_cq_attr poll_attr = {};
+  ASSERT_EQ(ibv_start_poll(extended, &poll_attr), 0);
+  std::atomic<pid_t> waiter{0};
+  std::thread other([&] {
+    waiter = gettid();
+    ibv_poll_cq_attr attr = {};
+    EXPECT_EQ(ibv_start_poll(extended, &attr), ENOENT);
+  });
+  while (waiter == 0 || !IsAsleep(waiter)) std::this_thread::yield();
+  EXPECT_EQ(ibv_next_poll(extended), 0);
+  ibv_end_poll(extended);
+  other.join();
+  EXPECT_EQ(ibv_resize_cq(cq.get(), 32), 0) << "this waits until nobody polls";
 }
 
 }  // namespace

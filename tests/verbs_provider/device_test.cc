@@ -225,6 +225,8 @@ TEST(DeviceTest, AddressHandleIsChecked) {
   wrong = attr;
   wrong.grh.dgid = {};
   EXPECT_TRUE(refused(wrong));
+  wrong.grh.sgid_index = 0;
+  EXPECT_TRUE(refused(wrong));
 }
 
 // Where thread-local memory is found without a call, it comes from what the dynamic linker keeps

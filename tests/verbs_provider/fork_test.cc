@@ -26,9 +26,10 @@ class ForkTest : public ::testing::Test {
  protected:
   void SetUp() override {
     cq = host.CreateCq(16);
-    ibv_qp_init_attr attr = RcAttributes(cq.get(), cq.get());
-    a.reset(ibv_create_qp(host.pd.get(), &attr));
-    b.reset(ibv_create_qp(host.pd.get(), &attr));
+    const ibv_qp_init_attr basic = RcAttributes(cq.get(), cq.get());
+    ibv_qp_init_attr_ex attr = ExtendedAttributes(host.pd.get(), basic, IBV_QP_EX_WITH_SEND);
+    a.reset(ibv_create_qp_ex(host.context.get(), &attr));
+    b.reset(ibv_create_qp_ex(host.context.get(), &attr));
     ConnectLoopback(a.get(), b.get());
   }
 
@@ -45,7 +46,15 @@ TEST_F(ForkTest, ChildCannotUseWhatItInherited) {
               return -ibv_poll_cq(cq.get(), 1, &wc);
             }),
             EIO);
+  EXPECT_EQ(InChild([&] {
+              ibv_qp_ex* const qp = ibv_qp_to_qp_ex(a.get());
+              ibv_wr_start(qp);
+              ibv_wr_send(qp);
+              return ibv_wr_complete(qp);
+            }),
+            EIO);
   EXPECT_EQ(InChild([&] { return ToInit(a.get()); }), EIO);
+  EXPECT_EQ(InChild([&] { return ibv_destroy_qp(a.get()); }), EIO);
   EXPECT_EQ(InChild([&] { return ibv_alloc_pd(host.context.get()) == nullptr ? errno : 0; }), EIO);
 }
 

@@ -125,6 +125,17 @@ TEST(RegMrTest, IovaHasTheOffsetOfTheAddressInItsPage) {
   EXPECT_EQ(errno, EINVAL);
 }
 
+TEST(RegMrTest, IovaThatWrapsAroundIsInvalid) {
+  const Host host;
+  const Pages pages(2, kReadWrite);
+  constexpr uint64_t kLastPage = UINT64_MAX - Pages::kPage + 1;
+  EXPECT_NE(Mr(ibv_reg_mr_iova(host.pd.get(), pages.at(0), Pages::kPage - 1, kLastPage, 0)),
+            nullptr);
+  errno = 0;
+  EXPECT_EQ(ibv_reg_mr_iova(host.pd.get(), pages.at(0), Pages::kPage + 1, kLastPage, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
 TEST(RegMrTest, ProtectionDomainInUseIsBusy) {
   const Host host;
   EXPECT_EQ(ibv_dealloc_pd(host.pd.get()), EBUSY);
@@ -162,6 +173,14 @@ TEST(ReregMrTest, RefusedChangeLeavesTheOldRegion) {
             0);
   EXPECT_EQ(mr->addr, read_only.at(0));
   EXPECT_EQ(mr->length, 100u);
+}
+
+TEST(ReregMrTest, ProtectionDomainOfAnotherContextIsInvalid) {
+  const Host host;
+  const Host other;
+  EXPECT_NE(ibv_rereg_mr(host.mr.get(), IBV_REREG_MR_CHANGE_PD, other.pd.get(), nullptr, 0, 0), 0);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(host.mr->pd, host.pd.get());
 }
 
 // Of a list, the pieces of a null region are as long as others, and empty of bytes.

@@ -1,53 +1,22 @@
-// Every operation of a reliable connection, over the loopback path of one process, posted both
-// ways: with ibv_post_send and with the ibv_wr_* functions.
+// Every operation of a reliable connection, over the loopback path of one process, posted with
+// ibv_post_send. With the ibv_wr_* functions: work_request_builder_test.cc.
 #include <endian.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 
-#include "tests/verbs_provider/loopback.h"
+#include "tests/verbs_provider/reliable_pair_fixture.h"
+#include "tests/verbs_provider/verbs_objects.h"
 
 namespace uroce::verbs::testing {
 namespace {
 
-class OperationsTest : public LoopbackTest {
+class OperationsTest : public ReliablePairTest {
  protected:
-  void SetUp() override {
-    a = Create();
-    b = Create();
-    ASSERT_NE(a, nullptr);
-    ASSERT_NE(b, nullptr);
-    ConnectLoopback(a.get(), b.get());
-    std::iota(host.buffer.begin(), host.buffer.end(), uint8_t{1});
-    std::fill(host.buffer.begin() + kUpper, host.buffer.end(), uint8_t{0});
-  }
-
-  Qp Create() {
-    ibv_qp_init_attr_ex attr = {};
-    ibv_qp_init_attr basic = RcAttributes(cq.get(), receive_cq.get());
-    std::memcpy(&attr, &basic, sizeof basic);
-    attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    attr.pd = host.pd.get();
-    attr.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-                          IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
-                          IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_READ |
-                          IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
-                          IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
-    return Qp(ibv_create_qp_ex(host.context.get(), &attr));
-  }
-
-  uint64_t& Word(size_t offset) { return *reinterpret_cast<uint64_t*>(host.data() + offset); }
-
-  void ExpectSuccess(ibv_wc_opcode opcode, uint64_t id = 1) {
-    const ibv_wc wc = WaitForCompletion(cq.get());
-    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
-    EXPECT_EQ(wc.opcode, opcode);
-    EXPECT_EQ(wc.wr_id, id);
-    EXPECT_EQ(wc.qp_num, a->qp_num);
-  }
   // Binds the window of type 2 to what `a` may write.
   void Bind(ibv_mw* mw, uint32_t rkey) {
     SendRequest bind(IBV_WR_BIND_MW, {});
@@ -62,8 +31,6 @@ class OperationsTest : public LoopbackTest {
     EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
     EXPECT_EQ(wc.opcode, IBV_WC_BIND_MW);
   }
-
-  Qp a, b;
 };
 
 TEST_F(OperationsTest, SendArrives) {
@@ -233,6 +200,31 @@ TEST_F(OperationsTest, TypeOfTheWindowIsChecked) {
   EXPECT_EQ(wrong_type.Post(a.get()), EINVAL);
 }
 
+TEST_F(OperationsTest, RefusedBindingLeavesTheKey) {
+  const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_1));
+  const uint32_t rkey = mw->rkey;
+  ibv_mw_bind bind = {};
+  bind.bind_info = {.mr = host.mr.get(),
+                    .addr = host.address(kUpper),
+                    .length = 100,
+                    .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+  const Qp unconnected = Create();
+  EXPECT_EQ(ibv_bind_mw(unconnected.get(), mw.get(), &bind), EINVAL);
+  EXPECT_EQ(mw->rkey, rkey);
+}
+
+TEST_F(OperationsTest, RangeWithoutARegionIsNotBound) {
+  const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_2));
+  for (const ibv_mw_bind_info& info : {ibv_mw_bind_info{nullptr, host.address(kUpper), 0, 0},
+                                       ibv_mw_bind_info{nullptr, 0, 100, 0}}) {
+    SendRequest bind(IBV_WR_BIND_MW, {});
+    bind.bind_mw.mw = mw.get();
+    bind.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+    bind.bind_mw.bind_info = info;
+    EXPECT_EQ(bind.Post(b.get()), EINVAL);
+  }
+}
+
 // The flags of the region are copied for its window: they are accepted, and mean nothing.
 TEST_F(OperationsTest, FlagsThatWindowsDoNotHaveAreIgnored) {
   const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_1));
@@ -339,131 +331,6 @@ TEST_F(OperationsTest, Type2WindowIsInvalidatedByEitherSide) {
   SendRequest late(IBV_WR_RDMA_WRITE, host.Sge(0, 100));
   ASSERT_EQ(late.Remote(host.address(kUpper), rkey).Post(a.get()), 0);
   EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_REM_ACCESS_ERR);
-}
-
-TEST_F(OperationsTest, BuilderPostsEveryOperation) {
-  ibv_qp_ex* const qp = ibv_qp_to_qp_ex(a.get());
-  ASSERT_NE(qp, nullptr);
-  Word(kUpper + 8000) = 5;
-  ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper + 4000, 100), 20), 0);
-  ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper + 4100, 100), 21), 0);
-  ASSERT_EQ(PostReceive(b.get(), host.Sge(0, 0), 22), 0);
-
-  ibv_wr_start(qp);
-  qp->wr_flags = IBV_SEND_SIGNALED;
-  qp->wr_id = 1;
-  ibv_wr_rdma_write(qp, host.mr->rkey, host.address(kUpper));
-  ibv_wr_set_sge(qp, host.mr->lkey, host.address(0), 100);
-  qp->wr_id = 2;
-  ibv_wr_send(qp);
-  uint8_t text[] = "inline";
-  ibv_wr_set_inline_data(qp, text, sizeof text);
-  qp->wr_id = 3;
-  ibv_wr_send_imm(qp, htobe32(33));
-  const ibv_sge pieces[] = {host.Sge(0, 10), host.Sge(50, 10)};
-  ibv_wr_set_sge_list(qp, 2, pieces);
-  qp->wr_id = 4;
-  ibv_wr_rdma_write_imm(qp, host.mr->rkey, host.address(kUpper + 200), htobe32(44));
-  ibv_data_buf buffers[] = {{.addr = text, .length = 3}, {.addr = text + 3, .length = 4}};
-  ibv_wr_set_inline_data_list(qp, 2, buffers);
-  qp->wr_id = 5;
-  ibv_wr_rdma_read(qp, host.mr->rkey, host.address(kUpper));
-  ibv_wr_set_sge(qp, host.mr->lkey, host.address(20'000), 100);
-  qp->wr_id = 6;
-  ibv_wr_atomic_fetch_add(qp, host.mr->rkey, host.address(kUpper + 8000), 2);
-  ibv_wr_set_sge(qp, host.mr->lkey, host.address(21'000), 8);
-  qp->wr_id = 7;
-  ibv_wr_atomic_cmp_swp(qp, host.mr->rkey, host.address(kUpper + 8000), 7, 9);
-  ibv_wr_set_sge(qp, host.mr->lkey, host.address(21'008), 8);
-  ASSERT_EQ(ibv_wr_complete(qp), 0);
-  std::memset(text, 0, sizeof text);
-
-  for (uint64_t id = 1; id <= 7; ++id) {
-    const ibv_wc wc = WaitForCompletion(cq.get());
-    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
-    EXPECT_EQ(wc.wr_id, id);
-  }
-  EXPECT_TRUE(Arrived(0, kUpper, 100));
-  EXPECT_STREQ(reinterpret_cast<char*>(host.data() + kUpper + 4000), "inline");
-  EXPECT_TRUE(Arrived(50, kUpper + 4110, 10));
-  EXPECT_STREQ(reinterpret_cast<char*>(host.data() + kUpper + 200), "inline");
-  EXPECT_TRUE(Arrived(0, 20'000, 100));
-  EXPECT_EQ(Word(21'000), 5u);
-  EXPECT_EQ(Word(21'008), 7u);
-  EXPECT_EQ(Word(kUpper + 8000), 9u);
-}
-
-TEST_F(OperationsTest, BuilderBindsAndInvalidatesWindows) {
-  const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_2));
-  ibv_qp_ex* const qp = ibv_qp_to_qp_ex(a.get());
-  const uint32_t rkey = ibv_inc_rkey(mw->rkey);
-  const ibv_mw_bind_info info = {.mr = host.mr.get(),
-                                 .addr = host.address(kUpper),
-                                 .length = 100,
-                                 .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
-  ibv_wr_start(qp);
-  qp->wr_flags = IBV_SEND_SIGNALED;
-  qp->wr_id = 1;
-  ibv_wr_bind_mw(qp, mw.get(), rkey, &info);
-  qp->wr_id = 2;
-  ibv_wr_local_inv(qp, rkey);
-  ASSERT_EQ(ibv_wr_complete(qp), 0);
-  ExpectSuccess(IBV_WC_BIND_MW, 1);
-  ExpectSuccess(IBV_WC_LOCAL_INV, 2);
-}
-
-TEST_F(OperationsTest, BuilderPostsAllOrNothing) {
-  ibv_qp_ex* const qp = ibv_qp_to_qp_ex(a.get());
-  qp->wr_flags = IBV_SEND_SIGNALED;
-  const auto add_write = [&](uint64_t id) {
-    qp->wr_id = id;
-    ibv_wr_rdma_write(qp, host.mr->rkey, host.address(kUpper));
-    ibv_wr_set_sge(qp, host.mr->lkey, host.address(0), 8);
-  };
-
-  ibv_wr_start(qp);
-  add_write(1);
-  add_write(2);
-  uint8_t long_text[2000] = {};
-  ibv_wr_set_inline_data(qp, long_text, sizeof long_text);
-  EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
-
-  ibv_wr_start(qp);
-  add_write(3);
-  ibv_wr_atomic_fetch_add(qp, host.mr->rkey, host.address(kUpper), 1);
-  ibv_wr_set_sge(qp, host.mr->lkey, host.address(0), 4);  // not 8
-  EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
-
-  ibv_wr_start(qp);
-  for (uint64_t id = 100; id < 100 + 17; ++id) add_write(id);  // one too many
-  EXPECT_EQ(ibv_wr_complete(qp), ENOMEM);
-
-  ibv_wr_start(qp);
-  add_write(4);
-  ibv_wr_abort(qp);
-
-  ibv_wr_start(qp);
-  add_write(5);
-  EXPECT_EQ(ibv_wr_complete(qp), 0);
-  ExpectSuccess(IBV_WC_RDMA_WRITE, 5);
-}
-
-TEST_F(OperationsTest, UnknownBuilderOperationsAreRefusedAtCreation) {
-  ibv_qp_init_attr_ex attr = {};
-  const ibv_qp_init_attr basic = RcAttributes(cq.get(), cq.get());
-  std::memcpy(&attr, &basic, sizeof basic);
-  attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  attr.pd = host.pd.get();
-  attr.send_ops_flags = IBV_QP_EX_WITH_TSO;
-  errno = 0;
-  EXPECT_EQ(ibv_create_qp_ex(host.context.get(), &attr), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
-}
-
-TEST_F(OperationsTest, PlainQueuePairHasNoBuilder) {
-  ibv_qp_init_attr attr = RcAttributes(cq.get(), cq.get());
-  const Qp qp(ibv_create_qp(host.pd.get(), &attr));
-  EXPECT_EQ(ibv_qp_to_qp_ex(qp.get()), nullptr);
 }
 
 }  // namespace

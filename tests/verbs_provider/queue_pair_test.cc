@@ -101,6 +101,17 @@ TEST_F(QueuePairTest, OtherTypesAreNotSupported) {
   EXPECT_EQ(Refusal(attr), EINVAL);
 }
 
+TEST_F(QueuePairTest, UnknownAttributesOfTheExtendedCreationAreNotSupported) {
+  const ibv_qp_init_attr basic = RcAttributes(cq.get(), cq.get());
+  ibv_qp_init_attr_ex attr = ExtendedAttributes(host.pd.get(), basic, 0);
+  for (const uint32_t bit : {uint32_t{IBV_QP_INIT_ATTR_IND_TABLE}, 1u << 20}) {
+    attr.comp_mask = IBV_QP_INIT_ATTR_PD | bit;
+    errno = 0;
+    EXPECT_EQ(Qp(ibv_create_qp_ex(host.context.get(), &attr)), nullptr);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+  }
+}
+
 TEST_F(QueuePairTest, QueuesOfAnotherContextAreInvalid) {
   const Host other;
   const Cq foreign(ibv_create_cq(other.context.get(), 4, nullptr, nullptr, 0));
@@ -142,8 +153,10 @@ TEST_F(QueuePairTest, GoesThroughItsStates) {
   EXPECT_EQ(Query(qp.get()).qp_state, IBV_QPS_RESET);
   ASSERT_EQ(ToInit(qp.get()), 0);
   EXPECT_EQ(qp->state, IBV_QPS_INIT);
+  EXPECT_EQ(Query(qp.get()).ah_attr.is_global, 0) << "it has no path yet";
   ASSERT_EQ(ToRtr(qp.get(), qp->qp_num, gid), 0);
   EXPECT_EQ(qp->state, IBV_QPS_RTR);
+  EXPECT_EQ(Query(qp.get()).ah_attr.is_global, 1);
   ASSERT_EQ(ToRts(qp.get()), 0);
   EXPECT_EQ(qp->state, IBV_QPS_RTS);
   EXPECT_EQ(Query(qp.get()).qp_state, IBV_QPS_RTS);
@@ -189,8 +202,14 @@ TEST_F(QueuePairTest, PathIsChecked) {
   options = {};
   options.mtu = static_cast<ibv_mtu>(6);
   EXPECT_EQ(ToRtr(qp.get(), 1, gid, options), EINVAL);
+  options.mtu = OutOfRange<ibv_mtu>(256 + IBV_MTU_1024);
+  EXPECT_EQ(ToRtr(qp.get(), 1, gid, options), EINVAL);
   EXPECT_EQ(ToRtr(qp.get(), 1 << 24, gid), EINVAL);
-  EXPECT_EQ(ToRtr(qp.get(), 1, ibv_gid{}), EINVAL);
+  options = {};
+  for (const uint8_t index : {uint8_t{0}, uint8_t{1}}) {
+    options.gid_index = index;
+    EXPECT_EQ(ToRtr(qp.get(), 1, ibv_gid{}, options), EINVAL);
+  }
   EXPECT_EQ(Query(qp.get()).qp_state, IBV_QPS_INIT);
 }
 

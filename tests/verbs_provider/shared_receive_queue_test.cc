@@ -258,6 +258,18 @@ TEST_F(SharedReceiveQueueTest, ResizeKeepsWhatIsPosted) {
   for (uint64_t id = 1; id <= 6; ++id) EXPECT_EQ(Send(a.get()).wr_id, id);
 }
 
+TEST_F(SharedReceiveQueueTest, RefusedResizeKeepsTheLimit) {
+  const Srq srq = Create(8);
+  for (uint64_t id = 1; id <= 5; ++id) {
+    ASSERT_EQ(PostReceive(srq.get(), host.Sge(kUpper, 8), id), 0);
+  }
+  ASSERT_EQ(SetLimit(srq.get(), 3), 0);
+  ibv_srq_attr attr = {.max_wr = 4, .max_sge = 0, .srq_limit = 2};  // 5 are posted
+  EXPECT_EQ(ibv_modify_srq(srq.get(), &attr, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), EINVAL);
+  EXPECT_EQ(QuerySrq(srq.get()).max_wr, 8u);
+  EXPECT_EQ(QuerySrq(srq.get()).srq_limit, 3u);
+}
+
 TEST_F(SharedReceiveQueueTest, DestroyWaitsForTheAcknowledgement) {
   Srq srq = Create(4);
   Qp a = CreateQp(IBV_QPT_RC, nullptr);

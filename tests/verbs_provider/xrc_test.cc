@@ -17,6 +17,8 @@ namespace {
 
 using Xrcd = std::unique_ptr<ibv_xrcd, Destroyer<ibv_xrcd, ibv_close_xrcd>>;
 
+constexpr uint32_t kTargetAttributes =
+    IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE | IBV_QP_OPEN_ATTR_CONTEXT;
 constexpr uint32_t kFdAndFlags = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 
 Xrcd OpenDomain(ibv_context* context, int fd = -1, int flags = O_CREAT,
@@ -91,13 +93,9 @@ class XrcTest : public LoopbackTest {
     return qp;
   }
   static Qp OpenTarget(ibv_xrcd* xrcd, uint32_t qpn, void* context = nullptr,
-                       ibv_qp_type type = IBV_QPT_XRC_RECV) {
-    ibv_qp_open_attr attr = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
-                                          IBV_QP_OPEN_ATTR_TYPE | IBV_QP_OPEN_ATTR_CONTEXT,
-                             .qp_num = qpn,
-                             .xrcd = xrcd,
-                             .qp_context = context,
-                             .qp_type = type};
+                       ibv_qp_type type = IBV_QPT_XRC_RECV, uint32_t mask = kTargetAttributes) {
+    ibv_qp_open_attr attr = {
+        .comp_mask = mask, .qp_num = qpn, .xrcd = xrcd, .qp_context = context, .qp_type = type};
     errno = 0;
     return Qp(ibv_open_qp(xrcd->context, &attr));
   }
@@ -406,6 +404,12 @@ TEST_F(XrcTest, OpeningATargetIsChecked) {
   const Qp initiator = CreateInitiator();
   EXPECT_EQ(OpenTarget(domain.get(), initiator->qp_num), nullptr);
   EXPECT_EQ(errno, EINVAL);
+  for (const uint32_t missing :
+       {IBV_QP_OPEN_ATTR_NUM, IBV_QP_OPEN_ATTR_XRCD, IBV_QP_OPEN_ATTR_TYPE}) {
+    const uint32_t mask = kTargetAttributes & ~missing;
+    EXPECT_EQ(OpenTarget(domain.get(), target->qp_num, nullptr, IBV_QPT_XRC_RECV, mask), nullptr);
+    EXPECT_EQ(errno, EINVAL) << missing;
+  }
 }
 
 TEST_F(XrcTest, ATargetLastsUntilTheLastOfItsHandles) {
@@ -435,6 +439,7 @@ TEST_F(XrcTest, EventsOfATargetGoToAllItsHandles) {
   const Qp third = OpenTarget(domain.get(), target->qp_num);
   ConnectLoopback(initiator.get(), target.get());
   target.reset();
+  const Qp in_its_place = CreateTarget(domain.get());
   EXPECT_EQ(SendTo(initiator.get(), 1), IBV_WC_REM_INV_REQ_ERR);
   ExpectAsyncEvent(host.context.get(), IBV_EVENT_QP_ACCESS_ERR, third.get());
   ExpectAsyncEvent(host.context.get(), IBV_EVENT_QP_ACCESS_ERR, second.get());

@@ -129,10 +129,6 @@ static_assert(Same(QpAttributeMask::kMigrationState, IBV_QP_PATH_MIG_STATE));
 static_assert(Same(QpAttributeMask::kCapabilities, IBV_QP_CAP));
 static_assert(Same(QpAttributeMask::kDestinationQpn, IBV_QP_DEST_QPN));
 
-constexpr uint32_t kTransportAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                                      IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED;
-
 // Programs give a queue pair the flags of their regions, of which these mean something for it.
 constexpr unsigned int kQpAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
@@ -142,9 +138,7 @@ constexpr uint32_t kFlowLabelMask = 0xf'ffff;
 
 }  // namespace
 
-AccessFlags ToAccessFlags(unsigned int ibv_access_flags) {
-  return AccessFlags(ibv_access_flags & kTransportAccess);
-}
+AccessFlags ToAccessFlags(unsigned int ibv_access_flags) { return AccessFlags(ibv_access_flags); }
 
 transport::QpCapabilities ToCapabilities(const ibv_qp_cap& cap) {
   return {.max_send_wr = cap.max_send_wr,

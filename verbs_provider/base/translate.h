@@ -13,7 +13,8 @@
 // number.
 namespace uroce::verbs {
 
-// The flags that mean something to the transport; hints and on-demand paging are left out.
+// With the flags that mean nothing to the transport, which looks at its own: hints, on-demand
+// paging.
 transport::AccessFlags ToAccessFlags(unsigned int ibv_access_flags);
 
 transport::QpCapabilities ToCapabilities(const ibv_qp_cap& cap);
