@@ -96,7 +96,8 @@ ssize_t InterposedWrite(int fd, const void* data, size_t size) {
       if (const auto socket = Ours(fd)) return socket->Send(Bytes(data, size));
       break;
     case FileKind::kRdmaCm:
-      if (const auto file = FdTable::Instance().Find<RdmaCmFile>(fd)) return file->Write(data, size);
+      if (const auto file = FdTable::Instance().Find<RdmaCmFile>(fd))
+        return file->Write(data, size);
       break;
     default:
       break;
