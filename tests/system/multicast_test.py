@@ -18,6 +18,7 @@ from harness.wires import IPV4, IPV6, VethWire
 # The group's GID, and the index of the GID that its members send from: link-local, IPv4, IPv6.
 GROUPS = {"link-local": ("ff12::1:7", 0),
           "IPv4": ("::ffff:239.1.2.3", 1),
+          "IPv4, named as in RoCEv1": ("ff0e::ffff:239.1.2.3", 1),
           "IPv6": ("ff1e::1:7", 2)}
 # As many as a member has room for between two looks at what came.
 BURST = 10

@@ -368,6 +368,25 @@ TEST_F(UdpMulticastTest, MembershipsFollowTheAddresses) {
   }
 }
 
+// IPv6 has no limit of groups a socket, and is quick about it.
+TEST_F(UdpMulticastTest, GroupsAreLimited) {
+  const auto number = [](size_t i) {
+    Gid group = Group6(5);
+    group.bytes[12] = static_cast<uint8_t>(i >> 8);
+    group.bytes[13] = static_cast<uint8_t>(i);
+    return group;
+  };
+  GroupMemberships groups;
+  const std::vector<HostAddress> all = AllAddresses();
+  for (size_t i = 0; i < GroupMemberships::kMaxMemberships; ++i) {
+    ASSERT_EQ(groups.Join(number(i), Receivers::kOfAllAddresses, all), 0) << i;
+  }
+  EXPECT_EQ(groups.Join(Group(1), Receivers::kOfAllAddresses, all), ENOSPC);
+  EXPECT_EQ(groups.Join(number(0), Receivers::kOfAllAddresses, all), 0) << "it is joined already";
+  groups.Leave(number(1));
+  EXPECT_EQ(groups.Join(Group(1), Receivers::kOfAllAddresses, all), 0);
+}
+
 TEST_F(UdpMulticastTest, PortOnOneAddressJoinsSoManyGroups) {
   const auto port = UdpPort::Open({kNear}, 0);
   ASSERT_TRUE(port.ok());
