@@ -181,7 +181,9 @@ void Session::HandleClient(MessageChannel::Incoming& incoming) {
       return frame_switch.Forget(block_, Body<Forget>(incoming).local);
     case MessageType::kJoinGroup: {
       const Gid group = Body<JoinGroup>(incoming).group;
-      return Send(GroupAnswer{group, frame_switch.JoinGroup(block_, group)});
+      if (group.IsMulticast()) Name(group);
+      Send(GroupAnswer{group, frame_switch.JoinGroup(block_, group)});
+      return ShareWire();
     }
     case MessageType::kLeaveGroup:
       return frame_switch.LeaveGroup(block_, Body<LeaveGroup>(incoming).group);
@@ -296,7 +298,9 @@ void Session::ContinueReport() {
 }
 
 void Session::OnResolve(const Gid& gid) {
-  const bool can_be_asked = server_.fabric().has_wire && !gid.IsZero() && !gid.IsMulticast();
+  const bool has_way = server_.fabric().has_wire && !gid.IsZero();
+  if (has_way && gid.IsMulticast()) PreparePath(gid);
+  const bool can_be_asked = has_way && !gid.IsMulticast();
   if (!can_be_asked || to_resolve_.size() == kMaxToResolve) {
     return Send(Neighbor{.gid = gid, .mac = {}, .is_known = 0, .reserved = 0});
   }
@@ -305,9 +309,13 @@ void Session::OnResolve(const Gid& gid) {
   ResolveNext();
 }
 
-uint32_t Session::PreparePath(const Gid& remote) {
+void Session::Name(const Gid& remote) {
   if (named_.size() >= kMaxNamed && named_.count(remote) == 0) named_.clear();
   named_.try_emplace(remote);
+}
+
+uint32_t Session::PreparePath(const Gid& remote) {
+  Name(remote);
   const uint32_t path_mtu_bytes = server_.frame_switch().PreparePath(remote);
   ShareWire();
   return path_mtu_bytes;

@@ -94,6 +94,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void OnLeaseRequest(const LeaseRequest& request);
   void OnStatusRequest();
   void OnResolve(const transport::Gid& gid);
+  // The process is to be told of what is wrong with the way there.
+  void Name(const transport::Gid& remote);
   // The process names a host beyond this one; a zero GID stands for any. Returns the longest packet
   // that the way there takes.
   uint32_t PreparePath(const transport::Gid& remote);

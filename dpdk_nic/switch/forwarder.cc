@@ -61,6 +61,7 @@ void Forwarder::Remove(Time now, Block block) {
   }
   if (sharing_ != nullptr) sharing_->Unshare(block);
   requests_.Remove(block);
+  for (const Gid& group : table_.GroupsOf(block)) LeaveGroup(block, group);
   table_.Remove(block);
   const std::vector<ConnectionTracker::Connection> ended = tracker_.Remove(block);
   for (const auto& connection : ended) Disconnect(now, connection);

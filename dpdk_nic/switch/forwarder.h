@@ -87,6 +87,10 @@ class Forwarder {
   // Lets out what is left in the ring, as far as the wire takes it, forgets the process, and tells
   // the peers of its connections that they have ended (DREQ, once).
   void Remove(transport::Time now, control::Block block);
+  // As those of the table, and makes the wire a member of a group that has any on this host. ENOSPC
+  // also if it cannot become one; where it can only later, the listener hears why.
+  control::ErrnoValue JoinGroup(control::Block block, const transport::Gid& group);
+  void LeaveGroup(control::Block block, const transport::Gid& group);
   // Ends what was declared for a queue pair. Lets out what is left in the process's ring first, as
   // Remove does: the last acknowledgement of a queue pair that is gone is among it. Both move no
   // more than kOutOfTurn frames that the process's turns have not paid for yet.

@@ -1,4 +1,5 @@
 // What the wire tells of itself.
+#include <cerrno>
 #include <utility>
 
 #include "dpdk_nic/switch/forwarder.h"
@@ -12,6 +13,24 @@ uint32_t Forwarder::PreparePath(const transport::Gid& remote) {
   wire_->PreparePath(path);
   TellNotice();
   return wire_->PathMtu(path);
+}
+
+control::ErrnoValue Forwarder::JoinGroup(control::Block block, const transport::Gid& group) {
+  const bool is_first = table_.Members(group).empty();
+  const control::ErrnoValue error = table_.JoinGroup(block, group);
+  if (error != 0 || !is_first || !has_wire()) return error;
+  const PacketPort::PathState state = wire_->JoinGroup(group);
+  TellNotice();
+  if (state != PacketPort::PathState::kRefused) return 0;
+  table_.LeaveGroup(block, group);
+  return ENOSPC;
+}
+
+void Forwarder::LeaveGroup(control::Block block, const transport::Gid& group) {
+  const bool had_members = !table_.Members(group).empty();
+  table_.LeaveGroup(block, group);
+  const bool is_last = had_members && table_.Members(group).empty();
+  if (is_last && has_wire()) wire_->LeaveGroup(group);
 }
 
 void Forwarder::TellNotice() {

@@ -59,6 +59,9 @@ class ForwardingTable {
   // 0, EINVAL if `group` is none, ENOSPC. Joining again changes nothing.
   control::ErrnoValue JoinGroup(control::Block block, const transport::Gid& group);
   void LeaveGroup(control::Block block, const transport::Gid& group);
+  std::vector<transport::Gid> GroupsOf(control::Block block) const {
+    return processes_[block].groups;
+  }
   std::span<const control::Block> Members(const transport::Gid& group) const;
 
   ServiceTable& services() { return services_; }

@@ -84,13 +84,13 @@ void Switch::Forget(Block block, Qpn local) {
 ErrnoValue Switch::JoinGroup(Block block, const Gid& group) {
   if (!ForwardingTable::IsProcess(block)) return EINVAL;
   const EngineLockGuard guard(lock_);
-  return forwarder_.table().JoinGroup(block, group);
+  return forwarder_.JoinGroup(block, group);
 }
 
 void Switch::LeaveGroup(Block block, const Gid& group) {
   if (!ForwardingTable::IsProcess(block)) return;
   const EngineLockGuard guard(lock_);
-  forwarder_.table().LeaveGroup(block, group);
+  forwarder_.LeaveGroup(block, group);
 }
 
 // A request for it may be held.

@@ -388,6 +388,34 @@ TEST_F(DatagramTest, DetachedQueuePairReceivesNothing) {
   ExpectNothingReceived();
 }
 
+// As cma_iboe_set_mgid of Linux names an IPv4 group for RoCEv1.
+TEST_F(DatagramTest, Ipv4GroupHasTwoNames) {
+  const ibv_gid name = GroupOf({0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 1, 2, 3});
+  ASSERT_EQ(ibv_attach_mcast(a.get(), &name, 0), 0);
+  ASSERT_EQ(ibv_attach_mcast(b.get(), &kIpv4Group, 0), 0);
+  for (const ibv_gid& destination : {name, kIpv4Group}) {
+    const Ah ah = AddressHandle(destination, kIpv4Index);
+    for (ibv_qp* qp : {a.get(), b.get()}) {
+      ASSERT_EQ(PostReceive(qp, host.Sge(kUpper, 200), qp->qp_num), 0);
+    }
+    SendRequest send(IBV_WR_SEND, host.Sge(0, 50));
+    ASSERT_EQ(send.To(ah.get(), kMulticastQpn, kQkey).Post(a.get()), 0);
+    ExpectSent();
+    EXPECT_NE(WaitForCompletion(receive_cq.get()).wr_id, WaitForCompletion(receive_cq.get()).wr_id);
+    ExpectNothingReceived();
+  }
+  // From an IPv6 address it is an IPv6 group.
+  const Ah ah = AddressHandle(name, kLinkLocalIndex);
+  ASSERT_EQ(PostReceive(a.get(), host.Sge(kUpper, 200), 5), 0);
+  SendRequest send(IBV_WR_SEND, host.Sge(0, 50));
+  ASSERT_EQ(send.To(ah.get(), kMulticastQpn, kQkey).Post(b.get()), 0);
+  EXPECT_EQ(WaitForCompletion(receive_cq.get()).wr_id, 5u);
+  ExpectNothingReceived();
+  EXPECT_EQ(ibv_detach_mcast(a.get(), &name, 0), 0);
+  EXPECT_EQ(ibv_detach_mcast(b.get(), &kIpv4Group, 0), 0);
+  EXPECT_EQ(ibv_detach_mcast(a.get(), &name, 0), EINVAL);
+}
+
 TEST_F(DatagramTest, MembershipIsChecked) {
   const ibv_gid unicast = OwnGid(kIpv4Index);
   EXPECT_EQ(ibv_attach_mcast(a.get(), &unicast, 0), EINVAL);     // IBA 11.3.1

@@ -43,7 +43,7 @@ ibv_ah* CreateAh(ibv_pd* verbs, ibv_ah_attr* attr) {
     auto ah = std::make_unique<AddressHandle>();
     ah->verbs.context = verbs->context;
     ah->pd = &pd;
-    ah->address = ToAddressVector(*attr);
+    ah->address = AddressOf(*pd.device, *attr);
     if (const int error = Resolve(*pd.device, *ah)) return error;
     quota.Keep();
     pd.users.Add();

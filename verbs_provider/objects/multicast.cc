@@ -5,6 +5,7 @@
 #include "transport/endpoint.h"
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/base/translate.h"
+#include "verbs_provider/objects/path_check.h"
 #include "verbs_provider/objects/queue_pair.h"
 
 namespace uroce::verbs {
@@ -20,17 +21,33 @@ int ChangeMembership(QueuePair& qp, const transport::Gid& group, Change change) 
   return static_cast<int>(status);
 }
 
+// The queue pair hears what is sent to the group by that name.
+int Attach(QueuePair& qp, const transport::Gid& group) {
+  if (const int error = ChangeMembership(qp, group, &transport::Endpoint::AttachMulticast)) {
+    return error;
+  }
+  const int error = qp.device->JoinGroup(group);
+  if (error != 0) (void)ChangeMembership(qp, group, &transport::Endpoint::DetachMulticast);
+  return error;
+}
+
+int Detach(QueuePair& qp, const transport::Gid& group) {
+  const int error = ChangeMembership(qp, group, &transport::Endpoint::DetachMulticast);
+  if (error == 0) qp.device->engine().LeaveGroup(group);
+  return error;
+}
+
 }  // namespace
 
+// An IPv4 group that is named as in RoCEv1 is heard by both names.
 int AttachMcast(ibv_qp* verbs, const ibv_gid* gid, uint16_t /*lid*/) {
   return ReturningErrno([&] {
     QueuePair& qp = QueuePair::From(verbs);
     const transport::Gid group = ToGid(*gid);
-    if (const int error = ChangeMembership(qp, group, &transport::Endpoint::AttachMulticast)) {
-      return error;
-    }
-    const int error = qp.device->JoinGroup(group);
-    if (error != 0) (void)ChangeMembership(qp, group, &transport::Endpoint::DetachMulticast);
+    const auto ipv4_group = Ipv4GroupOf(group);
+    if (const int error = Attach(qp, group)) return error;
+    const int error = ipv4_group ? Attach(qp, *ipv4_group) : 0;
+    if (error != 0) (void)Detach(qp, group);
     return error;
   });
 }
@@ -39,9 +56,8 @@ int DetachMcast(ibv_qp* verbs, const ibv_gid* gid, uint16_t /*lid*/) {
   return ReturningErrno([&] {
     QueuePair& qp = QueuePair::From(verbs);
     const transport::Gid group = ToGid(*gid);
-    const int error = ChangeMembership(qp, group, &transport::Endpoint::DetachMulticast);
-    if (error == 0) qp.device->engine().LeaveGroup(group);
-    return error;
+    if (const auto ipv4_group = Ipv4GroupOf(group)) (void)Detach(qp, *ipv4_group);
+    return Detach(qp, group);
   });
 }
 

@@ -29,10 +29,24 @@ int CheckPath(Device& device, const ibv_ah_attr& attr) {
     LogThatRoceNeedsGrh();
     return EINVAL;
   }
-  transport::AddressVector address;
-  address.source_gid_index = attr.grh.sgid_index;
-  address.destination_gid = ToGid(attr.grh.dgid);
+  const transport::AddressVector address = AddressOf(device, attr);
   return address.destination_gid.IsZero() || device.SourceOf(address).IsZero() ? EINVAL : 0;
+}
+
+std::optional<transport::Gid> Ipv4GroupOf(const transport::Gid& group) {
+  transport::Gid ipv4 = group;
+  ipv4.bytes[0] = ipv4.bytes[1] = 0;
+  const bool is_one = group.bytes[0] == 0xff && group.bytes[1] == 0x0e && ipv4.IsMulticast();
+  return is_one ? std::optional(ipv4) : std::nullopt;
+}
+
+transport::AddressVector AddressOf(Device& device, const ibv_ah_attr& attr) {
+  transport::AddressVector address = ToAddressVector(attr);
+  const auto group = Ipv4GroupOf(address.destination_gid);
+  if (!group) return address;
+  transport::AddressVector by_ipv4 = address;
+  by_ipv4.destination_gid = *group;
+  return device.SourceOf(by_ipv4).IsZero() ? address : by_ipv4;
 }
 
 }  // namespace uroce::verbs

@@ -2,6 +2,10 @@
 
 #include <infiniband/verbs.h>
 
+#include <optional>
+
+#include "transport/address.h"
+#include "transport/ids.h"
 #include "verbs_provider/device/device.h"
 
 namespace uroce::verbs {
@@ -11,5 +15,12 @@ namespace uroce::verbs {
 // has no other; a sentence on stderr says so once), or one whose two GIDs are not of the same IP
 // version. A flow label of more than 20 bits is cut off, as NICs do: see ToAddressVector.
 int CheckPath(Device& device, const ibv_ah_attr& attr);
+
+// Of an address that is to be used. ff0e::ffff:a.b.c.d, as RoCEv1 calls an IPv4 group
+// (cma_iboe_set_mgid of Linux), is that group if it is sent to from an IPv4 address.
+transport::AddressVector AddressOf(Device& device, const ibv_ah_attr& attr);
+
+// The IPv4 group that a GID of this form stands for, as ::ffff:a.b.c.d.
+std::optional<transport::Gid> Ipv4GroupOf(const transport::Gid& group);
 
 }  // namespace uroce::verbs

@@ -23,6 +23,7 @@ FabricNeighbors::FabricNeighbors(FabricPort& port) : port_(port) {
 FabricNeighbors::~FabricNeighbors() { port_.SetNeighborSink({}); }
 
 std::optional<MacAddress> FabricNeighbors::Resolve(Time now, const Gid& gid) {
+  if (gid.IsMulticast()) port_.NameGroup(gid);
   if (!port_.fabric().has_wire || gid.IsMulticast()) return MacAddressFor(gid);
   if (port_.IsLocal(gid)) return port_.mac();
   port_.OpenWire();

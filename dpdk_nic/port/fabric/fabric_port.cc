@@ -155,6 +155,10 @@ void FabricPort::AskForNeighbor(const transport::Gid& gid) {
   client_.Send(control::Resolve{gid});
 }
 
+void FabricPort::NameGroup(const transport::Gid& group) {
+  if (fabric_.has_wire && !named_.contains(group)) AskForNeighbor(group);
+}
+
 PacketPort::PathState FabricPort::JoinGroup(const transport::Gid& group) {
   const PathState uplink = links_.Prepare(Route::kWire);
   if (uplink != PathState::kReady) return uplink;

@@ -111,6 +111,8 @@ class FabricPort : public PacketPort {
   using NeighborSink = std::function<void(const control::Neighbor&)>;
   void SetNeighborSink(NeighborSink sink) { neighbor_sink_ = std::move(sink); }
   void AskForNeighbor(const transport::Gid& gid);
+  // A group is to be sent to, which may have members on other hosts: uroced is told of it once.
+  void NameGroup(const transport::Gid& group);
   // A host beyond this one is named: opens the process's own sockets, if the fabric has such.
   void OpenWire();
 

@@ -26,6 +26,7 @@ size_t AddControl(int level, int type, Value value, char* at) {
 void SendBatch::Add(const TransmitQueue& queue, size_t frames, const UdpSocket& socket,
                     int interface_index) {
   const OutgoingFrame& first = queue.frame(frames_);
+  const bool to_group = first.destination.IsMulticast();
   destinations_[count_] =
       SocketAddress::Make(first.destination, transport::UdpHeader::kRocePort, interface_index);
   msghdr& message = headers_[count_].msg_hdr;
@@ -36,7 +37,7 @@ void SendBatch::Add(const TransmitQueue& queue, size_t frames, const UdpSocket& 
   message.msg_control = controls_[count_].bytes.data();
   message.msg_controllen = WriteControl(first,
                                         {.is_segmented = frames > 1,
-                                         .names_source = IsWildcard(socket.gid()),
+                                         .names_source = IsWildcard(socket.gid()) || to_group,
                                          .interface_index = interface_index},
                                         &controls_[count_]);
   const auto bytes = queue.payloads(frames_, frames);
@@ -59,12 +60,13 @@ size_t SendBatch::WriteControl(const OutgoingFrame& frame, const Marks& marks, C
   if (marks.names_source && is_ipv6) {
     in6_pktinfo source{};
     std::memcpy(&source.ipi6_addr, frame.source.bytes.data(), sizeof source.ipi6_addr);
-    if (IsLinkLocal(frame.source)) {
+    if (IsLinkLocal(frame.source) || frame.destination.IsMulticast()) {
       source.ipi6_ifindex = static_cast<unsigned>(marks.interface_index);
     }
     at += AddControl(IPPROTO_IPV6, IPV6_PKTINFO, source, at);
   } else if (marks.names_source) {
     in_pktinfo source{};
+    if (frame.destination.IsMulticast()) source.ipi_ifindex = marks.interface_index;
     std::memcpy(&source.ipi_spec_dst, frame.source.bytes.data() + 12, sizeof source.ipi_spec_dst);
     at += AddControl(IPPROTO_IP, IP_PKTINFO, source, at);
   }

@@ -212,6 +212,8 @@ bool IsWildcard(const Gid& gid) { return gid.IsZero() || gid == Gid::FromIpv4({}
 
 bool IsLinkLocal(const Gid& gid) { return gid.bytes[0] == 0xfe && (gid.bytes[1] & 0xc0) == 0x80; }
 
+bool IsGroupOfThisHost(const Gid& gid) { return gid.bytes[0] == 0xff && (gid.bytes[1] & 0xf) < 2; }
+
 std::string AddressText(const Gid& gid) {
   std::array<char, INET6_ADDRSTRLEN> text;
   const bool v4 = gid.IsIpv4Mapped();
@@ -233,7 +235,9 @@ SocketAddress SocketAddress::Make(const Gid& gid, uint16_t port, int interface_i
   v6->sin6_family = AF_INET6;
   v6->sin6_port = htons(port);
   std::memcpy(&v6->sin6_addr, gid.bytes.data(), sizeof v6->sin6_addr);
-  if (IsLinkLocal(gid)) v6->sin6_scope_id = static_cast<uint32_t>(interface_index);
+  const bool is_link_local_group = gid.bytes[0] == 0xff && (gid.bytes[1] & 0xf) == 2;
+  if (IsLinkLocal(gid) || is_link_local_group)
+    v6->sin6_scope_id = static_cast<uint32_t>(interface_index);
   address.bytes = sizeof *v6;
   return address;
 }

@@ -54,6 +54,10 @@ bool IsWildcard(const transport::Gid& gid);
 // fe80::/10
 bool IsLinkLocal(const transport::Gid& gid);
 
+// ff00::/16 and ff01::/16: groups that end at this host (RFC 4291, 2.7), which the kernel sends
+// nothing to.
+bool IsGroupOfThisHost(const transport::Gid& gid);
+
 // "10.0.0.1" or "fd00::1".
 std::string AddressText(const transport::Gid& gid);
 
@@ -62,7 +66,7 @@ struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t bytes = 0;
 
-  // `interface_index` is the scope of a link-local address.
+  // `interface_index` is the scope of a link-local address or group.
   static SocketAddress Make(const transport::Gid& gid, uint16_t port, int interface_index);
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };

@@ -138,15 +138,12 @@ PacketPort::ReceivedFrame UdpPort::Receive() {
     }
     ReceiveBatch::Message message;
     if (batch_.Next(&message)) {
-      const Gid& own = receiving()[busy_socket_].gid();
       DatagramInfo info;
       const size_t bytes = message.bytes.size();
-      if (!ReadDatagramInfo(*message.header, bytes, own, &info, &drops_)) continue;
-      if (FindOwn(info.source) != addresses_.end()) {  // nothing of ours comes by the network
-        ++drops_[PortDrop::kOwnAddress];
-      } else {
-        frames_ = DatagramFrames(message.bytes, info, mac_);
-      }
+      if (!ReadDatagramInfo(*message.header, bytes, batch_address_, &info, &drops_)) continue;
+      if (IsToBeDropped(info)) continue;
+      const auto mac = MulticastMac(info.destination).value_or(mac_);
+      frames_ = DatagramFrames(message.bytes, info, mac);
     } else if (++batches; !ReceiveAny()) {
       break;
     }
@@ -154,9 +151,22 @@ PacketPort::ReceivedFrame UdpPort::Receive() {
   return {};
 }
 
+// Nothing of ours comes by the network, but what the kernel returns of what we sent to a group.
+bool UdpPort::IsToBeDropped(const DatagramInfo& info) {
+  if (FindOwn(info.source) == addresses_.end()) return false;
+  if (!info.destination.IsMulticast()) ++drops_[PortDrop::kOwnAddress];
+  return true;
+}
+
+const UdpSocket& UdpPort::receiver(size_t index) const {
+  const size_t own = receiving().size();
+  return index < own ? receiving()[index] : groups_.sockets()[index - own];
+}
+
 bool UdpPort::ReceiveAny() {
-  const size_t count = receiving().size();
+  const size_t count = receiver_count();
   if (count == 0) return false;
+  busy_socket_ %= count;  // some may have gone
   if (ReceiveFrom(busy_socket_)) return true;
   const bool look_at_others = ++empty_receives_ % kReceivesBetweenOthers == 0;
   for (size_t i = 1; look_at_others && i < count; ++i) {
@@ -169,7 +179,10 @@ bool UdpPort::ReceiveAny() {
 }
 
 // An error is one that the network told of; TakeErrors has it, too.
-bool UdpPort::ReceiveFrom(size_t socket) { return batch_.Receive(receiving()[socket].fd()) > 0; }
+bool UdpPort::ReceiveFrom(size_t socket) {
+  batch_address_ = receiver(socket).gid();
+  return batch_.Receive(receiver(socket).fd()) > 0;
+}
 
 transport::FrameRoom UdpPort::AcquireTransmit(transport::Route /*route*/) {
   if (const auto room = queue_.Room(); !room.empty()) return room;
@@ -275,7 +288,8 @@ void UdpPort::LookForOverflow() {
   const transport::Time now = Now();
   if (told_of_overflow_ || !notice_.sentence.empty() || now < next_look_for_overflow_) return;
   next_look_for_overflow_ = now + kOverflowInterval;
-  for (const UdpSocket& socket : receiving()) {
+  for (size_t i = 0; i < receiver_count(); ++i) {
+    const UdpSocket& socket = receiver(i);
     if (socket.CountOverflow() == 0) continue;
     notice_ = {.sentence = ExplainOverflow(socket.gid(), socket.receive_buffer_bytes()),
                .about = {}};
@@ -286,7 +300,7 @@ void UdpPort::LookForOverflow() {
 
 uint64_t UdpPort::CountOverflow() const {
   uint64_t count = 0;
-  for (const UdpSocket& socket : receiving()) count += socket.CountOverflow();
+  for (size_t i = 0; i < receiver_count(); ++i) count += receiver(i).CountOverflow();
   return count;
 }
 
@@ -315,6 +329,7 @@ void UdpPort::Say(const UdpSocket::NetworkError& error) {
 void UdpPort::AbandonAfterFork() {
   for (UdpSocket& socket : sockets_) socket.Close();
   for (UdpSocket& socket : receivers_) socket.Close();
+  groups_.AbandonAfterFork();
   news_.reset();
   wait_.reset();
 }

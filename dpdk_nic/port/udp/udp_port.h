@@ -12,6 +12,7 @@
 #include "dpdk_nic/link_layer/local_gids.h"
 #include "dpdk_nic/port/packet_port.h"
 #include "dpdk_nic/port/udp/datagram.h"
+#include "dpdk_nic/port/udp/group_memberships.h"
 #include "dpdk_nic/port/udp/identification.h"
 #include "dpdk_nic/port/udp/receive_batch.h"
 #include "dpdk_nic/port/udp/send_batch.h"
@@ -31,7 +32,7 @@ namespace uroce::nic {
 //
 // Frames to one place leave together by one call (TransmitQueue). What the kernel has no room for
 // waits; what it refuses for good is dropped and counted, and said once in a while (TakeNotice).
-// Multicast is neither sent nor received.
+// What is sent to a multicast group leaves by the interface that has its source address.
 class UdpPort final : public PacketPort {
  public:
   // `addresses` empty: DefaultAddresses(). `mtu_bytes` 0: that of the interface.
@@ -54,7 +55,9 @@ class UdpPort final : public PacketPort {
   void Flush() override;
   void FlushSoon() override {}
 
-  PathState JoinGroup(const transport::Gid& /*group*/) override { return PathState::kRefused; }
+  // On each interface that the port has an address of. kRefused: a notice says why.
+  PathState JoinGroup(const transport::Gid& group) override;
+  void LeaveGroup(const transport::Gid& group) override;
 
   int wait_fd() const override { return wait_.get(); }
   bool BeginSleep() override;
@@ -70,7 +73,9 @@ class UdpPort final : public PacketPort {
   bool link_up() const override { return true; }
 
   // On all addresses of this host: these are the ones that frames may be from, from now on.
-  void SetAddresses(const std::vector<HostAddress>& addresses) { addresses_ = addresses; }
+  void SetAddresses(const std::vector<HostAddress>& addresses);
+  // All addresses of this host are the port's: nobody else here receives what it sends to groups.
+  void KeepGroupsFromThisHost();
 
   // Of a sender: another socket to receive by. False if it cannot be waited for.
   bool AddReceiver(UdpSocket socket);
@@ -90,6 +95,10 @@ class UdpPort final : public PacketPort {
   std::optional<Error> ChooseMtu(uint32_t wished_mtu_bytes);
 
   const std::vector<UdpSocket>& receiving() const { return only_sends_ ? receivers_ : sockets_; }
+  // Those of receiving(), and then those of groups.
+  size_t receiver_count() const { return receiving().size() + groups_.sockets().size(); }
+  const UdpSocket& receiver(size_t index) const;
+  bool IsToBeDropped(const DatagramInfo& info);
   bool Watch(const UdpSocket& socket) const;
   std::vector<HostAddress>::const_iterator FindOwn(const transport::Gid& gid) const;
   bool ReceiveFrom(size_t socket);
@@ -113,6 +122,7 @@ class UdpPort final : public PacketPort {
   void FollowAddresses();
   void CloseSocketsOfGoneAddresses(const std::vector<HostAddress>& now);
   bool OpenSocketOf(const HostAddress& address);
+  void FollowGroups();
 
   void TakeErrors();
   void TakeErrorsOf(const UdpSocket& socket);
@@ -128,6 +138,7 @@ class UdpPort final : public PacketPort {
   std::vector<UdpSocket> sockets_;
   bool only_sends_ = false;  // and receives by receivers_, if there are any
   std::vector<UdpSocket> receivers_;
+  GroupMemberships groups_;
   UniqueFd wait_;
   transport::MacAddress mac_{};
   uint32_t mtu_bytes_ = 0;
@@ -142,7 +153,8 @@ class UdpPort final : public PacketPort {
   ReceiveBatch batch_;
   DatagramFrames frames_;
   PeerIdentifications peers_;
-  size_t busy_socket_ = 0;  // had frames last; of receiving()
+  transport::Gid batch_address_;  // that the socket is bound to which it came from
+  size_t busy_socket_ = 0;        // had frames last
   uint32_t empty_receives_ = 0;
 
   Notice notice_;

@@ -31,7 +31,13 @@ void UdpPort::FollowAddresses() {
     addresses_.push_back(address);
     gids.push_back(address.gid);
   }
+  FollowGroups();
   if (gids_.Follow(gids)) has_new_gids_ = true;
+}
+
+void UdpPort::SetAddresses(const std::vector<HostAddress>& addresses) {
+  addresses_ = addresses;
+  FollowGroups();
 }
 
 // What they had received goes with them; the sender repeats it.

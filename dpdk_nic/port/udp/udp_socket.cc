@@ -46,6 +46,14 @@ bool Configure(int fd, const Gid& address) {
          (!is_wildcard || Set(fd, IPPROTO_IP, IP_PKTINFO, 1));
 }
 
+// Whether a socket on all addresses gets what is sent to groups that others have joined. Those who
+// share the port would each get a copy.
+void TakeAllGroups(int fd, const Gid& address, bool takes) {
+  const bool is_ipv4 = address.IsIpv4Mapped();
+  Set(fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_MULTICAST_ALL : IPV6_MULTICAST_ALL,
+      takes ? 1 : 0);
+}
+
 // A program that keeps nothing.
 bool DropAllReceived(int fd) {
   sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -85,7 +93,9 @@ ErrorOr<UdpSocket> UdpSocket::Open(const HostAddress& address, Use use) {
     // with none of them shows that there is none, and keeps others away until the group is there.
     auto only = Open(address, Use::kAll);
     if (!only.ok() || !Set(only.value().fd(), SOL_SOCKET, SO_REUSEPORT, 1)) return only;
-    return Open(address, Use::kMemberOfGroup);
+    auto first = Open(address, Use::kMemberOfGroup);
+    if (first.ok()) TakeAllGroups(first.value().fd(), address.gid, true);
+    return first;
   }
   const bool is_for_sending = use == Use::kSending;
   const int family = address.gid.IsIpv4Mapped() ? AF_INET : AF_INET6;
@@ -97,6 +107,9 @@ ErrorOr<UdpSocket> UdpSocket::Open(const HostAddress& address, Use use) {
   const uint16_t port = is_for_sending ? uint16_t{0} : UdpHeader::kRocePort;
   const SocketAddress own = SocketAddress::Make(address.gid, port, address.interface_index);
   if (use == Use::kMemberOfGroup) Set(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1);
+  if (use == Use::kMulticast) Set(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  const bool is_beside_others = use == Use::kMemberOfGroup || use == Use::kMulticast;
+  if (is_beside_others) TakeAllGroups(fd.get(), address.gid, false);
   if (bind(fd.get(), own.get(), own.bytes) != 0) return Error{WhyNotBound(address, errno)};
   return UdpSocket(std::move(fd), address);
 }
@@ -124,6 +137,12 @@ uint32_t UdpSocket::CountOverflow() const {
   socklen_t bytes = sizeof values;
   getsockopt(fd(), SOL_SOCKET, SO_MEMINFO, values.data(), &bytes);
   return values[SK_MEMINFO_DROPS];
+}
+
+void UdpSocket::KeepGroupsFromThisHost() const {
+  const bool is_ipv4 = gid().IsIpv4Mapped();
+  Set(fd(), is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_MULTICAST_LOOP : IPV6_MULTICAST_LOOP,
+      0);
 }
 
 std::optional<UdpSocket::NetworkError> UdpSocket::TakeError() const {

@@ -30,6 +30,9 @@ class UdpSocket {
     // one of that group, by the same user.
     kFirstOfGroup,
     kMemberOfGroup,
+    // Receives what is sent to a multicast group, which is its address, on the interfaces that it
+    // joins it on. Others of this host may have it, too.
+    kMulticast,
   };
   // `address` may be a wildcard.
   static ErrorOr<UdpSocket> Open(const HostAddress& address, Use use = Use::kAll);
@@ -48,6 +51,9 @@ class UdpSocket {
   // How many messages found no room there since the socket was opened. One may be many datagrams,
   // where the kernel has joined them already (UDP_GRO).
   uint32_t CountOverflow() const;
+
+  // What the socket sends to multicast groups does not come back to sockets of this host.
+  void KeepGroupsFromThisHost() const;
 
   // An error that the network told of (ICMP), or the kernel in place of the network.
   struct NetworkError {

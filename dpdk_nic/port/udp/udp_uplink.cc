@@ -20,6 +20,10 @@ constexpr transport::Duration kOpenInterval = transport::Milliseconds(1'000);
 // 100 ms.
 constexpr transport::Duration kSoon = transport::Milliseconds(10);
 constexpr int kQuietTries = 50;
+// Groups that are left in a pass, or joined anew. Each takes some microseconds.
+constexpr int kGroupsAPass = 16;
+// Of a host whose processes join without end.
+constexpr size_t kMaxGroups = GroupMemberships::kMaxMemberships;
 
 }  // namespace
 
@@ -113,6 +117,8 @@ std::optional<Error> UdpUplink::Open() {
                   "): allow uroced more open files";
   } else {
     port_ = std::move(opened).value();
+    if (is_wildcard_) port_->KeepGroupsFromThisHost();
+    to_be_changed_ = joined_;
     return std::nullopt;
   }
   groups_.clear();
@@ -120,13 +126,46 @@ std::optional<Error> UdpUplink::Open() {
   return Error{why_closed_};
 }
 
-PacketPort::PathState UdpUplink::PreparePath(const Path& path) {
+PacketPort::PathState UdpUplink::OpenFor(const transport::Gid& remote) {
   if (!port_ && (tries_left_ == 0 || Now() >= next_open_)) Open();
-  if (!port_ && tries_left_ != 0) return PathState::kPending;
-  if (!port_) {
-    notice_ = {.sentence = why_closed_, .about = path.remote_gid};
-    return PathState::kUnreachable;
+  if (port_) return PathState::kReady;
+  if (tries_left_ != 0) return PathState::kPending;
+  notice_ = {.sentence = why_closed_, .about = remote};
+  return PathState::kUnreachable;
+}
+
+PacketPort::PathState UdpUplink::JoinGroup(const transport::Gid& group) {
+  if (IsGroupOfThisHost(group)) return PathState::kReady;
+  if (joined_.size() >= kMaxGroups && !joined_.contains(group)) {
+    notice_ = {.sentence = GroupMemberships::Explain(group, ENOSPC), .about = group};
+    return PathState::kRefused;
   }
+  joined_.insert(group);
+  if (const PathState state = OpenFor(group); state != PathState::kReady) return state;
+  const PathState state = port_->JoinGroup(group);
+  to_be_changed_.erase(group);
+  if (state == PathState::kRefused) joined_.erase(group);
+  return state;
+}
+
+void UdpUplink::LeaveGroup(const transport::Gid& group) {
+  if (joined_.erase(group) != 0 && port_) to_be_changed_.insert(group);
+}
+
+void UdpUplink::ChangeGroups() {
+  for (int left = kGroupsAPass; left != 0 && !to_be_changed_.empty(); --left) {
+    const transport::Gid group = to_be_changed_.extract(to_be_changed_.begin()).value();
+    if (!joined_.contains(group)) {
+      port_->LeaveGroup(group);
+    } else {
+      port_->JoinGroup(group);
+    }
+  }
+}
+
+PacketPort::PathState UdpUplink::PreparePath(const Path& path) {
+  if (IsGroupOfThisHost(path.remote_gid)) return PathState::kReady;
+  if (const PathState state = OpenFor(path.remote_gid); state != PathState::kReady) return state;
   if (path.remote_gid.IsZero() || path.remote_gid.IsMulticast()) return PathState::kReady;
   const KernelRoute route = FindKernelRoute(path.remote_gid, interface_index());
   if (route.error == 0) return PathState::kReady;
@@ -146,8 +185,6 @@ transport::FrameRoom UdpUplink::AcquireTransmit(transport::Route route) {
 }
 
 void UdpUplink::CommitTransmit(size_t frame_bytes) {
-  constexpr uint8_t kGroupBit = 1;  // of an Ethernet address
-  if ((room_[0] & kGroupBit) != 0) return;
   if (port_) return port_->CommitTransmit(frame_bytes);
   CommitToClosed(room_.first(frame_bytes));
 }
@@ -155,7 +192,7 @@ void UdpUplink::CommitTransmit(size_t frame_bytes) {
 // The process named the host to a uroced before this one.
 void UdpUplink::CommitToClosed(std::span<const uint8_t> frame) {
   const auto outgoing = ReadOutgoingFrame(frame);
-  if (!outgoing) return;
+  if (!outgoing || IsGroupOfThisHost(outgoing->destination)) return;
   if (Now() >= next_open_) {
     if (const auto error = Open(); error && tries_left_ == 0) {
       notice_ = {.sentence = error->sentence, .about = outgoing->destination};
@@ -183,8 +220,9 @@ void UdpUplink::ServeLink() {
   if (news_ && news_->Take()) FollowAddresses();
   if (port_) {
     port_->ServeLink();
+    ChangeGroups();
     for (SocketGroup& group : groups_) group.Serve(now);
-  } else if (shares_sockets_ && is_wanted_ && now >= next_open_) {
+  } else if (is_wanted_ && (shares_sockets_ || !joined_.empty()) && now >= next_open_) {
     const auto error = Open();
     // For all who named a host.
     if (error && tries_left_ == 0) notice_ = {.sentence = error->sentence, .about = {}};

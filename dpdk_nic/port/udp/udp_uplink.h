@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,13 +28,14 @@ namespace uroce::nic {
 // the host, which is opened when the first host beyond this one is named, and not before. So a
 // fabric whose processes talk to each other only listens nowhere.
 //
-//            PreparePath, or a frame to another host
+//            PreparePath, JoinGroup, or a frame to the network
 //   closed -----------------------------------------> open
 //      ^                     | port 4791 is another's
 //      +---------------------+
 //
-// Frames to multicast groups are dropped, and open nothing. Addresses of the host that come and go
-// are followed, but for the first of an IP version that it did not have when the port was opened.
+// Addresses of the host that come and go are followed, but for the first of an IP version that it
+// did not have when the port was opened. Groups that are joined while it is closed are joined for
+// good when it opens.
 //
 // With `shares_sockets` each process of the fabric gets sockets of its own (SocketGroup), which it
 // keeps if uroced ends. Until it has closed them, for the uroced that comes next, that one cannot
@@ -61,10 +63,15 @@ class UdpUplink final : public PacketPort, public SocketSharing {
   // says why not.
   PathState PreparePath(const Path& path) override;
   uint32_t PathMtu(const Path& path) const override;
+  // kPending and kUnreachable: it will be joined when the port opens.
+  PathState JoinGroup(const transport::Gid& group) override;
+  void LeaveGroup(const transport::Gid& group) override;
 
   int wait_fd() const override { return wait_.get(); }
   bool BeginSleep() override { return !port_ || port_->BeginSleep(); }
-  bool keeps_frames() const override { return is_wanted_ && !port_ && tries_left_ != 0; }
+  bool keeps_frames() const override {
+    return !to_be_changed_.empty() || (is_wanted_ && !port_ && tries_left_ != 0);
+  }
   void EndSleep() override;
   void ServeLink() override;
   Notice TakeNotice() override;
@@ -85,10 +92,13 @@ class UdpUplink final : public PacketPort, public SocketSharing {
  private:
   UdpUplink() = default;
   std::optional<Error> Open();
+  // kReady, or why not.
+  PathState OpenFor(const transport::Gid& remote);
   ErrorOr<std::unique_ptr<UdpPort>> OpenPort();
   std::optional<Error> OpenGroups(UdpPort* port);
   void CommitToClosed(std::span<const uint8_t> frame);
   void FollowAddresses();
+  void ChangeGroups();
   int interface_index() const { return addresses_.empty() ? 0 : addresses_[0].interface_index; }
 
   std::vector<HostAddress> addresses_;  // that the host has now
@@ -102,9 +112,13 @@ class UdpUplink final : public PacketPort, public SocketSharing {
   std::unique_ptr<UdpPort> port_;  // none while closed
   bool shares_sockets_ = false;
   std::vector<SocketGroup> groups_;  // one for each socket that the port receives by
-  bool is_wanted_ = false;           // to be opened as soon as it can be
-  int tries_left_ = 0;               // before anything is said
-  std::string why_closed_;           // when it was tried last
+  std::set<transport::Gid> joined_;  // groups that are wanted
+  // Those of joined_ that the port is no member of yet, and others that it is to leave: a process
+  // that ends may have had thousands.
+  std::set<transport::Gid> to_be_changed_;
+  bool is_wanted_ = false;  // to be opened as soon as it can be
+  int tries_left_ = 0;      // before anything is said
+  std::string why_closed_;  // when it was tried last
   Notice notice_;
   // While the port cannot be opened, frames do not ask for it all the time.
   transport::Time next_open_;

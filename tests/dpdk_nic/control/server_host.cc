@@ -99,6 +99,11 @@ std::vector<std::string> RecordingSwitch::TakeCalls() {
   return std::exchange(calls_, {});
 }
 
+std::vector<transport::Gid> RecordingSwitch::TakePrepared() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(prepared_, {});
+}
+
 std::unique_ptr<RingLink> RecordingSwitch::TakeUplink() {
   const std::lock_guard lock(mutex_);
   return std::move(uplink_);

@@ -49,6 +49,8 @@ class RecordingSwitch : public FrameSwitch {
   void ShareSockets(uint64_t count);
   // What was recorded since the last call, e.g. "Declare 7 458752".
   Calls TakeCalls();
+  // Which ways were prepared since the last call.
+  std::vector<transport::Gid> TakePrepared();
   std::unique_ptr<RingLink> TakeUplink();
 
  private:

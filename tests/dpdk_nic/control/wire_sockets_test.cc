@@ -70,6 +70,28 @@ TEST_F(WireSocketsTest, ThoseThatComeLaterAreForProcessesThatNamedAHost) {
   EXPECT_TRUE(b.HearsNothingNow()) << "it talks to its own host only";
 }
 
+// Answers of its members come from hosts that the process may not have named yet.
+TEST_F(WireSocketsTest, GroupIsNamedByWhoJoinsItAndByWhoSendsToIt) {
+  const Gid group = Gid::FromIpv4({239, 1, 1, 5});
+  Peer b(host_.fabric());
+  b.Attach();
+  Peer c(host_.fabric());
+  c.Attach();
+  host_.frame_switch().ShareSockets(1);
+  a_.Say(JoinGroup{group});
+  EXPECT_EQ(a_.Hear<GroupAnswer>().group, group);
+  a_.Hear<WireSocket>();
+  b.Say(Resolve{group});
+  b.Hear<WireSocket>();
+  EXPECT_FALSE(b.Hear<Neighbor>().is_known);
+  EXPECT_EQ(host_.frame_switch().TakePrepared(), std::vector{group});
+  host_.server().OnNotice(group, "it is too far");
+  EXPECT_STREQ(a_.Hear<Notice>().sentence.data(), "it is too far");
+  EXPECT_STREQ(b.Hear<Notice>().sentence.data(), "it is too far");
+  host_.Do([](Server&) {});
+  EXPECT_TRUE(c.HearsNothingNow());
+}
+
 TEST_F(WireSocketsTest, WhatTheyLostIsInTheReport) {
   PortDrops drops;
   drops[PortDrop::kOverflow] = 3;

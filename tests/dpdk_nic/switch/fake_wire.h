@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -49,6 +50,15 @@ class FakeCable {
     const std::lock_guard guard(mutex_);
     gids_ = std::move(gids);
   }
+  // What becomes of groups that are to be joined from now on.
+  void SetJoinAnswer(PacketPort::PathState answer) {
+    const std::lock_guard guard(mutex_);
+    join_answer_ = answer;
+  }
+  std::set<transport::Gid> groups() {
+    const std::lock_guard guard(mutex_);
+    return groups_;
+  }
   size_t sent_count() {
     const std::lock_guard guard(mutex_);
     return sent_.size();
@@ -67,6 +77,8 @@ class FakeCable {
   std::vector<FrameBytes> sent_;
   PacketPort::Notice notice_;
   std::optional<std::vector<transport::Gid>> gids_;
+  PacketPort::PathState join_answer_ = PacketPort::PathState::kReady;
+  std::set<transport::Gid> groups_;  // that are joined
   bool asleep_ = false;
   const UniqueFd wake_fd_;
 };
@@ -109,6 +121,16 @@ class FakeWire final : public PacketPort {
     cable_->asleep_ = false;
     eventfd_t wakes;
     eventfd_read(wait_fd(), &wakes);
+  }
+
+  PathState JoinGroup(const transport::Gid& group) override {
+    const std::lock_guard guard(cable_->mutex_);
+    if (cable_->join_answer_ != PathState::kRefused) cable_->groups_.insert(group);
+    return cable_->join_answer_;
+  }
+  void LeaveGroup(const transport::Gid& group) override {
+    const std::lock_guard guard(cable_->mutex_);
+    cable_->groups_.erase(group);
   }
 
   Notice TakeNotice() override {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <set>
 #include <vector>
 
 #include "tests/dpdk_nic/switch/forwarder_rig.h"
@@ -460,6 +462,30 @@ TEST_F(ForwarderTest, SecondUplinkReplacesTheFirst) {
   rig_.Run();
   EXPECT_EQ(rig_.cable->sent_count(), 1u);
   EXPECT_EQ(rig_.Process(kAlice).Receive().size(), 1u);
+}
+
+// The first member joins, and the last leaves, in whatever way it ends.
+TEST_F(ForwarderTest, WireIsAMemberOfTheGroupsOfProcesses) {
+  EXPECT_EQ(rig_.forwarder.JoinGroup(kAlice, kGroup), 0);
+  EXPECT_EQ(rig_.forwarder.JoinGroup(kBob, kGroup), 0);
+  EXPECT_EQ(rig_.forwarder.JoinGroup(kBob, kIpv6Group), 0);
+  EXPECT_EQ(rig_.forwarder.JoinGroup(kBob, kFarIpv4), EINVAL);
+  EXPECT_EQ(rig_.cable->groups(), (std::set{kGroup, kIpv6Group}));
+  rig_.forwarder.LeaveGroup(kAlice, kGroup);
+  rig_.forwarder.LeaveGroup(kAlice, kIpv6Group);  // it is no member
+  EXPECT_EQ(rig_.cable->groups(), (std::set{kGroup, kIpv6Group}));
+  rig_.forwarder.Remove(rig_.now, kBob);
+  EXPECT_EQ(rig_.cable->groups(), std::set<Gid>{});
+}
+
+TEST_F(ForwarderTest, GroupThatTheWireRefusesIsNotJoined) {
+  rig_.cable->SetJoinAnswer(PacketPort::PathState::kRefused);
+  EXPECT_EQ(rig_.forwarder.JoinGroup(kAlice, kGroup), ENOSPC);
+  EXPECT_TRUE(rig_.forwarder.table().Members(kGroup).empty());
+  // One that can only be joined later has its members on this host at once.
+  rig_.cable->SetJoinAnswer(PacketPort::PathState::kUnreachable);
+  EXPECT_EQ(rig_.forwarder.JoinGroup(kAlice, kGroup), 0);
+  EXPECT_EQ(rig_.forwarder.table().Members(kGroup).size(), 1u);
 }
 
 TEST_F(ForwarderTest, RemoveLetsOutWhatIsLeftAndForgetsTheProcess) {

@@ -11,7 +11,8 @@
 //   count NUMBER VALUE                            leading bytes of the buffer with that value
 //   close NUMBER                                  ok
 //   close_after NUMBER VALUE BYTES                ok, once the peer has written that
-//   join                                          ok                  (a multicast group)
+//   join [GROUP GID-INDEX]                        ok                  (a multicast group)
+//   leave                                         ok                  (the group)
 //   tell VALUE                                    ok                  (to the group)
 //   heard VALUE                                   how many datagrams of it have come
 //   gid INDEX                                     the GID as an IPv6 address, and as sysfs has it
@@ -101,7 +102,8 @@ class Agent {
     if (command == "fork") return Fork(Take<std::string>(words));
     if (command == "gid") return Gid(Take<int>(words));
     if (command == "event") return Event();
-    if (command == "join" || command == "tell" || command == "heard") return Group(command, words);
+    if (command == "join" || command == "leave" || command == "tell" || command == "heard")
+      return Group(command, words);
     const auto number = Take<int>(words);
     if (!connections_.contains(number)) throw std::runtime_error("there is no such connection");
     Connection& connection = *connections_[number];
@@ -167,14 +169,30 @@ class Agent {
 
   void Group(const std::string& command, std::istream& words) {
     if (command == "join") {
-      group_member_.emplace(device_);
+      Join(words);
       return Answer("ok");
     }
     if (!group_member_) throw std::runtime_error("join the group first");
+    if (command == "leave") {
+      group_member_.reset();
+      return Answer("ok");
+    }
     const uint8_t value = TakeByte(words);
     if (command == "heard") return Answer(std::to_string(group_member_->CountReceived(value)));
     group_member_->Send(value);
     Answer("ok");
+  }
+
+  // An IPv6 group from a link-local address, if nothing is said.
+  void Join(std::istream& words) {
+    std::string text = GroupMember::kDefaultGroup;
+    int gid_index = 0;
+    words >> text >> gid_index;
+    ibv_gid group;
+    if (inet_pton(AF_INET6, text.c_str(), group.raw) != 1) {
+      throw std::runtime_error("the group is no IPv6 address");
+    }
+    group_member_.emplace(device_, group, static_cast<uint8_t>(gid_index));
   }
 
   void Stream(Connection* connection) {

@@ -10,9 +10,6 @@ namespace {
 
 using system_test::Fail;
 
-// Of global scope, transient (RFC 4291).
-constexpr ibv_gid kGroup = {{0xff, 0x1e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x12, 0x34}};
-constexpr uint8_t kLinkLocalGidIndex = 0;  // to an IPv6 group from an IPv6 address
 constexpr uint16_t kNoLid = 0;
 constexpr uint32_t kMulticastQpn = 0xffffff;
 constexpr uint32_t kQKey = 0x11111111;
@@ -24,8 +21,9 @@ void Modify(ibv_qp* qp, ibv_qp_attr attributes, int mask) {
 
 }  // namespace
 
-GroupMember::GroupMember(const system_test::Device& device)
-    : memory_((kReceives + 1) * kSlotBytes),
+GroupMember::GroupMember(const system_test::Device& device, const ibv_gid& group, uint8_t gid_index)
+    : group_(group),
+      memory_((kReceives + 1) * kSlotBytes),
       domain_(ibv_alloc_pd(device.context())),
       completions_(ibv_create_cq(device.context(), kReceives + 1, nullptr, nullptr, 0)) {
   if (domain_ == nullptr) Fail("ibv_alloc_pd", errno);
@@ -43,18 +41,18 @@ GroupMember::GroupMember(const system_test::Device& device)
   attributes.qp_type = IBV_QPT_UD;
   queue_pair_.reset(ibv_create_qp(domain_.get(), &attributes));
   if (queue_pair_ == nullptr) Fail("ibv_create_qp", errno);
-  ToReadyToSend();
+  ToReadyToSend(gid_index);
   for (size_t i = 0; i < kReceives; ++i) PostReceive(i);
-  const int error = ibv_attach_mcast(queue_pair_.get(), &kGroup, kNoLid);
+  const int error = ibv_attach_mcast(queue_pair_.get(), &group_, kNoLid);
   if (error != 0) Fail("ibv_attach_mcast", error);
 }
 
 GroupMember::~GroupMember() {
-  ibv_detach_mcast(queue_pair_.get(), &kGroup, kNoLid);
+  ibv_detach_mcast(queue_pair_.get(), &group_, kNoLid);
   ibv_destroy_ah(group_address_);
 }
 
-void GroupMember::ToReadyToSend() {
+void GroupMember::ToReadyToSend(uint8_t gid_index) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = system_test::kPortNumber;
@@ -67,8 +65,8 @@ void GroupMember::ToReadyToSend() {
   ibv_ah_attr address{};
   address.is_global = 1;
   address.port_num = system_test::kPortNumber;
-  address.grh.dgid = kGroup;
-  address.grh.sgid_index = kLinkLocalGidIndex;
+  address.grh.dgid = group_;
+  address.grh.sgid_index = gid_index;
   address.grh.hop_limit = 1;
   group_address_ = ibv_create_ah(domain_.get(), &address);
   if (group_address_ == nullptr) Fail("ibv_create_ah", errno);

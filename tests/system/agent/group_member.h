@@ -12,11 +12,14 @@
 
 namespace agent {
 
-// A datagram queue pair in a multicast group that all agents know.
+// A datagram queue pair in a multicast group.
 class GroupMember {
  public:
-  // Throws std::runtime_error, as every member does.
-  explicit GroupMember(const system_test::Device& device);
+  // Of global scope, transient (RFC 4291).
+  static constexpr const char* kDefaultGroup = "ff1e::1234";
+
+  // `gid_index` is what it sends from. Throws std::runtime_error, as every member does.
+  GroupMember(const system_test::Device& device, const ibv_gid& group, uint8_t gid_index);
   ~GroupMember();
   GroupMember(const GroupMember&) = delete;
   GroupMember& operator=(const GroupMember&) = delete;
@@ -33,10 +36,11 @@ class GroupMember {
   static constexpr size_t kSlotBytes = kGlobalHeaderBytes + kDatagramBytes;
 
   ibv_sge Slot(size_t index);
-  void ToReadyToSend();
+  void ToReadyToSend(uint8_t gid_index);
   void PostReceive(size_t index);
   void Handle(const ibv_wc& completion);
 
+  const ibv_gid group_;
   std::vector<uint8_t> memory_;  // a slot for each receive, and one to send from
   system_test::DomainHandle domain_;
   system_test::RegionHandle region_;

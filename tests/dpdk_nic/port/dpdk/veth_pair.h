@@ -28,6 +28,9 @@ class VethPair {
     return "/proc/" + std::to_string(namespace_process_) + "/ns/net";
   }
 
+  // A process in that namespace.
+  pid_t far_process() const { return namespace_process_; }
+
   // Runs a command, such as "ip link set near down", in either namespace. A test fails if it does.
   static void Run(const std::string& command);
   void RunFar(const std::string& command) const;

@@ -161,19 +161,6 @@ TEST_F(UdpUplinkTest, FrameToAnotherHostOpensItAndIsNotLost) {
   EXPECT_EQ(Receive(far.get()).psn.value(), 7u);
 }
 
-// The switch lets only frames pass whose Ethernet and IP destinations are both a group.
-TEST_F(UdpUplinkTest, FrameToAGroupIsDroppedAndOpensNothing) {
-  const auto uplink = Create();
-  const Gid group = {{0xff, 0x1e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
-  const auto room = uplink->AcquireTransmit(Route::kWire);
-  const size_t frame_bytes = UdpFrameSpec{.source = kNear6, .destination = group}.Build(room);
-  room[0] = room[1] = 0x33;
-  uplink->CommitTransmit(frame_bytes);
-  uplink->Flush();
-  EXPECT_FALSE(Listens());
-  EXPECT_EQ(uplink->TakeNotice().sentence, "");
-}
-
 TEST_F(UdpUplinkTest, PortThatIsTakenIsToldOfAndTriedAgain) {
   const auto uplink = Create();
   UniqueFd owner(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));

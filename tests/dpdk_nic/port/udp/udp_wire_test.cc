@@ -127,6 +127,36 @@ TEST_F(UdpWireTest, SingleFramesHaveRightIcrcs) {
   }
 }
 
+// Expect: each frame once, with the hop limit that it was given, to the group's Ethernet address.
+TEST_F(UdpWireTest, FramesToAGroupHaveRightIcrcsAndHopLimits) {
+  const Gid group = Gid::FromIpv4({239, 1, 2, 3});
+  const Gid group6 = {{0xff, 0x1e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}};
+  for (const auto& [near, to] : {std::pair(kNear, group), std::pair(kNear6, group6)}) {
+    Wire wire;
+    const auto port = Open(near);
+    ASSERT_EQ(port->JoinGroup(to), PacketPort::PathState::kReady);
+    std::vector<UdpFrameSpec> specs;
+    for (uint32_t psn = 0; psn < 10; ++psn) {
+      specs.push_back({.source = near,
+                       .destination = to,
+                       .psn = psn,
+                       .payload_bytes = 1'024,
+                       .traffic_class = 0x6a,
+                       .hop_limit = static_cast<uint8_t>(psn < 5 ? 1 : 7)});
+    }
+    Send(port.get(), specs);
+    const auto frames = wire.Read(specs.size());
+    ASSERT_EQ(frames.size(), specs.size());
+    for (size_t i = 0; i < frames.size(); ++i) {
+      const bool is_ipv4 = near == kNear;
+      EXPECT_EQ(frames[i][is_ipv4 ? 22 : 21], specs[i].hop_limit);
+      EXPECT_EQ(frames[i][0], is_ipv4 ? 0x01 : 0x33);
+    }
+    const auto identifications = CheckFrames(frames, specs);
+    for (size_t i = 0; i < identifications.size(); ++i) EXPECT_EQ(identifications[i], i % 5);
+  }
+}
+
 // A message of several packets: the first is the longest, and the last the shortest.
 TEST_F(UdpWireTest, FramesOfOneCallHaveRightIcrcs) {
   for (const auto& [near, far] : {std::pair(kNear, kFar), std::pair(kNear6, kFar6)}) {

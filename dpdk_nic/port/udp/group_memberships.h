@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/port/udp/udp_address.h"
+#include "dpdk_nic/port/udp/udp_socket.h"
+#include "transport/ids.h"
+
+namespace uroce::nic {
+
+// The multicast groups that this host is a member of for a UdpPort, on each interface that has an
+// address of the port and of the group's IP version.
+//
+// The kernel lets a socket be a member of 20 groups (net.ipv4.igmp_max_memberships), and a port may
+// want thousands. So where the port's sockets receive on all addresses, and with that what comes to
+// any group, the memberships are held by sockets that receive nothing, as many as it takes.
+//
+//   kOfAllAddresses:  port's socket 0.0.0.0:4791 <--- frames
+//                     holder, holder, ..         ---- memberships, 20 each
+//   kOfTheGroup:      socket 239.1.2.3:4791      <--- frames, and its memberships
+class GroupMemberships {
+ public:
+  // Each of one group on one interface: bounds the descriptors, and what the kernel has to keep.
+  static constexpr size_t kMaxMemberships = 8'192;
+  // Each is looked at by the port that receives.
+  static constexpr size_t kMaxSockets = 64;
+
+  enum class Receivers : uint8_t { kOfAllAddresses, kOfTheGroup };
+  // Returns 0 or an errno value, with which nothing is joined: ENOSPC if there are too many. An
+  // interface that goes meanwhile is none. Joining again changes nothing.
+  int Join(const transport::Gid& group, Receivers receivers,
+           std::span<const HostAddress> addresses);
+  void Leave(const transport::Gid& group);
+  // The addresses of the port have changed: leaves where there are none any more, and joins where
+  // there are some now, as far as there is room.
+  void Follow(std::span<const HostAddress> addresses);
+
+  // Bound to the groups that have one each; a new one is the last.
+  const std::vector<UdpSocket>& sockets() const { return sockets_; }
+  size_t memberships() const { return memberships_; }
+
+  // In a forked child: only async-signal-safe calls.
+  void AbandonAfterFork();
+
+  // Why a group cannot be joined, as a sentence that says what to do, without full stop.
+  static std::string Explain(const transport::Gid& group, int error);
+
+ private:
+  // Holds memberships of groups of one IP version.
+  struct Holder {
+    UniqueFd fd;
+    bool is_ipv4;
+    bool is_full = false;
+    size_t memberships = 0;
+  };
+  struct Membership {
+    int interface_index;
+    int fd;  // of the socket that has it
+  };
+  struct Group {
+    Receivers receivers;
+    std::vector<Membership> memberships;
+  };
+
+  int JoinOn(const transport::Gid& group, Group* joined, int interface_index);
+  int HoldOn(const transport::Gid& group, Group* joined, int interface_index);
+  void Drop(const transport::Gid& group, const Membership& membership);
+  void CloseSocketOf(const transport::Gid& group);
+
+  std::map<transport::Gid, Group> groups_;
+  std::vector<Holder> holders_;
+  std::vector<UdpSocket> sockets_;
+  size_t memberships_ = 0;
+};
+
+}  // namespace uroce::nic

@@ -1,0 +1,73 @@
+"""Two hosts whose fabrics have the uplink that a fabric has by itself."""
+
+import os
+import subprocess
+
+from harness import installation
+from harness.daemons import status, wait_for
+from harness.users import NOBODY, unprivileged
+from harness.wires import IPV4, IPV6, VethWire
+
+USERS = (NOBODY, NOBODY - 1)
+ROCE_PORT = 4791
+
+
+def listens_on_roce_port(pid):
+    """Whether there is a socket on the port of RoCEv2 in the network namespace of the process."""
+    for table in ("udp", "udp6"):
+        with open(f"/proc/{pid}/net/{table}", encoding="ascii") as sockets:
+            if f":{ROCE_PORT:04X} " in sockets.read():
+                return True
+    return False
+
+
+class UplinkWire(VethWire):
+    """Two hosts, each with a fabric and a user of its own, and without any option but the fabric's
+    name, which keeps other tests away. Several programs of an end share its fabric."""
+
+    _hosts = 0
+
+    def __init__(self, installed, **named):
+        super().__init__(installed, IPV4, **named)
+        UplinkWire._hosts += 1
+        self.fabric = f"uplink-{os.getpid()}-{UplinkWire._hosts}"
+
+    def __enter__(self):
+        super().__enter__()
+        for end in range(2):
+            self.ip(end, f"address add {IPV6[end]}/64 dev {self.interface} nodad")
+        wait_for(lambda: all(map(self.has_link_local, range(2))), "had a link-local address")
+        return self
+
+    def has_link_local(self, end):
+        """Whether there is one that can be used: the kernel first asks whether it is another's."""
+        show = [*self.prefix(end), "ip", "-6", "address", "show", "scope", "link"]
+        done = subprocess.run(show, check=True, capture_output=True, text=True)
+        return "fe80:" in done.stdout and "tentative" not in done.stdout
+
+    def command(self, end, command, user=None, options=()):
+        user = user or unprivileged(USERS[end])
+        uroce = self.installed.path(installation.UROCE)
+        return [*self.user_prefix(end, user), uroce, "run", "--fabric", self.fabric, *options,
+                *self.options, "--", *command]
+
+    def user_prefix(self, end, user=None):
+        return [*self.prefix(end), *(user or unprivileged(USERS[end])).prefix]
+
+    def uroced(self, end):
+        """The process id of the uroced of that end, or None."""
+        report_of_all = status(self.installed, self.fabric, self.user_prefix(end))
+        return report_of_all and report_of_all["daemon"]["pid"]
+
+    def frames_at_uroced(self, end):
+        """Of all processes of that end: to the wire and from it."""
+        report_of_all = status(self.installed, self.fabric, self.user_prefix(end))
+        return [report_of_all["switch"][way] for way in ("frames_to_wire", "frames_from_wire")]
+
+    def joined_groups(self, end):
+        """How many groups the processes of that end have joined, each counted by itself."""
+        report_of_all = status(self.installed, self.fabric, self.user_prefix(end))
+        return sum(client["groups"] for client in report_of_all["clients"]) if report_of_all else 0
+
+    def listens(self, end):
+        return listens_on_roce_port(self.namespaces[end].pid)
