@@ -261,8 +261,8 @@ def _connection_manager():
     programs = {
         "rping": (("-V", "-S", "30000", "-C", "10"), ("-s", "-a", "{host}"),
                   ("-c", "-a", "{host}")),
-        "ucmatose": (("-c", "3", "-C", "5", "-S", "1000"), (), ("-s", "{host}")),
-        "udaddy": (("-c", "2", "-C", "5"), (), ("-s", "{host}")),
+        "ucmatose": (("-c", "3", "-C", "5", "-S", "1000"), ("-b", "{host}"), ("-s", "{host}")),
+        "udaddy": (("-c", "2", "-C", "5"), ("-b", "{host}"), ("-s", "{host}")),
         "rstream": (("-S", "1000", "-I", "10", "-C", "10"), ("-b", "{host}"), ("-s", "{host}")),
     }
     for program, (options, server, client) in programs.items():

@@ -155,7 +155,8 @@ TEST_F(UdpPortTest, WhatIsNotRoceIsDroppedAndCounted) {
 
 // As rdma_rxe and NICs send them.
 TEST_F(UdpPortTest, DatagramsWithoutUdpChecksumAreTaken) {
-  for (const auto& [near, far] : {std::pair(kOurLoopback, kPeerLoopback), std::pair(kOurLoopback6, kPeerLoopback6)}) {
+  for (const auto& [near, far] :
+       {std::pair(kOurLoopback, kPeerLoopback), std::pair(kOurLoopback6, kPeerLoopback6)}) {
     const auto receiver = Open(far);
     const int family = far.IsIpv4Mapped() ? AF_INET : AF_INET6;
     const UniqueFd peer(socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
