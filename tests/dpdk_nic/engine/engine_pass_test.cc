@@ -72,7 +72,7 @@ TEST_F(EnginePassTest, HelperThatSleepsIsWokenForAFrameThatFoundNoRoom) {
   ASSERT_TRUE(WaitUntilHelperSleeps());
   port_->has_room = false;
   Post(qp, 7, 1);
-  EXPECT_TRUE(WaitUntil([&] { return !port_->is_asleep; }));
+  ASSERT_TRUE(WaitUntil([&] { return !port_->is_asleep; }));
   port_->has_room = true;
   EXPECT_TRUE(WaitUntil([&] { return port_->frames_sent == 1; }));
 }

@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -421,14 +420,32 @@ TEST_F(DeviceTest, OnlyDirectoriesAreExecutable) {
   }
 }
 
-// The system call does not pass through the virtual kernel.
+// Though the kernel has no directory that it could lead out of. `ls -la` looks at "..".
 TEST_F(DeviceTest, PathThatLeadsOutOfTheDeviceIsTheKernels) {
-  for (const char* path : {"/dev/infiniband/..", "/sys/class/infiniband/..",
-                           "/sys/class/infiniband/uroce0/../../../class"}) {
-    struct stat expected = {}, found = {};
-    const long result = syscall(SYS_newfstatat, AT_FDCWD, path, &expected, 0);
-    EXPECT_EQ(stat(path, &found), result) << path;
+  const struct {
+    const char* path;
+    const char* direct;
+  } rows[] = {{"/dev/infiniband/..", "/dev"},
+              {"/sys/class/infiniband/..", "/sys/class"},
+              {"/sys/class/infiniband/uroce0/../../../class", "/sys/class"}};
+  for (const auto& [path, direct] : rows) {
+    struct stat expected = {}, found = {}, opened = {};
+    ASSERT_EQ(stat(direct, &expected), 0);
+    EXPECT_EQ(stat(path, &found), 0) << path;
+    EXPECT_EQ(found.st_dev, expected.st_dev) << path;
     EXPECT_EQ(found.st_ino, expected.st_ino) << path;
+    const int fd = open(path, O_RDONLY | O_DIRECTORY);
+    EXPECT_EQ(fstat(fd, &opened), 0) << path;
+    EXPECT_EQ(opened.st_ino, expected.st_ino) << path;
+    DIR* stream = fdopendir(fd);
+    ASSERT_NE(stream, nullptr) << path;
+    EXPECT_NE(readdir(stream), nullptr) << path;
+    EXPECT_EQ(closedir(stream), 0) << path;
+    // The number is another file's now.
+    const int other = open("/dev/null", O_RDONLY);
+    EXPECT_EQ(other, fd);
+    EXPECT_EQ(openat(other, "infiniband/uroce0/node_guid", O_RDONLY), -1) << path;
+    close(other);
   }
 }
 

@@ -67,6 +67,8 @@ expect "untouched program" "hello" env LD_PRELOAD="$preload" echo hello
 output=$(LD_PRELOAD=$preload ls / 2>&1 >/dev/null)
 [ -z "$output" ] || fail "untouched program writes to stderr: $output"
 
+expect "ls -la of the class" "uroce0" env LD_PRELOAD="$preload" ls -la /sys/class/infiniband
+
 expect "libibverbs loaded privately" "opened uroce0" env LD_PRELOAD="$preload" ./dlopen_client
 
 # Other interposing libraries, in both orders. Theirs sees the calls that are not ours.

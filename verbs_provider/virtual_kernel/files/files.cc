@@ -28,8 +28,10 @@ bool IsInteresting(std::string_view path) {
   return path.starts_with(kSysClass) || path.starts_with(kDev) || path.starts_with(kRdmaCmClass);
 }
 
+// Of a node of the tree. What lies above our part is all the real kernel's.
 bool IsShared(std::string_view path) {
-  return path == kSysClass || path == "/sys/class/infiniband_verbs" || path == kDev;
+  return path == kSysClass || path == "/sys/class/infiniband_verbs" || path == kDev ||
+         !IsInteresting(path);
 }
 
 int Fail(int error) {
@@ -68,7 +70,7 @@ int OpenDirectory(const VirtualPath& path, int flags) {
   if (path.shared) {
     const int fd = real::open(path.path.c_str(), flags);
     if (fd >= 0) {
-      if (FdTable::InRange(fd)) {
+      if (FdTable::InRange(fd) && IsInteresting(path.path)) {
         FdTable::Instance().Insert(fd, std::make_shared<DirectoryFile>(path.path, true));
       }
       return fd;
@@ -93,8 +95,6 @@ std::optional<VirtualPath> Resolve(int directory_fd, const char* path) {
     if (directory == nullptr) return std::nullopt;
     absolute = NormalizePath(directory->path() + '/' + path);
   }
-  // ".." may have led out of our part.
-  if (!IsInteresting(absolute)) return std::nullopt;
   const Device* device = CurrentDeviceAsItIs();
   if (device == nullptr) return std::nullopt;
   const TreeNode* node = device->tree.Find(absolute);

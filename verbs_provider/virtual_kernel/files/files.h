@@ -15,8 +15,8 @@ namespace uroce::verbs::virtual_kernel {
 struct VirtualPath {
   std::string path;  // absolute, normalized
   const TreeNode* node;
-  // A directory in which the real kernel may have entries too (/sys/class/infiniband): where it
-  // exists, the real one is used and ours is merged in.
+  // A directory in which the real kernel may have entries too (/sys/class/infiniband, or its parent
+  // by ".."): where it exists, the real one is used and ours is merged in.
   bool shared;
 };
 

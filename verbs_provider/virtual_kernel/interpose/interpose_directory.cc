@@ -72,7 +72,8 @@ DIR* InterposedFdopendir(int fd) UROCE_INTERPOSE(fdopendir);
 DIR* InterposedFdopendir(int fd) {
   const auto directory = FdTable::Instance().Find<DirectoryFile>(fd);
   if (directory == nullptr) return real::fdopendir(fd);
-  return DirectoryStream::Open(*Resolve(AT_FDCWD, directory->path().c_str()), fd);
+  const auto found = Resolve(AT_FDCWD, directory->path().c_str());
+  return found ? DirectoryStream::Open(*found, fd) : real::fdopendir(fd);
 }
 
 dirent* InterposedReaddir(DIR* stream) UROCE_INTERPOSE(readdir);
