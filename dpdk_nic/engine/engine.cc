@@ -493,7 +493,9 @@ SleepPlan Engine::PlanSleep(Time latest) {
   using Kind = SleepPlan::Kind;
   lock_.Lock();
   SleepPlan plan{Kind::kSleep, std::min(NextDeadline(), latest)};
-  if (wait_fd_ < 0 || HasTransmit()) {
+  // What EndSleep found on the link waits for a pass: others held the lock ever since.
+  const bool owes_pass = next_link_service_ == Time{0};
+  if (wait_fd_ < 0 || HasTransmit() || owes_pass) {
     plan.kind = Kind::kNap;
   } else if (!port_->BeginSleep()) {
     plan.kind = Kind::kNone;

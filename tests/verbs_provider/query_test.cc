@@ -214,6 +214,11 @@ TEST_P(QueryTest, ValueOutOfRangeIsRefusedAndChangesNothing) {
       {"P_Key index", IBV_QPS_INIT, IBV_QP_PKEY_INDEX, [](auto& a) { a.pkey_index = 1; }},
       {"MTU 0", IBV_QPS_RTR, IBV_QP_PATH_MTU,
        [](auto& a) { a.path_mtu = static_cast<ibv_mtu>(0); }},
+      {"MTU of 9 bits", IBV_QPS_RTR, IBV_QP_PATH_MTU,
+       [](auto& a) {
+         const int no_mtu = 256 + IBV_MTU_1024;
+         std::memcpy(&a.path_mtu, &no_mtu, sizeof no_mtu);
+       }},
       {"QPN", IBV_QPS_RTR, IBV_QP_DEST_QPN, [](auto& a) { a.dest_qp_num = 1 << 24; }},
       {"RQ PSN", IBV_QPS_RTR, IBV_QP_RQ_PSN, [](auto& a) { a.rq_psn = 1 << 24; }},
       {"GID index", IBV_QPS_RTR, IBV_QP_AV, [](auto& a) { a.ah_attr.grh.sgid_index = 2; }},

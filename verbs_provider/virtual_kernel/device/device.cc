@@ -47,7 +47,7 @@ std::string Describe(const ProviderLibrary& provider) {
   const int result = provider.describe_device(&description);
   if (result == EAGAIN) return "";
   if (result != 0) return std::string("the provider has no device to offer: ") + strerror(result);
-  current = new Device(description, provider, changes);
+  current = new Device(description, provider, changes, current);
   return "";
 }
 
@@ -80,12 +80,13 @@ const Device* LoadDevice() {
 }  // namespace
 
 Device::Device(const uroce_device_description& from_provider, const ProviderLibrary& provider,
-               uint32_t changes_before)
+               uint32_t changes_before, const Device* older)
     : description(from_provider),
       rdma_cm(provider.rdma_cm),
       tree(MakeDeviceTree(from_provider, static_cast<bool>(provider.rdma_cm))),
       provider_(provider),
-      changes_(changes_before) {}
+      changes_(changes_before),
+      older_(older) {}
 
 const Device* CurrentDevice() {
   const Device* device = current.load(std::memory_order_acquire);

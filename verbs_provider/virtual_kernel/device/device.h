@@ -36,8 +36,9 @@ class Device {
   RdmaCmFunctions rdma_cm;
   VirtualTree tree;  // its part of /sys and /dev
 
+  // Takes the place of `older`, if there is one.
   Device(const uroce_device_description& from_provider, const ProviderLibrary& provider,
-         uint32_t changes_before);
+         uint32_t changes_before, const Device* older);
 
   const ProviderLibrary& provider() const { return provider_; }
   // Since it was described.
@@ -46,6 +47,7 @@ class Device {
  private:
   const ProviderLibrary provider_;
   const uint32_t changes_;
+  const Device* const older_;  // says to a detector of leaks that it was not forgotten
 };
 
 // The device of this process. The first call loads the provider library and asks it for the
