@@ -91,6 +91,7 @@ class Endpoint {
   Status AttachMulticast(QueuePair& qp, const Gid& group);
   Status DetachMulticast(QueuePair& qp, const Gid& group);
   bool IsAttachedToMulticast(const QueuePair& qp) const { return multicast_.IsMember(qp); }
+  std::vector<Gid> MulticastGroupsOf(const QueuePair& qp) const { return multicast_.GroupsOf(qp); }
   bool HasMulticastMembers(const Gid& group) const { return !multicast_.Members(group).empty(); }
 
   // The port came up or went down: raises kPortActive or kPortError. Queue pairs do not care: they

@@ -45,4 +45,13 @@ bool MulticastTable::IsMember(const QueuePair& qp) const {
   });
 }
 
+std::vector<Gid> MulticastTable::GroupsOf(const QueuePair& qp) const {
+  std::vector<Gid> groups;
+  for (const auto& entry : groups_) {
+    const auto& queue_pairs = entry.second;
+    if (std::ranges::count(queue_pairs, &qp) != 0) groups.push_back(entry.first);
+  }
+  return groups;
+}
+
 }  // namespace uroce::transport

@@ -23,6 +23,7 @@ class MulticastTable {
 
   std::span<QueuePair* const> Members(const Gid& group) const;
   bool IsMember(const QueuePair& qp) const;
+  std::vector<Gid> GroupsOf(const QueuePair& qp) const;
 
  private:
   std::map<Gid, std::vector<QueuePair*>> groups_;  // none is empty

@@ -119,13 +119,16 @@ struct Neighbor {
 
 // A queue pair of the sender is connected to one beyond the wire. From then on uroced lets its
 // frames out, and no other process's to the same remote queue pair. Replaces what was declared for
-// `local`.
+// `local`. Or it is ready to receive datagrams, which may come from beyond the wire: then the other
+// members are zero.
 struct Declare {
   static constexpr MessageType kType = MessageType::kDeclare;
   static constexpr size_t kDescriptors = 0;
   transport::Qpn local;
   transport::Qpn remote;
   transport::Gid remote_gid;
+
+  bool IsForDatagrams() const { return remote.value == 0 && remote_gid.IsZero(); }
 };
 
 // 0, EBUSY (another process has declared that it is connected to it), EINVAL (not a queue pair of

@@ -51,9 +51,14 @@ const ForwardingTable::Connection& ForwardingTable::At(Link local) const {
 }
 
 ErrnoValue ForwardingTable::Declare(Block block, const control::Declare& connection) {
+  if (!IsIn(connection.local, block)) return EINVAL;
+  if (connection.IsForDatagrams()) {
+    Forget(block, connection.local);
+    return 0;
+  }
   const bool has_remote = connection.remote.value < transport::kMulticastQpn.value &&
                           !connection.remote_gid.IsMulticast() && !connection.remote_gid.IsZero();
-  if (!IsIn(connection.local, block) || !has_remote) return EINVAL;
+  if (!has_remote) return EINVAL;
   const Block owner = OwnerOf(connection.remote_gid, connection.remote);
   if (owner != kSwitchBlock && owner != block) return EBUSY;
   Process& process = processes_[block];

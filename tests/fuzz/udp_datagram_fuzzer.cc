@@ -46,7 +46,7 @@ constexpr size_t kShortest = 16;  // a BTH and an ICRC
 
 struct Options {
   bool is_ipv6, is_truncated, is_control_cut, has_class, is_class_long, has_segment, is_forged,
-      is_of_other_version, is_sealed, is_wildcard, has_destination;
+      is_of_other_version, is_sealed, is_wildcard, has_destination, is_to_group;
   uint8_t traffic_class;
   int segment_bytes;
   uint16_t identification;
@@ -64,6 +64,7 @@ struct Options {
     is_sealed = bit(8);
     is_wildcard = bit(9);
     has_destination = bit(10);
+    is_to_group = bit(11);
     traffic_class = bytes[2];
     int16_t segment = 0;
     std::memcpy(&segment, bytes + 3, sizeof segment);
@@ -75,6 +76,12 @@ struct Options {
 Gid Host(bool is_ipv6, uint8_t number) {
   Gid gid = Gid::FromIpv4({10, 0, 0, number});
   if (is_ipv6) gid.bytes[0] = 0xfd;
+  return gid;
+}
+
+Gid Group(bool is_ipv6) {
+  Gid gid = Gid::FromIpv4({239, 1, 2, 3});
+  if (is_ipv6) gid.bytes[0] = 0xff;
   return gid;
 }
 
@@ -184,7 +191,8 @@ std::optional<PortDrop> ReasonToDrop(const Options& options, size_t bytes) {
 void Run(std::span<const uint8_t> input) {
   if (input.size() < kOptionBytes) return;
   const Options options(input.data());
-  const Gid own = Host(options.is_ipv6, 1);
+  // Of ours: an address, or a group.
+  const Gid own = options.is_to_group ? Group(options.is_ipv6) : Host(options.is_ipv6, 1);
   const Gid source = Message::SourceOf(options, own);
   const size_t bytes = input.size() - kOptionBytes;
   std::vector<uint8_t> room(DatagramFrames::kHeadroomBytes);

@@ -11,7 +11,8 @@ from harness import installation, report
 from harness.agents import TalkingAgent
 from harness.cases import InstallationTestCase
 from harness.daemons import wait_for
-from harness.programs import Program
+from harness.perftest import check_no_error
+from harness.programs import Program, free_tcp_port, run_pair
 from harness.uplinks import ROCE_PORT, UplinkWire
 from harness.wires import IPV4, IPV6, VethWire
 
@@ -179,6 +180,19 @@ class MulticastTest(InstallationTestCase):
                     self.assertIn("return status 0", sender.wait())
                 for receiver in receivers:
                     self.assertIn("return status 0", receiver.wait())
+
+    # Each end sends and receives, and counts the messages of both.
+    def test_perftest(self):
+        for mgid, gid_index in (("0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:9", 1),
+                                ("255:30:0:0:0:0:0:0:0:0:0:0:0:0:0:9", 2)):
+            with self.subTest(mgid):
+                wire = self.wire()
+                port = free_tcp_port()
+                command = ["ib_send_bw", "-F", "-c", "UD", "-g", "-M", mgid, "-x", str(gid_index),
+                           "-s", "512", "-n", "100", "-p", str(port)]
+                server, client = run_pair(wire, command, [*command, wire.host(0)], port)
+                check_no_error(self, server)
+                check_no_error(self, client)
 
     def test_programs_that_have_the_port_to_themselves(self):
         for name, group in GROUPS.items():

@@ -33,6 +33,8 @@ PERFTEST = (
     ["ib_read_lat", "-s", "65536", "-n", "50"],
     ["ib_send_lat", "-s", "4096", "-n", "50", "-c", "UC"],
     ["ib_send_lat", "-n", "50", "-c", "UD"],
+    # Its server names no address: it only receives.
+    ["ib_send_bw", "-n", "20", "-s", "1000", "-c", "UD"],
 )
 
 

@@ -328,7 +328,7 @@ TEST_F(GroupTest, MemberGetsNoCopyFromAnEndpointWhoseFramesAreBroughtBack) {
     config.copies_to_own_members = copies;
     TestHost host(config);
     QueuePair* member = Create(host, QpType::kUnreliableDatagram);
-    BringUpDatagram(*member);
+    BringUpDatagram(*member, kQkey, kFirstPsn);
     ASSERT_EQ(host.endpoint.AttachMulticast(*member, kGroup), Status::kOk);
     Receive(*member, host, 0, 200);
     address = {

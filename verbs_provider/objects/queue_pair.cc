@@ -311,10 +311,17 @@ bool RemoveTarget(QueuePair& qp) {
 
 bool RemoveFromTransport(QueuePair& qp) {
   if (qp.xrc_domain != nullptr) return RemoveTarget(qp);
-  const PollLocks locks(qp);
-  // What is returned is freed without the lock.
-  qp.device->engine().WithEndpoint(
-      [&](transport::Endpoint& endpoint) { return endpoint.DestroyQueuePair(qp.transport); });
+  nic::Engine& engine = qp.device->engine();
+  std::vector<transport::Gid> groups;  // of a device that is closed with all that is left
+  {
+    const PollLocks locks(qp);
+    // What is returned is freed without the lock.
+    engine.WithEndpoint([&](transport::Endpoint& endpoint) {
+      groups = endpoint.MulticastGroupsOf(*qp.transport);
+      return endpoint.DestroyQueuePair(qp.transport);
+    });
+  }
+  for (const transport::Gid& group : groups) engine.LeaveGroup(group);
   return true;
 }
 

@@ -119,11 +119,11 @@ PacketPort::PathState FabricPort::PreparePath(const Path& path) {
   const bool is_connection = path.remote.value != 0;
   const bool has_wire = fabric_.has_wire && !is_other_fabric_;
   if (is_connection && !has_wire) return PathState::kUnreachable;
-  if (is_connection) OpenWire();
+  if (has_wire) OpenWire();
   const PathState uplink = links_.Prepare(path.route);
   // Without a wire, datagrams find their way without the uplink, if later.
   if (uplink == PathState::kRefused && !has_wire) return PathState::kUnreachable;
-  if (uplink != PathState::kReady || !is_connection) return uplink;
+  if (uplink != PathState::kReady || !has_wire) return uplink;
   return connections_.Request(path.local, {path.local, path.remote, path.remote_gid}, Now());
 }
 

@@ -143,7 +143,6 @@ PacketPort::PathState UdpUplink::JoinGroup(const transport::Gid& group) {
   joined_.insert(group);
   if (const PathState state = OpenFor(group); state != PathState::kReady) return state;
   const PathState state = port_->JoinGroup(group);
-  to_be_changed_.erase(group);
   if (state == PathState::kRefused) joined_.erase(group);
   return state;
 }

@@ -70,6 +70,14 @@ TEST_F(WireSocketsTest, ThoseThatComeLaterAreForProcessesThatNamedAHost) {
   EXPECT_TRUE(b.HearsNothingNow()) << "it talks to its own host only";
 }
 
+TEST_F(WireSocketsTest, ReceiverOfDatagramsGetsThemToo) {
+  host_.frame_switch().ShareSockets(1);
+  a_.Say(Declare{Qpn{77}, {}, {}});
+  EXPECT_EQ(a_.Hear<DeclareAnswer>().error, 0);
+  a_.Hear<WireSocket>();
+  EXPECT_EQ(host_.frame_switch().TakePrepared(), std::vector{Gid{}});
+}
+
 // Answers of its members come from hosts that the process may not have named yet.
 TEST_F(WireSocketsTest, GroupIsNamedByWhoJoinsItAndByWhoSendsToIt) {
   const Gid group = Gid::FromIpv4({239, 1, 1, 5});

@@ -99,6 +99,17 @@ TEST(ForwardingTableTest, WhatIsNoConnectionOfTheProcessIsRefused) {
   EXPECT_EQ(table.Declare(kAlice, Connection(own, transport::kMaxQpn - 1)), 0);
 }
 
+TEST(ForwardingTableTest, QueuePairForDatagramsIsConnectedToNone) {
+  ForwardingTable table;
+  const Qpn own = QpOf(kAlice, 0);
+  ASSERT_EQ(table.Declare(kAlice, Connection(own, 42)), 0);
+  EXPECT_EQ(table.Declare(kAlice, {.local = own, .remote = {}, .remote_gid = {}}), 0);
+  EXPECT_FALSE(table.IsDeclared(kAlice, kFar, {42}));
+  EXPECT_EQ(table.usage(kAlice).declared_connections, 0u);
+  EXPECT_EQ(table.Declare(kAlice, {.local = QpOf(kBob, 0), .remote = {}, .remote_gid = {}}),
+            EINVAL);
+}
+
 TEST(ForwardingTableTest, ForgettingAnothersQueuePairDoesNothing) {
   ForwardingTable table;
   ASSERT_EQ(table.Declare(kAlice, Connection(QpOf(kAlice, 1), 42)), 0);

@@ -135,11 +135,16 @@ TEST_F(FabricWireTest, PathAcrossTheWireIsDeclaredAndForgotten) {
   EXPECT_EQ(ClientOf(*port).forgotten, std::vector<Qpn>{{7}});
 }
 
-TEST_F(FabricWireTest, UnconnectedProcessHasAnUplinkAndDeclaresNothing) {
+// Its user may name no address: what comes from other hosts comes unasked.
+TEST_F(FabricWireTest, ReceiverOfDatagramsHasAnUplinkAndIsDeclared) {
   const auto port = NewPort();
-  EXPECT_EQ(Prepare(*port, WirePath({7}, {0})), PathState::kReady);
+  const PacketPort::Path datagrams{
+      .route = Route::kWire, .local = {7}, .remote = {}, .remote_gid = {}};
+  EXPECT_EQ(Prepare(*port, datagrams), PathState::kReady);
   EXPECT_NE(ClientOf(*port).uplink, nullptr);
-  EXPECT_TRUE(ClientOf(*port).declared.empty());
+  ASSERT_EQ(ClientOf(*port).declared.size(), 1u);
+  EXPECT_EQ(ClientOf(*port).declared[0].local, Qpn{7});
+  EXPECT_TRUE(ClientOf(*port).declared[0].IsForDatagrams());
 }
 
 TEST_F(FabricWireTest, QueuePairThatIsConnectedAnewReplacesItsDeclaration) {

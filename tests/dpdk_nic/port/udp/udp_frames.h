@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "dpdk_nic/link_layer/link_layer.h"
 #include "dpdk_nic/port/packet_port.h"
 #include "transport/address.h"
 #include "transport/wire/frame_builder.h"
@@ -37,7 +38,10 @@ struct UdpFrameSpec {
   size_t Build(std::span<uint8_t> out) const {
     const transport::FrameBuilder builder(
         {2, 0, 0, 0, 0, 1}, source,
-        {.destination_gid = destination, .hop_limit = hop_limit, .traffic_class = traffic_class},
+        {.destination_gid = destination,
+         .destination_mac = MulticastMac(destination).value_or(transport::MacAddress{}),
+         .hop_limit = hop_limit,
+         .traffic_class = traffic_class},
         source_port);
     transport::TransportHeaders headers;
     headers.opcode = *transport::ParseOpcode(0x04);  // RC SEND only
