@@ -1,5 +1,4 @@
 // What an engine asks of its port, and when: routes in turn, a port without room, groups, fork.
-
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/eventfd.h>
@@ -20,6 +19,7 @@
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/engine/engine.h"
 #include "dpdk_nic/engine/published_state.h"
+#include "tests/dpdk_nic/engine/thread_state.h"
 
 namespace uroce::nic {
 namespace {
@@ -76,7 +76,9 @@ class ScriptedPort final : public PacketPort {
   void EndSleep() override {
     eventfd_t ignored;
     eventfd_read(wait_fd_.get(), &ignored);
+    if (on_end_of_sleep) on_end_of_sleep();
   }
+  void ServeLink() override { ++link_services; }
   void AbandonAfterFork() override { is_abandoned = true; }
   void LeaveGroup(const Gid&) override { ++groups_left; }
   transport::MacAddress mac() const override { return {2, 0, 0, 0, 0, 1}; }
@@ -91,7 +93,9 @@ class ScriptedPort final : public PacketPort {
   std::atomic<uint64_t> asked_for_room{0};
   std::atomic<size_t> frames_sent{0};
   std::atomic<size_t> frames_flushed{0};
+  std::atomic<uint64_t> link_services{0};
   // Under the engine's lock.
+  std::function<void()> on_end_of_sleep;
   std::vector<Route> sent;
   int groups_left = 0;
   bool is_abandoned = false;
@@ -413,6 +417,31 @@ TEST_F(EnginePortTest, HelperStaysAwakeWhileFramesWaitForRoom) {
   ASSERT_TRUE(WaitUntil([&] { return port_->asked_for_room >= asked + kLooks; }));
   port_->has_room = true;
   EXPECT_TRUE(WaitUntil([&] { return port_->frames_sent == 1; }));
+}
+
+// Verbs come before a thread that only offers to drive. Here one waits for the lock whenever the
+// helper has woken, and keeps it until the helper waits too.
+TEST_F(EnginePortTest, HelperThatFoundTheLockTakenDoesNotSleepBeforeItsPass) {
+  const pid_t tests_thread = gettid();
+  std::atomic<pid_t> helper{0};
+  std::atomic<bool> is_awake{false};
+  std::atomic<uint64_t> services_before{UINT64_MAX};
+  engine_->WithEndpoint([&](Endpoint&) {
+    port_->on_end_of_sleep = [&] {
+      if (helper.exchange(gettid()) == 0) services_before = port_->link_services.load();
+      is_awake = true;
+      while (!IsAsleep(tests_thread)) sched_yield();
+    };
+  });
+  port_->WakeSleeper();
+  const transport::Time give_up = Now() + transport::Milliseconds(10'000);
+  while (port_->link_services <= services_before && Now() < give_up) {
+    if (!is_awake.exchange(false)) continue;
+    const Engine::Verb verb(*engine_);
+    while (!IsAsleep(helper)) sched_yield();
+  }
+  EXPECT_GT(port_->link_services, services_before);
+  engine_->WithEndpoint([&](Endpoint&) { port_->on_end_of_sleep = {}; });
 }
 
 TEST_F(EnginePortTest, GroupIsLeftWithItsLastMember) {
