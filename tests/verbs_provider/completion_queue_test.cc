@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "tests/dpdk_nic/engine/thread_state.h"
 #include "tests/verbs_provider/loopback.h"
 
 namespace uroce::verbs::testing {

@@ -4,8 +4,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <fstream>
-#include <string>
 #include <string_view>
 
 namespace uroce::verbs::testing {
@@ -234,13 +232,6 @@ void ExpectAsyncEvent(ibv_context* context, ibv_event_type type, const void* obj
 void ExpectNoAsyncEvent(ibv_context* context) {
   pollfd waiting = {.fd = context->async_fd, .events = POLLIN, .revents = 0};
   EXPECT_EQ(poll(&waiting, 1, 0), 0);
-}
-
-bool IsAsleep(pid_t thread) {
-  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
-  std::string id, name, state;
-  file >> id >> name >> state;
-  return state == "S";
 }
 
 }  // namespace uroce::verbs::testing

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
-#include <sys/types.h>
 
 #include <cstdint>
 #include <memory>
@@ -119,8 +118,5 @@ ibv_qp_attr Query(ibv_qp* qp);
 void ExpectAsyncEvent(ibv_context* context, ibv_event_type type, const void* object);
 // That no asynchronous event is there. Events are posted before the verb that causes them returns.
 void ExpectNoAsyncEvent(ibv_context* context);
-
-// Whether a thread of this process waits for something.
-bool IsAsleep(pid_t thread);
 
 }  // namespace uroce::verbs::testing

@@ -73,8 +73,8 @@ TEST_F(WireSocketsTest, ThoseThatComeLaterAreForProcessesThatNamedAHost) {
 TEST_F(WireSocketsTest, ReceiverOfDatagramsGetsThemToo) {
   host_.frame_switch().ShareSockets(1);
   a_.Say(Declare{Qpn{77}, {}, {}});
-  EXPECT_EQ(a_.Hear<DeclareAnswer>().error, 0);
   a_.Hear<WireSocket>();
+  EXPECT_EQ(a_.Hear<DeclareAnswer>().error, 0);
   EXPECT_EQ(host_.frame_switch().TakePrepared(), std::vector{Gid{}});
 }
 

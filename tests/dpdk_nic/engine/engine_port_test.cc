@@ -1,5 +1,4 @@
 // What an engine asks of its port, and when: routes in turn, a port without room, groups, fork.
-
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/wait.h>
@@ -8,10 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <climits>
 #include <thread>
 #include <vector>
 
 #include "tests/dpdk_nic/engine/engine_port_fixture.h"
+#include "tests/dpdk_nic/engine/thread_state.h"
 
 namespace uroce::nic {
 namespace {
@@ -194,6 +195,31 @@ TEST_F(EnginePortTest, HelperStaysAwakeWhileFramesWaitForRoom) {
   ASSERT_TRUE(WaitUntil([&] { return port_->asked_for_room >= asked + kLooks; }));
   port_->has_room = true;
   EXPECT_TRUE(WaitUntil([&] { return port_->frames_sent == 1; }));
+}
+
+// Verbs come before a thread that only offers to drive. Here one waits for the lock whenever the
+// helper has woken, and keeps it until the helper waits too.
+TEST_F(EnginePortTest, HelperThatFoundTheLockTakenDoesNotSleepBeforeItsPass) {
+  const pid_t tests_thread = gettid();
+  std::atomic<pid_t> helper{0};
+  std::atomic<bool> is_awake{false};
+  std::atomic<int> services_before{INT_MAX};
+  engine_->WithEndpoint([&](Endpoint&) {
+    port_->on_end_of_sleep = [&] {
+      if (helper.exchange(gettid()) == 0) services_before = port_->served.load();
+      is_awake = true;
+      while (!IsAsleep(tests_thread)) sched_yield();
+    };
+  });
+  port_->WakeSleeper();
+  const transport::Time give_up = Now() + transport::Milliseconds(10'000);
+  while (port_->served <= services_before && Now() < give_up) {
+    if (!is_awake.exchange(false)) continue;
+    const Engine::Verb verb(*engine_);
+    while (!IsAsleep(helper)) sched_yield();
+  }
+  EXPECT_GT(port_->served, services_before);
+  engine_->WithEndpoint([&](Endpoint&) { port_->on_end_of_sleep = {}; });
 }
 
 TEST_F(EnginePortTest, GroupIsLeftWithItsLastMember) {

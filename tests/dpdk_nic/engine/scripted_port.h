@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <span>
 #include <thread>
@@ -58,6 +59,7 @@ class ScriptedPort final : public PacketPort {
     is_asleep = false;
     eventfd_t ignored;
     eventfd_read(wait_fd_.get(), &ignored);
+    if (on_end_of_sleep) on_end_of_sleep();
   }
   void AbandonAfterFork() override { is_abandoned = true; }
   void ServeLink() override { ++served; }
@@ -81,12 +83,13 @@ class ScriptedPort final : public PacketPort {
   std::atomic<int> receive_bursts_of_helper{0};
   std::atomic<int> sleeps{0};          // of the helper
   std::atomic<bool> is_asleep{false};  // the helper
+  std::atomic<int> served{0};
   // Under the engine's lock.
+  std::function<void()> on_end_of_sleep;
   int frames_to_receive = 0;
   int longest_burst = 0;
   bool keeps = false;
   bool is_active = true;
-  int served = 0;
   int paths_are_ready_when_served = 0;
   std::vector<transport::Route> sent;
   int groups_left = 0;
