@@ -1,7 +1,6 @@
 """What is tried between uroce and rxe: the rows of the interop matrix.
 
-Each row is run in both directions. What the connection manager adds (rping, ucmatose, udaddy,
-cmtime, rstream) becomes a group of rows like the others.
+Each row is run in both directions.
 """
 
 import dataclasses
@@ -38,6 +37,8 @@ class Row:
     """`kind` says how the program is called; `options` follow what every call has.
 
     `rxe_is_plain`: the mover has rxe post nothing that its requester cannot send again (README).
+    `port`: how uroce is at the wire, a name of wire.PORTS.
+    `end_options`: those of the server and of the client alone; "{host}" is the server's address.
     """
 
     group: str
@@ -49,6 +50,8 @@ class Row:
     fault: Fault = NO_FAULT
     options: tuple = ()
     rxe_is_plain: bool = False
+    port: str = "af_packet"
+    end_options: tuple = ((), ())
 
     @property
     def name(self):
@@ -235,15 +238,55 @@ def _retries_exceeded():
     yield Row("the other end is stopped", "WRITE", "sent three times", "retries", None, "IPv4")
 
 
+SOCKETS = "UDP sockets"
+
+
+def _sockets():
+    """Programs that are started without any option of uroce's: what a row of each kind shows over
+    the other port, over this one too."""
+    rows = [row for row in (*_ping_pongs(), *_perftests(), *_movers(), *_faults_by_chance())
+            if row.ip != "IPv6 link-local"]
+    wanted = [row for row in rows if row.kind == "ping-pong" or
+              (row.kind == "mover" and row.fault is NO_FAULT) or
+              (row.kind == "mover" and row.path_mtu == 1024) or
+              (row.kind == "perftest" and row.fault is NO_FAULT and
+               (row.path_mtu == 4096 or row.variant) and row.program.endswith("_bw"))]
+    for row in wanted:
+        variant = ", ".join(filter(None, (SOCKETS, row.variant)))
+        yield dataclasses.replace(row, group="over UDP sockets", variant=variant, port=SOCKETS)
+
+
+def _connection_manager():
+    """The programs of librdmacm, against the kernel's own connection manager."""
+    programs = {
+        "rping": (("-V", "-S", "30000", "-C", "10"), ("-s", "-a", "{host}"),
+                  ("-c", "-a", "{host}")),
+        "ucmatose": (("-c", "3", "-C", "5", "-S", "1000"), (), ("-s", "{host}")),
+        "udaddy": (("-c", "2", "-C", "5"), (), ("-s", "{host}")),
+        "rstream": (("-S", "1000", "-I", "10", "-C", "10"), ("-b", "{host}"), ("-s", "{host}")),
+    }
+    for program, (options, server, client) in programs.items():
+        for ip in ("IPv4", "IPv6 global"):
+            yield Row("connected by rdma_cm", program, "", "connection manager", None, ip,
+                      options=options, port=SOCKETS, end_options=(server, client))
+
+
 def all_rows():
     """Every row, in the order of the matrix."""
     return [*_ping_pongs(), *_perftests(), *_movers(), *_faults_by_chance(), *_one_shots(),
-            *_timeouts(), *_receiver_not_ready(), *_retries_exceeded()]
+            *_timeouts(), *_receiver_not_ready(), *_retries_exceeded(), *_sockets(),
+            *_connection_manager()]
 
 
 def is_short(row):
     """Whether the row is for every run: one of each kind, and none in which a packet that the busy
     emulated machine loses could meet a fault of rxe's own (README) and stop it for ever."""
+    if row.kind == "connection manager":
+        return row.ip == "IPv4" and row.program in ("rping", "udaddy")
+    if row.port == SOCKETS:
+        return (row.program, row.path_mtu, row.ip) in (
+            ("ibv_rc_pingpong", 1024, "IPv4"), ("ibv_ud_pingpong", None, "IPv6 global"),
+            ("ib_write_bw", 4096, "IPv4")) and row.variant == SOCKETS
     if row.kind == "mover":
         return row.rxe_is_plain and "1 queue pair" in row.variant and row.fault.name == "drop 1 %"
     if row.fault is not NO_FAULT:

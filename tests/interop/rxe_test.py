@@ -73,7 +73,7 @@ class RxeTest(unittest.TestCase):
             os.write(file, row.fault.scenario().encode())
             os.close(file)
             options += ["--scenario", path]
-        return Wire(self.guest, row.ip, options)
+        return Wire(self.guest, row.port, row.ip, options)
 
     def ping_pong(self, row, wire, server):
         def command(end, peer, port):
@@ -123,9 +123,15 @@ class RxeTest(unittest.TestCase):
             finally:
                 resume()
 
+    def connection_manager(self, row, wire, server):
+        words = {"host": wire.address(server)}
+        commands = [[word.format(**words) for word in (row.program, *row.options, *options)]
+                    for options in row.end_options]
+        wire.run_connected(server, *commands)
+
     def run_row(self, row, server):
         kinds = {"ping-pong": self.ping_pong, "perftest": self.perftest, "mover": self.mover,
-                 "retries": self.retries}
+                 "retries": self.retries, "connection manager": self.connection_manager}
         direction = matrix.DIRECTIONS[0 if server == RXE else 1]
         both = self.outcomes.setdefault(matrix.key_of(row), {})
         both[direction] = "FAILED"

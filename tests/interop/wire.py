@@ -5,7 +5,8 @@ import itertools
 import os
 import time
 
-from harness.programs import Program, ProgramFailed, has_listener, listens
+from harness.programs import LIMIT_SECONDS, Program, ProgramFailed, has_listener, listens
+from harness.rdma_cm import run_client, server_statuses
 from vm import machine
 
 UROCE_PROGRAM = "tools/uroce"
@@ -19,22 +20,6 @@ class Installed:
     @staticmethod
     def path(program):
         return os.path.abspath(program)
-
-
-@dataclasses.dataclass(frozen=True)
-class Addresses:
-    """Where the two devices are, and at which index of their GID tables."""
-
-    uroce_ip: str
-    uroce_gid: int
-    rxe_gid: int
-
-
-ADDRESSES = {
-    "IPv4": Addresses(machine.UROCE_IPV4, 1, 1),
-    "IPv6 link-local": Addresses(machine.UROCE_IPV4, 0, 0),
-    "IPv6 global": Addresses(machine.UROCE_IPV6, 1, 2),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,28 +41,60 @@ class End:
 RXE = End(is_rxe=True)
 UROCE = End(is_rxe=False)
 
+RXE_GIDS = {"IPv4": 1, "IPv6 link-local": 0, "IPv6 global": 2}
+RXE_IPS = {"IPv4": machine.GUEST_IPV4, "IPv6 global": machine.GUEST_IPV6}
+
+
+@dataclasses.dataclass(frozen=True)
+class Port:
+    """How uroce is at the wire: the options of `uroce run`, and where its device is, at which index
+    of the GID table."""
+
+    options: tuple
+    ip: str
+    gid: int
+
+
+def _packet_socket(ip, gid):
+    return Port(("--ip", ip, "--port", f"net_af_packet0,iface={machine.INTERFACE}"), ip, gid)
+
+
+FABRIC = ("--fabric", f"interop-{os.getpid()}")
+PORTS = {
+    ("af_packet", "IPv4"): _packet_socket(machine.UROCE_IPV4, 1),
+    ("af_packet", "IPv6 link-local"): _packet_socket(machine.UROCE_IPV4, 0),
+    ("af_packet", "IPv6 global"): _packet_socket(machine.UROCE_IPV6, 1),
+    # What a program has that is started without any option. The name keeps other network namespaces
+    # out of the fabric.
+    ("UDP sockets", "IPv4"): Port(FABRIC, machine.HOST_IPV4, 1),
+    ("UDP sockets", "IPv6 global"): Port(FABRIC, machine.HOST_IPV6, 2),
+}
+
 
 class Wire:
-    """`options` are options of `uroce run`, e.g. --impair."""
+    """`port` and `ip` are a key of PORTS; `options` are options of `uroce run`, e.g. --impair."""
 
     installed = Installed()
 
-    def __init__(self, guest, ip, options=()):
+    def __init__(self, guest, port, ip, options=()):
         self.guest = guest
-        self.addresses = ADDRESSES[ip]
-        self.options = list(options)
+        self._ip = ip
+        self._port = PORTS[port, ip]
+        self._options = list(options)
 
     def gid(self, end):
-        return str(self.addresses.rxe_gid if end.is_rxe else self.addresses.uroce_gid)
+        return str(RXE_GIDS[self._ip] if end.is_rxe else self._port.gid)
+
+    def address(self, end):
+        """The IP address of the end's device."""
+        return RXE_IPS[self._ip] if end.is_rxe else self._port.ip
 
     def command(self, end, command):
         """The command that runs `command` with the device of that end."""
         if end.is_rxe:  # It has all programs in one folder.
             return self.guest.inside(os.path.basename(command[0]), *command[1:])
         return [*self.guest.prefix(), self.installed.path(UROCE_PROGRAM), "run",
-                "--ip", self.addresses.uroce_ip,
-                "--port", f"net_af_packet0,iface={machine.INTERFACE}",
-                *self.options, "--", *command]
+                *self._port.options, *self._options, "--", *command]
 
     def _listens(self, end, program, port):
         if not end.is_rxe:
@@ -105,3 +122,13 @@ class Wire:
                     time.sleep(0.5)
                     raise ProgramFailed(f"{error}\nthe server printed:\n{first.output()}"
                                         f"\nthe client printed:\n{second.output()}") from None
+
+    def run_connected(self, server, server_command, client_command):
+        """Runs the two ends of a program of rdma_cm. Returns what the client printed."""
+        client = RXE if server == UROCE else UROCE
+        with Program(self.command(server, server_command)) as listening:
+            output = run_client(listening, self.command(client, client_command))
+            listening.process.wait(LIMIT_SECONDS)
+            if listening.process.returncode not in server_statuses(server_command[0]):
+                raise listening.failure(f"ended with exit status {listening.process.returncode}")
+            return output

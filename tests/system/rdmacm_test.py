@@ -13,6 +13,7 @@ import unittest
 from harness import report
 from harness.installation import Installation
 from harness.programs import LIMIT_SECONDS, Program, ProgramFailed, free_tcp_port, run_pair
+from harness.rdma_cm import CameTooEarly, run_client, server_statuses
 from harness.wires import IPV4, IPV6, FabricWire, UdpWire
 
 # The port of RoCEv2, as /proc/net/udp has it.
@@ -60,14 +61,6 @@ IPV6_PAIRS = {
     "rping": PAIRS["rping"],
     "ucmatose": (["ucmatose", "-b", "{host}"], ["ucmatose", "-s", "{host}"]),
 }
-# riostream listens before it says that memory may be mapped. A client that connects in between is
-# accepted and has none, and librdmacm's rclose never returns to that server.
-CAME_TOO_EARLY = "riomap: Cannot allocate memory"
-# The main thread of rping closes the event channel and ends while another one may be about to wait
-# for the next event. All its messages have been exchanged by then.
-CLOSED_ITS_CHANNEL = re.compile(r"DISCONNECT EVENT.*\s+rdma_get_cm_event: Bad file descriptor\s*$")
-# rping ends so when the client was the first to go.
-SERVER_STATUSES = {"rping": (0, 255), "rping, validated": (0, 255)}
 
 
 # Sockets of unmodified TCP programs become those of librdmacm.
@@ -104,13 +97,9 @@ def make_file(folder, length):
     return path, content
 
 
-class CameTooEarly(Exception):
-    pass
-
-
 class Server(Program):
-    """One that clients are started for until a client reaches it: a client that comes before the
-    server listens is rejected. On UDP sockets it would wait for seconds, until it asks again."""
+    """One on UDP sockets has to have the device before a client asks for it: that would wait for
+    seconds, until it asks again."""
 
     def __init__(self, wire, command):
         super().__init__(wire.command(0, command))
@@ -119,21 +108,7 @@ class Server(Program):
     def run_client(self, command):
         if isinstance(self.wire, UdpWire):
             self.wait_until(lambda: has_device(self.pid), "opened the device")
-        command = self.wire.command(1, command)
-        deadline = time.monotonic() + LIMIT_SECONDS
-        while True:
-            with Program(command) as client:
-                try:
-                    return client.wait()
-                except ProgramFailed as error:
-                    if CAME_TOO_EARLY in str(error):
-                        raise CameTooEarly from error
-                    if CLOSED_ITS_CHANNEL.search(client.output()):
-                        return client.output()
-                    gone = self.process.poll() is not None
-                    if gone or time.monotonic() > deadline:
-                        raise ProgramFailed(f"{error}\nthe server printed:\n{self.output()}"
-                                            ) from None
+        return run_client(self, self.wire.command(1, command))
 
 
 class RdmacmBase(unittest.TestCase):
@@ -171,7 +146,7 @@ class RdmacmTest(RdmacmBase):
         with Server(wire, server) as running:
             running.run_client(client)
             running.process.wait(LIMIT_SECONDS)
-            self.assertIn(running.process.returncode, SERVER_STATUSES.get(name, (0,)),
+            self.assertIn(running.process.returncode, server_statuses(server[0]),
                           running.output())
 
     def check_rcopy(self, wire):

@@ -2,7 +2,7 @@
 
 ```
     guest: eth0, rxe0              tap0 ─┐
-    uroce: direct mode on uroce0 ─ veth ─┴─ bridge br0: TCP between the programs
+    uroce: direct mode on uroce0 ─ veth ─┴─ bridge br0: TCP between the programs, uroce's UDP sockets
 ```
 
 Nothing of it reaches outside, and nothing is left behind however the test ends: the namespace lives
@@ -19,6 +19,7 @@ from vm import initramfs, kernel
 GUEST_IPV4 = "10.88.0.1"
 GUEST_IPV6 = "fd00:88::1"
 HOST_IPV4 = "10.88.0.254"
+HOST_IPV6 = "fd00:88::fe"
 UROCE_IPV4 = "10.88.0.2"
 UROCE_IPV6 = "fd00:88::2"
 LINK_MTU = 4200  # Room for a path MTU of 4096.
@@ -37,6 +38,7 @@ for port in tap0 port0; do ip link set $port mtu {LINK_MTU} master br0 up; done
 ip link set {INTERFACE} mtu {LINK_MTU} up
 ip link set br0 mtu {LINK_MTU} up
 ip address add {HOST_IPV4}/24 dev br0
+ip address add {HOST_IPV6}/64 dev br0 nodad
 echo ready
 cat
 """

@@ -2,6 +2,7 @@
 #include "dpdk_nic/port/udp/udp_port.h"
 
 #include <gtest/gtest.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -168,6 +169,26 @@ TEST_F(UdpPortTest, WhatIsNotRoceIsDroppedAndCounted) {
   EXPECT_EQ(drops[PortDrop::kTooLong], 1u);
   EXPECT_EQ(drops[PortDrop::kOwnAddress], 1u);
   EXPECT_EQ(receiver->counters().receive_malformed, 4u);
+}
+
+// As rdma_rxe and NICs send them.
+TEST_F(UdpPortTest, DatagramsWithoutUdpChecksumAreTaken) {
+  for (const auto& [near, far] : {std::pair(kNear, kFar), std::pair(kNear6, kFar6)}) {
+    const auto receiver = Open(far);
+    const int family = far.IsIpv4Mapped() ? AF_INET : AF_INET6;
+    const UniqueFd peer(socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const int on = 1;
+    ASSERT_EQ(setsockopt(peer.get(), SOL_SOCKET, SO_NO_CHECK, &on, sizeof on), 0);
+    if (family == AF_INET6) {
+      ASSERT_EQ(setsockopt(peer.get(), SOL_UDP, UDP_NO_CHECK6_TX, &on, sizeof on), 0);
+    }
+    const SocketAddress from = SocketAddress::Make(near, 0, 0);
+    const SocketAddress to = SocketAddress::Make(far, 4'791, 0);
+    const std::array<uint8_t, 64> zeros{};
+    ASSERT_EQ(bind(peer.get(), from.get(), from.bytes), 0);
+    ASSERT_EQ(sendto(peer.get(), zeros.data(), zeros.size(), 0, to.get(), to.bytes), 64);
+    EXPECT_EQ(Receive(receiver.get(), 1).size(), 1u);
+  }
 }
 
 TEST_F(UdpPortTest, IcrcIsCheckedOnce) {
