@@ -2,7 +2,7 @@
 
 ```
     guest: eth0, rxe0              tap0 ─┐
-    uroce: direct mode on uroce0 ─ veth ─┴─ bridge br0: TCP between the programs, uroce's UDP sockets
+    uroce: direct mode on uroce0 ─ veth ─┴─ bridge br0: TCP of the programs, UDP sockets of uroce
 ```
 
 Nothing of it reaches outside, and nothing is left behind however the test ends: the namespace lives

@@ -1,4 +1,4 @@
-"""The stock programs of librdmacm: their clients, and what of theirs is no fault of the device's."""
+"""The stock programs of librdmacm: clients, and what of theirs is no fault of the device."""
 
 import re
 import time
