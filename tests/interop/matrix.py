@@ -45,8 +45,9 @@ def committed():
 
 
 def write(outcome_file):
+    """Rows that were not run keep what came of them before."""
     with open(outcome_file, encoding="utf-8") as file:
-        outcomes = json.load(file)
+        outcomes = {**committed_outcomes(), **json.load(file)}
     before, _, after = committed()
     with open(README, "w", encoding="utf-8") as file:
         file.write(before + BEGIN + table(outcomes) + END + after)
