@@ -120,6 +120,8 @@ class Machine:
                 raise RuntimeError("the virtual machine did not come up; its console says:\n"
                                    + self.console_output().decode(errors="replace"))
             time.sleep(0.05)
+        # A queue pair of rxe's waits for two seconds when its peer has to be found first.
+        self.run("busybox", "ping", "-6", "-c", "1", "-W", "60", HOST_IPV6)
 
     def console_output(self):
         try:
