@@ -73,7 +73,7 @@ class FabricWire {
 
  private:
   static constexpr uint32_t kBusyPasses = 10'000;
-  static constexpr uint32_t kPassesBetweenLooks = 8;
+  static constexpr uint32_t kPassesBetweenLooks = 64;
   static constexpr size_t kMaxReceivers = 2;  // one of each IP version
 
   void PassOn(std::span<const uint8_t> frame);
