@@ -33,7 +33,7 @@ bool Configure(int fd, const Gid& address) {
   Set(fd, SOL_UDP, UDP_GRO, 1);  // where it is missing, datagrams come one by one
   if (is_ipv6) {
     return Set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
-           // RoCEv2 has no UDP checksum (IBA A17.3.2.1): NICs and rdma_rxe send 0.
+           // NICs and rdma_rxe send 0 for the UDP checksum: the ICRC is enough.
            Set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1) &&
            Set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
            // A new address can be bound before duplicate address detection has ended.
