@@ -3,9 +3,10 @@
 import dataclasses
 import itertools
 import os
+import time
 
-from harness.programs import LIMIT_SECONDS, Program, has_listener, listens, wait_for_both
-from harness.rdma_cm import run_client, server_statuses
+from harness.programs import Program, has_listener, listens, wait_for_both
+from harness.rdma_cm import run_anew_until_served, run_client, wait_for_server
 from vm import machine
 
 UROCE_PROGRAM = "tools/uroce"
@@ -118,9 +119,11 @@ class Wire:
     def run_connected(self, server, server_command, client_command):
         """Runs the two ends of a program of rdma_cm. Returns what the client printed."""
         client = RXE if server == UROCE else UROCE
-        with Program(self.command(server, server_command)) as listening:
-            output = run_client(listening, self.command(client, client_command))
-            listening.process.wait(LIMIT_SECONDS)
-            if listening.process.returncode not in server_statuses(server_command[0]):
-                raise listening.failure(f"ended with exit status {listening.process.returncode}")
-            return output
+
+        def run(head_start):
+            with Program(self.command(server, server_command)) as listening:
+                time.sleep(head_start)
+                output = run_client(self.command(client, client_command))
+                wait_for_server(listening, server_command[0])
+                return output
+        return run_anew_until_served(run)

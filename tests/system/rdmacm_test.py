@@ -2,7 +2,6 @@
 """The stock programs of librdmacm (rdmacm-utils) connect by address and port and move their data,
 as their users start them."""
 
-import contextlib
 import glob
 import os
 import re
@@ -12,12 +11,11 @@ import unittest
 
 from harness import report
 from harness.cases import InstallationTestCase
-from harness.programs import LIMIT_SECONDS, Program, ProgramFailed, free_tcp_port, run_pair
-from harness.rdma_cm import CameTooEarly, run_client, server_statuses
+from harness.programs import Program, free_tcp_port, run_pair
+from harness.rdma_cm import (run_anew_until_served, run_client, run_client_until_served,
+                             wait_for_server)
+from harness.uplinks import listens_on_roce_port
 from harness.wires import IPV4, IPV6, FabricWire, UdpWire
-
-# The port of RoCEv2, as /proc/net/udp has it.
-ROCE_PORT = ":12B7 "
 
 # Server and client; "{host}" is the server's address.
 PAIRS = {
@@ -78,15 +76,6 @@ class AddressedWire(FabricWire):
         return self.ips[end]
 
 
-def has_device(pid):
-    """Whether there is a device in the network namespace of the process."""
-    for table in ("udp", "udp6"):
-        with open(f"/proc/{pid}/net/{table}", encoding="ascii") as sockets:
-            if ROCE_PORT in sockets.read():
-                return True
-    return False
-
-
 def make_file(folder, length):
     """Returns the path of a new file that every user may read, and what is in it."""
     content = os.urandom(length)
@@ -105,10 +94,13 @@ class Server(Program):
         super().__init__(wire.command(0, command))
         self.wire = wire
 
-    def run_client(self, command):
+    def wait_for_device(self):
         if isinstance(self.wire, UdpWire):
-            self.wait_until(lambda: has_device(self.pid), "opened the device")
-        return run_client(self, self.wire.command(1, command))
+            self.wait_until(lambda: listens_on_roce_port(self.pid), "opened the device")
+
+    def run_client(self, command):
+        self.wait_for_device()
+        return run_client_until_served(self, self.wire.command(1, command))
 
 
 class RdmacmTest(InstallationTestCase):
@@ -125,21 +117,19 @@ class RdmacmTest(InstallationTestCase):
 
     def run_pairs(self, make_wire, pairs):
         for name, pair in pairs.items():
+            def run(head_start, pair=pair):
+                with make_wire() as wire:
+                    self.run_once(wire, pair, head_start)
             with self.subTest(name):
-                for _ in range(10):
-                    with contextlib.suppress(CameTooEarly), make_wire() as wire:
-                        self.check_pair(wire, name, pair)
-                        break
-                else:
-                    self.fail("the client came too early each time")
+                run_anew_until_served(run)
 
-    def check_pair(self, wire, name, pair):
+    def run_once(self, wire, pair, head_start):
         server, client = ([word.format(host=wire.host(0)) for word in command] for command in pair)
         with Server(wire, server) as running:
-            running.run_client(client)
-            running.process.wait(LIMIT_SECONDS)
-            self.assertIn(running.process.returncode, server_statuses(server[0]),
-                          running.output())
+            running.wait_for_device()
+            time.sleep(head_start)
+            run_client(wire.command(1, client))
+            wait_for_server(running, server[0])
 
     def check_rcopy(self, wire):
         source, content = make_file(self.copies, 300_000)
