@@ -65,6 +65,15 @@ class CountTestsTest(unittest.TestCase):
         run = self.run_script(self.result("//a:a", "FAILED", xml), self.finished(3))
         self.assertIn("  SKIPPED //a:a skips: no QEMU here\n", run.stdout)
 
+    def test_the_end_of_what_a_failed_target_printed_is_said_again(self):
+        result = self.result("//a:a", "FAILED", CASES_XML)
+        log = self.write("test.log", "".join(f"line {number}\n" for number in range(100)))
+        result["testResult"]["testActionOutput"].append({"name": "test.log",
+                                                         "uri": "file://" + log})
+        run = self.run_script(result, self.finished(3))
+        self.assertIn("== the end of //a:a, plain\nline 70\n", run.stdout)
+        self.assertIn("line 99\nplain: 1 passed, 1 failed, 1 skipped\n", run.stdout)
+
     def test_a_crash_after_passing_cases_is_a_failure(self):
         self.assertEqual(self.count(self.result("//a:a", "FAILED", PASSING_XML), self.finished(3)),
                          ("2 passed, 1 failed", 1))

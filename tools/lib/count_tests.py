@@ -3,7 +3,8 @@
 A target counts as many cases as its test.xml names. A target that failed without naming a failed
 case (a crash, a timeout, a build error) counts as one failed case, and so does a run of Bazel that
 ended without testing anything: a number is never better than what happened. Exit status 1 if
-anything failed.
+anything failed. Before the counts come the last lines of what each failed target printed: the rest of
+the output may be long, and cut where it is shown.
 """
 
 import dataclasses
@@ -15,6 +16,7 @@ import xml.etree.ElementTree
 
 # Bazel's exit status for "built, but no test target matched".
 NO_TESTS_FOUND = 4
+LINES_OF_A_FAILURE = 30
 
 
 @dataclasses.dataclass
@@ -55,10 +57,26 @@ def count_cases(xml_path):
     return counts
 
 
+def output_path(result, name):
+    """The path of an output of the target of a testResult event, "" if it has none."""
+    for output in result.get("testActionOutput", []):
+        if output["name"] == name:
+            return urllib.parse.unquote(urllib.parse.urlparse(output.get("uri", "")).path)
+    return ""
+
+
+def last_lines(result):
+    """The last lines of what the target of a testResult event printed."""
+    try:
+        with open(output_path(result, "test.log"), encoding="utf-8", errors="replace") as file:
+            return file.read().splitlines()[-LINES_OF_A_FAILURE:]
+    except OSError:
+        return []
+
+
 def count_target(result):
     """Counts one test target from its testResult event."""
-    files = {output["name"]: output.get("uri", "") for output in result.get("testActionOutput", [])}
-    xml_path = urllib.parse.unquote(urllib.parse.urlparse(files.get("test.xml", "")).path)
+    xml_path = output_path(result, "test.xml")
     counts = count_cases(xml_path) if xml_path else Counts()
     if result.get("status") == "PASSED":
         if counts == Counts():
@@ -100,6 +118,7 @@ class Run:
             total.add(counts)
             if counts.failed:
                 failed_labels.append(f"{label} ({result.get('status', 'no status').lower()})")
+                print(f"== the end of {label}, {self.name}", *last_lines(result), sep="\n")
         tested = {label for label, _, _ in self.results}
         for label in sorted(self.broken - tested):
             total.failed += 1
