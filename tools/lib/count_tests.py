@@ -3,8 +3,8 @@
 A target counts as many cases as its test.xml names. A target that failed without naming a failed
 case (a crash, a timeout, a build error) counts as one failed case, and so does a run of Bazel that
 ended without testing anything: a number is never better than what happened. Exit status 1 if
-anything failed. Before the counts come the last lines of what each failed target printed: the rest of
-the output may be long, and cut where it is shown.
+anything failed. Before the counts come the last lines of what each failed target printed: the rest
+of the output may be long, and cut where it is shown.
 """
 
 import dataclasses
