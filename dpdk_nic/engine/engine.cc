@@ -302,7 +302,10 @@ void Engine::FinishVerb() {
   bool sent = now != Time{0};
   if (HasTransmit()) {
     now = clock_.Now();
-    sent |= TransmitBurst(now) != 0;
+    const auto frames = static_cast<uint32_t>(TransmitBurst(now));
+    sent |= frames != 0;
+    verb_work_.store(verb_work_.load(std::memory_order_relaxed) + frames,
+                     std::memory_order_relaxed);
   }
   // While answers are awaited others will come to go with these. A message that is alone goes at
   // once.
@@ -381,9 +384,9 @@ bool Engine::TryRunOnce() {
 
   // A dedicated thread is faster than this one would be: it has the engine's data in its cache.
   const std::optional<int> done = mode_ == ProgressMode::kAuto ? RunIfFree() : 0;
-  const int work = kWorkOfAPass + done.value_or(0);
-  application_work_.store(application_work() + static_cast<uint64_t>(work),
-                          std::memory_order_relaxed);
+  const uint64_t work = static_cast<uint64_t>(kWorkOfAPass + done.value_or(0)) +
+                        verb_work_.exchange(0, std::memory_order_relaxed);
+  application_work_.store(application_work() + work, std::memory_order_relaxed);
   if (!done) {
     pause.PollRefused();
   } else if (*done == 0) {

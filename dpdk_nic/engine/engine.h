@@ -208,8 +208,8 @@ class Engine {
   EventCount news_;
   std::string sentence_ UROCE_GUARDED_BY(lock_);  // of the port, to be printed without the lock
   std::atomic<bool> in_forked_child_{false};
-  // Not exact: threads may overwrite each other's counts.
-  alignas(64) std::atomic<uint64_t> application_work_{0};
+  alignas(64) std::atomic<uint64_t> application_work_{0};  // not exact: threads overwrite it
+  std::atomic<uint32_t> verb_work_{0};  // frames that verbs sent since the last pass
   std::atomic<bool> helper_stands_by_{false};
   std::atomic<bool> application_waits_{false};
   alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> loopback_frame_

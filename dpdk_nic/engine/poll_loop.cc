@@ -2,8 +2,11 @@
 
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/engine/engine_lock.h"
@@ -22,6 +25,30 @@ constexpr Duration kSpin = Microseconds(50);
 
 constexpr Duration kShortestNap = Microseconds(20);
 constexpr Duration kLongestNap = Milliseconds(1);
+
+// As linux/sched/types.h has it, up to the member that is used.
+struct SchedulingAttributes {
+  uint32_t size;
+  uint32_t policy;
+  uint64_t flags;
+  int32_t nice;
+  uint32_t priority;
+  uint64_t runtime_ns;
+  uint64_t deadline_ns;
+  uint64_t period_ns;
+};
+
+// Asks for the shortest time slices that there are. From Linux 6.12 on a thread that wakes up takes
+// the processor at once from a thread with longer slices. Otherwise it waits for the end of that
+// one's slice: a program that spins on memory would hold up for milliseconds what is to write there.
+void AskForShortSlices() {
+  constexpr uint64_t kShortestNs = 100'000;
+  SchedulingAttributes attributes{};
+  const bool is_known = syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) == 0;
+  if (!is_known || attributes.policy != SCHED_OTHER) return;
+  attributes.runtime_ns = kShortestNs;
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
 
 void PinTo(int cpu) {
   cpu_set_t one;
@@ -56,6 +83,7 @@ void PollLoop::Stop() {
 void PollLoop::Run() {
   // Deadlines and naps are of microseconds; the default slack is 50 us.
   prctl(PR_SET_TIMERSLACK, 1'000);
+  AskForShortSlices();
   nap_ = kShortestNap;
   bool just_woken = true;
   while (!stopping()) {
@@ -91,7 +119,7 @@ bool PollLoop::PollWhileBusy(bool just_woken) {
       nap_ = kShortestNap;
       continue;
     }
-    if (now >= give_up) break;
+    if (now >= give_up || pause_.IsHogged(now)) break;
     if (!pause_.PollFailed()) SpinPause();
   }
   return false;

@@ -24,6 +24,12 @@ constexpr uint32_t kSharedYieldsBeforeStep = 16;
 constexpr Duration kMinInterval = transport::Milliseconds(5);
 constexpr Duration kMaxInterval = transport::Milliseconds(160);
 
+// Threads that poll as we do yield long before that.
+constexpr Duration kHogRan = transport::Microseconds(500);
+// For how long to sleep instead of yielding then.
+constexpr Duration kMinHogInterval = transport::Milliseconds(10);
+constexpr Duration kMaxHogInterval = transport::Milliseconds(160);
+
 // A millisecond or more of polls, while a pass takes some microseconds.
 constexpr uint32_t kRefusalsBeforeSleep = 4'096;
 
@@ -37,6 +43,11 @@ void SleepForAMoment() {
 void SleepEvenInRealTime() {
   const timespec moment{0, 50'000};
   nanosleep(&moment, nullptr);
+}
+
+// Twice the last one, but long after it, the situation is a new one.
+Duration NextInterval(Duration since_the_last, Duration last, Duration min, Duration max) {
+  return since_the_last < max ? std::min(last * 2, max) : min;
 }
 
 int AllowedProcessors() {
@@ -84,6 +95,11 @@ void PollingPause::Yield() {
   const Time before = Now();
   sched_yield();
   const Time after = Now();
+  if (after - before >= kHogRan) {
+    hog_interval_ =
+        NextInterval(after - hogged_until_, hog_interval_, kMinHogInterval, kMaxHogInterval);
+    hogged_until_ = after + hog_interval_;
+  }
   if (after - before < kOtherThreadRan) {
     shared_yields_ = 0;
   } else if (++shared_yields_ >= kSharedYieldsBeforeStep) {
@@ -94,9 +110,7 @@ void PollingPause::Yield() {
 
 void PollingPause::StepAside(Time now) {
   if (now < next_step_aside_) return;
-  // Long after the last time, the situation is a new one.
-  const bool is_recent = now - next_step_aside_ < kMaxInterval;
-  interval_ = is_recent ? std::min(interval_ * 2, kMaxInterval) : kMinInterval;
+  interval_ = NextInterval(now - next_step_aside_, interval_, kMinInterval, kMaxInterval);
   next_step_aside_ = now + interval_;
   SleepForAMoment();
 }

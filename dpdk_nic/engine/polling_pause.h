@@ -16,6 +16,10 @@ namespace uroce::nic {
 // processor has nothing to do. A thread that finds it shares its processor therefore sleeps for a
 // moment now and then: a thread that wakes up is given an idle processor if there is one.
 //
+// A thread on the same processor that never yields, such as one that spins on memory, keeps it for
+// a whole time slice. A sleeper gets it back as soon as there is something to do: to sleep is
+// better than to yield then (IsHogged).
+//
 // One a thread.
 class PollingPause {
  public:
@@ -25,6 +29,9 @@ class PollingPause {
   // Another thread is at work on what was to be polled. It may have lost its processor to this one,
   // which is of a real-time class and yields to no other: refused for long, it sleeps for a moment.
   void PollRefused();
+
+  // Whether a yield took that long a moment ago.
+  bool IsHogged(transport::Time now) const { return now < hogged_until_; }
 
  private:
   bool Pause();
@@ -36,6 +43,8 @@ class PollingPause {
   uint32_t shared_yields_ = 0;  // in a row, in which another thread ran
   transport::Duration interval_;
   transport::Time next_step_aside_;
+  transport::Duration hog_interval_;
+  transport::Time hogged_until_;
 };
 
 }  // namespace uroce::nic

@@ -18,7 +18,6 @@ using transport::Time;
 
 constexpr char kThreadName[] = "uroce-engine";
 
-constexpr Duration kTick = Milliseconds(1);
 // The first sleep after work is bounded. While it lasts, verbs need not wake the helper for their
 // retransmission timers, which are later than that.
 constexpr Duration kLinger = Milliseconds(20);
@@ -26,9 +25,6 @@ constexpr Duration kLinger = Milliseconds(20);
 // An application thread that has done as much since the last sleep is driving
 // (Engine::application_work): 8 passes, or fewer that had more to do.
 constexpr uint64_t kWorkThatDrives = 32;
-// Less in a tick, and it stopped. More than a program does that waits for events: each event costs
-// it a wake-up of 20 us.
-constexpr uint64_t kWorkATickThatDrives = 800;
 
 // The last one: interrupts and the first threads of most programs tend to be on the first.
 std::optional<int> LastAllowedProcessor() {
@@ -61,18 +57,15 @@ bool Progress::RunPass() {
 
 bool Progress::IsDrivenElsewhere() {
   return !engine_.application_waits() &&
-         engine_.application_work() - work_before_ >= kWorkThatDrives;
+         engine_.application_work() - work_before_ >= kWorkThatDrives && watch_.MayBegin(Now());
 }
 
 void Progress::StandBy() {
-  uint64_t work = engine_.application_work();
-  uint64_t work_in_tick;
+  watch_.Begin(Now(), engine_.application_work());
   engine_.SetStandsBy(true);
   do {
-    loop_.Wait(Now() + kTick);
-    const uint64_t before = std::exchange(work, engine_.application_work());
-    work_in_tick = work - before;
-  } while (work_in_tick >= kWorkATickThatDrives && !engine_.answers_awaited() &&
+    loop_.Wait(watch_.next_look());
+  } while (watch_.Look(Now(), engine_.application_work()) && !engine_.answers_awaited() &&
            !engine_.application_waits() && !loop_.stopping());
   engine_.SetStandsBy(false);
   lingering_ = true;

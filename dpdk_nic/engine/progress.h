@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "dpdk_nic/engine/driving_watch.h"
 #include "dpdk_nic/engine/poll_loop.h"
 #include "dpdk_nic/engine/progress_mode.h"
 
@@ -13,7 +14,7 @@ class Engine;
 //
 // Sleeping costs nothing: the other side writes an eventfd if, and only if, we said that we sleep.
 // Standing by, we did not: the application takes the frames. If it then stops without a word, what
-// arrives waits for a tick at most.
+// arrives waits for the next look of the DrivingWatch.
 class Progress final : private PollLoop::Source {
  public:
   Progress(Engine& engine, ProgressMode mode);
@@ -34,6 +35,7 @@ class Progress final : private PollLoop::Source {
 
   Engine& engine_;
   PollLoop loop_{*this};
+  DrivingWatch watch_;
   uint64_t work_before_ = 0;  // of the application, at the last sleep
   bool lingering_ = true;     // worked since the last long sleep
 };

@@ -23,6 +23,8 @@ std::optional<uint16_t> SolveIdentification(uint32_t difference, size_t ip_bytes
 struct CoveredFields {
   uint16_t identification = 0;
   uint16_t source_port = 0;
+
+  bool operator==(const CoveredFields&) const = default;
 };
 uint32_t IcrcChange(const CoveredFields& old, const CoveredFields& now, size_t udp_bytes);
 

@@ -86,9 +86,22 @@ void TransmitQueue::CloseRoom() {
   std::copy_n(kept_.data(), kMaxHeaderBytes, bytes_.data() + end_ - kMaxHeaderBytes);
 }
 
+// Most frames of a message have the headers of the one before.
+std::optional<OutgoingFrame> TransmitQueue::Read(std::span<const uint8_t> frame) {
+  const bool is_alike = frame.size() == last_frame_bytes_ &&
+                        std::memcmp(frame.data(), last_headers_.data(), last_.payload_at) == 0;
+  if (is_alike) return last_;
+  const auto read = ReadOutgoingFrame(frame);
+  if (!read) return std::nullopt;
+  last_ = *read;
+  last_frame_bytes_ = frame.size();
+  std::copy_n(frame.data(), read->payload_at, last_headers_.data());
+  return read;
+}
+
 bool TransmitQueue::Commit(size_t frame_bytes) {
   const size_t at = end_ - header_bytes_;
-  const auto frame = ReadOutgoingFrame(std::span(bytes_).subspan(at, frame_bytes));
+  const auto frame = Read(std::span(bytes_).subspan(at, frame_bytes));
   if (!frame) {
     CloseRoom();
     return false;
@@ -128,15 +141,27 @@ size_t TransmitQueue::RunAt(size_t index, bool may_segment) const {
 }
 
 // The kernel numbers the packets of a call from 0 (an unconnected socket that must not fragment).
+// What a number changes is the sum of what its bits change.
 void TransmitQueue::Seal(size_t index, size_t frames, uint16_t source_port) {
+  const OutgoingFrame first = frame(index);
+  const auto change_of = [&](const OutgoingFrame& of, size_t number) {
+    const CoveredFields now = {static_cast<uint16_t>(number), source_port};
+    return IcrcChange(of.covered, now, UdpHeader::kBytes + of.payload_bytes);
+  };
+  std::array<uint32_t, kFrames> changes;  // of frames like the first
   for (size_t i = 0; i < frames; ++i) {
+    const size_t number = first.is_ipv6() ? 0 : i;
+    const size_t without_a_bit = number & (number - 1);
+    if (without_a_bit != 0) {
+      changes[i] = changes[0] ^ changes[without_a_bit] ^ changes[number ^ without_a_bit];
+    } else {
+      changes[i] = i != 0 && number == 0 ? changes[0] : change_of(first, number);
+    }
     Slot& slot = slots_[first_ + index + i];
-    const CoveredFields now = {
-        .identification = slot.frame.is_ipv6() ? uint16_t{0} : static_cast<uint16_t>(i),
-        .source_port = source_port};
-    const size_t udp_bytes = UdpHeader::kBytes + slot.frame.payload_bytes;
-    const uint32_t change = IcrcChange(slot.frame.covered, now, udp_bytes);
-    slot.frame.covered = now;
+    const bool is_like_first =
+        slot.frame.covered == first.covered && slot.frame.payload_bytes == first.payload_bytes;
+    const uint32_t change = is_like_first ? changes[i] : change_of(slot.frame, number);
+    slot.frame.covered = {static_cast<uint16_t>(number), source_port};
     uint8_t* icrc = &bytes_[slot.at + slot.frame.payload_bytes - transport::kIcrcBytes];
     for (int byte = 0; byte < 4; ++byte) {
       icrc[byte] = static_cast<uint8_t>(icrc[byte] ^ change >> (8 * byte));

@@ -77,6 +77,8 @@ class TransmitQueue {
                                             transport::Ipv6Header::kBytes +
                                             transport::UdpHeader::kBytes;
 
+  std::optional<OutgoingFrame> Read(std::span<const uint8_t> frame);
+
   struct Slot {
     OutgoingFrame frame;
     size_t at;  // of the payload, in bytes_
@@ -91,6 +93,10 @@ class TransmitQueue {
   size_t header_bytes_ = kMaxHeaderBytes;  // of the last frame; the next one has as many, mostly
   bool has_room_ = false;                  // was asked for
   std::array<uint8_t, kMaxHeaderBytes> kept_;  // what its headers lie over
+
+  OutgoingFrame last_;  // as it was committed
+  size_t last_frame_bytes_ = 0;
+  std::array<uint8_t, kMaxHeaderBytes> last_headers_;
 };
 
 }  // namespace uroce::nic

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -34,6 +37,7 @@ class FakeSource final : public PollLoop::Source {
 
   bool RunPass() override {
     return Locked([&] {
+      if (on_pass) on_pass();
       ++passes;
       return work > 0 && work-- > 0;
     });
@@ -63,6 +67,7 @@ class FakeSource final : public PollLoop::Source {
     changed_.wait(lock, happened);
   }
   SleepPlan plan{Kind::kSleep, transport::kNever};
+  std::function<void()> on_pass;
   int work = 0;
   bool is_driven_elsewhere = false;
   int passes = 0;
@@ -130,6 +135,30 @@ TEST_F(PollLoopTest, PlanNotToSleepIsFollowedByPasses) {
   Start();
   source_.Await([&] { return source_.ends.size() >= 3 && source_.passes > 3; });
   EXPECT_EQ(source_.Locked([&] { return source_.ends[0].kind; }), Kind::kNone);
+}
+
+uint64_t SliceOfThisThread() {
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns, deadline_ns, period_ns;
+  } attributes{};
+  EXPECT_EQ(syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0), 0);
+  return attributes.runtime_ns;
+}
+
+// What it waits for is not to wait behind the whole slice of a thread that spins.
+TEST_F(PollLoopTest, ThreadHasShorterSlicesThanOthers) {
+  const uint64_t ordinary = SliceOfThisThread();
+  if (ordinary == 0) GTEST_SKIP() << "the kernel has no slices to choose: it is older than 6.12";
+  std::atomic<uint64_t> slice{0};
+  source_.on_pass = [&] { slice.store(SliceOfThisThread()); };
+  Start();
+  source_.Await([&] { return source_.passes > 0; });
+  EXPECT_EQ(slice.load(), 100'000u);
+  EXPECT_LT(slice.load(), ordinary);
 }
 
 TEST_F(PollLoopTest, StandsByWhileAnotherThreadDrives) {

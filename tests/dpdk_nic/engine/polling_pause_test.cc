@@ -9,6 +9,8 @@
 #include <cstring>
 #include <thread>
 
+#include "dpdk_nic/base/clock.h"
+
 namespace uroce::nic {
 namespace {
 
@@ -80,6 +82,33 @@ TEST(PollingPauseTest, YieldsAtOnceOnAProcessorThatAnotherThreadWants) {
   EXPECT_TRUE(ComesToSpinFor(pause, 1));
   done.store(true);
   other.join();
+}
+
+// Whether a yield becomes hogged beside a thread on the same processor that does `round` until it
+// is told to end.
+template <class Round>
+bool IsHoggedBy(Round round) {
+  PollingPause pause;
+  PollsUntilYield(pause);  // it has looked how many processors there are
+  const OnOneProcessor confined;
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    while (!done.load()) round();
+  });
+  bool is_hogged = false;
+  for (int yields = 0; yields < 1'000 && !is_hogged; ++yields) {
+    PollsUntilYield(pause);
+    is_hogged = pause.IsHogged(Now());
+  }
+  done.store(true);
+  other.join();
+  EXPECT_FALSE(pause.IsHogged(Now() + transport::Milliseconds(161))) << "for ever";
+  return is_hogged;
+}
+
+TEST(PollingPauseTest, ThreadThatNeverYieldsHogsTheProcessor) {
+  if (AllowedProcessors() == 1) GTEST_SKIP() << "one that has no other place to go";
+  EXPECT_TRUE(IsHoggedBy([] {}));
 }
 
 // Two threads that pass a number back and forth on one processor: each yield runs the other one.

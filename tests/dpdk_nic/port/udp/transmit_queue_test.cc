@@ -115,6 +115,40 @@ TEST_F(TransmitQueueTest, SealedFramesAreRightForWhatTheKernelMakesOfThem) {
   }
 }
 
+TEST_F(TransmitQueueTest, WholeRunsAreSealedOfSeveralConnectionsToo) {
+  for (const bool is_ipv6 : {false, true}) {
+    UdpFrameSpec spec;
+    if (is_ipv6) spec.source = spec.destination = kFar6;
+    for (uint32_t psn = 0; psn < TransmitQueue::kFrames; ++psn) {
+      spec.psn = psn;
+      spec.source_port = static_cast<uint16_t>(psn % 5 == 3 ? 0xc001 : 0xc000);
+      spec.payload_bytes = psn == TransmitQueue::kFrames - 1 ? 4 : 1'024;
+      Add(spec);
+    }
+    queue_->Seal(0, TransmitQueue::kFrames, 4791);
+    for (uint16_t i = 0; i < TransmitQueue::kFrames; ++i) {
+      EXPECT_EQ(JudgeFrame(OnWire(i, i)), DropReason::kNone) << i;
+    }
+    queue_->Drop(TransmitQueue::kFrames);
+  }
+}
+
+TEST_F(TransmitQueueTest, EveryHeaderIsReadThoughItLooksLikeTheLast) {
+  const size_t headers = ReadOutgoingFrame(UdpFrameSpec{}.Build())->payload_at;
+  for (size_t byte = 0; byte < headers; ++byte) {
+    std::vector<uint8_t> changed = UdpFrameSpec{}.Build();
+    changed[byte] ^= 1;
+    Add({});
+    std::copy(changed.begin(), changed.end(), queue_->Room().begin());
+    const auto expected = ReadOutgoingFrame(changed);
+    EXPECT_EQ(queue_->Commit(changed.size()), expected.has_value()) << byte;
+    if (expected) {
+      EXPECT_EQ(queue_->frame(1).covered, expected->covered) << byte;
+    }
+    queue_->Drop(queue_->size());
+  }
+}
+
 TEST_F(TransmitQueueTest, FramesCanBeSealedAgainForAnotherRun) {
   for (uint32_t psn = 0; psn < 3; ++psn) Add({.psn = psn});
   queue_->Seal(0, 3, 4791);

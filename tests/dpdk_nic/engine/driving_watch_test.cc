@@ -1,0 +1,114 @@
+#include "dpdk_nic/engine/driving_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace uroce::nic {
+namespace {
+
+using transport::Duration;
+using transport::Microseconds;
+using transport::Milliseconds;
+using transport::Time;
+
+// An application thread, and a helper that looks when it is to.
+class DrivingWatchTest : public testing::Test {
+ protected:
+  // It does so much work in each millisecond of `span`.
+  void Drive(Duration span, uint64_t work_a_millisecond = 10'000) {
+    now_ = now_ + span;
+    work_ += work_a_millisecond * static_cast<uint64_t>(span.ns) / 1'000'000;
+  }
+  void Begin() { watch_.Begin(now_, work_); }
+  // Until it has driven for `span`. Returns how often the helper looked; 0 if it was disappointed.
+  int TrustFor(Duration span, uint64_t work_a_millisecond = 10'000) {
+    int looks = 0;
+    for (const Time end = now_ + span; now_ < end; ++looks) {
+      Drive(watch_.next_look() - now_, work_a_millisecond);
+      if (!watch_.Look(now_, work_)) return 0;
+    }
+    return looks;
+  }
+  // The thread stops. Returns how long what arrives then waits.
+  Duration Stop() {
+    const Time stopped = now_;
+    do {
+      Drive(watch_.next_look() - now_, 0);
+    } while (watch_.Look(now_, work_));
+    return now_ - stopped;
+  }
+  // For how long the helper polls along.
+  Duration Doubt() {
+    const Time began = now_;
+    while (!watch_.MayBegin(now_)) now_ = now_ + Microseconds(10);
+    return now_ - began;
+  }
+
+  DrivingWatch watch_;
+  Time now_ = {1'000'000'000};
+  uint64_t work_ = 77;
+};
+
+TEST_F(DrivingWatchTest, ThreadThatDrivesIsLookedAtOnceAMillisecond) {
+  Begin();
+  EXPECT_GT(TrustFor(Milliseconds(10)), 10);
+  const int looks = TrustFor(Milliseconds(1'000));
+  EXPECT_GT(looks, 990);
+  EXPECT_LE(looks, 1'000);
+}
+
+TEST_F(DrivingWatchTest, ThreadThatWaitsForEventsDoesNotDrive) {
+  Begin();
+  EXPECT_EQ(TrustFor(Milliseconds(1), DrivingWatch::kWorkAMillisecond * 9 / 10), 0);
+  now_ = now_ + DrivingWatch::kLongestDoubt;
+  Begin();
+  EXPECT_GT(TrustFor(Milliseconds(1), DrivingWatch::kWorkAMillisecond), 0);
+}
+
+TEST_F(DrivingWatchTest, ThreadThatStopsAtOnceIsFoundOutSoonAndTrustedLessAndLess) {
+  Duration expected = DrivingWatch::kShortestDoubt;
+  for (int i = 0; i < 10; ++i) {
+    Begin();
+    EXPECT_EQ(Stop(), DrivingWatch::kFirstTick) << i;
+    EXPECT_EQ(Doubt(), expected) << i;
+    expected = std::min(expected * 2, DrivingWatch::kLongestDoubt);
+  }
+}
+
+// A millisecond of ten seconds, of which each round of the program is some microseconds.
+TEST_F(DrivingWatchTest, ProgramThatSpinsOnMemoryBetweenPollsLosesLittle) {
+  const Time end = now_ + Milliseconds(10'000);
+  Duration lost;
+  while (now_ < end) {
+    Begin();
+    lost = lost + Stop();
+    Doubt();
+  }
+  EXPECT_LT(lost, Milliseconds(10));
+}
+
+TEST_F(DrivingWatchTest, ThreadThatDroveForLongIsTrustedAgainAtOnce) {
+  for (int i = 0; i < 5; ++i) {
+    Begin();
+    Stop();
+    Doubt();
+  }
+  Begin();
+  TrustFor(DrivingWatch::kProof);
+  EXPECT_LE(Stop(), DrivingWatch::kLongestTick * 2);
+  EXPECT_EQ(Doubt(), Duration{0});
+  Begin();
+  Stop();
+  EXPECT_EQ(Doubt(), DrivingWatch::kShortestDoubt) << "what was before is forgotten";
+}
+
+TEST_F(DrivingWatchTest, LookThatComesEarlySaysNothing) {
+  Begin();
+  Drive(Microseconds(5), 0);
+  EXPECT_TRUE(watch_.Look(now_, work_));
+  EXPECT_EQ(watch_.next_look() - now_, DrivingWatch::kFirstTick - Microseconds(5));
+}
+
+}  // namespace
+}  // namespace uroce::nic
