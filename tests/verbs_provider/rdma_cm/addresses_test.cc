@@ -138,6 +138,17 @@ TEST_F(AddressesTest, ListeningServiceIsAnnouncedAndWithdrawn) {
   EXPECT_TRUE(network_.services.empty());
 }
 
+TEST_F(AddressesTest, ServiceChangesWithTheAddressesBeforeListening) {
+  const uint32_t id = host_.Create();
+  ASSERT_EQ(host_.Bind(id, Any(kPort)), 0);
+  host_.has_address = false;
+  ASSERT_EQ(host_.Listen(id), 0);
+  ASSERT_EQ(network_.services.size(), 1u);
+  EXPECT_EQ(network_.services[0].second.address, Gid{});
+  ASSERT_EQ(host_.Destroy(id), 0);
+  EXPECT_TRUE(network_.services.empty());
+}
+
 TEST_F(AddressesTest, IdThatOnlyConnectsReservesNothing) {
   ASSERT_EQ(host_.Resolve(host_.Create(), Ipv4(kRemote, kPort)), 0);
   EXPECT_TRUE(network_.services.empty());
