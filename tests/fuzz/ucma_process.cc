@@ -122,7 +122,7 @@ class UcmaProcess::Device : public DeviceAccess {
 namespace {
 
 // Few, so that an id is soon one too many.
-constexpr uint32_t kMaxCommunicationIds = 24;
+constexpr uint32_t kMaxCommunicationIds = 10;
 
 std::vector<Gid> AddressesOf(uint8_t number) {
   return {Gid::LinkLocal({2, 0, 0, 0, 0, number}), Gid::FromIpv4({10, 0, 0, number}),
