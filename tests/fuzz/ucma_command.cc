@@ -43,7 +43,6 @@ Gid MakeGid(uint8_t choice, sa_family_t family) {
   }
 }
 
-// The family: three of four are IPv4.
 SocketAddress MakeAddress(Record& record) {
   static constexpr uint16_t kPorts[] = {0, 7'471, 7'472, 7'471};
   static constexpr uint64_t kSpaces[] = {RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB, 0};
@@ -62,7 +61,7 @@ SocketAddress MakeAddress(Record& record) {
   return address;
 }
 
-// Returns how many bytes the address has. A byte of 255 makes another family of it.
+// Returns how many bytes the address has. A few are of a family that there is not.
 template <class Storage>
 uint16_t PutAddress(Record& record, Storage& storage) {
   const SocketAddress address = MakeAddress(record);
@@ -259,13 +258,13 @@ std::vector<uint8_t> Builder::Body(uint32_t number) {
 
 constexpr size_t kNone = SIZE_MAX;
 // Where in a command the address of the answer is, and the number by which events name an object.
-struct Places {
+struct Layout {
   size_t response = kNone;
   size_t uid = kNone;
   uint16_t answer_bytes = 0;
 };
 
-Places PlacesIn(uint32_t number) {
+Layout LayoutOf(uint32_t number) {
   switch (number) {
     case RDMA_USER_CM_CMD_CREATE_ID:
       return {.response = 8, .uid = 0, .answer_bytes = sizeof(rdma_ucm_create_id_resp)};
@@ -298,12 +297,13 @@ void Put(std::vector<uint8_t>& body, size_t at, uint64_t value) {
 
 // An answer that is written anywhere else would be the application's own fault.
 void PutPointers(UcmaCommand& command, const UcmaSurroundings& around, uint64_t response) {
-  const Places places = PlacesIn(command.header.cmd);
-  Put(command.body, places.response, response);
-  Put(command.body, places.uid, around.new_uid());
+  const Layout layout = LayoutOf(command.header.cmd);
+  Put(command.body, layout.response, response);
+  Put(command.body, layout.uid, around.new_uid());
 }
 
-// One in three: a length or a pointer that does not fit.
+// Gives one of three commands a length or a pointer that does not fit. Returns where the answer
+// goes.
 uint64_t Spoil(UcmaCommand& command, Record& record, const UcmaMemory& answers) {
   const uint8_t kind = record.Byte();
   const uint8_t by = record.Byte();
@@ -362,7 +362,7 @@ UcmaCommand MakeUcmaCommand(Record& record, const UcmaSurroundings& around) {
   record.Word();
   command.body = Builder(record, around).Body(command.header.cmd);
   command.header.in = static_cast<uint16_t>(command.body.size());
-  command.header.out = PlacesIn(command.header.cmd).answer_bytes;
+  command.header.out = LayoutOf(command.header.cmd).answer_bytes;
   const uint64_t response = Spoil(command, spoiling, *around.answers);
   PutPointers(command, around, response);
   return command;
@@ -384,10 +384,10 @@ UcmaCommand MakeRawUcmaCommand(Record& record, const UcmaSurroundings& around) {
 }
 
 uint64_t ResponseOf(const UcmaCommand& command) {
-  const Places places = PlacesIn(command.header.cmd);
+  const Layout layout = LayoutOf(command.header.cmd);
   uint64_t response = 0;
-  if (places.response == kNone || command.body.size() < places.response + sizeof response) return 0;
-  std::memcpy(&response, &command.body[places.response], sizeof response);
+  if (layout.response == kNone || command.body.size() < layout.response + sizeof response) return 0;
+  std::memcpy(&response, &command.body[layout.response], sizeof response);
   return response;
 }
 

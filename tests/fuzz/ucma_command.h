@@ -33,7 +33,7 @@ struct UcmaCommand {
   }
 };
 
-// Where the pieces of commands come from that a command alone does not know.
+// What a command may name: each function turns a byte of the input into a number.
 struct UcmaSurroundings {
   std::function<uint32_t(uint8_t choice)> id;      // of the file, of another one, or of none
   std::function<uint32_t(uint8_t choice)> member;  // of a group

@@ -17,6 +17,13 @@ namespace {
 
 constexpr size_t kLongestAnswer = sizeof(rdma_ucm_query_addr_resp) + sizeof(rdma_ucm_event_resp);
 
+// rdma_ucm_query_path_resp, with one path.
+struct PathAnswer {
+  uint32_t paths;
+  uint32_t reserved;
+  ib_path_rec_data path;
+};
+
 bool IsKnownErrno(int error) {
   switch (error) {
     case 0:
@@ -183,7 +190,12 @@ void UcmaLedger::RequireAnswer(const Outcome& outcome) const {
     return;
   }
   if (outcome.command.As<rdma_ucm_query>().option == RDMA_USER_CM_QUERY_PATH) {
-    UROCE_REQUIRE(outcome.Read<uint32_t>() <= 1);  // the number of paths comes first
+    const auto answer = outcome.Read<PathAnswer>();
+    UROCE_REQUIRE(answer.paths <= 1);
+    if (outcome.command.header.out < sizeof answer || answer.paths == 0) return;
+    for (const size_t at : {54, 55, 56}) {  // selectors of MTU, rate and packet life time
+      UROCE_REQUIRE(reinterpret_cast<const uint8_t*>(answer.path.path_rec)[at] >> 6 == 2);
+    }
     return;
   }
   const auto answer = outcome.Read<rdma_ucm_query_addr_resp>();
