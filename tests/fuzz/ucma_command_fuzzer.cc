@@ -73,6 +73,7 @@ class UcmaFuzz {
   void SetFault(Application& application, Record& record);
   void Look();
   void FetchEvents(Application& application);
+  void Exit(Application& application);
   void EndConnections(Application& application);
   void RequirePorts(Application& application);
 
@@ -83,12 +84,14 @@ class UcmaFuzz {
   uint64_t last_uid_ = 0;
   bool fetches_at_end_;
   std::array<Application, kApplications> applications_;
+  bool exits_;  // with its files open
   std::vector<LateMad> late_;
 };
 
 UcmaFuzz::UcmaFuzz(Record setup)
     : fetches_at_end_(setup.Flag()),
-      applications_{Application(1, now_, setup.Flag()), Application(2, now_, setup.Flag())} {
+      applications_{Application(1, now_, setup.Flag()), Application(2, now_, setup.Flag())},
+      exits_(setup.Flag()) {
   for (Application& application : applications_) application.process.OpenFile();
 }
 
@@ -303,6 +306,7 @@ void UcmaFuzz::Finish() {
     process.FailNextOpen(0);
     process.FailNextReservation(0);
     if (fetches_at_end_) FetchEvents(application);
+    if (exits_) Exit(application);
     while (!process.files().empty()) {
       const int fd = process.files().begin()->first;
       application.ledger.OnClose(fd);
@@ -314,6 +318,12 @@ void UcmaFuzz::Finish() {
     EndConnections(application);
     RequirePorts(application);
   }
+}
+
+void UcmaFuzz::Exit(Application& application) {
+  application.process.agent().CloseAll();
+  for (const auto& [fd, file] : application.process.files()) application.ledger.OnClose(fd);
+  Look();
 }
 
 void UcmaFuzz::EndConnections(Application& application) {

@@ -114,6 +114,7 @@ void UcmaLedger::OnCommand(int fd, const UcmaCommand& command, const UcmaMemory&
   const Outcome outcome{fd, command, answers, error};
   UROCE_REQUIRE(IsKnownErrno(error));
   RequireMemory(outcome);
+  RequireFound(outcome);
   if (!outcome.is_done()) return;
   UROCE_REQUIRE(command.header.in <= command.body.size() + command.missing_bytes);
   switch (command.header.cmd) {
@@ -162,6 +163,42 @@ void UcmaLedger::OnCommand(int fd, const UcmaCommand& command, const UcmaMemory&
       return;
     default:
       UROCE_REQUIRE(false && "a command that there is not");
+  }
+}
+
+int UcmaLedger::LookUp(uint32_t number, int fd) const {
+  const auto found = ids_.find(number);
+  if (found == ids_.end()) return ENOENT;
+  return found->second.fd == fd ? 0 : EINVAL;
+}
+
+// What only an id can be in the way of depends on nothing else.
+void UcmaLedger::RequireFound(const Outcome& outcome) const {
+  const UcmaCommand& command = outcome.command;
+  const auto query = command.As<rdma_ucm_query>();
+  const bool is_whole = command.cut_bytes == 0 && command.header.in >= sizeof query &&
+                        command.header.in <= command.body.size() + command.missing_bytes;
+  const size_t room = std::min<size_t>(kLongestAnswer, command.header.out);
+  if (!is_whole || !outcome.answers.Contains(ResponseOf(command), room)) return;
+  const int error = outcome.error;
+  switch (command.header.cmd) {
+    case RDMA_USER_CM_CMD_DESTROY_ID:
+      UROCE_REQUIRE(error == (room < 4 ? ENOSPC : LookUp(query.id, outcome.fd)));
+      return;
+    case RDMA_USER_CM_CMD_LEAVE_MCAST: {
+      const auto member = members_.find(query.id);
+      const int found = member == members_.end() ? ENOENT : LookUp(member->second.id, outcome.fd);
+      UROCE_REQUIRE(error == (room < 4 ? ENOSPC : found));
+      return;
+    }
+    case RDMA_USER_CM_CMD_QUERY: {
+      const int found = LookUp(query.id, outcome.fd);
+      const int expected = query.option > RDMA_USER_CM_QUERY_GID ? ENOSYS : 0;
+      UROCE_REQUIRE(error == (found != 0 ? found : expected) || (found == 0 && error == ENOSPC));
+      return;
+    }
+    default:
+      return;
   }
 }
 

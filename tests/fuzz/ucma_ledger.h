@@ -54,6 +54,8 @@ class UcmaLedger {
   static uint32_t Choose(const std::map<uint32_t, Object>& objects, uint8_t choice);
   KnownId& Find(uint32_t number, int fd);
 
+  int LookUp(uint32_t number, int fd) const;
+  void RequireFound(const Outcome& outcome) const;
   void RequireMemory(const Outcome& outcome) const;
   void RequireAnswer(const Outcome& outcome) const;
   void Create(const Outcome& outcome);
