@@ -4,8 +4,10 @@
 #include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>
 
+#include <algorithm>
 #include <array>
-#include <utility>
+#include <cstring>
+#include <span>
 
 #include "verbs_provider/rdma_cm/socket_address.h"
 

@@ -3,11 +3,11 @@
 #include <rdma/rdma_user_cm.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <functional>
-#include <span>
 #include <vector>
 
 #include "tests/fuzz/record.h"
@@ -27,9 +27,9 @@ struct UcmaCommand {
   // The body as the command's struct; what is not there is zero.
   template <class Struct>
   Struct As() const {
-    Struct value{};
-    std::memcpy(&value, body.data(), std::min(sizeof value, body.size()));
-    return value;
+    std::array<uint8_t, sizeof(Struct)> bytes{};
+    std::copy_n(body.begin(), std::min(bytes.size(), body.size()), bytes.begin());
+    return std::bit_cast<Struct>(bytes);
   }
 };
 
