@@ -322,8 +322,11 @@ void UcmaFuzz::Finish() {
 
 void UcmaFuzz::Exit(Application& application) {
   application.process.agent().CloseAll();
-  for (const auto& [fd, file] : application.process.files()) application.ledger.OnClose(fd);
-  Look();
+  UROCE_REQUIRE(application.process.agent().id_count() == 0);
+  for (const auto& [fd, file] : application.process.files()) {
+    application.ledger.OnClose(fd);
+    UROCE_REQUIRE(UcmaProcess::CountTokens(fd) == 0);
+  }
 }
 
 void UcmaFuzz::EndConnections(Application& application) {
