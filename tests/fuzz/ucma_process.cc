@@ -126,7 +126,8 @@ constexpr uint32_t kMaxCommunicationIds = 10;
 
 std::vector<Gid> AddressesOf(uint8_t number) {
   return {Gid::LinkLocal({2, 0, 0, 0, 0, number}), Gid::FromIpv4({10, 0, 0, number}),
-          Gid{{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number}}};
+          Gid{{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number}},
+          Gid::FromIpv4({127, 0, 0, number})};
 }
 
 }  // namespace
@@ -143,7 +144,9 @@ UcmaProcess::UcmaProcess(uint8_t number, const transport::Time& now, bool has_wi
       agent_({number, 1}, [this](int* error) -> std::unique_ptr<DeviceAccess> {
         *error = std::exchange(open_error_, 0);
         return *error == 0 ? std::make_unique<Device>(*this) : nullptr;
-      }) {}
+      }) {
+  gids_.back() = {};  // comes later, if at all
+}
 
 UcmaProcess::~UcmaProcess() {
   while (!files_.empty()) CloseFile(files_.begin()->first);
