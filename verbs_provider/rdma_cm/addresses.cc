@@ -157,12 +157,12 @@ int Agent::Listen(Id& id, uint32_t backlog) {
     if (const int error = Bind(id, AnyAddress(AF_INET))) return error;
   }
   if (id.state != IdState::kAddressBound) return EINVAL;
-  id.binding.service_gid = ServiceGid(device_->facts(), host_addresses_, id.address());
   if (const int error = ports_.CheckListen(id.binding)) return error;
   if (const int error = StartListening(id)) return error;
   id.state = IdState::kListening;
   id.backlog = backlog > 0 && backlog < kMaxBacklog ? backlog : kMaxBacklog;
-  const int error = ports_.ReserveForListen(id.binding);
+  const int error = ports_.ReserveForListen(
+      id.binding, ServiceGid(device_->facts(), host_addresses_, id.address()));
   if (error == 0) return 0;
   StopListening(id);
   id.state = IdState::kAddressBound;

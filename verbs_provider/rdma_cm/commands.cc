@@ -28,22 +28,26 @@ constexpr uint32_t kPathMigrated = 6;              // IB_EVENT_PATH_MIG
 // What a command is about, and where its answer goes.
 class Call {
  public:
-  Call(Agent& rdma_cm, Channel& on, const Channel* named, std::span<const uint8_t> input,
-       size_t output_bytes)
-      : agent(rdma_cm), channel(on), other(named), input_(input), output_bytes_(output_bytes) {}
+  Call(Agent& rdma_cm, Channel& on, const Channel* named, uint64_t input,
+       const rdma_ucm_cmd_hdr& header)
+      : agent(rdma_cm),
+        channel(on),
+        other(named),
+        input_(input),
+        input_bytes_(header.in),
+        output_bytes_(header.out) {}
 
   Agent& agent;
   Channel& channel;
   const Channel* const other;
 
-  // Reads the command; what a shorter one of an earlier release leaves out is zero.
+  // Reads the command and nothing behind it; what a shorter one of an earlier release leaves out is
+  // zero.
   template <class Command>
   int Read(Command& command, size_t least = sizeof(Command)) const {
-    if (input_.size() < least) return EINVAL;
+    if (input_bytes_ < least) return EINVAL;
     std::memset(static_cast<void*>(&command), 0, sizeof command);
-    std::memcpy(static_cast<void*>(&command), input_.data(),
-                std::min(sizeof command, input_.size()));
-    return 0;
+    return CopyFromUser(&command, input_, std::min(sizeof command, input_bytes_)) ? 0 : EFAULT;
   }
   template <class Command>
   int ReadFor(Command& command, Id*& id, size_t least = sizeof(Command)) const {
@@ -59,7 +63,8 @@ class Call {
   }
 
  private:
-  const std::span<const uint8_t> input_;
+  const uint64_t input_;  // of the application
+  const size_t input_bytes_;
   const size_t output_bytes_;
 };
 
@@ -479,9 +484,7 @@ int RunCommand(Agent& agent, Channel& channel, const Channel* other, uint64_t ad
   if (!CopyFromUser(&header, address, sizeof header)) return EFAULT;
   if (header.cmd >= std::size(kCommands) || header.in + sizeof header > bytes) return EINVAL;
   if (kCommands[header.cmd] == nullptr) return ENOSYS;
-  std::vector<uint8_t> input(header.in);
-  if (!CopyFromUser(input.data(), address + sizeof header, input.size())) return EFAULT;
-  Call call(agent, channel, other, input, header.out);
+  Call call(agent, channel, other, address + sizeof header, header);
   return kCommands[header.cmd](call);
 }
 

@@ -86,21 +86,27 @@ int Ports::CheckListen(const Binding& binding) const {
   return Check(ports_.at({binding.space, binding.port}), binding, /*reuses_address=*/false);
 }
 
-int Ports::ReserveForListen(Binding& binding) {
+int Ports::ReserveForListen(Binding& binding, const transport::Gid& service_gid) {
   Service service = ServiceOf(binding, /*shares=*/false);
+  service.address = service_gid;
   service.listens = true;
-  const int error = reserve_(service);
-  if (error == 0) binding.is_reserved = true;
-  return error;
+  if (const int error = reserve_(service)) return error;
+  if (service_gid != binding.service_gid) ReleaseService(binding);
+  binding.service_gid = service_gid;
+  binding.is_reserved = true;
+  return 0;
+}
+
+void Ports::ReleaseService(const Binding& binding) {
+  if (!binding.is_reserved || IsShared(ports_.at({binding.space, binding.port}), binding)) return;
+  release_(ServiceOf(binding, /*shares=*/false));
 }
 
 void Ports::Unbind(Binding& binding) {
   const auto port = ports_.find({binding.space, binding.port});
   if (binding.port == 0 || port == ports_.end()) return;
   std::erase(port->second, &binding);
-  if (binding.is_reserved && !IsShared(port->second, binding)) {
-    release_(ServiceOf(binding, /*shares=*/false));
-  }
+  ReleaseService(binding);
   if (port->second.empty()) ports_.erase(port);
   binding.port = 0;
   binding.is_reserved = false;

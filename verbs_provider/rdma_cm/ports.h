@@ -46,8 +46,9 @@ class Ports {
   int Bind(Binding& binding, transport::cm::PortSpace space, bool is_reserved);
   // Before an id listens: others that share its port by reuse_address are in the way.
   int CheckListen(const Binding& binding) const;
-  // When it listens: no other process may have the port now, and requests are to come here.
-  int ReserveForListen(Binding& binding);
+  // When it listens: no other process may have the port now, and requests to `service_gid` are to
+  // come here. It may be another one than when the id was bound.
+  int ReserveForListen(Binding& binding, const transport::Gid& service_gid);
   void Unbind(Binding& binding);
 
  private:
@@ -55,6 +56,8 @@ class Ports {
   using Owners = std::vector<Binding*>;
 
   int BindTo(Binding& binding, Key key, bool is_reserved);
+  // Other processes may have the service, unless another owner of the port needs it as well.
+  void ReleaseService(const Binding& binding);
   // Whether another owner of the port has the same service reserved.
   static bool IsShared(const Owners& owners, const Binding& binding);
   static int Check(const Owners& owners, const Binding& binding, bool reuses_address);

@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint8_t kExactly = 2;       // IB_SA_EQ: a selector of MTU, rate and packet life time
 constexpr uint8_t kRate100Gbps = 16;  // IBV_RATE_100_GBPS
+constexpr uint8_t kSixBits = 63;
 
 }  // namespace
 
@@ -95,7 +96,7 @@ ib_path_rec_data ToPathRecord(const transport::cm::Path& path) {
   record[53] = address.service_level;
   record[54] = static_cast<uint8_t>(kExactly << 6 | static_cast<int>(path.mtu));
   record[55] = kExactly << 6 | kRate100Gbps;
-  record[56] = static_cast<uint8_t>(kExactly << 6 | path.packet_life_time);
+  record[56] = static_cast<uint8_t>(kExactly << 6 | (path.packet_life_time & kSixBits));
 
   ib_path_rec_data user = {};
   user.flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;

@@ -138,6 +138,17 @@ TEST_F(AddressesTest, ListeningServiceIsAnnouncedAndWithdrawn) {
   EXPECT_TRUE(network_.services.empty());
 }
 
+TEST_F(AddressesTest, ServiceChangesWithTheAddressesBeforeListening) {
+  const uint32_t id = host_.Create();
+  ASSERT_EQ(host_.Bind(id, Any(kPort)), 0);
+  host_.has_address = false;
+  ASSERT_EQ(host_.Listen(id), 0);
+  ASSERT_EQ(network_.services.size(), 1u);
+  EXPECT_EQ(network_.services[0].second.address, Gid{});
+  ASSERT_EQ(host_.Destroy(id), 0);
+  EXPECT_TRUE(network_.services.empty());
+}
+
 TEST_F(AddressesTest, IdThatOnlyConnectsReservesNothing) {
   ASSERT_EQ(host_.Resolve(host_.Create(), Ipv4(kRemote, kPort)), 0);
   EXPECT_TRUE(network_.services.empty());
@@ -172,15 +183,10 @@ TEST_F(AddressesTest, ResolvedAddressNamesDeviceAndGids) {
   EXPECT_EQ(host_.Resolve(id, Ipv4(kRemote, kPort)), EINVAL);
 }
 
-TEST_F(AddressesTest, RouteIsResolvedAfterTheAddress) {
-  const uint32_t id = host_.Create();
-  EXPECT_EQ(host_.ResolveRoute(id), EINVAL);
-  ASSERT_EQ(host_.Resolve(id, Ipv4(kRemote, kPort)), 0);
-  EXPECT_EQ(host_.Connect(id, Host::Parameters(1)), EINVAL);
-  EXPECT_EQ(host_.ResolveRoute(id), 0);
-  host_.Expect(UserEvent::kAddressResolved);
-  host_.Expect(UserEvent::kRouteResolved);
+using PathRecord = std::array<uint8_t, sizeof(ib_path_rec_data::path_rec)>;
 
+// Of an id that has one path.
+PathRecord QueryPath(Host& host, uint32_t id) {
   struct {
     uint32_t path_count;
     uint32_t reserved;
@@ -190,19 +196,51 @@ TEST_F(AddressesTest, RouteIsResolvedAfterTheAddress) {
   command.response = reinterpret_cast<uintptr_t>(&answer);
   command.id = id;
   command.option = RDMA_USER_CM_QUERY_PATH;
-  ASSERT_EQ(host_.Write(RDMA_USER_CM_CMD_QUERY, command, sizeof answer), 0);
+  EXPECT_EQ(host.Write(RDMA_USER_CM_CMD_QUERY, command, sizeof answer), 0);
   EXPECT_EQ(answer.path_count, 1u);
-  const auto* record = reinterpret_cast<const uint8_t*>(answer.path.path_rec);
+  PathRecord record;
+  std::memcpy(record.data(), answer.path.path_rec, record.size());
+  return record;
+}
+
+TEST_F(AddressesTest, RouteIsResolvedAfterTheAddress) {
+  const uint32_t id = host_.Create();
+  EXPECT_EQ(host_.ResolveRoute(id), EINVAL);
+  ASSERT_EQ(host_.Resolve(id, Ipv4(kRemote, kPort)), 0);
+  EXPECT_EQ(host_.Connect(id, Host::Parameters(1)), EINVAL);
+  EXPECT_EQ(host_.ResolveRoute(id), 0);
+  host_.Expect(UserEvent::kAddressResolved);
+  host_.Expect(UserEvent::kRouteResolved);
+
+  const PathRecord record = QueryPath(host_, id);
   EXPECT_EQ(0, std::memcmp(&record[24], host_.gid().bytes.data(), 16));
   EXPECT_EQ(record[50], 0xff);       // P_Key
   EXPECT_EQ(record[54], 0x80 | 5);   // exactly 4096
   EXPECT_EQ(record[56], 0x80 | 16);  // packet life time
   rdma_ucm_query_route_resp route{};
+  rdma_ucm_query command{};
+  command.id = id;
   command.response = reinterpret_cast<uintptr_t>(&route);
   ASSERT_EQ(host_.Write(RDMA_USER_CM_CMD_QUERY_ROUTE, command, sizeof route), 0);
   EXPECT_EQ(route.num_paths, 1u);
   EXPECT_EQ(route.ib_route[0].mtu, 5u);
   EXPECT_EQ(0, std::memcmp(route.ib_route[0].sgid, host_.gid().bytes.data(), 16));
+}
+
+// ib_sa_pack_path of Linux: the field has six bits.
+TEST_F(AddressesTest, PacketLifeTimeThatIsTooLongLeavesItsSelector) {
+  const uint32_t id = host_.Create();
+  const uint8_t timeout = 255;
+  ASSERT_EQ(host_.Write(RDMA_USER_CM_CMD_SET_OPTION,
+                        rdma_ucm_set_option{.optval = reinterpret_cast<uintptr_t>(&timeout),
+                                            .id = id,
+                                            .level = RDMA_OPTION_ID,
+                                            .optname = RDMA_OPTION_ID_ACK_TIMEOUT,
+                                            .optlen = sizeof timeout}),
+            0);
+  ASSERT_EQ(host_.Resolve(id, Ipv4(kRemote, kPort)), 0);
+  ASSERT_EQ(host_.ResolveRoute(id), 0);
+  EXPECT_EQ(QueryPath(host_, id)[56], 0x80 | (254 & 63));
 }
 
 TEST_F(AddressesTest, SourceAndDestinationAreOfOneFamily) {

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstddef>
+#include <cstring>
 
 #include "tests/verbs_provider/rdma_cm/rdma_cm_host.h"
 
@@ -126,6 +129,23 @@ TEST_F(CommandsTest, MemoryThatIsNotThereIsAFault) {
   EXPECT_EQ(host_.Write(RDMA_USER_CM_CMD_CREATE_ID, command, sizeof(rdma_ucm_create_id_resp)),
             EFAULT);
   EXPECT_EQ(host_.agent().id_count(), 0u);
+}
+
+TEST_F(CommandsTest, NothingBehindTheCommandIsRead) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* const pages = mmap(nullptr, 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  ASSERT_EQ(mprotect(pages, page, PROT_READ | PROT_WRITE), 0);
+  struct {
+    rdma_ucm_cmd_hdr header;
+    rdma_ucm_listen body;
+  } command{{RDMA_USER_CM_CMD_LISTEN, sizeof(rdma_ucm_listen) + 1, 0}, {host_.Create(), 0}};
+  uint8_t* const last = static_cast<uint8_t*>(pages) + page - sizeof command;
+  std::memcpy(last, &command, sizeof command);
+  EXPECT_EQ(RunCommand(host_.agent(), host_.channel(), nullptr, reinterpret_cast<uintptr_t>(last),
+                       sizeof command + 1),
+            0);
+  munmap(pages, 2 * page);
 }
 
 TEST_F(CommandsTest, EventThatCannotBeDeliveredIsKept) {

@@ -14,7 +14,10 @@ class Host::Device : public DeviceAccess {
               .node_guid = 0x1234,
               .mtu = transport::Mtu::k4096};
   }
-  const DeviceFacts& facts() override { return facts_; }
+  const DeviceFacts& facts() override {
+    facts_.gids[1] = host_.has_address ? host_.gid_ : Gid{};
+    return facts_;
+  }
   void WithConnectionManager(const Use& use) override { use(host_.manager_, host_.network_.now); }
   int ReserveService(const Service& service) override {
     for (const auto& [owner, reserved] : host_.network_.services) {

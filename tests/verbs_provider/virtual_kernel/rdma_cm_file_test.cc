@@ -216,6 +216,22 @@ TEST_F(RdmaCmFileTest, CommandInMemoryThatIsNotThereIsAFault) {
   munmap(gone, page_bytes);
 }
 
+TEST_F(RdmaCmFileTest, NothingBehindTheCommandIsRead) {
+  const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* const pages = mmap(nullptr, 2 * page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
+                           /*fd=*/-1, /*offset=*/0);
+  ASSERT_NE(pages, MAP_FAILED);
+  ASSERT_EQ(mprotect(pages, page_bytes, PROT_READ | PROT_WRITE), 0);
+  GetEventCommand command;
+  command.header.in += 1;
+  command.header.out = 0;  // ENOSPC without waiting
+  uint8_t* const last = static_cast<uint8_t*>(pages) + page_bytes - sizeof command;
+  std::memcpy(last, &command, sizeof command);
+  EXPECT_EQ(Find(fd_)->Write(last, sizeof command + 1), -1);
+  EXPECT_EQ(errno, ENOSPC);
+  munmap(pages, 2 * page_bytes);
+}
+
 TEST_F(RdmaCmFileTest, CopyKeepsTheFileOpen) {
   const int copy = dup(fd_);
   FdTable::Instance().Insert(copy, Find(fd_));

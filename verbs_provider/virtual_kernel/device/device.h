@@ -47,7 +47,8 @@ class Device {
  private:
   const ProviderLibrary provider_;
   const uint32_t changes_;
-  const Device* const older_;  // says to a detector of leaks that it was not forgotten
+  // Says to a detector of leaks that it was not forgotten.
+  [[maybe_unused]] const Device* const older_;
 };
 
 // The device of this process. The first call loads the provider library and asks it for the

@@ -49,6 +49,7 @@ int Fail(int error) {
 // reads the command anew, and checks it.
 struct Outline {
   rdma_ucm_cmd_hdr header{};
+  // Of the two commands that are looked at before.
   union {
     rdma_ucm_get_event get_event;
     rdma_ucm_migrate_id migrate_id;
@@ -72,8 +73,10 @@ bool Read(const void* data, size_t bytes, Outline& outline) {
   if (bytes < sizeof outline.header) return true;
   if (!rdma_cm::CopyFromUser(&outline.header, address, sizeof outline.header)) return false;
   outline.bytes = bytes - sizeof outline.header;
-  return rdma_cm::CopyFromUser(&outline.body, address + sizeof outline.header,
-                               std::min(sizeof outline.body, outline.bytes));
+  size_t body_bytes = 0;
+  if (outline.WantsEvent()) body_bytes = sizeof outline.body.get_event;
+  if (outline.Migrates()) body_bytes = sizeof outline.body.migrate_id;
+  return rdma_cm::CopyFromUser(&outline.body, address + sizeof outline.header, body_bytes);
 }
 
 // Returns a descriptor of the same file as `fd`, which is closed if another one is returned.

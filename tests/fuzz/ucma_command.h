@@ -1,0 +1,56 @@
+#pragma once
+
+#include <rdma/rdma_user_cm.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "tests/fuzz/record.h"
+#include "tests/fuzz/ucma_memory.h"
+
+namespace uroce::verbs::rdma_cm {
+
+// One write() to /dev/infiniband/rdma_cm.
+struct UcmaCommand {
+  rdma_ucm_cmd_hdr header{};
+  std::vector<uint8_t> body;
+  size_t cut_bytes = 0;      // fewer are written than the header says
+  size_t missing_bytes = 0;  // of the body, at its end: in memory that is not there
+
+  // What is there.
+  std::vector<uint8_t> Bytes() const;
+  // The body as the command's struct; what is not there is zero.
+  template <class Struct>
+  Struct As() const {
+    std::array<uint8_t, sizeof(Struct)> bytes{};
+    std::copy_n(body.begin(), std::min(bytes.size(), body.size()), bytes.begin());
+    return std::bit_cast<Struct>(bytes);
+  }
+};
+
+// What a command may name: each function turns a byte of the input into a number.
+struct UcmaSurroundings {
+  std::function<uint32_t(uint8_t choice)> id;      // of the file, of another one, or of none
+  std::function<uint32_t(uint8_t choice)> member;  // of a group
+  std::function<int(uint8_t choice)> fd;
+  std::function<uint64_t()> new_uid;  // every one is another
+  const UcmaMemory* answers;
+  const UcmaMemory* options;
+};
+
+inline constexpr uint32_t kUcmaCommands = RDMA_USER_CM_CMD_JOIN_MCAST + 1;
+
+// A command as librdmacm writes it, then spoiled if the record says so.
+UcmaCommand MakeUcmaCommand(transport::Record& record, const UcmaSurroundings& around);
+// Any bytes. Pointers in it are as those of MakeUcmaCommand.
+UcmaCommand MakeRawUcmaCommand(transport::Record& record, const UcmaSurroundings& around);
+
+// The address that the answer goes to; 0: the command has none.
+uint64_t ResponseOf(const UcmaCommand& command);
+
+}  // namespace uroce::verbs::rdma_cm
