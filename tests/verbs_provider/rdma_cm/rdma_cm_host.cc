@@ -14,6 +14,7 @@ class Host::Device : public DeviceAccess {
               .node_guid = 0x1234,
               .mtu = transport::Mtu::k4096};
   }
+  bool has_failed() override { return host_.has_device_failed; }
   const DeviceFacts& facts() override { return facts_; }
   void WithConnectionManager(const Use& use) override { use(host_.manager_, host_.network_.now); }
   int ReserveService(const Service& service) override {
