@@ -104,6 +104,8 @@ TEST_F(GroupSharesTest, BlockMayBecomeAnotherUsers) {
   JoinAll(1, kBob, 0);
   EXPECT_EQ(shares_.GroupsOfUser(kAlice), 0u);
   EXPECT_EQ(shares_.GroupsOfUser(kBob), 4u);
+  shares_.Remove(1);
+  EXPECT_EQ(shares_.GroupsOfUser(kBob), 0u);
 }
 
 TEST_F(GroupSharesTest, LimitFollowsTheRoom) {
