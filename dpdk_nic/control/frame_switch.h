@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -53,6 +54,9 @@ class FrameSwitch {
   virtual void Forget(Block block, transport::Qpn local) = 0;
   virtual ErrnoValue JoinGroup(Block block, const transport::Gid& group) = 0;
   virtual void LeaveGroup(Block block, const transport::Gid& group) = 0;
+  // How many groups the wire has room for, of all processes together. Grows and shrinks with the
+  // interfaces of the host.
+  virtual size_t max_groups() = 0;
   virtual ErrnoValue Listen(Block block, const control::Listen& service) = 0;
   virtual void Unlisten(Block block, const control::ServiceClaim& claim) = 0;
 

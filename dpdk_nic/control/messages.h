@@ -160,6 +160,7 @@ struct LeaveGroup {
   static constexpr size_t kDescriptors = 0;
   transport::Gid group;
 };
+// ENOSPC: the process or its user has too many, or the wire has no room for another.
 struct GroupAnswer {
   static constexpr MessageType kType = MessageType::kGroupAnswer;
   static constexpr size_t kDescriptors = 0;

@@ -20,6 +20,7 @@
 #include "dpdk_nic/control/descriptor_closer.h"
 #include "dpdk_nic/control/fabric_description.h"
 #include "dpdk_nic/control/frame_switch.h"
+#include "dpdk_nic/control/group_shares.h"
 #include "dpdk_nic/control/leases.h"
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/control/rate_limited_log.h"
@@ -80,6 +81,7 @@ class Server {
   const FabricDescription& fabric() const { return config_.fabric; }
   const Limits& limits() const { return config_.limits; }
   Registry& registry() { return registry_; }
+  GroupShares& group_shares() { return group_shares_; }
   const BlockClaims& claims() const { return claims_; }
   DescriptorCloser& closer() { return closer_; }
   FrameSwitch& frame_switch() { return *frame_switch_; }
@@ -112,6 +114,7 @@ class Server {
   FabricListener fabric_;
   const BlockClaims claims_;
   Registry registry_;
+  GroupShares group_shares_;
   FrameSwitch* frame_switch_ = nullptr;
 
   boost::asio::posix::stream_descriptor listener_;

@@ -182,11 +182,14 @@ void Session::HandleClient(MessageChannel::Incoming& incoming) {
     case MessageType::kJoinGroup: {
       const Gid group = Body<JoinGroup>(incoming).group;
       if (group.IsMulticast()) Name(group);
-      Send(GroupAnswer{group, frame_switch.JoinGroup(block_, group)});
+      Send(GroupAnswer{group, JoinAsFarAsAllowed(group)});
       return ShareWire();
     }
-    case MessageType::kLeaveGroup:
-      return frame_switch.LeaveGroup(block_, Body<LeaveGroup>(incoming).group);
+    case MessageType::kLeaveGroup: {
+      const Gid group = Body<LeaveGroup>(incoming).group;
+      server_.group_shares().Leave(block_, group);
+      return frame_switch.LeaveGroup(block_, group);
+    }
     case MessageType::kListen: {
       const auto listen = Body<Listen>(incoming);
       const ErrnoValue error = frame_switch.Listen(block_, listen);
@@ -337,10 +340,42 @@ bool Session::TellNotice(const Gid& about, const std::string& sentence) {
   const transport::Time now = Now();
   if (now < named->second) return true;
   named->second = now + kNoticeInterval;
+  Say(sentence);
+  return true;
+}
+
+void Session::Say(const std::string& sentence) {
   Notice notice{};
   sentence.copy(notice.sentence.data(), notice.sentence.size() - 1);
   Send(notice);
-  return true;
+}
+
+ErrnoValue Session::JoinAsFarAsAllowed(const Gid& group) {
+  FrameSwitch& frame_switch = server_.frame_switch();
+  GroupShares& shares = server_.group_shares();
+  const auto verdict = shares.MayJoin(block_, uid(), group, frame_switch.max_groups());
+  if (verdict != GroupShares::Verdict::kMayJoin) {
+    TellLimitOfGroups(verdict);
+    return ENOSPC;
+  }
+  const ErrnoValue error = frame_switch.JoinGroup(block_, group);
+  if (error == 0) shares.Join(block_, uid(), group);
+  return error;
+}
+
+void Session::TellLimitOfGroups(GroupShares::Verdict verdict) {
+  const transport::Time now = Now();
+  if (now < next_limit_notice_) return;
+  next_limit_notice_ = now + kNoticeInterval;
+  const GroupShares& shares = server_.group_shares();
+  const bool is_of_user = verdict == GroupShares::Verdict::kUserHasTooMany;
+  const size_t groups = is_of_user ? shares.GroupsOfUser(uid()) : shares.GroupsOf(block_);
+  const std::string sentence = "process " + std::to_string(pid()) + " of user " +
+                               std::to_string(uid()) + " cannot join another multicast group: " +
+                               (is_of_user ? "the processes of its user have " : "it has ") +
+                               std::to_string(groups) + " already; leave some";
+  server_.Log(sentence);
+  Say(sentence);
 }
 
 void Session::ResolveNext() {

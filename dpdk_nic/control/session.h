@@ -5,6 +5,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
@@ -14,6 +15,7 @@
 
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/control_address.h"
+#include "dpdk_nic/control/group_shares.h"
 #include "dpdk_nic/control/lease_messages.h"
 #include "dpdk_nic/control/message_channel.h"
 #include "dpdk_nic/control/messages.h"
@@ -100,6 +102,10 @@ class Session : public std::enable_shared_from_this<Session> {
   // that the way there takes.
   uint32_t PreparePath(const transport::Gid& remote);
   void ResolveNext();
+  ErrnoValue JoinAsFarAsAllowed(const transport::Gid& group);
+  // The process may join no more groups.
+  void TellLimitOfGroups(GroupShares::Verdict verdict);
+  void Say(const std::string& sentence);
   ErrnoValue OpenLink(const LinkRequest& request, std::span<UniqueFd, 2> fds);
   ErrnoValue PassOn(const LinkRequest& request, std::span<UniqueFd, 2> fds);
   void ContinueReport();
@@ -125,6 +131,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::set<transport::Gid> to_resolve_;
   // Hosts that the process named, and until when it is not told of them again.
   std::map<transport::Gid, transport::Time> named_;
+  transport::Time next_limit_notice_{INT64_MIN};
   bool has_wire_sockets_ = false;
   PortDrops wire_drops_;
   std::unique_ptr<StatusReport> report_;

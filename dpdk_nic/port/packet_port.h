@@ -87,6 +87,8 @@ class PacketPort {
   // Datagrams to a multicast group are wanted, until it is left. Joining again changes nothing.
   virtual PathState JoinGroup(const transport::Gid& /*group*/) { return PathState::kReady; }
   virtual void LeaveGroup(const transport::Gid& /*group*/) {}
+  // For so many groups the port has room now; SIZE_MAX: no limit.
+  virtual size_t max_groups() const { return SIZE_MAX; }
 
   // A service of the connection manager at an address that this process binds to.
   struct Service {

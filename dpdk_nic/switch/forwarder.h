@@ -91,6 +91,8 @@ class Forwarder {
   // also if it cannot become one; where it can only later, the listener hears why.
   control::ErrnoValue JoinGroup(control::Block block, const transport::Gid& group);
   void LeaveGroup(control::Block block, const transport::Gid& group);
+  // For so many groups the wire has room; without a wire there is no limit.
+  size_t max_groups() const { return has_wire() ? wire_->max_groups() : SIZE_MAX; }
   // Ends what was declared for a queue pair. Lets out what is left in the process's ring first, as
   // Remove does: the last acknowledgement of a queue pair that is gone is among it. Both move no
   // more than kOutOfTurn frames that the process's turns have not paid for yet.

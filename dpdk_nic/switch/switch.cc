@@ -93,6 +93,11 @@ void Switch::LeaveGroup(Block block, const Gid& group) {
   forwarder_.LeaveGroup(block, group);
 }
 
+size_t Switch::max_groups() {
+  const EngineLockGuard guard(lock_);
+  return forwarder_.max_groups();
+}
+
 // A request for it may be held.
 ErrnoValue Switch::Listen(Block block, const control::Listen& service) {
   if (!ForwardingTable::IsProcess(block)) return EINVAL;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -44,6 +45,7 @@ class Switch final : public control::FrameSwitch {
   void Forget(control::Block block, transport::Qpn local) override;
   control::ErrnoValue JoinGroup(control::Block block, const transport::Gid& group) override;
   void LeaveGroup(control::Block block, const transport::Gid& group) override;
+  size_t max_groups() override;
   control::ErrnoValue Listen(control::Block block, const control::Listen& service) override;
   void Unlisten(control::Block block, const control::ServiceClaim& claim) override;
   void Resolve(const transport::Gid& gid) override;

@@ -87,6 +87,17 @@ class ProcessLifeTest(InstallationTestCase):
                 watcher.wait_until(lambda: "IBV_EVENT_DEVICE_FATAL" in watcher.output(),
                                    "heard of the end of the device")
 
+    def test_an_rdma_cm_id_whose_interface_is_deleted(self):
+        if why_not := VethWire.why_not():
+            self.skipTest(why_not)
+        with VethWire(self.installation, IPV4) as wire:
+            command = ["stdbuf", "--output=L", "rping", "-s", "-d", "-a", wire.host(0)]
+            with Program(wire.command(0, command)) as server:
+                server.wait_until(lambda: "rdma_listen" in server.output(), "listened")
+                wire.delete_interface(0)
+                server.wait_until(lambda: "device removal" in server.output(),
+                                  "heard of the removal of the device")
+
 
 if __name__ == "__main__":
     report.main()

@@ -98,7 +98,7 @@ TEST_F(MulticastMembershipTest, GroupThatThePortHasNoRoomForIsRefused) {
   }
   EXPECT_EQ(error, ENOSPC);
   --joined;
-  EXPECT_EQ(joined, 64);
+  EXPECT_EQ(joined, 128);
   EXPECT_FALSE(IsJoined(joined));
   for (uint8_t i = 0; i < joined; ++i) {
     const ibv_gid group = GroupOf(i);

@@ -49,6 +49,8 @@ class EngineAccess : public rdma_cm::DeviceAccess {
     facts_.mtu = static_cast<transport::Mtu>(device_->active_mtu());
   }
 
+  bool has_failed() override { return device_->has_failed(); }
+
   const rdma_cm::DeviceFacts& facts() override {
     facts_.gids = device_->gids();
     return facts_;
@@ -84,7 +86,12 @@ class EngineAccess : public rdma_cm::DeviceAccess {
 
 std::unique_ptr<rdma_cm::DeviceAccess> OpenDevice(int* error) {
   auto device = Device::Open(error);
-  return device == nullptr ? nullptr : std::make_unique<EngineAccess>(std::move(device));
+  if (device == nullptr) return nullptr;
+  if (device->has_failed()) {
+    *error = ENODEV;
+    return nullptr;
+  }
+  return std::make_unique<EngineAccess>(std::move(device));
 }
 
 // The ids of the process, and the thread that carries to them what peers do. Never destroyed.

@@ -6,7 +6,7 @@ namespace uroce::verbs {
 // handlers: an id opens the device.
 void RegisterConnectionManagerForkHandler();
 
-// Told by the engine, under its lock, that peers did something.
+// Told by the engine, under its lock, that peers did something or that the device has failed.
 void OnConnectionEvents();
 
 }  // namespace uroce::verbs

@@ -2,6 +2,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -49,6 +50,7 @@ const nic::ErrorOr<nic::DeviceConfig>& Configuration();
 struct DeviceFollowers {
   ObjectList<Context> contexts;               // of fatal errors
   ObjectList<AddressHandle> address_handles;  // of neighbours
+  std::atomic<bool> has_failed = false;       // the device is gone for good; any thread reads it
 };
 
 // The RDMA device of this process, shared by all contexts that are open on it: the NIC device, and
@@ -91,6 +93,8 @@ class Device {
   const transport::MacAddress& mac() const { return mac_; }
   ibv_mtu active_mtu() const { return active_mtu_; }
   ibv_port_state port_state();
+  // IBV_EVENT_DEVICE_FATAL was raised.
+  bool has_failed() const { return followers_->has_failed; }
 
   // nullopt when all are taken.
   std::optional<transport::PdId> TakePdId();

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "verbs_provider/abi/events.h"
+#include "verbs_provider/device/connection_manager.h"
 #include "verbs_provider/device/context.h"
 #include "verbs_provider/device/device.h"
 #include "verbs_provider/objects/completion_queue.h"
@@ -64,6 +65,13 @@ void DeliverToContexts(DeviceFollowers& followers, transport::EventType type) {
   });
 }
 
+// The ids of rdma_cm hear it after the contexts.
+void DeliverFailure(DeviceFollowers& followers) {
+  followers.has_failed = true;
+  DeliverToContexts(followers, transport::EventType::kDeviceFatal);
+  OnConnectionEvents();
+}
+
 }  // namespace
 
 void DeliverEvent(const transport::Event& event) {
@@ -84,6 +92,8 @@ void DeliverEvent(const transport::Event& event) {
       DeliverToSharedReceiveQueue(*static_cast<SharedReceiveQueue*>(event.context), event.type);
       return;
     case transport::EventType::kDeviceFatal:
+      DeliverFailure(*static_cast<DeviceFollowers*>(event.context));
+      return;
     case transport::EventType::kPortActive:
     case transport::EventType::kPortError:
     case transport::EventType::kGidChange:

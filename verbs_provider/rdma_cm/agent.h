@@ -62,7 +62,7 @@ class Agent {
                uint32_t& handle);
   int DestroyId(Channel& channel, uint32_t handle, uint32_t& events_reported);
   int MigrateId(Channel& to, const Channel* from, uint32_t handle, uint32_t& events_reported);
-  // ENOENT: no such id; EINVAL: of another channel.
+  // ENOENT: no such id; EINVAL: of another channel; ENXIO: its device is gone.
   int Find(const Channel& channel, uint32_t handle, Id*& id) const;
   // EAGAIN: there is none. `deliver` returns whether the application took it: EFAULT if not.
   int GetEvent(Channel& channel, const std::function<bool(const rdma_ucm_event_resp&)>& deliver);
@@ -92,8 +92,8 @@ class Agent {
   int Join(Id& id, uint64_t uid, const SocketAddress& group, uint32_t& handle);
   int Leave(const Channel& channel, uint32_t handle, uint32_t& events_reported);
 
-  // --- events of the connection manager (incoming.cc)
-  // When the device says that there are some.
+  // --- events of the connection manager (incoming.cc), and the end of the device
+  // When the device says that there are some, or has failed.
   void TakeConnectionEvents();
 
   size_t id_count() const { return ids_.size(); }
@@ -120,11 +120,16 @@ class Agent {
   void CloseUnusedDevice();
   transport::Psn NewPsn();
 
+  int FindAny(const Channel& channel, uint32_t handle, Id*& id) const;
+  // device_removal.cc
+  void RemoveDevice();
+  void RemoveDeviceOf(Id& id);
   // The id leaves everything that knows it.
   void End(Id& id);
   int StartListening(Id& id);
   void StopListening(Id& id);
   void LeaveAll(Id& id);
+  uint32_t Forget(const Multicast& member);
   void DropEvents(Id& id);
   void CloseIdsOf(Channel& channel);
 

@@ -24,6 +24,7 @@ enum class UserEvent : uint32_t {
   kRejected = 8,
   kEstablished = 9,
   kDisconnected = 10,
+  kDeviceRemoval = 11,
   kMulticastJoin = 12,
   kTimewaitExit = 15,
 };

@@ -39,6 +39,8 @@ class DeviceAccess {
  public:
   virtual ~DeviceAccess() = default;
 
+  // It is gone for good (IBV_EVENT_DEVICE_FATAL).
+  virtual bool has_failed() = 0;
   // As they are now; valid until it is asked again. The addresses come and go.
   virtual const DeviceFacts& facts() = 0;
   // Runs `use` under the engine's lock, then sends what became ready.

@@ -20,6 +20,7 @@ class Channel;
 //     └─ resolve address ─► kAddressResolved ─ resolve route ─► kRouteResolved
 //   kRouteResolved ─ connect ─► kConnecting (also the id of a request) ─ either end ─►
 //   kDisconnected
+//   any that has the device ─ it is gone ─► kDeviceRemoved
 enum class IdState : uint8_t {
   kIdle,
   kAddressBound,
@@ -28,6 +29,7 @@ enum class IdState : uint8_t {
   kRouteResolved,
   kConnecting,  // and connected
   kDisconnected,
+  kDeviceRemoved,  // can only be destroyed
 };
 
 inline constexpr uint32_t kNoHandle = UINT32_MAX;

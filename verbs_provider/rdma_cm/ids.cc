@@ -20,7 +20,7 @@ Agent::Agent(const transport::Seed& seed, OpenDevice open_device)
 Agent::~Agent() { CloseAll(); }
 
 int Agent::NeedDevice() {
-  if (device_ != nullptr) return 0;
+  if (device_ != nullptr) return device_->has_failed() ? ENODEV : 0;
   int error = ENODEV;
   device_ = open_device_(&error);
   return device_ == nullptr ? error : 0;
@@ -58,6 +58,11 @@ void Agent::CloseAll() {
 }
 
 int Agent::Find(const Channel& channel, uint32_t handle, Id*& id) const {
+  if (const int error = FindAny(channel, handle, id)) return error;
+  return id->state == IdState::kDeviceRemoved ? ENXIO : 0;
+}
+
+int Agent::FindAny(const Channel& channel, uint32_t handle, Id*& id) const {
   id = ids_.Find(handle);
   if (id == nullptr) return ENOENT;
   return id->channel == &channel ? 0 : EINVAL;
@@ -91,7 +96,7 @@ int Agent::CreateId(Channel& channel, uint64_t uid, uint16_t port_space, uint8_t
 
 int Agent::DestroyId(Channel& channel, uint32_t handle, uint32_t& events_reported) {
   Id* id = nullptr;
-  if (const int error = Find(channel, handle, id)) return error;
+  if (const int error = FindAny(channel, handle, id)) return error;
   End(*id);
   DropEvents(*id);
   events_reported = id->events_reported;

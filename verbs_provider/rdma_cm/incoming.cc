@@ -90,6 +90,7 @@ std::span<const uint8_t> PrivateDataOf(const Event& event) {
 }  // namespace
 
 void Agent::TakeConnectionEvents() {
+  if (device_ != nullptr && device_->has_failed()) RemoveDevice();
   while (device_ != nullptr) {
     std::vector<Event> events;
     With([&](ConnectionManager& cm, transport::Time) {

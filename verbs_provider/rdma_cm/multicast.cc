@@ -60,19 +60,23 @@ int Agent::Leave(const Channel& channel, uint32_t handle, uint32_t& events_repor
   Multicast* const member = multicasts_.Find(handle);
   if (member == nullptr) return ENOENT;
   if (member->id->channel != &channel) return EINVAL;
-  member->id->channel->Take([&](const QueuedEvent& event) { return event.multicast == member; });
-  events_reported = member->events_reported;
-  multicasts_.Remove(handle);
+  if (member->id->state == IdState::kDeviceRemoved) return ENXIO;
+  events_reported = Forget(*member);
   return 0;
 }
 
+// Returns how many events of it were reported.
+uint32_t Agent::Forget(const Multicast& member) {
+  member.id->channel->Take([&](const QueuedEvent& event) { return event.multicast == &member; });
+  return multicasts_.Remove(member.handle)->events_reported;
+}
+
 void Agent::LeaveAll(Id& id) {
-  std::vector<uint32_t> handles;
+  std::vector<const Multicast*> members;
   multicasts_.ForEach([&](const Multicast& member) {
-    if (member.id == &id) handles.push_back(member.handle);
+    if (member.id == &id) members.push_back(&member);
   });
-  uint32_t events_reported = 0;
-  for (const uint32_t handle : handles) (void)Leave(*id.channel, handle, events_reported);
+  for (const Multicast* member : members) (void)Forget(*member);
 }
 
 }  // namespace uroce::verbs::rdma_cm

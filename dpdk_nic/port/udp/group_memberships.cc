@@ -36,17 +36,22 @@ int ChangeMembership(int fd, const Gid& group, int interface_index, bool is_memb
 // Of net.ipv4.igmp_max_memberships; of the memory that a socket may use beside its buffers.
 bool IsForWantOfRoom(int error) { return error == ENOBUFS || error == ENOMEM; }
 
-std::set<int> InterfacesFor(const Gid& group, std::span<const HostAddress> addresses) {
+std::set<int> InterfacesFor(bool is_ipv4, std::span<const HostAddress> addresses) {
   std::set<int> interfaces;
   for (const HostAddress& address : addresses) {
-    if (address.gid.IsIpv4Mapped() == group.IsIpv4Mapped()) {
-      interfaces.insert(address.interface_index);
-    }
+    if (address.gid.IsIpv4Mapped() == is_ipv4) interfaces.insert(address.interface_index);
   }
   return interfaces;
 }
 
 }  // namespace
+
+size_t GroupMemberships::MaxGroups(Receivers receivers, std::span<const HostAddress> addresses) {
+  const size_t interfaces =
+      std::max(InterfacesFor(true, addresses).size(), InterfacesFor(false, addresses).size());
+  const size_t groups = kMaxMemberships / std::max<size_t>(interfaces, 1);
+  return receivers == Receivers::kOfTheGroup ? std::min(groups, kMaxSockets) : groups;
+}
 
 int GroupMemberships::Join(const Gid& group, Receivers receivers,
                            std::span<const HostAddress> addresses) {
@@ -54,8 +59,8 @@ int GroupMemberships::Join(const Gid& group, Receivers receivers,
   if (receivers == Receivers::kOfTheGroup && sockets_.size() == kMaxSockets) return ENOSPC;
   Group joined{.receivers = receivers, .memberships = {}};
   int error = 0;
-  for (const int interface_index : InterfacesFor(group, addresses)) {
-    error = JoinOn(group, &joined, interface_index);
+  for (const int interface_index : InterfacesFor(group.IsIpv4Mapped(), addresses)) {
+    error = JoinOn(group, &joined, interface_index, kMaxMemberships);
     if (error != 0) break;
   }
   groups_.emplace(group, std::move(joined));
@@ -63,8 +68,8 @@ int GroupMemberships::Join(const Gid& group, Receivers receivers,
   return error;
 }
 
-int GroupMemberships::JoinOn(const Gid& group, Group* joined, int interface_index) {
-  if (memberships_ == kMaxMemberships) return ENOSPC;
+int GroupMemberships::JoinOn(const Gid& group, Group* joined, int interface_index, size_t most) {
+  if (memberships_ >= most) return ENOSPC;
   int error;
   if (joined->receivers == Receivers::kOfAllAddresses) {
     error = HoldOn(group, joined, interface_index);
@@ -133,13 +138,15 @@ void GroupMemberships::CloseSocketOf(const Gid& group) {
 
 void GroupMemberships::Follow(std::span<const HostAddress> addresses) {
   for (auto& [group, joined] : groups_) {
-    std::set<int> interfaces = InterfacesFor(group, addresses);
+    std::set<int> interfaces = InterfacesFor(group.IsIpv4Mapped(), addresses);
     std::erase_if(joined.memberships, [&](const Membership& membership) {
       if (interfaces.erase(membership.interface_index) != 0) return false;
       Drop(group, membership);
       return true;
     });
-    for (const int interface_index : interfaces) (void)JoinOn(group, &joined, interface_index);
+    for (const int interface_index : interfaces) {
+      (void)JoinOn(group, &joined, interface_index, kMaxMemberships - kKeptForGroups);
+    }
   }
 }
 

@@ -28,17 +28,22 @@ class GroupMemberships {
  public:
   // Each of one group on one interface: bounds the descriptors, and what the kernel has to keep.
   static constexpr size_t kMaxMemberships = 8'192;
+  // Kept for groups that are joined, when the others are joined on an interface that comes.
+  static constexpr size_t kKeptForGroups = kMaxMemberships / 4;
   // Each is looked at by the port that receives.
-  static constexpr size_t kMaxSockets = 64;
+  static constexpr size_t kMaxSockets = 128;
 
   enum class Receivers : uint8_t { kOfAllAddresses, kOfTheGroup };
+  // For so many groups there is room if each is joined on all interfaces.
+  static size_t MaxGroups(Receivers receivers, std::span<const HostAddress> addresses);
+
   // Returns 0 or an errno value, with which nothing is joined: ENOSPC if there are too many. An
   // interface that goes meanwhile is none. Joining again changes nothing.
   int Join(const transport::Gid& group, Receivers receivers,
            std::span<const HostAddress> addresses);
   void Leave(const transport::Gid& group);
   // The addresses of the port have changed: leaves where there are none any more, and joins where
-  // there are some now, as far as there is room.
+  // there are some now, as far as there is room but for kKeptForGroups.
   void Follow(std::span<const HostAddress> addresses);
 
   // Bound to the groups that have one each; a new one is the last.
@@ -68,7 +73,8 @@ class GroupMemberships {
     std::vector<Membership> memberships;
   };
 
-  int JoinOn(const transport::Gid& group, Group* joined, int interface_index);
+  // `most`: memberships that there may be before.
+  int JoinOn(const transport::Gid& group, Group* joined, int interface_index, size_t most);
   int HoldOn(const transport::Gid& group, Group* joined, int interface_index);
   void Drop(const transport::Gid& group, const Membership& membership);
   void CloseSocketOf(const transport::Gid& group);

@@ -118,7 +118,7 @@ std::optional<Error> UdpUplink::Open() {
   } else {
     port_ = std::move(opened).value();
     if (is_wildcard_) port_->KeepGroupsFromThisHost();
-    to_be_changed_ = joined_;
+    to_be_joined_ = joined_;
     return std::nullopt;
   }
   groups_.clear();
@@ -141,6 +141,9 @@ PacketPort::PathState UdpUplink::JoinGroup(const transport::Gid& group) {
     return PathState::kRefused;
   }
   joined_.insert(group);
+  // Makes room for it: groups that were left would keep others out until their pass.
+  to_be_left_.erase(group);
+  if (!to_be_left_.empty()) LeaveNextGroup();
   if (const PathState state = OpenFor(group); state != PathState::kReady) return state;
   const PathState state = port_->JoinGroup(group);
   if (state == PathState::kRefused) joined_.erase(group);
@@ -148,18 +151,31 @@ PacketPort::PathState UdpUplink::JoinGroup(const transport::Gid& group) {
 }
 
 void UdpUplink::LeaveGroup(const transport::Gid& group) {
-  if (joined_.erase(group) != 0 && port_) to_be_changed_.insert(group);
+  if (joined_.erase(group) == 0 || !port_) return;
+  to_be_joined_.erase(group);
+  to_be_left_.insert(group);
 }
 
 void UdpUplink::ChangeGroups() {
-  for (int left = kGroupsAPass; left != 0 && !to_be_changed_.empty(); --left) {
-    const transport::Gid group = to_be_changed_.extract(to_be_changed_.begin()).value();
-    if (!joined_.contains(group)) {
-      port_->LeaveGroup(group);
+  for (int left = kGroupsAPass; left != 0; --left) {
+    if (!to_be_left_.empty()) {
+      LeaveNextGroup();
+    } else if (!to_be_joined_.empty()) {
+      port_->JoinGroup(to_be_joined_.extract(to_be_joined_.begin()).value());
     } else {
-      port_->JoinGroup(group);
+      break;
     }
   }
+}
+
+void UdpUplink::LeaveNextGroup() {
+  port_->LeaveGroup(to_be_left_.extract(to_be_left_.begin()).value());
+}
+
+size_t UdpUplink::max_groups() const {
+  using Receivers = GroupMemberships::Receivers;
+  return GroupMemberships::MaxGroups(
+      is_wildcard_ ? Receivers::kOfAllAddresses : Receivers::kOfTheGroup, addresses_);
 }
 
 PacketPort::PathState UdpUplink::PreparePath(const Path& path) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -66,11 +67,13 @@ class UdpUplink final : public PacketPort, public SocketSharing {
   // kPending and kUnreachable: it will be joined when the port opens.
   PathState JoinGroup(const transport::Gid& group) override;
   void LeaveGroup(const transport::Gid& group) override;
+  size_t max_groups() const override;
 
   int wait_fd() const override { return wait_.get(); }
   bool BeginSleep() override { return !port_ || port_->BeginSleep(); }
   bool keeps_frames() const override {
-    return !to_be_changed_.empty() || (is_wanted_ && !port_ && tries_left_ != 0);
+    return !to_be_left_.empty() || !to_be_joined_.empty() ||
+           (is_wanted_ && !port_ && tries_left_ != 0);
   }
   void EndSleep() override;
   void ServeLink() override;
@@ -99,6 +102,7 @@ class UdpUplink final : public PacketPort, public SocketSharing {
   void CommitToClosed(std::span<const uint8_t> frame);
   void FollowAddresses();
   void ChangeGroups();
+  void LeaveNextGroup();
   int interface_index() const { return addresses_.empty() ? 0 : addresses_[0].interface_index; }
 
   std::vector<HostAddress> addresses_;  // that the host has now
@@ -113,9 +117,10 @@ class UdpUplink final : public PacketPort, public SocketSharing {
   bool shares_sockets_ = false;
   std::vector<SocketGroup> groups_;  // one for each socket that the port receives by
   std::set<transport::Gid> joined_;  // groups that are wanted
-  // Those of joined_ that the port is no member of yet, and others that it is to leave: a process
-  // that ends may have had thousands.
-  std::set<transport::Gid> to_be_changed_;
+  // Those of joined_ that the port is no member of yet.
+  std::set<transport::Gid> to_be_joined_;
+  // Those that it is a member of still: a process that ends may have had thousands.
+  std::set<transport::Gid> to_be_left_;
   bool is_wanted_ = false;  // to be opened as soon as it can be
   int tries_left_ = 0;      // before anything is said
   std::string why_closed_;  // when it was tried last

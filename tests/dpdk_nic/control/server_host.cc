@@ -7,6 +7,7 @@
 
 #include <array>
 #include <boost/asio/post.hpp>
+#include <cerrno>
 #include <future>
 
 #include "dpdk_nic/base/clock.h"
@@ -52,12 +53,32 @@ void RecordingSwitch::Forget(Block block, transport::Qpn local) {
   Record("Forget", block, local.value);
 }
 
+void RecordingSwitch::Remove(Block block) {
+  Record("Remove", block);
+  const std::lock_guard lock(mutex_);
+  for (auto& [group, members] : groups_) members.erase(block);
+  std::erase_if(groups_, [](const auto& entry) { return entry.second.empty(); });
+}
+
 ErrnoValue RecordingSwitch::JoinGroup(Block block, const transport::Gid& group) {
-  return Record("JoinGroup", block, group.bytes[15]);
+  const ErrnoValue answer = Record("JoinGroup", block, group.bytes[15]);
+  const std::lock_guard lock(mutex_);
+  if (answer != 0) return answer;
+  if (groups_.size() == max_groups_ && !groups_.contains(group)) return ENOSPC;
+  groups_[group].insert(block);
+  return 0;
 }
 
 void RecordingSwitch::LeaveGroup(Block block, const transport::Gid& group) {
   Record("LeaveGroup", block, group.bytes[15]);
+  const std::lock_guard lock(mutex_);
+  groups_[group].erase(block);
+  if (groups_[group].empty()) groups_.erase(group);
+}
+
+size_t RecordingSwitch::max_groups() {
+  const std::lock_guard lock(mutex_);
+  return max_groups_;
 }
 
 ErrnoValue RecordingSwitch::Listen(Block block, const control::Listen& service) {
@@ -79,6 +100,11 @@ void RecordingSwitch::Resolve(const transport::Gid& gid) { Record("Resolve", 0, 
 void RecordingSwitch::AnswerWith(ErrnoValue error) {
   const std::lock_guard lock(mutex_);
   answer_ = error;
+}
+
+void RecordingSwitch::SetMaxGroups(size_t groups) {
+  const std::lock_guard lock(mutex_);
+  max_groups_ = groups;
 }
 
 void RecordingSwitch::ShareSockets(uint64_t count) {

@@ -5,11 +5,14 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "dpdk_nic/base/unique_fd.h"
@@ -28,11 +31,12 @@ using Calls = std::vector<std::string>;
 class RecordingSwitch : public FrameSwitch {
  public:
   ErrnoValue ConnectUplink(Block block, std::unique_ptr<RingLink> uplink) override;
-  void Remove(Block block) override { Record("Remove", block); }
+  void Remove(Block block) override;
   ErrnoValue Declare(Block block, const control::Declare& connection) override;
   void Forget(Block block, transport::Qpn local) override;
   ErrnoValue JoinGroup(Block block, const transport::Gid& group) override;
   void LeaveGroup(Block block, const transport::Gid& group) override;
+  size_t max_groups() override;
   ErrnoValue Listen(Block block, const control::Listen& service) override;
   void Unlisten(Block block, const ServiceClaim& claim) override;
   void Resolve(const transport::Gid& gid) override;
@@ -44,6 +48,8 @@ class RecordingSwitch : public FrameSwitch {
   SwitchUsage usage(Block block) override { return {.declared_connections = block, .groups = 3}; }
 
   void AnswerWith(ErrnoValue error);
+  // There is room for so many groups.
+  void SetMaxGroups(size_t groups);
   // From now on it has sockets for processes, so many for each: descriptors from which 1, 2 ... can
   // be read.
   void ShareSockets(uint64_t count);
@@ -58,6 +64,8 @@ class RecordingSwitch : public FrameSwitch {
 
   std::mutex mutex_;
   ErrnoValue answer_ = 0;
+  size_t max_groups_ = SIZE_MAX;
+  std::map<transport::Gid, std::set<Block>> groups_;  // none empty
   uint64_t sockets_ = 0;
   std::vector<std::string> calls_;
   std::vector<transport::Gid> prepared_;
@@ -109,6 +117,8 @@ class Peer {
  public:
   // Connects to this user's uroced.
   explicit Peer(const std::string& fabric);
+  // Of a connection that was made already.
+  explicit Peer(UniqueFd socket) : channel_(std::move(socket)) {}
 
   template <Message T>
   bool Say(const T& message, std::span<const int, T::kDescriptors> fds = {}) {

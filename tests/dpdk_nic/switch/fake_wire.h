@@ -86,6 +86,8 @@ class FakeCable {
 // The NIC of the fabric under test.
 class FakeWire final : public PacketPort {
  public:
+  static constexpr size_t kMaxGroups = 1'234;
+
   explicit FakeWire(std::shared_ptr<FakeCable> cable, uint32_t mtu_bytes = 4'200)
       : cable_(std::move(cable)), mtu_bytes_(mtu_bytes) {}
 
@@ -132,6 +134,7 @@ class FakeWire final : public PacketPort {
     const std::lock_guard guard(cable_->mutex_);
     cable_->groups_.erase(group);
   }
+  size_t max_groups() const override { return kMaxGroups; }
 
   Notice TakeNotice() override {
     const std::lock_guard guard(cable_->mutex_);

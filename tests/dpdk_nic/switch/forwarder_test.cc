@@ -478,6 +478,11 @@ TEST_F(ForwarderTest, WireIsAMemberOfTheGroupsOfProcesses) {
   EXPECT_EQ(rig_.cable->groups(), std::set<Gid>{});
 }
 
+TEST_F(ForwarderTest, WireLimitsTheGroups) {
+  EXPECT_EQ(rig_.forwarder.max_groups(), FakeWire::kMaxGroups);
+  EXPECT_EQ(ForwarderRig({.has_wire = false}).forwarder.max_groups(), SIZE_MAX);
+}
+
 TEST_F(ForwarderTest, GroupThatTheWireRefusesIsNotJoined) {
   rig_.cable->SetJoinAnswer(PacketPort::PathState::kRefused);
   EXPECT_EQ(rig_.forwarder.JoinGroup(kAlice, kGroup), ENOSPC);

@@ -14,6 +14,7 @@ class Host::Device : public DeviceAccess {
               .node_guid = 0x1234,
               .mtu = transport::Mtu::k4096};
   }
+  bool has_failed() override { return host_.has_device_failed; }
   const DeviceFacts& facts() override {
     facts_.gids[1] = host_.has_address ? host_.gid_ : Gid{};
     return facts_;

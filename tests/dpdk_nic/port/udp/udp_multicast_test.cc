@@ -390,6 +390,64 @@ TEST_F(UdpMulticastTest, GroupsAreLimited) {
   EXPECT_EQ(groups.Join(Group(1), Receivers::kOfAllAddresses, all), 0);
 }
 
+TEST(GroupMembershipsTest, RoomIsForGroupsOnAllInterfaces) {
+  constexpr size_t kMost = GroupMemberships::kMaxMemberships;
+  const auto room = [](std::vector<HostAddress> addresses) {
+    return GroupMemberships::MaxGroups(Receivers::kOfAllAddresses, addresses);
+  };
+  EXPECT_EQ(room({}), kMost);
+  EXPECT_EQ(room({{.gid = kNear, .interface_index = 1}}), kMost);
+  EXPECT_EQ(room({{.gid = kNear, .interface_index = 1}, {.gid = kNear6, .interface_index = 1}}),
+            kMost);
+  EXPECT_EQ(room({{.gid = kNear, .interface_index = 1}, {.gid = kFar, .interface_index = 1}}),
+            kMost);
+  for (const auto& [one, other] : {std::pair(kNear, kFar), std::pair(kNear6, kFar6)}) {
+    EXPECT_EQ(room({{.gid = one, .interface_index = 1}, {.gid = other, .interface_index = 2}}),
+              kMost / 2);
+  }
+  const std::vector<HostAddress> near = {{.gid = kNear, .interface_index = 1}};
+  EXPECT_EQ(GroupMemberships::MaxGroups(Receivers::kOfTheGroup, near),
+            GroupMemberships::kMaxSockets);
+}
+
+TEST_F(UdpMulticastTest, UplinkKnowsHowManyGroupsItHasRoomFor) {
+  EXPECT_EQ(CreateNear()->max_groups(), GroupMemberships::kMaxMemberships);
+  EXPECT_EQ(CreateNear(/*shares_sockets=*/true)->max_groups(), GroupMemberships::kMaxMemberships);
+  EXPECT_EQ(CreateNear(/*shares_sockets=*/false, {kNear})->max_groups(),
+            GroupMemberships::kMaxSockets);
+}
+
+// By one that joins and leaves without end, faster than the port leaves.
+TEST_F(UdpMulticastTest, GroupsThatAreLeftKeepNoOtherOut) {
+  constexpr size_t kHalf = GroupMemberships::kMaxMemberships / 2;
+  const auto near = CreateNear();
+  const auto join_half = [&](size_t first) {
+    for (size_t i = 0; i < kHalf; ++i) {
+      ASSERT_EQ(near->JoinGroup(NumberedGroup(first + i)), PathState::kReady) << first + i;
+    }
+  };
+  join_half(0);
+  for (size_t i = 0; i < kHalf; ++i) near->LeaveGroup(NumberedGroup(i));
+  join_half(kHalf);
+  join_half(2 * kHalf);  // another's
+}
+
+TEST_F(UdpMulticastTest, InterfaceThatComesLeavesRoomForGroupsThatAreJoined) {
+  GroupMemberships groups;
+  const std::vector<HostAddress> all = AllAddresses();
+  constexpr size_t kGroups = GroupMemberships::kMaxMemberships - GroupMemberships::kKeptForGroups;
+  // No interface, and so no membership yet.
+  for (size_t i = 0; i < kGroups + 1; ++i) {
+    ASSERT_EQ(groups.Join(NumberedGroup(i), Receivers::kOfAllAddresses, {}), 0) << i;
+  }
+  groups.Follow(all);
+  EXPECT_EQ(groups.memberships(), kGroups);
+  EXPECT_EQ(groups.Join(Group(1), Receivers::kOfAllAddresses, all), 0);
+  EXPECT_EQ(groups.memberships(), kGroups + 1);
+  groups.Follow(all);
+  EXPECT_EQ(groups.memberships(), kGroups + 1) << "those that are there stay";
+}
+
 TEST_F(UdpMulticastTest, PortOnOneAddressJoinsSoManyGroups) {
   const auto port = UdpPort::Open({kNear}, 0);
   ASSERT_TRUE(port.ok());

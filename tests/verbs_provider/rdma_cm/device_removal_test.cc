@@ -1,0 +1,209 @@
+// The device fails for good: what its ids hear, and what can be done with them afterwards.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+#include "tests/verbs_provider/rdma_cm/rdma_cm_host.h"
+
+namespace uroce::verbs::rdma_cm {
+namespace {
+
+constexpr uint16_t kPort = 7'471;
+
+class DeviceRemovalTest : public testing::Test {
+ protected:
+  static void Fail(Host& host) {
+    host.has_device_failed = true;
+    host.agent().TakeConnectionEvents();
+  }
+  uint32_t Bound(Host& host, uint16_t port, uint16_t space = RDMA_PS_TCP) {
+    const uint32_t id = host.Create(space);
+    EXPECT_EQ(host.Bind(id, Ipv4(host, port)), 0);
+    return id;
+  }
+  uint32_t Listener(Host& host) {
+    const uint32_t id = Bound(host, kPort);
+    EXPECT_EQ(host.Listen(id), 0);
+    return id;
+  }
+  // The client's id; its request has come to the server.
+  uint32_t Request() {
+    const uint32_t id = client_.Create();
+    EXPECT_EQ(client_.Resolve(id, Ipv4(server_, kPort)), 0);
+    client_.Expect(UserEvent::kAddressResolved);
+    EXPECT_EQ(client_.ResolveRoute(id), 0);
+    client_.Expect(UserEvent::kRouteResolved);
+    EXPECT_EQ(client_.Connect(id, Host::Parameters(0x111)), 0);
+    network_.Run();
+    return id;
+  }
+  struct Ends {
+    uint32_t client;
+    uint32_t server;
+  };
+  Ends Connection() {
+    Ends ends{};
+    ends.client = Request();
+    ends.server = server_.Expect(UserEvent::kConnectRequest).id;
+    EXPECT_EQ(server_.Accept(ends.server, Host::Parameters(0x222)), 0);
+    network_.Run();
+    client_.Expect(UserEvent::kConnectResponse);
+    EXPECT_EQ(client_.ConfirmReady(ends.client), 0);
+    network_.Run();
+    server_.Expect(UserEvent::kEstablished);
+    return ends;
+  }
+
+  Network network_;
+  Host server_{network_, 1};
+  Host client_{network_, 2};
+};
+
+// cma_process_remove.
+TEST_F(DeviceRemovalTest, EachIdOfTheDeviceHearsItOnce) {
+  const uint32_t listener = Listener(server_);
+  const uint32_t connected = Connection().server;
+  const uint32_t bound = Bound(server_, 0);
+  const uint32_t everywhere = server_.Create();
+  ASSERT_EQ(server_.Bind(everywhere, Any(kPort + 1)), 0);
+  ASSERT_EQ(server_.Listen(everywhere), 0);
+  server_.Create();  // of no device
+  Fail(server_);
+  std::set<uint32_t> told;
+  for (int i = 0; i < 3; ++i) {
+    const auto event = server_.Expect(UserEvent::kDeviceRemoval);
+    EXPECT_EQ(event.status, 0u);
+    EXPECT_NE(event.uid, 0u);
+    told.insert(event.id);
+  }
+  EXPECT_EQ(told, (std::set{listener, connected, bound}));
+  server_.agent().TakeConnectionEvents();
+  server_.ExpectNoEvent();
+}
+
+TEST_F(DeviceRemovalTest, IdsOfADeviceThatWorksHearNothing) {
+  Listener(server_);
+  Connection();
+  Fail(client_);
+  client_.Expect(UserEvent::kDeviceRemoval);
+  server_.agent().TakeConnectionEvents();
+  server_.ExpectNoEvent();
+}
+
+// ucma_get_ctx.
+TEST_F(DeviceRemovalTest, IdWithoutItsDeviceCanOnlyBeDestroyed) {
+  const uint32_t listener = Listener(server_);
+  const uint32_t connected = Connection().server;
+  Fail(server_);
+  for (int i = 0; i < 2; ++i) server_.Expect(UserEvent::kDeviceRemoval);
+  EXPECT_EQ(server_.Listen(listener), ENXIO);
+  EXPECT_EQ(server_.Bind(listener, Any(0)), ENXIO);
+  EXPECT_EQ(server_.Disconnect(connected), ENXIO);
+  ib_uverbs_qp_attr attributes{};
+  EXPECT_EQ(server_.InitQp(connected, 1, attributes), ENXIO);
+  uint32_t events_reported = 0;
+  EXPECT_EQ(server_.Destroy(connected, &events_reported), 0);
+  EXPECT_EQ(events_reported, 2u) << "established, and the removal";
+  EXPECT_EQ(server_.Destroy(listener, &events_reported), 0);
+  EXPECT_EQ(events_reported, 2u) << "a request, and the removal";
+  EXPECT_EQ(server_.Destroy(listener), ENOENT);
+}
+
+TEST_F(DeviceRemovalTest, RemovalThatWasNotFetchedGoesWithTheId) {
+  const uint32_t listener = Listener(server_);
+  Fail(server_);
+  EXPECT_EQ(server_.Destroy(listener), 0);
+  server_.ExpectNoEvent();
+}
+
+// cma_acquire_dev.
+TEST_F(DeviceRemovalTest, NoIdGetsTheDeviceAnyMore) {
+  const uint32_t older = server_.Create();
+  const uint32_t bound = Bound(server_, 0);
+  Fail(server_);
+  server_.Expect(UserEvent::kDeviceRemoval);
+  const uint32_t later = server_.Create();
+  for (const uint32_t id : {older, later}) {
+    EXPECT_EQ(server_.Bind(id, Ipv4(server_, kPort)), ENODEV);
+    EXPECT_EQ(server_.Resolve(id, Ipv4(client_, kPort)), ENODEV);
+    EXPECT_EQ(server_.Listen(id), ENODEV);
+  }
+  EXPECT_EQ(server_.device_opens, 1);
+  for (const uint32_t id : {older, bound, later}) EXPECT_EQ(server_.Destroy(id), 0);
+  // It is opened anew when no id has the old one.
+  server_.has_device_failed = false;
+  Bound(server_, kPort);
+  EXPECT_EQ(server_.device_opens, 2);
+}
+
+TEST_F(DeviceRemovalTest, FailureIsNoticedBeforeItIsTold) {
+  Bound(server_, 0);
+  server_.has_device_failed = true;
+  EXPECT_EQ(server_.Bind(server_.Create(), Ipv4(server_, kPort)), ENODEV);
+}
+
+TEST_F(DeviceRemovalTest, RequestThatWasNotFetchedCannotBeAccepted) {
+  const uint32_t listener = Listener(server_);
+  Request();
+  Fail(server_);
+  const uint32_t request = server_.Expect(UserEvent::kConnectRequest).id;
+  EXPECT_EQ(server_.Expect(UserEvent::kDeviceRemoval).id, listener);
+  server_.ExpectNoEvent();
+  EXPECT_EQ(server_.Accept(request, Host::Parameters(0x222)), ENXIO);
+  EXPECT_EQ(server_.Destroy(request), 0);
+}
+
+// The application has not said yet what the id is to it.
+TEST_F(DeviceRemovalTest, RequestThatWasNotAcceptedHearsNothing) {
+  const uint32_t listener = Listener(server_);
+  Request();
+  const uint32_t request = server_.Expect(UserEvent::kConnectRequest).id;
+  Fail(server_);
+  EXPECT_EQ(server_.Expect(UserEvent::kDeviceRemoval).id, listener);
+  server_.ExpectNoEvent();
+  EXPECT_EQ(server_.Accept(request, Host::Parameters(0x222)), ENXIO);
+}
+
+TEST_F(DeviceRemovalTest, NothingComesToTheIdsAnyMore) {
+  Listener(server_);
+  const Ends ends = Connection();
+  Fail(server_);
+  for (int i = 0; i < 2; ++i) server_.Expect(UserEvent::kDeviceRemoval);
+  EXPECT_TRUE(network_.services.empty()) << "others may have the port";
+  ASSERT_EQ(client_.Disconnect(ends.client), 0);
+  network_.Run();
+  client_.Expect(UserEvent::kDisconnected);
+  Request();
+  server_.ExpectNoEvent();
+}
+
+TEST_F(DeviceRemovalTest, GroupGoesWithTheId) {
+  const uint32_t id = Bound(server_, 0, RDMA_PS_UDP);
+  rdma_ucm_create_id_resp joined{};
+  rdma_ucm_join_mcast join{};
+  join.response = reinterpret_cast<uintptr_t>(&joined);
+  join.uid = 77;
+  join.id = id;
+  join.addr_size = sizeof(sockaddr_in);
+  join.join_flags = RDMA_MC_JOIN_FLAG_FULLMEMBER;
+  const sockaddr_in group = Ipv4(0xef01'0203, 0);
+  std::memcpy(&join.addr, &group, sizeof group);
+  ASSERT_EQ(server_.Write(RDMA_USER_CM_CMD_JOIN_MCAST, join, sizeof joined), 0);
+  Fail(server_);
+  server_.Expect(UserEvent::kMulticastJoin);
+  EXPECT_EQ(server_.Expect(UserEvent::kDeviceRemoval).id, id);
+  rdma_ucm_destroy_id_resp left{};
+  rdma_ucm_destroy_id leave{};
+  leave.response = reinterpret_cast<uintptr_t>(&left);
+  leave.id = joined.id;
+  EXPECT_EQ(server_.Write(RDMA_USER_CM_CMD_LEAVE_MCAST, leave, sizeof left), ENXIO);
+  uint32_t events_reported = 0;
+  EXPECT_EQ(server_.Destroy(id, &events_reported), 0);
+  EXPECT_EQ(events_reported, 2u);
+  EXPECT_EQ(server_.Write(RDMA_USER_CM_CMD_LEAVE_MCAST, leave, sizeof left), ENOENT);
+}
+
+}  // namespace
+}  // namespace uroce::verbs::rdma_cm
