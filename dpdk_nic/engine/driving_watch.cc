@@ -6,6 +6,17 @@ namespace uroce::nic {
 
 using transport::Duration;
 using transport::Time;
+namespace {
+
+// More than a program does that waits for events: each event costs it a wake-up of 20 us.
+constexpr uint64_t kWorkAMillisecond = 800;
+
+uint64_t LeastWorkIn(Duration span) {
+  return kWorkAMillisecond * static_cast<uint64_t>(span.ns) /
+         static_cast<uint64_t>(transport::Milliseconds(1).ns);
+}
+
+}  // namespace
 
 void DrivingWatch::Begin(Time now, uint64_t work) {
   began_at_ = looked_at_ = now;
@@ -16,16 +27,20 @@ void DrivingWatch::Begin(Time now, uint64_t work) {
 bool DrivingWatch::Look(Time now, uint64_t work) {
   const Duration elapsed = now - looked_at_;
   if (elapsed < kFirstTick) return true;  // something else woke the helper
-  constexpr auto kMillisecondNs = static_cast<uint64_t>(transport::Milliseconds(1).ns);
-  const uint64_t least = kWorkAMillisecond * static_cast<uint64_t>(elapsed.ns) / kMillisecondNs;
-  const bool drives = work - work_ >= least;
+  const uint64_t done = work - work_;
+  const bool has_stopped = done == 0;
+  const bool drives = tick_ < kLongestTick ? !has_stopped : done >= LeastWorkIn(elapsed);
   looked_at_ = now;
   work_ = work;
   tick_ = std::min(tick_ * 2, kLongestTick);
   if (drives) return true;
   const bool is_proven = now - began_at_ >= kProof;
-  doubt_ = is_proven ? Duration{0} : std::clamp(doubt_ * 2, kShortestDoubt, kLongestDoubt);
-  not_before_ = now + doubt_;
+  if (is_proven) {
+    doubt_ = {};
+  } else if (has_stopped) {
+    doubt_ = std::clamp(doubt_ * 2, kShortestDoubt, kLongestDoubt);
+    not_before_ = now + doubt_;
+  }
   return false;
 }
 

@@ -293,24 +293,29 @@ Time Engine::Now() {
   return clock_.Now();
 }
 
+void Engine::CountApplicationWork(int work) {
+  application_work_.store(application_work() + static_cast<uint64_t>(work),
+                          std::memory_order_relaxed);
+}
+
 void Engine::FinishVerb() {
   if (in_forked_child()) [[unlikely]] {
     lock_.Unlock();
     return;
   }
   Time now = std::exchange(sent_at_once_, Time{0});
-  bool sent = now != Time{0};
+  int sent = now != Time{0} ? 1 : 0;
   if (HasTransmit()) {
     now = clock_.Now();
-    const auto frames = static_cast<uint32_t>(TransmitBurst(now));
-    sent |= frames != 0;
-    verb_work_.store(verb_work_.load(std::memory_order_relaxed) + frames,
-                     std::memory_order_relaxed);
+    sent += TransmitBurst(now);
   }
   // While answers are awaited others will come to go with these. A message that is alone goes at
   // once.
   const bool awaits_answers = std::exchange(verb_awaits_answers_, false);
-  if (sent) Flush(now, awaits_answers ? flushed_at_ + kLongestWaitForOthers : now);
+  if (sent != 0) {
+    CountApplicationWork(sent);
+    Flush(now, awaits_answers ? flushed_at_ + kLongestWaitForOthers : now);
+  }
   EndPass();
   UnlockAndWakeHelper();
 }
@@ -384,9 +389,7 @@ bool Engine::TryRunOnce() {
 
   // A dedicated thread is faster than this one would be: it has the engine's data in its cache.
   const std::optional<int> done = mode_ == ProgressMode::kAuto ? RunIfFree() : 0;
-  const uint64_t work = static_cast<uint64_t>(kWorkOfAPass + done.value_or(0)) +
-                        verb_work_.exchange(0, std::memory_order_relaxed);
-  application_work_.store(application_work() + work, std::memory_order_relaxed);
+  CountApplicationWork(kWorkOfAPass + done.value_or(0));
   if (!done) {
     pause.PollRefused();
   } else if (*done == 0) {

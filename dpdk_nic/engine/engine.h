@@ -130,8 +130,7 @@ class Engine {
   };
 
   // Asks under the lock, and runs a pass that sends the question, until `ask(now)` returns true or
-  // the timeout ends. Asks again whenever there may be an answer, and sleeps in between: the
-  // helper, or another thread that drives, takes what comes.
+  // the timeout ends. Sleeps in between: the helper, or a thread that drives, takes what comes.
   template <class Ask>
   void AskUntilAnswered(transport::Duration timeout, Ask ask);
   template <class Ask>
@@ -178,6 +177,7 @@ class Engine {
   void SetStandsBy(bool does) { helper_stands_by_.store(does, std::memory_order_relaxed); }
   // Grows with the passes that applications make, and with what they do.
   uint64_t application_work() const { return application_work_.load(std::memory_order_relaxed); }
+  void CountApplicationWork(int work);
   void MarkForked() UROCE_REQUIRES(lock_);
 
   EngineLock lock_;
@@ -209,7 +209,6 @@ class Engine {
   std::string sentence_ UROCE_GUARDED_BY(lock_);  // of the port, to be printed without the lock
   std::atomic<bool> in_forked_child_{false};
   alignas(64) std::atomic<uint64_t> application_work_{0};  // not exact: threads overwrite it
-  std::atomic<uint32_t> verb_work_{0};  // frames that verbs sent since the last pass
   std::atomic<bool> helper_stands_by_{false};
   std::atomic<bool> application_waits_{false};
   alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> loopback_frame_

@@ -39,8 +39,8 @@ struct SchedulingAttributes {
 };
 
 // Asks for the shortest time slices that there are. From Linux 6.12 on a thread that wakes up takes
-// the processor at once from a thread with longer slices. Otherwise it waits for the end of that
-// one's slice: a program that spins on memory would hold up for milliseconds what is to write there.
+// the processor at once from one with longer slices. Otherwise it waits for the end of that one's
+// slice: a program that spins on memory would hold up for milliseconds what is to write there.
 void AskForShortSlices() {
   constexpr uint64_t kShortestNs = 100'000;
   SchedulingAttributes attributes{};
@@ -109,6 +109,7 @@ void PollLoop::Spin() {
 bool PollLoop::PollWhileBusy(bool just_woken) {
   Time give_up = just_woken ? Now() + kSpin : Time{0};
   pause_.PollWorked();
+  source_.HasCompany();
   while (!stopping()) {
     const bool worked = source_.RunPass();
     if (source_.IsDrivenElsewhere()) return true;
@@ -119,7 +120,7 @@ bool PollLoop::PollWhileBusy(bool just_woken) {
       nap_ = kShortestNap;
       continue;
     }
-    if (now >= give_up || pause_.IsHogged(now)) break;
+    if (now >= give_up || (pause_.IsHogged(now) && !source_.HasCompany())) break;
     if (!pause_.PollFailed()) SpinPause();
   }
   return false;

@@ -42,6 +42,8 @@ class PollLoop {
     virtual void EndSleep(const SleepPlan& plan, bool woken) = 0;
     // Whether another thread drives. Asked after each pass.
     virtual bool IsDrivenElsewhere() { return false; }
+    // Whether another thread made passes since this was asked last.
+    virtual bool HasCompany() { return false; }
     // Returns when no other thread drives any more.
     virtual void StandBy() {}
   };

@@ -60,6 +60,11 @@ bool Progress::IsDrivenElsewhere() {
          engine_.application_work() - work_before_ >= kWorkThatDrives && watch_.MayBegin(Now());
 }
 
+bool Progress::HasCompany() {
+  const uint64_t before = std::exchange(work_seen_, engine_.application_work());
+  return work_seen_ != before;
+}
+
 void Progress::StandBy() {
   watch_.Begin(Now(), engine_.application_work());
   engine_.SetStandsBy(true);
@@ -80,7 +85,8 @@ void Progress::EndSleep(const SleepPlan& plan, bool woken) {
     lingering_ = woken;
     engine_.EndSleep();
   }
-  work_before_ = engine_.application_work();
+  // Frames that an application takes may wake us all the same.
+  if (!woken) work_before_ = engine_.application_work();
 }
 
 }  // namespace uroce::nic

@@ -31,12 +31,14 @@ class Progress final : private PollLoop::Source {
   SleepPlan PlanSleep() override;
   void EndSleep(const SleepPlan& plan, bool woken) override;
   bool IsDrivenElsewhere() override;
+  bool HasCompany() override;
   void StandBy() override;
 
   Engine& engine_;
   PollLoop loop_{*this};
   DrivingWatch watch_;
-  uint64_t work_before_ = 0;  // of the application, at the last sleep
+  uint64_t work_before_ = 0;  // of the application, at the last sleep that nothing ended
+  uint64_t work_seen_ = 0;    // of the application, by HasCompany
   bool lingering_ = true;     // worked since the last long sleep
 };
 

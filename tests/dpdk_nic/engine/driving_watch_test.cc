@@ -58,12 +58,13 @@ TEST_F(DrivingWatchTest, ThreadThatDrivesIsLookedAtOnceAMillisecond) {
   EXPECT_LE(looks, 1'000);
 }
 
-TEST_F(DrivingWatchTest, ThreadThatWaitsForEventsDoesNotDrive) {
+TEST_F(DrivingWatchTest, ThreadThatWaitsForEventsIsFoundOutInSomeLooks) {
   Begin();
-  EXPECT_EQ(TrustFor(Milliseconds(1), DrivingWatch::kWorkAMillisecond * 9 / 10), 0);
-  now_ = now_ + DrivingWatch::kLongestDoubt;
+  EXPECT_EQ(TrustFor(Milliseconds(1), 40), 8 / 2) << "the first looks want to see any work";
+  EXPECT_EQ(TrustFor(Milliseconds(5), 700), 0);
+  EXPECT_EQ(Doubt(), Duration{0}) << "it has not stopped";
   Begin();
-  EXPECT_GT(TrustFor(Milliseconds(1), DrivingWatch::kWorkAMillisecond), 0);
+  EXPECT_GT(TrustFor(Milliseconds(5), 800), 0);
 }
 
 TEST_F(DrivingWatchTest, ThreadThatStopsAtOnceIsFoundOutSoonAndTrustedLessAndLess) {
@@ -76,7 +77,7 @@ TEST_F(DrivingWatchTest, ThreadThatStopsAtOnceIsFoundOutSoonAndTrustedLessAndLes
   }
 }
 
-// A millisecond of ten seconds, of which each round of the program is some microseconds.
+// Some milliseconds of ten seconds.
 TEST_F(DrivingWatchTest, ProgramThatSpinsOnMemoryBetweenPollsLosesLittle) {
   const Time end = now_ + Milliseconds(10'000);
   Duration lost;
@@ -85,7 +86,7 @@ TEST_F(DrivingWatchTest, ProgramThatSpinsOnMemoryBetweenPollsLosesLittle) {
     lost = lost + Stop();
     Doubt();
   }
-  EXPECT_LT(lost, Milliseconds(10));
+  EXPECT_LT(lost, Milliseconds(20));
 }
 
 TEST_F(DrivingWatchTest, ThreadThatDroveForLongIsTrustedAgainAtOnce) {
