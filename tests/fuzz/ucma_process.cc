@@ -94,6 +94,7 @@ class UcmaProcess::Device : public DeviceAccess {
     }
   }
 
+  bool has_failed() override { return false; }
   const DeviceFacts& facts() override {
     facts_.gids = process_.gids_;
     return facts_;
