@@ -3,10 +3,10 @@
 #include <algorithm>
 
 namespace uroce::nic {
+namespace {
 
 using transport::Duration;
 using transport::Time;
-namespace {
 
 // More than a program does that waits for events: each event costs it a wake-up of 20 us.
 constexpr uint64_t kWorkAMillisecond = 800;

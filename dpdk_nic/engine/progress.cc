@@ -73,6 +73,7 @@ void Progress::StandBy() {
   } while (watch_.Look(Now(), engine_.application_work()) && !engine_.answers_awaited() &&
            !engine_.application_waits() && !loop_.stopping());
   engine_.SetStandsBy(false);
+  work_before_ = engine_.application_work();
   lingering_ = true;
 }
 

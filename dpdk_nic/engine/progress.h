@@ -37,7 +37,7 @@ class Progress final : private PollLoop::Source {
   Engine& engine_;
   PollLoop loop_{*this};
   DrivingWatch watch_;
-  uint64_t work_before_ = 0;  // of the application, at the last sleep that nothing ended
+  uint64_t work_before_ = 0;  // of the application, when it last seemed not to drive
   uint64_t work_seen_ = 0;    // of the application, by HasCompany
   bool lingering_ = true;     // worked since the last long sleep
 };
