@@ -273,6 +273,7 @@ TEST_F(UdpMulticastTest, GroupThatIsJoinedWhileThePortIsTakenIsJoinedLater) {
   UniqueFd owner(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const SocketAddress any = SocketAddress::Make(Gid::FromIpv4({}), 4'791, 0);
   ASSERT_EQ(bind(owner.get(), any.get(), any.bytes), 0);
+  EXPECT_EQ(near->JoinGroup(Group(3)), PathState::kUnreachable);
   EXPECT_EQ(near->JoinGroup(Group(1)), PathState::kUnreachable);
   EXPECT_EQ(near->JoinGroup(Group(2)), PathState::kUnreachable);
   const auto notice = near->TakeNotice();
@@ -284,16 +285,18 @@ TEST_F(UdpMulticastTest, GroupThatIsJoinedWhileThePortIsTakenIsJoinedLater) {
   PacketPort::Path path;
   path.remote_gid = kFar;
   ASSERT_EQ(near->PreparePath(path), PathState::kReady);
+  near->LeaveGroup(Group(3));  // before it is joined
   while (near->keeps_frames()) near->ServeLink();
-  Send(far.get(), FramesTo(Group(2), kFar, 1));
-  Send(far.get(), FramesTo(Group(1), kFar, 1));
-  EXPECT_EQ(Receive(near.get(), kFar, Group(1), 1).size(), 1u) << "and nothing to the other";
+  for (const uint32_t group : {2u, 3u, 1u}) Send(far.get(), FramesTo(Group(group), kFar, 1));
+  EXPECT_EQ(Receive(near.get(), kFar, Group(1), 1).size(), 1u) << "and nothing to the others";
 }
 
 TEST_F(UdpMulticastTest, GroupIsLeftAndJoinedAgain) {
   const auto far = OpenFar();
   const auto near = CreateNear();
+  ASSERT_EQ(near->JoinGroup(Group(0)), PathState::kReady);
   ASSERT_EQ(near->JoinGroup(Group(1)), PathState::kReady);
+  near->LeaveGroup(Group(0));  // goes first, when the other one is joined again
   near->LeaveGroup(Group(1));
   ASSERT_EQ(near->JoinGroup(Group(1)), PathState::kReady);
   while (near->keeps_frames()) near->ServeLink();
