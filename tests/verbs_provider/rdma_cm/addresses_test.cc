@@ -230,14 +230,7 @@ TEST_F(AddressesTest, RouteIsResolvedAfterTheAddress) {
 // ib_sa_pack_path of Linux: the field has six bits.
 TEST_F(AddressesTest, PacketLifeTimeThatIsTooLongLeavesItsSelector) {
   const uint32_t id = host_.Create();
-  const uint8_t timeout = 255;
-  ASSERT_EQ(host_.Write(RDMA_USER_CM_CMD_SET_OPTION,
-                        rdma_ucm_set_option{.optval = reinterpret_cast<uintptr_t>(&timeout),
-                                            .id = id,
-                                            .level = RDMA_OPTION_ID,
-                                            .optname = RDMA_OPTION_ID_ACK_TIMEOUT,
-                                            .optlen = sizeof timeout}),
-            0);
+  ASSERT_EQ(host_.SetAckTimeout(id, 255), 0);
   ASSERT_EQ(host_.Resolve(id, Ipv4(kRemote, kPort)), 0);
   ASSERT_EQ(host_.ResolveRoute(id), 0);
   EXPECT_EQ(QueryPath(host_, id)[56], 0x80 | (254 & 63));

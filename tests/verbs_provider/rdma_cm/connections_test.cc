@@ -177,14 +177,7 @@ TEST_F(ConnectionsTest, AckTimeoutIsTheOneThatWasSet) {
   ASSERT_EQ(server_.Bind(listener_, Any(kPort)), 0);
   ASSERT_EQ(server_.Listen(listener_), 0);
   client_id_ = client_.Create();
-  const uint8_t timeout = 12;
-  ASSERT_EQ(client_.Write(RDMA_USER_CM_CMD_SET_OPTION,
-                          rdma_ucm_set_option{.optval = reinterpret_cast<uintptr_t>(&timeout),
-                                              .id = client_id_,
-                                              .level = RDMA_OPTION_ID,
-                                              .optname = RDMA_OPTION_ID_ACK_TIMEOUT,
-                                              .optlen = 1}),
-            0);
+  ASSERT_EQ(client_.SetAckTimeout(client_id_, 12), 0);
   ASSERT_EQ(client_.Resolve(client_id_, Ipv4(server_, kPort)), 0);
   client_.Expect(UserEvent::kAddressResolved);
   ASSERT_EQ(client_.ResolveRoute(client_id_), 0);
@@ -203,13 +196,8 @@ TEST_F(ConnectionsTest, AckTimeoutIsForThoseThatWaitForAcks) {
   constexpr std::pair<uint8_t, int> kTypes[] = {
       {2, 0}, {3, EINVAL}, {4, EINVAL}, {9, 0}, {10, EINVAL}};
   for (const auto& [qp_type, error] : kTypes) {
-    const uint8_t timeout = 12;
-    const rdma_ucm_set_option command{.optval = reinterpret_cast<uintptr_t>(&timeout),
-                                      .id = client_.Create(RDMA_PS_IB, qp_type),
-                                      .level = RDMA_OPTION_ID,
-                                      .optname = RDMA_OPTION_ID_ACK_TIMEOUT,
-                                      .optlen = 1};
-    EXPECT_EQ(client_.Write(RDMA_USER_CM_CMD_SET_OPTION, command), error) << int{qp_type};
+    EXPECT_EQ(client_.SetAckTimeout(client_.Create(RDMA_PS_IB, qp_type), 12), error)
+        << int{qp_type};
   }
 }
 
@@ -408,30 +396,6 @@ TEST_F(ConnectionsTest, RejectedDatagramServiceIsUnreachable) {
 
 class MulticastTest : public testing::Test {
  protected:
-  int Join(uint32_t id, uint32_t& member, uint16_t flags = RDMA_MC_JOIN_FLAG_FULLMEMBER) {
-    rdma_ucm_create_id_resp answer{};
-    rdma_ucm_join_mcast command{};
-    command.response = reinterpret_cast<uintptr_t>(&answer);
-    command.uid = 77;
-    command.id = id;
-    command.addr_size = sizeof(sockaddr_in);
-    command.join_flags = flags;
-    const sockaddr_in group = Ipv4(0xef01'0203, 0);
-    std::memcpy(&command.addr, &group, sizeof group);
-    const int error = host_.Write(RDMA_USER_CM_CMD_JOIN_MCAST, command, sizeof answer);
-    member = answer.id;
-    return error;
-  }
-  int Leave(uint32_t member, uint32_t& events_reported) {
-    rdma_ucm_destroy_id_resp answer{};
-    rdma_ucm_destroy_id command{};
-    command.response = reinterpret_cast<uintptr_t>(&answer);
-    command.id = member;
-    const int error = host_.Write(RDMA_USER_CM_CMD_LEAVE_MCAST, command, sizeof answer);
-    events_reported = answer.events_reported;
-    return error;
-  }
-
   Network network_;
   Host host_{network_, 1};
 };
@@ -440,7 +404,7 @@ TEST_F(MulticastTest, GroupIsJoinedAndLeft) {
   const uint32_t id = host_.Create(RDMA_PS_UDP);
   ASSERT_EQ(host_.Bind(id, Ipv4(host_, 0)), 0);
   uint32_t member = 99;
-  ASSERT_EQ(Join(id, member), 0);
+  ASSERT_EQ(host_.Join(id, member), 0);
   const auto event = host_.Expect(UserEvent::kMulticastJoin);
   EXPECT_EQ(event.uid, 77u);
   EXPECT_EQ(event.id, member);
@@ -451,9 +415,9 @@ TEST_F(MulticastTest, GroupIsJoinedAndLeft) {
   EXPECT_EQ(0, std::memcmp(ud.ah_attr.grh.dgid, group.bytes.data(), 16));
   EXPECT_EQ(ud.ah_attr.grh.sgid_index, 1);
   uint32_t events_reported = 0;
-  ASSERT_EQ(Leave(member, events_reported), 0);
+  ASSERT_EQ(host_.Leave(member, events_reported), 0);
   EXPECT_EQ(events_reported, 1u);
-  EXPECT_EQ(Leave(member, events_reported), ENOENT);
+  EXPECT_EQ(host_.Leave(member, events_reported), ENOENT);
   uint32_t id_events = 0;
   ASSERT_EQ(host_.Destroy(id, &id_events), 0);
   EXPECT_EQ(id_events, 1u);
@@ -463,7 +427,7 @@ TEST_F(MulticastTest, UnreadJoinIsWithdrawn) {
   const uint32_t id = host_.Create(RDMA_PS_UDP);
   ASSERT_EQ(host_.Bind(id, Ipv4(host_, 0)), 0);
   uint32_t member = 99;
-  ASSERT_EQ(Join(id, member), 0);
+  ASSERT_EQ(host_.Join(id, member), 0);
   ASSERT_EQ(host_.Destroy(id), 0);
   host_.ExpectNoEvent();
 }
@@ -471,13 +435,13 @@ TEST_F(MulticastTest, UnreadJoinIsWithdrawn) {
 TEST_F(MulticastTest, OnlyDatagramsOfADeviceMayJoin) {
   uint32_t member = 0;
   const uint32_t unbound = host_.Create(RDMA_PS_UDP);
-  EXPECT_EQ(Join(unbound, member), EINVAL);
+  EXPECT_EQ(host_.Join(unbound, member), EINVAL);
   const uint32_t connected = host_.Create(RDMA_PS_TCP);
   ASSERT_EQ(host_.Bind(connected, Ipv4(host_, 0)), 0);
-  EXPECT_EQ(Join(connected, member), EINVAL);
+  EXPECT_EQ(host_.Join(connected, member), EINVAL);
   const uint32_t id = host_.Create(RDMA_PS_UDP);
   ASSERT_EQ(host_.Bind(id, Ipv4(host_, 0)), 0);
-  EXPECT_EQ(Join(id, member, 2), EINVAL);
+  EXPECT_EQ(host_.Join(id, member, 2), EINVAL);
 }
 
 }  // namespace

@@ -181,28 +181,16 @@ TEST_F(DeviceRemovalTest, NothingComesToTheIdsAnyMore) {
 
 TEST_F(DeviceRemovalTest, GroupGoesWithTheId) {
   const uint32_t id = Bound(server_, 0, RDMA_PS_UDP);
-  rdma_ucm_create_id_resp joined{};
-  rdma_ucm_join_mcast join{};
-  join.response = reinterpret_cast<uintptr_t>(&joined);
-  join.uid = 77;
-  join.id = id;
-  join.addr_size = sizeof(sockaddr_in);
-  join.join_flags = RDMA_MC_JOIN_FLAG_FULLMEMBER;
-  const sockaddr_in group = Ipv4(0xef01'0203, 0);
-  std::memcpy(&join.addr, &group, sizeof group);
-  ASSERT_EQ(server_.Write(RDMA_USER_CM_CMD_JOIN_MCAST, join, sizeof joined), 0);
+  uint32_t member = 0;
+  ASSERT_EQ(server_.Join(id, member), 0);
   Fail(server_);
   server_.Expect(UserEvent::kMulticastJoin);
   EXPECT_EQ(server_.Expect(UserEvent::kDeviceRemoval).id, id);
-  rdma_ucm_destroy_id_resp left{};
-  rdma_ucm_destroy_id leave{};
-  leave.response = reinterpret_cast<uintptr_t>(&left);
-  leave.id = joined.id;
-  EXPECT_EQ(server_.Write(RDMA_USER_CM_CMD_LEAVE_MCAST, leave, sizeof left), ENXIO);
   uint32_t events_reported = 0;
+  EXPECT_EQ(server_.Leave(member, events_reported), ENXIO);
   EXPECT_EQ(server_.Destroy(id, &events_reported), 0);
   EXPECT_EQ(events_reported, 2u);
-  EXPECT_EQ(server_.Write(RDMA_USER_CM_CMD_LEAVE_MCAST, leave, sizeof left), ENOENT);
+  EXPECT_EQ(server_.Leave(member, events_reported), ENOENT);
 }
 
 }  // namespace

@@ -129,6 +129,40 @@ int Host::InitQp(uint32_t id, uint32_t state, ib_uverbs_qp_attr& answer) {
   return Write(RDMA_USER_CM_CMD_INIT_QP_ATTR, command, sizeof answer);
 }
 
+int Host::SetAckTimeout(uint32_t id, uint8_t timeout) {
+  return Write(RDMA_USER_CM_CMD_SET_OPTION,
+               rdma_ucm_set_option{.optval = reinterpret_cast<uintptr_t>(&timeout),
+                                   .id = id,
+                                   .level = RDMA_OPTION_ID,
+                                   .optname = RDMA_OPTION_ID_ACK_TIMEOUT,
+                                   .optlen = sizeof timeout});
+}
+
+int Host::Join(uint32_t id, uint32_t& member, uint16_t flags) {
+  rdma_ucm_create_id_resp answer{};
+  rdma_ucm_join_mcast command{};
+  command.response = reinterpret_cast<uintptr_t>(&answer);
+  command.uid = 77;
+  command.id = id;
+  command.addr_size = sizeof(sockaddr_in);
+  command.join_flags = flags;
+  const sockaddr_in group = Ipv4(0xef01'0203, 0);
+  std::memcpy(&command.addr, &group, sizeof group);
+  const int error = Write(RDMA_USER_CM_CMD_JOIN_MCAST, command, sizeof answer);
+  member = answer.id;
+  return error;
+}
+
+int Host::Leave(uint32_t member, uint32_t& events_reported) {
+  rdma_ucm_destroy_id_resp answer{};
+  rdma_ucm_destroy_id command{};
+  command.response = reinterpret_cast<uintptr_t>(&answer);
+  command.id = member;
+  const int error = Write(RDMA_USER_CM_CMD_LEAVE_MCAST, command, sizeof answer);
+  events_reported = answer.events_reported;
+  return error;
+}
+
 int Host::GetEvent(rdma_ucm_event_resp& event, Channel* channel) {
   rdma_ucm_get_event command{};
   command.response = reinterpret_cast<uintptr_t>(&event);

@@ -92,6 +92,11 @@ class Host {
     return Write(RDMA_USER_CM_CMD_DISCONNECT, rdma_ucm_disconnect{id});
   }
   int InitQp(uint32_t id, uint32_t state, ib_uverbs_qp_attr& answer);
+  // 4.096 us * 2^timeout.
+  int SetAckTimeout(uint32_t id, uint8_t timeout);
+  // The group 239.1.2.3, as user id 77.
+  int Join(uint32_t id, uint32_t& member, uint16_t flags = RDMA_MC_JOIN_FLAG_FULLMEMBER);
+  int Leave(uint32_t member, uint32_t& events_reported);
   int GetEvent(rdma_ucm_event_resp& event, Channel* channel = nullptr);
   // The next event, which has to be of this kind.
   rdma_ucm_event_resp Expect(UserEvent kind);
