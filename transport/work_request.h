@@ -92,6 +92,18 @@ struct SendWorkRequest : SendOperation, SendOperands {
   const AddressVector* address = nullptr;
 };
 
+// What most send work requests are: a SEND or WRITE of RC from one piece of memory that is not
+// copied when it is posted, without immediate data, and not fenced.
+struct PlainSendRequest {
+  SendOpcode opcode = SendOpcode::kSend;  // kSend or kRdmaWrite
+  bool signaled = false;
+  bool solicited = false;
+  uint64_t wr_id = 0;
+  ScatterGatherEntry piece{};   // of at least one byte
+  uint64_t remote_address = 0;  // kRdmaWrite
+  RKey rkey{};                  // kRdmaWrite
+};
+
 struct ReceiveWorkRequest {
   uint64_t wr_id = 0;
   std::span<const ScatterGatherEntry> sges;

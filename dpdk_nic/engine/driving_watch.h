@@ -30,7 +30,7 @@ class DrivingWatch {
 
   bool MayBegin(transport::Time now) const { return now >= not_before_; }
 
-  // `work` is Engine::application_work() at that time.
+  // `work` is DrivingNotes::application_work() at that time.
   void Begin(transport::Time now, uint64_t work);
   transport::Time next_look() const { return looked_at_ + tick_; }
   // The next look, or an earlier one. False if it drives no more.

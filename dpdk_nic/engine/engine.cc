@@ -86,10 +86,12 @@ Engine::~Engine() {
 
 // One pass. Receiving comes first and sending last, so that what arrived together is acknowledged
 // together.
-int Engine::RunOnce(Time now) {
+int Engine::RunOnce(Time now, Driver driver) {
   const int received = ReceiveBurst(now);
   const int due = RunDeadlines(now);
-  const int sent = TransmitBurst(now);
+  // Held answers count as work: the helper makes another pass at once.
+  const bool holds = driver == Driver::kHelper && answer_hold_.Holds(now, received);
+  const int sent = holds ? 1 : TransmitBurst(now);
   Flush(now, sent != 0 ? now : kNever);
   EndPass();
   return received + due + sent;
@@ -98,7 +100,7 @@ int Engine::RunOnce(Time now) {
 // Frames wait for others only while an application makes passes all the time: one flushes.
 void Engine::Flush(Time now, Time limit) {
   flush_by_ = std::min(flush_by_, limit);
-  const bool may_wait = now < flush_by_ && helper_stands_by_.load(std::memory_order_relaxed);
+  const bool may_wait = now < flush_by_ && notes_.helper_stands_by();
   if (may_wait) return port_->FlushSoon();
   port_->Flush();
   flush_by_ = kNever;
@@ -212,8 +214,7 @@ int Engine::TransmitToPort(Time now) {
   return sent;
 }
 
-template <class HasFrame, class PollFrame>
-int Engine::Transmit(Time now, Route route, int most, HasFrame has_frame, PollFrame poll_frame) {
+int Engine::Transmit(Time now, Route route, int most, auto has_frame, auto poll_frame) {
   int sent = 0;
   while (sent < most && has_frame()) {
     const transport::FrameRoom room = port_->AcquireTransmit(route);
@@ -293,11 +294,6 @@ Time Engine::Now() {
   return clock_.Now();
 }
 
-void Engine::CountApplicationWork(int work) {
-  application_work_.store(application_work() + static_cast<uint64_t>(work),
-                          std::memory_order_relaxed);
-}
-
 void Engine::FinishVerb() {
   if (in_forked_child()) [[unlikely]] {
     lock_.Unlock();
@@ -313,19 +309,11 @@ void Engine::FinishVerb() {
   // once.
   const bool awaits_answers = std::exchange(verb_awaits_answers_, false);
   if (sent != 0) {
-    CountApplicationWork(sent);
+    notes_.CountApplicationWork(sent);
     Flush(now, awaits_answers ? flushed_at_ + kLongestWaitForOthers : now);
   }
   EndPass();
   UnlockAndWakeHelper();
-}
-
-transport::Status Engine::PostSend(const Verb& /*verb*/, transport::QueuePair& qp,
-                                   const transport::SendWorkRequest& request)
-    UROCE_NO_THREAD_SAFETY_ANALYSIS {
-  const transport::Status status = qp.QueueSend(request);
-  if (status == transport::Status::kOk && !SendAtOnce(qp)) qp.SendsPosted();
-  return status;
 }
 
 // False if the request has to take its turn: another frame waits, or the port takes none now.
@@ -344,39 +332,41 @@ bool Engine::SendAtOnce(transport::QueuePair& qp) {
   return true;
 }
 
+void Engine::UnlockAndWakeHelper() {
+  const bool nobody_to_tell = helper_sleeps_until_ == Time{0} && sentence_.empty() && !has_news_ &&
+                              endpoint_.is_event_awaited() == notes_.application_waits();
+  if (nobody_to_tell) [[likely]]
+    return lock_.Unlock();
+  UnlockAndTell();
+}
+
 // Wakes the helper if it sleeps longer than what is to be done now can wait. Logs without the lock:
 // a message costs system calls.
-void Engine::UnlockAndWakeHelper() {
+void Engine::UnlockAndTell() {
   bool wake = helper_sleeps_until_ > Time{0} &&
               (HasTransmit() || port_->keeps_frames() || NextDeadline() < helper_sleeps_until_);
   if (wake) helper_sleeps_until_ = Time{0};
-  if (const bool waits = endpoint_.is_event_awaited(); waits != application_waits()) [[unlikely]] {
-    application_waits_.store(waits, std::memory_order_relaxed);
-    wake |= waits && helper_stands_by_.load(std::memory_order_relaxed);
+  if (const bool waits = endpoint_.is_event_awaited(); waits != notes_.application_waits()) {
+    notes_.SetApplicationWaits(waits);
+    wake |= waits && notes_.helper_stands_by();
   }
-  if (sentence_.empty()) [[likely]] {
-    Unlock();
-  } else {
-    const std::string sentence = std::exchange(sentence_, {});
-    Unlock();
-    Log(LogLevel::kWarning, sentence);
-  }
+  const std::string sentence = std::exchange(sentence_, {});
+  Unlock();
+  if (!sentence.empty()) Log(LogLevel::kWarning, sentence);
   if (wake) progress_->Wake();
 }
 
 // Ends a pass.
 void Engine::Unlock() {
   const bool has_news = std::exchange(has_news_, false);
-  if (has_news) [[unlikely]]
-    news_.Count();
+  if (has_news) news_.Count();
   lock_.Unlock();
-  if (has_news) [[unlikely]]
-    news_.Wake();
+  if (has_news) news_.Wake();
 }
 
-std::optional<int> Engine::RunIfFree() {
+std::optional<int> Engine::RunIfFree(Driver driver) {
   if (!lock_.TryLock()) return std::nullopt;
-  const int done = RunOnce(clock_.Now());
+  const int done = RunOnce(clock_.Now(), driver);
   UnlockAndWakeHelper();
   return done;
 }
@@ -388,8 +378,9 @@ bool Engine::TryRunOnce() {
   PrepareThread();
 
   // A dedicated thread is faster than this one would be: it has the engine's data in its cache.
-  const std::optional<int> done = mode_ == ProgressMode::kAuto ? RunIfFree() : 0;
-  CountApplicationWork(kWorkOfAPass + done.value_or(0));
+  const std::optional<int> done =
+      mode_ == ProgressMode::kAuto ? RunIfFree(Driver::kApplication) : 0;
+  notes_.CountApplicationWork(kWorkOfAPass + done.value_or(0));
   if (!done) {
     pause.PollRefused();
   } else if (*done == 0) {
@@ -401,8 +392,7 @@ bool Engine::TryRunOnce() {
   return false;
 }
 
-template <class Ask>
-void Engine::AskUntilAnswered(Duration timeout, Ask ask) {
+void Engine::AskUntilAnswered(Duration timeout, auto ask) {
   const EventCount::Waiter waiter(news_);
   const Time give_up = Now() + timeout;
   PrepareThread();
@@ -412,7 +402,7 @@ void Engine::AskUntilAnswered(Duration timeout, Ask ask) {
     const bool answered = ask(now, *port_);
     if (!in_forked_child()) {
       if (is_first) next_link_service_ = now;
-      RunOnce(now);
+      RunOnce(now, Driver::kApplication);
     }
     const uint32_t seen = news_.now();
     UnlockAndWakeHelper();
@@ -431,8 +421,7 @@ std::optional<MacAddress> Engine::ResolveNeighbor(const Gid& gid, Duration timeo
   return mac;
 }
 
-template <class Ask>
-PacketPort::PathState Engine::AskPort(Duration timeout, Ask ask) {
+PacketPort::PathState Engine::AskPort(Duration timeout, auto ask) {
   auto state = PacketPort::PathState::kReady;
   AskUntilAnswered(timeout, [&](Time, PacketPort& port) {
     if (!in_forked_child()) state = ask(port);

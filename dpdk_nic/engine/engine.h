@@ -7,6 +7,8 @@
 #include <string>
 
 #include "dpdk_nic/base/thread_annotations.h"
+#include "dpdk_nic/engine/answer_hold.h"
+#include "dpdk_nic/engine/driving_notes.h"
 #include "dpdk_nic/engine/engine_clock.h"
 #include "dpdk_nic/engine/engine_lock.h"
 #include "dpdk_nic/engine/engine_options.h"
@@ -70,8 +72,12 @@ class Engine {
   // QueuePair::PostSend, within a verb. A request that nothing keeps from going out is sent at
   // once, and seen by the peer when the verb ends; others are sent at the end of the verb, or
   // later.
-  transport::Status PostSend(const Verb& verb, transport::QueuePair& qp,
-                             const transport::SendWorkRequest& request);
+  transport::Status PostSend(const Verb& /*verb*/, transport::QueuePair& qp,
+                             const auto& request) UROCE_NO_THREAD_SAFETY_ANALYSIS {
+    const transport::Status status = qp.QueueSend(request);
+    if (status == transport::Status::kOk && !SendAtOnce(qp)) qp.SendsPosted();
+    return status;
+  }
 
   // The time of completions: CLOCK_MONOTONIC, within a microsecond.
   transport::Time Now();
@@ -131,15 +137,15 @@ class Engine {
 
   // Asks under the lock, and runs a pass that sends the question, until `ask(now)` returns true or
   // the timeout ends. Sleeps in between: the helper, or a thread that drives, takes what comes.
-  template <class Ask>
-  void AskUntilAnswered(transport::Duration timeout, Ask ask);
-  template <class Ask>
-  PacketPort::PathState AskPort(transport::Duration timeout, Ask ask);
+  void AskUntilAnswered(transport::Duration timeout, auto ask);
+  PacketPort::PathState AskPort(transport::Duration timeout, auto ask);
 
+  // Who makes a pass: an application thread may not come back for what is left to be done.
+  enum class Driver { kApplication, kHelper };
   // One pass; nullopt if another thread makes one.
-  std::optional<int> RunIfFree();
+  std::optional<int> RunIfFree(Driver driver);
   // Returns how many frames and deadlines there were.
-  int RunOnce(transport::Time now) UROCE_REQUIRES(lock_);
+  int RunOnce(transport::Time now, Driver driver) UROCE_REQUIRES(lock_);
   int ReceiveBurst(transport::Time now) UROCE_REQUIRES(lock_);
   void Accept(transport::Time now, const PacketPort::ReceivedFrame& frame) UROCE_REQUIRES(lock_);
   void FollowNeighbors() UROCE_REQUIRES(lock_);
@@ -153,9 +159,8 @@ class Engine {
   int TransmitBurst(transport::Time now) UROCE_REQUIRES(lock_);
   int TransmitToPort(transport::Time now) UROCE_REQUIRES(lock_);
   // Sends until there is no frame, the port takes none or `most` have gone; returns how many.
-  template <class HasFrame, class PollFrame>
-  int Transmit(transport::Time now, transport::Route route, int most, HasFrame has_frame,
-               PollFrame poll_frame) UROCE_REQUIRES(lock_);
+  int Transmit(transport::Time now, transport::Route route, int most, auto has_frame,
+               auto poll_frame) UROCE_REQUIRES(lock_);
   int TransmitFromLinkLayer(transport::Time now) UROCE_REQUIRES(lock_);
   int TransmitTo(transport::Route route, transport::Time now, int most) UROCE_REQUIRES(lock_);
   void Commit(transport::Time now, transport::Route route, std::span<const uint8_t> frame,
@@ -168,16 +173,12 @@ class Engine {
 
   void FinishVerb() UROCE_RELEASE(lock_);
   void UnlockAndWakeHelper() UROCE_RELEASE(lock_);
+  void UnlockAndTell() UROCE_RELEASE(lock_);
   void Unlock() UROCE_RELEASE(lock_);
   SleepPlan PlanSleep(transport::Time latest);
   void EndSleep();
   // An answer that a thread waits for cannot wait until an application that drives looks for it.
   bool answers_awaited() const { return news_.has_waiters(); }
-  bool application_waits() const { return application_waits_.load(std::memory_order_relaxed); }
-  void SetStandsBy(bool does) { helper_stands_by_.store(does, std::memory_order_relaxed); }
-  // Grows with the passes that applications make, and with what they do.
-  uint64_t application_work() const { return application_work_.load(std::memory_order_relaxed); }
-  void CountApplicationWork(int work);
   void MarkForked() UROCE_REQUIRES(lock_);
 
   EngineLock lock_;
@@ -193,6 +194,7 @@ class Engine {
   const std::unique_ptr<PublishedState> published_state_;
   transport::Endpoint endpoint_ UROCE_GUARDED_BY(lock_);
   EngineClock clock_ UROCE_GUARDED_BY(lock_);
+  AnswerHold answer_hold_ UROCE_GUARDED_BY(lock_);
   transport::Time next_link_service_ UROCE_GUARDED_BY(lock_);
   transport::Route next_route_ UROCE_GUARDED_BY(lock_) = transport::Route::kWire;  // sends next
   // The helper sleeps until then and has to be woken for anything earlier; 0: it need not be woken.
@@ -208,9 +210,7 @@ class Engine {
   EventCount news_;
   std::string sentence_ UROCE_GUARDED_BY(lock_);  // of the port, to be printed without the lock
   std::atomic<bool> in_forked_child_{false};
-  alignas(64) std::atomic<uint64_t> application_work_{0};  // not exact: threads overwrite it
-  std::atomic<bool> helper_stands_by_{false};
-  std::atomic<bool> application_waits_{false};
+  DrivingNotes notes_;
   alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> loopback_frame_
       UROCE_GUARDED_BY(lock_);
   std::unique_ptr<Progress> progress_;

@@ -23,7 +23,7 @@ constexpr char kThreadName[] = "uroce-engine";
 constexpr Duration kLinger = Milliseconds(20);
 
 // An application thread that has done as much since the last sleep is driving
-// (Engine::application_work): 8 passes, or fewer that had more to do.
+// (DrivingNotes::application_work): 8 passes, or fewer that had more to do.
 constexpr uint64_t kWorkThatDrives = 32;
 
 // The last one: interrupts and the first threads of most programs tend to be on the first.
@@ -50,30 +50,31 @@ Progress::~Progress() {
 }
 
 bool Progress::RunPass() {
-  const bool worked = engine_.RunIfFree().value_or(0) != 0;
+  const bool worked = engine_.RunIfFree(Engine::Driver::kHelper).value_or(0) != 0;
   lingering_ |= worked;
   return worked;
 }
 
 bool Progress::IsDrivenElsewhere() {
-  return !engine_.application_waits() &&
-         engine_.application_work() - work_before_ >= kWorkThatDrives && watch_.MayBegin(Now());
+  return !engine_.notes_.application_waits() &&
+         engine_.notes_.application_work() - work_before_ >= kWorkThatDrives &&
+         watch_.MayBegin(Now());
 }
 
 bool Progress::HasCompany() {
-  const uint64_t before = std::exchange(work_seen_, engine_.application_work());
+  const uint64_t before = std::exchange(work_seen_, engine_.notes_.application_work());
   return work_seen_ != before;
 }
 
 void Progress::StandBy() {
-  watch_.Begin(Now(), engine_.application_work());
-  engine_.SetStandsBy(true);
+  watch_.Begin(Now(), engine_.notes_.application_work());
+  engine_.notes_.SetHelperStandsBy(true);
   do {
     loop_.Wait(watch_.next_look());
-  } while (watch_.Look(Now(), engine_.application_work()) && !engine_.answers_awaited() &&
-           !engine_.application_waits() && !loop_.stopping());
-  engine_.SetStandsBy(false);
-  work_before_ = engine_.application_work();
+  } while (watch_.Look(Now(), engine_.notes_.application_work()) && !engine_.answers_awaited() &&
+           !engine_.notes_.application_waits() && !loop_.stopping());
+  engine_.notes_.SetHelperStandsBy(false);
+  work_before_ = engine_.notes_.application_work();
   lingering_ = true;
 }
 
@@ -87,7 +88,7 @@ void Progress::EndSleep(const SleepPlan& plan, bool woken) {
     engine_.EndSleep();
   }
   // Frames that an application takes may wake us all the same.
-  if (!woken) work_before_ = engine_.application_work();
+  if (!woken) work_before_ = engine_.notes_.application_work();
 }
 
 }  // namespace uroce::nic

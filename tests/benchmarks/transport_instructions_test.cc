@@ -83,9 +83,14 @@ void MeasureAtOnce(ConnectedPair& pair) {
   Frames requests(kBatch, std::vector<uint8_t>(kMaxFrameBytes));
   InstructionCounter::Begin("link-write-64/post-at-once", kBatch);
   for (int i = 0; i < kBatch; ++i) {
-    SendWorkRequest request = pair.Request(SendOpcode::kRdmaWrite, 64);
-    request.signaled = i == kBatch - 1;
-    Require(qp.QueueSend(request) == Status::kOk);
+    const SendWorkRequest request = pair.Request(SendOpcode::kRdmaWrite, 64);
+    const PlainSendRequest plain = {.opcode = request.opcode,
+                                    .signaled = i == kBatch - 1,
+                                    .wr_id = request.wr_id,
+                                    .piece = request.sges.front(),
+                                    .remote_address = request.remote_address,
+                                    .rkey = request.rkey};
+    Require(qp.QueueSend(plain) == Status::kOk);
     Require(client.MaySendAtOnce(qp));
     requests[i].resize(client.BuildAtOnce(pair.now, qp, FrameRoom(requests[i], IcrcUse::kWaived)));
   }

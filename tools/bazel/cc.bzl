@@ -21,10 +21,12 @@ UROCE_COPTS = [
 ]
 
 # What a program loads, as opposed to what a test links: nothing in it is to be replaced by a symbol
-# of another library, and the data path is not to look for smashed stacks in each function.
+# of another library, and the data path is not to look for smashed stacks or keep a frame pointer
+# (Bazel's default) in each function.
 UROCE_PROVIDER_COPTS = [
     "-fno-semantic-interposition",
     "-fno-stack-protector",
+    "-fomit-frame-pointer",
     "-fvisibility=hidden",
     "-O3",
 ] + select({

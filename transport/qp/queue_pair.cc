@@ -49,6 +49,13 @@ Status QueuePair::QueueSend(const SendWorkRequest& request) {
   return requester_.Post(request);
 }
 
+// XRC has requests that are as plain and name a shared receive queue.
+Status QueuePair::QueueSend(const PlainSendRequest& request) {
+  if (!AcceptsSendPosts(state()) || !context_.is_rc()) [[unlikely]]
+    return Status::kInvalidArgument;
+  return requester_.PostPlain(request);
+}
+
 Status QueuePair::PostSends(std::span<const SendWorkRequest> requests) {
   if (!AcceptsSendPosts(state())) return Status::kInvalidArgument;
   const Status status = requester_.PostAll(requests);

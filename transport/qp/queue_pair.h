@@ -63,6 +63,7 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   // The two halves of it. Between them a caller may send the request at once, without a turn in the
   // transmit schedule (Endpoint::BuildAtOnce); then SendsPosted is not called.
   Status QueueSend(const SendWorkRequest& request);
+  Status QueueSend(const PlainSendRequest& request);
   void SendsPosted();
   // ibv_wr_complete: all of `requests` in their order, or none of them.
   Status PostSends(std::span<const SendWorkRequest> requests);

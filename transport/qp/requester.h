@@ -46,6 +46,7 @@ class Requester {
   SendQueue TakeQueue() { return std::move(queue_); }
 
   Status Post(const SendWorkRequest& request) { return queue_.Post(request); }
+  Status PostPlain(const PlainSendRequest& request) { return queue_.PostPlain(request); }
   Status PostAll(std::span<const SendWorkRequest> requests) { return queue_.PostAll(requests); }
 
   // RTR -> RTS: the first request packet will carry `first_psn`.
@@ -113,6 +114,14 @@ class Requester {
   uint32_t FillRead(const SendWqe& wqe, TransportHeaders& headers) const;
   void Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response);
   void AwaitResponse(Time now);
+  // A response is awaited, from now on or still. The probe's time is not moved to a later one:
+  // looking again when it has come costs less than a store a packet.
+  void StartTimers(Time now) {
+    if (deadline_ == kNever) ArmAckTimer(now);
+    if (!qp_.environment.config.probes) return;
+    last_news_ = now;
+    probe_at_ = std::min(probe_at_, now + round_trip_.LongestSilence());
+  }
   void MarkFailed(SendWqe& wqe, CompletionStatus status, VendorError reason);
 
   // requester_response.cc
@@ -126,9 +135,29 @@ class Requester {
   bool UpdateCredits(const Aeth& aeth);
   void Progress(Time now, Psn oldest_unacked);
   DropReason OnWrongResponse();
-  void RetireFront();
-  void PopDone();
-  void RetireLocal();
+  // The oldest request is done, and with it the local operations behind it.
+  [[gnu::always_inline]] void RetireFront() {
+    PopDone();
+    RetireLocal();
+  }
+  [[gnu::always_inline]] void PopDone() {
+    const SendWqe& wqe = queue_[queue_.front()];
+    if (wqe.signaled || qp_.init.signal_all) {
+      Complete(wqe, CompletionStatus::kSuccess, VendorError::kNone);
+    }
+    const uint32_t messages = wqe.message_count();
+    retired_ssn_ += messages;
+    if (!TakesReceive(wqe.opcode)) free_in_flight_ -= messages;
+    if (cursor_ == queue_.front()) ++cursor_;
+    queue_.PopFront();
+  }
+  // Local operations complete when everything before them has; so does a request that failed before
+  // it was sent.
+  [[gnu::always_inline]] void RetireLocal() {
+    if (!queue_.empty() && queue_[queue_.front()].IsLocalOrFailed()) [[unlikely]]
+      RetireLocalNow();
+  }
+  void RetireLocalNow();
   void Complete(const SendWqe& wqe, CompletionStatus status, VendorError reason);
   void FailFront(CompletionStatus status, VendorError reason);
   void HoldReadCredit(SendWqe& wqe);
@@ -142,7 +171,6 @@ class Requester {
   DropReason OnLostResponse(Time now, Psn implied_by);
   void OnAckTimeout(Time now);
   void OnSilence(Time now);
-  void WatchForSilence(Time now);
   bool TakeRetry(VendorError reason);
   void SendFlightAgain();
   void OpenResendWindow();

@@ -217,26 +217,11 @@ void Requester::Progress(Time now, Psn oldest_unacked) {
   implied_by_.reset();
   probes_in_vain_ = 0;
   deadline_ = kNever;
-  if (oldest_unacked_psn_.IsBefore(response_due_psn_)) ArmAckTimer(now);
-  WatchForSilence(now);
-}
-
-// The oldest request is done, and with it the local operations behind it.
-void Requester::RetireFront() {
-  PopDone();
-  RetireLocal();
-}
-
-void Requester::PopDone() {
-  const SendWqe& wqe = queue_[queue_.front()];
-  if (wqe.signaled || qp_.init.signal_all) {
-    Complete(wqe, CompletionStatus::kSuccess, VendorError::kNone);
+  if (oldest_unacked_psn_.IsBefore(response_due_psn_)) {
+    StartTimers(now);
+  } else {
+    probe_at_ = kNever;
   }
-  const uint32_t messages = wqe.message_count();
-  retired_ssn_ += messages;
-  if (!TakesReceive(wqe.opcode)) free_in_flight_ -= messages;
-  if (cursor_ == queue_.front()) ++cursor_;
-  queue_.PopFront();
 }
 
 void Requester::Complete(const SendWqe& wqe, CompletionStatus status, VendorError reason) {
@@ -250,15 +235,13 @@ void Requester::Complete(const SendWqe& wqe, CompletionStatus status, VendorErro
   if (!qp_.init.send_cq->Push(completion, /*solicited=*/false)) qp_.completion_lost = true;
 }
 
-// Local operations complete when everything before them has; so does a request that failed before
-// it was sent.
-void Requester::RetireLocal() {
-  while (!queue_.empty()) {
-    SendWqe& wqe = queue_[queue_.front()];
+void Requester::RetireLocalNow() {
+  do {
+    const SendWqe& wqe = queue_[queue_.front()];
     if (wqe.failed) return FailFront(wqe.details->failure, wqe.details->failure_reason);
-    if (!IsLocal(wqe.opcode) || !wqe.started) return;
+    if (!wqe.started) return;
     PopDone();
-  }
+  } while (!queue_.empty() && queue_[queue_.front()].IsLocalOrFailed());
 }
 
 // The oldest request completes in error, signaled or not (IBA 10.7.3.1), and stops the queue

@@ -62,20 +62,6 @@ void Requester::OnSilence(Time now) {
   probe_at_ = now + std::min(backed_off * 2, kLongestSilence);
 }
 
-// A packet asked for a response, or something was acknowledged. Looking again only when the time
-// set last has come costs a store a packet.
-void Requester::WatchForSilence(Time now) {
-  if (!qp_.environment.config.probes) return;
-  last_news_ = now;
-  const bool due = oldest_unacked_psn_.IsBefore(response_due_psn_);
-  const Time silent = now + round_trip_.LongestSilence();
-  if (!due) {
-    probe_at_ = kNever;
-  } else if (silent < probe_at_) {
-    probe_at_ = silent;
-  }
-}
-
 // The responder saw a gap (IBA 9.9.2.4.1). Everything before it is acknowledged already.
 void Requester::OnSequenceNak(Time now) {
   ++qp_.environment.counters.psn_naks_received;

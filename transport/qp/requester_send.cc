@@ -178,9 +178,9 @@ size_t Requester::BuildPlain(Time now, SendWqe& wqe, const FrameRoom& out) {
   wqe.Start(next_psn_, 1);
   TakeSsns(wqe, 1);
   round_trip_.OnSent(next_psn_, now);
-  sent_psn_ = ++next_psn_;
+  sent_psn_ = response_due_psn_ = ++next_psn_;
   ++cursor_;
-  AwaitResponse(now);
+  StartTimers(now);
   return frame_bytes;
 }
 
@@ -385,8 +385,7 @@ void Requester::Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response)
 // The packet before next_psn_ asks for a response.
 void Requester::AwaitResponse(Time now) {
   if (next_psn_.IsAfter(response_due_psn_)) response_due_psn_ = next_psn_;
-  if (deadline_ == kNever) ArmAckTimer(now);
-  WatchForSilence(now);
+  StartTimers(now);
 }
 
 // A request that cannot be carried out stops the queue; those before it still complete normally.

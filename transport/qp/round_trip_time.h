@@ -31,10 +31,7 @@ class RoundTripTime {
   void Cancel() { measured_.reset(); }
 
   // A response that stays away for longer is likely to be lost.
-  Duration LongestSilence() const {
-    if (!smoothed_) return kInitialSilence;
-    return std::max(kMinSilence, *smoothed_ + variation_ * 4);
-  }
+  Duration LongestSilence() const { return longest_silence_; }
 
  private:
   struct Measurement {
@@ -46,16 +43,18 @@ class RoundTripTime {
     if (!smoothed_) {
       smoothed_ = sample;
       variation_ = {sample.ns / 2};
-      return;
+    } else {
+      const int64_t error_ns = sample.ns - smoothed_->ns;
+      variation_.ns += ((error_ns < 0 ? -error_ns : error_ns) - variation_.ns) / 4;
+      smoothed_->ns += error_ns / 8;
     }
-    const int64_t error_ns = sample.ns - smoothed_->ns;
-    variation_.ns += ((error_ns < 0 ? -error_ns : error_ns) - variation_.ns) / 4;
-    smoothed_->ns += error_ns / 8;
+    longest_silence_ = std::max(kMinSilence, *smoothed_ + variation_ * 4);
   }
 
   std::optional<Measurement> measured_;
   std::optional<Duration> smoothed_;
   Duration variation_;
+  Duration longest_silence_ = kInitialSilence;  // of the two
 };
 
 }  // namespace uroce::transport

@@ -93,8 +93,7 @@ Status SendQueue::Post(const SendWorkRequest& request) {
 
   const uint32_t slot = back_ & mask_;
   SendWqe& wqe = ring_[slot];
-  static_cast<SendOperation&>(wqe) = request;
-  wqe.started = wqe.probes = wqe.holds_read_credit = wqe.failed = false;
+  static_cast<SendWqeState&>(wqe) = {request};
   wqe.wr_id = request.wr_id;
   wqe.remote_address = request.remote_address;
   wqe.rkey = request.rkey;
@@ -117,6 +116,28 @@ Status SendQueue::Post(const SendWorkRequest& request) {
     wqe.is_plain = false;
   }
   if (all_have_details_ || HasOperands(request.opcode)) CopyDetails(request, slot);
+  ++back_;
+  return Status::kOk;
+}
+
+Status SendQueue::PostPlain(const PlainSendRequest& request) {
+  if (request.piece.length > kMaxMessageBytes || max_sges_ == 0) [[unlikely]]
+    return Status::kInvalidArgument;
+  if (back_ - front_ >= capacity_) [[unlikely]]
+    return Status::kNoMemory;
+  SendWqe& wqe = ring_[back_ & mask_];
+  // One store: the line was written last when the queue went round.
+  static_cast<SendWqeState&>(wqe) = {
+      SendOperation{request.opcode, request.signaled, request.solicited, /*fence=*/false},
+      SendWqeState::Data::kOnePiece,
+      /*is_plain=*/true};
+  wqe.wr_id = request.wr_id;
+  wqe.remote_address = request.remote_address;
+  wqe.address = request.piece.address;
+  wqe.length = request.piece.length;
+  wqe.lkey = request.piece.lkey;
+  wqe.rkey = request.rkey;
+  wqe.psn_count = 0;
   ++back_;
   return Status::kOk;
 }

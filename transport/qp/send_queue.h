@@ -24,9 +24,8 @@ struct SendDetails : SendOperands {
   VendorError failure_reason = VendorError::kNone;
 };
 
-// A send work request that waits, is on its way, or waits for its response: a cache line, and
-// nearly all messages are sent and completed with it alone.
-struct alignas(64) SendWqe : SendOperation {
+// What is asked of a send work request again and again: eight bytes.
+struct alignas(8) SendWqeState : SendOperation {
   enum class Data : uint8_t { kList, kOnePiece, kInline };
 
   Data data = Data::kList;
@@ -39,7 +38,12 @@ struct alignas(64) SendWqe : SendOperation {
   bool holds_read_credit : 1 = false;
   // It can not be carried out. It completes so when those before it have completed.
   bool failed : 1 = false;
+};
+static_assert(sizeof(SendWqeState) == 8);
 
+// A send work request that waits, is on its way, or waits for its response: a cache line, and
+// nearly all messages are sent and completed with it alone.
+struct alignas(64) SendWqe : SendWqeState {
   uint64_t wr_id = 0;
   uint64_t remote_address = 0;
   uint64_t address = 0;  // of the data, if that is one piece or inline
@@ -70,6 +74,7 @@ struct alignas(64) SendWqe : SendOperation {
       return 1;
     return (psn_count + kMaxReadRequestPackets - 1) / kMaxReadRequestPackets;
   }
+  bool IsLocalOrFailed() const { return failed || IsLocal(opcode); }
   const uint8_t* inline_bytes() const { return reinterpret_cast<const uint8_t*>(address); }
   // Calls use(SgeCursor&) with the place of data that is not inline.
   template <class Use>
@@ -93,6 +98,8 @@ class SendQueue {
   // than kMaxMessageBytes, for an opcode that the service does not have or that cannot be inline,
   // and for a datagram without an address.
   Status Post(const SendWorkRequest& request);
+  // The same, for less, of a request that is so plain. Not for XRC.
+  Status PostPlain(const PlainSendRequest& request);
   // All of `requests`, or none of them and the status of the first that Post refuses.
   Status PostAll(std::span<const SendWorkRequest> requests);
 

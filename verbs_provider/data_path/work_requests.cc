@@ -51,7 +51,30 @@ int SetOperation(const ibv_send_wr& wr, SendWorkRequest& request) {
   return 0;
 }
 
+// Nearly all requests of RC: a SEND or WRITE of one piece.
+bool IsPlain(const QueuePair& qp, const ibv_send_wr& wr) {
+  constexpr unsigned int kPlain = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED;
+  const uint32_t opcode = RawValue(wr.opcode);
+  return (opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_SEND) && (wr.send_flags & ~kPlain) == 0 &&
+         wr.num_sge == 1 && wr.sg_list->length != 0 && qp.verbs.qp.qp_type == IBV_QPT_RC;
+}
+
+int PostPlain(const nic::Engine::Verb& verb, const QueuePair& qp, const ibv_send_wr& wr) {
+  const ibv_sge& piece = *wr.sg_list;
+  const transport::PlainSendRequest request = {
+      .opcode = static_cast<SendOpcode>(wr.opcode),
+      .signaled = (wr.send_flags & IBV_SEND_SIGNALED) != 0,
+      .solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0,
+      .wr_id = wr.wr_id,
+      .piece = {piece.addr, piece.length, transport::LKey{piece.lkey}},
+      .remote_address = wr.wr.rdma.remote_addr,
+      .rkey = transport::RKey{wr.wr.rdma.rkey}};
+  return static_cast<int>(qp.device->engine().PostSend(verb, *qp.transport, request));
+}
+
 int PostOne(const nic::Engine::Verb& verb, const QueuePair& qp, const ibv_send_wr& wr) {
+  if (IsPlain(qp, wr)) [[likely]]
+    return PostPlain(verb, qp, wr);
   SendWorkRequest request;
   SgeList sges;
   request.wr_id = wr.wr_id;

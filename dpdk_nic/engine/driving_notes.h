@@ -1,0 +1,32 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace uroce::nic {
+
+// What an engine's helper and the application's threads tell each other without the lock.
+class DrivingNotes {
+ public:
+  // Grows with the passes that applications make, and with what they do. Not exact: threads
+  // overwrite it.
+  uint64_t application_work() const { return application_work_.load(std::memory_order_relaxed); }
+  void CountApplicationWork(int work) {
+    application_work_.store(application_work() + static_cast<uint64_t>(work),
+                            std::memory_order_relaxed);
+  }
+
+  // The application may be asleep until an event.
+  bool application_waits() const { return application_waits_.load(std::memory_order_relaxed); }
+  void SetApplicationWaits(bool does) { application_waits_.store(does, std::memory_order_relaxed); }
+
+  bool helper_stands_by() const { return helper_stands_by_.load(std::memory_order_relaxed); }
+  void SetHelperStandsBy(bool does) { helper_stands_by_.store(does, std::memory_order_relaxed); }
+
+ private:
+  alignas(64) std::atomic<uint64_t> application_work_{0};
+  std::atomic<bool> helper_stands_by_{false};
+  std::atomic<bool> application_waits_{false};
+};
+
+}  // namespace uroce::nic
