@@ -109,7 +109,8 @@ class OddPlacesTest(unittest.TestCase):
         """With a tmpfs on /dev/shm."""
         script = (f"mount -t tmpfs -o {shm_option} none /dev/shm; mount --bind / /mnt; "
                   "mount -o remount,bind,ro /mnt; mount --rbind /dev /mnt/dev; "
-                  f'mount --rbind /proc /mnt/proc; set -- chroot --userspec={user}:{user} /mnt "$@"')
+                  "mount --rbind /proc /mnt/proc; "
+                  f'set -- chroot --userspec={user}:{user} /mnt "$@"')
         return self.in_mount_namespace(script, "ibv_devinfo")
 
     def test_read_only_root(self):

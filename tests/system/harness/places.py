@@ -13,6 +13,7 @@ import tempfile
 
 ROOT, NOBODY = 0, 65534
 SMALL_SHM_BYTES = 1 << 20
+RUNC = "/usr/sbin/runc"
 # What podman gives to its containers, in the notation of containers/common.
 SECCOMP_PROFILE = "/usr/share/containers/seccomp.json"
 # What Docker and podman leave to root.
@@ -28,6 +29,14 @@ exec chroot ${user:+"--userspec=$user:$user"} "$root" "$@"
 """
 MOUNT_PROC = 'mount -t proc proc "$1/proc"\n'
 LOOPBACK_UP = "ip link set lo up\n"
+
+
+def why_not(place):
+    """Why the machine has no such place, or None."""
+    needed = {"bubblewrap": ["/usr/bin/bwrap"], "container": [RUNC, SECCOMP_PROFILE],
+              "hardened_container": [RUNC, SECCOMP_PROFILE]}
+    missing = [file for file in needed.get(place.__name__, ()) if not os.path.exists(file)]
+    return f"{missing[0]} is not installed: see tools/setup" if missing else None
 
 
 def _as_context(place):
@@ -92,7 +101,7 @@ def seccomp():
 
 
 def _configure(bundle, root, uid, command, is_hardened):
-    subprocess.run(["runc", "spec", "--bundle", bundle], check=True)
+    subprocess.run([RUNC, "spec", "--bundle", bundle], check=True)
     path = os.path.join(bundle, "config.json")
     with open(path, encoding="utf-8") as file:
         config = json.load(file)
@@ -117,7 +126,7 @@ def container(root, uid, command, is_hardened=False):
     """Of runc, with the default seccomp profile and capabilities of podman."""
     with tempfile.TemporaryDirectory(prefix="uroce-container-") as bundle:
         _configure(bundle, root, uid, command, is_hardened)
-        yield ["runc", "run", "--bundle", bundle, os.path.basename(bundle)]
+        yield [RUNC, "run", "--bundle", bundle, os.path.basename(bundle)]
 
 
 def hardened_container(root, uid, command):

@@ -1,0 +1,73 @@
+#!/usr/bin/python3
+"""tools/package makes the same bytes of the same sources: in another folder, at another time, with
+compilers in another place and nothing of the first build left."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tools", "packaging"))
+sys.dont_write_bytecode = True
+
+import package  # noqa: E402
+
+# What a build leaves in the root file system of the compilers.
+LEFT_BEHIND = ("ccache", "src")
+
+
+class ReproducibleTest(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def copy_sources(self):
+        """What git knows of the source tree, in another folder."""
+        tree = os.path.join(self.folder, "another", "place")
+        os.makedirs(tree)
+        files = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True,
+                               stdout=subprocess.PIPE).stdout
+        with subprocess.Popen(["tar", "-c", "-C", ROOT, "--null", "--files-from=-"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as packing:
+            with subprocess.Popen(["tar", "-x", "--touch", "-C", tree],
+                                  stdin=packing.stdout) as unpacking:
+                packing.stdin.write(files)
+                packing.stdin.close()
+        self.assertEqual((packing.returncode, unpacking.returncode), (0, 0))
+        return tree
+
+    def copy_cache(self, cache):
+        """The compilers without what they have compiled. Files are shared until they are replaced,
+        which is how a build writes."""
+        copy = os.path.join(os.path.dirname(cache), f"uroce-package-{os.getpid()}")
+        self.addCleanup(shutil.rmtree, copy)
+        subprocess.run(["cp", "-al", cache, copy], check=True)
+        for root in os.listdir(copy):
+            for name in LEFT_BEHIND:
+                shutil.rmtree(os.path.join(copy, root, name), ignore_errors=True)
+        return copy
+
+    def make(self, tree, cache, name, variables):
+        out = os.path.join(self.folder, name)
+        subprocess.run([os.path.join(tree, "tools", "package"), "--out", out, "--cache", cache],
+                       check=True, cwd="/", stdout=subprocess.DEVNULL,
+                       env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000", **variables})
+        with open(os.path.join(out, "SHA256SUMS"), encoding="ascii") as checksums:
+            return checksums.read()
+
+    def test_packages_are_the_same_bytes(self):
+        cache = package.default_cache()
+        first = self.make(ROOT, cache, "first", {})
+        self.assertIn(".tar.xz\n", first)
+        again = self.make(self.copy_sources(), self.copy_cache(cache), "again",
+                          {"TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8"})
+        self.assertEqual(first, again)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
