@@ -9,11 +9,14 @@ file systems from the machine's Debian mirror, both in tools/package's cache fol
 """
 
 import atexit
+import functools
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
@@ -21,7 +24,7 @@ sys.path.insert(0, os.path.join(ROOT, "tools", "packaging"))
 
 import debian_root  # noqa: E402
 import package  # noqa: E402
-from harness import places  # noqa: E402
+from harness import images, places  # noqa: E402
 from harness.programs import free_tcp_port  # noqa: E402
 
 SUITES = ("bullseye", "bookworm", "trixie", "forky", "sid")
@@ -56,6 +59,7 @@ wait $!
 PORTS = 6
 
 
+@functools.cache
 def make_package():
     if "UROCE_PACKAGE" in os.environ:
         return os.environ["UROCE_PACKAGE"]
@@ -104,6 +108,48 @@ class SystemsTest(unittest.TestCase):
             ran = subprocess.run(command, check=False, text=True, cwd="/", timeout=LIMIT_SECONDS,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.assertEqual(ran.returncode, 0, ran.stdout)
+
+
+class FreshImageTest(unittest.TestCase):
+    """What a CI job does: the stock libraries by apt, the package, the first ping-pong."""
+
+    # Of the processors, as the machine may be busy with something else; less than that on the
+    # clock, where the mirror is near.
+    LIMIT_CPU_SECONDS = 10
+    JOB = """
+    /tmp/install.sh /tmp/uroce.tar.xz
+    PATH=/opt/uroce/bin:$PATH
+    uroce run -- ibv_rc_pingpong -g 0 -p "$1" &
+    until uroce run -- ibv_rc_pingpong -g 0 -p "$1" 127.0.0.1; do kill -0 $!; sleep 0.05; done
+    wait $!
+    """
+
+    def test_first_pingpong(self):
+        if reason := images.why_not():
+            self.skipTest(reason)
+        with tempfile.TemporaryDirectory() as folder:
+            root = os.path.join(folder, "root")
+            images.make("bookworm", debian_root.machine_mirror(), root)
+            shutil.copy(make_package(), os.path.join(root, "tmp/uroce.tar.xz"))
+            shutil.copy(os.path.join(ROOT, "tools/ci/install.sh"), os.path.join(root, "tmp"))
+            job = ["env", "-i", "PATH=/usr/sbin:/usr/bin", "UROCE_FABRIC=fresh-image-test", "bash",
+                   "-ec", self.JOB, "bash", str(free_tcp_port())]
+            began, used = time.monotonic(), cpu_seconds()
+            with places.chroot(root, places.ROOT, job) as command:
+                ran = subprocess.run(command, check=False, text=True, cwd="/",
+                                     timeout=LIMIT_SECONDS, stdout=subprocess.PIPE,
+                                     stderr=subprocess.STDOUT)
+            used = cpu_seconds() - used
+            print(f"first ping-pong after {time.monotonic() - began:.1f} s, {used:.1f} s of CPU")
+            self.assertEqual(ran.returncode, 0, ran.stdout)
+            self.assertIn("1000 iters", ran.stdout)
+            self.assertLess(used, self.LIMIT_CPU_SECONDS)
+
+
+def cpu_seconds():
+    """Of all processes that were started here and have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def add_test(suite):

@@ -9,7 +9,8 @@ import sys
 import tempfile
 import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+from harness.sources import ROOT, copy_sources
+
 sys.path.insert(0, os.path.join(ROOT, "tools", "packaging"))
 sys.dont_write_bytecode = True
 
@@ -25,21 +26,6 @@ class ReproducibleTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
-
-    def copy_sources(self):
-        """What git knows of the source tree, in another folder."""
-        tree = os.path.join(self.folder, "another", "place")
-        os.makedirs(tree)
-        files = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True,
-                               stdout=subprocess.PIPE).stdout
-        with subprocess.Popen(["tar", "-c", "-C", ROOT, "--null", "--files-from=-"],
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as packing:
-            with subprocess.Popen(["tar", "-x", "--touch", "-C", tree],
-                                  stdin=packing.stdout) as unpacking:
-                packing.stdin.write(files)
-                packing.stdin.close()
-        self.assertEqual((packing.returncode, unpacking.returncode), (0, 0))
-        return tree
 
     def copy_cache(self, cache):
         """The compilers without what they have compiled. Files are shared until they are replaced,
@@ -64,7 +50,9 @@ class ReproducibleTest(unittest.TestCase):
         cache = package.default_cache()
         first = self.make(ROOT, cache, "first", {})
         self.assertIn(".tar.xz\n", first)
-        again = self.make(self.copy_sources(), self.copy_cache(cache), "again",
+        another = os.path.join(self.folder, "another", "place")
+        copy_sources(another)
+        again = self.make(another, self.copy_cache(cache), "again",
                           {"TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8"})
         self.assertEqual(first, again)
 
