@@ -129,7 +129,7 @@ ErrnoValue Registry::MayLink(Time now, Block asker, Block other, uint32_t offers
 
 bool Registry::IsUnknown(Time now, Block block) const {
   return block >= kFirstBlock && block <= kLastBlock && clients_.count(block) == 0 &&
-         absent_.count(block) == 0 && now >= quarantined_until_[block];
+         absent_.count(block) == 0 && now >= quarantined_until_[block] && !owner_of_block_(block);
 }
 
 void Registry::AddLink(Time now, Block asker, Block other) {

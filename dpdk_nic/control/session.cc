@@ -168,8 +168,7 @@ void Session::HandleClient(MessageChannel::Incoming& incoming) {
     case MessageType::kLinkRequest: {
       const auto request = Body<LinkRequest>(incoming);
       Send(LinkAnswer{request.block, OpenLink(request, incoming.fds)});
-      if (server_.registry().IsUnknown(Now(), request.block)) TellUnknownPeer();
-      return;
+      return TellIfUnknown(request.block);
     }
     case MessageType::kResolve:
       return OnResolve(Body<Resolve>(incoming).gid);
@@ -382,9 +381,9 @@ void Session::TellLimitOfGroups(GroupShares::Verdict verdict) {
 
 // Else all that is seen of a peer on another fabric is a timeout: fabrics of one host have the same
 // GIDs.
-void Session::TellUnknownPeer() {
+void Session::TellIfUnknown(Block peer) {
   const transport::Time now = Now();
-  if (now < next_peer_notice_) return;
+  if (now < next_peer_notice_ || !server_.registry().IsUnknown(now, peer)) return;
   next_peer_notice_ = now + kNoticeInterval;
   Say("no process on this fabric has the queue pair that a queue pair of process " +
       std::to_string(pid()) +

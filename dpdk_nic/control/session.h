@@ -106,7 +106,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void ResolveNext();
   ErrnoValue JoinAsFarAsAllowed(const transport::Gid& group);
   // The process may join no more groups.
-  void TellUnknownPeer();
+  void TellIfUnknown(Block peer);
   void TellLimitOfGroups(GroupShares::Verdict verdict);
   void Say(const std::string& sentence);
   ErrnoValue OpenLink(const LinkRequest& request, std::span<UniqueFd, 2> fds);
