@@ -81,17 +81,14 @@ std::optional<PeerCredentials> PeerCredentialsOf(int socket) {
 std::optional<FabricListener> FabricListener::Open(std::string_view fabric) {
   const std::string name = FolderNameOf(fabric);
   if (name.empty()) return std::nullopt;
-  for (const FabricPlace& place : PlacesToServe()) {
-    UniqueFd folder = MakePlace(place);
-    if (!folder) continue;  // the next one
-    FabricListener listener(std::move(folder), name);
-    if (!listener.Lock()) return std::nullopt;
-    if (listener.Listen(place.folder + "/" + name, place.mode)) return listener;
-    const int error = errno;
-    listener.Close();
-    errno = error;
-    return std::nullopt;
-  }
+  auto made = MakePlaceToServe();
+  if (!made) return std::nullopt;
+  FabricListener listener(std::move(made->folder), name);
+  if (!listener.Lock()) return std::nullopt;
+  if (listener.Listen(made->place.folder + "/" + name, made->place.mode)) return listener;
+  const int error = errno;
+  listener.Close();
+  errno = error;
   return std::nullopt;
 }
 
@@ -233,6 +230,10 @@ std::string WhyNotConnected(std::string_view fabric, int error) {
     case EPERM:
       return "another user owns " + PlacesToServe().back().folder +
              ": set XDG_RUNTIME_DIR to a folder that is yours alone (mode 0700)";
+    case EROFS:
+      return "there is no folder for the " + name +
+             " (Read-only file system): set XDG_RUNTIME_DIR to a folder that is yours alone (mode "
+             "0700), or mount a tmpfs on /tmp";
     case ENAMETOOLONG:
       return "the path of " + name +
              " is too long for a socket: set XDG_RUNTIME_DIR to a shorter one, or mount /proc";

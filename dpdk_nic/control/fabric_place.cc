@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <optional>
+#include <utility>
 
 #include "dpdk_nic/control/messages.h"
 
@@ -56,7 +57,10 @@ std::vector<FabricPlace> PrivatePlaces() {
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
   if (runtime != nullptr && *runtime == '/') add(runtime);
   add("/run/user/" + uid);
-  places.push_back({"/tmp/uroce-" + uid, geteuid(), kPrivate});
+  // The second is what containers with a read-only root can write to.
+  for (const std::string parent : {"/tmp", "/dev/shm"}) {
+    places.push_back({parent + "/uroce-" + uid, geteuid(), kPrivate});
+  }
   return places;
 }
 
@@ -114,6 +118,17 @@ UniqueFd MakePlace(const FabricPlace& place) {
   // What the umask took away would keep others out.
   if (fd && fchmod(fd.get(), place.mode) != 0) return Failed(std::move(fd), errno);
   return fd;
+}
+
+std::optional<OpenedPlace> MakePlaceToServe() {
+  int first_error = 0;
+  for (FabricPlace& place : PlacesToServe()) {
+    UniqueFd folder = MakePlace(place);
+    if (folder) return OpenedPlace{std::move(place), std::move(folder)};
+    if (first_error == 0) first_error = errno;
+  }
+  errno = first_error;
+  return std::nullopt;
 }
 
 bool IsFabricName(std::string_view fabric) {

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,9 +19,10 @@
 //       <block>    locked by the process that has the block; see BlockClaims
 //
 // The place of root's fabrics is /run/uroce. That of another user's is $XDG_RUNTIME_DIR/uroce,
-// /run/user/UID/uroce or /tmp/uroce-UID, whichever comes first whose parent is there and is the
-// user's alone (or is /tmp). Root of a user namespace that the host's root did not make is the user
-// that made it.
+// /run/user/UID/uroce, /tmp/uroce-UID or /dev/shm/uroce-UID, whichever comes first that can be made
+// and whose parent is the user's alone (or is /tmp or /dev/shm). Root has the latter two where /run
+// is read-only. Root of a user namespace that the host's root did not make is the user that made
+// it.
 
 namespace uroce::nic::control {
 
@@ -43,6 +45,13 @@ std::vector<FabricPlace> PlacesToLook();
 UniqueFd OpenPlace(const FabricPlace& place);
 // The same; made if it is not there.
 UniqueFd MakePlace(const FabricPlace& place);
+
+struct OpenedPlace {
+  FabricPlace place;
+  UniqueFd folder;
+};
+// The first of PlacesToServe() that can be made. nullopt with the errno of the one preferred.
+std::optional<OpenedPlace> MakePlaceToServe();
 
 // 1 to kMaxNameBytes letters, digits, dots, dashes and underscores. Functions that take a fabric
 // fail with EINVAL for any other.

@@ -97,8 +97,8 @@ std::string WhyNoLease(ErrnoValue error) {
     case EDQUOT:
       return "this user has started as many programs on the fabric as one may: end some first";
     case ESRCH:
-      return "uroced cannot see this process, which is in another process namespace: start "
-             "'uroced' beside it by hand";
+      return "uroced cannot see this process, which is in another process namespace: use Linux 6.5 "
+             "or newer, or start 'uroced' beside it by hand";
     case ENOSYS:
     case EPERM:
       return std::string("uroced cannot watch this process (pidfd_open: ") + strerror(error) +

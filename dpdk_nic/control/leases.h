@@ -22,9 +22,11 @@ class Leases {
   // `on_end` is called after each end of a process with a lease.
   Leases(boost::asio::io_context& io, std::function<void()> on_end);
 
-  // The process has to be alive. 0, also if it has a lease already. EDQUOT: its user has too many.
-  // Otherwise why it cannot be watched: ESRCH if its pid is not visible from here.
-  ErrnoValue Add(pid_t pid, uid_t uid);
+  // The process has to be alive. `pid` and `uid` are what the kernel says of the peer of `socket`;
+  // the pid is 0 in a process namespace that we do not see. 0, also if it has a lease already.
+  // EDQUOT: its user has too many. Otherwise why it cannot be watched: ESRCH if its pid is not
+  // visible from here, and the kernel is older than Linux 6.5.
+  ErrnoValue Add(pid_t pid, uid_t uid, int socket);
 
   bool empty() const { return leases_.empty(); }
 
@@ -36,7 +38,8 @@ class Leases {
 
   boost::asio::io_context& io_;
   const std::function<void()> on_end_;
-  std::map<pid_t, Lease> leases_;
+  using Entries = std::multimap<pid_t, Lease>;  // several of 0
+  Entries leases_;
 };
 
 }  // namespace uroce::nic::control

@@ -127,6 +127,11 @@ ErrnoValue Registry::MayLink(Time now, Block asker, Block other, uint32_t offers
   return is_charged || has_room ? 0 : ENOSPC;
 }
 
+bool Registry::IsUnknown(Time now, Block block) const {
+  return block >= kFirstBlock && block <= kLastBlock && clients_.count(block) == 0 &&
+         absent_.count(block) == 0 && now >= quarantined_until_[block] && !owner_of_block_(block);
+}
+
 void Registry::AddLink(Time now, Block asker, Block other) {
   Time& earned_at = offers_earned_at_[{asker, other}];
   earned_at = std::max(earned_at, now) + limits_.offer_interval;

@@ -71,6 +71,9 @@ class Registry {
   // too many. EALREADY: it did not know yet that the other had asked for it. EAGAIN: it has offered
   // the other too many links lately.
   ErrnoValue MayLink(transport::Time now, Block asker, Block other, uint32_t offers_received) const;
+  // Whether it is a block that no process has or has had lately, as far as is known here. Costs
+  // system calls.
+  bool IsUnknown(transport::Time now, Block block) const;
   // They may, and the other has been sent the offer. A link that they had is forgotten; this one
   // is remembered until either is gone.
   void AddLink(transport::Time now, Block asker, Block other);

@@ -139,7 +139,7 @@ Session* Server::FindClient(Block block) const {
 ErrnoValue Server::GrantLease(const Session& session) {
   if (!config_.fabric.is_private) return 0;
   was_used_ = true;
-  return leases_.Add(session.pid(), session.uid());
+  return leases_.Add(session.pid(), session.uid(), session.socket());
 }
 
 void Server::OnAttached(Session& session) {

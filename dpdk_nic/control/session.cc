@@ -167,7 +167,8 @@ void Session::HandleClient(MessageChannel::Incoming& incoming) {
   switch (incoming.type) {
     case MessageType::kLinkRequest: {
       const auto request = Body<LinkRequest>(incoming);
-      return Send(LinkAnswer{request.block, OpenLink(request, incoming.fds)});
+      Send(LinkAnswer{request.block, OpenLink(request, incoming.fds)});
+      return TellIfUnknown(request.block);
     }
     case MessageType::kResolve:
       return OnResolve(Body<Resolve>(incoming).gid);
@@ -376,6 +377,18 @@ void Session::TellLimitOfGroups(GroupShares::Verdict verdict) {
                                std::to_string(groups) + " already; leave some";
   server_.Log(sentence);
   Say(sentence);
+}
+
+// Else all that is seen of a peer on another fabric is a timeout: fabrics of one host have the same
+// GIDs.
+void Session::TellIfUnknown(Block peer) {
+  const transport::Time now = Now();
+  if (now < next_peer_notice_ || !server_.registry().IsUnknown(now, peer)) return;
+  next_peer_notice_ = now + kNoticeInterval;
+  Say("no process on this fabric has the queue pair that a queue pair of process " +
+      std::to_string(pid()) +
+      " is connected to: its process has ended, or is on another fabric ('uroce run --fabric'), or "
+      "in a container that does not share the folder of this one's fabrics");
 }
 
 void Session::ResolveNext() {

@@ -70,7 +70,9 @@ class Session : public std::enable_shared_from_this<Session> {
   void TellNeighbor(const Neighbor& neighbor);
 
   bool is_client() const { return state_ == State::kClient; }
+  // 0: in a process namespace that is not visible from here.
   pid_t pid() const { return peer_.pid; }
+  int socket() const { return channel_.fd(); }
   uid_t uid() const { return peer_.uid; }
   Block block() const { return block_; }                       // a client's
   const PortDrops& wire_drops() const { return wire_drops_; }  // as the process says
@@ -104,6 +106,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void ResolveNext();
   ErrnoValue JoinAsFarAsAllowed(const transport::Gid& group);
   // The process may join no more groups.
+  void TellIfUnknown(Block peer);
   void TellLimitOfGroups(GroupShares::Verdict verdict);
   void Say(const std::string& sentence);
   ErrnoValue OpenLink(const LinkRequest& request, std::span<UniqueFd, 2> fds);
@@ -132,6 +135,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // Hosts that the process named, and until when it is not told of them again.
   std::map<transport::Gid, transport::Time> named_;
   transport::Time next_limit_notice_{INT64_MIN};
+  transport::Time next_peer_notice_{INT64_MIN};
   bool has_wire_sockets_ = false;
   PortDrops wire_drops_;
   std::unique_ptr<StatusReport> report_;

@@ -15,7 +15,8 @@ ErrorOr<OpenDpdkPortFunction> LoadDpdkLibrary(const std::string& library) {
   }
   if (access(library.c_str(), F_OK) != 0) {
     return Error{"this installation of uroce has no DPDK library (" + library +
-                 "): use '--port udp', or install uroce from source with 'tools/install'"};
+                 "): use '--port udp', install the packages of 'tools/package --dpdk', or build "
+                 "uroce here with 'tools/install'"};
   }
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {

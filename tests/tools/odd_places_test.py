@@ -103,11 +103,26 @@ class OddPlacesTest(unittest.TestCase):
         self.check_device(self.in_mount_namespace(script, "ibv_devinfo"))
 
     def test_no_proc(self):
-        run = self.in_mount_namespace("umount -l /proc", "ibv_devices")
-        if run.returncode != 0:
-            self.check_refused(run, "/proc")
-        else:
-            self.check_device(run)
+        self.check_device(self.in_mount_namespace("umount -l /proc", "ibv_devinfo"))
+
+    def in_read_only_root(self, shm_option, user):
+        """With a tmpfs on /dev/shm."""
+        script = (f"mount -t tmpfs -o {shm_option} none /dev/shm; mount --bind / /mnt; "
+                  "mount -o remount,bind,ro /mnt; mount --rbind /dev /mnt/dev; "
+                  "mount --rbind /proc /mnt/proc; "
+                  f'set -- chroot --userspec={user}:{user} /mnt "$@"')
+        return self.in_mount_namespace(script, "ibv_devinfo")
+
+    def test_read_only_root(self):
+        for user in (0, *USERS):
+            self.check_device(self.in_read_only_root("mode=1777,size=1m", user))
+
+    def test_nothing_can_be_written(self):
+        for user in (0, *USERS):
+            run = self.in_read_only_root("ro", user)
+            self.assertEqual(run.returncode, 2, run)
+            self.check_refused(run, "Read-only file system", "mount a tmpfs on /tmp")
+            self.assertEqual(run.stderr.count("\n"), 1, run)
 
     def test_user_namespace(self):
         """Its root is the user who made it."""

@@ -91,6 +91,30 @@ class TranslationTest(unittest.TestCase):
                          "/usr/bin/gcc")
 
 
+class HeadersTest(unittest.TestCase):
+    """What is compiled for old systems includes nothing that Debian 11's compilers do not have."""
+
+    # Of libc, and of what only DPDK's port is compiled with.
+    ALWAYS_THERE = {"arpa", "gnu", "net", "netinet", "sys", "bpf", "xdp"}
+    PACKAGES = {"boost": "libboost-dev", "infiniband": "libibverbs-dev",
+                "linux": "linux-libc-dev", "nlohmann": "nlohmann-json3-dev",
+                "rdma": "librdmacm-dev"}
+
+    def test_each_library_is_downloaded(self):
+        included = set()
+        for folder in contents.SOURCE_FOLDERS:
+            for parent, _, names in os.walk(os.path.join(ROOT, folder)):
+                for name in names:
+                    if name.endswith((".cc", ".h", ".inc")):
+                        with open(os.path.join(parent, name), encoding="utf-8") as file:
+                            included |= set(re.findall(r"^#include <(\w+)/", file.read(),
+                                                       re.MULTILINE))
+        self.assertIn("boost", included)
+        downloaded = portable_build.COMPILERS + portable_build.HEADERS
+        for library in included - self.ALWAYS_THERE:
+            self.assertIn(self.PACKAGES.get(library, library), downloaded)
+
+
 class ArchiveTest(unittest.TestCase):
 
     def setUp(self):
@@ -116,13 +140,17 @@ class ArchiveTest(unittest.TestCase):
             return file.read()
 
     def test_the_same_content_makes_the_same_bytes(self):
+        description = archive.Description("uroce", "1", "libc6", "perftest", "summary", "text")
+        writers = {"deb": archive.write_deb}
+        if archive.can_write_rpm():
+            writers["rpm"] = archive.write_rpm
         for name in ("first", "again"):
             tree = self.tree(name)
             archive.write_tarball(tree, "top", os.path.join(self.folder, f"{name}.tar.xz"), 7)
-            archive.write_deb(tree, os.path.join(self.folder, f"{name}.deb"), "uroce", "1", "libc6",
-                              7)
-        self.assertEqual(self.read("first.tar.xz"), self.read("again.tar.xz"))
-        self.assertEqual(self.read("first.deb"), self.read("again.deb"))
+            for kind, write in sorted(writers.items(), reverse=True):
+                write(tree, os.path.join(self.folder, f"{name}.{kind}"), description, 7)
+        for kind in ("tar.xz", *writers):
+            self.assertEqual(self.read(f"first.{kind}"), self.read(f"again.{kind}"), kind)
 
     def test_nothing_is_said_of_who_packed_it(self):
         path = os.path.join(self.folder, "x.tar.xz")
@@ -142,25 +170,34 @@ class NativePackageTest(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         cls.out = os.path.join(cls.folder, "dist")
         made = run("/usr/bin/python3", "-B", os.path.join(PACKAGING, "package.py"), "package",
-                   "--out", cls.out, "--native", BAZEL_BIN, cwd=ROOT,
+                   "--out", cls.out, "--native", BAZEL_BIN, "--dpdk", cwd=ROOT,
                    variables={"SOURCE_DATE_EPOCH": EPOCH})
         if made.returncode != 0:
             raise AssertionError(made.stderr)
-        cls.tarball, cls.deb, cls.checksums = made.stdout.split()
+        cls.paths = made.stdout.split()
+        cls.tarball, cls.deb, cls.checksums = (
+            next(path for path in cls.paths if path.endswith(end) and "uroce-dpdk" not in path)
+            for end in (".tar.xz", ".deb", "SHA256SUMS"))
         subprocess.run(["tar", "-xf", cls.tarball, "-C", cls.folder], check=True)
         cls.unpacked = os.path.join(
             cls.folder, os.path.basename(cls.tarball).removesuffix(".tar.xz"))
         cls.uroce = os.path.join(cls.unpacked, "bin/uroce")
 
+    @staticmethod
+    def version():
+        """Of a build for this system."""
+        return f"{run(UROCE, '--version').stdout.split()[1]}+debian12"
+
     def test_names_have_the_version(self):
-        version = run(UROCE, "--version").stdout.split()[1]
+        version = self.version()
         self.assertEqual(os.path.basename(self.tarball), f"uroce-{version}-x86_64.tar.xz")
         self.assertEqual(os.path.basename(self.deb), f"uroce_{version}_amd64.deb")
 
     def test_checksums_are_those_of_the_files(self):
         checked = run("sha256sum", "--check", "--strict", self.checksums, cwd=self.out)
         self.assertEqual(checked.returncode, 0, checked.stderr)
-        self.assertEqual(checked.stdout.count(": OK"), 2)
+        self.assertEqual(checked.stdout.count(": OK"), len(self.paths) - 1)
+        self.assertEqual(sorted(os.listdir(self.out)), sorted(map(os.path.basename, self.paths)))
 
     def test_it_has_what_is_listed_and_nothing_else(self):
         files = {os.path.relpath(os.path.join(parent, name), self.unpacked)
@@ -174,7 +211,9 @@ class NativePackageTest(unittest.TestCase):
         for name in (*contents.PROGRAMS, *contents.DOCUMENTS):
             self.assertIn(f" ./usr/{name}\n", names)
         depends = run("dpkg-deb", "--field", self.deb, "Depends").stdout
-        self.assertRegex(depends, r"\Alibc6 \(>= 2\.\d+\)\n\Z")
+        # Of a build for this machine only.
+        self.assertRegex(depends, r"\Alibc6 \(>= 2\.\d+\), libboost-program-options\S+, "
+                                  r"libgcc-s1, libstdc\+\+6\n\Z")
 
     def test_it_works_in_the_folder_where_it_was_unpacked(self):
         listed = run(self.uroce, "run", "--fabric", f"package-test-{os.getpid()}", "--",
@@ -192,8 +231,31 @@ class NativePackageTest(unittest.TestCase):
     def test_direct_mode_says_that_it_needs_a_build(self):
         refused = run(self.uroce, "run", "--port", "net_null0", "--", "ibv_devices")
         self.assertEqual(refused.returncode, 2, refused)
-        self.assertIn("tools/install", refused.stderr)
+        self.assertIn("tools/package --dpdk", refused.stderr)
         self.assertEqual(refused.stderr.count("\n"), 1)
+
+    def test_dpdk_is_a_package_that_goes_with_this_version(self):
+        (deb,) = (path for path in self.paths if re.search(r"uroce-dpdk_.*\.deb\Z", path))
+        version = self.version()
+        depends = run("dpkg-deb", "--field", deb, "Depends").stdout
+        self.assertIn(f"uroce (= {version})", depends)
+        self.assertIn("libelf1", depends)
+        both = os.path.join(self.folder, "both")
+        for package in (self.deb, deb):
+            subprocess.run(["dpkg-deb", "--extract", package, both], check=True)
+        opened = run(os.path.join(both, "usr/bin/uroce"), "run", "--port", "net_null0", "--",
+                     "ibv_devices")
+        self.assertEqual(opened.returncode, 0, opened.stderr)
+        self.assertIn("uroce0", opened.stdout)
+
+    def test_rpm_has_the_same_files(self):
+        packages = [path for path in self.paths if path.endswith(".rpm")]
+        if not packages:
+            self.skipTest("rpmbuild is not installed")
+        listed = run("rpm", "--query", "--list", "--package", packages[0])
+        self.assertEqual(sorted(listed.stdout.split()),
+                         sorted(f"/usr/{name}" for name in
+                                (*contents.PROGRAMS, *contents.DOCUMENTS)), listed.stderr)
 
     def test_manual_and_completion_know_every_option(self):
         with gzip.open(os.path.join(self.unpacked, "share/man/man1/uroce.1.gz"), "rt") as file:

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Runs the README's examples: every fenced block marked 'sh run', in order, in one scratch folder.
+"""Runs the README's examples: every fenced block marked 'sh run', in order, in one scratch folder,
+and those marked 'sh package', which make the package, as a user with a home of its own.
 
 usage: readme_test.py PATH_OF_UROCE
 """
@@ -61,6 +62,20 @@ class ReadmeTest(unittest.TestCase):
                                          stderr=subprocess.STDOUT, env=environment, timeout=120)
                     self.assertEqual(run.returncode, 0, run.stdout)
 
+    def test_package_is_made_and_unpacked_as_written(self):
+        (example,) = blocks("sh package")
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        with tempfile.TemporaryDirectory() as home:
+            # The compilers that were downloaded before.
+            environment = {**os.environ, "HOME": home, "XDG_CACHE_HOME": cache,
+                           "UROCE_FABRIC": f"readme-{os.getpid()}"}
+            run = subprocess.run(
+                ["bash", "-ec", f"{example}command -v uroce; uroce check"], cwd=ROOT, check=False,
+                text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+            self.assertEqual(run.returncode, 0, run.stdout)
+            self.assertIn(f"{home}/uroce/bin/uroce\n", run.stdout)
+            self.assertIn("uroce0 can be opened", run.stdout)
+
     def test_the_folder_map_is_complete(self):
         (folder_map,) = blocks("text")
         named = set(re.findall(r"^(\w+)/", folder_map, re.MULTILINE))
@@ -74,4 +89,4 @@ class ReadmeTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])

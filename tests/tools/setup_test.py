@@ -45,10 +45,11 @@ class SetupTest(unittest.TestCase):
             file.write(text)
         os.chmod(path, 0o755)
 
-    def setup(self, *arguments, uid, missing="", apt_fails_at=""):
+    def setup(self, *arguments, uid, missing="", apt_fails_at="", before=()):
         self.stand_in("id", f"#!/bin/bash\necho {uid}\n")
         run = subprocess.run(
-            ["/usr/bin/bash", SETUP, *arguments], check=False, text=True, capture_output=True,
+            [*before, "/usr/bin/bash", SETUP, *arguments], check=False, text=True,
+            capture_output=True,
             env={"PATH": self.folder, "HOME": self.folder, "LOG": self.log, "MISSING": missing,
                  "APT_FAILS_AT": apt_fails_at})
         log = ""
@@ -94,6 +95,38 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(run.returncode, 0)
         self.assertIn("qemu-system-x86", log)
         self.assertIn("goes on without qemu-system-x86", run.stdout)
+
+    def on_another_system(self, system, version):
+        """The command prefix of a mount namespace in which this machine is that system."""
+        release = os.path.join(self.folder, "os-release")
+        with open(release, "w", encoding="ascii") as file:
+            file.write(f"ID={system}\nVERSION_ID={version}\n")
+        prefix = ["/usr/bin/unshare", "--mount", *([] if os.geteuid() == 0 else ["-r"]),
+                  "/usr/bin/sh", "-ec", '/usr/bin/mount --bind "$0" /etc/os-release; exec "$@"',
+                  release]
+        if subprocess.run([*prefix, "/usr/bin/true"], check=False,
+                          stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no mount namespace can be made here")
+        return prefix
+
+    def test_debian_13_has_the_same_packages(self):
+        run, log = self.setup("--packages", uid=0, missing="tshark",
+                              before=self.on_another_system("debian", 13))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("tshark", log)
+
+    def test_another_system_is_told_what_a_build_needs(self):
+        another = self.on_another_system("fedora", 41)
+        run, log = self.setup("--packages", uid=0, missing="tshark", before=another)
+        self.assertEqual((run.returncode, log), (1, ""))
+        self.assertEqual(run.stderr.count("\n"), 1)
+        self.assertIn("this is 'fedora 41'", run.stderr)
+        self.assertIn("bazel g++ clang", run.stderr)
+        self.assertNotIn("<boost/asio.hpp>", run.stderr)  # is here
+        for command in ("bazel", "g++", "clang"):
+            self.stand_in(command, "#!/bin/bash\n")
+        run, log = self.setup("--packages", uid=0, missing="tshark", before=another)
+        self.assertEqual((run.returncode, run.stderr, log), (0, "", ""))
 
     def test_an_unknown_option_is_refused(self):
         run, log = self.setup("--all", uid=0, missing="tshark")

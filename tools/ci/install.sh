@@ -7,18 +7,20 @@ set -eu
 tarball=$1
 folder=${2:-/opt/uroce}
 
-mkdir -p "$folder"
-tar -xf "$tarball" -C "$folder" --strip-components=1
-
-if ! ldconfig -p | grep -q 'libibverbs\.so\.1 '; then
+# Minimal images have neither.
+has_libraries=$(ldconfig -p | grep 'libibverbs\.so\.1 ' || true)
+if [ -z "$has_libraries" ] || ! command -v xz >/dev/null; then
   if command -v apt-get >/dev/null; then
     apt-get update -q
     DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-      ibverbs-utils librdmacm1
+      ibverbs-utils librdmacm1 xz-utils
   else
-    dnf install -q -y libibverbs-utils librdmacm
+    dnf install -q -y libibverbs-utils librdmacm xz
   fi
 fi
+
+mkdir -p "$folder"
+tar -xf "$tarball" -C "$folder" --strip-components=1
 
 # Where GitHub's runners read what later steps have on their PATH.
 if [ -n "${GITHUB_PATH:-}" ]; then

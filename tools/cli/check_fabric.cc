@@ -36,16 +36,12 @@ Finding CheckFabric(const std::string& fabric) {
   if (!nic::control::ConnectToFabricWithRetry(fabric) && errno != ECONNREFUSED) {
     return {Verdict::kProblem, "fabric", nic::control::WhyNotConnected(fabric, errno)};
   }
-  const auto places = nic::control::PlacesToServe();
-  for (const auto& place : places) {
-    if (nic::control::MakePlace(place)) {
-      return {Verdict::kOk, "fabric",
-              name + " is not served: 'uroce run' starts a uroced, in " + place.folder};
-    }
+  const auto made = nic::control::MakePlaceToServe();
+  if (!made) {
+    return {Verdict::kProblem, "fabric", nic::control::WhyNotConnected(fabric, errno)};
   }
-  return {Verdict::kProblem, "fabric",
-          "there is no folder for it (" + std::string(strerror(errno)) +
-              "): set XDG_RUNTIME_DIR to a folder of this user's own"};
+  return {Verdict::kOk, "fabric",
+          name + " is not served: 'uroce run' starts a uroced, in " + made->place.folder};
 }
 
 Finding CheckUplink(const std::string& fabric) {

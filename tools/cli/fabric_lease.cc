@@ -136,6 +136,7 @@ std::optional<std::string> StartDaemon(const std::string& fabric, const nic::Upl
     return "uroced may have " + std::to_string(files.rlim_max) +
            " open files here and needs more: allow it some, as with 'ulimit -n 1024'";
   }
+  if (!nic::control::MakePlaceToServe()) return nic::control::WhyNotConnected(fabric, errno);
   std::vector<std::string> arguments = {daemon, "--private", "--fabric", fabric};
   if (const std::string option = uplink.OptionOfUroced(); !option.empty()) {
     arguments.push_back(option);

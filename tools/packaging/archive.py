@@ -1,4 +1,4 @@
-"""Packs a folder into a tarball and a Debian package, the same bytes for the same content.
+"""Packs a folder into a tarball, a Debian package and an rpm, the same bytes for the same content.
 
 Names are sorted, owners are root, times are all SOURCE_DATE_EPOCH's, and nothing is said of the
 machine or the folder.
@@ -6,10 +6,23 @@ machine or the folder.
 
 import hashlib
 import os
+import shutil
 import subprocess
 import tarfile
+import tempfile
+from typing import NamedTuple
 
-ARCHITECTURE = {"deb": "amd64", "tarball": "x86_64"}
+ARCHITECTURE = {"deb": "amd64", "tarball": "x86_64", "rpm": "x86_64"}
+
+
+class Description(NamedTuple):
+    """What a package manager is told. `text` is lines of at most 79 columns."""
+    name: str
+    version: str
+    depends: str  # as Debian writes it; an rpm's needs are read from its files
+    suggests: str
+    summary: str
+    text: str
 
 
 def _normalized(epoch):
@@ -36,14 +49,29 @@ Architecture: {architecture}
 Maintainer: the uroce project <uroce@localhost>
 Installed-Size: {installed_kib}
 Depends: {depends}
-Suggests: ibverbs-utils, perftest
+Suggests: {suggests}
 Section: net
 Priority: optional
-Description: software RDMA NIC in userspace
- Gives unmodified programs that use libibverbs or librdmacm an RDMA device
- 'uroce0' on a machine that has no RDMA hardware and no RDMA in its kernel. No
- kernel module, no root, nothing to set up: 'uroce run -- ibv_devinfo'.
+Description: {summary}
+{text}
 """
+
+SPEC = """Name: {name}
+Version: {version}
+Release: 1
+Summary: {summary}
+License: Apache-2.0
+BuildArch: {architecture}
+%description
+{text}
+%files
+{files}
+"""
+# Nothing of the machine or of the moment, and nothing done to the files.
+MACROS = {"_buildhost": "localhost", "use_source_date_epoch_as_buildtime": "1",
+          "clamp_mtime_to_source_date_epoch": "1", "debug_package": "%{nil}",
+          "__os_install_post": "%{nil}", "_build_id_links": "none",
+          "_binary_payload": "w9.xzdio"}
 
 
 def _installed_kib(folder):
@@ -51,23 +79,58 @@ def _installed_kib(folder):
                for parent, _, names in os.walk(folder) for name in names)
 
 
-def write_deb(tree, path, name, version, depends, epoch):
+def _normalize(tree, epoch):
+    for parent, _, files in os.walk(tree, topdown=False):
+        for entry in (*(os.path.join(parent, name) for name in files), parent):
+            is_program = os.path.isdir(entry) or os.stat(entry).st_mode & 0o100
+            os.chmod(entry, 0o755 if is_program else 0o644)
+            os.utime(entry, (epoch, epoch))
+
+
+def write_deb(tree, path, description, epoch):
     """`tree` is what is installed below /; a folder DEBIAN is made in it."""
     control = os.path.join(tree, "DEBIAN")
     installed_kib = _installed_kib(tree)
     os.mkdir(control)
+    fields = description._asdict()
+    fields["text"] = "\n".join(f" {line}" for line in description.text.splitlines())
     with open(os.path.join(control, "control"), "w", encoding="utf-8") as file:
-        file.write(CONTROL.format(name=name, version=version, depends=depends,
-                                  architecture=ARCHITECTURE["deb"], installed_kib=installed_kib))
-    for parent, folders, files in os.walk(tree):
-        for entry in (*folders, *files):
-            entry = os.path.join(parent, entry)
-            is_program = os.path.isdir(entry) or os.stat(entry).st_mode & 0o100
-            os.chmod(entry, 0o755 if is_program else 0o644)
-    os.chmod(tree, 0o755)
+        file.write(CONTROL.format(**fields, architecture=ARCHITECTURE["deb"],
+                                  installed_kib=installed_kib))
+    _normalize(tree, epoch)
     subprocess.run(["dpkg-deb", "--root-owner-group", "-Zxz", "--threads-max=1", "--build", tree,
                     path], check=True, stdout=subprocess.DEVNULL,
                    env={**os.environ, "SOURCE_DATE_EPOCH": str(epoch)})
+
+
+def can_write_rpm():
+    return shutil.which("rpmbuild") is not None
+
+
+def write_rpm(tree, path, description, epoch):
+    """`tree` is what is installed below /."""
+    _normalize(tree, epoch)
+    files = []
+    for parent, _, names in os.walk(tree):
+        for name in names:
+            file = os.path.join(parent, name)
+            mode = os.stat(file).st_mode & 0o777
+            files.append(f"%attr({mode:o},root,root) /{os.path.relpath(file, tree)}")
+    with tempfile.TemporaryDirectory() as folder:
+        spec = os.path.join(folder, "package.spec")
+        with open(spec, "w", encoding="utf-8") as file:
+            file.write(SPEC.format(**description._asdict(), files="\n".join(sorted(files)),
+                                   architecture=ARCHITECTURE["rpm"]))
+        macros = {**MACROS, "_topdir": folder, "_rpmdir": folder, "_rpmfilename": "made.rpm"}
+        defines = [word for name, value in macros.items() for word in
+                   ("--define", f"{name} {value}")]
+        # It removes the folder that it packs.
+        copy = os.path.join(folder, "tree")
+        shutil.copytree(tree, copy)
+        subprocess.run(["rpmbuild", "-bb", "--quiet", "--buildroot", copy, *defines, spec],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       env={**os.environ, "SOURCE_DATE_EPOCH": str(epoch)})
+        shutil.move(os.path.join(folder, "made.rpm"), path)
 
 
 def write_checksums(paths, target):

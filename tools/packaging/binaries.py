@@ -9,6 +9,11 @@ def _readelf(option, path):
                           capture_output=True).stdout
 
 
+def is_elf(path):
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
 def needed_libraries(path):
     """The sonames of the libraries that the loader loads for it."""
     return re.findall(r"\(NEEDED\).*\[(.*)\]", _readelf("--dynamic", path))

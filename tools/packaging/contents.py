@@ -13,6 +13,16 @@ DPDK_LIBRARY = {
     "lib/uroce/liburoce-dpdk.so": "dpdk_nic/port/dpdk/liburoce-dpdk.so",
 }
 
+# What package managers say.
+SUGGESTS = "ibverbs-utils, perftest"
+SUMMARY = "software RDMA NIC in userspace"
+TEXT = """Gives unmodified programs that use libibverbs or librdmacm an RDMA device
+'uroce0' on a machine that has no RDMA hardware and no RDMA in its kernel. No
+kernel module, no root, nothing to set up: 'uroce run -- ibv_devinfo'."""
+DPDK_SUMMARY = "DPDK ports for uroce"
+DPDK_TEXT = """Direct mode of uroce by DPDK ports: PCI NICs, af_packet, af_xdp and memif, as
+in 'uroce run --port net_af_packet0,iface=eth1 -- ibv_devinfo'."""
+
 # Files of the source tree. Manual pages are compressed on the way.
 DOCUMENTS = {
     "share/bash-completion/completions/uroce": "tools/packaging/completion/uroce",

@@ -3,6 +3,7 @@
 import argparse
 import gzip
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -75,28 +76,67 @@ def source_date_epoch():
     return int(run.stdout) if run.returncode == 0 else 0
 
 
-def glibc_dependency(folder):
-    files = [os.path.join(folder, "bin", name) for name in os.listdir(os.path.join(folder, "bin"))]
-    files += [os.path.join(folder, "lib/uroce", name)
-              for name in os.listdir(os.path.join(folder, "lib/uroce"))]
+def owner_of(library):
+    """The Debian package that has it on this machine."""
+    run = subprocess.run(["dpkg-query", "--search", f"*/{library}"], check=False, text=True,
+                         capture_output=True)
+    if run.returncode != 0:
+        raise PackageError(f"no Debian package here has {library}, which is linked with: build on "
+                           "Debian 12")
+    return run.stdout.split(":", 1)[0]
+
+
+def dependencies(folder):
+    """What Debian's package manager is to install, from what the files are linked with."""
+    files = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names
+             if binaries.is_elf(os.path.join(parent, name))]
     newest = max(binaries.needed_glibc(file) for file in files)
-    return f"libc6 (>= {newest[0]}.{newest[1]})"
+    foreign = {library for file in files for library in binaries.needed_libraries(file)}
+    owners = {owner_of(library) for library in foreign - set(contents.LIBC)}
+    return ", ".join([f"libc6 (>= {newest[0]}.{newest[1]})", *sorted(owners)])
 
 
-def pack(folder, out, name):
-    """Writes the tarball, the .deb and their checksums; returns the paths of all."""
-    version, epoch = version_of(folder), source_date_epoch()
+def pack(folder, out, top, description):
+    """Writes the tarball, whose files are below `top`, the .deb and, where rpmbuild is, the .rpm;
+    returns their paths."""
+    epoch = source_date_epoch()
     os.makedirs(out, exist_ok=True)
-    top = f"{name}-{version}-{archive.ARCHITECTURE['tarball']}"
     tarball = os.path.join(out, f"{top}.tar.xz")
     archive.write_tarball(folder, top, tarball, epoch)
-    deb = os.path.join(out, f"{name}_{version}_{archive.ARCHITECTURE['deb']}.deb")
+    name = f"{description.name}_{description.version}"
+    paths = [tarball]
     with tempfile.TemporaryDirectory() as tree:
         shutil.copytree(folder, os.path.join(tree, "usr"))
-        archive.write_deb(tree, deb, name, version, glibc_dependency(folder), epoch)
-    checksums = os.path.join(out, "SHA256SUMS")
-    archive.write_checksums([tarball, deb], checksums)
-    return [tarball, deb, checksums]
+        if archive.can_write_rpm():
+            paths.append(os.path.join(out, f"{name.replace('_', '-')}-1.x86_64.rpm"))
+            archive.write_rpm(tree, paths[-1], description, epoch)
+        paths.append(os.path.join(out, f"{name}_{archive.ARCHITECTURE['deb']}.deb"))
+        archive.write_deb(tree, paths[-1], description, epoch)
+    return paths
+
+
+def native_version(version):
+    """As "0.1.0+debian12": of what was built for the system that this machine has."""
+    system = platform.freedesktop_os_release()
+    return f"{version}+{system['ID']}{system.get('VERSION_ID', '')}"
+
+
+def pack_uroce(folder, out, version):
+    return pack(folder, out, f"uroce-{version}-{archive.ARCHITECTURE['tarball']}",
+                archive.Description("uroce", version, dependencies(folder),
+                                    contents.SUGGESTS, contents.SUMMARY, contents.TEXT))
+
+
+def pack_dpdk(bazel_bin, out, version):
+    """Direct mode's DPDK; goes with the package of this version, which is of the same build."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        stage_programs(folder, contents.DPDK_LIBRARY, bazel_bin)
+        needs = f"uroce (= {version}), {dependencies(folder)}"
+        # Not a name of the other's pattern, uroce-*-x86_64.tar.xz.
+        return pack(folder, out, f"uroce-dpdk-{version}",
+                    archive.Description("uroce-dpdk", version, needs, "dpdk",
+                                        contents.DPDK_SUMMARY, contents.DPDK_TEXT))
 
 
 def default_cache():
@@ -111,6 +151,7 @@ def package(arguments):
     parser.add_argument("--mirror")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--native", metavar="BAZEL_BIN")
+    parser.add_argument("--dpdk", action="store_true")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
@@ -120,8 +161,16 @@ def package(arguments):
             portable_build.build(folder, options.cache, options.mirror, options.jobs)
             check_portable(folder)
         stage_documents(folder)
-        for path in pack(folder, options.out, "uroce"):
-            print(path)
+        version = version_of(folder)
+        if options.native:
+            version = native_version(version)
+        paths = pack_uroce(folder, options.out, version)
+        if options.dpdk:
+            paths += pack_dpdk(options.native, options.out, version)
+    paths.append(os.path.join(options.out, "SHA256SUMS"))
+    archive.write_checksums(paths[:-1], paths[-1])
+    for path in paths:
+        print(path)
 
 
 def install(arguments):

@@ -19,7 +19,7 @@ SUITE = "bullseye"
 COMPILERS = ["g++-10", "gcc", "clang-13", "binutils", "ccache", "libc6-dev", "libboost-dev",
              "libboost-program-options-dev", "libibverbs-dev"]
 HEADERS_SUITE = "bookworm"
-HEADERS = ["linux-libc-dev", "libibverbs-dev", "librdmacm-dev"]
+HEADERS = ["linux-libc-dev", "libibverbs-dev", "librdmacm-dev", "nlohmann-json3-dev"]
 
 # g++ before 11 knows no `asm goto` with outputs, which guarded instructions are made of.
 BY_CLANG = ("transport/guarded_access.cc", "transport/wire/crc32")

@@ -86,9 +86,11 @@ bool Open(const OpenDpdkPortRequest& request, OpenDpdkPortResult* result) {
 
 bool uroce_open_dpdk_port(const uroce::nic::OpenDpdkPortRequest* request,
                           uroce::nic::OpenDpdkPortResult* result) {
-  if (request->abi != uroce::nic::kDpdkLibraryAbi) {
-    uroce::nic::SetError("the DPDK library is of another build than the rest of uroce; build anew",
-                         result);
+  if (request->build != uroce::nic::kDpdkLibraryBuild) {
+    uroce::nic::SetError(
+        "the DPDK library is of another build than the rest of uroce: install the packages uroce "
+        "and uroce-dpdk of one version, or build both anew",
+        result);
     return false;
   }
   return uroce::nic::Open(*request, result);

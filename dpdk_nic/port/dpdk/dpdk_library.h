@@ -18,11 +18,16 @@
 
 namespace uroce::nic {
 
-// Changes with every change of what crosses the border.
-inline constexpr uint32_t kDpdkLibraryAbi = 2;
+// Changes with every change of what crosses the border; tests/tools/dpdk_border_test.py sees to it.
+inline constexpr uint32_t kDpdkLibraryAbi = 3;
+
+// What the compilers of both sides have to agree on: libstdc++ before release 11 lays std::span out
+// in another way.
+inline constexpr uint32_t kSpanLayout = _GLIBCXX_RELEASE < 11 ? 10 : 11;
+inline constexpr uint32_t kDpdkLibraryBuild = kDpdkLibraryAbi << 16 | kSpanLayout;
 
 struct OpenDpdkPortRequest {
-  uint32_t abi = kDpdkLibraryAbi;
+  uint32_t build = kDpdkLibraryBuild;
   const char* devargs = nullptr;  // what UROCE_PORT says, e.g. "net_memif0,role=server,id=0"
   uint32_t mtu_bytes = 0;         // of IP packets; 0: the port's own, or the largest useful one
   // The addresses to answer for, beside the link-local one of the MAC.
@@ -44,7 +49,7 @@ struct OpenDpdkPortResult {
 extern "C" {
 
 // Starts DPDK in this process at the first call, and opens the port. Returns whether it is open.
-// Another `abi` than the library's own is an error.
+// Another `build` than the library's own is an error.
 bool uroce_open_dpdk_port(const uroce::nic::OpenDpdkPortRequest* request,
                           uroce::nic::OpenDpdkPortResult* result);
 

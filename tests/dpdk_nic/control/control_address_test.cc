@@ -420,13 +420,24 @@ TEST_F(ControlAddressTest, FilesOfRootsFabricAreNotOpenToOthers) {
             0);
 }
 
-// Another user has made the folder in /tmp that is to be ours, with a uroced that speaks to all.
+// Another user has made the folders that are to be ours.
 TEST_F(ControlAddressTest, PlaceThatAnotherUserTookIsNotUsed) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
   const uid_t victim = 1'000'000 + static_cast<uid_t>(getpid());  // tests may run side by side
-  const std::string folder = "/tmp/uroce-" + std::to_string(victim);
-  const FabricPlace impostors{folder, kNobodyUid, 0755};
-  ASSERT_EQ(RunAs(kNobodyUid, [&] { return MakePlace(impostors) ? 0 : 1; }), 0);
+  const std::string folders[] = {"/tmp/uroce-" + std::to_string(victim),
+                                 "/dev/shm/uroce-" + std::to_string(victim)};
+  const auto take = [](const std::string& folder) {
+    return RunAs(kNobodyUid, [&] { return MakePlace({folder, kNobodyUid, 0755}) ? 0 : 1; });
+  };
+  ASSERT_EQ(take(folders[0]), 0);
+  EXPECT_EQ(RunAs(victim,
+                  [&] {
+                    const auto made = MakePlaceToServe();
+                    return made && made->place.folder == folders[1] ? 0 : 1;
+                  }),
+            0);
+  std::filesystem::remove(folders[1]);
+  ASSERT_EQ(take(folders[1]), 0);
   EXPECT_EQ(RunAs(victim,
                   [this] {
                     if (ConnectToFabric(fabric_) || errno != EPERM) return 1;
@@ -442,7 +453,7 @@ TEST_F(ControlAddressTest, PlaceThatAnotherUserTookIsNotUsed) {
                     return connection && connection->place.owner == 0 ? 0 : 1;
                   }),
             0);
-  std::filesystem::remove(folder);
+  for (const std::string& folder : folders) std::filesystem::remove(folder);
 }
 
 // A uroced of another user that answers at a place which is not its own is not talked to.

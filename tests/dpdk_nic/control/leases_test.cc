@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,11 +11,14 @@
 #include <cerrno>
 #include <vector>
 
+#include "dpdk_nic/base/unique_fd.h"
+
 namespace uroce::nic::control {
 namespace {
 
 constexpr uid_t kAlice = 1'000;
 constexpr uid_t kBob = 1'001;
+constexpr int kNoSocket = -1;
 
 class LeasesTest : public ::testing::Test {
  protected:
@@ -44,31 +49,59 @@ class LeasesTest : public ::testing::Test {
 TEST_F(LeasesTest, LeaseEndsWithItsProcess) {
   EXPECT_TRUE(leases_.empty());
   const pid_t pid = Start();
-  EXPECT_EQ(leases_.Add(pid, kAlice), 0);
-  EXPECT_EQ(leases_.Add(pid, kAlice), 0) << "a second time";
+  EXPECT_EQ(leases_.Add(pid, kAlice, kNoSocket), 0);
+  EXPECT_EQ(leases_.Add(pid, kAlice, kNoSocket), 0) << "a second time";
   EXPECT_FALSE(leases_.empty());
   End(pid);
   while (ends_ == 0) io_.run_one();
   EXPECT_TRUE(leases_.empty());
 }
 
+// As uroced sees one in a container that shares the folder of its fabric.
+TEST_F(LeasesTest, ProcessWithoutAVisiblePidIsWatchedByItsSocket) {
+  const UniqueFd listener(socket(AF_UNIX, SOCK_STREAM, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socklen_t length = sizeof(sa_family_t);  // the kernel chooses an abstract name
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+  length = sizeof address;
+  ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    if (connect(socket, reinterpret_cast<sockaddr*>(&address), length) != 0) _exit(1);
+    while (true) pause();
+  }
+  processes_.push_back(pid);
+  const UniqueFd peer(accept(listener.get(), nullptr, nullptr));
+  const ErrnoValue error = leases_.Add(0, kAlice, peer.get());
+  if (error == ESRCH) GTEST_SKIP() << "needs Linux 6.5";
+  ASSERT_EQ(error, 0);
+  EXPECT_EQ(leases_.Add(0, kBob, peer.get()), 0) << "of 0 there are several";
+  End(pid);
+  while (ends_ < 2) io_.run_one();
+  EXPECT_TRUE(leases_.empty());
+}
+
 TEST_F(LeasesTest, ProcessInvisibleToTheDaemonIsRefused) {
-  EXPECT_EQ(leases_.Add(0, kAlice), ESRCH);
-  EXPECT_EQ(leases_.Add(-1, kAlice), ESRCH);
+  EXPECT_EQ(leases_.Add(0, kAlice, kNoSocket), ESRCH);
+  EXPECT_EQ(leases_.Add(-1, kAlice, kNoSocket), ESRCH);
   const pid_t pid = Start();
   End(pid);
-  EXPECT_EQ(leases_.Add(pid, kAlice), ESRCH);
+  EXPECT_EQ(leases_.Add(pid, kAlice, kNoSocket), ESRCH);
   EXPECT_TRUE(leases_.empty());
 }
 
 TEST_F(LeasesTest, UserHasALimit) {
-  for (uint32_t i = 0; i < Leases::kMaxPerUser; ++i) ASSERT_EQ(leases_.Add(Start(), kAlice), 0);
-  EXPECT_EQ(leases_.Add(Start(), kAlice), EDQUOT);
-  EXPECT_EQ(leases_.Add(processes_.front(), kAlice), 0) << "it has a lease already";
-  EXPECT_EQ(leases_.Add(Start(), kBob), 0) << "another user";
+  for (uint32_t i = 0; i < Leases::kMaxPerUser; ++i)
+    ASSERT_EQ(leases_.Add(Start(), kAlice, kNoSocket), 0);
+  EXPECT_EQ(leases_.Add(Start(), kAlice, kNoSocket), EDQUOT);
+  EXPECT_EQ(leases_.Add(processes_.front(), kAlice, kNoSocket), 0) << "it has a lease already";
+  EXPECT_EQ(leases_.Add(Start(), kBob, kNoSocket), 0) << "another user";
   End(processes_.front());
   while (ends_ == 0) io_.run_one();
-  EXPECT_EQ(leases_.Add(Start(), kAlice), 0);
+  EXPECT_EQ(leases_.Add(Start(), kAlice, kNoSocket), 0);
 }
 
 }  // namespace

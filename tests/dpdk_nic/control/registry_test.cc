@@ -272,6 +272,18 @@ TEST_F(RegistryLinkTest, LinkToAnInvalidPeerIsRefused) {
   EXPECT_EQ(links(), 0u);
 }
 
+TEST_F(RegistryLinkTest, BlockIsUnknownIfNoProcessHasHadItLately) {
+  EXPECT_EQ(Link(2, 1), 0);
+  EXPECT_FALSE(registry_.IsUnknown(now_, 1));
+  EXPECT_FALSE(registry_.IsUnknown(now_, kSwitchBlock));
+  EXPECT_TRUE(registry_.IsUnknown(now_, 5));
+  EXPECT_FALSE(registry_.IsUnknown(now_, 0xffff'ffff)) << "no block";
+  claims_[5] = kAlice;
+  EXPECT_FALSE(registry_.IsUnknown(now_, 5)) << "it has not come back to this uroced";
+  registry_.Detach(now_, 1);
+  EXPECT_FALSE(registry_.IsUnknown(now_ + Registry::kQuarantine * 2, 1)) << "its claim may live";
+}
+
 TEST_F(RegistryLinkTest, RequestThatCrossedAnOfferIsNotPassedOn) {
   EXPECT_EQ(LinkAfter(0, 1, 2), 0);
   EXPECT_EQ(LinkAfter(0, 2, 1), EALREADY);

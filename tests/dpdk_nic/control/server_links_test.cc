@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <deque>
 #include <memory>
+#include <string>
 
 #include "dpdk_nic/control/client.h"
 #include "dpdk_nic/control/server.h"
@@ -85,10 +86,16 @@ TEST_F(ServerLinksTest, ServerKeepsNoDescriptorOfALink) {
 TEST_F(ServerLinksTest, LinkToAnAbsentProcessIsRefused) {
   a_.AskForLink(block_a_ == 1'000 ? 999 : 1'000);
   EXPECT_EQ(a_.Hear<LinkAnswer>().error, EHOSTUNREACH);
+  const Notice notice = a_.Hear<Notice>();
+  EXPECT_NE(std::string(notice.sentence.data()).find("on another fabric"), std::string::npos);
   a_.AskForLink(block_a_);
   EXPECT_EQ(a_.Hear<LinkAnswer>().error, EINVAL);
   a_.AskForLink(0xffff'ffff);
   EXPECT_EQ(a_.Hear<LinkAnswer>().error, EHOSTUNREACH);
+  a_.AskForLink(block_a_ == 1'000 ? 999 : 1'000);
+  EXPECT_EQ(a_.Hear<LinkAnswer>().error, EHOSTUNREACH) << "told of once";
+  a_.AskForLink(block_b_);
+  EXPECT_EQ(a_.Hear<LinkAnswer>().error, 0);
 }
 
 TEST_F(ServerLinksTest, OfTwoThatAskAtOnceOneGetsTheOffer) {

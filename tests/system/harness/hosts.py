@@ -19,6 +19,14 @@ UDP = "udp"
 LINK_LOCAL, IPV4, IPV6 = GIDS = range(3)
 
 
+def has_link_local(prefix):
+    """Whether the network namespace behind the prefix has an address of the kind that can be used:
+    the kernel first asks whether it is another's."""
+    show = [*prefix, "ip", "-6", "address", "show", "scope", "link"]
+    done = subprocess.run(show, check=True, capture_output=True, text=True)
+    return "fe80:" in done.stdout and "tentative" not in done.stdout
+
+
 class Namespace:
     """A network namespace. It lives as long as the process that holds it, which ends with its
     standard input: nothing is left behind however the test ends."""
@@ -72,16 +80,10 @@ class Host:
         ip(f"address add {self.ipv6}/64 dev {INTERFACE}")
         ip(f"link set {INTERFACE} mtu {mtu} up")
 
-    def has_link_local(self):
-        show = [*self.namespace.prefix, "ip", "-6", "address", "show", "dev", INTERFACE, "scope",
-                "link"]
-        done = subprocess.run(show, check=True, capture_output=True, text=True)
-        return "fe80:" in done.stdout and "tentative" not in done.stdout
-
     def start(self):
         """uroced, on the interface."""
         # It comes with the carrier, and a port over sockets has the addresses of its start.
-        wait_for(self.has_link_local, "had a link-local address")
+        wait_for(lambda: has_link_local(self.namespace.prefix), "had a link-local address")
         self.daemon = self._make_daemon()
         self.daemon.__enter__()
 

@@ -43,6 +43,8 @@ class Member(LineProgram):
             line = super().next_line(max(0, deadline - time.monotonic()))
             if line is None:
                 return None
+            if line.startswith("uroce: no process on this fabric has"):
+                continue  # the peer's failure is told of as well
             word, *rest = line.split(" ", 3)
             if word == "failed":
                 peer, lane, status = map(int, rest)

@@ -1,10 +1,10 @@
 """Two hosts whose fabrics have the uplink that a fabric has by itself."""
 
 import os
-import subprocess
 
 from harness import installation
 from harness.daemons import status, wait_for
+from harness.hosts import has_link_local
 from harness.users import NOBODY, unprivileged
 from harness.wires import IPV4, IPV6, VethWire
 
@@ -36,14 +36,9 @@ class UplinkWire(VethWire):
         super().__enter__()
         for end in range(2):
             self.ip(end, f"address add {IPV6[end]}/64 dev {self.interface} nodad")
-        wait_for(lambda: all(map(self.has_link_local, range(2))), "had a link-local address")
+        wait_for(lambda: all(has_link_local(self.prefix(end)) for end in range(2)),
+                 "had a link-local address")
         return self
-
-    def has_link_local(self, end):
-        """Whether there is one that can be used: the kernel first asks whether it is another's."""
-        show = [*self.prefix(end), "ip", "-6", "address", "show", "scope", "link"]
-        done = subprocess.run(show, check=True, capture_output=True, text=True)
-        return "fe80:" in done.stdout and "tentative" not in done.stdout
 
     def command(self, end, command, user=None, options=()):
         user = user or unprivileged(USERS[end])

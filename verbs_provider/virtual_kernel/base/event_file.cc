@@ -5,12 +5,12 @@
 
 #include <cerrno>
 #include <cstring>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "verbs_provider/virtual_kernel/base/errno_guard.h"
 #include "verbs_provider/virtual_kernel/base/event_files.h"
+#include "verbs_provider/virtual_kernel/base/event_pipe.h"
 #include "verbs_provider/virtual_kernel/base/real_libc.h"
 
 namespace uroce::verbs::virtual_kernel {
@@ -28,20 +28,17 @@ EventFile::EventFile(PrivateFd read_end, PrivateFd write_end, uint32_t record_by
       write_end_(std::move(write_end)) {}
 
 int EventFile::Open(uint32_t record_bytes) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return -1;
-  PrivateFd read_end(ends[0]);
-  PrivateFd write_end(ends[1]);
-  const std::string path = "/proc/self/fd/" + std::to_string(read_end.get());
-  const int fd = real::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return -1;
+  auto pipe = OpenEventPipe(O_CLOEXEC);
+  if (!pipe) return -1;
+  const int fd = pipe->reader;
   if (!FdTable::InRange(fd)) {
     real::close(fd);
     errno = EMFILE;
     return -1;
   }
   FdTable::Instance().Insert(
-      fd, std::make_shared<EventFile>(std::move(read_end), std::move(write_end), record_bytes));
+      fd, std::make_shared<EventFile>(std::move(pipe->read_end), std::move(pipe->write_end),
+                                      record_bytes));
   return fd;
 }
 

@@ -10,11 +10,11 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 
 #include "verbs_provider/rdma_cm/user_memory.h"
 #include "verbs_provider/virtual_kernel/base/errno_guard.h"
+#include "verbs_provider/virtual_kernel/base/event_pipe.h"
 #include "verbs_provider/virtual_kernel/base/real_libc.h"
 
 namespace uroce::verbs::virtual_kernel {
@@ -92,19 +92,15 @@ int MoveChannelFd(int fd, int flags) {
 }  // namespace
 
 int RdmaCmFile::Open(int flags, const RdmaCmFunctions& provider) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return -1;
-  PrivateFd read_end(ends[0]);
-  PrivateFd write_end(ends[1]);
-  const std::string path = "/proc/self/fd/" + std::to_string(read_end.get());
-  const int opened = real::open(path.c_str(), O_RDONLY | (flags & (O_CLOEXEC | O_NONBLOCK)));
-  if (opened < 0) return -1;
-  const int fd = MoveChannelFd(opened, flags);
+  auto pipe = OpenEventPipe(flags & (O_CLOEXEC | O_NONBLOCK));
+  if (!pipe) return -1;
+  const int fd = MoveChannelFd(pipe->reader, flags);
   if (!FdTable::InRange(fd)) {
     real::close(fd);
     return Fail(EMFILE);
   }
-  auto file = std::make_shared<RdmaCmFile>(std::move(read_end), std::move(write_end), provider);
+  auto file =
+      std::make_shared<RdmaCmFile>(std::move(pipe->read_end), std::move(pipe->write_end), provider);
   file->opened_ = PrivateFd(real::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!file->opened_) {
     real::close(fd);

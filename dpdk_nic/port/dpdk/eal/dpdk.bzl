@@ -110,8 +110,14 @@ _WRAPPED = [
     "xsk_umem__delete",
 ]
 
+# Parts of "eal" before DPDK 24.
+NEWER_LIBRARIES = [
+    "argparse",
+    "log",
+]
+
 DPDK_LINKOPTS = (
-    ["-Wl,--whole-archive"] +
+    ["-Wl,--whole-archive", "$(location :newer_libraries.lds)"] +
     ["-l:librte_%s.a" % name for name in _VIRTUAL_DRIVERS + _NIC_DRIVERS + _LIBRARIES] +
     ["-Wl,--no-whole-archive", "-Wl,--exclude-libs,ALL"] +
     _XDP_LINKOPTS +

@@ -1,0 +1,46 @@
+#!/usr/bin/python3
+"""What crosses the border to the DPDK library, which is a package of its own, has a number, and a
+number means one thing."""
+
+import hashlib
+import os
+import re
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+BORDER = "dpdk_nic/port/dpdk/dpdk_library.h"
+# The number, and the digest of what the border includes.
+ABI = 3
+DIGEST = "b2520cae1b3d35dc"
+
+
+def text_of(path):
+    """Without comments, and with each run of white space as one blank."""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return " ".join(re.sub(r"//.*", "", file.read()).split())
+
+
+def closure(path, found):
+    """The path and all headers of ours that it includes."""
+    if path not in found:
+        found[path] = text_of(path)
+        for included in re.findall(r'#include "([^"]+)"', found[path]):
+            closure(included, found)
+    return found
+
+
+class DpdkBorderTest(unittest.TestCase):
+
+    def test_number_changes_with_what_crosses_the_border(self):
+        headers = closure(BORDER, {})
+        self.assertGreater(len(headers), 4)
+        digest = hashlib.sha256()
+        for path in sorted(headers):
+            digest.update(headers[path].encode())
+        number = int(re.search(r"kDpdkLibraryAbi = (\d+)", headers[BORDER]).group(1))
+        self.assertEqual((number, digest.hexdigest()[:16]), (ABI, DIGEST),
+                         "raise kDpdkLibraryAbi, and say the new number and digest here")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
