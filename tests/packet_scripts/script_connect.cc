@@ -38,7 +38,7 @@ EndpointConfig MakeConfig(void* context, bool probes) {
   config.probes = probes;
   config.context = context;
   config.mac = kOurMac;
-  config.gids = {Gid::LinkLocal(kOurMac), Script::kOurGid};
+  config.gids = {Gid::LinkLocal(kOurMac), Script::kOurGid, Script::kOurOtherGid};
   config.first_qpn = Qpn{0x100};
   config.qpn_count = 16;
   return config;

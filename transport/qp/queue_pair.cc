@@ -1,5 +1,6 @@
 #include "transport/qp/queue_pair.h"
 
+#include "transport/qp/path_migration.h"
 #include "transport/qp/state_table.h"
 
 namespace uroce::transport {
@@ -9,11 +10,14 @@ QueuePair::QueuePair(Qpn qpn, const QpInitAttributes& init, Queues queues,
     : EventSource(init.context),
       record_(record),
       context_{.environment = environment,
+               .queue_pair = *this,
                .qpn = qpn,
                .init = init,
                .attributes = record.attributes,
                .path = {},
-               .source_gid = {}},
+               .alternate_path = {},
+               .source_gid = {},
+               .alternate_source_gid = {}},
       requester_(context_, std::move(queues.sends)),
       responder_(context_, std::move(queues.receives)) {
   record_ = {.qpn = qpn,
@@ -84,11 +88,17 @@ DropReason QueuePair::OnPacket(Time now, const Packet& packet) {
   DropReason result = DropReason::kForeignSource;
   if (context_.is_datagram()) {
     result = OnDatagram(packet);
-  } else if (context_.path.Matches(packet.source_gid, packet.destination_gid, packet.from)) {
+  } else if (CameByPath(packet)) {
     result = OnConnectedPacket(now, packet);  // IBA 9.6.1.2.3
   }
   UpdateAfterEvent();
   return result;
+}
+
+bool QueuePair::CameByPath(const Packet& packet) {
+  const PathCheck check = CheckPath(context_, packet);
+  if (check == PathCheck::kMigrated) requester_.FollowPath();
+  return check != PathCheck::kForeign;
 }
 
 // Many receivers stay in RTR, where the first packet raises an event.
@@ -259,11 +269,16 @@ void QueuePair::MarkReady() {
 }
 
 void QueuePair::UpdateNeighbor(const Gid& gid, const MacAddress& mac) {
-  AddressVector& address = context_.attributes.address;
   const bool has_path = !context_.is_datagram() && ProcessesRequests(state());
-  if (!has_path || address.destination_gid != gid || address.destination_mac == mac) return;
-  address.destination_mac = mac;
-  SetPath();
+  if (!has_path) return;
+  QpAttributes& own = context_.attributes;
+  bool has_changed = false;
+  for (AddressVector* const address : {&own.address, &own.alternate_address}) {
+    if (address->destination_gid != gid || address->destination_mac == mac) continue;
+    address->destination_mac = mac;
+    has_changed = true;
+  }
+  if (has_changed) SetPaths(context_);
 }
 
 }  // namespace uroce::transport

@@ -94,7 +94,7 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   // packet that it brings then (wire/connection_frame.h).
   bool MatchPeersFrame(std::span<const uint8_t> frame, Route from, IcrcCheck icrc_check,
                        ConnectionPacket& packet) const {
-    return IsPeersWay(from) &&
+    return context_.uses_short_way && from == context_.path.route() &&
            MatchConnectionFrame(frame, context_.path.arrivals(), icrc_check, packet);
   }
   // Whether bare frames that came by `from` are the connected peer's.
@@ -126,13 +126,15 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   bool AreValid(const QpAttributes& attributes, uint32_t mask) const;
   bool IsValid(const AddressVector& address) const;
   void Apply(const QpAttributes& attributes, uint32_t mask);
+  bool MayBecome(MigrationState next, bool has_alternate) const;
+  void Apply(MigrationState next);
   void Enter(QpState next);
-  void SetPath();
   QpAttributes InitialAttributes() const;
 
   void LeaveTransmit() { context_.environment.transmits.Remove(route_, *this); }
   bool MayReply() const;
   bool Processes(const Packet& packet) const;
+  bool CameByPath(const Packet& packet);
   DropReason OnConnectedPacket(Time now, const Packet& packet);
   DropReason OnDatagram(const Packet& packet);
   void EnterError(VendorError why);

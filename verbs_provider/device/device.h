@@ -78,8 +78,10 @@ class Device {
 
   // Makes the way ready that leads from one queue pair to another one. 0, or EBUSY when another
   // process of this host has it. A peer that is not there is no error, as on any network.
-  // `path_mtu` becomes smaller if the way does not take packets with so much payload.
-  int PreparePath(transport::Qpn local, const transport::Gid& remote_gid, transport::Qpn remote,
+  // `path_mtu` becomes smaller if the way does not take packets with so much payload. The same for
+  // the way by `alternate_gid`, if that is not zero, which the connection may migrate to.
+  int PreparePath(transport::Qpn local, const transport::Gid& remote_gid,
+                  const transport::Gid& alternate_gid, transport::Qpn remote,
                   transport::Mtu* path_mtu);
   // The same for datagrams from beyond the wire.
   int PrepareDatagramPath(transport::Qpn local);
