@@ -59,6 +59,8 @@ class Script {
     AccessFlags qp_access{AccessFlags::kRemoteWrite | AccessFlags::kRemoteRead |
                           AccessFlags::kRemoteAtomic};
     QpState state = QpState::kReadyToSend;
+    std::vector<uint16_t> pkeys{kDefaultPkey};  // of the port
+    uint16_t pkey_index = 0;                    // of the queue pair
   };
   using Location = std::source_location;
 

@@ -25,13 +25,19 @@ bool Matches(const Path& path, const Packet& packet) {
          path.Matches(packet.source_gid, packet.destination_gid, packet.from);
 }
 
-void UpdateShortWay(QpContext& qp) {
-  qp.uses_short_way = qp.environment.config.uses_short_way && qp.path.is_connection() &&
-                      qp.attributes.migration_state == MigrationState::kMigrated &&
-                      !qp.awaits_peer_on_path;
+bool IsInPartition(const QpContext& qp, uint16_t pkey_index, const Packet& packet) {
+  return PkeysMatch(qp.environment.config.pkeys[pkey_index], packet.pkey);
 }
 
 }  // namespace
+
+void UpdateShortWay(QpContext& qp) {
+  const bool is_settled =
+      qp.attributes.migration_state == MigrationState::kMigrated && !qp.awaits_peer_on_path;
+  qp.uses_short_way = qp.environment.config.uses_short_way && qp.path.is_connection() &&
+                      is_settled && qp.pkey() == kDefaultPkey;
+  qp.takes_bare_frames = qp.path.is_connection() && PkeysMatch(qp.pkey(), kDefaultPkey);
+}
 
 void SetPaths(QpContext& qp) {
   qp.path = PathTo(qp, qp.source_gid, qp.attributes.address);
@@ -78,6 +84,9 @@ PathCheck CheckPath(QpContext& qp, const Packet& packet) {
   const bool peer_has_migrated = packet.migration_request;
   if (state != MigrationState::kMigrated && peer_has_migrated &&
       Matches(qp.alternate_path, packet)) {
+    if (!IsInPartition(qp, qp.attributes.alternate_pkey_index, packet)) {
+      return PathCheck::kOtherPartition;
+    }
     Migrate(qp);
     return PathCheck::kMigrated;
   }
@@ -87,6 +96,7 @@ PathCheck CheckPath(QpContext& qp, const Packet& packet) {
     }
     return PathCheck::kForeign;
   }
+  if (!IsInPartition(qp, qp.attributes.pkey_index, packet)) return PathCheck::kOtherPartition;
   if (state == MigrationState::kRearm && !peer_has_migrated) {  // IBA 17.2.8
     qp.attributes.migration_state = MigrationState::kArmed;
   } else if (state == MigrationState::kMigrated && peer_has_migrated && qp.awaits_peer_on_path) {

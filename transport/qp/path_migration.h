@@ -23,6 +23,10 @@
 // short way: QpContext::uses_short_way.
 namespace uroce::transport {
 
+// Whether packets go the short ways from now on: to be called when the partition has changed. What
+// changes the paths does it by itself.
+void UpdateShortWay(QpContext& qp);
+
 // Lays out both paths anew: addresses, the GID table or a neighbour have changed. A path from an
 // address that has gone leads to nobody, and is as it was should the address come back.
 void SetPaths(QpContext& qp);
@@ -40,11 +44,13 @@ inline bool CanMigrate(const QpContext& qp) {
 void Migrate(QpContext& qp);
 
 enum class PathCheck : uint8_t {
-  kForeign,   // of neither path, or not of the one that the state asks for
-  kPrimary,   // the path that packets are sent by
-  kMigrated,  // the same, since this packet
+  kForeign,         // of neither path, or not of the one that the state asks for
+  kOtherPartition,  // of the right path, but with a P_Key that is not its
+  kPrimary,         // the path that packets are sent by
+  kMigrated,        // the same, since this packet
 };
-// Which path a packet of the connection came by, and what its MigReq means: see above. Raises
+// Which path a packet of the connection came by (IBA C9-43: and its P_Key is that of the path), and
+// what its MigReq means: see above. Raises
 // kPathMigrationError in ARMED if the peer has migrated to a path that is not the alternate.
 PathCheck CheckPath(QpContext& qp, const Packet& packet);
 

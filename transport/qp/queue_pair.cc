@@ -87,18 +87,17 @@ DropReason QueuePair::OnPacket(Time now, const Packet& packet) {
   if (!Processes(packet)) return DropReason::kQpNotReady;
   DropReason result = DropReason::kForeignSource;
   if (context_.is_datagram()) {
-    result = OnDatagram(packet);
-  } else if (CameByPath(packet)) {
-    result = OnConnectedPacket(now, packet);  // IBA 9.6.1.2.3
+    const bool is_in_partition = PkeysMatch(packet.pkey, context_.pkey());  // IBA C9-43
+    result = is_in_partition ? OnDatagram(packet) : DropReason::kBadPkey;
+  } else {
+    const PathCheck check = CheckPath(context_, packet);
+    if (check == PathCheck::kMigrated) requester_.FollowPath();
+    if (check == PathCheck::kOtherPartition) result = DropReason::kBadPkey;
+    const bool is_peers = check == PathCheck::kPrimary || check == PathCheck::kMigrated;
+    if (is_peers) result = OnConnectedPacket(now, packet);  // IBA 9.6.1.2.3
   }
   UpdateAfterEvent();
   return result;
-}
-
-bool QueuePair::CameByPath(const Packet& packet) {
-  const PathCheck check = CheckPath(context_, packet);
-  if (check == PathCheck::kMigrated) requester_.FollowPath();
-  return check != PathCheck::kForeign;
 }
 
 // Many receivers stay in RTR, where the first packet raises an event.

@@ -97,9 +97,13 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
     return context_.uses_short_way && from == context_.path.route() &&
            MatchConnectionFrame(frame, context_.path.arrivals(), icrc_check, packet);
   }
-  // Whether bare frames that came by `from` are the connected peer's.
+  // Whether frames that came by `from` are the connected peer's, and whether bare ones are, which
+  // are of the default partition.
   bool IsPeersWay(Route from) const {
     return context_.path.is_connection() && from == context_.path.route();
+  }
+  bool TakesBareFrames(Route from) const {
+    return context_.takes_bare_frames && from == context_.path.route();
   }
   // Whether the packet was one that is nearly always expected, and has been executed.
   bool OnPlainPacket(Time now, const ConnectionPacket& packet);
@@ -134,7 +138,6 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   void LeaveTransmit() { context_.environment.transmits.Remove(route_, *this); }
   bool MayReply() const;
   bool Processes(const Packet& packet) const;
-  bool CameByPath(const Packet& packet);
   DropReason OnConnectedPacket(Time now, const Packet& packet);
   DropReason OnDatagram(const Packet& packet);
   void EnterError(VendorError why);

@@ -11,7 +11,6 @@ namespace {
 using M = QpAttributeMask;
 
 constexpr uint8_t kOnlyPort = 1;
-constexpr uint16_t kPkeys = 1;
 constexpr uint32_t kMaxFlowLabel = 0xf'ffff;
 
 }  // namespace
@@ -45,7 +44,8 @@ bool QueuePair::IsTransition(const QpAttributes& attributes, uint32_t mask) cons
 
 bool QueuePair::AreValid(const QpAttributes& a, uint32_t mask) const {
   const auto sets = [mask](uint32_t attribute) { return (mask & attribute) != 0; };
-  if (sets(M::kPkeyIndex) && a.pkey_index >= kPkeys) return false;
+  const size_t pkeys = context_.environment.config.pkeys.size();
+  if (sets(M::kPkeyIndex) && a.pkey_index >= pkeys) return false;
   if (sets(M::kPort) && a.port_num != kOnlyPort) return false;
   if (sets(M::kAddressVector) && !IsValid(a.address)) return false;
   if (sets(M::kPathMtu) && (a.path_mtu < Mtu::k256 || a.path_mtu > Mtu::k4096 ||
@@ -60,7 +60,7 @@ bool QueuePair::AreValid(const QpAttributes& a, uint32_t mask) const {
   if (sets(M::kMaxReadAtomic) && a.max_read_atomic > kMaxReadAtomics) return false;
   if (sets(M::kMaxDestReadAtomic) && a.max_dest_read_atomic > kMaxReadAtomics) return false;
   if (sets(M::kAlternatePath) &&
-      (a.alternate_port_num != kOnlyPort || a.alternate_pkey_index >= kPkeys ||
+      (a.alternate_port_num != kOnlyPort || a.alternate_pkey_index >= pkeys ||
        a.alternate_timeout > kMaxTimeoutCode || !IsValid(a.alternate_address))) {
     return false;
   }
@@ -123,6 +123,7 @@ void QueuePair::Apply(const QpAttributes& a, uint32_t mask) {
     context_.source_gid = context_.environment.config.SourceOf(own.address);
   }
   if (sets(M::kAddressVector | M::kAlternatePath)) SetPaths(context_);
+  if (sets(M::kPkeyIndex)) UpdateShortWay(context_);
   if (sets(M::kMigrationState)) Apply(a.migration_state);
   if (sets(M::kRqPsn)) responder_.Start(a.rq_psn);
   if (sets(M::kSqPsn)) requester_.Start(a.sq_psn);

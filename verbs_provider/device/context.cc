@@ -52,7 +52,7 @@ void FillAttributes(const Device& device, ibv_device_attr& attr) {
   attr.max_srq = transport::kMaxSrqs;
   attr.max_srq_wr = transport::kMaxSrqWorkRequests;
   attr.max_srq_sge = transport::kMaxSges;
-  attr.max_pkeys = kPkeyTableLength;
+  attr.max_pkeys = static_cast<uint16_t>(device.pkeys().size());
   attr.local_ca_ack_delay = transport::kLocalCaAckDelay;
   attr.phys_port_cnt = 1;
   // The rest is zero: no reliable datagrams, raw queue pairs, FMRs.
@@ -157,7 +157,7 @@ int QueryPort(ibv_context* context, uint8_t port_num, ibv_port_attr* attr) {
     attr->max_msg_sz = static_cast<uint32_t>(transport::kMaxMessageBytes);
     attr->bad_pkey_cntr = Saturated(counters.drops(transport::DropReason::kBadPkey));
     attr->qkey_viol_cntr = Saturated(counters.drops(transport::DropReason::kBadQkey));
-    attr->pkey_tbl_len = kPkeyTableLength;
+    attr->pkey_tbl_len = static_cast<uint16_t>(device.pkeys().size());
     attr->max_vl_num = 1;
     attr->active_width = kActiveWidth4X;
     attr->active_speed = kActiveSpeedEdr;

@@ -108,6 +108,7 @@ Device::Device(std::unique_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers
       followers_(std::move(followers)),
       engine_(&nic_->engine()),
       mac_(EndpointConfigOf(*engine_).mac),
+      pkeys_(EndpointConfigOf(*engine_).pkeys),
       active_mtu_(static_cast<ibv_mtu>(EndpointConfigOf(*engine_).active_mtu())),
       completion_queues_(transport::kMaxCqs),
       shared_receive_queues_(transport::kMaxSrqs),
