@@ -196,7 +196,8 @@ DropReason Endpoint::OnBareFrame(Time now, std::span<const uint8_t> frame, Route
   ConnectionPacket peers;
   QueuePair* const qp = Find(ReadBareFrame(frame, peers));
   if (qp == nullptr) return DropReason::kUnknownQp;
-  if (!qp->IsPeersWay(from)) return DropReason::kForeignSource;
+  if (!qp->TakesBareFrames(from)) [[unlikely]]
+    return qp->IsPeersWay(from) ? DropReason::kBadPkey : DropReason::kForeignSource;
   if (config_.uses_short_way && qp->OnPlainPacket(now, peers)) [[likely]]
     return DropReason::kNone;
   Packet packet;
@@ -211,7 +212,7 @@ DropReason Endpoint::Deliver(Time now, const Packet& packet) {
   if (!is_multicast && config_.FindGid(packet.destination_gid) < 0) {
     return DropReason::kForeignDestination;
   }
-  if (!IsInOurPartition(packet.pkey)) return DropReason::kBadPkey;
+  if (!config_.HasPartition(packet.pkey)) return DropReason::kBadPkey;
   if (is_multicast) return DeliverMulticast(now, packet);
   QueuePair* qp = Find(packet.destination_qpn);
   if (qp != nullptr) return qp->OnPacket(now, packet);

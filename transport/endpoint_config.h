@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "transport/address.h"
 #include "transport/ids.h"
 #include "transport/limits.h"
+#include "transport/pkey.h"
 #include "transport/qp_attributes.h"
 #include "transport/random_numbers.h"
 #include "transport/route.h"
@@ -17,6 +19,8 @@ struct EndpointConfig {
   // The GID table; index 0 is the link-local GID of the MAC. A zero GID is a free entry: addresses
   // come and go (Endpoint::FollowGids).
   std::vector<Gid> gids;
+  // The P_Key table; index 0 is the default partition, which all are full members of.
+  std::vector<uint16_t> pkeys{kDefaultPkey};
   // Whether the processes that share our GIDs are reached by links, one for each block of QPNs. If
   // there is no wire, all GIDs are such processes; each then has GIDs of its own.
   bool has_links = false;
@@ -50,6 +54,11 @@ struct EndpointConfig {
     return Mtu::k256;
   }
 
+  // Whether a packet with this P_Key is of a partition that we are in.
+  bool HasPartition(uint16_t pkey) const {
+    return std::any_of(pkeys.begin(), pkeys.end(),
+                       [pkey](uint16_t own) { return PkeysMatch(own, pkey); });
+  }
   // Index in the GID table, or -1.
   int FindGid(const Gid& gid) const {
     if (gid.IsZero()) return -1;

@@ -14,6 +14,8 @@ enum class EventType : uint8_t {
   kQpAccessError = 3,
   kCommunicationEstablished = 4,
   kSendQueueDrained = 5,
+  kPathMigrated = 6,
+  kPathMigrationError = 7,
   kDeviceFatal = 8,
   kPortActive = 9,
   kPortError = 10,

@@ -117,16 +117,18 @@ struct Neighbor {
   uint8_t reserved;
 };
 
-// A queue pair of the sender is connected to one beyond the wire. From then on uroced lets its
-// frames out, and no other process's to the same remote queue pair. Replaces what was declared for
-// `local`. Or it is ready to receive datagrams, which may come from beyond the wire: then the other
-// members are zero.
+// A queue pair of the sender is connected to one beyond the wire, which may have a second address:
+// that of the path that the connection may migrate to; zero if there is none. From then on uroced
+// lets its frames out, and no other process's to the same remote queue pair. Replaces what was
+// declared for `local`. Or it is ready to receive datagrams, which may come from beyond the wire:
+// then the other members are zero.
 struct Declare {
   static constexpr MessageType kType = MessageType::kDeclare;
   static constexpr size_t kDescriptors = 0;
   transport::Qpn local;
   transport::Qpn remote;
   transport::Gid remote_gid;
+  transport::Gid alternate_gid{};
 
   bool IsForDatagrams() const { return remote.value == 0 && remote_gid.IsZero(); }
 };
@@ -138,7 +140,7 @@ struct DeclareAnswer {
   static constexpr size_t kDescriptors = 0;
   transport::Qpn local;
   ErrnoValue error;
-  uint32_t path_mtu_bytes;  // the longest IP packet that the way takes; 0: unknown
+  uint32_t path_mtu_bytes;  // the longest IP packet that both ways take; 0: unknown
 };
 
 // The queue pair was destroyed or reset. Not answered.

@@ -175,7 +175,7 @@ void Session::HandleClient(MessageChannel::Incoming& incoming) {
     case MessageType::kDeclare: {
       const auto declare = Body<Declare>(incoming);
       const ErrnoValue error = frame_switch.Declare(block_, declare);
-      const uint32_t path_mtu = error == 0 ? PreparePath(declare.remote_gid) : 0;
+      const uint32_t path_mtu = error == 0 ? PreparePaths(declare) : 0;
       return Send(DeclareAnswer{declare.local, error, path_mtu});
     }
     case MessageType::kForget:
@@ -316,6 +316,15 @@ void Session::OnResolve(const Gid& gid) {
 void Session::Name(const Gid& remote) {
   if (named_.size() >= kMaxNamed && named_.count(remote) == 0) named_.clear();
   named_.try_emplace(remote);
+}
+
+// The longest IP packet that all paths take whose own is known.
+uint32_t Session::PreparePaths(const Declare& connection) {
+  const uint32_t primary = PreparePath(connection.remote_gid);
+  if (connection.alternate_gid.IsZero()) return primary;
+  const uint32_t alternate = PreparePath(connection.alternate_gid);
+  return primary == 0 || alternate == 0 ? std::max(primary, alternate)
+                                        : std::min(primary, alternate);
 }
 
 uint32_t Session::PreparePath(const Gid& remote) {

@@ -103,6 +103,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // The process names a host beyond this one; a zero GID stands for any. Returns the longest packet
   // that the way there takes.
   uint32_t PreparePath(const transport::Gid& remote);
+  uint32_t PreparePaths(const Declare& connection);
   void ResolveNext();
   ErrnoValue JoinAsFarAsAllowed(const transport::Gid& group);
   // The process may join no more groups.

@@ -116,6 +116,7 @@ ErrorOr<std::unique_ptr<Device>> Device::Open(const DeviceConfig& config, Listen
   Parts parts = std::move(opened).value();
   parts.endpoint.mac = parts.port->mac();
   parts.endpoint.port_mtu = parts.port->mtu();
+  parts.endpoint.pkeys = config.pkeys;
   parts.endpoint.probes = true;
   const auto seed = NewRandomSeed();
   if (!seed) return Error{"the kernel gives no random numbers: " + std::string(strerror(errno))};

@@ -12,6 +12,7 @@
 
 #include "dpdk_nic/base/mtu.h"
 #include "dpdk_nic/control/control_address.h"
+#include "dpdk_nic/device/pkey_list.h"
 #include "dpdk_nic/link_layer/link_layer.h"
 
 namespace uroce::nic {
@@ -87,6 +88,11 @@ ErrorOr<DeviceConfig> DeviceConfig::FromEnvironment(const Lookup& lookup) {
                    "give a number of bytes from 576 to 9600; 4200 allows a path MTU of 4096");
     }
     config.mtu_bytes = *mtu;
+  }
+  if (const std::string text = value_of(kPkeyVariable); !text.empty()) {
+    auto pkeys = ParsePkeys(text);
+    if (!pkeys.ok()) return Wrong(kPkeyVariable, text, pkeys.error());
+    config.pkeys = std::move(pkeys).value();
   }
   if (const std::string text = value_of(kUplinkVariable); !text.empty()) {
     const auto uplink = UplinkChoice::Parse(text);

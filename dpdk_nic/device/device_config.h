@@ -13,6 +13,7 @@
 #include "dpdk_nic/port/faults/fault_scenario.h"
 #include "dpdk_nic/port/faults/impairments.h"
 #include "transport/ids.h"
+#include "transport/pkey.h"
 
 namespace uroce::nic {
 
@@ -20,6 +21,7 @@ namespace uroce::nic {
 inline constexpr char kFabricVariable[] = "UROCE_FABRIC";
 inline constexpr char kIpVariable[] = "UROCE_IP";
 inline constexpr char kMtuVariable[] = "UROCE_MTU";
+inline constexpr char kPkeyVariable[] = "UROCE_PKEY";
 inline constexpr char kPortVariable[] = "UROCE_PORT";
 inline constexpr char kUplinkVariable[] = "UROCE_UPLINK";
 inline constexpr char kModeVariable[] = "UROCE_MODE";
@@ -44,6 +46,8 @@ struct DeviceConfig {
   bool is_ip_chosen = false;
   // Largest IP packet in bytes; 0: the fabric's, or the port's own in direct mode.
   uint32_t mtu_bytes = 0;
+  // The P_Key table (ParsePkeys).
+  std::vector<uint16_t> pkeys{transport::kDefaultPkey};
   ProgressMode mode = ProgressMode::kAuto;
   // The pcapng file that gets every frame; empty: none. "%p" in it becomes the process id.
   std::string capture_file;

@@ -78,6 +78,7 @@ class PacketPort {
     transport::Qpn local;
     transport::Qpn remote;
     transport::Gid remote_gid;
+    transport::Gid alternate_gid{};  // of the path that it may migrate to; zero: none
   };
   virtual PathState PreparePath(const Path& /*path*/) { return PathState::kReady; }
   // The longest IP packet that a path takes which was prepared, as far as it is known.

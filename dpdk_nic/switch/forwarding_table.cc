@@ -30,6 +30,8 @@ bool Contains(const std::vector<T>& values, const T& value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
+bool IsHost(const Gid& gid) { return !gid.IsMulticast() && !gid.IsZero(); }
+
 }  // namespace
 
 ForwardingTable::ForwardingTable() : buckets_(kBuckets) {}
@@ -42,40 +44,40 @@ size_t ForwardingTable::BucketOf(const Gid& gid, Qpn qpn) const {
   return hash_(gid, qpn) % kBuckets;
 }
 
-ForwardingTable::Connection& ForwardingTable::At(Link local) {
-  return processes_[local / transport::kMaxQps].connections[local % transport::kMaxQps];
-}
-
-const ForwardingTable::Connection& ForwardingTable::At(Link local) const {
-  return processes_[local / transport::kMaxQps].connections[local % transport::kMaxQps];
-}
-
 ErrnoValue ForwardingTable::Declare(Block block, const control::Declare& connection) {
   if (!IsIn(connection.local, block)) return EINVAL;
   if (connection.IsForDatagrams()) {
     Forget(block, connection.local);
     return 0;
   }
+  const bool has_alternate = !connection.alternate_gid.IsZero();
   const bool has_remote = connection.remote.value < transport::kMulticastQpn.value &&
-                          !connection.remote_gid.IsMulticast() && !connection.remote_gid.IsZero();
+                          IsHost(connection.remote_gid) &&
+                          (!has_alternate || IsHost(connection.alternate_gid));
   if (!has_remote) return EINVAL;
-  const Block owner = OwnerOf(connection.remote_gid, connection.remote);
-  if (owner != kSwitchBlock && owner != block) return EBUSY;
+  if (IsOfAnother(block, connection.remote_gid, connection.remote) ||
+      (has_alternate && IsOfAnother(block, connection.alternate_gid, connection.remote))) {
+    return EBUSY;
+  }
   Process& process = processes_[block];
   if (!process.connections) {
     try {
-      process.connections = ZeroedPages<Connection>(transport::kMaxQps);
+      process.connections = ZeroedPages<Connection>(2 * transport::kMaxQps);
     } catch (const std::bad_alloc&) {
       return ENOMEM;
     }
   }
-  RemoveConnection(connection.local.value);
-  InsertConnection(connection.local.value, connection.remote_gid, connection.remote);
+  const Link place = connection.local.value;
+  RemoveBothPaths(connection.local);
+  InsertConnection(place, connection.remote_gid, connection.remote);
+  if (has_alternate) {
+    InsertConnection(place | kAlternate, connection.alternate_gid, connection.remote);
+  }
   return 0;
 }
 
 void ForwardingTable::Forget(Block block, Qpn local) {
-  if (IsIn(local, block) && processes_[block].connections) RemoveConnection(local.value);
+  if (IsIn(local, block) && processes_[block].connections) RemoveBothPaths(local);
 }
 
 bool ForwardingTable::IsDeclared(Block block, const Gid& remote_gid, Qpn remote) const {
@@ -85,25 +87,28 @@ bool ForwardingTable::IsDeclared(Block block, const Gid& remote_gid, Qpn remote)
 // Several queue pairs of one process may be connected to the same remote one. The first is as good
 // as any.
 Block ForwardingTable::OwnerOf(const Gid& remote_gid, Qpn remote) const {
-  for (Link local = buckets_[BucketOf(remote_gid, remote)]; local != 0; local = At(local).next) {
-    const Connection& connection = At(local);
-    if (connection.remote == remote && connection.remote_gid == remote_gid) {
-      return local / transport::kMaxQps;
-    }
+  for (Link place = buckets_[BucketOf(remote_gid, remote)]; place != 0; place = At(place).next) {
+    const Connection& connection = At(place);
+    if (connection.remote == remote && connection.remote_gid == remote_gid) return BlockOf(place);
   }
   return kSwitchBlock;
 }
 
-void ForwardingTable::InsertConnection(Link local, const Gid& remote_gid, Qpn remote) {
-  Link& first = buckets_[BucketOf(remote_gid, remote)];
-  if (first != 0) At(first).previous = local;
-  At(local) = {remote_gid, remote, first, 0, 1};
-  first = local;
-  ++processes_[local / transport::kMaxQps].declared;
+bool ForwardingTable::IsOfAnother(Block block, const Gid& remote_gid, Qpn remote) const {
+  const Block owner = OwnerOf(remote_gid, remote);
+  return owner != kSwitchBlock && owner != block;
 }
 
-void ForwardingTable::RemoveConnection(Link local) {
-  Connection& connection = At(local);
+void ForwardingTable::InsertConnection(Link place, const Gid& remote_gid, Qpn remote) {
+  Link& first = buckets_[BucketOf(remote_gid, remote)];
+  if (first != 0) At(first).previous = place;
+  At(place) = {remote_gid, remote, first, 0, 1};
+  first = place;
+  ++processes_[BlockOf(place)].declared;
+}
+
+void ForwardingTable::RemoveConnection(Link place) {
+  Connection& connection = At(place);
   if (connection.is_declared == 0) return;
   if (connection.next != 0) At(connection.next).previous = connection.previous;
   if (connection.previous != 0) {
@@ -112,7 +117,12 @@ void ForwardingTable::RemoveConnection(Link local) {
     buckets_[BucketOf(connection.remote_gid, connection.remote)] = connection.next;
   }
   connection = {};
-  --processes_[local / transport::kMaxQps].declared;
+  --processes_[BlockOf(place)].declared;
+}
+
+void ForwardingTable::RemoveBothPaths(Qpn local) {
+  RemoveConnection(local.value);
+  RemoveConnection(local.value | kAlternate);
 }
 
 ErrnoValue ForwardingTable::JoinGroup(Block block, const Gid& group) {
@@ -142,7 +152,7 @@ std::span<const Block> ForwardingTable::Members(const Gid& group) const {
 void ForwardingTable::Remove(Block block) {
   Process& process = processes_[block];
   for (uint32_t i = 0; process.declared != 0; ++i) {
-    RemoveConnection(block * transport::kMaxQps + i);
+    RemoveBothPaths(Qpn{block * transport::kMaxQps + i});
   }
   while (!process.groups.empty()) {
     const Gid group = process.groups.back();  // a copy: leaving erases it there

@@ -23,12 +23,14 @@ namespace uroce::nic {
 // frames and links.
 //
 // A connection lies where its local queue pair has its place, so that it is forgotten and replaced
-// without a search. Those with the same hash of {remote GID, remote QPN} are chained by QPN.
+// without a search. The path that it may migrate to has a second place. Those with the same hash of
+// {remote GID, remote QPN} are chained by QPN.
 //
 //   bucket ---> QPN of block 7 <---> QPN of block 3
 //                   |                    |
 //   block 7: | .. | connection | ..      |
-//   block 3: | connection | .............|..   one place for each QPN of the block
+//   block 3: | connection | .............|..   a place for each QPN of the block, and behind them
+//                                              one for each alternate path
 //
 // Nothing here allocates but the first declaration of a block, groups and listeners.
 class ForwardingTable {
@@ -47,7 +49,8 @@ class ForwardingTable {
 
   // For all of these `block` must be a process's.
 
-  // 0, or EBUSY if another process is connected to the same remote queue pair, EINVAL if `local` is
+  // 0, or EBUSY if another process is connected to the same remote queue pair (by one of the two
+  // addresses that it may have), EINVAL if `local` is
   // not of the block or the remote end is not a queue pair, ENOMEM. Replaces what was declared for
   // the local queue pair, unless there is an error.
   control::ErrnoValue Declare(control::Block block, const control::Declare& connection);
@@ -73,8 +76,17 @@ class ForwardingTable {
   control::SwitchUsage usage(control::Block block) const;
 
  private:
-  // As a number of 24 bits; 0 for none, which is a QPN of the switch's own block.
+  // A place: the local QPN, and above it whether it is of the alternate path. 0 for none, which is
+  // a QPN of the switch's own block.
   using Link = uint32_t;
+  static constexpr Link kAlternate = transport::kMaxQpn + 1;
+  static constexpr control::Block BlockOf(Link place) {
+    return transport::BlockOf(transport::Qpn{place & transport::kMaxQpn});
+  }
+  static constexpr size_t IndexOf(Link place) {
+    const size_t index = place % transport::kMaxQps;
+    return (place & kAlternate) == 0 ? index : transport::kMaxQps + index;
+  }
 
   struct Connection {
     transport::Gid remote_gid;
@@ -84,19 +96,24 @@ class ForwardingTable {
     uint32_t is_declared;
   };
   struct Process {
-    ZeroedPages<Connection> connections;  // by local QPN; none until the first is declared
+    ZeroedPages<Connection> connections;  // by IndexOf; none until the first is declared
     uint32_t declared = 0;
     std::vector<transport::Gid> groups;
   };
 
   static bool IsIn(transport::Qpn qpn, control::Block block);
   size_t BucketOf(const transport::Gid& gid, transport::Qpn qpn) const;
-  Connection& At(Link local);
-  const Connection& At(Link local) const;
+  Connection& At(Link place) { return processes_[BlockOf(place)].connections[IndexOf(place)]; }
+  const Connection& At(Link place) const {
+    return processes_[BlockOf(place)].connections[IndexOf(place)];
+  }
   // The block that is connected to the remote queue pair; kSwitchBlock if none is.
   control::Block OwnerOf(const transport::Gid& remote_gid, transport::Qpn remote) const;
-  void InsertConnection(Link local, const transport::Gid& remote_gid, transport::Qpn remote);
-  void RemoveConnection(Link local);
+  bool IsOfAnother(control::Block block, const transport::Gid& remote_gid,
+                   transport::Qpn remote) const;
+  void InsertConnection(Link place, const transport::Gid& remote_gid, transport::Qpn remote);
+  void RemoveConnection(Link place);
+  void RemoveBothPaths(transport::Qpn local);
 
   const KeyedHash hash_;
   ZeroedPages<Link> buckets_;

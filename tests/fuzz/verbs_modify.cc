@@ -95,7 +95,11 @@ void VerbsHost::Modify(QpSlot& slot, const QpAttributes& attributes, uint32_t ma
     OpenAccounts(slot);  // what was posted vanishes
     return;
   }
-  RequireSet(attributes, after, mask);
+  // What the path is that the queue pair has migrated to, the alternate one says.
+  const bool migrates = before.migration_state == MigrationState::kArmed &&
+                        after.migration_state == MigrationState::kMigrated;
+  constexpr uint32_t kPath = M::kAddressVector | M::kPkeyIndex | M::kPort | M::kTimeout;
+  RequireSet(attributes, after, migrates ? mask & ~kPath : mask);
   if (before.state == QpState::kSendQueueError && next == QpState::kReadyToSend) {
     ledger_.Recover(slot.sends);
   }

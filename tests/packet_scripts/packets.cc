@@ -52,6 +52,18 @@ PacketSpec PacketSpec::AckRequest(bool wanted) const {
   return spec;
 }
 
+PacketSpec PacketSpec::Pkey(uint16_t value) const {
+  PacketSpec spec = *this;
+  spec.pkey = value;
+  return spec;
+}
+
+PacketSpec PacketSpec::MigrationRequest(bool migrated) const {
+  PacketSpec spec = *this;
+  spec.migration_request = migrated;
+  return spec;
+}
+
 PacketSpec PacketSpec::Solicited() const {
   PacketSpec spec = *this;
   spec.solicited = true;

@@ -24,6 +24,9 @@ struct PacketSpec : TransportHeaders {
   PacketSpec Invalidate(RKey rkey) const;
   PacketSpec AckRequest(bool wanted = true) const;
   PacketSpec Solicited() const;
+  PacketSpec Pkey(uint16_t value) const;
+  // MigReq of the BTH: whether the sender is in MIGRATED.
+  PacketSpec MigrationRequest(bool migrated) const;
   PacketSpec Msn(uint32_t value) const;
   // Credit code of an AETH.
   PacketSpec Credits(uint8_t code) const;

@@ -23,6 +23,10 @@ class Script {
   static constexpr Qpn kPeerQpn{0x4321};
   static constexpr Gid kOurGid = Gid::FromIpv4({192, 0, 2, 1});
   static constexpr Gid kPeerGid = Gid::FromIpv4({192, 0, 2, 2});
+  // Of the alternate path: the third entry of our GID table, and where it leads.
+  static constexpr uint8_t kOurOtherGidIndex = 2;
+  static constexpr Gid kOurOtherGid = Gid::FromIpv4({198, 51, 100, 1});
+  static constexpr Gid kPeerOtherGid = Gid::FromIpv4({198, 51, 100, 2});
   // Registered memory, all kinds of access; `iova` is not where it lies.
   static constexpr uint64_t kIova = 0x10'0000;
   static constexpr size_t kMemoryBytes = 64 * 1024;
@@ -55,6 +59,8 @@ class Script {
     AccessFlags qp_access{AccessFlags::kRemoteWrite | AccessFlags::kRemoteRead |
                           AccessFlags::kRemoteAtomic};
     QpState state = QpState::kReadyToSend;
+    std::vector<uint16_t> pkeys{kDefaultPkey};  // of the port
+    uint16_t pkey_index = 0;                    // of the queue pair
   };
   using Location = std::source_location;
 

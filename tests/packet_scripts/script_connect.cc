@@ -32,13 +32,14 @@ class BothWays : public testing::EmptyTestEventListener {
 
 const bool installed = BothWays::Install();
 
-EndpointConfig MakeConfig(void* context, bool probes) {
+EndpointConfig MakeConfig(void* context, const Script::Options& options) {
   EndpointConfig config;
   config.uses_short_way = uses_short_way;
-  config.probes = probes;
+  config.probes = options.probes;
+  config.pkeys = options.pkeys;
   config.context = context;
   config.mac = kOurMac;
-  config.gids = {Gid::LinkLocal(kOurMac), Script::kOurGid};
+  config.gids = {Gid::LinkLocal(kOurMac), Script::kOurGid, Script::kOurOtherGid};
   config.first_qpn = Qpn{0x100};
   config.qpn_count = 16;
   return config;
@@ -47,7 +48,7 @@ EndpointConfig MakeConfig(void* context, bool probes) {
 }  // namespace
 
 Script::Script(const Options& options)
-    : options_(options), endpoint_(MakeConfig(&endpoint_, options.probes)), memory_(kMemoryBytes) {
+    : options_(options), endpoint_(MakeConfig(&endpoint_, options)), memory_(kMemoryBytes) {
   const AccessFlags all(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
                         AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic |
                         AccessFlags::kWindowBind);
@@ -99,6 +100,7 @@ void Script::ToInit() {
   QpAttributes attributes;
   attributes.state = QpState::kInit;
   attributes.port_num = 1;
+  attributes.pkey_index = options_.pkey_index;
   attributes.access = options_.qp_access;
   attributes.qkey = kQkey;
   const uint32_t own =

@@ -44,8 +44,8 @@ class HelpTest(unittest.TestCase):
     def test_help_of_run_names_every_option(self):
         run = uroce("run", "--help")
         self.assertEqual(run.returncode, 0)
-        for option in ("--ip", "--mtu", "--port", "--fabric", "--mode", "--capture", "--impair",
-                       "--scenario", "--uplink", "--no-uplink"):
+        for option in ("--ip", "--mtu", "--pkey", "--port", "--fabric", "--mode", "--capture",
+                       "--impair", "--scenario", "--uplink", "--no-uplink"):
             self.assertIn(option + " ", run.stdout)
 
     def test_version(self):
@@ -76,6 +76,7 @@ class RefusalTest(unittest.TestCase):
     def test_values_of_options(self):
         for option, value in (("--mtu", "12"), ("--mtu", "many"), ("--ip", "300.1.1.1"),
                               ("--ip", "ff02::1"), ("--mode", "fast"), ("--fabric", "a/b"),
+                              ("--pkey", "0x18001"), ("--pkey", "0x8000"), ("--pkey", "0x8001,1"),
                               ("--impair", "drop=200%"), ("--impair", "sneeze=1%"),
                               ("--uplink", "tcp"), ("--uplink", "udp,address=ff02::1")):
             self.check_refused("run", option, value, "--", "true", says=option)
@@ -143,7 +144,8 @@ class EnvironmentTest(unittest.TestCase):
 
     def test_options_become_variables(self):
         given = {"--ip": "192.0.2.1", "--mtu": "4200", "--fabric": FABRIC + "-2", "--mode": "auto",
-                 "--impair": "drop=1%,seed=7", "--uplink": "udp,address=127.0.0.2"}
+                 "--impair": "drop=1%,seed=7", "--pkey": "0x8001,2",
+                 "--uplink": "udp,address=127.0.0.2"}
         found = environment_of_command(*(word for pair in given.items() for word in pair))
         for option, value in given.items():
             self.assertEqual(found["UROCE_" + option[2:].upper()], value)

@@ -127,8 +127,8 @@ TEST_P(BareFrameTest, AsItWasSent) {
   ExpectSame(GetParam(), "unchanged", [](Frame&) {});
 }
 
-// But for the version and the P_Key, which a process may not have more than one of, and for the
-// address of a WRITE, which is another one in each of the two pairs.
+// But for the version and the P_Key, which a bare frame need not have right, and for the address of
+// a WRITE, which is another one in each of the two pairs.
 TEST_P(BareFrameTest, EveryBit) {
   constexpr size_t kBthAt = BareFrame::kMarkBytes;
   const size_t bytes = SentFrame(GetParam()).frame.size();
@@ -222,6 +222,26 @@ TEST_F(BareFrameRouteTest, LayoutIsTheOneOfTheComment) {
   EXPECT_TRUE(std::equal(&frame[BareFrame::kMarkBytes], &frame[BareFrame::kHeaderBytes],
                          &whole[kWholeBthAt]));
   EXPECT_EQ(whole.size(), kWholeBthAt + bytes_ - BareFrame::kMarkBytes + kIcrcBytes);
+}
+
+// It has no P_Key that could be looked at.
+TEST(BareFramePartitionTest, IsForQueuePairsOfTheDefaultPartition) {
+  ConnectedPair pair(kGidIndex);
+  pair.icrc = IcrcUse::kWaivedWithHeaders;
+  QpAttributes a;
+  a.state = QpState::kSendQueueDrain;
+  ASSERT_EQ(pair.server.qp->Modify(a, QpAttributeMask::kState), Status::kOk);
+  a.pkey_index = 1;
+  ASSERT_EQ(pair.server.qp->Modify(a, QpAttributeMask::kPkeyIndex), Status::kOk);
+  ASSERT_EQ(pair.client.qp->PostSend(pair.Request(SendOpcode::kRdmaWrite, kBytes)), Status::kOk);
+  pair.Move(pair.client.endpoint, pair.server.endpoint);
+  EXPECT_TRUE(IsBareFrame(pair.frame));
+  EXPECT_EQ(pair.last_drop, DropReason::kBadPkey);
+  a.pkey_index = 0;
+  ASSERT_EQ(pair.server.qp->Modify(a, QpAttributeMask::kPkeyIndex), Status::kOk);
+  ASSERT_EQ(pair.client.qp->PostSend(pair.Request(SendOpcode::kRdmaWrite, kBytes)), Status::kOk);
+  pair.Move(pair.client.endpoint, pair.server.endpoint);
+  EXPECT_EQ(pair.last_drop, DropReason::kSequenceGap);
 }
 
 }  // namespace

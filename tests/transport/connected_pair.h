@@ -14,6 +14,7 @@
 namespace uroce::transport {
 
 inline constexpr PdId kTestPd{1};
+inline constexpr uint16_t kTestPkey = 0x8001;
 // Close enough below the wrap that every test that moves some data crosses it.
 inline constexpr Psn kFirstPsn{0xff'fff0};
 inline constexpr uint32_t kAllAccess = AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
@@ -24,8 +25,8 @@ struct TestHost {
   explicit TestHost(uint8_t number)
       : TestHost(EndpointConfig{
             .mac = {2, 0, 0, 0, 0, number},
-            .gids = {Gid::LinkLocal({2, 0, 0, 0, 0, number}), Gid::FromIpv4({10, 0, 0, number})}}) {
-  }
+            .gids = {Gid::LinkLocal({2, 0, 0, 0, 0, number}), Gid::FromIpv4({10, 0, 0, number})},
+            .pkeys = {kDefaultPkey, kTestPkey}}) {}
   explicit TestHost(const EndpointConfig& config)
       : endpoint(config), memory(1 << 20), cq(endpoint.CreateCompletionQueue(256, &cq_tag)) {
     key = *endpoint.memory().Register({.pd = kTestPd,

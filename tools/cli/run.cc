@@ -40,6 +40,8 @@ constexpr std::array kSettings = {
     Setting{"ip", nic::kIpVariable, "ADDR", "IPv4 or IPv6 address of the device"},
     Setting{"mtu", nic::kMtuVariable, "N",
             "MTU of the device in bytes: 1500 allows a path MTU of 1024, 4200 one of 4096"},
+    Setting{"pkey", nic::kPkeyVariable, "PKEY[,PKEY...]",
+            "partitions of the device beside the default one, e.g. '0x8001,0x0002'"},
     Setting{"fabric", nic::kFabricVariable, "NAME",
             "fabric to join; all programs of a user on a fabric reach each other"},
     Setting{

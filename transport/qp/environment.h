@@ -11,6 +11,7 @@
 #include "transport/qp/xrc_queues.h"
 #include "transport/qp_attributes.h"
 #include "transport/wire/opcode.h"
+#include "transport/wire/packet.h"
 
 namespace uroce::transport {
 
@@ -26,16 +27,28 @@ struct QpEnvironment {
 };
 
 // What the requester and the responder of one queue pair share: its number, attributes and path.
-// Only QueuePair changes it, but for `completion_lost`.
+// Only QueuePair changes it, but for `completion_lost` and what a migration changes
+// (path_migration.h).
 struct QpContext {
   QpEnvironment& environment;
+  EventSource& queue_pair;
   Qpn qpn;
   QpInitAttributes init;
   // The truth about every attribute: `attributes.state` is the state of the queue pair. The
   // responder counts in rq_psn, the requester in sq_psn.
   QpAttributes& attributes;
   Path path;
-  Gid source_gid;  // that the path was made for, whatever the GID table says now
+  Path alternate_path;
+  // That the paths were made for, whatever the GID table says now.
+  Gid source_gid;
+  Gid alternate_source_gid;
+  // Whether packets may go the short ways, out and in: all about the connection is as it nearly
+  // always is.
+  bool uses_short_way = false;
+  // Whether bare frames of the peer are taken: it is in the default partition, and so are we.
+  bool takes_bare_frames = false;
+  // The connection has migrated, and nothing that the peer has sent by the new path has come.
+  bool awaits_peer_on_path = false;
   // A completion queue had no room for a completion: the queue pair has to go to ERR.
   bool completion_lost = false;
 
@@ -62,6 +75,17 @@ struct QpContext {
   bool Takes(const Opcode& opcode) const {
     return opcode.service == service() && (!is_xrc() || opcode.IsResponse() != is_xrc_target());
   }
+  // What all packets of the queue pair have in common (IBA C9-43, 17.2.8: MigReq).
+  TransportHeaders Headers(Operation operation) const {
+    TransportHeaders headers;
+    headers.opcode.service = service();
+    headers.opcode.operation = operation;
+    headers.migration_request = attributes.migration_state == MigrationState::kMigrated;
+    headers.pkey = pkey();
+    headers.destination_qpn = attributes.destination_qpn;
+    return headers;
+  }
+  uint16_t pkey() const { return environment.config.pkeys[attributes.pkey_index]; }
   bool is_datagram() const { return init.type == QpType::kUnreliableDatagram; }
   uint32_t mtu_bytes() const { return Bytes(attributes.path_mtu); }
 };

@@ -1,5 +1,6 @@
 #include "transport/qp/queue_pair.h"
 
+#include "transport/qp/path_migration.h"
 #include "transport/qp/state_table.h"
 
 namespace uroce::transport {
@@ -9,11 +10,14 @@ QueuePair::QueuePair(Qpn qpn, const QpInitAttributes& init, Queues queues,
     : EventSource(init.context),
       record_(record),
       context_{.environment = environment,
+               .queue_pair = *this,
                .qpn = qpn,
                .init = init,
                .attributes = record.attributes,
                .path = {},
-               .source_gid = {}},
+               .alternate_path = {},
+               .source_gid = {},
+               .alternate_source_gid = {}},
       requester_(context_, std::move(queues.sends)),
       responder_(context_, std::move(queues.receives)) {
   record_ = {.qpn = qpn,
@@ -90,9 +94,14 @@ DropReason QueuePair::OnPacket(Time now, const Packet& packet) {
   if (!Processes(packet)) return DropReason::kQpNotReady;
   DropReason result = DropReason::kForeignSource;
   if (context_.is_datagram()) {
-    result = OnDatagram(packet);
-  } else if (context_.path.Matches(packet.source_gid, packet.destination_gid, packet.from)) {
-    result = OnConnectedPacket(now, packet);  // IBA 9.6.1.2.3
+    const bool is_in_partition = PkeysMatch(packet.pkey, context_.pkey());  // IBA C9-43
+    result = is_in_partition ? OnDatagram(packet) : DropReason::kBadPkey;
+  } else {
+    const PathCheck check = CheckPath(context_, packet);
+    if (check == PathCheck::kMigrated) requester_.FollowPath();
+    if (check == PathCheck::kOtherPartition) result = DropReason::kBadPkey;
+    const bool is_peers = check == PathCheck::kPrimary || check == PathCheck::kMigrated;
+    if (is_peers) result = OnConnectedPacket(now, packet);  // IBA 9.6.1.2.3
   }
   UpdateAfterEvent();
   return result;
@@ -266,11 +275,16 @@ void QueuePair::MarkReady() {
 }
 
 void QueuePair::UpdateNeighbor(const Gid& gid, const MacAddress& mac) {
-  AddressVector& address = context_.attributes.address;
   const bool has_path = !context_.is_datagram() && ProcessesRequests(state());
-  if (!has_path || address.destination_gid != gid || address.destination_mac == mac) return;
-  address.destination_mac = mac;
-  SetPath();
+  if (!has_path) return;
+  QpAttributes& own = context_.attributes;
+  bool has_changed = false;
+  for (AddressVector* const address : {&own.address, &own.alternate_address}) {
+    if (address->destination_gid != gid || address->destination_mac == mac) continue;
+    address->destination_mac = mac;
+    has_changed = true;
+  }
+  if (has_changed) SetPaths(context_);
 }
 
 }  // namespace uroce::transport

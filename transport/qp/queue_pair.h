@@ -95,12 +95,16 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   // packet that it brings then (wire/connection_frame.h).
   bool MatchPeersFrame(std::span<const uint8_t> frame, Route from, IcrcCheck icrc_check,
                        ConnectionPacket& packet) const {
-    return IsPeersWay(from) &&
+    return context_.uses_short_way && from == context_.path.route() &&
            MatchConnectionFrame(frame, context_.path.arrivals(), icrc_check, packet);
   }
-  // Whether bare frames that came by `from` are the connected peer's.
+  // Whether frames that came by `from` are the connected peer's, and whether bare ones are, which
+  // are of the default partition.
   bool IsPeersWay(Route from) const {
     return context_.path.is_connection() && from == context_.path.route();
+  }
+  bool TakesBareFrames(Route from) const {
+    return context_.takes_bare_frames && from == context_.path.route();
   }
   // Whether the packet was one that is nearly always expected, and has been executed.
   bool OnPlainPacket(Time now, const ConnectionPacket& packet);
@@ -127,8 +131,9 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   bool AreValid(const QpAttributes& attributes, uint32_t mask) const;
   bool IsValid(const AddressVector& address) const;
   void Apply(const QpAttributes& attributes, uint32_t mask);
+  bool MayBecome(MigrationState next, bool has_alternate) const;
+  void Apply(MigrationState next);
   void Enter(QpState next);
-  void SetPath();
   QpAttributes InitialAttributes() const;
 
   void LeaveTransmit() { context_.environment.transmits.Remove(route_, *this); }

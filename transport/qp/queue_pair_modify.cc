@@ -1,5 +1,6 @@
 #include "transport/completion_queue.h"
 #include "transport/limits.h"
+#include "transport/qp/path_migration.h"
 #include "transport/qp/queue_pair.h"
 #include "transport/qp/state_table.h"
 #include "transport/qp/timeouts.h"
@@ -10,7 +11,6 @@ namespace {
 using M = QpAttributeMask;
 
 constexpr uint8_t kOnlyPort = 1;
-constexpr uint16_t kPkeys = 1;
 constexpr uint32_t kMaxFlowLabel = 0xf'ffff;
 
 }  // namespace
@@ -44,7 +44,8 @@ bool QueuePair::IsTransition(const QpAttributes& attributes, uint32_t mask) cons
 
 bool QueuePair::AreValid(const QpAttributes& a, uint32_t mask) const {
   const auto sets = [mask](uint32_t attribute) { return (mask & attribute) != 0; };
-  if (sets(M::kPkeyIndex) && a.pkey_index >= kPkeys) return false;
+  const size_t pkeys = context_.environment.config.pkeys.size();
+  if (sets(M::kPkeyIndex) && a.pkey_index >= pkeys) return false;
   if (sets(M::kPort) && a.port_num != kOnlyPort) return false;
   if (sets(M::kAddressVector) && !IsValid(a.address)) return false;
   if (sets(M::kPathMtu) && (a.path_mtu < Mtu::k256 || a.path_mtu > Mtu::k4096 ||
@@ -59,12 +60,26 @@ bool QueuePair::AreValid(const QpAttributes& a, uint32_t mask) const {
   if (sets(M::kMaxReadAtomic) && a.max_read_atomic > kMaxReadAtomics) return false;
   if (sets(M::kMaxDestReadAtomic) && a.max_dest_read_atomic > kMaxReadAtomics) return false;
   if (sets(M::kAlternatePath) &&
-      (a.alternate_port_num != kOnlyPort || a.alternate_pkey_index >= kPkeys ||
+      (a.alternate_port_num != kOnlyPort || a.alternate_pkey_index >= pkeys ||
        a.alternate_timeout > kMaxTimeoutCode || !IsValid(a.alternate_address))) {
     return false;
   }
-  // Automatic path migration is not offered: there is no other state than this one.
-  return !sets(M::kMigrationState) || a.migration_state == MigrationState::kMigrated;
+  const bool has_alternate = sets(M::kAlternatePath) || context_.attributes.alternate_port_num != 0;
+  return !sets(M::kMigrationState) || MayBecome(a.migration_state, has_alternate);
+}
+
+// IBA 17.2.8: ARMED is for the peer to bring about. A queue pair does not go back from REARM, as
+// its peer may be armed already.
+bool QueuePair::MayBecome(MigrationState next, bool has_alternate) const {
+  const MigrationState now = context_.attributes.migration_state;
+  switch (next) {
+    case MigrationState::kMigrated:
+      return now != MigrationState::kRearm;
+    case MigrationState::kRearm:
+      return now != MigrationState::kArmed && has_alternate;
+    default:
+      return false;
+  }
 }
 
 bool QueuePair::IsValid(const AddressVector& address) const {
@@ -95,37 +110,35 @@ void QueuePair::Apply(const QpAttributes& a, uint32_t mask) {
     own.max_dest_read_atomic = a.max_dest_read_atomic;
     responder_.ResizeReplies();
   }
-  if (sets(M::kMigrationState)) own.migration_state = a.migration_state;
   if (sets(M::kDestinationQpn)) own.destination_qpn = a.destination_qpn;
   if (sets(M::kAlternatePath)) {
     own.alternate_address = a.alternate_address;
     own.alternate_pkey_index = a.alternate_pkey_index;
     own.alternate_port_num = a.alternate_port_num;
     own.alternate_timeout = a.alternate_timeout;
+    context_.alternate_source_gid = context_.environment.config.SourceOf(a.alternate_address);
   }
   if (sets(M::kAddressVector)) {
     own.address = a.address;
     context_.source_gid = context_.environment.config.SourceOf(own.address);
-    SetPath();
   }
+  if (sets(M::kAddressVector | M::kAlternatePath)) SetPaths(context_);
+  if (sets(M::kPkeyIndex)) UpdateShortWay(context_);
+  if (sets(M::kMigrationState)) Apply(a.migration_state);
   if (sets(M::kRqPsn)) responder_.Start(a.rq_psn);
   if (sets(M::kSqPsn)) requester_.Start(a.sq_psn);
 }
 
-// From an address that has gone, to nobody. Should it come back the path is as it was.
-void QueuePair::SetPath() {
-  const QpAttributes& own = context_.attributes;
-  const EndpointConfig& config = context_.environment.config;
-  const bool has_source = config.FindGid(context_.source_gid) >= 0;
-  context_.path = Path(config, has_source ? context_.source_gid : Gid{}, own.address, context_.qpn,
-                       own.destination_qpn, context_.service());
+void QueuePair::Apply(MigrationState next) {
+  if (next == MigrationState::kRearm) return Rearm(context_);
+  if (!CanMigrate(context_)) return;
+  Migrate(context_);
+  requester_.FollowPath();
 }
 
 void QueuePair::FollowGids() {
-  if (!context_.path.is_connection()) return;
-  const bool has_source = context_.environment.config.FindGid(context_.source_gid) >= 0;
-  if (has_source != context_.path.source().IsZero()) return;
-  SetPath();
+  if (!HaveSourcesChanged(context_)) return;
+  SetPaths(context_);
   MarkReady();
 }
 
@@ -136,7 +149,7 @@ void QueuePair::Enter(QpState next) {
       LeaveTransmit();
       context_.environment.events.Forget(*this);
       context_.attributes = InitialAttributes();
-      context_.path = Path();
+      ForgetPaths(context_);
       context_.completion_lost = false;
       requester_.Reset();
       responder_.Reset();

@@ -55,6 +55,12 @@ class Requester {
   void RestoreRetries();
   // `timeout` changed: a response that is being waited for is given the new time, from now on.
   void RestartTimer();
+  // Packets go by another path from now on: what is outstanding has all retries again, and is given
+  // the timeout of that path.
+  void FollowPath() {
+    RestoreRetries();
+    RestartTimer();
+  }
   // SQE -> RTS: the failure that stopped the queue is behind us.
   void Recover() { failed_ = false; }
   // As created; posted requests vanish without completion.

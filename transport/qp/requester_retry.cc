@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/qp/path_migration.h"
 #include "transport/qp/requester.h"
 #include "transport/qp/timeouts.h"
 
@@ -109,8 +110,13 @@ DropReason Requester::OnLostResponse(Time now, Psn implied_by) {
 }
 
 // Takes one of retry_cnt; false if none was left and the oldest request failed. Progress gives all
-// of them back (IBA 9.9.2.4.1).
+// of them back (IBA 9.9.2.4.1), and so does the alternate path if there is one (IBA 17.2.8).
 bool Requester::TakeRetry(VendorError reason) {
+  if (retries_left_ == 0 && CanMigrate(qp_)) {
+    Migrate(qp_);
+    RestoreRetries();
+    return true;
+  }
   if (retries_left_ == 0) {
     ++qp_.environment.counters.retries_exceeded;
     FailFront(CompletionStatus::kRetryExceeded, reason);

@@ -166,7 +166,7 @@ bool Requester::IsPlainNow(const SendWqe& wqe) const {
                         !waits_for_receiver_ && !qp_.completion_lost && qp_.is_rc() &&
                         qp_.attributes.state == QpState::kReadyToSend && next_psn_ == sent_psn_ &&
                         !is_probing() && in_flight < kMaxPacketsInFlight &&
-                        wqe.length <= qp_.mtu_bytes() && qp_.environment.config.uses_short_way;
+                        wqe.length <= qp_.mtu_bytes() && qp_.uses_short_way;
   return is_plain && (wqe.opcode == SendOpcode::kRdmaWrite || HasCredit(wqe));
 }
 
@@ -261,10 +261,7 @@ void Requester::CarryOutLocally(SendWqe& wqe) {
 }
 
 size_t Requester::EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out) {
-  TransportHeaders headers;
-  headers.opcode.service = qp_.service();
-  headers.opcode.operation = OperationOf(wqe.opcode);
-  headers.destination_qpn = qp_.attributes.destination_qpn;
+  TransportHeaders headers = qp_.Headers(OperationOf(wqe.opcode));
   headers.psn = next_psn_;
   headers.xrceth = {wqe.details->remote_srqn};
 

@@ -83,12 +83,9 @@ size_t Responder::BuildReadResponse(Reply& reply, const FrameRoom& out) {
       return 0;
     }
   }
-  TransportHeaders headers;
-  headers.opcode.service = qp_.service();
-  headers.opcode.operation = Operation::kReadResponse;
+  TransportHeaders headers = qp_.Headers(Operation::kReadResponse);
   headers.opcode.position = first ? (last ? Position::kOnly : Position::kFirst)
                                   : (last ? Position::kLast : Position::kMiddle);
-  headers.destination_qpn = qp_.attributes.destination_qpn;
   headers.psn = reply.next_psn;
   headers.aeth = {AckSyndrome(), reply.msn};
   const size_t frame_bytes = qp_.path.builder().Emit(headers, {&piece, length != 0 ? 1u : 0u}, out);
@@ -116,10 +113,7 @@ void Responder::FailRead(const Reply& reply) {
 }
 
 size_t Responder::BuildAtomicResponse(Reply& reply, const FrameRoom& out) {
-  TransportHeaders headers;
-  headers.opcode.service = qp_.service();
-  headers.opcode.operation = Operation::kAtomicAcknowledge;
-  headers.destination_qpn = qp_.attributes.destination_qpn;
+  TransportHeaders headers = qp_.Headers(Operation::kAtomicAcknowledge);
   headers.psn = reply.next_psn;
   headers.aeth = {AckSyndrome(), reply.msn};
   headers.atomic_original = reply.atomic_result;
@@ -128,16 +122,13 @@ size_t Responder::BuildAtomicResponse(Reply& reply, const FrameRoom& out) {
 }
 
 size_t Responder::BuildAcknowledge(const FrameRoom& out) {
-  if (acknowledge_ == Acknowledge::kAck && qp_.is_rc() && qp_.environment.config.uses_short_way) {
+  if (acknowledge_ == Acknowledge::kAck && qp_.is_rc() && qp_.uses_short_way) {
     acknowledge_ = Acknowledge::kNone;
     return qp_.path.builder().EmitAcknowledge(qp_.attributes.destination_qpn, ack_psn_,
                                               {AckSyndrome(), ack_msn_}, out);
   }
   Counters& counters = qp_.environment.counters;
-  TransportHeaders headers;
-  headers.opcode.service = qp_.service();
-  headers.opcode.operation = Operation::kAcknowledge;
-  headers.destination_qpn = qp_.attributes.destination_qpn;
+  TransportHeaders headers = qp_.Headers(Operation::kAcknowledge);
   headers.psn = expected_psn_;
   headers.aeth.msn = msn_;
   switch (acknowledge_) {

@@ -19,9 +19,9 @@ constexpr size_t kIpv4BthAt = EthernetHeader::kBytes + Ipv4Header::kBytes + UdpH
 constexpr size_t kIpv6BthAt = EthernetHeader::kBytes + Ipv6Header::kBytes + UdpHeader::kBytes;
 
 // Of the first word of the BTH: the version, of which there is only 0, and all of the P_Key but the
-// membership (IBA 10.9.3).
+// membership (IBA 10.9.3): a connection that goes the short way is a full member.
 constexpr uint32_t kVersionAndPartition = 0x000f'7fff;
-constexpr uint32_t kOurVersionAndPartition = kDefaultPkey & 0x7fff;
+constexpr uint32_t kOurVersionAndPartition = PartitionOf(kDefaultPkey);
 
 uint32_t Load32AsIs(const uint8_t* bytes) {
   uint32_t word;

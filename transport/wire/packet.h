@@ -4,6 +4,7 @@
 #include <span>
 
 #include "transport/ids.h"
+#include "transport/pkey.h"
 #include "transport/psn.h"
 #include "transport/route.h"
 #include "transport/wire/aeth.h"
@@ -14,14 +15,6 @@
 #include "transport/wire/xrceth.h"
 
 namespace uroce::transport {
-
-inline constexpr uint16_t kDefaultPkey = 0xffff;
-
-// IBA 10.9.3: the same partition, and not both limited members. We are a full member.
-constexpr bool IsInOurPartition(uint16_t pkey) {
-  constexpr uint16_t kPkeyBase = 0x7fff;  // all bits but the membership bit
-  return (pkey & kPkeyBase) == (kDefaultPkey & kPkeyBase);
-}
 
 // The BTH and the extension headers of a packet in host form. Which extension headers exist on the
 // wire is decided by the opcode alone; the others are ignored on emit and zero after a parse.

@@ -71,6 +71,8 @@ static_assert(Same(EventType::kQpRequestError, IBV_EVENT_QP_REQ_ERR));
 static_assert(Same(EventType::kQpAccessError, IBV_EVENT_QP_ACCESS_ERR));
 static_assert(Same(EventType::kCommunicationEstablished, IBV_EVENT_COMM_EST));
 static_assert(Same(EventType::kSendQueueDrained, IBV_EVENT_SQ_DRAINED));
+static_assert(Same(EventType::kPathMigrated, IBV_EVENT_PATH_MIG));
+static_assert(Same(EventType::kPathMigrationError, IBV_EVENT_PATH_MIG_ERR));
 static_assert(Same(EventType::kDeviceFatal, IBV_EVENT_DEVICE_FATAL));
 static_assert(Same(EventType::kSrqLimitReached, IBV_EVENT_SRQ_LIMIT_REACHED));
 static_assert(Same(EventType::kLastWqeReached, IBV_EVENT_QP_LAST_WQE_REACHED));
@@ -102,6 +104,7 @@ static_assert(Same(Mtu::k256, IBV_MTU_256));
 static_assert(Same(Mtu::k4096, IBV_MTU_4096));
 
 static_assert(Same(transport::MigrationState::kMigrated, IBV_MIG_MIGRATED));
+static_assert(Same(transport::MigrationState::kRearm, IBV_MIG_REARM));
 static_assert(Same(transport::MigrationState::kArmed, IBV_MIG_ARMED));
 
 static_assert(Same(WindowType::kType1, IBV_MW_TYPE_1));
@@ -207,6 +210,12 @@ transport::QpAttributes ToQpAttributes(const ibv_qp_attr& attr, uint32_t mask) {
   if (has(IBV_QP_RNR_RETRY)) out.rnr_retry = attr.rnr_retry;
   if (has(IBV_QP_RQ_PSN)) out.rq_psn = transport::Psn(attr.rq_psn);
   if (has(IBV_QP_MAX_QP_RD_ATOMIC)) out.max_read_atomic = attr.max_rd_atomic;
+  if (has(IBV_QP_ALT_PATH)) {
+    out.alternate_address = ToAddressVector(attr.alt_ah_attr);
+    out.alternate_pkey_index = attr.alt_pkey_index;
+    out.alternate_port_num = attr.alt_port_num;
+    out.alternate_timeout = attr.alt_timeout;
+  }
   if (has(IBV_QP_MIN_RNR_TIMER)) out.min_rnr_timer = attr.min_rnr_timer;
   if (has(IBV_QP_SQ_PSN)) out.sq_psn = transport::Psn(attr.sq_psn);
   if (has(IBV_QP_MAX_DEST_RD_ATOMIC)) out.max_dest_read_atomic = attr.max_dest_rd_atomic;
@@ -231,6 +240,12 @@ ibv_qp_attr FromQpAttributes(const transport::QpAttributes& attributes) {
   attr.qp_access_flags = attributes.access.bits();
   attr.cap = FromCapabilities(attributes.capabilities);
   attr.ah_attr = FromAddressVector(attributes.address);
+  if (attributes.alternate_port_num != 0) {
+    attr.alt_ah_attr = FromAddressVector(attributes.alternate_address);
+    attr.alt_pkey_index = attributes.alternate_pkey_index;
+    attr.alt_port_num = attributes.alternate_port_num;
+    attr.alt_timeout = attributes.alternate_timeout;
+  }
   attr.pkey_index = attributes.pkey_index;
   attr.en_sqd_async_notify = attributes.enable_sqd_notify;
   attr.sq_draining = attributes.sq_draining;

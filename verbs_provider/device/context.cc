@@ -17,10 +17,11 @@ namespace {
 // Bits that mean what they say here: MEM_MGT_EXTENSIONS stands for send with invalidate and local
 // invalidate, TYPE_2B for windows that are tied to a queue pair and a protection domain.
 constexpr uint32_t kCapabilities =
-    IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_CURR_QP_STATE_MOD |
-    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_RC_RNR_NAK_GEN |
-    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_XRC;
+    IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_AUTO_PATH_MIG |
+    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_UD_AV_PORT_ENFORCE |
+    IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
+    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_PORT_ACTIVE_EVENT |
+    IBV_DEVICE_XRC;
 
 void FillAttributes(const Device& device, ibv_device_attr& attr) {
   std::strncpy(attr.fw_ver, kFirmwareVersion, sizeof attr.fw_ver - 1);
@@ -51,7 +52,7 @@ void FillAttributes(const Device& device, ibv_device_attr& attr) {
   attr.max_srq = transport::kMaxSrqs;
   attr.max_srq_wr = transport::kMaxSrqWorkRequests;
   attr.max_srq_sge = transport::kMaxSges;
-  attr.max_pkeys = kPkeyTableLength;
+  attr.max_pkeys = static_cast<uint16_t>(device.pkeys().size());
   attr.local_ca_ack_delay = transport::kLocalCaAckDelay;
   attr.phys_port_cnt = 1;
   // The rest is zero: no reliable datagrams, raw queue pairs, FMRs.
@@ -156,7 +157,7 @@ int QueryPort(ibv_context* context, uint8_t port_num, ibv_port_attr* attr) {
     attr->max_msg_sz = static_cast<uint32_t>(transport::kMaxMessageBytes);
     attr->bad_pkey_cntr = Saturated(counters.drops(transport::DropReason::kBadPkey));
     attr->qkey_viol_cntr = Saturated(counters.drops(transport::DropReason::kBadQkey));
-    attr->pkey_tbl_len = kPkeyTableLength;
+    attr->pkey_tbl_len = static_cast<uint16_t>(device.pkeys().size());
     attr->max_vl_num = 1;
     attr->active_width = kActiveWidth4X;
     attr->active_speed = kActiveSpeedEdr;

@@ -25,6 +25,7 @@ namespace {
 struct Port {
   transport::MacAddress mac;
   std::vector<transport::Gid> gids;
+  std::vector<uint16_t> pkeys;
   ibv_mtu active_mtu;
   ibv_port_state state;
 };
@@ -39,13 +40,14 @@ int PortOfFabric(const nic::DeviceConfig& config, Port& out) {
   }
   transport::EndpointConfig endpoint;
   endpoint.port_mtu = device.value().mtu_bytes;
-  out = {device.value().mac, device.value().gids, static_cast<ibv_mtu>(endpoint.active_mtu()),
+  out = {device.value().mac, device.value().gids, config.pkeys,
+         static_cast<ibv_mtu>(endpoint.active_mtu()),
          device.value().is_active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN};
   return 0;
 }
 
 void SetPort(Device& device, Port& out) {
-  out = {device.mac(), device.gids(), device.active_mtu(), device.port_state()};
+  out = {device.mac(), device.gids(), device.pkeys(), device.active_mtu(), device.port_state()};
 }
 
 // Only the port itself knows its MAC address and its MTU. It stays open: a program that lists its
@@ -119,8 +121,9 @@ int Describe(uroce_device_description& out) {
     std::memcpy(out.gids[i].raw, port.gids[i].bytes.data(), sizeof out.gids[i].raw);
   }
   NameInterfaces(port.gids, out);
-  out.pkey_count = kPkeyTableLength;
-  out.pkeys[0] = kDefaultPkey;
+  static_assert(kUroceMaxPkeys == transport::kMaxPkeys);
+  out.pkey_count = static_cast<uint32_t>(port.pkeys.size());
+  std::copy(port.pkeys.begin(), port.pkeys.end(), out.pkeys);
   return 0;
 }
 

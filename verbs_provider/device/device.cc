@@ -108,6 +108,7 @@ Device::Device(std::unique_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers
       followers_(std::move(followers)),
       engine_(&nic_->engine()),
       mac_(EndpointConfigOf(*engine_).mac),
+      pkeys_(EndpointConfigOf(*engine_).pkeys),
       active_mtu_(static_cast<ibv_mtu>(EndpointConfigOf(*engine_).active_mtu())),
       completion_queues_(transport::kMaxCqs),
       shared_receive_queues_(transport::kMaxSrqs),
@@ -122,14 +123,21 @@ int Device::Resolve(transport::AddressVector& address) {
 }
 
 int Device::PreparePath(transport::Qpn local, const transport::Gid& remote_gid,
-                        transport::Qpn remote, transport::Mtu* path_mtu) {
+                        const transport::Gid& alternate_gid, transport::Qpn remote,
+                        transport::Mtu* path_mtu) {
   const transport::Route route = engine_->WithEndpoint(
       [&](transport::Endpoint& endpoint) { return endpoint.config().RouteTo(remote_gid, remote); });
   if (route == transport::Route::kLoopback) return 0;
-  const nic::PacketPort::Path path = {
-      .route = route, .local = local, .remote = remote, .remote_gid = remote_gid};
+  nic::PacketPort::Path path = {.route = route,
+                                .local = local,
+                                .remote = remote,
+                                .remote_gid = remote_gid,
+                                .alternate_gid = alternate_gid};
   if (const int error = Prepare(path)) return error;
-  if (route == transport::Route::kWire) {
+  if (route != transport::Route::kWire) return 0;
+  for (const transport::Gid& gid : {remote_gid, alternate_gid}) {
+    if (gid.IsZero()) continue;
+    path.remote_gid = gid;
     transport::EndpointConfig way;
     way.port_mtu = engine_->PathMtu(path);
     *path_mtu = std::min(*path_mtu, way.active_mtu());

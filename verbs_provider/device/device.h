@@ -25,9 +25,7 @@ namespace uroce::verbs {
 
 inline constexpr char kDeviceName[] = "uroce0";
 inline constexpr uint8_t kPortNumber = 1;  // the only one
-inline constexpr uint16_t kPkeyTableLength = 1;
 inline constexpr size_t kGidTableLength = nic::LocalGids::kEntries;
-inline constexpr uint16_t kDefaultPkey = 0xffff;
 inline constexpr uint32_t kMaxAddressHandles = 65'536;
 // Device memory (ibv_alloc_dm) of a process: ordinary memory, so this is what a program may expect
 // of a NIC and not what there is.
@@ -78,8 +76,10 @@ class Device {
 
   // Makes the way ready that leads from one queue pair to another one. 0, or EBUSY when another
   // process of this host has it. A peer that is not there is no error, as on any network.
-  // `path_mtu` becomes smaller if the way does not take packets with so much payload.
-  int PreparePath(transport::Qpn local, const transport::Gid& remote_gid, transport::Qpn remote,
+  // `path_mtu` becomes smaller if the way does not take packets with so much payload. The same for
+  // the way by `alternate_gid`, if that is not zero, which the connection may migrate to.
+  int PreparePath(transport::Qpn local, const transport::Gid& remote_gid,
+                  const transport::Gid& alternate_gid, transport::Qpn remote,
                   transport::Mtu* path_mtu);
   // The same for datagrams from beyond the wire.
   int PrepareDatagramPath(transport::Qpn local);
@@ -91,6 +91,7 @@ class Device {
   // As EndpointConfig::SourceOf.
   transport::Gid SourceOf(const transport::AddressVector& address);
   const transport::MacAddress& mac() const { return mac_; }
+  const std::vector<uint16_t>& pkeys() const { return pkeys_; }
   ibv_mtu active_mtu() const { return active_mtu_; }
   ibv_port_state port_state();
   // IBV_EVENT_DEVICE_FATAL was raised.
@@ -117,6 +118,7 @@ class Device {
   const std::shared_ptr<DeviceFollowers> followers_;
   nic::Engine* const engine_;  // of nic_: one load less on the data path
   const transport::MacAddress mac_;
+  const std::vector<uint16_t> pkeys_;
   const ibv_mtu active_mtu_;
 
   std::mutex pd_ids_lock_;

@@ -85,6 +85,8 @@ void DeliverEvent(const transport::Event& event) {
     case transport::EventType::kQpAccessError:
     case transport::EventType::kCommunicationEstablished:
     case transport::EventType::kSendQueueDrained:
+    case transport::EventType::kPathMigrated:
+    case transport::EventType::kPathMigrationError:
     case transport::EventType::kLastWqeReached:
       DeliverToQueuePair(*static_cast<QueuePair*>(event.context), event.type);
       return;

@@ -24,11 +24,8 @@ int CheckValues(const ibv_qp_attr& attr, uint32_t mask) {
     return EINVAL;
   }
   if (has(IBV_QP_PATH_MTU) && RawValue(attr.path_mtu) > IBV_MTU_4096) return EINVAL;
-  // Automatic path migration is a feature that we do not have (and do not claim).
-  if (has(IBV_QP_ALT_PATH)) return EOPNOTSUPP;
-  if (has(IBV_QP_PATH_MIG_STATE) && RawValue(attr.path_mig_state) != IBV_MIG_MIGRATED) {
-    return EINVAL;
-  }
+  if (has(IBV_QP_PATH_MIG_STATE) && RawValue(attr.path_mig_state) > IBV_MIG_ARMED) return EINVAL;
+  if (has(IBV_QP_ALT_PATH) && attr.alt_ah_attr.port_num != attr.alt_port_num) return EINVAL;
   if (has(IBV_QP_RQ_PSN) && attr.rq_psn > transport::Psn::kMask) return EINVAL;
   if (has(IBV_QP_SQ_PSN) && attr.sq_psn > transport::Psn::kMask) return EINVAL;
   return 0;
@@ -53,9 +50,17 @@ int CheckInTransport(QueuePair& qp, const transport::QpAttributes& attributes, u
   return static_cast<int>(qp.transport->CheckModify(attributes, mask));
 }
 
-// The Ethernet address of the next hop: the only part of the path that takes time to find out.
-int ResolvePath(Device& device, uint32_t mask, transport::QpAttributes& attributes) {
-  return (mask & IBV_QP_AV) == 0 ? 0 : device.Resolve(attributes.address);
+int CheckPaths(Device& device, const ibv_qp_attr& attr, uint32_t mask) {
+  const int error = (mask & IBV_QP_AV) == 0 ? 0 : CheckPath(device, attr.ah_attr);
+  if (error != 0 || (mask & IBV_QP_ALT_PATH) == 0) return error;
+  return CheckPath(device, attr.alt_ah_attr);
+}
+
+// The Ethernet address of the next hop: the only part of a path that takes time to find out.
+int ResolvePaths(Device& device, uint32_t mask, transport::QpAttributes& attributes) {
+  const int error = (mask & IBV_QP_AV) == 0 ? 0 : device.Resolve(attributes.address);
+  if (error != 0 || (mask & IBV_QP_ALT_PATH) == 0) return error;
+  return device.Resolve(attributes.alternate_address);
 }
 
 transport::QpAttributes Query(const QueuePair& qp) {
@@ -65,7 +70,8 @@ transport::QpAttributes Query(const QueuePair& qp) {
 
 // A connection has a way from the moment that it has an address. Datagrams each go their own; but
 // those from the wire must find one when the first of them comes.
-// The path MTU becomes the one of the way if that is narrower.
+// The path MTU becomes the one of the way if that is narrower; but an alternate path that is loaded
+// later has to take it as it is.
 int PreparePath(QueuePair& qp, transport::QpAttributes& attributes, uint32_t mask) {
   const transport::Qpn local{qp.verbs.qp.qp_num};
   if (qp.verbs.qp.qp_type == IBV_QPT_UD) {
@@ -73,11 +79,19 @@ int PreparePath(QueuePair& qp, transport::QpAttributes& attributes, uint32_t mas
         (mask & IBV_QP_STATE) != 0 && attributes.state == transport::QpState::kReadyToReceive;
     return will_receive ? qp.device->PrepareDatagramPath(local) : 0;
   }
-  if ((mask & IBV_QP_AV) == 0) return 0;
-  const transport::Qpn remote =
-      (mask & IBV_QP_DEST_QPN) != 0 ? attributes.destination_qpn : Query(qp).destination_qpn;
-  return qp.device->PreparePath(local, attributes.address.destination_gid, remote,
-                                &attributes.path_mtu);
+  const auto sets = [mask](uint32_t bit) { return (mask & bit) != 0; };
+  if (!sets(IBV_QP_AV | IBV_QP_ALT_PATH)) return 0;
+  const transport::QpAttributes now = Query(qp);
+  const auto& primary = sets(IBV_QP_AV) ? attributes.address : now.address;
+  const auto& alternate =
+      sets(IBV_QP_ALT_PATH) ? attributes.alternate_address : now.alternate_address;
+  transport::Mtu mtu = sets(IBV_QP_PATH_MTU) ? attributes.path_mtu : now.path_mtu;
+  const int error = qp.device->PreparePath(
+      local, primary.destination_gid, alternate.destination_gid,
+      sets(IBV_QP_DEST_QPN) ? attributes.destination_qpn : now.destination_qpn, &mtu);
+  attributes.path_mtu = mtu;
+  const bool is_too_narrow = sets(IBV_QP_ALT_PATH) && !sets(IBV_QP_PATH_MTU) && mtu < now.path_mtu;
+  return error == 0 && is_too_narrow ? EINVAL : error;
 }
 
 transport::Status Modify(QueuePair& qp, const transport::QpAttributes& attributes, uint32_t mask) {
@@ -93,12 +107,10 @@ int ModifyQp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
     if (qp.device->lost_by_fork()) return EIO;
     const uint32_t bits = OwnMask(verbs->qp_type, static_cast<uint32_t>(mask));
     if (const int error = CheckValues(*attr, bits)) return error;
-    if ((bits & IBV_QP_AV) != 0) {
-      if (const int error = CheckPath(*qp.device, attr->ah_attr)) return error;
-    }
+    if (const int error = CheckPaths(*qp.device, *attr, bits)) return error;
     transport::QpAttributes attributes = ToQpAttributes(*attr, bits);
     if (const int error = CheckInTransport(qp, attributes, bits)) return error;
-    if (const int error = ResolvePath(*qp.device, bits, attributes)) return error;
+    if (const int error = ResolvePaths(*qp.device, bits, attributes)) return error;
     if (const int error = PreparePath(qp, attributes, bits)) return error;
     const bool is_reset = (bits & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET;
     std::optional<PollLocks> locks;

@@ -124,7 +124,8 @@ PacketPort::PathState FabricPort::PreparePath(const Path& path) {
   // Without a wire, datagrams find their way without the uplink, if later.
   if (uplink == PathState::kRefused && !has_wire) return PathState::kUnreachable;
   if (uplink != PathState::kReady || !has_wire) return uplink;
-  return connections_.Request(path.local, {path.local, path.remote, path.remote_gid}, Now());
+  return connections_.Request(
+      path.local, {path.local, path.remote, path.remote_gid, path.alternate_gid}, Now());
 }
 
 void FabricPort::ForgetPath(transport::Qpn local) {

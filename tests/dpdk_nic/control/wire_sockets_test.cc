@@ -17,6 +17,7 @@ using transport::Gid;
 using transport::Qpn;
 
 constexpr Gid kHost = Gid::FromIpv4({10, 0, 0, 2});
+constexpr Gid kOtherHost = Gid::FromIpv4({10, 0, 1, 2});
 
 Server::Config ConfigWith(bool by_own_sockets) {
   Server::Config config;
@@ -68,6 +69,12 @@ TEST_F(WireSocketsTest, ThoseThatComeLaterAreForProcessesThatNamedAHost) {
   EXPECT_EQ(NumberOf(a_.TakeDescriptor(0)), 1u);
   host_.Do([](Server&) {});
   EXPECT_TRUE(b.HearsNothingNow()) << "it talks to its own host only";
+}
+
+TEST_F(WireSocketsTest, HostOfTheAlternatePathIsNamedToo) {
+  a_.Say(Declare{Qpn{77}, Qpn{5}, kHost, kOtherHost});
+  EXPECT_EQ(a_.Hear<DeclareAnswer>().error, 0);
+  EXPECT_EQ(host_.frame_switch().TakePrepared(), (std::vector{kHost, kOtherHost}));
 }
 
 TEST_F(WireSocketsTest, ReceiverOfDatagramsGetsThemToo) {

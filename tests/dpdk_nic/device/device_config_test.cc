@@ -22,6 +22,19 @@ ErrorOr<DeviceConfig> Read(const std::map<std::string, std::string>& environment
   });
 }
 
+// A list of so many partitions.
+std::string Pkeys(int count) {
+  std::string list = "1";
+  for (int partition = 2; partition <= count; ++partition) list += "," + std::to_string(partition);
+  return list;
+}
+
+TEST(DeviceConfigTest, PkeyTableHas128Entries) {
+  const auto config = Read({{"UROCE_PKEY", Pkeys(127)}});
+  ASSERT_TRUE(config.ok());
+  EXPECT_EQ(config.value().pkeys.size(), 128u);
+}
+
 TEST(DeviceConfigTest, EmptyEnvironmentGivesTheDefaultFabric) {
   const auto config = Read({{"UROCE_IP", ""}});
   ASSERT_TRUE(config.ok());
@@ -29,6 +42,7 @@ TEST(DeviceConfigTest, EmptyEnvironmentGivesTheDefaultFabric) {
   EXPECT_FALSE(config.value().is_ip_chosen);
   EXPECT_FALSE(config.value().direct());
   EXPECT_EQ(config.value().ip, Gid::FromIpv4({127, 0, 0, 1}));
+  EXPECT_EQ(config.value().pkeys, std::vector<uint16_t>{0xffff});
   EXPECT_EQ(config.value().mode, ProgressMode::kAuto);
   EXPECT_FALSE(config.value().impairments.any());
   EXPECT_TRUE(config.value().scenario.empty());
@@ -40,6 +54,7 @@ TEST(DeviceConfigTest, EveryVariableIsRead) {
   const auto config = Read({{"UROCE_FABRIC", "rack-1.a_b"},
                             {"UROCE_IP", "fd00::7"},
                             {"UROCE_MTU", "1500"},
+                            {"UROCE_PKEY", "0x8001,2,0X7Ffe,65533"},
                             {"UROCE_PORT", "net_memif0,role=server"},
                             {"UROCE_MODE", "dedicated"},
                             {"UROCE_CAPTURE", "/tmp/x.pcapng"},
@@ -53,6 +68,7 @@ TEST(DeviceConfigTest, EveryVariableIsRead) {
   EXPECT_EQ(config.value().ip.bytes[0], 0xfd);
   EXPECT_EQ(config.value().ip.bytes[15], 7);
   EXPECT_EQ(config.value().mtu_bytes, 1500u);
+  EXPECT_EQ(config.value().pkeys, (std::vector<uint16_t>{0xffff, 0x8001, 0x0002, 0x7ffe, 0xfffd}));
   EXPECT_TRUE(config.value().direct());
   EXPECT_EQ(config.value().mode, ProgressMode::kDedicated);
   EXPECT_EQ(config.value().capture_file, "/tmp/x.pcapng");
@@ -70,6 +86,9 @@ TEST(DeviceConfigTest, WrongValueIsNamedInTheError) {
        {"10.0.0", "10.0.0.1/24", "0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1",
         "host"}},
       {"UROCE_MTU", {"0", "575", "9601", "-1", "4200x", "1e3"}},
+      {"UROCE_PKEY",
+       {"0", "0x8000", "0x10001", "65536", "-1", "0x", "1,", ",1", "1,,2", "1 ", "0x1g",
+        "1,2,0x8001", "0xffff", "0x7fff", Pkeys(128)}},
       {"UROCE_MODE", {"fast", "AUTO"}},
       {"UROCE_SCENARIO", {"/nonexistent.json", "/"}},
       {"UROCE_IMPAIR",

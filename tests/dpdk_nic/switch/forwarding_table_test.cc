@@ -21,6 +21,7 @@ constexpr Block kAlice = 3;
 constexpr Block kBob = 1'000;
 constexpr Gid kFar = Gid::FromIpv4({192, 0, 2, 7});
 constexpr Gid kFarther = Gid::FromIpv4({192, 0, 2, 8});
+constexpr Gid kFarthest = Gid::FromIpv4({192, 0, 2, 9});
 constexpr Gid kGroup = Gid::FromIpv4({239, 1, 2, 3});
 constexpr Gid kOtherGroup = {{0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5}};
 
@@ -97,6 +98,32 @@ TEST(ForwardingTableTest, WhatIsNoConnectionOfTheProcessIsRefused) {
   EXPECT_EQ(table.Declare(kAlice, Connection(own, 42, Gid{})), EINVAL);
   EXPECT_EQ(table.usage(kAlice).declared_connections, 0u);
   EXPECT_EQ(table.Declare(kAlice, Connection(own, transport::kMaxQpn - 1)), 0);
+}
+
+// A connection may migrate to the other address of its remote end.
+TEST(ForwardingTableTest, AlternatePathIsOpenToo) {
+  ForwardingTable table;
+  const auto declare = [&table](Block block, const Gid& primary, const Gid& alternate) {
+    return table.Declare(block, {QpOf(block, 1), {42}, primary, alternate});
+  };
+  ASSERT_EQ(declare(kAlice, kFar, kFarther), 0);
+  EXPECT_TRUE(table.IsDeclared(kAlice, kFar, {42}));
+  EXPECT_TRUE(table.IsDeclared(kAlice, kFarther, {42}));
+  EXPECT_EQ(declare(kBob, kFarther, {}), EBUSY);
+  EXPECT_EQ(declare(kBob, kFarthest, kFarther), EBUSY);
+  EXPECT_FALSE(table.IsDeclared(kBob, kFarthest, {42}));
+  EXPECT_EQ(declare(kAlice, kFar, kGroup), EINVAL);
+  // It has migrated, and is given another alternate path.
+  ASSERT_EQ(declare(kAlice, kFarther, kFarthest), 0);
+  EXPECT_FALSE(table.IsDeclared(kAlice, kFar, {42}));
+  EXPECT_TRUE(table.IsDeclared(kAlice, kFarther, {42}));
+  EXPECT_TRUE(table.IsDeclared(kAlice, kFarthest, {42}));
+  table.Forget(kAlice, QpOf(kAlice, 1));
+  EXPECT_EQ(table.usage(kAlice).declared_connections, 0u);
+  ASSERT_EQ(declare(kBob, kFarther, kFarthest), 0);
+  table.Remove(kBob);
+  EXPECT_FALSE(table.IsDeclared(kBob, kFarther, {42}));
+  EXPECT_FALSE(table.IsDeclared(kBob, kFarthest, {42}));
 }
 
 TEST(ForwardingTableTest, QueuePairForDatagramsIsConnectedToNone) {

@@ -9,15 +9,15 @@
 //   write NUMBER VALUE BYTES                      STATUS SECONDS      (of the completion)
 //   stream NUMBER                                 streaming, then STATUS SECONDS once it fails
 //   count NUMBER VALUE                            leading bytes of the buffer with that value
-//   close NUMBER                                  ok
-//   close_after NUMBER VALUE BYTES                ok, once the peer has written that
-//   join [GROUP GID-INDEX]                        ok                  (a multicast group)
-//   leave                                         ok                  (the group)
-//   tell VALUE                                    ok                  (to the group)
-//   heard VALUE                                   how many datagrams of it have come
-//   gid INDEX                                     the GID as an IPv6 address, and as sysfs has it
-//   event                                         number of the next asynchronous event
-//   fork exec|exit|reopen                         exit status of the child
+//   alternate NUMBER GID GID-INDEX TIMEOUT        ok                  (a path to migrate to;
+//   rearms) migrate NUMBER                                ok path NUMBER MIGRATION-STATE GID (where
+//   packets go) close NUMBER                                  ok close_after NUMBER VALUE BYTES ok,
+//   once the peer has written that join [GROUP GID-INDEX]                        ok (a multicast
+//   group) leave                                         ok                  (the group) tell VALUE
+//   ok                  (to the group) heard VALUE                                   how many
+//   datagrams of it have come gid INDEX                                     the GID as an IPv6
+//   address, and as sysfs has it event                                         number of the next
+//   asynchronous event fork exec|exit|reopen                         exit status of the child
 //
 // A child that is to reopen opens the device, writes to its parent, and ends with 0 if what arrived
 // is right.
@@ -120,6 +120,16 @@ class Agent {
       Stream(&connection);
     } else if (command == "count") {
       Answer(std::to_string(connection.CountLeading(TakeByte(words))));
+    } else if (command == "alternate") {
+      const ibv_gid gid = TakeGid(words);
+      const uint8_t gid_index = TakeByte(words);
+      connection.queue_pair().LoadAlternatePath(gid, gid_index, TakeByte(words));
+      Answer("ok");
+    } else if (command == "migrate") {
+      connection.queue_pair().Migrate();
+      Answer("ok");
+    } else if (command == "path") {
+      Path(connection.queue_pair().Query());
     } else if (command == "close_after") {
       const uint8_t value = TakeByte(words);
       connection.WaitForLeading(value, Take<uint32_t>(words));
@@ -143,6 +153,18 @@ class Agent {
   static std::string ToString(const Address& address) { return agent::ToString(address); }
   static std::string Describe(const Outcome& outcome) { return agent::Describe(outcome); }
 
+  static void Path(const ibv_qp_attr& attributes) {
+    constexpr std::array<const char*, 3> kStates = {"MIGRATED", "REARM", "ARMED"};
+    Answer(std::string(kStates.at(attributes.path_mig_state)) + ' ' +
+           ToText(attributes.ah_attr.grh.dgid));
+  }
+
+  static std::string ToText(const ibv_gid& gid) {
+    std::array<char, INET6_ADDRSTRLEN> text;
+    inet_ntop(AF_INET6, gid.raw, text.data(), text.size());
+    return text.data();
+  }
+
   void Gid(int index) {
     ibv_gid gid;
     if (ibv_query_gid(device_.context(), system_test::kPortNumber, index, &gid) != 0) {
@@ -153,9 +175,7 @@ class Agent {
                        std::to_string(index));
     std::string in_sysfs;
     std::getline(file, in_sysfs);
-    std::array<char, INET6_ADDRSTRLEN> text;
-    inet_ntop(AF_INET6, gid.raw, text.data(), text.size());
-    Answer(std::string(text.data()) + ' ' + in_sysfs);
+    Answer(ToText(gid) + ' ' + in_sysfs);
   }
 
   void Event() {

@@ -36,6 +36,8 @@ class Connection {
   Address address() const;
   void Connect(const Address& peer, const system_test::RcSettings& settings);
 
+  system_test::RcQueuePair& queue_pair() { return queue_pair_; }
+
   // Fills `bytes` bytes of our buffer with `value` and writes them to the peer's. Waits for the
   // completion.
   Outcome Write(uint8_t value, uint32_t bytes);

@@ -10,6 +10,16 @@ constexpr uint8_t kReadAtomicDepth = 8;
 constexpr uint8_t kMinRnrTimer = 1;  // 10 us
 constexpr uint8_t kRnrRetryForEver = 7;
 
+ibv_ah_attr PathTo(const ibv_gid& peer, uint8_t gid_index) {
+  ibv_ah_attr path{};
+  path.is_global = 1;
+  path.port_num = kPortNumber;
+  path.grh.dgid = peer;
+  path.grh.sgid_index = gid_index;
+  path.grh.hop_limit = 64;
+  return path;
+}
+
 }  // namespace
 
 RcQueuePair::RcQueuePair(const Device& device, ibv_pd* domain, ibv_cq* send_queue,
@@ -28,7 +38,7 @@ RcQueuePair::RcQueuePair(const Device& device, ibv_pd* domain, ibv_cq* send_queu
   init.port_num = kPortNumber;
   init.qp_access_flags =
       IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-  Modify(init, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  ModifyState(init, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
 QueuePairAddress RcQueuePair::address() const {
@@ -48,13 +58,9 @@ void RcQueuePair::ToReadyToReceive(const QueuePairAddress& peer, ibv_mtu path_mt
   attributes.rq_psn = peer.first_psn;
   attributes.max_dest_rd_atomic = kReadAtomicDepth;
   attributes.min_rnr_timer = kMinRnrTimer;
-  attributes.ah_attr.is_global = 1;
-  attributes.ah_attr.port_num = kPortNumber;
-  attributes.ah_attr.grh.dgid = peer.gid;
-  attributes.ah_attr.grh.sgid_index = device_.gid_index();
-  attributes.ah_attr.grh.hop_limit = 64;
-  Modify(attributes, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  attributes.ah_attr = PathTo(peer.gid, device_.gid_index());
+  ModifyState(attributes, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
 void RcQueuePair::ToReadyToSend(const RcSettings& settings) {
@@ -65,13 +71,41 @@ void RcQueuePair::ToReadyToSend(const RcSettings& settings) {
   attributes.rnr_retry = kRnrRetryForEver;
   attributes.sq_psn = first_psn_;
   attributes.max_rd_atomic = kReadAtomicDepth;
-  Modify(attributes, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                         IBV_QP_MAX_QP_RD_ATOMIC);
+  ModifyState(attributes, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                              IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+void RcQueuePair::LoadAlternatePath(const ibv_gid& peer, uint8_t gid_index, uint8_t timeout) {
+  ibv_qp_attr attributes{};
+  attributes.alt_ah_attr = PathTo(peer, gid_index);
+  attributes.alt_port_num = kPortNumber;
+  attributes.alt_timeout = timeout;
+  attributes.path_mig_state = IBV_MIG_REARM;
+  Modify(attributes, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE);
+}
+
+void RcQueuePair::Migrate() {
+  ibv_qp_attr attributes{};
+  attributes.path_mig_state = IBV_MIG_MIGRATED;
+  Modify(attributes, IBV_QP_PATH_MIG_STATE);
+}
+
+ibv_qp_attr RcQueuePair::Query() const {
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr init{};
+  const int error = ibv_query_qp(queue_pair_.get(), &attributes,
+                                 IBV_QP_PATH_MIG_STATE | IBV_QP_AV | IBV_QP_ALT_PATH, &init);
+  if (error != 0) Fail("ibv_query_qp", error);
+  return attributes;
 }
 
 void RcQueuePair::Modify(ibv_qp_attr attributes, int mask) {
-  const int error = ibv_modify_qp(queue_pair_.get(), &attributes, mask | IBV_QP_STATE);
+  const int error = ibv_modify_qp(queue_pair_.get(), &attributes, mask);
   if (error != 0) Fail("ibv_modify_qp", error);
+}
+
+void RcQueuePair::ModifyState(ibv_qp_attr attributes, int mask) {
+  Modify(attributes, mask | IBV_QP_STATE);
 }
 
 }  // namespace system_test

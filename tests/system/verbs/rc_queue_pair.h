@@ -36,8 +36,14 @@ class RcQueuePair {
   // To RTR and RTS.
   void Connect(const QueuePairAddress& peer, const RcSettings& settings);
 
+  // Loads the path to `peer`, the peer's other GID, from ours of that index, and rearms.
+  void LoadAlternatePath(const ibv_gid& peer, uint8_t gid_index, uint8_t timeout);
+  void Migrate();
+  ibv_qp_attr Query() const;
+
  private:
   void Modify(ibv_qp_attr attributes, int mask);
+  void ModifyState(ibv_qp_attr attributes, int mask);
   void ToReadyToReceive(const QueuePairAddress& peer, ibv_mtu path_mtu);
   void ToReadyToSend(const RcSettings& settings);
 

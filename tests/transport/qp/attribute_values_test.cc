@@ -92,10 +92,9 @@ const ValueCase kCases[] = {
     {"ALT_PATH", "timeout_32", kRts, kRts, false, [](A& a) { a.alternate_timeout = 32; }},
     {"ALT_PATH", "no_gid_index", kRts, kRts, false,
      [](A& a) { a.alternate_address.source_gid_index = 3; }},
-    // Path migration is not offered.
     {"PATH_MIG_STATE", "migrated", kRts, kRts, true,
      [](A& a) { a.migration_state = MigrationState::kMigrated; }},
-    {"PATH_MIG_STATE", "rearm", kRts, kRts, false,
+    {"PATH_MIG_STATE", "rearm_without_alternate", kRts, kRts, false,
      [](A& a) { a.migration_state = MigrationState::kRearm; }},
     {"PATH_MIG_STATE", "armed", kRts, kRts, false,
      [](A& a) { a.migration_state = MigrationState::kArmed; }},

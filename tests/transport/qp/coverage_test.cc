@@ -90,6 +90,8 @@ bool Occurs(EventType event) {
     case EventType::kQpAccessError:
     case EventType::kCommunicationEstablished:
     case EventType::kSendQueueDrained:
+    case EventType::kPathMigrated:
+    case EventType::kPathMigrationError:
     case EventType::kDeviceFatal:
     case EventType::kPortActive:
     case EventType::kPortError:

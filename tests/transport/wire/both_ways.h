@@ -75,7 +75,8 @@ inline bool BothWaysAgree(std::span<const uint8_t> frame) {
         const bool is_senders = is_packet && slow.source_gid == sender.source &&
                                 slow.destination_gid == sender.destination &&
                                 slow.destination_qpn == sender.destination_qpn &&
-                                slow.opcode.service == service && IsInOurPartition(slow.pkey);
+                                slow.opcode.service == service &&
+                                PkeysMatch(slow.pkey, kDefaultPkey);
         Packet fast;
         if (ParseConnectionFrame(frame, sender, check, fast) != is_senders) return false;
         if (is_senders && !AreTheSame(slow, fast)) return false;

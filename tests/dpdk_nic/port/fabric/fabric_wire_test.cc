@@ -22,14 +22,19 @@ using transport::Time;
 
 constexpr Gid kRemote = Gid::FromIpv4({10, 0, 0, 2});
 constexpr Gid kGroup = Gid::FromIpv4({239, 1, 2, 3});
+constexpr Gid kAlternate = Gid::FromIpv4({192, 0, 2, 199});
 constexpr MacAddress kRemoteMac = {2, 2, 2, 2, 2, 2};
 
 class FabricWireTest : public FabricPortTest {
  protected:
   FabricWireTest() : FabricPortTest(FakeUroced::WiredFabric()) {}
 
-  static PacketPort::Path WirePath(Qpn local, Qpn remote = {0x123}) {
-    return {.route = Route::kWire, .local = local, .remote = remote, .remote_gid = kRemote};
+  static PacketPort::Path WirePath(Qpn local, Qpn remote = {0x123}, const Gid& alternate = {}) {
+    return {.route = Route::kWire,
+            .local = local,
+            .remote = remote,
+            .remote_gid = kRemote,
+            .alternate_gid = alternate};
   }
   FakeUroced::Client& ClientOf(const FabricPort& port) { return uroced_->client(BlockOf(port)); }
 
@@ -127,6 +132,10 @@ TEST_F(FabricWireTest, PathAcrossTheWireIsDeclaredAndForgotten) {
   EXPECT_EQ(ClientOf(*port).declared[0].remote_gid, kRemote);
   EXPECT_EQ(Prepare(*port, WirePath({7}, {0x456})), PathState::kReady);
   EXPECT_EQ(ClientOf(*port).declared.size(), 1u) << "it is known";
+  EXPECT_EQ(Prepare(*port, WirePath({7}, {0x456}, kAlternate)), PathState::kReady);
+  ASSERT_EQ(ClientOf(*port).declared.size(), 2u);
+  EXPECT_EQ(ClientOf(*port).declared[1].remote_gid, kRemote);
+  EXPECT_EQ(ClientOf(*port).declared[1].alternate_gid, kAlternate);
 
   port->ForgetPath({8});
   port->ForgetPath({7});

@@ -1,0 +1,109 @@
+#include "transport/qp/path_migration.h"
+
+namespace uroce::transport {
+namespace {
+
+bool HasSource(const QpContext& qp, const Gid& source) {
+  return qp.environment.config.FindGid(source) >= 0;
+}
+
+Path PathTo(const QpContext& qp, const Gid& source, const AddressVector& address) {
+  return {qp.environment.config,
+          HasSource(qp, source) ? source : Gid{},
+          address,
+          qp.qpn,
+          qp.attributes.destination_qpn,
+          qp.service()};
+}
+
+bool HasSourceChanged(const QpContext& qp, const Path& path, const Gid& source) {
+  return path.is_connection() && HasSource(qp, source) == path.source().IsZero();
+}
+
+bool Matches(const Path& path, const Packet& packet) {
+  return path.is_connection() &&
+         path.Matches(packet.source_gid, packet.destination_gid, packet.from);
+}
+
+bool IsInPartition(const QpContext& qp, uint16_t pkey_index, const Packet& packet) {
+  return PkeysMatch(qp.environment.config.pkeys[pkey_index], packet.pkey);
+}
+
+}  // namespace
+
+void UpdateShortWay(QpContext& qp) {
+  const bool is_settled =
+      qp.attributes.migration_state == MigrationState::kMigrated && !qp.awaits_peer_on_path;
+  qp.uses_short_way = qp.environment.config.uses_short_way && qp.path.is_connection() &&
+                      is_settled && qp.pkey() == kDefaultPkey;
+  qp.takes_bare_frames = qp.path.is_connection() && PkeysMatch(qp.pkey(), kDefaultPkey);
+}
+
+void SetPaths(QpContext& qp) {
+  qp.path = PathTo(qp, qp.source_gid, qp.attributes.address);
+  if (!qp.alternate_source_gid.IsZero()) {
+    qp.alternate_path = PathTo(qp, qp.alternate_source_gid, qp.attributes.alternate_address);
+  }
+  UpdateShortWay(qp);
+}
+
+bool HaveSourcesChanged(const QpContext& qp) {
+  return HasSourceChanged(qp, qp.path, qp.source_gid) ||
+         HasSourceChanged(qp, qp.alternate_path, qp.alternate_source_gid);
+}
+
+void ForgetPaths(QpContext& qp) {
+  qp.path = qp.alternate_path = Path();
+  qp.source_gid = qp.alternate_source_gid = Gid{};
+  qp.awaits_peer_on_path = false;
+  UpdateShortWay(qp);
+}
+
+void Rearm(QpContext& qp) {
+  qp.attributes.migration_state = MigrationState::kRearm;
+  UpdateShortWay(qp);
+}
+
+void Migrate(QpContext& qp) {
+  QpAttributes& own = qp.attributes;
+  own.migration_state = MigrationState::kMigrated;
+  own.address = own.alternate_address;
+  own.port_num = own.alternate_port_num;
+  own.pkey_index = own.alternate_pkey_index;
+  own.timeout = own.alternate_timeout;
+  qp.source_gid = qp.alternate_source_gid;
+  qp.awaits_peer_on_path = true;
+  SetPaths(qp);
+  qp.environment.events.Raise(qp.queue_pair, EventType::kPathMigrated);  // IBA 11.6.3.1 PATH_MIG
+}
+
+// In REARM the peer may have migrated, too: it was armed by a packet of ours, and those of its that
+// would have armed us were lost with the path.
+PathCheck CheckPath(QpContext& qp, const Packet& packet) {
+  const MigrationState state = qp.attributes.migration_state;
+  const bool peer_has_migrated = packet.migration_request;
+  if (state != MigrationState::kMigrated && peer_has_migrated &&
+      Matches(qp.alternate_path, packet)) {
+    if (!IsInPartition(qp, qp.attributes.alternate_pkey_index, packet)) {
+      return PathCheck::kOtherPartition;
+    }
+    Migrate(qp);
+    return PathCheck::kMigrated;
+  }
+  if (!Matches(qp.path, packet)) {
+    if (state == MigrationState::kArmed && peer_has_migrated) {  // IBA 11.6.3.2 PATH_MIG_ERR
+      qp.environment.events.Raise(qp.queue_pair, EventType::kPathMigrationError);
+    }
+    return PathCheck::kForeign;
+  }
+  if (!IsInPartition(qp, qp.attributes.pkey_index, packet)) return PathCheck::kOtherPartition;
+  if (state == MigrationState::kRearm && !peer_has_migrated) {  // IBA 17.2.8
+    qp.attributes.migration_state = MigrationState::kArmed;
+  } else if (state == MigrationState::kMigrated && peer_has_migrated && qp.awaits_peer_on_path) {
+    qp.awaits_peer_on_path = false;
+    UpdateShortWay(qp);
+  }
+  return PathCheck::kPrimary;
+}
+
+}  // namespace uroce::transport
