@@ -125,7 +125,8 @@ class ContainersTest(InstallationTestCase):
 
     def hears_of_unknown_peer(self, containers):
         port = free_tcp_port()
-        command = ["ib_write_bw", "-d", "uroce0", "-x", "0", "-F", "-u", "10", "-p", str(port)]
+        # 0.5 s, eight times: uroced speaks before the program ends.
+        command = ["ib_write_bw", "-d", "uroce0", "-x", "0", "-F", "-u", "17", "-p", str(port)]
         with Program(containers.command(0, command)) as server:
             server.wait_until(lambda: listens(server.pid, port), "listened")
             with Program(containers.command(1, [*command, "127.0.0.1"])) as client:
