@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""uroce is built by tools/setup on Debian 13, in an image that has nothing yet, and runs there.
+"""uroce is built and installed by tools/install on Debian 13, in an image that has nothing yet, and
+runs there.
 
 usage: newer_debian_test.py [unittest's arguments]
 
@@ -22,8 +23,8 @@ import debian_root  # noqa: E402
 SUITE = "trixie"
 BUILD_AND_RUN = """
 cd /src
-tools/setup //tools:uroce //tools:uroced
-export PATH=$PWD/bazel-bin/tools:$PATH UROCE_FABRIC=newer-debian-test
+tools/install --prefix /opt/uroce
+export PATH=/opt/uroce/bin:$PATH UROCE_FABRIC=newer-debian-test
 uroce check
 [[ $(uroce run -- ibv_devinfo) == *uroce0* ]]
 [[ $(uroce run --port net_null0 -- ibv_devinfo) == *uroce0* ]]
@@ -32,7 +33,7 @@ uroce check
 
 class NewerDebianTest(unittest.TestCase):
 
-    def test_setup_builds_what_runs(self):
+    def test_what_is_installed_runs(self):
         if reason := images.why_not():
             self.skipTest(reason)
         with tempfile.TemporaryDirectory() as folder:
