@@ -55,8 +55,7 @@ class Requester {
   void RestoreRetries();
   // `timeout` changed: a response that is being waited for is given the new time, from now on.
   void RestartTimer();
-  // Packets go by another path from now on: what is outstanding has all retries again, and is given
-  // the timeout of that path.
+  // Packets go by another path from now on: with all retries again, and the timeout of that path.
   void FollowPath() {
     RestoreRetries();
     RestartTimer();
@@ -119,7 +118,6 @@ class Requester {
                                  std::span<PayloadPiece, kMaxSges> pieces);
   uint32_t FillRead(const SendWqe& wqe, TransportHeaders& headers) const;
   void Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response);
-  void AwaitResponse(Time now);
   // A response is awaited, from now on or still. The probe's time is not moved to a later one:
   // looking again when it has come costs less than a store a packet.
   void StartTimers(Time now) {
@@ -157,8 +155,7 @@ class Requester {
     if (cursor_ == queue_.front()) ++cursor_;
     queue_.PopFront();
   }
-  // Local operations complete when everything before them has; so does a request that failed before
-  // it was sent.
+  // Local operations, and a request that failed unsent, complete when all before them have.
   [[gnu::always_inline]] void RetireLocal() {
     if (!queue_.empty() && queue_[queue_.front()].IsLocalOrFailed()) [[unlikely]]
       RetireLocalNow();

@@ -376,11 +376,7 @@ void Requester::Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response)
     if (ends) RetireFront();
     return;
   }
-  if (wants_response) AwaitResponse(now);
-}
-
-// The packet before next_psn_ asks for a response.
-void Requester::AwaitResponse(Time now) {
+  if (!wants_response) return;
   if (next_psn_.IsAfter(response_due_psn_)) response_due_psn_ = next_psn_;
   StartTimers(now);
 }
