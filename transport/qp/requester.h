@@ -10,6 +10,7 @@
 #include "transport/counters.h"
 #include "transport/psn.h"
 #include "transport/qp/environment.h"
+#include "transport/qp/pacing.h"
 #include "transport/qp/round_trip_time.h"
 #include "transport/qp/send_queue.h"
 #include "transport/status.h"
@@ -86,9 +87,10 @@ class Requester {
   // An ACK, NAK, READ response or atomic response.
   DropReason OnResponse(Time now, const Packet& packet);
 
-  // The timer of IBA o9-85, the ACK timeout or the wait after an RNR NAK, or the probe's.
+  // The timer of IBA o9-85, the ACK timeout or the wait after an RNR NAK, or the probe's, or the
+  // pacer's.
   void OnDeadline(Time now);
-  Time deadline() const { return std::min(deadline_, probe_at_); }
+  Time deadline() const { return std::min({deadline_, probe_at_, paced_until_}); }
 
   // Where the next packet goes, if there is one: datagrams each go their own way.
   Route NextRoute() const { return qp_.is_datagram() ? NextDatagramRoute() : qp_.path.route(); }
@@ -118,6 +120,7 @@ class Requester {
                                  std::span<PayloadPiece, kMaxSges> pieces);
   uint32_t FillRead(const SendWqe& wqe, TransportHeaders& headers) const;
   void Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response);
+  void Pace(Time now, const SendWqe& wqe, size_t frame_bytes);
   void AwaitResponse(Time now);
   void MarkFailed(SendWqe& wqe, CompletionStatus status, VendorError reason);
 
@@ -181,6 +184,9 @@ class Requester {
   // The PSN of the last response that implied the loss of an earlier one, since something was
   // acknowledged. Responses still under way behind it imply the same loss once more.
   std::optional<Psn> implied_by_;
+
+  Pacer pacer_;
+  Time paced_until_ = kNever;  // nothing is sent before; kNever: there is nothing to wait for
 
   RoundTripTime round_trip_;
   Time probe_at_ = kNever;  // when to look whether it has been silent for too long

@@ -275,7 +275,7 @@ void Requester::Flush(VendorError why) {
     Complete(queue_[queue_.front()], CompletionStatus::kFlushed, why);
   }
   cursor_ = queue_.front();
-  deadline_ = probe_at_ = kNever;
+  deadline_ = probe_at_ = paced_until_ = kNever;
   waits_for_receiver_ = false;
 }
 
