@@ -16,7 +16,7 @@ struct AddressVector {
   uint8_t hop_limit = 64;     // IPv4 TTL, IPv6 hop limit
   uint8_t traffic_class = 0;  // IPv4 TOS, IPv6 traffic class
   uint8_t service_level = 0;  // reported back only: RoCEv2 has no field for it
-  uint8_t static_rate = 0;    // reported back only
+  uint8_t static_rate = 0;    // enum ibv_rate (qp/pacing.h)
   uint8_t port_num = 1;
 
   bool operator==(const AddressVector&) const = default;

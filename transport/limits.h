@@ -18,7 +18,8 @@ inline constexpr uint32_t kMaxCqs = 65'536;
 inline constexpr uint32_t kMaxCqEntries = 1 << 22;
 inline constexpr uint32_t kMaxMemoryRegions = 1 << 20;
 inline constexpr uint32_t kMaxProtectionDomains = 32'768;
-inline constexpr uint32_t kMaxReadAtomics = 128;  // responder resources a QP; 8 bits in verbs
+inline constexpr uint32_t kMaxRateKbps = 100'000'000;  // what the port says that its rate is
+inline constexpr uint32_t kMaxReadAtomics = 128;       // responder resources a QP; 8 bits in verbs
 inline constexpr uint64_t kMaxMessageBytes = 1ull << 31;  // IBA C9-94
 
 // What goes before a datagram in the receive buffer: an IPv6 header, or 20 bytes that are not

@@ -64,6 +64,7 @@ struct QpAttributeMask {
   static constexpr uint32_t kMigrationState = 1 << 18;
   static constexpr uint32_t kCapabilities = 1 << 19;
   static constexpr uint32_t kDestinationQpn = 1 << 20;
+  static constexpr uint32_t kRateLimit = 1 << 25;
 };
 
 // struct ibv_qp_cap.
@@ -75,6 +76,14 @@ struct QpCapabilities {
   uint32_t max_inline_bytes = 0;
 
   bool operator==(const QpCapabilities&) const = default;
+};
+
+// struct ibv_qp_rate_limit_attr.
+struct RateLimit {
+  uint32_t kbps = 0;         // 0: none
+  uint32_t burst_bytes = 0;  // that may leave in one go; 0: as it suits us
+
+  bool operator==(const RateLimit&) const = default;
 };
 
 // struct ibv_qp_attr. What is modified goes in with it, what is queried comes out with it.
@@ -104,6 +113,7 @@ struct QpAttributes {
   uint8_t rnr_retry = 0;    // 3 bits, 7 = for ever
   uint8_t alternate_port_num = 0;
   uint8_t alternate_timeout = 0;
+  RateLimit rate_limit;
 };
 
 // struct ibv_qp_init_attr_ex. The queues stay owned by the caller and must outlive the QP. An XRC

@@ -12,7 +12,7 @@ using M = QpAttributeMask;
 
 constexpr Psn kFirstPsn{0xff'fffa};
 constexpr uint32_t kQkey = 0x42;
-constexpr uint32_t kAttributes = (M::kDestinationQpn << 1) - 1;
+constexpr uint32_t kAttributes = ((M::kDestinationQpn << 1) - 1) | M::kRateLimit;
 
 // Everything that ibv_query_qp tells.
 auto All(const QpAttributes& a) {
@@ -21,7 +21,7 @@ auto All(const QpAttributes& a) {
                   a.alternate_address, a.pkey_index, a.alternate_pkey_index, a.enable_sqd_notify,
                   a.sq_draining, a.max_read_atomic, a.max_dest_read_atomic, a.min_rnr_timer,
                   a.port_num, a.timeout, a.retry_count, a.rnr_retry, a.alternate_port_num,
-                  a.alternate_timeout);
+                  a.alternate_timeout, a.rate_limit);
 }
 
 // The attributes of `mask` are those of `given`.
@@ -44,6 +44,7 @@ void RequireSet(const QpAttributes& given, const QpAttributes& found, uint32_t m
   is(M::kMinRnrTimer, found.min_rnr_timer, given.min_rnr_timer);
   is(M::kSqPsn, found.sq_psn, given.sq_psn);
   is(M::kMaxDestReadAtomic, found.max_dest_read_atomic, given.max_dest_read_atomic);
+  is(M::kRateLimit, found.rate_limit, given.rate_limit);
   is(M::kDestinationQpn, found.destination_qpn, given.destination_qpn);
 }
 
@@ -156,6 +157,7 @@ void VerbsHost::ModifyAtRandom(Record& record, const VerbsHost& peer) {
   a.current_state = static_cast<QpState>(record.Below(8));
   a.alternate_address = a.address;
   a.alternate_port_num = 1;
+  a.rate_limit = {record.Below(4) * 1'000'000, record.Below(2) * 8'192};
   // One value that may be out of range.
   const uint8_t value = record.Byte();
   switch (record.Below(16)) {

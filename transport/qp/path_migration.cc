@@ -1,5 +1,7 @@
 #include "transport/qp/path_migration.h"
 
+#include "transport/qp/pacing.h"
+
 namespace uroce::transport {
 namespace {
 
@@ -35,7 +37,8 @@ void UpdateShortWay(QpContext& qp) {
   const bool is_settled =
       qp.attributes.migration_state == MigrationState::kMigrated && !qp.awaits_peer_on_path;
   qp.uses_short_way = qp.environment.config.uses_short_way && qp.path.is_connection() &&
-                      is_settled && qp.pkey() == kDefaultPkey;
+                      is_settled && qp.pkey() == kDefaultPkey &&
+                      PacedKbps(qp.attributes.address, qp.attributes.rate_limit) == 0;
   qp.takes_bare_frames = qp.path.is_connection() && PkeysMatch(qp.pkey(), kDefaultPkey);
 }
 

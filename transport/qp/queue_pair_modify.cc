@@ -57,6 +57,7 @@ bool QueuePair::AreValid(const QpAttributes& a, uint32_t mask) const {
   if (sets(M::kRetryCount) && a.retry_count > kMaxRetryCount) return false;
   if (sets(M::kRnrRetry) && a.rnr_retry > kRnrRetryForEver) return false;
   if (sets(M::kMinRnrTimer) && a.min_rnr_timer > kMaxRnrTimerCode) return false;
+  if (sets(M::kRateLimit) && a.rate_limit.kbps > kMaxRateKbps) return false;
   if (sets(M::kMaxReadAtomic) && a.max_read_atomic > kMaxReadAtomics) return false;
   if (sets(M::kMaxDestReadAtomic) && a.max_dest_read_atomic > kMaxReadAtomics) return false;
   if (sets(M::kAlternatePath) &&
@@ -123,7 +124,8 @@ void QueuePair::Apply(const QpAttributes& a, uint32_t mask) {
     context_.source_gid = context_.environment.config.SourceOf(own.address);
   }
   if (sets(M::kAddressVector | M::kAlternatePath)) SetPaths(context_);
-  if (sets(M::kPkeyIndex)) UpdateShortWay(context_);
+  if (sets(M::kRateLimit)) own.rate_limit = a.rate_limit;
+  if (sets(M::kPkeyIndex | M::kRateLimit)) UpdateShortWay(context_);
   if (sets(M::kMigrationState)) Apply(a.migration_state);
   if (sets(M::kRqPsn)) responder_.Start(a.rq_psn);
   if (sets(M::kSqPsn)) requester_.Start(a.sq_psn);

@@ -10,6 +10,7 @@
 #include "transport/counters.h"
 #include "transport/psn.h"
 #include "transport/qp/environment.h"
+#include "transport/qp/pacing.h"
 #include "transport/qp/round_trip_time.h"
 #include "transport/qp/send_queue.h"
 #include "transport/status.h"
@@ -55,7 +56,8 @@ class Requester {
   void RestoreRetries();
   // `timeout` changed: a response that is being waited for is given the new time, from now on.
   void RestartTimer();
-  // Packets go by another path from now on: with all retries again, and the timeout of that path.
+  // Packets go by another path from now on: what is outstanding has all retries again, and is given
+  // the timeout of that path.
   void FollowPath() {
     RestoreRetries();
     RestartTimer();
@@ -86,9 +88,10 @@ class Requester {
   // An ACK, NAK, READ response or atomic response.
   DropReason OnResponse(Time now, const Packet& packet);
 
-  // The timer of IBA o9-85, the ACK timeout or the wait after an RNR NAK, or the probe's.
+  // The timer of IBA o9-85, the ACK timeout or the wait after an RNR NAK, or the probe's, or the
+  // pacer's.
   void OnDeadline(Time now);
-  Time deadline() const { return std::min(deadline_, probe_at_); }
+  Time deadline() const { return std::min({deadline_, probe_at_, paced_until_}); }
 
   // Where the next packet goes, if there is one: datagrams each go their own way.
   Route NextRoute() const { return qp_.is_datagram() ? NextDatagramRoute() : qp_.path.route(); }
@@ -118,6 +121,7 @@ class Requester {
                                  std::span<PayloadPiece, kMaxSges> pieces);
   uint32_t FillRead(const SendWqe& wqe, TransportHeaders& headers) const;
   void Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response);
+  void Pace(Time now, const SendWqe& wqe, size_t frame_bytes);
   // A response is awaited, from now on or still. The probe's time is not moved to a later one:
   // looking again when it has come costs less than a store a packet.
   void StartTimers(Time now) {
@@ -139,28 +143,9 @@ class Requester {
   bool UpdateCredits(const Aeth& aeth);
   void Progress(Time now, Psn oldest_unacked);
   DropReason OnWrongResponse();
-  // The oldest request is done, and with it the local operations behind it.
-  [[gnu::always_inline]] void RetireFront() {
-    PopDone();
-    RetireLocal();
-  }
-  [[gnu::always_inline]] void PopDone() {
-    const SendWqe& wqe = queue_[queue_.front()];
-    if (wqe.signaled || qp_.init.signal_all) {
-      Complete(wqe, CompletionStatus::kSuccess, VendorError::kNone);
-    }
-    const uint32_t messages = wqe.message_count();
-    retired_ssn_ += messages;
-    if (!TakesReceive(wqe.opcode)) free_in_flight_ -= messages;
-    if (cursor_ == queue_.front()) ++cursor_;
-    queue_.PopFront();
-  }
-  // Local operations, and a request that failed unsent, complete when all before them have.
-  [[gnu::always_inline]] void RetireLocal() {
-    if (!queue_.empty() && queue_[queue_.front()].IsLocalOrFailed()) [[unlikely]]
-      RetireLocalNow();
-  }
-  void RetireLocalNow();
+  void RetireFront();
+  void PopDone();
+  void RetireLocal();
   void Complete(const SendWqe& wqe, CompletionStatus status, VendorError reason);
   void FailFront(CompletionStatus status, VendorError reason);
   void HoldReadCredit(SendWqe& wqe);
@@ -206,6 +191,9 @@ class Requester {
   // The PSN of the last response that implied the loss of an earlier one, since something was
   // acknowledged. Responses still under way behind it imply the same loss once more.
   std::optional<Psn> implied_by_;
+
+  Pacer pacer_;
+  Time paced_until_ = kNever;  // nothing is sent before; kNever: there is nothing to wait for
 
   RoundTripTime round_trip_;
   Time probe_at_ = kNever;  // when to look whether it has been silent for too long

@@ -187,6 +187,24 @@ DropReason Requester::OnWrongResponse() {
   return DropReason::kMalformedResponse;
 }
 
+[[gnu::always_inline]] inline void Requester::PopDone() {
+  const SendWqe& wqe = queue_[queue_.front()];
+  if (wqe.signaled || qp_.init.signal_all) {
+    Complete(wqe, CompletionStatus::kSuccess, VendorError::kNone);
+  }
+  const uint32_t messages = wqe.message_count();
+  retired_ssn_ += messages;
+  if (!TakesReceive(wqe.opcode)) free_in_flight_ -= messages;
+  if (cursor_ == queue_.front()) ++cursor_;
+  queue_.PopFront();
+}
+
+// The oldest request is done, and with it the local operations behind it.
+void Requester::RetireFront() {
+  PopDone();
+  RetireLocal();
+}
+
 // Completes the requests whose PSNs all lie before `limit`, which was sent. False if a READ or an
 // atomic is among them: its response should have come first, so it was lost (IBA 9.7.5.1.2).
 bool Requester::AcknowledgeUpTo(Time now, Psn limit) {
@@ -200,7 +218,9 @@ bool Requester::AcknowledgeUpTo(Time now, Psn limit) {
       reached = limit;
     } else {
       reached = wqe.end_psn();
-      RetireFront();
+      PopDone();
+      if (!queue_.empty() && queue_[queue_.front()].IsLocalOrFailed()) [[unlikely]]
+        RetireLocal();
     }
   }
   if (reached != oldest_unacked_psn_) Progress(now, reached);
@@ -235,13 +255,15 @@ void Requester::Complete(const SendWqe& wqe, CompletionStatus status, VendorErro
   if (!qp_.init.send_cq->Push(completion, /*solicited=*/false)) qp_.completion_lost = true;
 }
 
-void Requester::RetireLocalNow() {
-  do {
+// Local operations complete when everything before them has; so does a request that failed before
+// it was sent.
+void Requester::RetireLocal() {
+  while (!queue_.empty() && queue_[queue_.front()].IsLocalOrFailed()) {
     const SendWqe& wqe = queue_[queue_.front()];
     if (wqe.failed) return FailFront(wqe.details->failure, wqe.details->failure_reason);
     if (!wqe.started) return;
     PopDone();
-  } while (!queue_.empty() && queue_[queue_.front()].IsLocalOrFailed());
+  }
 }
 
 // The oldest request completes in error, signaled or not (IBA 10.7.3.1), and stops the queue
@@ -258,7 +280,7 @@ void Requester::Flush(VendorError why) {
     Complete(queue_[queue_.front()], CompletionStatus::kFlushed, why);
   }
   cursor_ = queue_.front();
-  deadline_ = probe_at_ = kNever;
+  deadline_ = probe_at_ = paced_until_ = kNever;
   waits_for_receiver_ = false;
 }
 

@@ -15,6 +15,8 @@ constexpr Duration kLongestSilence = Milliseconds(1'000);
 }  // namespace
 
 void Requester::OnDeadline(Time now) {
+  if (now >= paced_until_) paced_until_ = kNever;
+  if (now < std::min(deadline_, probe_at_)) return;
   if (now < deadline_) return OnSilence(now);
   if (std::exchange(deadline_, kNever) == kRestart) return ArmAckTimer(now);
   if (waits_for_receiver_) {

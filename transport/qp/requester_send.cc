@@ -77,7 +77,8 @@ void Requester::Reset() {
   read_credits_used_ = 0;
   ssn_limit_ = FirstSsnLimit();
   last_ssn_ = retired_ssn_ = free_in_flight_ = 0;
-  deadline_ = probe_at_ = kNever;
+  deadline_ = probe_at_ = paced_until_ = kNever;
+  pacer_ = {};
   resend_window_ = kMaxPacketsInFlight;
   probes_in_vain_ = 0;
   round_trip_ = {};
@@ -101,6 +102,8 @@ bool Requester::IsDrained() const { return queue_.empty() || !queue_[queue_.fron
 // Of the request that the cursor is at.
 bool Requester::MaySendNext() const {
   if (waits_for_receiver_ || failed_ || qp_.completion_lost) return false;
+  if (paced_until_ != kNever) [[unlikely]]
+    return false;
   const SendWqe& wqe = queue_[cursor_];
   if (wqe.failed) return false;
   const bool in_the_middle = wqe.started && !(next_psn_ == wqe.first_psn);
@@ -296,8 +299,19 @@ size_t Requester::EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out) {
     MarkFailed(wqe, CompletionStatus::kLocalProtectionError, VendorError::kMemoryGone);
     return 0;
   }
+  Pace(now, wqe, frame_bytes);
   Sent(now, wqe, psns, headers.ack_request || IsReadOrAtomic(wqe.opcode));
   return frame_bytes;
+}
+
+// A frame of `wqe` was built.
+void Requester::Pace(Time now, const SendWqe& wqe, size_t frame_bytes) {
+  const AddressVector& address = qp_.is_datagram() ? *wqe.details->address : qp_.attributes.address;
+  const RateLimit& limit = qp_.attributes.rate_limit;
+  const uint32_t kbps = PacedKbps(address, limit);
+  if (kbps == 0) return;
+  pacer_.OnSent(now, frame_bytes, kbps, limit.burst_bytes);
+  if (pacer_.NextSend() > now) paced_until_ = pacer_.NextSend();
 }
 
 // Returns the path of the datagram.

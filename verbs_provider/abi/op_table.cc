@@ -42,6 +42,7 @@ OpTable MakeOpTable(const ProviderOps& ops, void (*free_context)(ibv_context*),
   put(Op::get_srq_num, ops.get_srq_num);
   put(Op::modify_cq, ops.modify_cq);
   put(Op::modify_qp, ops.modify_qp);
+  put(Op::modify_qp_rate_limit, ops.modify_qp_rate_limit);
   put(Op::modify_srq, ops.modify_srq);
   put(Op::open_qp, ops.open_qp);
   put(Op::open_xrcd, ops.open_xrcd);

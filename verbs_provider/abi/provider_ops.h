@@ -80,6 +80,7 @@ struct ProviderOps {
   ibv_qp* (*create_qp)(ibv_pd* pd, ibv_qp_init_attr* attr);
   ibv_qp* (*create_qp_ex)(ibv_context* context, ibv_qp_init_attr_ex* attr);
   int (*modify_qp)(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask);
+  int (*modify_qp_rate_limit)(ibv_qp* qp, ibv_qp_rate_limit_attr* attr);
   int (*query_qp)(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask, ibv_qp_init_attr* init_attr);
   int (*query_qp_data_in_order)(ibv_qp* qp, ibv_wr_opcode op, uint32_t flags);
   int (*destroy_qp)(ibv_qp* qp);

@@ -131,6 +131,7 @@ static_assert(Same(QpAttributeMask::kMaxDestReadAtomic, IBV_QP_MAX_DEST_RD_ATOMI
 static_assert(Same(QpAttributeMask::kMigrationState, IBV_QP_PATH_MIG_STATE));
 static_assert(Same(QpAttributeMask::kCapabilities, IBV_QP_CAP));
 static_assert(Same(QpAttributeMask::kDestinationQpn, IBV_QP_DEST_QPN));
+static_assert(Same(QpAttributeMask::kRateLimit, IBV_QP_RATE_LIMIT));
 
 // Programs give a queue pair the flags of their regions, of which these mean something for it.
 constexpr unsigned int kQpAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
@@ -223,6 +224,7 @@ transport::QpAttributes ToQpAttributes(const ibv_qp_attr& attr, uint32_t mask) {
     out.migration_state = static_cast<transport::MigrationState>(attr.path_mig_state);
   }
   if (has(IBV_QP_CAP)) out.capabilities = ToCapabilities(attr.cap);
+  if (has(IBV_QP_RATE_LIMIT)) out.rate_limit.kbps = attr.rate_limit;
   if (has(IBV_QP_DEST_QPN)) out.destination_qpn = transport::Qpn{attr.dest_qp_num};
   return out;
 }
@@ -256,6 +258,7 @@ ibv_qp_attr FromQpAttributes(const transport::QpAttributes& attributes) {
   attr.timeout = attributes.timeout;
   attr.retry_cnt = attributes.retry_count;
   attr.rnr_retry = attributes.rnr_retry;
+  attr.rate_limit = attributes.rate_limit.kbps;
   return attr;
 }
 

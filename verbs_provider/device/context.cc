@@ -80,6 +80,10 @@ ibv_device_attr_ex Attributes(const Device& device) {
   // Timestamps are nanoseconds.
   attr.completion_timestamp_mask = UINT64_MAX;
   attr.hca_core_clock = 1'000'000;  // kHz
+  attr.packet_pacing_caps = {.qp_rate_limit_min = 1,
+                             .qp_rate_limit_max = transport::kMaxRateKbps,
+                             .supported_qpts = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD |
+                                               1 << IBV_QPT_XRC_SEND};
   attr.cq_mod_caps.max_cq_count = UINT16_MAX;
   attr.cq_mod_caps.max_cq_period = UINT16_MAX;
   attr.max_dm_size = uint64_t{kDeviceMemoryPages} * kDeviceMemoryPageBytes;

@@ -58,6 +58,7 @@ abi::ProviderOps Ops() {
   ops.create_qp_ex = CreateQpEx;
   ops.open_qp = OpenQp;
   ops.modify_qp = ModifyQp;
+  ops.modify_qp_rate_limit = ModifyQpRateLimit;
   ops.query_qp = QueryQp;
   ops.destroy_qp = DestroyQp;
   ops.post_send = PostSend;

@@ -79,6 +79,7 @@ int DestroyQp(ibv_qp* qp);
 // not allowed in it (IBA 11.2.5.2), values that the device or the port does not have. ETIMEDOUT:
 // the address of the path's other end cannot be resolved.
 int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
+int ModifyQpRateLimit(ibv_qp* verbs, ibv_qp_rate_limit_attr* attr);
 int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init_attr);
 
 }  // namespace uroce::verbs

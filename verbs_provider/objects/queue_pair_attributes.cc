@@ -12,7 +12,8 @@ namespace {
 
 using transport::QpAttributeMask;
 
-constexpr uint32_t kKnownAttributes = (QpAttributeMask::kDestinationQpn << 1) - 1;
+constexpr uint32_t kKnownAttributes =
+    ((QpAttributeMask::kDestinationQpn << 1) - 1) | QpAttributeMask::kRateLimit;
 
 // Values that would be cut off on their way into the transport's narrower types. Everything else is
 // checked by the queue pair itself.
@@ -119,6 +120,18 @@ int ModifyQp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
     locks.reset();
     if (is_reset) qp.device->engine().ForgetPath(transport::Qpn{verbs->qp_num});
     return static_cast<int>(status);
+  });
+}
+
+// typical_pkt_sz is a hint to NICs that count packets.
+int ModifyQpRateLimit(ibv_qp* verbs, ibv_qp_rate_limit_attr* attr) {
+  return ReturningErrno([&] {
+    QueuePair& qp = QueuePair::From(verbs);
+    if (qp.device->lost_by_fork()) return EIO;
+    if (attr->comp_mask != 0) return EINVAL;
+    transport::QpAttributes attributes;
+    attributes.rate_limit = {attr->rate_limit, attr->max_burst_sz};
+    return static_cast<int>(Modify(qp, attributes, QpAttributeMask::kRateLimit));
   });
 }
 

@@ -68,6 +68,7 @@ QpAttributes AttributesOf(Sample sample) {
   a.rnr_retry = first ? 6 : 7;
   a.alternate_port_num = 1;
   a.alternate_timeout = first ? 9 : 10;
+  a.rate_limit.kbps = first ? 1'000'000 : 2'000'000;
   return a;
 }
 
@@ -77,7 +78,7 @@ std::string Describe(const QpAttributes& attributes) {
                destination_qpn, access, cap, address, alternate_address, pkey_index,
                alternate_pkey_index, enable_sqd_notify, sq_draining, max_read_atomic,
                max_dest_read_atomic, min_rnr_timer, port_num, timeout, retry_count, rnr_retry,
-               alternate_port_num, alternate_timeout] = attributes;
+               alternate_port_num, alternate_timeout, rate_limit] = attributes;
   static_cast<void>(enable_sqd_notify);  // not a thing that ibv_query_qp shows
   std::ostringstream out;
   out << Name(state) << " (" << Name(current_state) << ") mtu " << int(path_mtu) << " migration "
@@ -92,7 +93,8 @@ std::string Describe(const QpAttributes& attributes) {
       << int{alternate_timeout} << "\npkey " << pkey_index << " port " << int{port_num}
       << " draining " << sq_draining << " reads " << int{max_read_atomic} << '/'
       << int{max_dest_read_atomic} << " rnr timer " << int{min_rnr_timer} << " timeout "
-      << int{timeout} << " retries " << int{retry_count} << '/' << int{rnr_retry};
+      << int{timeout} << " retries " << int{retry_count} << '/' << int{rnr_retry} << " rate "
+      << rate_limit.kbps << ' ' << rate_limit.burst_bytes;
   return out.str();
 }
 
