@@ -19,6 +19,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__
 from harness import report
 from harness.installation import LIBRARIES, MOVER, UROCE as UROCE_PROGRAM, UROCED
 from harness.length import LONG_RUN
+from harness.programs import Program
 from rows import PATIENT_TIMEOUT, Row
 from rows_test_case import RowsTest
 from vm.machine import (FIRST_SLOT, LINK_MTU, NIC_GUEST_IPV4, NIC_GUEST_IPV6, NIC_IPV4, RXE_SETUP,
@@ -58,11 +59,11 @@ ALL_ROWS = (*ROWS, LARGE_FRAMES)
 class PciWire(Wire):
     """uroce on a PCI NIC of a machine, and a peer of whichever kind: UROCE or RXE."""
 
-    def __init__(self, machine, address, peer, peer_machine, options=()):
+    def __init__(self, machine, uroce_options, peer, peer_machine):
         super().__init__(peer_machine, "UDP sockets", "IPv4")
         self.ends = (peer, NIC)
         self._machine = machine
-        self._command = ("uroce", "run", "--port", address, "--ip", NIC_IPV4, *options, "--")
+        self._command = ("uroce", "run", *uroce_options, "--")
 
     def gid(self, end):
         return "1" if end is NIC else super().gid(end)
@@ -119,7 +120,8 @@ class PciCases:
 
     def wire(self, number, peer=UROCE, options=()):
         guest = self.rxe if peer is RXE else self.network
-        return PciWire(self.machine, self.address(number), peer, guest, options)
+        direct = ("--port", self.address(number), "--ip", NIC_IPV4, *options)
+        return PciWire(self.machine, direct, peer, guest)
 
     def try_row(self, row, number, peer=UROCE, options=()):
         """In both directions in a long run; otherwise NICs and rows take turns in who serves."""
@@ -160,7 +162,16 @@ class PciCases:
             for row in (ROWS[0], ROWS[-1]):
                 self.try_row(row, number, RXE)
 
-    def test_5_link_that_is_down_is_told(self):
+    def test_5_nic_of_uroced(self):
+        self.bind_all()
+        command = self.machine.inside("uroced", "--port", self.address(0), "--ip",
+                                      f"{NIC_IPV4}/24", "--fabric", "nic")
+        with Program(command) as uroced:
+            uroced.wait_until(lambda: "is served" in uroced.output(), "was ready")
+            wire = PciWire(self.machine, ("--fabric", "nic"), UROCE, self.network)
+            self.ping_pong(ROWS[0], wire, UROCE)
+
+    def test_6_link_that_is_down_is_told(self):
         self.bind_all()
         last = len(self.nics) - 1
         self.machine.set_link(last + 1, "off")
