@@ -9,6 +9,7 @@
 
 #include "dpdk_nic/base/random_seed.h"
 #include "dpdk_nic/capture/pcapng_writer.h"
+#include "dpdk_nic/device/await_link.h"
 #include "dpdk_nic/device/open_port.h"
 #include "dpdk_nic/engine/published_state.h"
 #include "dpdk_nic/port/fabric/fabric_neighbors.h"
@@ -48,6 +49,7 @@ ErrorOr<Parts> OpenDirectMode(const DeviceConfig& config) {
   if (!opened.ok()) return Error{opened.error()};
 
   OpenedPort port = std::move(opened).value();
+  AwaitLink(config.port_devargs, port.port.get());
   Parts parts;
   parts.port = std::move(port.port);
   parts.link_layer = std::move(port.link_layer);

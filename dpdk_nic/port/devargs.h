@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,8 +34,8 @@ class Devargs {
   // What the driver is given: "role=server,socket=...".
   std::string DriverOptions() const;
 
-  // Keys of our own, for every driver.
-  bool hugepages() const { return hugepages_; }
+  // A key of our own, for every driver; nullopt if it is not given.
+  std::optional<bool> hugepages() const { return hugepages_; }
 
  private:
   bool ParseDevice(std::string_view device, std::string* error);
@@ -46,7 +47,7 @@ class Devargs {
   Driver driver_ = Driver::kNull;
   std::string device_;
   std::vector<std::pair<std::string, std::string>> options_;
-  bool hugepages_ = false;
+  std::optional<bool> hugepages_;
 };
 
 }  // namespace uroce::nic

@@ -7,11 +7,9 @@ Writes what came of it to matrix.json among the test's undeclared outputs; write
 table in the README of it.
 """
 
-import atexit
 import json
 import os
 import re
-import shutil
 import sys
 import tempfile
 import unittest
@@ -26,36 +24,21 @@ from harness.agents import Agent, join
 from harness.installation import AGENT, MOVER
 from harness.length import LONG_RUN
 from rows import PATIENT_TIMEOUT, all_rows, is_short
-from vm.kernel import Unavailable
-from vm.machine import Machine
+from rows_test_case import RowsTest
+from vm.machine import RXE_SETUP
 from wire import RXE, UROCE, Wire
 
-GUEST_AGENT = "tests/interop/vm/guest_agent"
-PERFTEST_ERRORS = ("Completion with error", "Failed status", "Couldn't", "Unable to", "Failed to")
 OUTCOME_FILE = "matrix.json"
 
 
-def is_result(line):
-    """A line of perftest's table: a message size, the iterations, figures."""
-    words = line.split()
-    return len(words) >= 4 and words[0].isdigit() and words[1].isdigit()
-
-
-class RxeTest(unittest.TestCase):
+class RxeTest(RowsTest):
 
     outcomes = {}
 
     @classmethod
     def setUpClass(cls):
-        if why_not := Machine.why_not():
-            raise unittest.SkipTest(why_not)
-        cls.folder = tempfile.mkdtemp(prefix="uroce-interop-", dir="/tmp")
-        atexit.register(shutil.rmtree, cls.folder, ignore_errors=True)
-        try:
-            guest = Machine(cls.folder, [GUEST_AGENT, MOVER, AGENT])
-        except Unavailable as reason:
-            raise unittest.SkipTest(str(reason)) from None
-        cls.guest = cls.enterClassContext(guest)
+        cls.network = cls.make_network()
+        cls.folder, cls.guest = cls.start_machine(RXE_SETUP, [MOVER, AGENT])
 
     @classmethod
     def tearDownClass(cls):
@@ -75,46 +58,16 @@ class RxeTest(unittest.TestCase):
             options += ["--scenario", path]
         return Wire(self.guest, row.port, row.ip, options)
 
-    def ping_pong(self, row, wire, server):
-        def command(end, peer, port):
-            path_mtu = ["-m", str(row.path_mtu)] if row.path_mtu else []
-            return [row.program, "-g", wire.gid(end), "-p", str(port), *path_mtu, *row.options,
-                    *([peer] if peer else [])]
-        for output in wire.run_pair(server, command):
-            self.assertNotIn("invalid data", output)
-
-    def perftest(self, row, wire, server):
-        def command(end, peer, port):
-            return [row.program, "-F", "-d", end.device, "-x", wire.gid(end), "-p", str(port),
-                    "-u", str(PATIENT_TIMEOUT), "-m", str(row.path_mtu), *row.options,
-                    *([peer] if peer else [])]
-        outputs = wire.run_pair(server, command)
-        for output in outputs:
-            for error in PERFTEST_ERRORS:
-                self.assertNotIn(error, output)
-        self.assertTrue(any(map(is_result, outputs[1].splitlines())), outputs[1])
-
-    def mover(self, row, wire, server):
-        plain = ["--plain", "server" if server == RXE else "client"] if row.rxe_is_plain else []
-
-        def command(end, peer, port):
-            role = "client" if peer else "server"
-            return [wire.installed.path(MOVER), "--gid-index", wire.gid(end),
-                    "--path-mtu", str(row.path_mtu), *plain, *row.options, role,
-                    peer or end.host, str(port)]
-        for output in wire.run_pair(server, command):
-            self.assertRegex(output, r"(?m)^mover: seed=.*\bbytes=[1-9]")
-
     def retries(self, _, wire, server):
         """A request fails when the end that serves has been stopped, after as many times as it was
         asked to be sent, and what is behind it is flushed."""
-        client = UROCE if server == RXE else RXE
+        client = UROCE if server is RXE else RXE
         with Agent(wire, server) as silent, Agent(wire, client) as agent:
             # rxe takes a retry_cnt of 7 for ever.
             number, _ = join(agent, silent, timeout=PATIENT_TIMEOUT, retry_count=2)
             self.assertEqual(agent.write(number, 1, 100000).status, "SUCCESS")
             # A kernel cannot be stopped.
-            stop, resume = ((self.guest.unplug, self.guest.plug) if server == RXE
+            stop, resume = ((self.guest.unplug, self.guest.plug) if server is RXE
                             else (silent.stop, silent.resume))
             stop()
             try:
@@ -132,7 +85,7 @@ class RxeTest(unittest.TestCase):
     def run_row(self, row, server):
         kinds = {"ping-pong": self.ping_pong, "perftest": self.perftest, "mover": self.mover,
                  "retries": self.retries, "connection manager": self.connection_manager}
-        direction = matrix.DIRECTIONS[0 if server == RXE else 1]
+        direction = matrix.DIRECTIONS[0 if server is RXE else 1]
         both = self.outcomes.setdefault(matrix.key_of(row), {})
         both[direction] = "FAILED"
         try:
@@ -157,7 +110,7 @@ def add_tests():
         for server in (RXE, UROCE):
             def test(self, row=row, server=server):
                 self.run_row(row, server)
-            side = "rxe" if server == RXE else "uroce"
+            side = "rxe" if server is RXE else "uroce"
             words = re.sub(r"\W+", "_", f"{row.group} {row.name} {row.fault.name}")
             setattr(RxeTest, f"test_{number:03}_{words}_{side}_serves", test)
 

@@ -24,22 +24,14 @@ class Installed:
 
 @dataclasses.dataclass(frozen=True)
 class End:
-    """One end of the wire."""
+    """One end of a wire: its device, and the TCP address at which the other end reaches it."""
 
-    is_rxe: bool
-
-    @property
-    def device(self):
-        return "rxe0" if self.is_rxe else "uroce0"
-
-    @property
-    def host(self):
-        """The TCP address at which the other end reaches this one."""
-        return machine.GUEST_IPV4 if self.is_rxe else machine.HOST_IPV4
+    device: str
+    host: str
 
 
-RXE = End(is_rxe=True)
-UROCE = End(is_rxe=False)
+RXE = End("rxe0", machine.GUEST_IPV4)
+UROCE = End("uroce0", machine.HOST_IPV4)
 
 RXE_GIDS = {"IPv4": 1, "IPv6 link-local": 0, "IPv6 global": 2}
 RXE_IPS = {"IPv4": machine.GUEST_IPV4, "IPv6 global": machine.GUEST_IPV6}
@@ -71,10 +63,23 @@ PORTS = {
 }
 
 
+def inside(guest, command):
+    """The command that runs a program of ours or Debian's in a machine, which has all of them in
+    one folder."""
+    return guest.inside(os.path.basename(command[0]), *command[1:])
+
+
+def listens_in(guest, port):
+    """Whether somebody in the machine listens on the TCP port."""
+    sockets = guest.run("busybox", "cat", "/proc/net/tcp", "/proc/net/tcp6")
+    return has_listener(sockets.splitlines(), port)
+
+
 class Wire:
     """`port` and `ip` are a key of PORTS; `options` are options of `uroce run`, e.g. --impair."""
 
     installed = Installed()
+    ends = (RXE, UROCE)
 
     def __init__(self, guest, port, ip, options=()):
         self.guest = guest
@@ -83,24 +88,24 @@ class Wire:
         self._options = list(options)
 
     def gid(self, end):
-        return str(RXE_GIDS[self._ip] if end.is_rxe else self._port.gid)
+        return str(RXE_GIDS[self._ip] if end is RXE else self._port.gid)
 
     def address(self, end):
         """The IP address of the end's device."""
-        return RXE_IPS[self._ip] if end.is_rxe else self._port.ip
+        return RXE_IPS[self._ip] if end is RXE else self._port.ip
 
     def command(self, end, command):
         """The command that runs `command` with the device of that end."""
-        if end.is_rxe:  # It has all programs in one folder.
-            return self.guest.inside(os.path.basename(command[0]), *command[1:])
+        if end is RXE:
+            return inside(self.guest, command)
         return [*self.guest.prefix(), self.installed.path(UROCE_PROGRAM), "run",
                 *self._port.options, *self._options, "--", *command]
 
     def _listens(self, end, program, port):
-        if not end.is_rxe:
-            return listens(program.pid, port)
-        sockets = self.guest.run("busybox", "cat", "/proc/net/tcp", "/proc/net/tcp6")
-        return has_listener(sockets.splitlines(), port)
+        return listens_in(self.guest, port) if end is RXE else listens(program.pid, port)
+
+    def _other(self, end):
+        return self.ends[0 if end is self.ends[1] else 1]
 
     def run_pair(self, server, make_command):
         """Runs the two ends of a client-server program; returns what server and client printed.
@@ -108,7 +113,7 @@ class Wire:
         `server` is the end that serves; `make_command(end, peer, port)` gives the command of an
         end. The server's `peer` is None.
         """
-        client = RXE if server == UROCE else UROCE
+        client = self._other(server)
         port = next(_ports)
         with Program(self.command(server, make_command(server, None, port))) as first:
             first.wait_until(lambda: self._listens(server, first, port),
@@ -118,7 +123,7 @@ class Wire:
 
     def run_connected(self, server, server_command, client_command):
         """Runs the two ends of a program of rdma_cm. Returns what the client printed."""
-        client = RXE if server == UROCE else UROCE
+        client = self._other(server)
 
         def run(head_start):
             with Program(self.command(server, server_command)) as listening:

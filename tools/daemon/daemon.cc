@@ -22,6 +22,7 @@
 #include "dpdk_nic/base/mtu.h"
 #include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/control/server.h"
+#include "dpdk_nic/device/await_link.h"
 #include "dpdk_nic/device/device_config.h"
 #include "dpdk_nic/device/open_port.h"
 #include "dpdk_nic/switch/switch.h"
@@ -180,7 +181,9 @@ std::optional<Error> Serve(const Options& options) {
   }
   auto opened = OpenPort(options);
   if (!opened.ok()) return Error{opened.error()};
-  return Run(options, std::move(*listener), std::move(opened).value());
+  nic::OpenedPort port = std::move(opened).value();
+  if (!options.port_devargs.empty()) nic::AwaitLink(options.port_devargs, port.port.get());
+  return Run(options, std::move(*listener), std::move(port));
 }
 
 }  // namespace uroce::daemon

@@ -12,6 +12,7 @@
 #include "dpdk_nic/port/dpdk/eal/descriptor_shims.h"
 #include "dpdk_nic/port/dpdk/eal/eal.h"
 #include "dpdk_nic/port/dpdk/eal/xdp_shims.h"
+#include "dpdk_nic/port/dpdk/pci_nic.h"
 #include "transport/wire/frame_builder.h"
 
 namespace uroce::nic {
@@ -83,10 +84,17 @@ bool PrepareXdp(const KernelInterface& interface, const UniqueFd& program, Devar
   return true;
 }
 
+// What NICs round the length of a buffer down to.
+constexpr uint32_t kNicBufferGranuleBytes = 1'024;
+
 uint32_t FrameRoomBytes(const Devargs& devargs, uint32_t mtu_bytes) {
   uint32_t wanted = mtu_bytes + kEthernetHeaderBytes + kVlanTagBytes;
   if (devargs.driver() == Driver::kAfPacket) {  // wants every mbuf to hold a whole slot
     wanted = static_cast<uint32_t>(std::max(0, atoi(devargs.Find("framesz")->c_str())));
+  }
+  if (devargs.driver() == Driver::kPci) {  // a frame is to be in one buffer
+    wanted = std::max(wanted, kFrameRoomBytes) + kNicBufferGranuleBytes - 1;
+    wanted -= wanted % kNicBufferGranuleBytes;
   }
   return std::clamp(wanted, kFrameRoomBytes, kMaxRoomBytes);
 }
@@ -107,9 +115,39 @@ Ethdev::Config DeviceConfig(const Devargs& devargs, uint32_t mtu_bytes) {
         static_cast<uint16_t>(kXdpHeadroomBytes + mtu_bytes + kEthernetHeaderBytes + kVlanTagBytes);
   }
   config.queue_descriptors = kQueueDescriptors;
-  if (driver == Driver::kPci) config.mtu_bytes = static_cast<uint16_t>(mtu_bytes);
+  if (driver == Driver::kPci) {
+    config.mtu_bytes = static_cast<uint16_t>(mtu_bytes);
+    config.useful_mtu_bytes = static_cast<uint16_t>(kUsefulMtuBytes);
+  }
   config.may_start_later = driver == Driver::kMemif && *devargs.Find("role") == "client";
   return config;
+}
+
+// Memory for a PCI NIC: its frames, and what its driver and DPDK take beside them.
+constexpr uint64_t kMib = 1 << 20;
+constexpr uint64_t kMbufOverheadBytes = 512;  // headers, headroom, ends of pages
+constexpr uint64_t kNicDriverBytes = 8 * kMib;
+
+bool PreparePci(const Devargs& devargs, const Ethdev::Config& config, Eal::Options* options,
+                std::string* error) {
+  const uint64_t needed_bytes =
+      config.pool_frames * (config.frame_bytes + kMbufOverheadBytes) + kNicDriverBytes;
+  auto nic = PciNic::Find(devargs.device());
+  if (!nic.ok()) {
+    *error = nic.error();
+    return false;
+  }
+  options->memory_mib = static_cast<uint32_t>(2 * needed_bytes / kMib);
+  if (!nic.value().needs_physical_addresses()) return true;
+  if (devargs.hugepages() == false) {
+    *error = devargs.device() + " needs hugepages, as no IOMMU is sure to translate its " +
+             "addresses: leave out hugepages=0";
+    return false;
+  }
+  options->hugepages = true;
+  options->physical_addresses = true;
+  *error = nic.value().FindMissingMemory(needed_bytes);
+  return error->empty();
 }
 
 // The largest MTU that can be asked for.
@@ -154,15 +192,21 @@ bool DpdkPort::OpenDevice(const Devargs& devargs, uint32_t wished_mtu_bytes, std
              "; the most it can have is " + std::to_string(limit);
     return false;
   }
-  const uint32_t own = interface_ != nullptr ? limit : std::min(limit, kUsefulMtuBytes);
-  mtu_bytes_ = wished_mtu_bytes != 0 ? wished_mtu_bytes : own;
+  if (wished_mtu_bytes != 0) {
+    mtu_bytes_ = wished_mtu_bytes;
+  } else if (driver_ != Driver::kPci) {  // a NIC is asked for its own
+    mtu_bytes_ = interface_ != nullptr ? limit : std::min(limit, kUsefulMtuBytes);
+  }
 
-  auto eal = Eal::Start({.hugepages = devargs.hugepages()});
+  const Ethdev::Config config = DeviceConfig(devargs, mtu_bytes_);
+  Eal::Options options{.hugepages = devargs.hugepages().value_or(false)};
+  if (driver_ == Driver::kPci && !PreparePci(devargs, config, &options, error)) return false;
+  auto eal = Eal::Start(options);
   if (!eal.ok()) {
     *error = eal.error();
     return false;
   }
-  auto device = Ethdev::Open(eal.value(), devargs, DeviceConfig(devargs, mtu_bytes_));
+  auto device = Ethdev::Open(eal.value(), devargs, config);
   if (!device.ok()) {
     *error = device.error();
     return false;
@@ -171,7 +215,7 @@ bool DpdkPort::OpenDevice(const Devargs& devargs, uint32_t wished_mtu_bytes, std
   if (is_ethernet()) mac_ = device_->mac();
   if (interface_ != nullptr && !PrepareWaiting(error)) return false;
   pci_link_up_ = driver_ == Driver::kPci && device_->link_up();
-  if (driver_ == Driver::kPci) mtu_bytes_ = std::min<uint32_t>(mtu_bytes_, device_->mtu_bytes());
+  if (driver_ == Driver::kPci) mtu_bytes_ = device_->mtu_bytes();
   if (driver_ == Driver::kMemif) {
     if (*devargs.Find("role") == "server") memif_listener_ = std::make_unique<MemifListener>();
     memif_ = std::make_unique<MemifLink>(device_->id(), *devargs.Find("role") == "client",

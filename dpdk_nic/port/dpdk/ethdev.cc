@@ -1,6 +1,7 @@
 #include "dpdk_nic/port/dpdk/ethdev.h"
 
 #include <rte_dev.h>
+#include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mempool.h>
 
@@ -94,7 +95,7 @@ bool Ethdev::Probe(std::string* error) {
     return false;
   }
   if (devargs_.driver() == Devargs::Driver::kPci && !EnablePciAndVfio()) {
-    *error = name + " cannot be used: the kernel's VFIO is not there (modprobe vfio-pci)";
+    *error = Explain("cannot be opened, as VFIO does not work here", rte_errno);
     return false;
   }
   TakeLastPacketSocket();  // what another device left
@@ -102,9 +103,6 @@ bool Ethdev::Probe(std::string* error) {
   const int result = rte_eal_hotplug_add(bus(), name.c_str(), devargs_.DriverOptions().c_str());
   if (result != 0) {
     *error = Explain("cannot be opened", result);
-    if (devargs_.driver() == Devargs::Driver::kPci) {
-      *error += "; bind it to vfio-pci (dpdk-devbind.py) and give this user its /dev/vfio group";
-    }
     return false;
   }
   probed_ = true;
@@ -112,6 +110,22 @@ bool Ethdev::Probe(std::string* error) {
     *error = name + " is not an Ethernet device that this build has a driver for";
     return false;
   }
+  return true;
+}
+
+// Without a wish a NIC keeps the MTU it comes with, as it does under the kernel: 1500, or what the
+// hypervisor says. Virtual devices have none of their own.
+bool Ethdev::ChooseMtu(const Config& config, uint32_t most_bytes, uint32_t* chosen,
+                       std::string* error) const {
+  if (devargs_.driver() != Devargs::Driver::kPci) return true;
+  if (config.mtu_bytes > most_bytes) {
+    *error = devargs_.device() + " cannot have an MTU of " + std::to_string(config.mtu_bytes) +
+             "; the most it can have is " + std::to_string(most_bytes);
+    return false;
+  }
+  uint16_t own_bytes = 0;
+  if (config.mtu_bytes == 0) rte_eth_dev_get_mtu(id_, &own_bytes);
+  *chosen = config.mtu_bytes != 0 ? config.mtu_bytes : std::min(own_bytes, config.useful_mtu_bytes);
   return true;
 }
 
@@ -123,10 +137,12 @@ bool Ethdev::Configure(const Config& config, std::string* error) {
     return false;
   }
   rte_eth_conf device_config{};
-  if (config.mtu_bytes != 0) {
-    device_config.rxmode.mtu = std::min<uint32_t>(config.mtu_bytes, info.max_mtu);
-  }
+  if (!ChooseMtu(config, info.max_mtu, &device_config.rxmode.mtu, error)) return false;
+  // There is one queue, so nothing is to be divided by RSS or by flow rules; nor are checksums left
+  // to the NIC: that of IPv4 costs less than to ask for it, and UDP's is 0.
   device_config.rxmode.offloads = info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER;
+  // Sent frames are given back many at a time: they are all of one pool, and have one owner.
+  device_config.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
   uint16_t receive_descriptors = config.queue_descriptors;
   uint16_t transmit_descriptors = config.queue_descriptors;
   result = rte_eth_dev_configure(id_, 1, 1, &device_config);

@@ -27,7 +27,8 @@ class Ethdev {
     uint32_t transmit_pool_frames = 0;
     uint16_t transmit_frame_bytes = 0;
     uint16_t queue_descriptors = 0;  // wished; the driver has the last word
-    uint16_t mtu_bytes = 0;          // 0: leave the driver's, which virtual devices ignore
+    uint16_t mtu_bytes = 0;          // of a NIC; 0: its own, up to useful_mtu_bytes
+    uint16_t useful_mtu_bytes = 0;
     // A memif client cannot start before its server is there; it is started later then.
     bool may_start_later = false;
   };
@@ -56,6 +57,8 @@ class Ethdev {
   bool CreatePools(const Config& config);
   bool Probe(std::string* error);
   bool Configure(const Config& config, std::string* error);
+  bool ChooseMtu(const Config& config, uint32_t most_bytes, uint32_t* chosen,
+                 std::string* error) const;
   void Close();
   std::string Explain(const std::string& what, int result) const;
   const char* bus() const;

@@ -4,14 +4,24 @@
 #include <rte_mempool.h>
 
 namespace uroce::nic {
+namespace {
+
+// A pool whose objects may cross pages takes their I/O addresses for unknown. They are the virtual
+// ones.
+void SetIoAddress(rte_mempool* /*pool*/, void* /*argument*/, void* object, unsigned /*index*/) {
+  auto* frame = static_cast<rte_mbuf*>(object);
+  rte_mbuf_iova_set(frame, reinterpret_cast<uintptr_t>(frame->buf_addr));
+}
+
+}  // namespace
 
 rte_mempool* CreateFramePool(const std::string& name, uint32_t frames, uint16_t data_bytes) {
   rte_pktmbuf_pool_private pool_private{};
   pool_private.mbuf_data_room_size = static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM + data_bytes);
   const auto element_bytes =
       static_cast<unsigned>(sizeof(rte_mbuf) + pool_private.mbuf_data_room_size);
-  // Without hugepages objects would be rounded up so that none crosses a 4 KiB page. IOVAs are
-  // virtual addresses here, so what is contiguous for the program is so for a device too.
+  // Without hugepages objects would be rounded up so that none crosses a 4 KiB page. I/O addresses
+  // are virtual ones then, so what is contiguous for the program is so for a device too.
   const unsigned flags = rte_eal_has_hugepages() != 0 ? 0 : RTE_MEMPOOL_F_NO_IOVA_CONTIG;
   rte_mempool* pool =
       rte_mempool_create_empty(name.c_str(), frames, element_bytes,
@@ -27,6 +37,7 @@ rte_mempool* CreateFramePool(const std::string& name, uint32_t frames, uint16_t 
     return nullptr;
   }
   rte_mempool_obj_iter(pool, rte_pktmbuf_init, nullptr);
+  if (flags != 0) rte_mempool_obj_iter(pool, SetIoAddress, nullptr);
   return pool;
 }
 

@@ -15,6 +15,7 @@
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/link_layer/link_layer.h"
 #include "dpdk_nic/port/packet_port.h"
+#include "transport/wire/frame_builder.h"
 
 namespace uroce::nic {
 

@@ -45,9 +45,10 @@ TEST(DevargsTest, PciAddressesAreCompleted) {
 TEST(DevargsTest, HugepagesIsOurKeyAndNotTheDrivers) {
   const auto devargs = Devargs::Parse("net_ring0,hugepages=1");
   ASSERT_TRUE(devargs.ok()) << devargs.error();
-  EXPECT_TRUE(devargs.value().hugepages());
+  EXPECT_EQ(devargs.value().hugepages(), true);
   EXPECT_EQ(devargs.value().DriverOptions(), "");
-  EXPECT_FALSE(Devargs::Parse("net_ring0").value().hugepages());
+  EXPECT_EQ(Devargs::Parse("net_ring0,hugepages=0").value().hugepages(), false);
+  EXPECT_EQ(Devargs::Parse("net_ring0").value().hugepages(), std::nullopt);
 }
 
 TEST(DevargsTest, NullReceivesNothingUnlessTold) {

@@ -87,8 +87,9 @@ def _programs():
     return programs
 
 
-def write(path, kernel, init, own_programs):
-    """Writes the archive. `own_programs` are files of ours, which go beside Debian's programs."""
+def write(path, kernel, init, own_programs, own_libraries=()):
+    """Writes the archive. `own_programs` are files of ours, which go beside Debian's programs, and
+    `own_libraries` what they load, to where an installed uroce looks for it."""
     providers = glob.glob(RXE_PROVIDERS)
     if not providers or not os.path.exists(RXE_DRIVER):
         raise Unavailable("the rxe provider of libibverbs is missing: run 'tools/setup'")
@@ -106,7 +107,10 @@ def write(path, kernel, init, own_programs):
         archive.copy(init, "init")
         for name, program in programs.items():
             archive.copy(program, f"usr/bin/{name}")
-        for library in [*providers, *_libraries([*programs.values(), *providers])]:
+        for library in own_libraries:
+            archive.copy(library, f"usr/lib/uroce/{os.path.basename(library)}")
+        needed = _libraries([*programs.values(), *providers, *own_libraries])
+        for library in [*providers, *needed]:
             folder = os.path.realpath(os.path.dirname(library)).lstrip("/")
             archive.copy(library, f"{folder}/{os.path.basename(library)}")
         archive.copy(RXE_DRIVER, RXE_DRIVER.lstrip("/"))

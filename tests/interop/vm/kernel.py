@@ -10,11 +10,12 @@ import re
 import shutil
 import subprocess
 import tempfile
+import zlib
 
 META_PACKAGE = "linux-image-amd64"
 # With what they depend on. crc32 is the ICRC's, and rxe asks for it by that name only.
 MODULES = ("virtio_pci", "virtio_net", "virtio_rng", "crc32_pclmul", "crc32_generic", "ib_uverbs",
-           "rdma_ucm", "rdma_rxe")
+           "rdma_ucm", "rdma_rxe", "vfio_pci", "vfio_iommu_type1", "uio_pci_generic")
 
 
 class Unavailable(Exception):
@@ -96,7 +97,8 @@ def _unpack(archive, folder):
 
 def prepare():
     """The kernel, from the cache or from its package. Raises Unavailable."""
-    final = os.path.join(cache_folder(), "kernel")
+    # One that was unpacked when other modules were wanted stays where it is.
+    final = os.path.join(cache_folder(), f"kernel-{zlib.crc32(repr(MODULES).encode()):08x}")
     if not os.path.exists(final):
         os.makedirs(cache_folder(), exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:

@@ -1,16 +1,20 @@
-"""The virtual machine and its network: a namespace of our own with a bridge.
+"""Virtual machines and their network: a namespace of our own with a bridge.
 
 ```
     guest: eth0, rxe0              tap0 ─┐
-    uroce: direct mode on uroce0 ─ veth ─┴─ bridge br0: TCP between the programs, UDP sockets
+    uroce: direct mode on uroce0 ─ veth ─┼─ bridge br0: TCP between the programs, UDP sockets
+    guest: eth0                    tap1 ─┤
+           PCI NICs for uroce  tap2, tap3 ┘
 ```
 
 Nothing of it reaches outside, and nothing is left behind however the test ends: the namespace lives
 as long as the process that holds it, which ends with its standard input, and so does QEMU.
 """
 
+import dataclasses
 import os
 import shutil
+import socket
 import subprocess
 import time
 
@@ -21,10 +25,14 @@ GUEST_IPV6 = "fd00:88::1"
 HOST_IPV4 = "10.88.0.254"
 HOST_IPV6 = "fd00:88::fe"
 UROCE_IPV4 = "10.88.0.2"
+NIC_GUEST_IPV4 = "10.88.0.3"
+NIC_GUEST_IPV6 = "fd00:88::3"
+NIC_IPV4 = "10.88.0.4"  # Of uroce on a NIC of that machine.
 UROCE_IPV6 = "fd00:88::2"
 LINK_MTU = 4200  # Room for a path MTU of 4096.
 AGENT_PORT = 4790
 BOOT_LIMIT_SECONDS = 300
+FIRST_SLOT = 2  # Of eth0 on the PCI bus; the other NICs follow.
 
 QEMU = "qemu-system-x86_64"
 INTERFACE = "uroce0"
@@ -32,9 +40,9 @@ NETWORK = f"""
 set -e
 ip link set lo up
 ip link add br0 type bridge mcast_snooping 0 forward_delay 0 stp_state 0
-ip tuntap add tap0 mode tap
+for tap in tap0 tap1 tap2 tap3; do ip tuntap add $tap mode tap; done
 ip link add {INTERFACE} type veth peer name port0
-for port in tap0 port0; do ip link set $port mtu {LINK_MTU} master br0 up; done
+for port in tap0 tap1 tap2 tap3 port0; do ip link set $port mtu {LINK_MTU} master br0 up; done
 ip link set {INTERFACE} mtu {LINK_MTU} up
 ip link set br0 mtu {LINK_MTU} up
 ip address add {HOST_IPV4}/24 dev br0
@@ -51,17 +59,36 @@ def _beside(name):
     return os.path.join(os.path.dirname(os.path.realpath(__file__)), name)
 
 
-class Machine:
-    """A running virtual machine. `why_not()` says why there cannot be one."""
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """What a machine is: its first interface, eth0 in it, and what it has beside that.
 
-    def __init__(self, folder, programs):
-        """Files go to `folder`, which is new. `programs` of ours run in it by their names."""
-        self.kernel = kernel.prepare()
-        self.console = os.path.join(folder, "console.txt")
-        self._initramfs = os.path.join(folder, "initramfs.cpio")
-        initramfs.write(self._initramfs, self.kernel, _beside("guest_init"), programs)
-        self._namespace = None
-        self._qemu = None
+    `nics` are devices of QEMU, a PCI NIC each, at tap2, tap3 and so on.
+    """
+
+    tap: str
+    ipv4: str
+    ipv6: str
+    has_rxe: bool = False
+    has_iommu: bool = False
+    processors: int = 1
+    nics: tuple = ()
+
+
+RXE_SETUP = Setup("tap0", GUEST_IPV4, GUEST_IPV6, has_rxe=True)
+
+
+class Network:
+    """The namespace, while the `with` block runs."""
+
+    def __enter__(self):
+        self._process = subprocess.Popen(["unshare", "--net", "sh", "-c", NETWORK],
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout.readline() == "ready\n"
+        return self
+
+    def __exit__(self, *_):
+        self._process.communicate()
 
     @staticmethod
     def why_not():
@@ -75,10 +102,26 @@ class Machine:
             return f"no network for the virtual machine can be made: {probe.stderr.strip()}"
         return None
 
+    def prefix(self):
+        """Goes before a command that is to run in the namespace, outside of the machines."""
+        return ["nsenter", f"--net=/proc/{self._process.pid}/ns/net"]
+
+
+class Machine:
+    """A running virtual machine."""
+
+    def __init__(self, folder, network, setup, programs, libraries=()):
+        """Files go to `folder`, which is new. `programs` of ours run in it by their names."""
+        self.kernel = kernel.prepare()
+        self.console = os.path.join(folder, "console.txt")
+        self._initramfs = os.path.join(folder, "initramfs.cpio")
+        initramfs.write(self._initramfs, self.kernel, _beside("guest_init"), programs, libraries)
+        self._monitor = os.path.join(folder, "monitor")
+        self._network = network
+        self._setup = setup
+        self._qemu = None
+
     def __enter__(self):
-        self._namespace = subprocess.Popen(["unshare", "--net", "sh", "-c", NETWORK],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self._namespace.stdout.readline() == "ready\n"
         self._start()
         try:
             self._wait()
@@ -90,27 +133,38 @@ class Machine:
     def __exit__(self, *_):
         self._qemu.kill()
         self._qemu.wait()
-        self._namespace.communicate()
+
+    def _kernel_options(self):
+        setup = self._setup
+        settings = {"guest_mtu": LINK_MTU, "guest_port": AGENT_PORT,
+                    "guest_ipv4": f"{setup.ipv4}/24", "guest_ipv6": f"{setup.ipv6}/64",
+                    "guest_rxe": "1" if setup.has_rxe else ""}
+        fixed = ("console=ttyS0 quiet panic=-1 net.ifnames=0 mitigations=off tsc=reliable "
+                 "no_timer_check random.trust_cpu=on")
+        return " ".join([fixed, *(f"{name}={value}" for name, value in settings.items())])
+
+    def _network_options(self):
+        # Without the ways in which a notification could be saved: one too few stops it.
+        first = "virtio-net-pci,ioeventfd=off,event_idx=off"
+        for number, device in enumerate([first, *self._setup.nics]):
+            tap = self._setup.tap if number == 0 else f"tap{number + 1}"
+            last_byte = int(tap[len("tap"):]) + 1
+            yield from ("-netdev", f"tap,id=net{number},ifname={tap},script=no,downscript=no",
+                        "-device", f"{device},id=nic{number},netdev=net{number},romfile=,"
+                        f"mac=52:54:00:88:00:{last_byte:02x},addr={FIRST_SLOT + number:x}.0")
 
     def _start(self):
-        settings = {"guest_mtu": LINK_MTU, "guest_port": AGENT_PORT,
-                    "guest_ipv4": f"{GUEST_IPV4}/24", "guest_ipv6": f"{GUEST_IPV6}/64"}
-        kernel_options = ("console=ttyS0 quiet panic=-1 net.ifnames=0 mitigations=off tsc=reliable "
-                          "no_timer_check random.trust_cpu=on")
-        append = " ".join([kernel_options,
-                           *(f"{name}={value}" for name, value in settings.items())])
         self._qemu = subprocess.Popen(
             [*self.prefix(), "setpriv", "--pdeathsig", "KILL", QEMU,
              "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", CPU, "-m", str(MEMORY_MB),
+             "-smp", str(self._setup.processors),
              "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-             "-kernel", self.kernel.image, "-initrd", self._initramfs, "-append", append,
-             "-serial", f"file:{self.console}",
+             "-kernel", self.kernel.image, "-initrd", self._initramfs,
+             "-append", self._kernel_options(), "-serial", f"file:{self.console}",
+             "-monitor", f"unix:{self._monitor},server=on,wait=off",
+             *(["-device", "intel-iommu"] if self._setup.has_iommu else []),
              "-object", "rng-random,id=rng,filename=/dev/urandom",
-             "-device", "virtio-rng-pci,rng=rng",
-             "-netdev", "tap,id=net,ifname=tap0,script=no,downscript=no",
-             # Without the ways in which a notification could be saved: one too few stops it.
-             "-device", "virtio-net-pci,netdev=net,mac=52:54:00:88:00:01,romfile=,"
-             "ioeventfd=off,event_idx=off"],
+             "-device", "virtio-rng-pci,rng=rng,addr=1.0", *self._network_options()],
             stdin=subprocess.DEVNULL)
 
     def _wait(self):
@@ -150,18 +204,32 @@ class Machine:
 
     def unplug(self):
         """Pulls the cable of the machine's network interface; `plug` puts it back."""
-        subprocess.run([*self.prefix(), "ip", "link", "set", "tap0", "nomaster"], check=True)
+        self._set_tap("nomaster")
 
     def plug(self):
-        subprocess.run([*self.prefix(), "ip", "link", "set", "tap0", "master", "br0"], check=True)
+        self._set_tap("master", "br0")
+
+    def _set_tap(self, *words):
+        subprocess.run([*self.prefix(), "ip", "link", "set", self._setup.tap, *words], check=True)
+
+    def set_link(self, number, state):
+        """Pulls (state "off") and puts back ("on") the cable of the machine's NIC of that number,
+        as the NIC itself sees it."""
+        with socket.socket(socket.AF_UNIX) as monitor:
+            monitor.connect(self._monitor)
+            monitor.sendall(f"set_link nic{number} {state}\n".encode())
+            answer = b""
+            while answer.count(b"(qemu)") < 2:
+                answer += monitor.recv(4096)
 
     def prefix(self):
         """Goes before a command that is to run in the network namespace, outside of the machine."""
-        return ["nsenter", f"--net=/proc/{self._namespace.pid}/ns/net"]
+        return self._network.prefix()
 
     def inside(self, *command):
         """The command that runs `command` in the machine."""
-        return [*self.prefix(), _beside("guest_run.py"), GUEST_IPV4, str(AGENT_PORT), *command]
+        return [*self.prefix(), _beside("guest_run.py"), self._setup.ipv4, str(AGENT_PORT),
+                *command]
 
     def run(self, *command):
         """Runs a command in the machine and returns what it prints."""

@@ -17,10 +17,6 @@
 namespace uroce::nic {
 namespace {
 
-// Reserved address space, touched only as far as it is used. A memif or af_packet port takes
-// 2 to 6 MiB, a PCI port about 20.
-constexpr char kMemoryMib[] = "256";
-
 // Blocks all signals while it lives, so that threads created meanwhile start with them blocked.
 class AllSignalsBlocked {
  public:
@@ -45,7 +41,7 @@ ssize_t AppendToLog(void* log, const char* text, size_t bytes) {
 std::vector<std::string> Arguments(const Eal::Options& options) {
   std::vector<std::string> arguments = {
       "uroce",
-      "--iova-mode=va",
+      options.physical_addresses ? "--iova-mode=pa" : "--iova-mode=va",
       "--no-telemetry",
       "--file-prefix=uroce-" + std::to_string(getpid()),
       "-l",
@@ -56,7 +52,8 @@ std::vector<std::string> Arguments(const Eal::Options& options) {
   if (options.hugepages) {
     arguments.push_back("--in-memory");
   } else {
-    arguments.insert(arguments.end(), {"--no-huge", "--no-shconf", "-m", kMemoryMib});
+    arguments.insert(arguments.end(),
+                     {"--no-huge", "--no-shconf", "-m", std::to_string(options.memory_mib)});
   }
   return arguments;
 }
@@ -79,9 +76,16 @@ ErrorOr<Eal*> Eal::Start(const Options& options) {
     });
     starter.join();
   }
-  if (instance->state_ == State::kRunning) return instance;
-  return Error{"DPDK could not start in this process: " + instance->log_.LastLines(4) +
-               (options.hugepages ? "; try without hugepages=1" : "")};
+  if (instance->state_ == State::kFailed) {
+    return Error{"DPDK could not start in this process: " + instance->log_.LastLines(4) +
+                 (options.hugepages ? "; are there hugepages ('sysctl vm.nr_hugepages')?" : "")};
+  }
+  if (options.physical_addresses && rte_eal_iova_mode() != RTE_IOVA_PA) {
+    return Error{
+        "DPDK runs with virtual addresses in this process, as a port without need for others was "
+        "opened before; start a program of its own for this one"};
+  }
+  return instance;
 }
 
 bool Eal::Initialize(const Options& options) {

@@ -14,8 +14,13 @@ namespace uroce::nic {
 // descriptors, signal handlers, stdout, stderr and syslog as they are.
 class Eal {
  public:
+  // The first start decides.
   struct Options {
-    bool hugepages = false;  // ordinary memory otherwise; the first start decides
+    bool hugepages = false;  // ordinary memory otherwise
+    // What devices reach memory by; virtual addresses otherwise. Needs hugepages.
+    bool physical_addresses = false;
+    // Of ordinary memory: address space, touched only as far as it is used. VFIO pins all of it.
+    uint32_t memory_mib = 256;
   };
 
   // Returns the one instance. A start that failed is final: DPDK cannot try again in the same

@@ -108,9 +108,8 @@ TEST(DpdkPortTest, UnusableOptionsAreOneSentence) {
 }
 
 TEST(DpdkPortTest, AbsentPciDeviceIsExplained) {
-  const std::string error = OpenDpdkPort("0000:ff:1f.7").error;
-  EXPECT_NE(error.find("0000:ff:1f.7"), std::string::npos) << error;
-  EXPECT_NE(error.find("vfio"), std::string::npos) << error;
+  EXPECT_EQ(OpenDpdkPort("0000:ff:1f.7").error,
+            "there is no PCI device 0000:ff:1f.7; 'lspci -D' lists those that there are");
 }
 
 TEST(DpdkPortTest, LibraryOfAnotherBuildIsRefused) {
