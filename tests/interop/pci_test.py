@@ -155,10 +155,11 @@ class PciCases:
                 self.try_row(row, number)
             self.try_row(LARGE_FRAMES, number, options=("--mtu", str(LINK_MTU)))
 
-    def test_4_every_nic_against_rxe(self):
+    def test_4_nics_against_rxe(self):
         self.bind_all()
         _, type(self).rxe = self.start_machine(RXE_SETUP, [MOVER])
-        for number in range(len(self.nics)):
+        numbers = range(len(self.nics))
+        for number in numbers if LONG_RUN else numbers[-1:]:
             for row in (ROWS[0], ROWS[-1]):
                 self.try_row(row, number, RXE)
 
