@@ -201,8 +201,8 @@ class UioTest(PciCases, RowsTest):
 
 class VfioTest(PciCases, RowsTest):
     has_iommu = True
-    # The second has ordinary memory. QEMU 7.2's e1000e drops what it is to send from a buffer that
-    # crosses two pages of an IOMMU (net_tx_pkt_add_raw_fragment); its e1000 does not.
+    # The second has ordinary memory. Behind an IOMMU some of what QEMU 7.2's e1000e is to send from
+    # there never leaves it, probably buffers that cross two pages; its e1000 sends all.
     nics = (Nic("virtio-net-pci", "vfio-pci"), Nic("e1000", "vfio-pci"))
 
     def test_0_uio_behind_an_iommu_is_refused(self):
