@@ -20,7 +20,6 @@ _VIRTUAL_DRIVERS = [
 
 _NIC_DRIVERS = [
     "net_e1000",
-    "net_igc",
     "net_ixgbe",
     "net_i40e",
     "net_iavf",
@@ -36,7 +35,6 @@ _LIBRARIES = [
     "bus_vdev",
     "bus_pci",
     "bus_auxiliary",
-    "common_iavf",
     "ethdev",
     "security",
     "cryptodev",
@@ -57,7 +55,7 @@ _LIBRARIES = [
 # What net_af_xdp needs. The archives of libelf and libz cannot become part of a shared library.
 _XDP_LINKOPTS = [
     "-l:libxdp.a",
-    "-l:libbpf.a",
+    "-Wl,@$(location :libbpf.lds)",
     "-lelf",
     "-lz",
 ]
@@ -110,14 +108,17 @@ _WRAPPED = [
     "xsk_umem__delete",
 ]
 
-# Parts of "eal" before DPDK 24.
-NEWER_LIBRARIES = [
+# Not in every release: the first are parts of "eal" in older ones, the others of net_iavf and
+# net_e1000 in DPDK 25.
+RELEASE_LIBRARIES = [
     "argparse",
     "log",
+    "common_iavf",
+    "net_igc",
 ]
 
 DPDK_LINKOPTS = (
-    ["-Wl,--whole-archive", "$(location :newer_libraries.lds)"] +
+    ["-Wl,--whole-archive", "-Wl,@$(location :release_libraries.lds)"] +
     ["-l:librte_%s.a" % name for name in _VIRTUAL_DRIVERS + _NIC_DRIVERS + _LIBRARIES] +
     ["-Wl,--no-whole-archive", "-Wl,--exclude-libs,ALL"] +
     _XDP_LINKOPTS +
