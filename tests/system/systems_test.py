@@ -91,13 +91,13 @@ class SystemsTest(unittest.TestCase):
         cls.tarball = make_package()
 
     def check_suite(self, suite):
-        root = make_system(suite, self.tarball)
-        for user, uid in USERS.items():
-            for place in places.ALL:
-                with self.subTest(suite=suite, user=user, place=place.__name__):
-                    if reason := places.why_not(place):
-                        self.skipTest(reason)
-                    self.check_programs(place, root, uid)
+        with images.reachable(make_system(suite, self.tarball)) as root:
+            for user, uid in USERS.items():
+                for place in places.ALL:
+                    with self.subTest(suite=suite, user=user, place=place.__name__):
+                        if reason := places.why_not(place):
+                            self.skipTest(reason)
+                        self.check_programs(place, root, uid)
 
     def check_programs(self, place, root, uid):
         ports = [str(free_tcp_port()) for _ in range(PORTS)]
