@@ -244,5 +244,50 @@ TEST(BareFramePartitionTest, IsForQueuePairsOfTheDefaultPartition) {
   EXPECT_EQ(pair.last_drop, DropReason::kSequenceGap);
 }
 
+// A bare frame does not say by which path it came, which is how the peer hears of a migration.
+TEST(BareFrameMigrationTest, FramesAreWholeUntilThePeerHasFollowed) {
+  ConnectedPair pair;
+  pair.icrc = IcrcUse::kWaivedWithHeaders;
+  const auto load = [](TestHost& host, const TestHost& peer) {
+    QpAttributes a;
+    a.state = QpState::kReadyToSend;
+    a.alternate_address = {.destination_gid = peer.endpoint.config().gids[kGidIndex],
+                           .destination_mac = peer.endpoint.config().mac,
+                           .source_gid_index = kGidIndex};
+    a.alternate_port_num = 1;
+    a.alternate_timeout = 14;
+    a.migration_state = MigrationState::kRearm;
+    using M = QpAttributeMask;
+    return host.qp->Modify(a, M::kState | M::kAlternatePath | M::kMigrationState);
+  };
+  const auto write = [&] {
+    EXPECT_EQ(pair.client.qp->PostSend(pair.Request(SendOpcode::kRdmaWrite, kBytes)), Status::kOk);
+    Frame frame(kMaxFrameBytes);
+    frame.resize(
+        pair.client.endpoint.PollTransmit(pair.now, Route::kWire, FrameRoom(frame, pair.icrc)));
+    EXPECT_EQ(pair.server.endpoint.OnFrame(pair.now, frame, Route::kWire, CheckOf(pair.icrc)),
+              DropReason::kNone);
+    return IsBareFrame(frame);
+  };
+  EXPECT_TRUE(write());
+  pair.Exchange();
+  ASSERT_EQ(load(pair.client, pair.server), Status::kOk);
+  ASSERT_EQ(load(pair.server, pair.client), Status::kOk);
+  EXPECT_FALSE(write());
+  pair.Exchange();
+  ASSERT_EQ(pair.client.qp->Query().migration_state, MigrationState::kArmed);
+  ASSERT_EQ(pair.server.qp->Query().migration_state, MigrationState::kArmed);
+
+  QpAttributes a;
+  a.state = QpState::kReadyToSend;
+  a.migration_state = MigrationState::kMigrated;
+  ASSERT_EQ(pair.client.qp->Modify(a, QpAttributeMask::kState | QpAttributeMask::kMigrationState),
+            Status::kOk);
+  EXPECT_FALSE(write());
+  EXPECT_EQ(pair.server.qp->Query().migration_state, MigrationState::kMigrated);
+  pair.Exchange();
+  EXPECT_TRUE(write());
+}
+
 }  // namespace
 }  // namespace uroce::transport
