@@ -196,8 +196,10 @@ DropReason Endpoint::OnBareFrame(Time now, std::span<const uint8_t> frame, Route
   ConnectionPacket peers;
   QueuePair* const qp = Find(ReadBareFrame(frame, peers));
   if (qp == nullptr) return DropReason::kUnknownQp;
-  if (!qp->TakesBareFrames(from)) [[unlikely]]
-    return qp->IsPeersWay(from) ? DropReason::kBadPkey : DropReason::kForeignSource;
+  if (!qp->TakesBareFrames(from)) [[unlikely]] {
+    const DropReason reason = qp->OnBareFrame(from);
+    if (reason != DropReason::kNone) return reason;
+  }
   if (config_.uses_short_way && qp->OnPlainPacket(now, peers)) [[likely]]
     return DropReason::kNone;
   Packet packet;

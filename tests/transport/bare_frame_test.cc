@@ -244,11 +244,44 @@ TEST(BareFramePartitionTest, IsForQueuePairsOfTheDefaultPartition) {
   EXPECT_EQ(pair.last_drop, DropReason::kSequenceGap);
 }
 
-// A bare frame does not say by which path it came, which is how the peer hears of a migration.
-TEST(BareFrameMigrationTest, FramesAreWholeUntilThePeerHasFollowed) {
-  ConnectedPair pair;
-  pair.icrc = IcrcUse::kWaivedWithHeaders;
-  const auto load = [](TestHost& host, const TestHost& peer) {
+// A bare frame does not say by which path it came, which is how the peer hears of a migration. Both
+// ends are armed, and their two paths have the same addresses.
+class BareFrameMigrationTest : public testing::Test, protected ConnectedPair {
+ protected:
+  BareFrameMigrationTest() : ConnectedPair(kGidIndex) {}
+  void SetUp() override {
+    icrc = IcrcUse::kWaivedWithHeaders;
+    EXPECT_TRUE(IsBareFrame(Write(client, server)));
+    Exchange();
+    ASSERT_EQ(Load(client, server), Status::kOk);
+    ASSERT_EQ(Load(server, client), Status::kOk);
+    EXPECT_FALSE(IsBareFrame(Write(client, server)));
+    Exchange();
+    ASSERT_EQ(client.qp->Query().migration_state, MigrationState::kArmed);
+    ASSERT_EQ(server.qp->Query().migration_state, MigrationState::kArmed);
+  }
+
+  Frame Build(TestHost& from, TestHost& to) {
+    const ScatterGatherEntry source = {from.address(0), kBytes, from.key};
+    SendWorkRequest request = Request(SendOpcode::kRdmaWrite, kBytes);
+    request.remote_address = to.address(4096);
+    request.rkey = to.rkey();
+    request.sges = {&source, 1};
+    EXPECT_EQ(from.qp->PostSend(request), Status::kOk);
+    Frame sent(kMaxFrameBytes);
+    sent.resize(from.endpoint.PollTransmit(now, Route::kWire, FrameRoom(sent, icrc)));
+    return sent;
+  }
+  void Deliver(const Frame& sent, TestHost& to) {
+    EXPECT_EQ(to.endpoint.OnFrame(now, sent, Route::kWire, CheckOf(icrc)), DropReason::kNone);
+  }
+  Frame Write(TestHost& from, TestHost& to) {
+    Frame sent = Build(from, to);
+    Deliver(sent, to);
+    return sent;
+  }
+
+  static Status Load(TestHost& host, const TestHost& peer) {
     QpAttributes a;
     a.state = QpState::kReadyToSend;
     a.alternate_address = {.destination_gid = peer.endpoint.config().gids[kGidIndex],
@@ -259,34 +292,43 @@ TEST(BareFrameMigrationTest, FramesAreWholeUntilThePeerHasFollowed) {
     a.migration_state = MigrationState::kRearm;
     using M = QpAttributeMask;
     return host.qp->Modify(a, M::kState | M::kAlternatePath | M::kMigrationState);
-  };
-  const auto write = [&] {
-    EXPECT_EQ(pair.client.qp->PostSend(pair.Request(SendOpcode::kRdmaWrite, kBytes)), Status::kOk);
-    Frame frame(kMaxFrameBytes);
-    frame.resize(
-        pair.client.endpoint.PollTransmit(pair.now, Route::kWire, FrameRoom(frame, pair.icrc)));
-    EXPECT_EQ(pair.server.endpoint.OnFrame(pair.now, frame, Route::kWire, CheckOf(pair.icrc)),
-              DropReason::kNone);
-    return IsBareFrame(frame);
-  };
-  EXPECT_TRUE(write());
-  pair.Exchange();
-  ASSERT_EQ(load(pair.client, pair.server), Status::kOk);
-  ASSERT_EQ(load(pair.server, pair.client), Status::kOk);
-  EXPECT_FALSE(write());
-  pair.Exchange();
-  ASSERT_EQ(pair.client.qp->Query().migration_state, MigrationState::kArmed);
-  ASSERT_EQ(pair.server.qp->Query().migration_state, MigrationState::kArmed);
+  }
+  static Status Migrate(TestHost& host) {
+    QpAttributes a;
+    a.state = QpState::kReadyToSend;
+    a.migration_state = MigrationState::kMigrated;
+    return host.qp->Modify(a, QpAttributeMask::kState | QpAttributeMask::kMigrationState);
+  }
+};
 
-  QpAttributes a;
-  a.state = QpState::kReadyToSend;
-  a.migration_state = MigrationState::kMigrated;
-  ASSERT_EQ(pair.client.qp->Modify(a, QpAttributeMask::kState | QpAttributeMask::kMigrationState),
-            Status::kOk);
-  EXPECT_FALSE(write());
-  EXPECT_EQ(pair.server.qp->Query().migration_state, MigrationState::kMigrated);
-  pair.Exchange();
-  EXPECT_TRUE(write());
+TEST_F(BareFrameMigrationTest, FramesAreWholeUntilThePeerHasFollowed) {
+  ASSERT_EQ(Migrate(client), Status::kOk);
+  EXPECT_FALSE(IsBareFrame(Write(client, server)));
+  EXPECT_EQ(server.qp->Query().migration_state, MigrationState::kMigrated);
+  Exchange();
+  EXPECT_TRUE(IsBareFrame(Write(client, server)));
+}
+
+// Both use the same addresses, so that a frame of the armed peer matches the new path.
+TEST_F(BareFrameMigrationTest, FrameOfThePeerFromBeforeDoesNotSayThatItHasFollowed) {
+  const Frame from_before = Build(server, client);
+  ASSERT_EQ(Migrate(client), Status::kOk);
+  Deliver(from_before, client);
+  EXPECT_FALSE(IsBareFrame(Write(client, server)));
+}
+
+// The peer hears of the migration by an ACK, which it does not answer, and then by a request, as
+// of which its frames are bare.
+TEST_F(BareFrameMigrationTest, BareFrameSaysThatThePeerHasFollowed) {
+  const Frame unanswered = Build(server, client);
+  ASSERT_EQ(Migrate(client), Status::kOk);
+  Deliver(unanswered, client);
+  Move(client.endpoint, server.endpoint);
+  ASSERT_EQ(server.qp->Query().migration_state, MigrationState::kMigrated);
+  EXPECT_FALSE(IsBareFrame(Write(client, server)));
+  Move(server.endpoint, client.endpoint);
+  EXPECT_TRUE(IsBareFrame(frame));
+  EXPECT_TRUE(IsBareFrame(Write(client, server)));
 }
 
 }  // namespace

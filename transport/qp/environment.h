@@ -45,7 +45,8 @@ struct QpContext {
   // Whether packets may go the short ways, out and in: all about the connection is as it nearly
   // always is.
   bool uses_short_way = false;
-  // Whether bare frames of the peer are taken: it is in the default partition, and so are we.
+  // Whether bare frames of the peer are taken unseen: it is in the default partition, as we are,
+  // and has followed us to the path.
   bool takes_bare_frames = false;
   // The connection has migrated, and nothing that the peer has sent by the new path has come.
   bool awaits_peer_on_path = false;

@@ -31,6 +31,12 @@ bool IsInPartition(const QpContext& qp, uint16_t pkey_index, const Packet& packe
   return PkeysMatch(qp.environment.config.pkeys[pkey_index], packet.pkey);
 }
 
+void PeerHasFollowed(QpContext& qp) {
+  if (!qp.awaits_peer_on_path) return;
+  qp.awaits_peer_on_path = false;
+  UpdateShortWay(qp);
+}
+
 }  // namespace
 
 void UpdateShortWay(QpContext& qp) {
@@ -39,7 +45,8 @@ void UpdateShortWay(QpContext& qp) {
   qp.uses_short_way = qp.environment.config.uses_short_way && qp.path.is_connection() &&
                       is_settled && qp.pkey() == kDefaultPkey &&
                       PacedKbps(qp.attributes.address, qp.attributes.rate_limit) == 0;
-  qp.takes_bare_frames = qp.path.is_connection() && PkeysMatch(qp.pkey(), kDefaultPkey);
+  qp.takes_bare_frames =
+      qp.path.is_connection() && !qp.awaits_peer_on_path && PkeysMatch(qp.pkey(), kDefaultPkey);
 }
 
 void SetPaths(QpContext& qp) {
@@ -102,10 +109,16 @@ PathCheck CheckPath(QpContext& qp, const Packet& packet) {
   if (!IsInPartition(qp, qp.attributes.pkey_index, packet)) return PathCheck::kOtherPartition;
   if (state == MigrationState::kRearm && !peer_has_migrated) {  // IBA 17.2.8
     qp.attributes.migration_state = MigrationState::kArmed;
-  } else if (state == MigrationState::kMigrated && peer_has_migrated && qp.awaits_peer_on_path) {
-    qp.awaits_peer_on_path = false;
-    UpdateShortWay(qp);
+  } else if (state == MigrationState::kMigrated && peer_has_migrated) {
+    PeerHasFollowed(qp);
   }
+  return PathCheck::kPrimary;
+}
+
+PathCheck CheckBareFrame(QpContext& qp, Route from) {
+  if (!qp.path.is_connection() || from != qp.path.route()) return PathCheck::kForeign;
+  if (!PkeysMatch(qp.pkey(), kDefaultPkey)) return PathCheck::kOtherPartition;
+  PeerHasFollowed(qp);
   return PathCheck::kPrimary;
 }
 

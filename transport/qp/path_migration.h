@@ -53,5 +53,9 @@ enum class PathCheck : uint8_t {
 // what its MigReq means: see above. Raises
 // kPathMigrationError in ARMED if the peer has migrated to a path that is not the alternate.
 PathCheck CheckPath(QpContext& qp, const Packet& packet);
+// The same of a bare frame: it tells neither its path nor MigReq, but is sent in MIGRATED only, on
+// the path that both ends have agreed on. To be asked while QpContext::takes_bare_frames is not
+// set.
+PathCheck CheckBareFrame(QpContext& qp, Route from);
 
 }  // namespace uroce::transport

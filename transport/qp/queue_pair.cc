@@ -107,6 +107,12 @@ DropReason QueuePair::OnPacket(Time now, const Packet& packet) {
   return result;
 }
 
+DropReason QueuePair::OnBareFrame(Route from) {
+  const PathCheck check = CheckBareFrame(context_, from);
+  if (check == PathCheck::kOtherPartition) return DropReason::kBadPkey;
+  return check == PathCheck::kForeign ? DropReason::kForeignSource : DropReason::kNone;
+}
+
 // Many receivers stay in RTR, where the first packet raises an event.
 bool QueuePair::OnPlainPacket(Time now, const ConnectionPacket& packet) {
   const bool is_ready = state() == QpState::kReadyToSend ||

@@ -98,14 +98,12 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
     return context_.uses_short_way && from == context_.path.route() &&
            MatchConnectionFrame(frame, context_.path.arrivals(), icrc_check, packet);
   }
-  // Whether frames that came by `from` are the connected peer's, and whether bare ones are, which
-  // are of the default partition.
-  bool IsPeersWay(Route from) const {
-    return context_.path.is_connection() && from == context_.path.route();
-  }
+  // Whether a bare frame that came by `from` is the connected peer's. If not, OnBareFrame says why,
+  // or that it is all the same.
   bool TakesBareFrames(Route from) const {
     return context_.takes_bare_frames && from == context_.path.route();
   }
+  DropReason OnBareFrame(Route from);
   // Whether the packet was one that is nearly always expected, and has been executed.
   bool OnPlainPacket(Time now, const ConnectionPacket& packet);
   DropReason ReadPeersPacket(const ConnectionPacket& packet, Packet& headers) const {
