@@ -1,20 +1,22 @@
 #!/usr/bin/python3
 """What tools/bench measures with prints figures that can be figures.
 
-usage: bench_tools_test.py CACHE_LINE MEMORY_COPY TCP_PING_PONG UDP_SOCKETS
+usage: bench_tools_test.py CACHE_LINE DPDK_FRAMES MEMORY_COPY TCP_PING_PONG UDP_SOCKETS
 """
 
 import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, "tools/bench_tools")
 import program_pair  # noqa: E402
 
-CACHE_LINE, MEMORY_COPY, TCP_PING_PONG, UDP_SOCKETS = map(os.path.abspath, sys.argv[1:5])
+CACHE_LINE, DPDK_FRAMES, MEMORY_COPY, TCP_PING_PONG, UDP_SOCKETS = map(os.path.abspath,
+                                                                       sys.argv[1:6])
 
 
 def run(*command):
@@ -55,9 +57,24 @@ class BenchToolsTest(unittest.TestCase):
                                            port)
             self.assertGreater(float(output.split()[0]), 0)
 
+    def test_the_frames_of_a_driver_are_counted_where_they_arrive(self):
+        stream = ("0.2", "1100", "02:00:00:00:00:01", "10.0.0.1", "10.0.0.2")
+        with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+            server, client = (
+                f"net_memif0,role={role},socket={folder}/memif,socket-abstract=no"
+                for role in ("server", "client"))
+            for first, both_ways in ((("receive",), False), (("answer", *stream), True)):
+                printed = program_pair.run_together([DPDK_FRAMES, server, *first],
+                                                    [DPDK_FRAMES, client, "send", *stream],
+                                                    "ready")
+                at_server, at_client = (float(text.split()[-1]) for text in printed)
+                self.assertGreater(at_server, 0)
+                self.assertEqual(at_client > 0, both_ways)
+
     def test_a_wrong_mode_is_refused(self):
         self.assertEqual(run(TCP_PING_PONG, "dreaming").returncode, 2)
         self.assertEqual(run(UDP_SOCKETS, "dreaming").returncode, 2)
+        self.assertEqual(run(DPDK_FRAMES).returncode, 2)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 import veth_hosts
-from program_pair import PairFailed, free_tcp_port, run, run_pair, started
+from program_pair import PairFailed, free_tcp_port, run, run_pair, run_together, started
 
 MIB = 1 << 20
 # Between two processes of a fabric; in direct mode; and from a process of a fabric, by uroced and
@@ -27,6 +27,10 @@ HOST_WIRES = ("uplink", "udp")
 # Two MTUs of the veth pair, and the datagrams of full packets there: path MTU 1024 and 4096, with
 # BTH, RETH and ICRC.
 MTUS = {1500: 1024 + 32, 9000: 4096 + 32}
+# Ethernet, IPv4, UDP and RETH headers; those of a datagram are in MTUS.
+HEADERS = 14 + 20 + 8 + 16
+# DPDK's drivers of kernel interfaces, and the MTUs that they take.
+DRIVERS = {"af_packet": (1500, 9000), "af_xdp": (1500,)}
 
 
 @dataclasses.dataclass
@@ -118,8 +122,12 @@ class Bench:
 
     def uroce_run(self, wire, side):
         if self.hosts is not None:
-            is_direct = wire.startswith("udp")
-            options = ("--port", "udp") if is_direct else ("--fabric", self.fabric("hosts"))
+            kind = wire.rpartition("_")[0]
+            if kind in DRIVERS:
+                return self.hosts.uroce_run_as_root(
+                    side, "--port", f"net_{kind}0,iface={veth_hosts.INTERFACE}",
+                    "--ip", veth_hosts.ADDRESSES[side])
+            options = ("--port", "udp") if kind == "udp" else ("--fabric", self.fabric("hosts"))
             return self.hosts.uroce_run(side, *options)
         command = [os.path.join(self.bin, "tools", "uroce"), "run"]
         if wire == "fabric" or (wire == "uroced" and side == "server"):
@@ -198,6 +206,37 @@ class Bench:
         half = self.udp_sockets("echo", "ping", str(self.iterations(100000)), "20").split()
         self.record("udp_sockets_ping_pong_p50", f"bare_{mtu}", float(half[0]), "us")
 
+    def dpdk_frames(self, driver, mtu, frame_bytes, both_ways):
+        """Millions of frames a second that the driver carries by itself."""
+        vdev = f"net_{driver}0,iface={veth_hosts.INTERFACE}"
+        if driver == "af_packet":  # a ring as uroce's port has it
+            slot = 2048 if mtu == 1500 else 5120
+            vdev += f",qdisc_bypass=1,framesz={slot},blocksz={4 * slot},framecnt=1024"
+        else:
+            vdev += ",busy_budget=0"
+        seconds = str(max(1, 5 * self.percent // 100))
+
+        def command(side, mode):
+            peer = veth_hosts.peer_of(side)
+            stream = (seconds, str(frame_bytes), self.hosts.mac(peer), veth_hosts.ADDRESSES[side],
+                      veth_hosts.ADDRESSES[peer])
+            return [*self.hosts.inside(side), self.tool("dpdk_frames"), vdev, mode,
+                    *(stream if mode != "receive" else ())]
+
+        printed = run_together(command("server", "answer" if both_ways else "receive"),
+                               command("client", "send"), "ready")
+        return sum(float(text.split()[-1]) for text in printed)
+
+    def measure_driver(self, driver, mtu):
+        """Frames a second of WRITEs through uroce's port, beside those of the driver alone."""
+        wire, payload = f"{driver}_{mtu}", MTUS[mtu] - 32
+        count = str(self.iterations(20000))
+        for name, options, both_ways in (("one_way", (), False), ("both_ways", ("-b",), True)):
+            bare = self.dpdk_frames(driver, mtu, HEADERS + MTUS[mtu] - 16, both_ways)
+            self.record(f"frames_{name}", f"bare_{wire}", bare, "Mframes/s")
+            columns = self.perftest(wire, "ib_write_bw", 65536, "-n", count, *options)
+            self.record(f"frames_{name}", wire, columns[3] * MIB / payload / 1e6, "Mframes/s")
+
     def measure_hosts(self, mtu):
         """Between two hosts, each with a user without any capability."""
         with veth_hosts.VethHosts(self.bin, mtu) as self.hosts:
@@ -210,6 +249,9 @@ class Bench:
                 self.measure_bandwidth(wire)
                 self.measure_latency(wire)
                 self.measure_message_rate(wire)
+            for driver, mtus in DRIVERS.items():
+                if mtu in mtus:
+                    self.measure_driver(driver, mtu)
         self.hosts = None
 
     def measure_wire(self):
@@ -239,6 +281,13 @@ class Bench:
                 ratio = self.value(figure, f"{wire}_{mtu}") / self.value(to_figure,
                                                                         f"{to_wire}_{mtu}")
                 print(f"  MTU {mtu:<20} {name:<38} {ratio:8.3f}")
+            for driver, mtus in DRIVERS.items():
+                for figure in ("frames_one_way", "frames_both_ways"):
+                    if mtu in mtus:
+                        wire = f"{driver}_{mtu}"
+                        ratio = self.value(figure, wire) / self.value(figure, f"bare_{wire}")
+                        print(f"  MTU {mtu:<20} {f'{figure}, {driver} / its driver':<38}"
+                              f" {ratio:8.3f}")
 
     def measure_switch(self):
         """Frames a second into a port that takes every frame, by itself and through the switch."""

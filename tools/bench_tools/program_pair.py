@@ -84,3 +84,19 @@ def run_pair(server, client, port, inside=()):
             server_output.seek(0)
             raise PairFailed(f"{error}\nits server printed:\n{server_output.read()}") from error
         return output
+
+
+def run_together(first, second, ready):
+    """Starts `second` when `first` has printed `ready`; returns what each of them printed."""
+    cpus = sorted(os.sched_getaffinity(0))
+    with subprocess.Popen(pin(cpus[-1], first), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                          text=True) as process:
+        try:
+            printed = process.stdout.readline()
+            if printed.strip() != ready:
+                raise PairFailed(f"'{' '.join(first)}' does not get ready")
+            other = run(pin(cpus[0], second))
+            return process.communicate(timeout=LIMIT_SECONDS)[0], other
+        except (PairFailed, subprocess.TimeoutExpired) as error:
+            process.kill()
+            raise PairFailed(f"{error}") from error

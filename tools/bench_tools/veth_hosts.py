@@ -1,6 +1,7 @@
 """Two hosts on one machine: network namespaces with a veth pair between them, and in each a user
 without any capability who runs a copy of uroce."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +14,10 @@ INTERFACE = "veth0"
 SIDES = ("server", "client")
 ADDRESSES = {"server": "10.11.12.1", "client": "10.11.12.2"}
 USER = 65534
+
+
+def peer_of(side):
+    return SIDES[1 - SIDES.index(side)]
 
 
 def why_not():
@@ -70,6 +75,16 @@ class VethHosts:
         return [*self.inside(side), "setpriv", f"--reuid={USER}", f"--regid={USER}",
                 "--clear-groups", "--no-new-privs", "env", "-u", "XDG_RUNTIME_DIR",
                 os.path.join(self._folder, "tools/uroce"), "run", *options, "--"]
+
+    def uroce_run_as_root(self, side, *options):
+        """The same, for ports that need capabilities."""
+        return [*self.inside(side), os.path.join(self._bin, "tools/uroce"), "run", *options, "--"]
+
+    def mac(self, side):
+        """The MAC address of the host's interface."""
+        shown = subprocess.run([*self.inside(side), "ip", "-j", "link", "show", INTERFACE],
+                               check=True, capture_output=True, text=True).stdout
+        return json.loads(shown)[0]["address"]
 
     def _ip(self, side, command):
         subprocess.run([*self.inside(side), "ip", *command.split()], check=True)

@@ -3,6 +3,7 @@
 
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -131,14 +132,26 @@ void DpdkPort::DropTransmit() {
 
 bool DpdkPort::BeginSleep() {
   if (InForkedChild()) return true;
+  if (wait_ && !WatchSocket(true)) return false;
   const bool idle = received_next_ == received_count_ && !ReceiveBurst();
   return idle && transmit_count_ == 0 && !kick_due_;
+}
+
+// Only of a sleeper, as the kernel's work for it is a tenth of a frame's way through it.
+bool DpdkPort::WatchSocket(bool watched) {
+  if (socket_watched_ == watched) return true;
+  epoll_event event{.events = EPOLLIN, .data = {}};
+  const int operation = watched ? EPOLL_CTL_ADD : EPOLL_CTL_DEL;
+  if (epoll_ctl(wait_.get(), operation, device_->packet_socket(), &event) != 0) return false;
+  socket_watched_ = watched;
+  return true;
 }
 
 // The frames that woke us stay readable until they are received. An error (the interface went down)
 // would stay readable for ever: asking for it clears it.
 void DpdkPort::EndSleep() {
   if (!wait_ || InForkedChild()) return;
+  WatchSocket(false);
   int error = 0;
   socklen_t error_bytes = sizeof error;
   getsockopt(device_->packet_socket(), SOL_SOCKET, SO_ERROR, &error, &error_bytes);

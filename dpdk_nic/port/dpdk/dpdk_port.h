@@ -71,6 +71,7 @@ class DpdkPort final : public PacketPort {
   void DropTransmit();
   rte_mbuf* AllocateFrame();
   void KickKernel();
+  bool WatchSocket(bool watched);
   uint16_t DeviceReceive();
   uint16_t DeviceTransmit();
 
@@ -80,6 +81,7 @@ class DpdkPort final : public PacketPort {
   std::unique_ptr<MemifListener> memif_listener_;  // memif servers only
   std::unique_ptr<MemifLink> memif_;               // memif only
   UniqueFd wait_;                                  // an epoll set; where interface_ is
+  bool socket_watched_ = false;                    // the frames' socket is in wait_
   transport::MacAddress mac_{};
   uint32_t mtu_bytes_ = 0;
   Devargs::Driver driver_ = Devargs::Driver::kNull;

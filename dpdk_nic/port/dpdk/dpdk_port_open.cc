@@ -224,16 +224,13 @@ bool DpdkPort::OpenDevice(const Devargs& devargs, uint32_t wished_mtu_bytes, std
   return true;
 }
 
-// Two things wake a sleeper: frames, and a carrier that comes or goes.
+// Two things wake a sleeper: frames (BeginSleep), and a carrier that comes or goes.
 bool DpdkPort::PrepareWaiting(std::string* error) {
   wait_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
-  for (const int fd : {device_->packet_socket(), interface_->news_fd()}) {
-    epoll_event event{.events = EPOLLIN, .data = {}};
-    if (epoll_ctl(wait_.get(), EPOLL_CTL_ADD, fd, &event) == 0) continue;
-    *error = std::string("nothing can be waited for: ") + strerror(errno);
-    return false;
-  }
-  return true;
+  epoll_event event{.events = EPOLLIN, .data = {}};
+  if (epoll_ctl(wait_.get(), EPOLL_CTL_ADD, interface_->news_fd(), &event) == 0) return true;
+  *error = std::string("nothing can be waited for: ") + strerror(errno);
+  return false;
 }
 
 DpdkPort::~DpdkPort() {
