@@ -31,9 +31,6 @@ constexpr int kLoopbackBurst = 64;
 // thread that makes few of them may be driving all the same.
 constexpr int kWorkOfAPass = 4;
 
-// After the last flush. Some system calls long.
-constexpr Duration kLongestWaitForOthers = transport::Microseconds(20);
-
 // What a uroced that works does not exceed. When it is over, it will hear of it some time.
 constexpr Duration kReleaseTimeout = transport::Milliseconds(1'000);
 
@@ -92,19 +89,18 @@ int Engine::RunOnce(Time now, Driver driver) {
   // Held answers count as work: the helper makes another pass at once.
   const bool holds = driver == Driver::kHelper && answer_hold_.Holds(now, received);
   const int sent = holds ? 1 : TransmitBurst(now);
-  Flush(now, sent != 0 ? now : kNever);
+  flush_plan_.AfterPass(now, driver == Driver::kApplication, received != 0, sent != 0);
+  Flush(now);
   EndPass();
   return received + due + sent;
 }
 
 // Frames wait for others only while an application makes passes all the time: one flushes.
-void Engine::Flush(Time now, Time limit) {
-  flush_by_ = std::min(flush_by_, limit);
-  const bool may_wait = now < flush_by_ && notes_.helper_stands_by();
+void Engine::Flush(Time now) {
+  const bool may_wait = !flush_plan_.IsDue(now) && notes_.helper_stands_by();
   if (may_wait) return port_->FlushSoon();
   port_->Flush();
-  flush_by_ = kNever;
-  flushed_at_ = now;
+  flush_plan_.AfterFlush(now);
 }
 
 int Engine::ReceiveBurst(Time now) {
@@ -305,12 +301,11 @@ void Engine::FinishVerb() {
     now = clock_.Now();
     sent += TransmitBurst(now);
   }
-  // While answers are awaited others will come to go with these. A message that is alone goes at
-  // once.
   const bool awaits_answers = std::exchange(verb_awaits_answers_, false);
   if (sent != 0) {
     notes_.CountApplicationWork(sent);
-    Flush(now, awaits_answers ? flushed_at_ + kLongestWaitForOthers : now);
+    flush_plan_.AfterVerb(now, awaits_answers);
+    Flush(now);
   }
   EndPass();
   UnlockAndWakeHelper();

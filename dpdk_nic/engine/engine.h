@@ -13,6 +13,7 @@
 #include "dpdk_nic/engine/engine_lock.h"
 #include "dpdk_nic/engine/engine_options.h"
 #include "dpdk_nic/engine/event_count.h"
+#include "dpdk_nic/engine/flush_plan.h"
 #include "dpdk_nic/engine/progress_mode.h"
 #include "dpdk_nic/engine/published_state.h"
 #include "dpdk_nic/engine/sleep_plan.h"
@@ -153,8 +154,8 @@ class Engine {
       UROCE_REQUIRES(lock_);
   void ResolveForManagement(transport::Time now) UROCE_REQUIRES(lock_);
   void UpdateManagement(transport::Time now) UROCE_REQUIRES(lock_);
-  // Ends a pass or a verb; what was sent may wait for others until `limit`.
-  void Flush(transport::Time now, transport::Time limit) UROCE_REQUIRES(lock_);
+  // Ends a pass or a verb; what was sent may wait for others (flush_plan_).
+  void Flush(transport::Time now) UROCE_REQUIRES(lock_);
   int RunDeadlines(transport::Time now) UROCE_REQUIRES(lock_);
   int TransmitBurst(transport::Time now) UROCE_REQUIRES(lock_);
   int TransmitToPort(transport::Time now) UROCE_REQUIRES(lock_);
@@ -202,8 +203,7 @@ class Engine {
   bool port_active_ UROCE_GUARDED_BY(lock_);              // what the endpoint was told last
   bool port_failed_ UROCE_GUARDED_BY(lock_) = false;      // the endpoint was told
   transport::Time sent_at_once_ UROCE_GUARDED_BY(lock_);  // the last frame in this verb; 0: none
-  transport::Time flushed_at_ UROCE_GUARDED_BY(lock_);
-  transport::Time flush_by_ UROCE_GUARDED_BY(lock_) = transport::kNever;  // frames wait for others
+  FlushPlan flush_plan_ UROCE_GUARDED_BY(lock_);
   bool verb_awaits_answers_ UROCE_GUARDED_BY(lock_) = false;  // to what earlier ones sent
   bool tapped_ UROCE_GUARDED_BY(lock_) = false;               // frames since FrameTap::EndBurst
   bool has_news_ UROCE_GUARDED_BY(lock_) = false;             // for those that wait for answers

@@ -23,7 +23,8 @@ void ReceiveBatch::PrepareHeader(size_t index) {
 int ReceiveBatch::Receive(int fd) {
   for (size_t i = 0; i < count_; ++i) PrepareHeader(i);
   count_ = next_ = 0;
-  const int received = recvmmsg(fd, headers_.data(), kMessages, MSG_DONTWAIT, nullptr);
+  const int received = recvmmsg(fd, headers_.data(), most_, MSG_DONTWAIT, nullptr);
+  most_ = received > 0 ? kMessages : 1;
   if (received > 0) count_ = static_cast<size_t>(received);
   return received;
 }

@@ -21,7 +21,8 @@ class ReceiveBatch {
 
   ReceiveBatch();
 
-  // Receives without waiting; returns how many messages there are, or -1 with errno.
+  // Receives without waiting; returns how many messages there are, or -1 with errno. Where there
+  // was nothing before it asks for one message, as looking for more would hold up the only one.
   int Receive(int fd);
 
   struct Message {
@@ -46,6 +47,7 @@ class ReceiveBatch {
 
   std::unique_ptr<Slot[]> slots_;
   std::array<mmsghdr, kMessages> headers_{};
+  unsigned most_ = 1;  // to ask for
   size_t count_ = 0;
   size_t next_ = 0;
 };

@@ -22,8 +22,6 @@ using transport::Gid;
 constexpr uint32_t kUsefulMtuBytes = transport::kMaxFrameBytes - transport::EthernetHeader::kBytes;
 // How often the sockets that had nothing lately are looked at, while the busy one is polled.
 constexpr uint32_t kReceivesBetweenOthers = 8;
-// Messages without a single frame that one call drops before it says that there is none now.
-constexpr int kMaxBatchesPerReceive = 4;
 constexpr int kMaxErrorsPerLook = 16;
 // How many errors a frame may meet that are about others.
 constexpr int kMaxRetries = 8;
@@ -111,6 +109,7 @@ bool UdpPort::AddReceiver(UdpSocket socket) {
 void UdpPort::DropReceivers() {
   frames_ = {};
   batch_.Clear();
+  has_just_received_ = false;
   busy_socket_ = 0;
   for (const UdpSocket& socket : receivers_) {
     // Not left to close(): a child between fork and exec may hold the descriptor a little longer.
@@ -132,7 +131,7 @@ std::optional<Error> UdpPort::ChooseMtu(uint32_t wished_mtu_bytes) {
 
 PacketPort::ReceivedFrame UdpPort::Receive() {
   if (is_blocked_) Transmit();
-  for (int batches = 0; batches < kMaxBatchesPerReceive;) {
+  while (true) {
     if (const auto frame = frames_.Next(&peers_, &drops_); !frame.bytes.empty()) {
       return {.bytes = frame.bytes, .icrc_check = frame.icrc_check};
     }
@@ -144,11 +143,10 @@ PacketPort::ReceivedFrame UdpPort::Receive() {
       if (IsToBeDropped(info)) continue;
       const auto mac = MulticastMac(info.destination).value_or(mac_);
       frames_ = DatagramFrames(message.bytes, info, mac);
-    } else if (++batches; !ReceiveAny()) {
-      break;
+    } else if (!ReceiveAny()) {
+      return {};
     }
   }
-  return {};
 }
 
 // Nothing of ours comes by the network, but what the kernel returns of what we sent to a group.
@@ -167,7 +165,9 @@ bool UdpPort::ReceiveAny() {
   const size_t count = receiver_count();
   if (count == 0) return false;
   busy_socket_ %= count;  // some may have gone
-  if (ReceiveFrom(busy_socket_)) return true;
+  // What has come goes on at once: what may have come behind it is looked for after that.
+  const bool has_just_received = std::exchange(has_just_received_, false);
+  if (!has_just_received && ReceiveFrom(busy_socket_)) return true;
   const bool look_at_others = ++empty_receives_ % kReceivesBetweenOthers == 0;
   for (size_t i = 1; look_at_others && i < count; ++i) {
     const size_t other = (busy_socket_ + i) % count;
@@ -181,7 +181,8 @@ bool UdpPort::ReceiveAny() {
 // An error is one that the network told of; TakeErrors has it, too.
 bool UdpPort::ReceiveFrom(size_t socket) {
   batch_address_ = receiver(socket).gid();
-  return batch_.Receive(receiver(socket).fd()) > 0;
+  has_just_received_ = batch_.Receive(receiver(socket).fd()) > 0;
+  return has_just_received_;
 }
 
 transport::FrameRoom UdpPort::AcquireTransmit(transport::Route /*route*/) {

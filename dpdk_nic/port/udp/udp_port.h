@@ -155,6 +155,7 @@ class UdpPort final : public PacketPort {
   PeerIdentifications peers_;
   transport::Gid batch_address_;  // that the socket is bound to which it came from
   size_t busy_socket_ = 0;        // had frames last
+  bool has_just_received_ = false;
   uint32_t empty_receives_ = 0;
 
   Notice notice_;
