@@ -106,13 +106,14 @@ class FabricPortTest : public ::testing::Test {
   struct Taken {
     int value = -1;  // none
     Route from = Route::kWire;
+    transport::IcrcCheck icrc_check = transport::IcrcCheck::kWaived;
     bool operator==(const Taken&) const = default;
   };
   // The first byte of the next frame, if a pass finds one.
   static Taken TakeAtOnce(FabricPort& port) {
     const PacketPort::ReceivedFrame frame = port.Receive();
     if (frame.bytes.empty()) return {};
-    const Taken taken = {frame.bytes[0], frame.from};
+    const Taken taken = {frame.bytes[0], frame.from, frame.icrc_check};
     port.ReleaseReceived();
     return taken;
   }

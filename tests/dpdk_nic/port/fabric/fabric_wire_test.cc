@@ -120,7 +120,7 @@ TEST_F(FabricWireTest, UplinkIsMadeWhenTheWireIsNeeded) {
   EXPECT_EQ(port->AcquireTransmit(Route::kWire).icrc, transport::IcrcUse::kCarried);
   uplink->Acquire()[0] = 2;
   uplink->Commit(62);
-  EXPECT_EQ(Take(*port), (Taken{2, Route::kWire}));
+  EXPECT_EQ(Take(*port), (Taken{2, Route::kWire, transport::IcrcCheck::kNeeded}));
 }
 
 TEST_F(FabricWireTest, PathAcrossTheWireIsDeclaredAndForgotten) {
