@@ -10,31 +10,35 @@
 namespace uroce::nic {
 
 // Hashes of numbers that processes choose, under a key that they do not know, so that no process
-// can fill a bucket on purpose.
+// can fill a bucket on purpose: SipHash-2-4 (Aumasson and Bernstein, 2012).
 class KeyedHash {
  public:
+  using Key = std::array<uint64_t, 2>;
+
   // With a key of its own.
   KeyedHash();
+  explicit KeyedHash(const Key& key) : key_(key) {}
 
-  size_t operator()(const transport::Gid& gid) const {
-    uint64_t high, low;
-    std::memcpy(&high, gid.bytes.data(), sizeof high);
-    std::memcpy(&low, gid.bytes.data() + sizeof high, sizeof low);
-    return Mix(Mix(high ^ key_[0], low ^ key_[1]), key_[2]);
-  }
-  size_t operator()(uint64_t value) const { return Mix(Mix(value ^ key_[0], key_[1]), key_[2]); }
+  // Of the 8 bytes of the number, the lowest first.
+  size_t operator()(uint64_t value) const { return Hash(std::array{value}); }
+  // Of its 16 bytes.
+  size_t operator()(const transport::Gid& gid) const { return Hash(WordsOf(gid)); }
   size_t operator()(const transport::Gid& gid, transport::Qpn qpn) const {
-    return Mix((*this)(gid) ^ qpn.value, key_[3]);
+    const auto words = WordsOf(gid);
+    return Hash(std::array{words[0], words[1], uint64_t{qpn.value}});
   }
 
  private:
-  // Both halves of the product of all 64 bits: every bit of the result depends on every bit before.
-  static uint64_t Mix(uint64_t a, uint64_t b) {
-    const auto product = static_cast<unsigned __int128>(a) * b;
-    return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+  static std::array<uint64_t, 2> WordsOf(const transport::Gid& gid) {
+    std::array<uint64_t, 2> words;
+    std::memcpy(words.data(), gid.bytes.data(), sizeof words);
+    return words;
   }
 
-  std::array<uint64_t, 4> key_;
+  template <size_t kWords>
+  uint64_t Hash(const std::array<uint64_t, kWords>& words) const;
+
+  Key key_;
 };
 
 }  // namespace uroce::nic
