@@ -14,6 +14,7 @@ class AccessFlags {
   static constexpr uint32_t kRemoteAtomic = 1 << 3;
   static constexpr uint32_t kWindowBind = 1 << 4;
   static constexpr uint32_t kZeroBased = 1 << 5;
+  static constexpr uint32_t kFlushGlobal = 1 << 8;
 
   constexpr AccessFlags() = default;
   constexpr explicit AccessFlags(uint32_t bits) : bits_(bits) {}

@@ -35,6 +35,8 @@ enum class CompletionOpcode : uint8_t {
   kFetchAndAdd = 4,
   kBindWindow = 5,
   kLocalInvalidate = 6,
+  kFlush = 8,
+  kAtomicWrite = 9,
   kReceive = 128,
   kReceiveRdmaWithImmediate = 129,
 };
@@ -50,7 +52,7 @@ enum class VendorError : uint16_t {
   kNakRemoteOperation = 6,
   kLocalKeyInvalid = 7,   // an SGE's lkey, range or access is wrong
   kReceiveTooSmall = 8,   // the message is longer than the receive request
-  kNoReadCredits = 10,    // READ or atomic on a QP whose max_rd_atomic is 0
+  kNoReadCredits = 10,    // READ, atomic or FLUSH on a QP whose max_rd_atomic is 0
   kWindowBind = 11,       // region, range, access or key do not permit the binding
   kInvalidateKey = 12,    // the key to invalidate is not ours, or not a bound window's
   kFlushedByError = 13,   // the QP went to ERR because of another request

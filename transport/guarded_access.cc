@@ -175,6 +175,13 @@ gone:
   return false;
 }
 
+bool GuardedStore(uint64_t* to, uint64_t value) {
+  asm volatile goto(UROCE_GUARDED("movq %1, (%0)") : : "r"(to), "r"(value) : "memory" : gone);
+  return true;
+gone:
+  return false;
+}
+
 bool GuardedFetchAdd(uint64_t* target, uint64_t addend, uint64_t* original) {
   uint64_t number = addend;
   asm volatile goto(UROCE_GUARDED("lock xaddq %0, (%1)")

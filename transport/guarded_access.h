@@ -18,6 +18,9 @@ namespace uroce::transport {
 // Stores one byte after everything that the thread stored before.
 [[nodiscard]] bool GuardedStore(uint8_t* to, uint8_t value);
 
+// Stores a naturally aligned number at once, after everything that the thread stored before.
+[[nodiscard]] bool GuardedStore(uint64_t* to, uint64_t value);
+
 // Atomic operations on a naturally aligned number. `*original` is what was there before.
 [[nodiscard]] bool GuardedFetchAdd(uint64_t* target, uint64_t addend, uint64_t* original);
 [[nodiscard]] bool GuardedCompareSwap(uint64_t* target, uint64_t compare, uint64_t swap,

@@ -6,6 +6,7 @@
 #include "transport/access.h"
 #include "transport/address.h"
 #include "transport/ids.h"
+#include "transport/placement.h"
 
 namespace uroce::transport {
 
@@ -29,12 +30,19 @@ enum class SendOpcode : uint8_t {
   kLocalInvalidate = 7,
   kBindWindow = 8,
   kSendWithInvalidate = 9,
+  kFlush = 14,
+  kAtomicWrite = 15,
 };
 
 constexpr bool IsAtomic(SendOpcode op) {
   return op == SendOpcode::kCompareAndSwap || op == SendOpcode::kFetchAndAdd;
 }
-constexpr bool IsReadOrAtomic(SendOpcode op) { return op == SendOpcode::kRdmaRead || IsAtomic(op); }
+// What comes back is put into memory.
+constexpr bool ReturnsData(SendOpcode op) { return op == SendOpcode::kRdmaRead || IsAtomic(op); }
+// Answered by a response of its own, not by an ACK: it takes one of max_rd_atomic.
+constexpr bool HasOwnResponse(SendOpcode op) {
+  return ReturnsData(op) || op == SendOpcode::kFlush || op == SendOpcode::kAtomicWrite;
+}
 constexpr bool IsSend(SendOpcode op) {
   return op == SendOpcode::kSend || op == SendOpcode::kSendWithImmediate ||
          op == SendOpcode::kSendWithInvalidate;
@@ -77,13 +85,16 @@ struct SendOperands {
   uint64_t swap = 0;            // host byte order
   Qpn remote_qpn;               // datagrams
   uint32_t remote_qkey = 0;     // datagrams; with the high bit set the QP's own is sent instead
-  WindowBinding window;         // kBindWindow
+  uint32_t flush_length = 0;    // kFlush of a range: bytes from remote_address on
+  uint8_t placement = 0;        // kFlush: bits of Placement, at least one
+  Selectivity selectivity = Selectivity::kRange;  // kFlush
+  WindowBinding window;                           // kBindWindow
 };
 
 struct SendWorkRequest : SendOperation, SendOperands {
   uint64_t wr_id = 0;
-  uint64_t remote_address = 0;  // RDMA and atomics
-  RKey rkey;                    // RDMA and atomics: the peer's; bind: the window's new key
+  uint64_t remote_address = 0;  // RDMA, atomics, FLUSH
+  RKey rkey;                    // the same: the peer's; bind: the window's new key
   // With `inline_data` the bytes at sges[i].address are copied before the call returns and the
   // keys are ignored.
   bool inline_data = false;

@@ -12,7 +12,7 @@ namespace {
 
 using A = AccessFlags;
 
-constexpr uint32_t kRemote = A::kRemoteWrite | A::kRemoteRead | A::kRemoteAtomic;
+constexpr uint32_t kRemote = A::kRemoteWrite | A::kRemoteRead | A::kRemoteAtomic | A::kFlushGlobal;
 
 constexpr struct {
   PdId pd;
@@ -130,11 +130,16 @@ bool FuzzMemory::Invalidate(RKey key, Qpn qpn) {
   return true;
 }
 
+bool FuzzMemory::Permits(PdId pd, Qpn qpn, RKey key, uint32_t wanted) {
+  const Grant* grant = Find(key.value);
+  if (grant == nullptr || grant->pd != pd || (grant->access & wanted) != wanted) return false;
+  return !grant->only_for || *grant->only_for == qpn;
+}
+
 uint8_t* FuzzMemory::Remote(PdId pd, Qpn qpn, RKey key, uint64_t address, uint64_t length,
                             uint32_t wanted) {
+  if (!Permits(pd, qpn, key, wanted)) return nullptr;
   const Grant* grant = Find(key.value);
-  if (grant == nullptr || grant->pd != pd || (grant->access & wanted) != wanted) return nullptr;
-  if (grant->only_for && *grant->only_for != qpn) return nullptr;
   const uint64_t offset = address - grant->iova;
   if (offset > grant->length || length > grant->length - offset) return nullptr;
   return grant->bytes + offset;

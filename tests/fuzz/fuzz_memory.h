@@ -57,6 +57,8 @@ class FuzzMemory {
 
   // Where an access lands that should be permitted; nullptr if it should not be.
   uint8_t* Remote(PdId pd, Qpn qpn, RKey key, uint64_t address, uint64_t length, uint32_t wanted);
+  // Whether the peer should be permitted it for the whole of what the key names.
+  bool Permits(PdId pd, Qpn qpn, RKey key, uint32_t wanted);
   uint8_t* Local(PdId pd, LKey key, uint64_t address, uint64_t length, uint32_t wanted);
 
   // `to` lies in a region: what was written there.

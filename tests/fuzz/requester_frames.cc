@@ -12,6 +12,8 @@ Operation OperationOf(SendOpcode opcode) {
   if (IsSend(opcode)) return Operation::kSend;
   if (IsWrite(opcode)) return Operation::kWrite;
   return opcode == SendOpcode::kRdmaRead         ? Operation::kReadRequest
+         : opcode == SendOpcode::kFlush          ? Operation::kFlush
+         : opcode == SendOpcode::kAtomicWrite    ? Operation::kAtomicWrite
          : opcode == SendOpcode::kCompareAndSwap ? Operation::kCompareAndSwap
                                                  : Operation::kFetchAndAdd;
 }
@@ -61,7 +63,7 @@ void RequesterModel::RequireAllowed(Time now, const Request& request, const Pack
   UROCE_REQUIRE(Outstanding(packet.psn) < static_cast<int32_t>(kMaxPacketsInFlight));
 
   const auto is_waiting = [this](const Request& r) {
-    return r.is_read_or_atomic() && r.started && r.end_psn().IsAfter(unacked_psn_);
+    return r.has_own_response() && r.started && r.end_psn().IsAfter(unacked_psn_);
   };
   UROCE_REQUIRE(std::ranges::count_if(requests_, is_waiting) <= connection_.max_read_atomic);
   if (!request.parameters.fence) return;
@@ -85,6 +87,9 @@ void RequesterModel::CheckFrame(const Request& request, const Packet& packet) co
     UROCE_REQUIRE(packet.atomic.rkey == asked.rkey);
     UROCE_REQUIRE(packet.atomic.swap_or_add == (swaps ? asked.swap : asked.compare_or_add));
     UROCE_REQUIRE(packet.atomic.compare == (swaps ? asked.compare_or_add : 0));
+  } else if (asked.opcode == SendOpcode::kFlush) {
+    UROCE_REQUIRE(packet.feth == (Feth{asked.placement, asked.selectivity}));
+    UROCE_REQUIRE(packet.reth == (Reth{asked.remote_address, asked.rkey, asked.flush_length}));
   } else {
     CheckData(request, offset, packet);
   }

@@ -48,7 +48,7 @@ void RequesterModel::OnPosted(const SendWorkRequest& request) {
   Request& posted = requests_.emplace_back();
   posted.parameters = request;
   posted.sges.assign(request.sges.begin(), request.sges.end());
-  if (!posted.is_local()) {
+  if (posted.has_data()) {
     for (const ScatterGatherEntry& sge : request.sges) posted.length += sge.length;
   }
   if (!request.inline_data) return;
@@ -68,16 +68,17 @@ const RequesterModel::Request* RequesterModel::Find(Psn psn) const {
 }
 
 size_t RequesterModel::ReadBytes(const Request& request, Psn psn) const {
+  if (request.parameters.opcode != SendOpcode::kRdmaRead) return 0;
   const uint64_t offset = uint64_t{mtu_bytes()} * psn.DistanceFrom(request.first_psn);
   return std::min<uint64_t>(request.length - offset, mtu_bytes());
 }
 
-// A READ or atomic that has to be answered before what has this PSN, and is not.
+// What has a response of its own, has to be answered before what has this PSN, and is not.
 const RequesterModel::Request* RequesterModel::FirstReadBefore(Psn psn) const {
   for (Psn at = unacked_psn_; at.IsBefore(psn);) {
     const Request* request = Find(at);
     UROCE_REQUIRE(request != nullptr);
-    if (request->is_read_or_atomic()) return request;
+    if (request->has_own_response()) return request;
     at = request->end_psn();
   }
   return nullptr;
@@ -113,7 +114,8 @@ DropReason RequesterModel::Expect(const Packet& packet) const {
   const SendOpcode asked = request->parameters.opcode;
   const bool ends = packet.psn + 1 == request->end_psn();  // READs here are of one request each
   const bool fits = packet.opcode.operation == Operation::kReadResponse
-                        ? asked == SendOpcode::kRdmaRead && packet.opcode.EndsMessage() == ends &&
+                        ? HasOwnResponse(asked) && !IsAtomic(asked) &&
+                              packet.opcode.EndsMessage() == ends &&
                               packet.payload.size() == ReadBytes(*request, packet.psn)
                         : IsAtomic(asked);
   return fits ? DropReason::kNone : DropReason::kMalformedResponse;
@@ -262,8 +264,8 @@ void RequesterModel::CheckFailure(const Completion& completion) const {
       UROCE_REQUIRE(rnr_naks_ > connection_.rnr_retry);
       return;
     case CompletionStatus::kLocalQpOperationError:
-      UROCE_REQUIRE(request.is_read_or_atomic() ? connection_.max_read_atomic == 0
-                                                : request.is_local());
+      UROCE_REQUIRE(request.has_own_response() ? connection_.max_read_atomic == 0
+                                               : request.is_local());
       return;
     case CompletionStatus::kMemoryManagementError:
       UROCE_REQUIRE(request.is_local());

@@ -36,8 +36,9 @@ class RequesterModel {
     uint32_t psns = 0;  // 0 for a local operation
 
     Psn end_psn() const { return first_psn + psns; }
-    bool is_read_or_atomic() const { return IsReadOrAtomic(parameters.opcode); }
+    bool has_own_response() const { return HasOwnResponse(parameters.opcode); }
     bool is_local() const { return IsLocal(parameters.opcode); }
+    bool has_data() const { return !is_local() && parameters.opcode != SendOpcode::kFlush; }
   };
 
   // The request was accepted.
@@ -59,7 +60,7 @@ class RequesterModel {
   Psn sent_psn() const { return sent_psn_; }
   // What the PSN was used for; nullptr if it is not outstanding.
   const Request* Find(Psn psn) const;
-  // Bytes of response that the PSN of a READ should bring.
+  // Bytes that the READ response with this PSN should bring: of a FLUSH or an ATOMIC WRITE none.
   size_t ReadBytes(const Request& request, Psn psn) const;
   // Whether there is a request that has yet to complete. Of a local operation that is not signaled
   // nobody can tell.

@@ -135,19 +135,23 @@ void RequesterFuzz::PostSend(Record& record) {
   request.wr_id = next_wr_id_;
   request.opcode = static_cast<SendOpcode>(record.Below(11));  // the last one does not exist
   const uint8_t flags = record.Byte();
+  if (request.opcode > SendOpcode::kSendWithInvalidate && (flags & 0x80) != 0) {
+    request.opcode = (flags & 8) != 0 ? SendOpcode::kFlush : SendOpcode::kAtomicWrite;
+  }
   request.signaled = (flags & 1) != 0;
   request.fence = (flags & 6) == 6;
   request.solicited = (flags & 8) != 0;
   request.inline_data = (flags & 0x70) == 0x70;
 
   std::array<ScatterGatherEntry, kSendSges + 1> sges;
-  const uint32_t sge_count = IsAtomic(request.opcode) ? 1 : record.Below(kSendSges + 2);
+  const bool is_number = IsAtomic(request.opcode) || request.opcode == SendOpcode::kAtomicWrite;
+  const uint32_t sge_count = is_number ? 1 : record.Below(kSendSges + 2);
   for (ScatterGatherEntry& sge : std::span(sges).first(sge_count)) {
     const FuzzMemory::Grant& grant =
         memory_.grant(request.inline_data || record.Flag() ? 0 : record.Byte());
     sge = {grant.iova + record.Byte() * 8, uint32_t{record.Byte()} * 4, LKey{grant.key}};
   }
-  if (IsAtomic(request.opcode) && flags < 0xf0) sges[0].length = 8;
+  if (is_number && flags < 0xf0) sges[0].length = 8;
   // Inline data is read whoever registered it.
   if (request.inline_data) {
     for (ScatterGatherEntry& sge : sges) {
@@ -159,6 +163,9 @@ void RequesterFuzz::PostSend(Record& record) {
   request.remote_address = 0x1'0000 + flags;
   request.immediate = flags;
   request.swap = flags;
+  request.placement = flags >= 0xf0 ? flags : static_cast<uint8_t>(1 + flags % 3);
+  request.selectivity = static_cast<Selectivity>(flags >= 0xf0 ? flags % 4 : flags % 2);
+  request.flush_length = flags;
   request.compare_or_add = ~uint64_t{flags};
   RKey& window = windows_[record.Below(2)];
   request.rkey = request.invalidate_rkey = window;
@@ -199,14 +206,14 @@ void RequesterFuzz::AnswerHonestly(Record& record) {
   headers.aeth = {Syndrome(record.Byte() & 0x1f), record.Byte()};
   headers.opcode.operation = Operation::kAcknowledge;
   size_t bytes = 0;
-  if (request->parameters.opcode == SendOpcode::kRdmaRead) {
+  if (request->has_own_response() && !IsAtomic(request->parameters.opcode)) {
     headers.opcode.operation = Operation::kReadResponse;
     const bool first = psn == request->first_psn;
     const bool last = psn + 1 == request->end_psn();
     headers.opcode.position = first ? (last ? Position::kOnly : Position::kFirst)
                                     : (last ? Position::kLast : Position::kMiddle);
     bytes = model_->ReadBytes(*request, psn);
-  } else if (request->is_read_or_atomic()) {
+  } else if (request->has_own_response()) {
     headers.opcode.operation = Operation::kAtomicAcknowledge;
     headers.atomic_original = record.DoubleWord();
   }

@@ -98,7 +98,7 @@ DropReason ResponderModel::Judge(const Packet& packet) const {
   const Operation operation = packet.opcode.operation;
   if (!IsInSequence(packet)) return DropReason::kRefused;
   if (!is_queue_known_) return DropReason::kUnknownSrq;
-  if (!IsEnabled(operation) || !HasValidLength(packet)) return DropReason::kRefused;
+  if (!IsEnabled(packet) || !HasValidLength(packet)) return DropReason::kRefused;
   if (NeedsReceive(packet) && receives_->queue.empty()) return DropReason::kReceiverNotReady;
   if (operation == Operation::kSend) {
     return Fits(packet) ? DropReason::kNone : DropReason::kMessageTooLong;
@@ -107,7 +107,9 @@ DropReason ResponderModel::Judge(const Packet& packet) const {
       operation == Operation::kWrite ? IsWritePermitted(packet)
       : operation == Operation::kReadRequest
           ? IsReadPermitted(packet.reth) && packet.reth.dma_length <= kLongestMessage
-          : IsAtomicPermitted(packet.atomic);
+      : operation == Operation::kFlush       ? IsFlushPermitted(packet)
+      : operation == Operation::kAtomicWrite ? IsAtomicWritePermitted(packet)
+                                             : IsAtomicPermitted(packet.atomic);
   const bool has_resources =
       operation == Operation::kWrite || ReadsOutstanding() < qp_.Query().max_dest_read_atomic;
   return permitted && has_resources ? DropReason::kNone : DropReason::kRefused;
@@ -119,12 +121,15 @@ bool ResponderModel::IsInSequence(const Packet& packet) const {
   return message_ == packet.opcode.operation;
 }
 
-bool ResponderModel::IsEnabled(Operation operation) const {
-  switch (operation) {
+bool ResponderModel::IsEnabled(const Packet& packet) const {
+  switch (packet.opcode.operation) {
     case Operation::kSend:
       return true;
     case Operation::kWrite:
+    case Operation::kAtomicWrite:
       return Allows(A::kRemoteWrite);
+    case Operation::kFlush:  // of visibility alone
+      return Allows(A::kFlushGlobal) && packet.feth.placement == 1;
     case Operation::kReadRequest:
       return Allows(A::kRemoteRead);
     default:
@@ -175,6 +180,28 @@ bool ResponderModel::IsAtomicPermitted(const AtomicEth& atomic) const {
       Remote(remote_pd_, atomic.rkey, atomic.virtual_address, 8, A::kRemoteAtomic);
   return target != nullptr && atomic.virtual_address % 8 == 0 &&
          reinterpret_cast<uintptr_t>(target) % 8 == 0;
+}
+
+bool ResponderModel::IsAtomicWritePermitted(const Packet& packet) const {
+  const Reth& reth = packet.reth;
+  if (packet.payload.size() != 8 || reth.dma_length != 8) return false;
+  const uint8_t* target = Remote(remote_pd_, reth.rkey, reth.virtual_address, 8, A::kRemoteWrite);
+  return target != nullptr && reth.virtual_address % 8 == 0 &&
+         reinterpret_cast<uintptr_t>(target) % 8 == 0;
+}
+
+bool ResponderModel::IsFlushPermitted(const Packet& packet) const {
+  const Reth& reth = packet.reth;
+  if (reth.dma_length > kLongestMessage) return false;
+  switch (static_cast<int>(packet.feth.selectivity)) {
+    case 0:
+      return Remote(remote_pd_, reth.rkey, reth.virtual_address, reth.dma_length,
+                    A::kFlushGlobal) != nullptr;
+    case 1:
+      return memory_.Permits(remote_pd_, qp_.qpn(), reth.rkey, A::kFlushGlobal);
+    default:
+      return false;
+  }
 }
 
 uint32_t ResponderModel::ReadsOutstanding() const {

@@ -30,7 +30,7 @@ namespace {
 using A = AccessFlags;
 
 constexpr uint32_t kAllAccess =
-    A::kLocalWrite | A::kRemoteWrite | A::kRemoteRead | A::kRemoteAtomic;
+    A::kLocalWrite | A::kRemoteWrite | A::kRemoteRead | A::kRemoteAtomic | A::kFlushGlobal;
 constexpr size_t kQps = 3;
 constexpr size_t kXrcSrqs = 2;
 constexpr XrcDomainId kXrcDomain{1};
@@ -40,8 +40,8 @@ constexpr int kFramesATurn = 8;
 
 // One of the service, or of another.
 Opcode AnyOpcode(uint8_t choice, QpType type) {
-  const uint8_t operation = choice % 0x18;
-  const uint8_t code = choice >= 0xf0                          ? choice
+  const uint8_t operation = choice >= 0xf8 ? 0x1c | choice % 2 : choice % 0x18;  // FLUSH and so on
+  const uint8_t code = choice >= 0xf0 && choice < 0xf8         ? choice
                        : type == QpType::kUnreliableConnection ? 0x20 | operation % 12
                        : type == QpType::kUnreliableDatagram   ? 0x64 | operation % 2
                        : type == QpType::kXrcReceive           ? 0xa0 | operation
@@ -248,7 +248,8 @@ void ResponderFuzz::Modify(Record& record) {
   Subject& subject = AnySubject(record);
   QpAttributes attributes;
   attributes.state = record.Pick(kNext);
-  attributes.access = AccessFlags(record.Byte() & 0xf);
+  const uint32_t access = record.Byte();
+  attributes.access = AccessFlags((access & 0xf) | (access & 0x10) << 4);  // kFlushGlobal
   const bool changes_access = record.Flag();
   const uint32_t mask = changes_access ? M::kAccessFlags : M::kState;
   if (subject.qp->Modify(attributes, mask) != Status::kOk || changes_access) return;
@@ -290,6 +291,8 @@ TransportHeaders ResponderFuzz::Headers(Record& record, const Subject& subject) 
   // Of the region that is longer than any message all lengths can be asked for.
   const uint32_t length = grant.length > bits ? bits : (bits >> 16) % 1'500;
   headers.reth = {address, rkey, length};
+  headers.feth = {static_cast<uint8_t>(flags >= 0xf0 ? flags & 3 : Placement::kGlobal),
+                  static_cast<Selectivity>(flags >> 2 & (flags >= 0xf0 ? 3 : 1))};
   headers.atomic = {address & (flags == 0xfd ? ~0ull : ~7ull), rkey, flags, record.Byte()};
   headers.invalidate_rkey = rkey;
   constexpr uint8_t kUnknownQueue = 0x1c;
@@ -303,6 +306,7 @@ size_t ResponderFuzz::PayloadBytes(Record& record, const Subject& subject, const
   const uint32_t mtu = Bytes(subject.connection.mtu);
   if (!opcode.HasPayload()) return 0;
   const uint8_t choice = record.Byte();
+  if (opcode.operation == Operation::kAtomicWrite && choice >= 16) return 8;
   if (choice < 16) return choice;
   if (choice < 32) return mtu + choice - 20;
   if (!opcode.EndsMessage()) return mtu;
@@ -319,6 +323,10 @@ void ResponderFuzz::Request(Record& record) {
   if (headers.opcode.position == Position::kOnly && (oddity & 1) == 0 &&
       headers.opcode.operation == Operation::kWrite) {
     headers.reth.dma_length = static_cast<uint32_t>(payload.size());
+  }
+  if (headers.opcode.operation == Operation::kAtomicWrite && (oddity & 0xf0) != 0) {
+    headers.reth.dma_length = 8;
+    headers.reth.virtual_address &= ~7ull;
   }
   auto frame = FrameFrom(oddity == 0xff ? kUnknownPeerGid : kPeerGid, headers, payload);
   if (oddity >= 0xf0 && oddity < 0xfe) {

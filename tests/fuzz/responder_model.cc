@@ -85,6 +85,10 @@ void ResponderModel::Execute(const Packet& packet) {
                            .msn = (msn_ + 1) & kMsnMask,
                            .read = packet.reth});
       break;
+    case Operation::kFlush:
+    case Operation::kAtomicWrite:
+      ExecutePlacement(packet);
+      break;
     default:
       ExecuteAtomic(packet);
   }
@@ -153,6 +157,16 @@ void ResponderModel::ExecuteWrite(const Packet& packet) {
                  packet.payload);
 }
 
+// A FLUSH or an ATOMIC WRITE.
+void ResponderModel::ExecutePlacement(const Packet& packet) {
+  if (packet.opcode.HasPayload()) {
+    const Reth& reth = packet.reth;
+    memory_.Expect(Remote(remote_pd_, reth.rkey, reth.virtual_address, 8, A::kRemoteWrite),
+                   packet.payload);
+  }
+  executed_.push_back({.is_original = true, .first_psn = packet.psn, .msn = (msn_ + 1) & kMsnMask});
+}
+
 void ResponderModel::ExecuteAtomic(const Packet& packet) {
   const AtomicEth& request = packet.atomic;
   uint8_t* target = Remote(remote_pd_, request.rkey, request.virtual_address, 8, A::kRemoteAtomic);
@@ -205,6 +219,8 @@ void ResponderModel::OnDuplicate(const Packet& packet) {
                          .packets = packets,
                          .msn = msn_,
                          .read = packet.reth});
+  } else if (operation == Operation::kFlush || operation == Operation::kAtomicWrite) {
+    executed_.push_back({.first_psn = packet.psn, .msn = msn_});
   } else if (packet.opcode.HasAtomicEth()) {
     // The newest with this PSN: there may be older ones, from 2^24 packets ago.
     const auto original = std::find_if(

@@ -70,7 +70,9 @@ class ResponderModel {
   uint64_t bytes_missing() const { return message_bytes_ - received_bytes_; }
 
  private:
-  struct Executed {  // a READ or atomic, original or asked for again
+  // What has a response of its own, original or asked for again. That of a FLUSH or an ATOMIC WRITE
+  // is as of a READ of no bytes.
+  struct Executed {
     bool is_atomic = false;
     bool is_original = false;
     PdId pd = kOurPd;
@@ -102,13 +104,15 @@ class ResponderModel {
   DropReason Judge(const Packet& packet) const;
   void TearMessage();
   bool IsInSequence(const Packet& packet) const;
-  bool IsEnabled(Operation operation) const;
+  bool IsEnabled(const Packet& packet) const;
   bool HasValidLength(const Packet& packet) const;
   bool NeedsReceive(const Packet& packet) const;
   bool Fits(const Packet& packet) const;
   bool IsWritePermitted(const Packet& packet) const;
   bool IsReadPermitted(const Reth& reth) const;
   bool IsAtomicPermitted(const AtomicEth& atomic) const;
+  bool IsAtomicWritePermitted(const Packet& packet) const;
+  bool IsFlushPermitted(const Packet& packet) const;
   uint32_t ReadsOutstanding() const;
 
   // responder_model.cc
@@ -116,6 +120,7 @@ class ResponderModel {
   bool ExecuteSend(const Packet& packet);
   bool Place(uint64_t offset, std::span<const uint8_t> bytes);
   void ExecuteWrite(const Packet& packet);
+  void ExecutePlacement(const Packet& packet);
   void ExecuteAtomic(const Packet& packet);
   void Take();
   void Finish(const Packet& packet);
@@ -133,7 +138,7 @@ class ResponderModel {
   bool is_queue_known_ = true;  // the packet names one, and that of its message
   Psn expected_psn_;
   uint32_t msn_ = 0;
-  // What an ACK names: the last packet of a SEND or WRITE, never a READ or atomic.
+  // What an ACK names: the last packet of a SEND or WRITE.
   Psn ack_psn_;
   uint32_t ack_msn_ = 0;
 

@@ -120,7 +120,7 @@ QpAttributes VerbsHost::Sensible(Record& record, const QpSlot& slot, const Verbs
   QpAttributes a;
   a.port_num = 1;
   a.qkey = kQkey;
-  a.access = AccessFlags(A::kRemoteWrite | A::kRemoteRead | A::kRemoteAtomic);
+  a.access = AccessFlags(A::kRemoteWrite | A::kRemoteRead | A::kRemoteAtomic | A::kFlushGlobal);
   a.path_mtu = record.Flag() ? Mtu::k512 : Mtu::k256;
   a.destination_qpn = other.qp == nullptr ? Qpn{0x999} : other.qp->qpn();
   a.rq_psn = a.sq_psn = kFirstPsn;

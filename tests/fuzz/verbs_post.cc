@@ -33,6 +33,9 @@ void VerbsHost::PostSends(Record& record, const VerbsHost& peer) {
   SendWorkRequest request;
   request.opcode = static_cast<SendOpcode>(record.Below(11));
   const uint8_t flags = record.Byte();
+  if (request.opcode > SendOpcode::kSendWithInvalidate && (flags & 0x40) != 0) {
+    request.opcode = (flags & 0x80) != 0 ? SendOpcode::kFlush : SendOpcode::kAtomicWrite;
+  }
   request.signaled = (flags & 1) != 0;
   request.solicited = (flags & 2) != 0;
   request.fence = (flags & 4) != 0;
@@ -51,6 +54,9 @@ void VerbsHost::PostSends(Record& record, const VerbsHost& peer) {
   request.address = &group;
   RKey& window = windows_[record.Below(2)];
   request.invalidate_rkey = window;
+  request.placement = flags & 3;
+  request.selectivity = static_cast<Selectivity>(flags >> 2 & 1);
+  request.flush_length = flags;
   const std::vector<ScatterGatherEntry> sges = Sges(record, 3);
   request.sges = sges;
   if (request.opcode == SendOpcode::kBindWindow) {

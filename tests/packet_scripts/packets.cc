@@ -128,6 +128,21 @@ PacketSpec CompareSwap(Psn psn, uint64_t address, RKey rkey, uint64_t compare, u
   return spec;
 }
 
+PacketSpec AtomicWrite(Psn psn, uint64_t address, RKey rkey, uint64_t number) {
+  PacketSpec spec = Make(Operation::kAtomicWrite, Position::kOnly, psn);
+  spec.reth = {address, rkey, sizeof number};
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&number);
+  spec.payload.assign(bytes, bytes + sizeof number);
+  return spec;
+}
+
+PacketSpec Flush(Psn psn, uint64_t address, RKey rkey, uint32_t length) {
+  PacketSpec spec = Make(Operation::kFlush, Position::kOnly, psn);
+  spec.feth = {.placement = Placement::kGlobal};
+  spec.reth = {address, rkey, length};
+  return spec;
+}
+
 PacketSpec Ack(Psn psn) {
   return MakeAcknowledge(psn, Syndrome::Ack(Syndrome::kNoCreditInformation));
 }
@@ -155,8 +170,9 @@ std::vector<uint8_t> Pattern(size_t size, uint8_t salt) {
 }
 
 std::string Describe(const TransportHeaders& headers, size_t payload_bytes) {
-  static constexpr const char* kOperations[] = {"SEND", "WRITE",      "READ",     "READ response",
-                                                "ACK",  "ATOMIC ack", "CMP_SWAP", "FETCH_ADD"};
+  static constexpr const char* kOperations[] = {"SEND",  "WRITE",       "READ",     "READ response",
+                                                "ACK",   "ATOMIC ack",  "CMP_SWAP", "FETCH_ADD",
+                                                "FLUSH", "ATOMIC_WRITE"};
   static constexpr const char* kPositions[] = {"first", "middle", "last", "only"};
   static constexpr const char* kSuffixes[] = {"", " with immediate", " with invalidate"};
   static constexpr const char* kKinds[] = {"ACK", "RNR NAK", "reserved", "NAK"};
@@ -165,6 +181,10 @@ std::string Describe(const TransportHeaders& headers, size_t payload_bytes) {
   out << kOperations[static_cast<int>(opcode.operation)] << ' '
       << kPositions[static_cast<int>(opcode.position)] << kSuffixes[static_cast<int>(opcode.suffix)]
       << ", psn " << headers.psn.value();
+  if (opcode.HasFeth()) {
+    out << ", placement " << int{headers.feth.placement} << " selectivity "
+        << static_cast<int>(headers.feth.selectivity);
+  }
   if (opcode.HasReth()) {
     out << ", reth " << headers.reth.virtual_address << " key " << headers.reth.rkey.value
         << " length " << headers.reth.dma_length;

@@ -43,6 +43,9 @@ PacketSpec Write(Position position, Psn psn, uint64_t address = 0, RKey rkey = {
 PacketSpec Read(Psn psn, uint64_t address, RKey rkey, uint32_t dma_length);
 PacketSpec FetchAdd(Psn psn, uint64_t address, RKey rkey, uint64_t add);
 PacketSpec CompareSwap(Psn psn, uint64_t address, RKey rkey, uint64_t compare, uint64_t swap);
+PacketSpec AtomicWrite(Psn psn, uint64_t address, RKey rkey, uint64_t number);
+// Of a range, and to make it visible to all.
+PacketSpec Flush(Psn psn, uint64_t address, RKey rkey, uint32_t length);
 
 // Responses.
 PacketSpec Ack(Psn psn);

@@ -52,6 +52,7 @@ bool Matches(const PacketSpec& expected, const PacketSpec& actual) {
   if (!opcode.IsResponse() && expected.solicited != actual.solicited) return false;
   if (opcode.HasDeth() && expected.deth != actual.deth) return false;
   if (opcode.HasXrceth() && expected.xrceth != actual.xrceth) return false;
+  if (opcode.HasFeth() && expected.feth != actual.feth) return false;
   if (opcode.HasReth() && expected.reth != actual.reth) return false;
   if (opcode.HasAtomicEth() && expected.atomic != actual.atomic) return false;
   if (opcode.HasAtomicAckEth() && expected.atomic_original != actual.atomic_original) return false;

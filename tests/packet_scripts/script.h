@@ -57,7 +57,7 @@ class Script {
     bool signal_all = false;
     bool probes = false;  // after a silence, long before the ACK timeout
     AccessFlags qp_access{AccessFlags::kRemoteWrite | AccessFlags::kRemoteRead |
-                          AccessFlags::kRemoteAtomic};
+                          AccessFlags::kRemoteAtomic | AccessFlags::kFlushGlobal};
     QpState state = QpState::kReadyToSend;
     std::vector<uint16_t> pkeys{kDefaultPkey};  // of the port
     uint16_t pkey_index = 0;                    // of the queue pair

@@ -51,7 +51,7 @@ Script::Script(const Options& options)
     : options_(options), endpoint_(MakeConfig(&endpoint_, options)), memory_(kMemoryBytes) {
   const AccessFlags all(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
                         AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic |
-                        AccessFlags::kWindowBind);
+                        AccessFlags::kWindowBind | AccessFlags::kFlushGlobal);
   key_ = *endpoint_.memory().Register({kPd, kIova, memory_.data(), kMemoryBytes, all});
   cq_ = endpoint_.CreateCompletionQueue(options.cq_capacity, &cq_);
   peer_address_.destination_gid = kPeerGid;

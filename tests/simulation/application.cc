@@ -31,7 +31,7 @@ Application::Application(Context& context, Host& host, const Config& config, Sha
       exposed_(host.endpoint().memory(), Host::kPd, 2 * config.max_message_bytes + 512,
                AccessFlags(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
                            AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic |
-                           AccessFlags::kWindowBind),
+                           AccessFlags::kFlushGlobal | AccessFlags::kWindowBind),
                random_.Fork()),
       source_(host.endpoint().memory(), Host::kPd, 6 * config.max_message_bytes + 4'096,
               AccessFlags(), random_.Fork()),

@@ -143,6 +143,8 @@ class Application : public Process, public EventListener {
   bool DrawWrite(Draft& draft);
   bool DrawRead(Draft& draft);
   bool DrawAtomic(Draft& draft);
+  bool DrawAtomicWrite(Draft& draft);
+  bool DrawFlush(Draft& draft);
   bool DrawSharedAddition(Draft& draft);
   bool DrawWindowChange(Draft& draft);
   void DrawSync(Draft& draft);
@@ -153,6 +155,7 @@ class Application : public Process, public EventListener {
   // drafting.cc: how one is put together
   uint32_t DrawLength();
   std::optional<std::vector<uint8_t>> DrawSource(Draft& draft, uint32_t length);
+  std::optional<std::vector<uint8_t>> DrawOwnSource(Draft& draft, uint32_t length);
   bool DrawInline(Draft& draft, std::span<const uint8_t> bytes);
   std::optional<std::vector<uint8_t>> ReuseSink(Draft& draft);
   bool DrawSink(Draft& draft, std::span<const uint8_t> bytes);

@@ -11,8 +11,9 @@ std::string DescribeFrame(std::span<const uint8_t> frame) {
   if (reason != DropReason::kNone) {
     return Text(frame.size(), " bytes, dropped: ", Name(reason));
   }
-  static constexpr const char* kOperations[] = {"SEND", "WRITE",      "READ",     "READ_RESPONSE",
-                                                "ACK",  "ATOMIC_ACK", "CMP_SWAP", "FETCH_ADD"};
+  static constexpr const char* kOperations[] = {"SEND",  "WRITE",       "READ",     "READ_RESPONSE",
+                                                "ACK",   "ATOMIC_ACK",  "CMP_SWAP", "FETCH_ADD",
+                                                "FLUSH", "ATOMIC_WRITE"};
   static constexpr const char* kPositions[] = {"first", "middle", "last", "only"};
   static constexpr const char* kSuffixes[] = {"", "+imm", "+inv"};
   const Opcode& opcode = packet.opcode;

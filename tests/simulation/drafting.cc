@@ -43,6 +43,10 @@ std::optional<std::vector<uint8_t>> Application::DrawSource(Draft& draft, uint32
     auto bytes = ReuseSink(draft);
     if (bytes.has_value()) return bytes;
   }
+  return DrawOwnSource(draft, length);
+}
+
+std::optional<std::vector<uint8_t>> Application::DrawOwnSource(Draft& draft, uint32_t length) {
   std::vector<uint8_t> message(length);
   random_.Fill(message);
   draft.sent.length = length;

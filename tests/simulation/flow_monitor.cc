@@ -19,11 +19,13 @@ uint64_t Fingerprint(const Packet& packet, bool with_payload) {
   };
   for (const uint64_t word : std::initializer_list<uint64_t>{
            EncodeOpcode(packet.opcode), packet.solicited, packet.immediate,
-           packet.invalidate_rkey.value, packet.atomic.virtual_address, packet.atomic.rkey.value,
-           packet.atomic.swap_or_add, packet.atomic.compare, packet.payload.size()}) {
+           packet.invalidate_rkey.value, packet.feth.placement,
+           static_cast<uint64_t>(packet.feth.selectivity), packet.atomic.virtual_address,
+           packet.atomic.rkey.value, packet.atomic.swap_or_add, packet.atomic.compare,
+           packet.payload.size()}) {
     mix(word);
   }
-  if (packet.opcode.operation == Operation::kWrite) {
+  if (packet.opcode.operation != Operation::kReadRequest) {
     mix(packet.reth.virtual_address);
     mix(uint64_t{packet.reth.rkey.value} << 32 | packet.reth.dma_length);
   }
@@ -33,6 +35,16 @@ uint64_t Fingerprint(const Packet& packet, bool with_payload) {
     mix(word);
   }
   return hash;
+}
+
+bool HasOwnResponse(const Packet& request) {
+  switch (request.opcode.operation) {
+    case Operation::kSend:
+    case Operation::kWrite:
+      return false;
+    default:
+      return true;
+  }
 }
 
 bool TakesReceive(const Packet& request) {
@@ -106,7 +118,6 @@ void FlowMonitor::CheckOrder(const Packet& request, int64_t begin, int64_t end) 
 }
 
 void FlowMonitor::OnNewRequest(const Packet& request, int64_t begin, int64_t end) {
-  const bool is_read = request.opcode.operation == Operation::kReadRequest;
   // IBA 10.3.1.5: SQD finishes what was started.
   if (requester_.qp->state() == QpState::kSendQueueDrain && request.opcode.StartsMessage()) {
     verdict_->Fail("QP ", qpn(), " starts a message in SQD: psn ", request.psn.value());
@@ -119,7 +130,7 @@ void FlowMonitor::OnNewRequest(const Packet& request, int64_t begin, int64_t end
     receives_taken_ += TakesReceive(request) ? 1 : 0;
     messages_.push_back({end, TakesReceive(request)});
   }
-  if (!is_read && !request.opcode.HasAtomicEth()) return;
+  if (!HasOwnResponse(request)) return;
   reads_.push_back({begin, begin, end, request.reth});
   if (reads_.size() > requester_.max_read_atomic) {
     verdict_->Fail("QP ", qpn(), " has ", reads_.size(), " READs and atomics outstanding");

@@ -76,7 +76,7 @@ class FlowMonitor {
   const FlowTally& responders_tally() const { return responders_tally_; }
 
  private:
-  // A READ or atomic whose responses are awaited.
+  // A READ, or another request with a response of its own, whose responses are awaited.
   struct AwaitedRead {
     int64_t begin;
     int64_t next;  // the first packet not responded to

@@ -117,7 +117,7 @@ void Application::BecomeReadyToReceive() {
   Forbid(attributes, Mask::kState | Mask::kSqPsn);
   attributes.state = QpState::kInit;
   attributes.access = AccessFlags(AccessFlags::kRemoteWrite | AccessFlags::kRemoteRead |
-                                  AccessFlags::kRemoteAtomic);
+                                  AccessFlags::kRemoteAtomic | AccessFlags::kFlushGlobal);
   Modify(attributes, Mask::kState | Mask::kPkeyIndex | Mask::kPort | Mask::kAccessFlags);
   if (random_.Percent(70)) PostReceives();
 

@@ -10,7 +10,8 @@ namespace uroce::transport::simulation {
 namespace {
 
 constexpr AccessFlags kAllAccess(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
-                                 AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic);
+                                 AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic |
+                                 AccessFlags::kFlushGlobal);
 
 // A link is set up in ways that cannot fail.
 void Must(bool ok) {

@@ -101,19 +101,25 @@ RKey Application::BindForeignWindow(Application& owner) {
   return bound;
 }
 
-// A WRITE, READ or atomic that the peer has to refuse.
+// A request that the peer has to refuse.
 void Application::DrawAnyRemote(Draft& draft, uint64_t address, RKey rkey, uint32_t length) {
   draft.request.opcode =
-      random_.Pick({SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead, SendOpcode::kFetchAndAdd});
+      random_.Pick({SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead, SendOpcode::kFetchAndAdd,
+                    SendOpcode::kAtomicWrite, SendOpcode::kFlush});
   if (!reliable()) draft.request.opcode = SendOpcode::kRdmaWrite;
-  if (IsAtomic(draft.request.opcode)) {
-    length = 8;
-    address += config_.end.poison == Poison::kOutOfRange ? 8 : 0;
-  }
+  const SendOpcode opcode = draft.request.opcode;
   draft.request.remote_address = address;
   draft.request.rkey = rkey;
-  draft.sges.push_back(IsWrite(draft.request.opcode) ? source_.entry(0, length)
-                                                     : sink_.entry(0, length));
+  if (opcode == SendOpcode::kFlush) {
+    draft.request.placement = Placement::kGlobal;
+    draft.request.flush_length = length;
+    return;
+  }
+  if (IsAtomic(opcode) || opcode == SendOpcode::kAtomicWrite) {
+    length = 8;
+    draft.request.remote_address += config_.end.poison == Poison::kOutOfRange ? 8 : 0;
+  }
+  draft.sges.push_back(ReturnsData(opcode) ? sink_.entry(0, length) : source_.entry(0, length));
   draft.sent.length = length;
 }
 

@@ -142,8 +142,8 @@ bool Application::Draw(Draft& draft) {
   const EndScenario& end = config_.end;
   if (session_.poisoned && posted_ == end.poison_at) return DrawPoison(draft);
   const bool usual = end.one_kind != 0 && random_.Percent(80);
-  const uint64_t kind = usual ? end.one_kind : random_.Between(1, 8);
-  if (!reliable() && kind >= 5 && kind <= 7) return DrawWrite(draft);
+  const uint64_t kind = usual ? end.one_kind : random_.Between(1, 10);
+  if (!reliable() && ((kind >= 5 && kind <= 7) || kind >= 9)) return DrawWrite(draft);
   switch (kind) {
     case 1:
     case 2:
@@ -157,6 +157,10 @@ bool Application::Draw(Draft& draft) {
       return DrawAtomic(draft);
     case 7:
       return DrawSharedAddition(draft);
+    case 9:
+      return DrawAtomicWrite(draft);
+    case 10:
+      return DrawFlush(draft);
     default:
       return DrawWindowChange(draft);
   }
@@ -241,6 +245,35 @@ bool Application::DrawAtomic(Draft& draft) {
   Aim(draft, target);
   std::memcpy(bytes, &result, 8);
   ChangeRemote(draft, target.offset, bytes);
+  return true;
+}
+
+bool Application::DrawAtomicWrite(Draft& draft) {
+  draft.request.opcode = SendOpcode::kAtomicWrite;
+  const auto bytes = DrawOwnSource(draft, 8);
+  if (!bytes.has_value()) return false;
+  const Target target = DrawTarget(8, 8);
+  Aim(draft, target);
+  ChangeRemote(draft, target.offset, *bytes);
+  return true;
+}
+
+// Nothing that can be told from memory: it succeeds, once, in its turn. Windows do not permit it.
+bool Application::DrawFlush(Draft& draft) {
+  Arena& remote = peer_->exposed_;
+  SendWorkRequest& request = draft.request;
+  request.opcode = SendOpcode::kFlush;
+  request.placement = Placement::kGlobal;
+  request.rkey = remote.rkey();
+  if (random_.Percent(30)) {
+    request.selectivity = Selectivity::kRegion;
+    request.remote_address = random_.Next();
+    request.flush_length = static_cast<uint32_t>(random_.Below(1 << 20));
+    return true;
+  }
+  const uint64_t offset = random_.Below(remote.size());
+  request.remote_address = remote.address(offset);
+  request.flush_length = static_cast<uint32_t>(random_.Between(0, remote.size() - offset));
   return true;
 }
 

@@ -196,7 +196,7 @@ EndScenario MakeEnd(Random& random, const ConnectionScenario& connection) {
   end.polls_late = random.Percent(25);
   end.posts_receives_late = random.Percent(25);
   end.unsignaled_percent = random.Pick<uint32_t>({0, 0, 30, 70, 95});
-  end.one_kind = random.Percent(70) ? 0 : static_cast<uint32_t>(random.Between(1, 8));
+  end.one_kind = random.Percent(70) ? 0 : static_cast<uint32_t>(random.Between(1, 10));
   end.work_requests = static_cast<uint32_t>(random.Between(0, 60));
   if (connection.max_message_bytes > 100'000) end.work_requests /= 8;
   end.poison_at = static_cast<uint32_t>(random.Below(end.work_requests + 1));

@@ -24,6 +24,10 @@ CompletionOpcode ExpectedOpcode(SendOpcode opcode) {
       return CompletionOpcode::kLocalInvalidate;
     case SendOpcode::kBindWindow:
       return CompletionOpcode::kBindWindow;
+    case SendOpcode::kFlush:
+      return CompletionOpcode::kFlush;
+    case SendOpcode::kAtomicWrite:
+      return CompletionOpcode::kAtomicWrite;
     default:
       return CompletionOpcode::kSend;
   }
@@ -103,7 +107,7 @@ void SendModel::OnSuccess(const Completion& completion) {
   if (completion.opcode != ExpectedOpcode(request.opcode)) {
     verdict_.Fail("a request completes as another: ", DescribeCompletion(completion));
   }
-  if (IsReadOrAtomic(request.opcode) && completion.byte_length != request.length) {
+  if (ReturnsData(request.opcode) && completion.byte_length != request.length) {
     verdict_.Fail("read ", completion.byte_length, " of ", request.length, " bytes");
   }
   Confirm();

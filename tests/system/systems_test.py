@@ -25,6 +25,7 @@ sys.path.insert(0, os.path.join(ROOT, "tools", "packaging"))
 import debian_root  # noqa: E402
 import package  # noqa: E402
 from harness import images, places  # noqa: E402
+from harness.installation import PLACEMENT  # noqa: E402
 from harness.programs import free_tcp_port  # noqa: E402
 
 SUITES = ("bullseye", "bookworm", "trixie", "forky", "sid")
@@ -57,6 +58,11 @@ until uroce run -- rdma_client -s 127.0.0.1 -p "$6"; do kill -0 $!; sleep 0.1; d
 wait $!
 """
 PORTS = 6
+# Where our own program of FLUSH and ATOMIC WRITE runs, and whether the release has FLUSH. It is
+# built here: older C libraries do not load it.
+HAS_FLUSH = {"bookworm": "no", "trixie": "yes", "forky": "yes", "sid": "yes"}
+PLACEMENT_PROGRAM = "/opt/placement"
+PLACEMENT_ROUNDS = "100"
 
 
 @functools.cache
@@ -77,6 +83,7 @@ def make_system(suite, tarball):
     shutil.rmtree(target, ignore_errors=True)
     os.makedirs(target)
     subprocess.run(["tar", "-xf", tarball, "-C", target, "--strip-components=1"], check=True)
+    shutil.copy(PLACEMENT, root + PLACEMENT_PROGRAM)
     # Where fabrics are found.
     os.chmod(root + "/tmp", 0o1777)
     return root
@@ -98,16 +105,28 @@ class SystemsTest(unittest.TestCase):
                         if reason := places.why_not(place):
                             self.skipTest(reason)
                         self.check_programs(place, root, uid)
+                        if suite in HAS_FLUSH:
+                            self.check_placement(place, root, uid, HAS_FLUSH[suite])
+
+    def run_there(self, place, root, uid, command):
+        """Returns what it writes."""
+        environment = [f"PATH={PREFIX}/bin:/usr/bin:/usr/sbin",
+                       f"UROCE_FABRIC=systems-test-{os.getpid()}"]
+        with place(root, uid, ["env", "-i", *environment, *command]) as in_place:
+            ran = subprocess.run(in_place, check=False, text=True, cwd="/", timeout=LIMIT_SECONDS,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(ran.returncode, 0, ran.stdout)
+        return ran.stdout
 
     def check_programs(self, place, root, uid):
         ports = [str(free_tcp_port()) for _ in range(PORTS)]
-        environment = [f"PATH={PREFIX}/bin:/usr/bin:/usr/sbin",
-                       f"UROCE_FABRIC=systems-test-{os.getpid()}"]
-        with place(root, uid, ["env", "-i", *environment, "bash", "-ec", PROGRAMS, "bash",
-                               *ports]) as command:
-            ran = subprocess.run(command, check=False, text=True, cwd="/", timeout=LIMIT_SECONDS,
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        self.assertEqual(ran.returncode, 0, ran.stdout)
+        self.run_there(place, root, uid, ["bash", "-ec", PROGRAMS, "bash", *ports])
+
+    def check_placement(self, place, root, uid, has_flush):
+        output = self.run_there(place, root, uid, ["uroce", "run", "--", PLACEMENT_PROGRAM,
+                                                   PLACEMENT_ROUNDS])
+        self.assertIn(f"FLUSH: {has_flush}\n", output)
+        self.assertIn(f"{PLACEMENT_ROUNDS} rounds\n", output)
 
 
 class FreshImageTest(unittest.TestCase):

@@ -266,6 +266,8 @@ TEST_P(EndpointTest, RequestsThatNoQueueCanCarryOutAreRefused) {
   for (const uint32_t length : {0u, 7u, 9u}) {
     EXPECT_EQ(client.qp->PostSend(Request(SendOpcode::kFetchAndAdd, length)),
               Status::kInvalidArgument);
+    EXPECT_EQ(client.qp->PostSend(Request(SendOpcode::kAtomicWrite, length)),
+              Status::kInvalidArgument);
   }
 }
 

@@ -82,6 +82,7 @@ TEST_F(GuardedAccessTest, ReadOnlyMemoryCanBeReadOnly) {
   EXPECT_TRUE(GuardedCopy(bytes, pages.data(), sizeof bytes));
   EXPECT_FALSE(GuardedCopy(pages.data(), bytes, sizeof bytes));
   EXPECT_FALSE(GuardedStore(pages.data(), 1));
+  EXPECT_FALSE(GuardedStore(number, uint64_t{1}));
   EXPECT_FALSE(GuardedFetchAdd(number, 1, &original));
   EXPECT_FALSE(GuardedCompareSwap(number, 42, 1, &original));
   EXPECT_EQ(*number, 42u);
@@ -102,6 +103,8 @@ TEST_F(GuardedAccessTest, AtomicsReturnWhatWasThere) {
   uint8_t byte = 0;
   EXPECT_TRUE(GuardedStore(&byte, 7));
   EXPECT_EQ(byte, 7);
+  EXPECT_TRUE(GuardedStore(&number, 0x0123'4567'89ab'cdef));
+  EXPECT_EQ(number, 0x0123'4567'89ab'cdefu);
 }
 
 // SIGBUS.

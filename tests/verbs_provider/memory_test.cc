@@ -52,6 +52,18 @@ TEST(RegMrTest, WritableMemoryTakesEveryAccess) {
   EXPECT_EQ(Register(host, pages.at(0), 100, IBV_ACCESS_HUGETLB), 0);
 }
 
+// The two bits behind IBV_ACCESS_HUGETLB: FLUSH_GLOBAL, and FLUSH_PERSISTENT, which is not offered.
+TEST(RegMrTest, IsFlushableButNotPersistent) {
+  const Host host;
+  const Pages pages(1, kReadWrite);
+  constexpr int kFlushGlobal = 1 << 8;
+  constexpr int kFlushPersistent = 1 << 9;
+  EXPECT_EQ(Register(host, pages.at(0), 100, kFlushGlobal), 0);
+  EXPECT_EQ(Register(host, pages.at(0), 100, Host::kAllAccess | kFlushGlobal), 0);
+  EXPECT_EQ(Register(host, pages.at(0), 100, kFlushPersistent), EINVAL);
+  EXPECT_EQ(Register(host, pages.at(0), 100, kFlushGlobal | kFlushPersistent), EINVAL);
+}
+
 // IBA 10.6.3.2.
 TEST(RegMrTest, RemoteChangeWithoutLocalWriteIsInvalid) {
   const Host host;

@@ -136,6 +136,21 @@ TEST_F(OperationsTest, AtomicsAreInHostByteOrder) {
   EXPECT_EQ(Word(kUpper), 42u);
 }
 
+// By ibv_post_send, of memory and inline.
+TEST_F(OperationsTest, AtomicWriteWritesANumber) {
+  Word(0) = 0x0123'4567'89ab'cdef;
+  SendRequest write(IBV_WR_ATOMIC_WRITE, host.Sge(0, 8));
+  ASSERT_EQ(write.Remote(host.address(kUpper), host.mr->rkey).Post(a.get()), 0);
+  ExpectSuccess(IBV_WC_ATOMIC_WRITE);
+  EXPECT_EQ(Word(kUpper), 0x0123'4567'89ab'cdefu);
+
+  SendRequest inlined(IBV_WR_ATOMIC_WRITE, host.Sge(0, 8), 2);
+  inlined.send_flags |= IBV_SEND_INLINE;
+  ASSERT_EQ(inlined.Remote(host.address(kUpper + 8), host.mr->rkey).Post(a.get()), 0);
+  ExpectSuccess(IBV_WC_ATOMIC_WRITE, 2);
+  EXPECT_EQ(Word(kUpper + 8), 0x0123'4567'89ab'cdefu);
+}
+
 TEST_F(OperationsTest, UnsignaledRequestsCompleteSilently) {
   SendRequest quiet(IBV_WR_RDMA_WRITE, host.Sge(0, 8), 1);
   quiet.send_flags = 0;

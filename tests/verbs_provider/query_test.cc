@@ -258,8 +258,9 @@ TEST_P(QueryTest, WhatMeansNothingIsIgnored) {
   set.qp_access_flags = ~0u;
   set.ah_attr.grh.flow_label = ~0u;
   StepTo(IBV_QPS_RTS);
+  constexpr unsigned int kFlushGlobal = 1u << 8;  // IBV_ACCESS_FLUSH_GLOBAL
   set.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                        IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+                        IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | kFlushGlobal;
   set.ah_attr.grh.flow_label = 0xf'ffff;
   ExpectAsSet(IBV_QPS_RTS);
 

@@ -337,6 +337,11 @@ TEST_F(QueuePairTest, MalformedRequestsAreInvalid) {
   EXPECT_EQ(inline_read.Remote(host.address(), host.mr->rkey).Post(a.get()), EINVAL);
   SendRequest atomic_of_four_bytes(IBV_WR_ATOMIC_FETCH_AND_ADD, host.Sge(0, 4));
   EXPECT_EQ(atomic_of_four_bytes.Remote(host.address(), host.mr->rkey).Post(a.get()), EINVAL);
+  SendRequest number_of_four_bytes(IBV_WR_ATOMIC_WRITE, host.Sge(0, 4));
+  EXPECT_EQ(number_of_four_bytes.Remote(host.address(), host.mr->rkey).Post(a.get()), EINVAL);
+  constexpr auto kFlush = static_cast<ibv_wr_opcode>(14);  // for ibv_wr_flush only
+  SendRequest flush(kFlush, host.Sge(0, 0));
+  EXPECT_EQ(flush.Remote(host.address(), host.mr->rkey).Post(a.get()), EINVAL);
   SendRequest checksum(IBV_WR_SEND, host.Sge(0, 8));
   checksum.send_flags |= IBV_SEND_IP_CSUM;
   EXPECT_EQ(checksum.Post(a.get()), EINVAL);

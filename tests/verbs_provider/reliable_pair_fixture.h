@@ -28,7 +28,7 @@ class ReliablePairTest : public LoopbackTest {
         IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
         IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_READ |
         IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
-        IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
+        IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_ATOMIC_WRITE;
     const ibv_qp_init_attr basic = RcAttributes(cq.get(), receive_cq.get());
     ibv_qp_init_attr_ex attr = ExtendedAttributes(host.pd.get(), basic, kEveryOperation);
     return Qp(ibv_create_qp_ex(host.context.get(), &attr));

@@ -242,13 +242,23 @@ uint8_t* MemoryTable::NullAddress(const Entry& entry, PdId pd, uint32_t wanted) 
   return writes ? lost_writes_.get() : const_cast<uint8_t*>(kZeros.data());
 }
 
-uint8_t* MemoryTable::RemoteAddress(PdId pd, Qpn qpn, RKey key, uint64_t address, uint64_t length,
-                                    uint32_t wanted) const {
+inline const MemoryTable::Entry* MemoryTable::FindRemote(Qpn qpn, RKey key) const {
   const Entry* entry = Find(key.value);
   if (entry == nullptr) return nullptr;
   if (entry->kind != Kind::kRegion && !entry->bound) return nullptr;
   if (entry->kind == Kind::kWindow2 && entry->qpn != qpn) return nullptr;
-  return Resolve(entry->region, pd, address, length, wanted);
+  return entry;
+}
+
+uint8_t* MemoryTable::RemoteAddress(PdId pd, Qpn qpn, RKey key, uint64_t address, uint64_t length,
+                                    uint32_t wanted) const {
+  const Entry* entry = FindRemote(qpn, key);
+  return entry == nullptr ? nullptr : Resolve(entry->region, pd, address, length, wanted);
+}
+
+bool MemoryTable::RemotePermits(PdId pd, Qpn qpn, RKey key, uint32_t wanted) const {
+  const Entry* entry = FindRemote(qpn, key);
+  return entry != nullptr && entry->region.pd == pd && entry->region.access.Allows(wanted);
 }
 
 }  // namespace uroce::transport

@@ -92,6 +92,9 @@ class MemoryTable {
   uint8_t* RemoteAddress(PdId pd, Qpn qpn, RKey key, uint64_t address, uint64_t length,
                          uint32_t wanted) const;
 
+  // Whether the peer of `qpn` may do `wanted` in the region or window as a whole.
+  bool RemotePermits(PdId pd, Qpn qpn, RKey key, uint32_t wanted) const;
+
   // Memory regions, null regions included, without windows.
   uint32_t regions_in_use() const { return regions_in_use_; }
 
@@ -131,6 +134,8 @@ class MemoryTable {
   Entry* Find(uint32_t key) {
     return const_cast<Entry*>(static_cast<const MemoryTable*>(this)->Find(key));
   }
+  // What a peer of `qpn` may reach by `key`, or nullptr.
+  const Entry* FindRemote(Qpn qpn, RKey key) const;
   Entry* FindRegion(LKey key);
   Entry* FindWindow(RKey key);
   // The window whose key differs from `key` in the tag at most.

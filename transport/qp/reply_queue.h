@@ -9,8 +9,8 @@
 
 namespace uroce::transport {
 
-// A READ or atomic that was executed and is to be answered. READ data is fetched when the response
-// packets are built; an atomic's result is remembered.
+// A request that was executed and has a response of its own. READ data is fetched when the response
+// packets are built; an atomic's result is remembered; for the others it is a READ of no bytes.
 struct Reply {
   bool is_atomic = false;
   bool is_replay = false;  // the answer to a duplicate request

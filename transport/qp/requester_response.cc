@@ -25,6 +25,10 @@ CompletionOpcode CompletionOpcodeOf(SendOpcode opcode) {
       return CompletionOpcode::kLocalInvalidate;
     case SendOpcode::kBindWindow:
       return CompletionOpcode::kBindWindow;
+    case SendOpcode::kFlush:
+      return CompletionOpcode::kFlush;
+    case SendOpcode::kAtomicWrite:
+      return CompletionOpcode::kAtomicWrite;
     default:
       return CompletionOpcode::kSend;
   }
@@ -65,8 +69,8 @@ bool Requester::IsAwaited(Psn psn) const {
   return !psn.IsBefore(oldest_unacked_psn_) && psn.IsBefore(sent_psn_);
 }
 
-// With no READ or atomic in flight it implies no loss, and with nothing to be sent again, nothing
-// of that has become unnecessary.
+// With nothing in flight that has a response of its own it implies no loss, and with nothing to be
+// sent again, nothing of that has become unnecessary.
 bool Requester::OnPlainAcknowledge(Time now, Psn psn, const Aeth& aeth) {
   const bool is_plain = aeth.syndrome.kind() == Syndrome::Kind::kAck && IsAwaited(psn) &&
                         next_psn_ == sent_psn_ && read_credits_used_ == 0 && !is_probing();
@@ -128,23 +132,25 @@ DropReason Requester::OnNak(Time now, const Packet& packet) {
   }
 }
 
+// The response to a READ, or the empty one to a FLUSH or an ATOMIC WRITE.
 DropReason Requester::OnReadResponse(Time now, const Packet& packet) {
-  // It acknowledges the requests before the READ it belongs to.
+  // It acknowledges the requests before the one it belongs to.
   if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now, packet.psn);
   if (failed_) return DropReason::kNone;
   SendWqe& wqe = queue_[queue_.front()];
-  if (wqe.opcode != SendOpcode::kRdmaRead) return OnWrongResponse();
+  if (IsAtomic(wqe.opcode) || !HasOwnResponse(wqe.opcode)) return OnWrongResponse();
 
+  const bool brings_data = ReturnsData(wqe.opcode);
   const uint64_t offset = OffsetOf(wqe, packet.psn);
   const bool last = packet.psn + 1 == wqe.end_psn();
-  const uint64_t length = last ? wqe.length - offset : qp_.mtu_bytes();
+  const uint64_t length = last ? (brings_data ? wqe.length : 0) - offset : qp_.mtu_bytes();
   if (packet.payload.size() != length) return OnWrongResponse();
   // A response ends where the request that asked for it ends, and there only.
   const uint64_t index = offset / qp_.mtu_bytes();
   const bool ends_request = last || (index + 1) % kMaxReadRequestPackets == 0;
   if (packet.opcode.EndsMessage() != ends_request) return OnWrongResponse();
 
-  if (!PlaceResponse(wqe, offset, packet.payload)) return DropReason::kNone;
+  if (brings_data && !PlaceResponse(wqe, offset, packet.payload)) return DropReason::kNone;
   if (last) ReleaseReadCredit(wqe);
   Progress(now, packet.psn + 1);
   if (last) RetireFront();
@@ -205,14 +211,15 @@ void Requester::RetireFront() {
   RetireLocal();
 }
 
-// Completes the requests whose PSNs all lie before `limit`, which was sent. False if a READ or an
-// atomic is among them: its response should have come first, so it was lost (IBA 9.7.5.1.2).
+// Completes the requests whose PSNs all lie before `limit`, which was sent. False if one is among
+// them that has a response of its own: that should have come first, so it was lost
+// (IBA 9.7.5.1.2).
 bool Requester::AcknowledgeUpTo(Time now, Psn limit) {
   bool is_complete = true;
   Psn reached = oldest_unacked_psn_;
   while (!failed_ && reached.IsBefore(limit)) {
     const SendWqe& wqe = queue_[queue_.front()];
-    is_complete = !IsReadOrAtomic(wqe.opcode);
+    is_complete = !HasOwnResponse(wqe.opcode);
     if (!is_complete) break;
     if (wqe.Contains(limit)) {
       reached = limit;

@@ -97,9 +97,10 @@ void Requester::OnRnrNak(Time now, uint8_t timer_code) {
   deadline_ = now + RnrDelay(timer_code);
 }
 
-// A response arrived that implies that the one to an earlier READ or atomic was lost: an implied
-// NAK (IBA 9.7.5.1.2). What follows it on the wire implies the same once more and is ignored. A
-// response before the last one answers what has been sent again since: the loss is another one.
+// A response arrived that implies that an earlier one, which no ACK stands for, was lost: an
+// implied NAK (IBA 9.7.5.1.2). What follows it on the wire implies the same once more and is
+// ignored. A response before the last one answers what has been sent again since: the loss is
+// another one.
 DropReason Requester::OnLostResponse(Time now, Psn implied_by) {
   const bool is_news = !implied_by_ || implied_by.IsBefore(*implied_by_);
   implied_by_ = implied_by;
@@ -155,7 +156,7 @@ void Requester::ContinueAfterFlight() {
   for (cursor_ = queue_.front(); cursor_ != queue_.back(); ++cursor_) {
     SendWqe& wqe = queue_[cursor_];
     if (!wqe.started || wqe.failed) break;
-    if (IsReadOrAtomic(wqe.opcode) && wqe.first_psn.IsBefore(sent_psn_)) HoldReadCredit(wqe);
+    if (HasOwnResponse(wqe.opcode) && wqe.first_psn.IsBefore(sent_psn_)) HoldReadCredit(wqe);
     if (wqe.Contains(sent_psn_)) break;
   }
 }

@@ -20,6 +20,10 @@ Operation OperationOf(SendOpcode opcode) {
       return Operation::kCompareAndSwap;
     case SendOpcode::kFetchAndAdd:
       return Operation::kFetchAndAdd;
+    case SendOpcode::kFlush:
+      return Operation::kFlush;
+    case SendOpcode::kAtomicWrite:
+      return Operation::kAtomicWrite;
     default:
       return Operation::kSend;
   }
@@ -134,7 +138,7 @@ bool Requester::HasCredit(const SendWqe& wqe) const {
 // Whether the first packet of `wqe` may go out, with regard to the requests before it.
 bool Requester::MayStart(const SendWqe& wqe) const {
   if (wqe.fence && read_credits_used_ != 0) return false;  // IBA 10.8.3.3
-  if (!IsReadOrAtomic(wqe.opcode)) return true;
+  if (!HasOwnResponse(wqe.opcode)) return true;
   const uint32_t allowed = qp_.attributes.max_read_atomic;
   return allowed == 0 || read_credits_used_ < allowed;  // 0 is refused in Begin
 }
@@ -225,11 +229,13 @@ bool Requester::Begin(SendWqe& wqe) {
     MarkFailed(wqe, CompletionStatus::kLocalLengthError, VendorError::kDatagramTooLong);
     return false;
   }
-  if (IsReadOrAtomic(wqe.opcode)) {
+  if (HasOwnResponse(wqe.opcode)) {
     if (qp_.attributes.max_read_atomic == 0) {
       MarkFailed(wqe, CompletionStatus::kLocalQpOperationError, VendorError::kNoReadCredits);
       return false;
     }
+  }
+  if (ReturnsData(wqe.opcode)) {
     const bool is_writable = wqe.UseData([this](const SgeCursor& cursor) {
       return CheckLocal(qp_.environment.memory, qp_.init.pd, cursor.list(),
                         AccessFlags::kLocalWrite);
@@ -282,6 +288,10 @@ size_t Requester::EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out) {
     case Operation::kFetchAndAdd:
       headers.atomic = {wqe.remote_address, wqe.rkey, wqe.details->compare_or_add, 0};
       break;
+    case Operation::kFlush:
+      headers.feth = {wqe.details->placement, wqe.details->selectivity};
+      headers.reth = {wqe.remote_address, wqe.rkey, wqe.details->flush_length};
+      break;
     default:
       const auto gathered = FillData(wqe, headers, pieces);
       if (!gathered) {
@@ -300,7 +310,7 @@ size_t Requester::EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out) {
     return 0;
   }
   Pace(now, wqe, frame_bytes);
-  Sent(now, wqe, psns, headers.ack_request || IsReadOrAtomic(wqe.opcode));
+  Sent(now, wqe, psns, headers.ack_request || HasOwnResponse(wqe.opcode));
   return frame_bytes;
 }
 
@@ -326,8 +336,8 @@ Path Requester::FillDatagram(const SendWqe& wqe, TransportHeaders& headers) cons
   return {config, config.SourceOf(address), address, qp_.qpn, details.remote_qpn};
 }
 
-// A packet of a SEND or WRITE. Returns the number of pieces its payload lies in; nullopt if the
-// memory it lies in may not be read.
+// A packet of a SEND or WRITE, or an ATOMIC WRITE. Returns the number of pieces its payload lies
+// in; nullopt if the memory it lies in may not be read.
 std::optional<size_t> Requester::FillData(SendWqe& wqe, TransportHeaders& headers,
                                           std::span<PayloadPiece, kMaxSges> pieces) {
   const uint64_t offset = wqe.psn_count == 1 ? 0 : OffsetOf(wqe, next_psn_);
@@ -380,7 +390,7 @@ void Requester::Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response)
   const bool is_new = !next_psn_.IsBefore(sent_psn_);
   if (!is_new) ++qp_.environment.counters.retransmitted_packets;
   if (is_new && wants_response) round_trip_.OnSent(next_psn_, now);
-  if (IsReadOrAtomic(wqe.opcode)) HoldReadCredit(wqe);
+  if (HasOwnResponse(wqe.opcode)) HoldReadCredit(wqe);
   next_psn_ = next_psn_ + psns;
   if (next_psn_.IsAfter(sent_psn_)) sent_psn_ = next_psn_;
   const bool ends = next_psn_ == wqe.end_psn();

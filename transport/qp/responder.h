@@ -26,7 +26,7 @@ namespace uroce::transport {
 // executes them, and, on a reliable connection, answers.
 //
 // responder_validate.cc: may this packet be executed. responder_execute.cc: do it.
-// responder_reply.cc: ACKs, NAKs and the responses of READs and atomics.
+// responder_reply.cc: ACKs, NAKs and the responses of what has one of its own.
 // responder_unreliable.cc: what the services that answer nothing make of a packet instead.
 // responder_xrc.cc: which shared receive queue a request of XRC is for.
 class Responder {
@@ -90,7 +90,7 @@ class Responder {
     CompletionStatus receive_status = CompletionStatus::kRemoteInvalidRequest;
     EventType event = EventType::kQpAccessError;
     DropReason reason = DropReason::kRefused;
-    uint8_t* target = nullptr;  // of kExecute: where the payload of a WRITE goes
+    uint8_t* target = nullptr;  // of kExecute: where the payload of a WRITE or ATOMIC WRITE goes
   };
 
   // responder_xrc.cc
@@ -99,13 +99,15 @@ class Responder {
   // responder_validate.cc
   Verdict Validate(const Packet& packet) const;
   bool IsInSequence(const Opcode& opcode) const;
-  bool IsEnabled(const Opcode& opcode) const;
+  bool IsEnabled(const Packet& packet) const;
   bool HasValidLength(const Packet& packet) const;
   bool NeedsReceive(const Opcode& opcode) const;
   Verdict CheckWrite(const Packet& packet) const;
   Verdict CheckSend(const Packet& packet) const;
   Verdict CheckRead(const Packet& packet) const;
   Verdict CheckAtomic(const Packet& packet) const;
+  Verdict CheckAtomicWrite(const Packet& packet) const;
+  Verdict CheckFlush(const Packet& packet) const;
   bool MayRead(const Reth& reth) const;
   uint8_t* RemoteMemory(RKey rkey, uint64_t address, uint64_t length, uint32_t wanted) const;
 
@@ -116,6 +118,9 @@ class Responder {
   bool ExecuteWrite(const Packet& packet, uint8_t* target);
   void ExecuteRead(const Packet& packet);
   void ExecuteAtomic(const Packet& packet);
+  void ExecuteAtomicWrite(const Packet& packet, uint8_t* target);
+  void ExecuteFlush(const Packet& packet);
+  void ReplyWithoutData(const Packet& packet);
   void RefuseForGoneMemory(const Packet& packet);
   void AcknowledgeByReply();
   bool IsPlainNow(const PlainPacket& packet) const;
@@ -138,6 +143,7 @@ class Responder {
   DropReason OnDuplicate(const Packet& packet);
   DropReason ReplayRead(const Packet& packet);
   DropReason ReplayAtomic(const Packet& packet);
+  DropReason ReplayWithoutData(const Packet& packet);
 
   // responder_unreliable.cc
   DropReason DropMessage(const Verdict& verdict);
@@ -167,8 +173,8 @@ class Responder {
   Psn& expected_psn_;  // rq_psn
   uint32_t msn_ = 0;   // 24 bits: requests completed (IBA C9-148)
   // What an ACK names: the youngest packet of a SEND or WRITE that was executed, and the MSN after
-  // it. A READ or an atomic is acknowledged by its response alone (IBA 9.7.5.1.2); rxe takes an ACK
-  // that names it for the response.
+  // it. What has a response of its own is acknowledged by that alone (IBA 9.7.5.1.2); rxe takes an
+  // ACK that names a READ or an atomic for the response.
   Psn ack_psn_;
   uint32_t ack_msn_ = 0;
   Acknowledge acknowledge_ = Acknowledge::kNone;

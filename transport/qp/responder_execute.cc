@@ -1,3 +1,6 @@
+#include <atomic>
+#include <cstring>
+
 #include "transport/completion_queue.h"
 #include "transport/guarded_access.h"
 #include "transport/qp/responder.h"
@@ -64,6 +67,10 @@ void Responder::Execute(const Packet& packet, uint8_t* target) {
       break;
     case Operation::kReadRequest:
       return ExecuteRead(packet);
+    case Operation::kFlush:
+      return ExecuteFlush(packet);
+    case Operation::kAtomicWrite:
+      return ExecuteAtomicWrite(packet, target);
     default:
       return ExecuteAtomic(packet);
   }
@@ -165,8 +172,33 @@ void Responder::ExecuteAtomic(const Packet& packet) {
   AcknowledgeByReply();
 }
 
-// The response of the READ or atomic that was executed last also acknowledges what came before it
-// (IBA 9.7.5.1.2).
+// IBA A19.4.2. Nobody sees a part of the number, nor the number before what was written earlier.
+void Responder::ExecuteAtomicWrite(const Packet& packet, uint8_t* target) {
+  uint64_t number;
+  std::memcpy(&number, packet.payload.data(), sizeof number);
+  if (!GuardedStore(reinterpret_cast<uint64_t*>(target), number)) {
+    return RefuseForGoneMemory(packet);
+  }
+  ReplyWithoutData(packet);
+}
+
+// What was written before is in the memory of this host, which its processors and devices see
+// alike, when the stores of this thread have left its processor.
+void Responder::ExecuteFlush(const Packet& packet) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  ReplyWithoutData(packet);
+}
+
+// A FLUSH or ATOMIC WRITE is answered as a READ of no bytes.
+void Responder::ReplyWithoutData(const Packet& packet) {
+  CountMessage();
+  replies_.Push(
+      {.first_psn = packet.psn, .next_psn = packet.psn, .end_psn = packet.psn + 1, .msn = msn_});
+  ++expected_psn_;
+  AcknowledgeByReply();
+}
+
+// The response of what was executed last also acknowledges what came before it (IBA 9.7.5.1.2).
 void Responder::AcknowledgeByReply() {
   if (acknowledge_ == Acknowledge::kAck) acknowledge_ = Acknowledge::kNone;
 }
@@ -264,6 +296,9 @@ DropReason Responder::OnDuplicate(const Packet& packet) {
     case Operation::kCompareAndSwap:
     case Operation::kFetchAndAdd:
       return ReplayAtomic(packet);
+    case Operation::kFlush:
+    case Operation::kAtomicWrite:
+      return ReplayWithoutData(packet);
     default:
       if (acknowledge_ == Acknowledge::kNone) acknowledge_ = Acknowledge::kAck;
       return DropReason::kDuplicateRequest;
@@ -297,6 +332,17 @@ DropReason Responder::ReplayAtomic(const Packet& packet) {
                                            .end_psn = packet.psn + 1,
                                            .msn = msn_,
                                            .atomic_result = *result});
+  return queued ? DropReason::kDuplicateRequest : DropReason::kDuplicateNotHeld;
+}
+
+// A FLUSH or ATOMIC WRITE is not executed again: its memory may hold something newer by now. The
+// response says nothing that would have to be remembered (IBA oA19-14, oA19-15).
+DropReason Responder::ReplayWithoutData(const Packet& packet) {
+  const bool queued = replies_.PushReplay({.is_replay = true,
+                                           .first_psn = packet.psn,
+                                           .next_psn = packet.psn,
+                                           .end_psn = packet.psn + 1,
+                                           .msn = msn_});
   return queued ? DropReason::kDuplicateRequest : DropReason::kDuplicateNotHeld;
 }
 

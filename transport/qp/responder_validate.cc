@@ -13,7 +13,7 @@ Responder::Verdict Responder::Validate(const Packet& packet) const {
   if (!is_queue_known_) {
     return {.action = Verdict::Action::kNak, .reason = DropReason::kUnknownSrq};
   }
-  if (!IsEnabled(packet.opcode)) {
+  if (!IsEnabled(packet)) {
     return {.action = Verdict::Action::kNak,
             .receive_status = CompletionStatus::kLocalAccessError,
             .event = EventType::kQpRequestError};
@@ -29,6 +29,10 @@ Responder::Verdict Responder::Validate(const Packet& packet) const {
       return CheckWrite(packet);
     case Operation::kReadRequest:
       return CheckRead(packet);
+    case Operation::kFlush:
+      return CheckFlush(packet);
+    case Operation::kAtomicWrite:
+      return CheckAtomicWrite(packet);
     default:
       return CheckAtomic(packet);
   }
@@ -43,11 +47,15 @@ bool Responder::IsInSequence(const Opcode& opcode) const {
 
 // Whether the queue pair lets the peer do this at all. If not, it is a request that we do not
 // support, not one for memory that is out of reach (IBA 9.7.4.1.4).
-bool Responder::IsEnabled(const Opcode& opcode) const {
+bool Responder::IsEnabled(const Packet& packet) const {
   const AccessFlags access = qp_.attributes.access;
-  switch (opcode.operation) {
+  switch (packet.opcode.operation) {
     case Operation::kSend:
       return true;
+    case Operation::kFlush:  // IBA A19.4.1.1: no memory of ours outlives a loss of power
+      return packet.feth.placement == Placement::kGlobal &&
+             access.Allows(AccessFlags::kFlushGlobal);
+    case Operation::kAtomicWrite:
     case Operation::kWrite:
       return access.Allows(AccessFlags::kRemoteWrite);
     case Operation::kReadRequest:
@@ -138,6 +146,42 @@ Responder::Verdict Responder::CheckAtomic(const Packet& packet) const {
       reinterpret_cast<uintptr_t>(target) % kAtomicBytes != 0) {
     return {Verdict::Action::kNak};
   }
+  return {};
+}
+
+// IBA A19.4.2: eight bytes, naturally aligned there and here, as of an atomic.
+Responder::Verdict Responder::CheckAtomicWrite(const Packet& packet) const {
+  constexpr uint32_t kBytes = 8;
+  const Reth& reth = packet.reth;
+  if (!replies_.HasRoom()) return {Verdict::Action::kNak};
+  if (packet.payload.size() != kBytes || reth.dma_length != kBytes) {
+    return {Verdict::Action::kNak};
+  }
+  uint8_t* const target =
+      RemoteMemory(reth.rkey, reth.virtual_address, kBytes, AccessFlags::kRemoteWrite);
+  if (target == nullptr) {  // IBA oA19-28
+    return {Verdict::Action::kNak, NakCode::kRemoteAccessError};
+  }
+  if (reth.virtual_address % kBytes != 0 || reinterpret_cast<uintptr_t>(target) % kBytes != 0) {
+    return {Verdict::Action::kNak};
+  }
+  return {.target = target};
+}
+
+// IBA A19.4.1.2: of a whole region the key alone counts. A range of no bytes wants a valid key,
+// too.
+Responder::Verdict Responder::CheckFlush(const Packet& packet) const {
+  const Reth& reth = packet.reth;
+  if (!replies_.HasRoom() || packet.feth.selectivity > Selectivity::kRegion) {
+    return {Verdict::Action::kNak};
+  }
+  if (reth.dma_length > kMaxMessageBytes) return {Verdict::Action::kNak};  // IBA C9-94
+  const bool is_permitted = packet.feth.selectivity == Selectivity::kRegion
+                                ? qp_.environment.memory.RemotePermits(
+                                      remote_pd_, qp_.qpn, reth.rkey, AccessFlags::kFlushGlobal)
+                                : RemoteMemory(reth.rkey, reth.virtual_address, reth.dma_length,
+                                               AccessFlags::kFlushGlobal) != nullptr;
+  if (!is_permitted) return {Verdict::Action::kNak, NakCode::kRemoteAccessError};
   return {};
 }
 

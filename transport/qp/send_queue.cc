@@ -26,8 +26,9 @@ uint32_t Offered(QpType type) {
       kDatagram | Bits({SendOpcode::kRdmaWrite, SendOpcode::kRdmaWriteWithImmediate,
                         SendOpcode::kLocalInvalidate, SendOpcode::kBindWindow});
   constexpr uint32_t kReliable =
-      kUnreliable | Bits({SendOpcode::kRdmaRead, SendOpcode::kCompareAndSwap,
-                          SendOpcode::kFetchAndAdd, SendOpcode::kSendWithInvalidate});
+      kUnreliable |
+      Bits({SendOpcode::kRdmaRead, SendOpcode::kCompareAndSwap, SendOpcode::kFetchAndAdd,
+            SendOpcode::kSendWithInvalidate, SendOpcode::kFlush, SendOpcode::kAtomicWrite});
   switch (type) {
     case QpType::kUnreliableDatagram:
       return kDatagram;
@@ -52,6 +53,13 @@ bool HasOperands(SendOpcode opcode) {
   return (kNone >> static_cast<uint32_t>(opcode) & 1) == 0;
 }
 
+// It asks for something that is defined, of memory that one request may name (IBA C9-94).
+bool IsValidFlush(const SendOperands& request) {
+  constexpr uint8_t kKnown = Placement::kGlobal | Placement::kPersistent;
+  return request.placement != 0 && (request.placement & ~kKnown) == 0 &&
+         request.selectivity <= Selectivity::kRegion && request.flush_length <= kMaxMessageBytes;
+}
+
 }  // namespace
 
 SendQueue::SendQueue(QpType type, const QpCapabilities& capabilities)
@@ -71,15 +79,21 @@ SendQueue::SendQueue(QpType type, const QpCapabilities& capabilities)
 }
 
 Status SendQueue::Check(const SendWorkRequest& request, uint64_t length) const {
-  if (request.opcode > SendOpcode::kSendWithInvalidate ||
+  if (request.opcode > SendOpcode::kAtomicWrite ||
       (offered_ >> static_cast<uint32_t>(request.opcode) & 1) == 0) {
     return Status::kInvalidArgument;
   }
   if (addresses_ != nullptr && request.address == nullptr) return Status::kInvalidArgument;
   if (length > kMaxMessageBytes) return Status::kInvalidArgument;
-  if (IsAtomic(request.opcode) && length != kAtomicBytes) return Status::kInvalidArgument;
+  const bool is_of_eight_bytes =
+      IsAtomic(request.opcode) || request.opcode == SendOpcode::kAtomicWrite;
+  if (is_of_eight_bytes && length != kAtomicBytes) return Status::kInvalidArgument;
+  if (request.opcode == SendOpcode::kFlush && !IsValidFlush(request)) {
+    return Status::kInvalidArgument;
+  }
   if (request.inline_data) {
-    const bool carries_data = IsSend(request.opcode) || IsWrite(request.opcode);
+    const bool carries_data = IsSend(request.opcode) || IsWrite(request.opcode) ||
+                              request.opcode == SendOpcode::kAtomicWrite;
     if (!carries_data || length > max_inline_bytes_) return Status::kInvalidArgument;
   } else if (request.sges.size() > max_sges_) {
     return Status::kInvalidArgument;
@@ -88,7 +102,8 @@ Status SendQueue::Check(const SendWorkRequest& request, uint64_t length) const {
 }
 
 Status SendQueue::Post(const SendWorkRequest& request) {
-  const uint64_t length = IsLocal(request.opcode) ? 0 : TotalBytes(request.sges);
+  const bool has_no_data = IsLocal(request.opcode) || request.opcode == SendOpcode::kFlush;
+  const uint64_t length = has_no_data ? 0 : TotalBytes(request.sges);
   if (const Status status = Check(request, length); status != Status::kOk) return status;
 
   const uint32_t slot = back_ & mask_;

@@ -34,7 +34,7 @@ struct alignas(8) SendWqeState : SendOperation {
   bool started = false;  // first transmitted or, if it is a local operation, carried out
   // The first packet was sent without knowing of a receive request for it (IBA 9.7.7.2.5).
   bool probes : 1 = false;
-  // A READ or atomic that was sent and not answered in full: it occupies one of max_rd_atomic.
+  // HasOwnResponse, sent and not answered in full: it occupies one of max_rd_atomic.
   bool holds_read_credit : 1 = false;
   // It can not be carried out. It completes so when those before it have completed.
   bool failed : 1 = false;
@@ -96,7 +96,8 @@ class SendQueue {
   // kNoMemory when full; kBadAddress for inline data in memory that cannot be read;
   // kInvalidArgument for more SGEs or inline bytes than agreed at creation, for a message of more
   // than kMaxMessageBytes, for an opcode that the service does not have or that cannot be inline,
-  // and for a datagram without an address.
+  // for atomics of another size than 8 bytes, for a FLUSH of nothing that is defined, and for a
+  // datagram without an address. A FLUSH has no data: its SGEs are not looked at.
   Status Post(const SendWorkRequest& request);
   // The same, for less, of a request that is so plain. Not for XRC.
   Status PostPlain(const PlainSendRequest& request);

@@ -21,14 +21,14 @@ inline constexpr size_t kIethBytes = 4;       // IETH (IBA 9.3.7)
 enum class ExtensionHeaders : uint8_t { kNone, kReth, kAeth, kOthers };
 
 inline ExtensionHeaders ExtensionHeadersOf(const Opcode& opcode) {
-  constexpr size_t kOperations = 8;
+  constexpr size_t kOperations = static_cast<size_t>(Operation::kAtomicWrite) + 1;
   constexpr size_t kPositions = 4;
   static constexpr auto kTable = [] {
     std::array<ExtensionHeaders, kOperations * kPositions> table{};
     for (size_t i = 0; i < table.size(); ++i) {
       const Opcode row{.operation = static_cast<Operation>(i / kPositions),
                        .position = static_cast<Position>(i % kPositions)};
-      const bool has_others = row.HasAtomicEth() || row.HasAtomicAckEth();
+      const bool has_others = row.HasAtomicEth() || row.HasAtomicAckEth() || row.HasFeth();
       table[i] = has_others      ? ExtensionHeaders::kOthers
                  : row.HasReth() ? ExtensionHeaders::kReth
                  : row.HasAeth() ? ExtensionHeaders::kAeth
@@ -53,7 +53,7 @@ inline size_t ExtensionBytes(const Opcode& opcode) {
       return Aeth::kBytes;
     default:
       return (opcode.HasDeth() ? Deth::kBytes : 0) + (opcode.HasXrceth() ? Xrceth::kBytes : 0) +
-             (opcode.HasReth() ? Reth::kBytes : 0) +
+             (opcode.HasFeth() ? Feth::kBytes : 0) + (opcode.HasReth() ? Reth::kBytes : 0) +
              (opcode.HasAtomicEth() ? AtomicEth::kBytes : 0) +
              (opcode.HasAeth() ? Aeth::kBytes : 0) +
              (opcode.HasAtomicAckEth() ? AtomicEth::kAckBytes : 0) +
@@ -73,6 +73,7 @@ inline void ParseOthers(const uint8_t* bytes, TransportHeaders& headers) {
   };
   if (opcode.HasDeth()) headers.deth = ParseDeth(take(Deth::kBytes));
   if (opcode.HasXrceth()) headers.xrceth = ParseXrceth(take(Xrceth::kBytes));
+  if (opcode.HasFeth()) headers.feth = ParseFeth(take(Feth::kBytes));
   if (opcode.HasReth()) headers.reth = ParseReth(take(Reth::kBytes));
   if (opcode.HasAtomicEth()) headers.atomic = ParseAtomicEth(take(AtomicEth::kBytes));
   if (opcode.HasAeth()) headers.aeth = ParseAeth(take(Aeth::kBytes));
@@ -90,6 +91,10 @@ inline void EmitOthers(const TransportHeaders& headers, uint8_t* bytes) {
   if (opcode.HasXrceth()) {
     EmitXrceth(headers.xrceth, bytes);
     bytes += Xrceth::kBytes;
+  }
+  if (opcode.HasFeth()) {
+    EmitFeth(headers.feth, bytes);
+    bytes += Feth::kBytes;
   }
   if (opcode.HasReth()) {
     EmitReth(headers.reth, bytes);

@@ -181,7 +181,8 @@ DropReason Parser::Transport() {
 DropReason Parser::Payload() {
   const size_t padded_bytes = left() - kIcrcBytes;
   if (padded_bytes % 4 != 0 || pad_count_ > padded_bytes) return DropReason::kBadPadding;
-  if (padded_bytes != 0 && !packet_.opcode.HasPayload()) return DropReason::kBadPadding;
+  if (padded_bytes != 0 && !packet_.opcode.HasPayload())
+    return DropReason::kBadPadding;  // IBA oA19-2
   packet_.payload = frame_.subspan(at_, padded_bytes - pad_count_);
   return DropReason::kNone;
 }

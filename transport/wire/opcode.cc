@@ -41,6 +41,8 @@ constexpr Row kReadAndAtomic[] = {
     {0x14, Operation::kFetchAndAdd, Position::kOnly},
     {0x16, Operation::kSend, Position::kLast, Suffix::kInvalidate},
     {0x17, Operation::kSend, Position::kOnly, Suffix::kInvalidate},
+    {0x1c, Operation::kFlush, Position::kOnly},
+    {0x1d, Operation::kAtomicWrite, Position::kOnly},
 };
 constexpr Row kDatagram[] = {
     {0x04, Operation::kSend, Position::kOnly},

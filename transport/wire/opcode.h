@@ -24,6 +24,8 @@ enum class Operation : uint8_t {
   kAtomicAcknowledge,
   kCompareAndSwap,
   kFetchAndAdd,
+  kFlush,
+  kAtomicWrite,
 };
 
 // Where in its message a packet stands.
@@ -53,13 +55,21 @@ struct alignas(4) Opcode {
            operation == Operation::kAtomicAcknowledge;
   }
 
+  // May be of several packets.
+  constexpr bool HasPositions() const {
+    return operation == Operation::kSend || operation == Operation::kWrite ||
+           operation == Operation::kReadResponse;
+  }
+
   // The extension headers that lie between BTH and payload, in wire order (IBA 9.2, table 38).
   constexpr bool HasDeth() const { return service == Service::kUnreliableDatagram; }
   constexpr bool HasXrceth() const {
     return service == Service::kExtendedReliableConnection && !IsResponse();
   }
+  constexpr bool HasFeth() const { return operation == Operation::kFlush; }
   constexpr bool HasReth() const {
-    return operation == Operation::kReadRequest ||
+    return operation == Operation::kReadRequest || operation == Operation::kFlush ||
+           operation == Operation::kAtomicWrite ||
            (operation == Operation::kWrite && StartsMessage());
   }
   constexpr bool HasAtomicEth() const {
@@ -73,8 +83,7 @@ struct alignas(4) Opcode {
   constexpr bool HasImmediate() const { return suffix == Suffix::kImmediate; }
   constexpr bool HasIeth() const { return suffix == Suffix::kInvalidate; }
   constexpr bool HasPayload() const {
-    return operation == Operation::kSend || operation == Operation::kWrite ||
-           operation == Operation::kReadResponse;
+    return HasPositions() || operation == Operation::kAtomicWrite;
   }
 };
 

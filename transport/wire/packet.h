@@ -10,6 +10,7 @@
 #include "transport/wire/aeth.h"
 #include "transport/wire/atomic_eth.h"
 #include "transport/wire/deth.h"
+#include "transport/wire/feth.h"
 #include "transport/wire/opcode.h"
 #include "transport/wire/reth.h"
 #include "transport/wire/xrceth.h"
@@ -30,6 +31,7 @@ struct TransportHeaders {
   Psn psn;
   Deth deth;
   Xrceth xrceth;
+  Feth feth;
   Reth reth;
   AtomicEth atomic;
   Aeth aeth;

@@ -55,6 +55,10 @@ std::string_view NameOf(Operation operation) {
       return "CMP_SWAP";
     case Operation::kFetchAndAdd:
       return "FETCH_ADD";
+    case Operation::kFlush:
+      return "FLUSH";
+    case Operation::kAtomicWrite:
+      return "ATOMIC_WRITE";
   }
   return "?";
 }
@@ -122,6 +126,10 @@ void AppendExtensions(std::string& text, const Packet& packet) {
     Append(text, " deth(qkey=%#x source_qpn=%#x)", packet.deth.qkey, packet.deth.source_qpn.value);
   }
   if (opcode.HasXrceth()) Append(text, " xrceth(srqn=%#x)", packet.xrceth.srqn.value);
+  if (opcode.HasFeth()) {
+    Append(text, " feth(placement=%#x selectivity=%u)", packet.feth.placement,
+           static_cast<unsigned int>(packet.feth.selectivity));
+  }
   if (opcode.HasReth()) {
     Append(text, " reth(va=%#" PRIx64 " rkey=%#x len=%u)", packet.reth.virtual_address,
            packet.reth.rkey.value, packet.reth.dma_length);
@@ -188,7 +196,7 @@ std::string ToString(const Opcode& opcode) {
   std::string text(NameOf(opcode.service));
   text += '_';
   text += NameOf(opcode.operation);
-  if (opcode.HasPayload()) text += NameOf(opcode.position);
+  if (opcode.HasPositions()) text += NameOf(opcode.position);
   text += NameOf(opcode.suffix);
   return text;
 }

@@ -142,4 +142,6 @@ void MarkExtendedQp(VerbsQp& qp) {
   std::memcpy(qp.reserve + Global().layout.qp_ex_offset, &kVerbsQpEx, sizeof(kVerbsQpEx));
 }
 
+size_t ExtendedQpBytes() { return Global().layout.qp_ex_offset; }
+
 }  // namespace uroce::verbs::abi

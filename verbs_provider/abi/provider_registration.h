@@ -2,6 +2,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstddef>
 #include <string>
 
 #include "verbs_provider/abi/provider_ops.h"
@@ -48,5 +49,9 @@ void* ContextObject(ibv_context* context);
 // Makes ibv_qp_to_qp_ex() accept this QP: ibv_wr_* work on it from then on. Only valid after a
 // context was opened, which is what calibrates the place of the mark.
 void MarkExtendedQp(VerbsQp& qp);
+
+// Length of struct ibv_qp_ex in the libibverbs that is loaded: what lies behind is the mark. As
+// above.
+size_t ExtendedQpBytes();
 
 }  // namespace uroce::verbs::abi

@@ -6,6 +6,7 @@
 #include "transport/memory/memory_table.h"
 #include "transport/psn.h"
 #include "transport/work_request.h"
+#include "verbs_provider/abi/newer_verbs.h"
 
 namespace uroce::verbs {
 namespace {
@@ -16,9 +17,11 @@ using transport::CompletionOpcode;
 using transport::CompletionStatus;
 using transport::EventType;
 using transport::Mtu;
+using transport::Placement;
 using transport::QpAttributeMask;
 using transport::QpState;
 using transport::QpType;
+using transport::Selectivity;
 using transport::SendOpcode;
 using transport::WindowType;
 
@@ -33,6 +36,7 @@ static_assert(Same(AccessFlags::kRemoteRead, IBV_ACCESS_REMOTE_READ));
 static_assert(Same(AccessFlags::kRemoteAtomic, IBV_ACCESS_REMOTE_ATOMIC));
 static_assert(Same(AccessFlags::kWindowBind, IBV_ACCESS_MW_BIND));
 static_assert(Same(AccessFlags::kZeroBased, IBV_ACCESS_ZERO_BASED));
+static_assert(Same(AccessFlags::kFlushGlobal, abi::kAccessFlushGlobal));
 
 static_assert(Same(CompletionStatus::kSuccess, IBV_WC_SUCCESS));
 static_assert(Same(CompletionStatus::kLocalLengthError, IBV_WC_LOC_LEN_ERR));
@@ -58,6 +62,8 @@ static_assert(Same(CompletionOpcode::kCompareAndSwap, IBV_WC_COMP_SWAP));
 static_assert(Same(CompletionOpcode::kFetchAndAdd, IBV_WC_FETCH_ADD));
 static_assert(Same(CompletionOpcode::kBindWindow, IBV_WC_BIND_MW));
 static_assert(Same(CompletionOpcode::kLocalInvalidate, IBV_WC_LOCAL_INV));
+static_assert(Same(CompletionOpcode::kFlush, abi::kWcFlush));
+static_assert(Same(CompletionOpcode::kAtomicWrite, abi::kWcAtomicWrite));
 static_assert(Same(CompletionOpcode::kReceive, IBV_WC_RECV));
 static_assert(Same(CompletionOpcode::kReceiveRdmaWithImmediate, IBV_WC_RECV_RDMA_WITH_IMM));
 
@@ -87,6 +93,13 @@ static_assert(Same(SendOpcode::kFetchAndAdd, IBV_WR_ATOMIC_FETCH_AND_ADD));
 static_assert(Same(SendOpcode::kLocalInvalidate, IBV_WR_LOCAL_INV));
 static_assert(Same(SendOpcode::kBindWindow, IBV_WR_BIND_MW));
 static_assert(Same(SendOpcode::kSendWithInvalidate, IBV_WR_SEND_WITH_INV));
+static_assert(Same(SendOpcode::kFlush, abi::kWrFlush));
+static_assert(Same(SendOpcode::kAtomicWrite, abi::kWrAtomicWrite));
+
+static_assert(Same(Placement::kGlobal, abi::kFlushGlobal));
+static_assert(Same(Placement::kPersistent, abi::kFlushPersistent));
+static_assert(Same(Selectivity::kRange, abi::kFlushRange));
+static_assert(Same(Selectivity::kRegion, abi::kFlushMr));
 
 static_assert(Same(QpState::kReset, IBV_QPS_RESET));
 static_assert(Same(QpState::kInit, IBV_QPS_INIT));
@@ -136,7 +149,7 @@ static_assert(Same(QpAttributeMask::kRateLimit, IBV_QP_RATE_LIMIT));
 // Programs give a queue pair the flags of their regions, of which these mean something for it.
 constexpr unsigned int kQpAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                                   IBV_ACCESS_MW_BIND;
+                                   IBV_ACCESS_MW_BIND | abi::kAccessFlushGlobal;
 // The IPv6 header has 20 bits for it. Programs set all 32 and NICs send the lower ones.
 constexpr uint32_t kFlowLabelMask = 0xf'ffff;
 

@@ -1,8 +1,12 @@
 #include "verbs_provider/data_path/work_request_builder.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "transport/endpoint.h"
+#include "verbs_provider/abi/newer_verbs.h"
+#include "verbs_provider/abi/provider_registration.h"
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/data_path/work_requests.h"
 #include "verbs_provider/objects/queue_pair.h"
@@ -65,6 +69,7 @@ void WorkRequestBuilder::SetSges(std::span<const ibv_sge> sges) noexcept {
   if (requests_.empty()) return Fail(EINVAL);
   Fail(ReturningErrno([&] {
     sge_ranges_.back() = {sges_.size(), sges.size()};
+    requests_.back().inline_data = false;
     for (const ibv_sge& sge : sges) {
       sges_.push_back({sge.addr, sge.length, transport::LKey{sge.lkey}});
     }
@@ -165,6 +170,23 @@ void FetchAndAdd(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_address, uint64_t
   AddRdma(qp, SendOpcode::kFetchAndAdd, rkey, remote_address).compare_or_add = add;
 }
 
+// The number is taken now: the program may change it before the batch is complete.
+void AtomicWrite(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_address, const void* number) {
+  AddRdma(qp, SendOpcode::kAtomicWrite, rkey, remote_address);
+  const ibv_data_buf buffer = {.addr = const_cast<void*>(number), .length = sizeof(uint64_t)};
+  Builder(qp).SetInlineData(std::span(&buffer, 1));
+}
+
+void Flush(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_address, size_t length, uint8_t type,
+           uint8_t level) {
+  auto& request = AddRdma(qp, SendOpcode::kFlush, rkey, remote_address);
+  request.placement = type;
+  request.selectivity = static_cast<transport::Selectivity>(level);
+  // Of a region no length counts. Of a range one that is too long is refused when it is posted.
+  if (level == abi::kFlushMr) length = 0;
+  request.flush_length = static_cast<uint32_t>(std::min<size_t>(length, UINT32_MAX));
+}
+
 void BindWindow(ibv_qp_ex* qp, ibv_mw* window, uint32_t rkey, const ibv_mw_bind_info* info) {
   Builder(qp).AddBinding(window, rkey, *info);
 }
@@ -199,6 +221,23 @@ void SetInlineDataList(ibv_qp_ex* qp, size_t count, const ibv_data_buf* list) {
 
 }  // namespace
 
+namespace {
+
+bool HasMember(size_t offset) { return offset + sizeof(void (*)()) <= abi::ExtendedQpBytes(); }
+
+template <class Function>
+void SetMember(abi::VerbsQp& qp, size_t offset, Function function) {
+  if (HasMember(offset)) std::memcpy(qp.reserve + offset, &function, sizeof function);
+}
+
+// What ibv_qp_ex got later.
+uint64_t NewerOperations() {
+  return (HasMember(abi::kWrAtomicWriteAt) ? abi::kQpExWithAtomicWrite : 0) |
+         (HasMember(abi::kWrFlushAt) ? abi::kQpExWithFlush : 0);
+}
+
+}  // namespace
+
 uint64_t BuilderOperations(ibv_qp_type type) {
   constexpr uint64_t kDatagram = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
   constexpr uint64_t kUnreliable = kDatagram | IBV_QP_EX_WITH_RDMA_WRITE |
@@ -215,11 +254,14 @@ uint64_t BuilderOperations(ibv_qp_type type) {
     case IBV_QPT_XRC_RECV:
       return 0;
     default:
-      return kReliable;
+      return kReliable | NewerOperations();
   }
 }
 
-void SetBuilderFunctions(ibv_qp_ex& ex) {
+void SetBuilderFunctions(abi::VerbsQp& qp) {
+  SetMember<abi::WrAtomicWrite>(qp, abi::kWrAtomicWriteAt, AtomicWrite);
+  SetMember<abi::WrFlush>(qp, abi::kWrFlushAt, Flush);
+  ibv_qp_ex& ex = qp.ex;
   ex.wr_start = Start;
   ex.wr_complete = Complete;
   ex.wr_abort = Abort;

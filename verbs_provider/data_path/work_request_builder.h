@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "transport/work_request.h"
+#include "verbs_provider/abi/private_abi.h"
 
 namespace uroce::verbs {
 
@@ -60,10 +61,10 @@ class WorkRequestBuilder {
 };
 
 // The operations that a queue pair of this type can be created for with
-// IBV_QP_INIT_ATTR_SEND_OPS_FLAGS.
+// IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, as far as the libibverbs that is loaded has them.
 uint64_t BuilderOperations(ibv_qp_type type);
 
-// Puts the functions behind ibv_wr_* into `ex`.
-void SetBuilderFunctions(ibv_qp_ex& ex);
+// Puts the functions behind ibv_wr_* into `qp`, those alone that the loaded libibverbs has.
+void SetBuilderFunctions(abi::VerbsQp& qp);
 
 }  // namespace uroce::verbs

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "verbs_provider/abi/newer_verbs.h"
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/base/translate.h"
 #include "verbs_provider/data_path/work_request_chain.h"
@@ -30,6 +31,7 @@ int SetOperation(const ibv_send_wr& wr, SendWorkRequest& request) {
       [[fallthrough]];
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_READ:
+    case abi::kWrAtomicWrite:  // ibv_send_wr has nothing that a FLUSH could be told in
       request.remote_address = wr.wr.rdma.remote_addr;
       request.rkey = transport::RKey{wr.wr.rdma.rkey};
       break;

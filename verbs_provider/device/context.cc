@@ -7,6 +7,7 @@
 #include "transport/counters.h"
 #include "transport/endpoint.h"
 #include "transport/limits.h"
+#include "verbs_provider/abi/newer_verbs.h"
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/base/identity.h"
 #include "verbs_provider/objects/address_handle.h"
@@ -73,10 +74,12 @@ ibv_device_attr_ex Attributes(const Device& device) {
   auto& odp_caps = attr.odp_caps.per_transport_caps;
   odp_caps.ud_odp_caps = kDatagram;
   odp_caps.uc_odp_caps = kDatagram | IBV_ODP_SUPPORT_WRITE;
-  odp_caps.rc_odp_caps =
-      kDatagram | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+  odp_caps.rc_odp_caps = kDatagram | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
+                         IBV_ODP_SUPPORT_ATOMIC | abi::kOdpSupportFlush |
+                         abi::kOdpSupportAtomicWrite;
   attr.xrc_odp_caps = odp_caps.rc_odp_caps;
-  attr.device_cap_flags_ex = kCapabilities;
+  // Not FLUSH_PERSISTENT: memory of this host does not outlive a loss of power.
+  attr.device_cap_flags_ex = kCapabilities | abi::kDeviceFlushGlobal | abi::kDeviceAtomicWrite;
   // Timestamps are nanoseconds.
   attr.completion_timestamp_mask = UINT64_MAX;
   attr.hca_core_clock = 1'000'000;  // kHz

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "transport/endpoint.h"
+#include "verbs_provider/abi/newer_verbs.h"
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/base/translate.h"
 #include "verbs_provider/device/context.h"
@@ -18,7 +19,7 @@ constexpr uint32_t kWritingAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_W
                                     IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
 constexpr uint32_t kKnownAccess = kWritingAccess | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED |
                                   IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB |
-                                  IBV_ACCESS_OPTIONAL_RANGE;
+                                  abi::kAccessFlushGlobal | IBV_ACCESS_OPTIONAL_RANGE;
 constexpr uint64_t kPageOffset = 4095;
 
 // ib_check_mr_access() of the kernel.

@@ -158,7 +158,7 @@ int Create(const Request& wanted, bool extended, ibv_qp*& out) {
 
   *request.capabilities = FromCapabilities(qp->transport->init_attributes().capabilities);
   if (extended) {
-    SetBuilderFunctions(qp->verbs.ex);
+    SetBuilderFunctions(qp->verbs);
     abi::MarkExtendedQp(qp->verbs);
   }
   if (qp->xrc_domain != nullptr) {

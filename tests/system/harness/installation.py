@@ -17,6 +17,7 @@ MOVER = "tests/system/mover/mover"
 AGENT = "tests/system/agent/agent"
 MESH = "tests/system/mesh/mesh"
 CHURN = "tests/system/churn/churn"
+PLACEMENT = "tests/system/placement/placement"
 MPI_EXCHANGE = {library: f"tests/system/mpi/exchange.{library}" for library in ("openmpi", "mpich")}
 
 

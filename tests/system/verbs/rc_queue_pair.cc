@@ -1,6 +1,7 @@
 #include "tests/system/verbs/rc_queue_pair.h"
 
 #include <cerrno>
+#include <utility>
 
 namespace system_test {
 namespace {
@@ -20,24 +21,33 @@ ibv_ah_attr PathTo(const ibv_gid& peer, uint8_t gid_index) {
   return path;
 }
 
-}  // namespace
-
-RcQueuePair::RcQueuePair(const Device& device, ibv_pd* domain, ibv_cq* send_queue,
-                         ibv_cq* receive_queue, const ibv_qp_cap& capabilities, uint32_t first_psn)
-    : device_(device), first_psn_(first_psn & kPsnMask) {
+QueuePairHandle Create(ibv_pd* domain, ibv_cq* send_queue, ibv_cq* receive_queue,
+                       const ibv_qp_cap& capabilities) {
   ibv_qp_init_attr attributes{};
   attributes.send_cq = send_queue;
   attributes.recv_cq = receive_queue;
   attributes.cap = capabilities;
   attributes.qp_type = IBV_QPT_RC;
-  queue_pair_.reset(ibv_create_qp(domain, &attributes));
-  if (queue_pair_ == nullptr) Fail("ibv_create_qp", errno);
+  QueuePairHandle made(ibv_create_qp(domain, &attributes));
+  if (made == nullptr) Fail("ibv_create_qp", errno);
+  return made;
+}
 
+}  // namespace
+
+RcQueuePair::RcQueuePair(const Device& device, ibv_pd* domain, ibv_cq* send_queue,
+                         ibv_cq* receive_queue, const ibv_qp_cap& capabilities, uint32_t first_psn)
+    : RcQueuePair(device, Create(domain, send_queue, receive_queue, capabilities),
+                  IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+                  first_psn) {}
+
+RcQueuePair::RcQueuePair(const Device& device, QueuePairHandle made, unsigned int access,
+                         uint32_t first_psn)
+    : device_(device), first_psn_(first_psn & kPsnMask), queue_pair_(std::move(made)) {
   ibv_qp_attr init{};
   init.qp_state = IBV_QPS_INIT;
   init.port_num = kPortNumber;
-  init.qp_access_flags =
-      IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+  init.qp_access_flags = access;
   ModifyState(init, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 

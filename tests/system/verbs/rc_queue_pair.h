@@ -29,6 +29,8 @@ class RcQueuePair {
   // In INIT when constructed. Throws std::runtime_error, as Connect does.
   RcQueuePair(const Device& device, ibv_pd* domain, ibv_cq* send_queue, ibv_cq* receive_queue,
               const ibv_qp_cap& capabilities, uint32_t first_psn);
+  // Of one that was made already, with these access flags.
+  RcQueuePair(const Device& device, QueuePairHandle made, unsigned int access, uint32_t first_psn);
 
   ibv_qp* get() const { return queue_pair_.get(); }
   QueuePairAddress address() const;

@@ -47,6 +47,7 @@ class SendCompletionTest : public testing::TestWithParam<SendCase> {
         request.wr_id = kWrId;
         request.opcode = GetParam().opcode;
         request.signaled = true;
+        request.placement = Placement::kGlobal;
         return request;
     }
   }
@@ -61,6 +62,9 @@ class SendCompletionTest : public testing::TestWithParam<SendCase> {
       case SendOpcode::kCompareAndSwap:
       case SendOpcode::kFetchAndAdd:
         return AtomicAck(script.first_psn(), 7);
+      case SendOpcode::kFlush:
+      case SendOpcode::kAtomicWrite:
+        return ReadResponse(Position::kOnly, script.first_psn());
       default:
         return Ack(script.first_psn());
     }
@@ -118,6 +122,8 @@ INSTANTIATE_TEST_SUITE_P(
         SendCase{"Read", SendOpcode::kRdmaRead, CompletionOpcode::kRdmaRead, 100},
         SendCase{"CompareSwap", SendOpcode::kCompareAndSwap, CompletionOpcode::kCompareAndSwap, 8},
         SendCase{"FetchAdd", SendOpcode::kFetchAndAdd, CompletionOpcode::kFetchAndAdd, 8},
+        SendCase{"Flush", SendOpcode::kFlush, CompletionOpcode::kFlush, 0},
+        SendCase{"AtomicWrite", SendOpcode::kAtomicWrite, CompletionOpcode::kAtomicWrite, 8},
         SendCase{"Bind", SendOpcode::kBindWindow, CompletionOpcode::kBindWindow, 0},
         SendCase{"Invalidate", SendOpcode::kLocalInvalidate, CompletionOpcode::kLocalInvalidate,
                  0}),
@@ -202,11 +208,13 @@ TEST_F(ReceiveCompletionTest, TooLong) {
 // The vendor error of each failure of the requester names its cause; that of each NAK and of the
 // timeouts is checked with them.
 TEST(SendFailureTest, ReadsAndAtomicsNeedAQueuePairThatMayHaveThem) {
-  for (const SendOpcode opcode : {SendOpcode::kRdmaRead, SendOpcode::kFetchAndAdd}) {
+  for (const SendOpcode opcode : {SendOpcode::kRdmaRead, SendOpcode::kFetchAndAdd,
+                                  SendOpcode::kFlush, SendOpcode::kAtomicWrite}) {
     Script script({.max_read_atomic = 0});
     SendWorkRequest request;
     request.wr_id = 1;
     request.opcode = opcode;
+    request.placement = Placement::kGlobal;
     EXPECT_EQ(script.Post(request, 0, 8), Status::kOk);
     EXPECT_EQ(script.ExpectCompletion(1, CompletionStatus::kLocalQpOperationError).vendor_error,
               VendorError::kNoReadCredits);

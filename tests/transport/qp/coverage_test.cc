@@ -48,6 +48,8 @@ bool Occurs(CompletionOpcode opcode) {
     case CompletionOpcode::kFetchAndAdd:
     case CompletionOpcode::kBindWindow:
     case CompletionOpcode::kLocalInvalidate:
+    case CompletionOpcode::kFlush:
+    case CompletionOpcode::kAtomicWrite:
     case CompletionOpcode::kReceive:
     case CompletionOpcode::kReceiveRdmaWithImmediate:
       return true;

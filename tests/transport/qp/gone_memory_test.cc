@@ -127,6 +127,8 @@ INSTANTIATE_TEST_SUITE_P(
                    kTwoPackets},
         GoneAccess{"FetchAndAdd", true, SendOpcode::kFetchAndAdd, 0, PROT_READ, 0, 8},
         GoneAccess{"CompareAndSwap", true, SendOpcode::kCompareAndSwap, 0, PROT_NONE, 8, 8},
+        GoneAccess{"AtomicWrite", true, SendOpcode::kAtomicWrite, 0, PROT_READ, 0, 8},
+        GoneAccess{"SourceOfAnAtomicWrite", false, SendOpcode::kAtomicWrite, 0, PROT_NONE, 0, 8},
         GoneAccess{"SourceOfAWrite", false, SendOpcode::kRdmaWrite, 0, kUnmapped, 0, 8},
         // What was sent before the hole arrives; the request fails when it has been acknowledged.
         GoneAccess{"SourceInTheMiddle", false, SendOpcode::kRdmaWrite, 1, PROT_NONE, kCrossing,

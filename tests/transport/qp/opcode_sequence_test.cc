@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kMtuBytes = 256;
 
 enum class Receiving { kNothing, kSend, kWrite };
-enum class Length { kZero, kOne, kFullLessOne, kFull };
+enum class Length { kZero, kOne, kEight, kFullLessOne, kFull };
 
 uint32_t BytesOf(Length length) {
   switch (length) {
@@ -25,6 +25,8 @@ uint32_t BytesOf(Length length) {
       return 0;
     case Length::kOne:
       return 1;
+    case Length::kEight:
+      return 8;
     case Length::kFullLessOne:
       return kMtuBytes - 1;
     default:
@@ -59,7 +61,7 @@ bool IsRight(Receiving receiving, const Opcode& opcode, Length length) {
     case Position::kLast:
       return length != Length::kZero;
     default:
-      return true;
+      return opcode.operation != Operation::kAtomicWrite || length == Length::kEight;
   }
 }
 
@@ -73,6 +75,7 @@ PacketSpec MakePacket(const Script& script, const Opcode& opcode, Psn psn, uint3
   packet.reth = {address, script.rkey(),
                  opcode.operation == Operation::kReadRequest ? 8 : dma_length};
   packet.atomic = {address, script.rkey(), 1, 0};
+  packet.feth.placement = Placement::kGlobal;
   if (opcode.HasPayload()) packet.payload = Pattern(length);
   return packet;
 }
@@ -114,12 +117,12 @@ void TryOne(Receiving receiving, const Opcode& opcode, Length length) {
 // IBA 9.7.4.1.3, C9-92.
 TEST(OpcodeSequenceTest, EveryOpcodeInEveryStateWithEveryLength) {
   const std::vector<Opcode> opcodes = RequestOpcodes();
-  // SEND 6 + 2 with invalidate, WRITE 6, READ, and two atomics (IBA table 38).
-  ASSERT_EQ(opcodes.size(), 17u);
+  // SEND 6 + 2 with invalidate, WRITE 6, READ, two atomics, FLUSH, ATOMIC WRITE (IBA table 38).
+  ASSERT_EQ(opcodes.size(), 19u);
   for (const Receiving receiving : {Receiving::kNothing, Receiving::kSend, Receiving::kWrite}) {
     for (const Opcode& opcode : opcodes) {
       for (const Length length :
-           {Length::kZero, Length::kOne, Length::kFullLessOne, Length::kFull}) {
+           {Length::kZero, Length::kOne, Length::kEight, Length::kFullLessOne, Length::kFull}) {
         SCOPED_TRACE("receiving " + std::to_string(static_cast<int>(receiving)) + ", opcode " +
                      std::to_string(int{EncodeOpcode(opcode)}) + ", " +
                      std::to_string(BytesOf(length)) + " bytes");

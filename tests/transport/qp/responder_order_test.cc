@@ -32,6 +32,10 @@ class ResponderOrderTest : public testing::TestWithParam<Operation> {
         return FetchAdd(psn, Script::Address(kAt), script_.rkey(), 2);
       case Operation::kCompareAndSwap:
         return CompareSwap(psn, Script::Address(kAt), script_.rkey(), 40, 42);
+      case Operation::kFlush:
+        return Flush(psn, Script::Address(kAt), script_.rkey(), 8);
+      case Operation::kAtomicWrite:
+        return AtomicWrite(psn, Script::Address(kAt), script_.rkey(), 42);
       default:
         return Send(Position::kOnly, psn).With("hello");
     }
@@ -45,6 +49,9 @@ class ResponderOrderTest : public testing::TestWithParam<Operation> {
       case Operation::kFetchAndAdd:
       case Operation::kCompareAndSwap:
         return AtomicAck(psn, 40);
+      case Operation::kFlush:
+      case Operation::kAtomicWrite:
+        return ReadResponse(Position::kOnly, psn);
       default:
         return Ack(psn);
     }
@@ -52,7 +59,8 @@ class ResponderOrderTest : public testing::TestWithParam<Operation> {
 
   void ExpectExecutedOnce() {
     if (GetParam() == Operation::kSend) script_.ExpectCompletion(100);
-    if (GetParam() == Operation::kFetchAndAdd || GetParam() == Operation::kCompareAndSwap) {
+    if (GetParam() == Operation::kFetchAndAdd || GetParam() == Operation::kCompareAndSwap ||
+        GetParam() == Operation::kAtomicWrite) {
       EXPECT_EQ(script_.Word(kAt), 42u);
     }
     script_.ExpectNoCompletion();
@@ -146,16 +154,17 @@ TEST_P(ResponderOrderTest, DuplicateDuringAGap) {
 }
 
 std::string NameOf(const testing::TestParamInfo<Operation>& info) {
-  static constexpr const char* kNames[] = {"Send",         "Write",       "Read",
-                                           "ReadResponse", "Acknowledge", "AtomicAcknowledge",
-                                           "CompareSwap",  "FetchAdd"};
+  static constexpr const char* kNames[] = {
+      "Send",        "Write",    "Read",  "ReadResponse", "Acknowledge", "AtomicAcknowledge",
+      "CompareSwap", "FetchAdd", "Flush", "AtomicWrite"};
   return kNames[static_cast<int>(info.param)];
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryOperation, ResponderOrderTest,
                          testing::Values(Operation::kSend, Operation::kWrite,
                                          Operation::kReadRequest, Operation::kCompareAndSwap,
-                                         Operation::kFetchAndAdd),
+                                         Operation::kFetchAndAdd, Operation::kFlush,
+                                         Operation::kAtomicWrite),
                          NameOf);
 
 // The same where PSNs start again at 0.
@@ -184,7 +193,8 @@ TEST_P(ResponderWrapTest, PsnsGoOnAtZero) {
 INSTANTIATE_TEST_SUITE_P(EveryOperation, ResponderWrapTest,
                          testing::Values(Operation::kSend, Operation::kWrite,
                                          Operation::kReadRequest, Operation::kCompareAndSwap,
-                                         Operation::kFetchAndAdd),
+                                         Operation::kFetchAndAdd, Operation::kFlush,
+                                         Operation::kAtomicWrite),
                          NameOf);
 
 // IBA 9.7.5.1.2: a request that does not ask for an ACK gets none; the next ACK covers it.

@@ -62,6 +62,8 @@ bool IsInSequence(Inside inside, const Opcode& opcode) {
 Answer AnswerTo(const Opcode& opcode) {
   switch (opcode.operation) {
     case Operation::kReadRequest:
+    case Operation::kFlush:
+    case Operation::kAtomicWrite:
       return Answer::kReadResponse;
     case Operation::kCompareAndSwap:
     case Operation::kFetchAndAdd:
@@ -152,7 +154,9 @@ class StatePacketTest : public testing::TestWithParam<ServiceState> {
     if (opcode.operation == Operation::kReadRequest) packet.reth.dma_length = 8;
     if (opcode.position == Position::kFirst) packet.reth.dma_length = 3 * kPart;
     packet.atomic = {Script::Address(0), script.rkey(), 1, 0};
-    if (opcode.HasPayload()) packet.payload = Pattern(kPart);
+    packet.feth.placement = Placement::kGlobal;
+    if (opcode.operation == Operation::kAtomicWrite) packet.reth.dma_length = 8;
+    if (opcode.HasPayload()) packet.payload = Pattern(opcode.HasPositions() ? kPart : 8);
     if (opcode.HasIeth()) packet.invalidate_rkey = BoundWindow(script);
     return packet;
   }

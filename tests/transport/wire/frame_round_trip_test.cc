@@ -47,6 +47,7 @@ TransportHeaders FullHeaders(const Opcode& opcode) {
   headers.destination_qpn = Qpn{0xabcdef};
   headers.psn = Psn(0xfedcba);
   headers.xrceth = {Srqn{0x717273}};
+  headers.feth = {.placement = 0xa, .selectivity = static_cast<Selectivity>(3)};
   headers.deth = {.qkey = 0x80010000, .source_qpn = Qpn{0x123456}};
   headers.reth = {
       .virtual_address = 0x1122334455667788, .rkey = RKey{0x99aabbcc}, .dma_length = 0xddeeff01};
@@ -74,6 +75,7 @@ void ExpectEqualOnWire(const TransportHeaders& sent, const TransportHeaders& rec
   EXPECT_EQ(sent.psn, received.psn);
   EXPECT_EQ(opcode.HasDeth() ? sent.deth : Deth{}, received.deth);
   EXPECT_EQ(opcode.HasXrceth() ? sent.xrceth : Xrceth{}, received.xrceth);
+  EXPECT_EQ(opcode.HasFeth() ? sent.feth : Feth{}, received.feth);
   EXPECT_EQ(opcode.HasReth() ? sent.reth : Reth{}, received.reth);
   EXPECT_EQ(opcode.HasAtomicEth() ? sent.atomic : AtomicEth{}, received.atomic);
   EXPECT_EQ(opcode.HasAeth() ? sent.aeth : Aeth{}, received.aeth);
@@ -146,7 +148,7 @@ TEST_P(FrameRoundTripTest, PayloadInPiecesGivesTheSameFrame) {
 // Two processes that share memory may do without; what is captured of them has one.
 TEST_P(FrameRoundTripTest, FrameWithoutIcrcIsTheSameOnceItIsFilledIn) {
   const std::vector<uint8_t> payload(4096, 0x5a);
-  for (const int code : {0x04, 0x06, 0x0a, 0x11, 0x13, 0x64, 0xab, 0xb3}) {
+  for (const int code : {0x04, 0x06, 0x0a, 0x11, 0x13, 0x1c, 0x1d, 0x64, 0xab, 0xb3}) {
     for (const size_t bytes : {0, 1, 2, 3, 4, 15, 64, 65, 130, 4096}) {
       const TransportHeaders headers = FullHeaders(*ParseOpcode(static_cast<uint8_t>(code)));
       const PayloadPiece piece{payload.data(), headers.opcode.HasPayload() ? bytes : 0};

@@ -11,6 +11,7 @@
 #include "transport/wire/byte_order.h"
 #include "transport/wire/deth.h"
 #include "transport/wire/ethernet.h"
+#include "transport/wire/feth.h"
 #include "transport/wire/ipv4.h"
 #include "transport/wire/ipv6.h"
 #include "transport/wire/reth.h"
@@ -77,6 +78,18 @@ TEST(RethTest, KnownBytes) {
   std::vector<uint8_t> out(Reth::kBytes);
   EmitReth(reth, out.data());
   EXPECT_EQ(bytes, out);
+}
+
+// IBA A19.4.1.1, A19.4.1.2.
+TEST(FethTest, KnownBytesWithReservedBitsIgnored) {
+  const Feth feth{.placement = Placement::kGlobal | Placement::kPersistent,
+                  .selectivity = Selectivity::kRegion};
+  EXPECT_EQ(feth, ParseFeth(FromHex("00000013").data()));
+  EXPECT_EQ(feth, ParseFeth(FromHex("ffffffd3").data()));
+  EXPECT_EQ((Feth{.placement = Placement::kGlobal}), ParseFeth(FromHex("00000001").data()));
+  std::vector<uint8_t> out(Feth::kBytes, 0xff);
+  EmitFeth(feth, out.data());
+  EXPECT_EQ(FromHex("00000013"), out);
 }
 
 // IBA 9.3.2.

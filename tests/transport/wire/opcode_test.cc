@@ -41,6 +41,8 @@ const std::map<uint8_t, Expected> kOpcodes = {
     {0x14, {"RC_FETCH_ADD", 28}},
     {0x16, {"RC_SEND_LAST_INV", 4}},
     {0x17, {"RC_SEND_ONLY_INV", 4}},
+    {0x1c, {"RC_FLUSH", 20}},
+    {0x1d, {"RC_ATOMIC_WRITE", 16}},
     {0x20, {"UC_SEND_FIRST", 0}},
     {0x21, {"UC_SEND_MIDDLE", 0}},
     {0x22, {"UC_SEND_LAST", 0}},
@@ -78,6 +80,8 @@ const std::map<uint8_t, Expected> kOpcodes = {
     {0xb4, {"XRC_FETCH_ADD", 32}},
     {0xb6, {"XRC_SEND_LAST_INV", 8}},
     {0xb7, {"XRC_SEND_ONLY_INV", 8}},
+    {0xbc, {"XRC_FLUSH", 24}},
+    {0xbd, {"XRC_ATOMIC_WRITE", 20}},
 };
 
 TEST(OpcodeTest, AllBytesParseAsTheTableSays) {

@@ -29,6 +29,7 @@ const std::string kReth =
     "1122334455667788"
     "99aabbcc"
     "00000004";
+const std::string kFeth = "00000011";
 const std::string kAeth = "62313233";
 const std::string kImmediate = "51525354";
 const std::string kIeth = "61626364";
@@ -63,6 +64,8 @@ const Golden kGolden[] = {
     {0xb4, kBth + kXrceth + kSwap},
     {0xb6, kBth + kXrceth + kIeth + kPayload},
     {0xb7, kBth + kXrceth + kIeth + kPayload},
+    {0xbc, kBth + kXrceth + kFeth + kReth},
+    {0xbd, kBth + kXrceth + kReth + kPayload},
 };
 
 TransportHeaders HeadersOf(uint8_t code) {
@@ -73,6 +76,7 @@ TransportHeaders HeadersOf(uint8_t code) {
   headers.destination_qpn = Qpn{0x123456};
   headers.psn = Psn(0x0abcde);
   headers.xrceth = {Srqn{0x71727f}};
+  headers.feth = {.placement = Placement::kGlobal, .selectivity = Selectivity::kRegion};
   headers.reth = {.virtual_address = 0x1122334455667788, .rkey = RKey{0x99aabbcc}, .dma_length = 4};
   headers.atomic = {.virtual_address = 0x0102030405060708,
                     .rkey = RKey{0x090a0b0c},
@@ -146,6 +150,11 @@ TEST(XrcFramesTest, IsPrintedWithItsQueue) {
   EXPECT_EQ(ToString(packet),
             "10.0.0.1 > 10.0.0.2 XRC_WRITE_ONLY qpn 0x123456 psn 703710 ackreq solicited "
             "xrceth(srqn=0x71727f) reth(va=0x1122334455667788 rkey=0x99aabbcc len=4) 4B");
+  ASSERT_EQ(ParseFrame(Build(0xbc), packet), DropReason::kNone);
+  EXPECT_EQ(ToString(packet),
+            "10.0.0.1 > 10.0.0.2 XRC_FLUSH qpn 0x123456 psn 703710 ackreq solicited "
+            "xrceth(srqn=0x71727f) feth(placement=0x1 selectivity=1) "
+            "reth(va=0x1122334455667788 rkey=0x99aabbcc len=4)");
 }
 
 }  // namespace
