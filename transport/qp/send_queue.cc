@@ -6,6 +6,7 @@
 
 #include "transport/guarded_access.h"
 #include "transport/limits.h"
+#include "transport/wire/ethernet.h"
 
 namespace uroce::transport {
 namespace {
@@ -33,6 +34,8 @@ uint32_t Offered(QpType type) {
       return kDatagram;
     case QpType::kUnreliableConnection:
       return kUnreliable;
+    case QpType::kRawPacket:
+      return Bits({SendOpcode::kSend});
     case QpType::kXrcReceive:
       return 0;
     default:
@@ -59,6 +62,7 @@ SendQueue::SendQueue(QpType type, const QpCapabilities& capabilities)
       capacity_(capabilities.max_send_wr),
       max_sges_(capabilities.max_send_sge),
       max_inline_bytes_(capabilities.max_inline_bytes),
+      min_message_bytes_(type == QpType::kRawPacket ? EthernetHeader::kBytes : 0),
       mask_(std::bit_ceil(std::max(capacity_, 1u)) - 1),
       all_have_details_(type == QpType::kUnreliableDatagram || type == QpType::kXrcSend),
       ring_(std::make_unique<SendWqe[]>(mask_ + 1u)),
@@ -77,6 +81,7 @@ Status SendQueue::Check(const SendWorkRequest& request, uint64_t length) const {
   }
   if (addresses_ != nullptr && request.address == nullptr) return Status::kInvalidArgument;
   if (length > kMaxMessageBytes) return Status::kInvalidArgument;
+  if (length < min_message_bytes_) return Status::kInvalidArgument;
   if (IsAtomic(request.opcode) && length != kAtomicBytes) return Status::kInvalidArgument;
   if (request.inline_data) {
     const bool carries_data = IsSend(request.opcode) || IsWrite(request.opcode);
