@@ -247,6 +247,29 @@ DropReason Endpoint::DeliverMulticast(Time now, const Packet& packet) {
   return result;
 }
 
+DropReason Endpoint::OnRawFrame(Time now, std::span<const uint8_t> frame,
+                                std::span<QueuePair* const> takers) {
+  SetTime(now);
+  ++counters_.received_packets;
+  counters_.received_bytes += frame.size();
+  DropReason result = DropReason::kQpNotReady;
+  for (QueuePair* const qp : takers) {
+    const DropReason own_result = qp->OnRawFrame(frame);
+    if (result != DropReason::kNone) result = own_result;
+  }
+  if (result != DropReason::kNone) ++counters_.drops(result);
+  return result;
+}
+
+void Endpoint::CopyFrame(Time now, std::span<const uint8_t> frame,
+                         std::span<QueuePair* const> watchers) {
+  SetTime(now);
+  for (QueuePair* const qp : watchers) {
+    const DropReason reason = qp->OnRawFrame(frame);
+    if (reason != DropReason::kNone) ++counters_.drops(reason);
+  }
+}
+
 // IBA 11.3.1.
 Status Endpoint::AttachMulticast(QueuePair& qp, const Gid& group) {
   const bool is_datagram = qp.init_attributes().type == QpType::kUnreliableDatagram;

@@ -116,6 +116,13 @@ class Endpoint {
   DropReason OnFrame(Time now, std::span<const uint8_t> frame, Route from = Route::kWire,
                      IcrcCheck icrc_check = IcrcCheck::kNeeded);
 
+  // The same for a frame that flows of raw packet queue pairs take: each of `takers` gets a copy.
+  // It counts as dropped if none took it.
+  DropReason OnRawFrame(Time now, std::span<const uint8_t> frame,
+                        std::span<QueuePair* const> takers);
+  // A copy of a frame that is counted elsewhere, for raw packet queue pairs that look on.
+  void CopyFrame(Time now, std::span<const uint8_t> frame, std::span<QueuePair* const> watchers);
+
   // When OnDeadline wants to be called at the latest for nothing to be late; kNever if no timer
   // runs. May be earlier than the first timer, never later.
   Time NextDeadline() const { return deadlines_.Next(); }

@@ -11,6 +11,7 @@
 #include "transport/qp_attributes.h"
 #include "transport/random_numbers.h"
 #include "transport/route.h"
+#include "transport/wire/ethernet.h"
 
 namespace uroce::transport {
 
@@ -52,6 +53,11 @@ struct EndpointConfig {
       if (Carries(mtu)) return mtu;
     }
     return Mtu::k256;
+  }
+
+  // The longest Ethernet frame that the port carries, a VLAN tag in it.
+  uint32_t max_frame_bytes() const {
+    return port_mtu + uint32_t{EthernetHeader::kBytes + EthernetHeader::kVlanTagBytes};
   }
 
   // Whether a packet with this P_Key is of a partition that we are in.

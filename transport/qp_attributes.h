@@ -29,6 +29,7 @@ enum class QpType : uint8_t {
   kReliableConnection = 2,
   kUnreliableConnection = 3,
   kUnreliableDatagram = 4,
+  kRawPacket = 8,    // whole Ethernet frames: no transport, no peer
   kXrcSend = 9,      // the initiator: sends requests and takes responses
   kXrcReceive = 10,  // the target: takes requests, for the shared receive queues of its domain
 };

@@ -62,7 +62,7 @@ Engine::Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig
       wait_fd_(port_->wait_fd()),
       link_layer_(options.link_layer ? std::move(options.link_layer)
                                      : std::make_unique<StaticNeighbors>()),
-      tap_(std::move(options.tap)),
+      watch_(std::move(options.tap), port_->carries_ethernet()),
       event_sink_(std::move(options.event_sink)),
       connection_sink_(std::move(options.connection_sink)),
       neighbor_sink_(std::move(options.neighbor_sink)),
@@ -133,14 +133,11 @@ int Engine::ReceiveBurst(Time now) {
 }
 
 void Engine::Accept(Time now, const PacketPort::ReceivedFrame& frame) {
-  if (tap_ != nullptr) [[unlikely]] {
-    const bool has_none = frame.icrc_check == transport::IcrcCheck::kWaived;
-    tap_->OnFrame(now, FrameTap::Direction::kReceived, frame.bytes,
-                  has_none ? IcrcUse::kWaived : IcrcUse::kCarried);
-    tapped_ = true;
-  }
+  bool is_taken = false;
+  if (watch_.is_on()) [[unlikely]]
+    is_taken = watch_.OnReceived(now, frame, endpoint_);
   if (MayBeRoce(frame.bytes) || !link_layer_->OnFrame(now, frame.bytes)) {
-    endpoint_.OnFrame(now, frame.bytes, frame.from, frame.icrc_check);
+    if (!is_taken) endpoint_.OnFrame(now, frame.bytes, frame.from, frame.icrc_check);
     return;
   }
   FollowNeighbors();
@@ -238,11 +235,11 @@ int Engine::TransmitTo(Route route, Time now, int most) {
 }
 
 void Engine::Commit(Time now, Route route, std::span<const uint8_t> frame, IcrcUse icrc) {
-  if (tap_ != nullptr) [[unlikely]] {
+  if (watch_.is_on()) [[unlikely]] {
     using Direction = FrameTap::Direction;
     const bool is_looped_back = route == Route::kLoopback;
-    tap_->OnFrame(now, is_looped_back ? Direction::kLoopedBack : Direction::kSent, frame, icrc);
-    tapped_ = true;
+    watch_.OnSent(now, is_looped_back ? Direction::kLoopedBack : Direction::kSent, frame, icrc,
+                  endpoint_);
   }
   port_->CommitTransmit(frame.size());
 }
@@ -255,10 +252,8 @@ int Engine::LoopBack(Time now) {
     const size_t frame_bytes = endpoint_.PollTransmit(now, Route::kLoopback, room);
     if (frame_bytes == 0) break;
     const std::span<const uint8_t> frame = room.first(frame_bytes);
-    if (tap_ != nullptr) [[unlikely]] {
-      tap_->OnFrame(now, FrameTap::Direction::kLoopedBack, frame, room.icrc);
-      tapped_ = true;
-    }
+    if (watch_.is_on()) [[unlikely]]
+      watch_.OnSent(now, FrameTap::Direction::kLoopedBack, frame, room.icrc, endpoint_);
     endpoint_.OnFrame(now, frame, Route::kLoopback, transport::IcrcCheck::kWaived);
     ++looped;
   }
@@ -266,10 +261,7 @@ int Engine::LoopBack(Time now) {
 }
 
 void Engine::EndPass() {
-  if (tapped_) [[unlikely]] {
-    tapped_ = false;
-    tap_->EndBurst();
-  }
+  watch_.EndBurst();
   while (const auto event = endpoint_.TakeEvent()) {
     if (event_sink_) event_sink_(*event);
   }

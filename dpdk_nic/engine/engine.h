@@ -14,15 +14,14 @@
 #include "dpdk_nic/engine/engine_options.h"
 #include "dpdk_nic/engine/event_count.h"
 #include "dpdk_nic/engine/flush_plan.h"
+#include "dpdk_nic/engine/frame_watch.h"
 #include "dpdk_nic/engine/progress_mode.h"
 #include "dpdk_nic/engine/published_state.h"
 #include "dpdk_nic/engine/sleep_plan.h"
 #include "dpdk_nic/engine/thread_preparation.h"
 #include "dpdk_nic/link_layer/link_layer.h"
-#include "dpdk_nic/port/frame_tap.h"
 #include "dpdk_nic/port/packet_port.h"
 #include "transport/endpoint.h"
-#include "transport/events.h"
 #include "transport/time.h"
 
 namespace uroce::nic {
@@ -79,6 +78,9 @@ class Engine {
     if (status == transport::Status::kOk && !SendAtOnce(qp)) qp.SendsPosted();
     return status;
   }
+
+  // Flows of raw packet queue pairs, within a verb.
+  FrameWatch& frame_watch(const Verb&) UROCE_NO_THREAD_SAFETY_ANALYSIS { return watch_; }
 
   // The time of completions: CLOCK_MONOTONIC, within a microsecond.
   transport::Time Now();
@@ -187,7 +189,7 @@ class Engine {
   const bool port_loops_back_;  // what the process sends to itself
   const int wait_fd_;           // of the port
   std::unique_ptr<LinkLayer> link_layer_ UROCE_PT_GUARDED_BY(lock_);
-  const std::unique_ptr<FrameTap> tap_ UROCE_PT_GUARDED_BY(lock_);
+  FrameWatch watch_ UROCE_GUARDED_BY(lock_);
   const EventSink event_sink_;
   const EngineOptions::ConnectionSink connection_sink_;
   const EngineOptions::NeighborSink neighbor_sink_;
@@ -205,7 +207,6 @@ class Engine {
   transport::Time sent_at_once_ UROCE_GUARDED_BY(lock_);  // the last frame in this verb; 0: none
   FlushPlan flush_plan_ UROCE_GUARDED_BY(lock_);
   bool verb_awaits_answers_ UROCE_GUARDED_BY(lock_) = false;  // to what earlier ones sent
-  bool tapped_ UROCE_GUARDED_BY(lock_) = false;               // frames since FrameTap::EndBurst
   bool has_news_ UROCE_GUARDED_BY(lock_) = false;             // for those that wait for answers
   EventCount news_;
   std::string sentence_ UROCE_GUARDED_BY(lock_);  // of the port, to be printed without the lock

@@ -59,6 +59,9 @@ class PacketPort {
   // with them a copy of each multicast RoCEv2 frame that it sends. If not, the engine hands them to
   // the endpoint by itself, which costs less.
   virtual bool carries_loopback() const { return false; }
+  // Whether Ethernet frames of any kind go by Route::kWire and come by it, whole and as they were
+  // sent.
+  virtual bool carries_ethernet() const { return false; }
   // Whether the port keeps frames, and needs a pass before they are sent or received though nothing
   // arrives.
   virtual bool keeps_frames() const { return false; }

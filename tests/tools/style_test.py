@@ -28,8 +28,8 @@ INTRINSICS = {"immintrin.h", "wmmintrin.h", "nmmintrin.h", "cpuid.h"}
 ROOM_ORDERS = {
     "transport/": ("wire", "memory", "qp", "cm"),
     "dpdk_nic/": ("base", "link_layer", "port", "port/ring", "port/faults", "port/udp",
-                  "port/dpdk/eal", "port/dpdk", "control", "port/fabric", "capture", "engine",
-                  "device", "switch"),
+                  "port/dpdk/eal", "port/dpdk", "control", "port/fabric", "capture", "steering",
+                  "engine", "device", "switch"),
     "verbs_provider/virtual_kernel/": ("base", "device", "uverbs", "files", "netlink", "interpose"),
 }
 

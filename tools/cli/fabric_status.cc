@@ -109,6 +109,8 @@ std::string NameOf(transport::QpType type) {
       return "UC";
     case transport::QpType::kUnreliableDatagram:
       return "UD";
+    case transport::QpType::kRawPacket:
+      return "RAW_PACKET";
     case transport::QpType::kXrcSend:
       return "XRC_SEND";
     case transport::QpType::kXrcReceive:

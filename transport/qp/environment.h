@@ -71,10 +71,13 @@ struct QpContext {
   bool is_xrc() const { return is_xrc_target() || init.type == QpType::kXrcSend; }
   bool is_xrc_target() const { return init.type == QpType::kXrcReceive; }
   bool is_reliable() const { return is_rc() || is_xrc(); }
+  bool is_raw() const { return init.type == QpType::kRawPacket; }
   // Whether packets with this opcode are sent to such a queue pair: those of its service, and of
-  // XRC only requests to a target and only responses to an initiator.
+  // XRC only requests to a target and only responses to an initiator. A raw packet queue pair has
+  // no service.
   bool Takes(const Opcode& opcode) const {
-    return opcode.service == service() && (!is_xrc() || opcode.IsResponse() != is_xrc_target());
+    return opcode.service == service() && !is_raw() &&
+           (!is_xrc() || opcode.IsResponse() != is_xrc_target());
   }
   // What all packets of the queue pair have in common (IBA C9-43, 17.2.8: MigReq).
   TransportHeaders Headers(Operation operation) const {

@@ -176,6 +176,13 @@ DropReason QueuePair::OnDatagram(const Packet& packet) {
   return came_its_way ? responder_.OnDatagram(packet) : DropReason::kForeignSource;
 }
 
+DropReason QueuePair::OnRawFrame(std::span<const uint8_t> frame) {
+  if (!ProcessesRequests(state())) return DropReason::kQpNotReady;
+  const DropReason result = responder_.OnRawFrame(frame);
+  UpdateAfterEvent();
+  return result;
+}
+
 void QueuePair::OnDeadline(Time now) {
   requester_.OnDeadline(now);
   UpdateAfterEvent();

@@ -110,6 +110,8 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
     return ReadConnectionPacket(packet, context_.service(), headers);
   }
   DropReason OnPeersPacket(Time now, const Packet& packet);
+  // A frame for a raw packet queue pair.
+  DropReason OnRawFrame(std::span<const uint8_t> frame);
   void OnDeadline(Time now) override;
   size_t BuildFrame(Time now, const FrameRoom& out) override;
   // The short way of the request that was queued last.

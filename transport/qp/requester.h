@@ -116,10 +116,14 @@ class Requester {
   size_t EmitPlain(const SendWqe& wqe, const FrameRoom& out) const;
   void TakeSsns(SendWqe& wqe, uint32_t messages);
   size_t EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out);
+  size_t EmitRaw(Time now, SendWqe& wqe, const FrameRoom& out);
+  size_t FailForGoneMemory(SendWqe& wqe);
   Path FillDatagram(const SendWqe& wqe, TransportHeaders& headers) const;
   std::optional<size_t> FillData(SendWqe& wqe, TransportHeaders& headers,
                                  std::span<PayloadPiece, kMaxSges> pieces);
   uint32_t FillRead(const SendWqe& wqe, TransportHeaders& headers) const;
+  std::optional<size_t> Gather(SendWqe& wqe, uint64_t offset, size_t length,
+                               std::span<PayloadPiece, kMaxSges> pieces) const;
   void Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response);
   void Pace(Time now, const SendWqe& wqe, size_t frame_bytes);
   // A response is awaited, from now on or still. The probe's time is not moved to a later one:

@@ -46,6 +46,11 @@ Position PositionOf(bool first, bool last) {
   return last ? Position::kLast : Position::kMiddle;
 }
 
+// A port of a larger MTU has room for no more than any has to have.
+uint32_t MaxRawFrameBytes(const EndpointConfig& config) {
+  return std::min<uint32_t>(config.max_frame_bytes(), kMaxFrameBytes);
+}
+
 // Every packet but the last is full (IBA 9.7.3.3).
 uint32_t PacketsFor(uint64_t bytes, uint32_t mtu_bytes) {
   return bytes <= mtu_bytes ? 1 : static_cast<uint32_t>((bytes + mtu_bytes - 1) / mtu_bytes);
@@ -157,9 +162,8 @@ size_t Requester::BuildFrame(Time now, const FrameRoom& out) {
       RetireLocal();
       continue;
     }
-    if (const size_t frame_bytes = EmitRequest(now, wqe, out); frame_bytes != 0) {
-      return frame_bytes;
-    }
+    const size_t frame_bytes = qp_.is_raw() ? EmitRaw(now, wqe, out) : EmitRequest(now, wqe, out);
+    if (frame_bytes != 0) return frame_bytes;
   }
   return 0;
 }
@@ -225,7 +229,9 @@ bool Requester::Begin(SendWqe& wqe) {
     wqe.first_psn = next_psn_;
     return !wqe.failed;
   }
-  if (qp_.is_datagram() && wqe.length > qp_.mtu_bytes()) {  // IBA C10-93.1.1
+  const bool is_too_long = (qp_.is_datagram() && wqe.length > qp_.mtu_bytes()) ||  // IBA C10-93.1.1
+                           (qp_.is_raw() && wqe.length > MaxRawFrameBytes(qp_.environment.config));
+  if (is_too_long) {
     MarkFailed(wqe, CompletionStatus::kLocalLengthError, VendorError::kDatagramTooLong);
     return false;
   }
@@ -245,7 +251,8 @@ bool Requester::Begin(SendWqe& wqe) {
       return false;
     }
   }
-  const uint32_t psns = IsAtomic(wqe.opcode) ? 1 : PacketsFor(wqe.length, qp_.mtu_bytes());
+  const bool is_one_packet = IsAtomic(wqe.opcode) || qp_.is_raw();
+  const uint32_t psns = is_one_packet ? 1 : PacketsFor(wqe.length, qp_.mtu_bytes());
   wqe.Start(next_psn_, psns);
   TakeSsns(wqe, wqe.message_count());
   return true;
@@ -304,14 +311,31 @@ size_t Requester::EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out) {
   const size_t frame_bytes = qp_.is_datagram()
                                  ? FillDatagram(wqe, headers).builder().Emit(headers, payload, out)
                                  : qp_.path.builder().Emit(headers, payload, out);
-  if (frame_bytes == 0) {
-    ++qp_.environment.counters.memory_gone;
-    MarkFailed(wqe, CompletionStatus::kLocalProtectionError, VendorError::kMemoryGone);
-    return 0;
-  }
+  if (frame_bytes == 0) return FailForGoneMemory(wqe);
   Pace(now, wqe, frame_bytes);
   Sent(now, wqe, psns, headers.ack_request || HasOwnResponse(wqe.opcode));
   return frame_bytes;
+}
+
+// A frame that the application has built.
+size_t Requester::EmitRaw(Time now, SendWqe& wqe, const FrameRoom& out) {
+  std::array<PayloadPiece, kMaxSges> pieces;
+  const auto gathered = Gather(wqe, 0, wqe.length, pieces);
+  if (!gathered) {
+    MarkFailed(wqe, CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
+    return 0;
+  }
+  const size_t frame_bytes = EmitRawFrame(std::span(pieces).first(*gathered), out);
+  if (frame_bytes == 0) return FailForGoneMemory(wqe);
+  Pace(now, wqe, frame_bytes);
+  Sent(now, wqe, 1, /*wants_response=*/false);
+  return frame_bytes;
+}
+
+size_t Requester::FailForGoneMemory(SendWqe& wqe) {
+  ++qp_.environment.counters.memory_gone;
+  MarkFailed(wqe, CompletionStatus::kLocalProtectionError, VendorError::kMemoryGone);
+  return 0;
 }
 
 // A frame of `wqe` was built.
@@ -362,6 +386,11 @@ std::optional<size_t> Requester::FillData(SendWqe& wqe, TransportHeaders& header
     headers.reth = {wqe.remote_address, wqe.rkey, wqe.length};
   }
 
+  return Gather(wqe, offset, length, pieces);
+}
+
+std::optional<size_t> Requester::Gather(SendWqe& wqe, uint64_t offset, size_t length,
+                                        std::span<PayloadPiece, kMaxSges> pieces) const {
   if (wqe.data == SendWqe::Data::kInline) {
     pieces[0] = {wqe.inline_bytes() + offset, length};
     return 1;

@@ -51,6 +51,9 @@ class Responder {
   DropReason OnUnreliable(const Packet& packet);  // UC
   DropReason OnDatagram(const Packet& packet);    // UD
 
+  // A frame for a raw packet queue pair, as it arrived.
+  DropReason OnRawFrame(std::span<const uint8_t> frame);
+
   // The shared queue is about to be destroyed: a message that it was used for comes to nothing, and
   // is refused when it goes on.
   void Leave(const SharedReceiveQueue& queue);

@@ -54,6 +54,29 @@ SgeCursor::Result Responder::ScatterDatagram(const Packet& packet) {
   return cursor.Scatter(memory, receives_.pd(), kGrhBytes, packet.payload);
 }
 
+// A frame that is longer than its receive request uses that up and ends the queue pair, as on
+// NICs: mlx5e of Linux recovers a receive queue after this error.
+DropReason Responder::OnRawFrame(std::span<const uint8_t> frame) {
+  if (receives_.empty()) return DropReason::kReceiverNotReady;
+  receives_.Take();
+  if (frame.size() > TotalBytes(receives_.current().sges)) {
+    FailReceive(CompletionStatus::kLocalLengthError, VendorError::kReceiveTooSmall);
+    failed_ = true;
+    return DropReason::kMessageTooLong;
+  }
+  SgeCursor cursor(receives_.current().sges);
+  const auto result = cursor.Scatter(qp_.environment.memory, receives_.pd(), 0, frame);
+  if (result != SgeCursor::Result::kOk) {
+    FailPlacement(result);
+    failed_ = true;
+    return DropReason::kNone;
+  }
+  Completion completion = NewCompletion();
+  completion.byte_length = static_cast<uint32_t>(frame.size());
+  Push(completion, /*solicited=*/false);
+  return DropReason::kNone;
+}
+
 // The message that the packet belongs to may not be received.
 DropReason Responder::DropMessage(const Verdict& verdict) {
   if (verdict.action == Verdict::Action::kRnrNak) {

@@ -6,6 +6,7 @@
 
 #include "transport/guarded_access.h"
 #include "transport/limits.h"
+#include "transport/wire/ethernet.h"
 
 namespace uroce::transport {
 namespace {
@@ -34,6 +35,8 @@ uint32_t Offered(QpType type) {
       return kDatagram;
     case QpType::kUnreliableConnection:
       return kUnreliable;
+    case QpType::kRawPacket:
+      return Bits({SendOpcode::kSend});
     case QpType::kXrcReceive:
       return 0;
     default:
@@ -67,6 +70,7 @@ SendQueue::SendQueue(QpType type, const QpCapabilities& capabilities)
       capacity_(capabilities.max_send_wr),
       max_sges_(capabilities.max_send_sge),
       max_inline_bytes_(capabilities.max_inline_bytes),
+      min_message_bytes_(type == QpType::kRawPacket ? EthernetHeader::kBytes : 0),
       mask_(std::bit_ceil(std::max(capacity_, 1u)) - 1),
       all_have_details_(type == QpType::kUnreliableDatagram || type == QpType::kXrcSend),
       ring_(std::make_unique<SendWqe[]>(mask_ + 1u)),
@@ -85,6 +89,7 @@ Status SendQueue::Check(const SendWorkRequest& request, uint64_t length) const {
   }
   if (addresses_ != nullptr && request.address == nullptr) return Status::kInvalidArgument;
   if (length > kMaxMessageBytes) return Status::kInvalidArgument;
+  if (length < min_message_bytes_) return Status::kInvalidArgument;
   const bool is_of_eight_bytes =
       IsAtomic(request.opcode) || request.opcode == SendOpcode::kAtomicWrite;
   if (is_of_eight_bytes && length != kAtomicBytes) return Status::kInvalidArgument;

@@ -6,13 +6,14 @@ namespace {
 using M = QpAttributeMask;
 using S = QpState;
 
-// One row: the attributes for RC, UC, UD, and the two halves of XRC.
+// One row: the attributes for RC, UC, UD, the two halves of XRC, and raw packets. The column of
+// raw packets is that of Linux (qp_state_table of core/verbs.c): IBA has none.
 //
 //            +-------+      +------+      +-----+      +-----+      +-----+
 //   create ->| RESET |----->| INIT |----->| RTR |----->| RTS |<---->| SQD |
 //            +-------+      +------+      +-----+      +-----+      +-----+
 //                ^             (to ERR and to RESET from everywhere)
-//                |                         +-----+  send error (UC, UD)
+//                |                         +-----+  send error (UC, UD, raw)
 //                +-------------------------| ERR |     RTS -> SQE -> RTS
 //                                          +-----+
 struct Row {
@@ -21,7 +22,7 @@ struct Row {
   struct Attributes {
     uint32_t required;
     uint32_t optional;
-  } rc, uc, ud, xrc_send, xrc_receive;
+  } rc, uc, ud, xrc_send, xrc_receive, raw;
 };
 
 constexpr uint32_t kStart = M::kPkeyIndex | M::kPort | M::kAccessFlags;
@@ -40,58 +41,67 @@ constexpr Row kRows[] = {
      {kStart, 0},
      {M::kPkeyIndex | M::kPort | M::kQkey, 0},
      {kStart, 0},
-     {kStart, 0}},
+     {kStart, 0},
+     {M::kPort, 0}},
     {S::kInit, S::kInit,
      {0, kStart},
      {0, kStart},
      {0, M::kPkeyIndex | M::kPort | M::kQkey},
      {0, kStart},
-     {0, kStart}},
+     {0, kStart},
+     {0, 0}},
     {S::kInit, S::kReadyToReceive,
      {kPeer | kResponder, kPath | M::kPkeyIndex},
      {kPeer, kPath | M::kPkeyIndex},
      {0, M::kPkeyIndex | M::kQkey},
      {kPeer, kPath | M::kPkeyIndex},
-     {kPeer | kResponder, kPath | M::kPkeyIndex}},
+     {kPeer | kResponder, kPath | M::kPkeyIndex},
+     {0, 0}},
     {S::kReadyToReceive, S::kReadyToSend,
      {M::kSqPsn | M::kTimeout | kRetries, kLive | M::kMinRnrTimer | M::kRateLimit},
      {M::kSqPsn, kLive | M::kRateLimit},
      {M::kSqPsn, M::kCurrentState | M::kQkey | M::kRateLimit},
      {M::kSqPsn | M::kTimeout | kRetries, kLive | M::kRateLimit},
-     {M::kSqPsn | M::kTimeout, kLive | M::kMinRnrTimer}},
+     {M::kSqPsn | M::kTimeout, kLive | M::kMinRnrTimer},
+     {0, M::kRateLimit}},
     {S::kReadyToSend, S::kReadyToSend,
      {0, kLive | M::kMinRnrTimer | M::kRateLimit},
      {0, kLive | M::kRateLimit},
      {0, M::kCurrentState | M::kQkey | M::kRateLimit},
      {0, kLive | M::kRateLimit},
-     {0, kLive | M::kMinRnrTimer}},
+     {0, kLive | M::kMinRnrTimer},
+     {0, M::kRateLimit}},
     {S::kReadyToSend, S::kSendQueueDrain,
      {0, M::kEnableSqdNotify},
      {0, M::kEnableSqdNotify},
      {0, M::kEnableSqdNotify},
      {0, M::kEnableSqdNotify},
-     {0, M::kEnableSqdNotify}},
+     {0, M::kEnableSqdNotify},
+     {0, 0}},
     {S::kSendQueueDrain, S::kReadyToSend,
      {0, kLive | M::kMinRnrTimer},
      {0, kLive},
      {0, M::kCurrentState | M::kQkey},
      {0, kLive},
-     {0, kLive | M::kMinRnrTimer}},
+     {0, kLive | M::kMinRnrTimer},
+     {0, 0}},
     {S::kSendQueueDrain, S::kSendQueueDrain,
      {0, kDrained | kRetries | kResponder},
      {0, M::kAddressVector | kPath | M::kPkeyIndex | M::kMigrationState},
      {0, M::kPkeyIndex | M::kQkey},
      {0, kDrained | kRetries},
-     {0, kDrained | kResponder}},
+     {0, kDrained | kResponder},
+     {0, 0}},
 };
 // clang-format on
 
-// SQE is a state of UC and UD only (IBA 10.3.1.6).
+// SQE is a state of UC and UD (IBA 10.3.1.6), and of raw packets.
 constexpr Row kSendErrorRecovery = {S::kSendQueueError,
                                     S::kReadyToSend,
                                     {},
                                     {0, M::kCurrentState | M::kAccessFlags},
                                     {0, M::kCurrentState | M::kQkey},
+                                    {},
                                     {},
                                     {}};
 
@@ -105,6 +115,8 @@ const Row::Attributes& AttributesOf(const Row& row, QpType type) {
       return row.xrc_send;
     case QpType::kXrcReceive:
       return row.xrc_receive;
+    case QpType::kRawPacket:
+      return row.raw;
     default:
       return row.rc;
   }
@@ -116,7 +128,8 @@ Transition Select(const Row& row, QpType type) {
 }
 
 constexpr bool HasSendQueueError(QpType type) {
-  return type == QpType::kUnreliableConnection || type == QpType::kUnreliableDatagram;
+  return type == QpType::kUnreliableConnection || type == QpType::kUnreliableDatagram ||
+         type == QpType::kRawPacket;
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ namespace uroce::transport {
 // Ethernet II header without a VLAN tag, 14 bytes on the wire.
 struct EthernetHeader {
   static constexpr size_t kBytes = 14;
+  static constexpr size_t kVlanTagBytes = 4;  // raw packets may have one
   static constexpr size_t kSourceOffset = 6;
   static constexpr size_t kEtherTypeOffset = 12;
   static constexpr uint16_t kIpv4 = 0x0800;

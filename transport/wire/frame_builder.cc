@@ -218,6 +218,10 @@ size_t FrameBuilder::EmitAcknowledge(Qpn destination, Psn psn, const Aeth& aeth,
   return EmitPlain<Bth::kBytes + Aeth::kBytes>(emit, {nullptr, 0}, out);
 }
 
+size_t EmitRawFrame(std::span<const PayloadPiece> pieces, const FrameRoom& out) {
+  return CopyPayload(pieces, 0, out.data()) ? TotalBytes(pieces) : 0;
+}
+
 uint16_t UdpSourcePort(uint32_t flow_label, Qpn local, Qpn remote) {
   constexpr uint32_t kFlowLabelMask = 0xf'ffff;
   constexpr uint32_t kEntropyMask = 0x3fff;

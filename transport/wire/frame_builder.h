@@ -76,6 +76,10 @@ class FrameBuilder {
 // The UDP source port of a connected QP as the kernel derives it: 0xC000 | 14 bits of the flow
 // label's fold, or of a hash of both QPNs when the flow label is 0; the same for all packets of the
 // connection (IBA A17.3.2.1).
+// A frame that the application has built whole, for an `out` that is long enough. Returns its
+// length, or 0 if the memory it lies in cannot be read any more.
+size_t EmitRawFrame(std::span<const PayloadPiece> pieces, const FrameRoom& out);
+
 uint16_t UdpSourcePort(uint32_t flow_label, Qpn local, Qpn remote);
 
 }  // namespace uroce::transport

@@ -25,6 +25,7 @@ OpTable MakeOpTable(const ProviderOps& ops, void (*free_context)(ibv_context*),
   put(Op::create_ah, ops.create_ah);
   put(Op::create_cq, ops.create_cq);
   put(Op::create_cq_ex, ops.create_cq_ex);
+  put(Op::create_flow, ops.create_flow);
   put(Op::create_qp, ops.create_qp);
   put(Op::create_qp_ex, ops.create_qp_ex);
   put(Op::create_srq, ops.create_srq);
@@ -35,6 +36,7 @@ OpTable MakeOpTable(const ProviderOps& ops, void (*free_context)(ibv_context*),
   put(Op::dereg_mr, ops.dereg_mr);
   put(Op::destroy_ah, ops.destroy_ah);
   put(Op::destroy_cq, ops.destroy_cq);
+  put(Op::destroy_flow, ops.destroy_flow);
   put(Op::destroy_qp, ops.destroy_qp);
   put(Op::destroy_srq, ops.destroy_srq);
   put(Op::detach_mcast, ops.detach_mcast);

@@ -110,6 +110,10 @@ struct ProviderOps {
   int (*attach_mcast)(ibv_qp* qp, const ibv_gid* gid, uint16_t lid);
   int (*detach_mcast)(ibv_qp* qp, const ibv_gid* gid, uint16_t lid);
 
+  // --- flows of raw packet queue pairs; inline: provider fills every member.
+  ibv_flow* (*create_flow)(ibv_qp* qp, ibv_flow_attr* attr);
+  int (*destroy_flow)(ibv_flow* flow);
+
   // Called after libibverbs has read an event from the asynchronous event descriptor.
   void (*async_event)(ibv_context* context, ibv_async_event* event);
 };

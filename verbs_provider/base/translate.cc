@@ -112,6 +112,7 @@ static_assert(Same(QpState::kError, IBV_QPS_ERR));
 static_assert(Same(QpType::kReliableConnection, IBV_QPT_RC));
 static_assert(Same(QpType::kUnreliableConnection, IBV_QPT_UC));
 static_assert(Same(QpType::kUnreliableDatagram, IBV_QPT_UD));
+static_assert(Same(QpType::kRawPacket, IBV_QPT_RAW_PACKET));
 
 static_assert(Same(Mtu::k256, IBV_MTU_256));
 static_assert(Same(Mtu::k4096, IBV_MTU_4096));

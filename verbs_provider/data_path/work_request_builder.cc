@@ -251,6 +251,8 @@ uint64_t BuilderOperations(ibv_qp_type type) {
       return kDatagram;
     case IBV_QPT_UC:
       return kUnreliable;
+    case IBV_QPT_RAW_PACKET:
+      return IBV_QP_EX_WITH_SEND;
     case IBV_QPT_XRC_RECV:
       return 0;
     default:

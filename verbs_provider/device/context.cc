@@ -24,6 +24,11 @@ constexpr uint32_t kCapabilities =
     IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_PORT_ACTIVE_EVENT |
     IBV_DEVICE_XRC;
 
+uint32_t Capabilities(const Device& device) {
+  return kCapabilities |
+         (device.carries_ethernet() ? uint32_t{IBV_DEVICE_MANAGED_FLOW_STEERING} : 0);
+}
+
 void FillAttributes(const Device& device, ibv_device_attr& attr) {
   std::strncpy(attr.fw_ver, kFirmwareVersion, sizeof attr.fw_ver - 1);
   attr.node_guid = htobe64(NodeGuid(device.mac()));
@@ -34,7 +39,7 @@ void FillAttributes(const Device& device, ibv_device_attr& attr) {
   attr.vendor_part_id = kVendorPartId;
   attr.max_qp = transport::kMaxQps;
   attr.max_qp_wr = transport::kMaxQpWorkRequests;
-  attr.device_cap_flags = kCapabilities;
+  attr.device_cap_flags = Capabilities(device);
   attr.max_sge = transport::kMaxSges;
   attr.max_sge_rd = transport::kMaxSges;  // Linux: entries of an RDMA READ
   attr.max_cq = transport::kMaxCqs;
@@ -46,6 +51,7 @@ void FillAttributes(const Device& device, ibv_device_attr& attr) {
   attr.max_qp_init_rd_atom = transport::kMaxReadAtomics;
   attr.atomic_cap = IBV_ATOMIC_HCA;
   attr.max_mw = transport::kMaxMemoryRegions;  // windows and regions share one table
+  attr.max_raw_ethy_qp = device.carries_ethernet() ? transport::kMaxQps : 0;
   attr.max_mcast_grp = transport::kMaxMulticastGroups;
   attr.max_mcast_qp_attach = transport::kMaxMulticastMembers;
   attr.max_total_mcast_qp_attach = attr.max_mcast_grp * attr.max_mcast_qp_attach;
@@ -56,7 +62,7 @@ void FillAttributes(const Device& device, ibv_device_attr& attr) {
   attr.max_pkeys = static_cast<uint16_t>(device.pkeys().size());
   attr.local_ca_ack_delay = transport::kLocalCaAckDelay;
   attr.phys_port_cnt = 1;
-  // The rest is zero: no reliable datagrams, raw queue pairs, FMRs.
+  // The rest is zero: no reliable datagrams, FMRs.
 }
 
 // Counters of ports stop at their end, they do not wrap.
@@ -79,7 +85,8 @@ ibv_device_attr_ex Attributes(const Device& device) {
                          abi::kOdpSupportAtomicWrite;
   attr.xrc_odp_caps = odp_caps.rc_odp_caps;
   // Not FLUSH_PERSISTENT: memory of this host does not outlive a loss of power.
-  attr.device_cap_flags_ex = kCapabilities | abi::kDeviceFlushGlobal | abi::kDeviceAtomicWrite;
+  attr.device_cap_flags_ex =
+      Capabilities(device) | abi::kDeviceFlushGlobal | abi::kDeviceAtomicWrite;
   // Timestamps are nanoseconds.
   attr.completion_timestamp_mask = UINT64_MAX;
   attr.hca_core_clock = 1'000'000;  // kHz
@@ -87,6 +94,8 @@ ibv_device_attr_ex Attributes(const Device& device) {
                              .qp_rate_limit_max = transport::kMaxRateKbps,
                              .supported_qpts = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD |
                                                1 << IBV_QPT_XRC_SEND};
+  // raw_packet_caps are zero: checksums and VLAN tags are the program's own.
+  if (device.carries_ethernet()) attr.packet_pacing_caps.supported_qpts |= 1 << IBV_QPT_RAW_PACKET;
   attr.cq_mod_caps.max_cq_count = UINT16_MAX;
   attr.cq_mod_caps.max_cq_period = UINT16_MAX;
   attr.max_dm_size = uint64_t{kDeviceMemoryPages} * kDeviceMemoryPageBytes;

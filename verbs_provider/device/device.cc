@@ -110,6 +110,7 @@ Device::Device(std::unique_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers
       mac_(EndpointConfigOf(*engine_).mac),
       pkeys_(EndpointConfigOf(*engine_).pkeys),
       active_mtu_(static_cast<ibv_mtu>(EndpointConfigOf(*engine_).active_mtu())),
+      carries_ethernet_(engine_->frame_watch(nic::Engine::Verb(*engine_)).has_ethernet()),
       completion_queues_(transport::kMaxCqs),
       shared_receive_queues_(transport::kMaxSrqs),
       address_handles_(kMaxAddressHandles),

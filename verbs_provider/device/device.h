@@ -93,6 +93,8 @@ class Device {
   const transport::MacAddress& mac() const { return mac_; }
   const std::vector<uint16_t>& pkeys() const { return pkeys_; }
   ibv_mtu active_mtu() const { return active_mtu_; }
+  // Whether there are raw packet queue pairs.
+  bool carries_ethernet() const { return carries_ethernet_; }
   ibv_port_state port_state();
   // IBV_EVENT_DEVICE_FATAL was raised.
   bool has_failed() const { return followers_->has_failed; }
@@ -120,6 +122,7 @@ class Device {
   const transport::MacAddress mac_;
   const std::vector<uint16_t> pkeys_;
   const ibv_mtu active_mtu_;
+  const bool carries_ethernet_;
 
   std::mutex pd_ids_lock_;
   std::vector<transport::PdId> free_pd_ids_;

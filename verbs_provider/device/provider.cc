@@ -13,6 +13,7 @@
 #include "verbs_provider/objects/address_handle.h"
 #include "verbs_provider/objects/completion_queue.h"
 #include "verbs_provider/objects/device_memory.h"
+#include "verbs_provider/objects/flow.h"
 #include "verbs_provider/objects/memory_region.h"
 #include "verbs_provider/objects/memory_window.h"
 #include "verbs_provider/objects/multicast.h"
@@ -76,6 +77,8 @@ abi::ProviderOps Ops() {
   ops.destroy_ah = DestroyAh;
   ops.attach_mcast = AttachMcast;
   ops.detach_mcast = DetachMcast;
+  ops.create_flow = CreateFlow;
+  ops.destroy_flow = DestroyFlow;
   return ops;
 }
 

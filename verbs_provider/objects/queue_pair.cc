@@ -15,6 +15,7 @@
 #include "verbs_provider/base/translate.h"
 #include "verbs_provider/device/context.h"
 #include "verbs_provider/objects/async_events.h"
+#include "verbs_provider/objects/flow.h"
 
 namespace uroce::verbs {
 namespace {
@@ -39,9 +40,18 @@ bool IsOf(const ibv_context* context, const Object* object) {
   return object != nullptr && object->context == context;
 }
 
+// Linux asks for CAP_NET_RAW, as the port there is the kernel's. Here it is the process's own: one
+// that could open it may send by it what it likes.
+bool MayHaveRawPackets(ibv_context* context) {
+  return Context::From(context).device().carries_ethernet();
+}
+
 int Check(const Request& request) {
   const ibv_context* const context = request.verbs_context;
   switch (RawValue(request.type)) {
+    case IBV_QPT_RAW_PACKET:
+      if (!MayHaveRawPackets(request.verbs_context)) return EOPNOTSUPP;
+      [[fallthrough]];
     case IBV_QPT_RC:
     case IBV_QPT_UC:
     case IBV_QPT_UD:
@@ -52,8 +62,6 @@ int Check(const Request& request) {
       return IsOf(context, request.pd) && IsOf(context, request.send_cq) ? 0 : EINVAL;
     case IBV_QPT_XRC_RECV:
       return IsOf(context, request.xrcd) ? 0 : EINVAL;
-    case IBV_QPT_RAW_PACKET:
-      return EOPNOTSUPP;
     default:
       return EINVAL;
   }
@@ -312,6 +320,7 @@ bool RemoveTarget(QueuePair& qp) {
 bool RemoveFromTransport(QueuePair& qp) {
   if (qp.xrc_domain != nullptr) return RemoveTarget(qp);
   nic::Engine& engine = qp.device->engine();
+  RemoveFlows(qp);
   std::vector<transport::Gid> groups;  // of a device that is closed with all that is left
   {
     const PollLocks locks(qp);
@@ -338,6 +347,7 @@ int DestroyQp(ibv_qp* verbs) {
     QueuePair& qp = QueuePair::From(verbs);
     if (qp.device->lost_by_fork()) return EIO;
     if (IsAttachedToMulticast(qp)) return EBUSY;  // IBA o10-2.2.3
+    if (HasFlows(qp)) return EBUSY;               // ib_destroy_qp_user of Linux
     Context::From(verbs->context).objects().Remove(qp);
     FinishReplies(qp);
     if (RemoveFromTransport(qp)) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "transport/qp/queue_pair.h"
 #include "verbs_provider/abi/private_abi.h"
@@ -18,6 +19,8 @@
 #include "verbs_provider/objects/xrc_domain.h"
 
 namespace uroce::verbs {
+
+struct Flow;
 
 // What ibv_create_qp, ibv_create_qp_ex and ibv_open_qp return. State and attributes are the
 // transport's alone: they are read from it, under the engine's lock, by each query.
@@ -42,6 +45,9 @@ struct QueuePair {
   // The other handles of an XRC target; events go to all. Protected by the engine's lock.
   QueuePair* next_handle = nullptr;
 
+  // Of a raw packet queue pair. Protected by the engine's lock.
+  std::vector<std::unique_ptr<Flow>> flows;
+
   ObjectLink<QueuePair> link;
 
   static QueuePair& From(ibv_qp* qp) { return *reinterpret_cast<QueuePair*>(qp); }
@@ -63,7 +69,7 @@ class PollLocks {
 // that has other handles goes on: false.
 bool RemoveFromTransport(QueuePair& qp);
 
-// EOPNOTSUPP: a raw packet queue pair, a feature that we do not have. EINVAL: capabilities
+// EOPNOTSUPP: a raw packet queue pair, on a port that carries no Ethernet. EINVAL: capabilities
 // above the device's limits, objects of another context. ENOMEM: no QPN left. The first queue pair
 // of a process joins the link: what stands in the way of that is the errno and a sentence on
 // stderr.
@@ -71,8 +77,8 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr);
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr);
 // Another handle of an XRC target. EINVAL: the domain has none of this number.
 ibv_qp* OpenQp(ibv_context* context, ibv_qp_open_attr* attr);
-// EBUSY while the queue pair is attached to a multicast group. Waits until every asynchronous event
-// was acknowledged.
+// EBUSY while the queue pair is attached to a multicast group or has flows. Waits until every
+// asynchronous event was acknowledged.
 int DestroyQp(ibv_qp* qp);
 
 // EINVAL, and nothing has changed: a transition that does not exist, attributes that are missing or

@@ -19,7 +19,7 @@
 namespace uroce::nic {
 
 // Changes with every change of what crosses the border; tests/tools/dpdk_border_test.py sees to it.
-inline constexpr uint32_t kDpdkLibraryAbi = 4;
+inline constexpr uint32_t kDpdkLibraryAbi = 5;
 
 // What the compilers of both sides have to agree on: libstdc++ before release 11 lays std::span out
 // in another way.

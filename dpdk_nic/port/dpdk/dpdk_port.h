@@ -44,6 +44,7 @@ class DpdkPort final : public PacketPort {
   void EndSleep() override;
   void ServeLink() override;
 
+  bool carries_ethernet() const override { return !sees_roce_only(); }
   Counters counters() const override { return counters_; }
   transport::MacAddress mac() const override { return mac_; }
   uint32_t mtu() const override { return mtu_bytes_; }

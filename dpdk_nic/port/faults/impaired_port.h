@@ -44,6 +44,7 @@ class ImpairedPort : public PacketPort {
   void CommitTransmit(size_t frame_bytes) override;
   void Flush() override;
   bool carries_loopback() const override { return true; }
+  bool carries_ethernet() const override { return port_->carries_ethernet(); }
   bool keeps_frames() const override {
     return !held_.empty() || !arriving_.empty() || !looped_.empty();
   }

@@ -134,9 +134,9 @@ void SampleQueuePair::ClimbTo(QpState state) {
   EXPECT_EQ(Modify({}, state, 0), Status::kOk);
 }
 
-// IBA 10.3.1.6: a send request of UC or UD that cannot be carried out.
+// IBA 10.3.1.6: a send request of UC, UD or raw packets that cannot be carried out.
 void SampleQueuePair::FailASend() {
-  const ScatterGatherEntry nowhere{0, 1, LKey{0}};
+  const ScatterGatherEntry nowhere{0, 60, LKey{0}};
   SendWorkRequest request;
   request.sges = {&nowhere, 1};
   const AddressVector address = Address(1);

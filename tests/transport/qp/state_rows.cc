@@ -88,8 +88,23 @@ constexpr StateRow kXrcReceive[] = {
      "PATH_MIG_STATE"},
 };
 
+// The kernel's qp_state_table, RAW_PACKET.
+constexpr StateRow kRawPacket[] = {
+    {S::kReset, S::kInit, "PORT", ""},
+    {S::kInit, S::kInit, "", ""},
+    {S::kInit, S::kReadyToReceive, "", ""},
+    {S::kReadyToReceive, S::kReadyToSend, "", "RATE_LIMIT"},
+    {S::kReadyToSend, S::kReadyToSend, "", "RATE_LIMIT"},
+    {S::kSendQueueDrain, S::kReadyToSend, "", ""},
+    {S::kSendQueueDrain, S::kSendQueueDrain, "", ""},
+    {S::kSendQueueError, S::kReadyToSend, "", ""},
+};
+constexpr StateRow kRawToSendQueueDrain = {S::kReadyToSend, S::kSendQueueDrain, "", ""};
+
 std::span<const StateRow> RowsOf(QpType type) {
   switch (type) {
+    case QpType::kRawPacket:
+      return kRawPacket;
     case QpType::kReliableConnection:
       return kReliableConnection;
     case QpType::kUnreliableConnection:
@@ -147,9 +162,12 @@ constexpr Attribute kAttributes[] = {
 const StateRow* FindRow(QpType type, QpState from, QpState to) {
   if (to == S::kReset) return &kToReset;
   if (to == S::kError) return &kToError;
-  if (from == S::kReadyToSend && to == S::kSendQueueDrain) return &kToSendQueueDrain;
-  const bool is_datagram = type == QpType::kUnreliableDatagram;
-  for (const StateRow& row : to == S::kInit && !is_datagram ? kToInit : RowsOf(type)) {
+  if (from == S::kReadyToSend && to == S::kSendQueueDrain) {
+    return type == QpType::kRawPacket ? &kRawToSendQueueDrain : &kToSendQueueDrain;
+  }
+  const bool has_rows_of_its_own =
+      type == QpType::kUnreliableDatagram || type == QpType::kRawPacket;
+  for (const StateRow& row : to == S::kInit && !has_rows_of_its_own ? kToInit : RowsOf(type)) {
     if (row.from == from && row.to == to) return &row;
   }
   return nullptr;
@@ -192,6 +210,8 @@ std::string_view Name(QpType type) {
       return "XRC_SEND";
     case QpType::kXrcReceive:
       return "XRC_RECV";
+    case QpType::kRawPacket:
+      return "RAW_PACKET";
     default:
       return "UD";
   }

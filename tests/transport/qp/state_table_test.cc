@@ -133,10 +133,12 @@ TEST_P(StateTableTest, AStateThatIsNoneIsRefused) {
 
 std::vector<Case> EveryTransition() {
   std::vector<Case> all;
-  for (const QpType type : {QpType::kReliableConnection, QpType::kUnreliableConnection,
-                            QpType::kUnreliableDatagram, QpType::kXrcSend, QpType::kXrcReceive}) {
-    const bool has_send_queue_error =
-        type == QpType::kUnreliableConnection || type == QpType::kUnreliableDatagram;
+  for (const QpType type :
+       {QpType::kReliableConnection, QpType::kUnreliableConnection, QpType::kUnreliableDatagram,
+        QpType::kXrcSend, QpType::kXrcReceive, QpType::kRawPacket}) {
+    const bool has_send_queue_error = type == QpType::kUnreliableConnection ||
+                                      type == QpType::kUnreliableDatagram ||
+                                      type == QpType::kRawPacket;
     for (const QpState from : kAllStates) {
       // RC and XRC do not come to SQE (IBA 10.3.1.6).
       if (!has_send_queue_error && from == QpState::kSendQueueError) continue;

@@ -1,0 +1,74 @@
+#include "dpdk_nic/engine/frame_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/wire/byte_order.h"
+#include "transport/wire/udp.h"
+
+namespace uroce::nic {
+namespace {
+
+using transport::IcrcUse;
+using transport::Time;
+
+// Whether the endpoint is to have the frame whatever the flows say.
+bool IsForEndpoint(const FrameFields& fields, const transport::Endpoint& endpoint) {
+  const bool is_roce =
+      (fields.layers & FrameFields::kUdp) != 0 && (fields.layers & FrameFields::kVlan) == 0 &&
+      transport::Load16(fields.destination_port.data()) == transport::UdpHeader::kRocePort;
+  if (!is_roce) return false;
+  const bool is_ipv4 = (fields.layers & FrameFields::kIpv4) != 0;
+  const transport::Gid gid = is_ipv4 ? transport::Gid::FromIpv4(fields.ipv4_destination)
+                                     : transport::Gid{fields.ipv6_destination};
+  return endpoint.config().FindGid(gid) >= 0 || endpoint.HasMulticastMembers(gid);
+}
+
+}  // namespace
+
+std::optional<uint64_t> FrameWatch::AddFlow(const FlowRule& rule, transport::QueuePair& qp) {
+  if (!flows_.Add(next_flow_id_, rule, &qp)) return std::nullopt;
+  is_on_ = true;
+  return next_flow_id_++;
+}
+
+void FrameWatch::RemoveFlow(uint64_t id, const FlowRule& rule) {
+  flows_.Remove(id, rule);
+  is_on_ = tap_ != nullptr || !flows_.empty();
+}
+
+bool FrameWatch::OnReceived(Time now, const PacketPort::ReceivedFrame& frame,
+                            transport::Endpoint& endpoint) {
+  const bool has_icrc = frame.icrc_check != transport::IcrcCheck::kWaived;
+  Tap(now, FrameTap::Direction::kReceived, frame.bytes,
+      has_icrc ? IcrcUse::kCarried : IcrcUse::kWaived);
+  if (flows_.empty() || frame.from != transport::Route::kWire) return false;
+  endpoint.CopyFrame(now, frame.bytes, flows_.sniffers());
+  if (!flows_.steers()) return false;
+  const FrameFields fields = ReadFrameFields(frame.bytes);
+  if (IsForEndpoint(fields, endpoint)) return false;
+  const auto takers = flows_.Find(fields);
+  if (takers.empty()) return false;
+  endpoint.OnRawFrame(now, frame.bytes, takers);
+  return true;
+}
+
+void FrameWatch::OnSent(Time now, FrameTap::Direction direction, std::span<const uint8_t> frame,
+                        IcrcUse icrc, transport::Endpoint& endpoint) {
+  Tap(now, direction, frame, icrc);
+  if (direction == FrameTap::Direction::kSent) endpoint.CopyFrame(now, frame, flows_.sniffers());
+}
+
+void FrameWatch::Tap(Time now, FrameTap::Direction direction, std::span<const uint8_t> frame,
+                     IcrcUse icrc) {
+  if (tap_ == nullptr) return;
+  tap_->OnFrame(now, direction, frame, icrc);
+  is_tapped_ = true;
+}
+
+void FrameWatch::EndTappedBurst() {
+  is_tapped_ = false;
+  tap_->EndBurst();
+}
+
+}  // namespace uroce::nic
