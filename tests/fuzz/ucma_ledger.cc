@@ -61,6 +61,7 @@ bool IsKnownEvent(uint32_t event) {
     case UserEvent::kEstablished:
     case UserEvent::kDisconnected:
     case UserEvent::kMulticastJoin:
+    case UserEvent::kAddressChange:
     case UserEvent::kTimewaitExit:
       return true;
     case UserEvent::kDeviceRemoval:

@@ -2,6 +2,7 @@
 """The stock programs of librdmacm (rdmacm-utils) connect by address and port and move their data,
 as their users start them."""
 
+import contextlib
 import glob
 import os
 import re
@@ -11,11 +12,11 @@ import unittest
 
 from harness import report
 from harness.cases import InstallationTestCase
-from harness.programs import Program, free_tcp_port, run_pair
+from harness.programs import Program, ProgramFailed, free_tcp_port
 from harness.rdma_cm import (run_anew_until_served, run_client, run_client_until_served,
                              wait_for_server)
-from harness.uplinks import listens_on_roce_port
-from harness.wires import IPV4, IPV6, FabricWire, UdpWire
+from harness.uplinks import UplinkWire, listens_on_roce_port
+from harness.wires import IPV4, IPV6, FabricWire, UdpWire, VethWire
 
 # Server and client; "{host}" is the server's address.
 PAIRS = {
@@ -95,7 +96,7 @@ class Server(Program):
         self.wire = wire
 
     def wait_for_device(self):
-        if isinstance(self.wire, UdpWire):
+        if isinstance(self.wire, VethWire):
             self.wait_until(lambda: listens_on_roce_port(self.pid), "opened the device")
 
     def run_client(self, command):
@@ -103,17 +104,12 @@ class Server(Program):
         return run_client_until_served(self, self.wire.command(1, command))
 
 
-class RdmacmTest(InstallationTestCase):
+class PairsTestCase(InstallationTestCase):
 
     def setUp(self):
         self.copies = os.path.join(self.installation.scratch, self.id())
         os.mkdir(self.copies)
         os.chmod(self.copies, 0o777)
-
-    def udp_wire(self, ips):
-        if why_not := UdpWire.why_not():
-            self.skipTest(why_not)
-        return UdpWire(self.installation, ips)
 
     def run_pairs(self, make_wire, pairs):
         for name, pair in pairs.items():
@@ -122,6 +118,10 @@ class RdmacmTest(InstallationTestCase):
                     self.run_once(wire, pair, head_start)
             with self.subTest(name):
                 run_anew_until_served(run)
+
+    def run_pairs_between_hosts(self, pairs):
+        with UplinkWire(self.installation) as wire:
+            self.run_pairs(lambda: contextlib.nullcontext(wire), pairs)
 
     def run_once(self, wire, pair, head_start):
         server, client = ([word.format(host=wire.host(0)) for word in command] for command in pair)
@@ -145,6 +145,40 @@ class RdmacmTest(InstallationTestCase):
                 server.run_client(["rping", "-c", "-C", "3", "-a", wire.host(0)])
             self.assertIsNone(server.process.poll(), server.output())
 
+    # Its server goes on.
+    def check_cmtime(self, wire):
+        with wire, Server(wire, ["cmtime"]) as server:
+            output = server.run_client(["cmtime", "-c", "50", "-s", wire.host(0)])
+            self.assertRegex(output, r"(?m)^connect +: +[\d.]+")
+            self.assertIsNone(server.process.poll(), server.output())
+
+    # The client of fio ends with 0 also if the server refused it.
+    def check_fio(self, wire):
+        def run(head_start, verb):
+            common = ["fio", "--ioengine=rdma", f"--port={free_tcp_port()}", "--bs=64k",
+                      "--size=16m"]
+            with Server(wire, [*common, "--name=server", "--rw=read"]) as server:
+                server.wait_for_device()
+                time.sleep(head_start)
+                output = run_client(wire.command(1, [
+                    *common, "--name=client", "--rw=write", f"--verb={verb}", "--iodepth=8",
+                    f"--hostname={wire.host(0)}"]))
+                if "REJECTED" in output:
+                    raise ProgramFailed(output)
+                self.assertRegex(output, r"WRITE: .* io=16.0MiB")
+                server.wait()
+        for verb in ("write", "read"):
+            with self.subTest(verb):
+                run_anew_until_served(lambda head_start, verb=verb: run(head_start, verb))
+
+
+class RdmacmTest(PairsTestCase):
+
+    def udp_wire(self, ips):
+        if why_not := UdpWire.why_not():
+            self.skipTest(why_not)
+        return UdpWire(self.installation, ips)
+
     def test_pairs_on_a_fabric(self):
         self.run_pairs(lambda: FabricWire(self.installation), {**PAIRS, **PERFTEST_PAIRS})
 
@@ -162,14 +196,8 @@ class RdmacmTest(InstallationTestCase):
     def test_persistent_rping_on_a_fabric(self):
         self.check_persistent_rping(FabricWire(self.installation))
 
-    def test_libfabric_on_a_fabric(self):
-        for provider, endpoint in (("verbs", "msg"), ("verbs;ofi_rxm", "rdm")):
-            with self.subTest(provider), FabricWire(self.installation) as wire:
-                port = str(free_tcp_port())
-                command = ["fi_pingpong", "-p", provider, "-e", endpoint, "-c", "-I", "50"]
-                output = run_pair(wire, [*command, "-B", port],
-                                  [*command, "-P", port, "127.0.0.1"], int(port))[1]
-                self.assertRegex(output, r"(?m)^1m +50 +=50 ")
+    def test_cmtime_on_a_fabric(self):
+        self.check_cmtime(FabricWire(self.installation))
 
     def test_pairs_over_udp(self):
         self.run_pairs(lambda: self.udp_wire(IPV4), PAIRS)
@@ -182,6 +210,34 @@ class RdmacmTest(InstallationTestCase):
 
     def test_persistent_rping_over_udp(self):
         self.check_persistent_rping(self.udp_wire(IPV4))
+
+
+class HostsTest(PairsTestCase):
+    """Two hosts, by the uplink that a fabric has by itself."""
+
+    needs = VethWire
+
+    def wire(self):
+        return UplinkWire(self.installation)
+
+    def test_pairs(self):
+        self.run_pairs_between_hosts({**PAIRS, **PERFTEST_PAIRS})
+
+    def test_rcopy(self):
+        self.check_rcopy(self.wire())
+
+    def test_persistent_rping(self):
+        self.check_persistent_rping(self.wire())
+
+    def test_cmtime(self):
+        self.check_cmtime(self.wire())
+
+
+class RsocketModesTest(PairsTestCase):
+    needs = VethWire
+
+    def test_modes_between_hosts(self):
+        self.run_pairs_between_hosts(RSOCKET_PAIRS)
 
 
 @unittest.skipUnless(RSOCKETS, "librspreload.so is not installed")
@@ -223,19 +279,15 @@ class RsocketsTest(InstallationTestCase):
 
 
 @unittest.skipUnless(shutil.which("fio"), "fio is not installed")
-class FioTest(InstallationTestCase):
+class FioTest(PairsTestCase):
 
-    def test_rdma_engine(self):
-        for verb in ("write", "read"):
-            with self.subTest(verb), FabricWire(self.installation) as wire:
-                common = ["fio", "--ioengine=rdma", f"--port={free_tcp_port()}", "--bs=64k",
-                          "--size=16m"]
-                with Server(wire, [*common, "--name=server", "--rw=read"]) as server:
-                    output = server.run_client([*common, "--name=client", "--rw=write",
-                                                f"--verb={verb}", "--iodepth=8",
-                                                f"--hostname={wire.host(0)}"])
-                    self.assertRegex(output, r"WRITE: .* io=16.0MiB")
-                    server.wait()
+    def test_on_a_fabric(self):
+        self.check_fio(self.enterContext(FabricWire(self.installation)))
+
+    def test_between_hosts(self):
+        if why_not := VethWire.why_not():
+            self.skipTest(why_not)
+        self.check_fio(self.enterContext(UplinkWire(self.installation)))
 
 
 if __name__ == "__main__":

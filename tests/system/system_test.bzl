@@ -17,10 +17,12 @@ def system_test(name, script = None, only = [], args = [], data = [], tags = [])
         args = args + selection,
         data = native.glob(["harness/*.py"]) + [
             "devinfo.golden.txt",
+            "//tests/support:rows",
             "//dpdk_nic/port/dpdk:liburoce-dpdk.so",
             "//tests/system/agent",
             "//tests/system/mesh",
             "//tests/system/mover",
+            "//tools:lib/support_rows.py",
             "//tools:uroce",
             "//tools:uroced",
             "//verbs_provider:liburoce-provider.so",

@@ -8,7 +8,8 @@ from harness import report
 from harness.cases import InstallationTestCase
 from harness.length import LONG_RUN
 from harness.programs import Program, free_tcp_port, run_pair
-from harness.wires import FabricWire
+from harness.uplinks import UplinkWire
+from harness.wires import IPV4, FabricWire, VethWire
 
 # UCX's short name of a transport, and the one that it prints.
 TRANSPORTS = {"rc_v": "rc_verbs", "ud_v": "ud_verbs"}
@@ -33,6 +34,9 @@ if LONG_RUN:
         "unexpected messages": (["-U"], ("tag_lat", "tag_bw")),
         "two threads": (["-T", "2", "-M", "multi"], ("tag_lat", "ucp_put_bw")),
     }
+# Of io_demo: tags, and active messages.
+SOCKADDR_OPTIONS = ([], ["-A"]) if LONG_RUN else ([],)
+
 ITERATIONS = 5000 if LONG_RUN else 200
 
 
@@ -63,6 +67,33 @@ class UcxTest(InstallationTestCase):
             for test in tests:
                 with self.subTest(f"{test}, {name}"):
                     self.check(transport, test, options)
+
+    # Connected by rdma_cm: the kernel's TCP does not know the addresses of a fabric's programs.
+    def check_sockaddr(self, wire, options):
+        port = str(free_tcp_port())
+        command = ["env", "UCX_TLS=rc_v", "UCX_SOCKADDR_TLS_PRIORITY=rdmacm", "io_demo", "-q",
+                   "-p", port, "-d", "1000:100000", *options]
+        with wire, Program(wire.command(0, command)) as server:
+            server.wait_until(lambda: "started listener" in server.output(), "listened")
+            with Program(wire.command(1, [*command, "-i", "100", "-o", "read,write",
+                                          IPV4[0]])) as client:
+                output = client.wait()
+            self.assertIsNone(server.process.poll(), server.output())
+            output += server.output()
+        self.assertIn("Client exit with status 'OK'", output)
+        self.assertNotRegex(output, r"\b(ERROR|FATAL)\b|corrupt")
+
+    def test_io_demo(self):
+        for options in SOCKADDR_OPTIONS:
+            with self.subTest(options):
+                self.check_sockaddr(FabricWire(self.installation, IPV4), options)
+
+    def test_io_demo_between_hosts(self):
+        if why_not := VethWire.why_not():
+            self.skipTest(why_not)
+        for options in SOCKADDR_OPTIONS:
+            with self.subTest(options):
+                self.check_sockaddr(UplinkWire(self.installation), options)
 
     def test_reliable_connections(self):
         self.check_variants("rc_v")

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 
-from harness import installation, report
+from harness import installation, report, users
 from harness.agents import TalkingAgent, join
 from harness.cases import InstallationTestCase
 from harness.daemons import wait_for
@@ -31,6 +31,7 @@ GID_CHANGE = "18"  # IBV_EVENT_GID_CHANGE
 PERFTEST = (
     ["ib_write_bw", "-s", "65536", "-n", "100"],
     ["ib_read_lat", "-s", "65536", "-n", "50"],
+    ["ib_send_bw", "-s", "65536", "-n", "100", "--use-srq"],
     ["ib_send_lat", "-s", "4096", "-n", "50", "-c", "UC"],
     ["ib_send_lat", "-n", "50", "-c", "UD"],
     # Its server names no address: it only receives.
@@ -75,6 +76,25 @@ class UplinkTest(InstallationTestCase):
                     command = [f"ibv_{service}_pingpong", "-g", gid, "-p", str(port)]
                     for output in run_pair(wire, command, [*command, wire.host(0)], port):
                         self.assertRegex(output, r"\d+ iters in [\d.]+ seconds")
+
+    def test_xsrq_pingpong(self):
+        wire = self.wire()
+        for gid in ("0", "1", "2"):
+            with self.subTest(gid=gid):
+                port = free_tcp_port()
+                command = ["ibv_xsrq_pingpong", "-g", gid, "-p", str(port)]
+                for output in run_pair(wire, [*command, "-c", "1"], [*command, wire.host(0)], port):
+                    self.assertTrue(output.endswith("success\n"), output)
+
+    # It leaves a file in /tmp behind, which another user could not open.
+    def test_xrc_perftest(self):
+        wire = self.wire()
+        port = free_tcp_port()
+        command = ["ib_send_bw", "-c", "XRC", "-s", "65536", "-n", "100", "-F", "-p", str(port)]
+        server, client = run_pair(wire, command, [*command, wire.host(0)], port, users.caller())
+        check_no_error(self, server)
+        check_no_error(self, client)
+        check_figures(self, client)
 
     # The device has an MTU of 4096, and the way between the hosts one of 1024.
     def test_perftest(self):
@@ -258,6 +278,15 @@ class UplinkTest(InstallationTestCase):
         late = self.agent(wire, 0)
         number, other_number = join(late, other, **PATIENT)
         self.check_write(late, number, other, other_number, 3)
+
+    def test_id_of_rdma_cm_is_told_that_its_address_has_gone(self):
+        wire = self.wire()
+        command = ["stdbuf", "--output=L", "rping", "-s", "-d", "-a", wire.host(0)]
+        with Program(wire.command(0, command)) as server:
+            server.wait_until(lambda: "rdma_listen" in server.output(), "listened")
+            wire.ip(0, f"address del {IPV4[0]}/24 dev {wire.interface}")
+            server.wait_until(lambda: "RDMA_CM_EVENT_ADDR_CHANGE" in server.output(),
+                              "heard of the change of its address")
 
     def test_address_that_comes_can_be_used(self):
         wire = self.wire()

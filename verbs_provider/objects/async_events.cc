@@ -66,9 +66,9 @@ void DeliverToContexts(DeviceFollowers& followers, transport::EventType type) {
 }
 
 // The ids of rdma_cm hear it after the contexts.
-void DeliverFailure(DeviceFollowers& followers) {
-  followers.has_failed = true;
-  DeliverToContexts(followers, transport::EventType::kDeviceFatal);
+void DeliverToAll(DeviceFollowers& followers, transport::EventType type) {
+  if (type == transport::EventType::kDeviceFatal) followers.has_failed = true;
+  DeliverToContexts(followers, type);
   OnConnectionEvents();
 }
 
@@ -94,11 +94,11 @@ void DeliverEvent(const transport::Event& event) {
       DeliverToSharedReceiveQueue(*static_cast<SharedReceiveQueue*>(event.context), event.type);
       return;
     case transport::EventType::kDeviceFatal:
-      DeliverFailure(*static_cast<DeviceFollowers*>(event.context));
+    case transport::EventType::kGidChange:
+      DeliverToAll(*static_cast<DeviceFollowers*>(event.context), event.type);
       return;
     case transport::EventType::kPortActive:
     case transport::EventType::kPortError:
-    case transport::EventType::kGidChange:
       DeliverToContexts(*static_cast<DeviceFollowers*>(event.context), event.type);
       return;
   }

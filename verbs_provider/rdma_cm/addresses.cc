@@ -49,12 +49,11 @@ int Agent::Bind(Id& id, const SocketAddress& wanted) {
   if (!space) return EPROTONOSUPPORT;
   // The wildcard of AF_IB with any port is how librdmacm asks whether there is AF_IB.
   const bool is_reserved = address.IsIp() || !address.IsAny() || address.port != 0;
-  const bool has_device = !address.IsAny();
-  if (has_device || is_reserved) {
+  if (!address.IsAny() || is_reserved) {
     if (const int error = NeedDevice()) return error;
     host_addresses_ = HostAddresses();
   }
-  if (has_device) {
+  if (!address.IsAny()) {
     if (!IsLocal(device_->facts(), host_addresses_, address)) {
       return address.IsIp() ? EADDRNOTAVAIL : ENODEV;
     }
@@ -77,7 +76,7 @@ int Agent::Bind(Id& id, const SocketAddress& wanted) {
     id.binding.address.service_id = ServiceIdOf(*space, id.binding.port).value;
     id.binding.address.pkey = kPkey;
   }
-  id.has_device = has_device;
+  id.has_device = !address.IsAny() && NamesDevice(device_->facts(), address);
   id.state = IdState::kAddressBound;
   return 0;
 }

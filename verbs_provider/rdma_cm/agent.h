@@ -92,8 +92,8 @@ class Agent {
   int Join(Id& id, uint64_t uid, const SocketAddress& group, uint32_t& handle);
   int Leave(const Channel& channel, uint32_t handle, uint32_t& events_reported);
 
-  // --- events of the connection manager (incoming.cc), and the end of the device
-  // When the device says that there are some, or has failed.
+  // --- events of the connection manager (incoming.cc) and of the device
+  // When the device says that there are some, has other addresses, or has failed.
   void TakeConnectionEvents();
 
   size_t id_count() const { return ids_.size(); }
@@ -121,6 +121,8 @@ class Agent {
   transport::Psn NewPsn();
 
   int FindAny(const Channel& channel, uint32_t handle, Id*& id) const;
+  // address_change.cc
+  void TellAddressChanges();
   // device_removal.cc
   void RemoveDevice();
   void RemoveDeviceOf(Id& id);
@@ -160,6 +162,7 @@ class Agent {
   transport::RandomNumbers random_;
   const OpenDevice open_device_;
   std::unique_ptr<DeviceAccess> device_;
+  std::vector<transport::Gid> known_gids_;  // those of the device that ids were told of last
   std::set<transport::Gid> host_addresses_;
   Ports ports_;
   std::map<const Channel*, std::unique_ptr<Channel>> channels_;

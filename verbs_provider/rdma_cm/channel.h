@@ -26,6 +26,7 @@ enum class UserEvent : uint32_t {
   kDisconnected = 10,
   kDeviceRemoval = 11,
   kMulticastJoin = 12,
+  kAddressChange = 14,
   kTimewaitExit = 15,
 };
 

@@ -221,8 +221,7 @@ int QueryGid(const Call& call, const Id& id, uint64_t response) {
   rdma_ucm_query_addr_resp answer = {};
   FillDevice(call, id, answer);
   if (id.has_device) answer.pkey = htobe16(kPkey);
-  const transport::Gid source =
-      id.path ? id.path->source_gid : (id.has_device ? id.address().gid : transport::Gid{});
+  const transport::Gid source = id.has_device ? id.own_gid() : transport::Gid{};
   const transport::Gid destination = id.path ? id.path->address.destination_gid : transport::Gid{};
   answer.src_size = static_cast<uint16_t>(
       EmitAddress(AsIb(id, id.address(), source), reinterpret_cast<uint8_t*>(&answer.src_addr)));

@@ -69,6 +69,8 @@ struct Id {
 
   bool is_datagram() const { return qp_type == kQpTypeUd; }
   const SocketAddress& address() const { return binding.address; }
+  // Of an id that has a device.
+  const transport::Gid& own_gid() const { return path ? path->source_gid : address().gid; }
 };
 
 // A group that an id is a member of.

@@ -23,7 +23,9 @@ int Agent::NeedDevice() {
   if (device_ != nullptr) return device_->has_failed() ? ENODEV : 0;
   int error = ENODEV;
   device_ = open_device_(&error);
-  return device_ == nullptr ? error : 0;
+  if (device_ == nullptr) return error;
+  known_gids_ = device_->facts().gids;
+  return 0;
 }
 
 void Agent::CloseUnusedDevice() {

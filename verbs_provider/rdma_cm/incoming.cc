@@ -91,6 +91,7 @@ std::span<const uint8_t> PrivateDataOf(const Event& event) {
 
 void Agent::TakeConnectionEvents() {
   if (device_ != nullptr && device_->has_failed()) RemoveDevice();
+  if (device_ != nullptr) TellAddressChanges();
   while (device_ != nullptr) {
     std::vector<Event> events;
     With([&](ConnectionManager& cm, transport::Time) {

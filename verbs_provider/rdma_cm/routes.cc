@@ -124,6 +124,10 @@ Gid ServiceGid(const DeviceFacts& device, const std::set<Gid>& host, const Socke
   return address.family == AF_INET && has_ipv4 ? address.gid : Gid{};
 }
 
+bool NamesDevice(const DeviceFacts& device, const SocketAddress& address) {
+  return !address.IsIp() || !address.IsLoopback() || IndexOf(device, address.gid).has_value();
+}
+
 bool IsLocal(const DeviceFacts& device, const std::set<Gid>& host, const SocketAddress& address) {
   if (IndexOf(device, address.gid)) return true;
   return address.IsIp() && (address.IsLoopback() || host.contains(address.gid));

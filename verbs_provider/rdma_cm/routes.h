@@ -36,6 +36,10 @@ std::optional<Route> FindRoute(const DeviceFacts& device, const std::set<transpo
 transport::Gid ServiceGid(const DeviceFacts& device, const std::set<transport::Gid>& host,
                           const SocketAddress& address);
 
+// Whether an id that is bound to the address, which is no wildcard, has the device by that: an
+// address of the loopback interface leaves it open (cma_any_addr of Linux).
+bool NamesDevice(const DeviceFacts& device, const SocketAddress& address);
+
 // Whether an id may be bound to the address.
 bool IsLocal(const DeviceFacts& device, const std::set<transport::Gid>& host,
              const SocketAddress& address);

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 
+from harness import claims
 from harness.programs import LIMIT_SECONDS, ProgramFailed, clean_environment
 
 
@@ -13,6 +14,7 @@ class LineProgram:
     """Runs until its `with` block ends, if it is there still then."""
 
     def __init__(self, command):
+        claims.note_start(command)
         self.command = command
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, env=clean_environment(), cwd="/",

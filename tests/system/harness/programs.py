@@ -7,6 +7,8 @@ import subprocess
 import tempfile
 import time
 
+from harness import claims
+
 # For one pair of programs, on a machine that is busy with something else.
 LIMIT_SECONDS = 180
 
@@ -72,6 +74,7 @@ class Program:
     """A running program. It is killed when the `with` block ends, if it is there still."""
 
     def __init__(self, command):
+        claims.note_start(command)
         self.command = command
         self._output = tempfile.TemporaryFile()
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._output,

@@ -7,6 +7,8 @@ import time
 import unittest
 import xml.etree.ElementTree as xml
 
+from harness import claims
+
 
 class _RecordingResult(unittest.TextTestResult):
 
@@ -21,7 +23,14 @@ class _RecordingResult(unittest.TextTestResult):
         self._case = xml.SubElement(self.suite, "testcase", name=str(test))
         self._start = time.monotonic()
 
+    def addSuccess(self, test):
+        if complaint := claims.broken(test):
+            self.addFailure(test, (AssertionError, AssertionError(complaint), None))
+        else:
+            super().addSuccess(test)
+
     def startTest(self, test):
+        claims.forget()
         super().startTest(test)
         self._begin(test)
 

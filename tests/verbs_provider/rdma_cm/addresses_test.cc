@@ -47,6 +47,25 @@ TEST_F(AddressesTest, OwnAddressIsBoundToTheDevice) {
   EXPECT_EQ(answer.ibdev_index, 900'000'900u);
 }
 
+// cma_any_addr: libfabric takes an id with a device for an address that others reach.
+TEST_F(AddressesTest, LoopbackAddressIsBoundWithoutADevice) {
+  const uint32_t id = host_.Create();
+  EXPECT_EQ(host_.Bind(id, Ipv4(INADDR_LOOPBACK, kPort)), 0);
+  EXPECT_EQ(host_.Query(id).node_guid, 0u);
+  EXPECT_EQ(PortOf(id), kPort);
+  EXPECT_EQ(host_.Listen(id), 0);
+  const uint32_t client = host_.Create();
+  EXPECT_EQ(host_.Resolve(client, Ipv4(INADDR_LOOPBACK, kPort)), 0);
+  EXPECT_EQ(host_.Query(client).node_guid, htobe64(0x1234));
+}
+
+TEST_F(AddressesTest, LoopbackAddressOfTheDeviceIsBoundToIt) {
+  Host host(network_, 1, Gid::FromIpv4({127, 0, 0, 1}));
+  const uint32_t id = host.Create();
+  EXPECT_EQ(host.Bind(id, Ipv4(INADDR_LOOPBACK, kPort)), 0);
+  EXPECT_EQ(host.Query(id).node_guid, htobe64(0x1234));
+}
+
 TEST_F(AddressesTest, AddressOfAnotherHostIsNotAvailable) {
   EXPECT_EQ(host_.Bind(host_.Create(), Ipv4(kRemote, kPort)), EADDRNOTAVAIL);
 }

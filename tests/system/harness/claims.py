@@ -1,0 +1,35 @@
+"""What tests/support/rows says that a case runs, and what it has started.
+
+Asked under Bazel only, by tests that have that file among their data.
+"""
+
+import os
+import sys
+
+ROWS = os.path.join("tests", "support", "rows")
+
+_started = []
+
+
+def note_start(command):
+    """Of a program; the words may be those of a shell's line."""
+    _started.append({word for argument in command for word in argument.split()})
+
+
+def forget():
+    _started.clear()
+
+
+def broken(test):
+    """A sentence if the case did not start a command that it is said to run, with the options that
+    are named; else None."""
+    target = os.environ.get("TEST_TARGET", "").removeprefix("//tests/")
+    if not target or not os.path.exists(ROWS):
+        return None
+    sys.path.insert(0, os.path.join("tools", "lib"))
+    from support_rows import read_rows  # pylint: disable=import-error,import-outside-toplevel
+    case = ".".join(test.id().split(".")[-2:])
+    for command in sorted(read_rows(".").commands_of(target, case)):
+        if not any(words.issuperset(command) for words in _started):
+            return f"{case} has not started '{' '.join(command)}': see tests/support/rows"
+    return None

@@ -1,0 +1,111 @@
+// An address of the device goes: which ids hear it, and what they are afterwards.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <set>
+
+#include "tests/verbs_provider/rdma_cm/connection_fixture.h"
+
+namespace uroce::verbs::rdma_cm {
+namespace {
+
+class AddressChangeTest : public ConnectionFixture {
+ protected:
+  static void SetAddress(Host& host, bool is_there) {
+    host.has_address = is_there;
+    host.agent().TakeConnectionEvents();
+  }
+};
+
+TEST_F(AddressChangeTest, EachIdOfTheAddressHearsItOnce) {
+  const uint32_t listener = Listener(server_);
+  const uint32_t connected = Connection().server;
+  const uint32_t bound = Bound(server_, 0);
+  const uint32_t everywhere = server_.Create();
+  ASSERT_EQ(server_.Bind(everywhere, Any(kPort + 1)), 0);
+  ASSERT_EQ(server_.Listen(everywhere), 0);
+  server_.Create();  // of no device
+  SetAddress(server_, false);
+  std::set<uint32_t> told;
+  for (int i = 0; i < 3; ++i) {
+    const auto event = server_.Expect(UserEvent::kAddressChange);
+    EXPECT_EQ(event.status, 0u);
+    EXPECT_NE(event.uid, 0u);
+    told.insert(event.id);
+  }
+  EXPECT_EQ(told, (std::set{listener, connected, bound}));
+  server_.agent().TakeConnectionEvents();
+  server_.ExpectNoEvent();
+  SetAddress(server_, true);
+  server_.ExpectNoEvent();
+}
+
+TEST_F(AddressChangeTest, IdHearsOfItsSourceAddress) {
+  Listener(server_);
+  const uint32_t id = client_.Create();
+  ASSERT_EQ(client_.Resolve(id, Ipv4(server_, kPort)), 0);
+  client_.Expect(UserEvent::kAddressResolved);
+  SetAddress(server_, false);
+  client_.agent().TakeConnectionEvents();
+  client_.ExpectNoEvent();
+  SetAddress(client_, false);
+  EXPECT_EQ(client_.Expect(UserEvent::kAddressChange).id, id);
+  client_.ExpectNoEvent();
+}
+
+TEST_F(AddressChangeTest, AddressThatComesBackMayGoAgain) {
+  const uint32_t id = Bound(server_, 0);
+  for (int i = 0; i < 2; ++i) {
+    SetAddress(server_, false);
+    EXPECT_EQ(server_.Expect(UserEvent::kAddressChange).id, id);
+    SetAddress(server_, true);
+    server_.ExpectNoEvent();
+  }
+}
+
+TEST_F(AddressChangeTest, IdOfAnAddressThatStaysHearsNothing) {
+  sockaddr_in6 link_local = Any6(kPort);
+  const Gid gid = Gid::LinkLocal({2, 0, 0, 0, 0, 1});
+  std::memcpy(&link_local.sin6_addr, gid.bytes.data(), gid.bytes.size());
+  link_local.sin6_scope_id = 2;
+  const uint32_t id = server_.Create();
+  ASSERT_EQ(server_.Bind(id, link_local), 0);
+  SetAddress(server_, false);
+  server_.ExpectNoEvent();
+}
+
+// As in Linux the event is a hint: nothing ends by it.
+TEST_F(AddressChangeTest, ConnectionStays) {
+  Listener(server_);
+  const Ends ends = Connection();
+  SetAddress(client_, false);
+  EXPECT_EQ(client_.Expect(UserEvent::kAddressChange).id, ends.client);
+  SetAddress(client_, true);
+  ASSERT_EQ(client_.Disconnect(ends.client), 0);
+  network_.Run();
+  server_.Expect(UserEvent::kDisconnected);
+  uint32_t events_reported = 0;
+  EXPECT_EQ(client_.Destroy(ends.client, &events_reported), 0);
+  EXPECT_EQ(events_reported, 4u) << "address, route, response and the change";
+}
+
+// ucma_event_handler: the application has not said yet what the id is to it.
+TEST_F(AddressChangeTest, RequestThatWasNotAcceptedHearsNothing) {
+  const uint32_t listener = Listener(server_);
+  Request();
+  server_.Expect(UserEvent::kConnectRequest);
+  SetAddress(server_, false);
+  EXPECT_EQ(server_.Expect(UserEvent::kAddressChange).id, listener);
+  server_.ExpectNoEvent();
+}
+
+TEST_F(AddressChangeTest, DeviceThatIsGoneHasNoAddressesToChange) {
+  Bound(server_, 0);
+  server_.has_device_failed = true;
+  SetAddress(server_, false);
+  server_.Expect(UserEvent::kDeviceRemoval);
+  server_.ExpectNoEvent();
+}
+
+}  // namespace
+}  // namespace uroce::verbs::rdma_cm
