@@ -96,9 +96,9 @@ class SendQueue {
   // kNoMemory when full; kBadAddress for inline data in memory that cannot be read;
   // kInvalidArgument for more SGEs or inline bytes than agreed at creation, for a message of more
   // than kMaxMessageBytes, for an opcode that the service does not have or that cannot be inline,
-  // for atomics of another size than 8 bytes, for a FLUSH of nothing that is defined, for a datagram
-  // without an address, and for a raw packet that ends within its Ethernet header. A FLUSH has no
-  // data: its SGEs are not looked at.
+  // for atomics of another size than 8 bytes, for a FLUSH of nothing that is defined, for a
+  // datagram without an address, and for a raw packet that ends within its Ethernet header. A FLUSH
+  // has no data: its SGEs are not looked at.
   Status Post(const SendWorkRequest& request);
   // The same, for less, of a request that is so plain. Not for XRC.
   Status PostPlain(const PlainSendRequest& request);
