@@ -40,7 +40,8 @@ constexpr int kFramesATurn = 8;
 
 // One of the service, or of another.
 Opcode AnyOpcode(uint8_t choice, QpType type) {
-  const uint8_t operation = choice >= 0xf8 ? 0x1c | choice % 2 : choice % 0x18;  // FLUSH and so on
+  const auto operation =  // FLUSH and ATOMIC WRITE behind the others
+      static_cast<uint8_t>(choice >= 0xf8 ? 0x1c | choice % 2 : choice % 0x18);
   const uint8_t code = choice >= 0xf0 && choice < 0xf8         ? choice
                        : type == QpType::kUnreliableConnection ? 0x20 | operation % 12
                        : type == QpType::kUnreliableDatagram   ? 0x64 | operation % 2
