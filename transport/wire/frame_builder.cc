@@ -219,7 +219,12 @@ size_t FrameBuilder::EmitAcknowledge(Qpn destination, Psn psn, const Aeth& aeth,
 }
 
 size_t EmitRawFrame(std::span<const PayloadPiece> pieces, const FrameRoom& out) {
-  return CopyPayload(pieces, 0, out.data()) ? TotalBytes(pieces) : 0;
+  uint8_t* at = out.data();
+  for (const PayloadPiece& piece : pieces) {
+    if (!GuardedCopy(at, piece.data, piece.length)) return 0;
+    at += piece.length;
+  }
+  return static_cast<size_t>(at - out.data());
 }
 
 uint16_t UdpSourcePort(uint32_t flow_label, Qpn local, Qpn remote) {
