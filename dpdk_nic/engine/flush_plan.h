@@ -10,7 +10,9 @@ namespace uroce::nic {
 //
 // Of verbs: while answers are awaited others will come to go with these; a message that is alone
 // goes at once. Of passes: an application that has got something is likely to reply, and the
-// answers go with that, or by its next pass that gets nothing.
+// answers go with that, or by its next pass that gets nothing; should it make none, by the helper,
+// which looks after it (DrivingWatch), or at exit(). A process that is killed or calls _exit()
+// right then leaves them unsent.
 class FlushPlan {
  public:
   // After the last flush. Some system calls long.

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 #include <vector>
 
@@ -26,6 +27,7 @@ Registry& TheRegistry() {
 
 void ForkHandler::Register() {
   [[maybe_unused]] static const int registered = pthread_atfork(Prepare, InParent, InChild);
+  [[maybe_unused]] static const int registered_for_exit = std::atexit(FlushAtExit);
 }
 
 void ForkHandler::Add(Engine& engine) {
@@ -41,6 +43,17 @@ void ForkHandler::RemoveAndClosePort(Engine& engine) {
   // That of an orphan may work on memory that the parent works on, too.
   if (engine.in_forked_child()) (void)engine.port_.release();
   engine.port_.reset();
+}
+
+// A lock may be held by a thread that exit() has stopped, or by this one.
+void ForkHandler::FlushAtExit() {
+  const std::unique_lock lock(TheRegistry().mutex, std::try_to_lock);
+  if (!lock) return;
+  for (Engine* engine : TheRegistry().engines) {
+    if (!engine->lock_.TryLock()) continue;
+    if (!engine->in_forked_child()) engine->port_->Flush();
+    engine->lock_.Unlock();
+  }
 }
 
 void ForkHandler::Prepare() {

@@ -23,6 +23,9 @@ class Engine;
 // fork() calls the handlers that were registered last first, so they are registered in the reverse
 // order: the virtual kernel's last two before the provider is loaded, the engine's and the devices'
 // when it is loaded, that of the virtual kernel's device after that.
+//
+// When the process exits it sends what waits for company (FlushPlan): peers would wait for the last
+// acknowledgement.
 class ForkHandler {
  public:
   // Before the first engine is made. The first call registers.
@@ -33,6 +36,7 @@ class ForkHandler {
   static void RemoveAndClosePort(Engine& engine);
 
  private:
+  static void FlushAtExit() UROCE_NO_THREAD_SAFETY_ANALYSIS;
   // Prepare leaves all engines locked, which the analysis cannot follow.
   static void Prepare() UROCE_NO_THREAD_SAFETY_ANALYSIS;
   static void InParent() UROCE_NO_THREAD_SAFETY_ANALYSIS;
