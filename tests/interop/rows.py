@@ -264,6 +264,7 @@ def _connection_manager():
         "ucmatose": (("-c", "3", "-C", "5", "-S", "1000"), ("-b", "{host}"), ("-s", "{host}")),
         "udaddy": (("-c", "2", "-C", "5"), ("-b", "{host}"), ("-s", "{host}")),
         "rstream": (("-S", "1000", "-I", "10", "-C", "10"), ("-b", "{host}"), ("-s", "{host}")),
+        "cmtime": (("-c", "20"), ("-b", "{host}"), ("-s", "{host}")),
     }
     for program, (options, server, client) in programs.items():
         for ip in ("IPv4", "IPv6 global"):

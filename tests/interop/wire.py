@@ -10,6 +10,8 @@ from harness.rdma_cm import run_anew_until_served, run_client, wait_for_server
 from vm import machine
 
 UROCE_PROGRAM = "tools/uroce"
+# They serve until they are killed.
+ENDLESS_SERVERS = ("cmtime",)
 
 _ports = itertools.count(20000)
 
@@ -129,6 +131,7 @@ class Wire:
             with Program(self.command(server, server_command)) as listening:
                 time.sleep(head_start)
                 output = run_client(self.command(client, client_command))
-                wait_for_server(listening, server_command[0])
+                if server_command[0] not in ENDLESS_SERVERS:
+                    wait_for_server(listening, server_command[0])
                 return output
         return run_anew_until_served(run)
