@@ -1,9 +1,12 @@
-// Parent and thread domains.
+// Parent and thread domains, and domains of other processes.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
+#include "dpdk_nic/base/unique_fd.h"
 #include "tests/verbs_provider/verbs_objects.h"
 
 namespace uroce::verbs::testing {
@@ -74,6 +77,18 @@ TEST_F(DomainsTest, ParentDomainMayStandForAnotherOne) {
   const Pd second = CreateParentDomain(first.get());
   ASSERT_NE(second, nullptr);
   EXPECT_EQ(ibv_dealloc_pd(first.get()), EBUSY);
+}
+
+// They are in the memory of the process that made them.
+TEST_F(DomainsTest, NothingIsImported) {
+  const auto is_refused = [](const void* imported) {
+    return imported == nullptr && std::exchange(errno, 0) == EOPNOTSUPP;
+  };
+  errno = 0;
+  const nic::UniqueFd copy(dup(host_.context->cmd_fd));
+  EXPECT_TRUE(is_refused(ibv_import_device(copy.get())));
+  EXPECT_TRUE(is_refused(ibv_import_pd(host_.context.get(), host_.pd->handle)));
+  EXPECT_TRUE(is_refused(ibv_import_mr(host_.pd.get(), host_.mr->handle)));
 }
 
 TEST_F(DomainsTest, WrongAttributesAreRefused) {
