@@ -18,24 +18,9 @@ class AddressChangeTest : public ConnectionFixture {
 };
 
 TEST_F(AddressChangeTest, EachIdOfTheAddressHearsItOnce) {
-  const uint32_t listener = Listener(server_);
-  const uint32_t connected = Connection().server;
-  const uint32_t bound = Bound(server_, 0);
-  const uint32_t everywhere = server_.Create();
-  ASSERT_EQ(server_.Bind(everywhere, Any(kPort + 1)), 0);
-  ASSERT_EQ(server_.Listen(everywhere), 0);
-  server_.Create();  // of no device
+  const std::set<uint32_t> ids = ServerIdsOfTheDevice();
   SetAddress(server_, false);
-  std::set<uint32_t> told;
-  for (int i = 0; i < 3; ++i) {
-    const auto event = server_.Expect(UserEvent::kAddressChange);
-    EXPECT_EQ(event.status, 0u);
-    EXPECT_NE(event.uid, 0u);
-    told.insert(event.id);
-  }
-  EXPECT_EQ(told, (std::set{listener, connected, bound}));
-  server_.agent().TakeConnectionEvents();
-  server_.ExpectNoEvent();
+  ExpectEachHearsOnce(ids, UserEvent::kAddressChange);
   SetAddress(server_, true);
   server_.ExpectNoEvent();
 }

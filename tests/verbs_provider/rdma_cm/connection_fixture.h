@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <set>
 
 #include "tests/verbs_provider/rdma_cm/rdma_cm_host.h"
 
@@ -49,6 +50,32 @@ class ConnectionFixture : public testing::Test {
     network_.Run();
     server_.Expect(UserEvent::kEstablished);
     return ends;
+  }
+
+  // Ids of the server, of each kind that the device is bound to: one that listens, one that is
+  // connected, one that is bound. There are also one that listens everywhere and one that is new.
+  std::set<uint32_t> ServerIdsOfTheDevice() {
+    const uint32_t listener = Listener(server_);
+    const uint32_t connected = Connection().server;
+    const uint32_t bound = Bound(server_, 0);
+    const uint32_t everywhere = server_.Create();
+    EXPECT_EQ(server_.Bind(everywhere, Any(kPort + 1)), 0);
+    EXPECT_EQ(server_.Listen(everywhere), 0);
+    server_.Create();
+    return {listener, connected, bound};
+  }
+  // No other id of the server hears it, and none twice.
+  void ExpectEachHearsOnce(const std::set<uint32_t>& ids, UserEvent expected) {
+    std::set<uint32_t> told;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const auto event = server_.Expect(expected);
+      EXPECT_EQ(event.status, 0u);
+      EXPECT_NE(event.uid, 0u);
+      told.insert(event.id);
+    }
+    EXPECT_EQ(told, ids);
+    server_.agent().TakeConnectionEvents();
+    server_.ExpectNoEvent();
   }
 
   Network network_;
