@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """What the system tests rely on: all that a program prints is seen, a free port is free."""
 
+import random
 import socket
 import unittest
+import unittest.mock
 
 from harness import report
 from harness.length import LONG_RUN, combinations
@@ -45,6 +47,13 @@ class FreePortTest(unittest.TestCase):
         self.assertTrue(is_free(port))
         with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as ports:
             self.assertLess(port, int(ports.read().split()[0]))
+
+    def test_no_port_is_handed_out_twice(self):
+        few = random.Random()
+        with unittest.mock.patch("random.randrange", lambda first, _: few.randrange(
+                first, first + 20)):
+            ports = [free_tcp_port() for _ in range(16)]
+        self.assertEqual(len(set(ports)), len(ports))
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ class ScriptedPort final : public PacketPort {
   bool is_abandoned = false;
   // By the test's thread: not by the helper of the engine.
   std::atomic<int> receive_bursts{0};
-  int flushes = 0;
+  std::atomic<int> flushes{0};
   int flushes_soon = 0;
 
  private:

@@ -12,6 +12,8 @@ from harness import claims
 # For one pair of programs, on a machine that is busy with something else.
 LIMIT_SECONDS = 180
 
+_handed_out = set()  # TCP ports
+
 
 class ProgramFailed(Exception):
     """A program failed; the message holds what it printed."""
@@ -20,13 +22,15 @@ class ProgramFailed(Exception):
 def free_tcp_port():
     """A TCP port on which nobody listens, at any address of either IP version.
 
-    It lies below the ports that the kernel hands out itself, so nobody else gets it meanwhile.
+    It lies below the ports that the kernel hands out itself, so nobody else gets it meanwhile. A
+    server may take long to listen: a port is handed out once.
     """
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as ports:
         first_ephemeral = int(ports.read().split()[0])
     while True:
         port = random.randrange(10000, first_ephemeral)
-        if is_free(port):
+        if port not in _handed_out and is_free(port):
+            _handed_out.add(port)
             return port
 
 
