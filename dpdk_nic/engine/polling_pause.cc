@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -50,13 +51,9 @@ Duration NextInterval(Duration since_the_last, Duration last, Duration min, Dura
   return since_the_last < max ? std::min(last * 2, max) : min;
 }
 
-int AllowedProcessors() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
+// A process that may use one only, as ranks of MPI, has peers on others.
 bool HasOneProcessor() {
-  static const bool one = AllowedProcessors() == 1;
+  static const bool one = sysconf(_SC_NPROCESSORS_ONLN) == 1;
   return one;
 }
 
