@@ -16,7 +16,7 @@
 //   RingControl   | consumer_position | consumer_asleep | producer_waives |
 //   slot 0        | word | frame ...                      |   kSlotBytes each
 //   ...
-//   slot 255      | word | frame ...                      |
+//   slot 511      | word | frame ...                      |
 //
 // The word in a slot's first line publishes the frame behind it: when its generation is that of the
 // consumer's lap, the frame is complete. So a small frame costs a single cache line, and a producer
@@ -26,10 +26,12 @@
 
 namespace uroce::nic {
 
-// 6400 bytes although 4224 would hold every frame: with slots as close as the frames fill them, the
+// 4736 bytes although 4224 would hold every frame: with slots as close as the frames fill them, the
 // hardware prefetcher of the reader runs into the slot that the writer is filling.
-inline constexpr size_t kSlotBytes = 6'400;
-inline constexpr uint32_t kSlots = 256;
+inline constexpr size_t kSlotBytes = 4'736;
+// Full slots fill twice the megabyte of a second-level cache. When the writer comes back to one, it
+// is in the third level: to take it out of the reader's cache takes half as long again.
+inline constexpr uint32_t kSlots = 512;
 
 // What publishes a slot: 13 bits length, 1 bit where the frame begins, 2 bits generation. Zeroed
 // memory is generation 0, which no consumer waits for in its first lap.

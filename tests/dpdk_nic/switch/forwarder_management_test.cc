@@ -278,6 +278,7 @@ TEST_F(ForwarderManagementTest, ReceiverThatTakesNothingIsWaitedForOnce) {
   Listen(kBob);
   constexpr uint32_t kTooMany = 20;
   for (uint32_t i = 0; i < kSlots / 2 + kTooMany; ++i) {
+    if (i == kSlots / 2) rig_.RunFor(transport::Milliseconds(1));  // they are the share of one
     Send(kAlice, Between(RequestOf(kAlice, 1 + i)).Build());
   }
   Send(kAlice, DatagramToWire(QpOf(kAlice, 1)).Build());
