@@ -24,6 +24,8 @@ std::string_view Name(DropReason reason) {
       return "bad_padding";
     case DropReason::kBadIcrc:
       return "bad_icrc";
+    case DropReason::kNoFlow:
+      return "no_flow";
     case DropReason::kForeignDestination:
       return "foreign_destination";
     case DropReason::kBadPkey:

@@ -22,6 +22,7 @@ enum class DropReason : uint8_t {
                 // payload where the opcode has none
   kBadIcrc,
   // endpoint: is it for us
+  kNoFlow,              // not RoCEv2, and no flow takes it, though there are flows that take frames
   kForeignDestination,  // the destination address is not one of our GIDs
   kBadPkey,
   kUnknownQp,

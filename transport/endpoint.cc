@@ -252,7 +252,7 @@ DropReason Endpoint::OnRawFrame(Time now, std::span<const uint8_t> frame,
   SetTime(now);
   ++counters_.received_packets;
   counters_.received_bytes += frame.size();
-  DropReason result = DropReason::kQpNotReady;
+  DropReason result = DropReason::kNoFlow;
   for (QueuePair* const qp : takers) {
     const DropReason own_result = qp->OnRawFrame(frame);
     if (result != DropReason::kNone) result = own_result;

@@ -117,7 +117,7 @@ class Endpoint {
                      IcrcCheck icrc_check = IcrcCheck::kNeeded);
 
   // The same for a frame that flows of raw packet queue pairs take: each of `takers` gets a copy.
-  // It counts as dropped if none took it.
+  // It counts as dropped if none took it, also where there are none.
   DropReason OnRawFrame(Time now, std::span<const uint8_t> frame,
                         std::span<QueuePair* const> takers);
   // A copy of a frame that is counted elsewhere, for raw packet queue pairs that look on.

@@ -133,11 +133,15 @@ int Engine::ReceiveBurst(Time now) {
 }
 
 void Engine::Accept(Time now, const PacketPort::ReceivedFrame& frame) {
-  bool is_taken = false;
+  auto receiver = FrameWatch::Receiver::kEndpoint;
   if (watch_.is_on()) [[unlikely]]
-    is_taken = watch_.OnReceived(now, frame, endpoint_);
+    receiver = watch_.OnReceived(now, frame, endpoint_);
   if (MayBeRoce(frame.bytes) || !link_layer_->OnFrame(now, frame.bytes)) {
-    if (!is_taken) endpoint_.OnFrame(now, frame.bytes, frame.from, frame.icrc_check);
+    if (receiver == FrameWatch::Receiver::kEndpoint) [[likely]] {
+      endpoint_.OnFrame(now, frame.bytes, frame.from, frame.icrc_check);
+    } else if (receiver == FrameWatch::Receiver::kNobody) {
+      endpoint_.OnRawFrame(now, frame.bytes, {});
+    }
     return;
   }
   FollowNeighbors();

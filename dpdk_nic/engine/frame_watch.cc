@@ -12,12 +12,13 @@ namespace {
 using transport::IcrcUse;
 using transport::Time;
 
-// Whether the endpoint is to have the frame whatever the flows say.
+bool IsRoce(const FrameFields& fields) {
+  return (fields.layers & FrameFields::kUdp) != 0 && (fields.layers & FrameFields::kVlan) == 0 &&
+         transport::Load16(fields.destination_port.data()) == transport::UdpHeader::kRocePort;
+}
+
+// Whether the endpoint is to have the RoCEv2 packet whatever the flows say.
 bool IsForEndpoint(const FrameFields& fields, const transport::Endpoint& endpoint) {
-  const bool is_roce =
-      (fields.layers & FrameFields::kUdp) != 0 && (fields.layers & FrameFields::kVlan) == 0 &&
-      transport::Load16(fields.destination_port.data()) == transport::UdpHeader::kRocePort;
-  if (!is_roce) return false;
   const bool is_ipv4 = (fields.layers & FrameFields::kIpv4) != 0;
   const transport::Gid gid = is_ipv4 ? transport::Gid::FromIpv4(fields.ipv4_destination)
                                      : transport::Gid{fields.ipv6_destination};
@@ -37,20 +38,21 @@ void FrameWatch::RemoveFlow(uint64_t id, const FlowRule& rule) {
   is_on_ = tap_ != nullptr || !flows_.empty();
 }
 
-bool FrameWatch::OnReceived(Time now, const PacketPort::ReceivedFrame& frame,
-                            transport::Endpoint& endpoint) {
+FrameWatch::Receiver FrameWatch::OnReceived(Time now, const PacketPort::ReceivedFrame& frame,
+                                            transport::Endpoint& endpoint) {
   const bool has_icrc = frame.icrc_check != transport::IcrcCheck::kWaived;
   Tap(now, FrameTap::Direction::kReceived, frame.bytes,
       has_icrc ? IcrcUse::kCarried : IcrcUse::kWaived);
-  if (flows_.empty() || frame.from != transport::Route::kWire) return false;
+  if (flows_.empty() || frame.from != transport::Route::kWire) return Receiver::kEndpoint;
   endpoint.CopyFrame(now, frame.bytes, flows_.sniffers());
-  if (!flows_.steers()) return false;
+  if (!flows_.steers()) return Receiver::kEndpoint;
   const FrameFields fields = ReadFrameFields(frame.bytes);
-  if (IsForEndpoint(fields, endpoint)) return false;
+  const bool is_roce = IsRoce(fields);
+  if (is_roce && IsForEndpoint(fields, endpoint)) return Receiver::kEndpoint;
   const auto takers = flows_.Find(fields);
-  if (takers.empty()) return false;
+  if (takers.empty()) return is_roce ? Receiver::kEndpoint : Receiver::kNobody;
   endpoint.OnRawFrame(now, frame.bytes, takers);
-  return true;
+  return Receiver::kFlow;
 }
 
 void FrameWatch::OnSent(Time now, FrameTap::Direction direction, std::span<const uint8_t> frame,

@@ -36,10 +36,13 @@ class FrameWatch {
   std::optional<uint64_t> AddFlow(const FlowRule& rule, transport::QueuePair& qp);
   void RemoveFlow(uint64_t id, const FlowRule& rule);
 
-  // Returns whether a flow has taken the frame, which the endpoint does not get then. Not called
-  // unless is_on(), as OnSent.
-  bool OnReceived(transport::Time now, const PacketPort::ReceivedFrame& frame,
-                  transport::Endpoint& endpoint);
+  // Whom a frame is for. kFlow: a flow has taken it. kNobody: no flow does, and it is no RoCEv2
+  // packet either.
+  enum class Receiver : uint8_t { kEndpoint, kFlow, kNobody };
+
+  // Not called unless is_on(), as OnSent.
+  Receiver OnReceived(transport::Time now, const PacketPort::ReceivedFrame& frame,
+                      transport::Endpoint& endpoint);
   void OnSent(transport::Time now, FrameTap::Direction direction, std::span<const uint8_t> frame,
               transport::IcrcUse icrc, transport::Endpoint& endpoint);
   void EndBurst() {

@@ -263,9 +263,9 @@ void ResponderFuzz::ChangeMemory(Record& record) {
   if (record.Flag()) return memory_.ToggleRegion(region);
   const size_t window = record.Below(FuzzMemory::kWindows);
   const Qpn qpn = AnySubject(record).qp->qpn();
-  constexpr uint32_t kWindowAccess[] = {A::kRemoteWrite | A::kRemoteRead | A::kRemoteAtomic,
-                                        A::kRemoteRead | A::kZeroBased, A::kRemoteRead,
-                                        A::kRemoteWrite};
+  constexpr uint32_t kWindowAccess[] = {
+      A::kRemoteWrite | A::kRemoteRead | A::kRemoteAtomic | A::kFlushGlobal,
+      A::kRemoteRead | A::kZeroBased, A::kRemoteRead, A::kRemoteWrite};
   const uint32_t access = record.Pick(kWindowAccess);
   const uint64_t offset = record.Byte() * 8;
   memory_.BindWindow(window, qpn, region, offset, record.Byte() * 4, access);

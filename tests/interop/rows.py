@@ -11,6 +11,7 @@ import random
 PATH_MTUS = (256, 1024, 4096)
 IPS = ("IPv4", "IPv6 link-local", "IPv6 global")
 LARGEST_MESSAGE = 8 << 20  # What rxe takes.
+GROUPS = {"IPv4": "239.1.2.3", "IPv6 global": "ff1e::1:7"}
 # Values of the ACK timeout: 4.096 us * 2^timeout; every request is sent eight times.
 NO_TIMEOUT = 0  # Waits for ever: what a NAK does not repair hangs.
 RETRY_TIMEOUT = 16  # 0.3 s: what is waited for where a loss is to cost a timeout
@@ -272,11 +273,20 @@ def _connection_manager():
                       options=options, port=SOCKETS, end_options=(server, client))
 
 
+def _multicast():
+    """mckey joins its group by rdma_cm, which Linux does for RoCEv2 and IPv4 only."""
+    for variant, port in ((SOCKETS, SOCKETS), ("", "af_packet")):
+        yield Row("multicast", "mckey", variant, "mckey", None, "IPv4", port=port,
+                  options=("-m", GROUPS["IPv4"], "-C", "10", "-S", "1000"))
+        for ip in ("IPv4", "IPv6 global"):
+            yield Row("multicast", "members of a group", variant, "group", None, ip, port=port)
+
+
 def all_rows():
     """Every row, in the order of the matrix."""
     return [*_ping_pongs(), *_perftests(), *_movers(), *_faults_by_chance(), *_one_shots(),
             *_timeouts(), *_receiver_not_ready(), *_retries_exceeded(), *_sockets(),
-            *_connection_manager()]
+            *_connection_manager(), *_multicast()]
 
 
 def is_short(row):
@@ -284,6 +294,8 @@ def is_short(row):
     emulated machine loses could meet a fault of rxe's own (README) and stop it for ever."""
     if row.kind == "connection manager":
         return row.ip == "IPv4" and row.program in ("rping", "udaddy")
+    if row.group == "multicast":
+        return row.port == SOCKETS and row.ip == "IPv4"
     if row.port == SOCKETS:
         return (row.program, row.path_mtu, row.ip) in (
             ("ibv_rc_pingpong", 1024, "IPv4"), ("ibv_ud_pingpong", None, "IPv6 global"),

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 import unittest
 
 # The harness of the system tests, which start the same programs.
@@ -21,9 +22,11 @@ sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__
 import matrix
 from harness import report
 from harness.agents import Agent, join
+from harness.daemons import wait_for
 from harness.installation import AGENT, MOVER
 from harness.length import LONG_RUN
-from rows import PATIENT_TIMEOUT, all_rows, is_short
+from harness.programs import LIMIT_SECONDS, Program
+from rows import GROUPS, PATIENT_TIMEOUT, all_rows, is_short
 from rows_test_case import RowsTest
 from vm.machine import RXE_SETUP
 from wire import RXE, UROCE, Wire
@@ -82,9 +85,38 @@ class RxeTest(RowsTest):
                     for options in row.end_options]
         wire.run_connected(server, *commands)
 
+    def mckey(self, row, wire, server):
+        """Nothing tells when the server has joined: clients send until it has all that it waits
+        for."""
+        def mckey(end, *options):
+            return Program(wire.command(end, [row.program, *row.options, "-b", wire.address(end),
+                                              *options]))
+        with mckey(server) as receiver:
+            deadline = time.monotonic() + LIMIT_SECONDS
+            while receiver.process.poll() is None and time.monotonic() < deadline:
+                with mckey(wire.other(server), "-s") as sender:
+                    self.assertIn("return status 0", sender.wait())
+            self.assertIn("return status 0", receiver.wait())
+
+    def group(self, row, wire, server):
+        """What the client sends to the group the server receives, each datagram once."""
+        group = ("::ffff:" if row.ip == "IPv4" else "") + GROUPS[row.ip]
+        value, last = 1, 2
+        client = wire.other(server)
+        with (self.guest.in_group(GROUPS[row.ip]), wire.one_interface(),
+              Agent(wire, server) as receiver, Agent(wire, client) as sender):
+            for agent, end in ((receiver, server), (sender, client)):
+                self.assertEqual(agent.ask(f"join {group} {wire.gid(end)}"), "ok")
+            for _ in range(10):
+                self.assertEqual(sender.ask(f"tell {value}"), "ok")
+            self.assertEqual(sender.ask(f"tell {last}"), "ok")
+            wait_for(lambda: receiver.ask(f"heard {last}") != "0", "heard the last datagram")
+            self.assertEqual(receiver.ask(f"heard {value}"), "10")
+
     def run_row(self, row, server):
         kinds = {"ping-pong": self.ping_pong, "perftest": self.perftest, "mover": self.mover,
-                 "retries": self.retries, "connection manager": self.connection_manager}
+                 "retries": self.retries, "connection manager": self.connection_manager,
+                 "mckey": self.mckey, "group": self.group}
         direction = matrix.DIRECTIONS[0 if server is RXE else 1]
         both = self.outcomes.setdefault(matrix.key_of(row), {})
         both[direction] = "FAILED"

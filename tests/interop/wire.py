@@ -1,8 +1,10 @@
 """The wire between uroce and rxe: how programs are started at either end."""
 
+import contextlib
 import dataclasses
 import itertools
 import os
+import subprocess
 import time
 
 from harness.programs import Program, has_listener, listens, wait_for_both
@@ -96,6 +98,20 @@ class Wire:
         """The IP address of the end's device."""
         return RXE_IPS[self._ip] if end is RXE else self._port.ip
 
+    @contextlib.contextmanager
+    def one_interface(self):
+        """Sockets receive what is sent to a group once then: on the host of the wire without
+        options both interfaces are on the bridge."""
+        if self._port.options != FABRIC:
+            yield
+            return
+        interface = [*self.guest.prefix(), "ip", "link", "set", machine.INTERFACE]
+        subprocess.run([*interface, "down"], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run([*interface, "up"], check=True)
+
     def command(self, end, command):
         """The command that runs `command` with the device of that end."""
         if end is RXE:
@@ -106,7 +122,7 @@ class Wire:
     def _listens(self, end, program, port):
         return listens_in(self.guest, port) if end is RXE else listens(program.pid, port)
 
-    def _other(self, end):
+    def other(self, end):
         return self.ends[0 if end is self.ends[1] else 1]
 
     def run_pair(self, server, make_command):
@@ -115,7 +131,7 @@ class Wire:
         `server` is the end that serves; `make_command(end, peer, port)` gives the command of an
         end. The server's `peer` is None.
         """
-        client = self._other(server)
+        client = self.other(server)
         port = next(_ports)
         with Program(self.command(server, make_command(server, None, port))) as first:
             first.wait_until(lambda: self._listens(server, first, port),
@@ -125,7 +141,7 @@ class Wire:
 
     def run_connected(self, server, server_command, client_command):
         """Runs the two ends of a program of rdma_cm. Returns what the client printed."""
-        client = self._other(server)
+        client = self.other(server)
 
         def run(head_start):
             with Program(self.command(server, server_command)) as listening:

@@ -67,6 +67,12 @@ class SwitchTest(unittest.TestCase):
         self.assertEqual(self.changed("a(); b();", self.mutation("b();", "")),
                          "a(); if (Is(1)) { } else { b(); }")
 
+    def test_what_is_no_operand(self):
+        for text, replacement in (("if (a)", "if (false)"), ("a &&", "true &&"),
+                                  ("a && b", "|| b")):
+            with self.assertRaises(lists.ListError):
+                self.changed("if (a) c(); x = a && b;", self.mutation(text, replacement))
+
     def test_several_of_one_text(self):
         self.assertEqual(
             self.changed("x = a;", self.mutation("a", "b"), self.mutation("a", "c", 2)),

@@ -180,6 +180,10 @@ def behind_switch(source, begin, end, placed):
     return result + source[at:end]
 
 
+# A part of a statement, or an operator that lost an operand: the copy would not compile.
+NO_OPERAND = re.compile(r"(if|for|while|return)\b|&&|\|\||.*(&&|\|\||[-+=<,!(])$", re.DOTALL)
+
+
 def mutate(source, mutations):
     """The text of a source file with all of its mutations behind the switch."""
     placed = []
@@ -187,7 +191,9 @@ def mutate(source, mutations):
         begin, end = place_of(mutation, source)
         is_expression = not is_statement(source, begin, end)
         if is_expression and (";" in mutation.text + mutation.replacement
-                              or not mutation.replacement.strip()):
+                              or not mutation.replacement.strip()
+                              or NO_OPERAND.match(mutation.text.strip())
+                              or NO_OPERAND.match(mutation.replacement.strip())):
             raise ListError(f"{mutation}: neither a statement nor an expression for another")
         placed.append((begin, end, mutation))
     placed.sort(key=lambda entry: (entry[0], -entry[1], entry[2].number))

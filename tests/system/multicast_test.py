@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Multicast groups whose members are on two hosts, each with the uplink that a fabric has by itself
-and a user of its own without any capability."""
+"""Multicast groups whose members are on one host, and on two hosts, each with the uplink that a
+fabric has by itself and a user of its own without any capability."""
 
 import os
 import signal
@@ -13,14 +13,16 @@ from harness.cases import InstallationTestCase
 from harness.daemons import wait_for
 from harness.perftest import check_no_error
 from harness.programs import Program, free_tcp_port, run_pair
-from harness.uplinks import ROCE_PORT, UplinkWire
-from harness.wires import IPV4, IPV6, VethWire
+from harness.uplinks import ROCE_PORT, UplinkWire, joined_groups
+from harness.wires import IPV4, IPV6, FabricWire, VethWire
 
 # The group's GID, and the index of the GID that its members send from: link-local, IPv4, IPv6.
 GROUPS = {"link-local": ("ff12::1:7", 0),
           "IPv4": ("::ffff:239.1.2.3", 1),
           "IPv4, named as in RoCEv1": ("ff0e::ffff:239.1.2.3", 1),
           "IPv6": ("ff1e::1:7", 2)}
+# Those of mckey, and the addresses that its ends are bound to.
+MCKEY_GROUPS = {"239.1.2.3": IPV4, "ff1e::1:7": IPV6}
 # As many as a member has room for between two looks at what came.
 BURST = 10
 HEARD_ENOUGH = 250  # the value of a last datagram
@@ -33,6 +35,31 @@ class UdpHostsWire(UplinkWire):
         uroce = self.installed.path(installation.UROCE)
         return [*self.user_prefix(end, user), uroce, "run", "--port", "udp", *options, "--",
                 *command]
+
+
+def mckey(wire, end, group, *options):
+    """Of rdmacm-utils, as a user starts it."""
+    return Program(wire.command(end, ["mckey", "-m", group, "-C", "10", "-S", "1000", *options]))
+
+
+def check_mckey(case, receivers, sender):
+    """What the sender sends each receiver gets; `sender` is new."""
+    with sender:
+        case.assertIn("return status 0", sender.wait())
+    for receiver in receivers:
+        case.assertIn("return status 0", receiver.wait())
+
+
+class OneHostTest(InstallationTestCase):
+
+    def test_mckey(self):
+        for group in MCKEY_GROUPS:
+            with self.subTest(group):
+                wire = FabricWire(self.installation)
+                receivers = [self.enterContext(mckey(wire, 0, group)) for _ in range(2)]
+                wait_for(lambda: joined_groups(self.installation, wire.fabric) == 2,
+                         "joined the group")
+                check_mckey(self, receivers, mckey(wire, 1, group, "-s"))
 
 
 class MulticastTest(InstallationTestCase):
@@ -165,21 +192,24 @@ class MulticastTest(InstallationTestCase):
         subprocess.run([*wire.prefix(1), "python3", "-c", program], check=True)
         self.check_all_hear_all(members, (1, 2))
 
-    # Of rdmacm-utils, as a user starts it: two receivers here, one there, and a sender there.
+    # Two receivers here, one there, and a sender there.
     def test_mckey(self):
-        for group, addresses in (("239.1.2.3", IPV4), ("ff1e::1:7", IPV6)):
+        for group, addresses in MCKEY_GROUPS.items():
             with self.subTest(group):
                 wire = self.wire()
-                def mckey(end, *options):
-                    return Program(wire.command(end, ["mckey", "-m", group, "-b", addresses[end],
-                                                      "-C", "10", "-S", "1000", *options]))
-                receivers = [self.enterContext(mckey(end)) for end in (0, 0, 1)]
+                receivers = [self.enterContext(mckey(wire, end, group, "-b", addresses[end]))
+                             for end in (0, 0, 1)]
                 for end, count in ((0, 2), (1, 1)):
                     wait_for(lambda: wire.joined_groups(end) == count, "joined the group")
-                with mckey(1, "-s") as sender:
-                    self.assertIn("return status 0", sender.wait())
-                for receiver in receivers:
-                    self.assertIn("return status 0", receiver.wait())
+                check_mckey(self, receivers, mckey(wire, 1, group, "-b", addresses[1], "-s"))
+
+    def test_mckey_that_has_the_port_to_itself(self):
+        for group, addresses in MCKEY_GROUPS.items():
+            with self.subTest(group):
+                wire = self.enterContext(UdpHostsWire(self.installation))
+                receiver = self.enterContext(mckey(wire, 0, group, "-b", addresses[0]))
+                self.check_membership(wire, 0, (group,), True)
+                check_mckey(self, [receiver], mckey(wire, 1, group, "-b", addresses[1], "-s"))
 
     # Each end sends and receives, and counts the messages of both.
     def test_perftest(self):

@@ -216,6 +216,12 @@ TEST_F(RawPacketTest, FramesThatNobodyWaitsForAreDropped) {
   EXPECT_EQ(counters.received_packets, 2u);
 }
 
+TEST_F(RawPacketTest, FramesThatNoFlowTakesAreDropped) {
+  EXPECT_EQ(host.endpoint.OnRawFrame(now, Memory(0, 100), {}), DropReason::kNoFlow);
+  EXPECT_EQ(host.endpoint.counters().drops(DropReason::kNoFlow), 1u);
+  EXPECT_EQ(host.endpoint.counters().received_packets, 1u);
+}
+
 TEST_F(RawPacketTest, EachTakerGetsACopyAndOneIsEnough) {
   QueuePair* const other = Create();
   Receive({Sge(0, 100)});

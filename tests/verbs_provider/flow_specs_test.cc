@@ -116,6 +116,7 @@ TEST(FlowSpecsTest, Ipv4Extended) {
   ASSERT_EQ(FlowBytes().With(spec, IBV_FLOW_SPEC_IPV4_EXT).Translate(rule), 0);
   EXPECT_EQ(rule.value.ipv4_source, (std::array<uint8_t, 4>{10, 0, 0, 1}));
   EXPECT_EQ(rule.value.ipv4_protocol, 6);
+  EXPECT_EQ(rule.value.ipv4_type_of_service, 0x2e);
   EXPECT_EQ(rule.mask.ipv4_type_of_service, 0xfc);
   EXPECT_EQ(rule.value.ipv4_time_to_live, 63);
   EXPECT_EQ(rule.mask.ipv4_flags, FrameFields::kDontFragment);
@@ -144,6 +145,7 @@ TEST(FlowSpecsTest, Ipv6AndTcp) {
   EXPECT_EQ(rule.value.ipv6_next_header, 6);
   EXPECT_EQ(rule.value.ipv6_traffic_class, 0x5a);
   EXPECT_EQ(rule.value.ipv6_hop_limit, 61);
+  EXPECT_EQ(rule.mask.ipv6_hop_limit, 0xff);
   EXPECT_EQ(rule.value.layers, FrameFields::kIpv6 | FrameFields::kTcp);
 }
 
@@ -187,9 +189,17 @@ TEST(FlowSpecsTest, AttributesThatThereAreNot) {
   FlowBytes egress;
   egress.attr.flags = IBV_FLOW_ATTR_FLAGS_EGRESS;
   EXPECT_EQ(egress.Refusal(), EOPNOTSUPP);
-  FlowBytes many;
-  many.attr.num_of_specs = 11;
-  EXPECT_EQ(many.Refusal(), EINVAL);
+  FlowBytes any_port;
+  any_port.attr.port = 0;
+  EXPECT_EQ(any_port.Refusal(), 0);
+}
+
+// The number is looked at before what they are.
+TEST(FlowSpecsTest, MoreSpecificationsThanLinuxTakes) {
+  FlowBytes flow;
+  for (int i = 0; i < 10; ++i) flow.With(Ethernet(), IBV_FLOW_SPEC_ESP);
+  EXPECT_EQ(flow.Refusal(), EOPNOTSUPP);
+  EXPECT_EQ(flow.With(Ethernet(), IBV_FLOW_SPEC_ESP).Refusal(), EINVAL);
 }
 
 TEST(FlowSpecsTest, SpecificationsThatThereAreNot) {
@@ -220,7 +230,12 @@ TEST(FlowSpecsTest, LayersThatContradictEachOther) {
   EXPECT_EQ(ethernet(0x86dd).With(ipv4, IBV_FLOW_SPEC_IPV4).Refusal(), EINVAL);
   EXPECT_EQ(ethernet(0x86dd).With(ipv6, IBV_FLOW_SPEC_IPV6).Refusal(), 0);
   EXPECT_EQ(ethernet(0x0800).With(ipv6, IBV_FLOW_SPEC_IPV6).Refusal(), EINVAL);
+  for (const uint16_t other : {uint16_t{0x0801}, uint16_t{0x0900}}) {
+    EXPECT_EQ(ethernet(other).With(ipv4, IBV_FLOW_SPEC_IPV4).Refusal(), EINVAL) << other;
+  }
   EXPECT_EQ(ethernet(0).With(Ethernet(), IBV_FLOW_SPEC_ETH).Refusal(), EINVAL);
+  EXPECT_EQ(FlowBytes().With(ipv4, IBV_FLOW_SPEC_IPV4).With(ipv4, IBV_FLOW_SPEC_IPV4).Refusal(),
+            EINVAL);
   EXPECT_EQ(FlowBytes().With(ipv4, IBV_FLOW_SPEC_IPV4).With(ipv6, IBV_FLOW_SPEC_IPV6).Refusal(),
             EINVAL);
   EXPECT_EQ(FlowBytes()

@@ -254,6 +254,24 @@ TEST_F(OperationsTest, FlagsThatWindowsDoNotHaveAreIgnored) {
   ExpectSuccess(IBV_WC_BIND_MW);
 }
 
+// No region of plain memory can be registered for it either.
+TEST_F(OperationsTest, WindowIsNotFlushedForPersistence) {
+  constexpr unsigned int kFlushGlobal = 1u << 8;  // IBV_ACCESS_FLUSH_GLOBAL
+  constexpr unsigned int kFlushPersistent = 1u << 9;
+  const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_1));
+  ibv_mw_bind bind = {};
+  bind.wr_id = 1;
+  bind.send_flags = IBV_SEND_SIGNALED;
+  bind.bind_info = {.mr = host.mr.get(),
+                    .addr = host.address(kUpper),
+                    .length = 100,
+                    .mw_access_flags = kFlushGlobal | kFlushPersistent};
+  EXPECT_EQ(ibv_bind_mw(a.get(), mw.get(), &bind), EINVAL);
+  bind.bind_info.mw_access_flags = kFlushGlobal;
+  ASSERT_EQ(ibv_bind_mw(a.get(), mw.get(), &bind), 0);
+  ExpectSuccess(IBV_WC_BIND_MW);
+}
+
 // Of another protection domain: posted, and refused when it is carried out.
 TEST_F(OperationsTest, BindingAcrossProtectionDomainsCompletesInError) {
   const Pd other(ibv_alloc_pd(host.context.get()));

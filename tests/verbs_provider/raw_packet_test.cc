@@ -3,11 +3,14 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "tests/verbs_provider/verbs_objects.h"
 
@@ -265,6 +268,40 @@ TEST_F(RawPacketTest, FlowsThatAreRefused) {
   const Qp datagrams = Create(Attributes(IBV_QPT_UD, cq.get(), cq.get()));
   EXPECT_EQ(Steer(datagrams.get(), FlowTo(kMac)), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+TEST_F(RawPacketTest, MoreFlowsThanThereIsRoomForAreRefused) {
+  constexpr size_t kFlows = 65'536;
+  constexpr size_t kFlowsOfOne = kFlows / 16;
+  std::vector<Qp> owners;
+  std::vector<Flow> flows;
+  uint8_t mac[] = {2, 0, 0, 0, 0, 0};
+  for (size_t i = 0; i < kFlows; ++i) {
+    if (i % kFlowsOfOne == 0) {
+      owners.push_back(Create(Attributes(IBV_QPT_RAW_PACKET, cq.get(), cq.get())));
+    }
+    mac[4] = static_cast<uint8_t>(i >> 8);
+    mac[5] = static_cast<uint8_t>(i);
+    flows.push_back(Steer(owners.back().get(), FlowTo(mac)));
+    ASSERT_NE(flows.back(), nullptr) << i;
+  }
+  EXPECT_EQ(Steer(qp.get(), FlowTo(kMac)), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  flows.pop_back();
+  EXPECT_NE(Steer(qp.get(), FlowTo(kMac)), nullptr);
+}
+
+TEST_F(RawPacketTest, ForkedChildHasNoFlows) {
+  Flow flow = Steer(qp.get(), FlowTo(kMac));
+  ASSERT_NE(flow, nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool is_refused = Steer(qp.get(), FlowTo(kOtherMac)) == nullptr && errno == EIO;
+    _exit(is_refused && ibv_destroy_flow(flow.get()) == EIO ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 // A program that leaves all behind when it closes its device: nothing comes by the flow any more.

@@ -111,6 +111,20 @@ TEST_F(WorkRequestBuilderTest, FlushIsOfferedWhereTheLibraryHasIt) {
   EXPECT_EQ(errno, qp != nullptr ? 0 : EOPNOTSUPP);
 }
 
+// The data of the one is longer than inline data may be, the other has none to be sent.
+TEST_F(WorkRequestBuilderTest, FlagDoesNotMakeDataInline) {
+  constexpr uint32_t kBytes = 8'000;
+  ibv_qp_ex* const qp = ibv_qp_to_qp_ex(a.get());
+  ibv_wr_start(qp);
+  qp->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
+  ibv_wr_rdma_write(qp, host.mr->rkey, host.address(kUpper));
+  ibv_wr_set_sge(qp, host.mr->lkey, host.address(0), kBytes);
+  ibv_wr_rdma_read(qp, host.mr->rkey, host.address(kUpper));
+  ASSERT_EQ(ibv_wr_complete(qp), 0);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_SUCCESS);
+  EXPECT_TRUE(Arrived(0, kUpper, kBytes));
+}
+
 TEST_F(WorkRequestBuilderTest, BindsAndInvalidatesWindows) {
   const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_2));
   ibv_qp_ex* const qp = ibv_qp_to_qp_ex(a.get());

@@ -14,7 +14,8 @@ constexpr size_t kMaxSlots = size_t{2} * kMaxMemoryRegions;
 constexpr uint32_t kTagMask = 0xff;
 
 constexpr uint32_t kWindowAccess = AccessFlags::kRemoteWrite | AccessFlags::kRemoteRead |
-                                   AccessFlags::kRemoteAtomic | AccessFlags::kZeroBased;
+                                   AccessFlags::kRemoteAtomic | AccessFlags::kFlushGlobal |
+                                   AccessFlags::kZeroBased;
 constexpr uint32_t kRemoteModifies = AccessFlags::kRemoteWrite | AccessFlags::kRemoteAtomic;
 
 // Written so that neither sum can overflow: `address` and `length` may be any 64-bit numbers.

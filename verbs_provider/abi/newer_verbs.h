@@ -11,6 +11,7 @@
 namespace uroce::verbs::abi {
 
 inline constexpr unsigned int kAccessFlushGlobal = 1u << 8;  // IBV_ACCESS_FLUSH_GLOBAL
+inline constexpr unsigned int kAccessFlushPersistent = 1u << 9;
 inline constexpr uint64_t kQpExWithFlush = 1u << 11;         // IBV_QP_EX_WITH_FLUSH
 inline constexpr uint64_t kQpExWithAtomicWrite = 1u << 12;   // IBV_QP_EX_WITH_ATOMIC_WRITE
 inline constexpr uint32_t kWrFlush = 14;                     // IBV_WR_FLUSH

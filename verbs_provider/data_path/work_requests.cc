@@ -115,8 +115,11 @@ int SetBinding(const ibv_mw* window, uint32_t new_rkey, const ibv_mw_bind_info& 
                SendWorkRequest& request) {
   // What else a region can be registered with means nothing for a window.
   constexpr unsigned int kWindowAccess = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                                         IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED;
+                                         IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED |
+                                         abi::kAccessFlushGlobal;
   if (info.mr == nullptr && (info.addr != 0 || info.length != 0)) return EINVAL;
+  // As for a region: plain memory is not persistent.
+  if ((info.mw_access_flags & abi::kAccessFlushPersistent) != 0) return EINVAL;
   request.opcode = SendOpcode::kBindWindow;
   request.rkey = transport::RKey{new_rkey};
   request.window = {

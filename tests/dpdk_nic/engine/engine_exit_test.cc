@@ -1,6 +1,8 @@
 // A program of its own: what runs at exit() depends on what was registered before.
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -14,15 +16,21 @@ namespace uroce::nic {
 namespace {
 
 const ScriptedPort* port_at_exit;
-const Engine* engine_at_exit;  // never destroyed, as that of a program that leaves its device open
+Engine* engine_at_exit;  // never destroyed, as that of a program that leaves its device open
 int flushes_before;
 
-// Runs behind what the engine registers.
+// They run behind what the engine registers.
 void TellOfFlush() {
-  if (port_at_exit->flushes > flushes_before) std::fputs("flushed at exit", stderr);
+  const bool has_flushed = port_at_exit->flushes > flushes_before;
+  std::fputs(has_flushed ? "flushed at exit" : "not flushed", stderr);
 }
 
-[[noreturn]] void ExitWithAnEngine() {
+void UseEngine() {
+  const Engine::Verb verb(*engine_at_exit);
+  std::fputs(", then used", stderr);
+}
+
+void OpenEngine() {
   std::atexit(TellOfFlush);
   auto port = std::make_unique<ScriptedPort>();
   port_at_exit = port.get();
@@ -31,11 +39,41 @@ void TellOfFlush() {
   config.gids = {transport::Gid::LinkLocal(config.mac)};
   engine_at_exit = new Engine(std::move(port), config, {});
   flushes_before = port_at_exit->flushes;
+}
+
+[[noreturn]] void ExitWithAnEngine() {
+  std::atexit(UseEngine);
+  OpenEngine();
   std::exit(0);
 }
 
+[[noreturn]] void ExitInAVerb() {
+  OpenEngine();
+  const Engine::Verb verb(*engine_at_exit);
+  flushes_before = port_at_exit->flushes;
+  std::exit(0);
+}
+
+// The wire belongs to the parent, which leaves without its handlers.
+[[noreturn]] void ExitInAForkedChild() {
+  OpenEngine();
+  const pid_t child = fork();
+  if (child == 0) std::exit(0);
+  int status = -1;
+  waitpid(child, &status, 0);
+  _exit(status == 0 ? 0 : 1);
+}
+
 TEST(EngineExitTest, FramesThatWaitAreSentAtExit) {
-  EXPECT_EXIT(ExitWithAnEngine(), testing::ExitedWithCode(0), "flushed at exit");
+  EXPECT_EXIT(ExitWithAnEngine(), testing::ExitedWithCode(0), "^flushed at exit, then used");
+}
+
+TEST(EngineExitTest, ExitDoesNotWaitForAVerb) {
+  EXPECT_EXIT(ExitInAVerb(), testing::ExitedWithCode(0), "^not flushed");
+}
+
+TEST(EngineExitTest, ForkedChildSendsNothingAtExit) {
+  EXPECT_EXIT(ExitInAForkedChild(), testing::ExitedWithCode(0), "^not flushed");
 }
 
 }  // namespace

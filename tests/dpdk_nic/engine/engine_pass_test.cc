@@ -12,6 +12,7 @@
 namespace uroce::nic {
 namespace {
 
+using transport::DropReason;
 using transport::EventType;
 using transport::MacAddress;
 
@@ -43,6 +44,32 @@ TEST_F(EnginePassTest, FramesThatComeWithoutEndAreTakenInBursts) {
   engine_->WithEndpoint([&](Endpoint&) { port_->frames_to_receive = 200; });
   ASSERT_TRUE(PollUntil([&] { return port_->frames_to_receive == 0; }));
   EXPECT_EQ(port_->longest_burst, 64);
+}
+
+// Where there are flows they decide, but for what is the link layer's.
+TEST_F(EnginePassTest, FrameOfNobodyIsCountedAsWhatItIs) {
+  transport::QueuePair& qp = CreateQueuePair();
+  const auto receive = [&](bool is_link_layers) {
+    engine_->WithEndpoint([&](Endpoint&) {
+      link_layer_->takes_frames = is_link_layers;
+      port_->frames_to_receive = 1;
+    });
+    ASSERT_TRUE(PollUntil([&] { return port_->frames_to_receive == 0; }));
+  };
+  const auto drops = [&](DropReason reason) {
+    return engine_->WithEndpoint(
+        [&](Endpoint& endpoint) { return endpoint.counters().drops(reason); });
+  };
+  receive(false);
+  EXPECT_EQ(drops(DropReason::kNotIp), 1u);
+  FlowRule rule;
+  rule.value.source_mac = rule.mask.source_mac = {2, 0, 0, 0, 0, 1};
+  const auto id = engine_->frame_watch(Engine::Verb(*engine_)).AddFlow(rule, qp);
+  receive(false);
+  receive(true);
+  EXPECT_EQ(drops(DropReason::kNoFlow), 1u);
+  EXPECT_EQ(drops(DropReason::kNotIp), 1u);
+  engine_->frame_watch(Engine::Verb(*engine_)).RemoveFlow(*id, rule);
 }
 
 TEST_F(EnginePassTest, FramesFollowANeighborThatChanged) {

@@ -59,6 +59,14 @@ TEST_F(FlushPlanTest, AnswersGoByThePassThatGetsNothing) {
   EXPECT_TRUE(plan_.IsDue(now_ + kPass));
 }
 
+TEST_F(FlushPlanTest, AnswersWaitThroughAPassThatSendsNothing) {
+  plan_.AfterPass(now_, true, true, true);
+  plan_.AfterPass(now_ + kPass, true, true, false);
+  EXPECT_FALSE(plan_.IsDue(now_ + kPass));
+  plan_.AfterPass(now_ + kPass, true, false, false);
+  EXPECT_TRUE(plan_.IsDue(now_ + kPass));
+}
+
 TEST_F(FlushPlanTest, AnswersWaitWhileMoreComesButNotForLong) {
   plan_.AfterPass(now_, true, true, true);
   for (Duration waited = kPass; waited < FlushPlan::kLongestForReply; waited = waited + kPass) {

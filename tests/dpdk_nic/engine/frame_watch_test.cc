@@ -15,6 +15,7 @@ namespace uroce::nic {
 namespace {
 
 using Direction = FrameTap::Direction;
+using Receiver = FrameWatch::Receiver;
 using transport::Gid;
 using transport::IcrcUse;
 using transport::QpState;
@@ -26,10 +27,18 @@ using transport::Time;
 constexpr uint16_t kRocePort = 4791;
 constexpr Time kNow{1'000};
 
-struct CountingTap : FrameTap {
-  explicit CountingTap(int* count) : frames(count) {}
-  void OnFrame(Time, Direction, std::span<const uint8_t>, IcrcUse) override { ++*frames; }
-  int* frames;
+struct Tapped {
+  std::vector<IcrcUse> frames;
+  int bursts = 0;
+};
+
+struct RecordingTap : FrameTap {
+  explicit RecordingTap(Tapped* to) : tapped(to) {}
+  void OnFrame(Time, Direction, std::span<const uint8_t>, IcrcUse icrc) override {
+    tapped->frames.push_back(icrc);
+  }
+  void EndBurst() override { ++tapped->bursts; }
+  Tapped* tapped;
 };
 
 FlowRule Rule(FlowRule::Kind kind) {
@@ -62,7 +71,7 @@ class FrameWatchTest : public testing::Test {
     return created;
   }
   uint64_t Add(FlowRule::Kind kind) { return *watch.AddFlow(Rule(kind), *qp); }
-  bool Receive(const Frame& frame, Route from = Route::kWire) {
+  Receiver Receive(const Frame& frame, Route from = Route::kWire) {
     return watch.OnReceived(kNow, {.bytes = frame, .from = from}, host.endpoint);
   }
   void Send(const Frame& frame, Direction direction) {
@@ -81,7 +90,18 @@ TEST_F(FrameWatchTest, IsOnAsLongAsThereAreFlows) {
   EXPECT_TRUE(watch.is_on());
   watch.RemoveFlow(id, Rule(FlowRule::Kind::kAllDefault));
   EXPECT_FALSE(watch.is_on());
-  EXPECT_FALSE(Receive(UdpFrame(1, 2)));
+  EXPECT_EQ(Receive(UdpFrame(1, 2)), Receiver::kEndpoint);
+}
+
+TEST_F(FrameWatchTest, FlowsWithTheSameRuleEndOneByOne) {
+  const uint64_t first = Add(FlowRule::Kind::kAllDefault);
+  const uint64_t second = Add(FlowRule::Kind::kAllDefault);
+  watch.RemoveFlow(first, Rule(FlowRule::Kind::kAllDefault));
+  EXPECT_TRUE(watch.is_on());
+  EXPECT_EQ(Receive(UdpFrame(1, 2)), Receiver::kFlow);
+  EXPECT_EQ(Copies(), 1u);
+  watch.RemoveFlow(second, Rule(FlowRule::Kind::kAllDefault));
+  EXPECT_FALSE(watch.is_on());
 }
 
 TEST_F(FrameWatchTest, FlowTakesItsFrames) {
@@ -89,23 +109,34 @@ TEST_F(FrameWatchTest, FlowTakesItsFrames) {
   rule.value.destination_port = {0, 2};
   rule.mask.destination_port = {0xff, 0xff};
   ASSERT_TRUE(watch.AddFlow(rule, *qp));
-  EXPECT_TRUE(Receive(UdpFrame(1, 2)));
+  EXPECT_EQ(Receive(UdpFrame(1, 2)), Receiver::kFlow);
   EXPECT_EQ(Copies(), 1u);
-  EXPECT_FALSE(Receive(UdpFrame(1, 3)));
+  EXPECT_EQ(Receive(UdpFrame(1, 3)), Receiver::kNobody);
   EXPECT_EQ(Copies(), 0u);
 }
 
 // As on mlx5: RoCE for this host is the transport's, whatever the flows say.
 TEST_F(FrameWatchTest, RoceForOurAddressesIsTheEndpoints) {
   Add(FlowRule::Kind::kAllDefault);
-  EXPECT_FALSE(Receive(UdpFrame(1, kRocePort)));
+  EXPECT_EQ(Receive(UdpFrame(1, kRocePort)), Receiver::kEndpoint);
   EXPECT_EQ(Copies(), 0u);
   Frame foreign = UdpFrame(1, kRocePort);
   foreign[14 + 19] ^= 1;  // the last byte of the destination address
-  EXPECT_TRUE(Receive(foreign));
-  EXPECT_TRUE(Receive(Tagged(UdpFrame(1, kRocePort), 0x8100, 5)));
-  EXPECT_TRUE(Receive(UdpFrame(kRocePort, 1)));
-  EXPECT_EQ(Copies(), 3u);
+  EXPECT_EQ(Receive(foreign), Receiver::kFlow);
+  EXPECT_EQ(Receive(Tagged(UdpFrame(1, kRocePort), 0x8100, 5)), Receiver::kFlow);
+  EXPECT_EQ(Receive(UdpFrame(kRocePort, 1)), Receiver::kFlow);
+  const Frame tcp = Ipv4Packet(kTcpNumber, Segment(1, kRocePort));
+  EXPECT_EQ(Receive(EthernetFrame(transport::EthernetHeader::kIpv4, tcp)), Receiver::kFlow);
+  EXPECT_EQ(Copies(), 4u);
+}
+
+// It says more than that no flow takes it.
+TEST_F(FrameWatchTest, RoceThatNoFlowTakesIsTheEndpoints) {
+  Add(FlowRule::Kind::kMulticastDefault);
+  Frame foreign = UdpFrame(1, kRocePort);
+  foreign[14 + 19] ^= 1;  // the last byte of the destination address
+  EXPECT_EQ(Receive(foreign), Receiver::kEndpoint);
+  EXPECT_EQ(Receive(Tagged(foreign, 0x8100, 5)), Receiver::kNobody);
 }
 
 TEST_F(FrameWatchTest, RoceForOurGroupsIsTheEndpoints) {
@@ -113,20 +144,20 @@ TEST_F(FrameWatchTest, RoceForOurGroupsIsTheEndpoints) {
   const std::array<uint8_t, 4> address = {239, 1, 2, 3};
   Frame frame = UdpFrame(1, kRocePort, {0x01, 0x00, 0x5e, 1, 2, 3});
   std::copy(address.begin(), address.end(), frame.begin() + 14 + 16);
-  EXPECT_TRUE(Receive(frame));
+  EXPECT_EQ(Receive(frame), Receiver::kFlow);
   transport::QpInitAttributes init = host.qp->init_attributes();
   init.type = transport::QpType::kUnreliableDatagram;
   QueuePair* member = nullptr;
   ASSERT_EQ(host.endpoint.CreateQueuePair(init, &member), Status::kOk);
   ASSERT_EQ(host.endpoint.AttachMulticast(*member, Gid::FromIpv4(address)), Status::kOk);
-  EXPECT_FALSE(Receive(frame));
+  EXPECT_EQ(Receive(frame), Receiver::kEndpoint);
   EXPECT_EQ(Copies(), 1u);
 }
 
 TEST_F(FrameWatchTest, SnifferSeesAllAndTakesNothing) {
   Add(FlowRule::Kind::kSniffer);
-  EXPECT_FALSE(Receive(UdpFrame(1, 2)));
-  EXPECT_FALSE(Receive(UdpFrame(1, kRocePort)));
+  EXPECT_EQ(Receive(UdpFrame(1, 2)), Receiver::kEndpoint);
+  EXPECT_EQ(Receive(UdpFrame(1, kRocePort)), Receiver::kEndpoint);
   Send(UdpFrame(1, 2), Direction::kSent);
   EXPECT_EQ(Copies(), 3u);
 }
@@ -135,25 +166,40 @@ TEST_F(FrameWatchTest, SnifferSeesAllAndTakesNothing) {
 TEST_F(FrameWatchTest, FramesThatAreNotOfTheWire) {
   Add(FlowRule::Kind::kSniffer);
   Add(FlowRule::Kind::kAllDefault);
-  EXPECT_FALSE(Receive(UdpFrame(1, 2), Route::kLoopback));
+  EXPECT_EQ(Receive(UdpFrame(1, 2), Route::kLoopback), Receiver::kEndpoint);
   Send(UdpFrame(1, 2), Direction::kLoopedBack);
   EXPECT_EQ(Copies(), 0u);
 }
 
 TEST_F(FrameWatchTest, TapSeesWhatFlowsTake) {
-  int tapped = 0;
-  FrameWatch both(std::make_unique<CountingTap>(&tapped), /*has_ethernet=*/true);
+  Tapped tapped;
+  FrameWatch both(std::make_unique<RecordingTap>(&tapped), /*has_ethernet=*/true);
   EXPECT_TRUE(both.is_on());
   const FlowRule rule = Rule(FlowRule::Kind::kAllDefault);
   const auto id = both.AddFlow(rule, *qp);
   const Frame frame = UdpFrame(1, 2);
-  EXPECT_TRUE(both.OnReceived(kNow, {.bytes = frame}, host.endpoint));
-  EXPECT_EQ(tapped, 1);
+  EXPECT_EQ(both.OnReceived(kNow, {.bytes = frame}, host.endpoint), Receiver::kFlow);
+  EXPECT_EQ(tapped.frames.size(), 1u);
   EXPECT_EQ(Copies(), 1u);
   both.RemoveFlow(*id, rule);
   EXPECT_TRUE(both.is_on()) << "the tap is still there";
-  EXPECT_FALSE(both.OnReceived(kNow, {.bytes = frame}, host.endpoint));
-  EXPECT_EQ(tapped, 2);
+  EXPECT_EQ(both.OnReceived(kNow, {.bytes = frame}, host.endpoint), Receiver::kEndpoint);
+  EXPECT_EQ(tapped.frames.size(), 2u);
+}
+
+TEST_F(FrameWatchTest, TapIsToldOfTheIcrcAndOfTheEndOfABurst) {
+  Tapped tapped;
+  FrameWatch taps(std::make_unique<RecordingTap>(&tapped), /*has_ethernet=*/true);
+  const Frame frame = UdpFrame(1, kRocePort);
+  taps.EndBurst();
+  EXPECT_EQ(tapped.bursts, 0) << "nothing was tapped";
+  taps.OnReceived(kNow, {.bytes = frame}, host.endpoint);
+  taps.OnReceived(kNow, {.bytes = frame, .icrc_check = transport::IcrcCheck::kWaived},
+                  host.endpoint);
+  taps.OnSent(kNow, Direction::kSent, frame, IcrcUse::kWaived, host.endpoint);
+  EXPECT_EQ(tapped.frames, (std::vector{IcrcUse::kCarried, IcrcUse::kWaived, IcrcUse::kWaived}));
+  for (int i = 0; i < 2; ++i) taps.EndBurst();
+  EXPECT_EQ(tapped.bursts, 1);
 }
 
 }  // namespace

@@ -114,6 +114,7 @@ class ScriptedPort final : public PacketPort {
 // Has a timer and news of a neighbour when a test says so. All under the engine's lock.
 class ScriptedLinkLayer final : public StaticNeighbors {
  public:
+  bool OnFrame(transport::Time, std::span<const uint8_t>) override { return takes_frames; }
   transport::Time NextDeadline() const override { return deadline; }
   void OnDeadline(transport::Time) override {
     deadline = transport::kNever;
@@ -123,6 +124,7 @@ class ScriptedLinkLayer final : public StaticNeighbors {
 
   transport::Time deadline = transport::kNever;
   int deadlines_met = 0;
+  bool takes_frames = false;
   std::optional<Neighbor> change;
 };
 

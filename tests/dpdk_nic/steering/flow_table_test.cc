@@ -110,6 +110,15 @@ TEST_F(FlowTableTest, OldestFieldsComeFirstAmongRulesOfOnePriority) {
   Add(ByPort(9), kA);
   Add(ByMac(2), kB);
   EXPECT_EQ(Find(FromPort(To(2), 9)), Targets{kA});
+  EXPECT_EQ(Find(FromPort(To(2), 8)), Targets{kB});
+}
+
+TEST_F(FlowTableTest, FieldsThatNoFlowNamesAnyMoreAreYoungWhenTheyComeBack) {
+  const uint64_t id = Add(ByPort(9), kA);
+  table.Remove(id, ByPort(9));
+  Add(ByMac(2), kB);
+  Add(ByPort(9), kA);
+  EXPECT_EQ(Find(FromPort(To(2), 9)), Targets{kB});
 }
 
 TEST_F(FlowTableTest, EveryFlowWithTheSameRuleGetsACopy) {
@@ -148,6 +157,8 @@ TEST_F(FlowTableTest, SniffersSteerNothing) {
   EXPECT_EQ(Targets(table.sniffers().begin(), table.sniffers().end()), (Targets{kA, kB}));
   table.Remove(first, Default(Kind::kSniffer));
   EXPECT_EQ(Targets(table.sniffers().begin(), table.sniffers().end()), Targets{kB});
+  table.Remove(first + 1, Default(Kind::kSniffer));
+  EXPECT_TRUE(table.empty());
 }
 
 TEST_F(FlowTableTest, RemovedFlowTakesNothing) {
@@ -163,14 +174,31 @@ TEST_F(FlowTableTest, RemovedFlowTakesNothing) {
   EXPECT_TRUE(table.empty());
 }
 
+TEST_F(FlowTableTest, FlowIsRemovedFromItsOwnFieldsAndPriority) {
+  Add(ByPort(9), kA);
+  const uint64_t by_mac = Add(ByMac(2), kB);
+  const uint64_t late = Add(ByMac(2, 5), kC);
+  table.Remove(by_mac, ByMac(2));
+  EXPECT_EQ(Find(To(2)), Targets{kC});
+  const uint64_t early = Add(ByMac(2), kB);
+  table.Remove(late, ByMac(2, 5));
+  table.Remove(early, ByMac(2));
+  EXPECT_EQ(Find(To(2)), Targets{});
+  EXPECT_EQ(Find(FromPort(To(2), 9)), Targets{kA});
+}
+
 TEST_F(FlowTableTest, FullTableRefuses) {
-  for (size_t i = 0; i < kMaxFlows; ++i) {
+  for (size_t i = 0; i < kMaxFlows - 1; ++i) {
     FlowRule rule = ByMac(static_cast<uint8_t>(i));
     rule.value.destination_mac[4] = static_cast<uint8_t>(i >> 8);
     Add(rule, kA);
   }
+  const uint64_t sniffer = Add(Default(Kind::kSniffer), kC);
   EXPECT_FALSE(table.Add(next_id, ByMac(7), kB));
+  EXPECT_FALSE(table.Add(next_id, Default(Kind::kSniffer), kB));
   EXPECT_EQ(Find(To(7)), Targets{kA});
+  table.Remove(sniffer, Default(Kind::kSniffer));
+  Add(Default(Kind::kSniffer), kC);
   table.Remove(7, ByMac(7));
   EXPECT_TRUE(table.Add(next_id, ByMac(7), kB));
   EXPECT_EQ(Find(To(7)), Targets{kB});

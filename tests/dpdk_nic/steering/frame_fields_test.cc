@@ -95,11 +95,30 @@ TEST(FrameFieldsTest, OnlyTheFirstFragmentHasPorts) {
   EXPECT_EQ(ReadFrameFields(frame).destination_port, Pair{});
 }
 
+TEST(FrameFieldsTest, OtherProtocolsHaveNoPorts) {
+  constexpr uint8_t kIcmp = 1;
+  const Frame packet = Ipv4Packet(kIcmp, Segment(1, 2));
+  const FrameFields fields = ReadFrameFields(EthernetFrame(EthernetHeader::kIpv4, packet));
+  EXPECT_EQ(fields.layers, FrameFields::kIpv4);
+  EXPECT_EQ(fields.destination_port, Pair{});
+}
+
+TEST(FrameFieldsTest, TagThatNothingFollows) {
+  Frame frame = Tagged(EthernetFrame(0x88b5, {}), kVlan, 7);
+  EXPECT_EQ(ReadFrameFields(frame).vlan_tag, (Pair{0, 7}));
+  EXPECT_EQ(ReadFrameFields(frame).ether_type, (Pair{0x88, 0xb5}));
+  frame.pop_back();
+  EXPECT_EQ(ReadFrameFields(frame).layers, 0) << "without a type behind it, it is none";
+  EXPECT_EQ(ReadFrameFields(frame).ether_type, (Pair{0x81, 0x00}));
+}
+
 TEST(FrameFieldsTest, HeadersThatMakeNoSenseAreNone) {
   Frame frame = UdpFrame(1, 2);
   frame[kIp] = 0x65;  // version
   EXPECT_EQ(ReadFrameFields(frame).layers, 0);
   frame[kIp] = 0x44;  // four words
+  EXPECT_EQ(ReadFrameFields(frame).layers, 0);
+  frame[kIp] = 0x48;  // one word more than there is
   EXPECT_EQ(ReadFrameFields(frame).layers, 0);
   Frame wrong = EthernetFrame(EthernetHeader::kIpv6, Ipv6Packet(kUdpNumber, Segment(1, 2)));
   wrong[kIp] = 0x45;

@@ -15,6 +15,7 @@ PROGRAMS = (
     "ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong",
     "ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat",
     "ib_atomic_bw", "ib_atomic_lat", "rping", "ucmatose", "udaddy", "rstream", "cmtime",
+    "mckey", "socat",
 )
 RXE_PROVIDERS = "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-*.so"
 RXE_DRIVER = "/etc/libibverbs.d/rxe.driver"

@@ -11,6 +11,7 @@ Nothing of it reaches outside, and nothing is left behind however the test ends:
 as long as the process that holds it, which ends with its standard input, and so does QEMU.
 """
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -31,6 +32,7 @@ NIC_IPV4 = "10.88.0.4"  # Of uroce on a NIC of that machine.
 UROCE_IPV6 = "fd00:88::2"
 LINK_MTU = 4200  # Room for a path MTU of 4096.
 AGENT_PORT = 4790
+GROUP_PORT = 4789  # Nothing is sent to it.
 BOOT_LIMIT_SECONDS = 300
 FIRST_SLOT = 2  # Of eth0 on the PCI bus; the other NICs follow.
 
@@ -221,6 +223,21 @@ class Machine:
             answer = b""
             while answer.count(b"(qemu)") < 2:
                 answer += monitor.recv(4096)
+
+    @contextlib.contextmanager
+    def in_group(self, group):
+        """Its kernel is a member of the IP multicast group then. rxe alone joins none: it has the
+        interface take the frames, which IP drops."""
+        source = (f"UDP6-RECV:{GROUP_PORT},ipv6-join-group=[{group}]:eth0" if ":" in group else
+                  f"UDP4-RECV:{GROUP_PORT},ip-add-membership={group}:eth0")
+        with subprocess.Popen(self.inside("socat", "-u", source, "/dev/null"),
+                              stdin=subprocess.DEVNULL) as member:
+            while f" {group}\n" not in self.run("ip", "maddress", "show", "dev", "eth0"):
+                assert member.poll() is None, f"socat could not join {group}"
+            try:
+                yield
+            finally:
+                member.kill()
 
     def prefix(self):
         """Goes before a command that is to run in the network namespace, outside of the machine."""

@@ -21,6 +21,12 @@ def listens_on_roce_port(pid):
     return False
 
 
+def joined_groups(installed, fabric, prefix=()):
+    """How many groups the processes of a fabric have joined, each counted by itself."""
+    report_of_all = status(installed, fabric, prefix)
+    return sum(client["groups"] for client in report_of_all["clients"]) if report_of_all else 0
+
+
 class UplinkWire(VethWire):
     """Two hosts, each with a fabric and a user of its own, and without any option but the fabric's
     name, which keeps other tests away. Several programs of an end share its fabric."""
@@ -61,8 +67,7 @@ class UplinkWire(VethWire):
 
     def joined_groups(self, end):
         """How many groups the processes of that end have joined, each counted by itself."""
-        report_of_all = status(self.installed, self.fabric, self.user_prefix(end))
-        return sum(client["groups"] for client in report_of_all["clients"]) if report_of_all else 0
+        return joined_groups(self.installed, self.fabric, self.user_prefix(end))
 
     def listens(self, end):
         return listens_on_roce_port(self.namespaces[end].pid)

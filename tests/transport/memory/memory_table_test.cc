@@ -326,6 +326,23 @@ TEST_P(MemoryWindowTest, RegionMustAllowTheBinding) {
   EXPECT_EQ(Status::kOk, Bind(Bytes(0x1000, 16, kRemoteRead)));
 }
 
+// As by rdma_rxe, whether the region itself may be flushed or not.
+TEST_P(MemoryWindowTest, FlushIsGrantedByTheWindow) {
+  constexpr uint32_t kFlush = AccessFlags::kFlushGlobal;
+  ASSERT_EQ(Status::kOk, Bind(Bytes(0x1100, 0x80, kRemoteWrite)));
+  EXPECT_FALSE(table_.RemotePermits(kPd, kQpn, window_, kFlush));
+  if (!is_type_1()) {
+    ASSERT_EQ(Status::kOk, table_.InvalidateWindow(kPd, kQpn, window_));
+  }
+  ASSERT_EQ(Status::kOk, Bind(Bytes(0x1100, 0x80, kFlush)));
+  EXPECT_TRUE(table_.RemotePermits(kPd, kQpn, window_, kFlush));
+  EXPECT_FALSE(table_.RemotePermits(kOtherPd, kQpn, window_, kFlush));
+  EXPECT_EQ(table_.RemotePermits(kPd, kOtherQpn, window_, kFlush), is_type_1());
+  EXPECT_NE(nullptr, Remote(window_, 0x1100, 0x80, kFlush));
+  EXPECT_EQ(nullptr, Remote(window_, 0x1100, 0x81, kFlush));
+  EXPECT_EQ(nullptr, Remote(window_, 0x1100, 1, kRemoteWrite));
+}
+
 TEST_P(MemoryWindowTest, OnlyRemoteAccessCanBeGranted) {
   EXPECT_EQ(Status::kInvalidArgument, Bind(Bytes(0x1000, 16, kRemoteRead | kLocalWrite)));
   EXPECT_EQ(Status::kInvalidArgument, Bind(Bytes(0x1000, 16, kWindowBind)));

@@ -1,5 +1,5 @@
-// FLUSH and ATOMIC WRITE (annex A19): what both sides send, what is refused, and what becomes of a
-// request that comes again or of a response that is lost.
+// FLUSH and ATOMIC WRITE (annex A19) as they are answered: what is refused, and what becomes of a
+// request that comes again.
 
 #include <gtest/gtest.h>
 
@@ -103,6 +103,29 @@ TEST_F(AtomicWriteTest, TakesItsTurnAmongOthers) {
   EXPECT_EQ(script_.Word(kAt + 8), 7u);
 }
 
+TEST_F(AtomicWriteTest, ItsAnswerIsTheAckOfWhatCameBeforeIt) {
+  script_.HoldTransmit();
+  script_.Inject(Write(Position::kOnly, first_).AckRequest());
+  script_.Inject(WriteAt(first_ + 1, kNumber));
+  script_.ReleaseTransmit();
+  script_.ExpectSent(EmptyResponse(first_ + 1).Msn(2));
+  script_.ExpectNothingSent();
+}
+
+// The peer asks once more.
+TEST_F(AtomicWriteTest, ADuplicateThatThereIsNoRoomForIsNotAnswered) {
+  for (uint32_t i = 0; i < 9; ++i) script_.Inject(WriteAt(first_ + i, i));
+  script_.TakeSent();
+  script_.HoldTransmit();
+  for (uint32_t i = 0; i < 8; ++i) {  // twice the resources
+    script_.ExpectDropped(DropReason::kDuplicateRequest, WriteAt(first_ + i, i));
+  }
+  script_.ExpectDropped(DropReason::kDuplicateNotHeld, WriteAt(first_ + 8, 8));
+  script_.ReleaseTransmit();
+  for (uint32_t i = 0; i < 8; ++i) script_.ExpectSent(EmptyResponse(first_ + i));
+  script_.ExpectNothingSent();
+}
+
 // IBA A19.4.2.
 TEST_F(AtomicWriteTest, AMisalignedAddressIsRefused) {
   ExpectRefused(WriteAt(first_, kNumber, kAt + 4), NakCode::kInvalidRequest);
@@ -111,6 +134,12 @@ TEST_F(AtomicWriteTest, AMisalignedAddressIsRefused) {
 TEST_F(AtomicWriteTest, MemoryThatIsMisalignedHereIsRefused) {
   const RKey key = Key(AccessFlags::kRemoteWrite | AccessFlags::kLocalWrite, 8'192, Script::kPd, 4);
   ExpectRefused(AtomicWrite(first_, Script::Address(kAt), key, kNumber), NakCode::kInvalidRequest);
+}
+
+TEST_F(AtomicWriteTest, AMisalignedAddressOfAlignedMemoryIsRefused) {
+  const RKey key = Key(AccessFlags::kRemoteWrite | AccessFlags::kLocalWrite, 8'192, Script::kPd, 4);
+  ExpectRefused(AtomicWrite(first_, Script::Address(kAt + 4), key, kNumber),
+                NakCode::kInvalidRequest);
 }
 
 // IBA oA19-28.
@@ -267,6 +296,12 @@ TEST_F(FlushRequestTest, MoreThanTheLongestMessageIsRefused) {
   ExpectRefused(packet, NakCode::kInvalidRequest);
 }
 
+TEST_F(FlushRequestTest, TheLongestMessageBeyondTheRegionIsAnAccessError) {
+  PacketSpec packet = FlushOf(Placement::kGlobal);
+  packet.reth.dma_length = 1u << 31;
+  ExpectRefused(packet, NakCode::kRemoteAccessError);
+}
+
 TEST_F(FlushRequestTest, ARangeBeyondTheRegionIsAnAccessError) {
   PacketSpec packet = FlushOf(Placement::kGlobal);
   packet.reth.dma_length = Script::kMemoryBytes;
@@ -293,253 +328,43 @@ TEST_F(FlushRequestTest, OfARegionOfAnotherProtectionDomainIsAnAccessError) {
   ExpectRefused(packet, NakCode::kRemoteAccessError);
 }
 
+// As rdma_rxe has it: the access of the window counts, and the range unless it is the whole.
+TEST_F(FlushRequestTest, GoesThroughAWindow) {
+  const RKey window = *script_.endpoint().memory().AllocateWindow(Script::kPd, WindowType::kType2);
+  SendWorkRequest bind = BindRequest(script_, 1, window, kAt, 64);
+  bind.window.access = AccessFlags(AccessFlags::kFlushGlobal);
+  EXPECT_EQ(script_.Post(bind, 0, 0), Status::kOk);
+  script_.ExpectCompletion(1);
+  PacketSpec packet = FlushOf(Placement::kGlobal);
+  packet.reth.rkey = NextKey(window);
+  script_.Inject(packet);
+  script_.ExpectSent(EmptyResponse(first_));
+  packet.feth.selectivity = Selectivity::kRegion;
+  packet.psn = first_ + 1;
+  packet.reth.virtual_address = packet.reth.dma_length = 0;
+  script_.Inject(packet);
+  script_.ExpectSent(EmptyResponse(first_ + 1));
+  packet = FlushOf(Placement::kGlobal);
+  packet.reth.rkey = NextKey(window);
+  packet.psn = first_ + 2;
+  ++packet.reth.dma_length;
+  script_.ExpectDropped(DropReason::kRefused, packet);
+  script_.ExpectSent(Nak(first_ + 2, NakCode::kRemoteAccessError));
+}
+
+TEST_F(FlushRequestTest, ThroughAWindowThatDoesNotPermitItIsAnAccessError) {
+  const RKey window = *script_.endpoint().memory().AllocateWindow(Script::kPd, WindowType::kType2);
+  EXPECT_EQ(script_.Post(BindRequest(script_, 1, window, kAt, 64), 0, 0), Status::kOk);
+  script_.ExpectCompletion(1);
+  PacketSpec packet = FlushOf(Placement::kGlobal);
+  packet.reth.rkey = NextKey(window);
+  ExpectRefused(packet, NakCode::kRemoteAccessError);
+}
+
 // IBA oA19-2.
 TEST_F(FlushRequestTest, WithAPayloadIsDropped) {
   script_.ExpectDropped(DropReason::kBadPadding, FlushOf(Placement::kGlobal).With("data"));
   script_.ExpectNothingSent();
-}
-
-class PlacementRequesterTest : public testing::Test {
- protected:
-  void PostAtomicWrite(uint64_t wr_id, uint64_t offset) {
-    EXPECT_EQ(script_.Post(Script::Request(wr_id, SendOpcode::kAtomicWrite), offset, 8),
-              Status::kOk);
-  }
-  static SendWorkRequest FlushRequest(uint64_t wr_id, uint32_t length) {
-    SendWorkRequest request = Script::Request(wr_id, SendOpcode::kFlush);
-    request.placement = Placement::kGlobal;
-    request.flush_length = length;
-    return request;
-  }
-  void PostFlush(uint64_t wr_id, uint32_t length) {
-    EXPECT_EQ(script_.Post(FlushRequest(wr_id, length), 0, 0), Status::kOk);
-  }
-  PacketSpec Written(uint32_t index, uint64_t number) const {
-    return AtomicWrite(first_ + index, Script::kPeerAddress, Script::kPeerRkey, number);
-  }
-  PacketSpec Flushed(uint32_t index, uint32_t length) const {
-    return Flush(first_ + index, Script::kPeerAddress, Script::kPeerRkey, length);
-  }
-  PacketSpec Answer(uint32_t index) const { return ReadResponse(Position::kOnly, first_ + index); }
-
-  Script script_;
-  const Psn first_ = script_.first_psn();
-};
-
-TEST_F(PlacementRequesterTest, AnAtomicWriteBringsItsEightBytes) {
-  script_.SetWord(64, kNumber);
-  PostAtomicWrite(1, 64);
-  script_.ExpectSent(Written(0, kNumber));
-  script_.ExpectNoCompletion();
-  script_.Inject(Answer(0).Msn(1));
-  EXPECT_EQ(script_.ExpectCompletion(1).opcode, CompletionOpcode::kAtomicWrite);
-  EXPECT_EQ(script_.Word(64), kNumber) << "a response of no bytes changes nothing";
-}
-
-TEST_F(PlacementRequesterTest, InlineDataIsSentAsItWasWhenPosted) {
-  SendWorkRequest request = Script::Request(1, SendOpcode::kAtomicWrite);
-  uint64_t number = kNumber;
-  const ScatterGatherEntry sge{reinterpret_cast<uintptr_t>(&number), 8, {}};
-  request.sges = {&sge, 1};
-  request.inline_data = true;
-  script_.HoldTransmit();
-  EXPECT_EQ(script_.qp().PostSend(request), Status::kOk);
-  number = 0;
-  script_.ReleaseTransmit();
-  script_.ExpectSent(Written(0, kNumber));
-  script_.Inject(Answer(0));
-  script_.ExpectCompletion(1);
-}
-
-TEST_F(PlacementRequesterTest, AFlushSaysWhatItIsOf) {
-  PostFlush(1, 4'000);
-  script_.ExpectSent(Flushed(0, 4'000));
-  script_.Inject(Answer(0).Msn(1));
-  EXPECT_EQ(script_.ExpectCompletion(1).opcode, CompletionOpcode::kFlush);
-
-  SendWorkRequest region = FlushRequest(2, 0);
-  region.placement = Placement::kGlobal | Placement::kPersistent;
-  region.selectivity = Selectivity::kRegion;
-  EXPECT_EQ(script_.Post(region, 0, 8), Status::kOk);  // its SGE is not looked at
-  PacketSpec expected = Flushed(1, 0);
-  expected.feth = {region.placement, region.selectivity};
-  script_.ExpectSent(expected);
-  script_.Inject(Answer(1).Msn(2));
-  script_.ExpectCompletion(2);
-}
-
-TEST_F(PlacementRequesterTest, AFlushOfNothingThatIsDefinedIsNotPosted) {
-  const auto post = [&](auto change) {
-    SendWorkRequest request = FlushRequest(1, 8);
-    change(request);
-    return script_.Post(request, 0, 0);
-  };
-  EXPECT_EQ(post([](auto& r) { r.placement = 0; }), Status::kInvalidArgument);
-  EXPECT_EQ(post([](auto& r) { r.placement = 4; }), Status::kInvalidArgument);
-  EXPECT_EQ(post([](auto& r) { r.selectivity = static_cast<Selectivity>(2); }),
-            Status::kInvalidArgument);
-  EXPECT_EQ(post([](auto& r) { r.flush_length = (1u << 31) + 1; }), Status::kInvalidArgument);
-  EXPECT_EQ(post([](auto& r) { r.inline_data = true; }), Status::kInvalidArgument);
-  script_.ExpectNothingSent();
-}
-
-// IBA 9.4.4: they count as READs do.
-TEST_F(PlacementRequesterTest, AtMostMaxReadAtomicAreOutstanding) {
-  for (uint64_t i = 0; i < 3; ++i) PostAtomicWrite(i, 0);
-  script_.PostRead(3, 1'024, 8);
-  PostFlush(4, 8);
-  EXPECT_EQ(script_.TakeSent().size(), 4u);
-  script_.Inject(Answer(0));
-  script_.ExpectCompletion(0);
-  script_.ExpectSent(Flushed(4, 8));
-  script_.Inject(Answer(1));
-  script_.Inject(Answer(2));
-  script_.Inject(Answer(3).With(Pattern(8)));
-  script_.Inject(Answer(4));
-  for (uint64_t i = 1; i < 5; ++i) script_.ExpectCompletion(i);
-}
-
-// IBA 10.8.3.3.
-TEST_F(PlacementRequesterTest, AFenceWaitsForThem) {
-  PostAtomicWrite(1, 0);
-  PostFlush(2, 8);
-  SendWorkRequest write = Script::Request(3, SendOpcode::kRdmaWrite);
-  write.fence = true;
-  EXPECT_EQ(script_.Post(write, 0, 8), Status::kOk);
-  EXPECT_EQ(script_.TakeSent().size(), 2u);
-  script_.Inject(Answer(0));
-  script_.ExpectCompletion(1);
-  script_.ExpectNothingSent();
-  script_.Inject(Answer(1));
-  script_.ExpectCompletion(2);
-  EXPECT_EQ(script_.TakeSent().size(), 1u);
-  script_.Inject(Ack(first_ + 2));
-  script_.ExpectCompletion(3);
-}
-
-// The response of the first is lost: that of the second implies it (IBA 9.7.5.1.2).
-TEST_F(PlacementRequesterTest, ALostResponseIsAskedForAgain) {
-  script_.SetWord(0, kNumber);
-  PostAtomicWrite(1, 0);
-  PostFlush(2, 8);
-  script_.PostSend(3, 0, 4);
-  EXPECT_EQ(script_.TakeSent().size(), 3u);
-  script_.ExpectDropped(DropReason::kOutOfOrderResponse, Answer(1));
-  script_.ExpectNoCompletion();
-  script_.ExpectSent(Written(0, kNumber));
-  script_.ExpectSent(Flushed(1, 8));
-  script_.ExpectSent(Send(Position::kOnly, first_ + 2).With(script_.Bytes(0, 4)));
-  // An ACK does not stand for them.
-  script_.ExpectDropped(DropReason::kOutOfOrderResponse, Ack(first_ + 2));
-  script_.Inject(Answer(0));
-  script_.Inject(Answer(1));
-  script_.Inject(Ack(first_ + 2));
-  for (uint64_t i = 1; i < 4; ++i) script_.ExpectCompletion(i);
-  EXPECT_EQ(script_.counters().implied_naks, 1u);
-}
-
-// IBA 9.9.2.4.1.
-TEST_F(PlacementRequesterTest, SilenceSendsThemAgain) {
-  script_.SetWord(0, kNumber);
-  PostAtomicWrite(1, 0);
-  PostFlush(2, 8);
-  script_.TakeSent();
-  script_.Advance(Milliseconds(100));  // 67 ms
-  script_.ExpectSent(Written(0, kNumber));
-  script_.ExpectSent(Flushed(1, 8));
-  script_.Inject(Answer(0));
-  script_.Inject(Answer(1));
-  script_.ExpectCompletion(1);
-  script_.ExpectCompletion(2);
-  script_.ExpectNoDeadline();
-}
-
-TEST_F(PlacementRequesterTest, ANakEndsThem) {
-  PostAtomicWrite(1, 0);
-  PostFlush(2, 8);
-  script_.TakeSent();
-  script_.Inject(Answer(0));
-  script_.ExpectCompletion(1);
-  script_.Inject(Nak(first_ + 1, NakCode::kRemoteAccessError));
-  EXPECT_EQ(script_.ExpectCompletion(2, CompletionStatus::kRemoteAccessError).opcode,
-            CompletionOpcode::kFlush);
-}
-
-// Data, or the result of an atomic, is no answer to either.
-TEST_F(PlacementRequesterTest, AnotherResponseIsABadOne) {
-  for (const bool flushes : {false, true}) {
-    for (const bool is_atomic : {false, true}) {
-      Script script;
-      SendWorkRequest request =
-          flushes ? FlushRequest(1, 8) : Script::Request(1, SendOpcode::kAtomicWrite);
-      EXPECT_EQ(script.Post(request, 0, flushes ? 0 : 8), Status::kOk);
-      script.TakeSent();
-      script.ExpectDropped(
-          DropReason::kMalformedResponse,
-          is_atomic ? AtomicAck(script.first_psn(), 1)
-                    : ReadResponse(Position::kOnly, script.first_psn()).With(Pattern(8)));
-      script.ExpectCompletion(1, CompletionStatus::kBadResponse);
-      EXPECT_EQ(script.Word(0), 0u);
-    }
-  }
-}
-
-TEST_F(PlacementRequesterTest, AFirstResponseOfSeveralIsABadOne) {
-  PostFlush(1, 8);
-  script_.TakeSent();
-  script_.ExpectDropped(DropReason::kMalformedResponse, ReadResponse(Position::kFirst, first_));
-  script_.ExpectCompletion(1, CompletionStatus::kBadResponse);
-}
-
-// A number in memory that may not be read never goes out.
-TEST_F(PlacementRequesterTest, AWrongLocalKeyIsAProtectionError) {
-  SendWorkRequest request = Script::Request(1, SendOpcode::kAtomicWrite);
-  const ScatterGatherEntry sge{Script::Address(0), 8, LKey{script_.lkey().value ^ 1}};
-  request.sges = {&sge, 1};
-  EXPECT_EQ(script_.qp().PostSend(request), Status::kOk);
-  script_.ExpectNothingSent();
-  script_.ExpectCompletion(1, CompletionStatus::kLocalProtectionError);
-}
-
-// IBA 11.4.1.1: operations of the reliable services.
-TEST(PlacementServicesTest, UnreliableServicesDoNotHaveThem) {
-  for (const QpType type : {QpType::kUnreliableConnection, QpType::kUnreliableDatagram}) {
-    Script script({.type = type});
-    SendWorkRequest request = Script::Request(1, SendOpcode::kAtomicWrite);
-    EXPECT_EQ(script.Post(request, 0, 8), Status::kInvalidArgument);
-    request.opcode = SendOpcode::kFlush;
-    request.placement = Placement::kGlobal;
-    EXPECT_EQ(script.Post(request, 0, 0), Status::kInvalidArgument);
-  }
-}
-
-TEST(PlacementServicesTest, AnXrcInitiatorNamesTheQueue) {
-  Script script({.type = QpType::kXrcSend});
-  const Psn first = script.first_psn();
-  script.SetWord(0, kNumber);
-  EXPECT_EQ(script.Post(Script::Request(1, SendOpcode::kAtomicWrite), 0, 8), Status::kOk);
-  SendWorkRequest flush = Script::Request(2, SendOpcode::kFlush);
-  flush.placement = Placement::kGlobal;
-  flush.flush_length = 8;
-  EXPECT_EQ(script.Post(flush, 0, 0), Status::kOk);
-  script.ExpectSent(
-      AtomicWrite(first, Script::kPeerAddress, Script::kPeerRkey, kNumber).To(Script::kPeerSrqn));
-  script.ExpectSent(
-      Flush(first + 1, Script::kPeerAddress, Script::kPeerRkey, 8).To(Script::kPeerSrqn));
-  script.Inject(ReadResponse(Position::kOnly, first));
-  script.Inject(ReadResponse(Position::kOnly, first + 1));
-  script.ExpectCompletion(1);
-  script.ExpectCompletion(2);
-}
-
-TEST(PlacementServicesTest, AnXrcTargetCarriesThemOut) {
-  Script script({.type = QpType::kXrcReceive});
-  const Psn first = script.peers_first_psn();
-  script.Inject(AtomicWrite(first, Script::Address(kAt), script.rkey(), kNumber));
-  script.Inject(Flush(first + 1, Script::Address(kAt), script.rkey(), 8));
-  script.ExpectSent(ReadResponse(Position::kOnly, first).Msn(1));
-  script.ExpectSent(ReadResponse(Position::kOnly, first + 1).Msn(2));
-  EXPECT_EQ(script.Word(kAt), kNumber);
 }
 
 }  // namespace

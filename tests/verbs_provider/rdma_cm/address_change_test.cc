@@ -38,6 +38,15 @@ TEST_F(AddressChangeTest, IdHearsOfItsSourceAddress) {
   client_.ExpectNoEvent();
 }
 
+TEST_F(AddressChangeTest, OtherChangesSayNothingOfAnAddressThatIsGone) {
+  const uint32_t id = Bound(server_, 0);
+  SetAddress(server_, false);
+  EXPECT_EQ(server_.Expect(UserEvent::kAddressChange).id, id);
+  server_.other_gid = Gid::FromIpv4({10, 0, 0, 99});
+  SetAddress(server_, false);
+  server_.ExpectNoEvent();
+}
+
 TEST_F(AddressChangeTest, AddressThatComesBackMayGoAgain) {
   const uint32_t id = Bound(server_, 0);
   for (int i = 0; i < 2; ++i) {

@@ -16,7 +16,7 @@ class Host::Device : public DeviceAccess {
   }
   bool has_failed() override { return host_.has_device_failed; }
   const DeviceFacts& facts() override {
-    facts_.gids[1] = host_.has_address ? host_.gid_ : Gid{};
+    facts_.gids[1] = host_.has_address ? host_.gid_ : host_.other_gid;
     return facts_;
   }
   void WithConnectionManager(const Use& use) override { use(host_.manager_, host_.network_.now); }

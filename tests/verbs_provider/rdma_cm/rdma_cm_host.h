@@ -106,6 +106,7 @@ class Host {
   int tokens = 0;  // of all channels
   int device_opens = 0;
   bool has_address = true;  // the interface of the device
+  Gid other_gid{};          // that it has instead
   bool has_device_failed = false;
   const Channel* migrate_from = nullptr;
 
