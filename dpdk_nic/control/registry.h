@@ -30,10 +30,10 @@ class Registry {
     // Half of all, so that one user cannot keep out all others. Processes that have a block and
     // have not attached to this uroced count, too.
     uint32_t clients_per_user = 512;
-    // Links that one client asked for, 3.3 MB of its memory each: as many as there are peers.
+    // Links that one client asked for, 4.9 MB of its memory each: as many as there are peers.
     uint32_t links_per_client = 1'022;
     // Offers that one client may make to another at once, and how long it takes to earn one more:
-    // each costs the receiver a mapping of those 3.3 MB, and the sender next to nothing.
+    // each costs the receiver a mapping of those 4.9 MB, and the sender next to nothing.
     uint32_t offers_at_once = 8;
     transport::Duration offer_interval = transport::Milliseconds(250);
   };

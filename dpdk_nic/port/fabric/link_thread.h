@@ -18,7 +18,7 @@
 namespace uroce::nic {
 
 // Does for FabricLinks what has no place under the engine's lock: allocates, maps and unmaps the
-// memory of links (3.3 MB each, up to a millisecond), and logs. It has a
+// memory of links (4.9 MB each, up to a millisecond), and logs. It has a
 // thread, which starts with the first job.
 //
 // Called under the engine's lock; nothing here waits for the thread but BeforeFork.
