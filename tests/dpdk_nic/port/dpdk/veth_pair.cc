@@ -47,6 +47,12 @@ pid_t ForkNamespaceProcess() {
   return there ? process : -1;
 }
 
+// The kernel has an IPv6 address a moment before it takes packets for it.
+std::string AwaitLocalRoute(const std::string& address) {
+  return "timeout 10 sh -c 'until ip -6 route show table local " + address +
+         " | grep -q .; do :; done'";
+}
+
 }  // namespace
 
 VethPair::VethPair(uint32_t mtu_bytes) {
@@ -64,7 +70,8 @@ VethPair::VethPair(uint32_t mtu_bytes) {
 
 void VethPair::Make(uint32_t mtu_bytes) {
   const std::string mtu = std::to_string(mtu_bytes);
-  const std::string far = "nsenter --net=" + far_namespace() + " ip ";
+  const std::string in_far = "nsenter --net=" + far_namespace() + " ";
+  const std::string far = in_far + "ip ";
   const std::string commands[] = {
       "ip link set lo up",
       "ip link add near mtu " + mtu + " type veth peer name far mtu " + mtu +
@@ -76,6 +83,8 @@ void VethPair::Make(uint32_t mtu_bytes) {
       far + "address add 10.77.0.2/24 dev far",
       far + "address add fd77::2/64 dev far nodad",
       far + "link set far up",
+      AwaitLocalRoute("fd77::1"),
+      in_far + AwaitLocalRoute("fd77::2"),
   };
   for (const std::string& command : commands) {
     if (system(command.c_str()) == 0) continue;
@@ -85,6 +94,11 @@ void VethPair::Make(uint32_t mtu_bytes) {
 }
 
 void VethPair::Run(const std::string& command) { EXPECT_EQ(system(command.c_str()), 0) << command; }
+
+void VethPair::AddAddress(const std::string& address, const std::string& interface) {
+  Run("ip address replace " + address + "/64 dev " + interface + " nodad");
+  Run(AwaitLocalRoute(address));
+}
 
 void VethPair::RunFar(const std::string& command) const {
   Run("nsenter --net=" + far_namespace() + " " + command);

@@ -33,6 +33,8 @@ class VethPair {
 
   // Runs a command, such as "ip link set near down", in either namespace. A test fails if it does.
   static void Run(const std::string& command);
+  // An IPv6 address of /64, on an interface that is up; packets for it arrive from now on.
+  static void AddAddress(const std::string& address, const std::string& interface);
   void RunFar(const std::string& command) const;
 
  private:

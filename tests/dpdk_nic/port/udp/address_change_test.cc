@@ -122,7 +122,7 @@ TEST_P(AddressChangeTest, AddressesThatAllGoComeBackToTheirEntries) {
   SendFrom(kNear);
   EXPECT_EQ(CountNotSent(), 1u);
   VethPair::Run("ip address add 10.77.0.1/24 dev near");
-  VethPair::Run("ip address add fd77::1/64 dev near nodad");
+  VethPair::AddAddress("fd77::1", "near");
   std::vector<Gid> gids;
   while (gids.size() < 3 || gids[1] != gids_[1] || gids[2] != gids_[2]) {
     gids = AwaitChange();

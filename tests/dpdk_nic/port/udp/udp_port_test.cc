@@ -48,7 +48,7 @@ class UdpPortTest : public testing::Test {
     problem_ = &pair->problem();
     if (!problem_->empty()) return;
     VethPair::Run("ip link set lo up");
-    VethPair::Run("ip address add fd78::3/64 dev lo nodad");
+    VethPair::AddAddress("fd78::3", "lo");
   }
   void SetUp() override {
     if (!problem_->empty()) GTEST_SKIP() << *problem_;

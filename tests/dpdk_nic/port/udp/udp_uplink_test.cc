@@ -289,7 +289,7 @@ TEST_F(UdpUplinkTest, HostWithoutANetworkHasNone) {
   VethPair::Run("ip link set near down");
   EXPECT_EQ(Create(), nullptr);
   VethPair::Run("ip link set near up");
-  VethPair::Run("ip address replace fd77::1/64 dev near nodad");
+  VethPair::AddAddress("fd77::1", "near");
 }
 
 }  // namespace
