@@ -31,6 +31,15 @@ class OperationsTest : public ReliablePairTest {
     EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
     EXPECT_EQ(wc.opcode, IBV_WC_BIND_MW);
   }
+  // Of a window of type 1, to the same.
+  ibv_mw_bind SignaledBind(unsigned int access) {
+    return {.wr_id = 1,
+            .send_flags = IBV_SEND_SIGNALED,
+            .bind_info = {.mr = host.mr.get(),
+                          .addr = host.address(kUpper),
+                          .length = 100,
+                          .mw_access_flags = access}};
+  }
 };
 
 TEST_F(OperationsTest, SendArrives) {
@@ -176,13 +185,7 @@ TEST_F(OperationsTest, IovaNamesTheBytes) {
 TEST_F(OperationsTest, Type1WindowOpensItsRangeOnly) {
   const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_1));
   const uint32_t unbound_rkey = mw->rkey;
-  ibv_mw_bind bind = {};
-  bind.wr_id = 1;
-  bind.send_flags = IBV_SEND_SIGNALED;
-  bind.bind_info = {.mr = host.mr.get(),
-                    .addr = host.address(kUpper),
-                    .length = 100,
-                    .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+  ibv_mw_bind bind = SignaledBind(IBV_ACCESS_REMOTE_WRITE);
   ASSERT_EQ(ibv_bind_mw(a.get(), mw.get(), &bind), 0);
   ExpectSuccess(IBV_WC_BIND_MW);
   EXPECT_NE(mw->rkey, unbound_rkey);
@@ -243,13 +246,7 @@ TEST_F(OperationsTest, RangeWithoutARegionIsNotBound) {
 // The flags of the region are copied for its window: they are accepted, and mean nothing.
 TEST_F(OperationsTest, FlagsThatWindowsDoNotHaveAreIgnored) {
   const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_1));
-  ibv_mw_bind bind = {};
-  bind.wr_id = 1;
-  bind.send_flags = IBV_SEND_SIGNALED;
-  bind.bind_info = {.mr = host.mr.get(),
-                    .addr = host.address(kUpper),
-                    .length = 100,
-                    .mw_access_flags = Host::kAllAccess | IBV_ACCESS_RELAXED_ORDERING};
+  ibv_mw_bind bind = SignaledBind(Host::kAllAccess | IBV_ACCESS_RELAXED_ORDERING);
   ASSERT_EQ(ibv_bind_mw(a.get(), mw.get(), &bind), 0);
   ExpectSuccess(IBV_WC_BIND_MW);
 }
@@ -259,13 +256,7 @@ TEST_F(OperationsTest, WindowIsNotFlushedForPersistence) {
   constexpr unsigned int kFlushGlobal = 1u << 8;  // IBV_ACCESS_FLUSH_GLOBAL
   constexpr unsigned int kFlushPersistent = 1u << 9;
   const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_1));
-  ibv_mw_bind bind = {};
-  bind.wr_id = 1;
-  bind.send_flags = IBV_SEND_SIGNALED;
-  bind.bind_info = {.mr = host.mr.get(),
-                    .addr = host.address(kUpper),
-                    .length = 100,
-                    .mw_access_flags = kFlushGlobal | kFlushPersistent};
+  ibv_mw_bind bind = SignaledBind(kFlushGlobal | kFlushPersistent);
   EXPECT_EQ(ibv_bind_mw(a.get(), mw.get(), &bind), EINVAL);
   bind.bind_info.mw_access_flags = kFlushGlobal;
   ASSERT_EQ(ibv_bind_mw(a.get(), mw.get(), &bind), 0);
