@@ -11,7 +11,7 @@ namespace uroce::transport {
 CompletionQueue::CompletionQueue(uint32_t capacity, EventQueue& events, void* context,
                                  QueueClock* clock, bool timed)
     : EventSource(context),
-      events_(events),
+      events_(&events),
       capacity_(capacity),
       mask_(std::bit_ceil(capacity) - 1),
       ring_(std::make_unique<Completion[]>(mask_ + 1u)),
@@ -22,12 +22,22 @@ CompletionQueue::CompletionQueue(uint32_t capacity, EventQueue& events, void* co
 
 void CompletionQueue::Retire() {
   Disarm();
-  events_.Forget(*this);
+  events_->Forget(*this);
   if (clock_ == nullptr) return;
   clock_->deadlines.Remove(*this);
-  if (times_ != nullptr) --clock_->users;
-  if (moderation_.is_on()) --clock_->users;
+  clock_->users -= ClockUses();
   moderation_ = {};
+}
+
+void CompletionQueue::MoveTo(EventQueue& events, QueueClock& clock) {
+  clock_->users -= ClockUses();
+  clock.users += ClockUses();
+  if (notify_on_ != NotifyOn::kNothing) {
+    --events_->armed;
+    ++events.armed;
+  }
+  events_ = &events;
+  clock_ = &clock;
 }
 
 bool CompletionQueue::Push(const Completion& completion, bool solicited) {
@@ -35,7 +45,7 @@ bool CompletionQueue::Push(const Completion& completion, bool solicited) {
   const uint64_t number = produced_.load(std::memory_order_relaxed);
   if (number - consumed_.load(std::memory_order_acquire) >= capacity_) {
     in_error_ = true;
-    events_.Raise(*this, EventType::kCqError);
+    events_->Raise(*this, EventType::kCqError);
     return false;
   }
   // An error counts as solicited (IBA 11.4.2.2).
@@ -73,7 +83,7 @@ void CompletionQueue::Announce(uint64_t number) {
   held_ = 0;
   announced_ = number + 1;
   Disarm();
-  events_.Raise(*this, EventType::kCompletion);
+  events_->Raise(*this, EventType::kCompletion);
 }
 
 void CompletionQueue::SetModeration(const Moderation& moderation) {
@@ -102,14 +112,14 @@ bool CompletionQueue::PollOne(Completion& out, Time& time) {
 }
 
 void CompletionQueue::Disarm() {
-  if (notify_on_ != NotifyOn::kNothing) --events_.armed;
+  if (notify_on_ != NotifyOn::kNothing) --events_->armed;
   notify_on_ = NotifyOn::kNothing;
 }
 
 // The event announces the oldest completion alone: a program that takes a part of what is there
 // (perftest takes 16) and arms again gets another event for the rest.
 void CompletionQueue::Arm(NotifyOn on) {
-  if (notify_on_ == NotifyOn::kNothing) ++events_.armed;
+  if (notify_on_ == NotifyOn::kNothing) ++events_->armed;
   notify_on_ = std::max(notify_on_, on);
   if (held_ != 0) return;  // its event comes anyway
   uint64_t oldest = std::max(announced_, consumed_.load(std::memory_order_acquire));

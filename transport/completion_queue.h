@@ -65,6 +65,10 @@ class CompletionQueue : public EventSource, private DeadlineClient {
   // Of events from now on; one that is being held back is raised.
   void SetModeration(const Moderation& moderation);
 
+  // A queue that has had no completion raises its events there from now on, and takes the time from
+  // there: that of another endpoint.
+  void MoveTo(EventQueue& events, QueueClock& clock);
+
   // Nothing comes from the queue any more.
   void Retire();
 
@@ -97,15 +101,19 @@ class CompletionQueue : public EventSource, private DeadlineClient {
   // `count` completions, from the one of this number on, call for an event.
   void CallForEvent(uint64_t first, uint64_t count);
   void Announce(uint64_t number);
+  // For how much it counts in QueueClock::users.
+  uint32_t ClockUses() const {
+    return (times_ != nullptr ? 1u : 0u) + (moderation_.is_on() ? 1u : 0u);
+  }
   void Disarm();
   void CopyTo(Room& room) const;
 
-  EventQueue& events_;
+  EventQueue* events_;
   uint32_t capacity_;
   uint32_t mask_;  // ring size - 1; the ring is the next power of two
   std::unique_ptr<Completion[]> ring_;
   std::unique_ptr<Time[]> times_;  // a ring like that; null: not timed
-  QueueClock* const clock_;
+  QueueClock* clock_;
   Moderation moderation_{};
   uint64_t held_ = 0;       // completions whose event is held back
   uint64_t held_from_ = 0;  // the number of the first of them

@@ -44,6 +44,7 @@ class Endpoint {
   explicit Endpoint(const EndpointConfig& config, EndpointState* state = nullptr);
   ~Endpoint();
 
+  // Changes of a table that is shared (EndpointConfig::memory) exclude all that share it.
   MemoryTable& memory() { return memory_; }
 
   // Objects may be large: up to 128 MB. What takes so long that it should not be done under the
@@ -56,6 +57,10 @@ class Endpoint {
   std::unique_ptr<CompletionQueue> CreateCompletionQueue(uint32_t capacity, void* context,
                                                          bool timed = false) const;
   std::unique_ptr<CompletionQueue> DestroyCompletionQueue(std::unique_ptr<CompletionQueue> queue);
+
+  // The queue pairs of this endpoint use `queue` from now on, which one of the same device has made
+  // and of which no queue pair has used it yet. Excludes the calls of both endpoints.
+  void AdoptCompletionQueue(CompletionQueue& queue) { queue.MoveTo(events_, queue_clock_); }
 
   // nullptr for capabilities over the limits. The caller owns the queue and hands it back when no
   // queue pair draws from it any more.
@@ -182,7 +187,8 @@ class Endpoint {
   std::unique_ptr<EndpointState, Free> own_state_;
   EndpointState* const state_;
   Counters& counters_;  // in the state
-  MemoryTable memory_;
+  const std::unique_ptr<MemoryTable> own_memory_;
+  MemoryTable& memory_;
   EventQueue events_;
   DeadlineQueue deadlines_;
   mutable QueueClock queue_clock_{deadlines_};  // completion queues that are made without the lock

@@ -15,6 +15,8 @@
 
 namespace uroce::transport {
 
+class MemoryTable;
+
 struct EndpointConfig {
   MacAddress mac{};
   // The GID table; index 0 is the link-local GID of the MAC. A zero GID is a free entry: addresses
@@ -39,6 +41,9 @@ struct EndpointConfig {
   // Whether packets of connections may go the short ways, out and in (README.md). What comes of
   // them is the same without.
   bool uses_short_way = true;
+  // The memory table of another endpoint of the same device, which outlives this one. It changes
+  // only while no call of either is made. nullptr: a table of its own.
+  MemoryTable* memory = nullptr;
   Seed seed{};  // of what peers must not guess: memory keys, and which QPNs of the block are used
 
   // Whether packets with so much payload fit into an IP packet.

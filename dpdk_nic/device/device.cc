@@ -99,9 +99,9 @@ ErrorOr<Parts> AttachToFabric(const DeviceConfig& config) {
   return parts;
 }
 
-}  // namespace
-
-ErrorOr<std::unique_ptr<Device>> Device::Open(const DeviceConfig& config, Listener listener) {
+// `others`: the engines that the device has already, or nullptr.
+ErrorOr<std::unique_ptr<Engine>> MakeEngine(const DeviceConfig& config, Device::Listener listener,
+                                            EngineGroup* others) {
   Engine::Options options;
   options.mode = config.mode;
   options.event_sink = std::move(listener.event_sink);
@@ -124,15 +124,30 @@ ErrorOr<std::unique_ptr<Device>> Device::Open(const DeviceConfig& config, Listen
   if (!seed) return Error{"the kernel gives no random numbers: " + std::string(strerror(errno))};
   parts.endpoint.seed = {(*seed)[0], (*seed)[1]};
   parts.endpoint.context = listener.context;
+  if (others != nullptr) parts.endpoint.memory = &others->memory();
   options.link_layer = std::move(parts.link_layer);
   options.published_state = std::move(parts.published_state);
   if (IsImpaired(config)) {
     parts.port =
         std::make_unique<ImpairedPort>(std::move(parts.port), config.impairments, config.scenario);
   }
+  return std::make_unique<Engine>(std::move(parts.port), parts.endpoint, std::move(options));
+}
 
-  return std::unique_ptr<Device>(new Device(
-      std::make_unique<Engine>(std::move(parts.port), parts.endpoint, std::move(options))));
+}  // namespace
+
+ErrorOr<std::unique_ptr<Device>> Device::Open(const DeviceConfig& config, Listener listener) {
+  void* const context = listener.context;
+  auto engine = MakeEngine(config, std::move(listener), nullptr);
+  if (!engine.ok()) return Error{engine.error()};
+  return std::unique_ptr<Device>(new Device(config, context, std::move(engine).value()));
+}
+
+ErrorOr<Engine*> Device::AddEngine(EngineOptions::EventSink event_sink) {
+  auto engine =
+      MakeEngine(config_, {.event_sink = std::move(event_sink), .context = context_}, &engines_);
+  if (!engine.ok()) return Error{engine.error()};
+  return &engines_.Add(std::move(engine).value());
 }
 
 ErrorOr<DeviceDescription> Device::Describe(const DeviceConfig& config) {

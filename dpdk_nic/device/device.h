@@ -8,6 +8,7 @@
 #include "dpdk_nic/base/error_or.h"
 #include "dpdk_nic/device/device_config.h"
 #include "dpdk_nic/engine/engine.h"
+#include "dpdk_nic/engine/engine_group.h"
 #include "transport/ids.h"
 
 namespace uroce::nic {
@@ -26,7 +27,7 @@ class Device {
  public:
   // What is told of events, as Engine::Options has it.
   struct Listener {
-    Engine::EventSink event_sink = {};
+    EngineOptions::EventSink event_sink = {};
     EngineOptions::ConnectionSink connection_sink = {};
     EngineOptions::NeighborSink neighbor_sink = {};
     void* context = nullptr;  // of the events that are about the device itself
@@ -39,12 +40,19 @@ class Device {
   // As Open would find it, not in direct mode. Costs uroced a short connection.
   static ErrorOr<DeviceDescription> Describe(const DeviceConfig& config);
 
-  Engine& engine() { return *engine_; }
+  EngineGroup& engines() { return engines_; }
+  // One more, as another member of the fabric with the same addresses (DeviceConfig::engines says
+  // how many there may be, which is the caller's to see to). `event_sink` hears of its queue pairs
+  // and, after the first engine's, of the device. The calls of this are serialised by the caller.
+  ErrorOr<Engine*> AddEngine(EngineOptions::EventSink event_sink);
 
  private:
-  explicit Device(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
+  Device(const DeviceConfig& config, void* context, std::unique_ptr<Engine> engine)
+      : config_(config), context_(context), engines_(std::move(engine)) {}
 
-  const std::unique_ptr<Engine> engine_;
+  const DeviceConfig config_;
+  void* const context_;  // of events
+  EngineGroup engines_;
 };
 
 }  // namespace uroce::nic

@@ -24,19 +24,36 @@ Error Wrong(const char* variable, std::string_view value, std::string_view advic
   return {std::string(variable) + " is '" + std::string(value) + "': " + std::string(advice)};
 }
 
-std::optional<uint32_t> ParseMtu(std::string_view text) {
-  uint32_t mtu = 0;
+std::optional<uint32_t> ParseNumber(std::string_view text, uint32_t least, uint32_t most) {
+  uint32_t number = 0;
   const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, mtu);
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
   if (error != std::errc{} || stop != end) return std::nullopt;
-  if (mtu < kMinMtuBytes || mtu > kMaxMtuBytes) return std::nullopt;
-  return mtu;
+  return number < least || number > most ? std::nullopt : std::optional(number);
 }
 
 std::optional<ProgressMode> ParseMode(std::string_view text) {
   if (text == "auto") return ProgressMode::kAuto;
   if (text == "dedicated") return ProgressMode::kDedicated;
   return std::nullopt;
+}
+
+// The last that is read: several engines do not go with everything else.
+std::optional<Error> ReadEngines(const std::string& text, DeviceConfig& config) {
+  if (text.empty()) return std::nullopt;
+  const auto engines = ParseNumber(text, 1, kMaxEngines);
+  if (!engines) return Wrong(kEnginesVariable, text, "give a number of engines from 1 to 64");
+  config.engines = *engines;
+  if (config.engines == 1) return std::nullopt;
+  if (config.direct()) {
+    return Wrong(kEnginesVariable, text,
+                 "a program with --port has one port, and one engine for it: choose one of both");
+  }
+  const bool wants_one_order =
+      !config.capture_file.empty() || config.impairments.any() || !config.scenario.empty();
+  if (!wants_one_order) return std::nullopt;
+  return Wrong(kEnginesVariable, text,
+               "captures, impairments and scenarios are of one engine: choose one of both");
 }
 
 }  // namespace
@@ -82,7 +99,7 @@ ErrorOr<DeviceConfig> DeviceConfig::FromEnvironment(const Lookup& lookup) {
     config.is_ip_chosen = true;
   }
   if (const std::string text = value_of(kMtuVariable); !text.empty()) {
-    const auto mtu = ParseMtu(text);
+    const auto mtu = ParseNumber(text, kMinMtuBytes, kMaxMtuBytes);
     if (!mtu) {
       return Wrong(kMtuVariable, text,
                    "give a number of bytes from 576 to 9600; 4200 allows a path MTU of 4096");
@@ -116,6 +133,7 @@ ErrorOr<DeviceConfig> DeviceConfig::FromEnvironment(const Lookup& lookup) {
     if (!scenario.ok()) return Error{std::string(kScenarioVariable) + ": " + scenario.error()};
     config.scenario = std::move(scenario).value();
   }
+  if (const auto error = ReadEngines(value_of(kEnginesVariable), config)) return *error;
   return config;
 }
 

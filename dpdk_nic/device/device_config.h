@@ -25,10 +25,14 @@ inline constexpr char kPkeyVariable[] = "UROCE_PKEY";
 inline constexpr char kPortVariable[] = "UROCE_PORT";
 inline constexpr char kUplinkVariable[] = "UROCE_UPLINK";
 inline constexpr char kModeVariable[] = "UROCE_MODE";
+inline constexpr char kEnginesVariable[] = "UROCE_ENGINES";
 inline constexpr char kCaptureVariable[] = "UROCE_CAPTURE";
 inline constexpr char kImpairVariable[] = "UROCE_IMPAIR";
 inline constexpr char kScenarioVariable[] = "UROCE_SCENARIO";
 inline constexpr char kDpdkLibraryVariable[] = "UROCE_DPDK_LIBRARY";
+
+// Far more than the threads of one program that keep a processor each busy with messages.
+inline constexpr uint32_t kMaxEngines = 64;
 
 // What the device of a process is to be: everything its user can choose.
 struct DeviceConfig {
@@ -49,6 +53,8 @@ struct DeviceConfig {
   // The P_Key table (ParsePkeys).
   std::vector<uint16_t> pkeys{transport::kDefaultPkey};
   ProgressMode mode = ProgressMode::kAuto;
+  // How many engines may share the connections (EngineGroup).
+  uint32_t engines = 1;
   // The pcapng file that gets every frame; empty: none. "%p" in it becomes the process id.
   std::string capture_file;
   Impairments impairments;

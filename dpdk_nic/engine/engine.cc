@@ -5,6 +5,7 @@
 
 #include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/base/log.h"
+#include "dpdk_nic/engine/engine_group.h"
 #include "dpdk_nic/engine/fork_handler.h"
 #include "dpdk_nic/engine/polling_pause.h"
 #include "dpdk_nic/engine/progress.h"
@@ -84,6 +85,8 @@ Engine::~Engine() {
 // One pass. Receiving comes first and sending last, so that what arrived together is acknowledged
 // together.
 int Engine::RunOnce(Time now, Driver driver) {
+  if (united_ != nullptr) [[unlikely]]
+    united_->SetTime(now);
   const int received = ReceiveBurst(now);
   const int due = RunDeadlines(now);
   // Held answers count as work: the helper makes another pass at once.
@@ -325,15 +328,21 @@ bool Engine::SendAtOnce(transport::QueuePair& qp) {
 
 void Engine::UnlockAndWakeHelper() {
   const bool nobody_to_tell = helper_sleeps_until_ == Time{0} && sentence_.empty() && !has_news_ &&
+                              united_ == nullptr &&
                               endpoint_.is_event_awaited() == notes_.application_waits();
   if (nobody_to_tell) [[likely]]
     return lock_.Unlock();
   UnlockAndTell();
 }
 
-// Wakes the helper if it sleeps longer than what is to be done now can wait. Logs without the lock:
-// a message costs system calls.
-void Engine::UnlockAndTell() {
+void Engine::SetTime() {
+  const Time now = clock_.Now();
+  endpoint_.SetTime(now);
+  if (united_ != nullptr) united_->SetTime(now);
+}
+
+// Whether the helper sleeps longer than what is to be done now can wait; then it has to be woken.
+bool Engine::OwesWakeUp() {
   bool wake = helper_sleeps_until_ > Time{0} &&
               (HasTransmit() || port_->keeps_frames() || NextDeadline() < helper_sleeps_until_);
   if (wake) helper_sleeps_until_ = Time{0};
@@ -341,6 +350,13 @@ void Engine::UnlockAndTell() {
     notes_.SetApplicationWaits(waits);
     wake |= waits && notes_.helper_stands_by();
   }
+  return wake;
+}
+
+// Logs without the lock: a message costs system calls.
+void Engine::UnlockAndTell() {
+  if (united_ != nullptr) united_->TellOthers(*this);
+  const bool wake = OwesWakeUp();
   const std::string sentence = std::exchange(sentence_, {});
   Unlock();
   if (!sentence.empty()) Log(LogLevel::kWarning, sentence);
@@ -357,7 +373,10 @@ void Engine::Unlock() {
 
 std::optional<int> Engine::RunIfFree(Driver driver) {
   if (!lock_.TryLock()) return std::nullopt;
-  const int done = RunOnce(clock_.Now(), driver);
+  const Time now = clock_.Now();
+  int done = RunOnce(now, driver);
+  if (united_ != nullptr) [[unlikely]]
+    done += united_->RunOthers(*this, now, driver);
   UnlockAndWakeHelper();
   return done;
 }

@@ -26,6 +26,7 @@
 
 namespace uroce::nic {
 
+class EngineGroup;
 class Progress;
 
 // Runs one transport::Endpoint over one PacketPort: gives it the time, carries its frames, delivers
@@ -36,7 +37,6 @@ class Progress;
 class Engine {
  public:
   using Options = EngineOptions;
-  using EventSink = EngineOptions::EventSink;
 
   Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig& config,
          Options options);
@@ -51,8 +51,8 @@ class Engine {
     explicit Verb(Engine& engine) UROCE_ACQUIRE(engine.lock_) : engine_(engine) {
       PrepareThread();
       engine.lock_.Lock();
-      if (engine.endpoint_.WantsTime()) [[unlikely]]
-        engine.endpoint_.SetTime(engine.clock_.Now());
+      if (engine.endpoint_.WantsTime() || engine.united_ != nullptr) [[unlikely]]
+        engine.SetTime();
     }
     ~Verb() UROCE_RELEASE() { engine_.FinishVerb(); }
     Verb(const Verb&) = delete;
@@ -95,9 +95,8 @@ class Engine {
     return f(endpoint_.UseGeneralServices().connection_manager(), end.now);
   }
 
-  // Reserves a service among the processes of the fabric (see PacketPort::Service), again to change
-  // `shares`; kPending: no answer in time. Counts nothing: release once what was reserved twice.
-  // Both block; not to be called from WithEndpoint.
+  // Reserves a service among the processes of the fabric (PacketPort::Service), again to change
+  // `shares`; kPending: no answer in time. One release is enough. They block, not within a verb.
   PacketPort::ServiceState ReserveService(const PacketPort::Service& service,
                                           transport::Duration timeout);
   void ReleaseService(const PacketPort::Service& service);
@@ -110,12 +109,11 @@ class Engine {
   bool TryRunOnce();
 
   // The Ethernet address that frames to `gid` go to: asks the neighbours for as long as `timeout`.
-  // Blocks; not to be called from WithEndpoint.
   std::optional<transport::MacAddress> ResolveNeighbor(const transport::Gid& gid,
                                                        transport::Duration timeout);
 
   // Has the port make the way ready that a queue pair is about to use, or have it receive what goes
-  // to a multicast group; `timeout` bounds the wait. Blocks; not to be called from WithEndpoint.
+  // to a multicast group; `timeout` bounds the wait.
   PacketPort::PathState PreparePath(const PacketPort::Path& path, transport::Duration timeout);
   PacketPort::PathState JoinGroup(const transport::Gid& group, transport::Duration timeout);
   uint32_t PathMtu(const PacketPort::Path& path);
@@ -128,6 +126,7 @@ class Engine {
   bool in_forked_child() const { return in_forked_child_.load(std::memory_order_relaxed); }
 
  private:
+  friend class EngineGroup;
   friend class Progress;
   friend class ForkHandler;
 
@@ -145,9 +144,8 @@ class Engine {
 
   // Who makes a pass: an application thread may not come back for what is left to be done.
   enum class Driver { kApplication, kHelper };
-  // One pass; nullopt if another thread makes one.
+  // One pass: how many frames and deadlines there were; nullopt if another thread makes one.
   std::optional<int> RunIfFree(Driver driver);
-  // Returns how many frames and deadlines there were.
   int RunOnce(transport::Time now, Driver driver) UROCE_REQUIRES(lock_);
   int ReceiveBurst(transport::Time now) UROCE_REQUIRES(lock_);
   void Accept(transport::Time now, const PacketPort::ReceivedFrame& frame) UROCE_REQUIRES(lock_);
@@ -173,7 +171,8 @@ class Engine {
   void EndPass() UROCE_REQUIRES(lock_);
   bool HasTransmit() const UROCE_REQUIRES(lock_);
   transport::Time NextDeadline() const UROCE_REQUIRES(lock_);
-
+  void SetTime() UROCE_REQUIRES(lock_);
+  bool OwesWakeUp() UROCE_REQUIRES(lock_);
   void FinishVerb() UROCE_RELEASE(lock_);
   void UnlockAndWakeHelper() UROCE_RELEASE(lock_);
   void UnlockAndTell() UROCE_RELEASE(lock_);
@@ -185,12 +184,13 @@ class Engine {
   void MarkForked() UROCE_REQUIRES(lock_);
 
   EngineLock lock_;
+  EngineGroup* united_ UROCE_GUARDED_BY(lock_) = nullptr;  // with the others of its device
   std::unique_ptr<PacketPort> port_ UROCE_PT_GUARDED_BY(lock_);
   const bool port_loops_back_;  // what the process sends to itself
   const int wait_fd_;           // of the port
   std::unique_ptr<LinkLayer> link_layer_ UROCE_PT_GUARDED_BY(lock_);
   FrameWatch watch_ UROCE_GUARDED_BY(lock_);
-  const EventSink event_sink_;
+  const EngineOptions::EventSink event_sink_;
   const EngineOptions::ConnectionSink connection_sink_;
   const EngineOptions::NeighborSink neighbor_sink_;
   const ProgressMode mode_;

@@ -27,10 +27,15 @@ inline void Nap() {
 // A thread that waits for long sleeps, and looks again when it wakes: Unlock wakes no one, which
 // would cost it an atomic operation. So the lock is safe for threads of any priority: the holder
 // gets its processor back while they sleep.
+//
+// Locks can be joined: what each of them protects is one thing from then on. A lock that has joined
+// another one stays held, so that who wants it comes to Wait, and learns there which one to take.
 class UROCE_CAPABILITY("engine lock") EngineLock {
  public:
   bool TryLock() UROCE_TRY_ACQUIRE(true) {
-    return waiting_.load(std::memory_order_relaxed) == 0 && Acquire();
+    if (waiting_.load(std::memory_order_relaxed) == 0 && Acquire()) return true;
+    EngineLock* const other = joined_.load(std::memory_order_acquire);
+    return other != nullptr && other->TryLock();
   }
 
   void Lock() UROCE_ACQUIRE() {
@@ -38,7 +43,16 @@ class UROCE_CAPABILITY("engine lock") EngineLock {
       Wait();
   }
 
-  void Unlock() UROCE_RELEASE() { held_.store(false, std::memory_order_release); }
+  void Unlock() UROCE_RELEASE() UROCE_NO_THREAD_SAFETY_ANALYSIS {
+    EngineLock* const other = joined_.load(std::memory_order_relaxed);
+    if (other != nullptr) [[unlikely]]
+      return other->Unlock();
+    held_.store(false, std::memory_order_release);
+  }
+
+  // From now on this is `other`, for good. The caller holds both, and has to unlock one.
+  void Join(EngineLock& other) { joined_.store(&other, std::memory_order_release); }
+  bool has_joined() const { return joined_.load(std::memory_order_acquire) != nullptr; }
 
   // In a forked child, by the thread that holds it: the threads that wait are the parent's.
   void ForgetWaiters() { waiting_.store(0, std::memory_order_relaxed); }
@@ -53,9 +67,13 @@ class UROCE_CAPABILITY("engine lock") EngineLock {
            !held_.exchange(true, std::memory_order_acquire);
   }
 
-  [[gnu::noinline]] void Wait() {
+  [[gnu::noinline]] void Wait() UROCE_NO_THREAD_SAFETY_ANALYSIS {
+    if (EngineLock* const other = joined_.load(std::memory_order_acquire)) return other->Lock();
     waiting_.fetch_add(1, std::memory_order_relaxed);
+    EngineLock* other = nullptr;
     for (uint32_t tries = 0; !Acquire(); ++tries) {
+      other = joined_.load(std::memory_order_acquire);
+      if (other != nullptr) break;
       if (tries < kSpins) {
         SpinPause();
       } else if (tries < kSpins + kYields) {
@@ -65,10 +83,12 @@ class UROCE_CAPABILITY("engine lock") EngineLock {
       }
     }
     waiting_.fetch_sub(1, std::memory_order_relaxed);
+    if (other != nullptr) other->Lock();
   }
 
   alignas(64) std::atomic<bool> held_{false};
   std::atomic<uint32_t> waiting_{0};
+  std::atomic<EngineLock*> joined_{nullptr};
 };
 
 // Holds an EngineLock while it lives.

@@ -56,10 +56,11 @@ void ForkHandler::FlushAtExit() {
   }
 }
 
+// A lock that has joined another one was taken with that: of an engine that is earlier in the list.
 void ForkHandler::Prepare() {
   TheRegistry().mutex.lock();
   for (Engine* engine : TheRegistry().engines) {
-    engine->lock_.Lock();
+    if (!engine->lock_.has_joined()) engine->lock_.Lock();
     if (!engine->in_forked_child()) engine->port_->BeforeFork();
   }
 }
@@ -67,7 +68,7 @@ void ForkHandler::Prepare() {
 void ForkHandler::InParent() {
   for (Engine* engine : TheRegistry().engines) {
     if (!engine->in_forked_child()) engine->port_->AfterForkInParent();
-    engine->lock_.Unlock();
+    if (!engine->lock_.has_joined()) engine->lock_.Unlock();
   }
   TheRegistry().mutex.unlock();
 }
@@ -75,7 +76,7 @@ void ForkHandler::InParent() {
 void ForkHandler::InChild() {
   for (Engine* engine : TheRegistry().engines) {
     engine->MarkForked();
-    engine->lock_.Unlock();
+    if (!engine->lock_.has_joined()) engine->lock_.Unlock();
   }
   TheRegistry().mutex.unlock();
 }

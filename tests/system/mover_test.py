@@ -11,9 +11,9 @@ from harness import report
 from harness.cases import InstallationTestCase
 from harness.installation import MOVER
 from harness.programs import free_tcp_port, run_pair
-from harness.wires import IPV4, IPV6, FabricWire, MemifWire, UdpWire, VethWire
+from harness.wires import IPV4, IPV6, EnginesWire, FabricWire, MemifWire, UdpWire, VethWire
 
-WIRES = {wire.name: wire for wire in (FabricWire, MemifWire, VethWire, UdpWire)}
+WIRES = {wire.name: wire for wire in (EnginesWire, FabricWire, MemifWire, VethWire, UdpWire)}
 WIRE = WIRES[sys.argv.pop(1)]
 LINK_MTUS = (1500, 9000) if issubclass(WIRE, VethWire) else (None,)
 

@@ -44,8 +44,8 @@ class HelpTest(unittest.TestCase):
     def test_help_of_run_names_every_option(self):
         run = uroce("run", "--help")
         self.assertEqual(run.returncode, 0)
-        for option in ("--ip", "--mtu", "--pkey", "--port", "--fabric", "--mode", "--capture",
-                       "--impair", "--scenario", "--uplink", "--no-uplink"):
+        for option in ("--ip", "--mtu", "--pkey", "--port", "--fabric", "--mode", "--engines",
+                       "--capture", "--impair", "--scenario", "--uplink", "--no-uplink"):
             self.assertIn(option + " ", run.stdout)
 
     def test_version(self):
@@ -75,7 +75,8 @@ class RefusalTest(unittest.TestCase):
 
     def test_values_of_options(self):
         for option, value in (("--mtu", "12"), ("--mtu", "many"), ("--ip", "300.1.1.1"),
-                              ("--ip", "ff02::1"), ("--mode", "fast"), ("--fabric", "a/b"),
+                              ("--ip", "ff02::1"), ("--mode", "fast"), ("--engines", "65"),
+                              ("--fabric", "a/b"),
                               ("--pkey", "0x18001"), ("--pkey", "0x8000"), ("--pkey", "0x8001,1"),
                               ("--impair", "drop=200%"), ("--impair", "sneeze=1%"),
                               ("--uplink", "tcp"), ("--uplink", "udp,address=ff02::1")):

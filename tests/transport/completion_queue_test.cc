@@ -367,6 +367,36 @@ TEST_F(CompletionQueueTest, ResizeKeepsTheArming) {
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
 }
 
+TEST_F(CompletionQueueTest, QueueThatMovesTellsTheOtherEndpoint) {
+  DeadlineQueue deadlines;
+  QueueClock clock{deadlines};
+  EventQueue events;
+  DeadlineQueue other_deadlines;
+  QueueClock other_clock{other_deadlines};
+  other_deadlines.Reserve(1);
+  CompletionQueue queue(4, events, &context_, &clock, /*timed=*/true);
+  queue.SetModeration({.count = 2, .period = Microseconds(5)});
+  queue.Arm(NotifyOn::kAny);
+  queue.MoveTo(events_, other_clock);
+  EXPECT_EQ(clock.users, 0u);
+  EXPECT_EQ(other_clock.users, 2u);
+  EXPECT_EQ(events.armed, 0u);
+  EXPECT_EQ(events_.armed, 1u);
+
+  other_clock.now = Time{1'000};
+  queue.Push(Success(1), false);
+  EXPECT_EQ(other_deadlines.Next(), Time{6'000});
+  queue.Push(Success(2), false);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+  EXPECT_TRUE(events.empty());
+  Completion out;
+  Time time;
+  ASSERT_TRUE(queue.PollOne(out, time));
+  EXPECT_EQ(time, Time{1'000});
+  queue.Retire();
+  EXPECT_EQ(other_clock.users, 0u);
+}
+
 // One thread produces while another consumes: nothing is lost, torn or out of order.
 TEST_F(CompletionQueueTest, PollRunsBesidePush) {
   constexpr uint64_t kCompletions = 200'000;

@@ -189,6 +189,17 @@ class Bench:
             columns = self.perftest(wire, program, 64, "-n", count, *options)
             self.record(name, wire, columns[4], "Mmessages/s")
 
+    def measure_threads(self):
+        """Threads of one program that exchange messages with themselves, each on its own cpu."""
+        seconds = str(max(0.5, 5 * self.percent / 100))
+        for engines in (1, 2):
+            for threads in (1, 2):
+                output = run([os.path.join(self.bin, "tools", "uroce"), "run", "--fabric",
+                              self.fabric(f"engines-{engines}"), "--engines", str(engines), "--",
+                              self.tool("thread_pairs"), "write", "own", str(threads), seconds])
+                self.record(f"threads_{threads}_write_64b", f"engines_{engines}", float(output),
+                            "Mmessages/s")
+
     def udp_sockets(self, server, client, *options):
         """What bare UDP sockets do, between the hosts."""
         port, tool = str(free_tcp_port()), self.tool("udp_sockets")
@@ -321,6 +332,11 @@ class Bench:
                  latency / self.value("ping_pong_2b_blocking_p50", "tcp")))
             for name, ratio in ratios:
                 print(f"  {WIRE_NAMES[wire]:<24} {name:<34} {ratio:8.3f}")
+        for engines in (1, 2):
+            one, two = (self.value(f"threads_{threads}_write_64b", f"engines_{engines}")
+                        for threads in (1, 2))
+            print(f"  {f'one process, --engines {engines}':<24} {'two threads / one':<34}"
+                  f" {two / one:8.3f}")
 
     def run(self, only_wire):
         print_load()
@@ -338,6 +354,8 @@ class Bench:
                 self.measure_bandwidth(wire)
                 self.measure_latency(wire)
                 self.measure_message_rate(wire)
+        print("threads of one program:")
+        self.measure_threads()
         print("the wire: two hosts, with a veth pair between them:")
         self.measure_wire()
         print("a frame's way to the NIC:")

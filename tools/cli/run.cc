@@ -54,6 +54,9 @@ constexpr std::array kSettings = {
     Setting{
         "mode", nic::kModeVariable, "auto|dedicated",
         "what drives the device: the threads that poll, or one that spins on a core of its own"},
+    Setting{"engines", nic::kEnginesVariable, "N",
+            "let threads with completion queues of their own not wait for each other: up to N of\n"
+            "                         them, each with a share of the connections"},
     Setting{"capture", nic::kCaptureVariable, "FILE.pcapng",
             "write every frame there; '%p' in the name becomes the process id"},
     Setting{"impair", nic::kImpairVariable, "SPEC",

@@ -113,7 +113,7 @@ int WorkRequestBuilder::Post() {
     if (requests_[i].inline_data) sges.front().address += inline_base;
     requests_[i].sges = sges;
   }
-  nic::Engine& engine = qp_.device->engine();
+  nic::Engine& engine = *qp_.engine;
   const nic::Engine::Verb verb(engine);
   if (requests_.size() == 1) {  // which may go out at once
     return static_cast<int>(engine.PostSend(verb, *qp_.transport, requests_.front()));

@@ -44,13 +44,14 @@ class SgeList {
 // returns 0 or an errno value; at the first request that cannot be posted the chain ends, and
 // *bad_wr points there.
 template <class WorkRequest, class PostOne>
-int PostChain(Device& device, WorkRequest* wr, WorkRequest** bad_wr, PostOne post_one) {
+int PostChain(Device& device, nic::Engine& engine, WorkRequest* wr, WorkRequest** bad_wr,
+              PostOne post_one) {
   return SettingErrno([&] {
     if (device.lost_by_fork()) {
       *bad_wr = wr;
       return EIO;
     }
-    const nic::Engine::Verb verb(device.engine());
+    const nic::Engine::Verb verb(engine);
     for (; wr != nullptr; wr = wr->next) {
       if (const int error = post_one(verb, *wr)) {
         *bad_wr = wr;
@@ -63,13 +64,15 @@ int PostChain(Device& device, WorkRequest* wr, WorkRequest** bad_wr, PostOne pos
 
 // Posts a chain of receive requests to `queue`: a queue pair or a shared receive queue.
 template <class Queue>
-int PostReceiveChain(Device& device, Queue& queue, ibv_recv_wr* wr, ibv_recv_wr** bad_wr,
+int PostReceiveChain(Device& device, nic::Engine& engine, Queue& queue, ibv_recv_wr* wr,
+                     ibv_recv_wr** bad_wr,
                      transport::Status (Queue::*post)(const transport::ReceiveWorkRequest&)) {
-  return PostChain(device, wr, bad_wr, [&](const nic::Engine::Verb&, const ibv_recv_wr& one) {
-    SgeList sges;
-    if (!sges.Assign(one.sg_list, one.num_sge)) return EINVAL;
-    return static_cast<int>((queue.*post)({.wr_id = one.wr_id, .sges = sges.entries()}));
-  });
+  return PostChain(
+      device, engine, wr, bad_wr, [&](const nic::Engine::Verb&, const ibv_recv_wr& one) {
+        SgeList sges;
+        if (!sges.Assign(one.sg_list, one.num_sge)) return EINVAL;
+        return static_cast<int>((queue.*post)({.wr_id = one.wr_id, .sges = sges.entries()}));
+      });
 }
 
 }  // namespace uroce::verbs

@@ -71,7 +71,7 @@ int PostPlain(const nic::Engine::Verb& verb, const QueuePair& qp, const ibv_send
       .piece = {piece.addr, piece.length, transport::LKey{piece.lkey}},
       .remote_address = wr.wr.rdma.remote_addr,
       .rkey = transport::RKey{wr.wr.rdma.rkey}};
-  return static_cast<int>(qp.device->engine().PostSend(verb, *qp.transport, request));
+  return static_cast<int>(qp.engine->PostSend(verb, *qp.transport, request));
 }
 
 int PostOne(const nic::Engine::Verb& verb, const QueuePair& qp, const ibv_send_wr& wr) {
@@ -95,7 +95,7 @@ int PostOne(const nic::Engine::Verb& verb, const QueuePair& qp, const ibv_send_w
     if (!sges.Assign(wr.sg_list, wr.num_sge)) return EINVAL;
     request.sges = sges.entries();
   }
-  return static_cast<int>(qp.device->engine().PostSend(verb, *qp.transport, request));
+  return static_cast<int>(qp.engine->PostSend(verb, *qp.transport, request));
 }
 
 }  // namespace
@@ -145,7 +145,7 @@ int SetDestination(const QueuePair& qp, ibv_ah* verbs, uint32_t remote_qpn, uint
 
 int PostSend(ibv_qp* verbs, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   const QueuePair& qp = QueuePair::From(verbs);
-  return PostChain(*qp.device, wr, bad_wr,
+  return PostChain(*qp.device, *qp.engine, wr, bad_wr,
                    [&](const nic::Engine::Verb& verb, const ibv_send_wr& one) {
                      return PostOne(verb, qp, one);
                    });
@@ -153,7 +153,7 @@ int PostSend(ibv_qp* verbs, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
 
 int PostRecv(ibv_qp* verbs, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   const QueuePair& qp = QueuePair::From(verbs);
-  return PostReceiveChain(*qp.device, *qp.transport, wr, bad_wr,
+  return PostReceiveChain(*qp.device, *qp.engine, *qp.transport, wr, bad_wr,
                           &transport::QueuePair::PostReceive);
 }
 

@@ -162,8 +162,15 @@ int QueryPort(ibv_context* context, uint8_t port_num, ibv_port_attr* attr) {
     Device& device = Context::From(context).device();
     if (device.lost_by_fork()) return EIO;
     if (port_num != kPortNumber) return EINVAL;
-    const transport::Counters counters = device.engine().WithEndpoint(
-        [](transport::Endpoint& endpoint) { return endpoint.counters(); });
+    using transport::DropReason;
+    uint64_t bad_pkeys = 0;
+    uint64_t bad_qkeys = 0;
+    for (nic::Engine* engine : device.engines().All()) {
+      engine->WithEndpoint([&](const transport::Endpoint& endpoint) {
+        bad_pkeys += endpoint.counters().drops(DropReason::kBadPkey);
+        bad_qkeys += endpoint.counters().drops(DropReason::kBadQkey);
+      });
+    }
     // Member by member: the caller's struct may be shorter than ours.
     attr->state = device.port_state();
     attr->max_mtu = IBV_MTU_4096;
@@ -171,8 +178,8 @@ int QueryPort(ibv_context* context, uint8_t port_num, ibv_port_attr* attr) {
     attr->gid_tbl_len = static_cast<int>(kGidTableLength);
     attr->port_cap_flags = kPortCapabilities;
     attr->max_msg_sz = static_cast<uint32_t>(transport::kMaxMessageBytes);
-    attr->bad_pkey_cntr = Saturated(counters.drops(transport::DropReason::kBadPkey));
-    attr->qkey_viol_cntr = Saturated(counters.drops(transport::DropReason::kBadQkey));
+    attr->bad_pkey_cntr = Saturated(bad_pkeys);
+    attr->qkey_viol_cntr = Saturated(bad_qkeys);
     attr->pkey_tbl_len = static_cast<uint16_t>(device.pkeys().size());
     attr->max_vl_num = 1;
     attr->active_width = kActiveWidth4X;

@@ -106,7 +106,8 @@ std::shared_ptr<Device> Device::Open(int* error) {
 Device::Device(std::unique_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers> followers)
     : nic_(std::move(nic)),
       followers_(std::move(followers)),
-      engine_(&nic_->engine()),
+      engine_choice_(*nic_, Configuration().value().engines),
+      engine_(&nic_->engines().first()),
       mac_(EndpointConfigOf(*engine_).mac),
       pkeys_(EndpointConfigOf(*engine_).pkeys),
       active_mtu_(static_cast<ibv_mtu>(EndpointConfigOf(*engine_).active_mtu())),
@@ -123,10 +124,10 @@ int Device::Resolve(transport::AddressVector& address) {
   return 0;
 }
 
-int Device::PreparePath(transport::Qpn local, const transport::Gid& remote_gid,
+int Device::PreparePath(nic::Engine& engine, transport::Qpn local, const transport::Gid& remote_gid,
                         const transport::Gid& alternate_gid, transport::Qpn remote,
                         transport::Mtu* path_mtu) {
-  const transport::Route route = engine_->WithEndpoint(
+  const transport::Route route = engine.WithEndpoint(
       [&](transport::Endpoint& endpoint) { return endpoint.config().RouteTo(remote_gid, remote); });
   if (route == transport::Route::kLoopback) return 0;
   nic::PacketPort::Path path = {.route = route,
@@ -134,13 +135,13 @@ int Device::PreparePath(transport::Qpn local, const transport::Gid& remote_gid,
                                 .remote = remote,
                                 .remote_gid = remote_gid,
                                 .alternate_gid = alternate_gid};
-  if (const int error = Prepare(path)) return error;
+  if (const int error = Prepare(engine, path)) return error;
   if (route != transport::Route::kWire) return 0;
   for (const transport::Gid& gid : {remote_gid, alternate_gid}) {
     if (gid.IsZero()) continue;
     path.remote_gid = gid;
     transport::EndpointConfig way;
-    way.port_mtu = engine_->PathMtu(path);
+    way.port_mtu = engine.PathMtu(path);
     *path_mtu = std::min(*path_mtu, way.active_mtu());
   }
   return 0;
@@ -148,11 +149,11 @@ int Device::PreparePath(transport::Qpn local, const transport::Gid& remote_gid,
 
 int Device::PrepareDatagramPath(transport::Qpn local) {
   return Prepare(
-      {.route = transport::Route::kWire, .local = local, .remote = {}, .remote_gid = {}});
+      *engine_, {.route = transport::Route::kWire, .local = local, .remote = {}, .remote_gid = {}});
 }
 
-int Device::Prepare(const nic::PacketPort::Path& path) {
-  const auto state = engine_->PreparePath(path, kPathTimeout);
+int Device::Prepare(nic::Engine& engine, const nic::PacketPort::Path& path) {
+  const auto state = engine.PreparePath(path, kPathTimeout);
   return state == nic::PacketPort::PathState::kRefused ? EBUSY : 0;
 }
 

@@ -19,6 +19,7 @@
 #include "verbs_provider/base/fork_generation.h"
 #include "verbs_provider/base/object_list.h"
 #include "verbs_provider/base/use_count.h"
+#include "verbs_provider/device/engine_choice.h"
 #include "verbs_provider/objects/xrc_domain.h"
 
 namespace uroce::verbs {
@@ -67,18 +68,28 @@ class Device {
   // `followers` is what the engine of `nic` tells.
   Device(std::unique_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers> followers);
 
+  // The first engine, which has all that is not a queue pair's or a completion queue's.
   nic::Engine& engine() { return *engine_; }
+  nic::EngineGroup& engines() { return nic_->engines(); }
+  EngineChoice& engine_choice() { return engine_choice_; }
+  // Returns what `f(memory)` does with the memory table that all engines use, while none of them
+  // does.
+  template <class F>
+  auto WithMemory(F&& f) {
+    const nic::EngineGroup::Hold hold(engines());
+    return f(engines().memory());
+  }
   DeviceFollowers& followers() { return *followers_; }
 
   // Finds the Ethernet address that `address` leads to. May take as long as address resolution on
   // the wire does. 0, or ETIMEDOUT when no host answers.
   int Resolve(transport::AddressVector& address);
 
-  // Makes the way ready that leads from one queue pair to another one. 0, or EBUSY when another
-  // process of this host has it. A peer that is not there is no error, as on any network.
+  // Makes the way ready that leads from a queue pair of `engine` to another one. 0, or EBUSY when
+  // another process of this host has it. A peer that is not there is no error, as on any network.
   // `path_mtu` becomes smaller if the way does not take packets with so much payload. The same for
   // the way by `alternate_gid`, if that is not zero, which the connection may migrate to.
-  int PreparePath(transport::Qpn local, const transport::Gid& remote_gid,
+  int PreparePath(nic::Engine& engine, transport::Qpn local, const transport::Gid& remote_gid,
                   const transport::Gid& alternate_gid, transport::Qpn remote,
                   transport::Mtu* path_mtu);
   // The same for datagrams from beyond the wire.
@@ -113,11 +124,12 @@ class Device {
   bool lost_by_fork() const { return fork_generation_ != CurrentForkGeneration(); }
 
  private:
-  int Prepare(const nic::PacketPort::Path& path);
+  int Prepare(nic::Engine& engine, const nic::PacketPort::Path& path);
 
   const uint32_t fork_generation_ = CurrentForkGeneration();
   const std::unique_ptr<nic::Device> nic_;
   const std::shared_ptr<DeviceFollowers> followers_;
+  EngineChoice engine_choice_;
   nic::Engine* const engine_;  // of nic_: one load less on the data path
   const transport::MacAddress mac_;
   const std::vector<uint16_t> pkeys_;

@@ -31,6 +31,7 @@ int Create(ibv_context* context, int entries, ibv_comp_channel* channel, int vec
 
   auto cq = std::make_unique<CompletionQueue>();
   cq->device = &device;
+  cq->on_engine = &device.engine();
   cq->queue = device.engine().endpoint().CreateCompletionQueue(static_cast<uint32_t>(entries),
                                                                cq.get(), timed);
   // libibverbs sets these too, but only after an event could have been delivered.
@@ -60,6 +61,17 @@ int Drain(CompletionQueue& cq, int entries, ibv_wc* wc) {
     if (count < wanted) break;
   }
   return done;
+}
+
+// Returns what `f()` does, as a verb on the engine that the queue is on when the verb begins.
+template <class F>
+auto WithEngineOf(const CompletionQueue& cq, F&& f) {
+  for (;;) {
+    nic::Engine& engine = cq.engine();
+    const nic::Engine::Verb verb(engine);
+    if (&engine == &cq.engine()) [[likely]]
+      return f();
+  }
 }
 
 }  // namespace
@@ -98,11 +110,15 @@ ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   });
 }
 
+void MoveTo(CompletionQueue& cq, nic::Engine& engine) {
+  const nic::EngineGroup::Hold hold(cq.device->engines());
+  hold.endpoint(engine).AdoptCompletionQueue(*cq.queue);
+  cq.on_engine.store(&engine, std::memory_order_relaxed);
+}
+
 void RemoveFromTransport(CompletionQueue& cq) {
-  // What is returned is freed without the lock.
-  cq.device->engine().WithEndpoint([&](transport::Endpoint& endpoint) {
-    return endpoint.DestroyCompletionQueue(std::move(cq.queue));
-  });
+  WithEngineOf(cq, [&] { cq.queue->Retire(); });
+  cq.queue.reset();
   cq.device->completion_queues().Return();
 }
 
@@ -132,8 +148,7 @@ int ResizeCq(ibv_cq* verbs, int entries) {
     transport::CompletionQueue::Room room;
     auto status = cq.queue->PrepareRoom(static_cast<uint32_t>(entries), room);
     if (status == transport::Status::kOk) {
-      const nic::Engine::Verb verb(cq.device->engine());
-      status = cq.queue->MoveTo(room);
+      status = WithEngineOf(cq, [&] { return cq.queue->MoveTo(room); });
     }
     if (status != transport::Status::kOk) return static_cast<int>(status);
     verbs->cqe = static_cast<int>(cq.queue->capacity());
@@ -146,9 +161,10 @@ int ModifyCq(ibv_cq* verbs, ibv_modify_cq_attr* attr) {
     CompletionQueue& cq = CompletionQueue::From(verbs);
     if (cq.device->lost_by_fork()) return EIO;
     if (attr->attr_mask != IBV_CQ_ATTR_MODERATE) return EINVAL;
-    const nic::Engine::Verb verb(cq.device->engine());
-    cq.queue->SetModeration({.count = attr->moderate.cq_count,
-                             .period = transport::Microseconds(attr->moderate.cq_period)});
+    WithEngineOf(cq, [&] {
+      cq.queue->SetModeration({.count = attr->moderate.cq_count,
+                               .period = transport::Microseconds(attr->moderate.cq_period)});
+    });
     return 0;
   });
 }
@@ -161,7 +177,7 @@ int PollCq(ibv_cq* verbs, int entries, ibv_wc* wc) {
   if (!cq.queue->empty()) {
     if (const int count = Drain(cq, entries, wc)) return count;
   }
-  cq.device->engine().TryRunOnce();
+  cq.engine().TryRunOnce();
   return cq.queue->empty() ? 0 : Drain(cq, entries, wc);
 }
 
@@ -169,8 +185,8 @@ int ReqNotifyCq(ibv_cq* verbs, int solicited_only) {
   CompletionQueue& cq = CompletionQueue::From(verbs);
   if (cq.device->lost_by_fork()) return errno = EIO;
   using NotifyOn = transport::CompletionQueue::NotifyOn;
-  const nic::Engine::Verb verb(cq.device->engine());
-  cq.queue->Arm(solicited_only != 0 ? NotifyOn::kSolicited : NotifyOn::kAny);
+  WithEngineOf(cq,
+               [&] { cq.queue->Arm(solicited_only != 0 ? NotifyOn::kSolicited : NotifyOn::kAny); });
   return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -16,7 +17,8 @@ namespace uroce::verbs {
 
 // What ibv_create_cq and ibv_create_cq_ex return.
 //
-// Lock order: `poll_lock` (of two queues in the order of their addresses), then the engine's.
+// Lock order: EngineChoice's, `poll_lock` (of two queues in the order of their addresses), the
+// engine's.
 // A thread that polls an empty queue drives the engine, but not under the poll lock, so that
 // another thread can take what arrives meanwhile.
 struct CompletionQueue {
@@ -34,6 +36,11 @@ struct CompletionQueue {
   std::recursive_mutex poll_lock;
   UseCount users;  // queue pairs
 
+  // That of its queue pairs (EngineChoice), which it has before the first of them is there.
+  nic::Engine& engine() const { return *on_engine.load(std::memory_order_relaxed); }
+  std::atomic<nic::Engine*> on_engine = nullptr;
+  bool is_settled = false;  // on it for good; protected by the lock of EngineChoice
+
   // Events that were handed to libibverbs; protected by the engine's lock.
   uint32_t completion_events_posted = 0;
   uint32_t async_events_posted = 0;
@@ -48,6 +55,9 @@ struct CompletionQueue {
   static CompletionQueue& From(ibv_cq* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
   static CompletionQueue& From(ibv_cq_ex* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
 };
+
+// Moves a queue that no queue pair has used to another engine of its device.
+void MoveTo(CompletionQueue& cq, nic::Engine& engine);
 
 // No event comes from the queue any more.
 void RemoveFromTransport(CompletionQueue& cq);

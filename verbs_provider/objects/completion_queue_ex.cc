@@ -21,7 +21,7 @@ int StartPoll(ibv_cq_ex* verbs, ibv_poll_cq_attr* attr) {
   CompletionQueue& cq = CompletionQueue::From(verbs);
   if (cq.device->lost_by_fork()) return EIO;
   if (attr != nullptr && attr->comp_mask != 0) return EINVAL;
-  if (cq.queue->empty()) cq.device->engine().TryRunOnce();
+  if (cq.queue->empty()) cq.engine().TryRunOnce();
   if (cq.queue->empty()) return ENOENT;
 
   cq.poll_lock.lock();

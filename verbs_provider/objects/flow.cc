@@ -34,7 +34,7 @@ ibv_flow* CreateFlow(ibv_qp* verbs, ibv_flow_attr* attr) {
     flow->verbs.context = verbs->context;
     if (const int error = ToFlowRule(*attr, flow->rule)) return error;
 
-    nic::Engine& engine = qp.device->engine();
+    nic::Engine& engine = *qp.engine;
     const nic::Engine::Verb verb(engine);
     if (qp.flows.size() == qp.flows.capacity()) qp.flows.reserve(2 * qp.flows.size() + 1);
     const auto id = engine.frame_watch(verb).AddFlow(flow->rule, *qp.transport);
@@ -52,7 +52,7 @@ int DestroyFlow(ibv_flow* verbs) {
     Flow& flow = Flow::From(verbs);
     QueuePair& qp = *flow.qp;
     if (qp.device->lost_by_fork()) return EIO;
-    nic::Engine& engine = qp.device->engine();
+    nic::Engine& engine = *qp.engine;
     const nic::Engine::Verb verb(engine);
     engine.frame_watch(verb).RemoveFlow(flow.id, flow.rule);
     std::erase_if(qp.flows, [&](const auto& own) { return own.get() == &flow; });
@@ -61,12 +61,12 @@ int DestroyFlow(ibv_flow* verbs) {
 }
 
 bool HasFlows(const QueuePair& qp) {
-  const nic::Engine::Verb verb(qp.device->engine());
+  const nic::Engine::Verb verb(*qp.engine);
   return !qp.flows.empty();
 }
 
 void RemoveFlows(QueuePair& qp) {
-  nic::Engine& engine = qp.device->engine();
+  nic::Engine& engine = *qp.engine;
   const nic::Engine::Verb verb(engine);
   for (const auto& flow : qp.flows) engine.frame_watch(verb).RemoveFlow(flow->id, flow->rule);
 }

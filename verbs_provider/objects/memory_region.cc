@@ -5,7 +5,6 @@
 #include <optional>
 #include <span>
 
-#include "transport/endpoint.h"
 #include "verbs_provider/abi/newer_verbs.h"
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/base/translate.h"
@@ -64,8 +63,8 @@ int Register(ProtectionDomain& pd, const transport::MemoryRegion& region, uint32
              MemoryRegion*& out) {
   GuardMemory();
   auto mr = std::make_unique<MemoryRegion>();
-  const std::optional<transport::LKey> key = pd.device->engine().WithEndpoint(
-      [&](transport::Endpoint& endpoint) { return endpoint.memory().Register(region); });
+  const std::optional<transport::LKey> key = pd.device->WithMemory(
+      [&](transport::MemoryTable& memory) { return memory.Register(region); });
   if (!key) return ENOMEM;
   mr->registered = region;
   mr->verbs.type = abi::MrType::kMr;
@@ -136,8 +135,8 @@ ibv_mr* AllocNullMr(ibv_pd* verbs) {
     ProtectionDomain& pd = ProtectionDomain::From(verbs);
     if (pd.device->lost_by_fork()) return EIO;
     auto mr = std::make_unique<MemoryRegion>();
-    const std::optional<transport::LKey> key = pd.device->engine().WithEndpoint(
-        [&](transport::Endpoint& endpoint) { return endpoint.memory().RegisterNull(pd.id); });
+    const std::optional<transport::LKey> key = pd.device->WithMemory(
+        [&](transport::MemoryTable& memory) { return memory.RegisterNull(pd.id); });
     if (!key) return ENOMEM;
     mr->verbs.type = abi::MrType::kNullMr;
     // libibverbs sets none of these.
@@ -176,8 +175,8 @@ int ReregMr(abi::VerbsMr* verbs, int flags, ibv_pd* new_pd, void* address, size_
     if (const int error = Check(region, bits)) return error;
 
     const transport::LKey key{mr.verbs.mr.lkey};
-    const auto status = device.engine().WithEndpoint(
-        [&](transport::Endpoint& endpoint) { return endpoint.memory().Reregister(key, region); });
+    const auto status = device.WithMemory(
+        [&](transport::MemoryTable& memory) { return memory.Reregister(key, region); });
     if (status != transport::Status::kOk) return static_cast<int>(status);
 
     pd.users.Add();
@@ -191,8 +190,8 @@ int ReregMr(abi::VerbsMr* verbs, int flags, ibv_pd* new_pd, void* address, size_
 
 transport::Status RemoveFromTransport(MemoryRegion& mr) {
   const transport::LKey key{mr.verbs.mr.lkey};
-  return mr.pd->device->engine().WithEndpoint(
-      [&](transport::Endpoint& endpoint) { return endpoint.memory().Deregister(key); });
+  return mr.pd->device->WithMemory(
+      [&](transport::MemoryTable& memory) { return memory.Deregister(key); });
 }
 
 int DeregMr(abi::VerbsMr* verbs) {
@@ -220,10 +219,10 @@ int AdviseMr(ibv_pd* verbs, ibv_advise_mr_advice advice_value, uint32_t flags, i
     const PinFor purpose = PurposeOf(advice);
     for (const ibv_sge& range : std::span(ranges, count)) {
       const auto memory_with = [&](uint32_t access) {
-        return pd.device->engine().WithEndpoint([&](transport::Endpoint& endpoint) {
+        return pd.device->WithMemory([&](transport::MemoryTable& memory) {
           const transport::LKey key{range.lkey};
-          if (endpoint.memory().IsNull(key)) return static_cast<uint8_t*>(nullptr);
-          return endpoint.memory().LocalAddress(pd.id, key, range.addr, range.length, access);
+          if (memory.IsNull(key)) return static_cast<uint8_t*>(nullptr);
+          return memory.LocalAddress(pd.id, key, range.addr, range.length, access);
         });
       };
       const uint8_t* const memory = memory_with(0);

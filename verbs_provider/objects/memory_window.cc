@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 
-#include "transport/endpoint.h"
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/data_path/work_requests.h"
 #include "verbs_provider/device/context.h"
@@ -18,10 +17,11 @@ ibv_mw* AllocMw(ibv_pd* verbs, ibv_mw_type type) {
     if (pd.device->lost_by_fork()) return EIO;
     if (RawValue(type) != IBV_MW_TYPE_1 && RawValue(type) != IBV_MW_TYPE_2) return EINVAL;
 
+    pd.device->engine_choice().Unite();  // binding is for the queue pairs to do
     auto mw = std::make_unique<MemoryWindow>();
     const std::optional<transport::RKey> key =
-        pd.device->engine().WithEndpoint([&](transport::Endpoint& endpoint) {
-          return endpoint.memory().AllocateWindow(pd.id, static_cast<transport::WindowType>(type));
+        pd.device->WithMemory([&](transport::MemoryTable& memory) {
+          return memory.AllocateWindow(pd.id, static_cast<transport::WindowType>(type));
         });
     if (!key) return ENOMEM;
     pd.users.Add();
@@ -39,8 +39,8 @@ ibv_mw* AllocMw(ibv_pd* verbs, ibv_mw_type type) {
 
 transport::Status RemoveFromTransport(MemoryWindow& mw) {
   // The application may have changed verbs.rkey, but only its tag, which does not matter here.
-  return mw.pd->device->engine().WithEndpoint([&](transport::Endpoint& endpoint) {
-    return endpoint.memory().DeallocateWindow(transport::RKey{mw.verbs.rkey});
+  return mw.pd->device->WithMemory([&](transport::MemoryTable& memory) {
+    return memory.DeallocateWindow(transport::RKey{mw.verbs.rkey});
   });
 }
 
@@ -70,7 +70,7 @@ int BindMw(ibv_qp* qp_verbs, ibv_mw* mw, ibv_mw_bind* bind) {
     if (const int error = ApplySendFlags(bind->send_flags, request)) return error;
     request.inline_data = false;
 
-    const nic::Engine::Verb verb(qp.device->engine());
+    const nic::Engine::Verb verb(*qp.engine);
     const transport::Status status = qp.transport->PostSend(request);
     if (status == transport::Status::kOk) mw->rkey = new_rkey;
     return static_cast<int>(status);

@@ -16,7 +16,7 @@ using Change = transport::Status (transport::Endpoint::*)(transport::QueuePair&,
 
 int ChangeMembership(QueuePair& qp, const transport::Gid& group, Change change) {
   if (qp.device->lost_by_fork()) return EIO;
-  const auto status = qp.device->engine().WithEndpoint(
+  const auto status = qp.engine->WithEndpoint(
       [&](transport::Endpoint& endpoint) { return (endpoint.*change)(*qp.transport, group); });
   return static_cast<int>(status);
 }
@@ -33,7 +33,7 @@ int Attach(QueuePair& qp, const transport::Gid& group) {
 
 int Detach(QueuePair& qp, const transport::Gid& group) {
   const int error = ChangeMembership(qp, group, &transport::Endpoint::DetachMulticast);
-  if (error == 0) qp.device->engine().LeaveGroup(group);
+  if (error == 0) qp.engine->LeaveGroup(group);
   return error;
 }
 

@@ -2,9 +2,11 @@
 
 #include <sched.h>
 
+#include <array>
 #include <cerrno>
 #include <functional>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "dpdk_nic/base/clock.h"
@@ -103,6 +105,19 @@ void FillVerbs(const Request& request, QueuePair& qp) {
   pthread_cond_init(&verbs.cond, nullptr);
 }
 
+nic::Engine& ChooseEngine(const QueuePair& qp) {
+  std::array<CompletionQueue*, 2> queues;
+  size_t count = 0;
+  for (CompletionQueue* cq : {qp.send_cq, qp.receive_cq}) {
+    if (cq != nullptr) queues[count++] = cq;
+  }
+  const auto used = std::span(queues).first(count);
+  const ibv_qp_type type = qp.verbs.qp.qp_type;
+  const bool is_connection = (type == IBV_QPT_RC || type == IBV_QPT_UC) && qp.srq == nullptr;
+  EngineChoice& choice = qp.device->engine_choice();
+  return is_connection ? choice.ForConnection(used) : choice.ForOther(used);
+}
+
 int CreateInTransport(const Request& request, QueuePair& qp) {
   transport::QpInitAttributes init;
   init.type = static_cast<transport::QpType>(request.type);
@@ -114,7 +129,7 @@ int CreateInTransport(const Request& request, QueuePair& qp) {
   if (qp.srq != nullptr) init.srq = qp.srq->queue.get();
   init.signal_all = request.signal_all;
   init.context = &qp;
-  nic::Engine& engine = qp.device->engine();
+  nic::Engine& engine = *qp.engine;
   std::optional<transport::QueuePair::Queues> queues;
   auto status = engine.endpoint().CreateQueues(init, queues);
   if (status == transport::Status::kOk) {
@@ -162,6 +177,7 @@ int Create(const Request& wanted, bool extended, ibv_qp*& out) {
   if (extended) qp->builder = std::make_unique<WorkRequestBuilder>(*qp);
   std::map<uint32_t, QueuePair*> entry;  // made beforehand: nothing fails later on
   if (qp->xrc_domain != nullptr) entry[0] = qp.get();
+  qp->engine = &ChooseEngine(*qp);
   if (const int error = CreateInTransport(request, *qp)) return error;
 
   *request.capabilities = FromCapabilities(qp->transport->init_attributes().capabilities);
@@ -199,7 +215,7 @@ int CheckExtension(const ibv_qp_init_attr_ex& attr) {
 }
 
 bool IsAttachedToMulticast(const QueuePair& qp) {
-  return qp.device->engine().WithEndpoint(
+  return qp.engine->WithEndpoint(
       [&](transport::Endpoint& endpoint) { return endpoint.IsAttachedToMulticast(*qp.transport); });
 }
 
@@ -210,7 +226,7 @@ constexpr transport::Duration kReplyTimeout = transport::Milliseconds(100);
 
 void FinishReplies(QueuePair& qp) {
   const auto owes_reply = [&] {
-    const nic::Engine::Verb verb(qp.device->engine());  // sends as well
+    const nic::Engine::Verb verb(*qp.engine);  // sends as well
     return qp.transport->OwesReply();
   };
   const transport::Time give_up = nic::Now() + kReplyTimeout;
@@ -258,7 +274,8 @@ bool JoinTarget(QueuePair& qp, uint32_t qpn) {
   if (found == domain.targets.end()) return false;
   QueuePair& first = *found->second;
   qp.transport = first.transport;
-  const nic::Engine::Verb verb(qp.device->engine());
+  qp.engine = first.engine;
+  const nic::Engine::Verb verb(*qp.engine);
   qp.next_handle = std::exchange(first.next_handle, &qp);
   return true;
 }
@@ -295,7 +312,7 @@ namespace {
 
 // What is returned by the engine is freed without its lock.
 std::optional<transport::QueuePair::Queues> LeaveTarget(QueuePair& qp, QueuePair*& first) {
-  return qp.device->engine().WithEndpoint(
+  return qp.engine->WithEndpoint(
       [&](transport::Endpoint& endpoint) -> std::optional<transport::QueuePair::Queues> {
         QueuePair** link = &first;
         while (*link != &qp) link = &(*link)->next_handle;
@@ -319,7 +336,7 @@ bool RemoveTarget(QueuePair& qp) {
 
 bool RemoveFromTransport(QueuePair& qp) {
   if (qp.xrc_domain != nullptr) return RemoveTarget(qp);
-  nic::Engine& engine = qp.device->engine();
+  nic::Engine& engine = *qp.engine;
   RemoveFlows(qp);
   std::vector<transport::Gid> groups;  // of a device that is closed with all that is left
   {
@@ -351,7 +368,7 @@ int DestroyQp(ibv_qp* verbs) {
     Context::From(verbs->context).objects().Remove(qp);
     FinishReplies(qp);
     if (RemoveFromTransport(qp)) {
-      qp.device->engine().ForgetPath(transport::Qpn{verbs->qp_num});
+      qp.engine->ForgetPath(transport::Qpn{verbs->qp_num});
     }
     qp.events_posted -= abi::PurgeAsyncEvents(verbs->context, reinterpret_cast<uintptr_t>(verbs));
     AwaitAcknowledgements(&verbs->mutex, &verbs->cond, &verbs->events_completed, qp.events_posted);

@@ -31,6 +31,7 @@ struct QueuePair {
   abi::VerbsQp verbs = {};  // first: libibverbs knows the object by it
 
   Device* device = nullptr;
+  nic::Engine* engine = nullptr;          // that it is on
   ProtectionDomain* pd = nullptr;         // null: an XRC target
   XrcDomainHandle* xrc_domain = nullptr;  // of an XRC target
   // What it uses; null without one. An XRC target has none, an initiator no more than a send_cq,

@@ -47,7 +47,7 @@ uint32_t OwnMask(ibv_qp_type type, uint32_t mask) {
 
 // Checks that need no address resolution, before one that may take seconds.
 int CheckInTransport(QueuePair& qp, const transport::QpAttributes& attributes, uint32_t mask) {
-  const nic::Engine::Verb verb(qp.device->engine());
+  const nic::Engine::Verb verb(*qp.engine);
   return static_cast<int>(qp.transport->CheckModify(attributes, mask));
 }
 
@@ -65,7 +65,7 @@ int ResolvePaths(Device& device, uint32_t mask, transport::QpAttributes& attribu
 }
 
 transport::QpAttributes Query(const QueuePair& qp) {
-  const nic::Engine::Verb verb(qp.device->engine());
+  const nic::Engine::Verb verb(*qp.engine);
   return qp.transport->Query();
 }
 
@@ -88,7 +88,7 @@ int PreparePath(QueuePair& qp, transport::QpAttributes& attributes, uint32_t mas
       sets(IBV_QP_ALT_PATH) ? attributes.alternate_address : now.alternate_address;
   transport::Mtu mtu = sets(IBV_QP_PATH_MTU) ? attributes.path_mtu : now.path_mtu;
   const int error = qp.device->PreparePath(
-      local, primary.destination_gid, alternate.destination_gid,
+      *qp.engine, local, primary.destination_gid, alternate.destination_gid,
       sets(IBV_QP_DEST_QPN) ? attributes.destination_qpn : now.destination_qpn, &mtu);
   attributes.path_mtu = mtu;
   const bool is_too_narrow = sets(IBV_QP_ALT_PATH) && !sets(IBV_QP_PATH_MTU) && mtu < now.path_mtu;
@@ -96,7 +96,7 @@ int PreparePath(QueuePair& qp, transport::QpAttributes& attributes, uint32_t mas
 }
 
 transport::Status Modify(QueuePair& qp, const transport::QpAttributes& attributes, uint32_t mask) {
-  const nic::Engine::Verb verb(qp.device->engine());
+  const nic::Engine::Verb verb(*qp.engine);
   return qp.transport->Modify(attributes, mask);
 }
 
@@ -118,7 +118,7 @@ int ModifyQp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
     if (is_reset) locks.emplace(qp);
     const transport::Status status = Modify(qp, attributes, bits);
     locks.reset();
-    if (is_reset) qp.device->engine().ForgetPath(transport::Qpn{verbs->qp_num});
+    if (is_reset) qp.engine->ForgetPath(transport::Qpn{verbs->qp_num});
     return static_cast<int>(status);
   });
 }

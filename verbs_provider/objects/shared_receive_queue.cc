@@ -60,6 +60,7 @@ int Create(ibv_pd* pd_verbs, void* srq_context, ibv_srq_attr& attr, const XrcPar
   if (xrc.domain != nullptr) {
     init.xrc_domain = xrc.domain->domain->id;
     init.completion_queue = xrc.completion_queue->queue.get();
+    pd.device->engine_choice().ForOther({&xrc.completion_queue, 1});
   }
   srq->queue = pd.device->engine().endpoint().CreateSharedReceiveQueue(init);
   if (xrc.domain != nullptr && Publish(*srq) != transport::Status::kOk) return ENOMEM;
@@ -177,7 +178,7 @@ int GetSrqNum(ibv_srq* verbs, uint32_t* srq_num) {
 
 int PostSrqRecv(ibv_srq* verbs, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   const SharedReceiveQueue& srq = SharedReceiveQueue::From(verbs);
-  return PostReceiveChain(*srq.device, *srq.queue, wr, bad_wr,
+  return PostReceiveChain(*srq.device, srq.device->engine(), *srq.queue, wr, bad_wr,
                           &transport::SharedReceiveQueue::Post);
 }
 

@@ -90,6 +90,7 @@ TEST(DeviceConfigTest, WrongValueIsNamedInTheError) {
        {"0", "0x8000", "0x10001", "65536", "-1", "0x", "1,", ",1", "1,,2", "1 ", "0x1g",
         "1,2,0x8001", "0xffff", "0x7fff", Pkeys(128)}},
       {"UROCE_MODE", {"fast", "AUTO"}},
+      {"UROCE_ENGINES", {"0", "65", "-1", "two", "2x"}},
       {"UROCE_SCENARIO", {"/nonexistent.json", "/"}},
       {"UROCE_IMPAIR",
        {"drop", "drop=1", "drop=101%", "drop=-1%", "lose=1%", "delay=5", "delay=1e9us", "seed=x",
@@ -102,6 +103,20 @@ TEST(DeviceConfigTest, WrongValueIsNamedInTheError) {
       EXPECT_NE(config.error().find(variable), std::string::npos) << config.error();
       EXPECT_EQ(config.error().find('\n'), std::string::npos);
     }
+  }
+}
+
+TEST(DeviceConfigTest, SeveralEnginesAreForAFabricWhoseFramesNobodyFollows) {
+  const auto config = Read({{"UROCE_ENGINES", "64"}});
+  ASSERT_TRUE(config.ok());
+  EXPECT_EQ(config.value().engines, 64u);
+  const std::map<std::string, std::string> others = {
+      {"UROCE_PORT", "udp"}, {"UROCE_CAPTURE", "/tmp/x.pcapng"}, {"UROCE_IMPAIR", "drop=1%"}};
+  for (const auto& [variable, value] : others) {
+    EXPECT_TRUE(Read({{"UROCE_ENGINES", "1"}, {variable, value}}).ok()) << variable;
+    const auto refused = Read({{"UROCE_ENGINES", "2"}, {variable, value}});
+    ASSERT_FALSE(refused.ok()) << variable;
+    EXPECT_NE(refused.error().find("UROCE_ENGINES"), std::string::npos) << refused.error();
   }
 }
 

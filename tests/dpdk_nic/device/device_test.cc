@@ -31,13 +31,13 @@ DeviceConfig ConfigFor(const std::string& fabric) {
 }
 
 transport::EndpointConfig EndpointConfigOf(Device& device) {
-  return device.engine().WithEndpoint(
+  return device.engines().first().WithEndpoint(
       [](transport::Endpoint& endpoint) { return endpoint.config(); });
 }
 
 // The keys and, in their block, the QPNs that the device gives next.
 std::vector<uint32_t> NextNumbersOf(Device& device) {
-  return device.engine().WithEndpoint([](transport::Endpoint& endpoint) {
+  return device.engines().first().WithEndpoint([](transport::Endpoint& endpoint) {
     std::vector<uint32_t> numbers;
     const auto cq = endpoint.CreateCompletionQueue(1, nullptr);
     transport::QpInitAttributes init;
@@ -126,7 +126,7 @@ TEST(DeviceTest, DescriptionIsThatOfTheDeviceAndNeedsNoMembership) {
     EXPECT_EQ(description.value().mac, endpoint.mac);
     EXPECT_EQ(description.value().gids, endpoint.gids);
     EXPECT_EQ(description.value().mtu_bytes, endpoint.port_mtu);
-    EXPECT_EQ(description.value().is_active, device.value()->engine().port_active());
+    EXPECT_EQ(description.value().is_active, device.value()->engines().first().port_active());
   }
 }
 
@@ -193,7 +193,7 @@ TEST(DeviceTest, ForkedChildOpensADeviceOfItsOwn) {
   int status;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  EXPECT_FALSE(device->engine().in_forked_child());
+  EXPECT_FALSE(device->engines().first().in_forked_child());
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ bool Meet(EngineHost& host, int socket) {
 int RunPassiveEnd(const DeviceConfig& config, int socket) {
   const auto device = Device::Open(config, {});
   if (!device.ok()) return 1;
-  EngineHost host(device.value()->engine());
+  EngineHost host(device.value()->engines().first());
   memset(host.memory().data() + kBytes, 0x5a, kBytes);
   host.Publish();
   if (!Meet(host, socket)) return 2;
@@ -94,7 +94,7 @@ TEST_P(DirectModeTest, TwoDevicesTalkOverMemif) {
       fprintf(stderr, "%s\n", device.error().c_str());
       _exit(1);
     }
-    EngineHost host(device.value()->engine());
+    EngineHost host(device.value()->engines().first());
     memset(host.memory().data(), 0xa5, kBytes);
     host.Publish();
     if (!Meet(host, socket.get())) _exit(2);

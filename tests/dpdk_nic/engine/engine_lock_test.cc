@@ -55,6 +55,60 @@ TEST(EngineLockTest, TryLockGivesWayToAThreadThatWaits) {
   EXPECT_TRUE(lock.TryLock());
 }
 
+// Threads that wait for a lock while it joins another one come to hold that.
+TEST(EngineLockTest, LocksThatHaveJoinedAreOne) {
+  EngineLock first;
+  EngineLock second;
+  uint64_t of_first = 0;   // counted under the first lock until they are one
+  uint64_t of_second = 0;  // and under the second
+  bool are_one = false;
+  std::atomic<uint64_t> counted_after{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      EngineLock& lock = t % 2 == 0 ? first : second;
+      while (counted_after < 20'000) {
+        if (t < 2) {
+          lock.Lock();
+        } else if (!lock.TryLock()) {
+          sched_yield();
+          continue;
+        }
+        if (are_one) {
+          // Both counts in one: a race would lose some.
+          ++of_first;
+          ++counted_after;
+        } else {
+          ++(t % 2 == 0 ? of_first : of_second);
+        }
+        lock.Unlock();
+      }
+    });
+  }
+  while (true) {
+    first.Lock();
+    second.Lock();
+    if (of_first > 1'000 && of_second > 1'000) break;
+    second.Unlock();
+    first.Unlock();
+    sched_yield();
+  }
+  const uint64_t before = of_first;
+  are_one = true;
+  EXPECT_FALSE(second.has_joined());
+  second.Join(first);
+  EXPECT_TRUE(second.has_joined());
+  EXPECT_FALSE(first.has_joined());
+  first.Unlock();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(of_first - before, counted_after);
+  // Nobody has been left out, and nobody holds it.
+  ASSERT_TRUE(second.TryLock());
+  EXPECT_FALSE(first.TryLock());
+  second.Unlock();
+  EXPECT_TRUE(first.TryLock());
+}
+
 // A child of fork() that was called while another thread waited has the lock as it was, but not the
 // thread.
 TEST(EngineLockTest, ForkedChildForgetsThreadsThatWait) {

@@ -55,7 +55,7 @@ bool AllSucceeded(const std::vector<Completion>& completions) {
 // Counts completion events as the application's event channel would.
 class EventCounter {
  public:
-  Engine::EventSink sink() {
+  EngineOptions::EventSink sink() {
     return [this](const transport::Event& event) {
       if (event.type != transport::EventType::kCompletion) return;
       const std::lock_guard lock(mutex_);

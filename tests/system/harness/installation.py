@@ -15,6 +15,7 @@ LIBRARIES = (
 )
 MOVER = "tests/system/mover/mover"
 AGENT = "tests/system/agent/agent"
+THREAD_PAIRS = "tools/bench_tools/thread_pairs"
 MESH = "tests/system/mesh/mesh"
 CHURN = "tests/system/churn/churn"
 PLACEMENT = "tests/system/placement/placement"

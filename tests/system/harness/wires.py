@@ -63,6 +63,15 @@ class FabricWire(Wire):
         return ["--fabric", self.fabric]
 
 
+class EnginesWire(FabricWire):
+    """The same where each process has several engines."""
+
+    name = "engines"
+
+    def port_options(self, end):
+        return [*super().port_options(end), "--engines", "3"]
+
+
 class MemifWire(Wire):
     """Direct mode: each end has a DPDK of its own, and memif between them."""
 

@@ -1,0 +1,76 @@
+#include "verbs_provider/device/engine_choice.h"
+
+#include "dpdk_nic/base/log.h"
+#include "transport/endpoint.h"
+#include "verbs_provider/objects/async_events.h"
+#include "verbs_provider/objects/completion_queue.h"
+
+namespace uroce::verbs {
+namespace {
+
+// The first engine tells of the port and its addresses; every one of what ends its queue pairs.
+void DeliverEventOfAnother(const transport::Event& event) {
+  switch (event.type) {
+    case transport::EventType::kPortActive:
+    case transport::EventType::kPortError:
+    case transport::EventType::kGidChange:
+      return;
+    default:
+      DeliverEvent(event);
+  }
+}
+
+}  // namespace
+
+EngineChoice::EngineChoice(nic::Device& device, uint32_t most)
+    : device_(device), most_(most), engines_{&device.engines().first()} {}
+
+nic::Engine& EngineChoice::ForConnection(std::span<CompletionQueue* const> queues) {
+  const std::lock_guard lock(lock_);
+  nic::Engine* engine = nullptr;
+  for (const CompletionQueue* cq : queues) {
+    if (engine == nullptr && cq->is_settled) engine = &cq->engine();
+  }
+  if (engine == nullptr) engine = &Next();
+  Settle(queues, *engine);
+  return *engine;
+}
+
+nic::Engine& EngineChoice::ForOther(std::span<CompletionQueue* const> queues) {
+  const std::lock_guard lock(lock_);
+  Settle(queues, *engines_.front());
+  return *engines_.front();
+}
+
+nic::Engine& EngineChoice::Next() {
+  const uint32_t turn = turn_++ % most_;
+  if (turn < engines_.size()) return *engines_[turn];
+  const auto added = device_.AddEngine(DeliverEventOfAnother);
+  if (!added.ok()) {
+    most_ = static_cast<uint32_t>(engines_.size());
+    nic::Log(nic::LogLevel::kWarning,
+             "there are fewer engines than UROCE_ENGINES says: " + added.error());
+    return *engines_.front();
+  }
+  return *engines_.emplace_back(added.value());
+}
+
+void EngineChoice::Settle(std::span<CompletionQueue* const> queues, nic::Engine& engine) {
+  for (CompletionQueue* cq : queues) {
+    if (cq->is_settled && &cq->engine() != &engine) UniteLocked();
+    if (!cq->is_settled && &cq->engine() != &engine) MoveTo(*cq, engine);
+    cq->is_settled = true;
+  }
+}
+
+void EngineChoice::Unite() {
+  const std::lock_guard lock(lock_);
+  UniteLocked();
+}
+
+void EngineChoice::UniteLocked() {
+  if (engines_.size() > 1) device_.engines().Unite();
+  most_ = 1;
+}
+
+}  // namespace uroce::verbs
