@@ -57,8 +57,9 @@ nic::Engine& EngineChoice::Next() {
 
 void EngineChoice::Settle(std::span<CompletionQueue* const> queues, nic::Engine& engine) {
   for (CompletionQueue* cq : queues) {
-    if (cq->is_settled && &cq->engine() != &engine) UniteLocked();
-    if (!cq->is_settled && &cq->engine() != &engine) MoveTo(*cq, engine);
+    const bool is_elsewhere = &cq->engine() != &engine;
+    if (is_elsewhere && cq->is_settled) UniteLocked();
+    if (is_elsewhere && !cq->is_settled) MoveTo(*cq, engine);
     cq->is_settled = true;
   }
 }
