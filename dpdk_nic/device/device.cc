@@ -124,7 +124,10 @@ ErrorOr<std::unique_ptr<Engine>> MakeEngine(const DeviceConfig& config, Device::
   if (!seed) return Error{"the kernel gives no random numbers: " + std::string(strerror(errno))};
   parts.endpoint.seed = {(*seed)[0], (*seed)[1]};
   parts.endpoint.context = listener.context;
-  if (others != nullptr) parts.endpoint.memory = &others->memory();
+  if (others != nullptr) {
+    parts.endpoint.memory = &others->memory();
+    options.number = static_cast<uint32_t>(others->All().size());
+  }
   options.link_layer = std::move(parts.link_layer);
   options.published_state = std::move(parts.published_state);
   if (IsImpaired(config)) {

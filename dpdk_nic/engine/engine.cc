@@ -72,7 +72,7 @@ Engine::Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig
       endpoint_(ForPort(config, *port_),
                 published_state_ == nullptr ? nullptr : published_state_->endpoint()),
       port_active_(port_->active()),
-      progress_(std::make_unique<Progress>(*this, options.mode)) {
+      progress_(std::make_unique<Progress>(*this, options)) {
   ForkHandler::Add(*this);
 }
 

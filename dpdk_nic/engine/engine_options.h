@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -23,6 +24,8 @@ struct EngineOptions {
   using ConnectionSink = std::function<void()>;
 
   ProgressMode mode = ProgressMode::kAuto;
+  uint32_t number =
+      0;  // among those of its device: a dedicated thread is on a processor of its own
   EventSink event_sink = {};
   ConnectionSink connection_sink = {};
   NeighborSink neighbor_sink = {};

@@ -26,21 +26,22 @@ constexpr Duration kLinger = Milliseconds(20);
 // (DrivingNotes::application_work): 8 passes, or fewer that had more to do.
 constexpr uint64_t kWorkThatDrives = 32;
 
-// The last one: interrupts and the first threads of most programs tend to be on the first.
-std::optional<int> LastAllowedProcessor() {
+// From the last one on: interrupts and the first threads of most programs tend to be on the first.
+std::optional<int> ProcessorFor(uint32_t engine) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return std::nullopt;
+  uint32_t others = engine % static_cast<uint32_t>(CPU_COUNT(&allowed));
   for (int cpu = CPU_SETSIZE - 1; cpu >= 0; --cpu) {
-    if (CPU_ISSET(cpu, &allowed)) return cpu;
+    if (CPU_ISSET(cpu, &allowed) && others-- == 0) return cpu;
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-Progress::Progress(Engine& engine, ProgressMode mode) : engine_(engine) {
-  const int error = mode == ProgressMode::kDedicated
-                        ? loop_.StartSpinning(kThreadName, LastAllowedProcessor())
+Progress::Progress(Engine& engine, const EngineOptions& options) : engine_(engine) {
+  const int error = options.mode == ProgressMode::kDedicated
+                        ? loop_.StartSpinning(kThreadName, ProcessorFor(options.number))
                         : loop_.Start(kThreadName);
   if (error != 0) throw std::system_error(error, std::generic_category(), "engine thread");
 }

@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "dpdk_nic/engine/driving_watch.h"
+#include "dpdk_nic/engine/engine_options.h"
 #include "dpdk_nic/engine/poll_loop.h"
-#include "dpdk_nic/engine/progress_mode.h"
 
 namespace uroce::nic {
 
@@ -17,7 +17,7 @@ class Engine;
 // arrives waits for the next look of the DrivingWatch.
 class Progress final : private PollLoop::Source {
  public:
-  Progress(Engine& engine, ProgressMode mode);
+  Progress(Engine& engine, const EngineOptions& options);
   // Ends the thread. In a forked child there is none.
   ~Progress() override;
   Progress(const Progress&) = delete;

@@ -1,6 +1,7 @@
 #include "dpdk_nic/engine/engine.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,11 +12,14 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -244,6 +248,41 @@ TEST(EngineTest, ManyThreadsShareOneEngine) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(completed, kThreads * kPosts);
+}
+
+// The processor that the only thread of this name is bound to; -1 if there is another number of
+// such threads or processors.
+int ProcessorOfThread(const std::string& name) {
+  int processor = -1;
+  int found = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string comm;
+    std::getline(std::ifstream(task.path() / "comm"), comm);
+    if (comm != name) continue;
+    ++found;
+    cpu_set_t bound;
+    const pid_t thread = std::stoi(task.path().filename());
+    if (sched_getaffinity(thread, sizeof bound, &bound) != 0 || CPU_COUNT(&bound) != 1) return -1;
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(cpu, &bound)) processor = cpu;
+    }
+  }
+  return found == 1 ? processor : -1;
+}
+
+TEST(EngineTest, DedicatedThreadsOfADeviceTakeProcessorsFromTheLastOneOn) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  std::vector<int> processors;
+  for (int cpu = CPU_SETSIZE - 1; cpu >= 0; --cpu) {
+    if (CPU_ISSET(cpu, &allowed)) processors.push_back(cpu);
+  }
+  for (uint32_t number = 0; number < processors.size() + 1; ++number) {
+    const EngineHost host(Engine::Options{.mode = ProgressMode::kDedicated, .number = number});
+    const int expected = processors[number % processors.size()];
+    for (int i = 0; i < 1'000 && ProcessorOfThread("uroce-engine") != expected; ++i) usleep(1'000);
+    EXPECT_EQ(ProcessorOfThread("uroce-engine"), expected);
+  }
 }
 
 TEST(EngineTest, DedicatedThreadLetsVerbsIn) {
