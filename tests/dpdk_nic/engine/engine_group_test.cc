@@ -117,14 +117,20 @@ TEST_F(EngineGroupTest, UnitedEnginesCompleteInEachOthersQueues) {
     ASSERT_EQ(qp->PostReceive({.wr_id = 7, .sges = {}}), Status::kOk);
   });
 
+  // Nobody else makes a pass.
+  for (const Watched* watched : {&first, &second}) {
+    ScriptedPort& port = *watched->port;
+    ASSERT_TRUE(WaitUntil([&] { return port.sleeps >= 2 && port.is_asleep; }));
+  }
   const transport::Time before = first.engine->Now();
   second.engine->WithEndpoint([&](Endpoint&) {
     attributes.state = QpState::kError;
     ASSERT_EQ(qp->Modify(attributes, M::kState), Status::kOk);
   });
-  const transport::Time after = first.engine->Now();
+  // Before the first engine's next verb has ended, which would tell of it, too.
   first.engine->WithEndpoint(
       [&](Endpoint&) { EXPECT_EQ(first.events, std::vector{transport::EventType::kCompletion}); });
+  const transport::Time after = first.engine->Now();
   transport::Completion completion;
   transport::Time time;
   ASSERT_TRUE(cq->PollOne(completion, time));
