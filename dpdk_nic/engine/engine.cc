@@ -238,7 +238,7 @@ int Engine::TransmitTo(Route route, Time now, int most) {
   transport::Endpoint* const endpoint = &endpoint_;
   return Transmit(
       now, route, most, [&] { return endpoint->HasTransmit(route); },
-      [&](transport::FrameRoom room) { return endpoint->PollTransmit(now, route, room); });
+      [&](const transport::FrameRoom& room) { return endpoint->PollTransmit(now, route, room); });
 }
 
 void Engine::Commit(Time now, Route route, std::span<const uint8_t> frame, IcrcUse icrc) {

@@ -119,11 +119,14 @@ class Requester {
   size_t EmitRaw(Time now, SendWqe& wqe, const FrameRoom& out);
   size_t FailForGoneMemory(SendWqe& wqe);
   Path FillDatagram(const SendWqe& wqe, TransportHeaders& headers) const;
-  std::optional<size_t> FillData(SendWqe& wqe, TransportHeaders& headers,
-                                 std::span<PayloadPiece, kMaxSges> pieces);
+  // In place of a number of pieces. No std::optional: a compiler takes it through memory in parts
+  // of other sizes, and the processor waits for that in every packet.
+  static constexpr size_t kUnreadable = SIZE_MAX;
+  size_t FillData(SendWqe& wqe, TransportHeaders& headers,
+                  std::span<PayloadPiece, kMaxSges> pieces);
   uint32_t FillRead(const SendWqe& wqe, TransportHeaders& headers) const;
-  std::optional<size_t> Gather(SendWqe& wqe, uint64_t offset, size_t length,
-                               std::span<PayloadPiece, kMaxSges> pieces) const;
+  size_t Gather(SendWqe& wqe, uint64_t offset, size_t length,
+                std::span<PayloadPiece, kMaxSges> pieces) const;
   void Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response);
   void Pace(Time now, const SendWqe& wqe, size_t frame_bytes);
   // A response is awaited, from now on or still. The probe's time is not moved to a later one:

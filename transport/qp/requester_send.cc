@@ -300,12 +300,11 @@ size_t Requester::EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out) {
       headers.reth = {wqe.remote_address, wqe.rkey, wqe.details->flush_length};
       break;
     default:
-      const auto gathered = FillData(wqe, headers, pieces);
-      if (!gathered) {
+      piece_count = FillData(wqe, headers, pieces);
+      if (piece_count == kUnreadable) {
         MarkFailed(wqe, CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
         return 0;
       }
-      piece_count = *gathered;
   }
   const auto payload = std::span(pieces).first(piece_count);
   const size_t frame_bytes = qp_.is_datagram()
@@ -320,12 +319,12 @@ size_t Requester::EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out) {
 // A frame that the application has built.
 size_t Requester::EmitRaw(Time now, SendWqe& wqe, const FrameRoom& out) {
   std::array<PayloadPiece, kMaxSges> pieces;
-  const auto gathered = Gather(wqe, 0, wqe.length, pieces);
-  if (!gathered) {
+  const size_t piece_count = Gather(wqe, 0, wqe.length, pieces);
+  if (piece_count == kUnreadable) {
     MarkFailed(wqe, CompletionStatus::kLocalProtectionError, VendorError::kLocalKeyInvalid);
     return 0;
   }
-  const size_t frame_bytes = EmitRawFrame(std::span(pieces).first(*gathered), out);
+  const size_t frame_bytes = EmitRawFrame(std::span(pieces).first(piece_count), out);
   if (frame_bytes == 0) return FailForGoneMemory(wqe);
   Pace(now, wqe, frame_bytes);
   Sent(now, wqe, 1, /*wants_response=*/false);
@@ -361,9 +360,9 @@ Path Requester::FillDatagram(const SendWqe& wqe, TransportHeaders& headers) cons
 }
 
 // A packet of a SEND or WRITE, or an ATOMIC WRITE. Returns the number of pieces its payload lies
-// in; nullopt if the memory it lies in may not be read.
-std::optional<size_t> Requester::FillData(SendWqe& wqe, TransportHeaders& headers,
-                                          std::span<PayloadPiece, kMaxSges> pieces) {
+// in; kUnreadable if the memory it lies in may not be read.
+size_t Requester::FillData(SendWqe& wqe, TransportHeaders& headers,
+                           std::span<PayloadPiece, kMaxSges> pieces) {
   const uint64_t offset = wqe.psn_count == 1 ? 0 : OffsetOf(wqe, next_psn_);
   const size_t length = std::min<uint64_t>(wqe.length - offset, qp_.mtu_bytes());
   const bool first = offset == 0;
@@ -382,21 +381,19 @@ std::optional<size_t> Requester::FillData(SendWqe& wqe, TransportHeaders& header
       is_probing() && next_psn_.DistanceFrom(oldest_unacked_psn_) + 1 == window;
   headers.ack_request = qp_.is_reliable() && (last || (first && wqe.probes) || ends_resend_window ||
                                               next_psn_.value() % kAckRequestInterval == 0);
-  if (headers.opcode.HasReth()) {
-    headers.reth = {wqe.remote_address, wqe.rkey, wqe.length};
-  }
-
+  if (first && !IsSend(wqe.opcode)) headers.reth = {wqe.remote_address, wqe.rkey, wqe.length};
   return Gather(wqe, offset, length, pieces);
 }
 
-std::optional<size_t> Requester::Gather(SendWqe& wqe, uint64_t offset, size_t length,
-                                        std::span<PayloadPiece, kMaxSges> pieces) const {
+size_t Requester::Gather(SendWqe& wqe, uint64_t offset, size_t length,
+                         std::span<PayloadPiece, kMaxSges> pieces) const {
   if (wqe.data == SendWqe::Data::kInline) {
     pieces[0] = {wqe.inline_bytes() + offset, length};
     return 1;
   }
   return wqe.UseData([&](SgeCursor& cursor) {
-    return cursor.Gather(qp_.environment.memory, qp_.init.pd, offset, length, pieces);
+    const auto count = cursor.Gather(qp_.environment.memory, qp_.init.pd, offset, length, pieces);
+    return count ? *count : kUnreadable;
   });
 }
 

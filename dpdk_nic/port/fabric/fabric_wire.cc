@@ -77,14 +77,14 @@ void FabricWire::PassOn(std::span<const uint8_t> frame) {
   if (!SendHeld() || !SendByRing(frame)) ++not_passed_on_;
 }
 
+// Not kept here: the copy of a room that was just returned in memory waits for its stores.
 transport::FrameRoom FabricWire::Acquire() {
   if (!SendHeld()) return {};
-  room_ = port_->AcquireTransmit(Route::kWire);
-  return room_;
+  return port_->AcquireTransmit(Route::kWire);
 }
 
 void FabricWire::Commit(size_t frame_bytes) {
-  const std::span<const uint8_t> frame = room_.first(frame_bytes);
+  const std::span<const uint8_t> frame(port_->acquired_room(), frame_bytes);
   if (!NeedsUroced(frame)) return port_->CommitTransmit(frame_bytes);
   if (!SendByRing(frame)) held_.assign(frame.begin(), frame.end());
 }

@@ -86,7 +86,6 @@ class FabricWire {
   uint32_t block_ = 0;  // of this process's queue pairs
   uint32_t passes_without_frame_ = 0;
   uint64_t not_passed_on_ = 0;
-  std::span<uint8_t> room_;    // that was acquired last
   std::vector<uint8_t> held_;  // a frame that the ring had no room for; mostly empty
 };
 

@@ -107,7 +107,7 @@ DatagramFrames::DatagramFrames(std::span<uint8_t> bytes, const DatagramInfo& inf
                                const transport::MacAddress& mac)
     : rest_(bytes), info_(info), mac_(mac), source_mac_(MacAddressFor(info.source)) {}
 
-DatagramFrames::Frame DatagramFrames::Next(PeerIdentifications* peers, PortDrops* drops) {
+std::span<const uint8_t> DatagramFrames::Next(PeerIdentifications* peers, PortDrops* drops) {
   while (!rest_.empty()) {
     const std::span<uint8_t> payload = rest_.first(std::min(info_.segment_bytes, rest_.size()));
     rest_ = rest_.subspan(payload.size());
@@ -161,18 +161,20 @@ void DatagramFrames::WriteHeaders(size_t payload_bytes) {
   crc_after_headers_ = transport::StartIcrc(transport::IpVersion::kIpv4, headers(), header_bytes());
 }
 
-DatagramFrames::Frame DatagramFrames::MakeFrame(std::span<uint8_t> payload,
-                                                PeerIdentifications* peers, PortDrops* drops) {
+std::span<const uint8_t> DatagramFrames::MakeFrame(std::span<uint8_t> payload,
+                                                   PeerIdentifications* peers, PortDrops* drops) {
   if (payload.size() != payload_bytes_) WriteHeaders(payload.size());
   std::memcpy(payload.data() - kHeadroomBytes, room_.data(), kHeadroomBytes);
   uint8_t* const begin = payload.data() - header_bytes();
   const std::span<const uint8_t> frame(begin, payload.data() + payload.size());
-  if (is_ipv6()) return {frame};
+  icrc_check_ = transport::IcrcCheck::kNeeded;
+  if (is_ipv6()) return frame;
   const auto identification = FindIdentification(payload, peers, drops);
-  if (!identification) return {frame};
+  if (!identification) return frame;
   transport::SetIpv4Identification(*identification, headers() + EthernetHeader::kBytes,
                                    begin + EthernetHeader::kBytes);
-  return {frame, transport::IcrcCheck::kDone};
+  icrc_check_ = transport::IcrcCheck::kDone;
+  return frame;
 }
 
 std::optional<uint16_t> DatagramFrames::FindIdentification(std::span<const uint8_t> payload,

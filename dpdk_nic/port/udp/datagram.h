@@ -45,13 +45,10 @@ class DatagramFrames {
   DatagramFrames(std::span<uint8_t> bytes, const DatagramInfo& info,
                  const transport::MacAddress& mac);
 
-  struct Frame {
-    std::span<const uint8_t> bytes;
-    // kDone: its ICRC is right. Otherwise nothing is known of it yet, or it is wrong.
-    transport::IcrcCheck icrc_check = transport::IcrcCheck::kNeeded;
-  };
   // The next frame; without bytes when there is none left.
-  Frame Next(PeerIdentifications* peers, PortDrops* drops);
+  std::span<const uint8_t> Next(PeerIdentifications* peers, PortDrops* drops);
+  // Of that frame. kDone: its ICRC is right. Otherwise nothing is known of it yet, or it is wrong.
+  transport::IcrcCheck icrc_check() const { return icrc_check_; }
   bool empty() const { return rest_.empty(); }
 
  private:
@@ -59,11 +56,13 @@ class DatagramFrames {
   size_t header_bytes() const;
   uint8_t* headers() { return room_.data() + kHeadroomBytes - header_bytes(); }
   void WriteHeaders(size_t payload_bytes);
-  Frame MakeFrame(std::span<uint8_t> payload, PeerIdentifications* peers, PortDrops* drops);
+  std::span<const uint8_t> MakeFrame(std::span<uint8_t> payload, PeerIdentifications* peers,
+                                     PortDrops* drops);
   std::optional<uint16_t> FindIdentification(std::span<const uint8_t> payload,
                                              PeerIdentifications* peers, PortDrops* drops) const;
 
   std::span<uint8_t> rest_;
+  transport::IcrcCheck icrc_check_ = transport::IcrcCheck::kNeeded;
   DatagramInfo info_;
   transport::MacAddress mac_{};
   transport::MacAddress source_mac_{};

@@ -75,7 +75,7 @@ std::optional<OutgoingFrame> ReadOutgoingFrame(std::span<const uint8_t> frame) {
 std::span<uint8_t> TransmitQueue::Room() {
   if (first_ + count_ == kFrames) return {};
   uint8_t* const kept = bytes_.data() + end_ - kMaxHeaderBytes;
-  if (!has_room_) std::copy_n(kept, kMaxHeaderBytes, kept_.data());
+  if (!has_room_) std::memcpy(kept_.data(), kept, kMaxHeaderBytes);
   has_room_ = true;
   return std::span(bytes_).subspan(end_ - header_bytes_, transport::kMaxFrameBytes);
 }
@@ -83,7 +83,7 @@ std::span<uint8_t> TransmitQueue::Room() {
 void TransmitQueue::CloseRoom() {
   if (!has_room_) return;
   has_room_ = false;
-  std::copy_n(kept_.data(), kMaxHeaderBytes, bytes_.data() + end_ - kMaxHeaderBytes);
+  std::memcpy(bytes_.data() + end_ - kMaxHeaderBytes, kept_.data(), kMaxHeaderBytes);
 }
 
 // Most frames of a message have the headers of the one before.

@@ -52,6 +52,8 @@ class TransmitQueue {
   // Where the next frame is to be built; empty if the queue is full. Until Commit, the frames that
   // are queued are not to be looked at.
   std::span<uint8_t> Room();
+  // Where that is. Valid until Commit.
+  const uint8_t* room() const { return bytes_.data() + end_ - header_bytes_; }
   // Adds the frame that was built there. Returns false and forgets it if it cannot be sent.
   bool Commit(size_t frame_bytes);
   // No frame will be built there. Changes nothing if there is no room that was asked for.

@@ -132,8 +132,8 @@ std::optional<Error> UdpPort::ChooseMtu(uint32_t wished_mtu_bytes) {
 PacketPort::ReceivedFrame UdpPort::Receive() {
   if (is_blocked_) Transmit();
   while (true) {
-    if (const auto frame = frames_.Next(&peers_, &drops_); !frame.bytes.empty()) {
-      return {.bytes = frame.bytes, .icrc_check = frame.icrc_check};
+    if (const auto frame = frames_.Next(&peers_, &drops_); !frame.empty()) {
+      return {.bytes = frame, .icrc_check = frames_.icrc_check()};
     }
     ReceiveBatch::Message message;
     if (batch_.Next(&message)) {

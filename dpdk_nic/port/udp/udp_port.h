@@ -51,6 +51,8 @@ class UdpPort final : public PacketPort {
   ReceivedFrame Receive() override;
   void ReleaseReceived() override {}
   transport::FrameRoom AcquireTransmit(transport::Route route) override;
+  // The room that was acquired last and not committed yet, where there was one.
+  const uint8_t* acquired_room() const { return queue_.room(); }
   void CommitTransmit(size_t frame_bytes) override;
   void Flush() override;
   void FlushSoon() override {}

@@ -58,16 +58,11 @@ class DatagramTest : public testing::Test {
     frames_ = DatagramFrames(std::span(room_).subspan(DatagramFrames::kHeadroomBytes), info,
                              {2, 0, 0, 0, 0, 2});
   }
-  std::span<const uint8_t> Next() {
-    const auto frame = frames_.Next(&peers_, &drops_);
-    icrc_check_ = frame.icrc_check;
-    return frame.bytes;
-  }
+  std::span<const uint8_t> Next() { return frames_.Next(&peers_, &drops_); }
 
   std::vector<uint8_t> bytes_;
   std::vector<uint8_t> room_;
   DatagramFrames frames_;
-  IcrcCheck icrc_check_ = IcrcCheck::kNeeded;  // of the frame that came last
   PeerIdentifications peers_;
   PortDrops drops_;
 };
@@ -79,7 +74,7 @@ TEST_F(DatagramTest, FrameIsAsItWasOnTheWire) {
   const auto frame = Next();
   ASSERT_EQ(frame.size(), sent.size());
   EXPECT_EQ(JudgeFrame(frame), DropReason::kNone);
-  EXPECT_EQ(icrc_check_, IcrcCheck::kDone);
+  EXPECT_EQ(frames_.icrc_check(), IcrcCheck::kDone);
   EXPECT_EQ(std::vector(frame.begin() + 12, frame.end()),
             std::vector(sent.begin() + 12, sent.end()))
       << "all but the Ethernet addresses, which follow from the IP addresses";
@@ -111,7 +106,7 @@ TEST_F(DatagramTest, Ipv6FrameIsMadeOfIpv6) {
   Start(bytes_.size(), peer, own);
   transport::Packet packet;
   ASSERT_EQ(ParseFrame(Next(), packet), DropReason::kNone);
-  EXPECT_EQ(icrc_check_, IcrcCheck::kNeeded) << "of IPv6, the port need not look at it";
+  EXPECT_EQ(frames_.icrc_check(), IcrcCheck::kNeeded) << "of IPv6, the port need not look at it";
   EXPECT_EQ(packet.source_gid, peer);
   EXPECT_EQ(packet.traffic_class, 0x0a);
 }
@@ -128,7 +123,7 @@ TEST_F(DatagramTest, OneWrongBitIsLeftToTheTransport) {
     Start(bytes_.size());
     const auto frame = Next();
     const bool is_right = JudgeFrame(frame) == DropReason::kNone;
-    EXPECT_EQ(icrc_check_ == IcrcCheck::kDone, is_right) << "of bit " << bit;
+    EXPECT_EQ(frames_.icrc_check() == IcrcCheck::kDone, is_right) << "of bit " << bit;
     explained += is_right ? 1 : 0;
   }
   EXPECT_LE(explained, 1);
