@@ -56,7 +56,10 @@ EndpointState* NewState() {
 }
 
 // Whether a frame that was built goes to a group: the Ethernet address says so in its first bit.
-bool IsMulticast(std::span<const uint8_t> frame) { return (frame[0] & 1) != 0; }
+// The mark of a bare frame has that bit, too.
+bool IsMulticast(std::span<const uint8_t> frame) {
+  return (frame[0] & 1) != 0 && !IsBareFrame(frame);
+}
 
 }  // namespace
 
@@ -166,11 +169,13 @@ DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route fro
   ++counters_.received_packets;
   counters_.received_bytes += frame.size();
   if (icrc_check == IcrcCheck::kWaivedWithHeaders && IsBareFrame(frame)) {
-    const DropReason result = OnBareFrame(now, frame, from);
-    if (result != DropReason::kNone) [[unlikely]]
-      ++counters_.drops(result);
-    return result;
+    return OnBareFrame(now, frame, from);
   }
+  return OnWholeFrame(now, frame, from, icrc_check);
+}
+
+DropReason Endpoint::OnWholeFrame(Time now, std::span<const uint8_t> frame, Route from,
+                                  IcrcCheck icrc_check) {
   ConnectionPacket peers;
   QueuePair* const qp = config_.uses_short_way ? Find(PeekDestinationQpn(frame)) : nullptr;
   const bool is_peers = qp != nullptr && qp->MatchPeersFrame(frame, from, icrc_check, peers);
@@ -192,16 +197,25 @@ DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route fro
 }
 
 // From the process that shares the memory it lies in, which is all there is to know of its source.
-DropReason Endpoint::OnBareFrame(Time now, std::span<const uint8_t> frame, Route from) {
+inline DropReason Endpoint::OnBareFrame(Time now, std::span<const uint8_t> frame, Route from) {
   ConnectionPacket peers;
   QueuePair* const qp = Find(ReadBareFrame(frame, peers));
+  const bool is_done = qp != nullptr && qp->TakesBareFrames(from) && qp->OnPlainPacket(now, peers);
+  if (is_done) [[likely]]
+    return DropReason::kNone;
+  const DropReason result = OnOtherBareFrame(now, qp, peers, from);
+  if (result != DropReason::kNone) ++counters_.drops(result);
+  return result;
+}
+
+// One that goes no short way.
+DropReason Endpoint::OnOtherBareFrame(Time now, QueuePair* qp, const ConnectionPacket& peers,
+                                      Route from) {
   if (qp == nullptr) return DropReason::kUnknownQp;
   if (!qp->TakesBareFrames(from)) [[unlikely]] {
     const DropReason reason = qp->OnBareFrame(from);
     if (reason != DropReason::kNone) return reason;
   }
-  if (config_.uses_short_way && qp->OnPlainPacket(now, peers)) [[likely]]
-    return DropReason::kNone;
   Packet packet;
   packet.from = from;
   const DropReason reason = qp->ReadPeersPacket(peers, packet);

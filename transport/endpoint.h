@@ -167,7 +167,10 @@ class Endpoint {
 
  private:
   DropReason Deliver(Time now, const Packet& packet);
+  DropReason OnWholeFrame(Time now, std::span<const uint8_t> frame, Route from,
+                          IcrcCheck icrc_check);
   DropReason OnBareFrame(Time now, std::span<const uint8_t> frame, Route from);
+  DropReason OnOtherBareFrame(Time now, QueuePair* qp, const ConnectionPacket& peers, Route from);
   DropReason DeliverToGeneralServices(Time now, const Packet& packet);
   DropReason DeliverMulticast(Time now, const Packet& packet);
   void CountTransmitted(size_t frame_bytes);

@@ -45,6 +45,12 @@ struct QpContext {
   // Whether packets may go the short ways, out and in: all about the connection is as it nearly
   // always is.
   bool uses_short_way = false;
+  // The same of requests of ours, which are those of RC in RTS, and of packets that arrive: those
+  // of RC in RTS, or in RTR after the first one, which raises an event. Many receivers stay there.
+  bool sends_plain = false;
+  bool takes_plain = false;
+  // In RTR a packet has come.
+  bool communication_established = false;
   // Whether bare frames of the peer are taken unseen: it is in the default partition, as we are,
   // and has followed us to the path.
   bool takes_bare_frames = false;

@@ -113,18 +113,16 @@ DropReason QueuePair::OnBareFrame(Route from) {
   return check == PathCheck::kForeign ? DropReason::kForeignSource : DropReason::kNone;
 }
 
-// Many receivers stay in RTR, where the first packet raises an event.
 bool QueuePair::OnPlainPacket(Time now, const ConnectionPacket& packet) {
-  const bool is_ready = state() == QpState::kReadyToSend ||
-                        (state() == QpState::kReadyToReceive && communication_established_);
-  if (!is_ready || !context_.is_rc()) return false;
+  if (!context_.takes_plain) return false;
   bool is_done = false;
   switch (packet.opcode()) {
     case kRcAcknowledge: {
       PlainPacket plain;
       is_done = ReadPlainPacket<kRcAcknowledge>(packet, plain) &&
                 requester_.OnPlainAcknowledge(now, plain.psn, plain.aeth);
-      break;
+      if (is_done) UpdateAfterPlainAcknowledge();
+      return is_done;
     }
     case kRcWriteOnly: {
       PlainPacket plain;
@@ -139,7 +137,7 @@ bool QueuePair::OnPlainPacket(Time now, const ConnectionPacket& packet) {
     default:
       break;
   }
-  if (is_done) UpdateAfterEvent();
+  if (is_done) UpdateAfterPlainRequest();
   return is_done;
 }
 
@@ -156,8 +154,9 @@ DropReason QueuePair::OnConnectedPacket(Time now, const Packet& packet) {
   const DropReason result =
       context_.is_reliable() ? responder_.OnRequest(packet) : responder_.OnUnreliable(packet);
   if (state() == QpState::kReadyToReceive && result == DropReason::kNone &&
-      !communication_established_) {  // IBA 11.6.3.1 COMM_EST
-    communication_established_ = true;
+      !context_.communication_established) {  // IBA 11.6.3.1 COMM_EST
+    context_.communication_established = true;
+    UpdateShortWay(context_);
     context_.environment.events.Raise(*this, EventType::kCommunicationEstablished);
   }
   return result;
@@ -225,6 +224,20 @@ void QueuePair::UpdateAfterEvent() {
   MarkReady();
 }
 
+// The same after an ACK that went the short way: the responder is as it was.
+void QueuePair::UpdateAfterPlainAcknowledge() {
+  FollowFailure();
+  context_.environment.deadlines.Set(*this, requester_.deadline());
+  if (requester_.has_unsent()) MarkReady();
+}
+
+// And after a request that did: the requester and its route are as they were.
+void QueuePair::UpdateAfterPlainRequest() {
+  if (context_.completion_lost) [[unlikely]]
+    return UpdateAfterEvent();
+  if (!is_queued() && responder_.HasReply()) context_.environment.transmits.Add(route_, *this);
+}
+
 // IBA 11.6.3.1 SQ_DRAINED: once, if it was asked for.
 void QueuePair::TellIfDrained() {
   if (!context_.attributes.enable_sqd_notify) return;
@@ -254,13 +267,13 @@ void QueuePair::FollowFailureNow() {
 }
 
 void QueuePair::EnterSendQueueError() {
-  context_.attributes.state = QpState::kSendQueueError;
+  SetState(QpState::kSendQueueError);
   requester_.Flush(VendorError::kFlushedByError);
 }
 
 // IBA 10.3.1.7.
 void QueuePair::EnterError(VendorError why) {
-  context_.attributes.state = QpState::kError;
+  SetState(QpState::kError);
   requester_.Flush(why);
   responder_.Flush(why);
   // No request of the shared queue is ours any more (IBA 11.6.3.1 LAST_WQE_REACHED).

@@ -134,6 +134,7 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   bool MayBecome(MigrationState next, bool has_alternate) const;
   void Apply(MigrationState next);
   void Enter(QpState next);
+  void SetState(QpState next);
   QpAttributes InitialAttributes() const;
 
   void LeaveTransmit() { context_.environment.transmits.Remove(route_, *this); }
@@ -154,6 +155,8 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   }
   void TellIfDrained();
   void UpdateAfterEvent();
+  void UpdateAfterPlainAcknowledge();
+  void UpdateAfterPlainRequest();
   void MarkReady();
 
   QueuePairRecord& record_;
@@ -162,7 +165,6 @@ class QueuePair : public EventSource, public DeadlineClient, public TransmitClie
   Responder responder_;
   Route route_ = Route::kWire;   // whose transmit queue we use
   bool responders_turn_ = true;  // to build the next frame, if both have one
-  bool communication_established_ = false;
 };
 
 }  // namespace uroce::transport

@@ -91,7 +91,7 @@ class Requester {
   // The timer of IBA o9-85, the ACK timeout or the wait after an RNR NAK, or the probe's, or the
   // pacer's.
   void OnDeadline(Time now);
-  Time deadline() const { return std::min({deadline_, probe_at_, paced_until_}); }
+  Time deadline() const { return std::min(std::min(deadline_, probe_at_), paced_until_); }
 
   // Where the next packet goes, if there is one: datagrams each go their own way.
   Route NextRoute() const { return qp_.is_datagram() ? NextDatagramRoute() : qp_.path.route(); }
@@ -142,12 +142,14 @@ class Requester {
   DropReason OnReadResponse(Time now, const Packet& packet);
   DropReason OnAtomicResponse(Time now, const Packet& packet);
   bool PlaceResponse(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes);
+  Psn RetirePlain(Psn limit);
   bool AcknowledgeUpTo(Time now, Psn limit);
   bool IsAwaited(Psn psn) const;
   bool UpdateCredits(const Aeth& aeth);
   void Progress(Time now, Psn oldest_unacked);
   DropReason OnWrongResponse();
   void RetireFront();
+  void CompleteDone(const SendWqe& wqe);
   void PopDone();
   void RetireLocal();
   void Complete(const SendWqe& wqe, CompletionStatus status, VendorError reason);

@@ -38,6 +38,7 @@ struct alignas(8) SendWqeState : SendOperation {
   bool holds_read_credit : 1 = false;
   // It can not be carried out. It completes so when those before it have completed.
   bool failed : 1 = false;
+  uint8_t unused : 5 = 0;  // so that nothing of what was there before is kept
 };
 static_assert(sizeof(SendWqeState) == 8);
 
@@ -111,6 +112,8 @@ class SendQueue {
   SendWqe& operator[](uint32_t number) { return ring_[number & mask_]; }
   const SendWqe& operator[](uint32_t number) const { return ring_[number & mask_]; }
   void PopFront() { ++front_; }
+  // All before this number, which is not beyond back().
+  void PopUpTo(uint32_t number) { front_ = number; }
   void Clear() { front_ = back_; }
 
  private:
