@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <new>
 #include <numeric>
 #include <utility>
@@ -48,13 +49,6 @@ bool IsWithinLimits(const QpInitAttributes& init) {
          wanted.max_inline_bytes <= kMaxInlineBytes && has_send_cq && has_receive_cq;
 }
 
-// Large, and mostly never touched: fresh pages of the system are zero, and cost nothing until then.
-EndpointState* NewState() {
-  void* memory = std::calloc(1, sizeof(EndpointState));
-  if (memory == nullptr) throw std::bad_alloc();
-  return static_cast<EndpointState*>(memory);
-}
-
 // Whether a frame that was built goes to a group: the Ethernet address says so in its first bit.
 // The mark of a bare frame has that bit, too.
 bool IsMulticast(std::span<const uint8_t> frame) {
@@ -63,11 +57,22 @@ bool IsMulticast(std::span<const uint8_t> frame) {
 
 }  // namespace
 
-void Endpoint::Free::operator()(EndpointState* state) const { std::free(state); }
+void Endpoint::Free::operator()(EndpointState* /*state*/) const { std::free(memory); }
+
+// Large, and mostly never touched: fresh pages of the system are zero, and cost nothing until then.
+// calloc aligns to less than a cache line.
+std::unique_ptr<EndpointState, Endpoint::Free> Endpoint::NewState() {
+  size_t bytes = sizeof(EndpointState) + alignof(EndpointState);
+  void* const memory = std::calloc(1, bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  void* aligned = memory;
+  std::align(alignof(EndpointState), sizeof(EndpointState), aligned, bytes);
+  return {static_cast<EndpointState*>(aligned), Free{memory}};
+}
 
 Endpoint::Endpoint(const EndpointConfig& config, EndpointState* state)
     : config_(config),
-      own_state_(state == nullptr ? NewState() : nullptr),
+      own_state_(state == nullptr ? NewState() : decltype(own_state_)()),
       state_(state == nullptr ? own_state_.get() : state),
       counters_(state_->counters),
       memory_(config.seed),

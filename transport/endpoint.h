@@ -178,8 +178,10 @@ class Endpoint {
   size_t ChooseFreeQpn();
 
   struct Free {
+    void* memory;  // that the state lies in
     void operator()(EndpointState* state) const;
   };
+  static std::unique_ptr<EndpointState, Free> NewState();
 
   EndpointConfig config_;
   std::unique_ptr<EndpointState, Free> own_state_;

@@ -49,6 +49,7 @@ void UpdateShortWay(QpContext& qp) {
   const bool is_ready = state == QpState::kReadyToSend ||
                         (state == QpState::kReadyToReceive && qp.communication_established);
   qp.sends_plain = qp.uses_short_way && qp.is_rc() && state == QpState::kReadyToSend;
+  qp.answers_plain = qp.uses_short_way && qp.is_rc();
   qp.takes_plain = qp.environment.config.uses_short_way && qp.is_rc() && is_ready;
   qp.takes_bare_frames =
       qp.path.is_connection() && !qp.awaits_peer_on_path && PkeysMatch(qp.pkey(), kDefaultPkey);

@@ -8,22 +8,22 @@ namespace uroce::transport {
 QueuePair::QueuePair(Qpn qpn, const QpInitAttributes& init, Queues queues,
                      QpEnvironment& environment, QueuePairRecord& record)
     : EventSource(init.context),
-      record_(record),
       context_{.environment = environment,
-               .queue_pair = *this,
+               .attributes = record.attributes,
                .qpn = qpn,
                .init = init,
-               .attributes = record.attributes,
+               .queue_pair = *this,
                .path = {},
                .alternate_path = {},
                .source_gid = {},
                .alternate_source_gid = {}},
       requester_(context_, std::move(queues.sends)),
-      responder_(context_, std::move(queues.receives)) {
+      responder_(context_, std::move(queues.receives)),
+      record_(record) {
   record_ = {.qpn = qpn,
              .type = init.type,
-             .capabilities = init.capabilities,
-             .attributes = InitialAttributes()};
+             .attributes = InitialAttributes(),
+             .capabilities = init.capabilities};
 }
 
 QueuePair::~QueuePair() {
@@ -55,9 +55,8 @@ Status QueuePair::QueueSend(const SendWorkRequest& request) {
 
 // XRC has requests that are as plain and name a shared receive queue.
 Status QueuePair::QueueSend(const PlainSendRequest& request) {
-  if (!AcceptsSendPosts(state()) || !context_.is_rc()) [[unlikely]]
-    return Status::kInvalidArgument;
-  return requester_.PostPlain(request);
+  const bool is_accepted = context_.sends_plain || (AcceptsSendPosts(state()) && context_.is_rc());
+  return is_accepted ? requester_.PostPlain(request) : Status::kInvalidArgument;
 }
 
 Status QueuePair::PostSends(std::span<const SendWorkRequest> requests) {
@@ -189,19 +188,23 @@ void QueuePair::OnDeadline(Time now) {
 
 size_t QueuePair::BuildFrame(Time now, const FrameRoom& out) {
   size_t frame_bytes = 0;
+  bool is_requesters = false;
   for (int attempt = 0; attempt < 2 && frame_bytes == 0; ++attempt) {
     if (responders_turn_) {
       if (responder_.HasReply() && MayReply()) frame_bytes = responder_.BuildFrame(out);
-    } else {
+    } else if (requester_.has_unsent()) {
+      is_requesters = true;
       frame_bytes = requester_.BuildFrame(now, out);
     }
     responders_turn_ = !responders_turn_;
   }
   // Building may fail a request, and sending starts the timer. We keep our turn to transmit until
   // there is nothing to send, or the next datagram goes elsewhere.
-  FollowFailure();
-  TellDrained();
-  context_.environment.deadlines.Set(*this, requester_.deadline());
+  if (is_requesters || responder_.failed()) {
+    FollowFailure();
+    TellDrained();
+    context_.environment.deadlines.Set(*this, requester_.deadline());
+  }
   if (context_.is_datagram()) MarkReady();
   if (!requester_.has_unsent() && !responder_.HasReply()) LeaveTransmit();
   return frame_bytes;

@@ -60,8 +60,8 @@ uint32_t PacketsFor(uint64_t bytes, uint32_t mtu_bytes) {
 
 Requester::Requester(QpContext& qp, SendQueue queue)
     : qp_(qp),
-      queue_(std::move(queue)),
       next_psn_(qp.attributes.sq_psn),
+      queue_(std::move(queue)),
       ssn_limit_(FirstSsnLimit()) {}
 
 // A peer of XRC has shared queues only and never counts.
