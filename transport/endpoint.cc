@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <new>
 #include <numeric>
 #include <utility>
@@ -48,23 +49,30 @@ bool IsWithinLimits(const QpInitAttributes& init) {
          wanted.max_inline_bytes <= kMaxInlineBytes && has_send_cq && has_receive_cq;
 }
 
-// Large, and mostly never touched: fresh pages of the system are zero, and cost nothing until then.
-EndpointState* NewState() {
-  void* memory = std::calloc(1, sizeof(EndpointState));
-  if (memory == nullptr) throw std::bad_alloc();
-  return static_cast<EndpointState*>(memory);
-}
-
 // Whether a frame that was built goes to a group: the Ethernet address says so in its first bit.
-bool IsMulticast(std::span<const uint8_t> frame) { return (frame[0] & 1) != 0; }
+// The mark of a bare frame has that bit, too.
+bool IsMulticast(std::span<const uint8_t> frame) {
+  return (frame[0] & 1) != 0 && !IsBareFrame(frame);
+}
 
 }  // namespace
 
-void Endpoint::Free::operator()(EndpointState* state) const { std::free(state); }
+void Endpoint::Free::operator()(EndpointState* /*state*/) const { std::free(memory); }
+
+// Large, and mostly never touched: fresh pages of the system are zero, and cost nothing until then.
+// calloc aligns to less than a cache line.
+std::unique_ptr<EndpointState, Endpoint::Free> Endpoint::NewState() {
+  size_t bytes = sizeof(EndpointState) + alignof(EndpointState);
+  void* const memory = std::calloc(1, bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  void* aligned = memory;
+  std::align(alignof(EndpointState), sizeof(EndpointState), aligned, bytes);
+  return {static_cast<EndpointState*>(aligned), Free{memory}};
+}
 
 Endpoint::Endpoint(const EndpointConfig& config, EndpointState* state)
     : config_(config),
-      own_state_(state == nullptr ? NewState() : nullptr),
+      own_state_(state == nullptr ? NewState() : decltype(own_state_)()),
       state_(state == nullptr ? own_state_.get() : state),
       counters_(state_->counters),
       own_memory_(config.memory == nullptr ? std::make_unique<MemoryTable>(config.seed) : nullptr),
@@ -167,11 +175,13 @@ DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route fro
   ++counters_.received_packets;
   counters_.received_bytes += frame.size();
   if (icrc_check == IcrcCheck::kWaivedWithHeaders && IsBareFrame(frame)) {
-    const DropReason result = OnBareFrame(now, frame, from);
-    if (result != DropReason::kNone) [[unlikely]]
-      ++counters_.drops(result);
-    return result;
+    return OnBareFrame(now, frame, from);
   }
+  return OnWholeFrame(now, frame, from, icrc_check);
+}
+
+DropReason Endpoint::OnWholeFrame(Time now, std::span<const uint8_t> frame, Route from,
+                                  IcrcCheck icrc_check) {
   ConnectionPacket peers;
   QueuePair* const qp = config_.uses_short_way ? Find(PeekDestinationQpn(frame)) : nullptr;
   const bool is_peers = qp != nullptr && qp->MatchPeersFrame(frame, from, icrc_check, peers);
@@ -193,16 +203,25 @@ DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route fro
 }
 
 // From the process that shares the memory it lies in, which is all there is to know of its source.
-DropReason Endpoint::OnBareFrame(Time now, std::span<const uint8_t> frame, Route from) {
+inline DropReason Endpoint::OnBareFrame(Time now, std::span<const uint8_t> frame, Route from) {
   ConnectionPacket peers;
   QueuePair* const qp = Find(ReadBareFrame(frame, peers));
+  const bool is_done = qp != nullptr && qp->TakesBareFrames(from) && qp->OnPlainPacket(now, peers);
+  if (is_done) [[likely]]
+    return DropReason::kNone;
+  const DropReason result = OnOtherBareFrame(now, qp, peers, from);
+  if (result != DropReason::kNone) ++counters_.drops(result);
+  return result;
+}
+
+// One that goes no short way.
+DropReason Endpoint::OnOtherBareFrame(Time now, QueuePair* qp, const ConnectionPacket& peers,
+                                      Route from) {
   if (qp == nullptr) return DropReason::kUnknownQp;
   if (!qp->TakesBareFrames(from)) [[unlikely]] {
     const DropReason reason = qp->OnBareFrame(from);
     if (reason != DropReason::kNone) return reason;
   }
-  if (config_.uses_short_way && qp->OnPlainPacket(now, peers)) [[likely]]
-    return DropReason::kNone;
   Packet packet;
   packet.from = from;
   const DropReason reason = qp->ReadPeersPacket(peers, packet);

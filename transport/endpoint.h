@@ -172,7 +172,10 @@ class Endpoint {
 
  private:
   DropReason Deliver(Time now, const Packet& packet);
+  DropReason OnWholeFrame(Time now, std::span<const uint8_t> frame, Route from,
+                          IcrcCheck icrc_check);
   DropReason OnBareFrame(Time now, std::span<const uint8_t> frame, Route from);
+  DropReason OnOtherBareFrame(Time now, QueuePair* qp, const ConnectionPacket& peers, Route from);
   DropReason DeliverToGeneralServices(Time now, const Packet& packet);
   DropReason DeliverMulticast(Time now, const Packet& packet);
   void CountTransmitted(size_t frame_bytes);
@@ -180,8 +183,10 @@ class Endpoint {
   size_t ChooseFreeQpn();
 
   struct Free {
+    void* memory;  // that the state lies in
     void operator()(EndpointState* state) const;
   };
+  static std::unique_ptr<EndpointState, Free> NewState();
 
   EndpointConfig config_;
   std::unique_ptr<EndpointState, Free> own_state_;

@@ -11,12 +11,12 @@
 namespace uroce::transport {
 
 // A queue pair as it is at this moment: the protocol itself runs on these fields.
-struct QueuePairRecord {
+struct alignas(64) QueuePairRecord {
   Qpn qpn;  // 0: there is none
   QpType type = QpType::kReliableConnection;
-  QpCapabilities capabilities;  // granted
   // current_state, capabilities and sq_draining have no meaning here.
   QpAttributes attributes;
+  QpCapabilities capabilities;  // granted
 };
 
 // Everything about an endpoint that an observer may want to see, in one piece of memory: it may be

@@ -103,6 +103,26 @@ gone:
   return false;
 }
 
+bool Copy64To128Avx(void* to, const void* from, size_t bytes) {
+  asm volatile goto(UROCE_GUARDED("vmovups (%1), %%ymm0\n\t"
+                                  "vmovups 32(%1), %%ymm1\n\t"
+                                  "vmovups -64(%1,%2), %%ymm2\n\t"
+                                  "vmovups -32(%1,%2), %%ymm3\n\t"
+                                  "vmovups %%ymm0, (%0)\n\t"
+                                  "vmovups %%ymm1, 32(%0)\n\t"
+                                  "vmovups %%ymm2, -64(%0,%2)\n\t"
+                                  "vmovups %%ymm3, -32(%0,%2)\n\t"
+                                  "vzeroupper")
+                    :
+                    : "r"(to), "r"(from), "r"(bytes)
+                    : "xmm0", "xmm1", "xmm2", "xmm3", "memory"
+                    : gone);
+  return true;
+gone:
+  asm volatile("vzeroupper");
+  return false;
+}
+
 // 128 bytes and more: 32 bytes, blocks whose stores are aligned, then the last block.
 bool CopyBlocksAvx(void* to, const void* from, size_t bytes) {
   size_t at = 32 - reinterpret_cast<uintptr_t>(to) % 32;
@@ -157,8 +177,10 @@ uintptr_t GuardedResumeAddress(uintptr_t pc) {
 }
 
 bool GuardedCopy(void* to, const void* from, size_t bytes) {
-  if (bytes >= 128 && has_avx) return CopyBlocksAvx(to, from, bytes);
-  if (bytes >= 64) return CopyBlocksSse(to, from, bytes);
+  if (bytes >= 64) {
+    if (!has_avx) return CopyBlocksSse(to, from, bytes);
+    return bytes >= 128 ? CopyBlocksAvx(to, from, bytes) : Copy64To128Avx(to, from, bytes);
+  }
   if (bytes >= 32) return Copy32To64(to, from, bytes);
   if (bytes >= 16) return Copy16To32(to, from, bytes);
   if (bytes >= 8) return Copy8To16(to, from, bytes);

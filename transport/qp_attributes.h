@@ -87,7 +87,8 @@ struct RateLimit {
   bool operator==(const RateLimit&) const = default;
 };
 
-// struct ibv_qp_attr. What is modified goes in with it, what is queried comes out with it.
+// struct ibv_qp_attr. What is modified goes in with it, what is queried comes out with it. What
+// packets ask for comes first.
 struct QpAttributes {
   QpState state = QpState::kReset;
   QpState current_state = QpState::kReset;
@@ -98,9 +99,6 @@ struct QpAttributes {
   Psn sq_psn;  // next PSN to be sent
   Qpn destination_qpn;
   AccessFlags access;
-  QpCapabilities capabilities;
-  AddressVector address;
-  AddressVector alternate_address;
   uint16_t pkey_index = 0;
   uint16_t alternate_pkey_index = 0;
   bool enable_sqd_notify = false;
@@ -115,6 +113,9 @@ struct QpAttributes {
   uint8_t alternate_port_num = 0;
   uint8_t alternate_timeout = 0;
   RateLimit rate_limit;
+  QpCapabilities capabilities;
+  AddressVector address;
+  AddressVector alternate_address;
 };
 
 // struct ibv_qp_init_attr_ex. The queues stay owned by the caller and must outlive the QP. An XRC

@@ -33,9 +33,8 @@ size_t BuildAll(Endpoint& from, Time now, IcrcUse icrc, Frames& frames) {
 }
 
 void ReceiveAll(Endpoint& to, Time now, IcrcUse icrc, std::span<const Frames::value_type> frames) {
-  const auto check = icrc == IcrcUse::kCarried ? IcrcCheck::kNeeded : IcrcCheck::kWaived;
   for (const auto& frame : frames) {
-    Require(to.OnFrame(now, frame, Route::kWire, check) == DropReason::kNone);
+    Require(to.OnFrame(now, frame, Route::kWire, CheckOf(icrc)) == DropReason::kNone);
   }
 }
 
@@ -76,12 +75,15 @@ void MeasureBatch(ConnectedPair& pair, IcrcUse icrc, const std::string& operatio
   pair.server.cq->Poll(completions);
 }
 
-// A batch of WRITEs that are sent as they are posted, on a link.
-void MeasureAtOnce(ConnectedPair& pair) {
+// A batch of WRITEs that are sent as they are posted and arrive as one burst, between two processes
+// that share memory.
+void MeasureBareFrames(ConnectedPair& pair) {
+  constexpr IcrcUse kIcrc = IcrcUse::kWaivedWithHeaders;
   Endpoint& client = pair.client.endpoint;
+  Endpoint& server = pair.server.endpoint;
   QueuePair& qp = *pair.client.qp;
   Frames requests(kBatch, std::vector<uint8_t>(kMaxFrameBytes));
-  InstructionCounter::Begin("link-write-64/post-at-once", kBatch);
+  InstructionCounter::Begin("bare-write-64/post-at-once", kBatch);
   for (int i = 0; i < kBatch; ++i) {
     const SendWorkRequest request = pair.Request(SendOpcode::kRdmaWrite, 64);
     const PlainSendRequest plain = {.opcode = request.opcode,
@@ -92,15 +94,23 @@ void MeasureAtOnce(ConnectedPair& pair) {
                                     .rkey = request.rkey};
     Require(qp.QueueSend(plain) == Status::kOk);
     Require(client.MaySendAtOnce(qp));
-    requests[i].resize(client.BuildAtOnce(pair.now, qp, FrameRoom(requests[i], IcrcUse::kWaived)));
+    requests[i].resize(client.BuildAtOnce(pair.now, qp, FrameRoom(requests[i], kIcrc)));
   }
   InstructionCounter::End();
 
+  InstructionCounter::Begin("bare-write-64/receive", kBatch);
+  ReceiveAll(server, pair.now, kIcrc, requests);
+  InstructionCounter::End();
+
   Frames responses(kBatch + 1, std::vector<uint8_t>(kMaxFrameBytes));
-  ReceiveAll(pair.server.endpoint, pair.now, IcrcUse::kWaived, requests);
-  const size_t response_count =
-      BuildAll(pair.server.endpoint, pair.now, IcrcUse::kWaived, responses);
-  ReceiveAll(client, pair.now, IcrcUse::kWaived, std::span(responses).first(response_count));
+  InstructionCounter::Begin("bare-write-64/build-ack", 1);
+  const size_t response_count = BuildAll(server, pair.now, kIcrc, responses);
+  InstructionCounter::End();
+  Require(response_count == 1);
+
+  InstructionCounter::Begin("bare-write-64/receive-ack", kBatch);
+  ReceiveAll(client, pair.now, kIcrc, std::span(responses).first(response_count));
+  InstructionCounter::End();
   Completion completion;
   Require(pair.client.cq->Poll({&completion, 1}) == 1);
   Require(completion.status == CompletionStatus::kSuccess);
@@ -140,7 +150,7 @@ void Measure() {
       MeasureBatch(pair, icrc, "send-2", SendOpcode::kSend, 2);
       MeasureBatch(pair, icrc, "write-4096", SendOpcode::kRdmaWrite, 4'096);
     }
-    MeasureAtOnce(pair);
+    MeasureBareFrames(pair);
     MeasureRingLink(*offer->link, *other_end, 62);
   }
 }

@@ -93,6 +93,49 @@ TEST_F(SendAtOnceTest, RequestsThatAreNotPlainTakeTheirTurn) {
   EXPECT_EQ(pair_.client.Poll().size(), 3u);
 }
 
+TEST_F(SendAtOnceTest, NoRequestIsSentAtOnceOutsideReadyToSend) {
+  QpAttributes attributes;
+  attributes.state = QpState::kSendQueueDrain;
+  ASSERT_EQ(qp().Modify(attributes, QpAttributeMask::kState), Status::kOk);
+  Queue(SendOpcode::kRdmaWrite, 8);
+  EXPECT_FALSE(MaySendAtOnce());
+  attributes.state = QpState::kReadyToSend;
+  ASSERT_EQ(qp().Modify(attributes, QpAttributeMask::kState), Status::kOk);
+  pair_.Exchange();
+  EXPECT_EQ(pair_.client.Poll().size(), 1u);
+  Queue(SendOpcode::kRdmaWrite, 8);
+  EXPECT_TRUE(MaySendAtOnce());
+}
+
+// One ACK for messages of one packet and of several, SENDs among them, some unsignaled.
+TEST_F(SendAtOnceTest, OneAckCompletesAllRequestsInTheirOrder) {
+  constexpr uint32_t kLong = Bytes(Mtu::k1024) + 1;
+  const uint32_t lengths[] = {8, kLong, 8, 8, kLong, 8};
+  pair_.PostReceive(64);
+  ASSERT_EQ(qp().PostSend(pair_.Request(SendOpcode::kRdmaWrite, 8)), Status::kOk);
+  pair_.Exchange();  // the ACK tells of the receive request
+  ASSERT_EQ(pair_.client.Poll().size(), 1u);
+  std::vector<std::vector<uint8_t>> frames;
+  for (uint64_t i = 0; i < std::size(lengths); ++i) {
+    SendWorkRequest request =
+        pair_.Request(i == 2 ? SendOpcode::kSend : SendOpcode::kRdmaWrite, lengths[i]);
+    request.wr_id = i;
+    request.signaled = i != 3;
+    ASSERT_EQ(qp().PostSend(request), Status::kOk);
+    while (const size_t bytes = endpoint().PollTransmit(pair_.now, Route::kWire, pair_.frame)) {
+      frames.emplace_back(pair_.frame.begin(), pair_.frame.begin() + bytes);
+    }
+  }
+  EXPECT_EQ(frames.size(), 8u);
+  for (const auto& frame : frames) {
+    EXPECT_EQ(pair_.server.endpoint.OnFrame(pair_.now, frame), DropReason::kNone);
+  }
+  pair_.Exchange();
+  std::vector<uint64_t> completed;
+  for (const Completion& completion : pair_.client.Poll()) completed.push_back(completion.wr_id);
+  EXPECT_EQ(completed, (std::vector<uint64_t>{0, 1, 2, 4, 5}));
+}
+
 TEST_F(SendAtOnceTest, NoRequestOvertakesAnotherQueuePair) {
   using M = QpAttributeMask;
   QueuePair* other = nullptr;

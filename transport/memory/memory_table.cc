@@ -18,19 +18,6 @@ constexpr uint32_t kWindowAccess = AccessFlags::kRemoteWrite | AccessFlags::kRem
                                    AccessFlags::kZeroBased;
 constexpr uint32_t kRemoteModifies = AccessFlags::kRemoteWrite | AccessFlags::kRemoteAtomic;
 
-// Written so that neither sum can overflow: `address` and `length` may be any 64-bit numbers.
-bool Covers(const MemoryRegion& region, uint64_t address, uint64_t length) {
-  return address >= region.iova && length <= region.length &&
-         address - region.iova <= region.length - length;
-}
-
-uint8_t* Resolve(const MemoryRegion& region, PdId pd, uint64_t address, uint64_t length,
-                 uint32_t wanted) {
-  if (region.pd != pd || !region.access.Allows(wanted)) return nullptr;
-  if (!Covers(region, address, length)) return nullptr;
-  return region.host_address + (address - region.iova);
-}
-
 }  // namespace
 
 MemoryTable::MemoryTable(const Seed& seed) : random_(seed, kStream) {
@@ -227,34 +214,11 @@ void MemoryTable::ForgetQueuePair(Qpn qpn) {
   }
 }
 
-uint8_t* MemoryTable::LocalAddress(PdId pd, LKey key, uint64_t address, uint64_t length,
-                                   uint32_t wanted) const {
-  const Entry* entry = Find(key.value);
-  if (entry == nullptr) return nullptr;
-  if (entry->kind != Kind::kRegion) [[unlikely]]
-    return NullAddress(*entry, pd, wanted);
-  return Resolve(entry->region, pd, address, length, wanted);
-}
-
 uint8_t* MemoryTable::NullAddress(const Entry& entry, PdId pd, uint32_t wanted) const {
   static constexpr std::array<uint8_t, kNullBytes> kZeros{};
   if (entry.kind != Kind::kNullRegion || entry.region.pd != pd) return nullptr;
   const bool writes = (wanted & AccessFlags::kLocalWrite) != 0;
   return writes ? lost_writes_.get() : const_cast<uint8_t*>(kZeros.data());
-}
-
-inline const MemoryTable::Entry* MemoryTable::FindRemote(Qpn qpn, RKey key) const {
-  const Entry* entry = Find(key.value);
-  if (entry == nullptr) return nullptr;
-  if (entry->kind != Kind::kRegion && !entry->bound) return nullptr;
-  if (entry->kind == Kind::kWindow2 && entry->qpn != qpn) return nullptr;
-  return entry;
-}
-
-uint8_t* MemoryTable::RemoteAddress(PdId pd, Qpn qpn, RKey key, uint64_t address, uint64_t length,
-                                    uint32_t wanted) const {
-  const Entry* entry = FindRemote(qpn, key);
-  return entry == nullptr ? nullptr : Resolve(entry->region, pd, address, length, wanted);
 }
 
 bool MemoryTable::RemotePermits(PdId pd, Qpn qpn, RKey key, uint32_t wanted) const {

@@ -85,12 +85,21 @@ class MemoryTable {
   // exist, belongs to another protection domain, does not permit `wanted` (AccessFlags bits) or
   // does not cover the range. A length of zero still wants a valid key; callers skip the check for
   // zero-length accesses, which check no R_Key (IBA C9-88).
-  uint8_t* LocalAddress(PdId pd, LKey key, uint64_t address, uint64_t length,
-                        uint32_t wanted) const;
+  [[gnu::always_inline]] uint8_t* LocalAddress(PdId pd, LKey key, uint64_t address, uint64_t length,
+                                               uint32_t wanted) const {
+    const Entry* entry = Find(key.value);
+    if (entry == nullptr) return nullptr;
+    if (entry->kind != Kind::kRegion) [[unlikely]]
+      return NullAddress(*entry, pd, wanted);
+    return Resolve(entry->region, pd, address, length, wanted);
+  }
   // The same for an access from the peer of `qpn`: windows count too, by their own range and
   // access.
-  uint8_t* RemoteAddress(PdId pd, Qpn qpn, RKey key, uint64_t address, uint64_t length,
-                         uint32_t wanted) const;
+  [[gnu::always_inline]] uint8_t* RemoteAddress(PdId pd, Qpn qpn, RKey key, uint64_t address,
+                                                uint64_t length, uint32_t wanted) const {
+    const Entry* entry = FindRemote(qpn, key);
+    return entry == nullptr ? nullptr : Resolve(entry->region, pd, address, length, wanted);
+  }
 
   // Whether the peer of `qpn` may do `wanted` in the region or window as a whole.
   bool RemotePermits(PdId pd, Qpn qpn, RKey key, uint32_t wanted) const;
@@ -135,7 +144,24 @@ class MemoryTable {
     return const_cast<Entry*>(static_cast<const MemoryTable*>(this)->Find(key));
   }
   // What a peer of `qpn` may reach by `key`, or nullptr.
-  const Entry* FindRemote(Qpn qpn, RKey key) const;
+  const Entry* FindRemote(Qpn qpn, RKey key) const {
+    const Entry* entry = Find(key.value);
+    if (entry == nullptr || entry->kind == Kind::kRegion) [[likely]]
+      return entry;
+    if (!entry->bound) return nullptr;
+    return entry->kind == Kind::kWindow2 && entry->qpn != qpn ? nullptr : entry;
+  }
+  // Written so that neither sum can overflow: `address` and `length` may be any 64-bit numbers.
+  static bool Covers(const MemoryRegion& region, uint64_t address, uint64_t length) {
+    return address >= region.iova && length <= region.length &&
+           address - region.iova <= region.length - length;
+  }
+  static uint8_t* Resolve(const MemoryRegion& region, PdId pd, uint64_t address, uint64_t length,
+                          uint32_t wanted) {
+    if (region.pd != pd || !region.access.Allows(wanted)) return nullptr;
+    if (!Covers(region, address, length)) return nullptr;
+    return region.host_address + (address - region.iova);
+  }
   Entry* FindRegion(LKey key);
   Entry* FindWindow(RKey key);
   // The window whose key differs from `key` in the tag at most.

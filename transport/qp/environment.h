@@ -31,27 +31,37 @@ struct QpEnvironment {
 // (path_migration.h).
 struct QpContext {
   QpEnvironment& environment;
-  EventSource& queue_pair;
-  Qpn qpn;
-  QpInitAttributes init;
   // The truth about every attribute: `attributes.state` is the state of the queue pair. The
   // responder counts in rq_psn, the requester in sq_psn.
   QpAttributes& attributes;
+  Qpn qpn;
+  // What follows are bits, so that the first of `init` lies in the same cache line.
+  // Whether packets may go the short ways, out and in: all about the connection is as it nearly
+  // always is.
+  bool uses_short_way : 1 = false;
+  // The same of requests of ours, which are those of RC in RTS, and of packets that arrive: those
+  // of RC in RTS, or in RTR after the first one, which raises an event. Many receivers stay there.
+  bool sends_plain : 1 = false;
+  bool takes_plain : 1 = false;
+  // The same of ACKs of ours, which are those of RC.
+  bool answers_plain : 1 = false;
+  // In RTR a packet has come.
+  bool communication_established : 1 = false;
+  // Whether bare frames of the peer are taken unseen: it is in the default partition, as we are,
+  // and has followed us to the path.
+  bool takes_bare_frames : 1 = false;
+  // The connection has migrated, and nothing that the peer has sent by the new path has come.
+  bool awaits_peer_on_path : 1 = false;
+  // A completion queue had no room for a completion: the queue pair has to go to ERR.
+  bool completion_lost : 1 = false;
+
+  QpInitAttributes init;
+  EventSource& queue_pair;
   Path path;
   Path alternate_path;
   // That the paths were made for, whatever the GID table says now.
   Gid source_gid;
   Gid alternate_source_gid;
-  // Whether packets may go the short ways, out and in: all about the connection is as it nearly
-  // always is.
-  bool uses_short_way = false;
-  // Whether bare frames of the peer are taken unseen: it is in the default partition, as we are,
-  // and has followed us to the path.
-  bool takes_bare_frames = false;
-  // The connection has migrated, and nothing that the peer has sent by the new path has come.
-  bool awaits_peer_on_path = false;
-  // A completion queue had no room for a completion: the queue pair has to go to ERR.
-  bool completion_lost = false;
 
   Service service() const {
     switch (init.type) {

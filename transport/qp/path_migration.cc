@@ -45,6 +45,12 @@ void UpdateShortWay(QpContext& qp) {
   qp.uses_short_way = qp.environment.config.uses_short_way && qp.path.is_connection() &&
                       is_settled && qp.pkey() == kDefaultPkey &&
                       PacedKbps(qp.attributes.address, qp.attributes.rate_limit) == 0;
+  const QpState state = qp.attributes.state;
+  const bool is_ready = state == QpState::kReadyToSend ||
+                        (state == QpState::kReadyToReceive && qp.communication_established);
+  qp.sends_plain = qp.uses_short_way && qp.is_rc() && state == QpState::kReadyToSend;
+  qp.answers_plain = qp.uses_short_way && qp.is_rc();
+  qp.takes_plain = qp.environment.config.uses_short_way && qp.is_rc() && is_ready;
   qp.takes_bare_frames =
       qp.path.is_connection() && !qp.awaits_peer_on_path && PkeysMatch(qp.pkey(), kDefaultPkey);
 }

@@ -23,8 +23,8 @@
 // short way: QpContext::uses_short_way.
 namespace uroce::transport {
 
-// Whether packets go the short ways from now on: to be called when the partition or the rate has
-// changed. What changes the paths does it by itself.
+// Whether packets go the short ways from now on: to be called when the state, the partition or the
+// rate has changed. What changes the paths does it by itself.
 void UpdateShortWay(QpContext& qp);
 
 // Lays out both paths anew: addresses, the GID table or a neighbour have changed. A path from an

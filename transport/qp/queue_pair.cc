@@ -8,22 +8,22 @@ namespace uroce::transport {
 QueuePair::QueuePair(Qpn qpn, const QpInitAttributes& init, Queues queues,
                      QpEnvironment& environment, QueuePairRecord& record)
     : EventSource(init.context),
-      record_(record),
       context_{.environment = environment,
-               .queue_pair = *this,
+               .attributes = record.attributes,
                .qpn = qpn,
                .init = init,
-               .attributes = record.attributes,
+               .queue_pair = *this,
                .path = {},
                .alternate_path = {},
                .source_gid = {},
                .alternate_source_gid = {}},
       requester_(context_, std::move(queues.sends)),
-      responder_(context_, std::move(queues.receives)) {
+      responder_(context_, std::move(queues.receives)),
+      record_(record) {
   record_ = {.qpn = qpn,
              .type = init.type,
-             .capabilities = init.capabilities,
-             .attributes = InitialAttributes()};
+             .attributes = InitialAttributes(),
+             .capabilities = init.capabilities};
 }
 
 QueuePair::~QueuePair() {
@@ -55,9 +55,8 @@ Status QueuePair::QueueSend(const SendWorkRequest& request) {
 
 // XRC has requests that are as plain and name a shared receive queue.
 Status QueuePair::QueueSend(const PlainSendRequest& request) {
-  if (!AcceptsSendPosts(state()) || !context_.is_rc()) [[unlikely]]
-    return Status::kInvalidArgument;
-  return requester_.PostPlain(request);
+  const bool is_accepted = context_.sends_plain || (AcceptsSendPosts(state()) && context_.is_rc());
+  return is_accepted ? requester_.PostPlain(request) : Status::kInvalidArgument;
 }
 
 Status QueuePair::PostSends(std::span<const SendWorkRequest> requests) {
@@ -113,18 +112,16 @@ DropReason QueuePair::OnBareFrame(Route from) {
   return check == PathCheck::kForeign ? DropReason::kForeignSource : DropReason::kNone;
 }
 
-// Many receivers stay in RTR, where the first packet raises an event.
 bool QueuePair::OnPlainPacket(Time now, const ConnectionPacket& packet) {
-  const bool is_ready = state() == QpState::kReadyToSend ||
-                        (state() == QpState::kReadyToReceive && communication_established_);
-  if (!is_ready || !context_.is_rc()) return false;
+  if (!context_.takes_plain) return false;
   bool is_done = false;
   switch (packet.opcode()) {
     case kRcAcknowledge: {
       PlainPacket plain;
       is_done = ReadPlainPacket<kRcAcknowledge>(packet, plain) &&
                 requester_.OnPlainAcknowledge(now, plain.psn, plain.aeth);
-      break;
+      if (is_done) UpdateAfterPlainAcknowledge();
+      return is_done;
     }
     case kRcWriteOnly: {
       PlainPacket plain;
@@ -139,7 +136,7 @@ bool QueuePair::OnPlainPacket(Time now, const ConnectionPacket& packet) {
     default:
       break;
   }
-  if (is_done) UpdateAfterEvent();
+  if (is_done) UpdateAfterPlainRequest();
   return is_done;
 }
 
@@ -156,8 +153,9 @@ DropReason QueuePair::OnConnectedPacket(Time now, const Packet& packet) {
   const DropReason result =
       context_.is_reliable() ? responder_.OnRequest(packet) : responder_.OnUnreliable(packet);
   if (state() == QpState::kReadyToReceive && result == DropReason::kNone &&
-      !communication_established_) {  // IBA 11.6.3.1 COMM_EST
-    communication_established_ = true;
+      !context_.communication_established) {  // IBA 11.6.3.1 COMM_EST
+    context_.communication_established = true;
+    UpdateShortWay(context_);
     context_.environment.events.Raise(*this, EventType::kCommunicationEstablished);
   }
   return result;
@@ -190,19 +188,23 @@ void QueuePair::OnDeadline(Time now) {
 
 size_t QueuePair::BuildFrame(Time now, const FrameRoom& out) {
   size_t frame_bytes = 0;
+  bool is_requesters = false;
   for (int attempt = 0; attempt < 2 && frame_bytes == 0; ++attempt) {
     if (responders_turn_) {
       if (responder_.HasReply() && MayReply()) frame_bytes = responder_.BuildFrame(out);
-    } else {
+    } else if (requester_.has_unsent()) {
+      is_requesters = true;
       frame_bytes = requester_.BuildFrame(now, out);
     }
     responders_turn_ = !responders_turn_;
   }
   // Building may fail a request, and sending starts the timer. We keep our turn to transmit until
   // there is nothing to send, or the next datagram goes elsewhere.
-  FollowFailure();
-  TellDrained();
-  context_.environment.deadlines.Set(*this, requester_.deadline());
+  if (is_requesters || responder_.failed()) {
+    FollowFailure();
+    TellDrained();
+    context_.environment.deadlines.Set(*this, requester_.deadline());
+  }
   if (context_.is_datagram()) MarkReady();
   if (!requester_.has_unsent() && !responder_.HasReply()) LeaveTransmit();
   return frame_bytes;
@@ -223,6 +225,20 @@ void QueuePair::UpdateAfterEvent() {
   TellDrained();
   context_.environment.deadlines.Set(*this, requester_.deadline());
   MarkReady();
+}
+
+// The same after an ACK that went the short way: the responder is as it was.
+void QueuePair::UpdateAfterPlainAcknowledge() {
+  FollowFailure();
+  context_.environment.deadlines.Set(*this, requester_.deadline());
+  if (requester_.has_unsent()) MarkReady();
+}
+
+// And after a request that did: the requester and its route are as they were.
+void QueuePair::UpdateAfterPlainRequest() {
+  if (context_.completion_lost) [[unlikely]]
+    return UpdateAfterEvent();
+  if (!is_queued() && responder_.HasReply()) context_.environment.transmits.Add(route_, *this);
 }
 
 // IBA 11.6.3.1 SQ_DRAINED: once, if it was asked for.
@@ -254,13 +270,13 @@ void QueuePair::FollowFailureNow() {
 }
 
 void QueuePair::EnterSendQueueError() {
-  context_.attributes.state = QpState::kSendQueueError;
+  SetState(QpState::kSendQueueError);
   requester_.Flush(VendorError::kFlushedByError);
 }
 
 // IBA 10.3.1.7.
 void QueuePair::EnterError(VendorError why) {
-  context_.attributes.state = QpState::kError;
+  SetState(QpState::kError);
   requester_.Flush(why);
   responder_.Flush(why);
   // No request of the shared queue is ours any more (IBA 11.6.3.1 LAST_WQE_REACHED).

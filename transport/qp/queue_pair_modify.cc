@@ -151,12 +151,12 @@ void QueuePair::Enter(QpState next) {
       LeaveTransmit();
       context_.environment.events.Forget(*this);
       context_.attributes = InitialAttributes();
+      context_.communication_established = false;
       ForgetPaths(context_);
       context_.completion_lost = false;
       requester_.Reset();
       responder_.Reset();
       PurgeCompletions();
-      communication_established_ = false;
       return;
     case QpState::kError:
       if (state() != QpState::kError) EnterError(VendorError::kFlushedByUser);
@@ -165,8 +165,13 @@ void QueuePair::Enter(QpState next) {
       if (state() == QpState::kSendQueueError) requester_.Recover();
       [[fallthrough]];
     default:
-      context_.attributes.state = next;
+      SetState(next);
   }
+}
+
+void QueuePair::SetState(QpState next) {
+  context_.attributes.state = next;
+  UpdateShortWay(context_);
 }
 
 // A program that connects anew reads nothing of the old connection, as on most NICs. What an XRC

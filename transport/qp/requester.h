@@ -39,7 +39,7 @@ namespace uroce::transport {
 //
 // requester_send.cc: what goes out. requester_response.cc: what comes back. requester_retry.cc:
 // what happens when it does not.
-class Requester {
+class alignas(64) Requester {
  public:
   // `queue` is empty.
   Requester(QpContext& qp, SendQueue queue);
@@ -91,7 +91,7 @@ class Requester {
   // The timer of IBA o9-85, the ACK timeout or the wait after an RNR NAK, or the probe's, or the
   // pacer's.
   void OnDeadline(Time now);
-  Time deadline() const { return std::min({deadline_, probe_at_, paced_until_}); }
+  Time deadline() const { return std::min(std::min(deadline_, probe_at_), paced_until_); }
 
   // Where the next packet goes, if there is one: datagrams each go their own way.
   Route NextRoute() const { return qp_.is_datagram() ? NextDatagramRoute() : qp_.path.route(); }
@@ -145,12 +145,14 @@ class Requester {
   DropReason OnReadResponse(Time now, const Packet& packet);
   DropReason OnAtomicResponse(Time now, const Packet& packet);
   bool PlaceResponse(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes);
+  Psn RetirePlain(Psn limit);
   bool AcknowledgeUpTo(Time now, Psn limit);
   bool IsAwaited(Psn psn) const;
   bool UpdateCredits(const Aeth& aeth);
   void Progress(Time now, Psn oldest_unacked);
   DropReason OnWrongResponse();
   void RetireFront();
+  void CompleteDone(const SendWqe& wqe);
   void PopDone();
   void RetireLocal();
   void Complete(const SendWqe& wqe, CompletionStatus status, VendorError reason);
@@ -173,43 +175,43 @@ class Requester {
   void GoBackTo(Psn psn);
   void ArmAckTimer(Time now);
 
+  // What every request and every ACK asks for: with the first of the queue it is a cache line.
   QpContext& qp_;
-  SendQueue queue_;
+  Psn& next_psn_;        // sq_psn
   uint32_t cursor_ = 0;  // number of the work request that next_psn_ belongs to
-
   Psn oldest_unacked_psn_;
-  Psn& next_psn_;         // sq_psn
   Psn sent_psn_;          // one beyond the last PSN ever sent
   Psn response_due_psn_;  // one beyond the last PSN that asked for a response
-  uint32_t read_credits_used_ = 0;
+  SendQueue queue_;
+
+  // The same, of what has become of them. kRestart: the ACK timer starts when the time is known.
+  alignas(64) Time deadline_ = kNever;
+  Time probe_at_ = kNever;     // when to look whether it has been silent for too long
+  Time paced_until_ = kNever;  // nothing is sent before; kNever: there is nothing to wait for
+  Time last_news_{};           // when a packet asked for a response, or something was acknowledged
   // End-to-end credits (IBA 9.7.7.2). Messages that take a receive request of the peer may be sent
   // up to an SSN; any number of them once the peer has said that it does not count, and on XRC.
   std::optional<uint32_t> ssn_limit_;
   uint32_t last_ssn_ = 0;        // of the youngest request that was started
   uint32_t retired_ssn_ = 0;     // of the youngest request that completed
   uint32_t free_in_flight_ = 0;  // requests in between that take no receive request
-
-  Time deadline_ = kNever;           // kRestart: the ACK timer starts when the time is known
+  // How many packets may be in flight. After a probe only as many as the responses ask for.
+  uint32_t resend_window_ = kMaxPacketsInFlight;
   bool waits_for_receiver_ = false;  // the deadline is the end of an RNR wait
   // An RNR NAK came for a request that others followed: so may a NAK for these.
   bool nak_may_follow_ = false;
   uint8_t retries_left_ = 0;
   uint8_t rnr_retries_left_ = 0;
+  bool failed_ = false;
+
+  RoundTripTime round_trip_;
+  uint32_t probes_in_vain_ = 0;
+  uint32_t read_credits_used_ = 0;
   // The PSN of the last response that implied the loss of an earlier one, since something was
   // acknowledged. Responses still under way behind it imply the same loss once more.
   std::optional<Psn> implied_by_;
 
   Pacer pacer_;
-  Time paced_until_ = kNever;  // nothing is sent before; kNever: there is nothing to wait for
-
-  RoundTripTime round_trip_;
-  Time probe_at_ = kNever;  // when to look whether it has been silent for too long
-  Time last_news_{};        // when a packet asked for a response, or something was acknowledged
-  uint32_t probes_in_vain_ = 0;
-  // How many packets may be in flight. After a probe only as many as the responses ask for.
-  uint32_t resend_window_ = kMaxPacketsInFlight;
-
-  bool failed_ = false;
 };
 
 }  // namespace uroce::transport

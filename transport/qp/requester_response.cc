@@ -193,11 +193,15 @@ DropReason Requester::OnWrongResponse() {
   return DropReason::kMalformedResponse;
 }
 
-[[gnu::always_inline]] inline void Requester::PopDone() {
-  const SendWqe& wqe = queue_[queue_.front()];
+inline void Requester::CompleteDone(const SendWqe& wqe) {
   if (wqe.signaled || qp_.init.signal_all) {
     Complete(wqe, CompletionStatus::kSuccess, VendorError::kNone);
   }
+}
+
+[[gnu::always_inline]] inline void Requester::PopDone() {
+  const SendWqe& wqe = queue_[queue_.front()];
+  CompleteDone(wqe);
   const uint32_t messages = wqe.message_count();
   retired_ssn_ += messages;
   if (!TakesReceive(wqe.opcode)) free_in_flight_ -= messages;
@@ -211,12 +215,36 @@ void Requester::RetireFront() {
   RetireLocal();
 }
 
+// Completes the oldest requests as far as they are plain ones of one packet, as nearly all are, and
+// lie before `limit`, which was sent. Returns the PSN behind them. If that is beyond next_psn_, the
+// cursor is behind the queue until OnResponse has it follow.
+inline Psn Requester::RetirePlain(Psn limit) {
+  Psn reached = oldest_unacked_psn_;
+  const uint32_t first = queue_.front();
+  uint32_t number = first;
+  uint32_t sends = 0;
+  for (; reached != limit; ++number, ++reached) {
+    const SendWqe& wqe = queue_[number];
+    if (!wqe.is_plain || wqe.psn_count != 1) break;
+    CompleteDone(wqe);
+    sends += wqe.opcode == SendOpcode::kSend;
+  }
+  const uint32_t retired = number - first;
+  retired_ssn_ += retired;
+  free_in_flight_ -= retired - sends;
+  queue_.PopUpTo(number);
+  return reached;
+}
+
 // Completes the requests whose PSNs all lie before `limit`, which was sent. False if one is among
 // them that has a response of its own: that should have come first, so it was lost
 // (IBA 9.7.5.1.2).
 bool Requester::AcknowledgeUpTo(Time now, Psn limit) {
+  if (failed_) return true;
   bool is_complete = true;
-  Psn reached = oldest_unacked_psn_;
+  Psn reached = RetirePlain(limit);
+  if (!queue_.empty() && queue_[queue_.front()].IsLocalOrFailed()) [[unlikely]]
+    RetireLocal();
   while (!failed_ && reached.IsBefore(limit)) {
     const SendWqe& wqe = queue_[queue_.front()];
     is_complete = !HasOwnResponse(wqe.opcode);

@@ -60,8 +60,8 @@ uint32_t PacketsFor(uint64_t bytes, uint32_t mtu_bytes) {
 
 Requester::Requester(QpContext& qp, SendQueue queue)
     : qp_(qp),
-      queue_(std::move(queue)),
       next_psn_(qp.attributes.sq_psn),
+      queue_(std::move(queue)),
       ssn_limit_(FirstSsnLimit()) {}
 
 // A peer of XRC has shared queues only and never counts.
@@ -170,14 +170,12 @@ size_t Requester::BuildFrame(Time now, const FrameRoom& out) {
 
 // The short way out, of nearly all requests: whether `wqe`, the next one, is to be started now and
 // is one packet of RC on which nothing is amiss and nothing is being sent again.
-// CanTransmit would permit it too.
+// CanTransmit would permit it too: a failure or a lost completion takes RC out of RTS, and while it
+// waits for the receiver all that is in flight is to be sent again.
 bool Requester::IsPlainNow(const SendWqe& wqe) const {
   const auto in_flight = static_cast<uint32_t>(next_psn_.DistanceFrom(oldest_unacked_psn_));
-  const bool is_plain = wqe.is_plain && !wqe.started && !wqe.failed && !failed_ &&
-                        !waits_for_receiver_ && !qp_.completion_lost && qp_.is_rc() &&
-                        qp_.attributes.state == QpState::kReadyToSend && next_psn_ == sent_psn_ &&
-                        !is_probing() && in_flight < kMaxPacketsInFlight &&
-                        wqe.length <= qp_.mtu_bytes() && qp_.uses_short_way;
+  const bool is_plain = qp_.sends_plain && wqe.is_plain && !wqe.started && next_psn_ == sent_psn_ &&
+                        in_flight < resend_window_ && wqe.length <= qp_.mtu_bytes();
   return is_plain && (wqe.opcode == SendOpcode::kRdmaWrite || HasCredit(wqe));
 }
 
@@ -434,6 +432,7 @@ void Requester::Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response)
 // A request that cannot be carried out stops the queue; those before it still complete normally.
 void Requester::MarkFailed(SendWqe& wqe, CompletionStatus status, VendorError reason) {
   wqe.failed = true;
+  wqe.is_plain = false;
   wqe.details->failure = status;
   wqe.details->failure_reason = reason;
   if (cursor_ == queue_.front()) FailFront(status, reason);

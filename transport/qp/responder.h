@@ -29,7 +29,7 @@ namespace uroce::transport {
 // responder_reply.cc: ACKs, NAKs and the responses of what has one of its own.
 // responder_unreliable.cc: what the services that answer nothing make of a packet instead.
 // responder_xrc.cc: which shared receive queue a request of XRC is for.
-class Responder {
+class alignas(64) Responder {
  public:
   // `receives` is empty.
   Responder(QpContext& qp, ReceiveQueue receives);
@@ -164,17 +164,13 @@ class Responder {
   Syndrome AckSyndrome() const;
   uint32_t PacketsOf(uint32_t bytes) const;
 
+  // What every request asks for: with the first of the replies it is a cache line.
   QpContext& qp_;
-  ReceiveSource receives_;
+  Psn& expected_psn_;  // rq_psn
   // Where receive requests complete, and the protection domain of what the peer reads and writes.
   // XRC: those of the queue that the request at hand is for.
-  CompletionQueue* receive_cq_;
   PdId remote_pd_;
-  bool is_queue_known_ = true;  // XRC: it is for one, and for that of the whole message
-  ReplyQueue replies_;
-
-  Psn& expected_psn_;  // rq_psn
-  uint32_t msn_ = 0;   // 24 bits: requests completed (IBA C9-148)
+  uint32_t msn_ = 0;  // 24 bits: requests completed (IBA C9-148)
   // What an ACK names: the youngest packet of a SEND or WRITE that was executed, and the MSN after
   // it. What has a response of its own is acknowledged by that alone (IBA 9.7.5.1.2); rxe takes an
   // ACK that names a READ or an atomic for the response.
@@ -184,12 +180,17 @@ class Responder {
   NakCode fatal_nak_ = NakCode::kInvalidRequest;
   // The NAK for the expected PSN is out; it is not said twice (IBA 9.7.5.2).
   bool nak_sent_ = false;
-  Psn last_dropped_psn_;  // beyond the gap
   bool failed_ = false;
+  Message message_ = Message::kNone;  // that is being received
+  bool is_queue_known_ = true;        // XRC: it is for one, and for that of the whole message
+  ReplyQueue replies_;
+
+  CompletionQueue* receive_cq_;
+  Psn last_dropped_psn_;  // beyond the gap
   std::optional<EventType> failure_event_;
+  alignas(64) ReceiveSource receives_;
 
   // The message that is being received.
-  Message message_ = Message::kNone;
   uint64_t received_bytes_ = 0;
   Reth write_;                  // where a WRITE goes
   SgeCursor receive_cursor_;    // where a SEND goes

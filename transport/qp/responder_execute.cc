@@ -9,10 +9,10 @@ namespace uroce::transport {
 
 Responder::Responder(QpContext& qp, ReceiveQueue receives)
     : qp_(qp),
-      receives_(qp.init, std::move(receives)),
-      receive_cq_(qp.init.receive_cq),
+      expected_psn_(qp.attributes.rq_psn),
       remote_pd_(qp.init.pd),
-      expected_psn_(qp.attributes.rq_psn) {}
+      receive_cq_(qp.init.receive_cq),
+      receives_(qp.init, std::move(receives)) {}
 
 void Responder::Start(Psn first_psn) {
   expected_psn_ = first_psn;

@@ -19,7 +19,8 @@ bool Responder::OnPlainWrite(const PlainPacket& packet) {
                         qp_.attributes.access.Allows(AccessFlags::kRemoteWrite);
   if (!is_plain) return false;
   uint8_t* const target =
-      RemoteMemory(reth.rkey, reth.virtual_address, reth.dma_length, AccessFlags::kRemoteWrite);
+      qp_.environment.memory.RemoteAddress(remote_pd_, qp_.qpn, reth.rkey, reth.virtual_address,
+                                           reth.dma_length, AccessFlags::kRemoteWrite);
   if (target == nullptr || !PlaceInOrder(target, packet.payload)) return false;
   FinishPlain(packet);
   return true;

@@ -122,7 +122,7 @@ size_t Responder::BuildAtomicResponse(Reply& reply, const FrameRoom& out) {
 }
 
 size_t Responder::BuildAcknowledge(const FrameRoom& out) {
-  if (acknowledge_ == Acknowledge::kAck && qp_.is_rc() && qp_.uses_short_way) {
+  if (acknowledge_ == Acknowledge::kAck && qp_.answers_plain) {
     acknowledge_ = Acknowledge::kNone;
     return qp_.path.builder().EmitAcknowledge(qp_.attributes.destination_qpn, ack_psn_,
                                               {AckSyndrome(), ack_msn_}, out);

@@ -66,19 +66,19 @@ bool IsValidFlush(const SendOperands& request) {
 }  // namespace
 
 SendQueue::SendQueue(QpType type, const QpCapabilities& capabilities)
-    : offered_(Offered(type)),
+    : mask_(std::bit_ceil(std::max(capabilities.max_send_wr, 1u)) - 1),
       capacity_(capabilities.max_send_wr),
       max_sges_(capabilities.max_send_sge),
+      offered_(Offered(type)),
       max_inline_bytes_(capabilities.max_inline_bytes),
       min_message_bytes_(type == QpType::kRawPacket ? EthernetHeader::kBytes : 0),
-      mask_(std::bit_ceil(std::max(capacity_, 1u)) - 1),
       all_have_details_(type == QpType::kUnreliableDatagram || type == QpType::kXrcSend),
-      ring_(std::make_unique<SendWqe[]>(mask_ + 1u)),
       details_(std::make_unique<SendDetails[]>(mask_ + 1u)),
       sges_(std::make_unique<ScatterGatherEntry[]>(size_t{mask_ + 1u} * max_sges_)),
       inline_bytes_(new uint8_t[size_t{mask_ + 1u} * max_inline_bytes_]),
       addresses_(type == QpType::kUnreliableDatagram ? std::make_unique<AddressVector[]>(mask_ + 1u)
                                                      : nullptr) {
+  ring_ = std::make_unique<SendWqe[]>(mask_ + 1u);
   for (uint32_t slot = 0; slot <= mask_; ++slot) ring_[slot].details = &details_[slot];
 }
 

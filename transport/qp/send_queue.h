@@ -38,6 +38,7 @@ struct alignas(8) SendWqeState : SendOperation {
   bool holds_read_credit : 1 = false;
   // It can not be carried out. It completes so when those before it have completed.
   bool failed : 1 = false;
+  uint8_t unused : 5 = 0;  // so that nothing of what was there before is kept
 };
 static_assert(sizeof(SendWqeState) == 8);
 
@@ -111,6 +112,8 @@ class SendQueue {
   SendWqe& operator[](uint32_t number) { return ring_[number & mask_]; }
   const SendWqe& operator[](uint32_t number) const { return ring_[number & mask_]; }
   void PopFront() { ++front_; }
+  // All before this number, which is not beyond back().
+  void PopUpTo(uint32_t number) { front_ = number; }
   void Clear() { front_ = back_; }
 
  private:
@@ -118,20 +121,21 @@ class SendQueue {
   bool CopyInline(const SendWorkRequest& request, uint32_t slot);
   void CopyDetails(const SendWorkRequest& request, uint32_t slot);
 
-  uint32_t offered_;  // one bit a SendOpcode
+  // What every request asks for comes first.
+  std::unique_ptr<SendWqe[]> ring_;
+  uint32_t mask_;       // ring size - 1
+  uint32_t front_ = 0;  // both count without end and wrap at 2^32
+  uint32_t back_ = 0;
   uint32_t capacity_;
   uint32_t max_sges_;
+  uint32_t offered_;  // one bit a SendOpcode
   uint32_t max_inline_bytes_;
   uint32_t min_message_bytes_;
-  uint32_t mask_;          // ring size - 1
-  bool all_have_details_;  // datagrams and requests of XRC
-  std::unique_ptr<SendWqe[]> ring_;
+  bool all_have_details_;                       // datagrams and requests of XRC
   std::unique_ptr<SendDetails[]> details_;      // one a ring slot
   std::unique_ptr<ScatterGatherEntry[]> sges_;  // max_sges_ a ring slot
   std::unique_ptr<uint8_t[]> inline_bytes_;     // max_inline_bytes_ a ring slot
   std::unique_ptr<AddressVector[]> addresses_;  // one a ring slot, if these are datagrams
-  uint32_t front_ = 0;                          // both count without end and wrap at 2^32
-  uint32_t back_ = 0;
 };
 
 }  // namespace uroce::transport

@@ -81,6 +81,14 @@ Bth PlainBth(uint8_t opcode, const PlainHeaders& headers, uint8_t pad_count) {
           .psn = headers.psn};
 }
 
+// What follows the BTH of a plain packet.
+struct NoExtension {
+  static constexpr size_t kBytes = 0;
+};
+void EmitExtension(const NoExtension&, uint8_t*) {}
+void EmitExtension(const Reth& reth, uint8_t* at) { EmitReth(reth, at); }
+void EmitExtension(const Aeth& aeth, uint8_t* at) { EmitAeth(aeth, at); }
+
 }  // namespace
 
 FrameBuilder::FrameBuilder(const MacAddress& source_mac, const Gid& source_gid,
@@ -164,29 +172,45 @@ size_t FrameBuilder::Emit(const TransportHeaders& headers, std::span<const Paylo
   return CopyPayloadAndIcrc(crc, payload, pad_count, at) ? frame_bytes : 0;
 }
 
-template <size_t kTransportBytes, class EmitTransport>
-size_t FrameBuilder::EmitPlain(EmitTransport emit_transport, const PayloadPiece& payload,
-                               const FrameRoom& out) const {
-  const uint8_t pad_count = PadCount(payload.length);
-  if (out.icrc == IcrcUse::kWaivedWithHeaders && payload.length <= BareFrame::kMaxPayloadBytes) {
-    constexpr size_t kHeaderBytes = BareFrame::kMarkBytes + kTransportBytes;
-    uint8_t* const at = out.data();
-    Store32(BareFrame::kMark, at);
-    emit_transport(pad_count, at + BareFrame::kMarkBytes);
-    if (!GuardedCopy(at + kHeaderBytes, payload.data, payload.length)) return 0;
-    std::memset(at + kHeaderBytes + payload.length, 0, 4);
-    return kHeaderBytes + payload.length + pad_count;
+template <uint8_t kOpcode, class Extension>
+inline size_t FrameBuilder::EmitPlain(const PlainHeaders& headers, const Extension& extension,
+                                      const PayloadPiece& payload, const FrameRoom& out) const {
+  if (out.icrc != IcrcUse::kWaivedWithHeaders || payload.length > BareFrame::kMaxPayloadBytes) {
+    return EmitWhole<kOpcode>(headers, extension, payload, out);
   }
+  constexpr size_t kHeaderBytes = BareFrame::kHeaderBytes + Extension::kBytes;
+  const uint8_t pad_count = PadCount(payload.length);
+  uint8_t* const at = out.data();
+  Store32(BareFrame::kMark, at);
+  EmitBth(PlainBth(kOpcode, headers, pad_count), at + BareFrame::kMarkBytes);
+  EmitExtension(extension, at + BareFrame::kHeaderBytes);
+  if (!GuardedCopy(at + kHeaderBytes, payload.data, payload.length)) return 0;
+  std::memset(at + kHeaderBytes + payload.length, 0, 4);
+  return kHeaderBytes + payload.length + pad_count;
+}
+
+// Apart from its caller, and with copies of what is in the caller's registers: otherwise a bare
+// frame would be built through memory.
+template <uint8_t kOpcode, class Extension>
+[[gnu::noinline]] size_t FrameBuilder::EmitWhole(PlainHeaders headers, Extension extension,
+                                                 PayloadPiece payload, const FrameRoom& out) const {
+  const uint8_t pad_count = PadCount(payload.length);
+  constexpr size_t kTransportBytes = Bth::kBytes + Extension::kBytes;
   const size_t header_bytes = network_header_bytes_ + kTransportBytes;
   const size_t frame_bytes = header_bytes + payload.length + pad_count + kIcrcBytes;
   uint8_t* const at = out.data() + header_bytes;
   const std::span<const PayloadPiece> pieces(&payload, 1);
+  const auto emit_headers = [&](uint8_t* to) {
+    uint8_t* const bth = EmitNetworkHeaders(frame_bytes, to);
+    EmitBth(PlainBth(kOpcode, headers, pad_count), bth);
+    EmitExtension(extension, bth + Bth::kBytes);
+  };
   if (out.icrc != IcrcUse::kCarried) {
-    emit_transport(pad_count, EmitNetworkHeaders(frame_bytes, out.data()));
+    emit_headers(out.data());
     return CopyPayload(pieces, pad_count, at) ? frame_bytes : 0;
   }
   std::array<uint8_t, kMaxNetworkHeaderBytes + kTransportBytes> buffer;  // as above
-  emit_transport(pad_count, EmitNetworkHeaders(frame_bytes, buffer.data()));
+  emit_headers(buffer.data());
   CopyPieces<buffer.size()>(buffer.data(), header_bytes, out.data());
   const uint32_t crc = StartIcrc(version(), buffer.data(), header_bytes);
   return CopyPayloadAndIcrc(crc, pieces, pad_count, at) ? frame_bytes : 0;
@@ -194,28 +218,17 @@ size_t FrameBuilder::EmitPlain(EmitTransport emit_transport, const PayloadPiece&
 
 size_t FrameBuilder::EmitSendOnly(const PlainHeaders& headers, const PayloadPiece& payload,
                                   const FrameRoom& out) const {
-  const auto emit = [&](uint8_t pad_count, uint8_t* at) {
-    EmitBth(PlainBth(kRcSendOnly, headers, pad_count), at);
-  };
-  return EmitPlain<Bth::kBytes>(emit, payload, out);
+  return EmitPlain<kRcSendOnly>(headers, NoExtension(), payload, out);
 }
 
 size_t FrameBuilder::EmitWriteOnly(const PlainHeaders& headers, const Reth& reth,
                                    const PayloadPiece& payload, const FrameRoom& out) const {
-  const auto emit = [&](uint8_t pad_count, uint8_t* at) {
-    EmitBth(PlainBth(kRcWriteOnly, headers, pad_count), at);
-    EmitReth(reth, at + Bth::kBytes);
-  };
-  return EmitPlain<Bth::kBytes + Reth::kBytes>(emit, payload, out);
+  return EmitPlain<kRcWriteOnly>(headers, reth, payload, out);
 }
 
 size_t FrameBuilder::EmitAcknowledge(Qpn destination, Psn psn, const Aeth& aeth,
                                      const FrameRoom& out) const {
-  const auto emit = [&](uint8_t pad_count, uint8_t* at) {
-    EmitBth(PlainBth(kRcAcknowledge, {destination, psn, false, false}, pad_count), at);
-    EmitAeth(aeth, at + Bth::kBytes);
-  };
-  return EmitPlain<Bth::kBytes + Aeth::kBytes>(emit, {nullptr, 0}, out);
+  return EmitPlain<kRcAcknowledge>({destination, psn, false, false}, aeth, {nullptr, 0}, out);
 }
 
 size_t EmitRawFrame(std::span<const PayloadPiece> pieces, const FrameRoom& out) {

@@ -61,9 +61,11 @@ class FrameBuilder {
   // Ethernet, IP and UDP headers of a frame of so many bytes. Reads nothing of `out`. Returns the
   // place behind them.
   uint8_t* EmitNetworkHeaders(size_t frame_bytes, uint8_t* out) const;
-  // `emit_transport(pad_count, at)` writes BTH and extension headers, kTransportBytes in all.
-  template <size_t kTransportBytes, class EmitTransport>
-  size_t EmitPlain(EmitTransport emit_transport, const PayloadPiece& payload,
+  template <uint8_t kOpcode, class Extension>
+  size_t EmitPlain(const PlainHeaders& headers, const Extension& extension,
+                   const PayloadPiece& payload, const FrameRoom& out) const;
+  template <uint8_t kOpcode, class Extension>
+  size_t EmitWhole(PlainHeaders headers, Extension extension, PayloadPiece payload,
                    const FrameRoom& out) const;
 
   IpVersion version() const { return is_ipv6_ ? IpVersion::kIpv6 : IpVersion::kIpv4; }

@@ -75,10 +75,10 @@ QpAttributes AttributesOf(Sample sample) {
 // The binding names every field, so that a new one is not forgotten here.
 std::string Describe(const QpAttributes& attributes) {
   const auto& [state, current_state, path_mtu, migration_state, qkey, rq_psn, sq_psn,
-               destination_qpn, access, cap, address, alternate_address, pkey_index,
-               alternate_pkey_index, enable_sqd_notify, sq_draining, max_read_atomic,
-               max_dest_read_atomic, min_rnr_timer, port_num, timeout, retry_count, rnr_retry,
-               alternate_port_num, alternate_timeout, rate_limit] = attributes;
+               destination_qpn, access, pkey_index, alternate_pkey_index, enable_sqd_notify,
+               sq_draining, max_read_atomic, max_dest_read_atomic, min_rnr_timer, port_num, timeout,
+               retry_count, rnr_retry, alternate_port_num, alternate_timeout, rate_limit, cap,
+               address, alternate_address] = attributes;
   static_cast<void>(enable_sqd_notify);  // not a thing that ibv_query_qp shows
   std::ostringstream out;
   out << Name(state) << " (" << Name(current_state) << ") mtu " << int(path_mtu) << " migration "
