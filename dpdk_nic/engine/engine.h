@@ -96,7 +96,7 @@ class Engine {
   }
 
   // Reserves a service among the processes of the fabric (PacketPort::Service), again to change
-  // `shares`; kPending: no answer in time. One release is enough. They block, not within a verb.
+  // `shares`; kPending: no answer in time. One release is enough. Not within a verb: they block.
   PacketPort::ServiceState ReserveService(const PacketPort::Service& service,
                                           transport::Duration timeout);
   void ReleaseService(const PacketPort::Service& service);

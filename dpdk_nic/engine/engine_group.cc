@@ -31,11 +31,10 @@ Engine& EngineGroup::Add(std::unique_ptr<Engine> engine) {
 
 void EngineGroup::Unite() {
   const Hold hold(*this);
+  if (engines_.size() == 1 || first_.united_ != nullptr) return;
   for (const auto& engine : engines_) {
     engine->united_ = this;
-    if (engine.get() != &first_ && !engine->lock_.has_joined()) {
-      engine->lock_.Join(first_.lock_);
-    }
+    if (engine.get() != &first_) engine->lock_.Join(first_.lock_);
   }
 }
 
@@ -58,32 +57,29 @@ EngineGroup::Hold::~Hold() {
 
 transport::Endpoint& EngineGroup::Hold::endpoint(Engine& engine) const { return engine.endpoint_; }
 
-void EngineGroup::ForEachBut(const Engine* engine, auto f) {
-  for (const auto& other : engines_) {
-    if (other.get() != engine) f(*other);
-  }
-}
-
 void EngineGroup::SetTime(transport::Time now) {
-  ForEachBut(nullptr, [&](Engine& engine) { engine.endpoint_.SetTime(now); });
+  for (const auto& engine : engines_) engine->endpoint_.SetTime(now);
 }
 
 int EngineGroup::RunOthers(const Engine& driving, transport::Time now, Engine::Driver driver) {
   int done = 0;
-  ForEachBut(&driving, [&](Engine& other) { done += other.RunOnce(now, driver); });
+  for (const auto& other : engines_) {
+    if (other.get() != &driving) done += other->RunOnce(now, driver);
+  }
   return done;
 }
 
 // Their helpers say what is to be logged, without the lock.
 void EngineGroup::TellOthers(const Engine& telling) {
-  ForEachBut(&telling, [](Engine& other) {
-    other.EndPass();
-    if (std::exchange(other.has_news_, false)) {
-      other.news_.Count();
-      other.news_.Wake();
+  for (const auto& other : engines_) {
+    if (other.get() == &telling) continue;
+    other->EndPass();
+    if (std::exchange(other->has_news_, false)) {
+      other->news_.Count();
+      other->news_.Wake();
     }
-    if (other.OwesWakeUp() || !other.sentence_.empty()) other.progress_->Wake();
-  });
+    if (other->OwesWakeUp() || !other->sentence_.empty()) other->progress_->Wake();
+  }
 }
 
 std::vector<Engine*> EngineGroup::All() {

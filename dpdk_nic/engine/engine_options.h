@@ -24,8 +24,8 @@ struct EngineOptions {
   using ConnectionSink = std::function<void()>;
 
   ProgressMode mode = ProgressMode::kAuto;
-  uint32_t number =
-      0;  // among those of its device: a dedicated thread is on a processor of its own
+  // Among the engines of its device: a dedicated thread is on a processor of its own.
+  uint32_t number = 0;
   EventSink event_sink = {};
   ConnectionSink connection_sink = {};
   NeighborSink neighbor_sink = {};

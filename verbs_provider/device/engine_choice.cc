@@ -1,5 +1,7 @@
 #include "verbs_provider/device/engine_choice.h"
 
+#include <vector>
+
 #include "dpdk_nic/base/log.h"
 #include "transport/endpoint.h"
 #include "verbs_provider/objects/async_events.h"
@@ -22,8 +24,7 @@ void DeliverEventOfAnother(const transport::Event& event) {
 
 }  // namespace
 
-EngineChoice::EngineChoice(nic::Device& device, uint32_t most)
-    : device_(device), most_(most), engines_{&device.engines().first()} {}
+EngineChoice::EngineChoice(nic::Device& device, uint32_t most) : device_(device), most_(most) {}
 
 nic::Engine& EngineChoice::ForConnection(std::span<CompletionQueue* const> queues) {
   const std::lock_guard lock(lock_);
@@ -38,21 +39,23 @@ nic::Engine& EngineChoice::ForConnection(std::span<CompletionQueue* const> queue
 
 nic::Engine& EngineChoice::ForOther(std::span<CompletionQueue* const> queues) {
   const std::lock_guard lock(lock_);
-  Settle(queues, *engines_.front());
-  return *engines_.front();
+  nic::Engine& first = device_.engines().first();
+  Settle(queues, first);
+  return first;
 }
 
 nic::Engine& EngineChoice::Next() {
   const uint32_t turn = turn_++ % most_;
-  if (turn < engines_.size()) return *engines_[turn];
+  const std::vector<nic::Engine*> engines = device_.engines().All();
+  if (turn < engines.size()) return *engines[turn];
   const auto added = device_.AddEngine(DeliverEventOfAnother);
   if (!added.ok()) {
-    most_ = static_cast<uint32_t>(engines_.size());
+    most_ = static_cast<uint32_t>(engines.size());
     nic::Log(nic::LogLevel::kWarning,
              "there are fewer engines than UROCE_ENGINES says: " + added.error());
-    return *engines_.front();
+    return *engines.front();
   }
-  return *engines_.emplace_back(added.value());
+  return *added.value();
 }
 
 void EngineChoice::Settle(std::span<CompletionQueue* const> queues, nic::Engine& engine) {
@@ -70,7 +73,7 @@ void EngineChoice::Unite() {
 }
 
 void EngineChoice::UniteLocked() {
-  if (engines_.size() > 1) device_.engines().Unite();
+  device_.engines().Unite();
   most_ = 1;
 }
 

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <mutex>
 #include <span>
-#include <vector>
 
 #include "dpdk_nic/device/device.h"
 
@@ -39,7 +38,6 @@ class EngineChoice {
   nic::Device& device_;
   std::mutex lock_;
   uint32_t most_;  // 1: the choice is made
-  std::vector<nic::Engine*> engines_;
   uint32_t turn_ = 0;
 };
 

@@ -107,17 +107,22 @@ TEST(DeviceConfigTest, WrongValueIsNamedInTheError) {
 }
 
 TEST(DeviceConfigTest, SeveralEnginesAreForAFabricWhoseFramesNobodyFollows) {
+  const std::string scenario = testing::TempDir() + "several_engines.json";
+  std::ofstream(scenario) << R"({"rules": [{"psn": 7, "action": "drop"}]})";
   const auto config = Read({{"UROCE_ENGINES", "64"}});
   ASSERT_TRUE(config.ok());
   EXPECT_EQ(config.value().engines, 64u);
-  const std::map<std::string, std::string> others = {
-      {"UROCE_PORT", "udp"}, {"UROCE_CAPTURE", "/tmp/x.pcapng"}, {"UROCE_IMPAIR", "drop=1%"}};
+  const std::map<std::string, std::string> others = {{"UROCE_PORT", "udp"},
+                                                     {"UROCE_CAPTURE", "/tmp/x.pcapng"},
+                                                     {"UROCE_IMPAIR", "drop=1%"},
+                                                     {"UROCE_SCENARIO", scenario}};
   for (const auto& [variable, value] : others) {
     EXPECT_TRUE(Read({{"UROCE_ENGINES", "1"}, {variable, value}}).ok()) << variable;
     const auto refused = Read({{"UROCE_ENGINES", "2"}, {variable, value}});
     ASSERT_FALSE(refused.ok()) << variable;
     EXPECT_NE(refused.error().find("UROCE_ENGINES"), std::string::npos) << refused.error();
   }
+  std::remove(scenario.c_str());
 }
 
 TEST(DeviceConfigTest, PeerDerivesOurMacFromEveryGidWeHave) {
