@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <set>
 #include <vector>
 
 namespace uroce::nic {
@@ -86,6 +88,20 @@ TEST_F(ShmRingTest, FullRingTakesNothingUntilTheConsumerReleases) {
   for (uint32_t i = 1; i < kSlots; ++i) ASSERT_EQ(Take()[0], static_cast<uint8_t>(i));
   EXPECT_EQ(Take()[0], 77);
   EXPECT_TRUE(Take().empty());
+}
+
+// No two steps to the neighbouring slot, which a hardware prefetcher would follow.
+TEST_F(ShmRingTest, EachFrameOfALapHasASlotOfItsOwnFarFromTheOneBefore) {
+  const Ring ring = memory_->ring(0);
+  std::set<const uint8_t*> slots;
+  for (uint64_t position = 0; position < kSlots; ++position) {
+    slots.insert(ring.slot(position));
+    EXPECT_GT(std::abs(ring.slot(position + 1) - ring.slot(position)), ptrdiff_t{16 * kSlotBytes});
+  }
+  EXPECT_EQ(slots.size(), kSlots);
+  EXPECT_EQ(*slots.begin(), ring.slots);
+  EXPECT_EQ(*slots.rbegin(), ring.slots + (kSlots - 1) * kSlotBytes);
+  EXPECT_EQ(ring.slot(kSlots), ring.slot(0)) << "the next lap";
 }
 
 TEST_F(ShmRingTest, SmallFramesTakeOneCacheLine) {
