@@ -14,6 +14,7 @@ import unittest
 sys.dont_write_bytecode = True
 sys.path.insert(0, "tools/bench_tools")
 import program_pair  # noqa: E402
+import rounds  # noqa: E402
 
 CACHE_LINE, DPDK_FRAMES, MEMORY_COPY, TCP_PING_PONG, UDP_SOCKETS = map(os.path.abspath,
                                                                        sys.argv[1:6])
@@ -32,8 +33,27 @@ class BenchToolsTest(unittest.TestCase):
         else:
             nanoseconds, distance = re.fullmatch(r"(\d+) (near|far)\n", output).groups()
             self.assertGreater(int(nanoseconds), 0)
-            if int(nanoseconds) != 250:  # Printed rounded, classified as measured.
-                self.assertEqual(distance, "near" if int(nanoseconds) < 250 else "far")
+            if int(nanoseconds) != 170:  # Printed rounded, classified as measured.
+                self.assertEqual(distance, "near" if int(nanoseconds) < 170 else "far")
+
+    def rounds_with_lines(self, lines, wanted):
+        """Of figures 1, 2, 3 ..., with the classes of the cache line before and after them."""
+        figures, lines = iter(range(1, 100)), iter(lines)
+        chosen = rounds.comparable_rounds(lambda: (next(figures),), lambda: (60, next(lines)),
+                                          wanted)
+        return [values[0] for values, _, _ in chosen]
+
+    def test_rounds_count_while_the_processors_stay_near(self):
+        self.assertEqual(self.rounds_with_lines(["near"] * 4, 3), [1, 2, 3])
+        self.assertEqual(
+            self.rounds_with_lines(["near", "near", "far", "near", "near", "near"], 3), [1, 4, 5])
+
+    def test_rounds_end_where_the_processors_stay_far(self):
+        self.assertEqual(self.rounds_with_lines(["far"] * 7, 2), [1, 2, 3, 4, 5, 6])
+        self.assertEqual(self.rounds_with_lines(["far"] * 4 + ["near"] * 2 + ["far"], 2), [5])
+
+    def test_one_round_is_enough_on_one_cpu(self):
+        self.assertEqual(self.rounds_with_lines(["one cpu"] * 2, 3), [1])
 
     def test_one_cpu_is_no_distance(self):
         self.assertEqual(run("taskset", "-c", str(min(os.sched_getaffinity(0))), CACHE_LINE).stdout,

@@ -1,7 +1,8 @@
 """Measures uroce against TCP and memcpy in one run; see tools/bench.
 
-Every figure is printed with the cache-line round trip between two cpus at that moment: figures that
-involve two cores hang on it, and on virtual machines it changes within seconds.
+Every figure is the median of some rounds, and printed with the cache-line round trip between two
+cpus at that time: figures that involve two cores hang on it, and on virtual machines it changes
+within seconds.
 """
 
 import argparse
@@ -10,11 +11,13 @@ import dataclasses
 import json
 import os
 import re
+import statistics
 import sys
 import tempfile
 
 import veth_hosts
 from program_pair import PairFailed, free_tcp_port, run, run_pair, run_together, started
+from rounds import comparable_rounds
 
 MIB = 1 << 20
 # Between two processes of a fabric; in direct mode; and from a process of a fabric, by uroced and
@@ -37,15 +40,22 @@ DRIVERS = {"af_packet": (1500, 9000), "af_xdp": (1500,)}
 class Figure:
     name: str
     wire: str  # One of WIRES; uplink_1500; or what it is compared with: "tcp", "memory".
-    value: float
+    values: list  # Of its rounds.
     unit: str
     cache_line_ns: float
     distance: str  # "near", "far" or "one cpu".
 
+    @property
+    def value(self):
+        return statistics.median(self.values)
+
     def show(self):
+        low, high = min(self.values), max(self.values)
         print(f"  {self.name:<48} {self.wire:<11} {self.value:>10.2f} {self.unit:<12}"
-              f" cache line {self.cache_line_ns:.0f} ns, {self.distance}")
+              f" {f'[{low:.2f} .. {high:.2f}]':<20} cache line {self.cache_line_ns:.0f} ns,"
+              f" {self.distance}")
         print(f"result name={self.name} wire={self.wire} value={self.value:.4g} unit={self.unit}"
+              f" low={low:.4g} high={high:.4g} rounds={len(self.values)}"
               f" cache_line_ns={self.cache_line_ns:.0f} distance={self.distance.replace(' ', '_')}",
               flush=True)
 
@@ -66,9 +76,10 @@ def switch_figure(name):
 
 class Bench:
 
-    def __init__(self, bin_folder, iterations_percent, scratch):
+    def __init__(self, bin_folder, iterations_percent, rounds, scratch):
         self.bin = bin_folder
         self.percent = iterations_percent
+        self.rounds = rounds
         self.scratch = scratch
         self.figures = {}
         self.hosts = None  # between which is measured now; none: on this host
@@ -79,18 +90,24 @@ class Bench:
     def iterations(self, full):
         return max(1000, full * self.percent // 100)
 
-    def record(self, name, wire, value, unit):
+    def cache_line(self):
         round_trip, _, distance = run([self.tool("cache_line")]).strip().partition(" ")
-        figure = Figure(name, wire, value, unit, float(round_trip), distance)
-        self.figures[name, wire] = figure
-        figure.show()
+        return float(round_trip), distance
+
+    def record(self, wire, unit, names, measure):
+        """Takes figures of what `measure()` returns: a value for each of the names."""
+        rounds = comparable_rounds(measure, self.cache_line, self.rounds)
+        for name, values in zip(names, zip(*(values for values, _, _ in rounds))):
+            figure = Figure(name, wire, list(values), unit,
+                            statistics.median(line for _, line, _ in rounds), rounds[0][2])
+            self.figures[name, wire] = figure
+            figure.show()
 
     # What users would use instead.
 
     def measure_memcpy(self):
-        hot, cold = map(float, run([self.tool("memory_copy")]).split())
-        self.record("memcpy_64k_hot", "memory", hot, "GB/s")
-        self.record("memcpy_64k_cold", "memory", cold, "GB/s")
+        self.record("memory", "GB/s", ("memcpy_64k_hot", "memcpy_64k_cold"),
+                    lambda: map(float, run([self.tool("memory_copy")]).split()))
 
     def iperf3(self, *options):
         """Bytes a second that arrive."""
@@ -105,18 +122,15 @@ class Bench:
                            *options], port, server)
         return json.loads(output)["end"]["sum_received"]["bits_per_second"] / 8
 
-    def measure_tcp_bandwidth(self):
-        self.record("iperf3", "tcp", self.iperf3() / 1e9, "GB/s")
-
-    def measure_tcp_message_rate(self):
-        self.record("iperf3_64b", "tcp", self.iperf3("-l", "64", "--no-delay") / 64 / 1e6,
-                    "Mmessages/s")
+    def measure_tcp_streams(self, wire):
+        self.record(wire, "GB/s", ("iperf3",), lambda: (self.iperf3() / 1e9,))
+        self.record(wire, "Mmessages/s", ("iperf3_64b",),
+                    lambda: (self.iperf3("-l", "64", "--no-delay") / 64 / 1e6,))
 
     def measure_tcp_latency(self):
         for mode in ("blocking", "spinning"):
-            median, tail = map(float, run([self.tool("tcp_ping_pong"), mode]).split())
-            self.record(f"ping_pong_2b_{mode}_p50", "tcp", median, "us")
-            self.record(f"ping_pong_2b_{mode}_p99", "tcp", tail, "us")
+            self.record("tcp", "us", (f"ping_pong_2b_{mode}_p50", f"ping_pong_2b_{mode}_p99"),
+                        lambda: map(float, run([self.tool("tcp_ping_pong"), mode]).split()))
 
     # uroce.
 
@@ -172,33 +186,38 @@ class Bench:
     def measure_bandwidth(self, wire):
         count = str(self.iterations(40000))
         for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
-            columns = self.perftest(wire, program, 65536, "-n", count)
-            self.record(f"{program}_64k", wire, columns[3] * MIB / 1e9, "GB/s")
+            self.record(
+                wire, "GB/s", (f"{program}_64k",),
+                lambda: (self.perftest(wire, program, 65536, "-n", count)[3] * MIB / 1e9,))
 
     def measure_latency(self, wire):
-        columns = self.perftest(wire, "ib_send_lat", 2, "-n", str(self.iterations(100000)))
-        self.record("ib_send_lat_2b_p50", wire, columns[4], "us")
-        self.record("ib_send_lat_2b_p99", wire, columns[7], "us")
+        count = str(self.iterations(100000))
+
+        def percentiles():
+            columns = self.perftest(wire, "ib_send_lat", 2, "-n", count)
+            return columns[4], columns[7]
+
+        self.record(wire, "us", ("ib_send_lat_2b_p50", "ib_send_lat_2b_p99"), percentiles)
 
     def measure_message_rate(self, wire):
-        count = str(self.iterations(2000000))
+        count = str(self.iterations(5000000))
         for name, program, options in (
                 ("ib_write_bw_64b", "ib_write_bw", ()),
                 ("ib_write_bw_64b_postlist_16", "ib_write_bw", ("-l", "16")),
                 ("ib_send_bw_64b", "ib_send_bw", ())):
-            columns = self.perftest(wire, program, 64, "-n", count, *options)
-            self.record(name, wire, columns[4], "Mmessages/s")
+            self.record(wire, "Mmessages/s", (name,),
+                        lambda: (self.perftest(wire, program, 64, "-n", count, *options)[4],))
 
     def measure_threads(self):
         """Threads of one program that exchange messages with themselves, each on its own cpu."""
         seconds = str(max(0.5, 5 * self.percent / 100))
         for engines in (1, 2):
             for threads in (1, 2):
-                output = run([os.path.join(self.bin, "tools", "uroce"), "run", "--fabric",
-                              self.fabric(f"engines-{engines}"), "--engines", str(engines), "--",
-                              self.tool("thread_pairs"), "write", "own", str(threads), seconds])
-                self.record(f"threads_{threads}_write_64b", f"engines_{engines}", float(output),
-                            "Mmessages/s")
+                command = [os.path.join(self.bin, "tools", "uroce"), "run", "--fabric",
+                           self.fabric(f"engines-{engines}"), "--engines", str(engines), "--",
+                           self.tool("thread_pairs"), "write", "own", str(threads), seconds]
+                self.record(f"engines_{engines}", "Mmessages/s",
+                            (f"threads_{threads}_write_64b",), lambda: (float(run(command)),))
 
     def udp_sockets(self, server, client, *options):
         """What bare UDP sockets do, between the hosts."""
@@ -211,11 +230,13 @@ class Bench:
 
     def measure_bare_udp(self, mtu):
         seconds = str(max(1, 5 * self.percent // 100))
-        rate = float(self.udp_sockets("receive", "send", seconds, str(MTUS[mtu])))
-        self.record("udp_sockets", f"bare_{mtu}", rate, "GB/s")
+        stream = ("receive", "send", seconds, str(MTUS[mtu]))
+        self.record(f"bare_{mtu}", "GB/s", ("udp_sockets",),
+                    lambda: (float(self.udp_sockets(*stream)),))
         # A SEND of 2 bytes: BTH, payload, pad, ICRC.
-        half = self.udp_sockets("echo", "ping", str(self.iterations(100000)), "20").split()
-        self.record("udp_sockets_ping_pong_p50", f"bare_{mtu}", float(half[0]), "us")
+        echo = ("echo", "ping", str(self.iterations(100000)), "20")
+        self.record(f"bare_{mtu}", "us", ("udp_sockets_ping_pong_p50",),
+                    lambda: (float(self.udp_sockets(*echo).split()[0]),))
 
     def dpdk_frames(self, driver, mtu, frame_bytes, both_ways):
         """Millions of frames a second that the driver carries by itself."""
@@ -243,18 +264,21 @@ class Bench:
         wire, payload = f"{driver}_{mtu}", MTUS[mtu] - 32
         count = str(self.iterations(20000))
         for name, options, both_ways in (("one_way", (), False), ("both_ways", ("-b",), True)):
-            bare = self.dpdk_frames(driver, mtu, HEADERS + MTUS[mtu] - 16, both_ways)
-            self.record(f"frames_{name}", f"bare_{wire}", bare, "Mframes/s")
-            columns = self.perftest(wire, "ib_write_bw", 65536, "-n", count, *options)
-            self.record(f"frames_{name}", wire, columns[3] * MIB / payload / 1e6, "Mframes/s")
+            def bare():
+                return (self.dpdk_frames(driver, mtu, HEADERS + MTUS[mtu] - 16, both_ways),)
+
+            def ours():
+                columns = self.perftest(wire, "ib_write_bw", 65536, "-n", count, *options)
+                return (columns[3] * MIB / payload / 1e6,)
+
+            self.record(f"bare_{wire}", "Mframes/s", (f"frames_{name}",), bare)
+            self.record(wire, "Mframes/s", (f"frames_{name}",), ours)
 
     def measure_hosts(self, mtu):
         """Between two hosts, each with a user without any capability."""
         with veth_hosts.VethHosts(self.bin, mtu) as self.hosts:
             self.measure_bare_udp(mtu)
-            self.record("iperf3", f"tcp_{mtu}", self.iperf3() / 1e9, "GB/s")
-            self.record("iperf3_64b", f"tcp_{mtu}",
-                        self.iperf3("-l", "64", "--no-delay") / 64 / 1e6, "Mmessages/s")
+            self.measure_tcp_streams(f"tcp_{mtu}")
             for kind in HOST_WIRES:
                 wire = f"{kind}_{mtu}"
                 self.measure_bandwidth(wire)
@@ -303,11 +327,16 @@ class Bench:
     def measure_switch(self):
         """Frames a second into a port that takes every frame, by itself and through the switch."""
         benchmark = os.path.join(self.bin, "tests", "benchmarks", "switch_benchmark")
-        output = run([benchmark, "--benchmark_format=json",
-                      f"--benchmark_min_time={0.5 * self.percent / 100}"])
-        for figure in json.loads(output[output.index("{"):])["benchmarks"]:
-            self.record(switch_figure(figure["name"]), "switch",
-                        figure["items_per_second"] / 1e6, "Mframes/s")
+        command = [benchmark, "--benchmark_format=json",
+                   f"--benchmark_min_time={0.5 * self.percent / 100}"]
+
+        def frames():
+            output = run(command)
+            return json.loads(output[output.index("{"):])["benchmarks"]
+
+        names = [switch_figure(figure["name"]) for figure in frames()]
+        self.record("switch", "Mframes/s", names,
+                    lambda: [figure["items_per_second"] / 1e6 for figure in frames()])
 
     def value(self, name, wire):
         return self.figures[name, wire].value
@@ -345,8 +374,7 @@ class Bench:
             return
         print("what users would use instead:")
         self.measure_memcpy()
-        self.measure_tcp_bandwidth()
-        self.measure_tcp_message_rate()
+        self.measure_tcp_streams("tcp")
         self.measure_tcp_latency()
         for wire in WIRES:
             print(f"uroce over {WIRE_NAMES[wire]}:")
@@ -366,13 +394,15 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__.splitlines()[0])
     parser.add_argument("--bin", required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the iterations")
+    parser.add_argument("--quick", action="store_true",
+                        help="a tenth of the iterations, three rounds instead of five")
     parser.add_argument("--wire", action="store_true",
                         help="nothing but what goes between two hosts")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            Bench(arguments.bin, 10 if arguments.quick else 100, scratch).run(arguments.wire)
+            percent, rounds = (10, 3) if arguments.quick else (100, 5)
+            Bench(arguments.bin, percent, rounds, scratch).run(arguments.wire)
         except PairFailed as error:
             print(f"bench: {error}", file=sys.stderr)
             return 1
