@@ -32,10 +32,10 @@ inline constexpr size_t kSlotBytes = 4'736;
 // Full slots fill twice the megabyte of a second-level cache. When the writer comes back to one, it
 // is in the third level: to take it out of the reader's cache takes half as long again.
 inline constexpr uint32_t kSlots = 512;
-// Frames that follow each other lie so many slots apart, in a circle of a group. If they were
-// neighbours, the hardware prefetcher of a reader that keeps up would follow their stride into
-// slots that the writer is about to fill, and take them from its cache: it halves the rate of small
-// frames. With the whole ring as one group, large frames were 7 % slower.
+// Frames that follow each other lie so many slots apart, in a circle of a group. As neighbours,
+// small frames had half the rate when the reader kept up with the writer: most likely because the
+// reader's hardware prefetcher follows their stride into slots that the writer is about to fill,
+// and takes them from its cache. With the whole ring as one group, large frames were 7 % slower.
 inline constexpr uint64_t kSlotStep = 37;
 inline constexpr uint64_t kSlotGroup = 64;
 static_assert(kSlotStep % 2 == 1 && kSlotGroup % 2 == 0 && kSlots % kSlotGroup == 0,
