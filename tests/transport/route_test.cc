@@ -5,25 +5,14 @@
 #include <optional>
 #include <vector>
 
-#include "tests/transport/connected_pair.h"
+#include "tests/transport/linked_processes.h"
 #include "transport/qp/transmit_schedule.h"
 
 namespace uroce::transport {
 namespace {
 
-constexpr MacAddress kHostMac{2, 0, 0, 0, 0, 9};
-const Gid kHostGid = Gid::FromIpv4({10, 0, 0, 9});
 const Gid kElsewhere = Gid::FromIpv4({10, 0, 0, 1});
 const Gid kGroup = Gid::FromIpv4({239, 1, 2, 3});
-
-// A process of a host whose processes are linked.
-EndpointConfig ProcessConfig(uint32_t block, bool has_wire) {
-  return {.mac = kHostMac,
-          .gids = {Gid::LinkLocal(kHostMac), kHostGid},
-          .has_links = true,
-          .has_wire = has_wire,
-          .first_qpn = Qpn{block * kMaxQps}};
-}
 
 Qpn InBlock(uint32_t block) { return {block * kMaxQps + 7}; }
 
@@ -102,44 +91,33 @@ TEST(TransmitScheduleTest, ARouteThatRanDryIsNotFoundAgain) {
   EXPECT_EQ(schedule.FirstReady(Route{}), std::nullopt);
 }
 
-// Two processes of one host, each with a queue pair that is connected to the other's.
-class LinkedProcessesTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    first_.Connect(kHostGid, kHostMac, second_.qp->qpn(), 1, Mtu::k1024);
-    second_.Connect(kHostGid, kHostMac, first_.qp->qpn(), 1, Mtu::k1024);
-  }
-
-  // A WRITE of the first process, as a frame.
-  std::span<const uint8_t> Write() {
-    const ScatterGatherEntry sge = {first_.address(0), 8, first_.key};
-    SendWorkRequest request;
-    request.opcode = SendOpcode::kRdmaWrite;
-    request.remote_address = second_.address(0);
-    request.rkey = second_.rkey();
-    request.sges = {&sge, 1};
-    EXPECT_EQ(first_.qp->PostSend(request), Status::kOk);
-    return std::span(frame_).first(first_.endpoint.PollTransmit({}, RouteToBlock(2), frame_));
-  }
-
-  TestHost first_{ProcessConfig(1, true)};
-  TestHost second_{ProcessConfig(2, true)};
-  std::array<uint8_t, kMaxFrameBytes> frame_;
-};
-
-TEST_F(LinkedProcessesTest, FramesTakeTheLinkOfThePeersBlock) {
-  const auto frame = Write();
-  ASSERT_FALSE(frame.empty());
-  EXPECT_FALSE(first_.endpoint.HasTransmit(Route::kWire));
-  EXPECT_EQ(second_.endpoint.OnFrame({}, frame, RouteToBlock(1)), DropReason::kNone);
+// What the first of two linked processes writes, as a frame.
+std::span<const uint8_t> Write(LinkedProcesses& pair) {
+  const ScatterGatherEntry sge = {pair.first.address(0), 8, pair.first.key};
+  SendWorkRequest request;
+  request.opcode = SendOpcode::kRdmaWrite;
+  request.remote_address = pair.second.address(0);
+  request.rkey = pair.second.rkey();
+  request.sges = {&sge, 1};
+  EXPECT_EQ(pair.first.qp->PostSend(request), Status::kOk);
+  return pair.Send();
 }
 
-TEST_F(LinkedProcessesTest, FramesOfOthersThatPretendToBeThePeerAreDropped) {
-  const auto frame = Write();
+TEST(LinkedProcessesTest, FramesTakeTheLinkOfThePeersBlock) {
+  LinkedProcesses pair;
+  const auto frame = Write(pair);
+  ASSERT_FALSE(frame.empty());
+  EXPECT_FALSE(pair.first.endpoint.HasTransmit(Route::kWire));
+  EXPECT_EQ(pair.Receive(frame), DropReason::kNone);
+}
+
+TEST(LinkedProcessesTest, FramesOfOthersThatPretendToBeThePeerAreDropped) {
+  LinkedProcesses pair;
+  const auto frame = Write(pair);
   for (const Route from : {Route::kWire, Route::kLoopback, RouteToBlock(3)}) {
-    EXPECT_EQ(second_.endpoint.OnFrame({}, frame, from), DropReason::kForeignSource);
+    EXPECT_EQ(pair.second.endpoint.OnFrame({}, frame, from), DropReason::kForeignSource);
   }
-  EXPECT_EQ(second_.endpoint.OnFrame({}, frame, RouteToBlock(1)), DropReason::kNone);
+  EXPECT_EQ(pair.Receive(frame), DropReason::kNone);
 }
 
 // A process with a datagram queue pair of its host's address.

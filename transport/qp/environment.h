@@ -24,6 +24,8 @@ struct QpEnvironment {
   DeadlineQueue& deadlines;
   TransmitSchedule& transmits;
   const XrcQueues& xrc_queues;
+  // A peer on a link waits for an ACK (QpContext::peer_is_linked).
+  bool is_ack_wanted = false;
 };
 
 // What the requester and the responder of one queue pair share: its number, attributes and path.
@@ -45,6 +47,10 @@ struct QpContext {
   bool takes_plain : 1 = false;
   // The same of ACKs of ours, which are those of RC.
   bool answers_plain : 1 = false;
+  // The peer of a reliable connection is another process of this host that runs uroce. Neither side
+  // asks the other for the ACKs that it gets anyhow, at the end of a pass: AckReq is for messages
+  // whose completion the program has asked for, and the ACK of such a one does not wait.
+  bool peer_is_linked : 1 = false;
   // In RTR a packet has come.
   bool communication_established : 1 = false;
   // Whether bare frames of the peer are taken unseen: it is in the default partition, as we are,

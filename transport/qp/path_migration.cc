@@ -51,6 +51,7 @@ void UpdateShortWay(QpContext& qp) {
   qp.sends_plain = qp.uses_short_way && qp.is_rc() && state == QpState::kReadyToSend;
   qp.answers_plain = qp.uses_short_way && qp.is_rc();
   qp.takes_plain = qp.environment.config.uses_short_way && qp.is_rc() && is_ready;
+  qp.peer_is_linked = qp.is_reliable() && IsLink(qp.path.route());
   qp.takes_bare_frames =
       qp.path.is_connection() && !qp.awaits_peer_on_path && PkeysMatch(qp.pkey(), kDefaultPkey);
 }

@@ -114,6 +114,7 @@ class alignas(64) Requester {
   bool IsPlainNow(const SendWqe& wqe) const;
   size_t BuildPlain(Time now, SendWqe& wqe, const FrameRoom& out);
   size_t EmitPlain(const SendWqe& wqe, const FrameRoom& out) const;
+  bool EndAsksForAck(const SendWqe& wqe) const;
   void TakeSsns(SendWqe& wqe, uint32_t messages);
   size_t EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out);
   size_t EmitRaw(Time now, SendWqe& wqe, const FrameRoom& out);

@@ -204,11 +204,17 @@ size_t Requester::EmitPlain(const SendWqe& wqe, const FrameRoom& out) const {
   const PlainHeaders headers = {.destination_qpn = qp_.attributes.destination_qpn,
                                 .psn = next_psn_,
                                 .solicited = wqe.solicited,
-                                .ack_request = true};
+                                .ack_request = EndAsksForAck(wqe)};
   const FrameBuilder& builder = qp_.path.builder();
   if (wqe.opcode == SendOpcode::kSend) return builder.EmitSendOnly(headers, payload, out);
   const Reth reth = {wqe.remote_address, wqe.rkey, wqe.length};
   return builder.EmitWriteOnly(headers, reth, payload, out);
+}
+
+// Whether the last packet of `wqe`, which is next_psn_, asks for an ACK. On a link that is an ACK
+// which does not wait (QpContext::peer_is_linked). What is sent again always asks.
+bool Requester::EndAsksForAck(const SendWqe& wqe) const {
+  return !qp_.peer_is_linked || wqe.signaled || next_psn_ != sent_psn_;
 }
 
 // `wqe`, so many messages to the responder, is started.
@@ -310,7 +316,8 @@ size_t Requester::EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out) {
                                  : qp_.path.builder().Emit(headers, payload, out);
   if (frame_bytes == 0) return FailForGoneMemory(wqe);
   Pace(now, wqe, frame_bytes);
-  Sent(now, wqe, psns, headers.ack_request || HasOwnResponse(wqe.opcode));
+  const bool is_acked_anyhow = qp_.peer_is_linked && headers.opcode.EndsMessage();
+  Sent(now, wqe, psns, headers.ack_request || is_acked_anyhow || HasOwnResponse(wqe.opcode));
   return frame_bytes;
 }
 
@@ -377,8 +384,9 @@ size_t Requester::FillData(SendWqe& wqe, TransportHeaders& headers,
   const auto window = static_cast<int32_t>(resend_window_);
   const bool ends_resend_window =
       is_probing() && next_psn_.DistanceFrom(oldest_unacked_psn_) + 1 == window;
-  headers.ack_request = qp_.is_reliable() && (last || (first && wqe.probes) || ends_resend_window ||
-                                              next_psn_.value() % kAckRequestInterval == 0);
+  const bool is_due = last ? EndAsksForAck(wqe) : next_psn_.value() % kAckRequestInterval == 0;
+  headers.ack_request =
+      qp_.is_reliable() && (is_due || (first && wqe.probes) || ends_resend_window);
   if (first && !IsSend(wqe.opcode)) headers.reth = {wqe.remote_address, wqe.rkey, wqe.length};
   return Gather(wqe, offset, length, pieces);
 }

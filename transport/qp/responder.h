@@ -130,10 +130,11 @@ class alignas(64) Responder {
   void FinishPlain(const PlainPacket& packet);
   void FinishMessage(const Packet& packet);
   void CountMessage() { msn_ = (msn_ + 1) & kMsnMask; }
-  void NoteExecuted(Psn psn, bool wants_ack) {
+  void NoteExecuted(Psn psn, bool ends_message, bool ack_request) {
     ack_psn_ = psn;
     ack_msn_ = msn_;
-    if (wants_ack) acknowledge_ = Acknowledge::kAck;
+    if (ack_request || (ends_message && qp_.peer_is_linked)) acknowledge_ = Acknowledge::kAck;
+    if (ack_request && qp_.peer_is_linked) qp_.environment.is_ack_wanted = true;
   }
   // Copies the payload of a WRITE, the last byte after the others. False if the memory has gone.
   static bool PlaceInOrder(uint8_t* to, std::span<const uint8_t> bytes);

@@ -77,7 +77,7 @@ void Responder::Execute(const Packet& packet, uint8_t* target) {
   ++expected_psn_;
   received_bytes_ += packet.payload.size();
   if (packet.opcode.EndsMessage()) FinishMessage(packet);
-  NoteExecuted(packet.psn, packet.ack_request && qp_.is_reliable());
+  NoteExecuted(packet.psn, packet.opcode.EndsMessage(), packet.ack_request && qp_.is_reliable());
 }
 
 // Programs poll the last byte of a message to learn that all of it is there.

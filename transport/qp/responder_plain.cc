@@ -47,7 +47,7 @@ bool Responder::OnPlainSend(const PlainPacket& packet) {
 void Responder::FinishPlain(const PlainPacket& packet) {
   ++expected_psn_;
   CountMessage();
-  NoteExecuted(packet.psn, packet.ack_request);
+  NoteExecuted(packet.psn, /*ends_message=*/true, packet.ack_request);
 }
 
 }  // namespace uroce::transport

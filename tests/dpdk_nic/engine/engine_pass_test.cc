@@ -46,6 +46,41 @@ TEST_F(EnginePassTest, FramesThatComeWithoutEndAreTakenInBursts) {
   EXPECT_EQ(port_->longest_burst, 64);
 }
 
+// The peer waits for it, and has the rest of the burst on its way meanwhile.
+TEST_F(EnginePassTest, AckThatIsWantedLeavesInTheMiddleOfABurst) {
+  constexpr uint32_t kBlock = 7;
+  const transport::QueuePair& qp = Connect(kBlock);
+  const transport::FrameBuilder peer(
+      kPeerMac, kPeerGid,
+      {.destination_gid = Gid::LinkLocal(port_->mac()), .destination_mac = port_->mac()}, 0xc000);
+  std::array<uint8_t, transport::kMaxFrameBytes> frame;
+  uint32_t psn = 0;
+  uint32_t asking_psn = 0;
+  const auto received_before_acks = [&](int frames, uint32_t asking_frame) {
+    engine_->WithEndpoint([&](Endpoint&) {
+      port_->received_before.clear();
+      asking_psn = psn + asking_frame;
+      port_->frames_to_receive = frames;
+    });
+    EXPECT_TRUE(PollUntil([&] { return !port_->received_before.empty(); }));
+    return engine_->WithEndpoint([&](Endpoint&) { return port_->received_before; });
+  };
+  engine_->WithEndpoint([&](Endpoint&) {
+    port_->next_frame = [&] {
+      const size_t bytes = peer.EmitWriteOnly({.destination_qpn = qp.qpn(),
+                                               .psn = transport::Psn(psn),
+                                               .solicited = false,
+                                               .ack_request = psn == asking_psn},
+                                              {}, {nullptr, 0}, frame);
+      ++psn;
+      return PacketPort::ReceivedFrame{.bytes = std::span(frame).first(bytes),
+                                       .from = transport::RouteToBlock(kBlock)};
+    };
+  });
+  EXPECT_EQ(received_before_acks(40, 19), (std::vector{20, 40}));
+  EXPECT_EQ(received_before_acks(10, 3), (std::vector{10})) << "not worth two frames";
+}
+
 // Where there are flows they decide, but for what is the link layer's.
 TEST_F(EnginePassTest, FrameOfNobodyIsCountedAsWhatItIs) {
   transport::QueuePair& qp = CreateQueuePair();

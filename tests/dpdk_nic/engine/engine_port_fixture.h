@@ -103,6 +103,7 @@ class EnginePortTest : public ::testing::Test {
         .capabilities = {.max_send_wr = kQueueDepth, .max_send_sge = 1, .max_inline_bytes = 64}};
     transport::QpAttributes a;
     a.port_num = 1;
+    a.access = transport::AccessFlags(transport::AccessFlags::kRemoteWrite);
     a.destination_qpn = {block * transport::kMaxQps + 1};
     a.address = {.destination_gid = kPeerGid, .destination_mac = kPeerMac};
     transport::QueuePair* qp = nullptr;

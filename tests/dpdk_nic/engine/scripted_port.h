@@ -19,13 +19,14 @@
 
 namespace uroce::nic {
 
-// Receives as many frames as a test says, of nothing that concerns the engine, and takes frames
-// only while it has room.
+// Receives as many frames as a test says, of nothing that concerns the engine if the test makes
+// none, and takes frames only while it has room.
 class ScriptedPort final : public PacketPort {
  public:
   ReceivedFrame Receive() override {
     static constexpr std::array<uint8_t, 60> kFrame{};
-    return {frames_to_receive == 0 ? std::span<const uint8_t>() : std::span(kFrame)};
+    if (frames_to_receive == 0) return {};
+    return next_frame ? next_frame() : ReceivedFrame{.bytes = kFrame};
   }
   void ReleaseReceived() override {
     --frames_to_receive;
@@ -39,6 +40,7 @@ class ScriptedPort final : public PacketPort {
   void CommitTransmit(size_t frame_bytes) override {
     frame_bytes_ = frame_bytes;
     sent.push_back(acquired_);
+    received_before.push_back(burst_);
     ++frames_sent;
   }
   void BeginReceiveBurst() override {
@@ -88,11 +90,13 @@ class ScriptedPort final : public PacketPort {
   // Under the engine's lock.
   std::function<void()> on_end_of_sleep;
   int frames_to_receive = 0;
+  std::function<ReceivedFrame()> next_frame;
   int longest_burst = 0;
   bool keeps = false;
   bool is_active = true;
   int paths_are_ready_when_served = 0;
   std::vector<transport::Route> sent;
+  std::vector<int> received_before;  // so many frames of the burst, when each was sent
   int groups_left = 0;
   bool is_abandoned = false;
   // By the test's thread: not by the helper of the engine.
