@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "transport/completion_queue.h"
@@ -155,9 +154,10 @@ class Endpoint {
   }
   size_t BuildAtOnce(Time now, QueuePair& qp, const FrameRoom& out);
 
-  // Whether a frame has come, since this was asked, of a peer on a link that waits for the ACK:
-  // then it is better sent before more frames are taken.
-  bool TakeAckWanted() { return std::exchange(environment_.is_ack_wanted, false); }
+  // Whether a frame has come of a peer on a link that waits for the ACK, since TellAcksSent: then
+  // it is better sent before more frames are taken.
+  bool is_ack_wanted() const { return environment_.is_ack_wanted; }
+  void TellAcksSent() { environment_.is_ack_wanted = false; }
 
   // Completion notifications and asynchronous events, oldest first.
   std::optional<Event> TakeEvent() { return events_.Take(); }

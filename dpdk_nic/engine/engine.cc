@@ -135,7 +135,7 @@ int Engine::ReceiveBurst(Time now) {
     Accept(now, frame);
     port_->ReleaseReceived();
     ++received;
-    if (++unanswered >= kAckWorthwhile && endpoint_.TakeAckWanted()) {
+    if (++unanswered >= kAckWorthwhile && endpoint_.is_ack_wanted()) {
       TransmitBurst(now);
       unanswered = 0;
     }
@@ -199,6 +199,7 @@ int Engine::RunDeadlines(Time now) {
 }
 
 int Engine::TransmitBurst(Time now) {
+  endpoint_.TellAcksSent();
   ResolveForManagement(now);
   const int sent = TransmitToPort(now);
   return port_loops_back_ ? sent : sent + LoopBack(now);
@@ -257,6 +258,7 @@ void Engine::Commit(Time now, Route route, std::span<const uint8_t> frame, IcrcU
                   endpoint_);
   }
   port_->CommitTransmit(frame.size());
+  flush_plan_.CountFrame();
 }
 
 // Nothing comes between building and reading these frames, and their memory is our own.

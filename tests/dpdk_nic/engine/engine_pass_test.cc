@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "tests/dpdk_nic/engine/engine_port_fixture.h"
@@ -55,11 +56,12 @@ TEST_F(EnginePassTest, AckThatIsWantedLeavesInTheMiddleOfABurst) {
       {.destination_gid = Gid::LinkLocal(port_->mac()), .destination_mac = port_->mac()}, 0xc000);
   std::array<uint8_t, transport::kMaxFrameBytes> frame;
   uint32_t psn = 0;
-  uint32_t asking_psn = 0;
-  const auto received_before_acks = [&](int frames, uint32_t asking_frame) {
+  std::vector<uint32_t> asking_psns;
+  const auto received_before_acks = [&](int frames, std::vector<uint32_t> asking) {
     engine_->WithEndpoint([&](Endpoint&) {
       port_->received_before.clear();
-      asking_psn = psn + asking_frame;
+      asking_psns = std::move(asking);
+      for (uint32_t& asking_psn : asking_psns) asking_psn += psn;
       port_->frames_to_receive = frames;
     });
     EXPECT_TRUE(PollUntil([&] { return !port_->received_before.empty(); }));
@@ -67,18 +69,20 @@ TEST_F(EnginePassTest, AckThatIsWantedLeavesInTheMiddleOfABurst) {
   };
   engine_->WithEndpoint([&](Endpoint&) {
     port_->next_frame = [&] {
-      const size_t bytes = peer.EmitWriteOnly({.destination_qpn = qp.qpn(),
-                                               .psn = transport::Psn(psn),
-                                               .solicited = false,
-                                               .ack_request = psn == asking_psn},
-                                              {}, {nullptr, 0}, frame);
+      const size_t bytes =
+          peer.EmitWriteOnly({.destination_qpn = qp.qpn(),
+                              .psn = transport::Psn(psn),
+                              .solicited = false,
+                              .ack_request = std::ranges::count(asking_psns, psn) != 0},
+                             {}, {nullptr, 0}, frame);
       ++psn;
       return PacketPort::ReceivedFrame{.bytes = std::span(frame).first(bytes),
                                        .from = transport::RouteToBlock(kBlock)};
     };
   });
-  EXPECT_EQ(received_before_acks(40, 19), (std::vector{20, 40}));
-  EXPECT_EQ(received_before_acks(10, 3), (std::vector{10})) << "not worth two frames";
+  EXPECT_EQ(received_before_acks(40, {19}), (std::vector{20, 40}));
+  EXPECT_EQ(received_before_acks(10, {3}), (std::vector{10})) << "not worth two frames";
+  EXPECT_EQ(received_before_acks(40, {19, 22}), (std::vector{20, 36, 40})) << "nor so soon";
 }
 
 // Where there are flows they decide, but for what is the link layer's.

@@ -14,6 +14,12 @@ class FlushPlanTest : public testing::Test {
  protected:
   void SetUp() override { plan_.AfterFlush(now_); }
 
+  // A verb, of a program that awaits answers.
+  void Send() {
+    plan_.CountFrame();
+    plan_.AfterVerb(now_, /*awaits_answers=*/true);
+  }
+
   FlushPlan plan_;
   Time now_{1'000'000};
 };
@@ -83,11 +89,38 @@ TEST_F(FlushPlanTest, OnceFlushedThePassThatGetsNothingHasNothingToSend) {
   EXPECT_FALSE(plan_.IsDue(now_ + kPass));
 }
 
-// Requests that wait for others are not sent earlier because a pass gets nothing.
-TEST_F(FlushPlanTest, RequestsWaitThroughPassesThatGetNothing) {
-  plan_.AfterVerb(now_, true);
+// A program may look for completions between any two requests.
+TEST_F(FlushPlanTest, RequestsWaitThroughAPassThatGetsNothing) {
+  for (int i = 0; i < 3; ++i) {
+    Send();
+    plan_.AfterPass(now_ + kPass, true, false, false);
+    EXPECT_FALSE(plan_.IsDue(now_ + kPass));
+  }
+}
+
+TEST_F(FlushPlanTest, RequestsGoByTheSecondPassInARowThatGetsNothing) {
+  Send();
+  plan_.AfterPass(now_ + kPass, true, false, false);
+  plan_.AfterPass(now_ + kPass, true, /*has_received=*/true, false);
+  plan_.AfterPass(now_ + kPass, true, false, false);
+  plan_.AfterPass(now_ + kPass, /*of_application=*/false, false, false);
   plan_.AfterPass(now_ + kPass, true, false, false);
   EXPECT_FALSE(plan_.IsDue(now_ + kPass));
+  plan_.AfterPass(now_ + kPass, true, false, false);
+  EXPECT_TRUE(plan_.IsDue(now_ + kPass));
+  plan_.AfterFlush(now_ + kPass);
+  plan_.AfterPass(now_ + kPass, true, false, false);
+  EXPECT_FALSE(plan_.IsDue(now_ + kPass)) << "nothing is left";
+}
+
+TEST_F(FlushPlanTest, RequestsDoNotWaitForMoreThanOneCallTakes) {
+  for (const char* const when : {"first", "after a flush"}) {
+    for (uint32_t i = 1; i < FlushPlan::kMostForOthers; ++i) Send();
+    EXPECT_FALSE(plan_.IsDue(now_)) << when;
+    Send();
+    EXPECT_TRUE(plan_.IsDue(now_)) << when;
+    plan_.AfterFlush(now_);
+  }
 }
 
 }  // namespace
