@@ -20,8 +20,8 @@ class FlushPlan {
   // After the last flush. Some system calls long.
   static constexpr transport::Duration kLongestForOthers = transport::Microseconds(20);
   static constexpr transport::Duration kLongestForReply = transport::Microseconds(10);
-  // As many as Linux takes in one call of UDP_SEGMENT. Half of what most programs have in flight:
-  // the peer answers these while the others are being posted.
+  // As many as Linux takes in one call of UDP_SEGMENT. Half of what perftest has in flight by
+  // default: the peer answers these while the others are being posted.
   static constexpr uint32_t kMostForOthers = 64;
 
   // A frame was given to the port.
