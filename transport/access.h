@@ -4,8 +4,8 @@
 
 namespace uroce::transport {
 
-// What may be done with a memory region, a memory window or through a queue pair.
-// The bits are those of enum ibv_access_flags.
+// The accesses that a memory region, a memory window or a queue pair permits. The bits are those of
+// enum ibv_access_flags.
 class AccessFlags {
  public:
   static constexpr uint32_t kLocalWrite = 1 << 0;

@@ -6,8 +6,8 @@
 
 namespace uroce::transport {
 
-// Where the packets of a queue pair go and how they are marked: struct ibv_ah_attr as RoCEv2 uses
-// it, with the Ethernet address of the next hop resolved.
+// The destination and the marking of a queue pair's packets: struct ibv_ah_attr as RoCEv2 uses it,
+// with the Ethernet address of the next hop resolved.
 struct AddressVector {
   Gid destination_gid;
   MacAddress destination_mac{};

@@ -26,7 +26,7 @@ enum class CompletionStatus : uint8_t {
   kGeneralError = 21,
 };
 
-// What completed. The values are those of enum ibv_wc_opcode.
+// The operation that completed. The values are those of enum ibv_wc_opcode.
 enum class CompletionOpcode : uint8_t {
   kSend = 0,
   kRdmaWrite = 1,
@@ -41,10 +41,10 @@ enum class CompletionOpcode : uint8_t {
   kReceiveRdmaWithImmediate = 129,
 };
 
-// The reason behind an error status, for people: ibv_wc.vendor_err.
+// The cause of an error status, for diagnosis: ibv_wc.vendor_err.
 enum class VendorError : uint16_t {
   kNone = 0,
-  kAckTimeout = 1,         // retry_cnt used up by silence
+  kAckTimeout = 1,         // retry_cnt used up by ACK timeouts
   kPsnNakRetries = 2,      // retry_cnt used up by NAKs (PSN sequence error)
   kRnrRetries = 3,         // rnr_retry used up
   kNakInvalidRequest = 4,  // the peer refused the request
@@ -64,8 +64,8 @@ enum class VendorError : uint16_t {
   kWrongResponse = 19,    // opcode or length of a response are not what the request calls for
 };
 
-// The IP version of a datagram that was received. The values are those that hardware reports in
-// ibv_wc.sl, by which programs find out where in the 40 bytes before the payload the header lies.
+// The IP version of a received datagram. The values are those that hardware reports in ibv_wc.sl;
+// from them programs learn where in the 40 bytes before the payload the IP header lies.
 enum class DatagramIp : uint8_t {
   kNone = 0,  // no datagram was received
   kIpv6 = 1,
@@ -85,8 +85,8 @@ struct Completion {
   uint8_t flags = 0;
   DatagramIp datagram_ip = DatagramIp::kNone;
   VendorError vendor_error = VendorError::kNone;
-  bool solicited = false;    // set by the queue: wakes a program that waits for solicited ones only
-  uint32_t byte_length = 0;  // of a datagram with the GRH before it
+  bool solicited = false;    // set by the queue: raises an event armed for solicited ones
+  uint32_t byte_length = 0;  // for a datagram including the GRH before it
   uint32_t immediate_or_rkey = 0;  // wire bytes of the immediate, or the invalidated rkey
   Qpn qpn;
   Qpn source_qpn;

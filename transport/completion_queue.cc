@@ -116,12 +116,12 @@ void CompletionQueue::Disarm() {
   notify_on_ = NotifyOn::kNothing;
 }
 
-// The event announces the oldest completion alone: a program that takes a part of what is there
-// (perftest takes 16) and arms again gets another event for the rest.
+// The event announces only the oldest completion: a program that polls some of them (perftest polls
+// 16) and arms again gets another event for the rest.
 void CompletionQueue::Arm(NotifyOn on) {
   if (notify_on_ == NotifyOn::kNothing) ++events_->armed;
   notify_on_ = std::max(notify_on_, on);
-  if (held_ != 0) return;  // its event comes anyway
+  if (held_ != 0) return;  // the event that is held back comes anyway
   uint64_t oldest = std::max(announced_, consumed_.load(std::memory_order_acquire));
   if (notify_on_ == NotifyOn::kSolicited) {
     while (oldest < solicited_ && !ring_[oldest & mask_].solicited) ++oldest;
@@ -168,7 +168,7 @@ Status CompletionQueue::PrepareRoom(uint32_t capacity, Room& room) const {
   return Status::kOk;
 }
 
-// What was copied before and what there is more.
+// Copies the completions from number room.copied on, as far as the room goes.
 void CompletionQueue::CopyTo(Room& room) const {
   const uint32_t mask = std::bit_ceil(room.capacity) - 1;
   const uint64_t end = std::min(produced_.load(std::memory_order_acquire),

@@ -13,16 +13,16 @@
 
 namespace uroce::transport {
 
-// The time, for completion queues that need it.
+// The clock of the completion queues that need the time.
 struct QueueClock {
   DeadlineQueue& deadlines;
-  Time now{};  // of the present call, or of an earlier one as long as there are no users
+  Time now{};  // of the current call; may be out of date while there are no users
   std::atomic<uint32_t> users{0};  // queues with timestamps or moderation
 };
 
-// When a completion queue that is armed raises its event: after `count` completions that it covers,
-// or `period` after the first of them, whatever comes first. 0: not by this one; both 0, or a count
-// of 1: at once.
+// When an armed completion queue raises its event: after `count` completions that the arming
+// covers, or `period` after the first of them, whichever comes first. 0 disables that condition;
+// both 0, or a count of 1: at once.
 struct Moderation {
   uint32_t count = 0;
   Duration period{};
@@ -39,8 +39,8 @@ class CompletionQueue : public EventSource, private DeadlineClient {
  public:
   enum class NotifyOn : uint8_t { kNothing, kSolicited, kAny };
 
-  // Room for at least `capacity` completions, 1 .. kMaxCqEntries. `timed`: it keeps the time of
-  // each. Without a clock it is neither timed nor moderated.
+  // Room for at least `capacity` completions, 1 .. kMaxCqEntries. `timed`: the queue records the
+  // time of each. A queue without a clock is neither timed nor moderated.
   CompletionQueue(uint32_t capacity, EventQueue& events, void* context, QueueClock* clock = nullptr,
                   bool timed = false);
 
@@ -51,37 +51,37 @@ class CompletionQueue : public EventSource, private DeadlineClient {
 
   // Moves up to out.size() completions, oldest first, into `out`; returns how many.
   uint32_t Poll(std::span<Completion> out);
-  // The oldest one, and when it was pushed: the `now` of the endpoint's call that completed it. Of
-  // a queue that is not timed `time` stays as it is. False if the queue is empty.
+  // Takes the oldest completion and the time it was pushed: the `now` of the endpoint's call that
+  // completed it. A queue that is not timed leaves `time` alone. False if the queue is empty.
   bool PollOne(Completion& out, Time& time);
 
-  // Raises EventType::kCompletion once, for the next completion that `on` covers: at once if one is
-  // in the queue that no event has announced, as NICs do. So a program that finds the queue empty,
-  // arms it and sleeps misses nothing; one that takes an event, arms and then polls sees no second
-  // event for the same completions. A solicited request does not weaken an earlier one for any
-  // (IBA C11-31).
+  // Raises EventType::kCompletion once, for the next completion that `on` covers; at once, as NICs
+  // do, if the queue already holds one that no event has announced. So a program that finds the
+  // queue empty, arms it and sleeps misses nothing; one that takes an event, arms and then polls
+  // sees no second event for the same completions. Arming for solicited completions does not weaken
+  // an earlier arming for any (IBA C11-31).
   void Arm(NotifyOn on);
 
-  // Of events from now on; one that is being held back is raised.
+  // Applies to later events; an event that is being held back is raised at once.
   void SetModeration(const Moderation& moderation);
 
-  // A queue that has had no completion raises its events there from now on, and takes the time from
-  // there: that of another endpoint.
+  // Moves the queue to another endpoint, whose event queue and clock these are. The queue has had
+  // no completion yet.
   void MoveTo(EventQueue& events, QueueClock& clock);
 
-  // Nothing comes from the queue any more.
+  // Disarms the queue, which raises no more events. Called before it is destroyed.
   void Retire();
 
   // Drops the completions of a queue pair that was reset or is being destroyed. Events that were
-  // raised for them stay raised; what is left of others' keeps its turn to be announced. Not
-  // concurrent with Poll.
+  // raised for them stay raised. Completions of other queue pairs that no event has announced still
+  // get theirs. Not concurrent with Poll.
   void Purge(Qpn qpn);
 
-  // New room for `capacity` completions; what is in the queue stays. kInvalidArgument if more than
-  // that is in the queue or it is not 1 .. kMaxCqEntries. Not concurrent with Poll.
+  // Changes the capacity; completions in the queue stay. kInvalidArgument if the queue holds more
+  // than `capacity`, or it is not 1 .. kMaxCqEntries. Not concurrent with Poll.
   Status Resize(uint32_t capacity);
-  // The same in two steps, because much is copied: the first may run while another thread pushes,
-  // so it needs no lock of the engine. Nothing is polled, purged or resized in between.
+  // The same in two steps. PrepareRoom, which copies the most, may run while another thread pushes,
+  // so it needs no lock of the engine. No Poll, Purge or Resize may come between the two.
   struct Room {
     uint32_t capacity = 0;
     uint64_t copied = 0;  // completions before this number are in the ring
@@ -89,7 +89,7 @@ class CompletionQueue : public EventSource, private DeadlineClient {
     std::unique_ptr<Time[]> times;  // of a timed queue
   };
   Status PrepareRoom(uint32_t capacity, Room& room) const;
-  // Afterwards `room` is what the queue had before.
+  // Afterwards `room` holds the old memory of the queue.
   Status MoveTo(Room& room);
 
   uint32_t capacity() const { return capacity_; }
@@ -98,10 +98,10 @@ class CompletionQueue : public EventSource, private DeadlineClient {
 
  private:
   void OnDeadline(Time now) override;
-  // `count` completions, from the one of this number on, call for an event.
+  // `count` completions, from number `first` on, call for an event.
   void CallForEvent(uint64_t first, uint64_t count);
   void Announce(uint64_t number);
-  // For how much it counts in QueueClock::users.
+  // The queue's share of QueueClock::users.
   uint32_t ClockUses() const {
     return (times_ != nullptr ? 1u : 0u) + (moderation_.is_on() ? 1u : 0u);
   }
@@ -112,15 +112,15 @@ class CompletionQueue : public EventSource, private DeadlineClient {
   uint32_t capacity_;
   uint32_t mask_;  // ring size - 1; the ring is the next power of two
   std::unique_ptr<Completion[]> ring_;
-  std::unique_ptr<Time[]> times_;  // a ring like that; null: not timed
+  std::unique_ptr<Time[]> times_;  // of the same size; null: not timed
   QueueClock* clock_;
   Moderation moderation_{};
   uint64_t held_ = 0;       // completions whose event is held back
   uint64_t held_from_ = 0;  // the number of the first of them
   NotifyOn notify_on_ = NotifyOn::kNothing;
   bool in_error_ = false;
-  // Completions are numbered as they are pushed. Those before `announced_` had an event; those
-  // before `solicited_` include the youngest one that a solicited request covers.
+  // Completions are numbered in the order they are pushed. An event has announced those before
+  // `announced_`. The youngest solicited one is the last before `solicited_`.
   uint64_t announced_ = 0;
   uint64_t solicited_ = 0;
   alignas(64) std::atomic<uint64_t> produced_{0};

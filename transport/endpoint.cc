@@ -19,9 +19,9 @@ constexpr size_t kOtherDeadlines = 1;  // that of the general services
 
 constexpr uint8_t kQpnStream = 0;  // of random numbers
 
-// What is granted: what was asked for, without a receive queue if there is a shared one, and some
-// room for inline data: NICs round it up, and programs have come to count on that. Of XRC a target
-// has no queues, and an initiator receives nothing.
+// The granted attributes: the wanted ones, without a receive queue if there is a shared one, and
+// with at least kMinInlineBytes of inline data: NICs round up, and programs rely on it. An XRC
+// target has no queues of its own, an XRC initiator no receive queue.
 QpInitAttributes Granted(const QpInitAttributes& wanted) {
   QpInitAttributes granted = wanted;
   QpCapabilities& capabilities = granted.capabilities;
@@ -49,7 +49,7 @@ bool IsWithinLimits(const QpInitAttributes& init) {
          wanted.max_inline_bytes <= kMaxInlineBytes && has_send_cq && has_receive_cq;
 }
 
-// Whether a frame that was built goes to a group: the Ethernet address says so in its first bit.
+// Whether a frame of ours goes to a multicast group: the group bit of the Ethernet address is set.
 // The mark of a bare frame has that bit, too.
 bool IsMulticast(std::span<const uint8_t> frame) {
   return (frame[0] & 1) != 0 && !IsBareFrame(frame);
@@ -59,8 +59,8 @@ bool IsMulticast(std::span<const uint8_t> frame) {
 
 void Endpoint::Free::operator()(EndpointState* /*state*/) const { std::free(memory); }
 
-// Large, and mostly never touched: fresh pages of the system are zero, and cost nothing until then.
-// calloc aligns to less than a cache line.
+// The state is large and mostly never touched: calloc takes fresh zero pages from the system, which
+// cost nothing until then. It aligns to less than a cache line, so the state is aligned here.
 std::unique_ptr<EndpointState, Endpoint::Free> Endpoint::NewState() {
   size_t bytes = sizeof(EndpointState) + alignof(EndpointState);
   void* const memory = std::calloc(1, bytes);
@@ -159,8 +159,8 @@ QueuePair::Queues Endpoint::DestroyQueuePair(QueuePair* qp) {
   return queues;
 }
 
-// Any of the half that has been free for longest: not to be guessed, and not one that packets may
-// still be under way to.
+// A random one of the half that has been free for longest: peers cannot guess it, and packets for
+// its last user are hardly still under way.
 size_t Endpoint::ChooseFreeQpn() {
   return random_.Below(static_cast<uint32_t>((free_qpns_.size() + 1) / 2));
 }
@@ -196,13 +196,13 @@ DropReason Endpoint::OnWholeFrame(Time now, std::span<const uint8_t> frame, Rout
     result = ParseFrame(frame, packet, icrc_check);
     if (result == DropReason::kNone) result = Deliver(now, packet);
   }
-  // What we sent to a group ourselves comes back whether it has members here or not.
+  // A datagram that we sent to a group comes back even if the group has no members here.
   const bool is_own_copy = from == Route::kLoopback && result == DropReason::kNotAMember;
   if (result != DropReason::kNone && !is_own_copy) ++counters_.drops(result);
   return result;
 }
 
-// From the process that shares the memory it lies in, which is all there is to know of its source.
+// The frame's source is the process that shares the memory it lies in; it carries no address.
 inline DropReason Endpoint::OnBareFrame(Time now, std::span<const uint8_t> frame, Route from) {
   ConnectionPacket peers;
   QueuePair* const qp = Find(ReadBareFrame(frame, peers));
@@ -214,7 +214,7 @@ inline DropReason Endpoint::OnBareFrame(Time now, std::span<const uint8_t> frame
   return result;
 }
 
-// One that goes no short way.
+// A bare frame that takes no short way.
 DropReason Endpoint::OnOtherBareFrame(Time now, QueuePair* qp, const ConnectionPacket& peers,
                                       Route from) {
   if (qp == nullptr) return DropReason::kUnknownQp;
@@ -242,8 +242,8 @@ DropReason Endpoint::Deliver(Time now, const Packet& packet) {
   return is_management ? DeliverToGeneralServices(now, packet) : DropReason::kUnknownQp;
 }
 
-// In a fabric they come by uroced's switch, which looks whose they are, and never by a link, by
-// which a process could send what it likes.
+// In a fabric, packets to queue pair 1 come through uroced's switch, which checks their sender.
+// They never come by a link, where a process could forge them.
 DropReason Endpoint::DeliverToGeneralServices(Time now, const Packet& packet) {
   if (IsLink(packet.from)) return DropReason::kForeignSource;
   return UseGeneralServices().OnPacket(now, packet);
@@ -256,7 +256,7 @@ GeneralServices& Endpoint::UseGeneralServices() {
   return *general_services_;
 }
 
-// Every member gets a copy (IBA 10.5.2). It counts as dropped if no member took it.
+// Every member gets a copy (IBA 10.5.2). The packet counts as dropped if no member took it.
 DropReason Endpoint::DeliverMulticast(Time now, const Packet& packet) {
   if (packet.destination_qpn != kMulticastQpn) return DropReason::kUnknownQp;
   DropReason result = DropReason::kNotAMember;
@@ -338,7 +338,7 @@ size_t Endpoint::PollTransmit(Time now, Route route, const FrameRoom& out) {
   const size_t frame_bytes = transmits_.BuildFrame(now, route, out);
   if (frame_bytes != 0) {
     CountTransmitted(frame_bytes);
-    // Members among our own queue pairs get theirs from here: the wire brings none back.
+    // The wire brings no copy back for the members among our own queue pairs.
     if (IsMulticast(out) && config_.copies_to_own_members) {
       LoopBackMulticast(now, out.first(frame_bytes), out.icrc);
     }

@@ -37,19 +37,19 @@ namespace uroce::transport {
 // lock), except CompletionQueue::Poll.
 //
 // It owns the queue pairs and the table that finds them by number; what a queue pair does with its
-// packets is the queue pair's own (transport/qp/).
+// packets is in transport/qp/.
 class Endpoint {
  public:
   // The endpoint lives in `state`, zeroed memory that outlives it; nullptr: in memory of its own.
   explicit Endpoint(const EndpointConfig& config, EndpointState* state = nullptr);
   ~Endpoint();
 
-  // Changes of a table that is shared (EndpointConfig::memory) exclude all that share it.
+  // A shared table (EndpointConfig::memory) is changed only while no endpoint of it is in a call.
   MemoryTable& memory() { return memory_; }
 
-  // Objects may be large: up to 128 MB. What takes so long that it should not be done under the
-  // engine's lock, to allocate, clear and free memory, is apart: the functions that are const need
-  // no lock, and those that destroy return what is to be freed.
+  // Objects may be large: up to 128 MB. Allocating, clearing and freeing so much takes too long for
+  // the engine's lock. So the const functions below, which allocate, need no lock, and the
+  // functions that destroy return the memory for the caller to free.
 
   // `capacity` 1 .. kMaxCqEntries; `context` comes back in the queue's events; `timed`: see
   // CompletionQueue. The caller owns the queue and hands it back when no queue pair uses it any
@@ -58,15 +58,15 @@ class Endpoint {
                                                          bool timed = false) const;
   std::unique_ptr<CompletionQueue> DestroyCompletionQueue(std::unique_ptr<CompletionQueue> queue);
 
-  // The queue pairs of this endpoint use `queue` from now on, which one of the same device has made
-  // and of which no queue pair has used it yet. Excludes the calls of both endpoints.
+  // Takes over `queue` from another endpoint of the same device, for the queue pairs of this one.
+  // No queue pair has used it yet, and neither endpoint is in a call.
   void AdoptCompletionQueue(CompletionQueue& queue) { queue.MoveTo(events_, queue_clock_); }
 
   // nullptr for capabilities over the limits. The caller owns the queue and hands it back when no
   // queue pair draws from it any more.
   std::unique_ptr<SharedReceiveQueue> CreateSharedReceiveQueue(
       const SrqInitAttributes& attributes) const;
-  // XRC: gives the queue its number; requests find it from now on. kNoMemory: there are kMaxSrqs.
+  // XRC: gives the queue its number, by which requests find it. kNoMemory: there are kMaxSrqs.
   Status PublishXrcQueue(SharedReceiveQueue& queue) { return xrc_queues_.Add(queue); }
   std::unique_ptr<SharedReceiveQueue> DestroySharedReceiveQueue(
       std::unique_ptr<SharedReceiveQueue> queue);
@@ -75,17 +75,16 @@ class Endpoint {
   // limits.
   Status CreateQueues(const QpInitAttributes& attributes,
                       std::optional<QueuePair::Queues>& out) const;
-  // Creates a queue pair in RESET, with `queues` that were made for these attributes and that
-  // are taken on success. Then `*out` is set, and stays valid until it is destroyed; the
-  // capabilities granted are in
-  // (*out)->init_attributes(). kNoMemory when the QPN block is used up.
+  // Creates a queue pair in RESET. CreateQueues made `queues` for the same attributes; on success
+  // they are moved from, and `*out` is valid until DestroyQueuePair. The granted capabilities are
+  // in (*out)->init_attributes(). kNoMemory when the QPN block is used up.
   Status CreateQueuePair(const QpInitAttributes& attributes, QueuePair::Queues&& queues,
                          QueuePair** out);
-  // Both.
+  // CreateQueues and CreateQueuePair in one.
   Status CreateQueuePair(const QpInitAttributes& attributes, QueuePair** out);
-  // The completions of this queue pair leave their queues, and nothing more comes from it: not
-  // concurrent with Poll of these. It leaves its multicast groups. Windows that are bound to it
-  // stay bound, and can be reached no more (IBA o10-2.2.5).
+  // Removes the queue pair, its completions and its multicast memberships. Not concurrent with Poll
+  // of its completion queues. Windows that are bound to it stay bound, but nothing can access them
+  // any more (IBA o10-2.2.5).
   QueuePair::Queues DestroyQueuePair(QueuePair* qp);
   // nullptr if there is none.
   QueuePair* Find(Qpn qpn) const;
@@ -99,37 +98,37 @@ class Endpoint {
   std::vector<Gid> MulticastGroupsOf(const QueuePair& qp) const { return multicast_.GroupsOf(qp); }
   bool HasMulticastMembers(const Gid& group) const { return !multicast_.Members(group).empty(); }
 
-  // The port came up or went down: raises kPortActive or kPortError. Queue pairs do not care: they
-  // retransmit.
+  // The port came up or went down: raises kPortActive or kPortError. Queue pairs are not affected:
+  // they retransmit.
   void TellPortState(bool active);
 
-  // The addresses of the port have changed: this is the GID table now. What stays has kept its
-  // index. Raises kGidChange. A queue pair whose source address has gone reaches nobody and hears
-  // nobody until it comes back, as its timers will tell.
+  // Replaces the GID table: the addresses of the port have changed. Addresses that stay keep their
+  // index. Raises kGidChange. A queue pair whose source address is gone neither reaches its peer
+  // nor hears it until the address returns; its ACK timeouts report that.
   void FollowGids(const std::vector<Gid>& gids);
 
   // The device cannot work any more: raises kDeviceFatal and moves every queue pair to ERR.
   void Fail();
 
-  // Whether completion queues need the time in calls that are not told it. Then SetTime comes
-  // before them.
+  // Whether completion queues need the time in calls that have no `now`. If so, the caller calls
+  // SetTime before them.
   bool WantsTime() const { return queue_clock_.users.load(std::memory_order_relaxed) != 0; }
   void SetTime(Time now) { queue_clock_.now = now; }
 
-  // A frame arrived, by the route that frames to its sender go. Returns kNone, or why it was
-  // dropped (which is counted). `icrc_check` as for ParseFrame.
+  // A frame arrived by `from`, the route by which frames to its sender go. Returns kNone, or why
+  // the frame was dropped, which is counted. `icrc_check` as for ParseFrame.
   DropReason OnFrame(Time now, std::span<const uint8_t> frame, Route from = Route::kWire,
                      IcrcCheck icrc_check = IcrcCheck::kNeeded);
 
-  // The same for a frame that flows of raw packet queue pairs take: each of `takers` gets a copy.
-  // It counts as dropped if none took it, also where there are none.
+  // The same for a frame that flows steer to the raw packet queue pairs `takers`: each gets a copy.
+  // The frame counts as dropped if none of them accepted it or there are none.
   DropReason OnRawFrame(Time now, std::span<const uint8_t> frame,
                         std::span<QueuePair* const> takers);
-  // A copy of a frame that is counted elsewhere, for raw packet queue pairs that look on.
+  // Gives raw packet queue pairs (`watchers`) a copy of a frame that is counted elsewhere.
   void CopyFrame(Time now, std::span<const uint8_t> frame, std::span<QueuePair* const> watchers);
 
-  // When OnDeadline wants to be called at the latest for nothing to be late; kNever if no timer
-  // runs. May be earlier than the first timer, never later.
+  // The latest time to call OnDeadline for no timer to be late; kNever if no timer runs. May be
+  // earlier than the first timer, never later.
   Time NextDeadline() const { return deadlines_.Next(); }
   void OnDeadline(Time now) {
     SetTime(now);
@@ -141,32 +140,32 @@ class Endpoint {
   bool HasTransmit(Route route) const { return !transmits_.IsEmpty(route); }
   // The first route from `from` on that may have something to send; nullopt if none is left.
   std::optional<Route> FirstTransmit(Route from) const { return transmits_.FirstReady(from); }
-  // Builds the next frame for `route` in `out`. Returns its length, or 0 when nothing is to be sent
-  // now.
+  // Builds the next frame for `route` in `out`. Returns its length in bytes, or 0 when nothing is
+  // to be sent now.
   size_t PollTransmit(Time now, Route route, const FrameRoom& out);
 
-  // Sending a request at once. Nearly all requests are one packet that nothing keeps from going
-  // out: after QueuePair::QueueSend, whether that is so and nothing else waits for its turn, and
-  // the frame, to go by QueuePair::route(). 0, and nothing has changed, if the packet has to take
-  // its turn after all.
+  // Sends a request without a turn in the transmit schedule; called after QueuePair::QueueSend.
+  // MaySendAtOnce: the request is one packet that may go now, and no other frame waits. BuildAtOnce
+  // returns the length of the frame, which goes by QueuePair::route(); 0, and nothing has changed,
+  // if the packet has to take its turn after all.
   bool MaySendAtOnce(const QueuePair& qp) const {
     return transmits_.IsEmpty() && qp.MaySendAtOnce();
   }
   size_t BuildAtOnce(Time now, QueuePair& qp, const FrameRoom& out);
 
-  // Whether a frame has come of a peer on a link that waits for the ACK, since TellAcksSent: then
-  // it is better sent before more frames are taken.
+  // Whether a peer on a link has asked for an ACK since TellAcksSent. The peer waits for it, so the
+  // engine sends it before it takes many more frames.
   bool is_ack_wanted() const { return environment_.is_ack_wanted; }
   void TellAcksSent() { environment_.is_ack_wanted = false; }
 
   // Completion notifications and asynchronous events, oldest first.
   std::optional<Event> TakeEvent() { return events_.Take(); }
-  // Whether a program may be asleep until an event: a completion queue is armed.
+  // Whether a completion queue is armed: a program may sleep until its event.
   bool is_event_awaited() const { return events_.armed != 0; }
 
-  // Queue pair 1; nullptr as long as neither we nor a peer has used it.
+  // Queue pair 1; nullptr until UseGeneralServices or a packet to it creates it.
   GeneralServices* general_services() { return general_services_.get(); }
-  // Makes it if there is none yet.
+  // Creates queue pair 1 if there is none yet.
   GeneralServices& UseGeneralServices();
 
   // The Ethernet address of a neighbour changed: paths to it use the new one from now on.
@@ -188,7 +187,7 @@ class Endpoint {
   size_t ChooseFreeQpn();
 
   struct Free {
-    void* memory;  // that the state lies in
+    void* memory;  // the allocation that contains the state
     void operator()(EndpointState* state) const;
   };
   static std::unique_ptr<EndpointState, Free> NewState();
@@ -201,7 +200,7 @@ class Endpoint {
   MemoryTable& memory_;
   EventQueue events_;
   DeadlineQueue deadlines_;
-  mutable QueueClock queue_clock_{deadlines_};  // completion queues that are made without the lock
+  mutable QueueClock queue_clock_{deadlines_};  // CreateCompletionQueue is const
   TransmitSchedule transmits_;
   MulticastTable multicast_;
   XrcQueues xrc_queues_;
@@ -210,7 +209,7 @@ class Endpoint {
   std::unique_ptr<GeneralServices> general_services_;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // by QPN - first_qpn
   RandomNumbers random_;
-  std::vector<uint16_t> free_qpns_;  // QPN - first_qpn; those that were given back last come last
+  std::vector<uint16_t> free_qpns_;  // QPN - first_qpn, the most recently freed last
 };
 
 }  // namespace uroce::transport

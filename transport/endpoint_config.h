@@ -22,31 +22,31 @@ struct EndpointConfig {
   // The GID table; index 0 is the link-local GID of the MAC. A zero GID is a free entry: addresses
   // come and go (Endpoint::FollowGids).
   std::vector<Gid> gids;
-  // The P_Key table; index 0 is the default partition, which all are full members of.
+  // The P_Key table; index 0 is the default partition, of which every port is a full member.
   std::vector<uint16_t> pkeys{kDefaultPkey};
-  // Whether the processes that share our GIDs are reached by links, one for each block of QPNs. If
-  // there is no wire, all GIDs are such processes; each then has GIDs of its own.
+  // Whether other processes of this host are reached by links, one a block of QPNs. With a wire
+  // they share our GIDs; without one each has its own, and all unicast GIDs are theirs or ours.
   bool has_links = false;
   bool has_wire = true;
-  // Whether members among our own queue pairs get their copies of a multicast datagram from the
-  // endpoint. If not, what carries the frames brings each of them back by Route::kLoopback.
+  // Whether the members of a group among our own queue pairs get multicast datagrams of ours from
+  // the endpoint. If not, the port returns each such frame by Route::kLoopback.
   bool copies_to_own_members = true;
   uint32_t port_mtu = 4'250;  // largest IP packet in bytes; bounds the path MTU
-  Qpn first_qpn{0x100};       // the block of QPNs that is ours
+  Qpn first_qpn{0x100};       // the first of our block of QPNs
   uint32_t qpn_count = kMaxQps;
   void* context = nullptr;  // comes back in events about the device
   // Whether a requester that hears nothing for longer than the path's round-trip time sends its
   // oldest packet once more, long before the ACK timeout.
   bool probes = false;
-  // Whether packets of connections may go the short ways, out and in (README.md). What comes of
-  // them is the same without.
+  // Whether packets of connections may take the short ways, out and in (README.md). The outcome is
+  // the same without.
   bool uses_short_way = true;
   // The memory table of another endpoint of the same device, which outlives this one. It changes
-  // only while no call of either is made. nullptr: a table of its own.
+  // only while neither endpoint is in a call. nullptr: this endpoint has a table of its own.
   MemoryTable* memory = nullptr;
-  Seed seed{};  // of what peers must not guess: memory keys, and which QPNs of the block are used
+  Seed seed{};  // of values that peers must not guess: memory keys, and the choice of QPNs
 
-  // Whether packets with so much payload fit into an IP packet.
+  // Whether packets with a payload of `mtu` fit into the port's largest IP packet.
   bool Carries(Mtu mtu) const {
     // IPv6 40, UDP 8, BTH 12, the largest extension headers (AtomicETH) 28, ICRC 4.
     constexpr uint32_t kMaxHeaderBytes = 40 + 8 + 12 + 28 + 4;
@@ -60,7 +60,7 @@ struct EndpointConfig {
     return Mtu::k256;
   }
 
-  // The longest Ethernet frame that the port carries, a VLAN tag in it.
+  // The longest Ethernet frame that the port carries, VLAN tag included.
   uint32_t max_frame_bytes() const {
     return port_mtu + uint32_t{EthernetHeader::kBytes + EthernetHeader::kVlanTagBytes};
   }
@@ -78,16 +78,16 @@ struct EndpointConfig {
     }
     return -1;
   }
-  // What `address` leads from. Zero, with which frames reach nobody, if its entry of the GID table
-  // is free or has an address of the other IP version.
+  // The source GID of packets to `address`. Zero, with which they reach no peer, if its entry of
+  // the GID table is free or of the other IP version.
   Gid SourceOf(const AddressVector& address) const {
     if (address.source_gid_index >= gids.size()) return {};
     const Gid& source = gids[address.source_gid_index];
     return source.IsIpv4Mapped() == address.destination_gid.IsIpv4Mapped() ? source : Gid{};
   }
-  // The way to a queue pair, and the way that its packets come by. A GID of ours with a QPN of
-  // another block is another process of this host: it has a link of its own, or is beyond the wire
-  // as other hosts are.
+  // The route to queue pair `remote` at `gid`, by which its packets also arrive. A GID of ours with
+  // a QPN of another block is another process of this host: it is reached by its link or, without
+  // links, over the wire like another host.
   Route RouteTo(const Gid& gid, Qpn remote) const {
     const bool is_own_gid = FindGid(gid) >= 0;
     if (is_own_gid && OwnsQpn(remote)) return Route::kLoopback;

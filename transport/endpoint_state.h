@@ -10,7 +10,7 @@
 
 namespace uroce::transport {
 
-// A queue pair as it is at this moment: the protocol itself runs on these fields.
+// The current state of a queue pair: the protocol itself runs on these fields.
 struct alignas(64) QueuePairRecord {
   Qpn qpn;  // 0: there is none
   QpType type = QpType::kReliableConnection;
@@ -19,9 +19,8 @@ struct alignas(64) QueuePairRecord {
   QpCapabilities capabilities;  // granted
 };
 
-// Everything about an endpoint that an observer may want to see, in one piece of memory: it may be
-// shared with processes that read it at any time. Zeroed memory is the state of an endpoint
-// in which nothing has happened.
+// The observable state of an endpoint in one piece of memory, which may be shared with processes
+// that read it at any time. Zeroed memory is the state of a new endpoint.
 struct EndpointState {
   Counters counters;
   std::array<QueuePairRecord, kMaxQps> queue_pairs;  // by QPN - first_qpn

@@ -5,8 +5,8 @@
 
 namespace uroce::transport {
 
-// Something the application is to be told of. The values of the asynchronous ones are those of
-// enum ibv_event_type.
+// The kind of an event for the application. The values of the asynchronous ones are those of enum
+// ibv_event_type.
 enum class EventType : uint8_t {
   kCqError = 0,
   kQpFatal = 1,
@@ -34,9 +34,9 @@ class EventSource {
   EventSource(const EventSource&) = delete;
   EventSource& operator=(const EventSource&) = delete;
 
-  // What the caller gave at creation; for the transport it has no meaning.
+  // The caller's pointer; the transport does not interpret it.
   void* context() const { return context_; }
-  // Of events that were not taken yet, too.
+  // Applies to events that were raised but not taken yet, too.
   void set_context(void* context) { context_ = context; }
 
  private:
@@ -58,13 +58,13 @@ struct Event {
 class EventQueue {
  public:
   void Raise(EventSource& source, EventType type);
-  // Sources come in the order of their first event; the events of one source in the order of type.
+  // Returns sources in the order of their first event, the events of one source in that of type.
   std::optional<Event> Take();
   // Drops what is pending for `source`, which is about to be destroyed.
   void Forget(EventSource& source);
   bool empty() const { return head_ == nullptr; }
 
-  // How many completion queues are armed: programs that wait for their events may be asleep.
+  // Number of armed completion queues: a program may sleep until one of them raises its event.
   uint32_t armed = 0;
 
  private:

@@ -29,7 +29,7 @@ cm::Config ManagerConfig(const EndpointConfig& config) {
           .id_prefix_bits = cm::Steering::kBlockBits};
 }
 
-// The way back to where a datagram came from.
+// The address of a datagram's sender.
 MadAddress SourceOf(const EndpointConfig& config, const Packet& packet) {
   MadAddress source{.qpn = packet.deth.source_qpn};
   source.path.destination_gid = packet.source_gid;
@@ -66,13 +66,13 @@ void GeneralServices::Update(Time now) {
     } else if (unresolved_.size() < kMaxUnresolved) {
       unresolved_.push_back({std::move(*mad), now + kUnresolvedFor});
       wants_neighbors_ = true;
-      ask_at_ = now;  // there will be a pass
+      ask_at_ = now;  // makes a deadline due, and so a pass of the engine
     }
   }
   SetDeadline();
 }
 
-// Datagrams with another Q_Key and what is no MAD are dropped silently.
+// Datagrams with another Q_Key, and those that are no MAD, are dropped silently.
 DropReason GeneralServices::OnPacket(Time now, const Packet& packet) {
   const Opcode& opcode = packet.opcode;
   if (opcode.service != Service::kUnreliableDatagram) return DropReason::kWrongService;
@@ -94,8 +94,8 @@ void GeneralServices::OnDeadline(Time now) {
   Update(now);
 }
 
-// A request finds its listener by the switch of the fabric, also if that is in this process: which
-// process has a service is known there. All other messages name their receiver.
+// In a fabric a request goes to the switch even if its listener is in this process: the switch
+// knows which process has a service. All other messages name their receiver.
 Route GeneralServices::RouteOf(const OutgoingMad& mad) const {
   const bool is_own_gid = config_.FindGid(mad.destination.path.destination_gid) >= 0;
   if (!is_own_gid && (config_.has_wire || !config_.has_links)) return Route::kWire;

@@ -19,44 +19,43 @@
 
 namespace uroce::transport {
 
-// Queue pair 1 of the port, the general services interface, with the communication
-// manager behind it: MADs that arrive go to the communication manager, what it has to say becomes
-// datagrams.
+// Queue pair 1 of the port, the general services interface, with the communication manager behind
+// it: passes arriving MADs to the communication manager, and sends its MADs as datagrams.
 //
 //   UD packet to queue pair 1 --> OnPacket --> connection_manager() --> Update --+--> kLoopback
 //                                                                                +--> kWire
 //                        Ethernet address still unknown: unresolved_ --> Resolve-+
 //
-// It exists only in endpoints whose communication manager is used, and it allocates: nothing here
-// is on the path of data.
+// It exists only in endpoints whose communication manager is used. It allocates memory: it is not
+// on the data path.
 class GeneralServices : public DeadlineClient {
  public:
-  // Datagrams that wait for an Ethernet address; further ones are lost, as on the wire.
+  // How many datagrams may wait for an Ethernet address; further ones are dropped.
   static constexpr size_t kMaxUnresolved = 256;
-  // How long they wait: the communication manager repeats what is lost.
+  // A datagram is dropped after this wait: the communication manager sends it again.
   static constexpr Duration kUnresolvedFor = Milliseconds(2'000);
   static constexpr Duration kAskAgain = Milliseconds(10);
 
-  // All of them outlive it.
+  // All arguments outlive this object.
   GeneralServices(const EndpointConfig& config, TransmitSchedule& transmits,
                   DeadlineQueue& deadlines);
   ~GeneralServices() override;
 
   // Call Update after using it.
   cm::ConnectionManager& connection_manager() { return manager_; }
-  // Takes over what the communication manager wants to send, and its deadline.
+  // Queues the MADs that the communication manager wants to send, and adopts its deadline.
   void Update(Time now);
 
   // A packet to queue pair 1 of one of our GIDs.
   DropReason OnPacket(Time now, const Packet& packet);
   void OnDeadline(Time now) override;
 
-  // Whether datagrams wait for an Ethernet address that is to be asked for now.
+  // Whether datagrams wait for Ethernet addresses, and it is time to call Resolve.
   bool WantsNeighbors() const { return wants_neighbors_; }
-  // Asks `resolve(gid)`, which returns the Ethernet address if it is known, for all of them.
+  // Calls `resolve(gid)` for each waiting datagram; it returns the Ethernet address if it is known.
   template <class ResolveNeighbor>
   void Resolve(Time now, ResolveNeighbor resolve);
-  // An Ethernet address became known: it pays to ask.
+  // An Ethernet address became known: Resolve is worth a call.
   void OnNeighbor() { wants_neighbors_ = !unresolved_.empty(); }
 
  private:
@@ -91,7 +90,7 @@ class GeneralServices : public DeadlineClient {
   Outlet wire_;
   Outlet loopback_;
   std::deque<Unresolved> unresolved_;
-  Time ask_at_ = kNever;  // when they are to be asked for, if not at once
+  Time ask_at_ = kNever;  // when Resolve is to be called again
   bool wants_neighbors_ = false;
 };
 

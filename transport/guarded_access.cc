@@ -19,7 +19,7 @@ const bool has_avx = [] {
   return __builtin_cpu_supports("avx") != 0;
 }();
 
-// For each size class both ends are copied, which overlap: all loads come before the first store.
+// Each size class copies both ends, which may overlap; all loads come before the first store.
 
 bool CopyByte(void* to, const void* from) {
   asm volatile goto(UROCE_GUARDED("movb (%1), %%al\n\t"
@@ -189,7 +189,7 @@ bool GuardedCopy(void* to, const void* from, size_t bytes) {
   return bytes == 0 || CopyByte(to, from);
 }
 
-// The processor's stores become visible in the order of the program.
+// x86 makes stores visible in program order.
 bool GuardedStore(uint8_t* to, uint8_t value) {
   asm volatile goto(UROCE_GUARDED("movb %1, (%0)") : : "r"(to), "q"(value) : "memory" : gone);
   return true;

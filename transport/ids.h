@@ -7,7 +7,7 @@
 
 namespace uroce::transport {
 
-// A number that names something. Ids of different kinds do not mix.
+// A number that identifies an object. Ids of different kinds do not convert into each other.
 template <class Tag>
 struct Id {
   uint32_t value = 0;
@@ -23,7 +23,7 @@ using LKey = Id<struct LKeyTag>;                // local key of a memory region
 using RKey = Id<struct RKeyTag>;                // remote key of a memory region or window
 
 inline constexpr uint32_t kMaxQpn = 0xff'ffff;
-inline constexpr Qpn kMulticastQpn{0xff'ffff};  // of every datagram to a multicast group
+inline constexpr Qpn kMulticastQpn{0xff'ffff};  // destination of every multicast datagram
 
 using MacAddress = std::array<uint8_t, 6>;
 
@@ -33,7 +33,7 @@ struct Gid {
   std::array<uint8_t, 16> bytes{};
 
   constexpr auto operator<=>(const Gid& other) const { return bytes <=> other.bytes; }
-  // Two words: packets are compared by it.
+  // Compares 64-bit words, which is fast: received packets are matched by it.
   constexpr bool operator==(const Gid& other) const {
     return ((Word<0>() ^ other.Word<0>()) | (Word<8>() ^ other.Word<8>())) == 0;
   }
@@ -42,7 +42,7 @@ struct Gid {
     return Word<0>() == 0 && (Word<8>() & 0xffff'ffff) == 0xffff'0000;
   }
   constexpr bool IsZero() const { return *this == Gid{}; }
-  // An IPv6 multicast address, or an IPv4 one mapped.
+  // An IPv6 multicast address, or a mapped IPv4 one.
   constexpr bool IsMulticast() const {
     return bytes[0] == 0xff || (IsIpv4Mapped() && (bytes[12] & 0xf0) == 0xe0);
   }
@@ -58,8 +58,8 @@ struct Gid {
   }
 
  private:
-  // Eight bytes as the number that lies there in memory: the compiler makes one load of it. (g++ 10
-  // has no std::bit_cast.)
+  // Eight bytes as a little-endian number, which the compiler turns into one load. (g++ 10 has no
+  // std::bit_cast.)
   template <size_t kOffset>
   constexpr uint64_t Word() const {
     const auto byte = [this](size_t i) { return uint64_t{bytes[kOffset + i]} << (8 * i); };

@@ -18,12 +18,12 @@ inline constexpr uint32_t kMaxCqs = 65'536;
 inline constexpr uint32_t kMaxCqEntries = 1 << 22;
 inline constexpr uint32_t kMaxMemoryRegions = 1 << 20;
 inline constexpr uint32_t kMaxProtectionDomains = 32'768;
-inline constexpr uint32_t kMaxRateKbps = 100'000'000;  // what the port says that its rate is
+inline constexpr uint32_t kMaxRateKbps = 100'000'000;  // rate that the port reports
 inline constexpr uint32_t kMaxReadAtomics = 128;       // responder resources a QP; 8 bits in verbs
 inline constexpr uint64_t kMaxMessageBytes = 1ull << 31;  // IBA C9-94
 
-// What goes before a datagram in the receive buffer: an IPv6 header, or 20 bytes that are not
-// written and an IPv4 header (IBA A17.4.5.2).
+// Bytes before the payload of a datagram in the receive buffer: an IPv6 header, or 20 unwritten
+// bytes and an IPv4 header (IBA A17.4.5.2).
 inline constexpr uint32_t kGrhBytes = 40;
 
 // From a message's arrival to its ACK on the wire, 4.096 us * 2^n. An ACK waits at worst for the
@@ -35,8 +35,8 @@ inline constexpr uint8_t kLocalCaAckDelay = 15;
 inline constexpr uint32_t kMaxPacketsInFlight = 256;
 // An ACK is asked for at least this often, so that the window moves before it is used up.
 inline constexpr uint32_t kAckRequestInterval = kMaxPacketsInFlight / 8;
-// Longest READ that is asked for with one request packet. A message of 2^31 bytes at MTU 256 has
-// 2^23 packets, the whole PSN window; half of that keeps "before" and "after" unambiguous.
+// Longest READ of one request packet. A message of 2^31 bytes at MTU 256 has 2^23 packets, the
+// whole PSN window; half of that keeps "before" and "after" unambiguous.
 inline constexpr uint32_t kMaxReadRequestPackets = 1u << 22;
 // Frames a QP may emit before the next QP has its turn.
 inline constexpr uint32_t kTransmitQuantum = 16;

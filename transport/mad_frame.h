@@ -12,8 +12,8 @@
 namespace uroce::transport {
 
 // Writes the frame that carries a MAD from queue pair 1 of {source_mac, source_gid} to `to`, whose
-// GID is of the same IP version and whose Ethernet address is resolved. `out` has room for
-// kMaxFrameBytes, or for 384 bytes. Returns the frame's length in bytes.
+// GID is of the same IP version and whose Ethernet address is resolved. `out` needs room for 384
+// bytes only, not for kMaxFrameBytes. Returns the frame's length in bytes.
 size_t EmitMadFrame(const MacAddress& source_mac, const Gid& source_gid, const cm::MadAddress& to,
                     const cm::MadBytes& mad, Psn psn, FrameRoom out);
 

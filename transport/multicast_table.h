@@ -11,7 +11,7 @@ namespace uroce::transport {
 
 class QueuePair;
 
-// Which datagram queue pairs are attached to which multicast groups (IBA 10.5.2).
+// The datagram queue pairs that are attached to multicast groups (IBA 10.5.2).
 class MulticastTable {
  public:
   // kNoMemory for one group more than kMaxMulticastGroups or one queue pair more in a group than

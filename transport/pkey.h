@@ -5,11 +5,11 @@
 
 namespace uroce::transport {
 
-// A partition key: the number of a partition in 15 bits, and above it whether its holder is a full
-// member of the partition or a limited one.
+// A partition key: the partition number in the low 15 bits; bit 15 is set for a full member of the
+// partition, clear for a limited one.
 inline constexpr uint16_t kFullMember = 0x8000;
-inline constexpr uint16_t kDefaultPkey = 0xffff;  // full member of the partition that all are in
-inline constexpr size_t kMaxPkeys = 128;          // of a port
+inline constexpr uint16_t kDefaultPkey = 0xffff;  // full member of the default partition
+inline constexpr size_t kMaxPkeys = 128;          // entries in the P_Key table of a port
 
 constexpr uint16_t PartitionOf(uint16_t pkey) { return pkey & 0x7fff; }
 

@@ -42,7 +42,7 @@ constexpr uint32_t Bytes(Mtu mtu) { return 128u << static_cast<uint32_t>(mtu); }
 // The values are those of enum ibv_mig_state.
 enum class MigrationState : uint8_t { kMigrated = 0, kRearm = 1, kArmed = 2 };
 
-// Which fields of QpAttributes a modify call sets. The bits are those of enum ibv_qp_attr_mask.
+// The fields of QpAttributes that a modify call sets. The bits are those of enum ibv_qp_attr_mask.
 struct QpAttributeMask {
   static constexpr uint32_t kState = 1 << 0;
   static constexpr uint32_t kCurrentState = 1 << 1;
@@ -82,13 +82,13 @@ struct QpCapabilities {
 // struct ibv_qp_rate_limit_attr.
 struct RateLimit {
   uint32_t kbps = 0;         // 0: none
-  uint32_t burst_bytes = 0;  // that may leave in one go; 0: as it suits us
+  uint32_t burst_bytes = 0;  // that may leave in one go; 0: our default (qp/pacing.cc)
 
   bool operator==(const RateLimit&) const = default;
 };
 
-// struct ibv_qp_attr. What is modified goes in with it, what is queried comes out with it. What
-// packets ask for comes first.
+// struct ibv_qp_attr: the argument of a modify and the result of a query. The fields that packets
+// need come first.
 struct QpAttributes {
   QpState state = QpState::kReset;
   QpState current_state = QpState::kReset;
@@ -120,7 +120,7 @@ struct QpAttributes {
 
 // struct ibv_qp_init_attr_ex. The queues stay owned by the caller and must outlive the QP. An XRC
 // initiator needs no receive_cq. An XRC target has no queues and no protection domain of its own:
-// all it uses is that of the shared receive queue that a request names.
+// it uses those of the shared receive queue that a request names.
 struct QpInitAttributes {
   PdId pd;
   QpType type = QpType::kReliableConnection;

@@ -30,7 +30,8 @@ struct SipState {
 
 }  // namespace
 
-// A message of eight bytes: the counter. The last word has the length of the message on top.
+// Hashes a message of eight bytes, the counter. The top byte of the last word is the message's
+// length.
 uint64_t RandomNumbers::Next() {
   SipState state{seed_[0] ^ 0x736f'6d65'7073'6575, seed_[1] ^ 0x646f'7261'6e64'6f6d,
                  seed_[0] ^ 0x6c79'6765'6e65'7261, seed_[1] ^ 0x7465'6462'7974'6573};

@@ -8,9 +8,9 @@
 
 namespace uroce::transport {
 
-// Where a frame has to go, and where it came from. Each route takes frames at its own pace, so that
-// one that is full does not hold up the others. Beyond these two, there is one for each process of
-// this host that has a block of QPNs and is linked with us (RouteToBlock).
+// Where a frame goes, or where it came from. Each route takes frames at its own pace, so that a
+// full route does not hold up the others. Besides these two there is one route for each linked
+// process of this host, numbered by its block of QPNs (RouteToBlock).
 enum class Route : uint16_t {
   kWire,      // out of the port
   kLoopback,  // to a queue pair of the same endpoint
@@ -22,7 +22,7 @@ inline constexpr uint32_t kQpnBlocks = (kMaxQpn + 1) / kMaxQps;
 constexpr uint32_t BlockOf(Qpn qpn) { return qpn.value / kMaxQps; }
 
 constexpr Route RouteToBlock(uint32_t block) { return static_cast<Route>(2 + block); }
-// Only of routes that RouteToBlock made.
+// `route` was made by RouteToBlock.
 constexpr uint32_t BlockOf(Route route) { return static_cast<uint32_t>(route) - 2; }
 constexpr bool IsLink(Route route) { return route > Route::kLoopback; }
 

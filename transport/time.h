@@ -18,7 +18,7 @@ struct Duration {
 constexpr Duration Microseconds(int64_t us) { return {us * 1'000}; }
 constexpr Duration Milliseconds(int64_t ms) { return {ms * 1'000'000}; }
 
-// A point on a monotonic time line whose origin is the caller's business.
+// A point on a monotonic time line. The caller chooses its origin.
 struct Time {
   int64_t ns = 0;
 

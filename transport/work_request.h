@@ -18,7 +18,7 @@ struct ScatterGatherEntry {
   LKey lkey;
 };
 
-// What a send work request does. The values are those of enum ibv_wr_opcode.
+// The operation of a send work request. The values are those of enum ibv_wr_opcode.
 enum class SendOpcode : uint8_t {
   kRdmaWrite = 0,
   kRdmaWriteWithImmediate = 1,
@@ -37,7 +37,7 @@ enum class SendOpcode : uint8_t {
 constexpr bool IsAtomic(SendOpcode op) {
   return op == SendOpcode::kCompareAndSwap || op == SendOpcode::kFetchAndAdd;
 }
-// What comes back is put into memory.
+// The response carries data that is written to local memory.
 constexpr bool ReturnsData(SendOpcode op) { return op == SendOpcode::kRdmaRead || IsAtomic(op); }
 // Answered by a response of its own, not by an ACK: it takes one of max_rd_atomic.
 constexpr bool HasOwnResponse(SendOpcode op) {
@@ -59,7 +59,7 @@ constexpr bool IsLocal(SendOpcode op) {
   return op == SendOpcode::kLocalInvalidate || op == SendOpcode::kBindWindow;
 }
 
-// What kBindWindow does: the window that `present_rkey` names opens a range of a region.
+// The operands of kBindWindow: binds the window `present_rkey` to a range of a region.
 struct WindowBinding {
   RKey present_rkey;
   LKey region;
@@ -68,7 +68,7 @@ struct WindowBinding {
   AccessFlags access;
 };
 
-// What every send work request says.
+// The fields that every send work request uses.
 struct SendOperation {
   SendOpcode opcode = SendOpcode::kSend;
   bool signaled = false;
@@ -76,10 +76,10 @@ struct SendOperation {
   bool fence = false;
 };
 
-// What only some operations and services have.
+// The fields that only some operations or services use.
 struct SendOperands {
   uint32_t immediate = 0;       // four bytes as they go on the wire; never interpreted
-  RKey invalidate_rkey;         // send with invalidate: of the peer; local invalidate: of ours
+  RKey invalidate_rkey;         // send with invalidate: a key of the peer; local invalidate: ours
   Srqn remote_srqn;             // XRC: the peer's shared receive queue
   uint64_t compare_or_add = 0;  // host byte order
   uint64_t swap = 0;            // host byte order
@@ -94,17 +94,17 @@ struct SendOperands {
 struct SendWorkRequest : SendOperation, SendOperands {
   uint64_t wr_id = 0;
   uint64_t remote_address = 0;  // RDMA, atomics, FLUSH
-  RKey rkey;                    // the same: the peer's; bind: the window's new key
+  RKey rkey;                    // RDMA, atomics, FLUSH: the peer's; bind: the window's new key
   // With `inline_data` the bytes at sges[i].address are copied before the call returns and the
   // keys are ignored.
   bool inline_data = false;
   std::span<const ScatterGatherEntry> sges;
-  // Where a datagram goes: valid as that of a queue pair has to be. Copied before the call returns.
+  // Where a datagram goes, by the rules of a queue pair's address. Copied before the call returns.
   const AddressVector* address = nullptr;
 };
 
-// What most send work requests are: a SEND or WRITE of RC from one piece of memory that is not
-// copied when it is posted, without immediate data, and not fenced.
+// The most common send work request: a SEND or WRITE of RC from one piece of memory, not inline,
+// without immediate data and without fence.
 struct PlainSendRequest {
   SendOpcode opcode = SendOpcode::kSend;  // kSend or kRdmaWrite
   bool signaled = false;

@@ -9,7 +9,7 @@ namespace uroce::transport::cm {
 namespace {
 
 constexpr uint8_t kPathLoaded = 0;
-// As the REQ of the connection asked for: 4.3 s, like Linux.
+// The default of a REQ (ConnectParameters), too: 4.3 s, like Linux.
 constexpr uint8_t kResponseTimeout = 20;
 
 bool CanOffer(LapState state) { return state == LapState::kNone || state == LapState::kIdle; }
@@ -84,7 +84,7 @@ Status ConnectionManager::AnswerAlternatePath(CommunicationId id,
     connection->alternate_ack_timeout =
         static_cast<uint8_t>(connection->alternate_path->packet_life_time + 1);
   }
-  // If it is lost, the LAP comes again and is a new one.
+  // If the APR is lost, the peer repeats the LAP, which then counts as a new one.
   SendAnswer(*connection, apr);
   return Status::kOk;
 }

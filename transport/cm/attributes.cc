@@ -1,4 +1,4 @@
-// What a queue pair has to be modified with: ib_cm_init_qp_attr of Linux.
+// The attributes to modify a queue pair with: ib_cm_init_qp_attr of Linux.
 #include "transport/access.h"
 #include "transport/cm/connection_manager.h"
 
@@ -29,8 +29,8 @@ bool HasPeer(State state) {
   return HasConnection(state) && state != State::kReqSent && state != State::kMraReqReceived;
 }
 
-// Whether the queue pair takes requests that it answers, and sends such: of XRC each does one of
-// the two.
+// Whether the queue pair answers requests, and whether it sends requests that are answered: an XRC
+// queue pair does one of the two.
 bool Answers(const Connection& connection) {
   const bool is_target = connection.service == TransportService::kXrc && connection.was_asked_for;
   return connection.service == TransportService::kReliableConnection || is_target;

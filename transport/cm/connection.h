@@ -34,9 +34,9 @@ enum class State : uint8_t {
   kSidrReqReceived,
 };
 
-// Loading of an alternate path, within kEstablished.
+// Progress of loading an alternate path, within kEstablished.
 enum class LapState : uint8_t {
-  kNone,  // there was none yet
+  kNone,  // no LAP yet
   kIdle,
   kSent,
   kReceived,
@@ -44,15 +44,15 @@ enum class LapState : uint8_t {
   kMraReceived,
 };
 
-// A peer's request that the user has not answered yet. One that was accepted is the user's: it has
-// a queue pair.
+// Whether a peer's request waits for the user's answer. A request that was accepted does not count:
+// the user has given it a queue pair.
 constexpr bool IsHalfOpen(State state) {
   return state == State::kReqReceived || state == State::kMraReqSent ||
          state == State::kSidrReqReceived;
 }
 
-// How a peer is known again. The GID is part of it, so that only the peer itself, or one that can
-// send in its name, makes us believe that its connection is gone.
+// The key by which a peer is recognised. The GID is part of it, so that only a sender with the
+// peer's address can make us believe that its connection is gone.
 struct PeerKey {
   uint64_t ca_guid = 0;
   uint32_t number = 0;  // a communication id, a request id or a QPN
@@ -61,29 +61,29 @@ struct PeerKey {
   auto operator<=>(const PeerKey&) const = default;
 };
 
-// One communication id and all that is known of it: a connection, a listener, or a resolution.
+// The state behind one communication id: a connection, a listener, or a resolution.
 struct Connection {
   CommunicationId local_id{};
   CommunicationId remote_id{};  // 0: not known yet
   State state = State::kIdle;
   LapState lap_state = LapState::kNone;
-  bool is_used = false;      // an id serves once
-  bool is_orphaned = false;  // its user has destroyed it; what is owed to the peer goes on
+  bool is_used = false;      // an id can be used only once
+  bool is_orphaned = false;  // destroyed by its user; the DREQ or the timewait goes on
 
-  // Listener: what it listens to. Else the service of the connection.
+  // Listener: the services it listens to. Else the service of the connection.
   ServiceId service_id{};
   uint64_t service_mask = kExactServiceMask;
   uint32_t backlog = 0;
-  // How many requests wait for an answer of the listener's user; shared with these requests.
+  // Number of requests that wait for an answer of the listener's user; shared with the requests.
   std::shared_ptr<uint32_t> unanswered{};
 
-  MadAddress peer{};  // where the messages go
+  MadAddress peer{};  // the destination of the messages
   uint64_t transaction_id = 0;
   std::optional<PeerKey> remote_id_key{};   // while it is in the table of remote ids
   std::optional<PeerKey> remote_qpn_key{};  // while it is in the table of remote queue pairs
 
   TransportService service = TransportService::kReliableConnection;
-  bool was_asked_for = false;  // by the peer; of XRC, ours is then the target
+  bool was_asked_for = false;  // the peer has sent the REQ; with XRC ours is the target then
   Qpn local_qpn{};
   Qpn remote_qpn{};
   Psn sq_psn{};
@@ -105,7 +105,7 @@ struct Connection {
   uint8_t max_cm_retries = 0;
   uint8_t retries_left = 0;
 
-  // The last answer, which goes out again for a duplicate of what it answers.
+  // The last answer, sent again for a duplicate of the message that it answers.
   MadBytes answer{};
   std::optional<Attribute> answer_kind{};
 

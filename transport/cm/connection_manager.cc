@@ -1,4 +1,4 @@
-// Ids, listeners, and the tables by which peers are known again.
+// Ids, listeners, and the tables by which peers are recognised.
 #include "transport/cm/connection_manager.h"
 
 #include <algorithm>
@@ -28,8 +28,7 @@ ConnectionManager::ConnectionManager(const Config& config)
 
 // --- ids
 
-// Ids are drawn until a free one is found: with at least 16 bits to draw and as many ids as blocks
-// of QPNs have queue pairs, a few times at most.
+// Draws random ids until one is free. At least half of all ids are free, so a few draws suffice.
 Connection* ConnectionManager::CreateConnection() {
   if (connections_.size() >= config_.max_ids) MakeRoomForId();
   if (connections_.size() >= config_.max_ids) return nullptr;
@@ -45,7 +44,7 @@ Connection* ConnectionManager::CreateConnection() {
   return connections_.emplace(id, std::move(connection)).first->second.get();
 }
 
-// A connection that only its timewait keeps gives way, the one next to its end first.
+// Ends the timewait of an orphaned connection, the one nearest to its end.
 void ConnectionManager::MakeRoomForId() {
   if (orphans_in_timewait_.empty()) return;
   ++counters_.timewait_cut;
@@ -68,7 +67,7 @@ Connection* ConnectionManager::FindOwned(CommunicationId id) const {
   return connection == nullptr || connection->is_orphaned ? nullptr : connection;
 }
 
-// Both ids have to fit: a message that is left over from an earlier connection finds nothing.
+// Both ids have to match: a message that is left over from an earlier connection finds none.
 Connection* ConnectionManager::FindPair(CommunicationId local, CommunicationId remote) const {
   Connection* connection = Find(local);
   if (connection == nullptr || connection->remote_id != remote) return nullptr;
@@ -104,7 +103,7 @@ void ConnectionManager::Abandon(Time now, CommunicationId id) {
   Destroy(now, id);
 }
 
-// What is owed to the peer when the user goes (ib_destroy_cm_id of Linux).
+// The user has destroyed the id: sends the peer what is due then (ib_destroy_cm_id of Linux).
 void ConnectionManager::Release(Time now, Connection& connection) {
   const CommunicationId id = connection.local_id;
   switch (connection.state) {
@@ -163,10 +162,10 @@ Status ConnectionManager::Listen(CommunicationId id, ServiceId service_id, uint6
     return Status::kInvalidArgument;
   }
   service_id.value &= mask;
-  // Two listeners exclude each other if some service id is one for both.
+  // Two listeners exclude each other if some service id matches both.
   for (auto other = listeners_.begin(); other != listeners_.end();) {
     const auto [other_mask, other_id] = other->first;
-    if ((mask & other_mask) == other_mask) {  // all of this mask at once
+    if ((mask & other_mask) == other_mask) {  // checks all listeners of this mask
       if (listeners_.contains({other_mask, service_id.value & other_mask})) return Status::kBusy;
       other = listeners_.upper_bound({other_mask, UINT64_MAX});
       continue;
@@ -200,7 +199,7 @@ Connection* ConnectionManager::FindListener(ServiceId service_id) const {
   return nullptr;
 }
 
-// --- what peers make us keep
+// --- limits on what peers make us keep
 
 bool ConnectionManager::HasRoomFor(const Connection& listener, const Gid& gid) {
   if (*listener.unanswered >= listener.backlog) {

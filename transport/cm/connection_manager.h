@@ -29,8 +29,8 @@ struct OutgoingMad {
 // in, MADs and events come out. It neither knows queue pairs nor touches them: Attributes() says
 // how to modify one. README.md has the life of a connection.
 //
-// The calls are those of ib_cm of Linux; with an id that there is not, or in a state that does not
-// allow them, they return kInvalidArgument and change nothing. Not thread-safe.
+// The calls are those of ib_cm of Linux; with an unknown id, or in a state that does not allow
+// them, they return kInvalidArgument and change nothing. Not thread-safe.
 class ConnectionManager {
  public:
   explicit ConnectionManager(const Config& config);
@@ -38,11 +38,10 @@ class ConnectionManager {
   // --- ids
   // A new id, for one listener, connection or resolution; nullopt if there are too many.
   std::optional<CommunicationId> Create();
-  // Ends whatever the id is about, telling the peer (REJ, DREQ, DREP), and takes back its events.
-  // The id is gone for the user; a DREQ is still repeated and the timewait kept.
+  // Ends the connection, listener or resolution, tells the peer (REJ, DREQ, DREP), and drops its
+  // events. The id is gone for the user; a DREQ is still repeated and the timewait kept.
   void Destroy(Time now, CommunicationId id);
-  // Like Destroy, but an unanswered request of a peer is dropped without a word: it will be
-  // repeated.
+  // Like Destroy, but an unanswered request of a peer is dropped silently: the peer will repeat it.
   void Abandon(Time now, CommunicationId id);
   std::optional<State> StateOf(CommunicationId id) const;
 
@@ -51,12 +50,12 @@ class ConnectionManager {
   // is how many requests may be unanswered before further ones are dropped.
   Status Listen(CommunicationId id, ServiceId service_id, uint64_t mask = kExactServiceMask,
                 uint32_t backlog = 0);
-  // What Listen chose, or was told.
+  // The service id that Listen was given or chose.
   std::optional<ServiceId> ListeningOn(CommunicationId id) const;
   // Whether a request for this service has a listener.
   bool IsListenedTo(ServiceId service_id) const { return FindListener(service_id) != nullptr; }
   Status Accept(Time now, CommunicationId id, const AcceptParameters& parameters);  // REP
-  // The queue pair has received something (COMM_EST): as good as an RTU.
+  // The queue pair has received a packet (COMM_EST), which counts as an RTU.
   Status CommunicationEstablished(CommunicationId id);
 
   // --- active side
@@ -71,8 +70,8 @@ class ConnectionManager {
                             bool at_duplicate = false);
   Status Disconnect(Time now, CommunicationId id, Bytes private_data);         // DREQ
   Status ConfirmDisconnect(Time now, CommunicationId id, Bytes private_data);  // DREP
-  // What ibv_modify_qp needs to bring the queue pair to `state` (kInit, kReadyToReceive or
-  // kReadyToSend): fills in the attributes whose bits it sets in `mask` (QpAttributeMask).
+  // The attributes that ibv_modify_qp needs to bring the queue pair to `state` (kInit,
+  // kReadyToReceive or kReadyToSend), and their bits in `mask` (QpAttributeMask).
   Status Attributes(CommunicationId id, QpState state, QpAttributes& attributes,
                     uint32_t& mask) const;
 
@@ -98,7 +97,7 @@ class ConnectionManager {
   bool HasEvent() const { return !events_.empty(); }
 
   const Counters& counters() const { return counters_; }
-  // Ids in use, those that only the peer or the timewait still needs included.
+  // Ids in use, including those that only a DREQ or the timewait still needs.
   size_t id_count() const { return connections_.size(); }
   size_t half_open_count() const { return half_open_; }
   // Entries of the tables by which duplicates and stale connections are found.
@@ -128,7 +127,7 @@ class ConnectionManager {
             CommunicationId id);
   static void Unlist(PeerTable& table, std::optional<PeerKey>& key);
   bool HasRoomFor(const Connection& listener, const Gid& gid);
-  // For a request to the listener; null if there is no room.
+  // A new connection for a request to the listener; nullptr if there is no room.
   Connection* CreateIncoming(const Incoming& in, const Connection& listener);
   void MakeRoomForId();
 
@@ -172,12 +171,13 @@ class ConnectionManager {
   void OnDuplicateReq(const Incoming& in, const Req& req, Connection& connection);
   void OnStale(Time now, CommunicationId old);
   Connection* FindRejected(const Incoming& in, const Rej& rej);
-  // Whether a first answer comes from where the question went; counts it if not.
+  // Whether a first answer comes from the GID that the request went to; counts it if not.
   bool IsFromPeer(const Connection& connection, const Incoming& in);
   void CountDuplicate(const Incoming& in);
 
   Config config_;
-  // In a REJ that names no id of ours: 0, behind the prefix. A switch can still tell the process.
+  // Our id in a REJ that names none: 0 behind the prefix, by which a switch still finds the
+  // process.
   CommunicationId no_id_;
   RandomNumbers random_;
   uint64_t next_assigned_service_;

@@ -8,7 +8,7 @@
 
 namespace uroce::transport::cm {
 
-// What a user is told, in the order of enum ib_cm_event_type of Linux. "Error" means that the
+// The events for a user, in the order of enum ib_cm_event_type of Linux. "Error" means that the
 // retries of the message are used up.
 enum class EventKind : uint8_t {
   kReqError,

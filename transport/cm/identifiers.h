@@ -10,7 +10,7 @@ namespace uroce::transport::cm {
 // Names a connection, a listener or a resolution in the messages of one end. 0 is none.
 using CommunicationId = Id<struct CommunicationIdTag>;
 
-// What a peer asks for.
+// The service that a peer asks for.
 struct ServiceId {
   uint64_t value = 0;
 
@@ -18,7 +18,7 @@ struct ServiceId {
 };
 
 // The port spaces of rdma_cm (enum rdma_ucm_port_space of include/uapi/rdma/rdma_user_cm.h). A
-// service id has the port space above, the port in its low 16 bits.
+// service id has the port in its low 16 bits and the port space above them.
 enum class PortSpace : uint16_t {
   kIpoib = 0x0002,
   kIb = 0x013f,

@@ -1,4 +1,4 @@
-// What the messages of peers do to connections. Linux, drivers/infiniband/core/cm.c, is the
+// The effects of peers' messages on connections. Linux, drivers/infiniband/core/cm.c, has the
 // behaviour to match.
 #include <algorithm>
 #include <variant>
@@ -33,7 +33,7 @@ bool IsMtu(uint8_t code) {
 
 bool IsPortGid(const Gid& gid) { return !gid.IsZero() && !gid.IsMulticast(); }
 
-// What the answer to a request that was found good would be; nullopt: it is good.
+// The reason to reject a request; nullopt if there is none.
 std::optional<RejectReason> Objection(const Req& req) {
   if (!ServiceOf(req)) return RejectReason::kInvalidTransportType;
   if (!IsMtu(req.path_mtu)) return RejectReason::kInvalidMtu;
@@ -60,7 +60,7 @@ void FillIn(const Req& req, const MadAddress& source, Connection& connection) {
     connection.alternate_ack_timeout =
         static_cast<uint8_t>(connection.alternate_path->packet_life_time + 1);
   }
-  // What one end wants to have outstanding the other one has to accept.
+  // The initiator depth of one end is what the responder resources of the other have to accept.
   connection.responder_resources = req.initiator_depth;
   connection.initiator_depth = req.responder_resources;
   connection.retry_count = req.retry_count;
@@ -105,7 +105,7 @@ void ConnectionManager::On(const Incoming& in, const Req& req) {
     RefuseRequest(in, req, *objection);
     return;
   }
-  // A request that is dropped comes again: no REJ.
+  // A dropped request gets no REJ: the peer repeats it.
   Connection* connection = CreateIncoming(in, *listener);
   if (connection == nullptr) return;
   FillIn(req, in.source, *connection);
@@ -141,7 +141,7 @@ void ConnectionManager::OnDuplicateReq(const Incoming& in, const Req& req, Conne
   } else if (connection.state == State::kTimewait) {
     RefuseRequest(in, req, RejectReason::kStaleConnection);
   }
-  // Else an answer is owed by the user, or is repeated by the timer.
+  // Else the user has yet to answer, or the timer repeats the answer.
 }
 
 // The peer has forgotten the old connection.
@@ -250,10 +250,10 @@ void ConnectionManager::On(const Incoming& in, const Mra& mra) {
 
 // --- REJ
 
-// The connection a REJ is about, as far as both ends know it.
+// The connection that a REJ rejects.
 Connection* ConnectionManager::FindRejected(const Incoming& in, const Rej& rej) {
   if (rej.reason == RejectReason::kTimeout) {
-    // From an active side that had no answer and knows no id of ours.
+    // The REJ is from an active side that has no answer and knows no id of ours.
     const uint64_t ca_guid = Load64(rej.additional_information.data());
     const auto found = remote_ids_.find({ca_guid, rej.local_id.value, in.gid()});
     if (found != remote_ids_.end()) return Find(found->second);
@@ -288,7 +288,7 @@ void ConnectionManager::On(const Incoming& in, const Rej& rej) {
       }
       break;
     case State::kEstablished:
-      // With an alternate path under way it is that which is refused, by an APR.
+      // In the other states of a LAP only its path can be refused, by an APR.
       if (connection->lap_state != LapState::kNone && connection->lap_state != LapState::kSent) {
         ++counters_.unmatched;
         return;
@@ -312,7 +312,7 @@ void ConnectionManager::On(const Incoming& in, const Rej& rej) {
 void ConnectionManager::On(const Incoming& in, const Dreq& dreq) {
   Connection* connection = FindPair(dreq.remote_id, dreq.local_id);
   if (connection == nullptr || connection->state == State::kIdle) {
-    // It is over here: the peer, which repeats its DREQ, may know it.
+    // The connection is over here: tells the peer, which otherwise repeats its DREQ.
     CountDuplicate(in);
     Refuse(in, Drep{.local_id = dreq.remote_id, .remote_id = dreq.local_id});
     return;
@@ -346,7 +346,7 @@ void ConnectionManager::On(const Incoming& in, const Dreq& dreq) {
   connection->transaction_id = in.mad.header.transaction_id;
   SetState(*connection, State::kDreqReceived);
   Tell(EventKind::kDreqReceived, *connection, in);
-  // Its user has gone and cannot answer.
+  // The user of an orphaned connection cannot answer.
   if (connection->is_orphaned) {
     SendAnswer(*connection, Drep{.local_id = connection->local_id, .remote_id = dreq.local_id});
     EnterTimewait(in.now, *connection);

@@ -10,8 +10,8 @@
 
 namespace uroce::transport::cm {
 
-// What rdma_cm puts first into the private data of a REQ and of a SIDR_REQ (annex A11, "RDMA IP
-// CM service"; struct cma_hdr of Linux):
+// The header with which rdma_cm begins the private data of a REQ and of a SIDR_REQ (annex A11,
+// "RDMA IP CM service"; struct cma_hdr of Linux):
 //
 //   0  version of this header, 0
 //   1  IP version in the upper four bits: 4 or 6

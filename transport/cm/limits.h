@@ -5,8 +5,8 @@
 
 #include "transport/limits.h"
 
-// Every bound of the communication manager. Peers are not trusted: what they can make us keep, and
-// for how long, ends here.
+// Every bound of the communication manager. Peers are not trusted: these bounds limit what they can
+// make us keep, and for how long.
 namespace uroce::transport::cm {
 
 // Connections, listeners, resolutions and connections in timewait together.
@@ -16,11 +16,11 @@ inline constexpr uint32_t kMaxIds = 65'536;
 inline constexpr uint32_t kMaxHalfOpen = 4'096;
 // Of these, from one GID: a single peer cannot keep out the others.
 inline constexpr uint32_t kMaxHalfOpenPerPeer = 1'024;
-// As rdma_listen with a backlog of 0 (the default of Linux's rdma_ucm).
+// The backlog of rdma_listen with 0 (the default of Linux's rdma_ucm).
 inline constexpr uint32_t kDefaultBacklog = 1'024;
 
 // MADs that wait to be transmitted: all queue pairs of a process may connect or disconnect at once,
-// and what does not fit is lost, as on the wire, which takes seconds to repair. 5 MB.
+// and a MAD that does not fit is dropped, which takes seconds to repair. 5 MB.
 inline constexpr size_t kMaxQueuedMads = kMaxQps;
 // Answers that belong to no connection leave room for those that do.
 inline constexpr size_t kMaxQueuedRefusals = 256;

@@ -49,8 +49,8 @@ MadHeader ParseMadHeader(const uint8_t* bytes);
 // Writes MadHeader::kBytes bytes.
 void EmitMadHeader(const MadHeader& header, uint8_t* bytes);
 
-// Where a MAD came from, or where it goes to: the address vector of the way there (for a MAD that
-// was received: of the way back), the queue pair at its end, and the partition by its index.
+// The source or the destination of a MAD: the address vector of the path to it (for a MAD that was
+// received: of the path back), its queue pair, and the index of the partition.
 struct MadAddress {
   AddressVector path{};
   Qpn qpn = kGeneralServicesQpn;

@@ -10,8 +10,8 @@
 
 namespace uroce::transport::cm {
 
-// Why a datagram to queue pair 1 is not a message of the communication manager, in the order in
-// which it is looked at.
+// Why a datagram to queue pair 1 is not a message of the communication manager, in the order of the
+// checks.
 enum class Malformed : uint8_t {
   kNone,
   kWrongLength,       // not 256 bytes
@@ -21,7 +21,7 @@ enum class Malformed : uint8_t {
   kBadMethod,         // not Send
   kUnknownAttribute,  // none of the eleven messages
   kBadInformation,    // claims more additional information than there is room for
-  kBadAnswered,       // MRA of a message that there is not
+  kBadAnswered,       // MRA with a reserved code for the message it answers
   kCount,
 };
 std::string_view Name(Malformed reason);

@@ -1,7 +1,7 @@
-// Where each field of a message lies. A message is described once, in `Fields`, for both
-// directions: at(byte, bit, width, value) is the field of `width` bits that begins `bit` bits after
-// the most significant one of `byte`, which counts from the end of the MAD header as the tables of
-// the specification do.
+// The place of each field of a message. `Fields` describes a message once, for both directions:
+// at(byte, bit, width, value) is the field of `width` bits that begins `bit` bits after the most
+// significant one of `byte`, which counts from the end of the MAD header as the tables of the
+// specification do.
 #include "transport/cm/messages.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace uroce::transport::cm {
 namespace {
 
-// A field of at most 57 bits, or one of 64 that begins with a byte, fits into the eight bytes from
-// its first one.
+// A field of at most 57 bits, or one of 64 that begins at a byte boundary, fits into the eight
+// bytes from its first one.
 uint64_t ReadBits(const uint8_t* bytes, int bit, int width) {
   uint64_t value = 0;
   const int count = (bit + width + 7) / 8;
@@ -63,7 +63,7 @@ class Reader {
   const uint8_t* bytes_;
 };
 
-// The bytes are zero before.
+// The bytes have to be zero before.
 class Writer {
  public:
   explicit Writer(uint8_t* bytes) : bytes_(bytes) {}

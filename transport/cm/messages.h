@@ -12,8 +12,8 @@
 #include "transport/ids.h"
 #include "transport/psn.h"
 
-// The messages of the communication manager. Numbers are in the byte order of
-// the host, GIDs and private data as they are on the wire. Where each field lies: messages.cc.
+// The messages of the communication manager. Numbers are in the byte order of the host, GIDs and
+// private data as they are on the wire. messages.cc has the place of each field.
 namespace uroce::transport::cm {
 
 enum class Attribute : uint16_t {
@@ -36,14 +36,14 @@ constexpr size_t IndexOf(Attribute attribute) {
 }
 std::string_view Name(Attribute attribute);
 
-template <size_t kBytes>  // what the sender did not use is zero
+template <size_t kBytes>  // unused bytes are zero
 using PrivateData = std::array<uint8_t, kBytes>;
 inline constexpr size_t kRejectInformationBytes = 72;  // also of APR and SIDR_REP
 using AdditionalInformation = std::array<uint8_t, kRejectInformationBytes>;
 
-// One of the two paths of a REQ, and the path of a LAP. "Local" is the sender of the message.
-// RoCE has no LIDs: 0 on one link, 0xffff ("permissive") where the hop limit says that routers are
-// passed, as Linux does.
+// One of the two paths of a REQ, and the path of a LAP. "Local" is the sender of the message. RoCE
+// has no LIDs: 0 on one link, 0xffff ("permissive") where the hop limit allows routers, as Linux
+// does.
 struct PathFields {
   uint16_t local_lid = 0;
   uint16_t remote_lid = 0;
@@ -91,7 +91,7 @@ struct Req {  // request for communication
   bool operator==(const Req&) const = default;
 };
 
-// What an MRA or a REJ is about.
+// The message that an MRA or a REJ answers.
 enum class Answered : uint8_t { kReq = 0, kRep = 1, kOther = 2, kReserved = 3 };
 
 struct Mra {  // message receipt acknowledgement

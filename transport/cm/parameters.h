@@ -13,8 +13,8 @@
 #include "transport/random_numbers.h"
 #include "transport/time.h"
 
-// What users of the communication manager pass in. Private data is copied; each kind of message has
-// room for the number of bytes that messages.h says, and more is kInvalidArgument.
+// The parameters of the communication manager's calls. Private data is copied; more of it than the
+// message has room for (messages.h) is kInvalidArgument.
 namespace uroce::transport::cm {
 
 using Bytes = std::span<const uint8_t>;
@@ -30,7 +30,7 @@ struct Config {
 
 enum class TransportService : uint8_t { kReliableConnection, kUnreliableConnection, kXrc };
 
-// A way to a port of a peer: what a path record says, resolved for RoCE.
+// A path to a port of a peer: the contents of a path record, resolved for RoCE.
 struct Path {
   Gid source_gid{};         // the one at address.source_gid_index
   AddressVector address{};  // destination_mac is zero where it still has to be resolved

@@ -6,8 +6,8 @@
 
 namespace uroce::transport::cm {
 
-// enum ibv_rate is what AddressVector::static_rate holds, and what the field of a REQ holds, too.
-// A port without LIDs says "permissive" where routers may be passed, as Linux does.
+// AddressVector::static_rate and the field of a REQ both hold an enum ibv_rate. A port without LIDs
+// says "permissive" where routers may be on the path, as Linux does.
 inline PathFields FieldsOf(const Path& path, uint8_t ack_delay) {
   const bool is_local = path.address.hop_limit <= 1;
   const uint16_t lid = is_local ? 0 : 0xffff;
@@ -24,8 +24,8 @@ inline PathFields FieldsOf(const Path& path, uint8_t ack_delay) {
           .local_ack_timeout = AckTimeoutCode(ack_delay, path.packet_life_time)};
 }
 
-// The way back: what is "local" in a message is remote for its receiver. The message came by `in`,
-// which knows the local GID's index and, for the primary path, the Ethernet address.
+// The path back: "local" in a message is remote for its receiver. `in` is the source of the
+// message, with the local GID's index and, for the primary path, the Ethernet address.
 inline Path PathOf(const PathFields& fields, const MadAddress& in, uint16_t pkey, Mtu mtu) {
   Path path{.source_gid = fields.remote_gid,
             .address = in.path,

@@ -9,7 +9,7 @@
 
 namespace uroce::transport::cm {
 
-// Copies what a user gave into the field of a message; false if it does not fit.
+// Copies a user's bytes into the field of a message; false if they do not fit.
 template <size_t kBytes>
 bool Put(Bytes bytes, std::array<uint8_t, kBytes>& field) {
   if (bytes.size() > kBytes) return false;

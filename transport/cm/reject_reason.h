@@ -34,7 +34,7 @@ enum class RejectReason : uint16_t {
   kPortRedirect = 25,
   kInvalidMtu = 26,
   kInsufficientResponderResources = 27,
-  kConsumerDefined = 28,  // the application said no
+  kConsumerDefined = 28,  // rejected by the application
   kInvalidRnrRetry = 29,
   kDuplicateLocalCommunicationId = 30,
   kInvalidClassVersion = 31,

@@ -1,4 +1,4 @@
-// What users ask for: connections, their acceptance, and their end.
+// The calls of users: to connect, accept, reject and disconnect.
 #include "transport/cm/connection_manager.h"
 #include "transport/cm/path_fields.h"
 #include "transport/cm/private_data.h"

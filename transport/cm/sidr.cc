@@ -64,7 +64,7 @@ Status ConnectionManager::AnswerResolution(CommunicationId id,
     return Status::kInvalidArgument;
   }
   SendAnswer(*connection, reply);
-  // If it is lost, the request comes again and is a new one.
+  // If the SIDR_REP is lost, the peer repeats the request, which then counts as a new one.
   Unlist(resolutions_, connection->remote_id_key);
   GoIdle(*connection);
   return Status::kOk;

@@ -7,7 +7,7 @@
 namespace uroce::transport::cm {
 namespace {
 
-// What follows the MAD header: tables 106 to 120 of chapter 12, as Linux has them in
+// Fields behind the MAD header: tables 106 to 120 of chapter 12, as Linux has them in
 // include/rdma/ibta_vol1_c12.h.
 constexpr size_t kSenderOffset = MadHeader::kBytes + 0;     // local communication id, or request id
 constexpr size_t kRecipientOffset = MadHeader::kBytes + 4;  // remote communication id

@@ -10,7 +10,7 @@
 
 namespace uroce::transport::cm {
 
-// By what the processes that share an address tell which of them a message is for, and from.
+// The fields by which processes that share an address tell which of them a message is for, or from.
 //
 // The two ends of a connection name it by a communication id each. Ours carry the block of their
 // process in the upper bits, so that an answer finds it:
@@ -32,7 +32,7 @@ struct Steering {
 
   // REQ and SIDR_REQ: the service asked for. SIDR_REP: the service that answers.
   std::optional<ServiceId> service = {};
-  // The sender's; in all but SIDR_REP, which names only the asker.
+  // The sender's; in all but SIDR_REP, which names only the requester.
   std::optional<CommunicationId> sender = {};
   // The receiver's; in all but requests.
   std::optional<CommunicationId> recipient = {};

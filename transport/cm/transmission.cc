@@ -1,4 +1,4 @@
-// What goes out, when it goes out again, and when it is given up.
+// Sending, repeating and giving up messages; the timewait.
 #include <algorithm>
 #include <vector>
 
@@ -38,7 +38,7 @@ void ConnectionManager::StartRequest(Time now, Connection& connection, const Mes
   SetDeadline(connection, now + connection.request_timeout);
 }
 
-// An answer is sent once, and again for each duplicate of what it answers.
+// An answer is sent once, and again for each duplicate of the message it answers.
 void ConnectionManager::SendAnswer(Connection& connection, const Message& message) {
   connection.answer = EmitMessage(connection.transaction_id, message);
   connection.answer_kind = AttributeOf(message);
@@ -79,8 +79,8 @@ void ConnectionManager::SetDeadline(Connection& connection, Time deadline) {
   }
 }
 
-// What is due is listed first: a deadline that is set meanwhile is for another call, however late
-// this one comes.
+// Lists the due ids first: a deadline that is set meanwhile is for the next call, even if it is
+// past already.
 void ConnectionManager::OnDeadline(Time now) {
   std::vector<CommunicationId> due;
   for (const auto& [deadline, id] : deadlines_) {
@@ -139,8 +139,8 @@ void ConnectionManager::GiveUp(Time now, Connection& connection) {
 
 // --- ends
 
-// Packets of the connection may still be under way: neither id nor queue pair are
-// used again before they are gone. The peer may connect the same queue pair of its own anew.
+// Packets of the connection may still be under way: id and queue pair are not used again before
+// they are gone. The peer may connect its queue pair anew.
 void ConnectionManager::EnterTimewait(Time now, Connection& connection) {
   Unlist(remote_qpns_, connection.remote_qpn_key);
   SetDeadline(connection, kNever);

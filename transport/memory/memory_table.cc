@@ -65,7 +65,8 @@ void MemoryTable::Free(Entry& entry) {
   --in_use_;
 }
 
-// The keys of the new slot had one bit less that counts, and shared a slot with others.
+// With one bit less of the index, the keys of the new slot shared a slot with others: an entry with
+// such a key moves to the new slot.
 void MemoryTable::AddSlot() {
   if (slots_ == segments_.size() * kSegmentSlots) {
     segments_.push_back(std::make_unique<Entry[]>(kSegmentSlots));
@@ -206,7 +207,7 @@ Status MemoryTable::InvalidateWindow(PdId pd, Qpn qpn, RKey key) {
 }
 
 void MemoryTable::ForgetQueuePair(Qpn qpn) {
-  if (windows2_bound_ == 0) return;  // as almost always: nothing to look for
+  if (windows2_bound_ == 0) return;  // the usual case: nothing to look for
   constexpr Qpn kNobody{0};          // QPN 0 is that of subnet management
   for (size_t index = 0; index < slots_; ++index) {
     Entry& entry = SlotAt(index);

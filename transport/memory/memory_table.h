@@ -13,7 +13,7 @@
 
 namespace uroce::transport {
 
-// What a memory region covers. Local and remote accesses name bytes by iova; byte iova + i of the
+// The range of a memory region. Local and remote accesses name bytes by iova; byte iova + i of the
 // region is host_address[i].
 struct MemoryRegion {
   PdId pd;
@@ -29,7 +29,7 @@ enum class WindowType : uint8_t { kType1 = 1, kType2 = 2 };  // enum ibv_mw_type
 //
 // A key is 32 random bits, so that a peer which was given one cannot guess another, and a stale key
 // is refused. The lower 8 bits are the tag, which changes when a window is bound; as many of the
-// others as the table needs say where the entry is. A region's lkey and rkey have the same value.
+// others as it needs index the table. A region's lkey and rkey have the same value.
 //
 // The table grows by a slot at a time (linear hashing: W. Litwin, 1980), so that no registration
 // takes longer than another one: calls are made under the engine's lock.
@@ -37,15 +37,15 @@ class MemoryTable {
  public:
   explicit MemoryTable(const Seed& seed = {});
 
-  // nullopt when kMaxMemoryRegions keys, of regions and windows together, are in use. Remote write
-  // or atomic access without local write access is refused by the verb before (IBA 10.6.3.2).
+  // nullopt when kMaxMemoryRegions keys, of regions and windows together, are in use. The verb has
+  // refused remote write or atomic access without local write access (IBA 10.6.3.2).
   std::optional<LKey> Register(const MemoryRegion& region);
-  // With a key of the caller's choice, as a replay of recorded frames needs it. False if it cannot
-  // be had.
+  // With a key of the caller's choice, for a replay of recorded frames. False if the key's slot is
+  // in use or the table is full.
   bool RegisterAs(LKey key, const MemoryRegion& region);
-  // A key for local accesses at any address, of which reads find zeros and writes are lost; as for
-  // Register. What LocalAddress returns for it is good for kNullBytes, the payload of a packet at
-  // the largest path MTU.
+  // A key for local accesses at any address: reads find zeros, writes are lost. nullopt as for
+  // Register. At the address that LocalAddress returns for it lie kNullBytes, the payload of a
+  // packet at the largest path MTU.
   static constexpr size_t kNullBytes = 4'096;
   std::optional<LKey> RegisterNull(PdId pd);
   bool IsNull(LKey key) const;
@@ -58,7 +58,7 @@ class MemoryTable {
   // An unbound window. Its key changes with every binding.
   std::optional<RKey> AllocateWindow(PdId pd, WindowType type);
   // Windows of both types may be in any state (ibv_dealloc_mw unbinds). `key` may be any key the
-  // window ever had: of type 2 windows the application alone knows which one is the latest.
+  // window ever had: for type 2 windows only the application knows which one is the latest.
   Status DeallocateWindow(RKey key);
 
   struct Binding {
@@ -67,8 +67,8 @@ class MemoryTable {
     uint64_t length = 0;
     AccessFlags access;
   };
-  // Binds the window that `present` names, any key it ever had, and gives it the tag of `next`, of
-  // which nothing else counts (IBA 10.6.7.2.4). Type 2 windows must be unbound and get tied to
+  // Binds the window that `present` names, any key it ever had, and gives it the tag of `next`,
+  // whose other bits are ignored (IBA 10.6.7.2.4). Type 2 windows must be unbound and are tied to
   // `qpn`. A zero length unbinds a type 1 window. Binding a type 1 window again replaces its
   // binding. kInvalidArgument, and nothing has changed, if the window or the region does not permit
   // it.
@@ -77,13 +77,13 @@ class MemoryTable {
   // of that QP can be invalidated; kInvalidArgument otherwise.
   Status InvalidateWindow(PdId pd, Qpn qpn, RKey key);
 
-  // The queue pair is gone, and its number may be given to another one: the windows that are tied
-  // to it stay bound, and can be reached no more (IBA o10-2.2.5).
+  // The queue pair is gone, and another one may get its number: the windows that are tied to it
+  // stay bound, but no access reaches them any more (IBA o10-2.2.5).
   void ForgetQueuePair(Qpn qpn);
 
-  // Where the bytes [address, address + length) of a region lie, or nullptr when the key does not
-  // exist, belongs to another protection domain, does not permit `wanted` (AccessFlags bits) or
-  // does not cover the range. A length of zero still wants a valid key; callers skip the check for
+  // The memory of the bytes [address, address + length) of a region, or nullptr when the key does
+  // not exist, belongs to another protection domain, does not permit `wanted` (AccessFlags bits) or
+  // does not cover the range. A length of zero still needs a valid key; callers skip the check for
   // zero-length accesses, which check no R_Key (IBA C9-88).
   [[gnu::always_inline]] uint8_t* LocalAddress(PdId pd, LKey key, uint64_t address, uint64_t length,
                                                uint32_t wanted) const {
@@ -101,7 +101,7 @@ class MemoryTable {
     return entry == nullptr ? nullptr : Resolve(entry->region, pd, address, length, wanted);
   }
 
-  // Whether the peer of `qpn` may do `wanted` in the region or window as a whole.
+  // Whether the region or window permits `wanted` to the peer of `qpn`, whatever the range.
   bool RemotePermits(PdId pd, Qpn qpn, RKey key, uint32_t wanted) const;
 
   // Memory regions, null regions included, without windows.
@@ -122,14 +122,14 @@ class MemoryTable {
 
   static_assert(sizeof(Entry) == 64);
 
-  // Slots come in segments, so that one more never moves the others.
+  // Slots come in segments, so that adding one never moves the others.
   static constexpr size_t kSegmentSlots = 512;
 
   static constexpr uint32_t IndexOf(uint32_t key) { return key >> 8; }
   Entry& SlotAt(size_t index) { return segments_[index / kSegmentSlots][index % kSegmentSlots]; }
   const Entry& Slot(uint32_t key) const {
     size_t index = IndexOf(key) & mask_;
-    if (index >= slots_) index &= mask_ >> 1;  // the slot it shares until its own is there
+    if (index >= slots_) index &= mask_ >> 1;  // the slot that it shares until its own exists
     return segments_[index / kSegmentSlots][index % kSegmentSlots];
   }
   Entry& Slot(uint32_t key) {
@@ -143,7 +143,7 @@ class MemoryTable {
   Entry* Find(uint32_t key) {
     return const_cast<Entry*>(static_cast<const MemoryTable*>(this)->Find(key));
   }
-  // What a peer of `qpn` may reach by `key`, or nullptr.
+  // The entry that the peer of `qpn` may access by `key`, or nullptr.
   const Entry* FindRemote(Qpn qpn, RKey key) const {
     const Entry* entry = Find(key.value);
     if (entry == nullptr || entry->kind == Kind::kRegion) [[likely]]
@@ -179,11 +179,11 @@ class MemoryTable {
   RandomNumbers random_;
   std::vector<std::unique_ptr<Entry[]>> segments_;
   size_t slots_ = 0;  // at most half of them in use
-  size_t mask_ = 0;   // the power of two that slots_ are at most, less 1
+  size_t mask_ = 0;   // the least power of two that is not below slots_, less 1
   uint32_t in_use_ = 0;
   uint32_t regions_in_use_ = 0;
   uint32_t windows2_bound_ = 0;
-  std::unique_ptr<uint8_t[]> lost_writes_;  // null as long as there was no null region
+  std::unique_ptr<uint8_t[]> lost_writes_;  // null until there is a null region
 };
 
 }  // namespace uroce::transport

@@ -23,13 +23,13 @@ inline uint64_t TotalBytes(std::span<const ScatterGatherEntry> list) {
 }
 
 // Whether every entry that has bytes names a region of `pd` that covers it and allows `wanted`
-// (AccessFlags bits). The key of an entry without bytes is not looked at.
+// (AccessFlags bits). The key of an entry without bytes is not checked.
 bool CheckLocal(const MemoryTable& memory, PdId pd, std::span<const ScatterGatherEntry> list,
                 uint32_t wanted);
 
-// A place in the message that a scatter/gather list holds. It remembers the entry it was in last,
-// so going through a message from front to back costs one step an entry; any offset is allowed, in
-// any order.
+// A position in the message that a scatter/gather list holds. It remembers the entry it was in
+// last, so going through a message from front to back costs one step an entry; any offset is
+// allowed, in any order.
 //
 // The list is not copied: it must stay where it is while the cursor is in use. Every access looks
 // the keys up afresh, because a region can be deregistered at any time.

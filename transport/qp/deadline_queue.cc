@@ -2,7 +2,7 @@
 
 namespace uroce::transport {
 
-// `deadline` is earlier than the client's place in the heap.
+// `deadline` is earlier than the client's key in the heap.
 void DeadlineQueue::Advance(DeadlineClient& client, Time deadline) {
   client.scheduled_ = deadline;
   if (client.heap_index_ == DeadlineClient::kNotQueued) {

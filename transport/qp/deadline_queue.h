@@ -7,11 +7,11 @@
 
 namespace uroce::transport {
 
-// Something with at most one timer.
+// An object with at most one timer.
 class DeadlineClient {
  public:
   virtual ~DeadlineClient() = default;
-  // The time that was set has come. No deadline is set any more.
+  // The deadline has passed; the client has none any more.
   virtual void OnDeadline(Time now) = 0;
 
  private:
@@ -25,8 +25,8 @@ class DeadlineClient {
 // The timers of all queue pairs: a binary heap with lazy postponement.
 //
 // A queue pair moves its timer to a later time at every acknowledgement, millions of times a
-// second, and is called by it almost never. So moving a deadline later only writes it down; the
-// heap finds out when the old time comes.
+// second, and the timer almost never fires. So moving a deadline later only stores it; RunDue moves
+// the client in the heap when the old time comes.
 class DeadlineQueue {
  public:
   // Room for this many clients, so that Set never allocates.

@@ -15,7 +15,7 @@
 
 namespace uroce::transport {
 
-// What the queue pairs of an endpoint share.
+// The state that all queue pairs of an endpoint share.
 struct QpEnvironment {
   const EndpointConfig& config;
   Counters& counters;
@@ -28,35 +28,35 @@ struct QpEnvironment {
   bool is_ack_wanted = false;
 };
 
-// What the requester and the responder of one queue pair share: its number, attributes and path.
-// Only QueuePair changes it, but for `completion_lost` and what a migration changes
-// (path_migration.h).
+// The state that the requester and the responder of one queue pair share: its number, attributes
+// and paths. Only QueuePair changes it, except `completion_lost` and the fields that
+// path_migration.h changes.
 struct QpContext {
   QpEnvironment& environment;
-  // The truth about every attribute: `attributes.state` is the state of the queue pair. The
+  // The only copy of every attribute: `attributes.state` is the state of the queue pair. The
   // responder counts in rq_psn, the requester in sq_psn.
   QpAttributes& attributes;
   Qpn qpn;
-  // What follows are bits, so that the first of `init` lies in the same cache line.
-  // Whether packets may go the short ways, out and in: all about the connection is as it nearly
-  // always is.
+  // The flags are bits, so that the first fields of `init` lie in the same cache line.
+  // Packets may take the short ways, out and in: a connection in MIGRATED whose peer has followed
+  // it, in the default partition, not paced.
   bool uses_short_way : 1 = false;
-  // The same of requests of ours, which are those of RC in RTS, and of packets that arrive: those
-  // of RC in RTS, or in RTR after the first one, which raises an event. Many receivers stay there.
+  // sends_plain: our requests may take the short way (RC in RTS). takes_plain: arriving packets may
+  // (RC in RTS, or in RTR after the first one, which raises an event; many receivers stay in RTR).
   bool sends_plain : 1 = false;
   bool takes_plain : 1 = false;
-  // The same of ACKs of ours, which are those of RC.
+  // Our ACKs may take the short way (RC).
   bool answers_plain : 1 = false;
-  // The peer of a reliable connection is another process of this host that runs uroce. Neither side
-  // asks the other for the ACKs that it gets anyhow, at the end of a pass: AckReq is for messages
-  // whose completion the program has asked for, and the ACK of such a one does not wait.
+  // The peer of a reliable connection is another uroce process of this host, on a link. Each side
+  // sends ACKs unasked at the end of a pass, so a message asks with AckReq only if the program has
+  // asked for its completion, and the ACK of such a message does not wait.
   bool peer_is_linked : 1 = false;
-  // In RTR a packet has come.
+  // A packet has arrived in RTR.
   bool communication_established : 1 = false;
-  // Whether bare frames of the peer are taken unseen: it is in the default partition, as we are,
-  // and has followed us to the path.
+  // Bare frames of the peer need no CheckBareFrame: the connection is in the default partition, and
+  // the peer has followed us to the path.
   bool takes_bare_frames : 1 = false;
-  // The connection has migrated, and nothing that the peer has sent by the new path has come.
+  // The connection has migrated, and no packet of the peer has arrived by the new path.
   bool awaits_peer_on_path : 1 = false;
   // A completion queue had no room for a completion: the queue pair has to go to ERR.
   bool completion_lost : 1 = false;
@@ -65,7 +65,7 @@ struct QpContext {
   EventSource& queue_pair;
   Path path;
   Path alternate_path;
-  // That the paths were made for, whatever the GID table says now.
+  // The source GIDs that the paths were made for, whatever the GID table holds now.
   Gid source_gid;
   Gid alternate_source_gid;
 
@@ -82,20 +82,20 @@ struct QpContext {
         return Service::kReliableConnection;
     }
   }
-  // RC, which alone has short ways; XRC is as reliable.
+  // Only RC has short ways; XRC is reliable, too.
   bool is_rc() const { return init.type == QpType::kReliableConnection; }
   bool is_xrc() const { return is_xrc_target() || init.type == QpType::kXrcSend; }
   bool is_xrc_target() const { return init.type == QpType::kXrcReceive; }
   bool is_reliable() const { return is_rc() || is_xrc(); }
   bool is_raw() const { return init.type == QpType::kRawPacket; }
-  // Whether packets with this opcode are sent to such a queue pair: those of its service, and of
-  // XRC only requests to a target and only responses to an initiator. A raw packet queue pair has
-  // no service.
+  // Whether the queue pair receives packets with this opcode: those of its service, an XRC target
+  // only requests, an XRC initiator only responses. A raw packet queue pair has no service.
   bool Takes(const Opcode& opcode) const {
     return opcode.service == service() && !is_raw() &&
            (!is_xrc() || opcode.IsResponse() != is_xrc_target());
   }
-  // What all packets of the queue pair have in common (IBA C9-43, 17.2.8: MigReq).
+  // The header fields that all packets of the queue pair have in common (IBA C9-43, 17.2.8:
+  // MigReq).
   TransportHeaders Headers(Operation operation) const {
     TransportHeaders headers;
     headers.opcode.service = service();

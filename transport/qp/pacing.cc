@@ -7,7 +7,7 @@
 namespace uroce::transport {
 namespace {
 
-// By the values of enum ibv_rate, in tenths of Gbit/s; 0 of those that stand for none.
+// By the values of enum ibv_rate, in tenths of Gbit/s; 0: the value stands for no rate.
 constexpr std::array<uint32_t, 25> kStaticRates = {
     0,     0,     25,  100,   300,   50,    200,    400,   600,    //
     800,   1'200, 140, 560,   1'120, 1'680, 250,    1'000, 2'000,  //
@@ -20,8 +20,8 @@ uint32_t StaticKbps(uint8_t static_rate) {
   return kbps < kMaxRateKbps ? static_cast<uint32_t>(kbps) : 0;
 }
 
-// What leaves in one go, if nothing else is asked for: the timers of a program that sleeps are
-// late, and what they let pass meanwhile is made up for.
+// The default burst: the timers of a program that sleeps are late, and the burst makes up for the
+// time that they let pass.
 constexpr uint32_t kDefaultBurstBytes = 65'536;
 
 Duration TimeFor(uint64_t bytes, uint32_t kbps) {

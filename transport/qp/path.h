@@ -9,11 +9,11 @@
 
 namespace uroce::transport {
 
-// The way from a queue pair to its peer, or of a datagram.
+// The path from a queue pair to its peer, or of a datagram: route and headers of the frames.
 class Path {
  public:
   Path() = default;
-  // `source` is of the IP version of the destination, or zero: then it leads to nobody.
+  // `source` has the IP version of the destination, or is zero: then frames reach no peer.
   Path(const EndpointConfig& config, const Gid& source, const AddressVector& address, Qpn local,
        Qpn remote)
       : route_(config.RouteTo(address.destination_gid, remote)),
@@ -33,10 +33,10 @@ class Path {
   const Gid& source() const { return arrivals_.destination; }  // of a connection only
   const FrameBuilder& builder() const { return builder_; }
 
-  // The frames of the other end; of a connection only.
+  // The frames that the peer sends; of a connection only.
   bool is_connection() const { return is_connection_; }
   const ConnectionFrames& arrivals() const { return arrivals_; }
-  // Whether a packet with these addresses, that came by `from`, is one of them.
+  // Whether a packet with these addresses that came by `from` is one of them.
   bool Matches(const Gid& source, const Gid& destination, Route from) const {
     return source == arrivals_.source && destination == arrivals_.destination && from == route_;
   }

@@ -94,8 +94,8 @@ void Migrate(QpContext& qp) {
   qp.environment.events.Raise(qp.queue_pair, EventType::kPathMigrated);  // IBA 11.6.3.1 PATH_MIG
 }
 
-// In REARM the peer may have migrated, too: it was armed by a packet of ours, and those of its that
-// would have armed us were lost with the path.
+// In REARM, too, the peer may have migrated: a packet of ours armed it, and its packets that would
+// have armed us were lost with the path.
 PathCheck CheckPath(QpContext& qp, const Packet& packet) {
   const MigrationState state = qp.attributes.migration_state;
   const bool peer_has_migrated = packet.migration_request;

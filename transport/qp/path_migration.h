@@ -6,8 +6,9 @@
 #include "transport/wire/packet.h"
 
 // Automatic path migration (IBA 17.2.8): a connection may have a second path, the alternate, and
-// goes on there when the first one is given up. MigReq of a packet says whether its sender is in
-// MIGRATED: so both ends find out that the other one is ready to migrate, and that it has migrated.
+// moves to it when the first one is given up. MigReq of a packet says whether its sender is in
+// MIGRATED: from it each end learns that the other end is ready to migrate, and that it has
+// migrated.
 //
 //              modify: REARM             peer has rearmed:
 //  +----------+              +-------+   a packet with MigReq 0   +-------+
@@ -23,39 +24,38 @@
 // short way: QpContext::uses_short_way.
 namespace uroce::transport {
 
-// Whether packets go the short ways from now on: to be called when the state, the partition or the
-// rate has changed. What changes the paths does it by itself.
+// Updates the short-way flags of QpContext; called when the state, the partition or the rate has
+// changed. The functions below that change paths call it themselves.
 void UpdateShortWay(QpContext& qp);
 
-// Lays out both paths anew: addresses, the GID table or a neighbour have changed. A path from an
-// address that has gone leads to nobody, and is as it was should the address come back.
+// Builds both paths anew: addresses, the GID table or a neighbour have changed. A path whose source
+// address is gone reaches no peer; a call after the address has returned restores it.
 void SetPaths(QpContext& qp);
-// Whether an address that one of the paths leads from has gone, or is there again.
+// Whether the source address of a path has gone or returned since SetPaths.
 bool HaveSourcesChanged(const QpContext& qp);
-// As before INIT: neither path.
+// Removes both paths, as in RESET.
 void ForgetPaths(QpContext& qp);
 
-// An alternate path is loaded, and REARM is asked for.
+// Enters REARM. An alternate path is loaded.
 void Rearm(QpContext& qp);
 inline bool CanMigrate(const QpContext& qp) {
   return qp.attributes.migration_state == MigrationState::kArmed;
 }
-// The alternate path is the primary one from now on. Raises kPathMigrated.
+// Makes the alternate path the primary one. Raises kPathMigrated.
 void Migrate(QpContext& qp);
 
 enum class PathCheck : uint8_t {
-  kForeign,         // of neither path, or not of the one that the state asks for
-  kOtherPartition,  // of the right path, but with a P_Key that is not its
-  kPrimary,         // the path that packets are sent by
-  kMigrated,        // the same, since this packet
+  kForeign,         // by neither path, or not by the one that the state requires
+  kOtherPartition,  // by the right path, but with a P_Key of another partition
+  kPrimary,         // by the primary path
+  kMigrated,        // by the alternate path, which this packet made the primary one
 };
-// Which path a packet of the connection came by (IBA C9-43: and its P_Key is that of the path), and
-// what its MigReq means: see above. Raises
-// kPathMigrationError in ARMED if the peer has migrated to a path that is not the alternate.
+// Finds the path that a packet came by, checks its P_Key (IBA C9-43) and follows its MigReq as
+// drawn above. Raises kPathMigrationError in ARMED if the peer has migrated to a path that is not
+// the alternate.
 PathCheck CheckPath(QpContext& qp, const Packet& packet);
-// The same of a bare frame: it tells neither its path nor MigReq, but is sent in MIGRATED only, on
-// the path that both ends have agreed on. To be asked while QpContext::takes_bare_frames is not
-// set.
+// The same for a bare frame. It carries neither addresses nor MigReq: the peer sends it in MIGRATED
+// only, by the path that both ends use. Called while QpContext::takes_bare_frames is not set.
 PathCheck CheckBareFrame(QpContext& qp, Route from);
 
 }  // namespace uroce::transport

@@ -53,7 +53,7 @@ Status QueuePair::QueueSend(const SendWorkRequest& request) {
   return requester_.Post(request);
 }
 
-// XRC has requests that are as plain and name a shared receive queue.
+// Not for XRC: its requests name a shared receive queue, which PlainSendRequest lacks.
 Status QueuePair::QueueSend(const PlainSendRequest& request) {
   const bool is_accepted = context_.sends_plain || (AcceptsSendPosts(state()) && context_.is_rc());
   return is_accepted ? requester_.PostPlain(request) : Status::kInvalidArgument;
@@ -70,7 +70,7 @@ void QueuePair::SendsPosted() {
   if (state() == QpState::kError || state() == QpState::kSendQueueError) {
     requester_.Flush(VendorError::kFlushedByError);
     FollowFailure();
-  } else if (!is_queued() || context_.is_datagram()) {  // else our turn comes anyway
+  } else if (!is_queued() || context_.is_datagram()) {  // else its turn comes anyway
     MarkReady();
   }
 }
@@ -161,10 +161,10 @@ DropReason QueuePair::OnConnectedPacket(Time now, const Packet& packet) {
   return result;
 }
 
-// Processes of this host send datagrams to a group by the switch, never by a link; to one queue
-// pair by their link or, before there is one, by the switch. The switch drops frames from beyond
-// this host that carry an address of this host, and frames of a process with a QPN that is not its
-// own.
+// Processes of this host send multicast datagrams through the switch, never by a link, and unicast
+// ones by their link or, before there is one, through the switch. The switch drops frames from
+// other hosts that carry an address of this host, and frames of a process with a source QPN that is
+// not its own.
 DropReason QueuePair::OnDatagram(const Packet& packet) {
   const Route way = context_.environment.config.RouteTo(packet.source_gid, packet.deth.source_qpn);
   const bool by_the_switch = packet.from == Route::kWire && IsLink(way);
@@ -198,8 +198,8 @@ size_t QueuePair::BuildFrame(Time now, const FrameRoom& out) {
     }
     responders_turn_ = !responders_turn_;
   }
-  // Building may fail a request, and sending starts the timer. We keep our turn to transmit until
-  // there is nothing to send, or the next datagram goes elsewhere.
+  // Building may fail a request, and sending starts a timer. The queue pair stays in its transmit
+  // queue until it has nothing to send, or its next datagram goes by another route.
   if (is_requesters || responder_.failed()) {
     FollowFailure();
     TellDrained();
@@ -218,8 +218,8 @@ size_t QueuePair::BuildAtOnce(Time now, const FrameRoom& out) {
 
 bool QueuePair::MayReply() const { return ProcessesRequests(state()) || responder_.failed(); }
 
-// After anything happened: follow a failure into ERR, tell of a drained send queue, and have the
-// timer and the transmit queue know what is wanted of them.
+// Runs after every event: follows a failure into ERR, reports a drained send queue, and updates the
+// deadline and the place in the transmit schedule.
 void QueuePair::UpdateAfterEvent() {
   FollowFailure();
   TellDrained();
@@ -227,21 +227,21 @@ void QueuePair::UpdateAfterEvent() {
   MarkReady();
 }
 
-// The same after an ACK that went the short way: the responder is as it was.
+// The same after an ACK that went the short way: the responder has not changed.
 void QueuePair::UpdateAfterPlainAcknowledge() {
   FollowFailure();
   context_.environment.deadlines.Set(*this, requester_.deadline());
   if (requester_.has_unsent()) MarkReady();
 }
 
-// And after a request that did: the requester and its route are as they were.
+// The same after a request that went the short way: the requester and its route have not changed.
 void QueuePair::UpdateAfterPlainRequest() {
   if (context_.completion_lost) [[unlikely]]
     return UpdateAfterEvent();
   if (!is_queued() && responder_.HasReply()) context_.environment.transmits.Add(route_, *this);
 }
 
-// IBA 11.6.3.1 SQ_DRAINED: once, if it was asked for.
+// IBA 11.6.3.1 SQ_DRAINED: raised once, if the program has asked for it.
 void QueuePair::TellIfDrained() {
   if (!context_.attributes.enable_sqd_notify) return;
   if (!requester_.IsDrained()) return;
@@ -249,12 +249,12 @@ void QueuePair::TellIfDrained() {
   context_.environment.events.Raise(*this, EventType::kSendQueueDrained);
 }
 
-// A request of the send queue that completed in error ends a reliable connection, and stops the
-// send queue alone of the unreliable services (IBA 10.3.1.6). A failure to receive ends all of
-// them, and so does a completion that was lost.
+// A send request that completed in error moves a reliable connection to ERR; on an unreliable
+// service it stops the send queue alone (IBA 10.3.1.6). A failed receive or a lost completion moves
+// every queue pair to ERR.
 void QueuePair::FollowFailureNow() {
   const bool sends = state() == QpState::kReadyToSend || state() == QpState::kSendQueueDrain;
-  // What this flushes may find no room in turn.
+  // The completions that this flushes may be lost in turn.
   if (requester_.failed() && !context_.is_reliable() && sends) EnterSendQueueError();
 
   const bool ends = responder_.failed() || context_.completion_lost ||

@@ -25,15 +25,14 @@ namespace uroce::transport {
 
 // A queue pair: its state, its attributes, and the requester and responder that work for it.
 //
-// What ibv_query_qp reports is read from the fields that the protocol itself runs on; there is no
-// second copy.
+// ibv_query_qp reports the fields that the protocol itself runs on; there is no second copy.
 //
-// With many queue pairs each message finds that of its own out of the cache: what nearly every
-// message asks for is together in a few cache lines, here and in the parts.
+// With many queue pairs, each message finds its queue pair out of the cache. So the fields that
+// nearly every message needs lie in a few cache lines, here and in the parts.
 class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, public EventSource {
  public:
-  // The work requests: most of the memory of a queue pair, up to 50 MB. Apart from it so that it is
-  // built and freed without the engine's lock.
+  // The work requests: most of the memory of a queue pair, up to 50 MB. A struct of its own so that
+  // this memory is built and freed without the engine's lock.
   struct Queues {
     explicit Queues(const QpInitAttributes& init)
         : sends(init.type, init.capabilities),
@@ -44,17 +43,17 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
     ReceiveQueue receives;
   };
 
-  // `init` was checked by the endpoint, and `queues` were made for it. The queue pair lives in
-  // `record`, which outlives it.
+  // `init` was checked by the endpoint, and `queues` were made for it. The attributes live in
+  // `record`, which outlives the queue pair.
   QueuePair(Qpn qpn, const QpInitAttributes& init, Queues queues, QpEnvironment& environment,
             QueuePairRecord& record);
   ~QueuePair() override;
 
   // ibv_modify_qp. kInvalidArgument for a transition, an attribute or a value that the state tables
-  // do not allow; nothing has changed then, nor if it throws std::bad_alloc. To RESET it drops the
-  // completions of the queue pair: not concurrent with a Poll of its completion queues.
+  // do not allow; nothing has changed then, nor after std::bad_alloc. A change to RESET drops the
+  // completions of the queue pair, so it may not run during a Poll of its completion queues.
   Status Modify(const QpAttributes& attributes, uint32_t mask);
-  // What Modify would say now; nothing changes.
+  // Returns what Modify would return now, and changes nothing.
   Status CheckModify(const QpAttributes& attributes, uint32_t mask) const;
   // ibv_query_qp: every field, whether or not it is valid in the present state.
   QpAttributes Query() const;
@@ -63,8 +62,8 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
   // allows; in ERR it completes at once as flushed. kInvalidArgument: wrong state, opcode or
   // lengths; kNoMemory: the queue is full.
   Status PostSend(const SendWorkRequest& request);
-  // The two halves of it. Between them a caller may send the request at once, without a turn in the
-  // transmit schedule (Endpoint::BuildAtOnce); then SendsPosted is not called.
+  // The two halves of PostSend. Between them a caller may send the request at once, without a turn
+  // in the transmit schedule (Endpoint::BuildAtOnce); then SendsPosted is not called.
   Status QueueSend(const SendWorkRequest& request);
   Status QueueSend(const PlainSendRequest& request);
   void SendsPosted();
@@ -77,13 +76,13 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
   // With the capabilities that were granted.
   const QpInitAttributes& init_attributes() const { return context_.init; }
 
-  // Whether the peer is still to hear of something that it has sent.
+  // Whether a response or an ACK to the peer waits to be sent.
   bool OwesReply() const { return responder_.HasReply() && MayReply(); }
 
-  // The device has failed: nothing works any more. To ERR, and no event.
+  // The device has failed: moves the queue pair to ERR without an error event of its own.
   void Fail();
 
-  // Takes what is there of this queue pair out of its completion queues. Not concurrent with Poll.
+  // Removes this queue pair's completions from its completion queues. Not concurrent with Poll.
   void PurgeCompletions();
 
   // A shared queue of XRC is about to be destroyed.
@@ -92,20 +91,20 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
   // Hands out the work requests, to be freed elsewhere; the queue pair is destroyed next.
   Queues TakeQueues() { return {requester_.TakeQueue(), responder_.TakeReceives()}; }
 
-  // For the endpoint. A packet for this queue pair's number; its service was not looked at.
+  // For the endpoint. A packet to this QPN; its service is not checked yet.
   DropReason OnPacket(Time now, const Packet& packet);
-  // The short way: whether a frame that came by `from` is one of the connected peer's, and the
-  // packet that it brings then (wire/connection_frame.h).
+  // The short way: whether a frame that came by `from` is the connected peer's. If so, `packet` is
+  // set (wire/connection_frame.h).
   bool MatchPeersFrame(std::span<const uint8_t> frame, Route from, IcrcCheck icrc_check,
                        ConnectionPacket& packet) const {
     return context_.uses_short_way && from == context_.path.route() &&
            MatchConnectionFrame(frame, context_.path.arrivals(), icrc_check, packet);
   }
-  // Whether a bare frame that came by `from` is the connected peer's. If not, OnBareFrame says why,
-  // or that it is all the same.
+  // Whether a bare frame that came by `from` is known to be the connected peer's. If not,
+  // OnBareFrame checks it: kNone if it is accepted after all.
   bool TakesBareFrames(Route from) const { return context_.takes_bare_frames && from == route_; }
   DropReason OnBareFrame(Route from);
-  // Whether the packet was one that is nearly always expected, and has been executed.
+  // Executes a packet by the short way. False if the packet is not plain, and was not executed.
   bool OnPlainPacket(Time now, const ConnectionPacket& packet);
   DropReason ReadPeersPacket(const ConnectionPacket& packet, Packet& headers) const {
     return ReadConnectionPacket(packet, context_.service(), headers);
@@ -118,9 +117,9 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
   // The short way of the request that was queued last.
   bool MaySendAtOnce() const { return !is_queued() && requester_.MaySendAtOnce(); }
   size_t BuildAtOnce(Time now, const FrameRoom& out);
-  // Whether there are requests on their way that were not answered yet.
+  // Whether a request was started and has not completed yet.
   bool AwaitsResponses() const { return !requester_.IsDrained(); }
-  // The way of the next packet; of a connection that of all.
+  // The route of the next packet; a connection has one for all packets.
   Route route() const { return context_.is_datagram() ? requester_.NextRoute() : route_; }
   void UpdateNeighbor(const Gid& gid, const MacAddress& mac);
   // The GID table has changed.
@@ -160,7 +159,7 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
   void UpdateAfterPlainRequest();
   void MarkReady();
 
-  Route route_ = Route::kWire;   // whose transmit queue we use; of a connection that of its path
+  Route route_ = Route::kWire;   // the transmit queue in use; for a connection that of its path
   bool responders_turn_ = true;  // to build the next frame, if both have one
   QpContext context_;
   Requester requester_;

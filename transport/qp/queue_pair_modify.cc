@@ -17,7 +17,7 @@ constexpr uint32_t kMaxFlowLabel = 0xf'ffff;
 
 Status QueuePair::Modify(const QpAttributes& attributes, uint32_t mask) {
   if (const Status status = CheckModify(attributes, mask); status != Status::kOk) return status;
-  // All memory first: what may fail is over before anything changes.
+  // Allocates first: if that throws, nothing has changed.
   if ((mask & M::kMaxDestReadAtomic) != 0) {
     responder_.ReserveReplies(attributes.max_dest_read_atomic);
   }
@@ -69,8 +69,8 @@ bool QueuePair::AreValid(const QpAttributes& a, uint32_t mask) const {
   return !sets(M::kMigrationState) || MayBecome(a.migration_state, has_alternate);
 }
 
-// IBA 17.2.8: ARMED is for the peer to bring about. A queue pair does not go back from REARM, as
-// its peer may be armed already.
+// IBA 17.2.8: only a packet of the peer leads to ARMED. A queue pair does not go back from REARM,
+// as its peer may be armed already.
 bool QueuePair::MayBecome(MigrationState next, bool has_alternate) const {
   const MigrationState now = context_.attributes.migration_state;
   switch (next) {
@@ -174,8 +174,8 @@ void QueuePair::SetState(QpState next) {
   UpdateShortWay(context_);
 }
 
-// A program that connects anew reads nothing of the old connection, as on most NICs. What an XRC
-// target received stays: its shared queues have the completions of all targets.
+// A program that connects anew polls no completion of the old connection, as on most NICs. Those of
+// an XRC target stay: the completion queues of its shared queues serve all targets.
 void QueuePair::PurgeCompletions() {
   CompletionQueue* const sends = context_.init.send_cq;
   CompletionQueue* const receives = context_.init.receive_cq;
@@ -185,7 +185,7 @@ void QueuePair::PurgeCompletions() {
 
 QpAttributes QueuePair::InitialAttributes() const {
   QpAttributes attributes;
-  // Datagrams have no path of their own: the port says how long they may be.
+  // A datagram queue pair has no path MTU of its own: the port's limits its messages.
   if (context_.is_datagram()) attributes.path_mtu = context_.environment.config.active_mtu();
   return attributes;
 }

@@ -26,7 +26,7 @@ Status ReceiveQueue::Post(const ReceiveWorkRequest& request) {
 
 void ReceiveQueue::MoveTo(ReceiveQueue& room) {
   for (; !empty(); PopFront()) {
-    // There is room and the lists are as long as they were.
+    // Cannot fail: `room` has room for the requests and for lists as long.
     static_cast<void>(room.Post({Front().wr_id, Front().sges}));
   }
   std::swap(*this, room);

@@ -26,13 +26,13 @@ class ReceiveQueue {
   bool empty() const { return posted_ == consumed_; }
   uint32_t capacity() const { return capacity_; }
   uint32_t max_sges() const { return max_sges_; }
-  // The oldest request; its list stays where it is until it is popped or moved.
+  // The oldest request; its SGE list stays in place until the request is popped or moved.
   const Entry& Front() const { return entries_[consumed_ & mask_]; }
   void PopFront() { ++consumed_; }
   void Clear() { consumed_ = posted_; }
 
-  // The requests move to `room`, which is empty, for as many entries each and for at least size()
-  // requests; then the two queues change places.
+  // Moves the requests to `room`, then swaps the two queues. `room` is empty, with lists of
+  // max_sges() and room for at least size() requests.
   void MoveTo(ReceiveQueue& room);
 
  private:
@@ -41,7 +41,7 @@ class ReceiveQueue {
   uint32_t mask_;  // ring size - 1
   std::unique_ptr<Entry[]> entries_;
   std::unique_ptr<ScatterGatherEntry[]> sges_;  // max_sges_ a ring slot
-  uint32_t posted_ = 0;                         // both count without end and wrap at 2^32
+  uint32_t posted_ = 0;                         // both only count up, and wrap at 2^32
   uint32_t consumed_ = 0;
 };
 

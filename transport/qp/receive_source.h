@@ -13,25 +13,25 @@
 
 namespace uroce::transport {
 
-// Where a queue pair has its receive requests from: its own receive queue, or a shared one; for an
-// XRC target that is a shared one that changes from message to message. At most one of the requests
-// is in use, by the message that is being received.
+// The source of a queue pair's receive requests: its own receive queue or a shared one; an XRC
+// target's shared one may change from message to message. At most one request is in use, by the
+// message that is being received.
 class ReceiveSource {
  public:
-  // `own` is the queue pair's, which is not used if there is a shared one.
+  // `own` is the queue pair's own queue, not used if there is a shared one.
   ReceiveSource(const QpInitAttributes& init, ReceiveQueue own);
 
   // Hands out the own queue, to be freed elsewhere; the source cannot be used any more.
   ReceiveQueue TakeOwn() { return std::move(own_); }
 
-  // kInvalidArgument on a shared queue, which is posted to by itself.
+  // kInvalidArgument with a shared queue: its requests are posted to that queue itself.
   Status Post(const ReceiveWorkRequest& request);
   // Forgets the requests of our own queue and the one in use.
   void Clear();
 
-  // XRC target: the shared queue of the next message, or none. No request is in use.
+  // XRC target: sets the shared queue of the next message, or none. No request is in use.
   void Choose(SharedReceiveQueue* shared) { shared_ = shared; }
-  // The shared queue is about to be destroyed. A request that was taken out of it goes with it.
+  // The shared queue is about to be destroyed: forgets it and the request taken out of it.
   void Leave() {
     shared_ = nullptr;
     in_use_ = false;
@@ -57,7 +57,7 @@ class ReceiveSource {
   const ReceiveQueue::Entry& current() const { return is_shared() ? taken_ : own_.Front(); }
   // The request in use completed.
   void Finish();
-  // The message in it came to nothing: the request waits for the next one. Not if is_shared().
+  // The message was dropped: the request in use waits for the next one. Not if is_shared().
   void PutBack() { in_use_ = false; }
 
  private:
@@ -65,7 +65,7 @@ class ReceiveSource {
   ReceiveQueue own_;  // the request in use stays at its front
   const bool is_shared_;
   SharedReceiveQueue* shared_;  // nullptr: our own, or an XRC target without one at present
-  ReceiveQueue::Entry taken_;   // out of the shared queue
+  ReceiveQueue::Entry taken_;   // copied out of the shared queue
   std::unique_ptr<ScatterGatherEntry[]> taken_sges_;
   bool in_use_ = false;
 };

@@ -10,7 +10,8 @@
 namespace uroce::transport {
 
 // A request that was executed and has a response of its own. READ data is fetched when the response
-// packets are built; an atomic's result is remembered; for the others it is a READ of no bytes.
+// packets are built; an atomic's result is remembered; the others are answered as a READ of no
+// bytes.
 struct Reply {
   bool is_atomic = false;
   bool is_replay = false;  // the answer to a duplicate request
@@ -23,35 +24,34 @@ struct Reply {
   uint64_t atomic_result = 0;
 };
 
-// The replies that wait to be sent, in the order of their PSNs, and the results of the last atomics
-// in case they are asked for again. Together they are the responder resources that
-// max_dest_rd_atomic promises (IBA 9.4.4): all memory is taken by Reserve.
+// The replies that wait to be sent, in the order of their PSNs, and the results of the last
+// atomics, for duplicates of them. Together they are the responder resources that
+// max_dest_rd_atomic promises (IBA 9.4.4). Only Reserve allocates.
 class ReplyQueue {
  public:
-  // Takes the memory for so many resources; what is in the queue stays. Throws std::bad_alloc, and
-  // nothing has changed.
+  // Allocates for so many resources; the contents stay. After std::bad_alloc nothing has changed.
   void Reserve(uint32_t resources);
   // `resources` = max_dest_rd_atomic, for which there is room. Forgets everything.
   void Configure(uint32_t resources);
   void Clear() { Configure(resources_); }
-  // Another max_dest_rd_atomic, for which there is room; nothing is forgotten.
+  // Another max_dest_rd_atomic, for which there is room. Keeps replies and the youngest atomics.
   void Resize(uint32_t resources);
 
   bool empty() const { return replies_.empty(); }
   Reply& Front() { return replies_.front(); }
   void PopFront();
 
-  // Whether another original request may be taken.
+  // Whether another request that is no duplicate may be taken.
   bool HasRoom() const { return originals_ < resources_; }
   void Push(const Reply& reply);
 
   // Puts the answer to a duplicate request before all replies with later PSNs, so that responses
-  // leave in PSN order (IBA C9-110). A reply that is still being sent for the same PSNs goes back
-  // to where the duplicate wants it. False if there is no room: the peer will ask once more.
+  // leave in PSN order (IBA C9-110). A reply that is still being sent for the same PSNs restarts at
+  // that of the duplicate. False if there is no room: the peer will ask once more.
   bool PushReplay(const Reply& reply);
 
   void RememberAtomic(Psn psn, uint64_t result);
-  // nullptr if it is too old, or there was no atomic with this PSN.
+  // nullptr if the result is too old, or there was no atomic with this PSN.
   const uint64_t* FindAtomic(Psn psn) const;
 
  private:

@@ -23,11 +23,11 @@ namespace uroce::transport {
 // The sending half of a queue pair: turns send work requests into request packets, takes the
 // responses, retransmits, and completes the work requests in order.
 //
-// On an unreliable service a packet that was sent is as good as answered, and that is all the
+// On an unreliable service a packet counts as answered once it is sent, and that is all the
 // difference: nothing is ever outstanding, no timer runs, no response comes.
 //
-// Retransmission is go-back-N. Nothing of a packet is remembered: what a PSN carries follows from
-// the work request it belongs to, so going back is moving a cursor.
+// Retransmission is go-back-N. No packet is stored: its contents follow from its PSN and its work
+// request, so going back is moving a cursor.
 //
 //        front            cursor                      back
 //   -------|----------------|---------------------------|----->  work requests
@@ -37,8 +37,8 @@ namespace uroce::transport {
 //   -------|----------------|-------------------|------------->  PSNs
 //          | on the wire    | to be sent again  | never used
 //
-// requester_send.cc: what goes out. requester_response.cc: what comes back. requester_retry.cc:
-// what happens when it does not.
+// requester_send.cc: request packets. requester_response.cc: responses. requester_retry.cc: losses
+// and timeouts.
 class alignas(64) Requester {
  public:
   // `queue` is empty.
@@ -52,50 +52,49 @@ class alignas(64) Requester {
 
   // RTR -> RTS: the first request packet will carry `first_psn`.
   void Start(Psn first_psn);
-  // retry_cnt or rnr_retry changed: they count from now.
+  // retry_cnt or rnr_retry changed, or there was progress: all retries are left again.
   void RestoreRetries();
-  // `timeout` changed: a response that is being waited for is given the new time, from now on.
+  // `timeout` changed: if a response is awaited, the ACK timer starts anew with the new value.
   void RestartTimer();
-  // Packets go by another path from now on: what is outstanding has all retries again, and is given
-  // the timeout of that path.
+  // The path changed: outstanding requests have all retries again, and the timeout of the new path.
   void FollowPath() {
     RestoreRetries();
     RestartTimer();
   }
-  // SQE -> RTS: the failure that stopped the queue is behind us.
+  // SQE -> RTS: forgets the failure that stopped the queue.
   void Recover() { failed_ = false; }
-  // As created; posted requests vanish without completion.
+  // Restores the initial state; posted requests vanish without completion.
   void Reset();
-  // Completes every request as flushed, oldest first. `why` is told to people.
+  // Completes every request as flushed, oldest first, with vendor error `why`.
   void Flush(VendorError why);
 
-  // Whether there are requests that have not gone out whole, and whether one may go on now.
+  // Whether a request has packets that were not sent yet, and whether the next one may be sent now.
   bool has_unsent() const { return cursor_ != queue_.back(); }
   bool CanTransmit() const { return has_unsent() && MaySendNext(); }
   // Builds the next request packet in `out`; 0 if there is none to be sent now.
   size_t BuildFrame(Time now, const FrameRoom& out);
-  // The short way of a request that was just posted: whether it is the only one that has not gone
-  // out and nothing is amiss, and its only packet then. 0, and nothing has changed, if its data
-  // cannot be read: BuildFrame says what becomes of it.
+  // The short way of a request that was just posted: whether it is the only unsent one and plain,
+  // and its only packet then. 0, and nothing has changed, if its data cannot be read: BuildFrame
+  // then completes the request in error.
   bool MaySendAtOnce() const { return queue_.back() - cursor_ == 1 && IsPlainNow(queue_[cursor_]); }
   size_t BuildAtOnce(Time now, const FrameRoom& out) {
     return BuildPlain(now, queue_[cursor_], out);
   }
 
-  // The short way of an ACK for what is in flight. False, and nothing has changed, if it may mean
-  // anything else than that this has been carried out.
+  // The short way of an ACK. False, and nothing has changed, if the ACK may mean anything else than
+  // that requests in flight were carried out.
   bool OnPlainAcknowledge(Time now, Psn psn, const Aeth& aeth);
   // An ACK, NAK, READ response or atomic response.
   DropReason OnResponse(Time now, const Packet& packet);
 
-  // The timer of IBA o9-85, the ACK timeout or the wait after an RNR NAK, or the probe's, or the
+  // A timer is due: that of IBA o9-85 (ACK timeout or wait after an RNR NAK), the probe's or the
   // pacer's.
   void OnDeadline(Time now);
   Time deadline() const { return std::min(std::min(deadline_, probe_at_), paced_until_); }
 
-  // Where the next packet goes, if there is one: datagrams each go their own way.
+  // The route of the next packet, if there is one; each datagram has its own.
   Route NextRoute() const { return qp_.is_datagram() ? NextDatagramRoute() : qp_.path.route(); }
-  // A request completed in error: the queue pair has to go to ERR.
+  // A request completed in error: the queue pair has to go to ERR, or to SQE if it is unreliable.
   bool failed() const { return failed_; }
   // Every request that was started has completed.
   bool IsDrained() const;
@@ -120,8 +119,8 @@ class alignas(64) Requester {
   size_t EmitRaw(Time now, SendWqe& wqe, const FrameRoom& out);
   size_t FailForGoneMemory(SendWqe& wqe);
   Path FillDatagram(const SendWqe& wqe, TransportHeaders& headers) const;
-  // In place of a number of pieces. No std::optional: a compiler takes it through memory in parts
-  // of other sizes, and the processor waits for that in every packet.
+  // In place of a number of pieces. No std::optional: compilers store and load it in parts of
+  // different sizes, and the processor stalls on that in every packet.
   static constexpr size_t kUnreadable = SIZE_MAX;
   size_t FillData(SendWqe& wqe, TransportHeaders& headers,
                   std::span<PayloadPiece, kMaxSges> pieces);
@@ -130,8 +129,8 @@ class alignas(64) Requester {
                 std::span<PayloadPiece, kMaxSges> pieces) const;
   void Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response);
   void Pace(Time now, const SendWqe& wqe, size_t frame_bytes);
-  // A response is awaited, from now on or still. The probe's time is not moved to a later one:
-  // looking again when it has come costs less than a store a packet.
+  // A response is awaited, from now on or still. probe_at_ is not moved to a later time: checking
+  // again when it is due costs less than a store a packet.
   void StartTimers(Time now) {
     if (deadline_ == kNever) ArmAckTimer(now);
     if (!qp_.environment.config.probes) return;
@@ -176,7 +175,7 @@ class alignas(64) Requester {
   void GoBackTo(Psn psn);
   void ArmAckTimer(Time now);
 
-  // What every request and every ACK asks for: with the first of the queue it is a cache line.
+  // Fields that every request and every ACK uses: a cache line with the first fields of the queue.
   QpContext& qp_;
   Psn& next_psn_;        // sq_psn
   uint32_t cursor_ = 0;  // number of the work request that next_psn_ belongs to
@@ -185,21 +184,21 @@ class alignas(64) Requester {
   Psn response_due_psn_;  // one beyond the last PSN that asked for a response
   SendQueue queue_;
 
-  // The same, of what has become of them. kRestart: the ACK timer starts when the time is known.
+  // More such fields. kRestart: the ACK timer starts in the next OnDeadline, which knows the time.
   alignas(64) Time deadline_ = kNever;
-  Time probe_at_ = kNever;     // when to look whether it has been silent for too long
-  Time paced_until_ = kNever;  // nothing is sent before; kNever: there is nothing to wait for
+  Time probe_at_ = kNever;     // when to check whether the peer has been silent for too long
+  Time paced_until_ = kNever;  // nothing is sent before; kNever: pacing holds nothing back
   Time last_news_{};           // when a packet asked for a response, or something was acknowledged
-  // End-to-end credits (IBA 9.7.7.2). Messages that take a receive request of the peer may be sent
-  // up to an SSN; any number of them once the peer has said that it does not count, and on XRC.
+  // End-to-end credits (IBA 9.7.7.2): messages that take a receive request of the peer may be sent
+  // up to this SSN; without limit on XRC, and once the peer has sent no credit information.
   std::optional<uint32_t> ssn_limit_;
   uint32_t last_ssn_ = 0;        // of the youngest request that was started
   uint32_t retired_ssn_ = 0;     // of the youngest request that completed
-  uint32_t free_in_flight_ = 0;  // requests in between that take no receive request
-  // How many packets may be in flight. After a probe only as many as the responses ask for.
+  uint32_t free_in_flight_ = 0;  // requests between these that take no receive request
+  // How many packets may be in flight. After a probe it is 1, and responses raise it.
   uint32_t resend_window_ = kMaxPacketsInFlight;
   bool waits_for_receiver_ = false;  // the deadline is the end of an RNR wait
-  // An RNR NAK came for a request that others followed: so may a NAK for these.
+  // An RNR NAK came for a request that others followed: a sequence NAK for those may follow.
   bool nak_may_follow_ = false;
   uint8_t retries_left_ = 0;
   uint8_t rnr_retries_left_ = 0;
@@ -208,8 +207,8 @@ class alignas(64) Requester {
   RoundTripTime round_trip_;
   uint32_t probes_in_vain_ = 0;
   uint32_t read_credits_used_ = 0;
-  // The PSN of the last response that implied the loss of an earlier one, since something was
-  // acknowledged. Responses still under way behind it imply the same loss once more.
+  // The PSN of the last response that implied the loss of an earlier one; reset by an
+  // acknowledgement. Responses still under way behind it imply the same loss once more.
   std::optional<Psn> implied_by_;
 
   Pacer pacer_;

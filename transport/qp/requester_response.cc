@@ -38,7 +38,7 @@ CompletionOpcode CompletionOpcodeOf(SendOpcode opcode) {
 
 DropReason Requester::OnResponse(Time now, const Packet& packet) {
   if (!IsAwaited(packet.psn)) {
-    // The last ACK once more may bring news of receive requests (IBA 9.7.7.2, an unsolicited ACK).
+    // A repeated last ACK may carry new credits (IBA 9.7.7.2, an unsolicited ACK).
     const bool last =
         packet.opcode.operation == Operation::kAcknowledge && packet.psn + 1 == oldest_unacked_psn_;
     return last && UpdateCredits(packet.aeth) ? DropReason::kNone : DropReason::kStaleResponse;
@@ -58,7 +58,7 @@ DropReason Requester::OnResponse(Time now, const Packet& packet) {
   }
   if (packet.opcode.HasAeth()) UpdateCredits(packet.aeth);
   if (is_probing() && !failed_ && oldest_unacked_psn_ != oldest_unacked) OpenResendWindow();
-  // An acknowledgement of what we were about to send again moves us past it.
+  // Packets that were to be sent again and are now acknowledged are skipped.
   if (next_psn_.IsBefore(oldest_unacked_psn_)) GoBackTo(oldest_unacked_psn_);
   return result;
 }
@@ -69,8 +69,8 @@ bool Requester::IsAwaited(Psn psn) const {
   return !psn.IsBefore(oldest_unacked_psn_) && psn.IsBefore(sent_psn_);
 }
 
-// With nothing in flight that has a response of its own it implies no loss, and with nothing to be
-// sent again, nothing of that has become unnecessary.
+// The ACK is plain if it can imply no loss, because no request in flight has a response of its own,
+// and can make no retransmission unnecessary, because none is due.
 bool Requester::OnPlainAcknowledge(Time now, Psn psn, const Aeth& aeth) {
   const bool is_plain = aeth.syndrome.kind() == Syndrome::Kind::kAck && IsAwaited(psn) &&
                         next_psn_ == sent_psn_ && read_credits_used_ == 0 && !is_probing();
@@ -80,17 +80,17 @@ bool Requester::OnPlainAcknowledge(Time now, Psn psn, const Aeth& aeth) {
   return true;
 }
 
-// The peer has carried out `aeth.msn` requests and has receive requests for so many messages more
-// (IBA 9.7.7.2). Requests in flight that take none do not count. What was offered once is not
-// taken back. Returns whether more may be sent than before.
+// The peer has carried out `aeth.msn` requests and has receive requests for as many further
+// messages as the syndrome says (IBA 9.7.7.2). Requests in flight that take none do not count. The
+// limit is never lowered. Returns whether it was raised.
 bool Requester::UpdateCredits(const Aeth& aeth) {
   if (!ssn_limit_ || aeth.syndrome.kind() != Syndrome::Kind::kAck) return false;
   const auto credits = DecodeCredits(aeth.syndrome.value());
-  if (!credits) {  // nor will it ever say
+  if (!credits) {  // the peer will never report credits
     ssn_limit_.reset();
     return true;
   }
-  // Of those in flight the peer may have carried out some that we do not know to be.
+  // The peer may have carried out some of free_in_flight_ already, without our knowing which.
   const uint32_t unknown = IsSsnAfter(aeth.msn, retired_ssn_) ? aeth.msn - retired_ssn_ : 0;
   const uint32_t free = free_in_flight_ - std::min(free_in_flight_, unknown & Psn::kMask);
   const uint32_t limit = aeth.msn + *credits + free;
@@ -134,7 +134,7 @@ DropReason Requester::OnNak(Time now, const Packet& packet) {
 
 // The response to a READ, or the empty one to a FLUSH or an ATOMIC WRITE.
 DropReason Requester::OnReadResponse(Time now, const Packet& packet) {
-  // It acknowledges the requests before the one it belongs to.
+  // The response acknowledges the requests before the one it belongs to.
   if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now, packet.psn);
   if (failed_) return DropReason::kNone;
   SendWqe& wqe = queue_[queue_.front()];
@@ -172,8 +172,7 @@ DropReason Requester::OnAtomicResponse(Time now, const Packet& packet) {
   return DropReason::kNone;
 }
 
-// Writes what came back for the oldest request to its memory. False if that cannot be: the request
-// failed.
+// Writes response data to the memory of the oldest request. False if the request failed over it.
 bool Requester::PlaceResponse(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes) {
   const auto result = wqe.UseData([&](SgeCursor& cursor) {
     return cursor.Scatter(qp_.environment.memory, qp_.init.pd, offset, bytes);
@@ -186,8 +185,8 @@ bool Requester::PlaceResponse(SendWqe& wqe, uint64_t offset, std::span<const uin
   return false;
 }
 
-// The response to the oldest request is one that no responder gives to it: asking again would not
-// help (IBA 9.9.2.4.2, bad response).
+// The response does not fit the oldest request: asking again would not help (IBA 9.9.2.4.2, bad
+// response).
 DropReason Requester::OnWrongResponse() {
   FailFront(CompletionStatus::kBadResponse, VendorError::kWrongResponse);
   return DropReason::kMalformedResponse;
@@ -209,15 +208,15 @@ inline void Requester::CompleteDone(const SendWqe& wqe) {
   queue_.PopFront();
 }
 
-// The oldest request is done, and with it the local operations behind it.
+// The oldest request is done, and so are the local operations behind it.
 void Requester::RetireFront() {
   PopDone();
   RetireLocal();
 }
 
-// Completes the oldest requests as far as they are plain ones of one packet, as nearly all are, and
-// lie before `limit`, which was sent. Returns the PSN behind them. If that is beyond next_psn_, the
-// cursor is behind the queue until OnResponse has it follow.
+// Completes the oldest requests as long as they are plain, of one packet, as nearly all are, and
+// before `limit`, which is not beyond sent_psn_. Returns the PSN behind them. If that is beyond
+// next_psn_, the cursor is at a request that has left the queue until OnResponse moves it.
 inline Psn Requester::RetirePlain(Psn limit) {
   Psn reached = oldest_unacked_psn_;
   const uint32_t first = queue_.front();
@@ -236,8 +235,8 @@ inline Psn Requester::RetirePlain(Psn limit) {
   return reached;
 }
 
-// Completes the requests whose PSNs all lie before `limit`, which was sent. False if one is among
-// them that has a response of its own: that should have come first, so it was lost
+// Completes the requests whose PSNs all lie before `limit`, which is not beyond sent_psn_. False if
+// one of them has a response of its own: that response should have come first, so it was lost
 // (IBA 9.7.5.1.2).
 bool Requester::AcknowledgeUpTo(Time now, Psn limit) {
   if (failed_) return true;

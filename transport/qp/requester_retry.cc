@@ -8,7 +8,7 @@
 namespace uroce::transport {
 namespace {
 
-// The time between probes that nothing answers doubles so often, and grows to this.
+// The time between unanswered probes doubles at most kMaxBackoffs times, up to kLongestSilence.
 constexpr uint32_t kMaxBackoffs = 10;
 constexpr Duration kLongestSilence = Milliseconds(1'000);
 
@@ -26,7 +26,7 @@ void Requester::OnDeadline(Time now) {
   OnAckTimeout(now);
 }
 
-// A verb has no clock, so the next look at the timers starts it.
+// A verb does not know the time, so the next OnDeadline starts the ACK timer.
 void Requester::RestartTimer() {
   const bool waits_for_response = oldest_unacked_psn_.IsBefore(response_due_psn_);
   if (waits_for_response && !waits_for_receiver_) deadline_ = kRestart;
@@ -38,17 +38,17 @@ void Requester::OnAckTimeout(Time now) {
   implied_by_.reset();
   if (!TakeRetry(VendorError::kAckTimeout)) return;
   SendFlightAgain();
-  // Counted from now even if the wire takes nothing at the moment: silence is silence.
+  // The timeout counts from now even if the wire takes no frame at the moment.
   ArmAckTimer(now);
 }
 
-// Something is outstanding and nothing was heard for longer than a round trip: the end of a flight,
-// a retransmission, or the response to one of them may be lost, which nothing would show before the
-// ACK timeout. The oldest packet goes once more and asks for a response: an ACK for it or, if the
-// responder knows it already, for all that has arrived. What is not acknowledged then follows. No
-// retry is taken and the ACK timer runs on: a peer that never answers fails when it would have
-// anyway. The round trip is still measured: an answer that took longer than expected, whether a
-// packet was lost or the peer is slow, makes the next probe later.
+// A response is outstanding and the peer has been silent for longer than a round trip: the end of a
+// flight, a retransmission, or the response to one of them may be lost, which nothing else would
+// show before the ACK timeout. The oldest packet goes once more and asks for a response: an ACK for
+// it or, if the responder has it already, for all that has arrived. The packets that are not
+// acknowledged then follow. No retry is taken and the ACK timer runs on: a connection to a dead
+// peer fails when it would without probes. The round trip is still measured: a late answer, whether
+// a packet was lost or the peer is slow, makes the next probe later.
 void Requester::OnSilence(Time now) {
   probe_at_ = kNever;
   if (waits_for_receiver_ || failed_ || !oldest_unacked_psn_.IsBefore(response_due_psn_)) return;
@@ -68,8 +68,8 @@ void Requester::OnSilence(Time now) {
 // The responder saw a gap (IBA 9.9.2.4.1). Everything before it is acknowledged already.
 void Requester::OnSequenceNak(Time now) {
   ++qp_.environment.counters.psn_naks_received;
-  // rxe sends one after an RNR NAK for the requests that followed it: they go back anyway. One that
-  // comes when they have gone out again tells of no loss and is no retry.
+  // After an RNR NAK, rxe also sends a sequence NAK for the requests that followed, which are sent
+  // again anyway. If it arrives after they were sent again, it reports no loss and takes no retry.
   const bool is_counted = !std::exchange(nak_may_follow_, false);
   if (waits_for_receiver_) return;
   if (is_counted && !TakeRetry(VendorError::kPsnNakRetries)) return;
@@ -83,7 +83,7 @@ void Requester::OnRnrNak(Time now, uint8_t timer_code) {
   Counters& counters = qp_.environment.counters;
   ++counters.rnr_naks_received;
   nak_may_follow_ = sent_psn_.IsAfter(oldest_unacked_psn_ + 1);
-  if (waits_for_receiver_) return;  // the same one again
+  if (waits_for_receiver_) return;  // the same RNR NAK again
   if (qp_.attributes.rnr_retry != kRnrRetryForEver) {
     if (rnr_retries_left_ == 0) {
       ++counters.rnr_retries_exceeded;
@@ -97,10 +97,9 @@ void Requester::OnRnrNak(Time now, uint8_t timer_code) {
   deadline_ = now + RnrDelay(timer_code);
 }
 
-// A response arrived that implies that an earlier one, which no ACK stands for, was lost: an
-// implied NAK (IBA 9.7.5.1.2). What follows it on the wire implies the same once more and is
-// ignored. A response before the last one answers what has been sent again since: the loss is
-// another one.
+// A response arrived that implies the loss of an earlier one that no ACK can replace: an implied
+// NAK (IBA 9.7.5.1.2). The responses behind it imply the same loss and are ignored. One with a PSN
+// before the last one answers a retransmission: the loss is a new one.
 DropReason Requester::OnLostResponse(Time now, Psn implied_by) {
   const bool is_news = !implied_by_ || implied_by.IsBefore(*implied_by_);
   implied_by_ = implied_by;
@@ -113,7 +112,7 @@ DropReason Requester::OnLostResponse(Time now, Psn implied_by) {
 }
 
 // Takes one of retry_cnt; false if none was left and the oldest request failed. Progress gives all
-// of them back (IBA 9.9.2.4.1), and so does the alternate path if there is one (IBA 17.2.8).
+// of them back (IBA 9.9.2.4.1), and so does a migration to the alternate path (IBA 17.2.8).
 bool Requester::TakeRetry(VendorError reason) {
   if (retries_left_ == 0 && CanMigrate(qp_)) {
     Migrate(qp_);
@@ -129,17 +128,17 @@ bool Requester::TakeRetry(VendorError reason) {
   return true;
 }
 
-// Something is known to be lost: everything that is not acknowledged goes out once more.
+// A packet is known to be lost: all packets that are not acknowledged are sent again.
 void Requester::SendFlightAgain() {
   resend_window_ = kMaxPacketsInFlight;
   round_trip_.Cancel();
   GoBackTo(oldest_unacked_psn_);
 }
 
-// A response came to a probe, or after it to one of the packets before it: those may have been slow
-// and not lost. If it acknowledges more than has been sent again, the peer has what was sent first,
-// and sending goes on where it stopped. If all that was sent again is acknowledged, twice as much
-// of the rest follows: a slow peer is not flooded with what it has.
+// A response came after a probe: to the probe, or to an earlier packet that was slow and not lost.
+// If it acknowledges more than was sent again, the peer has the original packets, and sending goes
+// on behind them. If it acknowledges just what was sent again, twice as much of the rest follows: a
+// slow peer is not flooded with packets that it has.
 void Requester::OpenResendWindow() {
   if (next_psn_.IsBefore(oldest_unacked_psn_)) {
     ContinueAfterFlight();
@@ -149,7 +148,7 @@ void Requester::OpenResendWindow() {
   }
 }
 
-// Undoes GoBackTo: next is what was never sent.
+// Undoes GoBackTo: the next PSN is the first one that was never sent.
 void Requester::ContinueAfterFlight() {
   resend_window_ = kMaxPacketsInFlight;
   next_psn_ = sent_psn_;
@@ -172,7 +171,7 @@ void Requester::GoBackTo(Psn psn) {
   }
   cursor_ = number;
   next_psn_ = psn;
-  // What will be asked for again is not outstanding until then.
+  // Requests that will be sent again hold no read credit until then.
   for (; number != queue_.back() && queue_[number].started; ++number) {
     ReleaseReadCredit(queue_[number]);
   }

@@ -46,7 +46,7 @@ Position PositionOf(bool first, bool last) {
   return last ? Position::kLast : Position::kMiddle;
 }
 
-// A port of a larger MTU has room for no more than any has to have.
+// A FrameRoom need not hold more than kMaxFrameBytes, even on a port with a larger MTU.
 uint32_t MaxRawFrameBytes(const EndpointConfig& config) {
   return std::min<uint32_t>(config.max_frame_bytes(), kMaxFrameBytes);
 }
@@ -64,7 +64,7 @@ Requester::Requester(QpContext& qp, SendQueue queue)
       queue_(std::move(queue)),
       ssn_limit_(FirstSsnLimit()) {}
 
-// A peer of XRC has shared queues only and never counts.
+// A peer of XRC has shared receive queues only and never reports credits.
 std::optional<uint32_t> Requester::FirstSsnLimit() const {
   return qp_.is_xrc() ? std::nullopt : std::optional<uint32_t>(0);
 }
@@ -101,14 +101,14 @@ Route Requester::NextDatagramRoute() const {
   if (cursor_ == queue_.back()) return Route::kWire;
   const SendDetails& details = *queue_[cursor_].details;
   const EndpointConfig& config = qp_.environment.config;
-  // From an address that has gone it reaches nobody, neither on this host.
+  // From a source address that is gone it reaches no peer, not even on this host.
   if (config.SourceOf(*details.address).IsZero()) return Route::kWire;
   return config.RouteTo(details.address->destination_gid, details.remote_qpn);
 }
 
 bool Requester::IsDrained() const { return queue_.empty() || !queue_[queue_.front()].started; }
 
-// Of the request that the cursor is at.
+// Whether the request at the cursor may send its next packet.
 bool Requester::MaySendNext() const {
   if (waits_for_receiver_ || failed_ || qp_.completion_lost) return false;
   if (paced_until_ != kNever) [[unlikely]]
@@ -116,7 +116,7 @@ bool Requester::MaySendNext() const {
   const SendWqe& wqe = queue_[cursor_];
   if (wqe.failed) return false;
   const bool in_the_middle = wqe.started && !(next_psn_ == wqe.first_psn);
-  // IBA 10.3.1.5: in SQD what has started goes on.
+  // IBA 10.3.1.5: in SQD a request that was started goes on.
   const bool state_permits = qp_.attributes.state == QpState::kReadyToSend ||
                              (qp_.attributes.state == QpState::kSendQueueDrain && wqe.started);
   if (!state_permits) return false;
@@ -126,13 +126,13 @@ bool Requester::MaySendNext() const {
   if (in_flight >= static_cast<int32_t>(resend_window_)) return false;
   if (in_flight != 0 && TakesReceive(wqe.opcode) && !HasCredit(wqe)) return false;
   if (!in_the_middle) return MayStart(wqe);
-  // The rest of a READ is asked for when what came before it has arrived.
+  // The rest of a READ is requested when the data before it has arrived.
   return wqe.opcode != SendOpcode::kRdmaRead || in_flight == 0;
 }
 
-// Whether the peer is known to have a receive request for `wqe`, which takes one. If it is not, one
-// message alone may ask (IBA 9.7.7.2.5, a limited request): of a SEND its first packet, which takes
-// the receive request, and the rest when that is acknowledged.
+// Whether the peer is known to have a receive request for `wqe`, which takes one. If not, a message
+// may go while nothing else is in flight (IBA 9.7.7.2.5, a limited request): of a SEND the first
+// packet, which takes the receive request, and the rest when that is acknowledged.
 bool Requester::HasCredit(const SendWqe& wqe) const {
   if (!ssn_limit_) return true;
   const bool first = !wqe.started || next_psn_ == wqe.first_psn;
@@ -140,7 +140,7 @@ bool Requester::HasCredit(const SendWqe& wqe) const {
   return !wqe.probes || !IsSend(wqe.opcode) || oldest_unacked_psn_.IsAfter(wqe.first_psn);
 }
 
-// Whether the first packet of `wqe` may go out, with regard to the requests before it.
+// Whether the requests before `wqe` permit its first packet to go out.
 bool Requester::MayStart(const SendWqe& wqe) const {
   if (wqe.fence && read_credits_used_ != 0) return false;  // IBA 10.8.3.3
   if (!HasOwnResponse(wqe.opcode)) return true;
@@ -168,10 +168,10 @@ size_t Requester::BuildFrame(Time now, const FrameRoom& out) {
   return 0;
 }
 
-// The short way out, of nearly all requests: whether `wqe`, the next one, is to be started now and
-// is one packet of RC on which nothing is amiss and nothing is being sent again.
-// CanTransmit would permit it too: a failure or a lost completion takes RC out of RTS, and while it
-// waits for the receiver all that is in flight is to be sent again.
+// The short way out, of nearly all requests: whether `wqe`, the next one, is a single packet of RC
+// that may be started now, while nothing is being sent again. CanTransmit would permit it too: a
+// failure or a lost completion takes RC out of RTS, and during an RNR wait all that is in flight is
+// to be sent again.
 bool Requester::IsPlainNow(const SendWqe& wqe) const {
   const auto in_flight = static_cast<uint32_t>(next_psn_.DistanceFrom(oldest_unacked_psn_));
   const bool is_plain = qp_.sends_plain && wqe.is_plain && !wqe.started && next_psn_ == sent_psn_ &&
@@ -211,13 +211,14 @@ size_t Requester::EmitPlain(const SendWqe& wqe, const FrameRoom& out) const {
   return builder.EmitWriteOnly(headers, reth, payload, out);
 }
 
-// Whether the last packet of `wqe`, which is next_psn_, asks for an ACK. On a link that is an ACK
-// which does not wait (QpContext::peer_is_linked). What is sent again always asks.
+// Whether the last packet of `wqe`, whose PSN is next_psn_, asks for an ACK. On a link only a
+// signaled request does, and its ACK does not wait (QpContext::peer_is_linked). A retransmission
+// always does.
 bool Requester::EndAsksForAck(const SendWqe& wqe) const {
   return !qp_.peer_is_linked || wqe.signaled || next_psn_ != sent_psn_;
 }
 
-// `wqe`, so many messages to the responder, is started.
+// Takes the SSNs of `wqe`, which is started and is `messages` messages to the responder.
 void Requester::TakeSsns(SendWqe& wqe, uint32_t messages) {
   wqe.ssn = last_ssn_ += messages;
   if (TakesReceive(wqe.opcode)) return;
@@ -342,7 +343,7 @@ size_t Requester::FailForGoneMemory(SendWqe& wqe) {
   return 0;
 }
 
-// A frame of `wqe` was built.
+// A frame of `wqe` was built: sets the time of the next one.
 void Requester::Pace(Time now, const SendWqe& wqe, size_t frame_bytes) {
   const AddressVector& address = qp_.is_datagram() ? *wqe.details->address : qp_.attributes.address;
   const RateLimit& limit = qp_.attributes.rate_limit;
@@ -352,7 +353,7 @@ void Requester::Pace(Time now, const SendWqe& wqe, size_t frame_bytes) {
   if (pacer_.NextSend() > now) paced_until_ = pacer_.NextSend();
 }
 
-// Returns the path of the datagram.
+// Fills in the headers of a datagram. Returns its path.
 Path Requester::FillDatagram(const SendWqe& wqe, TransportHeaders& headers) const {
   constexpr uint32_t kUseOwnQkey = 0x8000'0000;  // IBA 10.2.5
   const SendDetails& details = *wqe.details;
@@ -364,8 +365,8 @@ Path Requester::FillDatagram(const SendWqe& wqe, TransportHeaders& headers) cons
   return {config, config.SourceOf(address), address, qp_.qpn, details.remote_qpn};
 }
 
-// A packet of a SEND or WRITE, or an ATOMIC WRITE. Returns the number of pieces its payload lies
-// in; kUnreadable if the memory it lies in may not be read.
+// Fills in a packet of a SEND, WRITE or ATOMIC WRITE. Returns the number of pieces of its payload;
+// kUnreadable if their memory may not be read.
 size_t Requester::FillData(SendWqe& wqe, TransportHeaders& headers,
                            std::span<PayloadPiece, kMaxSges> pieces) {
   const uint64_t offset = wqe.psn_count == 1 ? 0 : OffsetOf(wqe, next_psn_);
@@ -403,8 +404,8 @@ size_t Requester::Gather(SendWqe& wqe, uint64_t offset, size_t length,
   });
 }
 
-// A READ request for what is still to come of the message; a READ that lost a response goes on
-// where it stopped (IBA 9.4.4). Returns how many PSNs its responses take (IBA 9.7.3.1).
+// Fills in a READ request for the missing data; a READ that lost a response goes on where it
+// stopped (IBA 9.4.4). Returns how many PSNs its responses take (IBA 9.7.3.1).
 uint32_t Requester::FillRead(const SendWqe& wqe, TransportHeaders& headers) const {
   const uint64_t offset = OffsetOf(wqe, next_psn_);
   const uint64_t longest = uint64_t{kMaxReadRequestPackets} * qp_.mtu_bytes();
@@ -417,7 +418,7 @@ uint64_t Requester::OffsetOf(const SendWqe& wqe, Psn psn) const {
   return static_cast<uint64_t>(psn.DistanceFrom(wqe.first_psn) & Psn::kMask) * qp_.mtu_bytes();
 }
 
-// The packet for `psns` PSNs from next_psn_ on was built.
+// A packet was built that takes `psns` PSNs from next_psn_ on.
 void Requester::Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response) {
   const bool is_new = !next_psn_.IsBefore(sent_psn_);
   if (!is_new) ++qp_.environment.counters.retransmitted_packets;

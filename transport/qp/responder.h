@@ -25,10 +25,10 @@ namespace uroce::transport {
 // The receiving half of a queue pair: checks request packets in the order the specification gives,
 // executes them, and, on a reliable connection, answers.
 //
-// responder_validate.cc: may this packet be executed. responder_execute.cc: do it.
-// responder_reply.cc: ACKs, NAKs and the responses of what has one of its own.
-// responder_unreliable.cc: what the services that answer nothing make of a packet instead.
-// responder_xrc.cc: which shared receive queue a request of XRC is for.
+// responder_validate.cc: whether a packet may be executed. responder_execute.cc: executes it.
+// responder_plain.cc: the short way. responder_reply.cc: ACKs, NAKs, READ and atomic responses.
+// responder_unreliable.cc: UC, UD and raw packets, which are not answered. responder_xrc.cc: which
+// shared receive queue a request of XRC is for.
 class alignas(64) Responder {
  public:
   // `receives` is empty.
@@ -40,10 +40,10 @@ class alignas(64) Responder {
 
   // INIT -> RTR: the first request packet must carry `first_psn`.
   void Start(Psn first_psn);
-  // As created; posted receives vanish without completion.
+  // Restores the initial state; posted receives vanish without completion.
   void Reset();
-  // Completes every receive request as flushed, oldest first, and stops answering but for a NAK
-  // that ends the connection.
+  // Completes every receive request as flushed, oldest first, and stops answering; after failed()
+  // the replies and the last NAK still go out.
   void Flush(VendorError why);
 
   // A request packet of the service that the queue pair has.
@@ -51,15 +51,15 @@ class alignas(64) Responder {
   DropReason OnUnreliable(const Packet& packet);  // UC
   DropReason OnDatagram(const Packet& packet);    // UD
 
-  // A frame for a raw packet queue pair, as it arrived.
+  // A whole frame for a raw packet queue pair.
   DropReason OnRawFrame(std::span<const uint8_t> frame);
 
-  // The shared queue is about to be destroyed: a message that it was used for comes to nothing, and
-  // is refused when it goes on.
+  // The shared queue is about to be destroyed: a message that uses it is given up, and its next
+  // packet is refused.
   void Leave(const SharedReceiveQueue& queue);
 
-  // The short way of a SEND or WRITE of RC. False, and nothing has changed but memory that the
-  // packet may write to, if it is not simply to be executed.
+  // The short way of a SEND or WRITE of RC. False if the packet is not plain; nothing has changed
+  // then but memory that it may write to.
   bool OnPlainSend(const PlainPacket& packet);
   bool OnPlainWrite(const PlainPacket& packet);
 
@@ -69,10 +69,9 @@ class alignas(64) Responder {
 
   // The peer broke a rule, or a receive could not be carried out: the queue pair has to go to ERR.
   bool failed() const { return failed_; }
-  // Takes the memory for another max_dest_rd_atomic; throws std::bad_alloc, and nothing has
-  // changed.
+  // Allocates for another max_dest_rd_atomic; after std::bad_alloc nothing has changed.
   void ReserveReplies(uint32_t resources) { replies_.Reserve(resources); }
-  // max_dest_rd_atomic changed; the memory for it is there.
+  // max_dest_rd_atomic changed; ReserveReplies has allocated for it.
   void ResizeReplies() { replies_.Resize(qp_.attributes.max_dest_read_atomic); }
   // The asynchronous event that goes with the failure, if there is one.
   std::optional<EventType> failure_event() const { return failure_event_; }
@@ -80,20 +79,20 @@ class alignas(64) Responder {
  private:
   static constexpr uint32_t kMsnMask = 0xff'ffff;
 
-  // What the next frame has to say besides the replies. An ACK covers everything executed.
+  // The acknowledgement to send after the replies. An ACK covers everything executed.
   enum class Acknowledge : uint8_t { kNone, kAck, kSequenceNak, kRnrNak, kFatalNak };
   enum class Message : uint8_t { kNone, kSend, kWrite };
 
-  // What the ladder of checks says of a request with the expected PSN.
+  // The result of the checks of a request with the expected PSN.
   struct Verdict {
     enum class Action : uint8_t { kExecute, kRnrNak, kNak } action = Action::kExecute;
     NakCode nak = NakCode::kInvalidRequest;
-    // How the receive request that the message has taken completes; if it has taken none, the
-    // event that is raised (IBA 11.6.3.2 QP_ACCESS_ERR, 11.6.3.2 QP_REQ_ERR).
+    // How the receive request that the message has taken completes; if it has taken none, `event`
+    // is raised (IBA 11.6.3.2 QP_ACCESS_ERR, 11.6.3.2 QP_REQ_ERR).
     CompletionStatus receive_status = CompletionStatus::kRemoteInvalidRequest;
     EventType event = EventType::kQpAccessError;
     DropReason reason = DropReason::kRefused;
-    uint8_t* target = nullptr;  // of kExecute: where the payload of a WRITE or ATOMIC WRITE goes
+    uint8_t* target = nullptr;  // kExecute: where the payload of a WRITE or ATOMIC WRITE goes
   };
 
   // responder_xrc.cc
@@ -115,7 +114,7 @@ class alignas(64) Responder {
   uint8_t* RemoteMemory(RKey rkey, uint64_t address, uint64_t length, uint32_t wanted) const;
 
   // responder_execute.cc
-  // `target` is what the ladder has found.
+  // `target` is Verdict::target.
   void Execute(const Packet& packet, uint8_t* target);
   bool ExecuteSend(const Packet& packet);
   bool ExecuteWrite(const Packet& packet, uint8_t* target);
@@ -165,29 +164,29 @@ class alignas(64) Responder {
   Syndrome AckSyndrome() const;
   uint32_t PacketsOf(uint32_t bytes) const;
 
-  // What every request asks for: with the first of the replies it is a cache line.
+  // Fields that every request uses: a cache line with the first fields of the replies.
   QpContext& qp_;
   Psn& expected_psn_;  // rq_psn
-  // Where receive requests complete, and the protection domain of what the peer reads and writes.
-  // XRC: those of the queue that the request at hand is for.
+  // The protection domain of the memory that the peer reads and writes. XRC: that of the queue that
+  // the current request names, as is receive_cq_.
   PdId remote_pd_;
   uint32_t msn_ = 0;  // 24 bits: requests completed (IBA C9-148)
-  // What an ACK names: the youngest packet of a SEND or WRITE that was executed, and the MSN after
-  // it. What has a response of its own is acknowledged by that alone (IBA 9.7.5.1.2); rxe takes an
-  // ACK that names a READ or an atomic for the response.
+  // An ACK names the youngest executed packet of a SEND or WRITE, and the MSN after it. A request
+  // with a response of its own is acknowledged by that alone (IBA 9.7.5.1.2); rxe takes an ACK that
+  // names a READ or an atomic for the response.
   Psn ack_psn_;
   uint32_t ack_msn_ = 0;
   Acknowledge acknowledge_ = Acknowledge::kNone;
   NakCode fatal_nak_ = NakCode::kInvalidRequest;
-  // The NAK for the expected PSN is out; it is not said twice (IBA 9.7.5.2).
+  // The NAK for the expected PSN was sent or is due; it is not sent twice (IBA 9.7.5.2).
   bool nak_sent_ = false;
   bool failed_ = false;
   Message message_ = Message::kNone;  // that is being received
-  bool is_queue_known_ = true;        // XRC: it is for one, and for that of the whole message
+  bool is_queue_known_ = true;        // XRC: the request names a queue, that of the whole message
   ReplyQueue replies_;
 
   CompletionQueue* receive_cq_;
-  Psn last_dropped_psn_;  // beyond the gap
+  Psn last_dropped_psn_;  // the highest beyond the gap
   std::optional<EventType> failure_event_;
   alignas(64) ReceiveSource receives_;
 
@@ -195,7 +194,7 @@ class alignas(64) Responder {
   uint64_t received_bytes_ = 0;
   Reth write_;                  // where a WRITE goes
   SgeCursor receive_cursor_;    // where a SEND goes
-  uint64_t receive_bytes_ = 0;  // room for it
+  uint64_t receive_bytes_ = 0;  // room for a SEND
 };
 
 }  // namespace uroce::transport

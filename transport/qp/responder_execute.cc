@@ -33,7 +33,7 @@ void Responder::Reset() {
   message_ = Message::kNone;
 }
 
-// IBA 9.7.4.1.2: what a PSN means.
+// IBA 9.7.4.1.2: a request is the expected one, a duplicate, or beyond a gap.
 DropReason Responder::OnRequest(const Packet& packet) {
   if (packet.opcode.HasXrceth()) ChooseQueue(packet.xrceth.srqn);
   const int32_t distance = packet.psn.DistanceFrom(expected_psn_);
@@ -49,7 +49,7 @@ DropReason Responder::OnRequest(const Packet& packet) {
   const bool owes_nak = acknowledge_ == Acknowledge::kSequenceNak;
   if (owes_nak || acknowledge_ == Acknowledge::kRnrNak) acknowledge_ = Acknowledge::kAck;
   Execute(packet, verdict.target);
-  // The gap closed before its NAK was sent, but what was dropped behind it is missing now.
+  // The gap closed before its NAK was sent, but packets that were dropped behind it are missing.
   if (owes_nak && !failed_ && !expected_psn_.IsAfter(last_dropped_psn_)) {
     nak_sent_ = true;
     acknowledge_ = Acknowledge::kSequenceNak;
@@ -125,7 +125,7 @@ bool Responder::ExecuteWrite(const Packet& packet, uint8_t* target) {
   return false;
 }
 
-// A request that passed all checks, but its memory has gone: it ends as one whose key is wrong.
+// A request passed all checks, but its memory is gone: it is refused like one with a wrong key.
 void Responder::RefuseForGoneMemory(const Packet& packet) {
   ++qp_.environment.counters.memory_gone;
   const Verdict verdict = {Verdict::Action::kNak, NakCode::kRemoteAccessError,
@@ -172,7 +172,7 @@ void Responder::ExecuteAtomic(const Packet& packet) {
   AcknowledgeByReply();
 }
 
-// IBA A19.4.2. Nobody sees a part of the number, nor the number before what was written earlier.
+// IBA A19.4.2. No reader sees a part of the number, nor the number before earlier writes.
 void Responder::ExecuteAtomicWrite(const Packet& packet, uint8_t* target) {
   uint64_t number;
   std::memcpy(&number, packet.payload.data(), sizeof number);
@@ -182,9 +182,9 @@ void Responder::ExecuteAtomicWrite(const Packet& packet, uint8_t* target) {
   ReplyWithoutData(packet);
 }
 
-// What was written before is in the memory of this host, which its processors and devices see
-// alike, when the stores of this thread have left its processor: behind an exchange they have. (The
-// thread sanitizer knows no fences.)
+// The processors and devices of this host see its memory alike, so earlier writes are visible once
+// the stores of this thread have left its processor. Behind an atomic exchange they have. (Not a
+// fence: the thread sanitizer knows none.)
 void Responder::ExecuteFlush(const Packet& packet) {
   std::atomic<bool> has_left = false;
   has_left.exchange(true, std::memory_order_seq_cst);
@@ -200,13 +200,13 @@ void Responder::ReplyWithoutData(const Packet& packet) {
   AcknowledgeByReply();
 }
 
-// The response of what was executed last also acknowledges what came before it (IBA 9.7.5.1.2).
+// The response to the last request also acknowledges those before it (IBA 9.7.5.1.2).
 void Responder::AcknowledgeByReply() {
   if (acknowledge_ == Acknowledge::kAck) acknowledge_ = Acknowledge::kNone;
 }
 
 void Responder::FinishMessage(const Packet& packet) {
-  // Not before all of the WRITE is there (IBA C10-87).
+  // Taken only when all of the WRITE has arrived (IBA C10-87).
   if (message_ == Message::kWrite && packet.opcode.HasImmediate()) receives_.Take();
   if (receives_.in_use()) CompleteReceive(packet);
   message_ = Message::kNone;
@@ -251,7 +251,7 @@ void Responder::FailReceive(CompletionStatus status, VendorError reason) {
   Push(completion, /*solicited=*/true);
 }
 
-// What arrived cannot be written to the memory of the receive request in use.
+// The payload cannot be written to the memory of the receive request in use.
 void Responder::FailPlacement(SgeCursor::Result result) {
   const bool gone = result == SgeCursor::Result::kMemoryGone;
   if (gone) ++qp_.environment.counters.memory_gone;
@@ -260,8 +260,7 @@ void Responder::FailPlacement(SgeCursor::Result result) {
 }
 
 // A receive request that is too small for the message is used up by the attempt, as it would be by
-// the first packet of a longer one. Returns what people are to be told of a message that cannot be
-// received.
+// the first packet of a longer one. Returns the vendor error for a message that cannot be received.
 VendorError Responder::UseUpReceive(const Verdict& verdict) {
   if (verdict.receive_status != CompletionStatus::kLocalLengthError) {
     return VendorError::kPeerBrokeRule;
@@ -282,7 +281,7 @@ void Responder::Flush(VendorError why) {
     FailReceive(CompletionStatus::kFlushed, why);
   }
   message_ = Message::kNone;
-  // After a failure of ours the peer still gets what it is owed, then the NAK; otherwise silence.
+  // After a failure of the responder the peer still gets the replies, then the NAK; else nothing.
   if (failed()) return;
   replies_.Clear();
   acknowledge_ = Acknowledge::kNone;
@@ -307,8 +306,8 @@ DropReason Responder::OnDuplicate(const Packet& packet) {
   }
 }
 
-// A READ is executed again with the R_Key it brings now (IBA 9.7.5.1.4). What it asks for must have
-// been asked for before: PSNs that are not before the expected one cannot be part of it.
+// A READ is executed again with the R_Key it brings now (IBA 9.7.5.1.4). It may ask only for data
+// that was asked for before: all its PSNs must be before the expected one.
 DropReason Responder::ReplayRead(const Packet& packet) {
   const uint32_t packets = PacketsOf(packet.reth.dma_length);
   const uint32_t executed = (expected_psn_.value() - packet.psn.value()) & Psn::kMask;
@@ -338,7 +337,7 @@ DropReason Responder::ReplayAtomic(const Packet& packet) {
 }
 
 // A FLUSH or ATOMIC WRITE is not executed again: its memory may hold something newer by now. The
-// response says nothing that would have to be remembered (IBA oA19-14, oA19-15).
+// response has no data that would have to be kept (IBA oA19-14, oA19-15).
 DropReason Responder::ReplayWithoutData(const Packet& packet) {
   const bool queued = replies_.PushReplay({.is_replay = true,
                                            .first_psn = packet.psn,

@@ -4,9 +4,9 @@
 
 namespace uroce::transport {
 
-// The short way in, of nearly all requests: whether a message of one packet is the next one, of the
-// right length (IBA C9-92), and no NAK is owed or was sent. Validate and OnRequest would find
-// nothing against it, but for what the operation itself asks for.
+// The short way in, of nearly all requests: whether a message of one packet has the expected PSN
+// and a valid length (IBA C9-92), and no NAK is owed or was sent. Of the checks of OnRequest and
+// Validate only those of the operation itself are left then.
 bool Responder::IsPlainNow(const PlainPacket& packet) const {
   const size_t bytes = packet.payload.size();
   return packet.psn == expected_psn_ && message_ == Message::kNone && !nak_sent_ && bytes != 0 &&

@@ -5,8 +5,8 @@
 
 namespace uroce::transport {
 
-// A request beyond the expected PSN: something was lost. One NAK says so; what follows is dropped
-// until the missing request arrives (IBA 9.7.5.2).
+// A request beyond the expected PSN: a packet was lost. One NAK reports it; later requests are
+// dropped until the missing one arrives (IBA 9.7.5.2).
 DropReason Responder::OnSequenceGap(Psn psn) {
   if (!nak_sent_) {
     nak_sent_ = true;
@@ -25,12 +25,12 @@ void Responder::Refuse(const Packet& packet, const Verdict& verdict) {
     acknowledge_ = Acknowledge::kRnrNak;
     return;
   }
-  // The receive request that a WRITE with immediate was to complete tells of it, as on NICs.
+  // A refused WRITE with immediate completes its receive request in error, as on NICs.
   const bool ends_receive = verdict.receive_status == CompletionStatus::kLocalAccessError &&
                             packet.opcode.HasImmediate() && !receives_.empty();
   if (ends_receive) receives_.Take();
   const VendorError reason = UseUpReceive(verdict);
-  // The application is told by a completion, or by an event if there is none (IBA C9-222.1.1).
+  // The application gets a completion, or an event if there is none (IBA C9-222.1.1).
   if (receives_.in_use()) {
     FailReceive(verdict.receive_status, reason);
   } else {
@@ -46,15 +46,15 @@ void Responder::FailWithNak(NakCode nak) {
   fatal_nak_ = nak;
 }
 
-// With the number of receive requests that we have, unless others may take them (IBA 9.7.7.2).
+// Reports the number of our receive requests, unless other queue pairs may take them (IBA 9.7.7.2).
 Syndrome Responder::AckSyndrome() const {
   return Syndrome::Ack(receives_.is_shared() ? Syndrome::kNoCreditInformation
                                              : EncodeCredits(receives_.count()));
 }
 
 size_t Responder::BuildFrame(const FrameRoom& out) {
-  // Responses go out in PSN order (IBA 9.5). An ACK covers all that was executed before what it
-  // names, so it follows the replies.
+  // Responses go out in PSN order (IBA 9.5). An ACK covers all requests before the one it names, so
+  // it follows the replies.
   while (!replies_.empty()) {
     Reply& reply = replies_.Front();
     const size_t frame_bytes =
@@ -99,7 +99,7 @@ size_t Responder::BuildReadResponse(Reply& reply, const FrameRoom& out) {
   return frame_bytes;
 }
 
-// The next packet of a READ cannot be had.
+// The data for the next response packet of a READ cannot be read.
 void Responder::FailRead(const Reply& reply) {
   if (reply.is_replay) {  // it was answered before, and its key may have been given up since
     replies_.PopFront();

@@ -6,7 +6,7 @@ namespace uroce::transport {
 // only packet begins anew wherever its PSN is (IBA 9.9.3.1 class D1).
 DropReason Responder::OnUnreliable(const Packet& packet) {
   const bool lost_some = packet.psn != expected_psn_;
-  expected_psn_ = packet.psn;  // stepped over below, or by Execute
+  expected_psn_ = packet.psn;  // incremented below, or by Execute
   if (message_ != Message::kNone && (lost_some || !IsInSequence(packet.opcode))) {
     AbandonMessage(CompletionStatus::kRemoteInvalidRequest, VendorError::kMessageTorn);
   }
@@ -54,8 +54,8 @@ SgeCursor::Result Responder::ScatterDatagram(const Packet& packet) {
   return cursor.Scatter(memory, receives_.pd(), kGrhBytes, packet.payload);
 }
 
-// A frame that is longer than its receive request uses that up and ends the queue pair, as on
-// NICs: mlx5e of Linux recovers a receive queue after this error.
+// A frame that is longer than its receive request consumes it and moves the queue pair to ERR, as
+// on NICs: mlx5e of Linux recovers a receive queue after this error.
 DropReason Responder::OnRawFrame(std::span<const uint8_t> frame) {
   if (receives_.empty()) return DropReason::kReceiverNotReady;
   receives_.Take();
@@ -77,7 +77,7 @@ DropReason Responder::OnRawFrame(std::span<const uint8_t> frame) {
   return DropReason::kNone;
 }
 
-// The message that the packet belongs to may not be received.
+// Drops the message of a packet that failed the checks.
 DropReason Responder::DropMessage(const Verdict& verdict) {
   if (verdict.action == Verdict::Action::kRnrNak) {
     message_ = Message::kNone;
@@ -89,9 +89,9 @@ DropReason Responder::DropMessage(const Verdict& verdict) {
                                                  : DropReason::kRefused;
 }
 
-// The message that is being received comes to nothing. Its receive request waits for the next one
-// (IBA 9.9.3.1 class D); but a request that was taken out of a shared queue cannot go back and
-// completes in error (IBA 9.9.3.1 class E).
+// Gives up the message being received. Its receive request waits for the next one (IBA 9.9.3.1
+// class D); but a request that was taken out of a shared queue cannot go back and completes in
+// error (IBA 9.9.3.1 class E).
 void Responder::AbandonMessage(CompletionStatus status, VendorError reason) {
   message_ = Message::kNone;
   if (!receives_.in_use()) return;

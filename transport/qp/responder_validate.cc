@@ -3,9 +3,9 @@
 
 namespace uroce::transport {
 
-// The ladder for a request with the expected PSN (IBA 9.7.4.1): opcode sequence, shared queue of
-// XRC, packet length, receive request, then what the operation itself asks for. The first rung that
-// fails decides.
+// The checks of a request with the expected PSN (IBA 9.7.4.1): opcode sequence, shared queue of
+// XRC, permission, packet length, receive request, then those of the operation itself. The first
+// one that fails decides.
 Responder::Verdict Responder::Validate(const Packet& packet) const {
   if (!IsInSequence(packet.opcode)) {  // IBA 11.6.3.2 QP_REQ_ERR
     return {.action = Verdict::Action::kNak, .event = EventType::kQpRequestError};
@@ -45,8 +45,8 @@ bool Responder::IsInSequence(const Opcode& opcode) const {
   return message_ == (opcode.operation == Operation::kSend ? Message::kSend : Message::kWrite);
 }
 
-// Whether the queue pair lets the peer do this at all. If not, it is a request that we do not
-// support, not one for memory that is out of reach (IBA 9.7.4.1.4).
+// Whether the queue pair permits the operation at all. If not, the request counts as unsupported,
+// not as an access to forbidden memory (IBA 9.7.4.1.4).
 bool Responder::IsEnabled(const Packet& packet) const {
   const AccessFlags access = qp_.attributes.access;
   switch (packet.opcode.operation) {
@@ -149,7 +149,8 @@ Responder::Verdict Responder::CheckAtomic(const Packet& packet) const {
   return {};
 }
 
-// IBA A19.4.2: eight bytes, naturally aligned there and here, as of an atomic.
+// IBA A19.4.2: eight bytes, naturally aligned in the virtual address and in our memory, as for an
+// atomic.
 Responder::Verdict Responder::CheckAtomicWrite(const Packet& packet) const {
   constexpr uint32_t kBytes = 8;
   const Reth& reth = packet.reth;
@@ -168,7 +169,7 @@ Responder::Verdict Responder::CheckAtomicWrite(const Packet& packet) const {
   return {.target = target};
 }
 
-// IBA A19.4.1.2: of a whole region the key alone counts. A range of no bytes wants a valid key,
+// IBA A19.4.1.2: for a whole region only the key is checked. A range of no bytes needs a valid key,
 // too.
 Responder::Verdict Responder::CheckFlush(const Packet& packet) const {
   const Reth& reth = packet.reth;
@@ -185,7 +186,7 @@ Responder::Verdict Responder::CheckFlush(const Packet& packet) const {
   return {};
 }
 
-// Where the peer's access lands, nullptr if it is not permitted (IBA 9.7.4.1.5).
+// The memory that the peer's access names, nullptr if it is not permitted (IBA 9.7.4.1.5).
 uint8_t* Responder::RemoteMemory(RKey rkey, uint64_t address, uint64_t length,
                                  uint32_t wanted) const {
   return qp_.environment.memory.RemoteAddress(remote_pd_, qp_.qpn, rkey, address, length, wanted);

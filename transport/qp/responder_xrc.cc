@@ -3,13 +3,14 @@
 namespace uroce::transport {
 namespace {
 
-// No memory is in it: real ones are numbered from 0 on, and there are fewer.
+// A domain that no memory is in: real ones are numbered from 0 on, and are fewer.
 constexpr PdId kNoPd{0xffff'ffff};
 
 }  // namespace
 
-// The queue that a request names, with its protection domain and its completion queue. The packets
-// of a message have to name the same one: Validate refuses others. A duplicate may name any.
+// Selects the queue that a request names, with its protection domain and completion queue. All
+// packets of a message have to name the same queue: Validate refuses others. A duplicate may name
+// any.
 void Responder::ChooseQueue(Srqn srqn) {
   SharedReceiveQueue* const named = qp_.environment.xrc_queues.Find(qp_.init.xrc_domain, srqn);
   if (message_ == Message::kNone) {

@@ -8,20 +8,20 @@
 
 namespace uroce::transport {
 
-// The round-trip time of a path, measured on one packet at a time (as RFC 6298 does it), and how
-// long a response may stay away before something is likely to be lost.
+// The round-trip time of a path, measured on one packet at a time (as RFC 6298 does it), and the
+// silence after which a loss is likely.
 class RoundTripTime {
  public:
-  // What is assumed until the first response has come.
+  // LongestSilence until the first response has arrived.
   static constexpr Duration kInitialSilence = Milliseconds(10);
-  // A peer on a busy host is silent for so long while its processor does something else.
+  // The least: a peer on a busy host is silent for so long while its processor does other work.
   static constexpr Duration kMinSilence = Milliseconds(1);
 
   // A packet that asks for a response with this PSN went out for the first time.
   void OnSent(Psn psn, Time now) {
     if (!measured_) measured_ = {psn, now};
   }
-  // All before `oldest_unacked` is acknowledged.
+  // All packets before `oldest_unacked` are acknowledged.
   void OnAcknowledged(Psn oldest_unacked, Time now) {
     if (!measured_ || !oldest_unacked.IsAfter(measured_->psn)) return;
     Add(now - measured_->sent);
@@ -54,7 +54,7 @@ class RoundTripTime {
   std::optional<Measurement> measured_;
   std::optional<Duration> smoothed_;
   Duration variation_;
-  Duration longest_silence_ = kInitialSilence;  // of the two
+  Duration longest_silence_ = kInitialSilence;  // follows from the two
 };
 
 }  // namespace uroce::transport

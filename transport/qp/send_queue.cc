@@ -19,8 +19,8 @@ constexpr uint32_t Bits(std::initializer_list<SendOpcode> opcodes) {
   return bits;
 }
 
-// What a service offers, one bit a SendOpcode (IBA 11.4.1.1). SEND with invalidate has no opcode in
-// the packets of UC.
+// The opcodes that a service offers, one bit a SendOpcode (IBA 11.4.1.1). SEND with invalidate has
+// no opcode in the packets of UC.
 uint32_t Offered(QpType type) {
   constexpr uint32_t kDatagram = Bits({SendOpcode::kSend, SendOpcode::kSendWithImmediate});
   constexpr uint32_t kUnreliable =
@@ -44,7 +44,7 @@ uint32_t Offered(QpType type) {
   }
 }
 
-// Of a request whose data is in one piece.
+// Whether a request whose data is in one piece is plain.
 bool IsPlain(const SendOperation& request) {
   return (request.opcode == SendOpcode::kRdmaWrite || request.opcode == SendOpcode::kSend) &&
          !request.fence;
@@ -56,7 +56,7 @@ bool HasOperands(SendOpcode opcode) {
   return (kNone >> static_cast<uint32_t>(opcode) & 1) == 0;
 }
 
-// It asks for something that is defined, of memory that one request may name (IBA C9-94).
+// Placement and selectivity are defined, and one request may name so much memory (IBA C9-94).
 bool IsValidFlush(const SendOperands& request) {
   constexpr uint8_t kKnown = Placement::kGlobal | Placement::kPersistent;
   return request.placement != 0 && (request.placement & ~kKnown) == 0 &&
@@ -146,7 +146,7 @@ Status SendQueue::PostPlain(const PlainSendRequest& request) {
   if (back_ - front_ >= capacity_) [[unlikely]]
     return Status::kNoMemory;
   SendWqe& wqe = ring_[back_ & mask_];
-  // One store: the line was written last when the queue went round.
+  // One store: the cache line was last written one round of the ring ago.
   static_cast<SendWqeState&>(wqe) = {
       SendOperation{request.opcode, request.signaled, request.solicited, /*fence=*/false},
       SendWqeState::Data::kOnePiece,

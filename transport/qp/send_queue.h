@@ -15,7 +15,7 @@
 
 namespace uroce::transport {
 
-// What only some of the send work requests in a queue have; the others leave it alone.
+// The fields that only some send work requests use; the others leave them alone.
 struct SendDetails : SendOperands {
   SgeCursor sges;                          // the data, if it is a list
   const AddressVector* address = nullptr;  // where a datagram goes
@@ -24,7 +24,7 @@ struct SendDetails : SendOperands {
   VendorError failure_reason = VendorError::kNone;
 };
 
-// What is asked of a send work request again and again: eight bytes.
+// The fields of a send work request that are read most often: eight bytes.
 struct alignas(8) SendWqeState : SendOperation {
   enum class Data : uint8_t { kList, kOnePiece, kInline };
 
@@ -32,18 +32,18 @@ struct alignas(8) SendWqeState : SendOperation {
   // A SEND or WRITE that waits for nothing, has no immediate data, and whose data is in one piece.
   bool is_plain = false;
   bool started = false;  // first transmitted or, if it is a local operation, carried out
-  // The first packet was sent without knowing of a receive request for it (IBA 9.7.7.2.5).
+  // The first packet was sent without a credit for the request (IBA 9.7.7.2.5).
   bool probes : 1 = false;
   // HasOwnResponse, sent and not answered in full: it occupies one of max_rd_atomic.
   bool holds_read_credit : 1 = false;
-  // It can not be carried out. It completes so when those before it have completed.
+  // It cannot be carried out: it completes in error when those before it have completed.
   bool failed : 1 = false;
-  uint8_t unused : 5 = 0;  // so that nothing of what was there before is kept
+  uint8_t unused : 5 = 0;  // so that an assignment keeps no bit of the old value
 };
 static_assert(sizeof(SendWqeState) == 8);
 
-// A send work request that waits, is on its way, or waits for its response: a cache line, and
-// nearly all messages are sent and completed with it alone.
+// A send work request, from posting to completion. It is one cache line, and nearly all messages
+// are sent and completed with it alone.
 struct alignas(64) SendWqe : SendWqeState {
   uint64_t wr_id = 0;
   uint64_t remote_address = 0;
@@ -54,7 +54,7 @@ struct alignas(64) SendWqe : SendWqeState {
   RKey rkey;
   // Set when the request is started.
   Psn first_psn;
-  uint32_t psn_count = 0;  // 0 for a local operation; of the response for a READ
+  uint32_t psn_count = 0;  // 0 for a local operation; for a READ that of the response
   uint32_t ssn = 0;        // sequence number of its last message: the MSN when that is carried out
 
   // The first packet goes out, or has gone.
@@ -68,7 +68,7 @@ struct alignas(64) SendWqe : SendWqeState {
   bool Contains(Psn psn) const {
     return ((psn.value() - first_psn.value()) & Psn::kMask) < psn_count;
   }
-  // Messages to the responder: a very long READ is several. Of a request that was started.
+  // Messages to the responder: a very long READ is several. Valid once the request was started.
   uint32_t message_count() const {
     if (IsLocal(opcode)) return 0;
     if (opcode != SendOpcode::kRdmaRead) [[likely]]
@@ -77,7 +77,7 @@ struct alignas(64) SendWqe : SendWqeState {
   }
   bool IsLocalOrFailed() const { return failed || IsLocal(opcode); }
   const uint8_t* inline_bytes() const { return reinterpret_cast<const uint8_t*>(address); }
-  // Calls use(SgeCursor&) with the place of data that is not inline.
+  // Calls use(SgeCursor&) with a cursor over data that is not inline.
   template <class Use>
   auto UseData(Use use) {
     if (data == Data::kList) return use(details->sges);
@@ -97,11 +97,11 @@ class SendQueue {
   // kNoMemory when full; kBadAddress for inline data in memory that cannot be read;
   // kInvalidArgument for more SGEs or inline bytes than agreed at creation, for a message of more
   // than kMaxMessageBytes, for an opcode that the service does not have or that cannot be inline,
-  // for atomics of another size than 8 bytes, for a FLUSH of nothing that is defined, for a
-  // datagram without an address, and for a raw packet that ends within its Ethernet header. A FLUSH
-  // has no data: its SGEs are not looked at.
+  // for atomics of another size than 8 bytes, for a FLUSH with undefined placement or selectivity
+  // or a range over kMaxMessageBytes, for a datagram without an address, and for a raw packet that
+  // ends within its Ethernet header. A FLUSH has no data: its SGEs are ignored.
   Status Post(const SendWorkRequest& request);
-  // The same, for less, of a request that is so plain. Not for XRC.
+  // The same for a plain request, with fewer instructions. Not for XRC.
   Status PostPlain(const PlainSendRequest& request);
   // All of `requests`, or none of them and the status of the first that Post refuses.
   Status PostAll(std::span<const SendWorkRequest> requests);
@@ -112,7 +112,7 @@ class SendQueue {
   SendWqe& operator[](uint32_t number) { return ring_[number & mask_]; }
   const SendWqe& operator[](uint32_t number) const { return ring_[number & mask_]; }
   void PopFront() { ++front_; }
-  // All before this number, which is not beyond back().
+  // Pops all before `number`, which is not beyond back().
   void PopUpTo(uint32_t number) { front_ = number; }
   void Clear() { front_ = back_; }
 
@@ -121,10 +121,10 @@ class SendQueue {
   bool CopyInline(const SendWorkRequest& request, uint32_t slot);
   void CopyDetails(const SendWorkRequest& request, uint32_t slot);
 
-  // What every request asks for comes first.
+  // The fields that every request uses come first.
   std::unique_ptr<SendWqe[]> ring_;
   uint32_t mask_;       // ring size - 1
-  uint32_t front_ = 0;  // both count without end and wrap at 2^32
+  uint32_t front_ = 0;  // both only count up, and wrap at 2^32
   uint32_t back_ = 0;
   uint32_t capacity_;
   uint32_t max_sges_;

@@ -19,8 +19,8 @@ struct SrqInitAttributes {
   uint32_t max_work_requests = 0;
   uint32_t max_sges = 0;
   uint32_t limit = 0;
-  // XRC: the domain whose targets may use the queue, and where its requests complete. Elsewhere
-  // they complete where the queue pair has its completions.
+  // XRC: the domain whose targets may use the queue, and the completion queue of its requests.
+  // Without XRC they complete in the receive_cq of the queue pair.
   XrcDomainId xrc_domain{};
   CompletionQueue* completion_queue = nullptr;
   void* context = nullptr;  // the caller's; comes back in events
@@ -36,14 +36,14 @@ class SharedReceiveQueue : public EventSource {
   // ibv_post_srq_recv of one request. kNoMemory when full, kInvalidArgument for too many SGEs.
   Status Post(const ReceiveWorkRequest& request) { return requests_.Post(request); }
 
-  // Raises kSrqLimitReached once when fewer than `limit` requests are left, and disarms: 0 never.
+  // Raises kSrqLimitReached once, when fewer than `limit` requests are left; 0: never.
   // kInvalidArgument for more than the queue holds.
   Status SetLimit(uint32_t limit);
-  // What is posted stays. kInvalidArgument for less than that, less than the limit, 0, or more than
-  // kMaxSrqWorkRequests.
+  // Posted requests stay. kInvalidArgument for a capacity below their number, below the limit, of
+  // 0, or above kMaxSrqWorkRequests.
   Status Resize(uint32_t capacity);
   // The same with memory that was taken without the engine's lock: `room` is empty and has lists of
-  // max_sges(). Afterwards it is what this queue had before.
+  // max_sges(). Afterwards it holds the old memory of this queue.
   Status Resize(ReceiveQueue& room);
 
   bool empty() const { return requests_.empty(); }

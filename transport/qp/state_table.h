@@ -6,18 +6,18 @@
 
 namespace uroce::transport {
 
-// What a modify call must and may set on one transition. Bits of QpAttributeMask.
+// The attributes that a modify call must and may set on one transition: bits of QpAttributeMask.
 struct Transition {
   bool allowed = false;
   uint32_t required = 0;
   uint32_t optional = 0;
 };
 
-// The row of the state tables (IBA 11.2.5.2) for a queue pair of `type` that goes
-// from `from` to `to`, which may be the same state.
+// The row of the state tables (IBA 11.2.5.2) for a queue pair of `type` that goes from `from` to
+// `to`, which may be the same state.
 Transition FindTransition(QpType type, QpState from, QpState to);
 
-// What is allowed in a state.
+// The operations that a state allows.
 constexpr bool AcceptsSendPosts(QpState state) {  // IBA C10-96
   return state == QpState::kReadyToSend || state == QpState::kSendQueueDrain ||
          state == QpState::kSendQueueError || state == QpState::kError;

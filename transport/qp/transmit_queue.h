@@ -9,7 +9,7 @@
 
 namespace uroce::transport {
 
-// Something that may have frames to send.
+// An object that may have frames to send.
 class TransmitClient {
  public:
   virtual ~TransmitClient() = default;

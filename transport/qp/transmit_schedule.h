@@ -60,7 +60,7 @@ class TransmitSchedule {
     if (word == 0) ready_words_ &= ~Bit(index / 64);
   }
 
-  // Room for a bit behind the last route, which FirstReady may be asked from.
+  // One bit more than routes: FirstReady may be called with the route behind the last one.
   static constexpr size_t kWords = kRoutes / 64 + 1;
   static_assert(kWords < 64);
 

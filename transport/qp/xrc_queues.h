@@ -10,22 +10,22 @@ namespace uroce::transport {
 
 class SharedReceiveQueue;
 
-// The shared receive queues of XRC, by their numbers: what the XRCETH of a request names. Queues of
-// all XRC domains are here; a request finds those of its own domain only.
+// The shared receive queues of XRC, by their numbers, which the XRCETH of a request names. Queues
+// of all XRC domains are here; a request finds those of its own domain only.
 class XrcQueues {
  public:
-  // Gives the queue its number. One that was given back is used again as late as possible: packets
-  // for the queue that had it may still be under way. kNoMemory: there are kMaxSrqs.
+  // Gives the queue its number. A freed number is used again as late as possible: packets for its
+  // last queue may still be under way. kNoMemory: there are kMaxSrqs.
   Status Add(SharedReceiveQueue& queue);
   void Remove(SharedReceiveQueue& queue);
-  // nullptr if the number is nobody's, or of another domain.
+  // nullptr if no queue of the domain has the number.
   SharedReceiveQueue* Find(XrcDomainId domain, Srqn srqn) const;
 
  private:
   static constexpr uint32_t kFirstSrqn = 0x100;
 
   std::deque<SharedReceiveQueue*> queues_;  // by number - kFirstSrqn; grows by small pieces
-  std::deque<Srqn> free_;                   // given back, the oldest first
+  std::deque<Srqn> free_;                   // freed numbers, the oldest first
 };
 
 }  // namespace uroce::transport

@@ -16,11 +16,11 @@ enum class NakCode : uint8_t {
   kInvalidRdRequest = 4,
 };
 
-// The syndrome of an AETH (IBA 9.3.5): bits 6:5 say what it is, bits 4:0 say more.
+// The syndrome of an AETH (IBA 9.3.5): bits 6:5 are its kind, bits 4:0 its value.
 class Syndrome {
  public:
   enum class Kind : uint8_t { kAck = 0, kRnrNak = 1, kReserved = 2, kNak = 3 };
-  // The credit code of an ACK that says nothing about credits (QPs on a shared receive queue).
+  // The credit code of an ACK without credit information (QPs on a shared receive queue).
   static constexpr uint8_t kNoCreditInformation = 31;
 
   constexpr Syndrome() = default;

@@ -37,7 +37,7 @@ struct Bth {
   constexpr bool operator==(const Bth&) const = default;
 };
 
-// Of its three words.
+// Parses the three words of a BTH.
 inline Bth ParseBth(uint32_t first, uint32_t second, uint32_t third) {
   const auto bit = [](uint32_t word, int position) { return ((word >> position) & 1) != 0; };
   return {.opcode = HighByte(first),

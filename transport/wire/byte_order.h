@@ -42,7 +42,7 @@ inline void Store32(uint32_t value, uint8_t* bytes) { StoreBigEndian(value, byte
 inline void Store64(uint64_t value, uint8_t* bytes) { StoreBigEndian(value, bytes); }
 
 // The headers of the transport keep 24-bit numbers in the low bytes of a 32-bit word, beside eight
-// bits of something else.
+// other bits.
 constexpr uint32_t Low24(uint32_t word) { return word & 0xff'ffff; }
 constexpr uint8_t HighByte(uint32_t word) { return static_cast<uint8_t>(word >> 24); }
 constexpr uint32_t Word(uint8_t high_byte, uint32_t low24) {

@@ -18,8 +18,8 @@ namespace {
 constexpr size_t kIpv4BthAt = EthernetHeader::kBytes + Ipv4Header::kBytes + UdpHeader::kBytes;
 constexpr size_t kIpv6BthAt = EthernetHeader::kBytes + Ipv6Header::kBytes + UdpHeader::kBytes;
 
-// Of the first word of the BTH: the version, of which there is only 0, and all of the P_Key but the
-// membership (IBA 10.9.3): a connection that goes the short way is a full member.
+// Compared in the first word of the BTH: the version, of which there is only 0, and the P_Key
+// without the membership bit (IBA 10.9.3): a connection that takes the short way is a full member.
 constexpr uint32_t kVersionAndPartition = 0x000f'7fff;
 constexpr uint32_t kOurVersionAndPartition = PartitionOf(kDefaultPkey);
 
@@ -40,8 +40,8 @@ bool IsEqual(const uint8_t* address, const Gid& gid) {
           (Load64AsIs(address + 8) ^ Load64AsIs(&gid.bytes[8]))) == 0;
 }
 
-// EtherType and IP header of a packet with so many bytes of UDP, and its addresses. Words are
-// compared with the bits masked out that may be anything.
+// Compares EtherType, IP header and addresses with those of a packet of `udp_bytes` bytes of UDP.
+// Bits that may have any value are masked out.
 template <IpVersion version>
 bool MatchesNetwork(const uint8_t* frame, const ConnectionFrames& expected, uint32_t udp_bytes) {
   const uint16_t ether_type = Load16(frame + EthernetHeader::kEtherTypeOffset);
@@ -92,7 +92,7 @@ bool Match(std::span<const uint8_t> frame, const ConnectionFrames& expected, Icr
 }  // namespace
 
 Qpn PeekDestinationQpn(std::span<const uint8_t> frame) {
-  constexpr size_t kQpnOffset = 4;  // in the BTH, below eight bits of something else
+  constexpr size_t kQpnOffset = 4;  // in the BTH, below eight other bits
   if (frame.size() < kIpv6BthAt + Bth::kBytes) {
     if (frame.size() < kIpv4BthAt + Bth::kBytes) return {};
     return {Low24(Load32(&frame[kIpv4BthAt + kQpnOffset]))};

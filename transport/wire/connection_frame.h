@@ -12,13 +12,13 @@
 #include "transport/wire/icrc.h"
 #include "transport/wire/packet.h"
 
-// The short way for the frames of an established connection, which are nearly all frames: what the
-// ladder (frame_parser.h) and the checks of addresses and partition would find out rung by rung is
-// compared with what is known to be right. A frame that is not as expected in any way has the
-// ladder say why.
+// The short way for the frames of an established connection, which are nearly all frames: instead
+// of checking the headers one by one (frame_parser.h), then addresses and partition, it compares
+// them with those that the peer sends. ParseFrame finds out what is wrong with a frame that differs
+// in anything.
 namespace uroce::transport {
 
-// What the frames of a connection have in common, seen from the end that receives them.
+// The header fields that the frames of a connection have in common, as their receiver sees them.
 struct ConnectionFrames {
   Service service = Service::kReliableConnection;
   Qpn destination_qpn;
@@ -26,25 +26,25 @@ struct ConnectionFrames {
   Gid destination{};
 };
 
-// The QPN in the BTH of a frame with an IP header as we send it; some number if it is another one.
-// 0 if the frame is too short.
+// The destination QPN of a frame whose IP header is as we send it; any number if the header is
+// another one. 0 if the frame is too short.
 Qpn PeekDestinationQpn(std::span<const uint8_t> frame);
 
-// What the network headers and the BTH of a connection's frame leave open.
+// The parts of a connection's frame that vary.
 struct ConnectionPacket {
   uint32_t first_word;        // of the BTH
   uint32_t third_word;        // of the BTH
-  const uint8_t* extensions;  // what comes behind the BTH, in the frame
-  size_t bytes;               // of that, up to the ICRC
+  const uint8_t* extensions;  // the bytes behind the BTH, in the frame
+  size_t bytes;               // of extensions, up to the ICRC
 
   uint8_t opcode() const { return HighByte(first_word); }
   Psn psn() const { return Psn(third_word); }
-  // Opcode and P_Key aside; a destination QPN of 0 stands for the one that is expected.
+  // With 0 for the second word: destination QPN and congestion bits.
   Bth bth() const { return ParseBth(first_word, 0, third_word); }
 };
 
-// The frame may lie in memory that another process can change: what is used is read once. The
-// compiler does not load again what was loaded before.
+// The frame may lie in memory that another process can change, so each field is read once: after
+// this call the compiler does not load again what was loaded before it.
 inline void KeepWhatWasRead() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 // Whether IP, UDP and base transport header of a frame are those of a packet of `expected`, its
@@ -52,7 +52,7 @@ inline void KeepWhatWasRead() { std::atomic_signal_fence(std::memory_order_seq_c
 bool MatchConnectionFrame(std::span<const uint8_t> frame, const ConnectionFrames& expected,
                           IcrcCheck icrc_check, ConnectionPacket& packet);
 
-// The QPN that a bare frame is for, and its packet. Version and P_Key are not looked at.
+// Returns the destination QPN of a bare frame and sets `packet`. Version and P_Key are not checked.
 inline Qpn ReadBareFrame(std::span<const uint8_t> frame, ConnectionPacket& packet) {
   const uint8_t* const bth = frame.data() + BareFrame::kMarkBytes;
   const uint32_t first = Load32(bth);
@@ -63,12 +63,12 @@ inline Qpn ReadBareFrame(std::span<const uint8_t> frame, ConnectionPacket& packe
   return {Low24(second)};
 }
 
-// kNone if opcode and extension headers are those of a packet of `service`. `headers` then says
-// what it brings: transport headers and payload, but no addresses, P_Key and other things that are
-// as expected. Otherwise why the frame is to be dropped; `headers` is undefined.
+// kNone if opcode and extension headers are those of a packet of `service`. `headers` then has its
+// transport headers and payload, but not the addresses, P_Key and other fields that were compared.
+// Otherwise why the frame is to be dropped; `headers` is undefined.
 DropReason ReadConnectionPacket(const ConnectionPacket& packet, Service service, Packet& headers);
 
-// Both: whether ParseFrame would take the frame, and it is one of `expected`.
+// Both of these: whether ParseFrame would accept the frame, and it is one of `expected`.
 inline bool ParseConnectionFrame(std::span<const uint8_t> frame, const ConnectionFrames& expected,
                                  IcrcCheck icrc_check, Packet& headers) {
   ConnectionPacket packet;
@@ -76,8 +76,8 @@ inline bool ParseConnectionFrame(std::span<const uint8_t> frame, const Connectio
          ReadConnectionPacket(packet, expected.service, headers) == DropReason::kNone;
 }
 
-// A packet of kRcSendOnly, kRcWriteOnly or kRcAcknowledge: nearly all are. The opcode says which
-// of the headers it has.
+// A packet of kRcSendOnly, kRcWriteOnly or kRcAcknowledge: nearly all are. The opcode decides which
+// of `reth` and `aeth` it has.
 struct PlainPacket {
   bool solicited;
   bool ack_request;
@@ -87,7 +87,7 @@ struct PlainPacket {
   std::span<const uint8_t> payload;
 };
 
-// As ReadConnectionPacket, of a packet that has this opcode.
+// Like ReadConnectionPacket, for a packet that has this opcode.
 template <uint8_t kOpcode>
 inline bool ReadPlainPacket(const ConnectionPacket& packet, PlainPacket& plain) {
   constexpr size_t kExtensionBytes = kOpcode == kRcWriteOnly     ? Reth::kBytes

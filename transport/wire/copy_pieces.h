@@ -9,8 +9,8 @@ namespace uroce::transport {
 // Copies `bytes` <= kMost bytes, a few dozen, in pieces of 16 from the front and ever smaller ones
 // at the end, none overlapping another: each store can be forwarded to a later load of part of it.
 //
-// Not a loop: of a loop the compiler makes a string instruction or a call, which cost more than the
-// copying.
+// Not a loop: the compiler turns a loop into a string instruction or a call, which cost more than
+// the copying.
 template <size_t kMost>
 inline void CopyPieces(const uint8_t* from, size_t bytes, uint8_t* to) {
   constexpr size_t kPiece = 16;

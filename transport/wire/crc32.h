@@ -18,7 +18,7 @@ uint32_t Crc32Update(uint32_t state, const uint8_t* data, size_t length);
 // The same over `source`, copying it to `destination` (which must not overlap) on the way. Every
 // source byte is read once, so the checksum is that of what was written even if another process
 // changes the source meanwhile. False if the source is memory that has gone (guarded_access.h):
-// then a part may have been copied, and the state is worth nothing.
+// then a part may have been copied, and the state is undefined.
 [[nodiscard]] bool Crc32CopyAndUpdate(uint32_t& state, uint8_t* destination, const uint8_t* source,
                                       size_t length);
 

@@ -141,7 +141,8 @@ UROCE_AVX512 inline uint32_t Finish(__m512i accumulator) {
 
 template <class Input>
 UROCE_AVX512 inline bool Run(uint32_t& state, Input input, size_t length) {
-  // Feeding a register that is not zero is adding it to the first four bytes.
+  // A CRC that starts from a nonzero register is that of a message with the register added to its
+  // first four bytes.
   if (length < sizeof state) return RunCrc32Bytes(state, input, 0, length);
   const __m512i initial = _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(state)));
   __m512i x;

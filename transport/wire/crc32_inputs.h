@@ -11,10 +11,10 @@
 #include "transport/wire/crc32_kernels.h"
 #include "transport/wire/crc32_polynomial.h"
 
-// Where the bytes of a CRC come from and what happens to them on the way: the kernels are templates
-// over these. Byte(at, byte) sets `byte` to byte `at` of the message; a kernel asks for each byte
-// once. It returns false, as everything that loads does, if the memory has gone: only what is
-// copied lies in memory of the application.
+// The inputs of a CRC, over which the kernels are templates: they read, copy or mask the bytes.
+// Byte(at, byte) sets `byte` to byte `at` of the message; a kernel asks for each byte once. All
+// functions that load return false if the memory is gone: only the source of a copy lies in memory
+// of the application.
 namespace uroce::transport {
 
 struct ReadInput {

@@ -6,7 +6,7 @@
 
 #include "transport/wire/crc32.h"
 
-// The ways to compute CRC-32 on different processors. Users of the checksum want crc32.h.
+// The implementations of CRC-32 for different processors. Users of the checksum include crc32.h.
 namespace uroce::transport {
 
 struct Crc32Kernel {
@@ -20,7 +20,7 @@ struct Crc32Kernel {
 
 // Table driven, for any processor.
 const Crc32Kernel& PortableCrc32Kernel();
-// Carry-less multiplication; nullptr if this processor has not got it.
+// Carry-less multiplication; nullptr if this processor lacks it.
 const Crc32Kernel* PclmulCrc32Kernel();  // 128 bits at a time
 const Crc32Kernel* Avx512Crc32Kernel();  // 512 bits at a time
 

@@ -63,8 +63,8 @@ UROCE_PCLMUL inline bool FoldIn(__m128i& accumulator, Input input, size_t at) {
   return true;
 }
 
-// Appends the bytes [at, end), fewer than a block, to what `accumulator` holds. Together with its
-// 16 bytes they are laid out with zeros before them, which do not change a CRC, to make two blocks.
+// Appends the bytes [at, end), fewer than a block, to what `accumulator` holds. The 16 bytes of the
+// accumulator and these are laid out as two blocks, with zeros in front, which do not change a CRC.
 template <class Input>
 UROCE_PCLMUL bool AppendTail(__m128i& accumulator, Input input, size_t at, size_t end) {
   uint8_t blocks[2 * kBlock] = {};
@@ -83,7 +83,8 @@ UROCE_PCLMUL inline bool Run(uint32_t& state, Input input, size_t length) {
 
   __m128i x;
   if (!Block(input, 0, x)) return false;
-  // Feeding a register that is not zero is adding it to the first four bytes.
+  // A CRC that starts from a nonzero register is that of a message with the register added to its
+  // first four bytes.
   x = _mm_xor_si128(x, _mm_cvtsi32_si128(static_cast<int>(state)));
   size_t at = kBlock;
   if (length >= 8 * kBlock) {

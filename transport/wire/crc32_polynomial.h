@@ -4,12 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 
-// What the CRC-32 kernels compute at compile time from the polynomial.
+// The constants of the CRC-32 kernels, computed at compile time from the polynomial.
 namespace uroce::transport {
 
 inline constexpr uint32_t kCrc32ReflectedPolynomial = 0xedb8'8320;
 
-// kCrc32Tables[0][b]: the register after the byte b went through it; [k][b]: and k zero bytes more.
+// kCrc32Tables[0][b]: the register after byte b; [k][b]: after byte b and k zero bytes.
 inline constexpr auto kCrc32Tables = [] {
   std::array<std::array<uint32_t, 256>, 8> tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -48,7 +48,7 @@ constexpr uint64_t Crc32Power(int power) {
   return uint64_t{Reflect(value)} << 1;
 }
 
-// What the two halves of a 128-bit accumulator are multiplied with to move it `bits` ahead.
+// The factors of the two halves of a 128-bit accumulator that move it `bits` ahead.
 struct Crc32Fold {
   uint64_t low;
   uint64_t high;

@@ -16,7 +16,7 @@ constexpr uint32_t TimesX(uint32_t value) {
   return (value >> 1) ^ ((value & 1) != 0 ? kCrc32ReflectedPolynomial : 0);
 }
 
-// P has a constant term, so that what is not divisible by x becomes so by adding P.
+// P has a constant term, so adding P makes a polynomial divisible by x if it is not.
 constexpr uint32_t DividedByX(uint32_t value) {
   const bool divisible = (value & kOne) == 0;
   return divisible ? value << 1 : ((value ^ kCrc32ReflectedPolynomial) << 1 | 1);

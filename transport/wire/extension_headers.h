@@ -16,8 +16,8 @@ inline constexpr size_t kMaxExtensionBytes = Xrceth::kBytes + AtomicEth::kBytes;
 inline constexpr size_t kImmediateBytes = 4;  // ImmDt (IBA 9.3.6)
 inline constexpr size_t kIethBytes = 4;       // IETH (IBA 9.3.7)
 
-// Which of them a packet has. Nearly all packets have none, a RETH or an AETH, and are told apart
-// by one look at a table; the others are asked for each header.
+// The extension headers of a packet. For nearly all packets one table look-up says none, a RETH or
+// an AETH; for the others each header is tested.
 enum class ExtensionHeaders : uint8_t { kNone, kReth, kAeth, kOthers };
 
 inline ExtensionHeaders ExtensionHeadersOf(const Opcode& opcode) {
@@ -112,8 +112,8 @@ inline void EmitOthers(const TransportHeaders& headers, uint8_t* bytes) {
 
 }  // namespace extension_internal
 
-// Read or write the extension headers that headers.opcode has, ExtensionBytes(headers.opcode) of
-// them. Parsing leaves the fields of all others alone.
+// Read or write the extension headers of headers.opcode, ExtensionBytes(headers.opcode) bytes.
+// Parsing leaves the fields of other headers alone.
 inline void ParseExtensions(const uint8_t* bytes, TransportHeaders& headers) {
   switch (ExtensionHeadersOf(headers.opcode)) {
     case ExtensionHeaders::kNone:

@@ -19,7 +19,7 @@ struct Feth {
   constexpr bool operator==(const Feth&) const = default;
 };
 
-// Both take exactly kBytes bytes; big-endian on the wire. Reserved bits are not looked at.
+// Both take exactly kBytes bytes; big-endian on the wire. Reserved bits are ignored.
 inline Feth ParseFeth(const uint8_t* bytes) {
   const uint32_t bits = Load32(bytes);
   return {.placement = static_cast<uint8_t>(bits & 0xf),

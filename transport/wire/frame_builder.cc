@@ -31,7 +31,7 @@ std::array<uint8_t, 4> Ipv4Of(const Gid& gid) {
   return {gid.bytes[12], gid.bytes[13], gid.bytes[14], gid.bytes[15]};
 }
 
-// The payload, and zeros for the pad and the ICRC. False if the payload has gone.
+// Writes the payload, and zeros for the pad and the ICRC. False if the payload's memory is gone.
 bool CopyPayload(std::span<const PayloadPiece> payload, uint8_t pad_count, uint8_t* at) {
   for (const PayloadPiece& piece : payload) {
     if (!GuardedCopy(at, piece.data, piece.length)) return false;
@@ -42,7 +42,7 @@ bool CopyPayload(std::span<const PayloadPiece> payload, uint8_t pad_count, uint8
   return true;
 }
 
-// The payload, the pad, and the ICRC over them and what `crc` is the state of. As above.
+// Writes the payload, the pad, and the ICRC, which goes on from state `crc`. False as in Emit.
 bool CopyPayloadAndIcrc(uint32_t crc, std::span<const PayloadPiece> payload, uint8_t pad_count,
                         uint8_t* at) {
   for (const PayloadPiece& piece : payload) {
@@ -81,7 +81,7 @@ Bth PlainBth(uint8_t opcode, const PlainHeaders& headers, uint8_t pad_count) {
           .psn = headers.psn};
 }
 
-// What follows the BTH of a plain packet.
+// The extension headers of plain packets: none, RETH or AETH.
 struct NoExtension {
   static constexpr size_t kBytes = 0;
 };
@@ -163,8 +163,8 @@ size_t FrameBuilder::Emit(const TransportHeaders& headers, std::span<const Paylo
     emit_headers(out.data());
     return CopyPayload(payload, pad_count, at) ? frame_bytes : 0;
   }
-  // The frame may lie in memory that is shared with its receiver: it is only ever written. The
-  // ICRC is that of a copy.
+  // The frame may lie in memory that its receiver can change, so it is only written: the ICRC is
+  // computed over a copy of the headers.
   std::array<uint8_t, kMaxNetworkHeaderBytes + Bth::kBytes + kMaxExtensionBytes> buffer;
   emit_headers(buffer.data());
   CopyPieces<buffer.size()>(buffer.data(), header_bytes, out.data());
@@ -189,8 +189,8 @@ inline size_t FrameBuilder::EmitPlain(const PlainHeaders& headers, const Extensi
   return kHeaderBytes + payload.length + pad_count;
 }
 
-// Apart from its caller, and with copies of what is in the caller's registers: otherwise a bare
-// frame would be built through memory.
+// Not inlined, with arguments by value: otherwise the caller would keep them in memory instead of
+// registers, and build bare frames from there.
 template <uint8_t kOpcode, class Extension>
 [[gnu::noinline]] size_t FrameBuilder::EmitWhole(PlainHeaders headers, Extension extension,
                                                  PayloadPiece payload, const FrameRoom& out) const {

@@ -13,11 +13,11 @@
 
 namespace uroce::transport {
 
-// Ethernet 14 + IPv6 40 + UDP 8 + BTH 12 + the most of extension headers (AtomicETH) 28 + payload
+// Ethernet 14 + IPv6 40 + UDP 8 + BTH 12 + the largest extension header (AtomicETH) 28 + payload
 // 4096 + ICRC 4, rounded up: no frame we send or accept is longer.
 inline constexpr size_t kMaxFrameBytes = 4'224;
 
-// What of a BTH differs between the packets of a connection.
+// The fields of a BTH that differ between plain packets.
 struct PlainHeaders {
   Qpn destination_qpn;
   Psn psn;
@@ -25,8 +25,8 @@ struct PlainHeaders {
   bool ack_request;
 };
 
-// Builds the frames of one path. What all packets of a path have in common (Ethernet, IP and UDP
-// headers) is laid out once.
+// Builds the frames of one path. The headers that all packets of a path have in common (Ethernet,
+// IP and UDP) are laid out once.
 class FrameBuilder {
  public:
   FrameBuilder() = default;
@@ -43,8 +43,8 @@ class FrameBuilder {
   [[nodiscard]] size_t Emit(const TransportHeaders& headers, std::span<const PayloadPiece> payload,
                             const FrameRoom& out) const;
 
-  // The same for the packets that are nearly all of a reliable connection, with fewer instructions:
-  // a message of one packet, or an ACK. They are bare (bare_frame.h) if they may be and are short.
+  // The same, with fewer instructions, for nearly all packets of a reliable connection: a message
+  // of one packet, or an ACK. The frame is bare (bare_frame.h) if `out` permits it and it is short.
   [[nodiscard]] size_t EmitSendOnly(const PlainHeaders& headers, const PayloadPiece& payload,
                                     const FrameRoom& out) const;
   [[nodiscard]] size_t EmitWriteOnly(const PlainHeaders& headers, const Reth& reth,
@@ -58,8 +58,8 @@ class FrameBuilder {
  private:
   static constexpr size_t kMaxNetworkHeaderBytes = 14 + 40 + 8;
 
-  // Ethernet, IP and UDP headers of a frame of so many bytes. Reads nothing of `out`. Returns the
-  // place behind them.
+  // Writes Ethernet, IP and UDP headers of a frame of `frame_bytes` bytes. Does not read `out`.
+  // Returns the place behind them.
   uint8_t* EmitNetworkHeaders(size_t frame_bytes, uint8_t* out) const;
   template <uint8_t kOpcode, class Extension>
   size_t EmitPlain(const PlainHeaders& headers, const Extension& extension,
@@ -75,13 +75,13 @@ class FrameBuilder {
   bool is_ipv6_ = false;
 };
 
+// Copies a frame that the application has built to `out`, which is long enough. Returns its length
+// in bytes, or 0 if its memory cannot be read any more.
+size_t EmitRawFrame(std::span<const PayloadPiece> pieces, const FrameRoom& out);
+
 // The UDP source port of a connected QP as the kernel derives it: 0xC000 | 14 bits of the flow
 // label's fold, or of a hash of both QPNs when the flow label is 0; the same for all packets of the
 // connection (IBA A17.3.2.1).
-// A frame that the application has built whole, for an `out` that is long enough. Returns its
-// length, or 0 if the memory it lies in cannot be read any more.
-size_t EmitRawFrame(std::span<const PayloadPiece> pieces, const FrameRoom& out);
-
 uint16_t UdpSourcePort(uint32_t flow_label, Qpn local, Qpn remote);
 
 }  // namespace uroce::transport

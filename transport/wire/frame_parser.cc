@@ -21,11 +21,10 @@ constexpr size_t kMaxHeaderBytes = EthernetHeader::kBytes + Ipv6Header::kBytes +
                                    Bth::kBytes + kMaxExtensionBytes;
 
 // A private copy of the first bytes of a frame, without the destination Ethernet address, which is
-// not looked at.
+// not checked.
 //
-// It is copied in pieces, and they begin at the source address: so the fields of IPv4 and IPv6, BTH
-// and RETH lie in one piece each. A load from two stores would wait for both to leave the store
-// buffer.
+// It is copied in pieces that begin at the source address, so that each field of IPv4, IPv6, BTH
+// and RETH lies in one piece. A load from two stores would wait for both to leave the store buffer.
 class HeaderCopy {
  public:
   explicit HeaderCopy(std::span<const uint8_t> frame) {
@@ -48,8 +47,8 @@ Gid MappedGid(const uint8_t* ipv4_address) {
   return gid;
 }
 
-// One frame on its way up the ladder. Each rung looks at one layer and returns kNone or the reason
-// to drop the frame; `at_` and `end_` are the part of the frame that the layers above have.
+// Parses one frame. One function a layer returns kNone or the reason to drop the frame; `at_` and
+// `end_` are the bounds of the part that the layers above have.
 class Parser {
  public:
   Parser(std::span<const uint8_t> frame, Packet& packet)
@@ -121,8 +120,8 @@ DropReason Parser::Ipv6() {
   if (!ip) return DropReason::kBadIpHeader;
   packet_.source_gid = Gid{ip->source};
   packet_.destination_gid = Gid{ip->destination};
-  // Addresses that are mapped from IPv4 do not belong on a wire: such a packet would pass for one
-  // of an IPv4 peer (RFC 4291 2.5.5.2 gives them to hosts' own use alone).
+  // IPv4-mapped addresses do not belong on a wire: such a packet would pass for one of an IPv4 peer
+  // (RFC 4291 2.5.5.2 defines them for use within a host).
   if (packet_.source_gid.IsIpv4Mapped() || packet_.destination_gid.IsIpv4Mapped()) {
     return DropReason::kBadIpHeader;
   }
@@ -139,8 +138,7 @@ DropReason Parser::EnterUdp(size_t ip_header_bytes, size_t ip_bytes, uint8_t pro
   return protocol == UdpHeader::kIpProtocol ? DropReason::kNone : DropReason::kNotRoce;
 }
 
-// The UDP checksum is not looked at: the ICRC, which is stronger, covers all the bytes that it
-// covers.
+// The UDP checksum is not checked: the ICRC is stronger and covers all its bytes.
 DropReason Parser::Udp() {
   if (left() < UdpHeader::kBytes) return DropReason::kTooShort;
   const UdpHeader udp = ParseUdp(header());
@@ -187,9 +185,8 @@ DropReason Parser::Payload() {
   return DropReason::kNone;
 }
 
-// The checksum reads the headers from the frame again. Should another process have changed them
-// since they were copied, it is a checksum of something else, and the frame is dropped or what was
-// parsed is used: either way nothing but the private copy was looked at.
+// The ICRC is computed over the headers in the frame. If another process has changed them since
+// they were copied, the check fails or passes by chance; either way only the private copy is used.
 DropReason Parser::Icrc() {
   const size_t icrc_at = end_ - kIcrcBytes;
   const uint32_t crc = StartIcrc(version_, frame_.data(), icrc_at);

@@ -16,11 +16,11 @@ namespace uroce::transport {
 // The frame may lie in memory that another process can change: what is parsed is a private copy of
 // the headers, made once. Only the checksum reads the frame itself.
 //
-// With IcrcCheck::kDone the ICRC is not looked at: the caller has found it right, in memory that
-// nothing else can change. With IcrcCheck::kWaived there is none.
+// With IcrcCheck::kDone the ICRC is not checked: the caller has found it right, in memory that no
+// other process can change. With IcrcCheck::kWaived there is none.
 //
-// Returns kNone and fills `packet`, or why the frame is to be dropped (`packet` is then undefined),
-// which it is in silence (IBA CA17-24).
+// Returns kNone and fills `packet`, or why the frame is to be dropped, silently (IBA CA17-24);
+// `packet` is then undefined.
 DropReason ParseFrame(std::span<const uint8_t> frame, Packet& packet,
                       IcrcCheck icrc_check = IcrcCheck::kNeeded);
 

@@ -42,7 +42,7 @@ constexpr Crc32Mask MaskFor(IpVersion version) {
   return mask;
 }
 
-// From the BTH on.
+// The same, from the BTH on.
 constexpr Crc32Mask BthMask() {
   Crc32Mask mask{};
   mask[kBthCongestion] = 0xff;

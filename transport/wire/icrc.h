@@ -7,20 +7,20 @@
 namespace uroce::transport {
 
 // The invariant CRC of RoCEv2 (IBA CA17-22): a CRC-32 over eight bytes of ones, in the place of the
-// LRH that RoCE has not got, and the packet from the IP header to the pad, with the fields that
+// LRH, which RoCEv2 lacks, and the packet from the IP header to the pad, with the fields that
 // change on the way taken as ones.
 inline constexpr size_t kIcrcBytes = 4;
 
-// Whether frames carry their ICRC. Where nothing can spoil them, between two processes that share
-// memory, both may agree to waive it: its four bytes are then zero and not looked at. They may
-// waive the network headers, too: small frames of a connection are bare then (bare_frame.h).
+// Whether frames carry their ICRC. Two processes that share memory, where nothing can corrupt a
+// frame, may agree to waive it: its four bytes are then zero and not checked. They may waive the
+// network headers, too: small frames of a connection are bare then (bare_frame.h).
 enum class IcrcUse : uint8_t { kCarried, kWaived, kWaivedWithHeaders };
 
-// Whether the reader of a frame is to check its ICRC, has been told that it is right, or knows that
+// Whether the receiver of a frame has to check its ICRC, knows that it is right, or knows that
 // there is none, and that the frame may be bare.
 enum class IcrcCheck : uint8_t { kNeeded, kDone, kWaived, kWaivedWithHeaders };
 
-// Of frames that were built so.
+// The check for frames that were built with `use`.
 constexpr IcrcCheck CheckOf(IcrcUse use) {
   if (use == IcrcUse::kCarried) return IcrcCheck::kNeeded;
   return use == IcrcUse::kWaived ? IcrcCheck::kWaived : IcrcCheck::kWaivedWithHeaders;
@@ -28,17 +28,17 @@ constexpr IcrcCheck CheckOf(IcrcUse use) {
 
 enum class IpVersion : uint8_t { kIpv4, kIpv6 };
 
-// The CRC state after the first `bytes` bytes of a frame, from the Ethernet header to the end of
+// The CRC state after the first `bytes` bytes of a frame: from the Ethernet header to the end of
 // the UDP header or any place behind the BTH. The frame is only read.
 uint32_t StartIcrc(IpVersion version, const uint8_t* frame, size_t bytes);
-// The state behind the UDP header, run over `bytes` bytes from the BTH on, that at least.
+// Continues the state behind the UDP header over `bytes` bytes that begin with the whole BTH.
 uint32_t ContinueIcrc(uint32_t crc_state, const uint8_t* bth, size_t bytes);
 
-// The ICRC lies on the wire least significant byte first.
+// Writes the ICRC, least significant byte first.
 void EmitIcrc(uint32_t crc_state, uint8_t* bytes);
 // Whether the four bytes are the ICRC of a packet whose headers, payload and pad gave `crc_state`.
 bool IcrcMatches(uint32_t crc_state, const uint8_t* bytes);
-// How far they are from it, as AdvanceCrc32 and RewindCrc32 take it; 0 if they are.
+// The difference of the two, as AdvanceCrc32 and RewindCrc32 take it; 0 if they match.
 uint32_t IcrcDifference(uint32_t crc_state, const uint8_t* bytes);
 
 // Writes the ICRC of a RoCEv2 frame that was built without it. Other frames are left alone.

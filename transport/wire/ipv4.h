@@ -35,9 +35,9 @@ inline constexpr uint16_t kDontFragment = 0x4000;
 inline constexpr uint16_t kFragment = 0x3fff;  // MF and the fragment offset
 inline constexpr size_t kChecksumOffset = 10;
 
-// The sum of the header's words of four bytes, in the byte order of the machine; not 0, as the
-// version is not. Modulo 2^16 - 1 it is the one's complement sum of RFC 1071, which does not care
-// in which order the bytes of its words are, as long as all are alike.
+// The sum of the header's five 32-bit words in host byte order; not 0, as the version is not.
+// Modulo 2^16 - 1 it is the one's complement sum of RFC 1071, which may be computed in any byte
+// order.
 inline uint64_t Sum(const uint8_t* bytes) {
   const auto word = [bytes](size_t i) {
     uint32_t value;
@@ -47,14 +47,14 @@ inline uint64_t Sum(const uint8_t* bytes) {
   return word(0) + word(1) + word(2) + word(3) + word(4);
 }
 
-// Of the two zeros of one's complement the sum is the one of all ones.
+// One's complement has two zeros; a sum of zero counts as all ones.
 inline uint16_t ChecksumOf(const uint8_t* bytes) {
   return static_cast<uint16_t>(~((Sum(bytes) - 1) % 0xffff + 1));
 }
 
-// Whether the sum is a multiple of 2^16 - 1. An odd number's multiples, and they alone, are small
-// when multiplied by its inverse modulo 2^64. Written out: of `%` the compiler makes a division
-// where it does not expect to come often.
+// Whether the sum is a multiple of 2^16 - 1. The multiples of an odd number, and they alone, are
+// small when multiplied by its inverse modulo 2^64. Written out, because compilers turn `%` into a
+// division in code that they take for rarely executed.
 inline bool IsChecksumRight(const uint8_t* bytes) {
   constexpr uint64_t kDivisor = 0xffff;
   constexpr uint64_t kInverse = 0xfffe'fffe'fffe'ffff;
@@ -80,7 +80,7 @@ inline std::optional<Ipv4Header> ParseIpv4(const uint8_t* bytes) {
   return ip;
 }
 
-// Makes the checksum right, whatever it is.
+// Sets the right checksum, whatever it is now.
 inline void CorrectIpv4Checksum(uint8_t* bytes) {
   Store16(0, bytes + ipv4_internal::kChecksumOffset);
   const uint16_t checksum = ipv4_internal::ChecksumOf(bytes);
@@ -115,7 +115,7 @@ inline void SetWord(size_t offset, uint16_t word, const uint8_t* header, uint8_t
 
 }  // namespace ipv4_internal
 
-// In a copy of `header`, which was emitted with 0 in the place of what is set.
+// Set the field in a copy of `header`, which was emitted with 0 in its place.
 inline void SetIpv4TotalLength(uint16_t total_length, const uint8_t* header, uint8_t* copy) {
   ipv4_internal::SetWord(2, total_length, header, copy);
 }

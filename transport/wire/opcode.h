@@ -28,10 +28,10 @@ enum class Operation : uint8_t {
   kAtomicWrite,
 };
 
-// Where in its message a packet stands.
+// The position of a packet in its message.
 enum class Position : uint8_t { kFirst, kMiddle, kLast, kOnly };
 
-// What follows the payload-independent part of a SEND or WRITE that ends a message.
+// The extension header that the end of a SEND or WRITE may have besides: ImmDt or IETH.
 enum class Suffix : uint8_t { kNone, kImmediate, kInvalidate };
 
 // A BTH opcode, parsed once. Operations of a single packet have Position::kOnly.
@@ -55,7 +55,7 @@ struct alignas(4) Opcode {
            operation == Operation::kAtomicAcknowledge;
   }
 
-  // May be of several packets.
+  // Its messages may have several packets.
   constexpr bool HasPositions() const {
     return operation == Operation::kSend || operation == Operation::kWrite ||
            operation == Operation::kReadResponse;

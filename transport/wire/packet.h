@@ -35,7 +35,7 @@ struct TransportHeaders {
   Reth reth;
   AtomicEth atomic;
   Aeth aeth;
-  uint64_t atomic_original = 0;  // AtomicAckETH: what memory held before
+  uint64_t atomic_original = 0;  // AtomicAckETH: the old value
   uint32_t immediate = 0;        // four bytes as they lie on the wire
   RKey invalidate_rkey;          // IETH
 };
@@ -46,7 +46,7 @@ struct Packet : TransportHeaders {
   Gid source_gid;
   Gid destination_gid;
   MacAddress source_mac{};
-  Route from = Route::kWire;  // how it came; the parser does not know
+  Route from = Route::kWire;  // the route it came by; not set by the parser
   uint8_t traffic_class = 0;  // with the two ECN bits
   uint16_t udp_source_port = 0;
   std::span<const uint8_t> ip_header;  // 20 bytes of IPv4 or 40 of IPv6, in the frame

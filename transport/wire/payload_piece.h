@@ -5,8 +5,8 @@
 
 namespace uroce::transport {
 
-// A contiguous piece of a packet's payload. Without initialisers: an array of them is made for
-// every packet.
+// A contiguous piece of a packet's payload. Without initialisers, because every packet makes an
+// array of them.
 struct PayloadPiece {
   const uint8_t* data;
   size_t length;

@@ -18,7 +18,7 @@ struct Xrceth {
   constexpr bool operator==(const Xrceth&) const = default;
 };
 
-// Both take exactly kBytes bytes; big-endian on the wire. Reserved bits are not looked at.
+// Both take exactly kBytes bytes; big-endian on the wire. Reserved bits are ignored.
 inline Xrceth ParseXrceth(const uint8_t* bytes) { return {Srqn{Low24(Load32(bytes))}}; }
 
 inline void EmitXrceth(const Xrceth& xrceth, uint8_t* bytes) { Store32(xrceth.srqn.value, bytes); }
