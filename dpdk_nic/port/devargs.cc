@@ -12,7 +12,7 @@ namespace {
 
 using Driver = Devargs::Driver;
 
-constexpr std::string_view kUdpDevice = "udp";  // there is one, and so it has no number
+constexpr std::string_view kUdpDevice = "udp";  // there is only one, so it has no number
 
 struct DriverKeys {
   std::string_view prefix;  // of device names: net_memif0, net_memif1, ...
@@ -84,8 +84,8 @@ bool Fail(std::string* error, std::string sentence) {
 
 constexpr size_t kMaxSocketPathBytes = 107;  // sun_path without its terminator
 // Frames are copied in and out of the ring's buffers; one frame must fit in one buffer. Buffers
-// that are used one after the other must not be neighbours in memory: the hardware prefetcher runs
-// from one into the next, which the peer is writing.
+// that are used one after the other must not be neighbours in memory: the hardware prefetcher would
+// run from one into the next, which the peer is writing.
 constexpr char kMemifBufferBytes[] = "6400";
 constexpr char kMemifLog2RingSlots[] = "9";
 
@@ -157,7 +157,7 @@ bool Devargs::ParseOption(std::string_view option, std::string* error) {
   }
   const auto keys = KeysOf(driver_);
   const bool known = std::find(keys.begin(), keys.end(), key) != keys.end();
-  if (!known && driver_ != Driver::kPci) {  // what PCI drivers take is between them and the user
+  if (!known && driver_ != Driver::kPci) {  // uroce does not know the keys of PCI drivers
     return Fail(error, device_ + " has no option \"" + std::string(key) + "\"; " +
                            (keys.empty() ? "it takes none" : "it takes " + Join(keys)));
   }

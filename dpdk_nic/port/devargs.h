@@ -11,7 +11,7 @@
 
 namespace uroce::nic {
 
-// A port as it is asked for: "udp,address=10.0.0.1", or a DPDK port as in
+// The description of a port: "udp,address=10.0.0.1", or a DPDK port as in
 // "net_memif0,role=server,socket=/run/user/1000/link" or "0000:3b:00.0". DPDK's drivers silently
 // take defaults for keys they do not know, so the keys of every driver that the library carries are
 // checked here.
@@ -19,8 +19,8 @@ class Devargs {
  public:
   enum class Driver { kMemif, kAfPacket, kAfXdp, kRing, kNull, kPci, kUdp };
 
-  // Parses and checks; fills in what DPDK leaves open or chooses badly, except for af_packet
-  // and af_xdp, where the interface has to be asked (SetDefault).
+  // Parses and checks; fills in what DPDK leaves open or chooses badly. For af_packet and af_xdp
+  // that depends on the interface, so the caller fills it in (SetDefault).
   static ErrorOr<Devargs> Parse(std::string_view text);
 
   Driver driver() const { return driver_; }
@@ -31,10 +31,10 @@ class Devargs {
   const std::string* Find(std::string_view key) const;
   void SetDefault(std::string_view key, std::string value);
 
-  // What the driver is given: "role=server,socket=...".
+  // The options for the driver, as DPDK takes them: "role=server,socket=...".
   std::string DriverOptions() const;
 
-  // A key of our own, for every driver; nullopt if it is not given.
+  // uroce's own key, for every driver but udp; nullopt if it is not given.
   std::optional<bool> hugepages() const { return hugepages_; }
 
  private:

@@ -26,13 +26,13 @@ class PacketPort {
   struct ReceivedFrame {
     std::span<const uint8_t> bytes;
     transport::Route from = transport::Route::kWire;
-    // kDone: the port had to check the ICRC, and no other process can change the bytes. kWaived: it
-    // came from a process that agreed to do without.
+    // kDone: the port had to check the ICRC itself, and no other process can change the bytes.
+    // kWaived: the frame came from a process that agreed to do without ICRCs.
     transport::IcrcCheck icrc_check = transport::IcrcCheck::kNeeded;
   };
 
-  // A receive burst begins: Receive is called next, until it has nothing or the burst is long
-  // enough. What is to be looked at in every pass of a thread that polls, and not in every verb.
+  // Begins a receive burst: Receive is called next, until it returns no frame or the burst is long
+  // enough. Here a port makes checks that each polling pass needs, but not each verb.
   virtual void BeginReceiveBurst() {}
   // The next received frame; its bytes are empty when there is none now. It stays valid until
   // ReleaseReceived, which must be called before the next Receive. The bytes may be changed by
@@ -40,69 +40,69 @@ class PacketPort {
   virtual ReceivedFrame Receive() = 0;
   virtual void ReleaseReceived() = 0;
 
-  // A buffer of at least transport::kMaxFrameBytes for the next frame that is to go by `route`, or
-  // an empty one when that takes none now (back-pressure: try again later). A port without a peer
-  // takes frames and drops them; one whose peer is still to be found keeps some. Asking again for
-  // the same route without committing gives the same buffer. Ports that have no links are asked for
-  // no other route than the wire, or kLoopback if they carry it.
+  // A buffer of at least transport::kMaxFrameBytes for the next frame to send by `route`, or an
+  // empty one if the route takes none now (back-pressure: try again later). A port without a peer
+  // takes frames and drops them; while it still looks for the peer it keeps some. Asking again for
+  // the same route without committing gives the same buffer. A port without links is asked for the
+  // wire only, and for kLoopback if it carries that.
   virtual transport::FrameRoom AcquireTransmit(transport::Route route) = 0;
-  // Queues the frame that was built in the buffer that was acquired last.
+  // Queues the frame that was built in the buffer acquired last.
   virtual void CommitTransmit(size_t frame_bytes) = 0;
   // Makes everything committed and released visible to the other side; ends a burst. Not called by
   // a verb that committed nothing.
   virtual void Flush() = 0;
-  // The same, but what costs a system call may wait for company: whoever drives the engine calls
-  // Flush before long.
+  // Like Flush, but work that costs a system call may wait for more frames: the thread that drives
+  // the engine calls Flush before long.
   virtual void FlushSoon() { Flush(); }
 
-  // Whether the port takes frames by Route::kLoopback, too, and gives them back by Receive, and
-  // with them a copy of each multicast RoCEv2 frame that it sends. If not, the engine hands them to
-  // the endpoint by itself, which costs less.
+  // Whether the port also takes frames by Route::kLoopback and returns them by Receive, together
+  // with a copy of each multicast RoCEv2 frame that it sends. If not, the engine hands them to the
+  // endpoint itself, which costs less.
   virtual bool carries_loopback() const { return false; }
-  // Whether Ethernet frames of any kind go by Route::kWire and come by it, whole and as they were
-  // sent.
+  // Whether Route::kWire carries Ethernet frames of any kind in both directions, whole and
+  // unchanged.
   virtual bool carries_ethernet() const { return false; }
-  // Whether the port keeps frames, and needs a pass before they are sent or received though nothing
+  // Whether the port keeps frames that need another pass to be sent or received, even if nothing
   // arrives.
   virtual bool keeps_frames() const { return false; }
 
-  // What has to be there before frames can flow is made by these. Asked again until the state is
-  // another than kPending.
+  // PreparePath and JoinGroup set up what frames need before they can flow. The caller repeats the
+  // call while it returns kPending.
   enum class PathState : uint8_t {
     kReady,
     kPending,
     kUnreachable,  // no peer; frames are dropped until the path is asked for again
     kRefused,      // another process has that path, or too many are in use
   };
-  // The way from a queue pair to the one it is to be connected with; without `remote` the way of
-  // datagrams to and from all hosts beyond the wire.
+  // The way from a queue pair to the one it connects with; without `remote` the way of datagrams to
+  // and from all hosts beyond the wire.
   struct Path {
     transport::Route route = transport::Route::kWire;
     transport::Qpn local;
     transport::Qpn remote;
     transport::Gid remote_gid;
-    transport::Gid alternate_gid{};  // of the path that it may migrate to; zero: none
+    transport::Gid alternate_gid{};  // of the path for migration; zero: none
   };
   virtual PathState PreparePath(const Path& /*path*/) { return PathState::kReady; }
-  // The longest IP packet that a path takes which was prepared, as far as it is known.
+  // The longest IP packet, in bytes, that a prepared path takes, as far as the port knows.
   virtual uint32_t PathMtu(const Path& /*path*/) const { return mtu(); }
-  // The queue pair is connected no more.
+  // Withdraws the path of a queue pair that is no longer connected.
   virtual void ForgetPath(transport::Qpn /*local*/) {}
-  // Datagrams to a multicast group are wanted, until it is left. Joining again changes nothing.
+  // Receives datagrams to a multicast group until LeaveGroup. Joining again changes nothing.
   virtual PathState JoinGroup(const transport::Gid& /*group*/) { return PathState::kReady; }
   virtual void LeaveGroup(const transport::Gid& /*group*/) {}
-  // For so many groups the port has room now; SIZE_MAX: no limit.
+  // How many groups the port has room for now; SIZE_MAX: no limit.
   virtual size_t max_groups() const { return SIZE_MAX; }
 
   // A service of the connection manager at an address that this process binds to.
   struct Service {
     transport::cm::ServiceId id;
     transport::Gid address;  // zero: all addresses; ::ffff:0.0.0.0: all IPv4 addresses
-    // All addresses of IPv6 only; what is bound to an IPv4 address then does not conflict.
+    // With a zero address: all IPv6 addresses only, which conflict with no service at an IPv4 one.
     bool only_ipv6 = false;
-    // Others may have it as well, if all of them say so.
+    // Other processes may have the service as well, if all of them set this.
     bool shares = false;
-    // Requests for it are to reach this process: its connection manager listens already.
+    // Requests for the service go to this process: its connection manager listens already.
     bool listens = false;
 
     bool operator==(const Service&) const = default;
@@ -113,13 +113,13 @@ class PacketPort {
     kInUse,    // by another process
     kNoRoom,   // for more services, of this process or of all
   };
-  // Asked again until the state is another than kPending. Reserving again changes `shares`
-  // and `listens`, or nothing if it is refused. The services of this process do not conflict with
-  // each other here. Without other processes every service is free.
+  // The caller repeats the call while it returns kPending. Reserving again changes `shares` and
+  // `listens`, or nothing if it is refused. The services of this process do not conflict with each
+  // other here. Without other processes every service is free.
   virtual ServiceState ReserveService(const Service& /*service*/) {
     return ServiceState::kReserved;
   }
-  // `shares` and `listens` do not matter. Other processes can have it when IsReleased.
+  // Ignores `shares` and `listens`. Other processes can reserve the service once IsReleased.
   virtual void ReleaseService(const Service& /*service*/) {}
   virtual bool IsReleased(const Service& /*service*/) const { return true; }
 
@@ -134,34 +134,33 @@ class PacketPort {
   // Slow work that has no place in a pass: peers that come and go, links that must be restarted.
   // Called about once a millisecond while a thread drives the engine, and after every sleep.
   //
-  // One thread may call it while another sleeps, or is only about to begin: wait_fd must
-  // stay readable until EndSleep. A call that drains the socket which made it readable has to make
-  // it readable in another way: a peer sends one wake-up for each sleep.
+  // One thread may call this while another sleeps or is about to: once readable, wait_fd must stay
+  // readable until EndSleep. A call that drains the socket behind it must make wait_fd readable by
+  // other means, as a peer sends one wake-up for each sleep.
   virtual void ServeLink() {}
 
-  // Around fork(): no thread of the port is in the middle of anything between the two.
+  // Around fork(): between the two calls every thread of the port is idle.
   virtual void BeforeFork() {}
   virtual void AfterForkInParent() {}
-  // In a forked child, before anything else: lets go of what only the parent may use (sockets whose
-  // closing tells the peer of the parent's end). Only async-signal-safe calls. No other call
-  // follows, not even the destructor: the memory stays as it is.
+  // In a forked child, before any other call: closes the descriptors that only the parent may hold
+  // (a copy of a socket would hide the parent's end from its peer). Only async-signal-safe calls.
+  // No other call follows, not even the destructor: the memory stays as it is.
   virtual void AbandonAfterFork() {}
 
-  // What the user is to be told.
+  // A message for the user.
   struct Notice {
-    std::string sentence;  // says what to do; without full stop. Mostly empty
-    transport::Gid about;  // the host that it is about; zero: all of them
+    std::string sentence;  // says what to do; without full stop; mostly empty
+    transport::Gid about;  // the host concerned; zero: all hosts
   };
-  // Asked for after PreparePath and ServeLink, and printed without the lock.
+  // The caller takes it after PreparePath and ServeLink, and prints it without the lock.
   virtual Notice TakeNotice() { return {}; }
 
-  // The GID table, if addresses came or went since it was last asked for. Asked for after
-  // ServeLink.
+  // The GID table, if addresses came or went since the last call. Called after ServeLink.
   virtual std::optional<std::vector<transport::Gid>> TakeGids() { return std::nullopt; }
 
   struct Counters {
     uint64_t transmit_dropped_no_link = 0;
-    uint64_t transmit_dropped_link_pending = 0;  // too many waited for their link already
+    uint64_t transmit_dropped_link_pending = 0;  // too many frames waited for their link
     uint64_t receive_malformed = 0;              // a slot or descriptor that made no sense
     PortDrops drops;                             // of a port that leads to a network
   };
@@ -171,11 +170,11 @@ class PacketPort {
   // Largest IP packet in bytes (the netdev's MTU).
   virtual uint32_t mtu() const = 0;
   virtual bool link_up() const = 0;
-  // Whether verbs are to call the port active. Links between two processes always are: without a
-  // peer frames are lost like on any cable, and programs expect an active port before their peer is
-  // started. Of an Ethernet port it is the carrier that counts.
+  // Whether verbs report the port as active. Links between two processes always are: without a peer
+  // their frames are lost, as on any cable, and programs expect an active port before their peer is
+  // started. An Ethernet port follows its carrier.
   virtual bool active() const { return true; }
-  // Whether the port is gone for good, as a NIC that was taken out. Nothing brings it back.
+  // Whether the port is gone for good, such as a NIC that was removed.
   virtual bool failed() const { return false; }
 };
 

@@ -19,11 +19,11 @@ enum class PortDrop : uint8_t {
   kTooShort,     // no room for a BTH and an ICRC
   kTooLong,      // longer than any frame of RoCEv2
   kBadIcrc,      // no identification of an IPv4 packet explains it; the transport counts it, too
-  kNotPassedOn,  // came to a process that it is not for, and the way to uroced had no room
+  kNotPassedOn,  // came to the wrong process, and the way to uroced had no room
 };
 inline constexpr size_t kPortDropReasons = 10;
 
-// Frames by the reason they were lost for. Only ever grow.
+// Lost frames by reason. The counts only grow.
 struct PortDrops {
   std::array<uint64_t, kPortDropReasons> by_reason{};
 

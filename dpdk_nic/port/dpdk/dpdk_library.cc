@@ -24,7 +24,7 @@ void SetError(const std::string& sentence, OpenDpdkPortResult* result) {
   result->error[bytes] = '\0';
 }
 
-// The link-local address of the MAC, then what was asked for.
+// The link-local address of the MAC, then the addresses of the request.
 std::vector<LocalAddress> AddressesOf(const DpdkPort& port, const OpenDpdkPortRequest& request) {
   std::vector<LocalAddress> addresses = {{transport::Gid::LinkLocal(port.mac()), kLinkLocalBits}};
   for (const LocalAddress& address : std::span(request.addresses).first(request.address_count)) {

@@ -9,20 +9,20 @@
 #include "dpdk_nic/port/packet_port.h"
 #include "transport/ids.h"
 
-// The one function that the DPDK library exports, and all that the library of an application knows
-// of DPDK. The library is loaded only in direct mode: it carries a DPDK of its own, linked
-// statically and hidden, so that programs which use DPDK themselves are not disturbed.
+// The one function that the DPDK library exports, and all that uroce's library in an application
+// knows of DPDK. The DPDK library is loaded only in direct mode: it carries a DPDK of its own,
+// linked statically and hidden, so that programs which use DPDK themselves are not disturbed.
 //
 // Both libraries come from one build: the C++ interfaces PacketPort and LinkLayer cross the border
 // as they are.
 
 namespace uroce::nic {
 
-// Changes with every change of what crosses the border; tests/tools/dpdk_border_test.py sees to it.
+// Changes with every change of what crosses the border; tests/tools/dpdk_border_test.py checks.
 inline constexpr uint32_t kDpdkLibraryAbi = 5;
 
-// What the compilers of both sides have to agree on: libstdc++ before release 11 lays std::span out
-// in another way.
+// The compilers of both sides have to agree on the layout of std::span, which is another in
+// libstdc++ before release 11.
 inline constexpr uint32_t kSpanLayout = _GLIBCXX_RELEASE < 11 ? 10 : 11;
 inline constexpr uint32_t kDpdkLibraryBuild = kDpdkLibraryAbi << 16 | kSpanLayout;
 
@@ -33,7 +33,7 @@ struct OpenDpdkPortRequest {
   // The addresses to answer for, beside the link-local one of the MAC.
   std::array<LocalAddress, kMaxLocalAddresses> addresses{};
   size_t address_count = 0;
-  transport::MacAddress mac{};  // for wires that have no address of their own (memif, ring)
+  transport::MacAddress mac{};  // for devices that have no MAC of their own (memif, ring)
 };
 
 struct OpenDpdkPortResult {

@@ -14,9 +14,10 @@
 namespace uroce::nic {
 namespace {
 
-// How often the link of a polled memif port is looked at: every fraction of a millisecond.
+// A memif port looks at its link after so many empty receives: every fraction of a millisecond.
 constexpr uint32_t kReceivesBetweenLinkChecks = 1'024;
-// How often a NIC is asked for its carrier: ten times a second, as some answer slowly.
+// A NIC is asked for its carrier once in so many calls of ServeLink: ten times a second, as some
+// answer slowly.
 constexpr uint32_t kServesBetweenPciLinkChecks = 100;
 
 }  // namespace
@@ -137,7 +138,8 @@ bool DpdkPort::BeginSleep() {
   return idle && transmit_count_ == 0 && !kick_due_;
 }
 
-// Only of a sleeper, as the kernel's work for it is a tenth of a frame's way through it.
+// The socket is watched only while a thread sleeps: watching costs the kernel a tenth of its work
+// for a frame.
 bool DpdkPort::WatchSocket(bool watched) {
   if (socket_watched_ == watched) return true;
   epoll_event event{.events = EPOLLIN, .data = {}};
@@ -147,8 +149,8 @@ bool DpdkPort::WatchSocket(bool watched) {
   return true;
 }
 
-// The frames that woke us stay readable until they are received. An error (the interface went down)
-// would stay readable for ever: asking for it clears it.
+// Frames keep the socket readable until they are received. An error (the interface went down) would
+// keep it readable for ever: reading SO_ERROR clears it.
 void DpdkPort::EndSleep() {
   if (!wait_ || InForkedChild()) return;
   WatchSocket(false);

@@ -19,8 +19,8 @@ namespace uroce::nic {
 
 // Frames over any DPDK Ethernet device, polled in bursts of 32. A received burst stays in the port
 // and is handed out one by one; frames to send are built in mbufs and leave at Flush. What the
-// device does not take is kept and tried again at the next Receive or Flush; while there is no link
-// it is dropped and counted.
+// device does not take is tried again at the next Receive or Flush; while there is no link it is
+// dropped and counted.
 //
 // In a fork()ed child the port receives nothing and takes nothing: DPDK's memory belongs to the
 // parent.
@@ -54,10 +54,10 @@ class DpdkPort final : public PacketPort {
     return device_->removed() || (interface_ != nullptr && interface_->is_gone());
   }
 
-  // Whether it sees RoCEv2 frames only; then only the kernel can answer ARP for its addresses.
+  // Whether the port sees RoCEv2 frames only; then only the kernel answers ARP for its addresses.
   bool sees_roce_only() const { return driver_ == Devargs::Driver::kAfXdp; }
-  // Whether there are neighbours to be asked for their addresses (otherwise they follow from the
-  // GID), and the kernel's interface that the port shares, 0 if none.
+  // Whether neighbours are asked for their MACs (otherwise these follow from the GID), and the
+  // kernel's interface that the port shares, 0 if none.
   bool is_ethernet() const;
   int kernel_interface_index() const { return interface_ == nullptr ? 0 : interface_->index(); }
 
@@ -78,10 +78,10 @@ class DpdkPort final : public PacketPort {
 
   std::unique_ptr<KernelInterface> interface_;  // af_packet and af_xdp only
   std::unique_ptr<Ethdev> device_;
-  // These go before the device.
+  // These are destroyed before the device.
   std::unique_ptr<MemifListener> memif_listener_;  // memif servers only
   std::unique_ptr<MemifLink> memif_;               // memif only
-  UniqueFd wait_;                                  // an epoll set; where interface_ is
+  UniqueFd wait_;                                  // an epoll set; only with interface_
   bool socket_watched_ = false;                    // the frames' socket is in wait_
   transport::MacAddress mac_{};
   uint32_t mtu_bytes_ = 0;
@@ -93,7 +93,7 @@ class DpdkPort final : public PacketPort {
   uint16_t received_next_ = 0;
   std::array<rte_mbuf*, kBurstFrames> transmit_{};
   uint16_t transmit_count_ = 0;
-  bool flushed_ = true;                          // nothing in transmit_ but what the device refused
+  bool flushed_ = true;                          // transmit_ has only what the device refused
   rte_mbuf* building_ = nullptr;                 // acquired, not committed
   std::array<rte_mbuf*, kBurstFrames> spare_{};  // allocated together, for AcquireTransmit
   uint16_t spare_count_ = 0;

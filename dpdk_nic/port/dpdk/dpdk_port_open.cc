@@ -22,7 +22,7 @@ using Driver = Devargs::Driver;
 
 constexpr uint32_t kEthernetHeaderBytes = 14;
 constexpr uint32_t kVlanTagBytes = 4;
-// The largest IP packet of ours.
+// The largest IP packet that uroce sends.
 constexpr uint32_t kUsefulMtuBytes = transport::kMaxFrameBytes - kEthernetHeaderBytes;
 // Room for one frame, in whole cache lines.
 constexpr uint32_t kFrameRoomBytes = 4'352;
@@ -58,7 +58,8 @@ constexpr uint32_t kXdpHeadroomBytes = 256;
 // than a page.
 constexpr uint32_t kMaxXdpMtuBytes = 3'400;
 
-// What af_xdp can have only in some ways. `program` is the file that the driver loads.
+// Checks the limits of AF_XDP, and sets the driver's options. `program` is the file that the driver
+// loads.
 bool PrepareXdp(const KernelInterface& interface, const UniqueFd& program, Devargs* devargs,
                 std::string* error) {
   const std::string& name = *devargs->Find("iface");
@@ -84,12 +85,12 @@ bool PrepareXdp(const KernelInterface& interface, const UniqueFd& program, Devar
   return true;
 }
 
-// What NICs round the length of a buffer down to.
+// NICs round the length of a buffer down to a multiple of this.
 constexpr uint32_t kNicBufferGranuleBytes = 1'024;
 
 uint32_t FrameRoomBytes(const Devargs& devargs, uint32_t mtu_bytes) {
   uint32_t wanted = mtu_bytes + kEthernetHeaderBytes + kVlanTagBytes;
-  if (devargs.driver() == Driver::kAfPacket) {  // wants every mbuf to hold a whole slot
+  if (devargs.driver() == Driver::kAfPacket) {  // the driver wants every mbuf to hold a whole slot
     wanted = static_cast<uint32_t>(std::max(0, atoi(devargs.Find("framesz")->c_str())));
   }
   if (devargs.driver() == Driver::kPci) {  // a frame is to be in one buffer
@@ -107,7 +108,7 @@ Ethdev::Config DeviceConfig(const Devargs& devargs, uint32_t mtu_bytes) {
   config.frame_bytes = static_cast<uint16_t>(FrameRoomBytes(devargs, mtu_bytes));
   if (driver == Driver::kAfXdp) {
     // The pool for receiving is shared with the kernel, which holds most of it. Frames to send are
-    // built in room for the longest, and copied there.
+    // built in a pool with room for the longest, and copied to the shared one.
     config.transmit_pool_frames = config.pool_frames;
     config.transmit_frame_bytes = config.frame_bytes;
     config.pool_frames = kQueueingPoolFrames;

@@ -113,8 +113,8 @@ bool Ethdev::Probe(std::string* error) {
   return true;
 }
 
-// Without a wish a NIC keeps the MTU it comes with, as it does under the kernel: 1500, or what the
-// hypervisor says. Virtual devices have none of their own.
+// If no MTU is asked for, a NIC keeps the one it comes with, as it does under the kernel: 1500, or
+// what the hypervisor says. Virtual devices have none of their own.
 bool Ethdev::ChooseMtu(const Config& config, uint32_t most_bytes, uint32_t* chosen,
                        std::string* error) const {
   if (devargs_.driver() != Devargs::Driver::kPci) return true;
@@ -138,10 +138,10 @@ bool Ethdev::Configure(const Config& config, std::string* error) {
   }
   rte_eth_conf device_config{};
   if (!ChooseMtu(config, info.max_mtu, &device_config.rxmode.mtu, error)) return false;
-  // There is one queue, so nothing is to be divided by RSS or by flow rules; nor are checksums left
-  // to the NIC: that of IPv4 costs less than to ask for it, and UDP's is 0.
+  // There is one queue, so RSS and flow rules have nothing to divide. Nor does the NIC compute
+  // checksums: that of IPv4 costs less than to ask for it, and UDP's is 0.
   device_config.rxmode.offloads = info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER;
-  // Sent frames are given back many at a time: they are all of one pool, and have one owner.
+  // The driver gives back sent frames many at a time: they are all of one pool, and have one owner.
   device_config.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
   uint16_t receive_descriptors = config.queue_descriptors;
   uint16_t transmit_descriptors = config.queue_descriptors;

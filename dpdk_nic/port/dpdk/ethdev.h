@@ -16,20 +16,20 @@ namespace uroce::nic {
 class Eal;
 
 // A DPDK Ethernet device with one receive and one transmit queue, and its frame pool: probed,
-// configured and started; stopped, removed and freed with the object. Removal does not wait: the
-// caller has stopped polling before.
+// configured and started; stopped, removed and freed with the object. Removal waits for no burst:
+// the caller has stopped polling before.
 class Ethdev {
  public:
   struct Config {
     uint32_t pool_frames = 0;
     uint16_t frame_bytes = 0;  // room in each mbuf
-    // A pool of its own for frames to send, if it has frames.
+    // A separate pool for frames to send; 0 frames: none.
     uint32_t transmit_pool_frames = 0;
     uint16_t transmit_frame_bytes = 0;
     uint16_t queue_descriptors = 0;  // wished; the driver has the last word
     uint16_t mtu_bytes = 0;          // of a NIC; 0: its own, up to useful_mtu_bytes
     uint16_t useful_mtu_bytes = 0;
-    // A memif client cannot start before its server is there; it is started later then.
+    // A memif client cannot start before its server: then it is started later.
     bool may_start_later = false;
   };
 
@@ -40,13 +40,13 @@ class Ethdev {
   Ethdev& operator=(const Ethdev&) = delete;
 
   uint16_t id() const { return id_; }
-  // Of the frames to send.
+  // The pool for frames to send.
   rte_mempool* pool() const { return transmit_pool_ != nullptr ? transmit_pool_ : pool_; }
   bool started() const { return started_; }
   uint16_t mtu_bytes() const { return mtu_bytes_; }
   transport::MacAddress mac() const;
   bool link_up() const;
-  // Whether the hardware was taken out.
+  // Whether the hardware was removed.
   bool removed() const { return removed_.load(std::memory_order_relaxed); }
   // The socket inside the af_packet and af_xdp drivers, which the driver owns; -1 for others.
   int packet_socket() const { return packet_socket_; }

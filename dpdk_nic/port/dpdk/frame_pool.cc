@@ -6,7 +6,7 @@
 namespace uroce::nic {
 namespace {
 
-// A pool whose objects may cross pages takes their I/O addresses for unknown. They are the virtual
+// DPDK takes the I/O addresses of objects that may cross pages for unknown. They are the virtual
 // ones.
 void SetIoAddress(rte_mempool* /*pool*/, void* /*argument*/, void* object, unsigned /*index*/) {
   auto* frame = static_cast<rte_mbuf*>(object);

@@ -9,7 +9,7 @@ namespace {
 // A restart takes 6 ms once a server is there; 20 ms are soon enough for a person and cost next to
 // nothing meanwhile.
 constexpr uint64_t kRetryIntervalUs = 20'000;
-// A client that got through to the socket may wait this long for the handshake.
+// A client that has reached the socket may wait for the handshake for so many alarms.
 constexpr int kAlarmsForHandshake = 10;
 
 }  // namespace
@@ -21,7 +21,7 @@ MemifLink::MemifLink(uint16_t ethdev_id, bool is_client, bool started)
 
 MemifLink::~MemifLink() {
   closing_ = true;
-  rte_eal_alarm_cancel(OnAlarm, this);  // waits for one that is running
+  rte_eal_alarm_cancel(OnAlarm, this);  // waits for an alarm that is running
 }
 
 bool MemifLink::LinkUp() const {

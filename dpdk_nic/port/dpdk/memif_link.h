@@ -8,8 +8,8 @@
 namespace uroce::nic {
 
 // The connection of a memif port, either end of which may die and come back while the port is being
-// polled. A server is found by its clients again by itself. A client never reconnects by itself,
-// and cannot start without a server: it is stopped and started until one answers.
+// polled. A server needs nothing: its clients come back. A client never reconnects by itself, and
+// cannot start without a server: its device is stopped and started until one answers.
 //
 //                Watch() sees no link            link is up
 //   connected ------------------------> retrying -----------> connected
@@ -31,10 +31,10 @@ class MemifLink {
     return false;
   }
   void EndBurst() { guard_.Leave(); }
-  // Every receive burst that brought nothing.
+  // To be called for every receive burst that brought nothing.
   void CountEmptyReceive() { guard_.CountEmptyReceive(); }
 
-  // Called by the poller now and then: sees to it that a lost connection comes back.
+  // Called by the polling thread now and then: starts to restore a lost connection.
   void Watch();
 
  private:
@@ -48,7 +48,7 @@ class MemifLink {
   std::atomic<bool> usable_;           // the device is started
   std::atomic<bool> retrying_{false};  // an alarm is armed
   std::atomic<bool> closing_{false};
-  // The alarm's own.
+  // Used by the alarm, and by Watch before it arms one.
   int alarms_since_start_ = 0;
 };
 

@@ -81,7 +81,7 @@ Hugepages LookForHugepages(const std::string& root) {
   return found;
 }
 
-// The kernel shows page frame number 0 to those who must not know.
+// The kernel shows page frame number 0 to a process that must not know the number.
 bool SeesPhysicalAddresses(const std::string& root) {
   constexpr uint64_t kFrameNumberMask = (uint64_t{1} << 55) - 1;  // pagemap.rst
   const volatile char touched = 1;
@@ -121,8 +121,8 @@ bool PciNic::CheckDriver(std::string* error) {
   const path group_folder = path(root_ + "/sys/kernel/iommu_groups") / group;
   const bool has_iommu = !group.empty() && FirstLine(group_folder / "name") != "vfio-noiommu";
   if (driver == kVfio) {
-    // A virtio NIC whose hypervisor does not offer VIRTIO_F_ACCESS_PLATFORM goes past the IOMMU.
-    // Given physical addresses, which the IOMMU then translates to themselves, both ways are right.
+    // A virtio NIC whose hypervisor does not offer VIRTIO_F_ACCESS_PLATFORM bypasses the IOMMU.
+    // Physical addresses are right both ways, as the IOMMU then translates them to themselves.
     needs_physical_addresses_ = !has_iommu || FirstLine(device / "vendor") == kVirtioVendor;
     *error = FindForbidden((has_iommu ? "/dev/vfio/" : "/dev/vfio/noiommu-") + group);
   } else if (driver == kUioGeneric || driver == kUioIntel) {
@@ -139,8 +139,8 @@ bool PciNic::CheckDriver(std::string* error) {
   return error->empty();
 }
 
-// What is wrong with the file by which the NIC is opened; empty if nothing is. It is not opened
-// here: a group of VFIO can be open once only.
+// Explains why the device file of the NIC cannot be opened; empty if it can. Does not open the
+// file: a group of VFIO can be open once only.
 std::string PciNic::FindForbidden(const std::string& node) const {
   if (access((root_ + node).c_str(), R_OK | W_OK) == 0) return {};
   return address_ + " needs " + node + ", which cannot be opened (" + strerror(errno) +

@@ -8,7 +8,7 @@
 namespace uroce::nic {
 
 // A PCI NIC as sysfs shows it, checked before DPDK opens it: DPDK logs the same failure for a NIC
-// of the kernel's, a group of another user and a missing IOMMU.
+// with a kernel driver, a VFIO group of another user and a missing IOMMU.
 class PciNic {
  public:
   // Fails if DPDK could not open the NIC; the error says what to do. `address` is with its domain,

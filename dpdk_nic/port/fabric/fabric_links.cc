@@ -21,22 +21,22 @@ using transport::Time;
 
 static_assert(kSlotBytes - SlotWord::kAlignedOffset >= transport::kMaxFrameBytes);
 
-// Longer than uroced takes to answer when the host is loaded, shorter than what a queue pair waits
-// for its retries.
+// Longer than uroced takes to answer when the host is loaded, shorter than a queue pair waits for
+// its retries.
 constexpr Duration kAnswerTimeout = Milliseconds(1'000);
-// How often frames alone ask for a link that could not be had or that ended. A queue pair that is
+// How often frames ask again for a link that could not be had or that ended. A queue pair that is
 // being connected asks at once.
 constexpr Duration kAskAgain = Milliseconds(1'000);
 // For how long Prepare repeats a failure, without asking uroced again.
 constexpr Duration kFailureIsFresh = Milliseconds(10);
-// How long the other process has to map the memory of a link that we made: more than any host that
-// works needs. Until then it can punch holes into it.
+// How long the other process has to map the memory of a link that we made: more than any healthy
+// host needs. Until then the other process can punch holes into the memory.
 constexpr Duration kProtectTimeout = Milliseconds(5'000);
 
-// Wake-ups in a row for which no frame came. A correct peer wakes us for a frame; another of our
-// threads may have taken it already, but not again and again.
+// Wake-ups in a row without a frame that a process may send. A correct peer wakes us for a frame
+// only; another of our threads may have taken the frame already, but not again and again.
 constexpr uint8_t kMaxIdleWakes = 64;
-// For how long a process that broke the rules gets no new link by an offer.
+// For how long offers of a process that broke the rules are ignored.
 constexpr Duration kCutOff = Milliseconds(1'000);
 
 Block BlockOfLink(Route route) {
@@ -47,7 +47,8 @@ Route RouteOfLink(Block block) {
 }
 
 PacketPort::PathState ToPathState(control::ErrnoValue error) {
-  // EAGAIN: too many offers, ours to that process or those of all. It may be had later.
+  // EAGAIN: too many offers are pending, ours to that process or those of all processes. A link may
+  // be had later.
   return error == EHOSTUNREACH || error == EAGAIN ? PacketPort::PathState::kUnreachable
                                                   : PacketPort::PathState::kRefused;
 }
@@ -68,7 +69,7 @@ FabricLinks::FabricLinks(control::ControlClient& client, const UniqueFd& epoll,
       icrc_(icrc),
       transmitter_(*this, polled_, counters_),
       thread_(mode) {
-  asked_.reserve(links_.size());  // no allocation later, whatever happens
+  asked_.reserve(links_.size());  // so that nothing allocates later
   Watch(epoll_, polled_.wakeup_fd(), kWakeupEvent);
   Watch(epoll_, thread_.results_fd(), kThreadEvent);
 }
@@ -114,7 +115,7 @@ void FabricLinks::Ask(Route route, Time now) {
   SendRequests(now);
 }
 
-// For all links that are asked for and have no ring yet.
+// Sends requests for all links that are asked for and have no ring yet.
 void FabricLinks::SendRequests(Time now) {
   size_t missing = 0;
   for (size_t i = asked_.size(); i-- > 0;) {
@@ -127,8 +128,8 @@ void FabricLinks::SendRequests(Time now) {
   if (making_ != 0) TakeResults(now);
 }
 
-// Without an uroced the request waits for one. The ring is polled at once, as the other process may
-// send before we hear that it has it.
+// While no uroced is attached the request waits. The ring is polled at once, as the other process
+// may send before uroced's answer comes.
 void FabricLinks::SendRequest(Route route, Time now) {
   if (client_.state() == control::ControlClient::State::kRefused || !HasDestination(route)) {
     return Fail(route, PathState::kRefused, now);
@@ -169,9 +170,9 @@ void FabricLinks::OnAnswer(const control::LinkAnswer& answer) {
   if (answer.block > control::kLastBlock) return;
   const Route route = RouteOfLink(answer.block);
   Link& link = LinkOf(route);
-  if (link.unanswered == 0 || --link.unanswered != 0) return;  // of a request before the last
-  if (link.state != State::kAsked) return;  // an offer came instead, or our patience has ended
-  if (link.is_accepting) return;            // that one is used
+  if (link.unanswered == 0 || --link.unanswered != 0) return;  // it answers an earlier request
+  if (link.state != State::kAsked) return;  // an offer came instead, or the request timed out
+  if (link.is_accepting) return;            // the offer is used
   const Time now = Now();
   if (answer.error != 0) return Fail(route, ToPathState(answer.error), now);
   if (link.ring == nullptr) return;
@@ -201,7 +202,7 @@ void FabricLinks::OnOffer(const control::LinkOffer& offer, UniqueFd memory, Uniq
   TakeResults(now);
 }
 
-// The link that there was is used until then, and if the offer was nonsense, still.
+// The link in use until now stays in use if the offer was nonsense.
 void FabricLinks::OnAccepted(LinkThread::Accepted accepted, Time now) {
   const Route route = accepted.route;
   Link& link = LinkOf(route);
@@ -225,7 +226,7 @@ void FabricLinks::OnAccepted(LinkThread::Accepted accepted, Time now) {
   if (link.state == State::kUp) transmitter_.OnUp(route, *link.ring);
 }
 
-// To the uroced that is there now nothing was said yet. Links between processes go on.
+// The new uroced has received no request yet. Links between processes go on.
 void FabricLinks::OnReattached() {
   offers_received_ = 0;
   for (Link& link : links_) link.unanswered = 0;
@@ -254,9 +255,9 @@ void FabricLinks::OnReadable(uint32_t event) {
     return CutOff(route, "it woke this process again and again, and sent nothing", Now());
   }
   if (!link.ring->peer_alive()) {
-    // End of file stays, and would wake every sleeper.
+    // The socket stays readable at end of file, and would wake every sleeper.
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.ring->socket(), nullptr);
-    // In state kAsked uroced's answer says why, or that the other process has ended.
+    // In state kAsked uroced's answer decides: a refusal, or a link that has ended already.
     if (link.state == State::kUp) End(route);
   } else if (!link.ring->Receive().empty()) {
     polled_.Activate(route);
@@ -274,7 +275,7 @@ bool FabricLinks::WakesUsForNothing(Link& link) {
 }
 
 void FabricLinks::Serve(Time now) {
-  // From the end: a link that goes away is replaced by one that was looked at.
+  // Backwards: the last link, served already, takes the place of one that is removed.
   for (size_t i = polled_.active().size(); i-- > 0;) Service(polled_.active()[i].route, now);
   for (size_t i = asked_.size(); i-- > 0;) {
     const Route route = asked_[i];
@@ -316,24 +317,25 @@ void FabricLinks::Use(Route route, std::unique_ptr<RingLink> ring, State state, 
   link.idle_wakes = 0;
   link.is_protected = false;
   link.failure = PathState::kUnreachable;
-  // What goes by the uplink leaves the host, or is for a process that the switch hands it to.
+  // Frames on the uplink leave the host or pass the switch: they keep their ICRC.
   if (route != Route::kWire) link.ring->Waive(icrc_);
   polled_.Add(route, *link.ring, now);
   if (!Watch(epoll_, link.ring->socket(), static_cast<uint32_t>(route))) {
     LogLink(route, "cannot be watched", strerror(errno));
-    return Fail(route, PathState::kRefused, now);  // it would never wake us
+    return Fail(route, PathState::kRefused, now);  // the link would never wake us
   }
-  WakeSleeper();  // to be woken by this link from now on, as by all others
+  WakeSleeper();  // the sleeper has to ask this link for a wake-up, too
 }
 
-// The other end was closed. What it sent is still to be received.
+// The other end was closed. Frames that it sent are still received.
 void FabricLinks::End(Route route) {
   LinkOf(route).state = State::kEnded;
   transmitter_.OnDown(route);
   polled_.Activate(route);
 }
 
-// The other process broke the rules. Its next link would cost us as much.
+// Closes the link of a process that broke the rules, and ignores its offers for a while: its next
+// link would cost us as much.
 void FabricLinks::CutOff(Route route, const char* why, Time now) {
   ++counters_.receive_malformed;
   LogLink(route, "is closed", why);
@@ -354,14 +356,14 @@ void FabricLinks::DiscardRing(Route route, Time now) {
   if (link.ring == nullptr) return;
   transmitter_.OnDown(route);
   polled_.Remove(route);
-  // Not left to close(): a child between fork and exec may hold the descriptor open a little
-  // longer.
+  // Removed here, not by close(): a child between fork and exec may hold the descriptor open a
+  // little longer.
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.ring->socket(), nullptr);
-  link.ring->Abandon();  // the other process notices now
+  link.ring->Abandon();  // the other process sees end of file now
   thread_.Destroy(std::move(link.ring));
 }
 
-// To standard error, and not for ever: a process may offer us nonsense again and again.
+// Logs a bounded number of times, as a process may offer us nonsense again and again.
 void FabricLinks::LogLink(Route route, const char* what, const char* why) {
   if (link_logs_left_ == 0) return;
   --link_logs_left_;

@@ -23,7 +23,7 @@
 namespace uroce::nic {
 
 // The links of a process: one to each process that it talks to, and the uplink to uroced, which is
-// the way to the wire. They are made when they are first needed, and go on without uroced.
+// the way to the wire. Links are made when first needed, and go on without uroced.
 //
 //             needed: a ring is offered                      uroced: passed on
 //   +------+ ---------------------------> +-------+ ----------------------------> +----+
@@ -37,20 +37,20 @@ namespace uroce::nic {
 //   From any state to `up`: the other      +-------+
 //   process offers a ring.
 //
-// Here are their states. PolledLinks receives by them and sleeps, LinkTransmitter sends by them.
-// The memory of links is made, mapped and unmapped by a thread of its own (LinkThread), without the
-// engine's lock.
+// This class holds the states of the links. PolledLinks receives by them and sleeps,
+// LinkTransmitter sends by them. LinkThread makes, maps and unmaps the memory of links on a thread
+// of its own, without the engine's lock.
 class FabricLinks final : private LinkTransmitter::Links {
  public:
   using PathState = PacketPort::PathState;
   using Route = transport::Route;
 
-  // What epoll says of a descriptor that is not a link's socket; of those it says the route.
+  // epoll's data for descriptors that are no link's socket; a link's socket has the route.
   static constexpr uint32_t kWakeupEvent = UINT32_MAX;
   static constexpr uint32_t kThreadEvent = kWakeupEvent - 1;
   static constexpr uint32_t kFirstEventOfOthers = kThreadEvent - 1;  // and downwards
 
-  // Both outlive it. The sockets of links are put into the epoll set.
+  // `client` and `epoll` outlive it. The sockets of links are put into the epoll set.
   FabricLinks(control::ControlClient& client, const UniqueFd& epoll, LinkThread::Mode mode,
               transport::IcrcUse icrc);
 
@@ -59,8 +59,8 @@ class FabricLinks final : private LinkTransmitter::Links {
   void Release() { polled_.Release(); }
   transport::FrameRoom Acquire(Route route) { return transmitter_.Acquire(route); }
   void Commit(size_t frame_bytes) { transmitter_.Commit(frame_bytes); }
-  // At most two links have something to make visible: the transmitter flushes the link before, and
-  // a ring that was found empty has told of what was released.
+  // At most two links have something to make visible: the transmitter flushes a link before it
+  // changes to another, and a ring that was found empty has published what was released.
   void Flush() {
     RingLink* const receiving = polled_.receiving();
     RingLink* const transmitting = transmitter_.transmitting();
@@ -74,17 +74,17 @@ class FabricLinks final : private LinkTransmitter::Links {
 
   // Makes the link if there is none; see PacketPort.
   PathState Prepare(Route route);
-  // What uroced said, and that it is another uroced than before.
+  // Messages from uroced; OnReattached: the process has attached to another uroced than before.
   void OnAnswer(const control::LinkAnswer& answer);
   void OnOffer(const control::LinkOffer& offer, UniqueFd memory, UniqueFd socket);
   void OnReattached();
 
-  // Epoll says that the descriptor of this event is readable.
+  // The descriptor of this event is readable.
   void OnReadable(uint32_t event);
-  // Follows what happened to the links since. To be called about once a millisecond.
+  // Follows what happened to the links. To be called about once a millisecond.
   void Serve(transport::Time now);
 
-  // What the user of the program should know, and no return value can tell. Not said at once.
+  // Logs news for the user that no return value can carry. Written later, by the link thread.
   void Say(const std::string& sentence) { thread_.Log(sentence); }
 
   void BeforeFork() { thread_.BeforeFork(); }
@@ -96,16 +96,16 @@ class FabricLinks final : private LinkTransmitter::Links {
   enum class State : uint8_t { kDown, kAsked, kUp, kEnded };
 
   struct Link {
-    std::unique_ptr<RingLink> ring;  // none if down, or asked for without an uroced
+    std::unique_ptr<RingLink> ring;  // none if down, or if the request is not sent yet
     State state = State::kDown;
     PathState failure = PathState::kUnreachable;
     bool is_accepting = false;  // the thread maps the memory of an offer
     bool is_protected = false;  // RingLink::ProtectMemory
-    uint8_t idle_wakes = 0;     // in a row: wake-ups without a frame
-    uint32_t unanswered = 0;    // requests
-    uint32_t offer = 0;         // number of the last one
+    uint8_t idle_wakes = 0;     // wake-ups without a frame, in a row
+    uint32_t unanswered = 0;    // requests that uroced has not answered
+    uint32_t offer = 0;         // number of the last offer
     uint64_t woken_at_frame = 0;
-    // When it was asked for, came up, or went down.
+    // When the link was asked for, came up, or went down.
     transport::Time since{-kLongAgo.ns};
     transport::Time up_since{};
     transport::Time cut_off_until{};
@@ -142,7 +142,7 @@ class FabricLinks final : private LinkTransmitter::Links {
   const transport::IcrcUse icrc_;
   std::vector<Route> asked_;             // in state kAsked
   std::vector<RingLink::Offer> spares_;  // made, and not sent yet
-  uint32_t making_ = 0;                  // the thread makes so many more
+  uint32_t making_ = 0;                  // offers that the thread is still to make
   bool wants_uplink_ = false;
   bool restores_uplink_ = false;
   uint32_t offers_received_ = 0;  // from this uroced

@@ -8,7 +8,7 @@ using transport::Gid;
 using transport::MacAddress;
 using transport::Time;
 
-// uroced asks the wire as often by itself; this is for questions that it did not get.
+// uroced repeats its own query as often; this repeats questions that did not reach uroced.
 constexpr Duration kAskAgain = transport::Milliseconds(1'000);
 
 // More hosts than a process talks to at a time. When there are more, all are asked for anew.

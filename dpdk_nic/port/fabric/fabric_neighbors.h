@@ -11,9 +11,9 @@
 
 namespace uroce::nic {
 
-// The Ethernet addresses behind GIDs for a process of a fabric. uroced finds those on the wire and
-// announces them to all clients; this class asks for those that are needed. All other addresses are
-// derived from the GID, as they are not used for forwarding.
+// The Ethernet addresses behind GIDs for a process of a fabric. uroced finds the addresses on the
+// wire and announces them to all clients; this class asks for those that are needed. All other
+// addresses are derived from the GID, as forwarding does not use them.
 class FabricNeighbors final : public LinkLayer {
  public:
   // `port` outlives it.

@@ -22,21 +22,22 @@ using transport::Milliseconds;
 using transport::Route;
 using transport::Time;
 
-// A uroced that is being started, or that died a moment ago and is started anew, is waited for; not
-// longer, as an error should come soon.
+// Attach waits this long for a uroced that is being started, or that died a moment ago and is
+// started anew; not longer, as an error should come soon.
 constexpr Duration kNoDaemonTimeout = Milliseconds(500);
 
 constexpr uint32_t kClientEvent = FabricLinks::kFirstEventOfOthers;
 constexpr uint32_t kWireEvent = kClientEvent - 1;
 
-// What other processes make us do in one pass is bounded: sockets looked at, and messages of uroced
-// that pass on what they want. What is left keeps wait_fd readable.
+// Bounds the work in one pass that other processes cause: sockets looked at, and messages from
+// uroced that pass on their requests. Work that is left keeps wait_fd readable.
 constexpr size_t kSocketsAPass = 64;
 constexpr int kMessagesAPass = 32;
-// Hosts that another uroced is asked for anew. It has room for as many questions of a process.
+// Hosts and groups that a new uroced is asked for again. uroced has room for as many questions of a
+// process.
 constexpr size_t kMaxNamed = 1'024;
 static_assert(LocalGids::kEntries <= control::kMaxGids);
-// How often it is told what the process's own sockets lost.
+// How often uroced is told what the process's own sockets lost.
 constexpr Duration kReportInterval = Milliseconds(500);
 
 }  // namespace
@@ -121,7 +122,7 @@ PacketPort::PathState FabricPort::PreparePath(const Path& path) {
   if (is_connection && !has_wire) return PathState::kUnreachable;
   if (has_wire) OpenWire();
   const PathState uplink = links_.Prepare(path.route);
-  // Without a wire, datagrams find their way without the uplink, if later.
+  // Without a wire, datagrams can do without the uplink: they wait for a link.
   if (uplink == PathState::kRefused && !has_wire) return PathState::kUnreachable;
   if (uplink != PathState::kReady || !has_wire) return uplink;
   return connections_.Request(
@@ -147,7 +148,7 @@ void FabricPort::OpenWire() {
   event.events = EPOLLIN;
   event.data.u32 = kWireEvent;
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wire_.wait_fd(), &event);
-  links_.WakeSleeper();  // to be woken by it from now on
+  links_.WakeSleeper();  // the sleeper checks the sockets, too, before it sleeps again
 }
 
 void FabricPort::AskForNeighbor(const transport::Gid& gid) {
@@ -184,8 +185,7 @@ PacketPort::ServiceState FabricPort::ReserveService(const Service& service) {
   }
 }
 
-// Without a NIC, processes with addresses of their own are like hosts: "all addresses" are the one
-// that the process has.
+// Without a NIC, a process has an address of its own, like a host: "all addresses" means that one.
 control::ServiceClaim FabricPort::ClaimOf(const Service& service) const {
   const bool is_all_of_ipv4 =
       service.address == transport::Gid::FromIpv4({}) || service.address.IsZero();
@@ -264,8 +264,8 @@ void FabricPort::OnReattached() {
         "until it is started anew, too");
   }
   is_up_ = !fabric_.has_wire || (now.wire_is_up && !is_other_fabric_);
-  // It sends nothing in the name of addresses that are not the fabric's, nor past a uroced that is
-  // to check what others send.
+  // The process must not send from addresses that are not the fabric's, nor past a uroced that has
+  // to check what processes send.
   wire_.DropReceivers();
   if (now.by_own_sockets == 0 || is_other_fabric_) wire_.Close();
   if (!is_other_fabric_) FollowAddresses(std::span(now.gids).first(now.gid_count));
@@ -275,7 +275,7 @@ void FabricPort::OnReattached() {
   groups_.OnReattached();
   services_.OnReattached();
   releases_.clear();
-  // A uroced opens its way out of the host when a process names one beyond.
+  // uroced opens its way out of the host only when a process names a host beyond.
   for (const transport::Gid& gid : named_) client_.Send(control::Resolve{gid});
 }
 

@@ -27,32 +27,32 @@ namespace uroce::nic {
 // A process's port to its fabric: links to the other processes of the host, and one to uroced for
 // what goes to the wire, or sockets of its own for that (FabricWire). Needs no privileges.
 //
-// Once the process is attached, uroced is needed for new links and for the wire only. When it is
-// gone the rest goes on, and everything is said again to the one that comes next.
+// Once the process is attached, it needs uroced for new links and for the wire only. When uroced is
+// gone all other traffic goes on, and the port repeats its requests to the next uroced.
 class FabricPort : public PacketPort {
  public:
   struct Options {
     std::string fabric;
-    transport::Gid ip;            // of a fabric without a NIC
+    transport::Gid ip;            // of this process, in a fabric without a NIC
     uint32_t mtu_bytes = 0;       // 0: the fabric's
-    bool needs_ip = false;        // a fabric with a NIC has to have that address, too
-    int published_state_fd = -1;  // stays the caller's, and open
+    bool needs_ip = false;        // a fabric with a NIC must have `ip`, too
+    int published_state_fd = -1;  // the caller owns it, and keeps it open
     LinkThread::Mode link_thread = LinkThread::Mode::kThread;
-    // kWaived: nothing between the engine and the links spoils frames, so that they may do without.
-    // kWaivedWithHeaders: nor does anything there read them.
+    // kWaived: nothing between the engine and the links spoils frames, so links may carry them
+    // without ICRC. kWaivedWithHeaders: nor does anything there read their network headers.
     transport::IcrcUse icrc = transport::IcrcUse::kCarried;
   };
   explicit FabricPort(Options options);
 
-  // Becomes a member of the fabric, to be done before anything else. Blocks while uroced answers
-  // or, for a moment, while there is none, as it may just be coming. An error says what to do.
+  // Makes this process a member of the fabric; the first call to make. Blocks until uroced answers
+  // or, for a moment, until there is a uroced, as one may be starting. An error says what to do.
   std::optional<Error> Attach();
-  // What the fabric is like, and our block. Does not change, but for the addresses: if a new uroced
-  // serves another NIC, this process stays without a wire.
+  // The properties of the fabric, and the block of this process. Only the addresses change: if a
+  // new uroced serves another NIC, this process stays without a wire.
   const control::Welcome& fabric() const { return fabric_; }
-  // Whether an address is one that this host's processes have: then no wire leads to it.
+  // Whether processes of this host have the address: then no wire leads to it.
   bool IsLocal(const transport::Gid& gid) const;
-  // How often it became attached: a new uroced knows nothing of what the one before was told.
+  // How often the process attached: a new uroced knows nothing of what its predecessor was told.
   uint32_t attachments() const { return client_.attachments(); }
 
   void BeginReceiveBurst() override {
@@ -106,14 +106,14 @@ class FabricPort : public PacketPort {
   bool link_up() const override { return is_up_; }
   bool active() const override { return is_up_; }
 
-  // The sink is told of hosts on the wire. AskForNeighbor makes uroced look for one; the question
-  // may get lost: ask again.
+  // The sink gets news of hosts on the wire. AskForNeighbor makes uroced look for a host; the
+  // question may get lost: ask again.
   using NeighborSink = std::function<void(const control::Neighbor&)>;
   void SetNeighborSink(NeighborSink sink) { neighbor_sink_ = std::move(sink); }
   void AskForNeighbor(const transport::Gid& gid);
-  // A group is to be sent to, which may have members on other hosts: uroced is told of it once.
+  // This process will send to a group, which may have members on other hosts: tells uroced once.
   void NameGroup(const transport::Gid& group);
-  // A host beyond this one is named: opens the process's own sockets, if the fabric has such.
+  // Opens the process's own sockets, if the fabric has such: a host beyond this one was named.
   void OpenWire();
 
  private:
@@ -139,18 +139,18 @@ class FabricPort : public PacketPort {
   FabricRequests<transport::Qpn, control::Declare, control::Forget> connections_;
   FabricRequests<transport::Gid, control::JoinGroup, control::LeaveGroup> groups_;
   FabricRequests<control::ServiceClaim, control::Listen, control::Unlisten> services_;
-  std::set<control::ServiceClaim> releases_;      // uroced has not answered yet
+  std::set<control::ServiceClaim> releases_;      // that uroced has not answered yet
   std::map<transport::Qpn, uint32_t> path_mtus_;  // of connections beyond the host
-  std::set<transport::Gid> named_;                // hosts that uroced was asked for
+  std::set<transport::Gid> named_;                // hosts and groups that uroced was asked for
   NeighborSink neighbor_sink_;
   uint32_t served_attachments_ = 0;
   bool is_acquired_from_wire_ = false;  // the last buffer
   bool is_received_from_wire_ = false;  // the frame that is not released yet
   bool looks_at_wire_ = false;          // in this burst
   bool is_turn_of_wire_ = false;        // its frames come first in this burst
-  PortDrops reported_drops_;            // uroced has been told of
+  PortDrops reported_drops_;            // that uroced has been told of
   transport::Time next_report_;
-  bool is_other_fabric_ = false;  // since uroced was started anew
+  bool is_other_fabric_ = false;  // the uroced that was started anew has another NIC
   bool is_up_ = true;             // the NIC's carrier; without a NIC always
 };
 

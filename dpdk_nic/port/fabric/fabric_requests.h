@@ -12,11 +12,11 @@
 
 namespace uroce::nic {
 
-// What a process has asked uroced for that holds until it is withdrawn, and that has to be asked
-// for anew when another uroced is there: connections across the wire, multicast groups, services.
-// `Key` names the thing in the message Ask, which asks for it, and is all there is in Withdraw.
+// Requests to uroced that hold until they are withdrawn, and that a new uroced must be sent again:
+// connections across the wire, multicast groups, services. The message Ask makes a request,
+// Withdraw ends it; `Key` names the thing in both, and is all there is in Withdraw.
 //
-// Of each thing:
+// States of a request:
 //
 //   Request  +--------+  sent   +-------+  answer  +----------+
 //   -------> | to ask | ------> | asked | -------> | answered |
@@ -24,13 +24,13 @@ namespace uroce::nic {
 //                ^   another message, or another uroced  |
 //                +---------------------------------------+
 //
-//   From each of these: Drop, or nothing has come for the answer for long.
+//   From each of these: Drop, or the caller has not asked for the answer for long.
 //
 //            +-------------+  sent   +-----------+  the last answer   nothing
 //            | to withdraw | ------> | withdrawn | ----------------->  is left
 //            +-------------+         +-----------+
 //
-// No call waits. What cannot be said now is said by Serve.
+// No call blocks. Serve sends what cannot be sent now.
 template <class Key, control::Message Ask, control::Message Withdraw>
 class FabricRequests {
  public:
@@ -38,8 +38,8 @@ class FabricRequests {
 
   explicit FabricRequests(control::ControlClient& client) : client_(client) {}
 
-  // Asks, or looks what became of it. Another message about the same thing replaces the first;
-  // kRefused, for the reason that goes to `error`: what was granted before holds on.
+  // Sends the request, or tells what became of it. Another message about the same thing replaces
+  // the first. With kRefused, `error` gets the reason, and what was granted before still holds.
   PathState Request(const Key& key, const Ask& message, transport::Time now,
                     control::ErrnoValue* error = nullptr) {
     Entry& entry = entries_[key];
@@ -60,7 +60,7 @@ class FabricRequests {
     return PathState::kReady;
   }
 
-  // It is not wanted any more. Returns whether uroced is to be told so.
+  // Withdraws the request. Returns whether uroced knows of it and has to be told.
   bool Drop(const Key& key) {
     const auto found = entries_.find(key);
     if (found == entries_.end()) return false;
@@ -72,7 +72,7 @@ class FabricRequests {
     return is_known;
   }
 
-  // Returns whether it is the answer to what was asked last.
+  // Returns whether it answers the last request for `key`.
   bool OnAnswer(const Key& key, control::ErrnoValue error) {
     const auto found = entries_.find(key);
     if (found == entries_.end() || found->second.unanswered == 0) return false;
@@ -83,7 +83,7 @@ class FabricRequests {
     return true;
   }
 
-  // It is another uroced than before.
+  // The process has attached to another uroced than before.
   void OnReattached() {
     for (auto& [key, entry] : entries_) {
       entry.state = entry.IsWanted() ? State::kToAsk : State::kWithdrawn;
@@ -102,14 +102,14 @@ class FabricRequests {
   }
 
  private:
-  // An asker that has not looked for so long has given up.
+  // A caller that has not called Request for so long has given up.
   static constexpr transport::Duration kAbandoned = transport::Milliseconds(10'000);
 
   enum class State : uint8_t { kToAsk, kAsked, kAnswered, kToWithdraw, kWithdrawn };
 
   struct Entry {
     bool IsWanted() const { return state < State::kToWithdraw; }
-    // Whether uroced has been sent the message, and not been told that it does not hold any more.
+    // Whether uroced has been sent the message, and not its withdrawal.
     bool IsKnown() const { return state != State::kToAsk && state != State::kWithdrawn; }
     void BecomeUnwanted() {
       state = IsKnown() ? State::kToWithdraw : State::kWithdrawn;
@@ -119,8 +119,8 @@ class FabricRequests {
     Ask message{};
     State state = State::kToAsk;
     control::ErrnoValue error = 0;  // the answer
-    uint32_t unanswered = 0;        // of the messages that this uroced was sent
-    std::optional<Ask> granted;     // the last that the asker knows to be granted
+    uint32_t unanswered = 0;        // messages that this uroced has not answered
+    std::optional<Ask> granted;     // the last that the caller knows is granted
     transport::Time asked_at;
   };
 
@@ -133,7 +133,7 @@ class FabricRequests {
     entry.error = 0;
   }
 
-  // Says what is to be said of the entry. Returns whether nothing is left of it.
+  // Sends the message that the entry needs. Returns whether the entry is over.
   bool Update(const Key& key, Entry& entry, transport::Time now) {
     const bool is_abandoned = !entry.granted && now - entry.asked_at >= kAbandoned;
     if (entry.IsWanted() && is_abandoned) entry.BecomeUnwanted();
@@ -143,7 +143,7 @@ class FabricRequests {
     }
     const bool withdraws = entry.state == State::kToWithdraw && IsAttached();
     if (withdraws && client_.Send(Withdraw{key})) entry.state = State::kWithdrawn;
-    // Answers that are still to come belong to what was said before.
+    // The entry stays until all answers have come: a late one must not count for a new request.
     const bool is_withdrawn = entry.state == State::kWithdrawn && entry.unanswered == 0;
     const bool is_over = !entry.IsWanted() && (is_withdrawn || !IsAttached());
     const bool is_settled = entry.IsWanted() && entry.IsKnown() && entry.granted;

@@ -13,11 +13,11 @@ namespace {
 
 using transport::Route;
 
-// Frames for other processes in a row, before a call ends without one.
+// Frames for other processes in a row that one Receive passes on before it returns none.
 constexpr int kMostPassedOn = 64;
 
-// What only uroced can send: messages of the connection manager, whose connections it follows, and
-// frames to a group, which it copies to the members on this host.
+// Whether only uroced can send the frame: messages of the connection manager, whose connections
+// uroced follows, and frames to a group, which uroced copies to the members on this host.
 bool NeedsUroced(std::span<const uint8_t> frame) {
   constexpr uint8_t kGroupBit = 1;  // of an Ethernet address
   return (frame[0] & kGroupBit) != 0 ||
@@ -72,12 +72,12 @@ PacketPort::ReceivedFrame FabricWire::Receive() {
   return {};
 }
 
-// What waits already goes first. The sender repeats what is lost.
+// A frame that waits already goes first. The sender repeats a frame that is lost.
 void FabricWire::PassOn(std::span<const uint8_t> frame) {
   if (!SendHeld() || !SendByRing(frame)) ++not_passed_on_;
 }
 
-// Not kept here: the copy of a room that was just returned in memory waits for its stores.
+// No member keeps the room: copying a span that was just returned in memory waits for its stores.
 transport::FrameRoom FabricWire::Acquire() {
   if (!SendHeld()) return {};
   return port_->AcquireTransmit(Route::kWire);

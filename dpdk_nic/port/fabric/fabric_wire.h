@@ -22,8 +22,8 @@ namespace uroce::nic {
 //   UdpPort, for a queue pair of this process --> the engine
 //   UdpPort, for another -----------------------> the ring to uroced, which passes it on
 //
-// The last is how it goes when the kernel steers a frame wrongly: the order of the sockets has just
-// changed, or frames for two processes came together (UDP_GRO).
+// In the last case the kernel steered a frame wrongly: the order of the sockets has just changed,
+// or frames for two processes came together (UDP_GRO).
 //
 // Closed until the process names a host; while it is closed all frames take the ring.
 class FabricWire {
@@ -39,21 +39,21 @@ class FabricWire {
   void Follow(const control::Welcome& fabric);
   bool is_open() const { return port_ != nullptr; }
 
-  // A socket that uroced gives. False, and it is closed, if it is none that receives RoCEv2, or if
-  // there are too many.
+  // Takes a socket that uroced gives. False, and the socket is closed, if it does not receive
+  // RoCEv2, or if there are too many.
   bool AddReceiver(UniqueFd socket);
-  // Another uroced will give others: it cannot have the port while there are these.
+  // Closes these sockets: a new uroced cannot have the port while they are open, and gives others.
   void DropReceivers();
 
-  // Whether there is anything to look for in this pass: each look is a system call, and a wire that
-  // was quiet for long is looked at now and then.
+  // Whether to poll the sockets in this pass: that is a system call, so a wire that was quiet for
+  // long is polled only now and then.
   bool IsToBeLookedAt() {
     ++passes_without_frame_;
     return is_open() && (passes_without_frame_ < kBusyPasses ||
                          passes_without_frame_ % kPassesBetweenLooks == 0);
   }
 
-  // There is something to look for.
+  // A socket is readable.
   void OnReadable() { passes_without_frame_ = 0; }
 
   // Only while it is open:
@@ -62,7 +62,7 @@ class FabricWire {
   transport::FrameRoom Acquire();
   void Commit(size_t frame_bytes);
   void Flush() { port_->Flush(); }
-  // Whether nothing waits for room.
+  // False while a frame waits for room.
   bool BeginSleep() { return port_->BeginSleep() && SendHeld(); }
   void EndSleep() { port_->EndSleep(); }
   void ServeLink();

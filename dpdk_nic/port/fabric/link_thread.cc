@@ -61,7 +61,7 @@ void LinkThread::Log(std::string sentence) {
   Submit();
 }
 
-// Without a thread, as when the system has none left, the caller does the work.
+// If the thread cannot be started, as when the system has none left, the caller does the work.
 void LinkThread::Submit() {
   if (mode_ == Mode::kThread && !is_running_) {
     is_running_ = thread_.Start("uroce-links", [this] { Run(); }) == 0;
@@ -148,7 +148,7 @@ void LinkThread::DrainResultsFd() {
 std::optional<LinkThread::Made> LinkThread::TakeMade() {
   const std::lock_guard lock(mutex_);
   if (made_.empty()) return std::nullopt;
-  // Not a Made of its own: g++ takes what TSan adds to it for uninitialised.
+  // Not a local Made: g++ takes what TSan adds to it for uninitialised.
   auto made = std::make_optional(std::move(made_.front()));
   made_.pop_front();
   return made;

@@ -17,14 +17,14 @@
 
 namespace uroce::nic {
 
-// Does for FabricLinks what has no place under the engine's lock: allocates, maps and unmaps the
-// memory of links (4.9 MB each, up to a millisecond), and logs. It has a
-// thread, which starts with the first job.
+// Does work of FabricLinks that has no place under the engine's lock: allocates, maps and unmaps
+// the memory of links (4.9 MB each, up to a millisecond), and logs. It has a thread, which starts
+// with the first job.
 //
 // Called under the engine's lock; nothing here waits for the thread but BeforeFork.
 class LinkThread {
  public:
-  // kInline: each job is done at once by the caller, which tests want.
+  // kInline: the caller does each job at once, for tests.
   enum class Mode : uint8_t { kThread, kInline };
   explicit LinkThread(Mode mode);
   ~LinkThread();
@@ -34,7 +34,7 @@ class LinkThread {
   // Makes one more offer, which TakeMade returns later.
   void Make();
   // Accepts the link of an offer; TakeAccepted returns it later. Replaces an offer by the same
-  // route that has not been looked at yet. `number` tells the caller which offer it was.
+  // route that the thread has not begun to accept. `number` tells the caller which offer it was.
   struct Offered {
     transport::Route route;
     uint32_t number;
@@ -62,8 +62,8 @@ class LinkThread {
   int results_fd() const { return results_.get(); }
   void DrainResultsFd();
 
-  // fork() must not copy descriptors that are in no list yet: BeforeFork waits for the end of
-  // the job that is being done and lets none begin until AfterForkInParent.
+  // fork() must not copy descriptors that are in no list yet: BeforeFork waits for the end of the
+  // current job and lets none begin until AfterForkInParent.
   void BeforeFork() { working_.lock(); }
   void AfterForkInParent() { working_.unlock(); }
   // In the child: closes all descriptors. Async-signal-safe.

@@ -18,13 +18,13 @@ using transport::Milliseconds;
 using transport::Route;
 using transport::Time;
 
-// A process gets a link when it was sent so many datagrams by the uplink, or a later one; and none
-// goes by the uplink any more when it was so many that the link should long be there.
+// A process gets a link once it was sent so many datagrams by the uplink, or one so long after the
+// first. After kMaxDatagramsByUplink, when the link should long be there, none goes by the uplink.
 constexpr uint16_t kDatagramsWorthALink = 16;
 constexpr Duration kContactWorthALink = Milliseconds(20);
 constexpr uint16_t kMaxDatagramsByUplink = 64;
 
-// Whether a frame of ours is a datagram, which no order binds.
+// Whether a frame of ours is a datagram, which may overtake others.
 bool IsDatagram(std::span<const uint8_t> frame) {
   const bool is_ipv6 =
       transport::ParseEthernet(frame.data()).ether_type == transport::EthernetHeader::kIpv6;
@@ -76,7 +76,7 @@ bool LinkTransmitter::SendByUplink(Route route, std::span<const uint8_t> frame) 
   return true;
 }
 
-// The ring of a link that just came up takes all that waits.
+// The ring of a new link has room for all waiting frames.
 void LinkTransmitter::OnUp(Route route, RingLink& ring) {
   Way& way = WayOf(route);
   way.ring = &ring;

@@ -18,38 +18,38 @@ namespace uroce::nic {
 // Sends frames by the links of a process.
 //
 // A datagram to a process without a link goes by the uplink: uroced's switch hands it on. That
-// takes no set-up, and only a process that is sent more than a few gets a link. All other frames
-// wait while a link is asked for (WaitingFrames), and are dropped and counted while there is none.
+// takes no set-up, and only a process that is sent more than a few datagrams gets a link. Other
+// frames wait while a link is asked for (WaitingFrames); without one they are dropped and counted.
 // So the first frames to a process are built as they are posted, whatever becomes of the link.
 class LinkTransmitter {
  public:
   using Route = transport::Route;
 
-  // The links, as frames that have none see them.
+  // Tells about links, for frames whose route has none.
   class Links {
    public:
     virtual ~Links() = default;
     virtual bool HasDestination(Route route) const = 0;
-    // Whether a frame that has to wait may do so: an answer of uroced is awaited.
+    // Whether a frame may wait for the link: uroced's answer is awaited.
     virtual bool IsAskedFor(Route route) const = 0;
     // Whether the other end was closed and not all it sent was received.
     virtual bool HasEnded(Route route) const = 0;
-    // Asks uroced for the link, unless it is there, or was asked for a moment ago.
+    // Asks uroced for the link, unless the link is there, or was asked for a moment ago.
     virtual void AskIfDue(Route route, transport::Time now) = 0;
   };
 
-  // All outlive it.
+  // All arguments outlive it.
   LinkTransmitter(Links& links, PolledLinks& polled, PacketPort::Counters& counters)
       : links_(links), polled_(polled), counters_(counters) {}
 
-  // Empty if the ring of a link is full, or if as many frames wait for it as may.
+  // Empty if the ring of a link is full, or if as many frames as allowed wait for it.
   transport::FrameRoom Acquire(Route route) {
     Way& way = WayOf(route);
     is_acquired_from_ring_ = way.ring != nullptr;
     if (!is_acquired_from_ring_) [[unlikely]] {
       if (waiting_.IsFull(way.waiting) && links_.IsAskedFor(route)) return {};
       acquired_route_ = route;
-      return frame_without_link_;  // with an ICRC, wherever it will go
+      return frame_without_link_;  // with an ICRC, by whatever way it goes
     }
     if (way.ring != transmitting_) [[unlikely]]
       TransmitOn(route);
@@ -62,24 +62,24 @@ class LinkTransmitter {
       SendWithoutLink(acquired_route_, std::span(frame_without_link_).first(frame_bytes));
     }
   }
-  // The ring of the last frame, if it is still in use: it has to be flushed.
+  // The ring of the last frame, if it is still in use; the caller flushes it.
   RingLink* transmitting() const { return transmitting_; }
 
-  // The link is up: it takes what waits for it. `ring` has to outlive that.
+  // The link is up: sends the frames that wait for it. `ring` has to live until OnDown.
   void OnUp(Route route, RingLink& ring);
-  // It is not any more. What waits goes on waiting.
+  // The link is down. Frames that wait for it go on waiting.
   void OnDown(Route route);
-  // It will not come.
+  // The link will not come up: drops the frames that wait for it.
   void DropWaiting(Route route);
-  // The link is polled no more in every pass. It is again when it is sent by.
+  // The link is no longer polled in every pass, until the next frame is sent by it.
   void OnIdle(Route route);
 
  private:
-  // To the process that a route leads to, or to uroced.
+  // The way to a process, or to uroced.
   struct Way {
     RingLink* ring = nullptr;  // of a link that is up
     WaitingFrames::Queue waiting;
-    uint16_t by_uplink = 0;  // datagrams that went there since there was a link
+    uint16_t by_uplink = 0;  // datagrams that went there since the last link
     transport::Time by_uplink_since{};
   };
 
@@ -91,12 +91,12 @@ class LinkTransmitter {
   Links& links_;
   PolledLinks& polled_;
   PacketPort::Counters& counters_;
-  RingLink* transmitting_ = nullptr;     // the last buffer of a ring was of this one
-  Route acquired_route_ = Route::kWire;  // of the last buffer that was not of a ring
+  RingLink* transmitting_ = nullptr;     // the ring of the last buffer that was in one
+  Route acquired_route_ = Route::kWire;  // of the last buffer that was in none
   bool is_acquired_from_ring_ = false;
   std::array<Way, transport::kRoutes> ways_;
   WaitingFrames waiting_;
-  // Where frames are built that no ring takes now.
+  // Room to build frames that no ring takes now.
   alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> frame_without_link_;
 };
 

@@ -11,13 +11,13 @@ using transport::Duration;
 using transport::Milliseconds;
 using transport::Time;
 
-// Without a frame for so long a link is idle.
+// A link without a frame for so long is idle.
 constexpr Duration kIdle = Milliseconds(10);
 
 }  // namespace
 
 PolledLinks::PolledLinks() : wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  // No allocation later, whatever happens.
+  // So that nothing allocates later.
   active_.reserve(places_.size());
   idle_.reserve(places_.size());
 }
@@ -94,7 +94,7 @@ void PolledLinks::DrainWakeup() {
 }
 
 void PolledLinks::Wakeup() {
-  // Fails only if the counter is full, and then the sleeper is awake.
+  // Fails only if the counter is full: then the eventfd is readable already.
   [[maybe_unused]] const int result = eventfd_write(wakeup_.get(), 1);
 }
 

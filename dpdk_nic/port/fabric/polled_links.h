@@ -17,8 +17,8 @@ namespace uroce::nic {
 // The rings that frames are received from, each by the route it leads to, and the sleep of the
 // thread that would otherwise poll them.
 //
-// A link is polled in every pass while it is used. One that has not been for a while is idle: of
-// these, one is looked at in a polling pass, so that a process may have many.
+// A link is polled in every pass while it is used, and is idle after a while without frames. A
+// polling pass looks at only one idle link, so that a process may have many.
 class PolledLinks {
  public:
   using Route = transport::Route;
@@ -29,7 +29,7 @@ class PolledLinks {
 
   PolledLinks();
 
-  // A new ring is active. It has to outlive its stay here.
+  // Adds a ring, which is active. It has to live until Remove.
   void Add(Route route, RingLink& ring, transport::Time now);
   void Remove(Route route);
   // From now on it is polled in every pass. Harmless if it already is.
@@ -37,7 +37,7 @@ class PolledLinks {
   void Deactivate(Route route);
   bool IsActive(Route route) const { return PlaceOf(route).is_active; }
   std::span<const Polled> active() const { return active_; }
-  // Whether an active link has had no frame for a while. To be asked about once a millisecond.
+  // Whether an active link has had no frame for a while. To be called about once a millisecond.
   bool IsUnused(Route route, transport::Time now);
 
   void BeginReceiveBurst();
@@ -56,7 +56,7 @@ class PolledLinks {
     return {};
   }
   void Release() { receiving_->Release(); }
-  // The ring of the last frame, if it is still there: it has to be flushed.
+  // The ring of the last frame, if it is still there; the caller flushes it.
   RingLink* receiving() const { return receiving_; }
 
   // See PacketPort. False: a frame is there.
@@ -90,7 +90,7 @@ class PolledLinks {
 
   std::vector<Polled> active_;
   std::vector<Polled> idle_;
-  size_t turn_ = 0;  // in active_: whose frame is next
+  size_t turn_ = 0;  // index in active_ of the next link
   size_t idle_turn_ = 0;
   RingLink* receiving_ = nullptr;  // the last frame was from it
   bool is_asleep_ = false;         // between BeginSleep and EndSleep

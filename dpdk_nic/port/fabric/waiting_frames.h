@@ -18,7 +18,7 @@ class WaitingFrames {
   static constexpr size_t kMaxFrames = 2'048;
   static constexpr size_t kMaxFramesOfOne = 128;
 
-  // The frames for one destination. Empty when it is destroyed.
+  // The frames for one destination. Must be empty when it is destroyed.
   class Queue {
    public:
     bool empty() const { return count_ == 0; }
@@ -47,7 +47,7 @@ class WaitingFrames {
 
  private:
   struct Slot {
-    uint16_t next;  // in its queue, or of the free ones
+    uint16_t next;  // in its queue, or in the list of free slots
     uint16_t frame_bytes;
     std::array<uint8_t, transport::kMaxFrameBytes> bytes;
   };
@@ -55,7 +55,7 @@ class WaitingFrames {
 
   // Not cleared: memory that no frame has used yet costs nothing.
   const std::unique_ptr<Slot[]> slots_;
-  size_t used_slots_ = 0;  // those behind have never been used
+  size_t used_slots_ = 0;  // slots behind have never been used
   size_t free_count_ = 0;  // of the used ones
   uint16_t first_free_ = 0;
 };

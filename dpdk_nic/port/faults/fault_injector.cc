@@ -32,7 +32,7 @@ bool FaultInjector::Matches(const FaultMatch& match, FaultDirection direction, c
 }
 
 std::optional<uint32_t> FaultInjector::OffsetInFlow(FaultDirection direction, const Bth& bth) {
-  // Responses carry the PSNs of the requests that they answer, which went the other way.
+  // Responses are a flow of their own: they carry the PSNs of requests in the other direction.
   const auto opcode = transport::ParseOpcode(bth.opcode);
   const bool is_response = opcode && opcode->IsResponse();
   const uint32_t flow = bth.destination_qpn.value | (is_response ? 1u << 24 : 0u) |
@@ -45,7 +45,7 @@ std::optional<uint32_t> FaultInjector::OffsetInFlow(FaultDirection direction, co
   return (bth.psn - first->second.value()).value();  // modulo 2^24: right across the wrap
 }
 
-// Counts one more packet that the rule matches.
+// Counts a packet that the rule matches, and returns whether it is the n-th.
 bool FaultInjector::IsItsTurn(size_t rule, const Bth& bth) {
   const auto& nth = scenario_.rules[rule].match.nth;
   if (!nth) return true;

@@ -24,14 +24,14 @@ using Problem = std::optional<Error>;
 constexpr size_t kMaxFileBytes = 1 << 20;
 // Every packet is compared with every rule.
 constexpr size_t kMaxRules = 1'000;
-// Frames held back are kept in memory, so neither can be without end.
+// Frames held back are kept in memory, so both delay and reordering are bounded.
 constexpr uint64_t kMaxDelayUs = 100'000;
 constexpr uint64_t kMaxFramesToPass = 256;
 
 struct ActionName {
   std::string_view name;
   Kind kind;
-  std::string_view parameter;  // the key that belongs to it alone
+  std::string_view parameter;  // the key that only this action has
 };
 
 constexpr std::array kActions = {
@@ -40,7 +40,7 @@ constexpr std::array kActions = {
     ActionName{"ecn", Kind::kMarkCongestion, ""}, ActionName{"corrupt", Kind::kCorrupt, "at"},
 };
 
-// One rule being read: what is there, and how to complain about it.
+// Reads one rule. `where` names the rule in errors.
 class RuleReader {
  public:
   RuleReader(const Json& rule, std::string where) : rule_(rule), where_(std::move(where)) {}
@@ -239,7 +239,7 @@ Problem RuleReader::Read(FaultRule& rule) {
   return ReadAction(rule.action);
 }
 
-// Of two values of one key the parser keeps the last, and says nothing.
+// Finds a key that occurs twice in an object: the JSON parser silently keeps its last value.
 class KeyCheck {
  public:
   explicit KeyCheck(const std::string& name) : name_(name) {}

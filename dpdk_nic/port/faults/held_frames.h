@@ -11,8 +11,8 @@
 
 namespace uroce::nic {
 
-// Frames on one direction of a wire that are held back on purpose: until a time, or until others
-// that came later have passed them, whichever is first. It has no clock and moves nothing.
+// Frames on one direction of a wire that are held back on purpose: until a time, or until a number
+// of later frames have passed them, whichever is first. It has no clock and moves nothing.
 class HeldFrames {
  public:
   struct Frame {
@@ -25,14 +25,14 @@ class HeldFrames {
 
   // With `others_to_pass` 0 only the time counts.
   void Hold(Frame frame, transport::Time due, uint32_t others_to_pass = 0);
-  // A frame passed that came after all that are held.
+  // A frame passed that is newer than all held frames.
   void Overtaken() { CountPassing(next_number_++); }
 
-  // When the first of them is to go on; kNever if there is none.
+  // When the first held frame is due; kNever if none is held.
   transport::Time NextDue() const;
-  // Where the frame goes that TakeDue would return.
+  // The route of the frame that TakeDue would return.
   std::optional<transport::Route> NextRoute(transport::Time now) const;
-  // The oldest frame that is due, which passes those that came before it; nullopt if none is.
+  // Removes the oldest frame that is due, which thereby passes all older ones; nullopt if none is.
   std::optional<Frame> TakeDue(transport::Time now);
 
  private:

@@ -16,16 +16,16 @@ constexpr size_t kEthernetHeaderBytes = 14;
 
 // A frame that the seed reorders is overtaken by one to this many.
 constexpr uint32_t kMaxOvertaking = 4;
-// When nothing follows that could overtake it: well below any sensible retransmission timeout.
+// How long a reordered frame waits for others: well below any sensible retransmission timeout.
 constexpr Duration kReorderTimeout = transport::Microseconds(200);
 // Two windows of a queue pair. A delay that needs more gets back-pressure.
 constexpr size_t kMaxHeldFrames = 512;
-// As many as a link between two processes has room for.
+// Half as many as the ring of a link between two processes has slots.
 constexpr size_t kMaxLoopedFrames = 256;
-// Received frames that one call drops before it says that there are none now.
+// Received frames that one call of Receive drops before it returns none.
 constexpr int kMaxDropsPerReceive = 64;
 
-// Whether queue pairs of the sender may be meant as well: those that are members of the group.
+// Whether the frame is RoCEv2 to a multicast group: queue pairs of the sender may be members.
 bool GoesToAGroup(std::span<const uint8_t> frame) {
   return (frame[0] & 1) != 0 && FindRoce(frame).has_value();
 }
@@ -41,7 +41,7 @@ ImpairedPort::ImpairedPort(std::unique_ptr<PacketPort> port, const Impairments& 
       random_(impairments.seed) {}
 
 PacketPort::ReceivedFrame ImpairedPort::Receive() {
-  if (!held_.empty()) Flush();  // no frame would release the held ones if none is sent
+  if (!held_.empty()) Flush();  // without frames to send nothing else releases them
   received_in_place_ = false;
   if (!arriving_.empty()) {
     if (auto due = arriving_.TakeDue(clock_())) return GiveOut(*std::move(due));
@@ -116,7 +116,7 @@ bool ImpairedPort::HasRoom(Route route) {
 }
 
 transport::FrameRoom ImpairedPort::AcquireTransmit(Route route) {
-  // Room below too, so that no frame is lost that was not meant to be.
+  // Requires room in the port below, too, so that only chosen faults lose frames.
   if (held_.size() >= kMaxHeldFrames || !HasRoom(route)) return {};
   route_ = route;
   return frame_;
@@ -218,7 +218,7 @@ Time ImpairedPort::Due(Duration delay, uint32_t others_to_pass) const {
   return clock_() + (others_to_pass == 0 ? delay : delay + kReorderTimeout);
 }
 
-// A wire that takes nothing more loses the frame: it is one of ours that we held too long.
+// Without room below the frame is lost, and counted as dropped.
 void ImpairedPort::Send(Route route, std::span<const uint8_t> frame) {
   if (!HasRoom(route)) {
     ++impaired_.dropped;

@@ -21,19 +21,19 @@ namespace uroce::nic {
 // Spoils the RoCEv2 frames that pass it, as a bad wire would: loses, doubles, reorders, corrupts
 // and delays them. Frames that are not RoCEv2 pass untouched.
 //
-// Two things decide what happens to a frame. A scenario names frames exactly, sent or received. For
-// sent frames that it does not name the seed draws an impairment; for both directions give both
-// ends one. Frames that are held back are released when enough others have passed them or, at the
-// end of a burst, when they were held for long enough.
+// A scenario decides about the frames that it names exactly, sent or received. For all other sent
+// frames the seed draws an impairment; to impair both directions, give impairments to both ends.
+// Frames that are held back are released when enough others have passed them or, at the end of a
+// burst, when they were held for long enough.
 //
-// What the process sends to itself passes here as well, so that it meets the same faults, and never
-// reaches the port below. A multicast frame is impaired once when it is sent: what reaches the port
-// below then comes back as well.
+// Frames that the process sends to itself pass here as well, so that they meet the same faults, and
+// never reach the port below. A multicast frame is impaired once, when it is sent: if it then
+// reaches the port below, a copy comes back to the process as well.
 class ImpairedPort : public PacketPort {
  public:
   using Clock = transport::Time (*)();
 
-  // `clock` says how long frames have been held.
+  // `clock` measures how long frames are held.
   ImpairedPort(std::unique_ptr<PacketPort> port, const Impairments& impairments,
                FaultScenario scenario = {}, Clock clock = Now);
 
@@ -79,7 +79,7 @@ class ImpairedPort : public PacketPort {
   bool failed() const override { return port_->failed(); }
 
   struct Impaired {
-    uint64_t frames = 0;  // RoCEv2 frames that came to be sent
+    uint64_t frames = 0;  // RoCEv2 frames given to be sent
     uint64_t dropped = 0;
     uint64_t duplicated = 0;
     uint64_t reordered = 0;
@@ -93,26 +93,25 @@ class ImpairedPort : public PacketPort {
 
   Impairment DrawImpairment();
   void Corrupt(std::span<uint8_t> frame);
-  // When a frame goes on that `delay` and `others_to_pass` hold back.
+  // When a frame is due that `delay` and `others_to_pass` hold back.
   transport::Time Due(transport::Duration delay, uint32_t others_to_pass) const;
 
   void SendAsDrawn(std::span<uint8_t> frame);
   void SendByScenario(const FaultAction& action, std::span<uint8_t> frame);
-  // The frame was impaired as it has to be, but for the delay that all frames have.
+  // Sends a frame after its own impairments, with the delay that all frames have.
   void SendOn(std::span<const uint8_t> frame);
   void Send(transport::Route route, std::span<const uint8_t> frame);
-  // A frame that is being sent.
+  // Holds back a frame that is being sent.
   void Hold(std::span<const uint8_t> frame, transport::Time due, uint32_t others_to_pass);
   void ReleaseDue();
 
   // Whether a frame may go by `route` now.
   bool HasRoom(transport::Route route);
-  // The next frame that arrives, from the port or from ourselves, in turn.
+  // The next arriving frame, in turn from the port below and from this process itself.
   ReceivedFrame NextArrival();
   void ReleaseArrival();
   ReceivedFrame GiveOut(HeldFrames::Frame frame);
-  // What Receive is to return in place of the frame of the port; nullopt if it is not to be seen
-  // now.
+  // The frame that Receive returns in place of `frame`; nullopt if that is dropped or held back.
   std::optional<ReceivedFrame> ReceiveByScenario(const FaultAction& action,
                                                  const ReceivedFrame& frame);
 
@@ -124,9 +123,9 @@ class ImpairedPort : public PacketPort {
   HeldFrames held_;                          // to be sent
   HeldFrames arriving_;                      // to be received
   std::deque<std::vector<uint8_t>> looped_;  // sent by ourselves to ourselves
-  bool arrival_is_looped_ = false;           // the last one
+  bool arrival_is_looped_ = false;           // of the last arrival
   bool received_in_place_ = false;
-  HeldFrames::Frame received_;                        // what Receive gave out, unless in place
+  HeldFrames::Frame received_;                        // that Receive returned, unless in place
   transport::Route route_ = transport::Route::kWire;  // of the frame that is being sent
   Impaired impaired_;
   alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> frame_;

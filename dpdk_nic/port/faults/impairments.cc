@@ -9,7 +9,7 @@
 namespace uroce::nic {
 namespace {
 
-// The frames that are being delayed are kept in memory, so they cannot be delayed for ever.
+// Delayed frames are kept in memory, so the delay is bounded.
 constexpr double kMaxDelayUs = 100'000;
 
 constexpr std::string_view kExample =

@@ -8,7 +8,7 @@
 
 namespace uroce::nic {
 
-// What is to be done to frames on purpose, so that recovery can be watched and tested.
+// Harm done to frames on purpose, so that recovery can be watched and tested.
 struct Impairments {
   // Probabilities, 0 .. 1. Each frame meets at most one of the four.
   double drop = 0;
@@ -16,7 +16,7 @@ struct Impairments {
   double reorder = 0;         // lets the following one to four frames pass first
   double corrupt = 0;         // one bit, anywhere behind the Ethernet header
   transport::Duration delay;  // of every frame
-  uint64_t seed = 1;          // the same seed and the same frames give the same fate
+  uint64_t seed = 1;          // the same seed and the same frames give the same faults
 
   bool any() const { return drop + duplicate + reorder + corrupt > 0 || delay.ns > 0; }
   bool operator==(const Impairments&) const = default;

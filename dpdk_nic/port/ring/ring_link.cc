@@ -9,7 +9,7 @@
 namespace uroce::nic {
 namespace {
 
-// A sleeper is woken by one byte, and few are under way at a time.
+// One byte wakes a sleeper, so the socket holds few at a time.
 constexpr size_t kDrainBytes = 64;
 
 int SocketOption(const UniqueFd& socket, int option) {
@@ -20,7 +20,7 @@ int SocketOption(const UniqueFd& socket, int option) {
 
 }  // namespace
 
-// Then the end of its other end can be noticed on it.
+// Only on such a socket is the end of the peer noticed.
 bool RingLink::IsSocketOfALink(const UniqueFd& socket) {
   const int type = SocketOption(socket, SO_TYPE);
   sockaddr_storage peer;
@@ -66,10 +66,10 @@ std::unique_ptr<RingLink> RingLink::Accept(std::shared_ptr<RingMemory> memory, U
   return std::unique_ptr<RingLink>(new RingLink(std::move(memory), std::move(socket), 1));
 }
 
-// MSG_DONTWAIT here and below although our own ends are non-blocking: one that came from the other
-// side may be made blocking by it at any time.
+// MSG_DONTWAIT here and below although our own ends are non-blocking: the other side can make a
+// socket that came from it blocking at any time.
 void RingLink::WakePeer() {
-  // Fails if the buffer is full, and then the sleeper has been woken; or if the peer is gone.
+  // Fails if the buffer is full, when a wake-up is under way already, or if the peer is gone.
   const uint8_t wake = 0;
   [[maybe_unused]] const ssize_t sent =
       send(socket_.get(), &wake, sizeof wake, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -78,7 +78,7 @@ void RingLink::WakePeer() {
 bool RingLink::peer_alive() {
   if (!peer_alive_) return false;
   std::array<uint8_t, kDrainBytes> bytes;
-  // Once: what a hostile peer sends beyond this is read by the next calls.
+  // Reads once: the next calls read what a hostile peer sends beyond this.
   const ssize_t received = recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
   peer_alive_ = received > 0 || (received < 0 && (errno == EAGAIN || errno == EINTR));
   return peer_alive_;

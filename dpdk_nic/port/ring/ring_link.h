@@ -16,16 +16,16 @@
 namespace uroce::nic {
 
 // One end of a shared-memory link between two processes: a ring for each direction, and a socket
-// pair that does what memory cannot. Its end of file tells that the other process is gone, however
-// it ended; a byte on it wakes a sleeper. What the bytes are does not matter.
+// pair. The end of file of the socket tells that the other process is gone, however it ended; a
+// byte on it, of any value, wakes a sleeper.
 //
 // The process that asks for the link creates it, keeps side 0, and sends the rest to its peer.
-// Nothing the other process does makes this one wait, fault or read outside the slots. It may die
-// at any instruction: what it had committed is still received.
+// Nothing the other process does makes this one wait, fault or read outside the slots. The other
+// process may die at any instruction: frames that it had committed are still received.
 class RingLink {
  public:
-  // What the asker keeps and what the other side is to get. The two descriptors have to be closed
-  // here once they are sent: the socket would hide the other side's end.
+  // `link` stays with the process that asks; the descriptors are for the other side. They must be
+  // closed here once they are sent: an open copy of the socket would hide the other side's end.
   struct Offer {
     std::unique_ptr<RingLink> link;
     UniqueFd memory;
@@ -33,11 +33,11 @@ class RingLink {
   };
   // Side 0. nullopt with errno set.
   static std::optional<Offer> Create();
-  // Whether `socket` is a connected Unix stream or seqpacket socket, as a link has it. Others may
-  // take long to be closed.
+  // Whether `socket` is a connected Unix stream or seqpacket socket, as a link needs. Descriptors
+  // of other kinds may take long to close.
   static bool IsSocketOfALink(const UniqueFd& socket);
-  // Side 1, from what came of an offer. nullptr with errno set; EPROTO if these are not a sealed
-  // ring memory and a connected Unix stream or seqpacket socket.
+  // Side 1, from the descriptors of an offer. nullptr with errno set; EPROTO if these are not a
+  // sealed ring memory and a connected Unix stream or seqpacket socket.
   static std::unique_ptr<RingLink> Accept(UniqueFd memory, UniqueFd socket);
   // Side 1 over memory that was opened already and that no link uses any more.
   static std::unique_ptr<RingLink> Accept(std::shared_ptr<RingMemory> memory, UniqueFd socket);
@@ -47,7 +47,7 @@ class RingLink {
 
   // The next frame, or an empty span when there is none. Valid until Release.
   std::span<const uint8_t> Receive() { return consumer_.Receive(); }
-  // Of the frame that was received last.
+  // Whether the frame that was received last needs its ICRC checked.
   transport::IcrcCheck icrc_check() const { return transport::CheckOf(icrc_use()); }
   void Release() { consumer_.Release(); }
 
@@ -62,22 +62,21 @@ class RingLink {
       WakePeer();
   }
 
-  // Wakes the other side once more if it still has not taken what had been sent when this was
-  // called last: a sleeper whose wake-up got lost is not lost with it. To be called now and then
-  // while the link is used.
+  // Wakes the other side once more if it still has not taken frames that were sent before the last
+  // call: a lost wake-up must not leave it asleep. Call this now and then while the link is used.
   void WakePeerIfBehind() {
     if (producer_.ConsumerIsBehind()) [[unlikely]]
       WakePeer();
   }
 
-  // This side needs no ICRC any more, or no network headers either, in what it sends and in what it
+  // This side no longer needs an ICRC, or network headers either, in the frames that it sends and
   // receives.
   void Waive(transport::IcrcUse use) {
     waives_ = use;
     producer_.Waive(use);
   }
-  // What both sides have waived. Is so before the first such frame arrives; one that was sent
-  // earlier still is whole.
+  // Tells what both sides have waived. Valid before the first such frame arrives; a frame that was
+  // sent earlier is still whole.
   transport::IcrcUse icrc_use() const {
     const uint32_t ours = static_cast<uint32_t>(waives_);
     return static_cast<transport::IcrcUse>(std::min(ours, consumer_.producer_waives()));
@@ -88,22 +87,22 @@ class RingLink {
   // Whether the other side leaves half of the slots unread.
   bool IsHalfFull() const { return producer_.Backlog() >= kSlots / 2; }
 
-  // Side 0: whether the memory is protected against the other side (RingMemory), which does that
-  // when it maps it. With `at_once` this side does it, and the other can map it no more. To be
-  // called now and then until it is true.
+  // Side 0: whether the memory is sealed against the other side (RingMemory), which seals it when
+  // it maps it. With `at_once` this side seals it, and the other side can no longer map it. Call
+  // this now and then until it is true.
   bool ProtectMemory(bool at_once);
 
-  // Asks to be woken by a byte on the socket when a frame comes. Returns false if one is there
-  // already: then do not sleep. EndSleep withdraws it, and costs no system call: the byte stays for
-  // peer_alive(), which has to be asked whenever the socket is readable.
+  // Asks the other side for a byte on the socket when a frame comes. Returns false if a frame is
+  // there already: then do not sleep. EndSleep withdraws the request without a system call: the
+  // byte stays for peer_alive(), which must be called whenever the socket is readable.
   bool BeginSleep() { return consumer_.BeginSleep(); }
   void EndSleep() { consumer_.EndSleep(); }
 
-  // Looks at the socket and takes the bytes that are in it. False for ever once the other side's
-  // end is seen; frames that it sent before may still be there.
+  // Takes the bytes that are in the socket. False for ever once the other side's end is seen;
+  // frames that it sent before may still be in the ring.
   bool peer_alive();
-  // The other side wrote what no correct one writes, as Receive or Acquire has found, which gives
-  // nothing any more: it cannot be followed.
+  // Receive or Acquire has found a value that no correct peer writes. From then on it returns
+  // nothing.
   bool broken() const { return producer_.broken() || consumer_.broken(); }
 
   // Becomes readable when the other side wakes us or ends.

@@ -17,32 +17,32 @@ static_assert(sizeof(RingControl) <= kPageBytes);
 static_assert(kRingBytes % kPageBytes == 0);
 static_assert(kSlotBytes < 1 << 13, "SlotWord has 13 bits of length");
 
-// A frame that begins at kNearOffset and ends in the same cache line.
+// The longest frame that begins at kNearOffset and ends in the same cache line.
 constexpr size_t kOneLineFrameBytes = 64 - SlotWord::kNearOffset;
 
-// How many frames the consumer releases before it says so. Saying so moves a cache line.
+// The consumer publishes its position after so many frames: each time moves a cache line.
 constexpr uint64_t kPositionInterval = 8;
 
 constexpr off_t kStatBlockBytes = 512;  // the unit of st_blocks, see stat(3)
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
-// Linux 5.1; the mappings that there are stay writable.
+// Linux 5.1; existing mappings stay writable.
 constexpr int kHoleSeals = F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
 
-// A producer asks for the first lines of so many frames beforehand: they come from the consumer's
-// cache while it builds others.
+// The producer prefetches the first lines of a slot so many frames ahead: they come from the
+// consumer's cache while the producer builds other frames.
 constexpr uint64_t kFramesAhead = 2;
 
-// GCC's builtin asks for lines to be written only if the processor is known to have PREFETCHW.
-// Those of 64 bits all do, or ignore it.
+// GCC's builtin prefetches for writing only if the processor is known to have PREFETCHW. All 64-bit
+// x86 processors have it, or ignore it.
 void PrefetchForWriting(const uint8_t* line) { asm volatile("prefetchw %0" : : "m"(*line)); }
 
 std::atomic_ref<uint16_t> WordOf(uint8_t* slot) {
   return std::atomic_ref<uint16_t>(*reinterpret_cast<uint16_t*>(slot));
 }
 
-// Orders an earlier store before a later load, which nothing weaker does: a side publishes, then
-// looks whether the other sleeps; the other says that it sleeps, then looks for something
-// published. One of the two sees the other's store.
+// Orders an earlier store before a later load, which nothing weaker does: the producer publishes,
+// then looks whether the consumer sleeps; the consumer says that it sleeps, then looks for a
+// published frame. One of the two sees the other's store.
 void StoreLoadFence() {
 #ifdef __SANITIZE_THREAD__
 #pragma GCC diagnostic push
@@ -54,11 +54,11 @@ void StoreLoadFence() {
 #endif
 }
 
-// Of madvise(), since Linux 5.14; glibc names it since 2.35.
+// MADV_POPULATE_WRITE of madvise(), since Linux 5.14; glibc names it since 2.35.
 constexpr int kMadvPopulateWrite = 23;
 
-// Maps the pages, which exist, so that no frame pays for it later. An older kernel than 5.14 does
-// it at the first touch.
+// Maps the pages, which are allocated already, so that no frame pays for it later. Kernels before
+// 5.14 map them at the first touch.
 bool Populate(uint8_t* base) {
   return madvise(base, kMemoryBytes, kMadvPopulateWrite) == 0 || errno == EINVAL;
 }
@@ -88,8 +88,8 @@ std::unique_ptr<RingMemory> RingMemory::Open(UniqueFd fd) {
   }
   std::unique_ptr<RingMemory> memory = Map(fd.get());
   if (memory == nullptr || !SealAgainstHoles(fd.get())) return nullptr;
-  // Now that nothing of it can change any more, and before a page is touched: a hole would be
-  // filled at our expense.
+  // Checked once nothing of the memory can change any more, and before a page is touched: a hole
+  // would be filled at our expense.
   struct stat status;
   if (fstat(fd.get(), &status) != 0) return nullptr;
   const bool whole = status.st_size == static_cast<off_t>(kMemoryBytes) &&

@@ -29,11 +29,11 @@ namespace uroce::nic {
 // 4736 bytes although 4224 would hold every frame: with slots as close as the frames fill them, the
 // hardware prefetcher of the reader runs into the slot that the writer is filling.
 inline constexpr size_t kSlotBytes = 4'736;
-// Full slots fill twice the megabyte of a second-level cache. When the writer comes back to one, it
-// is in the third level: to take it out of the reader's cache takes half as long again.
+// Full slots fill twice the megabyte of a second-level cache. When the writer comes back to a slot,
+// the slot is in the third level: to take it out of the reader's cache takes half as long again.
 inline constexpr uint32_t kSlots = 512;
-// Frames that follow each other lie so many slots apart, in a circle of a group. As neighbours,
-// small frames had half the rate when the reader kept up with the writer: most likely because the
+// Consecutive frames lie so many slots apart, modulo the size of their group. As neighbours, small
+// frames had half the rate when the reader kept up with the writer: most likely because the
 // reader's hardware prefetcher follows their stride into slots that the writer is about to fill,
 // and takes them from its cache. With the whole ring as one group, large frames were 7 % slower.
 inline constexpr uint64_t kSlotStep = 37;
@@ -41,8 +41,8 @@ inline constexpr uint64_t kSlotGroup = 64;
 static_assert(kSlotStep % 2 == 1 && kSlotGroup % 2 == 0 && kSlots % kSlotGroup == 0,
               "each slot has its turn in a lap");
 
-// What publishes a slot: 13 bits length, 1 bit where the frame begins, 2 bits generation. Zeroed
-// memory is generation 0, which no consumer waits for in its first lap.
+// The word that publishes a slot: 13 bits length, 1 bit where the frame begins, 2 bits generation.
+// Zeroed memory is generation 0, which no consumer waits for in its first lap.
 class SlotWord {
  public:
   // Right behind the word: a frame of 62 bytes (an ACK, a SEND of up to 4 bytes) shares its line.
@@ -74,13 +74,13 @@ class SlotWord {
   uint16_t bits_;
 };
 
-// The shared part of a ring that is not slots. 128 bytes apart because processors fetch lines in
-// pairs.
+// The shared state of a ring beside its slots. Its fields are 128 bytes apart because processors
+// fetch lines in pairs.
 struct RingControl {
   alignas(128) std::atomic<uint64_t> consumer_position;  // frames released; counts without end
   alignas(128) std::atomic<uint32_t> consumer_asleep;    // not 0: wake it after publishing
-  // An IcrcUse: what the producer of this ring does not need in either direction
-  // (RingLink::Waive). Not taken back.
+  // An IcrcUse: what the producer of this ring does not need in either direction (RingLink::Waive).
+  // Never withdrawn.
   alignas(128) std::atomic<uint32_t> producer_waives;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
@@ -97,20 +97,20 @@ struct Ring {
   }
 };
 
-// The memory of a link: two rings, one a direction. Two seals protect each side from the other:
+// The memory of a link: a ring for each direction. Two seals protect each side from the other:
 //
 //   creator   memfd, every page allocated, mapped, sealed against shrinking and growing
 //   opener    maps it, then seals it against writing by other means than the two mappings
 //             (F_SEAL_FUTURE_WRITE), which also makes the kernel refuse to punch holes into it
 //
-// So no page can go away under the other side: it would fault (SIGBUS, if there is no memory just
-// then) or, at best, pay for the page anew.
+// So neither side can take a page away from the other, which would fault (SIGBUS, if there is no
+// memory just then) or, at best, pay for the page anew.
 class RingMemory {
  public:
-  // nullptr with errno set. Create backs every page, so that memory that cannot be had is an error
-  // here and not a SIGBUS later. Open takes what the other side sent, seals it, and then checks
-  // size, seals and that its pages are backed: it is the creator's memory, and stays so. Memory
-  // that was opened before cannot be opened again (EPERM).
+  // nullptr with errno set. Create backs every page, so that a lack of memory is an error here and
+  // not a SIGBUS later. Open seals the memory that the other side sent, and then checks size, seals
+  // and that its pages are backed: the creator pays for the memory, then and later. Memory that was
+  // opened before cannot be opened again (EPERM).
   static std::unique_ptr<RingMemory> Create();
   static std::unique_ptr<RingMemory> Open(UniqueFd fd);
   ~RingMemory();
@@ -119,13 +119,13 @@ class RingMemory {
 
   // The ring that `side` (0 or 1) produces into.
   Ring ring(int side) const;
-  // What the other side is to be sent; only the creator has it, until CloseFd.
+  // The descriptor for the other side; only the creator has it, until CloseFd.
   int fd() const { return fd_.get(); }
   void CloseFd() { fd_.reset(); }
 
   // Whether the other side has mapped and sealed it. For the creator, before CloseFd.
   bool IsSealed() const;
-  // Does it in place of the other side, which cannot map it any more then. False with errno set.
+  // Seals the memory in place of the other side, which then cannot map it. False with errno set.
   bool Seal() { return SealAgainstHoles(fd_.get()); }
 
  private:
@@ -143,22 +143,22 @@ class FrameProducer {
   explicit FrameProducer(Ring ring) : ring_(ring), slot_(ring.slot(0)) {}
 
   // Room for the next frame, or an empty span when the ring is full or the consumer's position
-  // makes no sense (then broken() is true and stays so). The room has never been read by this side:
-  // loading from a line that the consumer read last costs a round trip to its cache.
+  // makes no sense (then broken() is true and stays so). This side never reads the room: loading
+  // from a line that the consumer read last costs a round trip to its cache.
   std::span<uint8_t> Acquire();
   void Commit(size_t frame_bytes);
 
-  // Says what this side does not need: before the frames that are committed from now on.
+  // Publishes what this side does not need, before the frames that are committed from now on.
   void Waive(transport::IcrcUse use) {
     ring_.control->producer_waives.store(static_cast<uint32_t>(use), std::memory_order_relaxed);
   }
 
-  // Whether the consumer sleeps and everything committed is to be announced to it. Returns true
-  // once for each time it went to sleep.
+  // Whether the consumer sleeps and must be woken for the committed frames. Returns true once for
+  // each time it went to sleep.
   bool ConsumerNeedsWake();
-  // Whether frames that had been committed when this was asked last are not released yet.
+  // Whether frames that were committed before the last call are still not released.
   bool ConsumerIsBehind();
-  // Frames that the consumer says it has not released. Any number if it writes nonsense.
+  // Frames not released, by the consumer's own account: any number if it writes nonsense.
   uint64_t Backlog() const {
     return position_ - ring_.control->consumer_position.load(std::memory_order_relaxed);
   }
@@ -172,7 +172,7 @@ class FrameProducer {
   uint8_t* slot_;                   // of the next frame
   uint64_t position_ = 0;           // of the next frame
   uint64_t consumer_position_ = 0;  // as last read
-  uint64_t asked_position_ = 0;     // by ConsumerIsBehind
+  uint64_t asked_position_ = 0;     // position_ at the last ConsumerIsBehind
   // Where the next frame will begin. A guess from the size of the last one: a wrong guess costs a
   // cache line or an unaligned copy, nothing else.
   size_t offset_ = SlotWord::kNearOffset;
@@ -193,7 +193,7 @@ class FrameConsumer {
   uint32_t producer_waives() const {
     return ring_.control->producer_waives.load(std::memory_order_relaxed);
   }
-  // Tells the producer of everything released. Done by itself every few frames.
+  // Tells the producer what is released. Done every few frames, and when the ring is empty.
   void PublishPosition();
 
   // Asks to be woken. Returns false if a frame is there already: stay awake.

@@ -27,7 +27,7 @@ using transport::Ipv6Header;
 using transport::UdpHeader;
 
 constexpr size_t kMinPayloadBytes = transport::Bth::kBytes + transport::kIcrcBytes;
-// A socket does not show what is left of it.
+// A socket does not show the hop limit that a packet arrived with.
 constexpr uint8_t kHopLimit = 64;
 
 std::array<uint8_t, 4> Ipv4Of(const Gid& gid) {
@@ -73,7 +73,7 @@ bool ReadDatagramInfo(const msghdr& message, size_t bytes, const Gid& own, Datag
   if ((message.msg_flags & MSG_CTRUNC) != 0) return ++(*drops)[PortDrop::kUnmarked], false;
   std::optional<int> traffic_class;
   int segment_bytes = static_cast<int>(bytes);
-  msghdr copy = message;  // CMSG_NXTHDR wants one that it could change
+  msghdr copy = message;  // CMSG_NXTHDR takes no const msghdr
   for (cmsghdr* header = CMSG_FIRSTHDR(&copy); header != nullptr;
        header = CMSG_NXTHDR(&copy, header)) {
     const auto value = ValueOf(*header);

@@ -33,7 +33,8 @@ int ChangeMembership(int fd, const Gid& group, int interface_index, bool is_memb
   return failed == 0 ? 0 : errno;
 }
 
-// Of net.ipv4.igmp_max_memberships; of the memory that a socket may use beside its buffers.
+// The socket has reached net.ipv4.igmp_max_memberships, or the memory that it may use beside its
+// buffers.
 bool IsForWantOfRoom(int error) { return error == ENOBUFS || error == ENOMEM; }
 
 std::set<int> InterfacesFor(bool is_ipv4, std::span<const HostAddress> addresses) {
@@ -90,7 +91,7 @@ int GroupMemberships::JoinOn(const Gid& group, Group* joined, int interface_inde
   return error == ENODEV ? 0 : error;
 }
 
-// By a holder that has room, or a new one.
+// Joins by a holder that has room, or by a new one.
 int GroupMemberships::HoldOn(const Gid& group, Group* joined, int interface_index) {
   const bool is_ipv4 = group.IsIpv4Mapped();
   const auto try_one = [&](Holder& holder) {

@@ -18,35 +18,35 @@ namespace uroce::nic {
 // address of the port and of the group's IP version.
 //
 // The kernel lets a socket be a member of 20 groups (net.ipv4.igmp_max_memberships), and a port may
-// want thousands. So where the port's sockets receive on all addresses, and with that what comes to
-// any group, the memberships are held by sockets that receive nothing, as many as it takes.
+// want thousands. A port whose sockets are on all addresses receives what comes to any group of the
+// host: so sockets that receive nothing, as many as it takes, hold its memberships.
 //
 //   kOfAllAddresses:  port's socket 0.0.0.0:4791 <--- frames
 //                     holder, holder, ..         ---- memberships, 20 each
 //   kOfTheGroup:      socket 239.1.2.3:4791      <--- frames, and its memberships
 class GroupMemberships {
  public:
-  // Each of one group on one interface: bounds the descriptors, and what the kernel has to keep.
+  // A membership is of one group on one interface. Bounds the descriptors and the kernel's memory.
   static constexpr size_t kMaxMemberships = 8'192;
-  // Kept for groups that are joined, when the others are joined on an interface that comes.
+  // Memberships that Follow keeps free for new groups when it joins on a new interface.
   static constexpr size_t kKeptForGroups = kMaxMemberships / 4;
-  // Each is looked at by the port that receives.
+  // The port that receives looks at each of these sockets.
   static constexpr size_t kMaxSockets = 128;
 
   enum class Receivers : uint8_t { kOfAllAddresses, kOfTheGroup };
-  // For so many groups there is room if each is joined on all interfaces.
+  // How many groups there is room for if each is joined on all interfaces.
   static size_t MaxGroups(Receivers receivers, std::span<const HostAddress> addresses);
 
-  // Returns 0 or an errno value, with which nothing is joined: ENOSPC if there are too many. An
-  // interface that goes meanwhile is none. Joining again changes nothing.
+  // Returns 0, or an errno value if nothing is joined: ENOSPC if there are too many memberships. An
+  // interface that goes meanwhile is no error. Joining again changes nothing.
   int Join(const transport::Gid& group, Receivers receivers,
            std::span<const HostAddress> addresses);
   void Leave(const transport::Gid& group);
-  // The addresses of the port have changed: leaves where there are none any more, and joins where
-  // there are some now, as far as there is room but for kKeptForGroups.
+  // The addresses of the port have changed: leaves on interfaces that have none any more, and joins
+  // on those that have some now, as far as there is room but for kKeptForGroups.
   void Follow(std::span<const HostAddress> addresses);
 
-  // Bound to the groups that have one each; a new one is the last.
+  // Of groups with a socket of their own (kOfTheGroup); a new one is the last.
   const std::vector<UdpSocket>& sockets() const { return sockets_; }
   size_t memberships() const { return memberships_; }
 
@@ -73,7 +73,7 @@ class GroupMemberships {
     std::vector<Membership> memberships;
   };
 
-  // `most`: memberships that there may be before.
+  // ENOSPC if there are `most` memberships already.
   int JoinOn(const transport::Gid& group, Group* joined, int interface_index, size_t most);
   int HoldOn(const transport::Gid& group, Group* joined, int interface_index);
   void Drop(const transport::Gid& group, const Membership& membership);

@@ -13,7 +13,7 @@ constexpr size_t kIdentificationOffset = 4;  // in the IPv4 header
 // From the identification to the UDP source port behind it.
 constexpr size_t kIdentificationToUdp = transport::Ipv4Header::kBytes - kIdentificationOffset;
 
-// A field of two bytes, most significant first, as a difference at its place.
+// A big-endian field of two bytes, as the difference that it makes at its place.
 constexpr uint32_t AsDifference(uint16_t field) {
   return static_cast<uint32_t>(field >> 8 | (field & 0xff) << 8);
 }

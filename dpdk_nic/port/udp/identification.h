@@ -10,16 +10,16 @@
 namespace uroce::nic {
 
 // A socket does not show the identification of an IPv4 packet, which the ICRC covers. But the ICRC
-// is linear: how far it is from the one of a packet with identification 0 tells the identification,
-// if there is any that explains it.
+// is linear: its difference from the ICRC of the packet with identification 0 tells the
+// identification, if any explains it.
 //
-// `difference` is that distance, as bits of the ICRC; `ip_bytes` the length of the IP packet, a
-// multiple of 4 up to transport::kMaxFrameBytes. nullopt: the packet was damaged.
+// `difference` is in bits of the ICRC; `ip_bytes` the length of the IP packet, a multiple of 4 up
+// to transport::kMaxFrameBytes. nullopt: the packet was damaged.
 std::optional<uint16_t> SolveIdentification(uint32_t difference, size_t ip_bytes);
 
-// What the ICRC of an IPv4 packet becomes another by, when identification and UDP source port
-// change from `old` to `now`; both are XORed. `udp_bytes` as the UDP header has it, a multiple of
-// 4. IPv6 has no identification: give 0 for both.
+// The change of a packet's ICRC, to be XORed, when identification and UDP source port change from
+// `old` to `now`. `udp_bytes` as the UDP header has it, a multiple of 4. IPv6 has no
+// identification: give 0 for both.
 struct CoveredFields {
   uint16_t identification = 0;
   uint16_t source_port = 0;
@@ -28,10 +28,10 @@ struct CoveredFields {
 };
 uint32_t IcrcChange(const CoveredFields& old, const CoveredFields& now, size_t udp_bytes);
 
-// Which identifications are to be believed. A damaged packet has one that explains its ICRC in one
-// of 2^16 cases. Peers that send from a UDP socket number the packets of a call from 0, so that
-// only 64 identifications can come from them: then it is one of 2^26. Others, as rdma_rxe, count on
-// and on.
+// Decides which identifications to believe. Of damaged packets, one in 2^16 has an ICRC that some
+// identification explains. Peers that send from a UDP socket number the packets of a call from 0,
+// so that only 64 identifications can come from them: then it is one in 2^26. Others, such as
+// rdma_rxe, keep counting.
 //
 //             128 below 64 in a row: no counter does that
 //      +-----+ ------------------------------------------> +-------+
@@ -44,7 +44,7 @@ class PeerIdentifications {
   static constexpr int kSmallInARow = 128;
   static constexpr int kLargeInARow = 4;
 
-  // Whether a packet of `peer` that `identification` explains is to be believed.
+  // Whether to believe a packet of `peer` whose ICRC `identification` explains.
   bool Accept(const transport::Gid& peer, uint16_t identification);
 
  private:
@@ -53,7 +53,7 @@ class PeerIdentifications {
     int small_in_a_row = 0;
     int large_in_a_row = 0;
   };
-  // A peer that shares its place with another may be taken for one that counts: nothing is lost.
+  // A peer that shares its entry with another may be taken for one that counts: nothing is lost.
   std::array<Peer, 256> peers_{};
 };
 

@@ -11,11 +11,11 @@
 
 namespace uroce::nic {
 
-// A UDP socket that is connected has a route, and the kernel tells the MTU of that route's path.
+// The kernel gives a connected UDP socket a route, and tells the MTU of that route's path.
 KernelRoute FindKernelRoute(const transport::Gid& destination, int interface_index) {
   const bool is_ipv4 = destination.IsIpv4Mapped();
   const UniqueFd fd(socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!fd) return {};  // nothing is known: what is sent will tell
+  if (!fd) return {};  // nothing is known: sending will tell
   const SocketAddress to =
       SocketAddress::Make(destination, transport::UdpHeader::kRocePort, interface_index);
   if (connect(fd.get(), to.get(), to.bytes) != 0) return {.error = errno};

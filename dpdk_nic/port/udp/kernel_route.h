@@ -6,10 +6,10 @@
 
 namespace uroce::nic {
 
-// What the kernel knows of the way to a host.
+// The route to a host, as the kernel knows it.
 struct KernelRoute {
-  int error = 0;           // an errno value: there is none. 0: there is one
-  uint32_t mtu_bytes = 0;  // of the path, as far as it is known; 0: unknown
+  int error = 0;           // an errno value if there is no route; 0: there is one
+  uint32_t mtu_bytes = 0;  // of the path; 0: unknown
 };
 
 // `interface_index` is where a link-local destination is. Sends nothing and does not wait.

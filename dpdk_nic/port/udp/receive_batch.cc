@@ -14,7 +14,7 @@ ReceiveBatch::ReceiveBatch() : slots_(new Slot[kMessages]) {
   }
 }
 
-// The kernel writes into it how much it used.
+// Restores the sizes: the kernel writes into the header how much it used.
 void ReceiveBatch::PrepareHeader(size_t index) {
   headers_[index].msg_hdr.msg_namelen = sizeof slots_[index].source;
   headers_[index].msg_hdr.msg_controllen = slots_[index].control.size();

@@ -21,15 +21,15 @@ class ReceiveBatch {
 
   ReceiveBatch();
 
-  // Receives without waiting; returns how many messages there are, or -1 with errno. Where there
-  // was nothing before it asks for one message, as looking for more would hold up the only one.
+  // Receives without waiting; returns how many messages there are, or -1 with errno. After a call
+  // that found nothing it asks for one message, as looking for more would hold up the only one.
   int Receive(int fd);
 
   struct Message {
     const msghdr* header;
     std::span<uint8_t> bytes;  // DatagramFrames::kHeadroomBytes of room are in front of them
   };
-  // The next of those that were received; returns false when there is none left.
+  // The next received message; returns false when there is none left.
   bool Next(Message* message);
   bool empty() const { return next_ == count_; }
   // Forgets what is left.
@@ -47,7 +47,7 @@ class ReceiveBatch {
 
   std::unique_ptr<Slot[]> slots_;
   std::array<mmsghdr, kMessages> headers_{};
-  unsigned most_ = 1;  // to ask for
+  unsigned most_ = 1;  // messages to ask for
   size_t count_ = 0;
   size_t next_ = 0;
 };

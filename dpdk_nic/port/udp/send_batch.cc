@@ -53,7 +53,7 @@ size_t SendBatch::WriteControl(const OutgoingFrame& frame, const Marks& marks, C
   const bool is_ipv6 = frame.is_ipv6();
   at += AddControl(is_ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, is_ipv6 ? IPV6_TCLASS : IP_TOS,
                    int{frame.traffic_class}, at);
-  if (frame.hop_limit != 0) {  // the kernel has no packets with 0: they take its default
+  if (frame.hop_limit != 0) {  // the kernel cannot send 0: such packets take its default
     at += AddControl(is_ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, is_ipv6 ? IPV6_HOPLIMIT : IP_TTL,
                      int{frame.hop_limit}, at);
   }

@@ -51,7 +51,7 @@ void SocketGroup::Serve(Time now) {
   if (any_closed) Steer();
 }
 
-// If the kernel has no memory for the program, datagrams go where the one before sends them.
+// If the kernel has no memory for the program, the one before stays.
 void SocketGroup::Steer() const {
   std::vector<SteeredBlock> blocks;
   for (uint32_t i = 0; i < members_.size(); ++i) {

@@ -14,10 +14,10 @@ constexpr uint32_t kQpnOffset = 5;
 constexpr uint32_t kBlockShift = std::countr_zero(transport::kMaxQps) - 8u;
 static_assert(std::has_single_bit(transport::kMaxQps) && transport::kMaxQps >= 256);
 
-// So many are compared one after the other: halving goes on until there are no more.
+// Up to so many blocks are compared one after the other; more are halved first.
 constexpr size_t kFew = 8;
 
-// With the block in the accumulator.
+// Appends the choice among `blocks`. The program has the block of the datagram in the accumulator.
 void Choose(std::span<const SteeredBlock> blocks, std::vector<sock_filter>* program) {
   if (blocks.size() <= kFew) {
     for (const SteeredBlock& steered : blocks) {
@@ -28,7 +28,7 @@ void Choose(std::span<const SteeredBlock> blocks, std::vector<sock_filter>* prog
     return;
   }
   const size_t half = blocks.size() / 2;
-  // A conditional jump reaches 255 instructions, the other any.
+  // A conditional jump reaches 255 instructions only, JA any.
   program->push_back(BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, blocks[half].block, 0, 1));
   const size_t jump = program->size();
   program->push_back(BPF_STMT(BPF_JMP | BPF_JA, 0));

@@ -7,7 +7,7 @@
 
 namespace uroce::nic {
 
-// Which socket of a SO_REUSEPORT group has the frames of a block of QPNs: the one with this index,
+// A block of QPNs, and the index of the socket in a SO_REUSEPORT group that gets its frames,
 // counted from 0.
 struct SteeredBlock {
   uint32_t block = 0;
@@ -17,7 +17,7 @@ struct SteeredBlock {
 };
 
 // A classic BPF program (SO_ATTACH_REUSEPORT_CBPF) that chooses the socket of a RoCEv2 datagram by
-// the block of its destination QPN. What is of no block of these, and what is too short, goes to
+// the block of its destination QPN. Datagrams of other blocks, and those that are too short, go to
 // the socket with index 0. At most kQpnBlocks, each once.
 std::vector<sock_filter> MakeSteeringProgram(std::vector<SteeredBlock> blocks);
 

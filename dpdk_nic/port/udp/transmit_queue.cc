@@ -23,7 +23,7 @@ using transport::UdpHeader;
 constexpr size_t kIp = EthernetHeader::kBytes;
 constexpr size_t kMinPayloadBytes = transport::Bth::kBytes + transport::kIcrcBytes;
 
-// Reads the IP header; returns the bytes of UDP behind it, 0 if there is something wrong.
+// Reads the IP header; returns the bytes of UDP behind it, 0 if the header is wrong.
 size_t ReadIp(std::span<const uint8_t> frame, OutgoingFrame* out) {
   const uint16_t ether_type = transport::Load16(&frame[EthernetHeader::kEtherTypeOffset]);
   const size_t ip_bytes = frame.size() - kIp;
@@ -135,13 +135,13 @@ size_t TransmitQueue::RunAt(size_t index, bool may_segment) const {
     bytes += next.payload_bytes;
     if (bytes > kMaxCallBytes) break;
     ++end;
-    if (next.payload_bytes < first.payload_bytes) break;  // what is shorter is the last
+    if (next.payload_bytes < first.payload_bytes) break;  // a shorter frame is the last
   }
   return end - index;
 }
 
 // The kernel numbers the packets of a call from 0 (an unconnected socket that must not fragment).
-// What a number changes is the sum of what its bits change.
+// The ICRC is linear: the change for a number is the XOR of the changes for its bits.
 void TransmitQueue::Seal(size_t index, size_t frames, uint16_t source_port) {
   const OutgoingFrame first = frame(index);
   const auto change_of = [&](const OutgoingFrame& of, size_t number) {

@@ -15,7 +15,7 @@
 
 namespace uroce::nic {
 
-// What of a frame a socket has to be told: the kernel makes Ethernet, IP and UDP headers of it.
+// The fields of a frame that a socket has to be told: the kernel makes the headers from them.
 struct OutgoingFrame {
   transport::Gid source;
   transport::Gid destination;
@@ -23,10 +23,10 @@ struct OutgoingFrame {
   uint8_t hop_limit = 0;
   size_t payload_at = 0;       // where the BTH begins in the frame
   uint16_t payload_bytes = 0;  // from the BTH to the ICRC
-  CoveredFields covered;       // what the ICRC is right for
+  CoveredFields covered;       // the values that the ICRC is right for
 
   bool is_ipv6() const { return !destination.IsIpv4Mapped(); }
-  // Whether both may leave by one call: to the same place, marked alike.
+  // Whether both frames may leave by one call: same addresses, traffic class and hop limit.
   bool SharesCallWith(const OutgoingFrame& other) const;
 };
 
@@ -36,40 +36,40 @@ std::optional<OutgoingFrame> ReadOutgoingFrame(std::span<const uint8_t> frame);
 
 // The frames that a UdpPort has been given and the kernel has not taken yet, in order. Groups them
 // into runs, each of which leaves as one datagram or is cut into several by the kernel
-// (UDP_SEGMENT), and makes their ICRCs right for what the kernel will make of them.
+// (UDP_SEGMENT), and corrects their ICRCs for the headers that the kernel will write.
 //
 // Payloads lie one behind the other, so that a run is one piece of memory. A frame is built with
-// its headers over the end of the payload before it, which is put back when the frame is there:
+// its headers over the end of the payload before it, which is restored when the frame is complete:
 //
 //   ... payload | payload
 //         headers | payload   <- Room()
 class TransmitQueue {
  public:
   static constexpr size_t kFrames = 64;
-  // Of one call: what an IPv4 packet can carry.
+  // The payload of one call: what an IPv4 packet can carry.
   static constexpr size_t kMaxCallBytes = 65'507;
 
-  // Where the next frame is to be built; empty if the queue is full. Until Commit, the frames that
-  // are queued are not to be looked at.
+  // Room to build the next frame; empty if the queue is full. Until Commit or CloseRoom the queued
+  // frames must not be read.
   std::span<uint8_t> Room();
-  // Where that is. Valid until Commit.
+  // Where that room begins. Valid until Commit.
   const uint8_t* room() const { return bytes_.data() + end_ - header_bytes_; }
-  // Adds the frame that was built there. Returns false and forgets it if it cannot be sent.
+  // Adds the frame that was built in the room. Returns false and forgets it if it cannot be sent.
   bool Commit(size_t frame_bytes);
-  // No frame will be built there. Changes nothing if there is no room that was asked for.
+  // Gives the room back: no frame will be built there. Changes nothing if there is no room.
   void CloseRoom();
 
   size_t size() const { return count_; }
   // `index` counts from the oldest frame.
   const OutgoingFrame& frame(size_t index) const { return slots_[first_ + index].frame; }
   std::span<const uint8_t> payload(size_t index) const { return payloads(index, 1); }
-  // Of a run.
+  // The payloads of a run.
   std::span<const uint8_t> payloads(size_t index, size_t frames) const;
 
   // How many frames from `index` on can leave by one call: all are as long as the first but the
   // last, which may be shorter. 1 unless `may_segment`. index < size().
   size_t RunAt(size_t index, bool may_segment) const;
-  // Makes the ICRCs right for frames that leave by one call from `source_port`.
+  // Corrects the ICRCs of frames that leave by one call from `source_port`.
   void Seal(size_t index, size_t frames, uint16_t source_port);
   // Forgets the oldest frames.
   void Drop(size_t frames);
@@ -87,14 +87,14 @@ class TransmitQueue {
   };
 
   std::array<Slot, kFrames> slots_;
-  size_t first_ = 0;  // of those in slots_ that are queued
+  size_t first_ = 0;  // index in slots_ of the oldest frame
   size_t count_ = 0;
 
   alignas(64) std::array<uint8_t, kMaxHeaderBytes + kFrames * transport::kMaxFrameBytes> bytes_;
   size_t end_ = kMaxHeaderBytes;           // of the last payload
   size_t header_bytes_ = kMaxHeaderBytes;  // of the last frame; the next one has as many, mostly
-  bool has_room_ = false;                  // was asked for
-  std::array<uint8_t, kMaxHeaderBytes> kept_;  // what its headers lie over
+  bool has_room_ = false;                  // a room was asked for
+  std::array<uint8_t, kMaxHeaderBytes> kept_;  // payload bytes under the headers in the room
 
   OutgoingFrame last_;  // as it was committed
   size_t last_frame_bytes_ = 0;

@@ -75,7 +75,7 @@ Gid DefaultSource(const char* far_host) {
   return GidOf(own);
 }
 
-// The name of the interface to use; empty if there is none, or none that is to be preferred.
+// The name of the interface to use; empty if there is none, or none is preferable.
 std::string DefaultInterface(const std::vector<Listed>& listed) {
   for (const char* far_host : {"192.0.2.1", "2001:db8::1"}) {
     const Gid source = DefaultSource(far_host);
@@ -92,7 +92,7 @@ std::string DefaultInterface(const std::vector<Listed>& listed) {
 
 int Rank(const Gid& gid) { return IsLinkLocal(gid) ? 0 : gid.IsIpv4Mapped() ? 1 : 2; }
 
-// Of those, the ones that `is_wanted`: the link-local one first, then IPv4, then IPv6.
+// The listed addresses that `is_wanted` accepts: the link-local one first, then IPv4, then IPv6.
 template <class IsWanted>
 std::vector<HostAddress> Select(const std::vector<Listed>& listed, IsWanted is_wanted) {
   std::vector<HostAddress> addresses;
@@ -142,7 +142,8 @@ std::vector<HostAddress> AllAddresses() {
       others.push_back(entry.address);
     }
   }
-  // A link-local address is index 0 or none: programs expect addresses that all hosts reach there.
+  // Other link-local addresses come last: behind index 0 programs expect addresses that all hosts
+  // reach.
   std::stable_sort(others.begin(), others.end(), [](const auto& a, const auto& b) {
     return !IsLinkLocal(a.gid) && IsLinkLocal(b.gid);
   });
@@ -166,7 +167,7 @@ ErrorOr<std::vector<HostAddress>> FindAddresses(const std::vector<Gid>& wanted) 
     auto entry = std::find_if(listed.begin(), listed.end(), [&](const Listed& candidate) {
       return candidate.address.gid == gid;
     });
-    // All of 127.0.0.0/8 is the host's, and one of it is listed.
+    // All of 127.0.0.0/8 belongs to the host, but only one of these addresses is listed.
     const bool is_loopback = gid.IsIpv4Mapped() && gid.bytes[12] == 127;
     if (entry == listed.end() && is_loopback) {
       entry = std::find_if(listed.begin(), listed.end(),

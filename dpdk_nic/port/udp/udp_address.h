@@ -16,7 +16,7 @@ namespace uroce::nic {
 // An address of this host that a socket can be bound to.
 struct HostAddress {
   transport::Gid gid;
-  int interface_index = 0;  // which interface has it
+  int interface_index = 0;  // of the interface that has the address
   uint32_t mtu_bytes = 0;   // of that interface
 
   bool operator==(const HostAddress&) const = default;
@@ -26,7 +26,7 @@ struct HostAddress {
 // loopback one if there is no default route: the link-local one first, then IPv4, then IPv6.
 ErrorOr<std::vector<HostAddress>> DefaultAddresses();
 
-// Those of one interface, in the same order.
+// The addresses of one interface, in the same order.
 std::vector<HostAddress> AddressesOf(int interface_index);
 
 // The addresses of all interfaces but the loopback one, at most kMaxLocalAddresses: first those of
@@ -36,17 +36,17 @@ std::vector<HostAddress> AllAddresses();
 // Whether it is one of AllAddresses.
 bool HostReachesOthersFrom(const transport::Gid& gid);
 
-// Those of `wanted`, with their interfaces.
+// The addresses `wanted`, with their interfaces. An error if one is not this host's or not up.
 ErrorOr<std::vector<HostAddress>> FindAddresses(const std::vector<transport::Gid>& wanted);
 
-// Those of `gids` that this host has now, with their interfaces, in the same order.
+// The addresses in `gids` that this host has now, with their interfaces, in the same order.
 std::vector<HostAddress> AddressesAmong(std::span<const transport::Gid> gids);
 
-// The MAC of a port that has these addresses and none of its own: that of the interface if the
-// link-local address, which is the first, tells it.
+// The MAC of a port that has these addresses and no MAC of its own: that of the interface, if the
+// link-local address, which comes first, is derived from it.
 transport::MacAddress MacOf(const std::vector<HostAddress>& addresses);
-// Their GID table: the link-local address first (one of the MAC's, which reaches nobody, if there
-// is none), then the others.
+// The GID table of the addresses: the link-local one first (if there is none, one made from the
+// MAC, which reaches no host), then the others.
 std::vector<transport::Gid> GidsOf(const std::vector<HostAddress>& addresses);
 
 // :: or 0.0.0.0
@@ -71,7 +71,7 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-// The address in one that the kernel filled in; an all-zero GID if it is of no IP version.
+// The address that the kernel filled in; an all-zero GID if it is of no IP version.
 transport::Gid GidOf(const sockaddr_storage& address);
 uint16_t PortOf(const sockaddr_storage& address);
 

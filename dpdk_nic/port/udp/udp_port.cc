@@ -18,20 +18,20 @@ namespace {
 
 using transport::Gid;
 
-// The largest IP packet of ours.
+// The largest IP packet that uroce sends.
 constexpr uint32_t kUsefulMtuBytes = transport::kMaxFrameBytes - transport::EthernetHeader::kBytes;
-// How often the sockets that had nothing lately are looked at, while the busy one is polled.
+// The other sockets are polled after every so many empty polls of the busy one.
 constexpr uint32_t kReceivesBetweenOthers = 8;
 constexpr int kMaxErrorsPerLook = 16;
-// How many errors a frame may meet that are about others.
+// How many errors a frame may meet that are about other packets.
 constexpr int kMaxRetries = 8;
 constexpr size_t kMaxUnsegmented = 64;
 constexpr transport::Duration kOverflowInterval = transport::Milliseconds(100);
-// How long the same is not said again.
+// For how long the same error is not reported again.
 constexpr transport::Duration kSentenceInterval = transport::Milliseconds(10'000);
 
-// What the kernel says when it cannot cut a message into datagrams: the device cannot, or a
-// datagram would be longer than the path's MTU.
+// Errors by which the kernel says that it cannot cut a message into datagrams: the device cannot,
+// or a datagram would be longer than the path's MTU.
 bool IsAboutSegments(int error) {
   return error == EIO || error == EINVAL || error == EMSGSIZE || error == EOPNOTSUPP;
 }
@@ -149,7 +149,8 @@ PacketPort::ReceivedFrame UdpPort::Receive() {
   }
 }
 
-// Nothing of ours comes by the network, but what the kernel returns of what we sent to a group.
+// Drops datagrams from the port's own addresses: none comes by the network, but the kernel returns
+// what the port sends to a group.
 bool UdpPort::IsToBeDropped(const DatagramInfo& info) {
   if (FindOwn(info.source) == addresses_.end()) return false;
   if (!info.destination.IsMulticast()) ++drops_[PortDrop::kOwnAddress];
@@ -164,8 +165,9 @@ const UdpSocket& UdpPort::receiver(size_t index) const {
 bool UdpPort::ReceiveAny() {
   const size_t count = receiver_count();
   if (count == 0) return false;
-  busy_socket_ %= count;  // some may have gone
-  // What has come goes on at once: what may have come behind it is looked for after that.
+  busy_socket_ %= count;  // sockets may have gone
+  // Right after a batch the socket counts as empty once, so that the engine goes on with the batch
+  // at once; the next call looks for more.
   const bool has_just_received = std::exchange(has_just_received_, false);
   if (!has_just_received && ReceiveFrom(busy_socket_)) return true;
   const bool look_at_others = ++empty_receives_ % kReceivesBetweenOthers == 0;
@@ -178,7 +180,7 @@ bool UdpPort::ReceiveAny() {
   return false;
 }
 
-// An error is one that the network told of; TakeErrors has it, too.
+// An error here is one that the network reported (ICMP); TakeErrors gets it, too.
 bool UdpPort::ReceiveFrom(size_t socket) {
   batch_address_ = receiver(socket).gid();
   has_just_received_ = batch_.Receive(receiver(socket).fd()) > 0;
@@ -240,7 +242,7 @@ bool UdpPort::OnRefused(int error, size_t frames) {
     unsegmented_.push_back(queue_.frame(0).destination);
     return true;
   }
-  // The socket tells of ICMP errors by refusing what comes next, whatever it is.
+  // A socket reports an ICMP error by refusing the next message, whichever that is.
   TakeErrors();
   if (++retries_ > kMaxRetries) DropRefused(error, frames);
   return true;
@@ -275,7 +277,8 @@ UdpPort::WayOut UdpPort::WayOutOf(const Gid& source) const {
   return {&*socket, own->interface_index};
 }
 
-// What wakes a sleeper stays readable until it is received. An error would wake him again.
+// A received datagram keeps its socket readable, so no wake-up is lost. An error keeps it readable,
+// too, and would wake every sleeper: EndSleep takes it.
 bool UdpPort::BeginSleep() { return frames_.empty() && batch_.empty() && queue_.size() == 0; }
 
 void UdpPort::ServeLink() {
@@ -284,7 +287,7 @@ void UdpPort::ServeLink() {
   LookForOverflow();
 }
 
-// Said once.
+// Reports overflow once only.
 void UdpPort::LookForOverflow() {
   const transport::Time now = Now();
   if (told_of_overflow_ || !notice_.sentence.empty() || now < next_look_for_overflow_) return;

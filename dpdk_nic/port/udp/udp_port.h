@@ -25,39 +25,39 @@
 namespace uroce::nic {
 
 // RoCEv2 over plain UDP sockets, one for each address or for all: no privilege, no DPDK, the
-// kernel's routes and neighbours. Frames look as on any other port; their Ethernet headers are made
-// up (the MACs follow from the addresses, see MacAddressFor), and what a socket decides itself is
-// put right: the UDP source port is the socket's, and the ICRC is that of the packet that the
+// kernel's routes and neighbours. Frames look as on any other port. Their Ethernet headers are made
+// up (the MACs follow from the addresses, see MacAddressFor), and the port corrects what a socket
+// decides itself: the UDP source port is the socket's, and the ICRC is that of the packet that the
 // kernel sends.
 //
-// Frames to one place leave together by one call (TransmitQueue). What the kernel has no room for
-// waits; what it refuses for good is dropped and counted, and said once in a while (TakeNotice).
-// What is sent to a multicast group leaves by the interface that has its source address.
+// Frames to one destination leave together by one call (TransmitQueue). Frames that the kernel has
+// no room for wait; those that it refuses for good are dropped and counted, with a notice once in a
+// while. Frames to a multicast group leave by the interface that has their source address.
 class UdpPort final : public PacketPort {
  public:
   // `addresses` empty: DefaultAddresses(). `mtu_bytes` 0: that of the interface.
   static ErrorOr<std::unique_ptr<UdpPort>> Open(const std::vector<transport::Gid>& addresses,
                                                 uint32_t mtu_bytes);
-  // On all addresses of this host, by one socket of each IP version: `addresses` are those that
-  // frames may be from, at least one. `mtu_bytes` is not compared with that of an interface.
+  // Binds to all addresses of this host, with one socket for each IP version: `addresses` are those
+  // that frames may be from, at least one. `mtu_bytes` is not compared with that of an interface.
   static ErrorOr<std::unique_ptr<UdpPort>> OpenWildcard(const std::vector<HostAddress>& addresses,
                                                         uint32_t mtu_bytes);
 
-  // The same for a process beside others that have the same addresses: sends from UDP ports of its
-  // own, and receives by the sockets that it is given (AddReceiver).
+  // Like OpenWildcard, but beside other processes with the same addresses: sends from UDP ports of
+  // its own, and receives by the sockets that it is given (AddReceiver).
   static ErrorOr<std::unique_ptr<UdpPort>> OpenSender(const std::vector<HostAddress>& addresses,
                                                       uint32_t mtu_bytes);
 
   ReceivedFrame Receive() override;
   void ReleaseReceived() override {}
   transport::FrameRoom AcquireTransmit(transport::Route route) override;
-  // The room that was acquired last and not committed yet, where there was one.
+  // Where the room that was acquired last begins, if there was one; until CommitTransmit.
   const uint8_t* acquired_room() const { return queue_.room(); }
   void CommitTransmit(size_t frame_bytes) override;
   void Flush() override;
   void FlushSoon() override {}
 
-  // On each interface that the port has an address of. kRefused: a notice says why.
+  // Joins on each interface that has an address of the port. kRefused: a notice says why.
   PathState JoinGroup(const transport::Gid& group) override;
   void LeaveGroup(const transport::Gid& group) override;
 
@@ -74,14 +74,14 @@ class UdpPort final : public PacketPort {
   uint32_t mtu() const override { return mtu_bytes_; }
   bool link_up() const override { return true; }
 
-  // On all addresses of this host: these are the ones that frames may be from, from now on.
+  // For a port on all addresses of this host: replaces those that frames may be from.
   void SetAddresses(const std::vector<HostAddress>& addresses);
-  // All addresses of this host are the port's: nobody else here receives what it sends to groups.
+  // For a port with all addresses of this host: no socket here receives what it sends to groups.
   void KeepGroupsFromThisHost();
 
-  // Of a sender: another socket to receive by. False if it cannot be waited for.
+  // For OpenSender: adds a socket to receive by. False if it cannot be added to wait_fd.
   bool AddReceiver(UdpSocket socket);
-  // Closes all of them, with what they have received.
+  // Closes all receivers, and drops what they have received.
   void DropReceivers();
   bool has_receivers() const { return !receivers_.empty(); }
 
@@ -92,12 +92,12 @@ class UdpPort final : public PacketPort {
   UdpPort() = default;
   static ErrorOr<std::unique_ptr<UdpPort>> OpenForAll(const std::vector<HostAddress>& addresses,
                                                       uint32_t mtu_bytes, UdpSocket::Use use);
-  // One for each of these, which may be wildcards.
+  // Opens a socket for each of these addresses, which may be wildcards.
   std::optional<Error> OpenSockets(const std::vector<HostAddress>& bound, UdpSocket::Use use);
   std::optional<Error> ChooseMtu(uint32_t wished_mtu_bytes);
 
   const std::vector<UdpSocket>& receiving() const { return only_sends_ ? receivers_ : sockets_; }
-  // Those of receiving(), and then those of groups.
+  // Counts the sockets of receiving(), then those of groups_; receiver() has the same order.
   size_t receiver_count() const { return receiving().size() + groups_.sockets().size(); }
   const UdpSocket& receiver(size_t index) const;
   bool IsToBeDropped(const DatagramInfo& info);
@@ -109,13 +109,13 @@ class UdpPort final : public PacketPort {
   // Sends as many of the oldest frames as one system call takes. Returns false when the kernel has
   // no room now.
   bool TransmitOnce();
-  // The kernel refused the oldest frames, which were to leave by one call. As TransmitOnce.
+  // The kernel refused the oldest frames, a single message. Returns what TransmitOnce does.
   bool OnRefused(int error, size_t frames);
   void DropRefused(int error, size_t frames);
   bool MaySegment(const transport::Gid& destination) const;
-  // How frames leave that are from an address of ours.
+  // The way out of frames from an address of the port.
   struct WayOut {
-    const UdpSocket* socket = nullptr;  // none: it is no address of ours
+    const UdpSocket* socket = nullptr;  // none: it is no address of the port
     int interface_index = 0;
   };
   WayOut WayOutOf(const transport::Gid& source) const;
@@ -136,7 +136,7 @@ class UdpPort final : public PacketPort {
   LocalGids gids_;
   bool has_new_gids_ = false;
   std::unique_ptr<AddressNews> news_;  // of the host's own addresses; none if some were chosen
-  int interface_index_ = 0;            // whose addresses are followed
+  int interface_index_ = 0;            // the interface whose addresses are followed
   std::vector<UdpSocket> sockets_;
   bool only_sends_ = false;  // and receives by receivers_, if there are any
   std::vector<UdpSocket> receivers_;
@@ -145,23 +145,23 @@ class UdpPort final : public PacketPort {
   transport::MacAddress mac_{};
   uint32_t mtu_bytes_ = 0;
   uint64_t transmit_malformed_ = 0;
-  PortDrops drops_;  // but for those that the sockets count
+  PortDrops drops_;  // without those that the sockets count
 
   TransmitQueue queue_;
   SendBatch sends_;
   bool is_blocked_ = false;  // the kernel had no room for the oldest frame
-  int retries_ = 0;          // of the oldest frame: the errors that it met may have been others'
+  int retries_ = 0;          // of the oldest frame: its errors may be about other packets
   std::vector<transport::Gid> unsegmented_;  // destinations that UDP_SEGMENT does not work for
   ReceiveBatch batch_;
   DatagramFrames frames_;
   PeerIdentifications peers_;
-  transport::Gid batch_address_;  // that the socket is bound to which it came from
-  size_t busy_socket_ = 0;        // had frames last
+  transport::Gid batch_address_;  // bound address of the socket that batch_ came from
+  size_t busy_socket_ = 0;        // index of the socket that had frames last
   bool has_just_received_ = false;
   uint32_t empty_receives_ = 0;
 
   Notice notice_;
-  // What was said last, and until when it is not said again.
+  // The error of the last notice, and until when it is not repeated.
   UdpSocket::NetworkError said_;
   transport::Time said_until_;
   transport::Time next_look_for_overflow_;

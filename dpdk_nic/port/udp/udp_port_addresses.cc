@@ -1,4 +1,4 @@
-// A port on the host's own addresses, as these come and go.
+// How a port on the host's own addresses follows these as they come and go.
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -17,10 +17,10 @@ void UdpPort::FollowNews() {
   news_ = std::make_unique<AddressNews>();
   epoll_event event{.events = EPOLLIN, .data = {}};
   epoll_ctl(wait_.get(), EPOLL_CTL_ADD, news_->fd(), &event);
-  FollowAddresses();  // what has changed since they were read
+  FollowAddresses();  // changes since addresses_ was read
 }
 
-// Of the interface that had the default route when the port was opened.
+// Follows the addresses of the interface that had the default route when the port was opened.
 void UdpPort::FollowAddresses() {
   const std::vector<HostAddress> now = AddressesOf(interface_index_);
   CloseSocketsOfGoneAddresses(now);
@@ -40,7 +40,7 @@ void UdpPort::SetAddresses(const std::vector<HostAddress>& addresses) {
   FollowGroups();
 }
 
-// What they had received goes with them; the sender repeats it.
+// Frames in these sockets are lost; the sender repeats them.
 void UdpPort::CloseSocketsOfGoneAddresses(const std::vector<HostAddress>& now) {
   const auto is_gone = [&](const UdpSocket& socket) {
     return std::find(now.begin(), now.end(), socket.address()) == now.end();
@@ -56,7 +56,7 @@ void UdpPort::CloseSocketsOfGoneAddresses(const std::vector<HostAddress>& now) {
   std::erase_if(sockets_, is_gone);
 }
 
-// False, and the user is told why, if there is none.
+// Returns whether the address has a socket. If none can be opened a notice says why.
 bool UdpPort::OpenSocketOf(const HostAddress& address) {
   const bool is_open = std::any_of(sockets_.begin(), sockets_.end(), [&](const UdpSocket& socket) {
     return socket.address() == address;

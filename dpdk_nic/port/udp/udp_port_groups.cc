@@ -10,7 +10,7 @@ namespace uroce::nic {
 
 using transport::Gid;
 
-// A socket that is bound to one address receives nothing else: then each group has its own.
+// A socket that is bound to one address receives nothing else, so each group has its own socket.
 PacketPort::PathState UdpPort::JoinGroup(const Gid& group) {
   if (IsGroupOfThisHost(group)) return PathState::kReady;
   using Receivers = GroupMemberships::Receivers;

@@ -30,7 +30,7 @@ bool Configure(int fd, const Gid& address) {
     Set(fd, SOL_SOCKET, SO_RCVBUF, UdpSocket::kBufferBytes);
   }
   Set(fd, SOL_SOCKET, SO_SNDBUF, UdpSocket::kBufferBytes);
-  Set(fd, SOL_UDP, UDP_GRO, 1);  // where it is missing, datagrams come one by one
+  Set(fd, SOL_UDP, UDP_GRO, 1);  // without it datagrams come one by one
   if (is_ipv6) {
     return Set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
            // NICs and rdma_rxe send 0 for the UDP checksum: the ICRC is enough.
@@ -46,15 +46,15 @@ bool Configure(int fd, const Gid& address) {
          (!is_wildcard || Set(fd, IPPROTO_IP, IP_PKTINFO, 1));
 }
 
-// Whether a socket on all addresses gets what is sent to groups that others have joined. Those who
-// share the port would each get a copy.
+// Whether a socket on all addresses gets what is sent to groups that other sockets have joined. If
+// all sockets that share the port did, each would get a copy.
 void TakeAllGroups(int fd, const Gid& address, bool takes) {
   const bool is_ipv4 = address.IsIpv4Mapped();
   Set(fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_MULTICAST_ALL : IPV6_MULTICAST_ALL,
       takes ? 1 : 0);
 }
 
-// A program that keeps nothing.
+// Attaches a BPF program that drops every datagram.
 bool DropAllReceived(int fd) {
   sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
   const sock_fprog program = {.len = 1, .filter = &nothing};
@@ -89,8 +89,8 @@ sockaddr_storage BoundAddressOf(int fd) {
 
 ErrorOr<UdpSocket> UdpSocket::Open(const HostAddress& address, Use use) {
   if (use == Use::kFirstOfGroup) {
-    // Sockets of the same user could join a group of another fabric. A socket that shares the port
-    // with none of them shows that there is none, and keeps others away until the group is there.
+    // A socket could join the group of another fabric of the same user. One that does not share the
+    // port shows that there is no such group, and keeps others away until the new group is there.
     auto only = Open(address, Use::kAll);
     if (!only.ok() || !Set(only.value().fd(), SOL_SOCKET, SO_REUSEPORT, 1)) return only;
     auto first = Open(address, Use::kMemberOfGroup);
@@ -125,7 +125,7 @@ std::optional<UdpSocket> UdpSocket::Adopt(UniqueFd fd) {
   return UdpSocket(std::move(fd), {.gid = GidOf(bound)});
 }
 
-// The kernel tells the double of what it was asked for (socket(7), SO_RCVBUF).
+// The kernel reports the double of what it was asked for (socket(7), SO_RCVBUF).
 UdpSocket::UdpSocket(UniqueFd fd, const HostAddress& address)
     : fd_(std::move(fd)), address_(address) {
   receive_buffer_bytes_ = OptionOf(fd_.get(), SO_RCVBUF) / 2;

@@ -13,32 +13,32 @@
 
 namespace uroce::nic {
 
-// A kernel UDP socket of one address of this host, or of all of an IP version: then every message
-// says which one it is from or came to. Unconnected and never fragmenting, so that the kernel
-// numbers IPv4 packets as TransmitQueue counts on. Needs no privilege.
+// A kernel UDP socket on one address of this host, or on all of an IP version: there every message
+// names the address that it is from or came to. Unconnected and never fragmenting, so that the
+// kernel numbers IPv4 packets as TransmitQueue counts on. Needs no privilege.
 class UdpSocket {
  public:
-  // What is received and not taken yet, and sent and not gone yet. The kernel grants as much as
-  // net.core.rmem_max and wmem_max let it, unless we have CAP_NET_ADMIN.
+  // Bytes of each buffer, for receiving and for sending. The kernel grants at most
+  // net.core.rmem_max (any size with CAP_NET_ADMIN) and net.core.wmem_max.
   static constexpr int kBufferBytes = 4 << 20;
 
   enum class Use : uint8_t {
     kAll,      // sends from port 4791 and receives there, as its only owner
-    kSending,  // sends from a port of its own, so that what ICMP says of it comes to no other
-               // socket; receives nothing
-    // As kAll, and then the first of a SO_REUSEPORT group that others can be added to; and another
-    // one of that group, by the same user.
+    kSending,  // sends from a port of its own, so that ICMP errors about its packets come to no
+               // other socket; receives nothing
+    // kFirstOfGroup: as kAll, then becomes the first of a SO_REUSEPORT group that other sockets can
+    // join. kMemberOfGroup: another socket of that group, by the same user.
     kFirstOfGroup,
     kMemberOfGroup,
-    // Receives what is sent to a multicast group, which is its address, on the interfaces that it
-    // joins it on. Others of this host may have it, too.
+    // Bound to a multicast group, receives what is sent to it on the interfaces where it joins.
+    // Other sockets of this host may be bound to the group, too.
     kMulticast,
   };
   // `address` may be a wildcard.
   static ErrorOr<UdpSocket> Open(const HostAddress& address, Use use = Use::kAll);
 
-  // Takes a socket that another process has opened. nullopt, and it is closed, if it is none that
-  // receives RoCEv2.
+  // Takes a socket that another process has opened. nullopt, and the socket is closed, if it does
+  // not receive RoCEv2.
   static std::optional<UdpSocket> Adopt(UniqueFd fd);
 
   const HostAddress& address() const { return address_; }
@@ -46,22 +46,22 @@ class UdpSocket {
   int fd() const { return fd_.get(); }
   uint16_t port() const { return port_; }
 
-  // What the kernel granted of kBufferBytes.
+  // The receive buffer that the kernel granted, of kBufferBytes.
   int receive_buffer_bytes() const { return receive_buffer_bytes_; }
-  // How many messages found no room there since the socket was opened. One may be many datagrams,
-  // where the kernel has joined them already (UDP_GRO).
+  // How many messages found no room in the receive buffer since the socket was opened. One may be
+  // many datagrams, if the kernel has joined them already (UDP_GRO).
   uint32_t CountOverflow() const;
 
-  // What the socket sends to multicast groups does not come back to sockets of this host.
+  // From now on what the socket sends to multicast groups reaches no socket of this host.
   void KeepGroupsFromThisHost() const;
 
-  // An error that the network told of (ICMP), or the kernel in place of the network.
+  // An error that the network reported (ICMP), or the kernel in place of the network.
   struct NetworkError {
     transport::Gid destination;  // of the packet that it is about
     int error = 0;               // an errno value
     uint32_t mtu_bytes = 0;      // of the path, with EMSGSIZE
   };
-  // One by one; nullopt when there is none left.
+  // The next error; nullopt when there is none left.
   std::optional<NetworkError> TakeError() const;
 
   // In a forked child: only async-signal-safe calls.
@@ -76,11 +76,11 @@ class UdpSocket {
   int receive_buffer_bytes_ = 0;
 };
 
-// What went wrong on the way to `error.destination`, as a sentence that says what to do, without
+// Explains an error on the way to `error.destination`, as a sentence that says what to do, without
 // full stop.
 std::string Explain(const UdpSocket::NetworkError& error);
-// The same of frames to `own` that found no room in a receive buffer of so many bytes; empty if it
-// is as large as we want it.
+// The same for frames to `own` that found no room in a receive buffer of so many bytes; empty if
+// the buffer has kBufferBytes.
 std::string ExplainOverflow(const transport::Gid& own, int receive_buffer_bytes);
 
 }  // namespace uroce::nic

@@ -16,13 +16,13 @@ namespace uroce::nic {
 namespace {
 
 constexpr transport::Duration kOpenInterval = transport::Milliseconds(1'000);
-// While processes may still have sockets of the uroced before this one: they hear of its end within
-// 100 ms.
+// How often to try while processes may still have sockets of the previous uroced: they hear of its
+// end within 100 ms.
 constexpr transport::Duration kSoon = transport::Milliseconds(10);
 constexpr int kQuietTries = 50;
-// Groups that are left in a pass, or joined anew. Each takes some microseconds.
+// Groups that one pass leaves or joins anew. Each takes some microseconds.
 constexpr int kGroupsAPass = 16;
-// Of a host whose processes join without end.
+// Bounds the groups of a host whose processes join without end.
 constexpr size_t kMaxGroups = GroupMemberships::kMaxMemberships;
 
 }  // namespace
@@ -52,7 +52,7 @@ ErrorOr<std::unique_ptr<UdpUplink>> UdpUplink::Create(const Options& options) {
     uplink->news_ = std::make_unique<AddressNews>();
     epoll_event event{.events = EPOLLIN, .data = {}};
     epoll_ctl(uplink->wait_.get(), EPOLL_CTL_ADD, uplink->news_->fd(), &event);
-    uplink->FollowAddresses();  // what has changed since they were read
+    uplink->FollowAddresses();  // changes since addresses_ was read
   }
   return uplink;
 }
@@ -141,7 +141,7 @@ PacketPort::PathState UdpUplink::JoinGroup(const transport::Gid& group) {
     return PathState::kRefused;
   }
   joined_.insert(group);
-  // Makes room for it: groups that were left would keep others out until their pass.
+  // Makes room: groups that wait to be left would keep new ones out.
   to_be_left_.erase(group);
   if (!to_be_left_.empty()) LeaveNextGroup();
   if (const PathState state = OpenFor(group); state != PathState::kReady) return state;
@@ -204,7 +204,7 @@ void UdpUplink::CommitTransmit(size_t frame_bytes) {
   CommitToClosed(room_.first(frame_bytes));
 }
 
-// The process named the host to a uroced before this one.
+// The port can be closed when a frame comes: its process named the host to a previous uroced.
 void UdpUplink::CommitToClosed(std::span<const uint8_t> frame) {
   const auto outgoing = ReadOutgoingFrame(frame);
   if (!outgoing || IsGroupOfThisHost(outgoing->destination)) return;
@@ -239,7 +239,7 @@ void UdpUplink::ServeLink() {
     for (SocketGroup& group : groups_) group.Serve(now);
   } else if (is_wanted_ && (shares_sockets_ || !joined_.empty()) && now >= next_open_) {
     const auto error = Open();
-    // For all who named a host.
+    // About all hosts that processes have named.
     if (error && tries_left_ == 0) notice_ = {.sentence = error->sentence, .about = {}};
   }
 }

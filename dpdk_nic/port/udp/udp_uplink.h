@@ -25,24 +25,24 @@
 
 namespace uroce::nic {
 
-// The way out of the host that a fabric has where none was chosen: a UdpPort on all addresses of
-// the host, which is opened when the first host beyond this one is named, and not before. So a
-// fabric whose processes talk to each other only listens nowhere.
+// The way out of the host for a fabric that was given none: a UdpPort on all addresses of the host.
+// It opens when the first host beyond this one is named, and not before. So a fabric whose
+// processes talk only to each other listens nowhere.
 //
 //            PreparePath, JoinGroup, or a frame to the network
 //   closed -----------------------------------------> open
-//      ^                     | port 4791 is another's
+//      ^                     | port 4791 is taken
 //      +---------------------+
 //
-// Addresses of the host that come and go are followed, but for the first of an IP version that it
-// did not have when the port was opened. Groups that are joined while it is closed are joined for
-// good when it opens.
+// It follows addresses of the host that come and go, but for the first of an IP version that the
+// host did not have when the port was opened. Groups that are joined while it is closed are joined
+// in the kernel when it opens.
 //
-// With `shares_sockets` each process of the fabric gets sockets of its own (SocketGroup), which it
-// keeps if uroced ends. Until it has closed them, for the uroced that comes next, that one cannot
-// have the port: so it tries again for a moment before it says that the port is another's, and goes
-// on trying. What uroced itself sends leaves from another port then, as ICMP's answer to what a
-// group sends comes to any of its sockets.
+// With `shares_sockets` each process of the fabric gets sockets of its own (SocketGroup), and keeps
+// them if uroced ends. The next uroced cannot bind the port until the processes have closed them:
+// so it retries for a moment before it reports that the port is taken, and goes on trying. uroced
+// itself then sends from another port: the kernel gives ICMP errors about packets of a SO_REUSEPORT
+// group to any of its sockets.
 class UdpUplink final : public PacketPort, public SocketSharing {
  public:
   struct Options {
@@ -64,7 +64,7 @@ class UdpUplink final : public PacketPort, public SocketSharing {
   // says why not.
   PathState PreparePath(const Path& path) override;
   uint32_t PathMtu(const Path& path) const override;
-  // kPending and kUnreachable: it will be joined when the port opens.
+  // kPending and kUnreachable: the group will be joined when the port opens.
   PathState JoinGroup(const transport::Gid& group) override;
   void LeaveGroup(const transport::Gid& group) override;
   size_t max_groups() const override;
@@ -95,7 +95,7 @@ class UdpUplink final : public PacketPort, public SocketSharing {
  private:
   UdpUplink() = default;
   std::optional<Error> Open();
-  // kReady, or why not.
+  // Opens the port to reach `remote`. kUnreachable with a notice.
   PathState OpenFor(const transport::Gid& remote);
   ErrorOr<std::unique_ptr<UdpPort>> OpenPort();
   std::optional<Error> OpenGroups(UdpPort* port);
@@ -117,19 +117,19 @@ class UdpUplink final : public PacketPort, public SocketSharing {
   bool shares_sockets_ = false;
   std::vector<SocketGroup> groups_;  // one for each socket that the port receives by
   std::set<transport::Gid> joined_;  // groups that are wanted
-  // Those of joined_ that the port is no member of yet.
+  // Groups in joined_ that the port is no member of yet.
   std::set<transport::Gid> to_be_joined_;
-  // Those that it is a member of still: a process that ends may have had thousands.
+  // Groups to be left: a process that ends may have had thousands.
   std::set<transport::Gid> to_be_left_;
-  bool is_wanted_ = false;  // to be opened as soon as it can be
-  int tries_left_ = 0;      // before anything is said
-  std::string why_closed_;  // when it was tried last
+  bool is_wanted_ = false;  // the port is to be opened as soon as possible
+  int tries_left_ = 0;      // before a failure is reported
+  std::string why_closed_;  // the error of the last try
   Notice notice_;
-  // While the port cannot be opened, frames do not ask for it all the time.
+  // Frames do not try to open the port before this time.
   transport::Time next_open_;
   uint64_t not_sent_ = 0;
   std::span<uint8_t> room_;  // that was acquired last
-  // Where a frame is built while the port is closed.
+  // Room to build a frame while the port is closed.
   alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> frame_;
 };
 

@@ -34,8 +34,8 @@ BurstGuard::~BurstGuard() {
 }
 
 void BurstGuard::WaitUntilIdle() {
-  // Writes what it reads, so that it is ordered with Enter: a burst that is not seen here sees what
-  // was written before this.
+  // Writes the value that it reads, to be ordered with Enter: a burst that is not seen here sees
+  // what was written before this.
   for (bool idle = false; !active_.compare_exchange_weak(idle, false); idle = false) {
     sched_yield();
   }
@@ -53,7 +53,7 @@ void BurstGuard::WaitUntilAllDrained(std::chrono::milliseconds timeout) {
   std::lock_guard lock(registry.mutex);
   for (const BurstGuard* guard : registry.guards) {
     const uint64_t before = guard->empty_receives_.load(std::memory_order_acquire);
-    // The first one may have looked before the last frame came.
+    // The first empty receive may have looked before the last frame came.
     while (guard->empty_receives_.load(std::memory_order_acquire) < before + 2 &&
            std::chrono::steady_clock::now() < end) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));

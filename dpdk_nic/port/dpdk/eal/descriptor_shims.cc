@@ -16,8 +16,8 @@
 #include <string>
 #include <utility>
 
-// With `ld --wrap=close`, what EAL and the drivers call as close() arrives at __wrap_close, and
-// __real_close is the C library's. The names are the linker's.
+// With `ld --wrap=close`, calls of close() in EAL and the drivers arrive at __wrap_close, and
+// __real_close is the C library's. The linker prescribes the names.
 extern "C" {
 int __real_close(int fd);
 int __real_open64(const char* path, int flags, mode_t mode);
@@ -117,8 +117,8 @@ int __wrap_socket(int domain, int type, int protocol) {
   const int fd = Track(__real_socket(domain, type | SOCK_CLOEXEC, protocol));
   if (fd >= 0 && domain == AF_XDP) uroce::nic::last_packet_socket = fd;
   if (fd >= 0 && domain == AF_PACKET) {
-    // Our own frames are of no interest to us. Kernels before 4.20 do not know the option and give
-    // them to us, and the transport drops what is not addressed to it.
+    // Frames that this port sends are not for it. Kernels before 4.20 do not know the option and
+    // return them, and the transport drops what is not addressed to it.
     const int on = 1;
     setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on);
     uroce::nic::last_packet_socket = fd;

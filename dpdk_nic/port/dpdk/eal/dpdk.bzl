@@ -8,8 +8,8 @@ DPDK_COPTS = [
 ]
 
 # Drivers register themselves from constructors, hence --whole-archive. Left out on purpose: mlx4
-# and mlx5 (need libibverbs, which we are loaded by), pcap and tap (pull D-Bus, systemd or a signal
-# handler into the process).
+# and mlx5 (need libibverbs, which loads us), pcap and tap (pull D-Bus, systemd or a signal handler
+# into the process).
 _VIRTUAL_DRIVERS = [
     "net_memif",
     "net_af_packet",
@@ -52,7 +52,7 @@ _LIBRARIES = [
     "eal",
 ]
 
-# What net_af_xdp needs. The archives of libelf and libz cannot become part of a shared library.
+# Needed by net_af_xdp. The archives of libelf and libz cannot become part of a shared library.
 _XDP_LINKOPTS = [
     "-l:libxdp.a",
     "-Wl,@$(location :libbpf.lds)",
@@ -60,7 +60,7 @@ _XDP_LINKOPTS = [
     "-lz",
 ]
 
-# What the shims in this package replace.
+# Functions that the shims in this package replace.
 _WRAPPED = [
     "accept",
     "bind",

@@ -14,10 +14,10 @@ namespace uroce::nic {
 // descriptors, signal handlers, stdout, stderr and syslog as they are.
 class Eal {
  public:
-  // The first start decides.
+  // The options of the first start hold until the process ends.
   struct Options {
     bool hugepages = false;  // ordinary memory otherwise
-    // What devices reach memory by; virtual addresses otherwise. Needs hugepages.
+    // Devices reach memory by physical addresses; by virtual ones otherwise. Needs hugepages.
     bool physical_addresses = false;
     // Of ordinary memory: address space, touched only as far as it is used. VFIO pins all of it.
     uint32_t memory_mib = 256;

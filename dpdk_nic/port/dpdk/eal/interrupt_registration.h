@@ -2,7 +2,7 @@
 
 namespace uroce::nic {
 
-// What a driver registered with DPDK's interrupt thread.
+// A registration of a driver with DPDK's interrupt thread.
 struct InterruptRegistration {
   int fd = -1;
   void (*callback)(void* argument) = nullptr;
@@ -12,8 +12,8 @@ struct InterruptRegistration {
 // The registration that the calling thread made last; its fd is -1 if none since the last call.
 InterruptRegistration TakeLastInterruptRegistration();
 
-// Withdraws it for a driver that forgets to. When it returns, the callback neither runs nor will
-// run.
+// Withdraws a registration for a driver that forgets to. When it returns, the callback neither runs
+// nor will run.
 void WithdrawInterrupt(const InterruptRegistration& registration);
 
 }  // namespace uroce::nic

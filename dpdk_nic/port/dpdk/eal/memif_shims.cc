@@ -1,4 +1,4 @@
-// What the memif driver does when a peer goes away, done with care (`ld --wrap`).
+// Makes safe what the memif driver does when a peer goes away (`ld --wrap`).
 #include <sys/socket.h>
 
 #include <bitset>
@@ -25,7 +25,7 @@ namespace {
 constexpr uint16_t kConnect = 6;
 constexpr uint16_t kConnected = 7;
 constexpr uint16_t kDisconnect = 8;
-constexpr uint16_t kClosed = 0xffff;  // ours: the end of the channel
+constexpr uint16_t kClosed = 0xffff;  // not of the protocol: the end of the channel
 
 constexpr std::chrono::milliseconds kDrainTimeout(200);
 
@@ -35,13 +35,13 @@ std::bitset<65'536> carries_ring;
 uint16_t MessageType(const msghdr* message, ssize_t bytes) {
   uint16_t type = kClosed;
   if (bytes < static_cast<ssize_t>(sizeof type) || message->msg_iovlen == 0) return type;
-  if (message->msg_iov[0].iov_len < sizeof type) return type;  // libbpf looks at lengths first
+  if (message->msg_iov[0].iov_len < sizeof type) return type;  // libbpf first asks for the length
   memcpy(&type, message->msg_iov[0].iov_base, sizeof type);
   return type;
 }
 
-// A peer that leaves has sent its last frames, acknowledgements most likely, just before: they are
-// received before the driver hears of it and throws the ring away.
+// A peer that leaves has sent its last frames, acknowledgements most likely, just before: waits
+// until they are received, before the driver learns of the end and throws the ring away.
 void FollowConnection(size_t fd, uint16_t type) {
   if (fd >= carries_ring.size()) return;
   if (type == kConnect || type == kConnected) carries_ring[fd] = true;
@@ -68,8 +68,8 @@ void TrackReceivedDescriptors(msghdr* message) {
 
 extern "C" {
 
-// Called on the interrupt thread while a poller may be copying from the regions. By now the driver
-// has cleared the flag that every burst checks first.
+// Called on the interrupt thread while the polling thread may be copying from the regions. By now
+// the driver has cleared the flag that every burst checks first.
 void __wrap_memif_free_regions(rte_eth_dev* device) {
   uroce::nic::BurstGuard::WaitUntilAllIdle();
   __real_memif_free_regions(device);
@@ -83,9 +83,9 @@ ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
   return bytes;
 }
 
-// A peer that went away must not raise SIGPIPE in the application. Nor may memif be told: a server
-// that cannot greet a client closes and frees what its interrupt thread still watches, and the
-// process is aborted. The end of the connection is noticed in an orderly way when it is read.
+// A peer that went away must not raise SIGPIPE in the application. Nor may memif see the error: a
+// server that cannot greet a client closes and frees what its interrupt thread still watches, and
+// the process is aborted. Reading notices the end of the connection in an orderly way.
 ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
   const ssize_t sent = __real_sendmsg(fd, message, flags | MSG_NOSIGNAL);
   if (sent >= 0 || (errno != EPIPE && errno != ECONNRESET)) return sent;

@@ -1,4 +1,4 @@
-// What the af_packet and af_xdp drivers do beyond their own sockets, undone (`ld --wrap`).
+// Undoes what the af_packet and af_xdp drivers do beyond their own sockets (`ld --wrap`).
 #include <linux/if_packet.h>
 #include <linux/sockios.h>
 #include <poll.h>
@@ -32,8 +32,8 @@ int __wrap_ioctl(int fd, unsigned long request, ...) {
   return __real_ioctl(fd, request, argument);
 }
 
-// A queue takes one AF_XDP socket, and the kernel lets go of a closed one some time later: of the
-// port that was here just before, or of a process that was killed.
+// A queue takes one AF_XDP socket, and the kernel releases a closed one only later: that of a port
+// that was just closed, or of a process that was killed. So bind() is repeated.
 int __wrap_bind(int fd, const sockaddr* address, socklen_t address_bytes) {
   constexpr int kMostTries = 1'000;
   constexpr useconds_t kPauseUs = 1'000;
@@ -68,8 +68,8 @@ void* __wrap_mmap64(void* address, size_t bytes, int protection, int flags, int 
 // af_xdp waits for frames to receive where a NIC has to be woken for them.
 int __wrap_poll(pollfd* fds, nfds_t count, int) { return __real_poll(fds, count, 0); }
 
-// af_xdp has the kernel send its ring by sending nothing, and tries again for as long as the kernel
-// is busy. It gives up at other errors; the port's next poll tries again.
+// af_xdp makes the kernel send its ring by sending nothing, and tries again for as long as the
+// kernel is busy. It gives up at other errors; the port's next poll tries again.
 ssize_t __wrap_send(int fd, const void* data, size_t bytes, int flags) {
   const ssize_t sent = __real_send(fd, data, bytes, flags);
   const bool is_kick = data == nullptr && bytes == 0;

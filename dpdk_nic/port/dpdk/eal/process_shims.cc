@@ -1,6 +1,6 @@
-// What EAL does to a process as a whole, undone. EAL is written for programs of its own; inside
-// an application its start must not be noticeable. Each function below takes the place of
-// one that EAL would call (`ld --wrap`), or of a library that it would pull into the process.
+// Undoes what EAL does to a process as a whole. EAL is written for programs of its own; inside an
+// application its start must not be noticeable. Each function below takes the place of one that EAL
+// would call (`ld --wrap`), or of a library that it would pull into the process.
 #include "dpdk_nic/port/dpdk/eal/process_shims.h"
 
 #include <pthread.h>
@@ -40,8 +40,8 @@ extern "C" {
 int __wrap_setrlimit(int, const rlimit*) { return 0; }
 int __wrap_setrlimit64(int, const rlimit64*) { return 0; }
 
-// The application's affinity is its own, and the threads of EAL inherit it. EAL is told of one
-// processor only (`-l 0` below is then valid in every cpuset), which is not pinned to either.
+// The application's affinity is its own, and the threads of EAL inherit it. EAL sees one processor
+// only (`-l 0` in eal.cc is then valid in every cpuset), and is not pinned to that one either.
 int __wrap_pthread_setaffinity_np(pthread_t, size_t, const cpu_set_t*) { return 0; }
 int __wrap_pthread_attr_setaffinity_np(pthread_attr_t*, size_t, const cpu_set_t*) { return 0; }
 int __wrap_eal_cpu_detected(unsigned lcore) { return lcore == 0 ? 1 : 0; }
@@ -61,10 +61,10 @@ void __wrap_rte_dump_stack() {}
 // load every driver plugin of the system into the process.
 int __wrap_eal_plugins_init() { return 0; }
 
-// Nothing of ours is found through files.
+// No other process looks for files of this one.
 int __wrap_eal_create_runtime_dir() { return 0; }
 
-// EAL asks for VFIO in every start. See EnablePciAndVfio.
+// EAL asks for VFIO at every start. See EnablePciAndVfio.
 int __wrap_rte_vfio_enable(const char*) { return 0; }
 int __wrap_rte_eal_has_pci() { return pci_enabled ? 1 : 0; }
 

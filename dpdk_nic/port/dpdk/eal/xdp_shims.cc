@@ -1,4 +1,4 @@
-// What the af_xdp driver does with libbpf and libxdp, done with care (`ld --wrap`).
+// Makes safe what the af_xdp driver does with libbpf and libxdp (`ld --wrap`).
 #include "dpdk_nic/port/dpdk/eal/xdp_shims.h"
 
 #include <bpf/bpf.h>
@@ -62,7 +62,7 @@ int Attach(int interface_index, int program_fd) {
   Attachment attachment;
   attachment.object.reset(std::exchange(TheDevices().opened_object, nullptr));
   int link = LinkProgram(interface_index, program_fd, 0);
-  // Some drivers lack the resources that the fast way takes; -EBUSY: another program is attached.
+  // Some drivers lack the resources for native mode; -EBUSY: another program is attached.
   if (link < 0 && link != -EBUSY) {
     link = LinkProgram(interface_index, program_fd, XDP_FLAGS_SKB_MODE);
   }
@@ -92,12 +92,12 @@ void FreeLeakedXdpMemory(int socket) {
 
 extern "C" {
 
-// The driver never closes it.
+// The driver never closes the object: Attach takes it over.
 bpf_object* __wrap_bpf_object__open_file(const char* path, const bpf_object_open_opts* options) {
   return uroce::nic::TheDevices().opened_object = __real_bpf_object__open_file(path, options);
 }
 
-// The driver would attach the program to the interface itself, and a process that is killed would
+// The driver would attach the program to the interface itself. A process that is killed would then
 // leave it there, and no other could be attached. A link goes with its last descriptor.
 int __wrap_bpf_xdp_attach(int interface_index, int program_fd, uint32_t, const void*) {
   return uroce::nic::Attach(interface_index, program_fd);
@@ -108,7 +108,7 @@ int __wrap_bpf_xdp_detach(int interface_index, uint32_t, const void*) {
   return 0;
 }
 
-// Asked before the other only, which needs no answer.
+// The driver calls this before bpf_xdp_detach only, which needs no answer.
 int __wrap_bpf_xdp_query_id(int, int, uint32_t*) { return 0; }
 
 int __wrap_xsk_umem__create(xsk_umem** umem, void* area, uint64_t bytes, xsk_ring_prod* fill,
