@@ -11,7 +11,7 @@ struct Error {
   std::string sentence;
 };
 
-// What set-up functions return: a value, or why there is none.
+// The result of a set-up function: a value, or why there is none.
 template <class T>
 class [[nodiscard]] ErrorOr {
  public:

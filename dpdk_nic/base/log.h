@@ -13,16 +13,16 @@ enum class LogLevel : uint8_t { kOff, kError, kWarning, kInfo, kDebug };
 // The names that UROCE_LOG takes: off, error, warning, info, debug. nullopt for any other text.
 std::optional<LogLevel> ParseLogLevel(std::string_view name);
 
-// The messages of a program go out with this name in front, and this limit where UROCE_LOG gives
-// none. To be called before the first message, if at all: a library says "uroce", up to kWarning.
+// Sets the name in front of the program's messages, and the limit where UROCE_LOG gives none.
+// Optional; to be called before the first message. The defaults are "uroce" and kWarning.
 void NameLog(const char* program, LogLevel default_limit);
 
 // Whether messages of this level are written. Reads UROCE_LOG when first called.
 bool Logs(LogLevel level);
 
 // Writes "PROGRAM: SENTENCE.\n" to standard error in one call if the limit allows it. `sentence`
-// has no full stop at its end and says what to do. Returns false if standard error takes no more at
-// the moment, as a pipe without a reader: the line is dropped, for a log must not stop the data
+// has no full stop at its end and says what to do. Returns false if standard error is full at the
+// moment, like a pipe without a reader: the line is dropped, because a log must not stop the data
 // path. Any thread, but never under the engine lock: it makes system calls.
 bool Log(LogLevel level, std::string_view sentence);
 

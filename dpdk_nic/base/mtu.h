@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-// MTUs of a link, in bytes: what an Ethernet frame carries behind its header.
+// MTUs of a link: the bytes that an Ethernet frame carries behind its header.
 namespace uroce::nic {
 
 // Large enough for a path MTU of 4096 with the longest headers over IPv6.

@@ -9,9 +9,9 @@ namespace uroce::nic {
 // Numbers that no other process can guess.
 using RandomSeed = std::array<uint64_t, 4>;
 
-// From the kernel's generator. nullopt with errno, as where a sandbox forbids getrandom(2).
+// From the kernel's generator. nullopt with errno, for example if a sandbox forbids getrandom(2).
 std::optional<RandomSeed> NewRandomSeed();
-// Throws std::system_error in place of that.
+// Throws std::system_error instead of returning nullopt.
 RandomSeed NewRandomSeedOrThrow();
 
 }  // namespace uroce::nic

@@ -8,16 +8,16 @@
 #define UROCE_THREAD_ATTRIBUTE(x)
 #endif
 
-// Of a class: a lock; a guard that holds a lock while it lives.
+// For a class that is a lock, and for a guard that holds a lock while it lives.
 #define UROCE_CAPABILITY(name) UROCE_THREAD_ATTRIBUTE(capability(name))
 #define UROCE_SCOPED_CAPABILITY UROCE_THREAD_ATTRIBUTE(scoped_lockable)
 
-// Of a member: used with the lock held only; of a pointer: what it points to is.
+// For a member that is used with the lock held only, and for a pointer whose object is.
 #define UROCE_GUARDED_BY(lock) UROCE_THREAD_ATTRIBUTE(guarded_by(lock))
 #define UROCE_PT_GUARDED_BY(lock) UROCE_THREAD_ATTRIBUTE(pt_guarded_by(lock))
 
-// Of a function: the lock is held when it is called; must not be held; is taken, released or tested
-// by it.
+// For a function: the caller holds the lock; does not hold it; the function takes, tries, releases
+// or returns it.
 #define UROCE_REQUIRES(...) UROCE_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define UROCE_EXCLUDES(...) UROCE_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 #define UROCE_ACQUIRE(...) UROCE_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
@@ -25,5 +25,5 @@
 #define UROCE_RELEASE(...) UROCE_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
 #define UROCE_RETURN_CAPABILITY(lock) UROCE_THREAD_ATTRIBUTE(lock_returned(lock))
 
-// Of a function that the analysis cannot follow; say why beside it.
+// For a function that the analysis cannot follow; say why beside it.
 #define UROCE_NO_THREAD_SAFETY_ANALYSIS UROCE_THREAD_ATTRIBUTE(no_thread_safety_analysis)

@@ -12,8 +12,8 @@
 namespace uroce::nic {
 
 // Writes every frame to a pcapng file (draft-ietf-opsawg-pcapng), with direction and time in
-// nanoseconds. Everything is handed to the kernel at the end of each burst, so that it survives
-// whatever the application does to itself.
+// nanoseconds. Hands everything to the kernel at the end of each burst, so that the capture
+// survives a crash of the application.
 //
 // When a write fails (full disk) the capture ends; the file stays readable up to that burst.
 class PcapngWriter : public FrameTap {

@@ -12,7 +12,7 @@
 namespace uroce::nic::control {
 namespace {
 
-// Of a claim file without a uid: no user can prove ownership, so only the lock counts.
+// The user of a claim file without a uid: no user can prove ownership, so only the lock counts.
 constexpr uid_t kUnknownUser = static_cast<uid_t>(-1);
 
 UniqueFd OpenClaim(int folder, Block block, int flags) {
@@ -25,7 +25,7 @@ uid_t UserOf(int claim) {
   return pread(claim, &user, sizeof user, 0) == sizeof user ? user : kUnknownUser;
 }
 
-// Of a file of any kind, without asking its file system (FUSE would ask another process).
+// For a file of any kind: does not ask its file system (FUSE would ask another process).
 bool StatusOf(int fd, struct statx* status) {
   return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO | STATX_TYPE, status) == 0;
 }
@@ -54,7 +54,7 @@ UniqueFd BlockClaims::Give(Block block, uid_t user) const {
     errno = EWOULDBLOCK;
     return {};
   }
-  // A new file: processes that had the block before can do nothing to it.
+  // A new file: processes that had the block before cannot affect it.
   unlinkat(folder_, std::to_string(block).c_str(), 0);
   const UniqueFd written = OpenClaim(folder_, block, O_RDWR | O_CREAT | O_EXCL);
   if (!written) return {};
@@ -67,7 +67,7 @@ UniqueFd BlockClaims::Give(Block block, uid_t user) const {
 
 bool BlockClaims::IsProvenBy(int claim, Block block, uid_t user) const {
   const UniqueFd file = OpenClaim(folder_, block, O_RDONLY);
-  // The lock is of another open file than ours, and of none but the one that is shown.
+  // `file` cannot be locked, so another open file has the lock; `claim` can, so it is that file.
   return file && IsSameFile(file.get(), claim) && !TryLock(file.get()) && TryLock(claim) &&
          UserOf(file.get()) == user;
 }

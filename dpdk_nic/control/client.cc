@@ -12,7 +12,7 @@
 namespace uroce::nic::control {
 namespace {
 
-// A uroced that says something else is none that we know: it is left, and asked again later.
+// The client leaves a uroced whose Welcome is not sound, and tries again later.
 bool IsSound(const Welcome& welcome) {
   return welcome.block >= kFirstBlock && welcome.block <= kLastBlock &&
          welcome.gid_count <= welcome.gids.size();
@@ -90,7 +90,7 @@ void ControlClient::Connect() {
 }
 
 UniqueFd ControlClient::ConnectToUroced() {
-  // A block is one of the fabric at the place where it was given.
+  // The block belongs to the fabric at the place where it was given.
   if (claim_) return ConnectToFabricAt(place_, options_.fabric);
   auto connection = ConnectToFabric(options_.fabric);
   if (!connection) return {};
@@ -201,7 +201,8 @@ void ControlClient::Watch(int fd, Source source) {
 }
 
 void ControlClient::ChannelWasWritten() {
-  // What uroced said before comes first, and epoll does not tell of every way to break.
+  // A broken channel counts as readable: it may hold messages of uroced, and epoll does not report
+  // every way to break.
   if (channel_.broken()) channel_readable_ = true;
   if (watches_room_ == channel_.wants_write()) return;
   watches_room_ = channel_.wants_write();
@@ -214,7 +215,7 @@ void ControlClient::ChannelWasWritten() {
 void ControlClient::Abandon() {
   state_ = State::kDetached;
   retry_is_due_ = channel_readable_ = false;
-  // Nothing is taken out of the epoll set: it is the parent's, too.
+  // Removes nothing from the epoll set, which is the parent's, too.
   epoll_.reset();
   retry_timer_.reset();
   channel_.Reset({});

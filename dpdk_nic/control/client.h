@@ -15,8 +15,8 @@
 namespace uroce::nic::control {
 
 // A process's membership of a fabric: says Hello to its uroced, keeps the block of QPNs that it is
-// given, and attaches anew by itself, with the same block, whenever uroced was started anew. Never
-// blocks and has no thread. What the messages are about is not its business.
+// given, and attaches again by itself, with the same block, whenever uroced was restarted. Never
+// blocks and has no thread. Does not know what the messages that it carries are about.
 class ControlClient {
  public:
   struct Options {
@@ -32,29 +32,29 @@ class ControlClient {
 
   enum class State {
     kDetached,   // no uroced answers (connect_error()); tried again after each retry_interval
-    kAttaching,  // said Hello
+    kAttaching,  // Hello is sent
     kAttached,
     kRefused,  // for good: refusal() says why
   };
 
-  // Does what is to be done: connects, attaches, sends what had to wait. One system call if there
-  // is nothing.
+  // Connects, attaches and sends messages that had to wait, as needed. One system call if there is
+  // nothing to do.
   void Serve();
   State state() const { return state_; }
-  // Why the last attempt to connect failed, as ConnectToFabric has it; 0 if it did not. EAGAIN:
-  // uroced is there and busy; that is tried again after each kQueueRetryInterval.
+  // The errno of the last attempt to connect (ConnectToFabric); 0 if it did not fail. EAGAIN:
+  // uroced is there and busy; the next attempt is made after kQueueRetryInterval.
   int connect_error() const { return connect_error_; }
-  // Of the last attachment; meaningful once attachments() > 0.
+  // The answer to the last Hello; meaningful once attachments() > 0.
   const Welcome& welcome() const { return welcome_; }
   // Meaningful when refused. The sentence ends with a NUL.
   const Refused& refusal() const { return refusal_; }
 
-  // How often it became attached. When it changes, it is another uroced, to which everything has to
-  // be said again.
+  // How often the process became attached. When it changes, uroced knows nothing of what it was
+  // told before: everything has to be said again.
   uint32_t attachments() const { return attachments_; }
 
-  // False if it was not sent: not attached, or uroced has not read what was said before; try again
-  // after a later Serve.
+  // False if the message was not sent: not attached, or uroced has not read earlier messages; try
+  // again after a later Serve.
   template <Message T>
   bool Send(const T& message, std::span<const int, T::kDescriptors> fds = {}) {
     if (state_ != State::kAttached) return false;
@@ -64,14 +64,14 @@ class ControlClient {
   }
 
   // The next message from uroced that is not about attaching, in order. Call it after Serve until
-  // it is false; that is also how the end of an attachment is noticed.
+  // it is false: that also notices the end of an attachment.
   bool Take(MessageChannel::Incoming& out);
 
-  // Readable when Serve or Take has something to do. The same for life.
+  // Readable when Serve or Take has something to do. Never changes.
   int wait_fd() const { return epoll_.get(); }
 
-  // After fork, in the child: closes everything, so that uroced and the others notice the parent's
-  // end. Nothing but destruction makes sense afterwards. Async-signal-safe.
+  // To be called in a forked child: closes everything, so that uroced and the peers notice the
+  // parent's end. Only the destructor may follow. Async-signal-safe.
   void Abandon();
 
  private:
@@ -96,7 +96,7 @@ class ControlClient {
   bool retry_is_due_ = true;
   MessageChannel channel_;
   FabricPlace place_;              // of the uroced that is or was connected
-  bool channel_readable_ = false;  // as far as epoll has said
+  bool channel_readable_ = false;  // according to epoll
   bool watches_room_ = false;      // epoll waits until the channel takes more
   int connect_error_ = 0;
   UniqueFd claim_;  // of welcome_.block, since the first attachment; see BlockClaims

@@ -19,12 +19,11 @@
 namespace uroce::nic::control {
 namespace {
 
-// Processes that connect in the same moment and wait to be accepted: all that a uroced serves.
+// Connections that may wait to be accepted: as many as a uroced serves.
 constexpr int kBacklog = 1'024;
-// The folder of a fabric may go, with the uroced before us, as often between two of our calls.
+// How often an ending uroced may remove the folder between two of our calls.
 constexpr int kTries = 100;
-// Another uroced that looks whether the folder is stale is done in a moment, but for a busy
-// machine.
+// Another uroced checks in a moment whether the folder is stale, except on a busy machine.
 constexpr transport::Duration kLookInterval = transport::Milliseconds(1);
 constexpr transport::Duration kLookPatience = transport::Milliseconds(30'000);
 constexpr mode_t kAllUsersConnect = 0666;
@@ -34,8 +33,8 @@ UniqueFd Failed(int error) {
   return {};
 }
 
-// The socket in `folder`, whose name is `path`. A name that is too long for an address goes by the
-// descriptor of the folder.
+// The address of the socket in `folder`, whose path is `path`. If the path is too long for an
+// address, it goes by the descriptor of the folder.
 struct SocketAddress {
   sockaddr_un address{};
   bool fits = true;
@@ -103,8 +102,8 @@ FabricListener& FabricListener::operator=(FabricListener&& other) noexcept {
   return *this;
 }
 
-// The uroced before us may remove the folder and the file just now: a lock counts if its file is
-// still the one of that name.
+// An ending uroced may remove the folder and the lock file meanwhile: the lock counts only if both
+// still have their names.
 bool FabricListener::Lock() {
   const transport::Time give_up = Now() + kLookPatience;
   for (int i = 0; i < kTries; ++i) {
@@ -149,7 +148,7 @@ bool FabricListener::Listen(const std::string& path, mode_t mode) {
     errno = ENAMETOOLONG;
     return false;
   }
-  unlinkat(folder_.get(), kSocketName, 0);  // of one that was killed
+  unlinkat(folder_.get(), kSocketName, 0);  // of a uroced that was killed
   socket_ = NewSocket();
   if (!socket_ || bind(socket_.get(), address.get(), sizeof address.address) != 0) return false;
   if ((mode & S_IRWXO) != 0 && fchmodat(folder_.get(), kSocketName, kAllUsersConnect, 0) != 0) {

@@ -11,13 +11,13 @@
 #include "dpdk_nic/control/messages.h"
 #include "transport/time.h"
 
-// How the uroced of a fabric is found. A fabric is a network namespace, a user and a name; see
+// Finds the uroced of a fabric. A fabric is a network namespace, a user and a name; see
 // fabric_place.h.
 
 namespace uroce::nic::control {
 
-// Of the process that made the other end of a connection: the one that called listen() or
-// connect(). `pid` is 0 if it is in a pid namespace that we do not see.
+// The credentials of the process that made the other end of a connection by listen() or connect().
+// `pid` is 0 if it is in a pid namespace that we do not see.
 struct PeerCredentials {
   pid_t pid;
   uid_t uid;
@@ -25,8 +25,8 @@ struct PeerCredentials {
 };
 std::optional<PeerCredentials> PeerCredentialsOf(int socket);
 
-// That this process serves a fabric: no other process does as long as this object lives. A process
-// that is killed leaves files behind, which do not keep the next one out.
+// Makes this process the only one that serves a fabric as long as the object lives. A process that
+// is killed leaves files behind, which do not keep the next uroced out.
 class FabricListener {
  public:
   // nullopt with errno: EADDRINUSE if the fabric is served, EPERM if another user owns the only
@@ -37,12 +37,12 @@ class FabricListener {
   ~FabricListener() { Close(); }
 
   int fd() const { return socket_.get(); }
-  // The listening socket, which does not block; the rest stays.
+  // Gives away the listening socket, which does not block; the rest stays.
   UniqueFd TakeSocket() { return std::move(socket_); }
   // The folder of the fabric; only uroced's user can write to it.
   int folder() const { return folder_.get(); }
-  // Ends it; the next process that serves the fabric finds a folder without a socket. To be called
-  // when the socket is closed.
+  // Stops serving the fabric: removes its files, except for claims that processes hold. To be
+  // called when the socket is closed.
   void Close();
 
  private:
@@ -61,24 +61,24 @@ struct FabricConnection {
   UniqueFd socket;    // does not block
   FabricPlace place;  // where its uroced was found
 };
-// To this user's uroced or, if there is none, to root's, which serves the users it likes. uroced is
-// of the user whose place it is. Does not block. nullopt with errno: ECONNREFUSED if there is
-// neither, EAGAIN if more wait than uroced has accepted, EPERM if other users own all places.
+// Connects to this user's uroced or, if there is none, to root's, which chooses its users. Checks
+// that uroced is of the user whose place it is. Does not block. nullopt with errno: ECONNREFUSED if
+// there is neither, EAGAIN if uroced's queue is full, EPERM if other users own all places.
 std::optional<FabricConnection> ConnectToFabric(std::string_view fabric);
-// To a uroced at that place only; invalid with errno.
+// Connects to a uroced at that place only; invalid with errno.
 UniqueFd ConnectToFabricAt(const FabricPlace& place, std::string_view fabric);
 
 // uroced accepts 64 connections in 10 ms; when many processes start at once, the last ones find its
-// queue full. All of them try again at this interval, for so long.
+// queue full. They try again at this interval, for kQueueTimeout.
 inline constexpr transport::Duration kQueueRetryInterval = transport::Milliseconds(5);
 inline constexpr transport::Duration kQueueTimeout = transport::Milliseconds(30'000);
-// ConnectToFabric that waits for a place in the queue. EAGAIN: there was none in all that time.
+// ConnectToFabric that waits for a place in the queue. EAGAIN: there was none for kQueueTimeout.
 std::optional<FabricConnection> ConnectToFabricWithRetry(std::string_view fabric);
 
-// What to tell a user when a connection failed with this errno: one sentence without full stop.
+// The sentence for a user whose connection failed with this errno, without full stop.
 std::string WhyNotConnected(std::string_view fabric, int error);
 
-// The folder of a fabric that is served at one of the places; invalid if there is none.
+// The folder of a fabric, at the first place that has one; invalid if there is none.
 UniqueFd OpenFolderOf(std::string_view fabric);
 
 }  // namespace uroce::nic::control

@@ -11,23 +11,23 @@
 namespace uroce::nic::control {
 
 // Closes descriptors that other processes sent, on threads of its own: close() of a file in a FUSE
-// file system waits for the process that serves it, that of a TCP socket for the other end, that of
-// a Unix socket for those that lie in its queue.
+// file system waits for the process that serves it, of a TCP socket for the other end, of a Unix
+// socket for the descriptors in its queue.
 //
-// A process that makes all threads wait makes descriptors pile up; they are at most those that
-// uroced may have open.
+// If a process makes all threads wait, descriptors pile up: at most as many as uroced may have
+// open.
 class DescriptorCloser {
  public:
-  // As many can wait at the same time and others are still closed at once.
+  // While fewer threads wait, other descriptors are still closed at once.
   static constexpr uint32_t kMaxThreads = 16;
 
   DescriptorCloser() : state_(std::make_shared<State>()) {}
-  // Threads that wait go on, and close what is left.
+  // Waiting threads go on and close the descriptors that are left.
   ~DescriptorCloser();
   DescriptorCloser(const DescriptorCloser&) = delete;
   DescriptorCloser& operator=(const DescriptorCloser&) = delete;
 
-  // Does not block. Without a thread (EAGAIN), closes it here.
+  // Does not block, except if no thread can be made (EAGAIN): then closes `fd` here.
   void Close(UniqueFd fd);
 
  private:

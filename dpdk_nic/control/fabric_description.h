@@ -10,22 +10,22 @@
 
 namespace uroce::nic::control {
 
-// What the clients of a fabric have in common.
+// The properties of a fabric, the same for all its clients.
 struct FabricDescription {
   uint32_t mtu_bytes = 0;  // of IP packets
   bool is_private = false;
-  // Of the NIC behind it; without one the fabric ends at this host.
+  // Whether there is a NIC, and its link; without one the fabric ends at this host.
   bool has_wire = false;
   bool wire_is_up = false;
-  // Not a NIC, but the host's own network (UDP sockets): each path has an MTU of its own.
+  // The wire is no NIC but the host's own network (UDP sockets): each path has an MTU of its own.
   bool is_uplink = false;
-  // Each process may send by UDP sockets of its own: all of them are uroced's user's.
+  // Each process may send by UDP sockets of its own: all processes are of uroced's user.
   bool by_own_sockets = false;
   transport::MacAddress mac{};
   std::vector<transport::Gid> gids;  // kMaxGids at most
   std::string port;                  // its devargs
 
-  // What a process and `uroce status` are told alike.
+  // Fills the fields that Welcome and StatusDaemon have in common.
   template <class Message>
   void Fill(Message& message) const {
     message.has_wire = has_wire;

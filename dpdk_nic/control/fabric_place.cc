@@ -25,13 +25,13 @@ constexpr mode_t kPrivate = 0700;
 constexpr mode_t kShared = 0755;
 constexpr char kSystemFolder[] = "/run/uroce";
 
-// The owner of the file system's root: 0, or what a user namespace shows of it.
+// The owner of the file system's root: 0, or the uid that a user namespace shows for it.
 uid_t OwnerOfRootFolder() {
   struct stat root {};
   return stat("/", &root) == 0 ? root.st_uid : kRoot;
 }
 
-// The uid by which the world outside of this user namespace knows us; our own without /proc.
+// Our uid outside of this user namespace; the inner one without /proc.
 uid_t OuterUid() {
   const uid_t own = geteuid();
   std::ifstream map("/proc/self/uid_map");
@@ -57,7 +57,7 @@ std::vector<FabricPlace> PrivatePlaces() {
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
   if (runtime != nullptr && *runtime == '/') add(runtime);
   add("/run/user/" + uid);
-  // The second is what containers with a read-only root can write to.
+  // Containers with a read-only root can write to /dev/shm.
   for (const std::string parent : {"/tmp", "/dev/shm"}) {
     places.push_back({parent + "/uroce-" + uid, geteuid(), kPrivate});
   }
@@ -88,7 +88,7 @@ UniqueFd Failed(UniqueFd fd, int error) {
 
 std::vector<FabricPlace> PlacesToServe() {
   std::vector<FabricPlace> places = PrivatePlaces();
-  // Real root, that is: root of a user namespace sees another owner.
+  // Only real root: root of a user namespace sees another owner.
   if (geteuid() == kRoot && OwnerOfRootFolder() == kRoot) {
     places.insert(places.begin(), SystemPlace());
   }
@@ -115,7 +115,7 @@ UniqueFd MakePlace(const FabricPlace& place) {
   const bool is_new = mkdir(place.folder.c_str(), place.mode) == 0;
   if (!is_new && errno != EEXIST) return {};
   UniqueFd fd = OpenPlace(place);
-  // What the umask took away would keep others out.
+  // Gives back the permissions that the umask took away: other users need them.
   if (fd && fchmod(fd.get(), place.mode) != 0) return Failed(std::move(fd), errno);
   return fd;
 }

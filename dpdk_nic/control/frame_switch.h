@@ -31,15 +31,15 @@ struct SwitchCounters {
   PortDrops port;                // lost by the port itself
 };
 
-// What a process has asked the switch for.
+// The resources of the switch that a process uses.
 struct SwitchUsage {
   uint32_t declared_connections = 0;
   uint32_t groups = 0;
   uint32_t listeners = 0;
 };
 
-// What the control server wants of the switch: which process may send what, and gets what.
-// Implementations have a thread of their own, and may be called from any.
+// The switch as the control server uses it, to say which process may send and gets which frames.
+// Implementations have a thread of their own; any thread may call them.
 class FrameSwitch {
  public:
   virtual ~FrameSwitch() = default;
@@ -47,7 +47,7 @@ class FrameSwitch {
   // The process that has `block` reaches the switch through `uplink`. A second one replaces the
   // first.
   virtual ErrnoValue ConnectUplink(Block block, std::unique_ptr<RingLink> uplink) = 0;
-  // Forgets the process: its uplink and all it asked for.
+  // Forgets the process: its uplink and all that it asked for.
   virtual void Remove(Block block) = 0;
 
   virtual ErrnoValue Declare(Block block, const control::Declare& connection) = 0;
@@ -63,12 +63,12 @@ class FrameSwitch {
   // Resolves a host's Ethernet address. The server gets the result later, also a failure.
   virtual void Resolve(const transport::Gid& gid) = 0;
 
-  // A process names a host beyond this one, or with a zero GID all of them: the way there is made
-  // ready. Returns the longest IP packet that it takes, 0 if that is not known.
+  // Prepares the path to a host beyond this one that a process named; a zero GID: to all of them.
+  // Returns the longest IP packet that the path takes, 0 if that is not known.
   virtual uint32_t PreparePath(const transport::Gid& remote) = 0;
 
-  // UDP sockets that get what the wire has for the process; see SocketSharing. None if the wire has
-  // no such sockets, or not yet: then the server is told when it has.
+  // UDP sockets that get the wire's frames for the process; see SocketSharing. None if the wire has
+  // no such sockets, or not yet: then the switch tells the server when it has.
   virtual std::vector<UniqueFd> ShareWire(Block /*block*/) { return {}; }
 
   virtual SwitchCounters counters() = 0;

@@ -9,7 +9,7 @@
 
 namespace uroce::nic::control {
 
-// Why uroced says no, as Refused has it.
+// Why uroced refuses a process; the content of Refused.
 struct Refusal {
   ErrnoValue error = 0;
   std::string sentence;
@@ -19,8 +19,8 @@ struct Refusal {
 // Asks the kernel only: a file system of another process may never answer.
 bool KeepsItsSize(int memory);
 
-// Whether the process that says this fits the fabric; nullopt if it does. EPROTO: its state is not
-// in memory that keeps its size. EMSGSIZE: the MTU. EADDRNOTAVAIL: the address.
+// Why the process that sent `hello` does not fit the fabric; nullopt if it does. EPROTO: its state
+// is not in memory that keeps its size. EMSGSIZE: the MTU. EADDRNOTAVAIL: the address.
 std::optional<Refusal> WhyNotToAttach(const Hello& hello, int published_state,
                                       const FabricDescription& fabric);
 

@@ -35,7 +35,7 @@ Leases::Leases(boost::asio::io_context& io, std::function<void()> on_end)
     : io_(io), on_end_(std::move(on_end)) {}
 
 ErrnoValue Leases::Add(pid_t pid, uid_t uid, int socket) {
-  // One that holds already, or the process before it that had its number.
+  // Removes the lease that the process has already, or that of an earlier process with its pid.
   if (pid > 0) leases_.erase(pid);
   const auto of_user = std::count_if(leases_.begin(), leases_.end(),
                                      [uid](const auto& entry) { return entry.second.uid == uid; });

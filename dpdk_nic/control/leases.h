@@ -12,20 +12,20 @@
 
 namespace uroce::nic::control {
 
-// Leases of a private fabric: uroced runs as long as a process that has one, whether that is a
-// client or not. Processes are watched by pidfds, so a lease survives exec.
+// Leases of a private fabric: uroced runs as long as a process has a lease, client or not.
+// Processes are watched by pidfds, so a lease survives exec.
 class Leases {
  public:
-  // Half of the clients that there can be.
+  // Half of the number of clients that there can be.
   static constexpr uint32_t kMaxPerUser = 512;
 
   // `on_end` is called after each end of a process with a lease.
   Leases(boost::asio::io_context& io, std::function<void()> on_end);
 
-  // The process has to be alive. `pid` and `uid` are what the kernel says of the peer of `socket`;
-  // the pid is 0 in a process namespace that we do not see. 0, also if it has a lease already.
-  // EDQUOT: its user has too many. Otherwise why it cannot be watched: ESRCH if its pid is not
-  // visible from here, and the kernel is older than Linux 6.5.
+  // Gives a lease to a process, which has to be alive. `pid` and `uid`: the kernel's for the peer
+  // of `socket`; the pid is 0 in a process namespace that we do not see. 0, also if the process has
+  // a lease. EDQUOT: its user has too many. Otherwise why the process cannot be watched: ESRCH if
+  // its pid is not visible from here, and the kernel is older than Linux 6.5.
   ErrnoValue Add(pid_t pid, uid_t uid, int socket);
 
   bool empty() const { return leases_.empty(); }
@@ -38,7 +38,7 @@ class Leases {
 
   boost::asio::io_context& io_;
   const std::function<void()> on_end_;
-  using Entries = std::multimap<pid_t, Lease>;  // several of 0
+  using Entries = std::multimap<pid_t, Lease>;  // pid 0 may be in it several times
   Entries leases_;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kSentControlBytes = CMSG_SPACE(kMaxDescriptors * sizeof(int));
 // As many descriptors as the kernel lets a peer send at once (SCM_MAX_FD): the kernel would close
-// those that find no room here, and we would wait for that.
+// descriptors without room here, and we would wait for that.
 constexpr size_t kReceivedControlBytes = CMSG_SPACE(253 * sizeof(int));
 
 bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
@@ -23,7 +23,7 @@ MessageChannel::MessageChannel(UniqueFd socket, DescriptorCloser* closer) : clos
 }
 
 void MessageChannel::Reset(UniqueFd socket) {
-  // The peer sees the end now, whenever the socket is closed.
+  // The peer sees the end now, even if the socket is closed later.
   if (socket_ && closer_ != nullptr) shutdown(socket_.get(), SHUT_RDWR);
   Dispose(std::exchange(socket_, std::move(socket)));
   broken_ = ended_ = !socket_;
@@ -84,15 +84,15 @@ MessageChannel::Status MessageChannel::ReadSocket(size_t bytes) {
   return Status::kOk;
 }
 
-// Takes every descriptor that was received, so that none is ever lost; false if they are not right.
+// Takes every descriptor that was received, so that none leaks; false if they are not right.
 bool MessageChannel::KeepDescriptors(const msghdr& header) {
-  // There is room for all in the buffer, so there is none in this process's table.
+  // The buffer has room for all of them, so this process's table had none.
   bool right = (header.msg_flags & MSG_CTRUNC) == 0;
   lost_descriptors_ = !right;
   for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr;
        c = CMSG_NXTHDR(const_cast<msghdr*>(&header), c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-    // They come with the first byte of their message, and so with its header.
+    // Descriptors come with the first byte of their message, and so with its header.
     right = right && received_bytes_ < sizeof(MessageHeader);
     const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < count; ++i) {
@@ -131,7 +131,8 @@ bool MessageChannel::SendBody(MessageType type, std::span<const uint8_t> body,
 
   const ssize_t sent = Write(message, fds);
   if (sent < 0 && !WouldBlock(errno)) {
-    // Too many descriptors of this user are under way: a matter of time, and not of this peer.
+    // ETOOMANYREFS: too many descriptors of this user are in flight. That passes, and is not this
+    // peer's fault.
     broken_ = errno != ETOOMANYREFS;
     return false;
   }

@@ -11,7 +11,7 @@
 
 namespace uroce::nic::control {
 
-// What every message of a type looks like.
+// The shape that every message of a type has.
 struct MessageShape {
   uint32_t bytes;  // of the body
   uint32_t descriptors;
@@ -19,13 +19,13 @@ struct MessageShape {
 
 template <Message... T>
 struct MessageList {
-  // Padding would be whatever lay on the stack, and would leave the process.
+  // Padding would send bytes of the stack to another process.
   static_assert((std::has_unique_object_representations_v<T> && ...));
 
   template <Message U>
   static constexpr bool kHas = (std::is_same_v<T, U> || ...);
 
-  // Nothing if there is no such message.
+  // nullopt if there is no such message.
   static constexpr std::optional<MessageShape> ShapeOf(MessageType type) {
     std::optional<MessageShape> shape;
     ((T::kType == type ? void(shape = {sizeof(T), T::kDescriptors}) : void()), ...);

@@ -7,13 +7,13 @@
 #include "dpdk_nic/control/protocol.h"
 #include "transport/ids.h"
 
-// What uroced and the processes of its fabric say to each other, over a Unix stream socket.
+// The messages between uroced and the processes of its fabric, over a Unix stream socket.
 //
 //   MessageHeader | body        `bytes` counts the body; a body has exactly the size of its struct
 //
 // Descriptors travel with the message that names them (SCM_RIGHTS), as many as its kDescriptors
-// says. Numbers are in the byte order of the host, as both ends are on it. Nothing a message says
-// is trusted: a length, a version or a number of descriptors that is not right ends the connection.
+// says. Numbers are in the byte order of the host, which both ends are on. Nothing that a message
+// says is trusted: a wrong length, version or number of descriptors ends the connection.
 //
 // A process:                                        uroced:
 //   Hello (+ its published state)            --->
@@ -26,11 +26,11 @@
 //                                            <---     Neighbor, DeclareAnswer, GroupAnswer, ...
 //                                            <---     WireSocket (+ the socket), Notice
 //   WireDrops                                --->
-// `uroce run` says LeaseRequest, `uroce status` says StatusRequest, instead of Hello.
+// `uroce run` sends LeaseRequest, `uroce status` sends StatusRequest, instead of Hello.
 
 namespace uroce::nic::control {
 
-// Opens a process's membership. With it comes the memory that it publishes its state in
+// Opens a process's membership. Carries the memory that the process publishes its state in
 // (PublishedState), sealed against writing by others.
 struct Hello {
   static constexpr MessageType kType = MessageType::kHello;
@@ -39,8 +39,8 @@ struct Hello {
   transport::Gid ip;   // zero: the fabric's
 };
 
-// Hello of a process that has a block already: uroced was started anew, or the connection was lost.
-// Its claim (BlockClaims) comes with it, as that proves it.
+// Hello of a process that has a block already: uroced was restarted, or the connection was lost.
+// Carries the claim of the block, too, which proves that the process has it (BlockClaims).
 struct Resume {
   static constexpr MessageType kType = MessageType::kResume;
   static constexpr size_t kDescriptors = 2;
@@ -48,7 +48,7 @@ struct Resume {
   Hello hello;
 };
 
-// With the claim of the block, to be kept open for as long as the block is used.
+// Carries the claim of the block, which the process keeps open as long as it uses the block.
 struct Welcome {
   static constexpr MessageType kType = MessageType::kWelcome;
   static constexpr size_t kDescriptors = 1;
@@ -63,7 +63,7 @@ struct Welcome {
   std::array<transport::Gid, kMaxGids> gids;
 };
 
-// The end of a connection that cannot be served.
+// Ends a connection that cannot be served.
 struct Refused {
   static constexpr MessageType kType = MessageType::kRefused;
   static constexpr size_t kDescriptors = 0;
@@ -71,19 +71,19 @@ struct Refused {
   std::array<char, kMaxSentenceBytes> sentence;  // ends with a NUL; says what to do
 };
 
-// A shared-memory link to the process that has `block` (or to uroced). The descriptors: the memory
-// of its rings, and one end of a socket pair whose other end the asker keeps. The asker has side 0.
+// Asks for a link to the process that has `block` (or to uroced), with the shared memory of its
+// rings and one end of a socket pair. The asker keeps the other end, and has side 0.
 struct LinkRequest {
   static constexpr MessageType kType = MessageType::kLinkRequest;
   static constexpr size_t kDescriptors = 2;
   Block block;
-  // How many LinkOffers this connection had brought when the process asked: by that uroced knows a
-  // request that crossed an offer of the other process.
+  // How many LinkOffers the process had received on this connection when it asked: from that uroced
+  // knows whether the request crossed an offer of the other process.
   uint32_t offers_received;
 };
 
-// To the process that is to be linked, with the descriptors of the request. It has side 1. A link
-// that it has with `block` already is replaced, and so is one that it has asked for.
+// Passes the request on to the other process, with its descriptors. The receiver has side 1. The
+// offer replaces a link that the receiver has with `block`, and one that it has asked for.
 struct LinkOffer {
   static constexpr MessageType kType = MessageType::kLinkOffer;
   static constexpr size_t kDescriptors = 2;
@@ -91,8 +91,8 @@ struct LinkOffer {
 };
 
 // 0: the offer was passed on, or uroced took it. EHOSTUNREACH: no client has that block. EALREADY:
-// the request crossed an offer of the other process, which was sent before this answer, and is
-// used. ENOSPC: the limit of links.
+// the request crossed an offer of the other process; the offer was sent before this answer, and is
+// used. ENOSPC: too many links.
 struct LinkAnswer {
   static constexpr MessageType kType = MessageType::kLinkAnswer;
   static constexpr size_t kDescriptors = 0;
@@ -107,7 +107,7 @@ struct Resolve {
   transport::Gid gid;
 };
 
-// The answer, and again to every process whenever an address becomes known or changes.
+// Answers Resolve. Also sent to every process whenever an address becomes known or changes.
 struct Neighbor {
   static constexpr MessageType kType = MessageType::kNeighbor;
   static constexpr size_t kDescriptors = 0;
@@ -117,11 +117,11 @@ struct Neighbor {
   uint8_t reserved;
 };
 
-// A queue pair of the sender is connected to one beyond the wire, which may have a second address:
-// that of the path that the connection may migrate to; zero if there is none. From then on uroced
-// lets its frames out, and no other process's to the same remote queue pair. Replaces what was
-// declared for `local`. Or it is ready to receive datagrams, which may come from beyond the wire:
-// then the other members are zero.
+// Declares that a queue pair of the sender is connected to one beyond the wire. `alternate_gid`:
+// the remote address of the path that the connection may migrate to; zero if there is none. From
+// then on uroced lets its frames out, and no other process's to the same remote queue pair.
+// Replaces an earlier Declare of `local`. If all other members are zero: `local` is ready to
+// receive datagrams, which may come from beyond the wire.
 struct Declare {
   static constexpr MessageType kType = MessageType::kDeclare;
   static constexpr size_t kDescriptors = 0;
@@ -133,8 +133,8 @@ struct Declare {
   bool IsForDatagrams() const { return remote.value == 0 && remote_gid.IsZero(); }
 };
 
-// 0, EBUSY (another process has declared that it is connected to it), EINVAL (not a queue pair of
-// the sender), ENOSPC.
+// 0, EBUSY (another process has declared the same remote queue pair), EINVAL (`local` is not of the
+// sender, or the remote end is no queue pair of a host), ENOMEM.
 struct DeclareAnswer {
   static constexpr MessageType kType = MessageType::kDeclareAnswer;
   static constexpr size_t kDescriptors = 0;
@@ -150,8 +150,8 @@ struct Forget {
   transport::Qpn local;
 };
 
-// Datagrams to the multicast group are wanted. Members are counted by the process itself: these two
-// are said at the first member and after the last.
+// The sender wants datagrams to the multicast group. A process counts its members itself: it sends
+// JoinGroup for the first member and LeaveGroup after the last.
 struct JoinGroup {
   static constexpr MessageType kType = MessageType::kJoinGroup;
   static constexpr size_t kDescriptors = 0;
@@ -162,7 +162,7 @@ struct LeaveGroup {
   static constexpr size_t kDescriptors = 0;
   transport::Gid group;
 };
-// ENOSPC: the process or its user has too many, or the wire has no room for another.
+// ENOSPC: the process or its user has too many groups, or the wire has no room for another.
 struct GroupAnswer {
   static constexpr MessageType kType = MessageType::kGroupAnswer;
   static constexpr size_t kDescriptors = 0;
@@ -180,16 +180,16 @@ struct ServiceClaim {
   auto operator<=>(const ServiceClaim&) const = default;
 };
 
-// The process has the service. Answered with EADDRINUSE if another process has it, ENOSPC if it has
-// too many. Replaces what was said of the same claim, unless there is an error.
+// Claims the service. Answered with EADDRINUSE if another process has it, ENOSPC if the sender has
+// too many. Replaces an earlier Listen of the same claim, unless there is an error.
 struct Listen {
   static constexpr MessageType kType = MessageType::kListen;
   static constexpr size_t kDescriptors = 0;
   ServiceClaim claim;
-  uint32_t shares;   // with other processes that say the same
-  uint32_t listens;  // connection requests for it are wanted
+  uint32_t shares;   // with other processes that share it, too
+  uint32_t listens;  // the sender wants connection requests for it
 };
-// Answered, as the service is free for other processes from then on.
+// Gives the service up. The answer says that other processes can have it from then on.
 struct Unlisten {
   static constexpr MessageType kType = MessageType::kUnlisten;
   static constexpr size_t kDescriptors = 0;
@@ -208,8 +208,8 @@ struct ListenAnswer {
   uint32_t reserved;
 };
 
-// What the user of a process is to know of a host that it named (Resolve, Declare), or of the way
-// out of this host. Only a process that named one is told, and not the same again for 10 s.
+// A sentence for the user of a process about a host that the process named (Resolve, Declare), or
+// about the way out of this host. Only processes that named a host get it, once in 10 s.
 struct Notice {
   static constexpr MessageType kType = MessageType::kNotice;
   static constexpr size_t kDescriptors = 0;

@@ -7,11 +7,11 @@
 #include "transport/ids.h"
 #include "transport/limits.h"
 
-// What all messages of uroced's control socket have in common.
+// Definitions that all messages of uroced's control socket share.
 
 namespace uroce::nic::control {
 
-// Part of the name of a fabric's folder and of every header: programs of different builds never
+// Part of the name of a fabric's folder and of every header: programs with different versions never
 // meet.
 inline constexpr uint16_t kProtocolVersion = 12;
 
@@ -64,15 +64,15 @@ struct MessageHeader {
 };
 static_assert(sizeof(MessageHeader) == 8);
 
-// A block of kMaxQps QPNs names a process of the fabric: QPN / kMaxQps. Block 0 is not
-// assigned: as the other end of a link it stands for uroced, which leads to the wire.
+// A block of kMaxQps QPNs names a process of the fabric: QPN / kMaxQps. Block 0 is not assigned: as
+// the other end of a link it stands for uroced, the way to the wire.
 using Block = uint32_t;
 inline constexpr Block kSwitchBlock = 0;
-// Blocks that processes may have: the last one of all has kMulticastQpn in it.
+// The blocks that processes may have. The very last block has kMulticastQpn in it.
 inline constexpr Block kFirstBlock = kSwitchBlock + 1;
 inline constexpr Block kLastBlock = (transport::kMaxQpn + 1) / transport::kMaxQps - 2;
 
-// As bytes of a message: the errno value that verbs would return, 0 for success.
+// An errno value in a message: the one that verbs would return, 0 for success.
 using ErrnoValue = int32_t;
 
 template <class T>

@@ -27,7 +27,7 @@ class RateLimitedLog {
   const Sink sink_;
   transport::Time interval_end_{INT64_MIN};
   uint32_t lines_ = 0;     // of this interval
-  uint64_t left_out_ = 0;  // since that was last said
+  uint64_t left_out_ = 0;  // since their number was last logged
 };
 
 }  // namespace uroce::nic::control

@@ -10,10 +10,10 @@ using transport::Time;
 
 Registry::Pair PairOf(Block a, Block b) { return {std::min(a, b), std::max(a, b)}; }
 
-// Of two numbers that are counted up, and that may wrap.
+// Compares two numbers that are counted up, and that may wrap.
 bool IsAfter(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) > 0; }
 
-// Of what a user with too many processes has.
+// How often the blocks of a user with too many are recounted.
 constexpr transport::Duration kRecountInterval = transport::Milliseconds(1'000);
 
 Block Following(Block block) { return block == kLastBlock ? kFirstBlock : block + 1; }
@@ -60,7 +60,8 @@ bool Registry::HasTooMany(Time now, uid_t uid) {
   return recounted != users_.end() && recounted->second.blocks >= limits_.clients_per_user;
 }
 
-// Checks a few in turn, so that ended processes are forgotten faster than new ones attach.
+// Checks a few absent blocks in turn, so that ended processes are forgotten faster than new ones
+// attach.
 void Registry::ReclaimAbsentBlocks() {
   constexpr int kLooks = 4;
   for (int i = 0; i < kLooks && !absent_.empty(); ++i) {
@@ -90,7 +91,7 @@ Block Registry::TakeFreeBlock(Time now) {
     if (clients_.count(block) != 0 || now < quarantined_until_[block]) continue;
     const auto owner = owner_of_block_(block);
     if (!owner) return block;
-    // Its owner has not resumed yet. The check costs system calls: once a minute.
+    // The owner has not resumed yet. The check costs system calls, so it is made once a minute.
     quarantined_until_[block] = now + kQuarantine;
     if (absent_.emplace(block, *owner).second) Charge(*owner);
   }
@@ -106,9 +107,9 @@ void Registry::Detach(Time now, Block block) {
   CloseLink(PairOf(block, kSwitchBlock));
   for (const auto& [other, client] : clients_) CloseLink(PairOf(block, other));
 
-  // Programs that only query the device come and go in numbers; no peer knows their QPNs.
+  // Without links no peer knows its QPNs: programs that only query the device come in numbers.
   if (found->second.was_linked) quarantined_until_[block] = now + kQuarantine;
-  // Its claim may live on, and goes on to count then.
+  // The claim may live on; then it still counts for its user.
   absent_.emplace(block, found->second.uid);
   clients_.erase(found);
 }

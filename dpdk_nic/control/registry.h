@@ -40,8 +40,8 @@ class Registry {
   // The user whose process has the claim of a block: BlockClaims::OwnerOf.
   using ClaimOwner = std::function<std::optional<uid_t>(Block)>;
 
-  // `random` decides where the search for free blocks starts, so that a daemon that was started
-  // anew does not begin with the blocks that its predecessor gave out last.
+  // `random` decides where the search for free blocks starts, so that a restarted uroced does not
+  // begin with the blocks that its predecessor gave out last.
   Registry(Limits limits, ClaimOwner owner_of_block, uint64_t random);
 
   struct Client {
@@ -49,7 +49,7 @@ class Registry {
     uid_t uid = 0;
     transport::Time attached_at;
     uint32_t links_asked_for = 0;
-    uint32_t offers_sent = 0;  // to it
+    uint32_t offers_sent = 0;  // LinkOffers to it
     // Other processes may know its QPNs.
     bool was_linked = false;
   };
@@ -59,23 +59,23 @@ class Registry {
     ErrnoValue error = 0;
     Block block = 0;  // if there is no error
   };
-  // A process wants to be on the fabric, with a new block, or with the one that it has the claim of
-  // already (`resumed` != 0). ENOSPC: no block is free. EDQUOT: its user has too many. ESTALE: that
-  // is no block of a process, or a client has it.
+  // Attaches a process, with a new block, or with the block whose claim it has already (`resumed`
+  // != 0). ENOSPC: no block is free. EDQUOT: its user has too many. ESTALE: `resumed` is no block
+  // of a process, or a client has it.
   Admission Attach(transport::Time now, pid_t pid, uid_t uid, Block resumed);
   // Forgets the process and its links.
   void Detach(transport::Time now, Block block);
 
   // Whether `asker`, which has received so many of the offers that were sent to it, may be linked
-  // with `other` now: 0, or EINVAL: with itself. EHOSTUNREACH: no client has that block. ENOSPC:
-  // too many. EALREADY: it did not know yet that the other had asked for it. EAGAIN: it has offered
-  // the other too many links lately.
+  // with `other` now. 0: yes. EINVAL: `other` is the asker itself. EHOSTUNREACH: no client has that
+  // block. ENOSPC: the asker has too many links. EALREADY: the request crossed an offer of `other`.
+  // EAGAIN: the asker has offered `other` too many links lately.
   ErrnoValue MayLink(transport::Time now, Block asker, Block other, uint32_t offers_received) const;
-  // Whether it is a block that no process has or has had lately, as far as is known here. Costs
-  // system calls.
+  // Whether no process has the block or had it lately, as far as the registry knows. Costs system
+  // calls.
   bool IsUnknown(transport::Time now, Block block) const;
-  // They may, and the other has been sent the offer. A link that they had is forgotten; this one
-  // is remembered until either is gone.
+  // To be called when MayLink allowed the link and `other` has been sent the offer. Replaces an
+  // earlier link of the two; the new one lasts until either is gone.
   void AddLink(transport::Time now, Block asker, Block other);
 
   const Clients& clients() const { return clients_; }
@@ -83,7 +83,7 @@ class Registry {
   using Pair = std::pair<Block, Block>;  // the smaller one first
   struct Link {
     Block asker = 0;
-    uint32_t offer = 0;  // of those sent to the other, counted from 1
+    uint32_t offer = 0;  // its number among those sent to the other, from 1
   };
   const std::map<Pair, Link>& links() const { return links_; }
 
@@ -105,13 +105,13 @@ class Registry {
   void Return(Block block, uid_t uid);
 
   std::map<uid_t, User> users_;
-  // Claimed by processes that are not clients, as far as is known: they have not come back to a
-  // uroced that was started anew, or have hung up, or have just ended.
+  // Blocks that processes may have although they are not clients: they have not come back to a
+  // restarted uroced, or have hung up, or have just ended.
   std::map<Block, uid_t> absent_;
   Block next_absent_ = kFirstBlock;
   std::map<Pair, Link> links_;
-  // When an asker, the first of the pair, will have earned back all the offers it made: so far
-  // ahead as it has offers outstanding. Goes with either process.
+  // When an asker, the first of the pair, will have earned back all offers that it made: each adds
+  // one interval. Removed with either process.
   std::map<Pair, transport::Time> offers_earned_at_;
   Block next_block_;
   std::array<transport::Time, kLastBlock + 1> quarantined_until_;

@@ -11,34 +11,34 @@
 
 namespace uroce::nic::control {
 
-// Of one connection. Larger than what a correct process or uroced sends at once; a peer that reads
-// more slowly costs this much memory and so many descriptors at most.
+// Limits of one connection. Larger than what a correct process or uroced sends at once; a peer that
+// reads more slowly costs at most this much memory and so many descriptors.
 inline constexpr size_t kMaxBacklogBytes = 256 * 1'024;
 inline constexpr size_t kMaxBacklogDescriptors = 64;
 
 // Bytes that a socket did not take yet, and the descriptors that have to go with some of them.
-// Allocates when it is made only.
+// Allocates only when it is made.
 class SendBacklog {
  public:
   SendBacklog();
 
   bool empty() const { return begin_ == end_; }
-  // Queues all or nothing; false: no room. `fds` are duplicated and go with the first byte.
+  // Queues all or nothing; false: no room. Duplicates of `fds` go with the first byte.
   bool Append(std::span<const uint8_t> bytes, std::span<const int> fds);
 
-  // The oldest bytes that one sendmsg() can send: descriptors are with the first of them only.
+  // The oldest bytes that one sendmsg() can send: descriptors go with the first byte only.
   struct Run {
     std::span<const uint8_t> bytes;
     std::array<int, kMaxDescriptors> fds{};
     size_t fd_count = 0;
   };
   Run Front() const;
-  // So many bytes of Front() were sent, and with them its descriptors.
+  // Removes so many bytes of Front(), which were sent, and its descriptors.
   void Consume(size_t bytes);
   void Clear();
 
  private:
-  // Queues are made of messages, which have kMaxDescriptors at most.
+  // An attachment is of one message, which has kMaxDescriptors at most.
   static constexpr size_t kMaxAttachments = kMaxBacklogDescriptors / kMaxDescriptors;
   struct Attachment {
     uint64_t position = 0;  // of the byte it goes with, counted since the backlog was made

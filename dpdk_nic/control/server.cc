@@ -19,7 +19,7 @@ using boost::asio::posix::stream_descriptor;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kAcceptInterval{10};
-// After which descriptors or memory that were exhausted may be free again.
+// How long to wait when descriptors or memory are exhausted.
 constexpr milliseconds kShortageDelay{100};
 
 }  // namespace
@@ -164,7 +164,7 @@ void Server::OnClosed(Session& session, bool was_client) {
 void Server::StopIfUnused() {
   if (!config_.fabric.is_private || !was_used_ || !listener_.is_open()) return;
   if (!sessions_.empty() || !leases_.empty()) return;
-  // First of all: a program that comes now starts another uroced.
+  // First of all, so that a program that comes now starts another uroced.
   listener_.close();
   fabric_.Close();
   accept_timer_.cancel();

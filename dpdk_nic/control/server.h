@@ -30,8 +30,8 @@
 
 namespace uroce::nic::control {
 
-// The control socket of uroced: lets processes in, keeps what they are to know of each other, and
-// tells the switch. All of it runs in the handlers of one io_context, on one thread.
+// uroced's control socket: lets processes in, keeps the record of clients and links, and tells the
+// switch what each process may do. Runs in the handlers of one io_context, on one thread.
 class Server {
  public:
   struct Limits {
@@ -44,7 +44,7 @@ class Server {
     std::chrono::milliseconds handshake_timeout{5'000};
     // How long a private fabric waits for its first client or lease.
     std::chrono::milliseconds first_use_timeout{10'000};
-    // So many connections are accepted in 10 ms, which bounds what a flood of them costs.
+    // Connections accepted in 10 ms, which bounds the cost of a flood of them.
     uint32_t connections_per_interval = 64;
   };
 
@@ -53,7 +53,7 @@ class Server {
     Limits limits = {};
     std::function<bool(uid_t)> admits = {};  // which users may attach
     RateLimitedLog::Sink log = {};
-    // A private fabric has no client and no lease left. It has stopped listening.
+    // Called when a private fabric has no connection and no lease left. It has stopped listening.
     std::function<void()> on_unused = {};
   };
 
@@ -62,21 +62,21 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Lets processes in from now on. The switch must end before the server, as it tells it things.
+  // Lets processes in from now on. The switch must end before the server, which it calls.
   void Start(FrameSwitch& frame_switch);
 
-  // What the switch tells; any thread.
+  // Events of the switch; any thread.
   void OnNeighbor(const Neighbor& neighbor);
   void OnWireState(bool is_up);
-  // The GID table of the wire is this now.
+  // `gids`: the GID table of the wire now.
   void OnGids(const std::vector<transport::Gid>& gids);
-  // For the processes that named the host that it is about, and for the log.
+  // Tells the processes that named the host `about`, and writes the sentence to the log.
   void OnNotice(const transport::Gid& about, const std::string& sentence);
   void OnBrokenUplink(Block block);
-  // The wire has sockets now for those who named a host before.
+  // The wire has sockets now, also for processes that named a host before.
   void OnWireSockets();
 
-  // For sessions.
+  // Used by sessions.
   boost::asio::io_context& io() { return io_; }
   const FabricDescription& fabric() const { return config_.fabric; }
   const Limits& limits() const { return config_.limits; }
@@ -87,9 +87,9 @@ class Server {
   FrameSwitch& frame_switch() { return *frame_switch_; }
   transport::Time started_at() const { return started_at_; }
   void Log(std::string_view line);
-  // nullptr if no client has it.
+  // nullptr if no client has the block.
   Session* FindClient(Block block) const;
-  // The process that called connect() is to keep a private fabric alive.
+  // Lets the process that called connect() keep a private fabric alive.
   ErrnoValue GrantLease(const Session& session);
   void OnAttached(Session& session);
   void OnClosed(Session& session, bool was_client);
@@ -97,7 +97,7 @@ class Server {
  private:
   void AwaitConnections();
   void AcceptConnections();
-  // Whether another may be accepted now; otherwise sees to it that it is when there is room.
+  // Whether another connection may be accepted now; if not, accepting resumes when there is room.
   bool HasRoom();
   void AcceptLater(std::chrono::milliseconds delay);
   void Welcome(UniqueFd socket);
@@ -110,7 +110,7 @@ class Server {
   Config config_;
   const transport::Time started_at_;
   RateLimitedLog log_;
-  DescriptorCloser closer_;  // goes after all channels
+  DescriptorCloser closer_;  // destroyed after all channels
   FabricListener fabric_;
   const BlockClaims claims_;
   Registry registry_;

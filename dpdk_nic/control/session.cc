@@ -24,12 +24,12 @@ namespace {
 using boost::asio::posix::stream_descriptor;
 using transport::Gid;
 
-// Before others have their turn.
+// Messages of one session before others have their turn.
 constexpr int kMessagesPerTurn = 32;
 constexpr int kOff = 0;
-// How long a process is not told of the same host again.
+// How long a process gets no other notice about the same host.
 constexpr transport::Duration kNoticeInterval = transport::Milliseconds(10'000);
-// Hosts of one process that it can be told of. When there are more, the earlier ones are forgotten.
+// Hosts that one process can get notices about. If it names more, the earlier ones are forgotten.
 constexpr size_t kMaxNamed = 1'024;
 
 // 127.0.0.0/8 or ::1: no other host reaches it.
@@ -38,7 +38,7 @@ bool IsLoopback(const Gid& gid) {
   return gid == loopback || (gid.IsIpv4Mapped() && gid.bytes[12] == 127);
 }
 
-// The channel lets only messages through that have the size of their type.
+// The channel has checked that the message has the size of its type.
 template <Message T>
 T Body(const MessageChannel::Incoming& incoming) {
   return incoming.As<T>().value();
@@ -134,7 +134,7 @@ void Session::AwaitRoom() {
 
 void Session::OnRoom() {
   awaits_room_ = false;
-  // If it is broken, the socket becomes readable, too.
+  // A broken channel makes the socket readable, too.
   if (!channel_.Flush()) return;
   AwaitRoom();
   ContinueReport();
@@ -230,7 +230,7 @@ void Session::OnResume(const Resume& resume, UniqueFd published_state, UniqueFd 
     return Refuse(ESTALE, WhyNotAdmitted(ESTALE));
   }
   if (!Admit(resume.hello, std::move(published_state))) return;
-  // The end of its last connection may not have come to us yet.
+  // uroced may not have seen the end of the process's last connection yet.
   if (Session* last = server_.FindClient(resume.block)) last->Close();
   const auto admission = server_.registry().Attach(Now(), peer_.pid, peer_.uid, resume.block);
   if (admission.error != 0) return Refuse(admission.error, WhyNotAdmitted(admission.error));
@@ -263,7 +263,7 @@ void Session::Attach(const Hello& hello, Block block, UniqueFd claim) {
   Send(welcome, std::array<int, Welcome::kDescriptors>{claim.get()});
 }
 
-// It has no more descriptors to send, and Linux 6.16 can keep it from doing so.
+// A transient client has no more descriptors to send; from Linux 6.16 on the kernel refuses them.
 void Session::BecomeTransient() {
   state_ = State::kTransient;
   setsockopt(channel_.fd(), SOL_SOCKET, SO_PASSRIGHTS, &kOff, sizeof kOff);
@@ -318,7 +318,7 @@ void Session::Name(const Gid& remote) {
   named_.try_emplace(remote);
 }
 
-// The longest IP packet that all paths take whose own is known.
+// The longest IP packet that both paths take, as far as it is known.
 uint32_t Session::PreparePaths(const Declare& connection) {
   const uint32_t primary = PreparePath(connection.remote_gid);
   if (connection.alternate_gid.IsZero()) return primary;
@@ -388,8 +388,8 @@ void Session::TellLimitOfGroups(GroupShares::Verdict verdict) {
   Say(sentence);
 }
 
-// Else all that is seen of a peer on another fabric is a timeout: fabrics of one host have the same
-// GIDs.
+// Without the notice, a peer on another fabric shows only as a timeout: fabrics of one host have
+// the same GIDs.
 void Session::TellIfUnknown(Block peer) {
   const transport::Time now = Now();
   if (now < next_peer_notice_ || !server_.registry().IsUnknown(now, peer)) return;
@@ -431,8 +431,8 @@ ErrnoValue Session::OpenLink(const LinkRequest& request, std::span<UniqueFd, 2> 
   Registry& registry = server_.registry();
   ErrnoValue error = registry.MayLink(Now(), block_, request.block, request.offers_received);
   if (error != 0) return error;
-  // What is of another kind may wait when it is closed, by the receiver of the offer too: a file
-  // system in user space, TCP with SO_LINGER.
+  // Closing a descriptor of another kind may block (a file system in user space, TCP with
+  // SO_LINGER), also in the receiver of the offer.
   if (!KeepsItsSize(fds[0].get()) || !RingLink::IsSocketOfALink(fds[1])) return EPROTO;
   // A link carries no descriptors: a thread that moves frames would have to close them.
   setsockopt(fds[1].get(), SOL_SOCKET, SO_PASSRIGHTS, &kOff, sizeof kOff);

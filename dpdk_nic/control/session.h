@@ -28,21 +28,21 @@ namespace uroce::nic::control {
 
 class Server;
 
-// uroced's end of one connection: hears what a process says, and does it or says why not. A process
-// that says what makes no sense now, or does not read what it is told, is cut off.
+// uroced's end of one connection: does what the messages of a process ask, or answers why not. Cuts
+// off a process whose message makes no sense at the time, or that does not read.
 //
 //         Hello, Resume                    LeaseRequest, StatusRequest
 //   kClient <------------ kUnauthenticated ------------> kTransient
 //
-// The last two end after Server::Limits::handshake_timeout.
+// kUnauthenticated and kTransient end after Server::Limits::handshake_timeout.
 //
-// A client may then say everything but these four, a transient client nothing more.
+// A client may then send every message but these four, a transient client none.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  // Addresses that the switch is asked for at a time. Some, as hosts that do not answer take
-  // seconds; few, as it has room for the questions of 256 such processes.
+  // Addresses that the switch is asked for at a time. Several, as hosts that do not answer take
+  // seconds; few, as the switch has room for the questions of 256 such processes.
   static constexpr size_t kMaxResolving = 16;
-  // Those that wait for their turn: as many hosts as one may start to talk to at once.
+  // Addresses that wait for their turn: as many hosts as a process may start to talk to at once.
   static constexpr size_t kMaxToResolve = 1'024;
 
   Session(Server& server, UniqueFd socket, const PeerCredentials& peer);
@@ -52,21 +52,21 @@ class Session : public std::enable_shared_from_this<Session> {
   ~Session();
 
   void Start();
-  // Ends it; the process sees the end of file. Harmless when it has ended.
+  // Ends the session; the process sees the end of file. Harmless when it has ended.
   void Close();
-  // The same without telling the server.
+  // Close without telling the server.
   void Disconnect();
 
-  // Says no, with a sentence for the user, and ends it.
+  // Sends Refused with a sentence for the user, and ends the session.
   void Refuse(ErrnoValue error, const std::string& sentence);
   void TellPortState(bool is_up);
   void TellAddresses();
-  // If it named the host that the sentence is about, and was not told of it lately. Returns whether
-  // it named it.
+  // Sends the sentence if the process named the host `about` and got none about it lately. Returns
+  // whether the process named the host.
   bool TellNotice(const transport::Gid& about, const std::string& sentence);
-  // Gives it sockets of its own, if it named a host, has none yet, and the wire has such.
+  // Gives the process sockets of its own, if it named a host, has none yet, and the wire has some.
   void ShareWire();
-  // If it may want to know.
+  // Sends a known address, or the failure of one that the process asked for.
   void TellNeighbor(const Neighbor& neighbor);
 
   bool is_client() const { return state_ == State::kClient; }
@@ -75,7 +75,7 @@ class Session : public std::enable_shared_from_this<Session> {
   int socket() const { return channel_.fd(); }
   uid_t uid() const { return peer_.uid; }
   Block block() const { return block_; }                       // a client's
-  const PortDrops& wire_drops() const { return wire_drops_; }  // as the process says
+  const PortDrops& wire_drops() const { return wire_drops_; }  // as the process reports
   int published_state() const { return published_state_.get(); }
 
  private:
@@ -91,23 +91,23 @@ class Session : public std::enable_shared_from_this<Session> {
   void HandleClient(MessageChannel::Incoming& incoming);
   void OnHello(const Hello& hello, UniqueFd published_state);
   void OnResume(const Resume& resume, UniqueFd published_state, UniqueFd claim);
-  // Whether the process may be on the fabric with what it says; otherwise it is refused.
+  // Whether the process may be on the fabric with this Hello; otherwise refuses it.
   bool Admit(const Hello& hello, UniqueFd published_state);
   void Attach(const Hello& hello, Block block, UniqueFd claim);
   void BecomeTransient();
   void OnLeaseRequest(const LeaseRequest& request);
   void OnStatusRequest();
   void OnResolve(const transport::Gid& gid);
-  // The process is to be told of what is wrong with the way there.
+  // Remembers that the process is to get notices about `remote`.
   void Name(const transport::Gid& remote);
-  // The process names a host beyond this one; a zero GID stands for any. Returns the longest packet
-  // that the way there takes.
+  // Prepares the path to a host beyond this one that the process names; a zero GID stands for any.
+  // Returns the longest IP packet that the path takes.
   uint32_t PreparePath(const transport::Gid& remote);
   uint32_t PreparePaths(const Declare& connection);
   void ResolveNext();
   ErrnoValue JoinAsFarAsAllowed(const transport::Gid& group);
-  // The process may join no more groups.
   void TellIfUnknown(Block peer);
+  // Tells the process that it may join no more groups.
   void TellLimitOfGroups(GroupShares::Verdict verdict);
   void Say(const std::string& sentence);
   ErrnoValue OpenLink(const LinkRequest& request, std::span<UniqueFd, 2> fds);
@@ -124,7 +124,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Server& server_;
   const PeerCredentials peer_;
   MessageChannel channel_;
-  // The channel's socket; which stays the channel's.
+  // Watches the channel's socket, which stays the channel's.
   boost::asio::posix::stream_descriptor watch_;
   boost::asio::steady_timer deadline_;
   State state_ = State::kUnauthenticated;
@@ -133,7 +133,7 @@ class Session : public std::enable_shared_from_this<Session> {
   UniqueFd published_state_;
   std::set<transport::Gid> resolving_;
   std::set<transport::Gid> to_resolve_;
-  // Hosts that the process named, and until when it is not told of them again.
+  // Hosts that the process named, and until when it gets no other notice about each.
   std::map<transport::Gid, transport::Time> named_;
   transport::Time next_limit_notice_{INT64_MIN};
   transport::Time next_peer_notice_{INT64_MIN};

@@ -45,7 +45,7 @@ std::vector<std::string> OldFolders(int place) {
   return names;
 }
 
-// While we have the lock no other process serves the fabric; one that is about to tries again.
+// While we have the lock no process serves the fabric; a uroced that is about to tries again.
 void RemoveUnlessServed(int place, const std::string& name) {
   const UniqueFd folder(
       openat(place, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));

@@ -5,17 +5,17 @@
 
 namespace uroce::nic::control {
 
-// A uroced that is killed leaves the folder of its fabric behind, and a network namespace that is
-// gone never has another one that would find it. So each uroced that ends removes some.
+// A uroced that is killed leaves the folder of its fabric behind. If the network namespace is gone,
+// too, no other uroced ever finds the folder. So each uroced that ends removes some.
 inline constexpr transport::Duration kStaleFolderAge = transport::Milliseconds(600'000);
 inline constexpr int kStaleFoldersAtOnce = 32;
 
-// Removes folders of `place` in which nothing has changed for that long, which no uroced serves and
-// in which no process has a block. What is not a fabric's stays.
+// Removes folders of `place` in which nothing has changed for kStaleFolderAge, which no uroced
+// serves and in which no process has a block. A folder with other files stays.
 void RemoveStaleFolders(int place);
 
-// The lock of a fabric's folder. Shared, it is held by uroceds that look whether the folder is
-// stale, for a moment.
+// Locks a fabric's folder. kLookedAt: another uroced has the lock shared for a moment, to check
+// whether the folder is stale.
 enum class LockResult : uint8_t { kLocked, kServed, kLookedAt };
 LockResult TryLockToServe(int lock);
 

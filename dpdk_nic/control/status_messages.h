@@ -7,7 +7,7 @@
 #include "dpdk_nic/port/port_drops.h"
 #include "transport/ids.h"
 
-// What `uroce status` and uroced say to each other.
+// The messages between `uroce status` and uroced.
 
 namespace uroce::nic::control {
 
@@ -36,7 +36,7 @@ struct StatusDaemon {
   uint64_t uptime_ms;
   std::array<transport::Gid, kMaxGids> gids;
   std::array<char, kMaxNameBytes> port;  // its devargs, cut if need be; empty without a NIC
-  // Frames that the switch moved, and why it moved others not; see SwitchCounters.
+  // Frames that the switch moved, and that it dropped, by reason; see SwitchCounters.
   uint64_t frames_to_wire;
   uint64_t frames_from_wire;
   uint64_t multicast_copies;
@@ -50,7 +50,7 @@ struct StatusDaemon {
   PortDrops port_drops;
 };
 
-// With the memory that the process publishes its state in.
+// Carries the memory that the process publishes its state in.
 struct StatusClient {
   static constexpr MessageType kType = MessageType::kStatusClient;
   static constexpr size_t kDescriptors = 1;

@@ -15,7 +15,7 @@ namespace uroce::nic::control {
 namespace {
 
 constexpr uid_t kRoot = 0;
-// Clients and links that are shown or passed over, in some microseconds each.
+// Clients and links that are shown or skipped in a turn, some microseconds each.
 constexpr int kStepsPerTurn = 64;
 
 uint64_t MillisecondsSince(transport::Time then) {

@@ -14,14 +14,14 @@ namespace uroce::nic::control {
 class Server;
 class Session;
 
-// The answer to a StatusRequest, which is said as fast as it is read: it may be megabytes. It shows
+// The answer to a StatusRequest, sent as fast as the asker reads it: it may be megabytes. It shows
 // each client and link as they are when their turn comes.
 class StatusReport {
  public:
-  // Shows the processes of the asker; all of them to root and to uroced's own user.
+  // Shows the processes of user `asker`; to root and to uroced's own user it shows all.
   StatusReport(Server& server, uid_t asker);
 
-  // kUnderWay: others may have their turn now.
+  // kUnderWay: to be called again after other sessions had their turn.
   enum class Progress { kDone, kUnderWay, kWaitsForRoom, kFailed };
   Progress Continue(MessageChannel& channel);
 

@@ -10,7 +10,7 @@ namespace {
 
 // NICs of 1 Gbit/s on copper are the slowest.
 constexpr std::chrono::seconds kPatience{4};
-constexpr std::chrono::milliseconds kPause{1};  // no NIC tells without its interrupts
+constexpr std::chrono::milliseconds kPause{1};  // polled: NICs report a link by interrupts only
 
 }  // namespace
 

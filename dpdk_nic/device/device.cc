@@ -23,7 +23,7 @@ namespace {
 using transport::Gid;
 using transport::Qpn;
 
-// What an engine is made of, apart from what is chosen for it.
+// The parts of an engine that come from its port or fabric.
 struct Parts {
   std::unique_ptr<PacketPort> port;
   transport::EndpointConfig endpoint;
@@ -33,7 +33,7 @@ struct Parts {
 
 Qpn FirstQpnOfBlock(uint32_t block) { return {transport::kMaxQps * block}; }
 
-// A fabric without a NIC has no addresses of its own: each process has one that it was given.
+// A fabric without a NIC has no addresses of its own: each process uses its configured one.
 std::vector<Gid> FabricGids(const DeviceConfig& config, bool has_wire, const auto& fabric) {
   if (!has_wire) return GidTable(DeviceMac(config), config.ip);
   const size_t count = std::min<size_t>(fabric.gid_count, fabric.gids.size());
@@ -66,7 +66,7 @@ bool IsImpaired(const DeviceConfig& config) {
   return config.impairments.any() || !config.scenario.empty();
 }
 
-// What frames on links need. A capture wants whole ones, and fills in the ICRC.
+// Faults need the ICRC on links. A capture needs the headers, and computes the ICRC itself.
 transport::IcrcUse IcrcOnLinks(const DeviceConfig& config) {
   if (IsImpaired(config)) return transport::IcrcUse::kCarried;
   return config.capture_file.empty() ? transport::IcrcUse::kWaivedWithHeaders

@@ -13,7 +13,7 @@
 
 namespace uroce::nic {
 
-// What is known of a fabric's device without being a member of the fabric.
+// A fabric's device, as far as a process that is no member of the fabric can know it.
 struct DeviceDescription {
   transport::MacAddress mac{};
   std::vector<transport::Gid> gids;
@@ -25,7 +25,7 @@ struct DeviceDescription {
 // Destroying it closes the port.
 class Device {
  public:
-  // What is told of events, as Engine::Options has it.
+  // The sinks for events; see EngineOptions.
   struct Listener {
     EngineOptions::EventSink event_sink = {};
     EngineOptions::ConnectionSink connection_sink = {};
@@ -37,13 +37,13 @@ class Device {
   // blocks for a moment when no uroced answers.
   static ErrorOr<std::unique_ptr<Device>> Open(const DeviceConfig& config, Listener listener);
 
-  // As Open would find it, not in direct mode. Costs uroced a short connection.
+  // Describes the device that Open would make; not in direct mode. Costs uroced a short connection.
   static ErrorOr<DeviceDescription> Describe(const DeviceConfig& config);
 
   EngineGroup& engines() { return engines_; }
-  // One more, as another member of the fabric with the same addresses (DeviceConfig::engines says
-  // how many there may be, which is the caller's to see to). `event_sink` hears of its queue pairs
-  // and, after the first engine's, of the device. The calls of this are serialised by the caller.
+  // Adds an engine: another member of the fabric with the same addresses. The caller sees to the
+  // limit, DeviceConfig::engines, and serialises these calls. `event_sink` gets the events of the
+  // engine's queue pairs and, as the first engine's does, those of the device.
   ErrorOr<Engine*> AddEngine(EngineOptions::EventSink event_sink);
 
  private:

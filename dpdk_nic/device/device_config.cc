@@ -38,7 +38,7 @@ std::optional<ProgressMode> ParseMode(std::string_view text) {
   return std::nullopt;
 }
 
-// The last that is read: several engines do not go with everything else.
+// Read last: several engines exclude some of the other choices.
 std::optional<Error> ReadEngines(const std::string& text, DeviceConfig& config) {
   if (text.empty()) return std::nullopt;
   const auto engines = ParseNumber(text, 1, kMaxEngines);

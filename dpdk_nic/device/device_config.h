@@ -17,7 +17,7 @@
 
 namespace uroce::nic {
 
-// The environment that `uroce run` sets and that a process with a device in it reads.
+// The environment variables that `uroce run` sets and that a process with a device reads.
 inline constexpr char kFabricVariable[] = "UROCE_FABRIC";
 inline constexpr char kIpVariable[] = "UROCE_IP";
 inline constexpr char kMtuVariable[] = "UROCE_MTU";
@@ -31,21 +31,21 @@ inline constexpr char kImpairVariable[] = "UROCE_IMPAIR";
 inline constexpr char kScenarioVariable[] = "UROCE_SCENARIO";
 inline constexpr char kDpdkLibraryVariable[] = "UROCE_DPDK_LIBRARY";
 
-// Far more than the threads of one program that keep a processor each busy with messages.
+// Far more than one program has threads that each keep a processor busy with messages.
 inline constexpr uint32_t kMaxEngines = 64;
 
-// What the device of a process is to be: everything its user can choose.
+// The configuration of a process's device: everything that its user can choose.
 struct DeviceConfig {
   // The fabric to attach to (IsFabricName). Unused in direct mode.
   std::string fabric = "default";
   // Direct mode: the DPDK port to open. Empty: the fabric.
   std::string port_devargs;
-  // What the fabric is to have, if this process is the first on it. Not in direct mode.
+  // The uplink that the fabric gets if this process is the first on it. Not in direct mode.
   UplinkChoice uplink;
   // The library that carries DPDK; needed in direct mode only.
   std::string dpdk_library;
-  // The address of the device, an IPv6 address or a mapped IPv4 one. In a fabric with a NIC its
-  // addresses are the device's; one that was chosen has to be among them.
+  // The address of the device, an IPv6 address or a mapped IPv4 one. In a fabric with a NIC the
+  // device has the NIC's addresses; a chosen one has to be among them.
   transport::Gid ip = transport::Gid::FromIpv4({127, 0, 0, 1});
   bool is_ip_chosen = false;
   // Largest IP packet in bytes; 0: the fabric's, or the port's own in direct mode.
@@ -58,7 +58,7 @@ struct DeviceConfig {
   // The pcapng file that gets every frame; empty: none. "%p" in it becomes the process id.
   std::string capture_file;
   Impairments impairments;
-  // What UROCE_SCENARIO names a file with.
+  // The content of the file that UROCE_SCENARIO names.
   FaultScenario scenario;
 
   bool direct() const { return !port_devargs.empty(); }
@@ -73,8 +73,8 @@ struct DeviceConfig {
 // The IPv4 or IPv6 address of one host; nullopt if the text is anything else.
 std::optional<transport::Gid> ParseHostAddress(const std::string& text);
 
-// The MAC address of a device on a wire that has none of its own: that of its IP address, so that
-// the other side can tell it from the GID (MacAddressFor).
+// The MAC address of a device on a wire without MAC addresses of its own: derived from the IP
+// address, so that the other side can compute it from the GID (MacAddressFor).
 transport::MacAddress DeviceMac(const DeviceConfig& config);
 
 // The GID table of a port: the link-local GID of its MAC, then the IP address unless it is the

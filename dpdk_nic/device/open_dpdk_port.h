@@ -16,7 +16,7 @@ struct DpdkPortParts {
 };
 
 // Opens a DPDK port through the library that carries DPDK, which is loaded at the first call and
-// stays for ever, as DPDK leaves threads behind. `library` is what UROCE_DPDK_LIBRARY says.
+// stays for ever, as DPDK leaves threads behind. `library`: the value of UROCE_DPDK_LIBRARY.
 ErrorOr<DpdkPortParts> OpenDpdkPort(const std::string& library, const OpenDpdkPortRequest& request);
 
 }  // namespace uroce::nic

@@ -14,7 +14,7 @@ namespace {
 
 using transport::Gid;
 
-// What the devargs name counts; several addresses can be given beside them.
+// An address in the devargs takes precedence over those of the request, which can be several.
 ErrorOr<std::vector<Gid>> UdpAddresses(const PortRequest& request, const Devargs& devargs) {
   if (const std::string* text = devargs.Find("address")) {
     const auto address = ParseHostAddress(*text);

@@ -15,13 +15,13 @@
 
 namespace uroce::nic {
 
-// A port to the network, as a process in direct mode or uroced wants it.
+// The port to the network that a process in direct mode or uroced asks for.
 struct PortRequest {
   std::string devargs;                  // as Devargs reads them
-  std::string dpdk_library;             // what UROCE_DPDK_LIBRARY says; not needed for UDP
+  std::string dpdk_library;             // the value of UROCE_DPDK_LIBRARY; not needed for UDP
   uint32_t mtu_bytes = 0;               // of IP packets; 0: the port's own
   std::vector<LocalAddress> addresses;  // at least one, unless the port is a UDP port
-  // Whether the user chose the addresses. A UDP port has those of the host otherwise.
+  // Whether the user chose the addresses. Otherwise a UDP port has those of the host.
   bool are_addresses_chosen = true;
 };
 
@@ -34,9 +34,9 @@ struct OpenedPort {
 
 ErrorOr<OpenedPort> OpenPort(const PortRequest& request);
 
-// The uplink of a fabric that was given no port. Without a port if none was chosen, or if nothing
-// was and the host has no network. With `shares_sockets` all processes are of one user, and get
-// sockets of their own.
+// Opens the uplink of a fabric without a port of its own. The result has no port if the user chose
+// none, or chose nothing and the host has no network. `shares_sockets`: all processes are of one
+// user, and get sockets of their own.
 ErrorOr<OpenedPort> OpenUplink(const UplinkChoice& choice, uint32_t mtu_bytes, bool shares_sockets);
 
 }  // namespace uroce::nic

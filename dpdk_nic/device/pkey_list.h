@@ -8,9 +8,9 @@
 
 namespace uroce::nic {
 
-// The P_Key table that a list of P_Keys stands for, such as "0x8001,0x0002": the default partition,
-// which every device is a full member of, and then those of the list. Up to transport::kMaxPkeys
-// entries, each of another partition. The error says what to give instead.
+// The P_Key table for a list of P_Keys, such as "0x8001,0x0002": the default partition, which every
+// device is a full member of, and then those of the list. Up to transport::kMaxPkeys entries, each
+// of another partition. The error says what to give instead.
 ErrorOr<std::vector<uint16_t>> ParsePkeys(std::string_view list);
 
 }  // namespace uroce::nic

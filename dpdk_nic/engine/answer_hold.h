@@ -4,18 +4,18 @@
 
 namespace uroce::nic {
 
-// Whether the answers to what a pass received wait for more to answer.
+// Decides whether the helper's pass answers at once, or holds its answers for more frames.
 //
-// One ACK covers all messages before it. A thread that takes small messages faster than they come
-// would answer each by itself, which costs both sides more than the message: the lines of the ring
-// move back and forth, and the sender is stopped for each. So while frames come close together
-// their answers wait for some more. What comes alone is answered at once.
+// One ACK covers all messages before it. A thread that receives small messages faster than the peer
+// sends them would answer each one alone, which costs both sides more than the message: the ring's
+// lines move back and forth, and each ACK stops the sender. So while frames arrive close together
+// their answers wait for more. A frame that arrives alone is answered at once.
 class AnswerHold {
  public:
   static constexpr transport::Duration kCloseTogether{500};
   static constexpr transport::Duration kLongest{400};
 
-  // Of a pass at `now` that received so many frames. Passes have to follow while it holds.
+  // Whether a pass at `now` that received so many frames holds its answers; passes must follow.
   bool Holds(transport::Time now, int received) {
     if (received != 0) {
       const bool is_close = now - received_at_ < kCloseTogether;
@@ -30,7 +30,7 @@ class AnswerHold {
   }
 
  private:
-  // Long ago.
+  // So long ago that the first frame counts as alone.
   transport::Time received_at_{-kCloseTogether.ns};
   transport::Time until_{};
   bool holds_ = false;

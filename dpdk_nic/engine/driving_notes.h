@@ -5,18 +5,18 @@
 
 namespace uroce::nic {
 
-// What an engine's helper and the application's threads tell each other without the lock.
+// Notes between an engine's helper and the application's threads, made without the lock.
 class DrivingNotes {
  public:
-  // Grows with the passes that applications make, and with what they do. Not exact: threads
-  // overwrite it.
+  // Grows with each pass of an application thread, and with the work in it. Not exact: concurrent
+  // additions overwrite each other.
   uint64_t application_work() const { return application_work_.load(std::memory_order_relaxed); }
   void CountApplicationWork(int work) {
     application_work_.store(application_work() + static_cast<uint64_t>(work),
                             std::memory_order_relaxed);
   }
 
-  // The application may be asleep until an event.
+  // An application thread may be asleep until an event comes.
   bool application_waits() const { return application_waits_.load(std::memory_order_relaxed); }
   void SetApplicationWaits(bool does) { application_waits_.store(does, std::memory_order_relaxed); }
 

@@ -8,7 +8,7 @@ namespace {
 using transport::Duration;
 using transport::Time;
 
-// More than a program does that waits for events: each event costs it a wake-up of 20 us.
+// More than the work of a program that waits for events: each event costs it a wakeup of 20 us.
 constexpr uint64_t kWorkAMillisecond = 800;
 
 uint64_t LeastWorkIn(Duration span) {

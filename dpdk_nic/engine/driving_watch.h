@@ -6,20 +6,20 @@
 
 namespace uroce::nic {
 
-// Whether an application thread that makes passes is to be trusted with the frames, while the
-// helper stands by.
+// Decides how long the helper stands by and leaves the frames to an application thread that makes
+// passes.
 //
-// A program that polls completion queues takes frames faster than the helper would. One that polls
-// them for a while and then spins on memory that its peer writes to (ib_write_lat, rings filled by
-// RDMA WRITEs) takes none then: what arrives waits until the helper looks again. So the first looks
-// come soon and find out whether it stopped; later ones, whether it drives enough. A thread that
-// stopped is not trusted for a time, twice as long each time.
+// A program that polls completion queues handles frames sooner than the helper would. A program
+// that polls for a while and then spins on memory that its peer writes to (ib_write_lat, rings
+// filled by RDMA WRITEs) handles none: frames wait until the helper looks again. So the first looks
+// come soon and only find out whether the program has stopped; later looks, whether it drives
+// enough. After a stop the helper does not stand by for a time, which doubles with each stop.
 //
 //                        looks after 100 us, 200 us ... 1 ms each
 //   helper polls -------------------------------------------------> helper stands by
 //        ^     ^                                                        |        |
-//        |     +---- it stopped within 10 ms: 1 ms, 2 ms ... 64 ms -----+        |
-//        +---------- it stopped later: any time ---------------------------------+
+//        |     +--- stopped within 10 ms: not for 1, 2 ... 64 ms -------+        |
+//        +---------- stopped later: may stand by again at once ------------------+
 class DrivingWatch {
  public:
   static constexpr transport::Duration kFirstTick = transport::Microseconds(100);
@@ -30,16 +30,16 @@ class DrivingWatch {
 
   bool MayBegin(transport::Time now) const { return now >= not_before_; }
 
-  // `work` is DrivingNotes::application_work() at that time.
+  // `work`: DrivingNotes::application_work() at `now`.
   void Begin(transport::Time now, uint64_t work);
   transport::Time next_look() const { return looked_at_ + tick_; }
-  // The next look, or an earlier one. False if it drives no more.
+  // To be called at next_look() or before. False: the application no longer drives.
   bool Look(transport::Time now, uint64_t work);
 
  private:
   transport::Time began_at_;
   transport::Time looked_at_;
-  uint64_t work_ = 0;  // then
+  uint64_t work_ = 0;  // at looked_at_
   transport::Duration tick_;
   transport::Duration doubt_;
   transport::Time not_before_;

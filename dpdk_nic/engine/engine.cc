@@ -22,20 +22,21 @@ using transport::MacAddress;
 using transport::Route;
 using transport::Time;
 
-// Frames a pass takes in before it answers: their acknowledgements are sent together, after all.
+// Frames that a pass receives before it answers: their acknowledgements are sent together.
 constexpr int kReceiveBurst = 64;
-// An ACK that is waited for goes out in the middle of a burst, for so many frames at least. With 8
-// of them a program that waits for every ACK was slower than without any of this.
+// If a peer waits for an ACK, it is sent in the middle of a burst, but not before so many frames.
+// With 8 of them a program that waits for every ACK was slower than without such early ACKs.
 constexpr int kAckWorthwhile = 16;
-// Frames a pass sends before it looks at what came in.
+// Frames that a pass sends before it receives again.
 constexpr int kTransmitBurst = 64;
 constexpr int kLoopbackBurst = 64;
 
-// A pass counts as much as these frames take: on a port of system calls many passes are long, and a
-// thread that makes few of them may be driving all the same.
+// A pass counts as the work of this many frames. On a port of system calls many passes are long,
+// and a thread that makes few of them may be driving all the same.
 constexpr int kWorkOfAPass = 4;
 
-// What a uroced that works does not exceed. When it is over, it will hear of it some time.
+// A healthy uroced confirms a release within this time. After it the caller stops waiting; the
+// release still reaches uroced later.
 constexpr Duration kReleaseTimeout = transport::Milliseconds(1'000);
 
 constexpr Duration kLinkServiceInterval = transport::Milliseconds(1);
@@ -51,7 +52,8 @@ bool MayBeRoce(std::span<const uint8_t> frame) {
   return (ipv4 && frame[23] == kUdp) || (ipv6 && frame[20] == kUdp);
 }
 
-// What comes back by the port meets what all its frames meet.
+// A port that carries loopback also returns multicast frames to own members, so that its faults
+// apply to them, too.
 transport::EndpointConfig ForPort(transport::EndpointConfig config, const PacketPort& port) {
   config.copies_to_own_members = !port.carries_loopback();
   return config;
@@ -85,7 +87,7 @@ Engine::~Engine() {
   ForkHandler::RemoveAndClosePort(*this);
 }
 
-// One pass. Receiving comes first and sending last, so that what arrived together is acknowledged
+// A pass receives first and sends last, so that frames that arrived together are acknowledged
 // together.
 int Engine::RunOnce(Time now, Driver driver) {
   if (united_ != nullptr) [[unlikely]]
@@ -101,7 +103,8 @@ int Engine::RunOnce(Time now, Driver driver) {
   return received + due + sent;
 }
 
-// Frames wait for others only while an application makes passes all the time: one flushes.
+// Frames wait for further ones only while an application makes passes all the time: one of these
+// flushes.
 void Engine::Flush(Time now) {
   const bool may_wait = !flush_plan_.IsDue(now) && notes_.helper_stands_by();
   if (may_wait) return port_->FlushSoon();
@@ -166,13 +169,13 @@ void Engine::FollowNeighbors() {
   }
 }
 
-// nullopt if it is not known; then it is being asked for.
+// nullopt if the address is not known; the link layer then asks for it.
 std::optional<MacAddress> Engine::NeighborNow(Time now, const Gid& gid) {
   const bool is_own = endpoint_.config().FindGid(gid) >= 0;
   return is_own ? endpoint_.config().mac : link_layer_->Resolve(now, gid);
 }
 
-// Datagrams of the connection manager whose way is not known yet.
+// Resolves the neighbours that datagrams of the connection manager wait for.
 void Engine::ResolveForManagement(Time now) {
   transport::GeneralServices* const services = endpoint_.general_services();
   if (services == nullptr || !services->WantsNeighbors()) return;
@@ -205,7 +208,7 @@ int Engine::TransmitBurst(Time now) {
   return port_loops_back_ ? sent : sent + LoopBack(now);
 }
 
-// Routes take turns: one that has more to send than a burst does not keep the others waiting.
+// Routes take turns: a route with more to send than a burst does not keep the others waiting.
 int Engine::TransmitToPort(Time now) {
   int sent = TransmitFromLinkLayer(now);
   Route from = next_route_;
@@ -261,7 +264,7 @@ void Engine::Commit(Time now, Route route, std::span<const uint8_t> frame, IcrcU
   flush_plan_.CountFrame();
 }
 
-// Nothing comes between building and reading these frames, and their memory is our own.
+// No other process can change these frames between building and reading: they need no ICRC.
 int Engine::LoopBack(Time now) {
   const transport::FrameRoom room(loopback_frame_, IcrcUse::kWaived);
   int looped = 0;
@@ -351,7 +354,8 @@ void Engine::SetTime() {
   if (united_ != nullptr) united_->SetTime(now);
 }
 
-// Whether the helper sleeps longer than what is to be done now can wait; then it has to be woken.
+// Whether the helper has to be woken: it sleeps beyond the time when something is to be done, or it
+// stands by while the application begins to wait for events.
 bool Engine::OwesWakeUp() {
   bool wake = helper_sleeps_until_ > Time{0} &&
               (HasTransmit() || port_->keeps_frames() || NextDeadline() < helper_sleeps_until_);
@@ -373,7 +377,7 @@ void Engine::UnlockAndTell() {
   if (wake) progress_->Wake();
 }
 
-// Ends a pass.
+// Wakes threads that wait for answers without the lock, which they take.
 void Engine::Unlock() {
   const bool has_news = std::exchange(has_news_, false);
   if (has_news) news_.Count();
@@ -427,7 +431,7 @@ void Engine::AskUntilAnswered(Duration timeout, auto ask) {
     const uint32_t seen = news_.now();
     UnlockAndWakeHelper();
     if (answered || in_forked_child() || Now() >= give_up) return;
-    if (is_first) progress_->Wake();  // it may be standing by
+    if (is_first) progress_->Wake();  // the helper may be standing by
     news_.Wait(seen, give_up);
   }
 }
@@ -503,12 +507,12 @@ PacketPort::Counters Engine::port_counters() {
   return port_->counters();
 }
 
-// Called by the helper when it found nothing to do. Sleeps until `latest` at most.
+// Called by the helper when it found nothing to do. The sleep ends at `latest` at the latest.
 SleepPlan Engine::PlanSleep(Time latest) {
   using Kind = SleepPlan::Kind;
   lock_.Lock();
   SleepPlan plan{Kind::kSleep, std::min(NextDeadline(), latest)};
-  // What EndSleep found on the link waits for a pass: others held the lock ever since.
+  // EndSleep served the link, and its news waits for a pass: other threads held the lock since.
   const bool owes_pass = next_link_service_ == Time{0};
   if (wait_fd_ < 0 || HasTransmit() || owes_pass) {
     plan.kind = Kind::kNap;

@@ -45,7 +45,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Holds the engine for a verb (post_send, modify_qp ...): the calling thread may use the endpoint
-  // and all of its objects. Its end sends what became ready and delivers events.
+  // and all of its objects. The destructor sends what became ready and delivers events.
   class UROCE_SCOPED_CAPABILITY Verb {
    public:
     explicit Verb(Engine& engine) UROCE_ACQUIRE(engine.lock_) : engine_(engine) {
@@ -62,16 +62,15 @@ class Engine {
     Engine& engine_;
   };
 
-  // A verb that works on the endpoint itself: returns what `f(endpoint)` returns.
+  // Runs `f(endpoint)` as a verb; returns its result.
   template <class F>
   auto WithEndpoint(F&& f) {
     const Verb verb(*this);
     return f(endpoint_);
   }
 
-  // QueuePair::PostSend, within a verb. A request that nothing keeps from going out is sent at
-  // once, and seen by the peer when the verb ends; others are sent at the end of the verb, or
-  // later.
+  // QueuePair::PostSend within a verb. The frame of a request that need not wait is built at once;
+  // the peer sees it when the verb ends. Other requests are sent at the end of the verb or later.
   transport::Status PostSend(const Verb& /*verb*/, transport::QueuePair& qp,
                              const auto& request) UROCE_NO_THREAD_SAFETY_ANALYSIS {
     const transport::Status status = qp.QueueSend(request);
@@ -79,15 +78,15 @@ class Engine {
     return status;
   }
 
-  // Flows of raw packet queue pairs, within a verb.
+  // The flows of raw packet queue pairs; to be used within a verb.
   FrameWatch& frame_watch(const Verb&) UROCE_NO_THREAD_SAFETY_ANALYSIS { return watch_; }
 
   // The time of completions: CLOCK_MONOTONIC, within a microsecond.
   transport::Time Now();
 
   // Runs `f(connection_manager, now)` (transport/cm/connection_manager.h) under the lock, then
-  // sends what became ready and delivers events. Not to be called from a sink. In a forked child
-  // nothing is sent and no event comes any more.
+  // sends what became ready and delivers events. Not to be called from a sink. In a forked child it
+  // sends nothing and delivers no events.
   template <class F>
   auto WithConnectionManager(F&& f) {
     const Verb verb(*this);
@@ -95,32 +94,32 @@ class Engine {
     return f(endpoint_.UseGeneralServices().connection_manager(), end.now);
   }
 
-  // Reserves a service among the processes of the fabric (PacketPort::Service), again to change
-  // `shares`; kPending: no answer in time. One release is enough. Not within a verb: they block.
+  // Reserves a service among the processes of the fabric (PacketPort::Service); again to change
+  // `shares`. kPending: no answer in time. One release is enough. Both block: not within a verb.
   PacketPort::ServiceState ReserveService(const PacketPort::Service& service,
                                           transport::Duration timeout);
   void ReleaseService(const PacketPort::Service& service);
 
-  // For what needs no lock: the configuration, and to make large objects (see Endpoint).
+  // For calls that need no lock: reading the configuration, making large objects (see Endpoint).
   const transport::Endpoint& endpoint() const { return endpoint_; }
 
-  // One pass if nobody else is driving: what ibv_poll_cq does on an empty queue. Returns whether
-  // anything was done. Yields the processor by itself after some fruitless passes.
+  // Makes a pass if no other thread makes one and the mode is kAuto: ibv_poll_cq on an empty queue.
+  // Returns whether there was anything to do. Yields the processor after some fruitless passes.
   bool TryRunOnce();
 
-  // The Ethernet address that frames to `gid` go to: asks the neighbours for as long as `timeout`.
+  // The Ethernet address for frames to `gid`; asks the neighbours until `timeout`, then nullopt.
   std::optional<transport::MacAddress> ResolveNeighbor(const transport::Gid& gid,
                                                        transport::Duration timeout);
 
-  // Has the port make the way ready that a queue pair is about to use, or have it receive what goes
-  // to a multicast group; `timeout` bounds the wait.
+  // Has the port prepare the path that a queue pair is about to use, or receive what is sent to a
+  // multicast group; `timeout` bounds the wait.
   PacketPort::PathState PreparePath(const PacketPort::Path& path, transport::Duration timeout);
   PacketPort::PathState JoinGroup(const transport::Gid& group, transport::Duration timeout);
   uint32_t PathMtu(const PacketPort::Path& path);
-  // The other way round; the group is left when it has no members any more.
+  // Undo PreparePath and JoinGroup. LeaveGroup does nothing while the group has members here.
   void ForgetPath(transport::Qpn local);
   void LeaveGroup(const transport::Gid& group);
-  // Whether ibv_query_port is to call the port active.
+  // Whether ibv_query_port reports the port as active.
   bool port_active();
   PacketPort::Counters port_counters();
   bool in_forked_child() const { return in_forked_child_.load(std::memory_order_relaxed); }
@@ -130,21 +129,22 @@ class Engine {
   friend class Progress;
   friend class ForkHandler;
 
-  // Ends the use of the connection manager; the end of the verb sends what is to be sent.
+  // Updates the connection manager after its use; the end of the verb sends its datagrams.
   struct ManagementEnd {
     Engine& engine;
     const transport::Time now;
     ~ManagementEnd() UROCE_REQUIRES(engine.lock_) { engine.UpdateManagement(now); }
   };
 
-  // Asks under the lock, and runs a pass that sends the question, until `ask(now)` returns true or
-  // the timeout ends. Sleeps in between: the helper, or a thread that drives, takes what comes.
+  // Calls `ask` under the lock, then makes a pass that sends the question, until `ask` returns true
+  // or the timeout ends. Sleeps in between: the helper, or a thread that drives, receives the
+  // answer.
   void AskUntilAnswered(transport::Duration timeout, auto ask);
   PacketPort::PathState AskPort(transport::Duration timeout, auto ask);
 
-  // Who makes a pass: an application thread may not come back for what is left to be done.
+  // Which thread makes a pass. An application thread may never poll again: it holds no answers.
   enum class Driver { kApplication, kHelper };
-  // One pass: how many frames and deadlines there were; nullopt if another thread makes one.
+  // Makes a pass; returns its frames and deadlines, or nullopt if another thread makes a pass.
   std::optional<int> RunIfFree(Driver driver);
   int RunOnce(transport::Time now, Driver driver) UROCE_REQUIRES(lock_);
   int ReceiveBurst(transport::Time now) UROCE_REQUIRES(lock_);
@@ -154,12 +154,12 @@ class Engine {
       UROCE_REQUIRES(lock_);
   void ResolveForManagement(transport::Time now) UROCE_REQUIRES(lock_);
   void UpdateManagement(transport::Time now) UROCE_REQUIRES(lock_);
-  // Ends a pass or a verb; what was sent may wait for others (flush_plan_).
+  // Ends a pass or a verb. Frames in the port may wait for further ones (flush_plan_).
   void Flush(transport::Time now) UROCE_REQUIRES(lock_);
   int RunDeadlines(transport::Time now) UROCE_REQUIRES(lock_);
   int TransmitBurst(transport::Time now) UROCE_REQUIRES(lock_);
   int TransmitToPort(transport::Time now) UROCE_REQUIRES(lock_);
-  // Sends until there is no frame, the port takes none or `most` have gone; returns how many.
+  // Sends until no frame is left, the port is full or `most` are sent; returns how many.
   int Transmit(transport::Time now, transport::Route route, int most, auto has_frame,
                auto poll_frame) UROCE_REQUIRES(lock_);
   int TransmitFromLinkLayer(transport::Time now) UROCE_REQUIRES(lock_);
@@ -179,14 +179,14 @@ class Engine {
   void Unlock() UROCE_RELEASE(lock_);
   SleepPlan PlanSleep(transport::Time latest);
   void EndSleep();
-  // An answer that a thread waits for cannot wait until an application that drives looks for it.
+  // Whether a thread waits for an answer. The helper then polls: a driving application may stop.
   bool answers_awaited() const { return news_.has_waiters(); }
   void MarkForked() UROCE_REQUIRES(lock_);
 
   EngineLock lock_;
-  EngineGroup* united_ UROCE_GUARDED_BY(lock_) = nullptr;  // with the others of its device
+  EngineGroup* united_ UROCE_GUARDED_BY(lock_) = nullptr;  // set once its device unites the engines
   std::unique_ptr<PacketPort> port_ UROCE_PT_GUARDED_BY(lock_);
-  const bool port_loops_back_;  // what the process sends to itself
+  const bool port_loops_back_;  // frames that the process sends to itself
   const int wait_fd_;           // of the port
   std::unique_ptr<LinkLayer> link_layer_ UROCE_PT_GUARDED_BY(lock_);
   FrameWatch watch_ UROCE_GUARDED_BY(lock_);
@@ -200,16 +200,16 @@ class Engine {
   AnswerHold answer_hold_ UROCE_GUARDED_BY(lock_);
   transport::Time next_link_service_ UROCE_GUARDED_BY(lock_);
   transport::Route next_route_ UROCE_GUARDED_BY(lock_) = transport::Route::kWire;  // sends next
-  // The helper sleeps until then and has to be woken for anything earlier; 0: it need not be woken.
+  // The helper sleeps until this time and must be woken for anything earlier; 0: no wakeup.
   transport::Time helper_sleeps_until_ UROCE_GUARDED_BY(lock_);
-  bool port_active_ UROCE_GUARDED_BY(lock_);              // what the endpoint was told last
-  bool port_failed_ UROCE_GUARDED_BY(lock_) = false;      // the endpoint was told
-  transport::Time sent_at_once_ UROCE_GUARDED_BY(lock_);  // the last frame in this verb; 0: none
+  bool port_active_ UROCE_GUARDED_BY(lock_);              // as last told to the endpoint
+  bool port_failed_ UROCE_GUARDED_BY(lock_) = false;      // as told to the endpoint
+  transport::Time sent_at_once_ UROCE_GUARDED_BY(lock_);  // last frame of this verb; 0: none
   FlushPlan flush_plan_ UROCE_GUARDED_BY(lock_);
-  bool verb_awaits_answers_ UROCE_GUARDED_BY(lock_) = false;  // to what earlier ones sent
-  bool has_news_ UROCE_GUARDED_BY(lock_) = false;             // for those that wait for answers
+  bool verb_awaits_answers_ UROCE_GUARDED_BY(lock_) = false;  // to requests of earlier verbs
+  bool has_news_ UROCE_GUARDED_BY(lock_) = false;             // for AskUntilAnswered
   EventCount news_;
-  std::string sentence_ UROCE_GUARDED_BY(lock_);  // of the port, to be printed without the lock
+  std::string sentence_ UROCE_GUARDED_BY(lock_);  // the port's, logged without the lock
   std::atomic<bool> in_forked_child_{false};
   DrivingNotes notes_;
   alignas(64) std::array<uint8_t, transport::kMaxFrameBytes> loopback_frame_

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kSynchronizationIntervalNs = 1'000'000;
 
-// Rates outside this range are no time stamp counters we know: 0.5 to 8 GHz.
+// 0.5 to 8 GHz: no time stamp counter that we know has another rate.
 constexpr uint64_t kMinNsPerTick = (uint64_t{1} << 32) / 8;
 constexpr uint64_t kMaxNsPerTick = (uint64_t{1} << 32) * 2;
 

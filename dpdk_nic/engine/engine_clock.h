@@ -18,7 +18,7 @@ namespace uroce::nic {
 // Not thread-safe: to be used under the engine's lock.
 class EngineClock {
  public:
-  // `real_clock` is CLOCK_MONOTONIC, but in tests.
+  // `real_clock` is CLOCK_MONOTONIC, except in tests.
   explicit EngineClock(transport::Time (*real_clock)() = nic::Now);
 
   transport::Time Now() {
@@ -32,8 +32,8 @@ class EngineClock {
   }
 
  private:
-  // Of ns_per_tick_. A millisecond is at most 2^23 ticks and a tick at most 2^7 ns: 64 bits hold
-  // it.
+  // Fraction bits of ns_per_tick_. A millisecond is at most 2^23 ticks and a tick at most 2^7 ns:
+  // the product fits in 64 bits.
   static constexpr int kFractionBits = 32;
 
   transport::Time Synchronize();

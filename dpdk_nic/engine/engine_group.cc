@@ -10,7 +10,7 @@ EngineGroup::EngineGroup(std::unique_ptr<Engine> first) : first_(*first) {
   engines_.push_back(std::move(first));
 }
 
-// The first engine goes last: the others use its memory table, and may use its lock.
+// The first engine is destroyed last: the others use its memory table, and may use its lock.
 EngineGroup::~EngineGroup() {
   if (engines_.size() > 1) {
     const Hold hold(*this);
@@ -23,7 +23,7 @@ transport::MemoryTable& EngineGroup::memory() { return first_.endpoint_.memory()
 
 Engine& EngineGroup::Add(std::unique_ptr<Engine> engine) {
   const Hold hold(*this);
-  // Hold ends with the lock of an engine that it did not take.
+  // The end of `hold` unlocks the new engine, too, which its constructor did not lock.
   engine->lock_.Lock();
   engines_.push_back(std::move(engine));
   return *engines_.back();
@@ -38,7 +38,7 @@ void EngineGroup::Unite() {
   }
 }
 
-// Locks join under the first engine's lock, so that who has it knows which ones are still to take.
+// Locks join under the first engine's lock: its holder knows which locks are left to take.
 EngineGroup::Hold::Hold(EngineGroup& group) : group_(group) {
   group.first_.lock_.Lock();
   for (const auto& engine : group.engines_) {
@@ -69,7 +69,7 @@ int EngineGroup::RunOthers(const Engine& driving, transport::Time now, Engine::D
   return done;
 }
 
-// Their helpers say what is to be logged, without the lock.
+// The sentences of other engines are logged by their helpers, without the lock.
 void EngineGroup::TellOthers(const Engine& telling) {
   for (const auto& other : engines_) {
     if (other.get() == &telling) continue;

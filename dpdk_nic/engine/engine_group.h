@@ -13,10 +13,10 @@ namespace uroce::nic {
 // threads whose queue pairs are on different ones do not wait for each other. They share a memory
 // table: that of the first engine's endpoint.
 //
-// Some objects belong to the queue pairs of several engines. Such a device unites its engines: they
-// have one lock from then on, and whoever drives one of them drives all.
+// If an object belongs to queue pairs of several engines, the device unites its engines: from then
+// on they share one lock, and a thread that drives one of them drives all.
 //
-// The analysis of locks follows neither those that a loop takes nor one that stands for another.
+// Clang's analysis follows neither locks that a loop takes nor a lock that stands for another.
 class EngineGroup {
  public:
   explicit EngineGroup(std::unique_ptr<Engine> first);
@@ -27,38 +27,38 @@ class EngineGroup {
   Engine& first() { return first_; }
   transport::MemoryTable& memory() UROCE_NO_THREAD_SAFETY_ANALYSIS;
 
-  // Its endpoint uses memory(). Not once they are united.
+  // The endpoint of `engine` has to use memory(). Not to be called after Unite().
   Engine& Add(std::unique_ptr<Engine> engine) UROCE_NO_THREAD_SAFETY_ANALYSIS;
-  // A second time changes nothing, and one engine alone is united with nobody.
+  // A second call changes nothing; nor does a call for a single engine.
   void Unite() UROCE_NO_THREAD_SAFETY_ANALYSIS;
 
-  // Holds all engines while it lives: nothing else is done on any of them.
+  // Holds the locks of all engines while it lives.
   class Hold {
    public:
     explicit Hold(EngineGroup& group) UROCE_NO_THREAD_SAFETY_ANALYSIS;
     ~Hold() UROCE_NO_THREAD_SAFETY_ANALYSIS;
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
-    // Of an engine of the group.
+    // `engine` belongs to the group.
     transport::Endpoint& endpoint(Engine& engine) const UROCE_NO_THREAD_SAFETY_ANALYSIS;
 
    private:
     EngineGroup& group_;
   };
 
-  // The engines that there are now; they last as long as the group.
+  // All engines so far; they last as long as the group.
   std::vector<Engine*> All();
 
  private:
   friend class Engine;
 
-  // What an engine that is united with the others does with them, under their lock. Completions
-  // that a queue pair of one makes may be for a queue of another one: all know the time.
+  // A united engine calls these under the common lock. SetTime tells all engines the time: a queue
+  // pair of one may complete into a queue of another.
   void SetTime(transport::Time now) UROCE_NO_THREAD_SAFETY_ANALYSIS;
-  // Their pass; returns what there was to do.
+  // Makes a pass of all other engines; returns the number of frames and deadlines.
   int RunOthers(const Engine& driving, transport::Time now,
                 Engine::Driver driver) UROCE_NO_THREAD_SAFETY_ANALYSIS;
-  // Their end of a pass or a verb.
+  // Ends a pass or a verb for all other engines.
   void TellOthers(const Engine& telling) UROCE_NO_THREAD_SAFETY_ANALYSIS;
 
   std::vector<std::unique_ptr<Engine>> engines_;  // protected by the first one's lock

@@ -20,16 +20,16 @@ inline void Nap() {
   nanosleep(&kNap, nullptr);
 }
 
-// The engine's lock: held for one pass, by threads that mostly have something better to do than to
-// wait for it. A verb, which must have it (Lock), comes before a thread that only offers to drive
-// (TryLock): else a thread that drives without a pause would keep it for ever.
+// The engine's lock, held for one pass or verb. A verb, which must have the lock (Lock), comes
+// before a thread that only offers to drive (TryLock): otherwise a thread that drives without a
+// pause would keep the lock for ever.
 //
-// A thread that waits for long sleeps, and looks again when it wakes: Unlock wakes no one, which
-// would cost it an atomic operation. So the lock is safe for threads of any priority: the holder
-// gets its processor back while they sleep.
+// After a long wait a thread naps between its tries: Unlock wakes no thread, which would cost it an
+// atomic operation. So the lock is safe for threads of any priority: while the waiting threads nap,
+// the holder gets its processor back.
 //
-// Locks can be joined: what each of them protects is one thing from then on. A lock that has joined
-// another one stays held, so that who wants it comes to Wait, and learns there which one to take.
+// A lock can join another one, which then protects the data of both. A joined lock stays held for
+// ever: a thread that locks it always enters Wait, and takes the other lock there.
 class UROCE_CAPABILITY("engine lock") EngineLock {
  public:
   bool TryLock() UROCE_TRY_ACQUIRE(true) {
@@ -50,15 +50,15 @@ class UROCE_CAPABILITY("engine lock") EngineLock {
     held_.store(false, std::memory_order_release);
   }
 
-  // From now on this is `other`, for good. The caller holds both, and has to unlock one.
+  // From now on this lock stands for `other`, for good. The caller holds both and unlocks one.
   void Join(EngineLock& other) { joined_.store(&other, std::memory_order_release); }
   bool has_joined() const { return joined_.load(std::memory_order_acquire) != nullptr; }
 
-  // In a forked child, by the thread that holds it: the threads that wait are the parent's.
+  // To be called in a forked child by the holder: the waiting threads exist in the parent only.
   void ForgetWaiters() { waiting_.store(0, std::memory_order_relaxed); }
 
  private:
-  // A pass takes about a microsecond, a pause 10 to 40 ns, a yield that nobody takes up 300 ns.
+  // A pass takes about a microsecond, a pause 10 to 40 ns, a yield to no other thread 300 ns.
   static constexpr uint32_t kSpins = 64;
   static constexpr uint32_t kYields = 256;
 
@@ -77,7 +77,7 @@ class UROCE_CAPABILITY("engine lock") EngineLock {
       if (tries < kSpins) {
         SpinPause();
       } else if (tries < kSpins + kYields) {
-        sched_yield();  // the holder may have lost its processor to us
+        sched_yield();  // the holder may have lost its processor to this thread
       } else {
         Nap();
       }

@@ -13,25 +13,25 @@
 
 namespace uroce::nic {
 
-// What an engine is made with, beside its port and the endpoint's configuration.
+// The options of an engine, beside its port and the endpoint's configuration.
 struct EngineOptions {
-  // Told of every completion notification and asynchronous event, with the engine's lock held; must
-  // not call back into the engine and must not block.
+  // Called for every completion notification and asynchronous event, with the engine's lock held;
+  // must not call back into the engine and must not block.
   using EventSink = std::function<void(const transport::Event&)>;
-  // Told of every neighbour whose Ethernet address became known or changed. As for events.
+  // Called for every neighbour whose Ethernet address became known or changed; rules as for events.
   using NeighborSink = std::function<void(const transport::Gid&, const transport::MacAddress&)>;
-  // Told at the end of every pass as long as the connection manager has events. As for events.
+  // Called at the end of every pass while the connection manager has events; rules as for events.
   using ConnectionSink = std::function<void()>;
 
   ProgressMode mode = ProgressMode::kAuto;
-  // Among the engines of its device: a dedicated thread is on a processor of its own.
+  // The engine's number in its device: gives each dedicated thread a processor of its own.
   uint32_t number = 0;
   EventSink event_sink = {};
   ConnectionSink connection_sink = {};
   NeighborSink neighbor_sink = {};
   std::unique_ptr<LinkLayer> link_layer = {};  // none: StaticNeighbors
   std::unique_ptr<FrameTap> tap = {};          // sees every frame; may be none
-  // Where the endpoint lives; none: in private memory.
+  // Holds the endpoint's state; none: private memory holds it.
   std::unique_ptr<PublishedState> published_state = {};
 };
 

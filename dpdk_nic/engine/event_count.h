@@ -7,11 +7,11 @@
 
 namespace uroce::nic {
 
-// An event count over a futex: threads sleep until something has happened since they looked. Costs
-// the thread that makes it happen one load while none waits.
+// An event count over a futex: threads sleep until an event has happened since they looked. While
+// no thread waits, Wake costs one load.
 class EventCount {
  public:
-  // Says, while it lives, that its thread waits.
+  // Counts its thread as a waiter while it lives.
   class Waiter {
    public:
     explicit Waiter(EventCount& events) : events_(events) { events_.waiters_.fetch_add(1); }
@@ -25,12 +25,12 @@ class EventCount {
 
   bool has_waiters() const { return waiters_.load(std::memory_order_relaxed) != 0; }
 
-  // To be read before the thread looks whether what it waits for has happened.
+  // To be read before the thread looks whether the awaited event has happened.
   uint32_t now() const { return count_.load(std::memory_order_relaxed); }
-  // Sleeps until something has happened since `seen` or the time has come. May return earlier.
+  // Sleeps until an event has happened since `seen` or `until` has come. May return earlier.
   void Wait(uint32_t seen, transport::Time until);
 
-  // Something has happened. Wake comes after it, when no lock is held that the waiters take.
+  // Counts an event. Call Wake afterwards, without a lock that the waiters take.
   void Count() { count_.fetch_add(1, std::memory_order_seq_cst); }
   void Wake() {
     if (has_waiters()) [[unlikely]]

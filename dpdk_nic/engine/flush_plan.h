@@ -7,32 +7,32 @@
 
 namespace uroce::nic {
 
-// Until when frames wait for others, so that one system call takes them all.
+// Decides how long frames wait for further ones, so that one system call sends them all.
 //
-// Of verbs: while answers are awaited others will come to go with these; a message that is alone
-// goes at once. A program that looks for completions twice and finds none has no others: its queue
-// is full, or it wants to know. Of passes: an application that has got something is likely to
-// reply, and the answers go with that, or by its next pass that gets nothing; should it make none,
-// by the helper, which looks after it (DrivingWatch), or at exit(). A process that is killed or
-// calls _exit() right then leaves them unsent.
+// Frames of verbs: while earlier requests are unanswered the program will post more, and frames
+// wait for those; a lone message goes at once. A program whose passes twice receive nothing posts
+// no more: its queue is full, or it waits for a result. Frames of passes: an application that
+// received something is likely to reply, so the answers wait for the reply, or for its next pass
+// that receives nothing. If it makes none, the helper, which watches it (DrivingWatch), or exit()
+// sends them. A process that is killed or calls _exit() before leaves them unsent.
 class FlushPlan {
  public:
-  // After the last flush. Some system calls long.
+  // From the last flush, and from the pass that answers. Some system calls long.
   static constexpr transport::Duration kLongestForOthers = transport::Microseconds(20);
   static constexpr transport::Duration kLongestForReply = transport::Microseconds(10);
-  // As many as Linux takes in one call of UDP_SEGMENT. Half of what perftest has in flight by
-  // default: the peer answers these while the others are being posted.
+  // As many frames as Linux takes in one call with UDP_SEGMENT. Half of what perftest has in flight
+  // by default: the peer answers these while the program posts the others.
   static constexpr uint32_t kMostForOthers = 64;
 
-  // A frame was given to the port.
+  // To be called for each frame that is given to the port.
   void CountFrame() { ++frames_; }
-  // A verb sent something.
+  // To be called after a verb that sent a frame.
   void AfterVerb(transport::Time now, bool awaits_answers) {
     const bool waits_for_others = awaits_answers && frames_ < kMostForOthers;
     Limit(waits_for_others ? flushed_at_ + kLongestForOthers : now);
     has_looked_in_vain_ = false;
   }
-  // A pass is over; by an application, which may make others, or by the helper.
+  // To be called after a pass, of an application thread, which may make more, or of the helper.
   void AfterPass(transport::Time now, bool of_application, bool has_received, bool has_sent) {
     const bool may_reply = of_application && has_received;
     if (has_sent) Limit(may_reply ? now + kLongestForReply : now);
@@ -55,9 +55,9 @@ class FlushPlan {
 
   transport::Time limit_ = transport::kNever;
   transport::Time flushed_at_;
-  uint32_t frames_ = 0;  // since then
+  uint32_t frames_ = 0;  // since the last flush
   bool answers_wait_ = false;
-  bool has_looked_in_vain_ = false;  // since the last verb that sent something
+  bool has_looked_in_vain_ = false;  // the application's last pass received nothing
 };
 
 }  // namespace uroce::nic

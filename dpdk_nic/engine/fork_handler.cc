@@ -40,12 +40,12 @@ void ForkHandler::RemoveAndClosePort(Engine& engine) {
   const std::lock_guard lock(TheRegistry().mutex);
   std::erase(TheRegistry().engines, &engine);
   engine.link_layer_.reset();  // it may refer to the port
-  // That of an orphan may work on memory that the parent works on, too.
+  // A forked child leaks the port: its destructor may change memory that the parent uses, too.
   if (engine.in_forked_child()) (void)engine.port_.release();
   engine.port_.reset();
 }
 
-// A lock may be held by a thread that exit() has stopped, or by this one.
+// Only tries the locks: at exit() another thread, or this one, may hold one for ever.
 void ForkHandler::FlushAtExit() {
   const std::unique_lock lock(TheRegistry().mutex, std::try_to_lock);
   if (!lock) return;
@@ -56,7 +56,7 @@ void ForkHandler::FlushAtExit() {
   }
 }
 
-// A lock that has joined another one was taken with that: of an engine that is earlier in the list.
+// A joined lock is not taken: it stands for the lock of an engine earlier in the list, which is.
 void ForkHandler::Prepare() {
   TheRegistry().mutex.lock();
   for (Engine* engine : TheRegistry().engines) {

@@ -9,7 +9,7 @@ class Engine;
 // Keeps fork() from copying an engine in the middle of a pass, and tells the child's copies that
 // they are copies.
 //
-// fork() takes these locks, in this order, which is that of every thread that takes several:
+// fork() takes these locks in this order, as does every thread that takes several:
 //
 //   the virtual kernel's device   held while the provider describes the device
 //   rdma_cm of the provider       held for a command, and while events are taken
@@ -20,19 +20,19 @@ class Engine;
 //   the fault guard
 //   the table of descriptors      taken for events, under the engine's lock
 //
-// fork() calls the handlers that were registered last first, so they are registered in the reverse
-// order: the virtual kernel's last two before the provider is loaded, the engine's and the devices'
-// when it is loaded, that of the virtual kernel's device after that.
+// fork() calls the handler that was registered last first, so they are registered in the reverse
+// order: the last two, which are the virtual kernel's, before the provider is loaded, those of the
+// engine and the devices when it is loaded, that of the virtual kernel's device after that.
 //
-// When the process exits it sends what waits for company (FlushPlan): peers would wait for the last
+// At exit() it flushes frames that wait for further ones (FlushPlan): peers would wait for the last
 // acknowledgement.
 class ForkHandler {
  public:
-  // Before the first engine is made. The first call registers.
+  // To be called before the first engine is made. The first call registers the handlers.
   static void Register();
   static void Add(Engine& engine);
-  // Closes the port, too: a child that is forked meanwhile has either no copy of its descriptors,
-  // or an engine that lets go of them.
+  // Also closes the port: a child that is forked meanwhile has either no copy of the port's
+  // descriptors, or an engine that lets go of them.
   static void RemoveAndClosePort(Engine& engine);
 
  private:

@@ -17,7 +17,7 @@ bool IsRoce(const FrameFields& fields) {
          transport::Load16(fields.destination_port.data()) == transport::UdpHeader::kRocePort;
 }
 
-// Whether the endpoint is to have the RoCEv2 packet whatever the flows say.
+// Whether the endpoint gets the RoCEv2 packet whatever the flows say.
 bool IsForEndpoint(const FrameFields& fields, const transport::Endpoint& endpoint) {
   const bool is_ipv4 = (fields.layers & FrameFields::kIpv4) != 0;
   const transport::Gid gid = is_ipv4 ? transport::Gid::FromIpv4(fields.ipv4_destination)

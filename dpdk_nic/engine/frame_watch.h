@@ -14,13 +14,13 @@
 
 namespace uroce::nic {
 
-// What looks at the frames of an engine beside its endpoint and its link layer: the tap, and the
-// flows of raw packet queue pairs. Mostly there is neither: is_on() is all that a frame costs then.
+// Shows an engine's frames to the tap and to the flows of raw packet queue pairs. Most engines have
+// neither: is_on() is all that a frame costs then.
 //
-// Flows do not take the RoCEv2 packets that are for an address or a group of the endpoint, as on
-// mlx5, where the transport has them before the flow tables; sniffers have a copy of these, too,
-// and of what is sent. What a flow takes is still shown to the link layer: ARP and neighbour
-// discovery are the device's own, on which its connections depend.
+// Flows do not take RoCEv2 packets for an address or a group of the endpoint, as on mlx5, where the
+// transport gets them before the flow tables. Sniffers get a copy of these, too, and of sent
+// frames. The link layer still sees frames that a flow takes: the connections of the device depend
+// on its own ARP and neighbour discovery.
 //
 // Not for concurrent use: all calls are made under the engine's lock.
 class FrameWatch {
@@ -36,11 +36,11 @@ class FrameWatch {
   std::optional<uint64_t> AddFlow(const FlowRule& rule, transport::QueuePair& qp);
   void RemoveFlow(uint64_t id, const FlowRule& rule);
 
-  // Whom a frame is for. kFlow: a flow has taken it. kNobody: no flow does, and it is no RoCEv2
-  // packet either.
+  // The receiver of a frame. kFlow: a flow has taken it. kNobody: no flow takes it, and it is no
+  // RoCEv2 packet.
   enum class Receiver : uint8_t { kEndpoint, kFlow, kNobody };
 
-  // Not called unless is_on(), as OnSent.
+  // OnReceived and OnSent are called only if is_on().
   Receiver OnReceived(transport::Time now, const PacketPort::ReceivedFrame& frame,
                       transport::Endpoint& endpoint);
   void OnSent(transport::Time now, FrameTap::Direction direction, std::span<const uint8_t> frame,
@@ -58,7 +58,7 @@ class FrameWatch {
   const std::unique_ptr<FrameTap> tap_;
   const bool has_ethernet_;
   bool is_on_;
-  bool is_tapped_ = false;  // frames since FrameTap::EndBurst
+  bool is_tapped_ = false;  // the tap saw frames since its last EndBurst
   FlowTable flows_;
   uint64_t next_flow_id_ = 0;
 };

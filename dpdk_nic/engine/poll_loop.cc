@@ -19,14 +19,14 @@ using transport::Microseconds;
 using transport::Milliseconds;
 using transport::Time;
 
-// How long to look for more work before going to sleep: a little more than a wake-up costs both
+// How long to look for more work before going to sleep: a little more than a wakeup costs both
 // sides together, on a machine where waking a sleeper takes 20 us.
 constexpr Duration kSpin = Microseconds(50);
 
 constexpr Duration kShortestNap = Microseconds(20);
 constexpr Duration kLongestNap = Milliseconds(1);
 
-// As linux/sched/types.h has it, up to the member that is used.
+// struct sched_attr of linux/sched/types.h, in its first version of 48 bytes.
 struct SchedulingAttributes {
   uint32_t size;
   uint32_t policy;
@@ -38,9 +38,10 @@ struct SchedulingAttributes {
   uint64_t period_ns;
 };
 
-// Asks for the shortest time slices that there are. From Linux 6.12 on a thread that wakes up takes
-// the processor at once from one with longer slices. Otherwise it waits for the end of that one's
-// slice: a program that spins on memory would hold up for milliseconds what is to write there.
+// Asks for the shortest time slices that there are. From Linux 6.12 on, a thread that wakes up
+// takes the processor at once from a thread with longer slices. Otherwise it waits for the end of
+// that thread's slice: a program that spins on memory would delay for milliseconds the thread that
+// is to write there.
 void AskForShortSlices() {
   constexpr uint64_t kShortestNs = 100'000;
   SchedulingAttributes attributes{};
@@ -97,15 +98,15 @@ void PollLoop::Spin() {
   while (!stopping()) {
     if (source_.RunPass()) {
       pause_.PollWorked();
-    } else if (!pause_.PollFailed()) {  // its yields cost little when the processor is really ours
+    } else if (!pause_.PollFailed()) {  // a yield costs little on a processor of our own
       SpinPause();
     }
   }
 }
 
-// Makes passes until there was nothing to do for kSpin. A thread that was just woken looks that
-// long in any case: for what it was woken for, or for the thread that took it. Returns whether
-// another thread drives.
+// Makes passes until there was nothing to do for kSpin. A thread that was just woken polls that
+// long in any case: to find the work that woke it, or the thread that took that work. Returns
+// whether another thread drives.
 bool PollLoop::PollWhileBusy(bool just_woken) {
   Time give_up = just_woken ? Now() + kSpin : Time{0};
   pause_.PollWorked();
@@ -126,7 +127,7 @@ bool PollLoop::PollWhileBusy(bool just_woken) {
   return false;
 }
 
-// Returns whether something woke us, rather than the time that had come.
+// Returns whether something other than the time ended the sleep.
 bool PollLoop::SleepUntilWoken() {
   const SleepPlan plan = source_.PlanSleep();
   bool woken = true;

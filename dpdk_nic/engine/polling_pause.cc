@@ -16,26 +16,26 @@ using transport::Time;
 
 constexpr uint32_t kPollsBeforeYield = 32;
 
-// A yield that nobody takes up costs about 300 ns.
+// A yield to no other thread costs about 300 ns.
 constexpr Duration kOtherThreadRan = transport::Microseconds(1);
 constexpr uint32_t kSharedYieldsBeforeStep = 16;
 
-// How long to put up with a shared processor between two attempts to leave it. Each costs some
-// 60 us, so on a machine without an idle processor the attempts get rare.
+// How long to stay on a shared processor between two attempts to leave it. An attempt costs some 60
+// us, so on a machine without an idle processor the attempts get rare.
 constexpr Duration kMinInterval = transport::Milliseconds(5);
 constexpr Duration kMaxInterval = transport::Milliseconds(160);
 
-// Threads that poll as we do yield long before that.
+// Threads that pause by this class yield long before that.
 constexpr Duration kHogRan = transport::Microseconds(500);
-// For how long to sleep instead of yielding then.
+// After such a yield, how long to sleep instead of yielding.
 constexpr Duration kMinHogInterval = transport::Milliseconds(10);
 constexpr Duration kMaxHogInterval = transport::Milliseconds(160);
 
-// A millisecond or more of polls, while a pass takes some microseconds.
+// So many polls take a millisecond or more, a pass some microseconds.
 constexpr uint32_t kRefusalsBeforeSleep = 4'096;
 
-// With the timer slack of an ordinary thread a nanosecond is 50 us; a real-time thread has none,
-// and would not leave its processor.
+// With the timer slack of an ordinary thread a nanosecond becomes 50 us. A real-time thread has no
+// slack, and would not leave its processor.
 void SleepForAMoment() {
   const timespec moment{0, 1};
   nanosleep(&moment, nullptr);
@@ -46,12 +46,13 @@ void SleepEvenInRealTime() {
   nanosleep(&moment, nullptr);
 }
 
-// Twice the last one, but long after it, the situation is a new one.
+// Twice the last interval; the shortest one if the last was long ago.
 Duration NextInterval(Duration since_the_last, Duration last, Duration min, Duration max) {
   return since_the_last < max ? std::min(last * 2, max) : min;
 }
 
-// A process that may use one only, as ranks of MPI, has peers on others.
+// Counts processors of the machine: a process bound to one, such as an MPI rank, has peers on
+// others.
 bool HasOneProcessor() {
   static const bool one = sysconf(_SC_NPROCESSORS_ONLN) == 1;
   return one;
@@ -59,7 +60,7 @@ bool HasOneProcessor() {
 
 }  // namespace
 
-// On a processor that others want too, the next poll that fails yields at once.
+// On a shared processor, the next poll that fails yields at once.
 void PollingPause::PollWorked() {
   fruitless_polls_ = shared_yields_ != 0 ? kPollsBeforeYield : 0;
   refusals_ = 0;

@@ -6,31 +6,31 @@
 
 namespace uroce::nic {
 
-// What a polling thread does when a poll found nothing: first nothing, for that is fastest; then it
-// yields its processor after each poll, because spinning threads that outnumber the processors
-// otherwise wait for each other's time slices (a round trip of milliseconds instead of
-// microseconds). Where its last yield let another thread run, it yields after the first poll.
+// Pauses a polling thread after a poll that found nothing. At first it does not pause, which is
+// fastest; then it yields the processor after each poll, because spinning threads that outnumber
+// the processors otherwise wait for each other's time slices (a round trip of milliseconds instead
+// of microseconds). If its last yield let another thread run, it yields after the first poll.
 //
-// Yielding hides a trap: two ends that take turns on one processor keep both from looking idle or
+// Yielding has a drawback: two peers that take turns on one processor look neither idle nor
 // overloaded, and the scheduler leaves them there, at five times the latency, though another
-// processor has nothing to do. A thread that finds it shares its processor therefore sleeps for a
-// moment now and then: a thread that wakes up is given an idle processor if there is one.
+// processor is idle. A thread that shares its processor therefore sleeps for a moment now and then:
+// the scheduler gives a thread that wakes up an idle processor if there is one.
 //
 // A thread on the same processor that never yields, such as one that spins on memory, keeps it for
-// a whole time slice. A sleeper gets it back as soon as there is something to do: to sleep is
-// better than to yield then (IsHogged).
+// a whole time slice. A sleeping thread gets the processor back as soon as there is something to
+// do, so sleeping is then better than yielding (IsHogged).
 //
-// One a thread.
+// Each thread has its own.
 class PollingPause {
  public:
   void PollWorked();
   // Returns whether it yielded.
   bool PollFailed();
-  // Another thread is at work on what was to be polled. It may have lost its processor to this one,
-  // which is of a real-time class and yields to no other: refused for long, it sleeps for a moment.
+  // Another thread polls already. It may have lost its processor to this one, which may be of a
+  // real-time class and never yield to it: after many refusals this one sleeps for a moment.
   void PollRefused();
 
-  // Whether a yield took that long a moment ago.
+  // Whether a recent yield gave the processor away for long.
   bool IsHogged(transport::Time now) const { return now < hogged_until_; }
 
  private:

@@ -18,15 +18,16 @@ using transport::Time;
 
 constexpr char kThreadName[] = "uroce-engine";
 
-// The first sleep after work is bounded. While it lasts, verbs need not wake the helper for their
+// Bounds the first sleep after work. During it verbs need not wake the helper for their
 // retransmission timers, which are later than that.
 constexpr Duration kLinger = Milliseconds(20);
 
-// An application thread that has done as much since the last sleep is driving
+// An application thread that has done this much since the last sleep is driving
 // (DrivingNotes::application_work): 8 passes, or fewer that had more to do.
 constexpr uint64_t kWorkThatDrives = 32;
 
-// From the last one on: interrupts and the first threads of most programs tend to be on the first.
+// Counts from the last processor down: interrupts and the first threads of most programs tend to be
+// on the first ones.
 std::optional<int> ProcessorFor(uint32_t engine) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return std::nullopt;
@@ -88,7 +89,7 @@ void Progress::EndSleep(const SleepPlan& plan, bool woken) {
     lingering_ = woken;
     engine_.EndSleep();
   }
-  // Frames that an application takes may wake us all the same.
+  // Not after a wakeup: frames that the application takes may have caused it.
   if (!woken) work_before_ = engine_.notes_.application_work();
 }
 

@@ -12,13 +12,13 @@ class Engine;
 
 // The helper thread of an engine: drives it when no application thread does.
 //
-// Sleeping costs nothing: the other side writes an eventfd if, and only if, we said that we sleep.
-// Standing by, we did not: the application takes the frames. If it then stops without a word, what
-// arrives waits for the next look of the DrivingWatch.
+// A helper that sleeps has announced it (PacketPort::BeginSleep), and only then do peers send
+// wakeups. A helper that stands by has not: the application takes the frames. If the application
+// stops, frames wait for the next look of the DrivingWatch.
 class Progress final : private PollLoop::Source {
  public:
   Progress(Engine& engine, const EngineOptions& options);
-  // Ends the thread. In a forked child there is none.
+  // Ends the thread; a forked child has none.
   ~Progress() override;
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -37,8 +37,8 @@ class Progress final : private PollLoop::Source {
   Engine& engine_;
   PollLoop loop_{*this};
   DrivingWatch watch_;
-  uint64_t work_before_ = 0;  // of the application, when it last seemed not to drive
-  uint64_t work_seen_ = 0;    // of the application, by HasCompany
+  uint64_t work_before_ = 0;  // application_work() when the application last seemed not to drive
+  uint64_t work_seen_ = 0;    // application_work() at the last HasCompany
   bool lingering_ = true;     // worked since the last long sleep
 };
 

@@ -29,7 +29,7 @@ std::unique_ptr<PublishedState> PublishedState::Create() {
   void* memory =
       mmap(nullptr, sizeof(EndpointState), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return nullptr;
-  // From now on it can be mapped for reading only; our own mapping stays as it is.
+  // From now on the memory can be mapped for reading only; this mapping stays writable.
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
     const int error = errno;
     munmap(memory, sizeof(EndpointState));
@@ -74,7 +74,7 @@ std::vector<transport::QueuePairRecord> PublishedStateView::QueuePairs() const {
     next = std::max(next, (static_cast<size_t>(data) - kFirst) / kRecordBytes);
     const off_t hole = lseek(fd_.get(), data, SEEK_HOLE);
     for (; next < endpoint_->queue_pairs.size() && position_of(next) < hole; ++next) {
-      // Read, not looked at: the last one may reach into the hole.
+      // pread() instead of the mapping: the last record may reach into the hole.
       transport::QueuePairRecord record;
       const ssize_t bytes = pread(fd_.get(), &record, kRecordBytes, position_of(next));
       if (bytes == static_cast<ssize_t>(kRecordBytes) && record.qpn.value != 0) {

@@ -9,9 +9,8 @@
 
 namespace uroce::nic {
 
-// The state of a process's endpoint in memory that it shares for others to look at: live, without
-// its doing anything for it. Sealed, so that no other process can map it for writing and that it
-// cannot shrink under a reader.
+// The state of a process's endpoint in shared memory. Others read it live, without any work of its
+// own. It is sealed: no other process can map it for writing, and it cannot shrink under a reader.
 class PublishedState {
  public:
   // nullptr with errno set: no memory, or a kernel before Linux 5.1.
@@ -21,10 +20,10 @@ class PublishedState {
   PublishedState& operator=(const PublishedState&) = delete;
 
   transport::EndpointState* endpoint() const { return endpoint_; }
-  // In a forked child: what it changes from now on is changed in a copy of its own. Only
-  // async-signal-safe calls.
+  // In a forked child, which from now on changes a private copy. Makes only async-signal-safe
+  // calls.
   void AbandonAfterFork();
-  // What readers are given.
+  // The descriptor that readers are given.
   int fd() const { return fd_.get(); }
 
  private:
@@ -35,7 +34,8 @@ class PublishedState {
   transport::EndpointState* endpoint_;
 };
 
-// A look at the state of another process. Every field may change at any time and hold any value.
+// A read-only view of the state of another process. Every field may change at any time and hold any
+// value.
 class PublishedStateView {
  public:
   // nullptr with errno set; EPROTO if the memory has another size or is not sealed.
@@ -45,8 +45,8 @@ class PublishedStateView {
   PublishedStateView& operator=(const PublishedStateView&) = delete;
 
   const transport::EndpointState& endpoint() const { return *endpoint_; }
-  // Copies of the records that there are, made where the process ever had a queue pair: memory that
-  // is only looked at is allocated, too, and it is the process's.
+  // Copies of the existing records. Reads only where the process ever had a queue pair: to read
+  // elsewhere would allocate memory of the process.
   std::vector<transport::QueuePairRecord> QueuePairs() const;
 
  private:

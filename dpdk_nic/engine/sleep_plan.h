@@ -7,15 +7,15 @@
 
 namespace uroce::nic {
 
-// What a thread that polls may do next when there was nothing to do.
+// How a polling thread that found nothing to do may sleep.
 struct SleepPlan {
   enum class Kind : uint8_t {
     kNone,  // there is work: do not sleep
-    kNap,   // the port takes no frame now, or cannot wake us: look again soon
+    kNap,   // the port is full or cannot wake the thread: poll again soon
     kSleep
   } kind;
-  transport::Time until;           // then it ends, whatever happens
-  std::array<int, 2> fds{-1, -1};  // that end it when they are readable; -1: none
+  transport::Time until;           // the sleep ends by then, whatever happens
+  std::array<int, 2> fds{-1, -1};  // end the sleep when readable; -1: none
 };
 
 }  // namespace uroce::nic

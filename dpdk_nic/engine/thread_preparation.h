@@ -4,11 +4,11 @@
 
 namespace uroce::nic {
 
-// What every thread of the application does once, before it drives an engine for the first time:
-// the provider has it accept faults in the memory that it copies to and from. Null: nothing.
+// Runs once in every application thread, before the thread drives an engine for the first time. The
+// provider's lets the thread take faults: copies of application memory may fault. Null: nothing.
 inline constinit std::atomic<void (*)()> thread_preparation = nullptr;
 
-// In static memory of the thread, which costs one load instead of a call.
+// initial-exec: an access costs one load instead of a call.
 [[gnu::tls_model("initial-exec")]] inline constinit thread_local bool is_thread_prepared = false;
 
 inline void PrepareThread() {

@@ -4,12 +4,12 @@
 
 namespace uroce::nic {
 
-// Tells that the addresses of this host may have changed. What they are now is to be asked anew.
+// Tells that the addresses of this host may have changed. The current ones have to be asked for.
 class AddressNews {
  public:
-  // Readable when there is news; -1 where the system tells us nothing.
+  // Readable when there is news; -1 where the system gives us no netlink.
   int fd() const { return socket_.fd(); }
-  // Whether there was any since it was last asked.
+  // Whether there was news since the last call.
   bool Take() {
     bool is_new = false;
     while (socket_.Receive().has_value()) is_new = true;

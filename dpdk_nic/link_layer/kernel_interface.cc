@@ -57,7 +57,7 @@ ErrorOr<std::unique_ptr<KernelInterface>> KernelInterface::Attach(const std::str
   return interface;
 }
 
-// The answer is a piece of news like those that come by themselves.
+// Serve reads the answer like the changes that the kernel reports by itself.
 void KernelInterface::AskState() {
   ifinfomsg body{};
   body.ifi_index = index_;
@@ -95,7 +95,7 @@ uint32_t KernelInterface::receive_queues() const {
   ethtool_channels channels{};
   channels.cmd = ETHTOOL_GCHANNELS;
   request.ifr_data = reinterpret_cast<char*>(&channels);
-  if (ioctl(membership_.get(), SIOCETHTOOL, &request) != 0) return 1;  // it knows of no queues
+  if (ioctl(membership_.get(), SIOCETHTOOL, &request) != 0) return 1;  // no queues reported
   return std::max(1u, channels.combined_count + channels.rx_count);
 }
 

@@ -11,27 +11,27 @@
 namespace uroce::nic {
 
 // A network interface that stays the kernel's while we send and receive on it too (af_packet,
-// af_xdp). The
-// kernel sees every frame that we see. While the object lives, multicast reaches the interface, and
-// the kernel does not answer RoCEv2 packets with "port unreachable". Both end with the process,
-// even if it is killed.
+// af_xdp). The kernel sees every frame that we see. While the object lives, multicast reaches the
+// interface, and the kernel does not answer RoCEv2 packets with "port unreachable". Both effects
+// end with the process, even if it is killed.
 class KernelInterface {
  public:
   static ErrorOr<std::unique_ptr<KernelInterface>> Attach(const std::string& name);
 
-  // Takes note of what has become of it since the last call: one system call if nothing has.
+  // Reads what the kernel reported of the interface since the last call. One system call if there
+  // is nothing.
   void Serve();
   // Readable when there is something for Serve.
   int news_fd() const { return news_.fd(); }
 
-  // As of the last Serve: whether it has been deleted (nothing brings it back), and whether frames
-  // can leave: it is up and has a carrier.
+  // As of the last Serve: whether the interface has been deleted (nothing brings it back), and
+  // whether frames can leave: it is up and has a carrier.
   bool is_gone() const { return is_gone_; }
   bool has_carrier() const { return has_carrier_; }
 
   int index() const { return index_; }
   uint32_t mtu_bytes() const { return mtu_bytes_; }
-  // How many queues share what it receives. One system call.
+  // The number of its receive queues. Two system calls.
   uint32_t receive_queues() const;
 
  private:

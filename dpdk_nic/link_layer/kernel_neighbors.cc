@@ -21,7 +21,7 @@ KernelNeighbors::KernelNeighbors(std::unique_ptr<KernelTables> tables, const Mac
   DivideAddresses();
 }
 
-// Between the kernel and ourselves.
+// Divides our addresses between the kernel and `own_`.
 void KernelNeighbors::DivideAddresses() {
   const std::vector<LocalAddress> of_kernel = tables_->Addresses();
   std::vector<LocalAddress> of_own;
@@ -51,7 +51,7 @@ bool KernelNeighbors::IsForKernel(const Gid& destination) const {
                                         source->ip) != kernel_addresses_.end();
 }
 
-// What says something about neighbours is the kernel's news, too, as soon as it has read it.
+// A frame about neighbours may change the kernel's table, too, as soon as the kernel reads it.
 bool KernelNeighbors::OnFrame(Time now, std::span<const uint8_t> frame) {
   if (!own_.OnFrame(now, frame)) return false;
   next_check_ = std::min(next_check_, now + kKernelDelay);

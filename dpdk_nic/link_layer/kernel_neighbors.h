@@ -18,28 +18,28 @@
 
 namespace uroce::nic {
 
-// The neighbours on an interface that stays the kernel's. From addresses that the kernel has there,
-// the kernel asks for neighbours, answers, and notices changes: this class reads its table, and
-// makes it resolve what is missing there. For our other addresses a NeighborTable does
-// the same by itself. Addresses that the kernel gets or loses meanwhile change hands.
+// The neighbours on an interface that stays the kernel's. For addresses that the kernel has there,
+// the kernel asks for neighbours, answers, and notices changes: this class reads the kernel's
+// table, and has the kernel resolve missing neighbours. For our other addresses a NeighborTable
+// does the same. An address that the kernel gets or loses changes sides.
 //
-// The kernel's changes are noticed within kCheckInterval, and those that a frame announces at once.
+// The kernel's changes are noticed within kCheckInterval, or kKernelDelay after a frame about them.
 class KernelNeighbors final : public LinkLayer {
  public:
   static constexpr size_t kMaxDestinations = 1'024;
 
   static constexpr transport::Duration kCheckInterval = transport::Milliseconds(1'000);
-  // The kernel sees the frame that we see, a moment later.
+  // So long after us, the kernel has read a frame, too.
   static constexpr transport::Duration kKernelDelay = transport::Milliseconds(1);
-  // Nothing that the kernel sends confirms a neighbour that only we talk to: it is reminded.
+  // No traffic of the kernel confirms a neighbour that only we talk to: the kernel is asked again.
   static constexpr transport::Duration kRecheckInterval = transport::Milliseconds(30'000);
-  // The kernel gives up after three seconds; until then another question changes nothing.
+  // The kernel gives up after three seconds; until then another request changes nothing.
   static constexpr transport::Duration kAskInterval = transport::Milliseconds(1'000);
-  // What one call does at most, so that a pass stays short.
+  // The limits of one call, so that a pass stays short.
   static constexpr int kMaxNewsAtOnce = 64;
   static constexpr int kMaxRechecksAtOnce = 16;
 
-  // `addresses` are ours, the kernel's or not.
+  // `addresses`: ours, whether the kernel has them or not.
   KernelNeighbors(std::unique_ptr<KernelTables> tables, const transport::MacAddress& mac,
                   std::vector<LocalAddress> addresses);
 

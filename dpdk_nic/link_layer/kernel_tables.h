@@ -8,8 +8,7 @@
 
 namespace uroce::nic {
 
-// What the kernel knows of one of its network interfaces: the addresses it has there, the routes
-// over it, the neighbours on it. No call waits for anything.
+// The kernel's addresses, routes and neighbours of one network interface. No call blocks.
 class KernelTables {
  public:
   virtual ~KernelTables() = default;
@@ -17,28 +16,28 @@ class KernelTables {
   virtual std::vector<LocalAddress> Addresses() = 0;
 
   // The neighbour through which `destination` is reached over the interface: itself, or a gateway.
-  // Destinations that there is no route to are taken to be on the link.
+  // A destination without a route is taken to be on the link.
   virtual transport::Gid NextHop(const transport::Gid& destination) = 0;
 
   struct Neighbor {
-    std::optional<transport::MacAddress> mac;  // unless it has to be asked for, or does not answer
+    std::optional<transport::MacAddress> mac;  // none: unknown, or it does not answer
     bool is_confirmed = false;                 // heard of lately, or entered by an administrator
   };
   virtual Neighbor Find(const transport::Gid& neighbor) = 0;
 
-  // Has the kernel ask for a neighbour, or make sure that it is still there.
+  // Has the kernel resolve a neighbour, or check that it is still there.
   virtual void Ask(const transport::Gid& neighbor) = 0;
 
   struct Change {
     enum class Kind {
-      kNeighbor,   // `neighbor` is `state` now
-      kAddresses,  // the interface has another address, or one less
+      kNeighbor,   // `neighbor` has `state` now
+      kAddresses,  // the interface has got or lost an address
       kGap,        // anything may have changed
     } kind;
     transport::Gid neighbor;
     Neighbor state;
   };
-  // What changed since it was last asked, one by one.
+  // The next change since the last call; nullopt if there is none.
   virtual std::optional<Change> NextChange() = 0;
 };
 

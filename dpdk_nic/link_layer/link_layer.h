@@ -30,8 +30,8 @@ class LinkLayer {
   // Whether PollTransmit has something now.
   virtual bool HasTransmit() const = 0;
 
-  // The address if it is known. If not, starts to find it out: the caller asks again, and gives up
-  // when its time is over.
+  // The address if it is known. If not, starts to ask for it: the caller calls again until its own
+  // timeout.
   virtual std::optional<transport::MacAddress> Resolve(transport::Time now,
                                                        const transport::Gid& gid) = 0;
 
@@ -39,8 +39,8 @@ class LinkLayer {
   virtual transport::Time NextDeadline() const { return transport::kNever; }
   virtual void OnDeadline(transport::Time /*now*/) {}
 
-  // A neighbour whose address became known or changed since it was last taken; the engine tells the
-  // endpoint, so that queue pairs follow. Asked after every OnFrame that returned true, and about
+  // A neighbour whose address became known or changed since the last call; the engine tells the
+  // endpoint, so that queue pairs follow. Called after every OnFrame that returned true, and about
   // once a millisecond.
   struct Neighbor {
     transport::Gid gid;
@@ -49,8 +49,8 @@ class LinkLayer {
   virtual std::optional<Neighbor> TakeChange() { return std::nullopt; }
 };
 
-// Where multicast to a group goes on Ethernet: 01:00:5e and 23 bits of an IPv4 group (RFC 1112,
-// 6.4), 33:33 and 32 bits of an IPv6 group (RFC 2464, 7). nullopt if `gid` is no group.
+// The Ethernet address of a multicast group: 01:00:5e and 23 bits of an IPv4 group (RFC 1112, 6.4),
+// 33:33 and 32 bits of an IPv6 group (RFC 2464, 7). nullopt if `gid` is no multicast group.
 std::optional<transport::MacAddress> MulticastMac(const transport::Gid& gid);
 
 // The Ethernet address of a GID where there is no neighbour discovery:

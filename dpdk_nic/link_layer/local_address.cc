@@ -21,7 +21,7 @@ int CommonPrefixBits(const Gid& a, const Gid& b) {
   return bits;
 }
 
-// The greatest one is the best.
+// The address with the greatest tuple is the best source.
 auto Fitness(const LocalAddress& address, const Gid& destination) {
   const int common_bits = CommonPrefixBits(address.ip, destination);
   const bool known = address.prefix_bits != 0;

@@ -17,12 +17,12 @@ struct LocalAddress {
   bool operator==(const LocalAddress&) const = default;
 };
 
-// Of a port, beside the link-local one of its MAC: together they fill a GID table of 16.
+// Addresses of a port. With the link-local one of its MAC they fill a GID table of 16.
 inline constexpr size_t kMaxLocalAddresses = 15;
 
-// The address that `destination` is spoken to from: of the same IP version, and for IPv6 of the
-// same scope if there is one; of those the one whose subnet the destination is in, else the one
-// that has most leading bits in common with it. nullptr if there is none of that IP version.
+// The source address for `destination`: of the same IP version, and for IPv6 of the same scope if
+// there is one; of those the address whose subnet has the destination, else the one with most
+// leading bits in common with it. nullptr if no address is of that IP version.
 const LocalAddress* SourceFor(std::span<const LocalAddress> addresses,
                               const transport::Gid& destination);
 

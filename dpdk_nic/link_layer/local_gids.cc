@@ -27,7 +27,7 @@ bool LocalGids::Follow(std::span<const Gid> now) {
 }
 
 bool LocalGids::Add(const Gid& gid) {
-  // An entry that was this address's last is free: the table does not have the address.
+  // An entry that had this address last is free: the address is not in the table.
   size_t entry = static_cast<size_t>(std::find(last_.begin(), last_.end(), gid) - last_.begin());
   if (entry == kEntries) {
     entry = static_cast<size_t>(std::find(gids_.begin(), gids_.end(), Gid{}) - gids_.begin());

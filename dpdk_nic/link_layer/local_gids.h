@@ -9,9 +9,9 @@
 
 namespace uroce::nic {
 
-// The GID table of a port whose addresses come and go. What stays keeps its index, and what comes
-// back has the one it had: programs remember indices. A free entry is zero; it is another address's
-// only if none is left that never had one. Entry 0 is that of the port's MAC and stays as it is.
+// The GID table of a port whose addresses come and go. An address keeps its index, and gets it
+// again when it comes back: programs remember indices. A free entry is zero. An entry goes to
+// another address only if none is left that never had one. Entry 0, that of the port's MAC, stays.
 class LocalGids {
  public:
   static constexpr size_t kEntries = kMaxLocalAddresses + 1;
@@ -22,7 +22,7 @@ class LocalGids {
 
   const std::vector<transport::Gid>& gids() const { return gids_; }
 
-  // These are the addresses now; zero ones mean nothing, and what finds no room is left out.
+  // `now`: the current addresses. Ignores zero ones, and leaves out those that find no room.
   // Returns whether the table has changed.
   bool Follow(std::span<const transport::Gid> now);
 
@@ -30,7 +30,7 @@ class LocalGids {
   bool Add(const transport::Gid& gid);
 
   std::vector<transport::Gid> gids_;
-  std::vector<transport::Gid> last_;  // what each entry had last
+  std::vector<transport::Gid> last_;  // the last address of each entry
 };
 
 }  // namespace uroce::nic

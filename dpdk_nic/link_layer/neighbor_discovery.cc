@@ -57,7 +57,7 @@ uint16_t Checksum(std::span<const uint8_t> frame) {
   return static_cast<uint16_t>(~sum);
 }
 
-// Cuts what Ethernet padded. Empty if it is no ICMPv6 neighbour message of sound length.
+// Cuts the padding of Ethernet. Empty if it is no ICMPv6 neighbour message of sound length.
 std::span<const uint8_t> IcmpFrame(std::span<const uint8_t> frame) {
   if (frame.size() < kOptions || Load16(&frame[kEthertype]) != kIpv6Ethertype) return {};
   if (frame[kIpv6] >> 4 != 6 || frame[kIpv6NextHeader] != kIcmpv6) return {};
@@ -87,7 +87,7 @@ bool ParseOptions(std::span<const uint8_t> options, uint8_t wanted_type,
   return true;
 }
 
-// RFC 4861, 7.1.1 and 7.1.2: what the addresses must be.
+// The rules for addresses of RFC 4861, 7.1.1 and 7.1.2.
 bool AddressesAreValid(const NeighborMessage& message) {
   if (IsMulticastGid(message.target)) return false;
   if (message.type == NeighborMessage::Type::kAdvertisement) {

@@ -35,9 +35,9 @@ inline constexpr transport::Gid kAllNodesGid = {
 
 constexpr bool IsMulticastGid(const transport::Gid& gid) { return gid.bytes[0] == 0xff; }
 
-// The group that asks for `gid` are sent to: ff02::1:ff00:0/104 (RFC 4291, 2.7.1).
+// The group that solicitations for `gid` are sent to: ff02::1:ff00:0/104 (RFC 4291, 2.7.1).
 transport::Gid SolicitedNodeGid(const transport::Gid& gid);
-// Where IPv6 multicast goes on Ethernet: 33:33 and the last four bytes (RFC 2464, 7).
+// The Ethernet address of an IPv6 multicast group: 33:33 and the last four bytes (RFC 2464, 7).
 transport::MacAddress Ipv6MulticastMac(const transport::Gid& group);
 
 // nullopt if `frame` (Ethernet header first) is anything else, or breaks one of the rules of

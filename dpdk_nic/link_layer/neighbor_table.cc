@@ -97,7 +97,7 @@ void NeighborTable::OnSolicitation(Time now, const NeighborMessage& message) {
   if (message.link_layer_address && !IsGroupMac(*message.link_layer_address)) {
     Learn(now, message.source, *message.link_layer_address);
   }
-  // Without the option the asker knows our address; its own is in the table or unknown.
+  // An asker that leaves out the option knows our address; the table may have the asker's.
   const Entry* asker = Find(message.source);
   if (asker == nullptr || !asker->mac) return;
   Queue(reply, *asker->mac);
@@ -274,7 +274,7 @@ void NeighborTable::Queue(const NeighborMessage& message, const MacAddress& dest
   frame->length = EmitNeighborMessage(message, config_.mac, destination, frame->bytes);
 }
 
-// nullptr if the queue is full: a question is retried.
+// nullptr if the queue is full: questions are retried.
 NeighborTable::Frame* NeighborTable::AddOutgoing() {
   if (outgoing_.size() == kMaxQueuedFrames) return nullptr;
   return &outgoing_.emplace_back();
@@ -301,7 +301,7 @@ bool NeighborTable::IsOurs(const Gid& gid) const {
                      [&](const LocalAddress& address) { return address.ip == gid; });
 }
 
-// The unspecified IPv4 address if there is none of ours: an ARP probe, which is answered as well.
+// Without an IPv4 address of ours the unspecified one: an ARP probe, which is answered as well.
 Gid NeighborTable::SourceFor(const Gid& destination) const {
   if (const LocalAddress* source = nic::SourceFor(config_.addresses, destination)) {
     return source->ip;

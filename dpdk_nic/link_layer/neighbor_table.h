@@ -21,7 +21,7 @@ namespace uroce::nic {
 
 // The neighbours on an Ethernet link: asks for their addresses by ARP and IPv6 neighbour discovery,
 // answers for ours, learns from received questions. A pure state machine: time is an argument.
-// Frames of ours are the transport's business; other ICMP is not spoken.
+// Handles no RoCEv2 frames, which are the transport's, and no other ICMP.
 //
 //            Resolve: asks all               answer
 //   (none) -------------------> incomplete ---------> reachable <--------+
@@ -29,7 +29,7 @@ namespace uroce::nic {
 //                   Resolve, 1 s |      | 5 unanswered    v              |
 //                         later  |      v              probing ----------+
 //                                +--- failed <------------+
-//                                            3 unanswered, asked alone
+//                                            3 unanswered, by unicast
 class NeighborTable final : public LinkLayer {
  public:
   // The neighbour through which `destination` is reached: itself, or a gateway.
@@ -55,7 +55,7 @@ class NeighborTable final : public LinkLayer {
   // Announces our addresses: neighbours that knew another MAC for them correct it.
   explicit NeighborTable(Config config);
 
-  // From now on these are ours. Announces those that were not before.
+  // Replaces our addresses. Announces the new ones.
   void SetAddresses(std::vector<LocalAddress> addresses);
 
   bool OnFrame(transport::Time now, std::span<const uint8_t> frame) override;

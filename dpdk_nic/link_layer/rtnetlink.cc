@@ -61,7 +61,7 @@ RtnetlinkSocket::RtnetlinkSocket(uint32_t groups)
 }
 
 bool RtnetlinkSocket::Send(const RtnetlinkRequest& request) {
-  // What was not asked for any more, as the answer to a question that was given up.
+  // Drops answers to earlier requests that were given up.
   while (Receive().has_value()) {
   }
   const auto bytes = request.bytes();
@@ -79,7 +79,7 @@ std::optional<RtnetlinkMessage> RtnetlinkSocket::Receive() {
   }
 }
 
-// Other processes can send to the socket, too: what does not come from the kernel is left out.
+// Other processes can send to the socket, too: only messages of the kernel are kept.
 bool RtnetlinkSocket::ReceiveDatagram() {
   position_ = 0;
   received_bytes_ = 0;

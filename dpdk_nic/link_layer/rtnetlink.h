@@ -30,7 +30,7 @@ class RtnetlinkRequest {
 
   void Add(uint16_t attribute, std::span<const uint8_t> value);
   void Add(uint16_t attribute, int value);
-  // As 4 or 16 bytes.
+  // Adds 4 bytes of an IPv4 address, or 16 of an IPv6 address.
   void AddAddress(uint16_t attribute, const transport::Gid& address);
 
   std::span<const uint8_t> bytes() const {
@@ -73,7 +73,7 @@ class RtnetlinkMessage {
   std::optional<transport::Gid> FindAddress(uint16_t attribute) const {
     return AddressOf(Find<Body>(attribute));
   }
-  // The errno value of an error message; 0 for a message that says that all is well.
+  // The errno value of an error message; 0 for an acknowledgement or any other message.
   int error() const;
 
  private:
@@ -83,19 +83,19 @@ class RtnetlinkMessage {
   const nlmsghdr* header_;
 };
 
-// A netlink socket. It may be invalid where the system has no netlink for us: then nothing is ever
-// answered. Nothing waits: the kernel answers a request before Send returns.
+// A netlink socket. Where the system gives us no netlink it is invalid, and never receives an
+// answer. No call blocks: the kernel answers a request before Send returns.
 class RtnetlinkSocket {
  public:
-  // `groups` are the changes to be told of (RTMGRP_*).
+  // `groups`: the changes that the kernel reports to the socket (RTMGRP_*).
   explicit RtnetlinkSocket(uint32_t groups = 0);
 
   bool Send(const RtnetlinkRequest& request);
-  // The next message that is there. Asked until there is none, as an answer can have several.
+  // The next message, if there is one. Call it until there is none: an answer can have several.
   std::optional<RtnetlinkMessage> Receive();
-  // Readable when there is a message, or was one that got lost.
+  // Readable when there is a message, or when one was lost.
   int fd() const { return fd_.get(); }
-  // Whether messages were lost since it was last asked, as more came than the socket holds.
+  // Whether messages were lost since the last call, because the socket was full.
   bool TakeOverflow();
 
  private:

@@ -116,7 +116,7 @@ bool RtnetlinkTables::Order(const Gid& neighbor) {
   return error == 0;
 }
 
-// Before it can send an IP packet the kernel has to find the neighbour.
+// To send the datagram the kernel has to resolve the neighbour.
 void RtnetlinkTables::SendDatagram(const Gid& neighbor) {
   if (neighbor.IsIpv4Mapped()) {
     sockaddr_in to{};
@@ -146,7 +146,7 @@ std::optional<KernelTables::Change> RtnetlinkTables::NextChange() {
     const auto* body = message->body<ndmsg>();
     if (body == nullptr || body->ndm_ifindex != interface_index_) continue;
     const auto neighbor = message->FindAddress<ndmsg>(NDA_DST);
-    // The forwarding table of a bridge speaks of neighbours too.
+    // A bridge reports its forwarding table by the same messages, with another family.
     if (!neighbor || body->ndm_family != FamilyOf(*neighbor)) continue;
     return Change{Change::Kind::kNeighbor, *neighbor,
                   type == RTM_DELNEIGH ? Neighbor{} : StateIn(*message)};

@@ -6,8 +6,8 @@
 
 namespace uroce::nic {
 
-// The genuine ones, of the network namespace that it was made in. Where the system lets us ask for
-// nothing, the tables look empty.
+// The kernel's own tables, of the network namespace that the object was made in. Where the system
+// gives us no netlink, the tables look empty.
 class RtnetlinkTables final : public KernelTables {
  public:
   explicit RtnetlinkTables(int interface_index);

@@ -88,7 +88,7 @@ void FlowTable::Remove(uint64_t id, const FlowRule& rule) {
   --steering_flows_;
 }
 
-// What Insert has done, or has done in part.
+// Undoes Insert, also one that failed halfway.
 void FlowTable::Erase(const Place& place, const FrameFields& value, uint64_t id) {
   const auto is_same = [&](const Group& g) { return g.rank == place.rank && g.mask == place.mask; };
   const auto group = std::find_if(groups_.begin(), groups_.end(), is_same);

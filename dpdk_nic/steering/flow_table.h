@@ -14,7 +14,7 @@ class QueuePair;
 
 namespace uroce::nic {
 
-// Which frames a raw packet queue pair is to have (ibv_create_flow).
+// A rule for the frames that a raw packet queue pair gets (ibv_create_flow).
 struct FlowRule {
   enum class Kind : uint8_t {
     kNormal,            // those whose fields match
@@ -29,28 +29,28 @@ struct FlowRule {
   FrameFields mask = {};
 };
 
-// Each takes 200 bytes or so, and a program asks for thousands at the most.
+// A flow takes about 200 bytes, and a program creates thousands at the most.
 inline constexpr size_t kMaxFlows = 65'536;
 
-// The flows of a port, and which queue pairs a frame is for. Rules are tried by their priority.
-// Among those of one priority, rules that let pass come before those that do not, and those that
-// look at the same fields are tried together, in the order in which such fields were first named.
-// All flows with the rule that matches get a copy. The time of a look-up grows with the number of
-// different masks and priorities, not of flows.
+// The flows of a port, and which queue pairs a frame is for. Rules are tried by priority. Among
+// those of one priority, rules with lets_pass come first, and those with the same mask are tried
+// together, in the order in which the masks first appeared. All flows with the rule that matches
+// get a copy. The time of a look-up grows with the number of different masks and priorities, not of
+// flows.
 class FlowTable {
  public:
   using Target = transport::QueuePair*;
 
-  // False, and nothing has changed: there are kMaxFlows. `id` is new. Throws std::bad_alloc, and
-  // nothing has changed.
+  // `id` has to be new. False if there are kMaxFlows. Throws std::bad_alloc. Neither failure
+  // changes anything.
   bool Add(uint64_t id, const FlowRule& rule, Target target);
   void Remove(uint64_t id, const FlowRule& rule);
 
   bool empty() const { return steering_flows_ == 0 && sniffers_.empty(); }
   bool steers() const { return steering_flows_ != 0; }
-  // Who sees every frame.
+  // The queue pairs that get a copy of every frame.
   std::span<const Target> sniffers() const { return sniffer_targets_; }
-  // Whom the frame is steered to; nobody if no rule matches. Valid until the next call.
+  // The queue pairs that the frame is steered to, if any. Valid until the next call.
   std::span<const Target> Find(const FrameFields& fields);
 
  private:
@@ -61,13 +61,13 @@ class FlowTable {
   struct Hash {
     size_t operator()(const FrameFields& fields) const;
   };
-  // Flows that look at the same fields with the same urgency, by the values that they want there.
+  // Flows with the same rank and mask, by the field values that they match.
   struct Group {
     uint32_t rank;
     FrameFields mask;
     std::unordered_map<FrameFields, std::vector<Flow>, Hash> flows;
   };
-  // What a rule is in the groups: its rank, its mask, and one or two values.
+  // The place of a rule in the groups: its rank, its mask, and one or two values.
   struct Place {
     uint32_t rank;
     FrameFields mask;

@@ -19,7 +19,7 @@ constexpr uint8_t kTcpProtocol = 6;
 constexpr uint8_t kUdpProtocol = 17;
 constexpr size_t kIpv4Bytes = 20;
 constexpr size_t kIpv6Bytes = 40;
-constexpr size_t kPortsBytes = 4;  // what TCP and UDP begin with
+constexpr size_t kPortsBytes = 4;  // TCP and UDP begin with the ports
 
 template <size_t kCount>
 void Copy(Bytes from, size_t offset, std::array<uint8_t, kCount>& to) {
@@ -34,7 +34,7 @@ void ReadPorts(Bytes segment, uint8_t protocol, FrameFields& fields) {
   Copy(segment, 2, fields.destination_port);
 }
 
-// RFC 791. A header of less than five words is none.
+// RFC 791. A header of less than five words is invalid.
 void ReadIpv4(Bytes packet, FrameFields& fields) {
   if (packet.size() < kIpv4Bytes || packet[0] >> 4 != 4) return;
   const size_t header_bytes = size_t{packet[0] & 0xfu} * 4;

@@ -6,9 +6,9 @@
 
 namespace uroce::nic {
 
-// What flows look at in an Ethernet frame. Every field is bytes in the order of the wire; those of
-// a layer that the frame does not have are zero. Bytes alone, without padding: it is compared,
-// masked and hashed as such.
+// The fields of an Ethernet frame that flows match. Every field is bytes in the order of the wire;
+// fields of a layer that the frame does not have are zero. There is no padding: the struct is
+// compared, masked and hashed as bytes.
 struct FrameFields {
   // Bits of `layers`.
   static constexpr uint8_t kVlan = 1 << 0;  // an 802.1Q or 802.1ad tag, the outermost
@@ -38,15 +38,15 @@ struct FrameFields {
   uint8_t ipv6_traffic_class = 0;
   uint8_t ipv6_hop_limit = 0;
   uint8_t layers = 0;
-  // Of TCP or UDP. A fragment other than the first has neither, and what follows an IPv6 extension
-  // header is not looked at.
+  // Ports of TCP or UDP. A fragment other than the first has none, and headers behind an IPv6
+  // extension header are not read.
   std::array<uint8_t, 2> source_port{};
   std::array<uint8_t, 2> destination_port{};
 
   bool operator==(const FrameFields&) const = default;
 };
 
-// Reads as far as the frame goes, whatever is in it.
+// Reads a frame of any content, as far as its bytes go.
 FrameFields ReadFrameFields(std::span<const uint8_t> frame);
 
 }  // namespace uroce::nic

@@ -16,7 +16,7 @@ using transport::Qpn;
 using transport::Time;
 using transport::cm::CommunicationId;
 
-// Whether it is the same request, sent once more.
+// Whether both are the same request, sent twice.
 bool IsSame(const RoceHeaders& a, const RoceHeaders& b) {
   return a.source == b.source && a.destination == b.destination && a.cm->sender == b.cm->sender &&
          a.cm->service == b.cm->service;

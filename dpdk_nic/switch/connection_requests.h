@@ -16,22 +16,20 @@
 
 namespace uroce::nic {
 
-// What the switch does about requests of the connection manager (REQ, SIDR_REQ) beyond passing them
-// on:
+// Handles requests of the connection manager (REQ, SIDR_REQ) beyond passing them on:
 //
-//  * A request for a service that no process listens to is held for a moment. A server that gives
-//    up one listener and makes the next one is asked in between by clients that are faster than it,
-//    and programs do not expect that.
-//  * When the moment is over, the switch answers as the connection manager of a host without that
+//  * Holds, for a moment, a request for a service that no process listens to. A server may be
+//    between two listeners when a faster client asks, and programs do not expect a refusal then.
+//  * After that moment, refuses the request as the connection manager of a host without that
 //    listener does: REJ "invalid service id", or SIDR_REP "not supported".
-//  * It remembers to which process requests went. A REJ of a peer that gave up names no receiver.
+//  * Remembers which process got each request: a REJ of a peer that gave up names no receiver.
 //
 // Not thread-safe; time is an argument.
 class ConnectionRequests {
  public:
   static constexpr transport::Duration kHoldFor = transport::Milliseconds(200);
   static constexpr size_t kMaxHeld = 256;
-  // Of one process, or of the wire: what two of them sent fits into half of a ring.
+  // Requests of one process, or of the wire: those of two senders fit into half of a ring.
   static constexpr size_t kMaxHeldOfOne = 48;
 
   struct Held {
@@ -41,32 +39,32 @@ class ConnectionRequests {
     transport::Time until;
   };
 
-  // Returns false if there is no room: it is to be refused at once. One that is held already is
-  // held once.
+  // Holds a request. Returns false if there is no room: the caller refuses the request at once. A
+  // repeated request is held once.
   bool Hold(transport::Time now, control::Block sender, const RoceHeaders& headers,
             std::vector<uint8_t> frame);
-  // One that is to be passed on because its service `has_listener(headers)`, or whose time is over.
+  // Takes a held request whose service `has_listener(headers)`, or whose time is over.
   template <class HasListener>
   std::optional<Held> TakeReady(transport::Time now, HasListener has_listener);
   bool empty() const { return held_.empty(); }
-  // When the time of the first one is over; kNever if none is held.
+  // When the time of the first request is over; kNever if none is held.
   transport::Time NextDeadline() const {
     return held_.empty() ? transport::kNever : held_.front().until;
   }
-  // What a process sent is forgotten with it.
+  // Forgets the held requests of a process.
   void Remove(control::Block sender);
 
-  // Writes the answer to a request that was not passed on, to where it came from. Returns its
-  // length; 0 if there is none to give.
+  // Writes the frame that refuses a request, addressed to its sender. Returns its length; 0 if
+  // there is no such answer.
   size_t Refuse(transport::Time now, const RoceHeaders& headers, std::span<const uint8_t> frame,
                 std::span<uint8_t> out);
 
-  // A request was passed on to a process, or to the wire (kSwitchBlock).
+  // To be called when a request was passed on to a process, or to the wire (kSwitchBlock).
   void Remember(const RoceHeaders& headers, control::Block receiver, transport::Qpn requester_qpn);
-  // The process that had the last request of that peer with that sender's id; kSwitchBlock if it
-  // was forgotten.
+  // The process that got the last request from this source with this sender's id; kSwitchBlock if
+  // the request was forgotten.
   control::Block ReceiverOfRequest(const RoceHeaders& headers) const;
-  // Of an answer: the queue pair that the request was for; 0 if it was forgotten.
+  // For an answer: the requester's queue pair; 0 if the request was forgotten.
   transport::Qpn RequesterQpnOf(const RoceHeaders& headers) const;
 
  private:

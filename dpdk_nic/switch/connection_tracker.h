@@ -15,11 +15,11 @@
 namespace uroce::nic {
 
 // The connections that processes made by the connection manager, as far as the switch saw their
-// messages. The switch ends those of a process that dies: its peers would not notice before they
-// send something, and many only wait.
+// messages. When a process dies, the switch ends its connections: the peers would not notice before
+// they send something, and many only wait.
 class ConnectionTracker {
  public:
-  // Of one process; the peers of further ones notice when they send.
+  // Connections of one process; the peers of further ones notice when they send.
   static constexpr size_t kMaxConnections = 4'096;
 
   struct Connection {
@@ -32,20 +32,20 @@ class ConnectionTracker {
     transport::MacAddress remote_mac{};
   };
 
-  // A message that the switch passes on, whose sender was checked; kSwitchBlock: the wire.
-  // `requester_qpn`: of a REP, the queue pair that the REQ was for.
+  // To be called for a message that the switch passes on, whose sender was checked; kSwitchBlock:
+  // the wire. `requester_qpn`: for a REP, the requester's queue pair, from the REQ.
   void Follow(control::Block sender, control::Block receiver, const RoceHeaders& headers,
               std::span<const uint8_t> mad, transport::Qpn requester_qpn);
-  // The queue pair that a REQ is for; 0 of others.
+  // The requester's queue pair, as a REQ names it; 0 for other messages.
   static transport::Qpn RequesterQpn(std::span<const uint8_t> mad);
-  // Forgets the process. Returns what it was connected with.
+  // Forgets the process. Returns its connections.
   std::vector<Connection> Remove(control::Block block);
 
  private:
   using Connections = std::map<transport::cm::CommunicationId, Connection>;  // by local_id
 
   void Add(control::Block block, const Connection& connection);
-  // Only the peer, or the process itself, ends it.
+  // Ends a connection of the process, if `remote_gid` is that of its peer.
   void End(control::Block block, transport::cm::CommunicationId local_id,
            const transport::Gid& remote_gid);
 

@@ -21,14 +21,14 @@ using transport::Route;
 using transport::Time;
 
 constexpr Duration kLinkServiceInterval = Milliseconds(1);
-// How late the end of a process, and a wake-up while we are awake, may be noticed. Looking costs
+// How late the switch may notice the end of a process, or a wakeup while it is awake. A look costs
 // 300 ns.
 constexpr Duration kSocketInterval = Microseconds(20);
-// How late a change of the carrier may be noticed while we sleep.
+// How late the switch may notice a change of the carrier while it sleeps.
 constexpr Duration kCarrierInterval = Milliseconds(1'000);
 constexpr int kLinkLayerBurst = 32;
 
-// What is left of the next turn of an uplink that has moved frames out of turn.
+// The frames that are left of the next turn of an uplink, after those moved out of turn.
 int TakeTurn(Uplink& uplink) {
   const int paid = std::min(uplink.out_of_turn, Forwarder::kUplinkBurst);
   uplink.out_of_turn -= paid;
@@ -81,7 +81,7 @@ void Forwarder::Resolve(Time now, const Gid& gid) {
   Tell({.gid = gid, .mac = {}, .is_known = 0, .reserved = 0});
 }
 
-// Sending comes last, so that what belongs together is sent together.
+// Flushes last, so that the frames of a pass are sent together.
 bool Forwarder::RunOnce(Time now) {
   ServeTimers(now);
   bool worked = ReceiveFromWire(now);
@@ -94,7 +94,7 @@ bool Forwarder::RunOnce(Time now) {
   return worked;
 }
 
-// What need not be done in every pass.
+// Work that need not be done in every pass.
 void Forwarder::ServeTimers(Time now) {
   if (now >= next_look_at_sockets_) {
     next_look_at_sockets_ = now + kSocketInterval;
@@ -150,7 +150,7 @@ bool Forwarder::AcceptFromWire(Time now, std::span<const uint8_t> frame, int* co
   return true;
 }
 
-// Not to a group.
+// For frames that are not to a group.
 SwitchDrop Forwarder::DeliverFromWire(Time now, const Delivery& delivery,
                                       const RoceHeaders& headers, const FrameHead& head,
                                       std::span<const uint8_t> frame) {
@@ -160,7 +160,7 @@ SwitchDrop Forwarder::DeliverFromWire(Time now, const Delivery& delivery,
                            CopyManagement(head, headers, frame));
 }
 
-// Whether a frame of a process had come to its socket: the source is another host's.
+// Whether a process passes on a frame that came to its socket: the source is another host's.
 bool Forwarder::IsFromWire(const RoceHeaders& headers) const {
   return sharing_ != nullptr && !addresses_.Has(headers.source) &&
          addresses_.Has(headers.destination);
@@ -231,12 +231,12 @@ bool Forwarder::ReceiveFromUplinks(Time now) {
   return worked;
 }
 
-// A process can ask for this again and again.
+// A process can cause this again and again, so its turns pay for the frames.
 void Forwarder::ServeOutOfTurn(Time now, Uplink& uplink) {
   uplink.out_of_turn += ServeUplink(now, uplink, kOutOfTurn - uplink.out_of_turn);
 }
 
-// Returns how many frames it was rid of and copies were made, `most` at the most or one more.
+// Returns how many frames left the ring and copies were made: `most` at the most, or one more.
 int Forwarder::ServeUplink(Time now, Uplink& uplink, int most) {
   int left = most;
   while (left > 0) {
@@ -322,7 +322,7 @@ bool Forwarder::IsInItsShare(Time now, Uplink& sender) {
   return sender.local_datagrams < kLocalDatagrams;
 }
 
-// Processes get no more than half of the receiver's ring: the rest is for what comes from the wire.
+// Processes fill no more than half of the receiver's ring: the rest is for frames from the wire.
 bool Forwarder::IsHalfFull(Block block) {
   const Uplink* const receiver = uplinks_.Find(block);
   return receiver != nullptr && receiver->link->IsHalfFull();
@@ -337,7 +337,7 @@ SwitchDrop Forwarder::SendToUplink(Time now, Block block, const FrameHead& head,
     if (uplink->link->broken()) Finish(now, *uplink);
     return SwitchDrop::kNoRoom;
   }
-  if (room.size() < frame.size()) return SwitchDrop::kMalformed;  // longer than any of RoCEv2
+  if (room.size() < frame.size()) return SwitchDrop::kMalformed;  // longer than any RoCEv2 frame
   head.WriteFrame(frame, room.data());
   uplink->link->Commit(frame.size());
   uplinks_.Use(now, *uplink);
@@ -350,7 +350,7 @@ SwitchDrop Forwarder::SendToUplink(Time now, Block block, const FrameHead& head,
   return SwitchDrop::kNone;
 }
 
-// A member that comes or goes meanwhile may make another one have the frame twice or not at all.
+// If a member joins or leaves meanwhile, another may get the frame twice or not at all.
 bool Forwarder::SendToGroup(Time now, const GroupFrame& frame, FanOut* fan_out, int* copies) {
   const std::span<const Block> members = table_.Members(frame.group);
   for (size_t& next = fan_out->next_member; next < members.size(); ++next) {
@@ -387,7 +387,7 @@ void Forwarder::EndPass() {
   for (Uplink* uplink : uplinks_.polled()) uplink->link->Flush();
 }
 
-// The uplink goes with the end of the pass.
+// The uplink is closed at the end of the pass.
 void Forwarder::Finish(Time now, Uplink& uplink) {
   if (uplink.is_done) return;
   uplink.is_done = any_done_ = true;

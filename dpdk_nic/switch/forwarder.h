@@ -29,21 +29,21 @@ namespace uroce::nic {
 // Events for uroced, raised by the thread that runs the forwarder: must neither block nor call
 // back.
 struct SwitchListener {
-  // An Ethernet address that became known or changed, asked for or not; or a question timed out.
+  // An Ethernet address became known or changed, asked for or not, or a question timed out.
   std::function<void(const control::Neighbor&)> on_neighbor;
-  // What the user is to know of the way to a host, or of the wire; see PacketPort::Notice.
+  // A sentence for the user about the path to a host, or about the wire; see PacketPort::Notice.
   std::function<void(const PacketPort::Notice&)> on_notice;
-  // The first time that it is known, and at every change.
+  // Called when the state of the wire is first known, and at every change.
   std::function<void(bool is_up)> on_wire_state;
   // The GID table of the wire has changed.
   std::function<void(const std::vector<transport::Gid>&)> on_gids;
-  // The process wrote what no correct one writes, and was cut off. It may ask for another uplink.
+  // The process wrote garbage into its ring, and was cut off. It may ask for another uplink.
   std::function<void(control::Block)> on_broken_uplink;
   // The wire has sockets for the processes now (SocketSharing).
   std::function<void()> on_wire_sockets;
 };
 
-// Moves frames between the NIC and the uplinks of the processes. All of it in passes:
+// Moves frames between the NIC and the uplinks of the processes, in passes:
 //
 //   wire ----> FindReceiver    ----> copy into the ring of each        ring full: dropped
 //   uplink --> CheckFromProcess ---> copy into a buffer of the wire    wire full: stays in its ring
@@ -51,23 +51,23 @@ struct SwitchListener {
 //                             \----> to a process of this host, into its ring: until the two have
 //                                    a link. Bounded, so that no process fills another's ring
 //
-// Where processes have sockets of their own, an uplink also brings what came from the wire to the
-// socket of another process than it is for: it goes on as if it had come from the wire.
+// Where processes have sockets of their own, an uplink also brings frames from the wire that
+// arrived at the socket of the wrong process: they are handled as if they had come from the wire.
 //
-// A process that is slow to receive holds up no other, but for the senders of a group that it is a
-// member of and those of connection management, and these for a moment (WaitBudget). A process that
-// sends more than the wire takes is held up itself. All uplinks have the same number of frames a
-// turn; a copy to a member counts as a frame, and the turn of a frame with many members goes on in
-// the next pass.
+// A process that is slow to receive holds up only senders to a group that it is a member of, and
+// senders of connection management, and these for a moment (WaitBudget). A process that sends more
+// than the wire takes is held up itself. All uplinks have the same number of frames a turn; a copy
+// to a member counts as a frame, and the copies of a frame with many members go on in the next
+// pass.
 //
-// Not thread-safe; time is an argument. Without a wire (nullptr) there is only multicast.
+// Not thread-safe; time is an argument. Without a wire (nullptr) frames go between processes only.
 class Forwarder {
  public:
-  // Frames and copies that may be moved for one before it is another's turn.
+  // Frames and copies of an uplink, and frames of the wire, that are moved in a turn.
   static constexpr int kUplinkBurst = 32;
   static constexpr int kWireBurst = 64;
-  // Frames that may be moved out of its turn, for what is left before a declaration ends. The
-  // next turns are shorter by as much.
+  // Frames of an uplink that may be moved out of turn, to empty its ring before a declaration ends.
+  // Its next turns are shorter by as much.
   static constexpr int kOutOfTurn = kSlots;
   static constexpr int kWireCopies = 64;
   // Datagrams that one process may send to others of this host in a millisecond. Processes that
@@ -78,39 +78,39 @@ class Forwarder {
   Forwarder(std::unique_ptr<PacketPort> wire, std::unique_ptr<LinkLayer> link_layer,
             std::vector<transport::Gid> gids, SwitchListener listener);
 
-  // What processes get sockets from; part of the wire. Without, none has any.
+  // The part of the wire that gives processes sockets of their own; nullptr: none has any.
   void SetSharing(SocketSharing* sharing) { sharing_ = sharing; }
 
   ForwardingTable& table() { return table_; }
   control::ErrnoValue ConnectUplink(transport::Time now, control::Block block,
                                     std::unique_ptr<RingLink> link);
-  // Lets out what is left in the ring, as far as the wire takes it, forgets the process, and tells
-  // the peers of its connections that they have ended (DREQ, once).
+  // Sends the frames left in the ring of the process, as far as the wire takes them, forgets the
+  // process, and tells the peers of its connections that they have ended (DREQ, once).
   void Remove(transport::Time now, control::Block block);
-  // As those of the table, and makes the wire a member of a group that has any on this host. ENOSPC
-  // also if it cannot become one; where it can only later, the listener hears why.
+  // Like those of the table; also keep the wire a member of every group that has members on this
+  // host. ENOSPC also if the wire cannot join; if it can only later, on_notice says why.
   control::ErrnoValue JoinGroup(control::Block block, const transport::Gid& group);
   void LeaveGroup(control::Block block, const transport::Gid& group);
-  // For so many groups the wire has room; without a wire there is no limit.
+  // The number of groups that the wire has room for; without a wire there is no limit.
   size_t max_groups() const { return has_wire() ? wire_->max_groups() : SIZE_MAX; }
-  // Ends what was declared for a queue pair. Lets out what is left in the process's ring first, as
-  // Remove does: the last acknowledgement of a queue pair that is gone is among it. Both move no
-  // more than kOutOfTurn frames that the process's turns have not paid for yet.
+  // Ends the declaration of a queue pair. First sends the frames left in the process's ring, as
+  // Remove does: the last acknowledgement of the queue pair may be among them. Both move no more
+  // than kOutOfTurn frames that the process's turns have not paid for yet.
   void Forget(transport::Time now, control::Block block, transport::Qpn local);
-  // The listener hears the answer; at once, if there is no room for the question or no wire.
+  // on_neighbor gets the answer; at once, if there is no room for the question or no wire.
   void Resolve(transport::Time now, const transport::Gid& gid);
-  // A process names a host beyond the wire, or with a zero GID all of them. Returns the longest IP
-  // packet that the way there takes; the listener hears what is wrong with it. 0 without a wire.
+  // Prepares the path to a host beyond the wire; a zero GID: to all of them. Returns the longest IP
+  // packet that the path takes; on_notice tells what is wrong with the path. 0 without a wire.
   uint32_t PreparePath(const transport::Gid& remote);
-  const control::SwitchCounters& counters() const { return counters_; }  // but for the port's
+  const control::SwitchCounters& counters() const { return counters_; }  // except the port's
   PortDrops port_drops() const { return has_wire() ? wire_->counters().drops : PortDrops{}; }
 
-  // One pass. Returns whether any frame was moved.
+  // Makes a pass. Returns whether any frame was moved.
   bool RunOnce(transport::Time now);
 
-  // Asked when there was nothing to do.
+  // Called when a pass found nothing to do.
   SleepPlan PlanSleep();
-  // After every sleep and nap.
+  // Called after every sleep and nap.
   void EndSleep();
   // Readable when an uplink has news for a forwarder that sleeps.
   int uplinks_fd() const { return uplinks_.wait_fd(); }
@@ -126,7 +126,7 @@ class Forwarder {
                              const RoceHeaders& headers, const FrameHead& head,
                              std::span<const uint8_t> frame);
   bool ReceiveFromWire(transport::Time now);
-  // Returns false if copies are left to be made. Takes those that it made out of `copies`.
+  // Returns false if copies are left to be made. Subtracts the copies that it made from `copies`.
   bool AcceptFromWire(transport::Time now, std::span<const uint8_t> frame, int* copies);
   void TakeNeighborChanges();
   void Tell(const control::Neighbor& neighbor);
@@ -137,8 +137,8 @@ class Forwarder {
                 const RoceHeaders& headers);
   SwitchDrop SendOrQueue(transport::Time now, control::Block block, std::span<const uint8_t> frame);
   bool ServeQueues(transport::Time now);
-  // Of a message of the connection manager for a process of this host, of any sender. Returns
-  // kNone also if it is held or answered.
+  // Delivers a message of the connection manager, of any sender, to a process of this host. Returns
+  // kNone also if the message is held or refused.
   SwitchDrop DeliverManagement(transport::Time now, control::Block sender, control::Block receiver,
                                const RoceHeaders& headers, std::span<const uint8_t> frame);
   std::span<const uint8_t> CopyManagement(const FrameHead& head, const RoceHeaders& headers,
@@ -146,7 +146,7 @@ class Forwarder {
   void Follow(control::Block sender, control::Block receiver, const RoceHeaders& headers,
               std::span<const uint8_t> frame);
   void Disconnect(transport::Time now, const ConnectionTracker::Connection& connection);
-  // To a process, or to the wire (kSwitchBlock).
+  // Sends to a process, or to the wire (kSwitchBlock).
   void SendManagement(transport::Time now, control::Block receiver, std::span<const uint8_t> frame);
   void Refuse(transport::Time now, control::Block sender, const RoceHeaders& headers,
               std::span<const uint8_t> frame);
@@ -156,9 +156,9 @@ class Forwarder {
   bool ReceiveFromUplinks(transport::Time now);
   int ServeUplink(transport::Time now, Uplink& uplink, int most);
   void ServeOutOfTurn(transport::Time now, Uplink& uplink);
-  // What becomes of the next frame of an uplink: it is sent or dropped, or stays there.
+  // The fate of an uplink's next frame. kDone: sent or dropped; otherwise it stays in the ring.
   enum class Outcome : uint8_t { kDone, kWireFull, kReceiverFull, kMoreCopies };
-  // Takes the copies that it made out of `copies`.
+  // Subtracts the copies that it made from `copies`.
   Outcome AcceptFromUplink(transport::Time now, Uplink& uplink, std::span<const uint8_t> frame,
                            int* copies);
   void EndPass();
@@ -168,23 +168,23 @@ class Forwarder {
                            const FrameHead& head, std::span<const uint8_t> frame);
   SwitchDrop SendToUplink(transport::Time now, control::Block block, const FrameHead& head,
                           std::span<const uint8_t> frame);
-  // Where a frame to a group comes from.
+  // A frame to a group, and its sender.
   struct GroupFrame {
     const transport::Gid& group;
-    control::Block sender;  // gets none; kSwitchBlock: from the wire
+    control::Block sender;  // gets no copy; kSwitchBlock: the wire
     const FrameHead& head;
     std::span<const uint8_t> bytes;
   };
-  // Goes on with the copies, as many as are left. Returns whether all members had theirs or have
-  // none; counts what single members could not get. The wire waits for no member.
+  // Makes further copies, as many as are left. Returns whether all members had theirs or have none;
+  // counts those that single members could not get. The wire waits for no member.
   bool SendToGroup(transport::Time now, const GroupFrame& frame, FanOut* fan_out, int* copies);
-  // The ring of a process has no room: whether senders are to wait for it.
+  // Whether senders are to wait for a process whose ring has no room.
   bool MayWaitFor(transport::Time now, control::Block receiver);
   bool IsInItsShare(transport::Time now, Uplink& sender);
   bool IsHalfFull(control::Block block);
 
   const std::unique_ptr<PacketPort> wire_;
-  const std::unique_ptr<LinkLayer> link_layer_;  // goes before the wire
+  const std::unique_ptr<LinkLayer> link_layer_;  // destroyed before the wire
   const SwitchListener listener_;
   SocketSharing* sharing_ = nullptr;
   bool told_of_sockets_ = false;
@@ -204,9 +204,9 @@ class Forwarder {
   transport::Time next_link_service_;
   std::optional<bool> wire_is_up_;
   size_t turn_ = 0;                // index in uplinks_.polled() of the first in the next pass
-  std::span<const uint8_t> held_;  // of the wire, with copies left to be made
+  std::span<const uint8_t> held_;  // a frame of the wire with copies left to be made
   FanOut held_fan_out_;
-  bool wire_full_ = false;      // a frame waits for it since the last pass
+  bool wire_full_ = false;      // a frame waits for the wire since the last pass
   bool receiver_full_ = false;  // a frame waits for the ring of a process since the last pass
   bool any_done_ = false;       // an uplink is to be closed
 };

@@ -1,4 +1,4 @@
-// What the switch does about the messages of connection managers.
+// The part of the forwarder that handles messages of connection managers.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -37,7 +37,7 @@ bool Forwarder::ServeHeldRequests(Time now) {
   return worked;
 }
 
-// All of the packet, and not what may follow it: out of memory that another process may change.
+// Copies the packet, without bytes behind it, out of memory that another process may change.
 std::span<const uint8_t> Forwarder::CopyManagement(const FrameHead& head,
                                                    const RoceHeaders& headers,
                                                    std::span<const uint8_t> frame) {
@@ -46,8 +46,8 @@ std::span<const uint8_t> Forwarder::CopyManagement(const FrameHead& head,
   return {management_frame_.data(), packet.size()};
 }
 
-// What the process tells the connection manager of another one it may tell its own, too: which of
-// its listeners at which address is asked, is known here.
+// The receiver may be the sender itself: only the switch knows which process listens at which
+// address.
 SwitchDrop Forwarder::DeliverManagement(Time now, Block sender, Block receiver,
                                         const RoceHeaders& headers,
                                         std::span<const uint8_t> frame) {
@@ -68,8 +68,8 @@ SwitchDrop Forwarder::DeliverManagement(Time now, Block sender, Block receiver,
   return drop;
 }
 
-// A message that is lost is repeated, but only after seconds. So one of a process of this host
-// waits in its ring, as a frame to a group does, while the receiver has no room.
+// A lost message is repeated only after seconds. So a message of a process of this host waits in
+// the sender's ring, as a frame to a group does, while the receiver has no room.
 bool Forwarder::IsToWait(Time now, Uplink& sender, Block receiver, const RoceHeaders& headers) {
   if (receiver == kSwitchBlock) receiver = requests_.ReceiverOfRequest(headers);
   const bool waits =
@@ -78,7 +78,7 @@ bool Forwarder::IsToWait(Time now, Uplink& sender, Block receiver, const RoceHea
   return waits;
 }
 
-// What comes from the wire or the switch itself, which wait for no process, waits in a queue.
+// The wire and the switch wait for no process: their messages wait in a queue of the receiver.
 SwitchDrop Forwarder::SendOrQueue(Time now, Block block, std::span<const uint8_t> frame) {
   Uplink* const uplink = uplinks_.Find(block);
   if (uplink == nullptr || uplink->messages.empty()) {
@@ -129,7 +129,7 @@ void Forwarder::SendManagement(Time now, Block receiver, std::span<const uint8_t
   wire_->CommitTransmit(frame.size());
 }
 
-// A message is on its way.
+// To be called for a message that was passed on.
 void Forwarder::Follow(Block sender, Block receiver, const RoceHeaders& headers,
                        std::span<const uint8_t> frame) {
   const size_t mad_end = headers.packet_end - transport::kIcrcBytes;
@@ -141,7 +141,7 @@ void Forwarder::Follow(Block sender, Block receiver, const RoceHeaders& headers,
   }
 }
 
-// In the name of a process that is gone.
+// Sends a DREQ in the name of a process that is gone.
 void Forwarder::Disconnect(Time now, const ConnectionTracker::Connection& connection) {
   const transport::cm::Dreq dreq{.local_id = connection.local_id,
                                  .remote_id = connection.remote_id,

@@ -1,4 +1,4 @@
-// What the wire tells of itself.
+// The part of the forwarder that handles the wire's state, paths and groups.
 #include <cerrno>
 #include <utility>
 

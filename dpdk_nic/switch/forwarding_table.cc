@@ -13,8 +13,8 @@ using control::kSwitchBlock;
 using transport::Gid;
 using transport::Qpn;
 
-// Four megabytes if they are all used. A million connections have one to a bucket, and the sixteen
-// millions that there can be have sixteen.
+// Four megabytes if all are used. A million connections make one to a bucket, the sixteen million
+// that there can be make sixteen.
 constexpr size_t kBuckets = 1 << 20;
 
 template <class T>

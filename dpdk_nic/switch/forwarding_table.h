@@ -18,12 +18,12 @@
 
 namespace uroce::nic {
 
-// What the processes of a fabric told the switch: which queue pairs beyond the wire theirs are
-// connected to, which multicast groups and CM service ids they want frames of. Knows nothing of
-// frames and links.
+// Records what the processes of a fabric told the switch: which queue pairs beyond the wire their
+// own are connected to, and which multicast groups and CM service ids they want frames of. Knows
+// nothing of frames and links.
 //
-// A connection lies where its local queue pair has its place, so that it is forgotten and replaced
-// without a search. The path that it may migrate to has a second place. Those with the same hash of
+// A connection is stored at the place of its local queue pair, so that it is forgotten and replaced
+// without a search. Its alternate path has a second place. Connections with the same hash of
 // {remote GID, remote QPN} are chained by QPN.
 //
 //   bucket ---> QPN of block 7 <---> QPN of block 3
@@ -32,34 +32,33 @@ namespace uroce::nic {
 //   block 3: | connection | .............|..   a place for each QPN of the block, and behind them
 //                                              one for each alternate path
 //
-// Nothing here allocates but the first declaration of a block, groups and listeners.
+// Only the first declaration of a block, groups and listeners allocate.
 class ForwardingTable {
  public:
-  // Blocks that processes may have: the first is the switch itself, the last holds the QPN of
+  // Whether processes may have the block: the first is the switch itself, the last holds the QPN of
   // multicast datagrams.
   static constexpr bool IsProcess(control::Block block) {
     return block > control::kSwitchBlock && block < transport::kQpnBlocks - 1;
   }
 
-  // Of one process: as many groups as its device says that it has. Its connections are limited by
-  // its queue pairs.
+  // Groups of one process: as many as its device reports. Its connections are limited by its queue
+  // pairs.
   static constexpr size_t kMaxGroups = transport::kMaxMulticastGroups;
 
   ForwardingTable();
 
-  // For all of these `block` must be a process's.
+  // In all of these calls `block` has to be a process's (IsProcess).
 
-  // 0, or EBUSY if another process is connected to the same remote queue pair (by one of the two
-  // addresses that it may have), EINVAL if `local` is
-  // not of the block or the remote end is not a queue pair, ENOMEM. Replaces what was declared for
-  // the local queue pair, unless there is an error.
+  // 0, EBUSY if another process is connected to the same remote queue pair (by one of the two
+  // addresses that it may have), EINVAL if `local` is not of the block or the remote end is not a
+  // queue pair, ENOMEM. Replaces an earlier declaration of `local`, unless there is an error.
   control::ErrnoValue Declare(control::Block block, const control::Declare& connection);
   void Forget(control::Block block, transport::Qpn local);
-  // Whether frames of the block may go there.
+  // Whether the block declared a connection to the remote queue pair.
   bool IsDeclared(control::Block block, const transport::Gid& remote_gid,
                   transport::Qpn remote) const;
 
-  // 0, EINVAL if `group` is none, ENOSPC. Joining again changes nothing.
+  // 0, EINVAL if `group` is no multicast group, ENOSPC. Joining again changes nothing.
   control::ErrnoValue JoinGroup(control::Block block, const transport::Gid& group);
   void LeaveGroup(control::Block block, const transport::Gid& group);
   std::vector<transport::Gid> GroupsOf(control::Block block) const {
@@ -70,14 +69,14 @@ class ForwardingTable {
   ServiceTable& services() { return services_; }
   const ServiceTable& services() const { return services_; }
 
-  // Forgets all that the process said.
+  // Forgets all that the process told.
   void Remove(control::Block block);
 
   control::SwitchUsage usage(control::Block block) const;
 
  private:
-  // A place: the local QPN, and above it whether it is of the alternate path. 0 for none, which is
-  // a QPN of the switch's own block.
+  // A place: the local QPN, with kAlternate set for the alternate path. 0: none; that QPN is of the
+  // switch's own block.
   using Link = uint32_t;
   static constexpr Link kAlternate = transport::kMaxQpn + 1;
   static constexpr control::Block BlockOf(Link place) {

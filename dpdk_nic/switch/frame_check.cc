@@ -15,8 +15,8 @@ constexpr transport::Qpn kSubnetManagementQpn{0};  // never used over Ethernet
 
 bool IsToGroup(const RoceHeaders& headers) { return headers.destination.IsMulticast(); }
 
-// Whether the Ethernet destination is one for the IP destination: no process can reach more of the
-// network by it than by the IP address.
+// Whether the Ethernet destination fits the IP destination, so that no process reaches more of the
+// network by the former than by the latter.
 bool DestinationsAgree(const RoceHeaders& headers) {
   constexpr uint8_t kGroupBit = 1;
   if (!IsToGroup(headers)) return (headers.destination_mac[0] & kGroupBit) == 0;
@@ -86,7 +86,7 @@ void Count(SwitchDrop reason, control::SwitchCounters* counters) {
 
 SwitchDrop CheckFromProcess(const RoceHeaders& headers, size_t frame_bytes, Block sender,
                             const ForwardingTable& table, const WireAddresses* wire) {
-  // No hidden bytes, nothing that we could not judge.
+  // No bytes behind the packet, and no opcode that we cannot judge.
   if (headers.packet_end != frame_bytes || !headers.opcode || !DestinationsAgree(headers)) {
     return SwitchDrop::kMalformed;
   }
@@ -118,7 +118,7 @@ std::optional<Block> FindLocalReceiver(const RoceHeaders& headers, const Forward
 
 Delivery FindReceiver(const RoceHeaders& headers, const ForwardingTable& table,
                       const WireAddresses& wire) {
-  // A forged source, or the network returns what we sent to a group.
+  // The source is forged, or the network returns a frame that we sent to a group.
   if (wire.Has(headers.source)) return {SwitchDrop::kForeignSource};
   if (IsToGroup(headers)) {
     return {IsGroupDatagram(headers) ? SwitchDrop::kNone : SwitchDrop::kMalformed};

@@ -40,28 +40,27 @@ struct WireAddresses {
 //   RC, UC      to a queue pair that it declared to be connected to,
 //   UD          from a queue pair of its block to any other, or to a group,
 //   management  messages of the connection manager about connections of its own.
-// Between processes of this host only UD passes: by this way until they have a link, and to groups;
-// management always comes this way.
-// `wire` is nullptr in a fabric without a NIC, where every process has an address of its own and
-// all of them are on this host.
+// Between processes of this host pass only UD, to groups and until the two have a link, and
+// management, which always comes this way. `wire` is nullptr in a fabric without a NIC, where every
+// process has an address of its own and all of them are on this host.
 SwitchDrop CheckFromProcess(const RoceHeaders& headers, size_t frame_bytes, control::Block sender,
                             const ForwardingTable& table, const WireAddresses* wire);
 
-// The process of this host that a frame is for which CheckFromProcess let pass; nullopt if it is
-// for the wire or a group. Of management as ReceiverOfManagement.
+// The process of this host that a frame is for, after CheckFromProcess let it pass; nullopt if it
+// is for the wire or a group. For management see ReceiverOfManagement.
 std::optional<control::Block> FindLocalReceiver(const RoceHeaders& headers,
                                                 const ForwardingTable& table,
                                                 const WireAddresses* wire);
 
-// Of a message of the connection manager: the process that it is for, by its service or by the
-// communication id of the receiver; kSwitchBlock if no process listens to the service, or the
-// receiver is not named.
+// The process that a message of the connection manager is for, by its service or by the receiver's
+// communication id; kSwitchBlock if no process listens to the service, or the message names no
+// receiver.
 control::Block ReceiverOfManagement(const RoceHeaders& headers, const ForwardingTable& table);
 
 // The receiver of a frame from the wire.
 struct Delivery {
   SwitchDrop drop = SwitchDrop::kNone;
-  // kSwitchBlock: the members of the group; of management as ReceiverOfManagement.
+  // kSwitchBlock: the members of the group; for management see ReceiverOfManagement.
   control::Block block = control::kSwitchBlock;
 };
 Delivery FindReceiver(const RoceHeaders& headers, const ForwardingTable& table,

@@ -38,8 +38,8 @@ static_assert(EthernetHeader::kBytes + Ipv6Header::kBytes + UdpHeader::kBytes + 
                   transport::Deth::kBytes + transport::cm::Steering::kParsedBytes <=
               FrameHead::kBytes);
 
-// One frame on its way through the headers. `at_` is where the next one begins, `left_` what there
-// is from there to the end of the innermost packet so far.
+// Reads the headers of one frame. `at_` is where the next header begins, `left_` the bytes from
+// there to the end of the innermost packet so far.
 class Classifier {
  public:
   Classifier(const FrameHead& head, size_t frame_bytes, RoceHeaders* headers)
@@ -113,7 +113,7 @@ bool Classifier::UdpToRoce() {
 bool Classifier::Lengths() {
   const UdpHeader udp = transport::ParseUdp(header());
   if (ip_payload_bytes_ > left_ || udp.length != ip_payload_bytes_) return false;
-  // An IPv6 packet between IPv4 addresses: they would pass for addresses that it does not have.
+  // IPv4-mapped addresses in an IPv6 packet would pass for IPv4 addresses, which it does not have.
   if (headers_.is_ipv6 && (headers_.source.IsIpv4Mapped() || headers_.destination.IsIpv4Mapped())) {
     return false;
   }

@@ -13,8 +13,8 @@
 
 namespace uroce::nic {
 
-// The first bytes of a frame, copied once out of memory that another process may change: what was
-// looked at is what is sent on. No header that the switch looks at lies behind them.
+// The first bytes of a frame, copied once out of memory that another process may change: the switch
+// sends on the bytes that it checked. No header that the switch reads lies behind them.
 class FrameHead {
  public:
   // Ethernet 14, IPv6 40, UDP 8, BTH 12, DETH 8, CM message 44, rounded up.
@@ -23,22 +23,22 @@ class FrameHead {
   explicit FrameHead(std::span<const uint8_t> frame);
 
   const uint8_t* at(size_t offset) const { return bytes_.data() + offset; }
-  // Writes the whole of `frame`, from which the head was copied, to `out`: the head as it was
-  // copied, and what lies behind it.
+  // Writes the whole of `frame`, from which the head was copied, to `out`: the copied head, then
+  // the rest of `frame`.
   void WriteFrame(std::span<const uint8_t> frame, uint8_t* out) const;
 
  private:
   std::array<uint8_t, kBytes> bytes_;
 };
 
-// What the switch has to know of a RoCEv2 frame.
+// The headers of a RoCEv2 frame, as far as the switch needs them.
 struct RoceHeaders {
   transport::MacAddress destination_mac{};
   transport::MacAddress source_mac{};
   bool is_ipv6 = false;
   transport::Gid source;
   transport::Gid destination;
-  // nullopt if it is none that we know.
+  // nullopt if it is unknown.
   std::optional<transport::Opcode> opcode;
   transport::Qpn destination_qpn;
   transport::Qpn source_qpn;                  // of datagrams
@@ -50,17 +50,17 @@ struct RoceHeaders {
   }
 };
 
-// Of management datagrams (GSI).
+// The destination of management datagrams (GSI).
 inline constexpr transport::Qpn kManagementQpn = transport::cm::kGeneralServicesQpn;
 
 enum class FrameKind : uint8_t {
   kRoce,
-  kMalformed,  // to the UDP port of RoCEv2, but not such a packet
-  kOther,      // nothing that concerns us
+  kMalformed,  // to the UDP port of RoCEv2, but no RoCEv2 packet
+  kOther,      // not to that port
 };
 
-// Fills `headers` of a frame of `frame_bytes` that begins with `head`. Looks at no ICRC: that is
-// between the two ends.
+// Fills `headers` of a frame of `frame_bytes` that begins with `head`. Does not check the ICRC: the
+// receiver does.
 FrameKind Classify(const FrameHead& head, size_t frame_bytes, RoceHeaders* headers);
 
 }  // namespace uroce::nic

@@ -15,13 +15,13 @@ class KeyedHash {
  public:
   using Key = std::array<uint64_t, 2>;
 
-  // With a key of its own.
+  // Draws a random key.
   KeyedHash();
   explicit KeyedHash(const Key& key) : key_(key) {}
 
-  // Of the 8 bytes of the number, the lowest first.
+  // Hashes the 8 bytes of the number, the lowest first.
   size_t operator()(uint64_t value) const { return Hash(std::array{value}); }
-  // Of its 16 bytes.
+  // Hashes its 16 bytes.
   size_t operator()(const transport::Gid& gid) const { return Hash(WordsOf(gid)); }
   size_t operator()(const transport::Gid& gid, transport::Qpn qpn) const {
     const auto words = WordsOf(gid);

@@ -11,23 +11,23 @@
 
 namespace uroce::nic {
 
-// The addresses that processes wait for: asks the link layer until it knows them or the time
-// ends. Time is an argument.
+// The addresses that processes wait for: asks the link layer until it knows them or kTimeout is
+// over. Time is an argument.
 class NeighborQuestions {
  public:
   using AnswerSink = std::function<void(const control::Neighbor&)>;
 
-  // Of all processes together. The control server limits those of one.
+  // Questions of all processes together. The control server limits those of one.
   static constexpr size_t kMaxQuestions = 4'096;
-  // As long as a kernel asks.
+  // As long as the Linux kernel asks.
   static constexpr transport::Duration kTimeout = transport::Milliseconds(3'000);
-  // The link layer tells when an address becomes known. Asking it again is for those that it gave
-  // up, or that are reached in another way by now.
+  // The link layer tells when an address becomes known. It is asked again for addresses that it
+  // gave up, or that have another route by now.
   static constexpr transport::Duration kAskInterval = transport::Milliseconds(100);
 
   // Returns false if there is no room. One question serves all processes that ask it.
   bool Add(transport::Time now, const transport::Gid& gid);
-  // It is known by now: nothing is left to be asked.
+  // Drops the question: the address is known.
   void Remove(const transport::Gid& gid);
 
   // Asks what is due, and reports addresses that became known and questions that timed out.
@@ -38,7 +38,7 @@ class NeighborQuestions {
   }
 
  private:
-  std::map<transport::Gid, transport::Time> questions_;  // and when to give up
+  std::map<transport::Gid, transport::Time> questions_;  // address -> when to give up
   transport::Time next_ask_;
 };
 

@@ -24,7 +24,7 @@ int MatchOf(const ServiceClaim& claim, const Gid& address) {
   return 1;
 }
 
-// Whether some address is of both claims, which are for the same service.
+// Whether some address belongs to both claims, which are for the same service.
 bool Overlap(const ServiceClaim& a, const ServiceClaim& b) {
   const auto is_all_of_ipv6 = [](const ServiceClaim& c) {
     return c.address.IsZero() && c.only_ipv6 != 0;

@@ -12,23 +12,23 @@
 
 namespace uroce::nic {
 
-// Which process has which service of the connection manager, and listens to it. Two processes
-// cannot have the same service at an address that both bind to, unless both share it.
+// Records which process has which service of the connection manager, and listens to it. Two
+// processes cannot have the same service at an address that both bind to, unless both share it.
 class ServiceTable {
  public:
-  // Of one process. Ids that only connect need none.
+  // Claims of one process. rdma_cm ids that only connect need none.
   static constexpr size_t kMaxClaims = 1'024;
 
-  // 0, EADDRINUSE if another process has the service, ENOSPC. Replaces what was said of the same
+  // 0, EADDRINUSE if another process has the service, ENOSPC. Replaces an earlier entry of the same
   // claim, unless there is an error.
   control::ErrnoValue Add(control::Block block, const control::Listen& wanted);
   void Remove(control::Block block, const control::ServiceClaim& claim);
-  // All of the process.
+  // Removes all claims of the process.
   void Remove(control::Block block);
 
   // The process that gets requests for the service at `address`: one that listens there;
-  // kSwitchBlock if there is none. What is bound to that very address goes before what is bound to
-  // all.
+  // kSwitchBlock if there is none. A claim of that very address goes before a claim of all
+  // addresses.
   control::Block ListenerOf(transport::cm::ServiceId service, const transport::Gid& address) const;
   // Whether the process has the service, at whatever address.
   bool Has(control::Block block, transport::cm::ServiceId service) const;

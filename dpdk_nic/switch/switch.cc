@@ -98,7 +98,7 @@ size_t Switch::max_groups() {
   return forwarder_.max_groups();
 }
 
-// A request for it may be held.
+// Wakes the thread: a request for the service may be held.
 ErrnoValue Switch::Listen(Block block, const control::Listen& service) {
   if (!ForwardingTable::IsProcess(block)) return EINVAL;
   ErrnoValue error;
@@ -130,7 +130,7 @@ uint32_t Switch::PreparePath(const Gid& remote) {
     const EngineLockGuard guard(lock_);
     mtu_bytes = forwarder_.PreparePath(remote);
   }
-  thread_.Wake();  // it may have to wait for more than before
+  thread_.Wake();  // the wire may have descriptors to wait for now
   return mtu_bytes;
 }
 

@@ -25,7 +25,7 @@ namespace uroce::nic {
 // or the first uplink.
 class Switch final : public control::FrameSwitch {
  public:
-  // Called on the switch's thread; for a question with an immediate answer on the asking thread.
+  // Called on the switch's thread, or for a question with an immediate answer on the asking thread.
   using Listener = SwitchListener;
 
   struct Config {

@@ -15,14 +15,14 @@ class SwitchThread final : private PollLoop::Source {
  public:
   SwitchThread(Forwarder& forwarder, EngineLock& lock, std::optional<int> cpu)
       : lock_(lock), forwarder_(forwarder), cpu_(cpu) {}
-  // Ends it.
+  // Ends the thread.
   ~SwitchThread() override { loop_.Stop(); }
   SwitchThread(const SwitchThread&) = delete;
   SwitchThread& operator=(const SwitchThread&) = delete;
 
-  // Returns 0 or an errno value. Does nothing if it runs already. One thread.
+  // Returns 0 or an errno value. Does nothing if the thread runs already. Not for concurrent calls.
   int Start();
-  // There is something to do that no frame tells of. To be called without the lock; any thread.
+  // Wakes the thread for work that no frame announces. To be called without the lock; any thread.
   void Wake() { loop_.Wake(); }
 
  private:

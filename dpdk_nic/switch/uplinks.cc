@@ -14,7 +14,7 @@ using control::Block;
 using control::ErrnoValue;
 using transport::Time;
 
-// What more have news are looked at the next time.
+// Sockets with news that one look reads; the next look reads further ones.
 constexpr int kEvents = 64;
 
 }  // namespace
@@ -61,7 +61,7 @@ void Uplinks::PollSockets(Time now) {
     if (uplink == nullptr) continue;
     if (!uplink->link->peer_alive()) {
       uplink->has_ended = true;
-      // Its end would be news for ever.
+      // The end of the socket would be news for ever.
       epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, uplink->link->socket(), nullptr);
     }
     Use(now, *uplink);
@@ -86,8 +86,8 @@ bool Uplinks::ParkAll() {
   return all;
 }
 
-// An ended uplink is polled until it is empty: its process sends no wake-up any more. Nor does one
-// that makes room for what waits.
+// An ended uplink is polled until it is empty: its process sends no wakeup any more. Nor does a
+// process that makes room for waiting messages.
 bool Uplinks::Park(size_t index) {
   Uplink& uplink = *polled_[index];
   uplink.link->WakePeerIfBehind();

@@ -9,8 +9,8 @@
 
 namespace uroce::nic {
 
-// An array that starts as zeros and costs no memory where it was never written. What it did cost
-// goes back to the system with it, so that a process that ends leaves nothing behind in uroced.
+// An array that starts as zeros and costs no memory where it was never written. Its destructor
+// returns the memory to the system, so that a process that ends leaves nothing behind in uroced.
 template <class T>
 class ZeroedPages {
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
