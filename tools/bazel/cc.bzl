@@ -1,6 +1,6 @@
-"""Bazel's rules for C++ with our compiler options. What they say of a target follows from its name
-where nothing else is said: library X is X.h and X.cc, program X is X.cc, and so is a test X, which
-is small and has GoogleTest's main function if it has none.
+"""Bazel's rules for C++ with our compiler options. Unless a target says otherwise, the rest follows
+from its name: library X is X.h and X.cc, program X is X.cc, and so is a test X, which is small and
+has GoogleTest's main function if it has none.
 """
 
 UROCE_COPTS = [
@@ -20,8 +20,8 @@ UROCE_COPTS = [
     "-mtune=skylake-avx512",
 ]
 
-# What a program loads, as opposed to what a test links: nothing in it is to be replaced by a symbol
-# of another library, and the data path is not to look for smashed stacks or keep a frame pointer
+# For the libraries that a program loads, not for what a test links: no symbol may be replaced by
+# one of another library, and the data path must not look for smashed stacks or keep a frame pointer
 # (Bazel's default) in each function.
 UROCE_PROVIDER_COPTS = [
     "-fno-semantic-interposition",
@@ -83,11 +83,11 @@ def cc_test(name, srcs = None, copts = [], deps = [], size = "small", **kwargs):
     )
 
 def cc_libraries(libraries, deps = [], **kwargs):
-    """Libraries that differ in their dependencies alone, name: dependencies; `deps` are of all."""
+    """Libraries that differ only in their dependencies, name: dependencies; all have `deps`."""
     for name, own in libraries.items():
         cc_library(name = name, deps = deps + own, **kwargs)
 
 def cc_tests(tests, deps = [], **kwargs):
-    """Tests that differ in their dependencies alone, name: dependencies; `deps` are of all."""
+    """Tests that differ only in their dependencies, name: dependencies; all have `deps`."""
     for name, own in tests.items():
         cc_test(name = name, deps = deps + own, **kwargs)

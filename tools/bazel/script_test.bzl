@@ -1,5 +1,5 @@
-"""Tests that are Python programs. They run by their first line, which names Debian's python3 and
-not one that is first on PATH."""
+"""Tests that are Python programs. Their first line names the interpreter: Debian's python3, not the
+one that is first on PATH."""
 
 _NO_SANITIZER = ["no_asan", "no_tsan"]
 
@@ -14,19 +14,19 @@ def script_test(
         reads_source_tree = False,
         tags = [],
         **kwargs):
-    """Test X is X.py where nothing else is said.
+    """Test X is X.py unless `script` names another file.
 
     Args:
       name: of the test.
       script: the file.
       programs: their paths are the first arguments.
-      args: more of them.
+      args: further arguments.
       data: more files.
       size: or None, if a timeout is given.
-      sanitized: False for what puts our libraries into stock programs, which no sanitizer's runtime
-          allows, and for what has no program of ours in it.
-      reads_source_tree: which Bazel does not know as an input. Implies that it is not sanitized.
-      tags: more of them.
+      sanitized: False for a test that puts our libraries into stock programs, which no sanitizer's
+          runtime allows, and for a test without a program of ours.
+      reads_source_tree: Bazel does not know the tree as an input. Implies `sanitized = False`.
+      tags: further tags.
       **kwargs: of sh_test.
     """
     if reads_source_tree:

@@ -1,7 +1,7 @@
 """Measures uroce against TCP and memcpy in one run; see tools/bench.
 
 Every figure is the median of some rounds, and printed with the cache-line round trip between two
-cpus at that time: figures that involve two cores hang on it, and on virtual machines it changes
+cpus at that time: figures that involve two cores depend on it, and on virtual machines it changes
 within seconds.
 """
 
@@ -20,15 +20,16 @@ from program_pair import PairFailed, free_tcp_port, run, run_pair, run_together,
 from rounds import comparable_rounds
 
 MIB = 1 << 20
-# Between two processes of a fabric; in direct mode; and from a process of a fabric, by uroced and
-# its NIC, to one in direct mode: what that loses against direct mode is the cost of sharing a NIC.
+# Between two processes of a fabric; in direct mode; and from a process of a fabric, through uroced
+# and its NIC, to a process in direct mode: the loss against direct mode is the cost of sharing a
+# NIC.
 WIRES = ("fabric", "memif", "uroced")
 WIRE_NAMES = {"fabric": "a fabric's link", "memif": "direct mode, net_memif",
               "uroced": "uroced and its net_memif"}
-# Between two hosts: what a fabric has without any option, and one program with sockets of its own.
+# Between two hosts: the uplink that a fabric has by default, and a program with sockets of its own.
 HOST_WIRES = ("uplink", "udp")
-# Two MTUs of the veth pair, and the datagrams of full packets there: path MTU 1024 and 4096, with
-# BTH, RETH and ICRC.
+# MTUs of the veth pair, and the bytes of a full datagram at each: path MTU 1024 and 4096, with BTH,
+# RETH and ICRC.
 MTUS = {1500: 1024 + 32, 9000: 4096 + 32}
 # Ethernet, IPv4, UDP and RETH headers; those of a datagram are in MTUS.
 HEADERS = 14 + 20 + 8 + 16
@@ -61,7 +62,7 @@ class Figure:
 
 
 def print_load():
-    """Says how busy the machine is before anything is measured: others spoil every figure."""
+    """Prints how busy the machine is before the measurements: other programs spoil every figure."""
     load, cpus = os.getloadavg()[0], len(os.sched_getaffinity(0))
     remark = " (it is busy: these figures will say little)" if load > cpus / 2 else ""
     print(f"{cpus} cpus, load average {load:.1f}{remark}")
@@ -69,7 +70,7 @@ def print_load():
 
 
 def switch_figure(name):
-    """As our other figures are named: StraightIntoThePort/64/... is straight_into_the_port_64b."""
+    """Named like our other figures: StraightIntoThePort/64/... is straight_into_the_port_64b."""
     words, size = name.split("/")[:2]
     return re.sub(r"(?<!^)(?=[A-Z])", "_", words).lower() + f"_{size}b"
 
@@ -82,7 +83,7 @@ class Bench:
         self.rounds = rounds
         self.scratch = scratch
         self.figures = {}
-        self.hosts = None  # between which is measured now; none: on this host
+        self.hosts = None  # the hosts that are measured now; None: this host
 
     def tool(self, name):
         return os.path.join(self.bin, "tools", "bench_tools", name)
@@ -95,7 +96,7 @@ class Bench:
         return float(round_trip), distance
 
     def record(self, wire, unit, names, measure):
-        """Takes figures of what `measure()` returns: a value for each of the names."""
+        """Records a figure for each of the names: `measure()` returns a value for each."""
         rounds = comparable_rounds(measure, self.cache_line, self.rounds)
         for name, values in zip(names, zip(*(values for values, _, _ in rounds))):
             figure = Figure(name, wire, list(values), unit,
@@ -103,14 +104,14 @@ class Bench:
             self.figures[name, wire] = figure
             figure.show()
 
-    # What users would use instead.
+    # Measurements of what users would use instead.
 
     def measure_memcpy(self):
         self.record("memory", "GB/s", ("memcpy_64k_hot", "memcpy_64k_cold"),
                     lambda: map(float, run([self.tool("memory_copy")]).split()))
 
     def iperf3(self, *options):
-        """Bytes a second that arrive."""
+        """Returns the bytes per second that arrive."""
         port = str(free_tcp_port())
         seconds = str(max(1, 5 * self.percent // 100))
         host, server, client = "127.0.0.1", (), ()
@@ -132,7 +133,7 @@ class Bench:
             self.record("tcp", "us", (f"ping_pong_2b_{mode}_p50", f"ping_pong_2b_{mode}_p99"),
                         lambda: map(float, run([self.tool("tcp_ping_pong"), mode]).split()))
 
-    # uroce.
+    # Measurements of uroce.
 
     def uroce_run(self, wire, side):
         if self.hosts is not None:
@@ -159,7 +160,7 @@ class Bench:
 
     @contextlib.contextmanager
     def uroced_of(self, wire):
-        """What has to run beside the programs."""
+        """Runs the uroced of the wire, if it has one, beside the programs."""
         if wire != "uroced":
             yield
             return
@@ -220,7 +221,7 @@ class Bench:
                             (f"threads_{threads}_write_64b",), lambda: (float(run(command)),))
 
     def udp_sockets(self, server, client, *options):
-        """What bare UDP sockets do, between the hosts."""
+        """Runs bare UDP sockets between the hosts; returns what the client printed."""
         port, tool = str(free_tcp_port()), self.tool("udp_sockets")
         address = veth_hosts.ADDRESSES["server"]
         inside = self.hosts.inside("server")

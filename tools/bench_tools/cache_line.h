@@ -1,5 +1,5 @@
-// The time a cache line needs from one cpu to another and back: what every figure that involves two
-// cores hangs on, and what changes within seconds where a hypervisor moves virtual cpus.
+// The time a cache line needs from one cpu to another and back. Every figure that involves two
+// cores depends on it, and it changes within seconds where a hypervisor moves virtual cpus.
 #pragma once
 
 namespace uroce::bench {

@@ -1,4 +1,4 @@
-// Which cpus there are, and running on one of them.
+// Lists the cpus of a thread, and binds a thread to one of them.
 #pragma once
 
 #include <vector>

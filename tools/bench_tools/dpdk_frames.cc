@@ -1,15 +1,14 @@
-// What a driver of DPDK carries between two hosts with nothing above it: the ceiling of a port over
-// the same driver. Both ends run this program; each counts the frames that it receives.
+// Measures what a driver of DPDK carries between two hosts with nothing above it: the ceiling of a
+// port over the same driver. Both ends run this program; each counts the frames that it receives.
 //
 //   dpdk_frames VDEV receive
-//   dpdk_frames VDEV send SECONDS BYTES MAC FROM TO     frames of BYTES to a station, RoCEv2 from
-//   one
-//                                                       IPv4 address to the other, as the kernel
-//                                                       of the receiver looks at them, too
-//   dpdk_frames VDEV answer SECONDS BYTES MAC FROM TO   the same, as soon as something comes
+//   dpdk_frames VDEV send SECONDS BYTES MAC FROM TO     frames of BYTES to the station MAC, RoCEv2
+//                                                       from one IPv4 address to the other, because
+//                                                       the receiver's kernel looks at them, too
+//   dpdk_frames VDEV answer SECONDS BYTES MAC FROM TO   the same, as soon as a frame arrives
 //
-// Prints "ready" when frames can come and, a second after the last one has come or gone, how many
-// millions came a second.
+// Prints "ready" when it can receive and, a second after the last frame arrived or was sent, how
+// many million frames arrived per second.
 
 #include <arpa/inet.h>
 #include <rte_eal.h>
@@ -55,7 +54,7 @@ void Check(bool is_done, const char* what) {
   if (!is_done) throw std::runtime_error(std::string("cannot ") + what);
 }
 
-// On the cpu that the caller was given.
+// On the cpu that the calling process was given.
 void StartEal(const std::string& vdev) {
   std::vector<std::string> words = {
       "dpdk_frames",
@@ -128,7 +127,7 @@ Stream ReadStream(char** arguments) {
   return stream;
 }
 
-// Frames that the device has not taken yet.
+// Sends bursts, and keeps the frames that the device has not taken yet.
 class Sender {
  public:
   Sender(rte_mempool* pool, const std::vector<uint8_t>& frame) : pool_(pool), frame_(frame) {}
@@ -156,8 +155,7 @@ class Sender {
   uint16_t count_ = 0;
 };
 
-// Counts from the first frame of a stream to the last. What the kernels send each other does not
-// count.
+// Counts from the first frame of a stream to the last. Frames between the kernels do not count.
 class Receiver {
  public:
   void ReceiveBurst() {

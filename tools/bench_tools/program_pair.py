@@ -46,7 +46,7 @@ def started(command, ready):
         try:
             deadline = time.monotonic() + LIMIT_SECONDS
             while True:
-                # Without a position, which is also where the daemon writes its next line.
+                # pread, because the daemon writes its next line at the file's position.
                 size = os.fstat(output.fileno()).st_size
                 printed = os.pread(output.fileno(), size, 0).decode(errors="replace")
                 if ready in printed:
@@ -61,7 +61,7 @@ def started(command, ready):
 
 
 def run_pair(server, client, port, inside=()):
-    """Starts `server`, waits until it listens on `port`, runs `client`; returns what that printed.
+    """Starts `server`, waits until it listens on `port`, runs `client`; returns its output.
 
     `inside` makes a command run where the server does, if that is another network namespace. The
     server sits on the last cpu that this process may use and the client on the first.

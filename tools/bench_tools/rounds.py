@@ -1,11 +1,11 @@
-"""Which rounds of a measurement can be compared."""
+"""Selects the rounds of a measurement that can be compared."""
 
 
 def comparable_rounds(measure, cache_line, wanted):
-    """Measures until `wanted` rounds had the processors near each other before and after, three
-    times as often at most. A virtual machine moves its processors: then small messages are at a
-    third of their rate, and no two figures can be compared. Returns values, the cache line's time
-    and its class of those rounds; of all, if none was so."""
+    """Measures until `wanted` rounds had the processors near each other before and after, but at
+    most three times as many rounds. A virtual machine moves its processors: then small messages
+    are at a third of their rate, and no two figures can be compared. Returns the values, the cache
+    line's time and its class for those rounds, or for all rounds if there are none of those."""
     rounds, before = [], cache_line()
     while len(rounds) < 3 * wanted:
         values = measure()

@@ -1,6 +1,6 @@
-// Threads of one program, each on a cpu of its own with two reliable queue pairs that are connected
-// to each other: how many messages of 64 bytes all of them exchange, in millions a second. Every
-// message is verified.
+// Measures how many messages of 64 bytes the threads of one program exchange, in millions a second.
+// Each thread has a cpu of its own and two reliable queue pairs that are connected to each other.
+// Every message is verified.
 //
 //   thread_pairs write|send own|tied THREADS SECONDS
 //
@@ -29,8 +29,8 @@
 namespace {
 
 constexpr uint32_t kDepth = 64;
-constexpr uint32_t kPost = 16;                    // requests a call
-constexpr uint64_t kReceive = uint64_t{1} << 63;  // of wr_id
+constexpr uint32_t kPost = 16;                    // requests per call
+constexpr uint64_t kReceive = uint64_t{1} << 63;  // in wr_id: a receive
 
 using Message = std::array<uint64_t, 8>;
 
@@ -90,7 +90,7 @@ struct Pair {
   std::array<Message, kDepth> received{};
   uint64_t posted = 0;
   uint64_t completed = 0;
-  uint64_t arrived = 0;  // counted by the thread whose queue it is that they complete in
+  uint64_t arrived = 0;  // counted by the thread in whose queue they complete
 };
 
 class Run {

@@ -1,4 +1,4 @@
-// What plain UDP sockets carry, as the uplink uses them and without anything above them: the
+// Measures what plain UDP sockets carry, used as by the uplink and with nothing above them: the
 // ceiling of what goes between two hosts. A TCP connection to the same port frames a measurement.
 //
 //   udp_sockets receive ADDRESS PORT                     for `send`
@@ -90,7 +90,7 @@ bool HasEnded(int frame) {
   return recv(frame, &byte, 1, MSG_DONTWAIT) == 0;
 }
 
-// Calls `poll`, which says whether something was there, until the client has said that it is done
+// Calls `poll`, which returns whether it found anything, until the client has said that it is done
 // and nothing is left.
 template <class Poll>
 void PollUntilEnd(int frame, Poll poll) {

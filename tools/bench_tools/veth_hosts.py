@@ -21,7 +21,7 @@ def peer_of(side):
 
 
 def why_not():
-    """Why there can be none here, or None."""
+    """Why there can be no such hosts here, or None."""
     if os.geteuid() != 0:
         return "network namespaces with a veth pair need root"
     probe = subprocess.run(["unshare", "--net", "ip", "link", "add", "name", INTERFACE, "type",
@@ -31,7 +31,7 @@ def why_not():
 
 
 class VethHosts:
-    """While the `with` block lasts. A namespace lives as long as the process that holds it, which
+    """Two hosts, for a `with` block. A namespace lives as long as the process that holds it, which
     ends with its standard input: nothing is left behind however the bench ends."""
 
     def __init__(self, bin_folder, mtu):
@@ -53,7 +53,7 @@ class VethHosts:
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             self._namespaces[side] = namespace
             namespace.stdout.readline()
-        # With equal indices Linux would take up to a second to tell of the carrier.
+        # With equal indices Linux would take up to a second to report the carrier.
         self._ip("server", f"link add name {INTERFACE} index 100 type veth peer name {INTERFACE} "
                            f"netns {self._namespaces['client'].pid}")
         for side in SIDES:
@@ -67,7 +67,7 @@ class VethHosts:
         shutil.rmtree(self._folder)
 
     def inside(self, side):
-        """What makes a command run on that host."""
+        """The words in front of a command that make it run on that host."""
         return ["nsenter", f"--net=/proc/{self._namespaces[side].pid}/ns/net"]
 
     def uroce_run(self, side, *options):

@@ -7,7 +7,7 @@ set -eu
 tarball=$1
 folder=${2:-/opt/uroce}
 
-# Minimal images have neither.
+# Minimal images have neither libibverbs nor xz.
 has_libraries=$(ldconfig -p | grep 'libibverbs\.so\.1 ' || true)
 if [ -z "$has_libraries" ] || ! command -v xz >/dev/null; then
   if command -v apt-get >/dev/null; then
@@ -22,7 +22,7 @@ fi
 mkdir -p "$folder"
 tar -xf "$tarball" -C "$folder" --strip-components=1
 
-# Where GitHub's runners read what later steps have on their PATH.
+# GitHub's runners read from this file what later steps have on their PATH.
 if [ -n "${GITHUB_PATH:-}" ]; then
   echo "$folder/bin" >>"$GITHUB_PATH"
 fi

@@ -11,7 +11,7 @@
 namespace uroce::cli {
 namespace {
 
-// Of a fabric that is not served yet.
+// The uplink of a fabric that no uroced serves yet.
 Finding CheckUplinkToCome() {
   const auto addresses = nic::AllAddresses();
   if (addresses.empty()) {
@@ -32,7 +32,7 @@ Finding CheckFabric(const std::string& fabric) {
             name + " is served by uroced " + std::to_string(status.value().daemon.pid) + ", " +
                 std::to_string(status.value().clients.size()) + " processes are on it"};
   }
-  // One that is there and does not say how it is may have been about to leave.
+  // A uroced that gave no status may have been about to leave: see whether one is still there.
   if (!nic::control::ConnectToFabricWithRetry(fabric) && errno != ECONNREFUSED) {
     return {Verdict::kProblem, "fabric", nic::control::WhyNotConnected(fabric, errno)};
   }

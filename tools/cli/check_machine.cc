@@ -17,14 +17,14 @@
 namespace uroce::cli {
 namespace {
 
-// Of madvise(), since Linux 5.14; glibc names it since 2.35.
+// An advice of madvise() since Linux 5.14; glibc names it since 2.35.
 constexpr int kMadvPopulateWrite = 23;
 // The memory of a link, and the open files of a process with a few links.
 constexpr off_t kLinkBytes = off_t{4} << 20;
 constexpr rlim_t kFewFiles = 64;
 constexpr rlim_t kManyFiles = 1'024;
 
-// Why a system call that ended in `error` is not there.
+// Why a system call failed with `error`, and what to do.
 std::string WhyRefused(const std::string& call, int error) {
   if (error == EPERM || error == EACCES) {
     return call +
@@ -47,7 +47,7 @@ std::string NameOfContainer() {
   return "";
 }
 
-// Root of a user namespace, or in one at all: the first one maps all users to themselves.
+// Whether this is a user namespace: the initial one maps all users to themselves.
 bool IsInUserNamespace() {
   std::ifstream map("/proc/self/uid_map");
   unsigned long inside = 0, outside = 0, count = 0;

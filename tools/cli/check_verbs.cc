@@ -17,7 +17,7 @@
 namespace uroce::cli {
 namespace {
 
-// Private ABI numbers of libibverbs that the provider knows, or may find its way in.
+// Private ABI numbers of libibverbs that the provider knows or may be able to use.
 constexpr int kOldestPrivateAbi = 33;
 constexpr int kNewestPrivateAbi = 199;
 
@@ -30,7 +30,7 @@ std::string FileOf(void* library) {
   return error ? map->l_name : path.string();
 }
 
-// 0 if it has none that is known.
+// 0: no known private ABI.
 int PrivateAbiOf(void* library) {
   for (int abi = kNewestPrivateAbi; abi >= kOldestPrivateAbi; --abi) {
     if (dlsym(library, ("verbs_register_driver_" + std::to_string(abi)).c_str()) != nullptr) {
@@ -40,7 +40,7 @@ int PrivateAbiOf(void* library) {
   return 0;
 }
 
-// How a package is installed, by the package managers that are there.
+// How to install a package with the package manager of this machine.
 std::string HowToInstall(const std::string& debian, const std::string& red_hat) {
   if (access("/usr/bin/apt-get", X_OK) == 0) return "'apt-get install " + debian + "'";
   if (access("/usr/bin/dnf", X_OK) == 0) return "'dnf install " + red_hat + "'";
@@ -80,7 +80,7 @@ Outcome RunCommand(const std::vector<std::string>& command) {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text.substr(0, text.find('\n'))};
 }
 
-// Its public functions, as a program finds them that loads the library by name.
+// Finds a public function, as programs do that load the library by name.
 template <typename Function>
 Function* Find(void* library, const char* name, Function* /*like*/) {
   return reinterpret_cast<Function*>(dlsym(library, name));

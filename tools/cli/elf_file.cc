@@ -9,7 +9,7 @@
 namespace uroce::cli {
 namespace {
 
-// Of a file that makes sense.
+// Limits of a plausible file.
 constexpr uint16_t kMaxSegments = 256;
 constexpr uint64_t kMaxDynamicBytes = 64 << 10;
 
@@ -20,7 +20,7 @@ bool ReadAt(std::ifstream& file, uint64_t offset, T* values, size_t count = 1) {
   return static_cast<bool>(file);
 }
 
-// Where in the file the byte at `address` of the loaded program lies.
+// The offset in the file of the byte at `address` in the loaded program.
 std::optional<uint64_t> OffsetOf(const std::vector<Elf64_Phdr>& segments, uint64_t address) {
   for (const Elf64_Phdr& segment : segments) {
     if (segment.p_type == PT_LOAD && address - segment.p_vaddr < segment.p_filesz) {

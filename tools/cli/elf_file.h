@@ -1,4 +1,4 @@
-// What the header of an executable says about how it is loaded.
+// Reads from the header of an executable how it is loaded.
 #pragma once
 
 #include <optional>
@@ -8,13 +8,13 @@
 namespace uroce::cli {
 
 struct ElfFile {
-  // It has no interpreter, so that it loads no libraries, whether it is position-independent or
-  // not.
+  // The file has no interpreter, so that it loads no libraries, whether it is position-independent
+  // or not.
   bool is_static = false;
-  std::vector<std::string> needed;  // the libraries that it is linked with, by their sonames
+  std::vector<std::string> needed;  // sonames of the libraries that it is linked with
 };
 
-// nullopt if it is no 64-bit ELF file that can be read and makes sense.
+// nullopt unless the file is a 64-bit ELF file that can be read and is plausible.
 std::optional<ElfFile> ReadElfFile(const std::string& path);
 
 }  // namespace uroce::cli

@@ -34,20 +34,20 @@ using transport::Duration;
 using transport::Milliseconds;
 using transport::Time;
 
-// A daemon with a NIC may be opening it just now.
+// Long enough for a uroced that is just opening its NIC.
 constexpr Duration kTimeout = Milliseconds(10'000);
-// How long one that was started may take before another one is, as it must have failed.
+// A uroced that does not serve this long after its start must have failed: another one is started.
 constexpr Duration kRestartInterval = Milliseconds(2'000);
 constexpr useconds_t kRetry_us = 5'000;
-// What uroced needs for a few programs: its warning of too few would not be seen.
+// uroced needs so many for a few programs. Its own warning of too few would not be seen.
 constexpr rlim_t kDaemonFiles = 64;
-// What is closed one by one has an end: a limit may be a billion.
+// Bounds the loop that closes descriptors one by one: a limit may be a billion.
 constexpr rlim_t kMostFilesClosed = 65'536;
 
 struct Outcome {
   enum class Kind {
     kGranted,
-    kNobody,  // serves this user
+    kNobody,  // no uroced serves this user
     kRetry,   // the uroced that served has gone
     kFailed,
   };
@@ -85,7 +85,7 @@ Outcome RequestLease(const std::string& fabric, const nic::UplinkChoice& uplink,
   if (incoming.As<LeaseGranted>()) return {Outcome::Kind::kGranted};
   const auto refused = incoming.As<Refused>();
   if (!refused) return {Outcome::Kind::kRetry};
-  // Root's does not serve this user, but may stand beside one of the user's own.
+  // Root's uroced refuses this user; one of the user's own may serve beside it.
   if (refused->error == EACCES && connection->place.owner != geteuid())
     return {Outcome::Kind::kNobody};
   std::string sentence(refused->sentence.data(),
@@ -93,7 +93,7 @@ Outcome RequestLease(const std::string& fabric, const nic::UplinkChoice& uplink,
   return {Outcome::Kind::kFailed, std::move(sentence)};
 }
 
-// What is meant for the program that is started next is not for the daemon.
+// Variables for the program that is started next are not for the daemon.
 bool IsOfTheProgram(std::string_view variable) {
   return variable.starts_with("LD_PRELOAD=") || variable.starts_with("UROCE_");
 }
@@ -101,14 +101,14 @@ bool IsOfTheProgram(std::string_view variable) {
 // Closes all descriptors from `first` on.
 void CloseFrom(int first) {
   if (syscall(__NR_close_range, first, ~0u, 0) == 0) return;
-  // A kernel before 5.9, or a container that forbids the call.
+  // Linux before 5.9, or a container that forbids the call.
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   const int end = static_cast<int>(std::min<rlim_t>(files.rlim_cur, kMostFilesClosed));
   for (int fd = first; fd < end; ++fd) close(fd);
 }
 
-// In a forked child. The daemon becomes a child of init, and keeps nothing of ours open or busy.
+// In a forked child. Makes the daemon a child of init, with no descriptor or folder of ours in use.
 [[noreturn]] void BecomeDaemon(char* const* argv, char* const* environment) {
   sigset_t none;
   sigemptyset(&none);
@@ -117,7 +117,7 @@ void CloseFrom(int first) {
   if (fork() != 0) _exit(0);
   int null = open("/dev/null", O_RDWR);
   std::array<int, 2> sockets;
-  // A system without it: a socket whose other end is closed says nothing either.
+  // Without /dev/null: a socket whose other end is closed says nothing, either.
   if (null < 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, sockets.data()) == 0) null = sockets[0];
   if (null < 0) _exit(1);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
@@ -156,7 +156,7 @@ std::optional<std::string> StartDaemon(const std::string& fabric, const nic::Upl
     return std::string("uroced cannot be started (") + strerror(errno) +
            "): allow this user another process";
   }
-  // It ends at once; and it is not ours to wait for if our parent ignores its children.
+  // The child ends at once. Its status is lost if our parent had us ignore SIGCHLD.
   while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
   return std::nullopt;

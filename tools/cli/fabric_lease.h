@@ -1,4 +1,4 @@
-// Sees to it that a program that is to be started finds its fabric.
+// Makes a fabric ready for a program that is about to be started.
 #pragma once
 
 #include <filesystem>
@@ -10,14 +10,14 @@
 namespace uroce::cli {
 
 struct FabricUplink {
-  nic::UplinkChoice required;  // the fabric has to have it
-  nic::UplinkChoice started;   // one that is started gets it
+  nic::UplinkChoice required;  // the fabric must have it
+  nic::UplinkChoice started;   // a uroced that is started gets it
 };
 
-// Takes a lease of the fabric for the life of this process, across exec. If the fabric has no
-// uroced yet, `daemon` (uroced) is started for it, in the background, and ends with the last that
-// uses it; Returns why that cannot be, one sentence without full
-// stop, which says what to do.
+// Takes a lease of the fabric for the life of this process, across exec. If no uroced serves the
+// fabric yet, starts `daemon` (uroced) in the background, which ends with the last process that
+// uses it. Returns nullopt, or why that failed: one sentence without full stop, which says what to
+// do.
 std::optional<std::string> LeaseFabric(const std::string& fabric, const FabricUplink& uplink,
                                        const std::filesystem::path& daemon);
 

@@ -78,7 +78,7 @@ ErrorOr<FabricStatus> AskOnce(const std::string& fabric, bool* hung_up) {
 }  // namespace
 
 // A uroced that stops closes connections that it has not answered. Then no daemon serves the
-// fabric, or the next one does.
+// fabric, or another one does: asks again.
 ErrorOr<FabricStatus> AskForStatus(const std::string& fabric) {
   constexpr int kTries = 3;
   bool hung_up = false;

@@ -1,4 +1,4 @@
-// What there is to know about a fabric: from its uroced, and from what its processes publish.
+// The status of a fabric, from its uroced and from what its processes publish.
 #pragma once
 
 #include <array>
@@ -14,11 +14,11 @@
 
 namespace uroce::cli {
 
-// A process of the fabric. What other processes say of themselves may be anything.
+// A process of the fabric. The texts and numbers that other processes supply may be anything.
 struct ClientStatus {
   nic::control::StatusClient client;
-  // As it published them at the moment that it was asked about; not there if that is nothing that
-  // this build can read.
+  // The state that the process had published when it was read; nullopt if this build cannot read
+  // it.
   struct Endpoint {
     transport::Counters counters;
     std::vector<transport::QueuePairRecord> queue_pairs;
@@ -36,14 +36,14 @@ struct FabricStatus {
 // Asks the uroced of the fabric; the processes do not notice. The error says what to do.
 nic::ErrorOr<FabricStatus> AskForStatus(const std::string& fabric);
 
-// The texts that both ways to print a status use.
+// The texts that both outputs of a status use.
 std::string TextOf(const transport::Gid& gid);
 std::string TextOf(const transport::MacAddress& mac);
 std::string NameOf(transport::QpType type);
 std::string NameOf(transport::QpState state);
-// In bytes; 0 for what is none.
+// In bytes; 0: not an MTU.
 uint32_t PathMtuBytes(transport::Mtu mtu);
-// As much of a fixed-size text of a message as there is before its end or NUL.
+// The fixed-size text of a message, up to its NUL or its end.
 template <size_t N>
 std::string TextOf(const std::array<char, N>& text) {
   return std::string(text.data(), strnlen(text.data(), N));

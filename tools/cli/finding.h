@@ -1,4 +1,4 @@
-// What `uroce check` finds out, one line each.
+// The findings of `uroce check`, one line each.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ enum class Verdict {
 
 struct Finding {
   Verdict verdict;
-  const char* subject;  // what was looked at: one or two words
-  std::string text;     // what is there, without full stop; behind a colon what to do about it
+  const char* subject;  // what was checked: one or two words
+  std::string text;     // the finding, without full stop; behind a colon what to do about it
 };
 
 // The machine and its limits, each by trying it out or reading what the kernel says.
@@ -32,7 +32,7 @@ Finding CheckLibrdmacm();
 // Opens the device as a program would: in a process of its own, with the libraries that were built
 // together with this executable, on `fabric`.
 Finding CheckDevice(const std::string& fabric);
-// What that process does: says on stdout what became of it, and returns its exit status.
+// Runs in that process: prints the result on stdout, and returns the exit status.
 int OpenDeviceAsProgram();
 
 // The fabric, its uroced, and the way out of this host.

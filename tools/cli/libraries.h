@@ -1,5 +1,5 @@
-// Where the files of this build are that `uroce run` needs: what it puts into a program, and
-// uroced.
+// Finds the files of this build that `uroce run` needs: the libraries that it puts into a program,
+// and uroced.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@ struct Libraries {
 };
 
 // The libraries that were built together with the running executable. The files need not exist.
-// Throws std::filesystem::filesystem_error if /proc is not mounted.
+// Throws std::runtime_error if the folder of the executable cannot be found.
 Libraries LibrariesBesideExecutable();
 
 }  // namespace uroce::cli

@@ -6,9 +6,8 @@
 
 namespace uroce::cli {
 
-// The options among `arguments` that `description` knows, written as Unix programs write them:
-// never abbreviated, and nothing but options. Throws boost::program_options::error, which says what
-// is wrong.
+// Parses `arguments`: options of `description` as Unix programs write them, never abbreviated, and
+// nothing but options. Throws boost::program_options::error, which says what is wrong.
 boost::program_options::variables_map ParseOptions(
     const std::vector<std::string>& arguments,
     const boost::program_options::options_description& description);

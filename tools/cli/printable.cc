@@ -3,8 +3,8 @@
 namespace uroce::cli {
 namespace {
 
-// How many bytes the UTF-8 character at the beginning of `text` has; 0 if there is none. Rejects
-// what is longer than need be, surrogates and what is beyond U+10FFFF (RFC 3629).
+// Length in bytes of the UTF-8 character at the beginning of `text`; 0 if there is none. Rejects
+// overlong forms, surrogates and characters beyond U+10FFFF (RFC 3629).
 size_t CharacterBytes(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -33,7 +33,7 @@ std::string Printable(std::string_view text) {
   while (!text.empty()) {
     const size_t length = CharacterBytes(text);
     const auto first = static_cast<unsigned char>(text[0]);
-    // The second row: control characters of ASCII and of Latin-1 (U+0080 to U+009F).
+    // Not shown: control characters of ASCII and of Latin-1 (U+0080 to U+009F).
     const bool is_shown = length != 0 && first >= 0x20 && first != 0x7f &&
                           !(first == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0);
     if (is_shown) {

@@ -5,8 +5,8 @@
 
 namespace uroce::cli {
 
-// The text with what is no printable character or no UTF-8 replaced by question marks: names that
-// other processes choose may not disturb a terminal.
+// Replaces bytes that are not UTF-8 and characters that cannot be printed by question marks: names
+// that other processes choose must not disturb a terminal.
 std::string Printable(std::string_view text);
 
 }  // namespace uroce::cli

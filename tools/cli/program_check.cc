@@ -14,7 +14,7 @@
 namespace uroce::cli {
 namespace {
 
-// Empty if there is none.
+// Empty: no such program.
 std::string FindProgram(const std::string& program) {
   if (program.find('/') != std::string::npos) return program;
   const char* const path = std::getenv("PATH");

@@ -1,4 +1,4 @@
-// Whether a program can have an RDMA device put into it.
+// Checks whether `uroce run` can put an RDMA device into a program.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,12 @@
 namespace uroce::cli {
 
 // Why the loader will not preload a library into `program`, which is found as execvp() finds it:
-// one sentence without full stop, which says what to do. Nothing if it will, or if the file is no
-// ELF file that can be read: then the kernel has to say.
+// one sentence without full stop, which says what to do. nullopt if the loader will, or if the file
+// is no ELF file that can be read: then exec() reports the problem.
 std::optional<std::string> WhyNotPreloaded(const std::string& program);
 
-// The libraries among those that `program` is linked with that are the runtime of a sanitizer, by
-// their sonames. They refuse to work unless they are the first that the loader loads.
+// The sonames of the sanitizer runtimes that `program` is linked with. They refuse to work unless
+// the loader loads them first.
 std::vector<std::string> SanitizerRuntimesOf(const std::string& program);
 
 }  // namespace uroce::cli

@@ -101,7 +101,7 @@ void SetVariable(const char* name, const std::string& value) {
   }
 }
 
-// The sentence about a variable, in terms of the option that was used to set it.
+// Replaces the variable that a sentence is about by the option that was used to set it.
 std::string InTermsOfOptions(std::string sentence, const options::variables_map& values) {
   for (const Setting& setting : kSettings) {
     if (values.count(setting.option) != 0 && sentence.starts_with(setting.variable)) {
@@ -165,8 +165,8 @@ std::optional<std::string> ExportLibraries(const Libraries& libraries, const std
   return std::nullopt;
 }
 
-// A program with an address that this host does not have plays another host: then a fabric that is
-// started for it has to end here.
+// A program with an address that this host does not have plays another host: a fabric that is
+// started for it must end at this host.
 std::optional<std::string> Lease(const nic::DeviceConfig& config,
                                  const std::filesystem::path& daemon) {
   FabricUplink uplink = {.required = config.uplink, .started = config.uplink};
@@ -185,7 +185,7 @@ std::optional<std::string> Lease(const nic::DeviceConfig& config,
 }
 
 int Execute(const std::vector<std::string>& command) {
-  // The preload library tells it from the programs that it starts.
+  // By this the preload library tells the command from the programs that the command starts.
   SetVariable("UROCE_COMMAND_PID", std::to_string(getpid()));
   std::vector<char*> argv;
   for (const std::string& argument : command) argv.push_back(const_cast<char*>(argument.c_str()));

@@ -138,7 +138,7 @@ std::string StatusAsJson(const FabricStatus& status) {
   for (const nic::control::StatusLink& link : status.links) {
     json["links"].push_back({{"block", link.block}, {"other_block", link.other_block}});
   }
-  // What processes say of themselves may be no UTF-8.
+  // The texts that processes supply may be no UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

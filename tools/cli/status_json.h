@@ -6,8 +6,8 @@
 
 namespace uroce::cli {
 
-// For programs: one JSON object, with a line break at the end. Names of members stay as they are;
-// there may come more.
+// For programs: one JSON object, with a line break at the end. Names of members do not change; new
+// members may be added.
 std::string StatusAsJson(const FabricStatus& status);
 
 }  // namespace uroce::cli

@@ -41,7 +41,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// The largest unit that leaves a number that says something.
+// In the largest unit that leaves a meaningful number.
 std::string Age(uint64_t ms) {
   const uint64_t s = ms / 1'000;
   if (s < 180) return std::to_string(s) + " s";
@@ -56,7 +56,7 @@ std::string Hexadecimal(uint32_t number) {
   return text.data();
 }
 
-// ", 3 malformed" for each reason that anything was dropped for.
+// Appends ", 3 malformed" unless the count is 0.
 void AddReason(uint64_t count, std::string_view reason, std::string* text) {
   if (count == 0) return;
   if (!text->empty()) *text += ", ";
@@ -173,7 +173,7 @@ std::string LinksText(const FabricStatus& status) {
   for (const auto& [client, endpoint] : status.clients) {
     names[client.block] = std::to_string(client.pid) + " " + Printable(TextOf(client.command));
   }
-  // A process of another user has no name for us.
+  // The status names no process of another user.
   const auto name_of = [&](nic::control::Block block) {
     const auto name = names.find(block);
     return name == names.end() ? "block " + std::to_string(block) : name->second;

@@ -6,7 +6,7 @@
 
 namespace uroce::cli {
 
-// For people.
+// For people: text in tables.
 std::string StatusAsTable(const FabricStatus& status);
 
 }  // namespace uroce::cli

@@ -6,15 +6,15 @@
 
 namespace uroce::cli {
 
-// What every subcommand returns when the user has to change something: a wrong option, a fabric
-// that he is not let into, a port that cannot be opened.
+// The exit status of every subcommand when the user has to change something: a wrong option, a
+// fabric that refuses this user, a port that cannot be opened.
 inline constexpr int kExitUsage = 2;
 
 struct Subcommand {
   const char* name;
   const char* summary;  // One line for `uroce --help`.
 
-  // `arguments` is what follows the subcommand's name. Returns the exit status of the process.
+  // `arguments` come after the subcommand's name. Returns the exit status of the process.
   int (*execute)(const std::vector<std::string>& arguments);
 };
 

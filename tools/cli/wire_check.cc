@@ -6,9 +6,9 @@
 namespace uroce::cli {
 namespace {
 
-// A client that comes and goes would be taken for the program itself by its server, which then
-// loses the frames it sends until it has noticed. Apart from its devargs nothing can be wrong with
-// it: it waits for its server.
+// A memif server would take a client that comes and goes for the program itself, and lose frames
+// until it notices that the client is gone. Apart from its devargs nothing can be wrong with a
+// client: it waits for its server.
 bool IsMemifClient(const nic::Devargs& devargs) {
   const std::string* role = devargs.Find("role");
   return devargs.driver() == nic::Devargs::Driver::kMemif && role != nullptr && *role == "client";

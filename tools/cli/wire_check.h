@@ -1,4 +1,4 @@
-// Finds out before a program is started whether it would get its port.
+// Finds out, before a program is started, whether it would get its port.
 #pragma once
 
 #include <filesystem>
@@ -9,9 +9,9 @@
 
 namespace uroce::cli {
 
-// Whether the port that `config` names for direct mode can be opened now: nothing, or one sentence
-// without full stop, which says what to do. The port is opened with the DPDK that is in
-// `dpdk_library`, and closed again, except where that would disturb the other side.
+// Returns why the port that `config` names for direct mode cannot be opened now: one sentence
+// without full stop, which says what to do; nullopt if it can. Opens the port with the DPDK in
+// `dpdk_library`, and closes it again, except where that would disturb the other side.
 //
 // May leave DPDK's threads behind: call it only where exec() follows.
 std::optional<std::string> WhyPortCannotBeOpened(const nic::DeviceConfig& config,

@@ -38,13 +38,13 @@ using nic::control::FabricListener;
 using nic::control::Server;
 using transport::Gid;
 
-// Closing its descriptors takes a moment.
+// A uroced that ends takes a moment to close its descriptors.
 constexpr transport::Duration kStopTimeout = transport::Milliseconds(10'000);
 constexpr useconds_t kLeaveRetry_us = 5'000;
 
 bool Log(std::string_view sentence) { return nic::Log(nic::LogLevel::kInfo, sentence); }
 
-// Every process costs some descriptors, and the usual limit is for a few hundred.
+// Every process costs some descriptors; the usual limit is enough for a few hundred processes.
 void RaiseDescriptorLimit() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -150,7 +150,7 @@ std::optional<Error> Run(const Options& options, FabricListener listener, nic::O
   return std::nullopt;
 }
 
-// Waits for a uroced that is just leaving: it answers no more, and has the name for a moment.
+// Waits for a uroced that is just leaving: it no longer answers, but keeps the name for a moment.
 std::optional<FabricListener> ListenWithRetry(const std::string& fabric) {
   const transport::Time give_up = nic::Now() + kStopTimeout;
   while (true) {

@@ -9,8 +9,8 @@
 namespace uroce::daemon {
 
 // Serves until SIGTERM or SIGINT or, if the fabric is private, until it is not used any more.
-// Returns why it could not begin. A private fabric that another uroced serves already needs no
-// other, and is no error.
+// Returns why it could not begin; nullopt as well if another uroced already serves a private
+// fabric.
 std::optional<nic::Error> Serve(const Options& options);
 
 }  // namespace uroce::daemon

@@ -34,7 +34,7 @@ Error Wrong(const std::string& option, const std::string& value, const std::stri
   return {"--" + option + " is '" + value + "': " + advice};
 }
 
-// The options that a file may have, too.
+// The options that may be in a file, too.
 options::options_description Settings() {
   options::options_description settings(kHelpColumns);
   const auto text = [] { return options::value<std::string>(); };
@@ -201,7 +201,7 @@ ErrorOr<Options> Read(const options::variables_map& values) {
   return out;
 }
 
-// Which values of the file count is decided by those that are there already.
+// Values that are set already take precedence over those of the file.
 void ReadFile(const std::string& name, options::variables_map* values) {
   std::ifstream file(name);
   if (!file) {

@@ -21,7 +21,7 @@ struct AllowedUsers {
   bool everybody = false;
   std::set<uid_t> users;
 
-  // Whether they are none but the user that this process runs as.
+  // Whether only the user that this process runs as is allowed.
   bool OnlySelf() const { return !everybody && users == std::set<uid_t>{geteuid()}; }
   bool Allow(uid_t user) const { return everybody || users.count(user) != 0; }
 };
@@ -29,7 +29,7 @@ struct AllowedUsers {
 struct Options {
   bool help = false;
   std::string fabric = "default";
-  std::string port_devargs;  // empty: an uplink, if there is to be one
+  std::string port_devargs;  // empty: an uplink, unless that is not wanted
   nic::UplinkChoice uplink;
   std::vector<nic::LocalAddress> addresses;  // of the NIC
   uint32_t mtu_bytes = 0;                    // 0: the NIC's, or a link's default
@@ -38,11 +38,11 @@ struct Options {
   bool is_private = false;
 };
 
-// Reads the command line, and the file that it names with --config: what the command line says
-// counts. `arguments` is without the name of the program.
+// Reads the command line, and the file that it names with --config: the command line takes
+// precedence. `arguments` come without the name of the program.
 nic::ErrorOr<Options> ParseOptions(const std::vector<std::string>& arguments);
 
-// For --help, with all options.
+// The text of --help, with all options.
 std::string HelpText();
 
 }  // namespace uroce::daemon

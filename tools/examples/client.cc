@@ -57,7 +57,7 @@ uint32_t PacketsOf(size_t bytes, uint32_t mtu_bytes) {
   return std::max(1u, static_cast<uint32_t>((bytes + mtu_bytes - 1) / mtu_bytes));
 }
 
-// From RESET to RTS, without looking.
+// From RESET to RTS, without queries.
 void Connect(RcConnection* connection, ControlChannel* channel, const RetryPolicy& policy) {
   const Endpoint peer =
       EndpointFromString(channel->Ask("CONNECT " + ToString(connection->local())));
@@ -66,7 +66,7 @@ void Connect(RcConnection* connection, ControlChannel* channel, const RetryPolic
   connection->ToReadyToSend(policy);
 }
 
-// The same, with a look at every state on the way. Returns the peer.
+// The same, with a query in every state on the way. Returns the peer.
 Endpoint ConnectAndWatch(RcConnection* connection, ControlChannel* channel) {
   PrintHeading();
   ibv_qp_attr attributes = connection->Query();
@@ -137,7 +137,7 @@ void WatchRequests(RcConnection* connection) {
          "FETCH_ADD returned another value than the WRITE wrote");
 }
 
-// What the peer sends moves rq_psn.
+// Every packet from the peer moves rq_psn.
 void WatchReceives(RcConnection* connection, ControlChannel* channel) {
   constexpr int kMessages = 3;
   constexpr unsigned kBytes = 10000;
@@ -189,7 +189,7 @@ void WatchInFlight(RcConnection* connection) {
   std::printf("\n");
 }
 
-// The peer answers nothing any more: the QP must go to ERR when `policy` says so.
+// The peer stops answering: the QP must go to ERR when `policy` says so.
 void WatchSilentPeer(const Device& device, ControlChannel* channel, const RetryPolicy& policy) {
   RcConnection connection(device);
   Connect(&connection, channel, policy);

@@ -6,7 +6,7 @@
 
 namespace live_query {
 
-// Prints what happens. Throws std::runtime_error at the first thing that is not as promised.
+// Prints what happens. Throws std::runtime_error at the first result that is not as promised.
 void RunClient(const Device& device, ControlChannel channel);
 
 }  // namespace live_query

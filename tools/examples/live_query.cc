@@ -1,4 +1,4 @@
-// What ibv_query_qp says of a queue pair while it works, and when its peer falls silent.
+// Shows what ibv_query_qp reports of a queue pair while it works, and when its peer falls silent.
 //
 //   live_query [--device NAME] [--gid-index N] server HOST PORT     (PORT 0: any free one)
 //   live_query [--device NAME] [--gid-index N] client HOST PORT
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   if (argc - optind != 3) return Usage();
   const std::string role = argv[optind];
   if (role != "server" && role != "client") return Usage();
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // Whoever reads from a pipe sees each line at once.
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // A reader of a pipe sees each line at once.
 
   try {
     const live_query::Device device(device_name, gid_index);

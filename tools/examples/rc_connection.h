@@ -16,7 +16,7 @@ namespace live_query {
 inline constexpr size_t kBufferBytes = size_t{4} << 20;
 inline constexpr uint32_t kPsnMask = 0xffffff;
 
-// Calls the verb that gives an object back.
+// Releases an object with its verb.
 template <auto kRelease>
 struct Releaser {
   template <typename Object>
@@ -43,7 +43,7 @@ class Device {
   ibv_port_attr port_;
 };
 
-// What one end must know of the other.
+// The data that one end needs of the other.
 struct Endpoint {
   uint32_t qp_number;
   uint32_t psn;  // The first PSN that this end sends.
@@ -56,7 +56,7 @@ std::string ToString(const Endpoint& endpoint);
 Endpoint EndpointFromString(const std::string& text);  // Throws std::runtime_error.
 
 // How long a requester waits for an answer (IBA 9.7.6.1.3): 4.096 us * 2^timeout, at most four
-// times as long, and it asks retry_count times again.
+// times as long, and it repeats the request retry_count times.
 struct RetryPolicy {
   uint8_t timeout;
   uint8_t retry_count;
@@ -77,7 +77,7 @@ class RcConnection {
   void ToReadyToSend(const RetryPolicy& policy);
   void ToReset();
 
-  // Everything that ibv_query_qp says.
+  // Everything that ibv_query_qp reports.
   ibv_qp_attr Query() const;
 
   // Receives into the second half of the buffer.

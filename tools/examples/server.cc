@@ -11,7 +11,7 @@ namespace {
 constexpr int kReceives = 16;
 constexpr RetryPolicy kPolicy = {.timeout = 14, .retry_count = 7};
 
-// Only the completions of our SENDs matter here; those of receives merely pass by.
+// Counts the completions of our SENDs; those of receives are ignored.
 void WaitForSends(RcConnection* connection, int count) {
   while (count > 0) {
     const ibv_wc completion = connection->Wait();

@@ -87,7 +87,7 @@ def count_target(result):
 
 
 class Run:
-    """What one event file says: one run of Bazel in one configuration."""
+    """One event file: one run of Bazel in one configuration."""
 
     def __init__(self, path):
         self.name = os.path.basename(path)

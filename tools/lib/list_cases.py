@@ -29,7 +29,7 @@ def main(arguments):
     module = types.ModuleType("listed")
     vars(module).update(runpy.run_path(script, run_name="listed"))
     loader = unittest.TestLoader()
-    # What the script itself took is gone from the arguments.
+    # The script has removed the arguments that it took for itself.
     patterns = [after for word, after in zip(sys.argv, sys.argv[1:]) if word == "-k"]
     loader.testNamePatterns = [f"*{pattern}*" for pattern in patterns] or None
     print(json.dumps(list(cases(loader.loadTestsFromModule(module)))))

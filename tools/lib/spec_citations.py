@@ -24,7 +24,7 @@ GAP = r"(?:[ \t]|\n[ \t]*(?://+|#|\*)?)"
 CITATION = re.compile(
     rf"\bIBA{GAP}+({REFERENCE}(?:(?:{GAP}*[,;]|{GAP}+and\b){GAP}+{REFERENCE})*)")
 
-# What looks like a citation and would be overlooked.
+# Text that looks like a citation and would be overlooked.
 MALFORMED = re.compile(rf"\bIBA{GAP}+(tables|sections?|chapters?|annex|§)")
 
 LACKS = ("code", "test")
@@ -55,7 +55,7 @@ def references(text):
 
 
 def data_lines(path):
-    """Yields (number, line) of what is neither empty nor a comment."""
+    """Yields (number, line) for each line that is neither empty nor a comment."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()
@@ -111,7 +111,7 @@ def text_files(root, folders):
 
 
 def collect(root, rules):
-    """Fills in where each rule is cited; returns a sentence for each citation that is none."""
+    """Fills in where each rule is cited; returns a sentence for each invalid citation."""
     wrong = []
     for folders, kind in ((CODE_FOLDERS, "code"), (TEST_FOLDERS, "tests")):
         for path, text in text_files(root, folders):
@@ -128,7 +128,7 @@ def collect(root, rules):
 
 
 def complaints(rules, allowed):
-    """Yields a sentence for every lack that is not allowed, and every one that is without need."""
+    """Yields a sentence for every lack that is not allowed, and every allowance without need."""
     for reference, rule in rules.items():
         lacks = rule.lacks()
         for what in LACKS:

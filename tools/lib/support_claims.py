@@ -1,5 +1,5 @@
-"""What is wrong with the claims of tests/support/rows: tests that are not there, programs that a
-test does not run, and programs that a test runs and no row names."""
+"""Finds wrong claims of tests/support/rows: tests that do not exist, programs that a test does not
+run, and programs that a test runs and no row names."""
 
 import ast
 import os
@@ -11,7 +11,7 @@ from support_rows import RXE
 from test_targets import TESTS, read_cases
 
 SCRIPT_FOLDERS = (os.path.join(TESTS, "system"), os.path.join(TESTS, "interop"))
-# A part of a program's name that may stand for it where the rest is a variable.
+# A formatted string names a program if one of its constant parts has so many letters.
 LEAST_LETTERS = 3
 
 
@@ -31,7 +31,7 @@ def _documentation(tree):
 
 
 def _pattern(formatted):
-    """What an f-string may be, or None if it may be nearly anything."""
+    """A pattern for the values of an f-string, or None if they may be nearly anything."""
     texts = [part.value if isinstance(part, ast.Constant) else None for part in formatted.values]
     if max((len(text) for text in texts if text), default=0) < LEAST_LETTERS:
         return None

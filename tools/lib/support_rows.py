@@ -1,4 +1,4 @@
-"""What works, where, and the test that shows it: the lines of tests/support/rows.
+"""Reads tests/support/rows: what works, where, and the test that shows it.
 
 The file says how a line looks. Lines that follow each other and are about the same make one row.
 """
@@ -30,7 +30,7 @@ class Row:
     group: str
     what: str
     proofs: dict = dataclasses.field(default_factory=dict)  # where: a list of Proof
-    why_not: str = ""  # of what is not tried
+    why_not: str = ""  # set if it is not tried
 
     @property
     def command(self):
@@ -49,7 +49,7 @@ class Rows:
     rows: list = dataclasses.field(default_factory=list)
 
     def commands_of(self, target, case):
-        """The command lines that this case starts, by what is claimed of it."""
+        """The command lines that this case starts, according to the rows."""
         return {row.command for row in self.rows for proofs in row.proofs.values()
                 for proof in proofs if row.command and (proof.target, proof.case) == (target, case)}
 

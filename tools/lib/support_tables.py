@@ -18,7 +18,7 @@ def head(*more):
 
 
 def short_table(rows):
-    """What is shown in the same places shares a line."""
+    """Rows that are shown in the same places share a line."""
     lines = [head()]
     for group, of_group in itertools.groupby(rows, lambda row: row.group):
         lines.append(f"| **{group}** {EMPTY[2:]}")

@@ -30,7 +30,7 @@ class Target:
 
 
 class _BuildFile(dict):
-    """The names in a BUILD file: each is a rule, which only says how it was called."""
+    """The names in a BUILD file: each is a rule that only records its calls."""
 
     def __init__(self):
         super().__init__(glob=lambda *_, **__: [], select=lambda *_, **__: [])
@@ -78,7 +78,7 @@ def read_targets(root):
 
 
 def read_cases(root, targets):
-    """Of each of these targets the names of its cases, such as 'RdmacmTest.test_iperf3'."""
+    """The names of each target's cases, such as 'RdmacmTest.test_iperf3'."""
     cases = collections.defaultdict(set)
     for target in targets:
         paths = [os.path.join(root, source) for source in target.sources]

@@ -1,7 +1,7 @@
 """Packs a folder into a tarball, a Debian package and an rpm, the same bytes for the same content.
 
-Names are sorted, owners are root, times are all SOURCE_DATE_EPOCH's, and nothing is said of the
-machine or the folder.
+Names are sorted, owners are root, all times are SOURCE_DATE_EPOCH, and nothing of the machine or
+the folder is recorded.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ ARCHITECTURE = {"deb": "amd64", "tarball": "x86_64", "rpm": "x86_64"}
 
 
 class Description(NamedTuple):
-    """What a package manager is told. `text` is lines of at most 79 columns."""
+    """Describes a package to its manager. `text` is lines of at most 79 columns."""
     name: str
     version: str
     depends: str  # as Debian writes it; an rpm's needs are read from its files
@@ -37,7 +37,7 @@ def _normalized(epoch):
 
 
 def write_tarball(folder, top, path, epoch):
-    """Everything in `folder`, below a folder that is called `top`."""
+    """Packs everything in `folder`, below a folder that is called `top`."""
     with tarfile.open(path, "w:xz", format=tarfile.USTAR_FORMAT, preset=9) as tarball:
         # tarfile adds the entries of a folder in the order of their names.
         tarball.add(folder, arcname=top, filter=_normalized(epoch))
@@ -67,7 +67,7 @@ BuildArch: {architecture}
 %files
 {files}
 """
-# Nothing of the machine or of the moment, and nothing done to the files.
+# Keep the machine and the time out of the rpm, and leave the files as they are.
 MACROS = {"_buildhost": "localhost", "use_source_date_epoch_as_buildtime": "1",
           "clamp_mtime_to_source_date_epoch": "1", "debug_package": "%{nil}",
           "__os_install_post": "%{nil}", "_build_id_links": "none",
@@ -88,7 +88,7 @@ def _normalize(tree, epoch):
 
 
 def write_deb(tree, path, description, epoch):
-    """`tree` is what is installed below /; a folder DEBIAN is made in it."""
+    """`tree` has the files to install below /; a folder DEBIAN is made in it."""
     control = os.path.join(tree, "DEBIAN")
     installed_kib = _installed_kib(tree)
     os.mkdir(control)
@@ -108,7 +108,7 @@ def can_write_rpm():
 
 
 def write_rpm(tree, path, description, epoch):
-    """`tree` is what is installed below /."""
+    """`tree` has the files to install below /."""
     _normalize(tree, epoch)
     files = []
     for parent, _, names in os.walk(tree):
@@ -124,7 +124,7 @@ def write_rpm(tree, path, description, epoch):
         macros = {**MACROS, "_topdir": folder, "_rpmdir": folder, "_rpmfilename": "made.rpm"}
         defines = [word for name, value in macros.items() for word in
                    ("--define", f"{name} {value}")]
-        # It removes the folder that it packs.
+        # rpmbuild removes the folder that it packs.
         copy = os.path.join(folder, "tree")
         shutil.copytree(tree, copy)
         subprocess.run(["rpmbuild", "-bb", "--quiet", "--buildroot", copy, *defines, spec],
@@ -134,7 +134,7 @@ def write_rpm(tree, path, description, epoch):
 
 
 def write_checksums(paths, target):
-    """As `sha256sum --check` reads them."""
+    """In the format that `sha256sum --check` reads."""
     with open(target, "w", encoding="ascii") as file:
         for path in sorted(paths):
             with open(path, "rb") as packed:

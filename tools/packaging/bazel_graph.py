@@ -15,13 +15,13 @@ class Command(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """What makes the linked files; everything that a link takes is an output of a compile."""
+    """The commands that make the linked files; each input of a link is the output of a compile."""
     compiles: List[Command]
     links: List[Command]
 
 
 class GraphError(Exception):
-    """Bazel does not tell; the message is a sentence that says what to do."""
+    """Bazel does not give the graph; the message is a sentence that says what to do."""
 
 
 def _output_of(arguments):
@@ -38,7 +38,7 @@ def read_graph(text, linked):
         arguments = action.get("arguments", ())
         if "-o" not in arguments:
             continue
-        # Bazel shows a link's arguments in full and names the file of them behind that.
+        # Bazel shows a link's arguments in full, and after them the file that holds them.
         arguments = [word for word in arguments if not word.startswith("@")]
         output = _output_of(arguments)
         if action["mnemonic"] == "CppCompile":

@@ -1,4 +1,4 @@
-"""What a built program or library needs from the system it runs on, read with readelf."""
+"""Reads with readelf what a built program or library needs from the system it runs on."""
 
 import re
 import subprocess

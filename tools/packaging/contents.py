@@ -1,19 +1,18 @@
-"""What the package has: which of Bazel's files, and where each is put."""
+"""The contents of the package: which of Bazel's files, and where each is put."""
 
-# What is installed below the prefix, and where Bazel leaves it below bazel-bin.
+# The files that are installed below the prefix, and their places below bazel-bin.
 PROGRAMS = {
     "bin/uroce": "tools/uroce",
     "bin/uroced": "tools/uroced",
     "lib/uroce/liburoce-preload.so": "verbs_provider/virtual_kernel/liburoce-preload.so",
     "lib/uroce/liburoce-provider.so": "verbs_provider/liburoce-provider.so",
 }
-# Carries DPDK, which is of one release of one system: only in a package for the machine it was
-# built on.
+# Contains the DPDK of one release of one system: only in a package for the machine it was built on.
 DPDK_LIBRARY = {
     "lib/uroce/liburoce-dpdk.so": "dpdk_nic/port/dpdk/liburoce-dpdk.so",
 }
 
-# What package managers say.
+# Texts for package managers.
 SUGGESTS = "ibverbs-utils, perftest"
 SUMMARY = "software RDMA NIC in userspace"
 TEXT = """Gives unmodified programs that use libibverbs or librdmacm an RDMA device
@@ -41,5 +40,5 @@ SOURCE_FOLDERS = ("dpdk_nic", "tools", "transport", "verbs_provider")
 # The only libraries that may be needed: those of libc.
 LIBC = ("ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0",
         "librt.so.1")
-# The newest version of it that may be needed.
+# The newest version of glibc that may be needed.
 BASELINE_GLIBC = (2, 28)

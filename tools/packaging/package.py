@@ -1,4 +1,4 @@
-"""What tools/package and tools/install do; see there."""
+"""Does the work of tools/package and tools/install; see there."""
 
 import argparse
 import gzip
@@ -38,7 +38,8 @@ def stage_programs(folder, files, bazel_bin):
     for name, built in files.items():
         target = os.path.join(folder, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        # Put there in one step: it may be running, and must not be half there.
+        # Replaced in one step: the old file may be running, and the new one must never be there in
+        # part.
         fresh = f"{target}.{os.getpid()}"
         subprocess.run(["strip", "-o", fresh, os.path.join(bazel_bin, built)], check=True)
         os.chmod(fresh, 0o755)
@@ -61,7 +62,7 @@ def check_portable(folder):
 
 
 def version_of(folder):
-    """What `uroce --version` of this package says."""
+    """The version that `uroce --version` of this package prints."""
     run = subprocess.run([os.path.join(folder, "bin/uroce"), "--version"], check=True, text=True,
                          capture_output=True)
     return run.stdout.split()[1]
@@ -77,7 +78,7 @@ def source_date_epoch():
 
 
 def owner_of(library):
-    """The Debian package that has it on this machine."""
+    """The Debian package that has the library on this machine."""
     run = subprocess.run(["dpkg-query", "--search", f"*/{library}"], check=False, text=True,
                          capture_output=True)
     if run.returncode != 0:
@@ -87,7 +88,7 @@ def owner_of(library):
 
 
 def dependencies(folder):
-    """What Debian's package manager is to install, from what the files are linked with."""
+    """The packages that Debian must install for the libraries that the files are linked with."""
     files = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names
              if binaries.is_elf(os.path.join(parent, name))]
     newest = max(binaries.needed_glibc(file) for file in files)
@@ -116,7 +117,7 @@ def pack(folder, out, top, description):
 
 
 def native_version(version):
-    """As "0.1.0+debian12": of what was built for the system that this machine has."""
+    """The version of a package built for this machine's system, as "0.1.0+debian12"."""
     system = platform.freedesktop_os_release()
     return f"{version}+{system['ID']}{system.get('VERSION_ID', '')}"
 
@@ -128,12 +129,12 @@ def pack_uroce(folder, out, version):
 
 
 def pack_dpdk(bazel_bin, out, version):
-    """Direct mode's DPDK; goes with the package of this version, which is of the same build."""
+    """Packs direct mode's DPDK; it needs the package of this version, from the same build."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         stage_programs(folder, contents.DPDK_LIBRARY, bazel_bin)
         needs = f"uroce (= {version}), {dependencies(folder)}"
-        # Not a name of the other's pattern, uroce-*-x86_64.tar.xz.
+        # A name that uroce-*-x86_64.tar.xz, the pattern of the other package, does not match.
         return pack(folder, out, f"uroce-dpdk-{version}",
                     archive.Description("uroce-dpdk", version, needs, "dpdk",
                                         contents.DPDK_SUMMARY, contents.DPDK_TEXT))

@@ -27,12 +27,12 @@ BY_CLANG = ("transport/guarded_access.cc", "transport/wire/crc32")
 # x86-64-v2 by the names of its parts, which older compilers know as well.
 BASELINE = ["-march=x86-64", "-mcx16", "-msahf", "-mpopcnt", "-msse3", "-mssse3", "-msse4.1",
             "-msse4.2"]
-# What Bazel's commands say, and what is said instead.
+# Words of Bazel's commands, and their replacements.
 REPLACEMENTS = {
     "-march=x86-64-v2": BASELINE,
     "-lboost_program_options": ["-l:libboost_program_options.a"],
     "-lstdc++": ["-l:libstdc++.a"],
-    # Parallel would need make and a shell.
+    # Parallel LTO would need make and a shell.
     "-flto=auto": ["-flto"],
     # Warnings are the business of the compiler that the project is developed with.
     "-Werror": [],
@@ -40,7 +40,7 @@ REPLACEMENTS = {
 
 
 class BuildError(Exception):
-    """It cannot be built; the message is a sentence, with the compiler's own words behind it."""
+    """A build failed; the message is a sentence, with the compiler's own words behind it."""
 
 
 def is_guarded(command):
@@ -59,7 +59,7 @@ def translate(command):
 
 
 class Builder:
-    """Runs commands in the root file system. Only one process of a cache may do so at a time."""
+    """Runs commands in the root file system. Only one process per cache may do so at a time."""
 
     def __init__(self, cache, mirror, jobs):
         self.root = debian_root.make(SUITE, COMPILERS, cache, mirror)
@@ -67,7 +67,7 @@ class Builder:
                                         with_dependencies=False)
         self.source = os.path.join(self.root, "src")
         self.jobs = jobs
-        # Without root: that of a user namespace may change the root directory.
+        # Without root: root of a user namespace may change the root directory.
         self._enter = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]),
                        f"--root={self.root}", "--wd=/src"]
 
@@ -79,7 +79,7 @@ class Builder:
         target = os.path.join(self.root, "headers/usr/include")
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(os.path.join(self.headers, "usr/include"), target)
-        # Compilers that have nowhere to throw something away.
+        # An empty file for compilers that throw something away.
         null = os.path.join(self.root, "dev/null")
         if not os.path.exists(null):
             with open(null, "w", encoding="ascii"):
@@ -87,7 +87,7 @@ class Builder:
 
     def run(self, arguments, output):
         os.makedirs(os.path.dirname(os.path.join(self.source, output)), exist_ok=True)
-        # Nothing of the caller's environment has a say in what is built.
+        # Nothing of the caller's environment may influence what is built.
         environment = {"PATH": "/usr/bin", "HOME": "/ccache", "CCACHE_DIR": "/ccache",
                        "LC_ALL": "C", "TMPDIR": "/tmp",
                        "CPLUS_INCLUDE_PATH":

@@ -45,7 +45,7 @@ int SlotCountOf(int release) {
                     [release](const OpInfo& op) { return op.since <= release; }));
 }
 
-// Holds for every release, known or not: the table is kept in alphabetical order.
+// Every release, known or not, keeps its table in alphabetical order.
 std::string CheckOrder(const Layout& layout) {
   int last_slot = kUnknownSlot;
   size_t last_op = 0;

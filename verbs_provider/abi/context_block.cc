@@ -11,8 +11,8 @@ namespace {
 // believe that it knows the driver.
 constexpr uint32_t kDriverUnknown = 0;
 
-// The library has marked its ibv_context in three ways: the device pointer, the marker of an
-// extended context, and in front of it the size of a verbs_context that ends exactly here.
+// libibverbs has marked its ibv_context in three ways: the device pointer, the marker of an
+// extended context, and in front of it the size of a verbs_context that ends with the ibv_context.
 ibv_context* FindContext(std::byte* start, const ibv_device* device) {
   for (size_t offset = sizeof(size_t); offset + sizeof(ibv_context) <= ContextBlock::kContextRoom;
        offset += sizeof(void*)) {
@@ -33,8 +33,8 @@ ibv_context* ContextBlock::Allocate(const CoreLibrary& core, ibv_device* device,
       reinterpret_cast<verbs_context*>(static_cast<uintptr_t>(kContextOffset)), kDriverUnknown));
   if (block == nullptr) return nullptr;
   ibv_context* context = FindContext(block + kContextOffset, device);
-  // Without its context the block cannot be undone either; the leak is one page of a process that
-  // will not get the device anyway.
+  // Without its ibv_context the block cannot be freed; the leak is one page of a process that will
+  // not get the device anyway.
   if (context == nullptr) errno = EPROTONOSUPPORT;
   return context;
 }

@@ -17,7 +17,7 @@ namespace uroce::verbs::abi {
 //   | ContextBlock ...... | ops, ops, ops ......................... | size | ....... | spare |
 //   0                     kContextOffset
 struct ContextBlock {
-  void* object;  // the provider's own
+  void* object;  // what open_context of the provider returned
 
   // Offset of the library's verbs_context in the block, and the room there is for it. The largest
   // one so far has 696 bytes.

@@ -16,7 +16,7 @@ bool Find(void* library, const char* symbol, Function& function) {
   return function != nullptr;
 }
 
-// The public verbs exist twice; the default version is what applications are linked to.
+// Each public verb exists in two symbol versions; applications are linked to the default one.
 template <typename Function>
 bool FindVersioned(void* library, const char* symbol, const char* version, Function& function) {
   function = reinterpret_cast<Function>(dlvsym(library, symbol, version));

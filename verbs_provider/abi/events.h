@@ -7,11 +7,11 @@
 namespace uroce::verbs::abi {
 
 // Completion and asynchronous events as the kernel delivers them: records that libibverbs read()s
-// from a descriptor. The virtual kernel owns these descriptors; here is how a provider feeds them.
+// from a descriptor. The virtual kernel owns these descriptors; providers call these functions.
 //
 // Destroying an object (ibv_create_cq(3), ibv_get_async_event(3)) must drop its undelivered events
-// and wait for the delivered ones to be acknowledged. Exact without a race when counted where the
-// events are posted:
+// and wait for the delivered ones to be acknowledged. Counting where events are posted is exact and
+// has no race:
 //
 //   posted += PostCompletionEvent(channel, cq);               // each time
 //   ...

@@ -74,7 +74,7 @@ int CountSlots(const void* priv) {
 
 void Record(Layout& layout, Op op, int slot) { layout.slot[static_cast<size_t>(op)] = slot; }
 
-// Ops that libibverbs publishes in structs whose layout is public, as it copies our pointer there.
+// Ops whose pointers libibverbs copies into structs of public layout.
 void ObservePublicSlots(const ibv_context& context, const verbs_context& extended, Layout& layout) {
 #define UROCE_PUBLIC(op, member) Record(layout, Op::op, SlotOfTrampoline(member));
   const ibv_context_ops& ops = context.ops;

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
-// What <infiniband/verbs.h> and <rdma/ib_user_verbs.h> have of memory placement (FLUSH, ATOMIC
-// WRITE) from rdma-core 45 on, for builds with an older one. The names are those of the headers in
-// our spelling; an application was built with numbers of its own headers.
+// Constants of memory placement (FLUSH, ATOMIC WRITE) that <infiniband/verbs.h> and
+// <rdma/ib_user_verbs.h> have from rdma-core 45 on, for builds with older headers, in our spelling.
+// An application uses the numbers of the headers it was built with.
 namespace uroce::verbs::abi {
 
 inline constexpr unsigned int kAccessFlushGlobal = 1u << 8;  // IBV_ACCESS_FLUSH_GLOBAL
@@ -28,8 +28,8 @@ inline constexpr uint32_t kOdpSupportAtomicWrite = 1u << 7;  // IBV_ODP_SUPPORT_
 inline constexpr uint64_t kDeviceFlushGlobal = 1ull << 38;
 inline constexpr uint64_t kDeviceAtomicWrite = 1ull << 40;
 
-// The members that ibv_qp_ex got at its end, the first in release 44, the second in 45: where they
-// lie, in bytes, and what they are.
+// Offsets in bytes and types of the members that were appended to ibv_qp_ex: wr_atomic_write in
+// release 44, wr_flush in release 45.
 inline constexpr size_t kWrAtomicWriteAt = 344;
 inline constexpr size_t kWrFlushAt = 352;
 using WrAtomicWrite = void (*)(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_address,

@@ -73,8 +73,8 @@ struct VerbsMr {
 
 // struct verbs_qp. ibv_qp_ex, which grows at its end, is followed by a mask that says whether the
 // QP has extended work requests (ibv_qp_to_qp_ex). The mask's offset differs between releases and
-// is calibrated: set it with MarkExtendedQp() (provider_registration.h), and no member behind
-// ExtendedQpBytes(). `reserve` leaves room for it.
+// is calibrated: set the mask with MarkExtendedQp() (provider_registration.h), and write no member
+// that lies behind ExtendedQpBytes(). `reserve` leaves room for the mask.
 inline constexpr size_t kVerbsQpBytes = 1024;
 inline constexpr uint32_t kVerbsQpEx = 1u << 1;
 

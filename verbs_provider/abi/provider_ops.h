@@ -15,8 +15,8 @@ namespace uroce::verbs::abi {
 // Conventions, the same for all of them:
 //  - functions that return int return 0 or a positive errno value; those that return a pointer
 //    return null and set errno. post_* also set *bad_wr. poll_cq returns a count, or < 0.
-//  - "core fills X" means libibverbs writes these members after the function has returned. What is
-//    not mentioned is the provider's to fill.
+//  - "core fills X" means libibverbs writes these members after the function has returned. The
+//    provider fills every member that is not mentioned.
 //  - an object is the provider's own type with the public struct as its *first* member.
 //  - all of them can be called from several threads at once, on the same object as well.
 //  - the destroy_* family must not return while the application still owes acknowledgements: see

@@ -22,8 +22,8 @@ namespace {
 // struct ib_uverbs_async_event_desc
 constexpr uint32_t kAsyncEventBytes = 16;
 
-// One provider a library, so one of these. Written under MutexHeldByFork<Registration>, by
-// RegisterProvider and by Calibrate; libibverbs calls only what has been registered.
+// A library holds one provider, so there is one Registration. RegisterProvider and Calibrate write
+// it under MutexHeldByFork<Registration>; libibverbs calls only what has been registered.
 struct Registration {
   CoreLibrary core = {};
   Provider provider;
@@ -40,7 +40,7 @@ Registration& Global() {
   return *registration;
 }
 
-// Runs once. True when the layout is known and agrees with itself.
+// Calibrates at the first call. True when the layout is known and has no conflict.
 bool Calibrate(SysfsDevice* sysfs) {
   Registration& global = Global();
   const std::lock_guard lock(nic::MutexHeldByFork<Registration>::mutex);
@@ -107,8 +107,8 @@ void FreeDevice(VerbsDevice* device) { free(device); }
 void RegisterForkHandler() { nic::MutexHeldByFork<Registration>::Register(); }
 
 std::string RegisterProvider(const Provider& provider) {
-  // The look-ups take the dynamic linker's lock, under which constructors of other libraries may
-  // wait for ours.
+  // Not under the mutex: the look-ups take the dynamic linker's lock, and constructors of other
+  // libraries may hold that lock while they wait for the mutex.
   VirtualKernelCalls virtual_kernel = {};
   CoreLibrary core = {};
   if (std::string error = FindVirtualKernel(virtual_kernel); !error.empty()) return error;
@@ -122,7 +122,7 @@ std::string RegisterProvider(const Provider& provider) {
   global.provider = provider;
   DeviceOps& ops = global.device_ops;
   ops.name = global.provider.name;
-  // Any uverbs ABI version: the virtual kernel in front of us is our own.
+  // Any uverbs ABI version: the virtual kernel that reports it is our own.
   ops.match_min_abi_version = 0;
   ops.match_max_abi_version = UINT32_MAX;
   ops.match_device = MatchDevice;

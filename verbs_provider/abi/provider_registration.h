@@ -9,7 +9,7 @@
 
 namespace uroce::verbs::abi {
 
-// What a provider tells the genuine libibverbs about itself. Copied by RegisterProvider.
+// Describes a provider to the genuine libibverbs. RegisterProvider copies it.
 struct Provider {
   // Shown in libibverbs' own messages. Must live as long as the process.
   const char* name = nullptr;
@@ -47,11 +47,11 @@ bool ProviderIsRegistered();
 void* ContextObject(ibv_context* context);
 
 // Makes ibv_qp_to_qp_ex() accept this QP: ibv_wr_* work on it from then on. Only valid after a
-// context was opened, which is what calibrates the place of the mark.
+// context was opened: that calibrates the offset of the mark.
 void MarkExtendedQp(VerbsQp& qp);
 
-// Length of struct ibv_qp_ex in the libibverbs that is loaded: what lies behind is the mark. As
-// above.
+// Length in bytes of struct ibv_qp_ex in the libibverbs that is loaded; the mark lies behind it.
+// Only valid after a context was opened.
 size_t ExtendedQpBytes();
 
 }  // namespace uroce::verbs::abi

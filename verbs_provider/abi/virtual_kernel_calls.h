@@ -14,10 +14,10 @@ struct VirtualKernelCalls {
   void (*accept_faults)();
 };
 
-// Looks them up. Returns an empty string, or a sentence if the preload library is not there.
+// Looks up the functions. Returns an empty string, or a sentence if the preload library is missing.
 [[nodiscard]] std::string FindVirtualKernel(VirtualKernelCalls& found);
 
-// What VirtualKernel() returns from now on. To be called once, before a device is opened.
+// Sets what VirtualKernel() returns. To be called once, before a device is opened.
 void SetVirtualKernel(const VirtualKernelCalls& found);
 const VirtualKernelCalls& VirtualKernel();
 

@@ -9,10 +9,10 @@
 
 namespace uroce::verbs {
 
-// What stands between C++ and libibverbs: no exception may unwind into C. The set-up verbs run
-// inside one of these; the data path throws nothing.
+// The boundary between C++ and libibverbs: no exception may unwind into C. The set-up verbs run
+// inside one of these wrappers; the data path throws nothing.
 
-// The errno that says best what the exception being handled was.
+// The errno value that describes the exception being handled best.
 inline int ErrnoOfException() noexcept {
   try {
     throw;
@@ -25,8 +25,8 @@ inline int ErrnoOfException() noexcept {
   }
 }
 
-// What is in a variable of a C enumeration. A C program can put any number there; C++ may take for
-// granted that it is one of the enumerators, so look at it as a number first.
+// The number in a variable of a C enumeration. A C program can store any number there, but C++ may
+// assume that it is one of the enumerators, so look at it as a number first.
 template <class Enum>
 uint32_t RawValue(const Enum& value) {
   static_assert(sizeof value == sizeof(uint32_t));
@@ -44,7 +44,7 @@ int SettingErrno(F&& f) {
   return error;
 }
 
-// The same for those that may throw.
+// The same for verbs that may throw.
 template <class F>
 int ReturningErrno(F&& f) noexcept {
   return SettingErrno([&] {

@@ -14,11 +14,11 @@ using nic::FlowRule;
 using nic::FrameFields;
 
 constexpr uint32_t kMaxSpecs = 10;  // IB_FLOW_SPEC_SUPPORT_LAYERS of Linux
-constexpr uint8_t kLastPort = 1;    // 0 is taken for it, as by mlx5
+constexpr uint8_t kLastPort = 1;    // 0 means this port too, as in mlx5
 
 using Pair = std::array<uint8_t, 2>;
 
-// What verbs call numbers in network order, and we bytes.
+// Verbs hold a number in network byte order, a rule holds its bytes.
 template <class Number, size_t kBytes>
 void SetBytes(Number value, Number mask, std::array<uint8_t, kBytes>& value_out,
               std::array<uint8_t, kBytes>& mask_out) {
@@ -54,7 +54,7 @@ class RuleWriter {
     }
   }
 
-  // What the layers that were asked for imply.
+  // Completes the layers of the rule. EINVAL: a layer contradicts the requested Ethernet type.
   int Finish() {
     if ((layers_ & FrameFields::kIpv4) != 0 && ContradictsEtherType({0x08, 0x00})) return EINVAL;
     if ((layers_ & FrameFields::kIpv6) != 0 && ContradictsEtherType({0x86, 0xdd})) return EINVAL;
@@ -71,7 +71,7 @@ class RuleWriter {
     return spec;
   }
 
-  // EINVAL: there is a layer of this kind already.
+  // EINVAL: the rule already has this layer or the one that it excludes.
   int Claim(uint8_t layer, uint8_t excluded) {
     if ((layers_ & (layer | excluded)) != 0) return EINVAL;
     layers_ |= layer;
@@ -150,7 +150,7 @@ class RuleWriter {
   bool has_ethernet_ = false;
 };
 
-// 0: a type that we do not look at.
+// 0: an unsupported type.
 size_t BytesOf(uint32_t type) {
   switch (type) {
     case IBV_FLOW_SPEC_ETH:

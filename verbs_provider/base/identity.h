@@ -6,7 +6,7 @@
 
 #include "transport/ids.h"
 
-// The identity of the device: in ibv_query_device and ibv_query_port, and through the virtual
+// The identity of the device, as ibv_query_device and ibv_query_port show it, and the virtual
 // kernel in netlink and sysfs.
 namespace uroce::verbs {
 

@@ -147,7 +147,7 @@ static_assert(Same(QpAttributeMask::kCapabilities, IBV_QP_CAP));
 static_assert(Same(QpAttributeMask::kDestinationQpn, IBV_QP_DEST_QPN));
 static_assert(Same(QpAttributeMask::kRateLimit, IBV_QP_RATE_LIMIT));
 
-// Programs give a queue pair the flags of their regions, of which these mean something for it.
+// Programs give a queue pair the access flags of their regions; only these apply to a queue pair.
 constexpr unsigned int kQpAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                    IBV_ACCESS_MW_BIND | abi::kAccessFlushGlobal;

@@ -8,13 +8,12 @@
 #include "transport/ids.h"
 #include "transport/qp_attributes.h"
 
-// Between the structs of verbs and those of the transport. The transport's enumerations have the
-// values of verbs on purpose (translate.cc proves it at compile time), so that a number is a
-// number.
+// Translates between the structs of verbs and those of the transport. The transport's enumerations
+// have the values of verbs on purpose (translate.cc proves it at compile time), so that each value
+// is copied as a number.
 namespace uroce::verbs {
 
-// With the flags that mean nothing to the transport, which looks at its own: hints, on-demand
-// paging.
+// Passes on the flags that the transport ignores, too: hints, on-demand paging.
 transport::AccessFlags ToAccessFlags(unsigned int ibv_access_flags);
 
 transport::QpCapabilities ToCapabilities(const ibv_qp_cap& cap);
@@ -22,11 +21,11 @@ ibv_qp_cap FromCapabilities(const transport::QpCapabilities& capabilities);
 
 transport::Gid ToGid(const ibv_gid& gid);
 
-// Without the neighbour's Ethernet address, which has to be resolved.
+// Leaves out the neighbour's Ethernet address, which has to be resolved.
 transport::AddressVector ToAddressVector(const ibv_ah_attr& attr);
 ibv_ah_attr FromAddressVector(const transport::AddressVector& address);
 
-// Only the fields that `mask` names are looked at, the others stay zero.
+// Reads only the fields that `mask` names; the others stay zero.
 transport::QpAttributes ToQpAttributes(const ibv_qp_attr& attr, uint32_t mask);
 ibv_qp_attr FromQpAttributes(const transport::QpAttributes& attributes);
 

@@ -5,7 +5,7 @@
 
 namespace uroce::verbs {
 
-// How many objects depend on this one. An object in use cannot be destroyed: EBUSY.
+// Counts the objects that depend on this one. An object in use cannot be destroyed: EBUSY.
 class UseCount {
  public:
   void Add() { users_.fetch_add(1, std::memory_order_relaxed); }
@@ -16,7 +16,7 @@ class UseCount {
   std::atomic<uint32_t> users_{0};
 };
 
-// What the device has a limited number of: objects of one kind, or pages of memory.
+// Limits what the device has a fixed number of: objects of one kind, or pages of memory.
 class Quota {
  public:
   explicit Quota(uint32_t limit) : limit_(limit) {}
@@ -36,7 +36,7 @@ class Quota {
   std::atomic<uint32_t> taken_{0};
 };
 
-// Takes one of `quota` while an object is being put together; Keep() makes it last.
+// Takes one of `quota` while an object is created; the destructor returns it unless Keep() ran.
 class PendingQuota {
  public:
   explicit PendingQuota(Quota& quota) : quota_(quota.Take() ? &quota : nullptr) {}
@@ -46,7 +46,7 @@ class PendingQuota {
   PendingQuota(const PendingQuota&) = delete;
   PendingQuota& operator=(const PendingQuota&) = delete;
 
-  // False when all were taken already.
+  // False when the quota was used up.
   bool taken() const { return quota_ != nullptr; }
   void Keep() { quota_ = nullptr; }
 

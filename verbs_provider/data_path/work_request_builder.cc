@@ -115,7 +115,7 @@ int WorkRequestBuilder::Post() {
   }
   nic::Engine& engine = *qp_.engine;
   const nic::Engine::Verb verb(engine);
-  if (requests_.size() == 1) {  // which may go out at once
+  if (requests_.size() == 1) {  // a single request may go out at once
     return static_cast<int>(engine.PostSend(verb, *qp_.transport, requests_.front()));
   }
   return static_cast<int>(qp_.transport->PostSends(requests_));
@@ -182,7 +182,7 @@ void Flush(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_address, size_t length,
   auto& request = AddRdma(qp, SendOpcode::kFlush, rkey, remote_address);
   request.placement = type;
   request.selectivity = static_cast<transport::Selectivity>(level);
-  // Of a region no length counts. Of a range one that is too long is refused when it is posted.
+  // FLUSH of a region ignores the length. FLUSH of a range is refused later if it is too long.
   if (level == abi::kFlushMr) length = 0;
   request.flush_length = static_cast<uint32_t>(std::min<size_t>(length, UINT32_MAX));
 }
@@ -230,7 +230,7 @@ void SetMember(abi::VerbsQp& qp, size_t offset, Function function) {
   if (HasMember(offset)) std::memcpy(qp.reserve + offset, &function, sizeof function);
 }
 
-// What ibv_qp_ex got later.
+// Operations that only newer releases of libibverbs have in ibv_qp_ex.
 uint64_t NewerOperations() {
   return (HasMember(abi::kWrAtomicWriteAt) ? abi::kQpExWithAtomicWrite : 0) |
          (HasMember(abi::kWrFlushAt) ? abi::kQpExWithFlush : 0);

@@ -15,11 +15,11 @@ namespace uroce::verbs {
 
 struct QueuePair;
 
-// What ibv_wr_start ... ibv_wr_complete put together for one queue pair: a batch of work requests
-// that is posted as a whole or not at all.
+// The batch of work requests that ibv_wr_start ... ibv_wr_complete build for one queue pair. It is
+// posted as a whole or not at all.
 //
-// The lock is held from Start to Complete or Abort, as the interface demands. What goes wrong in
-// between is remembered, and Complete returns it. The memory of a batch is kept for the next one.
+// The lock is held from Start to Complete or Abort, as the interface demands. Complete returns the
+// first error that occurred in between. The memory of a batch is kept for the next one.
 class WorkRequestBuilder {
  public:
   explicit WorkRequestBuilder(QueuePair& qp) : qp_(qp) {}
@@ -39,7 +39,7 @@ class WorkRequestBuilder {
   void SetInlineData(std::span<const ibv_data_buf> buffers) noexcept;
 
  private:
-  // Which of `sges_` belong to a request. Indices, because the vector moves while it grows.
+  // The entries of `sges_` of one request. Indices, because the vector moves while it grows.
   struct SgeRange {
     size_t first = 0;
     size_t count = 0;
@@ -54,17 +54,17 @@ class WorkRequestBuilder {
   std::mutex lock_;
   int error_ = 0;
   std::vector<transport::SendWorkRequest> requests_;
-  std::vector<SgeRange> sge_ranges_;                 // one a request
-  std::vector<transport::ScatterGatherEntry> sges_;  // inline: the address is an offset below
+  std::vector<SgeRange> sge_ranges_;                 // one per request
+  std::vector<transport::ScatterGatherEntry> sges_;  // inline data: offset into inline_bytes_
   std::vector<uint8_t> inline_bytes_;
-  transport::SendWorkRequest refused_;  // takes what is set after an error
+  transport::SendWorkRequest refused_;  // setters write here after an error
 };
 
-// The operations that a queue pair of this type can be created for with
-// IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, as far as the libibverbs that is loaded has them.
+// The operations that IBV_QP_INIT_ATTR_SEND_OPS_FLAGS may name for a queue pair of this type and
+// that the loaded libibverbs has.
 uint64_t BuilderOperations(ibv_qp_type type);
 
-// Puts the functions behind ibv_wr_* into `qp`, those alone that the loaded libibverbs has.
+// Sets the functions behind ibv_wr_* in `qp`, except those that the loaded libibverbs lacks.
 void SetBuilderFunctions(abi::VerbsQp& qp);
 
 }  // namespace uroce::verbs

@@ -40,9 +40,9 @@ class SgeList {
       std::byte storage_[transport::kMaxSges * sizeof(transport::ScatterGatherEntry)];
 };
 
-// Posts a chain of work requests under one lock, that of the verb which `post_one` is told of. It
-// returns 0 or an errno value; at the first request that cannot be posted the chain ends, and
-// *bad_wr points there.
+// Posts a chain of work requests under one lock, the engine's, which the verb given to `post_one`
+// holds. Both functions return 0 or an errno value. The first request that cannot be posted ends
+// the chain, and *bad_wr points to it.
 template <class WorkRequest, class PostOne>
 int PostChain(Device& device, nic::Engine& engine, WorkRequest* wr, WorkRequest** bad_wr,
               PostOne post_one) {

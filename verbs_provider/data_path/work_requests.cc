@@ -31,7 +31,7 @@ int SetOperation(const ibv_send_wr& wr, SendWorkRequest& request) {
       [[fallthrough]];
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_READ:
-    case abi::kWrAtomicWrite:  // ibv_send_wr has nothing that a FLUSH could be told in
+    case abi::kWrAtomicWrite:  // no FLUSH: ibv_send_wr has no fields for it
       request.remote_address = wr.wr.rdma.remote_addr;
       request.rkey = transport::RKey{wr.wr.rdma.rkey};
       break;
@@ -113,7 +113,7 @@ int ApplySendFlags(unsigned int flags, SendWorkRequest& request) {
 
 int SetBinding(const ibv_mw* window, uint32_t new_rkey, const ibv_mw_bind_info& info,
                SendWorkRequest& request) {
-  // What else a region can be registered with means nothing for a window.
+  // The other access flags of regions mean nothing for a window.
   constexpr unsigned int kWindowAccess = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                          IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED |
                                          abi::kAccessFlushGlobal;

@@ -1,4 +1,4 @@
-// rdma_cm of this process: what /dev/infiniband/rdma_cm of the virtual kernel is connected with.
+// The rdma_cm of this process, which serves /dev/infiniband/rdma_cm of the virtual kernel.
 #include "verbs_provider/device/connection_manager.h"
 
 #include <atomic>
@@ -26,9 +26,9 @@ namespace {
 
 using nic::PacketPort;
 
-// A message to uroced and back.
+// Time for a message to uroced and its answer.
 constexpr transport::Duration kReserveTimeout = transport::Milliseconds(5'000);
-// How long the end of a process waits for a command of another thread.
+// Exit waits this long for a command of another thread.
 constexpr int kExitAttempts = 200;
 constexpr std::chrono::milliseconds kExitPause{1};
 
@@ -94,7 +94,7 @@ std::unique_ptr<rdma_cm::DeviceAccess> OpenDevice(int* error) {
   return std::make_unique<EngineAccess>(std::move(device));
 }
 
-// The ids of the process, and the thread that carries to them what peers do. Never destroyed.
+// The ids of the process, and the thread that carries connection events to them. Never destroyed.
 struct Process {
   explicit Process(const transport::Seed& seed) : agent(seed, OpenDevice) {}
 
@@ -138,11 +138,11 @@ int NeedProcess(Process*& process) {
   return 0;
 }
 
-// What exit() leaves open is closed, as by the kernel: peers are told that connections have ended.
+// Closes what is open at exit(), as the kernel does: peers learn that connections have ended.
 __attribute__((destructor)) void CloseAtExit() {
   Process* const process = current.load();
   if (process == nullptr || process->lost_by_fork()) return;
-  // Not for ever: this thread may be in the middle of a command itself.
+  // Bounded, because this thread may be in the middle of a command and hold the mutex itself.
   std::unique_lock lock(Held::mutex, std::defer_lock);
   for (int attempt = 0; attempt < kExitAttempts && !lock.try_lock(); ++attempt) {
     std::this_thread::sleep_for(kExitPause);
@@ -202,7 +202,7 @@ __attribute__((visibility("default"))) int uroce_rdma_cm_write(uroce_rdma_cm* ch
 
 __attribute__((visibility("default"))) void uroce_rdma_cm_close(uroce_rdma_cm* channel) {
   const std::unique_ptr<uroce_rdma_cm> closed(channel);
-  // The connections are the parent's.
+  // In a forked child: the connections belong to the parent.
   if (channel->process->lost_by_fork()) return;
   (void)ReturningErrno([&] {
     const std::lock_guard lock(Held::mutex);

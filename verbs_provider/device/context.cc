@@ -15,8 +15,8 @@
 namespace uroce::verbs {
 namespace {
 
-// Bits that mean what they say here: MEM_MGT_EXTENSIONS stands for send with invalidate and local
-// invalidate, TYPE_2B for windows that are tied to a queue pair and a protection domain.
+// MEM_MGT_EXTENSIONS stands for send with invalidate and local invalidate, TYPE_2B for windows that
+// are tied to a queue pair and a protection domain.
 constexpr uint32_t kCapabilities =
     IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_AUTO_PATH_MIG |
     IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_UD_AV_PORT_ENFORCE |
@@ -62,10 +62,10 @@ void FillAttributes(const Device& device, ibv_device_attr& attr) {
   attr.max_pkeys = static_cast<uint16_t>(device.pkeys().size());
   attr.local_ca_ack_delay = transport::kLocalCaAckDelay;
   attr.phys_port_cnt = 1;
-  // The rest is zero: no reliable datagrams, FMRs.
+  // The rest is zero: there are no reliable datagrams and no FMRs.
 }
 
-// Counters of ports stop at their end, they do not wrap.
+// Port counters saturate; they do not wrap.
 uint32_t Saturated(uint64_t count) {
   return static_cast<uint32_t>(std::min<uint64_t>(count, UINT32_MAX));
 }
@@ -73,7 +73,7 @@ uint32_t Saturated(uint64_t count) {
 ibv_device_attr_ex Attributes(const Device& device) {
   ibv_device_attr_ex attr = {};
   FillAttributes(device, attr.orig_attr);
-  // The processor that accesses memory for us takes page faults as it always does.
+  // All memory is on demand: the processor accesses it for us and takes the page faults.
   attr.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
   constexpr uint32_t kDatagram =
       IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
@@ -84,7 +84,7 @@ ibv_device_attr_ex Attributes(const Device& device) {
                          IBV_ODP_SUPPORT_ATOMIC | abi::kOdpSupportFlush |
                          abi::kOdpSupportAtomicWrite;
   attr.xrc_odp_caps = odp_caps.rc_odp_caps;
-  // Not FLUSH_PERSISTENT: memory of this host does not outlive a loss of power.
+  // No FLUSH_PERSISTENT: the memory of this host does not outlive a loss of power.
   attr.device_cap_flags_ex =
       Capabilities(device) | abi::kDeviceFlushGlobal | abi::kDeviceAtomicWrite;
   // Timestamps are nanoseconds.
@@ -94,7 +94,7 @@ ibv_device_attr_ex Attributes(const Device& device) {
                              .qp_rate_limit_max = transport::kMaxRateKbps,
                              .supported_qpts = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD |
                                                1 << IBV_QPT_XRC_SEND};
-  // raw_packet_caps are zero: checksums and VLAN tags are the program's own.
+  // raw_packet_caps are zero: programs handle checksums and VLAN tags themselves.
   if (device.carries_ethernet()) attr.packet_pacing_caps.supported_qpts |= 1 << IBV_QPT_RAW_PACKET;
   attr.cq_mod_caps.max_cq_count = UINT16_MAX;
   attr.cq_mod_caps.max_cq_period = UINT16_MAX;
@@ -151,7 +151,7 @@ int QueryRtValues(ibv_context* context, ibv_values_ex* values) {
     Device& device = Context::From(context).device();
     if (device.lost_by_fork()) return EIO;
     if ((values->comp_mask & ~uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return EINVAL;
-    // All ticks in tv_nsec, as other providers have it.
+    // The whole time is in tv_nsec, as in other providers.
     values->raw_clock = {.tv_sec = 0, .tv_nsec = device.engine().Now().ns};
     return 0;
   });

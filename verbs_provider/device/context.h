@@ -11,7 +11,7 @@
 
 namespace uroce::verbs {
 
-// What ibv_open_device makes. All contexts of a process share its one device.
+// The provider's object of an open ibv_context. All contexts of a process share its one device.
 class Context {
  public:
   Context(ibv_context* verbs, std::shared_ptr<Device> device)
@@ -33,13 +33,13 @@ class Context {
   ContextObjects objects_;
 };
 
-// The two ends of a context, as abi::Provider wants them.
+// open_context and close_context of abi::Provider.
 void* OpenContext(ibv_context* verbs);
 void CloseContext(ibv_context* verbs, void* object);
 
 int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
                   ibv_device_attr_ex* attr, size_t attr_size);
-// The device's clock. EINVAL: another value.
+// Reads the device's clock. EINVAL: any other value was asked for.
 int QueryRtValues(ibv_context* context, ibv_values_ex* values);
 int QueryPort(ibv_context* context, uint8_t port_num, ibv_port_attr* attr);
 

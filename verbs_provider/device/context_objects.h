@@ -13,11 +13,11 @@ struct QueuePair;
 struct SharedReceiveQueue;
 struct XrcDomainHandle;
 
-// The objects of a context that the transport works with.
+// The objects of a context that exist in the transport.
 //
-// A program that closes its device without destroying them first must not be written to by peers
-// any more, nor be told of events: the kernel destroys what is left, and so do we. Only the structs
-// that the program may still point to stay.
+// When a program closes its device without destroying them, peers must no longer write to its
+// memory and it must get no more events: the kernel destroys what is left, and so do we. The
+// structs stay, because the program may still point to them.
 class ContextObjects {
  public:
   template <class Object>
@@ -31,7 +31,7 @@ class ContextObjects {
     ListOf(object).Remove(object);
   }
 
-  // Takes everything that is left out of the transport, users before what they use.
+  // Removes all remaining objects from the transport, each before the objects that it uses.
   void Abandon();
 
  private:

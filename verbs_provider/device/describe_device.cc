@@ -21,7 +21,7 @@
 namespace uroce::verbs {
 namespace {
 
-// What the description says of the port.
+// The part of the description that is about the port.
 struct Port {
   transport::MacAddress mac;
   std::vector<transport::Gid> gids;
@@ -30,8 +30,7 @@ struct Port {
   ibv_port_state state;
 };
 
-// uroced is asked, and nothing is opened: a program that only lists its devices is no member of the
-// fabric.
+// Asks uroced and opens nothing: a program that only lists its devices does not join the fabric.
 int PortOfFabric(const nic::DeviceConfig& config, Port& out) {
   const auto device = nic::Device::Describe(config);
   if (!device.ok()) {
@@ -72,7 +71,7 @@ int FindPort(Port& out) {
     return EINVAL;
   }
   if (!config.value().direct()) return PortOfFabric(config.value(), out);
-  // A program that cannot use the port must not take it from the one that does.
+  // A program that cannot use the port must not take it from a program that does.
   return abi::ProviderIsRegistered() ? PortOfDirectMode(out) : EAGAIN;
 }
 
@@ -81,8 +80,8 @@ void CopyText(const char* text, char (&out)[bytes]) {
   std::snprintf(out, bytes, "%s", text);
 }
 
-// Each GID gets the network interface that has its address; one that is none's, like the link-local
-// GID of the device's own MAC address, that of the others.
+// Each GID gets the network interface that has its address. A GID of no interface, like the
+// link-local GID of the device's own MAC address, gets the interface of the first GID that has one.
 void NameInterfaces(const std::vector<transport::Gid>& gids, uroce_device_description& out) {
   const auto interfaces = rdma_cm::HostInterfaces();
   const auto behind_port = std::find_if(gids.begin(), gids.end(), [&](const transport::Gid& gid) {
@@ -132,7 +131,7 @@ int Describe(uroce_device_description& out) {
 
 __attribute__((visibility("default"))) int uroce_describe_device(
     uroce_device_description* description) {
-  // Both libraries come from one build.
+  // Both libraries must come from one build.
   if (description->struct_bytes != sizeof *description) return EPROTO;
   return uroce::verbs::ReturningErrno([&] { return uroce::verbs::Describe(*description); });
 }

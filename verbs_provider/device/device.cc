@@ -20,10 +20,10 @@
 namespace uroce::verbs {
 namespace {
 
-// What the kernel waits for a neighbour: three questions, a second apart.
+// As long as the kernel waits for a neighbour: three solicitations, a second apart.
 constexpr transport::Duration kResolveTimeout = transport::Milliseconds(3'000);
 
-// A few messages between processes of this host. Without an answer the call goes on.
+// Time for a few messages between processes of this host. Without an answer the call goes on.
 constexpr transport::Duration kPathTimeout = transport::Milliseconds(1'000);
 
 transport::EndpointConfig EndpointConfigOf(nic::Engine& engine) {

@@ -28,52 +28,52 @@ inline constexpr char kDeviceName[] = "uroce0";
 inline constexpr uint8_t kPortNumber = 1;  // the only one
 inline constexpr size_t kGidTableLength = nic::LocalGids::kEntries;
 inline constexpr uint32_t kMaxAddressHandles = 65'536;
-// Device memory (ibv_alloc_dm) of a process: ordinary memory, so this is what a program may expect
-// of a NIC and not what there is.
+// Device memory (ibv_alloc_dm) of a process. It is ordinary memory: the limit is what a program may
+// expect of a NIC, not what the host has.
 inline constexpr uint32_t kDeviceMemoryPages = 16'384;
 inline constexpr uint32_t kDeviceMemoryPageBytes = 4'096;
 
 class Context;
 struct AddressHandle;
 
-// Sees to it that memory of the application that has gone ends an access and not the process.
-// Called again with each region, in case the program has installed a signal handler past the
-// preload library.
+// Makes an access to application memory that is gone fail instead of ending the process. Called
+// again with each region, in case the program has installed a signal handler past the preload
+// library.
 void GuardMemory();
 
-// How the device is to be, from the environment variables: read, scenario file included, when it is
-// first asked for.
+// The device's configuration from the environment variables. The first call reads it, scenario file
+// included.
 const nic::ErrorOr<nic::DeviceConfig>& Configuration();
 
-// Receivers of the engine's events. Protected by the engine's lock.
+// The receivers of the engine's events. Protected by the engine's lock.
 struct DeviceFollowers {
-  ObjectList<Context> contexts;               // of fatal errors
-  ObjectList<AddressHandle> address_handles;  // of neighbours
+  ObjectList<Context> contexts;               // of events of the device
+  ObjectList<AddressHandle> address_handles;  // of neighbours' addresses
   std::atomic<bool> has_failed = false;       // the device is gone for good; any thread reads it
 };
 
 // The RDMA device of this process, shared by all contexts that are open on it: the NIC device, and
-// what verbs count and number beside the transport.
+// the numbers and quotas that verbs keep outside the transport.
 class Device {
  public:
-  // Has fork() wait for an Open, and hold the engines' locks. Called when the library is loaded.
+  // Makes fork() wait for an Open and hold the engines' locks. Called when the library is loaded.
   static void RegisterForkHandlers();
 
   // The device of this process, which is opened with the first context and closed with the last.
-  // Null when it cannot be: `*error` is the errno, and stderr has a sentence that says why.
+  // Null when it cannot be opened: `*error` is the errno, and stderr has a sentence that says why.
   static std::shared_ptr<Device> Open(int* error);
-  // The one that is open now; null if none is.
+  // The device if it is open now, else null.
   static std::shared_ptr<Device> FindOpen();
 
-  // `followers` is what the engine of `nic` tells.
+  // The engine of `nic` reports to `followers`.
   Device(std::unique_ptr<nic::Device> nic, std::shared_ptr<DeviceFollowers> followers);
 
-  // The first engine, which has all that is not a queue pair's or a completion queue's.
+  // The first engine: it serves all but the queue pairs and completion queues of other engines.
   nic::Engine& engine() { return *engine_; }
   nic::EngineGroup& engines() { return nic_->engines(); }
   EngineChoice& engine_choice() { return engine_choice_; }
-  // Returns what `f(memory)` does with the memory table that all engines use, while none of them
-  // does.
+  // Returns `f(memory)`, where `memory` is the memory table that all engines share. Holds all
+  // engines meanwhile.
   template <class F>
   auto WithMemory(F&& f) {
     const nic::EngineGroup::Hold hold(engines());
@@ -85,29 +85,29 @@ class Device {
   // the wire does. 0, or ETIMEDOUT when no host answers.
   int Resolve(transport::AddressVector& address);
 
-  // Makes the way ready that leads from a queue pair of `engine` to another one. 0, or EBUSY when
-  // another process of this host has it. A peer that is not there is no error, as on any network.
-  // `path_mtu` becomes smaller if the way does not take packets with so much payload. The same for
-  // the way by `alternate_gid`, if that is not zero, which the connection may migrate to.
+  // Prepares the path from a queue pair of `engine` to a remote one. 0, or EBUSY when another
+  // process of this host has that path. An absent peer is no error, as on any network. Lowers
+  // `*path_mtu` to what the path carries. Does the same for the path to `alternate_gid`, to which
+  // the connection may migrate, unless that is zero.
   int PreparePath(nic::Engine& engine, transport::Qpn local, const transport::Gid& remote_gid,
                   const transport::Gid& alternate_gid, transport::Qpn remote,
                   transport::Mtu* path_mtu);
-  // The same for datagrams from beyond the wire.
+  // The same for datagrams between `local` and all hosts beyond the wire.
   int PrepareDatagramPath(transport::Qpn local);
-  // Has the port receive what goes to a multicast group. 0, or ENOSPC when too many are in use.
+  // Makes the port receive a multicast group. 0, or ENOSPC when too many groups are in use.
   int JoinGroup(const transport::Gid& group);
 
-  // A zero GID is a free entry. They are no more than kGidTableLength.
+  // At most kGidTableLength entries. A zero GID is a free entry.
   std::vector<transport::Gid> gids();
   // As EndpointConfig::SourceOf.
   transport::Gid SourceOf(const transport::AddressVector& address);
   const transport::MacAddress& mac() const { return mac_; }
   const std::vector<uint16_t>& pkeys() const { return pkeys_; }
   ibv_mtu active_mtu() const { return active_mtu_; }
-  // Whether there are raw packet queue pairs.
+  // Whether the device has raw packet queue pairs.
   bool carries_ethernet() const { return carries_ethernet_; }
   ibv_port_state port_state();
-  // IBV_EVENT_DEVICE_FATAL was raised.
+  // Whether IBV_EVENT_DEVICE_FATAL was raised.
   bool has_failed() const { return followers_->has_failed; }
 
   // nullopt when all are taken.

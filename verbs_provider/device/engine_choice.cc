@@ -10,7 +10,7 @@
 namespace uroce::verbs {
 namespace {
 
-// The first engine tells of the port and its addresses; every one of what ends its queue pairs.
+// The event sink of all engines but the first: only the first reports the port and its addresses.
 void DeliverEventOfAnother(const transport::Event& event) {
   switch (event.type) {
     case transport::EventType::kPortActive:

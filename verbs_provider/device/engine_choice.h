@@ -10,24 +10,24 @@ namespace uroce::verbs {
 
 struct CompletionQueue;
 
-// Which of a device's engines a queue pair is on: with UROCE_ENGINES there may be several.
+// Chooses the engine of each queue pair: with UROCE_ENGINES a device may have several.
 //
 // Connections that share no completion queue take turns, so that each thread with queues of its own
-// has an engine of its own as long as there are enough. All else is on the first engine: shared
-// receive queues and what uses them, datagrams, raw packets, XRC.
+// has an engine of its own as long as there are enough. Everything else is on the first engine:
+// shared receive queues and the queue pairs that use them, datagrams, raw packets, XRC.
 class EngineChoice {
  public:
   EngineChoice(nic::Device& device, uint32_t most);
 
-  // The engine for a new queue pair with these completion queues; they are on it from then on, if
-  // no queue pair has used them before. Engines that a queue pair ties together are united
+  // Returns the engine for a new queue pair with these completion queues. Moves those to it that no
+  // queue pair has used before; if others are on another engine, unites the engines
   // (nic::EngineGroup). May add an engine; where that fails, one sentence on stderr says so, and
   // the first engine takes the queue pair.
   nic::Engine& ForConnection(std::span<CompletionQueue* const> queues);
   // The same for a queue pair that has to be on the first engine.
   nic::Engine& ForOther(std::span<CompletionQueue* const> queues);
 
-  // Queue pairs are going to change what those of all engines use.
+  // Unites the engines, because queue pairs are going to change what all engines share.
   void Unite();
 
  private:
@@ -37,7 +37,7 @@ class EngineChoice {
 
   nic::Device& device_;
   std::mutex lock_;
-  uint32_t most_;  // 1: the choice is made
+  uint32_t most_;  // engines to choose among; 1 after Unite()
   uint32_t turn_ = 0;
 };
 

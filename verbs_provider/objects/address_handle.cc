@@ -11,8 +11,8 @@
 namespace uroce::verbs {
 namespace {
 
-// The handle is among the followers while it is resolved, so that no change escapes it: what it was
-// told meanwhile is newer than the answer.
+// The handle follows its neighbour while it is resolved, so that it misses no change: an address
+// that UpdateNeighbor has set meanwhile is newer than the answer.
 int Resolve(Device& device, AddressHandle& ah) {
   transport::AddressVector address = ah.address;
   ObjectList<AddressHandle>& followers = device.followers().address_handles;

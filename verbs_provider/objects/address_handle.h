@@ -9,8 +9,8 @@
 
 namespace uroce::verbs {
 
-// What ibv_create_ah returns: a checked address with its Ethernet address resolved, which follows
-// the neighbour.
+// The object behind ibv_create_ah: a checked address with its Ethernet address resolved, which
+// follows changes of the neighbour.
 struct AddressHandle {
   ibv_ah verbs = {};  // first: libibverbs knows the object by it
   ProtectionDomain* pd = nullptr;
@@ -20,13 +20,13 @@ struct AddressHandle {
   static AddressHandle& From(ibv_ah* ah) { return *reinterpret_cast<AddressHandle*>(ah); }
 };
 
-// Errors as those of the address vector in ModifyQp.
+// Fails as ModifyQp does for an address vector.
 ibv_ah* CreateAh(ibv_pd* pd, ibv_ah_attr* attr);
 int DestroyAh(ibv_ah* ah);
 
-// The neighbour `gid` has the Ethernet address `mac` now. Under the engine's lock.
+// Sets the Ethernet address of `ah` to `mac` if it leads to `gid`. Under the engine's lock.
 void UpdateNeighbor(AddressHandle& ah, const transport::Gid& gid, const transport::MacAddress& mac);
-// No handle of `context` follows its neighbour any more: the context is being closed.
+// Ends the updates of all handles of `context`, which is being closed.
 void AbandonAddressHandles(Device& device, const ibv_context* context);
 
 }  // namespace uroce::verbs

@@ -20,7 +20,7 @@ void PostCompletionQueueEvent(CompletionQueue& cq, ibv_event_type type) {
       abi::PostAsyncEvent(verbs->context, type, reinterpret_cast<uintptr_t>(verbs));
 }
 
-// A thread that sleeps until the event comes would sleep for ever: it is told of the first one.
+// A thread that waits for the lost event would sleep for ever: the first loss raises CQ_ERR.
 void OnCompletionEventLost(CompletionQueue& cq) {
   if (cq.completion_events_lost++ == 0) PostCompletionQueueEvent(cq, IBV_EVENT_CQ_ERR);
 }
@@ -38,10 +38,10 @@ void DeliverToCompletionQueue(CompletionQueue& cq, transport::EventType type) {
   }
 }
 
-// How often the device has changed in what is shown of it.
+// Counts the changes of the device after which its description may differ.
 std::atomic<uint32_t> device_changes = 0;
 
-// To all that have it, if it is an XRC target.
+// An event of an XRC target goes to all its handles.
 void DeliverToQueuePair(QueuePair& qp, transport::EventType type) {
   for (QueuePair* handle = &qp; handle != nullptr; handle = handle->next_handle) {
     ibv_qp* const verbs = &handle->verbs.qp;
@@ -56,7 +56,7 @@ void DeliverToSharedReceiveQueue(SharedReceiveQueue& srq, transport::EventType t
                                            reinterpret_cast<uintptr_t>(verbs));
 }
 
-// Delivered to every context: an event of the device is about no object that could be destroyed.
+// Not counted per object: an event of the device is about no object that could be destroyed.
 void DeliverToContexts(DeviceFollowers& followers, transport::EventType type) {
   device_changes.fetch_add(1, std::memory_order_release);
   const uint64_t element = type == transport::EventType::kDeviceFatal ? 0 : kPortNumber;
@@ -65,7 +65,7 @@ void DeliverToContexts(DeviceFollowers& followers, transport::EventType type) {
   });
 }
 
-// The ids of rdma_cm hear it after the contexts.
+// The ids of rdma_cm get the event after the contexts.
 void DeliverToAll(DeviceFollowers& followers, transport::EventType type) {
   if (type == transport::EventType::kDeviceFatal) followers.has_failed = true;
   DeliverToContexts(followers, type);

@@ -44,10 +44,10 @@ int Create(ibv_context* context, int entries, ibv_comp_channel* channel, int vec
   return 0;
 }
 
-// Moves what is there into `wc`, at most `entries`. Returns how many.
+// Moves at most `entries` completions into `wc`. Returns how many.
 int Drain(CompletionQueue& cq, int entries, ibv_wc* wc) {
   constexpr int kBatch = 16;
-  // Bytes, as an array of Completion would be cleared first for nothing.
+  // Plain bytes, as an array of Completion would be cleared first for nothing.
   alignas(transport::Completion) std::byte storage[kBatch * sizeof(transport::Completion)];
   auto* const batch = reinterpret_cast<transport::Completion*>(storage);
 
@@ -63,7 +63,8 @@ int Drain(CompletionQueue& cq, int entries, ibv_wc* wc) {
   return done;
 }
 
-// Returns what `f()` does, as a verb on the engine that the queue is on when the verb begins.
+// Returns `f()`, called in a verb of the queue's engine. Repeats if the queue moved before the verb
+// began.
 template <class F>
 auto WithEngineOf(const CompletionQueue& cq, F&& f) {
   for (;;) {

@@ -15,12 +15,11 @@
 
 namespace uroce::verbs {
 
-// What ibv_create_cq and ibv_create_cq_ex return.
+// The object behind ibv_create_cq and ibv_create_cq_ex.
 //
-// Lock order: EngineChoice's, `poll_lock` (of two queues in the order of their addresses), the
-// engine's.
-// A thread that polls an empty queue drives the engine, but not under the poll lock, so that
-// another thread can take what arrives meanwhile.
+// Lock order: the lock of EngineChoice, `poll_lock` (of two queues in the order of their
+// addresses), the engine's lock. A thread that polls an empty queue drives the engine, but not
+// under the poll lock, so that another thread can take what arrives meanwhile.
 struct CompletionQueue {
   union Verbs {
     ibv_cq cq;
@@ -31,15 +30,15 @@ struct CompletionQueue {
 
   Device* device = nullptr;
   std::unique_ptr<transport::CompletionQueue> queue;
-  // The transport's queue wants one consumer at a time, and none while it is purged or resized. The
-  // thread that holds it between ibv_start_poll and ibv_end_poll may do so all the same.
+  // The transport's queue allows one consumer at a time, and none while it is purged or resized.
+  // The thread that holds the lock from ibv_start_poll to ibv_end_poll may still purge or resize.
   std::recursive_mutex poll_lock;
   UseCount users;  // queue pairs
 
-  // That of its queue pairs (EngineChoice), which it has before the first of them is there.
+  // The engine of its queue pairs (EngineChoice), which is set before the first of them exists.
   nic::Engine& engine() const { return *on_engine.load(std::memory_order_relaxed); }
   std::atomic<nic::Engine*> on_engine = nullptr;
-  bool is_settled = false;  // on it for good; protected by the lock of EngineChoice
+  bool is_settled = false;  // on this engine for good; protected by the lock of EngineChoice
 
   // Events that were handed to libibverbs; protected by the engine's lock.
   uint32_t completion_events_posted = 0;
@@ -59,7 +58,7 @@ struct CompletionQueue {
 // Moves a queue that no queue pair has used to another engine of its device.
 void MoveTo(CompletionQueue& cq, nic::Engine& engine);
 
-// No event comes from the queue any more.
+// Ends the queue in the transport: no event comes from it afterwards.
 void RemoveFromTransport(CompletionQueue& cq);
 
 // EINVAL: no or too many entries, a completion vector that the context does not have.
@@ -71,14 +70,14 @@ int DestroyCq(ibv_cq* cq);
 // EINVAL when the queue holds more than `entries` completions.
 int ResizeCq(ibv_cq* cq, int entries);
 
-// How many completions make an event, and how long the first of them waits for the others, in
+// Sets how many completions make an event, and how long the first of them waits for the others, in
 // microseconds. EINVAL: another attribute.
 int ModifyCq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 
 int PollCq(ibv_cq* cq, int entries, ibv_wc* wc);
 int ReqNotifyCq(ibv_cq* cq, int solicited_only);
 
-// Puts the ibv_cq_ex functions for polling into `cq`.
+// Sets the polling functions of ibv_cq_ex in `cq`.
 void SetExtendedPolling(CompletionQueue& cq, uint64_t wc_flags);
 
 }  // namespace uroce::verbs

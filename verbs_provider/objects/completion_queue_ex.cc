@@ -46,7 +46,7 @@ uint32_t ReadQpn(ibv_cq_ex* cq) { return Current(cq).qpn.value; }
 uint32_t ReadSourceQpn(ibv_cq_ex* cq) { return Current(cq).source_qpn.value; }
 unsigned int ReadFlags(ibv_cq_ex* cq) { return Current(cq).flags; }
 uint8_t ReadServiceLevel(ibv_cq_ex* cq) { return static_cast<uint8_t>(Current(cq).datagram_ip); }
-// InfiniBand's local routing: nothing of it exists on Ethernet.
+// LIDs are InfiniBand's local routing: Ethernet has none.
 uint32_t ReadSourceLid(ibv_cq_ex*) { return 0; }
 uint8_t ReadPathBits(ibv_cq_ex*) { return 0; }
 
@@ -54,7 +54,7 @@ uint64_t ReadTimestamp(ibv_cq_ex* cq) {
   return static_cast<uint64_t>(CompletionQueue::From(cq).current_time.ns);
 }
 
-// The wall clock may be set at any time, so that its distance from the engine's is looked up.
+// The wall clock may be set at any time, so its offset from the engine's clock is read each time.
 uint64_t ReadWallClock(ibv_cq_ex* cq) {
   timespec wall;
   clock_gettime(CLOCK_REALTIME, &wall);
@@ -73,7 +73,7 @@ void SetExtendedPolling(CompletionQueue& cq, uint64_t wc_flags) {
   ex.read_opcode = ReadOpcode;
   ex.read_vendor_err = ReadVendorError;
   ex.read_wc_flags = ReadFlags;
-  // Like every provider: only what was asked for may be read.
+  // As in every provider, only the fields that were asked for may be read.
   const auto asked = [wc_flags](uint64_t bit) { return (wc_flags & bit) != 0; };
   if (asked(IBV_WC_EX_WITH_BYTE_LEN)) ex.read_byte_len = ReadByteLength;
   if (asked(IBV_WC_EX_WITH_IMM)) ex.read_imm_data = ReadImmediate;

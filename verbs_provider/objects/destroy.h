@@ -6,8 +6,8 @@
 
 namespace uroce::verbs {
 
-// For verbs that destroy an object: `leave` takes it out of whatever knows it. EBUSY while others
-// use it.
+// For verbs that destroy an object: `leave` removes it from everything that refers to it. EBUSY
+// while other objects use it.
 template <class Object, class Handle, class Leave>
 int DestroyUnused(Handle* verbs, const Leave& leave) {
   return ReturningErrno([&] {

@@ -9,7 +9,7 @@
 
 namespace uroce::verbs {
 
-// What ibv_create_flow returns; its queue pair owns it.
+// The object behind ibv_create_flow; its queue pair owns it.
 struct Flow {
   ibv_flow verbs = {};  // first: libibverbs knows the object by it
 
@@ -20,13 +20,13 @@ struct Flow {
   static Flow& From(ibv_flow* flow) { return *reinterpret_cast<Flow*>(flow); }
 };
 
-// Errors as of ToFlowRule; and EINVAL: not a raw packet queue pair; EOPNOTSUPP: a UD queue pair, as
-// its datagrams find it by its number here; ENOMEM: there are too many flows.
+// The errors of ToFlowRule, and EINVAL: not a raw packet queue pair; EOPNOTSUPP: a UD queue pair,
+// as datagrams reach it by its number here; ENOMEM: too many flows.
 ibv_flow* CreateFlow(ibv_qp* qp, ibv_flow_attr* attr);
 int DestroyFlow(ibv_flow* flow);
 
 bool HasFlows(const QueuePair& qp);
-// Nothing comes by its flows any more; the structs stay.
+// Stops delivery through all flows of `qp`; the structs stay.
 void RemoveFlows(QueuePair& qp);
 
 }  // namespace uroce::verbs

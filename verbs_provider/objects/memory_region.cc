@@ -41,7 +41,8 @@ int CheckPages(const transport::MemoryRegion& region, uint32_t access) {
 
 int Check(const transport::MemoryRegion& region, uint32_t access) {
   if (const int error = CheckAccess(access)) return error;
-  // Both wrap at 2^64; the kernel maps whole pages, so both have the same offset in theirs.
+  // Neither range may wrap at 2^64 (CheckPages checks the addresses). The kernel maps whole pages,
+  // so iova and address must have the same offset in their pages.
   if (region.iova + region.length < region.iova) return EINVAL;
   const bool zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
   const auto address = reinterpret_cast<uintptr_t>(region.host_address);
@@ -49,7 +50,7 @@ int Check(const transport::MemoryRegion& region, uint32_t access) {
   return CheckPages(region, access);
 }
 
-// What all regions have.
+// Sets the members that all kinds of regions have.
 void Complete(ProtectionDomain& pd, transport::LKey key, MemoryRegion& mr) {
   pd.users.Add();
   mr.pd = &pd;
@@ -74,7 +75,7 @@ int Register(ProtectionDomain& pd, const transport::MemoryRegion& region, uint32
   return 0;
 }
 
-// How a page has to be populated for an advice.
+// The access for which an advice populates pages.
 PinFor PurposeOf(uint32_t advice) {
   return advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ? PinFor::kWriting : PinFor::kReading;
 }
@@ -231,7 +232,7 @@ int AdviseMr(ibv_pd* verbs, ibv_advise_mr_advice advice_value, uint32_t flags, i
           memory_with(transport::AccessFlags::kLocalWrite) == nullptr) {
         return EPERM;
       }
-      // Pages that are there need nothing, as the processor's page tables are the device's.
+      // Present pages need nothing, as the processor's page tables are the device's.
       if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT || range.length == 0) continue;
       const int error = PinPages(memory, range.length, purpose);
       if (error != 0 && (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0) return error;

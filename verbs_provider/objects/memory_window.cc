@@ -17,7 +17,7 @@ ibv_mw* AllocMw(ibv_pd* verbs, ibv_mw_type type) {
     if (pd.device->lost_by_fork()) return EIO;
     if (RawValue(type) != IBV_MW_TYPE_1 && RawValue(type) != IBV_MW_TYPE_2) return EINVAL;
 
-    pd.device->engine_choice().Unite();  // binding is for the queue pairs to do
+    pd.device->engine_choice().Unite();  // a bind changes the memory table of all engines
     auto mw = std::make_unique<MemoryWindow>();
     const std::optional<transport::RKey> key =
         pd.device->WithMemory([&](transport::MemoryTable& memory) {

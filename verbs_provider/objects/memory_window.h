@@ -8,7 +8,7 @@
 
 namespace uroce::verbs {
 
-// What ibv_alloc_mw returns. What it is bound to is known to the transport's memory table only.
+// The object behind ibv_alloc_mw. Only the transport's memory table knows what it is bound to.
 struct MemoryWindow {
   ibv_mw verbs;  // first: libibverbs knows the object by it
   ProtectionDomain* pd;
@@ -17,7 +17,7 @@ struct MemoryWindow {
   static MemoryWindow& From(ibv_mw* mw) { return *reinterpret_cast<MemoryWindow*>(mw); }
 };
 
-// The window is unbound and its keys are not valid any more.
+// Unbinds the window and invalidates its keys.
 transport::Status RemoveFromTransport(MemoryWindow& mw);
 
 ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type);

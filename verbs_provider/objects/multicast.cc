@@ -21,7 +21,7 @@ int ChangeMembership(QueuePair& qp, const transport::Gid& group, Change change) 
   return static_cast<int>(status);
 }
 
-// The queue pair hears what is sent to the group by that name.
+// Makes the queue pair receive what is sent to the group under this GID.
 int Attach(QueuePair& qp, const transport::Gid& group) {
   if (const int error = ChangeMembership(qp, group, &transport::Endpoint::AttachMulticast)) {
     return error;
@@ -39,7 +39,7 @@ int Detach(QueuePair& qp, const transport::Gid& group) {
 
 }  // namespace
 
-// An IPv4 group that is named as in RoCEv1 is heard by both names.
+// A group that has the RoCEv1 name of an IPv4 group is joined under both names.
 int AttachMcast(ibv_qp* verbs, const ibv_gid* gid, uint16_t /*lid*/) {
   return ReturningErrno([&] {
     QueuePair& qp = QueuePair::From(verbs);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint8_t kMaxServiceLevel = 15;  // 4 bits
 
-// Once a process, as programs try one connection after the other.
+// Logs once per process, as programs try one connection after the other.
 void LogThatRoceNeedsGrh() {
   static std::atomic_flag logged = ATOMIC_FLAG_INIT;
   if (logged.test_and_set()) return;

@@ -16,11 +16,11 @@ namespace uroce::verbs {
 // version. A flow label of more than 20 bits is cut off, as NICs do: see ToAddressVector.
 int CheckPath(Device& device, const ibv_ah_attr& attr);
 
-// Of an address that is to be used. ff0e::ffff:a.b.c.d, as RoCEv1 calls an IPv4 group
-// (cma_iboe_set_mgid of Linux), is that group if it is sent to from an IPv4 address.
+// The address vector to use for `attr`. ff0e::ffff:a.b.c.d, the RoCEv1 name of an IPv4 group
+// (cma_iboe_set_mgid of Linux), becomes the IPv4 group if the source address is IPv4.
 transport::AddressVector AddressOf(Device& device, const ibv_ah_attr& attr);
 
-// The IPv4 group that a GID of this form stands for, as ::ffff:a.b.c.d.
+// The IPv4 group, as ::ffff:a.b.c.d, if `group` is ff0e::ffff:a.b.c.d.
 std::optional<transport::Gid> Ipv4GroupOf(const transport::Gid& group);
 
 }  // namespace uroce::verbs

@@ -21,8 +21,8 @@ size_t PageBytes() {
   return bytes;
 }
 
-// Whether any page of the range is not mapped: that and memory that ran out are both ENOMEM to
-// madvise.
+// Whether any page of the range is not mapped. madvise returns ENOMEM for that, as well as when
+// memory ran out.
 bool HasHole(uint8_t* first, size_t bytes) {
   constexpr size_t kPagesAtOnce = 256;
   unsigned char residency[kPagesAtOnce];

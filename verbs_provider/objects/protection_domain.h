@@ -8,8 +8,8 @@
 
 namespace uroce::verbs {
 
-// What ibv_alloc_td returns: a promise that one thread at a time uses the queue pairs of parent
-// domains with it. Nothing is made of the promise: a lock that no other thread wants costs little.
+// The object behind ibv_alloc_td: a promise that one thread at a time uses the queue pairs of
+// parent domains with it. The promise is not used: a lock that no other thread wants costs little.
 struct ThreadDomain {
   ibv_td verbs;  // first: libibverbs knows the object by it
   Device* device;
@@ -18,14 +18,14 @@ struct ThreadDomain {
   static ThreadDomain& From(ibv_td* td) { return *reinterpret_cast<ThreadDomain*>(td); }
 };
 
-// What ibv_alloc_pd and ibv_alloc_parent_domain return. Memory regions, windows, queue pairs and
-// address handles use it.
+// The object behind ibv_alloc_pd and ibv_alloc_parent_domain. Memory regions, windows, queue pairs
+// and address handles use it.
 struct ProtectionDomain {
   ibv_pd verbs;  // first: libibverbs knows the object by it
   Device* device;
-  transport::PdId id;  // of a parent domain, that of the domain it stands for
+  transport::PdId id;  // a parent domain has that of `original`
   UseCount users;
-  // Of a parent domain alone.
+  // Null except in a parent domain.
   ProtectionDomain* original;
   ThreadDomain* thread;  // null without one
 
@@ -39,7 +39,7 @@ int DeallocPd(ibv_pd* pd);
 // application.
 ibv_pd* AllocParentDomain(ibv_context* context, ibv_parent_domain_init_attr* attr);
 
-// EINVAL: an attribute that does not exist.
+// EINVAL: an unknown attribute.
 ibv_td* AllocTd(ibv_context* context, ibv_td_init_attr* attr);
 // EBUSY while parent domains use it.
 int DeallocTd(ibv_td* td);

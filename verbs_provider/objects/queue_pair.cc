@@ -22,7 +22,7 @@
 namespace uroce::verbs {
 namespace {
 
-// What CreateQp and CreateQpEx have in common, in the order of struct ibv_qp_init_attr.
+// The arguments that CreateQp and CreateQpEx share, in the order of struct ibv_qp_init_attr.
 struct Request {
   ibv_context* verbs_context;
   ibv_pd* pd;
@@ -36,14 +36,14 @@ struct Request {
   ibv_xrcd* xrcd;  // of an XRC target
 };
 
-// Objects that are needed belong to the context.
+// Whether a required object is given and belongs to the context.
 template <class Object>
 bool IsOf(const ibv_context* context, const Object* object) {
   return object != nullptr && object->context == context;
 }
 
-// Linux asks for CAP_NET_RAW, as the port there is the kernel's. Here it is the process's own: one
-// that could open it may send by it what it likes.
+// Linux asks for CAP_NET_RAW, because the kernel owns the port there. Here the process owns it: a
+// process that could open the port may send what it likes.
 bool MayHaveRawPackets(ibv_context* context) {
   return Context::From(context).device().carries_ethernet();
 }
@@ -69,12 +69,13 @@ int Check(const Request& request) {
   }
 }
 
-// A shared receive queue of XRC is reached by its number only.
+// A queue pair cannot be created with a shared receive queue of XRC, which peers name by its
+// number.
 bool IsPrivateSrq(const Request& request) {
   return request.srq == nullptr || SharedReceiveQueue::From(request.srq).xrc_domain == nullptr;
 }
 
-// Without what the type has not (ib_create_qp of Linux).
+// Drops the objects that the type does not use (ib_create_qp of Linux).
 Request Reduced(Request request) {
   if (request.type == IBV_QPT_XRC_RECV) {
     request.pd = nullptr;
@@ -89,8 +90,8 @@ Request Reduced(Request request) {
   return request;
 }
 
-// libibverbs sets none of these. They are what was passed, used or not: librdmacm takes the
-// protection domain of a connection from its XRC target.
+// libibverbs sets none of these members. They show what was passed, used or not: librdmacm takes
+// the protection domain of a connection from its XRC target.
 void FillVerbs(const Request& request, QueuePair& qp) {
   ibv_qp& verbs = qp.verbs.qp;
   verbs.context = request.verbs_context;
@@ -150,7 +151,7 @@ void ForEachUsed(QueuePair& qp, F f) {
   if (qp.srq != nullptr) f(qp.srq->users);
 }
 
-// The application has it from now on.
+// The application owns the queue pair from now on.
 ibv_qp* HandOut(std::unique_ptr<QueuePair> qp) {
   ForEachUsed(*qp, [](UseCount& users) { users.Add(); });
   qp->verbs.qp.qp_num = qp->transport->qpn().value;
@@ -175,7 +176,7 @@ int Create(const Request& wanted, bool extended, ibv_qp*& out) {
   if (request.srq != nullptr) qp->srq = &SharedReceiveQueue::From(request.srq);
   FillVerbs(wanted, *qp);
   if (extended) qp->builder = std::make_unique<WorkRequestBuilder>(*qp);
-  std::map<uint32_t, QueuePair*> entry;  // made beforehand: nothing fails later on
+  std::map<uint32_t, QueuePair*> entry;  // allocated first, so that nothing fails later
   if (qp->xrc_domain != nullptr) entry[0] = qp.get();
   qp->engine = &ChooseEngine(*qp);
   if (const int error = CreateInTransport(request, *qp)) return error;
@@ -220,8 +221,8 @@ bool IsAttachedToMulticast(const QueuePair& qp) {
 }
 
 // An acknowledgement may have to wait until the wire takes frames again, and a program that has
-// received what it wanted destroys its queue pairs and ends. Were it lost, the peer would end in
-// error. How long a peer may take to make room: some turns of its processor.
+// received what it wanted destroys its queue pairs and ends. Without the acknowledgement the peer
+// would end in error. A peer makes room within some turns of its processor.
 constexpr transport::Duration kReplyTimeout = transport::Milliseconds(100);
 
 void FinishReplies(QueuePair& qp) {
@@ -266,7 +267,7 @@ ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr) {
 
 namespace {
 
-// False: there is no such target.
+// False: the domain has no target of this number.
 bool JoinTarget(QueuePair& qp, uint32_t qpn) {
   XrcDomain& domain = *qp.xrc_domain->domain;
   const std::lock_guard lock(domain.targets_lock);
@@ -310,7 +311,7 @@ ibv_qp* OpenQp(ibv_context* context, ibv_qp_open_attr* attr) {
 
 namespace {
 
-// What is returned by the engine is freed without its lock.
+// Returns the queues of a destroyed target, so that they are freed without the engine's lock.
 std::optional<transport::QueuePair::Queues> LeaveTarget(QueuePair& qp, QueuePair*& first) {
   return qp.engine->WithEndpoint(
       [&](transport::Endpoint& endpoint) -> std::optional<transport::QueuePair::Queues> {
@@ -338,10 +339,10 @@ bool RemoveFromTransport(QueuePair& qp) {
   if (qp.xrc_domain != nullptr) return RemoveTarget(qp);
   nic::Engine& engine = *qp.engine;
   RemoveFlows(qp);
-  std::vector<transport::Gid> groups;  // of a device that is closed with all that is left
+  std::vector<transport::Gid> groups;  // not empty only if the context is closed first
   {
     const PollLocks locks(qp);
-    // What is returned is freed without the lock.
+    // The returned queues are freed without the lock.
     engine.WithEndpoint([&](transport::Endpoint& endpoint) {
       groups = endpoint.MulticastGroupsOf(*qp.transport);
       return endpoint.DestroyQueuePair(qp.transport);

@@ -22,28 +22,28 @@ namespace uroce::verbs {
 
 struct Flow;
 
-// What ibv_create_qp, ibv_create_qp_ex and ibv_open_qp return. State and attributes are the
-// transport's alone: they are read from it, under the engine's lock, by each query.
+// The object behind ibv_create_qp, ibv_create_qp_ex and ibv_open_qp. State and attributes are in
+// the transport only: each query reads them there, under the engine's lock.
 //
-// An XRC target may have several of these, its handles, and lasts until the last of them is
+// An XRC target may have several of these objects, its handles, and lasts until the last handle is
 // destroyed.
 struct QueuePair {
   abi::VerbsQp verbs = {};  // first: libibverbs knows the object by it
 
   Device* device = nullptr;
-  nic::Engine* engine = nullptr;          // that it is on
+  nic::Engine* engine = nullptr;          // the engine that it is on
   ProtectionDomain* pd = nullptr;         // null: an XRC target
   XrcDomainHandle* xrc_domain = nullptr;  // of an XRC target
-  // What it uses; null without one. An XRC target has none, an initiator no more than a send_cq,
+  // The queues that it uses, or null. An XRC target uses none and an XRC initiator only a send_cq,
   // whatever the application has passed and libibverbs shows.
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
   SharedReceiveQueue* srq = nullptr;
   transport::QueuePair* transport = nullptr;    // owned by the endpoint
-  std::unique_ptr<WorkRequestBuilder> builder;  // of ibv_wr_*, if it was asked for
+  std::unique_ptr<WorkRequestBuilder> builder;  // for ibv_wr_*, if requested
   // Asynchronous events handed to libibverbs; protected by the engine's lock.
   uint32_t events_posted = 0;
-  // The other handles of an XRC target; events go to all. Protected by the engine's lock.
+  // The next handle of an XRC target; events go to all. Protected by the engine's lock.
   QueuePair* next_handle = nullptr;
 
   // Of a raw packet queue pair. Protected by the engine's lock.
@@ -66,17 +66,15 @@ class PollLocks {
   std::unique_lock<std::recursive_mutex> second_;
 };
 
-// Nothing comes from the queue pair any more, and its completions leave their queues. An XRC target
-// that has other handles goes on: false.
+// Ends the queue pair in the transport and removes its completions from their queues. False: an XRC
+// target that has other handles, and goes on.
 bool RemoveFromTransport(QueuePair& qp);
 
 // EOPNOTSUPP: a raw packet queue pair, on a port that carries no Ethernet. EINVAL: capabilities
-// above the device's limits, objects of another context. ENOMEM: no QPN left. The first queue pair
-// of a process joins the link: what stands in the way of that is the errno and a sentence on
-// stderr.
+// above the device's limits, objects of another context. ENOMEM: no QPN left.
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr);
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr);
-// Another handle of an XRC target. EINVAL: the domain has none of this number.
+// Another handle of an XRC target. EINVAL: the domain has no target of this number.
 ibv_qp* OpenQp(ibv_context* context, ibv_qp_open_attr* attr);
 // EBUSY while the queue pair is attached to a multicast group or has flows. Waits until every
 // asynchronous event was acknowledged.

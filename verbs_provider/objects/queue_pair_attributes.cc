@@ -15,8 +15,8 @@ using transport::QpAttributeMask;
 constexpr uint32_t kKnownAttributes =
     ((QpAttributeMask::kDestinationQpn << 1) - 1) | QpAttributeMask::kRateLimit;
 
-// Values that would be cut off on their way into the transport's narrower types. Everything else is
-// checked by the queue pair itself.
+// Checks the values that would be cut off in the transport's narrower types. The queue pair itself
+// checks everything else.
 int CheckValues(const ibv_qp_attr& attr, uint32_t mask) {
   const auto has = [mask](uint32_t bit) { return (mask & bit) != 0; };
   if ((mask & ~kKnownAttributes) != 0) return EINVAL;
@@ -32,8 +32,8 @@ int CheckValues(const ibv_qp_attr& attr, uint32_t mask) {
   return 0;
 }
 
-// Of XRC the kernel ignores what the other half alone has (modify_qp_mask of uverbs_cmd.c):
-// programs such as perftest set it for both.
+// Drops the attributes that only the other half of XRC has, as the kernel does (modify_qp_mask of
+// uverbs_cmd.c): programs such as perftest set them for both halves.
 uint32_t OwnMask(ibv_qp_type type, uint32_t mask) {
   switch (RawValue(type)) {
     case IBV_QPT_XRC_SEND:
@@ -45,7 +45,7 @@ uint32_t OwnMask(ibv_qp_type type, uint32_t mask) {
   }
 }
 
-// Checks that need no address resolution, before one that may take seconds.
+// Runs the checks that need no address resolution before the resolution, which may take seconds.
 int CheckInTransport(QueuePair& qp, const transport::QpAttributes& attributes, uint32_t mask) {
   const nic::Engine::Verb verb(*qp.engine);
   return static_cast<int>(qp.transport->CheckModify(attributes, mask));
@@ -57,7 +57,7 @@ int CheckPaths(Device& device, const ibv_qp_attr& attr, uint32_t mask) {
   return CheckPath(device, attr.alt_ah_attr);
 }
 
-// The Ethernet address of the next hop: the only part of a path that takes time to find out.
+// Finds the next hop's Ethernet address: the only part of a path that takes time to find out.
 int ResolvePaths(Device& device, uint32_t mask, transport::QpAttributes& attributes) {
   const int error = (mask & IBV_QP_AV) == 0 ? 0 : device.Resolve(attributes.address);
   if (error != 0 || (mask & IBV_QP_ALT_PATH) == 0) return error;
@@ -69,10 +69,10 @@ transport::QpAttributes Query(const QueuePair& qp) {
   return qp.transport->Query();
 }
 
-// A connection has a way from the moment that it has an address. Datagrams each go their own; but
-// those from the wire must find one when the first of them comes.
-// The path MTU becomes the one of the way if that is narrower; but an alternate path that is loaded
-// later has to take it as it is.
+// Prepares the path of a connection as soon as it has an address. Each datagram has a path of its
+// own, but the first one from the wire must find a path when it arrives. Lowers the path MTU to
+// that of the path; but an alternate path that is loaded later has to take the path MTU as it is
+// (EINVAL).
 int PreparePath(QueuePair& qp, transport::QpAttributes& attributes, uint32_t mask) {
   const transport::Qpn local{qp.verbs.qp.qp_num};
   if (qp.verbs.qp.qp_type == IBV_QPT_UD) {
@@ -123,7 +123,7 @@ int ModifyQp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
   });
 }
 
-// typical_pkt_sz is a hint to NICs that count packets.
+// Ignores typical_pkt_sz, a hint for NICs that count packets.
 int ModifyQpRateLimit(ibv_qp* verbs, ibv_qp_rate_limit_attr* attr) {
   return ReturningErrno([&] {
     QueuePair& qp = QueuePair::From(verbs);
@@ -139,7 +139,7 @@ int QueryQp(ibv_qp* verbs, ibv_qp_attr* attr, int /*mask*/, ibv_qp_init_attr* in
   return ReturningErrno([&] {
     QueuePair& qp = QueuePair::From(verbs);
     if (qp.device->lost_by_fork()) return EIO;
-    // One look, so that all attributes are of one moment.
+    // One query, so that all attributes are of one moment.
     *attr = FromQpAttributes(Query(qp));
 
     const transport::QpInitAttributes& init = qp.transport->init_attributes();

@@ -15,13 +15,13 @@
 namespace uroce::verbs {
 namespace {
 
-// What makes a queue one of XRC.
+// The objects that only a queue of XRC has.
 struct XrcPart {
   XrcDomainHandle* domain = nullptr;
   CompletionQueue* completion_queue = nullptr;
 };
 
-// As ib_uverbs_create_xsrq.
+// The checks of ib_uverbs_create_xsrq.
 int ToXrcPart(const ibv_context* context, const ibv_srq_init_attr_ex& attr, XrcPart& xrc) {
   constexpr uint32_t kNeeded = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
   if ((attr.comp_mask & kNeeded) != kNeeded) return EINVAL;
@@ -36,7 +36,7 @@ transport::Status Publish(SharedReceiveQueue& srq) {
       [&](transport::Endpoint& endpoint) { return endpoint.PublishXrcQueue(*srq.queue); });
 }
 
-// `attr.srq_limit` means nothing here (ibv_create_srq(3)).
+// Ignores `attr.srq_limit` (ibv_create_srq(3)).
 int Create(ibv_pd* pd_verbs, void* srq_context, ibv_srq_attr& attr, const XrcPart& xrc,
            ibv_srq*& out) {
   ProtectionDomain& pd = ProtectionDomain::From(pd_verbs);
@@ -109,7 +109,7 @@ ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr) {
 }
 
 void RemoveFromTransport(SharedReceiveQueue& srq) {
-  // What is returned is freed without the lock.
+  // The returned queue is freed without the lock.
   srq.device->engine().WithEndpoint([&](transport::Endpoint& endpoint) {
     return endpoint.DestroySharedReceiveQueue(std::move(srq.queue));
   });

@@ -15,13 +15,13 @@
 
 namespace uroce::verbs {
 
-// What ibv_create_srq and ibv_create_srq_ex return.
+// The object behind ibv_create_srq and ibv_create_srq_ex.
 struct SharedReceiveQueue {
   ibv_srq verbs = {};  // first: libibverbs knows the object by it
 
   Device* device = nullptr;
   ProtectionDomain* pd = nullptr;
-  // Of XRC; null of others.
+  // Null unless the queue is of XRC.
   XrcDomainHandle* xrc_domain = nullptr;
   CompletionQueue* completion_queue = nullptr;
   std::unique_ptr<transport::SharedReceiveQueue> queue;
@@ -36,25 +36,25 @@ struct SharedReceiveQueue {
   }
 };
 
-// No event comes from the queue any more.
+// Ends the queue in the transport: no event comes from it afterwards.
 void RemoveFromTransport(SharedReceiveQueue& srq);
 
 // EINVAL: no or too many work requests, too many SGEs. ENOMEM: the device has no more queues.
-// `attr` gets what was granted.
+// Writes what was granted to `attr`.
 ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attr);
-// Also EOPNOTSUPP for a type other than IBV_SRQT_BASIC and IBV_SRQT_XRC, and EINVAL for one of XRC
-// without a domain or a completion queue.
+// Also EOPNOTSUPP for a type other than IBV_SRQT_BASIC and IBV_SRQT_XRC, and EINVAL for a queue of
+// XRC without a domain or a completion queue.
 ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr);
 // EBUSY while queue pairs use the queue. Waits until every event was acknowledged.
 int DestroySrq(ibv_srq* srq);
 
-// EINVAL, and nothing has changed: a limit above the size, or a size that what is posted does not
-// fit into.
+// EINVAL, and nothing has changed: a limit above the size, or a size too small for the requests
+// that are posted.
 int ModifySrq(ibv_srq* srq, ibv_srq_attr* attr, int mask);
 // srq_limit is 0 once the event has been raised.
 int QuerySrq(ibv_srq* srq, ibv_srq_attr* attr);
 
-// The number by which XRC's requests name the queue. EINVAL: it is not of XRC.
+// The number by which XRC's requests name the queue. EINVAL: the queue is not of XRC.
 int GetSrqNum(ibv_srq* srq, uint32_t* srq_num);
 
 // As ibv_post_recv.

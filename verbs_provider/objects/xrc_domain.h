@@ -19,25 +19,25 @@ namespace uroce::verbs {
 class Device;
 struct QueuePair;
 
-// An XRC domain: its targets reach its shared receive queues. All in this process that open it by
-// one file share it; it lasts as long as one of them has it open.
+// An XRC domain: its targets reach its shared receive queues. All handles that this process opened
+// by one file share the domain, which lasts as long as one of them is open.
 struct XrcDomain {
   transport::XrcDomainId id{};
-  // Of a domain that others can open: device and inode. The descriptor keeps the number of the
-  // inode from becoming that of another file.
+  // Device and inode of the file of a domain that several handles can share. The open descriptor
+  // keeps the inode number from being given to another file.
   std::pair<dev_t, ino_t> file{};
   nic::UniqueFd file_descriptor;
 
-  // The targets of the domain by their numbers: of each the first of its handles (QueuePair).
-  // Taken before the engine's lock.
+  // By number, the first handle (QueuePair) of each target of the domain. Lock order:
+  // `targets_lock`, then the engine's lock.
   std::mutex targets_lock;
   std::map<uint32_t, QueuePair*> targets;
 };
 
-// The domains that others can open.
+// Opens XRC domains, and finds the domain of a file.
 class XrcDomains {
  public:
-  // fd -1: a domain of its own. Else the domain of the file, as the kernel has it
+  // fd -1: a private domain. Else the domain of the file, as the kernel has it
   // (ib_uverbs_open_xrcd): EBADF, EAGAIN if there is none and `flags` lacks O_CREAT, EINVAL if
   // there is one and `flags` has O_EXCL. Two domains get the same id after 2^32 others.
   int Open(int fd, int flags, std::shared_ptr<XrcDomain>& out);
@@ -51,7 +51,7 @@ class XrcDomains {
   std::map<std::pair<dev_t, ino_t>, std::weak_ptr<XrcDomain>> by_file_;
 };
 
-// What ibv_open_xrcd returns.
+// The object behind ibv_open_xrcd.
 struct XrcDomainHandle {
   ibv_xrcd verbs = {};  // first: libibverbs knows the object by it
   Device* device = nullptr;

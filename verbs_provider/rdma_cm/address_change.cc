@@ -1,4 +1,4 @@
-// What ids hear when addresses of the device go: cma_netdev_callback of Linux.
+// Tells ids which addresses of the device have disappeared: cma_netdev_callback of Linux.
 #include <algorithm>
 #include <vector>
 
@@ -13,8 +13,8 @@ bool Has(const std::vector<transport::Gid>& gids, const transport::Gid& gid) {
 
 }  // namespace
 
-// In Linux the Ethernet address below an id has changed then. Here an id stands on its GID alone.
-// One that goes and is back before the table is looked at has not changed.
+// Linux tells ids of a changed Ethernet address. Here an id depends on its GID alone. A GID that
+// disappears and returns between two calls has not changed.
 void Agent::TellAddressChanges() {
   const std::vector<transport::Gid>& gids = device_->facts().gids;
   if (gids == known_gids_) return;

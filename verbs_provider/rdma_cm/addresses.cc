@@ -47,7 +47,7 @@ int Agent::Bind(Id& id, const SocketAddress& wanted) {
   SocketAddress address = wanted;
   const auto space = ChooseSpace(id, address);
   if (!space) return EPROTONOSUPPORT;
-  // The wildcard of AF_IB with any port is how librdmacm asks whether there is AF_IB.
+  // librdmacm binds the wildcard of AF_IB without a port to ask whether there is AF_IB.
   const bool is_reserved = address.IsIp() || !address.IsAny() || address.port != 0;
   if (!address.IsAny() || is_reserved) {
     if (const int error = NeedDevice()) return error;
@@ -126,7 +126,7 @@ int Agent::ResolveAddress(Id& id, const SocketAddress& source, const SocketAddre
   return 0;
 }
 
-// What only connects needs a port that no id of this process has; requests do not come to it.
+// An id that only connects gets no requests, but needs a port that no other id of this process has.
 int Agent::BindForConnect(Id& id, const SocketAddress& any) {
   id.binding.address = any;
   SocketAddress address = any;

@@ -24,7 +24,7 @@
 
 namespace uroce::verbs::rdma_cm {
 
-// What rdma_connect and rdma_accept say about the queue pair: struct rdma_conn_param.
+// The arguments of rdma_connect and rdma_accept about the queue pair: struct rdma_conn_param.
 struct ConnectionParameters {
   transport::Qpn qpn{};
   uint32_t qkey = 0;
@@ -38,8 +38,8 @@ struct ConnectionParameters {
 };
 
 // The rdma_cm of this process: all ids of all channels. Behaves as drivers/infiniband/core/cma.c
-// and ucma.c of Linux. The calls return 0 or an errno value. Not thread-safe: every caller holds
-// one lock.
+// and ucma.c of Linux. The calls return 0 or an errno value. Not thread-safe: all callers hold the
+// same lock.
 class Agent {
  public:
   // Opens the device when an id needs it for the first time: a program that only asks whether there
@@ -53,18 +53,18 @@ class Agent {
 
   // --- channels and ids (ids.cc)
   Channel* OpenChannel(Channel::TokenSink tokens);
-  // Ends all ids of the channel, telling the peers.
+  // Ends all ids of the channel and tells the peers.
   void CloseChannel(Channel* channel);
   bool IsChannel(const Channel* channel) const { return channels_.contains(channel); }
-  // Ends everything: the process ends.
+  // Ends all ids of all channels, when the process ends.
   void CloseAll();
   int CreateId(Channel& channel, uint64_t uid, uint16_t port_space, uint8_t qp_type,
                uint32_t& handle);
   int DestroyId(Channel& channel, uint32_t handle, uint32_t& events_reported);
   int MigrateId(Channel& to, const Channel* from, uint32_t handle, uint32_t& events_reported);
-  // ENOENT: no such id; EINVAL: of another channel; ENXIO: its device is gone.
+  // ENOENT: no such id; EINVAL: an id of another channel; ENXIO: its device is gone.
   int Find(const Channel& channel, uint32_t handle, Id*& id) const;
-  // EAGAIN: there is none. `deliver` returns whether the application took it: EFAULT if not.
+  // EAGAIN: no event. `deliver` returns whether it could write the event; EFAULT if not.
   int GetEvent(Channel& channel, const std::function<bool(const rdma_ucm_event_resp&)>& deliver);
 
   // --- addresses (addresses.cc)
@@ -75,12 +75,12 @@ class Agent {
   int SetReuseAddress(Id& id, bool reuses);
   int SetAfOnly(Id& id, bool af_only);
   int SetAckTimeout(Id& id, uint8_t timeout);
-  // Of an id that has a device.
+  // Only valid while an id has a device.
   uint64_t node_guid() const { return device_->facts().node_guid; }
 
   // --- connections (connections.cc)
   int Connect(Id& id, const ConnectionParameters& parameters);
-  // nullopt: the queue pair is ready for what the peer replied.
+  // nullopt: the queue pair is ready, as the peer's reply demands.
   int Accept(Id& id, uint64_t uid, const std::optional<ConnectionParameters>& parameters);
   int Reject(Id& id, uint8_t reason, std::span<const uint8_t> private_data);
   int Disconnect(Id& id);
@@ -93,13 +93,13 @@ class Agent {
   int Leave(const Channel& channel, uint32_t handle, uint32_t& events_reported);
 
   // --- events of the connection manager (incoming.cc) and of the device
-  // When the device says that there are some, has other addresses, or has failed.
+  // Call when the device has events or other addresses, or has failed.
   void TakeConnectionEvents();
 
   size_t id_count() const { return ids_.size(); }
 
  private:
-  // What listens to a service id: one listener of the connection manager for all ids of the port.
+  // The listeners of a service id: one listener of the connection manager for all ids of the port.
   struct Service {
     transport::cm::CommunicationId listener{};
     std::vector<Id*> ids;
@@ -126,7 +126,7 @@ class Agent {
   // device_removal.cc
   void RemoveDevice();
   void RemoveDeviceOf(Id& id);
-  // The id leaves everything that knows it.
+  // Removes the id from everything that refers to it.
   void End(Id& id);
   int StartListening(Id& id);
   void StopListening(Id& id);
@@ -162,7 +162,7 @@ class Agent {
   transport::RandomNumbers random_;
   const OpenDevice open_device_;
   std::unique_ptr<DeviceAccess> device_;
-  std::vector<transport::Gid> known_gids_;  // those of the device that ids were told of last
+  std::vector<transport::Gid> known_gids_;  // the device's GIDs at the last TellAddressChanges
   std::set<transport::Gid> host_addresses_;
   Ports ports_;
   std::map<const Channel*, std::unique_ptr<Channel>> channels_;

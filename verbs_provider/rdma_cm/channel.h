@@ -12,7 +12,7 @@
 
 namespace uroce::verbs::rdma_cm {
 
-// enum rdma_cm_event_type of <rdma/rdma_cma.h>, which does not go together with the kernel's
+// enum rdma_cm_event_type of <rdma/rdma_cma.h>, which cannot be included together with the kernel's
 // header.
 enum class UserEvent : uint32_t {
   kAddressResolved = 0,
@@ -30,19 +30,19 @@ enum class UserEvent : uint32_t {
   kTimewaitExit = 15,
 };
 
-// An event as GET_EVENT hands it out.
+// An event as GET_EVENT delivers it.
 struct QueuedEvent {
-  Id* id = nullptr;                 // counted there; of a connect request, the listener
-  Multicast* multicast = nullptr;   // counted there as well
+  Id* id = nullptr;                 // counts the event; of a connect request, the listener
+  Multicast* multicast = nullptr;   // counts the event as well
   std::unique_ptr<Id> new_id = {};  // of a connect request
   rdma_ucm_event_resp response{};
 };
 
-// An open /dev/infiniband/rdma_cm: a queue of events. What makes the descriptor readable is the
-// virtual kernel's: it has one token for each event.
+// An open /dev/infiniband/rdma_cm: a queue of events. The virtual kernel makes the descriptor
+// readable: it holds one token for each event.
 class Channel {
  public:
-  // `delta` events more; fewer if it is negative.
+  // Told that there are `delta` more events; fewer if `delta` is negative.
   using TokenSink = std::function<void(int delta)>;
 
   explicit Channel(TokenSink tokens) : tokens_(std::move(tokens)) {}
@@ -55,10 +55,10 @@ class Channel {
   }
   // The caller has taken the token.
   void PopFront() { events_.pop_front(); }
-  // An event that was asked for could not be handed out: it is to be asked for again.
+  // Returns the token of the first event, which could not be delivered and stays in the queue.
   void ReturnToken() { tokens_(1); }
 
-  // Takes out the events that `matches`, in their order.
+  // Removes the events for which `matches` is true, and returns them in their order.
   std::deque<QueuedEvent> Take(const std::function<bool(const QueuedEvent&)>& matches) {
     std::deque<QueuedEvent> taken;
     std::deque<QueuedEvent> kept;

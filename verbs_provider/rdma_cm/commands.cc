@@ -25,7 +25,7 @@ constexpr uint32_t kMaxOptionBytes = 65'536;
 constexpr uint32_t kCommunicationEstablished = 4;  // IB_EVENT_COMM_EST
 constexpr uint32_t kPathMigrated = 6;              // IB_EVENT_PATH_MIG
 
-// What a command is about, and where its answer goes.
+// One command: its channel, its input, and the room for its answer.
 class Call {
  public:
   Call(Agent& rdma_cm, Channel& on, const Channel* named, uint64_t input,
@@ -41,8 +41,8 @@ class Call {
   Channel& channel;
   const Channel* const other;
 
-  // Reads the command and nothing behind it; what a shorter one of an earlier release leaves out is
-  // zero.
+  // Reads the command and nothing behind it; members that a shorter command of an earlier release
+  // lacks are zero.
   template <class Command>
   int Read(Command& command, size_t least = sizeof(Command)) const {
     if (input_bytes_ < least) return EINVAL;
@@ -63,7 +63,7 @@ class Call {
   }
 
  private:
-  const uint64_t input_;  // of the application
+  const uint64_t input_;  // address in the application
   const size_t input_bytes_;
   const size_t output_bytes_;
 };
@@ -73,7 +73,7 @@ std::span<const uint8_t> BytesOf(const Storage& storage) {
   return {reinterpret_cast<const uint8_t*>(&storage), sizeof storage};
 }
 
-// An address whose size the caller says as well.
+// Reads an address whose size the command states as well.
 template <class Storage>
 int ReadAddress(const Storage& storage, size_t bytes, SocketAddress& address) {
   const auto parsed = ParseAddress(BytesOf(storage));
@@ -161,7 +161,7 @@ int ResolveRoute(Call& call) {
   return call.agent.ResolveRoute(*id);
 }
 
-// What an answer says about the device, of an id that has one.
+// Fills the members about the device, if the id has one.
 template <class Answer>
 void FillDevice(const Call& call, const Id& id, Answer& answer) {
   if (!id.has_device) return;
@@ -174,7 +174,7 @@ int QueryRoute(Call& call) {
   rdma_ucm_query command;
   Id* id;
   if (!call.HasRoom(offsetof(rdma_ucm_query_route_resp, ibdev_index))) return ENOSPC;
-  // As QUERY without its option: the id is where it is in both.
+  // The command is a QUERY without its option; both have the id at the same place.
   if (const int error = call.ReadFor(command, id, offsetof(rdma_ucm_query, option))) return error;
   rdma_ucm_query_route_resp answer = {};
   if (id->address().IsIp()) {
@@ -206,7 +206,7 @@ int QueryAddress(const Call& call, const Id& id, uint64_t response) {
   return call.Write(response, answer);
 }
 
-// An address as AF_IB has it: rdma_read_gids and rdma_get_service_id of Linux.
+// The address in the form of AF_IB: rdma_read_gids and rdma_get_service_id of Linux.
 SocketAddress AsIb(const Id& id, const SocketAddress& address, const transport::Gid& gid) {
   if (address.family == kFamilyIb) return address;
   SocketAddress ib = AnyAddress(kFamilyIb);
@@ -356,8 +356,8 @@ int SetIdOption(Agent& agent, Id& id, uint32_t option, std::span<const uint8_t> 
   }
 }
 
-// A path that the application has found by itself stands for a resolved route. What matters of it
-// for RoCE is known from the addresses.
+// A path that the application has found by itself counts as a resolved route. RoCE needs nothing of
+// it that the addresses do not tell.
 int SetIbPath(Agent& agent, Id& id, std::span<const uint8_t> value) {
   if (value.size() % sizeof(ib_path_rec_data) != 0) return EINVAL;
   for (size_t at = 0; at < value.size(); at += sizeof(ib_path_rec_data)) {
@@ -448,7 +448,7 @@ int MigrateId(Call& call) {
 }
 
 using Command = int (*)(Call&);
-// By enum RDMA_USER_CM_CMD.
+// Indexed by enum RDMA_USER_CM_CMD.
 constexpr Command kCommands[] = {CreateId,
                                  DestroyId,
                                  BindIp,

@@ -6,14 +6,14 @@
 
 namespace uroce::verbs::rdma_cm {
 
-// One write() to /dev/infiniband/rdma_cm (ucma_write of Linux; <rdma/rdma_user_cm.h>): `bytes`
-// bytes at `address` of the application's memory, a header and a command. Answers are written to
-// where the command says. Returns 0 when all of it was taken, or an errno value:
+// Runs one write() to /dev/infiniband/rdma_cm (ucma_write of Linux; <rdma/rdma_user_cm.h>): `bytes`
+// bytes at `address` of the application's memory, a header and a command. The answer is written to
+// the address in the command. Returns 0 when all bytes were taken, or an errno value:
 //
-//   EINVAL  shorter than its header says, or than the command is; no such command
-//   ENOSYS  a command that the kernel has no more
+//   EINVAL  a write shorter than its header says, or than the command; an unknown command
+//   ENOSYS  a command that the kernel no longer has
 //   ENOSPC  no room for the answer
-//   EFAULT  memory that is not there
+//   EFAULT  memory that is not mapped
 //   EAGAIN  GET_EVENT: there is no event
 //
 // `other` is the channel that MIGRATE_ID names; nullptr: its descriptor is not open.

@@ -1,4 +1,4 @@
-// What users ask for: rdma_connect, rdma_accept and what follows, as in cma.c of Linux.
+// The calls of the application: rdma_connect, rdma_accept and what follows, as in cma.c of Linux.
 #include <algorithm>
 #include <cerrno>
 
@@ -157,7 +157,7 @@ int Agent::Reject(Id& id, uint8_t reason, std::span<const uint8_t> private_data)
   });
 }
 
-// A DREQ; if the peer was first, the answer to its own.
+// Sends a DREQ, or a DREP if the peer's DREQ came first.
 int Agent::Disconnect(Id& id) {
   if (!id.connection) return EINVAL;
   return With([&](ConnectionManager& cm, transport::Time now) {
@@ -195,7 +195,7 @@ int Agent::InitQpAttributes(Id& id, QpState state, transport::QpAttributes& attr
     return ErrnoOf(cm.Attributes(*id.connection, state, attributes, mask));
   });
   if (error != 0) return error;
-  // An id that is to accept says only in its REP which PSN is the first.
+  // The connection manager learns the first PSN of an accepting id only with its REP.
   if (state == QpState::kReadyToReceive) attributes.rq_psn = id.starting_psn;
   if ((mask & QpAttributeMask::kTimeout) != 0 && id.ack_timeout) {
     attributes.timeout = std::min(*id.ack_timeout, kMaxExponent);

@@ -14,18 +14,18 @@
 
 namespace uroce::verbs::rdma_cm {
 
-// What other processes of the fabric are kept from: nic::PacketPort::Service.
+// A service that this process reserves in the fabric: nic::PacketPort::Service.
 struct Service {
   transport::cm::ServiceId id;
   transport::Gid address{};  // zero: all addresses; ::ffff:0.0.0.0: all IPv4 addresses
   bool only_ipv6 = false;    // all addresses of IPv6
-  bool shares = false;       // others may have it as well, if all of them say so
-  bool listens = false;      // requests are to come to this process from now on
+  bool shares = false;       // other processes may reserve it too, if all say so
+  bool listens = false;      // requests come to this process from now on
 
   bool operator==(const Service&) const = default;
 };
 
-// What is known of the device when it has been opened.
+// Facts about a device that is open.
 struct DeviceFacts {
   std::vector<transport::Gid> gids;  // zero: a free entry
   bool has_wire = false;             // else all peers are processes of this host
@@ -34,20 +34,20 @@ struct DeviceFacts {
   transport::Seed seed{};
 };
 
-// The device below the ids, as one that is open; a test has another one.
+// The open device that the ids use; tests have one of their own.
 class DeviceAccess {
  public:
   virtual ~DeviceAccess() = default;
 
-  // It is gone for good (IBV_EVENT_DEVICE_FATAL).
+  // Whether the device is gone for good (IBV_EVENT_DEVICE_FATAL).
   virtual bool has_failed() = 0;
-  // As they are now; valid until it is asked again. The addresses come and go.
+  // The present facts, valid until the next call: the addresses come and go.
   virtual const DeviceFacts& facts() = 0;
   // Runs `use` under the engine's lock, then sends what became ready.
   using Use = std::function<void(transport::cm::ConnectionManager&, transport::Time)>;
   virtual void WithConnectionManager(const Use& use) = 0;
-  // Makes a service this process's own; asked again, with another `shares`. Blocks for a moment.
-  // 0, or an errno value: EADDRINUSE when another process has it.
+  // Reserves a service for this process; called again, changes `shares`. Blocks for a moment. 0, or
+  // an errno value: EADDRINUSE when another process has the service.
   virtual int ReserveService(const Service& service) = 0;
   virtual void ReleaseService(const Service& service) = 0;
 };

@@ -1,11 +1,11 @@
-// What becomes of ids when the device is gone for good: cma_remove_one and ucma_close_id of Linux.
+// Ends ids when the device is gone for good: cma_remove_one and ucma_close_id of Linux.
 #include <vector>
 
 #include "verbs_provider/rdma_cm/agent.h"
 
 namespace uroce::verbs::rdma_cm {
 
-// An id that listens at all addresses is of no device, and hears nothing.
+// An id that listens at all addresses belongs to no device, and gets no event.
 void Agent::RemoveDevice() {
   std::vector<Id*> ids;
   ids_.ForEach([&](Id& id) {
@@ -17,7 +17,7 @@ void Agent::RemoveDevice() {
   for (Id* const id : ids) RemoveDeviceOf(*id);
 }
 
-// Its queued events and multicast handles stay until it is destroyed.
+// The id's queued events and multicast handles stay until it is destroyed.
 void Agent::RemoveDeviceOf(Id& id) {
   Tell(id, UserEvent::kDeviceRemoval);
   if (id.state == IdState::kListening) StopListening(id);

@@ -14,20 +14,20 @@ namespace uroce::verbs::rdma_cm {
 
 class Channel;
 
-// enum rdma_cm_state of Linux, without the states that nothing here waits in.
+// enum rdma_cm_state of Linux, without the states in which no id here waits.
 //
 //   kIdle ─ bind ─► kAddressBound ─ listen ─► kListening
 //     └─ resolve address ─► kAddressResolved ─ resolve route ─► kRouteResolved
 //   kRouteResolved ─ connect ─► kConnecting (also the id of a request) ─ either end ─►
 //   kDisconnected
-//   any that has the device ─ it is gone ─► kDeviceRemoved
+//   any state with a device ─ the device is gone ─► kDeviceRemoved
 enum class IdState : uint8_t {
   kIdle,
   kAddressBound,
   kListening,
   kAddressResolved,
   kRouteResolved,
-  kConnecting,  // and connected
+  kConnecting,  // or connected
   kDisconnected,
   kDeviceRemoved,  // can only be destroyed
 };
@@ -41,10 +41,10 @@ inline constexpr uint8_t kQpTypeUd = 4;
 inline constexpr uint8_t kQpTypeXrcSend = 9;
 inline constexpr uint8_t kQpTypeXrcReceive = 10;
 
-// One rdma_cm_id as the kernel has it: of ucma (handle, uid, events) and of cma (the rest).
+// One rdma_cm_id as the kernel has it: the parts of ucma (handle, uid, events) and cma (the rest).
 struct Id {
   uint32_t handle = kNoHandle;  // none before the application has fetched the connect request
-  uint64_t uid = 0;             // the application's; no events but the request before it is set
+  uint64_t uid = 0;             // the application's; until it is set, no events but the request
   Channel* channel = nullptr;
   uint32_t events_reported = 0;
   uint32_t backlog = 0;  // connect requests that may still wait to be fetched
@@ -54,7 +54,7 @@ struct Id {
   IdState state = IdState::kIdle;
   Binding binding{};
   SocketAddress peer{};
-  bool has_device = false;  // the address says which device is meant
+  bool has_device = false;  // the address determines the device
   std::optional<transport::cm::Path> path{};
   bool has_route = false;
 
@@ -69,7 +69,7 @@ struct Id {
 
   bool is_datagram() const { return qp_type == kQpTypeUd; }
   const SocketAddress& address() const { return binding.address; }
-  // Of an id that has a device.
+  // Only for an id that has a device.
   const transport::Gid& own_gid() const { return path ? path->source_gid : address().gid; }
 };
 

@@ -183,7 +183,7 @@ int Agent::GetEvent(Channel& channel,
 }
 
 void Agent::Tell(Id& id, const rdma_ucm_event_resp& event) {
-  // The id of a request that was not accepted yet: the accept fails, that is enough.
+  // The application has not accepted this request yet: its accept will fail, which is enough.
   if (id.handle == kNoHandle || id.uid == 0) return;
   QueuedEvent queued;
   queued.id = &id;

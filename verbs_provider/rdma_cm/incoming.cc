@@ -1,4 +1,4 @@
-// What peers do: cma_ib_req_handler, cma_ib_handler and cma_sidr_rep_handler of Linux.
+// Handles messages of peers: cma_ib_req_handler, cma_ib_handler, cma_sidr_rep_handler of Linux.
 #include <algorithm>
 #include <cerrno>
 #include <type_traits>
@@ -53,7 +53,7 @@ rdma_ucm_event_resp EventOf(UserEvent kind, int status) {
   return event;
 }
 
-// cma_match_private_data: whether a request to this address is for what `id` is bound to.
+// cma_match_private_data: whether `id` is bound to the address that the request names.
 bool Accepts(const Id& id, const std::optional<IpHeader>& header) {
   const SocketAddress& own = id.address();
   if (!own.IsIp()) return true;
@@ -119,7 +119,7 @@ void Agent::OnEvent(const Event& event) {
 }
 
 Id* Agent::FindListener(const Service& service, const std::optional<IpHeader>& header) {
-  // One that is bound to the address goes before a wildcard.
+  // A listener that is bound to the address goes before a wildcard.
   Id* found = nullptr;
   for (Id* id : service.ids) {
     if (!Accepts(*id, header)) continue;
@@ -129,7 +129,7 @@ Id* Agent::FindListener(const Service& service, const std::optional<IpHeader>& h
   return found;
 }
 
-// Silently: the peer will ask again.
+// Without `with_a_word` no REJ is sent, so that the peer sends its request again.
 void Agent::Refuse(CommunicationId connection, bool with_a_word) {
   With([&](ConnectionManager& cm, transport::Time now) {
     if (!with_a_word) {

@@ -65,7 +65,7 @@ int Agent::Leave(const Channel& channel, uint32_t handle, uint32_t& events_repor
   return 0;
 }
 
-// Returns how many events of it were reported.
+// Returns how many events of `member` were reported.
 uint32_t Agent::Forget(const Multicast& member) {
   member.id->channel->Take([&](const QueuedEvent& event) { return event.multicast == &member; });
   return multicasts_.Remove(member.handle)->events_reported;

@@ -13,9 +13,9 @@ using transport::cm::PortSpace;
 // The default of net.ipv4.ip_local_port_range.
 constexpr uint32_t kFirstEphemeralPort = 32'768;
 constexpr uint32_t kEphemeralPorts = 28'232;
-// Numbers that are tried before all are taken to be in use.
+// After so many attempts, all ports count as in use.
 constexpr int kEphemeralAttempts = 1'000;
-// Below, a process needs CAP_NET_BIND_SERVICE.
+// Lower ports need CAP_NET_BIND_SERVICE.
 constexpr uint16_t kFirstUnprivilegedPort = 1'024;
 
 Service ServiceOf(const Binding& binding, bool shares) {
@@ -28,7 +28,7 @@ Service ServiceOf(const Binding& binding, bool shares) {
 
 }  // namespace
 
-// cma_check_port. Two wildcards, or a wildcard and an address, are never on one port.
+// cma_check_port. Two wildcards, or a wildcard and an address, never share a port.
 int Ports::Check(const Owners& owners, const Binding& binding, bool reuses_address) {
   for (const Binding* other : owners) {
     if (other == &binding || (reuses_address && other->reuses_address)) continue;

@@ -13,12 +13,12 @@
 
 namespace uroce::verbs::rdma_cm {
 
-// What of an id the rules of port sharing look at. Embedded in the id.
+// The part of an id that the rules of port sharing need. Embedded in the id.
 struct Binding {
   SocketAddress address{};
   bool reuses_address = false;  // RDMA_OPTION_ID_REUSEADDR
   bool af_only = false;         // RDMA_OPTION_ID_AFONLY
-  // Where requests for the address arrive, as Service has it.
+  // The GID at which requests for the address arrive: Service::address.
   transport::Gid service_gid{};
   bool only_ipv6 = false;
   // Set by Ports.
@@ -40,14 +40,14 @@ class Ports {
   Ports(const transport::Seed& seed, Reserve reserve, Release release)
       : random_(seed, /*stream=*/0), reserve_(std::move(reserve)), release_(std::move(release)) {}
 
-  // Gives `binding` the port of its address in `space`, or a free one if that is 0, and writes it
-  // into the address. `is_reserved`: no other process of the fabric may have it.
-  // 0, or EADDRINUSE, EADDRNOTAVAIL, EACCES, or what Reserve said.
+  // Gives `binding` the port of its address in `space`, or a free port if that is 0, and writes it
+  // into the address. `is_reserved`: no other process of the fabric may have the port. 0, or
+  // EADDRINUSE, EADDRNOTAVAIL, EACCES, or the error of Reserve.
   int Bind(Binding& binding, transport::cm::PortSpace space, bool is_reserved);
-  // Before an id listens: others that share its port by reuse_address are in the way.
+  // Before an id listens: checks that no other id shares its port by reuse_address.
   int CheckListen(const Binding& binding) const;
-  // When it listens: no other process may have the port now, and requests to `service_gid` are to
-  // come here. It may be another one than when the id was bound.
+  // When an id listens: no other process may have the port now, and requests to `service_gid` come
+  // here. `service_gid` may be another one than when the id was bound.
   int ReserveForListen(Binding& binding, const transport::Gid& service_gid);
   void Unbind(Binding& binding);
 
@@ -56,7 +56,7 @@ class Ports {
   using Owners = std::vector<Binding*>;
 
   int BindTo(Binding& binding, Key key, bool is_reserved);
-  // Other processes may have the service, unless another owner of the port needs it as well.
+  // Releases the service to other processes, unless another owner of the port needs it as well.
   void ReleaseService(const Binding& binding);
   // Whether another owner of the port has the same service reserved.
   static bool IsShared(const Owners& owners, const Binding& binding);

@@ -20,8 +20,8 @@ std::optional<uint8_t> IndexOf(const DeviceFacts& device, const Gid& gid) {
   return static_cast<uint8_t>(found - device.gids.begin());
 }
 
-// The GID by which the process reaches itself, and those that share its addresses: one of the IP
-// version of `like` if there is one, preferably not that at index 0, the link-local one.
+// The GID by which the process, and those that share its addresses, are reached: one of the IP
+// version of `like` if there is one, preferably not the link-local one at index 0.
 Gid OwnGid(const DeviceFacts& device, const Gid& like) {
   for (size_t i = 1; i < device.gids.size(); ++i) {
     const Gid& gid = device.gids[i];
@@ -43,8 +43,8 @@ Gid DestinationGid(const DeviceFacts& device, const std::set<Gid>& host,
   if (!destination.IsIp()) return gid;
   const bool is_of_host = destination.IsLoopback() || host.contains(gid);
   if (!is_of_host) return gid;
-  // Without a NIC, an address of the host may be the one that another process was given; and so may
-  // an address of the loopback device, where a device has one of these.
+  // Without a NIC, an address of the host may be that of another process; so may an address of the
+  // loopback interface, where the device has such addresses.
   const bool is_default = gid == kDefaultIp || destination.family == AF_INET6;
   const bool may_be_anothers =
       !device.has_wire || (destination.IsLoopback() && HasLoopbackAddress(device));
@@ -72,7 +72,7 @@ SocketAddress SourceAddress(const SocketAddress& source, const SocketAddress& de
   SocketAddress chosen = AnyAddress(destination.family);
   const bool is_own = route.source_gid == route.destination_gid && !destination.IsAny();
   chosen.gid = is_own ? destination.gid : route.source_gid;
-  // From a GID of the other IP version, the address that was asked for is as good as any.
+  // If that GID is of the other IP version, the requested address is as good as any.
   const bool fits = destination.family != AF_INET || chosen.gid.IsIpv4Mapped();
   if (!fits) chosen.gid = destination.gid;
   chosen.scope_id = destination.scope_id;

@@ -16,7 +16,7 @@ namespace uroce::verbs::rdma_cm {
 std::map<transport::Gid, std::string> HostInterfaces();
 std::set<transport::Gid> HostAddresses();
 
-// The GIDs by which an address is reached, and the address that is spoken to from.
+// The GIDs of the path to an address, and the source address.
 struct Route {
   uint8_t source_gid_index = 0;
   transport::Gid source_gid{};
@@ -27,8 +27,8 @@ struct Route {
 // How `destination` is reached from `source`, which may be a wildcard. An address of this host is
 // reached by a GID of ours. nullopt: no GID of ours is of the IP version of the destination.
 //
-// In a fabric without a NIC each process may have been given an address; the default one,
-// 127.0.0.1, is that of all processes which were not.
+// In a fabric without a NIC a process may have an address of its own; all others have the default
+// one, 127.0.0.1.
 std::optional<Route> FindRoute(const DeviceFacts& device, const std::set<transport::Gid>& host,
                                const SocketAddress& source, const SocketAddress& destination);
 
@@ -36,8 +36,8 @@ std::optional<Route> FindRoute(const DeviceFacts& device, const std::set<transpo
 transport::Gid ServiceGid(const DeviceFacts& device, const std::set<transport::Gid>& host,
                           const SocketAddress& address);
 
-// Whether an id that is bound to the address, which is no wildcard, has the device by that: an
-// address of the loopback interface leaves it open (cma_any_addr of Linux).
+// Whether an id gets its device by being bound to the address, which is no wildcard: an address of
+// the loopback interface leaves the device open (cma_any_addr of Linux).
 bool NamesDevice(const DeviceFacts& device, const SocketAddress& address);
 
 // Whether an id may be bound to the address.

@@ -9,8 +9,8 @@
 namespace uroce::verbs::rdma_cm {
 namespace {
 
-// The kernel looks whether the memory is there. Some containers forbid the call even for the
-// process itself: then the application has to be trusted.
+// The kernel checks that the memory is mapped. Some containers forbid the call even for the process
+// itself: then the application has to be trusted.
 template <class Call>
 bool Copy(Call call, void* to, const void* from, void* ours, void* theirs, size_t bytes) {
   const iovec local{ours, bytes};

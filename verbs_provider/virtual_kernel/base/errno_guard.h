@@ -4,7 +4,7 @@
 
 namespace uroce::verbs::virtual_kernel {
 
-// Keeps errno as it was: what we do behind a libc call must not show.
+// Restores errno at the end of a scope: our work behind a libc call must not change it.
 class ErrnoGuard {
  public:
   ErrnoGuard() : saved_(errno) {}

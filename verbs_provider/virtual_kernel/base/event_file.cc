@@ -16,7 +16,7 @@
 namespace uroce::verbs::virtual_kernel {
 namespace {
 
-// What an unprivileged process may ask for (fs.pipe-max-size); a new pipe has 64 KiB.
+// The largest size for an unprivileged process (fs.pipe-max-size); a new pipe has 64 KiB.
 constexpr int kLargestPipeBytes = 1 << 20;
 
 }  // namespace
@@ -65,7 +65,7 @@ uint32_t EventFile::Purge(uint64_t element) {
     }
   }
   for (size_t at = 0; at < kept.size(); at += record_bytes_) {
-    // Cannot fail: they came out of this pipe, and there is no other writer now.
+    // Cannot fail: the records came out of this pipe, and there is no other writer now.
     real::write(write_end_.get(), &kept[at], record_bytes_);
   }
   return dropped;

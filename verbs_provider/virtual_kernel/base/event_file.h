@@ -23,8 +23,8 @@ class EventFile : public OpenFile {
   // 0, or ENOBUFS when the pipe is full and cannot grow any more (131072 records of 8 bytes).
   int Post(const void* record);
 
-  // Drops the queued records that begin with `element`; returns their number. Records are taken out
-  // and put back, so those of other elements may end up behind ones posted meanwhile.
+  // Drops the queued records that begin with `element`; returns their number. Takes all records out
+  // and puts the others back: a reader may find the pipe empty meanwhile.
   uint32_t Purge(uint64_t element);
 
   EventFile(PrivateFd read_end, PrivateFd write_end, uint32_t record_bytes);

@@ -2,11 +2,11 @@
 
 #include <stdint.h>
 
-// What the virtual kernel (liburoce-preload.so) exports for the provider beside the libc functions
-// it interposes; found with dlsym(RTLD_DEFAULT, ...). An event file is a descriptor from which the
-// application reads fixed-size records, as from a completion channel or an asynchronous event
-// descriptor of the kernel: blocking and non-blocking reads, poll and epoll work, and every call
-// that reads gets whole records. Completion channels are event files that
+// Functions that the virtual kernel (liburoce-preload.so) exports for the provider besides the libc
+// functions that it interposes; found with dlsym(RTLD_DEFAULT, ...). An event file is a descriptor
+// from which the application reads fixed-size records, as from a completion channel or an
+// asynchronous event descriptor of the kernel: blocking and non-blocking reads, poll and epoll
+// work, and every call that reads gets whole records. Completion channels are event files that
 // ibv_create_comp_channel made.
 
 #ifdef __cplusplus
@@ -18,8 +18,8 @@ extern "C" {
 // event descriptor from the provider.
 int uroce_event_file_open(uint32_t record_bytes);
 
-// Queues one record. Returns 0, or a positive errno: EBADF when `fd` is no event file (any more),
-// ENOBUFS when the reader has let too many pile up. Never blocks, never raises SIGPIPE.
+// Queues one record. Returns 0, or a positive errno: EBADF when `fd` is no event file, or no longer
+// one; ENOBUFS when the reader has let too many pile up. Never blocks, never raises SIGPIPE.
 int uroce_event_post(int fd, const void* record);
 
 // Removes the queued records whose first 8 bytes are `element`, and returns how many these were.

@@ -15,14 +15,14 @@
 namespace uroce::verbs::virtual_kernel {
 namespace {
 
-// Each opening of a named pipe has flags of its own, as that of a pipe in /proc/self/fd has.
+// Each open() of a named pipe has flags of its own, as each open() of a pipe in /proc/self/fd.
 std::optional<EventPipe> OpenNamedPipe(const std::string& folder, int flags) {
   uint64_t number = 0;
   if (getrandom(&number, sizeof number, 0) != sizeof number) return std::nullopt;
   const std::string path = folder + "/uroce-pipe-" + std::to_string(number);
   if (mkfifo(path.c_str(), S_IRUSR | S_IWUSR) != 0) return std::nullopt;
-  // A writer cannot be opened before there is a reader, nor a reader without waiting before there
-  // is a writer, except by O_NONBLOCK.
+  // This order never waits: only O_NONBLOCK opens a reader before there is a writer, and a writer
+  // needs a reader.
   PrivateFd read_end(real::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   PrivateFd write_end(real::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
   const int reader = write_end ? real::open(path.c_str(), O_RDONLY | flags) : -1;

@@ -14,8 +14,8 @@
 namespace uroce::verbs::virtual_kernel {
 namespace {
 
-// Above what a program has when it numbers its own descriptors or uses select() sparingly, below
-// the customary limit of 1024.
+// Above the descriptors of a program that numbers its own or uses select() sparingly, below the
+// customary limit of 1024.
 constexpr int kLowestPrivateFd = 700;
 
 }  // namespace
@@ -90,7 +90,7 @@ PrivateFd::PrivateFd(int fd) {
   const int moved = real::fcntl(fd, F_DUPFD_CLOEXEC, kLowestPrivateFd);
   if (moved >= 0) real::close(fd);
   fd_ = moved >= 0 ? moved : fd;
-  // One beyond the table's range is simply not protected from the application.
+  // A descriptor beyond the table's range is not protected from the application.
   if (fd_ < FdTable::kMaxFds) {
     FdTable::Instance().Insert(fd_, std::make_shared<OpenFile>(FileKind::kPrivate));
   }

@@ -11,7 +11,7 @@
 
 namespace uroce::verbs::virtual_kernel {
 
-// What a descriptor of this process is to the virtual kernel.
+// The kinds of descriptors that the virtual kernel tells apart.
 enum class FileKind : uint8_t {
   kNone,       // not ours
   kUverbs,     // /dev/infiniband/uverbsN
@@ -37,8 +37,8 @@ class OpenFile {
   const FileKind kind_;
 };
 
-// Which descriptors are ours. KindOf() is what every interposed call asks first: it is lock-free
-// and async-signal-safe, and costs one load in a process that never opens a device.
+// The descriptors that are ours. Every interposed call asks KindOf() first: it is lock-free and
+// async-signal-safe, and costs one load in a process that never opens a device.
 //
 // Threads: all functions may be called from any. Processes: fork() copies the table with the
 // descriptors, as the kernel does. The child of a vfork() runs in our memory but with descriptors
@@ -61,7 +61,7 @@ class FdTable {
   // True if `fd` can be tracked; false with errno = EMFILE.
   static bool InRange(int fd);
 
-  // `fd`, just opened, now refers to `file`. Requires InRange(fd).
+  // Records that `fd`, just opened, refers to `file`. Requires InRange(fd).
   void Insert(int fd, std::shared_ptr<OpenFile> file);
 
   // Null when `fd` is not of this class.

@@ -1,5 +1,5 @@
-// What glibc lacks before 2.33 (stat and its kin are inline functions there, which call __xstat)
-// and before 2.34 (close_range, closefrom).
+// Functions that glibc lacks before 2.33 (stat and its kin are inline functions there, which call
+// __xstat) and before 2.34 (close_range, closefrom).
 
 #include <sys/syscall.h>
 

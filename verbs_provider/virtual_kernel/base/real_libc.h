@@ -17,8 +17,8 @@
 
 namespace uroce::verbs::virtual_kernel {
 
-// A function of ours that does what libc's `name` would, where libc is too old to have it; nullptr
-// for the functions that every libc has.
+// Our replacement of libc's `name`, for a libc that is too old to have it; nullptr for the
+// functions that every libc has.
 void* SubstituteOf(std::string_view name);
 
 template <typename Signature>
@@ -51,7 +51,7 @@ class RealFunction<Result(Parameters...)> {
   mutable std::atomic<void*> address_ = nullptr;
 };
 
-// open(), fcntl() and others of C's variable argument lists.
+// For functions with variable argument lists: open(), fcntl() and others.
 template <typename Result, typename... Parameters>
 class RealFunction<Result(Parameters..., ...)> {
  public:
@@ -132,8 +132,8 @@ class RealFunction<Result(Parameters..., ...)> {
   X(pthread_sigmask, int(int, const sigset_t*, sigset_t*))
 // clang-format on
 
-// Everything below that is called `real::x` is libc's x. The 64-bit-offset twins (open64, stat64
-// ...) are the same functions on the 64-bit platforms we support.
+// `real::x` is libc's x. The 64-bit-offset twins (open64, stat64 ...) are the same functions on the
+// 64-bit platforms we support.
 namespace real {
 
 #define UROCE_X(name, ...) inline constinit RealFunction<__VA_ARGS__> name{#name};

@@ -25,8 +25,9 @@ std::atomic<bool> provider_registered = false;  // with libibverbs
 std::atomic<bool> failed = false;
 thread_local bool loading = false;
 
-// The locks that are taken while others of ours or of the provider are held. So their handlers come
-// first, and fork() takes them last (dpdk_nic/engine/fork_handler.h has the whole order).
+// These locks are taken while other locks of ours or of the provider are held. So their handlers
+// are registered first, and fork() takes them last (dpdk_nic/engine/fork_handler.h has the whole
+// order).
 void RegisterInnerForkHandlers() {
   FdTable::Instance();
   FaultGuard::RegisterForkHandler();
@@ -51,12 +52,12 @@ std::string Describe(const ProviderLibrary& provider) {
   return "";
 }
 
-// Null when there is none (yet).
+// Null while there is no device.
 const Device* LoadDevice() {
   RegisterInnerForkHandlers();
   // Not under a lock of ours: dlopen takes the dynamic linker's lock, and another thread may come
-  // here from a constructor, which runs under that lock. Two threads that load at the same time
-  // are served by dlopen itself: the library is loaded once.
+  // here from a constructor, which runs under that lock. dlopen itself serves two threads that load
+  // at the same time: the library is loaded once.
   const ProviderLibrary provider = LoadProvider();
   RegisterOuterForkHandlers();
   if (provider.error.empty() && HasLibibverbs()) {
@@ -104,7 +105,7 @@ const Device* CurrentDeviceAsItIs() {
   const ErrnoGuard guard;
   const std::lock_guard<std::mutex> lock(describing);
   device = current;
-  // The one before is better than none.
+  // If this fails, the previous description stays in use.
   if (device->HasChanged()) (void)Describe(device->provider());
   return current;
 }

@@ -27,9 +27,9 @@ inline constexpr uint32_t kRdmaCmAbi = 4;        // RDMA_USER_CM_ABI_VERSION
 inline constexpr uint32_t kUverbsClassAbi = 6;   // IB_USER_VERBS_ABI_VERSION
 inline constexpr uint32_t kUverbsDeviceAbi = 1;  // between libibverbs and our provider
 
-// The device as the rest of the virtual kernel sees it. Immutable once it exists; when something
-// has changed, and somebody looks, another one takes its place. It stays in memory then, as others
-// may still be looking at it.
+// The device as the rest of the virtual kernel sees it. Immutable: when the device has changed, the
+// next look at it makes a new object. The old one stays in memory, as other threads may still read
+// it.
 class Device {
  public:
   uroce_device_description description;
@@ -41,24 +41,24 @@ class Device {
          uint32_t changes_before, const Device* older);
 
   const ProviderLibrary& provider() const { return provider_; }
-  // Since it was described.
+  // Whether the device has changed since it was described.
   bool HasChanged() const { return provider_.device_changes() != changes_; }
 
  private:
   const ProviderLibrary provider_;
   const uint32_t changes_;
-  // Says to a detector of leaks that it was not forgotten.
+  // Keeps the older object reachable, for leak detectors.
   [[maybe_unused]] const Device* const older_;
 };
 
 // The device of this process. The first call loads the provider library and asks it for the
-// description, and the first that finds libibverbs in the process has the provider register with
+// description; the first call that finds libibverbs in the process makes the provider register with
 // it. If that fails (one line on stderr), there is no device and the result is null. Keeps errno.
-// Null as well while this very thread is loading the provider, and in direct mode until there is a
+// Null as well while this thread is loading the provider, and in direct mode until there is a
 // libibverbs.
 const Device* CurrentDevice();
 
-// The same as it is now. To be called where a program looks at the device, and not by the provider.
+// The same, described anew if it has changed. For programs that look at it, not for the provider.
 const Device* CurrentDeviceAsItIs();
 
 // Whether this process has looked at the device: CurrentDevice() has returned one.

@@ -6,10 +6,10 @@
 // kernel (liburoce-preload.so) and the provider (liburoce-provider.so). They find each other's
 // functions with dlsym, so neither links the other. event_files.h is the other direction.
 //
-// A process without libibverbs sees the device in netlink and sysfs all the same.
+// A process without libibverbs sees the device in netlink and sysfs, too.
 //
-// Everything that the kernel would tell about the device through netlink, sysfs and the GID ioctls
-// comes from this description, which the provider fills in once a process, and again after changes.
+// Everything that the kernel would show of the device through netlink, sysfs and the GID ioctls
+// comes from this description, which the provider fills in once, and again after changes.
 
 enum {
   kUroceMaxGids = 256,
@@ -40,7 +40,7 @@ struct uroce_device_description {
   // Port 1, the only one.
   uint8_t port_state;       // ibv_port_state: 4 = ACTIVE
   uint8_t port_phys_state;  // 5 = LinkUp
-  uint32_t rate_mbps;       // what sysfs 'rate' says, and SPEED-like attributes derive from
+  uint32_t rate_mbps;       // shown as sysfs 'rate'; SPEED-like attributes derive from it
   uint32_t max_mtu_bytes;   // path MTUs: 256 ... 4096
   uint32_t active_mtu_bytes;
   uint32_t port_cap_flags;  // IBTA PortInfo CapabilityMask, as ibv_port_attr has it
@@ -52,19 +52,19 @@ struct uroce_device_description {
 };
 
 // Exported by the provider. Fills `description`, which comes zeroed but for struct_bytes. Returns
-// 0; EAGAIN when only a registered provider can tell (uroce_register_provider), as it would have to
-// open a port that one program at a time can have; or another positive errno value: the device is
-// then not shown in this process. Called until it succeeds, on a thread of the application that
-// looks for RDMA devices, be it `ls`; must be quick and must not call libibverbs.
+// 0; EAGAIN when only a registered provider can (uroce_register_provider), because it has to open a
+// port that one program at a time can have; or another positive errno value: the device is then not
+// shown in this process. Called until it succeeds, on any application thread that looks for RDMA
+// devices, even in `ls`; must be quick and must not call libibverbs.
 int uroce_describe_device(struct uroce_device_description* description);
 
-// Exported by the provider. How often the device has changed since it was opened: its addresses, or
-// the state of its port. Costs nothing.
+// Exported by the provider. Returns how often the device's addresses or the state of its port have
+// changed since it was opened. Costs nothing.
 uint32_t uroce_device_changes(void);
 
-// Exported by the provider. Makes it known to the libibverbs of this process. Called as soon as
-// there is one, which may be long after the first look at the device, and possibly by two threads
-// at once; the first successful call counts. Takes the dynamic linker's lock. Returns 0, or a
+// Exported by the provider. Registers it with the libibverbs of this process. Called as soon as
+// libibverbs is there, which may be long after the first look at the device, and possibly by two
+// threads at once; the first success counts. Takes the dynamic linker's lock. Returns 0, or a
 // positive errno value after one line on stderr that says why libibverbs will not find the device.
 int uroce_register_provider(void);
 

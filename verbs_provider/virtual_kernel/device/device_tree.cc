@@ -43,8 +43,8 @@ std::string FormatGid(const uroce_gid& gid) {
   return text;
 }
 
-// The first `processors` processors, as the kernel prints a mask: 32 of them a group, the last
-// group first.
+// A mask of the first `processors` processors as the kernel prints it: groups of 32, the last group
+// first.
 std::string FormatProcessorMask(unsigned int processors) {
   std::string text;
   for (unsigned int first = (processors - 1) / 32 * 32;; first -= 32) {
@@ -115,9 +115,9 @@ void AddPort(const uroce_device_description& description, const std::string& por
   AddTables(description, port, tree);
 }
 
-// What programs read of the PCI function behind a device: UCX and libfabric its numbers, MPI
-// libraries and NCCL the processors near it, scripts the network interface. There is no function,
-// so that there is no `subsystem` either, which tells NCCL so.
+// The attributes of a PCI function that programs read: UCX and libfabric its numbers, MPI libraries
+// and NCCL the processors near it, scripts the network interface. The device has no PCI function;
+// the missing `subsystem` tells NCCL so.
 void AddBusDevice(const uroce_device_description& description, const std::string& device,
                   VirtualTree& tree) {
   const std::string vendor = Format("0x%04x\n", description.vendor_id);

@@ -5,10 +5,10 @@
 
 namespace uroce::verbs::virtual_kernel {
 
-// What the kernel would show of the device under /sys/class/infiniband, /sys/class/infiniband_verbs
-// and /dev/infiniband; names and formats as in the kernel's
-// Documentation/ABI/stable/sysfs-class-infiniband.
-// `has_rdma_cm`: and the connection manager's device.
+// The files that the kernel would show of the device under /sys/class/infiniband,
+// /sys/class/infiniband_verbs and /dev/infiniband; names and formats as in the kernel's
+// Documentation/ABI/stable/sysfs-class-infiniband. `has_rdma_cm`: adds the connection manager's
+// device.
 VirtualTree MakeDeviceTree(const uroce_device_description& description, bool has_rdma_cm);
 
 }  // namespace uroce::verbs::virtual_kernel

@@ -5,7 +5,7 @@
 
 namespace uroce::verbs::virtual_kernel {
 
-// Of the provider's connection manager; null if it has none.
+// The functions of the provider's connection manager; null if it has none.
 struct RdmaCmFunctions {
   decltype(&uroce_rdma_cm_open) open = nullptr;
   decltype(&uroce_rdma_cm_write) write = nullptr;

@@ -54,7 +54,7 @@ void VirtualTree::Stat(const std::string& path, const TreeNode& node, struct sta
       break;
     case TreeNode::Type::kFile:
       result->st_mode = S_IFREG | 0444;
-      result->st_size = 4096;  // what sysfs says of every attribute
+      result->st_size = 4096;  // as sysfs shows for every attribute
       break;
     case TreeNode::Type::kCharDevice:
       result->st_mode = S_IFCHR | 0666;

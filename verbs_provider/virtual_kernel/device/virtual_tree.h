@@ -26,7 +26,7 @@ class VirtualTree {
   void AddCharDevice(const std::string& path, dev_t device);
   void AddDirectory(const std::string& path);
 
-  // `path` as Normalize() returns it. Null if there is no such node.
+  // `path` as NormalizePath() returns it. Null if there is no such node.
   const TreeNode* Find(const std::string& path) const;
 
   // Names in a directory, sorted.

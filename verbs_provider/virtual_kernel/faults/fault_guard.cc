@@ -14,8 +14,8 @@
 #include "verbs_provider/virtual_kernel/base/errno_guard.h"
 #include "verbs_provider/virtual_kernel/base/fault_calls.h"
 
-// What the kernel returns from a signal handler through. Debuggers and unwinders know a signal's
-// frame by these very bytes.
+// A signal handler returns to the kernel through this code. Debuggers and unwinders recognize a
+// signal's frame by these very bytes.
 asm(R"(
   .pushsection .text
   .balign 16
@@ -52,7 +52,7 @@ struct KernelAction {
   uint64_t mask;
 };
 
-// The system call itself: a sanitizer's sigaction() would have the kernel call the sanitizer.
+// A direct system call: a sanitizer's sigaction() would make the kernel call the sanitizer.
 int SetKernelAction(int signal, const KernelAction* action, KernelAction* old) {
   return static_cast<int>(syscall(SYS_rt_sigaction, signal, action, old, sizeof action->mask));
 }
@@ -75,15 +75,15 @@ uint64_t FirstWord(const sigset_t& set) {
 
 void SetFirstWord(sigset_t& set, uint64_t word) { std::memcpy(&set, &word, sizeof word); }
 
-// What the application has installed for one signal. Written under the lock; a handler reads it
-// without.
+// The handler that the application has installed for one signal. Written under the lock; a signal
+// handler reads it without the lock.
 struct Disposition {
   std::atomic<uintptr_t> handler{0};
   std::atomic<unsigned long> flags{0};
   std::atomic<uintptr_t> restorer{0};
   std::atomic<uint64_t> mask{0};
 
-  // In this order, and before what is loaded next.
+  // Loads in this order, and before the next load of the caller.
   KernelAction Load() const {
     return {handler.load(std::memory_order_acquire), flags.load(std::memory_order_acquire),
             restorer.load(std::memory_order_acquire), mask.load(std::memory_order_acquire)};
@@ -130,7 +130,7 @@ void Change(Disposition& disposition, const KernelAction& action) {
   changes.fetch_add(1, std::memory_order_release);
 }
 
-// A thread that changes it has all signals blocked, so the interrupted thread is never the writer.
+// Ends: a writer has all signals blocked, so the interrupted thread is never the writer.
 KernelAction Read(const Disposition& disposition) {
   while (true) {
     const uint32_t before = changes.load(std::memory_order_acquire);
@@ -144,7 +144,7 @@ void RestoreDefault(int signal) {
   SetKernelAction(signal, &action, nullptr);
 }
 
-// Has the process end as it would have without us. An instruction that faulted faults again when
+// Makes the process end as it would have without us. An instruction that faulted faults again when
 // the handler returns, so that the core dump shows the fault; a signal that was sent is sent again.
 void EndByDefault(int signal, siginfo_t* info) {
   RestoreDefault(signal);
@@ -152,7 +152,7 @@ void EndByDefault(int signal, siginfo_t* info) {
   if (!repeats) syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), signal, info);
 }
 
-// Calls what the application has installed.
+// Calls the handler that the application has installed.
 void PassOn(int signal, siginfo_t* info, void* context) {
   Disposition& disposition = DispositionOf(signal);
   const KernelAction theirs = Read(disposition);
@@ -165,7 +165,7 @@ void PassOn(int signal, siginfo_t* info, void* context) {
     const Lock lock;
     Change(disposition, {.handler = 0, .flags = 0, .restorer = 0, .mask = 0});
   }
-  // Without SA_SIGINFO, too, the kernel passes all three.
+  // The kernel passes all three arguments without SA_SIGINFO, too.
   reinterpret_cast<void (*)(int, siginfo_t*, void*)>(theirs.handler)(signal, info, context);
 }
 
@@ -191,8 +191,8 @@ void HandleFault(int signal, siginfo_t* info, void* context) {
   PassOn(signal, info, context);
 }
 
-// The kernel does for theirs, by way of ours, what they asked for: which signals are blocked, and
-// what becomes of system calls.
+// Our handler with the application's choices, so that the kernel blocks signals and restarts system
+// calls as the application asked.
 KernelAction OursInsteadOf(const KernelAction& theirs) {
   return {.handler = reinterpret_cast<uintptr_t>(&HandleFault),
           .flags = SA_SIGINFO | SA_ONSTACK | kRestorer | (theirs.flags & (SA_NODEFER | SA_RESTART)),
@@ -210,7 +210,7 @@ void Install(int signal) {
   SetKernelAction(signal, &ours, nullptr);
 }
 
-// In the child of a vfork() memory is its parent's and the signal handlers are its own.
+// The child of a vfork() has its parent's memory, but signal handlers of its own.
 bool InForeignProcess() { return getpid() != owner_pid.load(std::memory_order_relaxed); }
 
 KernelAction FromLibc(const struct sigaction& action) {

@@ -5,18 +5,18 @@
 namespace uroce::verbs::virtual_kernel {
 
 // The handler of SIGSEGV and SIGBUS that recovers from faults in the memory of the application
-// (base/fault_calls.h). From its installation on it stays the one that the kernel calls; what the
-// application installs is kept here, called for the faults that are not ours, and returned by
+// (base/fault_calls.h). Once installed, it stays the handler that the kernel calls; handlers that
+// the application installs are kept here, called for the faults that are not ours, and returned by
 // sigaction. So the order of installation and the chaining of handlers do not matter.
 //
 // All functions but the first may be called from any thread and from signal handlers.
 class FaultGuard {
  public:
-  // Has fork() hold the lock of what is kept here. The first call registers; the installation does
-  // it as well.
+  // Makes fork() hold the lock of the handlers that are kept here. The first call registers; the
+  // installation calls it as well.
   static void RegisterForkHandler();
 
-  // Whether `signal` is handled here. Until the installation nothing is.
+  // Whether `signal` is handled here: no signal is before the installation.
   static bool Handles(int signal);
 
   // sigaction() of a signal that is handled here.

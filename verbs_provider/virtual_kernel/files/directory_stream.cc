@@ -91,7 +91,7 @@ void DirectoryStream::AddRealEntries(const VirtualPath& path) {
   DIR* real_stream = real::opendir(path.path.c_str());
   if (real_stream == nullptr) return;
   while (const dirent* entry = real::readdir(real_stream)) {
-    // "." and ".." are there already, and so is what the tree has too (abi_version).
+    // Skips ".", ".." and the names that the tree has too (abi_version): these are added elsewhere.
     const std::string name = entry->d_name;
     if (name == "." || name == "..") continue;
     if (CurrentDevice()->tree.Find(path.path + '/' + name) != nullptr) continue;

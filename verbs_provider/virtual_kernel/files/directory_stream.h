@@ -10,15 +10,15 @@
 
 namespace uroce::verbs::virtual_kernel {
 
-// What opendir() returns for a directory of the tree. libc's DIR is opaque and needs a directory of
-// the real kernel, so the stream is an object of ours whose address passes for a DIR*; Of() tells
-// them apart. Holds all entries: ours, and in a shared directory the real ones before them.
+// The stream that opendir() returns for a directory of the tree. libc's DIR is opaque and needs a
+// directory of the real kernel, so the stream is an object of ours whose address passes for a DIR*;
+// Of() tells them apart. Holds all entries: in a shared directory the real ones, then ours.
 class DirectoryStream {
  public:
   // Null with errno on failure. Takes over `fd`, a descriptor of the directory.
   static DIR* Open(const VirtualPath& path, int fd);
 
-  // Null when `stream` is libc's; cheap as long as there is none of ours.
+  // Null when `stream` is libc's; cheap while no stream of ours is open.
   static DirectoryStream* Of(DIR* stream);
 
   // The entry stays valid until the stream is closed. Null at the end.

@@ -28,7 +28,7 @@ bool IsInteresting(std::string_view path) {
   return path.starts_with(kSysClass) || path.starts_with(kDev) || path.starts_with(kRdmaCmClass);
 }
 
-// Of a node of the tree. What lies above our part is all the real kernel's.
+// `path` is a node of the tree. Directories above our part are the real kernel's, and shared.
 bool IsShared(std::string_view path) {
   return path == kSysClass || path == "/sys/class/infiniband_verbs" || path == kDev ||
          !IsInteresting(path);
@@ -39,7 +39,7 @@ int Fail(int error) {
   return -1;
 }
 
-// A descriptor that only stands for something.
+// Opens a descriptor that only stands for `file`.
 int OpenPlaceholder(int flags, std::shared_ptr<OpenFile> file) {
   const int fd = eventfd(0, (flags & O_CLOEXEC) != 0 ? EFD_CLOEXEC : 0);
   if (fd < 0) return -1;
@@ -51,7 +51,7 @@ int OpenPlaceholder(int flags, std::shared_ptr<OpenFile> file) {
   return fd;
 }
 
-// A file in memory with the content, which needs no further help from us.
+// Opens a file in memory with the content, which needs no further help from us.
 int OpenContent(const std::string& content, int flags) {
   const unsigned int close_on_exec = (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0;
   const int fd = memfd_create("uroce-sysfs", close_on_exec | MFD_ALLOW_SEALING);

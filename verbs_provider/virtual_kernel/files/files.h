@@ -33,8 +33,8 @@ class DirectoryFile : public OpenFile {
   const bool real_;
 };
 
-// What `path`, relative to `directory_fd` as in openat(), leads to; empty if it is none of ours,
-// which most calls learn from the first few characters. Keeps errno.
+// Finds the node that `path`, relative to `directory_fd` as in openat(), leads to; nullopt if it is
+// not ours, which most calls learn from the first few characters. Keeps errno.
 std::optional<VirtualPath> Resolve(int directory_fd, const char* path);
 
 // The system calls on such a path; they return like the system call, with errno.
@@ -42,7 +42,7 @@ int OpenVirtual(const VirtualPath& path, int flags);
 int StatVirtual(const VirtualPath& path, struct stat* result);
 int AccessVirtual(const VirtualPath& path, int mode);
 
-// fstat() of a tracked descriptor that does not say of itself what it stands for; false if it does.
+// fstat() of a tracked descriptor that only stands for a node; false for all other descriptors.
 bool StatTracked(int fd, struct stat* result);
 
 }  // namespace uroce::verbs::virtual_kernel

@@ -1,4 +1,4 @@
-// What is done with a descriptor whatever it stands for: close, dup, fcntl, ioctl.
+// Calls on descriptors of every kind: close, dup, fcntl, ioctl.
 
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -28,8 +28,8 @@ int Fail(int error) {
   return -1;
 }
 
-// `copy` was made from `original` by some kind of dup(). Returns `copy`, or -1 with errno when it
-// cannot be tracked.
+// Tracks `copy`, which some kind of dup() made from `original`. Returns `copy`, or -1 with errno
+// when it cannot be tracked.
 int TrackCopy(int original, int copy) {
   if (copy < 0 || !IsTracked(original)) return copy;
   if (FdTable::Instance().InForeignProcess()) return copy;
@@ -37,7 +37,7 @@ int TrackCopy(int original, int copy) {
     real::close(copy);
     return Fail(EMFILE);
   }
-  // A private descriptor is not the application's to copy; the copy is an untracked ordinary one.
+  // The application has no business copying a private descriptor; the copy is not tracked.
   if (FdTable::KindOf(original) == FileKind::kPrivate) return copy;
   const ErrnoGuard guard;
   if (auto file = FdTable::Instance().FindAny(original)) {
@@ -66,7 +66,7 @@ int CloseRange(unsigned int first, unsigned int last, int flags) {
   for (int fd : table.TrackedIn(first, last)) {
     if (FdTable::KindOf(fd) != FileKind::kPrivate) table.Remove(fd);
   }
-  // What is left are private descriptors whose owner is outside the range, or still in use.
+  // Private descriptors are left: their owner is outside the range, or still in use.
   unsigned int start = first;
   for (int fd : table.TrackedIn(first, last)) {
     const auto kept = static_cast<unsigned int>(fd);

@@ -1,4 +1,4 @@
-// opendir and what is done with its result, also by libc itself.
+// opendir and the calls on its result, also those that libc makes itself.
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -25,13 +25,13 @@ namespace {
 using DirentFilter = int (*)(const dirent*);
 using DirentOrder = int (*)(const dirent**, const dirent**);
 
-// Whether a pattern can lead to what the device has.
+// Whether a pattern can match a path of the device.
 bool MayMatchOurs(const char* pattern) {
   const std::string_view text = pattern;
   return text.starts_with("/sys/class/") || text.starts_with("/dev/infiniband");
 }
 
-// What scandir() does with a directory; libc's own calls its opendir() inside. -1 with errno.
+// scandir() of our stream: libc's own would call libc's opendir(). -1 with errno.
 int ScanDirectory(DirectoryStream& stream, dirent*** list, DirentFilter filter, DirentOrder order) {
   std::vector<const dirent*> wanted;
   while (const dirent* entry = stream.Read()) {
@@ -42,7 +42,7 @@ int ScanDirectory(DirectoryStream& stream, dirent*** list, DirentFilter filter, 
       return order(&left, &right) < 0;
     });
   }
-  // For the caller to free, each entry for itself.
+  // The caller frees the list and each entry.
   *list = static_cast<dirent**>(calloc(wanted.size() + 1, sizeof(dirent*)));
   bool complete = *list != nullptr;
   for (size_t index = 0; complete && index < wanted.size(); ++index) {

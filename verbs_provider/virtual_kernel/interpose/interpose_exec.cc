@@ -1,6 +1,6 @@
-// execve and what else starts a program: one that is given an LD_PRELOAD without us, as by a script
-// that preloads a library of its own, would find no device. A program that removes the variable
-// altogether wants none.
+// execve and the other calls that start a program. A program that is given an LD_PRELOAD without
+// us, as by a script that preloads a library of its own, would find no device, so we are added to
+// it. A program that removes the variable altogether wants no device.
 
 #include <alloca.h>
 #include <dlfcn.h>
@@ -18,10 +18,10 @@ namespace {
 
 constexpr char kPreload[] = "LD_PRELOAD=";
 constexpr size_t kPreloadLength = sizeof kPreload - 1;
-// Without it we are not wanted there either.
+// A program without this variable does not want us either.
 constexpr char kProvider[] = "UROCE_PROVIDER=";
 
-// The name that the loader found us by. Asked for once: that takes the loader's lock, which the
+// The name by which the loader found us. Looked up once: that takes the loader's lock, which the
 // child of a fork must not wait for.
 const char* own_path = nullptr;
 

@@ -1,4 +1,4 @@
-// open, fopen and what else leads from a path to its content.
+// open, fopen and the other calls that lead from a path to its content.
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ mode_t ModeOf(int flags, va_list arguments) {
 int OpenAt(int directory_fd, const char* path, int flags, mode_t mode) {
   if (const auto found = Resolve(directory_fd, path)) return OpenVirtual(*found, flags);
   if (FdTable::KindOf(directory_fd) == FileKind::kDirectory && path != nullptr && path[0] != '/') {
-    // Not one of our nodes; a shared directory may still have it, a virtual one has not.
+    // Not one of our nodes; a shared directory may still have it, a virtual one does not.
     const auto directory = FdTable::Instance().Find<DirectoryFile>(directory_fd);
     if (directory != nullptr && !directory->real()) {
       errno = ENOENT;
@@ -62,7 +62,7 @@ int InterposedOpenat(int directory_fd, const char* path, int flags, ...) {
 int InterposedOpenat64(int directory_fd, const char* path, int flags, ...)
     UROCE_INTERPOSE_ALIAS(openat64, openat);
 
-// What a fortified program calls when it passes no mode.
+// Fortified programs call this when they pass no mode.
 int InterposedOpen2(const char* path, int flags) UROCE_INTERPOSE(__open_2);
 int InterposedOpen2(const char* path, int flags) { return InterposedOpen(path, flags); }
 int InterposedOpen64Of2(const char* path, int flags) UROCE_INTERPOSE_ALIAS(__open64_2, __open_2);

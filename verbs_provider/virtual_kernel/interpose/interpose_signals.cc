@@ -1,4 +1,4 @@
-// SIGSEGV and SIGBUS, from the time on that faults in the application's memory are recovered from.
+// Calls about signals: FaultGuard answers for SIGSEGV and SIGBUS once its handler is installed.
 
 #include <signal.h>
 
@@ -9,7 +9,7 @@
 namespace uroce::verbs::virtual_kernel {
 namespace {
 
-// signal() of either tradition.
+// signal() as in BSD or as in System V.
 sighandler_t SetHandler(int signal, sighandler_t handler, int flags, bool blocks_itself) {
   struct sigaction action = {};
   struct sigaction old = {};
@@ -40,7 +40,7 @@ sighandler_t InterposedBsdSignal(int signal, sighandler_t handler)
 sighandler_t InterposedSsignal(int signal, sighandler_t handler)
     UROCE_INTERPOSE_ALIAS(ssignal, signal);
 
-// What signal() is in programs that are compiled for System V.
+// This is signal() in programs that are compiled for System V.
 sighandler_t InterposedSysvSignal(int signal, sighandler_t handler) UROCE_INTERPOSE(__sysv_signal);
 sighandler_t InterposedSysvSignal(int signal, sighandler_t handler) {
   if (!FaultGuard::Handles(signal)) return real::__sysv_signal(signal, handler);

@@ -1,4 +1,4 @@
-// Sockets: NETLINK_RDMA ones are ours, everything else is not; and write() to rdma_cm.
+// Calls on sockets, of which only NETLINK_RDMA ones are ours, and write() to rdma_cm.
 
 #include <linux/netlink.h>
 #include <sys/socket.h>
@@ -118,7 +118,7 @@ ssize_t InterposedSendmsg(int fd, const msghdr* message, int flags) {
   return ours->Send(datagram);
 }
 
-// recv() and read() need no help: answers lie in the descriptor's own queue. These two also tell
+// recv() and read() need no help: answers lie in the descriptor's own queue. These two also return
 // the sender's address.
 ssize_t InterposedRecvmsg(int fd, msghdr* message, int flags) UROCE_INTERPOSE(recvmsg);
 ssize_t InterposedRecvmsg(int fd, msghdr* message, int flags) {

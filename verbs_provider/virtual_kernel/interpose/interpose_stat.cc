@@ -104,7 +104,7 @@ int InterposedStatx(int directory_fd, const char* path, int flags, unsigned int 
   return status;
 }
 
-// What programs call that were built against glibc before 2.33. `version` says which struct stat;
+// Programs that were built against glibc before 2.33 call these. `version` says which struct stat;
 // on 64-bit platforms there is only the present one.
 int InterposedXstat(int version, const char* path, struct stat* result) UROCE_INTERPOSE(__xstat);
 int InterposedXstat(int /*version*/, const char* path, struct stat* result) {
@@ -149,7 +149,7 @@ int InterposedFaccessat(int directory_fd, const char* path, int mode, int flags)
   return found ? AccessVirtual(*found, mode) : real::faccessat(directory_fd, path, mode, flags);
 }
 
-// By the effective user and group; our permissions are the same for all.
+// eaccess checks for the effective user and group; our permissions are the same for all.
 int InterposedEaccess(const char* path, int mode) UROCE_INTERPOSE(eaccess);
 int InterposedEaccess(const char* path, int mode) {
   const auto found = Resolve(AT_FDCWD, path);

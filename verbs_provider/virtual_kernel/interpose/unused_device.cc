@@ -1,6 +1,6 @@
-// A program that `uroce run` started and that ends without libibverbs has used no RDMA device. Its
-// user may have expected otherwise: one sentence says so. Shells and launchers, which start other
-// programs, are meant to be so, and so are programs that look at the device (`ls`, `rdma link`).
+// If a program that `uroce run` started ends without libibverbs, it has used no RDMA device, and
+// one sentence tells its user. Not if it has started other programs, as shells and launchers do,
+// and not if it has looked at the device (`ls`, `rdma link`).
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 namespace uroce::verbs::virtual_kernel {
 namespace {
 
-// Set by `uroce run`: the process that the command runs in, whatever it executes there.
+// Set by `uroce run`: the id of the process that the command runs in, whatever it executes there.
 constexpr char kCommandVariable[] = "UROCE_COMMAND_PID";
 
 bool IsTheCommand() {

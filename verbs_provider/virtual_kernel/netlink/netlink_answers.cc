@@ -95,7 +95,7 @@ NetlinkBytes DescribeCharacterDevice(const nlmsghdr& request, uint32_t minor, ui
 
 NetlinkBytes DescribeSystem(const nlmsghdr& request) {
   NetlinkMessage message(request, request.nlmsg_type, 0);
-  // Nothing of ours pins pages, so fork() copies them like any other.
+  // We pin no pages, so fork() copies all of them.
   message.PutU8(RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK, 1);
   return std::move(message).Finish();
 }
@@ -104,15 +104,15 @@ NetlinkAnswer Say(NetlinkBytes message) {
   return {.forward = false, .messages = {std::move(message)}};
 }
 
-// The answer to a request for our device: with the acknowledgement that was asked for, behind which
-// `rdma` stops reading.
+// The answer to a request about our device, with the acknowledgement if one was requested: `rdma`
+// stops reading behind it.
 NetlinkAnswer SayOfOurs(const nlmsghdr& request, NetlinkBytes message) {
   NetlinkAnswer answer = Say(std::move(message));
   if ((request.nlmsg_flags & NLM_F_ACK) != 0) answer.messages.push_back(MakeError(request, 0));
   return answer;
 }
 
-// A request that names our device.
+// Answers a request that names our device.
 NetlinkAnswer AnswerForOurs(const nlmsghdr& header, const RequestedDevice& requested,
                             const uroce_device_description& device) {
   const bool dump = (header.nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;

@@ -11,7 +11,7 @@
 
 namespace uroce::verbs::virtual_kernel {
 
-// What becomes of one NETLINK_RDMA request.
+// How one NETLINK_RDMA request is answered.
 struct NetlinkAnswer {
   // Ask the real kernel too; its answer, without the end of a dump, comes before ours.
   bool forward = false;
@@ -21,7 +21,7 @@ struct NetlinkAnswer {
 
 // Decides on a request. Pure. `kernel_present`: whether there is a real kernel to forward to;
 // without one the answer is what a kernel with this one device would say. `has_rdma_cm`: whether
-// there is a connection manager for it; that of the real kernel is then not seen.
+// the device has a connection manager, which then hides that of the real kernel.
 NetlinkAnswer AnswerNetlink(const nlmsghdr& header, std::span<const std::byte> payload,
                             const uroce_device_description& device, bool kernel_present,
                             bool has_rdma_cm);

@@ -21,7 +21,7 @@ constexpr size_t kLargestDatagramBytes = 1 << 16;
 // Room for the answer to a dump of thousands of objects; the kernel grants what its limit allows.
 constexpr int kAnswerBufferBytes = 1 << 20;
 
-// The part of a dump's datagram before its last message, and whether that was in it.
+// The entries in a dump's datagram, and whether the message that ends the dump follows them.
 struct DumpPart {
   std::span<const std::byte> entries;
   bool ended = false;
@@ -119,8 +119,8 @@ ssize_t NetlinkSocket::Send(std::span<const std::byte> datagram) {
   return -1;
 }
 
-// Netlink requests are carried out inside send(), and the rest of a dump inside the receives, so
-// the answer is always there already: nothing here waits.
+// The kernel executes netlink requests inside send(), and the rest of a dump inside the receives,
+// so the answer is always there already: nothing here waits.
 bool NetlinkSocket::Relay(std::span<const std::byte> request, bool dump) {
   if (real::send(kernel_.get(), request.data(), request.size(), 0) < 0) {
     nlmsghdr header;

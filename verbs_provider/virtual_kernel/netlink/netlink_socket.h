@@ -13,8 +13,8 @@
 namespace uroce::verbs::virtual_kernel {
 
 // A NETLINK_RDMA socket of the application. Its descriptor is one end of a socket pair, from which
-// it receives with any call it likes; what it sends is answered right away, by us and by a socket
-// of the real kernel if that speaks NETLINK_RDMA, merged into one answer.
+// the application receives with any call. Requests are answered when they are sent, by us and by a
+// socket of the real kernel if that speaks NETLINK_RDMA, merged into one answer.
 class NetlinkSocket : public OpenFile {
  public:
   // socket(AF_NETLINK, type, NETLINK_RDMA). The caller has made sure that there is a device.
@@ -27,7 +27,7 @@ class NetlinkSocket : public OpenFile {
   int SetSockOpt(int option, const void* value, socklen_t bytes);
 
   // Answers the requests in `datagram`. Returns its size, or -1 with errno: ENOBUFS when the
-  // application does not fetch the answers it asked for.
+  // application does not read the answers.
   ssize_t Send(std::span<const std::byte> datagram);
 
   NetlinkSocket(PrivateFd answers, PrivateFd kernel);
@@ -39,7 +39,7 @@ class NetlinkSocket : public OpenFile {
   std::mutex mutex_;   // held for a request and its answer: two answers must not be mixed
   PrivateFd answers_;  // the other end of the application's descriptor
   PrivateFd kernel_;   // empty if this kernel has no RDMA
-  uint32_t port_id_;   // what getsockname says when there is no kernel socket
+  uint32_t port_id_;   // returned by getsockname when there is no kernel socket
 };
 
 }  // namespace uroce::verbs::virtual_kernel

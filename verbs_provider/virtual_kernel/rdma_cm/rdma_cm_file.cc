@@ -22,10 +22,10 @@ namespace {
 
 constexpr int kLargestPipeBytes = 1 << 20;
 constexpr int kChunkBytes = 64;
-// Channels have descriptors from here on while there are any below FD_SETSIZE. select() of
-// librspreload before release 63 looks for a socket by the descriptor of its channel, and takes a
-// lower number of the application's own for it: on a descriptor as low as the kernel's, no accepted
-// socket ever becomes readable.
+// Channels get descriptors from here on while there are any below FD_SETSIZE. select() of
+// librspreload before release 63 looks for a socket by the descriptor of its channel, and confuses
+// it with a lower descriptor of the application: if channels had descriptors as low as the
+// kernel's, no accepted socket would ever become readable.
 constexpr int kLowestChannelFd = 512;
 
 // A thread may be cancelled while it waits, not in the middle of a command.
@@ -45,11 +45,11 @@ int Fail(int error) {
   return -1;
 }
 
-// What the virtual kernel has to know of a command before the provider carries it out. The provider
-// reads the command anew, and checks it.
+// The parts of a command that the virtual kernel needs before the provider runs it. The provider
+// reads the command again, and checks it.
 struct Outline {
   rdma_ucm_cmd_hdr header{};
-  // Of the two commands that are looked at before.
+  // For the two commands that the virtual kernel looks into.
   union {
     rdma_ucm_get_event get_event;
     rdma_ucm_migrate_id migrate_id;
@@ -67,7 +67,7 @@ struct Outline {
   bool Migrates() const { return Is(RDMA_USER_CM_CMD_MIGRATE_ID, body.migrate_id); }
 };
 
-// Returns false if the memory is not there. A command without a whole header has an empty outline.
+// Returns false if the memory is not mapped. A command without a whole header has an empty outline.
 bool Read(const void* data, size_t bytes, Outline& outline) {
   const auto address = reinterpret_cast<uintptr_t>(data);
   if (bytes < sizeof outline.header) return true;
@@ -128,7 +128,7 @@ void RdmaCmFile::OnEvents(void* opened, int delta) {
     real::write(file.write_end_.get(), bytes, 1);
   }
   while (delta < 0) {
-    // Fewer are there when a thread has taken one and is about to find out that its event is gone.
+    // There are fewer when a thread has taken one and is about to find out that its event is gone.
     const ssize_t taken =
         real::read(file.read_end_.get(), bytes, std::min<size_t>(-delta, sizeof bytes));
     if (taken <= 0) return;

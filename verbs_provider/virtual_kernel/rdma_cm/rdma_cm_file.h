@@ -10,7 +10,7 @@
 
 namespace uroce::verbs::virtual_kernel {
 
-// An open /dev/infiniband/rdma_cm. What is written to it is carried out by the provider. Its
+// An open /dev/infiniband/rdma_cm. The provider runs the commands that are written to it. Its
 // descriptor is the read end of a pipe with one byte for each event that can be fetched: poll,
 // epoll, blocking, O_NONBLOCK, signals and cancellation behave as with the kernel's own file.
 class RdmaCmFile : public OpenFile {
@@ -27,7 +27,7 @@ class RdmaCmFile : public OpenFile {
   ~RdmaCmFile() override;
 
   // write() on a descriptor of this file. GET_EVENT waits for an event as the descriptor would, and
-  // goes on doing so if another thread closes that, as a system call does.
+  // goes on waiting if another thread closes the descriptor, as a system call does.
   ssize_t Write(const void* data, size_t bytes);
 
  private:

@@ -22,7 +22,7 @@ class Attributes {
  public:
   explicit Attributes(ib_uverbs_ioctl_hdr* request) : request_(request) {}
 
-  // As far as the kernel checks a request before it looks at the method.
+  // The checks that the kernel makes before it looks at the method.
   bool WellFormed() const {
     return request_->length == sizeof(*request_) + request_->num_attrs * sizeof(ib_uverbs_attr) &&
            request_->reserved1 == 0 && request_->reserved2 == 0;
@@ -87,8 +87,8 @@ int InvokeWrite(const Attributes& attributes) {
       return attributes.Write(UVERBS_ATTR_CORE_OUT, &created, sizeof(created));
     }
     case IB_USER_VERBS_CMD_QUERY_DEVICE:
-      // How libibverbs finds out whether this ioctl exists: it sends too short a request, and any
-      // answer but EPROTONOSUPPORT or ENOTTY means yes.
+      // libibverbs probes for this ioctl: it sends too short a request, and any answer but
+      // EPROTONOSUPPORT or ENOTTY means that the ioctl exists.
       if (response == nullptr) return ENOSPC;
       return EOPNOTSUPP;
     default:

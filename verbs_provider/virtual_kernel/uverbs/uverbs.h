@@ -14,9 +14,9 @@ class UverbsFile : public OpenFile {
   UverbsFile() : OpenFile(FileKind::kUverbs) {}
 };
 
-// RDMA_VERBS_IOCTL. What libibverbs does by itself, without asking the provider: completion
-// channels and GID queries. Returns 0 or a positive errno; EPROTONOSUPPORT for methods that we do
-// not have, as the kernel says for those that a driver does not have.
+// RDMA_VERBS_IOCTL: the requests that libibverbs makes without the provider, for completion
+// channels and GIDs. Returns 0 or a positive errno; EPROTONOSUPPORT for methods that we do not
+// have, as the kernel does for methods that a driver does not have.
 int UverbsIoctl(ib_uverbs_ioctl_hdr* request, const uroce_device_description& device);
 
 }  // namespace uroce::verbs::virtual_kernel
