@@ -1,7 +1,7 @@
-// How long the first datagram between two processes of a host takes: all to all at the same moment,
-// each to everybody for the first time. Tells the time from the post of a datagram to its
-// completion at the receiver, who polls. The same once more, when all know each other, tells what
-// of it the scheduler takes. Nothing but libibverbs.
+// Measures the first datagram between two processes of a host: all processes send to all others for
+// the first time, at the same moment. Reports the time from the post of a datagram to its
+// completion at the receiver, which polls. A second round, in which no pair is new, shows the
+// scheduler's share. Uses libibverbs alone.
 //
 //   usage: uroce run -- first_contact [PROCESSES [GID-INDEX]]      (16, 1)
 #include <infiniband/verbs.h>
@@ -27,25 +27,25 @@ namespace {
 constexpr int kMaxProcesses = 64;
 constexpr uint32_t kQkey = 0x1234'5678;
 constexpr size_t kGrhBytes = 40;
-constexpr uint64_t kTimeout_ns = 10'000'000'000;  // then the rest is lost
+constexpr uint64_t kTimeout_ns = 10'000'000'000;  // datagrams not received by then count as lost
 
 struct Address {
   ibv_gid gid;
   uint32_t qpn;
 };
 
-// All to all, once.
+// One datagram from each process to each.
 struct Round {
-  std::atomic<int> set;  // know everybody's address, and have nothing else to do
+  std::atomic<int> set;  // processes that have all addresses and are idle
   std::array<std::array<uint64_t, kMaxProcesses>, kMaxProcesses> latency_ns;  // 0: lost
   std::array<uint64_t, kMaxProcesses> longest_post_ns;
 };
 
 constexpr std::array<const char*, 2> kRounds = {"first", "second"};
 
-// What the processes share.
+// Memory that the processes share.
 struct Shared {
-  std::atomic<int> ready;  // have an address
+  std::atomic<int> ready;  // processes that have an address
   std::atomic<int> failed;
   std::array<Address, kMaxProcesses> addresses;
   std::array<Round, kRounds.size()> rounds;
@@ -205,7 +205,7 @@ class Process {
   int received_ = 0;
 };
 
-// Returns whether nothing was lost.
+// Returns whether no datagram was lost.
 bool Report(const char* name, const Round& round, size_t processes) {
   std::vector<double> latencies_us;
   for (size_t from = 0; from < processes; ++from) {

@@ -22,11 +22,11 @@ namespace {
 
 constexpr double kTolerance = 0.10;
 
-std::string present_stage;  // and its messages, as the dump is to say; written before counting
+std::string present_stage;  // with its messages, as the dump's trigger text
 
-using Counts = std::map<std::string, double>;  // instructions a message of each stage
+using Counts = std::map<std::string, double>;  // instructions per message, by stage
 
-// The files are those of one run, and in a folder of their own.
+// A folder for the files of one run alone.
 std::filesystem::path OutputFolder() {
   const char* folder = std::getenv("TEST_TMPDIR");
   return std::filesystem::path(folder == nullptr ? "/tmp" : folder) / "callgrind";
@@ -36,7 +36,7 @@ std::filesystem::path OutputFolder() {
 bool RunUnderCallgrind() {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe");
   const std::string out = "--callgrind-out-file=" + (OutputFolder() / "out").string();
-  // What the test's own program leaves for Bazel stays its own.
+  // Bazel's files must come from the test's own process, not from the child.
   const char* const arguments[] = {"env",
                                    "-u",
                                    "TEST_PREMATURE_EXIT_FILE",
@@ -60,8 +60,8 @@ bool RunUnderCallgrind() {
   return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// Whether a function only reads the clock. How often it does so is a matter of time, which under
-// callgrind is another one.
+// Whether a function only reads the clock. How often it is called depends on elapsed time, which
+// callgrind changes.
 bool ReadsClock(const std::string& function) {
   return function.starts_with("uroce::nic::EngineClock::") ||
          function.starts_with("clock_gettime") || function == "__udivti3";
@@ -75,9 +75,9 @@ std::string ReadFunction(const std::string& reference, std::map<std::string, std
   return id;
 }
 
-// What one dump says: "desc: Trigger: Client Request: STAGE MESSAGES", and of each function
-// "fn=FUNCTION" and its own instructions in lines of "POSITION INSTRUCTIONS". The line after a
-// "calls=" has those of a function that is called, which come under its own name, too.
+// Reads one dump: "desc: Trigger: Client Request: STAGE MESSAGES", and for each function
+// "fn=FUNCTION" and its own instructions in lines of "POSITION INSTRUCTIONS". Skips the line after
+// "calls=": its instructions appear under the called function, too.
 void ReadDump(const std::filesystem::path& path, Counts& counts) {
   constexpr char kTrigger[] = "desc: Trigger: Client Request: ";
   std::string stage;

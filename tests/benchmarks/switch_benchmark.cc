@@ -1,6 +1,6 @@
-// What the switch costs a frame on its way from a process to the NIC, beside what the port itself
-// costs: the same frames straight into the port, through the switch, and through the switch from a
-// ring that another processor fills.
+// The cost of the switch for a frame from a process to the NIC, beside the cost of the port: the
+// same frames straight into the port, through the switch, and through the switch from a ring that
+// another processor fills.
 #include <benchmark/benchmark.h>
 #include <time.h>
 
@@ -19,7 +19,7 @@
 namespace uroce::nic {
 namespace {
 
-// Takes every frame. As a NIC's, its buffers are not those that were just used.
+// Takes every frame. Like a NIC's, its buffers were not used just before.
 class NullPort final : public PacketPort {
  public:
   ReceivedFrame Receive() override { return {}; }
@@ -70,14 +70,14 @@ void StraightIntoThePort(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations());
 }
 
-// Processor time, as StraightIntoThePort's is in the column "CPU".
+// Processor time, like the column "CPU" of StraightIntoThePort.
 double SecondsOfThisThread() {
   timespec now;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// Only the passes are timed, not the filling of the ring: an iteration is a ring full of frames.
+// Times only the passes, not the filling of the ring: an iteration is a ring full of frames.
 void ThroughTheSwitch(benchmark::State& state) {
   Fabric fabric;
   const std::vector<uint8_t> frame = FrameWith(state.range(0));

@@ -1,4 +1,4 @@
-// What the transport itself costs: two endpoints in one thread, frames handed over in one buffer.
+// The cost of the transport itself: two endpoints in one thread pass frames in one buffer.
 
 #include <benchmark/benchmark.h>
 
@@ -35,9 +35,9 @@ void Write(benchmark::State& state) { RunRequests(state, SendOpcode::kRdmaWrite)
 void Read(benchmark::State& state) { RunRequests(state, SendOpcode::kRdmaRead); }
 void Send(benchmark::State& state) { RunRequests(state, SendOpcode::kSend); }
 
-// Queue pairs in turn, as many on each side as the argument says: what of them is not in the cache
-// any more when their turn comes again has to be fetched. Frames are bare, as between two processes
-// that share memory, and go at once; the peer takes them in bursts.
+// Uses queue pairs in turn; the argument says how many each side has. With many of them their state
+// leaves the cache between turns and must be fetched again. Frames are bare, as between two
+// processes that share memory, and go at once; the peer takes them in bursts.
 class ManyQueuePairs {
  public:
   explicit ManyQueuePairs(int64_t count) {
@@ -52,7 +52,7 @@ class ManyQueuePairs {
     }
   }
 
-  // False if anything does not go as it should.
+  // False if any step fails.
   bool RunBurst() {
     now_ = now_ + Microseconds(1);
     for (size_t& length : lengths_) {
@@ -82,7 +82,7 @@ class ManyQueuePairs {
  private:
   static constexpr uint8_t kGid = 1;
   static constexpr uint32_t kBytes = 64;
-  static constexpr size_t kRoomBytes = 192;  // enough for these, even if they were whole frames
+  static constexpr size_t kRoomBytes = 192;  // enough even for whole frames of kBytes
 
   static QueuePair* Create(TestHost& host) {
     QpInitAttributes init = host.qp->init_attributes();
@@ -118,7 +118,7 @@ void WriteByQueuePairs(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * ManyQueuePairs::kBurst);
 }
 
-// One less than there can be: each host has one of its own.
+// kMaxQps - 1: each host already has one queue pair.
 BENCHMARK(WriteByQueuePairs)->Arg(16)->Arg(256)->Arg(2'048)->Arg(kMaxQps - 1);
 BENCHMARK(Write)->Arg(8)->Arg(64)->Arg(4096)->Arg(65536)->Arg(1 << 19);
 BENCHMARK(Read)->Arg(8)->Arg(65536);

@@ -1,6 +1,6 @@
-// How many instructions a message takes in each stage of the transport: two endpoints in one
-// thread, frames handed over in one buffer. As on a wire, and, "link-", as between two processes
-// that share memory, without ICRC; and what the ring between those takes a frame.
+// Counts the instructions per message in each stage of the transport: two endpoints in one thread
+// pass frames in one buffer, as on a wire and ("link-") without ICRC as between two processes that
+// share memory. Also counts those per frame of the ring between such processes.
 #include <array>
 #include <span>
 #include <string>
@@ -18,11 +18,11 @@ using benchmarks::InstructionCounter;
 using benchmarks::Require;
 
 constexpr int kBatch = 16;
-constexpr int kRounds = 4;  // the first finds everything as it was made
+constexpr int kRounds = 4;  // the first round starts from fresh objects
 
 using Frames = std::vector<std::vector<uint8_t>>;
 
-// Returns how many there are.
+// Returns the number of frames.
 size_t BuildAll(Endpoint& from, Time now, IcrcUse icrc, Frames& frames) {
   size_t count = 0;
   while (const size_t bytes =
@@ -38,7 +38,7 @@ void ReceiveAll(Endpoint& to, Time now, IcrcUse icrc, std::span<const Frames::va
   }
 }
 
-// One batch, of which the last request is signaled.
+// One batch; only its last request is signaled.
 void MeasureBatch(ConnectedPair& pair, IcrcUse icrc, const std::string& operation,
                   SendOpcode opcode, uint32_t length) {
   const std::string name = (icrc == IcrcUse::kWaived ? "link-" : "") + operation;
@@ -75,8 +75,8 @@ void MeasureBatch(ConnectedPair& pair, IcrcUse icrc, const std::string& operatio
   pair.server.cq->Poll(completions);
 }
 
-// A batch of WRITEs that are sent as they are posted and arrive as one burst, between two processes
-// that share memory.
+// A batch of WRITEs between two processes that share memory: each is sent as it is posted, and they
+// arrive as one burst.
 void MeasureBareFrames(ConnectedPair& pair) {
   constexpr IcrcUse kIcrc = IcrcUse::kWaivedWithHeaders;
   Endpoint& client = pair.client.endpoint;
@@ -116,7 +116,7 @@ void MeasureBareFrames(ConnectedPair& pair) {
   Require(completion.status == CompletionStatus::kSuccess);
 }
 
-// A batch of frames through the ring of a link, each as a port hands it on.
+// A batch of frames through the ring of a link, moved as a port moves them.
 void MeasureRingLink(nic::RingLink& from, nic::RingLink& to, size_t frame_bytes) {
   InstructionCounter::Begin("ring-link/send", kBatch);
   for (int i = 0; i < kBatch; ++i) {
@@ -142,7 +142,7 @@ void Measure() {
   Require(other_end != nullptr);
   for (int round = 0; round < kRounds; ++round) {
     for (const IcrcUse icrc : {IcrcUse::kCarried, IcrcUse::kWaived}) {
-      // Before the WRITEs, whose acknowledgements tell the client of them.
+      // Before the WRITEs, whose acknowledgements tell the client of these receives.
       InstructionCounter::Begin("send-2/post-receive", kBatch);
       for (int i = 0; i < kBatch; ++i) pair.PostReceive(2);
       InstructionCounter::End();

@@ -1,5 +1,5 @@
-// How many instructions a message takes from libibverbs to libibverbs: two queue pairs of one
-// process, so that a post runs through the whole stack twice, up to the completion.
+// Counts the instructions per message from libibverbs to libibverbs. Two queue pairs belong to one
+// process, so a post runs through the whole stack twice, up to the completion.
 #include <infiniband/verbs.h>
 
 #include <array>
@@ -16,7 +16,7 @@ using benchmarks::Require;
 
 constexpr int kBatch = 16;
 constexpr int kRounds = 4;
-constexpr size_t kUpper = 32'768;  // of the buffer: where messages arrive
+constexpr size_t kUpper = 32'768;  // offset in the buffer at which messages arrive
 
 class Connection {
  public:
@@ -29,7 +29,7 @@ class Connection {
     ConnectLoopback(a_.get(), b_.get(), {.mtu = IBV_MTU_4096});
   }
 
-  // `list`: how many requests a call of ibv_post_send. One of each kBatch is signaled.
+  // `list`: requests per call of ibv_post_send. One of each kBatch is signaled.
   void Measure(const std::string& name, ibv_wr_opcode opcode, uint32_t length, int list) {
     if (opcode == IBV_WR_SEND) {
       for (int i = 0; i < kBatch; ++i) {

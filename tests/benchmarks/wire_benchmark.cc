@@ -1,4 +1,4 @@
-// What the wire format costs a packet: CRC, copy and CRC, building and parsing a frame.
+// The cost of the wire format per packet: CRC, copy and CRC, building and parsing a frame.
 #include <benchmark/benchmark.h>
 
 #include <array>

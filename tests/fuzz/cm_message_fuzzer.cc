@@ -1,6 +1,7 @@
-// Any bytes can arrive at queue pair 1. What is checked: the parser reads nothing outside of them,
-// what it accepts comes out again as the same message, and the IP header of rdma_cm does so, too.
-// The first byte says whether the rest gets a right MAD header, so that the messages are reached.
+// Any bytes can arrive at queue pair 1. Checks that the parser reads no byte beyond them, and that
+// every message it accepts, and the IP header of rdma_cm, is emitted as it was parsed. The first
+// byte of the input says whether the rest gets a right MAD header, so that inputs reach the message
+// parsers.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

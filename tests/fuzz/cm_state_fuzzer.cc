@@ -1,8 +1,8 @@
-// A communication manager whose users and peers do anything, in any order: calls with ids that fit
-// and ids that do not, messages right, nearly right and from strangers, and time. What is checked
-// after every operation: no deadline lies in the past, the tables are no larger than what is in
-// them, half-open connections and waiting MADs stay within their limits, an event is about an id
-// that its user has. In the end the users go, and everything ends by itself.
+// A communication manager whose users and peers do anything, in any order: calls with right and
+// wrong ids, messages that are right, nearly right or from strangers, and time. Checks after every
+// operation: no deadline lies in the past, the tables are no larger than the ids in use allow,
+// half-open connections and waiting MADs stay within their limits, and an event names an id that
+// its user has. At the end all users go, and the manager becomes idle by itself.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -46,7 +46,7 @@ class Machine {
     for (const CommunicationId id : ids) manager_.Destroy(now_, id);
     ids_.clear();
     for (int i = 0; manager_.NextDeadline() != kNever; ++i) {
-      // A DREQ with its retries and the timewait, each at most.
+      // At most a DREQ with its retries and the timewait for each id.
       UROCE_REQUIRE(i < static_cast<int>(kMaxIdsHere) * 20);
       now_ = std::max(now_, manager_.NextDeadline());
       manager_.OnDeadline(now_);
@@ -73,7 +73,7 @@ class Machine {
     if (ids_.empty() || choice >= 240) return {choice};
     return ids_[choice % ids_.size()];
   }
-  // Few, so that they meet again; or the one a MAD of ours was sent to.
+  // A few ids, so that they occur again, or the peer's id in the last REQ or REP.
   CommunicationId PeerId(Record& record) {
     const uint8_t choice = record.Byte();
     if (choice < 64) return {choice % 8u + 1u};
@@ -266,7 +266,7 @@ class Machine {
     for (const CommunicationId id : ids_) CheckAttributes(id);
   }
 
-  // Attributes come in the states that have them, and only with what they need.
+  // A state offers only its own attributes, and only when they are known.
   void CheckAttributes(CommunicationId id) {
     const State state = *manager_.StateOf(id);
     QpAttributes attributes;

@@ -14,7 +14,7 @@ namespace {
 using transport::Record;
 using Status = MessageChannel::Status;
 
-// More than a socket holds of small messages, by far.
+// Far above the bytes of small messages that a socket holds.
 constexpr size_t kMostInSocketBytes = 512 * 1'024;
 
 }  // namespace
@@ -133,7 +133,7 @@ bool ControlChannelFuzz::Send(uint8_t filling, size_t first_descriptor) {
   for (size_t i = 0; i < fds.size(); ++i) fds[i] = KnownDescriptor(draft.descriptors[i]);
   const bool was_broken = channel_.broken();
   if (!channel_.Send(message, fds)) {
-    // Nothing broke without a cause, and there is room when nothing waits.
+    // A channel breaks only for a cause, and refuses a message only while others wait.
     UROCE_REQUIRE(channel_.broken() ? was_broken || !peer_ : channel_.wants_write());
     return false;
   }
@@ -166,7 +166,7 @@ void ControlChannelFuzz::Read(size_t bytes) {
 void ControlChannelFuzz::Finish() {
   while (Receive()) {
   }
-  // All that was sent arrives, if the peer reads at last.
+  // Everything sent arrives once the peer reads.
   while (peer_ && !channel_.broken() && !to_peer_.empty()) {
     const size_t left = to_peer_.left();
     UROCE_REQUIRE(channel_.Flush());

@@ -8,7 +8,7 @@
 
 namespace uroce::nic::control {
 
-// A MessageChannel with a peer that says anything and reads when it likes.
+// A MessageChannel whose peer sends anything and reads at any time.
 class ControlChannelFuzz {
  public:
   ControlChannelFuzz();
@@ -32,7 +32,7 @@ class ControlChannelFuzz {
   MessageChannel::Incoming incoming_;
   ControlStream to_channel_;
   ControlStream to_peer_;
-  bool closed_ = false;  // Receive has said so
+  bool closed_ = false;  // Receive has reported it
 };
 
 }  // namespace uroce::nic::control

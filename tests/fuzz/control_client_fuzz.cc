@@ -18,7 +18,7 @@ using Status = MessageChannel::Status;
 
 constexpr size_t kPublishedState = 0;  // a known descriptor
 constexpr uint32_t kMtuBytes = 1'500;
-// How long a machine can be too busy for what takes a microsecond.
+// Generous bound for a step of a microsecond on a busy machine.
 constexpr int kSoon_ms = 10'000;
 
 ControlClient::Options OptionsFor(const std::string& fabric) {
@@ -43,7 +43,7 @@ bool IsSound(const Welcome& welcome) {
          welcome.gid_count <= kMaxGids;
 }
 
-// What a process is told once it is attached.
+// Whether uroced sends messages of this type to attached processes.
 bool IsNews(MessageType type) {
   return type >= MessageType::kLinkAnswer && type <= MessageType::kPortState;
 }
@@ -191,7 +191,7 @@ void ControlClientFuzz::Hear() {
   if (deaf_ || hung_up_) return;
   Status status;
   while ((status = uroced_.Receive(incoming_)) == Status::kOk) to_uroced_.RequireMessage(incoming_);
-  // Whole messages only: what is queued in the client does not begin in the middle of one.
+  // The stream has only whole messages, so kClosed means that the client has left.
   if (status == Status::kNothing) return;
   UROCE_REQUIRE(client_.state() != State::kAttached && client_.state() != State::kAttaching);
 }
@@ -221,7 +221,7 @@ void ControlClientFuzz::Serve() {
   }
 }
 
-// The client was waiting for its answer, and now it is in this state.
+// The client was waiting for its answer and is now in `state`.
 void ControlClientFuzz::RequireAnswerWas(State state) {
   const auto answer = to_client_.Peek();
   const auto welcome = As<Welcome>(answer);
@@ -281,7 +281,7 @@ void ControlClientFuzz::ServeAndTakeAll() {
 void ControlClientFuzz::Send(Record& record) {
   const bool with_descriptors = record.Flag();
   const uint32_t repeats = record.Flag() ? 1 : record.Word() % 1'024;
-  // Nothing waits to be sent, so an attempt shows that nobody reads.
+  // Nothing waits to be sent, so an attempt shows the client that uroced does not read.
   const bool shows_deafness = deaf_ && to_uroced_.empty() && client_.state() == State::kAttached;
   for (uint32_t i = 0; i < repeats; ++i) {
     LinkRequest request{};
@@ -306,7 +306,7 @@ void ControlClientFuzz::Send(Record& record) {
   }
 }
 
-// What a thread does that sleeps until there is something to do.
+// Serves like a thread that sleeps until there is work.
 void ControlClientFuzz::WaitAndServe() {
   if (client_.state() != State::kDetached || attachments_ == 0) return Serve();
   pollfd poll_fd{wait_fd_, POLLIN, 0};
@@ -314,7 +314,7 @@ void ControlClientFuzz::WaitAndServe() {
   Serve();
 }
 
-// All that was sent is heard by a uroced that listens at last.
+// uroced reads everything that was sent, once it listens.
 void ControlClientFuzz::HearAll() {
   if (client_.state() != State::kAttached || hung_up_ || deaf_) return;
   while (!to_uroced_.empty()) {
@@ -325,7 +325,7 @@ void ControlClientFuzz::HearAll() {
   }
 }
 
-// Whatever came before, a correct uroced gets the client to work, unless another one refused it.
+// After any input a correct uroced can attach the client, unless an earlier one refused it.
 void ControlClientFuzz::Finish() {
   HearAll();
   if (!listener_) StartOrEndUroced();

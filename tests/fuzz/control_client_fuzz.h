@@ -13,7 +13,7 @@
 
 namespace uroce::nic::control {
 
-// A ControlClient with a uroced that comes and goes and says anything.
+// A ControlClient with a uroced that comes and goes and sends anything.
 class ControlClientFuzz {
  public:
   ControlClientFuzz();
@@ -40,7 +40,7 @@ class ControlClientFuzz {
   void ServeAndTakeAll();
   void Send(transport::Record& record);
   void WaitAndServe();
-  // Whether something happened to the connection that a client has to leave it for.
+  // Whether the connection has a fault for which the client must leave it.
   bool HasCauseToLeave() const;
 
   const std::string fabric_;
@@ -48,8 +48,8 @@ class ControlClientFuzz {
   MessageChannel uroced_{UniqueFd()};  // uroced's end of the client's connection
   MessageChannel::Incoming incoming_;
   bool hung_up_ = true;          // there is no connection, or uroced has ended it
-  bool deaf_ = false;            // uroced reads no more
-  bool knows_deafness_ = false;  // the client tried to send since
+  bool deaf_ = false;            // uroced has stopped reading
+  bool knows_deafness_ = false;  // the client has tried to send since then
   ControlStream to_client_;
   ControlStream to_uroced_;
 
@@ -57,7 +57,7 @@ class ControlClientFuzz {
   const int wait_fd_;
   Block block_ = 0;  // of the client; 0: none yet
   uint32_t attachments_ = 0;
-  size_t claim_ = 0;  // the known descriptor that came with its last Welcome
+  size_t claim_ = 0;  // known descriptor that came with the last Welcome
 };
 
 }  // namespace uroce::nic::control

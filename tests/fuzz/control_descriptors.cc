@@ -14,7 +14,7 @@
 namespace uroce::nic::control {
 namespace {
 
-constexpr size_t kMostDescriptors = 16;  // of a message that breaks the rules
+constexpr size_t kMostDescriptors = 16;  // in a message that breaks the rules
 constexpr size_t kControlBytes = CMSG_SPACE(kMostDescriptors * sizeof(int));
 
 struct Known {
@@ -31,7 +31,7 @@ struct Known {
   }
 };
 
-// Kept from one input to the next.
+// Made once for all inputs.
 const Known& TheKnown() {
   static const Known known;
   return known;
@@ -51,7 +51,7 @@ size_t IndexOf(const UniqueFd& fd) {
 
 std::vector<bool> OpenDescriptors() {
   TheKnown();
-  // More than one input has open at once: two backlogs, and some sockets.
+  // More descriptors than one input opens: two backlogs and some sockets.
   std::array<pollfd, 256> looked{};
   for (size_t i = 0; i < looked.size(); ++i) looked[i].fd = static_cast<int>(i);
   UROCE_REQUIRE(poll(looked.data(), looked.size(), 0) >= 0);

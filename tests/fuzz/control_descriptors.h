@@ -9,20 +9,20 @@
 
 namespace uroce::nic::control {
 
-// Descriptors that can be recognised wherever they come out, as there are only a few.
+// A few descriptors that the other end of a socket can recognise.
 inline constexpr size_t kKnownDescriptors = 8;
 int KnownDescriptor(size_t index);
-// kKnownDescriptors if it is none of them.
+// kKnownDescriptors if `fd` is none of them.
 size_t IndexOf(const UniqueFd& fd);
 
-// Which of the descriptors that an input can use are open: the same before and after it.
+// Which of the descriptors that an input may use are open. An input must not change it.
 std::vector<bool> OpenDescriptors();
 
-// One sendmsg() with the known descriptors of these indices; what the socket takes of it. Says
-// nothing about whether a correct peer would do so.
+// One sendmsg() with the known descriptors of these indices; returns the bytes that the socket
+// took. A correct peer need not send such a message.
 size_t SendRaw(int socket, std::span<const uint8_t> bytes, std::span<const size_t> descriptors);
 
-// One recvmsg(), with more room for descriptors than anybody sends. False at the end.
+// One recvmsg(), with room for more descriptors than any message has. False at the end.
 struct RawBytes {
   std::vector<uint8_t> bytes;
   std::vector<size_t> descriptors;

@@ -1,10 +1,10 @@
-// Anything that the other end of a control connection can do. The first record says which half it
-// is about: a MessageChannel with a peer that says and reads anything, or a ControlClient with a
-// uroced that comes and goes. The others are operations.
+// The other end of a control connection can do anything. The first record chooses the half under
+// test: a MessageChannel whose peer sends and reads anything, or a ControlClient with a uroced that
+// comes and goes. The other records are operations.
 //
-// What must hold: what is received is what was said, with its descriptors, in order; a connection
-// ends when it has to and never without a cause; what was accepted for sending arrives; a client
-// keeps its block and attaches again whatever happened, but for a refusal; no descriptor is lost.
+// Invariants: messages arrive as they were sent, with their descriptors, in order; a connection
+// ends when it must and never without a cause; a message accepted for sending arrives; a client
+// keeps its block and attaches again after anything but a refusal; no descriptor leaks.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

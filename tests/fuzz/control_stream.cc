@@ -9,7 +9,7 @@
 namespace uroce::nic::control {
 namespace {
 
-// The shape of the message whose header this is; nothing if no correct peer says it.
+// The shape of the message with this header; nothing if no correct peer sends it.
 std::optional<MessageShape> ShapeOf(std::span<const uint8_t> bytes) {
   MessageHeader header;
   UROCE_REQUIRE(bytes.size() >= sizeof header);

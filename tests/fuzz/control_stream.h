@@ -12,28 +12,28 @@
 
 namespace uroce::nic::control {
 
-// Bytes and descriptors that went into a socket, and what has to come out of it at the other end:
-// a second opinion about MessageChannel.
+// The bytes and descriptors that went into a socket, which must come out at its other end: an
+// independent check of MessageChannel.
 class ControlStream {
  public:
   // The descriptors go with the first byte.
   void Append(std::span<const uint8_t> bytes, std::span<const size_t> descriptors);
 
-  // What the other end can know of the next message.
+  // The next message, as far as the other end can judge it.
   enum class Next { kWhole, kUnfinished, kWrong };
   Next next() const;
-  // The next message, if it is whole; and to pass over it.
+  // Peek() returns the next message if it is whole; Skip() passes over it.
   struct Peeked {
     MessageType type;
     std::span<const uint8_t> body;
-    size_t first_descriptor;  // that came with it; kKnownDescriptors if none did
+    size_t first_descriptor;  // of those that came with it; kKnownDescriptors if none
   };
   std::optional<Peeked> Peek() const;
   void Skip();
-  // The next message is this one.
+  // The next message must be this one.
   void RequireMessage(const MessageChannel::Incoming& incoming);
 
-  // The next bytes are these, and each descriptor came with the bytes it went with.
+  // The next bytes must be these, and each descriptor must come with the bytes it was sent with.
   void RequireBytes(const RawBytes& raw);
   bool empty() const { return taken_ == bytes_.size(); }
   size_t left() const { return bytes_.size() - taken_; }
@@ -43,7 +43,7 @@ class ControlStream {
     size_t position;
     size_t descriptor;
   };
-  // How many of those that are left go with a byte before `end`.
+  // How many of the remaining descriptors go with a byte before `end`.
   size_t AttachmentsBefore(size_t end) const;
 
   std::vector<uint8_t> bytes_;
@@ -52,7 +52,7 @@ class ControlStream {
   size_t taken_attachments_ = 0;
 };
 
-// A message as the record describes it: correct, or nearly so.
+// A message drawn from a record: correct, or nearly correct.
 struct DraftMessage {
   std::vector<uint8_t> bytes;
   std::vector<size_t> descriptors;

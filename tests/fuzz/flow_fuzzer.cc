@@ -1,8 +1,8 @@
-// What a program hands to ibv_create_flow, and what anybody sends to the port: some rules as the
-// bytes of a struct ibv_flow_attr and its specifications, and a frame. What is checked: a rule is
-// taken or refused with an errno that verbs promise, nothing is read outside of the frame, and the
-// table gives the frame to those flows that a walk through all rules finds, whichever of them were
-// removed again.
+// Any program can call ibv_create_flow, and any frame can reach the port. The input is some rules,
+// as the bytes of a struct ibv_flow_attr and its specifications, and a frame. Checks: a rule is
+// accepted, or refused with an errno that verbs promise; no byte outside the frame is read; and the
+// table gives the frame to the flows that a walk through all rules finds, also after any of them
+// was removed.
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -29,13 +29,13 @@ constexpr size_t kMaxSpecs = 10;
 struct Rule {
   uint64_t id;
   FlowRule rule;
-  bool is_removed = false;  // others that look at the same fields keep its age
+  bool is_removed = false;  // rules with the same fields keep its age
 };
 
-// The table never looks into a queue pair.
+// The table never dereferences the queue pair.
 FlowTable::Target TargetOf(uint64_t id) { return reinterpret_cast<FlowTable::Target>(id << 8); }
 
-// A byte that says how many follow, and these.
+// A byte with the number of bytes that follow, and these bytes.
 Bytes TakeField(Bytes& input) {
   if (input.empty()) return {};
   const size_t bytes = std::min<size_t>(input[0], input.size() - 1);
@@ -44,7 +44,7 @@ Bytes TakeField(Bytes& input) {
   return field;
 }
 
-// As a program would lay it out, zero beyond the input: what num_of_specs says is there.
+// The input as a program lays it out, zero beyond its end: memory for num_of_specs exists.
 bool ToRule(Bytes input, FlowRule& rule) {
   struct {
     ibv_flow_attr attr;
@@ -69,7 +69,7 @@ bool Matches(const FlowRule& rule, const FrameFields& frame) {
   return true;
 }
 
-// The order in which rules are tried; those that are equal are tried together if they look at the
+// The order in which rules are tried. Rules of equal urgency are tried together if they look at the
 // same fields, and otherwise by age.
 uint32_t UrgencyOf(const FlowRule& rule) {
   if (rule.kind != FlowRule::Kind::kNormal) return UINT32_MAX;
@@ -120,7 +120,7 @@ void Run(Bytes input) {
     UROCE_REQUIRE(table.Add(id, rule, TargetOf(id)));
     rules.push_back({id, rule});
   }
-  const std::vector<uint8_t> frame(input.begin(), input.end());  // its end is guarded
+  const std::vector<uint8_t> frame(input.begin(), input.end());  // the sanitizer guards its end
   const FrameFields fields = nic::ReadFrameFields(frame);
   Check(table, rules, fields);
   for (Rule& r : rules) {

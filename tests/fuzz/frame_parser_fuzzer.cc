@@ -1,7 +1,7 @@
-// Any bytes can arrive as a frame. What is checked: ParseFrame does not read outside of them (the
-// sanitizer's part), what it accepts lies within the frame and prints, and a frame built from what
-// it parsed holds the same transport packet, byte for byte, and parses to the same. And the short
-// way of the frames of connections finds what ParseFrame finds.
+// Any bytes can arrive as a frame. Checks: ParseFrame reads no byte outside of them (found by the
+// sanitizer); an accepted packet lies within the frame and can be printed; a frame built from it
+// holds the same transport packet, byte for byte, and parses to the same. The short way for frames
+// of connections must find the same as ParseFrame.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,8 @@ bool LiesWithin(std::span<const uint8_t> part, const std::vector<uint8_t>& whole
   return part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size();
 }
 
-// From the BTH to the last byte of payload, with the bits that a receiver ignores as we send them.
+// From the BTH to the last byte of payload; bits that a receiver ignores get the values that we
+// send.
 std::vector<uint8_t> TransportBytes(const std::vector<uint8_t>& frame, const Packet& packet) {
   const size_t bth_at = NetworkBytes(frame);
   const size_t bytes = Bth::kBytes + ExtensionBytes(packet.opcode) + packet.payload.size();
@@ -40,7 +41,7 @@ std::vector<uint8_t> TransportBytes(const std::vector<uint8_t>& frame, const Pac
   return transport;
 }
 
-// A frame of ours with the packet in it.
+// The packet in a frame that we build.
 std::vector<uint8_t> Rebuild(const Packet& packet) {
   AddressVector address;
   address.destination_gid = packet.destination_gid;
@@ -65,7 +66,7 @@ void CheckFrame(const std::vector<uint8_t>& frame) {
 
   const std::vector<uint8_t> ours = Rebuild(packet);
   UROCE_REQUIRE(TransportBytes(ours, packet) == TransportBytes(frame, packet));
-  // An IPv6 packet between mapped addresses goes out as IPv4, from which nothing comes back alike.
+  // We send an IPv6 packet between mapped addresses as IPv4, which parses to another packet.
   if (packet.source_gid.IsIpv4Mapped() != packet.destination_gid.IsIpv4Mapped()) return;
   Packet again;
   UROCE_REQUIRE(ParseFrame(ours, again) == DropReason::kNone);

@@ -27,7 +27,7 @@ constexpr struct {
     {kOurPd, A::kRemoteRead},
 };
 
-// Beyond 2^32, so that lengths of 32 bits reach everywhere. Never written and never dense.
+// Beyond 2^32, so that every 32-bit length fits. Never written, so it takes no memory.
 constexpr size_t kHugeBytes = size_t{9} << 30;
 
 uint8_t* HugeBytes() {
@@ -72,7 +72,7 @@ void FuzzMemory::ToggleRegion(size_t index) {
            .access = kKinds[index].access,
            .length = index == kHuge ? kHugeBytes : kRegionBytes,
            .bytes = BytesOf(index)};
-  // One region begins at address 0 and one ends where addresses do: sums must not overflow.
+  // One region begins at address 0 and one ends at the last address: sums must not overflow.
   grant.iova = index == 3   ? 0
                : index == 1 ? uint64_t{0} - kRegionBytes
                             : reinterpret_cast<uint64_t>(grant.bytes);

@@ -17,9 +17,9 @@ namespace uroce::transport {
 inline constexpr PdId kOurPd{1};
 inline constexpr PdId kOtherPd{2};
 
-// The memory that an endpoint under test works on: small regions of every kind of access with
-// guards between them, and a shadow of all of it that holds what should be there. Regions and
-// windows are kept track of independently of the endpoint's own table.
+// The memory that an endpoint under test works on: small regions with every kind of access, guards
+// between them, and a shadow that holds the expected bytes of both. Tracks regions and windows
+// independently of the endpoint's own table.
 class FuzzMemory {
  public:
   static constexpr size_t kRegions = 7;
@@ -30,7 +30,7 @@ class FuzzMemory {
 
   explicit FuzzMemory(MemoryTable& table);
 
-  // What one key opens.
+  // The access that one key gives.
   struct Grant {
     bool valid = false;
     uint32_t key = 0;
@@ -46,26 +46,26 @@ class FuzzMemory {
   const Grant& grant(size_t index) const { return grants_[index % grants_.size()]; }
   static constexpr size_t kGrants = kRegions + kWindows;
 
-  // Register and deregister by turns.
+  // Registers and deregisters by turns.
   void ToggleRegion(size_t index);
   // Through the table, as a bind request of `qpn` does. A length of 0 unbinds.
   void BindWindow(size_t window, Qpn qpn, size_t region, uint64_t offset, uint64_t length,
                   uint32_t access);
-  // A send with invalidate of the peer of `qpn`, or a local invalidate, was carried out. False if
-  // it should not be: only a bound window of type 2 of the same queue pair may be invalidated.
+  // An incoming send with invalidate, or a local invalidate, of `qpn` was carried out. False if it
+  // must not be: only a bound window of type 2 of the same queue pair may be invalidated.
   bool Invalidate(RKey key, Qpn qpn);
 
-  // Where an access lands that should be permitted; nullptr if it should not be.
+  // The bytes that a permitted access reaches; nullptr if the access must not be permitted.
   uint8_t* Remote(PdId pd, Qpn qpn, RKey key, uint64_t address, uint64_t length, uint32_t wanted);
-  // Whether the peer should be permitted it for the whole of what the key names.
+  // Whether the peer must be permitted the whole range that the key names.
   bool Permits(PdId pd, Qpn qpn, RKey key, uint32_t wanted);
   uint8_t* Local(PdId pd, LKey key, uint64_t address, uint64_t length, uint32_t wanted);
 
-  // `to` lies in a region: what was written there.
+  // `bytes` was written at `to`, which lies in a region.
   void Expect(uint8_t* to, std::span<const uint8_t> bytes);
-  // What is expected in the eight bytes at `at`, in host byte order.
+  // The expected eight bytes at `at`, in host byte order.
   uint64_t ExpectedWord(const uint8_t* at) const;
-  // Every byte, the guards included, is as it should be.
+  // Every byte, the guards included, must be as expected.
   void RequireAsExpected() const;
 
  private:
@@ -74,7 +74,7 @@ class FuzzMemory {
 
   struct Window {
     WindowType type = WindowType::kType1;
-    std::optional<size_t> region;  // it is bound to
+    std::optional<size_t> region;  // that it is bound to
   };
 
   uint8_t* BytesOf(size_t region);

@@ -7,7 +7,7 @@ namespace {
 
 using M = QpAttributeMask;
 
-// Of the attributes, those that the queue pair's type has.
+// The attributes that the queue pair's type has.
 uint32_t OfType(QpType type, uint32_t rc, uint32_t uc, uint32_t ud) {
   if (type == QpType::kReliableConnection || type == QpType::kXrcReceive) return rc;
   return type == QpType::kUnreliableConnection ? uc : ud;

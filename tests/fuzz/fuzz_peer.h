@@ -34,7 +34,7 @@ inline std::vector<uint8_t> FrameFrom(const Gid& source, const TransportHeaders&
   return frame;
 }
 
-// What the requester and responder of a connection agree on.
+// Parameters that the requester and responder of a connection share.
 struct FuzzConnection {
   Mtu mtu = Mtu::k256;
   Qpn peer_qpn{0x77};

@@ -7,12 +7,12 @@
 
 namespace uroce::transport {
 
-// A fuzzer's input is a sequence of records of one length, each one operation: whatever a mutation
-// does to one of them, those behind it keep their meaning.
+// A fuzzer's input is a sequence of records of one length, each one operation. A mutation of one
+// record leaves the meaning of all later ones unchanged.
 inline constexpr size_t kRecordBytes = 22;
 
-// Hands out the bytes of a record as the numbers an operation needs; zeros when they are used up.
-// No two calls in an expression that leaves their order open: compilers differ.
+// Hands out the bytes of a record as the numbers that an operation needs; zeros after the last
+// byte. Never put two calls into an expression that leaves their order open: compilers differ.
 class Record {
  public:
   explicit Record(std::span<const uint8_t> bytes) : bytes_(bytes) {}
@@ -31,7 +31,7 @@ class Record {
     return high << 16 | Word();
   }
   bool Flag() { return (Byte() & 1) != 0; }
-  // 0 .. limit - 1, of at most 256.
+  // 0 .. limit - 1; `limit` is at most 256.
   uint32_t Below(uint32_t limit) { return Byte() % limit; }
   // -64 .. 63: often 0, seldom far from it.
   int32_t Near() {
@@ -66,7 +66,7 @@ void RunSteps(Fuzz& fuzz, std::span<const uint8_t> input) {
   fuzz.Finish();
 }
 
-// The first record says what the steps begin with.
+// The first record sets up the object, the others are its steps.
 template <class Fuzz>
 void SetUpAndRunSteps(std::span<const uint8_t> input) {
   if (input.size() < kRecordBytes) return;

@@ -1,4 +1,4 @@
-// How libFuzzer changes an input that is a sequence of records: by whole records, or within one.
+// Lets libFuzzer mutate an input that is a sequence of records: by whole records, or within one.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@ uint8_t* Insert(uint8_t* data, size_t index, size_t count) {
   return At(data, index);
 }
 
-// Returns how many records there are then.
+// Returns the new number of records.
 size_t Mutate(uint8_t* data, size_t count, size_t max_count, Random& random) {
   const size_t chosen = Index(random, count);
   const bool has_room = count < max_count;
@@ -36,7 +36,7 @@ size_t Mutate(uint8_t* data, size_t count, size_t max_count, Random& random) {
       if (!has_room) return count;
       std::memmove(Insert(data, chosen, count), At(data, Index(random, count)), kRecordBytes);
       return count + 1;
-    case 1:  // a random one
+    case 1:  // a random record
       if (!has_room) return count;
       Insert(data, chosen, count);
       std::generate_n(At(data, chosen), kRecordBytes,

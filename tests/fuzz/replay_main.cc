@@ -1,4 +1,4 @@
-// Runs a fuzz target over the files it is given: the corpus as a test, without libFuzzer.
+// Runs a fuzz target over the files of its arguments: the corpus as a test, without libFuzzer.
 #include <cstdint>
 #include <cstdio>
 #include <fstream>

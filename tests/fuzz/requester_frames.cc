@@ -1,4 +1,4 @@
-// What a requester sends: may it be sent now, and is it what was asked for.
+// Checks frames of a requester: each may be sent now, and carries its request.
 #include <algorithm>
 
 #include "tests/fuzz/requester_model.h"
@@ -36,13 +36,13 @@ void RequesterModel::OnFrame(Time now, const Packet& packet) {
   RequireAllowed(now, request, packet);
   CheckFrame(request, packet);
   if (!is_new) return;
-  // The timer starts with the first of the packets under way.
+  // The timer starts with the first packet under way.
   if (unacked_psn_ == sent_psn_) last_progress_ = now;
   sent_psn_ =
       request.parameters.opcode == SendOpcode::kRdmaRead ? request.end_psn() : packet.psn + 1;
 }
 
-// A PSN that was not used before: the next request that goes on the wire.
+// An unused PSN: it belongs to the next request that goes on the wire.
 RequesterModel::Request& RequesterModel::Start(Psn psn) {
   const auto next = std::ranges::find_if(
       requests_, [](const Request& request) { return !request.started && !request.is_local(); });
@@ -110,7 +110,7 @@ void RequesterModel::CheckData(const Request& request, uint64_t offset,
     const Reth expected = {asked.remote_address, asked.rkey, static_cast<uint32_t>(request.length)};
     UROCE_REQUIRE(packet.reth == expected);
   }
-  UROCE_REQUIRE(!last || packet.ack_request);  // or nobody would say that it has arrived
+  UROCE_REQUIRE(!last || packet.ack_request);  // else no response would confirm the message
   UROCE_REQUIRE(std::ranges::equal(packet.payload, Gather(request, offset, length)));
 }
 

@@ -26,7 +26,7 @@ CompletionStatus StatusOf(NakCode code) {
                                                : CompletionStatus::kRemoteOperationError;
 }
 
-// Whether the bytes are in their places.
+// Whether the pieces of memory hold the bytes.
 bool Holds(std::span<const std::pair<uint8_t*, size_t>> pieces, std::span<const uint8_t> bytes) {
   for (const auto& [at, count] : pieces) {
     if (std::memcmp(at, bytes.data(), count) != 0) return false;
@@ -73,7 +73,7 @@ size_t RequesterModel::ReadBytes(const Request& request, Psn psn) const {
   return std::min<uint64_t>(request.length - offset, mtu_bytes());
 }
 
-// What has a response of its own, has to be answered before what has this PSN, and is not.
+// The first unanswered request before `psn` that needs a response of its own; nullptr if none.
 const RequesterModel::Request* RequesterModel::FirstReadBefore(Psn psn) const {
   for (Psn at = unacked_psn_; at.IsBefore(psn);) {
     const Request* request = Find(at);
@@ -99,7 +99,7 @@ DropReason RequesterModel::Expect(const Packet& packet) const {
   if (is_nak && syndrome.kind() == Syndrome::Kind::kReserved) {
     return DropReason::kMalformedResponse;
   }
-  // An ACK answers its own PSN too; all others speak of what has their PSN.
+  // An ACK also acknowledges its own PSN; any other response refers only to its PSN.
   const Psn before = is_acknowledge && !is_nak ? packet.psn + 1 : packet.psn;
   if (FirstReadBefore(before) != nullptr) return DropReason::kOutOfOrderResponse;
   if (is_nak) {
@@ -123,8 +123,8 @@ DropReason RequesterModel::Expect(const Packet& packet) const {
 
 void RequesterModel::OnResponse(Time now, const Packet& packet, DropReason expected,
                                 DropReason result) {
-  // Two reasons to be content with less: the ACK before brings news of credits, or a request that
-  // failed before it was sent had its turn.
+  // The result may be kNone instead in two cases: a repeat of the last ACK brings new credits, or
+  // an unsent bad request had its turn and failed.
   const bool credits = expected == DropReason::kStaleResponse && result == DropReason::kNone &&
                        packet.psn + 1 == unacked_psn_;
   const bool failed = result == DropReason::kNone && qp_.state() == QpState::kError;
@@ -162,7 +162,7 @@ void RequesterModel::OnResponse(Time now, const Packet& packet, DropReason expec
   const auto pieces = Locate(request, offset, bytes.size());
   UROCE_REQUIRE(pieces || failed);
   place_failed_ = !pieces;
-  // A request before this one may have had its turn to fail, or one behind it.
+  // An earlier request may have failed before the data was placed, or a later one after it.
   if (failed && !(pieces && Holds(*pieces, bytes))) return;
   uint64_t placed = 0;
   for (const auto& [at, count] : *pieces) {
@@ -194,7 +194,7 @@ void RequesterModel::AcknowledgeUpTo(Time now, Psn psn) {
 }
 
 void RequesterModel::OnTimeout(Time now) {
-  // Never early, and not for ever (IBA C9-139, C9-140).
+  // The timer is never early, and never infinite (IBA C9-139, C9-140).
   const auto timeout = AckTimeout(connection_.timeout);
   UROCE_REQUIRE(timeout && now - last_progress_ >= *timeout);
   UROCE_REQUIRE(unacked_psn_.IsBefore(sent_psn_));
@@ -202,7 +202,7 @@ void RequesterModel::OnTimeout(Time now) {
   ++setbacks_;
 }
 
-// Where the data of a response goes; nullopt if an entry that it reaches is wrong.
+// The memory for the data of a response; nullopt if an entry that the data reaches is wrong.
 std::optional<RequesterModel::Pieces> RequesterModel::Locate(const Request& request,
                                                              uint64_t offset,
                                                              uint64_t bytes) const {
@@ -220,7 +220,7 @@ std::optional<RequesterModel::Pieces> RequesterModel::Locate(const Request& requ
   return pieces;
 }
 
-// Local operations are done as soon as what was posted after them is.
+// A local operation is done as soon as the requests posted after it are.
 bool RequesterModel::IsAnswered(const Request& request) const {
   return request.is_local() || (request.started && !request.end_psn().IsAfter(unacked_psn_));
 }
@@ -232,7 +232,7 @@ bool RequesterModel::IsWaiting() const {
 
 void RequesterModel::OnCompletion(const Completion& completion) {
   UROCE_REQUIRE(completion.qpn == qp_.qpn());
-  // Requests that succeed without being signaled go by in silence.
+  // Unsignaled requests succeed without a completion.
   while (!requests_.empty() && requests_.front().parameters.wr_id != completion.wr_id) {
     const Request& silent = requests_.front();
     UROCE_REQUIRE(!silent.parameters.signaled && IsAnswered(silent));
@@ -251,7 +251,7 @@ void RequesterModel::OnCompletion(const Completion& completion) {
   requests_.pop_front();
 }
 
-// The first completion in error, and the reason for all others. It belongs to the oldest request.
+// The first completion in error, which causes all others. It is that of the oldest request.
 void RequesterModel::CheckFailure(const Completion& completion) const {
   const Request& request = requests_.front();
   UROCE_REQUIRE(!failed_);
@@ -284,7 +284,7 @@ void RequesterModel::CheckFailure(const Completion& completion) const {
 void RequesterModel::RequireQuiescent() {
   while (!requests_.empty() && IsAnswered(requests_.front())) {
     const Request& request = requests_.front();
-    // Whether a local operation has been started can be told only by what follows it.
+    // Only the requests after a local operation show whether it has started.
     const bool is_past = !request.is_local() ||
                          std::ranges::any_of(requests_, [](const Request& r) { return r.started; });
     if (!is_past) break;

@@ -19,13 +19,13 @@
 
 namespace uroce::transport {
 
-// A second opinion on a reliable requester: follows what it sends and what it is answered, and says
-// what each response should lead to, what may be in a packet and when, and which requests complete.
+// An independent model of a reliable requester. Follows its frames and the responses, and predicts
+// the effect of each response, the contents and time of each packet, and which requests complete.
 class RequesterModel {
  public:
   RequesterModel(QueuePair& qp, FuzzMemory& memory, const FuzzConnection& connection);
 
-  // A send work request that was posted and has not completed, as far as can be told.
+  // A posted send work request that has not completed, as far as the model can tell.
   struct Request {
     SendWorkRequest parameters;  // without its data
     std::vector<ScatterGatherEntry> sges;
@@ -45,25 +45,24 @@ class RequesterModel {
   void OnPosted(const SendWorkRequest& request);
   // The queue pair sent this.
   void OnFrame(Time now, const Packet& packet);
-  // A response is about to be handed over: what the queue pair should say of it.
+  // A response is about to be handed over: returns the result that the queue pair must report.
   DropReason Expect(const Packet& packet) const;
-  // It said `result`, and what it reported since came to OnCompletion.
+  // The queue pair reported `result`; its completions since then have come to OnCompletion.
   void OnResponse(Time now, const Packet& packet, DropReason expected, DropReason result);
   void OnCompletion(const Completion& completion);
   // The ACK timer ran out.
   void OnTimeout(Time now);
-  // Between two operations: nothing was left out.
+  // Between two operations no completion may be missing.
   void RequireQuiescent();
 
-  // The oldest PSN that was not answered, and one beyond the last that was ever sent.
+  // The oldest PSN without a response, and the one after the last PSN ever sent.
   Psn unacked_psn() const { return unacked_psn_; }
   Psn sent_psn() const { return sent_psn_; }
-  // What the PSN was used for; nullptr if it is not outstanding.
+  // The request that uses the PSN; nullptr if the PSN is not outstanding.
   const Request* Find(Psn psn) const;
-  // Bytes that the READ response with this PSN should bring: of a FLUSH or an ATOMIC WRITE none.
+  // Payload bytes of the READ response with this PSN: none for a FLUSH or an ATOMIC WRITE.
   size_t ReadBytes(const Request& request, Psn psn) const;
-  // Whether there is a request that has yet to complete. Of a local operation that is not signaled
-  // nobody can tell.
+  // Whether a request has yet to complete. For an unsignaled local operation that cannot be told.
   bool IsWaiting() const;
 
  private:
@@ -93,14 +92,14 @@ class RequesterModel {
   Psn unacked_psn_;
   Psn sent_psn_;
 
-  Time last_progress_{};        // the last acknowledgement, or whatever else restarts the timer
+  Time last_progress_{};        // the last acknowledgement, or another restart of the timer
   Time silent_until_{};         // after an RNR NAK
   uint32_t setbacks_ = 0;       // timeouts and sequence NAKs since the last progress
   uint32_t rnr_naks_ = 0;       // since the last progress
-  std::optional<NakCode> nak_;  // that ends the connection
-  bool place_failed_ = false;   // response data had nowhere to go
+  std::optional<NakCode> nak_;  // the NAK that ends the connection
+  bool place_failed_ = false;   // a response had no valid place for its data
   bool wrong_response_ = false;
-  bool failed_ = false;  // a request completed in error, the others are to be flushed
+  bool failed_ = false;  // a request completed in error, the others must be flushed
 };
 
 }  // namespace uroce::transport

@@ -1,10 +1,10 @@
-// Any response may arrive for anything that is outstanding, at any time. The input is a sequence of
-// operations on one reliable connection: work requests of every kind, right and wrong ones, turns
-// to transmit, honest answers and arbitrary ones, time, changes of state and of memory.
+// Any response may arrive for any outstanding request, at any time. The input is a sequence of
+// operations on one reliable connection: right and wrong work requests of every kind, turns to
+// transmit, honest and arbitrary responses, time, changes of state and of memory.
 //
-// RequesterModel follows along. Compared: what the queue pair says of each response, every byte of
-// local memory, every packet sent (its contents, and whether it may be sent now), and that requests
-// complete once, in order, with the right status. In the end the peer falls silent, and the queue
+// Compared with RequesterModel: the queue pair's result for each response, every byte of local
+// memory, every packet sent (its contents, and whether it may be sent now), and that requests
+// complete once, in order, with the right status. At the end the peer falls silent, and the queue
 // pair must not wait for ever.
 #include <array>
 #include <cstddef>
@@ -152,7 +152,7 @@ void RequesterFuzz::PostSend(Record& record) {
     sge = {grant.iova + record.Byte() * 8, uint32_t{record.Byte()} * 4, LKey{grant.key}};
   }
   if (is_number && flags < 0xf0) sges[0].length = 8;
-  // Inline data is read whoever registered it.
+  // Inline data needs no registered memory.
   if (request.inline_data) {
     for (ScatterGatherEntry& sge : sges) {
       sge.address = reinterpret_cast<uint64_t>(window_bytes_.data());
@@ -195,7 +195,7 @@ void RequesterFuzz::Deliver(const TransportHeaders& headers, std::span<const uin
   model_->OnResponse(now_, packet, expected, result);
 }
 
-// What a peer would say that has got everything up to some packet.
+// The response of a peer that has received everything up to some packet.
 void RequesterFuzz::AnswerHonestly(Record& record) {
   const Psn psn = model_->unacked_psn() + record.Byte() / 64;
   const RequesterModel::Request* request = model_->Find(psn);
@@ -248,7 +248,7 @@ void RequesterFuzz::Transmit(uint32_t frames) {
   if (frames == 0) return;
   UROCE_REQUIRE(!endpoint_.HasTransmit(Route::kWire));
   CheckCompletions();
-  // Whoever waits has a timer, or would wait for ever.
+  // A queue pair that waits needs a timer, or it would wait for ever.
   const bool waits = qp_->state() == QpState::kReadyToSend && model_->IsWaiting();
   if (waits && connection_.timeout != 0) UROCE_REQUIRE(endpoint_.NextDeadline() != kNever);
 }
@@ -293,14 +293,14 @@ void RequesterFuzz::CheckCompletions() {
   while (const auto event = endpoint_.TakeEvent()) UROCE_REQUIRE(event->context == this);
 }
 
-// The peer says nothing any more.
+// The peer falls silent.
 void RequesterFuzz::Finish() {
   QpAttributes attributes;
   attributes.state = QpState::kReadyToSend;
   if (qp_->state() == QpState::kSendQueueDrain) {
     UROCE_REQUIRE(qp_->Modify(attributes, QpAttributeMask::kState) == Status::kOk);
   }
-  // As often as one request may be sent, with as many RNR NAKs that are still being waited for.
+  // Enough rounds for all retries of one request and as many waits after RNR NAKs.
   for (int i = 0; i < 16 && qp_->state() != QpState::kError; ++i) {
     Transmit(2'000);
     if (endpoint_.NextDeadline() == kNever) break;

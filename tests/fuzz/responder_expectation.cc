@@ -1,5 +1,5 @@
-// What becomes of a request: the rules of the specification once more, written without a look at
-// how the responder applies them.
+// Predicts the result of a request: the rules of the specification, written independently of the
+// responder's code.
 #include <algorithm>
 #include <cstdint>
 
@@ -37,7 +37,7 @@ DropReason ResponderModel::Expect(const Packet& packet) {
   return is_reliable() ? ExpectReliable(packet) : ExpectUnreliable(packet);
 }
 
-// The packets of a message have to name the same queue.
+// All packets of a message must name the same queue.
 void ResponderModel::ChooseQueue(Srqn srqn) {
   constexpr PdId kNoPd{0xffff};
   const auto named = xrc_queues_.find(srqn);
@@ -55,7 +55,7 @@ DropReason ResponderModel::ExpectReliable(const Packet& packet) const {
   return verdict == DropReason::kMessageTooLong ? DropReason::kRefused : verdict;
 }
 
-// IBA 9.8.2: a message that lost a packet, or that another one follows too early, is dropped whole.
+// IBA 9.8.2: a message that lost a packet, or that another message interrupts, is dropped whole.
 DropReason ResponderModel::ExpectUnreliable(const Packet& packet) {
   const bool lost_some = packet.psn != expected_psn_;
   expected_psn_ = packet.psn;
@@ -63,7 +63,7 @@ DropReason ResponderModel::ExpectUnreliable(const Packet& packet) {
   if (!message_ && !packet.opcode.StartsMessage()) return DropReason::kTornMessage;
   const DropReason verdict = Judge(packet);
   if (verdict == DropReason::kMessageTooLong && !taken_ && receives_->is_shared) {
-    Take();  // IBA 9.9.3.1 class E: the attempt uses it up
+    Take();  // IBA 9.9.3.1 class E: the attempt uses up the receive
   }
   if (verdict != DropReason::kNone) TearMessage();
   return verdict;
@@ -80,8 +80,8 @@ DropReason ResponderModel::ExpectDatagram(const Packet& packet) {
   return DropReason::kMessageTooLong;
 }
 
-// A receive request of our own waits for the next message (IBA 9.9.3.1 class D); one that was taken
-// out of a shared queue completes in error (IBA 9.9.3.1 class E).
+// A torn message leaves the receive of an own queue to the next message (IBA 9.9.3.1 class D), and
+// completes that of a shared queue in error (IBA 9.9.3.1 class E).
 void ResponderModel::TearMessage() {
   message_.reset();
   if (!taken_) return;
@@ -93,7 +93,7 @@ void ResponderModel::TearMessage() {
   taken_.reset();
 }
 
-// The ladder, from the opcode on.
+// The responder's checks in their order, from the opcode on.
 DropReason ResponderModel::Judge(const Packet& packet) const {
   const Operation operation = packet.opcode.operation;
   if (!IsInSequence(packet)) return DropReason::kRefused;
@@ -115,7 +115,7 @@ DropReason ResponderModel::Judge(const Packet& packet) const {
   return permitted && has_resources ? DropReason::kNone : DropReason::kRefused;
 }
 
-// A message is first, middles and last, or only, and nothing comes in between.
+// A message is a first packet, middles and a last one, or an only packet, without interruption.
 bool ResponderModel::IsInSequence(const Packet& packet) const {
   if (packet.opcode.StartsMessage()) return !message_;
   return message_ == packet.opcode.operation;
@@ -128,7 +128,7 @@ bool ResponderModel::IsEnabled(const Packet& packet) const {
     case Operation::kWrite:
     case Operation::kAtomicWrite:
       return Allows(A::kRemoteWrite);
-    case Operation::kFlush:  // of visibility alone
+    case Operation::kFlush:  // to global visibility alone
       return Allows(A::kFlushGlobal) && packet.feth.placement == 1;
     case Operation::kReadRequest:
       return Allows(A::kRemoteRead);
@@ -163,7 +163,7 @@ bool ResponderModel::IsWritePermitted(const Packet& packet) const {
   if (packet.opcode.EndsMessage() ? after != reth.dma_length : after >= reth.dma_length) {
     return false;
   }
-  // The whole range at the beginning, what is touched later on.
+  // The first packet is checked for the whole range, a later one for its own bytes.
   const uint64_t length = starts ? reth.dma_length : packet.payload.size();
   return length == 0 || Remote(remote_pd_, reth.rkey, reth.virtual_address + before, length,
                                A::kRemoteWrite) != nullptr;

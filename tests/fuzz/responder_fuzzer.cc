@@ -1,11 +1,11 @@
-// Any request may arrive, in any state, between anything else that happens to a queue pair. The
-// input is a sequence of operations on queue pairs of all services, with and without a shared
-// receive queue, and on XRC targets: request packets with fields of every kind, garbled ones,
-// receives, changes of state, access, regions and windows, and turns to transmit.
+// Any request may arrive, in any state, between any other operations on a queue pair. The input is
+// a sequence of operations on queue pairs of all services, with and without a shared receive queue,
+// and on XRC targets: request packets with fields of every kind, garbled packets, receives, changes
+// of state, access, regions and windows, and turns to transmit.
 //
-// ResponderModel says of each packet what becomes of it. Compared after every step: what the
-// endpoint says of the packet, every byte of memory, every completion, the expected PSN, and every
-// packet that comes back.
+// ResponderModel predicts the effect of each packet. Compared after every step: the endpoint's
+// result for the packet, every byte of memory, every completion, the expected PSN, and every packet
+// sent in response.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -38,9 +38,9 @@ constexpr uint32_t kReceiveDepth = 6;
 constexpr uint32_t kReceiveSges = 3;
 constexpr int kFramesATurn = 8;
 
-// One of the service, or of another.
+// An opcode of the queue pair's service, or of another one.
 Opcode AnyOpcode(uint8_t choice, QpType type) {
-  const auto operation =  // FLUSH and ATOMIC WRITE behind the others
+  const auto operation =  // FLUSH and ATOMIC WRITE have the last codes
       static_cast<uint8_t>(choice >= 0xf8 ? 0x1c | choice % 2 : choice % 0x18);
   const uint8_t code = choice >= 0xf0 && choice < 0xf8         ? choice
                        : type == QpType::kUnreliableConnection ? 0x20 | operation % 12
@@ -50,7 +50,7 @@ Opcode AnyOpcode(uint8_t choice, QpType type) {
   return ParseOpcode(code).value_or(Opcode{});
 }
 
-// A queue pair and what is known of it.
+// A queue pair with its connection and its model.
 struct Subject {
   QueuePair* qp = nullptr;
   FuzzConnection connection;
@@ -104,7 +104,7 @@ class ResponderFuzz {
   Time now_{1'000};
 };
 
-// Of different protection domains.
+// Creates queues in different protection domains.
 void ResponderFuzz::CreateXrcQueues() {
   for (size_t i = 0; i < kXrcSrqs; ++i) {
     const PdId pd = i == 0 ? kOurPd : kOtherPd;
@@ -271,7 +271,7 @@ void ResponderFuzz::ChangeMemory(Record& record) {
   memory_.BindWindow(window, qpn, region, offset, record.Byte() * 4, access);
 }
 
-// A request that is right in most respects.
+// A request with mostly correct fields.
 TransportHeaders ResponderFuzz::Headers(Record& record, const Subject& subject) {
   TransportHeaders headers;
   headers.opcode = AnyOpcode(record.Byte(), subject.qp->init_attributes().type);
@@ -289,7 +289,7 @@ TransportHeaders ResponderFuzz::Headers(Record& record, const Subject& subject) 
   const int32_t slip = record.Near();
   const uint64_t address = grant.iova + static_cast<uint64_t>(slip) + record.Byte() * 4;
   const uint32_t bits = record.DoubleWord();
-  // Of the region that is longer than any message all lengths can be asked for.
+  // A region longer than any message allows a READ of every length.
   const uint32_t length = grant.length > bits ? bits : (bits >> 16) % 1'500;
   headers.reth = {address, rkey, length};
   headers.feth = {static_cast<uint8_t>(flags >= 0xf0 ? flags & 3 : Placement::kGlobal),
@@ -346,7 +346,7 @@ void ResponderFuzz::Request(Record& record) {
   if (reaches_qp && !packet.opcode.IsResponse()) {
     receiver->model->OnRequest(packet, expected, result);
   } else {
-    // An ACK that nobody waits for may still bring credits.
+    // A stale ACK may still bring credits.
     const bool brings_credits =
         expected == DropReason::kStaleResponse && result == DropReason::kNone;
     UROCE_REQUIRE(result == expected || brings_credits);

@@ -17,7 +17,7 @@ using A = AccessFlags;
 
 constexpr uint32_t kMsnMask = 0xff'ffff;
 
-// IBA 9.7.7.2: how many receive requests a credit code stands for.
+// IBA 9.7.7.2: the number of receive requests for each credit code.
 constexpr uint32_t kCredits[31] = {
     0,   1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,  192,
     256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
@@ -69,7 +69,7 @@ void ResponderModel::Execute(const Packet& packet) {
   }
   switch (packet.opcode.operation) {
     case Operation::kSend:
-      // What cannot be carried out locally ends the connection.
+      // A SEND that cannot be carried out locally ends the connection.
       refused_ = !ExecuteSend(packet);
       UROCE_REQUIRE(refused_ == (qp_.state() == QpState::kError));
       break;
@@ -122,7 +122,7 @@ bool ResponderModel::ExecuteSend(const Packet& packet) {
   return remote_pd_ == kOurPd && memory_.Invalidate(packet.invalidate_rkey, qp_.qpn());
 }
 
-// Where bytes of a SEND go: all of them, or none if an entry that they reach is wrong.
+// Places bytes of a SEND: all of them, or none if an entry that they reach is wrong.
 bool ResponderModel::Place(uint64_t offset, std::span<const uint8_t> bytes) {
   std::vector<std::pair<uint8_t*, size_t>> pieces;
   uint64_t skip = offset;
@@ -207,7 +207,7 @@ void ResponderModel::Finish(const Packet& packet) {
   taken_.reset();
 }
 
-// What was executed may be answered again; what was not may not.
+// Only a request that was executed may be answered again.
 void ResponderModel::OnDuplicate(const Packet& packet) {
   const Operation operation = packet.opcode.operation;
   if (operation == Operation::kReadRequest) {
@@ -222,7 +222,7 @@ void ResponderModel::OnDuplicate(const Packet& packet) {
   } else if (operation == Operation::kFlush || operation == Operation::kAtomicWrite) {
     executed_.push_back({.first_psn = packet.psn, .msn = msn_});
   } else if (packet.opcode.HasAtomicEth()) {
-    // The newest with this PSN: there may be older ones, from 2^24 packets ago.
+    // The newest with this PSN: there may be older ones from 2^24 packets ago.
     const auto original = std::find_if(
         executed_.rbegin(), executed_.rend(),
         [&packet](const Executed& e) { return e.is_atomic && e.first_psn == packet.psn; });
@@ -272,7 +272,7 @@ void ResponderModel::OnReply(const Packet& packet) {
       executed_.rbegin(), executed_.rend(),
       [this, &packet](const Executed& executed) { return IsAnswerTo(executed, packet); });
   UROCE_REQUIRE(found != executed_.rend());
-  // A request that is asked for again while it waits is answered once, for both.
+  // A request that is repeated while it waits gets one response for both.
   const Psn last_psn = found->first_psn + (found->packets - 1);
   if (packet.psn != last_psn) return;
   for (Executed& executed : executed_) {
@@ -326,7 +326,7 @@ void ResponderModel::OnAcknowledge(const Packet& packet) {
     gap_reported_ = true;
     return;
   }
-  // It is the last word.
+  // This NAK is the last packet.
   UROCE_REQUIRE(qp_.state() == QpState::kError);
   may_answer_ = false;
 }

@@ -15,8 +15,8 @@
 
 namespace uroce::transport {
 
-// Receive requests that were posted and have not completed, oldest first: of one queue pair or of a
-// shared receive queue.
+// Posted receive requests that have not completed, oldest first: of a queue pair or of a shared
+// receive queue.
 struct PostedReceives {
   struct Receive {
     uint64_t wr_id = 0;
@@ -24,7 +24,7 @@ struct PostedReceives {
   };
   std::deque<Receive> queue;
   bool is_shared = false;
-  PdId pd = kOurPd;  // of the memory that they name
+  PdId pd = kOurPd;  // of the memory that the requests name
 };
 
 inline uint64_t RoomIn(std::span<const ScatterGatherEntry> sges) {
@@ -33,14 +33,14 @@ inline uint64_t RoomIn(std::span<const ScatterGatherEntry> sges) {
   return bytes;
 }
 
-// The shared receive queues that an XRC target finds.
+// The shared receive queues of an XRC target.
 using FuzzXrcQueues = std::map<Srqn, PostedReceives*>;
 
-// A second opinion on a responder of RC, UC or UD, or an XRC target: says beforehand what becomes
-// of a request, what it does to memory, which completion it leads to, and what an answer may say.
+// An independent model of a responder of RC, UC or UD, or of an XRC target. Predicts the result of
+// a request, its effect on memory, its completion, and the contents of its response.
 class ResponderModel {
  public:
-  // `xrc_queues` are for a target, which has no `receives` to begin with.
+  // `xrc_queues` are for an XRC target, which has no `receives` at first.
   ResponderModel(QueuePair& qp, FuzzMemory& memory, PostedReceives& receives,
                  const FuzzXrcQueues& xrc_queues, Psn first_psn)
       : qp_(qp),
@@ -51,27 +51,27 @@ class ResponderModel {
         expected_psn_(first_psn),
         ack_psn_(first_psn - 1) {}
 
-  // The packet is about to be handed to the queue pair: what that should say.
+  // The packet is about to be handed to the queue pair: returns the result it must report.
   DropReason Expect(const Packet& packet);
-  // It did say `result`.
+  // The queue pair reported `result`.
   void OnRequest(const Packet& packet, DropReason expected, DropReason result);
-  // What the queue pair reported since.
+  // A completion that the queue pair has reported since.
   void OnCompletion(const Completion& completion);
-  // No completion was left out.
+  // No completion is missing.
   void RequireAllReported() const;
-  // The queue pair sent this.
+  // The queue pair sent this packet.
   void OnReply(const Packet& packet);
-  // The application moved the queue pair to ERR: it does not answer any more, unless a refusal had
-  // done that before.
+  // The application moved the queue pair to ERR: the responder stops answering, unless a refusal
+  // had moved the queue pair to ERR before.
   void OnFlushed() { may_answer_ &= refused_; }
 
   Psn expected_psn() const { return expected_psn_; }
-  // Bytes that the message being received still lacks; of a SEND, the room for it.
+  // Bytes that the current message still lacks; for a SEND, the free room of its receive.
   uint64_t bytes_missing() const { return message_bytes_ - received_bytes_; }
 
  private:
-  // What has a response of its own, original or asked for again. That of a FLUSH or an ATOMIC WRITE
-  // is as of a READ of no bytes.
+  // A request with a response of its own, original or repeated. A FLUSH or an ATOMIC WRITE is
+  // answered like a READ of no bytes.
   struct Executed {
     bool is_atomic = false;
     bool is_original = false;
@@ -81,7 +81,7 @@ class ResponderModel {
     uint32_t msn = 0;
     Reth read{};
     uint64_t atomic_result = 0;
-    bool answered = false;  // to its last packet
+    bool answered = false;  // up to its last packet
 
     bool Contains(Psn psn) const {
       return ((psn.value() - first_psn.value()) & Psn::kMask) < packets;
@@ -132,26 +132,26 @@ class ResponderModel {
   const QpType type_;
   FuzzMemory& memory_;
   const FuzzXrcQueues& xrc_queues_;
-  PostedReceives none_{.queue = {}, .is_shared = true};  // of a target whose queue is unknown
-  PostedReceives* receives_;    // of a target: those of the queue that the message names
-  PdId remote_pd_ = kOurPd;     // of a target: that of the queue that the packet names
-  bool is_queue_known_ = true;  // the packet names one, and that of its message
+  PostedReceives none_{.queue = {}, .is_shared = true};  // of a target: for an unknown queue
+  PostedReceives* receives_;    // of a target: of the queue that the message names
+  PdId remote_pd_ = kOurPd;     // of a target: of the queue that the packet names
+  bool is_queue_known_ = true;  // the packet names one, the same as its message
   Psn expected_psn_;
   uint32_t msn_ = 0;
-  // What an ACK names: the last packet of a SEND or WRITE.
+  // An ACK carries the PSN of the last packet of a SEND or WRITE.
   Psn ack_psn_;
   uint32_t ack_msn_ = 0;
 
-  std::optional<Operation> message_;  // that is being received
+  std::optional<Operation> message_;  // being received
   uint64_t message_bytes_ = 0;
   uint64_t received_bytes_ = 0;
   Reth write_;
-  std::optional<PostedReceives::Receive> taken_;  // by the message
+  std::optional<PostedReceives::Receive> taken_;  // by the current message
   std::optional<Completion> due_;
-  std::deque<uint64_t> torn_;  // shared receives whose messages came to nothing
+  std::deque<uint64_t> torn_;  // shared receives whose messages were torn
 
   std::vector<Executed> executed_;
-  uint32_t requests_ = 0;  // that an acknowledgement may answer
+  uint32_t requests_ = 0;  // requests that an acknowledgement may answer
   uint32_t acknowledgements_ = 0;
   bool refused_ = false;  // a NAK that ends the connection is due or was sent
   bool may_answer_ = true;

@@ -14,7 +14,7 @@ constexpr size_t kPageBytes = 4'096;
 
 RingModel::RingModel(const RingMemory& memory, int side)
     : real_(memory), side_(side), other_(1 - side) {
-  // The second ring is the last part of the memory.
+  // The memory ends with the second ring.
   const size_t ring_bytes = SlotOffset(1, 0) - SlotOffset(0, 0);
   memory_.resize(2 * ring_bytes);
 }

@@ -11,19 +11,19 @@
 
 namespace uroce::nic {
 
-// What an honest end of a link has to do with a memory that the other side changes as it likes:
-// every frame it gives out, every byte it writes. It keeps a copy of that memory as it must be.
+// Predicts an honest end of a link whose memory the other side changes at will: every frame that
+// the end returns and every byte that it writes. Keeps a copy of the expected memory.
 class RingModel {
  public:
-  // `memory` is a mapping of it, all zeros; the honest end has `side`.
+  // `memory` is a mapping of the link's memory, all zeros; the honest end has `side`.
   RingModel(const RingMemory& memory, int side);
-  // Makes all of it zeros again for another honest end. Costs as much as was written.
+  // Zeroes the memory for another honest end. The cost is proportional to the bytes written.
   void Reset();
 
   // The other side wrote these bytes.
   void OnForeignWrite(size_t offset, std::span<const uint8_t> bytes);
 
-  // Where in the memory the next frame lies, or nothing.
+  // The place of the next frame in the memory, or nothing.
   struct Frame {
     size_t offset;
     size_t bytes;
@@ -31,10 +31,10 @@ class RingModel {
   };
   std::optional<Frame> Receive();
   void Release();
-  // Where the next frame may be built; whether there is room.
+  // The room for the next frame, or nothing if the ring is full.
   std::optional<Frame> Acquire();
   void Commit(std::span<const uint8_t> frame);
-  // Whether the other side is woken.
+  // Whether the other side must be woken.
   bool Flush();
   bool BeginSleep();
   void EndSleep();
@@ -46,13 +46,13 @@ class RingModel {
   uint64_t received() const { return received_; }
   uint64_t sent() const { return sent_; }
 
-  // Of slots and controls in the memory. `ring` is the side that produces into it.
+  // Offsets of slots and controls in the memory. `ring` is the side that produces into it.
   size_t SlotOffset(int ring, uint64_t position) const;
   size_t PositionOffset(int ring) const;
   size_t AsleepOffset(int ring) const;
   size_t bytes() const { return memory_.size(); }
 
-  // Whether the memory is what it has to be.
+  // Whether the real memory equals the expected memory.
   bool Matches() const;
 
  private:
@@ -73,11 +73,11 @@ class RingModel {
   const int side_;
   const int other_;
   std::vector<uint8_t> memory_;
-  std::vector<size_t> written_;  // pages, some more than once
+  std::vector<size_t> written_;  // pages, some of them several times
   uint64_t received_ = 0;
   uint64_t published_ = 0;
   uint64_t sent_ = 0;
-  uint64_t consumer_ = 0;  // the other side's position when it was last looked at
+  uint64_t consumer_ = 0;  // the other side's position when last read
   size_t next_offset_ = SlotWord::kNearOffset;
   bool has_committed_ = false;
   bool is_receiver_broken_ = false;

@@ -12,15 +12,15 @@
 
 namespace uroce::transport {
 
-// Ethernet, IP and UDP.
+// Bytes of the Ethernet, IP and UDP headers.
 inline size_t NetworkBytes(const std::vector<uint8_t>& frame) {
   const bool ipv6 = ParseEthernet(frame.data()).ether_type == EthernetHeader::kIpv6;
   return EthernetHeader::kBytes + UdpHeader::kBytes +
          (ipv6 ? Ipv6Header::kBytes : Ipv4Header::kBytes);
 }
 
-// Computes the checksums that a mutation of a frame cannot guess. A frame too short to have any
-// stays as it is.
+// Corrects the checksums, which a mutation of a frame cannot guess. A frame too short for them
+// stays unchanged.
 inline void SealFrame(std::vector<uint8_t>& frame) {
   constexpr size_t kBthBytes = 12;
   if (frame.size() < EthernetHeader::kBytes) return;

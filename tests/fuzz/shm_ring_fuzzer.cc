@@ -1,7 +1,7 @@
-// The memory of a shared-memory link is changed in any way between the steps of an honest end. What
-// is checked: that end gives out the frames that RingModel says and no others, each within its
-// slot; it writes what the model says and nothing else; what makes no sense breaks the link and
-// nothing more; a sleeper is woken when it has to be.
+// Changes the memory of a shared-memory link at will between the steps of an honest end. Checks:
+// the end returns exactly the frames that RingModel predicts, each within its slot, and writes
+// exactly the predicted bytes; senseless contents break the link and nothing more; a sleeping
+// consumer is woken when it must be.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ class Arena {
     foreign_socket_.reset(sockets[0]);
     link_ = RingLink::Accept(HonestMemory(), UniqueFd(sockets[1]));
     UROCE_REQUIRE(link_ != nullptr);
-    // The honest end's own mapping is known by the first room that it gives.
+    // The first room that the honest end returns shows where it mapped the memory.
     const std::span<const uint8_t> room = link_->Acquire();
     const auto first_room = model_.Acquire();
     UROCE_REQUIRE(!room.empty() && first_room.has_value());
@@ -85,7 +85,7 @@ class Arena {
     }
   }
 
-  // Made once: the pages cost more than an input.
+  // Made once, because creating the pages takes longer than an input.
   static RingMemory& SharedMemory() {
     static RingMemory& memory = *RingMemory::Create().release();
     return memory;
@@ -119,13 +119,13 @@ class Arena {
     Write(offset, bytes);
   }
 
-  // Of the slot that is read next, or of one near it.
+  // The word of the slot to be read next, or of one near it.
   void WriteWord(Record& record) {
     const uint64_t position = model_.received() + static_cast<uint64_t>(record.Near());
     WriteNumber(model_.SlotOffset(kForeignSide, position), record.Word());
   }
 
-  // As an honest producer does, but for the length.
+  // Sends like an honest producer, but with any length.
   void SendFrame(Record& record) {
     const uint64_t position = model_.received() + record.Below(4);
     const size_t offset = record.Flag() ? SlotWord::kNearOffset : SlotWord::kAlignedOffset;

@@ -1,8 +1,8 @@
-// The kernel runs the steering program over any datagram that anybody sends. The input says which
-// blocks of QPNs have which sockets; the rest is a datagram. The program is interpreted here as the
-// kernel does (linux/filter.h, Documentation/networking/filter.rst). What is checked: it is one
-// that the kernel takes, it ends, and it chooses the socket of the block, whatever the datagram and
-// however long.
+// The kernel runs the steering program over any datagram from the network. The input says which
+// blocks of QPNs have which sockets; the rest is a datagram. The program is interpreted here by the
+// kernel's rules (linux/filter.h, Documentation/networking/filter.rst). Checks: the kernel would
+// accept the program, it ends, and it chooses the socket of the block for any datagram of any
+// length.
 #include <linux/bpf_common.h>
 #include <linux/filter.h>
 
@@ -23,14 +23,14 @@ namespace {
 
 constexpr size_t kOptionBytes = 8;
 constexpr size_t kQpnAt = 5;          // of a BTH
-constexpr size_t kShortestBytes = 7;  // with the part of a QPN that names the block
+constexpr size_t kShortestBytes = 7;  // up to the part of the QPN that names the block
 
-// Which blocks are steered, and where.
+// The steered blocks and their sockets.
 std::vector<SteeredBlock> BlocksOf(const uint8_t* options) {
   uint16_t numbers[4];
   std::memcpy(numbers, options, sizeof numbers);
   const uint32_t count = numbers[0] % (transport::kQpnBlocks + 1);
-  const uint32_t step = numbers[1] | 1u;  // odd: every block comes once
+  const uint32_t step = numbers[1] | 1u;  // odd, so that every block occurs once
   std::vector<SteeredBlock> blocks;
   for (uint32_t i = 0; i < count; ++i) {
     blocks.push_back({.block = (numbers[2] + i * step) % transport::kQpnBlocks,
@@ -39,10 +39,10 @@ std::vector<SteeredBlock> BlocksOf(const uint8_t* options) {
   return blocks;
 }
 
-// What the program returns for the packet: the index of a socket.
+// Returns the program's result for the packet: the index of a socket.
 uint32_t Interpret(std::span<const sock_filter> program, std::span<const uint8_t> packet) {
   uint32_t accumulator = 0;
-  // Jumps lead forward only, so that it ends.
+  // Jumps lead forward only, so the program ends.
   for (size_t at = 0; at < program.size();) {
     const sock_filter& instruction = program[at++];
     switch (instruction.code) {
@@ -73,7 +73,7 @@ uint32_t Interpret(std::span<const sock_filter> program, std::span<const uint8_t
   return 0;
 }
 
-// Where the datagram has to go.
+// The index of the socket that must get the datagram.
 uint32_t Expected(const std::map<uint32_t, uint32_t>& index_of_block,
                   std::span<const uint8_t> datagram) {
   if (datagram.size() < kShortestBytes) return 0;
@@ -95,7 +95,7 @@ void Run(std::span<const uint8_t> input) {
 
   std::vector<uint8_t> datagram(input.begin() + kOptionBytes, input.end());
   UROCE_REQUIRE(Interpret(program, datagram) == Expected(index_of_block, datagram));
-  // Shorter ones, and those of each block's first and last QPN.
+  // Shorter datagrams, and those for each block's first and last QPN.
   for (size_t bytes = 0; bytes < std::min(datagram.size(), kShortestBytes); ++bytes) {
     UROCE_REQUIRE(Interpret(program, std::span(datagram).first(bytes)) == 0);
   }

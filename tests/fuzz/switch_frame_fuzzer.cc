@@ -1,8 +1,8 @@
 // Any bytes can be put into the ring of an uplink, or arrive from the wire. The first byte of the
-// input says where the frame comes from, the rest is the frame: as it is, and with its checksums
-// made right. What is checked, with an own look at the bytes of whatever came out: to the wire goes
-// only what the sending process declared, in its own name; to the processes only what is theirs; a
-// frame comes out as it went in; and each is counted once.
+// input says where the frame comes from; the rest is the frame, once as it is and once with its
+// checksums made right. An independent parser checks every frame that comes out: the wire gets only
+// frames that the sending process declared, in its own name; a process gets only frames that are
+// for it; a frame leaves unchanged; and each frame is counted once.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -23,15 +23,15 @@ using transport::Load16;
 using transport::Load32;
 using transport::Load64;
 
-constexpr size_t kMaxFuzzedBytes = 6'000;  // a ring has room for more, no frame is as long
+constexpr size_t kMaxFuzzedBytes = 6'000;  // longer than any frame, shorter than the room in a ring
 constexpr uint64_t kAliceService = 0x1122'3344'5566'7788;
 constexpr uint64_t kBobService = 0x0106'1d2f;
 constexpr Block kProcesses[] = {kAlice, kBob};
 
-// What Alice is connected to.
+// The remote queue pairs that Alice is connected to.
 constexpr std::pair<Gid, uint32_t> kAliceDeclared[] = {{kFarIpv4, 42}, {kFarIpv6, 0xabcdef}};
 
-// Where the fields of a frame are that somebody let pass.
+// The fields of a frame that the switch forwarded.
 class View {
  public:
   explicit View(const FrameBytes& frame) : frame_(frame), is_ipv6_(Load16(at(12)) == 0x86dd) {
@@ -47,7 +47,7 @@ class View {
   uint32_t destination_qpn() const { return Load32(at(bth_at() + 4)) & 0xff'ffff; }
   uint32_t source_qpn() const { return Load32(at(bth_at() + 16)) & 0xff'ffff; }
   const uint8_t* mad() const { return at(bth_at() + 20); }
-  // Behind the ICRC, if the lengths are right.
+  // The offset after the ICRC, if the lengths are right.
   size_t udp_end() const { return bth_at() - 8 + Load16(at(bth_at() - 4)); }
 
  private:
@@ -72,7 +72,7 @@ class View {
 
 bool IsOurs(const Gid& gid) { return gid == kOurIpv4 || gid == kOurIpv6; }
 
-// One forwarder for all inputs: what an input leaves behind is in the counters only.
+// One forwarder for all inputs: an input changes only its counters.
 class Host {
  public:
   explicit Host(bool has_wire) : rig_({.has_wire = has_wire}), has_wire_(has_wire) {
@@ -100,7 +100,7 @@ class Host {
     const std::vector<FrameBytes> returned = rig_.Process(kAlice).Receive();
     UROCE_REQUIRE(returned.size() <= 1);
     for (const FrameBytes& out : returned) {
-      const View view(out);  // her own listener is asked, or a request of hers is refused
+      const View view(out);  // a request to Alice's own listener, or a refusal of her request
       UROCE_REQUIRE(view.destination_qpn() == 1 && view.source_qpn() == 1);
     }
     if (has_wire_) UROCE_REQUIRE(Counted() == before + 1);
@@ -135,7 +135,7 @@ class Host {
     rig_.neighborhood->received.clear();
     for (const Block block : kProcesses) {
       for (const FrameBytes& out : rig_.Process(block).Receive()) {
-        // Of management, what follows the packet stays behind.
+        // A frame of management is cut after its packet.
         const bool is_cut =
             View(frame).destination_qpn() == 1 && View(frame).udp_end() == out.size();
         UROCE_REQUIRE(out == frame ||

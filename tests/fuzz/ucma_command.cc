@@ -63,7 +63,7 @@ SocketAddress MakeAddress(Record& record) {
   return address;
 }
 
-// Returns how many bytes the address has. A few are of a family that there is not.
+// Returns the bytes of the address. A few addresses have an unknown family.
 template <class Storage>
 uint16_t PutAddress(Record& record, Storage& storage) {
   const SocketAddress address = MakeAddress(record);
@@ -208,7 +208,7 @@ std::vector<uint8_t> Builder::Option() {
   command.optname = record_.Below(5);
   command.optlen = record_.Pick(kLengths);
   const uint8_t value = record_.Byte();
-  // The value ends where the memory does: numbers of all lengths, or paths.
+  // The value ends at the end of the memory: numbers of all lengths, or paths.
   const std::span<uint8_t> memory = around_.options->bytes();
   std::fill(memory.begin(), memory.end(), value);
   if (command.level == RDMA_OPTION_IB && value != 0) {
@@ -259,7 +259,8 @@ std::vector<uint8_t> Builder::Body(uint32_t number) {
 }
 
 constexpr size_t kNone = SIZE_MAX;
-// Where in a command the address of the answer is, and the number by which events name an object.
+// The offsets in a command of its answer's address and of the number by which events name an
+// object.
 struct Layout {
   size_t response = kNone;
   size_t uid = kNone;
@@ -297,7 +298,7 @@ void Put(std::vector<uint8_t>& body, size_t at, uint64_t value) {
   std::memcpy(&body[at], &value, sizeof value);
 }
 
-// An answer that is written anywhere else would be the application's own fault.
+// With a random pointer the answer could overwrite anything, through the application's own fault.
 void PutPointers(UcmaCommand& command, const UcmaSurroundings& around, uint64_t response) {
   const Layout layout = LayoutOf(command.header.cmd);
   Put(command.body, layout.response, response);
@@ -337,7 +338,7 @@ uint64_t Spoil(UcmaCommand& command, Record& record, const UcmaMemory& answers) 
       return by % 2 == 0 ? kBadAddress : answers.end();
     case 8:
       return by % 2 == 0 ? 0 : UINT64_MAX - by;
-    case 9:  // no more than the command itself is there
+    case 9:  // less of the command is mapped than the header says
       command.missing_bytes = by;
       command.header.in = static_cast<uint16_t>(command.header.in + by);
       break;

@@ -1,12 +1,12 @@
-// What applications of two processes write to /dev/infiniband/rdma_cm, in any order: commands as
-// librdmacm writes them, commands with lengths, ids and pointers that do not fit, and any bytes.
-// Between them the MADs of the two are carried, lost, repeated, spoiled and late; time passes,
-// files are opened and closed, addresses of the devices come and go.
+// Applications of two processes write to /dev/infiniband/rdma_cm in any order: commands as
+// librdmacm writes them, commands with wrong lengths, ids and pointers, and any bytes. Meanwhile
+// the MADs of the two processes are carried, lost, repeated, spoiled and delayed; time passes,
+// files are opened and closed, and addresses of the devices come and go.
 //
-// What must hold: a result is what UcmaLedger allows; nothing is written but the answer; a
-// descriptor has a token for each event; MADs parse; no deadline lies in the past. When all files
-// are closed no id, no service and no device is left, the ports can be bound again, and the
-// connection managers come to an end by themselves.
+// Invariants: UcmaLedger allows each result; only the answer is written; a descriptor has a token
+// for each event; MADs parse; no deadline lies in the past. When all files are closed no id,
+// service or device is left, the ports can be bound again, and the connection managers become idle
+// by themselves.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -37,7 +37,7 @@ constexpr size_t kMaxLateMads = 16;
 constexpr uint64_t kBadAddress = 8;
 constexpr uint16_t kPorts[] = {7'471, 7'472, 80};  // that commands name
 
-// An application: what it has open, and what it knows of it.
+// An application, and what it knows of its process.
 struct Application {
   Application(uint8_t number, const transport::Time& now, bool has_wire)
       : process(number, now, has_wire) {}
@@ -84,7 +84,7 @@ class UcmaFuzz {
   uint64_t last_uid_ = 0;
   bool fetches_at_end_;
   std::array<Application, kApplications> applications_;
-  bool exits_;  // with its files open
+  bool exits_;  // the process ends with its files open
   std::vector<LateMad> late_;
 };
 
@@ -135,7 +135,7 @@ void UcmaFuzz::Run(Application& application, int fd, Record& record, bool is_raw
               is_raw ? MakeRawUcmaCommand(record, around) : MakeUcmaCommand(record, around));
 }
 
-// Of the command nothing is there, or just its header.
+// The whole command is in unmapped memory, or all but its header is.
 void UcmaFuzz::WriteBadPointer(int fd, Record& record) {
   const uint32_t number = record.Below(kUcmaCommands);
   const size_t there = record.Flag() ? record.Below(sizeof(rdma_ucm_cmd_hdr) + 1) : 0;
@@ -165,7 +165,7 @@ void UcmaFuzz::Exchange(Record& record) {
   const uint32_t rounds = 1 + record.Below(4);
   const uint8_t losses = record.Byte();
   const uint8_t repeats = record.Byte();
-  const uint8_t untold = record.Byte();  // from 240 on: whose agent is told later
+  const uint8_t untold = record.Byte();  // from 240 on: bits of the agents told later
   for (const LateMad& late : std::exchange(late_, {})) Deliver(late.from, late.mad);
   for (uint32_t i = 0; i < rounds; ++i) {
     for (size_t from = 0; from < kApplications; ++from) Transmit(from, record, losses, repeats);
@@ -176,7 +176,7 @@ void UcmaFuzz::Exchange(Record& record) {
   }
 }
 
-// Of eight MADs those are lost or repeated that have their bits set; with both, they are late.
+// The bits choose among eight MADs: lost, repeated, or, with both, late.
 void UcmaFuzz::Transmit(size_t from, Record& record, uint8_t losses, uint8_t repeats) {
   ConnectionManager& manager = applications_[from].process.manager();
   for (uint32_t i = 0; auto mad = manager.PollTransmit(); ++i) {
@@ -286,7 +286,7 @@ void UcmaFuzz::Look() {
   }
 }
 
-// There are as many as there are tokens.
+// A file has as many events as tokens.
 void UcmaFuzz::FetchEvents(Application& application) {
   const rdma_ucm_get_event body{.response = answers_.begin()};
   UcmaCommand command;
@@ -343,7 +343,7 @@ void UcmaFuzz::EndConnections(Application& application) {
   UROCE_REQUIRE(manager.remote_count() == 0);
 }
 
-// No port is still bound: another application can listen to all that were used.
+// No port is still bound: another application can listen to every port.
 void UcmaFuzz::RequirePorts(Application& application) {
   Agent& agent = application.process.agent();
   Channel* channel = agent.OpenChannel([](int) {});

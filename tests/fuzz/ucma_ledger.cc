@@ -88,7 +88,7 @@ Answer UcmaLedger::Outcome::Read() const {
   Answer answer{};
   const uint64_t response = ResponseOf(command);
   UROCE_REQUIRE(answers.Contains(response, 0));
-  // An answer may be shorter than what it is read as, and then end where the memory does.
+  // An answer may be shorter than its struct, and then end at the end of the memory.
   const size_t bytes =
       std::min({sizeof answer, size_t{command.header.out}, size_t{answers.end() - response}});
   std::memcpy(&answer, &answers.bytes()[response - answers.begin()], bytes);
@@ -106,7 +106,7 @@ uint32_t UcmaLedger::Id(uint8_t choice) const { return Choose(ids_, choice); }
 
 uint32_t UcmaLedger::Member(uint8_t choice) const { return Choose(members_, choice); }
 
-// What is done to an id is done to one that lives, by its own file.
+// A command succeeds only on a live id of its own file.
 UcmaLedger::KnownId& UcmaLedger::Find(uint32_t number, int fd) {
   const auto found = ids_.find(number);
   UROCE_REQUIRE(found != ids_.end());
@@ -177,7 +177,7 @@ int UcmaLedger::LookUp(uint32_t number, int fd) const {
   return found->second.fd == fd ? 0 : EINVAL;
 }
 
-// What only an id can be in the way of depends on nothing else.
+// The result of these commands depends on the id alone, once they are whole and fit.
 void UcmaLedger::RequireFound(const Outcome& outcome) const {
   const UcmaCommand& command = outcome.command;
   const auto query = command.As<rdma_ucm_query>();
@@ -207,7 +207,7 @@ void UcmaLedger::RequireFound(const Outcome& outcome) const {
   }
 }
 
-// A fault has its cause, and nothing is written but the answer.
+// An EFAULT needs a cause, and only the answer is written.
 void UcmaLedger::RequireMemory(const Outcome& outcome) const {
   const uint64_t response = ResponseOf(outcome.command);
   const size_t bytes = std::min<size_t>(kLongestAnswer, outcome.command.header.out);
@@ -327,7 +327,7 @@ void UcmaLedger::TakeEvent(const Outcome& outcome) {
   if (id.events) ++*id.events;
 }
 
-// The event is the listener's, the id in it is new.
+// The event is for the listener, and names a new id.
 void UcmaLedger::TakeRequest(int fd, const rdma_ucm_event_resp& event) {
   size_t listeners = 0;
   for (auto& [number, id] : ids_) {

@@ -12,17 +12,17 @@
 
 namespace uroce::verbs::rdma_cm {
 
-// What the application of a process knows: its ids, their files, and how many events it was given.
-// Each result of a command has to go with it.
+// What an application knows of its process: its ids, their files, and how many events it got. Each
+// result of a command must agree with it.
 class UcmaLedger {
  public:
-  // `error`: what write() on `fd` said; 0: all was taken.
+  // `error`: the errno of write() on `fd`; 0: all bytes were taken.
   void OnCommand(int fd, const UcmaCommand& command, const UcmaMemory& answers, int error);
   // All ids of the file are gone.
   void OnClose(int fd);
 
   size_t id_count() const { return ids_.size(); }
-  // One that lives, or any number.
+  // A live id, or any number.
   uint32_t Id(uint8_t choice) const;
   uint32_t Member(uint8_t choice) const;
 
@@ -31,7 +31,7 @@ class UcmaLedger {
     int fd = -1;
     uint64_t uid = 0;
     bool listens = false;
-    std::optional<uint32_t> events = 0;  // nullopt: several ids have the uid
+    std::optional<uint32_t> events = 0;  // nullopt: several ids share the uid
   };
   struct KnownMember {
     uint32_t id = 0;
@@ -44,7 +44,7 @@ class UcmaLedger {
     const UcmaMemory& answers;
     int error;
 
-    // DESTROY_ID and the like are done even when their answer cannot be written.
+    // DESTROY_ID, LEAVE_MCAST and MIGRATE_ID are done even when their answer cannot be written.
     bool is_done() const;
     template <class Answer>
     Answer Read() const;

@@ -7,8 +7,8 @@
 
 namespace uroce::verbs::rdma_cm {
 
-// Memory of the application that a command names, between pages that are not there: a byte too many
-// is EFAULT.
+// Memory of the application that a command names, between unmapped pages: one byte too many is
+// EFAULT.
 class UcmaMemory {
  public:
   static constexpr size_t kBytes = 4'096;
@@ -25,11 +25,11 @@ class UcmaMemory {
     return address >= begin() && address <= end() && bytes <= end() - address;
   }
 
-  // Puts `bytes` at the very end. Returns where.
+  // Puts `bytes` at the very end. Returns their address.
   uint64_t PutLast(std::span<const uint8_t> bytes);
-  // As nothing else is.
+  // Fills the memory, so that IsClearBut() finds later writes.
   void Clear() { std::memset(bytes_, kClear, kBytes); }
-  // Whether nothing was written but in the range.
+  // Whether nothing outside the range was written.
   bool IsClearBut(uint64_t address, size_t bytes) const;
 
  private:

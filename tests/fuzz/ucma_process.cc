@@ -19,7 +19,7 @@ struct uroce_rdma_cm {
   uroce::verbs::rdma_cm::Channel* channel;
 };
 
-// The interfaces of the host, the same ones on all machines, instead of those libc would list.
+// Interfaces of the host that are the same on all machines, instead of those libc would list.
 int getifaddrs(ifaddrs** list) {
   static char names[2][3] = {"lo", "e0"};
   static sockaddr_in ipv4[2];
@@ -48,8 +48,8 @@ using transport::cm::EventKind;
 using virtual_kernel::FdTable;
 using virtual_kernel::RdmaCmFile;
 
-// What verbs_provider/device/connection_manager.cc is to the virtual kernel, for the process that
-// is opening a file.
+// Stands in for verbs_provider/device/connection_manager.cc: gives the virtual kernel the agent of
+// the process that is opening a file.
 struct UcmaProvider {
   static int Open(void* file, uroce_rdma_cm_events events, uroce_rdma_cm** opened) {
     Channel* channel =
@@ -86,7 +86,7 @@ class UcmaProcess::Device : public DeviceAccess {
   ~Device() override {
     UROCE_REQUIRE(process_.services_.empty());
     process_.has_open_device_ = false;
-    // All that may be left: requests that the agent has not heard of.
+    // The only events left may be requests that the agent has not taken.
     while (const auto event = process_.manager_.TakeEvent()) {
       UROCE_REQUIRE(event->kind == EventKind::kReqReceived ||
                     event->kind == EventKind::kSidrReqReceived);
@@ -122,7 +122,7 @@ class UcmaProcess::Device : public DeviceAccess {
 
 namespace {
 
-// Few, so that an id is soon one too many.
+// A few, so that inputs often exceed the limit.
 constexpr uint32_t kMaxCommunicationIds = 10;
 
 std::vector<Gid> AddressesOf(uint8_t number) {
@@ -146,7 +146,7 @@ UcmaProcess::UcmaProcess(uint8_t number, const transport::Time& now, bool has_wi
         *error = std::exchange(open_error_, 0);
         return *error == 0 ? std::make_unique<Device>(*this) : nullptr;
       }) {
-  gids_.back() = {};  // comes later, if at all
+  gids_.back() = {};  // may be added later
 }
 
 UcmaProcess::~UcmaProcess() {

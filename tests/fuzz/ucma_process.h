@@ -17,8 +17,8 @@ struct uroce_rdma_cm;
 
 namespace uroce::verbs::rdma_cm {
 
-// A process with rdma_cm: files of the virtual kernel, the agent behind them and its connection
-// manager. The device below has addresses that come and go, and errors on demand.
+// A process with rdma_cm: files of the virtual kernel, the agent for them and its connection
+// manager. Addresses of its device come and go, and the device fails on demand.
 class UcmaProcess {
  public:
   UcmaProcess(uint8_t number, const transport::Time& now, bool has_wire);
@@ -26,13 +26,13 @@ class UcmaProcess {
   UcmaProcess(const UcmaProcess&) = delete;
   UcmaProcess& operator=(const UcmaProcess&) = delete;
 
-  // A descriptor that does not block.
+  // Returns a non-blocking descriptor.
   int OpenFile();
   void CloseFile(int fd);
   const std::map<int, uroce_rdma_cm*>& files() const { return files_; }
   // write(): 0 or an errno value.
   static int Write(int fd, const void* data, size_t bytes);
-  // Events that can be fetched, as the descriptor has them.
+  // Events that can be fetched, according to the descriptor.
   static int CountTokens(int fd);
   bool HasEvent(int fd) const;
 
@@ -40,7 +40,7 @@ class UcmaProcess {
   transport::cm::ConnectionManager& manager() { return manager_; }
   const std::vector<transport::Gid>& gids() const { return gids_; }
   std::optional<uint8_t> IndexOf(const transport::Gid& gid) const;
-  // Any but the first, the link-local one.
+  // Any address but the first, the link-local one.
   void AddOrRemoveAddress(size_t number);
   void FailNextReservation(int error) { reservation_error_ = error; }
   void FailNextOpen(int error) { open_error_ = error; }

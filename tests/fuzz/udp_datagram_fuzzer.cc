@@ -1,9 +1,8 @@
-// Anybody can send anything to UDP port 4791. The first bytes of the input say what the kernel
-// tells of a message: its flags, its control messages, the size of the datagrams that it joined,
-// where it came from and to; the rest are the bytes, as they are or with their ICRCs made right.
-// What is checked: every byte is in a frame, in order, or in a part that is counted as dropped; a
-// frame says where it came from and is to us, and which queue pair it is for; its ICRC is right if
-// the port says so, and the port does if it is.
+// Any datagram can reach UDP port 4791. The first bytes of the input are what the kernel reports
+// about a message: its flags, its control messages, the size of the datagrams that it joined, its
+// source and destination. The rest are its bytes, unchanged or with their ICRCs made right. Checks:
+// every byte is in a frame, in order, or in a part that is counted as dropped; a frame names its
+// source, our address and its queue pair; the port reports a right ICRC exactly if it is right.
 #include <netinet/in.h>
 #include <netinet/udp.h>
 
@@ -129,7 +128,7 @@ class Message {
   msghdr header_{};
 };
 
-// The part as an IPv4 packet with that identification, whose ICRC is made right.
+// Makes the ICRC of the part right, as an IPv4 packet with that identification.
 void Seal(std::span<uint8_t> part, const Gid& source, const Gid& own, uint16_t identification) {
   constexpr size_t kHeaders = EthernetHeader::kBytes + Ipv4Header::kBytes + UdpHeader::kBytes;
   std::vector<uint8_t> frame(kHeaders + part.size());
@@ -160,7 +159,7 @@ void CheckFrame(std::span<const uint8_t> frame, IcrcCheck icrc_check, std::span<
                 const Options& options, const Gid& source, const Gid& own) {
   UROCE_REQUIRE(frame.size() > part.size());
   UROCE_REQUIRE(std::equal(part.begin(), part.end(), frame.end() - part.size()));
-  constexpr size_t kQpnAt = 5;  // of a BTH; a process passes on what is not for its queue pairs
+  constexpr size_t kQpnAt = 5;  // in a BTH; a process forwards frames for foreign queue pairs
   const uint32_t qpn = transport::Load32(&part[kQpnAt - 1]) & transport::kMaxQpn;
   UROCE_REQUIRE(transport::PeekDestinationQpn(frame).value == qpn);
   transport::Packet packet;
@@ -175,7 +174,7 @@ void CheckFrame(std::span<const uint8_t> frame, IcrcCheck icrc_check, std::span<
   }
 }
 
-// What there is to say to a message that is dropped as a whole.
+// The reason to drop a message as a whole, if there is one.
 std::optional<PortDrop> ReasonToDrop(const Options& options, size_t bytes) {
   if (options.is_truncated) return PortDrop::kTruncated;
   const bool has_no_destination = options.is_wildcard && !options.has_destination;
@@ -191,7 +190,7 @@ std::optional<PortDrop> ReasonToDrop(const Options& options, size_t bytes) {
 void Run(std::span<const uint8_t> input) {
   if (input.size() < kOptionBytes) return;
   const Options options(input.data());
-  // Of ours: an address, or a group.
+  // The destination: our address, or a group.
   const Gid own = options.is_to_group ? Group(options.is_ipv6) : Host(options.is_ipv6, 1);
   const Gid source = Message::SourceOf(options, own);
   const size_t bytes = input.size() - kOptionBytes;

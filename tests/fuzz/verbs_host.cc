@@ -33,7 +33,7 @@ VerbsHost::VerbsHost(uint8_t number)
       memory_(2 * kGuardBytes + kMemoryBytes, kGuard),
       windows_{*endpoint_.memory().AllocateWindow(kPd, WindowType::kType1),
                *endpoint_.memory().AllocateWindow(kPd, WindowType::kType2)} {
-  // Enough to be connected at once; a sequence can take it away.
+  // Enough to connect at once; an input may take it away.
   Record zeros({});
   ChangeMemory(zeros);
   CreateOrDestroyCq(zeros);

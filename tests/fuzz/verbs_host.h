@@ -14,8 +14,8 @@
 
 namespace uroce::transport {
 
-// An endpoint with a few slots for objects of every kind. Each operation takes what it does from a
-// record; one on an empty slot, or that the caller of the transport must not do, does nothing.
+// An endpoint with a few slots for objects of every kind. An operation reads its parameters from a
+// record. It does nothing on an empty slot, or if a caller of the transport must not make it.
 class VerbsHost {
  public:
   explicit VerbsHost(uint8_t number);
@@ -29,14 +29,14 @@ class VerbsHost {
   void ChangeMemory(Record& record);
   void ChangeMulticast(Record& record);
   void Fail() { endpoint_.Fail(); }
-  // Takes events; compares each with the object it is about.
+  // Takes the events; compares each with its object.
   void TakeEvents();
   void PollAll();
-  // Every queue pair to ERR, every request accounted for, everything destroyed.
+  // Moves every queue pair to ERR, accounts for every request, destroys everything.
   void Finish();
 
   // verbs_modify.cc
-  // The next state on the way to RTS and beyond, connected to a queue pair of `peer`.
+  // Modifies to the next state towards RTS and beyond, connected to a queue pair of `peer`.
   void Advance(Record& record, const VerbsHost& peer);
   // Any attributes with any mask.
   void ModifyAtRandom(Record& record, const VerbsHost& peer);
@@ -46,7 +46,7 @@ class VerbsHost {
   void PostReceive(Record& record);
 
   Endpoint& endpoint() { return endpoint_; }
-  // What may never change did not.
+  // The guards around the memory must be unchanged.
   void RequireGuards() const;
 
  private:
@@ -57,7 +57,7 @@ class VerbsHost {
   static constexpr size_t kGuardBytes = 64;
   static constexpr size_t kMemoryBytes = 4'096;
 
-  // What events come with.
+  // The kind of object that an event's context points to.
   enum class Tag : uint8_t { kDevice, kCq, kSrq, kQp };
   struct CqSlot {
     Tag tag = Tag::kCq;

@@ -31,13 +31,13 @@ void VerbsLedger::OnCompletion(const Completion& completion) {
   const bool is_receive = completion.opcode >= CompletionOpcode::kReceive;
   UROCE_REQUIRE(is_receive == (book.kind != Kind::kSend));
 
-  if (book.kind == Kind::kShared) {  // several queue pairs work on it at the same time
+  if (book.kind == Kind::kShared) {  // several queue pairs use it at the same time
     UROCE_REQUIRE(!success || completion.byte_length <= found->bytes ||
                   completion.opcode == CompletionOpcode::kReceiveRdmaWithImmediate);
     book.entries.erase(found);
     return;
   }
-  // Those before it completed in silence, or should have been here first.
+  // Earlier requests completed silently, or this completion is out of order.
   UROCE_REQUIRE(
       std::none_of(book.entries.begin(), found, [](const Entry& e) { return e.signaled; }));
   UROCE_REQUIRE(!success || found->signaled);

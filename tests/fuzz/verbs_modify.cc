@@ -1,4 +1,4 @@
-// ibv_modify_qp and ibv_query_qp: what is refused changes nothing, what is accepted is there.
+// ibv_modify_qp and ibv_query_qp: a refused change has no effect, an accepted one is reported.
 #include <tuple>
 
 #include "tests/fuzz/require.h"
@@ -14,7 +14,7 @@ constexpr Psn kFirstPsn{0xff'fffa};
 constexpr uint32_t kQkey = 0x42;
 constexpr uint32_t kAttributes = ((M::kDestinationQpn << 1) - 1) | M::kRateLimit;
 
-// Everything that ibv_query_qp tells.
+// All fields that ibv_query_qp reports.
 auto All(const QpAttributes& a) {
   return std::tie(a.state, a.current_state, a.path_mtu, a.migration_state, a.qkey, a.rq_psn,
                   a.sq_psn, a.destination_qpn, a.access, a.capabilities, a.address,
@@ -24,7 +24,7 @@ auto All(const QpAttributes& a) {
                   a.alternate_timeout, a.rate_limit);
 }
 
-// The attributes of `mask` are those of `given`.
+// The attributes of `mask` must be those of `given`.
 void RequireSet(const QpAttributes& given, const QpAttributes& found, uint32_t mask) {
   const auto is = [mask](uint32_t bit, const auto& a, const auto& b) {
     UROCE_REQUIRE((mask & bit) == 0 || a == b);
@@ -48,7 +48,7 @@ void RequireSet(const QpAttributes& given, const QpAttributes& found, uint32_t m
   is(M::kDestinationQpn, found.destination_qpn, given.destination_qpn);
 }
 
-// What the next step on the way round the states needs.
+// The attributes that the next step through the states needs.
 struct Step {
   QpState next = QpState::kReset;
   uint32_t rc = 0, uc = 0, ud = 0;
@@ -93,10 +93,10 @@ void VerbsHost::Modify(QpSlot& slot, const QpAttributes& attributes, uint32_t ma
   UROCE_REQUIRE(after.state == next && after.capabilities == before.capabilities);
   if (next == QpState::kReset) {
     UROCE_REQUIRE(after.destination_qpn == Qpn{} && after.qkey == 0 && after.sq_psn == Psn());
-    OpenAccounts(slot);  // what was posted vanishes
+    OpenAccounts(slot);  // posted requests vanish
     return;
   }
-  // What the path is that the queue pair has migrated to, the alternate one says.
+  // After a migration the queue pair has the path of the alternate attributes.
   const bool migrates = before.migration_state == MigrationState::kArmed &&
                         after.migration_state == MigrationState::kMigrated;
   constexpr uint32_t kPath = M::kAddressVector | M::kPkeyIndex | M::kPort | M::kTimeout;

@@ -1,5 +1,5 @@
-// ibv_post_send, ibv_wr_complete, ibv_post_recv, ibv_post_srq_recv: what is refused changes
-// nothing, and no queue takes more than it was made for.
+// ibv_post_send, ibv_wr_complete, ibv_post_recv, ibv_post_srq_recv: a refused request has no
+// effect, and no queue takes more requests than it was made for.
 #include <algorithm>
 
 #include "tests/fuzz/require.h"
@@ -65,7 +65,7 @@ void VerbsHost::PostSends(Record& record, const VerbsHost& peer) {
                       AccessFlags(AccessFlags::kRemoteRead)};
   }
 
-  // One by itself, or several of which all or none are taken.
+  // One request, or a list that is accepted whole or not at all.
   std::vector<SendWorkRequest> requests(1 + flags / 64u, request);
   const uint64_t first_id = ledger_.NextId(slot.sends);
   for (size_t i = 0; i < requests.size(); ++i) requests[i].wr_id = first_id + i;

@@ -1,11 +1,11 @@
 // Any sequence of verbs on two devices that a lossy wire joins. The input is a sequence of
-// operations: creating and destroying objects, every transition of a queue pair and every attempt
-// at one, posts, polls, turns of the wire, time.
+// operations: creating and destroying objects, right and wrong transitions of queue pairs, posts,
+// polls, turns of the wire, time.
 //
-// What must hold whatever comes: a verb that is refused changes nothing, one that is accepted is
-// seen by a query, every request completes once and in order, events are about the object they name
-// and come only when asked for, frames parse, and no byte outside of registered memory changes. In
-// the end everything is flushed, accounted for and destroyed.
+// Invariants: a refused verb has no effect; a query shows every accepted change; every request
+// completes once and in order; an event is about the object it names and comes only when asked for;
+// frames parse; no byte outside of registered memory changes. At the end everything is flushed,
+// accounted for and destroyed.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -111,7 +111,7 @@ void VerbsFuzz::Exchange(Record& record) {
   Carry(hosts_[1], hosts_[0], rounds, losses);
 }
 
-// Of eight frames, those are lost that have their bit set.
+// Of eight frames those whose bits are set are lost.
 void VerbsFuzz::Carry(VerbsHost& from, VerbsHost& to, uint32_t rounds, uint8_t losses) {
   for (const Route route : {Route::kWire, Route::kLoopback}) {
     Endpoint& receiver = route == Route::kWire ? to.endpoint() : from.endpoint();
@@ -124,7 +124,7 @@ void VerbsFuzz::Carry(VerbsHost& from, VerbsHost& to, uint32_t rounds, uint8_t l
       const std::span<const uint8_t> frame = std::span(frame_).first(bytes);
       Packet packet;
       UROCE_REQUIRE(ParseFrame(frame, packet) == DropReason::kNone);
-      UROCE_REQUIRE(packet.payload.size() <= 1'024);  // what fits into the MTU of the port
+      UROCE_REQUIRE(packet.payload.size() <= 1'024);  // fits into the MTU of the port
       if ((losses >> (i % 8) & 1) == 0) receiver.OnFrame(now_, frame, route);
     }
   }

@@ -1,4 +1,4 @@
-"""The interop matrix in the README: a line a row, and what came of it in both directions."""
+"""The interop matrix in the README: a line for each row, with its outcomes in both directions."""
 
 import json
 import os
@@ -11,18 +11,18 @@ BEGIN = "<!-- matrix: written by write_matrix -->\n"
 END = "<!-- end of the matrix -->\n"
 HEAD = ("| | path MTU | IP | fault | uroce → rxe | rxe → uroce |\n"
         "|---|---|---|---|---|---|\n")
-# Which end serves: the other one is the client, which comes first in the table's head.
+# The end that serves. The other end is the client, which comes first in the table's head.
 DIRECTIONS = ("rxe serves", "uroce serves")
 
 
 def key_of(row):
-    """The line's cells but for the outcomes."""
+    """The line without its outcomes."""
     program = ", ".join(filter(None, (row.program, row.variant)))
     return f"| {program} | {row.path_mtu or '-'} | {row.ip} | {row.fault.name} |"
 
 
 def table(outcomes):
-    """`outcomes`: by the line's key, what came of it by direction."""
+    """The table. `outcomes`: by the line's key, the outcome by direction."""
     lines = []
     group = None
     for row in all_rows():
@@ -45,7 +45,7 @@ def committed():
 
 
 def write(outcome_file):
-    """Rows that were not run keep what came of them before."""
+    """Writes the outcomes into the README. Rows that were not run keep their earlier outcomes."""
     with open(outcome_file, encoding="utf-8") as file:
         outcomes = {**committed_outcomes(), **json.load(file)}
     before, _, after = committed()

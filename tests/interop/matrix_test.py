@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The matrix in the README has the rows that are tried, and nothing else."""
+"""The matrix in the README has exactly the rows that are tried."""
 
 import os
 import sys

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """uroce on PCI NICs, each driven by DPDK's own driver for it: emulated ones in a virtual machine.
 
-The peers are a uroce outside of the machine, which sends by UDP sockets, and rdma_rxe in another
-machine. A machine without an IOMMU gives its NICs to userspace by uio_pci_generic, one with an
-IOMMU by vfio-pci.
+The peers are a uroce outside of the machine, over UDP sockets, and rdma_rxe in another machine. A
+machine without an IOMMU gives its NICs to userspace by uio_pci_generic, one with an IOMMU by
+vfio-pci.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ LINK_LIMIT_SECONDS = 60
 
 @dataclasses.dataclass(frozen=True)
 class Nic:
-    """A device of QEMU, and the driver of the kernel's that gives it to userspace."""
+    """A device of QEMU, and the kernel driver that gives it to userspace."""
 
     device: str
     driver: str
@@ -57,7 +57,7 @@ ALL_ROWS = (*ROWS, LARGE_FRAMES)
 
 
 class PciWire(Wire):
-    """uroce on a PCI NIC of a machine, and a peer of whichever kind: UROCE or RXE."""
+    """uroce on a PCI NIC of a machine, and a peer of either kind: UROCE or RXE."""
 
     def __init__(self, machine, uroce_options, peer, peer_machine):
         super().__init__(peer_machine, "UDP sockets", "IPv4")
@@ -80,7 +80,7 @@ class PciWire(Wire):
 
 
 class PciCases:
-    """What is tried on each machine; the classes below say what it has."""
+    """The cases for each machine; the classes below describe the machines."""
 
     has_iommu = False
     nics = ()
@@ -109,7 +109,7 @@ class PciCases:
                   f"echo {address} > /sys/bus/pci/drivers_probe; [ -e {device}/driver ]")
 
     def refusal(self, number, option=""):
-        """What `uroce run` says of a NIC that it cannot open."""
+        """The message of `uroce run` about a NIC that it cannot open."""
         command = self.machine.inside("uroce", "run", "--port", self.address(number) + option,
                                       "--", "busybox", "true")
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -124,7 +124,8 @@ class PciCases:
         return PciWire(self.machine, direct, peer, guest)
 
     def try_row(self, row, number, peer=UROCE, options=()):
-        """In both directions in a long run; otherwise NICs and rows take turns in who serves."""
+        """Runs a row, in a long run in both directions; otherwise the serving end alternates
+        between NICs and between rows."""
         kinds = {"ping-pong": self.ping_pong, "perftest": self.perftest, "mover": self.mover}
         ends = (peer, NIC)
         turn = (ALL_ROWS.index(row) + number) % len(ends)
@@ -137,7 +138,8 @@ class PciCases:
             self.bind(number, nic.driver)
         self.shell(f"echo {HUGEPAGES} > /proc/sys/vm/nr_hugepages")
 
-    # In the order of their names: what is wrong before the NICs are ready, and then what works.
+    # The tests run in the order of their names: first the errors before the NICs are ready, then
+    # the cases that work.
 
     def test_1_nic_of_the_kernel_is_refused(self):
         self.assertRegex(self.refusal(0), "is driven by the kernel's virtio-pci.*: bind it to "
@@ -201,8 +203,8 @@ class UioTest(PciCases, RowsTest):
 
 class VfioTest(PciCases, RowsTest):
     has_iommu = True
-    # The second has ordinary memory. Behind an IOMMU some of what QEMU 7.2's e1000e is to send from
-    # there never leaves it, probably buffers that cross two pages; its e1000 sends all.
+    # The second NIC uses ordinary memory. Behind an IOMMU, QEMU 7.2's e1000e does not send some
+    # buffers from there, probably those that cross two pages; its e1000 sends all.
     nics = (Nic("virtio-net-pci", "vfio-pci"), Nic("e1000", "vfio-pci"))
 
     def test_0_uio_behind_an_iommu_is_refused(self):

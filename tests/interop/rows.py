@@ -1,4 +1,4 @@
-"""What is tried between uroce and rxe: the rows of the interop matrix.
+"""The rows of the interop matrix: the cases between uroce and rxe.
 
 Each row is run in both directions.
 """
@@ -10,17 +10,18 @@ import random
 
 PATH_MTUS = (256, 1024, 4096)
 IPS = ("IPv4", "IPv6 link-local", "IPv6 global")
-LARGEST_MESSAGE = 8 << 20  # What rxe takes.
+LARGEST_MESSAGE = 8 << 20  # rxe's limit.
 GROUPS = {"IPv4": "239.1.2.3", "IPv6 global": "ff1e::1:7"}
 # Values of the ACK timeout: 4.096 us * 2^timeout; every request is sent eight times.
-NO_TIMEOUT = 0  # Waits for ever: what a NAK does not repair hangs.
-RETRY_TIMEOUT = 16  # 0.3 s: what is waited for where a loss is to cost a timeout
+NO_TIMEOUT = 0  # Waits for ever, so a loss that no NAK repairs hangs.
+RETRY_TIMEOUT = 16  # 0.3 s: for losses that cost a timeout
 PATIENT_TIMEOUT = 17  # 0.5 s: for a machine that is busy with something else
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """What uroce's end does to frames: chances for those it sends, rules for either direction."""
+    """The faults at uroce's end: by chance for frames that it sends, by rules for both
+    directions."""
 
     name: str
     impair: str = ""
@@ -35,11 +36,11 @@ NO_FAULT = Fault("none")
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """`kind` says how the program is called; `options` follow what every call has.
+    """A case. `kind` is the way to call the program; `options` follow the arguments of every call.
 
     `rxe_is_plain`: the mover has rxe post nothing that its requester cannot send again (README).
-    `port`: how uroce is at the wire, a name of wire.PORTS.
-    `end_options`: those of the server and of the client alone; "{host}" is the server's address.
+    `port`: the kind of uroce's port, a name of wire.PORTS.
+    `end_options`: options of the server and of the client alone; "{host}" is the server's address.
     """
 
     group: str
@@ -133,7 +134,7 @@ def _movers():
 
 
 def _received_by_chance(seed, action):
-    """What --impair does to the frames that are sent, for those that are received."""
+    """Rules that do to received frames by chance what --impair does to sent ones."""
     generator = random.Random(seed)
     return tuple((("direction", "received"), ("nth", nth), *action)
                  for nth in range(1, 20000) if generator.random() < 0.01)[:300]
@@ -174,7 +175,7 @@ def _rule(**words):
 
 
 def _one_shots():
-    """A single packet: where a NAK can tell that it is missing, nobody waits for a timeout."""
+    """The loss of a single packet: if a NAK can report it, there must be no wait for a timeout."""
     faults = {
         "ib_send_bw": ("RC_SEND_MIDDLE", "RC_SEND_LAST", "RC_ACKNOWLEDGE"),
         "ib_write_bw": ("RC_WRITE_FIRST", "RC_WRITE_MIDDLE"),
@@ -185,15 +186,15 @@ def _one_shots():
     group = "one packet lost, no timeout"
     for program, opcodes in faults.items():
         for opcode in opcodes:
-            # For perftest one of the two is a direction in which such packets go.
+            # With perftest such packets go in only one of the two directions.
             rules = tuple(_rule(direction=direction, opcode=opcode, nth=3, action="drop")
                           for direction in ("sent", "received"))
             fault = Fault(f"drop the 3rd {opcode}", rules=rules)
             yield Row(group, program, "", "perftest", 1024, "IPv4", fault,
                       options=_one_shot_options(program))
-            # So many operations that there are three of each kind; no fences, which would wait for
-            # what was lost with nothing behind it that tells. So does a window that is full of
-            # what one lost ACK was for.
+            # Enough operations for three of each kind. No fences: a fence would wait for a lost
+            # packet with no packet behind it that reveals the loss. A send window filled by
+            # requests whose ACK was lost would wait in the same way.
             if opcode == "RC_ACKNOWLEDGE":
                 continue
             yield _spoiled_mover(group, 1, 1024, "IPv4", fault, "--receives-in-advance",
@@ -215,7 +216,7 @@ def _one_shot_options(program):
 
 
 def _timeouts():
-    """What only a timeout can tell: the last packet of all, or its answer."""
+    """Losses that only a timeout reveals: of the last packet of all, or of its answer."""
     for program, opcode in (("ib_send_lat", "RC_SEND_ONLY"), ("ib_send_lat", "RC_ACKNOWLEDGE"),
                             ("ib_read_lat", "RC_READ_RESPONSE_ONLY"),
                             ("ib_atomic_lat", "RC_ATOMIC_ACKNOWLEDGE")):
@@ -243,8 +244,8 @@ SOCKETS = "UDP sockets"
 
 
 def _sockets():
-    """Programs that are started without any option of uroce's: what a row of each kind shows over
-    the other port, over this one too."""
+    """Programs that are started without any option of uroce: some rows of each kind, over UDP
+    sockets instead of the other port."""
     rows = [row for row in (*_ping_pongs(), *_perftests(), *_movers(), *_faults_by_chance())
             if row.ip != "IPv6 link-local"]
     wanted = [row for row in rows if row.kind == "ping-pong" or
@@ -290,8 +291,8 @@ def all_rows():
 
 
 def is_short(row):
-    """Whether the row is for every run: one of each kind, and none in which a packet that the busy
-    emulated machine loses could meet a fault of rxe's own (README) and stop it for ever."""
+    """Whether every run tries the row: one of each kind, but none in which a packet lost by the
+    busy emulated machine could meet a fault of rxe's own (README) and stop rxe for ever."""
     if row.kind == "connection manager":
         return row.ip == "IPv4" and row.program in ("rping", "udaddy")
     if row.group == "multicast":

@@ -1,4 +1,4 @@
-"""What tests with virtual machines share: how a machine is started and how a row is tried."""
+"""Shared by the tests with virtual machines: starting a machine, and running a row."""
 
 import atexit
 import os
@@ -17,7 +17,7 @@ PERFTEST_ERRORS = ("Completion with error", "Failed status", "Couldn't", "Unable
 
 
 def is_result(line):
-    """A line of perftest's table: a message size, the iterations, figures."""
+    """Whether it is a line of perftest's table: a message size, the iterations, figures."""
     words = line.split()
     return len(words) >= 4 and words[0].isdigit() and words[1].isdigit()
 
@@ -32,7 +32,8 @@ class RowsTest(unittest.TestCase):
 
     @classmethod
     def start_machine(cls, setup, programs, libraries=()):
-        """A folder, and a machine that has its files there; `programs` and `libraries` are ours."""
+        """Starts a machine; returns its folder and the machine. `programs` and `libraries` are
+        ours."""
         folder = tempfile.mkdtemp(prefix="uroce-interop-", dir="/tmp")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         try:

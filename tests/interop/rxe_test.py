@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """uroce against Linux rdma_rxe in a virtual machine: the rows of the matrix, in both directions.
 
-A long run tries every row, any other those of `is_short`.
+A long run tries every row, a short one those of `is_short`.
 
-Writes what came of it to matrix.json among the test's undeclared outputs; write_matrix makes the
-table in the README of it.
+Writes the outcomes to matrix.json among the test's undeclared outputs; write_matrix makes the table
+in the README from it.
 """
 
 import json
@@ -62,14 +62,14 @@ class RxeTest(RowsTest):
         return Wire(self.guest, row.port, row.ip, options)
 
     def retries(self, _, wire, server):
-        """A request fails when the end that serves has been stopped, after as many times as it was
-        asked to be sent, and what is behind it is flushed."""
+        """Once the serving end has been stopped, a request fails after its retries, and the
+        requests behind it are flushed."""
         client = UROCE if server is RXE else RXE
         with Agent(wire, server) as silent, Agent(wire, client) as agent:
-            # rxe takes a retry_cnt of 7 for ever.
+            # rxe treats a retry_cnt of 7 as endless.
             number, _ = join(agent, silent, timeout=PATIENT_TIMEOUT, retry_count=2)
             self.assertEqual(agent.write(number, 1, 100000).status, "SUCCESS")
-            # A kernel cannot be stopped.
+            # rxe is in a kernel, which cannot be stopped: unplug its machine instead.
             stop, resume = ((self.guest.unplug, self.guest.plug) if server is RXE
                             else (silent.stop, silent.resume))
             stop()
@@ -86,8 +86,8 @@ class RxeTest(RowsTest):
         wire.run_connected(server, *commands)
 
     def mckey(self, row, wire, server):
-        """Nothing tells when the server has joined: clients send until it has all that it waits
-        for."""
+        """The server does not show when it has joined: clients send until it has all its
+        messages."""
         def mckey(end, *options):
             return Program(wire.command(end, [row.program, *row.options, "-b", wire.address(end),
                                               *options]))
@@ -99,7 +99,7 @@ class RxeTest(RowsTest):
             self.assertIn("return status 0", receiver.wait())
 
     def group(self, row, wire, server):
-        """What the client sends to the group the server receives, each datagram once."""
+        """The server receives each datagram that the client sends to the group exactly once."""
         group = ("::ffff:" if row.ip == "IPv4" else "") + GROUPS[row.ip]
         value, last = 1, 2
         client = wire.other(server)

@@ -1,4 +1,4 @@
-"""The wire between uroce and rxe: how programs are started at either end."""
+"""The wire between uroce and rxe: starts programs at either end."""
 
 import contextlib
 import dataclasses
@@ -12,14 +12,14 @@ from harness.rdma_cm import run_anew_until_served, run_client, wait_for_server
 from vm import machine
 
 UROCE_PROGRAM = "tools/uroce"
-# They serve until they are killed.
+# These servers run until they are killed.
 ENDLESS_SERVERS = ("cmtime",)
 
 _ports = itertools.count(20000)
 
 
 class Installed:
-    """Where the programs are: below the current directory, Bazel's runfiles or bazel-bin."""
+    """The programs below the current directory: Bazel's runfiles or bazel-bin."""
 
     @staticmethod
     def path(program):
@@ -43,8 +43,8 @@ RXE_IPS = {"IPv4": machine.GUEST_IPV4, "IPv6 global": machine.GUEST_IPV6}
 
 @dataclasses.dataclass(frozen=True)
 class Port:
-    """How uroce is at the wire: the options of `uroce run`, and where its device is, at which index
-    of the GID table."""
+    """A kind of port for uroce: the options of `uroce run`, and the IP address of the device with
+    its index in the GID table."""
 
     options: tuple
     ip: str
@@ -60,21 +60,21 @@ PORTS = {
     ("af_packet", "IPv4"): _packet_socket(machine.UROCE_IPV4, 1),
     ("af_packet", "IPv6 link-local"): _packet_socket(machine.UROCE_IPV4, 0),
     ("af_packet", "IPv6 global"): _packet_socket(machine.UROCE_IPV6, 1),
-    # What a program has that is started without any option. The name keeps other network namespaces
-    # out of the fabric.
+    # The port of a program that is started without any option, but for the fabric's name, which
+    # keeps other network namespaces out.
     ("UDP sockets", "IPv4"): Port(FABRIC, machine.HOST_IPV4, 1),
     ("UDP sockets", "IPv6 global"): Port(FABRIC, machine.HOST_IPV6, 2),
 }
 
 
 def inside(guest, command):
-    """The command that runs a program of ours or Debian's in a machine, which has all of them in
+    """The command that runs a program of ours or Debian's in a machine, which has all programs in
     one folder."""
     return guest.inside(os.path.basename(command[0]), *command[1:])
 
 
 def listens_in(guest, port):
-    """Whether somebody in the machine listens on the TCP port."""
+    """Whether a socket in the machine listens on the TCP port."""
     sockets = guest.run("busybox", "cat", "/proc/net/tcp", "/proc/net/tcp6")
     return has_listener(sockets.splitlines(), port)
 
@@ -100,8 +100,8 @@ class Wire:
 
     @contextlib.contextmanager
     def one_interface(self):
-        """Sockets receive what is sent to a group once then: on the host of the wire without
-        options both interfaces are on the bridge."""
+        """Makes sockets receive datagrams to a group only once: without options uroce uses all
+        interfaces of the host, of which two are on the bridge."""
         if self._port.options != FABRIC:
             yield
             return
@@ -126,7 +126,7 @@ class Wire:
         return self.ends[0 if end is self.ends[1] else 1]
 
     def run_pair(self, server, make_command):
-        """Runs the two ends of a client-server program; returns what server and client printed.
+        """Runs the two ends of a client-server program; returns the outputs of server and client.
 
         `server` is the end that serves; `make_command(end, peer, port)` gives the command of an
         end. The server's `peer` is None.
@@ -140,7 +140,7 @@ class Wire:
                 return wait_for_both(first, second)
 
     def run_connected(self, server, server_command, client_command):
-        """Runs the two ends of a program of rdma_cm. Returns what the client printed."""
+        """Runs the two ends of a program of rdma_cm. Returns the client's output."""
         client = self.other(server)
 
         def run(head_start):

@@ -12,31 +12,31 @@
 
 namespace uroce::transport::packet_scripts {
 
-// What the scripts of this process asked for and found. It says nothing about how well something is
-// tested, but what is missing here is not tested by any script: coverage_test.cc looks.
+// Everything the scripts of this process expected and found. An entry does not prove a good test,
+// but a missing entry means that no script tests it: coverage_test.cc checks for those.
 struct Coverage {
   void Add(const Counters& counters);
 
   std::set<DropReason> dropped;
-  std::set<uint8_t> naks_sent;      // syndromes; of an RNR NAK without its timer code
+  std::set<uint8_t> naks_sent;      // syndromes; that of an RNR NAK without its timer code
   std::set<uint8_t> naks_received;  // the same
   std::set<CompletionStatus> statuses;
   std::set<CompletionOpcode> opcodes;
   std::set<VendorError> vendor_errors;
   std::set<EventType> events;
-  std::set<std::string_view> counters;  // those that moved
+  std::set<std::string_view> counters;  // those that increased
 };
 
 struct NamedCounter {
   std::string_view name;
   uint64_t Counters::*member;
 };
-// All but those of dropped frames.
+// All counters but those of dropped frames.
 std::span<const NamedCounter> NamedCounters();
 
 Coverage& coverage();
 
-// The syndrome without what is only a number: credit count or timer code.
+// The syndrome without its number (credit count or timer code).
 uint8_t KindOf(Syndrome syndrome);
 
 }  // namespace uroce::transport::packet_scripts

@@ -44,7 +44,7 @@ Service ServiceOf(QpType type) {
 
 std::string Describe(const PacketSpec& spec) { return Describe(spec, spec.payload.size()); }
 
-// Whether two packets say the same, as far as the opcode has it.
+// Whether two packets are equal in the fields that the opcode has.
 bool Matches(const PacketSpec& expected, const PacketSpec& actual) {
   const Opcode& opcode = expected.opcode;
   if (opcode != actual.opcode || expected.psn != actual.psn) return false;
@@ -64,7 +64,7 @@ bool Matches(const PacketSpec& expected, const PacketSpec& actual) {
   }
   const Syndrome wanted = expected.aeth.syndrome;
   const Syndrome got = actual.aeth.syndrome;
-  // The credit count of an ACK is a hint, which most scripts do not care for.
+  // The credit count of an ACK is a hint, which most scripts ignore.
   const bool same_syndrome =
       wanted.kind() == got.kind() &&
       (wanted.kind() == Syndrome::Kind::kAck || wanted.value() == got.value());
@@ -224,7 +224,7 @@ void Script::Advance(Duration duration) {
 
 void Script::ExpectNoDeadline(Location location) {
   Drain();
-  // A timer that was cancelled may leave its deadline behind; then nothing happens at it.
+  // A cancelled timer may leave its deadline behind, at which nothing happens.
   for (int i = 0; i < 3 && endpoint_.NextDeadline() != kNever; ++i) {
     const size_t sent = sent_.size();
     endpoint_.OnDeadline(std::max(now_, endpoint_.NextDeadline()));

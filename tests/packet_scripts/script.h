@@ -16,29 +16,29 @@ namespace uroce::transport::packet_scripts {
 // One endpoint with one queue pair. The peer is the script: it injects packets, expects
 // packets, posts work requests, expects completions, and lets virtual time pass.
 //
-// What an expectation does not find is reported at the line of the script that has it.
+// A failed expectation is reported at its line of the script.
 class Script {
  public:
   static constexpr PdId kPd{7};
   static constexpr Qpn kPeerQpn{0x4321};
   static constexpr Gid kOurGid = Gid::FromIpv4({192, 0, 2, 1});
   static constexpr Gid kPeerGid = Gid::FromIpv4({192, 0, 2, 2});
-  // Of the alternate path: the third entry of our GID table, and where it leads.
+  // The alternate path: the index of its GID in our table, and the GIDs of its two ends.
   static constexpr uint8_t kOurOtherGidIndex = 2;
   static constexpr Gid kOurOtherGid = Gid::FromIpv4({198, 51, 100, 1});
   static constexpr Gid kPeerOtherGid = Gid::FromIpv4({198, 51, 100, 2});
-  // Registered memory, all kinds of access; `iova` is not where it lies.
+  // Registered memory with every kind of access. `iova` differs from the address of the memory.
   static constexpr uint64_t kIova = 0x10'0000;
   static constexpr size_t kMemoryBytes = 64 * 1024;
 
   static constexpr uint32_t kQkey = 0x1122'3344;
-  // XRC: the domain of a target and of its shared queue, and the queue of the peer.
+  // The XRC domain of a target and its shared queue, and the peer's shared receive queue.
   static constexpr XrcDomainId kXrcDomain{5};
   static constexpr Srqn kPeerSrqn{0x2'1000};
 
   struct Options {
     QpType type = QpType::kReliableConnection;
-    // An XRC target has one, that requests are for unless they say otherwise.
+    // An XRC target has a shared queue, and requests name it unless a script says otherwise.
     bool shared_receive_queue = false;
     Mtu mtu = Mtu::k256;
     Psn first_psn{1'000};        // of our requests
@@ -51,7 +51,7 @@ class Script {
     uint8_t min_rnr_timer = 12;
     uint32_t queue_depth = 16;
     uint32_t cq_capacity = 128;
-    // If not, the peer says at once that it has no credit information, as one with a shared receive
+    // If false, the peer reports "no credit information" at once, as a peer with a shared receive
     // queue does: SENDs go out as they are posted.
     bool peer_counts_credits = false;
     bool signal_all = false;
@@ -68,40 +68,40 @@ class Script {
   explicit Script(const Options& options);
   Script(const Script&) = delete;
   Script& operator=(const Script&) = delete;
-  // Frames and completions that no expectation asked for are failures too.
+  // Frames and completions that no expectation took are failures too.
   ~Script();
 
-  // The peer sends a packet. What the endpoint made of it.
+  // The peer sends a packet. Returns the endpoint's verdict.
   DropReason Inject(const PacketSpec& spec);
-  // The same, and it must have been dropped for this reason.
+  // Injects the packet, which must be dropped for this reason.
   void ExpectDropped(DropReason reason, const PacketSpec& spec,
                      Location location = Location::current());
-  // The packet as the peer puts it on the wire, and any frame, for what no peer should send. A
-  // packet without a destination QPN is for the queue pair of the script.
+  // Frame() is the packet as the peer puts it on the wire: without a destination QPN it goes to the
+  // script's queue pair. InjectFrame() takes any frame, even one that no peer should send.
   std::vector<uint8_t> Frame(const PacketSpec& spec, const Gid& source = kPeerGid,
                              const Gid& destination = kOurGid) const;
   DropReason InjectFrame(std::span<const uint8_t> frame);
   void ExpectFrameDropped(DropReason reason, std::span<const uint8_t> frame,
                           Location location = Location::current());
 
-  // The frame that was taken from the port last, as it is on the wire.
+  // The latest frame taken from the port, as it is on the wire.
   const std::vector<uint8_t>& last_frame() const { return last_frame_; }
-  // The next frame we send is this one. Returns the parsed packet, for what else is in it.
+  // The next frame we send must match. Returns the parsed packet, to check its other fields.
   PacketSpec ExpectSent(const PacketSpec& expected, Location location = Location::current());
   void ExpectNothingSent(Location location = Location::current());
-  // Takes everything that was sent, when it does not matter.
+  // Takes everything sent, without checking it.
   std::vector<PacketSpec> TakeSent();
 
-  // From now on the port takes no frames, but for one a call of TransmitOne, until it is released.
+  // Until ReleaseTransmit() the port takes only one frame for each call of TransmitOne().
   void HoldTransmit() { holds_transmit_ = true; }
   void TransmitOne();
   void ReleaseTransmit();
 
-  // From now on completions stay in the queue, until it is released.
+  // Until ReleaseCompletions() completions stay in the queue.
   void HoldCompletions() { holds_completions_ = true; }
   void ReleaseCompletions();
 
-  // Lets time pass; timers run at the very time they are due.
+  // Lets time pass; each timer runs exactly when it is due.
   void Advance(Duration duration);
   Time now() const { return now_; }
   void ExpectNoDeadline(Location location = Location::current());
@@ -109,30 +109,30 @@ class Script {
   // Work requests on the registered memory: bytes [offset, offset + length). Receives go to the
   // shared receive queue if there is one; datagrams go to the peer.
   void PostReceive(uint64_t wr_id, uint64_t offset, uint32_t length);
-  // Posts two receives. The peer has sent the first packet of a message that needs another one.
+  // Posts two receives, then the peer sends the first packet of a message of several packets.
   void BeginMessageFor(uint64_t wr_id, uint64_t next_wr_id);
   void PostSend(uint64_t wr_id, uint64_t offset, uint32_t length);
   void PostWrite(uint64_t wr_id, uint64_t offset, uint32_t length);
   void PostRead(uint64_t wr_id, uint64_t offset, uint32_t length);
   void PostFetchAdd(uint64_t wr_id, uint64_t offset, uint64_t add);
   Status Post(SendWorkRequest request, uint64_t offset, uint32_t length);
-  // Signaled, and to where the requests above go at the peer.
+  // A signaled request to the peer's memory that the requests above use.
   static SendWorkRequest Request(uint64_t wr_id, SendOpcode opcode);
   static constexpr uint64_t kPeerAddress = 0xabc'000;
   static constexpr RKey kPeerRkey{0x7700};
 
   Completion ExpectCompletion(uint64_t wr_id, CompletionStatus status = CompletionStatus::kSuccess,
                               Location location = Location::current());
-  // Takes every completion, when it does not matter.
+  // Takes every completion, without checking them.
   std::vector<Completion> TakeCompletions();
   void ExpectNoCompletion(Location location = Location::current());
 
-  // ibv_modify_qp of nothing but the state.
+  // ibv_modify_qp of the state alone.
   Status MoveTo(QpState state);
   // Takes the queue pair from RESET to options.state with the attributes of the options.
   void Connect();
   void ExpectState(QpState state, Location location = Location::current());
-  // The next event is this one, and it is about the object that it has to be about.
+  // The next event must have this type and concern the right object.
   void ExpectEvent(EventType type, Location location = Location::current());
   void ExpectNoEvent(Location location = Location::current());
 
@@ -158,13 +158,13 @@ class Script {
   void ToReadyToReceive();
   void ToReadyToSend();
   void FailASend();
-  // What comes back in events of this type.
+  // The context that events of this type carry.
   const void* ContextOf(EventType type) const;
-  // What the connection adds to every packet of it.
+  // `spec` with the fields that every packet of the connection has.
   PacketSpec Filled(PacketSpec spec, Qpn source, Qpn destination) const;
-  // Takes what the endpoint has to send, and its completions.
+  // Takes the frames that the endpoint has to send, and its completions.
   void Drain();
-  // False if there was nothing.
+  // False if there was no frame.
   bool TakeFrame();
 
   Options options_;

@@ -1,4 +1,4 @@
-// How the endpoint of a script is made and its queue pair brought up.
+// Makes the endpoint of a script and brings up its queue pair.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ constexpr MacAddress kPeerMac{2, 0, 0, 0, 0, 2};
 
 bool uses_short_way = true;
 
-// Every script runs twice: packets go the short way as far as they may, and then none does.
+// Runs every script twice: with the short way for all packets that can take it, then without.
 class BothWays : public testing::EmptyTestEventListener {
  public:
   static bool Install() {
@@ -149,7 +149,7 @@ void Script::ToReadyToSend() {
   }
 }
 
-// IBA 10.3.1.6: SQE is where a request that cannot be carried out leads to on UC and UD.
+// IBA 10.3.1.6: on UC and UD a request that cannot be carried out leads to SQE.
 void Script::FailASend() {
   const ScatterGatherEntry nowhere{0, 1, LKey{0}};
   SendWorkRequest request;

@@ -1,4 +1,4 @@
-// The daily round of an application: wake, poll, post.
+// How an application wakes, polls and posts.
 
 #include "tests/simulation/application.h"
 
@@ -11,7 +11,7 @@ namespace uroce::transport::simulation {
 
 namespace {
 
-// Memory for receive requests: for as many as there can be, but not for megabytes.
+// Slots for all receive requests that there can be, but within about half a megabyte.
 uint32_t InboxSlots(const Application::Config& config) {
   constexpr uint32_t kEnoughBytes = 1 << 19;
   const uint32_t affordable = std::max(2u, kEnoughBytes / config.max_message_bytes);
@@ -154,7 +154,7 @@ void Application::OnSent(const Completion& completion) {
   }
 }
 
-// By an event, or by the completion of the receive that was in use (IBA C9-222.1.1).
+// An event tells it, or the completion of the receive that was in use (IBA C9-222.1.1).
 bool Application::KnowsThatItRefused() const {
   return session_.access_error_event || receives_->broken() || config_.end.polls_late || overran();
 }
@@ -185,14 +185,14 @@ int Application::SabotageCompletion(Completion& completion) {
   }
 }
 
-// The peer asked for something that our responder had to refuse.
+// The peer requested something that our responder had to refuse.
 bool Application::RefusedPeer() const {
   return reliable() && ((peer_->HasTakenPoison() && IsRefused(peer_->config_.end.poison)) ||
                         !exposed_.registered());
 }
 
-// Our queue pair went to ERR for a reason other than the request: we were told to, our responder
-// had to refuse or could not carry out something of the peer's, or a completion was lost.
+// Our queue pair may be in ERR for a reason other than the request: the application moved it, our
+// responder refused or could not carry out a request of the peer, or a completion was lost.
 bool Application::MayFlush() const {
   return session_.moved_to_error || RefusedPeer() || !inbox_.arena().registered() || overran();
 }
@@ -213,7 +213,7 @@ bool Application::MayFail(CompletionStatus status) const {
       return !peer_->inbox_.arena().registered();
     case CompletionStatus::kLocalProtectionError:
       return !source_.registered() || !sink_.registered();
-    case CompletionStatus::kMemoryManagementError:  // the window went with the memory
+    case CompletionStatus::kMemoryManagementError:  // the window vanished with the memory
       return !exposed_.registered();
     default:
       return false;
@@ -227,8 +227,8 @@ bool Application::ReceiveMayFail(CompletionStatus status) const {
     case CompletionStatus::kLocalAccessError:  // a WRITE with immediate
       return !exposed_.registered();
     case CompletionStatus::kRemoteInvalidRequest:
-      // A SEND with invalidate of a window that is gone; or a message that was torn on UC, whose
-      // receive cannot go back to the shared queue (IBA 9.9.3.1 class E).
+      // A SEND with invalidate of a vanished window; or a message torn on UC, whose receive cannot
+      // return to the shared queue (IBA 9.9.3.1 class E).
       if (reliable()) return !exposed_.registered();
       return shared_ != nullptr &&
              (context_.monitor.WasImpaired(qpn_) || peer_->dead() || peer_->had_send_error_);
@@ -243,7 +243,7 @@ bool Application::finished() const {
   if (!session_.open) return true;
   switch (state()) {
     case QpState::kError:
-      // Requests that were not to be signaled may have succeeded before the queue pair went to ERR.
+      // Unsignaled requests may have succeeded before the queue pair went to ERR.
       return send_completions_->empty() &&
              (send_completions_->overran() || !sends_->awaits_completion());
     case QpState::kReadyToSend:

@@ -26,8 +26,8 @@ namespace uroce::transport::simulation {
 // A program at one end of a connection, RC, UC or one half of XRC: posts random work requests,
 // polls, changes the state of its queue pair, and lets the oracles judge.
 //
-// A connection lasts for one or several sessions (class Connection). For each the queue pair comes
-// out of RESET, and the oracles begin anew.
+// A connection lasts for one or several sessions (class Connection). Each session starts with the
+// queue pair in RESET and with fresh oracles.
 class Application : public Process, public EventListener {
  public:
   struct Config {
@@ -37,30 +37,30 @@ class Application : public Process, public EventListener {
     uint32_t max_message_bytes = 0;
     Duration think_time;
     bool lenient = false;
-    bool wire_scrambles = false;  // it doubles or reorders
+    bool wire_scrambles = false;  // the wire doubles or reorders frames
     Sabotage sabotage = Sabotage::kNone;
   };
 
-  // `shared` may be nullptr: then receive requests are posted to the queue pair itself. `xrc`: of
-  // an XRC target.
+  // `shared` may be nullptr: receive requests are then posted to the queue pair itself. `xrc` is
+  // not nullptr for an XRC target only.
   Application(Context& context, Host& host, const Config& config, SharedReceives* shared,
               XrcReceives* xrc, Random random);
   ~Application() override;
 
-  // The life of a session, in this order. lifecycle.cc
+  // The steps of a session, in this order. lifecycle.cc
   void SetPeer(Application& peer) { peer_ = &peer; }
-  // A queue pair in RESET. This is how its requests will be numbered, and whether the session is
-  // the one in which things go wrong on purpose.
+  // Makes a queue pair in RESET whose requests start at `first_psn`. `poisoned`: this session gets
+  // the scenario's poison.
   void Create(Psn first_psn, bool poisoned);
-  // INIT, first receives, RTR. Both ends were created.
+  // INIT, first receives, RTR. Both ends must have been created.
   void BecomeReadyToReceive();
   void BecomeReadyToSend();
   void UpdateAfterEvent() { host_.UpdateAfterEvent(); }
-  // ERR on behalf of the user.
+  // Moves the queue pair to ERR on behalf of the user.
   void MoveToError();
-  // RESET, or destroyed. Nothing comes from the queue pair any more.
+  // RESET, or destroys the queue pair. It produces nothing any more.
   void Close(bool destroy);
-  // Both ends are closed, or nothing is on its way any more: memory must be right.
+  // Compares memory. Call when both ends are closed or nothing is under way.
   void CheckSession();
 
   void OnActivity() override;
@@ -73,11 +73,11 @@ class Application : public Process, public EventListener {
   WireMonitor::End MonitoredEnd() const;
   const Config& config() const { return config_; }
   Psn first_psn() const { return first_psn_; }
-  // A completion queue overran and is of no use any more.
+  // A completion queue overran, which makes it unusable.
   bool overran() const;
 
  private:
-  // What happened to the queue pair in this session, and what it told.
+  // The state of the queue pair in this session, and the events it reported.
   struct Session {
     bool open = false;  // between RESET and RESET
     bool poisoned = false;
@@ -89,7 +89,7 @@ class Application : public Process, public EventListener {
     bool last_wqe_event = false;
   };
   QpState state() const { return qp_ == nullptr ? QpState::kReset : qp_->state(); }
-  // Nothing that the peer sends is answered.
+  // The queue pair answers nothing that the peer sends.
   bool dead() const { return !session_.open || state() == QpState::kError; }
   bool reliable() const { return config_.type != QpType::kUnreliableConnection; }
   bool is_initiator() const { return config_.type == QpType::kXrcSend; }
@@ -97,7 +97,7 @@ class Application : public Process, public EventListener {
   // Receive requests are posted to the queue pair itself.
   bool has_receive_queue() const { return shared_ == nullptr && !is_initiator() && !is_target(); }
   bool HasPoison(Poison poison) const { return session_.poisoned && config_.end.poison == poison; }
-  // The one poison is in the queue or already did its work.
+  // The poisoned request is in the queue, or has already been executed.
   bool HasTakenPoison() const { return session_.poisoned && posted_ > config_.end.poison_at; }
 
   // lifecycle.cc
@@ -109,7 +109,7 @@ class Application : public Process, public EventListener {
   void CheckEvents();
   void RecoverSendQueue();
 
-  // application.cc: the daily round
+  // application.cc: wake, poll, post
   void ScheduleWake();
   bool HasReasonToWake() const;
   void Wake();
@@ -125,7 +125,7 @@ class Application : public Process, public EventListener {
   bool ReceiveMayFail(CompletionStatus status) const;
   bool broken() const { return sends_->broken() || receives_->broken(); }
 
-  // disturbances.cc: what else applications do while there is traffic
+  // disturbances.cc: changes to queue pair, queues and memory during traffic
   void Disturb();
   void BeginDrain();
   void ContinueDrain();
@@ -133,7 +133,7 @@ class Application : public Process, public EventListener {
   void MoveMemory();
   void TakeMemoryAway();
 
-  // posting.cc: which work requests there are
+  // posting.cc: which work requests are posted
   void PostReceives();
   bool PostReceive();
   void PostSends();
@@ -152,7 +152,7 @@ class Application : public Process, public EventListener {
   void Post(Draft& draft);
   void PostIntoError();
 
-  // drafting.cc: how one is put together
+  // drafting.cc: how a work request is put together
   uint32_t DrawLength();
   std::optional<std::vector<uint8_t>> DrawSource(Draft& draft, uint32_t length);
   std::optional<std::vector<uint8_t>> DrawOwnSource(Draft& draft, uint32_t length);
@@ -179,7 +179,7 @@ class Application : public Process, public EventListener {
   Random random_;
   Application* peer_ = nullptr;
 
-  Arena exposed_;  // the peer's requests work on it
+  Arena exposed_;  // the target of the peer's requests
   Arena source_;
   Arena sink_;
   ReceivePool inbox_;  // receive requests, unless they are shared
@@ -189,9 +189,9 @@ class Application : public Process, public EventListener {
   std::unique_ptr<Completions> send_completions_;
   std::unique_ptr<Completions> receive_completions_;  // nullptr: shares send_completions_
   QueuePair* qp_ = nullptr;
-  Qpn qpn_;  // the last one
+  Qpn qpn_;  // of the latest queue pair
 
-  // Of the session.
+  // State of the session.
   Session session_;
   DrainWatch drain_;
   bool impatient_ = false;  // does not wait for the queue to drain
@@ -200,7 +200,7 @@ class Application : public Process, public EventListener {
   std::unique_ptr<ReceiveModel> receives_;
   std::vector<Window> windows_;
   std::optional<RKey> foreign_window_;
-  // Ranges of the peer's memory that READs not known to be done may still read.
+  // Ranges of the peer's memory that READs may still read, as they are not known to be done.
   std::vector<Range> reads_in_flight_;
   uint32_t posted_ = 0;
 

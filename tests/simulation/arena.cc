@@ -8,8 +8,8 @@ namespace uroce::transport::simulation {
 Arena::Arena(MemoryTable& table, PdId pd, size_t bytes, AccessFlags access, Random random)
     : table_(table), pd_(pd), access_(access), storage_(bytes + 2 * kCanaryBytes, kCanary) {
   random.Fill({at(0), bytes});
-  // The two ends of the address space are where range checks overflow. Words in the arena are
-  // aligned for atomics in both address spaces.
+  // Range checks overflow at the two ends of the address space. Words in the arena are aligned for
+  // atomics in both address spaces.
   const uint64_t highest = (~uint64_t{0} - bytes + 1) & ~uint64_t{7};
   iova_ = random.Pick<uint64_t>({0, 8 * random.Below(uint64_t{1} << 40), highest});
   Register();

@@ -12,8 +12,8 @@
 
 namespace uroce::transport::simulation {
 
-// A stretch of registered memory between two canaries. Offsets count from its first byte; addresses
-// are those of its memory region, whose iova has nothing to do with where the memory lies.
+// Registered memory between two canaries. Offsets count from its first byte. Addresses are those of
+// its memory region, whose iova is unrelated to the address of the storage.
 class Arena {
  public:
   Arena(MemoryTable& table, PdId pd, size_t bytes, AccessFlags access, Random random);
@@ -29,24 +29,24 @@ class Arena {
     return {address(offset), length, key_};
   }
 
-  // The region goes on somewhere else: the same bytes, the same addresses, the same key, other
-  // memory behind them (ibv_rereg_mr). False if a window is bound to it.
+  // Moves the region to other storage (ibv_rereg_mr): bytes, addresses and key stay the same. False
+  // if a window is bound to it.
   bool Move();
-  // Negative control: what must not happen.
+  // Negative control: changes a byte of the storage that the region left.
   void ScribbleWhereItWas();
-  // Takes the region away, and gives it back with another key. Deregister is false if a window is
-  // bound to it.
+  // Deregister() takes the region away; it is false if a window is bound to it. Register() brings
+  // the region back under another key.
   bool Deregister();
   void Register();
   bool registered() const { return registered_; }
 
-  // Whether the bytes before and after the region, and where it was before, are as they were.
+  // Whether the canaries, and the storage that the region left, are unchanged.
   bool CanariesIntact() const;
 
  private:
   static constexpr size_t kCanaryBytes = 64;
   static constexpr uint8_t kCanary = 0xa5;
-  // Of a region that moves its memory is kept up to this length, to see that nobody uses it.
+  // A region of at most this length keeps the storage it left, to detect late writes to it.
   static constexpr size_t kLongestKept = 1 << 16;
 
   MemoryRegion Region() { return {pd_, iova_, at(0), size(), access_}; }
@@ -58,18 +58,18 @@ class Arena {
   uint64_t iova_;
   LKey key_;
   bool registered_ = false;
-  std::vector<std::vector<uint8_t>> left_;  // storage that was moved away from, and
+  std::vector<std::vector<uint8_t>> left_;  // the storage that the region left, and its bytes then
   std::vector<std::vector<uint8_t>> left_copies_;
 };
 
-// Hands out pieces of an arena that come back in the order they were handed out in.
+// Hands out pieces of an arena; they are returned in the order they were handed out in.
 class RingAllocator {
  public:
   explicit RingAllocator(uint64_t bytes) : bytes_(bytes) {}
 
   // Sets `*offset` and returns true if `length` bytes in one piece are free.
   bool Allocate(uint64_t length, uint64_t* offset);
-  // Returns what Allocate gave out first.
+  // Returns the oldest piece.
   void FreeOldest();
 
  private:

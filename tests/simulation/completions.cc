@@ -25,7 +25,7 @@ void Completions::Poll(const Handler& handler) {
   CheckNotification(any, solicited);
 }
 
-// A queue is armed only when it is empty, so what is polled afterwards came after.
+// A queue is armed only when it is empty, so all completions polled later also came later.
 void Completions::CheckNotification(bool any, bool solicited) {
   const bool due = armed_ == NotifyOn::kAny ? any : armed_ == NotifyOn::kSolicited && solicited;
   if (!config_.lenient && due != event_came_) {

@@ -17,8 +17,8 @@ namespace uroce::transport::simulation {
 class Completions : public EventListener {
  public:
   struct Config {
-    uint32_t entries = 0;      // completions that there may be at once
-    bool may_overrun = false;  // there may be more
+    uint32_t entries = 0;      // most completions there may be at once
+    bool may_overrun = false;  // there may be more than `entries`
     bool lenient = false;      // any completion may come
   };
   // Returns whether the completion counts as solicited.
@@ -28,7 +28,7 @@ class Completions : public EventListener {
   ~Completions() override;
 
   void Poll(const Handler& handler);
-  // Makes it larger or smaller, but not too small.
+  // Makes the queue larger or smaller, but never too small.
   void Resize();
 
   void OnEvent(EventType type) override;

@@ -18,7 +18,7 @@ void Connection::Soon(Action action) {
   context_.simulator.After(Duration{static_cast<int64_t>(random_.Below(kLongestStepNs))}, action);
 }
 
-// Packets of two sessions must not be taken for each other.
+// Keeps packets of different sessions distinguishable.
 Psn Connection::UnusedPsn() {
   const auto near = [](Psn a, Psn b) {
     return std::abs(a.DistanceFrom(b)) < 2 * NetworkMonitor::kPsnsOfASession;
@@ -43,7 +43,7 @@ void Connection::Open() {
     ends_[i]->Create(psn, poisoned && config_.ends[i].poison != Poison::kNone);
   }
   context_.monitor.AddConnection(ends_[0]->MonitoredEnd(), ends_[1]->MonitoredEnd());
-  // Whoever may send must find the other one ready, as a connection manager sees to it.
+  // As a connection manager ensures: an end may send only when its peer is ready to receive.
   for (Application* end : ends_) end->BecomeReadyToReceive();
   for (Application* end : ends_) {
     if (random_.Percent(50)) {
@@ -75,7 +75,7 @@ void Connection::End() {
   if (ending_) return;
   ending_ = true;
   for (size_t i = 0; i < 2; ++i) {
-    // Nothing tells a packet of UC that is left over from a new one, but for the queue pair number.
+    // Only the queue pair number tells an old UC packet from a new one.
     const bool destroy = config_.type == QpType::kUnreliableConnection || ends_[i]->overran() ||
                          random_.Percent(config_.destroys_percent);
     const bool by_error = random_.Percent(30);

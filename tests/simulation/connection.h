@@ -14,10 +14,10 @@ namespace uroce::transport::simulation {
 // Connects two applications, once or several times:
 //
 //    create ─► INIT ─► RTR ─► RTS ─► both finished, ─► ERR ─► RESET, or destroy ─► create ...
-//                                    or some time       │        ▲
+//                                    or any time        │        ▲
 //                                                       └────────┘
 //
-// The ends take each step at times of their own. What is on the wire then arrives in the next
+// The ends take each step at times of their own, so frames still on the wire arrive in the next
 // session.
 class Connection : public Process {
  public:
@@ -27,7 +27,7 @@ class Connection : public Process {
   void Start() { Open(); }
   void OnActivity() override;
   bool finished() const { return finished_; }
-  // When nothing is on its way any more.
+  // Call when nothing is under way any more.
   void CheckEnd();
 
  private:

@@ -7,14 +7,14 @@
 
 namespace uroce::transport::simulation {
 
-// What all parts of one run share.
+// Shared by all parts of one run.
 struct Context {
   Simulator& simulator;
   Trace& trace;
   Verdict& verdict;
   NetworkMonitor& monitor;
   const bool uses_short_way;  // EndpointConfig's
-  const bool sends_at_once;   // requests, if they can be, as they are posted
+  const bool sends_at_once;   // requests go out as they are posted, if they can
 };
 
 }  // namespace uroce::transport::simulation

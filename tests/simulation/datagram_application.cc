@@ -118,7 +118,7 @@ void DatagramApplication::Modify(const QpAttributes& attributes, uint32_t mask) 
   }
 }
 
-// ERR or not, RESET and back. What is on the wire still arrives then.
+// Goes to RESET, perhaps through ERR, and back to RTS. Frames on the wire arrive after that.
 void DatagramApplication::ResetQueuePair() {
   was_reset_ = true;
   QpAttributes attributes;
@@ -132,7 +132,7 @@ void DatagramApplication::ResetQueuePair() {
       context_.verdict.Fail("a datagram queue pair in ERR has not flushed everything");
     }
   }
-  Poll();  // what is in the queue goes with the reset
+  Poll();  // the reset removes the completions still queued
   attributes.state = QpState::kReset;
   Modify(attributes, Mask::kState);
   if (!completions_.empty()) context_.verdict.Fail("a queue pair has left completions behind");
@@ -216,7 +216,7 @@ bool DatagramApplication::OnReceived(const Completion& completion) {
       shared_ == nullptr ? inbox_.Complete(completion.wr_id, 1) : shared_->Complete(completion);
   if (!posted || config_.lenient) return false;
   if (completion.status != CompletionStatus::kSuccess) {
-    // Of a shared queue a datagram that is too long uses up its request.
+    // In a shared queue a datagram that is too long uses up its request.
     const bool flushed = completion.status == CompletionStatus::kFlushed && moved_to_error_;
     if (!flushed) context_.verdict.Fail("a receive fails: ", DescribeCompletion(completion));
     return true;
@@ -258,12 +258,12 @@ bool DatagramApplication::Fits(const Completion& completion, std::span<const uin
   return true;
 }
 
-// Whether byte `i` of what was received may be other than was sent.
+// Whether received byte `i` may differ from the byte sent.
 bool DatagramApplication::MayDiffer(size_t i) const {
   // Traffic class, flow label and hop limit are in no checksum that finds every flipped bit.
   if (config_.wire_corrupts && config_.ipv6 && (i < 4 || i == 7)) return true;
   if (config_.wire_corrupts && !config_.ipv6 && (i == 21 || i == 28)) return true;
-  // Identification, flags and checksum of an IPv4 header are the sender's own business.
+  // The sender chooses identification, flags and checksum of an IPv4 header.
   return !config_.ipv6 && ((i >= 24 && i < 28) || i == 30 || i == 31);
 }
 

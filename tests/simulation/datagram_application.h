@@ -22,8 +22,8 @@
 
 namespace uroce::transport::simulation {
 
-// A program with a datagram queue pair: sends to all others of its kind, itself included, and to
-// multicast groups, with right and wrong Q_Keys, and judges what it receives.
+// A program with a datagram queue pair. It sends to all DatagramApplications of the run, itself
+// included, and to multicast groups, with right and wrong Q_Keys, and judges what it receives.
 class DatagramApplication : public Process, public EventListener {
  public:
   struct Config {
@@ -33,9 +33,9 @@ class DatagramApplication : public Process, public EventListener {
     bool wire_scrambles = false;
     bool wire_corrupts = false;
   };
-  static constexpr uint32_t kMtu = 4'096;         // that the port of a simulated host has
-  static constexpr uint32_t kQkey = 0x1234'5678;  // of all of them
-  // All of them in a run.
+  static constexpr uint32_t kMtu = 4'096;         // of the port of a simulated host
+  static constexpr uint32_t kQkey = 0x1234'5678;  // of every datagram queue pair
+  // All DatagramApplications of a run.
   using Everybody = std::vector<std::unique_ptr<DatagramApplication>>;
 
   // `shared` may be nullptr.
@@ -48,19 +48,19 @@ class DatagramApplication : public Process, public EventListener {
 
   // Everything was posted and has completed.
   bool finished() const;
-  // When nothing is on its way any more.
+  // Call when nothing is under way any more.
   void CheckEnd();
   std::string Progress() const;
 
   const Host& host() const { return host_; }
-  // Datagrams to this queue pair alone that were sent with a wrong Q_Key; and those with the right
-  // one that did not arrive.
+  // refused(): datagrams to this queue pair alone, sent with a wrong Q_Key. missing(): datagrams
+  // with the right Q_Key that did not arrive.
   uint64_t refused() const { return refused_; }
   size_t missing() const;
   bool was_reset() const { return was_reset_; }
 
  private:
-  // Who sent it, and whether to a group: of all others the order may be another.
+  // The sender, and whether it sends to a group. Different streams have no common order.
   using StreamKey = std::pair<Qpn, bool>;
   // A datagram being put together.
   struct Draft {
@@ -69,8 +69,8 @@ class DatagramApplication : public Process, public EventListener {
     SentRequest sent;
     std::vector<ScatterGatherEntry> sges;
     std::vector<uint8_t> payload;
-    std::vector<DatagramApplication*> receivers;  // whom it may reach
-    DatagramApplication* refuses = nullptr;       // whom it must not reach
+    std::vector<DatagramApplication*> receivers;  // queue pairs it may reach
+    DatagramApplication* refuses = nullptr;       // the one it must not reach
     bool to_group = false;
   };
 
@@ -108,7 +108,7 @@ class DatagramApplication : public Process, public EventListener {
   Random random_;
 
   Arena source_;
-  Arena nothing_;  // what a datagram changes of the peer's memory by itself
+  Arena nothing_;  // SendModel's remote memory: datagrams change none
   RingAllocator source_allocator_;
   RingAllocator nothing_allocator_;
   ReceivePool inbox_;
@@ -116,7 +116,7 @@ class DatagramApplication : public Process, public EventListener {
   QueuePair* qp_ = nullptr;
   std::unique_ptr<SendModel> sends_;
   DrainWatch drain_;
-  std::map<StreamKey, MessageStream> streams_;  // to us
+  std::map<StreamKey, MessageStream> streams_;  // to this queue pair
 
   uint32_t posted_ = 0;
   uint64_t refused_ = 0;

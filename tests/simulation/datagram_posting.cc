@@ -1,4 +1,4 @@
-// Which datagrams there are.
+// Which datagrams are sent.
 
 #include <algorithm>
 #include <utility>
@@ -10,7 +10,7 @@ namespace uroce::transport::simulation {
 namespace {
 
 constexpr uint32_t kUseOwnQkey = 0x8000'0000;
-constexpr uint8_t kUntouched = 0xee;  // what is in a receive before
+constexpr uint8_t kUntouched = 0xee;  // fills a receive before it is posted
 
 }  // namespace
 
@@ -38,7 +38,7 @@ uint32_t DatagramApplication::DrawLength() {
   }
 }
 
-// False if there was no memory left for a payload.
+// False if no memory was left for a payload.
 bool DatagramApplication::DrawPayload(Draft& draft, uint32_t length) {
   const Layout layout = RandomLayout(random_, length, config_.scenario.capabilities.max_send_sge);
   uint64_t offset;
@@ -73,7 +73,7 @@ void DatagramApplication::Post() {
   request.immediate = static_cast<uint32_t>(random_.Next());
   const bool recognizable = length >= 8 || request.opcode == SendOpcode::kSendWithImmediate;
   request.solicited = recognizable && random_.Percent(30);
-  // Without a completion now and then nobody knows when there is room.
+  // Without a completion now and then the application never learns that there is room.
   const bool is_last = !has_memory || posted_ + 1 == config_.scenario.work_requests ||
                        sends_->outstanding() + 1 == config_.scenario.capabilities.max_send_wr;
   request.signaled = is_last || random_.Percent(60);
@@ -95,7 +95,7 @@ void DatagramApplication::Post() {
   }
 }
 
-// To somebody, perhaps with a wrong Q_Key, or to a group.
+// To one queue pair, perhaps with a wrong Q_Key, or to a group.
 void DatagramApplication::Address(Draft& draft) {
   SendWorkRequest& request = draft.request;
   AddressVector& address = draft.address;
@@ -130,7 +130,7 @@ void DatagramApplication::Address(Draft& draft) {
   }
 }
 
-// Tells those it may reach what they may receive.
+// Adds the message to the expected ones of every queue pair it may reach.
 void DatagramApplication::Announce(Draft& draft) {
   if (draft.refuses != nullptr) {
     draft.sent.when_done = [to = draft.refuses] { ++to->refused_; };
@@ -155,7 +155,7 @@ void DatagramApplication::Announce(Draft& draft) {
   };
 }
 
-// What is before the payload: an IPv6 header, or 20 bytes left alone and an IPv4 header
+// The 40 bytes before the payload: an IPv6 header, or 20 untouched bytes and an IPv4 header
 // (IBA A17.4.5.2).
 std::vector<uint8_t> DatagramApplication::ExpectedHeader(const Draft& draft) const {
   const bool immediate = draft.request.opcode == SendOpcode::kSendWithImmediate;

@@ -1,4 +1,4 @@
-// What applications do to a queue pair, its completion queues and its memory while there is
+// Changes that applications make to a queue pair, its completion queues and its memory during
 // traffic.
 
 #include "tests/simulation/application.h"
@@ -57,7 +57,7 @@ void Application::ChangeWhileDrained() {
   attributes.address.flow_label = static_cast<uint32_t>(random_.Below(1 << 20));
   uint32_t mask = Mask::kState | Mask::kAddressVector;
   if (reliable()) {
-    // Fewer than the peer is ready for.
+    // At most what the peer is ready for.
     attributes.max_read_atomic = static_cast<uint8_t>(random_.Between(1, end.max_read_atomic));
     attributes.min_rnr_timer = static_cast<uint8_t>(random_.Between(1, 12));
     attributes.timeout = end.timeout;
@@ -71,7 +71,7 @@ void Application::ChangeWhileDrained() {
   if (!took) context_.verdict.Fail("QP ", qpn_.value, " does not take attributes in SQD");
 }
 
-// Regions go on elsewhere under the requests that use them.
+// Moves regions to other storage while requests use them.
 void Application::MoveMemory() {
   bool bound = foreign_window_.has_value();
   for (const Window& window : windows_) bound |= window.usable || window.changing;
@@ -82,7 +82,7 @@ void Application::MoveMemory() {
   }
 }
 
-// What is under way to and from it must fail.
+// All requests under way that use the memory must fail.
 void Application::TakeMemoryAway() {
   switch (config_.end.poison) {
     case Poison::kNoSource:

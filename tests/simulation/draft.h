@@ -21,7 +21,7 @@ struct Window {
   uint32_t users = 0;     // requests of the peer that use it and are outstanding
 };
 
-// Where a request of ours goes in the peer's memory.
+// The place in the peer's memory that a request works on.
 struct Target {
   uint64_t offset = 0;
   uint64_t address = 0;
@@ -36,7 +36,7 @@ struct Draft {
   std::vector<ScatterGatherEntry> sges;
   std::vector<uint8_t> inline_bytes;
   std::optional<Message> message;  // uses up a receive request of the peer
-  Window* window = nullptr;        // used by it
+  Window* window = nullptr;        // used by the request
 };
 
 // Bytes [begin, end).

@@ -14,7 +14,7 @@ constexpr uint8_t kUntouched = 0xee;
 
 }  // namespace
 
-// Mostly lengths at which something changes: nothing, one byte, just around full packets.
+// Mostly lengths near a boundary: zero, one byte, just around full packets.
 uint32_t Application::DrawLength() {
   const uint32_t mtu = Bytes(config_.mtu);
   const uint32_t longest = config_.max_message_bytes;
@@ -36,8 +36,8 @@ uint32_t Application::DrawLength() {
   }
 }
 
-// What a SEND or WRITE sends; nullopt if there is no memory left for it. May choose other than
-// `length` bytes.
+// The bytes that a SEND or WRITE sends; nullopt if no memory is left for them. Their number may
+// differ from `length`.
 std::optional<std::vector<uint8_t>> Application::DrawSource(Draft& draft, uint32_t length) {
   if (reliable() && random_.Percent(10)) {
     auto bytes = ReuseSink(draft);
@@ -79,7 +79,7 @@ bool Application::DrawInline(Draft& draft, std::span<const uint8_t> bytes) {
   return true;
 }
 
-// Sends what a READ before it brings: right only if the fence holds.
+// Sends the bytes that an earlier READ brings: they are right only if the fence holds.
 std::optional<std::vector<uint8_t>> Application::ReuseSink(Draft& draft) {
   const SentRequest* read = sends_->KeepNewestSink();
   if (read == nullptr || read->sink_after.size() > config_.max_message_bytes) return std::nullopt;
@@ -90,7 +90,7 @@ std::optional<std::vector<uint8_t>> Application::ReuseSink(Draft& draft) {
   return read->sink_after;
 }
 
-// Memory for what a READ or atomic is to bring: `bytes`.
+// Memory for the `bytes` that a READ or atomic will bring.
 bool Application::DrawSink(Draft& draft, std::span<const uint8_t> bytes) {
   const auto length = static_cast<uint32_t>(bytes.size());
   const bool is_atomic = IsAtomic(draft.request.opcode);
@@ -138,7 +138,7 @@ void Application::Aim(Draft& draft, const Target& target) {
   draft.request.remote_address = target.address;
   draft.request.rkey = target.rkey;
   if (draft.sent.length == 0 && random_.Percent(50)) {
-    // Nothing is touched, so nobody looks at the key (IBA C9-88).
+    // Such a request touches no memory, so the responder does not check the key (IBA C9-88).
     draft.request.rkey = RKey{static_cast<uint32_t>(random_.Next())};
     draft.request.remote_address = random_.Next();
   } else {
@@ -156,8 +156,8 @@ void Application::ChangeRemote(Draft& draft, uint64_t offset, std::span<const ui
   FenceIfRead(draft, {offset, offset + bytes.size()});
 }
 
-// A READ whose response was lost is carried out again, after requests that followed it: only a
-// fence keeps it from seeing what they changed (IBA 10.8.3.3).
+// A READ whose response was lost is executed again, after requests that followed it. Only a fence
+// keeps it from seeing their changes (IBA 10.8.3.3).
 void Application::FenceIfRead(Draft& draft, Range changed) {
   for (const Range& read : reads_in_flight_) {
     if (read.begin < changed.end && changed.begin < read.end) draft.request.fence = true;

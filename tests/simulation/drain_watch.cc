@@ -37,7 +37,7 @@ void DrainWatch::OnEvent(const QueuePair& qp) {
 
 void DrainWatch::Check(const QueuePair& qp) {
   if (!active_) return;
-  if (qp.state() != QpState::kSendQueueDrain) return Forget();  // it failed
+  if (qp.state() != QpState::kSendQueueDrain) return Forget();  // the queue pair failed
   const QpAttributes now = qp.Query();
   if (now.sq_draining) {
     if (drained_) verdict_.Fail("QP ", qp.qpn().value, " drains again");

@@ -6,8 +6,8 @@
 
 namespace uroce::transport::simulation {
 
-// The oracle of a queue pair's way RTS -> SQD -> RTS: when it has drained it says so, once and only
-// if it was asked to, and sends nothing after that (IBA 10.3.1.5).
+// The oracle of RTS -> SQD -> RTS: a drained queue pair reports it once, if it was asked to, and
+// then sends nothing (IBA 10.3.1.5).
 class DrainWatch {
  public:
   explicit DrainWatch(Verdict& verdict) : verdict_(verdict) {}
@@ -21,7 +21,7 @@ class DrainWatch {
 
   // kSendQueueDrained came.
   void OnEvent(const QueuePair& qp);
-  // To be called after everything that happens on the host.
+  // Call after every event on the host.
   void Check(const QueuePair& qp);
 
   bool active() const { return active_; }
@@ -32,7 +32,7 @@ class DrainWatch {
   bool active_ = false;
   bool notify_ = false;
   bool event_came_ = false;
-  bool drained_ = false;  // seen to be; the next PSN was
+  bool drained_ = false;  // Check() saw it drained, with next PSN `psn_`
   Psn psn_;
 };
 

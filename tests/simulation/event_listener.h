@@ -4,7 +4,7 @@
 
 namespace uroce::transport::simulation {
 
-// Whoever has an object of the endpoint, and is told of its events: the `context` of the object.
+// Gets the events of an endpoint's object: it is the `context` of that object.
 class EventListener {
  public:
   virtual ~EventListener() = default;

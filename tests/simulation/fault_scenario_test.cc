@@ -1,4 +1,4 @@
-// Every file of scenarios/, and what has to follow.
+// Runs every file of scenarios/ and checks its effects.
 
 #include "dpdk_nic/port/faults/fault_scenario.h"
 
@@ -25,7 +25,7 @@ constexpr uint32_t kMessageBytes = 8 * kMtuBytes;
 
 using Offsets = std::vector<int>;
 
-// From the first to the last one, both included.
+// From `first` to `last`, both included.
 Offsets Range(int first, int last) {
   Offsets range(static_cast<size_t>(last - first + 1));
   std::iota(range.begin(), range.end(), first);
@@ -52,7 +52,7 @@ class FaultScenarioTest : public testing::TestWithParam<uint32_t> {
     LinkOptions options;
     options.first_psn = first_psn_;
     options.scenario = scenario.value();
-    options.impairments.bytes_per_us = 1'250;  // so that a NAK meets what is still being sent
+    options.impairments.bytes_per_us = 1'250;  // so that a NAK arrives during sending
     link_.emplace(options, Observer());
     monitor_.AddConnection(EndOf(client()), EndOf(server()));
     initial_client_memory_ = client().memory;
@@ -124,8 +124,8 @@ class FaultScenarioTest : public testing::TestWithParam<uint32_t> {
     }
   }
 
-  // Whether the first `length` bytes of the server are those that the client had, and the rest of
-  // both memories is as it was.
+  // Whether the first `length` bytes of the server equal the client's, and the rest of both
+  // memories is unchanged.
   bool ArrivedAtServer(size_t length) {
     return client().memory == initial_client_memory_ &&
            Equal(server().memory, initial_client_memory_, 0, length) &&
@@ -191,7 +191,7 @@ TEST_P(FaultScenarioTest, ASendGoesOnFromThePacketThatTheNakAsksFor) {
   EXPECT_TRUE(ArrivedAtServer(kMessageBytes));
 }
 
-// Only the first packet was acknowledged, so that all others are sent again: go-back-N.
+// Only the first packet was acknowledged, so all others are sent again: go-back-N.
 TEST_P(FaultScenarioTest, ALostLastPacketCostsATimeout) {
   Use("drop_last_send.json");
   Send(0);
@@ -202,8 +202,8 @@ TEST_P(FaultScenarioTest, ALostLastPacketCostsATimeout) {
   EXPECT_TRUE(ArrivedAtServer(kMessageBytes));
 }
 
-// The gap that the second loss leaves is the one that the NAK was sent for: there is no other NAK
-// (IBA 9.7.5.2), so that only the timer helps.
+// The second loss leaves the same gap, for which the responder has already sent its NAK. It sends
+// no other (IBA 9.7.5.2), so only the timer recovers.
 TEST_P(FaultScenarioTest, APacketThatIsLostTwiceIsSentThreeTimes) {
   Use("drop_same_packet_twice.json");
   Send(0);
@@ -236,7 +236,7 @@ TEST_P(FaultScenarioTest, ALostReadRequestIsSentAgain) {
   EXPECT_TRUE(ArrivedAtClient(kMessageBytes));
 }
 
-// IBA 9.4.4: what has arrived is not asked for again.
+// IBA 9.4.4: the requester asks only for the missing responses.
 TEST_P(FaultScenarioTest, AReadGoesOnFromTheResponseThatWasLost) {
   Use("drop_middle_read_response.json");
   Post(SendOpcode::kRdmaRead, 0);
@@ -261,7 +261,7 @@ TEST_P(FaultScenarioTest, ALostLastReadResponseCostsATimeoutAndOnePacket) {
   EXPECT_TRUE(ArrivedAtClient(kMessageBytes));
 }
 
-// IBA 9.7.5.1.3: a repeated atomic is answered from what is remembered.
+// IBA 9.7.5.1.3: the responder answers a repeated atomic with the remembered result.
 TEST_P(FaultScenarioTest, AnAtomicWhoseResponseWasLostIsExecutedOnce) {
   Use("drop_atomic_response.json");
   Post(SendOpcode::kFetchAndAdd, 0, 8);
@@ -323,8 +323,9 @@ TEST_P(FaultScenarioTest, ADuplicateRequestIsAcknowledgedAgainAndNotExecutedAgai
   EXPECT_TRUE(ArrivedAtServer(kMessageBytes));
 }
 
-// The packet that was overtaken still counts when it comes. Those that overtook it were dropped,
-// which leaves a gap of its own: its NAK comes while the first one is being answered.
+// The overtaken packet is still accepted when it arrives. The packets that overtook it were
+// dropped, which leaves another gap: its NAK arrives while the requester still answers the first
+// one.
 TEST_P(FaultScenarioTest, AnOvertakenPacketIsTakenAndTheOthersComeAgain) {
   Use("reorder_send.json");
   Send(0);
@@ -371,10 +372,10 @@ TEST_P(FaultScenarioTest, ACorruptedAckIsALostAck) {
   EXPECT_TRUE(ArrivedAtServer(kMessageBytes));
 }
 
-// 32 packets apart in the rhythm of ACK requests, so that both runs are the same.
+// The two first PSNs are equal modulo 32, so ACK requests fall on the same packets in both runs.
 INSTANTIATE_TEST_SUITE_P(FirstPsn, FaultScenarioTest, testing::Values(1'017, 0xfffff9));
 
-// After all others, which have used the files.
+// Checks after all tests that they used every file.
 class EveryFileIsUsed : public testing::Environment {
   void TearDown() override {
     std::set<std::string> files;

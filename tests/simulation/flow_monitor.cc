@@ -10,7 +10,8 @@ namespace {
 constexpr uint32_t kMsnMask = 0xff'ffff;
 constexpr int64_t kHalfOfAllPsns = 1 << 23;
 
-// Everything a retransmission repeats: all but the PSN, the ACK request and, of a READ, the range.
+// The fields that a retransmission repeats: all but the PSN, the ACK request and, for a READ, the
+// range.
 uint64_t Fingerprint(const Packet& packet, bool with_payload) {
   uint64_t hash = 0x9e37'79b9'7f4a'7c15;
   const auto mix = [&hash](uint64_t word) {
@@ -51,7 +52,7 @@ bool TakesReceive(const Packet& request) {
   return request.opcode.operation == Operation::kSend || request.opcode.HasImmediate();
 }
 
-// IBA 9.7.7.2: 0, 1, 2, 3, 4, 6, 8, 12, 16 ... nullopt for 31, "does not say".
+// IBA 9.7.7.2: 0, 1, 2, 3, 4, 6, 8, 12, 16 ... nullopt for 31, which means "no information".
 std::optional<uint64_t> Credits(uint8_t code) {
   if (code == Syndrome::kNoCreditInformation) return std::nullopt;
   if (code < 2) return code;
@@ -101,7 +102,7 @@ void FlowMonitor::OnRequestSent(const Packet& request) {
   if (!IsReliable()) acknowledged_end_ = end;
 }
 
-// IBA 9.9.2.4.1: go-back-N; 9.4.4: a READ is asked for again from where its responses stopped.
+// IBA 9.9.2.4.1: go-back-N. IBA 9.4.4: a repeated READ starts at its first missing response.
 void FlowMonitor::CheckOrder(const Packet& request, int64_t begin, int64_t end) {
   const uint32_t psn = request.psn.value();
   if (begin > next_ && !(peer_has_more_ && begin == sent_end_)) {
@@ -118,7 +119,7 @@ void FlowMonitor::CheckOrder(const Packet& request, int64_t begin, int64_t end) 
 }
 
 void FlowMonitor::OnNewRequest(const Packet& request, int64_t begin, int64_t end) {
-  // IBA 10.3.1.5: SQD finishes what was started.
+  // IBA 10.3.1.5: in SQD a queue pair only finishes the messages it has started.
   if (requester_.qp->state() == QpState::kSendQueueDrain && request.opcode.StartsMessage()) {
     verdict_->Fail("QP ", qpn(), " starts a message in SQD: psn ", request.psn.value());
   }
@@ -137,8 +138,7 @@ void FlowMonitor::OnNewRequest(const Packet& request, int64_t begin, int64_t end
   }
 }
 
-// A packet that was sent before is the same as before. The rest of a READ is the rest of the same
-// memory.
+// A packet sent again equals the first copy. A repeated READ asks for the rest of the same memory.
 void FlowMonitor::CheckRepeated(const Packet& request, int64_t begin) {
   if (request.opcode.operation != Operation::kReadRequest) {
     const auto first = fingerprints_.find(begin);
@@ -164,7 +164,8 @@ void FlowMonitor::CheckRepeated(const Packet& request, int64_t begin) {
   }
 }
 
-// IBA 9.7.7.2.5: without credit one packet may ask, alone; the rest of its message waits.
+// IBA 9.7.7.2.5: without credit the requester may send one packet alone; the rest of its message
+// waits.
 void FlowMonitor::CheckCredit(const Packet& request, int64_t begin) {
   if (request.opcode.StartsMessage()) {
     probe_.reset();
@@ -172,7 +173,7 @@ void FlowMonitor::CheckCredit(const Packet& request, int64_t begin) {
     verdict_->Fail("QP ", qpn(), " goes on before its limited request is answered: psn ",
                    request.psn.value());
   }
-  // Of a WRITE of several packets only the last one says that it takes a receive request.
+  // In a WRITE of several packets only the last one shows that it takes a receive request.
   const bool takes_next = request.opcode.StartsMessage() && TakesReceive(request);
   if (!takes_next || IsXrc() || !credit_limit_ || receives_taken_ < *credit_limit_) return;
   if (begin != acknowledged_end_) {
@@ -199,7 +200,7 @@ void FlowMonitor::OnResponseSent(const Packet& response) {
   if (is_acknowledge) CheckNak(response, at);
 }
 
-// IBA C9-148: the MSN is the number of messages completed, and what an ACK covers is known.
+// IBA C9-148: the MSN is the number of completed messages, which follows from what an ACK covers.
 void FlowMonitor::CheckMsn(const Packet& response, int64_t at) {
   const uint64_t msn = UnwrapMsn(response.aeth.msn);
   const auto fail = [&](uint64_t right) {
@@ -210,14 +211,15 @@ void FlowMonitor::CheckMsn(const Packet& response, int64_t at) {
   const Syndrome syndrome = response.aeth.syndrome;
   const bool is_fatal =
       syndrome.kind() == Syndrome::Kind::kNak && syndrome.nak_code() != NakCode::kPsnSequenceError;
-  // A READ counts when it is executed, which a READ response or a NAK in its middle does not show.
+  // A READ counts when it is executed. A READ response, or a NAK within the READ, does not show
+  // that.
   if (response.opcode.operation != Operation::kAcknowledge || is_fatal) return;
   const int64_t executed_end = syndrome.kind() == Syndrome::Kind::kAck ? at + 1 : at;
   const auto beyond =
       std::count_if(messages_.rbegin(), messages_.rend(),
                     [executed_end](const Message& message) { return message.end > executed_end; });
   const uint64_t completed = messages_sent_ - static_cast<uint64_t>(beyond);
-  // Of messages behind what the requester knows to be acknowledged some are forgotten.
+  // Messages before acknowledged_end_ may be forgotten: there the count is only an upper bound.
   const bool is_exact = executed_end >= acknowledged_end_;
   if (is_exact ? msn != completed : msn > completed) fail(completed);
 }
@@ -231,7 +233,7 @@ void FlowMonitor::CheckNak(const Packet& response, int64_t at) {
     return;
   }
   ++responders_tally_.gap_naks_sent;
-  // One NAK for a gap, until what it asks for has arrived (IBA 9.7.5.2).
+  // One NAK for a gap, until the packet it asks for arrives (IBA 9.7.5.2).
   if (at == naked_ && !expected_arrived_) {
     verdict_->Fail("QP ", responder_->qpn().value, " sends the NAK for psn ", response.psn.value(),
                    " twice");
@@ -245,24 +247,25 @@ void FlowMonitor::OnRequestDelivered(const Packet& request) {
   const int64_t end = begin + PacketsOf(request);
   if (begin <= naked_ && naked_ < end) expected_arrived_ = true;
   if (begin < delivered_end_) ++responders_tally_.duplicates_delivered;
-  // Beyond a gap nothing is responded to, so only what continues the sequence counts.
+  // The responder answers nothing beyond a gap, so only a packet that continues the sequence
+  // counts.
   if (begin <= delivered_end_) delivered_end_ = std::max(delivered_end_, end);
 }
 
 void FlowMonitor::OnResponseDelivered(const Packet& response) {
-  if (requester_.qp->state() == QpState::kError) return;  // nothing helps any more
+  if (requester_.qp->state() == QpState::kError) return;  // the queue pair does not recover
   const int64_t at = Unwrap(response.psn, acknowledged_end_);
-  // What was not sent since the queue pair was connected anew, and what is answered already; but
-  // the last ACK once more may bring credits.
+  // Ignores PSNs not sent since the queue pair was connected anew, and those already answered. A
+  // repeat of the last ACK counts, as it may bring credits.
   if (at < acknowledged_end_ - 1 || at >= sent_end_) return;
   if (response.opcode.HasAeth()) TakeCredit(response.aeth);
   if (at < acknowledged_end_) return;
   const bool is_acknowledge = response.opcode.operation == Operation::kAcknowledge;
   const Syndrome syndrome = response.aeth.syndrome;
   const bool is_ack = is_acknowledge && syndrome.kind() == Syndrome::Kind::kAck;
-  // An ACK acknowledges its PSN too; a NAK, and the response to a READ, what is before it.
+  // An ACK acknowledges its own PSN too; a NAK or a READ response only the PSNs before it.
   const int64_t end = is_ack ? at + 1 : at;
-  // What lies behind a READ still unanswered is not acknowledged until it is answered.
+  // Packets after an unanswered READ are not acknowledged until it is answered.
   const int64_t limit = reads_.empty() ? end : reads_.front().next;
   if (end > limit) ++requesters_tally_.gaps_in_responses;
   Progress(std::min(end, limit));
@@ -287,10 +290,10 @@ void FlowMonitor::TakeCredit(const Aeth& aeth) {
   const auto credits = Credits(aeth.syndrome.value());
   if (!credits) {
     credit_limit_.reset();
-    probe_.reset();  // nothing needs to be asked any more
+    probe_.reset();  // the requester needs no probe any more
   }
   if (!credit_limit_) return;
-  // Of the messages that the responder had not completed then it has promised to take so many.
+  // `credits` are for messages that the responder had not completed when it sent this.
   const size_t later = std::min<size_t>(messages_sent_ - UnwrapMsn(aeth.msn), messages_.size());
   const auto taken_later = std::count_if(messages_.rbegin(), messages_.rbegin() + later,
                                          [](const Message& m) { return m.takes_receive; });
@@ -301,7 +304,7 @@ void FlowMonitor::TakeCredit(const Aeth& aeth) {
 void FlowMonitor::Progress(int64_t acknowledged_end) {
   if (acknowledged_end <= acknowledged_end_) return;
   acknowledged_end_ = acknowledged_end;
-  if (next_ < acknowledged_end) {  // what was about to be sent again need not be
+  if (next_ < acknowledged_end) {  // packets about to be sent again that need not be
     next_ = acknowledged_end;
     peer_has_more_ = true;
   }
@@ -318,8 +321,8 @@ void FlowMonitor::OnImpaired(const Packet& packet) {
 }
 
 bool FlowMonitor::RetriesMayBeExceeded() const {
-  // Each try needs something to go wrong. For the first it may have been a packet before, which has
-  // been acknowledged since: go-back-N drops what follows a gap.
+  // Each retry needs an impaired frame. For the first retry that may have been an earlier packet,
+  // acknowledged since: go-back-N drops all packets that follow a gap.
   return impaired_ever_ > 0 && impaired_.size() >= requester_.retry_count;
 }
 

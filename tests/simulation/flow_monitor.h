@@ -22,12 +22,12 @@ struct FlowEnd {
   uint8_t max_read_atomic = 0;
   uint8_t retry_count = 0;
   uint8_t rnr_retry = 0;
-  // The program leaves what it posted alone until it completes, so that a packet sent again has the
-  // same payload.
+  // The program leaves the memory of a request alone until it completes, so a packet that is sent
+  // again has the same payload.
   bool sources_are_stable = false;
 };
 
-// What was seen of a queue pair, to be compared with what its endpoint has counted.
+// Events seen on the wire of one queue pair, to be compared with the counters of its endpoint.
 struct FlowTally {
   // As requester.
   uint64_t retransmitted = 0;
@@ -42,8 +42,8 @@ struct FlowTally {
   uint64_t duplicates_delivered = 0;
 };
 
-// The requests of one queue pair and the responses to them. Knows from them alone, modulo 2^24 as
-// the numbers are on the wire, what either side may send next.
+// Checks the requests of one queue pair and the responses to them. Computes what either side may
+// send next from these packets alone, and from PSNs modulo 2^24 as the wire has them.
 //
 // Packets are counted from the first request, in 64 bits:
 //
@@ -51,8 +51,8 @@ struct FlowTally {
 //   ---------|---------------|--------------------|--------->
 //            | sent (again)  | to be sent again   | not sent yet
 //
-// A requester goes on at `next`, or goes back to acknowledged_end: to the oldest packet that is not
-// acknowledged, which within a READ is the first response that is missing (go-back-N).
+// A requester continues at `next`, or goes back to acknowledged_end, the oldest packet not
+// acknowledged; within a READ that is the first missing response (go-back-N).
 class FlowMonitor {
  public:
   FlowMonitor(Verdict& verdict, const FlowEnd& requester, const QueuePair* responder)
@@ -65,12 +65,12 @@ class FlowMonitor {
   // The wire did something to a packet of this flow that a perfect wire would not do.
   void OnImpaired(const Packet& packet);
 
-  // Whether so much went wrong since the last progress that the requester had to give up.
+  // Whether enough went wrong since the last progress to use up the retries.
   bool RetriesMayBeExceeded() const;
   bool RnrRetriesMayBeExceeded() const;
 
   const FlowEnd& requester() const { return requester_; }
-  // nullptr of a datagram queue pair, whose receivers are many.
+  // nullptr for a datagram queue pair, which has many receivers.
   const QueuePair* responder() const { return responder_; }
   const FlowTally& requesters_tally() const { return requesters_tally_; }
   const FlowTally& responders_tally() const { return responders_tally_; }
@@ -90,12 +90,12 @@ class FlowMonitor {
   };
 
   int64_t Unwrap(Psn psn, int64_t near) const;
-  // The 64-bit number of messages that a 24-bit one stands for.
+  // The 64-bit message number that the 24-bit `msn` stands for.
   uint64_t UnwrapMsn(uint32_t msn) const;
   int64_t PacketsOf(const Packet& request) const;
   uint32_t qpn() const { return requester_.qp->qpn().value; }
   bool IsReliable() const;
-  // An initiator: its peer counts no credits.
+  // True for an XRC initiator: its peer gives no credits.
   bool IsXrc() const;
 
   void CheckOrder(const Packet& request, int64_t begin, int64_t end);
@@ -112,27 +112,27 @@ class FlowMonitor {
   const QueuePair* responder_;
 
   int64_t next_ = 0;
-  // Since the last request an ACK named more than had been sent again: the requester may take it
-  // that nothing was lost, and go on with what was never sent.
+  // An ACK since the last request covered more than had been sent again. The requester may then
+  // assume that nothing was lost, and continue with what it never sent.
   bool peer_has_more_ = false;
   int64_t sent_end_ = 0;
   int64_t acknowledged_end_ = 0;
-  int64_t delivered_end_ = 0;  // what arrived at the responder without a gap
+  int64_t delivered_end_ = 0;  // the responder got everything before this
   std::deque<AwaitedRead> reads_;
   std::map<int64_t, uint64_t> fingerprints_;  // of the packets not acknowledged
 
   uint64_t messages_sent_ = 0;
-  uint64_t receives_taken_ = 0;   // by these
-  std::deque<Message> messages_;  // those not acknowledged, and the last one that is
-  // How many receive requests of the responder may be taken; nullopt: any number.
+  uint64_t receives_taken_ = 0;   // by the messages sent
+  std::deque<Message> messages_;  // not acknowledged ones, and the last acknowledged one
+  // How many receive requests of the responder the requester may use up; nullopt: any number.
   std::optional<uint64_t> credit_limit_ = 0;
-  std::optional<int64_t> probe_;  // a packet that was sent beyond the limit, to ask
+  std::optional<int64_t> probe_;  // the packet sent beyond the limit, to ask for credits
 
-  int64_t naked_ = -1;            // the packet the last NAK for a gap asked for
-  bool expected_arrived_ = true;  // since then
+  int64_t naked_ = -1;            // the packet that the last gap NAK asked for
+  bool expected_arrived_ = true;  // since that NAK
 
-  // For each frame that the wire impaired, the packet it was or responded to, unless that has been
-  // acknowledged: these may have cost retries since the last progress.
+  // For each impaired frame the packet that it was or responded to, until that packet is
+  // acknowledged: these frames may have cost retries since the last progress.
   std::vector<int64_t> impaired_;
   uint64_t impaired_ever_ = 0;
   uint32_t rnr_naks_since_progress_ = 0;

@@ -1,4 +1,5 @@
-// The flow monitor can fail: each rule is broken once, next to what it allows.
+// Proves that the flow monitor can fail: breaks each rule once, next to a case that the rule
+// allows.
 
 #include "tests/simulation/flow_monitor.h"
 
@@ -18,12 +19,12 @@ namespace {
 
 constexpr uint32_t kMtuBytes = 256;
 constexpr uint8_t kMaxReadAtomic = 2;
-// The sixth packet is the first one behind the wrap.
+// The sixth packet is the first after the wrap.
 constexpr Psn kFirstPsn{0xff'fffb};
-// "The responder does not say."
+// "No credit information."
 constexpr Syndrome kAck = Syndrome::Ack(Syndrome::kNoCreditInformation);
 
-// Packets are named by how many packets after the first one they come.
+// An offset names a packet: its distance from the first packet.
 class FlowMonitorTest : public testing::Test {
  protected:
   FlowMonitorTest() { Watch(QpType::kReliableConnection); }
@@ -75,7 +76,7 @@ class FlowMonitorTest : public testing::Test {
     packet.reth = {address, {7}, bytes};
     flow_->OnRequestSent(packet);
   }
-  // All that was sent has arrived.
+  // Everything sent has arrived.
   void Arrive(int first, int last) {
     for (int offset = first; offset <= last; ++offset) {
       Packet packet = At(offset);
@@ -216,7 +217,7 @@ TEST_F(FlowMonitorTest, AReadThatGoesOnElsewhereInMemoryIsNoticed) {
   ExpectWrong("at other memory");
 }
 
-// An ACK behind a READ does not stand for its responses.
+// An ACK after a READ does not replace its responses.
 TEST_F(FlowMonitorTest, AnAckBehindALostResponseAcknowledgesOnlyWhatIsBeforeTheRead) {
   Writes(0, 0);
   Read(1, kMtuBytes);
@@ -251,7 +252,7 @@ TEST_F(FlowMonitorTest, TheMsnOfAnAckIsTheNumberOfMessagesItCovers) {
   ExpectWrong("counts 4 messages instead of 5");
 }
 
-// 24 bits: after 2^24 messages the numbers start again at 0, and PSNs went round too.
+// 24 bits: after 2^24 messages the numbers start at 0 again, and PSNs have wrapped too.
 TEST_F(FlowMonitorTest, MsnsWrapAround) {
   constexpr int kMessages = (1 << 24) + 2;
   for (int offset = 0; offset < kMessages; ++offset) {
@@ -337,7 +338,7 @@ TEST_F(FlowMonitorTest, AnUnreliableConnectionNeverResponds) {
   ExpectWrong("is not reliable");
 }
 
-// Counters are compared with what was seen: here a frame that the monitor did not see.
+// Counters are compared with the frames seen: here the monitor misses one.
 TEST(WireMonitorTest, CountersThatAreNotWhatWasSeenAreNoticed) {
   for (const bool blind : {false, true}) {
     Verdict verdict;

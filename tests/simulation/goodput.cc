@@ -12,8 +12,8 @@ namespace {
 constexpr uint64_t kBytesPerUs = 12'500;  // 100 Gbit/s
 constexpr uint32_t kMtuBytes = 4'096;
 constexpr uint32_t kQueueDepth = 256;
-constexpr uint8_t kTimeout = 14;  // 67 ms, what perftest takes
-// What a cell of the table is measured over.
+constexpr uint8_t kTimeout = 14;  // 67 ms, perftest's default
+// Frames per cell of the table.
 constexpr uint64_t kFrames = 50'000;
 
 struct Loss {
@@ -84,7 +84,7 @@ LinkOptions Measurement::Options(uint32_t message_bytes, Duration round_trip, ui
   return options;
 }
 
-// Posts one message for each that has completed.
+// Posts one message for each completed one.
 void Measurement::OnActivity(Link::Host& host) {
   std::array<Completion, 64> completions;
   const size_t count = host.cq->Poll(completions);

@@ -1,4 +1,4 @@
-// Prints the goodput table, as it is in goodput.golden.txt.
+// Prints the goodput table in the form of goodput.golden.txt.
 
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-// Behaviour under loss changes only on purpose: the goodput table is the one that is committed.
+// Behaviour under loss changes only on purpose: the goodput table must equal the committed one.
 
 #include "tests/simulation/goodput.h"
 
@@ -19,7 +19,7 @@ std::vector<std::string> Lines(const std::string& text) {
   return lines;
 }
 
-// The lines in which the tables differ, with the headings above them.
+// The lines that differ, with the headings above them.
 std::string Difference(const std::vector<std::string>& golden,
                        const std::vector<std::string>& now) {
   std::string difference;

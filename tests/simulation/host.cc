@@ -16,7 +16,7 @@ EndpointConfig MakeConfig(const Context& context, int index, bool ipv6) {
   config.gids = {Gid::LinkLocal(config.mac),
                  ipv6 ? Gid{{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number}}
                       : Gid::FromIpv4({10, 0, 0, number})};
-  // Apart from all other hosts', so that a number names a queue pair of the whole simulation.
+  // No other host uses these numbers, so a number names one queue pair in the whole simulation.
   config.first_qpn = Qpn{0x1000u * number};
   config.qpn_count = 256;
   config.probes = index % 2 == 0;
@@ -53,7 +53,7 @@ void Host::UpdateAfterEvent() {
 
 void Host::Transmit() {
   if (paced_transmit_scheduled_) return;
-  // A datagram queue pair goes from route to route.
+  // A datagram queue pair alternates between routes.
   while (TransmitOne(Route::kLoopback) || TransmitOne(Route::kWire)) {
     if (pacing_.ns == 0) continue;
     paced_transmit_scheduled_ = true;

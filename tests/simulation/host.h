@@ -13,7 +13,7 @@
 
 namespace uroce::transport::simulation {
 
-// What runs on a host and wants to look at its completion queues.
+// A program of a host that wants to look at its completion queues.
 class Process {
  public:
   virtual ~Process() = default;
@@ -21,7 +21,7 @@ class Process {
   virtual void OnActivity() = 0;
 };
 
-// An endpoint and what an engine does for it: frames in, frames out, deadlines.
+// An endpoint and the engine's part for it: frames in, frames out, deadlines.
 class Host {
  public:
   static constexpr PdId kPd{1};
@@ -37,22 +37,22 @@ class Host {
   int index() const { return index_; }
 
   void AddProcess(Process& process) { processes_.push_back(&process); }
-  // A shared receive queue is being filled: what follows from that makes no room in another one.
+  // Set while a shared receive queue is being filled: activity caused by this frees no room.
   bool& fills_queue() { return fills_queue_; }
 
   void Receive(const Frame& frame, Route from);
-  // Posts a request, as an engine does it.
+  // Posts a request as an engine does.
   Status PostSend(QueuePair& qp, const SendWorkRequest& request);
-  // To be called after work was posted: sends what there is to send.
+  // Call after posting work: sends whatever is ready.
   void UpdateAfterEvent();
-  // Hands on what the endpoint has to tell.
+  // Hands the endpoint's events to their listeners.
   void TakeEvents();
 
  private:
   void Transmit();
   bool TransmitOne(Route route);
   bool SendAtOnce(QueuePair& qp);
-  // The first `length` bytes of the buffer go out, or nothing if there are none. Whether they did.
+  // Sends the first `length` bytes of the buffer. False if `length` is 0.
   bool SendFrame(size_t length, Route route);
   void ScheduleDeadline();
   void OnDeadline();

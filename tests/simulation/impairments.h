@@ -6,7 +6,7 @@
 
 namespace uroce::transport::simulation {
 
-// What one direction of a wire does to frames. Chances are per million frames.
+// The damage that one direction of a wire does to frames. Chances are per million frames.
 struct Impairments {
   Duration latency = Microseconds(2);
   Duration jitter;            // added to the latency; keeps the order
@@ -17,7 +17,7 @@ struct Impairments {
   uint32_t burst_ppm = 0;     // chance that a burst of losses begins
   uint32_t burst_frames = 0;  // longest burst
   uint32_t duplicate_ppm = 0;
-  uint32_t reorder_ppm = 0;  // chance to be held back, so that others overtake
+  uint32_t reorder_ppm = 0;  // chance that others overtake the frame
   Duration held_back;        // at most this long (duplicates too)
   uint32_t corrupt_ppm = 0;  // one to three bits flip: the ICRC tells
   uint32_t reseal_ppm = 0;   // bits flip and the ICRC is made right again

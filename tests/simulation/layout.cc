@@ -28,7 +28,7 @@ Layout RandomLayout(Random& random, uint32_t length, uint32_t max_pieces) {
   const uint64_t count = random.Percent(50) ? 1 : random.Between(1, max_pieces);
   std::vector<uint32_t> cuts = {0, length};
   while (cuts.size() < count + 1) {
-    // Cuts in the same place make entries of length zero.
+    // Equal cuts make entries of length zero.
     cuts.push_back(random.Percent(15) ? cuts.back()
                                       : static_cast<uint32_t>(random.Between(0, length)));
   }

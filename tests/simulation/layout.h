@@ -8,8 +8,8 @@
 
 namespace uroce::transport::simulation {
 
-// How a message lies in memory: pieces in the order of the SGE list, with gaps between them, within
-// an area of `area_bytes`.
+// The placement of a message in memory: pieces in the order of the SGE list, with gaps between
+// them, within an area of `area_bytes`.
 struct Layout {
   struct Piece {
     uint64_t offset;  // in the area
@@ -18,8 +18,8 @@ struct Layout {
   std::vector<Piece> pieces;
   uint64_t area_bytes = 0;
 
-  // The whole area after `message`, perhaps shorter than the pieces together, was scattered into
-  // it. `area` holds what was there before.
+  // Scatters `message`, which may be shorter than the pieces together, into the whole area. `area`
+  // holds the bytes that were there before.
   void Scatter(std::span<const uint8_t> message, std::span<uint8_t> area) const;
   std::vector<uint8_t> Gather(std::span<const uint8_t> area) const;
 };

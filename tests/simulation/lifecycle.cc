@@ -1,4 +1,4 @@
-// How an application's queue pair gets from state to state.
+// How an application's queue pair changes its state.
 
 #include <utility>
 
@@ -30,7 +30,7 @@ void Application::CreateCompletionQueues() {
   const bool share = config_.end.shares_completion_queue;
   const auto receives =
       static_cast<uint32_t>(shared_ == nullptr ? wanted.max_receive_wr : shared_->max_requests());
-  // One completion that nobody makes room for is one too many.
+  // With `overruns` a queue may be smaller than the number of completions that can come.
   const auto entries = [&](uint32_t most) {
     return config_.end.overruns ? static_cast<uint32_t>(random_.Between(1, most)) : most;
   };
@@ -138,7 +138,7 @@ void Application::BecomeReadyToReceive() {
 }
 
 void Application::BecomeReadyToSend() {
-  if (state() != QpState::kReadyToReceive) return;  // the peer made us fail already
+  if (state() != QpState::kReadyToReceive) return;  // the peer made this end fail
   const EndScenario& end = config_.end;
   QpAttributes attributes;
   attributes.state = QpState::kReadyToSend;
@@ -165,7 +165,7 @@ void Application::MoveToError() {
 }
 
 void Application::Close(bool destroy) {
-  Poll();  // what is in the queues goes with the queue pair
+  Poll();  // closing removes the completions still queued
   CheckEvents();
   if (destroy) {
     context_.monitor.Forget(qpn_);
@@ -211,7 +211,7 @@ void Application::Modify(const QpAttributes& attributes, uint32_t mask) {
   }
 }
 
-// What the state tables do not allow changes nothing.
+// A transition that the state tables do not allow changes nothing.
 void Application::Forbid(const QpAttributes& attributes, uint32_t mask) {
   const QpState before = state();
   if (qp_->Modify(attributes, mask) != Status::kInvalidArgument || state() != before) {
@@ -220,7 +220,7 @@ void Application::Forbid(const QpAttributes& attributes, uint32_t mask) {
   }
 }
 
-// SQE -> RTS, when all that was in the queue is flushed (IBA 10.3.1.6).
+// SQE -> RTS, once all requests in the queue are flushed (IBA 10.3.1.6).
 void Application::RecoverSendQueue() {
   had_send_error_ = true;
   if (reliable()) context_.verdict.Fail("a reliable queue pair is in SQE");
@@ -268,7 +268,7 @@ void Application::OnEvent(EventType type) {
   }
 }
 
-// Of a queue pair in ERR everything is over, and was told.
+// A queue pair in ERR has finished everything, and has reported it.
 void Application::CheckEvents() {
   if (state() != QpState::kError) return;
   Poll();

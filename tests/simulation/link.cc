@@ -13,7 +13,7 @@ constexpr AccessFlags kAllAccess(AccessFlags::kLocalWrite | AccessFlags::kRemote
                                  AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic |
                                  AccessFlags::kFlushGlobal);
 
-// A link is set up in ways that cannot fail.
+// The set-up of a link cannot fail.
 void Must(bool ok) {
   if (!ok) std::abort();
 }

@@ -25,12 +25,12 @@ struct LinkOptions {
   uint32_t queue_depth = 16;
   size_t memory_bytes = 1 << 16;
   Impairments impairments;      // of both directions
-  nic::FaultScenario scenario;  // as the client meets it
+  nic::FaultScenario scenario;  // directions as the client sees them
   uint64_t seed = 1;
 };
 
 // A client and a server with one reliable connection between them, over a wire in each direction.
-// Each sends when its line is free, as a NIC does, so that what it says is up to date.
+// Like a NIC, each sends only when its line is free, so a frame is built with the latest state.
 //
 //   client  ---- Wire ---->  server
 //           <--- Wire -----
@@ -38,7 +38,7 @@ class Link {
  public:
   static constexpr PdId kPd{1};
 
-  // One end, with memory that the other may read and write.
+  // One end, with memory that the peer may read and write.
   struct Host {
     int index = 0;
     std::unique_ptr<Endpoint> endpoint;
@@ -46,7 +46,7 @@ class Link {
     LKey key;
     std::unique_ptr<CompletionQueue> cq;
     QueuePair* qp = nullptr;
-    std::unique_ptr<Wire> wire;  // to the other
+    std::unique_ptr<Wire> wire;  // to the peer
     Time wakeup_at = kNever;
     bool waits_for_line = false;
 
@@ -57,11 +57,11 @@ class Link {
   };
 
   struct Observer {
-    // A frame leaves a host, or arrives at one and is about to be acted on.
+    // `sent`: a frame leaves a host. `delivered`: a host is about to process a frame.
     std::function<void(const Host& from, std::span<const uint8_t> frame)> sent;
     std::function<void(const Host& to, std::span<const uint8_t> frame)> delivered;
     std::function<void(std::span<const uint8_t> frame)> impaired;
-    // Something happened at a host; the place to look at its completions.
+    // Something happened at a host: look at its completions here.
     std::function<void(Host& host)> activity;
   };
 
@@ -71,10 +71,10 @@ class Link {
   Host& server() { return hosts_[1]; }
   Time now() const { return simulator_.now(); }
 
-  // The client works on `length` bytes at `offset` of its own memory and of the server's.
+  // Posts a request on `length` bytes at `offset` of the client's and the server's memory.
   Status Post(SendOpcode opcode, size_t offset, uint32_t length, uint64_t wr_id = 0);
   Status PostReceive(size_t offset, uint32_t length, uint64_t wr_id = 0);
-  // Lets a host send what it has; to be called after posting.
+  // Sends whatever the host has ready. Call after posting.
   void UpdateAfterEvent(Host& host);
 
   // Runs the next event; false if there is none.

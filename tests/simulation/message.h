@@ -9,7 +9,7 @@
 
 namespace uroce::transport::simulation {
 
-// A message that uses up a receive request, as the sender knows it and the receiver must see it.
+// A message that uses up a receive request: what the sender sends and the receiver must see.
 struct Message {
   SendOpcode opcode = SendOpcode::kSend;
   std::vector<uint8_t> bytes = {};  // of a SEND; a WRITE with immediate goes elsewhere
@@ -17,8 +17,8 @@ struct Message {
   uint32_t immediate = 0;
   RKey invalidate_rkey = {};
   bool solicited = false;
-  size_t queue = 0;  // of XRC: which of the peer's shared receive queues it is for
-  // Not kSuccess: the message is wrong on purpose, and this is what becomes of the receive.
+  size_t queue = 0;  // XRC: index of the peer's shared receive queue
+  // Not kSuccess: the message is wrong on purpose, and the receive completes with this status.
   CompletionStatus receive_status = CompletionStatus::kSuccess;
 };
 

@@ -8,30 +8,29 @@
 
 namespace uroce::transport::simulation {
 
-// The messages from one queue pair to another, in the order they were posted in, and which of them
-// may arrive next.
+// The messages from one queue pair to another in posting order, and which of them may arrive next.
 class MessageStream {
  public:
   enum class Service {
     kReliable,   // all, in order, each once
-    kOrdered,    // some, in order, each at most once: what an unreliable service makes of a wire
-                 // that only loses
-    kScrambled,  // ... of a wire that doubles and reorders: some, in any order, any number of times
+    kOrdered,    // some, in order, each at most once: an unreliable service on a wire that only
+                 // loses
+    kScrambled,  // some, any order, any number of times: ... on a wire that doubles and reorders
   };
 
   explicit MessageStream(Service service) : service_(service) {}
 
   Service service() const { return service_; }
 
-  // Returns its number.
+  // Returns the number of the message.
   size_t Add(Message message);
-  // It was never sent after all.
+  // The message was not sent after all.
   void Cancel(size_t number) { messages_[number].cancelled = true; }
 
-  // kReliable: the message that comes next; nullptr if none was posted.
+  // kReliable: the next message to arrive; nullptr if none was posted.
   const Message* Next() const;
-  // Takes the oldest message that may arrive now and of which `fits` is true; nullptr if there is
-  // none. The oldest leaves most for those to come: if any choice explains them all, this does.
+  // Takes the oldest message that may arrive now and that `fits`; nullptr if there is none. The
+  // oldest leaves the most for later arrivals: if any choice explains them all, this one does.
   const Message* Take(const std::function<bool(const Message&)>& fits);
 
   // Messages that have not arrived and were not cancelled.
@@ -45,7 +44,7 @@ class MessageStream {
   };
   Service service_;
   std::vector<Entry> messages_;
-  size_t next_ = 0;  // kReliable and kOrdered: what is before has arrived or never will
+  size_t next_ = 0;  // kReliable and kOrdered: earlier messages arrived or never will
 };
 
 }  // namespace uroce::transport::simulation

@@ -1,4 +1,4 @@
-// The oracles can fail: what is broken on purpose is noticed.
+// Proves that the oracles can fail: they notice each fault injected on purpose.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kSeeds = 60;
 
-// How many of the seeds notice. Not every run has what is to be spoiled.
+// How many of the seeds notice the fault. Not every run has something to spoil.
 uint64_t SeedsThatNotice(const RunOptions& options,
                          std::initializer_list<const char*> expected_reasons) {
   uint64_t noticed = 0;
@@ -73,7 +73,7 @@ TEST(NegativeControlTest, AByteWrittenWhereARegionWasIsNoticed) {
             kSeeds / 10);
 }
 
-// On a wire that doubles by itself it would be right.
+// On a wire that doubles frames by itself a second copy would be right.
 TEST(NegativeControlTest, AnUnreliableMessageThatComesTwiceIsNoticed) {
   EXPECT_GT(SeedsThatNotice({.tampering = Tampering::kRepeatUnreliable},
                             {"was not to come any more", "that nobody sent"}),

@@ -72,7 +72,7 @@ void NetworkMonitor::OnImpaired(std::span<const uint8_t> frame) {
 }
 
 bool NetworkMonitor::RetriesMayBeExceeded(Qpn requester) const {
-  // A NAK for a request of the past makes the present go back.
+  // A NAK for a request of the earlier connection makes the present requester go back.
   const Connected& own = connected_.at(requester);
   const auto peer = connected_.find(own.peer);
   return own.met_the_past || (peer != connected_.end() && peer->second.met_the_past) ||

@@ -12,15 +12,15 @@
 
 namespace uroce::transport::simulation {
 
-// The wire monitor of a network in which queue pairs come and go: keeps from it what it cannot
-// judge, the frames to a queue pair that was destroyed, and knows which frames on the wire are left
-// over from before a queue pair was connected anew.
+// The wire monitor of a network in which queue pairs come and go. Hides frames to a destroyed queue
+// pair from WireMonitor, which cannot judge them, and recognizes frames that are left over from an
+// earlier connection of a queue pair.
 class NetworkMonitor {
  public:
   NetworkMonitor(Verdict& verdict, bool strict) : monitor_(verdict, strict) {}
 
-  // Queue pairs that were connected before must have first PSNs farther from the earlier ones than
-  // kPsnsOfASession.
+  // The first PSNs of queue pairs that were connected before must be farther than kPsnsOfASession
+  // from their earlier ones.
   void AddConnection(const WireMonitor::End& a, const WireMonitor::End& b);
   void AddDatagram(const WireMonitor::End& end) { monitor_.AddDatagram(end); }
   // The queue pair is about to be destroyed.
@@ -30,14 +30,14 @@ class NetworkMonitor {
   void OnDelivered(std::span<const uint8_t> frame);
   void OnImpaired(std::span<const uint8_t> frame);
 
-  // Whether so much went wrong since the last progress that the requester had to give up.
+  // Whether enough went wrong since the last progress to use up the retries.
   bool RetriesMayBeExceeded(Qpn requester) const;
   bool RnrRetriesMayBeExceeded(Qpn requester) const;
-  // Whether something happened to a frame between the two since they were connected.
+  // Whether the wire impaired a frame between the two since they were connected.
   bool WasImpaired(Qpn qpn) const;
 
-  // See WireMonitor::CheckCounters. Nothing is checked if a queue pair was connected twice or
-  // destroyed: not all that is counted was shown to the wire monitor then.
+  // See WireMonitor::CheckCounters. Checks nothing if a queue pair was connected twice or
+  // destroyed: the wire monitor then did not see everything that the endpoint counted.
   void CheckCounters(const Endpoint& endpoint);
 
   // More packets than any connection of a simulation sends.
@@ -47,10 +47,10 @@ class NetworkMonitor {
   struct Connected {
     Qpn peer;
     Psn first_psn;              // of its requests
-    bool impaired = false;      // a frame to it
-    bool met_the_past = false;  // a frame to it was left over from an earlier connection
+    bool impaired = false;      // a frame to it was impaired
+    bool met_the_past = false;  // a frame from an earlier connection reached it
   };
-  // What a frame is to be told apart by, without looking at its checksum.
+  // The fields that tell frames apart, read without looking at the checksum.
   struct Address {
     Qpn destination;
     Psn psn;

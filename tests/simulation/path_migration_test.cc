@@ -1,5 +1,5 @@
-// Connections with two paths, on a wire that loses, delays and reorders: each path in turn goes
-// silent, or an end gives it up, and nothing of what is under way is lost, damaged or done twice.
+// Connections with two paths, on a wire that loses, delays and reorders. Each path in turn goes
+// silent, or an end gives it up. No request under way may be lost, damaged or done twice.
 
 #include <gtest/gtest.h>
 
@@ -42,13 +42,13 @@ struct End {
 
   TestHost host;
   End* peer = nullptr;
-  int path = 0;  // that it was told last to use
+  int path = 0;  // the latest path it was told to use
   int posted = 0;
   int completed = 0;
   uint64_t adds = 0;  // of completed FETCH_ADDs
   int migrations = 0;
   bool failed = false;
-  std::map<uint64_t, uint32_t> bytes;  // by wr_id: how much is to be the same at both ends
+  std::map<uint64_t, uint32_t> bytes;  // by wr_id: bytes that both ends must share
 };
 
 class Migrations {
@@ -63,7 +63,7 @@ class Migrations {
     }
   }
 
-  // As many migrations as `rounds` says. What went wrong, or nothing.
+  // Makes `rounds` migrations. Returns what went wrong, or an empty string.
   std::string Run(int rounds) {
     for (int round = 1; round <= rounds; ++round) {
       for (End& end : ends_) Rearm(end);
@@ -142,7 +142,7 @@ class Migrations {
     if (choice != 2) MigrateByRequest(ends_[1]);
   }
 
-  // Until `condition` holds. False if it does not come to that.
+  // Runs until `condition` holds. False if it never does.
   template <class Condition>
   bool RunUntil(Condition condition) {
     for (int step = 0; step < kMaxSteps && !HasFailed(); ++step) {
@@ -193,7 +193,7 @@ class Migrations {
     }
   }
 
-  // WRITEs, READs of what was written before, and FETCH_ADDs.
+  // WRITEs, READs of memory written before, and FETCH_ADDs.
   void Post(End& end) {
     while (posts_ && end.posted - end.completed < kOutstanding) {
       const auto wr_id = static_cast<uint64_t>(end.posted++);

@@ -8,7 +8,7 @@ bool Application::DrawPoison(Draft& draft) {
   Arena& remote = peer_->exposed_;
   const uint64_t middle = remote.address(remote.size() / 16 * 8);
   CompletionStatus& status = draft.sent.expected_status;
-  // Nobody tells the requester of an unreliable service.
+  // The requester of an unreliable service does not learn of the error.
   status = reliable() ? CompletionStatus::kRemoteAccessError : CompletionStatus::kSuccess;
   switch (config_.end.poison) {
     case Poison::kBadRkey:
@@ -69,7 +69,7 @@ bool Application::DrawTooLong(Draft& draft) {
   return true;
 }
 
-// A window can be invalidated through the queue pair alone that it was bound by.
+// Only the queue pair that bound a window can invalidate it.
 bool Application::DrawForeignWindow(Draft& draft) {
   if (config_.end.poison == Poison::kForeignLocalInvalidate) {
     draft.request.opcode = SendOpcode::kLocalInvalidate;
@@ -81,12 +81,12 @@ bool Application::DrawForeignWindow(Draft& draft) {
   draft.request.invalidate_rkey = BindForeignWindow(*peer_);
   draft.message.emplace();
   draft.message->receive_status = CompletionStatus::kRemoteInvalidRequest;
-  // The peer's receive completes in error, and nobody answers any more (IBA 9.9.3.1 class J).
+  // The peer's receive completes in error, and the responder stops answering (IBA 9.9.3.1 class J).
   draft.sent.expected_status = CompletionStatus::kRetryExceeded;
   return true;
 }
 
-// A window over memory of `owner`, bound by a queue pair that is not that of `owner`.
+// A window over memory of `owner`, bound by a queue pair of another application.
 RKey Application::BindForeignWindow(Application& owner) {
   auto& memory = owner.host_.endpoint().memory();
   const RKey key = *memory.AllocateWindow(Host::kPd, WindowType::kType2);
@@ -101,7 +101,7 @@ RKey Application::BindForeignWindow(Application& owner) {
   return bound;
 }
 
-// A request that the peer has to refuse.
+// A request that the peer must refuse.
 void Application::DrawAnyRemote(Draft& draft, uint64_t address, RKey rkey, uint32_t length) {
   draft.request.opcode =
       random_.Pick({SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead, SendOpcode::kFetchAndAdd,

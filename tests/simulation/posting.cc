@@ -61,11 +61,11 @@ void Application::PostSend() {
 void Application::Finish(Draft& draft) {
   const EndScenario& end = config_.end;
   SendWorkRequest& request = draft.request;
-  // Without a completion now and then nobody knows when the queue has room.
+  // Without a completion now and then the application never learns that the queue has room.
   const bool is_last =
       posted_ + 1 == end.work_requests || sends_->outstanding() + 1 == end.capabilities.max_send_wr;
   request.signaled |= is_last || !random_.Percent(end.unsignaled_percent);
-  // Of an unreliable service nobody could tell which one of several messages of nothing came.
+  // With an unreliable service the receiver cannot tell several short messages apart.
   const bool recognizable = reliable() || HasImmediate(request.opcode) || draft.sent.length >= 8;
   request.solicited = recognizable && random_.Percent(30);
   request.fence |= random_.Percent(5);
@@ -102,7 +102,7 @@ void Application::Post(Draft& draft) {
     draft.message->solicited = request.solicited;
     MessageStream& stream = peer_->receives_->sent();
     const size_t number = stream.Add(std::move(*draft.message));
-    // What an unreliable service flushes was not sent, or not to its end.
+    // A request that an unreliable service flushes was not sent, or not to its end.
     if (!reliable()) {
       sent.when_flushed = [&stream, number, before = sent.when_flushed] {
         stream.Cancel(number);
@@ -128,7 +128,7 @@ void Application::Post(Draft& draft) {
   std::fill(draft.inline_bytes.begin(), draft.inline_bytes.end(), uint8_t{0xdd});
 }
 
-// What is posted to a queue pair in ERR is flushed at once.
+// A request posted to a queue pair in ERR is flushed at once.
 void Application::PostIntoError() {
   if (std::exchange(session_.posted_into_error, true) || is_target()) return;
   Draft draft;
@@ -166,7 +166,7 @@ bool Application::Draw(Draft& draft) {
   }
 }
 
-// Nothing but a completion: for when there is no memory left to do more with.
+// Brings only a completion: used when no memory is left for more.
 void Application::DrawSync(Draft& draft) {
   draft.request.opcode = SendOpcode::kRdmaWrite;
   draft.request.signaled = true;
@@ -183,7 +183,7 @@ bool Application::DrawSend(Draft& draft) {
     request.opcode = SendOpcode::kSendWithInvalidate;
     request.immediate = 0;
     request.invalidate_rkey = window.key;
-    request.fence |= !reads_in_flight_.empty();  // a READ carried out again would miss the window
+    request.fence |= !reads_in_flight_.empty();  // a READ executed again would miss the window
     window.usable = false;
     draft.sent.when_done = [&window] { window.changing = false; };
     window.changing = true;
@@ -258,7 +258,8 @@ bool Application::DrawAtomicWrite(Draft& draft) {
   return true;
 }
 
-// Nothing that can be told from memory: it succeeds, once, in its turn. Windows do not permit it.
+// A FLUSH changes no memory: the test sees only that it succeeds, once, in its turn. Windows do not
+// permit it.
 bool Application::DrawFlush(Draft& draft) {
   Arena& remote = peer_->exposed_;
   SendWorkRequest& request = draft.request;
@@ -278,7 +279,7 @@ bool Application::DrawFlush(Draft& draft) {
 }
 
 bool Application::DrawSharedAddition(Draft& draft) {
-  // Few enough for the fates of those that a session leaves behind to be told apart.
+  // Few enough to work out which of the additions that a session leaves behind were carried out.
   if (sends_->additions_outstanding() >= 4) return false;
   const uint64_t word = random_.Below(SharedCounters::kWords);
   Arena& words = peer_->host_.counters().arena();
@@ -292,7 +293,7 @@ bool Application::DrawSharedAddition(Draft& draft) {
   return DrawSink(draft, unknown);
 }
 
-// Binds one of our windows for the peer to use, or takes it away again.
+// Binds one of our windows for the peer, or invalidates it.
 bool Application::DrawWindowChange(Draft& draft) {
   Window& window = windows_[random_.Below(windows_.size())];
   if (window.changing) return false;

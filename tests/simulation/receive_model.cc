@@ -31,8 +31,8 @@ bool SaysTheSame(const Completion& completion, const Completion& expected) {
 
 namespace {
 
-// What `message` makes of the memory of `posted`. A message that was dropped half way may have left
-// anything behind it in a receive that waits for the next one.
+// The memory of `posted` after `message`. A message dropped half way may have left bytes behind it,
+// in a receive that waits for the next message.
 std::vector<uint8_t> AreaAfter(const Message& message, const PostedReceive& posted,
                                std::span<const uint8_t> actual, bool may_be_dirty) {
   std::vector<uint8_t> area = posted.before;
@@ -63,7 +63,7 @@ bool ReceiveModel::OnSuccess(const Completion& completion, const PostedReceive& 
   }
   const auto actual = arena.bytes(posted.offset, posted.before.size());
   const Message* message = sent_.Take([&](const Message& candidate) {
-    // Which one it is of several that may come shows in all that is known of it.
+    // All fields and bytes identify the message among the several that may arrive.
     return reliable || (candidate.receive_status == CompletionStatus::kSuccess &&
                         SaysTheSame(completion, ExpectedCompletion(candidate)) &&
                         std::ranges::equal(

@@ -12,7 +12,7 @@
 namespace uroce::transport::simulation {
 
 // The oracle of the receives of one connected queue pair: which message each completion must be,
-// and what memory must look like then.
+// and what memory must then hold.
 class ReceiveModel {
  public:
   struct Rules {
@@ -26,7 +26,7 @@ class ReceiveModel {
   ReceiveModel(Verdict& verdict, const Rules& rules, MayFail may_fail)
       : verdict_(verdict), rules_(rules), may_fail_(std::move(may_fail)), sent_(rules.service) {}
 
-  // What the peer sends.
+  // The messages that the peer sends.
   MessageStream& sent() { return sent_; }
 
   // `posted` lies in `arena`. Returns whether the completion counts as solicited.
@@ -47,7 +47,7 @@ class ReceiveModel {
   bool broken_ = false;  // a completion in error came; all others will be flushed
 };
 
-// What the completion of `message` has to say; the wr_id and queue pairs are not set.
+// The completion that `message` must produce, without wr_id and queue pair numbers.
 Completion ExpectedCompletion(const Message& message);
 bool SaysTheSame(const Completion& completion, const Completion& expected);
 

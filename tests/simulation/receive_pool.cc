@@ -7,7 +7,7 @@
 namespace uroce::transport::simulation {
 namespace {
 
-// What is in a receive's memory before.
+// Fills a receive's memory before it is posted.
 constexpr uint8_t kUntouched = 0xee;
 
 }  // namespace

@@ -12,8 +12,8 @@
 
 namespace uroce::transport::simulation {
 
-// Tells the completions of receives from those of sends on a queue that both share: the opcode of
-// a completion in error says nothing.
+// Marks the wr_ids of receives, as sends and receives may share a completion queue: the opcode of a
+// completion in error is undefined.
 inline constexpr uint64_t kReceiveBit = uint64_t{1} << 63;
 
 // A receive request and the memory it describes.
@@ -21,15 +21,15 @@ struct PostedReceive {
   uint64_t wr_id = 0;
   uint64_t offset = 0;  // in the arena
   Layout layout;
-  std::vector<uint8_t> before;  // what the area held
+  std::vector<uint8_t> before;  // bytes of the area before the receive
 };
 
-// The receive requests that were posted to one queue, a queue pair's own or a shared one, and have
-// not completed.
+// The receive requests posted to one queue, a queue pair's own or a shared one, that have not
+// completed.
 class ReceivePool {
  public:
-  // Requests have room for `bytes` in at most `max_sges` pieces; there is memory for `slots` of
-  // them. `first_wr_id` and the numbers after it are theirs.
+  // Each request has room for `bytes` in at most `max_sges` pieces; there is memory for `slots`
+  // requests. wr_ids count from `first_wr_id`.
   struct Config {
     uint32_t bytes = 0;
     uint32_t max_sges = 0;
@@ -38,16 +38,16 @@ class ReceivePool {
   };
   ReceivePool(Verdict& verdict, MemoryTable& table, PdId pd, const Config& config, Random random);
 
-  // A request to be posted; nullptr if there is no memory for one more. It counts as posted until
+  // A request to post; nullptr if there is no memory for one more. It counts as posted until
   // Withdraw().
   const PostedReceive* Draw();
-  // The newest was not posted after all.
+  // The newest request was not posted after all.
   void Withdraw();
   std::vector<ScatterGatherEntry> SgesOf(const PostedReceive& receive) const;
 
-  // The request completes. It must be among the `among` oldest.
+  // The request completes. It must be one of the `among` oldest.
   std::optional<PostedReceive> Complete(uint64_t wr_id, size_t among);
-  // Nobody will complete what is posted.
+  // Drops all requests: none of those posted will complete.
   void Clear();
   // The memory of all requests but the oldest `in_use` must be untouched.
   void CheckUntouched(size_t in_use);

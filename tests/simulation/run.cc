@@ -20,7 +20,7 @@
 namespace uroce::transport::simulation {
 namespace {
 
-// Events that a run may take: far more than any takes, so that a livelock ends.
+// Limit on the events of a run, far above any real run, so that a livelock ends.
 constexpr uint64_t kMaxEvents = 20'000'000;
 
 // The hosts, the wires between them and the programs on them.
@@ -208,7 +208,7 @@ void World::Send(int from, Frame frame, Route route) {
   const auto own = static_cast<size_t>(from);
   const int times = Tamper(frame);
   if (route == Route::kLoopback) return Carry(*wires_[own * hosts_.size() + own], frame, times);
-  // The switch goes by the destination address: byte 5 of the MAC is the host's number.
+  // The switch forwards by destination address: byte 5 of the MAC is the host's number.
   const bool multicast = (frame[0] & 1) != 0;
   bool sent = multicast;
   for (size_t to = 0; to < hosts_.size(); ++to) {
@@ -235,7 +235,7 @@ int World::Tamper(Frame& frame) {
       frame[at(packet.payload.data())] ^= 0x10;
       break;
     case Tampering::kRepeatUnreliable:
-      // Of an empty message nobody knows which one it is.
+      // An empty message cannot be told from other empty ones.
       return is_unreliable_send && packet.payload.size() >= 8 ? 2 : 1;
     case Tampering::kRightQkey:
       if (!is_datagram || packet.deth.qkey != (DatagramApplication::kQkey ^ 1)) return 1;
@@ -260,13 +260,13 @@ bool World::Finished() const {
                      [](const auto& end) { return end->finished(); });
 }
 
-// What may pass, at the worst, from when the wire is perfect until everything is done.
+// The longest time from the healing of the wire until everything is done.
 Duration World::LivenessBound() const {
   Duration bound = Milliseconds(1'000);
   for (const ConnectionScenario& connection : scenario_.connections) {
     for (const EndScenario& end : connection.ends) {
       const Duration timeout = AckTimeout(end.timeout).value_or(Duration{});
-      // Everything may have to time out once more; late receives can make each request wait.
+      // Every request may have to time out once more; late receives can delay each request.
       bound = bound + (timeout * (end.retry_count + 2) * 2 +
                        (RnrDelay(end.min_rnr_timer) * 8 + connection.think_time * 40) *
                            (end.work_requests + 20)) *
@@ -298,7 +298,7 @@ void World::RunUntilFinished() {
   }
 }
 
-// Lets frames and timers that are still on their way arrive, then looks at everything.
+// Lets frames and timers under way arrive, then checks everything.
 void World::CheckEnd() {
   const Time until = simulator_.now() + Milliseconds(20);
   bool more = true;
@@ -314,7 +314,7 @@ void World::CheckEnd() {
   }
 }
 
-// On a wire that did nothing to them datagrams arrive, or are counted where they were dropped.
+// If the wire impaired nothing, every datagram arrives or is counted where it was dropped.
 void World::CheckDatagrams() {
   const bool restless = std::any_of(datagrams_.begin(), datagrams_.end(),
                                     [](const auto& end) { return end->was_reset(); });

@@ -10,21 +10,21 @@
 namespace uroce::transport::simulation {
 
 struct RunOptions {
-  std::FILE* trace = nullptr;  // every frame and completion is printed there
+  std::FILE* trace = nullptr;  // gets a line for every frame and completion
   Sabotage sabotage = Sabotage::kNone;
   Tampering tampering = Tampering::kNone;
   bool uses_short_way = true;  // EndpointConfig's
-  bool sends_at_once = false;  // requests, if they can be, as they are posted
+  bool sends_at_once = false;  // requests go out as they are posted, if they can
   bool uses_xrc = false;       // MakeXrcScenario instead of MakeScenario
 };
 
 struct RunResult {
   bool ok = true;
-  std::string failure;  // what went wrong, the scenario, and how to see it again
+  std::string failure;  // what failed, the scenario, and the command that shows it again
   uint64_t trace_hash = 0;
   uint64_t requests = 0;  // posted
   uint64_t frames = 0;    // delivered
-  uint64_t impaired = 0;  // frames something was done to
+  uint64_t impaired = 0;  // frames that the wire impaired
   Time end;
 };
 

@@ -4,28 +4,28 @@
 
 namespace uroce::transport::simulation {
 
-// Things that go wrong on purpose, so that tests can see the oracles notice (negative controls).
-// First those that an application does, to itself or to what its oracles get to see.
+// Faults injected on purpose, so that tests can see the oracles notice them (negative controls).
+// These are faults of an application, in its memory or in what its oracles get.
 enum class Sabotage : uint8_t {
   kNone,
-  kLoseCompletion,    // one completion is never handed to the oracle
-  kRepeatCompletion,  // one is handed over twice
+  kLoseCompletion,    // the oracle misses one completion
+  kRepeatCompletion,  // the oracle gets one completion twice
   kScribble,          // one byte of exposed memory changes
-  kScribbleReceived,  // one byte of what a receive brought changes
+  kScribbleReceived,  // one byte of a received message changes
   kWrongImmediate,
-  kLoseEvent,         // an asynchronous event never comes
-  kWriteToOldMemory,  // a byte changes where a region was before it moved
+  kLoseEvent,         // an asynchronous event is dropped
+  kWriteToOldMemory,  // a byte changes in storage that a region left
 };
 
-// What happens to a frame in a way that no receiver can notice by itself. Always to the first frame
-// that it can be done to, unless something else is said.
+// A change to a frame that no receiver can notice by itself. Applies to the first suitable frame
+// only, unless the enumerator says otherwise.
 enum class Tampering : uint8_t {
   kNone,
   kFlipPayloadBit,
-  kRepeatUnreliable,  // all SENDs of UC and UD that are one packet come twice
+  kRepeatUnreliable,  // every one-packet SEND of UC and UD arrives twice
   kRightQkey,         // a datagram with the wrong Q_Key gets the right one
-  kHopLimit,          // a datagram has another hop limit: a byte of what is received before it
-  kLoseDatagrams,     // all of them vanish, and nobody hears of it
+  kHopLimit,          // another hop limit: a byte before the received datagram
+  kLoseDatagrams,     // every datagram is lost, and the monitor is not told
 };
 
 }  // namespace uroce::transport::simulation

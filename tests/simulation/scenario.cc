@@ -15,7 +15,7 @@ Impairments MakeImpairments(Random& random) {
   result.latency = Microseconds(static_cast<int64_t>(random.Between(1, 20)));
   result.jitter = Microseconds(static_cast<int64_t>(random.Below(10)));
   result.held_back = Microseconds(static_cast<int64_t>(random.Between(1, 100)));
-  // One or a few kinds of trouble in most runs, so that each is seen alone and in company.
+  // Most runs have one or a few kinds of trouble, so that each occurs alone and combined.
   const bool everything = random.Percent(10);
   const auto wanted = [&] { return everything || random.Percent(22); };
   if (wanted()) result.loss_ppm = random.Pick<uint32_t>({100, 1'000, 10'000, 50'000, 100'000});
@@ -40,7 +40,7 @@ Psn RandomPsn(Random& random) {
   return Psn(static_cast<uint32_t>(random.Next()));
 }
 
-// The longest a response may take on a wire that loses nothing, generously.
+// A generous bound for a response on a wire that loses nothing.
 Duration WorstRoundTrip(const Scenario& scenario) {
   const Impairments& wire = scenario.impairments;
   Duration result = (wire.latency + wire.jitter + wire.held_back) * 2;
@@ -64,7 +64,7 @@ void MakeTimers(Random& random, const Scenario& scenario, EndScenario& end) {
   const uint8_t sufficient = TimeoutLongerThan(WorstRoundTrip(scenario) * 2);
   end.timeout = static_cast<uint8_t>(sufficient + random.Below(4));
   end.retry_count = random.Percent(80) ? 7 : static_cast<uint8_t>(random.Below(7));
-  if (random.Percent(8)) {  // retransmits what is only late
+  if (random.Percent(8)) {  // retransmits packets that are only late
     end.timeout = static_cast<uint8_t>(random.Between(1, sufficient));
     end.timeout_too_short = true;
   }
@@ -73,7 +73,8 @@ void MakeTimers(Random& random, const Scenario& scenario, EndScenario& end) {
       static_cast<uint8_t>(random.Percent(80) ? random.Between(1, 12) : random.Below(32));
 }
 
-// An end that waits for ever must never have to. A packet that comes early counts as lost too.
+// An end that never times out must never lose a packet. A packet that arrives early counts as lost
+// too.
 bool NothingGetsLost(const Scenario& scenario, const ConnectionScenario& connection) {
   const Impairments& wire = scenario.impairments;
   for (const EndScenario& end : connection.ends) {
@@ -98,8 +99,8 @@ void MakeHabits(Random& random, EndScenario& end) {
   }
 }
 
-// Each packet that is lost or overtaken makes a READ send all of its rest again (go-back-N): on a
-// harsh wire a long one is a matter of millions of frames.
+// Each lost or overtaken packet makes a READ repeat its whole rest (go-back-N): on a harsh wire a
+// long READ takes millions of frames.
 void ShortenMessages(const Impairments& wire, ConnectionScenario& connection) {
   constexpr uint32_t kHarshPpm = 10'000;
   constexpr uint32_t kPackets = 64;
@@ -111,7 +112,7 @@ void ShortenMessages(const Impairments& wire, ConnectionScenario& connection) {
       std::min(connection.max_message_bytes, kPackets * Bytes(connection.mtu));
 }
 
-// Several sessions share the work, so that a run is not longer.
+// The sessions share the work, so that a run does not get longer.
 void MakeSessions(Random& random, ConnectionScenario& connection) {
   if (random.Percent(25)) connection.type = QpType::kUnreliableConnection;
   if (random.Percent(35)) connection.sessions = static_cast<uint32_t>(random.Between(2, 4));
@@ -151,8 +152,7 @@ void MakeDatagrams(Random& random, Scenario& scenario) {
   }
 }
 
-// Hosts have one shared receive queue at most, with room for the longest message of those who use
-// it.
+// A host has at most one shared receive queue, with room for the longest message of its users.
 void MakeSharedQueues(Random& random, Scenario& scenario) {
   constexpr uint32_t kLongestMessage = 32'768;
   scenario.shared_queues.resize(static_cast<size_t>(scenario.hosts));
@@ -169,8 +169,8 @@ void MakeSharedQueues(Random& random, Scenario& scenario) {
       const bool fits = connection.max_message_bytes <= kLongestMessage;
       if (queue.entries == 0 || !fits || !random.Percent(70)) continue;
       end.draws_from_shared_queue = true;
-      end.polls_late = false;  // the order of completions is that of messages
-      end.overruns = false;    // and a request whose completion is lost is lost to all
+      end.polls_late = false;  // completions must keep the order of messages
+      end.overruns = false;    // a request whose completion is lost is lost to all
       queue.bytes = std::max(queue.bytes, connection.max_message_bytes);
     }
   }
@@ -268,7 +268,7 @@ Scenario MakeScenario(uint64_t seed) {
 
 namespace {
 
-// One direction is left: from the first end, the initiator, to the second one.
+// Keeps one direction: from the first end, the initiator, to the second, the target.
 void MakeXrc(ConnectionScenario& connection) {
   constexpr uint32_t kLongestMessage = 32'768;
   connection.type = QpType::kXrcSend;
@@ -282,7 +282,7 @@ void MakeXrc(ConnectionScenario& connection) {
   target.work_requests = 0;
   target.poison = Poison::kNone;
   target.draws_from_shared_queue = false;
-  target.polls_late = false;  // the order of completions is that of messages
+  target.polls_late = false;  // completions must keep the order of messages
   target.overruns = false;
   target.is_restless = false;
 }

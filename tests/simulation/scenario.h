@@ -11,7 +11,7 @@
 
 namespace uroce::transport::simulation {
 
-// What goes wrong on purpose in a connection, besides the wire.
+// The fault that a connection gets on purpose, besides those of the wire.
 enum class Poison : uint8_t {
   kNone,
   kBadRkey,         // RDMA or atomic with a key that does not exist
@@ -23,16 +23,16 @@ enum class Poison : uint8_t {
   kReceiveTooSmall,         // a SEND longer than the receive request
   kForeignLocalInvalidate,  // of a window that another queue pair owns
   kForeignSendInvalidate,   // ... of the peer
-  kMoveToError,             // the application moves the queue pair to ERR: at a certain request
+  kMoveToError,             // the application moves the queue pair to ERR at request `poison_at`
   kErrorAtRandom,           // ... at any time
-  kNoExposedMemory,         // the application deregisters memory that is in use
+  kNoExposedMemory,         // the application deregisters memory in use
   kNoSource,
   kNoSink,
   kNoInbox,
 };
 inline constexpr int kPoisons = 16;
 
-// Whether the peer refuses a request for it, if the service is reliable.
+// Whether the peer of a reliable service refuses a request with this poison.
 constexpr bool IsRefused(Poison poison) {
   return (poison >= Poison::kBadRkey && poison <= Poison::kMisalignedAtomic) ||
          poison == Poison::kReceiveTooSmall || poison == Poison::kForeignSendInvalidate;
@@ -47,33 +47,33 @@ struct EndScenario {
   uint8_t max_dest_read_atomic = 1;
   uint8_t timeout = 14;
   uint8_t retry_count = 7;
-  bool timeout_too_short = false;  // shorter than the wire may take
+  bool timeout_too_short = false;  // shorter than the wire's round trip may be
   uint8_t rnr_retry = 7;
   uint8_t min_rnr_timer = 1;
   QpCapabilities capabilities;
   bool signal_all = false;
-  bool polls_late = false;  // completions are looked for now and then, not after every event
+  bool polls_late = false;  // polls now and then, not after every event
   bool posts_receives_late = false;
   bool posts_single_receives = false;
-  bool shares_completion_queue = false;  // sends and receives complete on one
+  bool shares_completion_queue = false;  // one queue for sends and receives
   bool overruns = false;                 // completion queues are too small
   bool is_restless = false;              // SQD and back, moves memory, resizes queues
   bool draws_from_shared_queue = false;  // receive requests come from the host's shared queue
 
   uint32_t work_requests = 0;  // to post
   uint32_t unsignaled_percent = 0;
-  uint32_t one_kind = 0;  // 0: every kind of request; else mostly this one
+  uint32_t one_kind = 0;  // 0: every kind of request; else mostly this kind
   Poison poison = Poison::kNone;
   uint32_t poison_at = 0;  // index of the work request
 };
 
 struct ConnectionScenario {
-  // Or UC; or kXrcSend: XRC, from an initiator (the first end) to a target.
+  // RC, UC, or kXrcSend for XRC from an initiator (the first end) to a target.
   QpType type = QpType::kReliableConnection;
   uint32_t sessions = 1;
   uint32_t poisoned_session = 0;
-  bool ends_abruptly = false;     // sessions do not wait for their end
-  uint32_t destroys_percent = 0;  // chance that a session ends with its queue pair
+  bool ends_abruptly = false;     // sessions may end before their work is done
+  uint32_t destroys_percent = 0;  // chance that the queue pair is destroyed at the end of a session
   Mtu mtu = Mtu::k1024;
   uint32_t max_message_bytes = 0;
   Duration think_time;  // longest pause between posts
@@ -112,30 +112,30 @@ struct Silence {
   Time until;
 };
 
-// Everything about a run that is decided before it starts. A function of the seed.
+// Everything that is decided before a run starts. A function of the seed.
 struct Scenario {
   uint64_t seed = 0;
   int hosts = 2;
   bool ipv6 = false;
   Impairments impairments;
-  Duration fault_phase;  // then the wire heals
+  Duration fault_phase;  // until the wire heals
   std::vector<Silence> silences;
   Duration frame_pacing;  // between two frames of a host; 0 = all at once
   std::vector<ConnectionScenario> connections;
   std::vector<DatagramScenario> datagrams;
   std::vector<SharedQueueScenario> shared_queues;  // by host
-  std::vector<SharedQueueScenario> xrc_queues;     // by host: of each of those of XRC
+  std::vector<SharedQueueScenario> xrc_queues;     // by host: each of its XRC queues
 
-  // The wire doubles frames or lets them overtake.
+  // The wire doubles frames or reorders them.
   bool WireScrambles() const {
     return impairments.duplicate_ppm != 0 || impairments.reorder_ppm != 0;
   }
-  // Headers may be wrong under a right ICRC: any data, any error is possible then.
+  // Headers may be wrong under a right ICRC: then any data and any error is possible.
   bool DataMayBeWrong() const { return impairments.reseal_ppm != 0; }
 };
 
 Scenario MakeScenario(uint64_t seed);
-// The same with connections of XRC in the place of most of RC.
+// The same scenario, with most RC connections replaced by XRC.
 Scenario MakeXrcScenario(uint64_t seed);
 std::string Describe(const Scenario& scenario);
 

@@ -33,13 +33,13 @@ CompletionOpcode ExpectedOpcode(SendOpcode opcode) {
   }
 }
 
-// The peer answered that it did not carry the request out.
+// The peer reported that it did not carry the request out.
 bool IsRefusal(CompletionStatus status) {
   return status == CompletionStatus::kRemoteAccessError ||
          status == CompletionStatus::kRemoteInvalidRequest;
 }
 
-// What a source holds once its request is done: reading it again shows.
+// Overwrites a source when its request is done, so that a later read of it shows.
 constexpr uint8_t kScribble = 0xdd;
 
 }  // namespace
@@ -76,7 +76,7 @@ bool SendModel::awaits_completion() const {
 
 void SendModel::OnCompletion(const Completion& completion) {
   if (broken_) {
-    // IBA 10.3.1.7: what is left is flushed, in order, each once.
+    // IBA 10.3.1.7: the remaining requests are flushed, in order, each once.
     if (outstanding_.empty() || outstanding_.front().wr_id != completion.wr_id ||
         completion.status != CompletionStatus::kFlushed) {
       return verdict_.Fail("after an error not the oldest request is flushed: ",
@@ -84,7 +84,7 @@ void SendModel::OnCompletion(const Completion& completion) {
     }
     return FailOldest();
   }
-  // Requests that were not to be signaled succeed in silence.
+  // Unsignaled requests succeed without a completion.
   while (!outstanding_.empty() && outstanding_.front().wr_id != completion.wr_id) {
     if (outstanding_.front().signaled) {
       return verdict_.Fail("request ", outstanding_.front().wr_id,
@@ -138,7 +138,7 @@ void SendModel::Confirm() {
   if (!rules_.reliable && !request.remote_after.empty()) uncertain_.push_back(std::move(request));
 }
 
-// The oldest request is done, and with it the need for its memory.
+// The oldest request is done and no longer needs its memory.
 void SendModel::ReleaseMemory(const SentRequest& request) {
   if (request.source_offset.has_value()) {
     std::memset(memory_.source.at(*request.source_offset), kScribble, request.source_bytes);
@@ -180,7 +180,7 @@ void SendModel::FailOldest() {
   uncertain_.push_back(std::move(request));
 }
 
-// What is outstanding or failed may or may not have changed memory.
+// Outstanding and failed requests may have changed memory.
 bool SendModel::IsPossible(size_t offset, uint8_t value) const {
   const auto may_leave = [&](const SentRequest& request) {
     if (offset < request.remote_offset ||

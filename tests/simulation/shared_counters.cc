@@ -6,7 +6,7 @@
 namespace uroce::transport::simulation {
 namespace {
 
-// Whether `sum` is that of some of `parts`, each used at most once; removes those. There are few
+// Whether `sum` is the sum of some of `parts`, each used at most once; removes those. There are few
 // parts: a broken connection leaves at most max_rd_atomic additions behind.
 bool TakeSum(std::vector<uint64_t>& parts, uint64_t sum) {
   if (sum == 0) return true;
@@ -45,7 +45,7 @@ void SharedCounters::OnUncertain(size_t word, uint64_t delta) { uncertain_[word]
 
 void SharedCounters::Check(Verdict& verdict) {
   for (size_t word = 0; word < kWords; ++word) {
-    // What had been added before each addition puts them in order.
+    // The sum before each addition gives the order of the additions.
     std::vector<Addition>& additions = additions_[word];
     const uint64_t initial = initial_[word];
     std::sort(additions.begin(), additions.end(), [&](const Addition& a, const Addition& b) {

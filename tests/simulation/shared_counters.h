@@ -9,8 +9,8 @@
 
 namespace uroce::transport::simulation {
 
-// Words of a host that all its peers add to, at the same time. Every result must fit into one order
-// of all additions to a word: each sees the sum of those before it, and none runs twice.
+// Words of a host that all its peers add to at the same time. All results must fit one order of the
+// additions to a word: each sees the sum of those before it, and none runs twice.
 class SharedCounters {
  public:
   static constexpr size_t kWords = 4;
@@ -19,9 +19,9 @@ class SharedCounters {
 
   Arena& arena() { return arena_; }
 
-  // A word saw `original` when `delta`, not 0, was added.
+  // An addition of `delta`, not 0, returned `original`.
   void OnAdded(size_t word, uint64_t original, uint64_t delta);
-  // An addition that nobody knows the fate of: its connection broke.
+  // An addition that may or may not have run: its connection broke.
   void OnUncertain(size_t word, uint64_t delta);
 
   void Check(Verdict& verdict);

@@ -31,7 +31,7 @@ SharedReceives::SharedReceives(Context& context, Host& host, const SharedQueueSc
 SharedReceives::~SharedReceives() { host_.endpoint().DestroySharedReceiveQueue(std::move(queue_)); }
 
 void SharedReceives::OnActivity() {
-  // A message that has begun makes room, and nothing else tells of it.
+  // The start of a message makes room, and produces no other sign.
   if (!host_.fills_queue()) full_ = false;
   if (wake_scheduled_ || full_) return;
   wake_scheduled_ = true;
@@ -67,7 +67,7 @@ bool SharedReceives::Post() {
     return true;
   }
   pool_.Withdraw();
-  // Queue pairs have some of the requests, so the queue holds no more than is outstanding.
+  // Queue pairs hold some of the requests, so the queue holds at most the outstanding ones.
   if (status != Status::kNoMemory || others < queue_->capacity()) {
     context_.verdict.Fail("a shared receive queue of ", queue_->capacity(), " refuses request ",
                           others + 1);
@@ -112,8 +112,8 @@ std::optional<PostedReceive> SharedReceives::Complete(const Completion& completi
 
 void SharedReceives::CheckLimit() {
   ++taken_since_armed_;
-  // Some of those that completed were taken before the limit was set. One that was taken later left
-  // no more in the queue than is outstanding.
+  // Some completed requests were taken before the limit was set. A request taken later left at most
+  // the outstanding ones in the queue.
   const bool due = taken_since_armed_ > in_use_ && pool_.outstanding() < limit_;
   if (due) {
     context_.verdict.Fail("a shared receive queue misses its limit event at ", pool_.outstanding(),

@@ -15,18 +15,18 @@
 
 namespace uroce::transport::simulation {
 
-// A shared receive queue and the program that keeps it filled, more or less: limits it, resizes it,
-// lets it run dry.
+// A shared receive queue and the program that keeps it filled. The program also sets its limit,
+// resizes it and lets it run dry.
 class SharedReceives : public Process, public EventListener {
  public:
-  // Of XRC: the queue has a domain, and its requests complete on one completion queue.
+  // XRC: the queue has a domain, and its requests complete on one completion queue.
   struct Xrc {
     XrcDomainId domain;
     CompletionQueue* completion_queue;
     uint64_t first_wr_id;
   };
 
-  // `queue_pairs`: that will ever draw from it; each may take a request with it when it goes.
+  // `queue_pairs`: how many will ever draw from the queue. Each may end with a request still taken.
   SharedReceives(Context& context, Host& host, const SharedQueueScenario& config,
                  uint32_t queue_pairs, Random random, const Xrc* xrc = nullptr);
   ~SharedReceives() override;
@@ -35,13 +35,13 @@ class SharedReceives : public Process, public EventListener {
   ReceivePool& pool() { return pool_; }
 
   uint32_t request_bytes() const { return config_.bytes; }
-  // That may be posted or in use at once.
+  // The most requests that may be posted or in use at once.
   uint32_t max_requests() const { return 2 * config_.entries + queue_pairs_; }
 
-  // A queue pair begins to draw from it. When it ends it may keep the request it has in use.
+  // A queue pair begins to draw from the queue. When it ends it may keep the request it has in use.
   void AddUser() { ++in_use_; }
-  // The request completes. Each queue pair completes its own in the order they were posted in; what
-  // several have taken is polled in any order.
+  // The request completes. Each queue pair completes its requests in posting order; between queue
+  // pairs there is no order.
   std::optional<PostedReceive> Complete(const Completion& completion);
 
   void OnActivity() override;
@@ -65,7 +65,7 @@ class SharedReceives : public Process, public EventListener {
   std::map<Qpn, uint64_t> last_wr_ids_;
   uint32_t limit_ = 0;  // the event is due below this
   size_t taken_since_armed_ = 0;
-  bool full_ = false;  // when it was last tried
+  bool full_ = false;  // when Post() last tried
   bool wake_scheduled_ = false;
 };
 

@@ -1,4 +1,4 @@
-// A few thousand simulations, every time the same.
+// A few thousand simulations, with the same seeds every time.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ TEST_P(SimulationTest, MemoryCompletionsAndPacketsAreRightForEverySeed) {
     ASSERT_TRUE(result.ok) << result.failure;
     impaired += result.impaired;
   }
-  // The wire did its worst: the seeds did not happen to be the harmless ones.
+  // The wire impaired frames: these seeds are not harmless by chance.
   EXPECT_GT(impaired, kSeedsPerShard);
 }
 
@@ -43,7 +43,7 @@ TEST(SimulationTest, ShortWayGivesTheSameTrace) {
   }
 }
 
-// Frames leave as they are posted, and not in turns: the trace is another one.
+// Frames leave when they are posted, not in turns, so the trace differs.
 TEST(SimulationTest, SendingAtOnceIsRightForEverySeed) {
   uint64_t different = 0;
   for (uint64_t seed = 1; seed <= 1'000; ++seed) {

@@ -11,8 +11,8 @@
 
 namespace uroce::transport::simulation {
 
-// Everything that happens in a run, boiled down to one hash: two runs of a seed that differ
-// anywhere differ in it. Prints the events too when it has somewhere to print them.
+// Hashes all events of a run: two runs of a seed that differ anywhere differ in the hash. Also
+// prints the events if it gets a file.
 class Trace {
  public:
   using Field = std::pair<const char*, uint64_t>;

@@ -6,7 +6,7 @@
 
 namespace uroce::transport::simulation {
 
-// Its arguments one after the other, as text.
+// Its arguments as text, concatenated.
 template <class... Parts>
 std::string Text(const Parts&... parts) {
   std::ostringstream out;
@@ -14,7 +14,7 @@ std::string Text(const Parts&... parts) {
   return out.str();
 }
 
-// Whether a run is still right. Only the first thing that went wrong is kept: the rest follows.
+// Whether a run is still right. Keeps only the first failure: later ones follow from it.
 class Verdict {
  public:
   template <class... Parts>

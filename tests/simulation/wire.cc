@@ -9,7 +9,7 @@ namespace uroce::transport::simulation {
 
 namespace {
 
-// How long a frame waits to be overtaken when nothing follows.
+// How long a frame waits to be overtaken when no frame follows.
 constexpr Duration kReorderTimeout = Microseconds(200);
 
 }  // namespace
@@ -73,7 +73,7 @@ bool Wire::MeetFault(const nic::FaultAction& fault, Frame& frame) {
       ChangeFrame(fault, frame);
       return true;
     case Kind::kMarkCongestion:
-      ChangeFrame(fault, frame);  // which a perfect wire may do
+      ChangeFrame(fault, frame);  // a perfect wire may mark too
       return true;
   }
   return true;
@@ -83,7 +83,7 @@ void Wire::ReleaseHeld() {
   while (auto frame = held_.TakeDue(simulator_.now())) Deliver(std::move(frame->bytes));
 }
 
-// Past the impairments of chance.
+// Skips the random impairments.
 void Wire::Deliver(Frame frame) {
   bool full = false;
   const Time arrival = Transmit(frame.size(), &full);
@@ -101,7 +101,7 @@ void Wire::SendOn(Frame frame) {
 
   if (random_.Chance(impairments_.corrupt_ppm)) {
     Impaired(frame, "corrupted");
-    FlipBits(frame, 14);  // the Ethernet header has the FCS, which is not ours
+    FlipBits(frame, 14);  // the Ethernet FCS, not modelled here, protects that header
   }
   if (random_.Chance(impairments_.reseal_ppm)) {
     Impaired(frame, "resealed");
@@ -152,7 +152,7 @@ Time Wire::Transmit(size_t bytes, bool* full) {
 
 void Wire::FlipBits(Frame& frame, size_t first_byte) {
   if (frame.size() <= first_byte) return;
-  // Three flipped bits at most: CRC-32 finds all of those in a frame of this size.
+  // CRC-32 detects up to three flipped bits in a frame of this size.
   for (uint64_t flips = random_.Between(1, 3); flips > 0; --flips) {
     const uint64_t bit = random_.Below((frame.size() - first_byte) * 8);
     frame[first_byte + bit / 8] ^= static_cast<uint8_t>(1u << (bit % 8));

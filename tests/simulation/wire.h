@@ -14,13 +14,13 @@ namespace uroce::transport::simulation {
 
 using Frame = std::vector<uint8_t>;
 
-// One direction of a wire with a switch in it: brings frames from here to there, late, twice, out
-// of order, damaged or not at all.
+// One direction of a wire with a switch in it. Delivers frames late, twice, out of order, damaged
+// or not at all.
 class Wire {
  public:
   struct Hooks {
     std::function<void(Frame)> deliver;
-    // Something was done to this frame that a perfect wire would not do; `what` says what.
+    // The wire did something to this frame that a perfect wire would not do: `what`.
     std::function<void(const Frame&, const char* what)> impaired;
     // May tamper with a frame before anything else happens to it (negative controls).
     std::function<void(Frame&)> tamper;
@@ -30,26 +30,26 @@ class Wire {
 
   void Send(Frame frame);
 
-  // Frames that the scenario of `faults` means meet these faults and no others. `direction` is that
-  // of this wire for whoever the scenario is written for.
+  // Frames that the scenario of `faults` selects get its faults instead of the random ones.
+  // `direction` is the direction of this wire for the end that the scenario is written for.
   void Follow(nic::FaultInjector& faults, nic::FaultDirection direction);
 
   // When the last frame accepted has been transmitted.
   Time line_free_at() const { return line_free_at_; }
 
-  // Everything is lost until `until`.
+  // Loses every frame until `until`.
   void SilenceUntil(Time until);
-  // From now on nothing is lost, damaged, doubled or overtaken.
+  // From now on no frame is lost, damaged, doubled or overtaken.
   void Heal();
 
  private:
-  // What a scenario wants with the frame; false if that has dealt with it.
+  // Applies the scenario's fault; false if the frame needs nothing more.
   bool MeetFault(const nic::FaultAction& fault, Frame& frame);
   void ReleaseHeld();
   void SendOn(Frame frame);
   void Deliver(Frame frame);
   bool Loses();
-  // When a frame that enters the switch now has left it. `full` if it finds no room.
+  // When a frame that enters the switch now will have left it. `full` if the switch has no room.
   Time Transmit(size_t bytes, bool* full);
   void FlipBits(Frame& frame, size_t first_byte);
   void DeliverAt(Time time, Frame frame);

@@ -25,7 +25,7 @@ bool IsNak(const Packet& packet) {
          packet.aeth.syndrome.kind() == Syndrome::Kind::kNak;
 }
 
-// Whether a queue pair in this state may send requests, or responses.
+// Whether a queue pair in this state may send requests or, if `response`, responses.
 bool MaySend(QpState state, bool response) {
   switch (state) {
     case QpState::kReadyToSend:
@@ -33,7 +33,7 @@ bool MaySend(QpState state, bool response) {
       return true;
     case QpState::kReadyToReceive:
     case QpState::kSendQueueError:
-    case QpState::kError:  // for as long as CheckSender says
+    case QpState::kError:  // for as long as CheckSender allows
       return response;
     default:
       return false;
@@ -62,7 +62,7 @@ void WireMonitor::Retire(Qpn requester) {
   if (flow == flows_.end()) return;
   Add(flow->second.requesters_tally(), past_tallies_[requester]);
   if (flow->second.responder() != nullptr) {
-    // The responder itself may have been destroyed since.
+    // The responder itself may be destroyed by now.
     Add(flow->second.responders_tally(), past_tallies_[peers_.at(requester)]);
   }
   flows_.erase(flow);
@@ -108,8 +108,8 @@ void WireMonitor::OnSent(std::span<const uint8_t> frame) {
   }
 }
 
-// A queue pair in ERR sends nothing, but for what its responder owed when it refused a request, and
-// the NAK that says why (IBA 9.7.5.2.2).
+// A queue pair in ERR sends only the responses that it owed when it refused a request, and the NAK
+// for the refusal (IBA 9.7.5.2.2).
 void WireMonitor::CheckSender(const FlowMonitor& flow, const Packet& packet) {
   const bool is_response = packet.opcode.IsResponse();
   const QueuePair& sender = is_response ? *flow.responder() : *flow.requester().qp;
@@ -167,12 +167,12 @@ void WireMonitor::CheckCounters(const Endpoint& endpoint) {
   same("psn_naks_sent", counted.psn_naks_sent, seen.gap_naks_sent);
   same("rnr_naks_sent", counted.rnr_naks_sent, seen.rnr_naks_sent);
   same("error_naks_sent", counted.error_naks_sent, seen.other_naks_sent);
-  // Not all that arrives is acted on, in some states.
+  // In some states a queue pair ignores frames that arrive.
   at_most("psn_naks_received", counted.psn_naks_received, seen.gap_naks_delivered);
   at_most("rnr_naks_received", counted.rnr_naks_received, seen.rnr_naks_delivered);
   at_most("implied_naks", counted.implied_naks, seen.gaps_in_responses);
   at_most("duplicate_requests", counted.duplicate_requests, seen.duplicates_delivered);
-  // Nobody goes back without a reason.
+  // A requester goes back only for a reason.
   const uint64_t reasons = counted.psn_naks_received + counted.rnr_naks_received +
                            counted.implied_naks + counted.ack_timeouts + counted.probes;
   if (seen.go_backs > reasons) {

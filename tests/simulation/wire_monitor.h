@@ -13,19 +13,19 @@
 
 namespace uroce::transport::simulation {
 
-// Watches every frame from outside, as a protocol analyser would, and knows what no queue pair may
-// ever do on the wire whatever happened before. Queue pair numbers must be unique among all hosts.
+// Watches every frame from outside, as a protocol analyser would, and checks what no queue pair may
+// ever send. Queue pair numbers must be unique among all hosts.
 class WireMonitor {
  public:
   using End = FlowEnd;
 
-  // With `strict` false only what holds for any input is checked: frames are well formed.
+  // With `strict` false checks only rules that hold for any input: frames are well formed.
   WireMonitor(Verdict& verdict, bool strict) : verdict_(verdict), strict_(strict) {}
 
-  // Two queue pairs, RC or UC, are connected. Once more for queue pairs that were reset: what was
-  // before is forgotten, but for what CheckCounters counts.
+  // Two queue pairs, RC or UC, are connected. Queue pairs that were reset are added again: that
+  // forgets everything earlier except the tallies for CheckCounters.
   void AddConnection(const End& a, const End& b);
-  // A datagram queue pair; only `qp`, `first_psn` and `mtu_bytes` count.
+  // A datagram queue pair; only `qp`, `first_psn` and `mtu_bytes` are used.
   void AddDatagram(const End& end);
 
   void OnSent(std::span<const uint8_t> frame);
@@ -33,7 +33,7 @@ class WireMonitor {
   // The wire did something to the frame that a perfect wire would not do.
   void OnImpaired(std::span<const uint8_t> frame);
 
-  // Whether so much went wrong since the last progress that the requester had to give up.
+  // Whether enough went wrong since the last progress to use up the retries.
   bool RetriesMayBeExceeded(Qpn requester) const {
     return flows_.at(requester).RetriesMayBeExceeded();
   }
@@ -41,12 +41,12 @@ class WireMonitor {
     return flows_.at(requester).RnrRetriesMayBeExceeded();
   }
 
-  // Compares what the endpoint has counted with what was seen of its queue pairs, all of which must
-  // have been added. Not for a monitor that is not strict.
+  // Compares the counters of the endpoint with the tallies of its queue pairs, all of which must
+  // have been added. Needs a strict monitor.
   void CheckCounters(const Endpoint& endpoint);
 
  private:
-  // nullptr if the packet belongs to nobody.
+  // nullptr if the packet belongs to no known queue pair.
   FlowMonitor* Find(const Packet& packet);
   void CheckSender(const FlowMonitor& flow, const Packet& packet);
   void Retire(Qpn requester);
@@ -55,8 +55,8 @@ class WireMonitor {
   bool strict_;
   std::map<Qpn, FlowMonitor> flows_;  // by the requester
   std::map<Qpn, Qpn> peers_;
-  std::set<Qpn> silent_;  // responders that have sent their last word
-  // By queue pair; of the flows that are there no more.
+  std::set<Qpn> silent_;  // responders that have sent their last frame, a NAK in ERR
+  // By queue pair; the tallies of flows that were removed.
   std::map<Qpn, FlowTally> past_tallies_;
   struct Sent {
     uint64_t packets = 0;

@@ -16,30 +16,30 @@
 
 namespace uroce::transport::simulation {
 
-// The shared receive queues of XRC on a host: what all targets of the host receive goes there, to
-// the queue that each message names, and completes on one completion queue.
+// The shared receive queues of XRC on a host. A message to any target of the host uses the queue
+// that the message names, and completes on one completion queue.
 class XrcReceives : public Process {
  public:
   static constexpr XrcDomainId kDomain{1};
   static constexpr size_t kQueues = 2;
-  // The target that a completion is for. Returns whether it counts as solicited.
+  // Handles a completion of its target. Returns whether the completion counts as solicited.
   using Handler = std::function<bool(const Completion&)>;
 
-  // `targets`: that there will ever be; each may take a request with it when it goes. `lenient`:
-  // any completion may come.
+  // `targets`: how many there will ever be; each may end with a request still taken. `lenient`: any
+  // completion may come.
   XrcReceives(Context& context, Host& host, const SharedQueueScenario& config, uint32_t targets,
               bool lenient, Random random);
 
   Srqn srqn(size_t queue) { return queues_[queue]->queue()->srqn(); }
   uint32_t request_bytes() const { return queues_[0]->request_bytes(); }
 
-  // A target begins to receive.
+  // The target begins to receive.
   void AddTarget(Qpn qpn, Handler handler);
   // Hands the completions to their targets.
   void Poll();
   void OnActivity() override { Poll(); }
 
-  // Of a completion: which queue the request was from, and the request.
+  // QueueOf: the queue that the completed request was posted to. IndexOf: the number of that queue.
   SharedReceives& QueueOf(const Completion& completion) { return *queues_[IndexOf(completion)]; }
   static size_t IndexOf(const Completion& completion) {
     return completion.wr_id >> kIndexShift & 1;

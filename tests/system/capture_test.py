@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What `uroce run --capture` writes, judged by tshark and by an ICRC that is not ours."""
+"""The files of `uroce run --capture`, checked by tshark and by an independent ICRC."""
 
 import collections
 import itertools
@@ -17,8 +17,8 @@ from harness.wires import IPV4, IPV6, FabricWire, MemifWire
 WORKLOAD = ["--rounds", "1", "--queue-pairs", "2", "--operations", "60",
             "--max-message-bytes", "100000", "--arena-bytes", "1500000", "--timeout", "14"]
 
-# RoCEv2 devices send no UDP checksum, over IPv6 neither (rdma_rxe, for one). RFC 6936 lets such
-# protocols, but tshark does not know that this is one.
+# RoCEv2 devices (such as rdma_rxe) send no UDP checksum, not even over IPv6. RFC 6936 allows that,
+# but tshark does not know that RoCEv2 is such a protocol.
 FORGIVEN = "Illegal checksum value (0)"
 
 READ_REQUEST = 12
@@ -36,7 +36,7 @@ class CaptureTest(InstallationTestCase):
     def capture(self, wire_class, ips, seed, options=()):
         """Runs the mover; returns the capture files of both ends."""
         name = os.path.join(self.installation.scratch, f"run-{next(self.names)}")
-        # The two processes of a run write to a file each.
+        # Each of the two processes of a run writes its own file.
         wire = wire_class(self.installation, ips, [*options, "--capture", name + "-%p.pcapng"])
         port = free_tcp_port()
         mover = [self.installation.path(MOVER), *WORKLOAD, "--seed", str(seed)]
@@ -74,7 +74,8 @@ class CaptureTest(InstallationTestCase):
             frame = read_frames(path)[-1]
             self.assertTrue(icrc_is_right(frame))
             header_bytes = 14 + (40 if ips is IPV6 else 20) + 8
-            # Bytes of the BTH that the ICRC covers, the last byte of the frame, an address.
+            # Three bytes of the BTH that the ICRC covers, the frame's last byte, and one of the IP
+            # header.
             for position in (header_bytes, header_bytes + 1, header_bytes + 11, len(frame) - 1,
                              14 + 12):
                 spoiled = bytearray(frame)
@@ -108,7 +109,7 @@ class CaptureTest(InstallationTestCase):
                     self.check_no_psn_is_skipped(sender, ips[paths.index(sender)])
 
     def check_arrived(self, sender, receiver, source):
-        """What one end sent is what the other received, in the same order."""
+        """The receiver got what the sender sent, in the same order."""
         source_field = "ipv6.src" if ":" in source else "ip.src"
 
         def from_source(path):
@@ -118,13 +119,13 @@ class CaptureTest(InstallationTestCase):
 
         sent, received = from_source(sender), from_source(receiver)
         self.assertGreater(len(received), 200)
-        # The last acknowledgements may find the other program gone.
+        # The other program may have ended before the last acknowledgements arrive.
         self.assertLessEqual(len(sent) - len(received), 16)
         self.assertEqual(sent[:len(received)], received)
 
     def check_no_psn_is_skipped(self, path, source):
-        """New requests of a queue pair have consecutive PSNs. A retransmission goes back, and ends
-        where an acknowledgement says."""
+        """New requests of a queue pair have consecutive PSNs. A retransmission goes back to an
+        earlier PSN and ends where an acknowledgement says."""
         source_field = "ipv6.src" if ":" in source else "ip.src"
         fields = ("infiniband.bth.destqp", "infiniband.bth.opcode", "infiniband.bth.psn",
                   "infiniband.reth.dmalen")

@@ -11,15 +11,15 @@ from harness.installation import CHURN
 from harness.programs import Program, free_tcp_port
 from harness.wires import FabricWire
 
-# What allocators, and ids in timewait, may differ by. 10,000 connections that each leave an id of
-# the connection manager behind (1 KB), not to speak of a queue pair, are more.
+# Allocators and ids in timewait may differ by this much. 10,000 connections that each leave an id
+# of the connection manager behind (1 KB), or even a queue pair, exceed it.
 MAX_GROWTH_KIB = 4_000
-# A second; a lost message costs four seconds.
+# Connections per second; a lost message costs four seconds.
 MIN_RATE = 200
 
 
 class Resources:
-    """What a process has at this moment."""
+    """The memory and the descriptors that a process has now."""
 
     def __init__(self, pid):
         with open(f"/proc/{pid}/statm", encoding="ascii") as statm:
@@ -40,13 +40,13 @@ class ChurnTest(InstallationTestCase):
         self.server.wait_until(lambda: "listening" in self.server.output(), "listened")
 
     def is_quiet(self):
-        """Whether the client is forgotten, and with it all queue pairs."""
+        """Whether uroced has forgotten the client, and the server has no queue pair left."""
         clients = self.daemon.status()["clients"]
         return [client["pid"] for client in clients] == [self.server.pid] and \
             not clients[0]["queue_pairs"]
 
     def run_client(self, connections, at_once):
-        """Returns what the server and uroced have afterwards."""
+        """Runs a client. Returns the resources of the server and of uroced afterwards."""
         with Program([*self.client, str(connections), str(at_once)]) as client:
             half, end, rate = client.wait().splitlines()
         print(f"{connections} connections, {at_once} at once: {rate}")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Programs in containers: those of a pod, which share a network and a folder and nothing else, two
-on a bridge without any option, and what a program is told whose peer is out of reach."""
+"""Programs in containers: those of a pod, which share only a network and a folder, and two on a
+bridge without any option; and the message to a program whose peer is out of reach."""
 
 import itertools
 import os
@@ -18,7 +18,8 @@ from harness.users import NOBODY, unprivileged
 
 PRIVILEGED = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--uts"]
 AS_NOBODY = unprivileged(NOBODY).prefix
-# What a container of an unprivileged program may be made of; each ends as NOBODY, or as its root.
+# Mixtures of namespaces for a container of an unprivileged program. Each runs the program as
+# NOBODY, or as root of NOBODY's user namespace.
 MIXTURES = {
     "nothing": AS_NOBODY,
     "pid": ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *AS_NOBODY],
@@ -30,7 +31,7 @@ MIXTURES = {
 
 
 class Containers:
-    """Two ends, each behind a prefix of its own. `variables` are of both."""
+    """Two ends, each with its own command prefix. `variables` are set for both."""
 
     def __init__(self, installed, prefixes, options=((), ()), **variables):
         self._uroce = installed.path(UROCE)
@@ -113,9 +114,9 @@ class ContainersTest(InstallationTestCase):
                 self.ping(containers, gid, "172.17.0.1")
 
     def test_peer_on_another_fabric_is_told_of(self):
-        """Else a timeout is all that is seen: both have the GIDs of their host."""
+        """Both have the GIDs of their host: without the message a timeout is the only sign."""
         prefix = [*self.namespace().prefix, *AS_NOBODY]
-        # The two may have the same numbers, once in a thousand times: none is missing then.
+        # Once in a thousand times the two have the same block of QPNs, so that no peer is missing.
         for names in (("red", "blue"), ("green", "yellow")):
             containers = Containers(self.installation, (prefix, prefix),
                                     [("--fabric", name) for name in names])
@@ -125,7 +126,7 @@ class ContainersTest(InstallationTestCase):
 
     def hears_of_unknown_peer(self, containers):
         port = free_tcp_port()
-        # 0.5 s, eight times: uroced speaks before the program ends.
+        # 0.5 s, eight times: the message comes before the program ends.
         command = ["ib_write_bw", "-d", "uroce0", "-x", "0", "-F", "-u", "17", "-p", str(port)]
         with Program(containers.command(0, command)) as server:
             server.wait_until(lambda: listens(server.pid, port), "listened")

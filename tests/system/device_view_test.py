@@ -53,7 +53,7 @@ libibverbs 1
 class DeviceViewTest(InstallationTestCase):
 
     def output_of(self, *command, user=None, ips=None):
-        # Without what this machine happens to have for a network.
+        # Independent of the networks of this machine.
         wire = FabricWire(self.installation, ips, ["--no-uplink"])
         with Program(wire.command(0, command, user)) as program:
             return program.wait()
@@ -119,7 +119,7 @@ class DeviceViewTest(InstallationTestCase):
         self.assertIn("without loading libibverbs", self.output_of(*python, "pass"))
 
     def test_direct_mode_opens_no_port_for_programs_without_libibverbs(self):
-        """Two at once could not have the port."""
+        """If both programs opened the port, one of them would fail."""
         uroce = self.installation.path("tools/uroce")
         script = "ls /sys/class/infiniband/uroce0; ibv_devices"
         with Program([uroce, "run", "--port", "udp", "--", "sh", "-c", script]) as program:

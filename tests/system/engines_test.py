@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Threads of one program on engines of their own, and completion queues that tie these together."""
+"""Threads of one program, each on its own engine, and completion queues that unite the engines."""
 
 from harness import report
 from harness.cases import InstallationTestCase
@@ -15,7 +15,7 @@ class EnginesTest(InstallationTestCase):
     programs = [THREAD_PAIRS]
 
     def exchange(self, engines, *arguments, seconds=0.3):
-        """Runs threads that verify every message; returns the program, which is running, and its
+        """Starts a program whose threads verify every message; returns the running program and its
         fabric."""
         wire = FabricWire(self.installation, options=["--engines", str(engines)])
         self.enterContext(Daemon(self.installation, wire.fabric))

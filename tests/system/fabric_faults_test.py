@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What processes of a fabric notice when another one, or uroced, is killed at a random moment, or
-stopped: nothing but what a dead host would make them notice, and no wrong byte.
+"""Processes of a fabric while another one, or uroced, is killed at a random moment, or stopped:
+they see no more than if a host had died, and no wrong byte.
 
 The moments are derived from a seed, which is printed and can be given in FAULT_SEED.
 """
@@ -24,9 +24,9 @@ LANES = 4
 VICTIMS_AT_ONCE = 5
 CROWD = 21 if LONG_RUN else 8  # has a link for each of the repetitions
 assert CROWD * (CROWD - 1) // 2 >= REPETITIONS
-# Longer than it takes to make a link.
+# Longer than making a link takes.
 LINKING_SECONDS = 0.006
-# What uroced's allocator may keep back for later of what it once needed. A link has 3,200.
+# uroced's allocator may keep this much freed memory. A link has 3,200.
 MEMORY_SLACK_KILOBYTES = 256
 QUARANTINE_SECONDS = 60  # of a block whose process ended
 
@@ -45,7 +45,7 @@ class FabricFaultsTest(InstallationTestCase):
         self.daemon = self.running.enter_context(Daemon(self.installation, self.wire.fabric))
 
     def survivors(self, count):
-        """Members that are joined all to all, and have to stay so."""
+        """Members that are joined all to all, and must stay joined."""
         members = [self.running.enter_context(Member(self.wire, end % 2)) for end in range(count)]
         join_all(members, LANES)
         self.check_traffic(members)
@@ -59,7 +59,7 @@ class FabricFaultsTest(InstallationTestCase):
     def test_clients_that_are_killed(self):
         survivors = self.survivors(2)
         blocks = set(self.daemon.wait_for_clients(2).values())
-        died_at = self.kill_some(survivors)  # What uroced needs from now on it has had once.
+        died_at = self.kill_some(survivors)  # From now on uroced needs no more than it had once.
         before = self.daemon.memory_kilobytes()
         links, descriptors = self.daemon.mapped_links(), self.daemon.descriptors()
         for _ in range(REPETITIONS // VICTIMS_AT_ONCE):
@@ -68,7 +68,7 @@ class FabricFaultsTest(InstallationTestCase):
         after = self.daemon.memory_kilobytes()
         print(f"uroced has {before} kB in all and of its own, then {after} kB")
         self.assertEqual(self.daemon.mapped_links(), links)
-        # There were more, perhaps, for what it had not finished with.
+        # Before, there may have been more, for clients that uroced had not finished with.
         self.assertLessEqual(self.daemon.descriptors(), descriptors)
         for kilobytes_before, kilobytes in zip(before, after):
             self.assertLessEqual(kilobytes, kilobytes_before + MEMORY_SLACK_KILOBYTES)
@@ -76,13 +76,13 @@ class FabricFaultsTest(InstallationTestCase):
 
     def kill_some(self, survivors):
         """Victims talk to the survivors and are killed, each at a moment of its own. Returns the
-        blocks that they had, and when they were killed."""
+        time of death by block."""
         died_at = {}
         with contextlib.ExitStack() as stack:
             victims = [stack.enter_context(Member(self.wire)) for _ in range(VICTIMS_AT_ONCE)]
             for victim, survivor in itertools.product(victims, survivors):
                 join(victim, survivor, LANES, IMPATIENT)
-            # One more whose link leads to uroced.
+            # One more victim, whose link leads to uroced.
             listener = stack.enter_context(Agent(self.wire, 0))
             listener.ask("join")
             self.assertEqual(self.daemon.mapped_links(), 1)
@@ -99,7 +99,7 @@ class FabricFaultsTest(InstallationTestCase):
         return died_at
 
     def check_quarantine(self, used, died_at):
-        """A dead process's block is given to nobody: what is sent to it late must not arrive."""
+        """uroced gives a dead process's block to no other: late frames for it must not arrive."""
         given = [attach_and_leave(self.wire.fabric) for _ in range(BLOCKS)]
         now = time.monotonic()
         self.assertLess(len(set(given)), len(given), "not every block that is free was given")
@@ -123,7 +123,7 @@ class FabricFaultsTest(InstallationTestCase):
         self.check_traffic(members)
 
     def check_newcomer(self, members):
-        """Links to those who came before uroced can be made, too."""
+        """A newcomer can make links to members that are older than this uroced."""
         with Member(self.wire) as newcomer:
             for member in members:
                 join(newcomer, member, LANES)
@@ -133,7 +133,8 @@ class FabricFaultsTest(InstallationTestCase):
                 member.hear()
 
     def test_uroced_that_is_killed_while_links_are_made(self):
-        """A link is made once and lasts as long as its processes: each time it is another's."""
+        """A link is made once and lasts as long as its processes, so each repetition takes another
+        pair."""
         members = [self.running.enter_context(Member(self.wire, end % 2)) for end in range(CROWD)]
         pause_all(members)
         pairs = list(itertools.combinations(members, 2))[-REPETITIONS:]
@@ -144,7 +145,7 @@ class FabricFaultsTest(InstallationTestCase):
             one.await_turns(other, 1)
 
     def kill_while_joining(self, one, other):
-        """The first who connects makes the link."""
+        """The member that connects first makes the link."""
         (first, connect_first), (second, connect_second) = prepare_to_join(one, other, 1)
         first.tell(connect_first)
         self.times.pause(LINKING_SECONDS)
@@ -159,7 +160,7 @@ class FabricFaultsTest(InstallationTestCase):
         pause_all((one, other))
 
     def test_uroced_that_is_killed_and_multicast(self):
-        """What goes to a group goes through uroced. Datagrams may be lost, but not for ever."""
+        """Datagrams to a group go through uroced. Some may be lost, but later ones must arrive."""
         agents = [self.running.enter_context(Agent(self.wire, end % 2)) for end in range(3)]
         for agent in agents:
             agent.ask("join")
@@ -167,7 +168,7 @@ class FabricFaultsTest(InstallationTestCase):
             self.check_group(agents, repetition % 256)
             self.times.pause()
             self.daemon.kill()
-            agents[0].ask("tell 0")  # Nobody is there to hand it on.
+            agents[0].ask("tell 0")  # No uroced runs to pass it on.
             self.times.pause()
             self.daemon.start()
 

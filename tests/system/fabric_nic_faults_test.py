@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Two hosts, each with a uroced that owns a NIC: what their processes notice when the NIC goes down
-and comes back, and when a uroced is killed and started anew.
+"""Two hosts, each with a uroced that owns a NIC: their processes go on when the NIC goes down and
+comes back, and when a uroced is killed and started anew.
 
 The moments are derived from a seed, which is printed and can be given in FAULT_SEED.
 """
@@ -16,13 +16,13 @@ from harness.programs import Program
 from harness.wires import IPV4, VethWire
 
 LANES = 4
-# 0.5 s for an acknowledgement, and 7 retries: each repetition takes as long as the first, and a
-# machine that has no time gets all of them.
+# 0.5 s for an acknowledgement, and 7 retries of 0.5 s each, all of which a busy machine may need.
 RETRY_BUDGET = (17, 7)
 
 
 class HostsWire(VethWire):
-    """Two network namespaces, in each a uroced of the default fabric, and a veth pair between."""
+    """Two network namespaces with a veth pair between, and in each a uroced of the default
+    fabric."""
 
     def __init__(self, *arguments, **named):
         super().__init__(*arguments, **named)
@@ -67,7 +67,7 @@ class FabricNicFaultsTest(InstallationTestCase):
         return members
 
     def check_traffic(self, one, other):
-        # On every lane: one that is left behind would spend its retries over several repetitions.
+        # On every lane: a lane left behind would spend its retries over several repetitions.
         one.await_turns(other, 2)
         other.await_turns(one, 2)
         for member, peer in ((one, other), (other, one)):
@@ -75,7 +75,7 @@ class FabricNicFaultsTest(InstallationTestCase):
 
     def test_a_port_that_goes_down_and_comes_up(self):
         members = self.joined_members()
-        # Line by line, as it does not write to a terminal.
+        # It would buffer its lines, as it does not write to a terminal.
         command = ["stdbuf", "--output=L", "ibv_asyncwatch", "-d", "uroce0"]
         watcher = self.running.enter_context(Program(self.wire.command(0, command)))
         watcher.wait_until(lambda: "async event FD" in watcher.output(), "was ready")
@@ -90,7 +90,7 @@ class FabricNicFaultsTest(InstallationTestCase):
     def test_uroced_that_is_killed_and_started_anew(self):
         members = self.joined_members()
         blocks = [daemon.wait_for_clients(1) for daemon in self.wire.daemons]
-        # On both hosts, as most of the time goes by until the members send anew.
+        # Kills both at once, as most of the time passes until the members send again.
         for repetition in range(REPETITIONS // 2):
             order = self.wire.daemons if repetition % 2 == 0 else self.wire.daemons[::-1]
             for daemon in order:

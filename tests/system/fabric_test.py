@@ -18,7 +18,8 @@ MEMBERS = 4
 LANES = 64  # between each two members
 TURNS = 150 if LONG_RUN else 40  # of each end of a lane
 
-# Half of the pairs each. A processor is shared by dozens of programs that poll: few iterations do.
+# Each runs in half of the pairs. Dozens of polling programs share a processor, so few iterations
+# suffice.
 PROGRAMS = (["ib_write_bw", "-s", "65536", "-n", "500"], ["ib_send_lat", "-s", "2", "-n", "500"])
 
 
@@ -56,7 +57,7 @@ class FabricTest(InstallationTestCase):
                 for member, peer in itertools.permutations(members, 2):
                     ours, theirs = member.count(peer), peer.count(member)
                     self.assertEqual(ours.failed_lanes, 0)
-                    # The ends take turns, so neither of a lane is ahead of the other by two.
+                    # The ends of a lane take turns, so neither is ahead of the other by two.
                     self.assertLessEqual(abs(ours.turns - theirs.turns), 1)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Users of one machine: whom a uroced does not let in cannot reach its fabric, and has one of his
-own; whom it lets in is like everybody else."""
+"""Users of one machine: a user whom uroced does not let in cannot reach its fabric and gets a
+fabric of their own; a user whom it lets in is like any other."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ class FabricUsersTest(InstallationTestCase):
                 self.assertNotEqual(asked.returncode, 0)
                 self.assertIn("--users", asked.stderr)
                 self.assertEqual(asked.stdout, "")
-            # He gets a fabric of that name for himself, from which root's cannot be reached.
+            # The user gets a separate fabric of that name, from which root's cannot be reached.
             with Member(self.wire, user=self.nobody) as foreign:
                 join(roots, foreign, LANES, IMPATIENT)
                 for member, peer in ((roots, foreign), (foreign, roots)):

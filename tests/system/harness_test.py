@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the system tests rely on: all that a program prints is seen, a free port is free."""
+"""The harness of the system tests: a program's output is complete, a free port is free."""
 
 import random
 import socket

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Two and three hosts with a uroced each, and Ethernet between them: verified traffic and perftest,
-two processes on each host at once.
+"""Two and three hosts, each with a uroced, and Ethernet between them: verified traffic and
+perftest, with two processes on each host at once.
 
 usage: hosts_test.py 2|3 net_af_packet|udp [unittest arguments]
 """
@@ -29,15 +29,16 @@ MTUS = (1500, 9000)
 LOSS = ["--impair", "drop=1%"]
 
 CLEAN = ["--rounds", "2", "--queue-pairs", "3", "--max-message-bytes", "4000000"]
-# Every lost tail of a message costs a timeout.
+# Each loss at the end of a message costs a timeout.
 SPOILED = ["--rounds", "2", "--queue-pairs", "2", "--max-message-bytes", "500000",
            "--arena-bytes", "1000000"]
 # 0.5 s, eight times: a dozen programs share the processors.
 TIMEOUT = 17
-# 2 s, eight times: a frame that is lost for good is seen, a machine that stalls is not.
+# 2 s, eight times: detects a frame that is lost for good, but tolerates a machine that stalls.
 PATIENT_TIMEOUT = 19
 
-# Reliable, unreliable and datagram services; none of them holds back an unreliable sender for long.
+# Reliable, unreliable and datagram services; the unreliable ones send little, as nothing slows down
+# their senders.
 PERFTEST = (
     ["ib_write_bw", "-s", "65536", "-n", "500", "-u", str(TIMEOUT)],
     ["ib_read_bw", "-s", "65536", "-n", "500", "-u", str(TIMEOUT)],
@@ -56,7 +57,7 @@ class HostsTest(InstallationTestCase):
         return Network(self.installation, HOSTS, mtu, driver, **named)
 
     def move(self, network, gid, *options):
-        """Between all neighbours at once, and each checks every byte."""
+        """Runs the mover between all neighbours at once; each end checks every byte."""
         mover = [self.installation.path(MOVER), "--timeout", str(TIMEOUT), "--retry-count", "7",
                  "--gid-index", str(gid), *options]
         pairs = []
@@ -87,8 +88,8 @@ class HostsTest(InstallationTestCase):
                     with self.subTest(mtu=mtu, gid=gid):
                         self.move(network, gid, *CLEAN)
 
-    # A program that has what it waited for destroys its queue pair at once. The acknowledgement is
-    # on its way to uroced then, and must go out even so: else the peer ends in a retry error.
+    # A program that has got its data destroys its queue pair at once. The acknowledgement is then
+    # on its way to uroced and must still go out, else the peer ends in a retry error.
     def test_queue_pair_that_is_destroyed_at_once(self):
         with self.network(1500) as network, Agent(network, 0) as one, Agent(network, 1) as other:
             for value in range(1, 201):

@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""Processes that are attached to a fabric and have nothing to do, and its uroced, use next to
-nothing of a processor."""
+"""Idle processes that are attached to a fabric, and its uroced, use hardly any processor time."""
 
 import contextlib
 import time
@@ -13,9 +12,9 @@ from harness.lines import cpu_seconds
 from harness.wires import IPV4, FabricWire
 
 PROCESSES = 8
-SETTLE_SECONDS = 1  # Threads that have just had work look for more before they sleep.
+SETTLE_SECONDS = 1  # Threads that have just worked poll for more work before they sleep.
 IDLE_SECONDS = 10
-MAX_LOAD = 0.01  # of one processor, of all of them together
+MAX_LOAD = 0.01  # of one processor, for all processes together
 
 
 class IdleTest(InstallationTestCase):
@@ -25,7 +24,7 @@ class IdleTest(InstallationTestCase):
             wire = FabricWire(self.installation, IPV4)
             daemon = running.enter_context(Daemon(self.installation, wire.fabric))
             agents = [running.enter_context(Agent(wire, i % 2)) for i in range(PROCESSES)]
-            # Each has links to its neighbours, and connections over them.
+            # Each agent has links to its neighbours, and connections over them.
             for one, other in zip(agents, agents[1:] + agents[:1]):
                 number, other_number = join(one, other, timeout=18)
                 self.check_write(one, number, other, other_number, 7)

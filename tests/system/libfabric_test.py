@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """libfabric finds the device, and its ping-pong verifies every byte that its providers move over
-it: messages and reliable datagrams, by connections of rdma_cm and over UD queue pairs (ofi_rxd)."""
+it: messages and reliable datagrams, over connections of rdma_cm and over UD queue pairs
+(ofi_rxd)."""
 
 import re
 
@@ -11,7 +12,7 @@ from harness.uplinks import UplinkWire
 from harness.wires import FabricWire, VethWire
 
 ITERATIONS = 20
-# Arguments of fi_pingpong. A provider is named, so there is nothing else that it could use.
+# Arguments of fi_pingpong. They name a provider, so it cannot use another one.
 CONNECTED = (["-p", "verbs", "-e", "msg"], ["-p", "verbs;ofi_rxm", "-e", "rdm"])
 DATAGRAMS = (["-p", "verbs;ofi_rxd", "-e", "rdm", "-m", "msg"],
              ["-p", "verbs;ofi_rxd", "-e", "rdm", "-m", "tagged"])
@@ -52,7 +53,7 @@ class LibfabricTest(InstallationTestCase):
     def test_connections_between_hosts(self):
         self.check_between_hosts(CONNECTED)
 
-    # ofi_rxd makes datagrams as long as the device says it can send them.
+    # ofi_rxd makes datagrams as long as the device's MTU allows.
     def test_reliable_datagrams_between_hosts(self):
         self.check_between_hosts(DATAGRAMS[1:], "--mtu", "1500")
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""QEMU moves a virtual machine to another QEMU, over RDMA: its memory arrives as it was."""
+"""QEMU migrates a virtual machine to another QEMU over RDMA: its memory arrives unchanged."""
 
 import json
 import os
@@ -15,10 +15,10 @@ from harness.uplinks import UplinkWire
 from harness.wires import FabricWire, VethWire
 
 QEMU = "qemu-system-x86_64"
-# Emulated, and without anything to boot from: its firmware runs.
+# Emulated, and without a boot device, so that only its firmware runs.
 MACHINE = [QEMU, "-machine", "pc,accel=tcg", "-m", "64", "-nodefaults", "-display", "none"]
 CONTENT_BYTES = 4_000_000
-CONTENT_ADDRESS = 16 << 20  # where the firmware does not go
+CONTENT_ADDRESS = 16 << 20  # which the firmware does not use
 
 
 class Monitor:
@@ -55,7 +55,7 @@ class MigrationTest(InstallationTestCase):
         os.chmod(self.folder, 0o777)
 
     def machine(self, wire, end, *options):
-        """The program and its monitor."""
+        """Starts QEMU; returns the program and its monitor."""
         path = os.path.join(self.folder, f"monitor-{end}")
         program = self.enterContext(Program(wire.command(
             end, [*MACHINE, "-qmp", f"unix:{path},server=on,wait=off", *options])))

@@ -21,9 +21,9 @@ IMPAIRMENTS = ("drop=1%", "duplicate=1%", "reorder=1%", "drop=1%,duplicate=1%,re
 KINDS = ("send", "send_imm", "send_inv", "write", "write_imm", "read", "compare_swap",
          "fetch_add", "bind_window", "local_inv")
 
-# Megabytes that arrive whole.
+# Megabytes, as no frame is lost.
 CLEAN = ["--rounds", "3", "--queue-pairs", "4"]
-# Every lost tail of a message costs a timeout.
+# Each loss at the end of a message costs a timeout.
 SPOILED = ["--rounds", "2", "--queue-pairs", "3", "--max-message-bytes", "1000000",
            "--arena-bytes", "2000000"]
 # 67 ms, eight times: a peer that is not scheduled for half a second counts as dead.

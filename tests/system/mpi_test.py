@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Open MPI and MPICH over UCX and uroce: every byte of what the ranks exchange is verified, and the
-device's counters show that it was uroce that moved it.
+"""Open MPI and MPICH over UCX and uroce: the ranks verify every byte that they exchange, and the
+device's counters show that uroce moved them.
 """
 
 from harness import report
@@ -11,19 +11,19 @@ from harness.length import LONG_RUN
 from harness.users import all_users
 from harness.wires import FabricWire
 
-# Ranks, and how often they do everything.
+# Ranks, and rounds of each job.
 JOBS = {2: 10, 4: 5, 8: 3} if LONG_RUN else {4: 1}
 STARTS = 20 if LONG_RUN else 2
 STARTING_RANKS = (2, 4, 8) if LONG_RUN else (8,)
 
 
 def parts(library, transport):
-    """What of the program is run (tests/system/mpi/exchange.cc)."""
+    """The parts of the program to run (tests/system/mpi/exchange.cc)."""
     if (library, transport) == ("openmpi", "UD"):
-        # Not one-sided: when it ends, Open MPI 4.1's osc/ucx destroys a rank's worker without
-        # waiting for the others. One that comes later sends what is not acknowledged to a queue
-        # pair that is gone, and UCX aborts it after 30 s. Over reliable connections the late one
-        # waits until retry_cnt is used up, 10 s a peer, and then ends well.
+        # Not one-sided: at its end, Open MPI 4.1's osc/ucx destroys a rank's worker without waiting
+        # for the others. A late rank then sends its unacknowledged data to a queue pair that is
+        # gone, and UCX aborts it after 30 s. Over reliable connections the late rank waits until
+        # retry_cnt is used up, 10 s a peer, and then ends without an error.
         return "poc"
     return "pocs"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Multicast groups whose members are on one host, and on two hosts, each with the uplink that a
-fabric has by itself and a user of its own without any capability."""
+"""Multicast groups with members on one host and on two hosts, each with the default uplink of a
+fabric and a user of its own without any capability."""
 
 import os
 import signal
@@ -21,15 +21,15 @@ GROUPS = {"link-local": ("ff12::1:7", 0),
           "IPv4": ("::ffff:239.1.2.3", 1),
           "IPv4, named as in RoCEv1": ("ff0e::ffff:239.1.2.3", 1),
           "IPv6": ("ff1e::1:7", 2)}
-# Those of mckey, and the addresses that its ends are bound to.
+# The groups for mckey, and the addresses to which its ends are bound.
 MCKEY_GROUPS = {"239.1.2.3": IPV4, "ff1e::1:7": IPV6}
-# As many as a member has room for between two looks at what came.
+# A member has room for this many datagrams between two commands.
 BURST = 10
 HEARD_ENOUGH = 250  # the value of a last datagram
 
 
 class UdpHostsWire(UplinkWire):
-    """Two hosts on each of which a program has the UDP sockets to itself."""
+    """Two hosts; on each a program in direct mode has the UDP sockets to itself."""
 
     def command(self, end, command, user=None, options=()):
         uroce = self.installed.path(installation.UROCE)
@@ -38,12 +38,12 @@ class UdpHostsWire(UplinkWire):
 
 
 def mckey(wire, end, group, *options):
-    """Of rdmacm-utils, as a user starts it."""
+    """mckey of rdmacm-utils, as a user starts it."""
     return Program(wire.command(end, ["mckey", "-m", group, "-C", "10", "-S", "1000", *options]))
 
 
 def check_mckey(case, receivers, sender):
-    """What the sender sends each receiver gets; `sender` is new."""
+    """Checks that each receiver gets the sender's messages. Starts `sender`."""
     with sender:
         case.assertIn("return status 0", sender.wait())
     for receiver in receivers:
@@ -77,11 +77,12 @@ class MulticastTest(InstallationTestCase):
         return int(member.ask(f"heard {value}"))
 
     def is_told(self, member, sentence):
-        self.heard(member, 0)  # What was said comes with the next answer.
+        self.heard(member, 0)  # Messages come before the next answer.
         return any(sentence in line for line in member.sentences)
 
     def check_all_hear_all(self, members, values):
-        """Every member, the sender too, hears everything once. Each sends a value of its own."""
+        """Checks that every member, the sender too, gets every datagram once. Each sends its own
+        value."""
         for _ in range(3):
             before = [[self.heard(member, value) for value in values] for member in members]
             for member, value in zip(members, values):
@@ -96,7 +97,8 @@ class MulticastTest(InstallationTestCase):
                               for member in members], expected)
 
     def hear_the_last(self, members):
-        """What was sent before has arrived by then, also a copy too many."""
+        """Sends last datagrams and waits for them: all earlier ones have arrived then, also excess
+        copies."""
         before = [self.heard(member, HEARD_ENOUGH) for member in members]
         for member in members:
             member.ask(f"tell {HEARD_ENOUGH}")
@@ -104,7 +106,7 @@ class MulticastTest(InstallationTestCase):
                              for member, count in zip(members, before)), "heard the last")
 
     def groups(self, wire, end):
-        """Those that the kernel of that host is a member of on the interface of the wire."""
+        """The groups that the kernel of that host has joined on the interface of the wire."""
         done = subprocess.run([*wire.prefix(end), "ip", "maddress", "show", "dev", wire.interface],
                               check=True, capture_output=True, text=True)
         return [line.split()[1] for line in done.stdout.splitlines() if line.startswith("\tinet")]
@@ -122,7 +124,7 @@ class MulticastTest(InstallationTestCase):
                 self.check_all_hear_all(members, (1, 2, 3))
                 self.assertEqual([member.sentences for member in members], [[]] * 3)
 
-    # Of their own hosts the kernel has them receive nothing that they did not join.
+    # The kernel of a host must not pass them datagrams of groups that they did not join.
     def test_members_of_other_groups_hear_nothing(self):
         wire = self.wire()
         members = [self.member(wire, end, GROUPS["IPv4"]) for end in (0, 1)]
@@ -155,7 +157,7 @@ class MulticastTest(InstallationTestCase):
         self.check_membership(wire, 0, group, False)
         late = self.member(wire, 0, group)
         self.check_membership(wire, 0, group, True)
-        # Each process of that host says anew what it had joined.
+        # Each process of that host joins its groups again.
         def hear_the_far_host():
             before = [self.heard(member, 9) for member in members[:2]]
             members[2].ask("tell 9")
@@ -192,7 +194,7 @@ class MulticastTest(InstallationTestCase):
         subprocess.run([*wire.prefix(1), "python3", "-c", program], check=True)
         self.check_all_hear_all(members, (1, 2))
 
-    # Two receivers here, one there, and a sender there.
+    # Two receivers on the one host, one receiver and the sender on the other.
     def test_mckey(self):
         for group, addresses in MCKEY_GROUPS.items():
             with self.subTest(group):

@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""uroce is built and installed by tools/install on Debian 13, in an image that has nothing yet, and
-runs there.
+"""tools/install builds and installs uroce on Debian 13, in a bare image, and uroce runs there.
 
 usage: newer_debian_test.py [unittest's arguments]
 

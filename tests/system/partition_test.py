@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Partitions: stock programs on devices that `uroce run --pkey` gives more P_Keys than one."""
+"""Partitions: stock programs on devices to which `uroce run --pkey` gives several P_Keys."""
 
 from harness import report
 from harness.cases import InstallationTestCase
@@ -20,7 +20,7 @@ class PartitionTest(InstallationTestCase):
         return FabricWire(self.installation, options=["--pkey", pkeys])
 
     def run_in(self, wire, program, *indices):
-        """perftest with the P_Key at that index of the server's table and the client's."""
+        """Runs perftest with the P_Keys at these indices of the server's and the client's table."""
         port = free_tcp_port()
         server, client = ([*program, "-F", "-d", "uroce0", "-p", str(port), f"--pkey_index={index}"]
                           for index in indices)

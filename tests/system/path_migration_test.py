@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Automatic path migration between two hosts that two networks join: by plain verbs, over the
-uplink that a fabric has by itself and over NICs that belong to uroced."""
+"""Automatic path migration by plain verbs between two hosts on two common networks: over the
+default uplink of a fabric and over NICs that belong to uroced."""
 
 import ipaddress
 
@@ -31,7 +31,7 @@ class TwoPaths:
     def __init__(self, test, agents, addresses):
         self.test = test
         self.agents = agents
-        self.addresses = addresses  # of each end: the primary path's and the alternate path's
+        self.addresses = addresses  # for each end: of the primary and of the alternate path
         self.numbers = join(*agents, timeout=TIMEOUT, retry_count=2)
 
     def gid_index(self, end, path):
@@ -82,7 +82,7 @@ class PathMigrationTest(InstallationTestCase):
         self.paths = TwoPaths(self, agents, list(zip(self.wire.ips, OTHER_IPV4)))
 
     def silence(self):
-        """What the hosts send to each other by the first network arrives nowhere."""
+        """Frames between the hosts on the first network no longer arrive anywhere."""
         for end in range(2):
             self.wire.ip(end, f"neighbor replace {self.wire.ips[1 - end]} lladdr {NOBODYS_MAC} "
                               f"nud permanent dev {self.wire.interface}")
@@ -109,7 +109,7 @@ class PathMigrationTest(InstallationTestCase):
 
 
 class NicTest(InstallationTestCase):
-    """uroced has the NIC, and lets out only what goes to peers that it was told of."""
+    """uroced has the NIC, and sends only frames to peers that were declared to it."""
 
     needs = Network
 

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """perftest with every kind of traffic: both ends finish, and nothing completes in error.
 
-A long run tries every variant with every program, any other with one of those that send and with
-all of them as they are.
+A long run tries every variant with every program. A short run tries each variant with the first
+program that has its options, and all programs without options.
 
 usage: perftest_test.py fabric|memif [unittest arguments]
 """
@@ -19,7 +19,7 @@ from harness.wires import IPV4, FabricWire, MemifWire
 WIRES = {wire.name: wire for wire in (FabricWire, MemifWire)}
 WIRE = WIRES[sys.argv.pop(1)]
 
-# The programs for each service, and the options that each has, of those that matter here.
+# The programs for each service, and the letters of the options that each has and VARIANTS needs.
 PROGRAMS = {
     "RC": {
         "ib_send_bw": "abeIlLqsS",
@@ -53,7 +53,7 @@ PROGRAMS = {
     },
 }
 
-# What to call them with, and the options that a program must have for it.
+# By name: the letters of the options that a program must have, and the arguments.
 VARIANTS = {
     "as it is": ("", []),
     "ibv_post_send instead of ibv_wr_*": ("", ["--use_old_post_send"]),
@@ -64,16 +64,16 @@ VARIANTS = {
     "8 queue pairs": ("q", ["-q", "8"]),
     "8 queue pairs, both directions": ("bq", ["-b", "-q", "8"]),
     "8 queue pairs, events": ("eq", ["-e", "-q", "8", "-n", "50"]),
-    # After an event perftest 4.5 polls the receives once, for a part of what may be there, and
-    # waits for an event (its pull request 138): the next arming has to raise one for the rest.
+    # After an event perftest 4.5 polls once for some of the receives, and waits for another event
+    # (its pull request 138): the next arming must raise one for the rest.
     "8 queue pairs, both directions, events": ("beq", ["-b", "-e", "-q", "8", "-n", "50"]),
     "inline": ("I", ["-I", "256", "-s", "256"]),
     "lists of requests": ("l", ["-l", "4"]),
     "compare and swap": ("A", ["-A", "CMP_AND_SWAP"]),
-    # Nothing holds back an unreliable sender: perftest's queue is long enough for one of them.
+    # Nothing slows down an unreliable sender: perftest's queue is long enough for one only.
     "shared receive queue": ("s", ["--use-srq"]),
     "8 queue pairs, shared receive queue": ("S", ["--use-srq", "-q", "8"]),
-    # To an IPv6 group, so from the link-local GID.
+    # perftest uses an IPv6 group, so it must send from the link-local GID.
     "multicast": ("g", ["-g", "-x", "0"]),
 }
 if WIRE is MemifWire:

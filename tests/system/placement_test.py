@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""ATOMIC WRITE between two processes: the libibverbs of this release has it. FLUSH came with the
-next one, where systems_test.py runs the same program."""
+"""ATOMIC WRITE between two processes, which the libibverbs of this release has. FLUSH came with the
+next release, on which systems_test.py runs the same program."""
 
 import subprocess
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Fabrics that nobody set up: `uroce run` starts a uroced for them, which leaves with the last
-program; and programs that fork, on such a fabric."""
+"""Fabrics without a uroced: `uroce run` starts one, which ends with the last program; and programs
+that fork, on such a fabric."""
 
 import contextlib
 
@@ -38,7 +38,7 @@ class PrivateFabricTest(InstallationTestCase):
         self.check_left(wire.fabric)
 
     def replace(self, running, wire, last):
-        """A newcomer meets the last one, who then dies."""
+        """A newcomer talks to the last process, which then dies."""
         newcomer = running.enter_context(Agent(wire, 1))
         number, other_number = join(newcomer, last, timeout=18)
         self.check_write(newcomer, number, last, other_number, 2)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Processes that talk to themselves, die, come back, or fork."""
+"""Processes that connect to themselves, die, come back, or fork."""
 
 from harness import report
 from harness.agents import Agent, join
@@ -39,7 +39,7 @@ class ProcessLifeTest(InstallationTestCase):
         self.on_each_wire(check)
 
     def check_killed(self, survivor, victim, value):
-        """The survivor's requests fail when their time is over, and not in any other way."""
+        """The survivor's requests fail when their retries are used up, and not in any other way."""
         number, other_number = join(survivor, victim, **PATIENT)
         self.check_write(survivor, number, victim, other_number, value)
         doomed, _ = join(survivor, victim, **IMPATIENT)
@@ -79,7 +79,7 @@ class ProcessLifeTest(InstallationTestCase):
         if why_not := VethWire.why_not():
             self.skipTest(why_not)
         with VethWire(self.installation, IPV4) as wire:
-            # Line by line, as it does not write to a terminal.
+            # It would buffer its lines, as it does not write to a terminal.
             command = ["stdbuf", "--output=L", "ibv_asyncwatch", "-d", "uroce0"]
             with Program(wire.command(0, command)) as watcher:
                 watcher.wait_until(lambda: "async event FD" in watcher.output(), "was ready")

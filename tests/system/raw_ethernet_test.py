@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Raw packet queue pairs with perftest's programs, over memif and over a veth pair, where the
-kernel at the other end is asked what it saw and sends what it is told.
+"""Raw packet queue pairs with perftest's programs, over memif and over a veth pair, where a packet
+socket of the kernel at the other end receives and sends frames.
 
 usage: raw_ethernet_test.py memif|veth [unittest arguments]
 """
@@ -18,12 +18,12 @@ from harness.wires import IPV4, FabricWire, MemifWire, UdpWire, VethWire
 WIRES = {wire.name: wire for wire in (MemifWire, VethWire)}
 WIRE = WIRES[sys.argv.pop(1)]
 
-# perftest has to be told both ends' addresses. They are not those of the interfaces: the kernel
-# answers nothing that is sent to them.
+# perftest needs both ends' addresses. They are not those of the interfaces, so the kernel answers
+# no frame to them.
 MACS = ("02:00:00:00:00:0a", "02:00:00:00:00:0b")
 
-# What each end puts into what it sends, and has its flow look for in what it receives: so perftest
-# has to be told the same at both ends.
+# Each end puts these into the frames that it sends, and its flow matches them in the frames that it
+# receives: so both ends get the same.
 SOURCE = "10.1.1.1"
 DESTINATION = "10.1.1.2"
 ADDRESSES = ["-j", SOURCE, "-J", DESTINATION]
@@ -34,7 +34,7 @@ EXPERIMENTAL = 0x88b5  # the EtherType of IEEE 802 for experiments
 EVERYTHING = 3  # ETH_P_ALL
 CLONE_NEWNET = 0x40000000
 
-# How a ping-pong is steered.
+# The options for each kind of flow of a ping-pong.
 STEERING = {
     "MAC": [],
     "VLAN": ["--vlan_en"],
@@ -44,8 +44,8 @@ STEERING = {
     "IPv6 and UDP": ["--raw_ipv6", *IPV6_ADDRESSES, *PORTS],
 }
 
-# Nothing holds back who sends, and what the receiver is too slow for is lost. So these run for a
-# second, and not for so many messages.
+# Nothing slows down the sender, and frames for which the receiver is too slow are lost. So these
+# run for a second, not for a number of messages.
 BANDWIDTH = {
     "as it is": [],
     "longest frames": ["-s", "1500"],
@@ -57,7 +57,7 @@ BANDWIDTH = {
 
 
 def ends_with(macs):
-    """The options by which perftest knows itself and the other end."""
+    """The options that tell perftest its own address and that of the other end."""
     return ["-B", macs[0], "-E", macs[1]]
 
 
@@ -67,7 +67,8 @@ class RawEthernetTest(InstallationTestCase):
     @staticmethod
     def command(program, role, options):
         macs = MACS if role == "server" else MACS[::-1]
-        # Its header says that the receive requests are there: a ping before them would be lost.
+        # The table's header shows that the receive requests are posted: a ping before that would be
+        # lost.
         return ["stdbuf", "-oL", program, "-F", "-d", "uroce0", f"--{role}", *ends_with(macs),
                 *options]
 
@@ -126,13 +127,13 @@ class WithoutEthernetTest(InstallationTestCase):
 if WIRE is VethWire:
 
     class KernelTest(InstallationTestCase):
-        """The other end of the wire is the kernel's, seen through a packet socket."""
+        """The kernel has the other end of the wire; the test uses it through a packet socket."""
 
         needs = VethWire
 
         @staticmethod
         def packet_socket(wire, end):
-            """A packet socket in the network namespace of that end; it stays there."""
+            """A packet socket in the network namespace of that end."""
             enter = ctypes.CDLL(None).setns
             with open("/proc/self/ns/net", "rb") as home, \
                     open(f"/proc/{wire.namespaces[end].pid}/ns/net", "rb") as there:

@@ -40,8 +40,8 @@ PERFTEST_PAIRS = {
 }
 RSTREAM = ["rstream", "-S", "60000", "-I", "10", "-C", "10"]
 # The modes of the programs that show rsockets (-T f and -T s are TCP). A client that polls (-T a)
-# is left out: rstream takes the end of its peer for an error, and may poll when data and end have
-# both come.
+# is left out: rstream takes the end of its peer for an error, and may poll when both data and the
+# end have come.
 RSOCKET_PAIRS = {
     f"{program[0]} {server} and {client}": ([*program, *server.split()],
                                             [*program, *client.split(), "-s", "{host}"])
@@ -62,7 +62,7 @@ IPV6_PAIRS = {
 }
 
 
-# Sockets of unmodified TCP programs become those of librdmacm.
+# Turns the sockets of unmodified TCP programs into rsockets of librdmacm.
 RSOCKETS = next(iter(glob.glob("/usr/lib/*/rsocket/librspreload.so")), None)
 
 
@@ -71,14 +71,14 @@ def over_rsockets(command):
 
 
 class AddressedWire(FabricWire):
-    """Each end has an address of its own, which the kernel does not know: TCP does not reach it."""
+    """Each end has its own address, which the kernel does not have, so TCP does not reach it."""
 
     def host(self, end):
         return self.ips[end]
 
 
 def make_file(folder, length):
-    """Returns the path of a new file that every user may read, and what is in it."""
+    """Makes a file that every user may read; returns its path and its content."""
     content = os.urandom(length)
     path = os.path.join(folder, "source")
     with open(path, "wb") as file:
@@ -88,8 +88,8 @@ def make_file(folder, length):
 
 
 class Server(Program):
-    """One on UDP sockets has to have the device before a client asks for it: that would wait for
-    seconds, until it asks again."""
+    """A server. Over UDP sockets it must have opened the device before a client sends its request:
+    the client would repeat the request only after seconds."""
 
     def __init__(self, wire, command):
         super().__init__(wire.command(0, command))
@@ -145,14 +145,14 @@ class PairsTestCase(InstallationTestCase):
                 server.run_client(["rping", "-c", "-C", "3", "-a", wire.host(0)])
             self.assertIsNone(server.process.poll(), server.output())
 
-    # Its server goes on.
+    # The server of cmtime goes on after its client.
     def check_cmtime(self, wire):
         with wire, Server(wire, ["cmtime"]) as server:
             output = server.run_client(["cmtime", "-c", "50", "-s", wire.host(0)])
             self.assertRegex(output, r"(?m)^connect +: +[\d.]+")
             self.assertIsNone(server.process.poll(), server.output())
 
-    # The client of fio ends with 0 also if the server refused it.
+    # The client of fio ends with 0 even if the server refused it.
     def run_fio(self, head_start, wire, server_options, client_options):
         common = ["fio", "--ioengine=rdma", f"--port={free_tcp_port()}", "--bs=64k", "--size=16m"]
         with Server(wire, [*common, "--name=server", "--rw=read", *server_options]) as server:
@@ -166,8 +166,8 @@ class PairsTestCase(InstallationTestCase):
             self.assertRegex(output, r"WRITE: .* io=16.0MiB")
             server.wait()
 
-    # Its client asks for no RNR retries: a receiver that verifies what it gets needs a longer queue
-    # than the sender.
+    # The client of fio allows no RNR retries: a receiver that verifies its data needs a longer
+    # queue than the sender.
     def check_fio(self, wire):
         verified = ["--verb=send", "--verify=crc32c"]
         for name, server_options, client_options in (
@@ -222,7 +222,7 @@ class RdmacmTest(PairsTestCase):
 
 
 class HostsTest(PairsTestCase):
-    """Two hosts, by the uplink that a fabric has by itself."""
+    """Two hosts, over the default uplink of a fabric."""
 
     needs = VethWire
 

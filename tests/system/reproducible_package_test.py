@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""tools/package makes the same bytes of the same sources: in another folder, at another time, with
-compilers in another place and nothing of the first build left."""
+"""tools/package makes the same bytes of the same sources in another folder, at another time, with
+compilers in another place and nothing left of the first build."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ sys.dont_write_bytecode = True
 
 import package  # noqa: E402
 
-# What a build leaves in the root file system of the compilers.
+# Folders that a build leaves in the root file system of the compilers.
 LEFT_BEHIND = ("ccache", "src")
 
 
@@ -28,8 +28,8 @@ class ReproducibleTest(unittest.TestCase):
         self.folder = folder.name
 
     def copy_cache(self, cache):
-        """The compilers without what they have compiled. Files are shared until they are replaced,
-        which is how a build writes."""
+        """A copy of the compilers without their output. The copy shares its files by hard links; a
+        build replaces files and never writes into them."""
         copy = os.path.join(os.path.dirname(cache), f"uroce-package-{os.getpid()}")
         self.addCleanup(shutil.rmtree, copy)
         subprocess.run(["cp", "-al", cache, copy], check=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""When the peer falls silent, a request fails when timeout and retry_cnt say so, in real time."""
+"""When the peer falls silent, a request fails in real time after timeout and retry_cnt."""
 
 from harness import report
 from harness.agents import Agent, join
@@ -11,8 +11,7 @@ CASES = ((14, 7), (16, 1), (17, 0), (15, 4), (18, 1))
 
 
 def shortest_seconds(timeout, retry_count):
-    """Every transmission is waited for at least this long, and at most four times as long
-    (IBA C9-140)."""
+    """The least time until the failure. It may take up to four times as long (IBA C9-140)."""
     return 4.096e-6 * 2 ** timeout * (retry_count + 1)
 
 
@@ -26,7 +25,8 @@ class RetryTimeTest(InstallationTestCase):
 
     def check(self, wire, timeout, retry_count):
         with wire, Agent(wire, 0) as silent, Agent(wire, 1) as agent:
-            # Frames are lost until the wire is up; a queue pair without retries bears none of that.
+            # Frames are lost until the wire is up; a queue pair without retries must not send
+            # before.
             patient, _ = join(agent, silent, timeout=18, retry_count=7)
             self.assertEqual(agent.write(patient, 1, 100).status, "SUCCESS")
             number, _ = join(agent, silent, timeout=timeout, retry_count=retry_count)

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Fault scenarios under stock programs: the packets that a file names, and no others, meet faults.
+"""Fault scenarios under stock programs: exactly the packets that a file names meet faults.
 
-The simulator's tests say what has to follow in every case: tests/simulation/fault_scenario_test.cc.
-Here the same files are read by `uroce run --scenario`.
+Here `uroce run --scenario` reads the files whose consequences the simulator tests in detail:
+tests/simulation/fault_scenario_test.cc.
 """
 
 import collections
@@ -43,7 +43,7 @@ class ScenarioWire(FabricWire):
 class ScenarioTest(InstallationTestCase):
 
     def run_perftest(self, program, scenario):
-        """Returns the captures of server and client."""
+        """Runs perftest; returns the captures of server and client."""
         wire = ScenarioWire(self.installation, scenario)
         port = free_tcp_port()
         command = [program, "-d", "uroce0", "-F", "-x", "1", "-s", str(MESSAGE_BYTES), "-n", "20",
@@ -54,7 +54,7 @@ class ScenarioTest(InstallationTestCase):
 
     @staticmethod
     def requests(path):
-        """The requests that the client sent, by how many packets after the first one they come."""
+        """The requests that the client sent, with the offset of their PSN from the first one's."""
         rows = tshark(path, "-Y", f"infiniband.bth && ip.src == {IPV4[1]}", "-T", "fields",
                       "-e", "infiniband.bth.psn", "-e", "infiniband.bth.opcode",
                       "-e", "infiniband.reth.dmalen")
@@ -69,11 +69,11 @@ class ScenarioTest(InstallationTestCase):
         return found
 
     def missing(self, captures):
-        """How often packets were sent and did not arrive, by their offset."""
+        """How often each packet was sent but did not arrive, by its offset."""
         server, client = ([request.offset for request in self.requests(path)] for path in captures)
         missing = collections.Counter(client)
         missing.subtract(server)
-        # The first packet may be there before the server listens to the link.
+        # The first packet may arrive before the server receives on the link.
         missing.pop(0)
         return {offset: times for offset, times in missing.items() if times != 0}
 

@@ -19,7 +19,7 @@ PINGPONGS = {
     "validation of long messages, with events": ["-c", "-e", "-s", "1048576", "-m", "4096",
                                                  "-n", "20"],
 }
-# Of ibv_rc_pingpong: where its buffer is, and that it reads when completions were made.
+# Options of ibv_rc_pingpong alone: kinds of memory, and completion timestamps.
 MORE_RC_PINGPONGS = {
     "with timestamps": ["-t"],
     "on demand": ["-o"],
@@ -33,7 +33,7 @@ XRC_PINGPONGS = {
     "one byte": ["-s", "1"],
     "long messages": ["-s", "1048576", "-m", "4096", "-n", "50"],
 }
-# Every attribute of the device and its port, as it is meant to be.
+# The expected value of every attribute of the device and its port.
 DEVINFO = pathlib.Path(__file__).with_name("devinfo.golden.txt")
 
 # A datagram is no longer than a packet.
@@ -103,7 +103,8 @@ class StockProgramsTest(InstallationTestCase):
         self.xsrq_pingpong(None, IPV4, ["-g", "1", "-n", "50"], clients=3)
 
     def xsrq_pingpong(self, user, ips, options, clients=1):
-        """A server with a target for each client, and one shared receive queue."""
+        """Runs a server with a target for each client and one shared receive queue, and its
+        clients."""
         wire = self.wire(ips)
         port = free_tcp_port()
         command = ["ibv_xsrq_pingpong", "-p", str(port), *options]
@@ -116,7 +117,7 @@ class StockProgramsTest(InstallationTestCase):
             for program in [*programs, server]:
                 self.assertTrue(program.wait().endswith("success\n"), program.output())
 
-    # Over Ethernet the neighbours are asked for their addresses, by ARP and by neighbour discovery.
+    # Over Ethernet uroce resolves its neighbours' addresses, by ARP and by neighbour discovery.
     def test_every_service_over_ethernet(self):
         if why_not := VethWire.why_not():
             self.skipTest(why_not)
@@ -138,7 +139,7 @@ class StockProgramsTest(InstallationTestCase):
             self.assertNotIn("Couldn't", output)
 
     def test_pingpong_without_a_grh_is_told_why(self):
-        """Its -g is left out: so do the examples that people try first."""
+        """Without -g, as in the examples that people try first."""
         with self.assertRaises(ProgramFailed) as failed:
             self.pingpong("rc", None, IPV4, [])
         self.assertIn("RoCE has no other route. Set is_global = 1", str(failed.exception))

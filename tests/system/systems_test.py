@@ -29,14 +29,14 @@ from harness.installation import PLACEMENT  # noqa: E402
 from harness.programs import free_tcp_port  # noqa: E402
 
 SUITES = ("bullseye", "bookworm", "trixie", "forky", "sid")
-# What a program's image would have: the libraries, the stock programs, and a shell.
+# The packages of a typical program's image: the libraries, the stock programs, and a shell.
 PACKAGES = ("base-files", "bash", "coreutils", "ibverbs-providers", "ibverbs-utils", "iproute2",
             "libc-bin", "passwd", "perftest", "rdma-core", "rdmacm-utils", "util-linux", "xz-utils")
 USERS = {"root": places.ROOT, "nobody": places.NOBODY}
 PREFIX = "/opt/uroce"
 LIMIT_SECONDS = 600
 
-# Each program against itself, with a port behind. The last argument of `pair` is it.
+# Each program against itself. The last argument of `pair` is the port.
 PROGRAMS = """
 uroce check
 [[ $(uroce run -- ibv_devinfo -v) == *uroce0* ]]
@@ -58,8 +58,8 @@ until uroce run -- rdma_client -s 127.0.0.1 -p "$6"; do kill -0 $!; sleep 0.1; d
 wait $!
 """
 PORTS = 6
-# Where our own program of FLUSH and ATOMIC WRITE runs, and whether the release has FLUSH. It is
-# built here: older C libraries do not load it.
+# The releases on which our program of FLUSH and ATOMIC WRITE runs, and whether they have FLUSH. It
+# is built on this machine, so older C libraries do not load it.
 HAS_FLUSH = {"bookworm": "no", "trixie": "yes", "forky": "yes", "sid": "yes"}
 PLACEMENT_PROGRAM = "/opt/placement"
 PLACEMENT_ROUNDS = "100"
@@ -77,14 +77,14 @@ def make_package():
 
 
 def make_system(suite, tarball):
-    """The root file system of a suite, with the package in it."""
+    """Makes the root file system of a suite, with the package in it."""
     root = debian_root.make(suite, PACKAGES, package.default_cache())
     target = root + PREFIX
     shutil.rmtree(target, ignore_errors=True)
     os.makedirs(target)
     subprocess.run(["tar", "-xf", tarball, "-C", target, "--strip-components=1"], check=True)
     shutil.copy(PLACEMENT, root + PLACEMENT_PROGRAM)
-    # Where fabrics are found.
+    # Unprivileged users have their fabrics there.
     os.chmod(root + "/tmp", 0o1777)
     return root
 
@@ -109,7 +109,7 @@ class SystemsTest(unittest.TestCase):
                             self.check_placement(place, root, uid, HAS_FLUSH[suite])
 
     def run_there(self, place, root, uid, command):
-        """Returns what it writes."""
+        """Runs a command in the place; returns its output."""
         environment = [f"PATH={PREFIX}/bin:/usr/bin:/usr/sbin",
                        f"UROCE_FABRIC=systems-test-{os.getpid()}"]
         with place(root, uid, ["env", "-i", *environment, *command]) as in_place:
@@ -130,10 +130,9 @@ class SystemsTest(unittest.TestCase):
 
 
 class FreshImageTest(unittest.TestCase):
-    """What a CI job does: the stock libraries by apt, the package, the first ping-pong."""
+    """The steps of a CI job: the stock libraries by apt, the package, the first ping-pong."""
 
-    # Of the processors, as the machine may be busy with something else; less than that on the
-    # clock, where the mirror is near.
+    # Processor time, as the machine may be busy; with a near mirror the job takes less real time.
     LIMIT_CPU_SECONDS = 10
     JOB = """
     /tmp/install.sh /tmp/uroce.tar.xz
@@ -166,7 +165,7 @@ class FreshImageTest(unittest.TestCase):
 
 
 def cpu_seconds():
-    """Of all processes that were started here and have ended."""
+    """Processor time of all child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""UCX: it finds the device, and its benchmark runs every operation over it.
+"""UCX finds the device, and its benchmark runs every operation over it.
 
-The benchmark does not look at the data that it moves: mpi_test.py does, over UCX.
+The benchmark does not verify the data that it moves: mpi_test.py does, over UCX.
 """
 
 from harness import report
@@ -11,15 +11,15 @@ from harness.programs import Program, free_tcp_port, run_pair
 from harness.uplinks import UplinkWire
 from harness.wires import IPV4, FabricWire, VethWire
 
-# UCX's short name of a transport, and the one that it prints.
+# UCX's short name of a transport, and the name that it prints.
 TRANSPORTS = {"rc_v": "rc_verbs", "ud_v": "ud_verbs"}
 
-# Those of ucp_*, and those of UCX's other interfaces: tags, streams.
+# Tests of ucp_*, and of UCX's other interfaces: tags, streams.
 TESTS = ("tag_lat", "tag_bw", "tag_sync_lat", "stream_bw", "ucp_put_lat", "ucp_put_bw", "ucp_get",
          "ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap", "ucp_am_lat", "ucp_am_bw")
 ATOMICS = ("ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap")
 
-# Options of both ends, and which tests have them.
+# Options of both ends, and the tests that accept them.
 VARIANTS = {
     "8 bytes": ([], TESTS),
     "1 MiB": (["-s", "1048576"], ("tag_bw", "ucp_put_bw", "ucp_get", "ucp_am_bw")),
@@ -34,7 +34,7 @@ if LONG_RUN:
         "unexpected messages": (["-U"], ("tag_lat", "tag_bw")),
         "two threads": (["-T", "2", "-M", "multi"], ("tag_lat", "ucp_put_bw")),
     }
-# Of io_demo: tags, and active messages.
+# Options of io_demo: tags, and active messages.
 SOCKADDR_OPTIONS = ([], ["-A"]) if LONG_RUN else ([],)
 
 ITERATIONS = 5000 if LONG_RUN else 200
@@ -52,7 +52,7 @@ class UcxTest(InstallationTestCase):
     def check(self, transport, test, options):
         port = free_tcp_port()
         server = ["env", f"UCX_TLS={transport}", "ucx_perftest", "-p", str(port)]
-        # At this level UCX says what it uses for a connection.
+        # At this level UCX prints the transport of a connection.
         client = ["env", "UCX_LOG_LEVEL=info", *server[1:], "-t", test, "-n", str(ITERATIONS), "-w",
                   "100", *options, "127.0.0.1"]
         with FabricWire(self.installation) as wire:
@@ -68,7 +68,7 @@ class UcxTest(InstallationTestCase):
                 with self.subTest(f"{test}, {name}"):
                     self.check(transport, test, options)
 
-    # Connected by rdma_cm: the kernel's TCP does not know the addresses of a fabric's programs.
+    # Connects by rdma_cm: the kernel's TCP does not know the addresses of a fabric's programs.
     def check_sockaddr(self, wire, options):
         port = str(free_tcp_port())
         command = ["env", "UCX_TLS=rc_v", "UCX_SOCKADDR_TLS_PRIORITY=rdmacm", "io_demo", "-q",

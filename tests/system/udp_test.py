@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A port over UDP sockets as unprivileged users have it: programs of two users, without any
-capability, in two network namespaces; and what a user sees when the network fails them."""
+"""A port over UDP sockets for unprivileged users: programs of two users, without any capability, in
+two network namespaces; and the messages when the network fails."""
 
 
 from harness import report
@@ -17,7 +17,7 @@ USERS = (NOBODY, NOBODY - 1)
 
 # 2 s, eight times: no machine stalls for as long.
 PATIENT = {"timeout": 19, "retry_count": 7}
-# 4 ms, twice: for what cannot succeed.
+# 4 ms, twice: for requests that cannot succeed.
 HASTY = {"timeout": 10, "retry_count": 1}
 
 PERFTEST = (
@@ -29,7 +29,7 @@ PERFTEST = (
 MOVE = ["--rounds", "2", "--queue-pairs", "2", "--max-message-bytes", "500000", "--arena-bytes",
         "1000000", "--timeout", "19", "--retry-count", "7"]
 
-# Nothing has it, and nothing has a route to it.
+# No host has this address, and no route leads to it.
 NOWHERE = "198.51.100.1"
 
 
@@ -67,7 +67,7 @@ class UdpTest(InstallationTestCase):
                         for agent, uid in zip((one, other), USERS):
                             self.check_unprivileged(agent.pid, uid)
 
-    # Its own connection cannot be told an IPv6 address.
+    # perftest's own TCP connection does not take an IPv6 address.
     def test_perftest_of_two_users(self):
         wire = self.wire()
         for program in PERFTEST:
@@ -114,8 +114,8 @@ class UdpTest(InstallationTestCase):
         self.check_fails(one, number, rf"packets to {NOWHERE} cannot be sent \(Network is "
                                       r"unreachable\): see 'ip route get")
 
-    # A path that becomes narrower than the packets of a queue pair is told of; what is connected
-    # after it became wide again is whole. One queue pair with fewer retries failed meanwhile.
+    # A message tells that the path's MTU became smaller than a queue pair's packets, and the queue
+    # pair with few retries fails. When the MTU is large again, the patient connection still works.
     def test_path_that_becomes_narrow_is_told_of(self):
         wire = self.wire()
         one, other = self.agents(wire)
@@ -130,7 +130,7 @@ class UdpTest(InstallationTestCase):
         self.check_succeeds(one, number, 3)
         self.assertEqual(other.count(0, 3), 100_000)
 
-    # The carrier goes and comes: nothing is lost for good.
+    # The carrier goes and comes back: the patient connection loses nothing.
     def test_interface_that_goes_down_and_up_loses_nothing(self):
         wire = self.wire()
         one, other = self.agents(wire)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The uplink that a fabric has by itself: programs of two users, without any capability and without
-any option, in two network namespaces; and what a user is told when the network fails them."""
+"""The default uplink of a fabric: programs of two users, without any capability and without any
+option, in two network namespaces; and the messages when the network fails."""
 
 import concurrent.futures
 import ipaddress
@@ -22,9 +22,9 @@ from harness.wires import IPV4, IPV6, VethWire
 
 # 2 s, eight times: no machine stalls for as long.
 PATIENT = {"timeout": 19, "retry_count": 7}
-# 4 ms, twice: for what cannot succeed.
+# 4 ms, twice: for requests that cannot succeed.
 HASTY = {"timeout": 10, "retry_count": 1}
-# Nothing has it, and nothing has a route to it.
+# No host has this address, and no route leads to it.
 NOWHERE = "198.51.100.1"
 GID_CHANGE = "18"  # IBV_EVENT_GID_CHANGE
 
@@ -34,7 +34,7 @@ PERFTEST = (
     ["ib_send_bw", "-s", "65536", "-n", "100", "--use-srq"],
     ["ib_send_lat", "-s", "4096", "-n", "50", "-c", "UC"],
     ["ib_send_lat", "-n", "50", "-c", "UD"],
-    # Its server names no address: it only receives.
+    # The server of this one names no address, as it only receives.
     ["ib_send_bw", "-n", "20", "-s", "1000", "-c", "UD"],
 )
 
@@ -59,7 +59,7 @@ class UplinkTest(InstallationTestCase):
         wait_for(lambda: agent.hears(sentence), f"said '{sentence}'")
 
     def connect_to(self, agent, address):
-        """A connection to an address where no agent is; returns its number."""
+        """Connects to an address without an agent; returns the connection's number."""
         number, _ = agent.open()
         words = agent.open()[1].split()
         octets = bytes(map(int, address.split(".")))
@@ -86,7 +86,7 @@ class UplinkTest(InstallationTestCase):
                 for output in run_pair(wire, [*command, "-c", "1"], [*command, wire.host(0)], port):
                     self.assertTrue(output.endswith("success\n"), output)
 
-    # It leaves a file in /tmp behind, which another user could not open.
+    # Runs as one user: perftest leaves a file in /tmp behind, which another user could not open.
     def test_xrc_perftest(self):
         wire = self.wire()
         port = free_tcp_port()
@@ -96,7 +96,7 @@ class UplinkTest(InstallationTestCase):
         check_no_error(self, client)
         check_figures(self, client)
 
-    # The device has an MTU of 4096, and the way between the hosts one of 1024.
+    # The device has an MTU of 4096, and the path between the hosts one of 1024.
     def test_perftest(self):
         wire = self.wire()
         for program in PERFTEST:
@@ -118,7 +118,7 @@ class UplinkTest(InstallationTestCase):
         number, far_number = join(one, far, **PATIENT)
         self.assertTrue(wire.listens(0))
         self.check_write(one, number, far, far_number, 2)
-        # And those of one host still have a link of their own.
+        # Programs of one host still have a link of their own.
         self.check_write(one, 0, other, other_number, 3)
         self.assertEqual(one.sentences + other.sentences + far.sentences, [])
 
@@ -155,7 +155,7 @@ class UplinkTest(InstallationTestCase):
     def test_only_who_named_an_address_is_told_of_it(self):
         wire = self.wire()
         one, other = self.agent(wire, 0), self.agent(wire, 0)
-        number = self.connect_to(one, IPV4[1])  # the other host is there, and no program on it
+        number = self.connect_to(one, IPV4[1])  # the other host exists, without a program on it
         self.check_fails(one, number, r"nothing receives RoCEv2 at 10\.11\.12\.2 \(ICMP port "
                                       r"unreachable\): start the peer there with 'uroce run'")
         other.open()
@@ -171,7 +171,7 @@ class UplinkTest(InstallationTestCase):
         number = self.connect_to(one, IPV4[1])
         self.assertEqual(one.write(number, 1, 100).status, "RETRY_EXC_ERR")
         self.assertFalse(wire.listens(0))
-        # It is a fabric that others cannot make what it is not.
+        # A later program cannot add an uplink to this fabric.
         wire.options[:] = ["--uplink", "udp"]
         refused = subprocess.run(wire.command(0, ["true"]), check=False, capture_output=True,
                                  text=True)
@@ -198,7 +198,7 @@ class UplinkTest(InstallationTestCase):
                 self.assertRegex(program.wait(), r"GID\[  1\]:\t\t::ffff:127\.0\.0\.1,")
             self.assertFalse(listens_on_roce_port(namespace.pid))
 
-    # In steady state: uroced only has to be asked for the way.
+    # This holds in the steady state: uroced only prepares the path.
     def test_frames_to_another_host_do_not_cross_uroced(self):
         wire = self.wire()
         one, other = self.agents(wire)
@@ -208,7 +208,7 @@ class UplinkTest(InstallationTestCase):
         self.check_write(other, other_number, one, number, 2)
         self.assertEqual([wire.frames_at_uroced(end) for end in range(2)], before)
 
-    # Each of them has frames of four peers steered to it.
+    # The kernel steers frames of four peers to each process.
     def test_four_processes_a_side_talk_to_all_of_the_other_side(self):
         wire = self.wire()
         sides = [[self.agent(wire, end) for _ in range(4)] for end in range(2)]
@@ -242,12 +242,12 @@ class UplinkTest(InstallationTestCase):
         for value, (near, number, far_number) in enumerate(pairs[1:], start=1):
             self.check_write(near, number, far, far_number, value)
             self.check_write(far, far_number, near, number, value + 10)
-        # The indices of the sockets have changed for the last of them.
+        # The indices of the sockets have changed for the last process.
         far_number, number = join(far, late := self.agent(wire, 0), **PATIENT)
         self.check_write(far, far_number, late, number, 7)
 
     def check_gid(self, agent, index, address):
-        """What ibv_query_gid and sysfs say of an entry of the GID table; None: it is free."""
+        """Checks an entry of the GID table in ibv_query_gid and sysfs; None: the entry is free."""
         gid = ipaddress.ip_address(address or "::")
         gid = ipaddress.ip_address(f"::ffff:{gid}") if gid.version == 4 else gid
         in_verbs, in_sysfs = agent.ask(f"gid {index}").split()
@@ -301,7 +301,7 @@ class UplinkTest(InstallationTestCase):
         self.check_write(at_new, number, other, other_number, 2)
         self.check_write(other, other_number, at_new, number, 3)
 
-    # Data moves without uroced; the next one, which a program starts, has new sockets for all.
+    # Data moves without uroced. The next uroced, which a program starts, has new sockets for all.
     def test_uroced_that_is_killed_and_started_anew(self):
         wire = self.wire()
         one, other = self.agents(wire)

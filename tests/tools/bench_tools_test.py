@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What tools/bench measures with prints figures that can be figures.
+"""The programs with which tools/bench measures print plausible figures.
 
 usage: bench_tools_test.py CACHE_LINE DPDK_FRAMES MEMORY_COPY TCP_PING_PONG UDP_SOCKETS
 """
@@ -37,7 +37,8 @@ class BenchToolsTest(unittest.TestCase):
                 self.assertEqual(distance, "near" if int(nanoseconds) < 170 else "far")
 
     def rounds_with_lines(self, lines, wanted):
-        """Of figures 1, 2, 3 ..., with the classes of the cache line before and after them."""
+        """The rounds chosen of figures 1, 2, 3 ..., with the cache line's classes before and after
+        them."""
         figures, lines = iter(range(1, 100)), iter(lines)
         chosen = rounds.comparable_rounds(lambda: (next(figures),), lambda: (60, next(lines)),
                                           wanted)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`uroce check`, and the sentences where a container forbids a system call.
+"""`uroce check`, and the messages when a container forbids a system call.
 
 usage: check_test.py PATH_OF_UROCE
 """

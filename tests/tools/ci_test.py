@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What tools/ci offers to be copied, executed as far as it can be here.
+"""The templates of tools/ci, executed as far as possible here.
 
 usage: ci_test.py PATH_OF_UROCE
 """
@@ -63,7 +63,7 @@ class CiTest(unittest.TestCase):
         self.assertRegex(os.path.basename(self.tarball), pattern.replace("*", ".*"))
 
     def test_services_of_the_compose_file_reach_each_other(self):
-        """In network namespaces that are joined, in the place of containers on a bridge."""
+        """Runs them in joined network namespaces instead of containers on a bridge."""
         if os.geteuid() != 0:
             self.skipTest("needs root")
         server, client = re.findall(r"(uroce run --port udp -- ibv_rc_pingpong [^\n\"]*)",

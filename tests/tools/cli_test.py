@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The uroce command line: what it refuses, how, and what a command finds in its environment.
+"""The uroce command line: its refusals, and the environment of the commands that it runs.
 
 usage: cli_test.py PATH_OF_UROCE
 """
@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 UROCE = os.path.abspath(sys.argv[1])
-# Nobody else's, so that what others do cannot matter.
+# A fabric of this test alone, independent of other programs.
 FABRIC = f"cli-test-{os.getpid()}"
 
 
@@ -27,7 +27,7 @@ def uroce(*arguments, environment=None):
 
 
 def environment_of_command(*options, environment=None):
-    """The variables that `uroce run OPTIONS` gives to its command."""
+    """The environment that `uroce run OPTIONS` gives to its command."""
     run = uroce("run", *options, "--", "/usr/bin/env", "-0", environment=environment)
     assert run.returncode == 0, run.stderr
     return dict(line.split("=", 1) for line in run.stdout.split("\0") if line)

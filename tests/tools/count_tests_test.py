@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""tools/lib/count_tests.py against made-up event files: it must never say more than happened."""
+"""tools/lib/count_tests.py with made-up event files: it must never claim more than happened."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What crosses the border to the DPDK library, which is a package of its own, has a number, and a
-number means one thing."""
+"""The interface to the DPDK library, which is a package of its own, has a version number, and each
+number stands for one interface."""
 
 import hashlib
 import os
@@ -9,13 +9,13 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 BORDER = "dpdk_nic/port/dpdk/dpdk_library.h"
-# The number, and the digest of what the border includes.
+# The version number, and the digest of all headers of the interface.
 ABI = 5
 DIGEST = "2951a4f6342dbf5b"
 
 
 def text_of(path):
-    """Without comments, and with each run of white space as one blank."""
+    """The file's text without comments, with each run of white space as one blank."""
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         return " ".join(re.sub(r"//.*", "", file.read()).split())
 

@@ -55,7 +55,7 @@ def wait_until(condition, what):
 
 
 class Program:
-    """A program on a fabric that ends at this host. It does nothing until it is to end."""
+    """A program on a fabric without an uplink. It does nothing until the test ends it."""
 
     def __init__(self, fabric, *command):
         self.process = subprocess.Popen(
@@ -64,13 +64,13 @@ class Program:
             stdout=subprocess.PIPE)
 
     def wait_until_started(self):
-        """Only of `cat`."""
+        """Waits until the program, which must be `cat`, runs."""
         self.process.stdin.write("started\n")
         self.process.stdin.flush()
         assert self.process.stdout.readline() == "started\n"
 
     def end(self):
-        """Returns when the program's output has ended, too."""
+        """Ends the program. Returns when its output has ended, too."""
         self.process.communicate(timeout=60)
         assert self.process.returncode == 0, self.process.returncode
 
@@ -108,7 +108,7 @@ class PrivateDaemonTest(unittest.TestCase):
         starter.wait_until_started()
         other = Program(fabric)
         other.wait_until_started()
-        starter.end()  # The end of its output is seen although the daemon stays.
+        starter.end()  # Its output ends although uroced, which it started, goes on.
         daemon = status(fabric)["daemon"]["pid"]
         self.assertEqual(os.readlink(f"/proc/{daemon}/cwd"), "/")
         for fd in range(3):
@@ -190,7 +190,7 @@ class StatusTest(unittest.TestCase):
         self.check_refused(uroce("status", UROCE_FABRIC=fabric), 1, fabric)
 
     def test_the_last_uroced_hangs_up(self):
-        """As a private one does that leaves while it is asked."""
+        """A private uroced may end while it is asked for its status."""
         fabric = new_fabric()
         with tempfile.TemporaryDirectory() as runtime, \
                 socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -199,7 +199,7 @@ class StatusTest(unittest.TestCase):
             folder = f"{runtime}/uroce/{fabric}.{namespace}.v{PROTOCOL_VERSION}"
             os.mkdir(f"{runtime}/uroce", 0o700)
             os.mkdir(folder, 0o700)
-            # The folder of the test may have a longer name than an address has room for.
+            # The path of the test's folder may be too long for a socket address.
             descriptor = os.open(folder, os.O_RDONLY)
             listener.bind(f"/proc/self/fd/{descriptor}/socket")
             os.close(descriptor)
@@ -243,7 +243,7 @@ class StatusTest(unittest.TestCase):
             self.assertIn("processes: none\n", text)
 
     def start_server(self, fabric):
-        """A server that waits for its client, with a queue pair."""
+        """Starts a server that has a queue pair and waits for its client."""
         port = free_tcp_port()
         server = Program(fabric, "stdbuf", "-oL", "ibv_rc_pingpong", "-g", "0", "-n", self.FOR_EVER,
                          "-p", str(port))

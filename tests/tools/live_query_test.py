@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""live_query over both kinds of wire: what ibv_query_qp says, and when a silent peer is given up.
+"""live_query over both kinds of wire: the attributes in ibv_query_qp, and the failure of a silent
+peer.
 
 usage: live_query_test.py PATH_OF_UROCE PATH_OF_LIVE_QUERY
 """
@@ -41,7 +42,7 @@ class LiveQueryTest(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stdout)
         self.assertEqual(server.wait(LIMIT_SECONDS), 0)
         self.assertIn("everything was as promised", run.stdout)
-        # A row per policy: retry exceeded (12), then flushed (5), and the QP in ERR.
+        # A row for each policy: retry exceeded (12), then flushed (5), and the QP in ERR.
         self.assertEqual(len(re.findall(r" 12, then 5 +ERR$", run.stdout, re.MULTILINE)), 4)
 
     def test_over_a_fabric(self):

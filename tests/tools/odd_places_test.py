@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Programs in places where something is missing: each works, or says what to do in one sentence.
+"""Programs in places where something is missing: each works, or prints one sentence that says what
+to do.
 
 usage: odd_places_test.py PATH_OF_UROCE
 """
@@ -83,7 +84,7 @@ class OddPlacesTest(unittest.TestCase):
                 self.check_refused(run, "open files", "ulimit -n")
 
     def test_program_may_open_few_files(self):
-        """The limit is the program's, after uroce started it."""
+        """The limit holds for the program alone, set after uroce has started it."""
         saw_sentence = False
         for limit in range(5, 16):
             run = self.run_on(new_fabric(), "sh", "-c", f"ulimit -n {limit}; exec ibv_devinfo")
@@ -106,7 +107,7 @@ class OddPlacesTest(unittest.TestCase):
         self.check_device(self.in_mount_namespace("umount -l /proc", "ibv_devinfo"))
 
     def in_read_only_root(self, shm_option, user):
-        """With a tmpfs on /dev/shm."""
+        """Runs a program in a read-only root file system with a tmpfs on /dev/shm."""
         script = (f"mount -t tmpfs -o {shm_option} none /dev/shm; mount --bind / /mnt; "
                   "mount -o remount,bind,ro /mnt; mount --rbind /dev /mnt/dev; "
                   "mount --rbind /proc /mnt/proc; "
@@ -125,7 +126,7 @@ class OddPlacesTest(unittest.TestCase):
             self.assertEqual(run.stderr.count("\n"), 1, run)
 
     def test_user_namespace(self):
-        """Its root is the user who made it."""
+        """The root of a user namespace is the user who made it."""
         self.need_root()
         for uid in USERS:
             for before, inside in (((), ("unshare", "-Ur")), (("unshare", "-Ur"), ())):
@@ -137,7 +138,7 @@ class OddPlacesTest(unittest.TestCase):
         self.need_root()
         fabric = new_fabric()
         with self.daemon(fabric, *self.as_user(USERS[0]), "unshare", "-Ur"):
-            # Root's name is free, and the users do not see each other's.
+            # Root can use the same fabric name, and the users do not see each other's fabrics.
             with self.daemon(fabric):
                 owners = set()
                 for before in ((), self.as_user(USERS[0]), self.as_user(USERS[1])):
@@ -217,9 +218,9 @@ class OddPlacesTest(unittest.TestCase):
                         os.write(write_end, b"x" * 4096)
                 except BlockingIOError:
                     pass
-                os.set_blocking(write_end, True)  # The daemon has the same open file.
+                os.set_blocking(write_end, True)  # uroced shares the open file.
                 for _ in range(30):
-                    # Refused and logged each time: no such MTU.
+                    # uroced refuses this MTU and logs it each time.
                     run = self.run_on(fabric, "ibv_devinfo", UROCE_MTU="9601")
                     self.assertNotEqual(run.returncode, 0)
                 self.check_device(self.run_on(fabric, "ibv_devices"))

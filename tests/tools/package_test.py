@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What tools/package and tools/install make, of what Bazel has built.
+"""The files that tools/package and tools/install make of Bazel's output.
 
 usage: package_test.py PATH_OF_UROCE
 """
@@ -26,7 +26,7 @@ import contents  # noqa: E402
 import portable_build  # noqa: E402
 
 UROCE = os.path.abspath(sys.argv[1])
-# Bazel's output tree, or the part of it that this test has.
+# Bazel's output tree, or the part of it that this test can see.
 BAZEL_BIN = os.path.dirname(os.path.dirname(UROCE))
 EPOCH = "1700000000"
 
@@ -92,9 +92,9 @@ class TranslationTest(unittest.TestCase):
 
 
 class HeadersTest(unittest.TestCase):
-    """What is compiled for old systems includes nothing that Debian 11's compilers do not have."""
+    """Code that is compiled for old systems includes only headers that exist on Debian 11."""
 
-    # Of libc, and of what only DPDK's port is compiled with.
+    # Folders of libc's headers, and of those for DPDK's port alone.
     ALWAYS_THERE = {"arpa", "gnu", "net", "netinet", "sys", "bpf", "xdp"}
     PACKAGES = {"boost": "libboost-dev", "infiniband": "libibverbs-dev",
                 "linux": "linux-libc-dev", "nlohmann": "nlohmann-json3-dev",
@@ -123,7 +123,8 @@ class ArchiveTest(unittest.TestCase):
         self.folder = folder.name
 
     def tree(self, name):
-        """The same content each time, made at another time, in another order, by another umask."""
+        """Makes a tree of the same content each time, at another time, in another order, with
+        another umask."""
         tree = os.path.join(self.folder, name)
         names = ["usr/bin/b", "usr/bin/a"]
         for file in names if name == "first" else reversed(names):
@@ -185,7 +186,7 @@ class NativePackageTest(unittest.TestCase):
 
     @staticmethod
     def version():
-        """Of a build for this system."""
+        """The version of a build for this system."""
         return f"{run(UROCE, '--version').stdout.split()[1]}+debian12"
 
     def test_names_have_the_version(self):
@@ -211,7 +212,7 @@ class NativePackageTest(unittest.TestCase):
         for name in (*contents.PROGRAMS, *contents.DOCUMENTS):
             self.assertIn(f" ./usr/{name}\n", names)
         depends = run("dpkg-deb", "--field", self.deb, "Depends").stdout
-        # Of a build for this machine only.
+        # These are the dependencies of a build for this machine only.
         self.assertRegex(depends, r"\Alibc6 \(>= 2\.\d+\), libboost-program-options\S+, "
                                   r"libgcc-s1, libstdc\+\+6\n\Z")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Runs the README's examples: every fenced block marked 'sh run', in order, in one scratch folder,
-and those marked 'sh package', which make the package, as a user with a home of its own.
+and those marked 'sh package', which make the package, with a home folder of their own.
 
 usage: readme_test.py PATH_OF_UROCE
 """
@@ -19,13 +19,13 @@ UROCE = os.path.abspath(sys.argv[1])
 PRELUDE = "set -euo pipefail\nsleep() { command sleep 3; }\n"
 
 
-# A network namespace of its own, where the machine allows one: the examples use fixed TCP ports.
+# A separate network namespace, if the machine allows one: the examples use fixed TCP ports.
 NAMESPACES = (["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"])
 LOOPBACK_UP = "ip link set lo up"
 
 
 def own_namespace():
-    """The command prefix that gives one, or nothing."""
+    """The command prefix that runs a command in a new network namespace, or an empty one."""
     for prefix in NAMESPACES:
         if subprocess.run([*prefix, "sh", "-c", LOOPBACK_UP], check=False,
                           stderr=subprocess.DEVNULL).returncode == 0:
@@ -50,7 +50,7 @@ class ReadmeTest(unittest.TestCase):
         self.assertGreaterEqual(len(examples), 5)
         path = f"{os.path.dirname(UROCE)}:{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path,
-                       # The default fabric belongs to whoever uses this machine.
+                       # The default fabric may be in use on this machine.
                        "UROCE_FABRIC": f"readme-{os.getpid()}"}
         prefix = own_namespace()
         prelude = PRELUDE + (LOOPBACK_UP + "\n" if prefix else "")
@@ -66,7 +66,7 @@ class ReadmeTest(unittest.TestCase):
         (example,) = blocks("sh package")
         cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         with tempfile.TemporaryDirectory() as home:
-            # The compilers that were downloaded before.
+            # Uses the compilers that were downloaded before.
             environment = {**os.environ, "HOME": home, "XDG_CACHE_HOME": cache,
                            "UROCE_FABRIC": f"readme-{os.getpid()}"}
             run = subprocess.run(

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Programs that were built with a sanitizer, or run under another tool, have a device as well.
+"""Programs that are built with a sanitizer, or run under another tool, have a device as well.
 
 usage: sanitized_programs_test.py PATH_OF_UROCE PATH_OF_LOOPBACK_C
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What tools/setup does to a machine, shown with stand-ins for dpkg-query, apt-get, sudo and id."""
+"""The actions of tools/setup, recorded by stand-ins for dpkg-query, apt-get, sudo and id."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 SETUP = os.path.join(ROOT, "tools", "setup")
 
-# Says that every package it is asked for is installed, except those named in $MISSING.
+# Reports every package as installed, except those named in $MISSING.
 DPKG_QUERY = """#!/bin/bash
 for name in "${@:3}"; do
   [[ " $MISSING " == *" $name "* ]] || echo "installed $name"
@@ -97,7 +97,7 @@ class SetupTest(unittest.TestCase):
         self.assertIn("goes on without qemu-system-x86", run.stdout)
 
     def on_another_system(self, system, version):
-        """The command prefix of a mount namespace in which this machine is that system."""
+        """The command prefix of a mount namespace in which /etc/os-release names that system."""
         release = os.path.join(self.folder, "os-release")
         with open(release, "w", encoding="ascii") as file:
             file.write(f"ID={system}\nVERSION_ID={version}\n")
@@ -122,7 +122,7 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(run.stderr.count("\n"), 1)
         self.assertIn("this is 'fedora 41'", run.stderr)
         self.assertIn("bazel g++ clang", run.stderr)
-        self.assertNotIn("<boost/asio.hpp>", run.stderr)  # is here
+        self.assertNotIn("<boost/asio.hpp>", run.stderr)  # it is installed
         for command in ("bazel", "g++", "clang"):
             self.stand_in(command, "#!/bin/bash\n")
         run, log = self.setup("--packages", uid=0, missing="tshark", before=another)

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""tools/spec_report: what it takes for a citation, what it finds missing, and the tree itself."""
+"""tools/spec_report: the citations that it recognises, the gaps that it reports, and the tree
+itself."""
 
 import os
 import shutil
@@ -52,7 +53,7 @@ class CitationTest(unittest.TestCase):
 
 
 class ReportTest(unittest.TestCase):
-    """The script in a made-up tree of its own."""
+    """Runs the script in a made-up tree of its own."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -1,4 +1,4 @@
-// How a status is printed, whatever the processes of the fabric say of themselves.
+// The text of a status, for any values that processes of the fabric publish.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -110,7 +110,7 @@ TEST(StatusTextTest, ProcessWhoseStateCannotBeReadIsShown) {
 TEST(StatusTextTest, AnyStateOfAnyProcessCanBePrinted) {
   FabricStatus status = SmallFabric();
   ClientStatus& client = status.clients[0];
-  // No bool is set: what is not 0 or 1 in one means nothing, and none is printed.
+  // Sets no bool: a value other than 0 and 1 is undefined in a bool, and the text contains none.
   transport::QueuePairRecord& record = client.endpoint->queue_pairs[0];
   record.type = static_cast<transport::QpType>(0xff);
   record.attributes.state = static_cast<transport::QpState>(0xff);

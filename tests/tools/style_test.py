@@ -6,14 +6,14 @@ import re
 import sys
 import unittest
 
-# Bazel starts the test through a link into the source tree, which is what is looked at.
+# Bazel starts the test through a link into the source tree, which the test checks.
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 FOLDERS = ("transport", "dpdk_nic", "verbs_provider", "tests", "tools")
 
 MAX_COLUMNS = 100
 MAX_FUNCTION_LINES = 70
 MAX_LINES = {".cc": 500, ".h": 200}
-# "About": a file may be this much longer before it has to be split.
+# The limits are approximate: a file may be longer by this factor before it must be split.
 TOLERANCE = 1.1
 
 # Standard headers that would bring a clock, a thread or a file into the protocol.
@@ -60,7 +60,7 @@ def source_files():
 
 
 def function_lengths(lines):
-    """Yields (first line number, length) of what looks like a function at namespace scope.
+    """Yields (first line number, length) of each apparent function at namespace scope.
 
     In Google's format its head starts in column 0 and its closing brace stands alone there.
     """

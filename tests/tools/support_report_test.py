@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""tools/support_report: what it takes for a claim, what it finds wrong, and the tree itself."""
+"""tools/support_report: the claims that it recognises, the errors that it finds, and the tree
+itself."""
 
 import contextlib
 import os
@@ -42,7 +43,7 @@ MATRIX = "def committed_outcomes(): return {}\n"
 
 
 class Tree(unittest.TestCase):
-    """A made-up tree of its own."""
+    """Makes a made-up tree of its own."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -135,7 +136,7 @@ class ClaimsTest(Tree):
 
 
 class StartedProgramsTest(Tree):
-    """What a system test asks at the end of a case that passed."""
+    """The check that a system test makes at the end of a case that passed."""
 
     def setUp(self):
         super().setUp()

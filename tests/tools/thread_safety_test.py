@@ -8,13 +8,13 @@ import subprocess
 import tempfile
 import unittest
 
-# Bazel starts the test through a link into the source tree, which is what is looked at.
+# Bazel starts the test through a link into the source tree, which the test checks.
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 FOLDERS = ("dpdk_nic", "verbs_provider")
 ANNOTATION = re.compile(r"\bUROCE_(PT_)?(GUARDED_BY|REQUIRES|CAPABILITY|ACQUIRE|EXCLUDES)\(")
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
-# What every rule has to be able to say: a member that is used without its lock.
+# Breaks a rule: a member is used without its lock.
 BROKEN = """
 #include "dpdk_nic/engine/engine_lock.h"
 class Counter {
@@ -48,7 +48,7 @@ def annotated_sources():
 
 
 def analyse(source):
-    """What clang says of a file; empty if the rules hold."""
+    """Clang's errors for a file; empty if the rules hold."""
     result = subprocess.run(
         ["clang++", "-std=c++20", "-march=x86-64-v2", "-fsyntax-only", "-Wno-everything",
          "-Wthread-safety", "-Werror=thread-safety", f"-I{ROOT}", source],

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The command line of uroced: what it refuses, how, and that it ends when it is told to.
+"""The command line of uroced: its refusals, and its end on a signal.
 
 usage: uroced_test.py PATH_OF_UROCED
 """
@@ -12,12 +12,12 @@ import tempfile
 import unittest
 
 UROCED = os.path.abspath(sys.argv[1])
-# Nobody else's, so that what others do cannot matter.
+# A fabric of this test alone, independent of other programs.
 FABRIC = f"uroced-test-{os.getpid()}"
 
 
 def uroced(*arguments):
-    """Of one that ends by itself."""
+    """Runs a uroced that ends by itself."""
     return subprocess.run([UROCED, *arguments], check=False, text=True, capture_output=True,
                           timeout=60)
 
@@ -37,7 +37,8 @@ class RunningDaemon:
         self.end(signal.SIGTERM)
 
     def end(self, how):
-        """Returns the exit status, and what was said since it began."""
+        """Sends the signal. Returns the exit status, and the output on standard error since the
+        start."""
         self.process.send_signal(how)
         return self.process.wait(timeout=60), self.process.communicate()[1]
 
@@ -134,7 +135,7 @@ class ServingTest(unittest.TestCase):
             run = uroced("--fabric", FABRIC)
             self.assertEqual(run.returncode, 2)
             self.assertRegex(run.stderr, r"\Auroced: [^\n]*another uroced[^\n]*\.\n\Z")
-            # Whoever starts a private one wants any.
+            # A private uroced is for a program that accepts any uroced, so this is no error.
             run = uroced("--fabric", FABRIC, "--private")
             self.assertEqual((run.returncode, run.stderr), (0, ""))
 

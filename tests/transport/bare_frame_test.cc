@@ -1,4 +1,4 @@
-// A bare frame does what the whole frame would do that has the same transport headers and payload.
+// A bare frame has the same effect as a whole frame with the same transport headers and payload.
 
 #include "transport/wire/bare_frame.h"
 
@@ -23,12 +23,12 @@ namespace {
 
 using Frame = std::vector<uint8_t>;
 
-constexpr uint8_t kGidIndex = 0;  // of IPv6, which has no checksum of its header
+constexpr uint8_t kGidIndex = 0;  // an IPv6 GID: IPv6 has no header checksum
 constexpr uint32_t kBytes = 61;
 
 enum class Kind { kSend, kWrite, kAcknowledge };
 
-// The network headers of a frame from one host to the other, before `transport`, and an ICRC.
+// A whole frame from one host to the other: network headers, `transport`, and an ICRC.
 Frame MakeWhole(const TestHost& from, const TestHost& to, std::span<const uint8_t> transport) {
   constexpr size_t kIpAt = EthernetHeader::kBytes;
   constexpr size_t kUdpAt = kIpAt + Ipv6Header::kBytes;
@@ -55,7 +55,7 @@ class SentFrame {
     pair_.icrc = IcrcUse::kWaivedWithHeaders;
     for (size_t i = 0; i < kBytes; ++i) client().memory[i] = static_cast<uint8_t>(i + 1);
     for (int i = 0; i < 2; ++i) pair_.PostReceive(64);
-    // The first SEND has no credit and is not a plain one.
+    // The first SEND has no credit, so it is not a plain one.
     EXPECT_EQ(client().qp->PostSend(pair_.Request(SendOpcode::kSend, 0)), Status::kOk);
     pair_.Exchange();
     EXPECT_EQ(server().Poll().size(), 1u);
@@ -70,7 +70,7 @@ class SentFrame {
     EXPECT_TRUE(IsBareFrame(frame));
   }
 
-  // What comes of the frame, in words.
+  // Describes the effects of the frame.
   std::string Deliver(bool as_whole) {
     std::ostringstream text;
     if (as_whole) frame = MakeWhole(*from_, *to_, std::span(frame).subspan(BareFrame::kMarkBytes));
@@ -127,8 +127,8 @@ TEST_P(BareFrameTest, AsItWasSent) {
   ExpectSame(GetParam(), "unchanged", [](Frame&) {});
 }
 
-// But for the version and the P_Key, which a bare frame need not have right, and for the address of
-// a WRITE, which is another one in each of the two pairs.
+// Except for the version and the P_Key, which need not be right in a bare frame, and for the
+// address of a WRITE, which differs between the two pairs.
 TEST_P(BareFrameTest, EveryBit) {
   constexpr size_t kBthAt = BareFrame::kMarkBytes;
   const size_t bytes = SentFrame(GetParam()).frame.size();
@@ -187,7 +187,7 @@ TEST_F(BareFrameRouteTest, OnlyThePeersRouteBringsThem) {
   EXPECT_EQ(Receive(Route::kWire, IcrcCheck::kWaivedWithHeaders), DropReason::kNone);
 }
 
-// By any other port they are Ethernet frames of some protocol.
+// Other ports take them for Ethernet frames of an unknown protocol.
 TEST_F(BareFrameRouteTest, AreNotRoceWhereHeadersAreNotWaived) {
   for (const IcrcCheck check : {IcrcCheck::kNeeded, IcrcCheck::kDone, IcrcCheck::kWaived}) {
     EXPECT_EQ(Receive(Route::kWire, check), DropReason::kNotIp);
@@ -224,7 +224,7 @@ TEST_F(BareFrameRouteTest, LayoutIsTheOneOfTheComment) {
   EXPECT_EQ(whole.size(), kWholeBthAt + bytes_ - BareFrame::kMarkBytes + kIcrcBytes);
 }
 
-// It has no P_Key that could be looked at.
+// A bare frame has no P_Key that could be checked.
 TEST(BareFramePartitionTest, IsForQueuePairsOfTheDefaultPartition) {
   ConnectedPair pair(kGidIndex);
   pair.icrc = IcrcUse::kWaivedWithHeaders;
@@ -244,7 +244,7 @@ TEST(BareFramePartitionTest, IsForQueuePairsOfTheDefaultPartition) {
   EXPECT_EQ(pair.last_drop, DropReason::kSequenceGap);
 }
 
-// A bare frame does not say by which path it came, which is how the peer hears of a migration. Both
+// A bare frame does not show the path it came by, which is how the peer learns of a migration. Both
 // ends are armed, and their two paths have the same addresses.
 class BareFrameMigrationTest : public testing::Test, protected ConnectedPair {
  protected:
@@ -309,7 +309,7 @@ TEST_F(BareFrameMigrationTest, FramesAreWholeUntilThePeerHasFollowed) {
   EXPECT_TRUE(IsBareFrame(Write(client, server)));
 }
 
-// Both use the same addresses, so that a frame of the armed peer matches the new path.
+// Both paths use the same addresses, so a frame that the armed peer sent matches the new path.
 TEST_F(BareFrameMigrationTest, FrameOfThePeerFromBeforeDoesNotSayThatItHasFollowed) {
   const Frame from_before = Build(server, client);
   ASSERT_EQ(Migrate(client), Status::kOk);
@@ -317,8 +317,8 @@ TEST_F(BareFrameMigrationTest, FrameOfThePeerFromBeforeDoesNotSayThatItHasFollow
   EXPECT_FALSE(IsBareFrame(Write(client, server)));
 }
 
-// The peer hears of the migration by an ACK, which it does not answer, and then by a request, as
-// of which its frames are bare.
+// The peer learns of the migration from an ACK, which it does not answer, and then from a request.
+// After the request its frames are bare.
 TEST_F(BareFrameMigrationTest, BareFrameSaysThatThePeerHasFollowed) {
   const Frame unanswered = Build(server, client);
   ASSERT_EQ(Migrate(client), Status::kOk);

@@ -92,7 +92,7 @@ TEST_F(CompletionQueueTest, CompletionKeepsItsFields) {
   EXPECT_EQ(Qpn{6}, out[0].source_qpn);
 }
 
-// IBA 11.6.3.2 CQ_ERR: the capacity is what was asked for, not the ring's size.
+// IBA 11.6.3.2 CQ_ERR: the capacity is the requested one, not the ring's size.
 TEST_F(CompletionQueueTest, OverrunIsAnErrorRaisedOnce) {
   CompletionQueue queue(3, events_, &context_);
   for (uint64_t id = 1; id <= 3; ++id) queue.Push(Success(id), false);
@@ -102,7 +102,7 @@ TEST_F(CompletionQueueTest, OverrunIsAnErrorRaisedOnce) {
   EXPECT_TRUE(queue.in_error());
   EXPECT_TRUE(TakeEvent(EventType::kCqError));
   EXPECT_FALSE(events_.Take());
-  // What was there stays; nothing is added behind the gap.
+  // The completions in the queue stay; none is added after the gap.
   EXPECT_EQ((Ids{1, 2, 3}), PollIds(queue));
   queue.Push(Success(6), false);
   EXPECT_EQ((Ids{}), PollIds(queue));
@@ -144,7 +144,7 @@ TEST_F(CompletionQueueTest, ArmingAnnouncesWhatCameWhileNotArmed) {
   queue.Push(Success(1), false);
   queue.Arm(NotifyOn::kAny);
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
-  // That used the arming up.
+  // The event used the arming up.
   queue.Push(Success(2), false);
   EXPECT_FALSE(events_.Take());
 }
@@ -159,7 +159,7 @@ TEST_F(CompletionQueueTest, WhatWasPolledIsNotAnnounced) {
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
 }
 
-// perftest takes an event, arms, and polls then.
+// perftest takes the event, arms, and then polls.
 TEST_F(CompletionQueueTest, WhatAnEventAnnouncedIsNotAnnouncedAgain) {
   CompletionQueue queue(8, events_, &context_);
   queue.Arm(NotifyOn::kAny);
@@ -170,7 +170,7 @@ TEST_F(CompletionQueueTest, WhatAnEventAnnouncedIsNotAnnouncedAgain) {
   PollIds(queue);
   EXPECT_FALSE(events_.Take());
 
-  // One more came behind the one that had its event: nothing has announced that one.
+  // Another completion came after the announced one: no event has announced that one.
   queue.Push(Success(2), false);
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
   queue.Push(Success(3), false);
@@ -178,7 +178,7 @@ TEST_F(CompletionQueueTest, WhatAnEventAnnouncedIsNotAnnouncedAgain) {
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
 }
 
-// A program that polls a part and arms again is told of the rest.
+// A program that polls only a part and arms again gets an event for the rest.
 TEST_F(CompletionQueueTest, WhatIsLeftIsAnnouncedByTheNextArming) {
   CompletionQueue queue(8, events_, &context_);
   for (uint64_t id = 1; id <= 6; ++id) queue.Push(Success(id), true);
@@ -196,7 +196,7 @@ TEST_F(CompletionQueueTest, ArmingForSolicitedAnnouncesSolicitedOnly) {
   queue.Push(Success(1), false);
   queue.Arm(NotifyOn::kSolicited);
   EXPECT_FALSE(events_.Take());
-  queue.Arm(NotifyOn::kAny);  // now it counts
+  queue.Arm(NotifyOn::kAny);  // now it counts as left over
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
 
   queue.Push(Success(2), true);
@@ -231,7 +231,7 @@ TEST_F(CompletionQueueTest, PurgeDropsWhatIsOfTheQueuePairAndKeepsTheOrder) {
     queue.Push(Of(qpn, static_cast<uint64_t>(id)), false);
   }
   queue.Purge(kGone);
-  // The room is there again.
+  // Purge has freed the room.
   for (uint64_t id = 6; id <= 8; ++id) EXPECT_TRUE(queue.Push(Of(kGone, id), false));
   EXPECT_FALSE(queue.Push(Of(kGone, 9), false));
   EXPECT_EQ((Ids{2, 4, 6, 7, 8}), PollIds(queue));
@@ -248,17 +248,17 @@ TEST_F(CompletionQueueTest, PurgeTakesNoWakeUpFromOthers) {
   queue.Push(Of(kGone, 3), true);
   queue.Push(Of(kOther, 4), false);
   queue.Purge(kGone);
-  // 2 had no event, whatever was in front of it.
+  // Completion 2 had no event, whatever was before it.
   queue.Arm(NotifyOn::kSolicited);
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
   EXPECT_EQ((Ids{2, 4}), PollIds(queue));
 
-  // What was announced stays announced.
+  // An announced completion stays announced.
   queue.Arm(NotifyOn::kAny);
   queue.Push(Of(kGone, 5), false);
   queue.Push(Of(kOther, 6), false);
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
-  queue.Arm(NotifyOn::kAny);  // of 6
+  queue.Arm(NotifyOn::kAny);  // announces 6
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
   queue.Purge(kGone);
   queue.Arm(NotifyOn::kAny);
@@ -275,13 +275,13 @@ TEST_F(CompletionQueueTest, PurgedCompletionsAnnounceNothing) {
   queue.Purge(kOther);
   queue.Arm(NotifyOn::kAny);
   EXPECT_FALSE(events_.Take());
-  // And the arming is still there.
+  // The queue is still armed.
   queue.Push(Of(kOther, 3), false);
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
 }
 
-// An event that was raised for them and not taken yet is not taken back: a program that wakes up
-// and finds nothing arms again.
+// An event that was raised for purged completions is not taken back: a program that wakes up and
+// finds nothing arms again.
 TEST_F(CompletionQueueTest, PurgeLeavesRaisedEventsAlone) {
   CompletionQueue queue(8, events_, &context_);
   queue.Arm(NotifyOn::kAny);
@@ -397,7 +397,7 @@ TEST_F(CompletionQueueTest, QueueThatMovesTellsTheOtherEndpoint) {
   EXPECT_EQ(other_clock.users, 0u);
 }
 
-// One thread produces while another consumes: nothing is lost, torn or out of order.
+// One thread produces while another consumes: no completion is lost, torn or out of order.
 TEST_F(CompletionQueueTest, PollRunsBesidePush) {
   constexpr uint64_t kCompletions = 200'000;
   CompletionQueue queue(64, events_, &context_);

@@ -1,4 +1,4 @@
-// What completion queues do with the time: timestamps, and events that are held back.
+// How completion queues use the time: timestamps, and events that are held back.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -12,7 +12,7 @@
 namespace uroce::transport {
 namespace {
 
-// Queues with a clock: `Push(id, ns)` is a completion at that time.
+// Queues with a clock: `Push(id, ns)` adds a completion at that time.
 class TimedQueueTest : public testing::Test {
  protected:
   static Completion Success(uint64_t wr_id) {
@@ -94,7 +94,7 @@ TEST_F(TimedQueueTest, TimesGoToTheNewRoom) {
 
 class ModeratedQueueTest : public TimedQueueTest {
  protected:
-  // The first completion of three, at 10; it waits for 1,000.
+  // Adds the first of three completions at 10; its event is held back for 1,000.
   void HoldBackEvent() {
     queue_.SetModeration({.count = 3, .period = {1'000}});
     ArmAt(queue_, 0);
@@ -113,7 +113,7 @@ TEST_F(ModeratedQueueTest, EventComesWithTheLastOfACount) {
   EXPECT_TRUE(events_.empty());
   PushAt(queue_, 3, 30);
   EXPECT_TRUE(RaisesEvent());
-  // Its time does not come any more.
+  // The deadline was cancelled.
   deadlines_.RunDue({10'000});
   EXPECT_TRUE(events_.empty());
   EXPECT_EQ(deadlines_.Next(), kNever);
@@ -127,7 +127,7 @@ TEST_F(ModeratedQueueTest, EventComesWhenTheFirstHasWaitedForAPeriod) {
   EXPECT_TRUE(events_.empty());
   deadlines_.RunDue({1'010});
   EXPECT_TRUE(RaisesEvent());
-  // Once: the queue is not armed any more.
+  // Only once: the queue is not armed any more.
   PushAt(queue_, 3, 1'020);
   deadlines_.RunDue({10'000});
   EXPECT_TRUE(events_.empty());
@@ -174,11 +174,12 @@ TEST_F(ModeratedQueueTest, CompletionsThatWereThereCountWhenTheQueueIsArmed) {
   ArmAt(queue_, 50);
   EXPECT_TRUE(events_.empty());
   EXPECT_EQ(deadlines_.Next(), Time{1'050});
-  ArmAt(queue_, 60);  // again: nothing counts twice
+  ArmAt(queue_, 60);  // arming again counts no completion twice
   EXPECT_TRUE(events_.empty());
   PushAt(queue_, 3, 70);
   EXPECT_TRUE(RaisesEvent());
-  // The event announced the first one alone, as without moderation: two are left, and one more.
+  // The event announced only the first completion, as without moderation. Two are left, and one
+  // comes.
   ArmAt(queue_, 80);
   EXPECT_TRUE(events_.empty());
   PushAt(queue_, 4, 90);

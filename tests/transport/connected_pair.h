@@ -15,7 +15,7 @@ namespace uroce::transport {
 
 inline constexpr PdId kTestPd{1};
 inline constexpr uint16_t kTestPkey = 0x8001;
-// Close enough below the wrap that every test that moves some data crosses it.
+// Slightly below the wrap, so that every test that moves some data crosses it.
 inline constexpr Psn kFirstPsn{0xff'fff0};
 inline constexpr uint32_t kAllAccess = AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
                                        AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic;
@@ -92,7 +92,7 @@ struct TestHost {
   QueuePair* qp = nullptr;
 };
 
-// Takes a queue pair for datagrams from RESET to RTS.
+// Takes a datagram queue pair from RESET to RTS.
 inline void BringUpDatagram(QueuePair& qp, uint32_t qkey, Psn first_psn = {}) {
   using M = QpAttributeMask;
   QpAttributes a;
@@ -118,7 +118,7 @@ struct ConnectedPair {
                    mtu);
   }
 
-  // Carries frames both ways until there are none.
+  // Carries frames both ways until none is left.
   void Exchange() {
     for (bool moved = true; moved;) {
       moved = Move(client.endpoint, server.endpoint);
@@ -134,8 +134,8 @@ struct ConnectedPair {
     return moved;
   }
 
-  // A request for `length` bytes between the beginning of the client's memory and offset 4096 of
-  // the server's.
+  // A request for `length` bytes at the beginning of the client's memory and at offset 4096 of the
+  // server's.
   SendWorkRequest Request(SendOpcode opcode, uint32_t length) {
     sge = {client.address(0), length, client.key};
     SendWorkRequest request;

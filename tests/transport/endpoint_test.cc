@@ -1,5 +1,5 @@
-// Two endpoints joined by a wire that loses nothing: every operation end to end, and who a frame is
-// delivered to.
+// Two endpoints joined by a wire that loses nothing: every operation end to end, and which queue
+// pair gets a frame.
 
 #include "transport/endpoint.h"
 
@@ -165,7 +165,7 @@ TEST_P(EndpointTest, FramesGoToTheNewEthernetAddressOfANeighbor) {
   EXPECT_TRUE(std::equal(moved.begin(), moved.end(), frame.begin()));
 }
 
-// A request and its acknowledgement.
+// Tests a request and its acknowledgement.
 TEST_P(EndpointTest, RoomDecidesWhetherAFrameCarriesItsIcrc) {
   for (const IcrcUse use : {IcrcUse::kWaived, IcrcUse::kCarried}) {
     const bool has_one = use == IcrcUse::kCarried;
@@ -230,7 +230,7 @@ TEST_P(EndpointTest, EveryQueuePairHasSomeRoomForInlineData) {
   }
 }
 
-// What is over the limits is refused, not cut.
+// Capabilities over the limits are refused, not reduced.
 TEST_P(EndpointTest, CapabilitiesOverTheLimitsAreRefused) {
   using Capability = uint32_t QpCapabilities::*;
   const std::vector<std::pair<Capability, uint32_t>> limits = {
@@ -309,7 +309,7 @@ TEST_P(EndpointTest, SharedReceiveQueueHasLimitsToo) {
   auto srq = client.endpoint.CreateSharedReceiveQueue(good);
   ASSERT_NE(srq, nullptr);
 
-  // A queue pair that draws from it has no receive queue of its own.
+  // A queue pair with a shared receive queue has no receive queue of its own.
   QpInitAttributes init = client.qp->init_attributes();
   init.srq = srq.get();
   QueuePair* qp = nullptr;
@@ -346,7 +346,7 @@ TEST_F(QpnTest, NumbersFollowFromTheSeedAlone) {
   const auto qpns = Create(a, 20);
   EXPECT_EQ(qpns, Create(same, 20));
   EXPECT_NE(qpns, Create(other, 20));
-  // Not one after the other.
+  // The numbers are not consecutive.
   size_t neighbours = 0;
   for (size_t i = 1; i < qpns.size(); ++i) neighbours += qpns[i].value == qpns[i - 1].value + 1;
   EXPECT_LT(neighbours, 3u);
@@ -364,7 +364,7 @@ TEST_F(QpnTest, WholeBlockIsUsed) {
             Status::kNoMemory);
 }
 
-// Packets may still be under way to it.
+// Packets to the old queue pair may still be under way.
 TEST_F(QpnTest, NumberOfADestroyedQueuePairRests) {
   constexpr uint32_t kCount = 64;
   TestHost host(Config({}, kCount));

@@ -51,7 +51,8 @@ TEST_F(EventQueueTest, CanBeRaisedAgainAfterItWasTaken) {
   }
 }
 
-// What several objects share goes on being told of when the first of them is destroyed.
+// Objects can share a source: when the first is destroyed, pending events get the context of
+// another.
 TEST_F(EventQueueTest, AnotherContextIsThatOfWhatWasRaisedBefore) {
   int other = 0;
   events_.Raise(first_, EventType::kCommunicationEstablished);

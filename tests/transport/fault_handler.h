@@ -12,7 +12,7 @@
 
 namespace uroce::transport {
 
-// While it lives, faults of guarded accesses end as failures; every other fault ends the test.
+// Turns faults of guarded accesses into failures while it lives; any other fault ends the test.
 class FaultHandler {
  public:
   FaultHandler() {
@@ -21,7 +21,7 @@ class FaultHandler {
       auto& pc = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
       const uintptr_t resume = GuardedResumeAddress(static_cast<uintptr_t>(pc));
       if (resume == 0) {
-        ::signal(signal, SIG_DFL);  // and the instruction faults again
+        ::signal(signal, SIG_DFL);  // the instruction then faults again
         return;
       }
       faults_ = faults_ + 1;
@@ -38,7 +38,7 @@ class FaultHandler {
   FaultHandler(const FaultHandler&) = delete;
   FaultHandler& operator=(const FaultHandler&) = delete;
 
-  // Since the program started.
+  // Faults since the program started.
   static int faults() { return faults_; }
 
  private:
@@ -47,7 +47,7 @@ class FaultHandler {
   struct sigaction bus_before_;
 };
 
-// Pages of memory that can be taken away.
+// Pages of memory whose access can be taken away.
 class Pages {
  public:
   explicit Pages(size_t count)
@@ -65,7 +65,7 @@ class Pages {
   void Protect(size_t page, int protection) const {
     mprotect(data_ + page * page_bytes_, page_bytes_, protection);
   }
-  // All of them; the addresses stay ours, so that nothing else is mapped there.
+  // Revokes access to all pages. The addresses stay mapped, so that nothing else is mapped there.
   void TakeAway() const { mprotect(data_, bytes_, PROT_NONE); }
 
  private:

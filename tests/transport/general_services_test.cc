@@ -1,5 +1,5 @@
-// Queue pair 1: two endpoints whose programs find each other by the connection manager, in virtual
-// time.
+// Queue pair 1: in virtual time, programs on two endpoints find each other through the connection
+// manager.
 #include "transport/general_services.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ class GeneralServicesTest : public testing::Test {
     Update(from);
     return id;
   }
-  // From `a_`, which does not know the Ethernet address of `b_`.
+  // Connects from `a_`, which does not know the Ethernet address of `b_`.
   GeneralServices& ConnectWithoutMac() {
     ConnectionManager& manager = ManagerOf(a_);
     cm::Path path = PathTo(a_, b_);
@@ -72,7 +72,7 @@ class GeneralServicesTest : public testing::Test {
     EXPECT_EQ(ManagerOf(host).Listen(*ManagerOf(host).Create(), kService), Status::kOk);
   }
 
-  // Carries frames until nothing is left to send; `loses` may take some away.
+  // Carries frames until none is left to send; `loses` may drop some.
   void Exchange() {
     for (bool any = true; any;) {
       any = false;
@@ -91,7 +91,7 @@ class GeneralServicesTest : public testing::Test {
     to.endpoint.OnFrame(now_, std::span(frame).first(bytes), route);
     return true;
   }
-  // To the next deadline of both, and what follows from it.
+  // Advances to the next deadline of both, and carries all resulting frames.
   void Advance() {
     now_ = std::min(a_.endpoint.NextDeadline(), b_.endpoint.NextDeadline());
     a_.endpoint.OnDeadline(now_);
@@ -104,12 +104,12 @@ class GeneralServicesTest : public testing::Test {
     if (!event || event->kind != kind || ManagerOf(host).HasEvent()) return std::nullopt;
     return event;
   }
-  // By what the connection manager says.
+  // Modifies the queue pair with the attributes from the connection manager.
   void Modify(TestHost& host, CommunicationId id, QpState state) {
     QpAttributes attributes;
     uint32_t mask = 0;
     ASSERT_EQ(ManagerOf(host).Attributes(id, state, attributes, mask), Status::kOk);
-    attributes.rq_psn = kFirstPsn;  // of Connect and Accept: what is not sent yet is not known
+    attributes.rq_psn = kFirstPsn;  // starting_psn; the manager learns it in Accept()
     ASSERT_EQ(host.qp->Modify(attributes, mask), Status::kOk);
   }
   // The passive side answers the request, the active side confirms.
@@ -238,7 +238,7 @@ TEST_F(GeneralServicesTest, RequestWithoutListenerIsRejected) {
   EXPECT_EQ(std::get<cm::Rej>(event->message).reason, cm::RejectReason::kInvalidServiceId);
 }
 
-// In a fabric the switch knows which process listens, and processes are told by their ids.
+// In a fabric the switch knows which process listens, and communication ids tell processes apart.
 TEST_F(GeneralServicesTest, InAFabricRequestsGoByTheSwitch) {
   EndpointConfig config = a_.endpoint.config();
   config.has_links = true;

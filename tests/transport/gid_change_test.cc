@@ -1,5 +1,5 @@
-// The GID table changes under queue pairs and address handles: what left from an address that has
-// gone reaches nobody, and nothing else is changed.
+// The GID table changes under queue pairs and address handles: frames of a removed address reach no
+// peer, and everything else is unchanged.
 
 #include <gtest/gtest.h>
 
@@ -12,11 +12,11 @@
 namespace uroce::transport {
 namespace {
 
-constexpr uint8_t kIndex = 1;  // of the IPv4 address
+constexpr uint8_t kIndex = 1;  // index of the IPv4 address
 
 class GidChangeTest : public testing::Test {
  protected:
-  // The client's entry of the GID table.
+  // Sets an entry of the client's GID table.
   void Set(const Gid& gid, uint8_t index = kIndex) {
     std::vector<Gid> gids = pair_.client.endpoint.config().gids;
     gids[index] = gid;
@@ -79,7 +79,7 @@ TEST_F(GidChangeTest, AddressThatComesBackIsGoneOnFrom) {
   EXPECT_EQ(StatusInTheEnd(), CompletionStatus::kSuccess);
 }
 
-// A connection is one of addresses, whatever comes to its entry.
+// A connection keeps its address, whichever address its entry gets.
 TEST_F(GidChangeTest, AnotherAddressInTheEntryIsNotTheConnections) {
   Set(Gid::FromIpv4({10, 0, 0, 77}));
   Write();
@@ -132,7 +132,7 @@ TEST_F(GidChangeTest, IsAnEventOfTheDevice) {
   EXPECT_FALSE(pair_.client.endpoint.TakeEvent().has_value());
 }
 
-// To a queue pair of our own it would arrive, as if nothing had happened.
+// Sent to a queue pair of our own, it would otherwise arrive as if nothing had happened.
 TEST_F(GidChangeTest, DatagramFromAFreeEntryGoesNowhere) {
   TestHost& host = pair_.client;
   QpInitAttributes init = host.qp->init_attributes();

@@ -12,7 +12,7 @@
 namespace uroce::transport {
 namespace {
 
-// Every size class, each with its ends, and lengths of several blocks.
+// Covers every size class with its ends, and lengths of several blocks.
 constexpr size_t kMostBytes = 700;
 
 std::vector<uint8_t> Numbered(size_t bytes) {
@@ -42,7 +42,7 @@ TEST_F(GuardedAccessTest, CopiesExactlyTheBytes) {
   }
 }
 
-// The last byte, or the first, or all of the source or the destination cannot be accessed.
+// The last byte, the first, or all of the source or destination is inaccessible.
 TEST_F(GuardedAccessTest, CopyFailsWhereverMemoryEnds) {
   const Pages pages(3);
   pages.Protect(0, PROT_NONE);
@@ -68,7 +68,7 @@ TEST_F(GuardedAccessTest, NothingIsCopiedFromNowhere) {
   EXPECT_TRUE(GuardedCopy(nullptr, nullptr, 0));
   uint8_t byte;
   EXPECT_FALSE(GuardedCopy(&byte, nullptr, 1));
-  // No canonical address: the processor raises another exception.
+  // A non-canonical address: the processor raises another exception.
   EXPECT_FALSE(GuardedCopy(&byte, reinterpret_cast<void*>(uintptr_t{1} << 63), 1));
 }
 

@@ -1,4 +1,4 @@
-// Messages of 2^31 bytes, the longest there are. At the smallest path MTU they take 2^23 packets:
+// Messages of 2^31 bytes, the longest possible. At the smallest path MTU they take 2^23 packets:
 // half of all PSNs, where "before" and "after" are about to change places (IBA 9.7.1).
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kStrideBytes = 2 << 20;
 
-// kMaxMessageBytes of address space, backed by the same 2 MiB again and again.
+// kMaxMessageBytes of address space, all backed by the same 2 MiB.
 class LargeBuffer {
  public:
   LargeBuffer() {
@@ -59,7 +59,8 @@ TEST_P(LargestMessageTest, ArrivesWhole) {
   ConnectedPair pair(/*gid_index=*/1, GetParam().mtu);
   const LargeBuffer local, remote;
   const bool is_read = GetParam().opcode == SendOpcode::kRdmaRead;
-  // The last stride written is what stays: each byte of the source says where in it it stands.
+  // The last stride written stays in memory. Each byte of the source encodes its offset in the
+  // stride.
   uint8_t* const source = is_read ? remote.base() : local.base();
   const uint8_t* const target = is_read ? local.base() : remote.base();
   for (size_t i = 0; i < kStrideBytes; ++i) source[i] = static_cast<uint8_t>(i * 131 >> 7);

@@ -1,4 +1,4 @@
-// Whose ACK is asked for on a link, and what becomes of the others.
+// Which ACKs a requester asks for on a link, and when the other ACKs come.
 
 #include <gtest/gtest.h>
 
@@ -35,14 +35,15 @@ class LinkedPeerTest : public ::testing::TestWithParam<bool> {
     request.sges = {&sge, 1};
     ASSERT_EQ(pair_.first.qp->PostSend(request), Status::kOk);
   }
-  // The second process takes the next frame of the first; whether that asks for an ACK.
+  // The second process takes the next frame of the first. Returns whether the frame asks for an
+  // ACK.
   bool Carry() {
     const auto frame = pair_.Send();
     const bool asks = AsksForAck(frame);
     EXPECT_EQ(pair_.Receive(frame), DropReason::kNone);
     return asks;
   }
-  // Longer than an ACK timeout.
+  // Passes more time than an ACK timeout.
   void WaitLong() {
     pair_.now = pair_.now + Milliseconds(1'000);
     pair_.first.endpoint.OnDeadline(pair_.now);
@@ -51,7 +52,7 @@ class LinkedPeerTest : public ::testing::TestWithParam<bool> {
     WaitLong();
     return pair_.Send().empty();
   }
-  // Whether the second process is to answer soon; then it has, as far as it knows.
+  // Whether the second process wants to send ACKs soon. Tells it that they were sent.
   bool TakeAckWanted() {
     const bool is_wanted = pair_.second.endpoint.is_ack_wanted();
     pair_.second.endpoint.TellAcksSent();
@@ -62,7 +63,7 @@ class LinkedPeerTest : public ::testing::TestWithParam<bool> {
 };
 
 TEST_P(LinkedPeerTest, MessageWithoutCompletionIsAcknowledgedUnasked) {
-  for (int i = 0; i < 3; ++i) {  // the first one raises an event and goes no short way
+  for (int i = 0; i < 3; ++i) {  // the first one raises an event and takes no short way
     Write(/*signaled=*/false);
     EXPECT_FALSE(Carry());
     EXPECT_FALSE(TakeAckWanted());
@@ -87,7 +88,7 @@ TEST_P(LinkedPeerTest, SendsAreAsWritesAre) {
     ASSERT_EQ(pair_.second.qp->PostReceive({.sges = {&sge, 1}}), Status::kOk);
   }
   for (const bool signaled : {false, true, false}) {
-    // The first SEND has no credit: it has to ask, so that it learns of some.
+    // The first SEND has no credit: it must ask for an ACK, which brings credits.
     const bool has_no_credit = pair_.second.Poll().empty() && !signaled;
     Post(SendOpcode::kSend, signaled, 8);
     EXPECT_EQ(Carry(), signaled || has_no_credit);
@@ -95,7 +96,7 @@ TEST_P(LinkedPeerTest, SendsAreAsWritesAre) {
   }
 }
 
-// The window of the sender is full long before it ends.
+// A long message fills the sender's window long before it ends.
 TEST_P(LinkedPeerTest, LongMessageAsksOnItsWay) {
   constexpr uint32_t kPackets = 2 * kAckRequestInterval;
   Write(/*signaled=*/false, kPackets * kMtuBytes);
@@ -109,7 +110,7 @@ TEST_P(LinkedPeerTest, LongMessageAsksOnItsWay) {
   EXPECT_EQ(asked, 2u);
 }
 
-// As on a link that loses frames because somebody wants it.
+// The link loses a frame, as with fault injection.
 TEST_P(LinkedPeerTest, WhatIsSentAgainAsks) {
   Write(/*signaled=*/false);
   EXPECT_FALSE(AsksForAck(pair_.Send()));

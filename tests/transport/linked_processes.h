@@ -22,7 +22,7 @@ inline EndpointConfig ProcessConfig(uint32_t block, bool has_wire) {
           .first_qpn = Qpn{block * kMaxQps}};
 }
 
-// Two processes of one host, each with a queue pair that is connected to the other's.
+// Two processes of one host, each with a queue pair connected to the other's.
 struct LinkedProcesses {
   explicit LinkedProcesses(bool uses_short_way = true)
       : first(Config(kFirst, uses_short_way)), second(Config(kSecond, uses_short_way)) {
@@ -35,7 +35,7 @@ struct LinkedProcesses {
   DropReason Receive(std::span<const uint8_t> sent) {
     return second.endpoint.OnFrame(now, sent, RouteToBlock(kFirst));
   }
-  // What the second process answers; false if it has nothing to say.
+  // Carries the second process's next answer; false if it has none.
   bool Answer() {
     const auto answer = Next(second, kFirst);
     if (answer.empty()) return false;

@@ -7,8 +7,8 @@
 namespace uroce::transport {
 namespace {
 
-// From an implementation of our own in another language, which agrees with the vectors of the paper
-// (their messages are no counters).
+// The numbers are from an independent implementation in another language, which agrees with the
+// vectors of the paper (whose messages are no counters).
 TEST(RandomNumbersTest, AreSipHashOfACounter) {
   constexpr Seed kSeed = {0x0706'0504'0302'0100, 0x0f0e'0d0c'0b0a'0908};
   RandomNumbers numbers(kSeed, 0);

@@ -1,4 +1,4 @@
-// Raw packet queue pairs: whole Ethernet frames of the application, out and in.
+// Raw packet queue pairs: the application sends and receives whole Ethernet frames.
 
 #include <gtest/gtest.h>
 
@@ -105,7 +105,7 @@ TEST_F(RawPacketTest, FrameLeavesAsItIs) {
 TEST_F(RawPacketTest, InlineFrame) {
   ASSERT_EQ(Send({Sge(0, 60)}, /*is_inline=*/true), Status::kOk);
   const std::vector<uint8_t> expected = Memory(0, 60);
-  host.memory[0] ^= 0xff;  // it was copied when it was posted
+  host.memory[0] ^= 0xff;  // the frame was copied when it was posted
   EXPECT_EQ(Transmitted(), expected);
   EXPECT_EQ(TheCompletion().status, CompletionStatus::kSuccess);
 }
@@ -116,7 +116,7 @@ TEST_F(RawPacketTest, LongestFrameIsOfTheMtuWithATag) {
   EXPECT_EQ(Transmitted(), Memory(0, kLongest));
 }
 
-// Whatever the MTU is: a port has room for kMaxFrameBytes.
+// The limit of kMaxFrameBytes, a port's room, holds for any MTU.
 TEST(RawPacketRoomTest, LongestFrameIsNoLongerThanTheRoom) {
   RawHost raw(9'000);
   EXPECT_EQ(raw.Send({raw.Sge(0, kMaxFrameBytes)}), Status::kOk);
@@ -259,7 +259,7 @@ TEST_F(RawPacketTest, ReceivesFromASharedQueue) {
   host.endpoint.DestroyQueuePair(qp);
 }
 
-// A peer may send a RoCEv2 packet to any number, that of a raw packet queue pair as well.
+// A peer may send a RoCEv2 packet to any number, also to that of a raw packet queue pair.
 TEST(RawPacketNumberTest, TakesNoPacketOfRoce) {
   ConnectedPair pair;
   QpInitAttributes init = pair.server.qp->init_attributes();
@@ -270,7 +270,8 @@ TEST(RawPacketNumberTest, TakesNoPacketOfRoce) {
   const size_t bytes = pair.client.endpoint.PollTransmit(pair.now, Route::kWire,
                                                          FrameRoom(pair.frame, IcrcUse::kWaived));
   ASSERT_NE(bytes, 0u);
-  // The destination QPN: bytes 4 to 7 of the BTH, the first of them zero, behind 14 + 20 + 8 bytes.
+  // The destination QPN is in bytes 4 to 7 of the BTH, the first of them zero. The BTH starts after
+  // 14 + 20 + 8 bytes.
   Store32(raw->qpn().value, pair.frame.data() + 42 + 4);
   EXPECT_EQ(pair.server.endpoint.OnFrame(pair.now, std::span(pair.frame).first(bytes), Route::kWire,
                                          IcrcCheck::kWaived),

@@ -52,7 +52,7 @@ TEST(RouteTest, WithoutAWireEveryAddressIsOfThisHost) {
   EXPECT_EQ(config.RouteTo(kGroup, kMulticastQpn), Route::kWire);
 }
 
-// Has a number of frames to send, one byte each.
+// Has `frames` frames to send, one byte each.
 class Sender : public TransmitClient {
  public:
   explicit Sender(int frames) : frames_(frames) {}
@@ -91,7 +91,7 @@ TEST(TransmitScheduleTest, ARouteThatRanDryIsNotFoundAgain) {
   EXPECT_EQ(schedule.FirstReady(Route{}), std::nullopt);
 }
 
-// What the first of two linked processes writes, as a frame.
+// The frame of a WRITE by the first of two linked processes.
 std::span<const uint8_t> Write(LinkedProcesses& pair) {
   const ScatterGatherEntry sge = {pair.first.address(0), 8, pair.first.key};
   SendWorkRequest request;
@@ -120,7 +120,7 @@ TEST(LinkedProcessesTest, FramesOfOthersThatPretendToBeThePeerAreDropped) {
   EXPECT_EQ(pair.Receive(frame), DropReason::kNone);
 }
 
-// A process with a datagram queue pair of its host's address.
+// A process with a datagram queue pair on the host's address.
 struct DatagramProcess {
   explicit DatagramProcess(uint32_t block, bool has_wire) : host(ProcessConfig(block, has_wire)) {
     QpInitAttributes init;
@@ -132,7 +132,7 @@ struct DatagramProcess {
     EXPECT_EQ(host.endpoint.CreateQueuePair(init, &qp), Status::kOk);
     BringUpDatagram(*qp, 5);
   }
-  // As a frame, from this process to the other.
+  // The frame of a datagram from this process to `to`.
   std::vector<uint8_t> SendTo(const DatagramProcess& to) {
     const ScatterGatherEntry sge = {host.address(0), 8, host.key};
     const AddressVector address = {

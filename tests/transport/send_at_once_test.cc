@@ -49,7 +49,7 @@ TEST_F(SendAtOnceTest, FrameIsTheOneThatATurnWouldSend) {
     ASSERT_EQ(other.client.qp->PostSend(request), Status::kOk);
     const size_t bytes = other.client.endpoint.PollTransmit(other.now, Route::kWire, other.frame);
     ASSERT_EQ(at_once.size(), bytes);
-    // Up to the BTH: keys and queue pair numbers are of the pair.
+    // Compares up to the BTH: keys and queue pair numbers differ between the pairs.
     EXPECT_TRUE(std::equal(at_once.begin(), at_once.begin() + 44, other.frame.begin()));
 
     Deliver(at_once);
@@ -107,13 +107,13 @@ TEST_F(SendAtOnceTest, NoRequestIsSentAtOnceOutsideReadyToSend) {
   EXPECT_TRUE(MaySendAtOnce());
 }
 
-// One ACK for messages of one packet and of several, SENDs among them, some unsignaled.
+// One ACK for messages of one and of several packets, some of them SENDs, some unsignaled.
 TEST_F(SendAtOnceTest, OneAckCompletesAllRequestsInTheirOrder) {
   constexpr uint32_t kLong = Bytes(Mtu::k1024) + 1;
   const uint32_t lengths[] = {8, kLong, 8, 8, kLong, 8};
   pair_.PostReceive(64);
   ASSERT_EQ(qp().PostSend(pair_.Request(SendOpcode::kRdmaWrite, 8)), Status::kOk);
-  pair_.Exchange();  // the ACK tells of the receive request
+  pair_.Exchange();  // the ACK brings the credit for the receive request
   ASSERT_EQ(pair_.client.Poll().size(), 1u);
   std::vector<std::vector<uint8_t>> frames;
   for (uint64_t i = 0; i < std::size(lengths); ++i) {

@@ -1,4 +1,4 @@
-// The services beside the reliable connection, end to end between two endpoints.
+// The services other than the reliable connection, end to end between two endpoints.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using M = QpAttributeMask;
 
 constexpr uint32_t kQkey = 0x1234'5678;
 
-// A queue pair of the given service beside the RC one that every TestHost has.
+// A queue pair of the given service; every TestHost has an RC queue pair already.
 QueuePair* Create(TestHost& host, QpType type, SharedReceiveQueue* srq = nullptr) {
   QpInitAttributes init = host.qp->init_attributes();
   init.type = type;
@@ -54,7 +54,7 @@ class ServicesTest : public testing::Test {
     ASSERT_EQ(qp.PostReceive({.wr_id = wr_id, .sges = {&sge, 1}}), Status::kOk);
   }
 
-  // Carries everything the client has to send, but for the frame of that number.
+  // Carries all frames of the client except number `lost`.
   void SendAllBut(std::optional<int> lost) {
     int number = 0;
     while (const size_t bytes =
@@ -98,8 +98,8 @@ TEST_F(UnreliableTest, WholeMessageIsDelivered) {
   EXPECT_EQ(std::memcmp(pair.client.memory.data(), pair.server.memory.data(), 4'000), 0);
 }
 
-// IBA 9.9.3.1 class D1: whichever packet is lost, the message is dropped whole, and the next one
-// takes the receive request that waited for it.
+// IBA 9.9.3.1 class D1: whichever packet is lost, the whole message is dropped, and the next
+// message uses the receive request.
 TEST_F(UnreliableTest, MessageWithALostPacketIsDroppedWhole) {
   for (int lost = 0; lost < 4; ++lost) {
     Receive(*server, pair.server, 0, 4'000);
@@ -115,7 +115,7 @@ TEST_F(UnreliableTest, MessageWithALostPacketIsDroppedWhole) {
   }
 }
 
-// IBA 10.3.1.6, C10-38: the send queue stops, the receive queue lives on, SQE -> RTS recovers.
+// IBA 10.3.1.6, C10-38: the send queue stops, the receive queue keeps working, SQE -> RTS recovers.
 TEST_F(UnreliableTest, LocalErrorStopsTheSendQueueOnly) {
   ScatterGatherEntry bad = {pair.client.address(0), 64, LKey{0xdead}};
   SendWorkRequest request = pair.Request(SendOpcode::kSend, 64);
@@ -210,7 +210,7 @@ TEST_F(DatagramTest, LongerThanTheMtuStopsTheSendQueue) {
   EXPECT_EQ(client->state(), QpState::kSendQueueError);
 }
 
-// Every request has a way of its own: to the wire, to ourselves, to the wire again.
+// Each datagram takes its own route: to the wire, to the sender itself, to the wire again.
 TEST_F(DatagramTest, EachGoesItsOwnWay) {
   const AddressVector home = {.destination_gid = pair.client.endpoint.config().gids[1],
                               .source_gid_index = 1};
@@ -292,7 +292,7 @@ class GroupTest : public DatagramTest {
   const Gid kGroup = Gid::FromIpv4({239, 1, 2, 3});
 };
 
-// A datagram that one member takes was not dropped, whichever of them it is.
+// A datagram that one member accepts is not counted as dropped, whichever member that is.
 TEST_F(GroupTest, AMemberThatRefusesDoesNotDecideForTheOthers) {
   QueuePair* first = Member();
   QueuePair* last = Member();
@@ -306,7 +306,7 @@ TEST_F(GroupTest, AMemberThatRefusesDoesNotDecideForTheOthers) {
   EXPECT_EQ(pair.server.endpoint.counters().drops(DropReason::kReceiverNotReady), 1u);
 }
 
-// A port that brings a copy of every multicast frame back does not know which groups have members.
+// A port that loops every multicast frame back does not know which groups have members.
 TEST_F(GroupTest, OwnCopyThatHasNoMemberIsNotCountedAsADrop) {
   address = {
       .destination_gid = kGroup, .destination_mac = {1, 0, 0x5e, 1, 2, 3}, .source_gid_index = 1};
@@ -382,7 +382,7 @@ TEST_F(GroupTest, AttachingAgainChangesNothing) {
   EXPECT_EQ(pair.server.Poll().size(), 1u);
 }
 
-// A group counts as long as it has members.
+// A group counts while it has members.
 TEST_F(GroupTest, ThereAreSoManyGroupsAndNoMore) {
   Endpoint& endpoint = pair.server.endpoint;
   const auto group = [](uint32_t number) {
@@ -404,7 +404,7 @@ TEST_F(GroupTest, ThereAreSoManyGroupsAndNoMore) {
   }
 }
 
-// A member among the sender's own queue pairs that has no room counts as the peer's would.
+// A refusal by an own member of the sender counts like one by the peer's member.
 TEST_F(GroupTest, CopyThatAnOwnMemberRefusesIsCounted) {
   ASSERT_EQ(pair.client.endpoint.AttachMulticast(*client, kGroup), Status::kOk);
   SendToGroup();
@@ -450,7 +450,7 @@ class SharedReceiveTest : public ServicesTest {
   std::vector<QueuePair*> users;
 };
 
-// IBA 9.9.3.1 class E: the request that a torn message took out of the shared queue cannot go back.
+// IBA 9.9.3.1 class E: a request that a torn message took from the shared queue cannot return.
 TEST_F(SharedReceiveTest, TornMessageCompletesTheRequestThatItTook) {
   QueuePair* client = Create(pair.client, QpType::kUnreliableConnection);
   QueuePair* server = Create(pair.server, QpType::kUnreliableConnection, srq.get());
@@ -486,7 +486,7 @@ TEST_F(SharedReceiveTest, LimitEventComesOnce) {
   EXPECT_EQ(pair.server.Poll().size(), 4u);
 }
 
-// IBA 11.6.3.1 LAST_WQE_REACHED: once, whatever is posted to the dead queue pair afterwards.
+// IBA 11.6.3.1 LAST_WQE_REACHED: once, whatever is posted to the queue pair in ERR afterwards.
 TEST_F(SharedReceiveTest, LastRequestIsToldOfOnce) {
   const auto [client, server] = CreateDatagramPair();
   const ScatterGatherEntry no_such_key = {pair.server.address(0), 100, LKey{0xdead}};

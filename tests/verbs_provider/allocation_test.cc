@@ -1,5 +1,5 @@
-// Large memory is taken and given back without the engine's lock: while that goes on, verbs of
-// other threads get through.
+// Large memory is allocated and freed without the engine's lock, so that verbs of other threads get
+// through meanwhile.
 
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -13,7 +13,7 @@
 
 #include "tests/verbs_provider/verbs_objects.h"
 
-// glibc's own, behind the functions that this program puts in their place.
+// glibc's own functions, which the ones that this program interposes call.
 extern "C" void* __libc_malloc(size_t bytes);
 extern "C" void* __libc_memalign(size_t alignment, size_t bytes);
 extern "C" void __libc_free(void* memory);
@@ -29,7 +29,7 @@ std::atomic<uint64_t> verbs_done{0};
 std::atomic<int> large_calls{0};
 std::atomic<int> calls_that_stopped_verbs{0};
 
-// The first verb that ends may have been through the lock before.
+// The first verb that ends may already have passed the lock, so two must end.
 void ExpectThatVerbsGetThrough() {
   ++large_calls;
   const auto give_up = std::chrono::steady_clock::now() + kMuchTooLong;
@@ -68,8 +68,8 @@ extern "C" void free(void* memory) {
 namespace uroce::verbs::testing {
 namespace {
 
-// While it lives, another thread queries a queue pair without end, and the large calls of this
-// thread to the allocator wait for it.
+// While the fixture lives, another thread queries a queue pair without end. A large call of this
+// thread to the allocator waits until the other thread has made progress.
 class AllocationTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -21,7 +21,7 @@ class AsyncEventTest : public LoopbackTest {
     EXPECT_NE(qp, nullptr);
     return qp;
   }
-  // `b` is left in RTR.
+  // Connects the two, but leaves `b` in RTR.
   void ConnectOneWay(ibv_qp* a, ibv_qp* b) {
     ASSERT_EQ(ToInit(a), 0);
     ASSERT_EQ(ToInit(b), 0);
@@ -29,7 +29,7 @@ class AsyncEventTest : public LoopbackTest {
     ASSERT_EQ(ToRtr(b, a->qp_num, gid), 0);
     ASSERT_EQ(ToRts(a), 0);
   }
-  // The packet that `b` gets in RTR.
+  // Connects, and sends the packet that `b` gets in RTR.
   void ConnectAndSend(ibv_qp* a, ibv_qp* b) {
     ConnectOneWay(a, b);
     ASSERT_EQ(PostReceive(b, host.Sge(kUpper, 8), 1), 0);
@@ -76,7 +76,7 @@ TEST_F(AsyncEventTest, DrainingWaitsForTheAnswer) {
   const Qp a = Create();
   const Qp b = Create();
   ConnectLoopback(a.get(), b.get());
-  // The receiver is not ready: the SEND is under way until a receive request is posted.
+  // The receiver is not ready, so the SEND stays in flight until a receive request is posted.
   ASSERT_EQ(SendRequest(IBV_WR_SEND, host.Sge(0, 8), 1).Post(a.get()), 0);
   ibv_qp_attr attr = {};
   attr.qp_state = IBV_QPS_SQD;
@@ -124,8 +124,8 @@ TEST_F(AsyncEventTest, InvalidRequestIsAnErrorOfTheResponder) {
   EXPECT_EQ(Query(b.get()).qp_state, IBV_QPS_ERR);
 }
 
-// A completion that has no place is lost: the queue is in error, and so are the queue pairs that
-// complete there.
+// A completion for which the queue has no room is lost. The queue enters the error state, and so do
+// the queue pairs that complete there.
 TEST_F(AsyncEventTest, OverrunQueueIsFatalForItsQueuePairs) {
   const Cq tiny = host.CreateCq(1);
   const Qp a = Create();
@@ -145,7 +145,7 @@ TEST_F(AsyncEventTest, OverrunQueueIsFatalForItsQueuePairs) {
   EXPECT_EQ(events[IBV_EVENT_CQ_ERR], tiny.get());
   EXPECT_EQ(events[IBV_EVENT_QP_FATAL], b.get());
   EXPECT_EQ(Query(b.get()).qp_state, IBV_QPS_ERR);
-  EXPECT_EQ(WaitForCompletion(tiny.get()).wr_id, 1u);  // what was there stays
+  EXPECT_EQ(WaitForCompletion(tiny.get()).wr_id, 1u);  // the earlier completion stays
 }
 
 TEST_F(AsyncEventTest, EventsGoToTheContextOfTheirObject) {

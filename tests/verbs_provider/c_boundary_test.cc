@@ -23,7 +23,7 @@ TEST(CBoundaryTest, SuccessLeavesErrnoAlone) {
   EXPECT_EQ(errno, EXDEV);
 }
 
-// What a verb returns, and sets errno to, if carrying it out throws `exception`.
+// The return value and the errno of a verb whose implementation throws `exception`.
 template <class Exception>
 int ErrorAfter(const Exception& exception) {
   errno = 0;
@@ -39,7 +39,7 @@ TEST(CBoundaryTest, ExceptionBecomesTheErrnoThatSaysBestWhatItWas) {
   EXPECT_EQ(ErrorAfter(7), EIO);
 }
 
-// A program would take 0 for success, and has no name for a negative number.
+// A program would take 0 for success, and a negative number is no errno.
 TEST(CBoundaryTest, SystemErrorWithoutAnErrnoIsAnErrorStill) {
   EXPECT_EQ(ErrorAfter(std::system_error(0, std::generic_category())), EIO);
   EXPECT_EQ(ErrorAfter(std::system_error(-3, std::generic_category())), EIO);

@@ -105,17 +105,17 @@ TEST_F(CompletionQueueTest, ArmedQueueRaisesOneEvent) {
   EXPECT_EQ(errno, EAGAIN);
   ibv_ack_cq_events(receive_cq.get(), 1);
 
-  // The second one came when the queue was not armed: it was not announced yet.
+  // The second completion came while the queue was not armed, so it has not been announced yet.
   ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
   ASSERT_TRUE(ChannelBecomesReadable(kLong));
   EXPECT_TRUE(TakeEvent());
   ibv_ack_cq_events(receive_cq.get(), 1);
-  // Now of both.
+  // Now both have been announced.
   ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
   EXPECT_FALSE(ChannelBecomesReadable(0));
 }
 
-// Events are posted before the verb that raises them returns, so nothing is waited for.
+// Events are posted before the verb that raises them returns, so the test waits for nothing.
 TEST_F(CompletionQueueTest, ArmingTellsOfWhatWaits) {
   SendOne(1);
   EXPECT_FALSE(ChannelBecomesReadable(0));
@@ -139,8 +139,8 @@ TEST_F(CompletionQueueTest, ArmingForSolicitedTellsOfSolicitedOnly) {
   ibv_ack_cq_events(receive_cq.get(), 2);
 }
 
-// What reconnecting programs would read otherwise: errors of the old connection, and wr_ids of
-// memory that they have freed.
+// Otherwise a program that reconnects would read errors of the old connection, with wr_ids of
+// memory that it has freed.
 TEST_F(CompletionQueueTest, CompletionsOfAQueuePairGoWithItsReset) {
   SendOne(1);
   ASSERT_EQ(PostReceive(b.get(), host.Sge(4096, 64), 2), 0);
@@ -166,8 +166,8 @@ TEST_F(CompletionQueueTest, CompletionsOfADestroyedQueuePairGoWithItAlone) {
   }
 }
 
-// The event has been taken and waits for its acknowledgement: destroying the queue pair neither
-// takes it back nor waits for it.
+// The program has taken the event but not acknowledged it. Destroying the queue pair neither
+// withdraws the event nor waits for the acknowledgement.
 TEST_F(CompletionQueueTest, EventThatIsNotAcknowledgedSurvivesTheQueuePair) {
   ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
   SendOne();
@@ -179,8 +179,8 @@ TEST_F(CompletionQueueTest, EventThatIsNotAcknowledgedSurvivesTheQueuePair) {
   ibv_ack_cq_events(receive_cq.get(), 1);
 }
 
-// Queue pairs come and go on a queue that another thread polls and waits for: what is not theirs
-// arrives, and arrives once.
+// Queue pairs come and go on a queue that another thread polls and waits for. Completions of other
+// queue pairs must arrive exactly once.
 TEST_F(CompletionQueueTest, OthersLoseNeitherCompletionsNorWakeUps) {
   constexpr uint64_t kMessages = 300;
   std::atomic<bool> done{false};
@@ -346,7 +346,7 @@ class ExtendedCompletionQueueTest : public ::testing::Test {
     errno = 0;
     return ibv_create_cq_ex(host.context.get(), &attr);
   }
-  // A queue into which two messages have been received, 1 and 2.
+  // A queue that holds the completions of two messages, 1 and 2.
   ibv_cq_ex* CreateWithTwoMessages() {
     ibv_cq_ex* const extended = Create(IBV_WC_STANDARD_FLAGS);
     cq.reset(ibv_cq_ex_to_cq(extended));
@@ -406,7 +406,7 @@ TEST_F(ExtendedCompletionQueueTest, IteratesOverCompletions) {
   EXPECT_EQ(ibv_start_poll(extended, &poll_attr), ENOENT);
 }
 
-// A thread waits for the queue, and finds it empty when it gets it.
+// A thread waits for the queue's lock, and finds the queue empty when it gets it.
 TEST_F(ExtendedCompletionQueueTest, PollThatFindsNothingLeavesTheQueueToOthers) {
   ibv_cq_ex* const extended = CreateWithTwoMessages();
   ibv_poll_cq_attr poll_attr = {};

@@ -82,7 +82,7 @@ TEST_F(CompletionTimeTest, TimestampsLieBetweenReadingsOfTheClock) {
   }
 }
 
-// Nothing but the verb itself can tell the time then.
+// No pass of the engine runs, so the verb itself has to read the time.
 TEST_F(CompletionTimeTest, RequestsThatAVerbFlushesHaveItsTime) {
   ASSERT_EQ(PostReceive(b.get(), host.Sge(4096, 64), 1), 0);
   const uint64_t before = DeviceClock();

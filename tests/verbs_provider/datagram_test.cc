@@ -1,5 +1,5 @@
-// Datagrams: address handles, what a receiver learns of the sender, Q_Keys, and multicast groups.
-// Everything goes over the loopback path of one process.
+// Datagrams: address handles, the sender as its receiver sees it, Q_Keys, and multicast groups. All
+// over the loopback path of one process.
 #include <endian.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -87,7 +87,7 @@ TEST_F(DatagramTest, ArrivesBehindTheIpv4HeaderItCameWith) {
   EXPECT_EQ(wc.dlid_path_bits, 0);
   EXPECT_EQ(wc.vendor_err, 0u);
 
-  // IBA A17.4.5.2: the first 20 bytes are undefined (ours stay as they were).
+  // IBA A17.4.5.2: the first 20 bytes are undefined (ours stay unchanged).
   EXPECT_EQ(received()[0], 0xee);
   const uint8_t* const ip = received() + 20;
   EXPECT_EQ(ip[0], 0x45);
@@ -112,7 +112,7 @@ TEST_F(DatagramTest, ArrivesBehindTheIpv6HeaderItCameWith) {
   ibv_grh grh;
   std::memcpy(&grh, received(), sizeof grh);
   EXPECT_EQ(be32toh(grh.version_tclass_flow) >> 28, 6u);
-  EXPECT_EQ(grh.next_hdr, 17);  // what arrived is UDP over IPv6
+  EXPECT_EQ(grh.next_hdr, 17);  // UDP over IPv6
   EXPECT_EQ(grh.hop_limit, 64);
   EXPECT_EQ(std::memcmp(grh.sgid.raw, OwnGid(kLinkLocalIndex).raw, 16), 0);
   EXPECT_EQ(std::memcmp(grh.dgid.raw, OwnGid(kLinkLocalIndex).raw, 16), 0);
@@ -242,7 +242,7 @@ TEST_F(DatagramTest, WrongQkeyIsCountedAndNotReceived) {
   ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper, 200), 1), 0);
   SendRequest wrong(IBV_WR_SEND, host.Sge(0, 8), 1);
   ASSERT_EQ(wrong.To(ah.get(), b->qp_num, kQkey + 1).Post(a.get()), 0);
-  ExpectSent(1);  // unreliable: it was sent
+  ExpectSent(1);  // unreliable, so the send still succeeds
   ExpectNothingReceived();
   EXPECT_EQ(QkeyViolations(), before + 1);
   SendRequest right(IBV_WR_SEND, host.Sge(0, 8), 2);
@@ -251,7 +251,7 @@ TEST_F(DatagramTest, WrongQkeyIsCountedAndNotReceived) {
   EXPECT_EQ(QkeyViolations(), before + 1);
 }
 
-// IBA 10.2.5: with the high bit of the Q_Key in the request set, that of the queue pair is sent.
+// IBA 10.2.5: if the high bit of the request's Q_Key is set, the queue pair's own Q_Key is sent.
 TEST_F(DatagramTest, HighBitOfTheQkeyStandsForTheSendersOwn) {
   const Ah ah = OwnAddress(kIpv4Index);
   ConnectOptions privileged;
@@ -365,7 +365,7 @@ TEST_F(DatagramTest, GroupReachesEveryMemberOnce) {
     EXPECT_EQ(receivers, members);
     ExpectNothingReceived();
 
-    // Back to a clean state for the next group: what is posted flushes.
+    // Back to a clean state for the next group: requests still posted are flushed.
     ASSERT_EQ(ibv_detach_mcast(a.get(), &group, 0), 0);
     ASSERT_EQ(ibv_detach_mcast(b.get(), &group, 0), 0);
     for (ibv_qp* qp : {a.get(), b.get()}) {
@@ -404,7 +404,7 @@ TEST_F(DatagramTest, Ipv4GroupHasTwoNames) {
     EXPECT_NE(WaitForCompletion(receive_cq.get()).wr_id, WaitForCompletion(receive_cq.get()).wr_id);
     ExpectNothingReceived();
   }
-  // From an IPv6 address it is an IPv6 group.
+  // Sent from an IPv6 address, the name means an IPv6 group.
   const Ah ah = AddressHandle(name, kLinkLocalIndex);
   ASSERT_EQ(PostReceive(a.get(), host.Sge(kUpper, 200), 5), 0);
   SendRequest send(IBV_WR_SEND, host.Sge(0, 50));
@@ -432,7 +432,7 @@ TEST_F(DatagramTest, MemberOfAGroupCannotBeDestroyed) {
   ASSERT_EQ(ibv_detach_mcast(b.get(), &kIpv4Group, 0), 0);
 }
 
-// A program that leaves everything to ibv_close_device.
+// A program leaves the destruction of everything to ibv_close_device.
 TEST_F(DatagramTest, ClosingTheDeviceEndsMembershipsAndHandles) {
   Host leaving;
   Cq left_cq = leaving.CreateCq(16);

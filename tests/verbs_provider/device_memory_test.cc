@@ -25,7 +25,7 @@ class DeviceMemoryTest : public ::testing::Test {
     attributes.comp_mask = mask;
     return Dm(ibv_alloc_dm(host_.context.get(), &attributes));
   }
-  // The errno of a registration; 0 if it succeeds, and is undone.
+  // The errno of a registration; 0 if it succeeds. Undoes the registration.
   int Register(ibv_dm* dm, uint64_t offset, size_t bytes, unsigned access) {
     errno = 0;
     const Mr mr(ibv_reg_dm_mr(host_.pd.get(), dm, offset, bytes, access));
@@ -83,7 +83,7 @@ TEST_F(DeviceMemoryTest, PeerReachesIt) {
   ASSERT_EQ(ibv_memcpy_from_dm(seen.data(), dm.get(), 1'500, seen.size()), 0);
   EXPECT_STREQ(seen.data(), "written");
 
-  // As the local memory of a request: bytes of the region count from 0.
+  // The region as local memory of a request: its addresses count from 0.
   const ibv_sge piece = {.addr = 500, .length = 8, .lkey = mr->lkey};
   ASSERT_EQ(SendRequest(IBV_WR_RDMA_WRITE, piece)
                 .Remote(host_.address(100), host_.mr->rkey)

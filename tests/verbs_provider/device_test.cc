@@ -1,4 +1,4 @@
-// What the device says of itself, through the genuine libibverbs.
+// Queries of the device through the genuine libibverbs.
 #include <endian.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -156,7 +156,8 @@ TEST(DeviceTest, ContextsShareOneMemberOfTheFabric) {
   EXPECT_EQ(qps[0]->qp_num / kQpsOfAProcess, qps[1]->qp_num / kQpsOfAProcess);
 }
 
-// A program that leaves everything to ibv_close_device: nothing may reach its memory after that.
+// A program leaves the destruction of everything to ibv_close_device: nothing may access its memory
+// after that.
 TEST(DeviceTest, ClosingTheDeviceEndsWhatWasNotDestroyed) {
   Host host;
   const Cq cq = host.CreateCq(16);
@@ -213,7 +214,7 @@ TEST(DeviceTest, AddressHandleIsChecked) {
   wrong = attr;
   ibv_gid ipv6;
   ASSERT_EQ(ibv_query_gid(host.context.get(), 1, 0, &ipv6), 0);
-  for (const ibv_gid& destination : {attr.grh.dgid, ipv6}) {  // one fits whatever lies there
+  for (const ibv_gid& destination : {attr.grh.dgid, ipv6}) {  // one matches any GID read there
     for (const int index : {2, 3, 255}) {
       wrong.grh.dgid = destination;
       wrong.grh.sgid_index = static_cast<uint8_t>(index);
@@ -230,8 +231,8 @@ TEST(DeviceTest, AddressHandleIsChecked) {
   EXPECT_TRUE(refused(wrong));
 }
 
-// Where thread-local memory is found without a call, it comes from what the dynamic linker keeps
-// for all libraries that a program loads late: some 1,600 bytes.
+// Thread-local memory that is accessed without a call (static TLS) comes from the dynamic linker's
+// reserve for all libraries that a program loads late: some 1,600 bytes.
 TEST(DeviceTest, ProviderTakesLittleOfTheThreadLocalMemoryForLateLibraries) {
   const Host host;
   size_t bytes = 0;

@@ -1,4 +1,4 @@
-// Linked to a test, has it run in direct mode: over a memif that nobody else connects to.
+// Makes the test that links it run in direct mode, over a memif to which no peer connects.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ namespace {
 // Not in TEST_TMPDIR: a socket's path has at most 107 characters.
 std::string SocketPath() { return "/tmp/uroce-test-memif-" + std::to_string(getpid()); }
 
-// Before main() restarts the program with the preload library.
+// Runs before main() restarts the program with the preload library.
 __attribute__((constructor)) void ChooseDirectMode() {
   setenv(nic::kPortVariable, ("net_memif0,role=server,socket=" + SocketPath()).c_str(), 0);
   setenv(nic::kDpdkLibraryVariable, "dpdk_nic/port/dpdk/liburoce-dpdk.so", 0);  // in the runfiles

@@ -30,7 +30,7 @@ class DomainsTest : public ::testing::Test {
   Host host_;
 };
 
-// Its objects and those of the domain that it stands for work together.
+// Objects of the parent domain and of its protection domain work together.
 TEST_F(DomainsTest, ParentDomainSharesTheProtectionDomain) {
   const Td td = CreateThreadDomain();
   const Pd parent = CreateParentDomain(host_.pd.get(), td.get());
@@ -79,7 +79,7 @@ TEST_F(DomainsTest, ParentDomainMayStandForAnotherOne) {
   EXPECT_EQ(ibv_dealloc_pd(first.get()), EBUSY);
 }
 
-// They are in the memory of the process that made them.
+// The objects are in the memory of the process that made them.
 TEST_F(DomainsTest, NothingIsImported) {
   const auto is_refused = [](const void* imported) {
     return imported == nullptr && std::exchange(errno, 0) == EOPNOTSUPP;

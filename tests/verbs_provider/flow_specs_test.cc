@@ -17,7 +17,7 @@ using Pair = std::array<uint8_t, 2>;
 
 constexpr Pair kAllOfPair = {0xff, 0xff};
 
-// What a program lays out in memory.
+// A flow attribute with its specifications, laid out in memory as a program does.
 class FlowBytes {
  public:
   explicit FlowBytes(ibv_flow_attr_type type = IBV_FLOW_ATTR_NORMAL) : bytes_(sizeof attr) {
@@ -194,7 +194,7 @@ TEST(FlowSpecsTest, AttributesThatThereAreNot) {
   EXPECT_EQ(any_port.Refusal(), 0);
 }
 
-// The number is looked at before what they are.
+// The number of specifications is checked before their types.
 TEST(FlowSpecsTest, MoreSpecificationsThanLinuxTakes) {
   FlowBytes flow;
   for (int i = 0; i < 10; ++i) flow.With(Ethernet(), IBV_FLOW_SPEC_ESP);

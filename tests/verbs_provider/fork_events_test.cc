@@ -17,7 +17,7 @@ namespace {
 constexpr int kThreads = 2;
 constexpr int kForks = 100;
 
-// Messages to itself, each announced by an event, until `done`.
+// Sends messages from the process to itself, each announced by an event, until `done`.
 void SendWithEvents(Host& host, const std::atomic<bool>& done, std::atomic<uint64_t>& events) {
   const AnnouncedPair pair(host);
   while (!done) {

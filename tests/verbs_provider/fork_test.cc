@@ -1,4 +1,4 @@
-// What a forked child can and cannot do with the device.
+// The use of the device in a forked child.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <sys/wait.h>

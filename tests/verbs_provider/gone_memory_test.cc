@@ -1,6 +1,6 @@
-// A peer reaches for memory that its owner has registered and then unmapped, protected or
-// truncated. Two processes: the target lives, its other queue pairs go on, and both ends are told
-// what hardware with on-demand paging tells them.
+// A peer accesses memory that the target has registered and then unmapped, protected or truncated.
+// The target, another process, survives, its other queue pairs go on, and both ends get the errors
+// that hardware with on-demand paging reports.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kBytes = 8192;
 constexpr uint8_t kIntact = 0x5a;
 
-// How the target loses its memory.
+// How a process loses its memory.
 enum class Loss : uint8_t { kUnmapped, kMovedAway, kProtected, kReadOnly, kTruncated };
 
 const char* NameOf(Loss loss) {
@@ -28,8 +28,8 @@ const char* NameOf(Loss loss) {
   return kNames[static_cast<size_t>(loss)];
 }
 
-// Two pages of a file, of which the second can be lost. Far from where the kernel puts mappings by
-// itself, so that nothing takes the place of what was lost.
+// Two pages of a file, of which the second can be lost. They are far from the addresses that the
+// kernel chooses for mappings, so that no new mapping takes the place of a lost page.
 class Victim {
  public:
   Victim() : fd_(memfd_create("victim", MFD_CLOEXEC)) {
@@ -73,7 +73,7 @@ class Victim {
   void* const elsewhere_ = mmap(nullptr, kBytes / 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 };
 
-// What the two processes tell each other before they begin.
+// The data that the two processes exchange to connect.
 struct Introduction {
   ibv_gid gid;
   std::array<uint32_t, 2> qpns;
@@ -81,7 +81,7 @@ struct Introduction {
   uint32_t rkey;
 };
 
-// One of the two processes: two queue pairs of which only the first meets the hole.
+// One of the two processes. It has two queue pairs, of which only the first accesses the lost page.
 class End {
  public:
   End(int in, int out) : in_(in), out_(out) {
@@ -108,24 +108,24 @@ class End {
     }
     return Step();
   }
-  // Until both have come here.
+  // Waits until both processes have called it.
   bool Step() {
     char ready = 1;
     return Tell(ready) && Hear(ready);
   }
 
-  // A piece of our memory that is lost.
+  // A piece in this process's lost page.
   ibv_sge Lost(uint32_t length) const {
     return {.addr = reinterpret_cast<uintptr_t>(victim_.lost()),
             .length = length,
             .lkey = victim_mr_->lkey};
   }
-  // `request` for the peer's memory from `offset` on.
+  // Runs `request` on the peer's memory from `offset` on.
   ibv_wc Run(size_t qp, SendRequest& request, size_t offset) {
     EXPECT_EQ(request.Remote(peer_.address + offset, peer_.rkey).Post(qps_[qp].get()), 0);
     return WaitForCompletion(cq_.get());
   }
-  // The second queue pair still carries data.
+  // Whether the second queue pair still carries data.
   bool OtherWorks() {
     SendRequest write(IBV_WR_RDMA_WRITE, host_.Sge(0, 100), 2);
     return Run(1, write, 0).status == IBV_WC_SUCCESS;
@@ -156,7 +156,7 @@ class End {
   const int out_;
 };
 
-// What the requester does, and what happens to both.
+// An operation of the requester, and the completions expected at both ends.
 struct Access {
   const char* name;
   ibv_wr_opcode opcode;
@@ -180,8 +180,8 @@ bool OnlyReads(const Access& access) {
   return access.local ? access.opcode != IBV_WR_RDMA_READ : access.opcode == IBV_WR_RDMA_READ;
 }
 
-// The target does nothing on its own while the peer works on its memory: the helper thread meets
-// the hole. Returns 0, or the number of the step that failed.
+// The application thread of the target is idle while the peer works on its memory, so the helper
+// thread accesses the lost page. Returns 0, or the number of the step that failed.
 int RunTarget(const Access& access, Loss loss, int in, int out) {
   End end(in, out);
   if (!end.Connect()) return 1;
@@ -204,7 +204,7 @@ int RunTarget(const Access& access, Loss loss, int in, int out) {
       ExpectAsyncEvent(end.host_.context.get(), IBV_EVENT_QP_ACCESS_ERR, end.qps_[0].get());
     }
   }
-  // Ours reaches the peer, too.
+  // The target reaches the requester, too.
   if (!end.OtherWorks()) return 9;
   if (end.victim_.data()[kBytes / 2 - 1] != kIntact) return 10;
   if (!end.Step()) return 11;
@@ -268,7 +268,8 @@ INSTANTIATE_TEST_SUITE_P(All, GoneMemoryTest,
                                   NameOf(std::get<1>(tested.param));
                          });
 
-// A thread that blocks every signal, as threads of servers do, before and after it used the device.
+// The thread blocks every signal, as threads of servers do, before and after it first uses the
+// device.
 TEST(GoneMemoryInOneProcessTest, ThreadThatBlocksEverySignal) {
   sigset_t all, before;
   sigfillset(&all);
@@ -284,8 +285,8 @@ TEST(GoneMemoryInOneProcessTest, ThreadThatBlocksEverySignal) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// A key follows the addresses, as with on-demand paging: what has been mapped there since is
-// reached, and pages that were only given back are there again.
+// A key stands for addresses, as with on-demand paging: it reaches memory that has been mapped
+// there since, and pages that madvise gave back.
 TEST(GoneMemoryInOneProcessTest, MemoryThatWasMappedAnewIsReached) {
   End end(-1, -1);
   ConnectLoopback(end.qps_[0].get(), end.qps_[1].get());

@@ -1,4 +1,4 @@
-// Every limit that ibv_query_device reports is reached, and one object more is refused with the
+// Every limit that ibv_query_device reports can be reached, and one object more is refused with the
 // errno of the manual page.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -19,7 +19,7 @@ class LimitsTest : public ::testing::Test {
     ASSERT_EQ(ibv_query_gid(host.context.get(), 1, 1, &gid), 0);
   }
 
-  // `create` succeeds until there are `limit` objects, fails with ENOMEM then, and succeeds again
+  // `create` succeeds until there are `limit` objects, then fails with ENOMEM, and succeeds again
   // when there is one less.
   template <class Object, class Create>
   void ExpectLimit(int limit, Create create) {
@@ -211,7 +211,7 @@ TEST_F(LimitsTest, TablesOfThePort) {
   EXPECT_EQ(ibv_query_port(host.context.get(), 2, &port), EINVAL);
 }
 
-// What the device does not have has no room either.
+// Limits of features that the device does not have are 0.
 TEST_F(LimitsTest, FeaturesThatAreNotThere) {
   EXPECT_EQ(device.max_ee, 0);
   EXPECT_EQ(device.max_rdd, 0);

@@ -11,7 +11,7 @@
 
 namespace uroce::verbs::testing {
 
-// What tests start from in which queue pairs of one device talk to each other: senders use the
+// The fixture for tests in which queue pairs of one device talk to each other. Senders use the
 // lower half of the buffer, receivers the upper one.
 class LoopbackTest : public ::testing::Test {
  protected:
@@ -43,7 +43,7 @@ struct AnnouncedPair {
   Qp a, b;
 };
 
-// A verb that destroys an object waits until the application has acknowledged its events.
+// Expects that `destroy` waits until the application has acknowledged the object's events.
 void ExpectWaitsForAcknowledgement(const std::function<int()>& destroy,
                                    const std::function<void()>& acknowledge);
 

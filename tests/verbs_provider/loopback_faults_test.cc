@@ -1,5 +1,5 @@
-// A scenario of `uroce run --scenario` means what a process sends to itself, too. The BUILD file
-// sets the variable.
+// A scenario of `uroce run --scenario` also applies to frames that a process sends to itself. The
+// BUILD file sets the variable.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
@@ -8,8 +8,8 @@
 namespace uroce::verbs::testing {
 namespace {
 
-// As ibv_rc_pingpong with both ends in one process. The third SEND is lost whenever it is sent, so
-// that it fails, and those before it do not.
+// As ibv_rc_pingpong with both ends in one process. The scenario drops the third SEND at every
+// attempt, so only that one fails.
 TEST(LoopbackFaultsTest, PacketThatTheScenarioNamesIsLost) {
   Host host;
   const Cq cq = host.CreateCq(64);
@@ -31,7 +31,7 @@ TEST(LoopbackFaultsTest, PacketThatTheScenarioNamesIsLost) {
   EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_RETRY_EXC_ERR);
 }
 
-// What the sender's own process gets of a multicast datagram.
+// A scenario also drops the copy of a multicast datagram for the sender's own process.
 TEST(LoopbackFaultsTest, DatagramToOnesOwnGroupIsLost) {
   constexpr uint32_t kMulticastQpn = 0xff'ffff;
   constexpr uint32_t kBytes = 100;

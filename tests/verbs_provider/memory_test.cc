@@ -1,4 +1,4 @@
-// Memory regions and windows: what can be registered, and what the errno is if not.
+// Memory regions and windows: registrations that succeed, and the errno of those that fail.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kReadWrite = PROT_READ | PROT_WRITE;
 
-// Pages of our own with the given protection.
+// Anonymous pages with the given protection.
 class Pages {
  public:
   Pages(size_t count, int protection)
@@ -35,7 +35,7 @@ class Pages {
   void* memory_;
 };
 
-// The errno of a registration; 0 if it succeeds, and is undone.
+// The errno of a registration; 0 if it succeeds. Undoes the registration.
 int Register(const Host& host, void* address, size_t length, int access) {
   errno = 0;
   const Mr mr(ibv_reg_mr(host.pd.get(), address, length, access));
@@ -195,7 +195,7 @@ TEST(ReregMrTest, ProtectionDomainOfAnotherContextIsInvalid) {
   EXPECT_EQ(host.mr->pd, host.pd.get());
 }
 
-// Of a list, the pieces of a null region are as long as others, and empty of bytes.
+// In a list, pieces of a null region count with their length, but hold no bytes.
 class NullMrTest : public ::testing::Test {
  protected:
   static constexpr uint32_t kPiece = 3'000;
@@ -250,7 +250,7 @@ TEST_F(NullMrTest, WritesAreLost) {
   constexpr size_t kTo = 20'000;
   SendFrom({host.Sge(0, 2 * kPiece)}, {Null(0x1234), host.Sge(kTo, kPiece)});
   for (size_t i = 0; i < kPiece; ++i) ASSERT_EQ(host.buffer[kTo + i], Pattern(kPiece + i));
-  // And what was written there is not read back.
+  // Bytes written to the null region are not read back.
   SendFrom({Null(0x1234)}, {host.Sge(kTo, kPiece)});
   ExpectBytes(kTo, 0);
 }

@@ -1,5 +1,4 @@
-// Which multicast groups the kernel is a member of for the queue pairs of a program that has the
-// UDP sockets of a host to itself.
+// The kernel's multicast memberships for a program in direct mode over UDP sockets.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
@@ -60,9 +59,9 @@ TEST_F(MulticastMembershipTest, LastQueuePairOfAGroupLeavesIt) {
   EXPECT_FALSE(IsJoined(3));
 }
 
-// A program that leaves everything to ibv_close_device.
+// A program leaves the destruction of everything to ibv_close_device.
 TEST_F(MulticastMembershipTest, ClosedDeviceLeavesItsGroups) {
-  Host stays;  // and keeps the port open
+  Host stays;  // keeps the port open
   const Cq cq = stays.CreateCq(16);
   const Qp member = Create(stays, cq.get());
   const ibv_gid both = GroupOf(4);
@@ -85,7 +84,7 @@ TEST_F(MulticastMembershipTest, ClosedDeviceLeavesItsGroups) {
   EXPECT_FALSE(IsJoined(4));
 }
 
-// As many as have a socket: there is no room for another one.
+// Each group needs a socket, of which there are 128.
 TEST_F(MulticastMembershipTest, GroupThatThePortHasNoRoomForIsRefused) {
   Host host;
   const Cq cq = host.CreateCq(16);

@@ -1,4 +1,4 @@
-// Regions that are paged on demand: all of the memory as one, and advice about what comes next.
+// Regions that are paged on demand: one region for all memory, and prefetch advice.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
@@ -71,7 +71,7 @@ TEST_F(OnDemandTest, WrongAdviceIsRefused) {
   EXPECT_EQ(ibv_advise_mr(host_.pd.get(), kPrefetch, 0, nullptr, 0), 0);
 }
 
-// In the background nothing is said about it: the access will fail.
+// A prefetch in the background reports no fault: the access itself will fail.
 TEST_F(OnDemandTest, MemoryThatIsNotThereIsAFaultWhenFlushed) {
   const Mr mr = Register();
   ASSERT_EQ(mprotect(memory_, kPage, PROT_NONE), 0);

@@ -17,7 +17,7 @@ namespace {
 
 class OperationsTest : public ReliablePairTest {
  protected:
-  // Binds the window of type 2 to what `a` may write.
+  // Binds a window of type 2 to 100 bytes at kUpper, which `a` may then write.
   void Bind(ibv_mw* mw, uint32_t rkey) {
     SendRequest bind(IBV_WR_BIND_MW, {});
     bind.bind_mw.mw = mw;
@@ -31,7 +31,7 @@ class OperationsTest : public ReliablePairTest {
     EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
     EXPECT_EQ(wc.opcode, IBV_WC_BIND_MW);
   }
-  // Of a window of type 1, to the same.
+  // A binding of a window of type 1 to the same bytes.
   ibv_mw_bind SignaledBind(unsigned int access) {
     return {.wr_id = 1,
             .send_flags = IBV_SEND_SIGNALED,
@@ -145,7 +145,7 @@ TEST_F(OperationsTest, AtomicsAreInHostByteOrder) {
   EXPECT_EQ(Word(kUpper), 42u);
 }
 
-// By ibv_post_send, of memory and inline.
+// Posts by ibv_post_send, from memory and inline.
 TEST_F(OperationsTest, AtomicWriteWritesANumber) {
   Word(0) = 0x0123'4567'89ab'cdef;
   SendRequest write(IBV_WR_ATOMIC_WRITE, host.Sge(0, 8));
@@ -210,7 +210,7 @@ TEST_F(OperationsTest, TypeOfTheWindowIsChecked) {
                     .length = 100,
                     .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
   EXPECT_EQ(ibv_bind_mw(a.get(), second.get(), &bind), EINVAL);
-  // libibverbs has looked at it already; a program may also call what it would.
+  // libibverbs refused it; a program may also call the provider's function directly.
   EXPECT_EQ(host.context->ops.bind_mw(a.get(), second.get(), &bind), EINVAL);
 
   SendRequest wrong_type(IBV_WR_BIND_MW, {});
@@ -243,7 +243,8 @@ TEST_F(OperationsTest, RangeWithoutARegionIsNotBound) {
   }
 }
 
-// The flags of the region are copied for its window: they are accepted, and mean nothing.
+// Programs use the region's flags for its window. Those that windows do not have are accepted and
+// ignored.
 TEST_F(OperationsTest, FlagsThatWindowsDoNotHaveAreIgnored) {
   const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_1));
   ibv_mw_bind bind = SignaledBind(Host::kAllAccess | IBV_ACCESS_RELAXED_ORDERING);
@@ -251,7 +252,7 @@ TEST_F(OperationsTest, FlagsThatWindowsDoNotHaveAreIgnored) {
   ExpectSuccess(IBV_WC_BIND_MW);
 }
 
-// No region of plain memory can be registered for it either.
+// Regions of plain memory cannot be registered for persistence either.
 TEST_F(OperationsTest, WindowIsNotFlushedForPersistence) {
   constexpr unsigned int kFlushGlobal = 1u << 8;  // IBV_ACCESS_FLUSH_GLOBAL
   constexpr unsigned int kFlushPersistent = 1u << 9;
@@ -263,7 +264,8 @@ TEST_F(OperationsTest, WindowIsNotFlushedForPersistence) {
   ExpectSuccess(IBV_WC_BIND_MW);
 }
 
-// Of another protection domain: posted, and refused when it is carried out.
+// A binding with a window or a region of another protection domain can be posted, and fails when it
+// is carried out.
 TEST_F(OperationsTest, BindingAcrossProtectionDomainsCompletesInError) {
   const Pd other(ibv_alloc_pd(host.context.get()));
   const Mw foreign_window(ibv_alloc_mw(other.get(), IBV_MW_TYPE_2));
@@ -293,7 +295,7 @@ TEST_F(OperationsTest, BindingAcrossProtectionDomainsCompletesInError) {
   }
 }
 
-// Of the key that a type 2 window gets only the lowest byte is the program's, and it may stay.
+// A program chooses only the lowest byte of a type 2 window's key, and may leave it unchanged.
 TEST_F(OperationsTest, OnlyTheLowestByteOfAType2KeyIsUsed) {
   for (const uint32_t wanted : {0u, 0x1234'5600u, 0xffff'ffffu}) {
     for (const bool same_byte : {false, true}) {
@@ -308,7 +310,7 @@ TEST_F(OperationsTest, OnlyTheLowestByteOfAType2KeyIsUsed) {
   }
 }
 
-// The program that waits for the immediate learns that it will not come.
+// The program that waits for the immediate data learns that they will not come.
 TEST_F(OperationsTest, RefusedWriteWithImmediateEndsItsReceive) {
   ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper, 100), 9), 0);
   ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper, 100), 10), 0);

@@ -1,5 +1,5 @@
-// ibv_modify_qp_rate_limit and static_rate: no faster than they say. How much slower depends on who
-// else uses the machine.
+// ibv_modify_qp_rate_limit and static_rate: data is sent no faster than they allow. How much slower
+// it is depends on the load of the machine.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 

@@ -1,4 +1,4 @@
-// Linked to a test, gives its device two partitions beside the default one.
+// Gives the device of the test that links it two partitions beside the default one.
 #include <stdlib.h>
 
 #include "dpdk_nic/device/device_config.h"
@@ -6,7 +6,7 @@
 namespace uroce::verbs::testing {
 namespace {
 
-// Before main() restarts the program with the preload library.
+// Runs before main() restarts the program with the preload library.
 __attribute__((constructor)) void ChoosePartitions() {
   setenv(nic::kPkeyVariable, "0x8012,0x34", 0);
 }

@@ -17,7 +17,7 @@ constexpr uint16_t kLimited = 2;
 
 class PartitionTest : public LoopbackTest {
  protected:
-  // RESET -> RTS, in this partition.
+  // RESET -> RTS, in the partition of this index.
   Qp Create() {
     ibv_qp_init_attr attr = RcAttributes(cq.get(), receive_cq.get());
     return Qp(ibv_create_qp(host.pd.get(), &attr));

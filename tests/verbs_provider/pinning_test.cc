@@ -78,7 +78,7 @@ TEST_F(PinningTest, WritingPopulatesThePages) {
   EXPECT_TRUE(IsResident(page(0)));
 }
 
-// What kernels before 5.14 get.
+// Touching is the fallback for kernels before 5.14, which lack MADV_POPULATE.
 TEST_F(PinningTest, TouchingFindsTheSameAsPopulating) {
   EXPECT_EQ(TouchPages(page(0), kPage, PinFor::kReading), 0);
   EXPECT_EQ(TouchPages(page(0), kPage, PinFor::kWriting), 0);

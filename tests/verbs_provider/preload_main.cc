@@ -27,7 +27,7 @@ namespace {
 
 constexpr char kMarker[] = "UROCE_TEST_PRELOADED";
 
-// A sanitizer wants its runtime to be the first library of the process.
+// A sanitizer's runtime must be the first library of the process.
 std::string SanitizerRuntime() {
   std::string found;
   dl_iterate_phdr(

@@ -1,4 +1,4 @@
-// ibv_query_qp in every state of every service, and what ibv_modify_qp refuses to set.
+// ibv_query_qp in every state of every service, and the attributes that ibv_modify_qp refuses.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
@@ -105,7 +105,7 @@ class QueryTest : public ::testing::TestWithParam<ibv_qp_type> {
     set.ah_attr.sl = 5;
   }
 
-  // To the next state, with the attributes of `set` that are required.
+  // Moves to `state`, with the required attributes from `set`.
   int Step(ibv_qp_state state, int mask = 0) {
     set.qp_state = state;
     return ibv_modify_qp(qp.get(), &set, IBV_QP_STATE | mask);
@@ -133,7 +133,8 @@ class QueryTest : public ::testing::TestWithParam<ibv_qp_type> {
     ASSERT_EQ(Step(IBV_QPS_RTS, RtsMask()), 0);
   }
 
-  // Every attribute that is valid now has the value that was set, and the creation is reported.
+  // Expects the value that was set of every attribute that is valid in `state`, and the attributes
+  // of the creation.
   void ExpectAsSet(ibv_qp_state state) {
     set.qp_state = state;
     ibv_qp_attr attr;
@@ -253,7 +254,7 @@ TEST_P(QueryTest, ValueOutOfRangeIsRefusedAndChangesNothing) {
   }
 }
 
-// Programs set what means nothing for a queue pair or does not fit, and NICs do not mind.
+// Programs set attributes and bits that mean nothing for a queue pair, and NICs ignore them.
 TEST_P(QueryTest, WhatMeansNothingIsIgnored) {
   set.qp_access_flags = ~0u;
   set.ah_attr.grh.flow_label = ~0u;

@@ -1,4 +1,4 @@
-// Queue pairs: creation, the state machine, what ibv_query_qp says, and posting errors.
+// Queue pairs: creation, the state machine, ibv_query_qp, and posting errors.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
@@ -37,7 +37,7 @@ class QueuePairTest : public ::testing::Test {
   ibv_gid gid = {};
 };
 
-// A value that a C program can put into an enum, although it is none of its.
+// A value outside the enum, as a C program can pass it.
 template <class Enum>
 Enum OutOfRange(int value) {
   static_assert(sizeof(Enum) == sizeof value);
@@ -53,7 +53,7 @@ TEST_F(QueuePairTest, GrantedCapabilitiesAreWrittenBackAndReported) {
   ASSERT_NE(qp, nullptr);
   EXPECT_GE(attr.cap.max_send_wr, wanted.max_send_wr);
   EXPECT_GE(attr.cap.max_inline_data, wanted.max_inline_data);
-  EXPECT_GE(attr.cap.max_inline_data, 256u);  // which programs count on, whatever they ask for
+  EXPECT_GE(attr.cap.max_inline_data, 256u);  // programs rely on it, whatever they ask for
   EXPECT_EQ(qp->state, IBV_QPS_RESET);
   EXPECT_EQ(qp->qp_type, IBV_QPT_RC);
   EXPECT_GT(qp->qp_num, 1u);
@@ -128,7 +128,7 @@ TEST_F(QueuePairTest, ProtectionDomainAndQueuesStayInUse) {
   qp.reset();
 }
 
-// perror() is what programs call after any of them.
+// Programs call perror() after any of these verbs.
 TEST_F(QueuePairTest, ErrorIsInErrnoToo) {
   const Qp qp = Create();
   ibv_qp_attr attr = {};

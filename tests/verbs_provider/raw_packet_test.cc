@@ -1,5 +1,5 @@
-// Raw packet queue pairs and their flows in direct mode, over a DPDK ring that brings every frame
-// back: what a program sends on the wire arrives from the wire.
+// Raw packet queue pairs and their flows in direct mode, over a DPDK ring: every frame that a
+// program sends comes back from the wire.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -138,7 +138,7 @@ TEST_F(RawPacketTest, FrameArrivesByItsFlow) {
   ASSERT_NE(flow, nullptr);
   EXPECT_EQ(flow->context, host.context.get());
   Receive(qp.get(), 5);
-  Send(kOtherMac);  // is for nobody
+  Send(kOtherMac);  // no flow takes it
   ExpectSent();
   Send(kMac);
   ExpectSent();
@@ -217,7 +217,7 @@ TEST_F(RawPacketTest, FramesThatTheDeviceCannotSend) {
   ASSERT_EQ(Modify(qp.get(), IBV_QPS_RTS), 0);
 }
 
-// The ring brings what was sent: the sniffer sees it leave and come.
+// The ring returns each frame, so the sniffer sees it leave and arrive.
 TEST_F(RawPacketTest, SnifferSeesBothDirections) {
   BringUp(qp.get());
   const Flow flow = Steer(qp.get(), IBV_FLOW_ATTR_SNIFFER);
@@ -304,7 +304,7 @@ TEST_F(RawPacketTest, ForkedChildHasNoFlows) {
   EXPECT_EQ(status, 0);
 }
 
-// A program that leaves all behind when it closes its device: nothing comes by the flow any more.
+// A program closes its device without destroying its objects: the flow must end.
 TEST_F(RawPacketTest, FlowEndsWithItsDevice) {
   BringUp(qp.get());
   Host leaving;

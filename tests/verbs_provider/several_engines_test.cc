@@ -1,4 +1,5 @@
-// A device of three engines (UROCE_ENGINES): which connections share one, and what holds for all.
+// A device of three engines (UROCE_ENGINES): the placement of connections, and objects that all
+// engines share.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -23,7 +24,7 @@ namespace {
 constexpr uint32_t kEngines = 3;
 constexpr size_t kUpper = 32'768;
 
-// Two queue pairs that are connected to each other. Each engine has a block of numbers.
+// Two queue pairs that are connected to each other. Each engine has a block of QPNs.
 struct Connection {
   Connection(Host& host, ibv_cq* send_to, ibv_cq* receive_to)
       : send_cq(send_to), receive_cq(receive_to) {
@@ -118,7 +119,7 @@ TEST_F(SeveralEnginesTest, DatagramsAndSharedReceiveQueuesAreOnTheFirst) {
   }
 }
 
-// Of two engines: what one sends to the other is a message between two processes.
+// The queue pairs are on two engines, which exchange frames as two processes do.
 TEST_F(SeveralEnginesTest, EnginesReachEachOther) {
   ibv_qp_init_attr attr[] = {RcAttributes(cqs[0].get(), cqs[0].get()),
                              RcAttributes(cqs[1].get(), cqs[1].get())};
@@ -163,7 +164,8 @@ TEST_F(SeveralEnginesTest, WindowThatOneBindsIsOpenOnAll) {
   }
 }
 
-// Queues of two engines that a third connection ties together: nothing that they announce is late.
+// A third connection completes in queues of two engines and so unites the engines: their events
+// must not be late.
 TEST_F(SeveralEnginesTest, TiedQueuesWork) {
   const Channel channel(ibv_create_comp_channel(host.context.get()));
   const Cq announced = host.CreateCq(64, channel.get());
@@ -188,11 +190,11 @@ TEST_F(SeveralEnginesTest, TiedQueuesWork) {
     Exchange(first);
     Exchange(second);
   }
-  // New ones have nothing to gain from another engine.
+  // Once the engines are united, another engine gains nothing, so new connections share one.
   EXPECT_EQ(Connect(1, 1).engine(), Connect(2, 2).engine());
 }
 
-// A queue that is made, armed and moderated before it has an engine of its own.
+// A queue is created, armed and moderated before it has an engine.
 TEST_F(SeveralEnginesTest, QueueKeepsWhatItWasToldBeforeItsFirstQueuePair) {
   const Connection on_first = Connect(0, 0);
   const Channel channel(ibv_create_comp_channel(host.context.get()));
@@ -234,7 +236,8 @@ TEST_F(SeveralEnginesTest, ProcessForksBeforeAndAfterEnginesAreUnited) {
   Exchange(tied);
 }
 
-// Threads with an engine each, while regions come and go, and in the end a connection ties them.
+// Each thread uses its own engine while regions come and go. In the end a queue pair unites the
+// engines.
 TEST_F(SeveralEnginesTest, ThreadsGoOnWhileEnginesAreUnited) {
   std::vector<Connection> connections;
   for (size_t i = 0; i < kEngines; ++i) connections.push_back(Connect(i, i));

@@ -40,7 +40,7 @@ class SharedReceiveQueueTest : public LoopbackTest {
     ibv_srq_attr attr = {.max_wr = max_wr, .max_sge = 0, .srq_limit = 0};
     return ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR);
   }
-  // Two queue pairs, the second one of which uses the queue, in which so many requests are posted.
+  // Two connected queue pairs, of which the second uses `srq`, with `receives` requests posted.
   std::pair<Qp, Qp> ConnectWithReceives(ibv_srq* srq, uint64_t receives) {
     std::pair<Qp, Qp> pair(CreateQp(IBV_QPT_RC, nullptr), CreateQp(IBV_QPT_RC, srq));
     ConnectLoopback(pair.first.get(), pair.second.get());
@@ -87,7 +87,7 @@ TEST_F(SharedReceiveQueueTest, IsReportedAsItWasGranted) {
   const ibv_srq_attr queried = QuerySrq(srq.get());
   EXPECT_EQ(queried.max_wr, attr.attr.max_wr);
   EXPECT_EQ(queried.max_sge, attr.attr.max_sge);
-  EXPECT_EQ(queried.srq_limit, 0u);  // the limit of the creation is not looked at
+  EXPECT_EQ(queried.srq_limit, 0u);  // the creation ignores the limit
 }
 
 TEST_F(SharedReceiveQueueTest, ExtendedCreationKnowsTheBasicType) {
@@ -190,7 +190,8 @@ TEST_F(SharedReceiveQueueTest, InUseIsBusy) {
   EXPECT_EQ(ibv_destroy_srq(srq.get()), EBUSY);
 }
 
-// A request belongs to no queue pair until a message consumes it: a destroyed one takes none along.
+// A request belongs to no queue pair until a message consumes it, so a queue pair's error flushes
+// none.
 TEST_F(SharedReceiveQueueTest, ErrorOfAQueuePairFlushesNothingOfIt) {
   const Srq srq = Create();
   Qp a = CreateQp(IBV_QPT_RC, nullptr);
@@ -200,7 +201,7 @@ TEST_F(SharedReceiveQueueTest, ErrorOfAQueuePairFlushesNothingOfIt) {
   ASSERT_EQ(Modify(b.get(), IBV_QPS_ERR), 0);
   ibv_wc wc;
   EXPECT_EQ(ibv_poll_cq(receive_cq.get(), 1, &wc), 0);
-  // Nothing of the shared queue is in use: the last request has been reached.
+  // The queue pair uses no request of the shared queue, so it has reached the last one.
   // IBA 11.6.3.1 LAST_WQE_REACHED.
   ExpectAsyncEvent(host.context.get(), IBV_EVENT_QP_LAST_WQE_REACHED, b.get());
 

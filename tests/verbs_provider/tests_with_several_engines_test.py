@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What holds for a device with one engine holds for one with several.
+"""Runs tests of a device with one engine on a device with several.
 
 usage: tests_with_several_engines_test.py TEST...
 """

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Thread-local variables that are reached without a call have addresses of their own.
+"""Each thread-local variable that is accessed without a call has an address of its own.
 
-ld 2.40 numbers the symbols of a shared library wrongly where a file's local symbol is reached that
-way: the variable then shares its memory with the library's first one.
+ld 2.40 numbers the symbols of a shared library wrongly if one of them is a file-local variable of
+this kind: the variable then shares its memory with the library's first one.
 
 usage: thread_memory_test.py LIBRARY...
 """

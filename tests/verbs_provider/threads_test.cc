@@ -62,7 +62,8 @@ TEST(ThreadsTest, OneQueuePairTakesPostsAndPollsFromAll) {
         completed += count;
       };
       for (int mine; (mine = posted.fetch_add(1)) < kMessages;) {
-        // The queue has room for what is not polled yet, and for what the others post meanwhile.
+        // Leaves room in the queue for completions not polled yet and for requests that the other
+        // threads post meanwhile.
         while (mine - completed >= kRoom - kThreads) drain();
         int error = ENOMEM;
         while (error == ENOMEM) {

@@ -1,6 +1,6 @@
-// Linked to a test, has it run in direct mode over the UDP sockets of a network namespace of its
-// own, whose only interface is the loopback one. UROCE_TEST_NAMESPACE is not set if none can be
-// had.
+// Makes the test that links it run in direct mode over the UDP sockets of a network namespace of
+// its own, whose only interface is the loopback one. UROCE_TEST_NAMESPACE is not set if the
+// namespace cannot be created.
 #include <net/if.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 namespace uroce::verbs::testing {
 namespace {
 
-// Before main() restarts the program with the preload library, and not again then.
+// Runs before main() restarts the program with the preload library, and not again after that.
 __attribute__((constructor)) void ChooseUdpSockets() {
   if (getenv(nic::kPortVariable) != nullptr) return;
   const bool is_alone = unshare(CLONE_NEWNET) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0;

@@ -1,5 +1,4 @@
-// Unreliable connections over the loopback path of one process: what they carry, what they refuse,
-// and what becomes of errors.
+// Unreliable connections over the loopback path of one process: operations, refusals and errors.
 #include <endian.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -103,7 +102,7 @@ TEST_F(UnreliableConnectionTest, ForbiddenWriteIsDropped) {
   EXPECT_EQ(Query(b.get()).qp_state, IBV_QPS_RTS);
 }
 
-// The send queue stops, the receive queue lives on, and RTS is one step away (IBA 10.3.1.6).
+// The send queue stops, the receive queue goes on, and RTS is one transition away (IBA 10.3.1.6).
 TEST_F(UnreliableConnectionTest, LocalErrorStopsTheSendQueueOnly) {
   SendRequest unreadable(IBV_WR_SEND, host.Sge(0, 8), 1);
   unreadable.piece.lkey ^= 0xff00;

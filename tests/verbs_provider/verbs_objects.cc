@@ -42,7 +42,7 @@ ibv_qp_init_attr RcAttributes(ibv_cq* send_cq, ibv_cq* receive_cq) {
 ibv_qp_init_attr_ex ExtendedAttributes(ibv_pd* pd, const ibv_qp_init_attr& basic,
                                        uint64_t operations) {
   ibv_qp_init_attr_ex attr = {};
-  std::memcpy(&attr, &basic, sizeof basic);  // which is how it begins
+  std::memcpy(&attr, &basic, sizeof basic);  // `attr` begins with the members of `basic`
   attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   attr.pd = pd;
   attr.send_ops_flags = operations;

@@ -31,7 +31,7 @@ using Channel =
 // The device under test, opened. Null after a failed expectation.
 Context OpenUroce();
 
-// What most tests start from: a context, a protection domain and a registered buffer.
+// The objects that most tests need: a context, a protection domain and a registered buffer.
 class Host {
  public:
   static constexpr int kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
@@ -82,12 +82,12 @@ int ToInit(ibv_qp* qp, const ConnectOptions& options = {});
 int ToRtr(ibv_qp* qp, uint32_t peer_qpn, const ibv_gid& peer_gid,
           const ConnectOptions& options = {});
 int ToRts(ibv_qp* qp, const ConnectOptions& options = {});
-// All three for both, each other's peer.
+// Moves `a` and `b` to RTS, connected to each other.
 void ConnectLoopback(ibv_qp* a, ibv_qp* b, const ConnectOptions& options = {});
-// All three for a UD queue pair.
+// Moves a UD queue pair to RTS.
 void BringUp(ibv_qp* qp, const ConnectOptions& options = {});
 
-// An address vector to `gid` from our GID of that index.
+// An address vector to `gid` from our GID of index `gid_index`.
 ibv_ah_attr AddressOf(const ibv_gid& gid, uint8_t gid_index);
 
 // The next completion, however long it takes; a failed expectation after a minute.
@@ -102,7 +102,7 @@ struct SendRequest : ibv_send_wr {
   SendRequest& operator=(const SendRequest&) = delete;
 
   SendRequest& Remote(uint64_t address, uint32_t rkey);
-  // Of a datagram.
+  // Sets the destination of a datagram.
   SendRequest& To(ibv_ah* ah, uint32_t qpn, uint32_t qkey);
   // Returns what ibv_post_send returned, and checks *bad_wr.
   int Post(ibv_qp* qp);
@@ -111,12 +111,12 @@ struct SendRequest : ibv_send_wr {
 int PostReceive(ibv_qp* qp, const ibv_sge& sge, uint64_t id);
 int PostReceive(ibv_srq* srq, const ibv_sge& sge, uint64_t id);
 
-// The state alone.
+// Modifies the state alone.
 int Modify(ibv_qp* qp, ibv_qp_state state);
 ibv_qp_attr Query(ibv_qp* qp);
 // Waits for the next asynchronous event, checks it, and acknowledges it.
 void ExpectAsyncEvent(ibv_context* context, ibv_event_type type, const void* object);
-// That no asynchronous event is there. Events are posted before the verb that causes them returns.
+// No asynchronous event may be pending: verbs post their events before they return.
 void ExpectNoAsyncEvent(ibv_context* context);
 
 }  // namespace uroce::verbs::testing

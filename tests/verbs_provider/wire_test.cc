@@ -1,5 +1,5 @@
-// What verbs ask of uroced, and what they make of its news: a fabric with a NIC, whose uroced is
-// played by the test.
+// The requests of verbs to uroced, and the effects of its messages. The fabric has a NIC, and the
+// test plays uroced.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ using transport::Gid;
 using transport::MacAddress;
 using transport::Qpn;
 
-// Before main() restarts the program with the preload library.
+// Runs before main() restarts the program with the preload library.
 __attribute__((constructor)) void ChooseFabric() {
   setenv(nic::kFabricVariable, nic::UniqueFabricName().c_str(), 0);
 }
@@ -51,8 +51,8 @@ ibv_gid ToIbv(const Gid& gid) {
 
 class WireTest : public ::testing::Test {
  protected:
-  // uroced serves while another thread runs `f`. A call that it has answered comes after all that
-  // was said to it before.
+  // Serves uroced while another thread runs `f`. If uroced answered a call of `f`, it has also
+  // handled all earlier messages.
   template <class F>
   auto Serving(F f) {
     auto result = std::async(std::launch::async, f);
@@ -96,7 +96,7 @@ class WireTest : public ::testing::Test {
     return Serving([&] { return ibv_attach_mcast(qp, &group, 0); });
   }
 
-  // What the next frame to the wire begins with.
+  // The destination MAC of the next frame to the wire.
   MacAddress NextDestination() {
     nic::RingLink& uplink = *client().uplink;
     MacAddress mac{};
@@ -106,7 +106,8 @@ class WireTest : public ::testing::Test {
     return mac;
   }
 
-  // An empty message of the peer, to be acknowledged. Nobody is woken for it before the flush.
+  // Puts an empty message of the peer, which asks for an ACK, into the uplink. Flush of the uplink
+  // wakes the helper.
   void SendFromWire(uint32_t qpn, transport::Psn psn) {
     const nic::control::Welcome ours = FakeUroced::WiredFabric();
     transport::AddressVector to;
@@ -216,7 +217,7 @@ pid_t HelperThread() {
   return gettid();
 }
 
-// Tried again as the helper may wake at that very moment, for another reason.
+// Tries several times, as the helper may wake at that very moment for another reason.
 TEST_F(WireTest, PollingFindsWhatCameWhileTheHelperSleeps) {
   constexpr int kPollsOfEveryLink = 64;
   const Qp qp = CreateConnected(IBV_QPT_RC);
@@ -236,7 +237,7 @@ TEST_F(WireTest, PollingFindsWhatCameWhileTheHelperSleeps) {
   EXPECT_TRUE(is_found);
 }
 
-// The peer would end in error without it.
+// Without the acknowledgement the peer's queue pair would end in error.
 TEST_F(WireTest, DestroyWaitsForRoomForAnAcknowledgement) {
   constexpr auto kLeastWait = std::chrono::milliseconds(100);
   const Qp filler = CreateConnected(IBV_QPT_UC, 1);

@@ -1,5 +1,5 @@
-// The ibv_wr_* functions: every operation of a reliable connection, and what a batch does that has
-// something wrong in it.
+// The ibv_wr_* functions: every operation of a reliable connection, and batches that contain an
+// error.
 #include <endian.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -73,7 +73,7 @@ TEST_F(WorkRequestBuilderTest, PostsEveryOperation) {
   EXPECT_EQ(Word(kUpper + 8008), 0x0123'4567'89ab'cdefu);
 }
 
-// The number of an ATOMIC WRITE may be replaced by what a setter names, as that of any request.
+// A setter may replace the number of an ATOMIC WRITE by other data, as for any request.
 TEST_F(WorkRequestBuilderTest, AtomicWriteTakesASetter) {
   ibv_qp_ex* const qp = ibv_qp_to_qp_ex(a.get());
   const uint64_t number = 1;
@@ -99,7 +99,7 @@ TEST_F(WorkRequestBuilderTest, AMisalignedAtomicWriteEndsInError) {
   EXPECT_EQ(Word(kUpper), 0u);
 }
 
-// ibv_qp_ex has a member for it from release 45 on; where there is none, libibverbs' own data lie.
+// ibv_qp_ex has a member for flush from release 45 on. Before, libibverbs' own data follow there.
 TEST_F(WorkRequestBuilderTest, FlushIsOfferedWhereTheLibraryHasIt) {
   constexpr uint64_t kWithFlush = 1 << 11;
   constexpr size_t kBytesWithFlush = 360;
@@ -111,7 +111,7 @@ TEST_F(WorkRequestBuilderTest, FlushIsOfferedWhereTheLibraryHasIt) {
   EXPECT_EQ(errno, qp != nullptr ? 0 : EOPNOTSUPP);
 }
 
-// The data of the one is longer than inline data may be, the other has none to be sent.
+// The WRITE's data is longer than inline data may be, and the READ has no data to send.
 TEST_F(WorkRequestBuilderTest, FlagDoesNotMakeDataInline) {
   constexpr uint32_t kBytes = 8'000;
   ibv_qp_ex* const qp = ibv_qp_to_qp_ex(a.get());
@@ -188,7 +188,7 @@ TEST_F(WorkRequestBuilderTest, TellsTheFirstError) {
 
   ibv_wr_start(qp);
   for (int count = 0; count < 16; ++count) ibv_wr_send(qp);
-  add_too_long(SIZE_MAX);  // one request too many, too
+  add_too_long(SIZE_MAX);  // also one request too many
   EXPECT_EQ(ibv_wr_complete(qp), ENOMEM);
 }
 

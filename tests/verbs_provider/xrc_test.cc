@@ -1,5 +1,5 @@
 // XRC: domains by file, shared receive queues with numbers, initiators and targets, and targets
-// that several open.
+// with several handles.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -99,7 +99,7 @@ class XrcTest : public LoopbackTest {
     errno = 0;
     return Qp(ibv_open_qp(xrcd->context, &attr));
   }
-  // Sends 8 bytes and returns how the request ended.
+  // Sends 8 bytes. Returns the status of the request.
   ibv_wc_status SendTo(ibv_qp* initiator, uint32_t srqn) {
     SendRequest request(IBV_WR_SEND, host.Sge(0, 8));
     request.qp_type.xrc.remote_srqn = srqn;
@@ -209,7 +209,7 @@ TEST_F(XrcTest, AnInitiatorHasASendQueueOnly) {
   EXPECT_EQ(attr.cap.max_recv_wr, 0u);
   EXPECT_GE(attr.cap.max_send_wr, 16u);
   EXPECT_EQ(qp->recv_cq, receive_cq.get()) << "it is shown as it was passed";
-  receive_cq.reset();  // and not used
+  receive_cq.reset();  // the queue is not used
 }
 
 TEST_F(XrcTest, ATargetHasADomainOnly) {
@@ -263,7 +263,7 @@ TEST_F(XrcTest, WhatTheOtherHalfHasIsIgnored) {
   EXPECT_EQ(Query(target.get()).min_rnr_timer, 10);
 }
 
-// As in the kernel: a queue pair of another type does not draw from it.
+// As in the kernel: a queue pair of another type cannot use an XRC shared receive queue.
 TEST_F(XrcTest, AnRcQueuePairDoesNotTakeAnXrcQueue) {
   const Srq srq = CreateSrq(domain.get());
   ibv_qp_init_attr attr = Attributes(IBV_QPT_RC, cq.get(), cq.get(), srq.get());
@@ -378,7 +378,7 @@ TEST_F(XrcTest, TheLimitIsTold) {
   EXPECT_EQ(WaitForCompletion(receive_cq.get()).wr_id, 1u);
 }
 
-// --- targets that several have
+// --- targets with several handles
 
 TEST_F(XrcTest, ATargetIsOpenedByItsNumber) {
   const Qp target = CreateTarget(domain.get());
@@ -431,7 +431,7 @@ TEST_F(XrcTest, ATargetLastsUntilTheLastOfItsHandles) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-// As in the kernel: each is told, the ones that are left too.
+// As in the kernel: each remaining handle gets the event.
 TEST_F(XrcTest, EventsOfATargetGoToAllItsHandles) {
   const Qp initiator = CreateInitiator();
   Qp target = CreateTarget(domain.get());
@@ -446,7 +446,7 @@ TEST_F(XrcTest, EventsOfATargetGoToAllItsHandles) {
   ExpectNoAsyncEvent(host.context.get());
 }
 
-// Two parts of a program that know nothing of each other but the file.
+// Two parts of a program that share nothing but the file.
 TEST_F(XrcTest, TwoContextsShareADomainByItsFile) {
   const File file;
   const Xrcd ours = OpenDomain(host.context.get(), file.fd(), O_CREAT);
@@ -454,7 +454,7 @@ TEST_F(XrcTest, TwoContextsShareADomainByItsFile) {
   const Qp initiator = CreateInitiator();
   Context other = OpenUroce();
   ibv_xrcd_init_attr attr = {.comp_mask = kFdAndFlags, .fd = file.fd(), .oflags = 0};
-  // Not destroyed but left in their context: static, so that they are no leaks.
+  // Left to the context instead of destroyed; static, so that no leak is reported.
   static ibv_xrcd* theirs;
   static ibv_qp* target;
   theirs = ibv_open_xrcd(other.get(), &attr);
@@ -468,7 +468,7 @@ TEST_F(XrcTest, TwoContextsShareADomainByItsFile) {
   ASSERT_EQ(PostReceive(srq.get(), host.Sge(kUpper, 8), 1), 0);
   ASSERT_EQ(PostReceive(srq.get(), host.Sge(kUpper, 8), 2), 0);
   EXPECT_EQ(SendTo(initiator.get(), NumberOf(srq.get())), IBV_WC_SUCCESS);
-  // A context that is closed leaves what others have open.
+  // Closing a context leaves objects that others have opened.
   other.reset();
   EXPECT_EQ(SendTo(initiator.get(), NumberOf(srq.get())), IBV_WC_SUCCESS);
   for (uint64_t i = 1; i <= 2; ++i) EXPECT_EQ(WaitForCompletion(receive_cq.get()).wr_id, i);

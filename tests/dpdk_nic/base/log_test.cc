@@ -1,4 +1,4 @@
-// What a program writes to standard error. Each case is a child, as UROCE_LOG is read once.
+// The lines that a program logs to standard error. UROCE_LOG is read once, so each case is a child.
 #include "dpdk_nic/base/log.h"
 
 #include <fcntl.h>
@@ -85,7 +85,7 @@ TEST(LogTest, UnknownLimitIsReportedAndIgnored) {
             "uroce: a warning.\n");
 }
 
-// The child would be stuck in write() for ever.
+// If the line were not dropped, the child would block in write() for ever.
 TEST(LogTest, FullPipeDropsTheLine) {
   Pipe pipe;
   ASSERT_EQ(fcntl(pipe.write_end.get(), F_SETFL, O_NONBLOCK), 0);

@@ -135,7 +135,7 @@ TEST(CaptureTest, NothingIsLostWhenTheProgramEndsWithoutAWord) {
   std::filesystem::remove(path);
 }
 
-// Neither loopback nor the link carries one.
+// Neither loopback nor a link carries an ICRC.
 TEST(CaptureTest, FramesAreShownWithTheirIcrc) {
   const std::string path = TemporaryFile("icrc");
   {

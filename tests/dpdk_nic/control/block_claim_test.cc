@@ -25,7 +25,7 @@ static_assert((kLastBlock + 2) * transport::kMaxQps > transport::kMulticastQpn.v
 constexpr uid_t kAlice = 1'000;
 constexpr uid_t kBob = 1'001;
 
-// A child that runs `body` and then waits for its end.
+// A child process that runs `body` and then sleeps until it is killed.
 class Child {
  public:
   template <class Body>
@@ -128,7 +128,7 @@ TEST_F(BlockClaimsTest, UnclaimedBlockHasNoProof) {
   EXPECT_FALSE(claims_->IsProvenBy(claim.get(), kLastBlock + 1, kAlice));
 }
 
-// A block's former owner can do nothing to the present one, nor be taken for it.
+// A block's former owner cannot disturb the present owner or be mistaken for it.
 TEST_F(BlockClaimsTest, ClaimOfABlockThatWasGivenAgainIsNone) {
   const UniqueFd old = claims_->Give(5, kBob);
   ASSERT_EQ(flock(old.get(), LOCK_UN), 0);

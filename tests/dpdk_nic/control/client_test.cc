@@ -46,7 +46,7 @@ class ClientTest : public ::testing::Test {
   }
 
   void StartUroced() { uroced_ = std::make_unique<ScriptedUroced>(fabric_); }
-  // What a thread does that has nothing else to do.
+  // Serves the client, sleeping in between, as a thread with nothing else to do does.
   void ServeUntil(State state) {
     client_->Serve();
     while (client_->state() != state) {
@@ -202,7 +202,7 @@ TEST_F(ClientTest, RefusalMayComeLater) {
   EXPECT_FALSE(client_->Take(incoming_));
   EXPECT_EQ(client_->state(), State::kRefused);
   EXPECT_EQ(Sentence(), "gone");
-  EXPECT_TRUE(IsClaimed(fabric_, kBlock));  // links to other processes go on with it
+  EXPECT_TRUE(IsClaimed(fabric_, kBlock));  // links to other processes go on using the block
 }
 
 TEST_F(ClientTest, EndOfUrocedIsNoticedAfterWhatItSaid) {
@@ -275,13 +275,14 @@ TEST_F(ClientTest, QueueThatIsFullIsWaitedFor) {
   client_->Serve();
   EXPECT_EQ(client_->state(), State::kDetached);
   EXPECT_EQ(client_->connect_error(), EAGAIN);
-  // Its timer rings long before the one for a uroced that is not there.
+  // The retry timer for EAGAIN is far shorter than the one for an absent uroced.
   uroced_->AcceptUnauthenticated();
   ServeUntil(State::kAttaching);
   EXPECT_EQ(client_->connect_error(), 0);
 }
 
-// What no uroced says: the client turns away and comes again, and keeps what it has.
+// Messages that no correct uroced sends: the client disconnects, keeps what it has, and attaches
+// anew.
 using Said = void (*)(MessageChannel&);
 struct Nonsense {
   const char* name;
@@ -363,7 +364,7 @@ TEST_F(ClientTest, WhatUrocedDoesNotReadWaitsAndIsSentLater) {
   EXPECT_FALSE(IsReadable(client_->wait_fd()));
   for (uint32_t received = 0; received < sent; ++received) {
     if (uroced_->Receive() == Status::kNothing) {
-      // There is room again, which wakes the client.
+      // The socket has room again, which wakes the client.
       ASSERT_TRUE(WaitReadable(client_->wait_fd()));
       client_->Serve();
       ASSERT_EQ(uroced_->Receive(), Status::kOk);
@@ -372,7 +373,7 @@ TEST_F(ClientTest, WhatUrocedDoesNotReadWaitsAndIsSentLater) {
   }
   EXPECT_TRUE(client_->Send(Forget{}));
   client_->Serve();
-  EXPECT_FALSE(IsReadable(client_->wait_fd()));  // it does not wait for room any more
+  EXPECT_FALSE(IsReadable(client_->wait_fd()));  // the client no longer waits for room
 }
 
 TEST_F(ClientTest, UrocedThatListensNoMoreIsLeft) {
@@ -466,8 +467,8 @@ TEST_F(ClientTest, ProcessWithoutRoomForItsClaimIsToldSo) {
   EXPECT_NE(Sentence().find("ulimit -n"), std::string::npos);
 }
 
-// A process of another user that attached to a uroced of its own, which has ended; now there is
-// only root's.
+// Runs as another user: attaches to a uroced of that user, which then ends, so that only root's is
+// left.
 int ReturnAfterOwnUrocedEnded(ControlClient& client, const std::string& fabric) {
   if (setresuid(kNobodyUid, kNobodyUid, kNobodyUid) != 0) return 1;
   auto own = std::make_unique<ScriptedUroced>(fabric);

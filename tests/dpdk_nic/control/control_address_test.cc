@@ -105,7 +105,7 @@ TEST_F(ControlAddressTest, NewListenerReplacesAKilledOne) {
   EXPECT_TRUE(ConnectToFabric(fabric_));
 }
 
-// Each removes the folder that the others are just making.
+// A listener that closes removes the folder that the other threads are just creating.
 TEST_F(ControlAddressTest, ListenersThatComeAndGoAtTheSameTimeFindTheirFolder) {
   const auto come_and_go = [this] {
     for (int i = 0; i < 200; ++i) {
@@ -164,7 +164,7 @@ TEST_F(ControlAddressTest, OnlyNamesOfFabricsAreTaken) {
   }
 }
 
-// A place of the user's own for as long as the object lives.
+// A runtime folder of the user; exists for as long as the object.
 class RuntimeFolder {
  public:
   explicit RuntimeFolder(std::string path, mode_t mode = 0700) : path_(std::move(path)) {
@@ -182,13 +182,13 @@ class RuntimeFolder {
 
 std::string TemporaryName() { return testing::TempDir() + "/" + UniqueFabricName(); }
 
-// Folders of fabrics that nobody serves, in a place of the test's own.
+// Folders of fabrics without a uroced, in the test's own place.
 class StaleFolderTest : public ControlAddressTest {
  protected:
   StaleFolderTest() : place_(MakePlace({path_, geteuid(), 0700})) {}
   ~StaleFolderTest() override { std::filesystem::remove_all(path_); }
 
-  // As a uroced that was killed leaves it, long ago.
+  // Leaves a folder as a uroced does that was killed long ago.
   void LeaveBehind(const std::string& name) {
     const std::string folder = path_ + "/" + name;
     ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
@@ -212,7 +212,7 @@ class StaleFolderTest : public ControlAddressTest {
 TEST_F(StaleFolderTest, OldFolderThatNobodyServesIsRemoved) {
   LeaveBehind("old.1.v2");
   LeaveBehind("new.1.v2");
-  std::ofstream(path_ + "/new.1.v2/450");  // something happens there
+  std::ofstream(path_ + "/new.1.v2/450");  // makes the folder's time of change recent
   RemoveStaleFolders(place_.get());
   EXPECT_FALSE(IsThere("old.1.v2"));
   EXPECT_TRUE(IsThere("new.1.v2/lock"));
@@ -257,7 +257,7 @@ TEST_F(StaleFolderTest, LookingAtALockIsNotServing) {
   EXPECT_EQ(TryLockToServe(looking.get()), LockResult::kServed);
 }
 
-// The uroced that ends sweeps, and the next one gets in while its folder is looked at.
+// A listener that closes removes stale folders of its place.
 TEST_F(StaleFolderTest, ListenerThatEndsSweepsItsPlace) {
   const bool is_root = geteuid() == 0;
   const std::string folder = "/tmp/" + fabric_ + "-sweep";
@@ -383,7 +383,7 @@ TEST_F(ControlAddressTest, RootsListenerServesUsersWithoutTheirOwn) {
               0);
     EXPECT_EQ(RunAs(uid,
                     [this] {
-                      // An own one that is too busy is not passed over.
+                      // If the user's own uroced is too busy, root's is not tried instead.
                       const auto own = FabricListener::Open(fabric_);
                       listen(own->fd(), 0);
                       const auto first = ConnectToFabric(fabric_);
@@ -420,7 +420,7 @@ TEST_F(ControlAddressTest, FilesOfRootsFabricAreNotOpenToOthers) {
             0);
 }
 
-// Another user has made the folders that are to be ours.
+// Another user has created the folders with the names of ours.
 TEST_F(ControlAddressTest, PlaceThatAnotherUserTookIsNotUsed) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
   const uid_t victim = 1'000'000 + static_cast<uid_t>(getpid());  // tests may run side by side
@@ -456,7 +456,7 @@ TEST_F(ControlAddressTest, PlaceThatAnotherUserTookIsNotUsed) {
   for (const std::string& folder : folders) std::filesystem::remove(folder);
 }
 
-// A uroced of another user that answers at a place which is not its own is not talked to.
+// A client refuses a uroced that runs as another user than the owner of the place.
 TEST_F(ControlAddressTest, ListenerOfAnotherUserIsNotTalkedTo) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
   const auto listener = FabricListener::Open(fabric_);
@@ -469,7 +469,6 @@ TEST_F(ControlAddressTest, ListenerOfAnotherUserIsNotTalkedTo) {
   EXPECT_EQ(errno, EPERM);
 }
 
-// What a process without room for another descriptor is told.
 TEST_F(ControlAddressTest, ProcessWithoutRoomForDescriptorsIsToldSo) {
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);

@@ -34,30 +34,30 @@ inline int OpenDescriptors() {
   return count;
 }
 
-// Waits until no more than so many are open: a server closes what it was sent on another thread.
+// Waits until at most `count` are open: a server closes descriptors on another thread.
 inline void AwaitDescriptors(int count) {
   while (OpenDescriptors() > count) usleep(1'000);
 }
 
-// A descriptor that can be recognised by a number from 1 on, once, wherever it comes out.
+// A descriptor that NumberOf recognises once, in any process, by `number` (from 1 on).
 inline UniqueFd NumberedFd(uint64_t number) {
   UniqueFd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   EXPECT_EQ(eventfd_write(fd.get(), number), 0);
   return fd;
 }
-// 0 if it is not such a descriptor.
+// 0 if `fd` is no NumberedFd or was read before.
 inline uint64_t NumberOf(const UniqueFd& fd) {
   eventfd_t number;
   return fd && eventfd_read(fd.get(), &number) == 0 ? number : 0;
 }
 
-// Whether a process has a claim of the block.
+// Whether any process holds the claim of the block.
 inline bool IsClaimed(const std::string& fabric, Block block) {
   const UniqueFd folder = OpenFolderOf(fabric);
   return folder && BlockClaims(folder.get()).OwnerOf(block).has_value();
 }
 
-// What `body` returns, run by a child that is another user; -1 if it did not return.
+// Runs `body` in a child as user `uid`. Returns its result; -1 if it did not return.
 inline constexpr uid_t kNobodyUid = 65'534;
 template <class Body>
 int RunAs(uid_t uid, const Body& body) {
@@ -72,7 +72,7 @@ inline bool IsReadable(int fd) {
   pollfd poll_fd{fd, POLLIN, 0};
   return poll(&poll_fd, 1, 0) == 1;
 }
-// Only a test that fails waits as long as this.
+// Waits up to 30 s, which only a failing test reaches.
 inline bool WaitReadable(int fd) {
   pollfd poll_fd{fd, POLLIN, 0};
   return poll(&poll_fd, 1, 30'000) == 1;

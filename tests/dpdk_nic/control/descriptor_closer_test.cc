@@ -14,7 +14,7 @@
 namespace uroce::nic::control {
 namespace {
 
-// Whether the other end of a socket pair is closed at last.
+// Waits until the peer of `other` is closed; false if that takes too long.
 bool AwaitEnd(const UniqueFd& other) {
   char byte;
   return WaitReadable(other.get()) && read(other.get(), &byte, 1) == 0;

@@ -1,5 +1,5 @@
-// A process that joins multicast groups without end keeps out neither others of its user nor other
-// users.
+// A process that joins multicast groups without end must not keep out other processes of its user
+// or other users.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,13 +39,13 @@ class GroupLimitsTest : public testing::Test {
     hostile_.emplace(host_.fabric());
     hostile_->Attach();
   }
-  // Joins groups until that many were refused. Returns how many it could join.
+  // Asks for 2 * kRoom groups, from `first` on. Returns how many `peer` could join.
   static size_t JoinWithoutEnd(Peer& peer, size_t first) {
     size_t joined = 0;
     for (size_t i = 0; i < 2 * kRoom; ++i) joined += Join(peer, first + i) == 0 ? 1 : 0;
     return joined;
   }
-  // What a process of another user is answered.
+  // The error that a process of another user gets.
   int JoinAsAnotherUser(size_t group) {
     const pid_t child = host_.Fork([&] {
       if (setresuid(kNobodyUid, kNobodyUid, kNobodyUid) != 0) return 98;
@@ -113,11 +113,11 @@ TEST_F(GroupLimitsTest, JoinThatTheSwitchRefusesCountsForNothing) {
   EXPECT_EQ(JoinWithoutEnd(*hostile_, 100), kOfProcess) << "of other groups";
 }
 
-// Expect: one sentence, however often it tries, for this process alone and for the log.
+// Expect: one sentence, however often the process tries, to this process and to the log only.
 TEST_F(GroupLimitsTest, ProcessIsToldWhatToDo) {
   Peer other(host_.fabric());
   other.Attach();
-  ASSERT_EQ(Join(other, kOfProcess), 0);  // of the group that the hostile process is refused
+  ASSERT_EQ(Join(other, kOfProcess), 0);  // a member of the group refused to the hostile process
   const std::string who =
       "process " + std::to_string(getpid()) + " of user " + std::to_string(geteuid());
   const std::string sentence =

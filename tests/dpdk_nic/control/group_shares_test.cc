@@ -1,4 +1,4 @@
-// Which groups a process may join beside those that it and others of its user have.
+// Which groups a process may join, given the groups of itself and of its user's other processes.
 #include "dpdk_nic/control/group_shares.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class GroupSharesTest : public testing::Test {
     if (verdict == Verdict::kMayJoin) shares_.Join(block, uid, Group(group));
     return verdict;
   }
-  // As many as it may have, from `first` on.
+  // Joins as many groups as a process may have, from `first` on.
   void JoinAll(Block block, uid_t uid, size_t first) {
     for (size_t i = 0; i < GroupShares::ProcessLimit(kRoom); ++i) {
       ASSERT_EQ(Join(block, uid, first + i), Verdict::kMayJoin) << i;
@@ -82,7 +82,7 @@ TEST_F(GroupSharesTest, GroupOfSeveralUsersCountsForEach) {
 TEST_F(GroupSharesTest, GroupsAreGivenBack) {
   JoinAll(1, kAlice, 0);
   JoinAll(2, kAlice, 10);
-  shares_.Leave(1, Group(50));  // it is no member
+  shares_.Leave(1, Group(50));  // block 1 is no member
   shares_.Leave(3, Group(0));
   EXPECT_EQ(Join(3, kAlice, 20), Verdict::kUserHasTooMany);
   shares_.Leave(1, Group(0));
@@ -97,7 +97,7 @@ TEST_F(GroupSharesTest, GroupsAreGivenBack) {
   EXPECT_EQ(shares_.GroupsOfUser(kAlice), 0u);
 }
 
-// The block of a process that is gone is another user's later.
+// The block of a process that has ended may later belong to another user.
 TEST_F(GroupSharesTest, BlockMayBecomeAnotherUsers) {
   JoinAll(1, kAlice, 0);
   shares_.Remove(1);

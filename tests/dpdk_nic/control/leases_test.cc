@@ -26,7 +26,7 @@ class LeasesTest : public ::testing::Test {
     for (const pid_t pid : processes_) End(pid);
   }
 
-  // A process that does nothing.
+  // Starts a process that does nothing.
   pid_t Start() {
     const pid_t pid = fork();
     if (pid == 0) {
@@ -57,7 +57,7 @@ TEST_F(LeasesTest, LeaseEndsWithItsProcess) {
   EXPECT_TRUE(leases_.empty());
 }
 
-// As uroced sees one in a container that shares the folder of its fabric.
+// uroced sees pid 0 for a process in a container that shares the folder of its fabric.
 TEST_F(LeasesTest, ProcessWithoutAVisiblePidIsWatchedByItsSocket) {
   const UniqueFd listener(socket(AF_UNIX, SOCK_STREAM, 0));
   sockaddr_un address{};

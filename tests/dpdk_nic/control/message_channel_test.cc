@@ -38,7 +38,7 @@ LinkRequest RequestFor(Block block) {
   return request;
 }
 
-// Sends without MessageChannel what no correct peer would.
+// Sends bytes that no correct peer sends, past MessageChannel.
 void SendRaw(int socket, std::span<const uint8_t> bytes, size_t fd_count = 0) {
   iovec part{const_cast<uint8_t*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(8 * sizeof(int))> control{};
@@ -102,7 +102,7 @@ class MessageChannelTest : public ::testing::Test {
     EXPECT_TRUE(b_->broken());
     EXPECT_FALSE(b_->Send(Forget{}));
   }
-  // Too small for several messages at once.
+  // Leaves room for one message at a time.
   void MakeSendBufferSmall() {
     const int bytes = 1;
     ASSERT_EQ(setsockopt(a_->fd(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), 0);
@@ -261,7 +261,7 @@ TEST_F(MessageChannelTest, DescriptorsThatFindNoRoomBreakTheChannel) {
   ASSERT_TRUE(SendRequest(1));
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  // One of the two still finds a place, and has to be closed.
+  // The receiver has room for one of the two descriptors, and must close it.
   const UniqueFd lowest_free = NumberedFd(1);
   const rlimit tight{static_cast<rlim_t>(lowest_free.get() + 2), before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
@@ -319,7 +319,7 @@ TEST_F(MessageChannelTest, BacklogOfDescriptorsIsBounded) {
   while (SendRequest(1 + sent)) ++sent;
   EXPECT_FALSE(a_->broken());
   EXPECT_LE(OpenDescriptors(), descriptors + static_cast<int>(kMaxBacklogDescriptors));
-  EXPECT_TRUE(SendForget(99'999));  // which needs none
+  EXPECT_TRUE(SendForget(99'999));  // a message without descriptors still fits
 
   for (uint32_t received = 0; received < sent; ++received) {
     ASSERT_NO_FATAL_FAILURE(ExpectRequest(1 + received));
@@ -327,7 +327,7 @@ TEST_F(MessageChannelTest, BacklogOfDescriptorsIsBounded) {
   }
   ExpectForget(99'999);
   EXPECT_EQ(b_->Receive(incoming_), Status::kNothing);
-  EXPECT_EQ(OpenDescriptors(), descriptors_before_ + 2);  // what was sent is not kept
+  EXPECT_EQ(OpenDescriptors(), descriptors_before_ + 2);  // sent descriptors are not kept
 }
 
 TEST_F(MessageChannelTest, BacklogWithAndWithoutDescriptorsKeepsItsOrder) {
@@ -355,7 +355,7 @@ TEST_F(MessageChannelTest, BacklogIsGoneWithTheChannel) {
   while (SendRequest(1)) {
   }
   EXPECT_GT(OpenDescriptors(), descriptors_before_ + static_cast<int>(kMaxBacklogDescriptors));
-}  // and what is left open is what the destructor of the fixture looks at
+}  // the fixture's destructor checks that no descriptor is left open
 
 TEST_F(MessageChannelTest, PeerThatIsGoneIsNotSentTo) {
   b_.reset();
@@ -400,8 +400,8 @@ TEST_F(MessageChannelTest, ResetForgetsTheConnectionBefore) {
   ExpectClosed();
 }
 
-// Where a user's share of descriptors under way is used up, no peer is to blame. Done by a child
-// without privileges: processes that have them have no such bound.
+// The kernel bounds the descriptors that a user has in flight; reaching that bound is no fault of a
+// peer. Runs in a child without privileges: privileged processes are not bounded.
 int SendUntilTooMuchIsUnderWay() {
   if (geteuid() == 0 && setresuid(65'534, 65'534, 65'534) != 0) return 1;
   constexpr int kDescriptors = 64;
@@ -416,7 +416,7 @@ int SendUntilTooMuchIsUnderWay() {
   if (to_slow.broken() || to_slow.wants_write()) return 4;
   if (to_other.Send(LinkRequest{}, fds) || to_other.broken()) return 5;
   if (!to_other.Send(Forget{})) return 6;
-  slow.b.reset();  // and with it what was under way
+  slow.b.reset();  // closes the descriptors in flight, too
   return to_other.Send(LinkRequest{}, fds) ? 0 : 7;
 }
 

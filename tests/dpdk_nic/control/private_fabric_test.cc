@@ -30,7 +30,7 @@ class LeasingProcess {
     EXPECT_EQ(pipe2(pipe_ends.data(), O_CLOEXEC), 0);
     pid_ = host.Fork([&] { return Run(host.fabric()); });
     close(pipe_ends[1]);
-    // End of file: it has executed.
+    // End of file: the child has called exec.
     char byte;
     EXPECT_EQ(read(pipe_ends[0], &byte, 1), 0);
     close(pipe_ends[0]);

@@ -31,7 +31,7 @@ class RegistryTest : public testing::Test {
         random);
   }
 
-  // A new process of the fabric that does all it should.
+  // Attaches a new process, which also takes its claim.
   Block Attach(Registry& registry, uid_t uid = kAlice) {
     const auto admission = registry.Attach(now_, kPid, uid, 0);
     EXPECT_EQ(admission.error, 0);
@@ -39,7 +39,7 @@ class RegistryTest : public testing::Test {
     EXPECT_LE(admission.block, kLastBlock);
     return admission.block;
   }
-  // A client whose QPNs others know.
+  // Attaches a client whose QPNs peers know, as it has a link.
   Block AttachAndLink(Registry& registry) {
     const Block block = Attach(registry);
     registry.AddLink(now_, block, kSwitchBlock);

@@ -22,14 +22,14 @@ inline Welcome WelcomeTo(Block block) {
   return welcome;
 }
 
-// Stands in for uroced: serves one process, and says what the test tells it to.
+// Stands in for uroced: serves one process, and sends the messages that the test asks for.
 class ScriptedUroced {
  public:
   explicit ScriptedUroced(const std::string& fabric) : listener_(FabricListener::Open(fabric)) {
     EXPECT_TRUE(listener_);
   }
 
-  // What the next process that connects says: a Hello is one that resumes no block.
+  // The first message of the next process; a Hello is returned as a Resume of kSwitchBlock.
   Resume Accept() {
     EXPECT_TRUE(WaitReadable(listener_->fd()));
     channel_.Reset(UniqueFd(accept4(listener_->fd(), nullptr, nullptr, SOCK_CLOEXEC)));
@@ -40,10 +40,10 @@ class ScriptedUroced {
     claim_ = std::move(incoming_.fds[1]);
     return incoming_.As<Resume>().value_or(Resume{});
   }
-  // With the claim of its block: of the process that has resumed it, or a new one.
+  // Sends Welcome with the claim of the block: the one that came with the Resume, or a new one.
   bool SayWelcome(const Welcome& welcome) {
     if (!claim_) claim_ = BlockClaims(listener_->folder()).Give(welcome.block, geteuid());
-    if (!claim_) claim_ = NumberedFd(1);  // a block of no process
+    if (!claim_) claim_ = NumberedFd(1);  // not a valid block: any descriptor will do
     const UniqueFd claim = std::move(claim_);
     return channel_.Send(welcome, std::array<int, Welcome::kDescriptors>{claim.get()});
   }
@@ -60,7 +60,7 @@ class ScriptedUroced {
 
  private:
   std::optional<FabricListener> listener_;
-  UniqueFd claim_;  // that came with the last Resume
+  UniqueFd claim_;  // from the last Resume
   MessageChannel channel_{UniqueFd()};
   MessageChannel::Incoming incoming_;
 };

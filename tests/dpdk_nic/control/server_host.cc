@@ -228,11 +228,11 @@ bool Peer::Receive() {
   }
 }
 
-// Until there is something to receive or, if that has to wait, room to send.
+// Waits until there is a message to receive or, if messages wait to be sent, room to send.
 bool Peer::Wait() {
   const short room = channel_.wants_write() ? POLLOUT : 0;
   pollfd poll_fd{channel_.fd(), static_cast<short>(POLLIN | room), 0};
-  const bool is_ready = poll(&poll_fd, 1, 30'000) == 1;  // only a test that fails waits as long
+  const bool is_ready = poll(&poll_fd, 1, 30'000) == 1;  // only a failing test waits 30 s
   channel_.Flush();
   return is_ready;
 }

@@ -27,7 +27,7 @@ namespace uroce::nic::control {
 
 using Calls = std::vector<std::string>;
 
-// Writes down what it is told to do, and answers what the test wants.
+// Records the calls of the server, and returns the errors that the test sets.
 class RecordingSwitch : public FrameSwitch {
  public:
   ErrnoValue ConnectUplink(Block block, std::unique_ptr<RingLink> uplink) override;
@@ -48,14 +48,13 @@ class RecordingSwitch : public FrameSwitch {
   SwitchUsage usage(Block block) override { return {.declared_connections = block, .groups = 3}; }
 
   void AnswerWith(ErrnoValue error);
-  // There is room for so many groups.
+  // Limits how many groups can have members.
   void SetMaxGroups(size_t groups);
-  // From now on it has sockets for processes, so many for each: descriptors from which 1, 2 ... can
-  // be read.
+  // From now on ShareWire returns `count` NumberedFds, 1, 2 ..., for each process.
   void ShareSockets(uint64_t count);
-  // What was recorded since the last call, e.g. "Declare 7 458752".
+  // The calls recorded since the last TakeCalls, e.g. "Declare 7 458752".
   Calls TakeCalls();
-  // Which ways were prepared since the last call.
+  // The remote GIDs given to PreparePath since the last call.
   std::vector<transport::Gid> TakePrepared();
   std::unique_ptr<RingLink> TakeUplink();
 
@@ -82,12 +81,12 @@ class ServerHost {
   RecordingSwitch& frame_switch() { return switch_; }
   // Runs on the server's thread; returns when it is done.
   void Do(const std::function<void(Server&)>& action);
-  // Starts a process that runs `program` and ends with what it returns. This is the way to do it
-  // while the server is there: no other thread is in the middle of anything then.
+  // Starts a process that runs `program` and exits with its result. Forks on the server's thread,
+  // so that the thread is not in the middle of anything.
   pid_t Fork(const std::function<int()>& program);
   size_t CountClients();
   size_t CountLinks();
-  // Waits until nobody is left whom a private fabric is for; fails after a minute.
+  // Waits until the server of a private fabric has no process left to serve; fails after a minute.
   void WaitUntilStopped();
   bool is_stopped() const { return is_deserted_; }
   // The log so far, in one string.
@@ -109,15 +108,15 @@ class ServerHost {
 inline Hello HelloWithMtu(uint32_t mtu_bytes) { return {mtu_bytes, {}}; }
 inline Hello HelloWithIp(const transport::Gid& ip) { return {0, ip}; }
 
-// Memory as a process publishes its state in.
+// Memory such as a process publishes its state in.
 UniqueFd SealedMemory();
 
-// A process that speaks with uroced, and waits for its answers.
+// A client of uroced that waits for each answer.
 class Peer {
  public:
   // Connects to this user's uroced.
   explicit Peer(const std::string& fabric);
-  // Of a connection that was made already.
+  // Uses a connection that was made already.
   explicit Peer(UniqueFd socket) : channel_(std::move(socket)) {}
 
   template <Message T>
@@ -131,7 +130,7 @@ class Peer {
     EXPECT_EQ(incoming_.type, T::kType);
     return incoming_.As<T>().value_or(T{});
   }
-  // What came with it.
+  // A descriptor that came with the last message.
   UniqueFd TakeDescriptor(size_t index) { return std::move(incoming_.fds[index]); }
   // The first T that comes; other messages are ignored.
   template <Message T>
@@ -140,18 +139,18 @@ class Peer {
     }
     return incoming_.As<T>().value_or(T{});
   }
-  // Whether uroced closes the connection; what it says before is ignored.
+  // Whether uroced closes the connection; messages before that are ignored.
   bool HearsTheEnd();
   bool HearsNothingNow() const;
 
   bool SayHello(Hello hello = {});
   // Says Hello, and returns the block of the Welcome.
   Block Attach(Hello hello = {});
-  // Says that it has the block already.
+  // Sends Resume for a block that it has.
   bool SayResume(Block block, int claim);
-  // What came with the Welcome.
+  // The descriptor that came with the Welcome.
   int claim() const { return claim_.get(); }
-  // Asks for a link with descriptors from which `number` can be read.
+  // Asks for a link with descriptors of which NumberOf is `number`.
   void AskForLink(Block block, uint64_t number = 1, uint32_t offers_received = 0);
 
   MessageChannel& channel() { return channel_; }

@@ -1,4 +1,4 @@
-// What uroced's server does for clients: links, calls of the switch, neighbours.
+// The services of uroced's server for clients: links, calls of the switch, neighbours.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -30,7 +30,7 @@ constexpr transport::MacAddress kMac = {2, 0, 0, 0, 0, 7};
 Server::Config WithNic() {
   Server::Config config;
   config.fabric.has_wire = true;
-  // The registry's test has that limit.
+  // registry_test tests that limit.
   config.limits.registry.offers_at_once = 1'000'000;
   return config;
 }
@@ -40,7 +40,7 @@ class ServerLinksTest : public testing::Test {
  protected:
   ServerLinksTest() : block_a_(a_.Attach()), block_b_(b_.Attach()) {}
 
-  // After this, everything that the peer said has been done.
+  // Returns when the server has handled all messages of `peer`.
   void AwaitServer(Peer& peer) {
     peer.AskForLink(0xffff'ffff);
     EXPECT_EQ(peer.HearAmongOthers<LinkAnswer>().error, EHOSTUNREACH);
@@ -99,7 +99,7 @@ TEST_F(ServerLinksTest, LinkToAnAbsentProcessIsRefused) {
 }
 
 TEST_F(ServerLinksTest, OfTwoThatAskAtOnceOneGetsTheOffer) {
-  host_.Do([&](Server&) {  // nothing is served before both have asked
+  host_.Do([&](Server&) {  // the server serves neither request before both were sent
     a_.AskForLink(block_b_);
     b_.AskForLink(block_a_);
   });
@@ -138,7 +138,7 @@ TEST_F(ServerLinksTest, EndlessOffersDoNotDisconnectASlowReader) {
     was_told_to_wait = a_.Hear<LinkAnswer>().error == EAGAIN;
   }
   EXPECT_TRUE(was_told_to_wait);
-  AwaitDescriptors(before + 2);  // those of one offer wait in the server, and no others
+  AwaitDescriptors(before + 2);  // the server keeps those of one offer, and no others
   while (b_.HearAmongOthers<LinkOffer>(), !b_.HearsNothingNow()) {
   }
   AwaitServer(b_);
@@ -178,7 +178,7 @@ TEST_F(ServerLinksTest, UplinkThatIsNoLinkIsRefused) {
   EXPECT_EQ(host_.CountLinks(), 0u);
 }
 
-// Nothing that would keep its receiver waiting when it is closed.
+// A descriptor could keep its receiver waiting in close().
 TEST_F(ServerLinksTest, DescriptorsThatAreNotOfALinkArePassedToNobody) {
   auto offer = RingLink::Create();
   ASSERT_TRUE(offer);
@@ -187,7 +187,7 @@ TEST_F(ServerLinksTest, DescriptorsThatAreNotOfALinkArePassedToNobody) {
     a_.Say(LinkRequest{block, 0}, std::array<int, 2>{no_memory.get(), offer->socket.get()});
     EXPECT_EQ(a_.Hear<LinkAnswer>().error, EPROTO);
     LingeringSocket hostile;
-    host_.Do([&](Server&) {  // so that the server has the last of its descriptors
+    host_.Do([&](Server&) {  // so that the server has the last descriptor of the socket
       a_.Say(LinkRequest{block, 0}, std::array<int, 2>{offer->memory.get(), hostile.slow.get()});
       hostile.slow.reset();
     });
@@ -272,7 +272,7 @@ TEST_F(ServerLinksTest, WhatNoHostHasIsAnsweredAtOnce) {
   EXPECT_EQ(host_.frame_switch().TakeCalls(), Calls{});
 }
 
-// The host with a number.
+// The address of the host with this number.
 Gid NumberedHost(size_t number) {
   return Gid::FromIpv4({10, 0, static_cast<uint8_t>(number >> 8), static_cast<uint8_t>(number)});
 }
@@ -313,7 +313,7 @@ TEST_F(ServerLinksTest, StateOfThePortIsToldToAll) {
   host_.server().OnWireState(true);
   EXPECT_EQ(a_.Hear<PortState>().is_up, 1u);
   EXPECT_EQ(b_.Hear<PortState>().is_up, 1u);
-  host_.server().OnWireState(true);  // no news
+  host_.server().OnWireState(true);  // no change
   host_.server().OnWireState(false);
   EXPECT_EQ(a_.Hear<PortState>().is_up, 0u);
   EXPECT_NE(host_.Log().find("the port is down"), std::string::npos);
@@ -338,7 +338,8 @@ TEST_F(ServerLinksTest, AddressesOfThePortAreToldToAll) {
   EXPECT_EQ(welcome.gids[2], gids[2]);
 }
 
-// They would be closed by a thread that moves frames, in the process that has the other end.
+// A process could pass descriptors over a link, which a thread that moves frames in the peer would
+// have to close.
 TEST_F(ServerLinksTest, LinkTakesNoDescriptors) {
   constexpr int kPassRights = 83;  // SO_PASSRIGHTS, Linux 6.16
   SocketPair link;
@@ -464,7 +465,7 @@ TEST(ServerRestartTest, ProcessOfAnotherPidNamespaceResumesItsBlock) {
   victim.Hear<GroupAnswer>();
 }
 
-// Attaches, links and says things until it is killed.
+// Attaches, asks for a link and sends messages until it is killed.
 [[noreturn]] void BeBusy(const std::string& fabric, int ready) {
   Peer peer(fabric);
   const Block block = peer.Attach();

@@ -26,7 +26,7 @@ struct Report {
   bool is_complete = false;
 };
 
-// Reads what comes, one message a millisecond if `slowly`.
+// Asks for a report and reads it, one message a millisecond if `slowly`.
 Report Ask(const std::string& fabric, bool slowly = false) {
   Report report;
   auto connection = ConnectToFabric(fabric);

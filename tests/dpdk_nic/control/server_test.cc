@@ -56,7 +56,7 @@ TEST(ServerTest, FabricWithoutNicIsDescribed) {
   EXPECT_EQ(host.CountClients(), 1u);
 }
 
-// Whoever has seen the numbers of one uroced does not know those of the next.
+// The numbers that one uroced gave out do not reveal those of the next.
 TEST(ServerTest, EachServerBeginsAtABlockOfItsOwn) {
   std::set<uint32_t> first_blocks;
   for (int i = 0; i < 8; ++i) {
@@ -222,7 +222,7 @@ TEST(ServerTest, ConnectionWithoutHelloIsClosedAfterAWhile) {
   transient.Say(LeaseRequest{});
   EXPECT_TRUE(silent.HearsTheEnd());
   EXPECT_TRUE(transient.HearsTheEnd());
-  // The client's own time would have been over first.
+  // If the handshake timeout still applied to the client, it would have expired first.
   client.Say(JoinGroup{});
   client.Hear<GroupAnswer>();
 }
@@ -278,7 +278,7 @@ TEST(ServerTest, BlockThatAnotherProcessClaimsIsNotGivenOut) {
   {
     const auto last = FabricListener::Open(fabric);
     for (Block block = kFirstBlock; block <= kLastBlock; ++block) {
-      // Of many users, as one may not have so many.
+      // One user may not have so many, so the claims belong to many users.
       if (block != 500) claims.push_back(BlockClaims(last->folder()).Give(block, block));
     }
   }

@@ -85,7 +85,7 @@ TEST_F(WireSocketsTest, ReceiverOfDatagramsGetsThemToo) {
   EXPECT_EQ(host_.frame_switch().TakePrepared(), std::vector{Gid{}});
 }
 
-// Answers of its members come from hosts that the process may not have named yet.
+// Members of a group answer from hosts that the process may not have named yet.
 TEST_F(WireSocketsTest, GroupIsNamedByWhoJoinsItAndByWhoSendsToIt) {
   const Gid group = Gid::FromIpv4({239, 1, 1, 5});
   Peer b(host_.fabric());

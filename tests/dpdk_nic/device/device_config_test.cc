@@ -22,7 +22,7 @@ ErrorOr<DeviceConfig> Read(const std::map<std::string, std::string>& environment
   });
 }
 
-// A list of so many partitions.
+// A list of `count` partitions.
 std::string Pkeys(int count) {
   std::string list = "1";
   for (int partition = 2; partition <= count; ++partition) list += "," + std::to_string(partition);

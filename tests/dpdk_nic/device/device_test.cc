@@ -76,7 +76,8 @@ TEST(DeviceTest, QueuePairsAreOfTheBlockThatTheProcessHolds) {
   EXPECT_EQ(control::BlockClaims(folder.get()).OwnerOf(block), geteuid());
 }
 
-// What a peer has seen of a device says nothing about another, or about the same one made anew.
+// The keys and numbers that a peer has seen of one device do not reveal those of another, or of the
+// same one opened anew.
 TEST(DeviceTest, KeysAndNumbersOfADeviceMadeAnewAreOthers) {
   std::set<std::vector<uint32_t>> sequences;
   for (int i = 0; i < 3; ++i) {

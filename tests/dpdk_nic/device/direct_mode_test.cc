@@ -36,8 +36,8 @@ DeviceConfig ConfigFor(const std::string& role, const std::string& path, const G
   return config;
 }
 
-// Exchanges addresses over a socket and connects, as programs do; the address of the other end is
-// resolved before.
+// Exchanges addresses over a socket, resolves the address of the other end and connects, as
+// programs do.
 bool Meet(EngineHost& host, int socket) {
   const ConnectionInfo own = host.info();
   ConnectionInfo peer;
@@ -50,7 +50,7 @@ bool Meet(EngineHost& host, int socket) {
   return write(socket, &ready, 1) == 1 && read(socket, &ready, 1) == 1;
 }
 
-// The end that only serves: never polls once it is connected.
+// The passive end: never polls once it is connected.
 int RunPassiveEnd(const DeviceConfig& config, int socket) {
   const auto device = Device::Open(config, {});
   if (!device.ok()) return 1;
@@ -86,7 +86,7 @@ TEST_P(DirectModeTest, TwoDevicesTalkOverMemif) {
   const UniqueFd socket(sockets[0]);
   close(sockets[1]);
 
-  // In a process of its own, too: DPDK can be started only once in each.
+  // DPDK can start only once in a process, so this end gets a process of its own, too.
   const pid_t active = fork();
   if (active == 0) {
     const auto device = Device::Open(ConfigFor("server", path, server_ip), {});

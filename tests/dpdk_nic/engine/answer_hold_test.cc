@@ -32,7 +32,7 @@ TEST(AnswerHoldTest, FramesCloseTogetherAreAnsweredTogether) {
     EXPECT_TRUE(hold.Holds(now, 1));
   }
   EXPECT_FALSE(hold.Holds(second + AnswerHold::kLongest, 1));
-  // The next ones wait again, from then on.
+  // Later answers wait again, counted from then on.
   const Time next = second + AnswerHold::kLongest + kMoment;
   EXPECT_TRUE(hold.Holds(next, 1));
   EXPECT_TRUE(hold.Holds(next + kMoment * 3, 1));

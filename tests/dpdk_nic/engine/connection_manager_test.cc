@@ -1,5 +1,5 @@
-// Programs of one host that find each other by the connection manager: engines, a fabric, its
-// uroced and what the switch does with management.
+// Programs of one host connect by the connection manager: engines, a fabric, its uroced and the
+// switch, which forwards the MADs.
 #include "transport/cm/connection_manager.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ constexpr transport::Duration kLong = Milliseconds(60'000);
 constexpr transport::Psn kStartingPsn{0xff'fff0};
 constexpr QpState kStates[] = {QpState::kInit, QpState::kReadyToReceive, QpState::kReadyToSend};
 
-// All tests of this process share a fabric, and others may be in it.
+// A service that no other test uses: all tests of this process share a fabric.
 ServiceId NewService() {
   static uint16_t port = 20'000;
   return transport::cm::ServiceIdOf(PortSpace::kTcp, ++port);
@@ -45,7 +45,7 @@ PacketPort::Service Bound(ServiceId id, bool shares = false) {
 }
 PacketPort::Service Listening(ServiceId id) { return {.id = id, .address = {}, .listens = true}; }
 
-// A program: an engine with a queue pair, or a queue pair of another one's engine.
+// A program: an engine with a queue pair, or a further queue pair on another Program's engine.
 class Program {
  public:
   Program() : told_(std::make_shared<std::atomic<uint64_t>>(0)), host_(OptionsThatCount(told_)) {}
@@ -70,7 +70,7 @@ class Program {
     const ConnectionInfo info = host_.info();
     transport::cm::Path path{
         .source_gid = info.gid, .mtu = transport::Mtu::k1024, .packet_life_time = 19};
-    path.address.destination_gid = info.gid;  // all ends of the test's fabric have the same
+    path.address.destination_gid = info.gid;  // the same for all ends of the test's fabric
     path.address.source_gid_index = 1;
     return With([&](ConnectionManager& cm, Time now) {
       const CommunicationId id = *cm.Create();
@@ -85,7 +85,7 @@ class Program {
       return id;
     });
   }
-  // The next event; it has to be of this kind.
+  // The next event, which must be of this kind.
   std::optional<Event> Await(EventKind kind) {
     const Time give_up = Now() + kLong;
     while (Now() < give_up) {
@@ -99,7 +99,7 @@ class Program {
     ADD_FAILURE() << "the event did not come: " << static_cast<int>(kind);
     return std::nullopt;
   }
-  // As rdma_cm does it: by what the connection manager says.
+  // As rdma_cm does it: with the attributes that the connection manager gives.
   void ModifyQueuePair(CommunicationId id) {
     const transport::Qpn qpn = host_.info().qpn;
     for (const QpState state : kStates) {
@@ -109,7 +109,7 @@ class Program {
                   return cm.Attributes(id, state, attributes, mask);
                 }),
                 Status::kOk);
-      attributes.rq_psn = kStartingPsn;  // what is not sent yet is not known
+      attributes.rq_psn = kStartingPsn;  // the passive end sends it only in its REP
       if (state == QpState::kReadyToReceive) Prepare(qpn, attributes);
       EXPECT_EQ(engine().WithEndpoint([&](Endpoint& endpoint) {
         return endpoint.Find(qpn)->Modify(attributes, mask);

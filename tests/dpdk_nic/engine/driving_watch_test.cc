@@ -12,16 +12,17 @@ using transport::Microseconds;
 using transport::Milliseconds;
 using transport::Time;
 
-// An application thread, and a helper that looks when it is to.
+// An application thread, and a helper thread that looks at it whenever the watch wants a look.
 class DrivingWatchTest : public testing::Test {
  protected:
-  // It does so much work in each millisecond of `span`.
+  // Lets `span` pass, in which the application thread drives.
   void Drive(Duration span, uint64_t work_a_millisecond = 10'000) {
     now_ = now_ + span;
     work_ += work_a_millisecond * static_cast<uint64_t>(span.ns) / 1'000'000;
   }
   void Begin() { watch_.Begin(now_, work_); }
-  // Until it has driven for `span`. Returns how often the helper looked; 0 if it was disappointed.
+  // The application thread drives for `span`. Returns how often the helper looked; 0 if a look
+  // found that the thread does not drive.
   int TrustFor(Duration span, uint64_t work_a_millisecond = 10'000) {
     int looks = 0;
     for (const Time end = now_ + span; now_ < end; ++looks) {
@@ -30,7 +31,7 @@ class DrivingWatchTest : public testing::Test {
     }
     return looks;
   }
-  // The thread stops. Returns how long what arrives then waits.
+  // The application thread stops driving. Returns how long the helper takes to find out.
   Duration Stop() {
     const Time stopped = now_;
     do {
@@ -38,7 +39,7 @@ class DrivingWatchTest : public testing::Test {
     } while (watch_.Look(now_, work_));
     return now_ - stopped;
   }
-  // For how long the helper polls along.
+  // How long the helper goes on polling before it may trust the thread again.
   Duration Doubt() {
     const Time began = now_;
     while (!watch_.MayBegin(now_)) now_ = now_ + Microseconds(10);
@@ -77,7 +78,7 @@ TEST_F(DrivingWatchTest, ThreadThatStopsAtOnceIsFoundOutSoonAndTrustedLessAndLes
   }
 }
 
-// Some milliseconds of ten seconds.
+// Expect: less than 20 ms of ten seconds lost.
 TEST_F(DrivingWatchTest, ProgramThatSpinsOnMemoryBetweenPollsLosesLittle) {
   const Time end = now_ + Milliseconds(10'000);
   Duration lost;

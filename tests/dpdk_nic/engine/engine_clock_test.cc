@@ -8,8 +8,8 @@
 namespace uroce::nic {
 namespace {
 
-// Between two readings of the real clock, give or take what a rate measured over a millisecond can
-// be wrong by in the next.
+// A reading is between two readings of the real clock. The tolerance is the error, over a
+// millisecond, of a rate that was measured over the millisecond before.
 TEST(EngineClockTest, FollowsTheRealClockAndNeverGoesBack) {
   EngineClock clock;
   constexpr transport::Duration kTolerance = transport::Microseconds(20);
@@ -24,7 +24,7 @@ TEST(EngineClockTest, FollowsTheRealClockAndNeverGoesBack) {
     if (now + kTolerance < before || now > after + kTolerance) ++wrong;
     last = now;
   }
-  // Being interrupted at the wrong moment spoils a millisecond at most.
+  // An interruption at the wrong moment spoils a millisecond at most.
   EXPECT_LT(wrong, readings / 4);
 }
 
@@ -38,7 +38,7 @@ TEST(EngineClockTest, IsRightAfterALongPause) {
   }
 }
 
-// As it is when the real clock is made slower than the counter ran before.
+// This happens when the real clock is slowed down to less than the measured rate of the counter.
 TEST(EngineClockTest, WaitsForARealClockThatIsBehind) {
   static int64_t real_ns;
   EngineClock clock([] { return transport::Time{real_ns}; });

@@ -1,4 +1,4 @@
-// A program of its own: what runs at exit() depends on what was registered before.
+// A program of its own: the order of handlers at exit() depends on all that were registered before.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -16,10 +16,10 @@ namespace uroce::nic {
 namespace {
 
 const ScriptedPort* port_at_exit;
-Engine* engine_at_exit;  // never destroyed, as that of a program that leaves its device open
+Engine* engine_at_exit;  // never destroyed, as in a program that leaves its device open
 int flushes_before;
 
-// They run behind what the engine registers.
+// The tests register these handlers before the engine registers its own, so they run after it.
 void TellOfFlush() {
   const bool has_flushed = port_at_exit->flushes > flushes_before;
   std::fputs(has_flushed ? "flushed at exit" : "not flushed", stderr);
@@ -54,7 +54,7 @@ void OpenEngine() {
   std::exit(0);
 }
 
-// The wire belongs to the parent, which leaves without its handlers.
+// The port belongs to the parent, which exits without its handlers.
 [[noreturn]] void ExitInAForkedChild() {
   OpenEngine();
   const pid_t child = fork();

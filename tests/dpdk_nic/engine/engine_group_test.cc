@@ -15,7 +15,7 @@ using transport::Endpoint;
 using transport::QpState;
 using transport::Status;
 
-// An engine, and what the test sees of it.
+// An engine, with its port and its events for the test to look at.
 struct Watched {
   std::unique_ptr<Engine> Make(uint32_t block, transport::MemoryTable* memory) {
     auto scripted = std::make_unique<ScriptedPort>();
@@ -92,7 +92,7 @@ TEST_F(EngineGroupTest, WhoDrivesOneDrivesAllOnceTheyAreUnited) {
   }));
 }
 
-// A queue pair of the second engine that completes in a queue of the first one.
+// A queue pair of the second engine completes in a completion queue of the first.
 TEST_F(EngineGroupTest, UnitedEnginesCompleteInEachOthersQueues) {
   group.Unite();
   int queue_context = 0;
@@ -117,7 +117,7 @@ TEST_F(EngineGroupTest, UnitedEnginesCompleteInEachOthersQueues) {
     ASSERT_EQ(qp->PostReceive({.wr_id = 7, .sges = {}}), Status::kOk);
   });
 
-  // Nobody else makes a pass.
+  // With both helpers asleep, no thread but the test's makes a pass.
   for (const Watched* watched : {&first, &second}) {
     ScriptedPort& port = *watched->port;
     ASSERT_TRUE(WaitUntil([&] { return port.sleeps >= 2 && port.is_asleep; }));
@@ -127,7 +127,7 @@ TEST_F(EngineGroupTest, UnitedEnginesCompleteInEachOthersQueues) {
     attributes.state = QpState::kError;
     ASSERT_EQ(qp->Modify(attributes, M::kState), Status::kOk);
   });
-  // Before the first engine's next verb has ended, which would tell of it, too.
+  // Checked inside the verb: its end would deliver the event, too.
   first.engine->WithEndpoint(
       [&](Endpoint&) { EXPECT_EQ(first.events, std::vector{transport::EventType::kCompletion}); });
   const transport::Time after = first.engine->Now();

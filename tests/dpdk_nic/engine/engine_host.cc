@@ -35,9 +35,9 @@ std::unique_ptr<Engine> NewEngine(const std::string& fabric, Engine::Options opt
   options.published_state = PublishedState::Create();
   FabricPort::Options port_options;
   port_options.fabric = fabric;
-  port_options.ip = Gid::FromIpv4({127, 0, 0, 1});  // of all ends, as it is by default
+  port_options.ip = Gid::FromIpv4({127, 0, 0, 1});  // all ends have it, as by default
   port_options.published_state_fd = options.published_state->fd();
-  if (!wrap) port_options.icrc = transport::IcrcUse::kWaived;  // as a device has it
+  if (!wrap) port_options.icrc = transport::IcrcUse::kWaived;  // as a device sets it
   auto fabric_port = std::make_unique<FabricPort>(port_options);
   const auto error = fabric_port->Attach();
   EXPECT_FALSE(error.has_value()) << error->sentence;

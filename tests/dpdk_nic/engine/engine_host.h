@@ -12,7 +12,7 @@
 
 namespace uroce::nic {
 
-// What one end tells the other to be connected and to be written to.
+// What a peer needs to connect to this end and to read and write its memory.
 struct ConnectionInfo {
   transport::Gid gid;
   transport::MacAddress mac{};
@@ -21,38 +21,38 @@ struct ConnectionInfo {
   uint64_t address = 0;
 };
 
-// An engine with what a program would make: one memory region with every access right, one
+// An engine with the objects of a simple program: one memory region with every access right, one
 // completion queue, one queue pair.
 class EngineHost {
  public:
   static constexpr size_t kMemoryBytes = 1 << 20;
   static constexpr uint32_t kQueueDepth = 256;
 
-  // On an engine of its own, with a port to TestFabric(). `wrap` may put something around the port.
+  // Makes an engine with a port to TestFabric(). `wrap` may put a port around that port.
   using WrapPort = std::function<std::unique_ptr<PacketPort>(std::unique_ptr<PacketPort>)>;
   explicit EngineHost(Engine::Options options = {}, WrapPort wrap = {});
   // The same in another fabric.
   explicit EngineHost(const std::string& fabric, Engine::Options options = {}, WrapPort wrap = {});
-  // On an engine of somebody else's.
+  // Uses the engine of another owner.
   explicit EngineHost(Engine& engine);
   ~EngineHost();
 
   Engine& engine() { return engine_; }
-  // What the peer may read and write, too. The peer's accesses are ordered with the test's by
-  // frames in memory that is mapped twice, which a race detector cannot see; so this takes the
-  // engine's lock for a moment. After writing, Publish does the same.
+  // The peer may read and write it, too. Frames in memory that is mapped twice order the peer's
+  // accesses with the test's, which a race detector cannot see; so this takes the engine's lock for
+  // a moment. Call Publish, which does the same, after writing.
   std::vector<uint8_t>& memory();
   void Publish() { memory(); }
   transport::CompletionQueue& cq() { return *cq_; }
   transport::QpState state();
 
-  // A queue pair in RESET in place of the present one.
+  // Replaces the queue pair by a new one in RESET.
   void ReplaceQueuePair();
   ConnectionInfo info();
-  // What a loaded machine does not exceed: 34 s with all retries.
+  // Longer than a loaded machine needs: 34 s with all retries.
   static constexpr uint8_t kLongTimeout = 20;
-  // To RTS, if there is a way to the peer or not. `timeout` is the exponent of the ACK timeout; 0:
-  // lost packets are never sent again.
+  // Moves the queue pair to RTS, whether or not there is a path to the peer. `timeout` is the
+  // exponent of the ACK timeout; 0: lost packets are never sent again.
   void Connect(const ConnectionInfo& peer, uint8_t timeout = kLongTimeout, uint8_t retry_count = 7);
 
   // One work request on `length` bytes at `offset` of the memory of both ends.
@@ -62,10 +62,10 @@ class EngineHost {
   // Asks for one completion event.
   void Arm();
 
-  // As a program that spins on ibv_poll_cq: drives the engine until `count` completions were there,
-  // or until much too much time has passed.
+  // As a program that spins on ibv_poll_cq: drives the engine until `count` completions have come,
+  // or a generous time has passed.
   std::vector<transport::Completion> Poll(size_t count);
-  // As a program that looks at its queue now and then: never drives.
+  // As a program that looks at its queue now and then: never drives the engine.
   std::vector<transport::Completion> WaitWithoutDriving(size_t count);
 
  private:
@@ -83,8 +83,8 @@ class EngineHost {
   ConnectionInfo peer_;
 };
 
-// Two of them, connected. The links of a fabric lose nothing: so that nothing hides what does, lost
-// packets are never sent again.
+// Two hosts, connected. The links of a fabric lose nothing, so lost packets are never sent again: a
+// retry would hide a loss.
 struct EnginePair {
   explicit EnginePair(std::function<Engine::Options()> options = {});
 

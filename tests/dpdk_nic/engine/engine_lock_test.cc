@@ -46,7 +46,7 @@ TEST(EngineLockTest, TryLockGivesWayToAThreadThatWaits) {
     had_it = true;
     lock.Unlock();
   });
-  // Until the other one waits, this thread gets the lock each time that it comes back.
+  // Until the other thread waits, this thread gets the lock back each time.
   do {
     lock.Unlock();
   } while (!had_it && lock.TryLock());
@@ -55,12 +55,12 @@ TEST(EngineLockTest, TryLockGivesWayToAThreadThatWaits) {
   EXPECT_TRUE(lock.TryLock());
 }
 
-// Threads that wait for a lock while it joins another one come to hold that.
+// A thread that waits for a lock while that lock joins another one gets the other one.
 TEST(EngineLockTest, LocksThatHaveJoinedAreOne) {
   EngineLock first;
   EngineLock second;
-  uint64_t of_first = 0;   // counted under the first lock until they are one
-  uint64_t of_second = 0;  // and under the second
+  uint64_t of_first = 0;   // counted under the first lock until the locks have joined
+  uint64_t of_second = 0;  // counted under the second lock until then
   bool are_one = false;
   std::atomic<uint64_t> counted_after{0};
   std::vector<std::thread> threads;
@@ -75,7 +75,7 @@ TEST(EngineLockTest, LocksThatHaveJoinedAreOne) {
           continue;
         }
         if (are_one) {
-          // Both counts in one: a race would lose some.
+          // All threads share one count now: a race would lose counts.
           ++of_first;
           ++counted_after;
         } else {
@@ -102,14 +102,14 @@ TEST(EngineLockTest, LocksThatHaveJoinedAreOne) {
   first.Unlock();
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(of_first - before, counted_after);
-  // Nobody has been left out, and nobody holds it.
+  // Every thread ended, and the lock is free.
   ASSERT_TRUE(second.TryLock());
   EXPECT_FALSE(first.TryLock());
   second.Unlock();
   EXPECT_TRUE(first.TryLock());
 }
 
-// A child of fork() that was called while another thread waited has the lock as it was, but not the
+// A child forked while another thread waits inherits the lock's count of waiters, but not the
 // thread.
 TEST(EngineLockTest, ForkedChildForgetsThreadsThatWait) {
   EngineLock lock;
@@ -149,7 +149,7 @@ bool RunOnFirstAllowedProcessor() {
   return false;
 }
 
-// How often the thread slept so far.
+// How often the thread has slept so far.
 long Sleeps(pid_t thread) {
   std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
   const std::string key = "voluntary_ctxt_switches:";
@@ -159,8 +159,8 @@ long Sleeps(pid_t thread) {
   return -1;
 }
 
-// The holder has no other processor than the one on which a thread of a higher class waits for it,
-// and does not let go before that thread has slept.
+// The owner of the lock and a real-time thread that waits for it share one processor. The owner
+// does not unlock before that thread has slept.
 TEST(EngineLockTest, RealTimeThreadThatWaitsLeavesTheProcessorToTheHolder) {
   constexpr auto kMuchTooLong = std::chrono::seconds(60);
   EngineLock lock;
@@ -184,7 +184,7 @@ TEST(EngineLockTest, RealTimeThreadThatWaitsLeavesTheProcessorToTheHolder) {
     while (!held) sched_yield();
     sched_param parameters{};
     parameters.sched_priority = sched_get_priority_min(SCHED_FIFO);
-    // Without the right to it, this is a thread like any other, which is to sleep as well.
+    // Without the right to SCHED_FIFO this stays an ordinary thread, which must sleep as well.
     pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameters);
     sleeps_before = Sleeps(gettid());
     waiting = gettid();

@@ -1,5 +1,5 @@
-// What a pass of the engine does beside moving the endpoint's frames, and what wakes the helper
-// that makes one.
+// The duties of an engine's pass beside moving the endpoint's frames, and the events that wake the
+// helper for a pass.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -20,14 +20,14 @@ using transport::MacAddress;
 
 class EnginePassTest : public EnginePortTest {
  protected:
-  // Makes passes until `condition` holds, which is asked under the engine's lock.
+  // Makes passes until `condition`, evaluated under the engine's lock, holds.
   bool PollUntil(const std::function<bool()>& condition) {
     return WaitUntil([&] {
       engine_->TryRunOnce();
       return engine_->WithEndpoint([&](Endpoint&) { return condition(); });
     });
   }
-  // Its first sleep is a short one. The next is ended by no time: it has had nothing to do yet.
+  // The helper's first sleep is short. The second has no timeout, as the helper has no work yet.
   bool WaitUntilHelperSleeps() {
     return WaitUntil([&] { return port_->sleeps >= 2 && port_->is_asleep; });
   }
@@ -48,7 +48,7 @@ TEST_F(EnginePassTest, FramesThatComeWithoutEndAreTakenInBursts) {
   EXPECT_EQ(port_->longest_burst, 64);
 }
 
-// The peer waits for it, and has the rest of the burst on its way meanwhile.
+// The peer waits for the ACK while the rest of its burst is on the way.
 TEST_F(EnginePassTest, AckThatIsWantedLeavesInTheMiddleOfABurst) {
   constexpr uint32_t kBlock = 7;
   const transport::QueuePair& qp = Connect(kBlock);
@@ -59,7 +59,7 @@ TEST_F(EnginePassTest, AckThatIsWantedLeavesInTheMiddleOfABurst) {
   uint32_t psn = 0;
   std::vector<uint32_t> asking_psns;
   const auto received_before_acks = [&](int frames, std::vector<uint32_t> asking) {
-    usleep(1'000);  // what comes close behind other frames may be answered later (AnswerHold)
+    usleep(1'000);  // frames close behind others may be answered later (AnswerHold)
     engine_->WithEndpoint([&](Endpoint&) {
       port_->received_before.clear();
       asking_psns = std::move(asking);
@@ -87,7 +87,7 @@ TEST_F(EnginePassTest, AckThatIsWantedLeavesInTheMiddleOfABurst) {
   EXPECT_EQ(received_before_acks(40, {19, 22}), (std::vector{20, 36, 40})) << "nor so soon";
 }
 
-// Where there are flows they decide, but for what is the link layer's.
+// With flows present, a frame that no flow takes counts as kNoFlow, unless the link layer takes it.
 TEST_F(EnginePassTest, FrameOfNobodyIsCountedAsWhatItIs) {
   transport::QueuePair& qp = CreateQueuePair();
   const auto receive = [&](bool is_link_layers) {
@@ -130,7 +130,7 @@ TEST_F(EnginePassTest, DeadlineOfTheLinkLayerIsMet) {
   EXPECT_TRUE(PollUntil([&] { return link_layer_->deadlines_met == 1; }));
 }
 
-// The MAC of the port is known, and need not follow from the address.
+// The port's MAC is known and need not be derived from its address.
 TEST_F(EnginePassTest, OwnAddressIsNotAskedFor) {
   EXPECT_EQ(engine_->ResolveNeighbor(kOwnIp, {}), port_->mac());
 }
@@ -152,7 +152,7 @@ TEST_F(EnginePassTest, HelperThatSleepsIsWokenForWhatThePortKeeps) {
   EXPECT_TRUE(WaitUntil([&] { return port_->receive_bursts_of_helper != before; }));
 }
 
-// Nothing that could wake it arrives.
+// Nothing arrives that could wake the helper.
 TEST_F(EnginePassTest, QuestionIsAskedAgainThoughTheHelperWasAsleep) {
   ASSERT_TRUE(WaitUntilHelperSleeps());
   engine_->WithEndpoint([&](Endpoint&) {

@@ -16,7 +16,7 @@
 
 namespace uroce::nic {
 
-// Waits until `condition` holds; false when much too much time has passed.
+// Waits until `condition` holds; false after a minute.
 inline bool WaitUntil(const std::function<bool()>& condition) {
   const transport::Time give_up = Now() + transport::Milliseconds(60'000);
   while (!condition()) {
@@ -36,7 +36,7 @@ class EnginePortTest : public ::testing::Test {
 
   static constexpr uint32_t kQueueDepth = 256;
   static constexpr Gid kOwnIp = Gid::FromIpv4({10, 0, 0, 1});
-  // Where the peers are.
+  // The address of all peers.
   static constexpr transport::MacAddress kPeerMac = {2, 0, 0, 0, 0, 2};
   static constexpr Gid kPeerGid = Gid::LinkLocal(kPeerMac);
 
@@ -68,7 +68,7 @@ class EnginePortTest : public ::testing::Test {
     });
   }
 
-  // One for datagrams, ready to send.
+  // Creates a UD queue pair in RTS.
   transport::QueuePair& CreateQueuePair() {
     using M = transport::QpAttributeMask;
     const transport::QpInitAttributes init = {
@@ -93,7 +93,7 @@ class EnginePortTest : public ::testing::Test {
     return *qp;
   }
 
-  // One that is connected to a queue pair of the process that has `block`, which never answers.
+  // Creates a queue pair connected to one of the process that has `block`, which never answers.
   transport::QueuePair& Connect(uint32_t block) {
     using M = transport::QpAttributeMask;
     const transport::QpInitAttributes init = {
@@ -115,7 +115,7 @@ class EnginePortTest : public ::testing::Test {
       EXPECT_EQ(qp->Modify(a, M::kState | M::kAddressVector | M::kPathMtu | M::kDestinationQpn |
                                   M::kRqPsn | M::kMaxDestReadAtomic | M::kMinRnrTimer),
                 Status::kOk);
-      a.state = QpState::kReadyToSend;  // and waits for ever for an answer
+      a.state = QpState::kReadyToSend;  // without ACK timeout: waits for ever for an answer
       EXPECT_EQ(qp->Modify(a, M::kState | M::kSqPsn | M::kTimeout | M::kRetryCount | M::kRnrRetry |
                                   M::kMaxReadAtomic),
                 Status::kOk);
@@ -136,7 +136,7 @@ class EnginePortTest : public ::testing::Test {
     return engine_->PostSend(verb, qp, request);
   }
 
-  // So many datagrams to the process that has `block`.
+  // Posts `count` datagrams to the process that has `block`.
   void Post(transport::QueuePair& qp, uint32_t block, int count) {
     const transport::AddressVector address = {.destination_gid = kPeerGid,
                                               .destination_mac = kPeerMac};
@@ -149,19 +149,19 @@ class EnginePortTest : public ::testing::Test {
     });
   }
 
-  // As a program that polls, until the helper stands by: then frames may wait for others.
+  // Polls, as a program does, until the helper stands by: from then on frames may wait for others.
   bool PollUntilFramesMayWait() {
     return WaitUntil([&] {
       const int before = port_->flushes_soon;
       for (int i = 0; i < 100'000 && port_->flushes_soon == before; ++i) {
-        if (i % 1'000 == 0) port_->WakeSleeper();  // one that sleeps does not see who drives
+        if (i % 1'000 == 0) port_->WakeSleeper();  // a sleeping helper sees no driver
         engine_->TryRunOnce();
       }
       return port_->flushes_soon != before;
     });
   }
-  // Posts requests of which the first is never answered, until one waits for others. One that is
-  // alone must not.
+  // Posts requests, which are never answered, until one waits for others. The first one must not
+  // wait.
   bool PostUntilOneWaits() {
     return WaitUntil([&] {
       transport::QueuePair& qp = Connect(7);

@@ -1,4 +1,4 @@
-// What an engine asks of its port, and when: routes in turn, a port without room, groups, fork.
+// The engine's use of its port: routes in turn, a port without room, groups, fork.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/wait.h>
@@ -92,7 +92,7 @@ TEST_F(EnginePortTest, RequestsThatWaitLeaveWhenTheProgramPollsNoMore) {
   EXPECT_TRUE(WaitUntil([&] { return port_->frames_flushed == port_->frames_sent; }));
 }
 
-// A program that armed a queue may fall asleep at any time: the helper has to be there.
+// A program that armed a queue may fall asleep at any time, so the helper must go on driving.
 TEST_F(EnginePortTest, ProgramThatAwaitsAnEventIsNotTakenForOneThatDrives) {
   ASSERT_TRUE(PollUntilFramesMayWait());
   engine_->WithEndpoint([&](Endpoint&) { cq_->Arm(transport::CompletionQueue::NotifyOn::kAny); });
@@ -106,8 +106,8 @@ TEST_F(EnginePortTest, ProgramThatAwaitsAnEventIsNotTakenForOneThatDrives) {
   EXPECT_EQ(port_->flushes_soon, flushes_soon);
 }
 
-// Also if the port keeps the frame, as it does until there is a link. UCX uses its buffers again
-// before it polls.
+// This also holds if the port keeps the frame until there is a link: UCX reuses its buffers before
+// it polls.
 TEST_F(EnginePortTest, DatagramIsReadWhenItIsPosted) {
   transport::QueuePair& qp = CreateQueuePair();
   std::array<uint8_t, 32> buffer;
@@ -185,11 +185,11 @@ TEST_F(EnginePortTest, ForkedChildSendsNoRequest) {
             0);
 }
 
-// No one else polls, and datagrams have no timers.
+// No other thread polls, and datagrams have no timers.
 TEST_F(EnginePortTest, HelperStaysAwakeWhileFramesWaitForRoom) {
   port_->has_room = false;
   Post(CreateQueuePair(), 7, 1);
-  // More often than the helper looks before it would fall asleep.
+  // More looks than an idle helper makes before it falls asleep.
   constexpr uint64_t kLooks = 1'000;
   const uint64_t asked = port_->asked_for_room;
   ASSERT_TRUE(WaitUntil([&] { return port_->asked_for_room >= asked + kLooks; }));
@@ -197,8 +197,8 @@ TEST_F(EnginePortTest, HelperStaysAwakeWhileFramesWaitForRoom) {
   EXPECT_TRUE(WaitUntil([&] { return port_->frames_sent == 1; }));
 }
 
-// Verbs come before a thread that only offers to drive. Here one waits for the lock whenever the
-// helper has woken, and keeps it until the helper waits too.
+// A verb has precedence over the helper. Here a verb waits for the lock whenever the helper has
+// woken, and keeps the lock until the helper waits for it, too.
 TEST_F(EnginePortTest, HelperThatFoundTheLockTakenDoesNotSleepBeforeItsPass) {
   const pid_t tests_thread = gettid();
   std::atomic<pid_t> helper{0};
@@ -264,7 +264,7 @@ TEST_F(EnginePortTest, ForkWaitsUntilNobodyIsInTheMiddleOfAnything) {
     engine_->WithEndpoint([&](Endpoint&) {
       is_inside = true;
       while (!is_about_to_fork) sched_yield();
-      usleep(50'000);  // fork() is called now, if not sooner
+      usleep(50'000);  // time for the other thread to call fork()
       is_inside = false;
     });
   });

@@ -67,7 +67,7 @@ class EventCounter {
       changed_.notify_all();
     };
   }
-  // Blocks until one more event came.
+  // Blocks until one more event has come.
   bool Wait() {
     std::unique_lock lock(mutex_);
     ++waited_for_;
@@ -105,7 +105,7 @@ TEST(EngineTest, EveryOperationMovesItsDataBetweenTwoPollers) {
   EXPECT_TRUE(AllSucceeded(pair.a.Poll(1)));
 }
 
-// One-sided traffic into a program that computes: nobody polls there.
+// One-sided traffic into a program that computes and never polls.
 TEST(EngineTest, HelperServesAProgramThatNeverPolls) {
   EnginePair pair;
   FillRandomly(pair.a, 3);
@@ -154,7 +154,8 @@ TEST(EngineTest, IdleEnginesUseNoProcessor) {
   EnginePair pair;
   ASSERT_EQ(pair.a.Post(SendOpcode::kRdmaWrite, 0, 1'000), Status::kOk);
   ASSERT_TRUE(AllSucceeded(pair.a.Poll(1)));
-  // Two helpers that merely ticked would switch 2000 times a second. Resting takes a while.
+  // Two helpers that wake every millisecond would switch 2000 times a second. Helpers fall asleep
+  // only after a while.
   const auto rest = [] {
     rusage before, after;
     getrusage(RUSAGE_SELF, &before);
@@ -167,7 +168,7 @@ TEST(EngineTest, IdleEnginesUseNoProcessor) {
   EXPECT_TRUE(rested);
 }
 
-// A lost wake-up would be the end.
+// A lost wake-up would block both programs for ever.
 TEST(EngineTest, NoWakeUpIsLostBetweenProgramsThatWaitForEvents) {
   EventCounter events_a, events_b;
   EngineHost a(Engine::Options{.event_sink = events_a.sink()});
@@ -178,7 +179,7 @@ TEST(EngineTest, NoWakeUpIsLostBetweenProgramsThatWaitForEvents) {
   std::thread other([&] {
     for (int received = 0, sent = 0; received < kRounds || sent < kRounds;) {
       ASSERT_TRUE(events_b.Wait()) << received << " received, " << sent << " sent";
-      b.Arm();  // before looking, so that what comes after looking raises an event
+      b.Arm();  // before polling, so that a completion after the last poll raises an event
       for (Completion completion; b.cq().Poll({&completion, 1}) == 1;) {
         ASSERT_EQ(completion.status, CompletionStatus::kSuccess);
         if (completion.opcode == transport::CompletionOpcode::kSend) {
@@ -198,13 +199,13 @@ TEST(EngineTest, NoWakeUpIsLostBetweenProgramsThatWaitForEvents) {
     ASSERT_EQ(a.PostReceive(0, 64), Status::kOk);
     ASSERT_EQ(a.Post(SendOpcode::kSend, 64, 64), Status::kOk);
     EXPECT_TRUE(AllSucceeded(a.WaitWithoutDriving(2)));
-    // Sometimes right away, sometimes when the helpers just fall asleep, sometimes when they are.
+    // The next round starts at once, when the helpers just fall asleep, or when they are asleep.
     usleep(static_cast<useconds_t>(random() % (i % 50 == 0 ? 30'000 : 120)));
   }
   other.join();
 }
 
-// Between driving itself and leaving it to the helper, at every moment.
+// The program switches between driving and leaving it to the helper at random moments.
 TEST(EngineTest, NothingIsLostWhenAProgramStopsAndStartsPolling) {
   EnginePair pair;
   std::mt19937 random(7);
@@ -250,8 +251,8 @@ TEST(EngineTest, ManyThreadsShareOneEngine) {
   EXPECT_EQ(completed, kThreads * kPosts);
 }
 
-// The processor that the only thread of this name is bound to; -1 if there is another number of
-// such threads or processors.
+// The processor that the thread of this name is bound to; -1 unless there is exactly one such
+// thread and it is bound to exactly one processor.
 int ProcessorOfThread(const std::string& name) {
   int processor = -1;
   int found = 0;
@@ -325,7 +326,7 @@ TEST(EngineTest, ForkedChildCanDestroyItsDeadCopy) {
   EXPECT_TRUE(AllSucceeded(pair->a.Poll(1)));
 }
 
-// A wire that leads back to where it came from.
+// A port that receives each frame that it sends.
 class EchoPort final : public PacketPort {
  public:
   ReceivedFrame Receive() override { return {std::span(frame_).first(frame_bytes_)}; }
@@ -344,8 +345,8 @@ class EchoPort final : public PacketPort {
   size_t frame_bytes_ = 0;
 };
 
-// Says one frame that is no RoCEv2 each time an address is asked for; who hears one takes it for
-// news of a neighbour.
+// Sends one ARP frame each time an address is resolved; on receiving one it reports a neighbour's
+// change.
 class Gossip final : public StaticNeighbors {
  public:
   static constexpr transport::MacAddress kMac = {2, 1, 2, 3, 4, 5};

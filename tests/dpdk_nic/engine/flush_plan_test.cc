@@ -14,7 +14,7 @@ class FlushPlanTest : public testing::Test {
  protected:
   void SetUp() override { plan_.AfterFlush(now_); }
 
-  // A verb, of a program that awaits answers.
+  // A verb that sends one frame, of a program that awaits answers.
   void Send() {
     plan_.CountFrame();
     plan_.AfterVerb(now_, /*awaits_answers=*/true);
@@ -89,7 +89,7 @@ TEST_F(FlushPlanTest, OnceFlushedThePassThatGetsNothingHasNothingToSend) {
   EXPECT_FALSE(plan_.IsDue(now_ + kPass));
 }
 
-// A program may look for completions between any two requests.
+// A program may poll for completions between any two requests.
 TEST_F(FlushPlanTest, RequestsWaitThroughAPassThatGetsNothing) {
   for (int i = 0; i < 3; ++i) {
     Send();

@@ -1,5 +1,5 @@
-// What becomes of a frame that is received or sent while somebody watches: the tap, the flows of
-// raw packet queue pairs, and the endpoint that comes before them.
+// The receiver of each frame that arrives or is sent: the endpoint first, then the flows of raw
+// packet queue pairs; and the tap.
 #include "dpdk_nic/engine/frame_watch.h"
 
 #include <gtest/gtest.h>
@@ -115,7 +115,7 @@ TEST_F(FrameWatchTest, FlowTakesItsFrames) {
   EXPECT_EQ(Copies(), 0u);
 }
 
-// As on mlx5: RoCE for this host is the transport's, whatever the flows say.
+// As on mlx5: RoCE frames for this host go to the transport, whatever the flows say.
 TEST_F(FrameWatchTest, RoceForOurAddressesIsTheEndpoints) {
   Add(FlowRule::Kind::kAllDefault);
   EXPECT_EQ(Receive(UdpFrame(1, kRocePort)), Receiver::kEndpoint);
@@ -130,7 +130,7 @@ TEST_F(FrameWatchTest, RoceForOurAddressesIsTheEndpoints) {
   EXPECT_EQ(Copies(), 4u);
 }
 
-// It says more than that no flow takes it.
+// The endpoint counts the reason of the drop, which says more than "no flow".
 TEST_F(FrameWatchTest, RoceThatNoFlowTakesIsTheEndpoints) {
   Add(FlowRule::Kind::kMulticastDefault);
   Frame foreign = UdpFrame(1, kRocePort);
@@ -162,7 +162,7 @@ TEST_F(FrameWatchTest, SnifferSeesAllAndTakesNothing) {
   EXPECT_EQ(Copies(), 3u);
 }
 
-// Frames that come back to the process, or by a link, were never on the wire.
+// Frames that come by loopback or by a link were never on the wire.
 TEST_F(FrameWatchTest, FramesThatAreNotOfTheWire) {
   Add(FlowRule::Kind::kSniffer);
   Add(FlowRule::Kind::kAllDefault);

@@ -1,4 +1,4 @@
-// The loop of the threads that drive engines and switches, with a source that is told what to say.
+// The loop of the threads that drive engines and switches, with a scripted source.
 #include "dpdk_nic/engine/poll_loop.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 
 using Kind = SleepPlan::Kind;
 
-// Has work for some passes, then none. Writes down what it is asked.
+// Has work for some passes, then none. Records the calls of the loop.
 class FakeSource final : public PollLoop::Source {
  public:
   struct End {
@@ -61,7 +61,7 @@ class FakeSource final : public PollLoop::Source {
     });
   }
 
-  // Until `happened`, which is asked under the lock.
+  // Waits until `happened`, evaluated under the lock, holds.
   void Await(const std::function<bool()>& happened) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, happened);
@@ -149,7 +149,7 @@ uint64_t SliceOfThisThread() {
   return attributes.runtime_ns;
 }
 
-// What it waits for is not to wait behind the whole slice of a thread that spins.
+// With a short slice the thread does not wait behind the whole slice of another thread that spins.
 TEST_F(PollLoopTest, ThreadHasShorterSlicesThanOthers) {
   const uint64_t ordinary = SliceOfThisThread();
   if (ordinary == 0) GTEST_SKIP() << "the kernel has no slices to choose: it is older than 6.12";

@@ -34,7 +34,7 @@ TEST(PollingPauseTest, SpinsFirstAndThenYieldsAfterEveryPoll) {
 
 constexpr int kMaxTries = 100'000;
 
-// Polls that work and fail in turn, until `polls` in a row failed before a yield.
+// Polls succeed and fail in turn, until `polls` in a row have failed without a yield.
 bool ComesToSpinFor(PollingPause& pause, int polls) {
   for (int tries = 0; tries < kMaxTries; ++tries) {
     pause.PollWorked();
@@ -43,7 +43,7 @@ bool ComesToSpinFor(PollingPause& pause, int polls) {
   return false;
 }
 
-// Whatever else runs here, one of the yields finds that no other thread wants the processor.
+// Even on a busy machine one of the yields finds that no other thread wants the processor.
 TEST(PollingPauseTest, SpinsAgainAfterAPollThatWorked) {
   if (HasOneProcessor()) GTEST_SKIP() << "with one processor it yields at once";
   PollingPause pause;
@@ -51,7 +51,7 @@ TEST(PollingPauseTest, SpinsAgainAfterAPollThatWorked) {
   EXPECT_TRUE(ComesToSpinFor(pause, polls));
 }
 
-// Keeps this thread, and those that it starts, on one processor.
+// Binds this thread, and those that it starts, to one processor.
 class OnOneProcessor {
  public:
   OnOneProcessor() {
@@ -67,8 +67,8 @@ class OnOneProcessor {
   cpu_set_t before_;
 };
 
-// A rank of MPI is bound to a processor before it polls; its peers are on others. In a process of
-// its own, as what is known of the processors is asked for once.
+// An MPI rank is bound to a processor before it polls; its peers are on others. The test has a
+// process of its own, as PollingPause reads the set of processors once.
 TEST(PollingPauseDeathTest, ProcessThatIsBoundToAProcessorSpinsFirst) {
   if (HasOneProcessor()) GTEST_SKIP() << "with one processor it yields at once";
   testing::FLAGS_gtest_death_test_style = "threadsafe";
@@ -95,8 +95,7 @@ TEST(PollingPauseTest, YieldsAtOnceOnAProcessorThatAnotherThreadWants) {
   other.join();
 }
 
-// Whether a yield becomes hogged beside a thread on the same processor that does `round` until it
-// is told to end.
+// Whether a yield finds the processor hogged by a thread on it that repeats `round`.
 template <class Round>
 bool IsHoggedBy(Round round) {
   PollingPause pause;

@@ -1,4 +1,4 @@
-// A port that is gone for good takes the device with it.
+// A port that fails for good makes the device fail.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using transport::EventType;
 
-// A port that can be taken out.
+// A port that a test can remove.
 class RemovablePort final : public ImpairedPort {
  public:
   RemovablePort(std::unique_ptr<PacketPort> port, const std::atomic<bool>& removed)

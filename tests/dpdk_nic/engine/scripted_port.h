@@ -19,8 +19,8 @@
 
 namespace uroce::nic {
 
-// Receives as many frames as a test says, of nothing that concerns the engine if the test makes
-// none, and takes frames only while it has room.
+// Receives as many frames as a test says (by default frames that the engine ignores), and takes
+// frames to send only while it has room.
 class ScriptedPort final : public PacketPort {
  public:
   ReceivedFrame Receive() override {
@@ -96,10 +96,10 @@ class ScriptedPort final : public PacketPort {
   bool is_active = true;
   int paths_are_ready_when_served = 0;
   std::vector<transport::Route> sent;
-  std::vector<int> received_before;  // so many frames of the burst, when each was sent
+  std::vector<int> received_before;  // for each frame sent: frames of the burst received before
   int groups_left = 0;
   bool is_abandoned = false;
-  // By the test's thread: not by the helper of the engine.
+  // Counts of the test's thread, without those of the helper.
   std::atomic<int> receive_bursts{0};
   std::atomic<int> flushes{0};
   int flushes_soon = 0;
@@ -115,7 +115,7 @@ class ScriptedPort final : public PacketPort {
   transport::Route acquired_{};
 };
 
-// Has a timer and news of a neighbour when a test says so. All under the engine's lock.
+// Has the deadline and the neighbour's change that a test sets. All under the engine's lock.
 class ScriptedLinkLayer final : public StaticNeighbors {
  public:
   bool OnFrame(transport::Time, std::span<const uint8_t>) override { return takes_frames; }

@@ -1,4 +1,4 @@
-// The kernel's neighbours in virtual time, with a kernel made up by the test.
+// The kernel's neighbours in virtual time. The test plays the kernel.
 #include "dpdk_nic/link_layer/kernel_neighbors.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ class KernelNeighborsTest : public testing::Test {
 
   void DropFrames() { Arps(); }
 
-  // The ARP packets that are to be sent.
+  // Takes the ARP packets that wait to be sent.
   std::vector<ArpPacket> Arps() {
     std::vector<ArpPacket> packets;
     std::array<uint8_t, 256> frame;
@@ -149,7 +149,7 @@ TEST_F(KernelNeighborsTest, NeighborInUseIsMadeSureOfEvery30Seconds) {
     Advance(KernelNeighbors::kRecheckInterval);
     EXPECT_EQ(tables_.asked.size(), i);
   }
-  tables_.neighbors[kPeerIpv4] = {};  // it does not answer any more
+  tables_.neighbors[kPeerIpv4] = {};  // the peer no longer answers
   Advance(KernelNeighbors::kRecheckInterval);
   EXPECT_EQ(tables_.asked.size(), 4u);
   const int finds = tables_.finds;

@@ -38,7 +38,7 @@ TEST(LocalAddressTest, SourceIsOfTheSameScope) {
   const std::vector<LocalAddress> addresses = {
       {Address("2001:db8::1"), 64}, {Address("fe80::1"), 64}, {Address("2001:db8:1::1"), 64}};
   ExpectSource(addresses, "fe80::2", "fe80::1");
-  // Has more in common with the link-local one: six bits.
+  // fd00::2 shares more leading bits with the link-local address: six.
   ExpectSource(addresses, "fd00::2", "2001:db8::1");
 }
 
@@ -47,7 +47,7 @@ TEST(LocalAddressTest, SourceIsInTheSubnetOfTheDestination) {
       {Address("10.192.0.1"), 16}, {Address("10.0.0.1"), 8}, {Address("10.128.4.1"), 24}};
   ExpectSource(addresses, "10.192.7.7", "10.192.0.1");
   ExpectSource(addresses, "10.128.4.9", "10.128.4.1");
-  // More bits in common with 10.128.4.1, but not in its subnet.
+  // 10.128.5.9 shares more leading bits with 10.128.4.1, but is not in its subnet.
   ExpectSource(addresses, "10.128.5.9", "10.0.0.1");
 }
 

@@ -26,7 +26,7 @@ class NeighborTableTest : public testing::Test {
  protected:
   NeighborTableTest() { Frames(); }  // the announcements
 
-  // Everything the table wants to send.
+  // Takes all frames that the table wants to send.
   std::vector<FrameBytes> Frames() {
     std::vector<FrameBytes> frames;
     while (table_.HasTransmit()) {
@@ -37,7 +37,7 @@ class NeighborTableTest : public testing::Test {
     return frames;
   }
 
-  // The one frame the table wants to send, as an ARP packet.
+  // Takes the one frame that the table wants to send, as an ARP packet.
   ArpPacket OneArp() {
     const auto frames = Frames();
     EXPECT_EQ(frames.size(), 1u);

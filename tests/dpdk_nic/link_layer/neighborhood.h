@@ -4,7 +4,7 @@
 
 namespace uroce::nic {
 
-// Us, a neighbour, and another one.
+// The host under test, a neighbour, and another neighbour.
 inline constexpr transport::MacAddress kOurMac = {0x02, 0, 0, 0, 0, 0x0a};
 inline constexpr transport::MacAddress kPeerMac = {0x02, 0, 0, 0, 0, 0x0b};
 inline constexpr transport::MacAddress kOtherMac = {0x02, 0, 0, 0, 0, 0x0c};

@@ -1,4 +1,4 @@
-// What the kernel says of a veth pair between two network namespaces that the test makes.
+// The kernel's tables for a veth pair between two network namespaces that the test makes.
 #include "dpdk_nic/link_layer/rtnetlink_tables.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ constexpr Gid kElsewhereIpv6 = {{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0,
 constexpr MacAddress kFarMac = {0x02, 0x77, 0, 0, 0, 2};
 constexpr MacAddress kOtherMac = {0x02, 0x77, 0, 0, 0, 3};
 
-// Within a time that is long for any machine.
+// Waits until `condition` holds; false after a minute, which is long for any machine.
 bool Eventually(const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!condition()) {
@@ -61,7 +61,7 @@ class RtnetlinkTablesTest : public testing::Test {
     while (tables->NextChange()) {
     }
   }
-  // Waits for news of a kind.
+  // Waits for a change of this kind.
   static std::optional<Change> ChangeOf(RtnetlinkTables* tables, Change::Kind kind) {
     std::optional<Change> news;
     Eventually([&] {
@@ -126,7 +126,7 @@ TEST_F(RtnetlinkTablesTest, NeighborThatDoesNotAnswerStaysUnknown) {
   RtnetlinkTables tables = Tables();
   tables.Ask(kUnusedIpv4);
   EXPECT_EQ(tables.Find(kUnusedIpv4).mac, std::nullopt);
-  // The kernel says that it has given up.
+  // The kernel reports that it has given up.
   EXPECT_TRUE(Eventually([&] {
     const auto news = tables.NextChange();
     return news && news->kind == Change::Kind::kNeighbor && news->neighbor == kUnusedIpv4;
@@ -154,7 +154,7 @@ TEST_F(RtnetlinkTablesTest, NeighborThatChangesItsAddressIsNews) {
   DropNews(&tables);
   veth_.RunFar("sh -c 'echo 1 > /proc/sys/net/ipv4/conf/far/arp_notify'");
   EXPECT_TRUE(Eventually([&] {
-    // Announced again and again: the kernel believes nothing else for a second.
+    // Announced again and again, as the kernel ignores changes for a second.
     veth_.RunFar("ip link set far address 02:77:00:00:00:03");
     const auto news = tables.NextChange();
     return news && news->kind == Change::Kind::kNeighbor && news->state.mac == kOtherMac;

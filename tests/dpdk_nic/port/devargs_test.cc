@@ -78,7 +78,7 @@ TEST(DevargsTest, UnknownDevicesAreRefused) {
   }
 }
 
-// The drivers would take a default without a word.
+// The drivers would silently use a default.
 TEST(DevargsTest, UnknownKeysAreRefused) {
   EXPECT_EQ(
       ErrorOf("net_memif0,role=server,socket=/run/x,bzise=9000"),

@@ -32,7 +32,7 @@ inline Frame EthernetFrame(uint16_t ether_type, std::span<const uint8_t> payload
   return frame;
 }
 
-// What TCP and UDP begin with, and four bytes.
+// The ports with which TCP and UDP begin, and four zero bytes.
 inline Frame Segment(uint16_t source_port, uint16_t destination_port) {
   Frame segment(8);
   transport::Store16(source_port, segment.data());
@@ -59,7 +59,7 @@ inline Frame UdpFrame(uint16_t source_port, uint16_t destination_port,
                        Ipv4Packet(kUdpNumber, Segment(source_port, destination_port)), to);
 }
 
-// The frame with a tag of this type before what follows its addresses.
+// The frame with a tag of this type inserted behind its addresses.
 inline Frame Tagged(Frame frame, uint16_t tag_type, uint16_t tag) {
   std::array<uint8_t, transport::EthernetHeader::kVlanTagBytes> bytes;
   transport::Store16(tag_type, bytes.data());

@@ -136,7 +136,7 @@ TEST_F(FlowTableTest, RuleThatLetsPassLeavesTheFrameToOthers) {
   EXPECT_EQ(Find(FromPort(To(3), 9)), Targets{kB});
 }
 
-// ALL_DEFAULT and MC_DEFAULT: what is steered to no queue pair, whatever the priority.
+// ALL_DEFAULT and MC_DEFAULT get frames that no other rule takes, whatever the priority.
 TEST_F(FlowTableTest, DefaultRulesComeLast) {
   Add(Default(Kind::kAllDefault), kA);
   Add(Default(Kind::kMulticastDefault), kB);

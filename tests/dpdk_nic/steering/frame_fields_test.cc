@@ -125,7 +125,8 @@ TEST(FrameFieldsTest, HeadersThatMakeNoSenseAreNone) {
   EXPECT_EQ(ReadFrameFields(wrong).layers, 0);
 }
 
-// Whatever it is cut to: what is there is read, and nothing beyond (the address sanitizer looks).
+// At every length ReadFrameFields reads the fields that are there, and nothing beyond the end (the
+// address sanitizer checks).
 TEST(FrameFieldsTest, FramesThatEndEarly) {
   const Frame tagged = Tagged(UdpFrame(1, 2), kVlan, 7);
   const Frame ipv6 = EthernetFrame(EthernetHeader::kIpv6, Ipv6Packet(kUdpNumber, Segment(1, 2)));

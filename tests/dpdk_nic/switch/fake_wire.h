@@ -30,18 +30,18 @@ class FakeCable {
   explicit FakeCable(bool can_wake = true)
       : wake_fd_(can_wake ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1) {}
 
-  // A frame from the host beyond.
+  // The wire receives a frame from the host beyond it.
   void Deliver(FrameBytes frame) {
     const std::lock_guard guard(mutex_);
     incoming_.push_back(std::move(frame));
     if (std::exchange(asleep_, false)) eventfd_write(wake_fd_.get(), 1);
   }
-  // All that was sent since the last time.
+  // The frames sent since the last call.
   std::vector<FrameBytes> TakeSent() {
     const std::lock_guard guard(mutex_);
     return std::exchange(sent_, {});
   }
-  // What the wire has to tell next.
+  // The next notice of the wire.
   void SetNotice(PacketPort::Notice notice) {
     const std::lock_guard guard(mutex_);
     notice_ = std::move(notice);
@@ -50,7 +50,7 @@ class FakeCable {
     const std::lock_guard guard(mutex_);
     gids_ = std::move(gids);
   }
-  // What becomes of groups that are to be joined from now on.
+  // The answer to JoinGroup from now on.
   void SetJoinAnswer(PacketPort::PathState answer) {
     const std::lock_guard guard(mutex_);
     join_answer_ = answer;
@@ -78,7 +78,7 @@ class FakeCable {
   PacketPort::Notice notice_;
   std::optional<std::vector<transport::Gid>> gids_;
   PacketPort::PathState join_answer_ = PacketPort::PathState::kReady;
-  std::set<transport::Gid> groups_;  // that are joined
+  std::set<transport::Gid> groups_;  // joined now
   bool asleep_ = false;
   const UniqueFd wake_fd_;
 };
@@ -159,7 +159,7 @@ class FakeWire final : public PacketPort {
   std::array<uint8_t, transport::kMaxFrameBytes> building_;
 };
 
-// Neighbours that do what a test says. One thread.
+// Neighbours that a test scripts. One thread.
 struct FakeNeighborhood {
   std::vector<LinkLayer::Neighbor> known;
   std::deque<LinkLayer::Neighbor> changes;

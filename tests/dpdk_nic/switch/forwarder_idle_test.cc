@@ -1,4 +1,4 @@
-// What the switch does beside moving frames: neighbours, the carrier, and going to sleep.
+// The switch beside moving frames: neighbours, the carrier, and sleep.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ using transport::kNever;
 using transport::Microseconds;
 using transport::Milliseconds;
 
-// A frame of the link layer, as far as the switch cares.
+// A frame that the switch gives to the link layer.
 FrameBytes ArpFrame() {
   FrameBytes frame(kArpFrameBytes);
   EmitArp({.sender_mac = kFarMac, .sender_ip = {192, 0, 2, 2}, .target_ip = {192, 0, 2, 1}},
@@ -115,7 +115,7 @@ TEST(ForwarderWireStateTest, FirstStateAndEveryChangeAreTold) {
   EXPECT_EQ(rig.wire_states, (std::vector<bool>{true, false, true, false}));
 }
 
-// Frames arrive only with a carrier, so nothing else would wake us.
+// Frames arrive only with a carrier, so nothing else would wake the switch.
 TEST(ForwarderNoticeTest, WhatTheWireTellsOfAHostIsPassedOnOnce) {
   ForwarderRig rig;
   rig.cable->SetNotice({"no route to host", kFarIpv4});
@@ -151,7 +151,7 @@ TEST(ForwarderSleepTest, WithoutAWireItSleepsUntilAProcessSends) {
   EXPECT_EQ(plan.kind, Kind::kSleep);
   EXPECT_EQ(plan.until, kNever);
   ASSERT_TRUE(rig.Process(kAlice).Send(ToGroup(QpOf(kAlice, 1)).Build()));
-  rig.forwarder.EndSleep();  // its byte on the socket has woken us
+  rig.forwarder.EndSleep();  // Alice's byte on the socket has woken the switch
   EXPECT_TRUE(rig.RunOnce());
   EXPECT_EQ(rig.Process(kBob).Receive().size(), 1u);
 }
@@ -178,8 +178,7 @@ TEST(ForwarderSleepTest, WireWithoutInterruptsIsPolledAfterNaps) {
   EXPECT_EQ(plan.fds, (std::array{rig.forwarder.uplinks_fd(), -1}));
 }
 
-// Whether a frame is seen in the next pass, which does not look at the sockets, tells whether the
-// uplink is polled.
+// The next pass does not look at the sockets, so it sees a frame only if it polls the uplink.
 TEST(ForwarderSleepTest, UplinkIsPolledOnlyWhileItIsUsed) {
   ForwarderRig rig;
   RingProcess& alice = rig.Process(kAlice);
@@ -191,7 +190,7 @@ TEST(ForwarderSleepTest, UplinkIsPolledOnlyWhileItIsUsed) {
   rig.RunFor(Uplinks::kIdleTime + Milliseconds(3));
   ASSERT_TRUE(alice.Send(frame));
   EXPECT_FALSE(rig.RunOnce(Microseconds(1)));
-  EXPECT_TRUE(rig.RunOnce(Microseconds(50)));  // the byte on its socket was seen
+  EXPECT_TRUE(rig.RunOnce(Microseconds(50)));  // the switch saw the byte on the socket
   for (int i = 0; i < 10; ++i) {
     rig.RunOnce(Uplinks::kIdleTime - Microseconds(100));
     ASSERT_TRUE(alice.Send(frame));
@@ -212,7 +211,7 @@ TEST(ForwarderSleepTest, FrameForAnUplinkMakesItPolledAgain) {
   EXPECT_EQ(rig.cable->sent_count(), 1u);
 }
 
-// Each of the two frames comes alone, as when the first is sent again because no answer came.
+// Each frame comes alone, as when the requester repeats the first one for want of an answer.
 TEST(ForwarderSleepTest, ProcessThatLostItsWakeUpIsWokenAgain) {
   ForwarderRig rig;
   RingProcess& alice = rig.Process(kAlice);
@@ -242,7 +241,7 @@ TEST(ForwarderSleepTest, EndOfASleepingProcessIsNoticed) {
   EXPECT_EQ(rig.counters().dropped_unknown_destination, 1u);
 }
 
-// Its process has a copy of our end of the socket, which keeps it open, and writes to it.
+// The process keeps a copy of the switch's end of the socket, so it stays open, and writes to it.
 TEST(ForwarderSleepTest, ClosedUplinkCausesNoWakeup) {
   ForwarderRig rig({.has_wire = false});
   RingProcess alice(/*keeps_socket=*/true);

@@ -88,7 +88,7 @@ TEST_F(ForwarderLocalTest, ProcessSendsOthersSoMuchInAMillisecondAndNoMore) {
   EXPECT_EQ(rig_.counters().frames_between_processes, Forwarder::kLocalDatagrams + 10);
 }
 
-// A process that has sockets of its own got it, and it is another's.
+// A process with sockets of its own received a frame for another process and passes it on.
 class PassedOnTest : public testing::Test, public SocketSharing {
  protected:
   PassedOnTest() { rig_.forwarder.SetSharing(this); }
@@ -145,7 +145,7 @@ TEST_F(PassedOnTest, SocketsGoWithTheProcess) {
   EXPECT_EQ(unshared_, std::vector<Block>{kAlice});
 }
 
-// With processes of several users each speaks for itself only.
+// A fabric with several users gives no process sockets, so each process speaks for itself only.
 TEST(NotPassedOnTest, FrameFromTheWireComesFromTheWireWhereNoProcessHasSockets) {
   ForwarderRig rig;
   RingProcess& alice = rig.Process(kAlice);

@@ -1,5 +1,5 @@
 // Messages of the connection manager: between processes of the host, and requests for services
-// that no process listens to.
+// without a listener.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -24,7 +24,7 @@ using Frames = std::vector<Frame>;
 constexpr uint64_t kService = 0x0106'1d2f;
 constexpr auto kAlmost = ConnectionRequests::kHoldFor - transport::Milliseconds(1);
 
-// From one process to another of this host, which has the same address.
+// A MAD between two processes of this host, which have the same address.
 RoceSpec Between(const MadSpec& mad) {
   RoceSpec spec = Management(mad, ToWire(kUdSendOnly));
   spec.destination = kOurIpv4;
@@ -35,7 +35,7 @@ MadSpec RequestOf(Block sender, uint32_t number = 1) {
           .first_id = CommunicationId(sender, number),
           .request_service = kService};
 }
-// From the host beyond the wire.
+// A request from the host beyond the wire.
 Frame RequestFromWire(uint32_t id = 9, Mad attribute = Mad::kReq) {
   const MadSpec mad{.attribute = attribute, .first_id = id, .request_service = kService};
   return Management(mad, RoceSpec{}).Build();
@@ -45,7 +45,7 @@ struct Answer {
   Packet packet;
   transport::cm::ParsedMad mad;
 };
-// Of a MAD that is well-formed.
+// The parsed frame and its MAD; none if either is malformed.
 std::optional<Answer> AnswerIn(const Frame& frame) {
   Answer answer;
   if (ParseFrame(frame, answer.packet) != transport::DropReason::kNone) return std::nullopt;
@@ -108,7 +108,7 @@ TEST_F(ForwarderManagementTest, ProcessSpeaksForNoOther) {
   EXPECT_EQ(rig_.counters().dropped_foreign_source, 2u);
 }
 
-// A server that gives up a listener and makes the next one.
+// A server closes a listener and creates the next one meanwhile.
 TEST_F(ForwarderManagementTest, RequestIsHeldUntilItsServiceHasAListener) {
   const Frame from_wire = RequestFromWire();
   const Frame from_alice = Between(RequestOf(kAlice)).Build();
@@ -184,7 +184,7 @@ TEST_F(ForwarderManagementTest, RequestThatIsRepeatedIsHeldOnce) {
   EXPECT_EQ(rig_.Process(kBob).Receive(), Frames{RequestFromWire()});
 }
 
-// What does not fit is refused at once, and the rest of the processes has room.
+// Requests beyond the bound are refused at once, and the other processes have room.
 TEST_F(ForwarderManagementTest, FloodOfRequestsIsBounded) {
   constexpr uint32_t kFlood = 1'000;
   for (uint32_t i = 0; i < kFlood; ++i) {
@@ -204,7 +204,8 @@ TEST_F(ForwarderManagementTest, FloodOfRequestsIsBounded) {
   EXPECT_EQ(received.size(), 2 * ConnectionRequests::kMaxHeldOfOne + 1);
 }
 
-// A thousand connections that are asked for at once. What is lost is repeated after seconds.
+// Alice asks for a thousand connections at once. Requests must not be lost: they would be repeated
+// only after seconds.
 TEST_F(ForwarderManagementTest, RequestsWaitForAReceiverThatIsBehind) {
   Listen(kBob);
   constexpr uint32_t kRequests = 1'000;
@@ -226,7 +227,7 @@ TEST_F(ForwarderManagementTest, RequestsWaitForAReceiverThatIsBehind) {
   EXPECT_EQ(rig_.counters().dropped_no_room, 0u);
 }
 
-// The wire waits for no process, and its messages are not lost either.
+// The switch does not stop the wire for one process, and still loses none of its messages.
 TEST_F(ForwarderManagementTest, MessagesFromTheWireAreQueuedForAReceiverThatIsBehind) {
   Listen(kBob);
   Frames sent;
@@ -273,12 +274,12 @@ TEST_F(ForwarderManagementTest, AllRequestsOfAFloodAreRefused) {
   EXPECT_EQ(received, kRequests);
 }
 
-// One that sleeps for ever delays the others' messages once.
+// A receiver that sleeps for ever delays other messages only once.
 TEST_F(ForwarderManagementTest, ReceiverThatTakesNothingIsWaitedForOnce) {
   Listen(kBob);
   constexpr uint32_t kTooMany = 20;
   for (uint32_t i = 0; i < kSlots / 2 + kTooMany; ++i) {
-    if (i == kSlots / 2) rig_.RunFor(transport::Milliseconds(1));  // they are the share of one
+    if (i == kSlots / 2) rig_.RunFor(transport::Milliseconds(1));  // the share of one process
     Send(kAlice, Between(RequestOf(kAlice, 1 + i)).Build());
   }
   Send(kAlice, DatagramToWire(QpOf(kAlice, 1)).Build());
@@ -315,7 +316,7 @@ TEST_F(ForwarderManagementTest, WhatAProcessAskedIsForgottenWithIt) {
   EXPECT_TRUE(rig_.Process(kBob).Receive().empty());
 }
 
-// REJ "timeout" of a peer that heard nothing does not know an id of the receiver.
+// A peer that got no answer sends REJ "timeout", which names no id of the receiver.
 TEST_F(ForwarderManagementTest, RejectThatNamesNoReceiverGoesWhereTheRequestWent) {
   Listen(kBob);
   rig_.cable->Deliver(RequestFromWire(9));
@@ -332,7 +333,7 @@ TEST_F(ForwarderManagementTest, RejectThatNamesNoReceiverGoesWhereTheRequestWent
   EXPECT_EQ(rig_.counters().dropped_unknown_destination, 1u);
 }
 
-// A MAD with all that its message says, from the host beyond the wire or to it.
+// A complete MAD with `message`, from the host beyond the wire or to it.
 Frame Whole(const transport::cm::Message& message, bool from_wire) {
   RoceSpec spec = Management({}, from_wire ? RoceSpec{} : ToWire(kUdSendOnly));
   const transport::cm::MadBytes mad = transport::cm::EmitMessage(1, message);
@@ -363,7 +364,7 @@ class ForwarderDeathTest : public ForwarderManagementTest {
     rig_.Run();
     rig_.cable->TakeSent();
   }
-  // What the wire is sent when a process dies.
+  // Removes the process. Returns the DREQs that the switch sends on the wire.
   std::vector<transport::cm::Dreq> Die(Block block) {
     rig_.forwarder.Remove(rig_.now, block);
     std::vector<transport::cm::Dreq> ends;
@@ -428,7 +429,7 @@ TEST_F(ForwarderDeathTest, ProcessOfTheHostHearsOfTheDeathOfItsPeer) {
   EXPECT_EQ(dreq->remote_qpn, QpOf(kBob, 1));
 }
 
-// All of them asked before the first one was answered.
+// All requests come before the first answer.
 TEST_F(ForwarderDeathTest, ProcessHearsOfTheEndsOfAThousandConnections) {
   constexpr uint32_t kConnections = 1'000;
   Listen(kBob);

@@ -41,7 +41,7 @@ class ForwarderRig {
     }
     return *process;
   }
-  // With a new link in place of the old one.
+  // Replaces the process's link by a new one.
   RingProcess& Restart(control::Block block) {
     processes_[block].reset();
     return Process(block);
@@ -51,12 +51,12 @@ class ForwarderRig {
     now = now + later;
     return forwarder.RunOnce(now);
   }
-  // Until there is nothing left to do.
+  // Makes passes until there is nothing left to do.
   void Run() {
     while (RunOnce()) {
     }
   }
-  // Long enough for everything that is not looked at in every pass.
+  // Makes passes at intervals of 1 ms, for checks that are not part of every pass.
   void RunFor(transport::Duration time) {
     const transport::Time end = now + time;
     while (now < end) RunOnce(transport::Milliseconds(1));
@@ -72,7 +72,7 @@ class ForwarderRig {
   transport::Time now{1'000'000'000};
   const std::shared_ptr<FakeNeighborhood> neighborhood = std::make_shared<FakeNeighborhood>();
   const std::shared_ptr<FakeCable> cable;
-  // What the listener was told.
+  // The events that the listener received.
   std::vector<control::Neighbor> neighbors;
   std::vector<PacketPort::Notice> notices;
   std::vector<bool> wire_states;

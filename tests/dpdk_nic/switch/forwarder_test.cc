@@ -31,13 +31,13 @@ class ForwarderTest : public testing::Test {
   void Join(Block block, const Gid& group = kGroup) {
     ASSERT_EQ(rig_.forwarder.table().JoinGroup(block, group), 0);
   }
-  // The n-th of frames that differ.
+  // A frame whose payload repeats `number`.
   static FrameBytes Numbered(RoceSpec spec, uint8_t number) {
     spec.payload.assign(64, number);
     return spec.Build();
   }
-  // Fills the rings of Alice and of Bob with frames to a group that Bob is in. They are all like
-  // the one that is returned.
+  // Fills the rings of Alice and of Bob with copies of one frame to a group that Bob is in. Returns
+  // the frame.
   FrameBytes SendMoreThanBobTakes() {
     rig_.cable->room = 10'000;
     rig_.Process(kBob);
@@ -159,7 +159,7 @@ TEST_F(ForwarderTest, DatagramToAGroupReachesTheWireAndTheOtherMembers) {
   rig_.Run();
   EXPECT_EQ(rig_.cable->TakeSent(), Frames{frame});
   EXPECT_EQ(rig_.Process(kBob).Receive(), Frames{frame});
-  EXPECT_TRUE(rig_.Process(kAlice).Receive().empty());  // its own members are its own business
+  EXPECT_TRUE(rig_.Process(kAlice).Receive().empty());  // Alice delivers to her own members herself
   EXPECT_TRUE(rig_.Process(kCarol).Receive().empty());
   EXPECT_EQ(rig_.counters().multicast_copies, 1u);
 }
@@ -237,7 +237,7 @@ TEST_F(ForwarderTest, FullWireLeavesFramesInTheRingOfTheirProcess) {
   EXPECT_EQ(rig_.forwarder.PlanSleep().kind, SleepPlan::Kind::kSleep);
 }
 
-// A copy for the members, while the frame waits for the wire, would be one for each attempt.
+// Copies made while the frame waits for the wire would be repeated at each attempt.
 TEST_F(ForwarderTest, GroupDatagramThatWaitsForTheWireIsCopiedOnce) {
   rig_.Process(kBob);
   Join(kBob);
@@ -268,13 +268,14 @@ TEST_F(ForwarderTest, MemberThatTakesNothingIsWaitedForOnce) {
   rig_.Run();
   EXPECT_EQ(rig_.cable->TakeSent().size(), 2 * kSlots);
   EXPECT_EQ(rig_.counters().dropped_no_room, kSlots);
-  // And not again, until it takes some.
+  // The sender does not wait again until Bob takes frames.
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(rig_.Process(kAlice).Send(frame));
   rig_.Run();
   EXPECT_EQ(rig_.counters().dropped_no_room, kSlots + 10);
 }
 
-// A hostile member takes a frame whenever the sender is about to give up: it is waited for 0.1 ms.
+// A hostile member takes a frame whenever the sender is about to give up. The sender waits 0.1 ms
+// for it.
 TEST_F(ForwarderTest, MemberThatTakesFramesSlowlyEarnsASmallWaitBudget) {
   const FrameBytes frame = SendMoreThanBobTakes();
   rig_.RunOnce(WaitBudget::kMost);
@@ -395,7 +396,7 @@ TEST_F(ForwarderTest, DeadProcessGetsNothingWhileItsFramesWaitForTheWire) {
   rig_.cable->Deliver(RoceSpec{}.Build());
   rig_.Run();
   EXPECT_EQ(rig_.counters().dropped_unknown_destination, 1u);
-  EXPECT_FALSE(rig_.has_socket_news());  // its end was seen
+  EXPECT_FALSE(rig_.has_socket_news());  // the switch has seen the end of Alice
   rig_.cable->room = 1;
   rig_.Run();
   EXPECT_EQ(rig_.cable->sent_count(), 1u);
@@ -427,13 +428,13 @@ TEST_F(ForwarderTest, OnlyTheProcessThatWritesNonsenseIsCutOff) {
   EXPECT_EQ(rig_.counters().dropped_malformed, 1u);
   EXPECT_FALSE(rig_.Process(kAlice).link().peer_alive());
   EXPECT_EQ(rig_.cable->sent_count(), 1u);
-  // A new link works: what was declared is still so.
+  // A new link works: the declarations are kept.
   ASSERT_TRUE(rig_.Restart(kAlice).Send(ToWire(kRcSendOnly, {42}).Build()));
   rig_.Run();
   EXPECT_EQ(rig_.cable->sent_count(), 2u);
 }
 
-// It slept when the nonsense was found, by a frame for it.
+// The process sleeps when the switch finds the nonsense, on a frame for that process.
 TEST_F(ForwarderTest, ProcessThatReleasesNonsenseIsCutOff) {
   rig_.Process(kAlice);
   rig_.RunFor(Milliseconds(5));
@@ -464,7 +465,7 @@ TEST_F(ForwarderTest, SecondUplinkReplacesTheFirst) {
   EXPECT_EQ(rig_.Process(kAlice).Receive().size(), 1u);
 }
 
-// The first member joins, and the last leaves, in whatever way it ends.
+// The wire joins with the first member and leaves with the last, in whatever way that member ends.
 TEST_F(ForwarderTest, WireIsAMemberOfTheGroupsOfProcesses) {
   EXPECT_EQ(rig_.forwarder.JoinGroup(kAlice, kGroup), 0);
   EXPECT_EQ(rig_.forwarder.JoinGroup(kBob, kGroup), 0);
@@ -472,7 +473,7 @@ TEST_F(ForwarderTest, WireIsAMemberOfTheGroupsOfProcesses) {
   EXPECT_EQ(rig_.forwarder.JoinGroup(kBob, kFarIpv4), EINVAL);
   EXPECT_EQ(rig_.cable->groups(), (std::set{kGroup, kIpv6Group}));
   rig_.forwarder.LeaveGroup(kAlice, kGroup);
-  rig_.forwarder.LeaveGroup(kAlice, kIpv6Group);  // it is no member
+  rig_.forwarder.LeaveGroup(kAlice, kIpv6Group);  // Alice is no member
   EXPECT_EQ(rig_.cable->groups(), (std::set{kGroup, kIpv6Group}));
   rig_.forwarder.Remove(rig_.now, kBob);
   EXPECT_EQ(rig_.cable->groups(), std::set<Gid>{});
@@ -487,7 +488,7 @@ TEST_F(ForwarderTest, GroupThatTheWireRefusesIsNotJoined) {
   rig_.cable->SetJoinAnswer(PacketPort::PathState::kRefused);
   EXPECT_EQ(rig_.forwarder.JoinGroup(kAlice, kGroup), ENOSPC);
   EXPECT_TRUE(rig_.forwarder.table().Members(kGroup).empty());
-  // One that can only be joined later has its members on this host at once.
+  // If the wire can join only later, members on this host are joined at once.
   rig_.cable->SetJoinAnswer(PacketPort::PathState::kUnreachable);
   EXPECT_EQ(rig_.forwarder.JoinGroup(kAlice, kGroup), 0);
   EXPECT_EQ(rig_.forwarder.table().Members(kGroup).size(), 1u);

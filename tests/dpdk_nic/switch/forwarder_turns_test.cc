@@ -1,4 +1,4 @@
-// How processes share the switch: each has so many frames a turn.
+// Processes share the switch: each may send a limited number of frames a turn.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class ForwarderTurnsTest : public testing::Test {
   void Declare(Block block, uint32_t remote) {
     ASSERT_EQ(rig_.forwarder.table().Declare(block, {QpOf(block, 5), {remote}, kFarIpv4}), 0);
   }
-  // As much as its ring takes, to the queue pair of that number.
+  // Fills the sender's ring with frames to the remote queue pair.
   void Fill(Block sender, uint32_t remote) {
     while (rig_.Process(sender).Send(ToWire(kRcSendOnly, {remote}).Build())) {
     }
@@ -51,7 +51,7 @@ TEST_F(ForwarderTurnsTest, WireThatTakesLittleIsSharedEvenly) {
   EXPECT_LE(*most - *least, 2u * Forwarder::kUplinkBurst);
 }
 
-// It is full when the second has its turn, every time.
+// The wire is full whenever the second sender has its turn.
 TEST_F(ForwarderTurnsTest, WireThatTakesOneBurstIsSharedByTwo) {
   Declare(kAlice, kAlice);
   Declare(kBob, kBob);
@@ -99,7 +99,7 @@ TEST_F(ForwarderTurnsTest, ForgettingAgainAndAgainGivesNoMoreThanATurn) {
   }
   EXPECT_EQ(bobs, 100 * Forwarder::kUplinkBurst);
   EXPECT_LE(alices, bobs + Forwarder::kOutOfTurn);
-  // And no less: what was paid for is served again.
+  // And no less: once Alice has paid back, she is served again.
   EXPECT_GE(alices, bobs - Forwarder::kUplinkBurst);
 }
 
@@ -109,7 +109,7 @@ TEST_F(ForwarderTurnsTest, FramesThatWereMovedOutOfTurnDoNotKeepOthersInTheRing)
   rig_.forwarder.Forget(rig_.now, kAlice, QpOf(kAlice, 6));
   EXPECT_EQ(rig_.cable->TakeSent().size(), size_t{kSlots});
   Fill(kAlice, kAlice);
-  // It has turns to pay for, and nobody sleeps meanwhile.
+  // Alice has turns to pay back, and the switch must not sleep meanwhile.
   while (rig_.cable->sent_count() < kSlots) {
     rig_.RunOnce();
     if (rig_.cable->sent_count() < kSlots) {

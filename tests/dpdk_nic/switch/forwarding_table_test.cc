@@ -113,7 +113,7 @@ TEST(ForwardingTableTest, AlternatePathIsOpenToo) {
   EXPECT_EQ(declare(kBob, kFarthest, kFarther), EBUSY);
   EXPECT_FALSE(table.IsDeclared(kBob, kFarthest, {42}));
   EXPECT_EQ(declare(kAlice, kFar, kGroup), EINVAL);
-  // It has migrated, and is given another alternate path.
+  // The connection has migrated and gets another alternate path.
   ASSERT_EQ(declare(kAlice, kFarther, kFarthest), 0);
   EXPECT_FALSE(table.IsDeclared(kAlice, kFar, {42}));
   EXPECT_TRUE(table.IsDeclared(kAlice, kFarther, {42}));
@@ -147,8 +147,8 @@ TEST(ForwardingTableTest, ForgettingAnothersQueuePairDoesNothing) {
   EXPECT_TRUE(table.IsDeclared(kAlice, kFar, {42}));
 }
 
-// With the queue pairs of one host, or with one queue pair of each host: either half of the remote
-// end counts.
+// Remote ends differ in their QPN or in their GID only: the table must tell them apart by either
+// half.
 TEST(ForwardingTableTest, EveryQueuePairOfAProcessCanBeConnected) {
   struct Remote {
     Gid gid;
@@ -171,7 +171,7 @@ TEST(ForwardingTableTest, EveryQueuePairOfAProcessCanBeConnected) {
     }
     EXPECT_EQ(table.usage(kAlice).declared_connections, kMaxQps);
     for (uint32_t i = 0; i < kMaxQps; ++i) ASSERT_TRUE(is_declared(i)) << i;
-    // So many that hundreds have a bucket in common with one that is declared.
+    // Of that many, hundreds share a bucket with a declared remote end.
     for (uint32_t i = kMaxQps; i < 100'000; ++i) ASSERT_FALSE(is_declared(i)) << i;
     table.Remove(kAlice);
     for (uint32_t i = 0; i < kMaxQps; ++i) ASSERT_FALSE(is_declared(i)) << i;
@@ -179,7 +179,8 @@ TEST(ForwardingTableTest, EveryQueuePairOfAProcessCanBeConnected) {
   }
 }
 
-// Against a model: few remote ends, so that there is much of replacing, sharing and refusing.
+// Compares with a model. There are few remote ends, so that declarations often replace, share and
+// conflict.
 TEST(ForwardingTableTest, AnySequenceOfDeclarationsAgreesWithAModel) {
   ForwardingTable table;
   std::map<uint32_t, uint32_t> model;  // local QPN -> remote QPN

@@ -21,7 +21,7 @@ using Frame = std::vector<uint8_t>;
 constexpr size_t kIp = 14;
 constexpr uint64_t kService = 0x0106'1d2f;
 
-// Where the fields of an IPv4 frame are.
+// Offsets in an IPv4 frame.
 constexpr size_t kUdp = kIp + 20;
 constexpr size_t kBth = kUdp + 8;
 
@@ -73,7 +73,7 @@ TEST(FrameClassifierTest, EthernetPaddingIsNotOfThePacket) {
   EXPECT_EQ(headers.packet_end, packet_end);
 }
 
-// A reader that looks behind the end would see what the last frame left there.
+// A read beyond the end would see bytes of the frame before.
 TEST(FrameClassifierTest, TruncatedFrameIsNeverTakenForAWholeOne) {
   const RoceSpec ipv4 =
       Management({.attribute = Mad::kReq, .request_service = kService}, RoceSpec{});
@@ -105,7 +105,7 @@ TEST(FrameClassifierTest, WhatIsNotRoceIsLeftToOthers) {
   EXPECT_EQ(KindOf(ipv6), FrameKind::kOther);
 }
 
-// Either address would pass for that of an IPv4 host.
+// Either address would be taken for that of an IPv4 host.
 TEST(FrameClassifierTest, Ipv6PacketWithAnIpv4MappedAddressIsMalformed) {
   constexpr size_t kSource = kIp + 8;
   constexpr size_t kDestination = kSource + 16;
@@ -155,7 +155,7 @@ TEST(FrameClassifierTest, AnotherTransportVersionIsMalformed) {
   EXPECT_EQ(KindOf(frame), FrameKind::kMalformed);
 }
 
-// It would have an IPv4 address as its source, and none of the checks on IPv4.
+// The frame would have an IPv4 source without the checks on IPv4.
 TEST(FrameClassifierTest, Ipv6PacketWithIpv4AddressesIsMalformed) {
   Frame frame = RoceSpec{.source = kFarIpv6, .destination = kOurIpv6}.Build();
   std::copy(kOurIpv4.bytes.begin(), kOurIpv4.bytes.end(), &frame[kIp + 8]);
@@ -372,7 +372,7 @@ TEST_F(FrameCheckTest, FramesWithoutReceiverAreDropped) {
 
 TEST_F(FrameCheckTest, FrameFromTheWireWithOurSourceIsDropped) {
   EXPECT_EQ(FromWire(RoceSpec{.source = kOurIpv4}).drop, SwitchDrop::kForeignSource);
-  EXPECT_EQ(FromWire(ToGroup({77})).drop, SwitchDrop::kForeignSource);  // came back
+  EXPECT_EQ(FromWire(ToGroup({77})).drop, SwitchDrop::kForeignSource);  // our own came back
 }
 
 TEST_F(FrameCheckTest, GroupDatagramsFromTheWireGoToTheGroup) {

@@ -17,7 +17,7 @@ using transport::Time;
 
 class NeighborQuestionsTest : public testing::Test {
  protected:
-  // Runs at every deadline until `until`.
+  // Runs at every deadline up to `until`.
   std::vector<control::Neighbor> RunUntil(Time until) {
     std::vector<control::Neighbor> answers;
     while (questions_.NextDeadline() <= until) {
@@ -28,7 +28,7 @@ class NeighborQuestionsTest : public testing::Test {
     return answers;
   }
   std::vector<control::Neighbor> RunFor(transport::Duration time) { return RunUntil(now_ + time); }
-  // The one that comes in this time, to the last question.
+  // The one answer that comes in this time, to the last open question.
   control::Neighbor OnlyAnswer(transport::Duration time) {
     const auto answers = RunFor(time);
     EXPECT_EQ(answers.size(), 1u);
@@ -96,7 +96,7 @@ TEST_F(NeighborQuestionsTest, QuestionsAreLimited) {
     ASSERT_TRUE(questions_.Add(now_, host(i)));
   }
   EXPECT_FALSE(questions_.Add(now_, kFarIpv4));
-  EXPECT_TRUE(questions_.Add(now_, host(0)));  // is there already
+  EXPECT_TRUE(questions_.Add(now_, host(0)));  // asked already
   EXPECT_EQ(RunFor(NeighborQuestions::kTimeout).size(), NeighborQuestions::kMaxQuestions);
   EXPECT_TRUE(questions_.Add(now_, kFarIpv4));
 }

@@ -16,24 +16,24 @@
 
 namespace uroce::nic {
 
-// A process of the fabric as the switch sees it: the other end of an uplink.
+// A process of the fabric as the switch sees it: the peer on an uplink.
 class RingProcess {
  public:
-  // It may keep a copy of the switch's end of the socket, which was its own before.
+  // `keeps_socket`: keeps a copy of the switch's end of the socket, which the process created.
   explicit RingProcess(bool keeps_socket = false) {
     auto offer = RingLink::Create();
     raw_memory_.reset(dup(offer->memory.get()));
-    Raw(0);  // it can be mapped only now
+    Raw(0);  // maps the memory before it is sealed
     if (keeps_socket) switch_socket_.reset(dup(offer->socket.get()));
     switch_end_ = RingLink::Accept(std::move(offer->memory), std::move(offer->socket));
     link_ = std::move(offer->link);
   }
 
-  // What the switch is to have.
+  // The switch's end of the uplink.
   std::unique_ptr<RingLink> TakeSwitchEnd() { return std::move(switch_end_); }
   RingLink& link() { return *link_; }
   void Die() { link_.reset(); }
-  // Makes the switch believe that it died, and stays to see what happens.
+  // Makes the switch believe that the process died, and keeps the link open.
   void FeignDeath() { shutdown(link_->socket(), SHUT_WR); }
 
   // Returns false if the ring is full.
@@ -45,7 +45,7 @@ class RingProcess {
     link_->Flush();
     return true;
   }
-  // All frames that are there.
+  // Takes all frames that have arrived.
   std::vector<std::vector<uint8_t>> Receive() {
     std::vector<std::vector<uint8_t>> frames;
     for (auto frame = link_->Receive(); !frame.empty(); frame = link_->Receive()) {
@@ -56,7 +56,7 @@ class RingProcess {
     return frames;
   }
 
-  // Whether the switch woke this process since it was asked last.
+  // Whether the switch woke this process since the last call.
   bool WasWoken() {
     pollfd poll_fd{link_->socket(), POLLIN, 0};
     const bool woken = poll(&poll_fd, 1, 0) == 1;
@@ -68,13 +68,13 @@ class RingProcess {
     return reinterpret_cast<RingControl*>(Raw(0))->consumer_asleep.load() != 0;
   }
 
-  // Writes what no correct process writes, into the ring that the switch reads: a frame of no
-  // bytes in its first slot.
+  // Puts a frame of no bytes, which is invalid, into the first slot of the ring that the switch
+  // reads.
   void PublishNonsense() {
     constexpr uint16_t kEmptyFrameOfTheFirstLap = 1;
     std::copy_n(reinterpret_cast<const uint8_t*>(&kEmptyFrameOfTheFirstLap), 2, Raw(kControlBytes));
   }
-  // The same in the ring that it reads: it says that it received more than was sent.
+  // Writes into the ring that this process reads that it received more frames than were sent.
   void ReleaseNonsense() {
     constexpr uint64_t kManyFrames = 1'000'000;
     std::copy_n(reinterpret_cast<const uint8_t*>(&kManyFrames), 8, Raw(kRingBytes));

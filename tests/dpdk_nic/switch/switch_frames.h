@@ -39,7 +39,7 @@ inline constexpr uint8_t kUcWriteOnly = 0x2a;
 inline constexpr uint8_t kUdSendOnly = 0x64;
 inline constexpr uint8_t kUdSendOnlyImmediate = 0x65;
 
-// A frame as a transport sends it. By default: from the host beyond the wire to a queue pair.
+// A frame as a transport sends it; by default from the host beyond the wire to Alice.
 struct RoceSpec {
   transport::MacAddress source_mac = kFarMac;
   transport::Gid source = kFarIpv4;

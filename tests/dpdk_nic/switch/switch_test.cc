@@ -1,4 +1,4 @@
-// What the switch refuses before it looks any further: blocks that no process has.
+// The switch refuses blocks that no process can have.
 #include "dpdk_nic/switch/switch.h"
 
 #include <gtest/gtest.h>

@@ -25,7 +25,7 @@ namespace {
 
 using control::Block;
 
-// Until it happens; false if that takes longer than any machine needs.
+// Waits until `happened` holds; false after a minute, which is long for any machine.
 bool Eventually(const std::function<bool()>& happened) {
   constexpr std::chrono::seconds kTimeout(60);
   const auto give_up = std::chrono::steady_clock::now() + kTimeout;
@@ -87,7 +87,7 @@ TEST_F(SwitchThreadTest, ThreadStartsWithTheWireOrTheFirstUplink) {
   EXPECT_TRUE(Eventually([] { return SwitchThreads() == 1; }));
 }
 
-// Each frame is waited for, with a pause before the next that lets the thread fall asleep often.
+// Waits for each frame, and pauses before the next so that the thread often falls asleep.
 TEST_F(SwitchThreadTest, EveryFrameArrivesWhetherTheThreadSleepsOrNot) {
   Create(ConfigWithWire());
   RingProcess alice;
@@ -131,7 +131,7 @@ TEST_F(SwitchThreadTest, FullWireIsTriedAgain) {
   EXPECT_TRUE(Eventually([&] { return cable_->sent_count() == 1; }));
 }
 
-// Asleep it makes no pass, but for a look at the carrier each second.
+// The sleeping thread makes no pass, except for a look at the carrier each second.
 TEST_F(SwitchThreadTest, IdleSwitchSleeps) {
   Create(ConfigWithWire());
   RingProcess alice;
@@ -266,7 +266,7 @@ TEST_F(SwitchThreadTest, ControlThreadMayDoAnythingUnderTraffic) {
   stop = true;
   sender.join();
   network.join();
-  // None was lost: the wire takes everything, and Bob's frames were sent when he left.
+  // No frame was lost: the wire takes everything, and the switch sent Bob's frames when he left.
   EXPECT_TRUE(Eventually([&] { return switch_->counters().frames_to_wire == sent + 200; }));
   EXPECT_EQ(switch_->counters().dropped_not_declared, 0u);
 }

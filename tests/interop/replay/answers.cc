@@ -16,7 +16,7 @@ std::string Describe(const Packet& packet, Psn first_psn) {
     normal.aeth.syndrome = Syndrome::Ack(Syndrome::kNoCreditInformation);
   }
   const std::string text = ToString(normal);
-  // Without the addresses and the queue pair, which the flow says.
+  // Without the addresses and the queue pair, which are the same for the whole flow.
   const std::string opcode = ToString(packet.opcode);
   return opcode + text.substr(text.find(" psn "));
 }
@@ -25,7 +25,8 @@ bool IsSame(const Answer& one, const Answer& other) {
   return one.text == other.text && one.payload == other.payload;
 }
 
-// lengths[i][j]: of the longest common subsequence of ours from i on and theirs from j on.
+// lengths[i][j]: the length of the longest common subsequence of ours from i on and theirs from j
+// on.
 std::vector<std::vector<size_t>> CommonLengths(const std::vector<Answer>& ours,
                                                const std::vector<Answer>& theirs) {
   std::vector lengths(ours.size() + 1, std::vector<size_t>(theirs.size() + 1));
@@ -38,7 +39,7 @@ std::vector<std::vector<size_t>> CommonLengths(const std::vector<Answer>& ours,
   return lengths;
 }
 
-// A stretch in which nothing is common: its answers differ one by one.
+// Adds a stretch without common answers: the answers differ one by one.
 void AddStretch(std::vector<const Answer*>& ours, std::vector<const Answer*>& theirs,
                 std::vector<Difference>& differences) {
   for (size_t i = 0; i < std::max(ours.size(), theirs.size()); ++i) {

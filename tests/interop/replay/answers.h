@@ -10,10 +10,10 @@
 
 namespace uroce::transport::interop {
 
-// A response packet in words that do not depend on who sent it: PSNs count from the first request
-// of the flow, and how many receive requests the responder has is left out.
+// A response packet as text that is independent of its sender: PSNs count from the flow's first
+// request, and the number of receive requests of the responder is left out.
 struct Answer {
-  uint32_t frame = 0;  // in the capture: the answer, or the request that we answer
+  uint32_t frame = 0;  // number in the capture: of rxe's answer, or of the request for ours
   std::string text;
   std::vector<uint8_t> payload;
 
@@ -30,10 +30,10 @@ struct Difference {
   bool operator==(const Difference&) const = default;
 };
 
-// For GoogleTest's messages.
+// Used by GoogleTest's messages.
 std::ostream& operator<<(std::ostream& out, const Difference& difference);
 
-// What has to be replaced in `theirs` to make it `ours`, in order.
+// The replacements that turn `theirs` into `ours`, in order.
 std::vector<Difference> Compare(const std::vector<Answer>& ours, const std::vector<Answer>& theirs);
 
 }  // namespace uroce::transport::interop

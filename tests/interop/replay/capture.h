@@ -10,7 +10,7 @@
 
 namespace uroce::transport::interop {
 
-// A frame of a capture, and what our parser makes of it.
+// A frame of a capture, and the result of our parser.
 struct CapturedFrame {
   uint32_t number = 0;  // from 1, as Wireshark counts
   Time at;
@@ -18,8 +18,8 @@ struct CapturedFrame {
   DropReason verdict = DropReason::kNone;
   Packet packet;  // if the verdict is kNone; points into `bytes`
 
-  // To one of the two queue pairs that every port has for management: the connection
-  // manager's business.
+  // Whether it goes to one of the two management queue pairs of a port, which the connection
+  // manager uses.
   bool IsManagement() const { return packet.opcode.HasDeth() && packet.destination_qpn <= Qpn{1}; }
 };
 
@@ -29,7 +29,7 @@ using Capture = std::vector<CapturedFrame>;
 // machine. Throws std::runtime_error for anything else.
 Capture ReadCapture(const std::string& path);
 
-// The captures that lie in the test's runfiles, by file name.
+// The file names of the captures in the test's runfiles.
 std::vector<std::string> CaptureNames();
 std::string PathOf(const std::string& name);
 

@@ -1,4 +1,4 @@
-// What our responder and our requester make of what rxe's got.
+// Our responder and our requester get the frames that rxe got, and must answer as rxe did.
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 namespace uroce::transport::interop {
 namespace {
 
-// Where frames were dropped between the machines, each has a capture of its own: what the other one
-// sent and received is not in it.
+// If frames were dropped between the machines, each machine has its own capture, which lacks the
+// view of the other machine.
 constexpr MacAddress kServer{0x52, 0x54, 0, 0, 0, 0x0a};
 constexpr std::string_view kServersView = ".tapA.pcap";
 
@@ -21,7 +21,7 @@ bool IsSeenHere(const std::string& capture, const FlowEnd& end) {
   if (capture.ends_with(kServersView)) return end.mac == kServer;
   const std::string servers = capture.substr(0, capture.rfind('.')) + std::string(kServersView);
   const bool has_two_views = std::ranges::count(CaptureNames(), servers) != 0;
-  // A group's address belongs to everybody.
+  // Neither machine owns a group's address.
   return !has_two_views || end.mac != kServer;
 }
 
@@ -91,8 +91,8 @@ TEST(UnfinishedTest, EveryOneIsUnfinished) {
   }
 }
 
-// A comparison that finds nothing has to be one that could: an answer more, less, or with another
-// byte is a difference.
+// The comparison must be able to fail: a surplus answer, a missing one, and one with another byte
+// are differences.
 TEST(CompareTest, NoticesWhatDiffers) {
   const Capture capture = ReadCapture(PathOf("05-rc-read-8k.pcap"));
   const Flow flow = FindFlows(capture).front();

@@ -1,4 +1,4 @@
-// Every frame that rxe put on the wire, through our parser and our builder and back.
+// Our parser reads every frame that rxe sent, and our builder makes the same bytes again.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ bool IsIpv6(const CapturedFrame& frame) {
   return frame.packet.ip_header.size() != Ipv4Header::kBytes;
 }
 
-// The frame built anew from what was parsed.
+// The frame, built anew from the parsed packet.
 std::vector<uint8_t> Rebuild(const CapturedFrame& frame) {
   const Packet& packet = frame.packet;
   AddressVector address;
@@ -50,8 +50,8 @@ std::vector<uint8_t> Rebuild(const CapturedFrame& frame) {
   built.resize(builder.Emit(packet, {&piece, 1}, built));
   if (IsIpv6(frame)) return built;
 
-  // rxe counts the IPv4 identification up, our paths leave it 0: with it the header and the ICRC
-  // become other ones.
+  // rxe counts the IPv4 identification up, while our paths leave it 0. It changes the header and
+  // the ICRC.
   EmitIpv4(*ParseIpv4(ip), built.data() + kIpAt);
   const size_t icrc_at = built.size() - kIcrcBytes;
   EmitIcrc(StartIcrc(IpVersion::kIpv4, built.data(), icrc_at), built.data() + icrc_at);
@@ -77,7 +77,7 @@ TEST(CapturedFramesTest, EveryFrameIsParsedAndReEmittedBitForBit) {
   EXPECT_EQ(damaged, std::size(kDamagedFrames));
 }
 
-// What all of rxe's frames have in common and ours do not: the README's table.
+// Properties of all of rxe's frames that ours do not have: the README's table.
 TEST(CapturedFramesTest, HabitsOfRxe) {
   std::set<uint16_t> identifications;
   for (const std::string& name : CaptureNames()) {

@@ -33,7 +33,7 @@ bool IsAnswerTo(const Packet& answer, const Packet& request, Mtu mtu) {
   return distance >= 0 && distance < static_cast<int32_t>(PsnsOf(request, mtu));
 }
 
-// The requester's number is in no request; it is where the answers go.
+// No request contains the requester's QPN; the answers go to it.
 void FindRequester(const Capture& capture, Flow& flow) {
   for (const CapturedFrame& request : capture) {
     if (!flow.HasRequest(request)) continue;
@@ -55,7 +55,7 @@ void FindMtu(const Capture& capture, Flow& flow) {
   for (const CapturedFrame& frame : capture) {
     if (!IsUsable(frame)) continue;
     const Packet& packet = frame.packet;
-    // READ responses run against the requests.
+    // READ responses go in the opposite direction of the requests.
     const bool belongs = packet.opcode.IsResponse() ? packet.source_gid == flow.responder.gid
                                                     : flow.HasRequest(frame);
     if (!belongs) continue;

@@ -10,15 +10,15 @@
 
 namespace uroce::transport::interop {
 
-// One end of a flow of requests as it is seen on the wire.
+// One end of a flow of requests, as seen on the wire.
 struct FlowEnd {
   MacAddress mac{};
   Gid gid;
   Qpn qpn;
 };
 
-// The requests of one queue pair to another one, and the answers to them. A connection that is used
-// in both directions has two flows.
+// The requests of one queue pair to another one, and their answers. A connection that is used in
+// both directions has two flows.
 struct Flow {
   Service service{};
   FlowEnd requester;
@@ -31,10 +31,10 @@ struct Flow {
 };
 
 // All flows of a capture but those of the connection manager. The PSNs tell which queue pairs
-// belong together: rxe starts each connection at a random one.
+// belong together: rxe starts each connection at a random PSN.
 std::vector<Flow> FindFlows(const Capture& capture);
 
-// PSNs that a request uses: a READ as many as its response has packets.
+// The number of PSNs of a request: for a READ, the packets of its response.
 uint32_t PsnsOf(const TransportHeaders& request, Mtu mtu);
 
 }  // namespace uroce::transport::interop

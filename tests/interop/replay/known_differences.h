@@ -5,8 +5,8 @@
 
 #include "transport/completion.h"
 
-// Where we answer a request of a capture in another way than rxe did, and complete less than rxe
-// did, and why that is right. What is not listed here must not occur, and what is listed must.
+// The places where we answer a request of a capture differently from rxe, or complete less than rxe
+// did, and why that is right. Exactly the listed differences must occur.
 namespace uroce::transport::interop {
 
 struct KnownDifference {
@@ -17,14 +17,14 @@ struct KnownDifference {
   std::string_view why;
 };
 
-// The RNR NAK has named the PSN that the responder waits for. What comes after it is dropped in
-// silence until it arrives, as after every NAK.
+// The RNR NAK has named the PSN that the responder waits for. Until that arrives, the responder
+// drops later requests silently, as after every NAK.
 inline constexpr std::string_view kOneNak = "IBA 9.7.5.2: one NAK, then silence until that PSN";
-// A READ that is taken up again in the middle is a READ of its own, whose response starts with a
-// first packet.
+// A READ that is resumed in the middle is a READ of its own, whose response starts with a first
+// packet.
 inline constexpr std::string_view kReadIsExecutedAgain =
     "IBA 9.7.5.1.4: a duplicate READ is executed as it stands in the request";
-// No matter of the protocol between queue pairs: rxe's had been destroyed.
+// Not a difference of the protocol: rxe's queue pair had been destroyed.
 inline constexpr std::string_view kQueuePairWasGone =
     "rxe's application had left; ours stays until the end of the capture";
 
@@ -65,12 +65,12 @@ inline constexpr KnownDifference kKnownDifferences[] = {
      kOneNak},
 };
 
-// Connections whose last requests the capture has no responses to.
+// Connections for whose last requests the capture has no responses.
 struct Unfinished {
   std::string_view capture;
   size_t posted;
   size_t completed;
-  CompletionStatus end;  // of the next one
+  CompletionStatus end;  // status of the next request
   std::string_view why;
 };
 inline constexpr Unfinished kUnfinished[] = {
@@ -80,7 +80,7 @@ inline constexpr Unfinished kUnfinished[] = {
      "every packet is dropped; rxe takes a retry_cnt of 7 for ever"},
 };
 
-// Frames that were damaged on purpose, all of them in one capture. The ICRC tells.
+// Frames that were damaged on purpose, all in one capture. Their ICRC is wrong.
 inline constexpr std::string_view kDamagedCapture = "30-netem-corrupt.pcap";
 inline constexpr uint32_t kDamagedFrames[] = {2, 6, 8, 15, 33, 43, 46, 50};
 

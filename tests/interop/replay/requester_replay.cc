@@ -10,10 +10,10 @@
 namespace uroce::transport::interop {
 namespace {
 
-// Programs give each buffer a page of its own.
+// Each buffer has pages of its own, as in the programs.
 constexpr size_t kPageBytes = 4'096;
 
-// What the connection manager sets where it sets up the connection.
+// The timeout of connections that the connection manager sets up.
 constexpr uint8_t kManagedTimeout = 19;  // 2.1 s
 
 SendOpcode OpcodeOf(const Opcode& opcode) {
@@ -31,7 +31,7 @@ SendOpcode OpcodeOf(const Opcode& opcode) {
   }
 }
 
-// What a requester decides by itself: when to ask for an ACK.
+// A packet without the bits that each requester sets by its own choice: AckReq and MigReq.
 Answer Normalised(const CapturedFrame& frame, uint32_t number, Psn first_psn) {
   Packet packet = frame.packet;
   packet.ack_request = false;
@@ -56,7 +56,7 @@ std::vector<const CapturedFrame*> RequesterReplay::FirstTransmissions() const {
     by_psn.try_emplace(frame.packet.psn.DistanceFrom(flow_.first_psn), &frame);
   }
   std::vector<const CapturedFrame*> frames;
-  // A READ that was taken up again inside starts at a PSN of its own: it is the same READ.
+  // A READ that was resumed in the middle starts at a later PSN, but is the same READ.
   int32_t next = 0;
   for (const auto& [distance, frame] : by_psn) {
     if (distance < next) continue;
@@ -92,7 +92,7 @@ void RequesterReplay::FindWorkRequests() {
   }
 }
 
-// What the responses of a READ or an atomic bring, as far as they arrived.
+// Puts the data of the responses to a READ or an atomic, as far as they arrived, into the request.
 void RequesterReplay::FindResult(WorkRequest& request) const {
   const Psn first = request.headers.psn;
   const auto psns = static_cast<int32_t>(PsnsOf(request.headers, flow_.mtu));
@@ -126,8 +126,8 @@ StandIn::Options RequesterReplay::Options() const {
   return options;
 }
 
-// rxe never counts receive requests; but a requester that has not been told yet holds SENDs back,
-// which rxe's do not. An unsolicited ACK is the way to tell it (IBA 9.7.7.2).
+// rxe does not use end-to-end credits, so its requesters never hold SENDs back. Ours does until an
+// ACK without credit information arrives, so it first gets an unsolicited one (IBA 9.7.7.2).
 std::vector<uint8_t> RequesterReplay::NoCreditInformation() const {
   TransportHeaders headers;
   headers.opcode.operation = Operation::kAcknowledge;

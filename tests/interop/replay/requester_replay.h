@@ -10,31 +10,31 @@
 
 namespace uroce::transport::interop {
 
-// Our requester in the place of rxe's: its application posts the same work requests, each when its
-// first packet was on the wire, and it gets the responses that rxe got, when rxe got them.
+// Our requester in the place of rxe's. Its application posts the same work requests, each at the
+// time of its first packet, and it gets rxe's responses when rxe got them.
 //
-// The work requests follow from the packets: every PSN is of one of them, however often and in
-// whatever order it was sent.
+// The work requests follow from the packets: every PSN belongs to one work request, however often
+// and in whatever order it was sent.
 class RequesterReplay {
  public:
   RequesterReplay(const Capture& capture, const Flow& flow);
 
   void Run();
 
-  // The requests by PSN, each as it was sent first.
+  // The first transmission of each request, by PSN.
   const std::vector<Answer>& ours() const { return ours_; }
   const std::vector<Answer>& theirs() const { return theirs_; }
   const std::vector<std::string>& failures() const { return failures_; }
   size_t posted() const { return requests_.size(); }
-  // In success; and how the first one ended that did not, if one ended.
+  // How many completed with success; and the status of the first that failed, if any.
   size_t completed() const { return completed_; }
   CompletionStatus end() const { return end_; }
 
  private:
   struct WorkRequest {
-    uint32_t first_frame = 0;  // that carried a packet of it
+    uint32_t first_frame = 0;  // with a packet of it
     TransportHeaders headers;
-    std::vector<uint8_t> payload;  // sent, or to be read
+    std::vector<uint8_t> payload;  // to send, or expected from the READ
     size_t offset = 0;             // in the stand-in's memory
   };
 

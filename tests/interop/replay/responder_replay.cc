@@ -8,7 +8,7 @@
 namespace uroce::transport::interop {
 namespace {
 
-// For any message of the captures.
+// Large enough for any message of the captures.
 constexpr uint32_t kReceiveBytes = 64 * 1'024;
 
 bool IsRnrNak(const Packet& packet) {
@@ -54,7 +54,7 @@ StandIn::Options ResponderReplay::Options() const {
 void ResponderReplay::Run() {
   for (const CapturedFrame& frame : capture_) {
     stand_in_.AdvanceTo(frame.at);
-    // Frames that were damaged on the way belong to nobody for certain; a responder drops them.
+    // A damaged frame cannot be assigned to a flow; every responder gets it and drops it.
     const bool is_damaged = frame.verdict != DropReason::kNone;
     if (!is_damaged && !flow_.HasRequest(frame)) continue;
     if (!is_damaged) Prepare(frame);
@@ -69,7 +69,7 @@ void ResponderReplay::Prepare(const CapturedFrame& request) {
   PrepareReceive(packet);
 }
 
-// The responses that follow this request, wherever they lie in what it reads.
+// Puts the data of later responses, within the range of this READ, into the memory that it reads.
 void ResponderReplay::PrepareRead(const CapturedFrame& request) {
   const Reth& reth = request.packet.reth;
   const auto packets = static_cast<int32_t>(PsnsOf(request.packet, flow_.mtu));

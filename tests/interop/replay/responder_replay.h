@@ -10,12 +10,12 @@
 
 namespace uroce::transport::interop {
 
-// Our responder in the place of rxe's: gets the requests of a flow when rxe got them, and finds the
-// receive requests and the memory that rxe must have found.
+// Our responder in the place of rxe's: gets the requests of a flow at the times when rxe got them,
+// and has the receive requests and the memory that rxe must have had.
 //
-// What the capture tells of them: a SEND that rxe answered with an RNR NAK found no receive
-// request; memory that is read holds what rxe's responses brought, when the READ arrives; a word
-// that atomics work on holds at first what the first atomic found.
+// They follow from the capture: for a SEND that rxe answered with an RNR NAK there was no receive
+// request; when a READ arrives, its memory holds the data of rxe's responses; a word of atomics
+// first holds the value that the first atomic returned.
 class ResponderReplay {
  public:
   ResponderReplay(const Capture& capture, const Flow& flow);
@@ -24,7 +24,7 @@ class ResponderReplay {
 
   const std::vector<Answer>& ours() const { return ours_; }
   const std::vector<Answer>& theirs() const { return theirs_; }
-  // What went wrong besides the answers: messages that did not arrive as they were sent.
+  // Errors beside the answers: messages that did not arrive as they were sent.
   const std::vector<std::string>& failures() const { return failures_; }
   size_t messages_received() const { return messages_received_; }
 
@@ -43,10 +43,10 @@ class ResponderReplay {
   std::vector<Answer> ours_;
   std::vector<Answer> theirs_;
   std::vector<std::string> failures_;
-  std::map<uint32_t, int> rnr_naks_;  // that rxe is still to send, by PSN
+  std::map<uint32_t, int> rnr_naks_;  // still to come from rxe, by PSN
   std::map<uint64_t, bool> atomics_seen_;
   bool receive_posted_ = false;
-  std::vector<uint8_t> message_;  // what has been accepted of the SEND that is arriving
+  std::vector<uint8_t> message_;  // the accepted part of the arriving SEND
   size_t messages_received_ = 0;
 };
 

@@ -15,7 +15,7 @@ constexpr PdId kPd{1};
 constexpr uint64_t kPageBytes = 4'096;
 constexpr uint32_t kQueueDepth = 256;
 constexpr uint32_t kCompletions = 1'024;
-// What perftest and the ping-pong programs set.
+// The values that perftest and the ping-pong programs set.
 constexpr uint8_t kRetryCount = 7;
 constexpr uint8_t kMinRnrTimer = 12;  // 0.64 ms
 constexpr uint8_t kMaxReadAtomic = 16;
@@ -54,7 +54,7 @@ EndpointConfig StandIn::Config(const Options& options) {
   const bool is_group = options.self.gid.IsMulticast();
   EndpointConfig config;
   config.mac = options.self.mac;
-  // The first GID is that of the queue pair's path.
+  // The first GID is the one of the queue pair's path.
   config.gids = {is_group ? Gid::FromIpv4({}) : options.self.gid, Gid::LinkLocal(options.self.mac)};
   config.first_qpn = OwnQpn(options.self);
   config.qpn_count = 1;
@@ -83,11 +83,11 @@ StandIn::StandIn(const Options& options)
   Connect(options);
 }
 
-// Under the keys that the peer of the capture uses.
+// Registers memory under the keys that the peer in the capture uses.
 void StandIn::RegisterRemote(const std::map<RKey, Range>& ranges) {
   for (const auto& [key, range] : ranges) {
     std::vector<uint8_t>& bytes = remote_.emplace_back(range.end - range.begin + kPageBytes);
-    // As aligned as it was there: atomics depend on it.
+    // Keeps the alignment of the captured addresses, on which atomics depend.
     const uint64_t shift = (range.begin - reinterpret_cast<uintptr_t>(bytes.data())) % kPageBytes;
     const MemoryRegion region{kPd, range.begin, bytes.data() + shift, range.end - range.begin,
                               kEveryAccess};

@@ -11,9 +11,9 @@
 
 namespace uroce::transport::interop {
 
-// An endpoint of ours with one queue pair, in the place of a port in a capture: the same addresses,
-// the same queue pair number, the same PSNs, and memory under the same keys at the same addresses.
-// Time is that of the capture.
+// An endpoint of ours with one queue pair, in the place of a port in a capture: with the same
+// addresses, QPN and PSNs, and memory under the same keys at the same addresses. Runs in the time
+// of the capture.
 class StandIn {
  public:
   struct Range {
@@ -30,24 +30,24 @@ class StandIn {
     Psn rq_psn{};
     Psn sq_psn{};
     uint32_t qkey = 0;
-    uint8_t timeout = 14;  // 67 ms, what the test programs of rdma-core and perftest set
+    uint8_t timeout = 14;  // 67 ms, as in the test programs of rdma-core and perftest
     Time start{};
-    std::map<RKey, Range> remote_memory{};  // that the peer may use, by the keys it uses
+    std::map<RKey, Range> remote_memory{};  // for the peer, by its keys
     size_t local_bytes = 0;                 // for our own work requests
   };
 
-  // The queue pair's number, also where the capture does not tell it.
+  // The QPN of the stand-in; a made-up one if the capture does not show it.
   static Qpn OwnQpn(const FlowEnd& self);
 
   explicit StandIn(const Options& options);
   StandIn(const StandIn&) = delete;
   StandIn& operator=(const StandIn&) = delete;
 
-  // Runs the timers that are due by then, at the times they are due.
+  // Runs the timers that are due by `time`, each at its own time.
   void AdvanceTo(Time time);
-  // A frame arrives now.
+  // Handles a frame that arrives now.
   DropReason Receive(std::span<const uint8_t> frame);
-  // What was sent since it was last asked.
+  // The frames sent since the last call.
   std::vector<CapturedFrame> TakeSent();
   std::vector<Completion> TakeCompletions();
 
@@ -55,7 +55,7 @@ class StandIn {
   Psn expected_psn() const { return qp_->Query().rq_psn; }
   const AddressVector& peer_address() const { return peer_address_; }
 
-  // Memory of the peer's RETHs; nullptr where none is.
+  // The memory at an address of the peer's RETHs; nullptr if there is none.
   uint8_t* Remote(RKey key, uint64_t address, uint64_t length);
   uint8_t* local() { return local_.data(); }
   // `length` bytes of local memory from `offset`.

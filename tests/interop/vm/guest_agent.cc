@@ -1,12 +1,12 @@
-// Runs programs in the virtual machine for whoever connects: one connection, one program.
+// Runs programs in the virtual machine: each TCP connection runs one program.
 //
 //   guest_agent PORT
 //
 // A client first sends the program's arguments, each ended by a zero byte, then one zero byte more.
-// After that both sides send messages: a byte that says what it is, the number of bytes that follow
-// (4 bytes, most significant first), and these. To the agent: 'i' bytes for the program's standard
-// input, 'e' its end. From the agent: 'o' what the program printed, 'x' its exit status (one byte;
-// 128 and the signal if a signal ended it), which is the last one. A program whose client goes is
+// After that both sides send messages: a byte for the kind, the length (4 bytes, most significant
+// first), and that many bytes. To the agent: 'i' bytes for the program's standard input, 'e' its
+// end. From the agent: 'o' output of the program, 'x' its exit status (one byte; 128 plus the
+// signal if a signal ended it), which is the last message. When the client goes, the program is
 // killed.
 
 #include <arpa/inet.h>
@@ -57,7 +57,7 @@ bool WriteAll(int fd, const void* from, size_t bytes) {
   return true;
 }
 
-// Empty if the client does not say what to run.
+// Empty if the client does not send a command.
 std::vector<std::string> ReadArguments(int client) {
   std::vector<std::string> arguments;
   std::string argument;
@@ -85,7 +85,7 @@ bool SendMessage(int client, char kind, const void* bytes, size_t length) {
 }
 
 [[noreturn]] void Execute(const std::vector<std::string>& arguments, int input, int output) {
-  // A group of its own, which is killed as a whole.
+  // The program gets a process group of its own, which is killed as a whole.
   setpgid(0, 0);
   signal(SIGPIPE, SIG_DFL);
   dup2(input, STDIN_FILENO);
@@ -136,8 +136,8 @@ class Program {
   int output_ = -1;
 };
 
-// The last message, and then until the client is gone: a connection that is closed with something
-// unread is reset, and the client would lose what it has not read.
+// Sends the last message and waits until the client is gone: closing a connection with unread bytes
+// resets it, and the client would lose what it has not read.
 void End(int client, uint8_t status) {
   SendMessage(client, 'x', &status, 1);
   shutdown(client, SHUT_WR);
@@ -201,7 +201,7 @@ int main(int argc, char** argv) {
     return kExitUsage;
   }
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGCHLD, SIG_IGN);  // Nobody waits for those that serve.
+  signal(SIGCHLD, SIG_IGN);  // The children that serve are reaped by the kernel.
   const int listener = Listen(static_cast<uint16_t>(std::atoi(argv[1])));
   std::puts("guest_agent: ready");
   std::fflush(stdout);

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Runs a program in the virtual machine: its input, output and exit status are those here.
+"""Runs a program in the virtual machine, with the input, output and exit status of this one.
 
 usage: guest_run.py ADDRESS PORT COMMAND [ARGUMENTS]
 
-The program is killed when this one is. guest_agent.cc explains what goes over the connection.
+The program is killed when this one is. guest_agent.cc explains the protocol.
 """
 
 import os
@@ -48,7 +48,7 @@ def main(address, port, *command):
         selector.register(connection, selectors.EVENT_READ)
         try:
             selector.register(sys.stdin, selectors.EVENT_READ)
-        except PermissionError:  # A file, or /dev/null: it has nothing to say.
+        except PermissionError:  # A file or /dev/null cannot be polled: sends no input.
             connection.sendall(HEADER.pack(b"e", 0))
         while True:
             for key, _ in selector.select():

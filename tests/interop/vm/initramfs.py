@@ -1,4 +1,4 @@
-"""The root file system of the virtual machine: an archive that is made of this machine's files."""
+"""The root file system of the virtual machine: an archive of files of this machine."""
 
 import glob
 import os
@@ -9,7 +9,7 @@ import subprocess
 
 from vm.kernel import Unavailable
 
-# Of the packages that tools/setup installs.
+# Programs of the packages that tools/setup installs.
 PROGRAMS = (
     "busybox", "ip", "rdma", "ibv_devinfo",
     "ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong",
@@ -19,7 +19,7 @@ PROGRAMS = (
 )
 RXE_PROVIDERS = "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-*.so"
 RXE_DRIVER = "/etc/libibverbs.d/rxe.driver"
-# Debian's: /usr has it all.
+# As in Debian, where /usr has all files.
 LINKS = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}
 FOLDERS = ("dev", "proc", "sys", "tmp")
 CONSOLE_DEVICE = (5, 1)
@@ -69,10 +69,10 @@ class _Archive:
 
 
 def _libraries(paths):
-    """What the loader would load for these programs and libraries, and the loader."""
+    """The libraries that the loader would load for these files, and the loader."""
     found = set()
     for path in paths:
-        # A static program has none.
+        # ldd fails for a static program, which has none.
         printed = subprocess.run(["ldd", path], check=False, capture_output=True, text=True).stdout
         found.update(re.findall(r"(/\S+\.so\S*)", printed))
     return sorted(found)
@@ -89,8 +89,8 @@ def _programs():
 
 
 def write(path, kernel, init, own_programs, own_libraries=()):
-    """Writes the archive. `own_programs` are files of ours, which go beside Debian's programs, and
-    `own_libraries` what they load, to where an installed uroce looks for it."""
+    """Writes the archive. `own_programs` are files of ours, which go beside Debian's programs.
+    `own_libraries` are loaded by them, and go where an installed uroce looks for them."""
     providers = glob.glob(RXE_PROVIDERS)
     if not providers or not os.path.exists(RXE_DRIVER):
         raise Unavailable("the rxe provider of libibverbs is missing: run 'tools/setup'")

@@ -13,13 +13,13 @@ import tempfile
 import zlib
 
 META_PACKAGE = "linux-image-amd64"
-# With what they depend on. crc32 is the ICRC's, and rxe asks for it by that name only.
+# Loaded with their dependencies. crc32 is for the ICRC; rxe requests it by that name only.
 MODULES = ("virtio_pci", "virtio_net", "virtio_rng", "crc32_pclmul", "crc32_generic", "ib_uverbs",
            "rdma_ucm", "rdma_rxe", "vfio_pci", "vfio_iommu_type1", "uio_pci_generic")
 
 
 class Unavailable(Exception):
-    """Why there cannot be a virtual machine here, in a sentence."""
+    """A sentence that says why there cannot be a virtual machine here."""
 
 
 class Kernel:
@@ -45,11 +45,11 @@ def _dependencies(module):
 
 
 def _in_loading_order(files):
-    """The modules that are wanted, each behind those it depends on."""
+    """The files of MODULES, each behind those that it depends on."""
     ordered = []
 
     def add(name):
-        # One that is not there is built into the kernel.
+        # A module without a file is built into the kernel.
         if name in files and files[name] not in ordered:
             for dependency in _dependencies(files[name]):
                 add(dependency.replace("-", "_"))
@@ -97,7 +97,7 @@ def _unpack(archive, folder):
 
 def prepare():
     """The kernel, from the cache or from its package. Raises Unavailable."""
-    # One that was unpacked when other modules were wanted stays where it is.
+    # The name depends on MODULES: a kernel unpacked for another list stays in its own folder.
     final = os.path.join(cache_folder(), f"kernel-{zlib.crc32(repr(MODULES).encode()):08x}")
     if not os.path.exists(final):
         os.makedirs(cache_folder(), exist_ok=True)
@@ -106,6 +106,6 @@ def prepare():
             try:
                 os.rename(ready, final)
             except OSError:
-                # Somebody else was faster; any other reason shows when the kernel is used.
+                # Another process was faster; any other error shows when the kernel is used.
                 pass
     return Kernel(final)

@@ -7,8 +7,8 @@
            PCI NICs for uroce  tap2, tap3 ┘
 ```
 
-Nothing of it reaches outside, and nothing is left behind however the test ends: the namespace lives
-as long as the process that holds it, which ends with its standard input, and so does QEMU.
+No frame leaves the namespace, and nothing is left behind however the test ends: the namespace lives
+as long as a process in it, which ends with its standard input, and QEMU ends with the test.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ HOST_IPV6 = "fd00:88::fe"
 UROCE_IPV4 = "10.88.0.2"
 NIC_GUEST_IPV4 = "10.88.0.3"
 NIC_GUEST_IPV6 = "fd00:88::3"
-NIC_IPV4 = "10.88.0.4"  # Of uroce on a NIC of that machine.
+NIC_IPV4 = "10.88.0.4"  # uroce on a NIC of that machine.
 UROCE_IPV6 = "fd00:88::2"
 LINK_MTU = 4200  # Room for a path MTU of 4096.
 AGENT_PORT = 4790
@@ -52,7 +52,7 @@ ip address add {HOST_IPV6}/64 dev br0 nodad
 echo ready
 cat
 """
-# A processor without fast string instructions: emulated, they copy byte by byte.
+# A processor without fast string instructions, which QEMU emulates byte by byte.
 CPU = "Nehalem,+pclmulqdq"
 MEMORY_MB = 512
 
@@ -63,9 +63,9 @@ def _beside(name):
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """What a machine is: its first interface, eth0 in it, and what it has beside that.
+    """A machine: its first interface, eth0 in it, and its further equipment.
 
-    `nics` are devices of QEMU, a PCI NIC each, at tap2, tap3 and so on.
+    `nics` are PCI NICs, named as devices of QEMU, at tap2, tap3 and so on.
     """
 
     tap: str
@@ -105,7 +105,7 @@ class Network:
         return None
 
     def prefix(self):
-        """Goes before a command that is to run in the namespace, outside of the machines."""
+        """The prefix that runs a command in the namespace, outside of the machines."""
         return ["nsenter", f"--net=/proc/{self._process.pid}/ns/net"]
 
 
@@ -113,7 +113,7 @@ class Machine:
     """A running virtual machine."""
 
     def __init__(self, folder, network, setup, programs, libraries=()):
-        """Files go to `folder`, which is new. `programs` of ours run in it by their names."""
+        """Files go to `folder`, which is new. `programs` of ours run in the machine by name."""
         self.kernel = kernel.prepare()
         self.console = os.path.join(folder, "console.txt")
         self._initramfs = os.path.join(folder, "initramfs.cpio")
@@ -146,7 +146,7 @@ class Machine:
         return " ".join([fixed, *(f"{name}={value}" for name, value in settings.items())])
 
     def _network_options(self):
-        # Without the ways in which a notification could be saved: one too few stops it.
+        # Without the options that save notifications: a missing notification stops the interface.
         first = "virtio-net-pci,ioeventfd=off,event_idx=off"
         for number, device in enumerate([first, *self._setup.nics]):
             tap = self._setup.tap if number == 0 else f"tap{number + 1}"
@@ -176,7 +176,7 @@ class Machine:
                 raise RuntimeError("the virtual machine did not come up; its console says:\n"
                                    + self.console_output().decode(errors="replace"))
             time.sleep(0.05)
-        # A queue pair of rxe's waits for two seconds when its peer has to be found first.
+        # A queue pair of rxe waits for two seconds if it has to resolve its peer first.
         self.run("busybox", "ping", "-6", "-c", "1", "-W", "60", HOST_IPV6)
 
     def console_output(self):
@@ -188,13 +188,13 @@ class Machine:
 
     def lost_its_network(self):
         """Whether QEMU's network interface has stopped: seen once in thousands of runs, on a
-        machine with six times as much to do as it has processors."""
+        machine with a load of six times its processors."""
         return b"NETDEV WATCHDOG" in self.console_output()
 
     def has_crashed(self):
-        """Whether its kernel has panicked. rdma_rxe of Linux 6.1 does when a damaged packet is
-        shorter than a BTH or for an address that it has not: it drops a reference to a queue pair
-        that it did not look up (rxe_rcv)."""
+        """Whether its kernel has panicked. rdma_rxe of Linux 6.1 panics on a damaged packet that is
+        shorter than a BTH or for a foreign address: it drops a reference to a queue pair that it
+        did not look up (rxe_rcv)."""
         return b"Kernel panic" in self.console_output()
 
     def restart(self):
@@ -215,8 +215,8 @@ class Machine:
         subprocess.run([*self.prefix(), "ip", "link", "set", self._setup.tap, *words], check=True)
 
     def set_link(self, number, state):
-        """Pulls (state "off") and puts back ("on") the cable of the machine's NIC of that number,
-        as the NIC itself sees it."""
+        """Pulls (state "off") or plugs in ("on") the cable of the machine's NIC of that number; the
+        NIC sees the change of its link."""
         with socket.socket(socket.AF_UNIX) as monitor:
             monitor.connect(self._monitor)
             monitor.sendall(f"set_link nic{number} {state}\n".encode())
@@ -226,8 +226,8 @@ class Machine:
 
     @contextlib.contextmanager
     def in_group(self, group):
-        """Its kernel is a member of the IP multicast group then. rxe alone joins none: it has the
-        interface take the frames, which IP drops."""
+        """Makes the machine's kernel a member of the IP multicast group. rxe alone joins no group:
+        it only has the interface take the frames, which IP then drops."""
         source = (f"UDP6-RECV:{GROUP_PORT},ipv6-join-group=[{group}]:eth0" if ":" in group else
                   f"UDP4-RECV:{GROUP_PORT},ip-add-membership={group}:eth0")
         with subprocess.Popen(self.inside("socat", "-u", source, "/dev/null"),
@@ -240,7 +240,7 @@ class Machine:
                 member.kill()
 
     def prefix(self):
-        """Goes before a command that is to run in the network namespace, outside of the machine."""
+        """The prefix that runs a command in the network namespace, outside of the machine."""
         return self._network.prefix()
 
     def inside(self, *command):

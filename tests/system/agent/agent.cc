@@ -1,5 +1,5 @@
-// Does what it is told, a line at a time, with reliable connections, so that a test can play both
-// ends and everything that happens to them. Uses nothing but libibverbs.
+// One end of reliable connections, driven by a test that plays both ends: carries out the commands
+// on standard input, one a line. Uses nothing but libibverbs.
 //
 //   usage: agent [GID-INDEX]
 //
@@ -9,20 +9,23 @@
 //   write NUMBER VALUE BYTES                      STATUS SECONDS      (of the completion)
 //   stream NUMBER                                 streaming, then STATUS SECONDS once it fails
 //   count NUMBER VALUE                            leading bytes of the buffer with that value
-//   alternate NUMBER GID GID-INDEX TIMEOUT        ok                  (a path to migrate to;
-//   rearms) migrate NUMBER                                ok path NUMBER MIGRATION-STATE GID (where
-//   packets go) close NUMBER                                  ok close_after NUMBER VALUE BYTES ok,
-//   once the peer has written that join [GROUP GID-INDEX]                        ok (a multicast
-//   group) leave                                         ok                  (the group) tell VALUE
-//   ok                  (to the group) heard VALUE                                   how many
-//   datagrams of it have come gid INDEX                                     the GID as an IPv6
-//   address, and as sysfs has it event                                         number of the next
-//   asynchronous event fork exec|exit|reopen                         exit status of the child
+//   alternate NUMBER GID GID-INDEX TIMEOUT        ok                  (loads a path and rearms)
+//   migrate NUMBER                                ok
+//   path NUMBER                                   MIGRATION-STATE GID (where packets go)
+//   close NUMBER                                  ok
+//   close_after NUMBER VALUE BYTES                ok, once the peer has written that
+//   join [GROUP GID-INDEX]                        ok                  (a multicast group)
+//   leave                                         ok                  (the group)
+//   tell VALUE                                    ok                  (to the group)
+//   heard VALUE                                   datagrams with that value so far
+//   gid INDEX                                     the GID as an IPv6 address, and as in sysfs
+//   event                                         number of the next asynchronous event
+//   fork exec|exit|reopen                         exit status of the child
 //
-// A child that is to reopen opens the device, writes to its parent, and ends with 0 if what arrived
-// is right.
+// A child of "fork reopen" opens the device, writes to its parent, and ends with 0 if the right
+// bytes arrived.
 //
-// Anything else is answered with "error SENTENCE". The end of the input ends it.
+// The answer to anything else is "error SENTENCE". The agent ends with its input.
 
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
@@ -203,7 +206,7 @@ class Agent {
     Answer("ok");
   }
 
-  // An IPv6 group from a link-local address, if nothing is said.
+  // Joins, by default, an IPv6 group from a link-local address.
   void Join(std::istream& words) {
     std::string text = GroupMember::kDefaultGroup;
     int gid_index = 0;
@@ -222,7 +225,7 @@ class Agent {
     Answer(Describe(outcome));
   }
 
-  // What programs do: start another program, or leave a child that ends like any other.
+  // Forks as programs do: the child executes another program, or ends like any process.
   void Fork(const std::string& how) {
     std::cout.flush();
     if (how == "reopen") return Answer(std::to_string(ExchangeWithChild(device_)));

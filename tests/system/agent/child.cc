@@ -25,7 +25,7 @@ constexpr uint8_t kRetryCount = 7;
 
 enum Side { kParent, kChild };
 
-// What the parent and the child say to each other goes through a pair of sockets.
+// The parent and the child exchange messages over a pair of sockets.
 template <typename T>
 void Tell(int socket, const T& value) {
   if (send(socket, &value, sizeof(value), MSG_NOSIGNAL) != ssize_t{sizeof(value)}) {
@@ -82,7 +82,7 @@ int ExchangeWithChild(const system_test::Device& parents_device) {
   if (child < 0) Fail("fork", errno);
   close(sockets[child == 0 ? kParent : kChild]);
   if (child == 0) {
-    // Like a program that goes on: with every destructor and exit handler.
+    // Ends like an ordinary program, with every destructor and exit handler.
     std::exit(WriteToParent(parents_device.gid_index(), sockets[kChild]));
   }
   {

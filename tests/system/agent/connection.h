@@ -13,7 +13,7 @@
 
 namespace agent {
 
-// Where and how to reach a connection.
+// The data with which a peer can connect to a connection and write to its buffer.
 struct Address {
   system_test::QueuePairAddress queue_pair;
   uint64_t buffer;

@@ -15,10 +15,10 @@ namespace agent {
 // A datagram queue pair in a multicast group.
 class GroupMember {
  public:
-  // Of global scope, transient (RFC 4291).
+  // A transient group of global scope (RFC 4291).
   static constexpr const char* kDefaultGroup = "ff1e::1234";
 
-  // `gid_index` is what it sends from. Throws std::runtime_error, as every member does.
+  // Sends from the GID of `gid_index`. Throws std::runtime_error, as every member does.
   GroupMember(const system_test::Device& device, const ibv_gid& group, uint8_t gid_index);
   ~GroupMember();
   GroupMember(const GroupMember&) = delete;
@@ -26,7 +26,7 @@ class GroupMember {
 
   // Sends the group a datagram that holds nothing but the value.
   void Send(uint8_t value);
-  // How many whole datagrams of that value have come so far.
+  // How many complete datagrams with that value have arrived so far.
   uint64_t CountReceived(uint8_t value);
 
  private:

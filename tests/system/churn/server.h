@@ -4,8 +4,8 @@
 
 namespace churn {
 
-// Accepts whoever comes, checks the message of each and answers it. Prints "listening" first; does
-// not return.
+// Accepts every connection, checks its message and answers it. Prints "listening" first; does not
+// return.
 [[noreturn]] void RunServer(const sockaddr_in& address);
 
 }  // namespace churn

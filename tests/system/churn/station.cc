@@ -116,7 +116,7 @@ void Station::Serve(const std::function<void(const rdma_cm_event&)>& on_event,
   if (fds[1].revents != 0) TakeMessages(on_message);
 }
 
-// A copy, and acknowledged at once: an id cannot be destroyed before.
+// Copies each event and acknowledges it at once: an id cannot be destroyed before.
 void Station::TakeEvents(const std::function<void(const rdma_cm_event&)>& on_event) {
   rdma_cm_event* event = nullptr;
   while (rdma_get_cm_event(channel_, &event) == 0) {

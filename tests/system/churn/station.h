@@ -18,8 +18,8 @@ inline constexpr uint32_t kSlots = 2'048;
 // Throws std::runtime_error with errno's text if `ok` is false.
 void Require(bool ok, const std::string& what);
 
-// What all connections of a process share: the channel of their events, one completion queue, and a
-// slot of memory for each. A slot holds what is sent and what is received.
+// The objects that all connections of a process share: an event channel, one completion queue, and
+// memory with a slot for each connection. A slot holds the message to send and the one received.
 class Station {
  public:
   Station();
@@ -29,17 +29,17 @@ class Station {
 
   rdma_event_channel* channel() const { return channel_; }
 
-  // A queue pair for an id that knows its device, with a receive request posted. Returns its slot.
+  // Creates a queue pair for an id bound to a device, and posts a receive. Returns the slot.
   uint32_t Open(rdma_cm_id* id);
-  // The queue pair, the id and the slot are gone.
+  // Destroys the queue pair and the id, and frees the slot.
   void Close(rdma_cm_id* id, uint32_t slot);
-  // Sends the message of a direction of connection `number`.
+  // Sends the message of connection `number`, or its answer.
   void Send(rdma_cm_id* id, uint32_t slot, uint32_t number, bool is_answer);
-  // Throws if what was received is not that message.
+  // Throws if the received message is another one.
   void Check(uint32_t slot, uint32_t number, bool is_answer) const;
 
-  // Waits for events and messages and hands them out; `on_event` need not acknowledge. Throws what
-  // a completion failed with; requests that were flushed have not failed.
+  // Waits for events and messages and hands them out; `on_event` need not acknowledge. Throws if a
+  // completion has an error other than a flush.
   void Serve(const std::function<void(const rdma_cm_event&)>& on_event,
              const std::function<void(uint32_t slot)>& on_message);
 

@@ -1,1 +1,1 @@
-"""What the system tests share: programs, their users, the wires between them."""
+"""Shared by the system tests: programs, their users, the wires between them."""

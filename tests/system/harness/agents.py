@@ -17,7 +17,7 @@ class Outcome:
 
 
 class Agent(LineProgram):
-    """A running agent; see tests/system/agent/agent.cc for what it understands."""
+    """A running agent; tests/system/agent/agent.cc lists its commands."""
 
     def __init__(self, wire, end, gid_index=1):
         super().__init__(wire.command(end, [wire.installed.path(AGENT), str(gid_index)]))
@@ -29,7 +29,7 @@ class Agent(LineProgram):
         return answer
 
     def open(self):
-        """A new connection: its number and its address."""
+        """Opens a new connection; returns its number and its address."""
         number, address = self.ask("open").split(" ", 1)
         return number, address
 
@@ -49,7 +49,7 @@ class Agent(LineProgram):
 
 
 class TalkingAgent(Agent):
-    """An agent whose sentences about the network are kept, and are no answers."""
+    """An agent that prints messages about the network: they are kept apart from its answers."""
 
     def __init__(self, wire, end, **named):
         super().__init__(wire, end, **named)
@@ -61,7 +61,8 @@ class TalkingAgent(Agent):
         return line
 
     def hears(self, sentence):
-        """Whether it was said by now. What was said comes with the next answer."""
+        """Whether the agent has printed a message that matches. Messages come before the next
+        answer."""
         self.count(0, 0)
         return any(re.search(sentence, line) for line in self.sentences)
 

@@ -1,4 +1,4 @@
-"""What independent programs make of a capture: tshark's dissector, and an ICRC of scapy's."""
+"""Independent readers of a capture: tshark's dissector, and the ICRC of scapy."""
 
 import struct
 import subprocess
@@ -6,7 +6,7 @@ import warnings
 import zlib
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # scapy's, about the cryptography it was built with
+    warnings.simplefilter("ignore")  # scapy warns about its cryptography library
     from scapy.contrib.roce import BTH
     from scapy.layers.inet import IP
     from scapy.layers.l2 import Ether
@@ -15,7 +15,7 @@ ROCE_PORT = 4791
 ETHERTYPE_IPV6 = 0x86DD
 ETHERNET_BYTES = 14
 ICRC_BYTES = 4
-# The protocols that tshark recognises, or believes to, in what RDMA carries.
+# The protocols that tshark recognises, or believes it does, in RDMA payload.
 PAYLOAD_GUESSES = ("smc", "smb_direct", "rpcordma", "nvme-rdma", "lnet", "iser", "infiniband_sdp",
                    "fcoib", "infiniband.eoib")
 
@@ -39,8 +39,8 @@ def read_frames(path):
 
 
 def tshark(path, *arguments):
-    """What tshark prints about a capture, line by line."""
-    # It guesses what RDMA payload is; random bytes mislead it.
+    """The lines that tshark prints about a capture."""
+    # tshark guesses the protocol of RDMA payload; random bytes mislead it.
     no_guesses = [word for guess in PAYLOAD_GUESSES for word in ("--disable-protocol", guess)]
     done = subprocess.run(["tshark", "-r", path, *no_guesses, *arguments], check=True,
                           capture_output=True, text=True)
@@ -48,11 +48,11 @@ def tshark(path, *arguments):
 
 
 def _ipv6_icrc(frame):
-    """By hand, because scapy 2.5 knows the ICRC over IPv4 only (IBA CA17-22).
+    """The ICRC over IPv6 (IBA CA17-22), computed here because scapy 2.5 has it over IPv4 only.
 
-    The CRC of 8 bytes of ones in place of a local route header, then the packet with everything
-    that may change on its way set to ones: traffic class, flow label, hop limit, UDP checksum, and
-    the byte of the BTH that holds the congestion bits.
+    The CRC of 8 bytes of ones in place of a local route header, then of the packet with all fields
+    that may change on the way set to ones: traffic class, flow label, hop limit, UDP checksum, and
+    the byte of the BTH with the congestion bits.
     """
     packet = bytearray(frame[ETHERNET_BYTES:-ICRC_BYTES])
     udp = 40

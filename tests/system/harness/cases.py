@@ -1,4 +1,4 @@
-"""What the test cases of this folder start from."""
+"""The base of the test cases of this folder."""
 
 import unittest
 
@@ -8,8 +8,8 @@ from harness.installation import Installation
 class InstallationTestCase(unittest.TestCase):
     """Cases that share an installation of their own."""
 
-    needs = None  # a wire or network, which says why it cannot be here
-    programs = ()  # more of them that are installed
+    needs = None  # a wire or network class, whose why_not() may skip the cases
+    programs = ()  # further programs to install
 
     @classmethod
     def setUpClass(cls):

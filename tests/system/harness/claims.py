@@ -1,6 +1,6 @@
-"""What tests/support/rows says that a case runs, and what it has started.
+"""Compares the commands that tests/support/rows claims for a case with those it has started.
 
-Asked under Bazel only, by tests that have that file among their data.
+Works under Bazel only, for tests that have that file among their data.
 """
 
 import os
@@ -12,7 +12,7 @@ _started = []
 
 
 def note_start(command):
-    """Of a program; the words may be those of a shell's line."""
+    """Notes the command of a program; its words may be inside a shell's line."""
     _started.append({word for argument in command for word in argument.split()})
 
 
@@ -21,8 +21,8 @@ def forget():
 
 
 def broken(test):
-    """A sentence if the case did not start a command that it is said to run, with the options that
-    are named; else None."""
+    """A sentence if the case did not start a command that the file claims, with the options that it
+    names; else None."""
     target = os.environ.get("TEST_TARGET", "").removeprefix("//tests/")
     if not target or not os.path.exists(ROWS):
         return None

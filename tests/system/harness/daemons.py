@@ -10,7 +10,7 @@ from harness.programs import LIMIT_SECONDS, Program, ProgramFailed, clean_enviro
 
 
 def status(installed, fabric, prefix=()):
-    """What `uroce status --json` says about a fabric, or None if nobody serves it."""
+    """The report of `uroce status --json` on a fabric, or None if no uroced serves it."""
     done = subprocess.run([*prefix, installed.path(UROCE), "status", "--fabric", fabric, "--json"],
                           check=False, capture_output=True, text=True, env=clean_environment(),
                           timeout=LIMIT_SECONDS)
@@ -22,7 +22,7 @@ def blocks_by_pid(report):
 
 
 def wait_for(condition, what):
-    """Returns what `condition` does, once it is true."""
+    """Waits until `condition` returns a true value, and returns that."""
     deadline = time.monotonic() + LIMIT_SECONDS
     while not (result := condition()):
         if time.monotonic() > deadline:
@@ -33,8 +33,8 @@ def wait_for(condition, what):
 
 class Daemon:
     """uroced of a fabric, while the `with` block lasts. `prefix` goes before each command, as
-    nsenter does for a network namespace. Without a port the fabric ends at this host, as its
-    processes may have addresses of other hosts."""
+    nsenter does for a network namespace. Without a port the fabric has no uplink, as its processes
+    may have addresses of other hosts."""
 
     def __init__(self, installed, fabric, options=(), prefix=()):
         self.installed = installed
@@ -57,7 +57,7 @@ class Daemon:
         self._program.wait_until(lambda: "is served" in self._program.output(), "was ready")
 
     def kill(self):
-        """As SIGKILL does: it says goodbye to nobody."""
+        """Ends uroced by SIGKILL, so that it tells no client."""
         self._program.__exit__()
 
     @property
@@ -71,14 +71,15 @@ class Daemon:
         return report
 
     def wait_for_clients(self, count):
-        """Waits until exactly so many processes are attached; returns their blocks by pid."""
+        """Waits until exactly `count` processes are attached; returns their blocks by pid."""
         def attached():
             blocks = blocks_by_pid(self.status())
             return blocks if len(blocks) == count else None
         return wait_for(attached, f"had {count} clients")
 
     def memory_kilobytes(self):
-        """What is resident, and what of it is its own: a link's rings are of whoever made them."""
+        """The resident memory, and the private part of it: a link's rings count for the process
+        that made them."""
         with open(f"/proc/{self.pid}/smaps_rollup", encoding="ascii") as lines:
             sizes = {words[0]: int(words[1]) for words in map(str.split, list(lines)[1:])}
         return sizes["Rss:"], sizes["Private_Dirty:"]

@@ -1,7 +1,7 @@
-"""How often faults happen, and when: at moments derived from a seed, which is printed.
+"""The number of faults, and their moments, derived from a seed, which is printed.
 
-FAULT_SEED gives the seed. Without it a short run always takes the same one, so that it tests the
-same today and tomorrow, and a long run one of its own.
+FAULT_SEED gives the seed. Without it a short run always takes the same seed, so that it is
+reproducible, and a long run takes a random one.
 """
 
 import os

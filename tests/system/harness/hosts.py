@@ -20,16 +20,16 @@ LINK_LOCAL, IPV4, IPV6 = GIDS = range(3)
 
 
 def has_link_local(prefix):
-    """Whether the network namespace behind the prefix has an address of the kind that can be used:
-    the kernel first asks whether it is another's."""
+    """Whether the network namespace behind the prefix has a usable link-local address: the kernel
+    first checks that no other host has it."""
     show = [*prefix, "ip", "-6", "address", "show", "scope", "link"]
     done = subprocess.run(show, check=True, capture_output=True, text=True)
     return "fe80:" in done.stdout and "tentative" not in done.stdout
 
 
 class Namespace:
-    """A network namespace. It lives as long as the process that holds it, which ends with its
-    standard input: nothing is left behind however the test ends."""
+    """A network namespace. It lives as long as a process in it, which ends with its standard input,
+    so nothing is left behind however the test ends."""
 
     def __enter__(self):
         self._namespace = subprocess.Popen(
@@ -47,7 +47,7 @@ class Namespace:
 
     @property
     def prefix(self):
-        """What makes a command run inside."""
+        """The prefix that makes a command run inside."""
         return ["nsenter", f"--net=/proc/{self.pid}/ns/net"]
 
     def ip(self, command):
@@ -71,7 +71,7 @@ class Host:
         self.daemon = None
 
     def bring_up(self, mtu):
-        """The interface, which is there already."""
+        """Brings the interface up, which exists already."""
         # Without duplicate address detection the IPv6 addresses can be used at once.
         setting = f"/proc/sys/net/ipv6/conf/{INTERFACE}/accept_dad"
         subprocess.run([*self.namespace.prefix, "sh", "-c", f"echo 0 > {setting}"], check=True)
@@ -81,8 +81,9 @@ class Host:
         ip(f"link set {INTERFACE} mtu {mtu} up")
 
     def start(self):
-        """uroced, on the interface."""
-        # It comes with the carrier, and a port over sockets has the addresses of its start.
+        """Starts uroced on the interface."""
+        # The address comes with the carrier, and a port over sockets uses the addresses at its
+        # start.
         wait_for(lambda: has_link_local(self.namespace.prefix), "had a link-local address")
         self.daemon = self._make_daemon()
         self.daemon.__enter__()
@@ -118,7 +119,7 @@ class Network:
 
     @staticmethod
     def why_not():
-        """Why it cannot be used here, or None."""
+        """The reason why it cannot be used here, or None."""
         if os.geteuid() != 0:
             return "network namespaces with veth pairs need root"
         for interface in (f"name {INTERFACE} type veth peer name eth1", "name br0 type bridge"):
@@ -149,8 +150,8 @@ class Network:
         for part in (*self.hosts, self._switch):
             part.__exit__(*arguments)
 
-    # Linux tells of a carrier at once if the indices of the two interfaces differ, and takes up to
-    # a second over it if they do not (linkwatch_urgent_event).
+    # Linux reports a carrier at once if the indices of the two interfaces differ, and after up to a
+    # second if they are equal (linkwatch_urgent_event).
     @staticmethod
     def _connect(namespace, interface, host):
         index = 100 + host.number
@@ -162,12 +163,12 @@ class Network:
         return self.hosts[host].command(command, user, self._options)
 
     def run_pair(self, server, client, server_command, client_command, port, user=None):
-        """As programs.run_pair, between two of the hosts (by index)."""
+        """As programs.run_pair, between two hosts (by index)."""
         command_on = self.command
         ends = (server, client)
 
         class Wire:
-            """The ends as run_pair wants them."""
+            """The two hosts as the ends for programs.run_pair."""
 
             @staticmethod
             def command(end, command, user=None):
@@ -176,7 +177,8 @@ class Network:
         return run_pair(Wire, server_command, client_command, port, user)
 
     def run_pairs(self, pairs):
-        """Several at once; each is a tuple of arguments of run_pair. Returns their outputs."""
+        """Runs several pairs at once; each is a tuple of arguments of run_pair. Returns their
+        outputs."""
         with concurrent.futures.ThreadPoolExecutor(len(pairs)) as pool:
             running = [pool.submit(self.run_pair, *pair) for pair in pairs]
             return [each.result() for each in running]

@@ -1,4 +1,4 @@
-"""A copy of uroce and of our test programs that every user can read."""
+"""A copy of uroce and of the test programs that every user can read."""
 
 import atexit
 import os
@@ -26,11 +26,11 @@ class Installation:
     """Bazel's output may lie where an unprivileged user cannot go, so it is copied.
 
     The files are looked for below the current directory: Bazel's runfiles, or bazel-bin. `more` are
-    programs that only some tests have.
+    further programs, which only some tests need.
     """
 
     def __init__(self, more=()):
-        # Not $TMPDIR: that may be a folder of the user who started the test, and of nobody else.
+        # Not $TMPDIR: other users may have no access to it.
         self.folder = tempfile.mkdtemp(prefix="uroce-system-test-", dir="/tmp")
         os.chmod(self.folder, 0o755)
         atexit.register(self.remove)

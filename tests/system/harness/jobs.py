@@ -1,4 +1,4 @@
-"""MPI jobs: our verifying MPI program, started by either library's launcher."""
+"""MPI jobs: the verifying MPI program, started by either library's launcher."""
 
 import os
 
@@ -15,15 +15,15 @@ LAUNCHERS = {
     "mpich": ["mpiexec.mpich"],
 }
 
-# What UCX may use: uroce's device between two ranks, and plain memory for what a rank sends itself.
+# The transports of UCX: uroce's device between ranks, and plain memory within a rank.
 TRANSPORTS = {"RC": "rc_v,self", "UD": "ud_v,self"}
 
-# Eight ranks that poll, on two processors with other work to do.
+# Long enough for eight polling ranks on two busy processors.
 LIMIT_SECONDS = 900
 
 
 class Job(LineProgram):
-    """The ranks of tests/system/mpi/exchange.cc, which says what `parts` are."""
+    """The ranks of tests/system/mpi/exchange.cc, which explains `parts`."""
 
     def __init__(self, wire, library, transport, ranks, rounds=1, parts="pocs", user=None):
         self._wire = wire
@@ -34,7 +34,7 @@ class Job(LineProgram):
             wire.installed.path(MPI_EXCHANGE[library]), str(rounds), parts], self._user))
 
     def kill(self):
-        """With the ranks, which may outlive their launcher."""
+        """Kills the launcher and the ranks, which may outlive it."""
         ranks = [] if self.process.poll() is not None else descendants(self.pid)
         super().kill()
         for pid in ranks:
@@ -44,19 +44,20 @@ class Job(LineProgram):
                 pass
 
     def verified_bytes(self):
-        """Waits until every byte is verified; returns how many the ranks had from each other."""
+        """Waits until every byte is verified; returns how many bytes the ranks received from each
+        other."""
         while True:
             line = self._next_line()
             if line.startswith("verified "):
                 return int(line.split()[1])
 
     def clients(self):
-        """What uroced says about the ranks, which are all there until `finish`."""
-        # A user's fabric is served to that user.
+        """uroced's report on the ranks, which all run until `finish`."""
+        # Only the user of a fabric can ask for its status.
         return status(self._wire.installed, self._wire.fabric, self._user.prefix)["clients"]
 
     def finish(self):
-        """Lets the ranks end; raises ProgramFailed unless all of them do, and well."""
+        """Lets the ranks end; raises ProgramFailed unless all of them end without an error."""
         self.tell("")
         rest, _ = self.process.communicate(timeout=LIMIT_SECONDS)
         self._printed.append(rest.decode(errors="replace"))
@@ -86,7 +87,7 @@ def descendants(pid):
             with open(f"/proc/{entry}/stat", encoding="ascii", errors="replace") as file:
                 parent = int(file.read().rsplit(") ", 1)[1].split()[1])
         except OSError:
-            continue  # It ended meanwhile.
+            continue  # The process ended meanwhile.
         children.setdefault(parent, []).append(int(entry))
     found = []
     pending = [pid]

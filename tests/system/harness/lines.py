@@ -1,4 +1,4 @@
-"""A program that is told lines and answers with lines."""
+"""A program that reads commands and prints answers, line by line."""
 
 import os
 import selectors
@@ -11,7 +11,7 @@ from harness.programs import LIMIT_SECONDS, ProgramFailed, clean_environment
 
 
 class LineProgram:
-    """Runs until its `with` block ends, if it is there still then."""
+    """A running program. It is killed when its `with` block ends, unless it has ended."""
 
     def __init__(self, command):
         claims.note_start(command)
@@ -39,7 +39,7 @@ class LineProgram:
         self.process.wait()
 
     def stop(self):
-        """Makes it silent: it is there, but does nothing any more."""
+        """Stops the process: it still exists, but does nothing."""
         os.kill(self.process.pid, signal.SIGSTOP)
         os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
 
@@ -69,7 +69,7 @@ class LineProgram:
         return line.decode()
 
     def answer(self):
-        """The next line of output, which must come."""
+        """The next line of output; raises ProgramFailed if none comes."""
         line = self.next_line()
         if line is None:
             raise ProgramFailed(f"'{' '.join(self.command)}' has been silent for "

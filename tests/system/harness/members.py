@@ -11,7 +11,8 @@ from harness.programs import LIMIT_SECONDS, ProgramFailed
 
 RETRY_EXCEEDED = 12  # IBV_WC_RETRY_EXC_ERR
 
-# What the two ends wait for an acknowledgement: 4.096 us * 2^timeout, once more for every retry.
+# Timeout and retry count: an end waits 4.096 us * 2^timeout for an acknowledgement, once more for
+# every retry.
 PATIENT = (18, 7)  # 8.6 s
 IMPATIENT = (13, 2)  # 0.1 s
 
@@ -20,31 +21,31 @@ _numbers = itertools.count(1)
 
 @dataclasses.dataclass
 class Count:
-    """What a member has verified of what it exchanged with a peer."""
+    """The data of a peer that a member has verified."""
 
-    turns: int  # those of the slowest lane
+    turns: int  # of the slowest lane
     bytes: int  # of all lanes
     failed_lanes: int
 
 
 class Member(LineProgram):
-    """A running member; see tests/system/mesh/mesh.cc for what it understands."""
+    """A running member; tests/system/mesh/mesh.cc lists its commands."""
 
     def __init__(self, wire, end=0, user=None):
         self.number = next(_numbers)
         super().__init__(wire.command(end, [wire.installed.path(MESH), str(self.number)], user))
-        # The failures that it told about: the peer's number, and the status of each lane.
+        # The failures that it reported: by the peer's number, the status of each failed lane.
         self.failures = collections.defaultdict(dict)
 
     def next_line(self, limit_seconds=LIMIT_SECONDS):
-        """The next line that is no news of a failure."""
+        """The next line that does not report a failure."""
         deadline = time.monotonic() + limit_seconds
         while True:
             line = super().next_line(max(0, deadline - time.monotonic()))
             if line is None:
                 return None
             if line.startswith("uroce: no process on this fabric has"):
-                continue  # the peer's failure is told of as well
+                continue  # the failure of the lane is reported as well
             word, *rest = line.split(" ", 3)
             if word == "failed":
                 peer, lane, status = map(int, rest)
@@ -55,7 +56,7 @@ class Member(LineProgram):
                 raise ProgramFailed(f"member {self.number}: {line}")
 
     def hear(self, seconds=0):
-        """Takes notice of what it says unasked within so much time, if anything."""
+        """Takes the failures that the member reports within `seconds`."""
         line = self.next_line(seconds)
         assert line is None, f"nobody asked for '{line}'"
 
@@ -67,7 +68,7 @@ class Member(LineProgram):
         self.failures.pop(peer.number, None)
 
     def await_turns(self, peer, more):
-        """Waits until so many more turns of the peer are verified on every lane."""
+        """Waits until `more` further turns of the peer are verified on every lane."""
         enough = self.count(peer).turns + more
         deadline = time.monotonic() + LIMIT_SECONDS
         while self.count(peer).turns < enough:
@@ -80,7 +81,7 @@ class Member(LineProgram):
             time.sleep(0.005)
 
     def await_failures(self, peer, lanes):
-        """Waits until as many lanes to the peer have failed; returns the statuses."""
+        """Waits until `lanes` lanes to the peer have failed; returns the statuses."""
         self.ask(f"probe {peer.number}")
         deadline = time.monotonic() + LIMIT_SECONDS
         failures = self.failures[peer.number]
@@ -93,17 +94,18 @@ class Member(LineProgram):
 
 
 def prepare_to_join(one, other, lanes, patience=PATIENT):
-    """Opens lanes between two members; returns what has to be said to which to connect them."""
+    """Opens lanes between two members; returns the members with the commands that connect them."""
     ours, theirs = [member.ask(f"open {peer.number} {lanes}").split()[1]
                     for member, peer in ((one, other), (other, one))]
-    # Who has the higher number has the second turn: it has to be ready before the first comes.
+    # The member with the higher number has the second turn: it must be ready before the first turn
+    # comes.
     ends = sorted(((one, other, theirs), (other, one, ours)), key=lambda end: -end[0].number)
     return [(member, f"connect {peer.number} {addresses} {patience[0]} {patience[1]}")
             for member, peer, addresses in ends]
 
 
 def join(one, other, lanes, patience=PATIENT):
-    """Joins two members by lanes, on which data moves from then on."""
+    """Joins two members by lanes, on which they move data from then on."""
     for member, command in prepare_to_join(one, other, lanes, patience):
         member.ask(command)
 
@@ -119,7 +121,7 @@ def resume_all(members):
 
 
 def pause_all(members):
-    """Returns once nothing is on its way between the members."""
+    """Pauses the members; returns once no data is in flight between them."""
     for member in members:
         member.tell("pause")
     for member in members:

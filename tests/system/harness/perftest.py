@@ -1,10 +1,10 @@
-"""What perftest's programs print."""
+"""Checks of the output of perftest's programs."""
 
 ERRORS = ("Completion with error", "Failed status", "Couldn't", "Unable to", "Failed to")
 
 
 def is_result(line):
-    """A line of the table: a message size, the iterations, figures."""
+    """Whether it is a line of the table: a message size, the iterations, figures."""
     words = line.split()
     return len(words) >= 4 and words[0].isdigit() and words[1].isdigit()
 

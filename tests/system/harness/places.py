@@ -1,7 +1,7 @@
-"""Where the programs of a root file system run: namespaces and limits as containers have them.
+"""Places to run programs of a root file system: namespaces and limits as containers have them.
 
-A place turns a command into one that runs in there. All processes of a command are in the same
-place, and the next command is in a new one.
+A place turns a command into one that runs in the place. All processes of a command share one place;
+each command gets a new one.
 """
 
 import contextlib
@@ -14,9 +14,9 @@ import tempfile
 ROOT, NOBODY = 0, 65534
 SMALL_SHM_BYTES = 1 << 20
 RUNC = "/usr/sbin/runc"
-# What podman gives to its containers, in the notation of containers/common.
+# The profile of podman's containers, in the notation of containers/common.
 SECCOMP_PROFILE = "/usr/share/containers/seccomp.json"
-# What Docker and podman leave to root.
+# The capabilities that Docker and podman leave to root.
 CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETFCAP",
                 "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT")
 
@@ -32,7 +32,7 @@ LOOPBACK_UP = "ip link set lo up\n"
 
 
 def why_not(place):
-    """Why the machine has no such place, or None."""
+    """The reason why this machine has no such place, or None."""
     needed = {"bubblewrap": ["/usr/bin/bwrap"], "container": [RUNC, SECCOMP_PROFILE],
               "hardened_container": [RUNC, SECCOMP_PROFILE]}
     missing = [file for file in needed.get(place.__name__, ()) if not os.path.exists(file)]
@@ -40,7 +40,7 @@ def why_not(place):
 
 
 def _as_context(place):
-    """All places are contexts, as some leave something to be removed."""
+    """Makes a place a context: all places are, as some need a clean-up."""
     @contextlib.contextmanager
     @functools.wraps(place)
     def entered(*arguments):
@@ -64,7 +64,7 @@ def no_proc(root, uid, command):
 
 @_as_context
 def namespaces(root, uid, command):
-    """One of each kind, made by the user: inside it is the root of its user namespace."""
+    """A namespace of each kind, made by the user, who is root inside the user namespace."""
     return [*_as_user(uid), "unshare", "--map-root-user", "--net", "--pid", "--fork", "--ipc",
             "--uts", "--mount", "sh", "-ec", LOOPBACK_UP + MOUNT_PROC + ENTER, "sh", root,
             "", *command]
@@ -72,7 +72,7 @@ def namespaces(root, uid, command):
 
 @_as_context
 def bubblewrap(root, uid, command):
-    """A sandbox that the user makes, with nothing of the machine's but /usr and what it needs."""
+    """A sandbox made by the user, with only /usr, /etc and /opt of the root file system."""
     links = [word for name in ("bin", "lib", "lib64", "sbin")
              for word in ("--symlink", f"usr/{name}", f"/{name}")]
     binds = [word for name in ("usr", "etc", "opt")
@@ -82,7 +82,7 @@ def bubblewrap(root, uid, command):
 
 
 def _applies(rule):
-    """Whether a rule of the profile is for a container with CAPABILITIES on this architecture."""
+    """Whether a rule of the profile applies with CAPABILITIES on this architecture."""
     ours = {f"CAP_{name}" for name in CAPABILITIES}
     wanted, unwanted = rule.get("includes") or {}, rule.get("excludes") or {}
     return (set(wanted.get("caps", ())) <= ours and not ours & set(unwanted.get("caps", ())) and
@@ -90,7 +90,7 @@ def _applies(rule):
 
 
 def seccomp():
-    """The profile as the runtime reads it."""
+    """The profile in the runtime's format."""
     with open(SECCOMP_PROFILE, encoding="utf-8") as file:
         profile = json.load(file)
     rules = [{key: rule[key] for key in ("names", "action", "args", "errnoRet") if rule.get(key)}
@@ -123,14 +123,14 @@ def _configure(bundle, root, uid, command, is_hardened):
 
 @contextlib.contextmanager
 def container(root, uid, command, is_hardened=False):
-    """Of runc, with the default seccomp profile and capabilities of podman."""
+    """A container of runc, with the default seccomp profile and capabilities of podman."""
     with tempfile.TemporaryDirectory(prefix="uroce-container-") as bundle:
         _configure(bundle, root, uid, command, is_hardened)
         yield [RUNC, "run", "--bundle", bundle, os.path.basename(bundle)]
 
 
 def hardened_container(root, uid, command):
-    """The same, in which nothing can be written but 1 MB of /dev/shm."""
+    """The same, with nothing writable but 1 MB of /dev/shm."""
     return container(root, uid, command, is_hardened=True)
 
 

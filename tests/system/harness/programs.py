@@ -9,7 +9,7 @@ import time
 
 from harness import claims
 
-# For one pair of programs, on a machine that is busy with something else.
+# Long enough for one pair of programs on a busy machine.
 LIMIT_SECONDS = 180
 
 _handed_out = set()  # TCP ports
@@ -20,10 +20,10 @@ class ProgramFailed(Exception):
 
 
 def free_tcp_port():
-    """A TCP port on which nobody listens, at any address of either IP version.
+    """A TCP port on which no socket listens, at any address of either IP version.
 
-    It lies below the ports that the kernel hands out itself, so nobody else gets it meanwhile. A
-    server may take long to listen: a port is handed out once.
+    It lies below the ports that the kernel hands out, so no other program gets it meanwhile. A
+    server may take long to listen, so each port is handed out only once.
     """
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as ports:
         first_ephemeral = int(ports.read().split()[0])
@@ -48,7 +48,7 @@ def is_free(port):
 
 
 def has_listener(sockets, port):
-    """Whether the lines of a /proc/net/tcp show somebody who listens on the port."""
+    """Whether the lines of a /proc/net/tcp show a socket that listens on the port."""
     listening = "0A"
     for line in sockets:
         words = line.split()
@@ -58,7 +58,7 @@ def has_listener(sockets, port):
 
 
 def listens(pid, port):
-    """Whether somebody in the process's network namespace listens on the TCP port."""
+    """Whether a socket in the process's network namespace listens on the TCP port."""
     for table in ("tcp", "tcp6"):
         try:
             with open(f"/proc/{pid}/net/{table}", encoding="ascii") as sockets:
@@ -75,7 +75,7 @@ def clean_environment():
 
 
 class Program:
-    """A running program. It is killed when the `with` block ends, if it is there still."""
+    """A running program. It is killed when the `with` block ends, unless it has ended."""
 
     def __init__(self, command):
         claims.note_start(command)
@@ -98,7 +98,7 @@ class Program:
         return self.process.pid
 
     def output(self):
-        # Without a position: the program has the same one, and writes its next line there.
+        # Does not move the file position, which the program shares and writes at.
         file = self._output.fileno()
         return os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace")
 
@@ -127,19 +127,19 @@ class Program:
 
 
 def wait_for_both(server, client):
-    """Returns what each printed. Raises ProgramFailed with the output of both."""
+    """Waits for both. Returns their outputs; raises ProgramFailed with both outputs."""
     try:
         client_output = client.wait()
         return server.wait(), client_output
     except ProgramFailed as error:
-        # The other one may be about to say why.
+        # The other end may be about to print the reason.
         time.sleep(0.5)
         raise ProgramFailed(f"{error}\nthe server printed:\n{server.output()}"
                             f"\nthe client printed:\n{client.output()}") from None
 
 
 def run_pair(wire, server, client, port, user=None, pids=None):
-    """Runs the two ends of a client-server program; returns what each printed.
+    """Runs the two ends of a client-server program; returns their outputs.
 
     `server` and `client` are commands. The client starts once the server listens on the TCP port.
     Raises ProgramFailed with the output of both. Their process ids are appended to `pids`.

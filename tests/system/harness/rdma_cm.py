@@ -1,4 +1,4 @@
-"""The stock programs of librdmacm, and what of theirs is no fault of the device's."""
+"""The stock programs of librdmacm, and their own faults, which are not the device's."""
 
 import re
 import time
@@ -8,7 +8,7 @@ from harness.programs import LIMIT_SECONDS, Program, ProgramFailed
 # The main thread of rping closes the event channel and ends while another one may be about to wait
 # for the next event. All its messages have been exchanged by then.
 CLOSED_ITS_CHANNEL = re.compile(r"DISCONNECT EVENT.*\s+rdma_get_cm_event: Bad file descriptor\s*$")
-# Of a server, which tells nobody when it listens.
+# The head start of a server, which does not report when it listens.
 HEAD_STARTS_SECONDS = (0.1, 0.5, 2, 8)
 
 
@@ -24,8 +24,9 @@ def run_client(command):
 
 
 def run_client_until_served(server, command):
-    """Runs a client until one reaches the server, a Program that serves one after the other: a
-    client that comes before the server listens is refused. Returns what the last one printed."""
+    """Runs clients until one reaches the server, a Program that serves one after the other: a
+    client that comes before the server listens is refused. Returns the output of the last
+    client."""
     deadline = time.monotonic() + LIMIT_SECONDS
     while True:
         try:
@@ -36,12 +37,13 @@ def run_client_until_served(server, command):
 
 
 def run_anew_until_served(run):
-    """Returns what `run(head_start)` does: it starts a server, waits for so many seconds, and runs
-    a client.
+    """Returns the result of `run(head_start)`, which starts a server, waits for that many seconds,
+    and runs a client.
 
-    If the client fails it is all done anew, with a longer head start. A client that comes too early
-    may be refused with some of its connections only, and the server, which counts them, serves the
-    others and waits for more. One of riostream's is accepted and has no memory to write to.
+    If the client fails, it runs again with a longer head start. A server may refuse only some
+    connections of a client that comes too early; it counts connections, so it serves the others and
+    waits for more. A riostream client that comes too early is accepted, but has no memory to write
+    to.
     """
     for head_start in HEAD_STARTS_SECONDS[:-1]:
         try:
@@ -52,12 +54,12 @@ def run_anew_until_served(run):
 
 
 def wait_for_server(server, program):
-    """Waits for the end of a server, a Program. That of rping ends with 255 if its client went
-    first."""
+    """Waits for the end of a server, a Program. The server of rping ends with 255 if its client
+    ends first."""
     statuses = (0, 255) if program == "rping" else (0,)
     try:
         server.wait()
     except ProgramFailed as failed:
-        # Not a case for run_anew_until_served.
+        # run_anew_until_served must not retry this, so it is no ProgramFailed.
         if server.process.poll() not in statuses:
             raise AssertionError(str(failed)) from None

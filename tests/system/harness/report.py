@@ -40,7 +40,7 @@ class _RecordingResult(unittest.TextTestResult):
         super().stopTest(test)
 
     def _mark(self, test, tag, message):
-        if self._case is None:  # The preparation of a class; no test of it is begun.
+        if self._case is None:  # The preparation of a class failed, before any of its tests began.
             self._begin(test)
         xml.SubElement(self._case, tag).text = message
 
@@ -64,7 +64,8 @@ class _RecordingResult(unittest.TextTestResult):
 
 def main():
     """To be called by a test script instead of unittest.main()."""
-    # How Bazel ends a test that takes too long: programs and files are to be cleared away even so.
+    # Bazel ends a test that takes too long by SIGTERM. Programs and files must be cleared away even
+    # then.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     runner = unittest.TextTestRunner(resultclass=_RecordingResult, verbosity=2)
     program = unittest.main(module="__main__", testRunner=runner, exit=False)

@@ -8,7 +8,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(
 
 
 def copy_sources(target):
-    """Copies what git knows of the source tree, as it is there, into a folder that is made."""
+    """Copies the files of the source tree that git tracks, as they are now, into a new folder."""
     os.makedirs(target)
     files = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True,
                            stdout=subprocess.PIPE).stdout

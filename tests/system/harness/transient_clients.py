@@ -1,4 +1,4 @@
-"""Processes that attach to uroced and leave, in the words of dpdk_nic/control/messages.h, at the
+"""Clients that attach to uroced and leave, with the messages of dpdk_nic/control/messages.h, at the
 place that dpdk_nic/control/fabric_place.h describes."""
 
 import fcntl
@@ -12,14 +12,14 @@ _HELLO = 1
 _WELCOME = 32
 _HEADER = struct.Struct("=IHH")  # bytes of the body, version, type
 _HELLO_BODY = struct.Struct("=I16s")  # MTU, address
-_BLOCK = struct.Struct("=I")  # what the body of a welcome begins with
+_BLOCK = struct.Struct("=I")  # the first field of a Welcome's body
 
-BLOCKS = 1022  # of queue pair numbers, which a uroced has to give
+BLOCKS = 1022  # blocks of QPNs that a uroced can give out
 
 
 def _listener(fabric, in_namespace):
-    """The path of the socket of this user's uroced, and the version of the protocol that its folder
-    is named for; `in_namespace` is any socket."""
+    """The path of the socket of this user's uroced, and the protocol version in its folder's name;
+    `in_namespace` is any socket of the network namespace."""
     cookie = in_namespace.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8)
     folder = f"{fabric}.{int.from_bytes(cookie, 'little')}.v"
     places = ["/run/uroce"] if os.geteuid() == 0 else [
@@ -30,7 +30,7 @@ def _listener(fabric, in_namespace):
 
 
 def attach_and_leave(fabric):
-    """Becomes a client for a moment; returns the block of queue pair numbers that it was given."""
+    """Becomes a client for a moment; returns its block of QPNs."""
     state = os.memfd_create("state", os.MFD_ALLOW_SEALING)
     try:
         fcntl.fcntl(state, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)

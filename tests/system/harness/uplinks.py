@@ -1,4 +1,4 @@
-"""Two hosts whose fabrics have the uplink that a fabric has by itself."""
+"""Two hosts whose fabrics have the default uplink."""
 
 import os
 
@@ -13,7 +13,7 @@ ROCE_PORT = 4791
 
 
 def listens_on_roce_port(pid):
-    """Whether there is a socket on the port of RoCEv2 in the network namespace of the process."""
+    """Whether a socket is bound to the RoCEv2 port in the network namespace of the process."""
     for table in ("udp", "udp6"):
         with open(f"/proc/{pid}/net/{table}", encoding="ascii") as sockets:
             if f":{ROCE_PORT:04X} " in sockets.read():
@@ -22,14 +22,14 @@ def listens_on_roce_port(pid):
 
 
 def joined_groups(installed, fabric, prefix=()):
-    """How many groups the processes of a fabric have joined, each counted by itself."""
+    """How many groups the processes of a fabric have joined; a group counts once per process."""
     report_of_all = status(installed, fabric, prefix)
     return sum(client["groups"] for client in report_of_all["clients"]) if report_of_all else 0
 
 
 class UplinkWire(VethWire):
     """Two hosts, each with a fabric and a user of its own, and without any option but the fabric's
-    name, which keeps other tests away. Several programs of an end share its fabric."""
+    name, which separates it from other tests. Programs of one end share its fabric."""
 
     _hosts = 0
 
@@ -61,12 +61,13 @@ class UplinkWire(VethWire):
         return report_of_all and report_of_all["daemon"]["pid"]
 
     def frames_at_uroced(self, end):
-        """Of all processes of that end: to the wire and from it."""
+        """The frames that uroced moved for all processes of that end: to the wire and from it."""
         report_of_all = status(self.installed, self.fabric, self.user_prefix(end))
         return [report_of_all["switch"][way] for way in ("frames_to_wire", "frames_from_wire")]
 
     def joined_groups(self, end):
-        """How many groups the processes of that end have joined, each counted by itself."""
+        """How many groups the processes of that end have joined; a group counts once per
+        process."""
         return joined_groups(self.installed, self.fabric, self.user_prefix(end))
 
     def listens(self, end):

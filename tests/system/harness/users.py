@@ -1,4 +1,4 @@
-"""Who runs a program."""
+"""The users that run programs."""
 
 import os
 
@@ -6,7 +6,7 @@ NOBODY = 65534
 
 
 class User:
-    """`prefix` goes before a command that the user is to run."""
+    """A user. `prefix` makes a command run as that user."""
 
     def __init__(self, name, prefix):
         self.name = name
@@ -14,7 +14,7 @@ class User:
 
 
 def all_users():
-    """Root and an unprivileged user if the test runs as root, else whoever runs it."""
+    """Root and an unprivileged user if the test runs as root, else the user who runs it."""
     if os.geteuid() != 0:
         return [User(f"user {os.geteuid()}", [])]
     return [User("root", []), nobody()]
@@ -26,7 +26,7 @@ def nobody():
 
 
 def unprivileged(uid):
-    """The same with a user id of the test's choice."""
+    """An unprivileged user with this user id, without any capability."""
     name = "nobody" if uid == NOBODY else f"user {uid}"
     return User(name, ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups",
                        "--no-new-privs"])

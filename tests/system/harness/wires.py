@@ -48,9 +48,9 @@ class Wire:
 
 
 class FabricWire(Wire):
-    """A fabric of its own, without a NIC: shared-memory links between any number of processes.
+    """A fabric of its own without a NIC: shared-memory links between any number of processes.
 
-    The processes may be more than two: those of an end have the same address.
+    Several processes of one end have the same address.
     """
 
     name = "fabric"
@@ -64,7 +64,7 @@ class FabricWire(Wire):
 
 
 class EnginesWire(FabricWire):
-    """The same where each process has several engines."""
+    """A FabricWire on which each process has several engines."""
 
     name = "engines"
 
@@ -87,10 +87,10 @@ class MemifWire(Wire):
 
 
 class VethWire(Wire):
-    """Direct mode over a veth pair between two network namespaces of our own. Needs root.
+    """Direct mode over a veth pair between two network namespaces of its own. Needs root.
 
-    A namespace lives as long as the process that holds it, which ends with its standard input, so
-    that nothing is left behind however the test ends.
+    A namespace lives as long as a process in it, which ends with its standard input, so nothing is
+    left behind however the test ends.
     """
 
     name = "veth"
@@ -103,7 +103,7 @@ class VethWire(Wire):
 
     @staticmethod
     def why_not():
-        """Why it cannot be used here, or None."""
+        """The reason why it cannot be used here, or None."""
         if os.geteuid() != 0:
             return "network namespaces with a veth pair need root"
         probe = subprocess.run(["unshare", "--net", "ip", "link", "add", "name", "veth0", "type",
@@ -120,8 +120,8 @@ class VethWire(Wire):
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             self.namespaces.append(namespace)
             assert namespace.stdout.readline() == "ready\n"
-        # Linux tells of a carrier at once if the indices of the two interfaces differ, and takes
-        # up to a second over it if they do not (linkwatch_urgent_event).
+        # Linux reports a carrier at once if the indices of the two interfaces differ, and after up
+        # to a second if they are equal (linkwatch_urgent_event).
         self._inside(0, "ip", "link", "add", "name", self.interface, "index", "100", "type", "veth",
                      "peer", "name", self.interface, "netns", str(self.namespaces[1].pid))
         for end in range(2):
@@ -138,7 +138,7 @@ class VethWire(Wire):
             namespace.communicate()
 
     def prefix(self, end):
-        """What makes a command run inside the network namespace of that end."""
+        """The prefix that makes a command run inside the network namespace of that end."""
         return ["nsenter", f"--net=/proc/{self.namespaces[end].pid}/ns/net"]
 
     def _inside(self, end, *command):
@@ -148,11 +148,11 @@ class VethWire(Wire):
         self._inside(end, "ip", *command.split())
 
     def set_interface(self, end, state):
-        """"down" or "up"; the carrier of the other end goes and comes with it."""
+        """Sets the interface "down" or "up"; the carrier of the other end follows."""
         self.ip(end, f"link set {self.interface} {state}")
 
     def delete_interface(self, end):
-        """Takes the interfaces of both ends away: a pair goes together."""
+        """Deletes the interfaces of both ends: a veth pair goes together."""
         self.ip(end, f"link delete {self.interface}")
 
     def host(self, end):
@@ -166,7 +166,7 @@ class VethWire(Wire):
 
 
 class UdpWire(VethWire):
-    """Direct mode over plain UDP sockets and the same veth pair: both programs are run by an
+    """Direct mode over plain UDP sockets and the same veth pair. Both programs run as an
     unprivileged user without any capability.
     """
 

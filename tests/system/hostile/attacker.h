@@ -10,15 +10,15 @@
 
 namespace uroce::nic {
 
-// A process of a fabric that follows the letter of the control protocol and nothing else of it.
+// A process of a fabric that sends well-formed control messages, but otherwise follows no rule.
 class Attacker {
  public:
-  // Attaches; ends the process if that does not succeed.
+  // Attaches; ends the process if that fails.
   explicit Attacker(const std::string& fabric);
 
-  // Offers `to` a link over fresh memory, in place of the last. False if uroced takes nothing now.
+  // Offers `to` a link over fresh memory, in place of the last. False if uroced is not reading.
   bool Offer(control::Block to);
-  // Hears what uroced has to say.
+  // Handles the messages of uroced.
   void Listen();
   // Attaches anew if uroced has cut us off.
   void AttachAgain();
@@ -28,13 +28,13 @@ class Attacker {
   }
 
   control::Block block() const { return client_->welcome().block; }
-  // Answers to offers: how many were passed on, and how many were too many.
+  // Answers to offers: how many uroced passed on, and how many exceeded a limit.
   uint32_t accepted() const { return accepted_; }
   uint32_t limited() const { return limited_; }
-  // Of the last offer: our mapping, and our end of the socket.
+  // The attacker's mapping and its end of the socket of the last offer.
   RingMemory* memory() { return memory_.get(); }
   int socket() const { return socket_.get(); }
-  // Whether the other process has given it up.
+  // Whether the other process has closed the link.
   bool IsLinkClosed() const;
 
  private:

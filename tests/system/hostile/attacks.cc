@@ -66,7 +66,7 @@ void Holes(const Target& target) {
   constexpr int kPunch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
   Attacker attacker(target.fabric);
   attacker.Offer(target.block);
-  bool is_punctual = true;  // every other link gets its holes when it is mapped
+  bool is_punctual = true;  // every other link gets holes only once it is mapped
   for (uint32_t tries = 0;; ++tries) {
     const RingMemory& memory = *attacker.memory();
     const bool was_sealed = memory.IsSealed();
@@ -108,7 +108,7 @@ void Garbage(const Target& target, Block to) {
 }
 
 void Unauthenticated(const Target& target) {
-  constexpr size_t kMost = 300;  // more than uroced lets one user have
+  constexpr size_t kMost = 300;  // more than uroced allows one user
   std::vector<UniqueFd> unauthenticated;
   while (true) {
     if (auto connection = control::ConnectToFabric(target.fabric)) {
@@ -125,7 +125,7 @@ void Deaf(const Target& target) {
   while (true) {
     const bool offered = Any(20) == 0 && attacker.Offer(target.block);
     if (!offered && !attacker.Say(control::Resolve{transport::Gid::FromIpv4({10, 0, 0, 9})})) {
-      attacker.Listen();  // or we would never notice that we were cut off
+      attacker.Listen();  // else a cut-off would go unnoticed
       attacker.AttachAgain();
     }
     target.round();
@@ -134,7 +134,7 @@ void Deaf(const Target& target) {
 
 void Contacts(const Target& target) {
   Attacker attacker(target.fabric);
-  // The memory is ours alone until uroced maps it, so the producer is as good as a process's.
+  // The attacker alone writes this ring until uroced maps it, so an ordinary producer works.
   attacker.Offer(control::kSwitchBlock);
   FrameProducer producer(attacker.memory()->ring(0));
   FrameConsumer consumer(attacker.memory()->ring(1));
@@ -157,7 +157,7 @@ void Contacts(const Target& target) {
 }
 
 [[noreturn]] void LiveUntilKilled(const Target& target) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // with the process that would have done it
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends with its parent, which would have killed it
   if (getppid() == 1) _exit(0);
   Attacker attacker(target.fabric);
   attacker.Offer(target.block);

@@ -23,7 +23,7 @@ constexpr char kRound = 'r';
 constexpr char kSucceeded = 's';
 constexpr int kTimeout_ms = 120'000;
 
-// Rounds get lost if nobody reads them.
+// Reports of rounds are dropped while the reader is behind.
 void Report(char what) {
   const int flags = MSG_NOSIGNAL | (what == kRound ? MSG_DONTWAIT : 0);
   if (send(kReportFd, &what, 1, flags) < 0 && errno != EAGAIN) _exit(0);

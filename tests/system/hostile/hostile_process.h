@@ -10,8 +10,8 @@
 
 namespace uroce::nic {
 
-// A process that attacks another of its fabric (attacks.h), for as long as this object lives. It is
-// this program, started again.
+// A process that attacks another of its fabric (attacks.h) as long as this object lives. It runs
+// this program again.
 class HostileProcess {
  public:
   HostileProcess(const std::string& attack, const std::string& fabric, control::Block victim);
@@ -19,11 +19,11 @@ class HostileProcess {
   HostileProcess(const HostileProcess&) = delete;
   HostileProcess& operator=(const HostileProcess&) = delete;
 
-  // To be called first in main(): does not return in a hostile process.
+  // Call it first in main(): it does not return in a hostile process.
   static void RunIfAsked(int argc, char** argv);
 
-  // Waits for more rounds of the attack. False if it does not go on, or did what no defence may let
-  // happen; standard error says what.
+  // Waits for more rounds of the attack. False if the attack does not go on, or has achieved what
+  // no defence may allow; standard error says what.
   bool AwaitRounds(size_t rounds);
   void PinTo(int cpu);
 

@@ -1,7 +1,7 @@
-// How fast a victim's verbs are while a process of its fabric attacks it: the median of five pairs,
-// without the attack and with it in turn. The victim has the first processor, the attack and
-// uroced the second: any program can take a processor's time, and what is measured is what the
-// attack makes the victim do.
+// The rate of a victim's verbs while a process of its fabric attacks it, relative to the rate
+// without: the median of five pairs of measurements. The victim has the first processor, the attack
+// and uroced the second: any program can take processor time, so this measures only the work that
+// the attack causes in the victim.
 //
 //   usage: bazel run //tests/system/hostile:hostile_rates [-- ATTACK...]
 #include <sched.h>
@@ -32,7 +32,7 @@ void PinTo(int cpu) {
   sched_setaffinity(0, sizeof one, &one);
 }
 
-// WRITEs of the victim in a second.
+// WRITEs per second of the victim.
 double Rate(EngineHost& victim) {
   const transport::Time began = Now();
   uint64_t done = 0;
@@ -50,7 +50,7 @@ double Rate(EngineHost& victim) {
 double MedianRatio(const std::string& attack) {
   EngineHost victim(TestFabric()), bystander(TestFabric());
   ConnectBoth(victim, bystander, EngineHost::kLongTimeout);
-  Rate(victim);  // links and caches
+  Rate(victim);  // warms up links and caches
   std::array<double, kPairs> ratios;
   for (double& ratio : ratios) {
     const double quiet = Rate(victim);
@@ -69,7 +69,7 @@ double MedianRatio(const std::string& attack) {
 int main(int argc, char** argv) {
   uroce::nic::HostileProcess::RunIfAsked(argc, argv);
   uroce::nic::PinTo(1);
-  uroce::nic::TestFabric();  // starts uroced there
+  uroce::nic::TestFabric();  // starts uroced on processor 1
   uroce::nic::PinTo(0);
   std::vector<std::string> attacks(argv + 1, argv + argc);
   if (attacks.empty()) {

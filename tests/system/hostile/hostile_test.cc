@@ -1,6 +1,6 @@
 // A victim and bystanders go on while a process of the same fabric attacks: no byte is wrong, no
-// request fails, newcomers get in. The test runs itself again as the hostile process. What it does
-// is not timed: tools measure how fast the victim still is.
+// request fails, newcomers get in. The test runs itself again as the hostile process. It does not
+// measure time: hostile_rates measures how fast the victim still is.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ using transport::Status;
 
 constexpr transport::Duration kTimeout = transport::Milliseconds(120'000);
 
-// A WRITE of bytes that nobody else writes, and a look at every one of them.
+// Writes bytes that differ each time, and compares every one.
 void Exchange(EngineHost& from, EngineHost& to) {
   static uint32_t seed = 0;
   constexpr size_t kBytes = 50'000;
@@ -46,7 +46,7 @@ void Exchange(EngineHost& from, EngineHost& to) {
   ASSERT_TRUE(is_equal) << "a byte is wrong";
 }
 
-// Two ends on engines that are there already.
+// Two connected ends on existing engines.
 struct Connection {
   Connection(EngineHost& one, EngineHost& other) : a(one.engine()), b(other.engine()) {
     ConnectBoth(a, b, EngineHost::kLongTimeout);
@@ -72,10 +72,10 @@ class HostileTest : public ::testing::Test {
     ASSERT_NO_FATAL_FAILURE(Connection(newcomer, first_).Run());
     ASSERT_NO_FATAL_FAILURE(Connection(newcomer, victim_).Run());
   }
-  // The attack goes on until `has_struck` sees what it does.
+  // Runs traffic under the attack until `has_struck` sees an effect of it.
   void Survive(const std::string& attack, const std::function<bool()>& has_struck) {
     const bool is_slow = attack == "deaths" || attack == "sockets";
-    // Makes the uplinks, by which datagrams come.
+    // Makes the uplinks, over which datagrams come.
     for (EngineHost* host : {&victim_, &first_, &second_}) {
       ASSERT_EQ(host->engine().PreparePath({}, kTimeout), PacketPort::PathState::kReady);
     }
@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Attacks, AttackTest,
                                            "unauthenticated", "deaf", "contacts", "deaths"),
                          [](const auto& attack) { return std::string(attack.param); });
 
-// A program whose standard error nobody reads: the device has things to say of the attack.
+// The victim's standard error is full, and the device wants to log the attack.
 TEST_F(HostileTest, FullStandardErrorBlocksNoThread) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);

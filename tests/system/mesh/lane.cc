@@ -12,7 +12,7 @@ namespace {
 
 using system_test::Fail;
 
-// A few packets of every path MTU, so that messages are cut by whatever happens to a process.
+// A few packets at every path MTU, so that a fault may hit a message in its middle.
 constexpr uint32_t kMaxBytes = 6'000;
 constexpr uint32_t kMaxMessageBytes = 200;
 constexpr uint32_t kTurnRequests = 3;
@@ -25,7 +25,7 @@ static_assert(kTurnRequests + 1 + 1 <= Lane::kMaxCompletions);
 
 enum RequestKind : uint64_t { kWrite, kRead, kSend, kProbe, kReceive };
 
-// What a turn carries is derived from this number, and nothing else.
+// The content of a turn is derived from this number alone.
 uint64_t SeedOf(uint32_t from, uint32_t to, uint32_t lane, uint64_t turn) {
   return mover::Mix(mover::Mix(mover::Mix(mover::Mix(from) + to) + lane) + turn);
 }
@@ -136,7 +136,7 @@ void Lane::OnCompletion(const ibv_wc& completion) {
   const bool is_ours = completion.wr_id != kReceive;
   if (is_ours) --outstanding_;
   if (completion.status != IBV_WC_SUCCESS) {
-    // What completes after the first is flushed and says nothing.
+    // Later failures are flushes, which say nothing about the cause.
     if (failure_ == IBV_WC_SUCCESS) failure_ = completion.status;
     return;
   }

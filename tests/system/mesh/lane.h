@@ -12,14 +12,14 @@
 
 namespace mesh {
 
-// Names a lane: the members at either end, and which of their lanes it is.
+// Names a lane: the members at its ends, and its index among their lanes.
 struct LaneName {
   uint32_t ours;
   uint32_t theirs;
   uint32_t number;
 };
 
-// What the peer must know to use a lane. Sent as it lies in memory.
+// The data with which the peer can use a lane. Sent as it lies in memory.
 struct LaneAddress {
   system_test::QueuePairAddress queue_pair;
   uint64_t inbox;
@@ -27,14 +27,14 @@ struct LaneAddress {
 };
 
 // A reliable connection whose ends take turns. A turn is a WRITE into the peer's inbox, a READ that
-// fetches it back, and a SEND that hands the turn over; what they carry depends on who sends it and
-// on the number of the turn alone. So either end verifies every byte that it sees:
+// fetches it back, and a SEND that hands the turn over; their content depends only on the sender
+// and on the number of the turn. So each end verifies every byte that it sees:
 //
 //   it is our turn --WRITE, READ, SEND--> it is theirs --their SEND came, all ours completed--> ...
 class Lane {
  public:
-  // The completion queue has to hold kMaxCompletions of each lane. Throws std::runtime_error, as
-  // every member does; also if a byte is not what it has to be.
+  // The completion queue must hold kMaxCompletions for each lane. Throws std::runtime_error, as
+  // every member does, also if a byte is wrong.
   Lane(const system_test::Device& device, ibv_pd* domain, ibv_cq* completions,
        const LaneName& name);
 
@@ -45,15 +45,15 @@ class Lane {
   LaneAddress address() const;
   void Connect(const LaneAddress& peer, const system_test::RcSettings& settings);
 
-  // Takes our turn if it is ours.
+  // Takes the turn if it is ours.
   void Advance();
-  // Sends something that needs an answer, so that a dead peer is noticed at whosever turn.
+  // Sends a request that needs an answer, so that a dead peer is noticed whoever has the turn.
   void Probe();
   void OnCompletion(const ibv_wc& completion);
 
-  // Of ours nothing is on its way.
+  // None of our requests is outstanding.
   bool is_quiet() const { return outstanding_ == 0; }
-  // Of the first request that failed; IBV_WC_SUCCESS: none did.
+  // The status of the first request that failed; IBV_WC_SUCCESS if none did.
   ibv_wc_status failure() const { return failure_; }
   uint64_t verified_turns() const { return turns_received_; }
   uint64_t verified_bytes() const { return verified_bytes_; }

@@ -83,7 +83,7 @@ std::vector<std::string> Member::RunOnce() {
   for (int i = 0; i < count; ++i) {
     const ibv_wc& completion = completions[static_cast<size_t>(i)];
     const auto found = lane_of_qpn_.find(completion.qp_num);
-    // What had completed before a lane was closed may still come.
+    // Completions from before a lane was closed may still come.
     if (closed_qpns_.contains(completion.qp_num)) continue;
     if (found == lane_of_qpn_.end()) throw std::runtime_error("a completion of an unknown qp_num");
     Lane& lane = *found->second;

@@ -15,32 +15,32 @@
 
 namespace mesh {
 
-// One process of an all-to-all: lanes to any number of other members, all of them moving data.
+// One process of an all-to-all, with lanes to any number of other members, all moving data.
 class Member {
  public:
-  // Throws std::runtime_error, as every member does; also if a byte is not what it has to be.
+  // Throws std::runtime_error, as every member does, also if a byte is wrong.
   Member(uint32_t number, int gid_index);
 
-  // Lanes to a peer, and what the peer has to know about them.
+  // Opens lanes to a peer. Returns the addresses that the peer needs to connect them.
   std::vector<LaneAddress> Open(uint32_t peer, uint32_t lanes);
   void Connect(uint32_t peer, const std::vector<LaneAddress>& addresses, uint8_t timeout,
                uint8_t retry_count);
   void Close(uint32_t peer);
   void Probe(uint32_t peer);
 
-  // Whether turns are taken.
+  // Whether the member takes its turns.
   void SetMoving(bool is_moving);
-  // Nothing of ours is on its way on any lane that works.
+  // None of our requests is outstanding on any working lane.
   bool is_quiet() const;
-  // There is something to be driven.
+  // RunOnce has something to do.
   bool is_busy() const { return !peers_.empty() && (is_moving_ || !is_quiet()); }
 
-  // Handles what has completed; returns what is to be told about it, e.g. "failed 3 0 12", the
-  // peer, the lane and the status of its first failure.
+  // Handles completions. Returns the lines to print, e.g. "failed 3 0 12": the peer, the lane and
+  // the status of its first failure.
   std::vector<std::string> RunOnce();
 
   struct Count {
-    uint64_t turns = 0;  // verified on every lane: those of the slowest
+    uint64_t turns = 0;  // verified on every lane, i.e. of the slowest
     uint64_t bytes = 0;  // of all lanes
     uint32_t failed_lanes = 0;
   };

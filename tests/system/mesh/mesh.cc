@@ -1,5 +1,5 @@
-// One member of an all-to-all that a test puts together: it tells the members where the others are.
-// Every pair of members is joined by lanes, on which both verify every byte (lane.h).
+// One member of an all-to-all. A test tells each member the addresses of the others. Every pair of
+// members is joined by lanes, on which both verify every byte (lane.h).
 //
 //   usage: mesh NUMBER [GID-INDEX]
 //
@@ -9,11 +9,12 @@
 //   count PEER                                    count TURNS BYTES FAILED-LANES
 //   probe PEER                                    ok
 //   close PEER                                    ok
-//   pause                                         paused            (once nothing is on its way)
+//   pause                                         paused            (once nothing is in flight)
 //   resume                                        ok
 //
-// Between answers it says "failed PEER LANE STATUS" when a lane fails. Any other word is the end:
-// "wrong SENTENCE" and exit status 1. The end of the input ends it, too. Nothing but libibverbs.
+// Between answers it prints "failed PEER LANE STATUS" when a lane fails. Any other error ends it
+// with "wrong SENTENCE" and exit status 1. It also ends with its input. Uses nothing but
+// libibverbs.
 
 #include <poll.h>
 #include <unistd.h>
@@ -34,7 +35,7 @@
 namespace mesh {
 namespace {
 
-// Passes between two looks at the input: a look is a system call.
+// Passes between two checks of the input, each of which is a system call.
 constexpr int kPassesPerLook = 256;
 
 std::string ToHex(const std::vector<LaneAddress>& addresses) {

@@ -13,8 +13,7 @@
 
 namespace mover {
 
-// The memory of one end of a stream, registered twice. Pages that nobody may touch lie on either
-// side of it.
+// The memory of one end of a stream, registered twice, with a guard page before and behind it.
 class Arena {
  public:
   // Throws std::runtime_error.

@@ -25,7 +25,7 @@ std::vector<Piece> ArenaSpace::TakePieces(uint32_t length) {
   if (count == 0 && length == 0) return {};
   std::vector<uint32_t> cuts = {0, length};
   for (uint32_t i = 1; i < count; ++i) {
-    // A cut where there is one already makes an empty piece.
+    // Two cuts at the same place make an empty piece.
     cuts.push_back(random_.Chance(10) ? cuts.back() : random_.Below(length + 1));
   }
   std::sort(cuts.begin(), cuts.end());

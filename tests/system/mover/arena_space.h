@@ -8,17 +8,17 @@
 
 namespace mover {
 
-// Deals out the bytes of an arena from its start, each range behind a gap that no operation may
-// touch: the canaries. Alignment is as it comes.
+// Hands out the bytes of an arena from its start, each range behind a gap of canaries, which no
+// operation may touch. Ranges of Take have any alignment.
 class ArenaSpace {
  public:
-  // What a message may cost beyond its own length: a gap for every scatter/gather entry.
+  // The most bytes that a message takes beyond its length: a gap for every scatter/gather entry.
   static constexpr uint32_t kOverheadBytes = (kMaxSges + 1) * 64;
 
   ArenaSpace(uint32_t bytes, Random& random) : bytes_(bytes), random_(random) {}
 
   uint32_t left() const { return bytes_ - next_; }
-  // Offsets of the ranges; the caller has looked at left().
+  // Return the offset of the range. The caller has checked left().
   uint32_t Take(uint32_t length);
   uint32_t TakeAligned(uint32_t length, uint32_t alignment);
   // `length` bytes in up to kMaxSges pieces, some of which may be empty.

@@ -1,4 +1,4 @@
-// What a completion must say. All throw std::runtime_error with a sentence if it does not.
+// Checks of completions. All throw std::runtime_error with a sentence if a field is wrong.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -14,8 +14,7 @@ namespace mover {
 // `where` names the stream and the operation.
 void CheckSendCompletion(const ibv_wc& completion, const Operation& operation,
                          const std::string& where);
-// `wr_id` is that of the receive request; `invalidated_rkey` the key that a SEND with invalidate
-// names, if the completion is to tell it.
+// `invalidated_rkey`: the key that a SEND with invalidate names, if the completion must report it.
 void CheckReceiveCompletion(const ibv_wc& completion, const Operation& operation,
                             std::optional<uint32_t> invalidated_rkey, const std::string& where);
 

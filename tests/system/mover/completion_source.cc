@@ -35,7 +35,7 @@ int CompletionSource::Handle(const Handler& on_send, const Handler& on_receive) 
     const int error = ibv_req_notify_cq(queue, kAnyCompletion);
     if (error != 0) Fail("ibv_req_notify_cq", error);
   }
-  // What came before the request causes no event.
+  // A completion from before the request causes no event.
   count = poll_both();
   if (count == 0) WaitForEvent();
   return count;

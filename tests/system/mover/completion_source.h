@@ -15,14 +15,14 @@ class CompletionSource {
  public:
   using Handler = std::function<void(const ibv_wc&)>;
 
-  // With `use_events` an empty queue is waited for on a completion channel, else it is polled.
-  // Throws std::runtime_error, as every member does.
+  // With `use_events` Handle waits on a completion channel while the queues are empty; else it
+  // polls. Throws std::runtime_error, as every member does.
   CompletionSource(ibv_context* context, int entries, bool use_events);
 
   ibv_cq* send_queue() const { return send_queue_.get(); }
   ibv_cq* receive_queue() const { return receive_queue_.get(); }
 
-  // Hands over what is there, or waits some milliseconds for it. Returns how many there were.
+  // Hands over the completions that are there, or waits up to 0.1 s for some. Returns how many.
   int Handle(const Handler& on_send, const Handler& on_receive);
   // Throws if there is a completion.
   void ExpectNone();

@@ -36,7 +36,7 @@ unsigned LocalPort(int fd) {
   if (getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &length) != 0) {
     Fail("getsockname", errno);
   }
-  // Both families keep the port at the same place.
+  // sockaddr_in and sockaddr_in6 have the port at the same offset.
   return ntohs(reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
 }
 
@@ -72,7 +72,7 @@ ControlChannel::~ControlChannel() {
 }
 
 void ControlChannel::ExchangeBytes(std::span<const std::byte> ours, std::span<std::byte> theirs) {
-  // A few hundred bytes: the socket's buffer holds them, so that both ends may write first.
+  // A few hundred bytes fit into the socket's buffer, so both ends may write first.
   while (!ours.empty()) {
     const ssize_t n = send(fd_, ours.data(), ours.size(), MSG_NOSIGNAL);
     if (n <= 0) Fail("cannot write to the other end", errno);

@@ -8,8 +8,8 @@
 
 namespace mover {
 
-// A TCP connection over which the two ends tell each other the same things at the same time, so
-// that every exchange is a barrier too. Structures travel as they lie in memory: both ends are one
+// A TCP connection between the two ends. Both ends make the same exchanges in the same order, so
+// every exchange is a barrier, too. Structures are sent as they lie in memory: both ends are one
 // program.
 class ControlChannel {
  public:
@@ -22,7 +22,7 @@ class ControlChannel {
   ControlChannel& operator=(ControlChannel&&) = delete;
   ~ControlChannel();
 
-  // Sends `ours` and returns theirs, which is as long. Throws std::runtime_error.
+  // Sends `ours` and returns the peer's, which is as long. Throws std::runtime_error.
   template <typename T>
   std::vector<T> Exchange(const std::vector<T>& ours) {
     static_assert(std::is_trivially_copyable_v<T>);

@@ -15,7 +15,7 @@ namespace {
 
 using system_test::Fail;
 
-// Requests that are handed over in one call.
+// Requests that are posted in one call.
 constexpr size_t kMaxChain = 4;
 // Inline data is copied without looking at the key (ibv_post_send(3)).
 constexpr uint32_t kKeyOfNothing = 0xdeadbeef;
@@ -87,7 +87,7 @@ size_t Initiator::PostChain(size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const Operation& operation = plan_->operations[posted_ + i];
     Fill(operation, &chain_[i]);
-    // What follows a bind may need the new key.
+    // Requests behind a bind may need the new key.
     if (operation.kind == Kind::kBindWindow) count = i + 1;
     chain_[i].wr.next = i + 1 < count ? &chain_[i + 1].wr : nullptr;
   }

@@ -15,7 +15,7 @@ namespace mover {
 
 inline constexpr uint32_t kSendQueueDepth = 64;
 
-// How an initiator reaches its target's arena. Exchanged as it is.
+// The address and the keys of a target's arena. Sent as it lies in memory.
 struct RemoteArena {
   static constexpr size_t kMaxWindows = 2;
 
@@ -27,13 +27,13 @@ struct RemoteArena {
 // The end of a stream that posts operations and checks how they complete.
 class Initiator {
  public:
-  // `name` is for messages. Throws std::runtime_error, as every member does.
+  // `name` appears in error messages. Throws std::runtime_error, as every member does.
   Initiator(std::string name, ibv_qp* queue_pair, uint32_t arena_bytes);
 
   // Fills the arena. `plan` must outlive the round.
   void StartRound(const RoundPlan& plan);
   void SetRemote(const RemoteArena& remote) { remote_ = remote; }
-  // Posts what the send queue has room for.
+  // Posts as many operations as the send queue has room for.
   void Post();
   void OnCompletion(const ibv_wc& completion);
   bool done() const { return completed_ == plan_->operations.size(); }
@@ -61,7 +61,7 @@ class Initiator {
   RemoteArena remote_{};
   const RoundPlan* plan_ = nullptr;
   size_t posted_ = 0;
-  size_t completed_ = 0;  // signaled ones and what precedes them
+  size_t completed_ = 0;  // signaled operations and those before them
   std::vector<Request> chain_;
 };
 

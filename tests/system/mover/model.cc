@@ -17,7 +17,7 @@ std::vector<uint8_t> Gather(const std::vector<uint8_t>& arena, const std::vector
   return bytes;
 }
 
-// The pieces may hold more than there is.
+// The pieces may be longer than `count`.
 void Scatter(const uint8_t* bytes, size_t count, const std::vector<Piece>& pieces, uint8_t* arena) {
   for (const Piece& piece : pieces) {
     const size_t part = std::min<size_t>(piece.length, count);

@@ -7,7 +7,7 @@
 
 namespace mover {
 
-// What the two arenas of a stream hold when a plan has been carried out.
+// The content of the two arenas of a stream after a plan has been carried out.
 class Model {
  public:
   Model(const RoundPlan& plan, uint32_t arena_bytes);
@@ -23,7 +23,7 @@ class Model {
   std::vector<uint8_t> remote_;
 };
 
-// Overwrites the pieces of an arena with the pattern of `seed`, as if they were in a row.
+// Overwrites the pieces of an arena with the pattern of `seed`, as if they were contiguous.
 void Scribble(const std::vector<Piece>& pieces, uint64_t seed, uint8_t* arena);
 
 }  // namespace mover

@@ -5,8 +5,8 @@
 //   mover [OPTIONS] server HOST PORT      (PORT 0: any free one, which is printed)
 //   mover [OPTIONS] client HOST PORT
 //
-// Uses nothing but libibverbs and a TCP socket. The seed and the sizes are the client's. Ends with
-// one line that says what this end did, or with a sentence and exit status 1.
+// Uses nothing but libibverbs and a TCP socket. The client's seed and sizes apply to both. Prints
+// one line that sums up this end's operations, or ends with a sentence and exit status 1.
 
 #include <getopt.h>
 
@@ -30,7 +30,7 @@ struct Options {
   int gid_index = 1;
   uint8_t timeout = 14;  // 67 ms
   uint8_t retry_count = 7;
-  uint32_t path_mtu_bytes = 0;  // 0: what the port allows
+  uint32_t path_mtu_bytes = 0;  // 0: the largest that the port allows
   bool use_events = false;
 };
 
@@ -49,7 +49,7 @@ constexpr option kOptions[] = {{"seed", required_argument, nullptr, 's'},
                                {"events", no_argument, nullptr, 'e'},
                                {nullptr, 0, nullptr, 0}};
 
-// Whose streams are to be plain. Returns whether the word is known.
+// Makes the streams of the client, the server or both plain. Returns whether the word is known.
 bool ApplyPlain(std::string_view who, mover::Workload* workload) {
   if (who == "both") {
     workload->is_plain = {true, true};
@@ -135,7 +135,7 @@ void Run(const Options& options, bool is_client, const std::string& host, const 
   } catch (const std::exception& error) {
     throw std::runtime_error("seed " + std::to_string(workload.seed) + ": " + error.what());
   }
-  // Nobody leaves before the other has its last acknowledgement.
+  // An end that left now could keep the last acknowledgement from the other.
   channel.Barrier();
   std::printf("mover: seed=%llu queue_pairs=%u rounds=%u %s\n",
               static_cast<unsigned long long>(workload.seed), workload.queue_pairs, workload.rounds,

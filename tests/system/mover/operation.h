@@ -42,7 +42,7 @@ constexpr bool IsLocal(Kind kind) {
 constexpr bool HasImmediate(Kind kind) {
   return kind == Kind::kSendImmediate || kind == Kind::kWriteImmediate;
 }
-// Whether the peer needs a receive request for it, and sees a completion.
+// Whether the operation consumes a receive request of the peer, which sees a completion.
 constexpr bool ConsumesReceive(Kind kind) { return IsSend(kind) || kind == Kind::kWriteImmediate; }
 
 // A range of an arena, as an entry of a scatter/gather list. `region` says through which of the
@@ -63,18 +63,18 @@ struct Operation {
   bool is_fenced = false;
   bool is_solicited = false;
   bool is_inline = false;
-  // Where data comes from, or goes to for READ and atomics. `length` bytes in all.
+  // The source of the data; the destination for READ and atomics. `length` bytes in all.
   std::vector<Piece> local;
   uint32_t length = 0;
-  // RDMA and atomics: where in the target's arena, and through what: a window of the target, or
+  // RDMA and atomics: the place in the target's arena, accessed through a window of the target or
   // region `remote_region` of its arena.
   uint32_t remote_offset = 0;
   uint8_t remote_region = 0;
-  int window = kNoWindow;  // also what kSendInvalidate invalidates
+  int window = kNoWindow;  // also the window that kSendInvalidate invalidates
   uint32_t immediate = 0;  // host byte order
   uint64_t compare_or_add = 0;
   uint64_t swap = 0;
-  // Inline only: what the initiator overwrites its buffers with as soon as the request is posted.
+  // Inline only: the initiator overwrites its buffers with this pattern after posting.
   uint64_t scribble_seed = 0;
   // The receive request that the target has posted for it; it may hold more than `length` bytes.
   std::vector<Piece> receive;

@@ -53,7 +53,7 @@ void PlanBuilder::PlaceWindows() {
 }
 
 void PlanBuilder::AddGroup() {
-  constexpr uint32_t kPlainGroups = 7;  // those without fences and windows come first
+  constexpr uint32_t kPlainGroups = 7;  // the cases without fences and windows come first
   switch (random_.Below(is_plain_ ? kPlainGroups : 10)) {
     case 0:
     case 1:
@@ -125,7 +125,7 @@ void PlanBuilder::AddRewrite() {
   Add(RemoteOperation(Kind::kRead, length, offset));
 }
 
-// What a READ fetched is sent back behind a fence, and what it read is overwritten.
+// A fenced SEND returns the bytes that a READ fetched, and a fenced WRITE overwrites their source.
 void PlanBuilder::AddReadThenWrite() {
   const uint32_t length = DrawMessageLength(3);
   const uint32_t offset = remote_space_.Take(length);
@@ -140,7 +140,7 @@ void PlanBuilder::AddReadThenWrite() {
   Add(std::move(overwrite));
 }
 
-// Through a window of the target, and the window invalidated with a SEND.
+// Operations through a window of the target, and a SEND that may invalidate the window.
 void PlanBuilder::AddWindowUse() {
   if (next_window_ == plan_.windows.size()) return AddSend();
   const int number = static_cast<int>(next_window_++);
@@ -152,7 +152,7 @@ void PlanBuilder::AddWindowUse() {
   read.window = number;
   Add(std::move(write));
   Add(std::move(read));
-  if (random_.Chance(25)) return;  // Left to the target.
+  if (random_.Chance(25)) return;  // The target invalidates the window.
   window.is_invalidated_by_peer = true;
   Operation send = NewOperation(Kind::kSendInvalidate, DrawLength(kMaxInlineBytes));
   send.local = local_space_.TakePieces(send.length);
@@ -162,14 +162,14 @@ void PlanBuilder::AddWindowUse() {
   Add(std::move(send));
 }
 
-// A window of the initiator's own, opened and closed in between the traffic.
+// A window of the initiator's own, bound and invalidated amid the traffic.
 void PlanBuilder::AddOwnWindow() {
   Add(NewOperation(Kind::kBindWindow, 0));
   AddWrite();
   Add(NewOperation(Kind::kLocalInvalidate, 0));
 }
 
-// Runs of unsignaled requests; the last of a round is signaled, because the end has to be seen.
+// Makes runs of unsignaled requests. The last of a round is signaled, so that its end is seen.
 void PlanBuilder::DecideSignals() {
   uint32_t run = 0;
   for (Operation& operation : plan_.operations) {

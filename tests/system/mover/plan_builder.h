@@ -10,10 +10,10 @@
 
 namespace mover {
 
-// Invents the operations of one round of one stream. Every byte of either arena is used by one
-// group of operations only, and within a group by operations that the transport orders: a READ and
-// a later operation on the same bytes are kept apart by a fence (IBA 10.8.3.3), so that the outcome
-// is certain even if the READ is carried out twice.
+// Invents the operations of one round of one stream. Each byte of either arena is used by one group
+// of operations only, and within a group by operations that the transport orders: a fence separates
+// a READ from a later operation on the same bytes (IBA 10.8.3.3), so that the outcome is certain
+// even if the READ is carried out twice.
 class PlanBuilder {
  public:
   PlanBuilder(const Workload& workload, uint64_t stream_seed, Direction direction);
@@ -43,7 +43,7 @@ class PlanBuilder {
   void DecideSignals();
 
   uint32_t DrawLength(uint32_t limit);
-  // The length of each of `messages` messages, which are certain to fit.
+  // A length for each of `messages` messages, with which all of them fit.
   uint32_t DrawMessageLength(uint32_t messages);
   bool HasSpaceForAGroup() const;
   Operation NewOperation(Kind kind, uint32_t length);

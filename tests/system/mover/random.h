@@ -1,4 +1,4 @@
-// Pseudo-random numbers that both ends of a run, and every later run with the same seed, agree on.
+// Pseudo-random numbers, the same for both ends of a run and for every run with the same seed.
 #pragma once
 
 #include <algorithm>

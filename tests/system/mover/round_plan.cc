@@ -14,7 +14,7 @@ RoundPlan MakePlan(const Workload& workload, const StreamRound& stream) {
 }
 
 uint32_t MaxOperations(const Workload& workload) {
-  constexpr uint32_t kLastGroup = 4;  // may begin when one operation is missing
+  constexpr uint32_t kLastGroup = 4;  // a group of 4 may begin when one operation is missing
   return workload.operations + kLastGroup;
 }
 

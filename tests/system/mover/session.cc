@@ -17,11 +17,11 @@ using system_test::Fail;
 using system_test::QueuePairAddress;
 using system_test::RcQueuePair;
 
-// Without any completion for so long, the run has failed.
+// The run has failed if no completion comes for this long.
 constexpr std::chrono::seconds kTimeout(60);
 constexpr uint32_t kMaxPsn = 0xffffff;
 
-// Half of the queue pairs run over the end of the PSN space soon.
+// Half of the queue pairs soon wrap around the PSN space.
 uint32_t FirstPsn(const Workload& workload, uint32_t index, bool is_client) {
   Random random(Mix(workload.seed + index) + (is_client ? 1 : 0));
   return random.Chance(50) ? kMaxPsn - random.Below(500) : random.Below(kMaxPsn);

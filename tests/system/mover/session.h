@@ -31,11 +31,11 @@ class Session {
 
   // Carries out and verifies every round.
   void Run();
-  // What this end did as an initiator: "bytes=N send=N ...".
+  // Counts of this end's operations as an initiator: "bytes=N send=N ...".
   std::string Summary() const;
 
  private:
-  // Ours as an initiator and as a target, on one queue pair.
+  // This end of both streams of one queue pair: an initiator and a target.
   struct Pair {
     std::unique_ptr<system_test::RcQueuePair> queue_pair;
     std::unique_ptr<Initiator> initiator;

@@ -17,13 +17,13 @@ namespace mover {
 // how they complete, and opens memory windows.
 class Target {
  public:
-  // `name` is for messages. Throws std::runtime_error, as every member does.
+  // `name` appears in error messages. Throws std::runtime_error, as every member does.
   Target(std::string name, ibv_qp* queue_pair, uint32_t arena_bytes);
 
   // Fills the arena and posts receives. `plan` must outlive the round.
   void StartRound(const RoundPlan& plan);
-  // Opens the windows of the round / closes those that the peer has left. Each posts one signaled
-  // request a window, which is to be awaited; returns how many.
+  // Bind the windows of the round / invalidate those that the peer does not. Each posts one
+  // signaled request a window, which the caller awaits; returns how many.
   uint32_t PostBinds();
   uint32_t PostInvalidates();
 

@@ -1,12 +1,12 @@
 // An MPI program that moves data in every way that the MPI libraries map to RDMA, and compares
-// every byte of it with what the sender must have sent.
+// every received byte with the byte that the sender must have sent.
 //
 // usage: exchange ROUNDS PARTS
 //
 // PARTS names the parts of a round: p (point to point), o (thousands of messages outstanding), c
-// (collectives), s (one-sided). After the last round rank 0 then prints "verified <bytes that the
-// ranks received from each other>" and waits for a line on standard input, so that the device can
-// be looked at meanwhile. A difference is told on standard error and ends the job.
+// (collectives), s (one-sided). After the last round rank 0 prints "verified <bytes that the ranks
+// received from each other>" and waits for a line on standard input, so that a test can look at the
+// device meanwhile. A difference is printed on standard error and ends the job.
 
 #include <mpi.h>
 
@@ -26,7 +26,7 @@ using Bytes = std::vector<uint8_t>;
 
 int rank = 0;
 int ranks = 0;
-uint64_t received_bytes = 0;  // from other ranks, and right
+uint64_t received_bytes = 0;  // from other ranks, and verified
 
 [[noreturn]] void Fail(const std::string& what) {
   std::fprintf(stderr, "rank %d: %s\n", rank, what.c_str());
@@ -101,7 +101,7 @@ void Check(bool holds, const char* what) {
   if (!holds) Fail(what);
 }
 
-// --- Point to point: each rank with each other, from nothing to 4 MiB.
+// --- Point to point: each rank with each other, from 0 bytes to 4 MiB.
 
 void PointToPoint(uint64_t round) {
   constexpr size_t kSizes[] = {0, 1, 8, 63, 64, 1000, 4096, 8192, 10'000, 65'536, 1 << 20, 4 << 20};
@@ -121,7 +121,7 @@ void PointToPoint(uint64_t round) {
   }
 }
 
-// --- Thousands of messages outstanding; half of them come before the receiver asks for them.
+// --- Thousands of messages outstanding; half of them arrive before their receive is posted.
 
 void Outstanding(uint64_t round) {
   constexpr int kMessages = 4096;  // of a rank, to all others together
@@ -244,7 +244,7 @@ void PutsAndGetsBetweenFences(uint64_t round) {
   for (int origin = 0; origin < ranks; ++origin) {
     Check({round, 6, origin, rank, 0}, window.memory + SlotOf(origin), kSlotBytes);
   }
-  // What each rank reads is what the rank after the target put there.
+  // Each rank reads the bytes that the rank after the target has put there.
   std::vector<Bytes> in(static_cast<size_t>(ranks), Bytes(kSlotBytes));
   MPI_Win_fence(0, window.handle);
   for (int target = 0; target < ranks; ++target) {

@@ -1,10 +1,11 @@
-// Two processes that write to each other and say so by an ATOMIC WRITE of a number, behind a FLUSH
-// where the installed libibverbs has it: who sees the number sees what was written before.
+// Two processes write to each other and announce it by an ATOMIC WRITE of a number, behind a FLUSH
+// if the installed libibverbs has it: a process that sees the number must see the data written
+// before.
 //
 //   placement ROUNDS
 //
-// Prints what the library has, then "N rounds". Exit status 1 and a sentence on stderr if anything
-// is not as it should be.
+// Prints whether the library has FLUSH, then "N rounds". On an error it prints a sentence on
+// stderr; exit status 1.
 #include <infiniband/verbs.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -28,7 +29,7 @@
 namespace system_test {
 namespace {
 
-// What rdma-core's headers have from release 45 on.
+// rdma-core's headers have these from release 45 on.
 constexpr unsigned int kAccessFlushGlobal = 1u << 8;
 constexpr unsigned int kAccessFlushPersistent = 1u << 9;
 constexpr uint64_t kWithFlush = 1u << 11;
@@ -60,8 +61,8 @@ void Require(bool is_true, const std::string& sentence) {
   if (!is_true) throw std::runtime_error(sentence);
 }
 
-// The first half is written by the peer, the second is what we write there. In both, a number comes
-// behind the data.
+// The peer writes the first half of the buffer. The second half is the source of what this end
+// writes there. In both, a number follows the data.
 constexpr size_t kDataBytes = 5'000;
 constexpr size_t kNumberAt = 5'008;
 constexpr size_t kHalf = 8'192;
@@ -96,7 +97,7 @@ class End {
     connection_->Connect(peer.queue_pair, {IBV_MTU_1024, kTimeout, /*retry_count=*/7});
   }
 
-  // Data of the round, and its number behind it.
+  // Writes the data of the round, and its number behind them.
   void Announce(uint64_t round) {
     std::memset(bytes() + kHalf, static_cast<int>(round & 0xff), kDataBytes);
     ibv_qp_ex* const qp = ibv_qp_to_qp_ex(connection_->get());
@@ -113,7 +114,7 @@ class End {
     qp->wr_id = kCompletedAtomicWrite;
     uint64_t number = round;
     MemberOf<AtomicWrite>(qp, 0)(qp, peer_.rkey, peer_.buffer + kNumberAt, &number);
-    number = 0;  // it was taken
+    number = 0;  // the call has copied it
     const int error = ibv_wr_complete(qp);
     if (error != 0) Fail("ibv_wr_complete", error);
     for (int i = 0; i < (flushes_ ? 3 : 2); ++i) {
@@ -124,7 +125,7 @@ class End {
     }
   }
 
-  // The same for a number alone, by ibv_post_send.
+  // Writes a number alone, by ibv_post_send.
   ibv_wc_status Answer(uint64_t round, size_t slip = 0) {
     words()[kHalf / sizeof(uint64_t)] = round;
     ibv_sge sge = {reinterpret_cast<uint64_t>(bytes() + kHalf), sizeof round, region_->lkey};
@@ -141,7 +142,7 @@ class End {
     return Wait().status;
   }
 
-  // Until the peer has announced the round.
+  // Waits until the peer has announced the round.
   void Await(uint64_t round, bool has_data) {
     std::atomic_ref<uint64_t> number(words()[kNumberAt / sizeof(uint64_t)]);
     while (number.load(std::memory_order_acquire) != round) {
@@ -223,7 +224,7 @@ void Run(bool is_first, int socket, uint64_t rounds) {
   Require(write(socket, &own, sizeof own) == sizeof own, "the other process is gone");
   Require(read(socket, &peer, sizeof peer) == sizeof peer, "the other process is gone");
   end.Connect(peer);
-  // Nothing is sent to a queue pair that is not ready.
+  // Both wait until both queue pairs are ready.
   char ready = 1;
   Require(write(socket, &ready, 1) == 1 && read(socket, &ready, 1) == 1,
           "the other process is gone");
@@ -237,7 +238,8 @@ void Run(bool is_first, int socket, uint64_t rounds) {
       Require(end.Answer(round) == IBV_WC_SUCCESS, "the answer failed");
     }
   }
-  // The last words: a number that lies across two. The one ends by it, the other looks on.
+  // At last a misaligned number, across two words. The first process gets an error; the second does
+  // nothing.
   if (is_first) {
     Require(end.Answer(1, /*slip=*/4) == IBV_WC_REM_INV_REQ_ERR, "a misaligned number is written");
     std::printf("%llu rounds\n", static_cast<unsigned long long>(rounds));

@@ -11,7 +11,7 @@ namespace system_test {
 // Throws std::runtime_error; `error` is an errno.
 [[noreturn]] void Fail(const std::string& call, int error);
 
-// Calls the verb that gives an object back.
+// Calls the verb that destroys an object.
 template <auto kRelease>
 struct Releaser {
   template <typename Object>

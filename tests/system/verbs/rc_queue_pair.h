@@ -9,11 +9,11 @@
 
 namespace system_test {
 
-// What the peer must know to connect to a queue pair. Sent as it is: both ends are one program on
-// one machine.
+// The data with which the peer can connect to a queue pair. Sent as it lies in memory: both ends
+// are one program on one machine.
 struct QueuePairAddress {
   uint32_t number;
-  uint32_t first_psn;  // of what it sends
+  uint32_t first_psn;  // of its requests
   ibv_gid gid;
 };
 
@@ -26,19 +26,19 @@ struct RcSettings {
 // A reliable connection. Receives may be posted from the start, sends once it is connected.
 class RcQueuePair {
  public:
-  // In INIT when constructed. Throws std::runtime_error, as Connect does.
+  // Creates a queue pair in INIT. Throws std::runtime_error, as Connect does.
   RcQueuePair(const Device& device, ibv_pd* domain, ibv_cq* send_queue, ibv_cq* receive_queue,
               const ibv_qp_cap& capabilities, uint32_t first_psn);
-  // Of one that was made already, with these access flags.
+  // Takes over a queue pair that was created already, with these access flags.
   RcQueuePair(const Device& device, QueuePairHandle made, unsigned int access, uint32_t first_psn);
 
   ibv_qp* get() const { return queue_pair_.get(); }
   QueuePairAddress address() const;
 
-  // To RTR and RTS.
+  // Moves the queue pair to RTR and RTS.
   void Connect(const QueuePairAddress& peer, const RcSettings& settings);
 
-  // Loads the path to `peer`, the peer's other GID, from ours of that index, and rearms.
+  // Loads the path to `peer`, the peer's other GID, from our GID of that index, and rearms.
   void LoadAlternatePath(const ibv_gid& peer, uint8_t gid_index, uint8_t timeout);
   void Migrate();
   ibv_qp_attr Query() const;

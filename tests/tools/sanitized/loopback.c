@@ -1,6 +1,6 @@
-// Writes a message from one queue pair of this process to another, and looks at what arrived. For
-// tests that build it with the sanitizers and run it under other tools; C, so that any compiler
-// will do. With an argument it then reads behind the end of a block, for a sanitizer to find.
+// Writes a message from one queue pair of this process to another, and checks that it arrived.
+// Tests build it with the sanitizers and run it under other tools; it is C, so that any compiler
+// will do. With an argument it then reads beyond the end of a block, which a sanitizer must find.
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -55,7 +55,7 @@ static void join(struct ibv_qp* qp, uint32_t peer, union ibv_gid gid) {
        "RTS");
 }
 
-// In a thread of its own: the race detector has something to watch.
+// Runs in a second thread, so that the race detector has something to check.
 static void* poll_one(void* cq) {
   struct ibv_wc wc;
   int got;

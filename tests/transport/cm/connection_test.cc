@@ -1,4 +1,4 @@
-// Two communication managers connect, are refused, and part: message by message.
+// Two communication managers connect, refuse and disconnect: message by message.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ TEST_F(CmConnectionTest, ReqRepRtuEstablish) {
   EXPECT_EQ(req.primary.local_gid, active.gid);
   EXPECT_EQ(req.primary.remote_gid, passive.gid);
   EXPECT_EQ(req.primary.hop_limit, 64);
-  EXPECT_EQ(req.primary.local_lid, 0xffff);  // there may be routers on the way
+  EXPECT_EQ(req.primary.local_lid, 0xffff);  // routers may be on the path
   EXPECT_FALSE(req.primary.subnet_local);
   EXPECT_TRUE(std::equal(hello.begin(), hello.end(), req.private_data.begin()));
 
@@ -183,7 +183,7 @@ TEST_F(CmConnectionTest, DuplicateReqIsOneRequest) {
   EXPECT_EQ(counters().duplicates[IndexOf(Attribute::kReq)], 1u);
   EXPECT_TRUE(passive.TakeMads().empty());
 
-  // After an MRA that was to be sent for duplicates only: now.
+  // An MRA that is requested for duplicates only goes out when a duplicate comes.
   ASSERT_EQ(passive.manager.AcknowledgeReceipt(event->id, 24, {}, true), Status::kOk);
   EXPECT_TRUE(passive.TakeMads().empty());
   passive.manager.OnMad(now, req, passive.AddressOf(active));
@@ -250,7 +250,7 @@ TEST_F(CmConnectionTest, RejectTellsReasonInformationAndPrivateData) {
   const Rej& rej = std::get<Rej>(event->message);
   EXPECT_EQ(rej.reason, RejectReason::kInvalidMtu);
   EXPECT_EQ(rej.message, Answered::kReq);
-  EXPECT_EQ(rej.local_id, CommunicationId{});  // no id was ever told
+  EXPECT_EQ(rej.local_id, CommunicationId{});  // the peer never learned an id
   EXPECT_EQ(rej.information_bytes, 2);
   EXPECT_EQ(rej.additional_information[1], 9);
   EXPECT_EQ(rej.private_data[0], 7);
@@ -359,7 +359,7 @@ TEST_F(CmConnectionTest, NewRequestOfAConnectedQueuePairIsStale) {
   Listen();
   const Ends old = Establish();
   active.manager.Abandon(now, old.active);
-  (void)active.TakeMads();  // the peer was restarted and says nothing
+  (void)active.TakeMads();  // the peer was restarted and does not answer
   const CommunicationId asking = *active.manager.Create();
   (void)active.manager.Connect(now, asking, Request());
   ToPassive();
@@ -411,7 +411,7 @@ TEST_F(CmConnectionTest, StrangerCannotMakeAConnectionStale) {
   Listen();
   const Ends ends = Establish();
   Side stranger(3);
-  // Expect: the GUID and queue pair of another, from another address, are another peer.
+  // Expect: the same GUID and queue pair from another address mean another peer.
   ConnectParameters request = Request();
   (void)active.manager.Connect(now, *active.manager.Create(), request);
   passive.manager.OnMad(now, active.TakeMads().at(0), passive.AddressOf(stranger));

@@ -1,4 +1,4 @@
-// What the end of a user, and too many peers, do to connections.
+// How connections react to users that end, and to too many peers.
 #include "transport/cm/limits.h"
 
 #include <gtest/gtest.h>
@@ -42,13 +42,13 @@ TEST_F(CmLimitsTest, DestroyTellsThePeerInEveryState) {
   EXPECT_EQ(PassiveState(ends), State::kIdle);
   passive.manager.Destroy(now, ends.passive);
 
-  ends = AskAndAccept(0x113);  // the active side does not want the reply
+  ends = AskAndAccept(0x113);  // the active side refuses the reply
   active.manager.Destroy(now, ends.active);
   ToPassive();
   EXPECT_TRUE(passive.OnlyEvent(EventKind::kRejReceived));
   passive.manager.Destroy(now, ends.passive);
 
-  ends = Establish(0x114);  // DREQ goes on without the user
+  ends = Establish(0x114);  // the DREQ continues without the user
   active.manager.Destroy(now, ends.active);
   EXPECT_FALSE(active.manager.StateOf(ends.active));
   (void)active.TakeMads();
@@ -122,7 +122,7 @@ TEST_F(CmLimitsTest, HalfOpenConnectionsAreLimited) {
   EXPECT_EQ(passive.manager.half_open_count(), 1u);
 }
 
-// A peer that asks for many connections before it confirms the first one.
+// The peer asks for many connections before it confirms the first one.
 TEST_F(CmLimitsTest, AcceptedConnectionsAreNotAmongThoseThatAreHalfOpen) {
   Listen(kService, 1);
   for (uint32_t i = 1; i <= kMaxHalfOpenPerPeer + 10; ++i) {

@@ -8,7 +8,7 @@
 
 namespace uroce::transport::cm {
 
-// A MAD of which only what steers it is filled in.
+// A MAD with only the fields that steer it.
 struct MadSpec {
   Attribute attribute = Attribute::kReq;
   uint32_t first_id = 0;   // the sender's communication id, or a request id

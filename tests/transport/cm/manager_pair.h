@@ -11,7 +11,7 @@
 namespace uroce::transport::cm {
 
 inline constexpr ServiceId kService = ServiceIdOf(PortSpace::kTcp, 7471);
-inline constexpr uint8_t kLifeTime = 16;  // 268 ms, as rdma_cm takes it for RoCE
+inline constexpr uint8_t kLifeTime = 16;  // 268 ms, rdma_cm's value for RoCE
 inline constexpr uint8_t kAckDelay = 15;
 
 // One communication manager and its place on the wire.
@@ -29,7 +29,7 @@ struct Side {
     path.address.destination_mac = {2, 0, 0, 0, 0, other.gid.bytes[15]};
     return path;
   }
-  // Where a MAD of `other` comes from.
+  // The address that MADs of `other` come from.
   MadAddress AddressOf(const Side& other) const { return {.path = PathTo(other).address}; }
 
   std::vector<MadBytes> TakeMads() {
@@ -37,7 +37,7 @@ struct Side {
     while (auto mad = manager.PollTransmit()) mads.push_back(mad->mad);
     return mads;
   }
-  // The event that waits, if it is of this kind; none may follow it.
+  // The next event, if it is of this kind and no other follows.
   std::optional<Event> OnlyEvent(EventKind kind) {
     auto event = manager.TakeEvent();
     if (!event || event->kind != kind || manager.HasEvent()) return std::nullopt;
@@ -45,7 +45,7 @@ struct Side {
   }
 };
 
-// Two of them and a wire on which nothing is lost unless a test takes it away.
+// Two sides and a wire that loses only the MADs that a test takes away.
 struct ManagerPair {
   Side active{1};
   Side passive{2};
@@ -62,7 +62,7 @@ struct ManagerPair {
     active.manager.OnDeadline(now);
     passive.manager.OnDeadline(now);
   }
-  // As far as the next timer of `side`.
+  // Advances to the next timer of `side`.
   void AdvanceTo(const Side& side) { Advance(side.manager.NextDeadline() - now); }
 
   CommunicationId Listen(ServiceId service = kService, uint32_t backlog = 0) {
@@ -95,7 +95,7 @@ struct ManagerPair {
     CommunicationId active;
     CommunicationId passive;
   };
-  // Until the passive side has the request.
+  // Connects until the passive side has the request.
   Ends Ask(uint32_t qpn = 0x111) {
     Ends ends{.active = *active.manager.Create(), .passive = {}};
     (void)active.manager.Connect(now, ends.active, Request(qpn));
@@ -104,7 +104,7 @@ struct ManagerPair {
     if (event) ends.passive = event->id;
     return ends;
   }
-  // Until the active side has the reply.
+  // Connects until the active side has the reply.
   Ends AskAndAccept(uint32_t qpn = 0x111) {
     const Ends ends = Ask(qpn);
     (void)passive.manager.Accept(now, ends.passive, Acceptance(qpn + 0x1000));
@@ -120,7 +120,7 @@ struct ManagerPair {
     return ends;
   }
 
-  // After all timers have run out.
+  // Runs all timers. Returns whether no id and no peer is left.
   bool NothingIsLeft() {
     while (active.manager.NextDeadline() != kNever) AdvanceTo(active);
     while (passive.manager.NextDeadline() != kNever) AdvanceTo(passive);

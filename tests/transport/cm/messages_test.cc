@@ -1,5 +1,5 @@
-// The messages of the communication manager, bit for bit. The offsets are written down once more,
-// by hand, from tables 106 to 120 of IBA volume 1.
+// The messages of the communication manager, bit for bit. The offsets were written down again, by
+// hand, from tables 106 to 120 of IBA volume 1.
 #include "transport/cm/messages.h"
 
 #include <gtest/gtest.h>
@@ -224,13 +224,13 @@ TEST(CmMessagesTest, LapAndAprHaveTheirFields) {
       Expected(0x1a, {{0, {0, 0, 0, 1, 0, 0, 0, 2, 5, 6}}, {12, {7}}, {83, {8, 9}}, {231, {10}}}));
 }
 
-// The bits that a message uses: what comes back of one that is all ones.
+// The bits that a message uses: those that survive parsing and emitting a message of all ones.
 MadBytes UsedBits(Attribute attribute) {
   MadBytes ones;
   ones.fill(0xff);
   MadHeader header{.attribute_id = static_cast<uint16_t>(attribute)};
   EmitMadHeader(header, ones.data());
-  // Lengths and enumerations that may not be all ones.
+  // Lengths and enumerations must not be all ones.
   if (attribute == Attribute::kRej) ones[24 + 9] = 64 << 1;
   if (attribute == Attribute::kApr) ones[24 + 8] = 72;
   if (attribute == Attribute::kSidrRep) ones[24 + 5] = 72;

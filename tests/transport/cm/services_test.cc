@@ -1,4 +1,4 @@
-// Listeners, service id resolution, alternate paths, and what queue pairs are modified with.
+// Listeners, service id resolution, alternate paths, and attributes for queue pairs.
 #include <gtest/gtest.h>
 
 #include "tests/transport/cm/manager_pair.h"
@@ -14,7 +14,7 @@ class CmServicesTest : public testing::Test, protected ManagerPair {
   ResolveParameters Question() const {
     return {.service_id = kService, .path = active.PathTo(passive), .max_cm_retries = 2};
   }
-  // The passive side's, which ends the resolution of the active one.
+  // The passive side's answer, which ends the resolution of the active side.
   void ExpectAnswer(SidrStatus status) {
     ToActive();
     const auto event = active.OnlyEvent(EventKind::kSidrRepReceived);
@@ -32,7 +32,7 @@ TEST_F(CmServicesTest, OverlappingListenersExcludeEachOther) {
   EXPECT_EQ(ListenTo(0x0106'0000, 0xffff'ffff'ffff'0000), Status::kBusy);
   EXPECT_EQ(ListenTo(0x0111'0000, 0xffff'ffff'ffff'0000), Status::kOk);
   EXPECT_EQ(ListenTo(0x0111'5678, kExactServiceMask), Status::kBusy);
-  EXPECT_EQ(ListenTo(0x34, 0xff), Status::kBusy);  // 0x...1234 matches both
+  EXPECT_EQ(ListenTo(0x34, 0xff), Status::kBusy);  // 0x...1234 matches both listeners
   EXPECT_EQ(ListenTo(0x0106'1235, kExactServiceMask), Status::kOk);
 }
 
@@ -140,7 +140,7 @@ TEST_F(CmServicesTest, AlternatePathIsLoadedAndUsed) {
   const auto asked = passive.OnlyEvent(EventKind::kLapReceived);
   ASSERT_TRUE(asked);
   EXPECT_EQ(std::get<Lap>(asked->message).alternate.remote_gid, path.address.destination_gid);
-  // A user that needs time: MRA, and the requester waits.
+  // The user needs time: it sends an MRA, and the requester waits.
   ASSERT_EQ(passive.manager.AcknowledgeReceipt(ends.passive, 20, {}), Status::kOk);
   ToActive();
   EXPECT_TRUE(active.OnlyEvent(EventKind::kMraReceived));
@@ -200,7 +200,7 @@ TEST_F(CmServicesTest, AttributesOfBothEndsFit) {
   EXPECT_EQ(init.port_num, 1);
   EXPECT_TRUE(init.access.Allows(AccessFlags::kRemoteWrite | AccessFlags::kRemoteRead |
                                  AccessFlags::kRemoteAtomic));
-  // The peer is not known before its reply.
+  // The peer is unknown before its reply.
   EXPECT_EQ(active.manager.Attributes(ends.active, QpState::kReadyToReceive, init, mask),
             Status::kInvalidArgument);
   (void)passive.manager.Accept(now, ends.passive, Acceptance());
@@ -214,7 +214,7 @@ TEST_F(CmServicesTest, AttributesOfBothEndsFit) {
   EXPECT_EQ(receive.address, active.PathTo(passive).address);
   EXPECT_EQ(receive.path_mtu, Mtu::k4096);
   EXPECT_EQ(receive.destination_qpn, Qpn{0x222});
-  EXPECT_EQ(receive.rq_psn, Psn(0x1111));      // the one we asked for
+  EXPECT_EQ(receive.rq_psn, Psn(0x1111));      // the PSN that the active side asked for
   EXPECT_EQ(receive.max_dest_read_atomic, 1);  // the peer's initiator depth
   QpAttributes send;
   ASSERT_EQ(active.manager.Attributes(ends.active, QpState::kReadyToSend, send, mask), Status::kOk);
@@ -297,7 +297,8 @@ TEST_F(CmServicesTest, XrcTargetIsInTheEeContext) {
   EXPECT_EQ(attributes.destination_qpn, Qpn{0x222});
 }
 
-// As cm_init_qp_rtr_attr and cm_init_qp_rts_attr of Linux: each half of XRC gets what it has.
+// Like cm_init_qp_rtr_attr and cm_init_qp_rts_attr of Linux: each half of XRC gets only its own
+// attributes.
 TEST_F(CmServicesTest, XrcAttributesAreThoseOfTheHalf) {
   Listen();
   ConnectParameters request = Request();

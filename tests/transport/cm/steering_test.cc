@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kService = 0x0106'1d2f;
 
-// As Linux sends them (rdma_rxe of 6.1 with ucmatose and udaddy): what of a MAD is looked at.
+// Sent by Linux (rdma_rxe of 6.1 with ucmatose and udaddy): the part of a MAD that steering reads.
 const auto kRecordedReq = FromHex(
     "010702030000000000000002c5a2096f00100000000000006f09a2c5000000000000000001061d2f505400ff");
 const auto kRecordedRep = FromHex(

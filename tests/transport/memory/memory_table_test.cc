@@ -55,7 +55,7 @@ TEST_F(MemoryTableTest, AddressIsTranslated) {
   EXPECT_EQ(bytes_.data(), Local(key, 0x10000, 4096));
   EXPECT_EQ(bytes_.data() + 5, Local(key, 0x10005, 1));
   EXPECT_EQ(bytes_.data() + 4095, Local(key, 0x10fff, 1));
-  EXPECT_EQ(bytes_.data() + 4096, Local(key, 0x11000, 0));  // nothing, right at the end
+  EXPECT_EQ(bytes_.data() + 4096, Local(key, 0x11000, 0));  // no bytes, right at the end
 }
 
 TEST_F(MemoryTableTest, NothingOutsideTheRegionIsReached) {
@@ -138,7 +138,7 @@ TEST_F(MemoryTableTest, KeysFollowFromTheSeedAlone) {
   }
 }
 
-// Every bit of a key is as good as a coin, however few there are of them.
+// Every bit of a key is 0 or 1 with equal chance, however few keys there are.
 TEST_F(MemoryTableTest, EveryBitOfAKeyIsRandom) {
   constexpr int kKeys = 1'000;
   std::array<int, 32> ones{};
@@ -162,7 +162,7 @@ TEST_F(MemoryTableTest, KeyOfTheCallersChoiceIsHadOnce) {
   EXPECT_TRUE(table_.RegisterAs(wanted, Region(0, 100, kLocalWrite)));
 }
 
-// Keys that meet in one slot make the table grow until they do not.
+// Keys that share a slot make the table grow until they do not.
 TEST_F(MemoryTableTest, KeysThatDifferInOneHighBitDoNotMeet) {
   const LKey low{0x0000'1200};
   const LKey high{0x0100'1200};
@@ -249,7 +249,7 @@ TEST_P(MemoryWindowTest, BoundWindowOpensItsRangeWithItsAccess) {
   EXPECT_EQ(bytes_.data() + 0x17f, Remote(window_, 0x117f, 1, kRemoteWrite));
   EXPECT_EQ(nullptr, Remote(window_, 0x10ff, 1, kRemoteWrite));
   EXPECT_EQ(nullptr, Remote(window_, 0x1180, 1, kRemoteWrite));
-  EXPECT_EQ(nullptr, Remote(window_, 0x1100, 1, kRemoteRead));  // the region allows it, we do not
+  EXPECT_EQ(nullptr, Remote(window_, 0x1100, 1, kRemoteRead));  // denied by the window alone
   EXPECT_EQ(nullptr, Local(LKey{window_.value}, 0x1100, 1));    // an rkey is no lkey
   EXPECT_EQ(nullptr, table_.RemoteAddress(kOtherPd, kQpn, window_, 0x1100, 1, kRemoteWrite));
 }
@@ -276,7 +276,7 @@ TEST_P(MemoryWindowTest, SecondBindingReplacesTheFirstForType1Only) {
   EXPECT_EQ(is_type_1(), Remote(window_, 0x1000, 16, kRemoteRead) == nullptr);
 }
 
-// Each binding holds the region until it is replaced, or the window is gone.
+// Each binding holds the region until it is replaced or the window is gone.
 TEST_P(MemoryWindowTest, RegionIsFreeWhenEveryBindingHasEnded) {
   ASSERT_EQ(Status::kOk, Bind(Bytes(0x1000, 16)));
   if (is_type_1()) {
@@ -312,21 +312,21 @@ TEST_P(MemoryWindowTest, BindingOutsideTheRegionIsRefused) {
   EXPECT_EQ(Status::kInvalidArgument, Bind(Bytes(0x1fff, 2)));
   EXPECT_EQ(Status::kInvalidArgument, Bind(Bytes(0x1001, UINT64_MAX)));
   EXPECT_EQ(nullptr, Remote(window_, 0x1000, 1, kRemoteRead));
-  EXPECT_EQ(Status::kOk, table_.Deregister(region_));  // nothing was left bound
+  EXPECT_EQ(Status::kOk, table_.Deregister(region_));  // no binding is left
 }
 
 TEST_P(MemoryWindowTest, RegionMustAllowTheBinding) {
   // IBA C10-73.
   region_ = Register(0x1000, 4096, kEverything & ~kWindowBind);
   EXPECT_EQ(Status::kInvalidArgument, Bind(Bytes(0x1000, 16)));
-  // IBA C10-74: who lets the peer write must be able to write.
+  // IBA C10-74: a binding that lets the peer write needs local write access.
   region_ = Register(0x1000, 4096, kWindowBind);
   EXPECT_EQ(Status::kInvalidArgument, Bind(Bytes(0x1000, 16, kRemoteWrite)));
   EXPECT_EQ(Status::kInvalidArgument, Bind(Bytes(0x1000, 16, kRemoteAtomic)));
   EXPECT_EQ(Status::kOk, Bind(Bytes(0x1000, 16, kRemoteRead)));
 }
 
-// As by rdma_rxe, whether the region itself may be flushed or not.
+// As with rdma_rxe, whether or not the region itself permits a flush.
 TEST_P(MemoryWindowTest, FlushIsGrantedByTheWindow) {
   constexpr uint32_t kFlush = AccessFlags::kFlushGlobal;
   ASSERT_EQ(Status::kOk, Bind(Bytes(0x1100, 0x80, kRemoteWrite)));
@@ -361,7 +361,7 @@ TEST_P(MemoryWindowTest, AllMustBeOfOneProtectionDomain) {
   EXPECT_EQ(Status::kInvalidArgument, bind(kOtherPd));
 }
 
-// IBA 10.6.7.2.4: the lower 8 bits are the consumer's, the others are not looked at.
+// IBA 10.6.7.2.4: the consumer chooses the lower 8 bits, the others are ignored.
 TEST_P(MemoryWindowTest, OnlyTheTagOfTheNextKeyCounts) {
   const RKey next{~window_.value};
   const RKey key{(window_.value & ~0xffu) | (next.value & 0xff)};
@@ -376,7 +376,7 @@ TEST_P(MemoryWindowTest, WindowMayKeepItsTag) {
   EXPECT_NE(nullptr, Remote(window_, 0x1000, 16, kRemoteRead));
 }
 
-// A binding that failed has not changed the tag, which the program does not know.
+// A failed binding did not change the tag, but the program does not know that.
 TEST_P(MemoryWindowTest, AnyKeyThatTheWindowEverHadNamesIt) {
   const RKey first = window_;
   ASSERT_EQ(Status::kInvalidArgument, Bind(Bytes(0x1000, 4097)));
@@ -433,7 +433,7 @@ TEST_P(MemoryWindowTest, OnlyABoundType2WindowIsInvalidatedAndOnlyByItsQp) {
   EXPECT_EQ(is_type_1(), Remote(window_, 0x1000, 1, kRemoteRead) != nullptr);
   if (is_type_1()) return;
   EXPECT_EQ(Status::kInvalidArgument, table_.InvalidateWindow(kPd, kQpn, window_));
-  EXPECT_EQ(Status::kOk, Bind(Bytes(0x1000, 16)));  // and it can be bound again
+  EXPECT_EQ(Status::kOk, Bind(Bytes(0x1000, 16)));  // it can be bound again
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, MemoryWindowTest,

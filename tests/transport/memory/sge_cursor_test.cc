@@ -32,7 +32,7 @@ class SgeCursorTest : public testing::Test {
   ScatterGatherEntry Entry(uint64_t offset, uint32_t length) {
     return {.address = kIova + offset, .length = length, .lkey = key_};
   }
-  // The bytes that a gather finds; nullopt if it fails.
+  // The bytes that Gather finds; nullopt if it fails.
   std::optional<std::vector<uint8_t>> Gathered(SgeCursor& cursor, uint64_t offset, size_t length) {
     std::array<PayloadPiece, kMaxSges> pieces;
     const std::optional<size_t> count = cursor.Gather(memory_, kPd, offset, length, pieces);
@@ -44,7 +44,7 @@ class SgeCursorTest : public testing::Test {
     }
     return found;
   }
-  // What the whole list holds.
+  // The bytes of the whole list.
   std::vector<uint8_t> Flat(const std::vector<ScatterGatherEntry>& list) {
     std::vector<uint8_t> flat;
     for (const ScatterGatherEntry& entry : list) {
@@ -53,7 +53,7 @@ class SgeCursorTest : public testing::Test {
     }
     return flat;
   }
-  // Up to kMaxSges entries that do not overlap; some of them empty.
+  // Up to kMaxSges entries without overlap; some of them empty.
   std::vector<ScatterGatherEntry> RandomList(std::mt19937& random) {
     std::vector<ScatterGatherEntry> list(random() % (kMaxSges + 1));
     uint64_t at = 0;
@@ -125,7 +125,7 @@ TEST_F(SgeCursorTest, ScatterAtAnyOffsetOfRandomLists) {
       const std::vector<uint8_t> before = bytes_;
       ASSERT_EQ(Result::kOk, cursor.Scatter(memory_, kPd, offset, bytes));
       ASSERT_EQ(flat, Flat(list));
-      // Nothing beside the list was written.
+      // Only bytes of the list were written.
       size_t changed = 0;
       for (size_t at = 0; at < bytes_.size(); ++at) changed += bytes_[at] != before[at] ? 1u : 0u;
       ASSERT_LE(changed, bytes.size());
@@ -157,7 +157,7 @@ TEST_F(SgeCursorTest, BeyondTheListIsTooShortAndWritesNothing) {
   EXPECT_EQ(Result::kOk, cursor.Scatter(memory_, kPd, 0, {received.data(), 20}));
 }
 
-// Though the region has more.
+// The region is longer than the entry.
 TEST_F(SgeCursorTest, OnlyEntryIsNotReadBeyondItsEnd) {
   const std::vector<ScatterGatherEntry> list = {Entry(0, 20)};
   SgeCursor cursor(list);
@@ -183,7 +183,7 @@ TEST_F(SgeCursorTest, EveryTouchedEntryIsChecked) {
     EXPECT_EQ(Result::kProtectionError, cursor.Scatter(memory_, kPd, 0, received));
     EXPECT_EQ(std::nullopt, Gathered(cursor, 0, 30));
     EXPECT_EQ(before, bytes_);
-    // The others can be used as long as this one is not touched.
+    // The other entries are usable as long as the wrong one is not reached.
     EXPECT_EQ(Result::kOk, cursor.Scatter(memory_, kPd, 0, {received.data(), 10}));
     EXPECT_TRUE(Gathered(cursor, 20, 10));
   }

@@ -1,6 +1,5 @@
-// Every asynchronous event: when it is raised, how often, and about what.
-// SQ_DRAINED is in send_queue_drain_test.cc, those of shared receive queues in
-// shared_receive_test.cc.
+// Every asynchronous event: when and how often it is raised, and for which object. SQ_DRAINED is in
+// send_queue_drain_test.cc, the events of shared receive queues are in shared_receive_test.cc.
 
 #include <gtest/gtest.h>
 
@@ -57,7 +56,7 @@ TEST(CommunicationEstablishedTest, AgainAfterReset) {
   }
 }
 
-// IBA 11.6.3.2 QP_REQ_ERR: a request that is none, when no receive request can tell.
+// IBA 11.6.3.2 QP_REQ_ERR: an invalid request, when no receive request can report it.
 TEST(RequestErrorTest, AnOpcodeOutOfSequence) {
   Script script;
   script.Inject(Send(Position::kMiddle, script.peers_first_psn()).With(Pattern(256)));
@@ -66,7 +65,7 @@ TEST(RequestErrorTest, AnOpcodeOutOfSequence) {
   script.ExpectNoEvent();
 }
 
-// IBA 11.6.3.2 QP_ACCESS_ERR: a request for what may not be had.
+// IBA 11.6.3.2 QP_ACCESS_ERR: a request for memory that the peer may not access.
 TEST(AccessErrorTest, AWrongKey) {
   Script script;
   script.Inject(Read(script.peers_first_psn(), Script::Address(0), RKey{1}, 8));
@@ -75,8 +74,7 @@ TEST(AccessErrorTest, AWrongKey) {
   script.ExpectNoEvent();
 }
 
-// IBA C9-222.1.1: a message that has a receive request is told of by its completion, and by nothing
-// else.
+// IBA C9-222.1.1: a message that has a receive request is reported by its completion alone.
 TEST(AccessErrorTest, NotWhenAReceiveRequestTells) {
   Script script;
   const Psn psn = script.peers_first_psn();
@@ -88,7 +86,7 @@ TEST(AccessErrorTest, NotWhenAReceiveRequestTells) {
   script.ExpectNoEvent();
 }
 
-// A failed request of our own is told of by its completion too.
+// A failed request of our own is reported by its completion, too.
 TEST(AccessErrorTest, NotAtTheRequester) {
   Script script;
   script.PostWrite(1, 0, 8);
@@ -111,14 +109,14 @@ class CqOverrunTest : public testing::TestWithParam<QpType> {
   Script script_{{.type = GetParam(), .cq_capacity = 3}};
 };
 
-// IBA 11.6.3.2 CQ_ERR, 11.6.3.2 QP_FATAL: a completion found no room. Those before it can still be
-// had; what the queue pair would flush is lost with it.
+// IBA 11.6.3.2 CQ_ERR, 11.6.3.2 QP_FATAL: a completion found no room. Earlier completions can still
+// be polled; those that the queue pair would flush are lost.
 TEST_P(CqOverrunTest, OfSends) {
   script_.HoldCompletions();
   for (uint64_t i = 1; i <= 5; ++i) script_.PostSend(i, 0, 8);
   if (GetParam() == QpType::kReliableConnection) {
     script_.Inject(Ack(script_.first_psn() + 2));
-    script_.ExpectNoEvent();  // full is not too full
+    script_.ExpectNoEvent();  // full, but not overrun
     script_.Inject(Ack(script_.first_psn() + 3));
   }
   ExpectOverrun();
@@ -142,7 +140,7 @@ TEST_P(CqOverrunTest, OfReceives) {
   script_.ExpectNoCompletion();
 }
 
-// Nothing of it is left behind RESET, though the completion queue stays in error.
+// After RESET the queue pair works, though the completion queue stays in error.
 TEST_P(CqOverrunTest, ResetGivesAQueuePairThatWorks) {
   script_.HoldCompletions();
   for (uint64_t i = 1; i <= 5; ++i) script_.PostReceive(i, 0, 64);
@@ -153,7 +151,7 @@ TEST_P(CqOverrunTest, ResetGivesAQueuePairThatWorks) {
   script_.ExpectState(QpState::kReadyToSend);
   script_.ExpectNoEvent();
   script_.ReleaseCompletions();
-  script_.ExpectNoCompletion();  // they went with the reset
+  script_.ExpectNoCompletion();  // RESET removed them
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryService, CqOverrunTest, testing::ValuesIn(kServices));
@@ -176,7 +174,7 @@ TEST(DeviceFatalTest, FlushesEverything) {
   }
 }
 
-// Carriers come and go: retransmission is there for that.
+// A carrier may be lost and come back: retransmission covers that.
 TEST(PortEventTest, QueuePairsGoOn) {
   Script script;
   script.endpoint().TellPortState(false);
@@ -187,7 +185,7 @@ TEST(PortEventTest, QueuePairsGoOn) {
   script.ExpectState(QpState::kReadyToSend);
 }
 
-// So do addresses that are not theirs.
+// Changes of addresses that a queue pair does not use do not affect it.
 TEST(PortEventTest, QueuePairsGoOnWithOtherAddressesThanBefore) {
   Script script;
   std::vector<Gid> gids = script.endpoint().config().gids;
@@ -198,8 +196,8 @@ TEST(PortEventTest, QueuePairsGoOnWithOtherAddressesThanBefore) {
   script.ExpectState(QpState::kReadyToSend);
 }
 
-// A completion event: the next completion, or the next one that the peer solicits; an error counts
-// as solicited (IBA 11.4.2.2).
+// A completion event announces the next completion, or the next that the peer solicits; an error
+// counts as solicited (IBA 11.4.2.2).
 TEST(CompletionEventTest, SolicitedOrAny) {
   using NotifyOn = CompletionQueue::NotifyOn;
   Script script;
@@ -211,7 +209,7 @@ TEST(CompletionEventTest, SolicitedOrAny) {
   script.Inject(Send(Position::kOnly, psn + 1).Solicited());
   script.ExpectEvent(EventType::kCompletion);
   script.Inject(Send(Position::kOnly, psn + 2).Solicited());
-  script.ExpectNoEvent();  // it has to be armed again
+  script.ExpectNoEvent();  // the queue must be armed again
   script.cq().Arm(NotifyOn::kAny);
   script.Inject(Send(Position::kOnly, psn + 3));
   script.ExpectEvent(EventType::kCompletion);

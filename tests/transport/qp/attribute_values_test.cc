@@ -1,5 +1,5 @@
-// The values that each attribute of ibv_modify_qp may have, and their neighbours that it may not
-// (IBA 11.2.5.2; the manual page of ibv_modify_qp).
+// The valid values of each attribute of ibv_modify_qp, and their invalid neighbours (IBA 11.2.5.2;
+// the manual page of ibv_modify_qp).
 
 #include <gtest/gtest.h>
 
@@ -70,7 +70,7 @@ const ValueCase kCases[] = {
      [](A& a) { a.max_read_atomic = kMaxReadAtomics + 1; }},
     {"AV", "last_gid_index", kInit, kRtr, true, [](A& a) { a.address.source_gid_index = 2; }},
     {"AV", "no_gid_index", kInit, kRtr, false, [](A& a) { a.address.source_gid_index = 3; }},
-    // Whatever lies behind the table, it is of one IP version.
+    // An index beyond the table is invalid for either IP version.
     {"AV", "no_gid_index_and_ipv6", kInit, kRtr, false,
      [](A& a) {
        a.address.source_gid_index = 3;
@@ -138,8 +138,8 @@ std::string NameOf(const testing::TestParamInfo<ValueCase>& info) {
 
 INSTANTIATE_TEST_SUITE_P(EveryBound, AttributeValuesTest, testing::ValuesIn(kCases), NameOf);
 
-// What does not fit into the port's IP packets is no path MTU: IPv6 40, UDP 8, BTH 12, the longest
-// extension headers 28 and the ICRC 4 come on top.
+// A path MTU must fit into the port's IP packets together with IPv6 40, UDP 8, BTH 12, the longest
+// extension headers 28 and the ICRC 4.
 TEST(PathMtuTest, IsBoundedByThePort) {
   constexpr uint32_t kHeaders = 40 + 8 + 12 + 28 + 4;
   for (const Mtu mtu : {Mtu::k256, Mtu::k512, Mtu::k1024, Mtu::k2048, Mtu::k4096}) {
@@ -155,7 +155,7 @@ TEST(PathMtuTest, IsBoundedByThePort) {
   }
 }
 
-// A value that was set without its bit in the mask does not count.
+// A value without its bit in the mask is ignored.
 TEST(AttributeMaskTest, WhatIsNotInTheMaskIsNotLookedAt) {
   SampleQueuePair qp(QpType::kReliableConnection, kRts);
   QpAttributes expected = qp->Query();

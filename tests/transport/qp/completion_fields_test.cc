@@ -54,7 +54,7 @@ class SendCompletionTest : public testing::TestWithParam<SendCase> {
   static RKey Window(Script& script) {
     return *script.endpoint().memory().AllocateWindow(Script::kPd, WindowType::kType2);
   }
-  // What the peer answers.
+  // The peer's response.
   PacketSpec Answer(const Script& script) const {
     switch (GetParam().opcode) {
       case SendOpcode::kRdmaRead:
@@ -86,7 +86,7 @@ TEST_P(SendCompletionTest, Success) {
   ExpectSame(script.ExpectCompletion(kWrId), expected);
 }
 
-// Without the signal bit nothing comes, unless the queue pair signals all (IBA 10.7.3.1).
+// Without the signal bit there is no completion, unless the queue pair signals all (IBA 10.7.3.1).
 TEST_P(SendCompletionTest, OnlyIfSignaled) {
   for (const bool signal_all : {false, true}) {
     Script script({.signal_all = signal_all});
@@ -175,7 +175,7 @@ TEST_F(ReceiveCompletionTest, SendWithInvalidate) {
   ExpectReceived();
 }
 
-// byte_length is what was written, though not to the memory of the receive request.
+// byte_length is the length of the WRITE, though it did not go to the receive request's memory.
 TEST_F(ReceiveCompletionTest, WriteWithImmediate) {
   script_.Inject(
       Write(Position::kFirst, first_, Script::Address(0), script_.rkey(), 300).With(Pattern(256)));
@@ -205,8 +205,8 @@ TEST_F(ReceiveCompletionTest, TooLong) {
             VendorError::kFlushedByError);
 }
 
-// The vendor error of each failure of the requester names its cause; that of each NAK and of the
-// timeouts is checked with them.
+// The vendor error of each requester failure names its cause; the tests of NAKs and of timeouts
+// check theirs.
 TEST(SendFailureTest, ReadsAndAtomicsNeedAQueuePairThatMayHaveThem) {
   for (const SendOpcode opcode : {SendOpcode::kRdmaRead, SendOpcode::kFetchAndAdd,
                                   SendOpcode::kFlush, SendOpcode::kAtomicWrite}) {

@@ -1,5 +1,5 @@
-// Nothing that a queue pair can say or do is left without a script. What a script expects is noted
-// (tests/packet_scripts/coverage.h), and when all of them ran, nothing may be missing.
+// A script covers every value that a queue pair can report: scripts record their expectations
+// (tests/packet_scripts/coverage.h), and after all of them ran no value may be missing.
 //
 // The switches have no default: with a new value this file does not compile until it says whether
 // the value occurs.
@@ -113,7 +113,7 @@ bool Occurs(NakCode code) {
     case NakCode::kRemoteAccessError:
     case NakCode::kRemoteOperationalError:
       return true;
-    case NakCode::kInvalidRdRequest:  // of a service that we do not have
+    case NakCode::kInvalidRdRequest:  // of a service that we do not support
       return false;
   }
   return false;
@@ -131,7 +131,7 @@ void ExpectSeen(const char* what, const std::set<Value>& seen) {
 void ExpectDropReasons() {
   for (int i = 1; i < static_cast<int>(DropReason::kCount); ++i) {
     const auto reason = static_cast<DropReason>(i);
-    if (reason == DropReason::kNoFlow) continue;  // of frames that are no packets
+    if (reason == DropReason::kNoFlow) continue;  // only for frames that are no packets
     EXPECT_TRUE(coverage().dropped.contains(reason))
         << "no script expects a packet to be dropped for " << Name(reason);
   }
@@ -165,7 +165,7 @@ void ExpectCounters() {
 class CoverageCheck : public testing::Environment {
  public:
   void TearDown() override {
-    // Only when all scripts ran, and in one process.
+    // Checks only if all scripts ran, in one process.
     if (testing::GTEST_FLAG(filter) != "*" || getenv("TEST_TOTAL_SHARDS") != nullptr) return;
     ExpectDropReasons();
     ExpectSyndromes();

@@ -1,5 +1,5 @@
-// End-to-end credits: what a responder says of its receive requests, and how a requester keeps to
-// what it is told (IBA 9.7.7.2).
+// End-to-end credits: how a responder reports its receive requests, and how a requester keeps to
+// the reported number (IBA 9.7.7.2).
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kPart = 256;
 constexpr uint8_t kNoInformation = 31;
 
-// The credit codes by hand: code i stands for so many receive requests.
+// The credit codes, written by hand: the number of receive requests for each code.
 constexpr std::array<uint32_t, 31> kCreditsOfCode = {
     0,     1,     2,     3,     4,     6,      8,      12,     16,    24,    32,
     48,    64,    96,    128,   192,   256,    384,    512,    768,   1'024, 1'536,
@@ -38,7 +38,7 @@ class CreditResponderTest : public testing::Test {
   uint64_t next_receive_ = 0;
 };
 
-// The largest number of the table that is not too many, for every number of requests that matters.
+// An ACK reports the largest number of the table that is not too high; tests around every number.
 // IBA 9.7.7.2.
 TEST_F(CreditResponderTest, AnAckTellsTheReceiveRequestsThatAreLeft) {
   Psn psn = first_;
@@ -58,7 +58,7 @@ TEST_F(CreditResponderTest, AnAckTellsTheReceiveRequestsThatAreLeft) {
   EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
 }
 
-// More than a queue can have: the most that can be told.
+// The largest code also stands for larger numbers, which no queue can have.
 TEST(CreditCodeTest, MoreThanTheTableHasIsItsLargestNumber) {
   for (const uint32_t requests : {32'767u, 32'768u, 65'536u, 0x7fff'ffffu, 0xffff'ffffu}) {
     EXPECT_EQ(EncodeCredits(requests), CodeFor(requests)) << requests;
@@ -91,7 +91,7 @@ TEST_F(CreditResponderTest, AMessageTakesItsCreditWhenItIsComplete) {
   script_.ExpectCompletion(1);
 }
 
-// IBA 9.7.7.2: with a shared receive queue nobody knows.
+// IBA 9.7.7.2: with a shared receive queue the responder cannot know.
 TEST(CreditSharedTest, WithASharedReceiveQueueThereIsNoInformation) {
   Script script({.shared_receive_queue = true});
   script.PostReceive(1, 1'024, 16);
@@ -124,7 +124,7 @@ class CreditRequesterTest : public testing::Test {
   uint64_t next_send_ = 0;
 };
 
-// Nothing is known of the peer at first: one message asks.
+// At first the requester knows nothing of the peer: one message asks.
 // IBA 9.7.7.2.5.
 TEST_F(CreditRequesterTest, TheFirstSendGoesAlone) {
   PostSends(4);
@@ -138,7 +138,7 @@ TEST_F(CreditRequesterTest, TheFirstSendGoesAlone) {
   ExpectResetWithoutWord();
 }
 
-// With no credit left one request asks again; its ACK brings the news.
+// With no credit left one request is sent as a probe; its ACK brings new credits.
 // IBA 9.7.7.2.5.
 TEST_F(CreditRequesterTest, OneProbeWhenTheyRunOut) {
   PostSends(4);
@@ -151,7 +151,7 @@ TEST_F(CreditRequesterTest, OneProbeWhenTheyRunOut) {
   ExpectResetWithoutWord();
 }
 
-// The probe of a long SEND is its first packet: that is what takes the receive request.
+// The probe of a long SEND is its first packet, which takes the receive request.
 // IBA 9.7.7.2.5.
 TEST_F(CreditRequesterTest, TheProbeOfALongSendIsItsFirstPacket) {
   script_.PostSend(0, 0, 3 * kPart);
@@ -165,7 +165,7 @@ TEST_F(CreditRequesterTest, TheProbeOfALongSendIsItsFirstPacket) {
   script_.ExpectCompletion(0);
 }
 
-// That of a WRITE with immediate is all of it: only its last packet takes one.
+// The probe of a WRITE with immediate is the whole message: its last packet takes the request.
 // IBA 9.7.7.2.5.
 TEST_F(CreditRequesterTest, TheProbeOfAWriteWithImmediateIsTheWholeMessage) {
   SendWorkRequest write;
@@ -178,7 +178,7 @@ TEST_F(CreditRequesterTest, TheProbeOfAWriteWithImmediateIsTheWholeMessage) {
   ExpectResetWithoutWord();
 }
 
-// IBA 9.7.7.2.5: a probe that finds no receive request is repeated as any request.
+// IBA 9.7.7.2.5: a probe that finds no receive request is repeated like any request.
 TEST_F(CreditRequesterTest, AProbeMayBeToldToWait) {
   PostSends(2);
   ExpectSends(0, 1);
@@ -200,7 +200,7 @@ TEST_F(CreditRequesterTest, ALostProbeIsSentAgain) {
   ExpectResetWithoutWord();
 }
 
-// What takes no receive request needs no credit, and does not use up those of others.
+// A request that takes no receive request needs no credit, and uses up none.
 // IBA 9.7.7.2.5.
 TEST_F(CreditRequesterTest, WritesReadsAndAtomicsGoFreely) {
   PostSends(1);
@@ -211,14 +211,14 @@ TEST_F(CreditRequesterTest, WritesReadsAndAtomicsGoFreely) {
   ExpectSends(1, 3);
   PostSends(2);
   script_.ExpectNothingSent();
-  // The peer has carried out the first SEND and has two receive requests more.
+  // The peer has carried out the first SEND and has two more receive requests.
   script_.Inject(Ack(first_).Msn(1).Credits(2));
   ExpectCompletions(0, 1);
   ExpectSends(4, 2);
   ExpectResetWithoutWord();
 }
 
-// Each that is sent moves the limit on: it will be counted by the MSN but takes no receive request.
+// Each WRITE raises the limit by one: the MSN will count it, but it takes no receive request.
 TEST_F(CreditRequesterTest, AWriteAmongSendsTakesNoCredit) {
   PostSends(1);
   ExpectSends(0, 1);
@@ -230,7 +230,7 @@ TEST_F(CreditRequesterTest, AWriteAmongSendsTakesNoCredit) {
   ExpectResetWithoutWord();
 }
 
-// An MSN may tell of requests whose ACK is still to come: they are not counted twice.
+// An MSN may count requests whose ACK is still to come: they are not counted twice.
 TEST_F(CreditRequesterTest, AnMsnThatIsAheadOfItsAck) {
   PostSends(1);
   script_.PostWrite(100, 0, 1);
@@ -242,7 +242,7 @@ TEST_F(CreditRequesterTest, AnMsnThatIsAheadOfItsAck) {
   ExpectResetWithoutWord();
 }
 
-// The same news in the responses of READs and atomics.
+// The responses of READs and atomics carry the same information.
 TEST_F(CreditRequesterTest, ResponsesOfReadsAndAtomicsBringCreditsToo) {
   script_.PostRead(100, 0, 1);
   script_.PostFetchAdd(101, 8, 1);
@@ -271,7 +271,7 @@ TEST_F(CreditRequesterTest, WhatWasOfferedOnceIsNotTakenBack) {
   ExpectResetWithoutWord();
 }
 
-// A peer without credit information (rxe, or one with a shared receive queue) is not waited for.
+// A requester does not wait for a peer without credit information (rxe, or a shared receive queue).
 // IBA 9.7.7.2.
 TEST_F(CreditRequesterTest, NoInformationMeansNoLimit) {
   PostSends(3);
@@ -279,7 +279,7 @@ TEST_F(CreditRequesterTest, NoInformationMeansNoLimit) {
   script_.Inject(Ack(first_).Msn(1).Credits(kNoInformation));
   ExpectCompletions(0, 1);
   ExpectSends(1, 2);
-  // Whoever has said so does not begin to count later.
+  // Such a peer does not begin to count later.
   script_.Inject(Ack(first_ + 2).Msn(3).Credits(0));
   ExpectCompletions(1, 3);
   PostSends(5);
@@ -287,7 +287,7 @@ TEST_F(CreditRequesterTest, NoInformationMeansNoLimit) {
   ExpectResetWithoutWord();
 }
 
-// The last ACK once more with other credits: the peer has posted receive requests.
+// The last ACK again, with other credits: the peer has posted receive requests.
 // IBA 9.7.7.2.
 TEST_F(CreditRequesterTest, AnUnsolicitedAckBringsNews) {
   EXPECT_EQ(script_.Inject(Ack(first_ - 1).Msn(0).Credits(3)), DropReason::kNone);
@@ -301,7 +301,7 @@ TEST_F(CreditRequesterTest, AnUnsolicitedAckBringsNews) {
   EXPECT_EQ(script_.Inject(Ack(first_ + 3).Msn(4).Credits(2)), DropReason::kNone);
   PostSends(3);
   ExpectSends(4, 2);
-  // An older one is no news.
+  // An older ACK brings nothing new.
   script_.ExpectDropped(DropReason::kStaleResponse, Ack(first_ + 2).Msn(3).Credits(9));
   script_.ExpectNothingSent();
   ExpectResetWithoutWord();

@@ -1,4 +1,4 @@
-// UD: every packet is a message, and brings the header it came with (IBA 9.8.3).
+// UD: every packet is a message, and its IP header is delivered with it (IBA 9.8.3).
 
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ TEST_F(UdTest, TheImmediateAndTheSolicitedBitTravel) {
   script_.ExpectSent(Datagram(first_).With(script_.Bytes(0, 1)).Immediate(0x0102'0304).Solicited());
 }
 
-// IBA 10.2.5: a Q_Key with its high bit set is not for everyone to send: the queue pair's own goes.
+// IBA 10.2.5: a Q_Key with its high bit set is controlled: the queue pair's own is sent instead.
 TEST_F(UdTest, AControlledQkeyIsReplacedByOurOwn) {
   SendWorkRequest request;
   request.address = &script_.peer_address();
@@ -64,7 +64,7 @@ TEST_F(UdTest, AControlledQkeyIsReplacedByOurOwn) {
   EXPECT_EQ(script_.TakeSent().at(0).deth.qkey, 0x7fff'ffffu);
 }
 
-// The application may do with its address what it likes once the call has returned.
+// The application may change its address vector once the call has returned.
 TEST_F(UdTest, TheAddressIsCopiedByThePost) {
   AddressVector address = script_.peer_address();
   address.hop_limit = 77;
@@ -157,8 +157,8 @@ TEST_F(UdTest, WithoutAReceiveRequestItIsDropped) {
   script_.ExpectDropped(DropReason::kReceiverNotReady, Datagram(peers_));
 }
 
-// IBA 9.9.3.1 class D: the header needs room too, and a request that is too small waits for a
-// smaller one.
+// IBA 9.9.3.1 class D: the header needs room too, and a receive request that is too small waits for
+// a smaller datagram.
 TEST_F(UdTest, ATooLongOneIsDropped) {
   script_.PostReceive(1, kBuffer, kGrh + 4);
   script_.ExpectDropped(DropReason::kMessageTooLong, Datagram(peers_).With("12345"));
@@ -177,7 +177,7 @@ TEST_F(UdTest, PsnsAreNotLookedAt) {
   }
 }
 
-// Nobody is connected: whoever knows the Q_Key may send.
+// UD is not connected: any sender that knows the Q_Key is accepted.
 TEST_F(UdTest, AnySourceIsHeard) {
   script_.PostReceive(1, kBuffer, 100);
   PacketSpec datagram = Datagram(peers_);
@@ -198,7 +198,7 @@ TEST_F(UdTest, AReceiveRequestOfWrongMemoryEndsTheQueuePair) {
   script_.ExpectState(QpState::kError);
 }
 
-// IBA 9.9.3.1 class E: the request that was taken for it is used up.
+// IBA 9.9.3.1 class E: the receive request that the datagram took is used up.
 class UdSharedTest : public UdTest {
  protected:
   UdSharedTest() : UdTest(/*shared=*/true) {}
@@ -237,7 +237,7 @@ TEST_F(MulticastTest, AMemberHearsTheGroupUntilItLeaves) {
   EXPECT_EQ(script_.endpoint().AttachMulticast(script_.qp(), group_), Status::kOk);
   EXPECT_EQ(InjectToGroup(Datagram(peers_).With("x")), DropReason::kNone);
   EXPECT_EQ(script_.ExpectCompletion(1).byte_length, kGrh + 1);
-  // The header says which group it was for.
+  // The header names the group.
   EXPECT_EQ(script_.Bytes(kBuffer + 36, 4), (std::vector<uint8_t>{239, 1, 2, 3}));
 
   EXPECT_EQ(script_.endpoint().DetachMulticast(script_.qp(), group_), Status::kOk);
@@ -252,7 +252,7 @@ TEST_F(MulticastTest, TheQkeyCountsForTheGroupToo) {
   EXPECT_EQ(InjectToGroup(datagram), DropReason::kBadQkey);
 }
 
-// A group is addressed as a whole: no QPN of a member, and no group behind an address of ours.
+// A member's QPN does not address its group, and the multicast QPN does not address a host.
 TEST_F(MulticastTest, AGroupHasOneQpn) {
   EXPECT_EQ(script_.endpoint().AttachMulticast(script_.qp(), group_), Status::kOk);
   script_.PostReceive(1, kBuffer, 100);
@@ -263,7 +263,7 @@ TEST_F(MulticastTest, AGroupHasOneQpn) {
   script_.ExpectDropped(DropReason::kUnknownQp, datagram);
 }
 
-// A member hears its own datagrams, once, whoever else may listen.
+// A member receives its own datagrams, once, whichever other members there are.
 // IBA 10.5.2.
 TEST_F(MulticastTest, TheSenderHearsItselfIfItIsAMember) {
   EXPECT_EQ(script_.endpoint().AttachMulticast(script_.qp(), group_), Status::kOk);

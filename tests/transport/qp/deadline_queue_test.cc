@@ -13,21 +13,21 @@
 namespace uroce::transport {
 namespace {
 
-// Notes when it was called.
+// Records the times of its calls.
 class Client : public DeadlineClient {
  public:
   void OnDeadline(Time now) override { called_at.push_back(now.ns); }
   std::vector<int64_t> called_at;
 };
 
-// What the queue stands for: the deadline of each client that has one.
+// A model of the queue: the deadline of each client that has one.
 class Reference {
  public:
   void Set(size_t client, Time deadline) {
     deadlines_.erase(client);
     if (deadline != kNever) deadlines_[client] = deadline.ns;
   }
-  // The clients that are due, which have no deadline any more.
+  // Removes and returns the clients that are due.
   std::vector<size_t> TakeDue(Time now) {
     std::vector<size_t> due;
     for (const auto& [client, deadline] : deadlines_) {
@@ -58,7 +58,7 @@ class DeadlineQueueTest : public testing::Test {
     queue_.Remove(clients_[client]);
     reference_.Set(client, kNever);
   }
-  // Lets the time go on, and expects calls of those that are due and of no others.
+  // Advances the time, and expects calls of exactly the clients that are due.
   void RunDue(Time now) {
     queue_.RunDue(now);
     std::vector<size_t> called;
@@ -101,8 +101,8 @@ TEST_F(DeadlineQueueTest, CallsThoseThatAreDueAndNoOthers) {
   }
 }
 
-// A deadline that was set, or moved to an earlier time, is what the queue waits for. One that was
-// moved to a later time is found out when the old one comes.
+// The queue waits for a new or an advanced deadline at once. It notices a postponed deadline only
+// when the old one comes.
 TEST_F(DeadlineQueueTest, NextIsTheEarliest) {
   Set(0, Time{50});
   Set(1, Time{70});
@@ -118,8 +118,8 @@ TEST_F(DeadlineQueueTest, NextIsTheEarliest) {
   EXPECT_EQ(queue_.Next(), kNever);
 }
 
-// Moving a timer to a later time is done at every acknowledgement, and must not cost a heap
-// operation each: the queue keeps the time that it had.
+// Every acknowledgement postpones a timer, which must not cost a heap operation each time: the
+// queue keeps the old time.
 TEST_F(DeadlineQueueTest, PostponementLeavesTheHeapAlone) {
   Set(0, Time{10});
   Set(0, Time{1'000});

@@ -1,6 +1,6 @@
-// Every reason that a frame is dropped for, in the order of the checks (IBA CA17-24). None of them
-// is answered, completes anything or changes anything, but for what the queue pair itself has to
-// say to a request: that is in the scripts of the responder.
+// Every reason to drop a frame, in the order of the checks (IBA CA17-24). A dropped frame is not
+// answered, completes nothing and changes nothing. The scripts of the responder test the answers
+// that the queue pair itself gives to dropped requests.
 
 #include <gtest/gtest.h>
 
@@ -13,14 +13,14 @@ namespace {
 
 using Frame = std::vector<uint8_t>;
 
-// Where things lie in a frame over IPv4.
+// Offsets in a frame over IPv4.
 constexpr size_t kEtherType = 12;
 constexpr size_t kIp = 14;
 constexpr size_t kUdp = kIp + 20;
 constexpr size_t kBth = kUdp + 8;
 constexpr size_t kPayload = kBth + 12;
 
-// Makes the IP header right again after it was changed (RFC 1071).
+// Corrects the checksum of a changed IP header (RFC 1071).
 void FixIpChecksum(Frame& frame) {
   frame[kIp + 10] = frame[kIp + 11] = 0;
   uint32_t sum = 0;
@@ -30,7 +30,7 @@ void FixIpChecksum(Frame& frame) {
   frame[kIp + 11] = static_cast<uint8_t>(~sum);
 }
 
-// Cuts the frame, and has all lengths agree.
+// Cuts the frame and adjusts all its lengths.
 void CutTo(Frame& frame, size_t bytes) {
   frame.resize(bytes);
   const auto store = [&frame](size_t at, size_t value) {
@@ -114,8 +114,8 @@ TEST_P(DamageTest, IsDroppedInSilence) {
 INSTANTIATE_TEST_SUITE_P(EveryLayer, DamageTest, testing::ValuesIn(kDamages),
                          [](const auto& damage) { return std::string(damage.param.name); });
 
-// What the headers change on the way is not in the ICRC (IBA CA17-22): a router may count the TTL
-// down and mark congestion.
+// The ICRC does not cover the header fields that change on the way (IBA CA17-22): a router may
+// decrement the TTL and mark congestion.
 TEST(DropReasonTest, WhatARouterChangesIsNotDamage) {
   Script script;
   script.PostReceive(1, 0, 64);
@@ -176,13 +176,13 @@ TEST_F(NotForUsTest, AnotherService) {
   }
 }
 
-// The queue pair is connected: IBA 9.6.1.2.3 has it check where a packet comes from.
+// A connected queue pair checks the source of a packet (IBA 9.6.1.2.3).
 TEST_F(NotForUsTest, AnotherSource) {
   const Gid other_gid = Gid::FromIpv4({192, 0, 2, 3});
   script_.ExpectFrameDropped(DropReason::kForeignSource, script_.Frame(packet_, other_gid));
 }
 
-// IBA 10.9.3: a limited member of our partition may talk to us, who are a full one.
+// IBA 10.9.3: a limited member of our partition may talk to us, a full member.
 TEST(DropReasonTest, ALimitedMemberOfThePartitionIsHeard) {
   Script script;
   script.PostReceive(1, 0, 64);
@@ -203,8 +203,8 @@ TEST(DropReasonTest, AStateThatTakesNoPackets) {
   }
 }
 
-// What the queue pair itself drops. How it is answered is told elsewhere; here only that each
-// reason is counted as what it is.
+// Drops by the queue pair itself. Other tests check its answers; this one checks only that each
+// drop is counted under its reason.
 TEST(DropReasonTest, Requests) {
   Script script;
   const Psn first = script.peers_first_psn();
@@ -230,7 +230,7 @@ TEST(DropReasonTest, Responses) {
   script.ExpectDropped(DropReason::kStaleResponse, Ack(first + 2));
   script.ExpectDropped(DropReason::kOutOfOrderResponse, Ack(first + 1));
   script.ExpectNoCompletion();
-  EXPECT_EQ(script.TakeSent().size(), 2u);  // asked for again
+  EXPECT_EQ(script.TakeSent().size(), 2u);  // the READ was asked for again
   script.ExpectDropped(DropReason::kMalformedResponse,
                        ReadResponse(Position::kOnly, first).With(Pattern(7)));
   script.ExpectCompletion(1, CompletionStatus::kBadResponse);

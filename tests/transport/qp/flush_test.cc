@@ -1,4 +1,4 @@
-// Going to ERR: what is flushed, in which order, and what is still heard and said.
+// Going to ERR: what is flushed, in which order, and which packets are still accepted and sent.
 
 #include <gtest/gtest.h>
 
@@ -100,7 +100,7 @@ TEST(FlushTest, InInitNothingIsHeard) {
   script.ExpectNoCompletion();
 }
 
-// IBA 10.3.1.1: RESET forgets everything, without completions.
+// IBA 10.3.1.1: RESET drops all requests, without completions.
 TEST(FlushTest, ResetForgetsEverything) {
   Script script;
   script.PostReceive(100, 1'024, 16);

@@ -1,5 +1,5 @@
-// Registered memory that is unmapped or protected later ends an access as on-demand paging ends it:
-// in an error completion, and with the queue pair that asked for it.
+// Registered memory that is unmapped or protected later makes an access fail as on-demand paging
+// does: with an error completion, and the end of the queue pair that asked for the access.
 
 #include <gtest/gtest.h>
 
@@ -28,14 +28,14 @@ class GoneMemoryTest : public testing::Test {
     return reinterpret_cast<uint64_t>(pages_.data()) + offset;
   }
 
-  // A request whose remote end is in the pages.
+  // A request whose remote memory is in the pages.
   SendWorkRequest RequestTo(SendOpcode opcode, size_t offset, uint32_t length) {
     SendWorkRequest request = pair_.Request(opcode, length);
     request.remote_address = Address(offset);
     request.rkey = RKey{server_key_.value};
     return request;
   }
-  // A request whose local end is in the pages.
+  // A request whose local memory is in the pages.
   SendWorkRequest RequestFrom(SendOpcode opcode, size_t offset, uint32_t length) {
     SendWorkRequest request = pair_.Request(opcode, length);
     pair_.sge = {Address(offset), length, client_key_};
@@ -55,7 +55,7 @@ class GoneMemoryTest : public testing::Test {
     EXPECT_EQ(completions[0].vendor_error, reason);
     EXPECT_EQ(pair_.client.qp->state(), QpState::kError);
   }
-  // The responder found its memory gone, refused, and told the application by an event.
+  // The responder found its memory gone, refused the request, and raised an event.
   void ExpectServerRefused() {
     ExpectClientFailed(CompletionStatus::kRemoteAccessError, VendorError::kNakRemoteAccess);
     EXPECT_EQ(pair_.server.qp->state(), QpState::kError);
@@ -82,13 +82,13 @@ class GoneMemoryTest : public testing::Test {
   LKey server_key_;
 };
 
-// An access to the pages after one of them, or both, went.
+// An access to the pages after one or both of them became inaccessible.
 struct GoneAccess {
   const char* name;
   bool is_remote;  // the pages are at the other end
   SendOpcode opcode;
   size_t page;
-  int protection;  // of the page from then on; kUnmapped: both pages are
+  int protection;  // of the page after that; kUnmapped: both pages are unmapped
   size_t offset;   // kCrossing: a packet before the second page
   uint32_t length;
 };
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
         GoneAccess{"AtomicWrite", true, SendOpcode::kAtomicWrite, 0, PROT_READ, 0, 8},
         GoneAccess{"SourceOfAnAtomicWrite", false, SendOpcode::kAtomicWrite, 0, PROT_NONE, 0, 8},
         GoneAccess{"SourceOfAWrite", false, SendOpcode::kRdmaWrite, 0, kUnmapped, 0, 8},
-        // What was sent before the hole arrives; the request fails when it has been acknowledged.
+        // The packets before the hole arrive; the request fails once they have been acknowledged.
         GoneAccess{"SourceInTheMiddle", false, SendOpcode::kRdmaWrite, 1, PROT_NONE, kCrossing,
                    kTwoPackets},
         GoneAccess{"DestinationOfARead", false, SendOpcode::kRdmaRead, 0, PROT_READ, 0, 8},
@@ -155,15 +155,15 @@ TEST_F(GoneMemoryTest, InlineDataThatCannotBeReadIsNotPosted) {
   SendWorkRequest request = RequestFrom(SendOpcode::kRdmaWrite, 0, 8);
   request.inline_data = true;
   EXPECT_EQ(pair_.client.qp->PostSend(request), Status::kBadAddress);
-  // Nothing is left behind.
+  // The refused request leaves nothing behind.
   Run(pair_.Request(SendOpcode::kRdmaWrite, 8));
   const auto completions = pair_.client.Poll();
   ASSERT_EQ(completions.size(), 1u);
   EXPECT_EQ(completions[0].status, CompletionStatus::kSuccess);
 }
 
-// A requester that comes again for a READ whose memory has gone since is not answered: it was once,
-// and its key is as good as given up.
+// A repeated READ whose memory has gone since is dropped: the requester was answered once, and its
+// key is as good as given up.
 TEST_F(GoneMemoryTest, ReplayOfAReadIsDropped) {
   ASSERT_EQ(pair_.client.qp->PostSend(RequestTo(SendOpcode::kRdmaRead, 0, 8)), Status::kOk);
   ASSERT_TRUE(pair_.Move(pair_.client.endpoint, pair_.server.endpoint));

@@ -1,5 +1,5 @@
-// Requests that the device carries out alone, binding and invalidating memory windows, and their
-// place among the others.
+// Requests that the device carries out alone (binding and invalidating memory windows), and their
+// place among other requests.
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -23,7 +23,7 @@ class LocalOperationTest : public testing::Test {
     script_.ExpectCompletion(900);
     return NextKey(key);
   }
-  // The request fails, and what was posted behind it is flushed.
+  // The request fails, and the requests posted after it are flushed.
   void ExpectFailure(const SendWorkRequest& request, CompletionStatus status, VendorError reason) {
     EXPECT_EQ(script_.Post(request, 0, 0), Status::kOk);
     EXPECT_EQ(script_.ExpectCompletion(request.wr_id, status).vendor_error, reason);
@@ -34,7 +34,7 @@ class LocalOperationTest : public testing::Test {
   void ExpectBindFails(const SendWorkRequest& request) {
     ExpectFailure(request, CompletionStatus::kMemoryManagementError, VendorError::kWindowBind);
   }
-  // A region that is registered with such access.
+  // Binding to a region that is registered with `access` fails.
   void ExpectBindToRegionFails(uint32_t access) {
     const auto region = script_.endpoint().memory().Register(
         {Script::kPd, Script::kIova, script_.memory(), 4'096, AccessFlags(access)});
@@ -78,7 +78,7 @@ TEST_F(LocalOperationTest, OnceInvalidatedItOpensNothing) {
   script_.ExpectSent(Nak(peers_, NakCode::kRemoteAccessError));
 }
 
-// The peer invalidates what it was given, once.
+// The peer may invalidate a window that it was given, once.
 // IBA 9.4.1.1.
 TEST_F(LocalOperationTest, ThePeerMayInvalidateIt) {
   const RKey key = Bound();
@@ -110,12 +110,12 @@ TEST_F(LocalOperationTest, BindingOfAWindowOfAnotherProtectionDomain) {
   ExpectBindFails(BindRequest(script_, 1, Allocate(WindowType::kType2, PdId{99}), 0, 64));
 }
 
-// IBA C10-73: the region has to allow it.
+// IBA C10-73: the region must allow windows.
 TEST_F(LocalOperationTest, BindingToARegionWithoutWindows) {
   ExpectBindToRegionFails(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite);
 }
 
-// IBA C10-74: what the peer may write we must be able to write ourselves.
+// IBA C10-74: a window that the peer may write needs local write access.
 TEST_F(LocalOperationTest, BindingForWritesToARegionWithoutLocalWrite) {
   ExpectBindToRegionFails(AccessFlags::kRemoteRead | AccessFlags::kWindowBind);
 }
@@ -142,7 +142,7 @@ TEST_F(LocalOperationTest, BindingWithANewKeyOfAnotherWindow) {
   script_.ExpectSent(Ack(peers_));
 }
 
-// IBA o10-37.2.30: a window of type 2 has to be free.
+// IBA o10-37.2.30: a window of type 2 must be free.
 TEST_F(LocalOperationTest, BindingOfABoundWindowOfType2) {
   ExpectBindFails(BindRequest(script_, 1, Bound(), 0, 64));
 }
@@ -170,7 +170,7 @@ TEST_F(LocalOperationTest, InvalidatingAKeyThatAWindowHadOnce) {
   ExpectInvalidateFails(RKey{Bound().value - 1});
 }
 
-// It completes in its place: after what was before, before what is behind.
+// A local operation completes in its place in the order of requests.
 TEST_F(LocalOperationTest, ItWaitsForThoseBefore) {
   const RKey key = Allocate();
   script_.PostSend(1, 0, 8);
@@ -198,7 +198,7 @@ TEST_F(LocalOperationTest, AFailureWaitsForThoseBeforeToo) {
   script_.ExpectCompletion(3, CompletionStatus::kFlushed);
 }
 
-// IBA 10.8.3.3: with a fence it waits for the READs and atomics before it.
+// IBA 10.8.3.3: with a fence a local operation waits for the READs and atomics before it.
 TEST_F(LocalOperationTest, AFenceHoldsItBackBehindAReadAndAnAtomic) {
   const RKey key = Bound();
   script_.PostRead(1, 0, 8);
@@ -210,7 +210,7 @@ TEST_F(LocalOperationTest, AFenceHoldsItBackBehindAReadAndAnAtomic) {
   script_.Inject(ReadResponse(Position::kOnly, first_).With(Pattern(8)));
   script_.ExpectCompletion(1);
   script_.Inject(WriteTo(peers_, key, 256));
-  script_.ExpectSent(Ack(peers_));  // it is still bound
+  script_.ExpectSent(Ack(peers_));  // the window is still bound
   script_.Inject(AtomicAck(first_ + 1, 0));
   script_.ExpectCompletion(2);
   script_.ExpectCompletion(3);
@@ -218,7 +218,7 @@ TEST_F(LocalOperationTest, AFenceHoldsItBackBehindAReadAndAnAtomic) {
   script_.ExpectSent(Nak(peers_ + 1, NakCode::kRemoteAccessError));
 }
 
-// On UC a failed one stops the send queue alone.
+// On UC a failed local operation stops only the send queue.
 TEST(LocalOperationUcTest, AFailureLeadsToSqe) {
   Script script({.type = QpType::kUnreliableConnection});
   EXPECT_EQ(script.Post(InvalidateRequest(1, RKey{0}), 0, 0), Status::kOk);
@@ -226,7 +226,7 @@ TEST(LocalOperationUcTest, AFailureLeadsToSqe) {
   script.ExpectState(QpState::kSendQueueError);
 }
 
-// Runs on a stack that is smaller than a send queue is deep.
+// Runs `f` on a stack too small for a recursion as deep as a send queue.
 template <class F>
 void OnSmallStack(F f) {
   constexpr size_t kStackBytes = 512 << 10;
@@ -247,7 +247,7 @@ TEST(LocalOperationDepthTest, AsManyAsASendQueueHoldsCompleteAtOnce) {
   constexpr uint32_t kDepth = kMaxQpWorkRequests;
   Script script({.queue_depth = kDepth, .cq_capacity = kDepth});
   const RKey window = *script.endpoint().memory().AllocateWindow(Script::kPd, WindowType::kType1);
-  // They wait for the SEND in front of them.
+  // The binds wait for the SEND before them.
   script.PostSend(1, 0, 8);
   const auto sent = script.TakeSent();
   ASSERT_EQ(sent.size(), 1u);

@@ -1,5 +1,5 @@
-// FLUSH and ATOMIC WRITE (annex A19) as they are answered: what is refused, and what becomes of a
-// request that comes again.
+// FLUSH and ATOMIC WRITE (annex A19) at the responder: which requests are refused, and how a
+// duplicate is answered.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ class PlacementResponderTest : public testing::Test {
     return spec;
   }
   static PacketSpec EmptyResponse(Psn psn) { return ReadResponse(Position::kOnly, psn); }
-  // A key to the memory of the script, with these rights alone.
+  // A key to the memory of the script, with `access` alone.
   RKey Key(uint32_t access, uint64_t length = Script::kMemoryBytes, PdId pd = Script::kPd,
            uint64_t skipped = 0) {
     const auto key = script_.endpoint().memory().Register(
@@ -54,7 +54,7 @@ TEST_F(AtomicWriteTest, WritesAndIsAnsweredByAReadResponseOfNoBytes) {
   EXPECT_EQ(script_.Word(kAt), kNumber);
 }
 
-// IBA oA19-15: somebody may have written since.
+// IBA oA19-15: another request may have written there since.
 TEST_F(AtomicWriteTest, ADuplicateIsAnsweredAndNotWrittenAgain) {
   script_.Inject(WriteAt(first_, kNumber));
   script_.Inject(WriteAt(first_ + 1, kNumber + 1));
@@ -66,7 +66,7 @@ TEST_F(AtomicWriteTest, ADuplicateIsAnsweredAndNotWrittenAgain) {
   }
 }
 
-// However many there were since: nothing has to be remembered, as of an atomic.
+// However many requests followed: unlike an atomic, it needs no remembered result.
 TEST_F(AtomicWriteTest, ADuplicateIsAnsweredWhenMoreThanTheResourcesFollowedIt) {
   for (uint32_t i = 0; i < 6; ++i) script_.Inject(WriteAt(first_ + i, i));  // 4 resources
   script_.TakeSent();
@@ -112,7 +112,7 @@ TEST_F(AtomicWriteTest, ItsAnswerIsTheAckOfWhatCameBeforeIt) {
   script_.ExpectNothingSent();
 }
 
-// The peer asks once more.
+// The peer will ask again.
 TEST_F(AtomicWriteTest, ADuplicateThatThereIsNoRoomForIsNotAnswered) {
   for (uint32_t i = 0; i < 9; ++i) script_.Inject(WriteAt(first_ + i, i));
   script_.TakeSent();
@@ -187,7 +187,7 @@ TEST_F(AtomicWriteTest, GoesThroughAWindow) {
   EXPECT_EQ(script_.Word(kAt), kNumber);
 }
 
-// IBA 9.4.4: they take responder resources, as READs do.
+// IBA 9.4.4: they take responder resources, like READs.
 TEST(PlacementResourcesTest, OneMoreThanMaxDestReadAtomicIsRefused) {
   for (const bool flushes : {false, true}) {
     Script script;
@@ -234,7 +234,7 @@ TEST_F(FlushRequestTest, OfARangeIsAnsweredByAReadResponseOfNoBytes) {
   script_.ExpectNothingSent();
 }
 
-// IBA A19.4.1.2: of a region neither address nor length count.
+// IBA A19.4.1.2: a FLUSH of a region ignores address and length.
 TEST_F(FlushRequestTest, OfARegionNeedsTheKeyAlone) {
   PacketSpec packet = FlushOf(Placement::kGlobal, Selectivity::kRegion);
   packet.reth.virtual_address = 3;
@@ -261,7 +261,7 @@ TEST_F(FlushRequestTest, ADuplicateIsAnsweredAgain) {
   script_.ExpectSent(EmptyResponse(first_).Msn(1));
 }
 
-// What was to be sent anyway is sent once.
+// A response that waits already is sent only once.
 TEST_F(FlushRequestTest, ADuplicateOfOneThatWaitsForItsTurnIsAnsweredOnce) {
   script_.HoldTransmit();
   script_.Inject(FlushOf(Placement::kGlobal));
@@ -271,7 +271,7 @@ TEST_F(FlushRequestTest, ADuplicateOfOneThatWaitsForItsTurnIsAnsweredOnce) {
   script_.ExpectNothingSent();
 }
 
-// IBA A19.4.1.1: the memory of a host is gone with its power, whatever else is asked for.
+// IBA A19.4.1.1: a host loses its memory with its power, whatever else the request asks for.
 TEST_F(FlushRequestTest, PersistenceIsNotPromised) {
   ExpectRefused(FlushOf(Placement::kPersistent), NakCode::kInvalidRequest,
                 EventType::kQpRequestError);
@@ -328,7 +328,7 @@ TEST_F(FlushRequestTest, OfARegionOfAnotherProtectionDomainIsAnAccessError) {
   ExpectRefused(packet, NakCode::kRemoteAccessError);
 }
 
-// As rdma_rxe has it: the access of the window counts, and the range unless it is the whole.
+// As with rdma_rxe: the window's access counts, and its range unless the FLUSH is of all of it.
 TEST_F(FlushRequestTest, GoesThroughAWindow) {
   const RKey window = *script_.endpoint().memory().AllocateWindow(Script::kPd, WindowType::kType2);
   SendWorkRequest bind = BindRequest(script_, 1, window, kAt, 64);

@@ -1,5 +1,5 @@
 // 2^24 requests on one connection: the MSN of the responder and the SSN of the requester start
-// again at 0, and end-to-end credits, which are told in them, go on (IBA C9-148, 9.7.7.2).
+// again at 0, and end-to-end credits, which refer to them, still work (IBA C9-148, 9.7.7.2).
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kBatch = 64;
 
-// WRITEs without a byte: each is one packet and one message.
+// WRITEs of zero bytes: each is one packet and one message.
 void Write(ConnectedPair& pair, uint32_t batches) {
   SendWorkRequest request;
   request.opcode = SendOpcode::kRdmaWrite;
@@ -28,7 +28,7 @@ void Write(ConnectedPair& pair, uint32_t batches) {
 
 TEST(MsnWrapTest, CreditsGoOnBehindTheWrap) {
   ConnectedPair pair;
-  // One SEND first, so that the client knows that the server counts.
+  // One SEND first, whose ACK shows the client that the server counts credits.
   pair.PostReceive(16);
   ASSERT_EQ(pair.client.qp->PostSend(pair.Request(SendOpcode::kSend, 1)), Status::kOk);
   pair.Exchange();
@@ -36,12 +36,12 @@ TEST(MsnWrapTest, CreditsGoOnBehindTheWrap) {
   EXPECT_EQ(pair.client.Poll().size(), 1u);
 
   Write(pair, (1u << 24) / kBatch - 3);
-  // From 191 messages before the wrap to 353 behind it: whatever the server has receive requests
-  // for is sent, and the one beyond that asks.
+  // From 191 messages before the wrap to 353 after it: the client sends one message for each
+  // receive request of the server, and one more as a probe.
   for (int round = 0; round < 8; ++round) {
     const uint64_t asked = pair.server.endpoint.counters().rnr_naks_sent;
     for (int i = 0; i < 3; ++i) pair.PostReceive(16);
-    Write(pair, 1);  // the ACK of these brings the news
+    Write(pair, 1);  // their ACK brings the credits
     for (int i = 0; i < 4; ++i) {
       ASSERT_EQ(pair.client.qp->PostSend(pair.Request(SendOpcode::kSend, 1)), Status::kOk);
     }

@@ -45,7 +45,7 @@ std::vector<Opcode> RequestOpcodes() {
   return opcodes;
 }
 
-// The rules, as the specification tells them.
+// The rules of the specification.
 bool IsRight(Receiving receiving, const Opcode& opcode, Length length) {
   const bool starts = opcode.StartsMessage();
   if (starts != (receiving == Receiving::kNothing)) return false;
@@ -97,7 +97,7 @@ void TryOne(Receiving receiving, const Opcode& opcode, Length length) {
   EXPECT_TRUE(script.TakeSent().empty());
 
   PacketSpec packet = MakePacket(script, opcode, psn, BytesOf(length));
-  if (opcode.HasIeth()) {  // only a bound window could be invalidated: judged elsewhere
+  if (opcode.HasIeth()) {  // only a bound window could be invalidated: tested elsewhere
     packet.opcode.suffix = Suffix::kNone;
   }
   script.Inject(packet);
@@ -132,7 +132,7 @@ TEST(OpcodeSequenceTest, EveryOpcodeInEveryStateWithEveryLength) {
   }
 }
 
-// A packet longer than the path MTU is refused too, wherever it stands.
+// A packet longer than the path MTU is refused too, in any position.
 // IBA C9-92.
 TEST(OpcodeSequenceTest, LongerThanThePathMtu) {
   for (const Position position : {Position::kFirst, Position::kOnly}) {

@@ -1,4 +1,4 @@
-// A verb that finds no memory has changed nothing.
+// A verb that runs out of memory changes nothing.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 namespace {
 
-// Allocations that still succeed; negative: all do.
+// Allocations that may still succeed; negative: all of them.
 int allocations_left = -1;
 size_t bytes_allocated = 0;
 
@@ -31,8 +31,8 @@ namespace {
 
 class OutOfMemoryTest : public testing::Test {
  protected:
-  // Runs `f` with ever more memory until it does not run out of it; `check` looks at what a failure
-  // has left.
+  // Runs `f` with one more allocation each time, until it has enough; `check` examines the state
+  // after each failure.
   template <class F, class Check>
   static int FailUntilItWorks(F f, Check check) {
     for (int allocations = 0;; ++allocations) {

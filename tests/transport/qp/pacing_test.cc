@@ -1,4 +1,4 @@
-// Rates: when the next packet of a queue pair leaves that is not to be faster than they say.
+// Rate limits: when the next packet of a limited queue pair leaves.
 
 #include <gtest/gtest.h>
 
@@ -10,11 +10,11 @@ namespace {
 using M = QpAttributeMask;
 
 constexpr uint32_t kKbps = 80'000;  // 10 bytes a microsecond
-// Of a WRITE of 4 bytes: Ethernet 14, IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4 come on top.
+// A WRITE of 4 bytes with Ethernet 14, IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4.
 constexpr uint32_t kFrameBytes = 14 + 20 + 8 + 12 + 16 + 4 + 4;
 constexpr Duration kFrameTime{kFrameBytes * 100};
-// enum ibv_rate: 2.5 Gbit/s are 0.3125 bytes a nanosecond; 10 Gbit/s; 100 Gbit/s, which is no less
-// than what the port has.
+// enum ibv_rate: 2.5 Gbit/s (0.3125 bytes a nanosecond), 10 Gbit/s, and 100 Gbit/s, which is not
+// below the rate of the port.
 constexpr uint8_t kRate2Gbps5 = 2;
 constexpr uint8_t kRate10Gbps = 3;
 constexpr uint8_t kRate100Gbps = 16;
@@ -90,7 +90,7 @@ TEST(PacingTest, LimitThatIsTakenAwayHoldsNothingUpLater) {
 TEST(PacingTest, RateOfThePathCountsAndTheLowerOfBoth) {
   Script script;
   SetStaticRate(script, kRate2Gbps5);
-  // 64 KiB may leave in one go, if nothing is said.
+  // Without a burst size 64 KiB may leave at once.
   script.PostWrite(0, 0, 32 * 1'024);
   EXPECT_EQ(Sent(script), 128u);
   script.Advance(Microseconds(1'000));

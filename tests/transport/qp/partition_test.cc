@@ -1,4 +1,4 @@
-// Partitions: which P_Key packets carry, and whose packets are taken.
+// Partitions: which P_Key packets carry, and which packets are accepted.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ class PartitionTest : public testing::TestWithParam<QpType> {
   Script::Options In(uint16_t pkey) {
     return {.type = GetParam(), .pkeys = {kDefaultPkey, pkey, kOther}, .pkey_index = 1};
   }
-  // A packet that needs nothing of ours.
+  // A packet that needs no receive request.
   PacketSpec FromPeer(const Script& script) {
     return Write(Position::kOnly, script.peers_first_psn(), Script::Address(0), script.rkey(), 4)
         .With("data");
@@ -89,7 +89,7 @@ TEST(PartitionsTest, IndexIsOneOfTheTable) {
   EXPECT_EQ(script.qp().Query().pkey_index, 1);
 }
 
-// In SQD, where the next packet has to have the new one.
+// In SQD, after which the next packet must have the new P_Key.
 TEST(PartitionsTest, PartitionOfAConnectionChanges) {
   Script script({.pkeys = {kDefaultPkey, kFull}});
   script.PostSend(1, 0, 4);
@@ -108,7 +108,7 @@ TEST(PartitionsTest, PartitionOfAConnectionChanges) {
   script.ExpectCompletion(2);
 }
 
-// The alternate path may be of another partition.
+// The alternate path may be in another partition.
 TEST(PartitionsTest, MigrationTakesThePartitionOfTheAlternatePath) {
   using M = QpAttributeMask;
   Script script({.pkeys = {kDefaultPkey, kFull}});

@@ -1,5 +1,5 @@
-// Automatic path migration: two ends arm each other, and either of them takes both to the alternate
-// path.
+// Automatic path migration: two ends arm each other, and then either of them moves both to the
+// alternate path.
 
 #include <gtest/gtest.h>
 
@@ -40,14 +40,14 @@ class PathMigrationTest : public testing::Test {
     return script_.qp().Modify(a, M::kMigrationState | (loads_alternate ? M::kAlternatePath : 0));
   }
   void Rearm() { ASSERT_EQ(Modify(MigrationState::kRearm, true), Status::kOk); }
-  // The peer sends something by the primary path that tells that it is rearmed.
+  // The peer sends a packet by the primary path which shows that it is rearmed.
   void Arm() {
     Rearm();
     ExpectTaken(FromPeer(false));
     ExpectMigration(MigrationState::kArmed);
   }
 
-  // The next packet of the peer. If it is taken, an ACK is sent for it on RC.
+  // The next packet of the peer. On RC an accepted packet is acknowledged.
   PacketSpec FromPeer(bool migrated) const {
     return Write(Position::kOnly, peers_, Script::Address(0), script_.rkey(), 4)
         .With("data")
@@ -64,7 +64,7 @@ class PathMigrationTest : public testing::Test {
   void ExpectMigration(MigrationState state) {
     EXPECT_EQ(script_.qp().Query().migration_state, state);
   }
-  // The last frame we sent went by this path, with this MigReq.
+  // The last frame sent went by this path, with this MigReq.
   void ExpectLastBy(bool alternate, bool migration_request) {
     Packet packet;
     ASSERT_EQ(ParseFrame(script_.last_frame(), packet), DropReason::kNone);
@@ -97,7 +97,7 @@ class UcPathMigrationTest : public PathMigrationTest {
   UcPathMigrationTest() : PathMigrationTest(QpType::kUnreliableConnection) {}
 };
 
-// IBA 17.2.8: of all packets, requests and responses.
+// IBA 17.2.8: in all packets, requests and responses.
 TEST_F(PathMigrationTest, MigReqSaysWhetherTheSenderIsInMigrated) {
   PostWrite(1);
   EXPECT_TRUE(ExpectWrite(first_).migration_request);
@@ -164,14 +164,14 @@ TEST_F(PathMigrationTest, MigratesWithThePeer) {
   script_.ExpectCompletion(1);
 }
 
-// Our packet has armed it, and its own that would have armed us is lost with the path.
+// Our packet has armed the peer. The peer's packet that would have armed us was lost with the path.
 TEST_F(PathMigrationTest, FollowsFromRearm) {
   Rearm();
   ExpectTaken(FromPeer(true), /*by_alternate=*/true);
   ExpectMigrated();
 }
 
-// IBA 17.2.8: instead of the error, and then with all retries.
+// IBA 17.2.8: the queue pair migrates instead of failing, and has all retries again.
 TEST_F(PathMigrationTest, MigratesWhenRetriesAreUsedUp) {
   Arm();
   PostWrite(1);
@@ -225,7 +225,7 @@ TEST_F(PathMigrationTest, StateSaysWhichPathPacketsComeBy) {
   ExpectTaken(FromPeer(false));
   EXPECT_EQ(InjectByAlternate(FromPeer(false)), DropReason::kForeignSource);
   ExpectMigration(MigrationState::kArmed);
-  // Sent before the peer was rearmed, and late.
+  // A late packet, sent before the peer was rearmed.
   ExpectTaken(FromPeer(true));
   ExpectMigration(MigrationState::kArmed);
   ASSERT_EQ(Modify(MigrationState::kMigrated), Status::kOk);
@@ -271,7 +271,7 @@ TEST_F(PathMigrationTest, IsRearmedWithAPathThatWasLoadedLater) {
   ASSERT_EQ(Modify(MigrationState::kMigrated), Status::kOk);
   ExpectMigrated();
   ExpectTaken(FromPeer(true), /*by_alternate=*/true);
-  // And back again.
+  // Then back to the first path.
   QpAttributes a;
   a.migration_state = MigrationState::kRearm;
   a.alternate_address = script_.peer_address();
@@ -313,7 +313,7 @@ TEST_F(PathMigrationTest, NeighborOfTheAlternatePathChanges) {
   script_.ExpectCompletion(1);
 }
 
-// An alternate path from an address that has gone leads to nobody, until it comes back.
+// An alternate path from a removed address reaches no peer until the address comes back.
 TEST_F(PathMigrationTest, AddressOfTheAlternatePathGoesAndComesBack) {
   Arm();
   std::vector<Gid> gids = script_.endpoint().config().gids;

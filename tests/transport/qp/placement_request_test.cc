@@ -1,5 +1,5 @@
-// FLUSH and ATOMIC WRITE (annex A19) as they are asked for: what is posted and sent, and what
-// becomes of a response that is lost.
+// FLUSH and ATOMIC WRITE (annex A19) at the requester: which requests can be posted and are sent,
+// and how a lost response is handled.
 
 #include <gtest/gtest.h>
 
@@ -95,7 +95,7 @@ TEST_F(PlacementRequesterTest, AFlushOfNothingThatIsDefinedIsNotPosted) {
   script_.ExpectNothingSent();
 }
 
-// IBA 9.4.4: they count as READs do.
+// IBA 9.4.4: they count like READs.
 TEST_F(PlacementRequesterTest, AtMostMaxReadAtomicAreOutstanding) {
   for (uint64_t i = 0; i < 3; ++i) PostAtomicWrite(i, 0);
   script_.PostRead(3, 1'024, 8);
@@ -129,7 +129,7 @@ TEST_F(PlacementRequesterTest, AFenceWaitsForThem) {
   script_.ExpectCompletion(3);
 }
 
-// The response of the first is lost: that of the second implies it (IBA 9.7.5.1.2).
+// The response to the first request is lost: the second response implies it (IBA 9.7.5.1.2).
 TEST_F(PlacementRequesterTest, ALostResponseIsAskedForAgain) {
   script_.SetWord(0, kNumber);
   PostAtomicWrite(1, 0);
@@ -141,7 +141,7 @@ TEST_F(PlacementRequesterTest, ALostResponseIsAskedForAgain) {
   script_.ExpectSent(Written(0, kNumber));
   script_.ExpectSent(Flushed(1, 8));
   script_.ExpectSent(Send(Position::kOnly, first_ + 2).With(script_.Bytes(0, 4)));
-  // An ACK does not stand for them.
+  // An ACK does not replace their responses.
   script_.ExpectDropped(DropReason::kOutOfOrderResponse, Ack(first_ + 2));
   script_.Inject(Answer(0));
   script_.Inject(Answer(1));
@@ -177,7 +177,7 @@ TEST_F(PlacementRequesterTest, ANakEndsThem) {
             CompletionOpcode::kFlush);
 }
 
-// Data, or the result of an atomic, is no answer to either.
+// Data, or the result of an atomic, is a bad response to either.
 TEST_F(PlacementRequesterTest, AnotherResponseIsABadOne) {
   for (const bool flushes : {false, true}) {
     for (const bool is_atomic : {false, true}) {
@@ -203,7 +203,7 @@ TEST_F(PlacementRequesterTest, AFirstResponseOfSeveralIsABadOne) {
   script_.ExpectCompletion(1, CompletionStatus::kBadResponse);
 }
 
-// A number in memory that may not be read never goes out.
+// An ATOMIC WRITE whose number may not be read is never sent.
 TEST_F(PlacementRequesterTest, AWrongLocalKeyIsAProtectionError) {
   SendWorkRequest request = Script::Request(1, SendOpcode::kAtomicWrite);
   const ScatterGatherEntry sge{Script::Address(0), 8, LKey{script_.lkey().value ^ 1}};
@@ -213,7 +213,7 @@ TEST_F(PlacementRequesterTest, AWrongLocalKeyIsAProtectionError) {
   script_.ExpectCompletion(1, CompletionStatus::kLocalProtectionError);
 }
 
-// IBA 11.4.1.1: operations of the reliable services.
+// IBA 11.4.1.1: only reliable services have these operations.
 TEST(PlacementServicesTest, UnreliableServicesDoNotHaveThem) {
   for (const QpType type : {QpType::kUnreliableConnection, QpType::kUnreliableDatagram}) {
     Script script({.type = type});

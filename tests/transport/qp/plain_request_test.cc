@@ -1,5 +1,5 @@
-// Messages of one packet that are next in turn and still have something to be asked: they take the
-// short way in as far as it goes.
+// Messages of one packet, in sequence, that need a further check: they take the short way as far as
+// possible.
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace uroce::transport::packet_scripts {
 namespace {
 
-// The place in a queue of one that the first SEND used is the one that the next would use.
+// In a queue of one, the next SEND would use the entry that the first SEND has used up.
 TEST(PlainRequestTest, SendThatFindsTheOnlyReceiveUsedUp) {
   Script script({.queue_depth = 1});
   const Psn first = script.peers_first_psn();

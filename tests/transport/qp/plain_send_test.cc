@@ -1,4 +1,4 @@
-// Requests that are posted in their plain form.
+// Requests posted in their plain form.
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ Status Post(QueuePair& qp, const PlainSendRequest& request) {
   return status;
 }
 
-// The frames that the client sends for it, and the completion.
+// The frames that the client sends for the request, and the completion.
 struct Outcome {
   std::vector<std::vector<uint8_t>> frames;
   std::vector<Completion> completions;
@@ -60,7 +60,7 @@ TEST_P(PlainSendTest, IsWhatTheWholeFormIs) {
         std::iota(pair->client.memory.begin(), pair->client.memory.end(), uint8_t{1});
         pair->PostReceive(8'192);
       }
-      // Both pairs have their memory at addresses of their own, which frames carry.
+      // The memory of each pair has addresses of its own, which frames carry.
       SendWorkRequest of_whole = whole.Request(GetParam(), length);
       SendWorkRequest of_plain = plain.Request(GetParam(), length);
       of_whole.solicited = of_plain.solicited = solicited;
@@ -100,7 +100,7 @@ TEST_P(PlainSendTest, UnsignaledOneCompletesInSilence) {
 TEST_P(PlainSendTest, TakesThePlaceOfAnyRequestBefore) {
   ConnectedPair pair;
   const uint32_t depth = pair.client.qp->init_attributes().capabilities.max_send_wr;
-  // Of one that was fenced and in pieces nothing is left.
+  // A fenced request in pieces leaves nothing in its entry for a later plain request.
   for (uint32_t i = 0; i < depth; ++i) {
     SendWorkRequest request = pair.Request(SendOpcode::kRdmaWrite, 64);
     request.fence = true;

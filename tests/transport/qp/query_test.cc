@@ -1,5 +1,5 @@
-// ibv_query_qp tells the truth while traffic flows (IBA 11.2.5.3): sq_psn is the next PSN to be
-// sent, rq_psn the next expected, and cap is what was granted.
+// ibv_query_qp is right while traffic flows (IBA 11.2.5.3): sq_psn is the next PSN to be sent,
+// rq_psn the next expected, and cap the granted capabilities.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ TEST(QueryTest, SqPsnMovesWithWhatIsSent) {
   script.PostRead(2, 0, 5 * kPart);
   EXPECT_EQ(sq_psn(), first + 8) << "a READ takes the PSNs of its response";
 
-  // Going back is seen too: that is where it goes on.
+  // Going back shows too: sq_psn is the PSN at which sending continues.
   script.HoldTransmit();
   script.Inject(Nak(first + 1, NakCode::kPsnSequenceError));
   EXPECT_EQ(sq_psn(), first + 1);
@@ -46,7 +46,7 @@ TEST(QueryTest, RqPsnMovesWithWhatIsReceived) {
   EXPECT_EQ(rq_psn(), first + 5);
   script.Inject(Write(Position::kOnly, first + 6));  // a gap
   script.Inject(Write(Position::kOnly, first));      // a duplicate
-  script.Inject(Send(Position::kOnly, first + 5));   // nobody to receive it
+  script.Inject(Send(Position::kOnly, first + 5));   // no receive request
   EXPECT_EQ(rq_psn(), first + 5);
   script.TakeSent();
 }
@@ -60,7 +60,7 @@ TEST(QueryTest, CapabilitiesAreThoseGrantedInEveryState) {
   }
 }
 
-// A failure is seen at once, before its completion is polled.
+// A failure shows at once, before its completion is polled.
 TEST(QueryTest, TheStateIsLive) {
   Script script;
   script.HoldCompletions();

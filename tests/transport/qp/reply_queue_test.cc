@@ -26,8 +26,8 @@ TEST(ReplyQueueTest, TheOldestResultMakesRoom) {
   EXPECT_EQ(*queue.FindAtomic(Psn(12)), 102u);
 }
 
-// PSNs come again after 2^24 packets. With few atomics among many other requests the result from
-// last time around is still there; it must not be given for the new atomic.
+// PSNs recur after 2^24 packets. With few atomics among many other requests the result from the
+// previous round is still there; it must not answer the new atomic.
 TEST(ReplyQueueTest, OfTwoResultsWithOnePsnTheNewerIsFound) {
   for (uint32_t others_between = 0; others_between < 3; ++others_between) {
     ReplyQueue queue;
@@ -76,8 +76,8 @@ TEST(ReplyQueueTest, ReplaysGoBeforeWhatHasLaterPsns) {
   EXPECT_TRUE(queue.empty());
 }
 
-// A duplicate of a request that is still being answered is the same original, which gives its room
-// back when it has been answered.
+// A duplicate of a request that is still being answered is the same original, which frees its room
+// once it has been answered.
 TEST(ReplyQueueTest, ReplayOfWhatWaitsLeavesItAnOriginal) {
   ReplyQueue queue;
   queue.Configure(1);
@@ -102,7 +102,7 @@ TEST(ReplyQueueTest, AfterGrowingThereIsRoomBeforeTheOldestResultGoes) {
   EXPECT_EQ(queue.FindAtomic(Psn(11)), nullptr);
 }
 
-// Replays do not take the room of originals, nor are there ever more than as many again.
+// Replays take no room of originals, and there are never more replays than room for originals.
 TEST(ReplyQueueTest, ReplaysAreBounded) {
   ReplyQueue queue;
   queue.Configure(2);
@@ -120,8 +120,8 @@ TEST(ReplyQueueTest, ReplaysAreBounded) {
   EXPECT_TRUE(queue.HasRoom());
 }
 
-// A duplicate that comes while its original is still being answered starts the answer over instead
-// of being answered twice.
+// A duplicate that comes while its original is still being answered restarts the answer instead of
+// getting a second one.
 TEST(ReplyQueueTest, AReplayOfWhatIsBeingSentStartsItOver) {
   ReplyQueue queue;
   queue.Configure(1);

@@ -1,4 +1,4 @@
-// What the requester makes of responses.
+// How the requester handles responses.
 
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ TEST_P(RequesterNakTest, AStaleNakIsIgnored) {
   script.Inject(Ack(script.first_psn()));
   script.ExpectCompletion(1);
   EXPECT_EQ(script.Inject(Nak(script.first_psn(), GetParam().code)), DropReason::kStaleResponse);
-  // Nor one for what was not sent yet.
+  // A NAK for a request that was not sent yet is ignored too.
   EXPECT_EQ(script.Inject(Nak(script.first_psn() + 2, GetParam().code)),
             DropReason::kStaleResponse);
   script.ExpectNoCompletion();
@@ -186,15 +186,14 @@ TEST_F(RequesterReadTest, PartsComeInOrder) {
   ExpectParts(0, 0, 3);
 }
 
-// IBA 9.4.4, 9.7.5.1.2: a gap in READ responses is an implied NAK; the READ goes on where it was
-// lost.
+// IBA 9.4.4, 9.7.5.1.2: a gap in READ responses is an implied NAK; the READ continues at the gap.
 TEST_F(RequesterReadTest, ALostPartIsAskedForAgainFromThere) {
   script_.PostRead(1, 0, 4 * kPart);
   script_.TakeSent();
   script_.Inject(Part(Position::kFirst, 0));
   EXPECT_EQ(script_.Inject(Part(Position::kMiddle, 2)), DropReason::kOutOfOrderResponse);
   script_.ExpectSent(ReadOf(first_ + 1, kPart, 3 * kPart));
-  // The rest of the old answer says nothing new.
+  // The rest of the old response brings nothing new.
   script_.Inject(Part(Position::kLast, 3));
   script_.ExpectNothingSent();
   EXPECT_EQ(script_.counters().implied_naks, 1u);
@@ -243,10 +242,10 @@ TEST_F(RequesterReadTest, ADuplicatePartIsIgnored) {
   ExpectParts(0, 0, 2);
 }
 
-// IBA 9.9.2.4.2: what no responder gives to the request ends it; nothing of it is written.
+// IBA 9.9.2.4.2: a response that does not fit the request ends it; none of its data is written.
 class WrongResponseTest : public testing::TestWithParam<uint32_t> {
  protected:
-  // The answer to a READ of 2 parts and 10 bytes, after its first part.
+  // The response comes after the first part of a READ of 2 parts and 10 bytes.
   void ExpectBadResponse(const PacketSpec& response) {
     Script script;
     script.PostRead(1, 0, 2 * kPart + 10);
@@ -355,7 +354,7 @@ TEST_F(RequesterReadTest, AnAtomicBringsWhatWasThere) {
   EXPECT_EQ(script_.Word(64), 0x1122'3344'5566'7788u);
 }
 
-// What cannot be executed here never goes out, and the requests before it still succeed.
+// A request that cannot be executed here is never sent, and the requests before it still succeed.
 TEST_F(RequesterReadTest, ALocalProtectionErrorWaitsForThoseBefore) {
   script_.PostSend(1, 0, 10);
   SendWorkRequest request;
@@ -374,7 +373,7 @@ TEST_F(RequesterReadTest, ALocalProtectionErrorWaitsForThoseBefore) {
   script_.ExpectState(QpState::kError);
 }
 
-// Where PSNs start again at 0.
+// PSNs wrap around to 0.
 TEST(RequesterWrapTest, MessagesAndReadsGoOverTheWrap) {
   Script script({.first_psn = Psn(0xff'fffe)});
   script.PostSend(1, 4'096, 3 * kPart);
@@ -393,7 +392,7 @@ TEST(RequesterWrapTest, MessagesAndReadsGoOverTheWrap) {
   script.ExpectCompletion(2);
 }
 
-// A READ whose own packets cross the wrap and that is resumed behind it.
+// A READ whose own packets cross the wrap is resumed after it.
 TEST(RequesterWrapTest, AReadIsResumedBehindTheWrap) {
   Script script({.first_psn = Psn(0xff'ffff)});
   script.PostRead(1, 0, 4 * kPart);

@@ -1,5 +1,5 @@
-// RESET gives a queue pair as new (IBA 10.3.1.1): whatever its first life was like, in its second
-// it says and does to the letter what a fresh one does.
+// RESET makes a queue pair as new (IBA 10.3.1.1): whatever it did in its first life, it then
+// behaves exactly like a fresh one.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ Script::Options OptionsOf(QpType type) {
           .peer_counts_credits = true};
 }
 
-// Everything that can be seen of a queue pair, one line each.
+// Records everything visible of a queue pair, one line each.
 class Record {
  public:
   explicit Record(Script& script) : script_(script) {}
@@ -84,7 +84,7 @@ void Exchange(Script& script, Record& record, QpType type) {
   record.Inject(Send(Position::kLast, peers + 2).With("y"));
   record.Inject(Write(Position::kOnly, peers + 3, Script::Address(0), script.rkey(), 1).With("z"));
   if (type == QpType::kUnreliableConnection) return;
-  record.Inject(FetchAdd(peers, Script::Address(512), script.rkey(), 1));  // of no atomic
+  record.Inject(FetchAdd(peers, Script::Address(512), script.rkey(), 1));  // duplicate of no atomic
   record.Inject(Send(Position::kOnly, peers + 6));                         // a gap
   record.Inject(Read(peers + 4, Script::Address(0), script.rkey(), 2 * kPart));
   record.Inject(Ack(ours + 4).Msn(5).Credits(2));
@@ -95,7 +95,7 @@ void Exchange(Script& script, Record& record, QpType type) {
   }
 }
 
-// What a queue pair in RESET does from here on.
+// Records the behaviour of a queue pair from RESET on.
 std::vector<std::string> Live(Script& script, QpType type) {
   Record record(script);
   record.See();
@@ -109,7 +109,7 @@ std::vector<std::string> Live(Script& script, QpType type) {
   return record.lines();
 }
 
-// A queue pair that came into the world just now and has gone as far as RESET.
+// The same for a fresh queue pair that was moved to RESET.
 std::vector<std::string> LifeOfAFreshOne(QpType type) {
   Script script(OptionsOf(type));
   EXPECT_EQ(script.MoveTo(QpState::kReset), Status::kOk);
@@ -254,8 +254,8 @@ INSTANTIATE_TEST_SUITE_P(EveryFirstLife, ResetTest, testing::ValuesIn(EveryFirst
                                   life.param.second.name;
                          });
 
-// A message that RESET interrupted holds no receive request: a refusal is told of by an event, as
-// if there had never been one.
+// A message that RESET interrupted holds no receive request: an event reports a refusal, as if
+// there had never been such a message.
 TEST(ResetReceiveTest, TheRequestInUseIsForgotten) {
   for (const bool shared : {false, true}) {
     Script script({.shared_receive_queue = shared});
@@ -270,7 +270,7 @@ TEST(ResetReceiveTest, TheRequestInUseIsForgotten) {
   }
 }
 
-// A program that connects anew must not read of the old connection.
+// A program that connects again must not get completions of the old connection.
 TEST(ResetCompletionsTest, CompletionsOfTheFirstLifeAreDropped) {
   for (const bool shared : {false, true}) {
     Script script({.shared_receive_queue = shared});

@@ -1,5 +1,5 @@
-// Requests that come in order, again, too early and too late, for every operation (IBA
-// 9.7.4.1.2).
+// Requests that come in order, repeated, too early and too late, for every operation
+// (IBA 9.7.4.1.2).
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace uroce::transport::packet_scripts {
 namespace {
 
-constexpr uint64_t kAt = 4'096;  // what the requests work on
+constexpr uint64_t kAt = 4'096;  // offset that the requests access
 
 class ResponderOrderTest : public testing::TestWithParam<Operation> {
  protected:
@@ -41,7 +41,7 @@ class ResponderOrderTest : public testing::TestWithParam<Operation> {
     }
   }
 
-  // What the first execution is answered with.
+  // The response to the first execution.
   PacketSpec Response(Psn psn) const {
     switch (GetParam()) {
       case Operation::kReadRequest:
@@ -103,8 +103,8 @@ TEST_P(ResponderOrderTest, FarPast) {
   script_.Inject(Request(first_));
   script_.TakeSent();
   ExpectExecutedOnce();
-  // Expect: nothing is executed, and nothing goes to ERR. An atomic that nobody remembers gets no
-  // answer.
+  // Expect: nothing is executed, and the queue pair stays in RTS. An atomic that the responder does
+  // not remember gets no response.
   script_.Inject(Request(first_ - (1 << 22)));
   script_.TakeSent();
   script_.ExpectState(QpState::kReadyToSend);
@@ -112,7 +112,7 @@ TEST_P(ResponderOrderTest, FarPast) {
 }
 
 TEST_P(ResponderOrderTest, Gap) {
-  // Expect: one NAK for the expected PSN, however many come too early (IBA 9.7.5.2).
+  // Expect: one NAK for the expected PSN, however many requests come too early (IBA 9.7.5.2).
   EXPECT_EQ(script_.Inject(Request(first_ + 1)), DropReason::kSequenceGap);
   script_.ExpectSent(Nak(first_, NakCode::kPsnSequenceError).Msn(0));
   EXPECT_EQ(script_.Inject(Request(first_ + 2)), DropReason::kSequenceGap);
@@ -121,7 +121,7 @@ TEST_P(ResponderOrderTest, Gap) {
   script_.ExpectNoCompletion();
   EXPECT_EQ(script_.counters().psn_naks_sent, 1u);
 
-  // Expect: what was missing is executed when it comes, and the next gap gets its own NAK.
+  // Expect: the missing request is executed when it comes, and the next gap gets its own NAK.
   const PacketSpec response = Response(first_);
   script_.Inject(Request(first_));
   script_.ExpectSent(response);
@@ -146,7 +146,7 @@ TEST_P(ResponderOrderTest, DuplicateDuringAGap) {
   ExpectExecutedOnce();
   script_.Inject(Request(first_ + 2));
   script_.ExpectSent(Nak(first_ + 1, NakCode::kPsnSequenceError));
-  // Expect: answered as any duplicate; the gap stays, and its NAK is not said twice.
+  // Expect: answered like any duplicate; the gap stays, and its NAK is not repeated.
   script_.Inject(Request(first_));
   script_.ExpectSent(response);
   script_.Inject(Request(first_ + 2));
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(EveryOperation, ResponderOrderTest,
                                          Operation::kAtomicWrite),
                          NameOf);
 
-// The same where PSNs start again at 0.
+// The same with PSNs that wrap around to 0.
 class ResponderWrapTest : public ResponderOrderTest {
  protected:
   ResponderWrapTest() : ResponderOrderTest({.peers_first_psn = Psn(0xff'ffff)}) {}
@@ -181,7 +181,7 @@ TEST_P(ResponderWrapTest, PsnsGoOnAtZero) {
   script_.ExpectSent(Nak(Psn(0), NakCode::kPsnSequenceError));
   EXPECT_EQ(script_.Inject(Request(Psn(0))), DropReason::kNone);
   EXPECT_EQ(script_.TakeSent().at(0).psn, Psn(0));
-  // Expect: the one before the wrap is a duplicate.
+  // Expect: the request before the wrap is a duplicate.
   EXPECT_EQ(script_.Inject(Request(Psn(0xff'ffff))), DropReason::kDuplicateRequest);
   EXPECT_EQ(script_.TakeSent().size(), 1u);
   if (GetParam() == Operation::kSend) {
@@ -225,8 +225,8 @@ TEST(ResponderAckTest, MsnCountsMessagesNotPackets) {
   EXPECT_EQ(script.ExpectCompletion(1).byte_length, 513u);
 }
 
-// What was missing came before the NAK for it could be sent: the NAK names what was dropped behind
-// the gap, or the peer would find out by its timer.
+// The missing request came before its NAK could be sent. The NAK then names the request dropped
+// after the gap: otherwise the peer would notice that loss only by its timer.
 TEST(ResponderAckTest, AGapThatIsClosedInTimeLeavesWhatWasDroppedBehindIt) {
   Script script;
   const Psn first = script.peers_first_psn();
@@ -236,12 +236,12 @@ TEST(ResponderAckTest, AGapThatIsClosedInTimeLeavesWhatWasDroppedBehindIt) {
   script.ReleaseTransmit();
   script.ExpectSent(Nak(first + 1, NakCode::kPsnSequenceError).Msn(1));
   script.ExpectNothingSent();
-  // It is said once.
+  // That NAK is sent once.
   script.ExpectDropped(DropReason::kSequenceGap, Write(Position::kOnly, first + 2));
   script.ExpectNothingSent();
 }
 
-// However much of it comes again before the NAK could be sent.
+// The NAK names the first dropped request that has not come again before it could be sent.
 TEST(ResponderAckTest, AGapThatIsClosedInPartLeavesTheLastOfWhatWasDropped) {
   Script script;
   const Psn first = script.peers_first_psn();
@@ -255,7 +255,7 @@ TEST(ResponderAckTest, AGapThatIsClosedInPartLeavesTheLastOfWhatWasDropped) {
   script.ExpectNothingSent();
 }
 
-// And when that came again, too, there is nothing to complain of.
+// If all dropped requests came again, there is no NAK.
 TEST(ResponderAckTest, AGapThatIsClosedAltogetherIsNotSpokenOf) {
   Script script;
   const Psn first = script.peers_first_psn();
@@ -266,12 +266,13 @@ TEST(ResponderAckTest, AGapThatIsClosedAltogetherIsNotSpokenOf) {
   script.ReleaseTransmit();
   script.ExpectSent(Ack(first + 1).Msn(2));
   script.ExpectNothingSent();
-  // And the next gap is.
+  // The next gap gets a NAK.
   script.Inject(Write(Position::kOnly, first + 3));
   script.ExpectSent(Nak(first + 2, NakCode::kPsnSequenceError).Msn(2));
 }
 
-// A duplicate that comes before the NAK could be sent is answered by it: it acknowledges as well.
+// A duplicate that comes before the NAK could be sent is answered by the NAK, which acknowledges
+// too.
 TEST(ResponderAckTest, ADuplicateDoesNotTakeTheNakAway) {
   Script script;
   const Psn first = script.peers_first_psn();
@@ -299,7 +300,7 @@ TEST(ResponderRnrTest, AReceiveRequestThatComesInTimeIsAllThatWasMissing) {
   script.ExpectCompletion(1);
 }
 
-// IBA 9.7.5.2.8: what follows a request that was answered with an RNR NAK is dropped silently.
+// IBA 9.7.5.2.8: requests after one that got an RNR NAK are dropped silently.
 TEST(ResponderRnrTest, OneRnrNakUntilTheRequestComesAgain) {
   Script script({.min_rnr_timer = 17});
   const Psn first = script.peers_first_psn();
@@ -308,7 +309,7 @@ TEST(ResponderRnrTest, OneRnrNakUntilTheRequestComesAgain) {
   script.Inject(Send(Position::kOnly, first + 1).With("b"));
   script.Inject(Write(Position::kOnly, first + 2, Script::Address(0), script.rkey(), 1).With("c"));
   script.ExpectNothingSent();
-  // Still nothing to receive into: it is said again to the request itself.
+  // There is still no receive request: the request itself gets the RNR NAK again.
   script.Inject(Send(Position::kOnly, first).With("a"));
   script.ExpectSent(RnrNak(first, 17).Msn(0));
 

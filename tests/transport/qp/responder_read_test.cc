@@ -1,4 +1,4 @@
-// READs and atomics at the responder: what is answered, again and in part, and how many at once.
+// READs and atomics at the responder: full, repeated and partial responses, and how many at once.
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ TEST_F(ResponderReadTest, AResponseTakesAsManyPsnsAsPackets) {
 TEST_F(ResponderReadTest, ADuplicateIsReadAgain) {
   script_.Inject(Request(first_, 0, 2 * kPart));
   script_.TakeSent();
-  *script_.memory() ^= 0xff;  // a READ has no memory of what it read
+  *script_.memory() ^= 0xff;  // the responder does not remember what it read
   EXPECT_EQ(script_.Inject(Request(first_, 0, 2 * kPart)), DropReason::kDuplicateRequest);
   script_.ExpectSent(Part(Position::kFirst, first_, 0));
   script_.ExpectSent(Part(Position::kLast, first_ + 1, kPart));
@@ -84,7 +84,7 @@ TEST_F(ResponderReadTest, ADuplicateWhoseKeyIsGoneIsIgnored) {
   script_.ExpectState(QpState::kReadyToSend);
 }
 
-// The same when the key goes in the middle of the second answer (simulation seed 1000192).
+// The same when the key vanishes during the second response (simulation seed 1000192).
 TEST_F(ResponderReadTest, ADuplicateWhoseKeyGoesWhileItIsAnsweredIsDropped) {
   auto& memory = script_.endpoint().memory();
   const auto key = memory.Register({Script::kPd, Script::kIova, script_.memory(), 4 * kPart,
@@ -101,12 +101,12 @@ TEST_F(ResponderReadTest, ADuplicateWhoseKeyGoesWhileItIsAnsweredIsDropped) {
   script_.ExpectSent(ReadResponse(Position::kFirst, first_).With(script_.Bytes(0, kPart)));
   script_.ExpectNothingSent();
   script_.ExpectState(QpState::kReadyToSend);
-  // The connection goes on where it was.
+  // The connection continues where it was.
   script_.Inject(Request(first_ + 3, 0, 1));
   script_.ExpectSent(Part(Position::kOnly, first_ + 3, 0, 1));
 }
 
-// An original one is different: the peer still waits for the data and must hear that it is gone.
+// For an original READ the peer still waits for the data and must get an error.
 // IBA 9.7.5.1.3.
 TEST_F(ResponderReadTest, AKeyThatGoesWhileAReadIsAnsweredIsAnAccessError) {
   auto& memory = script_.endpoint().memory();
@@ -122,7 +122,7 @@ TEST_F(ResponderReadTest, AKeyThatGoesWhileAReadIsAnsweredIsAnAccessError) {
   script_.ExpectState(QpState::kError);
 }
 
-// An ACK covers everything before it, so it waits for the responses that come before.
+// An ACK covers everything before it, so it waits for the earlier responses.
 // IBA 9.5.
 TEST_F(ResponderReadTest, AnAckDoesNotOvertakeAReadResponse) {
   script_.PostReceive(1, 16'384, 16);
@@ -136,9 +136,9 @@ TEST_F(ResponderReadTest, AnAckDoesNotOvertakeAReadResponse) {
   script_.ExpectCompletion(1);
 }
 
-// IBA 9.7.5.1.2: a READ is acknowledged by its response, and so is what came before it. An ACK that
-// named the READ would be taken for the response by some if that was lost or came later
-// (rdma_rxe: tests/interop/README.md).
+// IBA 9.7.5.1.2: the response to a READ acknowledges the READ and all requests before it. Some
+// requesters would take an ACK with the PSN of the READ for its response, if that was lost or came
+// later (rdma_rxe: tests/interop/README.md).
 TEST_F(ResponderReadTest, AnAckDoesNotNameARead) {
   script_.HoldTransmit();
   script_.Inject(Write(Position::kOnly, first_));
@@ -163,7 +163,7 @@ TEST_F(ResponderReadTest, MaxDestReadAtomicAtOnceAreAnswered) {
   }
 }
 
-// IBA 9.4.4: one more is refused, not squeezed in.
+// IBA 9.4.4: one more READ is refused.
 TEST_F(ResponderReadTest, OneMoreThanMaxDestReadAtomicIsRefused) {
   script_.HoldTransmit();
   for (uint32_t i = 0; i < 5; ++i) script_.Inject(Request(first_ + i, i * 8, 8));
@@ -242,7 +242,7 @@ TEST_F(ResponderAtomicTest, ADuplicateThatIsForgottenIsNotExecuted) {
   EXPECT_EQ(script_.Word(64), 5u);
 }
 
-// The PSN of a SEND is no atomic's, whatever a duplicate with that PSN claims to be.
+// A SEND had this PSN, so a duplicate atomic with it was never executed.
 TEST_F(ResponderAtomicTest, ADuplicateThatWasSomethingElseIsNotExecuted) {
   script_.PostReceive(1, 1'024, 16);
   script_.Inject(Send(Position::kOnly, first_).With("x"));

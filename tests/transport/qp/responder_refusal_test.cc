@@ -26,13 +26,13 @@ class ResponderRefusalTest : public testing::Test {
     script_->ExpectNoEvent();
   }
 
-  // The same while the message has a receive request: it completes so, and there is no event.
+  // The same for a message that has a receive request: its completion fails, and there is no event.
   void ExpectReceiveFailed(const PacketSpec& packet, NakCode code, CompletionStatus status) {
     ExpectTheEnd(packet, code, status);
     script_->ExpectNoEvent();
   }
 
-  // The receives are flushed, memory was left alone, and what comes after is ignored.
+  // The receives are flushed, memory is unchanged, and later packets are ignored.
   void ExpectTheEnd(const PacketSpec& packet, NakCode code, CompletionStatus first_receive) {
     const auto before = script_->Bytes(0, 32'768);
     script_->Inject(packet);
@@ -43,7 +43,7 @@ class ResponderRefusalTest : public testing::Test {
     script_->ExpectCompletion(2, CompletionStatus::kFlushed);
     script_->ExpectNoCompletion();
     EXPECT_EQ(script_->Bytes(0, 32'768), before) << "memory was touched";
-    // rxe once executed what came to a queue pair in ERR, again and again.
+    // rxe once executed packets to a queue pair in ERR, again and again.
     script_->Inject(packet);
     script_->ExpectNothingSent();
     script_->ExpectNoCompletion();
@@ -172,8 +172,8 @@ TEST_F(ResponderRefusalTest, MisalignedAtomic) {
   }
 }
 
-// IBA C9-222.1.1: the receive request takes the error. Only its length counts, wherever the message
-// crosses it.
+// IBA C9-222.1.1: the receive request takes the error. Only its total length counts, wherever the
+// message exceeds it.
 TEST_F(ResponderRefusalTest, MessageLongerThanTheReceive) {
   script_->Inject(Send(Position::kFirst, first()).With(Pattern(256)));
   PacketSpec last = Send(Position::kLast, first() + 1).With(Pattern(45));
@@ -216,8 +216,8 @@ TEST_F(ResponderRefusalTest, MoreReadsThanResponderResources) {
   ExpectRefused(FetchAdd(first(), Script::Address(0), rkey(), 8), NakCode::kInvalidRequest);
 }
 
-// IBA 9.9.3.1 class J: the data has arrived; our application is told by the completion, the peer
-// is told nothing and will find out by silence.
+// IBA 9.9.3.1 class J: the data has arrived. The completion informs our application; the peer gets
+// no response and finds out by its timeout.
 TEST_F(ResponderRefusalTest, InvalidateOfAKeyThatIsNoWindow) {
   for (const RKey key : {rkey(), RKey{0}, RKey{0xffff'ffff}}) {
     Reset({});
@@ -232,7 +232,7 @@ TEST_F(ResponderRefusalTest, InvalidateOfAKeyThatIsNoWindow) {
   }
 }
 
-// IBA C9-88: a length of zero touches no memory, so its key is not looked at.
+// IBA C9-88: a length of zero touches no memory, so its key is not checked.
 TEST_F(ResponderRefusalTest, ZeroLengthNeedsNoKey) {
   script_->Inject(Write(Position::kOnly, first(), 0xdead'beef, RKey{0x1234'5678}, 0));
   script_->ExpectSent(Ack(first()));
@@ -251,8 +251,8 @@ TEST_F(ResponderRefusalTest, ReceiveIntoMemoryThatIsGone) {
   script_->ExpectCompletion(2, CompletionStatus::kFlushed);
 }
 
-// A region whose iova does not agree with where its memory lies: what is aligned for the peer is
-// not aligned here, and a locked operation on it would not be one.
+// The iova of the region is aligned and its memory is not: an address that is aligned for the peer
+// is misaligned here, where a locked operation would not be atomic.
 TEST_F(ResponderRefusalTest, AnAtomicOnMemoryThatIsNotAligned) {
   const auto key = script_->endpoint().memory().Register(
       {Script::kPd, 0x8000, script_->memory(4), 64,
@@ -260,7 +260,7 @@ TEST_F(ResponderRefusalTest, AnAtomicOnMemoryThatIsNotAligned) {
   ExpectRefused(FetchAdd(first(), 0x8000, RKey{key->value}, 1), NakCode::kInvalidRequest);
 }
 
-// The requests before the refused one were carried out, and the peer learns so.
+// The requests before the refused one were carried out, and the NAK acknowledges them.
 TEST_F(ResponderRefusalTest, TheNakAcknowledgesWhatCameBefore) {
   script_->Inject(Send(Position::kOnly, first()).With("good").AckRequest(false));
   script_->ExpectCompletion(1);
@@ -269,7 +269,7 @@ TEST_F(ResponderRefusalTest, TheNakAcknowledgesWhatCameBefore) {
   script_->ExpectCompletion(2, CompletionStatus::kFlushed);
 }
 
-// A SEND that begins while the RNR NAK for its PSN has not gone out is executed: the NAK would make
+// A SEND that begins before the RNR NAK for its PSN could be sent is executed: that NAK would make
 // the peer wait and send it again. An ACK, which its packet did not ask for, does no harm.
 TEST(RnrNakTest, WithdrawnByTheRequestThatFindsAReceiveAfterAll) {
   Script script;
@@ -283,7 +283,7 @@ TEST(RnrNakTest, WithdrawnByTheRequestThatFindsAReceiveAfterAll) {
   EXPECT_EQ(script.counters().rnr_naks_sent, 0u);
 }
 
-// With a shared receive queue as without one: the request that was to complete tells of it.
+// With or without a shared receive queue, the receive request that was to complete fails.
 TEST(RefusedImmediateTest, TheReceiveEndsInError) {
   for (const bool shared : {false, true}) {
     Script script({.shared_receive_queue = shared});

@@ -1,4 +1,4 @@
-// Each way to find out that something was lost, and what happens when it never arrives.
+// Each way to detect a loss, and what happens when the lost packet never arrives.
 // The exact times are in tests/transport/timers.
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class RetryTest : public testing::Test {
     script_.ExpectState(QpState::kError);
     script_.ExpectNothingSent();
     script_.ExpectNoDeadline();
-    script_.ExpectNoEvent();  // the completion says it all
+    script_.ExpectNoEvent();  // the completion reports it
   }
   void PsnNak() { script_.Inject(Nak(first_, NakCode::kPsnSequenceError)); }
   void Rnr() { script_.Inject(RnrNak(first_, kRnrTimer)); }
@@ -81,7 +81,7 @@ TEST_F(RetryTest, ReceiverNotReady) {
   ExpectGivenUp(CompletionStatus::kRnrRetryExceeded, VendorError::kRnrRetries);
 }
 
-// IBA 9.9.2.4.1: silence and NAKs for gaps are counted together, RNR NAKs by themselves.
+// IBA 9.9.2.4.1: silence and NAKs for gaps share a count, RNR NAKs have their own.
 TEST_F(RetryTest, SilenceAndGapsShareACountAndRnrHasItsOwn) {
   PsnNak();
   ExpectSentAgain();
@@ -93,14 +93,14 @@ TEST_F(RetryTest, SilenceAndGapsShareACountAndRnrHasItsOwn) {
   Rnr();
   script_.Advance(kRnrWait);
   ExpectSentAgain();
-  PsnNak();  // for what followed the request that was not received: see below
+  PsnNak();  // for packets after the one that got the RNR NAK: see below
   ExpectSentAgain();
   PsnNak();
   ExpectGivenUp(CompletionStatus::kRetryExceeded, VendorError::kPsnNakRetries);
 }
 
-// rxe answers what follows a request that it cannot receive with a NAK for a gap, and that may come
-// when the wait is over and everything has been sent again.
+// rxe answers the packets after a request that it cannot receive with a NAK for a gap. That NAK may
+// come when the wait is over and everything has been sent again.
 TEST_F(EndlessRnrTest, TheNakThatFollowsAnRnrNakIsNoRetry) {
   for (int i = 0; i < 20; ++i) {
     Rnr();
@@ -109,7 +109,7 @@ TEST_F(EndlessRnrTest, TheNakThatFollowsAnRnrNakIsNoRetry) {
     PsnNak();
     ExpectSentAgain();
   }
-  // In time it does nothing. Each RNR NAK has one, also if it is the same one again.
+  // During the wait that NAK has no effect. Every RNR NAK allows one, even a repeated RNR NAK.
   Rnr();
   PsnNak();
   Rnr();
@@ -118,7 +118,7 @@ TEST_F(EndlessRnrTest, TheNakThatFollowsAnRnrNakIsNoRetry) {
   ExpectSentAgain();
   PsnNak();
   ExpectSentAgain();
-  // Any further one counts.
+  // Every further NAK counts as a retry.
   for (int retry = 0; retry < 2; ++retry) {
     PsnNak();
     ExpectSentAgain();
@@ -127,7 +127,7 @@ TEST_F(EndlessRnrTest, TheNakThatFollowsAnRnrNakIsNoRetry) {
   ExpectGivenUp(CompletionStatus::kRetryExceeded, VendorError::kPsnNakRetries);
 }
 
-// IBA 9.9.2.4.1: any progress starts both counts afresh.
+// IBA 9.9.2.4.1: any progress restarts both counts.
 TEST_F(RetryTest, ProgressStartsBothCountsAfresh) {
   for (int retry = 0; retry < 2; ++retry) {
     PsnNak();
@@ -148,7 +148,7 @@ TEST_F(RetryTest, ProgressStartsBothCountsAfresh) {
   script_.ExpectCompletion(2, CompletionStatus::kRetryExceeded);
 }
 
-// A NAK that says that the first request arrived is progress by itself.
+// A NAK for the second request acknowledges the first, which is progress.
 TEST_F(RetryTest, ANakForALaterRequestIsProgress) {
   PsnNak();
   PsnNak();
@@ -161,7 +161,7 @@ TEST_F(RetryTest, ANakForALaterRequestIsProgress) {
   script_.ExpectCompletion(2);
 }
 
-// What is acknowledged before it could be sent again is not sent again.
+// A packet that is acknowledged before it could be sent again is not sent again.
 TEST_F(RetryTest, AnAckOvertakesTheResend) {
   script_.HoldTransmit();
   PsnNak();
@@ -205,7 +205,7 @@ TEST_F(NoRetryTest, TheFirstRnrNakIsTheEnd) {
   ExpectGivenUp(CompletionStatus::kRnrRetryExceeded, VendorError::kRnrRetries);
 }
 
-// rnr_retry 7 is for ever.
+// rnr_retry 7 means for ever.
 TEST(RnrRetryTest, SevenNeverEnds) {
   Script script({.rnr_retry = 7});
   script.PostSend(1, 0, 10);
@@ -237,7 +237,7 @@ class ImpliedNakTest : public testing::Test {
   const Psn first_ = script_.first_psn();
 };
 
-// IBA 9.7.5.1.2: an answer to what came after the READ says that the READ's was lost.
+// IBA 9.7.5.1.2: a response to a later request shows that the response to the READ was lost.
 TEST_F(ImpliedNakTest, AnAckBehindARead) {
   script_.ExpectDropped(DropReason::kOutOfOrderResponse, Ack(first_ + 1));
   ExpectSentAgain();
@@ -286,7 +286,7 @@ TEST_F(ImpliedNakTest, AnAtomicsResponseBehindALostAtomic) {
   EXPECT_EQ(script.Word(64), 7u);
 }
 
-// Each lost response is asked for at once, however many there are.
+// The requester asks at once for each lost response, however many there are.
 TEST_F(ImpliedNakTest, ProgressMakesTheNextLossNews) {
   Script script;
   for (uint64_t i = 1; i <= 3; ++i) script.PostRead(i, 8 * i, 8);
@@ -306,7 +306,7 @@ TEST_F(ImpliedNakTest, ProgressMakesTheNextLossNews) {
   EXPECT_EQ(script.counters().implied_naks, 2u);
 }
 
-// A wait that was asked for is kept, whatever else is said meanwhile.
+// The requester keeps to an RNR wait, whatever other responses arrive.
 TEST_F(ImpliedNakTest, NotDuringAnRnrWait) {
   script_.Inject(RnrNak(first_, kRnrTimer));
   script_.Inject(Ack(first_ + 1));
@@ -320,7 +320,7 @@ TEST_F(ImpliedNakTest, AReadThatIsNeverAnswered) {
   for (int retry = 0; retry < 2; ++retry) {
     script_.Inject(Ack(first_ + 1));
     ExpectSentAgain();
-    script_.Inject(Ack(first_ + 1));  // no news
+    script_.Inject(Ack(first_ + 1));  // nothing new
     script_.ExpectNothingSent();
     script_.Advance(kAckTimeout);
     ExpectSentAgain();

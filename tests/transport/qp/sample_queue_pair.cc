@@ -79,7 +79,7 @@ std::string Describe(const QpAttributes& attributes) {
                sq_draining, max_read_atomic, max_dest_read_atomic, min_rnr_timer, port_num, timeout,
                retry_count, rnr_retry, alternate_port_num, alternate_timeout, rate_limit, cap,
                address, alternate_address] = attributes;
-  static_cast<void>(enable_sqd_notify);  // not a thing that ibv_query_qp shows
+  static_cast<void>(enable_sqd_notify);  // ibv_query_qp does not show it
   std::ostringstream out;
   out << Name(state) << " (" << Name(current_state) << ") mtu " << int(path_mtu) << " migration "
       << int(migration_state) << "\nqkey " << qkey << " rq " << rq_psn.value() << " sq "
@@ -134,7 +134,7 @@ void SampleQueuePair::ClimbTo(QpState state) {
   EXPECT_EQ(Modify({}, state, 0), Status::kOk);
 }
 
-// IBA 10.3.1.6: a send request of UC, UD or raw packets that cannot be carried out.
+// IBA 10.3.1.6: posts a send request that cannot be carried out, on UC, UD or raw packets.
 void SampleQueuePair::FailASend() {
   const ScatterGatherEntry nowhere{0, 60, LKey{0}};
   SendWorkRequest request;

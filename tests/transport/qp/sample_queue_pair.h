@@ -8,11 +8,11 @@
 
 namespace uroce::transport {
 
-// Two sets of attributes that differ in every field that may have two values here.
+// Two sets of attributes that differ in every field with two valid values here.
 enum class Sample { kFirst, kSecond };
 QpAttributes AttributesOf(Sample sample);
 
-// Every field that ibv_query_qp shows, in words: equal texts are equal attributes.
+// Every field that ibv_query_qp shows, as text: equal texts mean equal attributes.
 std::string Describe(const QpAttributes& attributes);
 
 // An endpoint with one queue pair that was taken to a state with the first sample.
@@ -26,7 +26,7 @@ class SampleQueuePair {
   std::string Query() const { return Describe(qp_->Query()); }
   Endpoint& endpoint() { return endpoint_; }
 
-  // Sets what `mask` and kState say.
+  // Sets kState and the attributes of `mask`.
   Status Modify(QpAttributes attributes, QpState to, uint32_t mask);
 
  private:

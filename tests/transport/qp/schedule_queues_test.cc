@@ -1,4 +1,4 @@
-// The queue of turns to transmit.
+// The queues in which senders wait for their turn to transmit.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -27,7 +27,7 @@ class Sender : public TransmitClient {
 
 class TransmitQueueTest : public testing::Test {
  protected:
-  // Whose frame is the next.
+  // The sender of the next frame; -1 if there is none.
   int NextSender(TransmitQueue& queue) {
     return queue.BuildFrame({}, frame_) == 0 ? -1 : frame_[0];
   }
@@ -44,7 +44,7 @@ TEST_F(TransmitQueueTest, OthersKeepTheirTurnsWhenOneLeaves) {
     }
     Sender& gone = senders[static_cast<size_t>(leaver)];
     queue.Remove(gone);
-    queue.Remove(gone);  // is not in it any more
+    queue.Remove(gone);  // no longer queued
     for (int i = 0; i < 4; ++i) {
       if (i == leaver) continue;
       EXPECT_EQ(NextSender(queue), i);
@@ -56,7 +56,7 @@ TEST_F(TransmitQueueTest, OthersKeepTheirTurnsWhenOneLeaves) {
   }
 }
 
-// Objects on a page each, so that it can be said which of them may be looked at.
+// Objects on a page each, so that a test can forbid access to single objects.
 template <class T, size_t kCount>
 class Pages {
  public:
@@ -70,7 +70,7 @@ class Pages {
   ~Pages() { munmap(memory_, kCount * kPageBytes); }
 
   T& operator[](size_t i) { return *std::launder(reinterpret_cast<T*>(memory_ + i * kPageBytes)); }
-  // From now on an access to this one ends the test.
+  // From now on an access to object `i` ends the test.
   void Forbid(size_t i) { mprotect(memory_ + i * kPageBytes, kPageBytes, PROT_NONE); }
   void Permit(size_t i) { mprotect(memory_ + i * kPageBytes, kPageBytes, PROT_READ | PROT_WRITE); }
 
@@ -92,7 +92,7 @@ TEST_F(TransmitQueueTest, LeavingLooksAtTheNeighboursOnly) {
   EXPECT_TRUE(queue.empty());
 }
 
-// Has so many frames and notes each in a log.
+// Sends `frames` frames and notes each in a log.
 class CountedSender : public TransmitClient {
  public:
   CountedSender(char name, uint32_t frames, std::string& log)

@@ -1,4 +1,4 @@
-// SQD: what has started is finished, the rest is held back, and the application is told when.
+// SQD: started messages are finished, the rest is held back, and the application gets an event.
 
 #include <gtest/gtest.h>
 
@@ -71,7 +71,7 @@ TEST_F(DrainTest, TheMessageThatWasBegunIsFinishedAndTheNextIsNotBegun) {
   script_.ExpectSent(Parts(3)[1]);
   script_.ExpectSent(Parts(3)[2]);
   script_.ExpectNothingSent();
-  script_.ExpectNoEvent();  // sent is not finished
+  script_.ExpectNoEvent();  // sent, but not yet acknowledged
 
   script_.Inject(Ack(first_ + 2));
   script_.ExpectCompletion(1);
@@ -82,7 +82,7 @@ TEST_F(DrainTest, TheMessageThatWasBegunIsFinishedAndTheNextIsNotBegun) {
   script_.ExpectNothingSent();
   script_.ExpectNoDeadline();
 
-  // Expect: what was held back goes out in RTS, and is answered as ever.
+  // Expect: in RTS the held-back SEND goes out and completes as usual.
   EXPECT_EQ(script_.MoveTo(kRts), Status::kOk);
   script_.ExpectSent(Send(Position::kOnly, first_ + 3).With(script_.Bytes(0, 10)));
   script_.Inject(Ack(first_ + 3));
@@ -158,12 +158,12 @@ TEST_F(DrainTest, DrainWithoutNotifyRaisesNoEvent) {
 }
 
 // IBA 11.6.3.1 SQ_DRAINED.
-// Asking counts for this time in SQD only.
+// A request for the event counts for one stay in SQD only.
 TEST_F(DrainTest, LeavingSqdForgetsTheQuestion) {
   DrainInTheMiddle(true);
   EXPECT_EQ(script_.MoveTo(kRts), Status::kOk);
   script_.TakeSent();
-  EXPECT_EQ(script_.MoveTo(kSqd), Status::kOk);  // this time nobody asks
+  EXPECT_EQ(script_.MoveTo(kSqd), Status::kOk);  // this time without asking for the event
   script_.Inject(Ack(first_ + 3));
   script_.ExpectCompletion(1);
   script_.ExpectCompletion(2);
@@ -194,7 +194,7 @@ TEST_F(DrainTest, AFailureWhileDrainingEndsInErrWithoutTheEvent) {
   EXPECT_FALSE(script_.qp().Query().sq_draining);
 }
 
-// The receive side does not know of SQD.
+// SQD does not affect the receive side.
 TEST_F(DrainTest, RequestsOfThePeerAreCarriedOut) {
   Drain(false);
   script_.SetWord(64, 40);
@@ -215,7 +215,7 @@ TEST_F(DrainTest, RequestsOfThePeerAreCarriedOut) {
   script_.ExpectSent(RnrNak(peers_ + 4, 12));
 }
 
-// What SQD -> SQD may change, in effect.
+// Attributes that SQD -> SQD may change, and their effects.
 class DrainedModifyTest : public DrainTest {
  protected:
   DrainedModifyTest() { Drain(false); }
@@ -297,7 +297,7 @@ TEST_F(DrainedModifyTest, TheAccessOfThePeer) {
   script_.ExpectSent(Nak(peers_ + 1, NakCode::kInvalidRequest));
 }
 
-// Packets go the new way, and come from there only.
+// Packets go to the new address, and are accepted only from there.
 TEST_F(DrainedModifyTest, ThePath) {
   const Gid elsewhere = Gid::FromIpv4({192, 0, 2, 99});
   QpAttributes attributes = script_.qp().Query();

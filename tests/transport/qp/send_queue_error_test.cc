@@ -1,5 +1,5 @@
-// SQE, the state of UC and UD whose send queue has failed: it stops, the receive queue lives on,
-// and the application takes it back to RTS.
+// SQE, the state of UC and UD after a failed send: the send queue stops, the receive queue keeps
+// working, and the application takes the queue pair back to RTS.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ constexpr uint32_t kPart = 256;
 constexpr QpState kSqe = QpState::kSendQueueError;
 constexpr QpState kRts = QpState::kReadyToSend;
 
-// A SEND of memory that is not ours, unsignaled.
+// An unsignaled SEND with a wrong local key.
 void PostWrong(Script& script, uint64_t wr_id) {
   const ScatterGatherEntry sge{Script::Address(0), 8, LKey{script.lkey().value ^ 1}};
   SendWorkRequest request;
@@ -85,7 +85,7 @@ TEST_P(SendQueueErrorTest, WhatIsPostedIsFlushed) {
   script_.ExpectState(kSqe);
 }
 
-// It can be done again and again, and PSNs go on where they stopped.
+// Recovery can be repeated, and PSNs continue where they stopped.
 TEST_P(SendQueueErrorTest, RtsRecovers) {
   for (uint32_t i = 0; i < 3; ++i) {
     Fail();
@@ -100,7 +100,7 @@ TEST_P(SendQueueErrorTest, RtsRecovers) {
   }
 }
 
-// With the one attribute that may be changed on the way.
+// Changes the one attribute that may be changed on the way.
 TEST_P(SendQueueErrorTest, TheAttributeOfTheWayBackTakesEffect) {
   Fail();
   QpAttributes attributes;
@@ -137,7 +137,7 @@ TEST_P(SendQueueErrorTest, ResetMakesItNew) {
   script_.ExpectCompletion(1);
 }
 
-// A receive request that fails is more than the send queue: to ERR.
+// A failed receive request affects more than the send queue: the queue pair goes to ERR.
 TEST_P(SendQueueErrorTest, AFailingReceiveLeadsToErr) {
   Fail();
   const ScatterGatherEntry sge{Script::Address(0), 64, LKey{script_.lkey().value ^ 1}};
@@ -147,8 +147,8 @@ TEST_P(SendQueueErrorTest, AFailingReceiveLeadsToErr) {
   script_.ExpectState(QpState::kError);
 }
 
-// IBA 11.6.3.2 QP_FATAL: the flush finds no room, be it of what was behind the failure or of what
-// is posted later. It is not first found out when the queue pair is to recover.
+// IBA 11.6.3.2 QP_FATAL: the flush of a request, posted before or after the failure, finds no room.
+// The event comes at once, not only when the queue pair is to recover.
 class FullCompletionQueueTest : public testing::TestWithParam<QpType> {
  protected:
   FullCompletionQueueTest() {
@@ -210,7 +210,7 @@ TEST(SendQueueErrorUcTest, InTheMiddleOfAMessage) {
   }
 }
 
-// RC has no such state: the connection ends.
+// RC has no SQE: the connection ends.
 TEST(SendQueueErrorRcTest, OnRcTheSameLeadsToErr) {
   Script script;
   script.PostReceive(50, 4'096, 64);

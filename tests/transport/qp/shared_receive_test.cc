@@ -1,5 +1,5 @@
-// Receive requests out of a shared queue (IBA 10.2.9): RC here; what becomes of them on
-// UC and UD is told with those services.
+// Receive requests from a shared queue (IBA 10.2.9), on RC; the tests of UC and UD cover those
+// services.
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ TEST_F(SharedReceiveTest, RequestsAreTakenInTheirOrder) {
   script_.ExpectSent(RnrNak(first_ + 3, 12));
 }
 
-// The queue is posted to by itself; a queue pair that uses it has none of its own.
+// Requests are posted to the shared queue; a queue pair that uses it has no receive queue.
 TEST_F(SharedReceiveTest, TheQueuePairTakesNoPosts) {
   EXPECT_EQ(script_.qp().PostReceive({}), Status::kInvalidArgument);
 }
@@ -44,8 +44,8 @@ TEST_F(SharedReceiveTest, ItHoldsWhatWasGranted) {
   EXPECT_EQ(script_.srq().Post({9, sges}), Status::kInvalidArgument) << "four entries at most";
 }
 
-// IBA 11.6.3.1 SRQ_LIMIT_REACHED: once, when fewer are left than the limit says; then it has to be
-// armed again.
+// IBA 11.6.3.1 SRQ_LIMIT_REACHED: once, when fewer requests are left than the limit; then the limit
+// must be set again.
 TEST_F(SharedReceiveTest, TheLimitIsToldOnce) {
   for (uint64_t i = 1; i <= 4; ++i) script_.PostReceive(i, 4'096, 16);
   EXPECT_EQ(script_.srq().SetLimit(3), Status::kOk);
@@ -68,8 +68,8 @@ TEST_F(SharedReceiveTest, TheLimitIsToldOnce) {
   script_.ExpectEvent(EventType::kSrqLimitReached);
 }
 
-// IBA 11.6.3.1 LAST_WQE_REACHED: none of the queue's requests is ours any more. They stay for the
-// others.
+// IBA 11.6.3.1 LAST_WQE_REACHED: this queue pair uses no request of the queue any more. The
+// requests stay for other queue pairs.
 TEST_F(SharedReceiveTest, ErrGivesBackNothingAndSaysSo) {
   script_.PostReceive(1, 4'096, 16);
   EXPECT_EQ(script_.MoveTo(QpState::kError), Status::kOk);
@@ -98,7 +98,7 @@ TEST_F(SharedReceiveTest, ResetTakesTheRequestInUseWithIt) {
   script_.ExpectCompletion(2);
 }
 
-// A refused message completes the request that it has taken, no other.
+// A refused message completes only the request that it has taken.
 // IBA C9-222.1.1.
 TEST_F(SharedReceiveTest, ARefusedMessageCompletesItsRequestInError) {
   script_.PostReceive(1, 4'096, kPart);
@@ -112,7 +112,7 @@ TEST_F(SharedReceiveTest, ARefusedMessageCompletesItsRequestInError) {
   script_.ExpectNoEvent();
 }
 
-// The memory of a request is that of the queue's protection domain, not the queue pair's.
+// The memory of a request belongs to the queue's protection domain, not to the queue pair's.
 TEST(SharedReceiveDomainTest, TheMemoryIsThatOfTheQueue) {
   Script script({.shared_receive_queue = true});
   const auto key = script.endpoint().memory().Register({PdId{Script::kPd.value + 1}, Script::kIova,

@@ -1,6 +1,6 @@
 // All 256 opcodes in every state of every service, with the expected PSN, the one before and the
-// one behind it, between messages and inside of one: generated, with what has to come of it derived
-// from the specification.
+// one after it, between messages and inside of one. The cases are generated, and their outcomes are
+// derived from the specification.
 
 #include <gtest/gtest.h>
 
@@ -73,7 +73,7 @@ Answer AnswerTo(const Opcode& opcode) {
   }
 }
 
-// A reliable connection answers everything that is not behind a gap (IBA 9.7.4.1.2).
+// A reliable connection answers every request that is not after a gap (IBA 9.7.4.1.2).
 Outcome ReliableOutcome(const Case& c, const Opcode& opcode) {
   if (c.psn_offset > 0) return {DropReason::kSequenceGap, Answer::kSequenceNak};
   if (c.psn_offset < 0) {  // the request before was a WRITE, or the first packet of a message
@@ -85,9 +85,8 @@ Outcome ReliableOutcome(const Case& c, const Opcode& opcode) {
   return {DropReason::kNone, AnswerTo(opcode)};
 }
 
-// Nothing is answered. A packet with another PSN than the expected one says that some were lost:
-// the message that was being received is dropped, and only a new one can begin
-// (IBA 9.9.3.1 class D1).
+// UC answers nothing. A packet with another PSN than the expected one shows a loss: the current
+// message is dropped, and only a new one can begin (IBA 9.9.3.1 class D1).
 Outcome UnreliableOutcome(const Case& c, const Opcode& opcode) {
   const bool continues = c.psn_offset == 0 && IsInSequence(c.inside, opcode);
   return {continues || opcode.StartsMessage() ? DropReason::kNone : DropReason::kTornMessage};
@@ -105,7 +104,7 @@ Outcome OutcomeOf(const Case& c, const std::optional<Opcode>& opcode) {
     case QpType::kUnreliableConnection:
       return UnreliableOutcome(c, *opcode);
     default:
-      return {};  // datagrams are messages each, and nobody looks at their PSN
+      return {};  // each datagram is a message, and PSNs are ignored
   }
 }
 
@@ -181,7 +180,7 @@ class StatePacketTest : public testing::TestWithParam<ServiceState> {
       frame = script.Frame(MakePacket(script, *opcode, psn));
     } else {
       frame = script.Frame(Send(Position::kOnly, psn).With(Pattern(kPart)));
-      frame[42] = static_cast<uint8_t>(byte);  // the ICRC is looked at later
+      frame[42] = static_cast<uint8_t>(byte);  // the ICRC is checked later
     }
     Outcome seen;
     seen.reason = script.InjectFrame(frame);

@@ -1,5 +1,5 @@
-// What each state makes of work requests that are posted, for every service (IBA C10-96,
-// C10-97.2.1), and what becomes of those that wait when the state changes.
+// How each state handles posted work requests, for every service (IBA C10-96, C10-97.2.1), and what
+// happens to waiting requests when the state changes.
 
 #include <gtest/gtest.h>
 
@@ -84,7 +84,7 @@ TEST_P(StatePostTest, Receives) {
   script_.ExpectState(state());
   if (fate != Fate::kHeld) return;
 
-  // IBA 10.3.1.7: what is held is flushed once, in its order.
+  // IBA 10.3.1.7: requests that are held are flushed once, in their order.
   EXPECT_EQ(script_.MoveTo(QpState::kError), Status::kOk);
   for (uint64_t wr_id = 1; wr_id < 4; ++wr_id) {
     EXPECT_EQ(script_.ExpectCompletion(wr_id, CompletionStatus::kFlushed).vendor_error,
@@ -95,7 +95,7 @@ TEST_P(StatePostTest, Receives) {
   script_.ExpectNoCompletion();
 }
 
-// Both queues, from every state in which something can wait in them.
+// Both queues, from every state in which requests can wait in them.
 // IBA 10.3.1.7.
 TEST_P(StatePostTest, ErrFlushesBothQueuesOnceInOrder) {
   script_.HoldTransmit();
@@ -123,7 +123,7 @@ TEST_P(StatePostTest, ErrFlushesBothQueuesOnceInOrder) {
   script_.ExpectState(QpState::kError);
 }
 
-// IBA 10.3.1.1: RESET forgets both queues without a word.
+// IBA 10.3.1.1: RESET drops both queues without completions.
 TEST_P(StatePostTest, ResetForgetsBothQueues) {
   script_.HoldTransmit();
   if (FateOfSend(state()) == Fate::kHeld || FateOfSend(state()) == Fate::kSent) {
@@ -180,7 +180,7 @@ TEST(OfferedOperationsTest, OthersAreRefusedWhenTheyArePosted) {
   }
 }
 
-// The queues hold what was granted, no more.
+// The queues hold as many requests as were granted, no more.
 TEST(QueueDepthTest, OneMoreThanTheDepthIsNoMemory) {
   for (const QpType type : kServices) {
     Script script({.type = type, .queue_depth = 4});

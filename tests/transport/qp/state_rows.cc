@@ -9,13 +9,13 @@ namespace {
 
 using S = QpState;
 
-// Of every service; the first two from every state.
+// For every service; the first two from every state.
 constexpr StateRow kToReset{S::kReset, S::kReset, "", ""};
 constexpr StateRow kToError{S::kError, S::kError, "", ""};
 constexpr StateRow kToSendQueueDrain{S::kReadyToSend, S::kSendQueueDrain, "",
                                      "EN_SQD_ASYNC_NOTIFY"};
 
-// Of every service but UD.
+// For every service but UD.
 constexpr StateRow kToInit[] = {
     {S::kReset, S::kInit, "PKEY_INDEX PORT ACCESS_FLAGS", ""},
     {S::kInit, S::kInit, "", "PKEY_INDEX PORT ACCESS_FLAGS"},
@@ -122,7 +122,7 @@ using M = QpAttributeMask;
 using A = QpAttributes;
 
 constexpr Attribute kAttributes[] = {
-    // These two say something about the call; nothing is shown of them afterwards.
+    // These two affect only the call; ibv_query_qp does not show them.
     {"CUR_STATE", M::kCurrentState, [](const A&, A&) {}},
     {"EN_SQD_ASYNC_NOTIFY", M::kEnableSqdNotify, [](const A&, A&) {}},
     {"ACCESS_FLAGS", M::kAccessFlags, [](const A& from, A& to) { to.access = from.access; }},

@@ -8,8 +8,8 @@
 
 namespace uroce::transport {
 
-// The tables of ibv_modify_qp (IBA 11.2.5.2; the manual page names the attributes) once more, in
-// words and not from the tables of the transport: what may be set on which transition.
+// The tables of ibv_modify_qp (IBA 11.2.5.2; the manual page names the attributes), written in
+// words, independently of the transport's tables: what may be set on which transition.
 struct StateRow {
   QpState from;
   QpState to;
@@ -24,11 +24,11 @@ const StateRow* FindRow(QpType type, QpState from, QpState to);
 struct Attribute {
   std::string_view name;
   uint32_t bit;
-  // Sets in `to` what ibv_query_qp shows after this attribute was set from `from`.
+  // Copies the fields that ibv_query_qp shows after this attribute was set from `from`.
   void (*copy)(const QpAttributes& from, QpAttributes& to);
 };
 
-// All but STATE.
+// All attributes but STATE.
 std::span<const Attribute> AllAttributes();
 // The bits of names with blanks between them.
 uint32_t BitsOf(std::string_view names);

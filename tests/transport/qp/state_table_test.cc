@@ -90,7 +90,7 @@ TEST_P(StateTableTest, ATransitionThatIsNotThereIsRefusedWithAnyAttributes) {
   if (row_ != nullptr) return;
   SampleQueuePair qp(type_, from_);
   ExpectRefused(qp, 0, Wanted());
-  for (const QpState from : kAllStates) {  // what leads there, or from here, in another row
+  for (const QpState from : kAllStates) {  // nor with the attributes of another transition
     for (const QpState to : kAllStates) {
       const StateRow* row = FindRow(type_, from, to);
       if (row != nullptr) ExpectRefused(qp, BitsOf(row->required), Wanted());
@@ -98,7 +98,7 @@ TEST_P(StateTableTest, ATransitionThatIsNotThereIsRefusedWithAnyAttributes) {
   }
 }
 
-// cur_qp_state says what the application takes the state to be (IBA 11.2.5.2).
+// cur_qp_state is the state that the application expects (IBA 11.2.5.2).
 TEST_P(StateTableTest, AWrongCurrentStateIsRefused) {
   if ((optional_ & M::kCurrentState) == 0) return;
   SampleQueuePair qp(type_, from_);
@@ -109,7 +109,7 @@ TEST_P(StateTableTest, AWrongCurrentStateIsRefused) {
   }
 }
 
-// Without a state the queue pair stays where it is.
+// Without a state the queue pair keeps its state.
 TEST_P(StateTableTest, ACallWithoutAStateIsOneFromTheStateToItself) {
   if (from_ != to_) return;
   SampleQueuePair qp(type_, from_);
@@ -140,7 +140,7 @@ std::vector<Case> EveryTransition() {
                                       type == QpType::kUnreliableDatagram ||
                                       type == QpType::kRawPacket;
     for (const QpState from : kAllStates) {
-      // RC and XRC do not come to SQE (IBA 10.3.1.6).
+      // RC and XRC never enter SQE (IBA 10.3.1.6).
       if (!has_send_queue_error && from == QpState::kSendQueueError) continue;
       for (const QpState to : kAllStates) all.push_back({type, from, to});
     }

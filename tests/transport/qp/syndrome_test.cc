@@ -30,7 +30,7 @@ Outcome OutcomeOf(uint8_t syndrome) {
       return {Meaning::kFailure, CompletionStatus::kRemoteAccessError};
     case 3:
       return {Meaning::kFailure, CompletionStatus::kRemoteOperationError};
-    default:  // 4 is of reliable datagrams, which are no more; the others are reserved
+    default:  // 4 is for reliable datagrams, now obsolete; the others are reserved
       return {Meaning::kNothing};
   }
 }

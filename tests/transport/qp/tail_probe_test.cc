@@ -1,5 +1,5 @@
-// What a requester does about silence long before the ACK timeout, and about a loss while it
-// recovers from another one.
+// How a requester reacts to silence long before the ACK timeout, and to a loss while it recovers
+// from another one.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ class TailProbeTest : public testing::Test {
   explicit TailProbeTest(const Script::Options& options = {.retry_count = 1, .probes = true})
       : script_(options) {}
 
-  // Requests of one packet each, of which nothing is heard.
+  // Posts requests of one packet each, which get no response.
   void PostWrites(int count) {
     for (int i = 0; i < count; ++i) script_.PostWrite(i + 1, 64 * i, 10);
     requests_ = script_.TakeSent();
@@ -29,7 +29,7 @@ class TailProbeTest : public testing::Test {
     script_.Inject(Ack(first_));
     script_.ExpectCompletion(1);
   }
-  // A request that was answered after that time, and one more. Returns what was sent of that.
+  // Posts a request that is acknowledged after `round_trip`. Returns the packets of one more.
   std::vector<PacketSpec> PostAfterRoundTrip(Duration round_trip) {
     PostWrites(1);
     script_.Advance(round_trip);
@@ -105,7 +105,7 @@ TEST_F(TailProbeTest, AnAnswerForTheOnlyPacketEndsTheCare) {
   PostWrites(3);
 }
 
-// IBA C9-139: timeout and retry_cnt mean what they mean without probes, to the nanosecond.
+// IBA C9-139: timeout and retry_cnt work as without probes, to the nanosecond.
 TEST_F(TailProbeTest, NoRetryIsTakenAndTheAckTimerRunsOn) {
   PostWrites(1);
   script_.Advance(kAckTimeout - kInstant);
@@ -135,8 +135,7 @@ TEST_F(TailProbeTest, AShortRoundTripIsNotTakenForTheSchedulersPause) {
   script_.ExpectSent(request.at(0));
 }
 
-// A peer that is slower than it was is not probed as early the next time, or it would never catch
-// up.
+// A peer that has become slower is probed later the next time; otherwise it would never catch up.
 TEST_F(TailProbeTest, AnAnswerAfterAProbeMakesTheNextOneLater) {
   PostWrites(1);
   script_.Advance(Milliseconds(20));
@@ -163,7 +162,7 @@ TEST_F(TailProbeTest, AnAnswerToWhatWasSentTwiceIsNoMeasurement) {
   script_.ExpectSent(third.at(0));
 }
 
-// Responses to what was sent first arrive late: nothing was lost, and nothing else goes twice.
+// Late responses to the first transmissions: nothing was lost, and only the probe is sent twice.
 TEST_F(TailProbeTest, ASlowPeerIsNotSentTheFlightAgain) {
   PostWrites(8);
   script_.Advance(RoundTripTime::kInitialSilence);
@@ -179,7 +178,7 @@ TEST_F(TailProbeTest, ASlowPeerIsNotSentTheFlightAgain) {
   EXPECT_EQ(script_.counters().retransmitted_packets, 1u);
 }
 
-// A whole flight is lost: each answer lets twice as much follow.
+// A whole flight is lost: each response lets twice as many packets follow.
 TEST_F(TailProbeTest, TheRestFollowsInGrowingPieces) {
   PostWrites(8);
   script_.Advance(RoundTripTime::kInitialSilence);
@@ -195,7 +194,7 @@ TEST_F(TailProbeTest, TheRestFollowsInGrowingPieces) {
   script_.ExpectNoDeadline();
 }
 
-// READs that were asked for take up their credits again when sending goes on behind them.
+// Outstanding READs count against max_read_atomic again when sending continues after them.
 TEST_F(TailProbeTest, ReadsKeepTheirCreditsBehindAProbe) {
   PostWrites(2);
   for (uint64_t i = 0; i < 5; ++i) script_.PostRead(3 + i, 8 * i, 8);
@@ -250,7 +249,7 @@ TEST_F(NoAckTimeoutTest, ProbesBecomeRare) {
   }
 }
 
-// A response before the last one that implied a loss belongs to what was sent again.
+// A response before the one that implied the last loss answers a packet that was sent again.
 TEST_F(NoAckTimeoutTest, ALossDuringRecoveryIsNoticed) {
   for (uint64_t i = 1; i <= 4; ++i) script_.PostRead(i, 8 * i, 8);
   requests_ = script_.TakeSent();
@@ -260,14 +259,14 @@ TEST_F(NoAckTimeoutTest, ALossDuringRecoveryIsNoticed) {
   for (const uint32_t implied_by : {2, 1}) {
     script_.Inject(response(implied_by));
     for (const PacketSpec& request : requests_) script_.ExpectSent(request);
-    script_.Inject(response(3));  // still says the same
+    script_.Inject(response(3));  // implies the same loss
     script_.ExpectNothingSent();
   }
   EXPECT_EQ(script_.counters().implied_naks, 2u);
 }
 
-// rxe acknowledges every duplicate with one PSN, half a round trip after we went back: taken for a
-// second loss, each would send the flight once more.
+// rxe acknowledges all duplicates with one PSN, half a round trip after we went back. If such an
+// ACK implied a second loss, each would make us send the flight again.
 TEST_F(NoAckTimeoutTest, AcksOfDuplicatesShowNoSecondLoss) {
   script_.PostRead(1, 0, 8);
   script_.PostWrite(2, 8, 8);

@@ -1,5 +1,5 @@
-// UC: what is sent is done, nothing is answered, and a message that misses a packet was never
-// there.
+// UC: a request is done when it is sent, nothing is answered, and a message that misses a packet is
+// dropped whole.
 
 #include <gtest/gtest.h>
 
@@ -80,7 +80,7 @@ TEST_F(UcTest, MessagesOfEveryKindAreReceivedInSilence) {
 }
 
 // IBA 9.9.3.1 class D1: whichever packet is missing, the message is dropped whole and its receive
-// request waits for the next one.
+// request waits for the next message.
 TEST_F(UcTest, AMessageThatMissesAPacketIsDroppedWhole) {
   for (uint32_t missing = 0; missing < 3; ++missing) {
     const Psn psn = peers_ + 4 * missing;
@@ -187,7 +187,7 @@ TEST(UcAccessTest, AWriteNeedsTheAccessOfTheQueuePair) {
   script.ExpectNoEvent();
 }
 
-// IBA 9.9.3.1 class A: our own memory is wrong; that is no fault of the message.
+// IBA 9.9.3.1 class A: our own memory is wrong, not the message.
 TEST_F(UcTest, AReceiveRequestOfWrongMemoryEndsTheQueuePair) {
   script_.PostReceive(1, 4'096, 16);
   script_.PostReceive(2, 4'096, 16);
@@ -198,7 +198,7 @@ TEST_F(UcTest, AReceiveRequestOfWrongMemoryEndsTheQueuePair) {
   script_.ExpectState(QpState::kError);
 }
 
-// There is nothing to be said to a requester.
+// UC has no responses, so its requester ignores them.
 TEST_F(UcTest, AnswersAreNotHeard) {
   script_.PostSend(1, 0, 1);
   script_.TakeSent();
@@ -208,7 +208,7 @@ TEST_F(UcTest, AnswersAreNotHeard) {
                         Read(peers_, 0, {}, 0).Of(Service::kReliableConnection));
 }
 
-// IBA 9.9.3.1 class E: the request that a torn message took out of the shared queue cannot go back.
+// IBA 9.9.3.1 class E: a request that a torn message took from the shared queue cannot return.
 class UcSharedTest : public UcTest {
  protected:
   UcSharedTest() : UcTest(/*shared=*/true) {

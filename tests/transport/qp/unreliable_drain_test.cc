@@ -1,4 +1,4 @@
-// SQD of UC and UD: a message that was begun is finished, and finished means sent (IBA 10.3.1.5).
+// SQD of UC and UD: a started message is finished, and finished means sent (IBA 10.3.1.5).
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// How many packets may be on their way, how often the requester asks to be told of them, and that
-// any number of work requests goes through this needle's eye (IBA 9.7.1; transport/limits.h).
+// How many packets may be in flight, how often the requester asks for an ACK, and that any number
+// of work requests gets through this window (IBA 9.7.1; transport/limits.h).
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ static_assert(kBytes / kPart == kMaxPacketsInFlight);
 
 class WindowTest : public testing::Test {
  protected:
-  // Two messages, which together are twice what may be in flight.
+  // Two messages, together twice the packets that may be in flight.
   void PostTwo() {
     script_.PostWrite(1, 0, kBytes);
     script_.PostWrite(2, 0, kBytes);
@@ -58,7 +58,7 @@ TEST_F(WindowTest, AnAckIsAskedForBeforeTheWindowIsUsedUp) {
   EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
 }
 
-// What is sent again is in the window too.
+// Packets that are sent again are in the window too.
 TEST_F(WindowTest, ATimeoutSendsTheWindowAgainAndNoMore) {
   PostTwo();
   EXPECT_EQ(script_.TakeSent().size(), kMaxPacketsInFlight);
@@ -69,7 +69,7 @@ TEST_F(WindowTest, ATimeoutSendsTheWindowAgainAndNoMore) {
   EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
 }
 
-// The PSNs of a READ are those of its response, and count.
+// A READ uses the PSNs of its response, which count.
 TEST_F(WindowTest, AReadOfTheWholeWindowFillsIt) {
   script_.PostRead(1, 0, kBytes);
   script_.PostRead(2, 0, 8);

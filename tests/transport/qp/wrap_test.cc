@@ -1,5 +1,5 @@
-// Where PSNs start again at 0: every role of every service, with every loss in the middle
-// (IBA 9.7.1). The MSN does so in msn_wrap_test.cc.
+// PSNs that wrap around to 0: every role of every service, with every loss in the middle
+// (IBA 9.7.1). msn_wrap_test.cc does the same for the MSN.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t kPart = 256;
 constexpr uint32_t kParts = 6;
 
-// The first PSN lies so many before 0: none, all, or some packets of a message are behind the wrap.
+// The distance of the first PSN from 0: none, all, or some packets of a message are after the wrap.
 class WrapTest : public testing::TestWithParam<uint32_t> {
  protected:
   Script::Options Options(QpType type = QpType::kReliableConnection) const {
@@ -145,7 +145,7 @@ TEST_P(WrapTest, AResponderOfAtomics) {
     script.ExpectDropped(DropReason::kDuplicateRequest, add);
     script.ExpectSent(AtomicAck(first + i, i));
   }
-  // Four are remembered.
+  // The responder remembers four atomics.
   script.ExpectDropped(DropReason::kDuplicateNotHeld,
                        FetchAdd(first + 3, Script::Address(0), script.rkey(), 1));
   EXPECT_EQ(script.Word(0), 8u);

@@ -1,5 +1,5 @@
-// An XRC initiator: the sending half of RC, whose requests name a shared receive queue of the peer
-// (XRCETH), each one of its own.
+// An XRC initiator: the sending half of RC. Each request names a shared receive queue of the peer
+// (XRCETH).
 
 #include <gtest/gtest.h>
 
@@ -85,7 +85,7 @@ TEST_F(XrcInitiatorTest, SendWithInvalidate) {
   script_.ExpectCompletion(1);
 }
 
-// The peer has shared queues only, so that there are no credits to wait for, whatever an ACK says.
+// The peer has shared queues only, so there are no credits to wait for, whatever an ACK contains.
 TEST_F(XrcInitiatorTest, SendsDoNotWaitForCredits) {
   for (uint64_t i = 1; i <= 3; ++i) script_.PostSend(i, 0, 1);
   for (uint32_t i = 0; i < 3; ++i) {

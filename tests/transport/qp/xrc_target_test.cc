@@ -1,6 +1,5 @@
-// An XRC target: requests name the shared receive queue that they are for (XRCETH), and all that a
-// request needs is that queue's: receive requests, completion queue, protection domain. The rest is
-// as on RC.
+// An XRC target: each request names its shared receive queue (XRCETH), which provides all that the
+// request needs: receive requests, completion queue, protection domain. The rest is as on RC.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +15,7 @@ constexpr uint8_t kNoCreditInformation = 31;
 
 class XrcTargetTest : public testing::Test {
  protected:
-  // Another queue, whose requests complete where the script looks too.
+  // Another queue, with the completion queue of the script.
   std::unique_ptr<SharedReceiveQueue> NewQueue(XrcDomainId domain = Script::kXrcDomain,
                                                PdId pd = Script::kPd) {
     auto queue = script_.endpoint().CreateSharedReceiveQueue({.pd = pd,
@@ -139,7 +138,7 @@ TEST_F(XrcTargetTest, ReadsAreAnsweredInPackets) {
   script_.ExpectSent(last.With({bytes.begin() + kPart, bytes.end()}).Credits(kNoCreditInformation));
 }
 
-// What a request reads and writes is of the protection domain of the queue that it names.
+// The memory that a request accesses belongs to the protection domain of the queue that it names.
 TEST_F(XrcTargetTest, TheKeysAreThoseOfTheQueuesProtectionDomain) {
   const auto other = NewQueue(Script::kXrcDomain, PdId{Script::kPd.value + 1});
   const auto write = Write(Position::kOnly, first_, Script::Address(0), script_.rkey(), 1);
@@ -148,7 +147,7 @@ TEST_F(XrcTargetTest, TheKeysAreThoseOfTheQueuesProtectionDomain) {
   script_.ExpectEvent(EventType::kQpAccessError);
 }
 
-// The responses of a READ need it as well, after requests for other queues.
+// The responses of a READ use that domain too, even after requests for other queues.
 TEST_F(XrcTargetTest, AReadIsAnsweredWithItsOwnDomain) {
   const auto other = NewQueue(Script::kXrcDomain, PdId{Script::kPd.value + 1});
   PostTo(*other, 2, 0, 0);
@@ -161,7 +160,7 @@ TEST_F(XrcTargetTest, AReadIsAnsweredWithItsOwnDomain) {
   script_.ExpectCompletion(2);
 }
 
-// A number that is no queue's, of SENDs and of requests that take no receive request.
+// An unknown queue number, in SENDs and in requests that take no receive request.
 TEST_F(XrcTargetTest, ASendToNoQueueIsRefused) {
   const Srqn nobodys{script_.srq().srqn().value + 1};
   script_.ExpectDropped(DropReason::kUnknownSrq, Send(Position::kOnly, first_).To(nobodys));
@@ -196,7 +195,7 @@ TEST_F(XrcTargetTest, AQueueThatWasDestroyedIsNotFound) {
   ExpectRefused(first_);
 }
 
-// The request that the message has taken goes with its queue.
+// The receive request that the message has taken vanishes with its queue.
 TEST_F(XrcTargetTest, AQueueIsDestroyedInTheMiddleOfAMessage) {
   auto other = NewQueue();
   const Srqn srqn = other->srqn();
@@ -232,7 +231,7 @@ TEST_F(XrcTargetTest, AnEmptyQueueIsNotReadyAndTheOthersAre) {
   script_.ExpectCompletion(2);
 }
 
-// IBA C9-105; 9.7.5.1.4. READs once more with the protection domain of the queue that they name.
+// IBA C9-105; 9.7.5.1.4. A repeated READ uses the protection domain of the queue that it names.
 TEST_F(XrcTargetTest, DuplicatesAreAnsweredAndNotExecuted) {
   script_.PostReceive(1, 4'096, 64);
   script_.SetWord(64, 1);
@@ -255,7 +254,7 @@ TEST_F(XrcTargetTest, DuplicatesAreAnsweredAndNotExecuted) {
   script_.ExpectState(QpState::kReadyToSend);
 }
 
-// A duplicate that names another queue leaves the message at hand where it is.
+// A duplicate that names another queue does not affect the current message.
 TEST_F(XrcTargetTest, ADuplicateInTheMiddleOfAMessage) {
   const auto other = NewQueue(Script::kXrcDomain, PdId{Script::kPd.value + 1});
   PostTo(*other, 2, 0, 0);
@@ -280,7 +279,7 @@ TEST_F(XrcTargetTest, TheLimitIsTold) {
   script_.ExpectEvent(EventType::kSrqLimitReached);
 }
 
-// No queue is the target's own, so that its last request is nothing to be told of.
+// The target has no receive queue of its own, so ERR raises no LAST_WQE_REACHED.
 TEST_F(XrcTargetTest, ErrFlushesTheRequestInUseOnly) {
   script_.BeginMessageFor(1, 2);
   EXPECT_EQ(script_.MoveTo(QpState::kError), Status::kOk);

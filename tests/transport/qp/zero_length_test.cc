@@ -1,4 +1,4 @@
-// Messages without a byte, of every operation, on both sides.
+// Messages of zero bytes, with every operation, on both sides.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ constexpr SendOpcode kOpcodes[] = {
     SendOpcode::kRdmaRead,  SendOpcode::kSendWithInvalidate,
 };
 
-// With an entry of no bytes, whose key nobody looks at, and with no entry at all.
+// With an entry of zero bytes, whose key is not checked, and with no entry at all.
 TEST(ZeroLengthRequesterTest, TakesOnePacketWithoutPayload) {
   const ScatterGatherEntry nothing{0xdead, 0, LKey{0xdead}};
   for (const SendOpcode opcode : kOpcodes) {
@@ -47,7 +47,7 @@ class ZeroLengthResponderTest : public testing::Test {
   const RKey no_key_{0x1234'5678};
 };
 
-// A receive request without memory is enough for it.
+// A receive request without memory is enough for an empty SEND.
 TEST_F(ZeroLengthResponderTest, Send) {
   EXPECT_EQ(script_.qp().PostReceive({1, {}}), Status::kOk);
   script_.Inject(Send(Position::kOnly, first_));
@@ -62,7 +62,7 @@ TEST_F(ZeroLengthResponderTest, SendWithImmediate) {
   EXPECT_EQ(script_.ExpectCompletion(1).immediate_or_rkey, 5u);
 }
 
-// It takes a receive request nevertheless.
+// An empty SEND still takes a receive request.
 TEST_F(ZeroLengthResponderTest, ASendWithoutAReceiveRequestWaits) {
   script_.Inject(Send(Position::kOnly, first_));
   script_.ExpectSent(RnrNak(first_, 12));
@@ -94,7 +94,7 @@ TEST_F(ZeroLengthResponderTest, ReadNeedsNoKeyAndTakesOnePsn) {
   script_.ExpectSent(ReadResponse(Position::kOnly, first_));
 }
 
-// A length that was announced has to come, and only the whole message may be empty.
+// A message must have its announced length, and only a whole message may be empty.
 // IBA C9-92.
 TEST_F(ZeroLengthResponderTest, AnEmptyLastPacketIsRefused) {
   script_.PostReceive(1, 0, 1'024);

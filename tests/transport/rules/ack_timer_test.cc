@@ -1,4 +1,4 @@
-// The timer of a requester that cannot send.
+// The ACK timer of a requester that cannot send.
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace uroce::transport::packet_scripts {
 namespace {
 
-// IBA C9-139: a peer is as silent if the wire takes nothing from us.
+// IBA C9-139: a wire that takes no frames from us counts as a silent peer.
 TEST(AckTimerTest, RunsOnWhileNothingCanBeSentAgain) {
   Script script({.timeout = 14, .retry_count = 1});  // 67.1 ms
   script.PostWrite(1, 0, 8);

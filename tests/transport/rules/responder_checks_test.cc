@@ -1,4 +1,4 @@
-// Which check of a request comes first, and what the application learns when one fails.
+// The order of the checks of a request, and what the application learns when one fails.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ class ResponderChecksTest : public testing::Test {
     return Write(Position::kOnly, first(), Script::Address(0), rkey, length).With(Pattern(length));
   }
 
-  // The connection ends with `code`.
+  // The responder ends the connection with `code`.
   void ExpectNak(const PacketSpec& packet, NakCode code) {
     script_->Inject(packet);
     script_->ExpectSent(Nak(packet.psn, code));
@@ -77,7 +77,7 @@ TEST_F(ResponderChecksTest, ThePsnComesBeforeEverything) {
   script_->ExpectState(QpState::kReadyToSend);
 }
 
-// IBA C9-94: 2^31 bytes may be asked for; we refuse them for want of memory alone.
+// IBA C9-94: a peer may ask for 2^31 bytes; here such a request fails only as no region is so long.
 TEST_F(ResponderChecksTest, RequestOverTheLargestMessage) {
   for (const uint32_t length : {0x8000'0001u, 0xffff'ffffu}) {
     Reset({});
@@ -95,7 +95,7 @@ TEST_F(ResponderChecksTest, RequestOverTheLargestMessage) {
       NakCode::kRemoteAccessError);
 }
 
-// IBA 9.4.5: the address that the peer names is what has to be aligned, wherever it lies.
+// IBA 9.4.5: the address that the peer names must be aligned, not the memory behind it.
 TEST_F(ResponderChecksTest, MisalignedAtomicOnAlignedMemory) {
   constexpr uint64_t kOddIova = Script::kIova + 4;
   const auto key = script_->endpoint().memory().Register(
@@ -106,7 +106,7 @@ TEST_F(ResponderChecksTest, MisalignedAtomicOnAlignedMemory) {
   EXPECT_EQ(script_->Word(0), 0u);
 }
 
-// IBA C10-87: a WRITE whose end never comes takes no receive request.
+// IBA C10-87: a WRITE whose last packet never comes takes no receive request.
 TEST_F(ResponderChecksTest, RefusedBeginningOfAWriteTakesNoReceive) {
   script_->PostReceive(1, 0, 512);
   ExpectNak(
@@ -116,7 +116,7 @@ TEST_F(ResponderChecksTest, RefusedBeginningOfAWriteTakesNoReceive) {
   script_->ExpectEvent(EventType::kQpAccessError);
 }
 
-// As NICs do: the program that waits for the immediate learns what became of it.
+// As NICs do: the receive that waits for the immediate completes with the error.
 TEST_F(ResponderChecksTest, RefusedWriteWithImmediateEndsItsReceive) {
   script_->PostReceive(1, 0, 512);
   script_->PostReceive(2, 0, 512);
@@ -132,7 +132,7 @@ TEST_F(ResponderChecksTest, RefusedWriteWithImmediateEndsItsReceive) {
   const auto refused = script_->ExpectCompletion(2, CompletionStatus::kLocalAccessError);
   EXPECT_EQ(refused.vendor_error, VendorError::kPeerBrokeRule);
   script_->ExpectCompletion(3, CompletionStatus::kFlushed);
-  script_->ExpectNoEvent();  // the completion has said it
+  script_->ExpectNoEvent();  // the completion has reported it
 }
 
 TEST_F(ResponderChecksTest, WriteWithImmediateThatTheQueuePairForbidsEndsItsReceive) {
@@ -143,7 +143,7 @@ TEST_F(ResponderChecksTest, WriteWithImmediateThatTheQueuePairForbidsEndsItsRece
   script_->ExpectNoEvent();
 }
 
-// The region went while the WRITE was under way.
+// The region was deregistered while the WRITE was under way.
 TEST_F(ResponderChecksTest, WriteWhoseEndIsRefusedEndsItsReceive) {
   const auto key = script_->endpoint().memory().Register(
       {Script::kPd, Script::kIova, script_->memory(), 1'024,
@@ -158,7 +158,7 @@ TEST_F(ResponderChecksTest, WriteWhoseEndIsRefusedEndsItsReceive) {
   script_->ExpectCompletion(1, CompletionStatus::kLocalAccessError);
 }
 
-// What a broken request is called when no receive request can say it.
+// A bad request, and the event that reports it when no receive request can.
 struct Refusal {
   const char* name;
   PacketSpec (*packet)(const Script&);

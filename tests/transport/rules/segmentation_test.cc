@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kMtu = 256;
 
-// The script posted `length` bytes at 0: they come as full packets and a rest.
+// The script posted `length` bytes at 0: expects full packets and a rest.
 void ExpectPackets(Script& script, uint32_t length, PacketSpec (*make)(Position, Psn)) {
   uint32_t sent = 0;
   for (uint32_t i = 0; i == 0 || sent < length; ++i) {
@@ -30,7 +30,7 @@ void ExpectPackets(Script& script, uint32_t length, PacketSpec (*make)(Position,
 TEST(SegmentationTest, PacketsAreFullButTheLast) {
   for (const uint32_t length : {0u, 1u, 255u, 256u, 257u, 511u, 512u, 513u, 600u, 1'024u}) {
     SCOPED_TRACE(std::to_string(length) + " bytes");
-    // UC, where nothing holds a packet back.
+    // On UC no packet waits for a response.
     Script script({.type = QpType::kUnreliableConnection});
     for (uint32_t i = 0; i < length; ++i) *script.memory(i) = static_cast<uint8_t>(i ^ (i >> 8));
     script.PostSend(1, 0, length);

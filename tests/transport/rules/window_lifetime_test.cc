@@ -1,4 +1,4 @@
-// Memory windows whose queue pair goes away before them.
+// Memory windows that outlive their queue pair.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr PdId kPd{7};
 
-// IBA o10-2.2.5: and neither the window nor the region is stuck then (10.6.7.2.6).
+// IBA o10-2.2.5: the window can still be deallocated and the region deregistered (10.6.7.2.6).
 TEST(WindowLifetimeTest, WindowOutlivesTheQueuePairItIsBoundTo) {
   EndpointConfig config;
   config.gids = {Gid::FromIpv4({192, 0, 2, 1})};

@@ -59,7 +59,7 @@ TEST(AckTimeoutTest, TimeoutZeroWaitsForEver) {
   }
 }
 
-// A `timeout` that is changed in SQD counts for the request that waits, from the change on.
+// A `timeout` changed in SQD applies to the waiting request from the change on.
 TEST(AckTimeoutTest, NewTimeoutReachesTheRequestThatWaits) {
   constexpr int kNewCode = 10;
   for (const int old_code : {0, 8, 20}) {
@@ -94,7 +94,7 @@ TEST(AckTimeoutTest, TimeoutThatBecomesZeroStopsTheTimer) {
   script.ExpectNoDeadline();
 }
 
-// An RNR wait is not the time for a response: it ends when the receiver said that it would.
+// An RNR wait is no wait for a response: it ends at the time that the receiver named.
 TEST(AckTimeoutTest, NewTimeoutLeavesAnRnrWaitAlone) {
   Script script;
   script.PostSend(1, 0, 10);
@@ -122,7 +122,7 @@ TEST(AckTimeoutTest, NoRequestNoTimer) {
   script.ExpectNothingSent();
 }
 
-// Any progress starts the count afresh (IBA 9.9.2.4.1), and the time too.
+// Any progress restarts the count (IBA 9.9.2.4.1), and the time too.
 // IBA o9-85.
 TEST(AckTimeoutTest, ProgressStartsTimeAndCountAfresh) {
   constexpr int kRetries = 2;
@@ -143,7 +143,7 @@ TEST(AckTimeoutTest, ProgressStartsTimeAndCountAfresh) {
     if (i == 3) break;
     script.Advance(Duration{1});
     EXPECT_EQ(script.TakeSent().size(), 3u - i);
-    // That was one retry of this round; an ACK for nothing new does not give it back.
+    // That was one retry of this round; an ACK without progress does not give it back.
     script.Inject(Ack(first + i));
     script.Inject(Ack(first + i + 1));
     script.ExpectCompletion(++i);
@@ -191,7 +191,7 @@ TEST(AckTimeoutTest, EveryPartOfAReadResponseIsProgress) {
   }
 }
 
-// The timer that goes back sends everything that is not acknowledged, once, in order.
+// On a timeout the requester sends everything unacknowledged again, once, in order.
 TEST(AckTimeoutTest, ATimeoutSendsEverythingUnacknowledgedAgain) {
   Script script({.timeout = 8});
   const Psn first = script.first_psn();

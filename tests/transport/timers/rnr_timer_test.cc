@@ -10,8 +10,8 @@
 namespace uroce::transport::packet_scripts {
 namespace {
 
-// By hand, on purpose: from the enumeration ib_rnr_timeout that verbs programs know,
-// IB_RNR_TIMER_655_36 = 0 ... IB_RNR_TIMER_491_52 = 31, in units of 10 us.
+// Written by hand on purpose, from the enumeration ib_rnr_timeout of verbs: IB_RNR_TIMER_655_36 = 0
+// ... IB_RNR_TIMER_491_52 = 31, in units of 10 us.
 constexpr std::array<int64_t, 32> kTensOfMicroseconds = {
     65'536, 1,     2,     3,     4,     6,      8,      12,     16,     24,    32,
     48,     64,    96,    128,   192,   256,    384,    512,    768,    1'024, 1'536,
@@ -26,7 +26,7 @@ class RnrTimerTest : public testing::TestWithParam<std::tuple<int, int>> {};
 // IBA 9.7.5.2.8.
 TEST_P(RnrTimerTest, TheWaitIsExactAndTheCountIsKept) {
   const auto [code, rnr_retry] = GetParam();
-  // The ACK timeout is out of the way: the wait is not silence.
+  // The ACK timeout is far longer, so that only the RNR wait shows.
   Script script({.timeout = 31, .rnr_retry = static_cast<uint8_t>(rnr_retry)});
   const Psn psn = script.first_psn();
   const PacketSpec request = Send(Position::kOnly, psn).With(std::vector<uint8_t>(10));
@@ -74,7 +74,7 @@ TEST(RnrTimerTest, ProgressGivesTheRetriesBack) {
   }
 }
 
-// IBA 9.7.5.2.8: it acknowledges what came before.
+// IBA 9.7.5.2.8: an RNR NAK acknowledges all earlier packets.
 TEST(RnrTimerTest, AnRnrNakAcknowledgesWhatIsBeforeIt) {
   Script script;
   const Psn first = script.first_psn();
@@ -100,7 +100,7 @@ TEST(RnrTimerTest, NothingNewIsSentDuringTheWait) {
   EXPECT_EQ(script.TakeSent().size(), 3u);
 }
 
-// What arrives late during the wait and says nothing new must not cut it short or make it endless.
+// A late response without news must neither shorten the wait nor make it endless.
 TEST(RnrTimerTest, ALateNakForAGapDoesNotChangeTheWait) {
   Script script({.timeout = 8});
   const Psn first = script.first_psn();

@@ -11,7 +11,7 @@
 
 namespace uroce::transport {
 
-// The addresses where an IP header has them, whether there is one or not.
+// The addresses at the offsets of an IP header, whether or not the frame has one.
 inline ConnectionFrames SupposedSender(std::span<const uint8_t> frame, bool ipv6, Service service) {
   std::array<uint8_t, 64> bytes{};
   std::copy_n(frame.begin(), std::min(frame.size(), bytes.size()), bytes.begin());
@@ -35,7 +35,7 @@ inline bool AreTheSame(const Packet& a, const Packet& b) {
          a.payload.size() == b.payload.size();
 }
 
-// Whether `plain` is what a packet that has this opcode brings.
+// Whether the plain packet of this opcode has the fields of `expected`.
 template <uint8_t kOpcode>
 bool IsReadAs(const ConnectionPacket& packet, bool is_packet, const Packet& expected) {
   PlainPacket plain{};
@@ -47,7 +47,7 @@ bool IsReadAs(const ConnectionPacket& packet, bool is_packet, const Packet& expe
           plain.payload.size() == expected.payload.size());
 }
 
-// The same of any packet of a reliable connection.
+// The same for any packet of a reliable connection.
 inline bool IsReadAsPlain(const ConnectionPacket& packet, bool is_packet, const Packet& expected) {
   switch (packet.opcode()) {
     case kRcSendOnly:
@@ -61,8 +61,8 @@ inline bool IsReadAsPlain(const ConnectionPacket& packet, bool is_packet, const 
   }
 }
 
-// Whether the short way and the ladder say the same of a frame, to whatever connection it may
-// belong, and whatever is to become of its ICRC.
+// Whether the short way and ParseFrame agree on a frame, for any connection that it may belong to,
+// and for every treatment of its ICRC.
 inline bool BothWaysAgree(std::span<const uint8_t> frame) {
   for (const IcrcCheck check : {IcrcCheck::kNeeded, IcrcCheck::kDone, IcrcCheck::kWaived}) {
     Packet slow;
@@ -70,7 +70,7 @@ inline bool BothWaysAgree(std::span<const uint8_t> frame) {
     for (const bool ipv6 : {false, true}) {
       for (const Service service : {Service::kReliableConnection, Service::kUnreliableConnection}) {
         const ConnectionFrames sender = SupposedSender(frame, ipv6, service);
-        // Gids of one IP version, as the path of a queue pair has them.
+        // GIDs of one IP version, as in the path of a queue pair.
         if (ipv6 && (sender.source.IsIpv4Mapped() || sender.destination.IsIpv4Mapped())) continue;
         const bool is_senders = is_packet && slow.source_gid == sender.source &&
                                 slow.destination_gid == sender.destination &&

@@ -1,4 +1,4 @@
-// The short way of frames of connections finds what the ladder finds, or leaves them to it.
+// The short way for frames of connections gives the result of ParseFrame, or leaves them to it.
 
 #include "transport/wire/connection_frame.h"
 
@@ -46,7 +46,7 @@ class ConnectionFrameTest : public testing::TestWithParam<bool> {
     if (!GetParam()) CorrectIpv4Checksum(&frame[EthernetHeader::kBytes]);
   }
 
-  // The lengths of the IP and UDP headers.
+  // Sets the lengths in the IP and UDP headers.
   static void SetUdpBytes(uint16_t bytes, std::vector<uint8_t>& frame) {
     uint8_t* const ip = &frame[EthernetHeader::kBytes];
     const size_t ip_bytes = GetParam() ? Ipv6Header::kBytes : Ipv4Header::kBytes;
@@ -79,7 +79,7 @@ TEST_P(ConnectionFrameTest, EveryOpcodeAndPadding) {
   }
 }
 
-// A WRITE, a SEND, an ACK, and one with headers that are looked for one by one.
+// A WRITE, a SEND, an ACK, and an opcode whose headers are read one by one.
 TEST_P(ConnectionFrameTest, EveryBitAndEveryLength) {
   for (const int code : {0x0a, 0x04, 0x11, 0x0b}) {
     const std::vector<uint8_t> right = Frame(static_cast<uint8_t>(code), 5);
@@ -97,8 +97,8 @@ TEST_P(ConnectionFrameTest, EveryBitAndEveryLength) {
   }
 }
 
-// Wrong bits and lengths that no checksum tells of: the IP header's is right, and an ICRC is not
-// always looked at.
+// Wrong bits and lengths that no checksum reveals: the IP header's is right, and the ICRC is not
+// always checked.
 TEST_P(ConnectionFrameTest, EveryBitAndEveryLengthWithARightChecksum) {
   for (const int code : {0x0a, 0x04, 0x11, 0x0b}) {
     for (const size_t payload_bytes : {0, 5}) {

@@ -17,7 +17,7 @@
 namespace uroce::transport {
 namespace {
 
-// The definition, one bit at a time: what every kernel is compared with.
+// The definition, one bit at a time: every kernel is compared with it.
 uint32_t Reference(uint32_t state, const uint8_t* data, size_t length) {
   for (size_t i = 0; i < length; ++i) {
     state ^= data[i];
@@ -33,8 +33,8 @@ std::vector<uint8_t> RandomBytes(size_t length) {
   return bytes;
 }
 
-// Two pages of which the second must not be touched: what lies before `end()` can be used, a single
-// byte beyond is a crash.
+// Two pages, the second of which is inaccessible: bytes before `end()` can be used, a single byte
+// beyond is a crash.
 class GuardedPage {
  public:
   GuardedPage()
@@ -136,7 +136,7 @@ TEST_P(Crc32Test, MemoryBeyondTheEndIsNotTouched) {
   }
 }
 
-// Wherever in the source the memory that has gone begins.
+// Wherever in the source the inaccessible memory begins.
 TEST_P(Crc32Test, CopyOfMemoryThatHasGoneFails) {
   const FaultHandler handler;
   const GuardedPage source;

@@ -14,7 +14,7 @@
 namespace uroce::transport {
 namespace {
 
-// The kernel's rule: the upper six of the twenty bits folded into the lower fourteen.
+// The kernel's rule: the upper six of the twenty bits, folded into the lower fourteen.
 TEST(UdpSourcePortTest, FlowLabelDecidesWhenThereIsOne) {
   EXPECT_EQ(0xc001, UdpSourcePort(0x00001, Qpn{17}, Qpn{18}));
   EXPECT_EQ(0xffff, UdpSourcePort(0x03fff, Qpn{17}, Qpn{18}));
@@ -32,7 +32,7 @@ TEST(UdpSourcePortTest, QpnsDecideWithoutAFlowLabel) {
             UdpSourcePort(0, Qpn{0xabcdef}, Qpn{0x123456}));
   // 0xffffff^2 = 0xfffffe000001; ^ itself >> 20 = 0xfffff1ffffe1; ^ itself >> 40 = 0xfffff1ffff1e.
   EXPECT_EQ(0xc000 | (0x3f1e ^ 0x3f), UdpSourcePort(0, Qpn{0xffffff}, Qpn{0xffffff}));
-  // As captured from rdma_rxe between QPs 17 and 17, and 31 and 32.
+  // Captured from rdma_rxe between QPs 17 and 17, and 31 and 32.
   EXPECT_EQ(49441, UdpSourcePort(0, Qpn{17}, Qpn{17}));
   EXPECT_EQ(50144, UdpSourcePort(0, Qpn{31}, Qpn{32}));
 }
@@ -44,7 +44,7 @@ TEST(UdpSourcePortTest, IsAlwaysInTheDynamicRange) {
     EXPECT_GE(port, 0xc000);
     ports.insert(port);
   }
-  EXPECT_GT(ports.size(), 2'000u);  // entropy is what it is for
+  EXPECT_GT(ports.size(), 2'000u);  // the port is there for entropy
 }
 
 // IBA CA17-7, CA17-11, CA17-12, CA17-20, CA17-21.
@@ -84,7 +84,7 @@ TEST(FrameBuilderTest, KnownIpv4Frame) {
   EXPECT_EQ(expected, std::vector<uint8_t>(frame.begin(), frame.end() - 4));
 }
 
-// The frames that are built the short way are those that Emit builds.
+// The short way builds the same frames as Emit.
 class PlainFrameTest : public testing::TestWithParam<bool> {
  protected:
   using Frame = std::vector<uint8_t>;
@@ -115,7 +115,7 @@ class PlainFrameTest : public testing::TestWithParam<bool> {
     }
     if (payload_bytes <= BareFrame::kMaxPayloadBytes) ExpectSameBare(payload, headers, emit);
   }
-  // Without network headers and ICRC. The pad is zero, whatever the ring held before.
+  // Builds without network headers and ICRC. The pad is zero, whatever the buffer held before.
   template <class Emit>
   void ExpectSameBare(const PayloadPiece& payload, const TransportHeaders& headers, Emit emit) {
     Frame whole(kMaxFrameBytes), built(kMaxFrameBytes, 0x5a);

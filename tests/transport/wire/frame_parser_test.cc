@@ -33,7 +33,7 @@ std::vector<uint8_t> GoodFrame(bool ipv6, uint8_t bth_opcode = kSendOnly, size_t
   return frame;
 }
 
-// Makes checksums right again after a change, so that only the change itself can be noticed.
+// Corrects the checksums after a change, so that only the change itself can be noticed.
 void Reseal(std::vector<uint8_t>& frame) {
   const bool ipv6 = IsIpv6(frame);
   if (!ipv6) {
@@ -89,7 +89,7 @@ TEST_P(FrameParserTest, TruncatedAtEveryLengthIsDropped) {
     const std::vector<uint8_t> whole = GoodFrame(ipv6(), opcode, opcode == kSendOnly ? 10 : 0);
     for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
       const std::vector<uint8_t> cut(whole.begin(), whole.begin() + static_cast<long>(bytes));
-      // From where the IP header is whole, its length says that more is to come.
+      // Once the IP header is whole, its length says that bytes are missing.
       const DropReason expected =
           bytes < UdpAt(whole) ? DropReason::kTooShort : DropReason::kBadIpHeader;
       EXPECT_EQ(expected, Parse(cut)) << bytes << " bytes";
@@ -97,7 +97,7 @@ TEST_P(FrameParserTest, TruncatedAtEveryLengthIsDropped) {
   }
 }
 
-// The IP packet itself ends at every place inside the headers.
+// The IP packet itself ends at every offset inside the headers.
 TEST_P(FrameParserTest, PacketThatEndsInsideItsHeadersIsDropped) {
   const std::vector<uint8_t> whole = GoodFrame(ipv6(), 0x13, 0);  // the largest extension header
   for (size_t bytes = UdpAt(whole); bytes < whole.size(); ++bytes) {
@@ -235,7 +235,7 @@ TEST_P(FrameParserTest, PayloadAfterAnAcknowledgeIsDropped) {
   EXPECT_EQ(DropReason::kBadPadding, ParseResealed());
 }
 
-// A sender pads with zeros; a receiver checksums what it received.
+// A sender pads with zeros; a receiver includes the received pad bytes in the ICRC.
 TEST_P(FrameParserTest, PadBytesNeedNotBeZero) {
   frame_[frame_.size() - kIcrcBytes - 1] = 0xff;
   EXPECT_EQ(DropReason::kBadIcrc, Parse(frame_));
@@ -269,7 +269,7 @@ TEST_P(FrameParserTest, RandomBytesAreSafe) {
     const std::vector<uint8_t> exact(frame);
     Packet packet;
     if (ParseFrame(exact, packet) != DropReason::kNone) continue;
-    // What is accepted lies within the frame.
+    // An accepted payload lies within the frame.
     EXPECT_GE(packet.payload.data(), exact.data());
     EXPECT_LE(packet.payload.data() + packet.payload.size(), exact.data() + exact.size() - 4);
   }

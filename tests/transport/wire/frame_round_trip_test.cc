@@ -145,7 +145,7 @@ TEST_P(FrameRoundTripTest, PayloadInPiecesGivesTheSameFrame) {
   }
 }
 
-// Two processes that share memory may do without; what is captured of them has one.
+// Frames between processes that share memory have no ICRC; FillInIcrc adds it for a capture.
 TEST_P(FrameRoundTripTest, FrameWithoutIcrcIsTheSameOnceItIsFilledIn) {
   const std::vector<uint8_t> payload(4096, 0x5a);
   for (const int code : {0x04, 0x06, 0x0a, 0x11, 0x13, 0x1c, 0x1d, 0x64, 0xab, 0xb3}) {

@@ -1,4 +1,4 @@
-// Each header against bytes written down by hand from its picture in the specification.
+// Each header against bytes written by hand from its picture in the specification.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -149,7 +149,7 @@ TEST(EthernetTest, KnownBytes) {
   EXPECT_EQ(bytes, out);
 }
 
-// A header whose checksum is worked out in the literature on RFC 1071.
+// A header whose checksum is computed in the literature on RFC 1071.
 constexpr const char* kIpv4Example = "4500003c1c4640004006b1e6ac100a63ac100a0c";
 
 // IBA CA17-7.

@@ -16,7 +16,7 @@ struct Expected {
   size_t extension_bytes;
 };
 
-// IBA table 38: every opcode this device speaks, and the bytes of its extension headers.
+// IBA table 38: every opcode that this device supports, and the bytes of its extension headers.
 const std::map<uint8_t, Expected> kOpcodes = {
     {0x00, {"RC_SEND_FIRST", 0}},
     {0x01, {"RC_SEND_MIDDLE", 0}},

@@ -1,12 +1,12 @@
 #pragma once
 
-// Frames that Linux rdma_rxe (kernel 6.1) sent, as captured on the wire between two machines, and
-// what an independent decoder says of them. It found the ICRC of each of them right.
+// Frames sent by Linux rdma_rxe (kernel 6.1), captured on the wire between two machines, and the
+// output of an independent decoder, which found the ICRC of each of them right.
 namespace uroce::transport {
 
 struct RxeFrame {
   const char* name;
-  const char* text;  // as ToString(const Packet&) writes it
+  const char* text;  // in the format of ToString(const Packet&)
   const char* hex;   // from the Ethernet header to the ICRC
 };
 

@@ -1,4 +1,4 @@
-// Frames of another implementation, as independent vectors for everything in transport/wire.
+// Frames of another implementation as independent test vectors for everything in transport/wire.
 #include "tests/transport/wire/rxe_frames.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST_P(RxeFrameTest, ReEmittedBitForBit) {
   Packet packet;
   ASSERT_EQ(DropReason::kNone, ParseFrame(frame_, packet));
 
-  // The network headers are kept, since rxe counts the IPv4 identification up; the rest is ours.
+  // Keeps the network headers, because rxe counts the IPv4 identification up; rebuilds the rest.
   std::vector<uint8_t> ours(frame_.begin(), frame_.begin() + static_cast<long>(BthAt(frame_)));
   ours.resize(frame_.size(), 0);
   uint8_t* bth = ours.data() + BthAt(frame_);
@@ -83,15 +83,14 @@ TEST_P(RxeFrameTest, BuilderGivesTheSameFrame) {
   EXPECT_EQ(frame_, ours);
 }
 
-// The negative control of the ICRC: a bit that it covers cannot change unnoticed. (Bits whose
-// change makes another frame of it, or is noticed by another check first, are dropped for that
-// reason.)
+// The negative control of the ICRC: a bit that it covers cannot change unnoticed. (Some flips make
+// another frame of it, or fail another check first; such frames are dropped for that reason.)
 // IBA CA17-22.
 TEST_P(RxeFrameTest, EveryFlippedBitIsNoticedUnlessTheIcrcMasksIt) {
   const size_t udp = UdpAt(frame_);
   const size_t bth = BthAt(frame_);
-  // Bits that routers may change, by byte of the frame. The IPv4 header checksum guards the others
-  // of the IPv4 header, so that only a pair of flips can pass there.
+  // Bits that routers may change, by byte of the frame. The header checksum protects the other bits
+  // of the IPv4 header, where only a pair of flips could pass.
   std::vector<uint8_t> masked(frame_.size(), 0);
   std::fill_n(masked.begin(), 12, uint8_t{0xff});  // Ethernet addresses
   if (IsIpv6(frame_)) {
@@ -114,14 +113,14 @@ TEST_P(RxeFrameTest, EveryFlippedBitIsNoticedUnlessTheIcrcMasksIt) {
   }
 }
 
-// A router that counts the TTL down corrects the header checksum; the ICRC stays right.
+// A router that decrements the TTL corrects the header checksum; the ICRC stays right.
 TEST_P(RxeFrameTest, RoutedFrameIsAccepted) {
   if (IsIpv6(frame_)) {
     frame_[kIpAt + 7] = 3;  // hop limit
   } else {
     Ipv4Header ip = *ParseIpv4(frame_.data() + kIpAt);
     ip.time_to_live = 3;
-    ip.traffic_class = 0x2b;  // and marks congestion
+    ip.traffic_class = 0x2b;  // the router also marks congestion
     EmitIpv4(ip, frame_.data() + kIpAt);
   }
   Packet packet;

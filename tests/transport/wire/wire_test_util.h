@@ -19,7 +19,7 @@ inline std::vector<uint8_t> FromHex(std::string_view hex) {
   return bytes;
 }
 
-// Where the layers of a frame lie; the frame itself says which IP version it is.
+// Offsets of the layers of a frame; the EtherType gives the IP version.
 inline bool IsIpv6(const std::vector<uint8_t>& frame) { return frame[12] == 0x86; }
 inline constexpr size_t kIpAt = 14;
 inline size_t UdpAt(const std::vector<uint8_t>& frame) {

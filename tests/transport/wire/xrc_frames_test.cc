@@ -1,5 +1,5 @@
-// The bytes of every opcode of XRC, from the BTH on (IBA table 38): the XRCETH comes before all
-// other extension headers, in every request and in no response.
+// The bytes of every opcode of XRC, from the BTH on (IBA table 38): the XRCETH precedes all other
+// extension headers, in every request and in no response.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ constexpr size_t kIcrcBytes = 4;
 
 struct Golden {
   uint8_t opcode;
-  std::string bytes;  // behind the first of the BTH, up to the ICRC
+  std::string bytes;  // from the second byte of the BTH up to the ICRC
 };
 
 const std::string kBth = "c0ffff00123456800abcde";  // solicited, MigReq, asks for an ACK
@@ -117,7 +117,7 @@ TEST(XrcFramesTest, EveryOpcodeHasTheseBytes) {
   }
 }
 
-// The reserved bits of the XRCETH are not looked at.
+// The reserved bits of the XRCETH are ignored.
 TEST(XrcFramesTest, TheNumberIsRead) {
   std::vector<uint8_t> frame = Build(0xb3);
   frame[kBthAt + 12] = 0xff;
@@ -127,7 +127,7 @@ TEST(XrcFramesTest, TheNumberIsRead) {
   EXPECT_EQ(packet.atomic.compare, 0x2122232425262728u);
 }
 
-// A frame that ends in the middle of the XRCETH, with all lengths that agree.
+// A frame that ends inside the XRCETH, with consistent lengths.
 TEST(XrcFramesTest, AFrameThatEndsInTheXrcethIsTooShort) {
   std::vector<uint8_t> frame = Build(0xa4);
   frame.resize(kBthAt + 12 + 3 + kIcrcBytes);

@@ -24,7 +24,7 @@ const std::vector<OpInRelease> kAllOps = {
 #undef UROCE_X
 };
 
-// Everything that a probe could possibly see of this release.
+// The layout that a perfect probe would see of this release.
 Layout CompleteLayout(int release, size_t qp_ex_offset) {
   Layout layout;
   for (const OpInRelease& op : kAllOps) {
@@ -37,7 +37,7 @@ Layout CompleteLayout(int release, size_t qp_ex_offset) {
 void Forget(Layout& layout, Op op) { layout.slot[static_cast<size_t>(op)] = kUnknownSlot; }
 void Move(Layout& layout, Op op, int slot) { layout.slot[static_cast<size_t>(op)] = slot; }
 
-// The op counts and the slots of poll_cq that the releases themselves have.
+// The op count and the slot of poll_cq, taken from the release itself.
 struct Release {
   int release;
   size_t qp_ex_offset;
@@ -77,7 +77,7 @@ TEST(CalibrationTest, OpThatTheReleaseDoesNotHaveStaysUnknown) {
 
 TEST(CalibrationTest, ObservedSlotThatContradictsTheReleaseIsAConflict) {
   Layout layout = CompleteLayout(44, 352);
-  // Between its neighbours, so only the table can tell.
+  // The slot still lies between its neighbours, so only the table reveals the error.
   Forget(layout, Op::post_srq_ops);
   Move(layout, Op::post_send, layout.SlotOf(Op::post_send) + 1);
   EXPECT_THAT(CrossCheck(layout),
@@ -110,7 +110,7 @@ TEST(CalibrationTest, ExtendedQueuePairMaskElsewhereIsAConflict) {
   EXPECT_THAT(CrossCheck(layout), HasSubstr("no release with 79 ops has the mask"));
 }
 
-// A release to come: longer than any we know. What was observed must do.
+// A future release, longer than any known one: the observed layout is used as it is.
 TEST(CalibrationTest, UnknownReleaseUsesWhatWasObserved) {
   Layout layout = CompleteLayout(64, 360);
   for (int& slot : layout.slot) slot = slot == kUnknownSlot ? slot : slot + slot / 10;

@@ -1,4 +1,4 @@
-// An address of the device goes: which ids hear it, and what they are afterwards.
+// The device loses an address: the ids that get the event, and their state afterwards.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -68,7 +68,7 @@ TEST_F(AddressChangeTest, IdOfAnAddressThatStaysHearsNothing) {
   server_.ExpectNoEvent();
 }
 
-// As in Linux the event is a hint: nothing ends by it.
+// As in Linux the event is only a hint: no connection ends.
 TEST_F(AddressChangeTest, ConnectionStays) {
   Listener(server_);
   const Ends ends = Connection();
@@ -83,7 +83,7 @@ TEST_F(AddressChangeTest, ConnectionStays) {
   EXPECT_EQ(events_reported, 4u) << "address, route, response and the change";
 }
 
-// ucma_event_handler: the application has not said yet what the id is to it.
+// ucma_event_handler: the application has not yet given the id a uid.
 TEST_F(AddressChangeTest, RequestThatWasNotAcceptedHearsNothing) {
   const uint32_t listener = Listener(server_);
   Request();

@@ -47,7 +47,8 @@ TEST_F(AddressesTest, OwnAddressIsBoundToTheDevice) {
   EXPECT_EQ(answer.ibdev_index, 900'000'900u);
 }
 
-// cma_any_addr: libfabric takes an id with a device for an address that others reach.
+// cma_any_addr. libfabric would take the address of an id with a device for one that peers can
+// reach.
 TEST_F(AddressesTest, LoopbackAddressIsBoundWithoutADevice) {
   const uint32_t id = host_.Create();
   EXPECT_EQ(host_.Bind(id, Ipv4(INADDR_LOOPBACK, kPort)), 0);
@@ -103,7 +104,7 @@ TEST_F(AddressesTest, PortIsTakenOnceAndFreeAgain) {
   ASSERT_EQ(host_.Bind(first, Ipv4(host_, kPort)), 0);
   EXPECT_EQ(host_.Bind(host_.Create(), Ipv4(host_, kPort)), EADDRINUSE);
   EXPECT_EQ(host_.Bind(host_.Create(), Any(kPort)), EADDRNOTAVAIL);
-  // Another address, another port space.
+  // The same port at another address, or in another port space.
   EXPECT_EQ(host_.Bind(host_.Create(), Ipv4(INADDR_LOOPBACK, kPort)), 0);
   EXPECT_EQ(host_.Bind(host_.Create(RDMA_PS_UDP), Ipv4(host_, kPort)), 0);
   ASSERT_EQ(host_.Destroy(first), 0);
@@ -134,7 +135,7 @@ TEST_F(AddressesTest, ReusedPortIsListenedOnAlone) {
 }
 
 TEST_F(AddressesTest, PortOfAnotherProcessIsInUse) {
-  Host neighbor(network_, 2, host_.gid());  // one that shares the address
+  Host neighbor(network_, 2, host_.gid());  // a process that shares the address
   const uint32_t id = neighbor.Create();
   ASSERT_EQ(neighbor.Bind(id, Any(kPort)), 0);
   EXPECT_EQ(host_.Bind(host_.Create(), Any(kPort)), EADDRINUSE);
@@ -204,7 +205,7 @@ TEST_F(AddressesTest, ResolvedAddressNamesDeviceAndGids) {
 
 using PathRecord = std::array<uint8_t, sizeof(ib_path_rec_data::path_rec)>;
 
-// Of an id that has one path.
+// The path record of an id that has one path.
 PathRecord QueryPath(Host& host, uint32_t id) {
   struct {
     uint32_t path_count;
@@ -291,7 +292,7 @@ TEST(RoutesTest, AddressesOfTheHostLeadToTheDevice) {
   EXPECT_EQ(Destination(Facts(true, kOwn), kOfHost), kOwn);
 }
 
-// An entry whose address has gone is as if it were not there, also where any address will do.
+// An entry whose address has gone is skipped, even if any address will do.
 TEST(RoutesTest, FreeEntriesAreNoAddresses) {
   const Gid own6 = {{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
   const Gid peer6 = {{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
@@ -319,7 +320,7 @@ TEST(RoutesTest, OtherAddressesAreThosePeersHave) {
   const Gid second = Gid::FromIpv4({127, 0, 0, 3});
   EXPECT_EQ(Destination(Facts(true, first), second), second);
   EXPECT_EQ(Destination(Facts(true, kOwn), second), kOwn);
-  // It may be what another process was given.
+  // Another process may have been given that address.
   EXPECT_EQ(Destination(Facts(false, kOwn), kOfHost), kOfHost);
 }
 

@@ -1,4 +1,4 @@
-// What ucma_write of Linux says to commands that are not as they should be.
+// Malformed commands get the errors of ucma_write of Linux.
 #include "verbs_provider/rdma_cm/commands.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 struct Shape {
   uint32_t number;
   size_t least;   // bytes of the command
-  size_t answer;  // bytes that there has to be room for
+  size_t answer;  // bytes of room that the answer needs
 };
 
 constexpr Shape kShapes[] = {
@@ -80,8 +80,8 @@ TEST_F(CommandsTest, IdThatThereIsNotIsNotFound) {
     switch (shape.number) {
       case RDMA_USER_CM_CMD_CREATE_ID:
       case RDMA_USER_CM_CMD_GET_EVENT:
-      case RDMA_USER_CM_CMD_CONNECT:  // `valid` comes first
-      case RDMA_USER_CM_CMD_BIND:     // so do the addresses
+      case RDMA_USER_CM_CMD_CONNECT:  // `valid` is checked first
+      case RDMA_USER_CM_CMD_BIND:     // the addresses are, too
       case RDMA_USER_CM_CMD_RESOLVE_ADDR:
       case RDMA_USER_CM_CMD_JOIN_IP_MCAST:
       case RDMA_USER_CM_CMD_JOIN_MCAST:
@@ -207,7 +207,7 @@ TEST_F(CommandsTest, UnknownQueryIsNotImplemented) {
             ENOSYS);
 }
 
-// How librdmacm asks whether there is AF_IB. A program that asks no more joins no fabric.
+// librdmacm probes for AF_IB in this way. A program that asks no more joins no fabric.
 TEST_F(CommandsTest, AskingForAfIbOpensNoDevice) {
   const uint32_t id = host_.Create(RDMA_PS_IB);
   SocketAddress wildcard = AnyAddress(kFamilyIb);

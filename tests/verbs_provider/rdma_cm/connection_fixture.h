@@ -24,7 +24,7 @@ class ConnectionFixture : public testing::Test {
     EXPECT_EQ(host.Listen(id), 0);
     return id;
   }
-  // The client's id; its request has come to the server.
+  // Returns the client's id when its request has arrived at the server.
   uint32_t Request() {
     const uint32_t id = client_.Create();
     EXPECT_EQ(client_.Resolve(id, Ipv4(server_, kPort)), 0);
@@ -52,8 +52,8 @@ class ConnectionFixture : public testing::Test {
     return ends;
   }
 
-  // Ids of the server, of each kind that the device is bound to: one that listens, one that is
-  // connected, one that is bound. There are also one that listens everywhere and one that is new.
+  // Makes ids of the server and returns those bound to the device: a listener, a connected one and
+  // a bound one. Two more are not bound to it: a listener at any address and a new id.
   std::set<uint32_t> ServerIdsOfTheDevice() {
     const uint32_t listener = Listener(server_);
     const uint32_t connected = Connection().server;
@@ -64,7 +64,7 @@ class ConnectionFixture : public testing::Test {
     server_.Create();
     return {listener, connected, bound};
   }
-  // No other id of the server hears it, and none twice.
+  // Expects the event once for each of `ids`, and for no other id of the server.
   void ExpectEachHearsOnce(const std::set<uint32_t>& ids, UserEvent expected) {
     std::set<uint32_t> told;
     for (size_t i = 0; i < ids.size(); ++i) {

@@ -1,4 +1,4 @@
-// Connections between ids of two processes: the events, and what is in them.
+// Connections between ids of two processes: the events and their contents.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -79,7 +79,7 @@ TEST_F(ConnectionsTest, BothEndsLearnWhatTheOtherOneSays) {
   EXPECT_EQ(PrivateData(asked).substr(0, 5), "hello");
   EXPECT_EQ(asked.private_data_len, 56);
   EXPECT_EQ(asked.qp_num, 0x111u);
-  EXPECT_EQ(asked.responder_resources, 3);  // what the peer wants to have outstanding
+  EXPECT_EQ(asked.responder_resources, 3);  // the peer's outstanding requests
   EXPECT_EQ(asked.initiator_depth, 4);
   EXPECT_EQ(asked.retry_count, 6);
   EXPECT_EQ(asked.rnr_retry_count, 5);
@@ -140,7 +140,7 @@ TEST_F(ConnectionsTest, QueuePairsFitTogether) {
   EXPECT_EQ(client_sending.timeout, 17);  // there and back, and the delay of the ACK
 }
 
-// Nobody who does not see the packets can name the next one.
+// An attacker who does not see the packets cannot guess the next PSN.
 TEST_F(ConnectionsTest, EachConnectionStartsAtARandomPsn) {
   constexpr uint32_t kConnections = 8;
   Prepare();
@@ -219,7 +219,7 @@ TEST_F(ConnectionsTest, DestroyedIdDisconnectsItsPeer) {
   Establish();
   uint32_t events_reported = 0;
   ASSERT_EQ(server_.Destroy(server_id_, &events_reported), 0);
-  EXPECT_EQ(events_reported, 1u);  // "established"; the request was the listener's
+  EXPECT_EQ(events_reported, 1u);  // "established"; the request counts for the listener
   network_.Run();
   client_.Expect(UserEvent::kDisconnected);
 }
@@ -273,7 +273,7 @@ TEST_F(ConnectionsTest, ListenerAtAnotherAddressDoesNotGetTheRequest) {
 
 TEST_F(ConnectionsTest, SilentPeerIsUnreachable) {
   Prepare();
-  network_.hosts.erase(network_.hosts.begin());  // the server's cable
+  network_.hosts.erase(network_.hosts.begin());  // unplugs the server
   ASSERT_EQ(client_.Connect(client_id_, Host::Parameters(0x111)), 0);
   for (int retry = 0; retry < 16; ++retry) network_.Advance(transport::Milliseconds(5'000));
   EXPECT_EQ(client_.Expect(UserEvent::kUnreachable).status, static_cast<uint32_t>(-ETIMEDOUT));

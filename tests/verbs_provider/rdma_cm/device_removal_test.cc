@@ -1,4 +1,4 @@
-// The device fails for good: what its ids hear, and what can be done with them afterwards.
+// The device fails for good: the events of its ids, and the verbs that they still allow.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -74,7 +74,7 @@ TEST_F(DeviceRemovalTest, NoIdGetsTheDeviceAnyMore) {
   }
   EXPECT_EQ(server_.device_opens, 1);
   for (const uint32_t id : {older, bound, later}) EXPECT_EQ(server_.Destroy(id), 0);
-  // It is opened anew when no id has the old one.
+  // The device is opened anew once no id is bound to the old one.
   server_.has_device_failed = false;
   Bound(server_, kPort);
   EXPECT_EQ(server_.device_opens, 2);
@@ -97,7 +97,7 @@ TEST_F(DeviceRemovalTest, RequestThatWasNotFetchedCannotBeAccepted) {
   EXPECT_EQ(server_.Destroy(request), 0);
 }
 
-// The application has not said yet what the id is to it.
+// The application has not yet given the id a uid.
 TEST_F(DeviceRemovalTest, RequestThatWasNotAcceptedHearsNothing) {
   const uint32_t listener = Listener(server_);
   Request();

@@ -167,7 +167,7 @@ int Host::GetEvent(rdma_ucm_event_resp& event, Channel* channel) {
   rdma_ucm_get_event command{};
   command.response = reinterpret_cast<uintptr_t>(&event);
   const int error = Write(RDMA_USER_CM_CMD_GET_EVENT, command, sizeof event, channel);
-  if (error == 0) --tokens;  // as the virtual kernel does before it asks
+  if (error == 0) --tokens;  // the virtual kernel takes a token before it asks
   return error;
 }
 

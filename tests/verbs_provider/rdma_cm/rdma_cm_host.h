@@ -34,14 +34,14 @@ struct Network {
   transport::Time now{1'000'000};
   std::vector<std::pair<const Host*, Service>> services;
 
-  // Until all is quiet.
+  // Delivers MADs until none is left.
   void Run();
   void Advance(transport::Duration by);
 };
 
 class Host {
  public:
-  // `number`: of its address, 10.0.0.number; or one that all processes share.
+  // The address is 10.0.0.`number`, or `gid` if given, which several processes may share.
   Host(Network& network, uint8_t number, std::optional<Gid> gid = {});
 
   Agent& agent() { return agent_; }
@@ -58,7 +58,7 @@ class Host {
   int WriteBytes(uint32_t number, std::span<const uint8_t> command, size_t out = 0,
                  Channel* channel = nullptr);
 
-  // --- what librdmacm makes of them
+  // --- the calls of librdmacm
   uint32_t Create(uint16_t space = RDMA_PS_TCP, uint8_t qp_type = 2, uint64_t uid = 0);
   int Destroy(uint32_t id, uint32_t* events_reported = nullptr);
   template <class Address>
@@ -94,19 +94,19 @@ class Host {
   int InitQp(uint32_t id, uint32_t state, ib_uverbs_qp_attr& answer);
   // 4.096 us * 2^timeout.
   int SetAckTimeout(uint32_t id, uint8_t timeout);
-  // The group 239.1.2.3, as user id 77.
+  // Joins the group 239.1.2.3, as user id 77.
   int Join(uint32_t id, uint32_t& member, uint16_t flags = RDMA_MC_JOIN_FLAG_FULLMEMBER);
   int Leave(uint32_t member, uint32_t& events_reported);
   int GetEvent(rdma_ucm_event_resp& event, Channel* channel = nullptr);
-  // The next event, which has to be of this kind.
+  // The next event, which must be of this kind.
   rdma_ucm_event_resp Expect(UserEvent kind);
   void ExpectNoEvent();
   rdma_ucm_query_addr_resp Query(uint32_t id, uint32_t option = RDMA_USER_CM_QUERY_ADDR);
 
   int tokens = 0;  // of all channels
   int device_opens = 0;
-  bool has_address = true;  // the interface of the device
-  Gid other_gid{};          // that it has instead
+  bool has_address = true;  // of the device's interface
+  Gid other_gid{};          // the interface's address instead
   bool has_device_failed = false;
   const Channel* migrate_from = nullptr;
 

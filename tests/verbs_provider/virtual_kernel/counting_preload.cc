@@ -1,5 +1,5 @@
 // Another library that interposes libc, as profilers do: counts open() calls and passes them on.
-// What it counted goes to the file that COUNTING_PRELOAD_FILE names, when the program ends.
+// When the program ends, it writes the count to the file that COUNTING_PRELOAD_FILE names.
 
 #include <dlfcn.h>
 #include <fcntl.h>

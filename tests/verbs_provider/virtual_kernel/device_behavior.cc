@@ -1,5 +1,5 @@
-// What an application can expect of the device through the stock libibverbs. Run under the preload
-// library and the test provider by preloaded_test.sh.
+// The behaviour of the device, as an application sees it through the stock libibverbs.
+// preloaded_test.sh runs it under the preload library and the test provider.
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -92,7 +92,7 @@ TEST_F(DeviceTest, TablesAreTheDescriptions) {
   EXPECT_LT(ibv_get_pkey_index(context_, 1, htobe16(0x8001)), 0);
 }
 
-// Without a kernel that says otherwise: nothing of the device is lost or shared by a fork().
+// A fork() neither loses nor shares anything of the device. A real kernel may answer otherwise.
 TEST_F(DeviceTest, ForkNeedsNoPreparation) {
   if (access("/sys/module/ib_core", F_OK) == 0) GTEST_SKIP() << "the real kernel answers";
   EXPECT_EQ(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
@@ -276,7 +276,7 @@ TEST_F(ChannelTest, CopyOfTheDescriptorReadsTheSameEvents) {
   ExpectEvent();
 }
 
-// The provider finds the channel by whatever number it has now.
+// The provider finds the channel by its present descriptor.
 TEST_F(ChannelTest, DescriptorThatMovedStillDelivers) {
   const auto move_to = [this](int copy) {
     ASSERT_GE(copy, 0);
@@ -294,7 +294,7 @@ TEST_F(ChannelTest, DescriptorThatMovedStillDelivers) {
   move_to(dup3(channel_->fd, 300, O_CLOEXEC));
 }
 
-// Programs that close every number they did not open themselves.
+// Some programs close every descriptor that they did not open themselves.
 TEST_F(ChannelTest, ClosingEverythingElseDoesNotBreakTheDevice) {
   const std::set<int> ours = {0, 1, 2, channel_->fd, context_->cmd_fd, context_->async_fd};
   for (int fd = 0; fd < 1024; ++fd) {
@@ -307,7 +307,7 @@ TEST_F(ChannelTest, ClosingEverythingElseDoesNotBreakTheDevice) {
   ExpectEvent();
 }
 
-// The child of vfork() shares our memory, but what it closes are its own descriptors.
+// The child of vfork() shares our memory, but closes its own descriptors.
 TEST_F(ChannelTest, ChildOfVforkDoesNotDisturbTheParent) {
   const pid_t child = vfork();
   if (child == 0) {
@@ -420,7 +420,8 @@ TEST_F(DeviceTest, OnlyDirectoriesAreExecutable) {
   }
 }
 
-// Though the kernel has no directory that it could lead out of. `ls -la` looks at "..".
+// The path leads to the kernel's directory although the kernel has no directory of the device. `ls
+// -la` looks at "..".
 TEST_F(DeviceTest, PathThatLeadsOutOfTheDeviceIsTheKernels) {
   const struct {
     const char* path;
@@ -441,7 +442,7 @@ TEST_F(DeviceTest, PathThatLeadsOutOfTheDeviceIsTheKernels) {
     ASSERT_NE(stream, nullptr) << path;
     EXPECT_NE(readdir(stream), nullptr) << path;
     EXPECT_EQ(closedir(stream), 0) << path;
-    // The number is another file's now.
+    // The descriptor's number now belongs to another file.
     const int other = open("/dev/null", O_RDONLY);
     EXPECT_EQ(other, fd);
     EXPECT_EQ(openat(other, "infiniband/uroce0/node_guid", O_RDONLY), -1) << path;

@@ -33,7 +33,7 @@ uint64_t ReadOne(int fd) {
   return record;
 }
 
-// What the kernel gives this user now: a page, if there are many pipes.
+// The largest pipe that the kernel grants this user now; one page if the user has many pipes.
 uint64_t LargestPipeBytes() {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
@@ -87,7 +87,7 @@ TEST_F(EventFileTest, PurgeDropsOneElementAndKeepsTheRestInOrder) {
   EXPECT_FALSE(IsReadable(fd_));
 }
 
-// A blocking descriptor of the application must not make the purge block.
+// The application's descriptor blocks, but the purge must not.
 TEST_F(EventFileTest, PurgeOfAnEmptyQueueReturnsAtOnce) {
   EXPECT_EQ(uroce_event_purge(fd_, 9), 0u);
 }
@@ -118,11 +118,11 @@ TEST_F(EventFileTest, FullQueueRefusesAndKeepsWhatItHas) {
 }
 
 TEST_F(EventFileTest, PostAfterTheReaderHasClosedIsNoSignal) {
-  // The file lives on through a second descriptor while the first number is reused.
+  // The file stays open through a second descriptor while the first number is closed.
   const int copy = dup(fd_);
   FdTable::Instance().Insert(copy, FdTable::Instance().FindAny(fd_));
   close(fd_);
-  close(copy);  // behind our back
+  close(copy);  // unnoticed by the FdTable
   const uint64_t element = 1;
   EXPECT_EQ(uroce_event_post(copy, &element), 0);
   FdTable::Instance().Remove(copy);
@@ -135,12 +135,13 @@ TEST_F(EventFileTest, NothingIsLeftAfterTheLastClose) {
   const int next_private = fcntl(fd, F_DUPFD, 700);
   close(next_private);
   Close(fd);
-  // The two private ends of `fd` were right below.
+  // The two private ends of `fd` had the numbers right below.
   EXPECT_EQ(FdTable::KindOf(next_private - 1), FileKind::kNone);
   EXPECT_EQ(fcntl(next_private - 1, F_GETFD), -1);
 }
 
-// As in a container without /proc. Returns what the body does, in a child; 77 if there can be none.
+// Runs `body` in a child with an empty /proc, as in some containers. Returns its result; 77 if that
+// cannot be set up.
 template <class Body>
 int RunWithoutProc(const Body& body) {
   const pid_t child = fork();
@@ -166,7 +167,7 @@ TEST(EventFileInterfaceTest, WithoutProcTheReaderHasFlagsOfItsOwn) {
       if (uroce_event_post(fd, &element) != 0) return 3;
     }
     if (uroce_event_purge(fd, 1) != 2 || ReadOne(fd) != 2 || IsReadable(fd)) return 4;
-    // Ours does not wait for more, although that of the reader would.
+    // The purge does not wait for more, although the reader's descriptor would.
     return uroce_event_purge(fd, 1) == 0 ? 0 : 5;
   });
   if (result == 77) GTEST_SKIP() << "no mount namespace can be made here";

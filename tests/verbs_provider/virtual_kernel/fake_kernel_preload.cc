@@ -73,12 +73,13 @@ DIR* opendir(const char* path) {
   return Next<DIR*(const char*)>("opendir")(is_fake ? fake : path);
 }
 
-// The virtual kernel has moved our socket to another number, so it is known by what is sent on it.
+// The virtual kernel has moved our socket to another number, so it is recognised by the request
+// sent on it.
 ssize_t send(int fd, const void* data, size_t size, int flags) {
   sockaddr_storage bound;
   socklen_t room = sizeof(bound);
   const auto* request = static_cast<const nlmsghdr*>(data);
-  // Requests only: the virtual kernel answers its application over such a socket as well.
+  // Requests only: the virtual kernel sends answers to the application over such a socket as well.
   const bool is_request = kernel_end >= 0 && size >= sizeof(*request) &&
                           getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &room) == 0 &&
                           bound.ss_family == AF_UNIX && request->nlmsg_len == size &&

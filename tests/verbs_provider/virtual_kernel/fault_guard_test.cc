@@ -1,5 +1,5 @@
-// Which handler gets a fault. Each case runs in a child, because its end is examined, and because
-// the guard is installed once a process.
+// The handler that gets a fault. Each case runs in a child, because the case examines how the child
+// ends, and because the guard is installed once a process.
 
 #include "verbs_provider/virtual_kernel/faults/fault_guard.h"
 
@@ -23,7 +23,7 @@
 namespace uroce::verbs::virtual_kernel {
 namespace {
 
-// How a child ended: what it returned, or minus the signal that killed it.
+// Runs `f` in a child. Returns its result, or minus the signal that killed it.
 template <class F>
 int InChild(F f) {
   const pid_t child = fork();
@@ -47,13 +47,13 @@ void* Nowhere() {
 
 void Guard() { uroce_guard_faults(&transport::GuardedResumeAddress); }
 
-// 0 if a guarded copy fails as it should.
+// Returns 0 if a guarded copy fails as it should.
 int CopyFromNowhere() {
   char byte;
   return transport::GuardedCopy(&byte, Nowhere(), 1) ? 1 : 0;
 }
 
-// A fault that is not guarded.
+// Causes a fault that is not guarded.
 [[gnu::noinline]] void Fault() {
   asm volatile("movb (%0), %%al" : : "r"(Nowhere()) : "rax", "memory");
 }
@@ -86,7 +86,7 @@ struct sigaction Action(void (*handler)(int, siginfo_t*, void*), int flags = 0) 
   return action;
 }
 
-// As the application does it, by way of the interposed function.
+// Installs a handler as the application does, through the interposed function.
 int Install(int signal, const struct sigaction& action, struct sigaction* old = nullptr) {
   return FaultGuard::Handles(signal) ? FaultGuard::Sigaction(signal, &action, old)
                                      : sigaction(signal, &action, old);
@@ -140,7 +140,7 @@ TEST(FaultGuardTest, ApplicationSeesItsOwnHandler) {
               struct sigaction action = Action(Count, SA_RESTART | SA_ONSTACK);
               sigaddset(&action.sa_mask, SIGUSR1);
 #ifdef __SANITIZE_THREAD__
-              Guard();  // or the kernel would know the race detector's handler only
+              Guard();  // else the kernel would know only the race detector's handler
               Install(SIGSEGV, action);
 #else
               Install(SIGSEGV, action);
@@ -248,7 +248,7 @@ void PassOnRaw(int signal, siginfo_t* info, void* context) {
   raw_before.handler(signal, info, context);
 }
 
-// A runtime that installs by system call, and chains to the previous handler: our guard.
+// A runtime installs its handler by system call and chains to the previous handler, the guard.
 TEST(FaultGuardTest, HandlerInstalledPastTheGuardChainsToIt) {
   const auto install_raw = [] {
     syscall(SYS_rt_sigaction, SIGSEGV, nullptr, &raw_before, sizeof(uint64_t));
@@ -262,8 +262,8 @@ TEST(FaultGuardTest, HandlerInstalledPastTheGuardChainsToIt) {
               return CopyFromNowhere() == 0 && handled == 1 ? 0 : 1;
             }),
             0);
-  // Put behind the guard again it is called for other faults alone, and the two do not call each
-  // other for ever.
+  // When the guard is installed in front of it again, the runtime's handler is called only for
+  // other faults, and the two do not call each other for ever.
   EXPECT_EQ(InChild([&] {
               Guard();
               install_raw();
@@ -306,7 +306,7 @@ TEST(FaultGuardTest, ThreadThatHadThemBlockedBeforeAcceptsFaults) {
             0);
 }
 
-// It has its parent's memory and signal handlers of its own.
+// The child of vfork() shares its parent's memory but has signal handlers of its own.
 TEST(FaultGuardTest, ChildOfAVforkChangesItsOwnHandlersOnly) {
   EXPECT_EQ(InChild([] {
               Guard();

@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 // Numbers that no descriptor of this test has.
 constexpr int kFd = 5000;
 
-// Counts how many of it exist.
+// Counts its instances.
 class CountedFile : public OpenFile {
  public:
   CountedFile() : OpenFile(FileKind::kUverbs) { ++alive; }

@@ -20,7 +20,7 @@ namespace {
 constexpr uint32_t kSequence = 4711;
 constexpr uint32_t kPortId = 99;
 
-// One message taken apart.
+// One parsed message.
 struct Parsed {
   nlmsghdr header = {};
   std::map<uint16_t, std::string> attributes;  // raw values
@@ -139,13 +139,13 @@ TEST_F(NetlinkAnswersTest, UverbsOfOurDevice) {
   const Parsed chardev(answer.messages[0]);
   EXPECT_EQ(chardev.GetString(RDMA_NLDEV_ATTR_CHARDEV_NAME), "uverbs900");
   EXPECT_EQ(chardev.Get<uint64_t>(RDMA_NLDEV_ATTR_CHARDEV_ABI), kUverbsDeviceAbi);
-  // What libibverbs compares with st_rdev of the node.
+  // libibverbs compares it with st_rdev of the node.
   EXPECT_EQ(chardev.Get<uint64_t>(RDMA_NLDEV_ATTR_CHARDEV), makedev(kUverbsMajor, kUverbsMinor));
-  // Absent, or libibverbs would pick the driver of that number.
+  // The attribute must be absent, or libibverbs would pick the driver of that number.
   EXPECT_EQ(chardev.GetString(RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID), "(absent)");
 }
 
-// What `rdma link` asks: it reads until it is told the end.
+// `rdma link` asks with NLM_F_ACK and reads until the acknowledgement.
 TEST_F(NetlinkAnswersTest, PortWithItsNetworkInterfaceAndAnAcknowledgement) {
   for (const uint16_t flags : {uint16_t{0}, uint16_t{NLM_F_ACK}}) {
     const NetlinkAnswer answer = AskForPort(1, flags);
@@ -243,7 +243,7 @@ TEST_F(NetlinkAnswersTest, MalformedAttributesAreIgnored) {
   }
 }
 
-// What lies behind it in the message is not a part of it.
+// Bytes behind the attribute in the message do not belong to it.
 TEST_F(NetlinkAnswersTest, NumberThatIsTooShortIsIgnored) {
   const nlattr attribute = {.nla_len = sizeof(nlattr) + 2, .nla_type = RDMA_NLDEV_ATTR_DEV_INDEX};
   std::vector<std::byte> payload(sizeof(attribute) + sizeof(kDeviceIndex));
@@ -255,7 +255,7 @@ TEST_F(NetlinkAnswersTest, NumberThatIsTooShortIsIgnored) {
   EXPECT_EQ(Parsed(answer.messages[0]).error, -EOPNOTSUPP);
 }
 
-// The way librdmacm asks: no device is named.
+// librdmacm asks without naming a device.
 class RdmaCmCharacterDeviceTest : public NetlinkAnswersTest {
  protected:
   NetlinkAnswer AskForRdmaCm(bool kernel_present) const {

@@ -15,7 +15,7 @@ namespace {
 using uroce::verbs::virtual_kernel::ForEachAttribute;
 using uroce::verbs::virtual_kernel::ForEachMessage;
 
-// Prints the names in one datagram. True when it ends the dump.
+// Prints the names in one datagram. Returns true if the datagram ends the dump.
 bool Print(std::span<const std::byte> datagram) {
   bool done = false;
   ForEachMessage(datagram, [&](const nlmsghdr& header, std::span<const std::byte> payload) {

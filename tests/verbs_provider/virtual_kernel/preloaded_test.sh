@@ -7,7 +7,8 @@ set -u
 # GoogleTest would write its reports where only the first user may.
 unset XML_OUTPUT_FILE TEST_PREMATURE_EXIT_FILE TEST_TMPDIR
 
-# Everything in one place that other users may read; the provider is found beside the preload.
+# Copies everything to one place that other users may read. The preload library finds the provider
+# in its own directory.
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 chmod 755 "$stage"
@@ -43,7 +44,7 @@ expect() {
   echo "$output" | grep -v '^\[ .*\(RUN\|OK\)' | tail -50
 }
 
-# everything NAME PREFIX...: the whole of what one user should see.
+# everything NAME PREFIX...: all checks that hold for every user.
 everything() {
   local name=$1
   shift
@@ -71,7 +72,7 @@ expect "ls -la of the class" "uroce0" env LD_PRELOAD="$preload" ls -la /sys/clas
 
 expect "libibverbs loaded privately" "opened uroce0" env LD_PRELOAD="$preload" ./dlopen_client
 
-# Other interposing libraries, in both orders. Theirs sees the calls that are not ours.
+# Another interposing library, in both orders. It sees the calls that do not concern the device.
 for order in "$preload:$stage/counting.so" "$stage/counting.so:$preload"; do
   rm -f count
   expect "chained" "uroce0" \
@@ -79,7 +80,7 @@ for order in "$preload:$stage/counting.so" "$stage/counting.so:$preload"; do
   [ "$(cat count 2>/dev/null || echo 0)" -gt 0 ] || fail "chained: the other library saw no open()"
 done
 
-# Beside a kernel that has RDMA devices: both are listed, ours is there only once.
+# Beside a kernel that has an RDMA device both devices are listed, ours only once.
 expect "with a real kernel: theirs" "fake0" \
   env LD_PRELOAD="$preload:$stage/fake_kernel.so" ./netlink_dump
 expect "with a real kernel: ours" "uroce0" \
@@ -89,7 +90,7 @@ expect "with a real kernel: libibverbs" "uroce0" \
 [ "$(LD_PRELOAD=$preload:$stage/fake_kernel.so ./netlink_dump | sort | xargs)" = "fake0 uroce0" ] ||
   fail "with a real kernel: the dump is not exactly both devices"
 [ "$(LD_PRELOAD=$preload ./netlink_dump | grep -cx uroce0)" = 1 ] || fail "this kernel: the dump"
-# What both have is listed once.
+# A name that both directories have is listed once.
 mkdir -p fake_class/uverbs0 fake_class/abi_version
 listed=$(LD_PRELOAD=$preload:$stage/fake_kernel.so FAKE_VERBS_CLASS=$stage/fake_class \
   ls -a /sys/class/infiniband_verbs | xargs)

@@ -24,7 +24,7 @@ struct uroce_rdma_cm {
 namespace uroce::verbs::virtual_kernel {
 namespace {
 
-// A provider whose events are numbers.
+// A provider that only counts its events.
 struct FakeProvider {
   std::atomic<int> events = 0;
   std::atomic<int> closed = 0;
@@ -87,7 +87,7 @@ class RdmaCmFileTest : public testing::Test {
   static std::shared_ptr<RdmaCmFile> Find(int fd) {
     return FdTable::Instance().Find<RdmaCmFile>(fd);
   }
-  // What the provider does when something happens.
+  // Adds events, as the provider does when something happens.
   void Raise(int delta) {
     provider.events += delta;
     Events(fd_, delta);
@@ -105,7 +105,7 @@ class RdmaCmFileTest : public testing::Test {
   int fd_ = -1;
 };
 
-// The last file that was opened; each test has one.
+// The channel of the last file that was opened; each test opens one.
 uroce_rdma_cm* last_channel = nullptr;
 int OpenAndRemember(void* file, uroce_rdma_cm_events events, uroce_rdma_cm** channel) {
   const int error = Open(file, events, channel);
@@ -158,7 +158,7 @@ TEST_F(RdmaCmEventsTest, BlockingReadWaits) {
   EXPECT_EQ(provider.events, 0);
 }
 
-// Its id was destroyed after the reader had been woken.
+// The event's id is destroyed after the event has woken the reader.
 TEST_F(RdmaCmEventsTest, EventThatIsGoneIsWaitedForAnew) {
   Events(fd_, 1);  // a token without an event
   std::thread reader([&] { EXPECT_EQ(GetEvent(), static_cast<ssize_t>(sizeof(GetEventCommand))); });
@@ -242,8 +242,8 @@ TEST_F(RdmaCmFileTest, CopyKeepsTheFileOpen) {
   EXPECT_EQ(provider.closed, 1);
 }
 
-// select() of librspreload before release 63 finds a socket by its channel's descriptor only if
-// that is greater than all of the application's own.
+// select() of librspreload before release 63 finds a socket by its channel's descriptor only if the
+// descriptor is greater than all of the application's own.
 TEST_F(RdmaCmFileTest, DescriptorIsAboveThoseOfTheApplicationAndBelowFdSetSize) {
   EXPECT_GE(fd_, 512);
   EXPECT_LT(fd_, FD_SETSIZE);

@@ -107,7 +107,7 @@ void* OpenContext(ibv_context* context) {
     errno = ENXIO;
     return nullptr;
   }
-  // Something for ibv_get_async_event to find.
+  // An event for ibv_get_async_event to find.
   if (!abi::PostAsyncEvent(context, IBV_EVENT_PORT_ACTIVE, 1)) return nullptr;
   return new TestContext{context};
 }

@@ -80,7 +80,7 @@ TEST(UverbsTest, GidEntryThatDoesNotExist) {
   EXPECT_EQ(GidEntry(2, 0, &entry).Execute(), EINVAL);
 }
 
-// As a library takes it that knows an older version of the struct.
+// A library that knows an older, shorter version of the struct offers less room.
 TEST(UverbsTest, AnswerIsCutToTheRoomThereIsAndMarkedAsValid) {
   ib_uverbs_gid_entry entry;
   std::memset(&entry, 0xee, sizeof(entry));
@@ -140,7 +140,8 @@ TEST(UverbsTest, CompletionChannelWithoutRoomForTheAnswerIsRefused) {
   EXPECT_EQ(request.Execute(), ENOSPC);
 }
 
-// How libibverbs asks whether the kernel has INVOKE_WRITE; EPROTONOSUPPORT would mean no.
+// libibverbs probes for INVOKE_WRITE in this way; EPROTONOSUPPORT would mean that the kernel lacks
+// it.
 TEST(UverbsTest, ProbeForInvokeWriteIsTooShort) {
   Request request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
   request.Number(UVERBS_ATTR_WRITE_CMD, IB_USER_VERBS_CMD_QUERY_DEVICE, 4);

@@ -1,4 +1,4 @@
-// What is special about net_af_xdp. How frames get through it is in dpdk_veth_test.
+// Properties of net_af_xdp alone. dpdk_veth_test sends frames through it.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -16,7 +16,7 @@ namespace {
 using transport::Gid;
 
 constexpr Gid kNearIp = Gid::FromIpv4({10, 77, 0, 1});
-constexpr Gid kOwnIp = Gid::FromIpv4({10, 77, 0, 50});  // that the kernel does not have
+constexpr Gid kOwnIp = Gid::FromIpv4({10, 77, 0, 50});  // not an address of the kernel
 
 class AfXdpTest : public testing::Test {
  protected:

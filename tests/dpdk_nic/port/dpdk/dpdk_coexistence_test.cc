@@ -1,4 +1,4 @@
-// A program that uses DPDK itself, as Debian's shared libraries, beside ours.
+// A program that itself uses DPDK, from Debian's shared libraries, beside the DPDK in our library.
 #include <gtest/gtest.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -12,7 +12,7 @@
 namespace uroce::nic {
 namespace {
 
-// DPDK can start once a process: each order has a process of its own.
+// DPDK can start only once in a process, so each order has a process of its own.
 int InOwnProcess(int (*body)()) {
   const pid_t child = fork();
   if (child == 0) _exit(body());
@@ -29,7 +29,7 @@ bool StartOwnDpdk() {
   return rte_eal_init(std::size(arguments), const_cast<char**>(arguments)) >= 0;
 }
 
-// The application's pool has the name that ours would take: the two must not meet.
+// The application's mempool has the name of ours: the two DPDKs must not share names.
 bool OwnDpdkWorks() {
   rte_mempool* pool = rte_mempool_create("uroce-frames-0", 63, 64, 0, 0, nullptr, nullptr, nullptr,
                                          nullptr, SOCKET_ID_ANY, 0);

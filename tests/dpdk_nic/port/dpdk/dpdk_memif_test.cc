@@ -77,7 +77,7 @@ TEST_P(MemifTest, PeerDiesAndReturnsUnderTraffic) {
   EXPECT_GT(opened.port->counters().transmit_dropped_no_link, 0u);
 }
 
-// The last frames of a connection are acknowledgements: without them the other end sees a failure.
+// The last frames of a connection are acknowledgements. If they are lost, the requester fails.
 TEST_P(MemifTest, LastFramesOfAPeerThatLeavesArrive) {
   OpenedPort opened = OpenDpdkPort(OurDevargs());
   ASSERT_NE(opened.port, nullptr) << opened.error;
@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Roles, MemifTest, testing::Values("server", "client"),
 
 class MemifSocketTest : public testing::Test {
  protected:
-  // A listening socket, or one that was left behind when it is closed.
+  // Returns a listening socket. After close() its file stays behind.
   int Listen() const {
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     sockaddr_un address{};
@@ -151,7 +151,8 @@ TEST_F(MemifSocketTest, OfALivingServerIsRespected) {
   close(fd);
 }
 
-// The driver would abort the process: it frees what its interrupt thread still watches.
+// The driver alone would abort the process: it frees a connection that its interrupt thread still
+// watches.
 TEST_F(MemifSocketTest, CallersThatHangUpAtOnceDoNoHarm) {
   OpenedPort server = OpenDpdkPort(server_);
   ASSERT_NE(server.port, nullptr) << server.error;

@@ -1,6 +1,6 @@
-// The other end of the tests' wires: opens the port of its first argument and sends every test
-// frame back until it is killed; or, with a number as second argument, sends that many frames when
-// the link is up and exits at once.
+// The peer of the tests: opens the port of its first argument and sends every test frame back until
+// it is killed. With a number as second argument it sends that many frames when the link is up and
+// exits at once.
 #include <unistd.h>
 
 #include <cstdio>

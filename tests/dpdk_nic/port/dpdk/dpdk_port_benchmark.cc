@@ -1,4 +1,4 @@
-// Frames a second through one port and back out of another process, as the port alone does it:
+// Frames per second of a port alone, sent by one process and received by another:
 //   dpdk_port_benchmark DEVARGS send|receive BYTES SECONDS
 // Start the receiver first, in the same working directory (bazel run sets it for one of them only).
 #include <sched.h>
@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Frames per second of one call after another, over about a second.
+// Calls `burst` again and again for about a second. Returns the frames per second.
 template <class Burst>
 double Rate(Burst&& burst) {
   uint64_t frames = 0;

@@ -1,4 +1,4 @@
-// One process, devices without a peer.
+// Tests in one process, with devices without a peer.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ TEST(DpdkPortTest, FullRingPushesBackAndLosesNothing) {
   ASSERT_NE(ring.port, nullptr) << ring.error;
   Traffic traffic(ring.port.get(), 60, 60);
   uint64_t before = 0;
-  do {  // there is no receiver
+  do {  // fills the ring, which has no receiver yet
     before = traffic.sent();
     traffic.Send();
   } while (traffic.sent() != before);
@@ -35,7 +35,7 @@ TEST(DpdkPortTest, FullRingPushesBackAndLosesNothing) {
   EXPECT_TRUE(ring.port->AcquireTransmit(transport::Route::kWire).empty());
 
   EXPECT_TRUE(PollUntil([&] {
-    traffic.Receive();  // also sends what had to wait
+    traffic.Receive();  // also sends frames that had to wait
     return traffic.received() == before;
   }));
   EXPECT_EQ(traffic.lost(), 0u);

@@ -1,4 +1,4 @@
-// DPDK in a process that was not written for it must not be noticed.
+// DPDK must not have side effects on a process that was not written for it.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 namespace uroce::nic {
 namespace {
 
-// What belongs to the process and not to a library in it, as text.
+// State that belongs to the process, not to a library in it, as text.
 using ProcessState = std::map<std::string, std::string>;
 
 template <class T>
@@ -92,14 +92,14 @@ std::map<int, std::string> OpenDescriptors() {
   return descriptors;
 }
 
-// How many sockets, pipes, memfds ... there are.
+// The number of open sockets, pipes, memfds ...
 std::map<std::string, int> KindsOfDescriptors() {
   std::map<std::string, int> kinds;
   for (const auto& [fd, target] : OpenDescriptors()) ++kinds[target.substr(0, target.find('['))];
   return kinds;
 }
 
-// What goes to stdout and stderr meanwhile.
+// Runs `body`. Returns what it wrote to stdout and stderr.
 std::string OutputOf(const std::function<void()>& body) {
   const int capture = memfd_create("output", MFD_CLOEXEC);
   const int saved_stdout = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 10);
@@ -127,7 +127,7 @@ std::set<std::string> DirectoryEntries(const std::string& path) {
 }
 
 TEST(DpdkSideEffectsTest, NothingOfTheProcessChanges) {
-  rlimit few_descriptors{.rlim_cur = 256, .rlim_max = 4'096};  // EAL would raise it
+  rlimit few_descriptors{.rlim_cur = 256, .rlim_max = 4'096};  // EAL alone would raise the limit
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few_descriptors), 0);
   const std::string socket = UniqueSocketPath();
   const ProcessState before = ReadProcessState();
@@ -208,7 +208,7 @@ TEST(DpdkSideEffectsTest, ForkedChildLeavesTheParentsPortAlone) {
   EXPECT_EQ(traffic.received(), 10u);
 }
 
-// It would work on the parent's memory.
+// DPDK in the child would work on the parent's memory.
 TEST(DpdkSideEffectsTest, ForkedChildOpensNoPortOfItsOwn) {
   const OpenedPort ring = OpenDpdkPort("net_ring0");
   ASSERT_NE(ring.port, nullptr) << ring.error;

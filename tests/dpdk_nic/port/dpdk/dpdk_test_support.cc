@@ -18,8 +18,8 @@ namespace {
 
 constexpr char kLibrary[] = "dpdk_nic/port/dpdk/liburoce-dpdk.so";  // in the test's runfiles
 constexpr char kPeerProgram[] = "tests/dpdk_nic/port/dpdk/dpdk_peer";
-// Test frames look like RoCEv2 by their ports only. The checksum of the IPv4 header is
-// wrong, so that a kernel drops them.
+// Test frames resemble RoCEv2 only in their UDP port. The IPv4 header's checksum is wrong, so that
+// a kernel drops them.
 constexpr uint8_t kHeader[] = {0xff, 0xff, 0xff,      0xff,        0xff, 0xff, 2, 0,
                                0,    0,    0,         1,           0x08, 0x00,  // Ethernet
                                0x45, 0,    0,         0,           0,    0,    0, 0,

@@ -12,17 +12,17 @@
 
 namespace uroce::nic {
 
-// What the genuine library opened. The link layer goes before the port.
+// A port that the genuine library opened. The link layer is destroyed before the port.
 struct OpenedPort {
   std::unique_ptr<PacketPort> port;
   std::unique_ptr<LinkLayer> link_layer;
-  std::string error;  // why not, if there is no port
+  std::string error;  // set if there is no port
 };
 
 // The function that liburoce-dpdk.so exports; loads it as an application does.
 OpenDpdkPortFunction TestedOpenFunction();
 
-// Opens a port of it.
+// Opens a port with that function.
 OpenedPort OpenDpdkPort(const std::string& devargs, uint32_t mtu_bytes = 0,
                         const transport::Gid& ip = {});
 
@@ -30,7 +30,7 @@ OpenedPort OpenDpdkPort(const std::string& devargs, uint32_t mtu_bytes = 0,
 class Peer {
  public:
   struct Options {
-    // Send so many frames and exit; 0: send every frame back that comes.
+    // Sends this many frames and exits; 0: sends every frame back that arrives.
     uint64_t frames = 0;
     // A file to enter first, such as /proc/1234/ns/net; none if empty.
     std::string network_namespace = {};
@@ -41,14 +41,14 @@ class Peer {
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
-  // With SIGKILL; waits until it is gone.
+  // Sends SIGKILL and waits for the end of the process.
   void Kill();
 
  private:
   pid_t pid_;
 };
 
-// Sends test frames back as they come, for one burst. Other frames (a kernel's own) are dropped.
+// Sends back the test frames of one burst. Drops other frames (a kernel's own).
 void ReflectOnce(PacketPort* port);
 
 // Numbered frames whose every byte follows from the number, out of one port and into another.
@@ -58,9 +58,9 @@ class Traffic {
   Traffic(PacketPort* port, size_t min_bytes, size_t max_bytes)
       : port_(port), min_bytes_(min_bytes), max_bytes_(max_bytes) {}
 
-  // Sends up to 32 frames, as far as the port takes them and up to `limit` in all.
+  // Sends up to 32 frames, as many as the port takes and at most `limit` in all.
   void Send(uint64_t limit = UINT64_MAX);
-  // Takes what has arrived and checks it.
+  // Takes the frames that have arrived and checks them.
   void Receive();
 
   uint64_t sent() const { return sent_; }
@@ -89,7 +89,7 @@ class Traffic {
 bool PollUntil(const std::function<bool()>& step,
                std::chrono::seconds patience = std::chrono::seconds(120));
 
-// Whether so many frames of all lengths come back in order and unharmed.
+// Whether `frames` frames of all lengths come back in order and unharmed.
 bool AllComeBack(PacketPort* port, uint64_t frames);
 
 // A path for a socket, of this process alone and short enough for an address.

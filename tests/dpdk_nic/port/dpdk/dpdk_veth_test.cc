@@ -23,7 +23,7 @@ constexpr Gid kNearIp = Gid::FromIpv4({10, 77, 0, 1});
 constexpr Gid kNearIpv6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
 constexpr Gid kFarIp = Gid::FromIpv4({10, 77, 0, 2});
 constexpr Gid kFarIpv6 = {{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
-constexpr Gid kOwnIp = Gid::FromIpv4({10, 77, 0, 50});  // that the kernel does not have
+constexpr Gid kOwnIp = Gid::FromIpv4({10, 77, 0, 50});  // not an address of the kernel
 constexpr MacAddress kFarMac = {0x02, 0x77, 0, 0, 0, 2};
 
 ifreq AskInterface(const std::string& name, unsigned long request_code) {
@@ -42,7 +42,7 @@ MacAddress InterfaceMac(const std::string& name) {
   return mac;
 }
 
-// Lets the link layer have its way with the port, as an engine does.
+// Serves the link layer with the port's frames and deadlines, as an engine does.
 void RunLinkLayer(OpenedPort* opened, Time now) {
   opened->port->ServeLink();
   for (auto frame = opened->port->Receive().bytes; !frame.empty();
@@ -119,7 +119,8 @@ TEST_P(VethTest, EveryFrameComesBackUnharmed) {
   Peer peer(DevargsOf("far"), Far());
   Traffic traffic(near_.port.get(), 60, LongestFrame());
   ASSERT_TRUE(FramesFlow(&traffic));
-  // Ethernet drops what its receiver has no room for: a window, which is forgotten now and then.
+  // Ethernet drops frames for which the receiver has no room, so a window limits them. Every 100th
+  // pass ignores the window, as frames that were dropped would keep it closed.
   constexpr uint64_t kFrames = 4'000;
   const uint64_t start = traffic.received();
   uint64_t passes = 0;
@@ -148,7 +149,7 @@ TEST_P(VethTest, NeighborsAreResolvedByTheKernelForAnAddressThatItHas) {
 TEST_P(VethTest, NeighborsAreResolvedByOurselvesForAnAddressThatTheKernelLacks) {
   if (GetParam().driver == "net_af_xdp") GTEST_SKIP() << "refuses such addresses";
   ASSERT_NO_FATAL_FAILURE(Open(kOwnIp));
-  // The far kernel finds us.
+  // The far kernel resolves our address.
   veth_.RunFar("ip neighbor add 10.77.0.50 dev far use nud none");
   const std::string found = "nsenter --net=" + veth_.far_namespace() +
                             " ip neighbor show 10.77.0.50 dev far nud reachable | grep -q lladdr";
@@ -188,7 +189,7 @@ TEST_P(VethTest, SleeperIsWokenByTheCarrier) {
     pollfd wait{.fd = near_.port->wait_fd(), .events = POLLIN, .revents = 0};
     return poll(&wait, 1, timeout_ms);
   };
-  // Sleeps whenever there is nothing to do. Frames of the kernels wake it, too.
+  // Sleeps whenever there is nothing to do. The kernels' own frames wake it, too.
   const auto sleep_until_link = [&](bool up) {
     return PollUntil([&] {
       Traffic(near_.port.get(), 60, 60).Receive();
@@ -223,7 +224,7 @@ TEST_P(VethTest, SleeperIsWokenByAFrame) {
     traffic.Send(traffic.sent() + 1);
     if (near_.port->BeginSleep()) {
       pollfd wait{.fd = near_.port->wait_fd(), .events = POLLIN, .revents = 0};
-      if (poll(&wait, 1, 10) == 1) ++wakes;  // the peer's answer; none while it starts
+      if (poll(&wait, 1, 10) == 1) ++wakes;  // by the peer's answer; no answer while it starts
       near_.port->EndSleep();
     }
     traffic.Receive();
@@ -231,13 +232,14 @@ TEST_P(VethTest, SleeperIsWokenByAFrame) {
   }));
 }
 
-// Frames without a listener, to UDP port 4791, from the far kernel: the near kernel sees them too.
+// The far kernel sends to UDP port 4791, on which the near kernel has no listener. The near kernel
+// sees the frames, too.
 TEST_P(VethTest, KernelDoesNotAnswerRoceTraffic) {
   const pid_t child = fork();
   if (child == 0) {
     const int ns = open(veth_.far_namespace().c_str(), O_RDONLY);
     if (setns(ns, CLONE_NEWNET) != 0) _exit(2);
-    // A connected UDP socket hears of port unreachable.
+    // A connected UDP socket gets ECONNREFUSED for ICMP "port unreachable".
     const auto refused = [&](const char* near, uint16_t port) {
       sockaddr_in6 to{};
       to.sin6_family = AF_INET6;

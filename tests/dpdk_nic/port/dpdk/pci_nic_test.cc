@@ -48,12 +48,12 @@ class PciNicTest : public ::testing::Test {
     Write(device_ / "uio/uio4/name", "uio_pci_generic\n");
     Write("dev/uio4", "");
   }
-  // Where the kernel shows the frame number of a page: zeros are what the unprivileged see.
+  // Makes /proc/self/pagemap read as zeros, as an unprivileged user sees page frame numbers.
   void HideFrameNumbers() {
     Write("proc/self/pagemap", "");
     std::filesystem::resize_file(root_ / "proc/self/pagemap", kPageMapBytes);
   }
-  // The genuine one if this user sees it.
+  // Uses the genuine pagemap, which shows frame numbers only to privileged users.
   void ShowFrameNumbers() {
     std::filesystem::create_directories(root_ / "proc/self");
     Link("proc/self/pagemap", "/proc/self/pagemap");

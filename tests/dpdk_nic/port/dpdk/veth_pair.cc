@@ -16,7 +16,7 @@
 namespace uroce::nic {
 namespace {
 
-// A user without rights becomes root of a user namespace where the system allows it.
+// An unprivileged user becomes root of a new user namespace where the system allows it.
 bool EnterNetworkNamespace(bool* in_user_namespace) {
   if (unshare(CLONE_NEWNET) == 0) return true;
   *in_user_namespace = true;
@@ -47,7 +47,7 @@ pid_t ForkNamespaceProcess() {
   return there ? process : -1;
 }
 
-// The kernel has an IPv6 address a moment before it takes packets for it.
+// The kernel lists an IPv6 address a moment before it accepts packets for it.
 std::string AwaitLocalRoute(const std::string& address) {
   return "timeout 10 sh -c 'until ip -6 route show table local " + address +
          " | grep -q .; do :; done'";

@@ -31,7 +31,7 @@ class VethPair {
   // A process in that namespace.
   pid_t far_process() const { return namespace_process_; }
 
-  // Runs a command, such as "ip link set near down", in either namespace. A test fails if it does.
+  // Runs a command, such as "ip link set near down", near; RunFar: far. A failure fails the test.
   static void Run(const std::string& command);
   // An IPv6 address of /64, on an interface that is up; packets for it arrive from now on.
   static void AddAddress(const std::string& address, const std::string& interface);

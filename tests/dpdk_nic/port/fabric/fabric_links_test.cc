@@ -1,4 +1,4 @@
-// Links without a port around them: what uroced says out of turn, and descriptors that fail.
+// Links without a port: unexpected messages of uroced, and descriptors that fail.
 #include "dpdk_nic/port/fabric/fabric_links.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ using transport::Route;
 using transport::Time;
 using PathState = PacketPort::PathState;
 
-// A client that is attached, and what uroced has heard of it.
+// An attached client, and the messages that uroced has received from it.
 class AttachedClientTest : public ::testing::Test {
  protected:
   AttachedClientTest() {
@@ -78,9 +78,9 @@ TEST_F(FabricLinksTest, LinkThatIsOfferedAndCannotBeWatchedFails) {
 
 TEST_F(FabricLinksTest, AnswerToAnEarlierRequestIsNotTakenForTheLast) {
   EXPECT_EQ(links_.Prepare(kToPeer), PathState::kPending);
-  OfferLink();  // in place of what we asked for
+  OfferLink();  // instead of an answer to the request
   EXPECT_EQ(links_.Prepare(kToPeer), PathState::kReady);
-  offers_.clear();  // and gone again
+  offers_.clear();  // the peer closes the link again
   links_.OnReadable(static_cast<uint32_t>(kToPeer));
   links_.Serve(Now());
   while (links_.Prepare(kToPeer) == PathState::kUnreachable) {
@@ -151,7 +151,7 @@ TEST_F(FabricRequestsTest, RequestThatItsAskerGaveUpIsWithdrawn) {
   constexpr transport::Duration kShort = transport::Milliseconds(9'999);
   constexpr transport::Duration kLong = transport::Milliseconds(10'000);
   EXPECT_EQ(Request(1), PathState::kPending);
-  requests_.OnAnswer(kLocal, 0);  // which nobody has come for
+  requests_.OnAnswer(kLocal, 0);  // no second Request has asked for the answer
   requests_.Serve(now_ + kShort);
   EXPECT_EQ(forgotten(), 0u);
   requests_.Serve(now_ + kLong);

@@ -21,7 +21,7 @@ inline bool IsReadable(int fd) {
   return poll(&poll_fd, 1, 0) == 1;
 }
 
-// Ports of one fabric, all in this process, and the uroced that a test wants.
+// Ports of one fabric, all in this process, and a FakeUroced.
 class FabricPortTest : public ::testing::Test {
  protected:
   using PathState = PacketPort::PathState;
@@ -63,7 +63,7 @@ class FabricPortTest : public ::testing::Test {
     }
     (ports.ServeLink(), ...);
   }
-  // Makes a link from one to the other.
+  // Makes the link between the two ports.
   void Link(FabricPort& from, FabricPort& to) {
     EXPECT_EQ(from.PreparePath(PathTo(to)), PathState::kPending);
     ServeAll(from, to);
@@ -83,14 +83,14 @@ class FabricPortTest : public ::testing::Test {
   static bool SendByte(FabricPort& from, const FabricPort& to, uint8_t value) {
     return SendByte(from, RouteTo(to), value);
   }
-  // Asks until there is an answer. A failure is an answer for 10 ms only, then it is asked anew.
+  // Asks until there is an answer. The port remembers a failure for 10 ms, then asks uroced again.
   static PathState PrepareUntilAnswered(FabricPort& port, const PacketPort::Path& path,
                                         auto serve) {
     PathState state;
     while ((state = port.PreparePath(path)) == PathState::kPending) serve();
     return state;
   }
-  // A datagram as a process sends it that knows no Ethernet address; `value` comes before it.
+  // Sends a datagram as from a process that knows no Ethernet address. Its first byte is `value`.
   static bool SendDatagram(FabricPort& from, Route route, uint8_t value) {
     const std::span<uint8_t> room = from.AcquireTransmit(route);
     if (room.empty()) return false;
@@ -109,7 +109,7 @@ class FabricPortTest : public ::testing::Test {
     transport::IcrcCheck icrc_check = transport::IcrcCheck::kWaived;
     bool operator==(const Taken&) const = default;
   };
-  // The first byte of the next frame, if a pass finds one.
+  // The first byte of the next frame, if there is one.
   static Taken TakeAtOnce(FabricPort& port) {
     const PacketPort::ReceivedFrame frame = port.Receive();
     if (frame.bytes.empty()) return {};
@@ -117,7 +117,7 @@ class FabricPortTest : public ::testing::Test {
     port.ReleaseReceived();
     return taken;
   }
-  // With as many passes as it takes to look at every link, idle ones as well.
+  // The same, with enough passes to look at every link, including idle ones.
   static Taken Take(FabricPort& port) {
     for (int pass = 0; pass < 20; ++pass) {
       port.BeginReceiveBurst();
@@ -127,14 +127,14 @@ class FabricPortTest : public ::testing::Test {
     return {};
   }
   static int TakeByte(FabricPort& port) { return Take(port).value; }
-  // Until links that are not used are idle.
+  // Waits until unused links are idle.
   template <class... Port>
   void LetLinksGetIdle(Port&... ports) {
     usleep(15'000);
     ServeAll(ports...);
   }
 
-  transport::IcrcUse icrc_ = transport::IcrcUse::kWaived;  // of the ports that are made next
+  transport::IcrcUse icrc_ = transport::IcrcUse::kWaived;  // of ports that are made next
   const control::Welcome like_;
   const std::string fabric_ = UniqueFabricName();
   const UniqueFd published_state_{memfd_create("test", MFD_CLOEXEC)};

@@ -67,7 +67,7 @@ TEST_F(FabricPortTest, PreparedPathCarriesFramesBothWays) {
   EXPECT_EQ(uroced_->client(BlockOf(*b)).requests.size(), 0u);
 }
 
-// A helper sleeps while a thread of the application makes a pass and sleeps then, too.
+// The helper sleeps while an application thread makes a pass and then goes to sleep, too.
 TEST_F(FabricPortTest, WakeUpOfASleeperIsNotTakenFromIt) {
   const auto a = NewPort(), b = NewPort();
   Link(*a, *b);
@@ -91,7 +91,7 @@ TEST_F(FabricPortTest, ConsumerThatLeavesAFrameIsWokenAgain) {
   Link(*a, *b);
   ASSERT_TRUE(b->BeginSleep());
   EXPECT_TRUE(SendByte(*a, *b, 10));
-  b->EndSleep();  // without receiving, as if the wake-up had been lost
+  b->EndSleep();  // without receiving, as after a lost wake-up
   EXPECT_FALSE(IsReadable(b->wait_fd()));
   a->ServeLink();
   EXPECT_FALSE(IsReadable(b->wait_fd())) << "it may still be about to receive";
@@ -272,7 +272,7 @@ TEST_F(FabricPortTest, LinksGoWithoutIcrcIfBothEndsCan) {
   EXPECT_EQ(check(*impaired, *a), std::pair(IcrcUse::kCarried, IcrcCheck::kNeeded));
 }
 
-// A process with links to many.
+// A port with links to many peers.
 class ManyLinksTest : public FabricPortTest {
  protected:
   static constexpr size_t kPeers = 8;
@@ -317,7 +317,7 @@ TEST_F(ManyLinksTest, PollingFindsTheFirstFrameOnAnIdleLink) {
   }
 }
 
-// Also if the frame before that one went by it.
+// This also holds if the port's frame before went by the same link.
 TEST_F(ManyLinksTest, IdleLinkThatIsSentByIsPolledInEveryPass) {
   SendByte(*port_, *peers_[3], 1);
   ServeAll(*port_);
@@ -402,7 +402,8 @@ TEST_F(FabricPortTest, SleeperIsWokenByPeersThatComeAndGo) {
   EXPECT_FALSE(IsReadable(a->wait_fd()));
 }
 
-// One thread sleeps, another serves the port: what would have woken the sleeper is done already.
+// One thread sleeps while another serves the port and handles the event that would have woken the
+// sleeper.
 TEST_F(FabricPortTest, FirstFrameOfALinkAcceptedByAnotherThreadWakesTheSleeper) {
   const auto a = NewPort(), b = NewPort();
   ASSERT_TRUE(a->BeginSleep());
@@ -450,7 +451,7 @@ TEST_F(FabricPortTest, ForkedChildKeepsNothingAlive) {
     _exit(static_cast<int>(read(pipe_fds[0], &byte, 1)));  // lives until the parent's end closes
   }
   close(pipe_fds[0]);
-  // The child may not have run yet: its copies of the descriptors still count until it has.
+  // The child may not have run yet; until then its copies keep the descriptors open.
   a.reset();
   pollfd poll_fd{b->wait_fd(), POLLIN, 0};
   ASSERT_EQ(poll(&poll_fd, 1, 10'000), 1);

@@ -28,7 +28,7 @@ using transport::Status;
 
 constexpr char kPeerArgument[] = "--peer";
 constexpr int kPeerSocket = 3;
-constexpr uint8_t kShortTimeout = 12;  // 0.1 s with all retries: to notice a death soon
+constexpr uint8_t kShortTimeout = 12;  // 0.1 s with all retries, to notice a death soon
 constexpr uint32_t kTrafficBytes = 30'000;
 
 // Both ends call this with a socket to the other: neither sends before both are connected.
@@ -42,8 +42,8 @@ bool Connect(EngineHost& host, int socket, uint8_t timeout) {
   return write(socket, &ready, 1) == 1 && read(socket, &ready, 1) == 1;
 }
 
-// One engine with two connections to the same peer. A process that has no processor for a while is
-// dead for the impatient one.
+// One engine with two connections to the same peer. The impatient one takes a peer for dead that
+// gets no processor for a while.
 struct Host {
   explicit Host(const std::string& fabric = TestFabric())
       : patient(fabric), impatient(patient.engine()) {}
@@ -51,7 +51,7 @@ struct Host {
   bool Meet(int socket) {
     return Connect(patient, socket, /*timeout=*/0) && Connect(impatient, socket, kShortTimeout);
   }
-  // For the next peer.
+  // Makes the queue pairs anew for the next peer.
   void Part() {
     for (EngineHost* host : {&patient, &impatient}) {
       host->ReplaceQueuePair();
@@ -63,7 +63,7 @@ struct Host {
   EngineHost impatient;
 };
 
-// Keeps writing to the peer for as long as nothing goes wrong.
+// Keeps writing to the peer until a write fails.
 class Traffic {
  public:
   explicit Traffic(EngineHost& host) : host_(host) {}
@@ -102,7 +102,7 @@ int RunPeer(const std::string& fabric) {
   if (!host.Meet(kPeerSocket)) return 1;
   for (Traffic traffic(host.impatient); !traffic.failed();) traffic.Run();
   char byte;
-  return read(kPeerSocket, &byte, 1) == 0 ? 0 : 1;  // until the test is gone
+  return read(kPeerSocket, &byte, 1) == 0 ? 0 : 1;  // until the test process ends
 }
 
 class PeerProcess {
@@ -139,7 +139,7 @@ void RunFor(Traffic& traffic, transport::Duration duration) {
   while (Now() < end && !traffic.failed()) traffic.Run();
 }
 
-// Traffic both ways, then the end of the peer in the middle of whatever it was doing.
+// Runs traffic both ways, then kills the peer at a random moment.
 void SurviveAKill(Host& host, PeerProcess& peer, uint32_t seed) {
   ASSERT_TRUE(host.Meet(peer.socket()));
   ASSERT_EQ(host.patient.Post(SendOpcode::kRdmaWrite, 500'000, 10'000), Status::kOk);

@@ -1,4 +1,4 @@
-// A port of a fabric that has a NIC, and what it has to say again when uroced was started anew.
+// A port of a fabric that has a NIC, and the messages that it repeats to a new uroced.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ class FabricWireTest : public FabricPortTest {
   }
   FakeUroced::Client& ClientOf(const FabricPort& port) { return uroced_->client(BlockOf(port)); }
 
-  // As often as it takes while it is pending.
+  // Asks again while the answer is kPending, up to ten times.
   template <class Ask>
   PathState AskUntilAnswered(FabricPort& port, Ask ask) {
     for (int i = 0; i < 10; ++i) {
@@ -92,7 +92,7 @@ TEST_F(FabricWireTest, PortFollowsTheCarrier) {
   EXPECT_TRUE(port->active());
 }
 
-// The pass of another thread takes the news from uroced. The sleeper is to tell the program.
+// Another thread's pass takes the message from uroced, but the sleeper has to tell the program.
 TEST_F(FabricWireTest, CarrierChangeWakesTheSleeperWhicheverThreadReadsIt) {
   const auto port = NewPort();
   ASSERT_TRUE(port->BeginSleep());
@@ -144,7 +144,7 @@ TEST_F(FabricWireTest, PathAcrossTheWireIsDeclaredAndForgotten) {
   EXPECT_EQ(ClientOf(*port).forgotten, std::vector<Qpn>{{7}});
 }
 
-// Its user may name no address: what comes from other hosts comes unasked.
+// The user of a datagram queue pair may name no address: datagrams from other hosts come unasked.
 TEST_F(FabricWireTest, ReceiverOfDatagramsHasAnUplinkAndIsDeclared) {
   const auto port = NewPort();
   const PacketPort::Path datagrams{
@@ -172,7 +172,7 @@ TEST_F(FabricWireTest, ConnectionOfAnotherProcessIsRefusedUntilItIsFree) {
   EXPECT_EQ(Prepare(*port, WirePath({7})), PathState::kReady);
 }
 
-// The answer that is under way belongs to what was declared before.
+// The answer on its way belongs to the earlier declaration.
 TEST_F(FabricWireTest, AnswerToAForgottenDeclarationIsNotTakenForTheNext) {
   const auto port = NewPort();
   EXPECT_EQ(Prepare(*port, WirePath({1})), PathState::kReady) << "makes the uplink";
@@ -258,7 +258,7 @@ TEST_F(FabricWireTest, EverythingIsSaidAgainToTheNextUroced) {
   EXPECT_EQ(ClientOf(*a).left, std::vector<Gid>{kGroup});
 }
 
-// More than the control socket takes at once.
+// More declarations than the control socket takes at once.
 TEST_F(FabricWireTest, ThousandsOfConnectionsAreSaidAgain) {
   constexpr uint32_t kConnections = 10'000;
   const auto port = NewPort();
@@ -433,7 +433,7 @@ TEST_F(FabricNeighborsTest, OwnAddressesNeedNoQuestion) {
   EXPECT_EQ(questions(), 0u);
 }
 
-// It may have members beyond this host: uroced opens its way out.
+// A group may have members on other hosts, so uroced opens the wire for it.
 TEST_F(FabricNeighborsTest, GroupIsNamedOnceAndNeedsNoAnswer) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(neighbors_.Resolve(now_, kGroup), MulticastMac(kGroup));
   EXPECT_EQ(questions(), 1u);

@@ -129,7 +129,7 @@ void FakeUroced::OnHello(Client& client, const control::Resume& said) {
   client.block = said.block != control::kSwitchBlock ? said.block : next_block_++;
   control::Welcome welcome = like_;
   welcome.block = client.block;
-  // Any descriptor will do for the claim: this uroced is shown it and does not look.
+  // Any descriptor serves as the claim: FakeUroced does not check the claim that a client shows.
   client.channel.Send(welcome, std::array<int, 1>{listener_->fd()});
 }
 
@@ -144,8 +144,8 @@ void FakeUroced::OnLinkRequest(Client& client, const control::LinkRequest& reque
   client.channel.Send(control::LinkAnswer{request.block, error});
 }
 
-// Every offer to the asker that it has not received yet is taken for one of the other process: the
-// tests have no third one that asks at the same moment.
+// An offer to the asker that it has not received yet counts as an offer of `request.block`: in the
+// tests no third process asks at the same moment.
 ErrnoValue FakeUroced::Link(Client& client, const control::LinkRequest& request,
                             control::MessageChannel::Incoming& message) {
   if (link_error) {

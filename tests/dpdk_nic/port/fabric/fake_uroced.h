@@ -17,20 +17,20 @@
 
 namespace uroce::nic {
 
-// Stands in for uroced: gives out blocks and passes links on, on one thread, and only when it is
-// served. What it answers to the rest is the test's business.
+// Stands in for uroced: gives out blocks and passes links on. Works only inside Serve and Attach,
+// on the caller's thread. The test chooses the other answers.
 class FakeUroced {
  public:
-  // `like` is what every Welcome says but for the block.
+  // `like` is the Welcome of every client, but for the block.
   explicit FakeUroced(const std::string& fabric, control::Welcome like = LocalFabric());
   static control::Welcome LocalFabric();
-  // With a NIC that has the address 10.0.0.1.
+  // A fabric with a NIC that has the address 10.0.0.1.
   static control::Welcome WiredFabric();
 
   struct Client {
     explicit Client(UniqueFd socket) : channel(std::move(socket)) {}
     control::MessageChannel channel;
-    control::Resume said{};  // a Hello is one that resumes no block
+    control::Resume said{};  // a Hello counts as a Resume of no block
     control::Block block = 0;
     uint32_t offers_sent = 0;
     std::unique_ptr<RingLink> uplink;
@@ -43,7 +43,7 @@ class FakeUroced {
     PortDrops drops;
   };
 
-  // Does all there is to do now.
+  // Handles all connections and messages that have arrived.
   void Serve();
   // Serves while `port` attaches.
   void Attach(FabricPort& port);
@@ -51,13 +51,13 @@ class FakeUroced {
   Client& client(control::Block block);
   bool has_client(control::Block block) const;
 
-  // The block of the next process.
+  // Gives this block to the next process.
   void GiveOutNext(control::Block block) { next_block_ = block; }
-  // Says this to the next Hello.
+  // Refuses the next Hello with this sentence.
   void RefuseWith(const std::string& sentence) { refusal_ = sentence; }
-  // What becomes of a request for a link; 0 passes it on.
+  // The answer to a request for a link; 0 passes the link on.
   std::function<control::ErrnoValue(control::Block asker, control::Block other)> link_error;
-  // Requests are taken and not answered; their descriptors are kept.
+  // Whether requests stay unanswered; their descriptors are kept.
   bool ignores_links = false;
   std::function<control::ErrnoValue(const control::Declare&)> declare_error;
   uint32_t path_mtu_bytes = 0;  // of its answers to declarations

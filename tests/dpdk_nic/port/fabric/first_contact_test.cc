@@ -11,7 +11,7 @@ namespace {
 
 using control::Block;
 
-// Datagrams do not wait for a link, and few do not even make one.
+// The first datagrams to a peer go by the uplink; only many of them make a link.
 class FirstContactTest : public FabricPortTest {
  protected:
   FirstContactTest() {

@@ -1,4 +1,4 @@
-// What a process can do to another by its link, and by the offers that uroced passes on.
+// Attacks of a process on another by its link, and by the offers that uroced passes on.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/sockios.h>
@@ -21,10 +21,10 @@ namespace {
 
 using control::Block;
 
-// Processes that follow no rules.
+// Hostile processes.
 class HostilePeerTest : public FabricPortTest {
  protected:
-  // Offers `to` a link in the name of `block`, whose other end is the last of hostile_ends_.
+  // Offers `to` a link from `block`, whose other end is appended to hostile_ends_.
   void Offer(FabricPort& to, Block block, int memory) {
     int ends[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
@@ -33,7 +33,7 @@ class HostilePeerTest : public FabricPortTest {
     uroced_->client(BlockOf(to))
         .channel.Send(control::LinkOffer{block}, std::array<int, 2>{memory, socket.get()});
   }
-  // Bytes that the other side has not taken.
+  // Bytes sent on `end` that the other side has not read.
   static int Untaken(const UniqueFd& end) {
     int bytes = 0;
     EXPECT_EQ(ioctl(end.get(), SIOCOUTQ, &bytes), 0);
@@ -63,7 +63,7 @@ TEST_F(HostilePeerTest, PassLooksAtSoManySocketsAndNoMore) {
     return sum;
   };
   EXPECT_EQ(untaken(), static_cast<int>(kPeers));
-  for (int pass = 0; pass < 2; ++pass) a->ServeLink();  // and returns
+  for (int pass = 0; pass < 2; ++pass) a->ServeLink();  // must return despite the flood
   EXPECT_EQ(a->counters().receive_malformed, 0u);
 }
 
@@ -150,7 +150,7 @@ TEST_F(HostilePeerTest, OfferOfMemoryWithHolesIsRefused) {
 TEST_F(HostilePeerTest, MalformedSlotClosesTheLinkAndOnlyThat) {
   const auto a = NewPort(), b = NewPort();
   Link(*a, *b);
-  // A process that follows no rules.
+  // A hostile process.
   const auto memory = RingMemory::Create();
   Offer(*a, 900, memory->fd());
   ServeAll(*a, *b);

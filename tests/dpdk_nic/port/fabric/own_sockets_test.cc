@@ -70,7 +70,7 @@ class OwnSocketsTest : public FabricPortTest {
   static PacketPort::Path PathTo(const Gid& remote) {
     return {.route = Route::kWire, .local = {7}, .remote = {0x11}, .remote_gid = remote};
   }
-  // A port that is connected with a queue pair of the other host.
+  // A port with a path to a queue pair of the other host.
   std::unique_ptr<FabricPort> NewConnectedPort(const Gid& remote = kFar) {
     auto port = NewPort();
     EXPECT_EQ(PrepareUntilAnswered(*port, PathTo(remote), [&] { ServeAll(*port); }),
@@ -78,7 +78,7 @@ class OwnSocketsTest : public FabricPortTest {
     return port;
   }
   FakeUroced::Client& ClientOf(const FabricPort& port) { return uroced_->client(BlockOf(port)); }
-  // What the process sent by its ring to uroced, in frames.
+  // The number of frames that the process sent by its uplink to uroced.
   int CountAtUroced(const FabricPort& port) {
     int count = 0;
     RingLink* const uplink = ClientOf(port).uplink.get();
@@ -90,7 +90,7 @@ class OwnSocketsTest : public FabricPortTest {
     return count;
   }
 
-  // Gives it a descriptor as uroced gives sockets.
+  // Sends the port a descriptor, as uroced sends sockets.
   void Give(FabricPort& port, int fd) {
     EXPECT_TRUE(ClientOf(port).channel.Send(control::WireSocket{0}, std::array<int, 1>{fd}));
     ServeAll(port);
@@ -105,7 +105,7 @@ class OwnSocketsTest : public FabricPortTest {
     return count;
   }
 
-  // A port of the other host.
+  // Opens a port of the other host.
   static std::unique_ptr<UdpPort> OpenFar() {
     const UniqueFd near(open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
     const UniqueFd far(open(pair_->far_namespace().c_str(), O_RDONLY | O_CLOEXEC));
@@ -123,7 +123,7 @@ class OwnSocketsTest : public FabricPortTest {
     port.Flush();
     return true;
   }
-  // The next frame, read; PSN 0 if none comes.
+  // The next frame, parsed; PSN 0 if none comes.
   static transport::Packet Receive(PacketPort& port) {
     transport::Packet packet;
     while (true) {
@@ -152,7 +152,7 @@ TEST_F(OwnSocketsTest, FramesToAnotherHostDoNotCrossUroced) {
   for (const auto& [own, other] : {std::pair(kNear, kFar), std::pair(kNear6, kFar6)}) {
     for (uint32_t psn = 1; psn <= 5; ++psn) {
       ASSERT_TRUE(Send(*port, {.source = own, .destination = other, .psn = psn}));
-      const auto packet = Receive(*far);  // its ICRC is right
+      const auto packet = Receive(*far);  // Receive checks its ICRC
       EXPECT_EQ(packet.source_gid, own);
       EXPECT_EQ(packet.psn.value(), psn);
     }
@@ -188,8 +188,8 @@ TEST_F(OwnSocketsTest, DatagramsOfAProcessThatHasAnAddressHandleDoNotCrossUroced
   EXPECT_EQ(ClientOf(*port).uplink, nullptr);
 }
 
-// Two processes of a host never have the same port to send from: what ICMP says of a frame comes to
-// the process that sent it.
+// Two processes of a host never send from the same UDP port, so an ICMP error reaches the process
+// that sent the frame.
 TEST_F(OwnSocketsTest, EachProcessSendsFromAPortOfItsOwn) {
   const auto addresses = AddressesAmong(std::vector{kNear});
   ASSERT_EQ(addresses.size(), 1u);
@@ -243,7 +243,7 @@ TEST_F(OwnSocketsTest, FramesThatTheRingHasNoRoomForHoldUpTheSenderAndAreNotLost
   EXPECT_TRUE(Send(*port, management));
 }
 
-// What uroced gives to a process.
+// A socket such as uroced gives to a process.
 UdpSocket OpenReceiver(const Gid& wildcard) {
   auto socket = UdpSocket::Open({.gid = wildcard}, UdpSocket::Use::kMemberOfGroup);
   EXPECT_TRUE(socket.ok());
@@ -269,7 +269,7 @@ TEST_F(OwnSocketsTest, FramesFromAnotherHostComeByTheProcessesOwnSockets) {
   EXPECT_EQ(CountAtUroced(*port), 0);
 }
 
-// A sleeper wakes; what a wire that was quiet for long has is not overlooked.
+// The sleeper wakes, and its next pass looks at a wire that was quiet for long.
 TEST_F(OwnSocketsTest, FrameWakesASleeperThatWasIdleForLong) {
   const auto far = OpenFar();
   const auto port = NewConnectedPort();
@@ -288,8 +288,8 @@ TEST_F(OwnSocketsTest, FrameWakesASleeperThatWasIdleForLong) {
   EXPECT_FALSE(port->Receive().bytes.empty());
 }
 
-// The kernel steers it to us when the order of the sockets has just changed, or together with one
-// that is ours.
+// The kernel steers a frame for another process to us when the order of the sockets has just
+// changed, or when it is in one message with a frame for us.
 TEST_F(OwnSocketsTest, FrameForAnotherProcessIsPassedOnByUroced) {
   const auto far = OpenFar();
   const auto port = NewConnectedPort();
@@ -297,7 +297,7 @@ TEST_F(OwnSocketsTest, FrameForAnotherProcessIsPassedOnByUroced) {
   const Qpn own_qpn = QpOf(BlockOf(*port));
   const Qpn other_qpn = QpOf(BlockOf(*port) + 1);
   const UdpFrameSpec spec = {.source = kFar, .destination = kNear};
-  // All of them leave by one call, and may come as one message.
+  // All frames leave by one call, and may arrive as one message.
   for (uint32_t psn = 1; psn <= 9; ++psn) {
     UdpFrameSpec frame = spec;
     frame.psn = psn;
@@ -349,7 +349,7 @@ TEST_F(OwnSocketsTest, UrocedIsToldWhatTheSocketsLost) {
   EXPECT_EQ(ClientOf(*port).drops.total(), 1u);
 }
 
-// uroced itself is trusted with no more than messages: it could be another program.
+// Descriptors from uroced are checked: another program could pose as uroced.
 TEST_F(OwnSocketsTest, DescriptorThatIsNoSocketOfRoceIsClosed) {
   const auto port = NewConnectedPort();
   int ends[2];
@@ -371,7 +371,7 @@ TEST_F(OwnSocketsTest, DescriptorThatIsNoSocketOfRoceIsClosed) {
   Give(*port, UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)).get());
   EXPECT_EQ(CountDescriptors(), before + 1) << "only our own";
 
-  // It still receives, and no more sockets than there are IP versions.
+  // The port still takes sockets, but only one for each IP version.
   for (int i = 0; i < 3; ++i) Give(*port, OpenReceiver(Gid::FromIpv4({})).fd());
   EXPECT_EQ(CountDescriptors(), before + 3);
 }
@@ -401,7 +401,7 @@ TEST_F(OwnSocketsTest, ForkedChildLetsGoOfTheSockets) {
     port->AbandonAfterFork();
     pause();
   }
-  port->AbandonAfterFork();  // the parent's are closed, too
+  port->AbandonAfterFork();  // closes the parent's sockets, too
   bool is_free = false;
   for (int i = 0; i < kTimeoutMs && !is_free; ++i) {
     is_free = UdpSocket::Open({.gid = Gid::FromIpv4({})}).ok();

@@ -4,8 +4,8 @@
 
 namespace uroce::nic {
 
-// The name of a fabric without a NIC that is served: its uroced leaves when this process has ended,
-// however it does.
+// The name of a fabric without a NIC, whose uroced runs and ends when this process has ended,
+// however it ends.
 const std::string& TestFabric();
 
 }  // namespace uroce::nic

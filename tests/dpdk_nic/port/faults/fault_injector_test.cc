@@ -27,7 +27,7 @@ FaultScenario Scenario(const std::string& rules) {
 class FaultInjectorTest : public testing::Test {
  protected:
   void Use(const std::string& rules) { injector_.emplace(Scenario(rules)); }
-  // Whether a rule means the frame.
+  // Whether a rule matches the frame.
   bool Means(const FrameSpec& spec, FaultDirection direction = kSent) {
     return injector_->OnFrame(direction, spec.Build()) != nullptr;
   }
@@ -50,7 +50,7 @@ TEST_F(FaultInjectorTest, TheNthTimeIsCountedForEachPsn) {
   EXPECT_FALSE(Means({.psn = 5}));
   EXPECT_TRUE(Means({.psn = 6}));
   EXPECT_TRUE(Means({.psn = 5}));   // the first retransmission
-  EXPECT_FALSE(Means({.psn = 6}));  // which passes
+  EXPECT_FALSE(Means({.psn = 6}));  // its retransmission passes
   EXPECT_FALSE(Means({.psn = 5}));
 }
 
@@ -83,7 +83,7 @@ TEST_F(FaultInjectorTest, OffsetZeroIsTheFirstPacketItself) {
   EXPECT_FALSE(Means({.psn = 0x123457}));
 }
 
-// Both go to the same QPN and have nothing to do with each other.
+// Requests and responses go to the same QPN, with independent PSNs.
 TEST_F(FaultInjectorTest, RequestsAndResponsesAreFlowsOfTheirOwn) {
   Use(R"({"psn_offset": 1, "nth": "every", "action": "drop"})");
   EXPECT_FALSE(Means({.psn = 100}));
@@ -131,7 +131,7 @@ TEST_F(FaultInjectorTest, WhatIsNotRoceIsLeftAlone) {
   EXPECT_NE(injector_->OnFrame(kSent, frame), nullptr);
 }
 
-// QPNs come from the wire: a peer that makes them up does not fill the memory.
+// QPNs come from the wire: a peer that invents QPNs must not fill the memory.
 TEST_F(FaultInjectorTest, WhatIsRememberedIsBounded) {
   Use(R"({"nth": 2, "action": "drop"})");
   constexpr uint32_t kQpns = (1 << 16) + 10;
@@ -140,7 +140,7 @@ TEST_F(FaultInjectorTest, WhatIsRememberedIsBounded) {
   EXPECT_FALSE(Means({.qpn = kQpns - 1}));
 }
 
-// Carries out the action on the frame; whether there was something to change.
+// Carries out the action on the frame. Returns whether it changed anything.
 bool Change(const std::string& action, std::vector<uint8_t>& frame) {
   return ChangeFrame(Scenario("{" + action + "}").rules[0].action, frame);
 }

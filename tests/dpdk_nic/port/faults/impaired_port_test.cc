@@ -19,7 +19,7 @@ namespace {
 
 using Frames = std::vector<std::vector<uint8_t>>;
 
-// A wire that keeps what was sent, and brings what has arrived.
+// A port that records sent frames, and receives the frames that a test puts into `arrived`.
 class RecordingPort : public PacketPort {
  public:
   explicit RecordingPort(Frames& sent) : sent_(sent) {}
@@ -184,7 +184,7 @@ TEST_F(ImpairedPortTest, DelayedFramesWaitInOrderAndKeepTheEngineAwake) {
   for (uint32_t i = 0; i < 10; ++i) ASSERT_TRUE(Send(i));
   EXPECT_FALSE(port_->BeginSleep());
   Pass(transport::Milliseconds(2));
-  EXPECT_TRUE(port_->Receive().bytes.empty());  // looking for frames is enough to release them
+  EXPECT_TRUE(port_->Receive().bytes.empty());  // Receive alone releases held frames
   EXPECT_EQ(Numbers(), (std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
   EXPECT_TRUE(port_->BeginSleep());
 }
@@ -204,7 +204,7 @@ TEST_F(ImpairedPortTest, FullWireIsBackPressure) {
   EXPECT_TRUE(Send(1));
 }
 
-// What a scenario does to sent and received frames, by their PSNs.
+// The effect of a scenario on sent and received frames, told apart by their PSNs.
 class ScenarioPortTest : public ::testing::Test {
  protected:
   void Use(const std::string& rules, const std::string& impairments = "") {
@@ -230,7 +230,7 @@ class ScenarioPortTest : public ::testing::Test {
   void Arrive(uint32_t psn) {
     wire_->arrived.push_back(FrameSpec{.psn = psn, .payload_bytes = 16}.Build());
   }
-  // Takes what the port has received now.
+  // Takes the frames that the port has received.
   Frames Received() {
     Frames frames;
     for (auto frame = port_->Receive().bytes; !frame.empty(); frame = port_->Receive().bytes) {
@@ -319,8 +319,8 @@ TEST_F(ScenarioPortTest, AMarkedFrameIsTakenAndACorruptedOneIsNot) {
   }
 }
 
-// What a process sends to itself meets what is meant for sent and for received frames, in both
-// queues at once, and nothing of it is seen below.
+// Frames that a process sends to itself meet the faults for sent and for received frames, in both
+// queues at once, and never reach the port below.
 TEST_F(ScenarioPortTest, FramesToOneselfMeetFaultsOnBothWays) {
   Use(R"({"psn": 2, "action": "drop"}, {"psn": 3, "action": "duplicate"},
          {"direction": "received", "psn": 4, "action": "drop"})");
@@ -349,8 +349,8 @@ TEST_F(ScenarioPortTest, FramesToOneselfAndFromOthersTakeTurns) {
   EXPECT_EQ(Psns(Received()), (List{1, 11, 2, 12, 3}));
 }
 
-// Members beyond the wire and our own get the same: one that is lost when it is sent reaches
-// neither. Our own copy is a received frame.
+// Members on other hosts and own members get the same frames: a frame dropped when sent reaches
+// neither. The copy for own members is a received frame.
 TEST_F(ScenarioPortTest, MulticastComesBackAsItWasSent) {
   Use(R"({"psn": 2, "action": "drop"}, {"psn": 3, "action": "duplicate"},
          {"psn": 5, "action": "corrupt", "at": "payload"},
@@ -365,7 +365,7 @@ TEST_F(ScenarioPortTest, MulticastComesBackAsItWasSent) {
   EXPECT_TRUE(port_->BeginSleep());
 }
 
-// Neighbour solicitations have such addresses, too.
+// Neighbour solicitations have multicast addresses, too.
 TEST_F(ScenarioPortTest, OnlyMulticastRoceFramesComeBack) {
   Use(R"({"psn": 99, "action": "drop"})");
   auto frame = FrameSpec{.psn = 1, .payload_bytes = 16}.Build();
@@ -415,7 +415,7 @@ TEST_F(ScenarioPortTest, DroppingEverythingDoesNotKeepTheEngineInOneCall) {
   EXPECT_GT(wire_->arrived.size(), 0u);
 }
 
-// The whole stack over a wire that does all of it at once.
+// The whole stack over a wire with all impairments at once.
 TEST(ImpairedLinkTest, TransportDeliversEverythingOverABadWire) {
   std::deque<const ImpairedPort*> ports;
   const EngineHost::WrapPort spoil = [&](std::unique_ptr<PacketPort> port) {
@@ -427,7 +427,7 @@ TEST(ImpairedLinkTest, TransportDeliversEverythingOverABadWire) {
   };
   EngineHost a(Engine::Options{}, spoil);
   EngineHost b(Engine::Options{}, spoil);
-  ConnectBoth(a, b, /*timeout=*/16);  // 0.3 s, for what is lost at the end of a message
+  ConnectBoth(a, b, /*timeout=*/16);  // 0.3 s, for packets lost at the end of a message
   for (int round = 0; round < 100; ++round) {
     memset(a.memory().data(), round, 100'000);
     a.Publish();
@@ -475,7 +475,7 @@ TEST(ImpairedLoopbackTest, NoCorruptedFrameIsActedOn) {
   EXPECT_EQ(host->Poll(1)[0].status, transport::CompletionStatus::kRetryExceeded);
 }
 
-// No timer runs that would wake the helper: what the port keeps does.
+// No timer runs that would wake the helper: the frames that the port keeps must wake it.
 TEST(ImpairedLoopbackTest, HelperThatSleepsIsWokenForFramesThatThePortKeeps) {
   const auto host = HostWithFaults(ParseImpairments("delay=100us").value());
   host->Connect(host->info(), /*timeout=*/0);
@@ -486,7 +486,7 @@ TEST(ImpairedLoopbackTest, HelperThatSleepsIsWokenForFramesThatThePortKeeps) {
   }
 }
 
-// The negative control of every test that compares memory: what has a wrong bit is thrown away.
+// The negative control of every test that compares memory: a frame with a wrong bit is dropped.
 TEST(ImpairedLinkTest, NoCorruptedFrameIsActedOn) {
   EngineHost a(Engine::Options{}, [](std::unique_ptr<PacketPort> port) {
     return std::make_unique<ImpairedPort>(std::move(port),
@@ -496,11 +496,10 @@ TEST(ImpairedLinkTest, NoCorruptedFrameIsActedOn) {
   a.Connect(b.info(), /*timeout=*/8, /*retry_count=*/7);
   b.Connect(a.info());
   ASSERT_EQ(b.PostReceive(0, 4'000), transport::Status::kOk);
-  // 4050 of 4110 bytes are covered by the ICRC, so that eight frames in a row with a harmless flip
-  // do not happen.
+  // The ICRC covers 4050 of 4110 bytes, so eight harmless flips in a row do not happen.
   ASSERT_EQ(a.Post(transport::SendOpcode::kSend, 0, 4'000), transport::Status::kOk);
   EXPECT_EQ(a.Poll(1)[0].status, transport::CompletionStatus::kRetryExceeded);
-  // The last ones may still be on their way, and a probe may have been among them.
+  // The last frames may still be on their way, and one of them may have been a probe.
   transport::Counters counters;
   for (int i = 0; i < 60'000 && counters.received_packets < 8; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -39,7 +39,7 @@ struct FrameSpec {
   }
 };
 
-// Whether a receiver takes the frame, and why not.
+// The reason for which a receiver drops the frame; kNone if it accepts it.
 inline transport::DropReason Judge(const std::vector<uint8_t>& frame) {
   transport::Packet packet;
   return ParseFrame(frame, packet);

@@ -141,7 +141,7 @@ TEST_F(RingLinkTest, SleeperIsWokenByAFrameAndByNothingElse) {
   EXPECT_EQ(TakeByte(*asked_), 3);
 }
 
-// A thread took the byte and did not poll the ring.
+// A thread reads the wake-up byte but does not poll the ring.
 TEST_F(RingLinkTest, SleeperWithALostWakeupIsWokenAgain) {
   ASSERT_TRUE(asked_->BeginSleep());
   SendByte(*asker_, 1);
@@ -269,8 +269,8 @@ TEST(RingLinkAcceptTest, TakesASeqpacketSocket) {
   EXPECT_TRUE(link->peer_alive());
 }
 
-// The other side writes words and positions without any rule, between the steps of an honest end:
-// that finds frames within their slots, back-pressure, or that the link is broken.
+// The peer writes random words and positions between the steps of the honest end. The honest end
+// sees frames within their slots, back-pressure, or a broken link, and nothing else.
 TEST(RingLinkGarbageTest, GarbageInTheMemoryLeavesTheHonestEndWithinBounds) {
   std::minstd_rand random(1);
   const auto any = [&](uint64_t below) { return static_cast<uint64_t>(random()) % below; };
@@ -310,8 +310,8 @@ TEST(RingLinkGarbageTest, GarbageInTheMemoryLeavesTheHonestEndWithinBounds) {
   EXPECT_GT(frames, 100u);
 }
 
-// Frames as a process sends them that may be killed at any instruction: their number, then bytes
-// that follow from it.
+// A process is killed at any instruction. Its frames hold their number, then bytes that follow from
+// the number.
 class RingLinkKillTest : public ::testing::TestWithParam<bool> {
  protected:
   static size_t SizeOf(uint32_t number) { return 64 + number * 37 % 4'000; }
@@ -339,7 +339,7 @@ class RingLinkKillTest : public ::testing::TestWithParam<bool> {
 
   uint32_t Random(uint32_t below) { return static_cast<uint32_t>(random_() % below); }
 
-  // A child outlives no test that failed.
+  // Ends the child when the test process has ended.
   static void ExitIfAlone(RingLink& link) {
     if (!link.peer_alive()) _exit(1);
   }
@@ -362,7 +362,7 @@ class RingLinkKillTest : public ::testing::TestWithParam<bool> {
       ExitIfAlone(link);
     }
   }
-  // Whether there was a frame.
+  // Takes and checks the next frame. Returns false if there is none.
   static bool TakeNumbered(RingLink& link, uint32_t number) {
     const std::span<const uint8_t> frame = link.Receive();
     if (frame.empty()) return false;

@@ -42,7 +42,7 @@ class ShmRingTest : public ::testing::Test {
     if (!copy.empty()) consumer_.Release();
     return copy;
   }
-  // What a peer would write that follows no rules.
+  // Writes a slot word as a hostile peer could.
   void WriteWord(uint64_t position, uint16_t bits) {
     memcpy(memory_->ring(0).slot(position), &bits, sizeof bits);
   }
@@ -90,7 +90,7 @@ TEST_F(ShmRingTest, FullRingTakesNothingUntilTheConsumerReleases) {
   EXPECT_TRUE(Take().empty());
 }
 
-// No two steps to the neighbouring slot, which a hardware prefetcher would follow.
+// Consecutive frames are never in neighbouring slots, which a hardware prefetcher would follow.
 TEST_F(ShmRingTest, EachFrameOfALapHasASlotOfItsOwnFarFromTheOneBefore) {
   const Ring ring = memory_->ring(0);
   std::set<const uint8_t*> slots;

@@ -1,5 +1,5 @@
-// Addresses of the host come and go while a port is open: a UdpUplink's and a UdpPort's, on one end
-// of a veth pair.
+// Addresses of the host come and go while a UdpUplink or a UdpPort is open on one end of a veth
+// pair.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -38,7 +38,8 @@ class AddressChangeTest : public testing::TestWithParam<const char*> {
   static void SetUpTestSuite() {
     pair_ = new VethPair(kMtuBytes);
     if (!pair_->problem().empty()) return;
-    // A link-local address would come while a test runs: the kernel first asks whether it is free.
+    // A link-local address would appear while a test runs, after the kernel has checked that it is
+    // free.
     VethPair::Run("ip link set near addrgenmode none");
     VethPair::Run("ip -6 address flush dev near scope link");
   }
@@ -65,7 +66,7 @@ class AddressChangeTest : public testing::TestWithParam<const char*> {
     port_ = std::move(port).value();
   }
 
-  // A sleeper is woken for a change.
+  // Serves the port while wait_fd() is readable, until it reports a change.
   std::vector<Gid> AwaitChange() {
     std::optional<std::vector<Gid>> gids;
     while (!gids && IsReadable(port_->wait_fd())) {
@@ -113,7 +114,7 @@ TEST_P(AddressChangeTest, AddressThatGoesLeavesItsEntryFreeAndIsSentFromNoMore) 
   EXPECT_EQ(CountNotSent(), 1u);
 }
 
-// As where a cable is changed for another network.
+// This happens when a cable is moved to another network.
 TEST_P(AddressChangeTest, AddressesThatAllGoComeBackToTheirEntries) {
   VethPair::Run("ip address flush dev near");
   const std::vector<Gid> none = AwaitChange();

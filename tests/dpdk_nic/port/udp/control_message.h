@@ -6,7 +6,7 @@
 
 namespace uroce::nic {
 
-// Adds what recvmmsg says of a datagram. `header` has the room, at msg_control.
+// Adds a control message as recvmmsg reports it. `header` has room for it at msg_control.
 template <class Value>
 void AddControlMessage(msghdr& header, int level, int type, Value value) {
   cmsghdr control{};

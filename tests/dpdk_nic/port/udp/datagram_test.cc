@@ -43,7 +43,7 @@ class Message {
 
 class DatagramTest : public testing::Test {
  protected:
-  // Puts the UDP payload of a frame behind what is there.
+  // Appends the UDP payload of a frame.
   void Append(const std::vector<uint8_t>& frame, size_t header_bytes = 42) {
     bytes_.insert(bytes_.end(), frame.begin() + static_cast<ptrdiff_t>(header_bytes), frame.end());
   }
@@ -132,7 +132,7 @@ TEST_F(DatagramTest, OneWrongBitIsLeftToTheTransport) {
 
 TEST_F(DatagramTest, WrongSegmentSizeGivesNoValidFrame) {
   for (uint16_t i = 0; i < 3; ++i) Append(WithIdentification(UdpFrameSpec{}.Build(), i));
-  Start(76);  // 80 it is
+  Start(76);  // the frames have 80 bytes
   int frames = 0;
   for (auto frame = Next(); !frame.empty(); frame = Next(), ++frames) {
     EXPECT_NE(JudgeFrame(frame), DropReason::kNone);
@@ -150,7 +150,7 @@ TEST_F(DatagramTest, PartsOfAnotherLengthThanAFrameAreCounted) {
   Start(9'000);
   EXPECT_TRUE(Next().empty());
   EXPECT_EQ(drops_[PortDrop::kTooLong], 1u);
-  bytes_.assign(17, 0);  // no RoCEv2: the transport says so
+  bytes_.assign(17, 0);  // long enough for the port: the transport refuses it
   Start(17);
   EXPECT_NE(JudgeFrame(Next()), DropReason::kNone);
 }
@@ -175,7 +175,7 @@ TEST_F(DatagramTest, MessageWithoutGroIsOneDatagram) {
   EXPECT_EQ(info.segment_bytes, 80u);
 }
 
-// A socket that is bound to all addresses.
+// A socket bound to all addresses learns the destination from the control message.
 TEST_F(DatagramTest, DestinationIsThatOfTheControlMessage) {
   const Gid any = Gid::FromIpv4({});
   Message message(kPeer, 4'791);

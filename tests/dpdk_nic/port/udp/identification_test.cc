@@ -23,7 +23,8 @@ TEST(IdentificationTest, EveryIdentificationIsFound) {
   }
 }
 
-// A burst of up to 32 bits: a CRC of 32 bits sees each of them, and so must what is left of it.
+// A CRC of 32 bits detects any burst of up to 32 flipped bits. Solving for the identification must
+// not lose that.
 TEST(IdentificationTest, FlippedBitsAreNotExplained) {
   std::mt19937 random(2);
   for (size_t ip_bytes : kIpBytes) {
@@ -33,7 +34,7 @@ TEST(IdentificationTest, FlippedBitsAreNotExplained) {
       const uint32_t flipped = transport::AdvanceCrc32(1u << bit % 32, ip_bytes - 24 - place);
       if (SolveIdentification(flipped, ip_bytes)) ++explained;
     }
-    // One of 2^16 may be.
+    // One error in 2^16 may pass.
     EXPECT_LE(explained, 2) << ip_bytes;
   }
 }

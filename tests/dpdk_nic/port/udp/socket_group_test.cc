@@ -1,4 +1,4 @@
-// Sockets that share port 4791, and the program that the kernel steers datagrams to them with, in a
+// Sockets that share port 4791, and the kernel's program that steers datagrams to them, in a
 // network namespace of the test's own.
 #include "dpdk_nic/port/udp/socket_group.h"
 
@@ -36,7 +36,7 @@ constexpr uint32_t QpnOf(uint32_t block, uint32_t number = 5) {
   return block * transport::kMaxQps + number;
 }
 
-// A BTH with that destination, and no more.
+// A BTH with the destination `qpn`, and no more than its ICRC.
 std::vector<uint8_t> DatagramTo(uint32_t qpn) {
   std::vector<uint8_t> datagram(16);
   for (int byte = 0; byte < 3; ++byte) {
@@ -45,7 +45,7 @@ std::vector<uint8_t> DatagramTo(uint32_t qpn) {
   return datagram;
 }
 
-// How many datagrams wait in a socket.
+// Takes all datagrams from a socket. Returns their number.
 int Take(int fd) {
   char bytes[64];
   int count = 0;
@@ -74,14 +74,16 @@ class SocketGroupTest : public testing::TestWithParam<bool> {
     sockets_[block] = group_->Add(kNow, block);
     ASSERT_GE(sockets_[block], 0);
   }
-  // From another socket of this host each time, so that a hash of the addresses would spread them.
+  // Sends from a new socket of this host each time, so that a hash of the addresses would spread
+  // the datagrams.
   void Send(const std::vector<uint8_t>& datagram) const {
     const UniqueFd fd(socket(is_ipv6() ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const SocketAddress to = SocketAddress::Make(is_ipv6() ? kNear6 : kNear, kRocePort, 0);
     EXPECT_EQ(sendto(fd.get(), datagram.data(), datagram.size(), 0, to.get(), to.bytes),
               static_cast<ssize_t>(datagram.size()));
   }
-  // Sends eight, and expects that they come to the socket of that block, or to the first of all.
+  // Sends eight datagrams, and expects all at the socket of `to_block`; 0: at the first socket of
+  // the group.
   void ExpectSteering(const std::vector<uint8_t>& datagram, uint32_t to_block) {
     for (int i = 0; i < 8; ++i) Send(datagram);
     EXPECT_EQ(Take(to_block == 0 ? own_->fd() : sockets_[to_block]), 8) << to_block;
@@ -131,7 +133,7 @@ TEST_P(SocketGroupTest, BlockThatIsRemovedIsTheFirstsAtOnceAndTheOthersKeepTheir
   EXPECT_EQ(group_->size(), 5u) << "the process may still have it open";
   group_->Serve(kLater);
   EXPECT_EQ(group_->size(), 4u);
-  // The last one has another index in the kernel now.
+  // The last socket now has another index in the kernel.
   for (const uint32_t block : {7u, 9u, 11u}) ExpectSteering(DatagramTo(QpnOf(block)), block);
   Remove(11);
   Remove(7);
@@ -163,7 +165,7 @@ TEST_P(SocketGroupTest, ManyBlocksAreFound) {
   }
 }
 
-// Sockets of the same user could join it, as those of another fabric would.
+// Sockets of the same user, such as those of another fabric, could otherwise join the group.
 TEST_P(SocketGroupTest, PortIsOfOneGroup) {
   Add(7);
   EXPECT_FALSE(UdpSocket::Open({.gid = Wildcard()}, Use::kFirstOfGroup).ok());
@@ -173,7 +175,7 @@ TEST_P(SocketGroupTest, PortIsOfOneGroup) {
   EXPECT_TRUE(UdpSocket::Open({.gid = Wildcard()}, Use::kFirstOfGroup).ok());
 }
 
-// As many as a fabric can have: the kernel takes no program with more than 4,096 instructions.
+// A fabric's maximum of blocks: the kernel takes no program with more than 4,096 instructions.
 TEST_P(SocketGroupTest, ProgramForAllBlocksIsTaken) {
   std::vector<SteeredBlock> blocks;
   for (uint32_t block = 1; block < transport::kQpnBlocks - 1; ++block) {

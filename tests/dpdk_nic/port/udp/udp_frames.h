@@ -58,7 +58,7 @@ struct UdpFrameSpec {
   }
 };
 
-// In one burst.
+// Sends the frames in one burst.
 inline void Send(PacketPort* port, const std::vector<UdpFrameSpec>& specs) {
   for (const UdpFrameSpec& spec : specs) {
     const auto room = port->AcquireTransmit(transport::Route::kWire);
@@ -68,7 +68,7 @@ inline void Send(PacketPort* port, const std::vector<UdpFrameSpec>& specs) {
   port->Flush();
 }
 
-// Whether the port has something to receive or to tell of within a generous time.
+// Waits up to a minute until the port's wait_fd() is readable.
 inline bool WaitFor(const PacketPort& port) {
   pollfd poller = {.fd = port.wait_fd(), .events = POLLIN, .revents = 0};
   return poll(&poller, 1, 60'000) == 1;

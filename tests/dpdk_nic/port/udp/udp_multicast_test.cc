@@ -40,7 +40,7 @@ Gid Group6(uint8_t scope, uint8_t number = 1) {
       {0xff, static_cast<uint8_t>(0x10 | scope), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, number}};
 }
 
-// Two hosts that can send to each other, and a group of theirs.
+// The addresses of two hosts of one IP version, and a group for both.
 struct Members {
   Gid near;
   Gid far;
@@ -48,9 +48,9 @@ struct Members {
 };
 const Members kMembers[] = {{kNear, kFar, Group(1)},
                             {kNear6, kFar6, Group6(0xe)},
-                            {kNear6, kFar6, Group6(2)}};  // of the link
+                            {kNear6, kFar6, Group6(2)}};  // of link-local scope
 
-// The numbers of the next frames, which have to be of this way, in order.
+// The PSNs of the next `count` frames, all of which must go from `from` to `to`.
 std::vector<uint32_t> Receive(PacketPort* port, const Gid& from, const Gid& to, size_t count) {
   std::vector<uint32_t> numbers;
   while (numbers.size() < count) {
@@ -86,8 +86,8 @@ class UdpMulticastTest : public testing::Test {
     pair_ = new VethPair(1'500);
     if (pair_->problem().empty()) VethPair::Run("ip link set lo up");
   }
-  // The kernel drops what is sent on an interface that has just come up. To a host it repeats the
-  // question for the Ethernet address.
+  // The kernel drops frames on an interface that has just come up. So SetUp first sends to a host,
+  // for which the kernel repeats its neighbour request.
   void SetUp() override {
     if (!pair_->problem().empty()) GTEST_SKIP() << pair_->problem();
     const auto near = CreateNear();
@@ -110,7 +110,7 @@ class UdpMulticastTest : public testing::Test {
     OnFarHost([&] { state = port->JoinGroup(group); });
     return state;
   }
-  // On all addresses, or on these.
+  // Opens a port of the far host on `addresses`, or on all if empty.
   static std::unique_ptr<UdpPort> OpenFar(const std::vector<Gid>& addresses = {}) {
     std::unique_ptr<UdpPort> port;
     OnFarHost([&] {
@@ -128,7 +128,7 @@ class UdpMulticastTest : public testing::Test {
     EXPECT_TRUE(uplink.ok());
     return std::move(uplink).value();
   }
-  // The next that arrives at the far host is this frame: what was sent before did not.
+  // Expects that the next frame at the far host is one sent now, so that none sent before arrived.
   static void ExpectNothingBefore(PacketPort* from, PacketPort* far) {
     Send(from, {{.source = kNear, .destination = kFar, .psn = 99}});
     EXPECT_EQ(Receive(far, kNear, kFar, 1), std::vector<uint32_t>{99});
@@ -140,7 +140,7 @@ class UdpMulticastTest : public testing::Test {
 const VethPair* UdpMulticastTest::pair_ = nullptr;
 
 // Expect: each frame once, in order, in both directions, from a single call and from several; and
-// none of it at the sender, which is a member as well.
+// none at the sender, which is a member as well.
 TEST_F(UdpMulticastTest, FramesReachTheMembersOnTheOtherHostOnce) {
   for (const bool is_far_on_all : {true, false}) {
     for (const auto& [near_gid, far_gid, group] : kMembers) {
@@ -183,7 +183,7 @@ TEST_F(UdpMulticastTest, GroupThatIsNotJoinedOrLeftBringsNothing) {
   }
 }
 
-// More than the kernel lets a socket join.
+// More groups than the kernel lets one socket join.
 TEST_F(UdpMulticastTest, ManyGroupsAreJoined) {
   constexpr uint32_t kGroups = 150;
   const auto near = CreateNear();
@@ -201,7 +201,7 @@ TEST_F(UdpMulticastTest, ManyGroupsAreJoined) {
   }
 }
 
-// The sockets of the processes share the port, and would each get a copy.
+// The processes' sockets share the port; without care each would get a copy.
 TEST_F(UdpMulticastTest, SocketsOfProcessesGetNoneOfIt) {
   const auto near = CreateNear(/*shares_sockets=*/true);
   const auto far = OpenFar();
@@ -296,7 +296,7 @@ TEST_F(UdpMulticastTest, GroupIsLeftAndJoinedAgain) {
   const auto near = CreateNear();
   ASSERT_EQ(near->JoinGroup(Group(0)), PathState::kReady);
   ASSERT_EQ(near->JoinGroup(Group(1)), PathState::kReady);
-  near->LeaveGroup(Group(0));  // goes first, when the other one is joined again
+  near->LeaveGroup(Group(0));  // the second JoinGroup(Group(1)) leaves it first
   near->LeaveGroup(Group(1));
   ASSERT_EQ(near->JoinGroup(Group(1)), PathState::kReady);
   while (near->keeps_frames()) near->ServeLink();
@@ -309,7 +309,7 @@ TEST_F(UdpMulticastTest, GroupIsLeftAndJoinedAgain) {
   EXPECT_EQ(Receive(near.get(), kFar, kNear, 1).size(), 1u);
 }
 
-// An interface that gets its first address while the group is joined.
+// An interface gets its first address while the group is joined.
 TEST_F(UdpMulticastTest, GroupIsJoinedOnInterfacesThatCome) {
   VethPair::Run("ip link add extra type veth peer name extra-far netns " +
                 std::to_string(pair_->far_process()));
@@ -344,7 +344,7 @@ TEST_F(UdpMulticastTest, MembershipsFollowTheAddresses) {
     EXPECT_EQ(groups.memberships(), 2u);
     groups.Follow(all);
     EXPECT_EQ(groups.memberships(), 2u);
-    // An interface that went is not joined, and those that are there stay.
+    // A group is not joined on an interface that has gone; its other memberships stay.
     std::vector<HostAddress> with_another = all;
     with_another.push_back({.gid = kFar, .interface_index = 9'999});
     groups.Follow(with_another);
@@ -357,7 +357,7 @@ TEST_F(UdpMulticastTest, MembershipsFollowTheAddresses) {
   }
 }
 
-// IPv6 groups: a socket takes more of them than of IPv4.
+// An IPv6 group, as a socket can join more of them than of IPv4.
 Gid NumberedGroup(size_t number) {
   Gid group = Group6(5);
   group.bytes[12] = static_cast<uint8_t>(number >> 8);
@@ -420,7 +420,7 @@ TEST_F(UdpMulticastTest, UplinkKnowsHowManyGroupsItHasRoomFor) {
             GroupMemberships::kMaxSockets);
 }
 
-// By one that joins and leaves without end, faster than the port leaves.
+// A process joins and leaves faster than the port leaves.
 TEST_F(UdpMulticastTest, GroupsThatAreLeftKeepNoOtherOut) {
   constexpr size_t kHalf = GroupMemberships::kMaxMemberships / 2;
   const auto near = CreateNear();
@@ -432,14 +432,14 @@ TEST_F(UdpMulticastTest, GroupsThatAreLeftKeepNoOtherOut) {
   join_half(0);
   for (size_t i = 0; i < kHalf; ++i) near->LeaveGroup(NumberedGroup(i));
   join_half(kHalf);
-  join_half(2 * kHalf);  // another's
+  join_half(2 * kHalf);  // groups of another process
 }
 
 TEST_F(UdpMulticastTest, InterfaceThatComesLeavesRoomForGroupsThatAreJoined) {
   GroupMemberships groups;
   const std::vector<HostAddress> all = AllAddresses();
   constexpr size_t kGroups = GroupMemberships::kMaxMemberships - GroupMemberships::kKeptForGroups;
-  // No interface, and so no membership yet.
+  // Without an interface there is no membership yet.
   for (size_t i = 0; i < kGroups + 1; ++i) {
     ASSERT_EQ(groups.Join(NumberedGroup(i), Receivers::kOfAllAddresses, {}), 0) << i;
   }

@@ -54,7 +54,7 @@ class UdpPortTest : public testing::Test {
     if (!problem_->empty()) GTEST_SKIP() << *problem_;
   }
 
-  // The next frames, whole.
+  // The next `count` frames.
   static std::vector<std::vector<uint8_t>> Receive(UdpPort* port, size_t count) {
     std::vector<std::vector<uint8_t>> frames;
     while (frames.size() < count) {
@@ -75,7 +75,7 @@ class UdpPortTest : public testing::Test {
 
 const std::string* UdpPortTest::problem_ = nullptr;
 
-// Expect: every frame in order, with right checksums; long and equal ones, and one that is shorter.
+// Expect: every frame in order, with right checksums, whether long, of equal length or shorter.
 TEST_F(UdpPortTest, FramesArriveAsTheyWereSent) {
   for (const auto& [near, far] :
        {std::pair(kOurLoopback, kPeerLoopback), std::pair(kOurLoopback6, kPeerLoopback6)}) {
@@ -124,7 +124,8 @@ TEST_F(UdpPortTest, CongestionMarksGoBothWays) {
   }
 }
 
-// An unconnected socket of no uroce: its datagrams carry identification 0, like all single ones.
+// A foreign socket sends. It is unconnected, so its datagrams carry identification 0, like all
+// single datagrams.
 TEST_F(UdpPortTest, WhatIsNotRoceIsDroppedAndCounted) {
   const auto receiver = Open(kPeerLoopback);
   const UniqueFd other_socket(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -141,7 +142,7 @@ TEST_F(UdpPortTest, WhatIsNotRoceIsDroppedAndCounted) {
   const UniqueFd forger(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ASSERT_EQ(bind(forger.get(), own.get(), own.bytes), 0);
   ASSERT_EQ(sendto(forger.get(), zeros.data(), 64, 0, to.get(), to.bytes), 64);
-  ASSERT_EQ(send(64), 64);  // long enough: for the transport to judge
+  ASSERT_EQ(send(64), 64);  // long enough, so the transport judges it
 
   const auto frames = Receive(receiver.get(), 1);
   ASSERT_EQ(frames.size(), 1u);
@@ -153,7 +154,7 @@ TEST_F(UdpPortTest, WhatIsNotRoceIsDroppedAndCounted) {
   EXPECT_EQ(receiver->counters().receive_malformed, 4u);
 }
 
-// As rdma_rxe and NICs send them.
+// rdma_rxe and NICs send no UDP checksum.
 TEST_F(UdpPortTest, DatagramsWithoutUdpChecksumAreTaken) {
   for (const auto& [near, far] :
        {std::pair(kOurLoopback, kPeerLoopback), std::pair(kOurLoopback6, kPeerLoopback6)}) {
@@ -222,7 +223,7 @@ TEST_F(UdpPortTest, PeerThatDoesNotListenIsToldOfAtOnceAndOnce) {
   sender->ServeLink();
   EXPECT_EQ(sender->TakeNotice().sentence, "");
   EXPECT_EQ(sender->counters().transmit_dropped_no_link, 0u);
-  // And nothing that follows is lost by it.
+  // No later frame is lost because of it.
   const auto receiver = Open(kPeerLoopback);
   Send(sender.get(), {spec, spec, spec});
   EXPECT_EQ(Receive(receiver.get(), 3).size(), 3u);
@@ -285,7 +286,7 @@ TEST_F(UdpPortTest, ChildOfAForkLetsGoOfTheAddress) {
     port->AbandonAfterFork();
     close(done[1]);
     const bool told = write(ready[1], &byte, 1) == 1;
-    _exit(told && read(done[0], &byte, 1) == 0 ? 0 : 1);  // lives on until the parent is done
+    _exit(told && read(done[0], &byte, 1) == 0 ? 0 : 1);  // lives until the parent is done
   }
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
   port.reset();

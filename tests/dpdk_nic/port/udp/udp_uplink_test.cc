@@ -59,7 +59,7 @@ bool Listens() {
   return false;
 }
 
-// The next frame, read.
+// The next frame, parsed.
 transport::Packet Receive(PacketPort* port) {
   transport::Packet packet;
   while (true) {
@@ -86,7 +86,7 @@ class UdpUplinkTest : public testing::Test {
     if (!pair_->problem().empty()) GTEST_SKIP() << pair_->problem();
   }
 
-  // A port of the other host.
+  // Opens a port of the other host.
   static std::unique_ptr<UdpPort> OpenFar() {
     const UniqueFd near(open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
     const UniqueFd far(open(pair_->far_namespace().c_str(), O_RDONLY | O_CLOEXEC));
@@ -139,7 +139,7 @@ TEST_F(UdpUplinkTest, OpensWhenAHostIsNamedAndReachesIt) {
   EXPECT_EQ(uplink->counters().drops.total(), 0u);
 }
 
-// Of several addresses of one socket each frame leaves from its own.
+// One socket serves several addresses; each frame leaves from the address that it names.
 TEST_F(UdpUplinkTest, FramesLeaveFromTheAddressThatTheyName) {
   const Gid second = Gid::FromIpv4({10, 77, 0, 9});
   VethPair::Run("ip address add 10.77.0.9/24 dev near");
@@ -152,7 +152,7 @@ TEST_F(UdpUplinkTest, FramesLeaveFromTheAddressThatTheyName) {
   VethPair::Run("ip address del 10.77.0.9/24 dev near");
 }
 
-// A process that named the host to another uroced goes on.
+// A process that named the host to an earlier uroced goes on sending.
 TEST_F(UdpUplinkTest, FrameToAnotherHostOpensItAndIsNotLost) {
   const auto uplink = Create();
   const auto far = OpenFar();
@@ -194,7 +194,7 @@ TEST_F(UdpUplinkTest, PathMtuIsThatOfTheRoute) {
   EXPECT_EQ(uplink->PathMtu(PathTo(Gid::FromIpv4({203, 0, 113, 1}))), 1'300u);
   VethPair::Run("ip route del 203.0.113.0/24 dev near");
   EXPECT_EQ(uplink->PathMtu(PathTo(kNowhere)), kMtuBytes) << "nothing is known of it";
-  // The loopback interface takes more than the fabric.
+  // The loopback interface has a larger MTU than the fabric.
   EXPECT_EQ(uplink->PathMtu(PathTo(kNear)), kMtuBytes);
 }
 
@@ -242,7 +242,7 @@ TEST_F(UdpUplinkTest, ProcessesGetSocketsOnceItIsOpen) {
   }
 }
 
-// Those of a process that goes on without the uroced that gave it.
+// A process that outlives its uroced keeps the sockets that the uroced gave it.
 TEST_F(UdpUplinkTest, PortIsWaitedForWhileProcessesHaveSocketsOfTheUrocedBefore) {
   auto before = CreateShared();
   ASSERT_EQ(Prepare(before.get(), kFar), PacketPort::PathState::kReady);

@@ -1,5 +1,5 @@
-// What the kernel makes of a UdpPort's frames, as it leaves the host: read from the interface by a
-// packet socket, in a network namespace of the test's own.
+// The packets that the kernel makes of a UdpPort's frames, read from the interface by a packet
+// socket, in a network namespace of the test's own.
 #include <gtest/gtest.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -27,7 +27,7 @@ using transport::Gid;
 constexpr std::chrono::seconds kPatience(120);
 constexpr uint32_t kMtuBytes = 4'200;
 
-// Reads the RoCEv2 frames that leave by the interface "near".
+// Reads the RoCEv2 frames that leave on the interface "near".
 class Wire {
  public:
   Wire() : fd_(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL))) {
@@ -38,7 +38,7 @@ class Wire {
     EXPECT_EQ(bind(fd_.get(), reinterpret_cast<const sockaddr*>(&near), sizeof near), 0);
   }
 
-  // The next `count` of them.
+  // The next `count` frames.
   std::vector<std::vector<uint8_t>> Read(size_t count) {
     std::vector<std::vector<uint8_t>> frames;
     const auto give_up = std::chrono::steady_clock::now() + kPatience;
@@ -77,7 +77,7 @@ class UdpWireTest : public testing::Test {
   static void SetUpTestSuite() {
     static const VethPair* const pair = new VethPair(kMtuBytes);
     problem_ = &pair->problem();
-    // What looks at the interface sees packets as the kernel has cut them, not before.
+    // Makes a packet socket see packets after the kernel has segmented them, not before.
     if (problem_->empty()) VethPair::Run("ip link set near gso_max_segs 1");
   }
   void SetUp() override {
@@ -89,7 +89,8 @@ class UdpWireTest : public testing::Test {
     EXPECT_TRUE(port.ok()) << (port.ok() ? "" : port.error());
     return port.ok() ? std::move(port).value() : nullptr;
   }
-  // Which numbers IPv4 packets have, in order; everything else of them has to be right.
+  // Checks all other fields of the frames, and returns the identifications of the IPv4 packets, in
+  // order.
   static std::vector<uint16_t> CheckFrames(const std::vector<std::vector<uint8_t>>& frames,
                                            const std::vector<UdpFrameSpec>& specs) {
     std::vector<uint16_t> identifications;
@@ -171,7 +172,7 @@ TEST_F(UdpWireTest, FramesOfOneCallHaveRightIcrcs) {
       Send(port.get(), specs);
       const auto identifications = CheckFrames(wire.Read(specs.size()), specs);
       if (!near.IsIpv4Mapped()) continue;
-      // The first and one that is shorter leave by a call, then all the others.
+      // The first frame and a shorter one leave by one call, then all others by another.
       EXPECT_EQ(identifications,
                 (std::vector<uint16_t>{0, 1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}));
     }

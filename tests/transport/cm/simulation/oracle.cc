@@ -1,4 +1,4 @@
-// What has to be true of a run.
+// The checks of a run.
 #include "tests/transport/cm/simulation/world.h"
 
 namespace uroce::transport::cm {
@@ -18,7 +18,7 @@ std::string World::Run() {
 // Both ends describe the same connection.
 void World::JudgeAttributes(Attempt& attempt) {
   Host& passive = HostOf(attempt, false);
-  // The passive end may be gone by now, or have been asked anew by a late copy of the request.
+  // The passive end may be gone, or a late copy of the request may have made another one.
   if (attempt.is_restarted || attempt.passive.is_over) return;
   if (attempt.replier != attempt.passive.id) return;
   QpAttributes ours;
@@ -43,7 +43,7 @@ void World::JudgeAttributes(Attempt& attempt) {
         &attempt, "more READs than the peer takes");
 }
 
-// When nothing moves any more; neither host was restarted.
+// Called when nothing moves any more; neither host was restarted.
 void World::JudgeOutcome(Attempt& attempt) {
   const Attempt::View& active = attempt.active;
   const Attempt::View& passive = attempt.passive;
@@ -55,15 +55,15 @@ void World::JudgeOutcome(Attempt& attempt) {
   Check(active.is_ready || active.is_over, &attempt, "the active side hangs");
   Check(!passive.is_accepted || passive.is_ready || passive.is_over, &attempt,
         "the passive side hangs");
-  // Connected at one end: then at the other end, too, or it has ended there for a reason that its
-  // user knows.
+  // If one end is connected, the other end is too, or it has ended for a reason that its user
+  // knows.
   Check(!active.is_ready || active.is_over || passive.is_ready || passive.is_over, &attempt,
         "only the active side is connected");
   Check(!passive.is_ready || passive.is_over || active.is_ready, &attempt,
         "only the passive side is connected");
 }
 
-// On a wire that does nothing, with users that answer in time, all goes as planned.
+// On a perfect wire, with users that answer in time, every attempt goes as drafted.
 void World::JudgeCalmOutcome(Attempt& attempt) {
   using Reaction = Attempt::Reaction;
   using Confirmation = Attempt::Confirmation;
@@ -94,7 +94,7 @@ void World::JudgeCalmOutcome(Attempt& attempt) {
         "one side does not know of the end");
 }
 
-// All users go. What is left must end by itself, in bounded time, and leave nothing.
+// All users leave. All that is left must end by itself in bounded time, and leave nothing behind.
 void World::ShutDown() {
   for (Host& host : hosts_) {
     const auto owners = host.owners;

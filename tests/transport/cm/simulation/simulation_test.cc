@@ -1,5 +1,5 @@
-// Seeds of the simulation of communication managers. CM_SIMULATION_SEEDS says how many, from
-// CM_SIMULATION_FIRST on; the defaults are those of the gate.
+// Seeds of the simulation of communication managers: CM_SIMULATION_SEEDS of them, from
+// CM_SIMULATION_FIRST on. The defaults are those of the gate.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -27,7 +27,7 @@ TEST(CmSimulationTest, BothSidesAgreeAndNothingIsLeft) {
     established += world.established();
     stale += world.stale();
   }
-  // The seeds reach what they are for.
+  // The seeds reach established and stale connections.
   if (count >= 300) {
     EXPECT_GT(established, count / 2);
     EXPECT_GT(stale, 0u);

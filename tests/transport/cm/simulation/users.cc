@@ -1,4 +1,4 @@
-// What users do: at random, but each as the attempt was drafted.
+// The actions of users: random, but each attempt follows its draft.
 #include <algorithm>
 
 #include "tests/transport/cm/simulation/world.h"
@@ -11,7 +11,7 @@ constexpr ServiceId kService = ServiceIdOf(PortSpace::kTcp, 7471);
 constexpr uint32_t kQkey = 0x0123'0000;
 constexpr auto kNo = RejectReason::kConsumerDefined;
 
-// Private data says which attempt a message is about.
+// The private data of a message says which attempt it belongs to.
 std::array<uint8_t, 4> Stamp(const Attempt& attempt) {
   std::array<uint8_t, 4> stamp;
   Store32(0xc0de'0000 + static_cast<uint32_t>(attempt.index), stamp.data());
@@ -41,7 +41,7 @@ void World::Draft(Attempt& attempt) {
   attempt.has_early_data = random_.Percent(20);
   attempt.is_resolution = random_.Percent(15);
   attempt.loads_alternate = random_.Percent(15);
-  // Often at the same moment, and in both directions.
+  // Attempts often start at the same moment, and in both directions.
   const Duration start = random_.Percent(40) ? Duration{0} : Patience() * 4;
   After(start, [this, &attempt] { Ask(attempt); });
   if (conditions_.has_restarts && random_.Percent(15)) {
@@ -119,12 +119,12 @@ void World::OnRequest(Host& host, const Event& event) {
   Check(attempt.active.is_asked && req.local_id == attempt.active.id &&
             req.local_qpn == attempt.active.qpn && req.starting_psn == attempt.active.psn,
         &attempt, "REQ was changed on its way");
-  // The same request may be seen again only after its first visit has come to nothing.
+  // The same request may arrive again only after its first arrival led to nothing.
   Check(!attempt.passive.is_asked || attempt.passive.is_over || attempt.is_restarted, &attempt,
         "two requests out of one");
   attempt.passive = {.id = event.id, .is_asked = true};
   host.owners[event.id.value] = {attempt.index, false};
-  // Another visit of the request has its own reaction.
+  // Each arrival of the request has a reaction of its own.
   After(Patience(), [this, &attempt, id = event.id, epoch = host.epoch] {
     if (attempt.passive.id == id) React(attempt, epoch);
   });
@@ -191,7 +191,7 @@ void World::OnReply(Attempt& attempt, const Rep& rep) {
   Check(IndexIn(rep.private_data) == static_cast<size_t>(attempt.index), &attempt,
         "REP of another attempt");
   Check(!attempt.active.is_accepted, &attempt, "two replies");
-  // The passive user may have been asked twice (it let the first request go): either is right.
+  // The passive user may have been asked twice (it abandoned the first request): either is right.
   if (!attempt.is_restarted && rep.local_id == attempt.passive.id) {
     Check(rep.local_qpn == attempt.passive.qpn && rep.starting_psn == attempt.passive.psn, &attempt,
           "REP was changed on its way");
@@ -253,7 +253,7 @@ void World::LoadAlternate(Attempt& attempt) {
 
 void World::PlanEnd(Attempt& attempt) {
   using End = Attempt::End;
-  // On a calm wire, after the RTU has arrived.
+  // On a calm wire this is after the arrival of the RTU.
   const Duration delay = conditions_.longest_delay * 2 + Patience() * 3;
   const uint64_t active_epoch = HostOf(attempt, true).epoch;
   const uint64_t passive_epoch = HostOf(attempt, false).epoch;
@@ -284,7 +284,7 @@ void World::Disconnect(Attempt& attempt, bool is_active, uint64_t epoch) {
   Host& host = HostOf(attempt, is_active);
   Attempt::View& view = ViewOf(attempt, is_active);
   if (host.epoch != epoch || view.is_over || !view.is_ready) return;
-  // A stale connection is disconnected without its user.
+  // The manager disconnects a stale connection without its user.
   if (host.manager->Disconnect(now_, view.id, {}) == Status::kOk) view.is_over = true;
   Pump(host);
 }
@@ -302,7 +302,7 @@ void World::Destroy(Attempt& attempt, bool is_active, uint64_t epoch) {
 
 void World::OnAnyEvent(Host& host, Attempt& attempt, bool is_active, const Event& event) {
   Attempt::View& view = ViewOf(attempt, is_active);
-  if (event.id != view.id) return;  // of an earlier visit of the same request
+  if (event.id != view.id) return;  // from an earlier arrival of the same request
   switch (event.kind) {
     case EventKind::kRepReceived:
       OnReply(attempt, std::get<Rep>(event.message));

@@ -6,7 +6,7 @@ namespace uroce::transport::cm {
 namespace {
 
 constexpr ServiceId kService = ServiceIdOf(PortSpace::kTcp, 7471);
-// More than any run takes: what goes on after this does not end.
+// Longer than any run: a run that takes longer never ends.
 constexpr Duration kLongestRun{24 * 3'600'000'000'000};
 constexpr uint64_t kMostActions = 1'000'000;
 
@@ -16,7 +16,7 @@ Conditions DrawConditions(Random& random) {
   conditions.packet_life_time = static_cast<uint8_t>(random.Between(2, 16));
   if (conditions.is_calm) {
     conditions.max_cm_retries = 15;
-    // As long as the path promises that a packet lives.
+    // The longest lifetime of a packet that the path promises.
     conditions.packet_life_time = static_cast<uint8_t>(conditions.response_timeout - 3);
     conditions.longest_delay = DurationOf(conditions.packet_life_time);
     return conditions;
@@ -24,7 +24,7 @@ Conditions DrawConditions(Random& random) {
   conditions.max_cm_retries = static_cast<uint8_t>(random.Between(0, 15));
   conditions.loss_ppm = random.Pick({0u, 10'000u, 100'000u, 300'000u, 600'000u});
   conditions.duplicate_ppm = random.Pick({0u, 10'000u, 300'000u});
-  // Often longer than it takes to ask again.
+  // Often longer than the interval between retries.
   conditions.longest_delay = {DurationOf(conditions.response_timeout).ns / 16 *
                               random.Pick<int64_t>({1, 8, 40})};
   conditions.has_restarts = random.Percent(25);
@@ -63,7 +63,7 @@ void World::RunUntilQuiet() {
   }
 }
 
-// After anything that was done with the manager of a host.
+// Called after every use of a host's manager.
 void World::Pump(Host& host) {
   while (host.manager->HasTransmit() || host.manager->HasEvent()) {
     while (auto mad = host.manager->PollTransmit()) Carry(*mad, host);
@@ -116,8 +116,8 @@ void World::Carry(const OutgoingMad& mad, Host& from) {
   }
 }
 
-// A new process on the same host: it knows nothing of the old one's connections, and uses the
-// same queue pair numbers.
+// A new process on the same host: it knows no connection of the old process, and uses the same
+// queue pair numbers.
 void World::Restart(Host& host) {
   for (auto& [id, owner] : host.owners)
     attempts_[static_cast<size_t>(owner.first)].is_restarted = true;

@@ -16,7 +16,7 @@ namespace uroce::transport::cm {
 
 using simulation::Random;
 
-// What the wire does, and the timeouts and retries of all connections: drawn once a seed.
+// Properties of the wire, and timeouts and retries of all connections: drawn once per seed.
 struct Conditions {
   bool is_calm = false;  // nothing is lost, doubled or late, and users answer in time
   uint32_t loss_ppm = 0;
@@ -28,8 +28,8 @@ struct Conditions {
   bool has_restarts = false;
 };
 
-// One connection that one host asks of another, as both users see it. Users note what they did
-// before they look at what comes of it, so the oracle can say what has to be true.
+// One connection that one host asks of another, as both users see it. Users record an action before
+// they look at its effects, so the oracle can derive what must be true.
 struct Attempt {
   enum class Reaction { kAccept, kReject, kDestroy, kAbandonOnce, kReceiptThenAccept, kNever };
   enum class Confirmation { kReady, kReceiptThenReady, kReject, kDestroy };
@@ -41,8 +41,8 @@ struct Attempt {
   Reaction reaction{};
   Confirmation confirmation{};
   End end{};
-  bool is_cancelled = false;     // the active user gives up at some time
-  bool has_early_data = false;   // the passive user learns by data that it is connected
+  bool is_cancelled = false;     // the active user gives up at a random time
+  bool has_early_data = false;   // the passive user learns of the connection from data
   bool is_resolution = false;    // SIDR instead of a connection
   bool loads_alternate = false;  // LAP, once established
   bool is_restarted = false;     // one of the hosts was restarted meanwhile
@@ -81,15 +81,15 @@ struct Host {
 };
 
 // Hosts with a communication manager each, users that connect and disconnect at random, and a wire
-// that loses, doubles, delays and reorders; in virtual time. Everything follows from the seed.
+// that loses, doubles, delays and reorders, in virtual time. The seed determines everything.
 class World {
  public:
   explicit World(uint64_t seed);
 
-  // What was wrong first; empty if nothing was.
+  // Returns the first failure; empty if there was none.
   std::string Run();
 
-  // Faults that the oracle has to notice, for the test of the oracle.
+  // Faults that the oracle must notice, to test the oracle.
   enum class Sabotage { kNone, kLosesRtu, kChangesQpn, kForgetsDestroy };
   void set_sabotage(Sabotage sabotage) { sabotage_ = sabotage; }
   uint64_t established() const { return established_; }
