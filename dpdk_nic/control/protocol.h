@@ -13,7 +13,7 @@ namespace uroce::nic::control {
 
 // Part of the name of a fabric's folder and of every header: programs with different versions never
 // meet.
-inline constexpr uint16_t kProtocolVersion = 12;
+inline constexpr uint16_t kProtocolVersion = 13;
 
 inline constexpr uint32_t kMaxBodyBytes = 1'024;
 inline constexpr size_t kMaxDescriptors = 2;  // of one message

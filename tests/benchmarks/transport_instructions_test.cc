@@ -75,6 +75,36 @@ void MeasureBatch(ConnectedPair& pair, IcrcUse icrc, const std::string& operatio
   pair.server.cq->Poll(completions);
 }
 
+// A message that fills four packets, from the side that has the data to the other. Counts are those
+// of one packet. A SEND finds the receive request that the ACK before it told the client of.
+constexpr int kLongPackets = 4;
+constexpr uint32_t kLongBytes = kLongPackets * 4'096;
+
+void MeasureLongMessage(ConnectedPair& pair, IcrcUse icrc, const std::string& operation,
+                        SendOpcode opcode) {
+  const std::string name = (icrc == IcrcUse::kWaivedWithHeaders ? "bare-" : "") + operation;
+  const bool is_read = opcode == SendOpcode::kRdmaRead;
+  Endpoint& client = pair.client.endpoint;
+  Endpoint& server = pair.server.endpoint;
+  Require(pair.client.qp->PostSend(pair.Request(opcode, kLongBytes)) == Status::kOk);
+  pair.icrc = icrc;
+  if (is_read) Require(pair.Move(client, server));
+
+  Frames frames(kLongPackets + 1, std::vector<uint8_t>(kMaxFrameBytes));
+  InstructionCounter::Begin(name + "/build", kLongPackets);
+  const size_t count = BuildAll(is_read ? server : client, pair.now, icrc, frames);
+  InstructionCounter::End();
+  Require(count == kLongPackets);
+  InstructionCounter::Begin(name + "/receive", kLongPackets);
+  ReceiveAll(is_read ? client : server, pair.now, icrc, std::span(frames).first(count));
+  InstructionCounter::End();
+  pair.Exchange();
+  std::array<Completion, 2> completions;
+  Require(pair.client.cq->Poll(completions) == 1);
+  Require(completions[0].status == CompletionStatus::kSuccess);
+  pair.server.cq->Poll(completions);
+}
+
 // A batch of WRITEs between two processes that share memory: each is sent as it is posted, and they
 // arrive as one burst.
 void MeasureBareFrames(ConnectedPair& pair) {
@@ -149,6 +179,12 @@ void Measure() {
       MeasureBatch(pair, icrc, "write-64", SendOpcode::kRdmaWrite, 64);
       MeasureBatch(pair, icrc, "send-2", SendOpcode::kSend, 2);
       MeasureBatch(pair, icrc, "write-4096", SendOpcode::kRdmaWrite, 4'096);
+    }
+    for (const IcrcUse icrc : {IcrcUse::kCarried, IcrcUse::kWaivedWithHeaders}) {
+      pair.PostReceive(kLongBytes);
+      MeasureLongMessage(pair, icrc, "long-write", SendOpcode::kRdmaWrite);
+      MeasureLongMessage(pair, icrc, "long-send", SendOpcode::kSend);
+      MeasureLongMessage(pair, icrc, "long-read", SendOpcode::kRdmaRead);
     }
     MeasureBareFrames(pair);
     MeasureRingLink(*offer->link, *other_end, 62);

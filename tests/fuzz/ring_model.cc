@@ -7,7 +7,7 @@ namespace uroce::nic {
 namespace {
 
 constexpr uint64_t kPublishInterval = 8;
-constexpr size_t kCacheLineBytes = 64;
+constexpr size_t kSmallFrameBytes = 512;  // as the ring has it
 constexpr size_t kPageBytes = 4'096;
 
 }  // namespace
@@ -102,8 +102,7 @@ void RingModel::Commit(std::span<const uint8_t> frame) {
   OnForeignWrite(slot + next_offset_, frame);
   Store<uint16_t>(slot, SlotWord(frame.size(), next_offset_, sent_).bits());
   ++sent_;
-  const bool shares_the_line_of_the_word = SlotWord::kNearOffset + frame.size() <= kCacheLineBytes;
-  next_offset_ = shares_the_line_of_the_word ? SlotWord::kNearOffset : SlotWord::kAlignedOffset;
+  next_offset_ = frame.size() <= kSmallFrameBytes ? SlotWord::kNearOffset : SlotWord::kAlignedOffset;
   has_committed_ = true;
 }
 

@@ -27,7 +27,7 @@ struct TestHost {
             .mac = {2, 0, 0, 0, 0, number},
             .gids = {Gid::LinkLocal({2, 0, 0, 0, 0, number}), Gid::FromIpv4({10, 0, 0, number})},
             .pkeys = {kDefaultPkey, kTestPkey}}) {}
-  explicit TestHost(const EndpointConfig& config)
+  explicit TestHost(const EndpointConfig& config, bool signal_all = false)
       : endpoint(config), memory(1 << 20), cq(endpoint.CreateCompletionQueue(256, &cq_tag)) {
     key = *endpoint.memory().Register({.pd = kTestPd,
                                        .iova = address(0),
@@ -42,6 +42,7 @@ struct TestHost {
                                                     .max_send_sge = 4,
                                                     .max_receive_sge = 4,
                                                     .max_inline_bytes = 64},
+                                   .signal_all = signal_all,
                                    .context = &qp_tag};
     EXPECT_EQ(endpoint.CreateQueuePair(init, &qp), Status::kOk);
   }

@@ -82,6 +82,25 @@ TEST_P(LinkedPeerTest, MessageWithACompletionAsks) {
   }
 }
 
+TEST_P(LinkedPeerTest, EveryMessageAsksOfAQueuePairThatCompletesAll) {
+  LinkedProcesses pair(GetParam(), /*signal_all=*/true);
+  const ScatterGatherEntry sge = {pair.first.address(0), 8, pair.first.key};
+  for (int i = 0; i < 3; ++i) {
+    SendWorkRequest request;
+    request.opcode = SendOpcode::kRdmaWrite;
+    request.signaled = false;
+    request.remote_address = pair.second.address(0);
+    request.rkey = pair.second.rkey();
+    request.sges = {&sge, 1};
+    ASSERT_EQ(pair.first.qp->PostSend(request), Status::kOk);
+    const auto frame = pair.Send();
+    EXPECT_TRUE(AsksForAck(frame));
+    EXPECT_EQ(pair.Receive(frame), DropReason::kNone);
+    EXPECT_TRUE(pair.Answer());
+    EXPECT_EQ(pair.first.Poll().size(), 1u);
+  }
+}
+
 TEST_P(LinkedPeerTest, SendsAreAsWritesAre) {
   const ScatterGatherEntry sge = {pair_.second.address(0), 64, pair_.second.key};
   for (int i = 0; i < 4; ++i) {

@@ -24,8 +24,9 @@ inline EndpointConfig ProcessConfig(uint32_t block, bool has_wire) {
 
 // Two processes of one host, each with a queue pair connected to the other's.
 struct LinkedProcesses {
-  explicit LinkedProcesses(bool uses_short_way = true)
-      : first(Config(kFirst, uses_short_way)), second(Config(kSecond, uses_short_way)) {
+  explicit LinkedProcesses(bool uses_short_way = true, bool signal_all = false)
+      : first(Config(kFirst, uses_short_way), signal_all),
+        second(Config(kSecond, uses_short_way), signal_all) {
     first.Connect(kHostGid, kHostMac, second.qp->qpn(), 1, Mtu::k1024);
     second.Connect(kHostGid, kHostMac, first.qp->qpn(), 1, Mtu::k1024);
   }

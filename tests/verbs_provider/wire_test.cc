@@ -114,10 +114,13 @@ class WireTest : public ::testing::Test {
     to.destination_gid = ours.gids[kIpv4Index];
     to.destination_mac = ours.mac;
     const transport::FrameBuilder builder(kRemoteMac, kRemote, to, /*udp_source_port=*/0xc000);
-    const transport::PlainHeaders headers = {
-        .destination_qpn = {qpn}, .psn = psn, .solicited = false, .ack_request = true};
+    const transport::PlainHeaders headers = {.opcode = transport::kRcSendOnly,
+                                             .destination_qpn = {qpn},
+                                             .psn = psn,
+                                             .solicited = false,
+                                             .ack_request = true};
     nic::RingLink& uplink = *client().uplink;
-    uplink.Commit(builder.EmitSendOnly(headers, {}, uplink.Acquire()));
+    uplink.Commit(builder.EmitPlain(headers, {}, uplink.Acquire()));
   }
 
   const ibv_gid remote = ToIbv(kRemote);

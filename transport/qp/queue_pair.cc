@@ -112,31 +112,68 @@ DropReason QueuePair::OnBareFrame(Route from) {
   return check == PathCheck::kForeign ? DropReason::kForeignSource : DropReason::kNone;
 }
 
+inline bool QueuePair::OnPlainRequest(const ConnectionPacket& packet) {
+  PlainPacket plain;
+  switch (packet.opcode()) {
+    case kRcSendFirst:
+      return ReadPlainPacket<kRcSendFirst>(packet, plain) &&
+             responder_.OnPlainSendPart(plain, Position::kFirst);
+    case kRcSendMiddle:
+      return ReadPlainPacket<kRcSendMiddle>(packet, plain) &&
+             responder_.OnPlainSendPart(plain, Position::kMiddle);
+    case kRcSendLast:
+      return ReadPlainPacket<kRcSendLast>(packet, plain) &&
+             responder_.OnPlainSendPart(plain, Position::kLast);
+    case kRcSendOnly:
+      return ReadPlainPacket<kRcSendOnly>(packet, plain) && responder_.OnPlainSend(plain);
+    case kRcWriteFirst:
+      return ReadPlainPacket<kRcWriteFirst>(packet, plain) &&
+             responder_.OnPlainWritePart(plain, Position::kFirst);
+    case kRcWriteMiddle:
+      return ReadPlainPacket<kRcWriteMiddle>(packet, plain) &&
+             responder_.OnPlainWritePart(plain, Position::kMiddle);
+    case kRcWriteLast:
+      return ReadPlainPacket<kRcWriteLast>(packet, plain) &&
+             responder_.OnPlainWritePart(plain, Position::kLast);
+    case kRcWriteOnly:
+      return ReadPlainPacket<kRcWriteOnly>(packet, plain) && responder_.OnPlainWrite(plain);
+    default:
+      return false;
+  }
+}
+
+inline bool QueuePair::OnPlainResponse(Time now, const ConnectionPacket& packet) {
+  PlainPacket plain;
+  switch (packet.opcode()) {
+    case kRcReadResponseFirst:
+      return ReadPlainPacket<kRcReadResponseFirst>(packet, plain) &&
+             requester_.OnPlainReadResponse(now, plain, Position::kFirst);
+    case kRcReadResponseMiddle:
+      return ReadPlainPacket<kRcReadResponseMiddle>(packet, plain) &&
+             requester_.OnPlainReadResponse(now, plain, Position::kMiddle);
+    case kRcReadResponseLast:
+      return ReadPlainPacket<kRcReadResponseLast>(packet, plain) &&
+             requester_.OnPlainReadResponse(now, plain, Position::kLast);
+    case kRcReadResponseOnly:
+      return ReadPlainPacket<kRcReadResponseOnly>(packet, plain) &&
+             requester_.OnPlainReadResponse(now, plain, Position::kOnly);
+    case kRcAcknowledge:
+      return ReadPlainPacket<kRcAcknowledge>(packet, plain) &&
+             requester_.OnPlainAcknowledge(now, plain.psn, plain.aeth);
+    default:
+      return false;
+  }
+}
+
 bool QueuePair::OnPlainPacket(Time now, const ConnectionPacket& packet) {
   if (!context_.takes_plain) return false;
-  bool is_done = false;
-  switch (packet.opcode()) {
-    case kRcAcknowledge: {
-      PlainPacket plain;
-      is_done = ReadPlainPacket<kRcAcknowledge>(packet, plain) &&
-                requester_.OnPlainAcknowledge(now, plain.psn, plain.aeth);
-      if (is_done) UpdateAfterPlainAcknowledge();
-      return is_done;
-    }
-    case kRcWriteOnly: {
-      PlainPacket plain;
-      is_done = ReadPlainPacket<kRcWriteOnly>(packet, plain) && responder_.OnPlainWrite(plain);
-      break;
-    }
-    case kRcSendOnly: {
-      PlainPacket plain;
-      is_done = ReadPlainPacket<kRcSendOnly>(packet, plain) && responder_.OnPlainSend(plain);
-      break;
-    }
-    default:
-      break;
+  if (packet.opcode() < kRcReadResponseFirst) {
+    const bool is_done = OnPlainRequest(packet);
+    if (is_done) UpdateAfterPlainRequest();
+    return is_done;
   }
-  if (is_done) UpdateAfterPlainRequest();
+  const bool is_done = OnPlainResponse(now, packet);
+  if (is_done) UpdateAfterPlainResponse();
   return is_done;
 }
 
@@ -227,8 +264,8 @@ void QueuePair::UpdateAfterEvent() {
   MarkReady();
 }
 
-// The same after an ACK that went the short way: the responder has not changed.
-void QueuePair::UpdateAfterPlainAcknowledge() {
+// The same after a response that went the short way: the responder has not changed.
+void QueuePair::UpdateAfterPlainResponse() {
   FollowFailure();
   context_.environment.deadlines.Set(*this, requester_.deadline());
   if (requester_.has_unsent()) MarkReady();

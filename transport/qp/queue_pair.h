@@ -155,7 +155,9 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
   }
   void TellIfDrained();
   void UpdateAfterEvent();
-  void UpdateAfterPlainAcknowledge();
+  bool OnPlainRequest(const ConnectionPacket& packet);
+  bool OnPlainResponse(Time now, const ConnectionPacket& packet);
+  void UpdateAfterPlainResponse();
   void UpdateAfterPlainRequest();
   void MarkReady();
 

@@ -15,6 +15,7 @@
 #include "transport/qp/send_queue.h"
 #include "transport/status.h"
 #include "transport/time.h"
+#include "transport/wire/connection_frame.h"
 #include "transport/wire/frame_room.h"
 #include "transport/wire/packet.h"
 
@@ -73,17 +74,23 @@ class alignas(64) Requester {
   bool CanTransmit() const { return has_unsent() && MaySendNext(); }
   // Builds the next request packet in `out`; 0 if there is none to be sent now.
   size_t BuildFrame(Time now, const FrameRoom& out);
-  // The short way of a request that was just posted: whether it is the only unsent one and plain,
-  // and its only packet then. 0, and nothing has changed, if its data cannot be read: BuildFrame
-  // then completes the request in error.
-  bool MaySendAtOnce() const { return queue_.back() - cursor_ == 1 && IsPlainNow(queue_[cursor_]); }
+  // The short way of a request that was just posted: whether it is the only unsent one, plain and
+  // one packet, and that packet then. 0, and nothing has changed, if its data cannot be read:
+  // BuildFrame then completes the request in error.
+  bool MaySendAtOnce() const {
+    return queue_.back() - cursor_ == 1 && IsPlainNow(queue_[cursor_]) &&
+           IsPlainOnly(queue_[cursor_]);
+  }
   size_t BuildAtOnce(Time now, const FrameRoom& out) {
-    return BuildPlain(now, queue_[cursor_], out);
+    return BuildPlainOnly(now, queue_[cursor_], out);
   }
 
   // The short way of an ACK. False, and nothing has changed, if the ACK may mean anything else than
   // that requests in flight were carried out.
   bool OnPlainAcknowledge(Time now, Psn psn, const Aeth& aeth);
+  // The short way of a READ response. False, and nothing has changed but memory that it may write
+  // to, if it is not the next packet of the oldest request.
+  bool OnPlainReadResponse(Time now, const PlainPacket& packet, Position position);
   // An ACK, NAK, READ response or atomic response.
   DropReason OnResponse(Time now, const Packet& packet);
 
@@ -111,9 +118,14 @@ class alignas(64) Requester {
   bool Begin(SendWqe& wqe);
   void CarryOutLocally(SendWqe& wqe);
   bool IsPlainNow(const SendWqe& wqe) const;
-  size_t BuildPlain(Time now, SendWqe& wqe, const FrameRoom& out);
-  size_t EmitPlain(const SendWqe& wqe, const FrameRoom& out) const;
-  bool EndAsksForAck(const SendWqe& wqe) const;
+  bool IsPlainOnly(const SendWqe& wqe) const {
+    return !wqe.started && wqe.length <= qp_.mtu_bytes();
+  }
+  size_t BuildPlainOnly(Time now, SendWqe& wqe, const FrameRoom& out);
+  size_t BuildPlainPart(Time now, SendWqe& wqe, const FrameRoom& out);
+  size_t EmitPlain(const SendWqe& wqe, uint64_t offset, uint32_t length, Position position,
+                   bool ack_request, const FrameRoom& out) const;
+  bool AsksForAck(const SendWqe& wqe, bool ends_message) const;
   void TakeSsns(SendWqe& wqe, uint32_t messages);
   size_t EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out);
   size_t EmitRaw(Time now, SendWqe& wqe, const FrameRoom& out);
@@ -144,6 +156,8 @@ class alignas(64) Requester {
   DropReason OnNak(Time now, const Packet& packet);
   DropReason OnReadResponse(Time now, const Packet& packet);
   DropReason OnAtomicResponse(Time now, const Packet& packet);
+  bool IsNextResponse(const SendWqe& wqe, Psn psn, size_t bytes, bool ends) const;
+  void TakeResponse(Time now, SendWqe& wqe, Psn psn);
   bool PlaceResponse(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes);
   Psn RetirePlain(Psn limit);
   bool AcknowledgeUpTo(Time now, Psn limit);

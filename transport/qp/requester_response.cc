@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "transport/completion_queue.h"
+#include "transport/guarded_access.h"
 #include "transport/limits.h"
 #include "transport/qp/credits.h"
 #include "transport/qp/requester.h"
@@ -140,21 +141,53 @@ DropReason Requester::OnReadResponse(Time now, const Packet& packet) {
   SendWqe& wqe = queue_[queue_.front()];
   if (IsAtomic(wqe.opcode) || !HasOwnResponse(wqe.opcode)) return OnWrongResponse();
 
-  const bool brings_data = ReturnsData(wqe.opcode);
+  if (!IsNextResponse(wqe, packet.psn, packet.payload.size(), packet.opcode.EndsMessage())) {
+    return OnWrongResponse();
+  }
   const uint64_t offset = OffsetOf(wqe, packet.psn);
-  const bool last = packet.psn + 1 == wqe.end_psn();
-  const uint64_t length = last ? (brings_data ? wqe.length : 0) - offset : qp_.mtu_bytes();
-  if (packet.payload.size() != length) return OnWrongResponse();
-  // A response ends where the request that asked for it ends, and there only.
+  if (ReturnsData(wqe.opcode) && !PlaceResponse(wqe, offset, packet.payload)) {
+    return DropReason::kNone;
+  }
+  TakeResponse(now, wqe, packet.psn);
+  return DropReason::kNone;
+}
+
+// Whether a packet of so many bytes is the one of the response to `wqe` that has this PSN. A
+// response ends where the request that asked for it ends, and there only.
+bool Requester::IsNextResponse(const SendWqe& wqe, Psn psn, size_t bytes, bool ends) const {
+  const uint64_t offset = OffsetOf(wqe, psn);
+  const bool last = psn + 1 == wqe.end_psn();
+  const uint64_t message_bytes = ReturnsData(wqe.opcode) ? wqe.length : 0;
   const uint64_t index = offset / qp_.mtu_bytes();
   const bool ends_request = last || (index + 1) % kMaxReadRequestPackets == 0;
-  if (packet.opcode.EndsMessage() != ends_request) return OnWrongResponse();
+  return bytes == (last ? message_bytes - offset : qp_.mtu_bytes()) && ends == ends_request;
+}
 
-  if (brings_data && !PlaceResponse(wqe, offset, packet.payload)) return DropReason::kNone;
+// The packet of the response to the oldest request that has this PSN has arrived.
+void Requester::TakeResponse(Time now, SendWqe& wqe, Psn psn) {
+  const bool last = psn + 1 == wqe.end_psn();
   if (last) ReleaseReadCredit(wqe);
-  Progress(now, packet.psn + 1);
+  Progress(now, psn + 1);
   if (last) RetireFront();
-  return DropReason::kNone;
+}
+
+// With the PSN that is awaited first, it acknowledges nothing beside its own request.
+bool Requester::OnPlainReadResponse(Time now, const PlainPacket& packet, Position position) {
+  const bool is_first_awaited = packet.psn == oldest_unacked_psn_ && IsAwaited(packet.psn);
+  if (!is_first_awaited || next_psn_ != sent_psn_ || is_probing() || failed_) return false;
+  SendWqe& wqe = queue_[queue_.front()];
+  const bool is_plain = wqe.opcode == SendOpcode::kRdmaRead && wqe.data == SendWqe::Data::kOnePiece;
+  const bool ends = position == Position::kLast || position == Position::kOnly;
+  if (!is_plain || !IsNextResponse(wqe, packet.psn, packet.payload.size(), ends)) return false;
+  uint8_t* const target = qp_.environment.memory.LocalAddress(
+      qp_.init.pd, wqe.lkey, wqe.address + OffsetOf(wqe, packet.psn), packet.payload.size(),
+      AccessFlags::kLocalWrite);
+  const bool is_placed =
+      target != nullptr && GuardedCopy(target, packet.payload.data(), packet.payload.size());
+  if (!is_placed) return false;
+  TakeResponse(now, wqe, packet.psn);
+  if (position != Position::kMiddle) UpdateCredits(packet.aeth);
+  return true;
 }
 
 DropReason Requester::OnAtomicResponse(Time now, const Packet& packet) {

@@ -41,9 +41,17 @@ Suffix SuffixOf(SendOpcode opcode) {
   }
 }
 
-Position PositionOf(bool first, bool last) {
-  if (first) return last ? Position::kOnly : Position::kFirst;
-  return last ? Position::kLast : Position::kMiddle;
+uint8_t PlainOpcode(bool is_send, Position position) {
+  switch (position) {
+    case Position::kFirst:
+      return is_send ? kRcSendFirst : kRcWriteFirst;
+    case Position::kMiddle:
+      return is_send ? kRcSendMiddle : kRcWriteMiddle;
+    case Position::kLast:
+      return is_send ? kRcSendLast : kRcWriteLast;
+    default:
+      return is_send ? kRcSendOnly : kRcWriteOnly;
+  }
 }
 
 // A FrameRoom need not hold more than kMaxFrameBytes, even on a port with a larger MTU.
@@ -150,7 +158,9 @@ bool Requester::MayStart(const SendWqe& wqe) const {
 
 size_t Requester::BuildFrame(Time now, const FrameRoom& out) {
   if (has_unsent() && IsPlainNow(queue_[cursor_])) [[likely]] {
-    const size_t frame_bytes = BuildPlain(now, queue_[cursor_], out);
+    SendWqe& wqe = queue_[cursor_];
+    const size_t frame_bytes =
+        IsPlainOnly(wqe) ? BuildPlainOnly(now, wqe, out) : BuildPlainPart(now, wqe, out);
     if (frame_bytes != 0) [[likely]]
       return frame_bytes;
   }
@@ -168,20 +178,22 @@ size_t Requester::BuildFrame(Time now, const FrameRoom& out) {
   return 0;
 }
 
-// The short way out, of nearly all requests: whether `wqe`, the next one, is a single packet of RC
-// that may be started now, while nothing is being sent again. CanTransmit would permit it too: a
-// failure or a lost completion takes RC out of RTS, and during an RNR wait all that is in flight is
-// to be sent again.
+// The short way out, of nearly all packets: whether the next one is of `wqe`, a plain request of RC,
+// and may be sent now, while nothing is being sent again. CanTransmit would permit it too: a failure
+// or a lost completion takes RC out of RTS, and during an RNR wait all that is in flight is to be
+// sent again.
 bool Requester::IsPlainNow(const SendWqe& wqe) const {
   const auto in_flight = static_cast<uint32_t>(next_psn_.DistanceFrom(oldest_unacked_psn_));
-  const bool is_plain = qp_.sends_plain && wqe.is_plain && !wqe.started && next_psn_ == sent_psn_ &&
-                        in_flight < resend_window_ && wqe.length <= qp_.mtu_bytes();
-  return is_plain && (wqe.opcode == SendOpcode::kRdmaWrite || HasCredit(wqe));
+  const bool is_plain = qp_.sends_plain && wqe.is_plain && next_psn_ == sent_psn_ &&
+                        in_flight < kMaxPacketsInFlight && !is_probing();
+  if (!is_plain) return false;
+  return wqe.started ? !wqe.probes : wqe.opcode == SendOpcode::kRdmaWrite || HasCredit(wqe);
 }
 
-// 0, and nothing has changed, if the data of `wqe` cannot be read.
-size_t Requester::BuildPlain(Time now, SendWqe& wqe, const FrameRoom& out) {
-  const size_t frame_bytes = EmitPlain(wqe, out);
+// The only packet of its message. 0, and nothing has changed, if its data cannot be read.
+size_t Requester::BuildPlainOnly(Time now, SendWqe& wqe, const FrameRoom& out) {
+  const size_t frame_bytes =
+      EmitPlain(wqe, 0, wqe.length, Position::kOnly, AsksForAck(wqe, true), out);
   if (frame_bytes == 0) [[unlikely]]
     return 0;
   wqe.Start(next_psn_, 1);
@@ -193,29 +205,56 @@ size_t Requester::BuildPlain(Time now, SendWqe& wqe, const FrameRoom& out) {
   return frame_bytes;
 }
 
-size_t Requester::EmitPlain(const SendWqe& wqe, const FrameRoom& out) const {
-  const uint8_t* const data =
-      wqe.data == SendWqe::Data::kInline
-          ? wqe.inline_bytes()
-          : qp_.environment.memory.LocalAddress(qp_.init.pd, wqe.lkey, wqe.address, wqe.length, 0);
-  if (data == nullptr) [[unlikely]]
+// A packet of a longer message. As above.
+size_t Requester::BuildPlainPart(Time now, SendWqe& wqe, const FrameRoom& out) {
+  const bool first = !wqe.started;
+  const uint64_t offset = first ? 0 : OffsetOf(wqe, next_psn_);
+  const auto length =
+      static_cast<uint32_t>(std::min<uint64_t>(wqe.length - offset, qp_.mtu_bytes()));
+  const bool last = offset + length == wqe.length;
+  const bool asks = AsksForAck(wqe, last);
+  const size_t frame_bytes = EmitPlain(wqe, offset, length, PositionOf(first, last), asks, out);
+  if (frame_bytes == 0) [[unlikely]]
     return 0;
-  const PayloadPiece payload = {data, wqe.length};
-  const PlainHeaders headers = {.destination_qpn = qp_.attributes.destination_qpn,
-                                .psn = next_psn_,
-                                .solicited = wqe.solicited,
-                                .ack_request = EndAsksForAck(wqe)};
-  const FrameBuilder& builder = qp_.path.builder();
-  if (wqe.opcode == SendOpcode::kSend) return builder.EmitSendOnly(headers, payload, out);
-  const Reth reth = {wqe.remote_address, wqe.rkey, wqe.length};
-  return builder.EmitWriteOnly(headers, reth, payload, out);
+  if (first) {
+    wqe.Start(next_psn_, PacketsFor(wqe.length, qp_.mtu_bytes()));
+    TakeSsns(wqe, 1);
+  }
+  Sent(now, wqe, 1, asks || (last && qp_.peer_is_linked));
+  return frame_bytes;
 }
 
-// Whether the last packet of `wqe`, whose PSN is next_psn_, asks for an ACK. On a link only a
-// signaled request does, and its ACK does not wait (QpContext::peer_is_linked). A retransmission
-// always does.
-bool Requester::EndAsksForAck(const SendWqe& wqe) const {
-  return !qp_.peer_is_linked || wqe.signaled || next_psn_ != sent_psn_;
+[[gnu::always_inline]] inline size_t Requester::EmitPlain(const SendWqe& wqe, uint64_t offset,
+                                                          uint32_t length, Position position,
+                                                          bool ack_request,
+                                                          const FrameRoom& out) const {
+  const uint8_t* const data = wqe.data == SendWqe::Data::kInline
+                                  ? wqe.inline_bytes() + offset
+                                  : qp_.environment.memory.LocalAddress(
+                                        qp_.init.pd, wqe.lkey, wqe.address + offset, length, 0);
+  if (data == nullptr) [[unlikely]]
+    return 0;
+  const bool is_send = wqe.opcode == SendOpcode::kSend;
+  const bool starts = position == Position::kOnly || position == Position::kFirst;
+  const bool ends = position == Position::kOnly || position == Position::kLast;
+  const PayloadPiece payload = {data, length};
+  const PlainHeaders headers = {.opcode = PlainOpcode(is_send, position),
+                                .destination_qpn = qp_.attributes.destination_qpn,
+                                .psn = next_psn_,
+                                .solicited = wqe.solicited && ends,
+                                .ack_request = ack_request};
+  const FrameBuilder& builder = qp_.path.builder();
+  if (is_send || !starts) return builder.EmitPlain(headers, payload, out);
+  const Reth reth = {wqe.remote_address, wqe.rkey, wqe.length};
+  return builder.EmitPlain(headers, reth, payload, out);
+}
+
+// Whether the packet of `wqe` whose PSN is next_psn_ asks for an ACK. The last one of a message does.
+// On a link it does only if the message has a completion, as the ACK then does not wait
+// (QpContext::peer_is_linked), or if it is a retransmission.
+bool Requester::AsksForAck(const SendWqe& wqe, bool ends_message) const {
+  if (!ends_message) return next_psn_.value() % kAckRequestInterval == 0;
+  return !qp_.peer_is_linked || wqe.signaled || qp_.init.signal_all || next_psn_ != sent_psn_;
 }
 
 // Takes the SSNs of `wqe`, which is started and is `messages` messages to the responder.
@@ -385,9 +424,8 @@ size_t Requester::FillData(SendWqe& wqe, TransportHeaders& headers,
   const auto window = static_cast<int32_t>(resend_window_);
   const bool ends_resend_window =
       is_probing() && next_psn_.DistanceFrom(oldest_unacked_psn_) + 1 == window;
-  const bool is_due = last ? EndAsksForAck(wqe) : next_psn_.value() % kAckRequestInterval == 0;
   headers.ack_request =
-      qp_.is_reliable() && (is_due || (first && wqe.probes) || ends_resend_window);
+      qp_.is_reliable() && (AsksForAck(wqe, last) || (first && wqe.probes) || ends_resend_window);
   if (first && !IsSend(wqe.opcode)) headers.reth = {wqe.remote_address, wqe.rkey, wqe.length};
   return Gather(wqe, offset, length, pieces);
 }

@@ -58,10 +58,12 @@ class alignas(64) Responder {
   // packet is refused.
   void Leave(const SharedReceiveQueue& queue);
 
-  // The short way of a SEND or WRITE of RC. False if the packet is not plain; nothing has changed
-  // then but memory that it may write to.
+  // The short way of a SEND or WRITE of RC: a message of one packet, or a packet of a longer one.
+  // False if the packet is not plain; nothing has changed then but memory that it may write to.
   bool OnPlainSend(const PlainPacket& packet);
   bool OnPlainWrite(const PlainPacket& packet);
+  bool OnPlainSendPart(const PlainPacket& packet, Position position);
+  bool OnPlainWritePart(const PlainPacket& packet, Position position);
 
   bool HasReply() const { return !replies_.empty() || acknowledge_ != Acknowledge::kNone; }
   // Builds the next response packet in `out`; 0 if there is none.
@@ -126,7 +128,10 @@ class alignas(64) Responder {
   void RefuseForGoneMemory(const Packet& packet);
   void AcknowledgeByReply();
   bool IsPlainNow(const PlainPacket& packet) const;
+  bool IsPlainPartNow(const PlainPacket& packet, Position position, Message message) const;
   void FinishPlain(const PlainPacket& packet);
+  void FinishPlainPart(const PlainPacket& packet, Position position, Message message);
+  void CompletePlainSend(uint64_t bytes, bool solicited);
   void FinishMessage(const Packet& packet);
   void CountMessage() { msn_ = (msn_ + 1) & kMsnMask; }
   void NoteExecuted(Psn psn, bool ends_message, bool ack_request) {
@@ -157,6 +162,10 @@ class alignas(64) Responder {
   void Refuse(const Packet& packet, const Verdict& verdict);
   DropReason OnSequenceGap(Psn psn);
   size_t BuildReadResponse(Reply& reply, const FrameRoom& out);
+  size_t EmitPlainResponse(const Reply& reply, Position position, const PayloadPiece& payload,
+                           const FrameRoom& out) const;
+  size_t EmitResponse(const Reply& reply, Position position, const PayloadPiece& payload,
+                      const FrameRoom& out) const;
   void FailRead(const Reply& reply);
   size_t BuildAtomicResponse(Reply& reply, const FrameRoom& out);
   size_t BuildAcknowledge(const FrameRoom& out);

@@ -83,12 +83,9 @@ size_t Responder::BuildReadResponse(Reply& reply, const FrameRoom& out) {
       return 0;
     }
   }
-  TransportHeaders headers = qp_.Headers(Operation::kReadResponse);
-  headers.opcode.position = first ? (last ? Position::kOnly : Position::kFirst)
-                                  : (last ? Position::kLast : Position::kMiddle);
-  headers.psn = reply.next_psn;
-  headers.aeth = {AckSyndrome(), reply.msn};
-  const size_t frame_bytes = qp_.path.builder().Emit(headers, {&piece, length != 0 ? 1u : 0u}, out);
+  const Position position = PositionOf(first, last);
+  const size_t frame_bytes = qp_.answers_plain ? EmitPlainResponse(reply, position, piece, out)
+                                               : EmitResponse(reply, position, piece, out);
   if (frame_bytes == 0) {
     ++qp_.environment.counters.memory_gone;
     FailRead(reply);
@@ -97,6 +94,26 @@ size_t Responder::BuildReadResponse(Reply& reply, const FrameRoom& out) {
   ++reply.next_psn;
   if (last) replies_.PopFront();
   return frame_bytes;
+}
+
+size_t Responder::EmitPlainResponse(const Reply& reply, Position position,
+                                    const PayloadPiece& payload, const FrameRoom& out) const {
+  PlainHeaders headers = {kRcReadResponseMiddle, qp_.attributes.destination_qpn, reply.next_psn};
+  const FrameBuilder& builder = qp_.path.builder();
+  if (position == Position::kMiddle) return builder.EmitPlain(headers, payload, out);
+  headers.opcode = position == Position::kFirst  ? kRcReadResponseFirst
+                   : position == Position::kLast ? kRcReadResponseLast
+                                                 : kRcReadResponseOnly;
+  return builder.EmitPlain(headers, Aeth{AckSyndrome(), reply.msn}, payload, out);
+}
+
+size_t Responder::EmitResponse(const Reply& reply, Position position, const PayloadPiece& payload,
+                               const FrameRoom& out) const {
+  TransportHeaders headers = qp_.Headers(Operation::kReadResponse);
+  headers.opcode.position = position;
+  headers.psn = reply.next_psn;
+  headers.aeth = {AckSyndrome(), reply.msn};
+  return qp_.path.builder().Emit(headers, {&payload, payload.length != 0 ? 1u : 0u}, out);
 }
 
 // The data for the next response packet of a READ cannot be read.
@@ -124,8 +141,9 @@ size_t Responder::BuildAtomicResponse(Reply& reply, const FrameRoom& out) {
 size_t Responder::BuildAcknowledge(const FrameRoom& out) {
   if (acknowledge_ == Acknowledge::kAck && qp_.answers_plain) {
     acknowledge_ = Acknowledge::kNone;
-    return qp_.path.builder().EmitAcknowledge(qp_.attributes.destination_qpn, ack_psn_,
-                                              {AckSyndrome(), ack_msn_}, out);
+    const Aeth aeth = {AckSyndrome(), ack_msn_};
+    return qp_.path.builder().EmitPlain(
+        {kRcAcknowledge, qp_.attributes.destination_qpn, ack_psn_}, aeth, PayloadPiece(), out);
   }
   Counters& counters = qp_.environment.counters;
   TransportHeaders headers = qp_.Headers(Operation::kAcknowledge);

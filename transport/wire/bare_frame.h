@@ -20,8 +20,6 @@ struct BareFrame {
   static constexpr size_t kMarkBytes = 4;
   static constexpr uint32_t kMark = 0x0100'0000;
   static constexpr size_t kHeaderBytes = kMarkBytes + Bth::kBytes;
-  // Longer payloads gain nothing: in whole frames they are aligned better.
-  static constexpr size_t kMaxPayloadBytes = 256;
 };
 
 inline bool IsBareFrame(std::span<const uint8_t> frame) {

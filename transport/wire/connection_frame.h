@@ -76,8 +76,7 @@ inline bool ParseConnectionFrame(std::span<const uint8_t> frame, const Connectio
          ReadConnectionPacket(packet, expected.service, headers) == DropReason::kNone;
 }
 
-// A packet of kRcSendOnly, kRcWriteOnly or kRcAcknowledge: nearly all are. The opcode decides which
-// of `reth` and `aeth` it has.
+// A packet with one of the kRc opcodes (opcode.h), which decides which of `reth` and `aeth` it has.
 struct PlainPacket {
   bool solicited;
   bool ack_request;
@@ -90,9 +89,10 @@ struct PlainPacket {
 // Like ReadConnectionPacket, for a packet that has this opcode.
 template <uint8_t kOpcode>
 inline bool ReadPlainPacket(const ConnectionPacket& packet, PlainPacket& plain) {
-  constexpr size_t kExtensionBytes = kOpcode == kRcWriteOnly     ? Reth::kBytes
-                                     : kOpcode == kRcAcknowledge ? Aeth::kBytes
-                                                                 : 0;
+  constexpr bool kHasReth = kOpcode == kRcWriteOnly || kOpcode == kRcWriteFirst;
+  constexpr bool kHasAeth = kOpcode == kRcAcknowledge || kOpcode == kRcReadResponseFirst ||
+                            kOpcode == kRcReadResponseLast || kOpcode == kRcReadResponseOnly;
+  constexpr size_t kExtensionBytes = kHasReth ? Reth::kBytes : kHasAeth ? Aeth::kBytes : 0;
   if (packet.bytes < kExtensionBytes) return false;
   const Bth bth = packet.bth();
   const size_t padded_bytes = packet.bytes - kExtensionBytes;
@@ -101,8 +101,8 @@ inline bool ReadPlainPacket(const ConnectionPacket& packet, PlainPacket& plain) 
   plain.solicited = bth.solicited;
   plain.ack_request = bth.ack_request;
   plain.psn = bth.psn;
-  if constexpr (kOpcode == kRcWriteOnly) plain.reth = ParseReth(packet.extensions);
-  if constexpr (kOpcode == kRcAcknowledge) plain.aeth = ParseAeth(packet.extensions);
+  if constexpr (kHasReth) plain.reth = ParseReth(packet.extensions);
+  if constexpr (kHasAeth) plain.aeth = ParseAeth(packet.extensions);
   plain.payload = {packet.extensions + kExtensionBytes, padded_bytes - bth.pad_count};
   KeepWhatWasRead();
   return true;

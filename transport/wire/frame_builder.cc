@@ -70,8 +70,8 @@ Bth BthOf(const TransportHeaders& headers, uint8_t pad_count) {
           .psn = headers.psn};
 }
 
-Bth PlainBth(uint8_t opcode, const PlainHeaders& headers, uint8_t pad_count) {
-  return {.opcode = opcode,
+Bth PlainBth(const PlainHeaders& headers, uint8_t pad_count) {
+  return {.opcode = headers.opcode,
           .solicited = headers.solicited,
           .migration_request = true,
           .pad_count = pad_count,
@@ -172,17 +172,17 @@ size_t FrameBuilder::Emit(const TransportHeaders& headers, std::span<const Paylo
   return CopyPayloadAndIcrc(crc, payload, pad_count, at) ? frame_bytes : 0;
 }
 
-template <uint8_t kOpcode, class Extension>
-inline size_t FrameBuilder::EmitPlain(const PlainHeaders& headers, const Extension& extension,
-                                      const PayloadPiece& payload, const FrameRoom& out) const {
-  if (out.icrc != IcrcUse::kWaivedWithHeaders || payload.length > BareFrame::kMaxPayloadBytes) {
-    return EmitWhole<kOpcode>(headers, extension, payload, out);
+template <class Extension>
+inline size_t FrameBuilder::EmitExtended(const PlainHeaders& headers, const Extension& extension,
+                                         const PayloadPiece& payload, const FrameRoom& out) const {
+  if (out.icrc != IcrcUse::kWaivedWithHeaders) {
+    return EmitWhole(headers, extension, payload, out);
   }
   constexpr size_t kHeaderBytes = BareFrame::kHeaderBytes + Extension::kBytes;
   const uint8_t pad_count = PadCount(payload.length);
   uint8_t* const at = out.data();
   Store32(BareFrame::kMark, at);
-  EmitBth(PlainBth(kOpcode, headers, pad_count), at + BareFrame::kMarkBytes);
+  EmitBth(PlainBth(headers, pad_count), at + BareFrame::kMarkBytes);
   EmitExtension(extension, at + BareFrame::kHeaderBytes);
   if (!GuardedCopy(at + kHeaderBytes, payload.data, payload.length)) return 0;
   std::memset(at + kHeaderBytes + payload.length, 0, 4);
@@ -191,7 +191,7 @@ inline size_t FrameBuilder::EmitPlain(const PlainHeaders& headers, const Extensi
 
 // Not inlined, with arguments by value: otherwise the caller would keep them in memory instead of
 // registers, and build bare frames from there.
-template <uint8_t kOpcode, class Extension>
+template <class Extension>
 [[gnu::noinline]] size_t FrameBuilder::EmitWhole(PlainHeaders headers, Extension extension,
                                                  PayloadPiece payload, const FrameRoom& out) const {
   const uint8_t pad_count = PadCount(payload.length);
@@ -202,7 +202,7 @@ template <uint8_t kOpcode, class Extension>
   const std::span<const PayloadPiece> pieces(&payload, 1);
   const auto emit_headers = [&](uint8_t* to) {
     uint8_t* const bth = EmitNetworkHeaders(frame_bytes, to);
-    EmitBth(PlainBth(kOpcode, headers, pad_count), bth);
+    EmitBth(PlainBth(headers, pad_count), bth);
     EmitExtension(extension, bth + Bth::kBytes);
   };
   if (out.icrc != IcrcUse::kCarried) {
@@ -216,19 +216,19 @@ template <uint8_t kOpcode, class Extension>
   return CopyPayloadAndIcrc(crc, pieces, pad_count, at) ? frame_bytes : 0;
 }
 
-size_t FrameBuilder::EmitSendOnly(const PlainHeaders& headers, const PayloadPiece& payload,
-                                  const FrameRoom& out) const {
-  return EmitPlain<kRcSendOnly>(headers, NoExtension(), payload, out);
+size_t FrameBuilder::EmitPlain(const PlainHeaders& headers, const PayloadPiece& payload,
+                               const FrameRoom& out) const {
+  return EmitExtended(headers, NoExtension(), payload, out);
 }
 
-size_t FrameBuilder::EmitWriteOnly(const PlainHeaders& headers, const Reth& reth,
-                                   const PayloadPiece& payload, const FrameRoom& out) const {
-  return EmitPlain<kRcWriteOnly>(headers, reth, payload, out);
+size_t FrameBuilder::EmitPlain(const PlainHeaders& headers, const Reth& reth,
+                               const PayloadPiece& payload, const FrameRoom& out) const {
+  return EmitExtended(headers, reth, payload, out);
 }
 
-size_t FrameBuilder::EmitAcknowledge(Qpn destination, Psn psn, const Aeth& aeth,
-                                     const FrameRoom& out) const {
-  return EmitPlain<kRcAcknowledge>({destination, psn, false, false}, aeth, {nullptr, 0}, out);
+size_t FrameBuilder::EmitPlain(const PlainHeaders& headers, const Aeth& aeth,
+                               const PayloadPiece& payload, const FrameRoom& out) const {
+  return EmitExtended(headers, aeth, payload, out);
 }
 
 size_t EmitRawFrame(std::span<const PayloadPiece> pieces, const FrameRoom& out) {

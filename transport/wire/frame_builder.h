@@ -19,10 +19,11 @@ inline constexpr size_t kMaxFrameBytes = 4'224;
 
 // The fields of a BTH that differ between plain packets.
 struct PlainHeaders {
+  uint8_t opcode;
   Qpn destination_qpn;
   Psn psn;
-  bool solicited;
-  bool ack_request;
+  bool solicited = false;
+  bool ack_request = false;
 };
 
 // Builds the frames of one path. The headers that all packets of a path have in common (Ethernet,
@@ -43,14 +44,15 @@ class FrameBuilder {
   [[nodiscard]] size_t Emit(const TransportHeaders& headers, std::span<const PayloadPiece> payload,
                             const FrameRoom& out) const;
 
-  // The same, with fewer instructions, for nearly all packets of a reliable connection: a message
-  // of one packet, or an ACK. The frame is bare (bare_frame.h) if `out` permits it and it is short.
-  [[nodiscard]] size_t EmitSendOnly(const PlainHeaders& headers, const PayloadPiece& payload,
-                                    const FrameRoom& out) const;
-  [[nodiscard]] size_t EmitWriteOnly(const PlainHeaders& headers, const Reth& reth,
-                                     const PayloadPiece& payload, const FrameRoom& out) const;
-  [[nodiscard]] size_t EmitAcknowledge(Qpn destination, Psn psn, const Aeth& aeth,
-                                       const FrameRoom& out) const;
+  // The same, with fewer instructions, for nearly all packets of a reliable connection: those with
+  // the kRc opcodes of opcode.h, by the extension header that the opcode has. The frame is bare
+  // (bare_frame.h) if `out` permits it.
+  [[nodiscard]] size_t EmitPlain(const PlainHeaders& headers, const PayloadPiece& payload,
+                                 const FrameRoom& out) const;
+  [[nodiscard]] size_t EmitPlain(const PlainHeaders& headers, const Reth& reth,
+                                 const PayloadPiece& payload, const FrameRoom& out) const;
+  [[nodiscard]] size_t EmitPlain(const PlainHeaders& headers, const Aeth& aeth,
+                                 const PayloadPiece& payload, const FrameRoom& out) const;
 
   // Length of a frame on this path.
   size_t FrameBytes(const Opcode& opcode, size_t payload_bytes) const;
@@ -61,10 +63,10 @@ class FrameBuilder {
   // Writes Ethernet, IP and UDP headers of a frame of `frame_bytes` bytes. Does not read `out`.
   // Returns the place behind them.
   uint8_t* EmitNetworkHeaders(size_t frame_bytes, uint8_t* out) const;
-  template <uint8_t kOpcode, class Extension>
-  size_t EmitPlain(const PlainHeaders& headers, const Extension& extension,
-                   const PayloadPiece& payload, const FrameRoom& out) const;
-  template <uint8_t kOpcode, class Extension>
+  template <class Extension>
+  size_t EmitExtended(const PlainHeaders& headers, const Extension& extension,
+                      const PayloadPiece& payload, const FrameRoom& out) const;
+  template <class Extension>
   size_t EmitWhole(PlainHeaders headers, Extension extension, PayloadPiece payload,
                    const FrameRoom& out) const;
 

@@ -31,6 +31,11 @@ enum class Operation : uint8_t {
 // The position of a packet in its message.
 enum class Position : uint8_t { kFirst, kMiddle, kLast, kOnly };
 
+constexpr Position PositionOf(bool first, bool last) {
+  if (first) return last ? Position::kOnly : Position::kFirst;
+  return last ? Position::kLast : Position::kMiddle;
+}
+
 // The extension header that the end of a SEND or WRITE may have besides: ImmDt or IETH.
 enum class Suffix : uint8_t { kNone, kImmediate, kInvalidate };
 
@@ -94,8 +99,18 @@ std::optional<Opcode> ParseOpcode(uint8_t bth_opcode);
 uint8_t EncodeOpcode(const Opcode& opcode);
 
 // The opcodes of nearly all packets of a reliable connection (IBA table 38).
+inline constexpr uint8_t kRcSendFirst = 0x00;
+inline constexpr uint8_t kRcSendMiddle = 0x01;
+inline constexpr uint8_t kRcSendLast = 0x02;
 inline constexpr uint8_t kRcSendOnly = 0x04;
+inline constexpr uint8_t kRcWriteFirst = 0x06;
+inline constexpr uint8_t kRcWriteMiddle = 0x07;
+inline constexpr uint8_t kRcWriteLast = 0x08;
 inline constexpr uint8_t kRcWriteOnly = 0x0a;
+inline constexpr uint8_t kRcReadResponseFirst = 0x0d;
+inline constexpr uint8_t kRcReadResponseMiddle = 0x0e;
+inline constexpr uint8_t kRcReadResponseLast = 0x0f;
+inline constexpr uint8_t kRcReadResponseOnly = 0x10;
 inline constexpr uint8_t kRcAcknowledge = 0x11;
 
 }  // namespace uroce::transport

@@ -17,8 +17,9 @@ static_assert(sizeof(RingControl) <= kPageBytes);
 static_assert(kRingBytes % kPageBytes == 0);
 static_assert(kSlotBytes < 1 << 13, "SlotWord has 13 bits of length");
 
-// The longest frame that begins at kNearOffset and ends in the same cache line.
-constexpr size_t kOneLineFrameBytes = 64 - SlotWord::kNearOffset;
+// Longer frames are aligned, which makes their copy faster. Shorter ones begin near the word, which
+// saves a cache line.
+constexpr size_t kSmallFrameBytes = 512;
 
 // The consumer publishes its position after so many frames: each time moves a cache line.
 constexpr uint64_t kPositionInterval = 8;
@@ -138,7 +139,7 @@ void FrameProducer::Commit(size_t frame_bytes) {
   const uint8_t* const ahead = ring_.slot(position_ + kFramesAhead);
   PrefetchForWriting(ahead);
   PrefetchForWriting(ahead + 64);
-  offset_ = frame_bytes <= kOneLineFrameBytes ? SlotWord::kNearOffset : SlotWord::kAlignedOffset;
+  offset_ = frame_bytes <= kSmallFrameBytes ? SlotWord::kNearOffset : SlotWord::kAlignedOffset;
   committed_since_wake_check_ = true;
 }
 

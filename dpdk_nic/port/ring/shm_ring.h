@@ -45,11 +45,11 @@ static_assert(kSlotStep % 2 == 1 && kSlotGroup % 2 == 0 && kSlots % kSlotGroup =
 // Zeroed memory is generation 0, which no consumer waits for in its first lap.
 class SlotWord {
  public:
-  // Right behind the word: a frame of 62 bytes (an ACK, a SEND of up to 4 bytes) shares its line.
+  // Right behind the word: a frame of 62 bytes (an ACK, a SEND of up to 46 bytes) shares its line.
   static constexpr size_t kNearOffset = 2;
-  // With 54 bytes of headers (IPv4, BTH), the payload of a frame that begins here is aligned to a
-  // cache line.
-  static constexpr size_t kAlignedOffset = 10;
+  // The payload of a bare frame (transport/wire/bare_frame.h) that begins here is aligned to a cache
+  // line, unless the frame has extension headers.
+  static constexpr size_t kAlignedOffset = 48;
 
   explicit constexpr SlotWord(uint16_t bits) : bits_(bits) {}
   constexpr SlotWord(size_t frame_bytes, size_t offset, uint64_t position)
@@ -173,8 +173,8 @@ class FrameProducer {
   uint64_t position_ = 0;           // of the next frame
   uint64_t consumer_position_ = 0;  // as last read
   uint64_t asked_position_ = 0;     // position_ at the last ConsumerIsBehind
-  // Where the next frame will begin. A guess from the size of the last one: a wrong guess costs a
-  // cache line or an unaligned copy, nothing else.
+  // Where the next frame will begin: small frames begin near the word, large ones aligned. A guess
+  // from the size of the last one: a wrong guess costs a cache line or an unaligned copy.
   size_t offset_ = SlotWord::kNearOffset;
   bool committed_since_wake_check_ = false;
   bool broken_ = false;

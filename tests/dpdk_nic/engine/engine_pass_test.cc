@@ -72,11 +72,12 @@ TEST_F(EnginePassTest, AckThatIsWantedLeavesInTheMiddleOfABurst) {
   engine_->WithEndpoint([&](Endpoint&) {
     port_->next_frame = [&] {
       const size_t bytes =
-          peer.EmitWriteOnly({.destination_qpn = qp.qpn(),
-                              .psn = transport::Psn(psn),
-                              .solicited = false,
-                              .ack_request = std::ranges::count(asking_psns, psn) != 0},
-                             {}, {nullptr, 0}, frame);
+          peer.EmitPlain({.opcode = transport::kRcWriteOnly,
+                          .destination_qpn = qp.qpn(),
+                          .psn = transport::Psn(psn),
+                          .solicited = false,
+                          .ack_request = std::ranges::count(asking_psns, psn) != 0},
+                         transport::Reth(), {nullptr, 0}, frame);
       ++psn;
       return PacketPort::ReceivedFrame{.bytes = std::span(frame).first(bytes),
                                        .from = transport::RouteToBlock(kBlock)};

@@ -47,13 +47,33 @@ bool IsReadAs(const ConnectionPacket& packet, bool is_packet, const Packet& expe
           plain.payload.size() == expected.payload.size());
 }
 
-// The same for any packet of a reliable connection.
+// The same for any packet of a reliable connection that may go the short way.
 inline bool IsReadAsPlain(const ConnectionPacket& packet, bool is_packet, const Packet& expected) {
   switch (packet.opcode()) {
+    case kRcSendFirst:
+      return IsReadAs<kRcSendFirst>(packet, is_packet, expected);
+    case kRcSendMiddle:
+      return IsReadAs<kRcSendMiddle>(packet, is_packet, expected);
+    case kRcSendLast:
+      return IsReadAs<kRcSendLast>(packet, is_packet, expected);
     case kRcSendOnly:
       return IsReadAs<kRcSendOnly>(packet, is_packet, expected);
+    case kRcWriteFirst:
+      return IsReadAs<kRcWriteFirst>(packet, is_packet, expected);
+    case kRcWriteMiddle:
+      return IsReadAs<kRcWriteMiddle>(packet, is_packet, expected);
+    case kRcWriteLast:
+      return IsReadAs<kRcWriteLast>(packet, is_packet, expected);
     case kRcWriteOnly:
       return IsReadAs<kRcWriteOnly>(packet, is_packet, expected);
+    case kRcReadResponseFirst:
+      return IsReadAs<kRcReadResponseFirst>(packet, is_packet, expected);
+    case kRcReadResponseMiddle:
+      return IsReadAs<kRcReadResponseMiddle>(packet, is_packet, expected);
+    case kRcReadResponseLast:
+      return IsReadAs<kRcReadResponseLast>(packet, is_packet, expected);
+    case kRcReadResponseOnly:
+      return IsReadAs<kRcReadResponseOnly>(packet, is_packet, expected);
     case kRcAcknowledge:
       return IsReadAs<kRcAcknowledge>(packet, is_packet, expected);
     default:

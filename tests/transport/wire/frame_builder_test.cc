@@ -113,7 +113,7 @@ class PlainFrameTest : public testing::TestWithParam<bool> {
       EXPECT_EQ(emit(payload, FrameRoom(built, icrc)), bytes);
       EXPECT_EQ(built, expected) << int{opcode} << ", " << payload_bytes << " bytes";
     }
-    if (payload_bytes <= BareFrame::kMaxPayloadBytes) ExpectSameBare(payload, headers, emit);
+    ExpectSameBare(payload, headers, emit);
   }
   // Builds without network headers and ICRC. The pad is zero, whatever the buffer held before.
   template <class Emit>
@@ -141,19 +141,34 @@ TEST_P(PlainFrameTest, IsThatOfEmit) {
   for (const bool flag : {false, true}) {
     headers.solicited = flag;
     headers.ack_request = !flag;
-    const PlainHeaders plain{headers.destination_qpn, headers.psn, flag, !flag};
+    PlainHeaders plain{0, headers.destination_qpn, headers.psn, flag, !flag};
     for (const size_t bytes : {0, 1, 2, 3, 4, 5, 64, 4096}) {
-      ExpectSame(kRcSendOnly, bytes, headers, [&](auto payload, auto room) {
-        return builder_.EmitSendOnly(plain, payload, room);
-      });
-      ExpectSame(kRcWriteOnly, bytes, headers, [&](auto payload, auto room) {
-        return builder_.EmitWriteOnly(plain, headers.reth, payload, room);
-      });
+      for (const uint8_t opcode : {kRcSendFirst, kRcSendMiddle, kRcSendLast, kRcSendOnly,
+                                   kRcWriteMiddle, kRcWriteLast, kRcReadResponseMiddle}) {
+        plain.opcode = opcode;
+        ExpectSame(opcode, bytes, headers, [&](auto payload, auto room) {
+          return builder_.EmitPlain(plain, payload, room);
+        });
+      }
+      for (const uint8_t opcode : {kRcWriteFirst, kRcWriteOnly}) {
+        plain.opcode = opcode;
+        ExpectSame(opcode, bytes, headers, [&](auto payload, auto room) {
+          return builder_.EmitPlain(plain, headers.reth, payload, room);
+        });
+      }
+      for (const uint8_t opcode :
+           {kRcReadResponseFirst, kRcReadResponseLast, kRcReadResponseOnly}) {
+        plain.opcode = opcode;
+        ExpectSame(opcode, bytes, headers, [&](auto payload, auto room) {
+          return builder_.EmitPlain(plain, headers.aeth, payload, room);
+        });
+      }
     }
   }
   headers.solicited = headers.ack_request = false;
   ExpectSame(kRcAcknowledge, 0, headers, [&](auto, auto room) {
-    return builder_.EmitAcknowledge(headers.destination_qpn, headers.psn, headers.aeth, room);
+    const PlainHeaders plain{kRcAcknowledge, headers.destination_qpn, headers.psn};
+    return builder_.EmitPlain(plain, headers.aeth, PayloadPiece(), room);
   });
 }
 
