@@ -85,8 +85,8 @@ struct Completion {
   uint8_t flags = 0;
   DatagramIp datagram_ip = DatagramIp::kNone;
   VendorError vendor_error = VendorError::kNone;
-  bool solicited = false;    // set by the queue: raises an event armed for solicited ones
-  uint32_t byte_length = 0;  // for a datagram including the GRH before it
+  bool solicited = false;          // set by the queue: raises an event armed for solicited ones
+  uint32_t byte_length = 0;        // for a datagram including the GRH before it
   uint32_t immediate_or_rkey = 0;  // wire bytes of the immediate, or the invalidated rkey
   Qpn qpn;
   Qpn source_qpn;

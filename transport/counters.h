@@ -63,10 +63,10 @@ struct Counters {
   uint64_t retries_exceeded = 0;   // req_transport_retries_exceeded
   uint64_t psn_naks_received = 0;  // packet_seq_err
   uint64_t implied_naks = 0;       // implied_nak_seq_err
-  uint64_t rnr_naks_received = 0;
+  uint64_t rnr_naks_received = 0;  // rnr_nak_retry_err
   uint64_t rnr_retries_exceeded = 0;
   uint64_t psn_naks_sent = 0;  // out_of_sequence
-  uint64_t rnr_naks_sent = 0;  // rnr_nak_retry_err
+  uint64_t rnr_naks_sent = 0;
   uint64_t error_naks_sent = 0;
   uint64_t duplicate_requests = 0;  // duplicate_request
   // Accesses to registered memory that was unmapped, protected or truncated since.

@@ -35,18 +35,17 @@ Leases::Leases(boost::asio::io_context& io, std::function<void()> on_end)
     : io_(io), on_end_(std::move(on_end)) {}
 
 ErrnoValue Leases::Add(pid_t pid, uid_t uid, int socket) {
-  // Removes the lease that the process has already, or that of an earlier process with its pid.
-  if (pid > 0) leases_.erase(pid);
-  const auto of_user = std::count_if(leases_.begin(), leases_.end(),
-                                     [uid](const auto& entry) { return entry.second.uid == uid; });
-  if (of_user >= kMaxPerUser) return EDQUOT;
-
   UniqueFd pidfd = OpenPidfd(pid, socket);
   if (!pidfd) return errno;
   Lease lease{uid, stream_descriptor(io_)};
   boost::system::error_code error;
   if (lease.pidfd.assign(pidfd.get(), error)) return error.value();
   pidfd.release();
+  // Replaces the lease that the process has already, or that of an earlier process with its pid.
+  if (pid > 0) leases_.erase(pid);
+  const auto of_user = std::count_if(leases_.begin(), leases_.end(),
+                                     [uid](const auto& entry) { return entry.second.uid == uid; });
+  if (of_user >= kMaxPerUser) return EDQUOT;
   const auto entry = leases_.emplace(pid, std::move(lease));
   // Becomes readable when the process ends.
   entry->second.pidfd.async_wait(stream_descriptor::wait_read,

@@ -102,7 +102,8 @@ void RingModel::Commit(std::span<const uint8_t> frame) {
   OnForeignWrite(slot + next_offset_, frame);
   Store<uint16_t>(slot, SlotWord(frame.size(), next_offset_, sent_).bits());
   ++sent_;
-  next_offset_ = frame.size() <= kSmallFrameBytes ? SlotWord::kNearOffset : SlotWord::kAlignedOffset;
+  next_offset_ =
+      frame.size() <= kSmallFrameBytes ? SlotWord::kNearOffset : SlotWord::kAlignedOffset;
   has_committed_ = true;
 }
 

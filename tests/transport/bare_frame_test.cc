@@ -36,7 +36,9 @@ struct Kind {
   int index = 0;
   bool is_response = false;
 
-  bool has_address() const { return opcode == SendOpcode::kRdmaWrite && !is_response && index == 0; }
+  bool has_address() const {
+    return opcode == SendOpcode::kRdmaWrite && !is_response && index == 0;
+  }
 };
 
 constexpr Kind kKinds[] = {

@@ -139,7 +139,6 @@ class ConnectionManager {
   void StopRequest(Connection& connection) { SetDeadline(connection, kNever); }
   void SendAnswer(Connection& connection, const Message& message);
   void RepeatAnswer(const Connection& connection, Attribute kind, const Incoming& in);
-  void SendReject(Connection& connection, const RejectParameters& parameters);
   void Refuse(const Incoming& in, const Message& message);
   void RefuseRequest(const Incoming& in, const Req& req, RejectReason reason);
   void RunDeadline(Time now, Connection& connection);

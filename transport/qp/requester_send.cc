@@ -178,10 +178,10 @@ size_t Requester::BuildFrame(Time now, const FrameRoom& out) {
   return 0;
 }
 
-// The short way out, of nearly all packets: whether the next one is of `wqe`, a plain request of RC,
-// and may be sent now, while nothing is being sent again. CanTransmit would permit it too: a failure
-// or a lost completion takes RC out of RTS, and during an RNR wait all that is in flight is to be
-// sent again.
+// The short way out, of nearly all packets: whether the next one is of `wqe`, a plain request of
+// RC, and may be sent now, while nothing is being sent again. CanTransmit would permit it too: a
+// failure or a lost completion takes RC out of RTS, and during an RNR wait all that is in flight is
+// to be sent again.
 bool Requester::IsPlainNow(const SendWqe& wqe) const {
   const auto in_flight = static_cast<uint32_t>(next_psn_.DistanceFrom(oldest_unacked_psn_));
   const bool is_plain = qp_.sends_plain && wqe.is_plain && next_psn_ == sent_psn_ &&
@@ -249,8 +249,8 @@ size_t Requester::BuildPlainPart(Time now, SendWqe& wqe, const FrameRoom& out) {
   return builder.EmitPlain(headers, reth, payload, out);
 }
 
-// Whether the packet of `wqe` whose PSN is next_psn_ asks for an ACK. The last one of a message does.
-// On a link it does only if the message has a completion, as the ACK then does not wait
+// Whether the packet of `wqe` whose PSN is next_psn_ asks for an ACK. The last one of a message
+// does. On a link it does only if the message has a completion, as the ACK then does not wait
 // (QpContext::peer_is_linked), or if it is a retransmission.
 bool Requester::AsksForAck(const SendWqe& wqe, bool ends_message) const {
   if (!ends_message) return next_psn_.value() % kAckRequestInterval == 0;

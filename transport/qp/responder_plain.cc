@@ -59,9 +59,8 @@ void Responder::FinishPlain(const PlainPacket& packet) {
 bool Responder::IsPlainPartNow(const PlainPacket& packet, Position position,
                                Message message) const {
   const size_t bytes = packet.payload.size();
-  const bool has_right_length = position == Position::kLast
-                                    ? bytes != 0 && bytes <= qp_.mtu_bytes()
-                                    : bytes == qp_.mtu_bytes();
+  const bool has_right_length = position == Position::kLast ? bytes != 0 && bytes <= qp_.mtu_bytes()
+                                                            : bytes == qp_.mtu_bytes();
   return packet.psn == expected_psn_ && !nak_sent_ && has_right_length &&
          message_ == (position == Position::kFirst ? Message::kNone : message);
 }
@@ -79,9 +78,9 @@ bool Responder::OnPlainWritePart(const PlainPacket& packet, Position position) {
                         qp_.attributes.access.Allows(AccessFlags::kRemoteWrite);
   if (!is_plain) return false;
   const uint64_t length = first ? reth.dma_length : packet.payload.size();
-  uint8_t* const target = qp_.environment.memory.RemoteAddress(
-      remote_pd_, qp_.qpn, reth.rkey, reth.virtual_address + received, length,
-      AccessFlags::kRemoteWrite);
+  uint8_t* const target = qp_.environment.memory.RemoteAddress(remote_pd_, qp_.qpn, reth.rkey,
+                                                               reth.virtual_address + received,
+                                                               length, AccessFlags::kRemoteWrite);
   if (target == nullptr || !PlaceInOrder(target, packet.payload)) return false;
   if (first) write_ = reth;
   received_bytes_ = after;

@@ -142,8 +142,8 @@ size_t Responder::BuildAcknowledge(const FrameRoom& out) {
   if (acknowledge_ == Acknowledge::kAck && qp_.answers_plain) {
     acknowledge_ = Acknowledge::kNone;
     const Aeth aeth = {AckSyndrome(), ack_msn_};
-    return qp_.path.builder().EmitPlain(
-        {kRcAcknowledge, qp_.attributes.destination_qpn, ack_psn_}, aeth, PayloadPiece(), out);
+    return qp_.path.builder().EmitPlain({kRcAcknowledge, qp_.attributes.destination_qpn, ack_psn_},
+                                        aeth, PayloadPiece(), out);
   }
   Counters& counters = qp_.environment.counters;
   TransportHeaders headers = qp_.Headers(Operation::kAcknowledge);

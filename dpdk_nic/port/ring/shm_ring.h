@@ -47,8 +47,8 @@ class SlotWord {
  public:
   // Right behind the word: a frame of 62 bytes (an ACK, a SEND of up to 46 bytes) shares its line.
   static constexpr size_t kNearOffset = 2;
-  // The payload of a bare frame (transport/wire/bare_frame.h) that begins here is aligned to a cache
-  // line, unless the frame has extension headers.
+  // The payload of a bare frame (transport/wire/bare_frame.h) that begins here is aligned to a
+  // cache line, unless the frame has extension headers.
   static constexpr size_t kAlignedOffset = 48;
 
   explicit constexpr SlotWord(uint16_t bits) : bits_(bits) {}

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -55,6 +56,18 @@ TEST_F(LeasesTest, LeaseEndsWithItsProcess) {
   End(pid);
   while (ends_ == 0) io_.run_one();
   EXPECT_TRUE(leases_.empty());
+}
+
+TEST_F(LeasesTest, LeaseStaysWhereItsProcessCannotBeWatchedAgain) {
+  const pid_t pid = Start();
+  ASSERT_EQ(leases_.Add(pid, kAlice, kNoSocket), 0);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit no_more = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &no_more), 0);
+  EXPECT_EQ(leases_.Add(pid, kAlice, kNoSocket), EMFILE);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(leases_.empty());
 }
 
 // uroced sees pid 0 for a process in a container that shares the folder of its fabric.

@@ -129,7 +129,6 @@ void Run(const Options& options, bool is_client, const std::string& host, const 
                           .rc = {.path_mtu = PathMtu(options, device),
                                  .timeout = options.timeout,
                                  .retry_count = options.retry_count}});
-  std::string outcome;
   try {
     session.Run();
   } catch (const std::exception& error) {
