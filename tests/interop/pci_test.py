@@ -174,7 +174,7 @@ class PciCases:
             wire = PciWire(self.machine, ("--fabric", "nic"), UROCE, self.network)
             self.ping_pong(ROWS[0], wire, UROCE)
 
-    def test_6_link_that_is_down_is_told(self):
+    def test_6_link_down_is_reported(self):
         self.bind_all()
         last = len(self.nics) - 1
         self.machine.set_link(last + 1, "off")

@@ -326,7 +326,7 @@ TEST_P(FaultScenarioTest, ADuplicateRequestIsAcknowledgedAgainAndNotExecutedAgai
 // The overtaken packet is still accepted when it arrives. The packets that overtook it were
 // dropped, which leaves another gap: its NAK arrives while the requester still answers the first
 // one.
-TEST_P(FaultScenarioTest, AnOvertakenPacketIsTakenAndTheOthersComeAgain) {
+TEST_P(FaultScenarioTest, OvertakenPacketIsAcceptedAndOvertakersAreResent) {
   Use("reorder_send.json");
   Send(0);
   RunToTheEnd();
@@ -336,7 +336,7 @@ TEST_P(FaultScenarioTest, AnOvertakenPacketIsTakenAndTheOthersComeAgain) {
 }
 
 // RFC 3168: a mark is not a loss.
-TEST_P(FaultScenarioTest, MarkedPacketsAreDeliveredLikeOthers) {
+TEST_P(FaultScenarioTest, MarkedPacketsAreDeliveredWithoutRetransmission) {
   Use("mark_congestion.json");
   Send(0);
   Post(SendOpcode::kRdmaRead, kMessageBytes);

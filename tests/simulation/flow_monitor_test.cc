@@ -218,7 +218,7 @@ TEST_F(FlowMonitorTest, AReadThatGoesOnElsewhereInMemoryIsNoticed) {
 }
 
 // An ACK after a READ does not replace its responses.
-TEST_F(FlowMonitorTest, AnAckBehindALostResponseAcknowledgesOnlyWhatIsBeforeTheRead) {
+TEST_F(FlowMonitorTest, AckBehindALostResponseCoversOnlyRequestsBeforeTheRead) {
   Writes(0, 0);
   Read(1, kMtuBytes);
   Writes(2, 2);
@@ -270,7 +270,7 @@ TEST_F(FlowMonitorTest, MsnsWrapAround) {
   ExpectWrong("counts 3 messages instead of 2");
 }
 
-TEST_F(FlowMonitorTest, AResponseToWhatNeverArrivedIsNoticed) {
+TEST_F(FlowMonitorTest, ResponseToARequestThatNeverArrivedIsNoticed) {
   Writes(0, 3);
   Arrive(0, 1);
   flow_->OnResponseSent(Acknowledge(1, 2));
@@ -305,7 +305,7 @@ TEST_F(FlowMonitorTest, WithoutCreditOneSendAloneMayAsk) {
   ExpectWrong("takes 9 receive requests with credit for 8");
 }
 
-TEST_F(FlowMonitorTest, WhatFollowsALimitedRequestHasToWait) {
+TEST_F(FlowMonitorTest, PacketBehindAnUnansweredLimitedRequestIsNoticed) {
   Send(0, Position::kFirst);
   ExpectRight();
   Send(1, Position::kLast);
@@ -339,7 +339,7 @@ TEST_F(FlowMonitorTest, AnUnreliableConnectionNeverResponds) {
 }
 
 // Counters are compared with the frames seen: here the monitor misses one.
-TEST(WireMonitorTest, CountersThatAreNotWhatWasSeenAreNoticed) {
+TEST(WireMonitorTest, CountersThatDifferFromTheFramesSeenAreNoticed) {
   for (const bool blind : {false, true}) {
     Verdict verdict;
     WireMonitor monitor(verdict, /*strict=*/true);

@@ -113,7 +113,7 @@ class ContainersTest(InstallationTestCase):
             with self.subTest(gid=gid):
                 self.ping(containers, gid, "172.17.0.1")
 
-    def test_peer_on_another_fabric_is_told_of(self):
+    def test_peer_on_another_fabric_is_reported(self):
         """Both have the GIDs of their host: without the message a timeout is the only sign."""
         prefix = [*self.namespace().prefix, *AS_NOBODY]
         # Once in a thousand times the two have the same block of QPNs, so that no peer is missing.

@@ -23,7 +23,7 @@ class EnginesTest(InstallationTestCase):
                                    str(ENGINES), str(seconds)])
         return self.enterContext(Program(command)), wire.fabric
 
-    def test_threads_verify_what_they_exchange(self):
+    def test_threads_verify_exchanged_data(self):
         for engines in (1, ENGINES, 64):
             for arguments in (("write", "own"), ("send", "own"), ("send", "tied")):
                 with self.subTest(engines=engines, arguments=arguments):

@@ -36,7 +36,7 @@ class FabricUsersTest(InstallationTestCase):
                                self.wire.fabric], check=False, text=True, capture_output=True,
                               env=clean_environment())
 
-    def test_whom_uroced_does_not_let_in(self):
+    def test_user_not_permitted_gets_a_separate_fabric(self):
         with Daemon(self.installation, self.wire.fabric) as daemon, Member(self.wire) as roots:
             for _ in range(REPETITIONS):
                 asked = self.ask_for_status(self.nobody)
@@ -51,7 +51,7 @@ class FabricUsersTest(InstallationTestCase):
                     self.assertEqual(member.count(peer).turns, 0)
                 self.assertEqual(set(blocks_by_pid(daemon.status())), {roots.pid})
 
-    def test_whom_uroced_lets_in(self):
+    def test_permitted_user_shares_the_fabric(self):
         for users in ("nobody", str(NOBODY), "all"):
             with self.subTest(users=users), \
                     Daemon(self.installation, self.wire.fabric, ["--users", users]) as daemon, \

@@ -32,7 +32,7 @@ uroce check
 
 class NewerDebianTest(unittest.TestCase):
 
-    def test_what_is_installed_runs(self):
+    def test_installed_programs_run(self):
         if reason := images.why_not():
             self.skipTest(reason)
         with tempfile.TemporaryDirectory() as folder:

@@ -24,7 +24,7 @@ class PlacementTest(InstallationTestCase):
         self.assertEqual(ran.returncode, 0, ran.stdout)
         self.assertIn(f"{ROUNDS} rounds", ran.stdout)
 
-    def test_numbers_come_behind_what_they_announce(self):
+    def test_numbers_arrive_after_the_data_they_announce(self):
         self.run_program()
 
     def test_frames_that_are_lost_doubled_and_late(self):

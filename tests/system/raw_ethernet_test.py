@@ -147,7 +147,7 @@ if WIRE is VethWire:
             packets.settimeout(60)
             return packets
 
-        def test_kernel_sees_what_a_queue_pair_sends(self):
+        def test_kernel_receives_frames_of_a_queue_pair(self):
             to, sender = (bytes.fromhex(mac.replace(":", "")) for mac in MACS)
             with VethWire(self.installation, IPV4) as wire, \
                     self.packet_socket(wire, 1) as packets:
@@ -163,7 +163,7 @@ if WIRE is VethWire:
             self.assertEqual(frame[26:34], socket.inet_aton(SOURCE) + socket.inet_aton(DESTINATION))
             self.assertEqual(frame[34:38], (2000).to_bytes(2, "big") + (3000).to_bytes(2, "big"))
 
-        def test_queue_pair_gets_what_the_kernel_sends_by_its_flow(self):
+        def test_queue_pair_receives_kernel_frames_by_its_flow(self):
             messages = 100
             with VethWire(self.installation, IPV4) as wire, \
                     self.packet_socket(wire, 1) as packets:

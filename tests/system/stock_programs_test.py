@@ -54,12 +54,12 @@ class StockProgramsTest(InstallationTestCase):
         with Program(self.wire(IPV4).command(0, command, user)) as program:
             return program.wait()
 
-    def test_ibv_devices_lists_it(self):
+    def test_ibv_devices_lists_the_device(self):
         for user in all_users():
             with self.subTest(user.name):
                 self.assertRegex(self.output_of(user, "ibv_devices"), r"\buroce0\s+[0-9a-f]{16}\n")
 
-    def test_ibv_devinfo_describes_it(self):
+    def test_ibv_devinfo_describes_the_device(self):
         for user in all_users():
             with self.subTest(user.name):
                 output = self.output_of(user, "ibv_devinfo", "-v", "-d", "uroce0")
@@ -138,7 +138,7 @@ class StockProgramsTest(InstallationTestCase):
             self.assertNotIn("invalid data", output)
             self.assertNotIn("Couldn't", output)
 
-    def test_pingpong_without_a_grh_is_told_why(self):
+    def test_pingpong_without_a_grh_fails_with_the_reason(self):
         """Without -g, as in the examples that people try first."""
         with self.assertRaises(ProgramFailed) as failed:
             self.pingpong("rc", None, IPV4, [])

@@ -97,14 +97,14 @@ class UdpTest(InstallationTestCase):
                 run_pair(wire, [*mover, "server", wire.host(0), str(port)],
                          [*mover, "client", wire.host(0), str(port)], port)
 
-    def test_peer_that_is_gone_is_told_of(self):
+    def test_peer_that_is_gone_is_reported(self):
         one, other = self.agents(self.wire())
         number, _ = join(one, other, **HASTY)
         other.kill()
         self.check_fails(one, number, r"nothing receives RoCEv2 at 10\.11\.12\.2 \(ICMP port "
                                       r"unreachable\): start the peer there")
 
-    def test_address_without_a_route_is_told_of(self):
+    def test_address_without_a_route_is_reported(self):
         one, other = self.agents(self.wire())
         number, _ = one.open()
         words = other.open()[1].split()
@@ -116,7 +116,7 @@ class UdpTest(InstallationTestCase):
 
     # A message tells that the path's MTU became smaller than a queue pair's packets, and the queue
     # pair with few retries fails. When the MTU is large again, the patient connection still works.
-    def test_path_that_becomes_narrow_is_told_of(self):
+    def test_decrease_of_the_path_mtu_is_reported(self):
         wire = self.wire()
         one, other = self.agents(wire)
         number, _ = join(one, other, **PATIENT)

@@ -129,7 +129,7 @@ class UplinkTest(InstallationTestCase):
         for end, uid in enumerate(USERS):
             self.check_unprivileged(wire.uroced(end), uid)
 
-    def test_port_that_is_taken_is_told_of(self):
+    def test_port_in_use_is_reported(self):
         wire = self.wire()
         one, other = self.agents(wire)
         program = ("import socket, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
@@ -145,14 +145,14 @@ class UplinkTest(InstallationTestCase):
         number, other_number = join(one, other, **PATIENT)
         self.check_write(one, number, other, other_number, 2)
 
-    def test_address_without_a_route_is_told_of(self):
+    def test_address_without_a_route_is_reported(self):
         one = self.agent(self.wire(), 0)
         number = self.connect_to(one, NOWHERE)
         sentence = rf"packets to {NOWHERE} cannot be sent \(Network is unreachable\): see 'ip route"
         self.check_hears(one, sentence)  # before anything is sent
         self.check_fails(one, number, sentence)
 
-    def test_only_who_named_an_address_is_told_of_it(self):
+    def test_unreachable_address_is_reported_to_its_user_only(self):
         wire = self.wire()
         one, other = self.agent(wire, 0), self.agent(wire, 0)
         number = self.connect_to(one, IPV4[1])  # the other host exists, without a program on it
@@ -279,7 +279,7 @@ class UplinkTest(InstallationTestCase):
         number, other_number = join(late, other, **PATIENT)
         self.check_write(late, number, other, other_number, 3)
 
-    def test_id_of_rdma_cm_is_told_that_its_address_has_gone(self):
+    def test_rdma_cm_id_gets_an_event_when_its_address_goes(self):
         wire = self.wire()
         command = ["stdbuf", "--output=L", "rping", "-s", "-d", "-a", wire.host(0)]
         with Program(wire.command(0, command)) as server:

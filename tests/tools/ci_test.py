@@ -58,7 +58,7 @@ class CiTest(unittest.TestCase):
         self.assertIn('"$GITHUB_ACTION_PATH/install.sh" "${{ inputs.package }}"', action)
         self.assertTrue(os.access(os.path.join(CI, "install.sh"), os.X_OK))
 
-    def test_image_unpacks_what_the_package_is_called(self):
+    def test_image_unpacks_the_package_by_its_name(self):
         pattern = re.search(r"^COPY (\S+) ", read("Dockerfile"), re.MULTILINE).group(1)
         self.assertRegex(os.path.basename(self.tarball), pattern.replace("*", ".*"))
 

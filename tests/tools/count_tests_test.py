@@ -65,7 +65,7 @@ class CountTestsTest(unittest.TestCase):
         run = self.run_script(self.result("//a:a", "FAILED", xml), self.finished(3))
         self.assertIn("  SKIPPED //a:a skips: no QEMU here\n", run.stdout)
 
-    def test_the_end_of_what_a_failed_target_printed_is_said_again(self):
+    def test_end_of_a_failed_targets_log_is_repeated(self):
         result = self.result("//a:a", "FAILED", CASES_XML)
         log = self.write("test.log", "".join(f"line {number}\n" for number in range(100)))
         result["testResult"]["testActionOutput"].append({"name": "test.log",

@@ -31,7 +31,7 @@ def closure(path, found):
 
 class DpdkBorderTest(unittest.TestCase):
 
-    def test_number_changes_with_what_crosses_the_border(self):
+    def test_abi_number_changes_with_the_border_headers(self):
         headers = closure(BORDER, {})
         self.assertGreater(len(headers), 4)
         digest = hashlib.sha256()

@@ -90,7 +90,7 @@ class PrivateDaemonTest(unittest.TestCase):
         self.assertTrue(found["daemon"]["private"])
         self.wait_until_gone(fabric)
 
-    def test_programs_share_it(self):
+    def test_programs_share_one_uroced(self):
         fabric = new_fabric()
         programs = [Program(fabric) for _ in range(12)]  # All at once.
         for program in programs:
@@ -102,7 +102,7 @@ class PrivateDaemonTest(unittest.TestCase):
         programs[0].end()
         self.wait_until_gone(fabric)
 
-    def test_it_belongs_to_nobody(self):
+    def test_uroced_is_detached_from_its_starter(self):
         fabric = new_fabric()
         starter = Program(fabric)
         starter.wait_until_started()
@@ -139,12 +139,12 @@ class PrivateDaemonTest(unittest.TestCase):
         self.assertNotEqual(json.loads(run.stdout)["daemon"]["pid"], killed)
         program.end()
 
-    def test_programs_that_start_while_it_leaves(self):
+    def test_programs_that_start_while_uroced_leaves(self):
         fabric = new_fabric()
         for _ in range(40):
             self.assertEqual(uroce("run", "--fabric", fabric, "--", "true").returncode, 0)
 
-    def test_it_is_missing(self):
+    def test_missing_uroced_is_reported(self):
         bin_folder = os.path.dirname(os.path.dirname(os.path.realpath(UROCE)))
         with tempfile.TemporaryDirectory() as folder:
             os.mkdir(f"{folder}/tools")
@@ -183,7 +183,7 @@ class StatusTest(unittest.TestCase):
         self.assertRegex(run.stderr, r"\Auroce status: [^\n]*\.\n\Z")  # One sentence.
         self.assertIn(says, run.stderr)
 
-    def test_nobody_serves(self):
+    def test_status_of_an_unserved_fabric_fails(self):
         fabric = new_fabric()
         self.check_refused(uroce("status", "--fabric", fabric), 1, fabric)
         self.check_refused(uroce("status", "--json", "--fabric", fabric), 1, fabric)

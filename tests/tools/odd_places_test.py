@@ -192,7 +192,7 @@ class OddPlacesTest(unittest.TestCase):
         self.assertEqual(run.returncode, 3, run)
         self.assertRegex(run.stderr, r"\Auroce run: 'python3' [^\n]*libibverbs[^\n]*\.\n\Z")
 
-    def test_programs_that_start_others_or_have_libibverbs(self):
+    def test_programs_that_start_programs_or_load_libibverbs(self):
         for command in (("bash", "-c", "/bin/true; /bin/true; echo hello"),
                         ("bash", "-c", "ibv_devices; echo hello"),
                         ("env", "ibv_devices"),
@@ -204,7 +204,7 @@ class OddPlacesTest(unittest.TestCase):
         run = self.run_on(new_fabric(), "env", "LD_PRELOAD=libibverbs.so.1", "ibv_devices")
         self.check_device(run)
 
-    def test_log_that_nobody_reads(self):
+    def test_uroced_goes_on_when_its_log_is_not_read(self):
         """uroced goes on when the pipe that it writes to is full."""
         fabric = new_fabric()
         read_end, write_end = os.pipe()

@@ -54,7 +54,7 @@ class BazelGraphTest(unittest.TestCase):
         {"mnemonic": "CppLink"},
     ]})
 
-    def test_only_what_is_linked_is_compiled(self):
+    def test_only_linked_objects_are_compiled(self):
         graph = bazel_graph.read_graph(self.GRAPH, ["tools/a"])
         self.assertEqual([c.output for c in graph.compiles], ["bazel-out/k8/bin/a.o"])
         self.assertEqual([c.output for c in graph.links], ["bazel-out/k8/bin/tools/a"])
@@ -153,7 +153,7 @@ class ArchiveTest(unittest.TestCase):
         for kind in ("tar.xz", *writers):
             self.assertEqual(self.read(f"first.{kind}"), self.read(f"again.{kind}"), kind)
 
-    def test_nothing_is_said_of_who_packed_it(self):
+    def test_tarball_members_have_a_fixed_owner_and_time(self):
         path = os.path.join(self.folder, "x.tar.xz")
         archive.write_tarball(self.tree("first"), "top", path, 7)
         with tarfile.open(path) as tarball:
@@ -200,7 +200,7 @@ class NativePackageTest(unittest.TestCase):
         self.assertEqual(checked.stdout.count(": OK"), len(self.paths) - 1)
         self.assertEqual(sorted(os.listdir(self.out)), sorted(map(os.path.basename, self.paths)))
 
-    def test_it_has_what_is_listed_and_nothing_else(self):
+    def test_package_has_exactly_the_listed_files(self):
         files = {os.path.relpath(os.path.join(parent, name), self.unpacked)
                  for parent, _, names in os.walk(self.unpacked) for name in names}
         self.assertEqual(files, {*contents.PROGRAMS, *contents.DOCUMENTS})
@@ -216,13 +216,13 @@ class NativePackageTest(unittest.TestCase):
         self.assertRegex(depends, r"\Alibc6 \(>= 2\.\d+\), libboost-program-options\S+, "
                                   r"libgcc-s1, libstdc\+\+6\n\Z")
 
-    def test_it_works_in_the_folder_where_it_was_unpacked(self):
+    def test_package_works_in_the_folder_where_it_was_unpacked(self):
         listed = run(self.uroce, "run", "--fabric", f"package-test-{os.getpid()}", "--",
                      "ibv_devices")
         self.assertEqual(listed.returncode, 0, listed.stderr)
         self.assertIn("uroce0", listed.stdout)
 
-    def test_it_works_behind_a_link(self):
+    def test_package_works_behind_a_link(self):
         link = os.path.join(self.folder, "uroce")
         os.symlink(self.uroce, link)
         checked = run(link, "check", "--fabric", f"package-test-{os.getpid()}")

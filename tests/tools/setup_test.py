@@ -62,7 +62,7 @@ class SetupTest(unittest.TestCase):
         run, log = self.setup("--packages", uid=1000)
         self.assertEqual((run.returncode, run.stderr, log), (0, "", ""))
 
-    def test_only_what_is_missing_is_installed(self):
+    def test_only_missing_packages_are_installed(self):
         run, log = self.setup("--packages", uid=0, missing="tshark perftest")
         self.assertEqual(run.returncode, 0, run.stderr)
         update, install = log.splitlines()
@@ -77,19 +77,19 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(log.splitlines()[0], "sudo")
         self.assertIn("tshark", log)
 
-    def test_without_root_and_sudo_it_says_what_to_do(self):
+    def test_without_root_and_sudo_the_command_is_printed(self):
         run, log = self.setup("--packages", uid=1000, missing="tshark perftest")
         self.assertEqual((run.returncode, log), (1, ""))
         self.assertEqual(run.stderr.count("\n"), 1)
         self.assertIn("apt-get install --no-install-recommends perftest tshark", run.stderr)
 
-    def test_a_failing_apt_ends_it(self):
+    def test_failing_apt_ends_setup(self):
         for step in ("update", "install"):
             run, _ = self.setup("--packages", uid=0, missing="tshark", apt_fails_at=step)
             self.assertEqual(run.returncode, 1, step)
             self.assertIn("apt-get", run.stderr)
 
-    def test_without_an_optional_package_it_goes_on(self):
+    def test_setup_goes_on_without_an_optional_package(self):
         run, log = self.setup("--packages", uid=0, missing="qemu-system-x86",
                               apt_fails_at="install")
         self.assertEqual(run.returncode, 0)
@@ -115,7 +115,7 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("tshark", log)
 
-    def test_another_system_is_told_what_a_build_needs(self):
+    def test_on_another_system_missing_build_needs_are_listed(self):
         another = self.on_another_system("fedora", 41)
         run, log = self.setup("--packages", uid=0, missing="tshark", before=another)
         self.assertEqual((run.returncode, log), (1, ""))

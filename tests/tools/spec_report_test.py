@@ -41,7 +41,7 @@ class CitationTest(unittest.TestCase):
             with self.subTest(text):
                 self.assertEqual([reference for _, reference in cited(text)], references)
 
-    def test_what_is_none(self):
+    def test_text_that_is_no_citation_is_ignored(self):
         for text in ("C9-92", "@", "@ spec", "@TA 9.7", "X@ 9.7.5", "@ 9", "@ C9", "iba 9.7.5"):
             with self.subTest(text):
                 self.assertEqual(cited(text), [])
@@ -114,12 +114,12 @@ class ReportTest(unittest.TestCase):
         self.check(1, f"dpdk_nic/b.h:2: {IBA} C9-4 is not in tools/spec/catalogue.\n")
         self.assertEqual(self.run_report().returncode, 1)
 
-    def test_what_would_be_overlooked(self):
+    def test_mark_that_begins_no_citation_is_an_error(self):
         self.write("transport/b.h", "// see @ section 9.1\n// @\n// annex A17\n")
         self.check(1, f"transport/b.h:1: '{IBA} section' begins no citation.\n"
                       f"transport/b.h:2: '{IBA} annex' begins no citation.\n")
 
-    def test_an_excuse_for_what_is_not_in_the_catalogue(self):
+    def test_excuse_not_in_the_catalogue_is_an_error(self):
         self.write("tools/spec/missing", "9.2: test\nC9-3: code, test\nC9-9: code\n")
         self.check(1, "C9-9 of tools/spec/missing is not in tools/spec/catalogue.\n")
 

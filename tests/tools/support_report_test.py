@@ -118,7 +118,7 @@ class ClaimsTest(Tree):
         self.assertEqual(self.complaints(), ["tests/system/harness/x.py: runs bash, and no row of "
                                              "tests/support/rows is about it."])
 
-    def test_what_names_a_program(self):
+    def test_strings_but_not_docstrings_name_programs(self):
         programs = {"ib_send_bw", "ib_send_lat", "rping"}
         for source, found in (('x = ["rping", "-s"]', {"rping"}),
                               ('x = "exec rping -s"', {"rping"}),

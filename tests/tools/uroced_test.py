@@ -121,7 +121,7 @@ class RefusalTest(unittest.TestCase):
 
 class ServingTest(unittest.TestCase):
 
-    def test_signals_end_it(self):
+    def test_signals_end_uroced(self):
         for how in (signal.SIGTERM, signal.SIGINT):
             daemon = RunningDaemon("--no-uplink")
             self.assertIn(f"fabric '{FABRIC}' is served, with an MTU of 4200 and no port",
@@ -165,7 +165,7 @@ class ServingTest(unittest.TestCase):
                 self.assertIn(" 10.0.0.3.", daemon.announcement.replace(",", ""))
                 self.assertNotIn("10.0.0.1", daemon.announcement)
 
-    def test_who_reads_the_log_may_end(self):
+    def test_sigterm_after_the_log_reader_ended_exits_cleanly(self):
         daemon = RunningDaemon()
         daemon.process.stderr.close()
         daemon.process.send_signal(signal.SIGTERM)

@@ -222,7 +222,7 @@ class BareFrameRouteTest : public testing::Test, protected ConnectedPair {
   size_t bytes_ = 0;
 };
 
-TEST_F(BareFrameRouteTest, OnlyThePeersRouteBringsThem) {
+TEST_F(BareFrameRouteTest, BareFramesFromOtherRoutesAreDropped) {
   for (const Route route : {Route::kLoopback, RouteToBlock(0), RouteToBlock(5)}) {
     EXPECT_EQ(Receive(route, IcrcCheck::kWaivedWithHeaders), DropReason::kForeignSource);
   }
@@ -341,7 +341,7 @@ TEST_F(BareFrameMigrationTest, FramesAreWholeUntilThePeerHasFollowed) {
 }
 
 // Both paths use the same addresses, so a frame that the armed peer sent matches the new path.
-TEST_F(BareFrameMigrationTest, FrameOfThePeerFromBeforeDoesNotSayThatItHasFollowed) {
+TEST_F(BareFrameMigrationTest, PeerFrameFromBeforeTheMigrationKeepsFramesWhole) {
   const Frame from_before = Build(server, client);
   ASSERT_EQ(Migrate(client), Status::kOk);
   Deliver(from_before, client);

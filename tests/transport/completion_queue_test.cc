@@ -139,7 +139,7 @@ TEST_F(CompletionQueueTest, ArmedQueuesAreCountedUntilTheirEvent) {
   EXPECT_EQ(events_.armed, 0u);
 }
 
-TEST_F(CompletionQueueTest, ArmingAnnouncesWhatCameWhileNotArmed) {
+TEST_F(CompletionQueueTest, ArmingAnnouncesCompletionsPushedWhileNotArmed) {
   CompletionQueue queue(4, events_, &context_);
   queue.Push(Success(1), false);
   queue.Arm(NotifyOn::kAny);
@@ -149,7 +149,7 @@ TEST_F(CompletionQueueTest, ArmingAnnouncesWhatCameWhileNotArmed) {
   EXPECT_FALSE(events_.Take());
 }
 
-TEST_F(CompletionQueueTest, WhatWasPolledIsNotAnnounced) {
+TEST_F(CompletionQueueTest, PolledCompletionsAreNotAnnounced) {
   CompletionQueue queue(4, events_, &context_);
   queue.Push(Success(1), true);
   PollIds(queue);
@@ -160,7 +160,7 @@ TEST_F(CompletionQueueTest, WhatWasPolledIsNotAnnounced) {
 }
 
 // perftest takes the event, arms, and then polls.
-TEST_F(CompletionQueueTest, WhatAnEventAnnouncedIsNotAnnouncedAgain) {
+TEST_F(CompletionQueueTest, AnnouncedCompletionsAreNotAnnouncedAgain) {
   CompletionQueue queue(8, events_, &context_);
   queue.Arm(NotifyOn::kAny);
   queue.Push(Success(1), true);
@@ -179,7 +179,7 @@ TEST_F(CompletionQueueTest, WhatAnEventAnnouncedIsNotAnnouncedAgain) {
 }
 
 // A program that polls only a part and arms again gets an event for the rest.
-TEST_F(CompletionQueueTest, WhatIsLeftIsAnnouncedByTheNextArming) {
+TEST_F(CompletionQueueTest, UnpolledCompletionsAreAnnouncedByTheNextArming) {
   CompletionQueue queue(8, events_, &context_);
   for (uint64_t id = 1; id <= 6; ++id) queue.Push(Success(id), true);
   for (int left = 6; left > 0; left -= 2) {
@@ -223,7 +223,7 @@ Completion Of(Qpn qpn, uint64_t wr_id) {
 constexpr Qpn kGone{5};
 constexpr Qpn kOther{6};
 
-TEST_F(CompletionQueueTest, PurgeDropsWhatIsOfTheQueuePairAndKeepsTheOrder) {
+TEST_F(CompletionQueueTest, PurgeDropsCompletionsOfTheQueuePairAndKeepsTheOrder) {
   CompletionQueue queue(5, events_, &context_);
   queue.Push(Of(kGone, 1), false);
   PollIds(queue);  // so that the ring does not start at its beginning
@@ -239,7 +239,7 @@ TEST_F(CompletionQueueTest, PurgeDropsWhatIsOfTheQueuePairAndKeepsTheOrder) {
   EXPECT_TRUE(queue.empty());
 }
 
-TEST_F(CompletionQueueTest, PurgeTakesNoWakeUpFromOthers) {
+TEST_F(CompletionQueueTest, PurgeLosesNoEventOfOtherQueuePairs) {
   CompletionQueue queue(8, events_, &context_);
   queue.Arm(NotifyOn::kAny);
   queue.Push(Of(kGone, 1), true);
@@ -317,7 +317,7 @@ TEST_F(CompletionQueueTest, SolicitedDoesNotWeakenAny) {
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
 }
 
-TEST_F(CompletionQueueTest, ResizeKeepsWhatIsInTheQueue) {
+TEST_F(CompletionQueueTest, ResizeKeepsQueuedCompletions) {
   CompletionQueue queue(4, events_, &context_);
   for (uint64_t id = 1; id <= 3; ++id) queue.Push(Success(id), false);
   EXPECT_EQ((Ids{1}), PollIds(queue, 1));  // so that the ring does not start at its beginning
@@ -347,7 +347,7 @@ TEST_F(CompletionQueueTest, ResizeToNothingOrTooMuchIsRefused) {
   EXPECT_EQ(4u, queue.capacity());
 }
 
-TEST_F(CompletionQueueTest, ResizeKeepsWhatWasAnnounced) {
+TEST_F(CompletionQueueTest, ResizeDoesNotAnnounceAgain) {
   CompletionQueue queue(4, events_, &context_);
   queue.Push(Success(1), false);
   PollIds(queue);
@@ -367,7 +367,7 @@ TEST_F(CompletionQueueTest, ResizeKeepsTheArming) {
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
 }
 
-TEST_F(CompletionQueueTest, QueueThatMovesTellsTheOtherEndpoint) {
+TEST_F(CompletionQueueTest, MovedQueueRegistersWithTheOtherEndpoint) {
   DeadlineQueue deadlines;
   QueueClock clock{deadlines};
   EventQueue events;

@@ -59,7 +59,7 @@ TEST_F(TimedQueueTest, EachCompletionHasItsTime) {
   EXPECT_EQ(clock_.users, 0u);
 }
 
-TEST_F(TimedQueueTest, QueueThatIsNotTimedKeepsNone) {
+TEST_F(TimedQueueTest, UntimedQueueKeepsNoTimes) {
   CompletionQueue queue(4, events_, &context_, &clock_);
   EXPECT_EQ(clock_.users, 0u);
   PushAt(queue, 1, 100);
@@ -70,7 +70,7 @@ TEST_F(TimedQueueTest, QueueThatIsNotTimedKeepsNone) {
   EXPECT_EQ(time.ns, 77);
 }
 
-TEST_F(TimedQueueTest, TimesGoWithTheirCompletionsWhenOthersArePurged) {
+TEST_F(TimedQueueTest, PurgeKeepsTimesWithTheirCompletions) {
   CompletionQueue queue(4, events_, &context_, &clock_, /*timed=*/true);
   for (int64_t id = 1; id <= 4; ++id) {
     clock_.now = {100 * id};
@@ -213,7 +213,7 @@ TEST_F(ModeratedQueueTest, RetiredQueueHasNoDeadline) {
   EXPECT_TRUE(events_.empty());
 }
 
-TEST_F(ModeratedQueueTest, CountOfOneIsNone) {
+TEST_F(ModeratedQueueTest, CountOfOneDisablesModeration) {
   queue_.SetModeration({.count = 1, .period = {1'000}});
   EXPECT_EQ(clock_.users, 0u);
   ArmAt(queue_, 0);

@@ -281,7 +281,7 @@ TEST_P(EndpointTest, RequestsThatArePostedTogetherArePostedAllOrNone) {
   EXPECT_EQ(client.endpoint.counters().transmitted_packets, 1u);
 }
 
-TEST_P(EndpointTest, SharedReceiveQueueKeepsWhatIsPostedAndItsLimit) {
+TEST_P(EndpointTest, SharedReceiveQueueResizeBelowPostedOrLimitIsRefused) {
   auto srq = client.endpoint.CreateSharedReceiveQueue(
       {.pd = kTestPd, .max_work_requests = 4, .max_sges = 2});
   EXPECT_EQ(srq->SetLimit(5), Status::kInvalidArgument);

@@ -36,7 +36,7 @@ TEST_F(EventQueueTest, SourcesInTheOrderOfTheirFirstEvent) {
   EXPECT_TRUE(events_.empty());
 }
 
-TEST_F(EventQueueTest, RaisedTwiceBeforeItIsTakenIsOneEvent) {
+TEST_F(EventQueueTest, EventRaisedTwiceBeforeItIsTakenIsTakenOnce) {
   events_.Raise(first_, EventType::kCompletion);
   events_.Raise(first_, EventType::kCompletion);
   ExpectNext(first_, EventType::kCompletion);
@@ -53,7 +53,7 @@ TEST_F(EventQueueTest, CanBeRaisedAgainAfterItWasTaken) {
 
 // Objects can share a source: when the first is destroyed, pending events get the context of
 // another.
-TEST_F(EventQueueTest, AnotherContextIsThatOfWhatWasRaisedBefore) {
+TEST_F(EventQueueTest, PendingEventGetsTheNewContext) {
   int other = 0;
   events_.Raise(first_, EventType::kCommunicationEstablished);
   first_.set_context(&other);

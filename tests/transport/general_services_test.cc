@@ -257,7 +257,7 @@ TEST_F(GeneralServicesTest, InAFabricRequestsGoByTheSwitch) {
   EXPECT_TRUE(host.endpoint.HasTransmit(Route::kLoopback)) << "the receiver's id is ours";
 }
 
-TEST_F(GeneralServicesTest, WhatIsNoManagementDatagramIsDropped) {
+TEST_F(GeneralServicesTest, InvalidManagementDatagramsAreDropped) {
   Listen(b_);
   EXPECT_EQ(Deliver({}), DropReason::kNone);
   EXPECT_EQ(Deliver({.qkey = 0x1111'1111}), DropReason::kBadQkey);

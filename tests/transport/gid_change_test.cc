@@ -54,7 +54,7 @@ TEST_F(GidChangeTest, ConnectionFromAnAddressThatHasGoneRunsOutOfRetries) {
   EXPECT_EQ(StatusInTheEnd(), CompletionStatus::kRetryExceeded);
 }
 
-TEST_F(GidChangeTest, PeerIsHeardNoMore) {
+TEST_F(GidChangeTest, PacketsToAnAddressThatHasGoneAreDropped) {
   Set({});
   SendWorkRequest write;
   write.opcode = SendOpcode::kRdmaWrite;
@@ -71,7 +71,7 @@ TEST_F(GidChangeTest, OtherAddressesChangeNothing) {
   EXPECT_EQ(StatusInTheEnd(), CompletionStatus::kSuccess);
 }
 
-TEST_F(GidChangeTest, AddressThatComesBackIsGoneOnFrom) {
+TEST_F(GidChangeTest, ConnectionGoesOnWhenItsAddressComesBack) {
   Set({});
   Write();
   EXPECT_TRUE(pair_.client.Poll().empty());
@@ -80,13 +80,13 @@ TEST_F(GidChangeTest, AddressThatComesBackIsGoneOnFrom) {
 }
 
 // A connection keeps its address, whichever address its entry gets.
-TEST_F(GidChangeTest, AnotherAddressInTheEntryIsNotTheConnections) {
+TEST_F(GidChangeTest, ConnectionDoesNotTakeANewAddressOfItsEntry) {
   Set(Gid::FromIpv4({10, 0, 0, 77}));
   Write();
   EXPECT_EQ(StatusInTheEnd(), CompletionStatus::kRetryExceeded);
 }
 
-TEST_F(GidChangeTest, AddressAtAnotherEntryIsTheConnectionsStill) {
+TEST_F(GidChangeTest, ConnectionKeepsItsAddressAtAnotherEntry) {
   pair_.client.endpoint.FollowGids({pair_.client.endpoint.config().gids[0], {}, own_});
   Write();
   EXPECT_EQ(StatusInTheEnd(), CompletionStatus::kSuccess);
@@ -117,13 +117,13 @@ TEST_F(GidChangeTest, FreeEntryIsNoSource) {
   pair_.client.endpoint.DestroyQueuePair(qp);
 }
 
-TEST_F(GidChangeTest, NobodyHasTheZeroAddress) {
+TEST_F(GidChangeTest, ZeroAddressIsNeverLocal) {
   Set({});
   EXPECT_EQ(pair_.client.endpoint.config().FindGid({}), -1);
   EXPECT_EQ(pair_.client.endpoint.config().RouteTo({}, pair_.client.qp->qpn()), Route::kWire);
 }
 
-TEST_F(GidChangeTest, IsAnEventOfTheDevice) {
+TEST_F(GidChangeTest, GidChangeRaisesADeviceEvent) {
   Set({});
   const auto event = pair_.client.endpoint.TakeEvent();
   ASSERT_TRUE(event.has_value());
@@ -133,7 +133,7 @@ TEST_F(GidChangeTest, IsAnEventOfTheDevice) {
 }
 
 // Sent to a queue pair of our own, it would otherwise arrive as if nothing had happened.
-TEST_F(GidChangeTest, DatagramFromAFreeEntryGoesNowhere) {
+TEST_F(GidChangeTest, DatagramFromAFreeEntryIsNotLoopedBack) {
   TestHost& host = pair_.client;
   QpInitAttributes init = host.qp->init_attributes();
   init.type = QpType::kUnreliableDatagram;

@@ -88,7 +88,7 @@ TEST_F(GuardedAccessTest, ReadOnlyMemoryCanBeReadOnly) {
   EXPECT_EQ(*number, 42u);
 }
 
-TEST_F(GuardedAccessTest, AtomicsReturnWhatWasThere) {
+TEST_F(GuardedAccessTest, AtomicsReturnTheOriginalValue) {
   uint64_t number = 40;
   uint64_t original = 0;
   EXPECT_TRUE(GuardedFetchAdd(&number, 2, &original));

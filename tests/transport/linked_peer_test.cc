@@ -62,7 +62,7 @@ class LinkedPeerTest : public ::testing::TestWithParam<bool> {
   LinkedProcesses pair_{GetParam()};
 };
 
-TEST_P(LinkedPeerTest, MessageWithoutCompletionIsAcknowledgedUnasked) {
+TEST_P(LinkedPeerTest, UnsignaledMessageIsAcknowledgedWithoutRequest) {
   for (int i = 0; i < 3; ++i) {  // the first one raises an event and takes no short way
     Write(/*signaled=*/false);
     EXPECT_FALSE(Carry());
@@ -72,7 +72,7 @@ TEST_P(LinkedPeerTest, MessageWithoutCompletionIsAcknowledgedUnasked) {
   }
 }
 
-TEST_P(LinkedPeerTest, MessageWithACompletionAsks) {
+TEST_P(LinkedPeerTest, SignaledMessageRequestsAnAck) {
   for (int i = 0; i < 3; ++i) {
     Write(/*signaled=*/true);
     EXPECT_TRUE(Carry());
@@ -82,7 +82,7 @@ TEST_P(LinkedPeerTest, MessageWithACompletionAsks) {
   }
 }
 
-TEST_P(LinkedPeerTest, EveryMessageAsksOfAQueuePairThatCompletesAll) {
+TEST_P(LinkedPeerTest, EveryMessageOfASignalAllQueuePairRequestsAnAck) {
   LinkedProcesses pair(GetParam(), /*signal_all=*/true);
   const ScatterGatherEntry sge = {pair.first.address(0), 8, pair.first.key};
   for (int i = 0; i < 3; ++i) {
@@ -101,7 +101,7 @@ TEST_P(LinkedPeerTest, EveryMessageAsksOfAQueuePairThatCompletesAll) {
   }
 }
 
-TEST_P(LinkedPeerTest, SendsAreAsWritesAre) {
+TEST_P(LinkedPeerTest, SendsRequestAcksAsWritesDo) {
   const ScatterGatherEntry sge = {pair_.second.address(0), 64, pair_.second.key};
   for (int i = 0; i < 4; ++i) {
     ASSERT_EQ(pair_.second.qp->PostReceive({.sges = {&sge, 1}}), Status::kOk);
@@ -116,7 +116,7 @@ TEST_P(LinkedPeerTest, SendsAreAsWritesAre) {
 }
 
 // A long message fills the sender's window long before it ends.
-TEST_P(LinkedPeerTest, LongMessageAsksOnItsWay) {
+TEST_P(LinkedPeerTest, LongMessageRequestsAcksBeforeItsEnd) {
   constexpr uint32_t kPackets = 2 * kAckRequestInterval;
   Write(/*signaled=*/false, kPackets * kMtuBytes);
   uint32_t asked = 0;
@@ -130,7 +130,7 @@ TEST_P(LinkedPeerTest, LongMessageAsksOnItsWay) {
 }
 
 // The link loses a frame, as with fault injection.
-TEST_P(LinkedPeerTest, WhatIsSentAgainAsks) {
+TEST_P(LinkedPeerTest, RetransmissionRequestsAnAck) {
   Write(/*signaled=*/false);
   EXPECT_FALSE(AsksForAck(pair_.Send()));
   WaitLong();
@@ -141,7 +141,7 @@ TEST_P(LinkedPeerTest, WhatIsSentAgainAsks) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, LinkedPeerTest, ::testing::Bool());
 
-TEST(OtherPeerTest, EveryMessageAsksAndNoAckIsWanted) {
+TEST(OtherPeerTest, EveryMessageRequestsAnAckAndNoAckIsWanted) {
   for (const bool signaled : {false, true}) {
     ConnectedPair pair;
     SendWorkRequest request = pair.Request(SendOpcode::kRdmaWrite, 8);

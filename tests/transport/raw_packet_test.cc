@@ -139,7 +139,7 @@ TEST_F(RawPacketTest, FrameThatIsTooLongStopsTheSendQueue) {
   EXPECT_EQ(Transmitted(), Memory(0, 60));
 }
 
-TEST_F(RawPacketTest, WhatIsNoFrameIsRefusedAtOnce) {
+TEST_F(RawPacketTest, InvalidFrameIsRefusedWhenPosted) {
   EXPECT_EQ(Send({Sge(0, kHeaderBytes - 1)}), Status::kInvalidArgument);
   EXPECT_EQ(Send({}), Status::kInvalidArgument);
   EXPECT_EQ(Send({Sge(0, kHeaderBytes)}), Status::kOk);
@@ -202,7 +202,7 @@ TEST_F(RawPacketTest, FrameThatIsTooLongEndsTheQueuePair) {
   EXPECT_EQ(Memory(0, 100), before);
 }
 
-TEST_F(RawPacketTest, FramesThatNobodyWaitsForAreDropped) {
+TEST_F(RawPacketTest, FramesWithoutAReadyReceiverAreDropped) {
   const std::vector<uint8_t> frame = Memory(0, 100);
   EXPECT_EQ(Arrive(frame), DropReason::kReceiverNotReady);
   EXPECT_EQ(qp->state(), QpState::kReadyToSend);

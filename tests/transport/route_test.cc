@@ -111,7 +111,7 @@ TEST(LinkedProcessesTest, FramesTakeTheLinkOfThePeersBlock) {
   EXPECT_EQ(pair.Receive(frame), DropReason::kNone);
 }
 
-TEST(LinkedProcessesTest, FramesOfOthersThatPretendToBeThePeerAreDropped) {
+TEST(LinkedProcessesTest, FramesOfThePeerFromOtherRoutesAreDropped) {
   LinkedProcesses pair;
   const auto frame = Write(pair);
   for (const Route from : {Route::kWire, Route::kLoopback, RouteToBlock(3)}) {

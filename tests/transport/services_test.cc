@@ -211,7 +211,7 @@ TEST_F(DatagramTest, LongerThanTheMtuStopsTheSendQueue) {
 }
 
 // Each datagram takes its own route: to the wire, to the sender itself, to the wire again.
-TEST_F(DatagramTest, EachGoesItsOwnWay) {
+TEST_F(DatagramTest, EachDatagramTakesItsOwnRoute) {
   const AddressVector home = {.destination_gid = pair.client.endpoint.config().gids[1],
                               .source_gid_index = 1};
   for (int i = 0; i < 2; ++i) Receive(*server, pair.server, 0, 200);
@@ -292,8 +292,7 @@ class GroupTest : public DatagramTest {
   const Gid kGroup = Gid::FromIpv4({239, 1, 2, 3});
 };
 
-// A datagram that one member accepts is not counted as dropped, whichever member that is.
-TEST_F(GroupTest, AMemberThatRefusesDoesNotDecideForTheOthers) {
+TEST_F(GroupTest, DatagramAcceptedByOneMemberIsNotCountedAsDropped) {
   QueuePair* first = Member();
   QueuePair* last = Member();
   for (QueuePair* ready : {first, last}) {
@@ -357,7 +356,7 @@ TEST_F(GroupTest, TheSendersEndpointNeedsNoMemberOfItsOwn) {
   for (const uint64_t drops : pair.client.endpoint.counters().dropped) EXPECT_EQ(drops, 0u);
 }
 
-TEST_F(GroupTest, HasRoomForSoManyMembersAndNoMore) {
+TEST_F(GroupTest, AttachBeyondTheMaximumOfMembersIsRefused) {
   for (uint32_t i = 0; i < kMaxMulticastMembers; ++i) Member();
   QueuePair* one_more = Create(pair.server, QpType::kUnreliableDatagram);
   EXPECT_EQ(pair.server.endpoint.AttachMulticast(*one_more, kGroup), Status::kNoMemory);
@@ -383,7 +382,7 @@ TEST_F(GroupTest, AttachingAgainChangesNothing) {
 }
 
 // A group counts while it has members.
-TEST_F(GroupTest, ThereAreSoManyGroupsAndNoMore) {
+TEST_F(GroupTest, AttachBeyondTheMaximumOfGroupsIsRefused) {
   Endpoint& endpoint = pair.server.endpoint;
   const auto group = [](uint32_t number) {
     return Gid::FromIpv4(
@@ -487,7 +486,7 @@ TEST_F(SharedReceiveTest, LimitEventComesOnce) {
 }
 
 // IBA 11.6.3.1 LAST_WQE_REACHED: once, whatever is posted to the queue pair in ERR afterwards.
-TEST_F(SharedReceiveTest, LastRequestIsToldOfOnce) {
+TEST_F(SharedReceiveTest, LastWqeReachedIsRaisedOnce) {
   const auto [client, server] = CreateDatagramPair();
   const ScatterGatherEntry no_such_key = {pair.server.address(0), 100, LKey{0xdead}};
   ASSERT_EQ(srq->Post({.wr_id = 5, .sges = {&no_such_key, 1}}), Status::kOk);

@@ -32,7 +32,7 @@ int ErrorAfter(const Exception& exception) {
   return error;
 }
 
-TEST(CBoundaryTest, ExceptionBecomesTheErrnoThatSaysBestWhatItWas) {
+TEST(CBoundaryTest, ExceptionBecomesTheClosestErrno) {
   EXPECT_EQ(ErrorAfter(std::bad_alloc()), ENOMEM);
   EXPECT_EQ(ErrorAfter(std::system_error(EMFILE, std::generic_category())), EMFILE);
   EXPECT_EQ(ErrorAfter(std::runtime_error("something else")), EIO);

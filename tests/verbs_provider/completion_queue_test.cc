@@ -116,7 +116,7 @@ TEST_F(CompletionQueueTest, ArmedQueueRaisesOneEvent) {
 }
 
 // Events are posted before the verb that raises them returns, so the test waits for nothing.
-TEST_F(CompletionQueueTest, ArmingTellsOfWhatWaits) {
+TEST_F(CompletionQueueTest, ArmingRaisesTheEventOfAWaitingCompletion) {
   SendOne(1);
   EXPECT_FALSE(ChannelBecomesReadable(0));
   ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
@@ -125,7 +125,7 @@ TEST_F(CompletionQueueTest, ArmingTellsOfWhatWaits) {
   ibv_ack_cq_events(receive_cq.get(), 1);
 }
 
-TEST_F(CompletionQueueTest, ArmingForSolicitedTellsOfSolicitedOnly) {
+TEST_F(CompletionQueueTest, ArmingForSolicitedRaisesEventsOfSolicitedOnly) {
   SendOne(1);
   ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 1), 0);
   EXPECT_FALSE(TakeEvent());
@@ -181,7 +181,7 @@ TEST_F(CompletionQueueTest, EventThatIsNotAcknowledgedSurvivesTheQueuePair) {
 
 // Queue pairs come and go on a queue that another thread polls and waits for. Completions of other
 // queue pairs must arrive exactly once.
-TEST_F(CompletionQueueTest, OthersLoseNeitherCompletionsNorWakeUps) {
+TEST_F(CompletionQueueTest, OtherQueuePairsLoseNeitherCompletionsNorEvents) {
   constexpr uint64_t kMessages = 300;
   std::atomic<bool> done{false};
   std::thread destroyer([&] {
@@ -245,7 +245,7 @@ TEST_F(CompletionQueueTest, ErrorCompletionCountsAsSolicited) {
 }
 
 // The channel has room for a mebibyte of events of 8 bytes.
-TEST_F(CompletionQueueTest, EventThatFindsNoRoomIsToldAsAnErrorOfTheQueue) {
+TEST_F(CompletionQueueTest, EventThatFindsTheChannelFullRaisesCqErr) {
   constexpr int kEvents = (1 << 20) / 8;
   for (int i = 0; i < kEvents; ++i) {
     ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
@@ -285,7 +285,7 @@ TEST_F(CompletionQueueTest, DestroyWaitsForTheAcknowledgement) {
                                 [&] { ibv_ack_cq_events(cq, 1); });
 }
 
-TEST_F(CompletionQueueTest, ResizeKeepsWhatIsThere) {
+TEST_F(CompletionQueueTest, ResizeKeepsCompletions) {
   for (uint64_t id = 1; id <= 4; ++id) SendOne(id);
   EXPECT_EQ(ibv_resize_cq(receive_cq.get(), 3), EINVAL);
   ASSERT_EQ(ibv_resize_cq(receive_cq.get(), 4), 0);
@@ -372,7 +372,7 @@ class ExtendedCompletionQueueTest : public ::testing::Test {
   Qp a, b;
 };
 
-TEST_F(ExtendedCompletionQueueTest, WhatWeDoNotHaveIsNotSupported) {
+TEST_F(ExtendedCompletionQueueTest, UnofferedFieldsAndFlagsAreNotSupported) {
   for (const uint64_t field :
        {IBV_WC_EX_WITH_CVLAN, IBV_WC_EX_WITH_FLOW_TAG, IBV_WC_EX_WITH_TM_INFO}) {
     EXPECT_EQ(Create(field), nullptr);
@@ -407,7 +407,7 @@ TEST_F(ExtendedCompletionQueueTest, IteratesOverCompletions) {
 }
 
 // A thread waits for the queue's lock, and finds the queue empty when it gets it.
-TEST_F(ExtendedCompletionQueueTest, PollThatFindsNothingLeavesTheQueueToOthers) {
+TEST_F(ExtendedCompletionQueueTest, PollOfAnEmptyQueueReleasesTheQueue) {
   ibv_cq_ex* const extended = CreateWithTwoMessages();
   ibv_poll_cq_attr poll_attr = {};
   ASSERT_EQ(ibv_start_poll(extended, &poll_attr), 0);

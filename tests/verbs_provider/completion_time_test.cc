@@ -168,7 +168,7 @@ TEST_F(ModerationTest, FewCompletionsAreAnEventAfterThePeriod) {
   TakeEvent();
 }
 
-TEST_F(ModerationTest, SwitchedOffItRaisesWhatItHeldBack) {
+TEST_F(ModerationTest, DisablingModerationRaisesTheHeldBackEvent) {
   ASSERT_EQ(Moderate(3, UINT16_MAX), 0);
   SendOne();
   ASSERT_EQ(Moderate(0, 0), 0);

@@ -311,7 +311,7 @@ TEST_F(DatagramTest, LongestDatagramFillsAPacket) {
   EXPECT_EQ(WaitForCompletion(receive_cq.get()).wr_id, 3u);
 }
 
-TEST_F(DatagramTest, DestroyedHandleIsNotNeededAnyMore) {
+TEST_F(DatagramTest, DatagramArrivesAfterItsHandleIsDestroyed) {
   Ah ah = OwnAddress(kIpv4Index);
   ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper, 200), 1), 0);
   SendRequest send(IBV_WR_SEND, host.Sge(0, 8));

@@ -60,7 +60,7 @@ TEST_F(DeviceMemoryTest, CopyBeyondItsEndIsAFault) {
   }
 }
 
-TEST_F(DeviceMemoryTest, PeerReachesIt) {
+TEST_F(DeviceMemoryTest, PeerAndLocalRequestsReachDeviceMemory) {
   const Dm dm = Allocate(kBytes);
   const Mr mr(ibv_reg_dm_mr(host_.pd.get(), dm.get(), 1'000, 2'000, kAccess));
   ASSERT_NE(mr, nullptr);
@@ -109,7 +109,7 @@ TEST_F(DeviceMemoryTest, RegionsAreZeroBasedAndWithinIt) {
   EXPECT_EQ(Register(dm.get(), 0, kBytes, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_REMOTE_WRITE), EINVAL);
 }
 
-TEST_F(DeviceMemoryTest, RegionKeepsItInUseAndCannotBeChanged) {
+TEST_F(DeviceMemoryTest, RegionKeepsDeviceMemoryInUseAndCannotBeChanged) {
   const Dm dm = Allocate(kBytes);
   Mr mr(ibv_reg_dm_mr(host_.pd.get(), dm.get(), 0, kBytes, kAccess));
   ASSERT_NE(mr, nullptr);

@@ -158,7 +158,7 @@ TEST(DeviceTest, ContextsShareOneMemberOfTheFabric) {
 
 // A program leaves the destruction of everything to ibv_close_device: nothing may access its memory
 // after that.
-TEST(DeviceTest, ClosingTheDeviceEndsWhatWasNotDestroyed) {
+TEST(DeviceTest, ClosingTheDeviceEndsItsQueuePairs) {
   Host host;
   const Cq cq = host.CreateCq(16);
   ibv_qp_init_attr attr = RcAttributes(cq.get(), cq.get());

@@ -38,7 +38,7 @@ class ForkTest : public ::testing::Test {
   Qp a, b;
 };
 
-TEST_F(ForkTest, ChildCannotUseWhatItInherited) {
+TEST_F(ForkTest, ChildCannotUseInheritedObjects) {
   EXPECT_EQ(InChild([&] { return SendRequest(IBV_WR_SEND, host.Sge(0, 8)).Post(a.get()); }), EIO);
   EXPECT_EQ(InChild([&] { return PostReceive(a.get(), host.Sge(0, 8), 1); }), EIO);
   EXPECT_EQ(InChild([&] {

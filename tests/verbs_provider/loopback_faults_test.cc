@@ -32,7 +32,7 @@ TEST(LoopbackFaultsTest, PacketThatTheScenarioNamesIsLost) {
 }
 
 // A scenario also drops the copy of a multicast datagram for the sender's own process.
-TEST(LoopbackFaultsTest, DatagramToOnesOwnGroupIsLost) {
+TEST(LoopbackFaultsTest, DatagramToTheSendersOwnGroupIsLost) {
   constexpr uint32_t kMulticastQpn = 0xff'ffff;
   constexpr uint32_t kBytes = 100;
   constexpr uint32_t kGrhBytes = 40;

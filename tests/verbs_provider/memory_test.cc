@@ -255,7 +255,7 @@ TEST_F(NullMrTest, WritesAreLost) {
   ExpectBytes(kTo, 0);
 }
 
-TEST_F(NullMrTest, IsNothingForAPeerAndCannotBeChanged) {
+TEST_F(NullMrTest, RefusesPeerAccessAndChanges) {
   SendRequest write(IBV_WR_RDMA_WRITE, host.Sge(0, 8));
   write.Remote(0, null->rkey);
   ASSERT_EQ(write.Post(a.get()), 0);

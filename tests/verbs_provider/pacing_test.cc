@@ -30,7 +30,7 @@ class PacingTest : public ReliablePairTest {
   }
 };
 
-TEST_F(PacingTest, DeviceSaysWhichRates) {
+TEST_F(PacingTest, DeviceReportsItsPacingRates) {
   ibv_device_attr_ex attr = {};
   ASSERT_EQ(ibv_query_device_ex(host.context.get(), nullptr, &attr), 0);
   EXPECT_EQ(attr.packet_pacing_caps.qp_rate_limit_min, 1u);
@@ -40,7 +40,7 @@ TEST_F(PacingTest, DeviceSaysWhichRates) {
   }
 }
 
-TEST_F(PacingTest, WriteTakesAsLongAsItsRateSays) {
+TEST_F(PacingTest, WriteIsNotFasterThanItsRate) {
   ibv_qp_rate_limit_attr limit = {};
   limit.rate_limit = kKbps;
   limit.max_burst_sz = kBurst;

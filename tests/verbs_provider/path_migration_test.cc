@@ -64,7 +64,7 @@ class PathMigrationTest : public LoopbackTest, public ::testing::WithParamInterf
   Qp a, b;
 };
 
-TEST_P(PathMigrationTest, DeviceSaysThatItCan) {
+TEST_P(PathMigrationTest, DeviceReportsPathMigration) {
   ibv_device_attr device;
   ASSERT_EQ(ibv_query_device(host.context.get(), &device), 0);
   EXPECT_NE(device.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG, 0u);
@@ -80,7 +80,7 @@ TEST_P(PathMigrationTest, AlternatePathIsLoadedAndQueried) {
   EXPECT_EQ(attr.alt_pkey_index, 0);
 }
 
-TEST_P(PathMigrationTest, BothEndsMigrateAndAreTold) {
+TEST_P(PathMigrationTest, BothEndsMigrateAndRaiseEvents) {
   Arm();
   ExpectNoAsyncEvent(host.context.get());
   ASSERT_EQ(SetState(a.get(), IBV_MIG_MIGRATED), 0);
@@ -107,7 +107,7 @@ TEST_P(PathMigrationTest, StatesThatAreNotToBeSet) {
   EXPECT_EQ(SetState(a.get(), IBV_MIG_MIGRATED), EINVAL);
 }
 
-TEST_P(PathMigrationTest, AlternatePathsThatAreNone) {
+TEST_P(PathMigrationTest, InvalidAlternatePathsAreRefused) {
   const auto expect_refused = [this](auto spoil) {
     ibv_qp_attr attr = {};
     attr.alt_ah_attr = AddressOf(OwnGid(kAlternate), kAlternate);

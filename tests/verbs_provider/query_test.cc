@@ -255,7 +255,7 @@ TEST_P(QueryTest, ValueOutOfRangeIsRefusedAndChangesNothing) {
 }
 
 // Programs set attributes and bits that mean nothing for a queue pair, and NICs ignore them.
-TEST_P(QueryTest, WhatMeansNothingIsIgnored) {
+TEST_P(QueryTest, UnusedAttributeBitsAreIgnored) {
   set.qp_access_flags = ~0u;
   set.ah_attr.grh.flow_label = ~0u;
   StepTo(IBV_QPS_RTS);

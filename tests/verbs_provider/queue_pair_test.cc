@@ -396,7 +396,7 @@ TEST_F(QueuePairTest, RemoteAccessErrorReachesTheResponderAsAnEvent) {
   ibv_ack_async_event(&event);
 }
 
-TEST_F(QueuePairTest, UnacceptedRequestIsRetriedAsOftenAsTold) {
+TEST_F(QueuePairTest, SendWithoutAReceiveRequestFailsAfterItsRnrRetries) {
   const Qp a = Create();
   const Qp b = Create();
   ConnectOptions options;

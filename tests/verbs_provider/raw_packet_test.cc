@@ -105,7 +105,7 @@ class RawPacketTest : public ::testing::Test {
   Qp qp;
 };
 
-TEST_F(RawPacketTest, DeviceSaysWhatItHas) {
+TEST_F(RawPacketTest, DeviceReportsRawPacketCapabilities) {
   ibv_device_attr_ex attr = {};
   ASSERT_EQ(ibv_query_device_ex(host.context.get(), nullptr, &attr), 0);
   EXPECT_EQ(attr.orig_attr.max_raw_ethy_qp, attr.orig_attr.max_qp);

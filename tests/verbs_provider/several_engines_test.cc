@@ -195,7 +195,7 @@ TEST_F(SeveralEnginesTest, TiedQueuesWork) {
 }
 
 // A queue is created, armed and moderated before it has an engine.
-TEST_F(SeveralEnginesTest, QueueKeepsWhatItWasToldBeforeItsFirstQueuePair) {
+TEST_F(SeveralEnginesTest, ArmingAndModerationSurviveTheFirstQueuePair) {
   const Connection on_first = Connect(0, 0);
   const Channel channel(ibv_create_comp_channel(host.context.get()));
   const Cq cq = host.CreateCq(64, channel.get());

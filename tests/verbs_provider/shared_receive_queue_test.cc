@@ -246,7 +246,7 @@ TEST_F(SharedReceiveQueueTest, ModificationIsChecked) {
   EXPECT_EQ(QuerySrq(srq.get()).srq_limit, 2u);
 }
 
-TEST_F(SharedReceiveQueueTest, ResizeKeepsWhatIsPosted) {
+TEST_F(SharedReceiveQueueTest, ResizeKeepsPostedRequests) {
   const Srq srq = Create(4);
   const auto [a, b] = ConnectWithReceives(srq.get(), 4);
   EXPECT_EQ(PostReceive(srq.get(), host.Sge(kUpper, 8), 5), ENOMEM);

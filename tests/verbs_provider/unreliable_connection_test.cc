@@ -74,7 +74,7 @@ TEST_F(UnreliableConnectionTest, WriteArrives) {
   EXPECT_TRUE(Arrived(0, kUpper, 5'100));
 }
 
-TEST_F(UnreliableConnectionTest, WhatNeedsAnAnswerIsInvalid) {
+TEST_F(UnreliableConnectionTest, OperationsOfReliableServicesOnlyAreInvalid) {
   for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
                                      IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_SEND_WITH_INV}) {
     SendRequest request(opcode, host.Sge(0, 8));

@@ -199,7 +199,7 @@ TEST_F(WireTest, AddressHandleFollowsItsNeighbor) {
   EXPECT_EQ(mac, kNewMac);
 }
 
-TEST_F(WireTest, CarrierIsToldAsAnEventOfThePort) {
+TEST_F(WireTest, CarrierChangeRaisesAPortEvent) {
   for (const uint32_t is_up : {0u, 1u}) {
     Tell(nic::control::PortState{is_up});
     ibv_async_event event = {};
@@ -221,7 +221,7 @@ pid_t HelperThread() {
 }
 
 // Tries several times, as the helper may wake at that very moment for another reason.
-TEST_F(WireTest, PollingFindsWhatCameWhileTheHelperSleeps) {
+TEST_F(WireTest, PollingFindsCompletionsWhileTheHelperSleeps) {
   constexpr int kPollsOfEveryLink = 64;
   const Qp qp = CreateConnected(IBV_QPT_RC);
   const pid_t helper = HelperThread();

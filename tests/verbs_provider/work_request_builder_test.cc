@@ -169,7 +169,7 @@ TEST_F(WorkRequestBuilderTest, IgnoresTheInlineFlag) {
   EXPECT_TRUE(Arrived(0, kUpper, 4000));
 }
 
-TEST_F(WorkRequestBuilderTest, TellsTheFirstError) {
+TEST_F(WorkRequestBuilderTest, ReportsTheFirstError) {
   ibv_qp_ex* const qp = ibv_qp_to_qp_ex(a.get());
   uint8_t text[8] = {};
   const auto add_too_long = [&](size_t length) {

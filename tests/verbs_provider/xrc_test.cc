@@ -249,7 +249,7 @@ TEST_F(XrcTest, CreatingATargetIsChecked) {
 }
 
 // As in the kernel (modify_qp_mask): perftest sets the attributes of RC for both halves.
-TEST_F(XrcTest, WhatTheOtherHalfHasIsIgnored) {
+TEST_F(XrcTest, AttributesOfTheOtherHalfAreIgnored) {
   const Qp initiator = CreateInitiator();
   const Qp target = CreateTarget(domain.get());
   ConnectLoopback(initiator.get(), target.get(), {.min_rnr_timer = 9});
@@ -365,7 +365,7 @@ TEST_F(XrcTest, AnEmptyQueueIsWaitedFor) {
   EXPECT_EQ(SendTo(initiator.get(), NumberOf(srq.get())), IBV_WC_RNR_RETRY_EXC_ERR);
 }
 
-TEST_F(XrcTest, TheLimitIsTold) {
+TEST_F(XrcTest, LimitReachedIsRaised) {
   const Srq srq = CreateSrq(domain.get());
   const Qp initiator = CreateInitiator();
   const Qp target = CreateTarget(domain.get());

@@ -129,7 +129,7 @@ TEST_F(BlockClaimsTest, UnclaimedBlockHasNoProof) {
 }
 
 // A block's former owner cannot disturb the present owner or be mistaken for it.
-TEST_F(BlockClaimsTest, ClaimOfABlockThatWasGivenAgainIsNone) {
+TEST_F(BlockClaimsTest, StaleClaimOfAReassignedBlockIsInvalid) {
   const UniqueFd old = claims_->Give(5, kBob);
   ASSERT_EQ(flock(old.get(), LOCK_UN), 0);
   UniqueFd claim = claims_->Give(5, kAlice);
@@ -151,7 +151,7 @@ TEST_F(BlockClaimsTest, ClaimOfAKilledProcessIsGone) {
   }
 }
 
-TEST_F(BlockClaimsTest, ForkedChildThatClosesItDoesNotEndIt) {
+TEST_F(BlockClaimsTest, ClaimOutlivesCloseInAForkedChild) {
   UniqueFd claim = claims_->Give(5, kAlice);
   const Child child([&] { claim.reset(); });
   EXPECT_EQ(Owner(5), kAlice);

@@ -78,7 +78,7 @@ class ClientTest : public ::testing::Test {
   MessageChannel::Incoming incoming_;
 };
 
-TEST_F(ClientTest, AbsentDaemonIsTriedUntilItIsThere) {
+TEST_F(ClientTest, ConnectIsRetriedUntilDaemonStarts) {
   client_->Serve();
   EXPECT_EQ(client_->state(), State::kDetached);
   EXPECT_FALSE(client_->Send(Resolve{}));
@@ -138,7 +138,7 @@ TEST_F(ClientTest, AttachedAndIdleSleeps) {
   EXPECT_FALSE(IsReadable(client_->wait_fd()));
 }
 
-TEST_F(ClientTest, SaysWhatItIsToldToSay) {
+TEST_F(ClientTest, MessagesReachDaemonInOrderWithTheirDescriptors) {
   Attach();
   const UniqueFd first = NumberedFd(5), second = NumberedFd(6);
   LinkRequest request{};
@@ -153,7 +153,7 @@ TEST_F(ClientTest, SaysWhatItIsToldToSay) {
   EXPECT_EQ(uroced_->incoming().As<Forget>()->local.value, 9u);
 }
 
-TEST_F(ClientTest, HearsInOrderWhatIsSaidAlsoWithTheWelcome) {
+TEST_F(ClientTest, MessagesSentWithTheWelcomeAreReceivedInOrder) {
   StartUroced();
   client_->Serve();
   uroced_->Accept();
@@ -205,7 +205,7 @@ TEST_F(ClientTest, RefusalMayComeLater) {
   EXPECT_TRUE(IsClaimed(fabric_, kBlock));  // links to other processes go on using the block
 }
 
-TEST_F(ClientTest, EndOfUrocedIsNoticedAfterWhatItSaid) {
+TEST_F(ClientTest, DaemonExitDetachesAfterPendingMessagesAreRead) {
   Attach();
   uroced_->channel().Send(PortStateOf(1));
   uroced_.reset();
@@ -255,7 +255,7 @@ TEST_F(ClientTest, OtherBlockThanBeforeIsARefusal) {
   EXPECT_FALSE(IsClaimed(fabric_, kBlock + 1));
 }
 
-TEST_F(ClientTest, BlockIsProvenByTheClaimThatCameWithIt) {
+TEST_F(ClientTest, ReattachProvesBlockByTheReceivedClaim) {
   Attach();
   uroced_->HangUp();
   ServeUntil(State::kDetached);
@@ -267,7 +267,7 @@ TEST_F(ClientTest, BlockIsProvenByTheClaimThatCameWithIt) {
   EXPECT_EQ(NumberOf(uroced_->incoming().fds[0]), 77u);
 }
 
-TEST_F(ClientTest, QueueThatIsFullIsWaitedFor) {
+TEST_F(ClientTest, FullListenBacklogIsRetried) {
   StartUroced();
   uroced_->SetBacklog(0);
   const auto first = ConnectToFabric(fabric_);
@@ -353,7 +353,7 @@ TEST_F(ClientTest, EndBeforeTheWelcomeIsTriedAgain) {
   EXPECT_EQ(client_->attachments(), 1u);
 }
 
-TEST_F(ClientTest, WhatUrocedDoesNotReadWaitsAndIsSentLater) {
+TEST_F(ClientTest, QueuedMessagesAreSentWhenDaemonReadsAgain) {
   Attach();
   uint32_t sent = 0;
   while (client_->Send(Forget{.local = {sent}})) {
@@ -376,7 +376,7 @@ TEST_F(ClientTest, WhatUrocedDoesNotReadWaitsAndIsSentLater) {
   EXPECT_FALSE(IsReadable(client_->wait_fd()));  // the client no longer waits for room
 }
 
-TEST_F(ClientTest, UrocedThatListensNoMoreIsLeft) {
+TEST_F(ClientTest, DetachesWhenDaemonStopsReading) {
   Attach();
   ASSERT_EQ(shutdown(uroced_->channel().fd(), SHUT_RD), 0);
   uroced_->channel().Send(PortStateOf(1));
@@ -387,7 +387,7 @@ TEST_F(ClientTest, UrocedThatListensNoMoreIsLeft) {
   EXPECT_EQ(client_->state(), State::kDetached);
 }
 
-TEST_F(ClientTest, ForkedChildAbandonsItAndTheParentGoesOn) {
+TEST_F(ClientTest, ParentStaysAttachedWhenForkedChildAbandonsClient) {
   Attach();
   SocketPair sockets;
   const pid_t child = fork();
@@ -418,7 +418,7 @@ TEST_F(ClientTest, ForkedChildAbandonsItAndTheParentGoesOn) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-TEST_F(ClientTest, ConnectionThatAForkedChildStillHoldsWakesItNoMore) {
+TEST_F(ClientTest, RefusalEndsWakeUpsWhileAForkedChildHoldsTheSocket) {
   Attach();
   SocketPair sockets;
   const pid_t child = fork();
@@ -438,7 +438,7 @@ TEST_F(ClientTest, ConnectionThatAForkedChildStillHoldsWakesItNoMore) {
   EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 
-TEST_F(ClientTest, ProcessWithoutRoomForDescriptorsIsToldSo) {
+TEST_F(ClientTest, ConnectWithoutFreeDescriptorsFailsWithEmfile) {
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{0, before.rlim_max};
@@ -451,7 +451,7 @@ TEST_F(ClientTest, ProcessWithoutRoomForDescriptorsIsToldSo) {
   EXPECT_NE(Sentence().find("open files"), std::string::npos);
 }
 
-TEST_F(ClientTest, ProcessWithoutRoomForItsClaimIsToldSo) {
+TEST_F(ClientTest, ClaimWithoutFreeDescriptorIsRefusedWithEmfile) {
   StartUroced();
   client_->Serve();
   uroced_->Accept();

@@ -209,7 +209,7 @@ class StaleFolderTest : public ControlAddressTest {
   const UniqueFd place_;
 };
 
-TEST_F(StaleFolderTest, OldFolderThatNobodyServesIsRemoved) {
+TEST_F(StaleFolderTest, OldUnservedFolderIsRemoved) {
   LeaveBehind("old.1.v2");
   LeaveBehind("new.1.v2");
   std::ofstream(path_ + "/new.1.v2/450");  // makes the folder's time of change recent
@@ -218,7 +218,7 @@ TEST_F(StaleFolderTest, OldFolderThatNobodyServesIsRemoved) {
   EXPECT_TRUE(IsThere("new.1.v2/lock"));
 }
 
-TEST_F(StaleFolderTest, FolderThatIsServedStaysAsItIs) {
+TEST_F(StaleFolderTest, ServedFolderIsKeptUnchanged) {
   LeaveBehind("served.1.v2");
   const UniqueFd lock = Open("served.1.v2/lock");
   ASSERT_EQ(TryLockToServe(lock.get()), LockResult::kLocked);
@@ -236,7 +236,7 @@ TEST_F(StaleFolderTest, FolderInWhichAProcessHasABlockStays) {
   EXPECT_TRUE(IsThere("used.1.v2/449"));
 }
 
-TEST_F(StaleFolderTest, WhatIsNoFolderOfAFabricStays) {
+TEST_F(StaleFolderTest, NonFabricEntriesAreKept) {
   LeaveBehind("strange.1.v2");
   std::ofstream(path_ + "/strange.1.v2/letter");
   MakeOld("strange.1.v2");
@@ -276,7 +276,7 @@ TEST_F(StaleFolderTest, ListenerThatEndsSweepsItsPlace) {
             0);
 }
 
-TEST_F(ControlAddressTest, ListenerWaitsForOneThatLooksAtItsFolder) {
+TEST_F(ControlAddressTest, ListenerWaitsWhileTheFolderLockIsShared) {
   const pid_t child = fork();
   if (child == 0) {
     const auto killed = FabricListener::Open(fabric_);
@@ -400,7 +400,7 @@ TEST_F(ControlAddressTest, RootsListenerServesUsersWithoutTheirOwn) {
   }
 }
 
-TEST_F(ControlAddressTest, FilesOfRootsFabricAreNotOpenToOthers) {
+TEST_F(ControlAddressTest, RootsFabricFilesAreInaccessibleToOtherUsers) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
   const auto listener = FabricListener::Open(fabric_);
   const BlockClaims claims(listener->folder());
@@ -469,7 +469,7 @@ TEST_F(ControlAddressTest, ListenerOfAnotherUserIsNotTalkedTo) {
   EXPECT_EQ(errno, EPERM);
 }
 
-TEST_F(ControlAddressTest, ProcessWithoutRoomForDescriptorsIsToldSo) {
+TEST_F(ControlAddressTest, ConnectWithoutFreeDescriptorsFailsWithEmfile) {
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{0, before.rlim_max};

@@ -20,7 +20,7 @@ bool AwaitEnd(const UniqueFd& other) {
   return WaitReadable(other.get()) && read(other.get(), &byte, 1) == 0;
 }
 
-TEST(DescriptorCloserTest, ClosesWhatItIsGiven) {
+TEST(DescriptorCloserTest, EveryGivenDescriptorIsClosed) {
   DescriptorCloser closer;
   closer.Close({});
   std::deque<SocketPair> pairs(100);
@@ -28,7 +28,7 @@ TEST(DescriptorCloserTest, ClosesWhatItIsGiven) {
   for (SocketPair& pair : pairs) EXPECT_TRUE(AwaitEnd(pair.b));
 }
 
-TEST(DescriptorCloserTest, FilesWhoseCloseWaitsHoldUpNeitherTheCallerNorOthers) {
+TEST(DescriptorCloserTest, BlockingClosesDelayNeitherCallerNorOtherFiles) {
   DescriptorCloser closer;
   std::deque<LingeringSocket> hostile(DescriptorCloser::kMaxThreads - 1);
   for (LingeringSocket& socket : hostile) closer.Close(std::move(socket.slow));
@@ -38,7 +38,7 @@ TEST(DescriptorCloserTest, FilesWhoseCloseWaitsHoldUpNeitherTheCallerNorOthers) 
   for (LingeringSocket& socket : hostile) socket.reader.reset();  // a reset ends the wait
 }
 
-TEST(DescriptorCloserTest, WhatIsLeftIsClosedAfterItsEnd) {
+TEST(DescriptorCloserTest, PendingDescriptorsAreClosedAfterDestruction) {
   auto closer = std::make_unique<DescriptorCloser>();
   std::deque<SocketPair> pairs(100);
   for (SocketPair& pair : pairs) closer->Close(std::move(pair.a));

@@ -64,7 +64,7 @@ class GroupLimitsTest : public testing::Test {
   std::optional<Peer> hostile_;
 };
 
-TEST_F(GroupLimitsTest, ProcessKeepsOutNoOtherOfItsUser) {
+TEST_F(GroupLimitsTest, ProcessAtItsLimitLeavesGroupsForOtherProcesses) {
   EXPECT_EQ(JoinWithoutEnd(*hostile_, 0), kOfProcess);
   Peer other(host_.fabric());
   other.Attach();
@@ -114,7 +114,7 @@ TEST_F(GroupLimitsTest, JoinThatTheSwitchRefusesCountsForNothing) {
 }
 
 // Expect: one sentence, however often the process tries, to this process and to the log only.
-TEST_F(GroupLimitsTest, ProcessIsToldWhatToDo) {
+TEST_F(GroupLimitsTest, GroupLimitIsReportedOnceToProcessAndLog) {
   Peer other(host_.fabric());
   other.Attach();
   ASSERT_EQ(Join(other, kOfProcess), 0);  // a member of the group refused to the hostile process

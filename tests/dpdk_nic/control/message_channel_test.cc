@@ -176,7 +176,7 @@ TEST_F(MessageChannelTest, MessageMayComeByteByByte) {
   }
 }
 
-TEST_F(MessageChannelTest, WhatWasSaidBeforeTheEndIsReceived) {
+TEST_F(MessageChannelTest, MessagesBeforeTheEndAreReceived) {
   SendForget(1);
   SendRequest(2);
   a_.reset();
@@ -185,7 +185,7 @@ TEST_F(MessageChannelTest, WhatWasSaidBeforeTheEndIsReceived) {
   ExpectClosed();
 }
 
-TEST_F(MessageChannelTest, WhatWasSaidBeforeTheGarbageIsReceived) {
+TEST_F(MessageChannelTest, MessagesBeforeGarbageAreReceived) {
   SendForget(1);
   SendRaw(a_->fd(), HeaderBytes(MessageType::kForget, 5));
   ExpectForget(1);
@@ -293,7 +293,7 @@ TEST_F(MessageChannelTest, PeerThatDoesNotReadCostsABoundedBacklog) {
   ExpectForget(sent);
 }
 
-TEST_F(MessageChannelTest, BacklogIsUsedAgainBeforeItIsEmpty) {
+TEST_F(MessageChannelTest, PartlyFlushedBacklogTakesMoreMessages) {
   MakeSendBufferSmall();
   uint32_t sent = 0, received = 0;
   while (SendForget(sent)) ++sent;
@@ -357,14 +357,14 @@ TEST_F(MessageChannelTest, BacklogIsGoneWithTheChannel) {
   EXPECT_GT(OpenDescriptors(), descriptors_before_ + static_cast<int>(kMaxBacklogDescriptors));
 }  // the fixture's destructor checks that no descriptor is left open
 
-TEST_F(MessageChannelTest, PeerThatIsGoneIsNotSentTo) {
+TEST_F(MessageChannelTest, SendToAClosedPeerBreaksTheChannel) {
   b_.reset();
   EXPECT_FALSE(SendForget(1));  // and no SIGPIPE
   EXPECT_TRUE(a_->broken());
   EXPECT_FALSE(a_->wants_write());
 }
 
-TEST_F(MessageChannelTest, PeerThatWentDuringABacklogBreaksIt) {
+TEST_F(MessageChannelTest, PeerCloseDuringABacklogBreaksTheChannel) {
   MakeSendBufferSmall();
   while (SendRequest(1)) {
   }

@@ -34,7 +34,7 @@ TEST_F(RateLimitedLogTest, LinesOfASecondAreCounted) {
   EXPECT_EQ(written_.size(), 20u);
 }
 
-TEST_F(RateLimitedLogTest, NextSecondBeginsWithWhatWasLeftOut) {
+TEST_F(RateLimitedLogTest, NextSecondBeginsWithTheCountOfDroppedLines) {
   Write(25);
   written_.clear();
   now_ = now_ + Milliseconds(1'000);

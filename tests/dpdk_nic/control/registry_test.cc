@@ -71,7 +71,7 @@ TEST_F(RegistryTest, RandomNumberDecidesTheFirstBlock) {
   EXPECT_EQ(Attach(around), 7u);
 }
 
-TEST_F(RegistryTest, EveryBlockCanBeInUseAndNoMore) {
+TEST_F(RegistryTest, AttachFailsWhenEveryBlockIsInUse) {
   Registry registry = MakeRegistry({.clients_per_user = kMaxClients});
   std::set<Block> blocks;
   for (uint32_t i = 0; i < kMaxClients; ++i) blocks.insert(Attach(registry));
@@ -272,7 +272,7 @@ TEST_F(RegistryLinkTest, LinkToAnInvalidPeerIsRefused) {
   EXPECT_EQ(links(), 0u);
 }
 
-TEST_F(RegistryLinkTest, BlockIsUnknownIfNoProcessHasHadItLately) {
+TEST_F(RegistryLinkTest, BlockWithoutARecentOwnerIsUnknown) {
   EXPECT_EQ(Link(2, 1), 0);
   EXPECT_FALSE(registry_.IsUnknown(now_, 1));
   EXPECT_FALSE(registry_.IsUnknown(now_, kSwitchBlock));
@@ -309,7 +309,7 @@ TEST_F(RegistryLinkTest, AskerOfALinkMayAskAgain) {
   EXPECT_EQ(registry_.clients().at(1).links_asked_for, 1u);
 }
 
-TEST_F(RegistryLinkTest, OffersOfOthersDoNotCross) {
+TEST_F(RegistryLinkTest, OffersOfOtherPairsDoNotCross) {
   EXPECT_EQ(LinkAfter(0, 1, 2), 0);
   EXPECT_EQ(LinkAfter(0, 3, 2), 0);
   EXPECT_EQ(LinkAfter(1, 2, 1), 0) << "the one of 3 is under way";

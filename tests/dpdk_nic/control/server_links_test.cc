@@ -171,7 +171,7 @@ TEST_F(ServerLinksTest, UplinkThatBrokeIsLogged) {
   EXPECT_NE(host_.Log().find("process " + std::to_string(getpid())), std::string::npos);
 }
 
-TEST_F(ServerLinksTest, UplinkThatIsNoLinkIsRefused) {
+TEST_F(ServerLinksTest, UplinkWithInvalidDescriptorsIsRefused) {
   a_.AskForLink(kSwitchBlock);
   EXPECT_EQ(a_.Hear<LinkAnswer>().error, EPROTO);
   EXPECT_EQ(host_.frame_switch().TakeCalls(), Calls{});
@@ -179,7 +179,7 @@ TEST_F(ServerLinksTest, UplinkThatIsNoLinkIsRefused) {
 }
 
 // A descriptor could keep its receiver waiting in close().
-TEST_F(ServerLinksTest, DescriptorsThatAreNotOfALinkArePassedToNobody) {
+TEST_F(ServerLinksTest, NonLinkDescriptorsAreRefusedAndNotForwarded) {
   auto offer = RingLink::Create();
   ASSERT_TRUE(offer);
   const UniqueFd no_memory = NumberedFd(1);
@@ -197,7 +197,7 @@ TEST_F(ServerLinksTest, DescriptorsThatAreNotOfALinkArePassedToNobody) {
   EXPECT_EQ(host_.frame_switch().TakeCalls(), Calls{});
 }
 
-TEST_F(ServerLinksTest, SwitchIsToldWhatIsWanted) {
+TEST_F(ServerLinksTest, RequestsAreForwardedToTheSwitch) {
   const std::string a = std::to_string(block_a_);
   a_.Say(Declare{Qpn{77}, Qpn{5}, kHost});
   a_.Say(Forget{Qpn{78}});
@@ -240,7 +240,7 @@ TEST_F(ServerLinksTest, SwitchForgetsADepartedClient) {
   EXPECT_EQ(host_.frame_switch().TakeCalls(), Calls{"Remove " + std::to_string(block)});
 }
 
-TEST_F(ServerLinksTest, KnownNeighborIsToldToAll) {
+TEST_F(ServerLinksTest, KnownNeighborIsSentToAllClients) {
   a_.Say(Resolve{kHost});
   AwaitServer(a_);
   EXPECT_EQ(host_.frame_switch().TakeCalls(), Calls{"Resolve 0 7"});
@@ -264,7 +264,7 @@ TEST_F(ServerLinksTest, UnreachableIsReportedToTheAskingProcesses) {
   EXPECT_EQ(b_.Hear<Neighbor>().gid, kOtherHost) << "it had not asked";
 }
 
-TEST_F(ServerLinksTest, WhatNoHostHasIsAnsweredAtOnce) {
+TEST_F(ServerLinksTest, ResolveOfANonHostGidIsAnsweredAtOnce) {
   for (const Gid& gid : {Gid{}, kGroup}) {
     a_.Say(Resolve{gid});
     EXPECT_FALSE(a_.Hear<Neighbor>().is_known);
@@ -309,7 +309,7 @@ TEST_F(ServerLinksTest, AddressesThatOneWaitsForAreLimited) {
   EXPECT_TRUE(a_.HearsNothingNow()) << "there is room again";
 }
 
-TEST_F(ServerLinksTest, StateOfThePortIsToldToAll) {
+TEST_F(ServerLinksTest, PortStateIsSentToAllClients) {
   host_.server().OnWireState(true);
   EXPECT_EQ(a_.Hear<PortState>().is_up, 1u);
   EXPECT_EQ(b_.Hear<PortState>().is_up, 1u);
@@ -323,7 +323,7 @@ TEST_F(ServerLinksTest, StateOfThePortIsToldToAll) {
   EXPECT_FALSE(late.Hear<Welcome>().wire_is_up);
 }
 
-TEST_F(ServerLinksTest, AddressesOfThePortAreToldToAll) {
+TEST_F(ServerLinksTest, PortAddressesAreSentToAllClients) {
   const std::vector<Gid> gids = {Gid::LinkLocal({}), {}, Gid::FromIpv4({192, 0, 2, 8})};
   host_.server().OnGids(gids);
   for (Peer* peer : {&a_, &b_}) {

@@ -156,7 +156,7 @@ TEST(ServerStatusTest, ReportGoesOnWhenItsClientsGo) {
   asker.HearAmongOthers<StatusEnd>();
 }
 
-TEST(ServerStatusTest, OthersSeeTheirOwnProcessesOnly) {
+TEST(ServerStatusTest, OtherUsersSeeOnlyTheirOwnProcesses) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
   ServerHost host;
   Peer roots(host.fabric()), roots_other(host.fabric());

@@ -174,7 +174,7 @@ TEST(ServerTest, TooManyProcessesOfAUserAreRefused) {
   EXPECT_NE(b.Attach(), 0u);
 }
 
-TEST(ServerTest, WhatIsNoMessageEndsTheConnection) {
+TEST(ServerTest, GarbageEndsTheConnection) {
   ServerHost host;
   Peer peer(host.fabric());
   const std::string garbage(1'000, 'x');

@@ -43,7 +43,7 @@ class UsersTest : public WireSocketsTest {
   UsersTest() : WireSocketsTest(false) {}
 };
 
-TEST_F(WireSocketsTest, ProcessGetsThemOnceWhenItNamesAHost) {
+TEST_F(WireSocketsTest, WireSocketsAreSentOnceAtTheFirstNamedHost) {
   host_.frame_switch().ShareSockets(2);
   a_.Say(Declare{Qpn{77}, Qpn{5}, kHost});
   for (const uint64_t number : {1, 2}) {
@@ -86,7 +86,7 @@ TEST_F(WireSocketsTest, ReceiverOfDatagramsGetsThemToo) {
 }
 
 // Members of a group answer from hosts that the process may not have named yet.
-TEST_F(WireSocketsTest, GroupIsNamedByWhoJoinsItAndByWhoSendsToIt) {
+TEST_F(WireSocketsTest, JoinOrResolveOfAGroupBringsWireSocketsAndNotices) {
   const Gid group = Gid::FromIpv4({239, 1, 1, 5});
   Peer b(host_.fabric());
   b.Attach();
@@ -107,7 +107,7 @@ TEST_F(WireSocketsTest, GroupIsNamedByWhoJoinsItAndByWhoSendsToIt) {
   EXPECT_TRUE(c.HearsNothingNow());
 }
 
-TEST_F(WireSocketsTest, WhatTheyLostIsInTheReport) {
+TEST_F(WireSocketsTest, WireDropsAreInTheStatusReport) {
   PortDrops drops;
   drops[PortDrop::kOverflow] = 3;
   a_.Say(WireDrops{drops});

@@ -17,7 +17,7 @@ TEST(AwaitLinkTest, PortWithALinkIsNotWaitedFor) {
   EXPECT_EQ(port.served, 0);
 }
 
-TEST(AwaitLinkTest, PortWithoutALinkIsServedMeanwhileAndToldOf) {
+TEST(AwaitLinkTest, PortWithoutLinkIsServedAndReported) {
   ScriptedPort port;
   port.is_active = false;
   ::testing::internal::CaptureStderr();

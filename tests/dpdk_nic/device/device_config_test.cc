@@ -106,7 +106,7 @@ TEST(DeviceConfigTest, WrongValueIsNamedInTheError) {
   }
 }
 
-TEST(DeviceConfigTest, SeveralEnginesAreForAFabricWhoseFramesNobodyFollows) {
+TEST(DeviceConfigTest, SeveralEnginesAreRefusedWithUdpCaptureOrFaults) {
   const std::string scenario = testing::TempDir() + "several_engines.json";
   std::ofstream(scenario) << R"({"rules": [{"psn": 7, "action": "drop"}]})";
   const auto config = Read({{"UROCE_ENGINES", "64"}});

@@ -78,7 +78,7 @@ TEST(DeviceTest, QueuePairsAreOfTheBlockThatTheProcessHolds) {
 
 // The keys and numbers that a peer has seen of one device do not reveal those of another, or of the
 // same one opened anew.
-TEST(DeviceTest, KeysAndNumbersOfADeviceMadeAnewAreOthers) {
+TEST(DeviceTest, ReopenedDeviceHasNewKeysAndNumbers) {
   std::set<std::vector<uint32_t>> sequences;
   for (int i = 0; i < 3; ++i) {
     const auto device = Device::Open(ConfigFor(TestFabric()), {});

@@ -12,7 +12,7 @@ using transport::Time;
 constexpr Duration kMoment{100};
 constexpr Time kStart{1'000'000};
 
-TEST(AnswerHoldTest, WhatComesAloneIsAnsweredAtOnce) {
+TEST(AnswerHoldTest, LoneFrameIsAnsweredAtOnce) {
   AnswerHold hold;
   for (Time now = kStart; now < kStart + Microseconds(10); now = now + AnswerHold::kCloseTogether) {
     EXPECT_FALSE(hold.Holds(now, 1));

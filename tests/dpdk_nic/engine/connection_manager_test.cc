@@ -230,7 +230,7 @@ TEST(ConnectionManagerTest, RequestWithoutListenerIsRejected) {
             transport::cm::RejectReason::kInvalidServiceId);
 }
 
-TEST(ConnectionManagerTest, ServiceOfOneProcessIsInUseForTheOthers) {
+TEST(ConnectionManagerTest, ServiceOfOneProcessIsInUseForOtherProcesses) {
   Program first, second;
   const ServiceId service = NewService();
   const auto reserve = [](Program& program, const PacketPort::Service& wanted) {

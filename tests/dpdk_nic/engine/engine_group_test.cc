@@ -79,7 +79,7 @@ TEST_F(EngineGroupTest, HoldKeepsAllFromWorking) {
   }
 }
 
-TEST_F(EngineGroupTest, WhoDrivesOneDrivesAllOnceTheyAreUnited) {
+TEST_F(EngineGroupTest, DriverOfOneEngineDrivesAllOnceEnginesAreUnited) {
   EXPECT_TRUE(WaitUntil([&] {
     first.engine->TryRunOnce();
     return first.port->receive_bursts > 0;

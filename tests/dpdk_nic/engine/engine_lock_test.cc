@@ -16,7 +16,7 @@
 namespace uroce::nic {
 namespace {
 
-TEST(EngineLockTest, OneThreadHoldsItAtATime) {
+TEST(EngineLockTest, OneThreadHoldsTheLockAtATime) {
   EngineLock lock;
   uint64_t count = 0;  // not atomic: a race would lose counts
   std::vector<std::thread> threads;

@@ -49,7 +49,7 @@ TEST_F(EnginePassTest, FramesThatComeWithoutEndAreTakenInBursts) {
 }
 
 // The peer waits for the ACK while the rest of its burst is on the way.
-TEST_F(EnginePassTest, AckThatIsWantedLeavesInTheMiddleOfABurst) {
+TEST_F(EnginePassTest, RequestedAckIsSentInTheMiddleOfABurst) {
   constexpr uint32_t kBlock = 7;
   const transport::QueuePair& qp = Connect(kBlock);
   const transport::FrameBuilder peer(
@@ -89,7 +89,7 @@ TEST_F(EnginePassTest, AckThatIsWantedLeavesInTheMiddleOfABurst) {
 }
 
 // With flows present, a frame that no flow takes counts as kNoFlow, unless the link layer takes it.
-TEST_F(EnginePassTest, FrameOfNobodyIsCountedAsWhatItIs) {
+TEST_F(EnginePassTest, FrameWithoutReceiverCountsAsNoFlowOnlyIfFlowsExist) {
   transport::QueuePair& qp = CreateQueuePair();
   const auto receive = [&](bool is_link_layers) {
     engine_->WithEndpoint([&](Endpoint&) {
@@ -146,7 +146,7 @@ TEST_F(EnginePassTest, HelperThatSleepsIsWokenForAFrameThatFoundNoRoom) {
   EXPECT_TRUE(WaitUntil([&] { return port_->frames_sent == 1; }));
 }
 
-TEST_F(EnginePassTest, HelperThatSleepsIsWokenForWhatThePortKeeps) {
+TEST_F(EnginePassTest, SleepingHelperIsWokenForFramesThePortKeeps) {
   ASSERT_TRUE(WaitUntilHelperSleeps());
   const int before = port_->receive_bursts_of_helper;
   engine_->WithEndpoint([&](Endpoint&) { port_->keeps = true; });

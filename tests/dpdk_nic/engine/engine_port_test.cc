@@ -50,7 +50,7 @@ TEST_F(EnginePortTest, RoutesThatHaveMuchToSendTakeTurns) {
   }
 }
 
-TEST_F(EnginePortTest, VerbFlushesOnlyWhatItHasSent) {
+TEST_F(EnginePortTest, VerbFlushesOnlyIfFramesWereSent) {
   transport::QueuePair& qp = CreateQueuePair();
   const int before = port_->flushes;
   engine_->WithEndpoint([](Endpoint&) {});
@@ -79,7 +79,7 @@ TEST_F(EnginePortTest, RequestIsSentAsItIsPostedAndVisibleWhenTheVerbEnds) {
   EXPECT_EQ(port_->frames_sent, 2u);
 }
 
-TEST_F(EnginePortTest, RequestsBehindUnansweredOnesWaitForOthersUntilAPass) {
+TEST_F(EnginePortTest, RequestsBehindUnansweredOnesWaitUntilAPass) {
   ASSERT_TRUE(PostUntilOneWaits());
   EXPECT_TRUE(WaitUntil([&] {
     engine_->TryRunOnce();
@@ -87,7 +87,7 @@ TEST_F(EnginePortTest, RequestsBehindUnansweredOnesWaitForOthersUntilAPass) {
   }));
 }
 
-TEST_F(EnginePortTest, RequestsThatWaitLeaveWhenTheProgramPollsNoMore) {
+TEST_F(EnginePortTest, WaitingRequestsAreSentWhenTheProgramStopsPolling) {
   ASSERT_TRUE(PostUntilOneWaits());
   EXPECT_TRUE(WaitUntil([&] { return port_->frames_flushed == port_->frames_sent; }));
 }
@@ -257,7 +257,7 @@ TEST_F(EnginePortTest, ForkedChildChangesNothingThatTheParentPublishes) {
   EXPECT_EQ(engine_->WithEndpoint([&](Endpoint&) { return qp.state(); }), QpState::kReadyToSend);
 }
 
-TEST_F(EnginePortTest, ForkWaitsUntilNobodyIsInTheMiddleOfAnything) {
+TEST_F(EnginePortTest, ForkWaitsForTheThreadInsideTheEngine) {
   std::atomic<bool> is_inside{false};
   std::atomic<bool> is_about_to_fork{false};
   std::thread other([&] {

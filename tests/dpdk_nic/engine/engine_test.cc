@@ -117,7 +117,7 @@ TEST(EngineTest, HelperServesAProgramThatNeverPolls) {
   EXPECT_TRUE(AreEqual(pair.a, 0, pair.b, 0, 50'000));
 }
 
-TEST(EngineTest, HelpersAloneFinishWhatWasPosted) {
+TEST(EngineTest, HelpersAloneCompleteAPostedRead) {
   EnginePair pair;
   FillRandomly(pair.b, 4);
   ASSERT_EQ(pair.a.Post(SendOpcode::kRdmaRead, 0, 1'000'000), Status::kOk);
@@ -375,7 +375,7 @@ class Gossip final : public StaticNeighbors {
   bool heard_ = false;
 };
 
-TEST(EngineTest, NeighborThatChangedIsTold) {
+TEST(EngineTest, ChangedNeighborIsReportedToTheSink) {
   std::atomic<int> told{0};
   Engine engine(std::make_unique<EchoPort>(), {},
                 {.neighbor_sink =

@@ -31,12 +31,12 @@ TEST_F(FlushPlanTest, NothingIsDueWhereNothingWasSent) {
   EXPECT_FALSE(plan_.IsDue(now_ + FlushPlan::kLongestForOthers * 10));
 }
 
-TEST_F(FlushPlanTest, MessageThatIsAloneGoesAtOnce) {
+TEST_F(FlushPlanTest, LoneMessageIsFlushedAtOnce) {
   plan_.AfterVerb(now_, /*awaits_answers=*/false);
   EXPECT_TRUE(plan_.IsDue(now_));
 }
 
-TEST_F(FlushPlanTest, MessageWaitsForOthersSinceTheLastFlush) {
+TEST_F(FlushPlanTest, MessageWaitsForMoreMessagesSinceTheLastFlush) {
   plan_.AfterVerb(now_ + kPass, /*awaits_answers=*/true);
   EXPECT_FALSE(plan_.IsDue(now_ + Duration{FlushPlan::kLongestForOthers.ns - 1}));
   EXPECT_TRUE(plan_.IsDue(now_ + FlushPlan::kLongestForOthers));
@@ -47,7 +47,7 @@ TEST_F(FlushPlanTest, PassOfTheHelperHoldsNothingUp) {
   EXPECT_TRUE(plan_.IsDue(now_));
 }
 
-TEST_F(FlushPlanTest, WhatAPassSendsThatReceivedNothingGoesAtOnce) {
+TEST_F(FlushPlanTest, PassThatReceivedNothingFlushesAtOnce) {
   plan_.AfterPass(now_, true, /*has_received=*/false, /*has_sent=*/true);
   EXPECT_TRUE(plan_.IsDue(now_));
 }

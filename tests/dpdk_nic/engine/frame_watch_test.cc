@@ -171,7 +171,7 @@ TEST_F(FrameWatchTest, FramesThatAreNotOfTheWire) {
   EXPECT_EQ(Copies(), 0u);
 }
 
-TEST_F(FrameWatchTest, TapSeesWhatFlowsTake) {
+TEST_F(FrameWatchTest, TapSeesFramesTakenByFlows) {
   Tapped tapped;
   FrameWatch both(std::make_unique<RecordingTap>(&tapped), /*has_ethernet=*/true);
   EXPECT_TRUE(both.is_on());
@@ -187,7 +187,7 @@ TEST_F(FrameWatchTest, TapSeesWhatFlowsTake) {
   EXPECT_EQ(tapped.frames.size(), 2u);
 }
 
-TEST_F(FrameWatchTest, TapIsToldOfTheIcrcAndOfTheEndOfABurst) {
+TEST_F(FrameWatchTest, TapReceivesIcrcUseAndEndOfBurst) {
   Tapped tapped;
   FrameWatch taps(std::make_unique<RecordingTap>(&tapped), /*has_ethernet=*/true);
   const Frame frame = UdpFrame(1, kRocePort);

@@ -89,7 +89,7 @@ class PollLoopTest : public testing::Test {
   PollLoop loop_{source_};
 };
 
-TEST_F(PollLoopTest, AllWorkIsDoneBeforeItSleeps) {
+TEST_F(PollLoopTest, AllWorkIsDoneBeforeTheThreadSleeps) {
   source_.work = 100;
   Start();
   source_.Await([&] { return source_.plans == 1; });
@@ -150,7 +150,7 @@ uint64_t SliceOfThisThread() {
 }
 
 // With a short slice the thread does not wait behind the whole slice of another thread that spins.
-TEST_F(PollLoopTest, ThreadHasShorterSlicesThanOthers) {
+TEST_F(PollLoopTest, PollingThreadHasShorterSlicesThanOrdinaryThreads) {
   const uint64_t ordinary = SliceOfThisThread();
   if (ordinary == 0) GTEST_SKIP() << "the kernel has no slices to choose: it is older than 6.12";
   std::atomic<uint64_t> slice{0};

@@ -78,7 +78,7 @@ TEST(PublishedStateTest, QueuePairsAreFoundWithoutCostingMemory) {
   EXPECT_EQ(AllocatedBytes(published->fd()), before);
 }
 
-TEST(PublishedStateTest, OtherProcessesCannotWriteOrShrinkIt) {
+TEST(PublishedStateTest, PublishedStateIsSealedAgainstWritesAndShrinking) {
   const auto published = PublishedState::Create();
   ASSERT_NE(published, nullptr);
   EXPECT_EQ(mmap(nullptr, 4'096, PROT_READ | PROT_WRITE, MAP_SHARED, published->fd(), 0),

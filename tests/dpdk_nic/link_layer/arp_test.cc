@@ -28,7 +28,7 @@ TEST(ArpTest, EmitsTheBytesOfRfc826) {
   EXPECT_EQ(frame, kRequestBytes);
 }
 
-TEST(ArpTest, ParsesWhatItEmits) { EXPECT_EQ(ParseArp(kRequestBytes), kRequest); }
+TEST(ArpTest, EmittedRequestIsParsed) { EXPECT_EQ(ParseArp(kRequestBytes), kRequest); }
 
 TEST(ArpTest, EthernetPaddingIsIgnored) {
   std::vector<uint8_t> frame = kRequestBytes;

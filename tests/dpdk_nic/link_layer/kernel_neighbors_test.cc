@@ -185,7 +185,7 @@ TEST_F(KernelNeighborsTest, ChangeThatAFrameAnnouncesIsNoticedAtOnce) {
   EXPECT_TRUE(neighbors_.TakeChange().has_value());
 }
 
-TEST_F(KernelNeighborsTest, NeighborThatComesBackAsItWasIsNoChange) {
+TEST_F(KernelNeighborsTest, NeighborThatReturnsWithTheSameMacIsNoChange) {
   tables_.neighbors[kPeerIpv4] = {kPeerMac, true};
   neighbors_.Resolve(now_, kPeerIpv4);
   neighbors_.TakeChange();

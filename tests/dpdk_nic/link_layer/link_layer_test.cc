@@ -9,7 +9,7 @@ using transport::Gid;
 using transport::MacAddress;
 
 // RFC 4291, appendix A.
-TEST(MacAddressForTest, LinkLocalAddressHasTheEthernetAddressInIt) {
+TEST(MacAddressForTest, LinkLocalAddressContainsTheMac) {
   for (const MacAddress& mac :
        {MacAddress{2, 1, 2, 3, 4, 5}, MacAddress{0x98, 0x03, 0x9b, 0xaa, 0xbb, 0xcc}}) {
     EXPECT_EQ(MacAddressFor(Gid::LinkLocal(mac)), mac);

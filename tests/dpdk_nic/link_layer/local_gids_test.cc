@@ -35,7 +35,7 @@ TEST_F(LocalGidsTest, SameAddressesInAnyOrderAreNoChange) {
   Expect({kMacs, Address(1), Address(2)});
 }
 
-TEST_F(LocalGidsTest, WhatStaysKeepsItsIndex) {
+TEST_F(LocalGidsTest, UnchangedAddressKeepsItsIndex) {
   EXPECT_TRUE(Follow({Address(2)}));
   Expect({kMacs, {}, Address(2)});
   EXPECT_FALSE(Follow({Address(2)}));
@@ -77,7 +77,7 @@ TEST_F(LocalGidsTest, EntriesAreReusedWhenAllHaveBeenUsed) {
   EXPECT_FALSE(Follow(now)) << "no room, and its entry is another's";
 }
 
-TEST_F(LocalGidsTest, WhatFindsNoRoomIsLeftOut) {
+TEST_F(LocalGidsTest, AddressesBeyondTheTableAreLeftOut) {
   EXPECT_TRUE(Follow(Addresses(1, 20)));
   EXPECT_EQ(gids_.gids().size(), LocalGids::kEntries);
   EXPECT_FALSE(Follow(Addresses(1, 20)));

@@ -85,7 +85,7 @@ TEST(NeighborDiscoveryTest, EmitsTheAdvertisementOfLinux) {
   EXPECT_EQ(frame, kLinuxAdvertisement);
 }
 
-TEST(NeighborDiscoveryTest, ParsesWhatLinuxSends) {
+TEST(NeighborDiscoveryTest, LinuxSolicitationAndAdvertisementAreParsed) {
   EXPECT_EQ(ParseNeighborMessage(kLinuxSolicitation), Solicitation());
   EXPECT_EQ(ParseNeighborMessage(kLinuxAdvertisement), Advertisement());
 }

@@ -19,7 +19,7 @@ TEST(DevargsTest, MemifGetsDefaultsThatHoldAFrame) {
             "role=server,socket=/run/x,socket-abstract=no,bsize=6400,rsize=9,id=0");
 }
 
-TEST(DevargsTest, WhatTheUserSaysIsKept) {
+TEST(DevargsTest, OptionsOfTheUserAreKept) {
   const auto devargs = Devargs::Parse(
       "net_memif7,role=client,socket=link,id=3,bsize=4224,rsize=4,socket-abstract=yes");
   ASSERT_TRUE(devargs.ok()) << devargs.error();

@@ -92,7 +92,7 @@ TEST_F(FlowTableTest, OnlyTheBitsOfTheMaskMatter) {
   EXPECT_EQ(Find(To(0x22)), Targets{});
 }
 
-TEST_F(FlowTableTest, LayerThatIsMissing) {
+TEST_F(FlowTableTest, FrameWithoutPortDoesNotMatchPortZero) {
   Add(ByPort(0), kA);
   EXPECT_EQ(Find(To(2)), Targets{}) << "port 0 is not the same as no port";
   EXPECT_EQ(Find(FromPort(To(2), 0)), Targets{kA});
@@ -113,7 +113,7 @@ TEST_F(FlowTableTest, OldestFieldsComeFirstAmongRulesOfOnePriority) {
   EXPECT_EQ(Find(FromPort(To(2), 8)), Targets{kB});
 }
 
-TEST_F(FlowTableTest, FieldsThatNoFlowNamesAnyMoreAreYoungWhenTheyComeBack) {
+TEST_F(FlowTableTest, FieldsAddedAgainRankAfterExistingFields) {
   const uint64_t id = Add(ByPort(9), kA);
   table.Remove(id, ByPort(9));
   Add(ByMac(2), kB);
@@ -127,7 +127,7 @@ TEST_F(FlowTableTest, EveryFlowWithTheSameRuleGetsACopy) {
   EXPECT_EQ(Find(To(2)), (Targets{kA, kB}));
 }
 
-TEST_F(FlowTableTest, RuleThatLetsPassLeavesTheFrameToOthers) {
+TEST_F(FlowTableTest, PassingRuleLeavesTheFrameToOtherRules) {
   Add(ByMac(2), kA);
   FlowRule passing = ByPort(9);
   passing.lets_pass = true;

@@ -25,7 +25,7 @@ FrameBytes ArpFrame() {
   return frame;
 }
 
-TEST(ForwarderNeighborTest, LinkLayerGetsWhatIsNotRoceAndSendsItsOwn) {
+TEST(ForwarderNeighborTest, LinkLayerGetsNonRoceFramesAndSendsItsOwn) {
   ForwarderRig rig;
   rig.neighborhood->outgoing = {ArpFrame(), ArpFrame()};
   rig.cable->Deliver(ArpFrame());
@@ -60,7 +60,7 @@ TEST(ForwarderNeighborTest, DeadlineOfTheLinkLayerIsKept) {
   EXPECT_EQ(rig.neighbors.size(), 1u);  // noticed without a frame
 }
 
-TEST(ForwarderNeighborTest, QuestionIsAnsweredWhenTheLinkLayerHearsIt) {
+TEST(ForwarderNeighborTest, QuestionIsAnsweredWhenTheLinkLayerLearnsTheNeighbor) {
   ForwarderRig rig;
   rig.forwarder.Resolve(rig.now, kFarIpv4);
   rig.Run();
@@ -101,7 +101,7 @@ TEST(ForwarderNeighborTest, QuestionForWhichThereIsNoRoomOrNoWireIsAnsweredAtOnc
   EXPECT_EQ(without_wire.neighbors.size(), 1u);
 }
 
-TEST(ForwarderWireStateTest, FirstStateAndEveryChangeAreTold) {
+TEST(ForwarderWireStateTest, FirstWireStateAndEveryChangeAreReported) {
   ForwarderRig rig;
   rig.RunFor(Milliseconds(10));
   EXPECT_EQ(rig.wire_states, std::vector<bool>{true});
@@ -116,7 +116,7 @@ TEST(ForwarderWireStateTest, FirstStateAndEveryChangeAreTold) {
 }
 
 // Frames arrive only with a carrier, so nothing else would wake the switch.
-TEST(ForwarderNoticeTest, WhatTheWireTellsOfAHostIsPassedOnOnce) {
+TEST(ForwarderNoticeTest, WireNoticeOfAHostIsPassedOnOnce) {
   ForwarderRig rig;
   rig.cable->SetNotice({"no route to host", kFarIpv4});
   rig.forwarder.PreparePath(kFarIpv4);
@@ -140,7 +140,7 @@ TEST(ForwarderWireStateTest, CarrierIsLookedAtWhileNothingElseHappens) {
   EXPECT_EQ(rig.wire_states, (std::vector<bool>{true, false}));
 }
 
-TEST(ForwarderSleepTest, WithoutAWireItSleepsUntilAProcessSends) {
+TEST(ForwarderSleepTest, WithoutAWireSwitchSleepsUntilAProcessSends) {
   ForwarderRig rig({.has_wire = false});
   for (const auto block : {kAlice, kBob}) {
     rig.Process(block);
@@ -156,7 +156,7 @@ TEST(ForwarderSleepTest, WithoutAWireItSleepsUntilAProcessSends) {
   EXPECT_EQ(rig.Process(kBob).Receive().size(), 1u);
 }
 
-TEST(ForwarderSleepTest, FrameThatIsThereAlreadyForbidsIt) {
+TEST(ForwarderSleepTest, PendingFramePreventsSleep) {
   ForwarderRig rig;
   rig.Process(kAlice);
   rig.Run();
@@ -198,7 +198,7 @@ TEST(ForwarderSleepTest, UplinkIsPolledOnlyWhileItIsUsed) {
   }
 }
 
-TEST(ForwarderSleepTest, FrameForAnUplinkMakesItPolledAgain) {
+TEST(ForwarderSleepTest, FrameForAnIdleUplinkResumesPolling) {
   ForwarderRig rig;
   RingProcess& alice = rig.Process(kAlice);
   rig.RunFor(Uplinks::kIdleTime + Milliseconds(3));

@@ -70,7 +70,7 @@ TEST_F(ForwarderLocalTest, ProcessFillsNoMoreThanHalfOfAnothersRing) {
   EXPECT_EQ(rig_.counters().frames_from_wire, 1u) << "there is room for the wire";
 }
 
-TEST_F(ForwarderLocalTest, ProcessSendsOthersSoMuchInAMillisecondAndNoMore) {
+TEST_F(ForwarderLocalTest, LocalDatagramsOfAProcessAreLimitedPerMillisecond) {
   const auto send = [&](uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) {
       const Block to = 500 + i % 10;
@@ -101,7 +101,7 @@ class PassedOnTest : public testing::Test, public SocketSharing {
   std::vector<Block> unshared_;
 };
 
-TEST_F(PassedOnTest, FrameFromTheWireGoesToTheProcessThatItIsFor) {
+TEST_F(PassedOnTest, FrameFromTheWireIsPassedOnToItsProcess) {
   RingProcess& alice = rig_.Process(kAlice);
   RingProcess& bob = rig_.Process(kBob);
   const std::vector<uint8_t> frame = RoceSpec{.destination_qpn = QpOf(kBob, 5)}.Build();
@@ -125,7 +125,7 @@ TEST_F(PassedOnTest, ConnectionManagementGoesToTheListener) {
   EXPECT_EQ(bob.Receive(), Frames{frame});
 }
 
-TEST_F(PassedOnTest, FrameThatIsForNobodyHereIsDropped) {
+TEST_F(PassedOnTest, FrameWithoutALocalReceiverIsDropped) {
   RingProcess& alice = rig_.Process(kAlice);
   ASSERT_TRUE(alice.Send(RoceSpec{.destination_qpn = QpOf(kBob, 5)}.Build()));
   RoceSpec to_group = ToGroup(QpOf(kBob, 5));

@@ -176,7 +176,7 @@ TEST_F(ForwarderManagementTest, RequestOfAProcessIsRefusedWithOrWithoutAWire) {
   }
 }
 
-TEST_F(ForwarderManagementTest, RequestThatIsRepeatedIsHeldOnce) {
+TEST_F(ForwarderManagementTest, RepeatedRequestIsHeldOnce) {
   for (int i = 0; i < 5; ++i) rig_.cable->Deliver(RequestFromWire());
   rig_.Run();
   Listen(kBob);
@@ -206,7 +206,7 @@ TEST_F(ForwarderManagementTest, FloodOfRequestsIsBounded) {
 
 // Alice asks for a thousand connections at once. Requests must not be lost: they would be repeated
 // only after seconds.
-TEST_F(ForwarderManagementTest, RequestsWaitForAReceiverThatIsBehind) {
+TEST_F(ForwarderManagementTest, RequestsWaitForASlowReceiver) {
   Listen(kBob);
   constexpr uint32_t kRequests = 1'000;
   size_t received = 0;
@@ -228,7 +228,7 @@ TEST_F(ForwarderManagementTest, RequestsWaitForAReceiverThatIsBehind) {
 }
 
 // The switch does not stop the wire for one process, and still loses none of its messages.
-TEST_F(ForwarderManagementTest, MessagesFromTheWireAreQueuedForAReceiverThatIsBehind) {
+TEST_F(ForwarderManagementTest, MessagesFromTheWireAreQueuedForASlowReceiver) {
   Listen(kBob);
   Frames sent;
   for (uint32_t i = 0; i < 3 * kSlots; ++i) {
@@ -307,7 +307,7 @@ TEST_F(ForwarderManagementTest, MessagesBeyondAProcessesShareWaitForTheNextMilli
   EXPECT_EQ(rig_.Process(kBob).Receive().size(), 44u);
 }
 
-TEST_F(ForwarderManagementTest, WhatAProcessAskedIsForgottenWithIt) {
+TEST_F(ForwarderManagementTest, RequestsOfARemovedProcessAreForgotten) {
   Send(kAlice, Between(RequestOf(kAlice)).Build());
   rig_.Run();
   rig_.forwarder.Remove(rig_.now, kAlice);
@@ -408,7 +408,7 @@ TEST_F(ForwarderDeathTest, ConnectionsThatADeadProcessAskedForEnd) {
   EXPECT_EQ(ends[0].remote_qpn.value, 0x888u);
 }
 
-TEST_F(ForwarderDeathTest, ProcessOfTheHostHearsOfTheDeathOfItsPeer) {
+TEST_F(ForwarderDeathTest, LocalPeerOfADeadProcessReceivesADreq) {
   Listen(kBob);
   Send(kAlice,
        WholeBetween(transport::cm::Req{

@@ -80,7 +80,7 @@ TEST_F(ForwarderTest, FrameFromTheWireReachesTheProcessOfItsQueuePairOnly) {
   EXPECT_EQ(rig_.counters().frames_from_wire, 2u);
 }
 
-TEST_F(ForwarderTest, AddressThatHasGoneIsNobodys) {
+TEST_F(ForwarderTest, RemovedAddressNeitherReceivesNorSends) {
   RingProcess& alice = rig_.Process(kAlice);
   const std::vector<Gid> gids = {Gid::LinkLocal(kOurMac), Gid{}};
   rig_.cable->SetGids(gids);
@@ -95,7 +95,7 @@ TEST_F(ForwarderTest, AddressThatHasGoneIsNobodys) {
   EXPECT_TRUE(rig_.cable->TakeSent().empty());
 }
 
-TEST_F(ForwarderTest, WhatMayNotPassIsDroppedAndCounted) {
+TEST_F(ForwarderTest, ForbiddenFramesAreDroppedAndCounted) {
   Declare(kAlice, 42);
   RoceSpec foreign_source = ToWire(kRcSendOnly);
   foreign_source.source = Gid::FromIpv4({192, 0, 2, 9});
@@ -250,7 +250,7 @@ TEST_F(ForwarderTest, GroupDatagramThatWaitsForTheWireIsCopiedOnce) {
   EXPECT_EQ(rig_.Process(kBob).Receive().size(), 1u);
 }
 
-TEST_F(ForwarderTest, SenderToAGroupWaitsForAMemberThatIsFull) {
+TEST_F(ForwarderTest, SenderToAGroupWaitsForAFullMember) {
   const FrameBytes frame = SendMoreThanBobTakes();
   EXPECT_FALSE(rig_.Process(kAlice).Send(frame)) << "its own ring is full, too";
   EXPECT_EQ(rig_.forwarder.PlanSleep().kind, SleepPlan::Kind::kNap);
@@ -294,7 +294,7 @@ TEST_F(ForwarderTest, MemberThatTakesFramesSlowlyEarnsASmallWaitBudget) {
   }
 }
 
-TEST_F(ForwarderTest, CopiesToALargeGroupLeaveOthersTheirTurn) {
+TEST_F(ForwarderTest, CopiesToALargeGroupLeaveOtherSendersTheirTurn) {
   rig_.cable->room = 10'000;
   constexpr Block kMembers = 100;
   constexpr Block kFirst = 600;
@@ -347,7 +347,7 @@ TEST_F(ForwarderTest, CopiesOfAFrameFromTheWireAreMadeInSeveralPasses) {
   }
 }
 
-TEST_F(ForwarderTest, FrameThatIsLongerThanASlotIsDropped) {
+TEST_F(ForwarderTest, FrameLongerThanASlotIsDropped) {
   rig_.Process(kAlice);
   FrameBytes frame = RoceSpec{}.Build();
   frame.resize(2 * kSlotBytes);  // Ethernet's padding
@@ -371,7 +371,7 @@ TEST_F(ForwarderTest, ProcessThatDoesNotReceiveDelaysNoOther) {
   EXPECT_EQ(rig_.Process(kAlice).Receive().size(), 1u);
 }
 
-TEST_F(ForwarderTest, WhatADeadProcessSentStillGoesOutAndThenItsUplinkIsClosed) {
+TEST_F(ForwarderTest, UplinkOfADeadProcessIsDrainedAndThenClosed) {
   Declare(kAlice, 42);
   rig_.Run();
   for (uint8_t i = 0; i < 100; ++i) {
@@ -402,7 +402,7 @@ TEST_F(ForwarderTest, DeadProcessGetsNothingWhileItsFramesWaitForTheWire) {
   EXPECT_EQ(rig_.cable->sent_count(), 1u);
 }
 
-TEST_F(ForwarderTest, DeadProcessIsClosedThoughTheWireWasFullForOthers) {
+TEST_F(ForwarderTest, DeadProcessIsClosedOnceAFullWireHasRoom) {
   Declare(kAlice, 42);
   rig_.Process(kAlice);
   rig_.Process(kBob);
@@ -494,7 +494,7 @@ TEST_F(ForwarderTest, GroupThatTheWireRefusesIsNotJoined) {
   EXPECT_EQ(rig_.forwarder.table().Members(kGroup).size(), 1u);
 }
 
-TEST_F(ForwarderTest, RemoveLetsOutWhatIsLeftAndForgetsTheProcess) {
+TEST_F(ForwarderTest, RemoveSendsPendingFramesAndForgetsTheProcess) {
   Declare(kAlice, 42);
   Join(kAlice);
   for (uint8_t i = 0; i < 200; ++i) {
@@ -510,7 +510,7 @@ TEST_F(ForwarderTest, RemoveLetsOutWhatIsLeftAndForgetsTheProcess) {
   EXPECT_EQ(rig_.counters().dropped_not_declared, 1u);
 }
 
-TEST_F(ForwarderTest, ForgetLetsOutWhatTheQueuePairSentLast) {
+TEST_F(ForwarderTest, ForgetSendsPendingFramesOfTheQueuePair) {
   Declare(kAlice, 42);
   ASSERT_TRUE(rig_.Process(kAlice).Send(ToWire(kRcSendOnly).Build()));
   rig_.forwarder.Forget(rig_.now, kAlice, QpOf(kAlice, 5));

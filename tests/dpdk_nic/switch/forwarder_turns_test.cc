@@ -69,7 +69,7 @@ TEST_F(ForwarderTurnsTest, WireThatTakesOneBurstIsSharedByTwo) {
             5 * Forwarder::kUplinkBurst);
 }
 
-TEST_F(ForwarderTurnsTest, OneSenderDoesNotKeepTheOthersFromTheirTurn) {
+TEST_F(ForwarderTurnsTest, OneSenderDoesNotStarveOtherSenders) {
   Declare(kAlice, 42);
   Declare(kBob, 43);
   while (rig_.Process(kAlice).Send(ToWire(kRcSendOnly, {42}).Build())) {
@@ -82,7 +82,7 @@ TEST_F(ForwarderTurnsTest, OneSenderDoesNotKeepTheOthersFromTheirTurn) {
   EXPECT_EQ(sent.size(), Forwarder::kUplinkBurst + 1u);
 }
 
-TEST_F(ForwarderTurnsTest, ForgettingAgainAndAgainGivesNoMoreThanATurn) {
+TEST_F(ForwarderTurnsTest, RepeatedForgetGivesNoExtraTurns) {
   Declare(kAlice, kAlice);
   Declare(kBob, kBob);
   std::ptrdiff_t alices = 0, bobs = 0;
@@ -103,7 +103,7 @@ TEST_F(ForwarderTurnsTest, ForgettingAgainAndAgainGivesNoMoreThanATurn) {
   EXPECT_GE(alices, bobs - Forwarder::kUplinkBurst);
 }
 
-TEST_F(ForwarderTurnsTest, FramesThatWereMovedOutOfTurnDoNotKeepOthersInTheRing) {
+TEST_F(ForwarderTurnsTest, FramesSentOutOfTurnDoNotStrandLaterFrames) {
   Declare(kAlice, kAlice);
   Fill(kAlice, kAlice);
   rig_.forwarder.Forget(rig_.now, kAlice, QpOf(kAlice, 6));

@@ -87,7 +87,7 @@ TEST(ForwardingTableTest, TwoQueuePairsOfOneProcessMayHaveTheSameRemoteEnd) {
   EXPECT_FALSE(table.IsDeclared(kAlice, kFar, {42}));
 }
 
-TEST(ForwardingTableTest, WhatIsNoConnectionOfTheProcessIsRefused) {
+TEST(ForwardingTableTest, InvalidDeclarationIsRefused) {
   ForwardingTable table;
   const Qpn own = QpOf(kAlice, 0);
   EXPECT_EQ(table.Declare(kAlice, Connection(QpOf(kBob, 0), 42)), EINVAL);

@@ -89,7 +89,7 @@ TEST(FrameClassifierTest, TruncatedFrameIsNeverTakenForAWholeOne) {
   }
 }
 
-TEST(FrameClassifierTest, WhatIsNotRoceIsLeftToOthers) {
+TEST(FrameClassifierTest, NonRoceFrameIsClassifiedAsOther) {
   const Frame frame = RoceSpec{}.Build();
   EXPECT_EQ(KindOf(With(frame, 12, 0x81)), FrameKind::kOther);       // VLAN
   EXPECT_EQ(KindOf(With(frame, kIp, 0x46)), FrameKind::kOther);      // options
@@ -171,7 +171,7 @@ TEST(FrameClassifierTest, UnknownOpcodeIsLeftToItsReceiver) {
   EXPECT_EQ(headers.destination_qpn, QpOf(kAlice, 5));
 }
 
-TEST(FrameHeadTest, FrameIsWrittenAsItsHeadWasWhenItWasLookedAt) {
+TEST(FrameHeadTest, FrameIsWrittenWithTheHeadThatWasChecked) {
   for (const size_t bytes : {1u, 5u, 6u, 7u, 62u, 127u, 128u, 129u, 1'000u}) {
     Frame frame(bytes);
     for (size_t i = 0; i < bytes; ++i) frame[i] = static_cast<uint8_t>(i * 7);
@@ -313,7 +313,7 @@ TEST_F(FrameCheckTest, ManagementMessagesOfOwnConnectionsPass) {
   EXPECT_EQ(FromAlice(Management(reply, base)), SwitchDrop::kNone);
 }
 
-TEST_F(FrameCheckTest, ManagementMessagesOfOthersAreDropped) {
+TEST_F(FrameCheckTest, SpoofedManagementMessagesAreDropped) {
   const RoceSpec base = ToWire(kUdSendOnly);
   for (const Mad attribute : {Mad::kReq, Mad::kRej, Mad::kDreq, Mad::kSidrReq}) {
     for (const uint32_t id : {CommunicationId(kBob, 9), 0u}) {
@@ -336,7 +336,7 @@ TEST_F(FrameCheckTest, ServiceResolutionReachesTheListener) {
   EXPECT_EQ(FromAlice(spec), SwitchDrop::kNone);
 }
 
-TEST_F(FrameCheckTest, WhatIsNoConnectionManagementDoesNotReachTheManagementQueuePair) {
+TEST_F(FrameCheckTest, InvalidConnectionManagementIsDropped) {
   RoceSpec spec = Management({.first_id = CommunicationId(kAlice, 9)}, ToWire(kUdSendOnly));
   spec.payload[1] = 0x03;  // subnet administration
   EXPECT_EQ(FromAlice(spec), SwitchDrop::kMalformed);

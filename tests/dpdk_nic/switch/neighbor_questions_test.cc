@@ -46,7 +46,7 @@ TEST_F(NeighborQuestionsTest, WithoutAQuestionNothingIsDue) {
   EXPECT_EQ(questions_.NextDeadline(), kNever);
 }
 
-TEST_F(NeighborQuestionsTest, WhatIsKnownIsAnsweredAtOnce) {
+TEST_F(NeighborQuestionsTest, KnownNeighborIsAnsweredAtOnce) {
   neighborhood_->known = {{kFarIpv4, kFarMac}};
   ASSERT_TRUE(questions_.Add(now_, kFarIpv4));
   const control::Neighbor answer = OnlyAnswer({});
@@ -55,7 +55,7 @@ TEST_F(NeighborQuestionsTest, WhatIsKnownIsAnsweredAtOnce) {
   EXPECT_EQ(answer.is_known, 1);
 }
 
-TEST_F(NeighborQuestionsTest, WhatBecomesKnownIsAnswered) {
+TEST_F(NeighborQuestionsTest, QuestionIsAnsweredOnceTheNeighborIsKnown) {
   ASSERT_TRUE(questions_.Add(now_, kFarIpv4));
   EXPECT_TRUE(RunFor(Milliseconds(1'000)).empty());
   EXPECT_GT(neighborhood_->asked, 1);
@@ -78,7 +78,7 @@ TEST_F(NeighborQuestionsTest, AskingTwiceIsOneQuestionWithTheTimeoutOfTheFirst) 
   EXPECT_EQ(RunFor(Milliseconds(1'000)).size(), 1u);
 }
 
-TEST_F(NeighborQuestionsTest, WhatIsKnownOtherwiseIsAskedNoMore) {
+TEST_F(NeighborQuestionsTest, RemovedQuestionIsNotAnswered) {
   ASSERT_TRUE(questions_.Add(now_, kFarIpv4));
   ASSERT_TRUE(questions_.Add(now_, kFarIpv6));
   questions_.Remove(kFarIpv4);

@@ -172,7 +172,7 @@ TEST_F(SwitchThreadTest, QuestionsAreAnsweredOnTheThread) {
   EXPECT_EQ(neighbors_[0].mac, MacAddressFor(kFarIpv4));
 }
 
-TEST_F(SwitchThreadTest, StateOfTheWireIsTold) {
+TEST_F(SwitchThreadTest, WireStateIsReported) {
   Create(ConfigWithWire());
   EXPECT_TRUE(Eventually([&] { return wire_is_up_.load(); }));
   cable_->is_up = false;
@@ -198,7 +198,7 @@ TEST_F(SwitchThreadTest, PinnedThreadServesAllTheSame) {
   }
 }
 
-TEST_F(SwitchThreadTest, ProcessorThatIsNotOursIsAnError) {
+TEST_F(SwitchThreadTest, UnavailableProcessorIsAnError) {
   for (const int cpu : {-1, CPU_SETSIZE - 1, CPU_SETSIZE, 1 << 20}) {
     Switch::Config config;
     config.cpu = cpu;

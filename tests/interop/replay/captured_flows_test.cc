@@ -61,7 +61,7 @@ TEST_P(CapturedFlowsTest, OurResponderAnswersAsRxeDid) {
   EXPECT_EQ(found, known);
 }
 
-TEST_P(CapturedFlowsTest, OurRequesterSendsWhatRxeSentAndCompletesIt) {
+TEST_P(CapturedFlowsTest, OurRequesterSendsAsRxeDidAndCompletes) {
   for (const Flow& flow : flows_) {
     if (!IsSeenHere(name(), flow.requester)) continue;
     RequesterReplay replay(capture_, flow);
@@ -78,7 +78,7 @@ TEST_P(CapturedFlowsTest, OurRequesterSendsWhatRxeSentAndCompletesIt) {
   }
 }
 
-TEST(UnfinishedTest, EveryOneIsUnfinished) {
+TEST(UnfinishedTest, EveryListedFlowIsUnfinished) {
   for (const Unfinished& unfinished : kUnfinished) {
     const Capture capture = ReadCapture(PathOf(std::string(unfinished.capture)));
     size_t found = 0;
@@ -93,7 +93,7 @@ TEST(UnfinishedTest, EveryOneIsUnfinished) {
 
 // The comparison must be able to fail: a surplus answer, a missing one, and one with another byte
 // are differences.
-TEST(CompareTest, NoticesWhatDiffers) {
+TEST(CompareTest, NoticesDifferences) {
   const Capture capture = ReadCapture(PathOf("05-rc-read-8k.pcap"));
   const Flow flow = FindFlows(capture).front();
   ResponderReplay replay(capture, flow);

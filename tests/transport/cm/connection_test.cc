@@ -88,7 +88,7 @@ TEST_F(CmConnectionTest, WithoutListenerTheServiceIsInvalid) {
   ExpectNothingLeft();
 }
 
-TEST_F(CmConnectionTest, WhatCannotBeConnectedIsRejectedWithTheReason) {
+TEST_F(CmConnectionTest, UnsupportedReqIsRejectedWithTheReason) {
   Listen();
   const auto reason_of = [this](const auto& spoil) {
     (void)active.manager.Connect(now, *active.manager.Create(), Request());
@@ -171,7 +171,7 @@ TEST_F(CmConnectionTest, TimeThatAPeerChoosesIsLimited) {
   EXPECT_EQ(passive.manager.NextDeadline(), now + DurationOf(kMaxPeerResponseTimeout));
 }
 
-TEST_F(CmConnectionTest, DuplicateReqIsOneRequest) {
+TEST_F(CmConnectionTest, DuplicateReqRaisesNoSecondEvent) {
   Listen();
   const CommunicationId asking = *active.manager.Create();
   (void)active.manager.Connect(now, asking, Request());
@@ -233,7 +233,7 @@ TEST_F(CmConnectionTest, DataInsteadOfTheRtuEstablishes) {
   EXPECT_FALSE(passive.manager.HasEvent());
 }
 
-TEST_F(CmConnectionTest, RejectTellsReasonInformationAndPrivateData) {
+TEST_F(CmConnectionTest, RejectCarriesReasonInformationAndPrivateData) {
   Listen();
   const Ends ends = Ask();
   const std::array<uint8_t, 2> information = {8, 9};

@@ -20,7 +20,7 @@ class CmLimitsTest : public testing::Test, protected ManagerPair {
 
 // --- destroying
 
-TEST_F(CmLimitsTest, DestroyTellsThePeerInEveryState) {
+TEST_F(CmLimitsTest, DestroyNotifiesThePeerInEveryState) {
   const CommunicationId listener = Listen();
   const auto reason_at_active = [this] {
     ToActive();

@@ -63,7 +63,7 @@ PathFields SomePath() {
           .local_ack_timeout = 19};
 }
 
-TEST(CmMessagesTest, ReqHasItsFieldsWhereTable106SaysSo) {
+TEST(CmMessagesTest, ReqFieldsAreAtTheOffsetsOfTable106) {
   Req req{.local_id = {0x11223344},
           .service_id = {0x0102030405060708},
           .local_ca_guid = 0x1112131415161718,
@@ -262,7 +262,7 @@ TEST(CmMessagesTest, EveryBitThatIsNotReservedSurvives) {
   }
 }
 
-TEST(CmMessagesTest, WhatIsNotAMessageIsNamed) {
+TEST(CmMessagesTest, MalformedMessagesAreClassified) {
   const MadBytes good = EmitMessage(kTransaction, Req{});
   const auto spoiled = [&good](size_t at, uint8_t value) {
     MadBytes mad = good;

@@ -58,7 +58,7 @@ TEST_F(CmServicesTest, ServiceIdsAreAssigned) {
 
 // --- SIDR
 
-TEST_F(CmServicesTest, ResolutionTellsQueuePairAndKey) {
+TEST_F(CmServicesTest, ResolutionReturnsQueuePairAndKey) {
   const CommunicationId listener = Listen();
   const CommunicationId asking = *active.manager.Create();
   ASSERT_EQ(active.manager.Resolve(now, asking, Question()), Status::kOk);
@@ -85,7 +85,7 @@ TEST_F(CmServicesTest, ResolutionTellsQueuePairAndKey) {
   EXPECT_EQ(passive.manager.half_open_count(), 0u);
 }
 
-TEST_F(CmServicesTest, DuplicateResolutionIsOneUntilItIsAnswered) {
+TEST_F(CmServicesTest, DuplicateResolutionRaisesNoSecondEventUntilAnswered) {
   Listen();
   (void)active.manager.Resolve(now, *active.manager.Create(), Question());
   ToPassive();

@@ -85,7 +85,7 @@ TEST(SteeringTest, ServiceResolutionReplyNamesTheAskerAndTheService) {
   EXPECT_EQ(message->recipient->value, 5u);
 }
 
-TEST(SteeringTest, OtherClassesAndMessagesAreNone) {
+TEST(SteeringTest, OtherClassesAndMessagesAreNotSteered) {
   const auto good = MadSpec{}.Build();
   ASSERT_TRUE(Steering::Parse(good.data()).has_value());
   for (const auto& [offset, byte] : {std::pair{1, 0x03}, {2, 1}, {17, 0x0f}, {17, 0x1b}, {16, 1}}) {

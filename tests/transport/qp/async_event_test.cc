@@ -35,7 +35,7 @@ TEST(CommunicationEstablishedTest, NotInRts) {
   script.TakeSent();
 }
 
-TEST(CommunicationEstablishedTest, NotForWhatIsRefusedOrDropped) {
+TEST(CommunicationEstablishedTest, NotRaisedForRefusedOrDroppedPackets) {
   Script script({.state = QpState::kReadyToReceive});
   script.Inject(Send(Position::kOnly, script.peers_first_psn() + 1));  // a gap
   script.Inject(Send(Position::kOnly, script.peers_first_psn()));      // no receive request
@@ -75,7 +75,7 @@ TEST(AccessErrorTest, AWrongKey) {
 }
 
 // IBA C9-222.1.1: a message that has a receive request is reported by its completion alone.
-TEST(AccessErrorTest, NotWhenAReceiveRequestTells) {
+TEST(AccessErrorTest, NotRaisedWhenAReceiveRequestCompletesInError) {
   Script script;
   const Psn psn = script.peers_first_psn();
   script.PostReceive(1, 0, 1'024);

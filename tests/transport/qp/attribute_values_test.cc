@@ -155,8 +155,7 @@ TEST(PathMtuTest, IsBoundedByThePort) {
   }
 }
 
-// A value without its bit in the mask is ignored.
-TEST(AttributeMaskTest, WhatIsNotInTheMaskIsNotLookedAt) {
+TEST(AttributeMaskTest, ValuesOutsideTheMaskAreIgnored) {
   SampleQueuePair qp(QpType::kReliableConnection, kRts);
   QpAttributes expected = qp->Query();
   QpAttributes wanted;

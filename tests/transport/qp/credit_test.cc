@@ -40,7 +40,7 @@ class CreditResponderTest : public testing::Test {
 
 // An ACK reports the largest number of the table that is not too high; tests around every number.
 // IBA 9.7.7.2.
-TEST_F(CreditResponderTest, AnAckTellsTheReceiveRequestsThatAreLeft) {
+TEST_F(CreditResponderTest, AckReportsTheRemainingReceiveRequests) {
   Psn psn = first_;
   uint32_t posted = 0;
   for (const uint32_t credits : kCreditsOfCode) {
@@ -59,13 +59,13 @@ TEST_F(CreditResponderTest, AnAckTellsTheReceiveRequestsThatAreLeft) {
 }
 
 // The largest code also stands for larger numbers, which no queue can have.
-TEST(CreditCodeTest, MoreThanTheTableHasIsItsLargestNumber) {
+TEST(CreditCodeTest, CountsBeyondTheTableGetTheLargestCode) {
   for (const uint32_t requests : {32'767u, 32'768u, 65'536u, 0x7fff'ffffu, 0xffff'ffffu}) {
     EXPECT_EQ(EncodeCredits(requests), CodeFor(requests)) << requests;
   }
 }
 
-TEST_F(CreditResponderTest, EveryAethTellsThem) {
+TEST_F(CreditResponderTest, EveryAethCarriesCredits) {
   PostReceives(3);
   script_.Inject(Read(first_, Script::Address(0), script_.rkey(), 2 * kPart + 1));
   script_.ExpectSent(
@@ -140,7 +140,7 @@ TEST_F(CreditRequesterTest, TheFirstSendGoesAlone) {
 
 // With no credit left one request is sent as a probe; its ACK brings new credits.
 // IBA 9.7.7.2.5.
-TEST_F(CreditRequesterTest, OneProbeWhenTheyRunOut) {
+TEST_F(CreditRequesterTest, OneProbeIsSentWhenCreditsRunOut) {
   PostSends(4);
   ExpectSends(0, 1);
   for (uint32_t i = 0; i < 3; ++i) {
@@ -179,7 +179,7 @@ TEST_F(CreditRequesterTest, TheProbeOfAWriteWithImmediateIsTheWholeMessage) {
 }
 
 // IBA 9.7.7.2.5: a probe that finds no receive request is repeated like any request.
-TEST_F(CreditRequesterTest, AProbeMayBeToldToWait) {
+TEST_F(CreditRequesterTest, ProbeIsRepeatedAfterAnRnrNak) {
   PostSends(2);
   ExpectSends(0, 1);
   script_.Inject(RnrNak(first_, 1));
@@ -231,7 +231,7 @@ TEST_F(CreditRequesterTest, AWriteAmongSendsTakesNoCredit) {
 }
 
 // An MSN may count requests whose ACK is still to come: they are not counted twice.
-TEST_F(CreditRequesterTest, AnMsnThatIsAheadOfItsAck) {
+TEST_F(CreditRequesterTest, MsnAheadOfItsAckIsNotCountedTwice) {
   PostSends(1);
   script_.PostWrite(100, 0, 1);
   ExpectSends(0, 2);
@@ -257,7 +257,7 @@ TEST_F(CreditRequesterTest, ResponsesOfReadsAndAtomicsBringCreditsToo) {
   ExpectResetWithoutWord();
 }
 
-TEST_F(CreditRequesterTest, WhatWasOfferedOnceIsNotTakenBack) {
+TEST_F(CreditRequesterTest, LaterAckDoesNotRevokeCredits) {
   PostSends(1);
   ExpectSends(0, 1);
   script_.Inject(Ack(first_).Msn(1).Credits(4));
@@ -307,7 +307,7 @@ TEST_F(CreditRequesterTest, AnUnsolicitedAckBringsNews) {
   ExpectResetWithoutWord();
 }
 
-TEST_F(CreditRequesterTest, ResetForgetsThem) {
+TEST_F(CreditRequesterTest, ResetForgetsCredits) {
   script_.Inject(Ack(first_ - 1).Msn(0).Credits(kNoInformation));
   PostSends(2);
   ExpectSends(0, 2);

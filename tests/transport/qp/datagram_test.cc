@@ -27,7 +27,7 @@ class UdTest : public testing::Test {
   const Psn peers_ = script_.peers_first_psn();
 };
 
-TEST_F(UdTest, ADatagramIsDoneWhenItIsOut) {
+TEST_F(UdTest, DatagramCompletesOnceSent) {
   for (uint32_t i = 0; i < 3; ++i) {
     script_.PostSend(i, 0, i);
     const PacketSpec sent = script_.ExpectSent(Datagram(first_ + i).With(script_.Bytes(0, i)));
@@ -85,7 +85,7 @@ TEST_F(UdTest, WithoutAnAddressThereIsNoPost) {
 }
 
 // IBA C10-93.1.1.
-TEST_F(UdTest, ALongerOneThanThePortCarriesStopsTheSendQueue) {
+TEST_F(UdTest, DatagramLongerThanThePortMtuStopsTheSendQueue) {
   const uint32_t most = Bytes(script_.qp().Query().path_mtu);
   EXPECT_EQ(most, 4'096u);
   script_.PostSend(1, 0, most);
@@ -153,13 +153,13 @@ TEST_F(UdTest, AQkeyThatWasChangedCountsAtOnce) {
   script_.ExpectCompletion(1);
 }
 
-TEST_F(UdTest, WithoutAReceiveRequestItIsDropped) {
+TEST_F(UdTest, DatagramWithoutAReceiveRequestIsDropped) {
   script_.ExpectDropped(DropReason::kReceiverNotReady, Datagram(peers_));
 }
 
 // IBA 9.9.3.1 class D: the header needs room too, and a receive request that is too small waits for
 // a smaller datagram.
-TEST_F(UdTest, ATooLongOneIsDropped) {
+TEST_F(UdTest, DatagramTooLongForItsReceiveRequestIsDropped) {
   script_.PostReceive(1, kBuffer, kGrh + 4);
   script_.ExpectDropped(DropReason::kMessageTooLong, Datagram(peers_).With("12345"));
   EXPECT_EQ(script_.Inject(Datagram(peers_).With("1234")), DropReason::kNone);
@@ -169,7 +169,7 @@ TEST_F(UdTest, ATooLongOneIsDropped) {
 }
 
 // IBA 9.8.3.
-TEST_F(UdTest, PsnsAreNotLookedAt) {
+TEST_F(UdTest, PsnsAreIgnored) {
   for (const uint32_t psn : {5u, 5u, 0xff'ffffu, 0u, 0x80'0000u}) {
     script_.PostReceive(psn, kBuffer, 100);
     EXPECT_EQ(script_.Inject(Datagram(Psn(psn))), DropReason::kNone);
@@ -178,7 +178,7 @@ TEST_F(UdTest, PsnsAreNotLookedAt) {
 }
 
 // UD is not connected: any sender that knows the Q_Key is accepted.
-TEST_F(UdTest, AnySourceIsHeard) {
+TEST_F(UdTest, DatagramsFromAnySourceAreAccepted) {
   script_.PostReceive(1, kBuffer, 100);
   PacketSpec datagram = Datagram(peers_);
   datagram.deth.source_qpn = Qpn{0x77'7777};
@@ -204,7 +204,7 @@ class UdSharedTest : public UdTest {
   UdSharedTest() : UdTest(/*shared=*/true) {}
 };
 
-TEST_F(UdSharedTest, ATooLongOneCompletesInErrorAndTheQueuePairGoesOn) {
+TEST_F(UdSharedTest, TooLongDatagramCompletesInErrorAndQueuePairStaysInRts) {
   script_.PostReceive(1, kBuffer, kGrh + 4);
   script_.PostReceive(2, kBuffer, kGrh + 5);
   script_.ExpectDropped(DropReason::kMessageTooLong, Datagram(peers_).With("12345"));
@@ -227,7 +227,7 @@ class MulticastTest : public UdTest {
 };
 
 // IBA 10.5.2.
-TEST_F(MulticastTest, AMemberHearsTheGroupUntilItLeaves) {
+TEST_F(MulticastTest, MemberReceivesGroupDatagramsUntilDetached) {
   PacketSpec packet = Datagram(peers_).With("x");
   packet.destination_qpn = kMulticastQpn;
   const auto frame = script_.Frame(packet, Script::kPeerGid, group_);
@@ -265,7 +265,7 @@ TEST_F(MulticastTest, AGroupHasOneQpn) {
 
 // A member receives its own datagrams, once, whichever other members there are.
 // IBA 10.5.2.
-TEST_F(MulticastTest, TheSenderHearsItselfIfItIsAMember) {
+TEST_F(MulticastTest, SenderThatIsAMemberReceivesItsOwnDatagramOnce) {
   EXPECT_EQ(script_.endpoint().AttachMulticast(script_.qp(), group_), Status::kOk);
   AddressVector address = script_.peer_address();
   address.destination_gid = group_;

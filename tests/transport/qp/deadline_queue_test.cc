@@ -77,7 +77,7 @@ class DeadlineQueueTest : public testing::Test {
   Reference reference_;
 };
 
-TEST_F(DeadlineQueueTest, CallsThoseThatAreDueAndNoOthers) {
+TEST_F(DeadlineQueueTest, CallsExactlyTheDueClients) {
   std::mt19937 random(1);
   const auto below = [&random](uint32_t bound) { return static_cast<uint32_t>(random()) % bound; };
   Time now{1};

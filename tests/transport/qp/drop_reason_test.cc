@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(EveryLayer, DamageTest, testing::ValuesIn(kDamages),
 
 // The ICRC does not cover the header fields that change on the way (IBA CA17-22): a router may
 // decrement the TTL and mark congestion.
-TEST(DropReasonTest, WhatARouterChangesIsNotDamage) {
+TEST(DropReasonTest, FieldsChangedByRoutersDoNotInvalidateTheIcrc) {
   Script script;
   script.PostReceive(1, 0, 64);
   const Psn psn = script.peers_first_psn();
@@ -183,7 +183,7 @@ TEST_F(NotForUsTest, AnotherSource) {
 }
 
 // IBA 10.9.3: a limited member of our partition may talk to us, a full member.
-TEST(DropReasonTest, ALimitedMemberOfThePartitionIsHeard) {
+TEST(DropReasonTest, PacketOfALimitedPartitionMemberIsAccepted) {
   Script script;
   script.PostReceive(1, 0, 64);
   PacketSpec packet = Send(Position::kOnly, script.peers_first_psn()).With("x");

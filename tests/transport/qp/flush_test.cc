@@ -34,7 +34,7 @@ TEST(FlushTest, MovingToErrFlushesBothQueuesInOrder) {
 }
 
 // IBA C10-96, C10-97.2.1.
-TEST(FlushTest, WhatIsPostedInErrIsFlushedAtOnce) {
+TEST(FlushTest, RequestsPostedInErrAreFlushedAtOnce) {
   Script script;
   EXPECT_EQ(MoveTo(script, QpState::kError), Status::kOk);
   script.PostSend(1, 0, 10);
@@ -54,7 +54,7 @@ TEST(FlushTest, AReceiveInUseIsFlushed) {
 }
 
 // rxe executed the same packet about a thousand times after the queue pair had gone to ERR.
-TEST(FlushTest, NothingIsHeardInErr) {
+TEST(FlushTest, PacketsReceivedInErrAreDropped) {
   Script script;
   const Psn first = script.peers_first_psn();
   script.PostSend(1, 0, 10);
@@ -91,7 +91,7 @@ TEST(FlushTest, InRtrRequestsAreExecutedAndResponsesAreNot) {
   script.ExpectEvent(EventType::kCommunicationEstablished);
 }
 
-TEST(FlushTest, InInitNothingIsHeard) {
+TEST(FlushTest, PacketsReceivedInInitAreDropped) {
   Script script({.state = QpState::kInit});
   script.PostReceive(1, 1'024, 16);
   EXPECT_NE(script.Inject(Send(Position::kOnly, script.peers_first_psn()).With("x")),

@@ -65,12 +65,12 @@ TEST_F(LocalOperationTest, ABoundWindowOpensItsRangeToThePeer) {
   script_.ExpectSent(Nak(peers_ + 2, NakCode::kRemoteAccessError));
 }
 
-TEST_F(LocalOperationTest, BeforeItIsBoundItOpensNothing) {
+TEST_F(LocalOperationTest, UnboundWindowGrantsNoAccess) {
   script_.Inject(WriteTo(peers_, Allocate(), 256));
   script_.ExpectSent(Nak(peers_, NakCode::kRemoteAccessError));
 }
 
-TEST_F(LocalOperationTest, OnceInvalidatedItOpensNothing) {
+TEST_F(LocalOperationTest, InvalidatedWindowGrantsNoAccess) {
   const RKey key = Bound();
   EXPECT_EQ(script_.Post(InvalidateRequest(1, key), 0, 0), Status::kOk);
   script_.ExpectCompletion(1);
@@ -80,7 +80,7 @@ TEST_F(LocalOperationTest, OnceInvalidatedItOpensNothing) {
 
 // The peer may invalidate a window that it was given, once.
 // IBA 9.4.1.1.
-TEST_F(LocalOperationTest, ThePeerMayInvalidateIt) {
+TEST_F(LocalOperationTest, PeerInvalidatesAWindowOnce) {
   const RKey key = Bound();
   script_.PostReceive(1, 1'024, 16);
   script_.PostReceive(2, 1'024, 16);
@@ -160,7 +160,7 @@ TEST_F(LocalOperationTest, AWindowOfType1IsBoundAgainAndToNothing) {
   script_.ExpectCompletion(2);
 }
 
-TEST_F(LocalOperationTest, InvalidatingAKeyThatIsNone) { ExpectInvalidateFails(RKey{0}); }
+TEST_F(LocalOperationTest, InvalidatingANullKeyFails) { ExpectInvalidateFails(RKey{0}); }
 TEST_F(LocalOperationTest, InvalidatingARegion) { ExpectInvalidateFails(script_.rkey()); }
 TEST_F(LocalOperationTest, InvalidatingAFreeWindow) { ExpectInvalidateFails(Allocate()); }
 TEST_F(LocalOperationTest, InvalidatingAWindowOfType1) {
@@ -170,8 +170,7 @@ TEST_F(LocalOperationTest, InvalidatingAKeyThatAWindowHadOnce) {
   ExpectInvalidateFails(RKey{Bound().value - 1});
 }
 
-// A local operation completes in its place in the order of requests.
-TEST_F(LocalOperationTest, ItWaitsForThoseBefore) {
+TEST_F(LocalOperationTest, LocalOperationCompletesAfterEarlierRequests) {
   const RKey key = Allocate();
   script_.PostSend(1, 0, 8);
   EXPECT_EQ(script_.Post(BindRequest(script_, 2, key, 256, 256), 0, 0), Status::kOk);
@@ -186,7 +185,7 @@ TEST_F(LocalOperationTest, ItWaitsForThoseBefore) {
   script_.ExpectCompletion(3);
 }
 
-TEST_F(LocalOperationTest, AFailureWaitsForThoseBeforeToo) {
+TEST_F(LocalOperationTest, FailureCompletesAfterEarlierRequests) {
   script_.PostSend(1, 0, 8);
   EXPECT_EQ(script_.Post(InvalidateRequest(2, RKey{0}), 0, 0), Status::kOk);
   script_.PostSend(3, 0, 8);
@@ -199,7 +198,7 @@ TEST_F(LocalOperationTest, AFailureWaitsForThoseBeforeToo) {
 }
 
 // IBA 10.8.3.3: with a fence a local operation waits for the READs and atomics before it.
-TEST_F(LocalOperationTest, AFenceHoldsItBackBehindAReadAndAnAtomic) {
+TEST_F(LocalOperationTest, FenceDelaysLocalOperationBehindReadAndAtomic) {
   const RKey key = Bound();
   script_.PostRead(1, 0, 8);
   script_.PostFetchAdd(2, 8, 1);

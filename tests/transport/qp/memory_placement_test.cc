@@ -87,7 +87,7 @@ TEST_F(AtomicWriteTest, ADuplicateWhoseKeyIsGoneIsAnswered) {
 }
 
 // Responses go in the order of the requests, and they acknowledge what came before (IBA 9.7.5.1.2).
-TEST_F(AtomicWriteTest, TakesItsTurnAmongOthers) {
+TEST_F(AtomicWriteTest, ResponsesKeepTheOrderOfRequests) {
   script_.SetWord(kAt, 1);
   script_.HoldTransmit();
   script_.Inject(Read(first_, Script::Address(kAt), script_.rkey(), 8));
@@ -103,7 +103,7 @@ TEST_F(AtomicWriteTest, TakesItsTurnAmongOthers) {
   EXPECT_EQ(script_.Word(kAt + 8), 7u);
 }
 
-TEST_F(AtomicWriteTest, ItsAnswerIsTheAckOfWhatCameBeforeIt) {
+TEST_F(AtomicWriteTest, ResponseAcknowledgesEarlierRequests) {
   script_.HoldTransmit();
   script_.Inject(Write(Position::kOnly, first_).AckRequest());
   script_.Inject(WriteAt(first_ + 1, kNumber));
@@ -143,14 +143,14 @@ TEST_F(AtomicWriteTest, AMisalignedAddressOfAlignedMemoryIsRefused) {
 }
 
 // IBA oA19-28.
-TEST_F(AtomicWriteTest, AKeyThatDoesNotPermitItIsAnAccessError) {
+TEST_F(AtomicWriteTest, KeyWithoutTheAccessGetsARemoteAccessErrorNak) {
   const RKey key = Key(AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic);
   ExpectRefused(AtomicWrite(first_, Script::Address(kAt), key, kNumber),
                 NakCode::kRemoteAccessError);
 }
 
 // IBA oA19-28.
-TEST_F(AtomicWriteTest, ARangeThatEndsBeforeItIsAnAccessError) {
+TEST_F(AtomicWriteTest, RangeThatEndsTooEarlyGetsARemoteAccessErrorNak) {
   const RKey key = Key(AccessFlags::kRemoteWrite | AccessFlags::kLocalWrite, kAt + 7);
   ExpectRefused(AtomicWrite(first_, Script::Address(kAt), key, kNumber),
                 NakCode::kRemoteAccessError);
@@ -209,7 +209,7 @@ TEST(PlacementResourcesTest, OneMoreThanMaxDestReadAtomicIsRefused) {
 }
 
 // IBA 9.7.4.1.4.
-TEST(PlacementResourcesTest, WhatTheQueuePairDoesNotAllowIsUnsupported) {
+TEST(PlacementResourcesTest, RequestBeyondTheQueuePairsAccessGetsInvalidRequestNak) {
   constexpr uint32_t kAll = AccessFlags::kRemoteWrite | AccessFlags::kRemoteRead |
                             AccessFlags::kRemoteAtomic | AccessFlags::kFlushGlobal;
   for (const bool flushes : {false, true}) {
@@ -262,7 +262,7 @@ TEST_F(FlushRequestTest, ADuplicateIsAnsweredAgain) {
 }
 
 // A response that waits already is sent only once.
-TEST_F(FlushRequestTest, ADuplicateOfOneThatWaitsForItsTurnIsAnsweredOnce) {
+TEST_F(FlushRequestTest, DuplicateOfAWaitingFlushIsAnsweredOnce) {
   script_.HoldTransmit();
   script_.Inject(FlushOf(Placement::kGlobal));
   script_.ExpectDropped(DropReason::kDuplicateRequest, FlushOf(Placement::kGlobal));
@@ -282,7 +282,7 @@ TEST_F(FlushRequestTest, PersistenceBesideVisibilityIsNotPromised) {
                 EventType::kQpRequestError);
 }
 
-TEST_F(FlushRequestTest, ForNothingIsRefused) {
+TEST_F(FlushRequestTest, FlushWithoutAPlacementTypeIsRefused) {
   ExpectRefused(FlushOf(0), NakCode::kInvalidRequest, EventType::kQpRequestError);
 }
 
@@ -308,7 +308,7 @@ TEST_F(FlushRequestTest, ARangeBeyondTheRegionIsAnAccessError) {
   ExpectRefused(packet, NakCode::kRemoteAccessError);
 }
 
-TEST_F(FlushRequestTest, AKeyThatDoesNotPermitItIsAnAccessError) {
+TEST_F(FlushRequestTest, KeyWithoutTheAccessGetsARemoteAccessErrorNak) {
   constexpr uint32_t kOthers = AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite |
                                AccessFlags::kRemoteRead | AccessFlags::kRemoteAtomic;
   PacketSpec packet = FlushOf(Placement::kGlobal);
@@ -316,7 +316,7 @@ TEST_F(FlushRequestTest, AKeyThatDoesNotPermitItIsAnAccessError) {
   ExpectRefused(packet, NakCode::kRemoteAccessError);
 }
 
-TEST_F(FlushRequestTest, OfARegionThatDoesNotPermitItIsAnAccessError) {
+TEST_F(FlushRequestTest, RegionWithoutTheAccessGetsARemoteAccessErrorNak) {
   PacketSpec packet = FlushOf(Placement::kGlobal, Selectivity::kRegion);
   packet.reth.rkey = Key(AccessFlags::kLocalWrite | AccessFlags::kRemoteWrite);
   ExpectRefused(packet, NakCode::kRemoteAccessError);
@@ -352,7 +352,7 @@ TEST_F(FlushRequestTest, GoesThroughAWindow) {
   script_.ExpectSent(Nak(first_ + 2, NakCode::kRemoteAccessError));
 }
 
-TEST_F(FlushRequestTest, ThroughAWindowThatDoesNotPermitItIsAnAccessError) {
+TEST_F(FlushRequestTest, WindowWithoutTheAccessGetsARemoteAccessErrorNak) {
   const RKey window = *script_.endpoint().memory().AllocateWindow(Script::kPd, WindowType::kType2);
   EXPECT_EQ(script_.Post(BindRequest(script_, 1, window, kAt, 64), 0, 0), Status::kOk);
   script_.ExpectCompletion(1);

@@ -115,7 +115,7 @@ TEST(PacingTest, RateOfThePathCountsAndTheLowerOfBoth) {
   EXPECT_EQ(script.TakeCompletions().size(), 4u);
 }
 
-TEST(PacingTest, RateThatThePortDoesNotExceedIsNone) {
+TEST(PacingTest, RateThatThePortDoesNotExceedSetsNoLimit) {
   for (const uint8_t rate :
        {uint8_t{0}, uint8_t{1}, kRate100Gbps, uint8_t{24}, uint8_t{25}, uint8_t{255}}) {
     AddressVector address;
@@ -130,7 +130,7 @@ TEST(PacingTest, RateThatThePortDoesNotExceedIsNone) {
   EXPECT_EQ(PacedKbps(address, {.kbps = 20'000'000}), 10'000'000u);
 }
 
-TEST(PacingTest, WhatIsSentAgainIsPacedToo) {
+TEST(PacingTest, RetransmissionsArePaced) {
   Script script({.timeout = 8});  // 1 ms
   ASSERT_EQ(Limit(script, kKbps), Status::kOk);
   PostWrites(script, 2);

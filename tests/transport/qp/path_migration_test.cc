@@ -98,7 +98,7 @@ class UcPathMigrationTest : public PathMigrationTest {
 };
 
 // IBA 17.2.8: in all packets, requests and responses.
-TEST_F(PathMigrationTest, MigReqSaysWhetherTheSenderIsInMigrated) {
+TEST_F(PathMigrationTest, MigReqIsSetOnlyInMigratedState) {
   PostWrite(1);
   EXPECT_TRUE(ExpectWrite(first_).migration_request);
   Rearm();
@@ -217,7 +217,7 @@ TEST_F(PathMigrationTest, SequenceNaksUseUpRetriesOfThePathToo) {
   script_.ExpectCompletion(1);
 }
 
-TEST_F(PathMigrationTest, StateSaysWhichPathPacketsComeBy) {
+TEST_F(PathMigrationTest, MigrationStateSelectsTheAcceptedPath) {
   EXPECT_EQ(InjectByAlternate(FromPeer(true)), DropReason::kForeignSource);
   Rearm();
   EXPECT_EQ(InjectByAlternate(FromPeer(false)), DropReason::kForeignSource);
@@ -251,7 +251,7 @@ TEST_F(PathMigrationTest, MigrationToAnotherPathIsRefused) {
   ExpectMigration(MigrationState::kArmed);
 }
 
-TEST_F(PathMigrationTest, WhatMayBeAskedFor) {
+TEST_F(PathMigrationTest, InvalidMigrationRequestsAreRefused) {
   EXPECT_EQ(Modify(MigrationState::kRearm), Status::kInvalidArgument);  // no alternate path
   EXPECT_EQ(Modify(MigrationState::kArmed, true), Status::kInvalidArgument);
   EXPECT_EQ(Modify(MigrationState::kMigrated, true), Status::kOk);

@@ -63,7 +63,7 @@ TEST_F(PlacementRequesterTest, InlineDataIsSentAsItWasWhenPosted) {
   script_.ExpectCompletion(1);
 }
 
-TEST_F(PlacementRequesterTest, AFlushSaysWhatItIsOf) {
+TEST_F(PlacementRequesterTest, FlushCarriesItsTypeAndSelectivity) {
   PostFlush(1, 4'000);
   script_.ExpectSent(Flushed(0, 4'000));
   script_.Inject(Answer(0).Msn(1));
@@ -80,7 +80,7 @@ TEST_F(PlacementRequesterTest, AFlushSaysWhatItIsOf) {
   script_.ExpectCompletion(2);
 }
 
-TEST_F(PlacementRequesterTest, AFlushOfNothingThatIsDefinedIsNotPosted) {
+TEST_F(PlacementRequesterTest, UndefinedFlushIsRefusedWhenPosted) {
   const auto post = [&](auto change) {
     SendWorkRequest request = FlushRequest(1, 8);
     change(request);
@@ -112,7 +112,7 @@ TEST_F(PlacementRequesterTest, AtMostMaxReadAtomicAreOutstanding) {
 }
 
 // IBA 10.8.3.3.
-TEST_F(PlacementRequesterTest, AFenceWaitsForThem) {
+TEST_F(PlacementRequesterTest, FenceWaitsForAtomicWriteAndFlush) {
   PostAtomicWrite(1, 0);
   PostFlush(2, 8);
   SendWorkRequest write = Script::Request(3, SendOpcode::kRdmaWrite);
@@ -151,7 +151,7 @@ TEST_F(PlacementRequesterTest, ALostResponseIsAskedForAgain) {
 }
 
 // IBA 9.9.2.4.1.
-TEST_F(PlacementRequesterTest, SilenceSendsThemAgain) {
+TEST_F(PlacementRequesterTest, AtomicWriteAndFlushAreResentAfterTheTimeout) {
   script_.SetWord(0, kNumber);
   PostAtomicWrite(1, 0);
   PostFlush(2, 8);
@@ -166,7 +166,7 @@ TEST_F(PlacementRequesterTest, SilenceSendsThemAgain) {
   script_.ExpectNoDeadline();
 }
 
-TEST_F(PlacementRequesterTest, ANakEndsThem) {
+TEST_F(PlacementRequesterTest, NakCompletesTheFlushInError) {
   PostAtomicWrite(1, 0);
   PostFlush(2, 8);
   script_.TakeSent();
@@ -178,7 +178,7 @@ TEST_F(PlacementRequesterTest, ANakEndsThem) {
 }
 
 // Data, or the result of an atomic, is a bad response to either.
-TEST_F(PlacementRequesterTest, AnotherResponseIsABadOne) {
+TEST_F(PlacementRequesterTest, OtherResponseTypesAreBadResponses) {
   for (const bool flushes : {false, true}) {
     for (const bool is_atomic : {false, true}) {
       Script script;
@@ -196,7 +196,7 @@ TEST_F(PlacementRequesterTest, AnotherResponseIsABadOne) {
   }
 }
 
-TEST_F(PlacementRequesterTest, AFirstResponseOfSeveralIsABadOne) {
+TEST_F(PlacementRequesterTest, ReadResponseFirstIsABadResponse) {
   PostFlush(1, 8);
   script_.TakeSent();
   script_.ExpectDropped(DropReason::kMalformedResponse, ReadResponse(Position::kFirst, first_));
@@ -214,7 +214,7 @@ TEST_F(PlacementRequesterTest, AWrongLocalKeyIsAProtectionError) {
 }
 
 // IBA 11.4.1.1: only reliable services have these operations.
-TEST(PlacementServicesTest, UnreliableServicesDoNotHaveThem) {
+TEST(PlacementServicesTest, UnreliableServicesRefuseAtomicWriteAndFlush) {
   for (const QpType type : {QpType::kUnreliableConnection, QpType::kUnreliableDatagram}) {
     Script script({.type = type});
     SendWorkRequest request = Script::Request(1, SendOpcode::kAtomicWrite);
@@ -244,7 +244,7 @@ TEST(PlacementServicesTest, AnXrcInitiatorNamesTheQueue) {
   script.ExpectCompletion(2);
 }
 
-TEST(PlacementServicesTest, AnXrcTargetCarriesThemOut) {
+TEST(PlacementServicesTest, XrcTargetExecutesAtomicWriteAndFlush) {
   Script script({.type = QpType::kXrcReceive});
   const Psn first = script.peers_first_psn();
   script.Inject(AtomicWrite(first, Script::Address(kAt), script.rkey(), kNumber));

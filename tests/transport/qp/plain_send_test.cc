@@ -52,7 +52,7 @@ Outcome Carry(ConnectedPair& pair) {
 
 class PlainSendTest : public testing::TestWithParam<SendOpcode> {};
 
-TEST_P(PlainSendTest, IsWhatTheWholeFormIs) {
+TEST_P(PlainSendTest, MatchesTheWholeForm) {
   for (const uint32_t length : {1u, 64u, 1'024u, 5'000u}) {
     for (const bool solicited : {false, true}) {
       ConnectedPair whole, plain;
@@ -87,7 +87,7 @@ TEST_P(PlainSendTest, IsWhatTheWholeFormIs) {
   }
 }
 
-TEST_P(PlainSendTest, UnsignaledOneCompletesInSilence) {
+TEST_P(PlainSendTest, UnsignaledRequestRaisesNoCompletion) {
   ConnectedPair pair;
   pair.PostReceive(64);
   PlainSendRequest request = ToPlain(pair.Request(GetParam(), 64));

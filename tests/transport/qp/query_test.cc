@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kPart = 256;
 
-TEST(QueryTest, SqPsnMovesWithWhatIsSent) {
+TEST(QueryTest, SqPsnFollowsSentPackets) {
   Script script;
   const Psn first = script.first_psn();
   const auto sq_psn = [&] { return script.qp().Query().sq_psn; };
@@ -35,7 +35,7 @@ TEST(QueryTest, SqPsnMovesWithWhatIsSent) {
   script.TakeSent();
 }
 
-TEST(QueryTest, RqPsnMovesWithWhatIsReceived) {
+TEST(QueryTest, RqPsnFollowsAcceptedPackets) {
   Script script;
   const Psn first = script.peers_first_psn();
   const auto rq_psn = [&] { return script.qp().Query().rq_psn; };

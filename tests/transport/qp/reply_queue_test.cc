@@ -64,7 +64,7 @@ Reply MakeReplay(uint32_t first, uint32_t end) {
 }
 
 // IBA C9-110.
-TEST(ReplyQueueTest, ReplaysGoBeforeWhatHasLaterPsns) {
+TEST(ReplyQueueTest, ReplaysGoBeforeRepliesWithLaterPsns) {
   ReplyQueue queue;
   queue.Configure(2);
   queue.Push(MakeReply(20, 30));
@@ -78,7 +78,7 @@ TEST(ReplyQueueTest, ReplaysGoBeforeWhatHasLaterPsns) {
 
 // A duplicate of a request that is still being answered is the same original, which frees its room
 // once it has been answered.
-TEST(ReplyQueueTest, ReplayOfWhatWaitsLeavesItAnOriginal) {
+TEST(ReplyQueueTest, ReplayOfAWaitingReplyLeavesTheReplyAnOriginal) {
   ReplyQueue queue;
   queue.Configure(1);
   queue.Push(MakeReply(20, 22));
@@ -122,7 +122,7 @@ TEST(ReplyQueueTest, ReplaysAreBounded) {
 
 // A duplicate that comes while its original is still being answered restarts the answer instead of
 // getting a second one.
-TEST(ReplyQueueTest, AReplayOfWhatIsBeingSentStartsItOver) {
+TEST(ReplyQueueTest, ReplayOfAReplyBeingSentRestartsTheReply) {
   ReplyQueue queue;
   queue.Configure(1);
   queue.Push(MakeReply(10, 20));

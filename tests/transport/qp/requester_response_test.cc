@@ -113,7 +113,7 @@ TEST(RequesterAckTest, UnsignaledRequestsCompleteInSilence) {
 }
 
 // IBA 9.7.6.1.
-TEST(RequesterAckTest, AnAckOfWhatWasNeverSentIsIgnored) {
+TEST(RequesterAckTest, AckOfAPacketNeverSentIsIgnored) {
   Script script;
   script.PostSend(1, 0, 10);
   script.TakeSent();
@@ -221,7 +221,7 @@ TEST_F(RequesterReadTest, AnAckBehindAReadImpliesThatItsResponseWasLost) {
 }
 
 // IBA 9.7.5.1.2.
-TEST_F(RequesterReadTest, AResponseAcknowledgesWhatIsBeforeTheRead) {
+TEST_F(RequesterReadTest, ReadResponseAcknowledgesEarlierRequests) {
   script_.PostSend(1, 1'024, 10);
   script_.PostRead(2, 0, kPart);
   script_.TakeSent();
@@ -346,7 +346,7 @@ TEST_F(RequesterReadTest, AFenceWaitsForReads) {
   script_.ExpectCompletion(2);
 }
 
-TEST_F(RequesterReadTest, AnAtomicBringsWhatWasThere) {
+TEST_F(RequesterReadTest, AtomicReturnsTheOriginalValue) {
   script_.PostFetchAdd(1, 64, 5);
   script_.ExpectSent(FetchAdd(first_, Script::kPeerAddress, Script::kPeerRkey, 5));
   script_.Inject(AtomicAck(first_, 0x1122'3344'5566'7788));

@@ -227,7 +227,7 @@ TEST(ResponderAckTest, MsnCountsMessagesNotPackets) {
 
 // The missing request came before its NAK could be sent. The NAK then names the request dropped
 // after the gap: otherwise the peer would notice that loss only by its timer.
-TEST(ResponderAckTest, AGapThatIsClosedInTimeLeavesWhatWasDroppedBehindIt) {
+TEST(ResponderAckTest, NakOfAGapClosedInTimeNamesTheRequestDroppedBehind) {
   Script script;
   const Psn first = script.peers_first_psn();
   script.HoldTransmit();
@@ -242,7 +242,7 @@ TEST(ResponderAckTest, AGapThatIsClosedInTimeLeavesWhatWasDroppedBehindIt) {
 }
 
 // The NAK names the first dropped request that has not come again before it could be sent.
-TEST(ResponderAckTest, AGapThatIsClosedInPartLeavesTheLastOfWhatWasDropped) {
+TEST(ResponderAckTest, NakOfAPartlyClosedGapNamesTheFirstMissingRequest) {
   Script script;
   const Psn first = script.peers_first_psn();
   script.HoldTransmit();
@@ -255,8 +255,7 @@ TEST(ResponderAckTest, AGapThatIsClosedInPartLeavesTheLastOfWhatWasDropped) {
   script.ExpectNothingSent();
 }
 
-// If all dropped requests came again, there is no NAK.
-TEST(ResponderAckTest, AGapThatIsClosedAltogetherIsNotSpokenOf) {
+TEST(ResponderAckTest, GapClosedAltogetherGetsNoNak) {
   Script script;
   const Psn first = script.peers_first_psn();
   script.HoldTransmit();

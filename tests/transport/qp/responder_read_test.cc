@@ -187,7 +187,7 @@ class ResponderAtomicTest : public testing::Test {
 };
 
 // IBA 9.4.5.
-TEST_F(ResponderAtomicTest, FetchAndAddWrapsAndReturnsWhatWasThere) {
+TEST_F(ResponderAtomicTest, FetchAndAddWrapsAndReturnsTheOriginalValue) {
   script_.SetWord(64, ~uint64_t{0});
   script_.Inject(Add(first_, 3));
   script_.ExpectSent(AtomicAck(first_, ~uint64_t{0}).Msn(1));
@@ -195,7 +195,7 @@ TEST_F(ResponderAtomicTest, FetchAndAddWrapsAndReturnsWhatWasThere) {
 }
 
 // IBA 9.4.5.
-TEST_F(ResponderAtomicTest, CompareAndSwapSwapsOnlyWhatIsEqual) {
+TEST_F(ResponderAtomicTest, CompareAndSwapSwapsOnlyAnEqualValue) {
   script_.SetWord(64, 0x0123'4567'89ab'cdef);
   script_.Inject(Swap(first_, 0x0123'4567'89ab'cdee, 1));
   script_.ExpectSent(AtomicAck(first_, 0x0123'4567'89ab'cdef));
@@ -243,7 +243,7 @@ TEST_F(ResponderAtomicTest, ADuplicateThatIsForgottenIsNotExecuted) {
 }
 
 // A SEND had this PSN, so a duplicate atomic with it was never executed.
-TEST_F(ResponderAtomicTest, ADuplicateThatWasSomethingElseIsNotExecuted) {
+TEST_F(ResponderAtomicTest, DuplicateAtomicWithThePsnOfASendIsNotExecuted) {
   script_.PostReceive(1, 1'024, 16);
   script_.Inject(Send(Position::kOnly, first_).With("x"));
   script_.TakeSent();

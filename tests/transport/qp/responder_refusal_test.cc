@@ -261,7 +261,7 @@ TEST_F(ResponderRefusalTest, AnAtomicOnMemoryThatIsNotAligned) {
 }
 
 // The requests before the refused one were carried out, and the NAK acknowledges them.
-TEST_F(ResponderRefusalTest, TheNakAcknowledgesWhatCameBefore) {
+TEST_F(ResponderRefusalTest, NakAcknowledgesEarlierRequests) {
   script_->Inject(Send(Position::kOnly, first()).With("good").AckRequest(false));
   script_->ExpectCompletion(1);
   script_->Inject(Write(Position::kOnly, first() + 1, 0, RKey{}, 1).With("x"));

@@ -34,7 +34,7 @@ class TransmitQueueTest : public testing::Test {
   std::array<uint8_t, 1> frame_;
 };
 
-TEST_F(TransmitQueueTest, OthersKeepTheirTurnsWhenOneLeaves) {
+TEST_F(TransmitQueueTest, RemovalKeepsTheTurnsOfTheOtherSenders) {
   for (int leaver = 0; leaver < 4; ++leaver) {
     TransmitQueue queue;
     std::array<Sender, 4> senders;
@@ -164,7 +164,7 @@ TEST_F(TurnsTest, RemovedSenderLosesItsTurn) {
   }
 }
 
-TEST_F(TurnsTest, TheLastOneCanBeRemovedAndAnotherAdded) {
+TEST_F(TurnsTest, LastSenderCanBeRemovedAndAddedAgain) {
   CountedSender a('a', 1, log_);
   CountedSender b('b', 1, log_);
   queue_.Add(a);

@@ -89,7 +89,7 @@ TEST_F(DrainTest, TheMessageThatWasBegunIsFinishedAndTheNextIsNotBegun) {
   script_.ExpectCompletion(2);
 }
 
-TEST_F(DrainTest, ATimeoutWhileDrainingSendsAgainWhatWasBegun) {
+TEST_F(DrainTest, TimeoutWhileDrainingResendsTheStartedMessage) {
   DrainInTheMiddle(true);
   script_.TakeSent();
   script_.Advance(kAckTimeout);
@@ -128,7 +128,7 @@ TEST_F(DrainTest, AReadIsFinishedAndALostPartIsAskedForAgain) {
   script_.ExpectSent(Read(first_ + 3, Script::kPeerAddress, Script::kPeerRkey, 8));
 }
 
-TEST_F(DrainTest, WhatIsPostedInSqdWaitsForRts) {
+TEST_F(DrainTest, RequestsPostedInSqdWaitForRts) {
   Drain(false);
   script_.PostSend(1, 0, 10);
   script_.PostWrite(2, 0, 10);

@@ -43,7 +43,7 @@ class SendQueueErrorTest : public testing::TestWithParam<QpType> {
 };
 
 // IBA 10.3.1.6.
-TEST_P(SendQueueErrorTest, WhatWasBeforeSucceedsAndWhatIsBehindIsFlushed) {
+TEST_P(SendQueueErrorTest, EarlierRequestsSucceedAndLaterRequestsAreFlushed) {
   script_.HoldTransmit();
   script_.PostReceive(50, 4'096, 64);
   script_.PostSend(1, 0, 8);
@@ -77,7 +77,7 @@ TEST_P(SendQueueErrorTest, TheReceiveQueueLivesOn) {
 }
 
 // IBA C10-96.
-TEST_P(SendQueueErrorTest, WhatIsPostedIsFlushed) {
+TEST_P(SendQueueErrorTest, RequestsPostedInSqeAreFlushed) {
   Fail();
   script_.PostSend(1, 0, 8);
   script_.ExpectCompletion(1, CompletionStatus::kFlushed);
@@ -128,7 +128,7 @@ TEST_P(SendQueueErrorTest, ErrFlushesTheReceiveQueueToo) {
   script_.ExpectDropped(DropReason::kQpNotReady, Send(Position::kOnly, peers_));
 }
 
-TEST_P(SendQueueErrorTest, ResetMakesItNew) {
+TEST_P(SendQueueErrorTest, ResetRestoresTheSendQueue) {
   Fail();
   EXPECT_EQ(script_.MoveTo(QpState::kReset), Status::kOk);
   script_.Connect();

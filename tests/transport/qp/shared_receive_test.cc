@@ -37,7 +37,7 @@ TEST_F(SharedReceiveTest, TheQueuePairTakesNoPosts) {
   EXPECT_EQ(script_.qp().PostReceive({}), Status::kInvalidArgument);
 }
 
-TEST_F(SharedReceiveTest, ItHoldsWhatWasGranted) {
+TEST_F(SharedReceiveTest, PostBeyondTheGrantedSizeIsRefused) {
   for (uint64_t i = 0; i < 4; ++i) script_.PostReceive(i, 4'096, 16);
   EXPECT_EQ(script_.srq().Post({}), Status::kNoMemory);
   const ScatterGatherEntry sges[5] = {};
@@ -46,7 +46,7 @@ TEST_F(SharedReceiveTest, ItHoldsWhatWasGranted) {
 
 // IBA 11.6.3.1 SRQ_LIMIT_REACHED: once, when fewer requests are left than the limit; then the limit
 // must be set again.
-TEST_F(SharedReceiveTest, TheLimitIsToldOnce) {
+TEST_F(SharedReceiveTest, LimitReachedIsRaisedOnce) {
   for (uint64_t i = 1; i <= 4; ++i) script_.PostReceive(i, 4'096, 16);
   EXPECT_EQ(script_.srq().SetLimit(3), Status::kOk);
   SendOnly(first_);
@@ -70,7 +70,7 @@ TEST_F(SharedReceiveTest, TheLimitIsToldOnce) {
 
 // IBA 11.6.3.1 LAST_WQE_REACHED: this queue pair uses no request of the queue any more. The
 // requests stay for other queue pairs.
-TEST_F(SharedReceiveTest, ErrGivesBackNothingAndSaysSo) {
+TEST_F(SharedReceiveTest, ErrReturnsNoRequestsAndRaisesLastWqeReached) {
   script_.PostReceive(1, 4'096, 16);
   EXPECT_EQ(script_.MoveTo(QpState::kError), Status::kOk);
   script_.ExpectNoCompletion();

@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(EveryState, StatePostTest, testing::ValuesIn(EveryState
                          NameOfState<testing::TestParamInfo<ServiceState>>);
 
 // Which operations a service has (IBA 11.4.1.1; the manual page of ibv_post_send).
-TEST(OfferedOperationsTest, OthersAreRefusedWhenTheyArePosted) {
+TEST(OfferedOperationsTest, OperationsNotOfferedAreRefusedWhenPosted) {
   using Op = SendOpcode;
   const auto offers = [](QpType type, Op opcode) {
     switch (opcode) {

@@ -122,7 +122,7 @@ TEST_P(StateTableTest, ACallWithoutAStateIsOneFromTheStateToItself) {
   EXPECT_EQ(qp.Query(), Describe(expected));
 }
 
-TEST_P(StateTableTest, AStateThatIsNoneIsRefused) {
+TEST_P(StateTableTest, UndefinedStateIsRefused) {
   SampleQueuePair qp(type_, from_);
   const std::string before = qp.Query();
   for (const int state : {7, 8, 255}) {

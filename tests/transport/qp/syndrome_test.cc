@@ -37,7 +37,7 @@ Outcome OutcomeOf(uint8_t syndrome) {
 
 class SyndromeTest : public testing::TestWithParam<int> {};
 
-TEST_P(SyndromeTest, MeansWhatTheTablesSay) {
+TEST_P(SyndromeTest, OutcomeMatchesTheTables) {
   const auto byte = static_cast<uint8_t>(GetParam());
   // The ACK timeout is longer than any RNR wait.
   Script script({.timeout = 20});

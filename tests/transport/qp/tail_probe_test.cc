@@ -72,7 +72,7 @@ TEST_F(TailProbeTest, AProbeAsksForAResponse) {
   EXPECT_TRUE(sent[0].ack_request);
 }
 
-TEST_F(TailProbeTest, WhatTheAnswerDoesNotAcknowledgeFollows) {
+TEST_F(TailProbeTest, RequestsNotAcknowledgedByTheAnswerAreResent) {
   PostWritesOfWhichTheProbeIsAnswered(3);
   script_.ExpectSent(requests_[1]);
   script_.ExpectSent(requests_[2]);
@@ -149,7 +149,7 @@ TEST_F(TailProbeTest, AnAnswerAfterAProbeMakesTheNextOneLater) {
 }
 
 // Karn's rule (RFC 6298, 3): the ACK may be for the first transmission or for the second.
-TEST_F(TailProbeTest, AnAnswerToWhatWasSentTwiceIsNoMeasurement) {
+TEST_F(TailProbeTest, AckOfARetransmittedPacketIsNoMeasurement) {
   const auto second = PostAfterRoundTrip(Milliseconds(4));
   script_.Advance(Milliseconds(8));
   script_.Inject(Nak(first_ + 1, NakCode::kPsnSequenceError));

@@ -199,7 +199,7 @@ TEST_F(UcTest, AReceiveRequestOfWrongMemoryEndsTheQueuePair) {
 }
 
 // UC has no responses, so its requester ignores them.
-TEST_F(UcTest, AnswersAreNotHeard) {
+TEST_F(UcTest, AcksAndReadsAreDropped) {
   script_.PostSend(1, 0, 1);
   script_.TakeSent();
   script_.ExpectCompletion(1);
@@ -231,7 +231,7 @@ TEST_F(UcSharedTest, ATornMessageCompletesItsReceiveRequestInError) {
   ExpectNextIsReceived(peers_ + 3);
 }
 
-TEST_F(UcSharedTest, SoDoesATooLongOne) {
+TEST_F(UcSharedTest, TooLongMessageCompletesItsReceiveRequestInError) {
   script_.ExpectDropped(DropReason::kMessageTooLong,
                         Send(Position::kLast, peers_ + 1).With(Pattern(9)));
   const Completion failed = script_.ExpectCompletion(1, CompletionStatus::kLocalLengthError);
@@ -239,7 +239,7 @@ TEST_F(UcSharedTest, SoDoesATooLongOne) {
   ExpectNextIsReceived(peers_ + 2);
 }
 
-TEST_F(UcSharedTest, SoDoesOneThatBreaksARule) {
+TEST_F(UcSharedTest, InvalidMessageCompletesItsReceiveRequestInError) {
   script_.ExpectDropped(DropReason::kRefused, Send(Position::kLast, peers_ + 1));
   const Completion failed = script_.ExpectCompletion(1, CompletionStatus::kRemoteInvalidRequest);
   EXPECT_EQ(failed.vendor_error, VendorError::kPeerBrokeRule);

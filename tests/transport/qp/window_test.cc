@@ -59,7 +59,7 @@ TEST_F(WindowTest, AnAckIsAskedForBeforeTheWindowIsUsedUp) {
 }
 
 // Packets that are sent again are in the window too.
-TEST_F(WindowTest, ATimeoutSendsTheWindowAgainAndNoMore) {
+TEST_F(WindowTest, TimeoutResendsExactlyTheWindow) {
   PostTwo();
   EXPECT_EQ(script_.TakeSent().size(), kMaxPacketsInFlight);
   script_.Advance(Duration{int64_t{4'096} << 8});

@@ -28,7 +28,7 @@ class WrapTest : public testing::TestWithParam<uint32_t> {
   }
 };
 
-TEST_P(WrapTest, ARequesterThatIsToldOfEachGap) {
+TEST_P(WrapTest, RequesterResendsFromEachNakedPsn) {
   Script script(Options());
   std::ranges::copy(Pattern(kParts * kPart), script.memory());
   const Psn first = script.first_psn();
@@ -44,7 +44,7 @@ TEST_P(WrapTest, ARequesterThatIsToldOfEachGap) {
   script.ExpectCompletion(1);
 }
 
-TEST_P(WrapTest, ARequesterThatHearsNothing) {
+TEST_P(WrapTest, RequesterResendsAfterTimeoutAndRnrNak) {
   Script script(Options());
   const Psn first = script.first_psn();
   script.PostWrite(1, 0, kParts * kPart);

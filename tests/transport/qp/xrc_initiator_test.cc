@@ -37,7 +37,7 @@ TEST_F(XrcInitiatorTest, EachRequestNamesItsQueue) {
   script_.ExpectCompletion(2);
 }
 
-TEST_F(XrcInitiatorTest, EachPacketOfAMessageNamesIt) {
+TEST_F(XrcInitiatorTest, EachPacketOfAMessageNamesItsQueue) {
   EXPECT_EQ(script_.Post(Request(1, SendOpcode::kRdmaWriteWithImmediate), 0, 2 * kPart + 1),
             Status::kOk);
   script_.ExpectSent(

@@ -217,7 +217,7 @@ TEST_F(XrcTargetTest, ErrAfterTheQueueOfTheMessageIsGone) {
   script_.ExpectNoCompletion();
 }
 
-TEST_F(XrcTargetTest, AnEmptyQueueIsNotReadyAndTheOthersAre) {
+TEST_F(XrcTargetTest, EmptyQueueAnswersRnrNakDespiteRequestsInAnotherQueue) {
   const auto other = NewQueue();
   PostTo(*other, 2, 0, 64);
   script_.ExpectDropped(DropReason::kReceiverNotReady, Send(Position::kOnly, first_).With("x"));
@@ -270,7 +270,7 @@ TEST_F(XrcTargetTest, ADuplicateInTheMiddleOfAMessage) {
 }
 
 // IBA 11.6.3.1 SRQ_LIMIT_REACHED.
-TEST_F(XrcTargetTest, TheLimitIsTold) {
+TEST_F(XrcTargetTest, LimitReachedIsRaised) {
   script_.PostReceive(1, 4'096, 64);
   EXPECT_EQ(script_.srq().SetLimit(1), Status::kOk);
   script_.Inject(Send(Position::kOnly, first_).With("x"));

@@ -208,7 +208,7 @@ const Refusal kRefusals[] = {
 };
 
 // IBA 11.6.3.2 QP_REQ_ERR, 11.6.3.2 QP_ACCESS_ERR, C9-222.1.1.
-TEST_F(ResponderChecksTest, EventThatSaysWhatThePeerDid) {
+TEST_F(ResponderChecksTest, EachRefusalRaisesItsEvent) {
   for (const Refusal& refusal : kRefusals) {
     SCOPED_TRACE(refusal.name);
     Reset(refusal.options);

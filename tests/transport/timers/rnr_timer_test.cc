@@ -75,7 +75,7 @@ TEST(RnrTimerTest, ProgressGivesTheRetriesBack) {
 }
 
 // IBA 9.7.5.2.8: an RNR NAK acknowledges all earlier packets.
-TEST(RnrTimerTest, AnRnrNakAcknowledgesWhatIsBeforeIt) {
+TEST(RnrTimerTest, RnrNakAcknowledgesEarlierRequests) {
   Script script;
   const Psn first = script.first_psn();
   for (uint64_t i = 0; i < 3; ++i) script.PostSend(i, 0, 10);

@@ -118,7 +118,7 @@ TEST_P(ConnectionFrameTest, EveryBitAndEveryLengthWithARightChecksum) {
   }
 }
 
-TEST_P(ConnectionFrameTest, FramesOfOthersAreLeftToTheLadder) {
+TEST_P(ConnectionFrameTest, FramesOfOtherConnectionsAreLeftToTheLadder) {
   const std::vector<uint8_t> frame = Frame(0x0a, 64);
   Packet packet;
   ASSERT_TRUE(ParseConnectionFrame(frame, expected_, IcrcCheck::kNeeded, packet));

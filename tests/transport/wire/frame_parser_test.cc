@@ -191,7 +191,7 @@ TEST_P(FrameParserTest, UdpLengthMustBeThatOfTheIpPacket) {
   }
 }
 
-TEST_P(FrameParserTest, UdpChecksumIsNotLookedAt) {
+TEST_P(FrameParserTest, UdpChecksumIsIgnored) {
   Udp(6) = 0x12;
   Udp(7) = 0x34;
   EXPECT_EQ(DropReason::kNone, Parse(frame_));

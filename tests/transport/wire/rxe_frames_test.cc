@@ -29,7 +29,7 @@ class RxeFrameTest : public testing::TestWithParam<RxeFrame> {
   std::vector<uint8_t> frame_;
 };
 
-TEST_P(RxeFrameTest, ParsesToWhatTheOtherDecoderSays) {
+TEST_P(RxeFrameTest, ParsesAsTheOtherDecoderDoes) {
   Packet packet;
   ASSERT_EQ(DropReason::kNone, ParseFrame(frame_, packet));
   EXPECT_EQ(GetParam().text, ToString(packet));

@@ -111,7 +111,7 @@ TEST(CalibrationTest, ExtendedQueuePairMaskElsewhereIsAConflict) {
 }
 
 // A future release, longer than any known one: the observed layout is used as it is.
-TEST(CalibrationTest, UnknownReleaseUsesWhatWasObserved) {
+TEST(CalibrationTest, UnknownReleaseUsesTheObservedLayout) {
   Layout layout = CompleteLayout(64, 360);
   for (int& slot : layout.slot) slot = slot == kUnknownSlot ? slot : slot + slot / 10;
   layout.slot_count = 95;

@@ -17,7 +17,7 @@ class AddressChangeTest : public ConnectionFixture {
   }
 };
 
-TEST_F(AddressChangeTest, EachIdOfTheAddressHearsItOnce) {
+TEST_F(AddressChangeTest, EachIdOfTheAddressGetsTheEventOnce) {
   const std::set<uint32_t> ids = ServerIdsOfTheDevice();
   SetAddress(server_, false);
   ExpectEachHearsOnce(ids, UserEvent::kAddressChange);
@@ -25,7 +25,7 @@ TEST_F(AddressChangeTest, EachIdOfTheAddressHearsItOnce) {
   server_.ExpectNoEvent();
 }
 
-TEST_F(AddressChangeTest, IdHearsOfItsSourceAddress) {
+TEST_F(AddressChangeTest, IdGetsTheEventOfItsSourceAddressOnly) {
   Listener(server_);
   const uint32_t id = client_.Create();
   ASSERT_EQ(client_.Resolve(id, Ipv4(server_, kPort)), 0);
@@ -38,7 +38,7 @@ TEST_F(AddressChangeTest, IdHearsOfItsSourceAddress) {
   client_.ExpectNoEvent();
 }
 
-TEST_F(AddressChangeTest, OtherChangesSayNothingOfAnAddressThatIsGone) {
+TEST_F(AddressChangeTest, LaterChangesRaiseNoEventForAnAddressThatIsGone) {
   const uint32_t id = Bound(server_, 0);
   SetAddress(server_, false);
   EXPECT_EQ(server_.Expect(UserEvent::kAddressChange).id, id);
@@ -57,7 +57,7 @@ TEST_F(AddressChangeTest, AddressThatComesBackMayGoAgain) {
   }
 }
 
-TEST_F(AddressChangeTest, IdOfAnAddressThatStaysHearsNothing) {
+TEST_F(AddressChangeTest, IdOfAnAddressThatStaysGetsNoEvent) {
   sockaddr_in6 link_local = Any6(kPort);
   const Gid gid = Gid::LinkLocal({2, 0, 0, 0, 0, 1});
   std::memcpy(&link_local.sin6_addr, gid.bytes.data(), gid.bytes.size());
@@ -84,7 +84,7 @@ TEST_F(AddressChangeTest, ConnectionStays) {
 }
 
 // ucma_event_handler: the application has not yet given the id a uid.
-TEST_F(AddressChangeTest, RequestThatWasNotAcceptedHearsNothing) {
+TEST_F(AddressChangeTest, UnacceptedRequestGetsNoEvent) {
   const uint32_t listener = Listener(server_);
   Request();
   server_.Expect(UserEvent::kConnectRequest);

@@ -71,7 +71,7 @@ class ConnectionsTest : public testing::Test {
   rdma_ucm_event_resp established_{};
 };
 
-TEST_F(ConnectionsTest, BothEndsLearnWhatTheOtherOneSays) {
+TEST_F(ConnectionsTest, BothEndsReceiveTheParametersOfThePeer) {
   Establish();
   const rdma_ucm_conn_param& asked = request_.param.conn;
   EXPECT_EQ(request_.uid, 1'001u);  // of the listener
@@ -233,7 +233,7 @@ TEST_F(ConnectionsTest, ClosedChannelDisconnectsItsPeers) {
   EXPECT_TRUE(network_.services.empty());
 }
 
-TEST_F(ConnectionsTest, RejectSaysWhy) {
+TEST_F(ConnectionsTest, RejectCarriesStatusAndPrivateData) {
   Prepare();
   Connect();
   rdma_ucm_reject command{};

@@ -19,13 +19,13 @@ class DeviceRemovalTest : public ConnectionFixture {
 };
 
 // cma_process_remove.
-TEST_F(DeviceRemovalTest, EachIdOfTheDeviceHearsItOnce) {
+TEST_F(DeviceRemovalTest, EachIdOfTheDeviceGetsTheEventOnce) {
   const std::set<uint32_t> ids = ServerIdsOfTheDevice();
   Fail(server_);
   ExpectEachHearsOnce(ids, UserEvent::kDeviceRemoval);
 }
 
-TEST_F(DeviceRemovalTest, IdsOfADeviceThatWorksHearNothing) {
+TEST_F(DeviceRemovalTest, IdsOfAWorkingDeviceGetNoEvent) {
   Listener(server_);
   Connection();
   Fail(client_);
@@ -61,7 +61,7 @@ TEST_F(DeviceRemovalTest, RemovalThatWasNotFetchedGoesWithTheId) {
 }
 
 // cma_acquire_dev.
-TEST_F(DeviceRemovalTest, NoIdGetsTheDeviceAnyMore) {
+TEST_F(DeviceRemovalTest, IdsCannotBindToAFailedDevice) {
   const uint32_t older = server_.Create();
   const uint32_t bound = Bound(server_, 0);
   Fail(server_);
@@ -80,7 +80,7 @@ TEST_F(DeviceRemovalTest, NoIdGetsTheDeviceAnyMore) {
   EXPECT_EQ(server_.device_opens, 2);
 }
 
-TEST_F(DeviceRemovalTest, FailureIsNoticedBeforeItIsTold) {
+TEST_F(DeviceRemovalTest, BindNoticesAFailedDeviceBeforeItsEvent) {
   Bound(server_, 0);
   server_.has_device_failed = true;
   EXPECT_EQ(server_.Bind(server_.Create(), Ipv4(server_, kPort)), ENODEV);
@@ -98,7 +98,7 @@ TEST_F(DeviceRemovalTest, RequestThatWasNotFetchedCannotBeAccepted) {
 }
 
 // The application has not yet given the id a uid.
-TEST_F(DeviceRemovalTest, RequestThatWasNotAcceptedHearsNothing) {
+TEST_F(DeviceRemovalTest, UnacceptedRequestGetsNoEvent) {
   const uint32_t listener = Listener(server_);
   Request();
   const uint32_t request = server_.Expect(UserEvent::kConnectRequest).id;
@@ -108,7 +108,7 @@ TEST_F(DeviceRemovalTest, RequestThatWasNotAcceptedHearsNothing) {
   EXPECT_EQ(server_.Accept(request, Host::Parameters(0x222)), ENXIO);
 }
 
-TEST_F(DeviceRemovalTest, NothingComesToTheIdsAnyMore) {
+TEST_F(DeviceRemovalTest, IdsOfAFailedDeviceGetNoFurtherEvents) {
   Listener(server_);
   const Ends ends = Connection();
   Fail(server_);

@@ -320,7 +320,7 @@ TEST_F(ChannelTest, ChildOfVforkDoesNotDisturbTheParent) {
   ExpectEvent();
 }
 
-TEST_F(ChannelTest, ChildOfForkCanCloseWhatItInherited) {
+TEST_F(ChannelTest, ChildOfForkCanCloseAnInheritedChannel) {
   const pid_t child = fork();
   if (child == 0) {
     const bool closed = close(channel_->fd) == 0 && fcntl(channel_->fd, F_GETFD) == -1;
@@ -450,7 +450,7 @@ TEST_F(DeviceTest, PathThatLeadsOutOfTheDeviceIsTheKernels) {
   }
 }
 
-TEST_F(DeviceTest, DirectoryIsReadFromWhereItIsTold) {
+TEST_F(DeviceTest, SeekdirAndRewinddirSetTheReadPosition) {
   DIR* stream = opendir(kDirectory);
   ASSERT_NE(stream, nullptr);
   readdir(stream);

@@ -43,7 +43,7 @@ TEST_F(DeviceTreeTest, DeviceAttributesReadAsTheKernelWritesThem) {
   EXPECT_EQ(OfDevice("device/vendor"), "0xfeed\n");
 }
 
-TEST_F(DeviceTreeTest, BusDeviceHasWhatProgramsReadOfAPciFunction) {
+TEST_F(DeviceTreeTest, BusDeviceHasThePciAttributesThatProgramsRead) {
   EXPECT_EQ(OfDevice("device/class"), "0x020000\n");
   EXPECT_EQ(OfDevice("device/subsystem_device"), "0x0001\n");
   EXPECT_EQ(OfDevice("device/numa_node"), "-1\n");
@@ -135,7 +135,7 @@ TEST_F(DeviceTreeTest, HasNoRdmaCmIfTheProviderHasNone) {
   EXPECT_EQ(tree.Find("/sys/class/misc/rdma_cm/abi_version"), nullptr);
 }
 
-TEST(NormalizePathTest, RemovesWhatDoesNotCount) {
+TEST(NormalizePathTest, RemovesRedundantSlashesAndDots) {
   EXPECT_EQ(NormalizePath("/sys/class/infiniband/"), "/sys/class/infiniband");
   EXPECT_EQ(NormalizePath("/sys//class/./infiniband"), "/sys/class/infiniband");
   EXPECT_EQ(NormalizePath("/sys/class/infiniband/uroce0/../x"), "/sys/class/infiniband/x");

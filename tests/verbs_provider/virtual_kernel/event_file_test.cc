@@ -106,7 +106,7 @@ TEST_F(EventFileTest, LongRecordsArePurgedByTheirElement) {
   Close(fd);
 }
 
-TEST_F(EventFileTest, FullQueueRefusesAndKeepsWhatItHas) {
+TEST_F(EventFileTest, FullQueueRefusesAndKeepsItsEvents) {
   uint64_t posted = 0;
   while (Post(posted) == 0) {
     ++posted;

@@ -32,7 +32,7 @@ class OtherFile : public OpenFile {
   OtherFile() : OpenFile(FileKind::kNetlink) {}
 };
 
-TEST(FdTableTest, UntrackedDescriptorIsNone) {
+TEST(FdTableTest, UntrackedDescriptorHasNoKindAndNoFile) {
   EXPECT_EQ(FdTable::KindOf(kFd), FileKind::kNone);
   EXPECT_EQ(FdTable::KindOf(-1), FileKind::kNone);
   EXPECT_EQ(FdTable::KindOf(FdTable::kMaxFds), FileKind::kNone);
@@ -138,7 +138,7 @@ TEST(PrivateFdTest, IsMovedAwayTrackedAndClosed) {
   EXPECT_EQ(fcntl(number, F_GETFD), -1);
 }
 
-TEST(PrivateFdTest, OfNothingIsEmpty) {
+TEST(PrivateFdTest, InvalidDescriptorIsEmptyAndUntracked) {
   const PrivateFd fd(-1);
   EXPECT_FALSE(static_cast<bool>(fd));
   EXPECT_FALSE(FdTable::AnyTracked());

@@ -13,7 +13,7 @@ Signature* Substitute(const char* name) {
   return reinterpret_cast<Signature*>(SubstituteOf(name));
 }
 
-TEST(LibcSubstitutesTest, StatSaysWhatLibcSays) {
+TEST(LibcSubstitutesTest, StatMatchesLibc) {
   struct stat expected;
   ASSERT_EQ(stat("/dev/null", &expected), 0);
   struct stat found;
@@ -33,7 +33,7 @@ TEST(LibcSubstitutesTest, FstatOfNoDescriptorFails) {
   EXPECT_EQ(errno, EBADF);
 }
 
-TEST(LibcSubstitutesTest, CloseRangeClosesWhatItIsTold) {
+TEST(LibcSubstitutesTest, CloseRangeClosesTheGivenDescriptors) {
   const int fd = dup(STDERR_FILENO);
   ASSERT_GE(fd, 0);
   const auto number = static_cast<unsigned int>(fd);

@@ -268,7 +268,7 @@ class RdmaCmCharacterDeviceTest : public NetlinkAnswersTest {
   }
 };
 
-TEST_F(RdmaCmCharacterDeviceTest, IsOursWhateverTheKernelHas) {
+TEST_F(RdmaCmCharacterDeviceTest, ProvidersDeviceIsReportedWithAndWithoutTheKernels) {
   for (const bool kernel_present : {false, true}) {
     const NetlinkAnswer answer = AskForRdmaCm(kernel_present);
     EXPECT_FALSE(answer.forward);
@@ -281,7 +281,7 @@ TEST_F(RdmaCmCharacterDeviceTest, IsOursWhateverTheKernelHas) {
   }
 }
 
-TEST_F(RdmaCmCharacterDeviceTest, IsTheKernelsAffairIfTheProviderHasNone) {
+TEST_F(RdmaCmCharacterDeviceTest, ForwardsToTheKernelIfTheProviderHasNoDevice) {
   has_rdma_cm_ = false;
   EXPECT_TRUE(AskForRdmaCm(true).forward);
   const NetlinkAnswer alone = AskForRdmaCm(false);

@@ -144,7 +144,7 @@ TEST_F(RdmaCmEventsTest, WithdrawnEventsAreNotReadable) {
   EXPECT_FALSE(IsReadable());
 }
 
-TEST_F(RdmaCmEventsTest, NonBlockingReadSaysTryAgain) {
+TEST_F(RdmaCmEventsTest, NonBlockingReadFailsWithEagain) {
   ASSERT_EQ(fcntl(fd_, F_SETFL, O_NONBLOCK), 0);
   EXPECT_EQ(GetEvent(), -1);
   EXPECT_EQ(errno, EAGAIN);
@@ -159,7 +159,7 @@ TEST_F(RdmaCmEventsTest, BlockingReadWaits) {
 }
 
 // The event's id is destroyed after the event has woken the reader.
-TEST_F(RdmaCmEventsTest, EventThatIsGoneIsWaitedForAnew) {
+TEST_F(RdmaCmEventsTest, ReaderWaitsAgainWhenTheEventIsGone) {
   Events(fd_, 1);  // a token without an event
   std::thread reader([&] { EXPECT_EQ(GetEvent(), static_cast<ssize_t>(sizeof(GetEventCommand))); });
   while (provider.asked == 0) std::this_thread::yield();

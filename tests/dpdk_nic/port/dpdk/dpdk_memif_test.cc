@@ -168,7 +168,7 @@ TEST_F(MemifSocketTest, CallersThatHangUpAtOnceDoNoHarm) {
   EXPECT_TRUE(LinkComesUp(server.port.get()));
 }
 
-TEST_F(MemifSocketTest, FileThatIsNoSocketIsRespected) {
+TEST_F(MemifSocketTest, ExistingNonSocketFileIsKeptAndReported) {
   fclose(fopen(path_.c_str(), "w"));
   EXPECT_EQ(OpenDpdkPort(server_).error,
             path_ + " exists and is not a socket; choose another socket= for net_memif0");

@@ -11,7 +11,7 @@ namespace {
 
 constexpr transport::Gid kIp = transport::Gid::FromIpv4({10, 0, 0, 1});
 
-TEST(DpdkPortTest, RingGivesBackWhatWasSent) {
+TEST(DpdkPortTest, RingReturnsSentFrames) {
   OpenedPort ring = OpenDpdkPort("net_ring0", 0, kIp);
   ASSERT_NE(ring.port, nullptr) << ring.error;
   EXPECT_TRUE(ring.port->link_up());

@@ -133,7 +133,7 @@ TEST_P(VethTest, EveryFrameComesBackUnharmed) {
   EXPECT_EQ(traffic.out_of_order(), 0u);
 }
 
-TEST_P(VethTest, NeighborsAreResolvedByTheKernelForAnAddressThatItHas) {
+TEST_P(VethTest, KernelResolvesNeighborsForItsOwnAddresses) {
   for (const Gid& far : {kFarIp, kFarIpv6}) {
     ASSERT_NO_FATAL_FAILURE(Open(far == kFarIp ? kNearIp : kNearIpv6));
     EXPECT_TRUE(PollUntil([&] {

@@ -76,7 +76,7 @@ TEST_F(PciNicTest, AddressWithoutDeviceIsRefused) {
             "there is no PCI device 0000:00:1f.7; 'lspci -D' lists those that there are");
 }
 
-TEST_F(PciNicTest, DeviceThatIsNoNicIsRefused) {
+TEST_F(PciNicTest, NonNetworkDeviceIsRefused) {
   Write(device_ / "class", "0x010601\n");
   EXPECT_THAT(Refusal(), HasSubstr("is not a network device"));
 }
@@ -123,7 +123,7 @@ TEST_F(PciNicTest, VfioWithoutIommuUsesPhysicalAddresses) {
   EXPECT_TRUE(nic.value().needs_physical_addresses());
 }
 
-TEST_F(PciNicTest, GroupThatIsNotHereIsNamed) {
+TEST_F(PciNicTest, MissingVfioGroupIsNamed) {
   BindTo("vfio-pci");
   PutInGroup("DMA-FQ");
   EXPECT_THAT(Refusal(), HasSubstr("needs /dev/vfio/7, which cannot be opened (No such file"));
@@ -148,7 +148,7 @@ TEST_F(PciNicTest, UioBehindAnIommuThatPassesThroughIsTaken) {
   EXPECT_EQ(Refusal(), "");
 }
 
-TEST_F(PciNicTest, HiddenPhysicalAddressesAreTold) {
+TEST_F(PciNicTest, HiddenPhysicalAddressesAreReported) {
   GiveUio();
   HideFrameNumbers();
   EXPECT_THAT(Find().value().FindMissingMemory(kMib), HasSubstr("only root sees those"));

@@ -61,14 +61,14 @@ class FabricLinksTest : public AttachedClientTest {
   std::vector<std::unique_ptr<RingLink>> offers_;
 };
 
-TEST_F(FabricLinksTest, LinkThatIsAskedForAndCannotBeWatchedFails) {
+TEST_F(FabricLinksTest, RequestedLinkThatCannotBeWatchedFails) {
   epoll_.reset();
   EXPECT_EQ(links_.Prepare(kToPeer), PathState::kRefused);
   SendFrame();
   EXPECT_EQ(links_.counters().transmit_dropped_no_link, 1u);
 }
 
-TEST_F(FabricLinksTest, LinkThatIsOfferedAndCannotBeWatchedFails) {
+TEST_F(FabricLinksTest, OfferedLinkThatCannotBeWatchedFails) {
   epoll_.reset();
   OfferLink();
   EXPECT_FALSE(offers_.back()->peer_alive());
@@ -129,7 +129,7 @@ TEST_F(FabricRequestsTest, AnswerOfBeforeIsNotTakenForTheNext) {
   EXPECT_EQ(Request(2), PathState::kReady);
 }
 
-TEST_F(FabricRequestsTest, AnswerToNothingIsNone) {
+TEST_F(FabricRequestsTest, UnsolicitedAnswerIsIgnored) {
   EXPECT_FALSE(requests_.OnAnswer(kLocal, 0));
   EXPECT_EQ(Request(1), PathState::kPending);
   EXPECT_TRUE(requests_.OnAnswer(kLocal, 0));
@@ -159,7 +159,7 @@ TEST_F(FabricRequestsTest, RequestThatItsAskerGaveUpIsWithdrawn) {
   EXPECT_EQ(declared(), 1u);
 }
 
-TEST_F(FabricRequestsTest, RefusalLeavesWhatWasGrantedBefore) {
+TEST_F(FabricRequestsTest, RefusalKeepsTheEarlierGrant) {
   GrantFirst();
   EXPECT_EQ(Request(2), PathState::kPending);
   requests_.OnAnswer(kLocal, EBUSY);
@@ -168,7 +168,7 @@ TEST_F(FabricRequestsTest, RefusalLeavesWhatWasGrantedBefore) {
   EXPECT_EQ(declared(), 2u);
 }
 
-TEST_F(FabricRequestsTest, WhatWasWithdrawnDoesNotComeBackWithARefusal) {
+TEST_F(FabricRequestsTest, RefusalDoesNotRestoreAWithdrawnGrant) {
   GrantFirst();
   EXPECT_EQ(Request(2), PathState::kPending);
   requests_.Drop(kLocal);
@@ -180,7 +180,7 @@ TEST_F(FabricRequestsTest, WhatWasWithdrawnDoesNotComeBackWithARefusal) {
   EXPECT_EQ(declared(), 4u);
 }
 
-TEST_F(FabricRequestsTest, RequestThatIsInUseStays) {
+TEST_F(FabricRequestsTest, RequestInUseIsKept) {
   GrantFirst();
   requests_.Serve(now_ + transport::Milliseconds(3'600'000));
   EXPECT_EQ(forgotten(), 0u);

@@ -22,7 +22,7 @@ namespace {
 using control::Block;
 using transport::Gid;
 
-TEST_F(FabricPortTest, AttachedPortIsWhatTheFabricSays) {
+TEST_F(FabricPortTest, AttachedPortHasBlockMtuAndMacOfTheFabric) {
   const auto port = NewPort();
   EXPECT_EQ(BlockOf(*port), 5u);
   EXPECT_EQ(port->mtu(), 4'200u);
@@ -32,7 +32,7 @@ TEST_F(FabricPortTest, AttachedPortIsWhatTheFabricSays) {
   EXPECT_TRUE(uroced_->client(5).said.hello.ip.IsZero()) << "any fabric will do";
 }
 
-TEST_F(FabricPortTest, WithoutUrocedItIsSaidWhatToDo) {
+TEST_F(FabricPortTest, AttachWithoutDaemonSuggestsUroceRun) {
   uroced_.reset();
   FabricPort port(OptionsWithIp(Gid::FromIpv4({127, 0, 0, 1})));
   const auto error = port.Attach();
@@ -68,7 +68,7 @@ TEST_F(FabricPortTest, PreparedPathCarriesFramesBothWays) {
 }
 
 // The helper sleeps while an application thread makes a pass and then goes to sleep, too.
-TEST_F(FabricPortTest, WakeUpOfASleeperIsNotTakenFromIt) {
+TEST_F(FabricPortTest, PassOfAnotherThreadKeepsTheSleepersWakeUp) {
   const auto a = NewPort(), b = NewPort();
   Link(*a, *b);
   ASSERT_TRUE(b->BeginSleep());
@@ -99,7 +99,7 @@ TEST_F(FabricPortTest, ConsumerThatLeavesAFrameIsWokenAgain) {
   EXPECT_TRUE(IsReadable(b->wait_fd()));
 }
 
-TEST_F(FabricPortTest, FrameAloneMakesTheLinkAndWaitsForIt) {
+TEST_F(FabricPortTest, FirstFrameRequestsTheLinkAndWaits) {
   const auto a = NewPort(), b = NewPort();
   EXPECT_TRUE(SendByte(*a, *b, 1));
   EXPECT_TRUE(SendByte(*a, *b, 2));
@@ -204,7 +204,7 @@ TEST_F(FabricPortTest, TwoThatAskForEachOtherAtTheSameMomentHaveOneLink) {
   }
 }
 
-TEST_F(FabricPortTest, WhatWasSentBeforeTheEndIsStillReceived) {
+TEST_F(FabricPortTest, FramesSentBeforeTheEndAreReceived) {
   const auto a = NewPort();
   auto b = NewPort();
   Link(*a, *b);
@@ -318,7 +318,7 @@ TEST_F(ManyLinksTest, PollingFindsTheFirstFrameOnAnIdleLink) {
 }
 
 // This also holds if the port's frame before went by the same link.
-TEST_F(ManyLinksTest, IdleLinkThatIsSentByIsPolledInEveryPass) {
+TEST_F(ManyLinksTest, IdleLinkIsPolledInEveryPassAfterASend) {
   SendByte(*port_, *peers_[3], 1);
   ServeAll(*port_);
   LetLinksGetIdle(*port_);
@@ -328,7 +328,7 @@ TEST_F(ManyLinksTest, IdleLinkThatIsSentByIsPolledInEveryPass) {
   EXPECT_EQ(TakeAtOnce(*port_).value, 2);
 }
 
-TEST_F(ManyLinksTest, LinkThatAlwaysHasMoreDoesNotHideTheOthers) {
+TEST_F(ManyLinksTest, BusyLinkDoesNotStarveOtherLinks) {
   LetLinksGetIdle(*port_);
   const auto keep_full = [&] {
     while (SendByte(*peers_[0], *port_, 0)) {

@@ -93,7 +93,7 @@ TEST_F(FabricWireTest, PortFollowsTheCarrier) {
 }
 
 // Another thread's pass takes the message from uroced, but the sleeper has to tell the program.
-TEST_F(FabricWireTest, CarrierChangeWakesTheSleeperWhicheverThreadReadsIt) {
+TEST_F(FabricWireTest, CarrierChangeReadByAnotherThreadWakesTheSleeper) {
   const auto port = NewPort();
   ASSERT_TRUE(port->BeginSleep());
   ClientOf(*port).channel.Send(control::PortState{0});
@@ -156,7 +156,7 @@ TEST_F(FabricWireTest, ReceiverOfDatagramsHasAnUplinkAndIsDeclared) {
   EXPECT_TRUE(ClientOf(*port).declared[0].IsForDatagrams());
 }
 
-TEST_F(FabricWireTest, QueuePairThatIsConnectedAnewReplacesItsDeclaration) {
+TEST_F(FabricWireTest, ReconnectedQueuePairReplacesItsDeclaration) {
   const auto port = NewPort();
   EXPECT_EQ(Prepare(*port, WirePath({7}, {1})), PathState::kReady);
   EXPECT_EQ(Prepare(*port, WirePath({7}, {2})), PathState::kReady);
@@ -290,7 +290,7 @@ TEST_F(FabricWireTest, UplinkIsRestoredOnlyIfThereWasOne) {
   EXPECT_TRUE(ClientOf(*port).requests.empty());
 }
 
-TEST_F(FabricWireTest, PathThatIsAskedForWithoutUrocedIsMadeByTheNext) {
+TEST_F(FabricWireTest, PathRequestedWithoutDaemonIsMadeByTheNextDaemon) {
   const auto a = NewPort(), b = NewPort();
   StopUroced();
   ServeAll(*a, *b);
@@ -302,7 +302,7 @@ TEST_F(FabricWireTest, PathThatIsAskedForWithoutUrocedIsMadeByTheNext) {
   EXPECT_EQ(AskUntilAnswered(*a, [&] { return a->PreparePath(PathTo(*b)); }), PathState::kReady);
 }
 
-TEST_F(FabricWireTest, RequestThatUrocedTookWithItIsMadeToTheNext) {
+TEST_F(FabricWireTest, UnansweredLinkRequestIsRepeatedToTheNextDaemon) {
   const auto a = NewPort(), b = NewPort();
   uroced_->ignores_links = true;
   EXPECT_EQ(a->PreparePath(PathTo(*b)), PathState::kPending);
@@ -392,7 +392,7 @@ TEST_F(FabricNeighborsTest, HostOnTheWireIsAskedForAndThenKnown) {
   EXPECT_EQ(neighbors_.TakeChange(), std::nullopt);
 }
 
-TEST_F(FabricNeighborsTest, ChangeIsTakenOnceAndOnlyIfItIsOne) {
+TEST_F(FabricNeighborsTest, ChangeIsTakenOnceAndRepetitionIsNoChange) {
   Tell(kRemote, kRemoteMac);
   Tell(kRemote, kRemoteMac);
   EXPECT_TRUE(neighbors_.TakeChange().has_value());
@@ -410,7 +410,7 @@ TEST_F(FabricNeighborsTest, QuestionIsRepeatedButNotAllTheTime) {
   EXPECT_EQ(questions(), 2u);
 }
 
-TEST_F(FabricNeighborsTest, HostThatIsGoneIsAskedForAgain) {
+TEST_F(FabricNeighborsTest, HostNoLongerKnownIsQueriedAgain) {
   Tell(kRemote, kRemoteMac);
   Tell(kRemote, {}, /*known=*/false);
   EXPECT_EQ(neighbors_.Resolve(now_, kRemote), std::nullopt);
@@ -450,7 +450,7 @@ TEST_F(FabricPortTest, WithoutAWireEveryNeighborFollowsFromItsGid) {
   EXPECT_TRUE(uroced_->client(BlockOf(*port)).resolved.empty());
 }
 
-TEST_F(FabricPortTest, WithoutAWireNoPathLeadsToIt) {
+TEST_F(FabricPortTest, WithoutAWireWirePathIsUnreachable) {
   const auto port = NewPort();
   PacketPort::Path path = PathTo(*port);
   path.route = Route::kWire;

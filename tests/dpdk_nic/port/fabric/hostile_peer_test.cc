@@ -43,7 +43,7 @@ class HostilePeerTest : public FabricPortTest {
   std::vector<UniqueFd> hostile_ends_;
 };
 
-TEST_F(HostilePeerTest, PassLooksAtSoManySocketsAndNoMore) {
+TEST_F(HostilePeerTest, PassReadsABoundedNumberOfSockets) {
   constexpr Block kPeers = 100;
   const auto a = NewPort();
   std::vector<std::unique_ptr<RingMemory>> memories;
@@ -103,7 +103,7 @@ TEST_F(HostilePeerTest, PeerThatWasCutOffGetsNoNewLinkForASecond) {
   EXPECT_GE(Now() - cut_off, transport::Milliseconds(900));
 }
 
-TEST_F(HostilePeerTest, PeerThatIsAnsweredMayWakeForEver) {
+TEST_F(HostilePeerTest, PeerWhoseFramesAreTakenMayWakeWithoutLimit) {
   const auto a = NewPort(), b = NewPort();
   Link(*a, *b);
   for (int i = 0; i < 1'000; ++i) {
@@ -115,7 +115,7 @@ TEST_F(HostilePeerTest, PeerThatIsAnsweredMayWakeForEver) {
   EXPECT_EQ(a->counters().receive_malformed, 0u);
 }
 
-TEST_F(HostilePeerTest, PassTakesSoManyOffersAndNoMore) {
+TEST_F(HostilePeerTest, PassTakesABoundedNumberOfOffers) {
   const auto a = NewPort(), b = NewPort();
   Link(*a, *b);
   constexpr int kOffers = 100;

@@ -201,7 +201,7 @@ TEST_F(OwnSocketsTest, EachProcessSendsFromAPortOfItsOwn) {
   EXPECT_NE(one.value().port(), other.value().port());
 }
 
-TEST_F(OwnSocketsTest, WhatTheNetworkSaysIsToldByTheProcessThatSent) {
+TEST_F(OwnSocketsTest, NetworkErrorIsReportedByTheSendingProcess) {
   const auto port = NewConnectedPort();
   ASSERT_TRUE(Send(*port, {.source = kNear, .destination = kFar}));
   PacketPort::Notice notice;
@@ -333,7 +333,7 @@ TEST_F(OwnSocketsTest, FrameInTheNameOfThisHostIsDropped) {
   EXPECT_EQ(port->counters().drops[PortDrop::kOwnAddress], 1u);
 }
 
-TEST_F(OwnSocketsTest, UrocedIsToldWhatTheSocketsLost) {
+TEST_F(OwnSocketsTest, SocketDropsAreReportedToTheDaemon) {
   const auto far = OpenFar();
   const auto port = NewConnectedPort();
   Give(*port, OpenReceiver(Gid::FromIpv4({})).fd());
@@ -350,7 +350,7 @@ TEST_F(OwnSocketsTest, UrocedIsToldWhatTheSocketsLost) {
 }
 
 // Descriptors from uroced are checked: another program could pose as uroced.
-TEST_F(OwnSocketsTest, DescriptorThatIsNoSocketOfRoceIsClosed) {
+TEST_F(OwnSocketsTest, NonRoceDescriptorIsClosed) {
   const auto port = NewConnectedPort();
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
@@ -412,7 +412,7 @@ TEST_F(OwnSocketsTest, ForkedChildLetsGoOfTheSockets) {
   waitpid(child, nullptr, 0);
 }
 
-TEST_F(OwnSocketsTest, UrocedThatIsToSendForAllIsLeftTo) {
+TEST_F(OwnSocketsTest, FramesGoThroughADaemonThatSharesNoSockets) {
   const auto port = NewConnectedPort();
   uroced_.reset();
   control::Welcome with_users = OwnSocketsFabric();

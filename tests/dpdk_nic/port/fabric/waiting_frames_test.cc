@@ -16,7 +16,7 @@ Bytes FrontOf(const WaitingFrames& frames, const WaitingFrames::Queue& queue) {
   return {frame.begin(), frame.end()};
 }
 
-TEST(WaitingFramesTest, EachQueueKeepsItsOrderWhateverTheOthersDo) {
+TEST(WaitingFramesTest, EachQueueKeepsItsOrderUnderRandomOperations) {
   WaitingFrames frames;
   std::mt19937 random(1);
   std::vector<WaitingFrames::Queue> queues(40);

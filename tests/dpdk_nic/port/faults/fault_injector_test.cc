@@ -95,7 +95,7 @@ TEST_F(FaultInjectorTest, RequestsAndResponsesAreFlowsOfTheirOwn) {
   EXPECT_FALSE(Means({.psn = 101}, kReceived));
 }
 
-TEST_F(FaultInjectorTest, TheFirstRuleDecidesAndTheOthersCount) {
+TEST_F(FaultInjectorTest, FirstMatchingRuleDecidesAndLaterRulesCount) {
   Use(R"({"psn": 5, "action": "drop"}, {"psn": 5, "nth": 2, "action": "ecn"},
          {"psn": 5, "nth": "every", "action": "duplicate"})");
   const auto frame = FrameSpec{.psn = 5}.Build();
@@ -112,7 +112,7 @@ TEST_F(FaultInjectorTest, DamagedFramesCountToo) {
   EXPECT_NE(injector_->OnFrame(kSent, frame), nullptr);
 }
 
-TEST_F(FaultInjectorTest, WhatIsNotRoceIsLeftAlone) {
+TEST_F(FaultInjectorTest, NonRoceFrameIsIgnored) {
   Use(R"({"nth": "every", "action": "drop"})");
   const auto frame = FrameSpec{.payload_bytes = 64}.Build();
   for (size_t length = 0; length < frame.size(); ++length) {
@@ -132,7 +132,7 @@ TEST_F(FaultInjectorTest, WhatIsNotRoceIsLeftAlone) {
 }
 
 // QPNs come from the wire: a peer that invents QPNs must not fill the memory.
-TEST_F(FaultInjectorTest, WhatIsRememberedIsBounded) {
+TEST_F(FaultInjectorTest, NumberOfCountedQpnsIsBounded) {
   Use(R"({"nth": 2, "action": "drop"})");
   constexpr uint32_t kQpns = (1 << 16) + 10;
   for (uint32_t qpn = 0; qpn < kQpns; ++qpn) EXPECT_FALSE(Means({.qpn = qpn}));
@@ -179,7 +179,7 @@ TEST(ChangeFrameTest, ACorruptedFrameHasAWrongIcrcAndOneOtherBit) {
   }
 }
 
-TEST(ChangeFrameTest, ThePartThatIsNamedIsThePartThatChanges) {
+TEST(ChangeFrameTest, CorruptChangesTheNamedPart) {
   const auto frame = FrameSpec{.psn = 0x30, .payload_bytes = 5}.Build();
   constexpr size_t kBth = 14 + 20 + 8;
   for (const auto& [at, byte] : {std::pair<const char*, size_t>{R"("bth")", kBth + 11},
@@ -203,7 +203,7 @@ TEST(ChangeFrameTest, PaddingBehindTheIcrcIsNotTheIcrc) {
                           [](uint8_t byte) { return byte == 0; }));
 }
 
-TEST(ChangeFrameTest, WhatIsNotThereIsNotCorrupted) {
+TEST(ChangeFrameTest, MissingPartIsNotCorrupted) {
   for (const uint8_t opcode : {kSendOnly, kAcknowledge}) {
     const auto frame = FrameSpec{.opcode = opcode}.Build();
     for (const char* at : {R"("payload")", "4000"}) {

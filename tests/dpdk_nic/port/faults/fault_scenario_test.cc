@@ -28,7 +28,7 @@ std::string ErrorOfRule(const std::string& rule) {
   return ErrorOf(R"({"rules": [{)" + rule + "}]}");
 }
 
-TEST(FaultScenarioTest, WhatIsLeftOutMeansEveryPacketSentForTheFirstTime) {
+TEST(FaultScenarioTest, OmittedFieldsMatchEveryPacketSentForTheFirstTime) {
   const FaultRule rule = Rule(R"("action": "drop")");
   EXPECT_EQ(rule.match.direction, FaultDirection::kSent);
   EXPECT_FALSE(rule.match.qpn);
@@ -91,7 +91,7 @@ TEST(FaultScenarioTest, RulesKeepTheirOrder) {
   EXPECT_EQ(scenario.value().rules[1].match.psn, Psn(2));
 }
 
-TEST(FaultScenarioTest, WhatIsWrongIsSaidInOneSentenceWithTheFileAndTheRule) {
+TEST(FaultScenarioTest, ErrorNamesTheFileAndTheRuleOrLine) {
   EXPECT_EQ(ErrorOf(R"({"rules": [{"action": "drop"}, {"psm": 1, "action": "drop"}]})"),
             "faults.json, rule 2: unknown key 'psm': use direction, qpn, psn, psn_offset, opcode, "
             "nth, action, us, frames, at, comment");

@@ -34,7 +34,7 @@ TEST_F(HeldFramesTest, FramesGoOnWhenTheirTimeHasCome) {
   EXPECT_TRUE(held_.empty());
 }
 
-TEST_F(HeldFramesTest, FramesGoOnWhenEnoughOthersPassedThem) {
+TEST_F(HeldFramesTest, HeldFrameIsReleasedWhenEnoughFramesPassed) {
   Hold('a', 1'000, 2);
   held_.Overtaken();
   EXPECT_EQ(Due(0), "");
@@ -58,7 +58,7 @@ TEST_F(HeldFramesTest, AFrameThatCameBeforeDoesNotOvertake) {
   EXPECT_EQ(Due(200), "cb");
 }
 
-TEST_F(HeldFramesTest, HeldFrameIsReleasedWithoutOthersPassing) {
+TEST_F(HeldFramesTest, HeldFrameIsReleasedWhenItsTimeEnds) {
   Hold('a', 100, 3);
   EXPECT_EQ(Due(99), "");
   EXPECT_EQ(Due(100), "a");

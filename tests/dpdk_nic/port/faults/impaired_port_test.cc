@@ -251,7 +251,7 @@ class ScenarioPortTest : public ::testing::Test {
   std::unique_ptr<ImpairedPort> port_;
 };
 
-TEST_F(ScenarioPortTest, ExactlyTheFrameThatIsMeantIsDropped) {
+TEST_F(ScenarioPortTest, OnlyTheFirstMatchingFrameIsDropped) {
   Use(R"({"psn": 2, "action": "drop"})");
   for (const uint32_t psn : {1, 2, 3, 2}) Send(psn);
   EXPECT_EQ(Psns(sent_), (List{1, 3, 2}));
@@ -273,7 +273,7 @@ TEST_F(ScenarioPortTest, ADuplicateFollowsAtOnce) {
   EXPECT_EQ(Psns(Received()), (List{1, 2, 2, 3}));
 }
 
-TEST_F(ScenarioPortTest, AReorderedFrameLetsAsManyPassAsItSays) {
+TEST_F(ScenarioPortTest, ReorderedFrameLetsTheGivenNumberPass) {
   Use(R"({"psn": 2, "action": "reorder", "frames": 2})");
   for (const uint32_t psn : {1, 2, 3, 4, 5}) Send(psn);
   EXPECT_EQ(Psns(sent_), (List{1, 3, 4, 2, 5}));
@@ -342,7 +342,7 @@ TEST_F(ScenarioPortTest, FramesToOneselfMeetFaultsOnBothWays) {
   EXPECT_TRUE(port_->BeginSleep());
 }
 
-TEST_F(ScenarioPortTest, FramesToOneselfAndFromOthersTakeTurns) {
+TEST_F(ScenarioPortTest, LoopbackAndReceivedFramesTakeTurns) {
   Use(R"({"psn": 99, "action": "drop"})");
   for (const uint32_t psn : {1, 2, 3}) Send(psn, transport::Route::kLoopback);
   for (const uint32_t psn : {11, 12}) Arrive(psn);
@@ -351,7 +351,7 @@ TEST_F(ScenarioPortTest, FramesToOneselfAndFromOthersTakeTurns) {
 
 // Members on other hosts and own members get the same frames: a frame dropped when sent reaches
 // neither. The copy for own members is a received frame.
-TEST_F(ScenarioPortTest, MulticastComesBackAsItWasSent) {
+TEST_F(ScenarioPortTest, MulticastLoopbackCopiesTheSentFrames) {
   Use(R"({"psn": 2, "action": "drop"}, {"psn": 3, "action": "duplicate"},
          {"psn": 5, "action": "corrupt", "at": "payload"},
          {"direction": "received", "psn": 4, "action": "drop"})");
@@ -454,7 +454,7 @@ std::unique_ptr<EngineHost> HostWithFaults(const Impairments& impairments,
   });
 }
 
-TEST(ImpairedLoopbackTest, PacketThatIsLostIsSentAgain) {
+TEST(ImpairedLoopbackTest, DroppedPacketIsRetransmitted) {
   const auto scenario = ParseFaultScenario(
       R"({"rules": [{"psn_offset": 3, "opcode": "RC_WRITE", "nth": 1, "action": "drop"}]})",
       "faults.json");

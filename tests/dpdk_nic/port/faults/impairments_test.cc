@@ -14,7 +14,7 @@ TEST(ImpairmentsTest, PercentagesMayHaveFractionsAndExponents) {
   EXPECT_EQ(impairments.value().delay.ns, 1'500);
 }
 
-TEST(ImpairmentsTest, WhatIsNoNumberIsRefused) {
+TEST(ImpairmentsTest, InvalidNumberIsRefused) {
   for (const char* spec : {"drop=%", "drop= 1%", "drop=1 %", "drop=1x%", "drop=nan%", "drop=inf%",
                            "drop=-1%", "drop=1", "delay=1e9us", "seed=-1", "seed=1.5"}) {
     EXPECT_FALSE(ParseImpairments(spec).ok()) << spec;

@@ -104,7 +104,7 @@ TEST_F(RingLinkTest, MoreCannotBeWaivedThanThereIs) {
   EXPECT_EQ(asked_->icrc_use(), IcrcUse::kWaived);
 }
 
-TEST_F(RingLinkTest, IcrcIsCheckedIfTheOtherSideAloneWaivesIt) {
+TEST_F(RingLinkTest, IcrcIsCheckedIfOnlyThePeerWaives) {
   asked_->Waive(IcrcUse::kWaived);
   SendByte(*asked_, 1);
   EXPECT_EQ(TakeByte(*asker_), 1);
@@ -168,7 +168,7 @@ TEST_F(RingLinkTest, WithdrawnSleepIsNotWoken) {
   EXPECT_FALSE(IsReadable(asked_->socket()));
 }
 
-TEST_F(RingLinkTest, WhatWasSentBeforeTheEndIsStillReceived) {
+TEST_F(RingLinkTest, FramesSentBeforeTheEndAreReceived) {
   for (uint8_t i = 0; i < 100; ++i) SendByte(*asker_, i);
   asker_.reset();
   EXPECT_TRUE(IsReadable(asked_->socket()));
@@ -215,7 +215,7 @@ TEST_F(RingLinkTest, PeerThatFloodsABlockingSocketBlocksNoThread) {
   EXPECT_TRUE(offer->link->peer_alive());
 }
 
-TEST(RingLinkAcceptTest, RefusesWhatIsNoConnectedUnixSocket) {
+TEST(RingLinkAcceptTest, NonUnixDatagramOrUnconnectedSocketIsRefused) {
   const auto refuses = [](UniqueFd socket) {
     auto offer = RingLink::Create();
     errno = 0;
@@ -232,7 +232,7 @@ TEST(RingLinkAcceptTest, RefusesWhatIsNoConnectedUnixSocket) {
   EXPECT_TRUE(refuses(UniqueFd()));
 }
 
-TEST(RingLinkAcceptTest, RefusesWhatIsNoRingMemory) {
+TEST(RingLinkAcceptTest, InvalidRingMemoryIsRefused) {
   auto offer = RingLink::Create();
   UniqueFd unsealed(memfd_create("test", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(unsealed.get(), lseek(offer->memory.get(), 0, SEEK_END)), 0);

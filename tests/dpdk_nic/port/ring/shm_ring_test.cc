@@ -194,7 +194,7 @@ off_t BytesOnLoan(int fd) {
   return status.st_blocks;
 }
 
-TEST(RingMemoryTest, OpenTakesWhatACreatorMakes) {
+TEST(RingMemoryTest, OpenAcceptsMemoryOfACreator) {
   EXPECT_NE(RingMemory::Open(MakeMemory(true, F_SEAL_SHRINK | F_SEAL_GROW)), nullptr);
 }
 
@@ -206,7 +206,7 @@ TEST(RingMemoryTest, OpenRefusesMemoryThatCouldShrinkOrGrow) {
   }
 }
 
-TEST(RingMemoryTest, OpenRefusesMemoryThatIsNotAllocatedAndFillsNoneOfIt) {
+TEST(RingMemoryTest, OpenRefusesUnallocatedMemoryWithoutFillingIt) {
   UniqueFd sparse = MakeMemory(false, F_SEAL_SHRINK | F_SEAL_GROW);
   const UniqueFd same(fcntl(sparse.get(), F_DUPFD_CLOEXEC, 0));
   errno = 0;
@@ -219,7 +219,7 @@ TEST(RingMemoryTest, OpenRefusesMemoryThatCannotBeSealed) {
   EXPECT_EQ(RingMemory::Open(MakeMemory(true, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)), nullptr);
 }
 
-TEST(RingMemoryTest, NeitherSideMakesHolesInWhatTheOtherHasOpened) {
+TEST(RingMemoryTest, OpenedMemoryIsSealedAgainstHoles) {
   const auto memory = RingMemory::Create();
   const UniqueFd same(fcntl(memory->fd(), F_DUPFD_CLOEXEC, 0));
   EXPECT_FALSE(memory->IsSealed());
@@ -257,7 +257,7 @@ TEST(RingMemoryTest, OpenRefusesAWrongSize) {
   }
 }
 
-TEST(RingMemoryTest, OpenRefusesWhatIsNoMemfd) {
+TEST(RingMemoryTest, OpenRefusesNonMemfdDescriptor) {
   EXPECT_EQ(RingMemory::Open(UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC))), nullptr);
   EXPECT_EQ(RingMemory::Open(UniqueFd()), nullptr);
 }

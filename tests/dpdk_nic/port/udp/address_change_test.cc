@@ -102,7 +102,7 @@ TEST_P(AddressChangeTest, NewAddressComesToTheEndOfTheTableAndIsSentFrom) {
   VethPair::Run(kRemoveSecond);
 }
 
-TEST_P(AddressChangeTest, AddressThatGoesLeavesItsEntryFreeAndIsSentFromNoMore) {
+TEST_P(AddressChangeTest, RemovedAddressFreesItsEntryAndCannotSend) {
   VethPair::Run(kAddSecond);
   std::vector<Gid> gids = AwaitChange();
   VethPair::Run(kRemoveSecond);

@@ -67,7 +67,7 @@ class DatagramTest : public testing::Test {
   PortDrops drops_;
 };
 
-TEST_F(DatagramTest, FrameIsAsItWasOnTheWire) {
+TEST_F(DatagramTest, ReceivedFrameEqualsTheSentFrame) {
   const auto sent = WithIdentification(UdpFrameSpec{.psn = 5, .traffic_class = 0x0a}.Build(), 777);
   Append(sent);
   Start(bytes_.size());

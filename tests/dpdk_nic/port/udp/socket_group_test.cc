@@ -114,7 +114,7 @@ TEST_P(SocketGroupTest, DatagramsGoToTheSocketOfTheirBlock) {
   }
 }
 
-TEST_P(SocketGroupTest, WhatIsOfNoBlockGoesToTheFirst) {
+TEST_P(SocketGroupTest, DatagramWithoutABlockGoesToTheFirstSocket) {
   ExpectSteering(DatagramTo(QpnOf(7)), 0);
   Add(7);
   ExpectSteering(DatagramTo(1), 0);  // connection management
@@ -125,7 +125,7 @@ TEST_P(SocketGroupTest, WhatIsOfNoBlockGoesToTheFirst) {
   ExpectSteering({0x04}, 0);
 }
 
-TEST_P(SocketGroupTest, BlockThatIsRemovedIsTheFirstsAtOnceAndTheOthersKeepTheirs) {
+TEST_P(SocketGroupTest, RemovedBlockGoesToTheFirstSocketAndOtherBlocksStay) {
   for (const uint32_t block : {3u, 7u, 9u, 11u}) Add(block);
   Remove(3);
   ExpectSteering(DatagramTo(QpnOf(3)), 0);
@@ -145,7 +145,7 @@ TEST_P(SocketGroupTest, BlockThatIsRemovedIsTheFirstsAtOnceAndTheOthersKeepTheir
   ExpectSteering(DatagramTo(QpnOf(7)), 0);
 }
 
-TEST_P(SocketGroupTest, BlockThatIsAddedAgainGetsAnotherSocket) {
+TEST_P(SocketGroupTest, ReaddedBlockGetsANewSocket) {
   Add(7);
   const int first = sockets_[7];
   Add(7);

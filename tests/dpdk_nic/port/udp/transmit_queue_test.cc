@@ -57,7 +57,7 @@ TEST_F(TransmitQueueTest, RunGoesToOnePlaceMarkedAlike) {
   EXPECT_EQ(queue_->RunAt(4, true), 1u);
 }
 
-TEST_F(TransmitQueueTest, RunHoldsWhatAPacketCan) {
+TEST_F(TransmitQueueTest, RunIsLimitedByPacketSizeAndSegmentCount) {
   while (!queue_->Room().empty()) Add({.payload_bytes = 4'096});
   EXPECT_EQ(queue_->size(), TransmitQueue::kFrames);
   EXPECT_EQ(queue_->RunAt(0, true), 65'507u / (4'096 + 16));
@@ -74,7 +74,7 @@ TEST_F(TransmitQueueTest, RunIsOnePieceOfMemory) {
   EXPECT_EQ(queue_->payloads(0, 3).size(), 2 * (1'024 + 16) + 100 + 16);
 }
 
-TEST_F(TransmitQueueTest, RoomThatIsNotUsedSpoilsNothing) {
+TEST_F(TransmitQueueTest, UnusedRoomLeavesQueuedFramesIntact) {
   Add({.payload_bytes = 64});
   const auto payload = queue_->payload(0);
   const std::vector<uint8_t> before(payload.begin(), payload.end());
@@ -103,7 +103,7 @@ TEST_F(TransmitQueueTest, FramesOfBothIpVersionsFollowEachOther) {
   }
 }
 
-TEST_F(TransmitQueueTest, SealedFramesAreRightForWhatTheKernelMakesOfThem) {
+TEST_F(TransmitQueueTest, SealedFramesAreValidWithTheKernelsIdentification) {
   for (uint32_t bytes : {0u, 8u, 1'024u, 4'096u}) {
     for (uint32_t psn = 0; psn < 5; ++psn) Add({.psn = psn, .payload_bytes = bytes});
     queue_->Seal(0, 5, 4791);
@@ -133,7 +133,7 @@ TEST_F(TransmitQueueTest, WholeRunsAreSealedOfSeveralConnectionsToo) {
   }
 }
 
-TEST_F(TransmitQueueTest, EveryHeaderIsReadThoughItLooksLikeTheLast) {
+TEST_F(TransmitQueueTest, HeaderThatDiffersByOneBitIsReadAgain) {
   const size_t headers = ReadOutgoingFrame(UdpFrameSpec{}.Build())->payload_at;
   for (size_t byte = 0; byte < headers; ++byte) {
     std::vector<uint8_t> changed = UdpFrameSpec{}.Build();
@@ -174,7 +174,7 @@ TEST_F(TransmitQueueTest, DamagedIcrcStaysDamaged) {
   EXPECT_EQ(JudgeFrame(OnWire(0, 0)), DropReason::kBadIcrc);
 }
 
-TEST_F(TransmitQueueTest, WhatIsNoRoceFrameIsNotTaken) {
+TEST_F(TransmitQueueTest, NonRoceFrameIsNotTaken) {
   const std::vector<uint8_t> good = UdpFrameSpec{}.Build();
   ASSERT_TRUE(ReadOutgoingFrame(good));
   for (size_t bytes = 0; bytes < good.size(); ++bytes) {

@@ -165,7 +165,7 @@ TEST_F(UdpMulticastTest, FramesReachTheMembersOnTheOtherHostOnce) {
   }
 }
 
-TEST_F(UdpMulticastTest, GroupThatIsNotJoinedOrLeftBringsNothing) {
+TEST_F(UdpMulticastTest, UnjoinedOrLeftGroupReceivesNothing) {
   for (const bool is_far_on_all : {true, false}) {
     for (const auto& [near_gid, far_gid, group] : kMembers) {
       const auto near = CreateNear();
@@ -202,7 +202,7 @@ TEST_F(UdpMulticastTest, ManyGroupsAreJoined) {
 }
 
 // The processes' sockets share the port; without care each would get a copy.
-TEST_F(UdpMulticastTest, SocketsOfProcessesGetNoneOfIt) {
+TEST_F(UdpMulticastTest, ProcessSocketsReceiveNoMulticast) {
   const auto near = CreateNear(/*shares_sockets=*/true);
   const auto far = OpenFar();
   ASSERT_EQ(near->JoinGroup(Group(1)), PathState::kReady);
@@ -267,7 +267,7 @@ TEST_F(UdpMulticastTest, GroupOfTheHostOpensNothing) {
   EXPECT_EQ(near->TakeNotice().sentence, "");
 }
 
-TEST_F(UdpMulticastTest, GroupThatIsJoinedWhileThePortIsTakenIsJoinedLater) {
+TEST_F(UdpMulticastTest, JoinWhileThePortIsTakenCompletesOnceThePortIsFree) {
   const auto far = OpenFar();
   const auto near = CreateNear();
   UniqueFd owner(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -413,7 +413,7 @@ TEST(GroupMembershipsTest, RoomIsForGroupsOnAllInterfaces) {
             GroupMemberships::kMaxSockets);
 }
 
-TEST_F(UdpMulticastTest, UplinkKnowsHowManyGroupsItHasRoomFor) {
+TEST_F(UdpMulticastTest, UplinkReportsItsGroupLimit) {
   EXPECT_EQ(CreateNear()->max_groups(), GroupMemberships::kMaxMemberships);
   EXPECT_EQ(CreateNear(/*shares_sockets=*/true)->max_groups(), GroupMemberships::kMaxMemberships);
   EXPECT_EQ(CreateNear(/*shares_sockets=*/false, {kNear})->max_groups(),

@@ -126,7 +126,7 @@ TEST_F(UdpPortTest, CongestionMarksGoBothWays) {
 
 // A foreign socket sends. It is unconnected, so its datagrams carry identification 0, like all
 // single datagrams.
-TEST_F(UdpPortTest, WhatIsNotRoceIsDroppedAndCounted) {
+TEST_F(UdpPortTest, NonRoceDatagramIsDroppedAndCounted) {
   const auto receiver = Open(kPeerLoopback);
   const UniqueFd other_socket(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const SocketAddress from = SocketAddress::Make(kOurLoopback, 0, 0);
@@ -210,7 +210,7 @@ TEST(UdpSocketTest, WantOfRoomIsExplainedWhereTheHostCanGrantMore) {
   EXPECT_EQ(ExplainOverflow(kPeerLoopback, UdpSocket::kBufferBytes), "");
 }
 
-TEST_F(UdpPortTest, PeerThatDoesNotListenIsToldOfAtOnceAndOnce) {
+TEST_F(UdpPortTest, PeerWithoutListenerIsReportedAtOnceAndOnlyOnce) {
   const auto sender = Open(kOurLoopback);
   const UdpFrameSpec spec = {.source = kOurLoopback, .destination = kPeerLoopback};
   Send(sender.get(), {spec});
@@ -229,7 +229,7 @@ TEST_F(UdpPortTest, PeerThatDoesNotListenIsToldOfAtOnceAndOnce) {
   EXPECT_EQ(Receive(receiver.get(), 3).size(), 3u);
 }
 
-TEST_F(UdpPortTest, WhatCannotBeRoutedIsDroppedAndToldOf) {
+TEST_F(UdpPortTest, UnroutableFrameIsDroppedAndReported) {
   const auto sender = Open(kNear);
   Send(sender.get(), {{.source = kNear, .destination = Gid::FromIpv4({192, 0, 2, 1})}});
   EXPECT_EQ(sender->counters().transmit_dropped_no_link, 1u);
@@ -238,7 +238,7 @@ TEST_F(UdpPortTest, WhatCannotBeRoutedIsDroppedAndToldOf) {
             "192.0.2.1'");
 }
 
-TEST_F(UdpPortTest, FrameLongerThanThePathIsDroppedAndToldOf) {
+TEST_F(UdpPortTest, FrameLongerThanThePathMtuIsDroppedAndReported) {
   const auto sender = Open(kNear);
   const Gid far = Gid::FromIpv4({10, 77, 0, 2});
   const UdpFrameSpec spec = {.source = kNear, .destination = far, .payload_bytes = 2'048};

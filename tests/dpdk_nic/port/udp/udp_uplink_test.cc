@@ -153,7 +153,7 @@ TEST_F(UdpUplinkTest, FramesLeaveFromTheAddressThatTheyName) {
 }
 
 // A process that named the host to an earlier uroced goes on sending.
-TEST_F(UdpUplinkTest, FrameToAnotherHostOpensItAndIsNotLost) {
+TEST_F(UdpUplinkTest, FrameToAnotherHostOpensTheUplinkAndIsSent) {
   const auto uplink = Create();
   const auto far = OpenFar();
   Send(uplink.get(), {{.source = kNear, .destination = kFar, .psn = 7}});
@@ -161,7 +161,7 @@ TEST_F(UdpUplinkTest, FrameToAnotherHostOpensItAndIsNotLost) {
   EXPECT_EQ(Receive(far.get()).psn.value(), 7u);
 }
 
-TEST_F(UdpUplinkTest, PortThatIsTakenIsToldOfAndTriedAgain) {
+TEST_F(UdpUplinkTest, TakenPortIsReportedAndRetried) {
   const auto uplink = Create();
   UniqueFd owner(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const SocketAddress any = SocketAddress::Make(Gid::FromIpv4({}), 4'791, 0);
@@ -177,7 +177,7 @@ TEST_F(UdpUplinkTest, PortThatIsTakenIsToldOfAndTriedAgain) {
   EXPECT_EQ(Prepare(uplink.get(), kFar), PacketPort::PathState::kReady);
 }
 
-TEST_F(UdpUplinkTest, HostWithoutARouteIsToldOf) {
+TEST_F(UdpUplinkTest, HostWithoutRouteIsReported) {
   const auto uplink = Create();
   EXPECT_EQ(Prepare(uplink.get(), kNowhere), PacketPort::PathState::kUnreachable);
   const auto notice = uplink->TakeNotice();
@@ -217,7 +217,7 @@ std::unique_ptr<UdpUplink> CreateShared() {
   return uplink.ok() ? std::move(uplink).value() : nullptr;
 }
 
-TEST_F(UdpUplinkTest, ProcessesGetSocketsOnceItIsOpen) {
+TEST_F(UdpUplinkTest, ProcessesGetSocketsOnceTheUplinkIsOpen) {
   const auto uplink = CreateShared();
   EXPECT_FALSE(uplink->has_sockets());
   EXPECT_TRUE(uplink->Share(7).empty());
@@ -264,7 +264,7 @@ TEST_F(UdpUplinkTest, PortIsWaitedForWhileProcessesHaveSocketsOfTheUrocedBefore)
   EXPECT_EQ(uplink->TakeNotice().sentence, "");
 }
 
-TEST_F(UdpUplinkTest, PortThatStaysTakenIsToldOfToAllWhoNamedAHost) {
+TEST_F(UdpUplinkTest, PortThatStaysTakenIsReportedForEveryHost) {
   const auto uplink = CreateShared();
   UniqueFd owner(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const SocketAddress any = SocketAddress::Make(Gid::FromIpv4({}), 4'791, 0);
