@@ -77,19 +77,12 @@ class alignas(64) Requester {
   // The short way of a request that was just posted: whether it is the only unsent one, plain and
   // one packet, and that packet then. 0, and nothing has changed, if its data cannot be read:
   // BuildFrame then completes the request in error.
-  bool MaySendAtOnce() const {
-    return queue_.back() - cursor_ == 1 && IsPlainNow(queue_[cursor_]) &&
-           IsPlainOnly(queue_[cursor_]);
-  }
-  size_t BuildAtOnce(Time now, const FrameRoom& out) {
-    return BuildPlainOnly(now, queue_[cursor_], out);
-  }
+  bool MaySendAtOnce() const;
+  size_t BuildAtOnce(Time now, const FrameRoom& out);
 
-  // The short way of an ACK. False, and nothing has changed, if the ACK may mean anything else than
-  // that requests in flight were carried out.
+  // The short ways of an ACK and of a READ response. False if the packet is not plain; nothing has
+  // changed then but memory that the response may write to.
   bool OnPlainAcknowledge(Time now, Psn psn, const Aeth& aeth);
-  // The short way of a READ response. False, and nothing has changed but memory that it may write
-  // to, if it is not the next packet of the oldest request.
   bool OnPlainReadResponse(Time now, const PlainPacket& packet, Position position);
   // An ACK, NAK, READ response or atomic response.
   DropReason OnResponse(Time now, const Packet& packet);
@@ -118,9 +111,7 @@ class alignas(64) Requester {
   bool Begin(SendWqe& wqe);
   void CarryOutLocally(SendWqe& wqe);
   bool IsPlainNow(const SendWqe& wqe) const;
-  bool IsPlainOnly(const SendWqe& wqe) const {
-    return !wqe.started && wqe.length <= qp_.mtu_bytes();
-  }
+  bool IsPlainOnly(const SendWqe& wqe) const;
   size_t BuildPlainOnly(Time now, SendWqe& wqe, const FrameRoom& out);
   size_t BuildPlainPart(Time now, SendWqe& wqe, const FrameRoom& out);
   size_t EmitPlain(const SendWqe& wqe, uint64_t offset, uint32_t length, Position position,
@@ -134,11 +125,10 @@ class alignas(64) Requester {
   // In place of a number of pieces. No std::optional: compilers store and load it in parts of
   // different sizes, and the processor stalls on that in every packet.
   static constexpr size_t kUnreadable = SIZE_MAX;
-  size_t FillData(SendWqe& wqe, TransportHeaders& headers,
-                  std::span<PayloadPiece, kMaxSges> pieces);
+  using Pieces = std::span<PayloadPiece, kMaxSges>;
+  size_t FillData(SendWqe& wqe, TransportHeaders& headers, Pieces pieces);
   uint32_t FillRead(const SendWqe& wqe, TransportHeaders& headers) const;
-  size_t Gather(SendWqe& wqe, uint64_t offset, size_t length,
-                std::span<PayloadPiece, kMaxSges> pieces) const;
+  size_t Gather(SendWqe& wqe, uint64_t offset, size_t length, Pieces pieces) const;
   void Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response);
   void Pace(Time now, const SendWqe& wqe, size_t frame_bytes);
   // A response is awaited, from now on or still. probe_at_ is not moved to a later time: checking
@@ -152,7 +142,6 @@ class alignas(64) Requester {
   void MarkFailed(SendWqe& wqe, CompletionStatus status, VendorError reason);
 
   // requester_response.cc
-  DropReason OnAcknowledge(Time now, const Packet& packet);
   DropReason OnNak(Time now, const Packet& packet);
   DropReason OnReadResponse(Time now, const Packet& packet);
   DropReason OnAtomicResponse(Time now, const Packet& packet);

@@ -54,8 +54,12 @@ DropReason Requester::OnResponse(Time now, const Packet& packet) {
       result = OnAtomicResponse(now, packet);
       break;
     default:
-      result = packet.aeth.syndrome.kind() == Syndrome::Kind::kAck ? OnAcknowledge(now, packet)
-                                                                   : OnNak(now, packet);
+      if (packet.aeth.syndrome.kind() != Syndrome::Kind::kAck) {
+        result = OnNak(now, packet);
+      } else {
+        const bool is_complete = AcknowledgeUpTo(now, packet.psn + 1);
+        result = is_complete ? DropReason::kNone : OnLostResponse(now, packet.psn);
+      }
   }
   if (packet.opcode.HasAeth()) UpdateCredits(packet.aeth);
   if (is_probing() && !failed_ && oldest_unacked_psn_ != oldest_unacked) OpenResendWindow();
@@ -98,10 +102,6 @@ bool Requester::UpdateCredits(const Aeth& aeth) {
   if (!IsSsnAfter(limit, *ssn_limit_)) return false;
   ssn_limit_ = limit;
   return true;
-}
-
-DropReason Requester::OnAcknowledge(Time now, const Packet& packet) {
-  return AcknowledgeUpTo(now, packet.psn + 1) ? DropReason::kNone : OnLostResponse(now, packet.psn);
 }
 
 DropReason Requester::OnNak(Time now, const Packet& packet) {

@@ -156,6 +156,11 @@ bool Requester::MayStart(const SendWqe& wqe) const {
   return allowed == 0 || read_credits_used_ < allowed;  // 0 is refused in Begin
 }
 
+// Whether the next packet of `wqe`, a plain request, is the only one of its message.
+inline bool Requester::IsPlainOnly(const SendWqe& wqe) const {
+  return !wqe.started && wqe.length <= qp_.mtu_bytes();
+}
+
 size_t Requester::BuildFrame(Time now, const FrameRoom& out) {
   if (has_unsent() && IsPlainNow(queue_[cursor_])) [[likely]] {
     SendWqe& wqe = queue_[cursor_];
@@ -190,6 +195,16 @@ bool Requester::IsPlainNow(const SendWqe& wqe) const {
   return wqe.started ? !wqe.probes : wqe.opcode == SendOpcode::kRdmaWrite || HasCredit(wqe);
 }
 
+bool Requester::MaySendAtOnce() const {
+  if (queue_.back() - cursor_ != 1) return false;
+  const SendWqe& wqe = queue_[cursor_];
+  return IsPlainNow(wqe) && IsPlainOnly(wqe);
+}
+
+size_t Requester::BuildAtOnce(Time now, const FrameRoom& out) {
+  return BuildPlainOnly(now, queue_[cursor_], out);
+}
+
 // The only packet of its message. 0, and nothing has changed, if its data cannot be read.
 size_t Requester::BuildPlainOnly(Time now, SendWqe& wqe, const FrameRoom& out) {
   const size_t frame_bytes =
@@ -205,7 +220,7 @@ size_t Requester::BuildPlainOnly(Time now, SendWqe& wqe, const FrameRoom& out) {
   return frame_bytes;
 }
 
-// A packet of a longer message. As above.
+// A packet of a longer message. 0, and nothing has changed, if its data cannot be read.
 size_t Requester::BuildPlainPart(Time now, SendWqe& wqe, const FrameRoom& out) {
   const bool first = !wqe.started;
   const uint64_t offset = first ? 0 : OffsetOf(wqe, next_psn_);
@@ -406,8 +421,7 @@ Path Requester::FillDatagram(const SendWqe& wqe, TransportHeaders& headers) cons
 
 // Fills in a packet of a SEND, WRITE or ATOMIC WRITE. Returns the number of pieces of its payload;
 // kUnreadable if their memory may not be read.
-size_t Requester::FillData(SendWqe& wqe, TransportHeaders& headers,
-                           std::span<PayloadPiece, kMaxSges> pieces) {
+size_t Requester::FillData(SendWqe& wqe, TransportHeaders& headers, Pieces pieces) {
   const uint64_t offset = wqe.psn_count == 1 ? 0 : OffsetOf(wqe, next_psn_);
   const size_t length = std::min<uint64_t>(wqe.length - offset, qp_.mtu_bytes());
   const bool first = offset == 0;
@@ -430,8 +444,7 @@ size_t Requester::FillData(SendWqe& wqe, TransportHeaders& headers,
   return Gather(wqe, offset, length, pieces);
 }
 
-size_t Requester::Gather(SendWqe& wqe, uint64_t offset, size_t length,
-                         std::span<PayloadPiece, kMaxSges> pieces) const {
+size_t Requester::Gather(SendWqe& wqe, uint64_t offset, size_t length, Pieces pieces) const {
   if (wqe.data == SendWqe::Data::kInline) {
     pieces[0] = {wqe.inline_bytes() + offset, length};
     return 1;

@@ -55,7 +55,7 @@ void Responder::FinishPlain(const PlainPacket& packet) {
   NoteExecuted(packet.psn, /*ends_message=*/true, packet.ack_request);
 }
 
-// The same of a packet of a longer `message`, which is neither empty nor the only one.
+// The same for a packet of a longer message, `message`.
 bool Responder::IsPlainPartNow(const PlainPacket& packet, Position position,
                                Message message) const {
   const size_t bytes = packet.payload.size();

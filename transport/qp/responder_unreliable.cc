@@ -89,9 +89,9 @@ DropReason Responder::DropMessage(const Verdict& verdict) {
                                                  : DropReason::kRefused;
 }
 
-// Gives up the message being received. Its receive request waits for the next one (IBA 9.9.3.1
-// class D); but a request that was taken out of a shared queue cannot go back and completes in
-// error (IBA 9.9.3.1 class E).
+// Gives up the message being received. Its receive request waits for the next one
+// (IBA 9.9.3.1 class D); but a request that was taken out of a shared queue cannot go back and
+// completes in error (IBA 9.9.3.1 class E).
 void Responder::AbandonMessage(CompletionStatus status, VendorError reason) {
   message_ = Message::kNone;
   if (!receives_.in_use()) return;

@@ -111,10 +111,20 @@ TEST_F(ShmRingTest, SmallFramesTakeOneCacheLine) {
 }
 
 TEST_F(ShmRingTest, PayloadOfLargeFramesIsAligned) {
+  constexpr size_t kHeaderBytes = 16;  // of a bare frame
   Send(1, 4'000);
   Take();
   Send(2, 4'000);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(consumer_.Receive().data() + 54) % 64, 0u);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(consumer_.Receive().data() + kHeaderBytes) % 64, 0u);
+}
+
+TEST_F(ShmRingTest, WriteOf64BytesFillsTwoCacheLines) {
+  constexpr size_t kFrameBytes = 16 + 16 + 64;  // mark and BTH, RETH, payload
+  Send(1, kFrameBytes);
+  Take();
+  Send(2, kFrameBytes);
+  const auto begin = reinterpret_cast<uintptr_t>(consumer_.Receive().data());
+  EXPECT_EQ((begin + kFrameBytes - 1) / 64 - begin / 64, 1u);
 }
 
 TEST_F(ShmRingTest, LengthBeyondTheSlotIsRefused) {
