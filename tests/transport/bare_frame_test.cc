@@ -173,8 +173,8 @@ TEST_P(BareFrameTest, AsItWasSent) {
 // address of a WRITE, which differs between the two pairs.
 TEST_P(BareFrameTest, EveryBit) {
   constexpr size_t kBthAt = BareFrame::kMarkBytes;
-  // All headers and some payload.
-  const size_t bytes = std::min<size_t>(SentFrame(GetParam()).frame.size(), 80);
+  constexpr size_t kHeadersAndALittle = BareFrame::kHeaderBytes + Reth::kBytes + 4;
+  const size_t bytes = std::min(SentFrame(GetParam()).frame.size(), kHeadersAndALittle);
   for (size_t byte = kBthAt; byte < bytes; ++byte) {
     const bool is_partition = byte == kBthAt + 2 || byte == kBthAt + 3;
     const bool is_address = GetParam().has_address() && byte >= BareFrame::kHeaderBytes &&
@@ -189,8 +189,11 @@ TEST_P(BareFrameTest, EveryBit) {
 }
 
 TEST_P(BareFrameTest, EveryLength) {
+  constexpr size_t kEnd = 8;
+  constexpr size_t kBeginning = BareFrame::kHeaderBytes + Reth::kBytes + kEnd;
   const size_t bytes = SentFrame(GetParam()).frame.size();
-  for (size_t left = BareFrame::kHeaderBytes; left <= bytes + 8; ++left) {
+  for (size_t left = BareFrame::kHeaderBytes; left <= bytes + kEnd; ++left) {
+    if (left > kBeginning && left + kEnd < bytes) continue;  // all alike
     ExpectSame(GetParam(), std::to_string(left) + " bytes", [&](Frame& frame) {
       frame.resize(left);
       frame.shrink_to_fit();  // so that ASan sees a read past the end
@@ -199,7 +202,9 @@ TEST_P(BareFrameTest, EveryLength) {
 }
 
 TEST_P(BareFrameTest, EveryOpcode) {
-  for (int code = 0; code < 256; ++code) {
+  // The services of all opcodes are tried with messages of one packet.
+  const int codes = GetParam().length == kBytes ? 256 : 32;
+  for (int code = 0; code < codes; ++code) {
     ExpectSame(GetParam(), "opcode " + std::to_string(code),
                [&](Frame& frame) { frame[BareFrame::kMarkBytes] = static_cast<uint8_t>(code); });
   }
