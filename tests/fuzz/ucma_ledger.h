@@ -12,8 +12,8 @@
 
 namespace uroce::verbs::rdma_cm {
 
-// What an application knows of its process: its ids, their files, and how many events it got. Each
-// result of a command must agree with it.
+// The view that an application has of its process: its ids, their files, and how many events it
+// got. Each result of a command must agree with it.
 class UcmaLedger {
  public:
   // `error`: the errno of write() on `fd`; 0: all bytes were taken.

@@ -35,6 +35,9 @@ ROOM_ORDERS = {
 
 # Written in two parts, so that this file does not find itself.
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
+# Comments that begin with a noun clause, or in which a pronoun stands for a component with a name.
+RIDDLE = re.compile(r"^\s*// (What|Who|Whom) "
+                    r"|//.*\b([Ww]hoever|[Nn]obody|[Ss]omebody|[Aa]nybody)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.$}])/(wo" + r"rk|ro" + r"ot|ho" + r"me)/")
 
 
@@ -131,6 +134,11 @@ class StyleTest(unittest.TestCase):
         self.check(f"{name}:{number}: {line.strip()}"
                    for name, lines in self.files
                    for number, line in enumerate(lines, 1) if UNFINISHED.search(line))
+
+    def test_comments_name_the_component(self):
+        self.check(f"{name}:{number}: {line.strip()}"
+                   for name, lines in self.files if name.endswith((".cc", ".h"))
+                   for number, line in enumerate(lines, 1) if RIDDLE.search(line))
 
     def test_no_path_of_one_machine(self):
         self.check(f"{name}:{number}: {line.strip()}"

@@ -33,7 +33,7 @@ void CopyPrivateData(std::span<const uint8_t> bytes, Parameters& parameters) {
   parameters.private_data_len = static_cast<uint8_t>(bytes.size());
 }
 
-// What one end offers as responder the other one may use as requester.
+// The resources that one end offers as responder are those that the other may use as requester.
 template <class Message>
 void Fill(const Message& message, size_t skipped, rdma_ucm_conn_param& out) {
   CopyPrivateData(std::span(message.private_data).subspan(skipped), out);

@@ -12,7 +12,7 @@
 
 namespace uroce::nic {
 
-// What a peer needs to connect to this end and to read and write its memory.
+// A peer needs this to connect to this end and to read and write its memory.
 struct ConnectionInfo {
   transport::Gid gid;
   transport::MacAddress mac{};

@@ -47,7 +47,7 @@ class Lane {
 
   // Takes the turn if it is ours.
   void Advance();
-  // Sends a request that needs an answer, so that a dead peer is noticed whoever has the turn.
+  // Sends a request that needs an answer, so that a dead peer is noticed in either end's turn.
   void Probe();
   void OnCompletion(const ibv_wc& completion);
 
