@@ -1,5 +1,4 @@
-// Messages of one packet, in sequence, that need a further check: they take the short way as far as
-// possible.
+// SENDs and WRITEs, in sequence, that need a further check: they take the short way as far as possible.
 
 #include <gtest/gtest.h>
 
@@ -53,6 +52,57 @@ TEST(PlainRequestTest, OnlyASolicitedMessageRaisesASolicitedEvent) {
   script.ExpectSent(Ack(first + 1));
   script.ExpectCompletion(2);
   script.ExpectEvent(EventType::kCompletion);
+}
+
+constexpr size_t kMtuBytes = 256;
+
+TEST(PlainRequestTest, FirstPacketOfASendWithoutAReceiveIsNotReady) {
+  Script script({.queue_depth = 1});
+  const Psn first = script.peers_first_psn();
+  script.PostReceive(1, 0, 64);
+  script.Inject(Send(Position::kOnly, first).With("a"));
+  script.ExpectSent(Ack(first));
+  script.ExpectCompletion(1);
+  script.Inject(Send(Position::kFirst, first + 1).With(Pattern(kMtuBytes)));
+  script.ExpectSent(RnrNak(first + 1, 12).Msn(1));
+}
+
+TEST(PlainRequestTest, FirstPacketOfASendIntoMemoryThatMayNotBeWritten) {
+  Script script;
+  const Psn first = script.peers_first_psn();
+  const auto key = script.endpoint().memory().Register(
+      {Script::kPd, Script::kIova, script.memory(), Script::kMemoryBytes, AccessFlags(0)});
+  ASSERT_TRUE(key);
+  const ScatterGatherEntry sge{Script::Address(0), 2 * kMtuBytes, *key};
+  ASSERT_EQ(script.qp().PostReceive({1, {&sge, 1}}), Status::kOk);
+  const auto before = script.Bytes(0, kMtuBytes);
+  script.Inject(Send(Position::kFirst, first).With(Pattern(kMtuBytes)));
+  script.ExpectSent(Nak(first, NakCode::kRemoteOperationalError));
+  script.ExpectCompletion(1, CompletionStatus::kLocalProtectionError);
+  EXPECT_EQ(script.Bytes(0, kMtuBytes), before);
+}
+
+TEST(PlainRequestTest, SendGoesOnInTheNextBufferOfItsReceive) {
+  Script script;
+  const Psn first = script.peers_first_psn();
+  const ScatterGatherEntry sges[] = {{Script::Address(0), kMtuBytes, script.lkey()},
+                                     {Script::Address(1'024), kMtuBytes, script.lkey()}};
+  ASSERT_EQ(script.qp().PostReceive({1, sges}), Status::kOk);
+  script.Inject(Send(Position::kFirst, first).With(Pattern(kMtuBytes)));
+  script.Inject(Send(Position::kLast, first + 1).With(Pattern(kMtuBytes)).AckRequest());
+  script.ExpectSent(Ack(first + 1));
+  script.ExpectCompletion(1);
+  EXPECT_EQ(script.Bytes(1'024, kMtuBytes), Pattern(kMtuBytes));
+}
+
+TEST(PlainRequestTest, FirstPacketOfAWriteThatTheQueuePairDoesNotPermit) {
+  Script script({.qp_access = AccessFlags(AccessFlags::kRemoteRead)});
+  const Psn first = script.peers_first_psn();
+  const auto before = script.Bytes(0, kMtuBytes);
+  script.Inject(Write(Position::kFirst, first, Script::Address(0), script.rkey(), 2 * kMtuBytes)
+                    .With(Pattern(kMtuBytes)));
+  script.ExpectSent(Nak(first, NakCode::kInvalidRequest));
+  EXPECT_EQ(script.Bytes(0, kMtuBytes), before);
 }
 
 }  // namespace
