@@ -1,4 +1,5 @@
-// SENDs and WRITEs, in sequence, that need a further check: they take the short way as far as possible.
+// SENDs and WRITEs, in sequence, that need a further check: they take the short way as far as
+// possible.
 
 #include <gtest/gtest.h>
 
@@ -59,7 +60,7 @@ constexpr size_t kMtuBytes = 256;
 TEST(PlainRequestTest, FirstPacketOfASendWithoutAReceiveIsNotReady) {
   Script script({.queue_depth = 1});
   const Psn first = script.peers_first_psn();
-  script.PostReceive(1, 0, 64);
+  script.PostReceive(1, 0, 2 * kMtuBytes);
   script.Inject(Send(Position::kOnly, first).With("a"));
   script.ExpectSent(Ack(first));
   script.ExpectCompletion(1);
