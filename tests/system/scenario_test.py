@@ -95,7 +95,8 @@ class ScenarioTest(InstallationTestCase):
         _, client = self.run_perftest("ib_read_bw", "drop_middle_read_response.json")
         partial = [request for request in self.requests(client)
                    if request.opcode == READ_REQUEST and request.dma_length != MESSAGE_BYTES]
-        self.assertEqual(partial, [Request(4, READ_REQUEST, MESSAGE_BYTES - 4 * PATH_MTU)])
+        # On a busy machine, where a process is silent for long, probes may follow.
+        self.assertEqual(partial[:1], [Request(4, READ_REQUEST, MESSAGE_BYTES - 4 * PATH_MTU)])
 
     def test_marked_packets(self):
         captures = self.run_perftest("ib_send_bw", "mark_congestion.json")

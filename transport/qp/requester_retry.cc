@@ -58,7 +58,6 @@ void Requester::OnSilence(Time now) {
 
   ++qp_.environment.counters.probes;
   if (probes_in_vain_ < kMaxBackoffs) ++probes_in_vain_;
-  implied_by_.reset();
   GoBackTo(oldest_unacked_psn_);
   resend_window_ = 1;
   last_news_ = now;
@@ -99,11 +98,12 @@ void Requester::OnRnrNak(Time now, uint8_t timer_code) {
 
 // A response arrived that implies the loss of an earlier one that no ACK can replace: an implied
 // NAK (IBA 9.7.5.1.2). The responses behind it imply the same loss and are ignored. One with a PSN
-// before the last one answers a retransmission: the loss is a new one.
+// before the last one answers a retransmission: the loss is a new one. A probe changes nothing of
+// this: responses to what was sent before it may still be under way.
 DropReason Requester::OnLostResponse(Time now, Psn implied_by) {
-  const bool is_news = !implied_by_ || implied_by.IsBefore(*implied_by_);
+  const bool is_new_loss = !implied_by_ || implied_by.IsBefore(*implied_by_);
   implied_by_ = implied_by;
-  if (is_news && !waits_for_receiver_) {
+  if (is_new_loss && !waits_for_receiver_) {
     ++qp_.environment.counters.implied_naks;
     SendFlightAgain();
     ArmAckTimer(now);

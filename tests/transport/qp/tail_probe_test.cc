@@ -233,6 +233,17 @@ TEST_F(TailProbeTest, NotDuringAnRnrWait) {
 class NoAckTimeoutTest : public TailProbeTest {
  protected:
   NoAckTimeoutTest() : TailProbeTest({.timeout = 0, .probes = true}) {}
+
+  void PostReads(uint64_t count) {
+    for (uint64_t i = 1; i <= count; ++i) script_.PostRead(i, 8 * i, 8);
+    requests_ = script_.TakeSent();
+  }
+  PacketSpec Response(uint32_t i) const {
+    return ReadResponse(Position::kOnly, first_ + i).With(Pattern(8));
+  }
+  void ExpectAllSentAgain() {
+    for (const PacketSpec& request : requests_) script_.ExpectSent(request);
+  }
 };
 
 TEST_F(NoAckTimeoutTest, ProbesBecomeRare) {
@@ -251,18 +262,26 @@ TEST_F(NoAckTimeoutTest, ProbesBecomeRare) {
 
 // A response before the one that implied the last loss answers a packet that was sent again.
 TEST_F(NoAckTimeoutTest, ALossDuringRecoveryIsNoticed) {
-  for (uint64_t i = 1; i <= 4; ++i) script_.PostRead(i, 8 * i, 8);
-  requests_ = script_.TakeSent();
-  const auto response = [&](uint32_t i) {
-    return ReadResponse(Position::kOnly, first_ + i).With(Pattern(8));
-  };
+  PostReads(4);
   for (const uint32_t implied_by : {2, 1}) {
-    script_.Inject(response(implied_by));
-    for (const PacketSpec& request : requests_) script_.ExpectSent(request);
-    script_.Inject(response(3));  // implies the same loss
+    script_.Inject(Response(implied_by));
+    ExpectAllSentAgain();
+    script_.Inject(Response(3));  // implies the same loss
     script_.ExpectNothingSent();
   }
   EXPECT_EQ(script_.counters().implied_naks, 2u);
+}
+
+// The responder sends the rest of what it had queued before it answers the retransmission.
+TEST_F(NoAckTimeoutTest, ResponsesBehindALossImplyNoOtherAfterAProbe) {
+  PostReads(4);
+  script_.Inject(Response(1));
+  ExpectAllSentAgain();
+  script_.Advance(RoundTripTime::kInitialSilence);
+  script_.ExpectSent(requests_[0]);
+  for (const uint32_t behind : {2, 3}) script_.Inject(Response(behind));
+  script_.ExpectNothingSent();
+  EXPECT_EQ(script_.counters().implied_naks, 1u);
 }
 
 // rxe acknowledges all duplicates with one PSN, half a round trip after we went back. If such an
