@@ -103,7 +103,11 @@ bool Forwarder::ServeQueues(Time now) {
       uplink.messages.pop_front();
       worked = true;
     }
-    if (now - uplink.last_used >= Uplink::kMessagesWaitFor) uplink.messages.clear();
+    if (now - uplink.last_used >= Uplink::kMessagesWaitFor) {
+      for (; !uplink.messages.empty(); uplink.messages.pop_front()) {
+        Count(SwitchDrop::kNoRoom, &counters_);
+      }
+    }
     receiver_full_ |= !uplink.messages.empty();
   }
   return worked;

@@ -129,6 +129,17 @@ TEST_P(LinkedPeerTest, LongMessageRequestsAcksBeforeItsEnd) {
   EXPECT_EQ(asked, 2u);
 }
 
+TEST_P(LinkedPeerTest, LostEndOfALongMessageIsSentAgain) {
+  Write(/*signaled=*/false, 2 * kMtuBytes);
+  Carry();
+  EXPECT_FALSE(pair_.Send().empty());  // lost
+  WaitLong();
+  pair_.Receive(pair_.Send());  // the first packet again
+  EXPECT_TRUE(Carry());
+  EXPECT_TRUE(pair_.Answer());
+  EXPECT_TRUE(IsAllAcknowledged());
+}
+
 // The link loses a frame, as with fault injection.
 TEST_P(LinkedPeerTest, RetransmissionRequestsAnAck) {
   Write(/*signaled=*/false);

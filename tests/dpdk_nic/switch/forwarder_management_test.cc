@@ -258,6 +258,7 @@ TEST_F(ForwarderManagementTest, QueueOfMessagesIsBoundedAndEndsAfterAWhile) {
   EXPECT_EQ(rig_.Process(kBob).Receive().size(), kSlots);
   rig_.RunFor(transport::Milliseconds(5));
   EXPECT_TRUE(rig_.Process(kBob).Receive().empty());
+  EXPECT_EQ(rig_.counters().dropped_no_room, kTooMany + Uplink::kMaxMessages);
 }
 
 TEST_F(ForwarderManagementTest, AllRequestsOfAFloodAreRefused) {

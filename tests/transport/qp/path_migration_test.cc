@@ -79,6 +79,26 @@ class PathMigrationTest : public testing::Test {
     EXPECT_EQ(now.address, OtherAddress());
     EXPECT_EQ(now.timeout, kAlternateTimeout);
   }
+  // Migrates after the path has used up a retry of the only request. The next path has all of them,
+  // and its own timeout.
+  template <class Cause>
+  void ExpectAllRetriesAfter(Cause migrate) {
+    Arm();
+    PostWrite(1);
+    ExpectWrite(first_);
+    script_.Advance(kAckTimeout);
+    ExpectWrite(first_);
+    migrate();
+    ExpectMigrated();
+    for (int retry = 0; retry < kRetries; ++retry) {
+      script_.Advance(kAckTimeout);
+      script_.ExpectNothingSent();
+      script_.Advance(kAlternateAckTimeout - kAckTimeout);
+      ExpectWrite(first_);
+    }
+    script_.Advance(kAlternateAckTimeout);
+    script_.ExpectCompletion(1, CompletionStatus::kRetryExceeded);
+  }
   void PostWrite(uint64_t wr_id) { script_.PostWrite(wr_id, 0, 4); }
   PacketSpec ExpectWrite(Psn psn) {
     return script_.ExpectSent(
@@ -193,6 +213,14 @@ TEST_F(PathMigrationTest, MigratesWhenRetriesAreUsedUp) {
   script_.Advance(kAlternateAckTimeout);
   script_.ExpectCompletion(1, CompletionStatus::kRetryExceeded);
   EXPECT_EQ(script_.counters().retries_exceeded, 1u);
+}
+
+TEST_F(PathMigrationTest, MigrationByRequestGivesAllRetriesBack) {
+  ExpectAllRetriesAfter([&] { ASSERT_EQ(Modify(MigrationState::kMigrated), Status::kOk); });
+}
+
+TEST_F(PathMigrationTest, MigrationWithThePeerGivesAllRetriesBack) {
+  ExpectAllRetriesAfter([&] { ExpectTaken(FromPeer(true), /*by_alternate=*/true); });
 }
 
 TEST_F(PathMigrationTest, DoesNotMigrateUnarmed) {

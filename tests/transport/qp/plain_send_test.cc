@@ -11,6 +11,7 @@
 #include "tests/transport/connected_pair.h"
 #include "tests/transport/qp/sample_queue_pair.h"
 #include "transport/limits.h"
+#include "transport/wire/frame_parser.h"
 
 namespace uroce::transport {
 namespace {
@@ -75,6 +76,9 @@ TEST_P(PlainSendTest, MatchesTheWholeForm) {
         const std::span<const uint8_t> a(expected.frames[i]), b(outcome.frames[i]);
         ASSERT_EQ(a.size(), b.size());
         EXPECT_TRUE(std::ranges::equal(a.first(kBthAt + 4), b.first(kBthAt + 4)));
+        Packet packet;
+        ASSERT_EQ(ParseFrame(b, packet), DropReason::kNone);
+        EXPECT_EQ(packet.solicited, solicited && packet.opcode.EndsMessage());
       }
       ASSERT_EQ(outcome.completions.size(), 1u);
       ASSERT_EQ(expected.completions.size(), 1u);

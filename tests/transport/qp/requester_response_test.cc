@@ -242,6 +242,67 @@ TEST_F(RequesterReadTest, ADuplicatePartIsIgnored) {
   ExpectParts(0, 0, 2);
 }
 
+// A PSN that the entry of the queue still has is not one that was sent.
+TEST(UnsentReadTest, ItsResponseIsStale) {
+  Script script({.first_psn = Psn(0)});
+  script.HoldTransmit();
+  script.PostRead(1, 0, 2 * kPart);
+  script.ExpectDropped(DropReason::kStaleResponse,
+                       ReadResponse(Position::kFirst, Psn(0)).With(Pattern(kPart)));
+  EXPECT_EQ(script.Bytes(0, kPart), std::vector<uint8_t>(kPart));
+  script.ReleaseTransmit();
+  script.ExpectSent(ReadOf(Psn(0), 0, 2 * kPart));
+}
+
+TEST_F(RequesterReadTest, AResponseBeforeTheRetransmissionMakesThatUnnecessary) {
+  script_.PostRead(1, 0, kPart);
+  script_.ExpectSent(ReadOf(first_, 0, kPart));
+  script_.HoldTransmit();
+  script_.Advance(Milliseconds(100));  // an ACK timeout
+  script_.Inject(Part(Position::kOnly, 0));
+  script_.ExpectCompletion(1);
+  script_.ReleaseTransmit();
+  script_.ExpectNothingSent();
+  script_.PostRead(2, 0, kPart);
+  script_.ExpectSent(ReadOf(first_ + 1, 0, kPart));
+}
+
+// The second READ uses the entry of the first, whose data was in one piece.
+TEST(ReadOfAListTest, FillsItsPieces) {
+  Script script({.queue_depth = 1});
+  const Psn first = script.first_psn();
+  script.PostRead(1, 0, 8);
+  script.TakeSent();
+  script.Inject(ReadResponse(Position::kOnly, first).With(Pattern(8)));
+  script.ExpectCompletion(1);
+
+  const ScatterGatherEntry pieces[] = {{Script::Address(1'024), 4, script.lkey()},
+                                       {Script::Address(2'048), 4, script.lkey()}};
+  SendWorkRequest read = Script::Request(2, SendOpcode::kRdmaRead);
+  read.sges = pieces;
+  ASSERT_EQ(script.qp().PostSend(read), Status::kOk);
+  script.TakeSent();
+  script.Inject(ReadResponse(Position::kOnly, first + 1).With("abcdefgh"));
+  script.ExpectCompletion(2);
+  EXPECT_EQ(script.Bytes(0, 8), Pattern(8));
+  EXPECT_EQ(script.Bytes(1'024, 4), (std::vector<uint8_t>{'a', 'b', 'c', 'd'}));
+  EXPECT_EQ(script.Bytes(2'048, 4), (std::vector<uint8_t>{'e', 'f', 'g', 'h'}));
+}
+
+TEST_F(RequesterReadTest, ReadIntoMemoryThatMayNotBeWrittenIsALocalProtectionError) {
+  const auto key = script_.endpoint().memory().Register(
+      {Script::kPd, Script::kIova, script_.memory(), Script::kMemoryBytes, AccessFlags(0)});
+  ASSERT_TRUE(key);
+  const ScatterGatherEntry sge{Script::Address(0), 8, *key};
+  SendWorkRequest read = Script::Request(1, SendOpcode::kRdmaRead);
+  read.sges = {&sge, 1};
+  ASSERT_EQ(script_.qp().PostSend(read), Status::kOk);
+  script_.TakeSent();
+  script_.Inject(Part(Position::kOnly, 0, 8));
+  script_.ExpectCompletion(1, CompletionStatus::kLocalProtectionError);
+  EXPECT_EQ(script_.Bytes(0, 8), std::vector<uint8_t>(8));
+}
+
 // IBA 9.9.2.4.2: a response that does not fit the request ends it; none of its data is written.
 class WrongResponseTest : public testing::TestWithParam<uint32_t> {
  protected:
@@ -302,6 +363,13 @@ TEST_F(RequesterReadTest, DataInAnswerToASendIsABadResponse) {
   script_.Inject(Part(Position::kOnly, 0, 10));
   script_.ExpectCompletion(1, CompletionStatus::kBadResponse);
   EXPECT_EQ(script_.Bytes(0, 10), std::vector<uint8_t>(10));
+}
+
+TEST_F(RequesterReadTest, AnEmptyReadResponseToASendIsABadResponse) {
+  script_.PostSend(1, 0, 10);
+  script_.TakeSent();
+  script_.Inject(Part(Position::kOnly, 0, 0));
+  script_.ExpectCompletion(1, CompletionStatus::kBadResponse);
 }
 
 TEST_F(RequesterReadTest, DataInAnswerToAnAtomicIsABadResponse) {

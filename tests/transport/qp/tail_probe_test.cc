@@ -100,6 +100,17 @@ TEST_F(TailProbeTest, ARequestPostedMeanwhileWaitsForTheAnswer) {
   EXPECT_EQ(script_.TakeSent().size(), 1u);
 }
 
+TEST_F(TailProbeTest, NoRequestIsSentAtOnceBehindAProbe) {
+  PostWrites(1);
+  script_.Advance(RoundTripTime::kInitialSilence);
+  script_.ExpectSent(requests_[0]);
+  const ScatterGatherEntry sge{Script::Address(0), 8, script_.lkey()};
+  SendWorkRequest write = Script::Request(2, SendOpcode::kRdmaWrite);
+  write.sges = {&sge, 1};
+  ASSERT_EQ(script_.qp().QueueSend(write), Status::kOk);
+  EXPECT_FALSE(script_.endpoint().MaySendAtOnce(script_.qp()));
+}
+
 TEST_F(TailProbeTest, AnAnswerForTheOnlyPacketEndsTheCare) {
   PostWritesOfWhichTheProbeIsAnswered(1);
   PostWrites(3);
@@ -258,6 +269,15 @@ TEST_F(NoAckTimeoutTest, ProbesBecomeRare) {
     ExpectSilenceUntil(Milliseconds(1'000));
     script_.ExpectSent(requests_[0]);
   }
+}
+
+TEST_F(NoAckTimeoutTest, ReadResponseForTheOnlyPacketEndsTheCare) {
+  PostReads(1);
+  script_.Advance(RoundTripTime::kInitialSilence);
+  ExpectAllSentAgain();
+  script_.Inject(Response(0));
+  script_.ExpectCompletion(1);
+  PostWrites(3);
 }
 
 // A response before the one that implied the last loss answers a packet that was sent again.

@@ -54,11 +54,11 @@ class Request {
 };
 
 Request GidEntry(uint32_t port, uint32_t index, ib_uverbs_gid_entry* entry,
-                 size_t bytes = sizeof(ib_uverbs_gid_entry)) {
+                 size_t bytes = sizeof(ib_uverbs_gid_entry), uint64_t flags = 0) {
   return Request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY)
       .Number(UVERBS_ATTR_QUERY_GID_ENTRY_PORT, port, 4)
       .Number(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, index, 4)
-      .Number(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, 0, 4)
+      .Number(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, flags, sizeof(flags))
       .Buffer(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, entry, bytes);
 }
 
@@ -78,6 +78,13 @@ TEST(UverbsTest, GidEntryThatDoesNotExist) {
   EXPECT_EQ(GidEntry(1, 2, &entry).Execute(), ENODATA);  // an empty row
   EXPECT_EQ(GidEntry(1, 4, &entry).Execute(), EINVAL);
   EXPECT_EQ(GidEntry(2, 0, &entry).Execute(), EINVAL);
+}
+
+TEST(UverbsTest, FlagsAreRefused) {
+  ib_uverbs_gid_entry entry = {};
+  for (const uint64_t flags : {uint64_t{1}, uint64_t{1} << 63}) {
+    EXPECT_EQ(GidEntry(1, 1, &entry, sizeof(entry), flags).Execute(), EINVAL) << flags;
+  }
 }
 
 // A library that knows an older, shorter version of the struct offers less room.

@@ -98,8 +98,8 @@ int InvokeWrite(const Attributes& attributes) {
 
 // The kernel's uverbs_get_flags32() where no flag exists.
 bool HasFlags(const Attributes& attributes, uint16_t id) {
-  uint32_t flags = 0;
-  return attributes.Read(id, flags) && flags != 0;
+  uint64_t flags = 0;
+  return attributes.Find(id) != nullptr && (!attributes.Read(id, flags) || flags != 0);
 }
 
 int QueryGidEntry(const Attributes& attributes, const uroce_device_description& device) {
