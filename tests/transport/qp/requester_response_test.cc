@@ -289,15 +289,20 @@ TEST(ReadOfAListTest, FillsItsPieces) {
   EXPECT_EQ(script.Bytes(2'048, 4), (std::vector<uint8_t>{'e', 'f', 'g', 'h'}));
 }
 
-TEST_F(RequesterReadTest, ReadIntoMemoryThatMayNotBeWrittenIsALocalProtectionError) {
-  const auto key = script_.endpoint().memory().Register(
-      {Script::kPd, Script::kIova, script_.memory(), Script::kMemoryBytes, AccessFlags(0)});
+// ibv_rereg_mr while the READ is in flight.
+TEST_F(RequesterReadTest, ReadIntoMemoryThatMayNoLongerBeWrittenIsALocalProtectionError) {
+  MemoryTable& memory = script_.endpoint().memory();
+  MemoryRegion region = {Script::kPd, Script::kIova, script_.memory(), Script::kMemoryBytes,
+                         AccessFlags(AccessFlags::kLocalWrite)};
+  const auto key = memory.Register(region);
   ASSERT_TRUE(key);
   const ScatterGatherEntry sge{Script::Address(0), 8, *key};
   SendWorkRequest read = Script::Request(1, SendOpcode::kRdmaRead);
   read.sges = {&sge, 1};
   ASSERT_EQ(script_.qp().PostSend(read), Status::kOk);
-  script_.TakeSent();
+  script_.ExpectSent(ReadOf(first_, 0, 8));
+  region.access = AccessFlags(0);
+  ASSERT_EQ(memory.Reregister(*key, region), Status::kOk);
   script_.Inject(Part(Position::kOnly, 0, 8));
   script_.ExpectCompletion(1, CompletionStatus::kLocalProtectionError);
   EXPECT_EQ(script_.Bytes(0, 8), std::vector<uint8_t>(8));
