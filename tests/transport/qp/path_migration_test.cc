@@ -79,8 +79,19 @@ class PathMigrationTest : public testing::Test {
     EXPECT_EQ(now.address, OtherAddress());
     EXPECT_EQ(now.timeout, kAlternateTimeout);
   }
-  // Migrates after the path has used up a retry of the only request. The next path has all of them,
-  // and its own timeout.
+  // Request 1 is sent again kRetries times, after each timeout of the alternate path, then fails.
+  void ExpectAllRetriesOfTheAlternatePath() {
+    for (int retry = 0; retry < kRetries; ++retry) {
+      script_.Advance(kAckTimeout);
+      script_.ExpectNothingSent();
+      script_.Advance(kAlternateAckTimeout - kAckTimeout);
+      ExpectWrite(first_);
+    }
+    script_.ExpectNoCompletion();
+    script_.Advance(kAlternateAckTimeout);
+    script_.ExpectCompletion(1, CompletionStatus::kRetryExceeded);
+  }
+  // The primary path has used up a retry of the only request before the migration.
   template <class Cause>
   void ExpectAllRetriesAfter(Cause migrate) {
     Arm();
@@ -90,14 +101,7 @@ class PathMigrationTest : public testing::Test {
     ExpectWrite(first_);
     migrate();
     ExpectMigrated();
-    for (int retry = 0; retry < kRetries; ++retry) {
-      script_.Advance(kAckTimeout);
-      script_.ExpectNothingSent();
-      script_.Advance(kAlternateAckTimeout - kAckTimeout);
-      ExpectWrite(first_);
-    }
-    script_.Advance(kAlternateAckTimeout);
-    script_.ExpectCompletion(1, CompletionStatus::kRetryExceeded);
+    ExpectAllRetriesOfTheAlternatePath();
   }
   void PostWrite(uint64_t wr_id) { script_.PostWrite(wr_id, 0, 4); }
   PacketSpec ExpectWrite(Psn psn) {
@@ -205,13 +209,7 @@ TEST_F(PathMigrationTest, MigratesWhenRetriesAreUsedUp) {
   ExpectWrite(first_);
   ExpectLastBy(/*alternate=*/true, true);
   ExpectMigrated();
-  for (int retry = 0; retry < kRetries; ++retry) {
-    script_.Advance(kAlternateAckTimeout);
-    ExpectWrite(first_);
-  }
-  script_.ExpectNoCompletion();
-  script_.Advance(kAlternateAckTimeout);
-  script_.ExpectCompletion(1, CompletionStatus::kRetryExceeded);
+  ExpectAllRetriesOfTheAlternatePath();
   EXPECT_EQ(script_.counters().retries_exceeded, 1u);
 }
 

@@ -242,7 +242,7 @@ TEST_F(RequesterReadTest, ADuplicatePartIsIgnored) {
   ExpectParts(0, 0, 2);
 }
 
-// A PSN that the entry of the queue still has is not one that was sent.
+// An entry of the queue that was not started yet has PSN 0: it must not be taken for one sent.
 TEST(UnsentReadTest, ItsResponseIsStale) {
   Script script({.first_psn = Psn(0)});
   script.HoldTransmit();
