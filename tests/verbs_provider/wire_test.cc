@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "dpdk_nic/device/device_config.h"
+#include "tests/dpdk_nic/control/fabric_names.h"
 #include "tests/dpdk_nic/engine/thread_state.h"
-#include "tests/dpdk_nic/port/fabric/fabric_names.h"
 #include "tests/dpdk_nic/port/fabric/fake_uroced.h"
 #include "tests/verbs_provider/verbs_objects.h"
 #include "transport/wire/frame_builder.h"

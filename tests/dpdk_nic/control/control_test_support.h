@@ -10,20 +10,14 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <string>
 
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/block_claim.h"
 #include "dpdk_nic/control/control_address.h"
+#include "tests/dpdk_nic/control/fabric_names.h"
 
 namespace uroce::nic::control {
-
-// The name of a fabric that no other test, and no other run of this one, uses.
-inline std::string UniqueFabricName() {
-  static std::atomic<int> count = 0;
-  return "test-" + std::to_string(getpid()) + "-" + std::to_string(count++);
-}
 
 // How many descriptors this process has open.
 inline int OpenDescriptors() {

@@ -13,7 +13,7 @@
 #include "dpdk_nic/control/block_claim.h"
 #include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/port/fabric/fabric_query.h"
-#include "tests/dpdk_nic/port/fabric/fabric_names.h"
+#include "tests/dpdk_nic/control/fabric_names.h"
 #include "tests/dpdk_nic/port/fabric/fake_uroced.h"
 #include "tests/dpdk_nic/port/fabric/test_fabric.h"
 #include "transport/route.h"

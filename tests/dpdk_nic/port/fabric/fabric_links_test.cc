@@ -10,7 +10,7 @@
 #include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/control/client.h"
 #include "dpdk_nic/port/fabric/fabric_requests.h"
-#include "tests/dpdk_nic/port/fabric/fabric_names.h"
+#include "tests/dpdk_nic/control/fabric_names.h"
 #include "tests/dpdk_nic/port/fabric/fake_uroced.h"
 
 namespace uroce::nic {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "dpdk_nic/port/fabric/fabric_port.h"
-#include "tests/dpdk_nic/port/fabric/fabric_names.h"
+#include "tests/dpdk_nic/control/fabric_names.h"
 #include "tests/dpdk_nic/port/fabric/fake_uroced.h"
 #include "transport/limits.h"
 #include "transport/route.h"

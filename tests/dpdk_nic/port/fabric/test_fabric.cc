@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "tests/dpdk_nic/port/fabric/fabric_names.h"
+#include "tests/dpdk_nic/control/fabric_names.h"
 #include "tests/runfiles/runfiles.h"
 #include "tools/cli/fabric_lease.h"
 
