@@ -30,14 +30,16 @@ constexpr int kAckWorthwhile = 16;
 // Frames that a pass sends before it receives again.
 constexpr int kTransmitBurst = 64;
 constexpr int kLoopbackBurst = 64;
+// After so many frames of verbs a verb makes a pass: a program that posts for longer than the ACK
+// timeout without a poll would leave all answers in the port, and everything would be sent again.
+constexpr int kMostUnread = 256;
+// Frames that a pass receives, burst after burst, while a timer has run out: the response that it
+// misses may be among them. As many as a link holds.
+constexpr int kMostBeforeTimers = 512;
 
 // A pass counts as the work of this many frames. On a port of system calls many passes are long,
 // and a thread that makes few of them may be driving all the same.
 constexpr int kWorkOfAPass = 4;
-
-// A healthy uroced confirms a release within this time. After it the caller stops waiting; the
-// release still reaches uroced later.
-constexpr Duration kReleaseTimeout = transport::Milliseconds(1'000);
 
 constexpr Duration kLinkServiceInterval = transport::Milliseconds(1);
 
@@ -92,7 +94,13 @@ Engine::~Engine() {
 int Engine::RunOnce(Time now, Driver driver) {
   if (united_ != nullptr) [[unlikely]]
     united_->SetTime(now);
-  const int received = ReceiveBurst(now);
+  int received = 0;
+  int burst = 0;
+  do {
+    burst = ReceiveBurst(now);
+    received += burst;
+  } while (burst == kReceiveBurst && received < kMostBeforeTimers &&
+           endpoint_.NextDeadline() <= now);
   const int due = RunDeadlines(now);
   // Held answers count as work: the helper makes another pass at once.
   const bool holds = driver == Driver::kHelper && answer_hold_.Holds(now, received);
@@ -113,6 +121,7 @@ void Engine::Flush(Time now) {
 }
 
 int Engine::ReceiveBurst(Time now) {
+  unread_ = 0;
   if (now >= next_link_service_) {
     next_link_service_ = now + kLinkServiceInterval;
     port_->ServeLink();
@@ -312,14 +321,20 @@ void Engine::FinishVerb() {
   if (HasTransmit()) {
     now = clock_.Now();
     sent += TransmitBurst(now);
+    if (sent == 0) ++unread_;  // the port is full
   }
+  unread_ += sent;
   const bool awaits_answers = std::exchange(verb_awaits_answers_, false);
   if (sent != 0) {
     notes_.CountApplicationWork(sent);
     flush_plan_.AfterVerb(now, awaits_answers);
     Flush(now);
   }
-  EndPass();
+  if (unread_ >= kMostUnread) [[unlikely]] {
+    RunOnce(clock_.Now(), Driver::kApplication);
+  } else {
+    EndPass();
+  }
   UnlockAndWakeHelper();
 }
 
@@ -414,87 +429,6 @@ bool Engine::TryRunOnce() {
     return true;
   }
   return false;
-}
-
-void Engine::AskUntilAnswered(Duration timeout, auto ask) {
-  const EventCount::Waiter waiter(news_);
-  const Time give_up = Now() + timeout;
-  PrepareThread();
-  for (bool is_first = true;; is_first = false) {
-    lock_.Lock();
-    const Time now = clock_.Now();
-    const bool answered = ask(now, *port_);
-    if (!in_forked_child()) {
-      if (is_first) next_link_service_ = now;
-      RunOnce(now, Driver::kApplication);
-    }
-    const uint32_t seen = news_.now();
-    UnlockAndWakeHelper();
-    if (answered || in_forked_child() || Now() >= give_up) return;
-    if (is_first) progress_->Wake();  // the helper may be standing by
-    news_.Wait(seen, give_up);
-  }
-}
-
-std::optional<MacAddress> Engine::ResolveNeighbor(const Gid& gid, Duration timeout) {
-  std::optional<MacAddress> mac;
-  AskUntilAnswered(timeout, [&](Time now, PacketPort&) UROCE_NO_THREAD_SAFETY_ANALYSIS {
-    mac = NeighborNow(now, gid);
-    return mac.has_value();
-  });
-  return mac;
-}
-
-PacketPort::PathState Engine::AskPort(Duration timeout, auto ask) {
-  auto state = PacketPort::PathState::kReady;
-  AskUntilAnswered(timeout, [&](Time, PacketPort& port) {
-    if (!in_forked_child()) state = ask(port);
-    return state != PacketPort::PathState::kPending;
-  });
-  return state;
-}
-
-PacketPort::PathState Engine::PreparePath(const PacketPort::Path& path, Duration timeout) {
-  return AskPort(timeout, [&](PacketPort& port) { return port.PreparePath(path); });
-}
-
-uint32_t Engine::PathMtu(const PacketPort::Path& path) {
-  const Verb verb(*this);
-  return in_forked_child() ? port_->mtu() : port_->PathMtu(path);
-}
-
-PacketPort::PathState Engine::JoinGroup(const Gid& group, Duration timeout) {
-  return AskPort(timeout, [&](PacketPort& port) { return port.JoinGroup(group); });
-}
-
-PacketPort::ServiceState Engine::ReserveService(const PacketPort::Service& service,
-                                                Duration timeout) {
-  auto state = PacketPort::ServiceState::kReserved;
-  AskUntilAnswered(timeout, [&](Time, PacketPort& port) {
-    if (!in_forked_child()) state = port.ReserveService(service);
-    return state != PacketPort::ServiceState::kPending;
-  });
-  return state;
-}
-
-void Engine::ReleaseService(const PacketPort::Service& service) {
-  {
-    const Verb verb(*this);
-    if (!in_forked_child()) port_->ReleaseService(service);
-  }
-  AskUntilAnswered(kReleaseTimeout, [&](Time, PacketPort& port) {
-    return in_forked_child() || port.IsReleased(service);
-  });
-}
-
-void Engine::ForgetPath(transport::Qpn local) {
-  const Verb verb(*this);
-  if (!in_forked_child()) port_->ForgetPath(local);
-}
-
-void Engine::LeaveGroup(const Gid& group) {
-  const Verb verb(*this);
-  if (!in_forked_child() && !endpoint_.HasMulticastMembers(group)) port_->LeaveGroup(group);
 }
 
 bool Engine::port_active() {

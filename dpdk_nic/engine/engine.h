@@ -137,8 +137,7 @@ class Engine {
   };
 
   // Calls `ask` under the lock, then makes a pass that sends the question, until `ask` returns true
-  // or the timeout ends. Sleeps in between: the helper, or a thread that drives, receives the
-  // answer.
+  // or the timeout ends. Sleeps in between: another thread receives the answer.
   void AskUntilAnswered(transport::Duration timeout, auto ask);
   PacketPort::PathState AskPort(transport::Duration timeout, auto ask);
 
@@ -207,6 +206,7 @@ class Engine {
   transport::Time sent_at_once_ UROCE_GUARDED_BY(lock_);  // last frame of this verb; 0: none
   FlushPlan flush_plan_ UROCE_GUARDED_BY(lock_);
   bool verb_awaits_answers_ UROCE_GUARDED_BY(lock_) = false;  // to requests of earlier verbs
+  int unread_ UROCE_GUARDED_BY(lock_) = 0;  // frames that verbs sent since frames were received
   bool has_news_ UROCE_GUARDED_BY(lock_) = false;             // for AskUntilAnswered
   EventCount news_;
   std::string sentence_ UROCE_GUARDED_BY(lock_);  // the port's, logged without the lock

@@ -20,12 +20,32 @@ using transport::MacAddress;
 
 class EnginePassTest : public EnginePortTest {
  protected:
+  static constexpr uint8_t kTimeout = 8;  // 1 ms
+
   // Makes passes until `condition`, evaluated under the engine's lock, holds.
   bool PollUntil(const std::function<bool()>& condition) {
     return WaitUntil([&] {
       engine_->TryRunOnce();
       return engine_->WithEndpoint([&](Endpoint&) { return condition(); });
     });
+  }
+  // What the peers of this process send.
+  transport::FrameBuilder PeersFrames() const {
+    return {kPeerMac,
+            kPeerGid,
+            {.destination_gid = Gid::LinkLocal(port_->mac()), .destination_mac = port_->mac()},
+            0xc000};
+  }
+  uint64_t ack_timeouts() {
+    return engine_->WithEndpoint(
+        [](Endpoint& endpoint) { return endpoint.counters().ack_timeouts; });
+  }
+  // Posts a request, and lets the time for its answer run out while `frames` wait in the port.
+  void LetTimerRunOut(transport::QueuePair& qp, int frames) {
+    const Engine::Verb verb(*engine_);
+    ASSERT_EQ(PostWrite(verb, qp), Status::kOk);
+    port_->frames_to_receive = frames;
+    usleep(5'000);
   }
   // The helper's first sleep is short. The second has no timeout, as the helper has no work yet.
   bool WaitUntilHelperSleeps() {
@@ -52,9 +72,7 @@ TEST_F(EnginePassTest, FramesThatComeWithoutEndAreTakenInBursts) {
 TEST_F(EnginePassTest, RequestedAckIsSentInTheMiddleOfABurst) {
   constexpr uint32_t kBlock = 7;
   const transport::QueuePair& qp = Connect(kBlock);
-  const transport::FrameBuilder peer(
-      kPeerMac, kPeerGid,
-      {.destination_gid = Gid::LinkLocal(port_->mac()), .destination_mac = port_->mac()}, 0xc000);
+  const transport::FrameBuilder peer = PeersFrames();
   std::array<uint8_t, transport::kMaxFrameBytes> frame;
   uint32_t psn = 0;
   std::vector<uint32_t> asking_psns;
@@ -86,6 +104,41 @@ TEST_F(EnginePassTest, RequestedAckIsSentInTheMiddleOfABurst) {
   EXPECT_EQ(received_before_acks(40, {19}), (std::vector{20, 40}));
   EXPECT_EQ(received_before_acks(10, {3}), (std::vector{10})) << "not worth two frames";
   EXPECT_EQ(received_before_acks(40, {19, 22}), (std::vector{20, 36, 40})) << "nor so soon";
+}
+
+// The answer lies behind more frames than a burst has.
+TEST_F(EnginePassTest, AnswerThatLiesInThePortIsReadBeforeItsTimeIsOver) {
+  constexpr uint32_t kBlock = 7;
+  transport::QueuePair& qp = Connect(kBlock, kTimeout);
+  std::array<uint8_t, transport::kMaxFrameBytes> frame;
+  engine_->WithEndpoint([&](Endpoint&) {
+    port_->next_frame = [&] {
+      const bool is_answer = port_->frames_to_receive == 1;
+      const size_t bytes = PeersFrames().EmitPlain(
+          {.opcode = transport::kRcAcknowledge,
+           .destination_qpn = is_answer ? qp.qpn() : transport::Qpn(),
+           .psn = transport::Psn(),
+           .solicited = false,
+           .ack_request = false},
+          transport::Aeth{.syndrome = {}, .msn = 1}, {nullptr, 0}, frame);
+      return PacketPort::ReceivedFrame{.bytes = std::span(frame).first(bytes),
+                                       .from = transport::RouteToBlock(kBlock)};
+    };
+  });
+  LetTimerRunOut(qp, 400);
+  ASSERT_TRUE(PollUntil([&] { return port_->frames_to_receive == 0; }));
+  usleep(5'000);
+  engine_->TryRunOnce();
+  EXPECT_EQ(ack_timeouts(), 0u);
+  EXPECT_EQ(port_->frames_sent, 1u);
+}
+
+TEST_F(EnginePassTest, TimeRunsOutThoughFramesComeWithoutEnd) {
+  constexpr int kWithoutEnd = 1'000'000;
+  LetTimerRunOut(Connect(7, kTimeout), kWithoutEnd);
+  ASSERT_TRUE(PollUntil([&] { return port_->frames_to_receive < kWithoutEnd; }));
+  EXPECT_NE(ack_timeouts(), 0u);
+  EXPECT_GT(port_->frames_to_receive, 0);
 }
 
 // With flows present, a frame that no flow takes counts as kNoFlow, unless the link layer takes it.

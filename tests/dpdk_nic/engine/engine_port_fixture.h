@@ -93,8 +93,9 @@ class EnginePortTest : public ::testing::Test {
     return *qp;
   }
 
-  // Creates a queue pair connected to one of the process that has `block`, which never answers.
-  transport::QueuePair& Connect(uint32_t block) {
+  // Creates a queue pair connected to one of the process that has `block`, which never answers. By
+  // default it waits for ever for an answer.
+  transport::QueuePair& Connect(uint32_t block, uint8_t timeout = 0) {
     using M = transport::QpAttributeMask;
     const transport::QpInitAttributes init = {
         .pd = {1},
@@ -115,7 +116,8 @@ class EnginePortTest : public ::testing::Test {
       EXPECT_EQ(qp->Modify(a, M::kState | M::kAddressVector | M::kPathMtu | M::kDestinationQpn |
                                   M::kRqPsn | M::kMaxDestReadAtomic | M::kMinRnrTimer),
                 Status::kOk);
-      a.state = QpState::kReadyToSend;  // without ACK timeout: waits for ever for an answer
+      a.state = QpState::kReadyToSend;
+      a.timeout = timeout;
       EXPECT_EQ(qp->Modify(a, M::kState | M::kSqPsn | M::kTimeout | M::kRetryCount | M::kRnrRetry |
                                   M::kMaxReadAtomic),
                 Status::kOk);

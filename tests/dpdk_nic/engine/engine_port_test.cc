@@ -64,6 +64,34 @@ TEST_F(EnginePortTest, VerbFlushesOnlyIfFramesWereSent) {
   }));
 }
 
+// Otherwise the answers would lie in the port until the timers of their requests run out. The
+// helper makes passes, too, as long as it sees no other thread drive.
+TEST_F(EnginePortTest, ProgramThatPostsWithoutAPollReceivesFromTimeToTime) {
+  transport::QueuePair& qp = CreateQueuePair();
+  int posted = 0;
+  ASSERT_TRUE(WaitUntil([&] {
+    for (int i = 0; i < 10'000 && port_->receive_bursts == 0; ++i, ++posted) Post(qp, 7, 1);
+    return port_->receive_bursts != 0;
+  }));
+  EXPECT_EQ(port_->receive_bursts, 1);
+  EXPECT_GE(posted, 256);
+}
+
+TEST_F(EnginePortTest, ProgramThatPostsToAFullPortReceivesFromTimeToTime) {
+  port_->has_room = false;
+  Post(CreateQueuePair(), 7, 1);
+  int verbs = 0;
+  ASSERT_TRUE(WaitUntil([&] {
+    for (; verbs % 10'000 != 9'999 && port_->receive_bursts == 0; ++verbs) {
+      engine_->WithEndpoint([](Endpoint&) {});
+    }
+    ++verbs;
+    return port_->receive_bursts != 0;
+  }));
+  EXPECT_GE(verbs, 256);
+  EXPECT_EQ(port_->frames_sent, 0u);
+}
+
 TEST_F(EnginePortTest, RequestIsSentAsItIsPostedAndVisibleWhenTheVerbEnds) {
   transport::QueuePair& qp = Connect(7);
   const int before = port_->flushes;
