@@ -207,7 +207,7 @@ class Engine {
   FlushPlan flush_plan_ UROCE_GUARDED_BY(lock_);
   bool verb_awaits_answers_ UROCE_GUARDED_BY(lock_) = false;  // to requests of earlier verbs
   int unread_ UROCE_GUARDED_BY(lock_) = 0;  // frames that verbs sent since frames were received
-  bool has_news_ UROCE_GUARDED_BY(lock_) = false;             // for AskUntilAnswered
+  bool has_news_ UROCE_GUARDED_BY(lock_) = false;  // for AskUntilAnswered
   EventCount news_;
   std::string sentence_ UROCE_GUARDED_BY(lock_);  // the port's, logged without the lock
   std::atomic<bool> in_forked_child_{false};

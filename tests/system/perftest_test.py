@@ -8,6 +8,7 @@ usage: perftest_test.py fabric|memif [unittest arguments]
 """
 
 import sys
+import unittest
 
 from harness import report
 from harness.cases import InstallationTestCase
@@ -98,6 +99,11 @@ class PerftestTest(InstallationTestCase):
         for output in outputs:
             check_no_error(self, output)
         check_figures(self, outputs[1])
+
+    @unittest.skipUnless(WIRE is FabricWire, "the same in direct mode")
+    def test_RC_every_queue_pair_of_a_process(self):
+        """Each has 128 requests before the first poll, which comes after the ACK timeout."""
+        self.check("RC", "ib_write_bw", ["-q", "16384", "-s", "64", "-n", "400", "--noPeak"])
 
     def check_variant(self, service, name):
         needed, options = VARIANTS[name]

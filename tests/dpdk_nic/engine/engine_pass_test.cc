@@ -114,13 +114,13 @@ TEST_F(EnginePassTest, AnswerThatLiesInThePortIsReadBeforeItsTimeIsOver) {
   engine_->WithEndpoint([&](Endpoint&) {
     port_->next_frame = [&] {
       const bool is_answer = port_->frames_to_receive == 1;
-      const size_t bytes = PeersFrames().EmitPlain(
-          {.opcode = transport::kRcAcknowledge,
-           .destination_qpn = is_answer ? qp.qpn() : transport::Qpn(),
-           .psn = transport::Psn(),
-           .solicited = false,
-           .ack_request = false},
-          transport::Aeth{.syndrome = {}, .msn = 1}, {nullptr, 0}, frame);
+      const size_t bytes =
+          PeersFrames().EmitPlain({.opcode = transport::kRcAcknowledge,
+                                   .destination_qpn = is_answer ? qp.qpn() : transport::Qpn(),
+                                   .psn = transport::Psn(),
+                                   .solicited = false,
+                                   .ack_request = false},
+                                  transport::Aeth{.syndrome = {}, .msn = 1}, {nullptr, 0}, frame);
       return PacketPort::ReceivedFrame{.bytes = std::span(frame).first(bytes),
                                        .from = transport::RouteToBlock(kBlock)};
     };

@@ -87,6 +87,18 @@ TEST_F(EventFileTest, PurgeDropsOneElementAndKeepsTheRestInOrder) {
   EXPECT_FALSE(IsReadable(fd_));
 }
 
+// Purge moves a page of records at a time.
+TEST_F(EventFileTest, ManyRecordsAreKeptInOrderByAPurge) {
+  constexpr uint64_t kRecords = 3'000;
+  for (uint64_t i = 0; i < kRecords; ++i) ASSERT_EQ(Post(i % 3 == 0 ? 0 : i), 0);
+  EXPECT_EQ(uroce_event_purge(fd_, 0), kRecords / 3);
+  for (uint64_t i = 0; i < kRecords; i += 3) {
+    ASSERT_EQ(ReadOne(fd_), i + 1);
+    ASSERT_EQ(ReadOne(fd_), i + 2);
+  }
+  EXPECT_FALSE(IsReadable(fd_));
+}
+
 // The application's descriptor blocks, but the purge must not.
 TEST_F(EventFileTest, PurgeOfAnEmptyQueueReturnsAtOnce) {
   EXPECT_EQ(uroce_event_purge(fd_, 9), 0u);

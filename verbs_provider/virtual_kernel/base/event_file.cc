@@ -3,7 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <climits>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -51,22 +55,28 @@ int EventFile::Post(const void* record) {
   return real::write(write_end_.get(), record, record_bytes_) == record_bytes_ ? 0 : ENOBUFS;
 }
 
+// Many records a call: a program that reads no events may destroy thousands of queue pairs.
 uint32_t EventFile::Purge(uint64_t element) {
   const ErrnoGuard guard;
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<std::byte> kept;
   uint32_t dropped = 0;
-  std::byte record[kMaxRecordBytes];
-  while (real::read(read_end_.get(), record, record_bytes_) == record_bytes_) {
-    if (std::memcmp(record, &element, sizeof(element)) == 0) {
-      ++dropped;
-    } else {
-      kept.insert(kept.end(), record, record + record_bytes_);
+  std::array<std::byte, PIPE_BUF> records;
+  const size_t whole_bytes = records.size() / record_bytes_ * record_bytes_;
+  ssize_t bytes = 0;
+  while ((bytes = real::read(read_end_.get(), records.data(), whole_bytes)) > 0) {
+    for (ssize_t at = 0; at < bytes; at += record_bytes_) {
+      const std::byte* const record = &records[static_cast<size_t>(at)];
+      if (std::memcmp(record, &element, sizeof(element)) == 0) {
+        ++dropped;
+      } else {
+        kept.insert(kept.end(), record, record + record_bytes_);
+      }
     }
   }
-  for (size_t at = 0; at < kept.size(); at += record_bytes_) {
+  for (size_t at = 0; at < kept.size(); at += whole_bytes) {
     // Cannot fail: the records came out of this pipe, and there is no other writer now.
-    real::write(write_end_.get(), &kept[at], record_bytes_);
+    real::write(write_end_.get(), &kept[at], std::min(kept.size() - at, whole_bytes));
   }
   return dropped;
 }
