@@ -1,4 +1,4 @@
-// What threads ask of the engine's port: paths, groups, services, neighbours.
+// Questions of threads to the engine's port: paths, groups, services, neighbours.
 #include <optional>
 
 #include "dpdk_nic/base/clock.h"

@@ -29,7 +29,7 @@ class EnginePassTest : public EnginePortTest {
       return engine_->WithEndpoint([&](Endpoint&) { return condition(); });
     });
   }
-  // What the peers of this process send.
+  // Builds frames as the peers of this process do.
   transport::FrameBuilder PeersFrames() const {
     return {kPeerMac,
             kPeerGid,
