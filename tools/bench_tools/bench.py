@@ -33,6 +33,9 @@ HOST_WIRES = ("uplink", "udp")
 MTUS = {1500: 1024 + 32, 9000: 4096 + 32}
 # Ethernet, IPv4, UDP and RETH headers; those of a datagram are in MTUS.
 HEADERS = 14 + 20 + 8 + 16
+# Percent of the frames that each end drops. Without loss they go through the same code and carry
+# the same ICRC: what is given for 0 drops one in a hundred million.
+DROPS = {"0": "0.000001", "0.1": "0.1", "1": "1"}
 # DPDK's drivers of kernel interfaces, and the MTUs that they take.
 DRIVERS = {"af_packet": (1500, 9000), "af_xdp": (1500,)}
 
@@ -84,6 +87,7 @@ class Bench:
         self.scratch = scratch
         self.figures = {}
         self.hosts = None  # the hosts that are measured now; None: this host
+        self.faults = ()  # options of `uroce run` on a fabric
 
     def tool(self, name):
         return os.path.join(self.bin, "tools", "bench_tools", name)
@@ -143,10 +147,10 @@ class Bench:
                     side, "--port", f"net_{kind}0,iface={veth_hosts.INTERFACE}",
                     "--ip", veth_hosts.ADDRESSES[side])
             options = ("--port", "udp") if kind == "udp" else ("--fabric", self.fabric("hosts"))
-            return self.hosts.uroce_run(side, *options)
+            return self.hosts.uroce_run(side, *options, *self.faults)
         command = [os.path.join(self.bin, "tools", "uroce"), "run"]
         if wire == "fabric" or (wire == "uroced" and side == "server"):
-            return [*command, "--fabric", self.fabric(wire), "--"]
+            return [*command, "--fabric", self.fabric(wire), *self.faults, "--"]
         return [*command, *self.memif_options(wire, side), "--"]
 
     @staticmethod
@@ -208,6 +212,23 @@ class Bench:
                 ("ib_send_bw_64b", "ib_send_bw", ())):
             self.record(wire, "Mmessages/s", (name,),
                         lambda: (self.perftest(wire, program, 64, "-n", count, *options)[4],))
+
+    def measure_loss(self, wire):
+        count = str(self.iterations(4000))
+        for program in ("ib_write_bw", "ib_read_bw"):
+            for drop, option in DROPS.items():
+                self.faults = ("--impair", f"drop={option}%")
+                self.record(
+                    wire, "GB/s", (f"{program}_1m_drop_{drop}",),
+                    lambda: (self.perftest(wire, program, MIB, "-n", count)[3] * MIB / 1e9,))
+        self.faults = ()
+
+    def print_loss(self, wire):
+        for program in ("ib_write_bw", "ib_read_bw"):
+            rates = {drop: self.value(f"{program}_1m_drop_{drop}", wire) for drop in DROPS}
+            for drop in ("0.1", "1"):
+                print(f"  {wire:<24} {f'{program} 1 MiB, {drop} % lost / none':<38}"
+                      f" {rates[drop] / rates['0']:8.3f}")
 
     def measure_threads(self):
         """Threads of one program that exchange messages with themselves, each on its own cpu."""
@@ -285,6 +306,7 @@ class Bench:
                 self.measure_bandwidth(wire)
                 self.measure_latency(wire)
                 self.measure_message_rate(wire)
+            self.measure_loss(f"uplink_{mtu}")
             for driver, mtus in DRIVERS.items():
                 if mtu in mtus:
                     self.measure_driver(driver, mtu)
@@ -298,6 +320,7 @@ class Bench:
             self.measure_hosts(mtu)
         print("\nbetween two hosts, in proportion:")
         for mtu in MTUS:
+            self.print_loss(f"uplink_{mtu}")
             for name, figure, wire, to_figure, to_wire in (
                     ("ib_write_bw 64 KiB, uplink / TCP", "ib_write_bw_64k", "uplink", "iperf3",
                      "tcp"),
@@ -362,6 +385,7 @@ class Bench:
                  latency / self.value("ping_pong_2b_blocking_p50", "tcp")))
             for name, ratio in ratios:
                 print(f"  {WIRE_NAMES[wire]:<24} {name:<34} {ratio:8.3f}")
+        self.print_loss("fabric")
         for engines in (1, 2):
             one, two = (self.value(f"threads_{threads}_write_64b", f"engines_{engines}")
                         for threads in (1, 2))
@@ -383,6 +407,8 @@ class Bench:
                 self.measure_bandwidth(wire)
                 self.measure_latency(wire)
                 self.measure_message_rate(wire)
+        print("a fabric's link that loses frames:")
+        self.measure_loss("fabric")
         print("threads of one program:")
         self.measure_threads()
         print("the wire: two hosts, with a veth pair between them:")
