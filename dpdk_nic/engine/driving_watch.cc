@@ -24,16 +24,16 @@ void DrivingWatch::Begin(Time now, uint64_t work) {
   tick_ = kFirstTick;
 }
 
-bool DrivingWatch::Look(Time now, uint64_t work) {
+bool DrivingWatch::Look(Time now, uint64_t work, bool in_engine) {
   const Duration elapsed = now - looked_at_;
   if (elapsed < kFirstTick) return true;  // something else woke the helper
   const uint64_t done = work - work_;
-  const bool has_stopped = done == 0;
-  const bool drives = tick_ < kLongestTick ? !has_stopped : done >= LeastWorkIn(elapsed);
+  const bool has_stopped = done == 0 && !in_engine;
+  const bool works_enough = tick_ < kLongestTick ? !has_stopped : done >= LeastWorkIn(elapsed);
   looked_at_ = now;
   work_ = work;
   tick_ = std::min(tick_ * 2, kLongestTick);
-  if (drives) return true;
+  if (works_enough || in_engine) return true;
   const bool is_proven = now - began_at_ >= kProof;
   if (is_proven) {
     doubt_ = {};

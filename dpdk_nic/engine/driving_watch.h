@@ -33,8 +33,10 @@ class DrivingWatch {
   // `work`: DrivingNotes::application_work() at `now`.
   void Begin(transport::Time now, uint64_t work);
   transport::Time next_look() const { return looked_at_ + tick_; }
-  // To be called at next_look() or before. False: the application no longer drives.
-  bool Look(transport::Time now, uint64_t work);
+  // To be called at next_look() or before. `in_engine`: a thread of the application makes a pass or
+  // a verb now. That counts as work when it ends, and over a slow port it takes longer than a tick.
+  // False: the application no longer drives.
+  bool Look(transport::Time now, uint64_t work, bool in_engine);
 
  private:
   transport::Time began_at_;

@@ -54,6 +54,12 @@ class UROCE_CAPABILITY("engine lock") EngineLock {
   void Join(EngineLock& other) { joined_.store(&other, std::memory_order_release); }
   bool has_joined() const { return joined_.load(std::memory_order_acquire) != nullptr; }
 
+  // Whether some thread holds it, or a moment ago did.
+  bool is_held() const {
+    const EngineLock* const other = joined_.load(std::memory_order_acquire);
+    return other != nullptr ? other->is_held() : held_.load(std::memory_order_relaxed);
+  }
+
   // To be called in a forked child by the holder: the waiting threads exist in the parent only.
   void ForgetWaiters() { waiting_.store(0, std::memory_order_relaxed); }
 

@@ -132,11 +132,15 @@ bool PollLoop::SleepUntilWoken() {
   const SleepPlan plan = source_.PlanSleep();
   bool woken = true;
   if (plan.kind != SleepPlan::Kind::kNone) {
+    const Time now = Now();
     Time until = plan.until;
     if (plan.kind == SleepPlan::Kind::kNap) {
-      until = std::min(until, Now() + nap_);
+      until = std::min(until, now + nap_);
       nap_ = std::min(nap_ * 2, kLongestNap);
     }
+    // Another thread holds the engine and refused the pass for what is due. It may need this
+    // processor to finish.
+    if (until <= now) until = now + kShortestNap;
     woken = thread_.Wait(plan.fds[0], plan.fds[1], until);
   }
   source_.EndSleep(plan, woken);

@@ -73,8 +73,8 @@ void Progress::StandBy() {
   engine_.notes_.SetHelperStandsBy(true);
   do {
     loop_.Wait(watch_.next_look());
-  } while (watch_.Look(Now(), engine_.notes_.application_work()) && !engine_.answers_awaited() &&
-           !engine_.notes_.application_waits() && !loop_.stopping());
+  } while (watch_.Look(Now(), engine_.notes_.application_work(), engine_.lock_.is_held()) &&
+           !engine_.answers_awaited() && !engine_.notes_.application_waits() && !loop_.stopping());
   engine_.notes_.SetHelperStandsBy(false);
   work_before_ = engine_.notes_.application_work();
   lingering_ = true;

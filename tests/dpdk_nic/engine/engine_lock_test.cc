@@ -55,6 +55,21 @@ TEST(EngineLockTest, TryLockGivesWayToAThreadThatWaits) {
   EXPECT_TRUE(lock.TryLock());
 }
 
+TEST(EngineLockTest, IsHeldWhileItOrTheOneItHasJoinedIs) {
+  EngineLock first, second;
+  EXPECT_FALSE(first.is_held());
+  first.Lock();
+  EXPECT_TRUE(first.is_held());
+  EXPECT_FALSE(second.is_held());
+  second.Lock();
+  first.Join(second);
+  first.Unlock();
+  EXPECT_FALSE(first.is_held());
+  second.Lock();
+  EXPECT_TRUE(first.is_held());
+  second.Unlock();
+}
+
 // A thread that waits for a lock while that lock joins another one gets the other one.
 TEST(EngineLockTest, LocksThatHaveJoinedAreOne) {
   EngineLock first;

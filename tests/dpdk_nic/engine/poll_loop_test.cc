@@ -13,6 +13,7 @@
 #include <mutex>
 #include <vector>
 
+#include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/base/unique_fd.h"
 
 namespace uroce::nic {
@@ -121,6 +122,17 @@ TEST_F(PollLoopTest, TimeThatHasComeEndsASleep) {
   Start();
   source_.Await([&] { return source_.ends.size() >= 3; });
   EXPECT_FALSE(source_.Locked([&] { return source_.ends[0].woken; }));
+}
+
+// The thread that keeps this one from its pass may need the processor.
+TEST_F(PollLoopTest, WorkThatIsDueIsNotWaitedForWithoutAPause) {
+  constexpr int kSleeps = 50;
+  constexpr transport::Duration kLeast = transport::Microseconds(20);
+  source_.plan = {Kind::kNap, transport::Time{0}};
+  const transport::Time start = Now();
+  Start();
+  source_.Await([&] { return source_.ends.size() >= kSleeps; });
+  EXPECT_GE(Now(), start + kLeast * kSleeps);
 }
 
 TEST_F(PollLoopTest, NapEndsByItself) {
