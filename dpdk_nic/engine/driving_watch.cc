@@ -28,7 +28,7 @@ bool DrivingWatch::Look(Time now, uint64_t work, bool in_engine) {
   const Duration elapsed = now - looked_at_;
   if (elapsed < kFirstTick) return true;  // something else woke the helper
   const uint64_t done = work - work_;
-  const bool has_stopped = done == 0 && !in_engine;
+  const bool has_stopped = done == 0;
   const bool works_enough = tick_ < kLongestTick ? !has_stopped : done >= LeastWorkIn(elapsed);
   looked_at_ = now;
   work_ = work;

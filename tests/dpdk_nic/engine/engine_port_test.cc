@@ -1,6 +1,7 @@
 // The engine's use of its port: routes in turn, a port without room, groups, fork.
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -248,6 +249,25 @@ TEST_F(EnginePortTest, HelperThatFoundTheLockTakenDoesNotSleepBeforeItsPass) {
   }
   EXPECT_GT(port_->served, services_before);
   engine_->WithEndpoint([&](Endpoint&) { port_->on_end_of_sleep = {}; });
+}
+
+// Over a slow port a verb takes longer than the time after which a program counts as one that has
+// stopped. A helper that polled for the lock meanwhile would switch many times a millisecond.
+TEST_F(EnginePortTest, HelperStandsByWhileAThreadIsLongInTheEngine) {
+  const auto verb_is_left_alone = [&] {
+    if (!PollUntilFramesMayWait()) return false;
+    rusage before, after;
+    const transport::Time begin = engine_->WithEndpoint([&](Endpoint&) {
+      getrusage(RUSAGE_SELF, &before);
+      const transport::Time now = Now();
+      usleep(100'000);
+      getrusage(RUSAGE_SELF, &after);
+      return now;
+    });
+    const int64_t milliseconds = (Now() - begin).ns / transport::Milliseconds(1).ns;
+    return after.ru_nvcsw - before.ru_nvcsw <= 2 * milliseconds;
+  };
+  EXPECT_TRUE(WaitUntil(verb_is_left_alone));
 }
 
 TEST_F(EnginePortTest, GroupIsLeftWithItsLastMember) {
