@@ -21,6 +21,7 @@ uint64_t LeastWorkIn(Duration span) {
 void DrivingWatch::Begin(Time now, uint64_t work) {
   began_at_ = looked_at_ = now;
   work_ = work;
+  was_in_engine_ = false;
   tick_ = kFirstTick;
 }
 
@@ -30,10 +31,13 @@ bool DrivingWatch::Look(Time now, uint64_t work, bool in_engine) {
   const uint64_t done = work - work_;
   const bool has_stopped = done == 0;
   const bool works_enough = tick_ < kLongestTick ? !has_stopped : done >= LeastWorkIn(elapsed);
+  // One look may fall into a short verb.
+  const bool is_long_in_engine = in_engine && (has_stopped || was_in_engine_);
   looked_at_ = now;
   work_ = work;
+  was_in_engine_ = in_engine;
   tick_ = std::min(tick_ * 2, kLongestTick);
-  if (works_enough || in_engine) return true;
+  if (works_enough || is_long_in_engine) return true;
   const bool is_proven = now - began_at_ >= kProof;
   if (is_proven) {
     doubt_ = {};

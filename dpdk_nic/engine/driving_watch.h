@@ -41,7 +41,8 @@ class DrivingWatch {
  private:
   transport::Time began_at_;
   transport::Time looked_at_;
-  uint64_t work_ = 0;  // at looked_at_
+  uint64_t work_ = 0;           // at looked_at_
+  bool was_in_engine_ = false;  // at looked_at_
   transport::Duration tick_;
   transport::Duration doubt_;
   transport::Time not_before_;

@@ -117,6 +117,13 @@ TEST_F(DrivingWatchTest, ThreadInTheEngineDrivesHoweverLittleWorkIsDone) {
   EXPECT_FALSE(watch_.Look(now_, work_, false));
 }
 
+TEST_F(DrivingWatchTest, ThreadWithLittleWorkThatIsInTheEngineOnceDoesNotDrive) {
+  Begin();
+  ASSERT_GT(TrustFor(DrivingWatch::kProof), 0);
+  Drive(watch_.next_look() - now_, 300);
+  EXPECT_FALSE(watch_.Look(now_, work_, true));
+}
+
 TEST_F(DrivingWatchTest, LookThatComesEarlySaysNothing) {
   Begin();
   Drive(Microseconds(5), 0);
