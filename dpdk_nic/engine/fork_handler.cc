@@ -1,13 +1,18 @@
 #include "dpdk_nic/engine/fork_handler.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
 #include <vector>
 
+#include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/base/thread_annotations.h"
 #include "dpdk_nic/engine/engine.h"
+#include "dpdk_nic/engine/engine_lock.h"
+#include "transport/time.h"
 
 namespace uroce::nic {
 namespace {
@@ -21,6 +26,16 @@ struct Registry {
 Registry& TheRegistry() {
   static Registry& registry = *new Registry;
   return registry;
+}
+
+constexpr transport::Duration kLongestWaitAtExit = transport::Milliseconds(100);
+
+bool LockUntil(transport::Time give_up, EngineLock* lock) UROCE_NO_THREAD_SAFETY_ANALYSIS {
+  while (!lock->TryLock()) {
+    if (Now() >= give_up) return false;
+    sched_yield();
+  }
+  return true;
 }
 
 }  // namespace
@@ -45,12 +60,14 @@ void ForkHandler::RemoveAndClosePort(Engine& engine) {
   engine.port_.reset();
 }
 
-// Only tries the locks: at exit() another thread, or this one, may hold one for ever.
+// Tries the locks for a moment only: a helper's pass ends soon, but at exit() another thread, or
+// this one, may hold one for ever.
 void ForkHandler::FlushAtExit() {
   const std::unique_lock lock(TheRegistry().mutex, std::try_to_lock);
   if (!lock) return;
+  const transport::Time give_up = Now() + kLongestWaitAtExit;
   for (Engine* engine : TheRegistry().engines) {
-    if (!engine->lock_.TryLock()) continue;
+    if (!LockUntil(give_up, &engine->lock_)) continue;
     if (!engine->in_forked_child()) engine->port_->Flush();
     engine->lock_.Unlock();
   }

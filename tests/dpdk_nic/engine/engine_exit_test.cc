@@ -1,12 +1,15 @@
 // A program of its own: the order of handlers at exit() depends on all that were registered before.
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "dpdk_nic/engine/engine.h"
@@ -54,6 +57,22 @@ void OpenEngine() {
   std::exit(0);
 }
 
+// The other thread leaves the engine while the exit handlers run, as a helper does after its pass.
+[[noreturn]] void ExitDuringAVerbOfAnotherThread() {
+  static std::atomic<bool> has_begun{false}, is_exiting{false};
+  OpenEngine();
+  std::thread([] {
+    const Engine::Verb verb(*engine_at_exit);
+    flushes_before = port_at_exit->flushes;
+    has_begun = true;
+    while (!is_exiting) sched_yield();
+    usleep(1'000);
+  }).detach();
+  while (!has_begun) sched_yield();
+  std::atexit([] { is_exiting = true; });
+  std::exit(0);
+}
+
 // The port belongs to the parent, which exits without its handlers.
 [[noreturn]] void ExitInAForkedChild() {
   OpenEngine();
@@ -70,6 +89,10 @@ TEST(EngineExitTest, FramesThatWaitAreSentAtExit) {
 
 TEST(EngineExitTest, ExitDoesNotWaitForAVerb) {
   EXPECT_EXIT(ExitInAVerb(), testing::ExitedWithCode(0), "^not flushed");
+}
+
+TEST(EngineExitTest, FramesAreSentAfterAnotherThreadsVerb) {
+  EXPECT_EXIT(ExitDuringAVerbOfAnotherThread(), testing::ExitedWithCode(0), "^flushed at exit");
 }
 
 TEST(EngineExitTest, ForkedChildSendsNothingAtExit) {
