@@ -1,7 +1,6 @@
 #include "dpdk_nic/engine/fork_handler.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -28,12 +27,13 @@ Registry& TheRegistry() {
   return registry;
 }
 
+// A pass takes microseconds, and some milliseconds if its thread has lost its processor.
 constexpr transport::Duration kLongestWaitAtExit = transport::Milliseconds(100);
 
 bool LockUntil(transport::Time give_up, EngineLock* lock) UROCE_NO_THREAD_SAFETY_ANALYSIS {
   while (!lock->TryLock()) {
     if (Now() >= give_up) return false;
-    sched_yield();
+    Nap();
   }
   return true;
 }

@@ -256,16 +256,15 @@ TEST_F(EnginePortTest, HelperThatFoundTheLockTakenDoesNotSleepBeforeItsPass) {
 TEST_F(EnginePortTest, HelperStandsByWhileAThreadIsLongInTheEngine) {
   const auto verb_is_left_alone = [&] {
     if (!PollUntilFramesMayWait()) return false;
-    rusage before, after;
-    const transport::Time begin = engine_->WithEndpoint([&](Endpoint&) {
+    return engine_->WithEndpoint([](Endpoint&) {
+      rusage before, after;
+      const transport::Time begin = Now();
       getrusage(RUSAGE_SELF, &before);
-      const transport::Time now = Now();
       usleep(100'000);
       getrusage(RUSAGE_SELF, &after);
-      return now;
+      const int64_t milliseconds = (Now() - begin).ns / transport::Milliseconds(1).ns;
+      return after.ru_nvcsw - before.ru_nvcsw <= 2 * milliseconds;
     });
-    const int64_t milliseconds = (Now() - begin).ns / transport::Milliseconds(1).ns;
-    return after.ru_nvcsw - before.ru_nvcsw <= 2 * milliseconds;
   };
   EXPECT_TRUE(WaitUntil(verb_is_left_alone));
 }
