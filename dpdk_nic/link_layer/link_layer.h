@@ -23,8 +23,8 @@ class LinkLayer {
   // may lie in memory that another process can change: read every byte once.
   virtual bool OnFrame(transport::Time now, std::span<const uint8_t> frame) = 0;
 
-  // Builds the next frame that the link layer wants to send in `out` (at least
-  // transport::kMaxFrameBytes). Returns its length in bytes, or 0 when there is none.
+  // Builds the next frame that the link layer wants to send in `out` (PacketPort::AcquireTransmit).
+  // Returns its length in bytes, or 0 when there is none.
   virtual size_t PollTransmit(transport::Time now, std::span<uint8_t> out) = 0;
 
   // Whether PollTransmit has something now.

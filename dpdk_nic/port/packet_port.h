@@ -40,11 +40,12 @@ class PacketPort {
   virtual ReceivedFrame Receive() = 0;
   virtual void ReleaseReceived() = 0;
 
-  // A buffer of at least transport::kMaxFrameBytes for the next frame to send by `route`, or an
-  // empty one if the route takes none now (back-pressure: try again later). A port without a peer
-  // takes frames and drops them; while it still looks for the peer it keeps some. Asking again for
-  // the same route without committing gives the same buffer. A port without links is asked for the
-  // wire only, and for kLoopback if it carries that.
+  // A buffer for the next frame to send by `route`, or an empty one if the route takes none now
+  // (back-pressure: try again later). It holds transport::kMaxFrameBytes, or the longest frame of
+  // an endpoint with the port's MTU if that is shorter. A port without a peer takes frames and
+  // drops them; while it still looks for the peer it keeps some. Asking again for the same route
+  // without committing gives the same buffer. A port without links is asked for the wire only, and
+  // for kLoopback if it carries that.
   virtual transport::FrameRoom AcquireTransmit(transport::Route route) = 0;
   // Queues the frame that was built in the buffer acquired last.
   virtual void CommitTransmit(size_t frame_bytes) = 0;

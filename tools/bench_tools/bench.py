@@ -47,7 +47,7 @@ class Figure:
     values: list  # Of its rounds.
     unit: str
     cache_line_ns: float
-    distance: str  # "near", "far" or "one cpu".
+    distance: str  # "near", "far", "one core" or "one cpu".
 
     @property
     def value(self):
@@ -252,9 +252,10 @@ class Bench:
 
     def measure_bare_udp(self, mtu):
         seconds = str(max(1, 5 * self.percent // 100))
-        stream = ("receive", "send", seconds, str(MTUS[mtu]))
-        self.record(f"bare_{mtu}", "GB/s", ("udp_sockets",),
-                    lambda: (float(self.udp_sockets(*stream)),))
+        for figure, client in (("udp_sockets", "send"), ("udp_sockets_write_64k", "write")):
+            stream = ("receive", client, seconds, str(MTUS[mtu]))
+            self.record(f"bare_{mtu}", "GB/s", (figure,),
+                        lambda stream=stream: (float(self.udp_sockets(*stream)),))
         # A SEND of 2 bytes: BTH, payload, pad, ICRC.
         echo = ("echo", "ping", str(self.iterations(100000)), "20")
         self.record(f"bare_{mtu}", "us", ("udp_sockets_ping_pong_p50",),
@@ -326,6 +327,8 @@ class Bench:
                      "tcp"),
                     ("ib_write_bw 64 KiB, uplink / bare UDP", "ib_write_bw_64k", "uplink",
                      "udp_sockets", "bare"),
+                    ("the same / bare UDP by the same calls", "ib_write_bw_64k", "uplink",
+                     "udp_sockets_write_64k", "bare"),
                     ("ib_write_bw 64 KiB, udp / TCP", "ib_write_bw_64k", "udp", "iperf3", "tcp"),
                     ("ib_write_bw 64 KiB, uplink / udp", "ib_write_bw_64k", "uplink",
                      "ib_write_bw_64k", "udp"),

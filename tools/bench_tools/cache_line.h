@@ -9,7 +9,8 @@ namespace uroce::bench {
 // nothing.
 double CacheLineRoundTripNs();
 
-// "near" (the two share a cache), "far" (they do not), or "one cpu" for 0.
+// "near" (the two share a cache), "far" (they do not), "one core" (they are two hardware threads of
+// one core: each is slow while the other works), or "one cpu" for 0.
 const char* ClassifyRoundTrip(double round_trip_ns);
 
 }  // namespace uroce::bench

@@ -1,4 +1,4 @@
-// Prints the cache-line round trip of this moment: "<nanoseconds> near|far|one cpu".
+// Prints the cache-line round trip of this moment: "<nanoseconds> near|far|one core|one cpu".
 
 #include <cstdio>
 

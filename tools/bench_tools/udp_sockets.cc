@@ -1,9 +1,12 @@
 // Measures what plain UDP sockets carry, used as by the uplink and with nothing above them: the
 // ceiling of what goes between two hosts. A TCP connection to the same port frames a measurement.
 //
-//   udp_sockets receive ADDRESS PORT                     for `send`
+//   udp_sockets receive ADDRESS PORT                     for `send` and `write`
 //   udp_sockets send ADDRESS PORT SECONDS BYTES          datagrams of BYTES, as many in a call as
 //                                                        the kernel takes; prints GB/s that arrived
+//   udp_sockets write ADDRESS PORT SECONDS BYTES         the same, with the calls and datagrams of
+//                                                        RDMA WRITEs of 64 KiB; the first one of
+//                                                        each has BYTES
 //   udp_sockets echo ADDRESS PORT                        for `ping`
 //   udp_sockets ping ADDRESS PORT ROUND-TRIPS BYTES      spinning; prints "<p50> <p99>", half of a
 //                                                        round trip in microseconds
@@ -17,12 +20,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -36,6 +41,8 @@ constexpr int kExitUsage = 2;
 constexpr int kSocketBytes = 64 << 20;  // asked for; the kernel gives what it allows
 constexpr size_t kMaxCallBytes = 65'507;
 constexpr size_t kMaxSegments = 64;
+constexpr size_t kRethBytes = 16;
+constexpr size_t kBthAndIcrcBytes = 12 + 4;
 constexpr int kWarmUp = 1000;
 constexpr int kPollsBetweenLooks = 4096;
 
@@ -118,17 +125,14 @@ void Receive(const sockaddr_in& address) {
   Checked(write(frame, &received, sizeof received), "write");
 }
 
-void Send(const sockaddr_in& address, double seconds, size_t bytes) {
+// Calls `send` for so long; prints the rate at which the receiver says that bytes arrived.
+template <class Send>
+void Stream(const sockaddr_in& address, double seconds, Send send) {
   const int frame = ConnectFrame(address);
-  const int fd = UdpSocket();
-  Checked(connect(fd, Generic(address), sizeof address), "connect");
-  const size_t segments = std::max<size_t>(1, std::min(kMaxSegments, kMaxCallBytes / bytes));
-  if (segments > 1) SetOption(fd, SOL_UDP, UDP_SEGMENT, static_cast<int>(bytes));
-  const std::vector<char> data(segments * bytes);
   const Clock::time_point start = Clock::now();
   std::chrono::duration<double> elapsed{};
   do {
-    Checked(send(fd, data.data(), data.size(), 0), "send");
+    send();
     elapsed = Clock::now() - start;
   } while (elapsed.count() < seconds);
   Checked(shutdown(frame, SHUT_WR), "shutdown");
@@ -137,6 +141,73 @@ void Send(const sockaddr_in& address, double seconds, size_t bytes) {
     throw std::runtime_error("the receiver is gone");
   }
   std::printf("%.3f\n", static_cast<double>(received) / elapsed.count() / 1e9);
+}
+
+void Send(const sockaddr_in& address, double seconds, size_t bytes) {
+  const int fd = UdpSocket();
+  Checked(connect(fd, Generic(address), sizeof address), "connect");
+  const size_t segments = std::max<size_t>(1, std::min(kMaxSegments, kMaxCallBytes / bytes));
+  if (segments > 1) SetOption(fd, SOL_UDP, UDP_SEGMENT, static_cast<int>(bytes));
+  const std::vector<char> data(segments * bytes);
+  Stream(address, seconds, [&] { Checked(send(fd, data.data(), data.size(), 0), "send"); });
+}
+
+// A message for sendmmsg: datagrams that are cut out of `data`, with the control messages of the
+// uplink.
+class Run {
+ public:
+  Run(const sockaddr_in& address, std::span<char> data, size_t segment_bytes)
+      : address_(address), vector_{data.data(), data.size()} {
+    AddControl(IPPROTO_IP, IP_TOS, int{0});
+    AddControl(IPPROTO_IP, IP_TTL, int{64});
+    AddControl(SOL_UDP, UDP_SEGMENT, static_cast<uint16_t>(segment_bytes));
+  }
+
+  mmsghdr header() {
+    mmsghdr header{};
+    header.msg_hdr.msg_name = &address_;
+    header.msg_hdr.msg_namelen = sizeof address_;
+    header.msg_hdr.msg_iov = &vector_;
+    header.msg_hdr.msg_iovlen = 1;
+    header.msg_hdr.msg_control = control_.data();
+    header.msg_hdr.msg_controllen = control_bytes_;
+    return header;
+  }
+
+ private:
+  template <class Value>
+  void AddControl(int level, int type, Value value) {
+    cmsghdr header{};
+    header.cmsg_level = level;
+    header.cmsg_type = type;
+    header.cmsg_len = CMSG_LEN(sizeof value);
+    char* const at = control_.data() + control_bytes_;
+    std::memcpy(at, &header, sizeof header);
+    std::memcpy(at + CMSG_LEN(0), &value, sizeof value);
+    control_bytes_ += CMSG_SPACE(sizeof value);
+  }
+
+  sockaddr_in address_;
+  iovec vector_;
+  alignas(cmsghdr) std::array<char, 3 * CMSG_SPACE(sizeof(int))> control_{};
+  size_t control_bytes_ = 0;
+};
+
+// The first datagram is longer than the others, as it has a RETH, so it shares a message with one
+// of them only (UDP_SEGMENT). The socket is not connected: its packets would be numbered from
+// anywhere, and the ICRC covers the number.
+void Write(const sockaddr_in& address, double seconds, size_t first_bytes) {
+  constexpr size_t kMessageBytes = 65'536;
+  const size_t other_bytes = first_bytes - kRethBytes;
+  const size_t datagrams = kMessageBytes / (other_bytes - kBthAndIcrcBytes);
+  const int fd = UdpSocket();
+  std::vector<char> data(first_bytes + (datagrams - 1) * other_bytes);
+  const size_t first_run_bytes = first_bytes + other_bytes;
+  Run first(address, std::span(data).first(first_run_bytes), first_bytes);
+  Run second(address, std::span(data).subspan(first_run_bytes), other_bytes);
+  std::array<mmsghdr, 2> headers = {first.header(), second.header()};
+  Stream(address, seconds,
+         [&] { Checked(sendmmsg(fd, headers.data(), headers.size(), 0), "sendmmsg"); });
 }
 
 void Echo(const sockaddr_in& address) {
@@ -180,15 +251,17 @@ void Ping(const sockaddr_in& address, int round_trips, size_t bytes) {
 bool Main(const std::vector<const char*>& words) {
   const std::string mode = words.empty() ? "" : words[0];
   const bool is_server = mode == "receive" || mode == "echo";
-  const bool is_client = mode == "send" || mode == "ping";
+  const bool is_client = mode == "send" || mode == "write" || mode == "ping";
   if ((!is_server || words.size() != 3) && (!is_client || words.size() != 5)) return false;
   const sockaddr_in address = AddressOf(words[1], words[2]);
   if (mode == "receive") Receive(address);
   if (mode == "echo") Echo(address);
   if (is_server) return true;
   const auto bytes = static_cast<size_t>(std::atoi(words[4]));
-  if (bytes == 0 || bytes > kMaxCallBytes) return false;
+  const size_t least = mode == "write" ? kRethBytes + kBthAndIcrcBytes + 1 : 1;
+  if (bytes < least || bytes > kMaxCallBytes) return false;
   if (mode == "send") Send(address, std::atof(words[3]), bytes);
+  if (mode == "write") Write(address, std::atof(words[3]), bytes);
   if (mode == "ping") Ping(address, std::atoi(words[3]), bytes);
   return true;
 }
@@ -205,7 +278,7 @@ int main(int argc, char** argv) {
   }
   std::fprintf(stderr,
                "usage: udp_sockets receive|echo ADDRESS PORT\n"
-               "       udp_sockets send ADDRESS PORT SECONDS BYTES\n"
+               "       udp_sockets send|write ADDRESS PORT SECONDS BYTES\n"
                "       udp_sockets ping ADDRESS PORT ROUND-TRIPS BYTES\n");
   return uroce::bench::kExitUsage;
 }

@@ -13,8 +13,8 @@ namespace uroce::transport {
 class TransmitClient {
  public:
   virtual ~TransmitClient() = default;
-  // Builds the next frame in `out`, at least kMaxFrameBytes; returns its length, or 0 if there is
-  // nothing to send now. May leave the queue it is called from, and enter another.
+  // Builds the next frame in `out`; returns its length, or 0 if there is nothing to send now. May
+  // leave the queue it is called from, and enter another.
   virtual size_t BuildFrame(Time now, const FrameRoom& out) = 0;
 
  protected:

@@ -10,8 +10,9 @@
 
 namespace uroce::transport {
 
-// The memory that the next frame is to be built in, at least kMaxFrameBytes, and whether the frame
-// is to carry its ICRC.
+// The memory that the next frame is to be built in, and whether the frame is to carry its ICRC. It
+// holds kMaxFrameBytes, or the longest frame that the endpoint's configuration permits if that is
+// shorter.
 struct FrameRoom : std::span<uint8_t> {
   FrameRoom() = default;
   FrameRoom(std::span<uint8_t> bytes, IcrcUse use = IcrcUse::kCarried)

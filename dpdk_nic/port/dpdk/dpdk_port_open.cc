@@ -32,6 +32,9 @@ constexpr uint32_t kMaxRoomBytes = 60'000;  // the mbuf's fields have 16 bits
 // rings of them. (2^n - 1 is what a ring of 2^n holds.)
 constexpr uint32_t kCopyingPoolFrames = 255;
 constexpr uint32_t kQueueingPoolFrames = 4'095;
+// Of AF_XDP the kernel holds up to 2,048 frames to receive into and as many to send, which are
+// given back at the next burst; the rest is for the bursts under way. So the pool is never empty.
+constexpr uint32_t kXdpPoolFrames = 2 * 2'048 + 319;
 constexpr uint16_t kQueueDescriptors = 1'024;
 
 // The kernel puts a header of its own, aligned, before each frame in the ring.
@@ -107,11 +110,8 @@ Ethdev::Config DeviceConfig(const Devargs& devargs, uint32_t mtu_bytes) {
   config.pool_frames = queues_mbufs ? kQueueingPoolFrames : kCopyingPoolFrames;
   config.frame_bytes = static_cast<uint16_t>(FrameRoomBytes(devargs, mtu_bytes));
   if (driver == Driver::kAfXdp) {
-    // The pool for receiving is shared with the kernel, which holds most of it. Frames to send are
-    // built in a pool with room for the longest, and copied to the shared one.
-    config.transmit_pool_frames = config.pool_frames;
-    config.transmit_frame_bytes = config.frame_bytes;
-    config.pool_frames = kQueueingPoolFrames;
+    // The kernel reads a frame where it was built, and an element is not longer than a page.
+    config.pool_frames = kXdpPoolFrames;
     config.frame_bytes =
         static_cast<uint16_t>(kXdpHeadroomBytes + mtu_bytes + kEthernetHeaderBytes + kVlanTagBytes);
   }

@@ -60,7 +60,8 @@ std::string Ethdev::Explain(const std::string& what, int result) const {
 
 bool Ethdev::OpenDevice(const Config& config, std::string* error) {
   eal_->log().Clear();
-  if (!CreatePools(config)) {
+  pool_ = CreateFramePool(UniquePoolName(), config.pool_frames, config.frame_bytes);
+  if (pool_ == nullptr) {
     *error = "no DPDK memory is left for " + devargs_.device() + "; close another port first";
     return false;
   }
@@ -77,14 +78,6 @@ bool Ethdev::OpenDevice(const Config& config, std::string* error) {
   // Solicited-node multicast must reach us (RFC 4861). Virtual devices have no filter to open.
   if (devargs_.driver() == Devargs::Driver::kPci) rte_eth_allmulticast_enable(id_);
   return true;
-}
-
-bool Ethdev::CreatePools(const Config& config) {
-  pool_ = CreateFramePool(UniquePoolName(), config.pool_frames, config.frame_bytes);
-  if (config.transmit_pool_frames == 0) return pool_ != nullptr;
-  transmit_pool_ =
-      CreateFramePool(UniquePoolName(), config.transmit_pool_frames, config.transmit_frame_bytes);
-  return pool_ != nullptr && transmit_pool_ != nullptr;
 }
 
 bool Ethdev::Probe(std::string* error) {
@@ -184,7 +177,6 @@ void Ethdev::Close() {
     if (devargs_.driver() == Devargs::Driver::kAfXdp) FreeLeakedXdpMemory(packet_socket_);
   }
   rte_mempool_free(pool_);
-  rte_mempool_free(transmit_pool_);
 }
 
 transport::MacAddress Ethdev::mac() const {

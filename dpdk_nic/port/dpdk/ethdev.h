@@ -23,9 +23,6 @@ class Ethdev {
   struct Config {
     uint32_t pool_frames = 0;
     uint16_t frame_bytes = 0;  // room in each mbuf
-    // A separate pool for frames to send; 0 frames: none.
-    uint32_t transmit_pool_frames = 0;
-    uint16_t transmit_frame_bytes = 0;
     uint16_t queue_descriptors = 0;  // wished; the driver has the last word
     uint16_t mtu_bytes = 0;          // of a NIC; 0: its own, up to useful_mtu_bytes
     uint16_t useful_mtu_bytes = 0;
@@ -40,8 +37,7 @@ class Ethdev {
   Ethdev& operator=(const Ethdev&) = delete;
 
   uint16_t id() const { return id_; }
-  // The pool for frames to send.
-  rte_mempool* pool() const { return transmit_pool_ != nullptr ? transmit_pool_ : pool_; }
+  rte_mempool* pool() const { return pool_; }
   bool started() const { return started_; }
   uint16_t mtu_bytes() const { return mtu_bytes_; }
   transport::MacAddress mac() const;
@@ -54,7 +50,6 @@ class Ethdev {
  private:
   Ethdev(Eal* eal, const Devargs& devargs) : eal_(eal), devargs_(devargs) {}
   bool OpenDevice(const Config& config, std::string* error);
-  bool CreatePools(const Config& config);
   bool Probe(std::string* error);
   bool Configure(const Config& config, std::string* error);
   bool ChooseMtu(const Config& config, uint32_t most_bytes, uint32_t* chosen,
@@ -67,7 +62,6 @@ class Ethdev {
   Eal* eal_;
   Devargs devargs_;
   rte_mempool* pool_ = nullptr;
-  rte_mempool* transmit_pool_ = nullptr;
   uint16_t id_ = 0;
   uint16_t mtu_bytes_ = 0;
   bool probed_ = false;

@@ -6,6 +6,10 @@
 namespace uroce::nic {
 namespace {
 
+// A pool of more frames is larger than the processor's cache. It first gives out the frame that
+// came back last; a smaller one gains nothing by that.
+constexpr uint32_t kCachedFrames = 1'023;
+
 // DPDK takes the I/O addresses of objects that may cross pages for unknown. They are the virtual
 // ones.
 void SetIoAddress(rte_mempool* /*pool*/, void* /*argument*/, void* object, unsigned /*index*/) {
@@ -27,7 +31,8 @@ rte_mempool* CreateFramePool(const std::string& name, uint32_t frames, uint16_t 
       rte_mempool_create_empty(name.c_str(), frames, element_bytes,
                                /*cache_size=*/0, sizeof(pool_private), SOCKET_ID_ANY, flags);
   if (pool == nullptr) return nullptr;
-  if (rte_mempool_set_ops_byname(pool, "ring_sp_sc", nullptr) != 0) {
+  const char* const order = frames > kCachedFrames ? "stack" : "ring_sp_sc";
+  if (rte_mempool_set_ops_byname(pool, order, nullptr) != 0) {
     rte_mempool_free(pool);
     return nullptr;
   }

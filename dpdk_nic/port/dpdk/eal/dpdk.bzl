@@ -32,6 +32,7 @@ _NIC_DRIVERS = [
 
 _LIBRARIES = [
     "mempool_ring",
+    "mempool_stack",
     "bus_vdev",
     "bus_pci",
     "bus_auxiliary",
@@ -40,6 +41,7 @@ _LIBRARIES = [
     "cryptodev",
     "mbuf",
     "mempool",
+    "stack",
     "net",
     "meter",
     "pci",

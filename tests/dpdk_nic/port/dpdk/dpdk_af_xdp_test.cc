@@ -9,6 +9,8 @@
 
 #include "tests/dpdk_nic/port/dpdk/dpdk_test_support.h"
 #include "tests/dpdk_nic/port/dpdk/veth_pair.h"
+#include "transport/wire/ethernet.h"
+#include "transport/wire/frame_builder.h"
 
 namespace uroce::nic {
 namespace {
@@ -41,6 +43,15 @@ TEST_F(AfXdpTest, ProgramIsThereForAsLongAsThePortIsOpen) {
     near = {};
     EXPECT_FALSE(HasProgram());
   }
+}
+
+// That memory has no buffers of more than a page.
+TEST_F(AfXdpTest, FramesAreBuiltInTheMemoryThatTheKernelReads) {
+  const OpenedPort near = Open();
+  ASSERT_NE(near.port, nullptr) << near.error;
+  const transport::FrameRoom room = near.port->AcquireTransmit(transport::Route::kWire);
+  EXPECT_GE(room.size(), near.port->mtu() + transport::EthernetHeader::kBytes);
+  EXPECT_LT(room.size(), transport::kMaxFrameBytes);
 }
 
 TEST_F(AfXdpTest, KilledProcessLeavesNothingBehind) {
