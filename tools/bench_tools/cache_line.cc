@@ -17,7 +17,7 @@ namespace {
 constexpr int kRoundTripsPerBatch = 2000;
 constexpr int kBatches = 21;
 constexpr int kQuartile = kBatches / 4;
-// Between the three kinds of figure that were observed: 22 to 30 ns, 60 to 130 and 210 to 440.
+// Between the three kinds of figure that were observed: 27 ns, 60 to 130 and 210 to 440.
 constexpr double kNearNs = 45;
 constexpr double kFarNs = 170;
 
