@@ -99,8 +99,8 @@ class BenchToolsTest(unittest.TestCase):
     def test_a_wrong_mode_is_refused(self):
         self.assertEqual(run(TCP_PING_PONG, "dreaming").returncode, 2)
         self.assertEqual(run(UDP_SOCKETS, "dreaming").returncode, 2)
-        no_payload = run(UDP_SOCKETS, "write", "127.0.0.1", "1", "1", "32")
-        self.assertEqual(no_payload.returncode, 2)
+        for no_mtu in ("32", "4129"):
+            self.assertEqual(run(UDP_SOCKETS, "write", "127.0.0.1", "1", "1", no_mtu).returncode, 2)
         self.assertEqual(run(DPDK_FRAMES).returncode, 2)
 
 

@@ -43,6 +43,7 @@ constexpr size_t kMaxCallBytes = 65'507;
 constexpr size_t kMaxSegments = 64;
 constexpr size_t kRethBytes = 16;
 constexpr size_t kBthAndIcrcBytes = 12 + 4;
+constexpr size_t kMaxPathMtu = 4096;
 constexpr int kWarmUp = 1000;
 constexpr int kPollsBetweenLooks = 4096;
 
@@ -258,10 +259,12 @@ bool Main(const std::vector<const char*>& words) {
   if (mode == "echo") Echo(address);
   if (is_server) return true;
   const auto bytes = static_cast<size_t>(std::atoi(words[4]));
-  const size_t least = mode == "write" ? kRethBytes + kBthAndIcrcBytes + 1 : 1;
-  if (bytes < least || bytes > kMaxCallBytes) return false;
+  const bool is_write = mode == "write";
+  const size_t least = is_write ? kRethBytes + kBthAndIcrcBytes + 1 : 1;
+  const size_t most = is_write ? kMaxPathMtu + kRethBytes + kBthAndIcrcBytes : kMaxCallBytes;
+  if (bytes < least || bytes > most) return false;
   if (mode == "send") Send(address, std::atof(words[3]), bytes);
-  if (mode == "write") Write(address, std::atof(words[3]), bytes);
+  if (is_write) Write(address, std::atof(words[3]), bytes);
   if (mode == "ping") Ping(address, std::atoi(words[3]), bytes);
   return true;
 }
