@@ -278,9 +278,8 @@ class Bench:
             return [*self.hosts.inside(side), self.tool("dpdk_frames"), vdev, mode,
                     *(stream if mode != "receive" else ())]
 
-        printed = run_together(command("server", "answer" if both_ways else "receive"),
-                               command("client", "send"), "ready")
-        return sum(float(text.split()[-1]) for text in printed)
+        return sum(run_together(command("server", "answer" if both_ways else "receive"),
+                                command("client", "send")))
 
     def measure_driver(self, driver, mtu):
         """Frames a second of WRITEs through uroce's port, beside those of the driver alone."""

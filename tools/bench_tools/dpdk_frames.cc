@@ -8,7 +8,8 @@
 //   dpdk_frames VDEV answer SECONDS BYTES MAC FROM TO   the same, as soon as a frame arrives
 //
 // Prints "ready" when it can receive and, a second after the last frame arrived or was sent, how
-// many million frames arrived per second.
+// many million frames arrived per second. Then it waits for the end of its standard input, because
+// memif's driver crashes if its peer leaves while it polls.
 
 #include <arpa/inet.h>
 #include <rte_eal.h>
@@ -216,6 +217,9 @@ void Run(const std::string& vdev, bool begins, char** stream_arguments) {
     last_active = std::max(last_active, receiver.last());
   }
   std::printf("%.4f\n", receiver.MillionsASecond());
+  std::fflush(stdout);
+  while (std::getchar() != EOF) {
+  }
   rte_eth_dev_stop(kPort);
   rte_eth_dev_close(kPort);
 }

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 LIMIT_SECONDS = 120
@@ -86,17 +87,46 @@ def run_pair(server, client, port, inside=()):
         return output
 
 
-def run_together(first, second, ready):
-    """Starts `second` when `first` has printed `ready`; returns what each of them printed."""
-    cpus = sorted(os.sched_getaffinity(0))
-    with subprocess.Popen(pin(cpus[-1], first), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                          text=True) as process:
-        try:
-            printed = process.stdout.readline()
-            if printed.strip() != ready:
-                raise PairFailed(f"'{' '.join(first)}' does not get ready")
-            other = run(pin(cpus[0], second))
-            return process.communicate(timeout=LIMIT_SECONDS)[0], other
-        except (PairFailed, subprocess.TimeoutExpired) as error:
+@contextlib.contextmanager
+def conversation(command):
+    """Runs a program until the `with` block ends, which ends the program's standard input. Gives a
+    function that returns the next line that the program prints."""
+    with tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace") as errors, \
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+                             text=True) as process:
+        limit = threading.Timer(LIMIT_SECONDS, process.kill)
+        limit.start()
+
+        def failure(what):
             process.kill()
-            raise PairFailed(f"{error}") from error
+            process.wait()
+            errors.seek(0)
+            return PairFailed(f"'{' '.join(command)}' {what}:\n{errors.read()}")
+
+        def next_line():
+            line = process.stdout.readline()
+            if not line:
+                raise failure("printed too little")
+            return line.strip()
+
+        try:
+            yield next_line
+            process.stdin.close()
+            status = process.wait()
+            if status != 0:
+                raise failure(f"ended with exit status {status}")
+        finally:
+            limit.cancel()
+            process.kill()
+
+
+def run_together(first, second):
+    """Starts `second` when `first` has printed that it is ready; returns the figure that each of
+    them prints next. The second leaves before the first."""
+    cpus = sorted(os.sched_getaffinity(0))
+    with conversation(pin(cpus[-1], first)) as line_of_first:
+        line_of_first()
+        with conversation(pin(cpus[0], second)) as line_of_second:
+            line_of_second()
+            at_second, at_first = line_of_second(), line_of_first()
+    return float(at_first), float(at_second)
