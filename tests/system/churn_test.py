@@ -6,7 +6,7 @@ import os
 
 from harness import report
 from harness.cases import InstallationTestCase
-from harness.daemons import Daemon, wait_for
+from harness.daemons import Daemon, descriptors, wait_for, wait_for_descriptors
 from harness.installation import CHURN
 from harness.programs import Program, free_tcp_port
 from harness.wires import FabricWire
@@ -24,7 +24,7 @@ class Resources:
     def __init__(self, pid):
         with open(f"/proc/{pid}/statm", encoding="ascii") as statm:
             self.resident_kib = int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
-        self.descriptors = len(os.listdir(f"/proc/{pid}/fd"))
+        self.descriptors = descriptors(pid)
 
 
 class ChurnTest(InstallationTestCase):
@@ -46,8 +46,7 @@ class ChurnTest(InstallationTestCase):
             not clients[0]["queue_pairs"]
 
     def run_client(self, connections, at_once):
-        """Runs a client. Returns the resources of the server and of uroced afterwards, perhaps with
-        the connection over which is_quiet asked: uroced closes it when it next looks."""
+        """Runs a client. Returns the resources of the server and of uroced afterwards."""
         with Program([*self.client, str(connections), str(at_once)]) as client:
             half, end, rate = client.wait().splitlines()
         print(f"{connections} connections, {at_once} at once: {rate}")
@@ -64,8 +63,7 @@ class ChurnTest(InstallationTestCase):
         before = self.run_client(connections, at_once)
         after = self.run_client(connections, at_once)
         for program, first in zip((self.server, self.daemon), before):
-            wait_for(lambda: Resources(program.pid).descriptors <= first.descriptors,
-                     f"came back to {first.descriptors} descriptors")
+            wait_for_descriptors(program.pid, first.descriptors)
         for name, first, last in zip(("server", "uroced"), before, after):
             self.assertLess(last.resident_kib - first.resident_kib, MAX_GROWTH_KIB, name)
 

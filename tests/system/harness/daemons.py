@@ -31,6 +31,16 @@ def wait_for(condition, what):
     return result
 
 
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def wait_for_descriptors(pid, most):
+    """Waits until a process has no more descriptors than that. uroced closes the connection of one
+    that left, as `uroce status` does, when it next looks."""
+    wait_for(lambda: descriptors(pid) <= most, f"came back to {most} descriptors")
+
+
 class Daemon:
     """uroced of a fabric, while the `with` block lasts. `prefix` goes before each command, as
     nsenter does for a network namespace. Without a port the fabric has no uplink, as its processes
@@ -87,6 +97,3 @@ class Daemon:
     def mapped_links(self):
         with open(f"/proc/{self.pid}/maps", encoding="ascii") as lines:
             return sum("memfd:uroce-link" in line for line in lines)
-
-    def descriptors(self):
-        return len(os.listdir(f"/proc/{self.pid}/fd"))
