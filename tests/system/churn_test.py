@@ -18,13 +18,9 @@ MAX_GROWTH_KIB = 4_000
 MIN_RATE = 200
 
 
-class Resources:
-    """The memory and the descriptors that a process has now."""
-
-    def __init__(self, pid):
-        with open(f"/proc/{pid}/statm", encoding="ascii") as statm:
-            self.resident_kib = int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
-        self.descriptors = descriptors(pid)
+def resident_kib(pid):
+    with open(f"/proc/{pid}/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
 
 
 class ChurnTest(InstallationTestCase):
@@ -38,6 +34,7 @@ class ChurnTest(InstallationTestCase):
         self.server = self.enterContext(
             Program(wire.command(0, [churn, "server", "127.0.0.1", self.port])))
         self.server.wait_until(lambda: "listening" in self.server.output(), "listened")
+        self.uroced_descriptors = descriptors(self.daemon.pid)
 
     def is_quiet(self):
         """Whether uroced has forgotten the client, and the server has no queue pair left."""
@@ -46,7 +43,7 @@ class ChurnTest(InstallationTestCase):
             not clients[0]["queue_pairs"]
 
     def run_client(self, connections, at_once):
-        """Runs a client. Returns the resources of the server and of uroced afterwards."""
+        """Runs a client. Returns the memory of the server and of uroced afterwards, in KiB."""
         with Program([*self.client, str(connections), str(at_once)]) as client:
             half, end, rate = client.wait().splitlines()
         print(f"{connections} connections, {at_once} at once: {rate}")
@@ -56,16 +53,17 @@ class ChurnTest(InstallationTestCase):
         self.assertLess(end_kib - half_kib, MAX_GROWTH_KIB, "of the client")
         self.assertEqual(end_fds, half_fds, "descriptors of the client")
         wait_for(self.is_quiet, "forgot the client")
+        wait_for_descriptors(self.daemon.pid, self.uroced_descriptors)
         self.assertIsNone(self.server.process.poll(), self.server.output())
-        return Resources(self.server.pid), Resources(self.daemon.pid)
+        return resident_kib(self.server.pid), resident_kib(self.daemon.pid)
 
     def check_churn(self, connections, at_once):
         before = self.run_client(connections, at_once)
+        server_descriptors = descriptors(self.server.pid)
         after = self.run_client(connections, at_once)
-        for program, first in zip((self.server, self.daemon), before):
-            wait_for_descriptors(program.pid, first.descriptors)
+        self.assertEqual(descriptors(self.server.pid), server_descriptors)
         for name, first, last in zip(("server", "uroced"), before, after):
-            self.assertLess(last.resident_kib - first.resident_kib, MAX_GROWTH_KIB, name)
+            self.assertLess(last - first, MAX_GROWTH_KIB, name)
 
     def test_short_500_connections_100_at_once(self):
         self.check_churn(500, 100)
