@@ -26,13 +26,18 @@ bool IsSame(const RoceHeaders& a, const RoceHeaders& b) {
 
 bool ConnectionRequests::Hold(Time now, Block sender, const RoceHeaders& headers,
                               std::vector<uint8_t> frame) {
-  size_t of_sender = 0;
+  const bool is_from_wire = sender == kSwitchBlock;
+  size_t of_source = 0;
+  size_t of_wire = 0;
   for (const Held& held : held_) {
     if (held.sender != sender) continue;
     if (IsSame(held.headers, headers)) return true;
-    ++of_sender;
+    if (is_from_wire) ++of_wire;
+    if (!is_from_wire || held.headers.source == headers.source) ++of_source;
   }
-  if (of_sender >= kMaxHeldOfOne || held_.size() >= kMaxHeld) return false;
+  if (of_source >= kMaxHeldOfOne || of_wire >= kMaxHeldOfWire || held_.size() >= kMaxHeld) {
+    return false;
+  }
   held_.push_back({sender, headers, std::move(frame), now + kHoldFor});
   return true;
 }
@@ -55,13 +60,16 @@ size_t ConnectionRequests::Refuse(Time now, const RoceHeaders& headers,
                                  answer->mad, transport::Psn(0), out);
 }
 
-void ConnectionRequests::Remember(const RoceHeaders& headers, Block receiver, Qpn requester_qpn) {
+void ConnectionRequests::Remember(Block sender, Block receiver, const RoceHeaders& headers,
+                                  Qpn requester_qpn) {
   const Request request{headers.source, *headers.cm->sender};
-  const bool is_new = origins_.insert_or_assign(request, Origin{requester_qpn, receiver}).second;
-  if (is_new) remembered_.push_back(request);
-  if (remembered_.size() <= kMaxRemembered) return;
-  origins_.erase(remembered_.front());
-  remembered_.pop_front();
+  const Origin origin{requester_qpn, receiver, headers.destination};
+  const bool is_new = origins_.insert_or_assign(request, origin).second;
+  std::deque<Request>& remembered = remembered_[sender == kSwitchBlock ? 1 : 0];
+  if (is_new) remembered.push_back(request);
+  if (remembered.size() <= kMaxRemembered) return;
+  origins_.erase(remembered.front());
+  remembered.pop_front();
 }
 
 Block ConnectionRequests::ReceiverOfRequest(const RoceHeaders& headers) const {
@@ -70,10 +78,12 @@ Block ConnectionRequests::ReceiverOfRequest(const RoceHeaders& headers) const {
   return origin == nullptr ? kSwitchBlock : origin->receiver;
 }
 
-Qpn ConnectionRequests::RequesterQpnOf(const RoceHeaders& headers) const {
+Qpn ConnectionRequests::RequesterQpnOf(Block sender, const RoceHeaders& headers) const {
   if (!headers.cm->recipient) return {};
   const Origin* const origin = Find(headers.destination, *headers.cm->recipient);
-  return origin == nullptr ? Qpn{} : origin->requester_qpn;
+  const bool went_there =
+      origin != nullptr && origin->receiver == sender && origin->destination == headers.source;
+  return went_there ? origin->requester_qpn : Qpn{};
 }
 
 const ConnectionRequests::Origin* ConnectionRequests::Find(const Gid& peer,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -29,8 +30,11 @@ class ConnectionRequests {
  public:
   static constexpr transport::Duration kHoldFor = transport::Milliseconds(200);
   static constexpr size_t kMaxHeld = 256;
-  // Requests of one process, or of the wire: those of two senders fit into half of a ring.
+  // Requests of one process, or of one host of the wire: those of two sources fit into half of a
+  // ring.
   static constexpr size_t kMaxHeldOfOne = 48;
+  // Requests of all hosts of the wire: the rest is for processes, whatever the wire brings.
+  static constexpr size_t kMaxHeldOfWire = 128;
 
   struct Held {
     control::Block sender;  // kSwitchBlock: the wire
@@ -59,16 +63,18 @@ class ConnectionRequests {
   size_t Refuse(transport::Time now, const RoceHeaders& headers, std::span<const uint8_t> frame,
                 std::span<uint8_t> out);
 
-  // To be called when a request was passed on to a process, or to the wire (kSwitchBlock).
-  void Remember(const RoceHeaders& headers, control::Block receiver, transport::Qpn requester_qpn);
+  // To be called when a request was passed on; kSwitchBlock: from the wire, or to it.
+  void Remember(control::Block sender, control::Block receiver, const RoceHeaders& headers,
+                transport::Qpn requester_qpn);
   // The process that got the last request from this source with this sender's id; kSwitchBlock if
   // the request was forgotten.
   control::Block ReceiverOfRequest(const RoceHeaders& headers) const;
-  // For an answer: the requester's queue pair; 0 if the request was forgotten.
-  transport::Qpn RequesterQpnOf(const RoceHeaders& headers) const;
+  // For an answer of `sender`: the requester's queue pair; 0 if no such request went to it.
+  transport::Qpn RequesterQpnOf(control::Block sender, const RoceHeaders& headers) const;
 
  private:
-  // As many as a process has queue pairs, which may all connect at once. 2 MB.
+  // Requests of processes, and as many of the wire: as many as a process has queue pairs, which may
+  // all connect at once. 2 MB each.
   static constexpr size_t kMaxRemembered = transport::kMaxQps;
   struct Request {
     transport::Gid peer;
@@ -79,13 +85,14 @@ class ConnectionRequests {
   struct Origin {
     transport::Qpn requester_qpn;
     control::Block receiver = control::kSwitchBlock;
+    transport::Gid destination;
   };
 
   const Origin* Find(const transport::Gid& peer, transport::cm::CommunicationId id) const;
 
   std::deque<Held> held_;  // the oldest first
   std::map<Request, Origin> origins_;
-  std::deque<Request> remembered_;                                     // the oldest first
+  std::array<std::deque<Request>, 2> remembered_;  // by IsFromWire, the oldest first
   transport::cm::ConnectionManager manager_{transport::cm::Config{}};  // listens to nothing
 };
 

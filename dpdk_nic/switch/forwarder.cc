@@ -50,6 +50,7 @@ Forwarder::Forwarder(std::unique_ptr<PacketPort> wire, std::unique_ptr<LinkLayer
 }
 
 ErrnoValue Forwarder::ConnectUplink(Time now, Block block, std::unique_ptr<RingLink> link) {
+  ended_.reset(block);
   return uplinks_.Connect(now, block, std::move(link));
 }
 
@@ -63,6 +64,7 @@ void Forwarder::Remove(Time now, Block block) {
   requests_.Remove(block);
   for (const Gid& group : table_.GroupsOf(block)) LeaveGroup(block, group);
   table_.Remove(block);
+  ended_.set(block);
   const std::vector<ConnectionTracker::Connection> ended = tracker_.Remove(block);
   for (const auto& connection : ended) Disconnect(now, connection);
   if (!ended.empty()) EndPass();
@@ -83,10 +85,12 @@ void Forwarder::Resolve(Time now, const Gid& gid) {
 
 // Flushes last, so that the frames of a pass are sent together.
 bool Forwarder::RunOnce(Time now) {
+  if (!began_) began_ = now;
   ServeTimers(now);
   bool worked = ReceiveFromWire(now);
   worked |= RunDeadlines(now);
   worked |= ServeHeldRequests(now);
+  worked |= ServeDisconnects(now);
   worked |= TransmitLinkLayer(now);
   worked |= ReceiveFromUplinks(now);
   worked |= ServeQueues(now);
@@ -207,8 +211,9 @@ bool Forwarder::TransmitLinkLayer(Time now) {
 }
 
 Time Forwarder::NextDeadline() const {
-  if (!has_wire()) return requests_.NextDeadline();
-  return std::min({link_layer_->NextDeadline(), questions_.NextDeadline(), requests_.NextDeadline(),
+  const Time management = std::min(requests_.NextDeadline(), tracker_.NextDeadline());
+  if (!has_wire()) return management;
+  return std::min({management, link_layer_->NextDeadline(), questions_.NextDeadline(),
                    next_link_service_ + kCarrierInterval});
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,28 +20,14 @@
 #include "dpdk_nic/switch/frame_check.h"
 #include "dpdk_nic/switch/frame_classifier.h"
 #include "dpdk_nic/switch/neighbor_questions.h"
+#include "dpdk_nic/switch/switch_listener.h"
 #include "dpdk_nic/switch/uplinks.h"
+#include "transport/cm/message_codec.h"
+#include "transport/cm/messages.h"
 #include "transport/ids.h"
 #include "transport/time.h"
 
 namespace uroce::nic {
-
-// Events for uroced, raised by the thread that runs the forwarder: must neither block nor call
-// back.
-struct SwitchListener {
-  // An Ethernet address became known or changed, asked for or not, or a question timed out.
-  std::function<void(const control::Neighbor&)> on_neighbor;
-  // A sentence for the user about the path to a host, or about the wire; see PacketPort::Notice.
-  std::function<void(const PacketPort::Notice&)> on_notice;
-  // Called when the state of the wire is first known, and at every change.
-  std::function<void(bool is_up)> on_wire_state;
-  // The GID table of the wire has changed.
-  std::function<void(const std::vector<transport::Gid>&)> on_gids;
-  // The process wrote garbage into its ring, and was cut off. It may ask for another uplink.
-  std::function<void(control::Block)> on_broken_uplink;
-  // The wire has sockets for the processes now (SocketSharing).
-  std::function<void()> on_wire_sockets;
-};
 
 // Moves frames between the NIC and the uplinks of the processes, in passes:
 //
@@ -73,6 +59,9 @@ class Forwarder {
   // Datagrams that one process may send to others of this host in a millisecond. Processes that
   // talk to each other have links; this suffices for a first datagram to each of them.
   static constexpr uint32_t kLocalDatagrams = 256;
+  // A process of an earlier switch that has not come by then is gone. Processes that run come
+  // within a fraction of a second.
+  static constexpr transport::Duration kReattachWithin = transport::Milliseconds(5'000);
 
   // `link_layer` may be nullptr: StaticNeighbors. `gids` are those of the wire.
   Forwarder(std::unique_ptr<PacketPort> wire, std::unique_ptr<LinkLayer> link_layer,
@@ -85,7 +74,8 @@ class Forwarder {
   control::ErrnoValue ConnectUplink(transport::Time now, control::Block block,
                                     std::unique_ptr<RingLink> link);
   // Sends the frames left in the ring of the process, as far as the wire takes them, forgets the
-  // process, and tells the peers of its connections that they have ended (DREQ, once).
+  // process, and tells the peers of its connections that they have ended, once: DREQ, the DREP that
+  // a DREQ waits for, or REJ while the connection was being made.
   void Remove(transport::Time now, control::Block block);
   // Like those of the table; also keep the wire a member of every group that has members on this
   // host. ENOSPC also if the wire cannot join; if it can only later, on_notice says why.
@@ -145,7 +135,21 @@ class Forwarder {
                                           std::span<const uint8_t> frame);
   void Follow(control::Block sender, control::Block receiver, const RoceHeaders& headers,
               std::span<const uint8_t> frame);
+  SwitchDrop DeliverDisconnect(transport::Time now, control::Block sender, control::Block receiver,
+                               const RoceHeaders& headers, std::span<const uint8_t> frame,
+                               uint64_t transaction_id);
+  SwitchDrop PassOn(transport::Time now, control::Block sender, control::Block receiver,
+                    std::span<const uint8_t> frame);
+  bool IsGone(transport::Time now, control::Block block) const;
+  bool AnswerForGone(transport::Time now, control::Block receiver, const RoceHeaders& headers,
+                     const transport::cm::ParsedMad& mad);
   void Disconnect(transport::Time now, const ConnectionTracker::Connection& connection);
+  bool ServeDisconnects(transport::Time now);
+  bool Postpone(transport::Time now, std::span<const uint8_t> frame);
+  void SendDrep(transport::Time now, const ConnectionTracker::Connection& connection);
+  // Sends a message to the peer of a connection, in the name of its process.
+  void SendFor(transport::Time now, const ConnectionTracker::Connection& connection,
+               const transport::cm::Message& message);
   // Sends to a process, or to the wire (kSwitchBlock).
   void SendManagement(transport::Time now, control::Block receiver, std::span<const uint8_t> frame);
   void Refuse(transport::Time now, control::Block sender, const RoceHeaders& headers,
@@ -195,7 +199,9 @@ class Forwarder {
   NeighborQuestions questions_;
   ConnectionRequests requests_;
   ConnectionTracker tracker_;
-  uint64_t services_seen_ = 0;  // ServiceTable::additions
+  uint64_t services_seen_ = 0;                // ServiceTable::additions
+  std::bitset<transport::kQpnBlocks> ended_;  // the blocks whose process is gone, and not replaced
+  std::optional<transport::Time> began_;      // the first pass
   // Ethernet 14, IPv6 40, UDP 8, BTH 12, DETH 8, MAD 256, ICRC 4, rounded up.
   static constexpr size_t kManagementFrameBytes = 384;
   std::array<uint8_t, kManagementFrameBytes> management_frame_{};

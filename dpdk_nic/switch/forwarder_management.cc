@@ -1,6 +1,7 @@
 // The part of the forwarder that handles messages of connection managers.
 #include <algorithm>
 #include <array>
+#include <variant>
 #include <vector>
 
 #include "dpdk_nic/switch/forwarder.h"
@@ -10,10 +11,29 @@
 
 namespace uroce::nic {
 
+namespace {
+
 using control::Block;
 using control::kSwitchBlock;
 using transport::Route;
 using transport::Time;
+using transport::cm::Answered;
+using transport::cm::Drep;
+using transport::cm::Dreq;
+using transport::cm::ParsedMad;
+using transport::cm::Rej;
+using transport::cm::RejectReason;
+using transport::cm::Rep;
+using transport::cm::Steering;
+using Connection = ConnectionTracker::Connection;
+using Progress = ConnectionTracker::Progress;
+
+std::span<const uint8_t> MadOf(const RoceHeaders& headers, std::span<const uint8_t> frame) {
+  const size_t mad_end = headers.packet_end - transport::kIcrcBytes;
+  return frame.subspan(mad_end - transport::cm::kMadBytes, transport::cm::kMadBytes);
+}
+
+}  // namespace
 
 bool Forwarder::ServeHeldRequests(Time now) {
   const uint64_t additions = table_.services().additions();
@@ -51,21 +71,52 @@ std::span<const uint8_t> Forwarder::CopyManagement(const FrameHead& head,
 SwitchDrop Forwarder::DeliverManagement(Time now, Block sender, Block receiver,
                                         const RoceHeaders& headers,
                                         std::span<const uint8_t> frame) {
-  const bool is_request = headers.cm->IsRequest();
-  if (receiver == kSwitchBlock && is_request) {
+  SwitchDrop drop = SwitchDrop::kNone;
+  if (receiver == kSwitchBlock && headers.cm->IsRequest()) {
     if (!requests_.Hold(now, sender, headers, {frame.begin(), frame.end()})) {
       Refuse(now, sender, headers, frame);
     }
     return SwitchDrop::kNone;
   }
   if (receiver == kSwitchBlock) receiver = requests_.ReceiverOfRequest(headers);
+  const ParsedMad mad = transport::cm::ParseMessage(MadOf(headers, frame));
+  if (std::holds_alternative<Dreq>(mad.message)) {
+    const uint64_t transaction_id = mad.header.transaction_id;
+    drop = DeliverDisconnect(now, sender, receiver, headers, frame, transaction_id);
+  } else {
+    drop = PassOn(now, sender, receiver, frame);
+  }
+  const bool is_end =
+      std::holds_alternative<Drep>(mad.message) || std::holds_alternative<Rej>(mad.message);
+  if (drop == SwitchDrop::kNone || is_end) Follow(sender, receiver, headers, frame);
+  const bool is_answered =
+      drop == SwitchDrop::kUnknownDestination && AnswerForGone(now, receiver, headers, mad);
+  return is_answered ? SwitchDrop::kNone : drop;
+}
+
+SwitchDrop Forwarder::PassOn(Time now, Block sender, Block receiver,
+                             std::span<const uint8_t> frame) {
   if (!ForwardingTable::IsProcess(receiver)) return SwitchDrop::kUnknownDestination;
   Uplink* const uplink = sender == kSwitchBlock ? nullptr : uplinks_.Find(sender);
-  const SwitchDrop drop = uplink == nullptr
-                              ? SendOrQueue(now, receiver, frame)
-                              : SendToProcess(now, *uplink, receiver, FrameHead(frame), frame);
-  if (drop == SwitchDrop::kNone) Follow(sender, receiver, headers, frame);
-  return drop;
+  return uplink == nullptr ? SendOrQueue(now, receiver, frame)
+                           : SendToProcess(now, *uplink, receiver, FrameHead(frame), frame);
+}
+
+// A process that is stopped answers no DREQ. So the switch answers in its place, and then the peer
+// does not repeat its DREQ: the process has to get the first one, however long its ring is full.
+SwitchDrop Forwarder::DeliverDisconnect(Time now, Block sender, Block receiver,
+                                        const RoceHeaders& headers, std::span<const uint8_t> frame,
+                                        uint64_t transaction_id) {
+  Connection* const connection =
+      tracker_.Find(receiver, *headers.cm->recipient, *headers.cm->sender, headers.source);
+  if (connection == nullptr) return PassOn(now, sender, receiver, frame);
+  if (connection->progress == Progress::kAnswered) SendDrep(now, *connection);
+  if (connection->progress != Progress::kOpen) return SwitchDrop::kNone;
+  const SwitchDrop drop = PassOn(now, sender, receiver, frame);
+  if (drop != SwitchDrop::kNone && drop != SwitchDrop::kNoRoom) return drop;
+  if (drop == SwitchDrop::kNoRoom) connection->undelivered.assign(frame.begin(), frame.end());
+  tracker_.BeginDisconnect(now, *connection, transaction_id);
+  return SwitchDrop::kNone;
 }
 
 // A lost message is repeated only after seconds. So a message of a process of this host waits in
@@ -105,7 +156,7 @@ bool Forwarder::ServeQueues(Time now) {
     }
     if (now - uplink.last_used >= Uplink::kMessagesWaitFor) {
       for (; !uplink.messages.empty(); uplink.messages.pop_front()) {
-        Count(SwitchDrop::kNoRoom, &counters_);
+        if (!Postpone(now, uplink.messages.front())) Count(SwitchDrop::kNoRoom, &counters_);
       }
     }
     receiver_full_ |= !uplink.messages.empty();
@@ -136,30 +187,121 @@ void Forwarder::SendManagement(Time now, Block receiver, std::span<const uint8_t
 // To be called for a message that was passed on.
 void Forwarder::Follow(Block sender, Block receiver, const RoceHeaders& headers,
                        std::span<const uint8_t> frame) {
-  const size_t mad_end = headers.packet_end - transport::kIcrcBytes;
-  const auto mad = frame.subspan(mad_end - transport::cm::kMadBytes, transport::cm::kMadBytes);
+  const auto mad = MadOf(headers, frame);
   if (headers.cm->IsRequest()) {
-    requests_.Remember(headers, receiver, ConnectionTracker::RequesterQpn(mad));
+    requests_.Remember(sender, receiver, headers, ConnectionTracker::RequesterQpn(mad));
   } else {
-    tracker_.Follow(sender, receiver, headers, mad, requests_.RequesterQpnOf(headers));
+    tracker_.Follow(sender, receiver, headers, mad, requests_.RequesterQpnOf(sender, headers));
   }
 }
 
-// Sends a DREQ in the name of a process that is gone.
-void Forwarder::Disconnect(Time now, const ConnectionTracker::Connection& connection) {
-  const transport::cm::Dreq dreq{.local_id = connection.local_id,
-                                 .remote_id = connection.remote_id,
-                                 .remote_qpn = connection.remote_qpn};
+// A uroced that was started anew knows no process of the one before until it comes.
+bool Forwarder::IsGone(Time now, Block block) const {
+  return !ForwardingTable::IsProcess(block) || ended_[block] ||
+         now - began_.value_or(now) >= kReattachWithin;
+}
+
+// Answers what Linux answers for a connection that it does not know (cm_issue_drep), and a REP,
+// whose sender would wait for the RTU. Returns whether there was an answer.
+bool Forwarder::AnswerForGone(Time now, Block receiver, const RoceHeaders& headers,
+                              const ParsedMad& mad) {
+  const bool is_dreq = std::holds_alternative<Dreq>(mad.message);
+  const bool is_rep = std::holds_alternative<Rep>(mad.message);
+  if ((!is_dreq && !is_rep) || !IsGone(now, receiver)) return false;
+  Connection connection;
+  connection.local_id = *headers.cm->recipient;
+  connection.remote_id = *headers.cm->sender;
+  connection.local_gid = headers.destination;
+  connection.local_mac = headers.destination_mac;
+  connection.remote_gid = headers.source;
+  connection.remote_mac = headers.source_mac;
+  connection.transaction_id = mad.header.transaction_id;
+  if (is_dreq) {
+    SendDrep(now, connection);
+  } else {
+    SendFor(now, connection,
+            Rej{.local_id = connection.local_id,
+                .remote_id = connection.remote_id,
+                .message = Answered::kRep,
+                .reason = RejectReason::kInvalidCommunicationId});
+  }
+  return true;
+}
+
+// Tells the peer of a connection that its process is gone, as Linux does when the process's file is
+// closed (cm_destroy_id).
+void Forwarder::Disconnect(Time now, const Connection& connection) {
+  if (connection.progress == Progress::kAnswered) return;
+  if (connection.progress == Progress::kDisconnecting) return SendDrep(now, connection);
+  if (!connection.is_ready) {
+    return SendFor(now, connection,
+                   Rej{.local_id = connection.local_id,
+                       .remote_id = connection.remote_id,
+                       .message = connection.is_requester ? Answered::kRep : Answered::kOther,
+                       .reason = RejectReason::kConsumerDefined});
+  }
+  // A peer on this host is told, and not to be answered for: no process waits for its DREP.
+  Connection* const peer =
+      tracker_.Find(Steering::BlockOf(connection.remote_id), connection.remote_id,
+                    connection.local_id, connection.local_gid);
+  if (peer != nullptr) peer->progress = Progress::kAnswered;
+  SendFor(now, connection,
+          Dreq{.local_id = connection.local_id,
+               .remote_id = connection.remote_id,
+               .remote_qpn = connection.remote_qpn});
+}
+
+void Forwarder::SendDrep(Time now, const Connection& connection) {
+  SendFor(now, connection,
+          Drep{.local_id = connection.local_id, .remote_id = connection.remote_id});
+}
+
+bool Forwarder::ServeDisconnects(Time now) {
+  bool worked = false;
+  while (Connection* const connection = tracker_.TakeDue(now)) {
+    worked = true;
+    std::vector<uint8_t>& frame = connection->undelivered;
+    const Block block = Steering::BlockOf(connection->local_id);
+    if (!frame.empty() &&
+        SendToUplink(now, block, FrameHead(frame), frame) != SwitchDrop::kNoRoom) {
+      frame.clear();
+    }
+    if (connection->progress == Progress::kDisconnecting) SendDrep(now, *connection);
+    connection->progress = Progress::kAnswered;
+    if (!frame.empty()) tracker_.LookAgain(now, *connection);
+  }
+  return worked;
+}
+
+// Keeps a DREQ for a process that makes no room in its ring. Returns false for other messages: the
+// peer repeats them.
+bool Forwarder::Postpone(Time now, std::span<const uint8_t> frame) {
+  RoceHeaders headers;
+  const FrameKind kind = Classify(FrameHead(frame), frame.size(), &headers);
+  if (kind != FrameKind::kRoce || !headers.cm) return false;
+  const ParsedMad mad = transport::cm::ParseMessage(MadOf(headers, frame));
+  if (!std::holds_alternative<Dreq>(mad.message)) return false;
+  const Block block = Steering::BlockOf(*headers.cm->recipient);
+  Connection* const connection =
+      tracker_.Find(block, *headers.cm->recipient, *headers.cm->sender, headers.source);
+  if (connection == nullptr || connection->progress == Progress::kOpen) return false;
+  connection->undelivered.assign(frame.begin(), frame.end());
+  tracker_.LookAgain(now, *connection);
+  return true;
+}
+
+void Forwarder::SendFor(Time now, const Connection& connection,
+                        const transport::cm::Message& message) {
   transport::cm::MadAddress to;
   to.path.destination_gid = connection.remote_gid;
   to.path.destination_mac = connection.remote_mac;
   std::array<uint8_t, kManagementFrameBytes> frame;
+  const uint64_t transaction_id = connection.transaction_id;
   const size_t frame_bytes = transport::EmitMadFrame(
       connection.local_mac, connection.local_gid, to,
-      transport::cm::EmitMessage(connection.local_id.value, dreq), transport::Psn(0), frame);
+      transport::cm::EmitMessage(transaction_id, message), transport::Psn(0), frame);
   const bool is_local = !has_wire() || addresses_.Has(connection.remote_gid);
-  const Block receiver =
-      is_local ? transport::cm::Steering::BlockOf(connection.remote_id) : kSwitchBlock;
+  const Block receiver = is_local ? Steering::BlockOf(connection.remote_id) : kSwitchBlock;
   if (is_local && !ForwardingTable::IsProcess(receiver)) return;
   SendManagement(now, receiver, std::span(frame).first(frame_bytes));
 }

@@ -22,7 +22,7 @@ class Ethdev {
  public:
   struct Config {
     uint32_t pool_frames = 0;
-    uint16_t frame_bytes = 0;  // room in each mbuf
+    uint16_t frame_bytes = 0;        // room in each mbuf
     uint16_t queue_descriptors = 0;  // wished; the driver has the last word
     uint16_t mtu_bytes = 0;          // of a NIC; 0: its own, up to useful_mtu_bytes
     uint16_t useful_mtu_bytes = 0;

@@ -204,6 +204,46 @@ TEST_F(ForwarderManagementTest, FloodOfRequestsIsBounded) {
   EXPECT_EQ(received.size(), 2 * ConnectionRequests::kMaxHeldOfOne + 1);
 }
 
+// One host asks for much, and the others of the wire have room all the same.
+TEST_F(ForwarderManagementTest, HostsOfTheWireHaveAShareEach) {
+  for (uint32_t i = 0; i < 2 * ConnectionRequests::kMaxHeldOfOne; ++i) {
+    rig_.cable->Deliver(RequestFromWire(100 + i));
+    rig_.Run();
+  }
+  RoceSpec spec =
+      Management({.attribute = Mad::kReq, .first_id = 9, .request_service = kService}, RoceSpec{});
+  spec.source = Gid::FromIpv4({192, 0, 2, 99});
+  const Frame of_another = spec.Build();
+  rig_.cable->Deliver(of_another);
+  rig_.Run();
+  Listen(kBob);
+  rig_.Run();
+  const Frames received = rig_.Process(kBob).Receive();
+  EXPECT_EQ(received.size(), ConnectionRequests::kMaxHeldOfOne + 1);
+  EXPECT_EQ(received.back(), of_another);
+}
+
+// A host that has many addresses, or forges them.
+TEST_F(ForwarderManagementTest, WireLeavesRoomForRequestsOfProcesses) {
+  for (uint32_t i = 0; i < 2 * ConnectionRequests::kMaxHeld; ++i) {
+    RoceSpec spec = Management({.attribute = Mad::kReq, .first_id = 9, .request_service = kService},
+                               RoceSpec{});
+    spec.source = Gid::FromIpv4({198, 51, 100, static_cast<uint8_t>(i)});
+    spec.source.bytes[13] = static_cast<uint8_t>(i / 256);
+    rig_.cable->Deliver(spec.Build());
+    rig_.Run();
+  }
+  const Frame from_alice = Between(RequestOf(kAlice)).Build();
+  Send(kAlice, from_alice);
+  rig_.Run();
+  EXPECT_TRUE(rig_.Process(kAlice).Receive().empty()) << "held, and not refused";
+  Listen(kBob);
+  rig_.RunFor(transport::Milliseconds(5));
+  const Frames received = rig_.Process(kBob).Receive();
+  EXPECT_EQ(received.size(), ConnectionRequests::kMaxHeldOfWire + 1);
+  EXPECT_EQ(received.back(), from_alice);
+}
+
 // Alice asks for a thousand connections at once. Requests must not be lost: they would be repeated
 // only after seconds.
 TEST_F(ForwarderManagementTest, RequestsWaitForASlowReceiver) {
@@ -332,147 +372,6 @@ TEST_F(ForwarderManagementTest, RejectThatNamesNoReceiverGoesWhereTheRequestWent
   EXPECT_EQ(rig_.Process(kBob).Receive(), Frames{reject(9)});
   EXPECT_TRUE(rig_.Process(kAlice).Receive().empty());
   EXPECT_EQ(rig_.counters().dropped_unknown_destination, 1u);
-}
-
-// A complete MAD with `message`, from the host beyond the wire or to it.
-Frame Whole(const transport::cm::Message& message, bool from_wire) {
-  RoceSpec spec = Management({}, from_wire ? RoceSpec{} : ToWire(kUdSendOnly));
-  const transport::cm::MadBytes mad = transport::cm::EmitMessage(1, message);
-  spec.payload.assign(mad.begin(), mad.end());
-  return spec.Build();
-}
-
-// The same between two processes of this host.
-Frame WholeBetween(const transport::cm::Message& message) {
-  RoceSpec spec = Between({});
-  const transport::cm::MadBytes mad = transport::cm::EmitMessage(1, message);
-  spec.payload.assign(mad.begin(), mad.end());
-  return spec.Build();
-}
-
-class ForwarderDeathTest : public ForwarderManagementTest {
- protected:
-  // Bob has accepted a connection of the host beyond the wire.
-  void Accept() {
-    Listen(kBob);
-    rig_.cable->Deliver(Whole(
-        transport::cm::Req{.local_id = {kFarId}, .service_id = {kService}, .local_qpn = {0x777}},
-        true));
-    Send(kBob, Whole(
-                   transport::cm::Rep{
-                       .local_id = {kBobId}, .remote_id = {kFarId}, .local_qpn = QpOf(kBob, 1)},
-                   false));
-    rig_.Run();
-    rig_.cable->TakeSent();
-  }
-  // Removes the process. Returns the DREQs that the switch sends on the wire.
-  std::vector<transport::cm::Dreq> Die(Block block) {
-    rig_.forwarder.Remove(rig_.now, block);
-    std::vector<transport::cm::Dreq> ends;
-    for (const Frame& frame : rig_.cable->TakeSent()) {
-      const auto answer = AnswerIn(frame);
-      EXPECT_TRUE(answer.has_value());
-      EXPECT_EQ(answer->packet.source_gid, kOurIpv4);
-      EXPECT_EQ(answer->packet.destination_gid, kFarIpv4);
-      ends.push_back(std::get<transport::cm::Dreq>(answer->mad.message));
-    }
-    return ends;
-  }
-
-  static constexpr uint32_t kFarId = 0xabc'0009;
-  static constexpr uint32_t kBobId = CommunicationId(kBob, 5);
-  static constexpr uint32_t kAliceId = CommunicationId(kAlice, 6);
-};
-
-TEST_F(ForwarderDeathTest, ConnectionsThatADeadProcessAcceptedEnd) {
-  Accept();
-  const auto ends = Die(kBob);
-  ASSERT_EQ(ends.size(), 1u);
-  EXPECT_EQ(ends[0].local_id.value, kBobId);
-  EXPECT_EQ(ends[0].remote_id.value, kFarId);
-  EXPECT_EQ(ends[0].remote_qpn.value, 0x777u);
-  EXPECT_TRUE(Die(kBob).empty()) << "once";
-}
-
-TEST_F(ForwarderDeathTest, ConnectionsThatADeadProcessAskedForEnd) {
-  Send(kAlice,
-       Whole(transport::cm::Req{.local_id = {kAliceId}, .local_qpn = QpOf(kAlice, 1)}, false));
-  rig_.cable->Deliver(
-      Whole(transport::cm::Rep{.local_id = {kFarId}, .remote_id = {kAliceId}, .local_qpn = {0x888}},
-            true));
-  rig_.Run();
-  rig_.cable->TakeSent();
-  const auto ends = Die(kAlice);
-  ASSERT_EQ(ends.size(), 1u);
-  EXPECT_EQ(ends[0].local_id.value, kAliceId);
-  EXPECT_EQ(ends[0].remote_id.value, kFarId);
-  EXPECT_EQ(ends[0].remote_qpn.value, 0x888u);
-}
-
-TEST_F(ForwarderDeathTest, LocalPeerOfADeadProcessReceivesADreq) {
-  Listen(kBob);
-  Send(kAlice,
-       WholeBetween(transport::cm::Req{
-           .local_id = {kAliceId}, .service_id = {kService}, .local_qpn = QpOf(kAlice, 1)}));
-  rig_.Run();
-  Send(kBob, WholeBetween(transport::cm::Rep{
-                 .local_id = {kBobId}, .remote_id = {kAliceId}, .local_qpn = QpOf(kBob, 1)}));
-  rig_.Run();
-  rig_.Process(kBob).Receive();
-  rig_.forwarder.Remove(rig_.now, kAlice);
-  const Frames received = rig_.Process(kBob).Receive();
-  ASSERT_EQ(received.size(), 1u);
-  const auto answer = AnswerIn(received[0]);
-  ASSERT_TRUE(answer.has_value());
-  const auto* dreq = std::get_if<transport::cm::Dreq>(&answer->mad.message);
-  ASSERT_NE(dreq, nullptr);
-  EXPECT_EQ(dreq->remote_id.value, kBobId);
-  EXPECT_EQ(dreq->remote_qpn, QpOf(kBob, 1));
-}
-
-// All requests come before the first answer.
-TEST_F(ForwarderDeathTest, ProcessHearsOfTheEndsOfAThousandConnections) {
-  constexpr uint32_t kConnections = 1'000;
-  Listen(kBob);
-  for (uint32_t i = 1; i <= kConnections; ++i) {
-    Send(kAlice, WholeBetween(transport::cm::Req{.local_id = {CommunicationId(kAlice, i)},
-                                                 .service_id = {kService},
-                                                 .local_qpn = QpOf(kAlice, i)}));
-    Pass(transport::Microseconds(10));
-    rig_.Process(kBob).Receive();
-  }
-  for (uint32_t i = 1; i <= kConnections; ++i) {
-    Send(kBob, WholeBetween(transport::cm::Rep{.local_id = {CommunicationId(kBob, i)},
-                                               .remote_id = {CommunicationId(kAlice, i)},
-                                               .local_qpn = QpOf(kBob, i)}));
-    Pass(transport::Microseconds(10));
-    rig_.Process(kAlice).Receive();
-  }
-  rig_.forwarder.Remove(rig_.now, kAlice);
-  size_t received = 0;
-  for (int i = 0; i < 8; ++i) {
-    received += rig_.Process(kBob).Receive().size();
-    rig_.RunFor(transport::Milliseconds(1));
-  }
-  EXPECT_EQ(received, kConnections);
-}
-
-TEST_F(ForwarderDeathTest, ConnectionsThatHaveEndedAreForgotten) {
-  Accept();
-  Send(kBob, Whole(transport::cm::Dreq{.local_id = {kBobId}, .remote_id = {kFarId}}, false));
-  rig_.Run();
-  rig_.cable->TakeSent();
-  EXPECT_TRUE(Die(kBob).empty());
-}
-
-TEST_F(ForwarderDeathTest, StrangerEndsNoConnection) {
-  Accept();
-  RoceSpec spec =
-      Management({.attribute = Mad::kDreq, .first_id = kFarId, .second_id = kBobId}, RoceSpec{});
-  spec.source = Gid::FromIpv4({192, 0, 2, 99});
-  rig_.cable->Deliver(spec.Build());
-  rig_.Run();
-  EXPECT_EQ(Die(kBob).size(), 1u);
 }
 
 }  // namespace
