@@ -6,9 +6,11 @@ Each of their GoogleTest cases is a test of its own here, and a process of its o
 """
 
 import glob
+import importlib.util
 import os
 import re
 import subprocess
+import unittest
 
 from harness import report
 from harness.cases import InstallationTestCase
@@ -19,6 +21,7 @@ FOLDER = "tests/system/cases"
 PROGRAMS = sorted(glob.glob(FOLDER + "/*_cases"))
 # Here and not in the installation, as it has a shared library beside it.
 MOMENTS = os.path.abspath(FOLDER + "/moments")
+PYVERBS_TRAFFIC = os.path.abspath(FOLDER + "/pyverbs_traffic.py")
 
 
 def names_of(program):
@@ -51,6 +54,12 @@ class CasesTest(InstallationTestCase):
         moments = ("constructor", "main", "thread", "key destructor", "atexit", "destructor",
                    "closing")
         self.assertEqual(self.output_of(MOMENTS).splitlines(), [f"{m} works" for m in moments])
+
+    @unittest.skipUnless(importlib.util.find_spec("pyverbs"), "python3-pyverbs is not installed")
+    def test_pyverbs_in_threads_and_in_children_of_multiprocessing(self):
+        parts = ("process", "threads", "fork", "spawn", "forkserver", "process again")
+        self.assertEqual(self.output_of(PYVERBS_TRAFFIC).splitlines(),
+                         [f"{part} works" for part in parts])
 
     def check(self, program, name):
         output = self.output_of(self.installation.path(program), f"--gtest_filter={name}")
