@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "tests/verbs_provider/verbs_objects.h"
 
@@ -57,6 +58,19 @@ TEST_F(DeviceMemoryTest, CopyBeyondItsEndIsAFault) {
   for (const uint64_t offset : {uint64_t{kBytes - 7}, uint64_t{kBytes + 1}, UINT64_MAX - 3}) {
     EXPECT_EQ(ibv_memcpy_to_dm(dm.get(), offset, bytes.data(), bytes.size()), EFAULT);
     EXPECT_EQ(ibv_memcpy_from_dm(bytes.data(), dm.get(), offset, bytes.size()), EFAULT);
+  }
+}
+
+// Device memory of a NIC is accessed in words.
+TEST_F(DeviceMemoryTest, CopyOfPartsOfWordsIsInvalid) {
+  const Dm dm = Allocate(kBytes);
+  std::array<uint8_t, 8> bytes = {};
+  for (const auto& [offset, length] : {std::pair{3, 4}, {4, 3}, {1, 3}}) {
+    const auto count = static_cast<size_t>(length);
+    EXPECT_EQ(ibv_memcpy_to_dm(dm.get(), static_cast<uint64_t>(offset), bytes.data(), count),
+              EINVAL);
+    EXPECT_EQ(ibv_memcpy_from_dm(bytes.data(), dm.get(), static_cast<uint64_t>(offset), count),
+              EINVAL);
   }
 }
 

@@ -58,6 +58,24 @@ TEST_F(ForkTest, ChildCannotUseInheritedObjects) {
   EXPECT_EQ(InChild([&] { return ibv_alloc_pd(host.context.get()) == nullptr ? errno : 0; }), EIO);
 }
 
+// A NIC's memory is mapped in the child, too, and the kernel gives out more of it.
+TEST_F(ForkTest, ChildUsesDeviceMemory) {
+  ibv_alloc_dm_attr attributes = {};
+  attributes.length = 8;
+  const Dm inherited(ibv_alloc_dm(host.context.get(), &attributes));
+  ASSERT_NE(inherited, nullptr);
+  const uint64_t number = 17;
+  EXPECT_EQ(InChild([&] {
+              if (const int error = ibv_memcpy_to_dm(inherited.get(), 0, &number, 8)) return error;
+              const Dm own(ibv_alloc_dm(host.context.get(), &attributes));
+              return own == nullptr ? errno : ibv_memcpy_to_dm(own.get(), 0, &number, 8);
+            }),
+            0);
+  uint64_t seen = 0;
+  ASSERT_EQ(ibv_memcpy_from_dm(&seen, inherited.get(), 0, 8), 0);
+  EXPECT_EQ(seen, number);
+}
+
 TEST_F(ForkTest, ParentGoesOnWhileTheChildLives) {
   const pid_t child = fork();
   if (child == 0) {

@@ -5,7 +5,6 @@
 
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/device/context.h"
-#include "verbs_provider/objects/destroy.h"
 
 namespace uroce::verbs {
 namespace {
@@ -13,21 +12,29 @@ namespace {
 constexpr uint32_t kLogPageBytes = 12;
 static_assert(1u << kLogPageBytes == kDeviceMemoryPageBytes);
 
+// What device memory is accessed in: offsets and lengths of copies are multiples of it.
+constexpr uint64_t kWordBytes = 4;
+
+int CheckCopy(const DeviceMemory& dm, uint64_t offset, size_t bytes) {
+  if (!dm.Covers(offset, bytes)) return EFAULT;
+  return offset % kWordBytes == 0 && bytes % kWordBytes == 0 ? 0 : EINVAL;
+}
+
 int CopyToDm(ibv_dm* verbs, uint64_t offset, const void* from, size_t bytes) {
   const DeviceMemory& dm = DeviceMemory::From(verbs);
   return SettingErrno([&] {
-    if (!dm.Covers(offset, bytes)) return EFAULT;
-    std::memcpy(dm.bytes.get() + offset, from, bytes);
-    return 0;
+    const int error = CheckCopy(dm, offset, bytes);
+    if (error == 0) std::memcpy(dm.bytes.get() + offset, from, bytes);
+    return error;
   });
 }
 
 int CopyFromDm(void* to, ibv_dm* verbs, uint64_t offset, size_t bytes) {
   const DeviceMemory& dm = DeviceMemory::From(verbs);
   return SettingErrno([&] {
-    if (!dm.Covers(offset, bytes)) return EFAULT;
-    std::memcpy(to, dm.bytes.get() + offset, bytes);
-    return 0;
+    const int error = CheckCopy(dm, offset, bytes);
+    if (error == 0) std::memcpy(to, dm.bytes.get() + offset, bytes);
+    return error;
   });
 }
 
@@ -36,7 +43,6 @@ int CopyFromDm(void* to, ibv_dm* verbs, uint64_t offset, size_t bytes) {
 ibv_dm* AllocDm(ibv_context* context, ibv_alloc_dm_attr* attr) {
   return ReturningObject<ibv_dm>([&](ibv_dm*& out) {
     Device& device = Context::From(context).device();
-    if (device.lost_by_fork()) return EIO;
     constexpr uint64_t kAllBytes = uint64_t{kDeviceMemoryPages} * kDeviceMemoryPageBytes;
     if (attr->comp_mask != 0 || attr->length == 0) return EINVAL;
     if (attr->log_align_req > kLogPageBytes) return EINVAL;
@@ -47,9 +53,11 @@ ibv_dm* AllocDm(ibv_context* context, ibv_alloc_dm_attr* attr) {
     dm->length = attr->length;
     dm->pages = static_cast<uint32_t>((attr->length + kDeviceMemoryPageBytes - 1) >> kLogPageBytes);
     const size_t bytes = size_t{dm->pages} << kLogPageBytes;
-    dm->bytes.reset(static_cast<uint8_t*>(std::aligned_alloc(kDeviceMemoryPageBytes, bytes)));
-    if (dm->bytes == nullptr || !device.device_memory_pages().Take(dm->pages)) return ENOMEM;
-    std::memset(dm->bytes.get(), 0, bytes);
+    void* const memory =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return ENOMEM;
+    dm->bytes = {static_cast<uint8_t*>(memory), DeviceMemory::Unmap{bytes}};
+    if (!device.device_memory_pages().Take(dm->pages)) return ENOMEM;
     dm->verbs.context = context;
     dm->verbs.memcpy_to_dm = CopyToDm;
     dm->verbs.memcpy_from_dm = CopyFromDm;
@@ -59,8 +67,13 @@ ibv_dm* AllocDm(ibv_context* context, ibv_alloc_dm_attr* attr) {
 }
 
 int FreeDm(ibv_dm* verbs) {
-  return DestroyUnused<DeviceMemory>(
-      verbs, [](DeviceMemory& dm) { dm.device->device_memory_pages().Return(dm.pages); });
+  return ReturningErrno([&] {
+    DeviceMemory& dm = DeviceMemory::From(verbs);
+    if (dm.users.in_use()) return EBUSY;
+    dm.device->device_memory_pages().Return(dm.pages);
+    delete &dm;
+    return 0;
+  });
 }
 
 }  // namespace uroce::verbs

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <sys/mman.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 
 #include "verbs_provider/base/use_count.h"
@@ -13,15 +13,17 @@
 namespace uroce::verbs {
 
 // The object behind ibv_alloc_dm. The device has no memory of its own: this is memory of the
-// process that the application reaches by copies and by regions only.
+// process that the application reaches by copies and by regions only. A forked child shares it, as
+// it shares what a NIC has mapped, and may allocate more: copies need no port.
 struct DeviceMemory {
-  struct Free {
-    void operator()(uint8_t* bytes) const { std::free(bytes); }
+  struct Unmap {
+    size_t bytes;
+    void operator()(uint8_t* memory) const { munmap(memory, bytes); }
   };
 
   ibv_dm verbs = {};  // first: libibverbs knows the object by it
   Device* device = nullptr;
-  std::unique_ptr<uint8_t[], Free> bytes;
+  std::unique_ptr<uint8_t[], Unmap> bytes;
   size_t length = 0;   // in bytes, as requested
   uint32_t pages = 0;  // of the device's quota
   UseCount users;      // memory regions
@@ -34,7 +36,8 @@ struct DeviceMemory {
 };
 
 // EINVAL: a length of zero, an alignment of more than a page, an unknown attribute.
-// ENOMEM: more than is left of max_dm_size. The memory is zero.
+// ENOMEM: more than is left of max_dm_size. The memory is zero. Copies from and to it answer EFAULT
+// beyond its end, and EINVAL for an offset or a length that is no multiple of 4, as those of mlx5.
 ibv_dm* AllocDm(ibv_context* context, ibv_alloc_dm_attr* attr);
 // EBUSY while memory regions use it.
 int FreeDm(ibv_dm* dm);
