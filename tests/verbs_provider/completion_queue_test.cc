@@ -382,7 +382,7 @@ TEST_F(ExtendedCompletionQueueTest, UnofferedFieldsAndFlagsAreNotSupported) {
       Create(IBV_WC_STANDARD_FLAGS, IBV_CQ_INIT_ATTR_MASK_FLAGS, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN),
       nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
-  EXPECT_EQ(Create(IBV_WC_STANDARD_FLAGS, IBV_CQ_INIT_ATTR_MASK_FLAGS << 1), nullptr);
+  EXPECT_EQ(Create(IBV_WC_STANDARD_FLAGS, IBV_CQ_INIT_ATTR_MASK_FLAGS << 2), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
 

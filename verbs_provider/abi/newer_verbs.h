@@ -5,10 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 
-// Constants of memory placement (FLUSH, ATOMIC WRITE) that <infiniband/verbs.h> and
-// <rdma/ib_user_verbs.h> have from rdma-core 45 on, for builds with older headers, in our spelling.
+// Constants that newer <infiniband/verbs.h> and <rdma/ib_user_verbs.h> have, for builds with older
+// headers, in our spelling: those of memory placement (FLUSH, ATOMIC WRITE) from rdma-core 45 on.
 // An application uses the numbers of the headers it was built with.
 namespace uroce::verbs::abi {
+
+// IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC, release 65.
+inline constexpr uint32_t kParentDomainAllowUnprotected = 1u << 2;
 
 inline constexpr unsigned int kAccessFlushGlobal = 1u << 8;  // IBV_ACCESS_FLUSH_GLOBAL
 inline constexpr unsigned int kAccessFlushPersistent = 1u << 9;

@@ -13,6 +13,7 @@
 #include "verbs_provider/device/context.h"
 #include "verbs_provider/objects/async_events.h"
 #include "verbs_provider/objects/destroy.h"
+#include "verbs_provider/objects/protection_domain.h"
 
 namespace uroce::verbs {
 namespace {
@@ -63,6 +64,13 @@ int Drain(CompletionQueue& cq, int entries, ibv_wc* wc) {
   return done;
 }
 
+// Null where `pd` is no parent domain of the context.
+ProtectionDomain* FindParentDomain(const ibv_context* context, ibv_pd* pd) {
+  if (pd == nullptr || pd->context != context) return nullptr;
+  ProtectionDomain& domain = ProtectionDomain::From(pd);
+  return domain.original == nullptr ? nullptr : &domain;
+}
+
 // Returns `f()`, called in a verb of the queue's engine. Repeats if the queue moved before the verb
 // began.
 template <class F>
@@ -91,7 +99,7 @@ ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr) {
     constexpr uint64_t kTimes =
         IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
     constexpr uint64_t kKnownFields = IBV_WC_STANDARD_FLAGS | kTimes;
-    constexpr uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+    constexpr uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     // A hint that is not needed: an uncontended lock costs next to nothing.
     constexpr uint32_t kKnownFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
     if ((attr->wc_flags & ~kKnownFields) != 0) return EOPNOTSUPP;
@@ -100,11 +108,19 @@ ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr) {
     if (has_flags && (attr->flags & ~kKnownFlags) != 0) return EOPNOTSUPP;
     if (attr->cqe > static_cast<uint32_t>(transport::kMaxCqEntries)) return EINVAL;
 
+    ProtectionDomain* parent_domain = nullptr;
+    if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
+      parent_domain = FindParentDomain(context, attr->parent_domain);
+      if (parent_domain == nullptr) return EINVAL;
+    }
+
     CompletionQueue* cq = nullptr;
     const int error =
         Create(context, static_cast<int>(attr->cqe), attr->channel,
                static_cast<int>(attr->comp_vector), (attr->wc_flags & kTimes) != 0, cq);
     if (error != 0) return error;
+    cq->parent_domain = parent_domain;
+    if (parent_domain != nullptr) parent_domain->users.Add();
     SetExtendedPolling(*cq, attr->wc_flags);
     out = &cq->verbs.ex;
     return 0;
@@ -137,6 +153,7 @@ int DestroyCq(ibv_cq* verbs) {
                           cq.completion_events_posted);
     AwaitAcknowledgements(&verbs->mutex, &verbs->cond, &verbs->async_events_completed,
                           cq.async_events_posted);
+    if (cq.parent_domain != nullptr) cq.parent_domain->users.Remove();
   });
 }
 

@@ -15,6 +15,8 @@
 
 namespace uroce::verbs {
 
+struct ProtectionDomain;
+
 // The object behind ibv_create_cq and ibv_create_cq_ex.
 //
 // Lock order: the lock of EngineChoice, `poll_lock` (of two queues in the order of their
@@ -33,7 +35,8 @@ struct CompletionQueue {
   // The transport's queue allows one consumer at a time, and none while it is purged or resized.
   // The thread that holds the lock from ibv_start_poll to ibv_end_poll may still purge or resize.
   std::recursive_mutex poll_lock;
-  UseCount users;  // queue pairs
+  UseCount users;                             // queue pairs
+  ProtectionDomain* parent_domain = nullptr;  // null without one
 
   // The engine of its queue pairs (EngineChoice), which is set before the first of them exists.
   nic::Engine& engine() const { return *on_engine.load(std::memory_order_relaxed); }
@@ -63,7 +66,8 @@ void RemoveFromTransport(CompletionQueue& cq);
 
 // EINVAL: no or too many entries, a completion vector that the context does not have.
 ibv_cq* CreateCq(ibv_context* context, int entries, ibv_comp_channel* channel, int vector);
-// Also EOPNOTSUPP for fields (VLAN, flow tag, tag matching) and flags we do not have.
+// Also EOPNOTSUPP for fields (VLAN, flow tag, tag matching) and flags we do not have, and EINVAL
+// for a parent domain that is none.
 ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr);
 // EBUSY while queue pairs use the queue. Waits until every event was acknowledged.
 int DestroyCq(ibv_cq* cq);

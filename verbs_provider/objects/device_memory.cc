@@ -12,7 +12,7 @@ namespace {
 constexpr uint32_t kLogPageBytes = 12;
 static_assert(1u << kLogPageBytes == kDeviceMemoryPageBytes);
 
-// What device memory is accessed in: offsets and lengths of copies are multiples of it.
+// Offsets and lengths of copies are multiples of a word.
 constexpr uint64_t kWordBytes = 4;
 
 int CheckCopy(const DeviceMemory& dm, uint64_t offset, size_t bytes) {

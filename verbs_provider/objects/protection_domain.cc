@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "verbs_provider/abi/newer_verbs.h"
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/device/context.h"
 #include "verbs_provider/objects/destroy.h"
@@ -38,10 +39,10 @@ ibv_pd* AllocParentDomain(ibv_context* context, ibv_parent_domain_init_attr* att
   return ReturningObject<ibv_pd>([&](ibv_pd*& out) {
     Device& device = Context::From(context).device();
     if (device.lost_by_fork()) return EIO;
-    constexpr uint32_t kAllocators =
-        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
-    if ((attr->comp_mask & ~kAllocators) != 0) return EINVAL;
-    if (attr->comp_mask != 0) return EOPNOTSUPP;
+    constexpr uint32_t kKnown = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+                                IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |
+                                abi::kParentDomainAllowUnprotected;
+    if ((attr->comp_mask & ~kKnown) != 0) return EINVAL;
     if (attr->pd == nullptr || attr->pd->context != context) return EINVAL;
     if (attr->td != nullptr && attr->td->context != context) return EINVAL;
 

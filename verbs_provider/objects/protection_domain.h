@@ -35,8 +35,9 @@ struct ProtectionDomain {
 ibv_pd* AllocPd(ibv_context* context);
 // EBUSY while objects or parent domains use it.
 int DeallocPd(ibv_pd* pd);
-// EINVAL: no protection domain, or objects of another context. EOPNOTSUPP: allocators of the
-// application.
+// EINVAL: no protection domain, objects of another context, or an unknown attribute. The
+// application's allocators are for buffers that a device reads and writes by DMA. This device has
+// no such buffers and never calls them, and permission to leave them unprotected means nothing.
 ibv_pd* AllocParentDomain(ibv_context* context, ibv_parent_domain_init_attr* attr);
 
 // EINVAL: an unknown attribute.
