@@ -64,6 +64,8 @@ class Agent {
   int MigrateId(Channel& to, const Channel* from, uint32_t handle, uint32_t& events_reported);
   // ENOENT: no such id; EINVAL: an id of another channel; ENXIO: its device is gone.
   int Find(const Channel& channel, uint32_t handle, Id*& id) const;
+  // Queues an event that the application or librdmacm has made.
+  void WriteEvent(Id& id, const rdma_ucm_event_resp& event) { Tell(id, event); }
   // EAGAIN: no event. `deliver` returns whether it could write the event; EFAULT if not.
   int GetEvent(Channel& channel, const std::function<bool(const rdma_ucm_event_resp&)>& deliver);
 

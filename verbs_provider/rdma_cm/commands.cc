@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "verbs_provider/rdma_cm/newer_commands.h"
 #include "verbs_provider/rdma_cm/user_memory.h"
 #include "verbs_provider/rdma_cm/uverbs_structs.h"
 
@@ -447,6 +448,29 @@ int MigrateId(Call& call) {
   return call.Write(command.response, answer);
 }
 
+// Services are found by a subnet administrator, which RoCE does not have: as Linux says.
+int ResolveIbService(Call& call) {
+  ResolveIbServiceCommand command;
+  Id* id;
+  if (const int error = call.ReadFor(command, id)) return error;
+  return id->has_device && id->state == IdState::kAddressBound ? EOPNOTSUPP : EINVAL;
+}
+
+// rdma_resolve_addrinfo and rdma_write_cm_event: the event comes back by GET_EVENT.
+int WriteCmEvent(Call& call) {
+  WriteCmEventCommand command;
+  Id* id;
+  if (const int error = call.Read(command)) return error;
+  if (command.event != kEventUser && command.event != kEventInternal) return EINVAL;
+  if (const int error = call.agent.Find(call.channel, command.id, id)) return error;
+  rdma_ucm_event_resp event = {};
+  event.event = command.event;
+  event.status = command.status;
+  std::memcpy(&event.param, &command.argument, sizeof command.argument);
+  call.agent.WriteEvent(*id, event);
+  return 0;
+}
+
 using Command = int (*)(Call&);
 // Indexed by enum RDMA_USER_CM_CMD.
 constexpr Command kCommands[] = {CreateId,
@@ -471,8 +495,10 @@ constexpr Command kCommands[] = {CreateId,
                                  Query,
                                  Bind,
                                  ResolveAddress,
-                                 JoinMulticast};
-static_assert(std::size(kCommands) == RDMA_USER_CM_CMD_JOIN_MCAST + 1);
+                                 JoinMulticast,
+                                 ResolveIbService,
+                                 WriteCmEvent};
+static_assert(std::size(kCommands) == kWriteCmEvent + 1);
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "tests/verbs_provider/rdma_cm/rdma_cm_host.h"
+#include "verbs_provider/rdma_cm/newer_commands.h"
 
 namespace uroce::verbs::rdma_cm {
 namespace {
@@ -47,6 +48,8 @@ constexpr Shape kShapes[] = {
     {RDMA_USER_CM_CMD_BIND, sizeof(rdma_ucm_bind), 0},
     {RDMA_USER_CM_CMD_RESOLVE_ADDR, sizeof(rdma_ucm_resolve_addr), 0},
     {RDMA_USER_CM_CMD_JOIN_MCAST, sizeof(rdma_ucm_join_mcast), sizeof(rdma_ucm_create_id_resp)},
+    {kResolveIbService, sizeof(ResolveIbServiceCommand), 0},
+    {kWriteCmEvent, sizeof(WriteCmEventCommand), 0},
 };
 constexpr size_t kRoomForAnyAnswer = 1'024;
 
@@ -85,6 +88,7 @@ TEST_F(CommandsTest, IdThatThereIsNotIsNotFound) {
       case RDMA_USER_CM_CMD_RESOLVE_ADDR:
       case RDMA_USER_CM_CMD_JOIN_IP_MCAST:
       case RDMA_USER_CM_CMD_JOIN_MCAST:
+      case kWriteCmEvent:  // the event is, too
         continue;
       default:
         EXPECT_EQ(
@@ -205,6 +209,45 @@ TEST_F(CommandsTest, UnknownQueryIsNotImplemented) {
   const uint32_t id = host_.Create();
   EXPECT_EQ(host_.Write(RDMA_USER_CM_CMD_QUERY, rdma_ucm_query{0, id, 3}, kRoomForAnyAnswer),
             ENOSYS);
+}
+
+// rdma_resolve_addrinfo tells itself in this way that it is done.
+TEST_F(CommandsTest, WrittenEventIsReadBack) {
+  const uint32_t id = host_.Create(RDMA_PS_TCP, kQpTypeRc, /*uid=*/55);
+  for (const uint32_t kind : {kEventUser, kEventInternal}) {
+    constexpr uint64_t kArgument = 0x1122'3344'5566'7788;
+    EXPECT_EQ(host_.Write(kWriteCmEvent, WriteCmEventCommand{id, 0, kind, 7, kArgument}), 0);
+    EXPECT_EQ(host_.tokens, 1);
+    rdma_ucm_event_resp event{};
+    ASSERT_EQ(host_.GetEvent(event), 0);
+    EXPECT_EQ(event.id, id);
+    EXPECT_EQ(event.uid, 55u);
+    EXPECT_EQ(event.event, kind);
+    EXPECT_EQ(event.status, 7u);
+    uint64_t argument;
+    std::memcpy(&argument, &event.param, sizeof argument);
+    EXPECT_EQ(argument, kArgument);
+  }
+  uint32_t reported = 0;
+  EXPECT_EQ(host_.Destroy(id, &reported), 0);
+  EXPECT_EQ(reported, 2u);
+}
+
+TEST_F(CommandsTest, EventsOfTheKernelCannotBeWritten) {
+  const uint32_t id = host_.Create();
+  for (const uint32_t kind : {0u, kEventUser - 1, kEventInternal + 1}) {
+    EXPECT_EQ(host_.Write(kWriteCmEvent, WriteCmEventCommand{id, 0, kind, 0, 0}), EINVAL) << kind;
+  }
+  EXPECT_EQ(host_.Write(kWriteCmEvent, WriteCmEventCommand{id + 1, 0, kEventUser, 0, 0}), ENOENT);
+  host_.ExpectNoEvent();
+}
+
+TEST_F(CommandsTest, ThereAreNoServicesOfASubnetAdministrator) {
+  ResolveIbServiceCommand command = {};
+  command.id = host_.Create();
+  EXPECT_EQ(host_.Write(kResolveIbService, command), EINVAL);
+  ASSERT_EQ(host_.Bind(command.id, Ipv4(host_, 0)), 0);
+  EXPECT_EQ(host_.Write(kResolveIbService, command), EOPNOTSUPP);
 }
 
 // librdmacm probes for AF_IB in this way. A program that asks no more joins no fabric.
