@@ -259,9 +259,9 @@ TEST_P(QueryTest, UnusedAttributeBitsAreIgnored) {
   set.qp_access_flags = ~0u;
   set.ah_attr.grh.flow_label = ~0u;
   StepTo(IBV_QPS_RTS);
-  constexpr unsigned int kFlushGlobal = 1u << 8;  // IBV_ACCESS_FLUSH_GLOBAL
+  constexpr unsigned int kFlush = 1u << 8 | 1u << 9;  // IBV_ACCESS_FLUSH_GLOBAL, _PERSISTENT
   set.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                        IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | kFlushGlobal;
+                        IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | kFlush;
   set.ah_attr.grh.flow_label = 0xf'ffff;
   ExpectAsSet(IBV_QPS_RTS);
 

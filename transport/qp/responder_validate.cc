@@ -2,6 +2,23 @@
 #include "transport/qp/responder.h"
 
 namespace uroce::transport {
+namespace {
+
+// The bit of ibv_access_flags. Queue pairs may have it; the memory of a host is not persistent.
+constexpr uint32_t kFlushPersistent = 1 << 9;
+
+bool IsPlacement(uint8_t bits) {
+  constexpr uint8_t kKnown = Placement::kGlobal | Placement::kPersistent;
+  return bits != 0 && (bits & ~kKnown) == 0;
+}
+
+// The access that a FLUSH needs, of the queue pair and of the memory (IBA A19.4.1.1).
+uint32_t AccessFor(uint8_t placement) {
+  return ((placement & Placement::kGlobal) != 0 ? AccessFlags::kFlushGlobal : 0) |
+         ((placement & Placement::kPersistent) != 0 ? kFlushPersistent : 0);
+}
+
+}  // namespace
 
 // The checks of a request with the expected PSN (IBA 9.7.4.1): opcode sequence, shared queue of
 // XRC, permission, packet length, receive request, then those of the operation itself. The first
@@ -52,9 +69,8 @@ bool Responder::IsEnabled(const Packet& packet) const {
   switch (packet.opcode.operation) {
     case Operation::kSend:
       return true;
-    case Operation::kFlush:  // IBA A19.4.1.1: no memory of ours outlives a loss of power
-      return packet.feth.placement == Placement::kGlobal &&
-             access.Allows(AccessFlags::kFlushGlobal);
+    case Operation::kFlush:
+      return IsPlacement(packet.feth.placement) && access.Allows(AccessFor(packet.feth.placement));
     case Operation::kAtomicWrite:
     case Operation::kWrite:
       return access.Allows(AccessFlags::kRemoteWrite);
@@ -170,18 +186,18 @@ Responder::Verdict Responder::CheckAtomicWrite(const Packet& packet) const {
 }
 
 // IBA A19.4.1.2: for a whole region only the key is checked. A range of no bytes needs a valid key,
-// too.
+// too. No memory of ours outlives a loss of power, so no key permits a FLUSH for persistence.
 Responder::Verdict Responder::CheckFlush(const Packet& packet) const {
   const Reth& reth = packet.reth;
   if (!replies_.HasRoom() || packet.feth.selectivity > Selectivity::kRegion) {
     return {Verdict::Action::kNak};
   }
   if (reth.dma_length > kMaxMessageBytes) return {Verdict::Action::kNak};  // IBA C9-94
-  const bool is_permitted = packet.feth.selectivity == Selectivity::kRegion
-                                ? qp_.environment.memory.RemotePermits(
-                                      remote_pd_, qp_.qpn, reth.rkey, AccessFlags::kFlushGlobal)
-                                : RemoteMemory(reth.rkey, reth.virtual_address, reth.dma_length,
-                                               AccessFlags::kFlushGlobal) != nullptr;
+  const uint32_t wanted = AccessFor(packet.feth.placement);
+  const bool is_permitted =
+      packet.feth.selectivity == Selectivity::kRegion
+          ? qp_.environment.memory.RemotePermits(remote_pd_, qp_.qpn, reth.rkey, wanted)
+          : RemoteMemory(reth.rkey, reth.virtual_address, reth.dma_length, wanted) != nullptr;
   if (!is_permitted) return {Verdict::Action::kNak, NakCode::kRemoteAccessError};
   return {};
 }

@@ -150,7 +150,8 @@ static_assert(Same(QpAttributeMask::kRateLimit, IBV_QP_RATE_LIMIT));
 // Programs give a queue pair the access flags of their regions; only these apply to a queue pair.
 constexpr unsigned int kQpAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                                   IBV_ACCESS_MW_BIND | abi::kAccessFlushGlobal;
+                                   IBV_ACCESS_MW_BIND | abi::kAccessFlushGlobal |
+                                   abi::kAccessFlushPersistent;
 // The IPv6 header has 20 bits for it. Programs set all 32 and NICs send the lower ones.
 constexpr uint32_t kFlowLabelMask = 0xf'ffff;
 

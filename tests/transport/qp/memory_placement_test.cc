@@ -271,14 +271,36 @@ TEST_F(FlushRequestTest, DuplicateOfAWaitingFlushIsAnsweredOnce) {
   script_.ExpectNothingSent();
 }
 
-// IBA A19.4.1.1: a host loses its memory with its power, whatever else the request asks for.
-TEST_F(FlushRequestTest, PersistenceIsNotPromised) {
+// IBA A19.4.1.1: a host loses its memory with its power, so no region has the access, whatever else
+// the request asks for.
+TEST(FlushForPersistenceTest, IsAnAccessErrorWhereTheQueuePairAllowsIt) {
+  constexpr uint32_t kFlushPersistent = 1 << 9;  // of ibv_access_flags
+  constexpr uint32_t kBoth = AccessFlags::kFlushGlobal | kFlushPersistent;
+  for (const auto selectivity : {Selectivity::kRange, Selectivity::kRegion}) {
+    for (const uint8_t others : {uint8_t{0}, Placement::kGlobal}) {
+      Script script({.qp_access = AccessFlags(kBoth)});
+      PacketSpec packet = Flush(script.peers_first_psn(), Script::Address(kAt), script.rkey(), 64);
+      packet.feth = {static_cast<uint8_t>(Placement::kPersistent | others), selectivity};
+      script.ExpectDropped(DropReason::kRefused, packet);
+      script.ExpectSent(Nak(packet.psn, NakCode::kRemoteAccessError));
+      script.ExpectEvent(EventType::kQpAccessError);
+      script.ExpectState(QpState::kError);
+    }
+  }
+}
+
+TEST_F(FlushRequestTest, PersistenceBeyondTheQueuePairsAccessIsAnInvalidRequest) {
   ExpectRefused(FlushOf(Placement::kPersistent), NakCode::kInvalidRequest,
                 EventType::kQpRequestError);
 }
 
-TEST_F(FlushRequestTest, PersistenceBesideVisibilityIsNotPromised) {
+TEST_F(FlushRequestTest, PersistenceBesideVisibilityNeedsTheAccessOfBoth) {
   ExpectRefused(FlushOf(Placement::kGlobal | Placement::kPersistent), NakCode::kInvalidRequest,
+                EventType::kQpRequestError);
+}
+
+TEST_F(FlushRequestTest, APlacementTypeThatIsNotDefinedIsRefused) {
+  ExpectRefused(FlushOf(Placement::kGlobal | 1 << 2), NakCode::kInvalidRequest,
                 EventType::kQpRequestError);
 }
 
