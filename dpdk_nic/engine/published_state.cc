@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "dpdk_nic/base/memory_file.h"
+
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010  // Linux 5.1, uapi/linux/fcntl.h
 #endif
@@ -24,8 +26,8 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEA
 }  // namespace
 
 std::unique_ptr<PublishedState> PublishedState::Create() {
-  UniqueFd fd(memfd_create("uroce-state", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd || ftruncate(fd.get(), sizeof(EndpointState)) != 0) return nullptr;
+  UniqueFd fd = MakeMemoryFile("uroce-state", sizeof(EndpointState));
+  if (!fd) return nullptr;
   void* memory =
       mmap(nullptr, sizeof(EndpointState), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return nullptr;

@@ -20,6 +20,10 @@ SUBJECTS = ("machine", "container", "system calls", "shared memory", "limits", "
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 EPERM = 1
 
+# The kernel lets root pass a limit.
+UNPRIVILEGED = (("setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource")
+                if os.geteuid() == 0 else ())
+
 
 def forbid(number):
     """A seccomp filter as containers have it: the system call fails with EPERM."""
@@ -82,6 +86,12 @@ class CheckTest(unittest.TestCase):
         run = self.uroce("check", before=("sh", "-c", 'ulimit -n 40; exec "$@"', "sh"))
         self.assertEqual(run.returncode, 1, run)
         self.assertIn("ulimit -n 1024", self.findings(run)["limits"])
+
+    def test_files_that_must_be_short_are_a_problem(self):
+        before = (*UNPRIVILEGED, "sh", "-c", 'ulimit -f 8; exec "$@"', "sh")
+        run = self.uroce("check", before=before)
+        self.assertEqual(run.returncode, 1, run)
+        self.assertIn("ulimit -f", self.findings(run)["shared memory"])
 
     def test_mistakes(self):
         for arguments in (("check", "--nonsense"), ("check", "--fabric", "a b")):

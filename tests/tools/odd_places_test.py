@@ -94,6 +94,32 @@ class OddPlacesTest(unittest.TestCase):
             self.assertNotIn("no uroced serves", run.stderr)
         self.assertTrue(saw_sentence)
 
+    def under_limit(self, limit, *command):
+        """As a user who may not pass a hard limit."""
+        user = self.as_user(USERS[0]) if os.geteuid() == 0 else ()
+        return self.run_on(new_fabric(), *command,
+                           before=(*user, "sh", "-c", f'{limit}; exec "$@"', "sh"))
+
+    def test_soft_limit_on_the_length_of_files_does_not_count_for_memory(self):
+        """A pair, too, as it has a link."""
+        self.check_device(self.under_limit("ulimit -S -f 8", "ibv_devinfo"))
+        pair = "ibv_rc_pingpong -g 0 & until ibv_rc_pingpong -g 0 127.0.0.1; do :; done; wait $!"
+        run = self.under_limit("ulimit -S -f 8", "sh", "-c", pair)
+        self.assertEqual(run.returncode, 0, run)
+        self.assertNotIn("uroce", run.stderr)
+
+    def test_hard_limit_on_the_length_of_files_is_a_sentence_and_no_signal(self):
+        for limit in (0, 8):
+            run = self.under_limit(f"ulimit -f {limit}", "ibv_rc_pingpong", "-g", "0")
+            self.assertGreater(run.returncode, 0, run)
+            self.check_refused(run, "ulimit -f")
+
+    def test_limit_on_address_space(self):
+        self.check_device(self.under_limit("ulimit -v 300000", "ibv_devinfo"))
+
+    def test_no_memory_may_be_locked(self):
+        self.check_device(self.under_limit("ulimit -l 0", "ibv_devinfo"))
+
     def in_mount_namespace(self, script, *command):
         self.need_root()
         return self.run_on(new_fabric(), *command, before=(

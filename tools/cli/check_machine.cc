@@ -12,6 +12,7 @@
 #include <fstream>
 #include <thread>
 
+#include "dpdk_nic/base/memory_file.h"
 #include "tools/cli/finding.h"
 
 namespace uroce::cli {
@@ -111,12 +112,12 @@ Finding CheckSystemCalls() {
 Finding CheckSharedMemory() {
   const int memory = memfd_create("uroce-check", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (memory < 0) return {Verdict::kProblem, "shared memory", WhyRefused("memfd_create", errno)};
-  const int error = posix_fallocate(memory, 0, kLinkBytes);
+  const int error =
+      nic::GrowMemoryFile(kLinkBytes, [memory] { return posix_fallocate(memory, 0, kLinkBytes); });
   close(memory);
   if (error != 0) {
     return {Verdict::kProblem, "shared memory",
-            std::string("4 MB for a link cannot be had (") + strerror(error) +
-                "): allow the container more memory"};
+            "memory for a link cannot be had: " + nic::WhyNoSharedMemory(error)};
   }
   return {Verdict::kOk, "shared memory", "there is room for a link; /dev/shm is not used"};
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/base/memory_file.h"
 
 namespace uroce::nic {
 namespace {
@@ -159,7 +160,7 @@ void FabricLinks::TakeResults(Time now) {
     });
     if (waits == asked_.end()) continue;
     const Route route = *waits;
-    LogLink(route, "cannot be made", strerror(made->error));
+    LogLink(route, "cannot be made", WhyNoSharedMemory(made->error).c_str());
     Fail(route, PathState::kRefused, now);
   }
   while (auto accepted = thread_.TakeAccepted()) OnAccepted(std::move(*accepted), now);

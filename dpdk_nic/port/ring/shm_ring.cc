@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "dpdk_nic/base/memory_file.h"
+
 namespace uroce::nic {
 namespace {
 
@@ -69,7 +71,9 @@ bool Populate(uint8_t* base) {
 std::unique_ptr<RingMemory> RingMemory::Create() {
   UniqueFd fd(memfd_create("uroce-link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return nullptr;
-  if (const int error = posix_fallocate(fd.get(), 0, kMemoryBytes); error != 0) {
+  const int error =
+      GrowMemoryFile(kMemoryBytes, [&] { return posix_fallocate(fd.get(), 0, kMemoryBytes); });
+  if (error != 0) {
     errno = error;
     return nullptr;
   }
