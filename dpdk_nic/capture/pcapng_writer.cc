@@ -1,16 +1,21 @@
 #include "dpdk_nic/capture/pcapng_writer.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 
 #include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/base/log.h"
+#include "dpdk_nic/base/memory_file.h"
 
 // Block layouts and numbers: draft-ietf-opsawg-pcapng, sections 3 and 4. All numbers are in the
 // byte order of the machine, which the byte-order magic tells.
@@ -40,6 +45,28 @@ constexpr uint32_t PaddedTo4(size_t bytes) { return static_cast<uint32_t>((bytes
 
 constexpr uint32_t OptionBytes(size_t value_bytes) { return 4 + PaddedTo4(value_bytes); }
 
+// Far more than a process has engines.
+constexpr int kMaxFilesOfAProcess = 1'000;
+
+UniqueFd Create(const std::string& file) {
+  constexpr int kFlags = O_WRONLY | O_CLOEXEC;
+  struct stat status;
+  if (stat(file.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    return UniqueFd(open(file.c_str(), kFlags));
+  }
+  UniqueFd fd(open(file.c_str(), kFlags | O_CREAT | O_EXCL, 0644));
+  if (fd) flock(fd.get(), LOCK_EX | LOCK_NB);  // another `uroce run` must not remove it
+  return fd;
+}
+
+// "frames.pcapng" becomes "frames-PID.pcapng", "frames-PID-2.pcapng" and so on.
+std::string WithSuffix(const std::string& file, int number) {
+  std::filesystem::path path = file;
+  std::string name = path.stem().string() + '-' + std::to_string(getpid());
+  if (number > 1) name += '-' + std::to_string(number);
+  return path.replace_filename(name + path.extension().string());
+}
+
 std::string WithProcessId(std::string path) {
   const std::string pid = std::to_string(getpid());
   for (size_t at = 0; (at = path.find("%p", at)) != std::string::npos; at += pid.size()) {
@@ -61,23 +88,36 @@ std::span<const uint8_t> BytesOf(std::string_view text) {
 }  // namespace
 
 ErrorOr<std::unique_ptr<PcapngWriter>> PcapngWriter::Open(const std::string& path) {
-  const std::string file = WithProcessId(path);
-  UniqueFd fd(open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  const std::string wanted = WithProcessId(path);
+  std::string file = wanted;
+  UniqueFd fd = Create(file);
+  for (int number = 1; !fd && errno == EEXIST && number <= kMaxFilesOfAProcess; ++number) {
+    file = WithSuffix(wanted, number);
+    fd = Create(file);
+  }
   if (!fd) {
     return Error{"the capture file '" + file + "' cannot be written (" + strerror(errno) +
                  "): name a file that can be created"};
   }
-  return std::unique_ptr<PcapngWriter>(new PcapngWriter(std::move(fd), EpochOffsetNs()));
+  if (file != wanted) {
+    Log(LogLevel::kWarning, "the capture file '" + wanted +
+                                "' exists: the frames of this process go to '" + file + "'");
+  }
+  return std::unique_ptr<PcapngWriter>(
+      new PcapngWriter(std::move(fd), std::move(file), EpochOffsetNs()));
 }
 
-PcapngWriter::PcapngWriter(UniqueFd fd, int64_t epoch_offset_ns)
-    : fd_(std::move(fd)), epoch_offset_ns_(epoch_offset_ns) {
+PcapngWriter::PcapngWriter(UniqueFd fd, std::string file, int64_t epoch_offset_ns)
+    : fd_(std::move(fd)), file_(std::move(file)), epoch_offset_ns_(epoch_offset_ns) {
   pending_.reserve(kBufferBytes);
   AppendHeaderBlocks();
   EndBurst();
 }
 
-PcapngWriter::~PcapngWriter() { EndBurst(); }
+PcapngWriter::~PcapngWriter() {
+  EndBurst();
+  if (!notice_.empty()) Log(LogLevel::kWarning, notice_);
+}
 
 void PcapngWriter::Append32(uint32_t value) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
@@ -139,16 +179,26 @@ void PcapngWriter::OnFrame(transport::Time now, Direction direction, std::span<c
 }
 
 void PcapngWriter::EndBurst() {
+  const FileSizeSignalHold hold;
   size_t written = 0;
   while (fd_ && written < pending_.size()) {
     const ssize_t count = write(fd_.get(), pending_.data() + written, pending_.size() - written);
     if (count >= 0) {
       written += static_cast<size_t>(count);
     } else if (errno != EINTR) {
-      fd_.reset();
+      EndCapture(errno);
     }
   }
+  whole_bytes_ += static_cast<off_t>(pending_.size());
   pending_.clear();
+}
+
+// Takes back what was written of the last burst, which ends in the middle of a packet.
+void PcapngWriter::EndCapture(int error) {
+  [[maybe_unused]] const int result = ftruncate(fd_.get(), whole_bytes_);
+  fd_.reset();
+  notice_ = "the capture '" + file_ + "' ends here, as it cannot be written (" + strerror(error) +
+            "): make room for it, and start the program again";
 }
 
 }  // namespace uroce::nic

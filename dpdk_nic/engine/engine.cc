@@ -127,6 +127,7 @@ int Engine::ReceiveBurst(Time now) {
     port_->ServeLink();
     has_news_ = true;
     if (sentence_.empty()) sentence_ = port_->TakeNotice().sentence;
+    if (sentence_.empty()) sentence_ = watch_.TakeNotice();
     FollowNeighbors();
     if (port_active_ != port_->active()) {
       port_active_ = !port_active_;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "dpdk_nic/port/frame_tap.h"
 #include "dpdk_nic/port/packet_port.h"
@@ -49,6 +50,7 @@ class FrameWatch {
     if (is_tapped_) [[unlikely]]
       EndTappedBurst();
   }
+  std::string TakeNotice() { return tap_ == nullptr ? std::string() : tap_->TakeNotice(); }
 
  private:
   void Tap(transport::Time now, FrameTap::Direction direction, std::span<const uint8_t> frame,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "transport/time.h"
 #include "transport/wire/icrc.h"
@@ -25,6 +26,8 @@ class FrameTap {
                        transport::IcrcUse icrc) = 0;
   // Called at the end of a pass of the engine: a good moment to write out the collected frames.
   virtual void EndBurst() {}
+  // A sentence for the user that came up since the last call, or "".
+  virtual std::string TakeNotice() { return {}; }
 };
 
 }  // namespace uroce::nic

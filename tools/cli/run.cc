@@ -1,3 +1,5 @@
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/device/device_config.h"
 #include "dpdk_nic/port/udp/udp_address.h"
 #include "tools/cli/fabric_lease.h"
@@ -58,7 +61,8 @@ constexpr std::array kSettings = {
             "let threads with completion queues of their own not wait for each other: up to N of\n"
             "                         them, each with a share of the connections"},
     Setting{"capture", nic::kCaptureVariable, "FILE.pcapng",
-            "write every frame there; '%p' in the name becomes the process id"},
+            "write every frame there; '%p' in the name becomes the process id, which a second\n"
+            "                         program has in the name of its file in any case"},
     Setting{"impair", nic::kImpairVariable, "SPEC",
             "spoil frames, e.g. 'drop=1%,duplicate=1%,reorder=1%,corrupt=1%,delay=50us,seed=7'"},
     Setting{"scenario", nic::kScenarioVariable, "FILE.json",
@@ -131,6 +135,14 @@ std::optional<std::string> CheckCapture(const std::filesystem::path& file) {
   if (access(folder.c_str(), W_OK | X_OK) == 0) return std::nullopt;
   return "the capture file cannot be created in " + folder.string() + " (" + std::strerror(errno) +
          "): name a file in a folder that can be written to";
+}
+
+// Removes the file of a run that has ended. Programs overwrite no capture.
+void RemoveEarlierCapture(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) return;
+  const nic::UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd && flock(fd.get(), LOCK_EX | LOCK_NB) == 0) std::filesystem::remove(file, ignored);
 }
 
 std::string JoinLibraries(const std::string& first, const std::string& others) {
@@ -228,6 +240,7 @@ int Run(const std::vector<std::string>& arguments) {
                            ? WhyPortCannotBeOpened(config.value(), libraries.dpdk)
                            : Lease(config.value(), libraries.daemon);
   if (problem) return Refuse(InTermsOfOptions(*problem, values));
+  if (values.count("capture") != 0) RemoveEarlierCapture(values["capture"].as<std::string>());
   if (const auto warning = WhyNotPreloaded(separator[1])) {
     std::fprintf(stderr, "uroce run: %s.\n", warning->c_str());
   }

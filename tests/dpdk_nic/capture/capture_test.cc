@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -106,6 +107,57 @@ TEST(PcapngWriterTest, ProcessIdTakesItsPlaceInTheName) {
   ASSERT_TRUE(PcapngWriter::Open(path).ok());
   const std::string expected = TemporaryFile("pid-" + std::to_string(getpid()));
   EXPECT_TRUE(std::filesystem::remove(expected));
+}
+
+TEST(PcapngWriterTest, SecondWriterGetsAFileOfItsOwn) {
+  const std::string path = TemporaryFile("same");
+  const std::string stem = path.substr(0, path.size() - strlen(".pcapng"));
+  const std::string second = stem + "-" + std::to_string(getpid()) + ".pcapng";
+  const std::string third = stem + "-" + std::to_string(getpid()) + "-2.pcapng";
+  const std::vector<uint8_t> frame(60);
+  {
+    auto writer = PcapngWriter::Open(path);
+    ASSERT_TRUE(writer.ok());
+    writer.value()->OnFrame({1'000}, FrameTap::Direction::kSent, frame, kCarried);
+    ASSERT_TRUE(PcapngWriter::Open(path).ok());
+  }
+  ASSERT_TRUE(PcapngWriter::Open(path).ok());
+  EXPECT_EQ(Blocks(Contents(path)).size(), 3u);
+  EXPECT_EQ(Blocks(Contents(second)).size(), 2u);
+  EXPECT_EQ(Blocks(Contents(third)).size(), 2u);
+  for (const std::string& file : {path, second, third}) std::filesystem::remove(file);
+}
+
+TEST(PcapngWriterTest, CaptureThatFindsNoRoomEndsWithAWholePacketAndASentence) {
+  const std::string path = TemporaryFile("full");
+  constexpr rlim_t kRoom = 100'000;
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit limit = {.rlim_cur = kRoom, .rlim_max = kRoom};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(1);
+    auto writer = std::move(PcapngWriter::Open(path)).value();
+    const std::vector<uint8_t> frame(4'000);
+    for (int i = 0; i < 100; ++i) {
+      writer->OnFrame({1'000}, FrameTap::Direction::kSent, frame, kCarried);
+      if (i % 2 == 1) writer->EndBurst();
+    }
+    const std::string notice = writer->TakeNotice();
+    const bool is_told = notice.find(path) != std::string::npos && writer->TakeNotice().empty();
+    _exit(is_told ? 0 : 2);
+  }
+  int status;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  const auto contents = Contents(path);
+  EXPECT_EQ(Blocks(contents).size(), 2u + 24u);
+  EXPECT_LT(contents.size(), kRoom);
+  std::filesystem::remove(path);
+}
+
+TEST(PcapngWriterTest, DeviceIsWrittenTo) {
+  auto writer = PcapngWriter::Open("/dev/full");
+  ASSERT_TRUE(writer.ok());
+  EXPECT_NE(writer.value()->TakeNotice().find("/dev/full"), std::string::npos);
 }
 
 TEST(PcapngWriterTest, FileThatCannotBeWrittenIsASentence) {
