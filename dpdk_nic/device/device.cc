@@ -7,10 +7,12 @@
 #include <string>
 #include <utility>
 
+#include "dpdk_nic/base/memory_file.h"
 #include "dpdk_nic/base/random_seed.h"
 #include "dpdk_nic/capture/pcapng_writer.h"
 #include "dpdk_nic/device/await_link.h"
 #include "dpdk_nic/device/open_port.h"
+#include "dpdk_nic/engine/port_notice.h"
 #include "dpdk_nic/engine/published_state.h"
 #include "dpdk_nic/port/fabric/fabric_neighbors.h"
 #include "dpdk_nic/port/fabric/fabric_port.h"
@@ -22,6 +24,10 @@ namespace {
 
 using transport::Gid;
 using transport::Qpn;
+
+PortKey KeyOf(const DeviceConfig& config) {
+  return {.devargs = config.port_devargs, .ip = config.ip};
+}
 
 // The parts of an engine that come from its port or fabric.
 struct Parts {
@@ -77,8 +83,7 @@ ErrorOr<Parts> AttachToFabric(const DeviceConfig& config) {
   Parts parts;
   parts.published_state = PublishedState::Create();
   if (parts.published_state == nullptr) {
-    return Error{"there is no shared memory for the device (" + std::string(strerror(errno)) +
-                 "): allow this process more memory and open files, on Linux 5.1 or later"};
+    return Error{"there is no shared memory for the device: " + WhyNoSharedMemory(errno)};
   }
   auto port = std::make_unique<FabricPort>(
       FabricPort::Options{.fabric = config.fabric,
@@ -130,6 +135,12 @@ ErrorOr<std::unique_ptr<Engine>> MakeEngine(const DeviceConfig& config, Device::
   }
   options.link_layer = std::move(parts.link_layer);
   options.published_state = std::move(parts.published_state);
+  if (config.direct()) {
+    options.port_notice = PortNotice::Create(KeyOf(config), {.mac = parts.endpoint.mac,
+                                                             .mtu_bytes = parts.endpoint.port_mtu,
+                                                             .gids = parts.endpoint.gids,
+                                                             .is_active = parts.port->active()});
+  }
   if (IsImpaired(config)) {
     parts.port =
         std::make_unique<ImpairedPort>(std::move(parts.port), config.impairments, config.scenario);
@@ -162,6 +173,15 @@ ErrorOr<DeviceDescription> Device::Describe(const DeviceConfig& config) {
                            .gids = FabricGids(config, has_wire, fabric),
                            .mtu_bytes = config.mtu_bytes != 0 ? config.mtu_bytes : fabric.mtu_bytes,
                            .is_active = !has_wire || fabric.wire_is_up != 0};
+}
+
+std::optional<DeviceDescription> Device::DescribeOpenPort(const DeviceConfig& config) {
+  auto port = PortNotice::Find(KeyOf(config));
+  if (!port) return std::nullopt;
+  return DeviceDescription{.mac = port->mac,
+                           .gids = std::move(port->gids),
+                           .mtu_bytes = port->mtu_bytes,
+                           .is_active = port->is_active};
 }
 
 }  // namespace uroce::nic

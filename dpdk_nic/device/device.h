@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,7 +14,7 @@
 
 namespace uroce::nic {
 
-// A fabric's device, as far as a process that is no member of the fabric can know it.
+// A device, as far as a process can know it that has not opened it.
 struct DeviceDescription {
   transport::MacAddress mac{};
   std::vector<transport::Gid> gids;
@@ -39,6 +40,9 @@ class Device {
 
   // Describes the device that Open would make; not in direct mode. Costs uroced a short connection.
   static ErrorOr<DeviceDescription> Describe(const DeviceConfig& config);
+  // Describes the device whose port another process of this user has open in direct mode; nullopt
+  // if there is none.
+  static std::optional<DeviceDescription> DescribeOpenPort(const DeviceConfig& config);
 
   EngineGroup& engines() { return engines_; }
   // Adds an engine: another member of the fabric with the same addresses. The caller sees to the

@@ -76,6 +76,7 @@ Engine::Engine(std::unique_ptr<PacketPort> port, const transport::EndpointConfig
       neighbor_sink_(std::move(options.neighbor_sink)),
       mode_(options.mode),
       published_state_(std::move(options.published_state)),
+      port_notice_(std::move(options.port_notice)),
       endpoint_(ForPort(config, *port_),
                 published_state_ == nullptr ? nullptr : published_state_->endpoint()),
       port_active_(port_->active()),
@@ -129,11 +130,7 @@ int Engine::ReceiveBurst(Time now) {
     if (sentence_.empty()) sentence_ = port_->TakeNotice().sentence;
     if (sentence_.empty()) sentence_ = watch_.TakeNotice();
     FollowNeighbors();
-    if (port_active_ != port_->active()) {
-      port_active_ = !port_active_;
-      endpoint_.TellPortState(port_active_);
-    }
-    if (const auto gids = port_->TakeGids()) endpoint_.FollowGids(*gids);
+    FollowPort();
     if (!port_failed_ && port_->failed()) {
       port_failed_ = true;
       endpoint_.Fail();
@@ -154,6 +151,19 @@ int Engine::ReceiveBurst(Time now) {
     }
   }
   return received;
+}
+
+void Engine::FollowPort() {
+  const bool is_changed = port_active_ != port_->active();
+  if (is_changed) {
+    port_active_ = !port_active_;
+    endpoint_.TellPortState(port_active_);
+  }
+  const auto gids = port_->TakeGids();
+  if (gids) endpoint_.FollowGids(*gids);
+  if (port_notice_ != nullptr && (is_changed || gids)) {
+    port_notice_->SetPort(endpoint_.config().gids, port_active_);
+  }
 }
 
 void Engine::Accept(Time now, const PacketPort::ReceivedFrame& frame) {

@@ -15,8 +15,6 @@
 #include "dpdk_nic/engine/event_count.h"
 #include "dpdk_nic/engine/flush_plan.h"
 #include "dpdk_nic/engine/frame_watch.h"
-#include "dpdk_nic/engine/progress_mode.h"
-#include "dpdk_nic/engine/published_state.h"
 #include "dpdk_nic/engine/sleep_plan.h"
 #include "dpdk_nic/engine/thread_preparation.h"
 #include "dpdk_nic/link_layer/link_layer.h"
@@ -148,6 +146,7 @@ class Engine {
   int RunOnce(transport::Time now, Driver driver) UROCE_REQUIRES(lock_);
   int ReceiveBurst(transport::Time now) UROCE_REQUIRES(lock_);
   void Accept(transport::Time now, const PacketPort::ReceivedFrame& frame) UROCE_REQUIRES(lock_);
+  void FollowPort() UROCE_REQUIRES(lock_);
   void FollowNeighbors() UROCE_REQUIRES(lock_);
   std::optional<transport::MacAddress> NeighborNow(transport::Time now, const transport::Gid& gid)
       UROCE_REQUIRES(lock_);
@@ -194,6 +193,7 @@ class Engine {
   const EngineOptions::NeighborSink neighbor_sink_;
   const ProgressMode mode_;
   const std::unique_ptr<PublishedState> published_state_;
+  const std::unique_ptr<PortNotice> port_notice_;
   transport::Endpoint endpoint_ UROCE_GUARDED_BY(lock_);
   EngineClock clock_ UROCE_GUARDED_BY(lock_);
   AnswerHold answer_hold_ UROCE_GUARDED_BY(lock_);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "dpdk_nic/engine/port_notice.h"
 #include "dpdk_nic/engine/progress_mode.h"
 #include "dpdk_nic/engine/published_state.h"
 #include "dpdk_nic/link_layer/link_layer.h"
@@ -33,6 +34,8 @@ struct EngineOptions {
   std::unique_ptr<FrameTap> tap = {};          // sees every frame; may be none
   // Holds the endpoint's state; none: private memory holds it.
   std::unique_ptr<PublishedState> published_state = {};
+  // Shows the port to programs that only look; may be none.
+  std::unique_ptr<PortNotice> port_notice = {};
 };
 
 }  // namespace uroce::nic

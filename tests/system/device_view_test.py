@@ -20,6 +20,7 @@ print("scandir", [entry.name for entry in os.scandir(device + "/ports")])
 print("glob", glob.glob("/sys/class/infiniband/*/ports/*/state"))
 print("walk", sum(len(files) for _, _, files in os.walk(device + "/ports/1/gid_attrs")))
 print("realpath", os.path.realpath(device + "/device"))
+print("readlink", os.readlink(device))
 class Found(ctypes.Structure):
     _fields_ = [("count", ctypes.c_size_t), ("paths", ctypes.POINTER(ctypes.c_char_p)),
                 ("rest", ctypes.c_char * 128)]
@@ -42,11 +43,22 @@ listdir ['uroce0']
 scandir ['1']
 glob ['{DEVICE}/ports/1/state']
 walk 4
-realpath {DEVICE}/device
+realpath /sys/devices/uroce0
+readlink ../../devices/uroce0/infiniband/uroce0
 libc glob ['{DEVICE}/node_guid']
 libc scandir 3
 libc eaccess 0
 libibverbs 1
+"""
+
+
+# Has the port open while it runs other programs.
+OWNER = """
+import ctypes, subprocess
+libibverbs = ctypes.CDLL("libibverbs.so.1")
+libibverbs.ibv_get_device_list.restype = ctypes.c_void_p
+libibverbs.ibv_get_device_list(None)
+subprocess.call(["sh", "-c", {looks!r}], start_new_session=True)
 """
 
 
@@ -89,7 +101,9 @@ class DeviceViewTest(InstallationTestCase):
                                  r"^([0-9a-f]{4}:){3}[0-9a-f]{4}\n$")
 
     def test_ls_of_everything(self):
-        output = self.output_of("ls", "-lR", "/sys/class/infiniband")
+        output = self.output_of("ls", "-l", "/sys/class/infiniband")
+        self.assertIn(" uroce0 -> ../../devices/uroce0/infiniband/uroce0\n", output)
+        output = self.output_of("ls", "-lR", "/sys/class/infiniband/uroce0/")
         self.assertNotIn("ls:", output)
         for text in ("/sys/class/infiniband/uroce0/ports/1/gid_attrs/ndevs:", " gids\n",
                      "-r--r--r-- 1 root root 4096 Jan  1  1970 node_guid\n"):
@@ -126,6 +140,21 @@ class DeviceViewTest(InstallationTestCase):
             output = program.wait()
         self.assertIn("No such file", output)
         self.assertRegex(output, r"\buroce0\s+[0-9a-f]{16}")
+
+    def test_direct_mode_shows_the_open_port_to_other_programs(self):
+        """Children, and siblings of the program that has the port open."""
+        uroce = self.installation.path("tools/uroce")
+        looks = ("ls /sys/class/infiniband; cat /sys/class/infiniband/uroce0/ports/1/gids/1; "
+                 "rdma link; ibv_devices")
+        script = OWNER.format(looks=looks)
+        port = "udp,address=127.0.0.7"
+        with Program([uroce, "run", "--port", port, "--", "/usr/bin/python3", "-c",
+                      script]) as program:
+            output = program.wait()
+        self.assertIn("uroce0\n0000:0000:0000:0000:0000:ffff:7f00:0007\n"
+                      "link uroce0/1 state ACTIVE physical_state LINK_UP", output)
+        self.assertRegex(output, r"\buroce0\s+[0-9a-f]{16}")
+        self.assertNotIn("uroce:", output)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,13 @@ struct Port {
   ibv_port_state state;
 };
 
+void SetPort(const nic::DeviceConfig& config, const nic::DeviceDescription& device, Port& out) {
+  transport::EndpointConfig endpoint;
+  endpoint.port_mtu = device.mtu_bytes;
+  out = {device.mac, device.gids, config.pkeys, static_cast<ibv_mtu>(endpoint.active_mtu()),
+         device.is_active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN};
+}
+
 // Asks uroced and opens nothing: a program that only lists its devices does not join the fabric.
 int PortOfFabric(const nic::DeviceConfig& config, Port& out) {
   const auto device = nic::Device::Describe(config);
@@ -37,11 +44,7 @@ int PortOfFabric(const nic::DeviceConfig& config, Port& out) {
     nic::Log(nic::LogLevel::kError, device.error());
     return ENODEV;
   }
-  transport::EndpointConfig endpoint;
-  endpoint.port_mtu = device.value().mtu_bytes;
-  out = {device.value().mac, device.value().gids, config.pkeys,
-         static_cast<ibv_mtu>(endpoint.active_mtu()),
-         device.value().is_active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN};
+  SetPort(config, device.value(), out);
   return 0;
 }
 
@@ -49,8 +52,8 @@ void SetPort(Device& device, Port& out) {
   out = {device.mac(), device.gids(), device.pkeys(), device.active_mtu(), device.port_state()};
 }
 
-// Only the port itself knows its MAC address and its MTU. It stays open: a program that lists its
-// devices is about to open one, and a port is slow to open.
+// While no program has the port open, only the port knows its MAC address and its MTU. It stays
+// open: a program that lists its devices is about to open one, and a port is slow to open.
 int PortOfDirectMode(Port& out) {
   int error = 0;
   static std::shared_ptr<Device>& kept_open = *new std::shared_ptr<Device>;
@@ -71,6 +74,11 @@ int FindPort(Port& out) {
     return EINVAL;
   }
   if (!config.value().direct()) return PortOfFabric(config.value(), out);
+  // Children of the program that has the port, for example.
+  if (const auto device = nic::Device::DescribeOpenPort(config.value())) {
+    SetPort(config.value(), *device, out);
+    return 0;
+  }
   // A program that cannot use the port must not take it from a program that does.
   return abi::ProviderIsRegistered() ? PortOfDirectMode(out) : EAGAIN;
 }
