@@ -76,6 +76,26 @@ TEST_F(CompletionQueueTest, SizeAndVectorAreChecked) {
   EXPECT_GE(host.CreateCq(100)->cqe, 100);
 }
 
+TEST_F(CompletionQueueTest, EachProcessorHasAVectorThatRaisesEvents) {
+  const int vectors = host.context->num_comp_vectors;
+  EXPECT_EQ(vectors, sysconf(_SC_NPROCESSORS_CONF));
+  for (int vector = 0; vector < vectors; ++vector) {
+    b.reset();
+    a.reset();
+    receive_cq.reset(ibv_create_cq(host.context.get(), 16, &host, channel.get(), vector));
+    ASSERT_NE(receive_cq, nullptr) << vector;
+    ibv_qp_init_attr attr = RcAttributes(send_cq.get(), receive_cq.get());
+    a.reset(ibv_create_qp(host.pd.get(), &attr));
+    b.reset(ibv_create_qp(host.pd.get(), &attr));
+    ConnectLoopback(a.get(), b.get());
+    ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
+    SendOne();
+    ASSERT_TRUE(ChannelBecomesReadable(kLong)) << vector;
+    EXPECT_TRUE(TakeEvent()) << vector;
+    ibv_ack_cq_events(receive_cq.get(), 1);
+  }
+}
+
 // IBA C11-17.
 TEST_F(CompletionQueueTest, InUseIsBusy) {
   EXPECT_EQ(ibv_destroy_cq(send_cq.get()), EBUSY);

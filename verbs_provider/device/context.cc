@@ -1,5 +1,7 @@
 #include "verbs_provider/device/context.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -110,6 +112,8 @@ void* OpenContext(ibv_context* verbs) {
     int error = 0;
     std::shared_ptr<Device> device = Device::Open(&error);
     if (device == nullptr) return error;
+    // As rdma_rxe and NICs: programs spread their queues over the processors by it.
+    verbs->num_comp_vectors = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_CONF)));
     auto context = std::make_unique<Context>(verbs, std::move(device));
     const nic::Engine::Verb verb(context->device().engine());
     context->device().followers().contexts.Add(*context);
