@@ -24,7 +24,7 @@ class DeviceTreeTest : public testing::Test {
   }
 
   std::string Content(const std::string& path) const {
-    const TreeNode* node = tree_.Find(path);
+    const TreeNode* node = tree_.Find(tree_.Walk(path, true).path);
     return node == nullptr ? "(no such file)" : node->content;
   }
   std::string OfDevice(const std::string& name) const {
@@ -40,6 +40,7 @@ TEST_F(DeviceTreeTest, DeviceAttributesReadAsTheKernelWritesThem) {
   EXPECT_EQ(OfDevice("sys_image_guid"), "02aa:bbff:fe00:0002\n");
   EXPECT_EQ(OfDevice("fw_ver"), "test-1\n");
   EXPECT_EQ(OfDevice("node_desc"), "test node\n");
+  EXPECT_EQ(OfDevice("board_id"), "uroce\n");
   EXPECT_EQ(OfDevice("device/vendor"), "0xfeed\n");
 }
 
@@ -47,8 +48,10 @@ TEST_F(DeviceTreeTest, BusDeviceHasThePciAttributesThatProgramsRead) {
   EXPECT_EQ(OfDevice("device/class"), "0x020000\n");
   EXPECT_EQ(OfDevice("device/subsystem_device"), "0x0001\n");
   EXPECT_EQ(OfDevice("device/numa_node"), "-1\n");
+  EXPECT_EQ(OfDevice("device/max_link_speed"), "16.0 GT/s PCIe\n");
+  EXPECT_EQ(OfDevice("device/max_link_width"), "16\n");
   EXPECT_EQ(OfDevice("device/net/lo/ifindex"), "1\n");
-  EXPECT_THAT(tree_.List("/sys/class/infiniband/uroce0/device/net"), ElementsAre("lo"));
+  EXPECT_THAT(tree_.List("/sys/devices/uroce0/net"), ElementsAre("lo"));
   const long processors = sysconf(_SC_NPROCESSORS_CONF);
   const std::string mask = OfDevice("device/local_cpus");
   long bits = 0;
@@ -110,7 +113,7 @@ TEST_F(DeviceTreeTest, UverbsNodeAndItsClassAgree) {
 
 TEST_F(DeviceTreeTest, DirectoriesListTheirOwnNamesOnly) {
   EXPECT_THAT(tree_.List("/sys/class/infiniband"), ElementsAre("uroce0"));
-  EXPECT_THAT(tree_.List("/sys/class/infiniband/uroce0/ports/1/gids"),
+  EXPECT_THAT(tree_.List("/sys/devices/uroce0/infiniband/uroce0/ports/1/gids"),
               ElementsAre("0", "1", "2", "3"));
   EXPECT_THAT(tree_.List("/dev/infiniband"), ElementsAre("rdma_cm", "uverbs900"));
 }
@@ -135,12 +138,64 @@ TEST_F(DeviceTreeTest, HasNoRdmaCmIfTheProviderHasNone) {
   EXPECT_EQ(tree.Find("/sys/class/misc/rdma_cm/abi_version"), nullptr);
 }
 
-TEST(NormalizePathTest, RemovesRedundantSlashesAndDots) {
-  EXPECT_EQ(NormalizePath("/sys/class/infiniband/"), "/sys/class/infiniband");
-  EXPECT_EQ(NormalizePath("/sys//class/./infiniband"), "/sys/class/infiniband");
-  EXPECT_EQ(NormalizePath("/sys/class/infiniband/uroce0/../x"), "/sys/class/infiniband/x");
-  EXPECT_EQ(NormalizePath("/.."), "/");
-  EXPECT_EQ(NormalizePath("/"), "/");
+TEST_F(DeviceTreeTest, ClassesHoldSymbolicLinks) {
+  const struct {
+    const char* path;
+    const char* leads_to;
+  } rows[] = {
+      {"/sys/class/infiniband/uroce0", "/sys/devices/uroce0/infiniband/uroce0"},
+      {"/sys/class/infiniband/uroce0/device", "/sys/devices/uroce0"},
+      {"/sys/class/infiniband/uroce0/subsystem", "/sys/class/infiniband"},
+      {"/sys/class/infiniband_verbs/uverbs900", "/sys/devices/uroce0/infiniband_verbs/uverbs900"},
+      {"/sys/class/infiniband_verbs/uverbs900/device/infiniband/uroce0",
+       "/sys/devices/uroce0/infiniband/uroce0"},
+      {"/sys/class/net/lo/device/infiniband/uroce0", "/sys/devices/uroce0/infiniband/uroce0"},
+  };
+  for (const auto& [path, leads_to] : rows) {
+    EXPECT_EQ(tree_.Walk(path, true).path, leads_to) << path;
+    EXPECT_NE(tree_.Find(leads_to), nullptr) << path;
+  }
+}
+
+TEST(VirtualTreeTest, WalkRemovesRedundantSlashesAndDots) {
+  VirtualTree tree;
+  tree.AddDirectory("/a/b");
+  const auto walk = [&](const char* path) { return tree.Walk(path, true).path; };
+  EXPECT_EQ(walk("/a/b/"), "/a/b");
+  EXPECT_EQ(walk("//a///./b/."), "/a/b");
+  EXPECT_EQ(walk("/a/b/../x"), "/a/x");
+  EXPECT_EQ(walk("/x/../a/b"), "/a/b");
+  EXPECT_EQ(walk("/.."), "/");
+  EXPECT_EQ(walk("/"), "/");
+}
+
+TEST(VirtualTreeTest, WalkFollowsSymbolicLinks) {
+  VirtualTree tree;
+  tree.AddFile("/far/file", "x");
+  tree.AddSymlink("/near/link", "../far");
+  tree.AddSymlink("/near/absolute", "/far");
+  EXPECT_EQ(tree.Walk("/near/link/file", false).path, "/far/file");
+  EXPECT_EQ(tree.Walk("/near/absolute/file", false).path, "/far/file");
+  EXPECT_EQ(tree.Walk("/near/link", true).path, "/far");
+  EXPECT_EQ(tree.Walk("/near/link", false).path, "/near/link");
+  EXPECT_EQ(tree.Walk("/near/link/", false).path, "/far");
+  EXPECT_EQ(tree.Walk("/near/link/..", false).path, "/");
+}
+
+TEST(VirtualTreeTest, WalkTellsWhetherThePathLedThroughTheTree) {
+  VirtualTree tree;
+  tree.AddSymlink("/a/link", "/b");
+  EXPECT_TRUE(tree.Walk("/a/../c", true).left_tree);
+  EXPECT_TRUE(tree.Walk("/a/link/c", true).left_tree);
+  EXPECT_FALSE(tree.Walk("/c/../d", true).left_tree);
+  EXPECT_FALSE(tree.Walk("/a/c", true).left_tree);
+}
+
+TEST(VirtualTreeTest, LinksInACircleEnd) {
+  VirtualTree tree;
+  tree.AddSymlink("/a", "/b");
+  tree.AddSymlink("/b", "/a");
+  EXPECT_TRUE(tree.Walk("/a", true).is_loop);
 }
 
 }  // namespace

@@ -1,12 +1,35 @@
 // Uses libibverbs as NCCL does: not linked, but loaded privately, with look-ups by version.
+// Usage: dlopen_client [deepbind|namespace|plugin LIBRARY]
 
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 
 #include <cstdio>
+#include <string>
 
-int main() {
-  void* library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
+namespace {
+
+// The plugin brings libibverbs in by itself.
+int CountByPlugin(const char* plugin) {
+  void* library = dlopen(plugin, RTLD_NOW | RTLD_DEEPBIND);
+  if (library == nullptr) return 1;
+  const auto count = reinterpret_cast<int (*)()>(dlsym(library, "CountDevices"));
+  printf("the plugin sees %d\n", count());
+  return 0;
+}
+
+void* LoadLibibverbs(const std::string& way) {
+  constexpr char kFile[] = "libibverbs.so.1";
+  if (way == "namespace") return dlmopen(LM_ID_NEWLM, kFile, RTLD_NOW);
+  return dlopen(kFile, RTLD_NOW | (way == "deepbind" ? RTLD_DEEPBIND : RTLD_LOCAL));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string way = argc > 1 ? argv[1] : "";
+  if (way == "plugin") return CountByPlugin(argv[2]);
+  void* library = LoadLibibverbs(way);
   if (library == nullptr) return 1;
   const auto find = [library](const char* name) { return dlvsym(library, name, "IBVERBS_1.1"); };
   const auto get_list = reinterpret_cast<ibv_device** (*)(int*)>(find("ibv_get_device_list"));

@@ -2,7 +2,7 @@
 # Runs stock programs and our own under the preload library and the test provider: as root and as an
 # unprivileged user, beside other preloaded libraries, with and without a kernel that has RDMA.
 # Usage: preloaded_test.sh PRELOAD PROVIDER COUNTING FAKE_KERNEL DEVICE_BEHAVIOR NETLINK_DUMP \
-#                          DLOPEN_CLIENT
+#                          DLOPEN_CLIENT VERBS_PLUGIN
 set -u
 # GoogleTest would write its reports where only the first user may.
 unset XML_OUTPUT_FILE TEST_PREMATURE_EXIT_FILE TEST_TMPDIR
@@ -19,6 +19,7 @@ cp "$4" "$stage/fake_kernel.so"
 cp "$5" "$stage/device_behavior"
 cp "$6" "$stage/netlink_dump"
 cp "$7" "$stage/dlopen_client"
+cp "$8" "$stage/verbs_plugin.so"
 chmod 755 "$stage"/*
 cd "$stage" || exit 1
 preload=$stage/liburoce-preload.so
@@ -71,6 +72,11 @@ output=$(LD_PRELOAD=$preload ls / 2>&1 >/dev/null)
 expect "ls -la of the class" "uroce0" env LD_PRELOAD="$preload" ls -la /sys/class/infiniband
 
 expect "libibverbs loaded privately" "opened uroce0" env LD_PRELOAD="$preload" ./dlopen_client
+for way in deepbind namespace; do
+  expect "libibverbs by $way" "opened uroce0" env LD_PRELOAD="$preload" ./dlopen_client "$way"
+done
+expect "libibverbs of a plugin by deepbind" "the plugin sees 1" \
+  env LD_PRELOAD="$preload" ./dlopen_client plugin "$stage/verbs_plugin.so"
 
 # Another interposing library, in both orders. It sees the calls that do not concern the device.
 for order in "$preload:$stage/counting.so" "$stage/counting.so:$preload"; do

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <glob.h>
 #include <signal.h>
 #include <spawn.h>
@@ -73,9 +74,11 @@ class RealFunction<Result(Parameters..., ...)> {
   X(open, int(const char*, int, ...)) \
   X(openat, int(int, const char*, int, ...)) \
   X(fopen, FILE*(const char*, const char*)) \
+  X(freopen, FILE*(const char*, const char*, FILE*)) \
   X(opendir, DIR*(const char*)) \
   X(fdopendir, DIR*(int)) \
   X(readdir, dirent*(DIR*)) \
+  X(readdir_r, int(DIR*, dirent*, dirent**)) \
   X(closedir, int(DIR*)) \
   X(rewinddir, void(DIR*)) \
   X(seekdir, void(DIR*, long)) \
@@ -83,6 +86,10 @@ class RealFunction<Result(Parameters..., ...)> {
   X(dirfd, int(DIR*)) \
   X(scandir, int(const char*, dirent***, int (*)(const dirent*), \
                  int (*)(const dirent**, const dirent**))) \
+  X(scandirat, int(int, const char*, dirent***, int (*)(const dirent*), \
+                   int (*)(const dirent**, const dirent**))) \
+  X(nftw, int(const char*, int (*)(const char*, const struct stat*, int, FTW*), int, int)) \
+  X(ftw, int(const char*, int (*)(const char*, const struct stat*, int), int)) \
   X(glob, int(const char*, int, int (*)(const char*, int), glob_t*)) \
   X(stat, int(const char*, struct stat*)) \
   X(lstat, int(const char*, struct stat*)) \
@@ -125,6 +132,8 @@ class RealFunction<Result(Parameters..., ...)> {
                      const posix_spawnattr_t*, char* const*, char* const*)) \
   X(posix_spawnp, int(pid_t*, const char*, const posix_spawn_file_actions_t*, \
                       const posix_spawnattr_t*, char* const*, char* const*)) \
+  X(dlopen, void*(const char*, int)) \
+  X(dlmopen, void*(Lmid_t, const char*, int)) \
   X(sigaction, int(int, const struct sigaction*, struct sigaction*)) \
   X(signal, sighandler_t(int, sighandler_t)) \
   X(__sysv_signal, sighandler_t(int, sighandler_t)) \

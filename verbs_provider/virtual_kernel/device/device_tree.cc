@@ -118,8 +118,8 @@ void AddPort(const uroce_device_description& description, const std::string& por
 // The attributes of a PCI function that programs read: UCX and libfabric its numbers, MPI libraries
 // and NCCL the processors near it, scripts the network interface. The device has no PCI function;
 // the missing `subsystem` tells NCCL so.
-void AddBusDevice(const uroce_device_description& description, const std::string& device,
-                  VirtualTree& tree) {
+void AddBusDevice(const uroce_device_description& description, VirtualTree& tree) {
+  const std::string device = kBusPath;
   const std::string vendor = Format("0x%04x\n", description.vendor_id);
   const std::string part = Format("0x%04x\n", description.vendor_part_id);
   tree.AddFile(device + "/vendor", vendor);
@@ -129,6 +129,11 @@ void AddBusDevice(const uroce_device_description& description, const std::string
   tree.AddFile(device + "/class", "0x020000\n");  // an Ethernet controller
   tree.AddFile(device + "/revision", "0x00\n");
   tree.AddFile(device + "/numa_node", "-1\n");
+  // PCI Express 4.0 with 16 lanes carries the rate that the port shows.
+  for (const char* which : {"current", "max"}) {
+    tree.AddFile(device + '/' + which + "_link_speed", "16.0 GT/s PCIe\n");
+    tree.AddFile(device + '/' + which + "_link_width", "16\n");
+  }
   const auto processors = static_cast<unsigned int>(sysconf(_SC_NPROCESSORS_CONF));
   tree.AddFile(device + "/local_cpulist",
                processors == 1 ? "0\n" : Format("0-%u\n", processors - 1));
@@ -139,6 +144,7 @@ void AddBusDevice(const uroce_device_description& description, const std::string
     const std::string net = Format("/net/%.15s", gid.netdev_name);
     tree.AddFile(device + net + "/ifindex", Format("%u\n", gid.netdev_ifindex));
     tree.AddFile(device + net + "/dev_port", "0\n");
+    tree.AddSymlink(std::string("/sys/class") + net + "/device/infiniband", device + "/infiniband");
   }
 }
 
@@ -158,21 +164,32 @@ VirtualTree MakeDeviceTree(const uroce_device_description& description, bool has
   const dev_t uverbs = makedev(kUverbsMajor, kUverbsMinor);
   tree.AddCharDevice(std::string(kDevPath) + "/" + kUverbsName, uverbs);
 
-  const std::string verbs = std::string(kVerbsClassPath) + "/" + kUverbsName;
+  const std::string bus = kBusPath;
+  const std::string to_bus = std::string("../../devices/") + kDeviceName;  // from a class
+  const std::string verbs = bus + "/infiniband_verbs/" + kUverbsName;
+  tree.AddSymlink(std::string(kVerbsClassPath) + "/" + kUverbsName,
+                  to_bus + "/infiniband_verbs/" + kUverbsName);
+  tree.AddSymlink(verbs + "/device", std::string("../../../") + kDeviceName);
+  tree.AddSymlink(verbs + "/subsystem", "../../../../class/infiniband_verbs");
   tree.AddFile(std::string(kVerbsClassPath) + "/abi_version", Format("%u\n", kUverbsClassAbi));
   tree.AddFile(verbs + "/ibdev", Format("%s\n", kDeviceName));
   tree.AddFile(verbs + "/dev", Format("%u:%u\n", kUverbsMajor, kUverbsMinor));
   tree.AddFile(verbs + "/abi_version", Format("%u\n", kUverbsDeviceAbi));
 
-  const std::string device = std::string(kClassPath) + "/" + kDeviceName;
+  const std::string device = bus + "/infiniband/" + kDeviceName;
+  tree.AddSymlink(std::string(kClassPath) + "/" + kDeviceName,
+                  to_bus + "/infiniband/" + kDeviceName);
+  tree.AddSymlink(device + "/device", std::string("../../../") + kDeviceName);
+  tree.AddSymlink(device + "/subsystem", "../../../../class/infiniband");
   tree.AddFile(device + "/node_type", "1: CA\n");
   tree.AddFile(device + "/node_guid", FormatGuid(description.node_guid));
   tree.AddFile(device + "/sys_image_guid", FormatGuid(description.sys_image_guid));
   tree.AddFile(device + "/fw_ver", Format("%.63s\n", description.fw_version));
   tree.AddFile(device + "/hca_type", Format("%s\n", kDeviceType));
+  tree.AddFile(device + "/board_id", Format("%s\n", kDeviceType));
   tree.AddFile(device + "/hw_rev", "0x0\n");
   tree.AddFile(device + "/node_desc", Format("%.63s\n", description.node_description));
-  AddBusDevice(description, device + "/device", tree);
+  AddBusDevice(description, tree);
   AddPort(description, device + "/ports/1", tree);
   return tree;
 }

@@ -5,10 +5,13 @@
 
 namespace uroce::verbs::virtual_kernel {
 
-// The files that the kernel would show of the device under /sys/class/infiniband,
-// /sys/class/infiniband_verbs and /dev/infiniband; names and formats as in the kernel's
-// Documentation/ABI/stable/sysfs-class-infiniband. `has_rdma_cm`: adds the connection manager's
-// device.
+// The device that the RDMA device is a function of; the kernel has no such path.
+inline constexpr char kBusPath[] = "/sys/devices/uroce0";
+
+// The files that the kernel would show of the device: below kBusPath, with symbolic links in
+// /sys/class/infiniband and /sys/class/infiniband_verbs, and in /dev/infiniband; names and formats
+// as in the kernel's Documentation/ABI/stable/sysfs-class-infiniband. `has_rdma_cm`: adds the
+// connection manager's device.
 VirtualTree MakeDeviceTree(const uroce_device_description& description, bool has_rdma_cm);
 
 }  // namespace uroce::verbs::virtual_kernel

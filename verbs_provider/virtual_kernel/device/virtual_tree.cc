@@ -6,7 +6,14 @@
 namespace uroce::verbs::virtual_kernel {
 namespace {
 
-std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
+// As in Linux (MAXSYMLINKS).
+constexpr int kMostLinks = 40;
+
+// "" for the root and what lies in it.
+std::string ParentOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
+}
 
 }  // namespace
 
@@ -16,6 +23,10 @@ void VirtualTree::AddFile(const std::string& path, std::string content) {
 
 void VirtualTree::AddCharDevice(const std::string& path, dev_t device) {
   Add(path, {.type = TreeNode::Type::kCharDevice, .content = "", .device = device});
+}
+
+void VirtualTree::AddSymlink(const std::string& path, std::string target) {
+  Add(path, {.type = TreeNode::Type::kSymlink, .content = std::move(target), .device = 0});
 }
 
 void VirtualTree::AddDirectory(const std::string& path) { Add(path, TreeNode()); }
@@ -60,24 +71,42 @@ void VirtualTree::Stat(const std::string& path, const TreeNode& node, struct sta
       result->st_mode = S_IFCHR | 0666;
       result->st_rdev = node.device;
       break;
+    case TreeNode::Type::kSymlink:
+      result->st_mode = S_IFLNK | 0777;
+      break;
   }
 }
 
-std::string NormalizePath(std::string_view path) {
-  std::string normal;
-  size_t at = 0;
-  while (at < path.size()) {
-    const size_t slash = path.find('/', at);
-    const std::string_view part = path.substr(at, slash - at);
-    at = slash == std::string_view::npos ? path.size() : slash + 1;
+VirtualTree::Place VirtualTree::Walk(std::string_view path, bool follows_last) const {
+  Place place;
+  std::string rest(path);
+  int links = 0;
+  for (size_t at = 0; at < rest.size();) {
+    const size_t slash = rest.find('/', at);
+    const std::string part = rest.substr(at, slash - at);
+    at = slash == std::string::npos ? rest.size() : slash + 1;
     if (part.empty() || part == ".") continue;
     if (part == "..") {
-      normal = normal.empty() ? normal : ParentOf(normal);
+      place.left_tree |= Find(place.path) != nullptr;
+      place.path = ParentOf(place.path);
       continue;
     }
-    normal.append("/").append(part);
+    const std::string next = place.path + '/' + part;
+    const TreeNode* const node = Find(next);
+    const bool is_last = slash == std::string::npos;
+    if (node == nullptr || node->type != TreeNode::Type::kSymlink || (is_last && !follows_last)) {
+      place.path = next;
+      continue;
+    }
+    place.left_tree = true;
+    place.is_loop = ++links > kMostLinks;
+    if (place.is_loop) return place;
+    if (node->content.starts_with('/')) place.path.clear();
+    rest = node->content + (is_last ? "" : rest.substr(slash));
+    at = 0;
   }
-  return normal.empty() ? "/" : normal;
+  if (place.path.empty()) place.path = "/";
+  return place;
 }
 
 }  // namespace uroce::verbs::virtual_kernel

@@ -12,22 +12,34 @@
 namespace uroce::verbs::virtual_kernel {
 
 struct TreeNode {
-  enum class Type { kDirectory, kFile, kCharDevice };
+  enum class Type { kDirectory, kFile, kCharDevice, kSymlink };
   Type type = Type::kDirectory;
-  std::string content;  // of a file
+  std::string content;  // of a file; where a symbolic link leads to
   dev_t device = 0;     // of a character device
 };
 
-// Files, directories and device nodes by absolute path, all read-only and in memory.
+// Files, directories, symbolic links and device nodes by absolute path, all read-only and in
+// memory.
 class VirtualTree {
  public:
   // Missing parent directories are made too.
   void AddFile(const std::string& path, std::string content);
   void AddCharDevice(const std::string& path, dev_t device);
+  void AddSymlink(const std::string& path, std::string target);
   void AddDirectory(const std::string& path);
 
-  // `path` as NormalizePath() returns it. Null if there is no such node.
+  // `path` without redundant components and symbolic links. Null if there is no such node.
   const TreeNode* Find(const std::string& path) const;
+
+  // Where `path`, which is absolute, leads to. Components that the tree does not know are taken for
+  // directories. A symbolic link at its end is followed if `follows_last`, or if a slash comes
+  // behind it.
+  struct Place {
+    std::string path;        // without redundant components and symbolic links
+    bool left_tree = false;  // by a symbolic link of the tree, or by ".." from one of its nodes
+    bool is_loop = false;
+  };
+  Place Walk(std::string_view path, bool follows_last) const;
 
   // Names in a directory, sorted.
   std::vector<std::string> List(const std::string& directory) const;
@@ -39,9 +51,5 @@ class VirtualTree {
   void Add(const std::string& path, TreeNode node);
   std::map<std::string, TreeNode> nodes_;
 };
-
-// Without empty, "." and ".." components and without a slash at the end. Purely textual: right for
-// our own paths, in which there are no symbolic links. `path` must be absolute.
-std::string NormalizePath(std::string_view path);
 
 }  // namespace uroce::verbs::virtual_kernel

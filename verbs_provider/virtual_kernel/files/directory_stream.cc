@@ -43,6 +43,8 @@ unsigned char EntryType(TreeNode::Type type) {
       return DT_CHR;
     case TreeNode::Type::kFile:
       return DT_REG;
+    case TreeNode::Type::kSymlink:
+      return DT_LNK;
   }
   return DT_UNKNOWN;
 }

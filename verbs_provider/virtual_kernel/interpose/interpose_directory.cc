@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "verbs_provider/virtual_kernel/base/real_libc.h"
+#include "verbs_provider/virtual_kernel/device/device.h"
 #include "verbs_provider/virtual_kernel/files/directory_stream.h"
 #include "verbs_provider/virtual_kernel/files/files.h"
 #include "verbs_provider/virtual_kernel/interpose/interpose.h"
@@ -28,7 +29,13 @@ using DirentOrder = int (*)(const dirent**, const dirent**);
 // Whether a pattern can match a path of the device.
 bool MayMatchOurs(const char* pattern) {
   const std::string_view text = pattern;
-  return text.starts_with("/sys/class/") || text.starts_with("/dev/infiniband");
+  const auto has = [text](const char* part) { return text.find(part) != std::string_view::npos; };
+  return has("infiniband") || has(kRdmaCmName) || has(kDeviceName);
+}
+
+DIR* OpenStream(const VirtualPath& path) {
+  const int fd = OpenVirtual(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  return fd < 0 ? nullptr : DirectoryStream::Open(path, fd);
 }
 
 // scandir() of our stream: libc's own would call libc's opendir(). -1 with errno.
@@ -62,18 +69,16 @@ extern "C" {
 
 DIR* InterposedOpendir(const char* path) UROCE_INTERPOSE(opendir);
 DIR* InterposedOpendir(const char* path) {
-  const auto found = Resolve(AT_FDCWD, path);
-  if (!found) return real::opendir(path);
-  const int fd = OpenVirtual(*found, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  return fd < 0 ? nullptr : DirectoryStream::Open(*found, fd);
+  const Lookup found(path);
+  return found.ours() ? OpenStream(*found.ours()) : real::opendir(found.kernel_path());
 }
 
 DIR* InterposedFdopendir(int fd) UROCE_INTERPOSE(fdopendir);
 DIR* InterposedFdopendir(int fd) {
   const auto directory = FdTable::Instance().Find<DirectoryFile>(fd);
   if (directory == nullptr) return real::fdopendir(fd);
-  const auto found = Resolve(AT_FDCWD, directory->path().c_str());
-  return found ? DirectoryStream::Open(*found, fd) : real::fdopendir(fd);
+  const Lookup found(directory->path().c_str());
+  return found.ours() ? DirectoryStream::Open(*found.ours(), fd) : real::fdopendir(fd);
 }
 
 dirent* InterposedReaddir(DIR* stream) UROCE_INTERPOSE(readdir);
@@ -82,6 +87,18 @@ dirent* InterposedReaddir(DIR* stream) {
   return ours != nullptr ? ours->Read() : real::readdir(stream);
 }
 dirent* InterposedReaddir64(DIR* stream) UROCE_INTERPOSE_ALIAS(readdir64, readdir);
+
+int InterposedReaddirR(DIR* stream, dirent* room, dirent** entry) UROCE_INTERPOSE(readdir_r);
+int InterposedReaddirR(DIR* stream, dirent* room, dirent** entry) {
+  DirectoryStream* ours = DirectoryStream::Of(stream);
+  if (ours == nullptr) return real::readdir_r(stream, room, entry);
+  const dirent* const next = ours->Read();
+  *entry = next == nullptr ? nullptr : room;
+  if (next != nullptr) *room = *next;
+  return 0;
+}
+int InterposedReaddirR64(DIR* stream, dirent* room, dirent** entry)
+    UROCE_INTERPOSE_ALIAS(readdir64_r, readdir_r);
 
 int InterposedClosedir(DIR* stream) UROCE_INTERPOSE(closedir);
 int InterposedClosedir(DIR* stream) {
@@ -113,15 +130,27 @@ long InterposedTelldir(DIR* stream) {
   return ours != nullptr ? ours->Tell() : real::telldir(stream);
 }
 
-int InterposedScandir(const char* path, dirent*** list, DirentFilter filter, DirentOrder order)
-    UROCE_INTERPOSE(scandir);
-int InterposedScandir(const char* path, dirent*** list, DirentFilter filter, DirentOrder order) {
-  if (!Resolve(AT_FDCWD, path)) return real::scandir(path, list, filter, order);
-  DIR* const stream = InterposedOpendir(path);
+int InterposedScandirat(int directory_fd, const char* path, dirent*** list, DirentFilter filter,
+                        DirentOrder order) UROCE_INTERPOSE(scandirat);
+int InterposedScandirat(int directory_fd, const char* path, dirent*** list, DirentFilter filter,
+                        DirentOrder order) {
+  const Lookup found(directory_fd, path);
+  if (!found.ours()) {
+    return real::scandirat(found.kernel_fd(), found.kernel_path(), list, filter, order);
+  }
+  DIR* const stream = OpenStream(*found.ours());
   if (stream == nullptr) return -1;
   const int count = ScanDirectory(*DirectoryStream::Of(stream), list, filter, order);
   InterposedClosedir(stream);
   return count;
+}
+int InterposedScandirat64(int directory_fd, const char* path, dirent*** list, DirentFilter filter,
+                          DirentOrder order) UROCE_INTERPOSE_ALIAS(scandirat64, scandirat);
+
+int InterposedScandir(const char* path, dirent*** list, DirentFilter filter, DirentOrder order)
+    UROCE_INTERPOSE(scandir);
+int InterposedScandir(const char* path, dirent*** list, DirentFilter filter, DirentOrder order) {
+  return InterposedScandirat(AT_FDCWD, path, list, filter, order);
 }
 int InterposedScandir64(const char* path, dirent*** list, DirentFilter filter, DirentOrder order)
     UROCE_INTERPOSE_ALIAS(scandir64, scandir);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <string>
 
 #include "verbs_provider/virtual_kernel/base/real_libc.h"
 #include "verbs_provider/virtual_kernel/files/files.h"
@@ -24,16 +25,18 @@ mode_t ModeOf(int flags, va_list arguments) {
 }
 
 int OpenAt(int directory_fd, const char* path, int flags, mode_t mode) {
-  if (const auto found = Resolve(directory_fd, path)) return OpenVirtual(*found, flags);
-  if (FdTable::KindOf(directory_fd) == FileKind::kDirectory && path != nullptr && path[0] != '/') {
-    // Not one of our nodes; a shared directory may still have it, a virtual one does not.
-    const auto directory = FdTable::Instance().Find<DirectoryFile>(directory_fd);
-    if (directory != nullptr && !directory->real()) {
-      errno = ENOENT;
-      return -1;
-    }
-  }
-  return real::openat(directory_fd, path, flags, mode);
+  const bool keeps_link = (flags & O_NOFOLLOW) != 0;
+  const Lookup found(directory_fd, path,
+                     keeps_link ? Lookup::LastLink::kKeep : Lookup::LastLink::kFollow);
+  if (found.ours()) return OpenVirtual(*found.ours(), flags);
+  return real::openat(found.kernel_fd(), found.kernel_path(), flags, mode);
+}
+
+// Opens ours with the flags that fopen() has for `mode`.
+int OpenForStream(const VirtualPath& path, const char* mode) {
+  const bool writes = mode[0] != 'r' || strchr(mode, '+') != nullptr;
+  const int close_on_exec = strchr(mode, 'e') != nullptr ? O_CLOEXEC : 0;
+  return OpenVirtual(path, (writes ? O_RDWR : O_RDONLY) | close_on_exec);
 }
 
 }  // namespace
@@ -46,8 +49,7 @@ int InterposedOpen(const char* path, int flags, ...) {
   va_start(arguments, flags);
   const mode_t mode = ModeOf(flags, arguments);
   va_end(arguments);
-  if (const auto found = Resolve(AT_FDCWD, path)) return OpenVirtual(*found, flags);
-  return real::open(path, flags, mode);
+  return OpenAt(AT_FDCWD, path, flags, mode);
 }
 int InterposedOpen64(const char* path, int flags, ...) UROCE_INTERPOSE_ALIAS(open64, open);
 
@@ -74,13 +76,18 @@ int InterposedOpenat2(int directory_fd, const char* path, int flags) {
 int InterposedOpenat64Of2(int directory_fd, const char* path, int flags)
     UROCE_INTERPOSE_ALIAS(__openat64_2, __openat_2);
 
+// creat() of a file that exists; sysfs refuses to write.
+int InterposedCreat(const char* path, mode_t mode) UROCE_INTERPOSE(creat);
+int InterposedCreat(const char* path, mode_t mode) {
+  return OpenAt(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+}
+int InterposedCreat64(const char* path, mode_t mode) UROCE_INTERPOSE_ALIAS(creat64, creat);
+
 FILE* InterposedFopen(const char* path, const char* mode) UROCE_INTERPOSE(fopen);
 FILE* InterposedFopen(const char* path, const char* mode) {
-  const auto found = Resolve(AT_FDCWD, path);
-  if (!found) return real::fopen(path, mode);
-  const bool writes = mode[0] != 'r' || strchr(mode, '+') != nullptr;
-  const int close_on_exec = strchr(mode, 'e') != nullptr ? O_CLOEXEC : 0;
-  const int fd = OpenVirtual(*found, (writes ? O_RDWR : O_RDONLY) | close_on_exec);
+  const Lookup found(path);
+  if (!found.ours()) return real::fopen(found.kernel_path(), mode);
+  const int fd = OpenForStream(*found.ours(), mode);
   if (fd < 0) return nullptr;
   FILE* stream = fdopen(fd, mode);
   if (stream == nullptr) close(fd);
@@ -88,30 +95,51 @@ FILE* InterposedFopen(const char* path, const char* mode) {
 }
 FILE* InterposedFopen64(const char* path, const char* mode) UROCE_INTERPOSE_ALIAS(fopen64, fopen);
 
+// libc's own opens the name of our descriptor, which makes it read the same file from the start.
+FILE* InterposedFreopen(const char* path, const char* mode, FILE* stream) UROCE_INTERPOSE(freopen);
+FILE* InterposedFreopen(const char* path, const char* mode, FILE* stream) {
+  const Lookup found(path);
+  if (!found.ours()) return real::freopen(found.kernel_path(), mode, stream);
+  const int fd = OpenForStream(*found.ours(), mode);
+  if (fd < 0) {
+    fclose(stream);
+    return nullptr;
+  }
+  char name[32];
+  snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+  FILE* const reopened = real::freopen(name, mode, stream);
+  close(fd);
+  return reopened;
+}
+FILE* InterposedFreopen64(const char* path, const char* mode, FILE* stream)
+    UROCE_INTERPOSE_ALIAS(freopen64, freopen);
+
 ssize_t InterposedReadlinkat(int directory_fd, const char* path, char* buffer, size_t bytes)
     UROCE_INTERPOSE(readlinkat);
 ssize_t InterposedReadlinkat(int directory_fd, const char* path, char* buffer, size_t bytes) {
-  const auto found = Resolve(directory_fd, path);
-  if (!found) return real::readlinkat(directory_fd, path, buffer, bytes);
-  errno = EINVAL;  // exists, but is no symbolic link
-  return -1;
+  const Lookup found(directory_fd, path, Lookup::LastLink::kKeep);
+  return found.ours() ? ReadlinkVirtual(*found.ours(), buffer, bytes)
+                      : real::readlinkat(found.kernel_fd(), found.kernel_path(), buffer, bytes);
 }
 
 ssize_t InterposedReadlink(const char* path, char* buffer, size_t bytes) UROCE_INTERPOSE(readlink);
 ssize_t InterposedReadlink(const char* path, char* buffer, size_t bytes) {
-  const auto found = Resolve(AT_FDCWD, path);
-  if (!found) return real::readlink(path, buffer, bytes);
-  errno = EINVAL;
-  return -1;
+  const Lookup found(path, Lookup::LastLink::kKeep);
+  return found.ours() ? ReadlinkVirtual(*found.ours(), buffer, bytes)
+                      : real::readlink(found.kernel_path(), buffer, bytes);
 }
 
 char* InterposedRealpath(const char* path, char* resolved) UROCE_INTERPOSE(realpath);
 char* InterposedRealpath(const char* path, char* resolved) {
-  const auto found = Resolve(AT_FDCWD, path);
-  if (!found) return real::realpath(path, resolved);
+  const Lookup found(path);
+  if (!found.ours()) return real::realpath(found.kernel_path(), resolved);
   // No path of the tree comes near PATH_MAX, which is what `resolved` must have room for.
-  return resolved == nullptr ? strdup(found->path.c_str()) : strcpy(resolved, found->path.c_str());
+  const std::string& canonical = found.ours()->path;
+  return resolved == nullptr ? strdup(canonical.c_str()) : strcpy(resolved, canonical.c_str());
 }
+
+char* InterposedCanonicalizeFileName(const char* path) UROCE_INTERPOSE(canonicalize_file_name);
+char* InterposedCanonicalizeFileName(const char* path) { return InterposedRealpath(path, nullptr); }
 
 // The fortified versions; the last argument is the size of the buffer.
 ssize_t InterposedReadlinkChk(const char* path, char* buffer, size_t bytes, size_t room)

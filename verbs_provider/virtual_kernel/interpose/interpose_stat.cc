@@ -23,13 +23,13 @@ bool IsEmptyPath(const char* path, int flags) {
   return (flags & AT_EMPTY_PATH) != 0 && path != nullptr && path[0] == '\0';
 }
 
-// True if the virtual kernel has answered; `status` is then what the call returns.
-bool StatOurs(int directory_fd, const char* path, int flags, struct stat* result, int& status) {
-  status = 0;
-  if (IsEmptyPath(path, flags)) return StatTracked(directory_fd, result);
-  const auto found = Resolve(directory_fd, path);
-  if (found) status = StatVirtual(*found, result);
-  return found.has_value();
+Lookup::LastLink LastLinkOf(int flags) {
+  return (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Lookup::LastLink::kKeep : Lookup::LastLink::kFollow;
+}
+
+ssize_t NoAttribute() {
+  errno = ENODATA;
+  return -1;
 }
 
 void ConvertToStatx(const struct stat& from, struct statx* to) {
@@ -53,18 +53,18 @@ extern "C" {
 // No aliases: before 2.33, glibc's headers define stat and its kin as inline functions.
 int InterposedStat(const char* path, struct stat* result) UROCE_INTERPOSE(stat);
 int InterposedStat(const char* path, struct stat* result) {
-  int status;
-  if (StatOurs(AT_FDCWD, path, 0, result, status)) return status;
-  return real::stat(path, result);
+  const Lookup found(path);
+  return found.ours() ? StatVirtual(*found.ours(), result)
+                      : real::stat(found.kernel_path(), result);
 }
 int InterposedStat64(const char* path, struct stat* result) UROCE_INTERPOSE(stat64);
 int InterposedStat64(const char* path, struct stat* result) { return InterposedStat(path, result); }
 
 int InterposedLstat(const char* path, struct stat* result) UROCE_INTERPOSE(lstat);
 int InterposedLstat(const char* path, struct stat* result) {
-  int status;
-  if (StatOurs(AT_FDCWD, path, 0, result, status)) return status;
-  return real::lstat(path, result);
+  const Lookup found(path, Lookup::LastLink::kKeep);
+  return found.ours() ? StatVirtual(*found.ours(), result)
+                      : real::lstat(found.kernel_path(), result);
 }
 int InterposedLstat64(const char* path, struct stat* result) UROCE_INTERPOSE(lstat64);
 int InterposedLstat64(const char* path, struct stat* result) {
@@ -81,9 +81,12 @@ int InterposedFstat64(int fd, struct stat* result) { return InterposedFstat(fd, 
 int InterposedFstatat(int directory_fd, const char* path, struct stat* result, int flags)
     UROCE_INTERPOSE(fstatat);
 int InterposedFstatat(int directory_fd, const char* path, struct stat* result, int flags) {
-  int status;
-  if (StatOurs(directory_fd, path, flags, result, status)) return status;
-  return real::fstatat(directory_fd, path, result, flags);
+  if (IsEmptyPath(path, flags)) {
+    return StatTracked(directory_fd, result) ? 0 : real::fstatat(directory_fd, path, result, flags);
+  }
+  const Lookup found(directory_fd, path, LastLinkOf(flags));
+  return found.ours() ? StatVirtual(*found.ours(), result)
+                      : real::fstatat(found.kernel_fd(), found.kernel_path(), result, flags);
 }
 int InterposedFstatat64(int directory_fd, const char* path, struct stat* result, int flags)
     UROCE_INTERPOSE(fstatat64);
@@ -96,12 +99,19 @@ int InterposedStatx(int directory_fd, const char* path, int flags, unsigned int 
 int InterposedStatx(int directory_fd, const char* path, int flags, unsigned int mask,
                     struct statx* result) {
   struct stat plain;
-  int status;
-  if (!StatOurs(directory_fd, path, flags, &plain, status)) {
-    return real::statx(directory_fd, path, flags, mask, result);
+  if (IsEmptyPath(path, flags)) {
+    if (!StatTracked(directory_fd, &plain)) {
+      return real::statx(directory_fd, path, flags, mask, result);
+    }
+  } else {
+    const Lookup found(directory_fd, path, LastLinkOf(flags));
+    if (!found.ours()) {
+      return real::statx(found.kernel_fd(), found.kernel_path(), flags, mask, result);
+    }
+    StatVirtual(*found.ours(), &plain);
   }
-  if (status == 0) ConvertToStatx(plain, result);
-  return status;
+  ConvertToStatx(plain, result);
+  return 0;
 }
 
 // Programs that were built against glibc before 2.33 call these. `version` says which struct stat;
@@ -138,22 +148,25 @@ int InterposedFxstatat64(int version, int directory_fd, const char* path, struct
 
 int InterposedAccess(const char* path, int mode) UROCE_INTERPOSE(access);
 int InterposedAccess(const char* path, int mode) {
-  const auto found = Resolve(AT_FDCWD, path);
-  return found ? AccessVirtual(*found, mode) : real::access(path, mode);
+  const Lookup found(path);
+  return found.ours() ? AccessVirtual(*found.ours(), mode)
+                      : real::access(found.kernel_path(), mode);
 }
 
 int InterposedFaccessat(int directory_fd, const char* path, int mode, int flags)
     UROCE_INTERPOSE(faccessat);
 int InterposedFaccessat(int directory_fd, const char* path, int mode, int flags) {
-  const auto found = Resolve(directory_fd, path);
-  return found ? AccessVirtual(*found, mode) : real::faccessat(directory_fd, path, mode, flags);
+  const Lookup found(directory_fd, path, LastLinkOf(flags));
+  return found.ours() ? AccessVirtual(*found.ours(), mode)
+                      : real::faccessat(found.kernel_fd(), found.kernel_path(), mode, flags);
 }
 
 // eaccess checks for the effective user and group; our permissions are the same for all.
 int InterposedEaccess(const char* path, int mode) UROCE_INTERPOSE(eaccess);
 int InterposedEaccess(const char* path, int mode) {
-  const auto found = Resolve(AT_FDCWD, path);
-  return found ? AccessVirtual(*found, mode) : real::eaccess(path, mode);
+  const Lookup found(path);
+  return found.ours() ? AccessVirtual(*found.ours(), mode)
+                      : real::eaccess(found.kernel_path(), mode);
 }
 int InterposedEuidaccess(const char* path, int mode) UROCE_INTERPOSE_ALIAS(euidaccess, eaccess);
 
@@ -161,28 +174,28 @@ int InterposedEuidaccess(const char* path, int mode) UROCE_INTERPOSE_ALIAS(euida
 ssize_t InterposedGetxattr(const char* path, const char* name, void* value, size_t bytes)
     UROCE_INTERPOSE(getxattr);
 ssize_t InterposedGetxattr(const char* path, const char* name, void* value, size_t bytes) {
-  if (!Resolve(AT_FDCWD, path)) return real::getxattr(path, name, value, bytes);
-  errno = ENODATA;
-  return -1;
+  const Lookup found(path);
+  return found.ours() ? NoAttribute() : real::getxattr(found.kernel_path(), name, value, bytes);
 }
 
 ssize_t InterposedLgetxattr(const char* path, const char* name, void* value, size_t bytes)
     UROCE_INTERPOSE(lgetxattr);
 ssize_t InterposedLgetxattr(const char* path, const char* name, void* value, size_t bytes) {
-  if (!Resolve(AT_FDCWD, path)) return real::lgetxattr(path, name, value, bytes);
-  errno = ENODATA;
-  return -1;
+  const Lookup found(path, Lookup::LastLink::kKeep);
+  return found.ours() ? NoAttribute() : real::lgetxattr(found.kernel_path(), name, value, bytes);
 }
 
 ssize_t InterposedListxattr(const char* path, char* names, size_t bytes) UROCE_INTERPOSE(listxattr);
 ssize_t InterposedListxattr(const char* path, char* names, size_t bytes) {
-  return Resolve(AT_FDCWD, path) ? 0 : real::listxattr(path, names, bytes);
+  const Lookup found(path);
+  return found.ours() ? 0 : real::listxattr(found.kernel_path(), names, bytes);
 }
 
 ssize_t InterposedLlistxattr(const char* path, char* names, size_t bytes)
     UROCE_INTERPOSE(llistxattr);
 ssize_t InterposedLlistxattr(const char* path, char* names, size_t bytes) {
-  return Resolve(AT_FDCWD, path) ? 0 : real::llistxattr(path, names, bytes);
+  const Lookup found(path, Lookup::LastLink::kKeep);
+  return found.ours() ? 0 : real::llistxattr(found.kernel_path(), names, bytes);
 }
 
 }  // extern "C"

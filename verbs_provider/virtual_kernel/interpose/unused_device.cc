@@ -3,8 +3,10 @@
 // and not if it has looked at the device (`ls`, `rdma link`).
 
 #include <errno.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,12 +49,43 @@ bool HasStartedPrograms() {
   return now.page_faults != at_start.page_faults || (now.are_there && !at_start.are_there);
 }
 
+// Whether the process has a library that loads libibverbs itself when the program asks for RDMA.
+bool HasLibraryThatLoadsLibibverbs() {
+  const auto loads = [](dl_phdr_info* object, size_t /*bytes*/, void* /*unused*/) {
+    for (const char* const name : {"/libucs.so", "/libfabric.so", "/libmpi.so", "/libmpich.so"}) {
+      if (strstr(object->dlpi_name, name) != nullptr) return 1;
+    }
+    return 0;
+  };
+  return dl_iterate_phdr(loads, nullptr) != 0;
+}
+
+// dlmopen() loads it so that the process's other libraries do not see it.
+bool HasLibibverbsOfItsOwn() {
+  FILE* const maps = fopen("/proc/self/maps", "re");
+  if (maps == nullptr) return false;
+  char line[4'200];
+  bool found = false;
+  while (!found && fgets(line, sizeof line, maps) != nullptr) {
+    found = strstr(line, "/libibverbs.so") != nullptr;
+  }
+  fclose(maps);
+  return found;
+}
+
 [[gnu::destructor]] void SayThatNoDeviceWasUsed() {
   if (!IsTheCommand() || DeviceWasSeen() || HasLibibverbs() || HasStartedPrograms()) return;
-  dprintf(STDERR_FILENO,
-          "uroce run: '%s' has ended without loading libibverbs, so that it used no RDMA device: "
-          "link it with the shared libibverbs if it was to.\n",
-          program_invocation_short_name);
+  if (HasLibibverbsOfItsOwn()) {
+    dprintf(STDERR_FILENO,
+            "uroce run: '%s' has loaded libibverbs into a namespace of its own by dlmopen(), where "
+            "there is no uroce0: load it by dlopen().\n",
+            program_invocation_short_name);
+  } else if (!HasLibraryThatLoadsLibibverbs()) {
+    dprintf(STDERR_FILENO,
+            "uroce run: '%s' has ended without loading libibverbs, so that it used no RDMA device: "
+            "link it with the shared libibverbs if it was to.\n",
+            program_invocation_short_name);
+  }
 }
 
 }  // namespace
