@@ -1,4 +1,5 @@
 // Questions of threads to the engine's port: paths, groups, services, neighbours.
+#include <algorithm>
 #include <optional>
 
 #include "dpdk_nic/base/clock.h"
@@ -16,6 +17,8 @@ using transport::Time;
 // A healthy uroced confirms a release within this time. After it the caller stops waiting; the
 // release still reaches uroced later.
 constexpr Duration kReleaseTimeout = transport::Milliseconds(1'000);
+// A port whose link to uroced is lost asks for another when it is asked, and brings no news itself.
+constexpr Duration kAskAgain = transport::Milliseconds(10);
 
 }  // namespace
 
@@ -35,7 +38,7 @@ void Engine::AskUntilAnswered(Duration timeout, auto ask) {
     UnlockAndWakeHelper();
     if (answered || in_forked_child() || Now() >= give_up) return;
     if (is_first) progress_->Wake();  // the helper may be standing by
-    news_.Wait(seen, give_up);
+    news_.Wait(seen, std::min(give_up, Now() + kAskAgain));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "dpdk_nic/base/background_thread.h"
+#include "dpdk_nic/base/log.h"
 #include "dpdk_nic/base/mutex_held_by_fork.h"
 #include "dpdk_nic/base/random_seed.h"
 #include "transport/endpoint.h"
@@ -70,6 +71,9 @@ class EngineAccess : public rdma_cm::DeviceAccess {
       case PacketPort::ServiceState::kNoRoom:
         return ENOBUFS;
       case PacketPort::ServiceState::kPending:
+        nic::Log(nic::LogLevel::kWarning,
+                 "uroced has not answered for 5 s, so no port could be reserved: 'uroce status' "
+                 "shows whether it runs");
         return ETIMEDOUT;
     }
     return EINVAL;

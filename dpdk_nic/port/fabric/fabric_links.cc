@@ -132,9 +132,9 @@ void FabricLinks::SendRequests(Time now) {
 // While no uroced is attached the request waits. The ring is polled at once, as the other process
 // may send before uroced's answer comes.
 void FabricLinks::SendRequest(Route route, Time now) {
-  if (client_.state() == control::ControlClient::State::kRefused || !HasDestination(route)) {
-    return Fail(route, PathState::kRefused, now);
-  }
+  const bool is_refused = client_.state() == control::ControlClient::State::kRefused;
+  if (is_refused && !std::exchange(said_refusal_, true)) Say(client_.refusal().sentence.data());
+  if (is_refused || !HasDestination(route)) return Fail(route, PathState::kRefused, now);
   if (client_.state() != control::ControlClient::State::kAttached || spares_.empty()) return;
   RingLink::Offer& offer = spares_.back();
   const std::array<int, control::LinkRequest::kDescriptors> fds = {offer.memory.get(),
@@ -175,7 +175,12 @@ void FabricLinks::OnAnswer(const control::LinkAnswer& answer) {
   if (link.state != State::kAsked) return;  // an offer came instead, or the request timed out
   if (link.is_accepting) return;            // the offer is used
   const Time now = Now();
-  if (answer.error != 0) return Fail(route, ToPathState(answer.error), now);
+  if (answer.error != 0) {
+    const PathState failure = ToPathState(answer.error);
+    const bool is_lost = route == Route::kWire && failure == PathState::kRefused;
+    if (is_lost) LogLink(route, "is refused", strerror(answer.error));
+    return Fail(route, failure, now);
+  }
   if (link.ring == nullptr) return;
   std::erase(asked_, route);
   link.state = State::kUp;

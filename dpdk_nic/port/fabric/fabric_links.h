@@ -148,6 +148,7 @@ class FabricLinks final : private LinkTransmitter::Links {
   uint32_t offers_received_ = 0;  // from this uroced
   uint32_t last_offer_ = 0;
   int link_logs_left_ = 10;
+  bool said_refusal_ = false;
   PacketPort::Counters counters_;
   std::array<Link, transport::kRoutes> links_;
   PolledLinks polled_;

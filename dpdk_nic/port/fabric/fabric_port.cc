@@ -161,8 +161,14 @@ void FabricPort::NameGroup(const transport::Gid& group) {
   if (fabric_.has_wire && !named_.contains(group)) AskForNeighbor(group);
 }
 
-PacketPort::PathState FabricPort::JoinGroup(const transport::Gid& group) {
+// For requests that wait for uroced: one that was lost a moment ago, or that is busy, comes back.
+PacketPort::PathState FabricPort::PrepareUplink() {
   const PathState uplink = links_.Prepare(Route::kWire);
+  return uplink == PathState::kUnreachable ? PathState::kPending : uplink;
+}
+
+PacketPort::PathState FabricPort::JoinGroup(const transport::Gid& group) {
+  const PathState uplink = PrepareUplink();
   if (uplink != PathState::kReady) return uplink;
   return groups_.Request(group, {group}, Now());
 }
@@ -170,7 +176,7 @@ PacketPort::PathState FabricPort::JoinGroup(const transport::Gid& group) {
 void FabricPort::LeaveGroup(const transport::Gid& group) { groups_.Drop(group); }
 
 PacketPort::ServiceState FabricPort::ReserveService(const Service& service) {
-  const PathState uplink = links_.Prepare(Route::kWire);
+  const PathState uplink = PrepareUplink();
   if (uplink == PathState::kPending) return ServiceState::kPending;
   if (uplink != PathState::kReady) return ServiceState::kNoRoom;
   const control::ServiceClaim claim = ClaimOf(service);
@@ -181,7 +187,10 @@ PacketPort::ServiceState FabricPort::ReserveService(const Service& service) {
     case PathState::kPending:
       return ServiceState::kPending;
     default:
-      return error == EADDRINUSE ? ServiceState::kInUse : ServiceState::kNoRoom;
+      if (error == EADDRINUSE) return ServiceState::kInUse;
+      links_.Say("uroced has no room for another port of this program (" +
+                 std::string(strerror(error)) + "): close some, or use several processes");
+      return ServiceState::kNoRoom;
   }
 }
 

@@ -117,6 +117,7 @@ class FabricPort : public PacketPort {
   void OpenWire();
 
  private:
+  PathState PrepareUplink();
   ReceivedFrame ReceiveFromAny();
   ReceivedFrame ReceiveFromWire();
   void OnWireSocket(UniqueFd socket);

@@ -15,15 +15,19 @@
 namespace uroce::nic {
 namespace {
 
+using control::Block;
+using control::ErrnoValue;
 using transport::Gid;
 using transport::MacAddress;
 using transport::Qpn;
 using transport::Time;
+using ServiceState = PacketPort::ServiceState;
 
 constexpr Gid kRemote = Gid::FromIpv4({10, 0, 0, 2});
 constexpr Gid kGroup = Gid::FromIpv4({239, 1, 2, 3});
 constexpr Gid kAlternate = Gid::FromIpv4({192, 0, 2, 199});
 constexpr MacAddress kRemoteMac = {2, 2, 2, 2, 2, 2};
+constexpr PacketPort::Service kService{.id = {0x0106'1d2f}, .address = {}};
 
 class FabricWireTest : public FabricPortTest {
  protected:
@@ -205,6 +209,55 @@ TEST_F(FabricWireTest, LimitOfGroupsIsARefusal) {
   port->LeaveGroup(kGroup);
   ServeAll(*port);
   EXPECT_TRUE(ClientOf(*port).left.empty()) << "no process joined";
+}
+
+// uroced passes on only so many requests for links in a second, and may be busy.
+TEST_F(FabricWireTest, ServicesAndGroupsWaitForAnUplinkThatCannotBeHadAtPresent) {
+  for (const ErrnoValue error : {EAGAIN, EHOSTUNREACH}) {
+    const auto port = NewPort();
+    uroced_->link_error = [&](Block, Block) { return error; };
+    EXPECT_EQ(port->ReserveService(kService), ServiceState::kPending);
+    ServeAll(*port);
+    EXPECT_EQ(port->ReserveService(kService), ServiceState::kPending);
+    EXPECT_EQ(port->JoinGroup(kGroup), PathState::kPending);
+    uroced_->link_error = {};
+    ServiceState state;
+    while ((state = port->ReserveService(kService)) == ServiceState::kPending) ServeAll(*port);
+    EXPECT_EQ(state, ServiceState::kReserved);
+    EXPECT_EQ(Join(*port, kGroup), PathState::kReady);
+  }
+}
+
+TEST_F(FabricWireTest, ServiceWithoutAnUplinkIsRefused) {
+  const auto port = NewPort();
+  uroced_->link_error = [](Block, Block) { return ENOMEM; };
+  EXPECT_EQ(port->ReserveService(kService), ServiceState::kPending);
+  ServeAll(*port);
+  EXPECT_EQ(port->ReserveService(kService), ServiceState::kNoRoom);
+}
+
+TEST_F(FabricWireTest, ServiceWaitsForAUrocedThatIsStartedAnew) {
+  const auto port = NewPort();
+  EXPECT_EQ(Join(*port, kGroup), PathState::kReady);
+  StopUroced();
+  ServeAll(*port);
+  EXPECT_EQ(port->ReserveService(kService), ServiceState::kPending);
+  StartUroced(*port);
+  ServiceState state;
+  while ((state = port->ReserveService(kService)) == ServiceState::kPending) ServeAll(*port);
+  EXPECT_EQ(state, ServiceState::kReserved);
+}
+
+TEST_F(FabricWireTest, AnswersAboutServicesTellWhyNot) {
+  const auto port = NewPort();
+  ErrnoValue error = EADDRINUSE;
+  uroced_->listen_error = [&](const control::Listen&) { return error; };
+  ServiceState state;
+  while ((state = port->ReserveService(kService)) == ServiceState::kPending) ServeAll(*port);
+  EXPECT_EQ(state, ServiceState::kInUse);
+  error = ENOSPC;
+  while ((state = port->ReserveService(kService)) == ServiceState::kPending) ServeAll(*port);
+  EXPECT_EQ(state, ServiceState::kNoRoom);
 }
 
 TEST_F(FabricWireTest, ProcessesGoOnTalkingWithoutUroced) {

@@ -98,6 +98,9 @@ void FakeUroced::OnMessage(Client& client, control::MessageChannel::Incoming& me
     client.joined.push_back(join->group);
     const ErrnoValue error = join_error ? join_error(join->group) : 0;
     client.channel.Send(control::GroupAnswer{join->group, error});
+  } else if (const auto listen = message.As<control::Listen>()) {
+    const ErrnoValue error = listen_error ? listen_error(*listen) : 0;
+    client.channel.Send(control::ListenAnswer{listen->claim, error, 0});
   } else if (const auto leave = message.As<control::LeaveGroup>()) {
     client.left.push_back(leave->group);
   } else if (const auto resolve = message.As<control::Resolve>()) {

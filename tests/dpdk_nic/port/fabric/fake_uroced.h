@@ -62,6 +62,7 @@ class FakeUroced {
   std::function<control::ErrnoValue(const control::Declare&)> declare_error;
   uint32_t path_mtu_bytes = 0;  // of its answers to declarations
   std::function<control::ErrnoValue(const transport::Gid&)> join_error;
+  std::function<control::ErrnoValue(const control::Listen&)> listen_error;
 
  private:
   void OnHello(Client& client, const control::Resume& said);
