@@ -80,9 +80,10 @@ DropReason GeneralServices::OnPacket(Time now, const Packet& packet) {
   if (packet.payload.size() != cm::kMadBytes || opcode.HasImmediate()) {
     return DropReason::kMessageTooLong;
   }
+  const uint64_t without_room = RequestsWithoutRoom();
   manager_.OnMad(now, packet.payload, SourceOf(config_, packet));
   Update(now);
-  return DropReason::kNone;
+  return RequestsWithoutRoom() == without_room ? DropReason::kNone : DropReason::kReceiverNotReady;
 }
 
 void GeneralServices::OnDeadline(Time now) {

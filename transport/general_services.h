@@ -77,6 +77,10 @@ class GeneralServices : public DeadlineClient {
     std::deque<cm::OutgoingMad> mads_;
   };
 
+  // Connection requests that were dropped or refused, as too many wait for their answer.
+  uint64_t RequestsWithoutRoom() const {
+    return manager_.counters().half_open_full + manager_.counters().backlog_full;
+  }
   Route RouteOf(const cm::OutgoingMad& mad) const;
   void Send(cm::OutgoingMad mad);
   size_t Emit(const cm::OutgoingMad& mad, FrameRoom out);

@@ -22,7 +22,7 @@ struct Counters {
   uint64_t foreign_source = 0;  // first answers from a GID that the request did not go to
   uint64_t stale = 0;           // peers that named a queue pair that was connected already
   uint64_t backlog_full = 0;    // requests dropped: the listener has enough that are unanswered
-  uint64_t half_open_full = 0;  // requests dropped: kMaxHalfOpen, kMaxHalfOpenPerPeer, kMaxIds
+  uint64_t half_open_full = 0;  // requests refused: kMaxHalfOpen, kMaxHalfOpenPerPeer, kMaxIds
   uint64_t transmit_full = 0;   // MADs dropped: kMaxQueuedMads, kMaxQueuedRefusals
   uint64_t timewait_cut = 0;    // timewaits that ended early, for want of ids
 };

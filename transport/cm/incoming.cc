@@ -105,9 +105,13 @@ void ConnectionManager::On(const Incoming& in, const Req& req) {
     RefuseRequest(in, req, *objection);
     return;
   }
-  // A dropped request gets no REJ: the peer repeats it.
   Connection* connection = CreateIncoming(in, *listener);
-  if (connection == nullptr) return;
+  if (connection == nullptr) {
+    // A request beyond the backlog gets no REJ: the peer repeats it.
+    const bool is_beyond_backlog = *listener->unanswered >= listener->backlog;
+    if (!is_beyond_backlog) RefuseRequest(in, req, RejectReason::kNoResources);
+    return;
+  }
   FillIn(req, in.source, *connection);
   const CommunicationId id = connection->local_id;
   List(remote_ids_, connection->remote_id_key, {req.local_ca_guid, req.local_id.value, in.gid()},

@@ -11,13 +11,13 @@ namespace uroce::transport::cm {
 
 // Connections, listeners, resolutions and connections in timewait together.
 inline constexpr uint32_t kMaxIds = 65'536;
-// Requests of peers that the user has not answered yet. A few MB, and far from all ids: a flood of
-// requests leaves ids to connect with actively.
-inline constexpr uint32_t kMaxHalfOpen = 4'096;
+// Requests of peers that the user has not answered yet: as many as it has queue pairs for. 16 MB,
+// and far from all ids: a flood of requests leaves ids to connect with actively.
+inline constexpr uint32_t kMaxHalfOpen = kMaxQps;
 // Of these, from one GID: a single peer cannot keep out the others.
-inline constexpr uint32_t kMaxHalfOpenPerPeer = 1'024;
-// The backlog of rdma_listen with 0 (the default of Linux's rdma_ucm).
-inline constexpr uint32_t kDefaultBacklog = 1'024;
+inline constexpr uint32_t kMaxHalfOpenPerPeer = kMaxHalfOpen / 2;
+// The backlog of a listener that names none.
+inline constexpr uint32_t kDefaultBacklog = kMaxHalfOpen;
 
 // MADs that wait to be transmitted: all queue pairs of a process may connect or disconnect at once,
 // and a MAD that does not fit is dropped, which takes seconds to repair. 5 MB.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "transport/cm/limits.h"
 #include "verbs_provider/rdma_cm/agent.h"
 #include "verbs_provider/rdma_cm/routes.h"
 
@@ -15,7 +16,9 @@ using transport::cm::ServiceIdOf;
 constexpr uint8_t kPacketLifeTime = 16;  // CMA_IBOE_PACKET_LIFETIME: 268 ms
 constexpr uint8_t kHopLimit = 64;
 constexpr uint16_t kPkey = 0xffff;
-constexpr uint32_t kMaxBacklog = 1'024;  // the default of net.rdma_ucm.max_backlog
+// The largest backlog, and the default: net.rdma_ucm.max_backlog of Linux, which is 1,024 if it is
+// not set. A request beyond it comes again only after seconds.
+constexpr uint32_t kMaxBacklog = transport::cm::kMaxHalfOpen;
 
 // RDMA_IB_IP_PS_MASK.
 constexpr uint64_t kIpServiceMask = 0xffff'ffff'ffff'0000;

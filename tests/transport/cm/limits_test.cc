@@ -112,6 +112,10 @@ TEST_F(CmLimitsTest, HalfOpenConnectionsAreLimited) {
   flood(11, kMaxHalfOpenPerPeer + 10);
   EXPECT_EQ(passive.manager.half_open_count(), kMaxHalfOpenPerPeer);
   EXPECT_EQ(counters().half_open_full, 10u);
+  const std::vector<MadBytes> answers = passive.TakeMads();
+  ASSERT_EQ(answers.size(), 10u) << "at once: the peer would repeat its request only after seconds";
+  EXPECT_EQ(As<Rej>(answers[0])->reason, RejectReason::kNoResources);
+  EXPECT_EQ(As<Rej>(answers[0])->remote_id.value, kMaxHalfOpenPerPeer + 1);
   for (uint8_t peer = 12; peer < 20; ++peer) flood(peer, kMaxHalfOpenPerPeer);
   EXPECT_EQ(passive.manager.half_open_count(), kMaxHalfOpen);
   // Expect: room again as users answer.
