@@ -87,6 +87,7 @@ class Agent {
   int Reject(Id& id, uint8_t reason, std::span<const uint8_t> private_data);
   int Disconnect(Id& id);
   int CommunicationEstablished(Id& id);
+  int PathMigrated(Id& id);
   int InitQpAttributes(Id& id, transport::QpState state, transport::QpAttributes& attributes,
                        uint32_t& mask);
 

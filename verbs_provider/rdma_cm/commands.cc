@@ -392,7 +392,7 @@ int Notify(Call& call) {
   Id* id;
   if (const int error = call.ReadFor(command, id)) return error;
   if (command.event == kCommunicationEstablished) return call.agent.CommunicationEstablished(*id);
-  return command.event == kPathMigrated && id->connection ? 0 : EINVAL;
+  return command.event == kPathMigrated ? call.agent.PathMigrated(*id) : EINVAL;
 }
 
 int Join(Call& call, uint64_t response, uint64_t uid, uint32_t number, const SocketAddress& group) {

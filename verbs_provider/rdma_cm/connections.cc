@@ -13,6 +13,7 @@ using transport::QpState;
 using transport::Status;
 using transport::cm::ConnectionManager;
 using transport::cm::RejectReason;
+using transport::cm::State;
 using transport::cm::TransportService;
 
 constexpr uint32_t kUdpQkey = 0x0123'4567;  // RDMA_UDP_QKEY
@@ -171,7 +172,15 @@ int Agent::Disconnect(Id& id) {
 int Agent::CommunicationEstablished(Id& id) {
   if (!id.connection) return EINVAL;
   return With([&](ConnectionManager& cm, transport::Time) {
+    if (cm.StateOf(*id.connection) == State::kEstablished) return EISCONN;  // cm_establish
     return ErrnoOf(cm.CommunicationEstablished(*id.connection));
+  });
+}
+
+int Agent::PathMigrated(Id& id) {
+  if (!id.connection) return EINVAL;
+  return With([&](ConnectionManager& cm, transport::Time) {
+    return cm.StateOf(*id.connection) == State::kEstablished ? 0 : EINVAL;  // cm_migrate
   });
 }
 

@@ -335,9 +335,40 @@ TEST_F(ConnectionsTest, DataBeforeTheRtuEstablishes) {
             0);
   network_.Run();
   server_.Expect(UserEvent::kEstablished);
+  EXPECT_EQ(server_.Write(RDMA_USER_CM_CMD_NOTIFY,
+                          rdma_ucm_notify{server_id_, kCommunicationEstablished}),
+            EISCONN);
+  server_.ExpectNoEvent();
   EXPECT_EQ(
       server_.Write(RDMA_USER_CM_CMD_NOTIFY, rdma_ucm_notify{listener_, kCommunicationEstablished}),
       EINVAL);
+}
+
+TEST_F(ConnectionsTest, PathOfAnEstablishedConnectionMayMigrate) {
+  constexpr uint32_t kPathMigrated = 6;
+  Prepare();
+  Connect();
+  const rdma_ucm_notify notify{server_id_, kPathMigrated};
+  EXPECT_EQ(server_.Write(RDMA_USER_CM_CMD_NOTIFY, notify), EINVAL);
+  ASSERT_EQ(server_.Accept(server_id_, Host::Parameters(0x222)), 0);
+  network_.Run();
+  client_.Expect(UserEvent::kConnectResponse);
+  ASSERT_EQ(client_.ConfirmReady(client_id_), 0);
+  network_.Run();
+  server_.Expect(UserEvent::kEstablished);
+  EXPECT_EQ(server_.Write(RDMA_USER_CM_CMD_NOTIFY, notify), 0);
+}
+
+// A program that names no backlog, and is slow.
+TEST_F(ConnectionsTest, ThousandsOfRequestsOfOneHostWaitToBeFetched) {
+  constexpr uint32_t kRequests = 2'000;
+  Prepare();
+  ASSERT_EQ(client_.Connect(client_id_, Host::Parameters(0x111)), 0);
+  for (uint32_t i = 1; i < kRequests; ++i) {
+    ASSERT_EQ(client_.Connect(NewClient(), Host::Parameters(0x111 + i)), 0);
+    network_.Run();
+  }
+  for (uint32_t i = 0; i < kRequests; ++i) server_.Expect(UserEvent::kConnectRequest);
 }
 
 TEST_F(ConnectionsTest, MigratedIdTakesItsEventsAlong) {
