@@ -43,6 +43,7 @@ bool LockUntil(transport::Time give_up, EngineLock* lock) UROCE_NO_THREAD_SAFETY
 void ForkHandler::Register() {
   [[maybe_unused]] static const int registered = pthread_atfork(Prepare, InParent, InChild);
   [[maybe_unused]] static const int registered_for_exit = std::atexit(FlushAtExit);
+  [[maybe_unused]] static const int registered_for_quick_exit = at_quick_exit(FlushAtExit);
 }
 
 void ForkHandler::Add(Engine& engine) {

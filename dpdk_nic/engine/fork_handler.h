@@ -24,8 +24,8 @@ class Engine;
 // order: the last two, which are the virtual kernel's, before the provider is loaded, those of the
 // engine and the devices when it is loaded, that of the virtual kernel's device after that.
 //
-// At exit() it flushes frames that wait for further ones (FlushPlan): peers would wait for the last
-// acknowledgement.
+// At exit() and quick_exit() it flushes frames that wait for further ones (FlushPlan): peers would
+// wait for the last acknowledgement.
 class ForkHandler {
  public:
   // To be called before the first engine is made. The first call registers the handlers.
@@ -34,9 +34,11 @@ class ForkHandler {
   // Also closes the port: a child that is forked meanwhile has either no copy of the port's
   // descriptors, or an engine that lets go of them.
   static void RemoveAndClosePort(Engine& engine);
+  // For a process that ends without its exit handlers: waits for no lock longer than 100 ms, as it
+  // may have interrupted a thread that has one.
+  static void FlushAtExit() UROCE_NO_THREAD_SAFETY_ANALYSIS;
 
  private:
-  static void FlushAtExit() UROCE_NO_THREAD_SAFETY_ANALYSIS;
   // Prepare leaves all engines locked, which the analysis cannot follow.
   static void Prepare() UROCE_NO_THREAD_SAFETY_ANALYSIS;
   static void InParent() UROCE_NO_THREAD_SAFETY_ANALYSIS;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "dpdk_nic/base/log.h"
+#include "dpdk_nic/engine/fork_handler.h"
 #include "verbs_provider/abi/provider_registration.h"
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/base/fork_generation.h"
@@ -106,6 +107,10 @@ int Register() {
 
 }  // namespace
 }  // namespace uroce::verbs
+
+__attribute__((visibility("default"))) void uroce_before_end() {
+  uroce::nic::ForkHandler::FlushAtExit();
+}
 
 __attribute__((visibility("default"))) int uroce_register_provider() {
   return uroce::verbs::ReturningErrno(uroce::verbs::Register);

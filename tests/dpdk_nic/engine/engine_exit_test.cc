@@ -50,6 +50,12 @@ void OpenEngine() {
   std::exit(0);
 }
 
+[[noreturn]] void ExitQuicklyWithAnEngine() {
+  at_quick_exit(TellOfFlush);
+  OpenEngine();
+  std::quick_exit(0);
+}
+
 [[noreturn]] void ExitInAVerb() {
   OpenEngine();
   const Engine::Verb verb(*engine_at_exit);
@@ -85,6 +91,10 @@ void OpenEngine() {
 
 TEST(EngineExitTest, FramesThatWaitAreSentAtExit) {
   EXPECT_EXIT(ExitWithAnEngine(), testing::ExitedWithCode(0), "^flushed at exit, then used");
+}
+
+TEST(EngineExitTest, FramesThatWaitAreSentAtQuickExit) {
+  EXPECT_EXIT(ExitQuicklyWithAnEngine(), testing::ExitedWithCode(0), "^flushed at exit");
 }
 
 TEST(EngineExitTest, ExitDoesNotWaitForAVerb) {

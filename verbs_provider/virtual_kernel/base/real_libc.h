@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -116,6 +117,7 @@ class RealFunction<Result(Parameters..., ...)> {
   X(ioctl, int(int, unsigned long, ...)) \
   X(read, ssize_t(int, void*, size_t)) \
   X(write, ssize_t(int, const void*, size_t)) \
+  X(writev, ssize_t(int, const iovec*, int)) \
   X(socket, int(int, int, int)) \
   X(bind, int(int, const sockaddr*, socklen_t)) \
   X(getsockname, int(int, sockaddr*, socklen_t*)) \
@@ -126,6 +128,7 @@ class RealFunction<Result(Parameters..., ...)> {
   X(sendmsg, ssize_t(int, const msghdr*, int)) \
   X(recvfrom, ssize_t(int, void*, size_t, int, sockaddr*, socklen_t*)) \
   X(recvmsg, ssize_t(int, msghdr*, int)) \
+  X(_exit, void(int)) \
   X(execve, int(const char*, char* const*, char* const*)) \
   X(execvpe, int(const char*, char* const*, char* const*)) \
   X(posix_spawn, int(pid_t*, const char*, const posix_spawn_file_actions_t*, \

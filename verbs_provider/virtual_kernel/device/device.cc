@@ -112,4 +112,11 @@ const Device* CurrentDeviceAsItIs() {
 
 bool DeviceWasSeen() { return current != nullptr; }
 
+void BeforeEnd() {
+  const Device* const device = current.load(std::memory_order_acquire);
+  if (device == nullptr || device->provider().before_end == nullptr) return;
+  const ErrnoGuard guard;
+  if (!FdTable::Instance().InForeignProcess()) device->provider().before_end();
+}
+
 }  // namespace uroce::verbs::virtual_kernel

@@ -64,4 +64,9 @@ const Device* CurrentDeviceAsItIs();
 // Whether this process has looked at the device: CurrentDevice() has returned one.
 bool DeviceWasSeen();
 
+// To be called before the process ends without its exit handlers, or becomes another program: the
+// provider sends what waits. Does nothing in a child that has its parent's memory (vfork).
+// Async-signal-safe.
+void BeforeEnd();
+
 }  // namespace uroce::verbs::virtual_kernel

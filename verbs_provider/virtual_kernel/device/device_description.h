@@ -68,6 +68,11 @@ uint32_t uroce_device_changes(void);
 // positive errno value after one line on stderr that says why libibverbs will not find the device.
 int uroce_register_provider(void);
 
+// Exported by the provider. Sends the frames that wait for further ones. Called when the process is
+// about to end without its exit handlers, or to become another program; also in a signal handler,
+// so it waits for no lock longer than a moment.
+void uroce_before_end(void);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif

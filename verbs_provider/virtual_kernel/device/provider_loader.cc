@@ -43,6 +43,8 @@ ProviderLibrary LoadProvider() {
       dlsym(library, "uroce_register_provider"));
   provider.device_changes =
       reinterpret_cast<decltype(&uroce_device_changes)>(dlsym(library, "uroce_device_changes"));
+  provider.before_end =
+      reinterpret_cast<decltype(&uroce_before_end)>(dlsym(library, "uroce_before_end"));
   if (provider.describe_device == nullptr || provider.device_changes == nullptr ||
       provider.register_provider == nullptr) {
     provider.error = path + " is not a uroce provider of this build: it has no " +

@@ -11,6 +11,7 @@ struct ProviderLibrary {
   decltype(&uroce_describe_device) describe_device = nullptr;
   decltype(&uroce_register_provider) register_provider = nullptr;
   decltype(&uroce_device_changes) device_changes = nullptr;
+  decltype(&uroce_before_end) before_end = nullptr;  // not of every provider
   RdmaCmFunctions rdma_cm;
   std::string error;  // "", or why there is no provider
 };

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "verbs_provider/virtual_kernel/base/real_libc.h"
+#include "verbs_provider/virtual_kernel/device/device.h"
 #include "verbs_provider/virtual_kernel/interpose/interpose.h"
 
 namespace uroce::verbs::virtual_kernel {
@@ -77,22 +78,26 @@ extern "C" {
 int InterposedExecve(const char* path, char* const* argv, char* const* variables)
     UROCE_INTERPOSE(execve);
 int InterposedExecve(const char* path, char* const* argv, char* const* variables) {
+  BeforeEnd();
   return WithUs(variables, [&](char* const* ours) { return real::execve(path, argv, ours); });
 }
 
 int InterposedExecv(const char* path, char* const* argv) UROCE_INTERPOSE(execv);
 int InterposedExecv(const char* path, char* const* argv) {
+  BeforeEnd();
   return WithUs(environ, [&](char* const* ours) { return real::execve(path, argv, ours); });
 }
 
 int InterposedExecvp(const char* file, char* const* argv) UROCE_INTERPOSE(execvp);
 int InterposedExecvp(const char* file, char* const* argv) {
+  BeforeEnd();
   return WithUs(environ, [&](char* const* ours) { return real::execvpe(file, argv, ours); });
 }
 
 int InterposedExecvpe(const char* file, char* const* argv, char* const* variables)
     UROCE_INTERPOSE(execvpe);
 int InterposedExecvpe(const char* file, char* const* argv, char* const* variables) {
+  BeforeEnd();
   return WithUs(variables, [&](char* const* ours) { return real::execvpe(file, argv, ours); });
 }
 
