@@ -7,10 +7,15 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <linux/close_range.h>
+#include <linux/netlink.h>
 #include <poll.h>
+#include <rdma/rdma_user_ioctl.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -341,6 +346,37 @@ TEST_F(DeviceTest, ChildOfForkAndExecSeesTheDevice) {
   while (fgets(line, sizeof(line), child) != nullptr) output += line;
   EXPECT_EQ(pclose(child), 0);
   EXPECT_THAT(output, HasSubstr("uroce0"));
+}
+
+// Addresses that no memory has, as a program hands them over by mistake.
+TEST_F(DeviceTest, WrongPointersAreBadAddresses) {
+  void* volatile hidden = reinterpret_cast<void*>(8);  // from the compiler, which knows better
+  void* const wrong = hidden;
+  EXPECT_EQ(ioctl(context_->cmd_fd, RDMA_VERBS_IOCTL, wrong), -1);
+  EXPECT_EQ(errno, EFAULT);
+
+  const int netlink = socket(AF_NETLINK, SOCK_RAW, NETLINK_RDMA);
+  ASSERT_GE(netlink, 0);
+  const auto is_bad_address = [](ssize_t result) { return result == -1 && errno == EFAULT; };
+  constexpr size_t kBytes = 64;
+  iovec piece = {wrong, kBytes};
+  msghdr message = {};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  auto* const address = static_cast<sockaddr*>(wrong);
+  auto* const bytes = static_cast<socklen_t*>(wrong) + 1;
+  socklen_t room = sizeof(sockaddr_nl);
+  EXPECT_TRUE(is_bad_address(send(netlink, wrong, kBytes, 0)));
+  EXPECT_TRUE(is_bad_address(write(netlink, wrong, kBytes)));
+  EXPECT_TRUE(is_bad_address(writev(netlink, &piece, 1)));
+  EXPECT_TRUE(is_bad_address(writev(netlink, static_cast<iovec*>(wrong), 1)));
+  EXPECT_TRUE(is_bad_address(sendmsg(netlink, &message, 0)));
+  EXPECT_TRUE(is_bad_address(sendmsg(netlink, static_cast<msghdr*>(wrong), 0)));
+  EXPECT_TRUE(is_bad_address(recvmsg(netlink, static_cast<msghdr*>(wrong), MSG_DONTWAIT)));
+  EXPECT_TRUE(is_bad_address(bind(netlink, address, sizeof(sockaddr_nl))));
+  EXPECT_TRUE(is_bad_address(getsockname(netlink, address, &room)));
+  EXPECT_TRUE(is_bad_address(getsockname(netlink, address, bytes)));
+  EXPECT_EQ(close(netlink), 0);
 }
 
 }  // namespace

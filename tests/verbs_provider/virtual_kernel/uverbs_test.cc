@@ -4,6 +4,7 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -174,6 +175,67 @@ TEST(UverbsTest, ReservedFieldsHaveToBeZero) {
   Request second = GidEntry(1, 1, &entry);
   second.header()->reserved2 = 1;
   EXPECT_EQ(second.Execute(), EINVAL);
+}
+
+// --- memory that the application does not have
+
+class WrongMemory {
+ public:
+  WrongMemory() : page_(mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
+  ~WrongMemory() { munmap(page_, kBytes); }
+  void* get() const { return page_; }
+
+ private:
+  static constexpr size_t kBytes = 4'096;
+  void* const page_;
+};
+
+TEST(UverbsTest, RequestInWrongMemoryIsABadAddress) {
+  uroce_device_description device = {};
+  DescribeTestDevice(device);
+  const WrongMemory wrong;
+  EXPECT_EQ(UverbsIoctl(static_cast<ib_uverbs_ioctl_hdr*>(wrong.get()), device), EFAULT);
+  EXPECT_EQ(UverbsIoctl(nullptr, device), EFAULT);
+  // The header is the last of its page, and the attributes would follow.
+  constexpr size_t kPage = 4'096;
+  auto* const pages = static_cast<std::byte*>(
+      mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_EQ(munmap(pages + kPage, kPage), 0);
+  ib_uverbs_gid_entry entry = {};
+  Request request = GidEntry(1, 1, &entry);
+  auto* const at_the_end = pages + kPage - sizeof(ib_uverbs_ioctl_hdr);
+  std::memcpy(at_the_end, request.header(), sizeof(ib_uverbs_ioctl_hdr));
+  EXPECT_EQ(UverbsIoctl(reinterpret_cast<ib_uverbs_ioctl_hdr*>(at_the_end), device), EFAULT);
+  munmap(pages, kPage);
+}
+
+TEST(UverbsTest, OutputsInWrongMemoryAreBadAddresses) {
+  const WrongMemory wrong;
+  EXPECT_EQ(GidEntry(1, 1, static_cast<ib_uverbs_gid_entry*>(wrong.get())).Execute(), EFAULT);
+  uint64_t count = 0;
+  EXPECT_EQ(Request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE)
+                .Number(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, sizeof(ib_uverbs_gid_entry), 8)
+                .Buffer(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, wrong.get(),
+                        8 * sizeof(ib_uverbs_gid_entry))
+                .Buffer(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &count, sizeof(count))
+                .Execute(),
+            EFAULT);
+}
+
+TEST(UverbsTest, CompletionChannelThatCannotBeReturnedIsClosed) {
+  const WrongMemory wrong;
+  const int lowest = dup(STDERR_FILENO);
+  close(lowest);
+  EXPECT_EQ(
+      Request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE)
+          .Number(UVERBS_ATTR_WRITE_CMD, IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, 4)
+          .Buffer(UVERBS_ATTR_CORE_OUT, wrong.get(), sizeof(ib_uverbs_create_comp_channel_resp))
+          .Execute(),
+      EFAULT);
+  EXPECT_EQ(FdTable::KindOf(lowest), FileKind::kNone);
+  const int again = dup(STDERR_FILENO);
+  EXPECT_EQ(again, lowest);
+  close(again);
 }
 
 }  // namespace

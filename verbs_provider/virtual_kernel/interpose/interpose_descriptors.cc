@@ -145,8 +145,8 @@ int InterposedIoctl(int fd, unsigned long request, ...) {
   va_end(arguments);
   if (FdTable::KindOf(fd) != FileKind::kUverbs) return real::ioctl(fd, request, argument);
   if (request != RDMA_VERBS_IOCTL) return Fail(ENOTTY);
-  const int error =
-      UverbsIoctl(static_cast<ib_uverbs_ioctl_hdr*>(argument), CurrentDeviceAsItIs()->description);
+  const int error = UverbsIoctl(static_cast<const ib_uverbs_ioctl_hdr*>(argument),
+                                CurrentDeviceAsItIs()->description);
   return error == 0 ? 0 : Fail(error);
 }
 

@@ -10,11 +10,15 @@
 #include <utility>
 #include <vector>
 
+#include "verbs_provider/rdma_cm/user_memory.h"
 #include "verbs_provider/virtual_kernel/base/real_libc.h"
 #include "verbs_provider/virtual_kernel/device/device.h"
 
 namespace uroce::verbs::virtual_kernel {
 namespace {
+
+using rdma_cm::CopyFromUser;
+using rdma_cm::CopyToUser;
 
 // The kernel builds dump answers in buffers of at most 32 KiB.
 constexpr size_t kLargestDatagramBytes = 1 << 16;
@@ -73,7 +77,10 @@ int NetlinkSocket::Bind(const sockaddr* address, socklen_t bytes) {
     errno = EINVAL;
     return -1;
   }
-  std::memcpy(&wanted, address, sizeof(wanted));
+  if (!CopyFromUser(&wanted, reinterpret_cast<uintptr_t>(address), sizeof(wanted))) {
+    errno = EFAULT;
+    return -1;
+  }
   if (wanted.nl_pid != 0) port_id_ = wanted.nl_pid;
   return 0;
 }
@@ -82,9 +89,15 @@ int NetlinkSocket::GetSockName(sockaddr* address, socklen_t* bytes) const {
   if (kernel_) return real::getsockname(kernel_.get(), address, bytes);
   const sockaddr_nl name = {
       .nl_family = AF_NETLINK, .nl_pad = 0, .nl_pid = port_id_, .nl_groups = 0};
-  std::memcpy(address, &name, std::min<size_t>(*bytes, sizeof(name)));
-  *bytes = sizeof(name);
-  return 0;
+  socklen_t room;
+  const socklen_t needed = sizeof(name);
+  const auto user_bytes = reinterpret_cast<uintptr_t>(bytes);
+  const bool is_copied = CopyFromUser(&room, user_bytes, sizeof(room)) &&
+                         CopyToUser(reinterpret_cast<uintptr_t>(address), &name,
+                                    std::min<size_t>(room, sizeof(name))) &&
+                         CopyToUser(user_bytes, &needed, sizeof(needed));
+  if (!is_copied) errno = EFAULT;
+  return is_copied ? 0 : -1;
 }
 
 int NetlinkSocket::GetSockOpt(int option, void* value, socklen_t* bytes) const {

@@ -6,9 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <vector>
 
+#include "verbs_provider/rdma_cm/user_memory.h"
 #include "verbs_provider/virtual_kernel/base/event_file.h"
+#include "verbs_provider/virtual_kernel/base/fd_table.h"
+#include "verbs_provider/virtual_kernel/base/real_libc.h"
 
 namespace uroce::verbs::virtual_kernel {
 namespace {
@@ -16,21 +21,33 @@ namespace {
 constexpr uint32_t kPort = 1;
 constexpr uint32_t kGidTypeRoceV2 = 2;  // IB_GID_TYPE_ROCE_UDP_ENCAP
 
-// The attributes of one ioctl. Inputs of up to 8 bytes travel in the attribute itself, everything
-// else behind a pointer.
+using rdma_cm::CopyFromUser;
+using rdma_cm::CopyToUser;
+
+constexpr size_t kMaxRequestBytes = 4'096;  // the kernel's PAGE_SIZE
+
+// One ioctl: a copy of its header and attributes, since the application's memory may be none.
+// Inputs of up to 8 bytes travel in the attribute itself, everything else behind a pointer.
 class Attributes {
  public:
-  explicit Attributes(ib_uverbs_ioctl_hdr* request) : request_(request) {}
-
-  // The checks that the kernel makes before it looks at the method.
-  bool WellFormed() const {
-    return request_->length == sizeof(*request_) + request_->num_attrs * sizeof(ib_uverbs_attr) &&
-           request_->reserved1 == 0 && request_->reserved2 == 0;
+  // 0 or an errno value: the checks that the kernel makes before it looks at the method.
+  int Read(uint64_t request) {
+    if (!CopyFromUser(&header_, request, sizeof header_)) return EFAULT;
+    const size_t bytes = header_.num_attrs * sizeof(ib_uverbs_attr);
+    const bool is_well_formed = header_.length == sizeof header_ + bytes &&
+                                header_.length <= kMaxRequestBytes && header_.reserved1 == 0 &&
+                                header_.reserved2 == 0;
+    if (!is_well_formed) return EINVAL;
+    user_attributes_ = request + sizeof header_;
+    attributes_.resize(header_.num_attrs);
+    return CopyFromUser(attributes_.data(), user_attributes_, bytes) ? 0 : EFAULT;
   }
 
-  ib_uverbs_attr* Find(uint16_t id) const {
-    for (uint16_t at = 0; at < request_->num_attrs; ++at) {
-      if (request_->attrs[at].attr_id == id) return &request_->attrs[at];
+  const ib_uverbs_ioctl_hdr& header() const { return header_; }
+
+  const ib_uverbs_attr* Find(uint16_t id) const {
+    for (const ib_uverbs_attr& attribute : attributes_) {
+      if (attribute.attr_id == id) return &attribute;
     }
     return nullptr;
   }
@@ -46,16 +63,22 @@ class Attributes {
 
   // Copies an output, or as much of it as the caller's version of the struct takes.
   int Write(uint16_t id, const void* data, size_t bytes) const {
-    ib_uverbs_attr* attribute = Find(id);
+    const ib_uverbs_attr* attribute = Find(id);
     if (attribute == nullptr) return EINVAL;
-    std::memcpy(reinterpret_cast<void*>(static_cast<uintptr_t>(attribute->data)), data,
-                std::min<size_t>(bytes, attribute->len));
-    attribute->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
-    return 0;
+    const size_t taken = std::min<size_t>(bytes, attribute->len);
+    const auto flags = static_cast<uint16_t>(attribute->flags | UVERBS_ATTR_F_VALID_OUTPUT);
+    const auto index = static_cast<size_t>(attribute - attributes_.data());
+    const uint64_t user_flags =
+        user_attributes_ + index * sizeof(ib_uverbs_attr) + offsetof(ib_uverbs_attr, flags);
+    const bool is_written =
+        CopyToUser(attribute->data, data, taken) && CopyToUser(user_flags, &flags, sizeof flags);
+    return is_written ? 0 : EFAULT;
   }
 
  private:
-  ib_uverbs_ioctl_hdr* request_;
+  std::vector<ib_uverbs_attr> attributes_;
+  uint64_t user_attributes_ = 0;     // address in the application
+  ib_uverbs_ioctl_hdr header_ = {};  // the last: it ends in an array of no bytes
 };
 
 bool IsEmpty(const uroce_gid& gid) {
@@ -84,7 +107,12 @@ int InvokeWrite(const Attributes& attributes) {
       const int fd = EventFile::Open(sizeof(ib_uverbs_comp_event_desc));
       if (fd < 0) return errno;
       created.fd = static_cast<uint32_t>(fd);
-      return attributes.Write(UVERBS_ATTR_CORE_OUT, &created, sizeof(created));
+      const int error = attributes.Write(UVERBS_ATTR_CORE_OUT, &created, sizeof(created));
+      if (error != 0) {
+        FdTable::Instance().Remove(fd);
+        real::close(fd);
+      }
+      return error;
     }
     case IB_USER_VERBS_CMD_QUERY_DEVICE:
       // libibverbs probes for this ioctl: it sends too short a request, and any answer but
@@ -123,14 +151,15 @@ int QueryGidTable(const Attributes& attributes, const uroce_device_description& 
     return EINVAL;
   }
   const uint64_t capacity = table->len / entry_bytes;
-  auto* out = reinterpret_cast<std::byte*>(static_cast<uintptr_t>(table->data));
+  uint64_t out = table->data;
   uint64_t count = 0;
   for (uint32_t index = 0; index < device.gid_count; ++index) {
     if (IsEmpty(device.gids[index])) continue;
     if (count == capacity) return EINVAL;
     const ib_uverbs_gid_entry entry = MakeGidEntry(device.gids[index], index);
-    std::memset(out, 0, entry_bytes);
-    std::memcpy(out, &entry, std::min<uint64_t>(entry_bytes, sizeof(entry)));
+    std::vector<std::byte> bytes(entry_bytes);  // no more than a table has, whose length is 16 bits
+    std::memcpy(bytes.data(), &entry, std::min<uint64_t>(entry_bytes, sizeof(entry)));
+    if (!CopyToUser(out, bytes.data(), entry_bytes)) return EFAULT;
     out += entry_bytes;
     ++count;
   }
@@ -139,11 +168,11 @@ int QueryGidTable(const Attributes& attributes, const uroce_device_description& 
 
 }  // namespace
 
-int UverbsIoctl(ib_uverbs_ioctl_hdr* request, const uroce_device_description& device) {
-  const Attributes attributes(request);
-  if (!attributes.WellFormed()) return EINVAL;
-  if (request->object_id != UVERBS_OBJECT_DEVICE) return EPROTONOSUPPORT;
-  switch (request->method_id) {
+int UverbsIoctl(const ib_uverbs_ioctl_hdr* request, const uroce_device_description& device) {
+  Attributes attributes;
+  if (const int error = attributes.Read(reinterpret_cast<uintptr_t>(request))) return error;
+  if (attributes.header().object_id != UVERBS_OBJECT_DEVICE) return EPROTONOSUPPORT;
+  switch (attributes.header().method_id) {
     case UVERBS_METHOD_INVOKE_WRITE:
       return InvokeWrite(attributes);
     case UVERBS_METHOD_QUERY_GID_ENTRY:
