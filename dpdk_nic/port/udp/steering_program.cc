@@ -18,13 +18,14 @@ static_assert(std::has_single_bit(transport::kMaxQps) && transport::kMaxQps >= 2
 constexpr size_t kFew = 8;
 
 // Appends the choice among `blocks`. The program has the block of the datagram in the accumulator.
-void Choose(std::span<const SteeredBlock> blocks, std::vector<sock_filter>* program) {
+void Choose(std::span<const SteeredBlock> blocks, uint32_t others,
+            std::vector<sock_filter>* program) {
   if (blocks.size() <= kFew) {
     for (const SteeredBlock& steered : blocks) {
       program->push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, steered.block, 0, 1));
       program->push_back(BPF_STMT(BPF_RET | BPF_K, steered.index));
     }
-    program->push_back(BPF_STMT(BPF_RET | BPF_K, 0));
+    program->push_back(BPF_STMT(BPF_RET | BPF_K, others));
     return;
   }
   const size_t half = blocks.size() / 2;
@@ -32,20 +33,20 @@ void Choose(std::span<const SteeredBlock> blocks, std::vector<sock_filter>* prog
   program->push_back(BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, blocks[half].block, 0, 1));
   const size_t jump = program->size();
   program->push_back(BPF_STMT(BPF_JMP | BPF_JA, 0));
-  Choose(blocks.first(half), program);
+  Choose(blocks.first(half), others, program);
   (*program)[jump].k = static_cast<uint32_t>(program->size() - jump - 1);
-  Choose(blocks.subspan(half), program);
+  Choose(blocks.subspan(half), others, program);
 }
 
 }  // namespace
 
-std::vector<sock_filter> MakeSteeringProgram(std::vector<SteeredBlock> blocks) {
+std::vector<sock_filter> MakeSteeringProgram(std::vector<SteeredBlock> blocks, uint32_t others) {
   std::sort(blocks.begin(), blocks.end());
   std::vector<sock_filter> program = {
       BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kQpnOffset),  // ends with 0 if there is no such byte
       BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, kBlockShift),
   };
-  Choose(blocks, &program);
+  Choose(blocks, others, &program);
   return program;
 }
 

@@ -17,8 +17,8 @@ struct SteeredBlock {
 };
 
 // A classic BPF program (SO_ATTACH_REUSEPORT_CBPF) that chooses the socket of a RoCEv2 datagram by
-// the block of its destination QPN. Datagrams of other blocks, and those that are too short, go to
-// the socket with index 0. At most kQpnBlocks, each once.
-std::vector<sock_filter> MakeSteeringProgram(std::vector<SteeredBlock> blocks);
+// the block of its destination QPN. Datagrams of other blocks go to the socket with index
+// `others`, and those that are too short to the one with index 0. At most kQpnBlocks, each once.
+std::vector<sock_filter> MakeSteeringProgram(std::vector<SteeredBlock> blocks, uint32_t others = 0);
 
 }  // namespace uroce::nic

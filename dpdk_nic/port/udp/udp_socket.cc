@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "dpdk_nic/port/udp/port_holders.h"
 #include "transport/wire/udp.h"
 
 namespace uroce::nic {
@@ -61,13 +62,18 @@ bool DropAllReceived(int fd) {
   return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
 }
 
-std::string WhyNotBound(const HostAddress& address, int error) {
+// `holders`: the processes that have the port, as far as they are known.
+std::string WhyTaken(const HostAddress& address, const std::string& holders) {
   const std::string text = IsWildcard(address.gid) ? "this host" : AddressText(address.gid);
-  if (error == EADDRINUSE) {
-    return "UDP port 4791 of " + text +
-           " is taken, by another uroce or by the kernel's rdma_rxe: end that one ('ss -lunp', "
-           "'rdma link'), or choose another address with 'udp,address=ADDR'";
-  }
+  const std::string who = holders.empty() ? "another uroce or by the kernel's rdma_rxe" : holders;
+  return "UDP port 4791 of " + text + " is taken, by " + who +
+         ": end that one ('ss -lunp', 'rdma link'), or choose another address with "
+         "'udp,address=ADDR'";
+}
+
+std::string WhyNotBound(const HostAddress& address, int error) {
+  if (error == EADDRINUSE) return WhyTaken(address, {});
+  const std::string text = IsWildcard(address.gid) ? "this host" : AddressText(address.gid);
   return "UDP port 4791 of " + text + " cannot be had (" + std::strerror(error) +
          "): choose another address with 'udp,address=ADDR'";
 }
@@ -97,6 +103,7 @@ ErrorOr<UdpSocket> UdpSocket::Open(const HostAddress& address, Use use) {
     if (first.ok()) TakeAllGroups(first.value().fd(), address.gid, true);
     return first;
   }
+  if (use == Use::kOrphanedGroup) return JoinOrphanedGroup(address);
   const bool is_for_sending = use == Use::kSending;
   const int family = address.gid.IsIpv4Mapped() ? AF_INET : AF_INET6;
   UniqueFd fd(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -112,6 +119,17 @@ ErrorOr<UdpSocket> UdpSocket::Open(const HostAddress& address, Use use) {
   if (is_beside_others) TakeAllGroups(fd.get(), address.gid, false);
   if (bind(fd.get(), own.get(), own.bytes) != 0) return Error{WhyNotBound(address, errno)};
   return UdpSocket(std::move(fd), address);
+}
+
+// Looks after it has joined: two that join at once see each other, and both leave.
+ErrorOr<UdpSocket> UdpSocket::JoinOrphanedGroup(const HostAddress& address) {
+  auto first = Open(address, Use::kMemberOfGroup);
+  const PortHolders holders = FindPortHolders(address);
+  if (!first.ok() || !holders.IsOrphaned()) return Error{WhyTaken(address, holders.Names())};
+  UdpSocket joined = std::move(first).value();
+  joined.sockets_before_ = holders.sockets - 1;
+  TakeAllGroups(joined.fd(), address.gid, true);
+  return joined;
 }
 
 std::optional<UdpSocket> UdpSocket::Adopt(UniqueFd fd) {

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,6 +31,9 @@ class UdpSocket {
     // join. kMemberOfGroup: another socket of that group, by the same user.
     kFirstOfGroup,
     kMemberOfGroup,
+    // As kFirstOfGroup, but joins a group that a uroced of the same user has left behind: stopped
+    // processes still have sockets of it.
+    kOrphanedGroup,
     // Bound to a multicast group, receives what is sent to it on the interfaces where it joins.
     // Other sockets of this host may be bound to the group, too.
     kMulticast,
@@ -45,6 +49,8 @@ class UdpSocket {
   const transport::Gid& gid() const { return address_.gid; }
   int fd() const { return fd_.get(); }
   uint16_t port() const { return port_; }
+  // How many sockets its group had before (kOrphanedGroup).
+  size_t sockets_before() const { return sockets_before_; }
 
   // The receive buffer that the kernel granted, of kBufferBytes.
   int receive_buffer_bytes() const { return receive_buffer_bytes_; }
@@ -69,10 +75,12 @@ class UdpSocket {
 
  private:
   UdpSocket(UniqueFd fd, const HostAddress& address);
+  static ErrorOr<UdpSocket> JoinOrphanedGroup(const HostAddress& address);
 
   UniqueFd fd_;
   HostAddress address_;
   uint16_t port_ = 0;
+  size_t sockets_before_ = 0;
   int receive_buffer_bytes_ = 0;
 };
 

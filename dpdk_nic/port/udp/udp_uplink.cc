@@ -95,6 +95,10 @@ std::optional<Error> UdpUplink::OpenGroups(UdpPort* port) {
   std::vector<SocketGroup> groups;
   for (const HostAddress& address : bound) {
     auto first = UdpSocket::Open(address, UdpSocket::Use::kFirstOfGroup);
+    // Processes of an earlier uroced close their sockets at once, unless they are stopped.
+    if (!first.ok() && tries_left_ <= 1) {
+      first = UdpSocket::Open(address, UdpSocket::Use::kOrphanedGroup);
+    }
     if (!first.ok()) return Error{first.error()};
     groups.emplace_back(first.value());
     if (!port->AddReceiver(std::move(first).value())) {

@@ -2,12 +2,19 @@
 // network namespace of the test's own.
 #include "dpdk_nic/port/udp/socket_group.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -173,6 +180,95 @@ TEST_P(SocketGroupTest, PortIsOfOneGroup) {
   group_.reset();
   own_.reset();
   EXPECT_TRUE(UdpSocket::Open({.gid = Wildcard()}, Use::kFirstOfGroup).ok());
+}
+
+// A process that has the sockets of the group, stopped and left behind by its uroced.
+class LeftBehind {
+ public:
+  LeftBehind(const char* name, const std::vector<int>& closed) : pid_(fork()) {
+    if (pid_ != 0) {
+      int status = 0;
+      EXPECT_EQ(waitpid(pid_, &status, WUNTRACED), pid_);
+      return;
+    }
+    for (const int fd : closed) close(fd);
+    prctl(PR_SET_NAME, name);
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  ~LeftBehind() { End(); }
+  void End() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(std::exchange(pid_, -1), nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_;
+};
+
+TEST_P(SocketGroupTest, GroupThatAUrocedHasLeftBehindIsJoined) {
+  Add(7);
+  LeftBehind stopped("left-behind", {own_->fd()});
+  const int closed = sockets_[7];
+  group_.reset();
+  own_.reset();
+  sockets_.clear();
+  EXPECT_EQ(fcntl(closed, F_GETFD), -1);
+  EXPECT_FALSE(UdpSocket::Open({.gid = Wildcard()}, Use::kFirstOfGroup).ok());
+  auto own = UdpSocket::Open({.gid = Wildcard()}, Use::kOrphanedGroup);
+  ASSERT_TRUE(own.ok()) << own.error();
+  EXPECT_EQ(own.value().sockets_before(), 1u);
+  own_ = std::make_unique<UdpSocket>(std::move(own).value());
+  group_ = std::make_unique<SocketGroup>(*own_);
+  for (const uint32_t block : {3u, 9u}) Add(block);
+  const auto expect_steering = [&] {
+    for (const uint32_t block : {3u, 9u}) ExpectSteering(DatagramTo(QpnOf(block)), block);
+    ExpectSteering(DatagramTo(QpnOf(7)), 0);
+  };
+  expect_steering();
+  group_->Serve(kNow + SocketGroup::kLookAgain);
+  expect_steering();
+  stopped.End();
+  group_->Serve(kNow + SocketGroup::kLookAgain * 2);
+  EXPECT_EQ(group_->size(), 3u);
+  expect_steering();
+}
+
+// Which of two sockets is closed does not show in the kernel.
+TEST_P(SocketGroupTest, BlockThatMayBeAtTheIndexOfAStoppedProcessGoesToTheFirstSocket) {
+  Add(7);
+  Add(8);
+  LeftBehind one("left-behind", {own_->fd(), sockets_[8]});
+  LeftBehind other("left-behind", {own_->fd(), sockets_[7]});
+  group_.reset();
+  own_.reset();
+  sockets_.clear();
+  own_ = std::make_unique<UdpSocket>(
+      UdpSocket::Open({.gid = Wildcard()}, Use::kOrphanedGroup).value());
+  group_ = std::make_unique<SocketGroup>(*own_);
+  for (const uint32_t block : {3u, 9u}) Add(block);
+  other.End();
+  group_->Serve(kNow);
+  ExpectSteering(DatagramTo(QpnOf(3)), 3);
+  ExpectSteering(DatagramTo(QpnOf(9)), 0);
+}
+
+TEST_P(SocketGroupTest, GroupOfAUrocedThatLivesIsNotJoined) {
+  Add(7);
+  const auto beside_its_own = UdpSocket::Open({.gid = Wildcard()}, Use::kOrphanedGroup);
+  EXPECT_FALSE(beside_its_own.ok());
+  std::string own_name;
+  std::ifstream("/proc/self/comm") >> own_name;
+  const LeftBehind uroced(own_name.c_str(), {});
+  group_.reset();
+  own_.reset();
+  const auto beside_another = UdpSocket::Open({.gid = Wildcard()}, Use::kOrphanedGroup);
+  ASSERT_FALSE(beside_another.ok());
+  const std::string who = "process " + std::to_string(uroced.pid()) + " (" + own_name + ")";
+  EXPECT_NE(beside_another.error().find(who + ", which is stopped"), std::string::npos)
+      << beside_another.error();
 }
 
 // A fabric's maximum of blocks: the kernel takes no program with more than 4,096 instructions.
