@@ -63,7 +63,8 @@ TEST_F(RdmaCmFile, KnowsWrongPointers) {
   const iovec piece = {Wrong(), sizeof command};
   EXPECT_TRUE(is_bad_address(writev(fd_, &piece, 1)));
   EXPECT_TRUE(is_bad_address(writev(fd_, static_cast<iovec*>(Wrong()), 1)));
-  EXPECT_EQ(writev(fd_, &piece, -1), -1);
+  const volatile int hidden = -1;
+  EXPECT_EQ(writev(fd_, &piece, hidden), -1);
   EXPECT_EQ(errno, EINVAL);
 }
 
