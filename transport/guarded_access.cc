@@ -1,5 +1,9 @@
 #include "transport/guarded_access.h"
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+
 namespace uroce::transport {
 namespace {
 
@@ -161,6 +165,42 @@ gone:
   return false;
 }
 
+bool CopyOrFault(void* to, const void* from, size_t bytes) {
+  if (bytes >= 64) {
+    if (!has_avx) return CopyBlocksSse(to, from, bytes);
+    return bytes >= 128 ? CopyBlocksAvx(to, from, bytes) : Copy64To128Avx(to, from, bytes);
+  }
+  if (bytes >= 32) return Copy32To64(to, from, bytes);
+  if (bytes >= 16) return Copy16To32(to, from, bytes);
+  if (bytes >= 8) return Copy8To16(to, from, bytes);
+  if (bytes >= 4) return Copy4To8(to, from, bytes);
+  if (bytes >= 2) return Copy2To4(to, from, bytes);
+  return bytes == 0 || CopyByte(to, from);
+}
+
+std::atomic<bool (*)(void*, const void*, size_t)> protected_read = nullptr;
+std::atomic<bool (*)(void*, const void*, size_t)> protected_write = nullptr;
+
+// Either end may be protected. The copy stops over in memory of our own.
+[[gnu::noinline, gnu::cold]] bool CopyProtected(void* to, const void* from, size_t bytes) {
+  const auto read = protected_read.load(std::memory_order_acquire);
+  const auto write = protected_write.load(std::memory_order_acquire);
+  if (read == nullptr || write == nullptr) return false;
+  std::array<uint8_t, 4'096> piece;
+  for (size_t at = 0; at < bytes; at += piece.size()) {
+    const size_t length = std::min(piece.size(), bytes - at);
+    const uint8_t* const source = static_cast<const uint8_t*>(from) + at;
+    uint8_t* const target = static_cast<uint8_t*>(to) + at;
+    if (!CopyOrFault(piece.data(), source, length) && !read(piece.data(), source, length)) {
+      return false;
+    }
+    if (!CopyOrFault(target, piece.data(), length) && !write(target, piece.data(), length)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 // The linker's names for the ends of the section.
@@ -176,17 +216,13 @@ uintptr_t GuardedResumeAddress(uintptr_t pc) {
   return 0;
 }
 
+void SetProtectedAccess(const ProtectedAccess& access) {
+  protected_read.store(access.read, std::memory_order_release);
+  protected_write.store(access.write, std::memory_order_release);
+}
+
 bool GuardedCopy(void* to, const void* from, size_t bytes) {
-  if (bytes >= 64) {
-    if (!has_avx) return CopyBlocksSse(to, from, bytes);
-    return bytes >= 128 ? CopyBlocksAvx(to, from, bytes) : Copy64To128Avx(to, from, bytes);
-  }
-  if (bytes >= 32) return Copy32To64(to, from, bytes);
-  if (bytes >= 16) return Copy16To32(to, from, bytes);
-  if (bytes >= 8) return Copy8To16(to, from, bytes);
-  if (bytes >= 4) return Copy4To8(to, from, bytes);
-  if (bytes >= 2) return Copy2To4(to, from, bytes);
-  return bytes == 0 || CopyByte(to, from);
+  return CopyOrFault(to, from, bytes) || CopyProtected(to, from, bytes);
 }
 
 // x86 makes stores visible in program order.
@@ -194,14 +230,14 @@ bool GuardedStore(uint8_t* to, uint8_t value) {
   asm volatile goto(UROCE_GUARDED("movb %1, (%0)") : : "r"(to), "q"(value) : "memory" : gone);
   return true;
 gone:
-  return false;
+  return CopyProtected(to, &value, sizeof value);
 }
 
 bool GuardedStore(uint64_t* to, uint64_t value) {
   asm volatile goto(UROCE_GUARDED("movq %1, (%0)") : : "r"(to), "r"(value) : "memory" : gone);
   return true;
 gone:
-  return false;
+  return CopyProtected(to, &value, sizeof value);
 }
 
 bool GuardedFetchAdd(uint64_t* target, uint64_t addend, uint64_t* original) {
@@ -214,7 +250,10 @@ bool GuardedFetchAdd(uint64_t* target, uint64_t addend, uint64_t* original) {
   *original = number;
   return true;
 gone:
-  return false;
+  // Atomic for the device, whose accesses take turns, not for the processors (IBV_ATOMIC_HCA).
+  if (!CopyProtected(original, target, sizeof *target)) return false;
+  number = *original + addend;
+  return CopyProtected(target, &number, sizeof number);
 }
 
 bool GuardedCompareSwap(uint64_t* target, uint64_t compare, uint64_t swap, uint64_t* original) {
@@ -227,7 +266,8 @@ bool GuardedCompareSwap(uint64_t* target, uint64_t compare, uint64_t swap, uint6
   *original = number;
   return true;
 gone:
-  return false;
+  if (!CopyProtected(original, target, sizeof *target)) return false;
+  return *original != compare || CopyProtected(target, &swap, sizeof swap);
 }
 
 }  // namespace uroce::transport

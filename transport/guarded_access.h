@@ -26,6 +26,15 @@ namespace uroce::transport {
 [[nodiscard]] bool GuardedCompareSwap(uint64_t* target, uint64_t compare, uint64_t swap,
                                       uint64_t* original);
 
+// Copy what GuardedCopy and the others cannot access themselves, as memory that is still mapped but
+// protected; false if nothing can. They make system calls.
+struct ProtectedAccess {
+  bool (*read)(void* to, const void* from, size_t bytes);
+  bool (*write)(void* to, const void* from, size_t bytes);
+};
+// Any thread may use `access` from now on. Without a call an access to such memory fails.
+void SetProtectedAccess(const ProtectedAccess& access);
+
 // Where a thread that faulted at `pc` resumes, for the access to return false; 0 if no guarded
 // instruction is at `pc`. Async-signal-safe.
 uintptr_t GuardedResumeAddress(uintptr_t pc);

@@ -17,6 +17,7 @@ class Engine;
 //   the list of engines           held while an engine's port is closed
 //   the engines                   held for a pass
 //   LinkThread::working_          held while a link is made
+//   the list of pinned memory     taken for a fault, under the engine's lock
 //   the fault guard
 //   the table of descriptors      taken for events, under the engine's lock
 //

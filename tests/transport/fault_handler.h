@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "transport/guarded_access.h"
 
@@ -72,6 +73,27 @@ class Pages {
   const size_t page_bytes_;
   const size_t bytes_;
   uint8_t* const data_;
+};
+
+// While it lives, the transport reaches the pages although they are protected, as the kernel can.
+class ProtectedPages {
+ public:
+  explicit ProtectedPages(const Pages& pages) {
+    pages_ = &pages;
+    SetProtectedAccess({.read = Copy, .write = Copy});
+  }
+  ~ProtectedPages() { SetProtectedAccess({.read = nullptr, .write = nullptr}); }
+  ProtectedPages(const ProtectedPages&) = delete;
+  ProtectedPages& operator=(const ProtectedPages&) = delete;
+
+ private:
+  static bool Copy(void* to, const void* from, size_t bytes) {
+    mprotect(pages_->data(), pages_->bytes(), PROT_READ | PROT_WRITE);
+    std::memcpy(to, from, bytes);
+    pages_->TakeAway();
+    return true;
+  }
+  static inline const Pages* pages_ = nullptr;
 };
 
 }  // namespace uroce::transport

@@ -88,6 +88,30 @@ TEST_F(GuardedAccessTest, ReadOnlyMemoryCanBeReadOnly) {
   EXPECT_EQ(*number, 42u);
 }
 
+TEST_F(GuardedAccessTest, ProtectedMemoryIsReachedWhereThatIsPossible) {
+  const Pages pages(3);
+  const ProtectedPages reached(pages);
+  const std::vector<uint8_t> source = Numbered(2 * pages.page_bytes() + 100);
+  std::vector<uint8_t> back(source.size());
+  auto* const number = reinterpret_cast<uint64_t*>(pages.data() + 2 * pages.page_bytes() + 1'024);
+  uint64_t original = 0;
+  pages.TakeAway();
+  EXPECT_TRUE(GuardedCopy(pages.data(), source.data(), source.size()));
+  EXPECT_TRUE(GuardedCopy(back.data(), pages.data(), source.size()));
+  EXPECT_EQ(back, source);
+  EXPECT_TRUE(GuardedStore(pages.data(), 99));
+  EXPECT_TRUE(GuardedCopy(back.data(), pages.data(), 1));
+  EXPECT_EQ(back[0], 99);
+  EXPECT_TRUE(GuardedStore(number, uint64_t{40}));
+  EXPECT_TRUE(GuardedFetchAdd(number, 2, &original));
+  EXPECT_EQ(original, 40u);
+  EXPECT_TRUE(GuardedCompareSwap(number, 41, 1, &original));
+  EXPECT_EQ(original, 42u);
+  EXPECT_TRUE(GuardedCompareSwap(number, 42, 7, &original));
+  pages.Protect(2, PROT_READ);
+  EXPECT_EQ(*number, 7u);
+}
+
 TEST_F(GuardedAccessTest, AtomicsReturnTheOriginalValue) {
   uint64_t number = 40;
   uint64_t original = 0;

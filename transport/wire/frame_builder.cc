@@ -46,7 +46,12 @@ bool CopyPayload(std::span<const PayloadPiece> payload, uint8_t pad_count, uint8
 bool CopyPayloadAndIcrc(uint32_t crc, std::span<const PayloadPiece> payload, uint8_t pad_count,
                         uint8_t* at) {
   for (const PayloadPiece& piece : payload) {
-    if (!Crc32CopyAndUpdate(crc, at, piece.data, piece.length)) return false;
+    const uint32_t before = crc;
+    if (!Crc32CopyAndUpdate(crc, at, piece.data, piece.length)) {
+      // GuardedCopy also reads what is protected.
+      if (!GuardedCopy(at, piece.data, piece.length)) return false;
+      crc = Crc32Update(before, at, piece.length);
+    }
     at += piece.length;
   }
   if (pad_count != 0) {

@@ -16,6 +16,7 @@
 #include "verbs_provider/device/connection_manager.h"
 #include "verbs_provider/objects/address_handle.h"
 #include "verbs_provider/objects/async_events.h"
+#include "verbs_provider/objects/protected_memory.h"
 
 namespace uroce::verbs {
 namespace {
@@ -74,10 +75,12 @@ const nic::ErrorOr<nic::DeviceConfig>& Configuration() {
 
 void GuardMemory() {
   abi::VirtualKernel().guard_faults(&transport::GuardedResumeAddress);
+  ProtectedMemory::Serve();
   nic::thread_preparation.store(abi::VirtualKernel().accept_faults, std::memory_order_release);
 }
 
 void Device::RegisterForkHandlers() {
+  ProtectedMemory::RegisterForkHandler();
   nic::ForkHandler::Register();
   nic::MutexHeldByFork<Device>::Register();
 }

@@ -10,6 +10,7 @@
 #include "verbs_provider/base/translate.h"
 #include "verbs_provider/device/context.h"
 #include "verbs_provider/objects/pinning.h"
+#include "verbs_provider/objects/protected_memory.h"
 
 namespace uroce::verbs {
 namespace {
@@ -60,12 +61,24 @@ void Complete(ProtectionDomain& pd, transport::LKey key, MemoryRegion& mr) {
   Context::From(pd.verbs.context).objects().Add(mr);
 }
 
+void FollowPinning(transport::LKey key, const transport::MemoryRegion& region, uint32_t access) {
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
+    ProtectedMemory::Remove(key.value);
+  } else {
+    ProtectedMemory::Add(key.value, region.host_address, region.length);
+  }
+}
+
 int Register(ProtectionDomain& pd, const transport::MemoryRegion& region, uint32_t access,
              MemoryRegion*& out) {
   GuardMemory();
   auto mr = std::make_unique<MemoryRegion>();
-  const std::optional<transport::LKey> key = pd.device->WithMemory(
-      [&](transport::MemoryTable& memory) { return memory.Register(region); });
+  const std::optional<transport::LKey> key =
+      pd.device->WithMemory([&](transport::MemoryTable& memory) {
+        const std::optional<transport::LKey> taken = memory.Register(region);
+        if (taken) FollowPinning(*taken, region, access);
+        return taken;
+      });
   if (!key) return ENOMEM;
   mr->registered = region;
   mr->verbs.type = abi::MrType::kMr;
@@ -176,8 +189,11 @@ int ReregMr(abi::VerbsMr* verbs, int flags, ibv_pd* new_pd, void* address, size_
     if (const int error = Check(region, bits)) return error;
 
     const transport::LKey key{mr.verbs.mr.lkey};
-    const auto status = device.WithMemory(
-        [&](transport::MemoryTable& memory) { return memory.Reregister(key, region); });
+    const auto status = device.WithMemory([&](transport::MemoryTable& memory) {
+      const auto changed = memory.Reregister(key, region);
+      if (changed == transport::Status::kOk) FollowPinning(key, region, bits);
+      return changed;
+    });
     if (status != transport::Status::kOk) return static_cast<int>(status);
 
     pd.users.Add();
@@ -191,8 +207,11 @@ int ReregMr(abi::VerbsMr* verbs, int flags, ibv_pd* new_pd, void* address, size_
 
 transport::Status RemoveFromTransport(MemoryRegion& mr) {
   const transport::LKey key{mr.verbs.mr.lkey};
-  return mr.pd->device->WithMemory(
-      [&](transport::MemoryTable& memory) { return memory.Deregister(key); });
+  return mr.pd->device->WithMemory([&](transport::MemoryTable& memory) {
+    const auto status = memory.Deregister(key);
+    if (status == transport::Status::kOk) ProtectedMemory::Remove(key.value);
+    return status;
+  });
 }
 
 int DeregMr(abi::VerbsMr* verbs) {

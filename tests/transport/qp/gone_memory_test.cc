@@ -114,6 +114,19 @@ TEST_P(GoneAccessTest, EndsTheQueuePairThatAskedForIt) {
   }
 }
 
+TEST_P(GoneAccessTest, IsServedIfTheProtectedMemoryCanBeReached) {
+  const GoneAccess& access = GetParam();
+  const ProtectedPages reached(pages_);
+  if (access.protection == kUnmapped) GTEST_SKIP() << "not protected";
+  pages_.TakeAway();
+  const size_t offset = access.offset == kCrossing ? pages_.page_bytes() - 1'024 : access.offset;
+  Run(access.is_remote ? RequestTo(access.opcode, offset, access.length)
+                       : RequestFrom(access.opcode, offset, access.length));
+  const auto completions = pair_.client.Poll();
+  ASSERT_EQ(completions.size(), 1u);
+  EXPECT_EQ(completions[0].status, CompletionStatus::kSuccess);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Accesses, GoneAccessTest,
     testing::Values(
