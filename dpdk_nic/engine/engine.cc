@@ -246,15 +246,18 @@ int Engine::TransmitToPort(Time now) {
   return sent;
 }
 
-int Engine::Transmit(Time now, Route route, int most, auto has_frame, auto poll_frame) {
+int Engine::Transmit(Time now, Route route, int most, auto has_frame, auto poll_frame,
+                     auto turns_back) {
   int sent = 0;
   while (sent < most && has_frame()) {
     const transport::FrameRoom room = port_->AcquireTransmit(route);
     if (room.empty()) break;  // back-pressure
     const size_t frame_bytes = poll_frame(room);
     if (frame_bytes == 0) break;
-    Commit(now, route, room.first(frame_bytes), room.icrc);
     ++sent;
+    if (turns_back(room.first(frame_bytes))) [[unlikely]]
+      continue;
+    Commit(now, route, room.first(frame_bytes), room.icrc);
   }
   return sent;
 }
@@ -263,14 +266,18 @@ int Engine::TransmitFromLinkLayer(Time now) {
   LinkLayer& link_layer = *link_layer_;
   return Transmit(
       now, Route::kWire, kTransmitBurst, [&] { return link_layer.HasTransmit(); },
-      [&](std::span<uint8_t> room) { return link_layer.PollTransmit(now, room); });
+      [&](std::span<uint8_t> room) { return link_layer.PollTransmit(now, room); },
+      [](std::span<const uint8_t>) { return false; });
 }
 
 int Engine::TransmitTo(Route route, Time now, int most) {
   transport::Endpoint* const endpoint = &endpoint_;
   return Transmit(
       now, route, most, [&] { return endpoint->HasTransmit(route); },
-      [&](const transport::FrameRoom& room) { return endpoint->PollTransmit(now, route, room); });
+      [&](const transport::FrameRoom& room) { return endpoint->PollTransmit(now, route, room); },
+      [&](std::span<const uint8_t> frame) UROCE_NO_THREAD_SAFETY_ANALYSIS {
+        return watch_.is_on() && route == Route::kWire && watch_.TurnsBack(now, frame, *endpoint);
+      });
 }
 
 void Engine::Commit(Time now, Route route, std::span<const uint8_t> frame, IcrcUse icrc) {

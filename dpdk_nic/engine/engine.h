@@ -159,7 +159,7 @@ class Engine {
   int TransmitToPort(transport::Time now) UROCE_REQUIRES(lock_);
   // Sends until no frame is left, the port is full or `most` are sent; returns how many.
   int Transmit(transport::Time now, transport::Route route, int most, auto has_frame,
-               auto poll_frame) UROCE_REQUIRES(lock_);
+               auto poll_frame, auto turns_back) UROCE_REQUIRES(lock_);
   int TransmitFromLinkLayer(transport::Time now) UROCE_REQUIRES(lock_);
   int TransmitTo(transport::Route route, transport::Time now, int most) UROCE_REQUIRES(lock_);
   void Commit(transport::Time now, transport::Route route, std::span<const uint8_t> frame,

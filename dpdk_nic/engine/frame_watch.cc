@@ -55,6 +55,23 @@ FrameWatch::Receiver FrameWatch::OnReceived(Time now, const PacketPort::Received
   return Receiver::kFlow;
 }
 
+bool FrameWatch::TurnsBack(Time now, std::span<const uint8_t> frame,
+                           transport::Endpoint& endpoint) {
+  if (!flows_.steers()) return false;
+  const FrameFields fields = ReadFrameFields(frame);
+  const bool is_to_group = (fields.destination_mac[0] & 1) != 0;
+  if (is_to_group || IsRoce(fields)) return false;
+  const bool is_own = fields.destination_mac == endpoint.config().mac;
+  if (!is_own && !flows_.NamesDestination(fields)) return false;
+  const auto takers = flows_.Find(fields);
+  if (takers.empty()) return false;
+  OnSent(now, FrameTap::Direction::kLoopedBack, frame, IcrcUse::kWaived, endpoint);
+  // Sniffers see the frame as it leaves and as it arrives.
+  for (int i = 0; i < 2; ++i) endpoint.CopyFrame(now, frame, flows_.sniffers());
+  endpoint.OnRawFrame(now, frame, takers);
+  return true;
+}
+
 void FrameWatch::OnSent(Time now, FrameTap::Direction direction, std::span<const uint8_t> frame,
                         IcrcUse icrc, transport::Endpoint& endpoint) {
   Tap(now, direction, frame, icrc);

@@ -23,6 +23,10 @@ namespace uroce::nic {
 // frames. The link layer still sees frames that a flow takes: the connections of the device depend
 // on its own ARP and neighbour discovery.
 //
+// A raw frame that is sent to this host itself does not leave it: one to the Ethernet address of
+// the device, or to an address that a matching flow names, as on a NIC whose flow tables see what
+// its own port sends.
+//
 // Not for concurrent use: all calls are made under the engine's lock.
 class FrameWatch {
  public:
@@ -41,9 +45,12 @@ class FrameWatch {
   // RoCEv2 packet.
   enum class Receiver : uint8_t { kEndpoint, kFlow, kNobody };
 
-  // OnReceived and OnSent are called only if is_on().
+  // OnReceived, TurnsBack and OnSent are called only if is_on().
   Receiver OnReceived(transport::Time now, const PacketPort::ReceivedFrame& frame,
                       transport::Endpoint& endpoint);
+  // Whether a flow of this host has taken a frame that the transport was about to send to the wire.
+  bool TurnsBack(transport::Time now, std::span<const uint8_t> frame,
+                 transport::Endpoint& endpoint);
   void OnSent(transport::Time now, FrameTap::Direction direction, std::span<const uint8_t> frame,
               transport::IcrcUse icrc, transport::Endpoint& endpoint);
   void EndBurst() {

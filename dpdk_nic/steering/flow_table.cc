@@ -1,6 +1,7 @@
 #include "dpdk_nic/steering/flow_table.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string_view>
 
@@ -109,6 +110,13 @@ std::span<const FlowTable::Target> FlowTable::Find(const FrameFields& fields) {
     if ((group.rank & kEndsSearch) != 0) break;
   }
   return found_;
+}
+
+bool FlowTable::NamesDestination(const FrameFields& fields) const {
+  constexpr std::array<uint8_t, 6> kWhole = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+  return std::any_of(groups_.begin(), groups_.end(), [&](const Group& group) {
+    return group.mask.destination_mac == kWhole && group.flows.contains(Masked(fields, group.mask));
+  });
 }
 
 }  // namespace uroce::nic

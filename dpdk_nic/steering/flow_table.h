@@ -52,6 +52,8 @@ class FlowTable {
   std::span<const Target> sniffers() const { return sniffer_targets_; }
   // The queue pairs that the frame is steered to, if any. Valid until the next call.
   std::span<const Target> Find(const FrameFields& fields);
+  // Whether a rule that matches names the whole destination address of the frame.
+  bool NamesDestination(const FrameFields& fields) const;
 
  private:
   struct Flow {

@@ -77,6 +77,7 @@ class FrameWatchTest : public testing::Test {
   void Send(const Frame& frame, Direction direction) {
     watch.OnSent(kNow, direction, frame, IcrcUse::kCarried, host.endpoint);
   }
+  bool TurnsBack(const Frame& frame) { return watch.TurnsBack(kNow, frame, host.endpoint); }
   size_t Copies() { return host.Poll().size(); }
 
   transport::TestHost host;
@@ -169,6 +170,42 @@ TEST_F(FrameWatchTest, FramesThatAreNotOfTheWire) {
   EXPECT_EQ(Receive(UdpFrame(1, 2), Route::kLoopback), Receiver::kEndpoint);
   Send(UdpFrame(1, 2), Direction::kLoopedBack);
   EXPECT_EQ(Copies(), 0u);
+}
+
+TEST_F(FrameWatchTest, FrameToOurOwnAddressTurnsBackToItsFlow) {
+  Add(FlowRule::Kind::kAllDefault);
+  EXPECT_TRUE(TurnsBack(UdpFrame(1, 2)));
+  EXPECT_EQ(Copies(), 1u);
+  EXPECT_FALSE(TurnsBack(UdpFrame(1, 2, kFrom))) << "the wire has it";
+  EXPECT_FALSE(TurnsBack(UdpFrame(1, kRocePort))) << "the transport's own";
+  EXPECT_FALSE(TurnsBack(UdpFrame(1, 2, {0x01, 0x00, 0x5e, 1, 2, 3}))) << "others may be members";
+  EXPECT_EQ(Copies(), 0u);
+}
+
+TEST_F(FrameWatchTest, FrameToAnAddressThatAFlowNamesTurnsBack) {
+  FlowRule rule = Rule(FlowRule::Kind::kNormal);
+  rule.value.destination_mac = kFrom;
+  rule.mask.destination_mac.fill(0xff);
+  rule.value.destination_port = {0, 2};
+  rule.mask.destination_port = {0xff, 0xff};
+  ASSERT_TRUE(watch.AddFlow(rule, *qp));
+  EXPECT_TRUE(TurnsBack(UdpFrame(1, 2, kFrom)));
+  EXPECT_FALSE(TurnsBack(UdpFrame(1, 3, kFrom))) << "no flow takes it";
+  EXPECT_FALSE(TurnsBack(UdpFrame(1, 2))) << "no flow takes it";
+  EXPECT_EQ(Copies(), 1u);
+}
+
+// A sniffer sees the frame as it leaves and as it arrives; the tap sees it once.
+TEST_F(FrameWatchTest, SnifferAndTapSeeFramesThatTurnBack) {
+  Tapped tapped;
+  FrameWatch both(std::make_unique<RecordingTap>(&tapped), /*has_ethernet=*/true);
+  const Frame frame = UdpFrame(1, 2);
+  ASSERT_TRUE(both.AddFlow(Rule(FlowRule::Kind::kSniffer), *qp));
+  EXPECT_FALSE(both.TurnsBack(kNow, frame, host.endpoint));
+  ASSERT_TRUE(both.AddFlow(Rule(FlowRule::Kind::kAllDefault), *qp));
+  EXPECT_TRUE(both.TurnsBack(kNow, frame, host.endpoint));
+  EXPECT_EQ(Copies(), 3u);
+  EXPECT_EQ(tapped.frames.size(), 1u);
 }
 
 TEST_F(FrameWatchTest, TapSeesFramesTakenByFlows) {

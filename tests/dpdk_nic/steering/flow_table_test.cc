@@ -92,6 +92,22 @@ TEST_F(FlowTableTest, OnlyTheBitsOfTheMaskMatter) {
   EXPECT_EQ(Find(To(0x22)), Targets{});
 }
 
+TEST_F(FlowTableTest, DestinationIsNamedByAWholeAddressOfAMatchingRule) {
+  Add(ByPort(2), kA);
+  EXPECT_FALSE(table.NamesDestination(FromPort(To(1), 2)));
+  FlowRule both = ByMac(1);
+  both.value = FromPort(both.value, 3);
+  both.mask.source_port.fill(0xff);
+  Add(both, kB);
+  EXPECT_TRUE(table.NamesDestination(FromPort(To(1), 3)));
+  EXPECT_FALSE(table.NamesDestination(FromPort(To(1), 2)));
+  EXPECT_FALSE(table.NamesDestination(FromPort(To(2), 3)));
+  FlowRule half = ByMac(5);
+  half.mask.destination_mac[0] = 0;
+  Add(half, kC);
+  EXPECT_FALSE(table.NamesDestination(To(5)));
+}
+
 TEST_F(FlowTableTest, FrameWithoutPortDoesNotMatchPortZero) {
   Add(ByPort(0), kA);
   EXPECT_EQ(Find(To(2)), Targets{}) << "port 0 is not the same as no port";
