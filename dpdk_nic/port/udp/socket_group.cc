@@ -21,6 +21,7 @@ SocketGroup::SocketGroup(const UdpSocket& own) : own_fd_(own.fd()), address_(own
 }
 
 int SocketGroup::Add(Time now, uint32_t block) {
+  FollowOrphans();  // before the last place is another
   auto opened = UdpSocket::Open(address_, UdpSocket::Use::kMemberOfGroup);
   if (!opened.ok()) return -1;
   Remove(now, block);
@@ -75,6 +76,7 @@ size_t SocketGroup::orphans() const {
 
 // If one of several is closed, its index is not known: the first of them is taken for it.
 void SocketGroup::FollowOrphans() {
+  if (orphans() == 0) return;
   const size_t left = CountSocketsAtPort(address_);
   const size_t before = places_.size();
   while (places_.size() > std::max<size_t>(left, 1) && orphans() != 0) {

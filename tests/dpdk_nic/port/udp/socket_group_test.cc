@@ -231,9 +231,11 @@ TEST_P(SocketGroupTest, GroupThatAUrocedHasLeftBehindIsJoined) {
   group_->Serve(kNow + SocketGroup::kLookAgain);
   expect_steering();
   stopped.End();
+  Add(11);
   group_->Serve(kNow + SocketGroup::kLookAgain * 2);
-  EXPECT_EQ(group_->size(), 3u);
+  EXPECT_EQ(group_->size(), 4u);
   expect_steering();
+  ExpectSteering(DatagramTo(QpnOf(11)), 11);
 }
 
 // Which of two sockets is closed does not show in the kernel.
