@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "dpdk_nic/base/cancellation_guard.h"
 #include "dpdk_nic/base/clock.h"
 
 namespace uroce::nic {
@@ -44,6 +45,7 @@ void* BackgroundThread::Main(void* self) {
 }
 
 void BackgroundThread::Wake() {
+  const CancellationGuard guard;
   // Fails only if the counter is full, and then the thread is being woken already.
   [[maybe_unused]] const int result = eventfd_write(wake_fd_.get(), 1);
 }

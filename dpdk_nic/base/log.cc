@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "dpdk_nic/base/cancellation_guard.h"
+
 namespace uroce::nic {
 namespace {
 
@@ -25,6 +27,7 @@ const char* program_name = "uroce";
 LogLevel default_limit = LogLevel::kWarning;
 
 bool Write(std::string_view sentence) {
+  const CancellationGuard guard;
   std::string line(program_name);
   line.append(": ").append(sentence).append(".\n");
   const iovec part{line.data(), line.size()};

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "dpdk_nic/base/cancellation_guard.h"
+
 namespace uroce::nic {
 
 // Owns a file descriptor; -1 means none.
@@ -24,7 +26,10 @@ class UniqueFd {
   // Returns the descriptor; the caller has to close it.
   int release() { return std::exchange(fd_, -1); }
   void reset(int fd = -1) {
-    if (fd_ >= 0) close(fd_);
+    if (fd_ >= 0) {
+      const CancellationGuard guard;
+      close(fd_);
+    }
     fd_ = fd;
   }
 

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "dpdk_nic/base/cancellation_guard.h"
+
 namespace uroce::nic::control {
 namespace {
 
@@ -75,6 +77,7 @@ MessageChannel::Status MessageChannel::ReadSocket(size_t bytes) {
   header.msg_iovlen = 1;
   header.msg_control = control.data();
   header.msg_controllen = control.size();
+  const CancellationGuard guard;
   const ssize_t received = recvmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (received < 0) {
     return WouldBlock(errno) || errno == EINTR ? Status::kNothing : Status::kClosed;
@@ -171,6 +174,7 @@ ssize_t MessageChannel::Write(std::span<const uint8_t> bytes, std::span<const in
     rights->cmsg_len = CMSG_LEN(fds.size_bytes());
     memcpy(CMSG_DATA(rights), fds.data(), fds.size_bytes());
   }
+  const CancellationGuard guard;
   ssize_t sent;
   do {
     sent = sendmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_NOSIGNAL);

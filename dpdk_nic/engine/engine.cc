@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dpdk_nic/base/cancellation_guard.h"
 #include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/base/log.h"
 #include "dpdk_nic/engine/engine_group.h"
@@ -123,19 +124,7 @@ void Engine::Flush(Time now) {
 
 int Engine::ReceiveBurst(Time now) {
   unread_ = 0;
-  if (now >= next_link_service_) {
-    next_link_service_ = now + kLinkServiceInterval;
-    port_->ServeLink();
-    has_news_ = true;
-    if (sentence_.empty()) sentence_ = port_->TakeNotice().sentence;
-    if (sentence_.empty()) sentence_ = watch_.TakeNotice();
-    FollowNeighbors();
-    FollowPort();
-    if (!port_failed_ && port_->failed()) {
-      port_failed_ = true;
-      endpoint_.Fail();
-    }
-  }
+  if (now >= next_link_service_) ServeLink(now);
   port_->BeginReceiveBurst();
   int received = 0;
   int unanswered = 0;
@@ -151,6 +140,21 @@ int Engine::ReceiveBurst(Time now) {
     }
   }
   return received;
+}
+
+void Engine::ServeLink(Time now) {
+  const CancellationGuard guard;
+  next_link_service_ = now + kLinkServiceInterval;
+  port_->ServeLink();
+  has_news_ = true;
+  if (sentence_.empty()) sentence_ = port_->TakeNotice().sentence;
+  if (sentence_.empty()) sentence_ = watch_.TakeNotice();
+  FollowNeighbors();
+  FollowPort();
+  if (!port_failed_ && port_->failed()) {
+    port_failed_ = true;
+    endpoint_.Fail();
+  }
 }
 
 void Engine::FollowPort() {
@@ -310,12 +314,15 @@ int Engine::LoopBack(Time now) {
 void Engine::EndPass() {
   watch_.EndBurst();
   while (const auto event = endpoint_.TakeEvent()) {
+    const CancellationGuard guard;
     if (event_sink_) event_sink_(*event);
   }
   transport::GeneralServices* const services = endpoint_.general_services();
   if (services == nullptr) [[likely]]
     return;
-  if (connection_sink_ && services->connection_manager().HasEvent()) connection_sink_();
+  if (!connection_sink_ || !services->connection_manager().HasEvent()) return;
+  const CancellationGuard guard;
+  connection_sink_();
 }
 
 bool Engine::HasTransmit() const { return endpoint_.HasTransmit() || link_layer_->HasTransmit(); }

@@ -117,8 +117,7 @@ class Engine {
   // Undo PreparePath and JoinGroup. LeaveGroup does nothing while the group has members here.
   void ForgetPath(transport::Qpn local);
   void LeaveGroup(const transport::Gid& group);
-  // Whether ibv_query_port reports the port as active.
-  bool port_active();
+  bool port_active();  // as ibv_query_port reports it
   PacketPort::Counters port_counters();
   bool in_forked_child() const { return in_forked_child_.load(std::memory_order_relaxed); }
 
@@ -145,6 +144,7 @@ class Engine {
   std::optional<int> RunIfFree(Driver driver);
   int RunOnce(transport::Time now, Driver driver) UROCE_REQUIRES(lock_);
   int ReceiveBurst(transport::Time now) UROCE_REQUIRES(lock_);
+  void ServeLink(transport::Time now) UROCE_REQUIRES(lock_);
   void Accept(transport::Time now, const PacketPort::ReceivedFrame& frame) UROCE_REQUIRES(lock_);
   void FollowPort() UROCE_REQUIRES(lock_);
   void FollowNeighbors() UROCE_REQUIRES(lock_);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "dpdk_nic/base/cancellation_guard.h"
 #include "dpdk_nic/base/thread_annotations.h"
 
 namespace uroce::nic {
@@ -16,6 +17,7 @@ inline void SpinPause() { __builtin_ia32_pause(); }
 // Lets any other thread run on this processor, whatever its priority: a thread of a real-time class
 // never yields to one of the ordinary class.
 inline void Nap() {
+  const CancellationGuard guard;
   constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 50'000};
   nanosleep(&kNap, nullptr);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dpdk_nic/base/cancellation_guard.h"
 #include "transport/wire/byte_order.h"
 #include "transport/wire/udp.h"
 
@@ -86,6 +87,7 @@ void FrameWatch::Tap(Time now, FrameTap::Direction direction, std::span<const ui
 }
 
 void FrameWatch::EndTappedBurst() {
+  const CancellationGuard guard;
   is_tapped_ = false;
   tap_->EndBurst();
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "dpdk_nic/base/cancellation_guard.h"
 #include "dpdk_nic/base/clock.h"
 
 namespace uroce::nic {
@@ -36,13 +37,11 @@ constexpr uint32_t kRefusalsBeforeSleep = 4'096;
 
 // With the timer slack of an ordinary thread a nanosecond becomes 50 us. A real-time thread has no
 // slack, and would not leave its processor.
-void SleepForAMoment() {
-  const timespec moment{0, 1};
-  nanosleep(&moment, nullptr);
-}
+constexpr timespec kMoment{0, 1};
+constexpr timespec kMomentInRealTime{0, 50'000};
 
-void SleepEvenInRealTime() {
-  const timespec moment{0, 50'000};
+void SleepFor(const timespec& moment) {
+  const CancellationGuard guard;
   nanosleep(&moment, nullptr);
 }
 
@@ -75,7 +74,7 @@ void PollingPause::PollRefused() {
   Pause();
   if (++refusals_ < kRefusalsBeforeSleep) return;
   refusals_ = 0;
-  SleepEvenInRealTime();
+  SleepFor(kMomentInRealTime);
 }
 
 bool PollingPause::Pause() {
@@ -110,7 +109,7 @@ void PollingPause::StepAside(Time now) {
   if (now < next_step_aside_) return;
   interval_ = NextInterval(now - next_step_aside_, interval_, kMinInterval, kMaxInterval);
   next_step_aside_ = now + interval_;
-  SleepForAMoment();
+  SleepFor(kMoment);
 }
 
 }  // namespace uroce::nic

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "dpdk_nic/base/cancellation_guard.h"
+
 namespace uroce::nic {
 
 using transport::Gid;
@@ -61,6 +63,7 @@ RtnetlinkSocket::RtnetlinkSocket(uint32_t groups)
 }
 
 bool RtnetlinkSocket::Send(const RtnetlinkRequest& request) {
+  const CancellationGuard guard;
   // Drops answers to earlier requests that were given up.
   while (Receive().has_value()) {
   }
@@ -81,6 +84,7 @@ std::optional<RtnetlinkMessage> RtnetlinkSocket::Receive() {
 
 // Other processes can send to the socket, too: only messages of the kernel are kept.
 bool RtnetlinkSocket::ReceiveDatagram() {
+  const CancellationGuard guard;
   position_ = 0;
   received_bytes_ = 0;
   sockaddr_nl sender{};

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "dpdk_nic/base/cancellation_guard.h"
+
 namespace uroce::nic {
 namespace {
 
@@ -118,6 +120,7 @@ bool RtnetlinkTables::Order(const Gid& neighbor) {
 
 // To send the datagram the kernel has to resolve the neighbour.
 void RtnetlinkTables::SendDatagram(const Gid& neighbor) {
+  const CancellationGuard guard;
   if (neighbor.IsIpv4Mapped()) {
     sockaddr_in to{};
     to.sin_family = AF_INET;

@@ -7,6 +7,8 @@
 #include <system_error>
 #include <utility>
 
+#include "dpdk_nic/base/cancellation_guard.h"
+
 namespace uroce::verbs {
 
 // The boundary between C++ and libibverbs: no exception may unwind into C. The set-up verbs run
@@ -47,6 +49,7 @@ int SettingErrno(F&& f) {
 // The same for verbs that may throw.
 template <class F>
 int ReturningErrno(F&& f) noexcept {
+  const nic::CancellationGuard guard;  // pthread_cancel() unwinds, too
   return SettingErrno([&] {
     try {
       return std::forward<F>(f)();

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "dpdk_nic/base/cancellation_guard.h"
 #include "dpdk_nic/base/mutex_held_by_fork.h"
 #include "dpdk_nic/base/unique_fd.h"
 #include "transport/guarded_access.h"
@@ -66,12 +67,14 @@ void ProtectedMemory::Remove(uint32_t key) {
 
 bool ProtectedMemory::Read(void* to, const void* from, size_t bytes) {
   if (!IsPinned(from, bytes)) return false;
+  const nic::CancellationGuard guard;
   const nic::UniqueFd memory = OwnMemory(O_RDONLY);
   return memory && pread(memory.get(), to, bytes, OffsetOf(from)) == static_cast<ssize_t>(bytes);
 }
 
 bool ProtectedMemory::Write(void* to, const void* from, size_t bytes) {
   if (!IsPinned(to, bytes)) return false;
+  const nic::CancellationGuard guard;
   const nic::UniqueFd memory = OwnMemory(O_RDWR);
   return memory && pwrite(memory.get(), from, bytes, OffsetOf(to)) == static_cast<ssize_t>(bytes);
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "dpdk_nic/base/cancellation_guard.h"
 #include "dpdk_nic/port/dpdk/eal/descriptor_shims.h"
 
 namespace uroce::nic {
@@ -40,6 +41,7 @@ void DpdkPort::ReleaseReceived() {
 
 bool DpdkPort::ReceiveBurst() {
   if (InForkedChild()) return false;
+  const CancellationGuard guard;
   if (flushed_ && transmit_count_ > 0) TransmitBurst();  // what the device refused before
   if (kick_due_) KickKernel();
   rte_pktmbuf_free_bulk(received_.data(), received_count_);
@@ -94,6 +96,7 @@ void DpdkPort::Flush() {
 }
 
 void DpdkPort::TransmitBurst() {
+  const CancellationGuard guard;
   // The kernel would keep the frames and send them, stale, when the carrier is back.
   if (interface_ != nullptr && !interface_->has_carrier()) {
     DropTransmit();

@@ -6,6 +6,8 @@
 #include <array>
 #include <cerrno>
 
+#include "dpdk_nic/base/cancellation_guard.h"
+
 namespace uroce::nic {
 namespace {
 
@@ -69,6 +71,7 @@ std::unique_ptr<RingLink> RingLink::Accept(std::shared_ptr<RingMemory> memory, U
 // MSG_DONTWAIT here and below although our own ends are non-blocking: the other side can make a
 // socket that came from it blocking at any time.
 void RingLink::WakePeer() {
+  const CancellationGuard guard;
   // Fails if the buffer is full, when a wake-up is under way already, or if the peer is gone.
   const uint8_t wake = 0;
   [[maybe_unused]] const ssize_t sent =
@@ -77,6 +80,7 @@ void RingLink::WakePeer() {
 
 bool RingLink::peer_alive() {
   if (!peer_alive_) return false;
+  const CancellationGuard guard;
   std::array<uint8_t, kDrainBytes> bytes;
   // Reads once: the next calls read what a hostile peer sends beyond this.
   const ssize_t received = recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);

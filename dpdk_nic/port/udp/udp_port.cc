@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "dpdk_nic/base/cancellation_guard.h"
 #include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/link_layer/link_layer.h"
 #include "transport/wire/ethernet.h"
@@ -182,6 +183,7 @@ bool UdpPort::ReceiveAny() {
 
 // An error here is one that the network reported (ICMP); TakeErrors gets it, too.
 bool UdpPort::ReceiveFrom(size_t socket) {
+  const CancellationGuard guard;
   batch_address_ = receiver(socket).gid();
   has_just_received_ = batch_.Receive(receiver(socket).fd()) > 0;
   return has_just_received_;
@@ -202,6 +204,7 @@ void UdpPort::Flush() {
 }
 
 void UdpPort::Transmit() {
+  const CancellationGuard guard;
   is_blocked_ = false;
   queue_.CloseRoom();
   while (queue_.size() != 0 && !is_blocked_) is_blocked_ = !TransmitOnce();

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "dpdk_nic/base/cancellation_guard.h"
 #include "verbs_provider/virtual_kernel/base/errno_guard.h"
 #include "verbs_provider/virtual_kernel/base/real_libc.h"
 
@@ -67,6 +68,7 @@ void FdTable::Remove(int fd) {
     tracked_.fetch_sub(1, std::memory_order_release);
   }
   const ErrnoGuard guard;
+  const nic::CancellationGuard cancellation;
   removed.reset();  // may close private descriptors, which come back here
 }
 
@@ -87,6 +89,7 @@ bool FdTable::InForeignProcess() const { return getpid() != owner_pid_; }
 PrivateFd::PrivateFd(int fd) {
   if (fd < 0) return;
   const ErrnoGuard guard;
+  const nic::CancellationGuard cancellation;
   const int moved = real::fcntl(fd, F_DUPFD_CLOEXEC, kLowestPrivateFd);
   if (moved >= 0) real::close(fd);
   fd_ = moved >= 0 ? moved : fd;
@@ -108,6 +111,7 @@ PrivateFd::~PrivateFd() { Reset(); }
 
 void PrivateFd::Reset() {
   if (fd_ < 0) return;
+  const nic::CancellationGuard cancellation;
   FdTable::Instance().Remove(fd_);
   real::close(fd_);
   fd_ = -1;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 
+#include "dpdk_nic/base/cancellation_guard.h"
 #include "dpdk_nic/base/log.h"
 #include "verbs_provider/virtual_kernel/base/errno_guard.h"
 #include "verbs_provider/virtual_kernel/base/fd_table.h"
@@ -93,6 +94,7 @@ const Device* CurrentDevice() {
   const Device* device = current.load(std::memory_order_acquire);
   if ((device != nullptr && provider_registered) || failed || loading) return device;
   const ErrnoGuard guard;
+  const nic::CancellationGuard cancellation;
   loading = true;
   if (device == nullptr || HasLibibverbs()) device = LoadDevice();
   loading = false;
@@ -103,6 +105,7 @@ const Device* CurrentDeviceAsItIs() {
   const Device* device = CurrentDevice();
   if (device == nullptr || loading || !device->HasChanged()) return device;
   const ErrnoGuard guard;
+  const nic::CancellationGuard cancellation;
   const std::lock_guard<std::mutex> lock(describing);
   device = current;
   // If this fails, the previous description stays in use.

@@ -13,6 +13,7 @@
 #include <memory>
 #include <utility>
 
+#include "dpdk_nic/base/cancellation_guard.h"
 #include "dpdk_nic/base/memory_file.h"
 #include "verbs_provider/virtual_kernel/base/errno_guard.h"
 #include "verbs_provider/virtual_kernel/base/real_libc.h"
@@ -139,6 +140,7 @@ void Lookup::Find(const std::string& absolute, LastLink last, bool is_from_tree)
 
 int OpenVirtual(const VirtualPath& path, int flags) {
   if (path.node->type == TreeNode::Type::kSymlink) return Fail(ELOOP);  // with O_NOFOLLOW
+  const nic::CancellationGuard cancellation;
   if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL)) return Fail(EEXIST);
   if (path.node->type == TreeNode::Type::kDirectory) return OpenDirectory(path, flags);
   if ((flags & O_DIRECTORY) != 0) return Fail(ENOTDIR);

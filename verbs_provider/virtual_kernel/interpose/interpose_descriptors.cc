@@ -11,6 +11,7 @@
 #include <climits>
 #include <memory>
 
+#include "dpdk_nic/base/cancellation_guard.h"
 #include "verbs_provider/virtual_kernel/base/errno_guard.h"
 #include "verbs_provider/virtual_kernel/base/fd_table.h"
 #include "verbs_provider/virtual_kernel/base/real_libc.h"
@@ -145,6 +146,7 @@ int InterposedIoctl(int fd, unsigned long request, ...) {
   va_end(arguments);
   if (FdTable::KindOf(fd) != FileKind::kUverbs) return real::ioctl(fd, request, argument);
   if (request != RDMA_VERBS_IOCTL) return Fail(ENOTTY);
+  const nic::CancellationGuard cancellation;
   const int error = UverbsIoctl(static_cast<const ib_uverbs_ioctl_hdr*>(argument),
                                 CurrentDeviceAsItIs()->description);
   return error == 0 ? 0 : Fail(error);

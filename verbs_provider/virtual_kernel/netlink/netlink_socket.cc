@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "dpdk_nic/base/cancellation_guard.h"
 #include "verbs_provider/rdma_cm/user_memory.h"
 #include "verbs_provider/virtual_kernel/base/real_libc.h"
 #include "verbs_provider/virtual_kernel/device/device.h"
@@ -52,6 +53,7 @@ NetlinkSocket::NetlinkSocket(PrivateFd answers, PrivateFd kernel)
       port_id_(static_cast<uint32_t>(getpid())) {}
 
 int NetlinkSocket::Open(int type) {
+  const nic::CancellationGuard cancellation;
   PrivateFd kernel(real::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA));
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | (type & (SOCK_CLOEXEC | SOCK_NONBLOCK)), 0, ends) != 0) {
@@ -113,6 +115,7 @@ int NetlinkSocket::SetSockOpt(int option, const void* value, socklen_t bytes) {
 }
 
 ssize_t NetlinkSocket::Send(std::span<const std::byte> datagram) {
+  const nic::CancellationGuard cancellation;
   const Device* device = CurrentDevice();
   bool delivered = true;
   const std::lock_guard<std::mutex> lock(mutex_);

@@ -1,7 +1,6 @@
 #include "verbs_provider/virtual_kernel/rdma_cm/rdma_cm_file.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <rdma/rdma_user_cm.h>
 #include <sys/select.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "dpdk_nic/base/cancellation_guard.h"
 #include "verbs_provider/rdma_cm/user_memory.h"
 #include "verbs_provider/virtual_kernel/base/errno_guard.h"
 #include "verbs_provider/virtual_kernel/base/event_pipe.h"
@@ -27,18 +27,6 @@ constexpr int kChunkBytes = 64;
 // it with a lower descriptor of the application: if channels had descriptors as low as the
 // kernel's, no accepted socket would ever become readable.
 constexpr int kLowestChannelFd = 512;
-
-// A thread may be cancelled while it waits, not in the middle of a command.
-class CancellationGuard {
- public:
-  CancellationGuard() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-  ~CancellationGuard() { pthread_setcancelstate(before_, nullptr); }
-  CancellationGuard(const CancellationGuard&) = delete;
-  CancellationGuard& operator=(const CancellationGuard&) = delete;
-
- private:
-  int before_ = 0;
-};
 
 int Fail(int error) {
   errno = error;
@@ -148,7 +136,7 @@ ssize_t RdmaCmFile::Write(const void* data, size_t bytes) {
   while (true) {
     char token;
     if (wants_event && real::read(opened_.get(), &token, 1) < 0) return -1;
-    const CancellationGuard guard;
+    const nic::CancellationGuard guard;
     const int error =
         provider_.write(channel_, other == nullptr ? nullptr : other->channel_, data, bytes);
     if (error == 0) return static_cast<ssize_t>(bytes);
