@@ -222,11 +222,14 @@ void SetProtectedAccess(const ProtectedAccess& access) {
 }
 
 bool GuardedCopy(void* to, const void* from, size_t bytes) {
+  CheckGuardedRead(from, bytes);
+  CheckGuardedWrite(to, bytes);
   return CopyOrFault(to, from, bytes) || CopyProtected(to, from, bytes);
 }
 
 // x86 makes stores visible in program order.
 bool GuardedStore(uint8_t* to, uint8_t value) {
+  CheckGuardedWrite(to, sizeof value);
   asm volatile goto(UROCE_GUARDED("movb %1, (%0)") : : "r"(to), "q"(value) : "memory" : gone);
   return true;
 gone:
@@ -234,6 +237,7 @@ gone:
 }
 
 bool GuardedStore(uint64_t* to, uint64_t value) {
+  CheckGuardedWrite(to, sizeof value);
   asm volatile goto(UROCE_GUARDED("movq %1, (%0)") : : "r"(to), "r"(value) : "memory" : gone);
   return true;
 gone:
@@ -241,6 +245,7 @@ gone:
 }
 
 bool GuardedFetchAdd(uint64_t* target, uint64_t addend, uint64_t* original) {
+  CheckGuardedWrite(target, sizeof *target);
   uint64_t number = addend;
   asm volatile goto(UROCE_GUARDED("lock xaddq %0, (%1)")
                     : "+r"(number)
@@ -257,6 +262,7 @@ gone:
 }
 
 bool GuardedCompareSwap(uint64_t* target, uint64_t compare, uint64_t swap, uint64_t* original) {
+  CheckGuardedWrite(target, sizeof *target);
   uint64_t number = compare;
   asm volatile goto(UROCE_GUARDED("lock cmpxchgq %2, (%1)")
                     : "+a"(number)

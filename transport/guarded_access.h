@@ -39,6 +39,28 @@ void SetProtectedAccess(const ProtectedAccess& access);
 // instruction is at `pc`. Async-signal-safe.
 uintptr_t GuardedResumeAddress(uintptr_t pc);
 
+// For the address sanitizer, which does not see the instructions below. Nothing in other builds.
+#if defined(__SANITIZE_ADDRESS__)
+#define UROCE_ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UROCE_ADDRESS_SANITIZER 1
+#endif
+#endif
+#ifdef UROCE_ADDRESS_SANITIZER
+extern "C" void __asan_loadN(uintptr_t address, size_t bytes);
+extern "C" void __asan_storeN(uintptr_t address, size_t bytes);
+inline void CheckGuardedRead(const void* from, size_t bytes) {
+  __asan_loadN(reinterpret_cast<uintptr_t>(from), bytes);
+}
+inline void CheckGuardedWrite(void* to, size_t bytes) {
+  __asan_storeN(reinterpret_cast<uintptr_t>(to), bytes);
+}
+#else
+inline void CheckGuardedRead(const void* /*from*/, size_t /*bytes*/) {}
+inline void CheckGuardedWrite(void* /*to*/, size_t /*bytes*/) {}
+#endif
+
 }  // namespace uroce::transport
 
 // Assembler text whose instructions may fault, for an `asm volatile goto` whose label `gone` is the

@@ -155,5 +155,20 @@ TEST_F(GuardedAccessTest, OnlyGuardedInstructionsAreInTheTable) {
   EXPECT_EQ(GuardedResumeAddress(UINTPTR_MAX), 0u);
 }
 
+TEST(GuardedAccessDeathTest, AddressSanitizerSeesBothRanges) {
+#ifdef UROCE_ADDRESS_SANITIZER
+  std::vector<uint8_t> shorter(100);
+  std::vector<uint8_t> longer(101);
+  uint64_t number = 0;
+  auto* const behind = reinterpret_cast<uint64_t*>(shorter.data() + 96);
+  EXPECT_DEATH((void)GuardedCopy(shorter.data(), longer.data(), 101), "WRITE of size 101");
+  EXPECT_DEATH((void)GuardedCopy(longer.data(), shorter.data(), 101), "READ of size 101");
+  EXPECT_DEATH((void)GuardedStore(shorter.data() + 100, 1), "WRITE of size 1");
+  EXPECT_DEATH((void)GuardedFetchAdd(behind, 1, &number), "WRITE of size 8");
+#else
+  GTEST_SKIP() << "not compiled with the address sanitizer";
+#endif
+}
+
 }  // namespace
 }  // namespace uroce::transport

@@ -70,6 +70,8 @@ constexpr Crc32Kernel MakeCrc32Kernel(std::string_view name, Run) {
             return state;
           },
           [](uint32_t& state, uint8_t* destination, const uint8_t* source, size_t length) {
+            CheckGuardedRead(source, length);
+            CheckGuardedWrite(destination, length);
             return Run{}(state, CopyInput{destination, source}, length);
           },
           [](uint32_t state, const uint8_t* data, size_t length, const Crc32Mask& mask) {
