@@ -36,7 +36,8 @@ enum class DropReason : uint8_t {
   kSequenceGap,       // a request beyond the expected PSN; the first one of a gap makes a NAK
   kBadQkey,           // a datagram with another Q_Key than the QP's
   kReceiverNotReady,  // no receive request: RC answers with an RNR NAK, UC and UD drop the message
-  kMessageTooLong,    // UC, UD: longer than the receive request, which waits for the next message
+  kMessageTooLong,    // UC, UD: longer than the receive request, which waits for the next message;
+                      // UD: longer than the port's MTU
   kTornMessage,       // UC: a packet of the same message was lost before this one
   kRefused,           // a request that breaks a rule: RC answers with a NAK and ends the connection
   kUnknownSrq,        // XRC: the domain has no shared receive queue of this number; like kRefused

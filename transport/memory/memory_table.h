@@ -43,12 +43,14 @@ class MemoryTable {
   // With a key of the caller's choice, for a replay of recorded frames. False if the key's slot is
   // in use or the table is full.
   bool RegisterAs(LKey key, const MemoryRegion& region);
-  // A key for local accesses at any address: reads find zeros, writes are lost. nullopt as for
-  // Register. At the address that LocalAddress returns for it lie kNullBytes, the payload of a
-  // packet at the largest path MTU.
-  static constexpr size_t kNullBytes = 4'096;
+  // A key for local accesses at any address and of any length: reads find zeros, writes are lost.
+  // nullopt as for Register. At the address that LocalAddress returns for it lie kNullBytes, more
+  // than the payload of any packet. What may be longer is not written there: see IsLost.
+  static constexpr size_t kNullBytes = 4'224;
   std::optional<LKey> RegisterNull(PdId pd);
   bool IsNull(LKey key) const;
+  // Whether LocalAddress returned `target` for a null region, in which writes are lost.
+  bool IsLost(const uint8_t* target) const { return target == lost_writes_.get(); }
   // ibv_rereg_mr: same key, new content. kInvalidArgument if there is no such region, kBusy while
   // windows are bound to it.
   Status Reregister(LKey key, const MemoryRegion& region);

@@ -68,7 +68,9 @@ SgeCursor::Result SgeCursor::Scatter(const MemoryTable& memory, PdId pd, uint64_
   if (resolution.result != Result::kOk) return resolution.result;
   const uint8_t* from = bytes.data();
   for (size_t i = 0; i < resolution.extents; ++i) {
-    if (!GuardedCopy(extents[i].data, from, extents[i].length)) return Result::kMemoryGone;
+    const bool is_done =
+        memory.IsLost(extents[i].data) || GuardedCopy(extents[i].data, from, extents[i].length);
+    if (!is_done) return Result::kMemoryGone;
     from += extents[i].length;
   }
   return Result::kOk;

@@ -59,6 +59,8 @@ uint32_t MaxRawFrameBytes(const EndpointConfig& config) {
   return std::min<uint32_t>(config.max_frame_bytes(), kMaxFrameBytes);
 }
 
+static_assert(MemoryTable::kNullBytes >= kMaxFrameBytes, "a raw packet may be all zeros");
+
 // Every packet but the last is full (IBA 9.7.3.3).
 uint32_t PacketsFor(uint64_t bytes, uint32_t mtu_bytes) {
   return bytes <= mtu_bytes ? 1 : static_cast<uint32_t>((bytes + mtu_bytes - 1) / mtu_bytes);

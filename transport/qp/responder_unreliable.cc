@@ -26,6 +26,7 @@ DropReason Responder::OnUnreliable(const Packet& packet) {
 // UD (IBA 9.8.3): every packet is a message.
 DropReason Responder::OnDatagram(const Packet& packet) {
   if (packet.deth.qkey != qp_.attributes.qkey) return DropReason::kBadQkey;  // IBA 9.6.1.4.1
+  if (packet.payload.size() > qp_.mtu_bytes()) return DropReason::kMessageTooLong;
   if (receives_.empty()) return DropReason::kReceiverNotReady;
   const uint64_t bytes = kGrhBytes + packet.payload.size();
   if (bytes > TotalBytes(receives_.Next().sges)) {

@@ -111,6 +111,26 @@ TEST_F(SgeCursorTest, AnyOffsetInAnyOrderOfRandomLists) {
   }
 }
 
+// A peer's raw frame may be longer than what lies at the address of a null region.
+TEST_F(SgeCursorTest, PartsInANullRegionAreLostAndReadAsZeros) {
+  constexpr uint32_t kLong = 2 * MemoryTable::kNullBytes;
+  const LKey null_key = *memory_.RegisterNull(kPd);
+  const std::vector<ScatterGatherEntry> list = {
+      Entry(0, 10), {0x7777, kLong, null_key}, Entry(100, 10)};
+  const std::vector<uint8_t> message(kLong + 20, 0x5a);
+  std::ranges::fill(bytes_, 0);
+  SgeCursor cursor(list);
+  EXPECT_EQ(SgeCursor::Result::kOk, cursor.Scatter(memory_, kPd, 0, message));
+  EXPECT_EQ(20, std::ranges::count(bytes_, 0x5a));
+  uint8_t* const lost = memory_.LocalAddress(kPd, null_key, 0, 1, AccessFlags::kLocalWrite);
+  EXPECT_TRUE(std::all_of(lost, lost + MemoryTable::kNullBytes, [](uint8_t b) { return b == 0; }));
+
+  const auto gathered = Gathered(cursor, 5, MemoryTable::kNullBytes);
+  ASSERT_TRUE(gathered);
+  EXPECT_EQ(5, std::ranges::count(*gathered, 0x5a));
+  EXPECT_EQ(MemoryTable::kNullBytes - 5, std::ranges::count(*gathered, 0));
+}
+
 TEST_F(SgeCursorTest, ScatterAtAnyOffsetOfRandomLists) {
   std::mt19937 random(6);
   for (int round = 0; round < 300; ++round) {

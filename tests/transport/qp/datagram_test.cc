@@ -97,6 +97,18 @@ TEST_F(UdTest, DatagramLongerThanThePortMtuStopsTheSendQueue) {
   script_.ExpectState(QpState::kSendQueueError);
 }
 
+// IBA C10-93.1.1: no sender may send it. The receive request stays for the next datagram.
+TEST_F(UdTest, ReceivedDatagramLongerThanThePortMtuIsDropped) {
+  const uint32_t most = Bytes(script_.qp().Query().path_mtu);
+  script_.PostReceive(1, kBuffer, 8'192);
+  const PacketSpec longer = Datagram(peers_).With(std::vector<uint8_t>(most + 4));
+  script_.ExpectDropped(DropReason::kMessageTooLong, longer);
+  script_.ExpectNoCompletion();
+  const PacketSpec longest = Datagram(peers_).With(std::vector<uint8_t>(most));
+  EXPECT_EQ(script_.Inject(longest), DropReason::kNone);
+  EXPECT_EQ(script_.ExpectCompletion(1).byte_length, kGrh + most);
+}
+
 // Over IPv4 the header lies in the last 20 of the 40 bytes, the first 20 are not written.
 // IBA A17.4.5.2.
 TEST_F(UdTest, TheHeaderComesFirst) {
