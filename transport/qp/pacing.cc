@@ -1,6 +1,7 @@
 #include "transport/qp/pacing.h"
 
 #include <array>
+#include <utility>
 
 #include "transport/limits.h"
 
@@ -36,7 +37,17 @@ uint32_t PacedKbps(const AddressVector& address, const RateLimit& limit) {
   return std::min(of_path, limit.kbps);
 }
 
+void Pacer::ChangeRate(bool has_rate) {
+  if (!has_rate) *this = {};
+  has_new_rate_ = true;
+}
+
 void Pacer::OnSent(Time now, size_t frame_bytes, uint32_t kbps, uint32_t burst_bytes) {
+  if (std::exchange(has_new_rate_, false) && full_ > now) {
+    const double factor = static_cast<double>(kbps_) / kbps;
+    full_ = now + Duration{static_cast<int64_t>(static_cast<double>((full_ - now).ns) * factor)};
+  }
+  kbps_ = kbps;
   full_ = std::max(full_, now) + TimeFor(frame_bytes, kbps);
   const uint32_t burst = burst_bytes != 0 ? burst_bytes : kDefaultBurstBytes;
   const uint64_t ahead = burst - std::min<uint64_t>(burst, frame_bytes);

@@ -119,12 +119,16 @@ void QueuePair::Apply(const QpAttributes& a, uint32_t mask) {
     own.alternate_timeout = a.alternate_timeout;
     context_.alternate_source_gid = context_.environment.config.SourceOf(a.alternate_address);
   }
+  const bool has_new_rate =
+      (sets(M::kRateLimit) && own.rate_limit != a.rate_limit) ||
+      (sets(M::kAddressVector) && own.address.static_rate != a.address.static_rate);
   if (sets(M::kAddressVector)) {
     own.address = a.address;
     context_.source_gid = context_.environment.config.SourceOf(own.address);
   }
   if (sets(M::kAddressVector | M::kAlternatePath)) SetPaths(context_);
   if (sets(M::kRateLimit)) own.rate_limit = a.rate_limit;
+  if (has_new_rate) requester_.FollowRate();
   if (sets(M::kPkeyIndex | M::kRateLimit)) UpdateShortWay(context_);
   if (sets(M::kMigrationState)) Apply(a.migration_state);
   if (sets(M::kRqPsn)) responder_.Start(a.rq_psn);

@@ -62,10 +62,10 @@ class alignas(64) Requester {
     RestoreRetries();
     RestartTimer();
   }
+  void FollowRate();  // ends the wait that the former rate demanded
   // SQE -> RTS: forgets the failure that stopped the queue.
   void Recover() { failed_ = false; }
-  // Restores the initial state; posted requests vanish without completion.
-  void Reset();
+  void Reset();  // posted requests vanish without completion
   // Completes every request as flushed, oldest first, with vendor error `why`.
   void Flush(VendorError why);
 

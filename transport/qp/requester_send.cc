@@ -399,6 +399,13 @@ size_t Requester::FailForGoneMemory(SendWqe& wqe) {
   return 0;
 }
 
+// One frame may leave too early by this; the frames after it wait as the new rate demands.
+void Requester::FollowRate() {
+  const AddressVector& address = qp_.attributes.address;
+  pacer_.ChangeRate(PacedKbps(address, qp_.attributes.rate_limit) != 0);
+  paced_until_ = kNever;
+}
+
 // A frame of `wqe` was built: sets the time of the next one.
 void Requester::Pace(Time now, const SendWqe& wqe, size_t frame_bytes) {
   const AddressVector& address = qp_.is_datagram() ? *wqe.details->address : qp_.attributes.address;

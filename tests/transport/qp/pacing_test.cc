@@ -87,6 +87,51 @@ TEST(PacingTest, LimitThatIsTakenAwayHoldsNothingUpLater) {
   EXPECT_EQ(script.TakeCompletions().size(), 6u);
 }
 
+// At 1 kbit/s a frame takes two thirds of a second.
+TEST(PacingTest, LimitThatIsTakenAwayEndsTheWait) {
+  Script script;
+  ASSERT_EQ(Limit(script, 1), Status::kOk);
+  PostWrites(script, 5);
+  EXPECT_EQ(Sent(script), 1u);
+  ASSERT_EQ(Limit(script, 0), Status::kOk);
+  EXPECT_EQ(Sent(script), 4u);
+  // None of the former wait is left.
+  ASSERT_EQ(Limit(script, kKbps), Status::kOk);
+  PostWrites(script, 2);
+  EXPECT_EQ(Sent(script), 1u);
+  script.Advance(kFrameTime);
+  EXPECT_EQ(Sent(script), 1u);
+}
+
+TEST(PacingTest, WaitFollowsTheLimit) {
+  Script script;
+  ASSERT_EQ(Limit(script, 1), Status::kOk);
+  PostWrites(script, 3);
+  EXPECT_EQ(Sent(script), 1u);
+  ASSERT_EQ(Limit(script, 1), Status::kOk);  // no change
+  EXPECT_EQ(Sent(script), 0u);
+  ASSERT_EQ(Limit(script, kKbps), Status::kOk);
+  EXPECT_EQ(Sent(script), 1u);
+  script.Advance(kFrameTime * 2 - Duration{1});  // of both that were sent
+  EXPECT_EQ(Sent(script), 0u);
+  script.Advance(Duration{1});
+  EXPECT_EQ(Sent(script), 1u);
+}
+
+TEST(PacingTest, BurstIsMadeUpForAtTheNewLimit) {
+  Script script;
+  ASSERT_EQ(Limit(script, 1, 4 * kFrameBytes), Status::kOk);
+  PostWrites(script, 3);
+  EXPECT_EQ(Sent(script), 3u);
+  ASSERT_EQ(Limit(script, kKbps), Status::kOk);
+  PostWrites(script, 2);
+  EXPECT_EQ(Sent(script), 1u);
+  script.Advance(kFrameTime * 4 - Duration{1});
+  EXPECT_EQ(Sent(script), 0u);
+  script.Advance(Duration{1});
+  EXPECT_EQ(Sent(script), 1u);
+}
+
 TEST(PacingTest, RateOfThePathCountsAndTheLowerOfBoth) {
   Script script;
   SetStaticRate(script, kRate2Gbps5);
