@@ -44,6 +44,7 @@ bool CompletionQueue::Push(const Completion& completion, bool solicited) {
   if (in_error_) return false;
   const uint64_t number = produced_.load(std::memory_order_relaxed);
   if (number - consumed_.load(std::memory_order_acquire) >= capacity_) {
+    if (ignores_overrun_) return true;
     in_error_ = true;
     events_->Raise(*this, EventType::kCqError);
     return false;
@@ -74,16 +75,41 @@ void CompletionQueue::CallForEvent(uint64_t first, uint64_t count) {
   if (moderation_.count != 0 && held_ >= moderation_.count) Announce(held_from_);
 }
 
-void CompletionQueue::OnDeadline(Time /*now*/) {
+void CompletionQueue::OnDeadline(Time now) {
+  if (leftovers_until_ != 0) return OnUnpolled(now);
   if (held_ != 0) Announce(held_from_);
 }
 
 void CompletionQueue::Announce(uint64_t number) {
-  if (held_ != 0) clock_->deadlines.Set(*this, kNever);
-  held_ = 0;
+  if (held_ != 0 || leftovers_until_ != 0) clock_->deadlines.Set(*this, kNever);
+  held_ = leftovers_until_ = 0;
   announced_ = number + 1;
+  const uint64_t oldest = consumed_.load(std::memory_order_acquire);
+  // Of an empty queue it does not tell whether a poll has found it empty since.
+  const bool is_empty = oldest == produced_.load(std::memory_order_relaxed);
+  oldest_at_event_ = is_empty ? kNone : oldest;
   Disarm();
   events_->Raise(*this, EventType::kCompletion);
+}
+
+void CompletionQueue::WatchLeftovers(Time now) {
+  leftovers_until_ = announced_when_armed_.exchange(0, std::memory_order_relaxed);
+  polled_until_ = consumed_.load(std::memory_order_acquire);
+  if (leftovers_until_ == 0) return;
+  if (clock_ == nullptr) return Announce(polled_until_);
+  clock_->deadlines.Set(*this, now + kPatience);
+}
+
+// Time is up for the leftovers: the program goes on to poll them, or it is told of them.
+void CompletionQueue::OnUnpolled(Time now) {
+  const uint64_t consumed = consumed_.load(std::memory_order_acquire);
+  if (consumed >= leftovers_until_ && held_ == 0) {
+    leftovers_until_ = 0;
+  } else if (consumed != std::exchange(polled_until_, consumed)) {
+    clock_->deadlines.Set(*this, now + kPatience);
+  } else {
+    Announce(held_ != 0 ? held_from_ : consumed);
+  }
 }
 
 void CompletionQueue::SetModeration(const Moderation& moderation) {
@@ -114,15 +140,25 @@ bool CompletionQueue::PollOne(Completion& out, Time& time) {
 void CompletionQueue::Disarm() {
   if (notify_on_ != NotifyOn::kNothing) --events_->armed;
   notify_on_ = NotifyOn::kNothing;
+  if (announced_when_armed_.load(std::memory_order_relaxed) != 0) {
+    announced_when_armed_.store(0, std::memory_order_relaxed);
+  }
 }
 
-// The event announces only the oldest completion: a program that polls some of them (perftest polls
-// 16) and arms again gets another event for the rest.
+// An event that is raised here announces only the oldest completion: a program that polls some of
+// them and arms again gets another event for the rest.
 void CompletionQueue::Arm(NotifyOn on) {
   if (notify_on_ == NotifyOn::kNothing) ++events_->armed;
   notify_on_ = std::max(notify_on_, on);
   if (held_ != 0) return;  // the event that is held back comes anyway
-  uint64_t oldest = std::max(announced_, consumed_.load(std::memory_order_acquire));
+  const uint64_t consumed = consumed_.load(std::memory_order_acquire);
+  if (consumed == oldest_at_event_) {
+    const bool any = notify_on_ == NotifyOn::kAny;
+    announced_when_armed_.store(any ? produced_.load(std::memory_order_relaxed) : solicited_,
+                                std::memory_order_relaxed);
+    return;
+  }
+  uint64_t oldest = std::max(announced_, consumed);
   if (notify_on_ == NotifyOn::kSolicited) {
     while (oldest < solicited_ && !ring_[oldest & mask_].solicited) ++oldest;
     if (oldest >= solicited_) return;
@@ -138,6 +174,7 @@ void CompletionQueue::Purge(Qpn qpn) {
   const uint64_t consumed = consumed_.load(std::memory_order_relaxed);
   const uint64_t produced = produced_.load(std::memory_order_relaxed);
   const uint64_t announced = announced_;
+  oldest_at_event_ = kNone;  // its completion may be one of those that go
   uint64_t kept = consumed;
   announced_ = std::min(announced_, consumed);
   solicited_ = std::min(solicited_, consumed);
@@ -150,6 +187,8 @@ void CompletionQueue::Purge(Qpn qpn) {
     if (number < announced) announced_ = kept;
   }
   produced_.store(kept, std::memory_order_release);
+  leftovers_until_ = std::min(leftovers_until_, kept);
+  announced_when_armed_ = std::min(announced_when_armed_.load(std::memory_order_relaxed), kept);
 }
 
 Status CompletionQueue::Resize(uint32_t capacity) {

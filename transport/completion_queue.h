@@ -45,9 +45,11 @@ class CompletionQueue : public EventSource, private DeadlineClient {
                   bool timed = false);
 
   // Adds a completion. A full queue loses it, and is in error from then on (IBA 11.6.3.2 CQ_ERR):
-  // the completions already there stay pollable, and none is added any more.
-  // Returns false if the completion was lost.
+  // the completions already there stay pollable, and none is added any more. Returns false then.
   bool Push(const Completion& completion, bool solicited);
+
+  // From now on a full queue loses completions without an error.
+  void IgnoreOverrun() { ignores_overrun_ = true; }
 
   // Moves up to out.size() completions, oldest first, into `out`; returns how many.
   uint32_t Poll(std::span<Completion> out);
@@ -57,10 +59,22 @@ class CompletionQueue : public EventSource, private DeadlineClient {
 
   // Raises EventType::kCompletion once, for the next completion that `on` covers; at once, as NICs
   // do, if the queue already holds one that no event has announced. So a program that finds the
-  // queue empty, arms it and sleeps misses nothing; one that takes an event, arms and then polls
-  // sees no second event for the same completions. Arming for solicited completions does not weaken
-  // an earlier arming for any (IBA C11-31).
+  // queue empty, arms it and sleeps misses nothing. An event also announces what comes before the
+  // next poll: a program that takes an event, arms and then polls everything sees no second event
+  // for the same completions (LeavesAnnounced is for one that polls a part). Arming for solicited
+  // completions does not weaken an earlier arming for any (IBA C11-31). Not concurrent with Poll.
   void Arm(NotifyOn on);
+
+  // Whether a poll has left completions in the armed queue that were there when it was armed. Call
+  // it after each poll; if it is true, call WatchLeftovers under the engine's lock. The event for
+  // the leftovers comes when the program has not polled for kPatience: perftest polls 16 and waits
+  // for the next event, other programs go on to poll and are to see none.
+  bool LeavesAnnounced() const {
+    return consumed_.load(std::memory_order_relaxed) <
+           announced_when_armed_.load(std::memory_order_relaxed);
+  }
+  void WatchLeftovers(Time now);
+  static constexpr Duration kPatience = Microseconds(50);
 
   // Applies to later events; an event that is being held back is raised at once.
   void SetModeration(const Moderation& moderation);
@@ -106,6 +120,7 @@ class CompletionQueue : public EventSource, private DeadlineClient {
     return (times_ != nullptr ? 1u : 0u) + (moderation_.is_on() ? 1u : 0u);
   }
   void Disarm();
+  void OnUnpolled(Time now);
   void CopyTo(Room& room) const;
 
   EventQueue* events_;
@@ -119,12 +134,21 @@ class CompletionQueue : public EventSource, private DeadlineClient {
   uint64_t held_from_ = 0;  // the number of the first of them
   NotifyOn notify_on_ = NotifyOn::kNothing;
   bool in_error_ = false;
+  bool ignores_overrun_ = false;
   // Completions are numbered in the order they are pushed. An event has announced those before
   // `announced_`. The youngest solicited one is the last before `solicited_`.
   uint64_t announced_ = 0;
   uint64_t solicited_ = 0;
+  // The oldest completion in the queue when the last event was raised. While it is still there the
+  // program has not polled since, and the event announces all that has come.
+  static constexpr uint64_t kNone = UINT64_MAX;
+  uint64_t oldest_at_event_ = kNone;
+  uint64_t leftovers_until_ = 0;  // leftovers are before this number; 0: none are watched
+  uint64_t polled_until_ = 0;     // as seen when the leftovers were last looked at
   alignas(64) std::atomic<uint64_t> produced_{0};
   alignas(64) std::atomic<uint64_t> consumed_{0};
+  // Completions before this number were in the queue when it was armed, and had been announced.
+  std::atomic<uint64_t> announced_when_armed_{0};
 };
 
 }  // namespace uroce::transport

@@ -42,6 +42,11 @@ constexpr int kMostBeforeTimers = 512;
 // and a thread that makes few of them may be driving all the same.
 constexpr int kWorkOfAPass = 4;
 
+constexpr char kOverrunSentence[] =
+    "a completion queue of this program was full when one more completion came (CQ overrun): the "
+    "completion is lost, and its queue pair goes to the error state; create the queue for as many "
+    "completions as may wait in it, or poll it sooner";
+
 constexpr Duration kLinkServiceInterval = transport::Milliseconds(1);
 
 // Whether a frame may be RoCEv2: a bare one, or UDP over IPv4 or IPv6 without extension headers.
@@ -315,6 +320,9 @@ void Engine::EndPass() {
   watch_.EndBurst();
   while (const auto event = endpoint_.TakeEvent()) {
     const CancellationGuard guard;
+    if (event->type == transport::EventType::kCqError && sentence_.empty()) {
+      sentence_ = kOverrunSentence;
+    }
     if (event_sink_) event_sink_(*event);
   }
   transport::GeneralServices* const services = endpoint_.general_services();

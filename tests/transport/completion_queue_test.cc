@@ -115,6 +115,17 @@ TEST_F(CompletionQueueTest, NotArmedRaisesNothing) {
   EXPECT_FALSE(events_.Take());
 }
 
+TEST_F(CompletionQueueTest, QueueThatIgnoresOverrunLosesWhatFindsNoRoom) {
+  CompletionQueue queue(2, events_, &context_);
+  queue.IgnoreOverrun();
+  for (uint64_t id = 1; id <= 4; ++id) EXPECT_TRUE(queue.Push(Success(id), false));
+  EXPECT_FALSE(queue.in_error());
+  EXPECT_FALSE(events_.Take());
+  EXPECT_EQ((Ids{1, 2}), PollIds(queue));
+  EXPECT_TRUE(queue.Push(Success(5), false));
+  EXPECT_EQ((Ids{5}), PollIds(queue));
+}
+
 TEST_F(CompletionQueueTest, ArmedForAnyRaisesOnce) {
   CompletionQueue queue(4, events_, &context_);
   queue.Arm(NotifyOn::kAny);
@@ -170,12 +181,50 @@ TEST_F(CompletionQueueTest, AnnouncedCompletionsAreNotAnnouncedAgain) {
   PollIds(queue);
   EXPECT_FALSE(events_.Take());
 
-  // Another completion came after the announced one: no event has announced that one.
+  // A completion that comes before the program polls is announced, too.
   queue.Push(Success(2), false);
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
   queue.Push(Success(3), false);
   queue.Arm(NotifyOn::kAny);
+  EXPECT_FALSE(events_.Take());
+  EXPECT_EQ(PollIds(queue), (Ids{2, 3}));
+  EXPECT_FALSE(queue.LeavesAnnounced());
+  EXPECT_FALSE(events_.Take());
+  // The queue is armed still.
+  queue.Push(Success(4), false);
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+}
+
+// UCX polls until the queue is empty, arms and sleeps.
+TEST_F(CompletionQueueTest, CompletionThatCameAfterThePollIsAnnouncedByTheNextArming) {
+  CompletionQueue queue(8, events_, &context_);
+  queue.Arm(NotifyOn::kAny);
+  queue.Push(Success(1), false);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+  PollIds(queue);
+  queue.Push(Success(2), false);
+  queue.Arm(NotifyOn::kAny);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+}
+
+// The event is about a completion that was polled before it was raised: it tells nothing about the
+// completions that come later, even if no poll has taken anything since.
+TEST_F(CompletionQueueTest, EventOfAnEmptyQueueAnnouncesNothing) {
+  DeadlineQueue deadlines;
+  QueueClock clock{deadlines};
+  deadlines.Reserve(1);
+  CompletionQueue queue(8, events_, &context_, &clock);
+  queue.SetModeration({.count = 2, .period = Microseconds(5)});
+  queue.Arm(NotifyOn::kAny);
+  queue.Push(Success(1), false);
+  PollIds(queue);
+  deadlines.RunDue(Time{6'000});
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+  queue.SetModeration({});
+  queue.Push(Success(2), false);
+  queue.Arm(NotifyOn::kAny);
+  EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+  queue.Retire();
 }
 
 // A program that polls only a part and arms again gets an event for the rest.
@@ -198,11 +247,13 @@ TEST_F(CompletionQueueTest, ArmingForSolicitedAnnouncesSolicitedOnly) {
   EXPECT_FALSE(events_.Take());
   queue.Arm(NotifyOn::kAny);  // now it counts as left over
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+  PollIds(queue, 1);
 
   queue.Push(Success(2), true);
   queue.Push(Success(3), false);
   queue.Arm(NotifyOn::kSolicited);
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+  PollIds(queue, 1);
   queue.Push(Failure(4), false);
   queue.Arm(NotifyOn::kSolicited);
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
@@ -258,6 +309,7 @@ TEST_F(CompletionQueueTest, PurgeLosesNoEventOfOtherQueuePairs) {
   queue.Push(Of(kGone, 5), false);
   queue.Push(Of(kOther, 6), false);
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
+  queue.Purge(kGone);
   queue.Arm(NotifyOn::kAny);  // announces 6
   EXPECT_TRUE(TakeEvent(EventType::kCompletion));
   queue.Purge(kGone);

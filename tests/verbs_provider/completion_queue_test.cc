@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <string>
 #include <thread>
 
 #include "tests/dpdk_nic/engine/thread_state.h"
@@ -125,14 +126,31 @@ TEST_F(CompletionQueueTest, ArmedQueueRaisesOneEvent) {
   EXPECT_EQ(errno, EAGAIN);
   ibv_ack_cq_events(receive_cq.get(), 1);
 
-  // The second completion came while the queue was not armed, so it has not been announced yet.
-  ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
-  ASSERT_TRUE(ChannelBecomesReadable(kLong));
-  EXPECT_TRUE(TakeEvent());
-  ibv_ack_cq_events(receive_cq.get(), 1);
-  // Now both have been announced.
+  // The event announced both: the program polls now.
   ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
   EXPECT_FALSE(ChannelBecomesReadable(0));
+  EXPECT_EQ(WaitForCompletion(receive_cq.get()).wr_id, 1u);
+  EXPECT_EQ(WaitForCompletion(receive_cq.get()).wr_id, 2u);
+  EXPECT_FALSE(ChannelBecomesReadable(50));
+  // The queue is armed still.
+  SendOne(3);
+  EXPECT_TRUE(TakeEvent());
+  ibv_ack_cq_events(receive_cq.get(), 1);
+}
+
+// perftest takes an event, arms, polls a part and waits for the next event.
+TEST_F(CompletionQueueTest, PollThatLeavesCompletionsInTheArmedQueueIsFollowedByAnEvent) {
+  ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
+  for (uint64_t id = 1; id <= 6; ++id) SendOne(id);
+  for (int events = 1; events <= 3; ++events) {
+    ASSERT_TRUE(ChannelBecomesReadable(kLong));
+    EXPECT_TRUE(TakeEvent());
+    ibv_ack_cq_events(receive_cq.get(), 1);
+    ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
+    ibv_wc wc[2];
+    ASSERT_EQ(ibv_poll_cq(receive_cq.get(), 2, wc), 2);
+  }
+  EXPECT_FALSE(ChannelBecomesReadable(50));
 }
 
 // Events are posted before the verb that raises them returns, so the test waits for nothing.
@@ -152,6 +170,7 @@ TEST_F(CompletionQueueTest, ArmingForSolicitedRaisesEventsOfSolicitedOnly) {
   EXPECT_EQ(WaitForCompletion(receive_cq.get()).wr_id, 1u);
   SendOne(2, IBV_SEND_SOLICITED);
   EXPECT_TRUE(TakeEvent());
+  EXPECT_EQ(WaitForCompletion(receive_cq.get()).wr_id, 2u);
   SendOne(3, IBV_SEND_SOLICITED);
   SendOne(4);
   ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 1), 0);
@@ -343,9 +362,10 @@ TEST_F(CompletionQueueTest, OverflowIsAnAsynchronousError) {
   ASSERT_EQ(ToInit(qp.get()), 0);
   ASSERT_EQ(PostReceive(qp.get(), host.Sge(0, 8), 1), 0);
   ASSERT_EQ(PostReceive(qp.get(), host.Sge(0, 8), 2), 0);
-  ibv_qp_attr to_error = {};
-  to_error.qp_state = IBV_QPS_ERR;
-  ASSERT_EQ(ibv_modify_qp(qp.get(), &to_error, IBV_QP_STATE), 0);
+  ::testing::internal::CaptureStderr();
+  ASSERT_EQ(Modify(qp.get(), IBV_QPS_ERR), 0);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("CQ overrun"), std::string::npos) << log;
 
   ibv_async_event event;
   ASSERT_EQ(ibv_get_async_event(host.context.get(), &event), 0);
@@ -353,6 +373,24 @@ TEST_F(CompletionQueueTest, OverflowIsAnAsynchronousError) {
   EXPECT_EQ(event.element.cq, tiny.get());
   ibv_ack_async_event(&event);
   EXPECT_EQ(WaitForCompletion(tiny.get()).wr_id, 1u);
+}
+
+// As on NICs: a queue pair whose completion was lost goes to ERR.
+TEST_F(CompletionQueueTest, QueuePairThatLostACompletionGoesToErr) {
+  const Cq tiny = host.CreateCq(1);
+  ibv_qp_init_attr attr = RcAttributes(tiny.get(), receive_cq.get());
+  const Qp sender(ibv_create_qp(host.pd.get(), &attr));
+  const Qp receiver(ibv_create_qp(host.pd.get(), &attr));
+  ConnectLoopback(sender.get(), receiver.get());
+  for (uint64_t id = 1; id <= 2; ++id) {
+    ASSERT_EQ(SendRequest(IBV_WR_RDMA_WRITE, host.Sge(0, 8), id)
+                  .Remote(host.address(4'096), host.mr->rkey)
+                  .Post(sender.get()),
+              0);
+  }
+  ExpectAsyncEvent(host.context.get(), IBV_EVENT_CQ_ERR, tiny.get());
+  ExpectAsyncEvent(host.context.get(), IBV_EVENT_QP_FATAL, sender.get());
+  EXPECT_EQ(Query(sender.get()).qp_state, IBV_QPS_ERR);
 }
 
 class ExtendedCompletionQueueTest : public ::testing::Test {
@@ -385,6 +423,10 @@ class ExtendedCompletionQueueTest : public ::testing::Test {
     }
     return extended;
   }
+  void ExpectNothingMore() {
+    ibv_wc wc;
+    EXPECT_EQ(ibv_poll_cq(cq.get(), 1, &wc), 0);
+  }
 
   Host host;
   Cq cq;
@@ -398,12 +440,39 @@ TEST_F(ExtendedCompletionQueueTest, UnofferedFieldsAndFlagsAreNotSupported) {
     EXPECT_EQ(Create(field), nullptr);
     EXPECT_EQ(errno, EOPNOTSUPP);
   }
-  EXPECT_EQ(
-      Create(IBV_WC_STANDARD_FLAGS, IBV_CQ_INIT_ATTR_MASK_FLAGS, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN),
-      nullptr);
+  EXPECT_EQ(Create(IBV_WC_STANDARD_FLAGS, IBV_CQ_INIT_ATTR_MASK_FLAGS,
+                   IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN << 1),
+            nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
-  EXPECT_EQ(Create(IBV_WC_STANDARD_FLAGS, IBV_CQ_INIT_ATTR_MASK_FLAGS << 2), nullptr);
+  EXPECT_EQ(Create(IBV_WC_STANDARD_FLAGS, IBV_CQ_INIT_ATTR_MASK_PD << 1), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+// UCCL.
+TEST_F(ExtendedCompletionQueueTest, QueueThatIgnoresOverrunGoesOn) {
+  ibv_cq_init_attr_ex attr = {};
+  attr.cqe = 1;
+  attr.wc_flags = IBV_WC_STANDARD_FLAGS;
+  attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+  attr.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+  cq.reset(ibv_cq_ex_to_cq(ibv_create_cq_ex(host.context.get(), &attr)));
+  ASSERT_NE(cq, nullptr);
+  ibv_qp_init_attr pair = RcAttributes(cq.get(), cq.get());
+  a.reset(ibv_create_qp(host.pd.get(), &pair));
+  pair.send_cq = send_cq.get();
+  b.reset(ibv_create_qp(host.pd.get(), &pair));
+  ConnectLoopback(a.get(), b.get());
+  for (uint64_t id = 1; id <= 8; ++id) {
+    ASSERT_EQ(PostReceive(a.get(), host.Sge(4'096, 8), id), 0);
+    ASSERT_EQ(SendRequest(IBV_WR_SEND, host.Sge(0, 8), id).Post(b.get()), 0);
+    ASSERT_EQ(WaitForCompletion(send_cq.get()).status, IBV_WC_SUCCESS);
+  }
+  EXPECT_EQ(WaitForCompletion(cq.get()).wr_id, 1u);
+  ExpectNothingMore();
+  ASSERT_EQ(PostReceive(a.get(), host.Sge(4'096, 8), 9), 0);
+  ASSERT_EQ(SendRequest(IBV_WR_SEND, host.Sge(0, 8)).Post(b.get()), 0);
+  EXPECT_EQ(WaitForCompletion(cq.get()).wr_id, 9u);
+  ExpectNoAsyncEvent(host.context.get());
 }
 
 TEST_F(ExtendedCompletionQueueTest, IteratesOverCompletions) {

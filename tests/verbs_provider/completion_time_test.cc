@@ -82,6 +82,24 @@ TEST_F(CompletionTimeTest, TimestampsLieBetweenReadingsOfTheClock) {
   }
 }
 
+TEST_F(CompletionTimeTest, WallClockTimesStayAndNeverGoBack) {
+  constexpr int kRounds = 500;
+  uint64_t last = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    SendOne();
+    SendOne();
+    ibv_poll_cq_attr attr = {};
+    ASSERT_EQ(ibv_start_poll(extended, &attr), 0);
+    do {
+      const uint64_t time = ibv_wc_read_completion_wallclock_ns(extended);
+      ASSERT_GE(time, last);
+      ASSERT_EQ(ibv_wc_read_completion_wallclock_ns(extended), time);
+      last = time;
+    } while (ibv_next_poll(extended) == 0);
+    ibv_end_poll(extended);
+  }
+}
+
 // No pass of the engine runs, so the verb itself has to read the time.
 TEST_F(CompletionTimeTest, RequestsThatAVerbFlushesHaveItsTime) {
   ASSERT_EQ(PostReceive(b.get(), host.Sge(4096, 64), 1), 0);

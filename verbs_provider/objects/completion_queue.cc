@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 
+#include "dpdk_nic/base/clock.h"
 #include "transport/endpoint.h"
 #include "transport/limits.h"
 #include "verbs_provider/abi/events.h"
@@ -45,6 +46,18 @@ int Create(ibv_context* context, int entries, ibv_comp_channel* channel, int vec
   return 0;
 }
 
+// Returns `f()`, called in a verb of the queue's engine. Repeats if the queue moved before the verb
+// began.
+template <class F>
+auto WithEngineOf(const CompletionQueue& cq, F&& f) {
+  for (;;) {
+    nic::Engine& engine = cq.engine();
+    const nic::Engine::Verb verb(engine);
+    if (&engine == &cq.engine()) [[likely]]
+      return f();
+  }
+}
+
 // Moves at most `entries` completions into `wc`. Returns how many.
 int Drain(CompletionQueue& cq, int entries, ibv_wc* wc) {
   constexpr int kBatch = 16;
@@ -61,6 +74,7 @@ int Drain(CompletionQueue& cq, int entries, ibv_wc* wc) {
     done += static_cast<int>(count);
     if (count < wanted) break;
   }
+  EndPolling(cq);
   return done;
 }
 
@@ -71,19 +85,11 @@ ProtectionDomain* FindParentDomain(const ibv_context* context, ibv_pd* pd) {
   return domain.original == nullptr ? nullptr : &domain;
 }
 
-// Returns `f()`, called in a verb of the queue's engine. Repeats if the queue moved before the verb
-// began.
-template <class F>
-auto WithEngineOf(const CompletionQueue& cq, F&& f) {
-  for (;;) {
-    nic::Engine& engine = cq.engine();
-    const nic::Engine::Verb verb(engine);
-    if (&engine == &cq.engine()) [[likely]]
-      return f();
-  }
-}
-
 }  // namespace
+
+void WatchLeftovers(CompletionQueue& cq) {
+  WithEngineOf(cq, [&] { cq.queue->WatchLeftovers(nic::Now()); });
+}
 
 ibv_cq* CreateCq(ibv_context* context, int entries, ibv_comp_channel* channel, int vector) {
   return ReturningObject<ibv_cq>([&](ibv_cq*& out) {
@@ -100,12 +106,15 @@ ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr) {
         IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
     constexpr uint64_t kKnownFields = IBV_WC_STANDARD_FLAGS | kTimes;
     constexpr uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-    // A hint that is not needed: an uncontended lock costs next to nothing.
-    constexpr uint32_t kKnownFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+    // IBV_CREATE_CQ_ATTR_SINGLE_THREADED is a hint that is not needed: an uncontended lock costs
+    // next to nothing.
+    constexpr uint32_t kKnownFlags =
+        IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
     if ((attr->wc_flags & ~kKnownFields) != 0) return EOPNOTSUPP;
     if ((attr->comp_mask & ~kKnownMask) != 0) return EOPNOTSUPP;
     const bool has_flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
-    if (has_flags && (attr->flags & ~kKnownFlags) != 0) return EOPNOTSUPP;
+    const uint32_t flags = has_flags ? attr->flags : 0;
+    if ((flags & ~kKnownFlags) != 0) return EOPNOTSUPP;
     if (attr->cqe > static_cast<uint32_t>(transport::kMaxCqEntries)) return EINVAL;
 
     ProtectionDomain* parent_domain = nullptr;
@@ -119,6 +128,7 @@ ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr) {
         Create(context, static_cast<int>(attr->cqe), attr->channel,
                static_cast<int>(attr->comp_vector), (attr->wc_flags & kTimes) != 0, cq);
     if (error != 0) return error;
+    if ((flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0) cq->queue->IgnoreOverrun();
     cq->parent_domain = parent_domain;
     if (parent_domain != nullptr) parent_domain->users.Add();
     SetExtendedPolling(*cq, attr->wc_flags);
@@ -203,6 +213,7 @@ int ReqNotifyCq(ibv_cq* verbs, int solicited_only) {
   CompletionQueue& cq = CompletionQueue::From(verbs);
   if (cq.device->lost_by_fork()) return errno = EIO;
   using NotifyOn = transport::CompletionQueue::NotifyOn;
+  const std::lock_guard lock(cq.poll_lock);
   WithEngineOf(cq,
                [&] { cq.queue->Arm(solicited_only != 0 ? NotifyOn::kSolicited : NotifyOn::kAny); });
   return 0;

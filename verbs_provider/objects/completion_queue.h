@@ -17,6 +17,20 @@ namespace uroce::verbs {
 
 struct ProtectionDomain;
 
+// The wall clock as the completions of one queue see it: it never goes back. When the system's is
+// set back, it stands still until that has caught up.
+class WallClock {
+ public:
+  // Compares the system's clock with the engine's anew, for what is read until the next call.
+  void Sample();
+  // The wall clock's time when the engine's was `time`.
+  uint64_t At(transport::Time time);
+
+ private:
+  int64_t offset_ns_ = 0;  // from the engine's clock to the system's
+  int64_t latest_ns_ = 0;  // as read last
+};
+
 // The object behind ibv_create_cq and ibv_create_cq_ex.
 //
 // Lock order: the lock of EngineChoice, `poll_lock` (of two queues in the order of their
@@ -32,7 +46,8 @@ struct CompletionQueue {
 
   Device* device = nullptr;
   std::unique_ptr<transport::CompletionQueue> queue;
-  // The transport's queue allows one consumer at a time, and none while it is purged or resized.
+  // The transport's queue allows one consumer at a time, and none while it is purged, resized or
+  // armed.
   // The thread that holds the lock from ibv_start_poll to ibv_end_poll may still purge or resize.
   std::recursive_mutex poll_lock;
   UseCount users;                             // queue pairs
@@ -52,6 +67,8 @@ struct CompletionQueue {
   // Between ibv_start_poll and ibv_end_poll.
   transport::Completion current;
   transport::Time current_time;
+  // Null unless the queue has times of the wall clock.
+  std::unique_ptr<WallClock> wall_clock;
   ObjectLink<CompletionQueue> link;
 
   static CompletionQueue& From(ibv_cq* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
@@ -80,6 +97,13 @@ int ModifyCq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 
 int PollCq(ibv_cq* cq, int entries, ibv_wc* wc);
 int ReqNotifyCq(ibv_cq* cq, int solicited_only);
+
+// To be called after completions were polled, under the poll lock.
+void WatchLeftovers(CompletionQueue& cq);
+inline void EndPolling(CompletionQueue& cq) {
+  if (cq.queue->LeavesAnnounced()) [[unlikely]]
+    WatchLeftovers(cq);
+}
 
 // Sets the polling functions of ibv_cq_ex in `cq`.
 void SetExtendedPolling(CompletionQueue& cq, uint64_t wc_flags);

@@ -1,6 +1,8 @@
 #include <time.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <memory>
 
 #include "dpdk_nic/base/clock.h"
 #include "verbs_provider/objects/completion_queue.h"
@@ -25,14 +27,21 @@ int StartPoll(ibv_cq_ex* verbs, ibv_poll_cq_attr* attr) {
   if (cq.queue->empty()) return ENOENT;
 
   cq.poll_lock.lock();
-  if (Advance(cq)) return 0;
+  if (Advance(cq)) {
+    if (cq.wall_clock != nullptr) cq.wall_clock->Sample();
+    return 0;
+  }
   cq.poll_lock.unlock();
   return ENOENT;
 }
 
 int NextPoll(ibv_cq_ex* verbs) { return Advance(CompletionQueue::From(verbs)) ? 0 : ENOENT; }
 
-void EndPoll(ibv_cq_ex* verbs) { CompletionQueue::From(verbs).poll_lock.unlock(); }
+void EndPoll(ibv_cq_ex* verbs) {
+  CompletionQueue& cq = CompletionQueue::From(verbs);
+  EndPolling(cq);
+  cq.poll_lock.unlock();
+}
 
 const transport::Completion& Current(ibv_cq_ex* verbs) {
   return CompletionQueue::From(verbs).current;
@@ -54,16 +63,42 @@ uint64_t ReadTimestamp(ibv_cq_ex* cq) {
   return static_cast<uint64_t>(CompletionQueue::From(cq).current_time.ns);
 }
 
-// The wall clock may be set at any time, so its offset from the engine's clock is read each time.
-uint64_t ReadWallClock(ibv_cq_ex* cq) {
+uint64_t ReadWallClock(ibv_cq_ex* verbs) {
+  CompletionQueue& cq = CompletionQueue::From(verbs);
+  return cq.wall_clock->At(cq.current_time);
+}
+
+int64_t SystemClock() {
   timespec wall;
   clock_gettime(CLOCK_REALTIME, &wall);
-  const int64_t wall_ns = wall.tv_sec * 1'000'000'000 + wall.tv_nsec;
-  const transport::Duration age = nic::Now() - CompletionQueue::From(cq).current_time;
-  return static_cast<uint64_t>(wall_ns - age.ns);
+  return wall.tv_sec * 1'000'000'000 + wall.tv_nsec;
 }
 
 }  // namespace
+
+// Two readings of the engine's clock bracket that of the system's. If the thread loses its
+// processor in between, they are far apart: another try is closer. The offset changes only if the
+// sample shows that it is wrong, so that the times of completions differ by what lay between them.
+void WallClock::Sample() {
+  constexpr int kTries = 4;
+  constexpr transport::Duration kClose{200};
+  transport::Duration best = transport::Milliseconds(60'000);
+  int64_t least_ns = 0;
+  for (int tries = 0; tries < kTries && best > kClose; ++tries) {
+    const transport::Time before = nic::Now();
+    const int64_t wall_ns = SystemClock();
+    const transport::Duration width = nic::Now() - before;
+    if (width >= best) continue;
+    best = width;
+    least_ns = wall_ns - before.ns - width.ns;
+  }
+  offset_ns_ = std::clamp(offset_ns_, least_ns, least_ns + best.ns);
+}
+
+uint64_t WallClock::At(transport::Time time) {
+  latest_ns_ = std::max(latest_ns_, time.ns + offset_ns_);
+  return static_cast<uint64_t>(latest_ns_);
+}
 
 void SetExtendedPolling(CompletionQueue& cq, uint64_t wc_flags) {
   ibv_cq_ex& ex = cq.verbs.ex;
@@ -84,6 +119,7 @@ void SetExtendedPolling(CompletionQueue& cq, uint64_t wc_flags) {
   if (asked(IBV_WC_EX_WITH_DLID_PATH_BITS)) ex.read_dlid_path_bits = ReadPathBits;
   if (asked(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)) ex.read_completion_ts = ReadTimestamp;
   if (asked(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)) {
+    cq.wall_clock = std::make_unique<WallClock>();
     ex.read_completion_wallclock_ns = ReadWallClock;
   }
 }
