@@ -92,6 +92,7 @@ class alignas(64) Responder {
     // How the receive request that the message has taken completes; if it has taken none, `event`
     // is raised (IBA 11.6.3.2 QP_ACCESS_ERR, 11.6.3.2 QP_REQ_ERR).
     CompletionStatus receive_status = CompletionStatus::kRemoteInvalidRequest;
+    VendorError cause = VendorError::kPeerBrokeRule;
     EventType event = EventType::kQpAccessError;
     DropReason reason = DropReason::kRefused;
     uint8_t* target = nullptr;  // kExecute: where the payload of a WRITE or ATOMIC WRITE goes
@@ -105,6 +106,7 @@ class alignas(64) Responder {
   bool IsInSequence(const Opcode& opcode) const;
   bool IsEnabled(const Packet& packet) const;
   bool HasValidLength(const Packet& packet) const;
+  Verdict WrongLength() const;
   bool NeedsReceive(const Opcode& opcode) const;
   Verdict CheckWrite(const Packet& packet) const;
   Verdict CheckSend(const Packet& packet) const;

@@ -262,11 +262,9 @@ void Responder::FailPlacement(SgeCursor::Result result) {
 // A receive request that is too small for the message is used up by the attempt, as it would be by
 // the first packet of a longer one. Returns the vendor error for a message that cannot be received.
 VendorError Responder::UseUpReceive(const Verdict& verdict) {
-  if (verdict.receive_status != CompletionStatus::kLocalLengthError) {
-    return VendorError::kPeerBrokeRule;
-  }
-  if (!receives_.in_use()) receives_.Take();
-  return VendorError::kReceiveTooSmall;
+  const bool takes = verdict.cause == VendorError::kReceiveTooSmall && !receives_.in_use();
+  if (takes) receives_.Take();
+  return verdict.cause;
 }
 
 void Responder::Push(const Completion& completion, bool solicited) {

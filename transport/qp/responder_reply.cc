@@ -25,9 +25,10 @@ void Responder::Refuse(const Packet& packet, const Verdict& verdict) {
     acknowledge_ = Acknowledge::kRnrNak;
     return;
   }
-  // A refused WRITE with immediate completes its receive request in error, as on NICs.
-  const bool ends_receive = verdict.receive_status == CompletionStatus::kLocalAccessError &&
-                            packet.opcode.HasImmediate() && !receives_.empty();
+  // A refused SEND, or WRITE with immediate, completes the receive request that it would have taken
+  // in error, as on NICs.
+  const bool ends_receive = verdict.receive_status != CompletionStatus::kRemoteInvalidRequest &&
+                            NeedsReceive(packet.opcode) && !receives_.empty();
   if (ends_receive) receives_.Take();
   const VendorError reason = UseUpReceive(verdict);
   // The application gets a completion, or an event if there is none (IBA C9-222.1.1).

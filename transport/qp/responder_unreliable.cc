@@ -30,8 +30,9 @@ DropReason Responder::OnDatagram(const Packet& packet) {
   if (receives_.empty()) return DropReason::kReceiverNotReady;
   const uint64_t bytes = kGrhBytes + packet.payload.size();
   if (bytes > TotalBytes(receives_.Next().sges)) {
-    return DropMessage(
-        {.action = Verdict::Action::kNak, .receive_status = CompletionStatus::kLocalLengthError});
+    return DropMessage({.action = Verdict::Action::kNak,
+                        .receive_status = CompletionStatus::kLocalLengthError,
+                        .cause = VendorError::kReceiveTooSmall});
   }
   receives_.Take();
   message_ = Message::kSend;

@@ -35,7 +35,7 @@ Responder::Verdict Responder::Validate(const Packet& packet) const {
             .receive_status = CompletionStatus::kLocalAccessError,
             .event = EventType::kQpRequestError};
   }
-  if (!HasValidLength(packet)) return {.action = Verdict::Action::kNak};
+  if (!HasValidLength(packet)) return WrongLength();
   if (NeedsReceive(packet.opcode) && receives_.empty()) {
     return {.action = Verdict::Action::kRnrNak, .reason = DropReason::kReceiverNotReady};
   }
@@ -96,6 +96,13 @@ bool Responder::HasValidLength(const Packet& packet) const {
   }
 }
 
+// NICs report a wrong length where the data was to go. A UC message is dropped with no more than
+// that (IBA 9.9.3.1 class D).
+Responder::Verdict Responder::WrongLength() const {
+  if (!qp_.is_reliable()) return {.action = Verdict::Action::kNak};
+  return {.action = Verdict::Action::kNak, .receive_status = CompletionStatus::kLocalLengthError};
+}
+
 // A SEND takes its receive request with its first packet, a WRITE with immediate with its last.
 bool Responder::NeedsReceive(const Opcode& opcode) const {
   if (opcode.operation == Operation::kSend) return opcode.StartsMessage();
@@ -107,7 +114,8 @@ Responder::Verdict Responder::CheckSend(const Packet& packet) const {
   const uint64_t room = starts ? TotalBytes(receives_.Next().sges) : receive_bytes_;
   const uint64_t received = starts ? 0 : received_bytes_;
   if (received + packet.payload.size() > room) {  // the receive completes with "local length"
-    return {Verdict::Action::kNak, NakCode::kInvalidRequest, CompletionStatus::kLocalLengthError};
+    return {Verdict::Action::kNak, NakCode::kInvalidRequest, CompletionStatus::kLocalLengthError,
+            VendorError::kReceiveTooSmall};
   }
   return {};
 }
@@ -124,7 +132,7 @@ Responder::Verdict Responder::CheckWrite(const Packet& packet) const {
   if (reth.dma_length > kMaxMessageBytes) return kInvalidRequest;  // IBA C9-94
   // The packets must bring exactly what the RETH announced.
   if (packet.opcode.EndsMessage() ? after != reth.dma_length : after >= reth.dma_length) {
-    return kInvalidRequest;
+    return WrongLength();
   }
   // A zero-length WRITE touches no memory and its R_Key is not checked (IBA C9-88).
   const uint64_t length = starts ? reth.dma_length : packet.payload.size();

@@ -61,6 +61,30 @@ class ResponderRefusalTest : public testing::Test {
 
 constexpr uint64_t kEnd = Script::kMemoryBytes;
 
+// Two ends with different path MTUs. mlx5 reports it where the data was to go, not only to the
+// sender (IBA C9-92).
+TEST_F(ResponderRefusalTest, WrongLengthEndsTheReceiveItWouldHaveTaken) {
+  const auto expect_wrong_length = [&](const PacketSpec& packet) {
+    SCOPED_TRACE(packet.payload.size());
+    ExpectReceiveFailed(packet, NakCode::kInvalidRequest, CompletionStatus::kLocalLengthError);
+    Reset({});
+  };
+  expect_wrong_length(Send(Position::kFirst, first()).With(Pattern(255)));
+  expect_wrong_length(Send(Position::kFirst, first()).With(Pattern(257)));
+  expect_wrong_length(Send(Position::kOnly, first()).With(Pattern(257)));
+  expect_wrong_length(WriteAt(0, rkey(), 257).Immediate(7));
+  // Another length than the RETH announces.
+  expect_wrong_length(
+      Write(Position::kOnly, first(), Script::Address(0), rkey(), 9).With(Pattern(8)).Immediate(7));
+  script_->Inject(Send(Position::kFirst, first()).With(Pattern(256)));
+  expect_wrong_length(Send(Position::kLast, first() + 1));
+}
+
+// A WRITE without immediate has no receive request.
+TEST_F(ResponderRefusalTest, WrongLengthOfAWriteEndsNoReceive) {
+  ExpectRefused(WriteAt(0, rkey(), 257), NakCode::kInvalidRequest);
+}
+
 // IBA 9.7.4.1.5.
 TEST_F(ResponderRefusalTest, WrongKey) {
   for (const uint32_t flip : {1u, 0x80u, 0x100u, 0x8000'0000u, 0xffff'ffffu}) {

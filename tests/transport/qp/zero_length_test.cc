@@ -101,7 +101,7 @@ TEST_F(ZeroLengthResponderTest, AnEmptyLastPacketIsRefused) {
   script_.Inject(Send(Position::kFirst, first_).With(Pattern(256)));
   script_.Inject(Send(Position::kLast, first_ + 1));
   script_.ExpectSent(Nak(first_ + 1, NakCode::kInvalidRequest));
-  script_.ExpectCompletion(1, CompletionStatus::kRemoteInvalidRequest);
+  script_.ExpectCompletion(1, CompletionStatus::kLocalLengthError);
 }
 
 TEST(ZeroLengthDatagramTest, BringsItsHeaderAlone) {
