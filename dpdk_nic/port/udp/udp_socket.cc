@@ -2,10 +2,13 @@
 
 #include <linux/errqueue.h>
 #include <linux/filter.h>
+#include <linux/icmp.h>
+#include <linux/icmpv6.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -76,6 +79,32 @@ std::string WhyNotBound(const HostAddress& address, int error) {
   const std::string text = IsWildcard(address.gid) ? "this host" : AddressText(address.gid);
   return "UDP port 4791 of " + text + " cannot be had (" + std::strerror(error) +
          "): choose another address with 'udp,address=ADDR'";
+}
+
+using Cause = UdpSocket::NetworkError::Cause;
+
+// ICMP gives its errors as the same few errno values: the type and code tell them apart.
+Cause CauseOf(const sock_extended_err& error) {
+  const uint8_t code = error.ee_code;
+  if (error.ee_origin == SO_EE_ORIGIN_ICMP) {
+    if (error.ee_type == ICMP_TIME_EXCEEDED) return Cause::kTimeExceeded;
+    const bool is_prohibited =
+        code == ICMP_NET_ANO || code == ICMP_HOST_ANO || code == ICMP_PKT_FILTERED;
+    return error.ee_type == ICMP_DEST_UNREACH && is_prohibited ? Cause::kProhibited : Cause::kOther;
+  }
+  if (error.ee_origin != SO_EE_ORIGIN_ICMP6) return Cause::kOther;
+  if (error.ee_type == ICMPV6_TIME_EXCEED) return Cause::kTimeExceeded;
+  const bool is_prohibited = code == ICMPV6_ADM_PROHIBITED || code == ICMPV6_POLICY_FAIL;
+  return error.ee_type == ICMPV6_DEST_UNREACH && is_prohibited ? Cause::kProhibited : Cause::kOther;
+}
+
+// The address behind the error in the same control message.
+Gid ReporterOf(const cmsghdr& header) {
+  const size_t bytes = header.cmsg_len - CMSG_LEN(sizeof(sock_extended_err));
+  sockaddr_storage reporter{};
+  std::memcpy(&reporter, CMSG_DATA(&header) + sizeof(sock_extended_err),
+              std::min(bytes, sizeof reporter));
+  return GidOf(reporter);
 }
 
 int OptionOf(int fd, int option) {
@@ -182,12 +211,23 @@ std::optional<UdpSocket::NetworkError> UdpSocket::TakeError() const {
     std::memcpy(&error, CMSG_DATA(header), sizeof error);
     found.error = static_cast<int>(error.ee_errno);
     if (found.error == EMSGSIZE) found.mtu_bytes = error.ee_info;
+    found.cause = CauseOf(error);
+    found.reporter = ReporterOf(*header);
   }
   return found;
 }
 
 std::string Explain(const UdpSocket::NetworkError& error) {
   const std::string to = AddressText(error.destination);
+  const std::string from = error.reporter.IsZero() ? "" : ", from " + AddressText(error.reporter);
+  if (error.cause == Cause::kTimeExceeded) {
+    return "packets to " + to + " were dropped on the way, as their hop limit had run out (ICMP " +
+           "time exceeded" + from + "): give the address handle a larger grh.hop_limit";
+  }
+  if (error.cause == Cause::kProhibited) {
+    return "a firewall on the way to " + to + " refuses packets (ICMP administratively prohibited" +
+           from + "): allow UDP port 4791 there";
+  }
   switch (error.error) {
     case ECONNREFUSED:
       return "nothing receives RoCEv2 at " + to +

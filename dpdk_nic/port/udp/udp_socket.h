@@ -66,6 +66,10 @@ class UdpSocket {
     transport::Gid destination;  // of the packet that it is about
     int error = 0;               // an errno value
     uint32_t mtu_bytes = 0;      // of the path, with EMSGSIZE
+    // The host that reported the error (zero: unknown), and whether that was ICMP time exceeded, or
+    // a firewall on the way.
+    transport::Gid reporter{};
+    enum class Cause : uint8_t { kOther, kTimeExceeded, kProhibited } cause = Cause::kOther;
   };
   // The next error; nullopt when there is none left.
   std::optional<NetworkError> TakeError() const;

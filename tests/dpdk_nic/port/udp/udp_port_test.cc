@@ -44,8 +44,8 @@ std::string ErrorOf(const std::vector<Gid>& addresses, uint32_t mtu_bytes = 0) {
 class UdpPortTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    static const VethPair* const pair = new VethPair(1'500);
-    problem_ = &pair->problem();
+    pair_ = new VethPair(1'500);
+    problem_ = &pair_->problem();
     if (!problem_->empty()) return;
     VethPair::Run("ip link set lo up");
     VethPair::AddAddress("fd78::3", "lo");
@@ -70,9 +70,11 @@ class UdpPortTest : public testing::Test {
     return frames;
   }
 
+  static const VethPair* pair_;
   static const std::string* problem_;
 };
 
+const VethPair* UdpPortTest::pair_;
 const std::string* UdpPortTest::problem_ = nullptr;
 
 // Expect: every frame in order, with right checksums, whether long, of equal length or shorter.
@@ -236,6 +238,31 @@ TEST_F(UdpPortTest, UnroutableFrameIsDroppedAndReported) {
   EXPECT_EQ(sender->TakeNotice().sentence,
             "packets to 192.0.2.1 cannot be sent (Network is unreachable): see 'ip route get "
             "192.0.2.1'");
+}
+
+// Linux gives EHOSTUNREACH ("No route to host") for both.
+TEST_F(UdpPortTest, WhatHappenedOnTheWayIsReported) {
+  VethPair::Run("ip route add 192.168.50.0/24 via 10.77.0.2");
+  pair_->RunFar("sysctl -q -w net.ipv4.ip_forward=1");
+  pair_->RunFar("ip route add prohibit 192.168.50.6");
+  pair_->RunFar("ip link add behind type bridge");
+  pair_->RunFar("ip address add 192.168.50.1/24 dev behind");
+  pair_->RunFar("ip link set behind up");
+  const auto sender = Open(kNear);
+  const auto notice_after = [&](uint8_t last_octet, uint8_t hop_limit) {
+    Send(sender.get(), {{.source = kNear,
+                         .destination = Gid::FromIpv4({192, 168, 50, last_octet}),
+                         .hop_limit = hop_limit}});
+    EXPECT_TRUE(WaitFor(*sender));
+    sender->ServeLink();
+    return sender->TakeNotice().sentence;
+  };
+  EXPECT_EQ(notice_after(5, 1),
+            "packets to 192.168.50.5 were dropped on the way, as their hop limit had run out (ICMP "
+            "time exceeded, from 10.77.0.2): give the address handle a larger grh.hop_limit");
+  EXPECT_EQ(notice_after(6, 64),
+            "a firewall on the way to 192.168.50.6 refuses packets (ICMP administratively "
+            "prohibited, from 10.77.0.2): allow UDP port 4791 there");
 }
 
 TEST_F(UdpPortTest, FrameLongerThanThePathMtuIsDroppedAndReported) {
