@@ -13,11 +13,11 @@ namespace uroce::nic::control {
 
 // Part of the name of a fabric's folder and of every header: programs with different versions never
 // meet.
-inline constexpr uint16_t kProtocolVersion = 13;
+inline constexpr uint16_t kProtocolVersion = 14;
 
-inline constexpr uint32_t kMaxBodyBytes = 1'024;
+inline constexpr uint32_t kMaxBodyBytes = 5'120;
 inline constexpr size_t kMaxDescriptors = 2;  // of one message
-inline constexpr size_t kMaxGids = 16;
+inline constexpr size_t kMaxGids = 256;
 inline constexpr size_t kMaxSentenceBytes = 256;
 inline constexpr size_t kMaxNameBytes = 64;
 

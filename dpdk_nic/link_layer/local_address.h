@@ -17,8 +17,9 @@ struct LocalAddress {
   bool operator==(const LocalAddress&) const = default;
 };
 
-// Addresses of a port. With the link-local one of its MAC they fill a GID table of 16.
-inline constexpr size_t kMaxLocalAddresses = 15;
+// Addresses of a port. With the link-local one of its MAC they fill a GID table of 256, as mlx5
+// has.
+inline constexpr size_t kMaxLocalAddresses = 255;
 
 // The source address for `destination`: of the same IP version, and for IPv6 of the same scope if
 // there is one; of those the address whose subnet has the destination, else the one with most

@@ -11,13 +11,13 @@ using transport::Gid;
 
 constexpr Gid kMacs = Gid::LinkLocal({2, 0, 0, 0, 0, 1});
 
-Gid Address(uint8_t number) { return Gid::FromIpv4({10, 0, 0, number}); }
+Gid Address(size_t number) {
+  return Gid::FromIpv4({10, 0, static_cast<uint8_t>(number >> 8), static_cast<uint8_t>(number)});
+}
 
-std::vector<Gid> Addresses(uint8_t first, size_t count) {
+std::vector<Gid> Addresses(size_t first, size_t count) {
   std::vector<Gid> addresses;
-  for (size_t i = 0; i < count; ++i) {
-    addresses.push_back(Address(static_cast<uint8_t>(first + i)));
-  }
+  for (size_t i = 0; i < count; ++i) addresses.push_back(Address(first + i));
   return addresses;
 }
 
@@ -67,20 +67,22 @@ TEST_F(LocalGidsTest, FirstEntryStays) {
 }
 
 TEST_F(LocalGidsTest, EntriesAreReusedWhenAllHaveBeenUsed) {
-  Follow(Addresses(1, 15));
-  std::vector<Gid> now = Addresses(2, 14);
-  now.push_back(Address(100));
+  Follow(Addresses(1, kMaxLocalAddresses));
+  std::vector<Gid> now = Addresses(2, kMaxLocalAddresses - 1);
+  now.push_back(Address(1'000));
   EXPECT_TRUE(Follow(now));
   EXPECT_EQ(gids_.gids().size(), LocalGids::kEntries);
-  EXPECT_EQ(gids_.gids()[1], Address(100));
+  EXPECT_EQ(gids_.gids()[1], Address(1'000));
   now.push_back(Address(1));
   EXPECT_FALSE(Follow(now)) << "no room, and its entry is another's";
 }
 
 TEST_F(LocalGidsTest, AddressesBeyondTheTableAreLeftOut) {
-  EXPECT_TRUE(Follow(Addresses(1, 20)));
+  const std::vector<Gid> many = Addresses(1, kMaxLocalAddresses + 5);
+  EXPECT_TRUE(Follow(many));
   EXPECT_EQ(gids_.gids().size(), LocalGids::kEntries);
-  EXPECT_FALSE(Follow(Addresses(1, 20)));
+  EXPECT_EQ(gids_.gids().back(), Address(kMaxLocalAddresses));
+  EXPECT_FALSE(Follow(many));
 }
 
 }  // namespace
