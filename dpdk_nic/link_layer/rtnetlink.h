@@ -73,12 +73,13 @@ class RtnetlinkMessage {
   std::optional<transport::Gid> FindAddress(uint16_t attribute) const {
     return AddressOf(Find<Body>(attribute));
   }
+  // The address of 4 or 16 bytes; nullopt if there are as many as no address has.
+  static std::optional<transport::Gid> AddressOf(std::span<const uint8_t> value);
   // The errno value of an error message; 0 for an acknowledgement or any other message.
   int error() const;
 
  private:
   std::span<const uint8_t> FindBehind(size_t body_bytes, uint16_t attribute) const;
-  static std::optional<transport::Gid> AddressOf(std::span<const uint8_t> value);
 
   const nlmsghdr* header_;
 };

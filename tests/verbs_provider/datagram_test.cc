@@ -97,6 +97,23 @@ TEST_F(DatagramTest, ArrivesBehindTheIpv4HeaderItCameWith) {
   EXPECT_EQ(std::memcmp(received() + kGrhBytes, host.data(), 100), 0);
 }
 
+// Without one, a handle has that of the route.
+TEST_F(DatagramTest, HopLimitIsThatOfTheAddressHandle) {
+  for (const auto& [asked, sent] : {std::pair{1, 1}, {7, 7}, {0, 64}}) {
+    ibv_ah_attr attr = AddressOf(OwnGid(kLinkLocalIndex), kLinkLocalIndex);
+    attr.grh.hop_limit = static_cast<uint8_t>(asked);
+    const Ah ah(ibv_create_ah(host.pd.get(), &attr));
+    ASSERT_NE(ah, nullptr);
+    ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper, 200), 7), 0);
+    ASSERT_EQ(SendRequest(IBV_WR_SEND, host.Sge(0, 3)).To(ah.get(), b->qp_num, kQkey).Post(a.get()),
+              0);
+    WaitForCompletion(receive_cq.get());
+    ibv_grh grh;
+    std::memcpy(&grh, received(), sizeof grh);
+    EXPECT_EQ(grh.hop_limit, sent);
+  }
+}
+
 TEST_F(DatagramTest, ArrivesBehindTheIpv6HeaderItCameWith) {
   const Ah ah = OwnAddress(kLinkLocalIndex);
   ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper, 200), 7), 0);

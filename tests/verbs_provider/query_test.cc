@@ -101,7 +101,7 @@ class QueryTest : public ::testing::TestWithParam<ibv_qp_type> {
     set.ah_attr = AddressOf(gid, 1);
     set.ah_attr.grh.flow_label = 0xa'bcde;
     set.ah_attr.grh.traffic_class = 0x60;
-    set.ah_attr.grh.hop_limit = 3;
+    set.ah_attr.grh.hop_limit = 64;  // the route's: any other is replaced
     set.ah_attr.sl = 5;
   }
 

@@ -244,6 +244,18 @@ TEST_F(QueuePairTest, AttributesAreReportedAsTheyWereSet) {
   EXPECT_EQ(attr.ah_attr.grh.dgid.global.interface_id, gid.global.interface_id);
 }
 
+// ib_resolve_unicast_gid_dmac of Linux.
+TEST_F(QueuePairTest, HopLimitOfAConnectionIsTheRoutes) {
+  for (const uint8_t asked : {uint8_t{0}, uint8_t{1}, uint8_t{255}}) {
+    const Qp a = Create();
+    const Qp b = Create();
+    ConnectOptions options;
+    options.hop_limit = asked;
+    ConnectLoopback(a.get(), b.get(), options);
+    EXPECT_EQ(Query(a.get()).ah_attr.grh.hop_limit, 64);
+  }
+}
+
 // IBA 11.2.5.3.
 TEST_F(QueuePairTest, SequenceNumbersAreLive) {
   const Qp a = Create();

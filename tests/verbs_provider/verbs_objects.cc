@@ -82,6 +82,7 @@ int ToRtr(ibv_qp* qp, uint32_t peer_qpn, const ibv_gid& peer_gid, const ConnectO
   attr.max_dest_rd_atomic = 4;
   attr.min_rnr_timer = options.min_rnr_timer;
   attr.ah_attr = AddressOf(peer_gid, options.gid_index);
+  attr.ah_attr.grh.hop_limit = options.hop_limit;
   int mask = IBV_QP_STATE;
   if (qp->qp_type != IBV_QPT_UD) {
     mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;

@@ -65,6 +65,7 @@ ibv_qp_init_attr_ex ExtendedAttributes(ibv_pd* pd, const ibv_qp_init_attr& basic
 
 struct ConnectOptions {
   uint8_t gid_index = 1;
+  uint8_t hop_limit = 64;
   ibv_mtu mtu = IBV_MTU_1024;
   uint8_t timeout = 14;  // 67 ms
   uint8_t retry_count = 7;

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -13,6 +15,10 @@
 #include "dpdk_nic/base/log.h"
 #include "dpdk_nic/base/mutex_held_by_fork.h"
 #include "dpdk_nic/base/random_seed.h"
+#include "dpdk_nic/link_layer/local_address.h"
+#include "dpdk_nic/link_layer/rtnetlink.h"
+#include "dpdk_nic/port/udp/kernel_route.h"
+#include "dpdk_nic/port/udp/udp_address.h"
 #include "transport/endpoint.h"
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/base/fork_generation.h"
@@ -55,6 +61,30 @@ class EngineAccess : public rdma_cm::DeviceAccess {
   const rdma_cm::DeviceFacts& facts() override {
     facts_.gids = device_->gids();
     return facts_;
+  }
+
+  nic::KernelRoute FindRoute(const nic::RouteQuestion& question) override {
+    return nic::FindKernelRoute(question);
+  }
+  uint8_t HopLimit(const nic::RouteQuestion& question) override {
+    return nic::HopLimitOf(question);
+  }
+  // Where the kernel cannot be asked, sending will tell.
+  bool KnowsNextHop(const nic::RouteQuestion& question) override {
+    const auto hop = nic::FindNextHop(question);
+    return !hop || nic::IsResolved(*hop);
+  }
+  bool KnowsNeighbor(const transport::Gid& destination) override {
+    return device_->engine().ResolveNeighbor(destination, transport::Duration{0}).has_value();
+  }
+
+  void ExplainMissingGid(const transport::Gid& address) override {
+    const std::string text = nic::AddressText(address);
+    nic::Log(nic::LogLevel::kWarning,
+             "rdma_cm cannot bind to " + text + " (ENODEV): the address is not in the GID table, " +
+                 "which has room for " + std::to_string(nic::kMaxLocalAddresses) +
+                 " addresses. 'uroce status' lists those that are; remove some from the host, or " +
+                 "choose this one with 'uroce run --uplink udp,address=" + text + "'");
   }
 
   void WithConnectionManager(const Use& use) override {
@@ -113,16 +143,29 @@ struct Process {
 using Held = nic::MutexHeldByFork<Process>;
 std::atomic<Process*> current = nullptr;
 
+// While ids wait for neighbors, `news` is open: what the kernel finds out about its neighbors. An
+// id is looked at after it has been opened, so that nothing is missed.
 void CarryEvents(Process& process) {
+  std::optional<nic::RtnetlinkSocket> news;
+  transport::Time deadline = transport::kNever;
   while (true) {
-    process.worker.Wait(-1, -1, transport::kNever);
+    process.worker.Wait(news ? news->fd() : -1, -1, deadline);
     process.is_told = false;
+    while (news && news->Receive()) {
+    }
     const std::lock_guard lock(Held::mutex);
+    if (process.agent.NextDeadline() == transport::kNever) {
+      news.reset();
+    } else if (!news) {
+      news.emplace(RTMGRP_NEIGH);
+    }
     // Without memory an event is lost, as in the kernel.
     (void)ReturningErrno([&] {
       process.agent.TakeConnectionEvents();
+      process.agent.ServeResolutions();
       return 0;
     });
+    deadline = process.agent.NextDeadline();
   }
 }
 
@@ -198,9 +241,13 @@ __attribute__((visibility("default"))) int uroce_rdma_cm_write(uroce_rdma_cm* ch
     if (channel->process->lost_by_fork()) return EIO;
     const bool is_same = other != nullptr && other->process == channel->process;
     const std::lock_guard lock(Held::mutex);
-    return uroce::verbs::rdma_cm::RunCommand(channel->process->agent, *channel->channel,
-                                             is_same ? other->channel : nullptr,
-                                             reinterpret_cast<uintptr_t>(command), bytes);
+    auto& agent = channel->process->agent;
+    const uroce::transport::Time deadline = agent.NextDeadline();
+    const int error = uroce::verbs::rdma_cm::RunCommand(
+        agent, *channel->channel, is_same ? other->channel : nullptr,
+        reinterpret_cast<uintptr_t>(command), bytes);
+    if (agent.NextDeadline() < deadline) channel->process->worker.Wake();
+    return error;
   });
 }
 

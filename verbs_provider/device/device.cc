@@ -9,6 +9,7 @@
 #include "dpdk_nic/device/device_config.h"
 #include "dpdk_nic/engine/fork_handler.h"
 #include "dpdk_nic/engine/thread_preparation.h"
+#include "dpdk_nic/port/udp/kernel_route.h"
 #include "transport/endpoint.h"
 #include "transport/guarded_access.h"
 #include "transport/limits.h"
@@ -44,6 +45,7 @@ nic::Device::Listener ListenerFor(const std::shared_ptr<DeviceFollowers>& follow
               [followers](const transport::Gid& gid, const transport::MacAddress& mac) {
                 followers->address_handles.ForEach(
                     [&](AddressHandle& ah) { UpdateNeighbor(ah, gid, mac); });
+                OnConnectionEvents();  // an id may wait for it
               },
           .context = followers.get()};
 }
@@ -125,6 +127,15 @@ int Device::Resolve(transport::AddressVector& address) {
   if (!mac) return ETIMEDOUT;
   address.destination_mac = *mac;
   return 0;
+}
+
+uint8_t Device::HopLimitTo(const transport::AddressVector& address) {
+  const transport::EndpointConfig config = EndpointConfigOf(*engine_);
+  const auto& own = config.gids;
+  const bool is_own = std::find(own.begin(), own.end(), address.destination_gid) != own.end();
+  if (!config.has_wire || is_own) return nic::kDefaultHopLimit;
+  return nic::HopLimitOf(
+      {.destination = address.destination_gid, .source = config.SourceOf(address)});
 }
 
 int Device::PreparePath(nic::Engine& engine, transport::Qpn local, const transport::Gid& remote_gid,

@@ -85,6 +85,10 @@ class Device {
   // the wire does. 0, or ETIMEDOUT when no host answers.
   int Resolve(transport::AddressVector& address);
 
+  // The hop limit of packets by the kernel's route to `address`; the default one where the kernel
+  // has no route, because the device has addresses of its own.
+  uint8_t HopLimitTo(const transport::AddressVector& address);
+
   // Prepares the path from a queue pair of `engine` to a remote one. 0, or EBUSY when another
   // process of this host has that path. An absent peer is no error, as on any network. Lowers
   // `*path_mtu` to what the path carries. Does the same for the path to `alternate_gid`, to which

@@ -44,6 +44,10 @@ ibv_ah* CreateAh(ibv_pd* verbs, ibv_ah_attr* attr) {
     ah->verbs.context = verbs->context;
     ah->pd = &pd;
     ah->address = AddressOf(*pd.device, *attr);
+    // NICs send the hop limit of a handle; without one the route's, as ib_core of Linux does.
+    const bool has_hop_limit =
+        ah->address.hop_limit != 0 || ah->address.destination_gid.IsMulticast();
+    if (!has_hop_limit) ah->address.hop_limit = pd.device->HopLimitTo(ah->address);
     if (const int error = Resolve(*pd.device, *ah)) return error;
     quota.Keep();
     pd.users.Add();

@@ -57,11 +57,18 @@ int CheckPaths(Device& device, const ibv_qp_attr& attr, uint32_t mask) {
   return CheckPath(device, attr.alt_ah_attr);
 }
 
-// Finds the next hop's Ethernet address: the only part of a path that takes time to find out.
+// Finds the next hop's Ethernet address: the only part of a path that takes time to find out. The
+// hop limit of a connection is the route's, whatever the program says (ib_resolve_unicast_gid_dmac
+// of Linux): most say 1.
+int Resolve(Device& device, transport::AddressVector& address) {
+  address.hop_limit = device.HopLimitTo(address);
+  return device.Resolve(address);
+}
+
 int ResolvePaths(Device& device, uint32_t mask, transport::QpAttributes& attributes) {
-  const int error = (mask & IBV_QP_AV) == 0 ? 0 : device.Resolve(attributes.address);
+  const int error = (mask & IBV_QP_AV) == 0 ? 0 : Resolve(device, attributes.address);
   if (error != 0 || (mask & IBV_QP_ALT_PATH) == 0) return error;
-  return device.Resolve(attributes.alternate_address);
+  return Resolve(device, attributes.alternate_address);
 }
 
 transport::QpAttributes Query(const QueuePair& qp) {

@@ -1,4 +1,4 @@
-// From sockaddr to GIDs and service ids: cma_bind_addr, rdma_resolve_addr, rdma_listen of Linux.
+// From sockaddr to service ids: cma_bind_addr, rdma_listen of Linux.
 #include <algorithm>
 #include <cerrno>
 
@@ -13,15 +13,10 @@ using transport::cm::ConnectionManager;
 using transport::cm::PortSpace;
 using transport::cm::ServiceIdOf;
 
-constexpr uint8_t kPacketLifeTime = 16;  // CMA_IBOE_PACKET_LIFETIME: 268 ms
-constexpr uint8_t kHopLimit = 64;
 constexpr uint16_t kPkey = 0xffff;
 // The largest backlog, and the default: net.rdma_ucm.max_backlog of Linux, which is 1,024 if it is
 // not set. A request beyond it comes again only after seconds.
 constexpr uint32_t kMaxBacklog = transport::cm::kMaxHalfOpen;
-
-// RDMA_IB_IP_PS_MASK.
-constexpr uint64_t kIpServiceMask = 0xffff'ffff'ffff'0000;
 
 bool BindsOnlyIpv6() { return false; }  // the default of net.ipv6.bindv6only
 
@@ -54,12 +49,12 @@ int Agent::Bind(Id& id, const SocketAddress& wanted) {
   const bool is_reserved = address.IsIp() || !address.IsAny() || address.port != 0;
   if (!address.IsAny() || is_reserved) {
     if (const int error = NeedDevice()) return error;
-    host_addresses_ = HostAddresses();
+    host_.ReadAddresses();
   }
   if (!address.IsAny()) {
-    if (!IsLocal(device_->facts(), host_addresses_, address)) {
-      return address.IsIp() ? EADDRNOTAVAIL : ENODEV;
-    }
+    const int error = CheckLocal(device_->facts(), host_, address);
+    if (error == ENODEV && address.IsIp()) device_->ExplainMissingGid(address.gid);
+    if (error != 0) return error;
     if (id.space == PortSpace::kIpoib) return EINVAL;
   }
   if (!id.af_only_chosen) {
@@ -69,7 +64,7 @@ int Agent::Bind(Id& id, const SocketAddress& wanted) {
   id.binding.address = address;
   id.binding.only_ipv6 = address.family == AF_INET6 && address.IsAny() && id.binding.af_only;
   if (is_reserved) {
-    id.binding.service_gid = ServiceGid(device_->facts(), host_addresses_, address);
+    id.binding.service_gid = ServiceGid(device_->facts(), host_.addresses, address);
   }
   if (const int error = ports_.Bind(id.binding, *space, is_reserved)) {
     id.binding.address = {};
@@ -84,75 +79,6 @@ int Agent::Bind(Id& id, const SocketAddress& wanted) {
   return 0;
 }
 
-int Agent::ResolveAddress(Id& id, const SocketAddress& source, const SocketAddress& destination) {
-  if (id.state != IdState::kIdle && id.state != IdState::kAddressBound) return EINVAL;
-  if (const int error = NeedDevice()) return error;
-  if (id.space == PortSpace::kIpoib) return EINVAL;
-  if (id.state == IdState::kIdle) {
-    const bool is_chosen = source.family != AF_UNSPEC && (!source.IsAny() || source.port != 0);
-    SocketAddress own = source.family == AF_UNSPEC ? AnyAddress(destination.family) : source;
-    if (own.family != destination.family) return EINVAL;
-    if (!own.IsIp() && own.service_mask == 0) {
-      own.service_id = ServiceIdOf(id.space, 0).value;
-      own.service_mask = kIpServiceMask;
-    }
-    const int error = is_chosen ? Bind(id, own) : BindForConnect(id, own);
-    if (error != 0) return error;
-  }
-  if (id.address().family != destination.family) return EINVAL;
-
-  host_addresses_ = HostAddresses();
-  const auto& facts = device_->facts();
-  const auto route = FindRoute(facts, host_addresses_, id.address(), destination);
-  if (!route) return ENETUNREACH;
-  id.peer = destination;
-  const uint16_t port = id.address().port;
-  const uint64_t service_id = id.address().service_id;
-  const uint64_t service_mask = id.address().service_mask;
-  id.binding.address = route->source;
-  id.binding.address.port = port;
-  id.binding.address.service_id = service_id;
-  id.binding.address.service_mask = service_mask;
-
-  transport::cm::Path path{.source_gid = route->source_gid,
-                           .pkey = kPkey,
-                           .mtu = facts.mtu,
-                           .packet_life_time = kPacketLifeTime};
-  path.address.destination_gid = route->destination_gid;
-  path.address.source_gid_index = route->source_gid_index;
-  path.address.hop_limit = kHopLimit;
-  path.address.traffic_class = id.type_of_service;
-  id.path = path;
-  id.has_device = true;
-  id.state = IdState::kAddressResolved;
-  Tell(id, UserEvent::kAddressResolved);
-  return 0;
-}
-
-// An id that only connects gets no requests, but needs a port that no other id of this process has.
-int Agent::BindForConnect(Id& id, const SocketAddress& any) {
-  id.binding.address = any;
-  SocketAddress address = any;
-  const auto space = ChooseSpace(id, address);
-  if (!space) return EPROTONOSUPPORT;
-  if (const int error = ports_.Bind(id.binding, *space, /*is_reserved=*/false)) return error;
-  id.binding.address.service_id = ServiceIdOf(*space, id.binding.port).value;
-  id.state = IdState::kAddressBound;
-  return 0;
-}
-
-int Agent::ResolveRoute(Id& id) {
-  if (id.state != IdState::kAddressResolved) return EINVAL;
-  id.path->address.traffic_class = id.type_of_service;
-  if (id.ack_timeout && *id.ack_timeout > 0) {
-    id.path->packet_life_time = static_cast<uint8_t>(*id.ack_timeout - 1);
-  }
-  id.has_route = true;
-  id.state = IdState::kRouteResolved;
-  Tell(id, UserEvent::kRouteResolved);
-  return 0;
-}
-
 int Agent::Listen(Id& id, uint32_t backlog) {
   if (const int error = NeedDevice()) return error;
   if (id.state == IdState::kIdle) {
@@ -164,7 +90,7 @@ int Agent::Listen(Id& id, uint32_t backlog) {
   id.state = IdState::kListening;
   id.backlog = backlog > 0 && backlog < kMaxBacklog ? backlog : kMaxBacklog;
   const int error = ports_.ReserveForListen(
-      id.binding, ServiceGid(device_->facts(), host_addresses_, id.address()));
+      id.binding, ServiceGid(device_->facts(), host_.addresses, id.address()));
   if (error == 0) return 0;
   StopListening(id);
   id.state = IdState::kAddressBound;

@@ -20,9 +20,13 @@
 #include "verbs_provider/rdma_cm/device_access.h"
 #include "verbs_provider/rdma_cm/id.h"
 #include "verbs_provider/rdma_cm/ports.h"
+#include "verbs_provider/rdma_cm/routes.h"
 #include "verbs_provider/rdma_cm/slots.h"
 
 namespace uroce::verbs::rdma_cm {
+
+// RDMA_IB_IP_PS_MASK.
+inline constexpr uint64_t kIpServiceMask = 0xffff'ffff'ffff'0000;
 
 // The arguments of rdma_connect and rdma_accept about the queue pair: struct rdma_conn_param.
 struct ConnectionParameters {
@@ -69,10 +73,15 @@ class Agent {
   // EAGAIN: no event. `deliver` returns whether it could write the event; EFAULT if not.
   int GetEvent(Channel& channel, const std::function<bool(const rdma_ucm_event_resp&)>& deliver);
 
-  // --- addresses (addresses.cc)
+  // --- addresses (addresses.cc, resolution.cc)
   int Bind(Id& id, const SocketAddress& address);
-  int ResolveAddress(Id& id, const SocketAddress& source, const SocketAddress& destination);
+  int ResolveAddress(Id& id, const SocketAddress& source, const SocketAddress& destination,
+                     transport::Duration timeout);
   int ResolveRoute(Id& id);
+  // Goes on with resolutions that wait for a neighbor. Call when one has been found, and at
+  // NextDeadline.
+  void ServeResolutions();
+  transport::Time NextDeadline() const;
   int Listen(Id& id, uint32_t backlog);
   int SetReuseAddress(Id& id, bool reuses);
   int SetAfOnly(Id& id, bool af_only);
@@ -138,7 +147,11 @@ class Agent {
   void DropEvents(Id& id);
   void CloseIdsOf(Channel& channel);
 
+  int BindForResolution(Id& id, const SocketAddress& source, const SocketAddress& destination);
   int BindForConnect(Id& id, const SocketAddress& any);
+  // Whether packets can take the route now. If not, the neighbor is asked for.
+  bool IsResolved(const Route& route);
+  void FinishResolution(Id& id, const Route& route);
   std::optional<transport::cm::PortSpace> ChooseSpace(const Id& id, SocketAddress& address) const;
   int ChooseQkey(Id& id, uint32_t qkey);
   void EndConnection(Id& id);
@@ -166,7 +179,8 @@ class Agent {
   const OpenDevice open_device_;
   std::unique_ptr<DeviceAccess> device_;
   std::vector<transport::Gid> known_gids_;  // the device's GIDs at the last TellAddressChanges
-  std::set<transport::Gid> host_addresses_;
+  HostFacts host_;
+  std::set<Id*> resolving_;  // ids in kResolvingAddress
   Ports ports_;
   std::map<const Channel*, std::unique_ptr<Channel>> channels_;
   Slots<Id> ids_;

@@ -137,7 +137,8 @@ int ResolveIp(Call& call) {
   const auto destination = ParseAddress(BytesOf(command.dst_addr));
   if (command.src_addr.sin6_family != AF_UNSPEC && !source) return EINVAL;
   if (!destination) return EINVAL;
-  return call.agent.ResolveAddress(*id, source.value_or(SocketAddress{}), *destination);
+  return call.agent.ResolveAddress(*id, source.value_or(SocketAddress{}), *destination,
+                                   transport::Milliseconds(command.timeout_ms));
 }
 
 int ResolveAddress(Call& call) {
@@ -152,7 +153,8 @@ int ResolveAddress(Call& call) {
   }
   if (const int error = ReadAddress(command.dst_addr, command.dst_size, destination)) return error;
   if (const int error = call.agent.Find(call.channel, command.id, id)) return error;
-  return call.agent.ResolveAddress(*id, source, destination);
+  return call.agent.ResolveAddress(*id, source, destination,
+                                   transport::Milliseconds(command.timeout_ms));
 }
 
 int ResolveRoute(Call& call) {

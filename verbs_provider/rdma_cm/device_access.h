@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "dpdk_nic/port/udp/kernel_route.h"
 #include "transport/cm/connection_manager.h"
 #include "transport/cm/identifiers.h"
 #include "transport/ids.h"
@@ -43,6 +44,16 @@ class DeviceAccess {
   virtual bool has_failed() = 0;
   // The present facts, valid until the next call: the addresses come and go.
   virtual const DeviceFacts& facts() = 0;
+  // The route of the host's kernel.
+  virtual nic::KernelRoute FindRoute(const nic::RouteQuestion& question) = 0;
+  virtual uint8_t HopLimit(const nic::RouteQuestion& question) = 0;
+  // Whether packets can leave by the kernel's route now, or for a host that the device reaches
+  // without the kernel. If not, the neighbor is asked for: then call Agent::ServeResolutions when
+  // there is news of neighbors.
+  virtual bool KnowsNextHop(const nic::RouteQuestion& question) = 0;
+  virtual bool KnowsNeighbor(const transport::Gid& destination) = 0;
+  // Says that an address of this host is not in the GID table, and what to do.
+  virtual void ExplainMissingGid(const transport::Gid& address) = 0;
   // Runs `use` under the engine's lock, then sends what became ready.
   using Use = std::function<void(transport::cm::ConnectionManager&, transport::Time)>;
   virtual void WithConnectionManager(const Use& use) = 0;

@@ -20,6 +20,7 @@ void Agent::RemoveDevice() {
 // The id's queued events and multicast handles stay until it is destroyed.
 void Agent::RemoveDeviceOf(Id& id) {
   Tell(id, UserEvent::kDeviceRemoval);
+  resolving_.erase(&id);
   if (id.state == IdState::kListening) StopListening(id);
   EndConnection(id);
   ports_.Unbind(id.binding);

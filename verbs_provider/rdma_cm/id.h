@@ -7,7 +7,9 @@
 #include "transport/cm/parameters.h"
 #include "transport/ids.h"
 #include "transport/psn.h"
+#include "transport/time.h"
 #include "verbs_provider/rdma_cm/ports.h"
+#include "verbs_provider/rdma_cm/routes.h"
 #include "verbs_provider/rdma_cm/socket_address.h"
 
 namespace uroce::verbs::rdma_cm {
@@ -18,6 +20,8 @@ class Channel;
 //
 //   kIdle ─ bind ─► kAddressBound ─ listen ─► kListening
 //     └─ resolve address ─► kAddressResolved ─ resolve route ─► kRouteResolved
+//   kAddressBound ─ resolve address, the neighbor is unknown ─► kResolvingAddress
+//   kResolvingAddress ─ the neighbor answers ─► kAddressResolved; it does not ─► kAddressBound
 //   kRouteResolved ─ connect ─► kConnecting (also the id of a request) ─ either end ─►
 //   kDisconnected
 //   any state with a device ─ the device is gone ─► kDeviceRemoved
@@ -25,6 +29,7 @@ enum class IdState : uint8_t {
   kIdle,
   kAddressBound,
   kListening,
+  kResolvingAddress,  // RDMA_CM_ADDR_QUERY
   kAddressResolved,
   kRouteResolved,
   kConnecting,  // or connected
@@ -41,6 +46,12 @@ inline constexpr uint8_t kQpTypeUd = 4;
 inline constexpr uint8_t kQpTypeXrcSend = 9;
 inline constexpr uint8_t kQpTypeXrcReceive = 10;
 
+// The resolution that an id in kResolvingAddress waits for.
+struct Resolution {
+  Route route{};
+  transport::Time deadline{};
+};
+
 // One rdma_cm_id as the kernel has it: the parts of ucma (handle, uid, events) and cma (the rest).
 struct Id {
   uint32_t handle = kNoHandle;  // none before the application has fetched the connect request
@@ -54,6 +65,7 @@ struct Id {
   IdState state = IdState::kIdle;
   Binding binding{};
   SocketAddress peer{};
+  Resolution resolution{};
   bool has_device = false;  // the address determines the device
   std::optional<transport::cm::Path> path{};
   bool has_route = false;

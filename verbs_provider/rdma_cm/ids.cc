@@ -15,7 +15,11 @@ Agent::Agent(const transport::Seed& seed, OpenDevice open_device)
       open_device_(std::move(open_device)),
       ports_(
           seed, [this](const auto& service) { return device_->ReserveService(service); },
-          [this](const auto& service) { device_->ReleaseService(service); }) {}
+          [this](const auto& service) { device_->ReleaseService(service); }) {
+  host_.kernel_route = [this](const nic::RouteQuestion& question) {
+    return device_->FindRoute(question);
+  };
+}
 
 Agent::~Agent() { CloseAll(); }
 
@@ -108,6 +112,7 @@ int Agent::DestroyId(Channel& channel, uint32_t handle, uint32_t& events_reporte
 }
 
 void Agent::End(Id& id) {
+  resolving_.erase(&id);
   LeaveAll(id);
   if (id.state == IdState::kListening) StopListening(id);
   EndConnection(id);

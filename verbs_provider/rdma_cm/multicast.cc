@@ -1,5 +1,6 @@
 // rdma_join_multicast of Linux for RoCE: there is no subnet manager to ask, so a group is joined at
 // once. The queue pair is attached by the application (ibv_attach_mcast).
+#include <algorithm>
 #include <cerrno>
 
 #include "verbs_provider/rdma_cm/agent.h"
@@ -28,6 +29,9 @@ int Agent::Join(Id& id, uint64_t uid, const SocketAddress& group, uint32_t& hand
   const auto& gids = device_->facts().gids;
   if (id.path) {
     address.source_gid_index = id.path->address.source_gid_index;
+  } else if (const auto own = std::find(gids.begin(), gids.end(), id.address().gid);
+             own != gids.end()) {
+    address.source_gid_index = static_cast<uint8_t>(own - gids.begin());
   } else {
     for (size_t i = gids.size(); i-- > 0;) {
       const bool fits = gids[i].IsIpv4Mapped() == address.destination_gid.IsIpv4Mapped();

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "dpdk_nic/base/clock.h"
-#include "dpdk_nic/port/udp/kernel_route.h"
 #include "dpdk_nic/port/udp/transmit_queue.h"
 
 namespace uroce::nic {
@@ -22,6 +21,8 @@ constexpr transport::Duration kSoon = transport::Milliseconds(10);
 constexpr int kQuietTries = 50;
 // Groups that one pass leaves or joins anew. Each takes some microseconds.
 constexpr int kGroupsAPass = 16;
+// Addresses of ours that a destination without a route is tried from. Each takes some microseconds.
+constexpr int kSourcesToTry = 16;
 // Bounds the groups of a host whose processes join without end.
 constexpr size_t kMaxGroups = GroupMemberships::kMaxMemberships;
 
@@ -133,8 +134,11 @@ std::optional<Error> UdpUplink::Open() {
 PacketPort::PathState UdpUplink::OpenFor(const transport::Gid& remote) {
   if (!port_ && (tries_left_ == 0 || Now() >= next_open_)) Open();
   if (port_) return PathState::kReady;
+  // A process that only receives may have all its peers on this host.
+  const bool names_a_host = !remote.IsZero() && !remote.IsMulticast();
+  must_tell_ |= names_a_host;
   if (tries_left_ != 0) return PathState::kPending;
-  notice_ = {.sentence = why_closed_, .about = remote};
+  if (names_a_host) notice_ = {.sentence = why_closed_, .about = remote};
   return PathState::kUnreachable;
 }
 
@@ -182,11 +186,30 @@ size_t UdpUplink::max_groups() const {
       is_wildcard_ ? Receivers::kOfAllAddresses : Receivers::kOfTheGroup, addresses_);
 }
 
+// A policy rule may give a route only to packets from one of our addresses. The queue pair chooses
+// its address, so any of them will do.
+KernelRoute UdpUplink::RouteTo(const transport::Gid& remote) const {
+  const KernelRoute route =
+      FindKernelRoute({.destination = remote, .interface_index = interface_index()});
+  int tries = kSourcesToTry;
+  for (const HostAddress& own : addresses_) {
+    const bool is_alike = own.gid.IsIpv4Mapped() == remote.IsIpv4Mapped() &&
+                          IsLinkLocal(own.gid) == IsLinkLocal(remote);
+    if (route.error == 0 || tries == 0) break;
+    if (!is_alike) continue;
+    --tries;
+    const KernelRoute from_own = FindKernelRoute(
+        {.destination = remote, .source = own.gid, .interface_index = own.interface_index});
+    if (from_own.error == 0) return from_own;
+  }
+  return route;
+}
+
 PacketPort::PathState UdpUplink::PreparePath(const Path& path) {
   if (IsGroupOfThisHost(path.remote_gid)) return PathState::kReady;
   if (const PathState state = OpenFor(path.remote_gid); state != PathState::kReady) return state;
   if (path.remote_gid.IsZero() || path.remote_gid.IsMulticast()) return PathState::kReady;
-  const KernelRoute route = FindKernelRoute(path.remote_gid, interface_index());
+  const KernelRoute route = RouteTo(path.remote_gid);
   if (route.error == 0) return PathState::kReady;
   notice_ = {.sentence = Explain({.destination = path.remote_gid, .error = route.error}),
              .about = path.remote_gid};
@@ -194,7 +217,7 @@ PacketPort::PathState UdpUplink::PreparePath(const Path& path) {
 }
 
 uint32_t UdpUplink::PathMtu(const Path& path) const {
-  const KernelRoute route = FindKernelRoute(path.remote_gid, interface_index());
+  const KernelRoute route = RouteTo(path.remote_gid);
   return route.mtu_bytes == 0 ? mtu_bytes_ : std::min(mtu_bytes_, route.mtu_bytes);
 }
 
@@ -213,6 +236,7 @@ void UdpUplink::CommitToClosed(std::span<const uint8_t> frame) {
   const auto outgoing = ReadOutgoingFrame(frame);
   if (!outgoing || IsGroupOfThisHost(outgoing->destination)) return;
   if (Now() >= next_open_) {
+    must_tell_ = true;
     if (const auto error = Open(); error && tries_left_ == 0) {
       notice_ = {.sentence = error->sentence, .about = outgoing->destination};
     }
@@ -244,7 +268,10 @@ void UdpUplink::ServeLink() {
   } else if (is_wanted_ && (shares_sockets_ || !joined_.empty()) && now >= next_open_) {
     const auto error = Open();
     // About all hosts that processes have named.
-    if (error && tries_left_ == 0) notice_ = {.sentence = error->sentence, .about = {}};
+    const bool is_final = error && tries_left_ == 0;
+    if (is_final && std::exchange(must_tell_, false)) {
+      notice_ = {.sentence = error->sentence, .about = {}};
+    }
   }
 }
 

@@ -16,6 +16,7 @@
 #include "dpdk_nic/link_layer/local_gids.h"
 #include "dpdk_nic/port/packet_port.h"
 #include "dpdk_nic/port/socket_sharing.h"
+#include "dpdk_nic/port/udp/kernel_route.h"
 #include "dpdk_nic/port/udp/socket_group.h"
 #include "dpdk_nic/port/udp/udp_address.h"
 #include "dpdk_nic/port/udp/udp_port.h"
@@ -100,6 +101,7 @@ class UdpUplink final : public PacketPort, public SocketSharing {
   ErrorOr<std::unique_ptr<UdpPort>> OpenPort();
   std::optional<Error> OpenGroups(UdpPort* port);
   void CommitToClosed(std::span<const uint8_t> frame);
+  KernelRoute RouteTo(const transport::Gid& remote) const;
   void FollowAddresses();
   void ChangeGroups();
   void LeaveNextGroup();
@@ -124,6 +126,8 @@ class UdpUplink final : public PacketPort, public SocketSharing {
   bool is_wanted_ = false;  // the port is to be opened as soon as possible
   int tries_left_ = 0;      // before a failure is reported
   std::string why_closed_;  // the error of the last try
+  // A host was named, or a frame had to leave, since the failure was last reported to all.
+  bool must_tell_ = false;
   Notice notice_;
   // Frames do not try to open the port before this time.
   transport::Time next_open_;

@@ -262,6 +262,80 @@ TEST_F(AddressesTest, SourceAndDestinationAreOfOneFamily) {
   EXPECT_EQ(host_.Resolve(id, Ipv4(kRemote, kPort)), EINVAL);
 }
 
+// --- addresses that cannot be reached
+
+// A host on a network, whose kernel has the same address as the device.
+class ResolutionTest : public testing::Test {
+ protected:
+  ResolutionTest() {
+    host_.has_wire = true;
+    host_.hop_limit = 33;
+    host_.kernel_route = [this](const nic::RouteQuestion& question) {
+      const bool is_routed = question.destination != kUnrouted;
+      return nic::KernelRoute{.error = is_routed ? 0 : ENETUNREACH, .source = host_.gid()};
+    };
+  }
+
+  static constexpr Gid kUnrouted = Gid::FromIpv4({203, 0, 113, 9});
+  static constexpr Gid kSilent = Gid::FromIpv4({10, 0, 0, 98});
+
+  Network network_;
+  // The loopback address is one that every kernel has.
+  Host host_{network_, 1, Gid::FromIpv4({127, 0, 0, 1})};
+};
+
+TEST_F(ResolutionTest, WithoutARouteTheIdCanBeUsedAgain) {
+  const uint32_t id = host_.Create();
+  EXPECT_EQ(host_.Resolve(id, Ipv4(0xcb00'7109, kPort)), ENETUNREACH);
+  host_.ExpectNoEvent();
+  EXPECT_EQ(host_.Resolve(id, Ipv4(kRemote, kPort)), 0);
+  host_.Expect(UserEvent::kAddressResolved);
+}
+
+TEST_F(ResolutionTest, HopLimitIsThatOfTheRoute) {
+  const uint32_t id = host_.Create();
+  ASSERT_EQ(host_.Resolve(id, Ipv4(kRemote, kPort)), 0);
+  ASSERT_EQ(host_.ResolveRoute(id), 0);
+  EXPECT_EQ(QueryPath(host_, id)[47], 33);
+}
+
+TEST_F(ResolutionTest, NeighborThatIsSilentIsAnErrorAfterTheTimeout) {
+  host_.silent_neighbors = {kSilent};
+  const uint32_t id = host_.Create();
+  ASSERT_EQ(host_.Resolve(id, Ipv4(0x0a00'0062, kPort)), 0);
+  EXPECT_EQ(host_.Resolve(id, Ipv4(kRemote, kPort)), EINVAL);
+  EXPECT_EQ(host_.ResolveRoute(id), EINVAL);
+  EXPECT_EQ(host_.agent().NextDeadline(), network_.now + transport::Milliseconds(2'000));
+  network_.Advance(transport::Milliseconds(1'999));
+  host_.ExpectNoEvent();
+  network_.Advance(transport::Milliseconds(1));
+  const auto event = host_.Expect(UserEvent::kAddressError);
+  EXPECT_EQ(static_cast<int>(event.status), -ETIMEDOUT);
+  EXPECT_EQ(host_.agent().NextDeadline(), transport::kNever);
+  ASSERT_EQ(host_.Resolve(id, Ipv4(kRemote, kPort)), 0);
+  host_.Expect(UserEvent::kAddressResolved);
+}
+
+TEST_F(ResolutionTest, NeighborThatAnswersResolvesTheAddress) {
+  host_.silent_neighbors = {kSilent};
+  const uint32_t id = host_.Create();
+  ASSERT_EQ(host_.Resolve(id, Ipv4(0x0a00'0062, kPort)), 0);
+  host_.ExpectNoEvent();
+  host_.silent_neighbors.clear();
+  network_.Advance(transport::Milliseconds(5));
+  host_.Expect(UserEvent::kAddressResolved);
+  EXPECT_EQ(host_.ResolveRoute(id), 0);
+}
+
+TEST_F(ResolutionTest, IdThatWaitsCanBeDestroyed) {
+  host_.silent_neighbors = {kSilent};
+  const uint32_t id = host_.Create();
+  ASSERT_EQ(host_.Resolve(id, Ipv4(0x0a00'0062, kPort)), 0);
+  EXPECT_EQ(host_.Destroy(id), 0);
+  network_.Advance(transport::Milliseconds(3'000));
+  host_.ExpectNoEvent();
+}
+
 // --- the GIDs behind addresses
 
 DeviceFacts Facts(bool has_wire, Gid ip) {
@@ -278,8 +352,18 @@ const Gid kOfHost = Gid::FromIpv4({192, 0, 2, 7});
 const Gid kDefault = Gid::FromIpv4({127, 0, 0, 1});
 const Gid kPeer = Gid::FromIpv4({10, 0, 0, 2});
 
+// The route from any address.
+std::optional<Route> RouteTo(const DeviceFacts& facts, const HostFacts& host,
+                             const SocketAddress& destination) {
+  Route route;
+  const int error = FindRoute(facts, host, AnyAddress(destination.family), destination, route);
+  return error == 0 ? std::optional(route) : std::nullopt;
+}
+
 Gid Destination(const DeviceFacts& facts, const Gid& gid) {
-  const auto route = FindRoute(facts, {kOfHost, kDefault}, AnyAddress(AF_INET), Address(gid));
+  const HostFacts host{.addresses = {kOfHost, kDefault},
+                       .kernel_route = [](const auto&) { return nic::KernelRoute{}; }};
+  const auto route = RouteTo(facts, host, Address(gid));
   return route ? route->destination_gid : Gid{};
 }
 
@@ -300,15 +384,15 @@ TEST(RoutesTest, FreeEntriesAreNoAddresses) {
   facts.gids.push_back(own6);
   facts.gids.push_back(kOwn);
   for (const Gid& to : {peer6, own6, AnyAddress(AF_INET6).gid}) {
-    const auto route = FindRoute(facts, {}, AnyAddress(AF_INET6), Address(to));
+    const auto route = RouteTo(facts, {}, Address(to));
     ASSERT_TRUE(route.has_value());
     EXPECT_EQ(route->source_gid, own6);
     EXPECT_EQ(route->source_gid_index, 2);
   }
-  const auto route = FindRoute(facts, {}, AnyAddress(AF_INET), Address(kPeer));
+  const auto route = RouteTo(facts, {}, Address(kPeer));
   ASSERT_TRUE(route.has_value());
   EXPECT_EQ(route->source_gid_index, 3);
-  EXPECT_FALSE(IsLocal(facts, {}, AnyAddress(AF_INET6)));
+  EXPECT_EQ(CheckLocal(facts, {}, AnyAddress(AF_INET6)), EADDRNOTAVAIL);
 }
 
 TEST(RoutesTest, OtherAddressesAreThosePeersHave) {
@@ -328,7 +412,7 @@ TEST(RoutesTest, Ipv6LoopbackLeadsToAGidOfItsVersion) {
   SocketAddress loopback = AnyAddress(AF_INET6);
   loopback.gid.bytes[15] = 1;
   const DeviceFacts facts = Facts(false, kDefault);
-  const auto route = FindRoute(facts, {}, AnyAddress(AF_INET6), loopback);
+  const auto route = RouteTo(facts, {}, loopback);
   ASSERT_TRUE(route);
   EXPECT_EQ(route->destination_gid, facts.gids[0]);
   EXPECT_EQ(route->source_gid_index, 0);
@@ -337,7 +421,104 @@ TEST(RoutesTest, Ipv6LoopbackLeadsToAGidOfItsVersion) {
 
 TEST(RoutesTest, WithoutAGidOfTheVersionThereIsNoRoute) {
   const DeviceFacts facts{.gids = {Gid::LinkLocal({2, 0, 0, 0, 0, 1})}, .has_wire = true};
-  EXPECT_FALSE(FindRoute(facts, {}, AnyAddress(AF_INET), Address(kPeer)));
+  EXPECT_FALSE(RouteTo(facts, {}, Address(kPeer)));
+}
+
+// --- the kernel's routes
+
+const Gid kBridge = Gid::FromIpv4({192, 168, 122, 1});
+const Gid kFarHost = Gid::FromIpv4({192, 168, 50, 5});
+
+// A host with a bridge for virtual machines, whose address is more like kFarHost than kOwn is.
+DeviceFacts FactsWithBridge() {
+  DeviceFacts facts = Facts(/*has_wire=*/true, kOwn);
+  facts.gids.push_back(kBridge);
+  return facts;
+}
+HostFacts HostWith(std::function<nic::KernelRoute(const nic::RouteQuestion&)> kernel_route) {
+  return {.addresses = {kOwn, kBridge}, .kernel_route = std::move(kernel_route)};
+}
+
+TEST(RoutesTest, SourceIsThatOfTheKernelsRoute) {
+  const HostFacts host = HostWith([](const nic::RouteQuestion& question) {
+    EXPECT_EQ(question.destination, kFarHost);
+    EXPECT_TRUE(question.source.IsZero());
+    return nic::KernelRoute{.source = kOwn};
+  });
+  const auto route = RouteTo(FactsWithBridge(), host, Address(kFarHost));
+  ASSERT_TRUE(route);
+  EXPECT_EQ(route->source_gid, kOwn);
+  EXPECT_EQ(route->source.gid, kOwn);
+  EXPECT_TRUE(route->is_kernels);
+}
+
+TEST(RoutesTest, KernelIsAskedForTheRouteOfABoundAddress) {
+  const HostFacts host = HostWith([](const nic::RouteQuestion& question) {
+    EXPECT_EQ(question.source, kBridge);
+    return nic::KernelRoute{.error = EHOSTUNREACH};
+  });
+  Route route;
+  EXPECT_EQ(FindRoute(FactsWithBridge(), host, Address(kBridge), Address(kFarHost), route),
+            EHOSTUNREACH);
+}
+
+TEST(RoutesTest, WithoutAKernelsRouteThereIsTheKernelsError) {
+  const HostFacts host =
+      HostWith([](const auto&) { return nic::KernelRoute{.error = ENETUNREACH}; });
+  Route route;
+  EXPECT_EQ(FindRoute(FactsWithBridge(), host, AnyAddress(AF_INET), Address(kFarHost), route),
+            ENETUNREACH);
+  // A group is reached without a route.
+  const Gid group = Gid::FromIpv4({239, 1, 2, 3});
+  EXPECT_EQ(FindRoute(FactsWithBridge(), host, AnyAddress(AF_INET), Address(group), route), 0);
+}
+
+// The device was given one address of the host, and the kernel would send from another.
+TEST(RoutesTest, AddressThatTheDeviceLacksIsNoSource) {
+  int error_from_own = 0;
+  const HostFacts host = HostWith([&](const nic::RouteQuestion& question) {
+    const bool is_from_own = question.source == kOwn;
+    return is_from_own ? nic::KernelRoute{.error = error_from_own, .source = kOwn}
+                       : nic::KernelRoute{.source = kBridge};
+  });
+  const auto route = RouteTo(Facts(/*has_wire=*/true, kOwn), host, Address(kFarHost));
+  ASSERT_TRUE(route);
+  EXPECT_EQ(route->source_gid, kOwn);
+  error_from_own = ENETUNREACH;
+  EXPECT_FALSE(RouteTo(Facts(/*has_wire=*/true, kOwn), host, Address(kFarHost)));
+}
+
+// cma_acquire_dev_by_src_ip of Linux: no peer would arrive there.
+TEST(RoutesTest, AddressOfTheHostThatTheDeviceLacksIsNotBound) {
+  const auto check = [](bool has_wire, const Gid& gid) {
+    const HostFacts host{.addresses = {kOwn, kBridge, kDefault}, .loopback_addresses = {kDefault}};
+    return CheckLocal(Facts(has_wire, kOwn), host, Address(gid));
+  };
+  EXPECT_EQ(check(true, kOwn), 0);
+  EXPECT_EQ(check(true, kBridge), ENODEV);
+  EXPECT_EQ(check(true, kDefault), 0);
+  EXPECT_EQ(check(true, kFarHost), EADDRNOTAVAIL);
+  // Without a NIC all addresses of the host lead to the device.
+  EXPECT_EQ(check(false, kBridge), 0);
+  // So they do where the device has none of them.
+  EXPECT_EQ(CheckLocal(Facts(true, kOwn), {.addresses = {kBridge}}, Address(kBridge)), 0);
+}
+
+// A device that DPDK drives: the kernel knows neither its addresses nor its routes.
+TEST(RoutesTest, KernelIsNotAskedAboutAddressesThatItLacks) {
+  HostFacts host = HostWith([](const auto&) {
+    ADD_FAILURE();
+    return nic::KernelRoute{};
+  });
+  host.addresses = {kOfHost};
+  const auto route = RouteTo(FactsWithBridge(), host, Address(kFarHost));
+  ASSERT_TRUE(route);
+  EXPECT_EQ(route->source_gid, kBridge);
+  EXPECT_FALSE(route->is_kernels);
+  // It has one of them: what the kernel does not reach, the device may reach by another.
+  host = HostWith([](const auto&) { return nic::KernelRoute{.error = ENETUNREACH}; });
+  host.addresses = {kOwn};
+  EXPECT_TRUE(RouteTo(FactsWithBridge(), host, Address(kFarHost)));
 }
 
 TEST(RoutesTest, ServiceIsWhereRequestsArrive) {

@@ -10,7 +10,7 @@ class Host::Device : public DeviceAccess {
   explicit Device(Host& host) : host_(host) {
     const transport::MacAddress mac{2, 0, 0, 0, 0, host.gid_.bytes[15]};
     facts_ = {.gids = {Gid::LinkLocal(mac), host.gid_},
-              .has_wire = false,
+              .has_wire = host.has_wire,
               .node_guid = 0x1234,
               .mtu = transport::Mtu::k4096};
   }
@@ -19,6 +19,17 @@ class Host::Device : public DeviceAccess {
     facts_.gids[1] = host_.has_address ? host_.gid_ : host_.other_gid;
     return facts_;
   }
+  nic::KernelRoute FindRoute(const nic::RouteQuestion& question) override {
+    return host_.kernel_route ? host_.kernel_route(question) : nic::KernelRoute{};
+  }
+  uint8_t HopLimit(const nic::RouteQuestion&) override { return host_.hop_limit; }
+  bool KnowsNextHop(const nic::RouteQuestion& question) override {
+    return KnowsNeighbor(question.destination);
+  }
+  bool KnowsNeighbor(const Gid& destination) override {
+    return !host_.silent_neighbors.contains(destination);
+  }
+  void ExplainMissingGid(const Gid& address) override { host_.missing_gid = address; }
   void WithConnectionManager(const Use& use) override { use(host_.manager_, host_.network_.now); }
   int ReserveService(const Service& service) override {
     for (const auto& [owner, reserved] : host_.network_.services) {
@@ -217,7 +228,10 @@ void Network::Run() {
 
 void Network::Advance(transport::Duration by) {
   now = now + by;
-  for (Host* host : hosts) host->manager_.OnDeadline(now);
+  for (Host* host : hosts) {
+    host->manager_.OnDeadline(now);
+    host->agent_.ServeResolutions();
+  }
   Run();
 }
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -108,6 +109,12 @@ class Host {
   bool has_address = true;  // of the device's interface
   Gid other_gid{};          // the interface's address instead
   bool has_device_failed = false;
+  // The way to others; has_wire is read when the device is opened.
+  bool has_wire = false;
+  std::function<nic::KernelRoute(const nic::RouteQuestion&)> kernel_route;
+  uint8_t hop_limit = 0;
+  std::set<Gid> silent_neighbors;
+  Gid missing_gid{};  // that the device has explained
   const Channel* migrate_from = nullptr;
 
  private:

@@ -187,6 +187,19 @@ TEST_F(UdpUplinkTest, HostWithoutRouteIsReported) {
             "198.51.100.1'");
 }
 
+// Which address the packets are from is up to the queue pair.
+TEST_F(UdpUplinkTest, RouteOfOneOfTheAddressesIsEnough) {
+  VethPair::Run("ip address add 10.77.0.9/24 dev near");
+  VethPair::Run("ip rule add from 10.77.0.9 lookup 100");
+  VethPair::Run("ip route add default via 10.77.0.2 mtu 1400 table 100");
+  const auto uplink = Create();
+  EXPECT_EQ(Prepare(uplink.get(), kNowhere), PacketPort::PathState::kReady);
+  EXPECT_EQ(uplink->PathMtu(PathTo(kNowhere)), 1'400u);
+  VethPair::Run("ip rule del from 10.77.0.9 lookup 100");
+  EXPECT_EQ(Prepare(uplink.get(), kNowhere), PacketPort::PathState::kUnreachable);
+  VethPair::Run("ip address del 10.77.0.9/24 dev near");
+}
+
 TEST_F(UdpUplinkTest, PathMtuIsThatOfTheRoute) {
   const auto uplink = Create();
   EXPECT_EQ(uplink->PathMtu(PathTo(kFar)), kPathMtuBytes);
