@@ -345,11 +345,15 @@ void Session::ShareWire() {
 }
 
 bool Session::TellNotice(const Gid& about, const std::string& sentence) {
-  const auto named = about.IsZero() ? named_.begin() : named_.find(about);
+  // The zero GID is first: it stands for any host, of a process that only receives.
+  const auto first_host = named_.upper_bound(Gid{});
+  const auto named = about.IsZero() ? first_host : named_.find(about);
   if (!is_client() || named == named_.end()) return false;
   const transport::Time now = Now();
-  if (now < named->second) return true;
+  // Without a way out of the host there is the same sentence for each host.
+  if (now < named->second || sentence == last_notice_) return true;
   named->second = now + kNoticeInterval;
+  last_notice_ = sentence;
   Say(sentence);
   return true;
 }

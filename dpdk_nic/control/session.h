@@ -61,8 +61,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void Refuse(ErrnoValue error, const std::string& sentence);
   void TellPortState(bool is_up);
   void TellAddresses();
-  // Sends the sentence if the process named the host `about` and got none about it lately. Returns
-  // whether the process named the host.
+  // Sends the sentence if the process named the host `about` (zero: any host), and got none about
+  // it lately and not the same one last. Returns whether the process named the host.
   bool TellNotice(const transport::Gid& about, const std::string& sentence);
   // Gives the process sockets of its own, if it named a host, has none yet, and the wire has some.
   void ShareWire();
@@ -135,6 +135,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::set<transport::Gid> to_resolve_;
   // Hosts that the process named, and until when it gets no other notice about each.
   std::map<transport::Gid, transport::Time> named_;
+  std::string last_notice_;  // of TellNotice
   transport::Time next_limit_notice_{INT64_MIN};
   transport::Time next_peer_notice_{INT64_MIN};
   bool has_wire_sockets_ = false;

@@ -107,6 +107,27 @@ TEST_F(WireSocketsTest, JoinOrResolveOfAGroupBringsWireSocketsAndNotices) {
   EXPECT_TRUE(c.HearsNothingNow());
 }
 
+// The way out of the host failed: there is one sentence for all hosts.
+TEST_F(WireSocketsTest, SentenceAboutAllHostsIsToldOnceToThoseThatNamedOne) {
+  Peer receiver(host_.fabric());
+  receiver.Attach();
+  receiver.Say(Declare{Qpn{77}, {}, {}});
+  EXPECT_EQ(receiver.Hear<DeclareAnswer>().error, 0);
+  for (const Gid& host : {kHost, kOtherHost}) {
+    a_.Say(Declare{Qpn{77}, Qpn{5}, host});
+    EXPECT_EQ(a_.Hear<DeclareAnswer>().error, 0);
+  }
+  for (const Gid& about : {kHost, kOtherHost, Gid{}}) {
+    host_.server().OnNotice(about, "the port is taken");
+  }
+  EXPECT_STREQ(a_.Hear<Notice>().sentence.data(), "the port is taken");
+  host_.server().OnNotice(kOtherHost, "it is too far");
+  EXPECT_STREQ(a_.Hear<Notice>().sentence.data(), "it is too far");
+  host_.Do([](Server&) {});
+  EXPECT_TRUE(a_.HearsNothingNow());
+  EXPECT_TRUE(receiver.HearsNothingNow());
+}
+
 TEST_F(WireSocketsTest, WireDropsAreInTheStatusReport) {
   PortDrops drops;
   drops[PortDrop::kOverflow] = 3;

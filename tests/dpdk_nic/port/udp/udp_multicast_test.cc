@@ -276,9 +276,7 @@ TEST_F(UdpMulticastTest, JoinWhileThePortIsTakenCompletesOnceThePortIsFree) {
   EXPECT_EQ(near->JoinGroup(Group(3)), PathState::kUnreachable);
   EXPECT_EQ(near->JoinGroup(Group(1)), PathState::kUnreachable);
   EXPECT_EQ(near->JoinGroup(Group(2)), PathState::kUnreachable);
-  const auto notice = near->TakeNotice();
-  EXPECT_EQ(notice.about, Group(2));
-  EXPECT_NE(notice.sentence.find("UDP port 4791 of this host is taken"), std::string::npos);
+  EXPECT_EQ(near->TakeNotice().sentence, "") << "all members may be on this host";
   near->LeaveGroup(Group(2));
   EXPECT_FALSE(near->keeps_frames());
   owner.reset();

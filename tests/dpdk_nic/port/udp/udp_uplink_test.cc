@@ -298,6 +298,30 @@ TEST_F(UdpUplinkTest, PortThatStaysTakenIsReportedForEveryHost) {
   EXPECT_EQ(Prepare(uplink.get(), kFar), PacketPort::PathState::kReady);
 }
 
+// A server, or a receiver of datagrams, may have all its peers on this host.
+TEST_F(UdpUplinkTest, TakenPortIsNotReportedWhileNothingHasToLeave) {
+  const Gid group = Gid::FromIpv4({239, 1, 2, 3});
+  const auto uplink = CreateShared();
+  UniqueFd owner(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const SocketAddress any = SocketAddress::Make(Gid::FromIpv4({}), 4'791, 0);
+  ASSERT_EQ(bind(owner.get(), any.get(), any.bytes), 0);
+  while (Prepare(uplink.get(), Gid{}) == PacketPort::PathState::kPending) {
+    usleep(1'000);
+    uplink->ServeLink();
+  }
+  EXPECT_EQ(Prepare(uplink.get(), group), PacketPort::PathState::kUnreachable);
+  EXPECT_EQ(uplink->JoinGroup(group), PacketPort::PathState::kUnreachable);
+  EXPECT_EQ(uplink->TakeNotice().sentence, "");
+  // A frame to the group has to leave.
+  PacketPort::Notice notice;
+  for (int i = 0; i < kTimeoutMs && notice.sentence.empty(); ++i) {
+    usleep(1'000);
+    Send(uplink.get(), {{.source = kNear, .destination = group}});
+    notice = uplink->TakeNotice();
+  }
+  EXPECT_EQ(notice.about, group);
+}
+
 TEST_F(UdpUplinkTest, HostWithoutANetworkHasNone) {
   VethPair::Run("ip link set near down");
   EXPECT_EQ(Create(), nullptr);
