@@ -62,6 +62,7 @@ enum class VendorError : uint16_t {
   kMessageTorn = 17,      // a packet of the message was lost (UC on a shared receive queue)
   kMemoryGone = 18,       // a registered page was unmapped or protected since
   kWrongResponse = 19,    // opcode or length of a response are not what the request calls for
+  kPeerGone = 20,         // the peer's process, on the same host, has ended
 };
 
 // The IP version of a received datagram. The values are those that hardware reports in ibv_wc.sl;

@@ -313,6 +313,12 @@ void Endpoint::FollowGids(const std::vector<Gid>& gids) {
   events_.Raise(device_, EventType::kGidChange);
 }
 
+void Endpoint::OnPeerGone(Route route) {
+  for (const auto& qp : queue_pairs_) {
+    if (qp != nullptr) qp->OnPeerGone(route);
+  }
+}
+
 // IBA 11.6.3.3 DEVICE_FATAL.
 void Endpoint::Fail() {
   events_.Raise(device_, EventType::kDeviceFatal);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "transport/completion_queue.h"
@@ -98,14 +99,18 @@ class Endpoint {
   std::vector<Gid> MulticastGroupsOf(const QueuePair& qp) const { return multicast_.GroupsOf(qp); }
   bool HasMulticastMembers(const Gid& group) const { return !multicast_.Members(group).empty(); }
 
-  // The port came up or went down: raises kPortActive or kPortError. Queue pairs are not affected:
-  // they retransmit.
+  // The port came up or went down: raises kPortActive or kPortError. Queue pairs retransmit.
   void TellPortState(bool active);
 
   // Replaces the GID table: the addresses of the port have changed. Addresses that stay keep their
   // index. Raises kGidChange. A queue pair whose source address is gone neither reaches its peer
   // nor hears it until the address returns; its ACK timeouts report that.
   void FollowGids(const std::vector<Gid>& gids);
+
+  // The process that `route` leads to has ended, and all that it sent was received: requests to it
+  // fail (QueuePair::OnPeerGone). TakeLostPeers: of how many queue pairs, since the last call.
+  void OnPeerGone(Route route);
+  int TakeLostPeers() { return std::exchange(environment_.lost_peers, 0); }
 
   // The device cannot work any more: raises kDeviceFatal and moves every queue pair to ERR.
   void Fail();
@@ -135,9 +140,10 @@ class Endpoint {
     deadlines_.RunDue(now);
   }
 
-  // Whether there may be something to send: by any route, or by one.
+  // Whether there may be something to send: by any route, by one, or in reply to a peer.
   bool HasTransmit() const { return !transmits_.IsEmpty(); }
   bool HasTransmit(Route route) const { return !transmits_.IsEmpty(route); }
+  bool OwesReply(Route route) const { return transmits_.OwesReply(route); }
   // The first route from `from` on that may have something to send; nullopt if none is left.
   std::optional<Route> FirstTransmit(Route from) const { return transmits_.FirstReady(from); }
   // Builds the next frame for `route` in `out`. Returns its length in bytes, or 0 when nothing is
@@ -153,8 +159,7 @@ class Endpoint {
   }
   size_t BuildAtOnce(Time now, QueuePair& qp, const FrameRoom& out);
 
-  // Whether a peer on a link has asked for an ACK since TellAcksSent. The peer waits for it, so the
-  // engine sends it before it takes many more frames.
+  // Whether a peer on a link waits for an ACK that it has asked for since TellAcksSent.
   bool is_ack_wanted() const { return environment_.is_ack_wanted; }
   void TellAcksSent() { environment_.is_ack_wanted = false; }
 

@@ -16,6 +16,7 @@
 namespace uroce::transport {
 
 class MemoryTable;
+class PeerProgress;
 
 struct EndpointConfig {
   MacAddress mac{};
@@ -44,6 +45,8 @@ struct EndpointConfig {
   // The memory table of another endpoint of the same device, which outlives this one. It changes
   // only while neither endpoint is in a call. nullptr: this endpoint has a table of its own.
   MemoryTable* memory = nullptr;
+  // Outlives the endpoint. nullptr: nothing is known about a silent peer.
+  PeerProgress* peer_progress = nullptr;
   Seed seed{};  // of values that peers must not guess: memory keys, and the choice of QPNs
 
   // Whether packets with a payload of `mtu` fit into the port's largest IP packet.

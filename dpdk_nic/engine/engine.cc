@@ -62,8 +62,9 @@ bool MayBeRoce(std::span<const uint8_t> frame) {
 
 // A port that carries loopback also returns multicast frames to own members, so that its faults
 // apply to them, too.
-transport::EndpointConfig ForPort(transport::EndpointConfig config, const PacketPort& port) {
+transport::EndpointConfig ForPort(transport::EndpointConfig config, PacketPort& port) {
   config.copies_to_own_members = !port.carries_loopback();
+  config.peer_progress = &port;
   return config;
 }
 
@@ -114,6 +115,7 @@ int Engine::RunOnce(Time now, Driver driver) {
   const int sent = holds ? 1 : TransmitBurst(now);
   flush_plan_.AfterPass(now, driver == Driver::kApplication, received != 0, sent != 0);
   Flush(now);
+  if (!holds) linked_peers_.TellAnswered(endpoint_, *port_);
   EndPass();
   return received + due + sent;
 }
@@ -136,6 +138,7 @@ int Engine::ReceiveBurst(Time now) {
   while (received < kReceiveBurst) {
     const PacketPort::ReceivedFrame frame = port_->Receive();
     if (frame.bytes.empty()) break;
+    linked_peers_.NoteFrame(frame.from);
     Accept(now, frame);
     port_->ReleaseReceived();
     ++received;
@@ -154,6 +157,8 @@ void Engine::ServeLink(Time now) {
   has_news_ = true;
   if (sentence_.empty()) sentence_ = port_->TakeNotice().sentence;
   if (sentence_.empty()) sentence_ = watch_.TakeNotice();
+  const std::string ends = LinkedPeers::FollowEnds(endpoint_, *port_);
+  if (sentence_.empty()) sentence_ = ends;
   FollowNeighbors();
   FollowPort();
   if (!port_failed_ && port_->failed()) {

@@ -15,6 +15,7 @@
 #include "dpdk_nic/engine/event_count.h"
 #include "dpdk_nic/engine/flush_plan.h"
 #include "dpdk_nic/engine/frame_watch.h"
+#include "dpdk_nic/engine/linked_peers.h"
 #include "dpdk_nic/engine/sleep_plan.h"
 #include "dpdk_nic/engine/thread_preparation.h"
 #include "dpdk_nic/link_layer/link_layer.h"
@@ -79,8 +80,7 @@ class Engine {
   // The flows of raw packet queue pairs; to be used within a verb.
   FrameWatch& frame_watch(const Verb&) UROCE_NO_THREAD_SAFETY_ANALYSIS { return watch_; }
 
-  // The time of completions: CLOCK_MONOTONIC, within a microsecond.
-  transport::Time Now();
+  transport::Time Now();  // of completions: CLOCK_MONOTONIC, within a microsecond
 
   // Runs `f(connection_manager, now)` (transport/cm/connection_manager.h) under the lock, then
   // sends what became ready and delivers events. Not to be called from a sink. In a forked child it
@@ -152,8 +152,7 @@ class Engine {
       UROCE_REQUIRES(lock_);
   void ResolveForManagement(transport::Time now) UROCE_REQUIRES(lock_);
   void UpdateManagement(transport::Time now) UROCE_REQUIRES(lock_);
-  // Ends a pass or a verb. Frames in the port may wait for further ones (flush_plan_).
-  void Flush(transport::Time now) UROCE_REQUIRES(lock_);
+  void Flush(transport::Time now) UROCE_REQUIRES(lock_);  // ends a pass or a verb
   int RunDeadlines(transport::Time now) UROCE_REQUIRES(lock_);
   int TransmitBurst(transport::Time now) UROCE_REQUIRES(lock_);
   int TransmitToPort(transport::Time now) UROCE_REQUIRES(lock_);
@@ -205,6 +204,7 @@ class Engine {
   bool port_failed_ UROCE_GUARDED_BY(lock_) = false;      // as told to the endpoint
   transport::Time sent_at_once_ UROCE_GUARDED_BY(lock_);  // last frame of this verb; 0: none
   FlushPlan flush_plan_ UROCE_GUARDED_BY(lock_);
+  LinkedPeers linked_peers_ UROCE_GUARDED_BY(lock_);
   bool verb_awaits_answers_ UROCE_GUARDED_BY(lock_) = false;  // to requests of earlier verbs
   int unread_ UROCE_GUARDED_BY(lock_) = 0;  // frames that verbs sent since frames were received
   bool has_news_ UROCE_GUARDED_BY(lock_) = false;  // for AskUntilAnswered

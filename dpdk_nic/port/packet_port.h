@@ -10,6 +10,7 @@
 #include "dpdk_nic/port/port_drops.h"
 #include "transport/cm/identifiers.h"
 #include "transport/ids.h"
+#include "transport/peer_progress.h"
 #include "transport/route.h"
 #include "transport/wire/frame_room.h"
 #include "transport/wire/icrc.h"
@@ -19,10 +20,8 @@ namespace uroce::nic {
 // Moves Ethernet frames (no FCS) between an engine and a wire. Frames are built and read in place.
 //
 // All calls are made under the engine's lock, possibly from different threads. No call blocks.
-class PacketPort {
+class PacketPort : public transport::PeerProgress {
  public:
-  virtual ~PacketPort() = default;
-
   struct ReceivedFrame {
     std::span<const uint8_t> bytes;
     transport::Route from = transport::Route::kWire;
@@ -55,6 +54,17 @@ class PacketPort {
   // Like Flush, but work that costs a system call may wait for more frames: the thread that drives
   // the engine calls Flush before long.
   virtual void FlushSoon() { Flush(); }
+
+  // A port that can spoil or lose frames knows nothing of its peers.
+  bool HasAnswered(transport::Route /*route*/, transport::Time /*sent*/,
+                   transport::Time /*now*/) override {
+    return true;
+  }
+  // All answers to the frames that were received by `route` are committed: the peer may be told.
+  virtual void TellAnswered(transport::Route /*route*/) {}
+  // The route of a process that has ended, when all that it sent was received. Called after
+  // ServeLink until it returns nullopt.
+  virtual std::optional<transport::Route> TakeGonePeer() { return std::nullopt; }
 
   // Whether the port also takes frames by Route::kLoopback and returns them by Receive, together
   // with a copy of each multicast RoCEv2 frame that it sends. If not, the engine hands them to the

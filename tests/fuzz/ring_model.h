@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "dpdk_nic/port/ring/ring_memory.h"
 #include "dpdk_nic/port/ring/shm_ring.h"
 
 namespace uroce::nic {

@@ -14,6 +14,7 @@
 #include <span>
 
 #include "dpdk_nic/port/ring/ring_link.h"
+#include "dpdk_nic/port/ring/ring_memory.h"
 #include "dpdk_nic/port/ring/shm_ring.h"
 #include "tests/fuzz/record.h"
 #include "tests/fuzz/require.h"

@@ -2,12 +2,14 @@
 """Processes that connect to themselves, die, come back, or fork."""
 
 from harness import report
-from harness.agents import Agent, join
+from harness.agents import Agent, TalkingAgent, join
 from harness.cases import InstallationTestCase
+from harness.daemons import wait_for
 from harness.programs import Program
 from harness.wires import IPV4, IPV6, FabricWire, MemifWire, VethWire
 
 PATIENT = {"timeout": 18, "retry_count": 7}  # 8.6 s
+ENDLESS = {"timeout": 0, "retry_count": 7}
 IMPATIENT = {"timeout": 16, "retry_count": 3}  # 1.1 s
 
 
@@ -31,22 +33,29 @@ class ProcessLifeTest(InstallationTestCase):
 
     def test_a_peer_that_is_killed_and_another_that_joins(self):
         def check(wire):
-            with Agent(wire, 1) as survivor:
+            with TalkingAgent(wire, 1) as survivor:
                 for value in (1, 2, 3):
                     with Agent(wire, 0) as victim:
-                        self.check_killed(survivor, victim, value)
+                        self.check_killed(wire, survivor, victim, value)
 
         self.on_each_wire(check)
 
-    def check_killed(self, survivor, victim, value):
-        """The survivor's requests fail when their retries are used up, and not in any other way."""
+    def check_killed(self, wire, survivor, victim, value):
+        """The survivor's requests fail when their retries are used up, and not in any other way.
+        On a fabric they fail at once, and the survivor says why."""
+        is_linked = isinstance(wire, FabricWire)
         number, other_number = join(survivor, victim, **PATIENT)
         self.check_write(survivor, number, victim, other_number, value)
-        doomed, _ = join(survivor, victim, **IMPATIENT)
+        doomed, _ = join(survivor, victim, **(ENDLESS if is_linked else IMPATIENT))
         survivor.tell(f"stream {doomed}")
         self.assertEqual(survivor.answer(), "streaming")
         victim.kill()
         self.assertEqual(survivor.outcome(survivor.answer()).status, "RETRY_EXC_ERR")
+        if is_linked:
+            wait_for(lambda: survivor.hears("the other end of 1 queue pair has ended", number),
+                     "said that its peer has ended")
+            survivor.sentences.clear()
+            self.assertEqual(survivor.write(number, value, 8).status, "RETRY_EXC_ERR")
         survivor.ask(f"close {number}")
         survivor.ask(f"close {doomed}")
 

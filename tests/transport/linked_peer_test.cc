@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
 #include "tests/transport/linked_processes.h"
 #include "transport/limits.h"
+#include "transport/peer_progress.h"
 #include "transport/time.h"
 #include "transport/wire/frame_parser.h"
 
@@ -151,6 +153,130 @@ TEST_P(LinkedPeerTest, RetransmissionRequestsAnAck) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, LinkedPeerTest, ::testing::Bool());
+
+// A link that tells whether the peer has answered.
+class FrozenPeerTest : public ::testing::TestWithParam<bool>, public PeerProgress {
+ protected:
+  FrozenPeerTest() : pair_(GetParam(), /*signal_all=*/false, this) {}
+
+  bool HasAnswered(Route route, Time time, Time now) override {
+    EXPECT_EQ(route, RouteToBlock(BlockOf(pair_.second.qp->qpn())));
+    EXPECT_LE(time, now);
+    return has_answered_ && time < now;
+  }
+  void Post(SendOpcode opcode, uint32_t length = 8) {
+    const ScatterGatherEntry sge = {pair_.first.address(0), length, pair_.first.key};
+    SendWorkRequest request;
+    request.opcode = opcode;
+    request.signaled = true;
+    request.remote_address = pair_.second.address(0);
+    request.rkey = pair_.second.rkey();
+    request.sges = {&sge, 1};
+    ASSERT_EQ(pair_.first.qp->PostSend(request), Status::kOk);
+  }
+  // Lets so many ACK timeouts pass, and all probes before. Returns how many frames were sent again.
+  int Wait(int timeouts) {
+    int sent = 0;
+    const Time end = pair_.now + kAckTimeout * timeouts;
+    while (pair_.now < end) {
+      pair_.now = std::min(end, std::max(pair_.now, pair_.first.endpoint.NextDeadline()));
+      pair_.first.endpoint.OnDeadline(pair_.now);
+      while (!pair_.Send().empty()) ++sent;
+    }
+    return sent;
+  }
+  const Counters& counters() { return pair_.first.endpoint.counters(); }
+
+  static constexpr Duration kAckTimeout{int64_t{4'096} << 14};
+  bool has_answered_ = false;  // all frames
+  LinkedProcesses pair_;
+};
+
+TEST_P(FrozenPeerTest, SilenceOfAPeerThatHasNotAnsweredTakesNoRetryAndSendsNothing) {
+  for (const SendOpcode opcode : {SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead}) {
+    Post(opcode);
+    const auto frame = pair_.Send();
+    const std::vector<uint8_t> request(frame.begin(), frame.end());
+    EXPECT_EQ(Wait(100), 0);
+    EXPECT_EQ(counters().ack_timeouts, 0u);
+    EXPECT_EQ(counters().probes, 0u);
+    EXPECT_EQ(pair_.Receive(request), DropReason::kNone);
+    EXPECT_TRUE(pair_.Answer());
+    ASSERT_EQ(pair_.first.Poll().size(), 1u);
+  }
+  EXPECT_EQ(counters().retransmitted_packets, 0u);
+}
+
+// Its queue pair was destroyed, say.
+TEST_P(FrozenPeerTest, SilenceOfAPeerThatHasAnsweredTakesAllRetries) {
+  Post(SendOpcode::kRdmaWrite);
+  (void)pair_.Send();
+  has_answered_ = true;
+  EXPECT_GE(Wait(8), 7);
+  const auto completions = pair_.first.Poll();
+  ASSERT_EQ(completions.size(), 1u);
+  EXPECT_EQ(completions[0].status, CompletionStatus::kRetryExceeded);
+  EXPECT_EQ(completions[0].vendor_error, VendorError::kAckTimeout);
+}
+
+TEST_P(FrozenPeerTest, TimeoutCountsFromWhenThePeerRunsAgain) {
+  Post(SendOpcode::kRdmaWrite);
+  (void)pair_.Send();
+  EXPECT_EQ(Wait(50), 0);
+  has_answered_ = true;
+  EXPECT_EQ(Wait(1), 1) << "the first retry";
+  EXPECT_TRUE(pair_.first.Poll().empty());
+}
+
+TEST_P(FrozenPeerTest, DeadPeerFailsTheRequestThatWaitsAndLaterOnes) {
+  Post(SendOpcode::kRdmaWrite);
+  (void)pair_.Send();
+  const Route to_peer = RouteToBlock(BlockOf(pair_.second.qp->qpn()));
+  pair_.first.endpoint.OnPeerGone(Route::kWire);
+  EXPECT_EQ(pair_.first.endpoint.TakeLostPeers(), 0);
+  pair_.first.endpoint.OnPeerGone(to_peer);
+  EXPECT_EQ(pair_.first.endpoint.TakeLostPeers(), 1);
+  const auto completions = pair_.first.Poll();
+  ASSERT_EQ(completions.size(), 1u);
+  EXPECT_EQ(completions[0].status, CompletionStatus::kRetryExceeded);
+  EXPECT_EQ(completions[0].vendor_error, VendorError::kPeerGone);
+  EXPECT_EQ(pair_.first.qp->state(), QpState::kError);
+  pair_.first.endpoint.OnPeerGone(to_peer);
+  EXPECT_EQ(pair_.first.endpoint.TakeLostPeers(), 0) << "once";
+}
+
+TEST_P(FrozenPeerTest, RequestPostedToADeadPeerFailsWithoutAPacket) {
+  pair_.first.endpoint.OnPeerGone(RouteToBlock(BlockOf(pair_.second.qp->qpn())));
+  EXPECT_EQ(pair_.first.endpoint.TakeLostPeers(), 0);
+  EXPECT_EQ(pair_.first.qp->state(), QpState::kReadyToSend) << "no request has failed";
+  Post(SendOpcode::kRdmaWrite);
+  EXPECT_TRUE(pair_.Send().empty());
+  EXPECT_EQ(pair_.first.endpoint.TakeLostPeers(), 1);
+  const auto completions = pair_.first.Poll();
+  ASSERT_EQ(completions.size(), 1u);
+  EXPECT_EQ(completions[0].status, CompletionStatus::kRetryExceeded);
+  EXPECT_EQ(completions[0].vendor_error, VendorError::kPeerGone);
+}
+
+TEST_P(FrozenPeerTest, ReplyIsOwedUntilItsLastPacketIsSent) {
+  const Route to_first = RouteToBlock(BlockOf(pair_.first.qp->qpn()));
+  Post(SendOpcode::kRdmaRead, 2 * kMtuBytes);
+  EXPECT_FALSE(pair_.second.endpoint.OwesReply(to_first));
+  EXPECT_EQ(pair_.Receive(pair_.Send()), DropReason::kNone);
+  EXPECT_TRUE(pair_.second.endpoint.OwesReply(to_first));
+  EXPECT_TRUE(pair_.Answer());
+  EXPECT_TRUE(pair_.second.endpoint.OwesReply(to_first));
+  EXPECT_TRUE(pair_.Answer());
+  EXPECT_FALSE(pair_.second.endpoint.OwesReply(to_first));
+}
+
+// Requests alone are no replies.
+TEST_P(FrozenPeerTest, RequestThatWaitsToBeSentIsNoReply) {
+  Post(SendOpcode::kRdmaWrite);
+  EXPECT_FALSE(pair_.first.endpoint.OwesReply(RouteToBlock(BlockOf(pair_.second.qp->qpn()))));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, FrozenPeerTest, ::testing::Bool());
 
 TEST(OtherPeerTest, EveryMessageRequestsAnAckAndNoAckIsWanted) {
   for (const bool signaled : {false, true}) {

@@ -24,8 +24,10 @@ inline EndpointConfig ProcessConfig(uint32_t block, bool has_wire) {
 
 // Two processes of one host, each with a queue pair connected to the other's.
 struct LinkedProcesses {
-  explicit LinkedProcesses(bool uses_short_way = true, bool signal_all = false)
-      : first(Config(kFirst, uses_short_way), signal_all),
+  // `progress` is what the link tells the first process.
+  explicit LinkedProcesses(bool uses_short_way = true, bool signal_all = false,
+                           PeerProgress* progress = nullptr)
+      : first(Config(kFirst, uses_short_way, progress), signal_all),
         second(Config(kSecond, uses_short_way), signal_all) {
     first.Connect(kHostGid, kHostMac, second.qp->qpn(), 1, Mtu::k1024);
     second.Connect(kHostGid, kHostMac, first.qp->qpn(), 1, Mtu::k1024);
@@ -52,9 +54,12 @@ struct LinkedProcesses {
   static constexpr uint32_t kFirst = 1;
   static constexpr uint32_t kSecond = 2;
 
-  static EndpointConfig Config(uint32_t block, bool uses_short_way) {
+  static EndpointConfig Config(uint32_t block, bool uses_short_way,
+                               PeerProgress* progress = nullptr) {
     EndpointConfig config = ProcessConfig(block, /*has_wire=*/true);
     config.uses_short_way = uses_short_way;
+    config.peer_progress = progress;
+    config.probes = progress != nullptr;
     return config;
   }
   std::span<const uint8_t> Next(TestHost& from, uint32_t to) {

@@ -26,6 +26,8 @@ struct QpEnvironment {
   const XrcQueues& xrc_queues;
   // A peer on a link waits for an ACK (QpContext::peer_is_linked).
   bool is_ack_wanted = false;
+  // How many queue pairs have had a request fail with VendorError::kPeerGone.
+  int lost_peers = 0;
 };
 
 // The state that the requester and the responder of one queue pair share: its number, attributes
@@ -58,6 +60,8 @@ struct QpContext {
   bool takes_bare_frames : 1 = false;
   // The connection has migrated, and no packet of the peer has arrived by the new path.
   bool awaits_peer_on_path : 1 = false;
+  // The process of the peer has ended.
+  bool peer_gone : 1 = false;
   // A completion queue had no room for a completion: the queue pair has to go to ERR.
   bool completion_lost : 1 = false;
 

@@ -48,7 +48,8 @@ void UpdateShortWay(QpContext& qp) {
   const QpState state = qp.attributes.state;
   const bool is_ready = state == QpState::kReadyToSend ||
                         (state == QpState::kReadyToReceive && qp.communication_established);
-  qp.sends_plain = qp.uses_short_way && qp.is_rc() && state == QpState::kReadyToSend;
+  qp.sends_plain =
+      qp.uses_short_way && qp.is_rc() && state == QpState::kReadyToSend && !qp.peer_gone;
   qp.answers_plain = qp.uses_short_way && qp.is_rc();
   qp.takes_plain = qp.environment.config.uses_short_way && qp.is_rc() && is_ready;
   qp.peer_is_linked = qp.is_reliable() && IsLink(qp.path.route());
@@ -72,7 +73,7 @@ bool HaveSourcesChanged(const QpContext& qp) {
 void ForgetPaths(QpContext& qp) {
   qp.path = qp.alternate_path = Path();
   qp.source_gid = qp.alternate_source_gid = Gid{};
-  qp.awaits_peer_on_path = false;
+  qp.awaits_peer_on_path = qp.peer_gone = false;
   UpdateShortWay(qp);
 }
 

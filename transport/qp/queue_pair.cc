@@ -329,6 +329,16 @@ void QueuePair::Fail() {
   UpdateAfterEvent();
 }
 
+void QueuePair::OnPeerGone(Route route) {
+  const bool is_connected =
+      context_.is_reliable() && context_.path.is_connection() && context_.path.route() == route;
+  if (!is_connected) return;
+  context_.peer_gone = true;
+  UpdateShortWay(context_);
+  requester_.OnPeerGone();
+  UpdateAfterEvent();
+}
+
 void QueuePair::MarkReady() {
   if (const Route route = requester_.NextRoute(); route != route_) {
     LeaveTransmit();

@@ -77,7 +77,11 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
   const QpInitAttributes& init_attributes() const { return context_.init; }
 
   // Whether a response or an ACK to the peer waits to be sent.
-  bool OwesReply() const { return responder_.HasReply() && MayReply(); }
+  bool OwesReply() const override { return responder_.HasReply() && MayReply(); }
+
+  // The process of the peer by this route has ended. If the queue pair is connected to it, requests
+  // that wait for a response, and those that are posted from now on, fail without further tries.
+  void OnPeerGone(Route route);
 
   // The device has failed: moves the queue pair to ERR without an error event of its own.
   void Fail();

@@ -65,7 +65,8 @@ class alignas(64) Requester {
   void FollowRate();  // ends the wait that the former rate demanded
   // SQE -> RTS: forgets the failure that stopped the queue.
   void Recover() { failed_ = false; }
-  void Reset();  // posted requests vanish without completion
+  void Reset();       // posted requests vanish without completion
+  void OnPeerGone();  // the oldest request fails if it waits for a response
   // Completes every request as flushed, oldest first, with vendor error `why`.
   void Flush(VendorError why);
 
@@ -87,8 +88,7 @@ class alignas(64) Requester {
   // An ACK, NAK, READ response or atomic response.
   DropReason OnResponse(Time now, const Packet& packet);
 
-  // A timer is due: that of IBA o9-85 (ACK timeout or wait after an RNR NAK), the probe's or the
-  // pacer's.
+  // A timer is due: ACK timeout or RNR wait (IBA o9-85), the probe's or the pacer's.
   void OnDeadline(Time now);
   Time deadline() const { return std::min(std::min(deadline_, probe_at_), paced_until_); }
 
@@ -169,7 +169,7 @@ class alignas(64) Requester {
   void OnRnrNak(Time now, uint8_t timer_code);
   void OnSequenceNak(Time now);
   DropReason OnLostResponse(Time now, Psn implied_by);
-  void OnAckTimeout(Time now);
+  void OnAckTimeout(Time now, Time due);
   void OnSilence(Time now);
   bool TakeRetry(VendorError reason);
   void SendFlightAgain();

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/peer_progress.h"
 #include "transport/qp/path_migration.h"
 #include "transport/qp/requester.h"
 #include "transport/qp/timeouts.h"
@@ -12,18 +13,29 @@ namespace {
 constexpr uint32_t kMaxBackoffs = 10;
 constexpr Duration kLongestSilence = Milliseconds(1'000);
 
+// Whether all responses to packets that were sent at `sent` or before would have arrived by now. If
+// not, the silence of the peer is no loss: its process stands still.
+bool HasPeerAnswered(const QpContext& qp, Time sent, Time now) {
+  const EndpointConfig& config = qp.environment.config;
+  const Route route = qp.path.route();
+  const bool is_looped_back = route == Route::kLoopback && config.copies_to_own_members;
+  if (is_looped_back) return !qp.environment.transmits.OwesReply(route);
+  return config.peer_progress == nullptr || config.peer_progress->HasAnswered(route, sent, now);
+}
+
 }  // namespace
 
 void Requester::OnDeadline(Time now) {
   if (now >= paced_until_) paced_until_ = kNever;
   if (now < std::min(deadline_, probe_at_)) return;
   if (now < deadline_) return OnSilence(now);
-  if (std::exchange(deadline_, kNever) == kRestart) return ArmAckTimer(now);
+  const Time due = std::exchange(deadline_, kNever);
+  if (due == kRestart) return ArmAckTimer(now);
   if (waits_for_receiver_) {
     waits_for_receiver_ = false;
     return;
   }
-  OnAckTimeout(now);
+  OnAckTimeout(now, due);
 }
 
 // A verb does not know the time, so the next OnDeadline starts the ACK timer.
@@ -32,14 +44,23 @@ void Requester::RestartTimer() {
   if (waits_for_response && !waits_for_receiver_) deadline_ = kRestart;
 }
 
-// IBA C9-139: no response in time. Everything not acknowledged is sent again.
-void Requester::OnAckTimeout(Time now) {
+// IBA C9-139: no response in time. Everything not acknowledged is sent again. The timer was started
+// when the oldest packet had been sent.
+void Requester::OnAckTimeout(Time now, Time due) {
+  const Duration timeout = AckTimeout(qp_.attributes.timeout).value_or(Duration{});
+  if (!HasPeerAnswered(qp_, {due.ns - timeout.ns}, now)) return ArmAckTimer(now);
   ++qp_.environment.counters.ack_timeouts;
   implied_by_.reset();
   if (!TakeRetry(VendorError::kAckTimeout)) return;
   SendFlightAgain();
   // The timeout counts from now even if the wire takes no frame at the moment.
   ArmAckTimer(now);
+}
+
+void Requester::OnPeerGone() {
+  if (failed_ || IsDrained()) return;
+  ++qp_.environment.lost_peers;
+  FailFront(CompletionStatus::kRetryExceeded, VendorError::kPeerGone);
 }
 
 // A response is outstanding and the peer has been silent for longer than a round trip: the end of a
@@ -56,12 +77,13 @@ void Requester::OnSilence(Time now) {
   probe_at_ = last_news_ + std::min(backed_off, kLongestSilence);
   if (now < probe_at_) return;
 
-  ++qp_.environment.counters.probes;
   if (probes_in_vain_ < kMaxBackoffs) ++probes_in_vain_;
+  probe_at_ = now + std::min(backed_off * 2, kLongestSilence);
+  if (!HasPeerAnswered(qp_, last_news_, now)) return;
+  ++qp_.environment.counters.probes;
   GoBackTo(oldest_unacked_psn_);
   resend_window_ = 1;
   last_news_ = now;
-  probe_at_ = now + std::min(backed_off * 2, kLongestSilence);
 }
 
 // The responder saw a gap (IBA 9.9.2.4.1). Everything before it is acknowledged already.

@@ -290,6 +290,11 @@ bool Requester::Begin(SendWqe& wqe) {
     wqe.first_psn = next_psn_;
     return !wqe.failed;
   }
+  if (qp_.peer_gone) {
+    ++qp_.environment.lost_peers;
+    MarkFailed(wqe, CompletionStatus::kRetryExceeded, VendorError::kPeerGone);
+    return false;
+  }
   const bool is_too_long = (qp_.is_datagram() && wqe.length > qp_.mtu_bytes()) ||  // IBA C10-93.1.1
                            (qp_.is_raw() && wqe.length > MaxRawFrameBytes(qp_.environment.config));
   if (is_too_long) {

@@ -21,6 +21,14 @@ void TransmitQueue::Remove(TransmitClient& client) {
   client.queued_ = false;
 }
 
+bool TransmitQueue::OwesReply() const {
+  int asked = 0;
+  for (const TransmitClient* client = head_; client != nullptr; client = client->next_) {
+    if (++asked > kMostAsked || client->OwesReply()) return true;
+  }
+  return false;
+}
+
 size_t TransmitQueue::BuildFrame(Time now, const FrameRoom& out) {
   while (head_ != nullptr) {
     TransmitClient& client = *head_;

@@ -16,6 +16,8 @@ class TransmitClient {
   // Builds the next frame in `out`; returns its length, or 0 if there is nothing to send now. May
   // leave the queue it is called from, and enter another.
   virtual size_t BuildFrame(Time now, const FrameRoom& out) = 0;
+  // Whether one of these frames answers a request of a peer.
+  virtual bool OwesReply() const { return false; }
 
  protected:
   bool is_queued() const { return queued_; }
@@ -35,12 +37,16 @@ class TransmitQueue {
   void Add(TransmitClient& client);
   void Remove(TransmitClient& client);
   bool empty() const { return head_ == nullptr; }
+  // Whether a client owes a reply. More than kMostAsked clients are not asked, and owe one.
+  bool OwesReply() const;
 
   // The next frame of the client whose turn it is. A client with nothing to send leaves the queue.
   // 0 when no client has anything.
   size_t BuildFrame(Time now, const FrameRoom& out);
 
  private:
+  static constexpr int kMostAsked = 64;
+
   TransmitClient* head_ = nullptr;
   TransmitClient* tail_ = nullptr;
   uint32_t frames_this_turn_ = 0;

@@ -27,6 +27,7 @@ class TransmitSchedule {
 
   bool IsEmpty() const { return ready_words_ == 0; }
   bool IsEmpty(Route route) const { return queues_[Index(route)].empty(); }
+  bool OwesReply(Route route) const { return queues_[Index(route)].OwesReply(); }
   // The first route from `from` on, in the order of their numbers, that has clients; nullopt if
   // there is none up to the last.
   std::optional<Route> FirstReady(Route from) const {

@@ -22,17 +22,13 @@ using transport::Time;
 
 static_assert(kSlotBytes - SlotWord::kAlignedOffset >= transport::kMaxFrameBytes);
 
-// Longer than uroced takes to answer when the host is loaded, shorter than a queue pair waits for
-// its retries.
+// How long frames wait for a link while no uroced is attached that could answer.
 constexpr Duration kAnswerTimeout = Milliseconds(1'000);
 // How often frames ask again for a link that could not be had or that ended. A queue pair that is
 // being connected asks at once.
 constexpr Duration kAskAgain = Milliseconds(1'000);
 // For how long Prepare repeats a failure, without asking uroced again.
 constexpr Duration kFailureIsFresh = Milliseconds(10);
-// How long the other process has to map the memory of a link that we made: more than any healthy
-// host needs. Until then the other process can punch holes into the memory.
-constexpr Duration kProtectTimeout = Milliseconds(5'000);
 
 // Wake-ups in a row without a frame that a process may send. A correct peer wakes us for a frame
 // only; another of our threads may have taken the frame already, but not again and again.
@@ -71,6 +67,7 @@ FabricLinks::FabricLinks(control::ControlClient& client, const UniqueFd& epoll,
       transmitter_(*this, polled_, counters_),
       thread_(mode) {
   asked_.reserve(links_.size());  // so that nothing allocates later
+  gone_.reserve(links_.size());
   Watch(epoll_, polled_.wakeup_fd(), kWakeupEvent);
   Watch(epoll_, thread_.results_fd(), kThreadEvent);
 }
@@ -78,6 +75,40 @@ FabricLinks::FabricLinks(control::ControlClient& client, const UniqueFd& epoll,
 bool FabricLinks::BeginSleep() {
   Serve(Now());
   return polled_.BeginSleep();
+}
+
+// While uroced lives it answers, and frames wait for the link. A link that the other process has
+// not opened yet has lost nothing, whatever that process will do to frames.
+bool FabricLinks::HasAnswered(Route route, Time sent, Time now) {
+  Link& link = LinkOf(route);
+  if (!transport::IsLink(route)) return true;
+  if (link.state == State::kAsked) {
+    return client_.state() != control::ControlClient::State::kAttached;
+  }
+  if (link.state != State::kUp || !LosesNothing(link)) return true;
+  if (!link.ring->Receive().empty()) return false;
+  link.answered.Update(now, link.ring->sent(), link.ring->answered());
+  return link.answered.Covers(sent);
+}
+
+void FabricLinks::TellAnswered(Route route) {
+  if (RingLink* const ring = LinkOf(route).ring.get()) ring->TellAnswered();
+}
+
+std::optional<Route> FabricLinks::TakeGonePeer() {
+  if (gone_.empty()) return std::nullopt;
+  const Route route = gone_.back();
+  gone_.pop_back();
+  return route;
+}
+
+bool FabricLinks::IsOpen(Link& link) {
+  link.is_open = link.is_open || link.ring->IsOpen();
+  return link.is_open;
+}
+
+bool FabricLinks::LosesNothing(Link& link) {
+  return !IsOpen(link) || link.ring->icrc_use() != transport::IcrcUse::kCarried;
 }
 
 void FabricLinks::AskIfDue(Route route, Time now) {
@@ -184,7 +215,7 @@ void FabricLinks::OnAnswer(const control::LinkAnswer& answer) {
   if (link.ring == nullptr) return;
   std::erase(asked_, route);
   link.state = State::kUp;
-  link.since = link.up_since = now;
+  link.since = now;
   transmitter_.OnUp(route, *link.ring);
   if (!link.ring->peer_alive()) End(route);
 }
@@ -227,7 +258,6 @@ void FabricLinks::OnAccepted(LinkThread::Accepted accepted, Time now) {
     return;
   }
   if (link.state != State::kDown) DiscardRing(route, now);
-  link.up_since = now;
   Use(route, std::move(accepted.link), State::kUp, now);
   if (link.state == State::kUp) transmitter_.OnUp(route, *link.ring);
 }
@@ -283,9 +313,11 @@ bool FabricLinks::WakesUsForNothing(Link& link) {
 void FabricLinks::Serve(Time now) {
   // Backwards: the last link, served already, takes the place of one that is removed.
   for (size_t i = polled_.active().size(); i-- > 0;) Service(polled_.active()[i].route, now);
+  const bool is_attached = client_.state() == control::ControlClient::State::kAttached;
   for (size_t i = asked_.size(); i-- > 0;) {
     const Route route = asked_[i];
-    if (now - LinkOf(route).since >= kAnswerTimeout) Fail(route, PathState::kUnreachable, now);
+    const bool is_late = now - LinkOf(route).since >= kAnswerTimeout;
+    if (is_late && !is_attached) Fail(route, PathState::kUnreachable, now);
   }
   if (!asked_.empty()) SendRequests(now);
   if (restores_uplink_ && LinkOf(Route::kWire).state == State::kDown) Ask(Route::kWire, now);
@@ -295,15 +327,19 @@ void FabricLinks::Service(Route route, Time now) {
   Link& link = LinkOf(route);
   if (link.ring->broken()) return CutOff(route, "what came by it makes no sense", now);
   if (link.state == State::kEnded) {
-    if (link.ring->Receive().empty()) Close(route, now);
+    if (!link.ring->Receive().empty()) return;
+    const bool is_gone =
+        IsLink(route) && IsOpen(link) && LosesNothing(link) && link.ring->has_peer_died();
+    Close(route, now);
+    if (is_gone) gone_.push_back(route);
     return;
   }
   if (link.state != State::kUp) return;
-  if (!link.is_protected) {
-    link.is_protected = link.ring->ProtectMemory(now - link.up_since >= kProtectTimeout);
+  if (!IsOpen(link) && link.ring->HasHoles()) {
+    return CutOff(route, "the other process took pages out of its memory", now);
   }
   link.ring->WakePeerIfBehind();
-  if (polled_.IsUnused(route, now) && link.is_protected) {
+  if (polled_.IsUnused(route, now) && link.is_open) {
     polled_.Deactivate(route);
     transmitter_.OnIdle(route);
   }
@@ -321,7 +357,8 @@ void FabricLinks::Use(Route route, std::unique_ptr<RingLink> ring, State state, 
   link.since = now;
   link.woken_at_frame = 0;
   link.idle_wakes = 0;
-  link.is_protected = false;
+  link.is_open = false;
+  link.answered = AnsweredTime(link.answered.until());
   link.failure = PathState::kUnreachable;
   // Frames on the uplink leave the host or pass the switch: they keep their ICRC.
   if (route != Route::kWire) link.ring->Waive(icrc_);
@@ -357,9 +394,12 @@ void FabricLinks::Close(Route route, Time now) {
 void FabricLinks::DiscardRing(Route route, Time now) {
   Link& link = LinkOf(route);
   if (link.state == State::kAsked) std::erase(asked_, route);
+  // Frames in the ring of an established link are lost. Frames for other links wait elsewhere.
+  if (link.state != State::kAsked) link.answered = AnsweredTime(now);
   link.state = State::kDown;
   link.since = now;
   if (link.ring == nullptr) return;
+  link.ring->Leave();
   transmitter_.OnDown(route);
   polled_.Remove(route);
   // Removed here, not by close(): a child between fork and exec may hold the descriptor open a

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "dpdk_nic/port/fabric/link_transmitter.h"
 #include "dpdk_nic/port/fabric/polled_links.h"
 #include "dpdk_nic/port/packet_port.h"
+#include "dpdk_nic/port/ring/answered_time.h"
 #include "dpdk_nic/port/ring/ring_link.h"
 #include "transport/route.h"
 #include "transport/time.h"
@@ -68,6 +70,11 @@ class FabricLinks final : private LinkTransmitter::Links {
     if (transmitting != nullptr && transmitting != receiving) transmitting->Flush();
   }
 
+  // See PacketPort. A link loses nothing unless one of its ends spoils frames on purpose.
+  bool HasAnswered(Route route, transport::Time sent, transport::Time now);
+  void TellAnswered(Route route);
+  std::optional<Route> TakeGonePeer();
+
   bool BeginSleep();
   void EndSleep() { polled_.EndSleep(); }
   void WakeSleeper() { polled_.WakeSleeper(); }
@@ -100,14 +107,14 @@ class FabricLinks final : private LinkTransmitter::Links {
     State state = State::kDown;
     PathState failure = PathState::kUnreachable;
     bool is_accepting = false;  // the thread maps the memory of an offer
-    bool is_protected = false;  // RingLink::ProtectMemory
+    bool is_open = false;       // RingLink::IsOpen
     uint8_t idle_wakes = 0;     // wake-ups without a frame, in a row
     uint32_t unanswered = 0;    // requests that uroced has not answered
     uint32_t offer = 0;         // number of the last offer
     uint64_t woken_at_frame = 0;
+    AnsweredTime answered;
     // When the link was asked for, came up, or went down.
     transport::Time since{-kLongAgo.ns};
-    transport::Time up_since{};
     transport::Time cut_off_until{};
   };
   static constexpr transport::Duration kLongAgo = transport::Milliseconds(3'600'000);
@@ -134,6 +141,8 @@ class FabricLinks final : private LinkTransmitter::Links {
   void DiscardRing(Route route, transport::Time now);
   void Service(Route route, transport::Time now);
 
+  bool IsOpen(Link& link);
+  bool LosesNothing(Link& link);
   bool WakesUsForNothing(Link& link);
   void LogLink(Route route, const char* what, const char* why);
 
@@ -141,6 +150,7 @@ class FabricLinks final : private LinkTransmitter::Links {
   const UniqueFd& epoll_;
   const transport::IcrcUse icrc_;
   std::vector<Route> asked_;             // in state kAsked
+  std::vector<Route> gone_;              // of processes that have ended
   std::vector<RingLink::Offer> spares_;  // made, and not sent yet
   uint32_t making_ = 0;                  // offers that the thread is still to make
   bool wants_uplink_ = false;

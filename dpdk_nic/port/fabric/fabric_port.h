@@ -71,6 +71,11 @@ class FabricPort : public PacketPort {
   void CommitTransmit(size_t frame_bytes) override {
     is_acquired_from_wire_ ? wire_.Commit(frame_bytes) : links_.Commit(frame_bytes);
   }
+  bool HasAnswered(transport::Route route, transport::Time sent, transport::Time now) override {
+    return links_.HasAnswered(route, sent, now);
+  }
+  void TellAnswered(transport::Route route) override { links_.TellAnswered(route); }
+  std::optional<transport::Route> TakeGonePeer() override { return links_.TakeGonePeer(); }
   void FlushSoon() override { links_.Flush(); }
   void Flush() override {
     links_.Flush();

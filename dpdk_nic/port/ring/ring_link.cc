@@ -47,9 +47,9 @@ std::optional<RingLink::Offer> RingLink::Create() {
   return offer;
 }
 
-bool RingLink::ProtectMemory(bool at_once) {
+bool RingLink::IsOpen() {
   if (memory_->fd() < 0) return true;
-  if (!memory_->IsSealed() && !(at_once && memory_->Seal())) return false;
+  if (!memory_->IsSealed()) return false;
   memory_->CloseFd();
   return true;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/port/ring/ring_memory.h"
 #include "dpdk_nic/port/ring/shm_ring.h"
 #include "transport/wire/frame_room.h"
 #include "transport/wire/icrc.h"
@@ -87,10 +88,22 @@ class RingLink {
   // Whether the other side leaves half of the slots unread.
   bool IsHalfFull() const { return producer_.Backlog() >= kSlots / 2; }
 
-  // Side 0: whether the memory is sealed against the other side (RingMemory), which seals it when
-  // it maps it. With `at_once` this side seals it, and the other side can no longer map it. Call
-  // this now and then until it is true.
-  bool ProtectMemory(bool at_once);
+  // Whether the other side has opened the link; that of the process that asked may be opened late,
+  // when the other process runs again. From then on the memory is sealed against holes.
+  bool IsOpen();
+  // Whether the other side has taken pages out of the memory before it was sealed.
+  bool HasHoles() const { return memory_->fd() >= 0 && !memory_->IsWhole(); }
+
+  // Frames sent, and how many of them the other side has read and answered (TellAnswered).
+  uint64_t sent() const { return producer_.position(); }
+  uint64_t answered() const { return producer_.answered(); }
+  // Tells the other side that every answer to what was released is committed.
+  void TellAnswered() { consumer_.PublishAnswered(); }
+
+  // Tells the other side that this process lives on, although it closes the link.
+  void Leave() { producer_.Leave(); }
+  // Whether a link that ended did so because the other process ended.
+  bool has_peer_died() const { return !peer_alive_ && !consumer_.producer_has_left(); }
 
   // Asks the other side for a byte on the socket when a frame comes. Returns false if a frame is
   // there already: then do not sleep. EndSleep withdraws the request without a system call: the

@@ -4,16 +4,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 
-#include "dpdk_nic/base/unique_fd.h"
 #include "transport/wire/icrc.h"
 
 // A ring of frame-sized slots in memory that two processes share: one producer, one consumer, one
 // direction. The two never write the same cache line but for `consumer_asleep`.
 //
-//   RingControl   | consumer_position | consumer_asleep | producer_waives |
+//   RingControl   | consumer_position, _answered | consumer_asleep | producer_waives, _left |
 //   slot 0        | word | frame ...                      |   kSlotBytes each
 //   ...                                                       in the order of Ring::slot
 //   slot 511      | word | frame ...                      |
@@ -78,10 +76,14 @@ class SlotWord {
 // fetch lines in pairs.
 struct RingControl {
   alignas(128) std::atomic<uint64_t> consumer_position;  // frames released; counts without end
-  alignas(128) std::atomic<uint32_t> consumer_asleep;    // not 0: wake it after publishing
+  // Frames released that need no answer any more: every answer to them is in the other ring.
+  std::atomic<uint64_t> consumer_answered;
+  alignas(128) std::atomic<uint32_t> consumer_asleep;  // not 0: wake it after publishing
   // An IcrcUse: what the producer of this ring does not need in either direction (RingLink::Waive).
   // Never withdrawn.
   alignas(128) std::atomic<uint32_t> producer_waives;
+  // Not 0: the producer lives on, although it closes the link.
+  std::atomic<uint32_t> producer_left;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
@@ -95,46 +97,6 @@ struct Ring {
     const uint64_t group = position % kSlots / kSlotGroup * kSlotGroup;
     return slots + (group + position * kSlotStep % kSlotGroup) * kSlotBytes;
   }
-};
-
-// The memory of a link: a ring for each direction. Two seals protect each side from the other:
-//
-//   creator   memfd, every page allocated, mapped, sealed against shrinking and growing
-//   opener    maps it, then seals it against writing by other means than the two mappings
-//             (F_SEAL_FUTURE_WRITE), which also makes the kernel refuse to punch holes into it
-//
-// So neither side can take a page away from the other, which would fault (SIGBUS, if there is no
-// memory just then) or, at best, pay for the page anew.
-class RingMemory {
- public:
-  // nullptr with errno set. Create backs every page, so that a lack of memory is an error here and
-  // not a SIGBUS later. Open seals the memory that the other side sent, and then checks size, seals
-  // and that its pages are backed: the creator pays for the memory, then and later. Memory that was
-  // opened before cannot be opened again (EPERM).
-  static std::unique_ptr<RingMemory> Create();
-  static std::unique_ptr<RingMemory> Open(UniqueFd fd);
-  ~RingMemory();
-  RingMemory(const RingMemory&) = delete;
-  RingMemory& operator=(const RingMemory&) = delete;
-
-  // The ring that `side` (0 or 1) produces into.
-  Ring ring(int side) const;
-  // The descriptor for the other side; only the creator has it, until CloseFd.
-  int fd() const { return fd_.get(); }
-  void CloseFd() { fd_.reset(); }
-
-  // Whether the other side has mapped and sealed it. For the creator, before CloseFd.
-  bool IsSealed() const;
-  // Seals the memory in place of the other side, which then cannot map it. False with errno set.
-  bool Seal() { return SealAgainstHoles(fd_.get()); }
-
- private:
-  explicit RingMemory(uint8_t* base) : base_(base) {}
-  static std::unique_ptr<RingMemory> Map(int fd);
-  static bool SealAgainstHoles(int fd);
-
-  UniqueFd fd_;
-  uint8_t* base_;
 };
 
 // The sending end. Not thread-safe.
@@ -158,6 +120,14 @@ class FrameProducer {
   bool ConsumerNeedsWake();
   // Whether frames that were committed before the last call are still not released.
   bool ConsumerIsBehind();
+  // Publishes that this side lives on when the link is closed.
+  void Leave() { ring_.control->producer_left.store(1, std::memory_order_release); }
+
+  // Frames that the consumer has answered. All, if it writes nonsense: then nothing waits for it.
+  uint64_t answered() const {
+    const uint64_t answered = ring_.control->consumer_answered.load(std::memory_order_acquire);
+    return answered > position_ ? position_ : answered;
+  }
   // Frames not released, by the consumer's own account: any number if it writes nonsense.
   uint64_t Backlog() const {
     return position_ - ring_.control->consumer_position.load(std::memory_order_relaxed);
@@ -193,8 +163,15 @@ class FrameConsumer {
   uint32_t producer_waives() const {
     return ring_.control->producer_waives.load(std::memory_order_relaxed);
   }
+  bool producer_has_left() const {
+    return ring_.control->producer_left.load(std::memory_order_acquire) != 0;
+  }
   // Tells the producer what is released. Done every few frames, and when the ring is empty.
   void PublishPosition();
+  // Tells the producer that all answers to the released frames are committed to the other ring.
+  void PublishAnswered() {
+    ring_.control->consumer_answered.store(position_, std::memory_order_release);
+  }
 
   // Asks to be woken. Returns false if a frame is there already: stay awake.
   bool BeginSleep();

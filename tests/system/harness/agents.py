@@ -60,10 +60,10 @@ class TalkingAgent(Agent):
             self.sentences.append(line)
         return line
 
-    def hears(self, sentence):
-        """Whether the agent has printed a message that matches. Messages come before the next
-        answer."""
-        self.count(0, 0)
+    def hears(self, sentence, number=0):
+        """Whether the agent, which has a connection of that number, has printed a message that
+        matches. Messages come before the next answer."""
+        self.count(number, 0)
         return any(re.search(sentence, line) for line in self.sentences)
 
 

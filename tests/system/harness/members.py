@@ -44,7 +44,8 @@ class Member(LineProgram):
             line = super().next_line(max(0, deadline - time.monotonic()))
             if line is None:
                 return None
-            if line.startswith("uroce: no process on this fabric has"):
+            if line.startswith(("uroce: no process on this fabric has",
+                                "uroce: the process at the other end of")):
                 continue  # the failure of the lane is reported as well
             word, *rest = line.split(" ", 3)
             if word == "failed":

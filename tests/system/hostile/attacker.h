@@ -6,6 +6,7 @@
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/client.h"
 #include "dpdk_nic/control/messages.h"
+#include "dpdk_nic/port/ring/ring_memory.h"
 #include "dpdk_nic/port/ring/shm_ring.h"
 
 namespace uroce::nic {

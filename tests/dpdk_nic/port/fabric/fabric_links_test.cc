@@ -1,6 +1,7 @@
 // Links without a port: unexpected messages of uroced, and descriptors that fail.
 #include "dpdk_nic/port/fabric/fabric_links.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -74,6 +75,42 @@ TEST_F(FabricLinksTest, OfferedLinkThatCannotBeWatchedFails) {
   EXPECT_FALSE(offers_.back()->peer_alive());
   SendFrame();
   EXPECT_EQ(links_.counters().transmit_dropped_no_link, 1u);
+}
+
+TEST_F(FabricLinksTest, LinkThatItsPeerClosesIsNoEndOfThePeer) {
+  OfferLink();
+  EXPECT_EQ(links_.Prepare(kToPeer), PathState::kReady);
+  offers_.back()->Leave();
+  offers_.clear();
+  links_.OnReadable(static_cast<uint32_t>(kToPeer));
+  links_.Serve(Now());
+  EXPECT_EQ(links_.TakeGonePeer(), std::nullopt);
+}
+
+// Its request was passed on, and the process ended before it opened the link, or could not.
+TEST_F(FabricLinksTest, PeerThatNeverOpenedTheLinkIsNotKnownToHaveEnded) {
+  EXPECT_EQ(links_.Prepare(kToPeer), PathState::kPending);
+  Exchange();
+  links_.OnAnswer({.block = kPeer, .error = 0});
+  links_.OnReadable(static_cast<uint32_t>(kToPeer));
+  links_.Serve(Now());
+  EXPECT_EQ(links_.TakeGonePeer(), std::nullopt);
+}
+
+TEST_F(FabricLinksTest, PeerThatPunchesHolesInsteadOfOpeningIsCutOff) {
+  uroced_.ignores_links = true;  // keeps the descriptors
+  EXPECT_EQ(links_.Prepare(kToPeer), PathState::kPending);
+  Exchange();
+  links_.OnAnswer({.block = kPeer, .error = 0});
+  EXPECT_EQ(links_.Prepare(kToPeer), PathState::kReady);
+  links_.Serve(Now());
+  EXPECT_EQ(links_.counters().receive_malformed, 0u);
+  ASSERT_EQ(
+      fallocate(uroced_.kept().front().get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4'096),
+      0);
+  links_.Serve(Now());
+  EXPECT_EQ(links_.counters().receive_malformed, 1u);
+  EXPECT_NE(links_.Prepare(kToPeer), PathState::kReady);
 }
 
 TEST_F(FabricLinksTest, AnswerToAnEarlierRequestIsNotTakenForTheLast) {

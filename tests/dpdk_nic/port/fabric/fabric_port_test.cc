@@ -176,17 +176,24 @@ TEST_F(FabricPortTest, LinkToItselfOrToAnInvalidBlockIsRefused) {
   EXPECT_TRUE(uroced_->client(BlockOf(*a)).requests.empty());
 }
 
-TEST_F(FabricPortTest, FramesWaitForAnAnswerForABoundedTime) {
+// A uroced that gets no processor answers late.
+TEST_F(FabricPortTest, FramesWaitForAnAnswerAsLongAsUrocedLives) {
   const auto a = NewPort(), b = NewPort();
   uroced_->ignores_links = true;
   EXPECT_TRUE(SendByte(*a, *b, 1));
+  usleep(1'200'000);  // longer than frames wait without uroced
   ServeAll(*a, *b);
   EXPECT_EQ(a->counters().transmit_dropped_no_link, 0u);
+  EXPECT_FALSE(a->HasAnswered(RouteTo(*b), transport::Time{1}, transport::Time{2}));
+  uroced_.reset();
+  ServeAll(*a, *b);
+  EXPECT_TRUE(a->HasAnswered(RouteTo(*b), transport::Time{1}, transport::Time{2}));
   while (a->counters().transmit_dropped_no_link == 0) {
     ServeAll(*a, *b);
     usleep(1'000);
   }
-  EXPECT_EQ(a->PreparePath(PathTo(*b)), PathState::kUnreachable);
+  EXPECT_EQ(PrepareUntilAnswered(*a, PathTo(*b), [&] { ServeAll(*a, *b); }),
+            PathState::kUnreachable);
 }
 
 TEST_F(FabricPortTest, TwoThatAskForEachOtherAtTheSameMomentHaveOneLink) {
@@ -235,6 +242,57 @@ TEST_F(FabricPortTest, NewProcessWithTheBlockOfADeadOneIsLinkedAnew) {
   EXPECT_EQ(a->PreparePath(PathTo(*b)), PathState::kReady);
   EXPECT_TRUE(SendByte(*a, *b, 7));
   EXPECT_EQ(TakeByte(*b), 7);
+}
+
+TEST_F(FabricPortTest, PeerHasAnsweredOnceItHasReadAndSaysSo) {
+  const auto a = NewPort(), b = NewPort();
+  Link(*a, *b);
+  const Route to_b = RouteTo(*b);
+  EXPECT_TRUE(SendByte(*a, *b, 1));
+  EXPECT_FALSE(a->HasAnswered(to_b, transport::Time{10}, transport::Time{20}));
+  EXPECT_EQ(TakeByte(*b), 1);
+  EXPECT_FALSE(a->HasAnswered(to_b, transport::Time{10}, transport::Time{30}));
+  b->TellAnswered(RouteTo(*a));
+  EXPECT_TRUE(a->HasAnswered(to_b, transport::Time{10}, transport::Time{40}));
+  EXPECT_FALSE(a->HasAnswered(to_b, transport::Time{40}, transport::Time{40}));
+}
+
+TEST_F(FabricPortTest, AnswerThatLiesUnreadHasNotArrived) {
+  const auto a = NewPort(), b = NewPort();
+  Link(*a, *b);
+  EXPECT_TRUE(SendByte(*b, *a, 1));
+  EXPECT_FALSE(a->HasAnswered(RouteTo(*b), transport::Time{10}, transport::Time{20}));
+  EXPECT_EQ(TakeByte(*a), 1);
+  EXPECT_TRUE(a->HasAnswered(RouteTo(*b), transport::Time{10}, transport::Time{20}));
+}
+
+TEST_F(FabricPortTest, LinkWhoseEndSpoilsFramesTellsNothing) {
+  const auto a = NewPort();
+  icrc_ = transport::IcrcUse::kCarried;
+  auto spoiler = NewPort();
+  Link(*a, *spoiler);
+  const Route route = RouteTo(*spoiler);
+  EXPECT_TRUE(SendByte(*a, route, 1));
+  EXPECT_TRUE(a->HasAnswered(route, transport::Time{10}, transport::Time{20}));
+  spoiler.reset();
+  ServeAll(*a);
+  EXPECT_EQ(a->TakeGonePeer(), std::nullopt);
+}
+
+TEST_F(FabricPortTest, ProcessThatEndedIsGoneOnceAllItSentIsRead) {
+  const auto a = NewPort();
+  auto b = NewPort();
+  Link(*a, *b);
+  const Route to_b = RouteTo(*b);
+  EXPECT_TRUE(SendByte(*b, *a, 1));
+  b.reset();
+  ServeAll(*a);
+  EXPECT_EQ(a->TakeGonePeer(), std::nullopt);
+  EXPECT_EQ(TakeByte(*a), 1);
+  ServeAll(*a);
+  EXPECT_EQ(a->TakeGonePeer(), to_b);
+  EXPECT_EQ(a->TakeGonePeer(), std::nullopt);
+  EXPECT_TRUE(a->HasAnswered(to_b, transport::Time{1}, transport::Time{2}));
 }
 
 TEST_F(FabricPortTest, FullRingIsBackPressureOfThatLinkOnly) {

@@ -59,6 +59,8 @@ class FakeUroced {
   std::function<control::ErrnoValue(control::Block asker, control::Block other)> link_error;
   // Whether requests stay unanswered; their descriptors are kept.
   bool ignores_links = false;
+  // The descriptors of requests that it ignored: memory, socket, memory ...
+  const std::vector<UniqueFd>& kept() const { return kept_; }
   std::function<control::ErrnoValue(const control::Declare&)> declare_error;
   uint32_t path_mtu_bytes = 0;  // of its answers to declarations
   std::function<control::ErrnoValue(const transport::Gid&)> join_error;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/port/ring/ring_memory.h"
 #include "dpdk_nic/port/ring/shm_ring.h"
 #include "tests/dpdk_nic/port/fabric/fabric_port_fixture.h"
 

@@ -241,22 +241,73 @@ TEST(RingLinkAcceptTest, InvalidRingMemoryIsRefused) {
   EXPECT_NE(RingLink::Accept(std::move(offer->memory), std::move(offer->socket)), nullptr);
 }
 
-TEST(RingLinkAcceptTest, MemoryIsProtectedByTheSideThatAccepts) {
-  auto offer = RingLink::Create();
-  const UniqueFd memory = Dup(offer->memory);
-  EXPECT_FALSE(offer->link->ProtectMemory(false));
-  const auto link = RingLink::Accept(std::move(offer->memory), std::move(offer->socket));
-  ASSERT_NE(link, nullptr);
-  EXPECT_TRUE(offer->link->ProtectMemory(false));
-  EXPECT_TRUE(offer->link->ProtectMemory(false)) << "for good";
-  EXPECT_NE(fallocate(memory.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4'096), 0);
+bool PunchHole(const UniqueFd& memory) {
+  return fallocate(memory.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4'096) == 0;
 }
 
-TEST(RingLinkAcceptTest, SideThatDoesNotAcceptInTimeIsLockedOut) {
+TEST(RingLinkAcceptTest, AcceptedMemoryTakesNoHoles) {
   auto offer = RingLink::Create();
-  EXPECT_TRUE(offer->link->ProtectMemory(true));
-  EXPECT_EQ(RingLink::Accept(std::move(offer->memory), std::move(offer->socket)), nullptr);
+  const UniqueFd memory = Dup(offer->memory);
+  EXPECT_FALSE(offer->link->IsOpen());
+  const auto link = RingLink::Accept(std::move(offer->memory), std::move(offer->socket));
+  ASSERT_NE(link, nullptr);
+  EXPECT_TRUE(offer->link->IsOpen());
+  EXPECT_TRUE(offer->link->IsOpen()) << "for good";
+  EXPECT_TRUE(link->IsOpen());
+  EXPECT_FALSE(PunchHole(memory));
+  EXPECT_FALSE(offer->link->HasHoles());
+}
+
+TEST(RingLinkAcceptTest, FramesWaitForASideThatAcceptsLate) {
+  auto offer = RingLink::Create();
+  EXPECT_TRUE(SendByte(*offer->link, 10));
+  EXPECT_FALSE(offer->link->IsOpen());
+  EXPECT_FALSE(offer->link->HasHoles());
+  const auto link = RingLink::Accept(std::move(offer->memory), std::move(offer->socket));
+  ASSERT_NE(link, nullptr);
+  EXPECT_EQ(TakeByte(*link), 10);
+}
+
+TEST(RingLinkAcceptTest, HolePunchedInsteadOfAcceptingIsNoticed) {
+  auto offer = RingLink::Create();
+  EXPECT_TRUE(PunchHole(offer->memory));
+  EXPECT_TRUE(offer->link->HasHoles());
+}
+
+TEST_F(RingLinkTest, ReleasedFrameIsAnsweredWhenThePeerSaysSo) {
+  EXPECT_EQ(asker_->sent(), 0u);
+  SendByte(*asker_, 10);
+  SendByte(*asker_, 11);
+  EXPECT_EQ(TakeByte(*asked_), 10);
+  asked_->Flush();
+  EXPECT_EQ(asker_->sent(), 2u);
+  EXPECT_EQ(asker_->answered(), 0u);
+  asked_->TellAnswered();
+  EXPECT_EQ(asker_->answered(), 1u);
+}
+
+TEST(RingLinkAnsweredTest, AnsweredPositionThatMakesNoSenseCountsAsAll) {
+  const auto memory = RingMemory::Create();
+  ASSERT_NE(memory, nullptr);
+  FrameProducer producer(memory->ring(0));
+  ASSERT_FALSE(producer.Acquire().empty());
+  producer.Commit(62);
+  memory->ring(0).control->consumer_answered.store(2);
+  EXPECT_EQ(producer.answered(), 1u);
+}
+
+TEST_F(RingLinkTest, PeerThatDiesIsKnownFromOneThatClosesTheLink) {
+  EXPECT_FALSE(asker_->has_peer_died());
+  asked_.reset();
+  EXPECT_FALSE(asker_->peer_alive());
+  EXPECT_TRUE(asker_->has_peer_died());
+
+  auto offer = RingLink::Create();
+  auto link = RingLink::Accept(std::move(offer->memory), std::move(offer->socket));
+  link->Leave();
+  link.reset();
   EXPECT_FALSE(offer->link->peer_alive());
+  EXPECT_FALSE(offer->link->has_peer_died());
 }
 
 TEST(RingLinkAcceptTest, TakesASeqpacketSocket) {

@@ -14,6 +14,8 @@
 #include <set>
 #include <vector>
 
+#include "dpdk_nic/port/ring/ring_memory.h"
+
 namespace uroce::nic {
 namespace {
 
@@ -249,13 +251,19 @@ TEST(RingMemoryTest, OpenedMemoryIsSealedAgainstHoles) {
   EXPECT_EQ(opened->ring(0).slots[0], 7) << "the mappings stay writable";
 }
 
-TEST(RingMemoryTest, MemoryThatItsCreatorSealedCannotBeOpened) {
+TEST(RingMemoryTest, MemoryThatWasOpenedCannotBeOpenedAgain) {
   const auto memory = RingMemory::Create();
-  UniqueFd same(fcntl(memory->fd(), F_DUPFD_CLOEXEC, 0));
-  EXPECT_TRUE(memory->Seal());
-  EXPECT_TRUE(memory->IsSealed());
-  EXPECT_EQ(RingMemory::Open(std::move(same)), nullptr);
-  EXPECT_NE(fallocate(memory->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4'096), 0);
+  const auto opened = RingMemory::Open(UniqueFd(fcntl(memory->fd(), F_DUPFD_CLOEXEC, 0)));
+  ASSERT_NE(opened, nullptr);
+  EXPECT_EQ(RingMemory::Open(UniqueFd(fcntl(memory->fd(), F_DUPFD_CLOEXEC, 0))), nullptr);
+  EXPECT_EQ(errno, EPERM);
+}
+
+TEST(RingMemoryTest, HoleMakesMemoryIncomplete) {
+  const auto memory = RingMemory::Create();
+  EXPECT_TRUE(memory->IsWhole());
+  ASSERT_EQ(fallocate(memory->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4'096), 0);
+  EXPECT_FALSE(memory->IsWhole());
 }
 
 TEST(RingMemoryTest, OpenRefusesAWrongSize) {
