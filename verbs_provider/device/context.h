@@ -2,6 +2,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <cerrno>
 #include <memory>
 #include <utility>
 
@@ -32,6 +33,15 @@ class Context {
   std::shared_ptr<Device> device_;
   ContextObjects objects_;
 };
+
+// Asked first by the verbs that set up, change and destroy objects. EIO: the device was lost by
+// fork(). ENOENT, EINVAL: as ContextObjects::Check.
+template <class Object, class Verbs>
+int CheckHandle(Verbs* verbs) {
+  Context& context = Context::From(verbs->context);
+  if (context.device().lost_by_fork()) return EIO;
+  return context.objects().Check(verbs->handle, &Object::From(verbs));
+}
 
 // open_context and close_context of abi::Provider.
 void* OpenContext(ibv_context* verbs);

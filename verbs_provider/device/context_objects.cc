@@ -1,5 +1,7 @@
 #include "verbs_provider/device/context_objects.h"
 
+#include <cerrno>
+
 #include "transport/endpoint.h"
 #include "verbs_provider/objects/completion_queue.h"
 #include "verbs_provider/objects/memory_region.h"
@@ -10,15 +12,29 @@
 
 namespace uroce::verbs {
 
+int ContextObjects::CheckEntry(uint32_t handle, Entry expected) {
+  const std::lock_guard lock(lock_);
+  const auto found = objects_.find(handle);
+  if (found == objects_.end()) return ENOENT;
+  return found->second == expected ? 0 : EINVAL;
+}
+
+template <class Object, class F>
+void ContextObjects::ForEach(F f) {
+  for (const auto& [handle, entry] : objects_) {
+    if (Object* const* const object = std::get_if<Object*>(&entry)) f(**object);
+  }
+}
+
 void ContextObjects::Abandon() {
   const std::lock_guard lock(lock_);
-  queue_pairs_.ForEach([](QueuePair& qp) { (void)RemoveFromTransport(qp); });
-  shared_receive_queues_.ForEach([](SharedReceiveQueue& srq) { RemoveFromTransport(srq); });
-  xrc_domains_.ForEach(
+  ForEach<QueuePair>([](QueuePair& qp) { (void)RemoveFromTransport(qp); });
+  ForEach<SharedReceiveQueue>([](SharedReceiveQueue& srq) { RemoveFromTransport(srq); });
+  ForEach<XrcDomainHandle>(
       [](XrcDomainHandle& handle) { handle.device->xrc_domains().Close(handle.domain); });
-  completion_queues_.ForEach([](CompletionQueue& cq) { RemoveFromTransport(cq); });
-  memory_windows_.ForEach([](MemoryWindow& mw) { (void)RemoveFromTransport(mw); });
-  memory_regions_.ForEach([](MemoryRegion& mr) { (void)RemoveFromTransport(mr); });
+  ForEach<CompletionQueue>([](CompletionQueue& cq) { RemoveFromTransport(cq); });
+  ForEach<MemoryWindow>([](MemoryWindow& mw) { (void)RemoveFromTransport(mw); });
+  ForEach<MemoryRegion>([](MemoryRegion& mr) { (void)RemoveFromTransport(mr); });
 }
 
 }  // namespace uroce::verbs

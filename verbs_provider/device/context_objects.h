@@ -1,56 +1,92 @@
 #pragma once
 
+#include <cstdint>
 #include <mutex>
-
-#include "verbs_provider/base/object_list.h"
+#include <unordered_map>
+#include <variant>
 
 namespace uroce::verbs {
 
+struct AddressHandle;
 struct CompletionQueue;
+struct DeviceMemory;
+struct Flow;
 struct MemoryRegion;
 struct MemoryWindow;
+struct ProtectionDomain;
 struct QueuePair;
 struct SharedReceiveQueue;
 struct XrcDomainHandle;
 
-// The objects of a context that exist in the transport.
+// The objects of a context by their handles, as the kernel has those of an open device file
+// (rdma_core.c of Linux).
 //
 // When a program closes its device without destroying them, peers must no longer write to its
 // memory and it must get no more events: the kernel destroys what is left, and so do we. The
 // structs stay, because the program may still point to them.
 class ContextObjects {
  public:
+  // Returns the object's handle: unique among objects of all kinds, never 0, and not given out
+  // again soon.
   template <class Object>
-  void Add(Object& object) {
+  uint32_t Add(Object& object) {
     const std::lock_guard lock(lock_);
-    ListOf(object).Add(object);
+    do {
+      ++last_handle_;
+    } while (last_handle_ == 0 || objects_.contains(last_handle_));
+    objects_.emplace(last_handle_, &object);
+    return last_handle_;
   }
-  template <class Object>
-  void Remove(Object& object) {
+  void Remove(uint32_t handle) {
     const std::lock_guard lock(lock_);
-    ListOf(object).Remove(object);
+    objects_.erase(handle);
+  }
+
+  // 0 if `handle` is that of `object`, which may be a pointer to anything and is not followed.
+  // ENOENT: no object has the handle. EINVAL: another object has it.
+  template <class Object>
+  int Check(uint32_t handle, const Object* object) {
+    return CheckEntry(handle, const_cast<Object*>(object));
   }
 
   // Removes all remaining objects from the transport, each before the objects that it uses.
   void Abandon();
 
  private:
-  ObjectList<QueuePair>& ListOf(const QueuePair&) { return queue_pairs_; }
-  ObjectList<SharedReceiveQueue>& ListOf(const SharedReceiveQueue&) {
-    return shared_receive_queues_;
-  }
-  ObjectList<XrcDomainHandle>& ListOf(const XrcDomainHandle&) { return xrc_domains_; }
-  ObjectList<CompletionQueue>& ListOf(const CompletionQueue&) { return completion_queues_; }
-  ObjectList<MemoryRegion>& ListOf(const MemoryRegion&) { return memory_regions_; }
-  ObjectList<MemoryWindow>& ListOf(const MemoryWindow&) { return memory_windows_; }
+  using Entry = std::variant<AddressHandle*, CompletionQueue*, DeviceMemory*, Flow*, MemoryRegion*,
+                             MemoryWindow*, ProtectionDomain*, QueuePair*, SharedReceiveQueue*,
+                             XrcDomainHandle*>;
+
+  int CheckEntry(uint32_t handle, Entry expected);
+  template <class Object, class F>
+  void ForEach(F f);
 
   std::mutex lock_;
-  ObjectList<QueuePair> queue_pairs_;
-  ObjectList<SharedReceiveQueue> shared_receive_queues_;
-  ObjectList<XrcDomainHandle> xrc_domains_;
-  ObjectList<CompletionQueue> completion_queues_;
-  ObjectList<MemoryRegion> memory_regions_;
-  ObjectList<MemoryWindow> memory_windows_;
+  std::unordered_map<uint32_t, Entry> objects_;
+  uint32_t last_handle_ = 0;
+};
+
+// Gives `object` a handle before anything else of it exists. The destructor takes the handle back
+// unless Keep() ran.
+class PendingHandle {
+ public:
+  template <class Object>
+  PendingHandle(ContextObjects& objects, Object& object)
+      : objects_(&objects), handle_(objects.Add(object)) {}
+  ~PendingHandle() {
+    if (objects_ != nullptr) objects_->Remove(handle_);
+  }
+  PendingHandle(const PendingHandle&) = delete;
+  PendingHandle& operator=(const PendingHandle&) = delete;
+
+  uint32_t Keep() {
+    objects_ = nullptr;
+    return handle_;
+  }
+
+ private:
+  ContextObjects* objects_;
+  const uint32_t handle_;
 };
 
 }  // namespace uroce::verbs

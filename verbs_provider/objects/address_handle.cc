@@ -6,6 +6,7 @@
 #include "transport/endpoint.h"
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/base/translate.h"
+#include "verbs_provider/device/context.h"
 #include "verbs_provider/objects/path_check.h"
 
 namespace uroce::verbs {
@@ -34,13 +35,14 @@ int Resolve(Device& device, AddressHandle& ah) {
 
 ibv_ah* CreateAh(ibv_pd* verbs, ibv_ah_attr* attr) {
   return ReturningObject<ibv_ah>([&](ibv_ah*& out) {
+    if (const int error = CheckHandle<ProtectionDomain>(verbs)) return error;
     ProtectionDomain& pd = ProtectionDomain::From(verbs);
-    if (pd.device->lost_by_fork()) return EIO;
     if (const int error = CheckPath(*pd.device, *attr)) return error;
     PendingQuota quota(pd.device->address_handles());
     if (!quota.taken()) return ENOMEM;
 
     auto ah = std::make_unique<AddressHandle>();
+    PendingHandle handle(Context::From(verbs->context).objects(), *ah);
     ah->verbs.context = verbs->context;
     ah->pd = &pd;
     ah->address = AddressOf(*pd.device, *attr);
@@ -49,6 +51,7 @@ ibv_ah* CreateAh(ibv_pd* verbs, ibv_ah_attr* attr) {
         ah->address.hop_limit != 0 || ah->address.destination_gid.IsMulticast();
     if (!has_hop_limit) ah->address.hop_limit = pd.device->HopLimitTo(ah->address);
     if (const int error = Resolve(*pd.device, *ah)) return error;
+    ah->verbs.handle = handle.Keep();
     quota.Keep();
     pd.users.Add();
     out = &ah.release()->verbs;
@@ -58,9 +61,10 @@ ibv_ah* CreateAh(ibv_pd* verbs, ibv_ah_attr* attr) {
 
 int DestroyAh(ibv_ah* verbs) {
   return ReturningErrno([&] {
+    if (const int error = CheckHandle<AddressHandle>(verbs)) return error;
+    Context::From(verbs->context).objects().Remove(verbs->handle);
     AddressHandle& ah = AddressHandle::From(verbs);
     Device& device = *ah.pd->device;
-    if (device.lost_by_fork()) return EIO;
     {
       const nic::Engine::Verb verb(device.engine());
       device.followers().address_handles.Remove(ah);

@@ -32,6 +32,7 @@ int Create(ibv_context* context, int entries, ibv_comp_channel* channel, int vec
   if (!quota.taken()) return ENOMEM;
 
   auto cq = std::make_unique<CompletionQueue>();
+  PendingHandle handle(Context::From(context).objects(), *cq);
   cq->device = &device;
   cq->on_engine = &device.engine();
   cq->queue = device.engine().endpoint().CreateCompletionQueue(static_cast<uint32_t>(entries),
@@ -40,7 +41,7 @@ int Create(ibv_context* context, int entries, ibv_comp_channel* channel, int vec
   cq->verbs.cq.context = context;
   cq->verbs.cq.channel = channel;
   cq->verbs.cq.cqe = static_cast<int>(cq->queue->capacity());
-  Context::From(context).objects().Add(*cq);
+  cq->handle = cq->verbs.cq.handle = handle.Keep();
   quota.Keep();
   out = cq.release();
   return 0;
@@ -152,7 +153,6 @@ void RemoveFromTransport(CompletionQueue& cq) {
 int DestroyCq(ibv_cq* verbs) {
   // IBA C11-17
   return DestroyUnused<CompletionQueue>(verbs, [&](CompletionQueue& cq) {
-    Context::From(verbs->context).objects().Remove(cq);
     RemoveFromTransport(cq);
     if (verbs->channel != nullptr) {
       cq.completion_events_posted -= abi::PurgeCompletionEvents(verbs->channel, verbs);
@@ -169,8 +169,8 @@ int DestroyCq(ibv_cq* verbs) {
 
 int ResizeCq(ibv_cq* verbs, int entries) {
   return ReturningErrno([&] {
+    if (const int error = CheckHandle<CompletionQueue>(verbs)) return error;
     CompletionQueue& cq = CompletionQueue::From(verbs);
-    if (cq.device->lost_by_fork()) return EIO;
     if (!IsCapacity(entries)) return EINVAL;
     const std::lock_guard lock(cq.poll_lock);
     transport::CompletionQueue::Room room;
@@ -186,8 +186,8 @@ int ResizeCq(ibv_cq* verbs, int entries) {
 
 int ModifyCq(ibv_cq* verbs, ibv_modify_cq_attr* attr) {
   return ReturningErrno([&] {
+    if (const int error = CheckHandle<CompletionQueue>(verbs)) return error;
     CompletionQueue& cq = CompletionQueue::From(verbs);
-    if (cq.device->lost_by_fork()) return EIO;
     if (attr->attr_mask != IBV_CQ_ATTR_MODERATE) return EINVAL;
     WithEngineOf(cq, [&] {
       cq.queue->SetModeration({.count = attr->moderate.cq_count,
@@ -212,6 +212,8 @@ int PollCq(ibv_cq* verbs, int entries, ibv_wc* wc) {
 int ReqNotifyCq(ibv_cq* verbs, int solicited_only) {
   CompletionQueue& cq = CompletionQueue::From(verbs);
   if (cq.device->lost_by_fork()) return errno = EIO;
+  if (verbs->handle != cq.handle) [[unlikely]]
+    return SettingErrno([&] { return CheckHandle<CompletionQueue>(verbs); });
   using NotifyOn = transport::CompletionQueue::NotifyOn;
   const std::lock_guard lock(cq.poll_lock);
   WithEngineOf(cq,

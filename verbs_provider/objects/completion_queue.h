@@ -9,7 +9,6 @@
 
 #include "transport/completion.h"
 #include "transport/completion_queue.h"
-#include "verbs_provider/base/object_list.h"
 #include "verbs_provider/base/use_count.h"
 #include "verbs_provider/device/device.h"
 
@@ -52,6 +51,7 @@ struct CompletionQueue {
   std::recursive_mutex poll_lock;
   UseCount users;                             // queue pairs
   ProtectionDomain* parent_domain = nullptr;  // null without one
+  uint32_t handle = 0;                        // as in `verbs`: arming looks nothing up
 
   // The engine of its queue pairs (EngineChoice), which is set before the first of them exists.
   nic::Engine& engine() const { return *on_engine.load(std::memory_order_relaxed); }
@@ -69,7 +69,6 @@ struct CompletionQueue {
   transport::Time current_time;
   // Null unless the queue has times of the wall clock.
   std::unique_ptr<WallClock> wall_clock;
-  ObjectLink<CompletionQueue> link;
 
   static CompletionQueue& From(ibv_cq* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
   static CompletionQueue& From(ibv_cq_ex* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }

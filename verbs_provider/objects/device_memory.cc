@@ -2,6 +2,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <optional>
 
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/device/context.h"
@@ -49,6 +51,9 @@ ibv_dm* AllocDm(ibv_context* context, ibv_alloc_dm_attr* attr) {
     if (attr->length > kAllBytes) return ENOMEM;
 
     auto dm = std::make_unique<DeviceMemory>();
+    // A forked child has no table of objects: a thread of its parent may hold the lock for ever.
+    std::optional<PendingHandle> handle;
+    if (!device.lost_by_fork()) handle.emplace(Context::From(context).objects(), *dm);
     dm->device = &device;
     dm->length = attr->length;
     dm->pages = static_cast<uint32_t>((attr->length + kDeviceMemoryPageBytes - 1) >> kLogPageBytes);
@@ -59,6 +64,7 @@ ibv_dm* AllocDm(ibv_context* context, ibv_alloc_dm_attr* attr) {
     dm->bytes = {static_cast<uint8_t*>(memory), DeviceMemory::Unmap{bytes}};
     if (!device.device_memory_pages().Take(dm->pages)) return ENOMEM;
     dm->verbs.context = context;
+    if (handle) dm->verbs.handle = handle->Keep();
     dm->verbs.memcpy_to_dm = CopyToDm;
     dm->verbs.memcpy_from_dm = CopyFromDm;
     out = &dm.release()->verbs;
@@ -68,8 +74,14 @@ ibv_dm* AllocDm(ibv_context* context, ibv_alloc_dm_attr* attr) {
 
 int FreeDm(ibv_dm* verbs) {
   return ReturningErrno([&] {
+    Context& context = Context::From(verbs->context);
+    const bool has_handle = !context.device().lost_by_fork();
+    if (has_handle) {
+      if (const int error = CheckHandle<DeviceMemory>(verbs)) return error;
+    }
     DeviceMemory& dm = DeviceMemory::From(verbs);
     if (dm.users.in_use()) return EBUSY;
+    if (has_handle) context.objects().Remove(verbs->handle);
     dm.device->device_memory_pages().Return(dm.pages);
     delete &dm;
     return 0;

@@ -7,6 +7,7 @@
 
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/base/flow_specs.h"
+#include "verbs_provider/device/context.h"
 
 namespace uroce::verbs {
 namespace {
@@ -26,10 +27,11 @@ int CheckType(const QueuePair& qp) {
 
 ibv_flow* CreateFlow(ibv_qp* verbs, ibv_flow_attr* attr) {
   return ReturningObject<ibv_flow>([&](ibv_flow*& out) {
+    if (const int error = CheckHandle<QueuePair>(verbs)) return error;
     QueuePair& qp = QueuePair::From(verbs);
-    if (qp.device->lost_by_fork()) return EIO;
     if (const int error = CheckType(qp)) return error;
     auto flow = std::make_unique<Flow>();
+    PendingHandle handle(Context::From(verbs->context).objects(), *flow);
     flow->qp = &qp;
     flow->verbs.context = verbs->context;
     if (const int error = ToFlowRule(*attr, flow->rule)) return error;
@@ -40,7 +42,7 @@ ibv_flow* CreateFlow(ibv_qp* verbs, ibv_flow_attr* attr) {
     const auto id = engine.frame_watch(verb).AddFlow(flow->rule, *qp.transport);
     if (!id) return ENOMEM;
     flow->id = *id;
-    flow->verbs.handle = static_cast<uint32_t>(*id);
+    flow->verbs.handle = handle.Keep();
     out = &flow->verbs;
     qp.flows.push_back(std::move(flow));
     return 0;
@@ -49,9 +51,10 @@ ibv_flow* CreateFlow(ibv_qp* verbs, ibv_flow_attr* attr) {
 
 int DestroyFlow(ibv_flow* verbs) {
   return ReturningErrno([&] {
+    if (const int error = CheckHandle<Flow>(verbs)) return error;
+    Context::From(verbs->context).objects().Remove(verbs->handle);
     Flow& flow = Flow::From(verbs);
     QueuePair& qp = *flow.qp;
-    if (qp.device->lost_by_fork()) return EIO;
     nic::Engine& engine = *qp.engine;
     const nic::Engine::Verb verb(engine);
     engine.frame_watch(verb).RemoveFlow(flow.id, flow.rule);

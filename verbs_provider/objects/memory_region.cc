@@ -52,13 +52,12 @@ int Check(const transport::MemoryRegion& region, uint32_t access) {
 }
 
 // Sets the members that all kinds of regions have.
-void Complete(ProtectionDomain& pd, transport::LKey key, MemoryRegion& mr) {
+void Complete(ProtectionDomain& pd, transport::LKey key, PendingHandle& handle, MemoryRegion& mr) {
   pd.users.Add();
   mr.pd = &pd;
   mr.verbs.mr.lkey = key.value;
   mr.verbs.mr.rkey = key.value;
-  mr.verbs.mr.handle = key.value;
-  Context::From(pd.verbs.context).objects().Add(mr);
+  mr.verbs.mr.handle = handle.Keep();
 }
 
 void FollowPinning(transport::LKey key, const transport::MemoryRegion& region, uint32_t access) {
@@ -73,6 +72,7 @@ int Register(ProtectionDomain& pd, const transport::MemoryRegion& region, uint32
              MemoryRegion*& out) {
   GuardMemory();
   auto mr = std::make_unique<MemoryRegion>();
+  PendingHandle handle(Context::From(pd.verbs.context).objects(), *mr);
   const std::optional<transport::LKey> key =
       pd.device->WithMemory([&](transport::MemoryTable& memory) {
         const std::optional<transport::LKey> taken = memory.Register(region);
@@ -83,7 +83,7 @@ int Register(ProtectionDomain& pd, const transport::MemoryRegion& region, uint32
   mr->registered = region;
   mr->verbs.type = abi::MrType::kMr;
   mr->verbs.access = static_cast<int>(access);
-  Complete(pd, *key, *mr);
+  Complete(pd, *key, handle, *mr);
   out = mr.release();
   return 0;
 }
@@ -97,8 +97,8 @@ PinFor PurposeOf(uint32_t advice) {
 
 ibv_mr* RegMr(ibv_pd* verbs, void* address, size_t length, uint64_t iova, int access) {
   return ReturningObject<ibv_mr>([&](ibv_mr*& out) {
+    if (const int error = CheckHandle<ProtectionDomain>(verbs)) return error;
     ProtectionDomain& pd = ProtectionDomain::From(verbs);
-    if (pd.device->lost_by_fork()) return EIO;
     const auto bits = static_cast<uint32_t>(access);
     const transport::MemoryRegion region = {
         .pd = pd.id,
@@ -119,9 +119,10 @@ ibv_mr* RegDmMr(ibv_pd* verbs, ibv_dm* dm_verbs, uint64_t offset, size_t length,
                 unsigned int access) {
   return ReturningObject<ibv_mr>([&](ibv_mr*& out) {
     ProtectionDomain& pd = ProtectionDomain::From(verbs);
+    if (dm_verbs->context != verbs->context) return EINVAL;
+    if (const int error = CheckHandle<DeviceMemory>(dm_verbs)) return error;
     DeviceMemory& dm = DeviceMemory::From(dm_verbs);
-    if (pd.device->lost_by_fork()) return EIO;
-    if (dm.verbs.context != verbs->context || !dm.Covers(offset, length)) return EINVAL;
+    if (!dm.Covers(offset, length)) return EINVAL;
     if ((access & IBV_ACCESS_ZERO_BASED) == 0) return EINVAL;
     if (const int error = CheckAccess(access)) return error;
     MemoryRegion* mr = nullptr;
@@ -146,9 +147,10 @@ ibv_mr* RegDmMr(ibv_pd* verbs, ibv_dm* dm_verbs, uint64_t offset, size_t length,
 
 ibv_mr* AllocNullMr(ibv_pd* verbs) {
   return ReturningObject<ibv_mr>([&](ibv_mr*& out) {
+    if (const int error = CheckHandle<ProtectionDomain>(verbs)) return error;
     ProtectionDomain& pd = ProtectionDomain::From(verbs);
-    if (pd.device->lost_by_fork()) return EIO;
     auto mr = std::make_unique<MemoryRegion>();
+    PendingHandle handle(Context::From(verbs->context).objects(), *mr);
     const std::optional<transport::LKey> key = pd.device->WithMemory(
         [&](transport::MemoryTable& memory) { return memory.RegisterNull(pd.id); });
     if (!key) return ENOMEM;
@@ -156,7 +158,7 @@ ibv_mr* AllocNullMr(ibv_pd* verbs) {
     // libibverbs sets none of these.
     mr->verbs.mr.context = verbs->context;
     mr->verbs.mr.pd = verbs;
-    Complete(pd, *key, *mr);
+    Complete(pd, *key, handle, *mr);
     out = &mr.release()->verbs.mr;
     return 0;
   });
@@ -165,15 +167,18 @@ ibv_mr* AllocNullMr(ibv_pd* verbs) {
 int ReregMr(abi::VerbsMr* verbs, int flags, ibv_pd* new_pd, void* address, size_t length,
             int access) {
   return ReturningErrno([&] {
+    if (const int error = CheckHandle<MemoryRegion>(&verbs->mr)) return error;
     MemoryRegion& mr = MemoryRegion::From(verbs);
     Device& device = *mr.pd->device;
-    if (device.lost_by_fork()) return EIO;
     if (mr.device_memory != nullptr || mr.verbs.type == abi::MrType::kNullMr) return EINVAL;
 
     const bool changes_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
     const bool changes_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
     if (changes_pd && (new_pd == nullptr || new_pd->context != mr.pd->verbs.context)) {
       return EINVAL;
+    }
+    if (changes_pd) {
+      if (const int error = CheckHandle<ProtectionDomain>(new_pd)) return error;
     }
     ProtectionDomain& pd = changes_pd ? ProtectionDomain::From(new_pd) : *mr.pd;
     const auto bits = static_cast<uint32_t>(changes_access ? access : mr.verbs.access);
@@ -216,11 +221,11 @@ transport::Status RemoveFromTransport(MemoryRegion& mr) {
 
 int DeregMr(abi::VerbsMr* verbs) {
   return ReturningErrno([&] {
+    if (const int error = CheckHandle<MemoryRegion>(&verbs->mr)) return error;
     MemoryRegion& mr = MemoryRegion::From(verbs);
-    if (mr.pd->device->lost_by_fork()) return EIO;
     const auto status = RemoveFromTransport(mr);
     if (status != transport::Status::kOk) return static_cast<int>(status);
-    Context::From(mr.pd->verbs.context).objects().Remove(mr);
+    Context::From(mr.pd->verbs.context).objects().Remove(verbs->mr.handle);
     mr.pd->users.Remove();
     if (mr.device_memory != nullptr) mr.device_memory->users.Remove();
     delete &mr;
@@ -231,8 +236,8 @@ int DeregMr(abi::VerbsMr* verbs) {
 int AdviseMr(ibv_pd* verbs, ibv_advise_mr_advice advice_value, uint32_t flags, ibv_sge* ranges,
              uint32_t count) {
   return ReturningErrno([&] {
+    if (const int error = CheckHandle<ProtectionDomain>(verbs)) return error;
     const ProtectionDomain& pd = ProtectionDomain::From(verbs);
-    if (pd.device->lost_by_fork()) return EIO;
     const uint32_t advice = RawValue(advice_value);
     if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return EOPNOTSUPP;
     if ((flags & ~uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0) return EINVAL;

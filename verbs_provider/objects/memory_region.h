@@ -4,7 +4,6 @@
 
 #include "transport/memory/memory_table.h"
 #include "verbs_provider/abi/private_abi.h"
-#include "verbs_provider/base/object_list.h"
 #include "verbs_provider/objects/device_memory.h"
 #include "verbs_provider/objects/protection_domain.h"
 
@@ -18,7 +17,6 @@ struct MemoryRegion {
   // As registered: ibv_rereg_mr changes a part of it and keeps the rest.
   transport::MemoryRegion registered;
   DeviceMemory* device_memory;  // null: other memory
-  ObjectLink<MemoryRegion> link;
 
   static MemoryRegion& From(abi::VerbsMr* mr) { return *reinterpret_cast<MemoryRegion*>(mr); }
   static MemoryRegion& From(ibv_mr* mr) { return *reinterpret_cast<MemoryRegion*>(mr); }

@@ -13,12 +13,13 @@ namespace uroce::verbs {
 
 ibv_mw* AllocMw(ibv_pd* verbs, ibv_mw_type type) {
   return ReturningObject<ibv_mw>([&](ibv_mw*& out) {
+    if (const int error = CheckHandle<ProtectionDomain>(verbs)) return error;
     ProtectionDomain& pd = ProtectionDomain::From(verbs);
-    if (pd.device->lost_by_fork()) return EIO;
     if (RawValue(type) != IBV_MW_TYPE_1 && RawValue(type) != IBV_MW_TYPE_2) return EINVAL;
 
     pd.device->engine_choice().Unite();  // a bind changes the memory table of all engines
     auto mw = std::make_unique<MemoryWindow>();
+    PendingHandle handle(Context::From(verbs->context).objects(), *mw);
     const std::optional<transport::RKey> key =
         pd.device->WithMemory([&](transport::MemoryTable& memory) {
           return memory.AllocateWindow(pd.id, static_cast<transport::WindowType>(type));
@@ -29,9 +30,8 @@ ibv_mw* AllocMw(ibv_pd* verbs, ibv_mw_type type) {
     mw->verbs = {.context = verbs->context,
                  .pd = verbs,
                  .rkey = key->value,
-                 .handle = key->value,
+                 .handle = handle.Keep(),
                  .type = type};
-    Context::From(verbs->context).objects().Add(*mw);
     out = &mw.release()->verbs;
     return 0;
   });
@@ -46,11 +46,11 @@ transport::Status RemoveFromTransport(MemoryWindow& mw) {
 
 int DeallocMw(ibv_mw* verbs) {
   return ReturningErrno([&] {
+    if (const int error = CheckHandle<MemoryWindow>(verbs)) return error;
     MemoryWindow& mw = MemoryWindow::From(verbs);
-    if (mw.pd->device->lost_by_fork()) return EIO;
     const auto status = RemoveFromTransport(mw);
     if (status != transport::Status::kOk) return static_cast<int>(status);
-    Context::From(verbs->context).objects().Remove(mw);
+    Context::From(verbs->context).objects().Remove(verbs->handle);
     mw.pd->users.Remove();
     delete &mw;
     return 0;

@@ -3,7 +3,6 @@
 #include <infiniband/verbs.h>
 
 #include "transport/status.h"
-#include "verbs_provider/base/object_list.h"
 #include "verbs_provider/objects/protection_domain.h"
 
 namespace uroce::verbs {
@@ -12,7 +11,6 @@ namespace uroce::verbs {
 struct MemoryWindow {
   ibv_mw verbs;  // first: libibverbs knows the object by it
   ProtectionDomain* pd;
-  ObjectLink<MemoryWindow> link;
 
   static MemoryWindow& From(ibv_mw* mw) { return *reinterpret_cast<MemoryWindow*>(mw); }
 };

@@ -5,6 +5,7 @@
 #include "transport/endpoint.h"
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/base/translate.h"
+#include "verbs_provider/device/context.h"
 #include "verbs_provider/objects/path_check.h"
 #include "verbs_provider/objects/queue_pair.h"
 
@@ -15,7 +16,6 @@ using Change = transport::Status (transport::Endpoint::*)(transport::QueuePair&,
                                                           const transport::Gid&);
 
 int ChangeMembership(QueuePair& qp, const transport::Gid& group, Change change) {
-  if (qp.device->lost_by_fork()) return EIO;
   const auto status = qp.engine->WithEndpoint(
       [&](transport::Endpoint& endpoint) { return (endpoint.*change)(*qp.transport, group); });
   return static_cast<int>(status);
@@ -42,6 +42,7 @@ int Detach(QueuePair& qp, const transport::Gid& group) {
 // A group that has the RoCEv1 name of an IPv4 group is joined under both names.
 int AttachMcast(ibv_qp* verbs, const ibv_gid* gid, uint16_t /*lid*/) {
   return ReturningErrno([&] {
+    if (const int error = CheckHandle<QueuePair>(verbs)) return error;
     QueuePair& qp = QueuePair::From(verbs);
     const transport::Gid group = ToGid(*gid);
     const auto ipv4_group = Ipv4GroupOf(group);
@@ -54,6 +55,7 @@ int AttachMcast(ibv_qp* verbs, const ibv_gid* gid, uint16_t /*lid*/) {
 
 int DetachMcast(ibv_qp* verbs, const ibv_gid* gid, uint16_t /*lid*/) {
   return ReturningErrno([&] {
+    if (const int error = CheckHandle<QueuePair>(verbs)) return error;
     QueuePair& qp = QueuePair::From(verbs);
     const transport::Gid group = ToGid(*gid);
     if (const auto ipv4_group = Ipv4GroupOf(group)) (void)Detach(qp, *ipv4_group);

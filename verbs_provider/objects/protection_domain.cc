@@ -15,10 +15,12 @@ ibv_pd* AllocPd(ibv_context* context) {
     Device& device = Context::From(context).device();
     if (device.lost_by_fork()) return EIO;
     auto pd = std::make_unique<ProtectionDomain>();
+    PendingHandle handle(Context::From(context).objects(), *pd);
     const auto id = device.TakePdId();
     if (!id) return ENOMEM;
     pd->device = &device;
     pd->id = *id;
+    pd->verbs.handle = handle.Keep();
     out = &pd.release()->verbs;
     return 0;
   });
@@ -44,6 +46,7 @@ ibv_pd* AllocParentDomain(ibv_context* context, ibv_parent_domain_init_attr* att
                                 abi::kParentDomainAllowUnprotected;
     if ((attr->comp_mask & ~kKnown) != 0) return EINVAL;
     if (attr->pd == nullptr || attr->pd->context != context) return EINVAL;
+    if (const int error = CheckHandle<ProtectionDomain>(attr->pd)) return error;
     if (attr->td != nullptr && attr->td->context != context) return EINVAL;
 
     auto pd = std::make_unique<ProtectionDomain>();
@@ -52,6 +55,7 @@ ibv_pd* AllocParentDomain(ibv_context* context, ibv_parent_domain_init_attr* att
     pd->thread = attr->td == nullptr ? nullptr : &ThreadDomain::From(attr->td);
     pd->id = pd->original->id;
     pd->verbs.context = context;
+    pd->verbs.handle = Context::From(context).objects().Add(*pd);
     pd->original->users.Add();
     if (pd->thread != nullptr) pd->thread->users.Add();
     out = &pd.release()->verbs;
@@ -73,7 +77,13 @@ ibv_td* AllocTd(ibv_context* context, ibv_td_init_attr* attr) {
 }
 
 int DeallocTd(ibv_td* verbs) {
-  return DestroyUnused<ThreadDomain>(verbs, [](ThreadDomain&) {});
+  return ReturningErrno([&] {
+    ThreadDomain& td = ThreadDomain::From(verbs);
+    if (td.device->lost_by_fork()) return EIO;
+    if (td.users.in_use()) return EBUSY;
+    delete &td;
+    return 0;
+  });
 }
 
 }  // namespace uroce::verbs

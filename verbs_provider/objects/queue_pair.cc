@@ -42,6 +42,12 @@ bool IsOf(const ibv_context* context, const Object* object) {
   return object != nullptr && object->context == context;
 }
 
+// EINVAL: a required object is missing or of another context. ENOENT, EINVAL: as CheckHandle.
+template <class Object, class Verbs>
+int CheckObject(const ibv_context* context, Verbs* verbs) {
+  return IsOf(context, verbs) ? CheckHandle<Object>(verbs) : EINVAL;
+}
+
 // Linux asks for CAP_NET_RAW, because the kernel owns the port there. Here the process owns it: a
 // process that could open the port may send what it likes.
 bool MayHaveRawPackets(ibv_context* context) {
@@ -57,11 +63,14 @@ int Check(const Request& request) {
     case IBV_QPT_RC:
     case IBV_QPT_UC:
     case IBV_QPT_UD:
-      if (request.srq != nullptr && request.srq->context != context) return EINVAL;
-      if (!IsOf(context, request.receive_cq)) return EINVAL;
+      if (request.srq != nullptr) {
+        if (const int error = CheckObject<SharedReceiveQueue>(context, request.srq)) return error;
+      }
+      if (const int error = CheckObject<CompletionQueue>(context, request.receive_cq)) return error;
       [[fallthrough]];
     case IBV_QPT_XRC_SEND:
-      return IsOf(context, request.pd) && IsOf(context, request.send_cq) ? 0 : EINVAL;
+      if (const int error = CheckObject<ProtectionDomain>(context, request.pd)) return error;
+      return CheckObject<CompletionQueue>(context, request.send_cq);
     case IBV_QPT_XRC_RECV:
       return IsOf(context, request.xrcd) ? 0 : EINVAL;
     default:
@@ -152,11 +161,10 @@ void ForEachUsed(QueuePair& qp, F f) {
 }
 
 // The application owns the queue pair from now on.
-ibv_qp* HandOut(std::unique_ptr<QueuePair> qp) {
+ibv_qp* HandOut(std::unique_ptr<QueuePair> qp, PendingHandle& handle) {
   ForEachUsed(*qp, [](UseCount& users) { users.Add(); });
   qp->verbs.qp.qp_num = qp->transport->qpn().value;
-  qp->verbs.qp.handle = qp->verbs.qp.qp_num;
-  Context::From(qp->verbs.qp.context).objects().Add(*qp);
+  qp->verbs.qp.handle = handle.Keep();
   return &qp.release()->verbs.qp;
 }
 
@@ -168,6 +176,7 @@ int Create(const Request& wanted, bool extended, ibv_qp*& out) {
   if (device.lost_by_fork()) return EIO;
 
   auto qp = std::make_unique<QueuePair>();
+  PendingHandle handle(Context::From(request.verbs_context).objects(), *qp);
   qp->device = &device;
   if (request.pd != nullptr) qp->pd = &ProtectionDomain::From(request.pd);
   if (request.xrcd != nullptr) qp->xrc_domain = &XrcDomainHandle::From(request.xrcd);
@@ -193,7 +202,7 @@ int Create(const Request& wanted, bool extended, ibv_qp*& out) {
     const std::lock_guard lock(domain.targets_lock);
     domain.targets.insert(std::move(node));
   }
-  out = HandOut(std::move(qp));
+  out = HandOut(std::move(qp), handle);
   return 0;
 }
 
@@ -303,8 +312,9 @@ ibv_qp* OpenQp(ibv_context* context, ibv_qp_open_attr* attr) {
     FillVerbs(request, *qp);
     qp->verbs.qp.state = IBV_QPS_UNKNOWN;
 
+    PendingHandle handle(Context::From(context).objects(), *qp);
     if (!JoinTarget(*qp, attr->qp_num)) return EINVAL;
-    out = HandOut(std::move(qp));
+    out = HandOut(std::move(qp), handle);
     return 0;
   });
 }
@@ -362,11 +372,11 @@ PollLocks::PollLocks(const QueuePair& qp) {
 
 int DestroyQp(ibv_qp* verbs) {
   return ReturningErrno([&] {
+    if (const int error = CheckHandle<QueuePair>(verbs)) return error;
     QueuePair& qp = QueuePair::From(verbs);
-    if (qp.device->lost_by_fork()) return EIO;
     if (IsAttachedToMulticast(qp)) return EBUSY;  // IBA o10-2.2.3
     if (HasFlows(qp)) return EBUSY;               // ib_destroy_qp_user of Linux
-    Context::From(verbs->context).objects().Remove(qp);
+    Context::From(verbs->context).objects().Remove(verbs->handle);
     FinishReplies(qp);
     if (RemoveFromTransport(qp)) {
       qp.engine->ForgetPath(transport::Qpn{verbs->qp_num});

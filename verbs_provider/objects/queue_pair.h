@@ -10,7 +10,6 @@
 
 #include "transport/qp/queue_pair.h"
 #include "verbs_provider/abi/private_abi.h"
-#include "verbs_provider/base/object_list.h"
 #include "verbs_provider/data_path/work_request_builder.h"
 #include "verbs_provider/device/device.h"
 #include "verbs_provider/objects/completion_queue.h"
@@ -48,8 +47,6 @@ struct QueuePair {
 
   // Of a raw packet queue pair. Protected by the engine's lock.
   std::vector<std::unique_ptr<Flow>> flows;
-
-  ObjectLink<QueuePair> link;
 
   static QueuePair& From(ibv_qp* qp) { return *reinterpret_cast<QueuePair*>(qp); }
   static QueuePair& From(ibv_qp_ex* qp) { return *reinterpret_cast<QueuePair*>(qp); }

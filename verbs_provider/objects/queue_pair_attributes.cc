@@ -4,6 +4,7 @@
 #include "transport/psn.h"
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/base/translate.h"
+#include "verbs_provider/device/context.h"
 #include "verbs_provider/objects/path_check.h"
 #include "verbs_provider/objects/queue_pair.h"
 
@@ -111,8 +112,8 @@ transport::Status Modify(QueuePair& qp, const transport::QpAttributes& attribute
 
 int ModifyQp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
   return ReturningErrno([&] {
+    if (const int error = CheckHandle<QueuePair>(verbs)) return error;
     QueuePair& qp = QueuePair::From(verbs);
-    if (qp.device->lost_by_fork()) return EIO;
     const uint32_t bits = OwnMask(verbs->qp_type, static_cast<uint32_t>(mask));
     if (const int error = CheckValues(*attr, bits)) return error;
     if (const int error = CheckPaths(*qp.device, *attr, bits)) return error;
@@ -133,8 +134,8 @@ int ModifyQp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
 // Ignores typical_pkt_sz, a hint for NICs that count packets.
 int ModifyQpRateLimit(ibv_qp* verbs, ibv_qp_rate_limit_attr* attr) {
   return ReturningErrno([&] {
+    if (const int error = CheckHandle<QueuePair>(verbs)) return error;
     QueuePair& qp = QueuePair::From(verbs);
-    if (qp.device->lost_by_fork()) return EIO;
     if (attr->comp_mask != 0) return EINVAL;
     transport::QpAttributes attributes;
     attributes.rate_limit = {attr->rate_limit, attr->max_burst_sz};
@@ -144,8 +145,8 @@ int ModifyQpRateLimit(ibv_qp* verbs, ibv_qp_rate_limit_attr* attr) {
 
 int QueryQp(ibv_qp* verbs, ibv_qp_attr* attr, int /*mask*/, ibv_qp_init_attr* init_attr) {
   return ReturningErrno([&] {
+    if (const int error = CheckHandle<QueuePair>(verbs)) return error;
     QueuePair& qp = QueuePair::From(verbs);
-    if (qp.device->lost_by_fork()) return EIO;
     // One query, so that all attributes are of one moment.
     *attr = FromQpAttributes(Query(qp));
 

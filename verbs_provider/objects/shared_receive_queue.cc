@@ -27,6 +27,7 @@ int ToXrcPart(const ibv_context* context, const ibv_srq_init_attr_ex& attr, XrcP
   if ((attr.comp_mask & kNeeded) != kNeeded) return EINVAL;
   if (attr.xrcd == nullptr || attr.xrcd->context != context) return EINVAL;
   if (attr.cq == nullptr || attr.cq->context != context) return EINVAL;
+  if (const int error = CheckHandle<CompletionQueue>(attr.cq)) return error;
   xrc = {&XrcDomainHandle::From(attr.xrcd), &CompletionQueue::From(attr.cq)};
   return 0;
 }
@@ -39,8 +40,8 @@ transport::Status Publish(SharedReceiveQueue& srq) {
 // Ignores `attr.srq_limit` (ibv_create_srq(3)).
 int Create(ibv_pd* pd_verbs, void* srq_context, ibv_srq_attr& attr, const XrcPart& xrc,
            ibv_srq*& out) {
+  if (const int error = CheckHandle<ProtectionDomain>(pd_verbs)) return error;
   ProtectionDomain& pd = ProtectionDomain::From(pd_verbs);
-  if (pd.device->lost_by_fork()) return EIO;
   if (attr.max_wr == 0 || attr.max_wr > transport::kMaxSrqWorkRequests ||
       attr.max_sge > transport::kMaxSges) {
     return EINVAL;
@@ -49,6 +50,7 @@ int Create(ibv_pd* pd_verbs, void* srq_context, ibv_srq_attr& attr, const XrcPar
   if (!quota.taken()) return ENOMEM;
 
   auto srq = std::make_unique<SharedReceiveQueue>();
+  PendingHandle handle(Context::From(pd_verbs->context).objects(), *srq);
   srq->device = pd.device;
   srq->pd = &pd;
   srq->xrc_domain = xrc.domain;
@@ -77,7 +79,7 @@ int Create(ibv_pd* pd_verbs, void* srq_context, ibv_srq_attr& attr, const XrcPar
     xrc.domain->users.Add();
     xrc.completion_queue->users.Add();
   }
-  Context::From(pd_verbs->context).objects().Add(*srq);
+  srq->verbs.handle = handle.Keep();
   quota.Keep();
   out = &srq.release()->verbs;
   return 0;
@@ -118,7 +120,6 @@ void RemoveFromTransport(SharedReceiveQueue& srq) {
 
 int DestroySrq(ibv_srq* verbs) {
   return DestroyUnused<SharedReceiveQueue>(verbs, [&](SharedReceiveQueue& srq) {
-    Context::From(verbs->context).objects().Remove(srq);
     RemoveFromTransport(srq);
     srq.events_posted -= abi::PurgeAsyncEvents(verbs->context, reinterpret_cast<uintptr_t>(verbs));
     AwaitAcknowledgements(&verbs->mutex, &verbs->cond, &verbs->events_completed, srq.events_posted);
@@ -134,8 +135,8 @@ int DestroySrq(ibv_srq* verbs) {
 
 int ModifySrq(ibv_srq* verbs, ibv_srq_attr* attr, int mask) {
   return ReturningErrno([&] {
+    if (const int error = CheckHandle<SharedReceiveQueue>(verbs)) return error;
     SharedReceiveQueue& srq = SharedReceiveQueue::From(verbs);
-    if (srq.device->lost_by_fork()) return EIO;
     if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0) return EINVAL;
     const bool resizes = (mask & IBV_SRQ_MAX_WR) != 0;
     if (resizes && (attr->max_wr == 0 || attr->max_wr > transport::kMaxSrqWorkRequests)) {
@@ -157,8 +158,8 @@ int ModifySrq(ibv_srq* verbs, ibv_srq_attr* attr, int mask) {
 
 int QuerySrq(ibv_srq* verbs, ibv_srq_attr* attr) {
   return ReturningErrno([&] {
+    if (const int error = CheckHandle<SharedReceiveQueue>(verbs)) return error;
     const SharedReceiveQueue& srq = SharedReceiveQueue::From(verbs);
-    if (srq.device->lost_by_fork()) return EIO;
     const nic::Engine::Verb verb(srq.device->engine());
     *attr = {.max_wr = srq.queue->capacity(),
              .max_sge = srq.queue->max_sges(),

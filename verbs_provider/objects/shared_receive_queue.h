@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "transport/qp/shared_receive_queue.h"
-#include "verbs_provider/base/object_list.h"
 #include "verbs_provider/base/use_count.h"
 #include "verbs_provider/device/device.h"
 #include "verbs_provider/objects/completion_queue.h"
@@ -28,8 +27,6 @@ struct SharedReceiveQueue {
   UseCount users;  // queue pairs that were created with it
   // Asynchronous events handed to libibverbs; protected by the engine's lock.
   uint32_t events_posted = 0;
-
-  ObjectLink<SharedReceiveQueue> link;
 
   static SharedReceiveQueue& From(ibv_srq* srq) {
     return *reinterpret_cast<SharedReceiveQueue*>(srq);

@@ -8,7 +8,6 @@
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/device/context.h"
 #include "verbs_provider/device/device.h"
-#include "verbs_provider/objects/destroy.h"
 
 namespace uroce::verbs {
 
@@ -60,21 +59,27 @@ ibv_xrcd* OpenXrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
     constexpr uint32_t kNeeded = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
     if ((attr->comp_mask & ~kNeeded) != 0) return EOPNOTSUPP;
     if (attr->comp_mask != kNeeded) return EINVAL;
-    auto handle = std::make_unique<XrcDomainHandle>();
-    handle->verbs.context = context;
-    handle->device = &device;
-    const int error = device.xrc_domains().Open(attr->fd, attr->oflags, handle->domain);
+    auto xrcd = std::make_unique<XrcDomainHandle>();
+    PendingHandle handle(Context::From(context).objects(), *xrcd);
+    xrcd->verbs.context = context;
+    xrcd->device = &device;
+    const int error = device.xrc_domains().Open(attr->fd, attr->oflags, xrcd->domain);
     if (error != 0) return error;
-    Context::From(context).objects().Add(*handle);
-    out = &handle.release()->verbs;
+    xrcd->handle = handle.Keep();
+    out = &xrcd.release()->verbs;
     return 0;
   });
 }
 
 int CloseXrcd(ibv_xrcd* verbs) {
-  return DestroyUnused<XrcDomainHandle>(verbs, [&](XrcDomainHandle& handle) {
-    Context::From(verbs->context).objects().Remove(handle);
-    handle.device->xrc_domains().Close(handle.domain);
+  return ReturningErrno([&] {
+    XrcDomainHandle& xrcd = XrcDomainHandle::From(verbs);
+    if (xrcd.device->lost_by_fork()) return EIO;
+    if (xrcd.users.in_use()) return EBUSY;
+    Context::From(verbs->context).objects().Remove(xrcd.handle);
+    xrcd.device->xrc_domains().Close(xrcd.domain);
+    delete &xrcd;
+    return 0;
   });
 }
 

@@ -11,7 +11,6 @@
 
 #include "dpdk_nic/base/unique_fd.h"
 #include "transport/ids.h"
-#include "verbs_provider/base/object_list.h"
 #include "verbs_provider/base/use_count.h"
 
 namespace uroce::verbs {
@@ -57,8 +56,7 @@ struct XrcDomainHandle {
   Device* device = nullptr;
   std::shared_ptr<XrcDomain> domain;
   UseCount users;  // shared receive queues and handles of targets that were made with this one
-
-  ObjectLink<XrcDomainHandle> link;
+  uint32_t handle = 0;
 
   static XrcDomainHandle& From(ibv_xrcd* xrcd) { return *reinterpret_cast<XrcDomainHandle*>(xrcd); }
 };
