@@ -161,15 +161,13 @@ bool Responder::MayRead(const Reth& reth) const {
 Responder::Verdict Responder::CheckAtomic(const Packet& packet) const {
   constexpr uint64_t kAtomicBytes = 8;
   if (!replies_.HasRoom()) return {Verdict::Action::kNak};
+  // The virtual address must be aligned, whatever the key (IBA 9.4.5).
+  if (packet.atomic.virtual_address % kAtomicBytes != 0) return {Verdict::Action::kNak};
   const uint8_t* target = RemoteMemory(packet.atomic.rkey, packet.atomic.virtual_address,
                                        kAtomicBytes, AccessFlags::kRemoteAtomic);
   if (target == nullptr) return {Verdict::Action::kNak, NakCode::kRemoteAccessError};
-  // Alignment is asked of the virtual address (IBA 9.4.5); a region whose iova is not congruent to
-  // the memory behind it must not be accessed unaligned either.
-  if (packet.atomic.virtual_address % kAtomicBytes != 0 ||
-      reinterpret_cast<uintptr_t>(target) % kAtomicBytes != 0) {
-    return {Verdict::Action::kNak};
-  }
+  // A region whose iova is not congruent to the memory behind it must not be accessed unaligned.
+  if (reinterpret_cast<uintptr_t>(target) % kAtomicBytes != 0) return {Verdict::Action::kNak};
   return {};
 }
 
@@ -182,14 +180,13 @@ Responder::Verdict Responder::CheckAtomicWrite(const Packet& packet) const {
   if (packet.payload.size() != kBytes || reth.dma_length != kBytes) {
     return {Verdict::Action::kNak};
   }
+  if (reth.virtual_address % kBytes != 0) return {Verdict::Action::kNak};
   uint8_t* const target =
       RemoteMemory(reth.rkey, reth.virtual_address, kBytes, AccessFlags::kRemoteWrite);
   if (target == nullptr) {  // IBA oA19-28
     return {Verdict::Action::kNak, NakCode::kRemoteAccessError};
   }
-  if (reth.virtual_address % kBytes != 0 || reinterpret_cast<uintptr_t>(target) % kBytes != 0) {
-    return {Verdict::Action::kNak};
-  }
+  if (reinterpret_cast<uintptr_t>(target) % kBytes != 0) return {Verdict::Action::kNak};
   return {.target = target};
 }
 

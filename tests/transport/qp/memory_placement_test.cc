@@ -131,6 +131,11 @@ TEST_F(AtomicWriteTest, AMisalignedAddressIsRefused) {
   ExpectRefused(WriteAt(first_, kNumber, kAt + 4), NakCode::kInvalidRequest);
 }
 
+TEST_F(AtomicWriteTest, AMisalignedAddressIsRefusedBeforeItsKey) {
+  ExpectRefused(AtomicWrite(first_, Script::Address(kAt + 4), RKey{1}, kNumber),
+                NakCode::kInvalidRequest);
+}
+
 TEST_F(AtomicWriteTest, MemoryThatIsMisalignedHereIsRefused) {
   const RKey key = Key(AccessFlags::kRemoteWrite | AccessFlags::kLocalWrite, 8'192, Script::kPd, 4);
   ExpectRefused(AtomicWrite(first_, Script::Address(kAt), key, kNumber), NakCode::kInvalidRequest);

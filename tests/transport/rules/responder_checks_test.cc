@@ -192,6 +192,11 @@ const Refusal kRefusals[] = {
        return FetchAdd(script.peers_first_psn(), kMisaligned, script.rkey(), 1);
      },
      NakCode::kInvalidRequest, EventType::kQpAccessError},
+    {"misaligned atomic, and a key that is not ours",
+     [](const Script& script) {
+       return FetchAdd(script.peers_first_psn(), kMisaligned, RKey{1}, 1);
+     },
+     NakCode::kInvalidRequest, EventType::kQpAccessError},
     {"one READ too many",
      [](const Script& script) {
        return Read(script.peers_first_psn(), Script::Address(0), script.rkey(), 8);
