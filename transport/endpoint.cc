@@ -49,6 +49,12 @@ bool IsWithinLimits(const QpInitAttributes& init) {
          wanted.max_inline_bytes <= kMaxInlineBytes && has_send_cq && has_receive_cq;
 }
 
+// Whether `member` sent the datagram itself, and was created to get no copy then.
+bool IsBlocked(const EndpointConfig& config, const QueuePair& member, const Packet& packet) {
+  return member.init_attributes().blocks_own_multicast && packet.deth.source_qpn == member.qpn() &&
+         config.FindGid(packet.source_gid) >= 0;
+}
+
 // Whether a frame of ours goes to a multicast group: the group bit of the Ethernet address is set.
 // The mark of a bare frame has that bit, too.
 bool IsMulticast(std::span<const uint8_t> frame) {
@@ -261,6 +267,7 @@ DropReason Endpoint::DeliverMulticast(Time now, const Packet& packet) {
   if (packet.destination_qpn != kMulticastQpn) return DropReason::kUnknownQp;
   DropReason result = DropReason::kNotAMember;
   for (QueuePair* member : multicast_.Members(packet.destination_gid)) {
+    if (IsBlocked(config_, *member, packet)) continue;
     const DropReason reason = member->OnPacket(now, packet);
     if (result != DropReason::kNone) result = reason;
   }

@@ -128,7 +128,9 @@ struct QpInitAttributes {
   CompletionQueue* receive_cq = nullptr;
   SharedReceiveQueue* srq = nullptr;  // instead of a receive queue of its own
   QpCapabilities capabilities;
-  bool signal_all = false;   // sq_sig_all
+  bool signal_all = false;  // sq_sig_all
+  // Datagrams: what the queue pair sends to a group that it is a member of does not come back.
+  bool blocks_own_multicast = false;
   XrcDomainId xrc_domain{};  // of an XRC target
   void* context = nullptr;   // the caller's; comes back in events
 };

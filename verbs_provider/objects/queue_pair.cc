@@ -34,6 +34,7 @@ struct Request {
   ibv_qp_type type;
   bool signal_all;
   ibv_xrcd* xrcd;  // of an XRC target
+  bool blocks_own_multicast;
 };
 
 // Whether a required object is given and belongs to the context.
@@ -138,6 +139,7 @@ int CreateInTransport(const Request& request, QueuePair& qp) {
   init.capabilities = ToCapabilities(*request.capabilities);
   if (qp.srq != nullptr) init.srq = qp.srq->queue.get();
   init.signal_all = request.signal_all;
+  init.blocks_own_multicast = request.blocks_own_multicast;
   init.context = &qp;
   nic::Engine& engine = *qp.engine;
   std::optional<transport::QueuePair::Queues> queues;
@@ -206,6 +208,9 @@ int Create(const Request& wanted, bool extended, ibv_qp*& out) {
   return 0;
 }
 
+// Means nothing to a queue pair that is in no group.
+constexpr uint32_t kBlockOwnMulticast = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+
 int CheckExtension(const ibv_qp_init_attr_ex& attr) {
   constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
                               IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
@@ -215,7 +220,9 @@ int CheckExtension(const ibv_qp_init_attr_ex& attr) {
   const uint32_t owner = is_target ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD;
   if ((attr.comp_mask & owner) == 0) return EINVAL;
   const auto has = [&](uint32_t bit) { return (attr.comp_mask & bit) != 0; };
-  if (has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr.create_flags != 0) return EOPNOTSUPP;
+  if (has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && (attr.create_flags & ~kBlockOwnMulticast) != 0) {
+    return EOPNOTSUPP;
+  }
   if (has(IBV_QP_INIT_ATTR_MAX_TSO_HEADER) && attr.max_tso_header != 0) return EOPNOTSUPP;
   if (has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
       (attr.send_ops_flags & ~BuilderOperations(attr.qp_type)) != 0) {
@@ -247,9 +254,10 @@ void FinishReplies(QueuePair& qp) {
 
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   return ReturningObject<ibv_qp>([&](ibv_qp*& out) {
-    const Request request = {pd->context,           pd,        attr->qp_context, attr->send_cq,
-                             attr->recv_cq,         attr->srq, &attr->cap,       attr->qp_type,
-                             attr->sq_sig_all != 0, nullptr};
+    const Request request = {
+        pd->context, pd,         attr->qp_context, attr->send_cq,         attr->recv_cq,
+        attr->srq,   &attr->cap, attr->qp_type,    attr->sq_sig_all != 0, nullptr,
+        false};
     return Create(request, /*extended=*/false, out);
   });
 }
@@ -259,6 +267,7 @@ ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr) {
     if (const int error = CheckExtension(*attr)) return error;
     const bool has_xrcd = (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0;
     const bool has_pd = (attr->comp_mask & IBV_QP_INIT_ATTR_PD) != 0;
+    const bool has_flags = (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0;
     const Request request = {context,
                              has_pd ? attr->pd : nullptr,
                              attr->qp_context,
@@ -268,7 +277,8 @@ ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr) {
                              &attr->cap,
                              attr->qp_type,
                              attr->sq_sig_all != 0,
-                             has_xrcd ? attr->xrcd : nullptr};
+                             has_xrcd ? attr->xrcd : nullptr,
+                             has_flags && (attr->create_flags & kBlockOwnMulticast) != 0};
     const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
     return Create(request, extended, out);
   });
