@@ -50,19 +50,20 @@ enum class VendorError : uint16_t {
   kNakInvalidRequest = 4,  // the peer refused the request
   kNakRemoteAccess = 5,
   kNakRemoteOperation = 6,
-  kLocalKeyInvalid = 7,   // an SGE's lkey, range or access is wrong
-  kReceiveTooSmall = 8,   // the message is longer than the receive request
-  kNoReadCredits = 10,    // READ, atomic or FLUSH on a QP whose max_rd_atomic is 0
-  kWindowBind = 11,       // region, range, access or key do not permit the binding
-  kInvalidateKey = 12,    // the key to invalidate is not ours, or not a bound window's
-  kFlushedByError = 13,   // the QP went to ERR because of another request
-  kFlushedByUser = 14,    // the application moved the QP to ERR
-  kPeerBrokeRule = 15,    // a request of the peer was refused while this receive was in use
-  kDatagramTooLong = 16,  // longer than the MTU of the port
-  kMessageTorn = 17,      // a packet of the message was lost (UC on a shared receive queue)
-  kMemoryGone = 18,       // a registered page was unmapped or protected since
-  kWrongResponse = 19,    // opcode or length of a response are not what the request calls for
-  kPeerGone = 20,         // the peer's process, on the same host, has ended
+  kLocalKeyInvalid = 7,     // an SGE's lkey, range or access is wrong
+  kReceiveTooSmall = 8,     // the message is longer than the receive request
+  kNoReadCredits = 10,      // READ, atomic or FLUSH on a QP whose max_rd_atomic is 0
+  kWindowBind = 11,         // region, range, access or key do not permit the binding
+  kInvalidateKey = 12,      // the key to invalidate is not ours, or not a bound window's
+  kFlushedByError = 13,     // the QP went to ERR because of another request
+  kFlushedByUser = 14,      // the application moved the QP to ERR
+  kPeerBrokeRule = 15,      // a request of the peer was refused while this receive was in use
+  kDatagramTooLong = 16,    // longer than the MTU of the port
+  kMessageTorn = 17,        // a packet of the message was lost (UC on a shared receive queue)
+  kMemoryGone = 18,         // a registered page was unmapped or protected since
+  kWrongResponse = 19,      // opcode or length of a response are not what the request calls for
+  kPeerGone = 20,           // the peer's process, on the same host, has ended
+  kImpossibleRequest = 21,  // the service lacks the operation, or the address handle is not ours
 };
 
 // The IP version of a received datagram. The values are those that hardware reports in ibv_wc.sl;

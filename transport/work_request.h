@@ -101,6 +101,8 @@ struct SendWorkRequest : SendOperation, SendOperands {
   std::span<const ScatterGatherEntry> sges;
   // Where a datagram goes, by the rules of a queue pair's address. Copied before the call returns.
   const AddressVector* address = nullptr;
+  // The address is of another protection domain than the queue pair.
+  bool has_foreign_address = false;
 };
 
 // The most common send work request: a SEND or WRITE of RC from one piece of memory, not inline,

@@ -285,21 +285,44 @@ TEST_F(DatagramTest, HighBitOfTheQkeyStandsForTheSendersOwn) {
   EXPECT_EQ(WaitForCompletion(receive_cq.get()).src_qp, c->qp_num);
 }
 
-TEST_F(DatagramTest, MalformedRequestsAreInvalid) {
-  const Ah ah = OwnAddress(kIpv4Index);
-  const auto post = [&](ibv_wr_opcode opcode, ibv_ah* to, uint32_t qpn) {
-    return SendRequest(opcode, host.Sge(0, 8)).To(to, qpn, kQkey).Post(a.get());
-  };
-  EXPECT_EQ(post(IBV_WR_SEND, nullptr, b->qp_num), EINVAL);
-  EXPECT_EQ(post(IBV_WR_SEND, ah.get(), 1 << 24), EINVAL);
-  EXPECT_EQ(post(IBV_WR_RDMA_WRITE, ah.get(), b->qp_num), EINVAL);
-  EXPECT_EQ(post(IBV_WR_LOCAL_INV, ah.get(), b->qp_num), EINVAL);
-  EXPECT_EQ(post(IBV_WR_SEND_WITH_INV, ah.get(), b->qp_num), EINVAL);
-  // IBA C10-10.
+TEST_F(DatagramTest, RequestWithoutAnAddressIsInvalid) {
+  SendRequest request(IBV_WR_SEND, host.Sge(0, 8));
+  EXPECT_EQ(request.To(nullptr, b->qp_num, kQkey).Post(a.get()), EINVAL);
+}
+
+// The members of `wr.rdma` lie where those of `wr.ud` do: the address of an RDMA WRITE is no
+// handle.
+TEST_F(DatagramTest, OperationOfAnotherServiceCompletesInError) {
+  for (const ibv_wr_opcode opcode :
+       {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_LOCAL_INV,
+        IBV_WR_SEND_WITH_INV}) {
+    const Qp sender = Create({});
+    SendRequest request(opcode, host.Sge(0, 8), 3);
+    ASSERT_EQ(request.Remote(host.address(kUpper) + 1, 5).Post(sender.get()), 0);
+    const ibv_wc wc = WaitForCompletion(cq.get());
+    EXPECT_EQ(wc.wr_id, 3u);
+    EXPECT_EQ(wc.status, IBV_WC_LOC_QP_OP_ERR);
+    EXPECT_EQ(Query(sender.get()).qp_state, IBV_QPS_SQE);
+  }
+}
+
+// IBA C10-10.
+TEST_F(DatagramTest, HandleOfAnotherProtectionDomainCompletesInError) {
   const Pd other_pd(ibv_alloc_pd(host.context.get()));
   ibv_ah_attr attr = AddressOf(OwnGid(kIpv4Index), kIpv4Index);
   const Ah foreign(ibv_create_ah(other_pd.get(), &attr));
-  EXPECT_EQ(post(IBV_WR_SEND, foreign.get(), b->qp_num), EINVAL);
+  SendRequest request(IBV_WR_SEND, host.Sge(0, 8), 3);
+  ASSERT_EQ(request.To(foreign.get(), b->qp_num, kQkey).Post(a.get()), 0);
+  EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_LOC_QP_OP_ERR);
+}
+
+TEST_F(DatagramTest, TwentyFourBitsOfTheQueuePairNumberCount) {
+  const Ah ah = OwnAddress(kIpv4Index);
+  ASSERT_EQ(PostReceive(b.get(), host.Sge(kUpper, 200), 1), 0);
+  SendRequest request(IBV_WR_SEND, host.Sge(0, 8), 1);
+  ASSERT_EQ(request.To(ah.get(), b->qp_num | 0xde00'0000, kQkey).Post(a.get()), 0);
+  ExpectSent(1);
+  EXPECT_EQ(WaitForCompletion(receive_cq.get()).qp_num, b->qp_num);
 }
 
 TEST_F(DatagramTest, LongestDatagramFillsAPacket) {
@@ -391,6 +414,34 @@ TEST_F(DatagramTest, GroupReachesEveryMemberOnce) {
       ASSERT_EQ(Modify(qp, IBV_QPS_RESET), 0);
       BringUp(qp);
     }
+  }
+}
+
+TEST_F(DatagramTest, SenderThatBlocksItsOwnMulticastGetsNoCopy) {
+  const auto basic = Attributes(IBV_QPT_UD, cq.get(), receive_cq.get());
+  ibv_qp_init_attr_ex attr = ExtendedAttributes(host.pd.get(), basic, IBV_QP_EX_WITH_SEND);
+  attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  attr.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+  const Qp blocking(ibv_create_qp_ex(host.context.get(), &attr));
+  ASSERT_NE(blocking, nullptr);
+  BringUp(blocking.get());
+  const Ah ah = AddressHandle(kIpv4Group, kIpv4Index);
+  for (ibv_qp* qp : {blocking.get(), b.get()}) {
+    ASSERT_EQ(ibv_attach_mcast(qp, &kIpv4Group, 0), 0);
+    ASSERT_EQ(PostReceive(qp, host.Sge(kUpper, 200), qp->qp_num), 0);
+  }
+  SendRequest own(IBV_WR_SEND, host.Sge(0, 50));
+  ASSERT_EQ(own.To(ah.get(), kMulticastQpn, kQkey).Post(blocking.get()), 0);
+  ExpectSent();
+  EXPECT_EQ(WaitForCompletion(receive_cq.get()).wr_id, b->qp_num);
+  ExpectNothingReceived();
+
+  SendRequest of_another(IBV_WR_SEND, host.Sge(0, 50));
+  ASSERT_EQ(of_another.To(ah.get(), kMulticastQpn, kQkey).Post(a.get()), 0);
+  ExpectSent();
+  EXPECT_EQ(WaitForCompletion(receive_cq.get()).wr_id, blocking->qp_num);
+  for (ibv_qp* qp : {blocking.get(), b.get()}) {
+    ASSERT_EQ(ibv_detach_mcast(qp, &kIpv4Group, 0), 0);
   }
 }
 

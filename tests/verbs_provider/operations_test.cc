@@ -303,7 +303,8 @@ TEST_F(OperationsTest, OnlyTheLowestByteOfAType2KeyIsUsed) {
       const uint32_t byte = (same_byte ? mw->rkey : wanted) & 0xff;
       Bind(mw.get(), (wanted & ~0xffu) | byte);
       SendRequest write(IBV_WR_RDMA_WRITE, host.Sge(0, 100));
-      write.Remote(host.address(kUpper), (mw->rkey & ~0xffu) | byte);
+      EXPECT_EQ(mw->rkey & 0xff, byte);  // the key to hand out
+      write.Remote(host.address(kUpper), mw->rkey);
       ASSERT_EQ(write.Post(a.get()), 0);
       ExpectSuccess(IBV_WC_RDMA_WRITE);
     }
@@ -330,10 +331,10 @@ TEST_F(OperationsTest, RefusedWriteWithImmediateEndsItsReceive) {
 TEST_F(OperationsTest, Type2WindowIsInvalidatedByEitherSide) {
   const Mw mw(ibv_alloc_mw(host.pd.get(), IBV_MW_TYPE_2));
   uint32_t rkey = mw->rkey;
-  // The application never touches mw->rkey: both the next binding and deallocation work regardless.
   for (const bool by_peer : {false, true}) {
     rkey = ibv_inc_rkey(rkey);
     Bind(mw.get(), rkey);
+    EXPECT_EQ(mw->rkey, rkey);
     SendRequest write(IBV_WR_RDMA_WRITE, host.Sge(0, 100));
     ASSERT_EQ(write.Remote(host.address(kUpper), rkey).Post(a.get()), 0);
     ExpectSuccess(IBV_WC_RDMA_WRITE);

@@ -227,12 +227,15 @@ TEST_F(RawPacketTest, FrameThatDoesNotFit) {
 TEST_F(RawPacketTest, FramesThatTheDeviceCannotSend) {
   BringUp(qp.get());
   EXPECT_EQ(SendRequest(IBV_WR_SEND, host.Sge(kSendAt, 13)).Post(qp.get()), EINVAL);
-  EXPECT_EQ(SendRequest(IBV_WR_RDMA_WRITE, host.Sge(kSendAt, 60)).Post(qp.get()), EINVAL);
   SendRequest checksum(IBV_WR_SEND, host.Sge(kSendAt, 60));
   checksum.send_flags |= IBV_SEND_IP_CSUM;
   EXPECT_EQ(checksum.Post(qp.get()), EINVAL);
   ASSERT_EQ(SendRequest(IBV_WR_SEND, host.Sge(kSendAt, 16'384)).Post(qp.get()), 0);
   EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_LOC_LEN_ERR);
+  EXPECT_EQ(Query(qp.get()).qp_state, IBV_QPS_SQE);
+  ASSERT_EQ(Modify(qp.get(), IBV_QPS_RTS), 0);
+  ASSERT_EQ(SendRequest(IBV_WR_RDMA_WRITE, host.Sge(kSendAt, 60)).Post(qp.get()), 0);
+  EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_LOC_QP_OP_ERR);
   EXPECT_EQ(Query(qp.get()).qp_state, IBV_QPS_SQE);
   ASSERT_EQ(Modify(qp.get(), IBV_QPS_RTS), 0);
 }

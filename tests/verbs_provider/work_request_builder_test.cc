@@ -139,7 +139,9 @@ TEST_F(WorkRequestBuilderTest, BindsAndInvalidatesWindows) {
   ibv_wr_bind_mw(qp, mw.get(), rkey, &info);
   qp->wr_id = 2;
   ibv_wr_local_inv(qp, rkey);
+  EXPECT_NE(mw->rkey, rkey) << "before it is posted";
   ASSERT_EQ(ibv_wr_complete(qp), 0);
+  EXPECT_EQ(mw->rkey, rkey);
   ExpectSuccess(IBV_WC_BIND_MW, 1);
   ExpectSuccess(IBV_WC_LOCAL_INV, 2);
 }
@@ -153,7 +155,9 @@ TEST_F(WorkRequestBuilderTest, BindsNoWindowOfType1) {
                                  .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
   ibv_wr_start(qp);
   ibv_wr_bind_mw(qp, mw.get(), ibv_inc_rkey(mw->rkey), &info);
+  const uint32_t rkey = mw->rkey;
   EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
+  EXPECT_EQ(mw->rkey, rkey);
 }
 
 // Data becomes inline by ibv_wr_set_inline_data: programs leave the flag of ibv_post_send set.

@@ -108,7 +108,7 @@ void Requester::Reset() {
 }
 
 Route Requester::NextDatagramRoute() const {
-  if (cursor_ == queue_.back()) return Route::kWire;
+  if (cursor_ == queue_.back() || queue_[cursor_].is_impossible) return Route::kWire;
   const SendDetails& details = *queue_[cursor_].details;
   const EndpointConfig& config = qp_.environment.config;
   // From a source address that is gone it reaches no peer, not even on this host.
@@ -284,6 +284,10 @@ void Requester::TakeSsns(SendWqe& wqe, uint32_t messages) {
 
 // Gives the request its PSNs, or carries it out if it is a local one. False if it failed.
 bool Requester::Begin(SendWqe& wqe) {
+  if (wqe.is_impossible) {
+    MarkFailed(wqe, CompletionStatus::kLocalQpOperationError, VendorError::kImpossibleRequest);
+    return false;
+  }
   if (IsLocal(wqe.opcode)) {
     CarryOutLocally(wqe);
     wqe.started = true;

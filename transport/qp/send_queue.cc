@@ -19,17 +19,19 @@ constexpr uint32_t Bits(std::initializer_list<SendOpcode> opcodes) {
   return bits;
 }
 
-// The opcodes that a service offers, one bit a SendOpcode (IBA 11.4.1.1). SEND with invalidate has
-// no opcode in the packets of UC.
+// The opcodes of the services, one bit a SendOpcode (IBA 11.4.1.1). SEND with invalidate has no
+// opcode in the packets of UC.
+constexpr uint32_t kDatagram = Bits({SendOpcode::kSend, SendOpcode::kSendWithImmediate});
+constexpr uint32_t kUnreliable =
+    kDatagram | Bits({SendOpcode::kRdmaWrite, SendOpcode::kRdmaWriteWithImmediate,
+                      SendOpcode::kLocalInvalidate, SendOpcode::kBindWindow});
+constexpr uint32_t kReliable =
+    kUnreliable |
+    Bits({SendOpcode::kRdmaRead, SendOpcode::kCompareAndSwap, SendOpcode::kFetchAndAdd,
+          SendOpcode::kSendWithInvalidate, SendOpcode::kFlush, SendOpcode::kAtomicWrite});
+constexpr uint32_t kKnownOpcodes = kReliable;
+
 uint32_t Offered(QpType type) {
-  constexpr uint32_t kDatagram = Bits({SendOpcode::kSend, SendOpcode::kSendWithImmediate});
-  constexpr uint32_t kUnreliable =
-      kDatagram | Bits({SendOpcode::kRdmaWrite, SendOpcode::kRdmaWriteWithImmediate,
-                        SendOpcode::kLocalInvalidate, SendOpcode::kBindWindow});
-  constexpr uint32_t kReliable =
-      kUnreliable |
-      Bits({SendOpcode::kRdmaRead, SendOpcode::kCompareAndSwap, SendOpcode::kFetchAndAdd,
-            SendOpcode::kSendWithInvalidate, SendOpcode::kFlush, SendOpcode::kAtomicWrite});
   switch (type) {
     case QpType::kUnreliableDatagram:
       return kDatagram;
@@ -82,11 +84,30 @@ SendQueue::SendQueue(QpType type, const QpCapabilities& capabilities)
   for (uint32_t slot = 0; slot <= mask_; ++slot) ring_[slot].details = &details_[slot];
 }
 
+// Whether an opcode is not offered (IBA 11.4.1.1) or an address foreign (IBA C10-10). NICs and
+// rdma_rxe take both and complete them with a "local QP operation" error.
+bool SendQueue::IsImpossible(const SendWorkRequest& request) const {
+  const auto opcode = static_cast<uint32_t>(request.opcode);
+  const bool is_others = (offered_ >> opcode & 1) == 0 && (kKnownOpcodes >> opcode & 1) != 0;
+  return offered_ != 0 && (is_others || request.has_foreign_address);
+}
+
+Status SendQueue::PostImpossible(const SendWorkRequest& request) {
+  if (!HasRoom()) return Status::kNoMemory;
+  SendWqe& wqe = ring_[back_ & mask_];
+  static_cast<SendWqeState&>(wqe) = {request};
+  wqe.is_impossible = true;
+  wqe.wr_id = request.wr_id;
+  wqe.length = 0;
+  wqe.psn_count = 0;
+  wqe.details->sges = {};
+  wqe.details->address = nullptr;
+  ++back_;
+  return Status::kOk;
+}
+
 Status SendQueue::Check(const SendWorkRequest& request, uint64_t length) const {
-  if (request.opcode > SendOpcode::kAtomicWrite ||
-      (offered_ >> static_cast<uint32_t>(request.opcode) & 1) == 0) {
-    return Status::kInvalidArgument;
-  }
+  if ((offered_ >> static_cast<uint32_t>(request.opcode) & 1) == 0) return Status::kInvalidArgument;
   if (addresses_ != nullptr && request.address == nullptr) return Status::kInvalidArgument;
   if (length > kMaxMessageBytes) return Status::kInvalidArgument;
   if (length < min_message_bytes_) return Status::kInvalidArgument;
@@ -103,10 +124,13 @@ Status SendQueue::Check(const SendWorkRequest& request, uint64_t length) const {
   } else if (request.sges.size() > max_sges_) {
     return Status::kInvalidArgument;
   }
-  return back_ - front_ < capacity_ ? Status::kOk : Status::kNoMemory;
+  return HasRoom() ? Status::kOk : Status::kNoMemory;
 }
 
 Status SendQueue::Post(const SendWorkRequest& request) {
+  if (request.opcode > SendOpcode::kAtomicWrite) return Status::kInvalidArgument;
+  if (IsImpossible(request)) [[unlikely]]
+    return PostImpossible(request);
   const bool has_no_data = IsLocal(request.opcode) || request.opcode == SendOpcode::kFlush;
   const uint64_t length = has_no_data ? 0 : TotalBytes(request.sges);
   if (const Status status = Check(request, length); status != Status::kOk) return status;

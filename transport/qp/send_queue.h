@@ -38,7 +38,10 @@ struct alignas(8) SendWqeState : SendOperation {
   bool holds_read_credit : 1 = false;
   // It cannot be carried out: it completes in error when those before it have completed.
   bool failed : 1 = false;
-  uint8_t unused : 5 = 0;  // so that an assignment keeps no bit of the old value
+  // No request of its kind can be carried out: it fails when it is begun. It has no data and no
+  // address.
+  bool is_impossible : 1 = false;
+  uint8_t unused : 4 = 0;  // so that an assignment keeps no bit of the old value
 };
 static_assert(sizeof(SendWqeState) == 8);
 
@@ -96,10 +99,11 @@ class SendQueue {
 
   // kNoMemory when full; kBadAddress for inline data in memory that cannot be read;
   // kInvalidArgument for more SGEs or inline bytes than agreed at creation, for a message of more
-  // than kMaxMessageBytes, for an opcode that the service does not have or that cannot be inline,
-  // for atomics of another size than 8 bytes, for a FLUSH with undefined placement or selectivity
-  // or a range over kMaxMessageBytes, for a datagram without an address, and for a raw packet that
-  // ends within its Ethernet header. A FLUSH has no data: its SGEs are ignored.
+  // than kMaxMessageBytes, for an opcode that no service has or that cannot be inline, for atomics
+  // of another size than 8 bytes, for a FLUSH with undefined placement or selectivity or a range
+  // over kMaxMessageBytes, for a datagram without an address, and for a raw packet that ends within
+  // its Ethernet header. A FLUSH has no data: its SGEs are ignored. An opcode that only other
+  // services have, or a foreign address, is taken and fails later, as on NICs.
   Status Post(const SendWorkRequest& request);
   // The same for a plain request, with fewer instructions. Not for XRC.
   Status PostPlain(const PlainSendRequest& request);
@@ -117,7 +121,10 @@ class SendQueue {
   void Clear() { front_ = back_; }
 
  private:
+  bool IsImpossible(const SendWorkRequest& request) const;
+  Status PostImpossible(const SendWorkRequest& request);
   Status Check(const SendWorkRequest& request, uint64_t length) const;
+  bool HasRoom() const { return back_ - front_ < capacity_; }
   bool CopyInline(const SendWorkRequest& request, uint32_t slot);
   void CopyDetails(const SendWorkRequest& request, uint32_t slot);
 
@@ -131,11 +138,11 @@ class SendQueue {
   uint32_t offered_;  // one bit a SendOpcode
   uint32_t max_inline_bytes_;
   uint32_t min_message_bytes_;
-  bool all_have_details_;                       // datagrams and requests of XRC
-  std::unique_ptr<SendDetails[]> details_;      // one a ring slot
-  std::unique_ptr<ScatterGatherEntry[]> sges_;  // max_sges_ a ring slot
-  std::unique_ptr<uint8_t[]> inline_bytes_;     // max_inline_bytes_ a ring slot
-  std::unique_ptr<AddressVector[]> addresses_;  // one a ring slot, if these are datagrams
+  bool all_have_details_;                    // datagrams and requests of XRC
+  std::unique_ptr<SendDetails[]> details_;         // one a ring slot
+  std::unique_ptr<ScatterGatherEntry[]> sges_;     // max_sges_ a ring slot
+  std::unique_ptr<uint8_t[]> inline_bytes_;  // max_inline_bytes_ a ring slot
+  std::unique_ptr<AddressVector[]> addresses_;     // one a ring slot, if these are datagrams
 };
 
 }  // namespace uroce::transport

@@ -21,6 +21,7 @@ void WorkRequestBuilder::Start() {
   sge_ranges_.clear();
   sges_.clear();
   inline_bytes_.clear();
+  windows_.clear();
   error_ = 0;
 }
 
@@ -44,11 +45,15 @@ transport::SendWorkRequest& WorkRequestBuilder::Add(SendOpcode opcode) noexcept 
   return request;
 }
 
-void WorkRequestBuilder::AddBinding(const ibv_mw* window, uint32_t new_rkey,
+void WorkRequestBuilder::AddBinding(ibv_mw* window, uint32_t new_rkey,
                                     const ibv_mw_bind_info& info) noexcept {
   transport::SendWorkRequest& request = Add(SendOpcode::kBindWindow);
   if (window->type != IBV_MW_TYPE_2) return Fail(EINVAL);
   Fail(SetBinding(window, new_rkey, info, request));
+  Fail(ReturningErrno([&] {
+    windows_.push_back({window, BoundKey(*window, request)});
+    return 0;
+  }));
 }
 
 void WorkRequestBuilder::SetDestination(ibv_ah* ah, uint32_t remote_qpn,
@@ -98,6 +103,9 @@ void WorkRequestBuilder::SetInlineData(std::span<const ibv_data_buf> buffers) no
 int WorkRequestBuilder::Complete() {
   return SettingErrno([&] {
     const int error = error_ != 0 ? error_ : Post();
+    if (error == 0) {
+      for (const BoundWindow& bound : windows_) bound.window->rkey = bound.rkey;
+    }
     lock_.unlock();
     return error;
   });

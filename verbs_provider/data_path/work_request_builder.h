@@ -32,7 +32,7 @@ class WorkRequestBuilder {
   // Adds a request with the wr_id and wr_flags of the ibv_qp_ex. The reference is good until the
   // next call; setters apply to the last request.
   transport::SendWorkRequest& Add(transport::SendOpcode opcode) noexcept;
-  void AddBinding(const ibv_mw* window, uint32_t new_rkey, const ibv_mw_bind_info& info) noexcept;
+  void AddBinding(ibv_mw* window, uint32_t new_rkey, const ibv_mw_bind_info& info) noexcept;
   void SetDestination(ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey) noexcept;
   void SetSrqn(uint32_t remote_srqn) noexcept;
   void SetSges(std::span<const ibv_sge> sges) noexcept;
@@ -43,6 +43,12 @@ class WorkRequestBuilder {
   struct SgeRange {
     size_t first = 0;
     size_t count = 0;
+  };
+
+  // A window that the batch binds, and the key that it gets.
+  struct BoundWindow {
+    ibv_mw* window;
+    uint32_t rkey;
   };
 
   void Fail(int error) {
@@ -57,6 +63,7 @@ class WorkRequestBuilder {
   std::vector<SgeRange> sge_ranges_;                 // one per request
   std::vector<transport::ScatterGatherEntry> sges_;  // inline data: offset into inline_bytes_
   std::vector<uint8_t> inline_bytes_;
+  std::vector<BoundWindow> windows_;
   transport::SendWorkRequest refused_;  // setters write here after an error
 };
 

@@ -82,7 +82,10 @@ int PostOne(const nic::Engine::Verb& verb, const QueuePair& qp, const ibv_send_w
   request.wr_id = wr.wr_id;
   if (const int error = SetOperation(wr, request)) return error;
   if (const int error = ApplySendFlags(wr.send_flags, request)) return error;
-  if (qp.verbs.qp.qp_type == IBV_QPT_UD) {
+  // The other operations have no address: their members of `wr.wr` lie in the same bytes.
+  const bool is_datagram =
+      request.opcode == SendOpcode::kSend || request.opcode == SendOpcode::kSendWithImmediate;
+  if (qp.verbs.qp.qp_type == IBV_QPT_UD && is_datagram) {
     const auto& ud = wr.wr.ud;
     if (const int error = SetDestination(qp, ud.ah, ud.remote_qpn, ud.remote_qkey, request)) {
       return error;
@@ -95,10 +98,19 @@ int PostOne(const nic::Engine::Verb& verb, const QueuePair& qp, const ibv_send_w
     if (!sges.Assign(wr.sg_list, wr.num_sge)) return EINVAL;
     request.sges = sges.entries();
   }
-  return static_cast<int>(qp.engine->PostSend(verb, *qp.transport, request));
+  const transport::Status status = qp.engine->PostSend(verb, *qp.transport, request);
+  const bool is_bound =
+      request.opcode == SendOpcode::kBindWindow && status == transport::Status::kOk;
+  if (is_bound) wr.bind_mw.mw->rkey = BoundKey(*wr.bind_mw.mw, request);
+  return static_cast<int>(status);
 }
 
 }  // namespace
+
+uint32_t BoundKey(const ibv_mw& window, const SendWorkRequest& request) {
+  constexpr uint32_t kTagMask = 0xff;
+  return (window.rkey & ~kTagMask) | (request.rkey.value & kTagMask);
+}
 
 int ApplySendFlags(unsigned int flags, SendWorkRequest& request) {
   constexpr unsigned int kKnown =
@@ -134,11 +146,11 @@ int SetBinding(const ibv_mw* window, uint32_t new_rkey, const ibv_mw_bind_info& 
 
 int SetDestination(const QueuePair& qp, ibv_ah* verbs, uint32_t remote_qpn, uint32_t remote_qkey,
                    SendWorkRequest& request) {
-  if (verbs == nullptr || remote_qpn > transport::kMaxQpn) return EINVAL;
+  if (verbs == nullptr) return EINVAL;
   const AddressHandle& ah = AddressHandle::From(verbs);
-  if (ah.pd != qp.pd) return EINVAL;  // IBA C10-10
   request.address = &ah.address;
-  request.remote_qpn = transport::Qpn{remote_qpn};
+  request.has_foreign_address = ah.pd != qp.pd;
+  request.remote_qpn = transport::Qpn{remote_qpn & transport::kMaxQpn};  // as NICs do
   request.remote_qkey = remote_qkey;
   return 0;
 }

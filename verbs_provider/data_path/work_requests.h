@@ -18,8 +18,8 @@ int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 // unknown flags.
 int ApplySendFlags(unsigned int flags, transport::SendWorkRequest& request);
 
-// Addresses the datagram `request`; the handle is read when the request is posted. EINVAL: no
-// handle, a handle of another protection domain, a queue pair number of more than 24 bits.
+// Addresses the datagram `request`; the handle is read when the request is posted. Of the queue
+// pair number 24 bits count, as on NICs. EINVAL: no handle.
 int SetDestination(const QueuePair& qp, ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey,
                    transport::SendWorkRequest& request);
 
@@ -32,5 +32,9 @@ inline transport::Srqn ToSrqn(uint32_t remote_srqn) { return {remote_srqn & tran
 // that windows do not have are ignored.
 int SetBinding(const ibv_mw* window, uint32_t new_rkey, const ibv_mw_bind_info& info,
                transport::SendWorkRequest& request);
+
+// The key of `window` once `request`, which binds it, was carried out. It replaces window.rkey as
+// soon as the request is posted (as in irdma's provider), so that programs can hand out the key.
+uint32_t BoundKey(const ibv_mw& window, const transport::SendWorkRequest& request);
 
 }  // namespace uroce::verbs

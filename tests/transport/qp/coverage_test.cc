@@ -69,6 +69,7 @@ bool Occurs(VendorError error) {
     case VendorError::kLocalKeyInvalid:
     case VendorError::kReceiveTooSmall:
     case VendorError::kNoReadCredits:
+    case VendorError::kImpossibleRequest:
     case VendorError::kWindowBind:
     case VendorError::kInvalidateKey:
     case VendorError::kFlushedByError:

@@ -84,6 +84,24 @@ TEST_F(UdTest, WithoutAnAddressThereIsNoPost) {
   EXPECT_EQ(script_.qp().PostSend({}), Status::kInvalidArgument);
 }
 
+// IBA C10-10.
+TEST_F(UdTest, AForeignAddressStopsTheSendQueue) {
+  const AddressVector address = script_.peer_address();
+  SendWorkRequest request;
+  request.wr_id = 2;
+  request.address = &address;
+  request.remote_qpn = Script::kPeerQpn;
+  request.has_foreign_address = true;
+  script_.HoldTransmit();
+  script_.PostSend(1, 0, 10);
+  EXPECT_EQ(script_.Post(request, 0, 8), Status::kOk);
+  script_.ReleaseTransmit();
+  EXPECT_EQ(script_.TakeSent().size(), 1u);
+  script_.ExpectCompletion(1);
+  script_.ExpectCompletion(2, CompletionStatus::kLocalQpOperationError);
+  script_.ExpectState(QpState::kSendQueueError);
+}
+
 // IBA C10-93.1.1.
 TEST_F(UdTest, DatagramLongerThanThePortMtuStopsTheSendQueue) {
   const uint32_t most = Bytes(script_.qp().Query().path_mtu);
