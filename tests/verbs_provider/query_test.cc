@@ -276,6 +276,22 @@ TEST_P(QueryTest, UnusedAttributeBitsAreIgnored) {
   EXPECT_EQ(errno, EINVAL);
 }
 
+// A datagram queue pair never has one.
+TEST_P(QueryTest, PathThatWasNeverSetIsZero) {
+  const auto query = [&] {
+    ibv_qp_attr attr;
+    ibv_qp_init_attr init;
+    std::memset(&attr, 0xee, sizeof attr);
+    EXPECT_EQ(ibv_query_qp(qp.get(), &attr, IBV_QP_AV, &init), 0);
+    const ibv_ah_attr none = {};
+    return std::memcmp(&attr.ah_attr, &none, sizeof none) == 0;
+  };
+  StepTo(IBV_QPS_INIT);
+  EXPECT_TRUE(query());
+  StepTo(IBV_QPS_RTR);
+  EXPECT_EQ(query(), GetParam() == IBV_QPT_UD);
+}
+
 TEST_P(QueryTest, AlternatePathThatWasNotLoadedIsZero) {
   if (GetParam() == IBV_QPT_UD) return;
   StepTo(IBV_QPS_RTS);

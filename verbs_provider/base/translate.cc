@@ -196,6 +196,7 @@ transport::AddressVector ToAddressVector(const ibv_ah_attr& attr) {
 
 ibv_ah_attr FromAddressVector(const transport::AddressVector& address) {
   ibv_ah_attr attr = {};
+  if (address.destination_gid.IsZero()) return attr;  // never set
   std::memcpy(attr.grh.dgid.raw, address.destination_gid.bytes.data(), sizeof attr.grh.dgid.raw);
   attr.grh.flow_label = address.flow_label;
   attr.grh.sgid_index = address.source_gid_index;
@@ -203,8 +204,7 @@ ibv_ah_attr FromAddressVector(const transport::AddressVector& address) {
   attr.grh.traffic_class = address.traffic_class;
   attr.sl = address.service_level;
   attr.static_rate = address.static_rate;
-  // RoCE always has a global route; before the path is set there is none at all.
-  attr.is_global = address.destination_gid.IsZero() ? 0 : 1;
+  attr.is_global = 1;  // RoCE has no other route
   attr.port_num = address.port_num;
   return attr;
 }
