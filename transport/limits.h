@@ -6,7 +6,7 @@
 namespace uroce::transport {
 
 inline constexpr uint32_t kMaxQps = 16'384;  // one block of QPNs, of which a host has 1,024
-inline constexpr uint32_t kMaxQpWorkRequests = 16'384;
+inline constexpr uint32_t kMaxQpWorkRequests = 1 << 20;  // as of rdma_rxe
 inline constexpr uint32_t kMaxSges = 32;
 inline constexpr uint32_t kMaxSrqs = 65'536;
 inline constexpr uint32_t kMaxSrqWorkRequests = 32'768;

@@ -10,8 +10,8 @@ ReceiveQueue::ReceiveQueue(uint32_t capacity, uint32_t max_sges)
     : capacity_(capacity),
       max_sges_(max_sges),
       mask_(std::bit_ceil(std::max(capacity, 1u)) - 1),
-      entries_(std::make_unique<Entry[]>(mask_ + 1u)),
-      sges_(std::make_unique<ScatterGatherEntry[]>(size_t{mask_ + 1u} * max_sges)) {}
+      entries_(MakeZeroedArray<Entry>(mask_ + 1u)),
+      sges_(MakeZeroedArray<ScatterGatherEntry>(size_t{mask_ + 1u} * max_sges)) {}
 
 Status ReceiveQueue::Post(const ReceiveWorkRequest& request) {
   if (request.sges.size() > max_sges_) return Status::kInvalidArgument;

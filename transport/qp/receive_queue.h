@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 
 #include "transport/status.h"
 #include "transport/work_request.h"
+#include "transport/zeroed_array.h"
 
 namespace uroce::transport {
 
@@ -39,9 +39,9 @@ class ReceiveQueue {
   uint32_t capacity_;
   uint32_t max_sges_;
   uint32_t mask_;  // ring size - 1
-  std::unique_ptr<Entry[]> entries_;
-  std::unique_ptr<ScatterGatherEntry[]> sges_;  // max_sges_ a ring slot
-  uint32_t posted_ = 0;                         // both only count up, and wrap at 2^32
+  ZeroedArray<Entry> entries_;
+  ZeroedArray<ScatterGatherEntry> sges_;  // max_sges_ a ring slot
+  uint32_t posted_ = 0;                   // both only count up, and wrap at 2^32
   uint32_t consumed_ = 0;
 };
 

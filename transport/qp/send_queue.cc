@@ -75,10 +75,10 @@ SendQueue::SendQueue(QpType type, const QpCapabilities& capabilities)
       max_inline_bytes_(capabilities.max_inline_bytes),
       min_message_bytes_(type == QpType::kRawPacket ? EthernetHeader::kBytes : 0),
       all_have_details_(type == QpType::kUnreliableDatagram || type == QpType::kXrcSend),
-      details_(std::make_unique<SendDetails[]>(mask_ + 1u)),
-      sges_(std::make_unique<ScatterGatherEntry[]>(size_t{mask_ + 1u} * max_sges_)),
+      details_(MakeZeroedArray<SendDetails>(mask_ + 1u)),
+      sges_(MakeZeroedArray<ScatterGatherEntry>(size_t{mask_ + 1u} * max_sges_)),
       inline_bytes_(new uint8_t[size_t{mask_ + 1u} * max_inline_bytes_]),
-      addresses_(type == QpType::kUnreliableDatagram ? std::make_unique<AddressVector[]>(mask_ + 1u)
+      addresses_(type == QpType::kUnreliableDatagram ? MakeZeroedArray<AddressVector>(mask_ + 1u)
                                                      : nullptr) {
   ring_ = std::make_unique<SendWqe[]>(mask_ + 1u);
   for (uint32_t slot = 0; slot <= mask_; ++slot) ring_[slot].details = &details_[slot];

@@ -12,6 +12,7 @@
 #include "transport/qp_attributes.h"
 #include "transport/status.h"
 #include "transport/work_request.h"
+#include "transport/zeroed_array.h"
 
 namespace uroce::transport {
 
@@ -139,10 +140,10 @@ class SendQueue {
   uint32_t max_inline_bytes_;
   uint32_t min_message_bytes_;
   bool all_have_details_;                    // datagrams and requests of XRC
-  std::unique_ptr<SendDetails[]> details_;         // one a ring slot
-  std::unique_ptr<ScatterGatherEntry[]> sges_;     // max_sges_ a ring slot
+  ZeroedArray<SendDetails> details_;         // one a ring slot
+  ZeroedArray<ScatterGatherEntry> sges_;     // max_sges_ a ring slot
   std::unique_ptr<uint8_t[]> inline_bytes_;  // max_inline_bytes_ a ring slot
-  std::unique_ptr<AddressVector[]> addresses_;     // one a ring slot, if these are datagrams
+  ZeroedArray<AddressVector> addresses_;     // one a ring slot, if these are datagrams
 };
 
 }  // namespace uroce::transport
