@@ -91,6 +91,26 @@ TEST_F(QueuePairTest, CapabilitiesBeyondTheDeviceAreInvalid) {
   EXPECT_EQ(Refusal(good), 0);
 }
 
+// As of the kernel's drivers, though completion queues and shared receive queues need an entry.
+TEST_F(QueuePairTest, QueueOfNoRequestsTakesNone) {
+  ibv_qp_init_attr attr = RcAttributes(cq.get(), cq.get());
+  attr.cap = {};
+  const Qp qp(ibv_create_qp(host.pd.get(), &attr));
+  ASSERT_NE(qp, nullptr);
+  const Qp peer = Create();
+  ConnectLoopback(qp.get(), peer.get());
+  EXPECT_EQ(SendRequest(IBV_WR_SEND, {}).Post(qp.get()), ENOMEM);
+  ibv_recv_wr receive = {};
+  ibv_recv_wr* bad = nullptr;
+  EXPECT_EQ(ibv_post_recv(qp.get(), &receive, &bad), ENOMEM);
+
+  EXPECT_EQ(ibv_create_cq(host.context.get(), 0, nullptr, nullptr, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  ibv_srq_init_attr srq = {};
+  EXPECT_EQ(ibv_create_srq(host.pd.get(), &srq), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
 TEST_F(QueuePairTest, OtherTypesAreNotSupported) {
   ibv_qp_init_attr attr = RcAttributes(cq.get(), cq.get());
   attr.qp_type = IBV_QPT_RAW_PACKET;
