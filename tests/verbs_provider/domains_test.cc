@@ -1,4 +1,5 @@
-// Parent and thread domains, and domains of other processes.
+// Parent and thread domains, and objects of another context of the same device file.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <unistd.h>
@@ -127,16 +128,111 @@ TEST_F(DomainsTest, ParentDomainMayStandForAnotherOne) {
   EXPECT_EQ(ibv_dealloc_pd(first.get()), EBUSY);
 }
 
-// The objects are in the memory of the process that made them.
-TEST_F(DomainsTest, NothingIsImported) {
-  const auto is_refused = [](const void* imported) {
-    return imported == nullptr && std::exchange(errno, 0) == EOPNOTSUPP;
+class ImportTest : public DomainsTest {
+ protected:
+  ImportTest() : imported_(ibv_import_device(dup(host_.context->cmd_fd))) {}
+  void SetUp() override { ASSERT_NE(imported_, nullptr); }
+
+  const Context imported_;
+};
+
+TEST_F(ImportTest, ObjectsOfTheDeviceFileAreUsedByTheirHandles) {
+  ibv_pd* const pd = ibv_import_pd(imported_.get(), host_.pd->handle);
+  ASSERT_NE(pd, nullptr);
+  EXPECT_EQ(pd->context, imported_.get());
+  EXPECT_EQ(pd->handle, host_.pd->handle);
+  ibv_mr* const mr = ibv_import_mr(pd, host_.mr->handle);
+  ASSERT_NE(mr, nullptr);
+  EXPECT_EQ(mr->pd, pd);
+  EXPECT_EQ(mr->addr, nullptr);
+  EXPECT_EQ(mr->length, host_.mr->length);
+  EXPECT_EQ(mr->handle, host_.mr->handle);
+
+  const Cq cq = host_.CreateCq(16);
+  const Cq imported_cq(ibv_create_cq(imported_.get(), 16, nullptr, nullptr, 0));
+  ibv_qp_init_attr attributes = RcAttributes(cq.get(), cq.get());
+  const Qp peer(ibv_create_qp(host_.pd.get(), &attributes));
+  attributes = RcAttributes(imported_cq.get(), imported_cq.get());
+  const Qp qp(ibv_create_qp(pd, &attributes));
+  ASSERT_NE(qp, nullptr);
+  EXPECT_EQ(qp->context, imported_.get());
+  ConnectLoopback(qp.get(), peer.get());
+  host_.data()[0] = 17;
+  const ibv_sge source = {.addr = host_.address(0), .length = 1, .lkey = mr->lkey};
+  ASSERT_EQ(
+      SendRequest(IBV_WR_RDMA_WRITE, source).Remote(host_.address(100), mr->rkey).Post(qp.get()),
+      0);
+  EXPECT_EQ(WaitForCompletion(imported_cq.get()).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(host_.data()[100], 17);
+
+  EXPECT_EQ(ibv_dealloc_pd(host_.pd.get()), EBUSY);
+  // The domain stays while the queue pair uses it.
+  ibv_unimport_mr(mr);
+  ibv_unimport_pd(pd);
+}
+
+TEST_F(ImportTest, DeviceMemoryIsTheSame) {
+  ibv_alloc_dm_attr attributes = {};
+  attributes.length = 8;
+  const Dm dm(ibv_alloc_dm(host_.context.get(), &attributes));
+  ibv_dm* const other = ibv_import_dm(imported_.get(), dm->handle);
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(other->context, imported_.get());
+  const uint64_t number = 17;
+  uint64_t seen = 0;
+  ASSERT_EQ(ibv_memcpy_to_dm(dm.get(), 0, &number, sizeof number), 0);
+  ASSERT_EQ(ibv_memcpy_from_dm(&seen, other, 0, sizeof seen), 0);
+  EXPECT_EQ(seen, number);
+  EXPECT_EQ(ibv_free_dm(dm.get()), EBUSY);
+  ibv_unimport_dm(other);
+}
+
+TEST_F(ImportTest, HandleOfNoObjectIsNotFound) {
+  const auto is_not_found = [](const void* object) {
+    return object == nullptr && std::exchange(errno, 0) == ENOENT;
   };
   errno = 0;
-  const nic::UniqueFd copy(dup(host_.context->cmd_fd));
-  EXPECT_TRUE(is_refused(ibv_import_device(copy.get())));
-  EXPECT_TRUE(is_refused(ibv_import_pd(host_.context.get(), host_.pd->handle)));
-  EXPECT_TRUE(is_refused(ibv_import_mr(host_.pd.get(), host_.mr->handle)));
+  EXPECT_TRUE(is_not_found(ibv_import_pd(imported_.get(), host_.mr->handle))) << "of a region";
+  EXPECT_TRUE(is_not_found(ibv_import_mr(host_.pd.get(), host_.pd->handle))) << "of a domain";
+  EXPECT_TRUE(is_not_found(ibv_import_dm(imported_.get(), host_.pd->handle)));
+  const Context separate = OpenUroce();
+  EXPECT_TRUE(is_not_found(ibv_import_pd(separate.get(), host_.pd->handle)))
+      << "of another device file";
+}
+
+// As in the kernel, where the last descriptor of the file counts.
+TEST_F(ImportTest, ObjectsOutliveTheContextThatMadeThem) {
+  Context first = OpenUroce();
+  Context second(ibv_import_device(dup(first->cmd_fd)));
+  ASSERT_NE(second, nullptr);
+  // Static: nothing can destroy them once their context is closed, and they are no leak.
+  static ibv_pd* pd = nullptr;
+  static ibv_mr* mr = nullptr;
+  pd = ibv_alloc_pd(first.get());
+  mr = ibv_reg_mr(pd, host_.data(), 4'096, Host::kAllAccess);
+  const uint32_t rkey = mr->rkey;
+  first.reset();
+
+  const Cq cq = host_.CreateCq(16);
+  ibv_qp_init_attr attributes = RcAttributes(cq.get(), cq.get());
+  ibv_pd* const imported = ibv_import_pd(second.get(), pd->handle);
+  ASSERT_NE(imported, nullptr);
+  const Cq own_cq(ibv_create_cq(second.get(), 16, nullptr, nullptr, 0));
+  const Qp qp(ibv_create_qp(host_.pd.get(), &attributes));
+  attributes = RcAttributes(own_cq.get(), own_cq.get());
+  const Qp peer(ibv_create_qp(imported, &attributes));
+  ConnectLoopback(qp.get(), peer.get());
+  ASSERT_EQ(SendRequest(IBV_WR_RDMA_WRITE, host_.Sge(0, 1))
+                .Remote(host_.address(100), rkey)
+                .Post(qp.get()),
+            0);
+  EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_SUCCESS);
+  ibv_unimport_pd(imported);
+}
+
+TEST_F(ImportTest, WhatIsNoDeviceFileCannotBeImported) {
+  const nic::UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(ibv_import_device(null.get()), nullptr);
 }
 
 TEST_F(DomainsTest, WrongAttributesAreRefused) {

@@ -58,6 +58,7 @@ std::string FindCoreLibrary(CoreLibrary& core) {
   Find(library, "ibv_query_ece", core.query_ece);
   Find(library, "ibv_reg_dmabuf_mr", core.reg_dmabuf_mr);
   Find(library, "ibv_query_qp_data_in_order", core.query_qp_data_in_order);
+  Find(library, "ibv_query_port_speed", core.query_port_speed);
   return "";
 }
 

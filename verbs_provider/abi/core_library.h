@@ -37,6 +37,7 @@ struct CoreLibrary {
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                            int access);
   int (*query_qp_data_in_order)(ibv_qp* qp, ibv_wr_opcode op, uint32_t flags);
+  int (*query_port_speed)(ibv_context* context, uint32_t port_num, uint64_t* speed);
 };
 
 // Finds the libibverbs that is loaded in this process; it never loads one. Returns an empty string,

@@ -164,6 +164,11 @@ void ObserveHiddenSlots(const CoreLibrary& core, ibv_context* context, verbs_con
     ObserveByCalling(layout, Op::query_qp_data_in_order,
                      [&] { core.query_qp_data_in_order(&qp.qp, IBV_WR_SEND, 0); });
   }
+  uint64_t speed = 0;
+  if (core.query_port_speed != nullptr) {
+    ObserveByCalling(layout, Op::query_port_speed,
+                     [&] { core.query_port_speed(context, 1, &speed); });
+  }
 }
 
 // Tries the flag at every place until ibv_qp_to_qp_ex() sees it.

@@ -30,6 +30,8 @@ struct ProviderOps {
   // `attr` comes zeroed and may be shorter than our ibv_port_attr (it grew from 52 to 56 bytes):
   // assign the members up to link_layer and flags, never memset the struct.
   int (*query_port)(ibv_context* context, uint8_t port_num, ibv_port_attr* attr);
+  // In 100 Mb/s; release 62 and later.
+  int (*query_port_speed)(ibv_context* context, uint32_t port_num, uint64_t* speed);
   int (*query_rt_values)(ibv_context* context, ibv_values_ex* values);
 
   // --- protection domains. Core fills pd->context for alloc_pd; for the inline verbs alloc_td and
@@ -59,6 +61,15 @@ struct ProviderOps {
   ibv_mw* (*alloc_mw)(ibv_pd* pd, ibv_mw_type type);  // inline: provider fills every member
   int (*dealloc_mw)(ibv_mw* mw);
   int (*bind_mw)(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);  // inline; sets mw->rkey
+
+  // --- objects of another context of the same device file, by their handles: provider fills every
+  // member. Release 35 and later.
+  ibv_pd* (*import_pd)(ibv_context* context, uint32_t handle);
+  void (*unimport_pd)(ibv_pd* pd);
+  ibv_mr* (*import_mr)(ibv_pd* pd, uint32_t handle);
+  void (*unimport_mr)(ibv_mr* mr);
+  ibv_dm* (*import_dm)(ibv_context* context, uint32_t handle);
+  void (*unimport_dm)(ibv_dm* dm);
 
   // --- completion queues. Core fills context, channel, cq_context, the counters, mutex and cond.
   // cq->cqe (the number of entries really available) is the provider's. poll_cq and

@@ -63,7 +63,7 @@ void FreeContext(ibv_context* context) {
   ContextBlock::Free(global.core, context);
 }
 
-verbs_context* AllocateContext(ibv_device* device, int cmd_fd, void* /*private_data*/) {
+verbs_context* MakeContext(ibv_device* device, int cmd_fd, bool is_imported) {
   Registration& global = Global();
   if (!Calibrate(reinterpret_cast<VerbsDevice*>(device)->sysfs)) {
     close(cmd_fd);
@@ -77,9 +77,11 @@ verbs_context* AllocateContext(ibv_device* device, int cmd_fd, void* /*private_d
   global.core.set_ops(library_context,
                       MakeOpTable(global.provider.ops, FreeContext, global.layout).data());
   context->num_comp_vectors = 1;
-  // libibverbs asks the kernel for this descriptor only where there is none yet (v33 and later).
-  context->async_fd = VirtualKernel().event_file_open(kAsyncEventBytes);
-  void* object = context->async_fd < 0 ? nullptr : global.provider.open_context(context);
+  // The descriptor of asynchronous events: for ibv_import_device, libibverbs asks the kernel for
+  // one; for ibv_open_device only where there is none yet (v33 and later).
+  if (!is_imported) context->async_fd = VirtualKernel().event_file_open(kAsyncEventBytes);
+  const bool is_complete = is_imported || context->async_fd >= 0;
+  void* object = is_complete ? global.provider.open_context(context) : nullptr;
   if (object == nullptr) {
     const int error = errno;
     ContextBlock::Free(global.core, context);
@@ -88,6 +90,14 @@ verbs_context* AllocateContext(ibv_device* device, int cmd_fd, void* /*private_d
   }
   ContextBlock::Of(context)->object = object;
   return library_context;
+}
+
+verbs_context* AllocateContext(ibv_device* device, int cmd_fd, void* /*private_data*/) {
+  return MakeContext(device, cmd_fd, /*is_imported=*/false);
+}
+
+verbs_context* ImportContext(ibv_device* device, int cmd_fd) {
+  return MakeContext(device, cmd_fd, /*is_imported=*/true);
 }
 
 bool MatchDevice(SysfsDevice* device) {
@@ -127,6 +137,7 @@ std::string RegisterProvider(const Provider& provider) {
   ops.match_max_abi_version = UINT32_MAX;
   ops.match_device = MatchDevice;
   ops.alloc_context = AllocateContext;
+  ops.import_context = ImportContext;
   ops.alloc_device = AllocateDevice;
   ops.uninit_device = FreeDevice;
   global.core.register_driver(&ops);
@@ -137,6 +148,10 @@ std::string RegisterProvider(const Provider& provider) {
 bool ProviderIsRegistered() { return Global().is_complete; }
 
 void* ContextObject(ibv_context* context) { return ContextBlock::Of(context)->object; }
+
+uint64_t DeviceFileOf(const ibv_context* context) {
+  return VirtualKernel().uverbs_file(context->cmd_fd);
+}
 
 void MarkExtendedQp(VerbsQp& qp) {
   std::memcpy(qp.reserve + Global().layout.qp_ex_offset, &kVerbsQpEx, sizeof(kVerbsQpEx));

@@ -17,10 +17,10 @@ struct Provider {
   // Whether this provider drives the RDMA device of this name ("uroce0").
   bool (*drives_device)(const char* ibdev_name) = nullptr;
 
-  // Runs at the end of ibv_open_device. `context` is complete (device, command and asynchronous
-  // event descriptors, ops), but no other thread has seen it. Returns the provider's own object of
-  // this context, which ContextObject() finds again, or null with errno set: ibv_open_device fails
-  // then. The function may set context->num_comp_vectors (1 before).
+  // Runs at the end of ibv_open_device and of ibv_import_device. `context` is complete (device,
+  // command and asynchronous event descriptors, ops), but no other thread has seen it. Returns the
+  // provider's own object of this context, which ContextObject() finds again, or null with errno
+  // set: ibv_open_device fails then. The function may set context->num_comp_vectors (1 before).
   void* (*open_context)(ibv_context* context) = nullptr;
 
   // Runs in ibv_close_device with what open_context returned. The context is freed afterwards.
@@ -45,6 +45,10 @@ bool ProviderIsRegistered();
 
 // The object that open_context returned for this context. Two loads: good for the data path.
 void* ContextObject(ibv_context* context);
+
+// The open device file of the context: contexts that ibv_import_device made of a duplicate of its
+// descriptor have the same, and no others.
+uint64_t DeviceFileOf(const ibv_context* context);
 
 // Makes ibv_qp_to_qp_ex() accept this QP: ibv_wr_* work on it from then on. Only valid after a
 // context was opened: that calibrates the offset of the mark.

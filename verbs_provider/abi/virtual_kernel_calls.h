@@ -10,6 +10,7 @@ struct VirtualKernelCalls {
   int (*event_file_open)(uint32_t record_bytes);
   int (*event_post)(int fd, const void* record);
   uint32_t (*event_purge)(int fd, uint64_t element);
+  uint64_t (*uverbs_file)(int fd);
   void (*guard_faults)(uintptr_t (*resume_address)(uintptr_t pc));
   void (*accept_faults)();
 };

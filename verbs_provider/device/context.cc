@@ -116,7 +116,9 @@ void* OpenContext(ibv_context* verbs) {
     verbs->num_comp_vectors = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_CONF)));
     auto context = std::make_unique<Context>(verbs, std::move(device));
     const nic::Engine::Verb verb(context->device().engine());
-    context->device().followers().contexts.Add(*context);
+    ObjectList<Context>& contexts = context->device().followers().contexts;
+    contexts.ForEach([&](const Context& other) { context->JoinFileOf(other); });
+    contexts.Add(*context);
     out = context.release();
     return 0;
   });
@@ -127,11 +129,13 @@ void CloseContext(ibv_context* verbs, void* object) {
   (void)ReturningErrno([&] {
     Device& device = context->device();
     if (device.lost_by_fork()) return 0;
+    std::shared_ptr<ContextObjects> left_behind;
     {
       const nic::Engine::Verb verb(device.engine());
       device.followers().contexts.Remove(*context);
+      left_behind = context->LeaveFile();
     }
-    context->objects().Abandon();
+    if (left_behind != nullptr) left_behind->Abandon();
     AbandonAddressHandles(device, verbs);
     return 0;
   });
@@ -191,6 +195,15 @@ int QueryPort(ibv_context* context, uint8_t port_num, ibv_port_attr* attr) {
     attr->phys_state = PhysicalState(attr->state);
     attr->link_layer = IBV_LINK_LAYER_ETHERNET;
     attr->flags = IBV_QPF_GRH_REQUIRED;
+    return 0;
+  });
+}
+
+int QueryPortSpeed(ibv_context* context, uint32_t port_num, uint64_t* speed) {
+  return ReturningErrno([&] {
+    if (Context::From(context).device().lost_by_fork()) return EIO;
+    if (port_num != kPortNumber) return EINVAL;
+    *speed = kRateMbps / 100;
     return 0;
   });
 }

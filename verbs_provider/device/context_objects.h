@@ -42,6 +42,16 @@ class ContextObjects {
     objects_.erase(handle);
   }
 
+  // The object of this kind with this handle; null if there is none.
+  template <class Object>
+  Object* Find(uint32_t handle) {
+    const std::lock_guard lock(lock_);
+    const auto found = objects_.find(handle);
+    if (found == objects_.end()) return nullptr;
+    Object* const* const object = std::get_if<Object*>(&found->second);
+    return object == nullptr ? nullptr : *object;
+  }
+
   // 0 if `handle` is that of `object`, which may be a pointer to anything and is not followed.
   // ENOENT: no object has the handle. EINVAL: another object has it.
   template <class Object>

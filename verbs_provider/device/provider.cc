@@ -32,6 +32,7 @@ abi::ProviderOps Ops() {
   abi::ProviderOps ops = {};
   ops.query_device_ex = QueryDeviceEx;
   ops.query_port = QueryPort;
+  ops.query_port_speed = QueryPortSpeed;
   ops.query_rt_values = QueryRtValues;
   ops.alloc_pd = AllocPd;
   ops.dealloc_pd = DeallocPd;
@@ -49,6 +50,12 @@ abi::ProviderOps Ops() {
   ops.alloc_mw = AllocMw;
   ops.dealloc_mw = DeallocMw;
   ops.bind_mw = BindMw;
+  ops.import_pd = ImportPd;
+  ops.unimport_pd = UnimportPd;
+  ops.import_mr = ImportMr;
+  ops.unimport_mr = UnimportMr;
+  ops.import_dm = ImportDm;
+  ops.unimport_dm = UnimportDm;
   ops.create_cq = CreateCq;
   ops.create_cq_ex = CreateCqEx;
   ops.poll_cq = PollCq;

@@ -72,7 +72,34 @@ ibv_dm* AllocDm(ibv_context* context, ibv_alloc_dm_attr* attr) {
   });
 }
 
+ibv_dm* ImportDm(ibv_context* context, uint32_t handle) {
+  return ReturningObject<ibv_dm>([&](ibv_dm*& out) {
+    if (Context::From(context).device().lost_by_fork()) return EIO;
+    auto* const found = Context::From(context).objects().Find<DeviceMemory>(handle);
+    if (found == nullptr) return ENOENT;
+    auto dm = std::make_unique<DeviceMemory>();
+    dm->imported_from = found;
+    dm->verbs.context = context;
+    dm->verbs.handle = handle;
+    dm->verbs.memcpy_to_dm = CopyToDm;
+    dm->verbs.memcpy_from_dm = CopyFromDm;
+    found->users.Add();
+    out = &dm.release()->verbs;
+    return 0;
+  });
+}
+
+void UnimportDm(ibv_dm* verbs) {
+  auto* const dm = reinterpret_cast<DeviceMemory*>(verbs);
+  dm->imported_from->users.Remove();
+  delete dm;
+}
+
 int FreeDm(ibv_dm* verbs) {
+  if (reinterpret_cast<DeviceMemory*>(verbs)->imported_from != nullptr) {
+    UnimportDm(verbs);
+    return 0;
+  }
   return ReturningErrno([&] {
     Context& context = Context::From(verbs->context);
     const bool has_handle = !context.device().lost_by_fork();

@@ -28,18 +28,28 @@ struct DeviceMemory {
   uint32_t pages = 0;  // of the device's quota
   UseCount users;      // memory regions
 
+  // Null except in what ImportDm has returned, which stands for another one.
+  DeviceMemory* imported_from = nullptr;
+
   bool Covers(uint64_t offset, uint64_t count) const {
     return offset <= length && count <= length - offset;
   }
 
-  static DeviceMemory& From(ibv_dm* dm) { return *reinterpret_cast<DeviceMemory*>(dm); }
+  // Imported device memory is the memory that it stands for.
+  static DeviceMemory& From(ibv_dm* verbs) {
+    auto& dm = *reinterpret_cast<DeviceMemory*>(verbs);
+    return dm.imported_from == nullptr ? dm : *dm.imported_from;
+  }
 };
 
 // EINVAL: a length of zero, an alignment of more than a page, an unknown attribute.
 // ENOMEM: more than is left of max_dm_size. The memory is zero. Copies from and to it answer EFAULT
 // beyond its end, and EINVAL for an offset or a length that is no multiple of 4, as those of mlx5.
 ibv_dm* AllocDm(ibv_context* context, ibv_alloc_dm_attr* attr);
-// EBUSY while memory regions use it.
+// EBUSY while memory regions use it, or it is imported. Imported memory is unimported.
 int FreeDm(ibv_dm* dm);
+// As ImportPd.
+ibv_dm* ImportDm(ibv_context* context, uint32_t handle);
+void UnimportDm(ibv_dm* dm);
 
 }  // namespace uroce::verbs

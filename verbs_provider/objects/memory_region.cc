@@ -68,11 +68,11 @@ void FollowPinning(transport::LKey key, const transport::MemoryRegion& region, u
   }
 }
 
-int Register(ProtectionDomain& pd, const transport::MemoryRegion& region, uint32_t access,
-             MemoryRegion*& out) {
+int Register(Context& context, ProtectionDomain& pd, const transport::MemoryRegion& region,
+             uint32_t access, MemoryRegion*& out) {
   GuardMemory();
   auto mr = std::make_unique<MemoryRegion>();
-  PendingHandle handle(Context::From(pd.verbs.context).objects(), *mr);
+  PendingHandle handle(context.objects(), *mr);
   const std::optional<transport::LKey> key =
       pd.device->WithMemory([&](transport::MemoryTable& memory) {
         const std::optional<transport::LKey> taken = memory.Register(region);
@@ -109,7 +109,7 @@ ibv_mr* RegMr(ibv_pd* verbs, void* address, size_t length, uint64_t iova, int ac
     };
     MemoryRegion* mr = nullptr;
     int error = Check(region, bits);
-    if (error == 0) error = Register(pd, region, bits, mr);
+    if (error == 0) error = Register(Context::From(verbs->context), pd, region, bits, mr);
     if (error == 0) out = &mr->verbs.mr;
     return error;
   });
@@ -126,7 +126,7 @@ ibv_mr* RegDmMr(ibv_pd* verbs, ibv_dm* dm_verbs, uint64_t offset, size_t length,
     if ((access & IBV_ACCESS_ZERO_BASED) == 0) return EINVAL;
     if (const int error = CheckAccess(access)) return error;
     MemoryRegion* mr = nullptr;
-    const int error = Register(pd,
+    const int error = Register(Context::From(verbs->context), pd,
                                {.pd = pd.id,
                                 .iova = 0,
                                 .host_address = dm.bytes.get() + offset,
@@ -174,7 +174,7 @@ int ReregMr(abi::VerbsMr* verbs, int flags, ibv_pd* new_pd, void* address, size_
 
     const bool changes_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
     const bool changes_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
-    if (changes_pd && (new_pd == nullptr || new_pd->context != mr.pd->verbs.context)) {
+    if (changes_pd && (new_pd == nullptr || new_pd->context != verbs->mr.context)) {
       return EINVAL;
     }
     if (changes_pd) {
@@ -219,13 +219,35 @@ transport::Status RemoveFromTransport(MemoryRegion& mr) {
   });
 }
 
+ibv_mr* ImportMr(ibv_pd* pd_verbs, uint32_t handle) {
+  return ReturningObject<ibv_mr>([&](ibv_mr*& out) {
+    if (const int error = CheckHandle<ProtectionDomain>(pd_verbs)) return error;
+    const auto* const found = Context::From(pd_verbs->context).objects().Find<MemoryRegion>(handle);
+    if (found == nullptr) return ENOENT;
+    auto mr = std::make_unique<MemoryRegion>();
+    mr->verbs = found->verbs;
+    mr->verbs.type = abi::MrType::kImportedMr;
+    mr->verbs.mr.context = pd_verbs->context;
+    mr->verbs.mr.pd = pd_verbs;
+    mr->verbs.mr.addr = nullptr;
+    out = &mr.release()->verbs.mr;
+    return 0;
+  });
+}
+
+void UnimportMr(ibv_mr* mr) { delete &MemoryRegion::From(mr); }
+
 int DeregMr(abi::VerbsMr* verbs) {
+  if (verbs->type == abi::MrType::kImportedMr) {
+    UnimportMr(&verbs->mr);
+    return 0;
+  }
   return ReturningErrno([&] {
     if (const int error = CheckHandle<MemoryRegion>(&verbs->mr)) return error;
     MemoryRegion& mr = MemoryRegion::From(verbs);
     const auto status = RemoveFromTransport(mr);
     if (status != transport::Status::kOk) return static_cast<int>(status);
-    Context::From(mr.pd->verbs.context).objects().Remove(verbs->mr.handle);
+    Context::From(verbs->mr.context).objects().Remove(verbs->mr.handle);
     mr.pd->users.Remove();
     if (mr.device_memory != nullptr) mr.device_memory->users.Remove();
     delete &mr;

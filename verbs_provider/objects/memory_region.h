@@ -37,8 +37,11 @@ int ReregMr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, size_t lengt
 // EINVAL: a range beyond the device memory, access that ibv_reg_mr refuses or that lacks
 // IBV_ACCESS_ZERO_BASED.
 ibv_mr* RegDmMr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length, unsigned int access);
-// EBUSY while memory windows are bound to the region.
+// EBUSY while memory windows are bound to the region. An imported one is unimported.
 int DeregMr(abi::VerbsMr* mr);
+// As ImportPd. Its address is null, as the program that imports it may not have mapped it.
+ibv_mr* ImportMr(ibv_pd* pd, uint32_t handle);
+void UnimportMr(ibv_mr* mr);
 // Populates the pages of on-demand regions before they are used. EOPNOTSUPP: an unknown advice.
 // EINVAL: unknown flags. ENOENT: no region of the protection domain has this key and range. EPERM:
 // a region that may not be written is to be populated for writing. EFAULT: a page is not mapped, or

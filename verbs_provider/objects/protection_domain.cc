@@ -9,6 +9,13 @@
 #include "verbs_provider/objects/destroy.h"
 
 namespace uroce::verbs {
+namespace {
+
+bool IsImported(ibv_pd* verbs) {
+  return reinterpret_cast<ProtectionDomain*>(verbs)->imported_from != nullptr;
+}
+
+}  // namespace
 
 ibv_pd* AllocPd(ibv_context* context) {
   return ReturningObject<ibv_pd>([&](ibv_pd*& out) {
@@ -26,7 +33,32 @@ ibv_pd* AllocPd(ibv_context* context) {
   });
 }
 
+ibv_pd* ImportPd(ibv_context* context, uint32_t handle) {
+  return ReturningObject<ibv_pd>([&](ibv_pd*& out) {
+    if (Context::From(context).device().lost_by_fork()) return EIO;
+    auto* const found = Context::From(context).objects().Find<ProtectionDomain>(handle);
+    if (found == nullptr) return ENOENT;
+    auto pd = std::make_unique<ProtectionDomain>();
+    pd->imported_from = found;
+    pd->verbs.context = context;
+    pd->verbs.handle = handle;
+    found->users.Add();
+    out = &pd.release()->verbs;
+    return 0;
+  });
+}
+
+void UnimportPd(ibv_pd* verbs) {
+  auto* const pd = reinterpret_cast<ProtectionDomain*>(verbs);
+  pd->imported_from->users.Remove();
+  delete pd;
+}
+
 int DeallocPd(ibv_pd* verbs) {
+  if (IsImported(verbs)) {
+    UnimportPd(verbs);
+    return 0;
+  }
   return DestroyUnused<ProtectionDomain>(verbs, [](ProtectionDomain& pd) {
     if (pd.original == nullptr) {
       pd.device->ReturnPdId(pd.id);

@@ -28,13 +28,23 @@ struct ProtectionDomain {
   // Null except in a parent domain.
   ProtectionDomain* original;
   ThreadDomain* thread;  // null without one
+  // Null except in what ImportPd has returned, which stands for another domain.
+  ProtectionDomain* imported_from;
 
-  static ProtectionDomain& From(ibv_pd* pd) { return *reinterpret_cast<ProtectionDomain*>(pd); }
+  // An imported domain is the one that it stands for.
+  static ProtectionDomain& From(ibv_pd* verbs) {
+    auto& pd = *reinterpret_cast<ProtectionDomain*>(verbs);
+    return pd.imported_from == nullptr ? pd : *pd.imported_from;
+  }
 };
 
 ibv_pd* AllocPd(ibv_context* context);
-// EBUSY while objects or parent domains use it.
+// EBUSY while objects, parent domains or imported ones use it. An imported one is unimported.
 int DeallocPd(ibv_pd* pd);
+// Makes another handle of the domain with this handle in a context of the same device file.
+// ENOENT: there is none.
+ibv_pd* ImportPd(ibv_context* context, uint32_t handle);
+void UnimportPd(ibv_pd* pd);
 // EINVAL: no protection domain, objects of another context, or an unknown attribute. The
 // application's allocators are for buffers that a device reads and writes by DMA. This device has
 // no such buffers and never calls them, and permission to leave them unprotected means nothing.

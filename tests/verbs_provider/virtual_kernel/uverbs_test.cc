@@ -238,5 +238,17 @@ TEST(UverbsTest, CompletionChannelThatCannotBeReturnedIsClosed) {
   close(again);
 }
 
+// ibv_import_device() takes its descriptor of asynchronous events from the kernel.
+TEST(UverbsTest, AsyncEventFileIsAllocated) {
+  Request request(UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC);
+  EXPECT_EQ(request.Execute(), EINVAL);
+  request.Number(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE, 0, 0);
+  ASSERT_EQ(request.Execute(), 0);
+  const auto fd = static_cast<int>(request.header()->attrs[0].data_s64);
+  EXPECT_EQ(FdTable::KindOf(fd), FileKind::kEventFile);
+  FdTable::Instance().Remove(fd);
+  EXPECT_EQ(close(fd), 0);
+}
+
 }  // namespace
 }  // namespace uroce::verbs::virtual_kernel

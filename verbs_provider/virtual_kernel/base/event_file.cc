@@ -85,6 +85,7 @@ uint32_t EventFile::Purge(uint64_t element) {
 
 using uroce::verbs::virtual_kernel::EventFile;
 using uroce::verbs::virtual_kernel::FdTable;
+using uroce::verbs::virtual_kernel::FileKind;
 
 int uroce_event_file_open(uint32_t record_bytes) {
   if (record_bytes < sizeof(uint64_t) || record_bytes > EventFile::kMaxRecordBytes) {
@@ -97,6 +98,11 @@ int uroce_event_file_open(uint32_t record_bytes) {
 int uroce_event_post(int fd, const void* record) {
   const auto file = FdTable::Instance().Find<EventFile>(fd);
   return file == nullptr ? EBADF : file->Post(record);
+}
+
+uint64_t uroce_uverbs_file(int fd) {
+  if (FdTable::KindOf(fd) != FileKind::kUverbs) return 0;
+  return reinterpret_cast<uintptr_t>(FdTable::Instance().FindAny(fd).get());
 }
 
 uint32_t uroce_event_purge(int fd, uint64_t element) {

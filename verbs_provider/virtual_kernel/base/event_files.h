@@ -27,6 +27,11 @@ int uroce_event_post(int fd, const void* record);
 // Records of other elements may change places. 0 when `fd` is no event file.
 uint32_t uroce_event_purge(int fd, uint64_t element);
 
+// A number of the open /dev/infiniband/uverbsN behind `fd`: the same for its duplicates, another
+// one for each further open(); 0 when `fd` is no such file. Needed by ibv_import_device(), which is
+// given a duplicate.
+uint64_t uroce_uverbs_file(int fd);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif

@@ -67,19 +67,41 @@ class Attributes {
     if (attribute == nullptr) return EINVAL;
     const size_t taken = std::min<size_t>(bytes, attribute->len);
     const auto flags = static_cast<uint16_t>(attribute->flags | UVERBS_ATTR_F_VALID_OUTPUT);
-    const auto index = static_cast<size_t>(attribute - attributes_.data());
-    const uint64_t user_flags =
-        user_attributes_ + index * sizeof(ib_uverbs_attr) + offsetof(ib_uverbs_attr, flags);
     const bool is_written =
-        CopyToUser(attribute->data, data, taken) && CopyToUser(user_flags, &flags, sizeof flags);
+        CopyToUser(attribute->data, data, taken) &&
+        CopyToUser(AddressOf(*attribute) + offsetof(ib_uverbs_attr, flags), &flags, sizeof flags);
     return is_written ? 0 : EFAULT;
   }
 
+  // Returns a new descriptor, which travels in the attribute itself. EFAULT as above; EINVAL where
+  // there is no such attribute.
+  int WriteFd(uint16_t id, int fd) const {
+    const ib_uverbs_attr* attribute = Find(id);
+    if (attribute == nullptr) return EINVAL;
+    const int64_t number = fd;
+    const uint64_t to = AddressOf(*attribute) + offsetof(ib_uverbs_attr, data_s64);
+    return CopyToUser(to, &number, sizeof number) ? 0 : EFAULT;
+  }
+
  private:
+  uint64_t AddressOf(const ib_uverbs_attr& attribute) const {
+    const auto index = static_cast<size_t>(&attribute - attributes_.data());
+    return user_attributes_ + index * sizeof(ib_uverbs_attr);
+  }
+
   std::vector<ib_uverbs_attr> attributes_;
   uint64_t user_attributes_ = 0;     // address in the application
   ib_uverbs_ioctl_hdr header_ = {};  // the last: it ends in an array of no bytes
 };
+
+// Closes a new descriptor that the application could not be given.
+int ClosingOnError(int fd, int error) {
+  if (error != 0) {
+    FdTable::Instance().Remove(fd);
+    real::close(fd);
+  }
+  return error;
+}
 
 bool IsEmpty(const uroce_gid& gid) {
   return std::all_of(std::begin(gid.raw), std::end(gid.raw), [](uint8_t b) { return b == 0; });
@@ -107,12 +129,7 @@ int InvokeWrite(const Attributes& attributes) {
       const int fd = EventFile::Open(sizeof(ib_uverbs_comp_event_desc));
       if (fd < 0) return errno;
       created.fd = static_cast<uint32_t>(fd);
-      const int error = attributes.Write(UVERBS_ATTR_CORE_OUT, &created, sizeof(created));
-      if (error != 0) {
-        FdTable::Instance().Remove(fd);
-        real::close(fd);
-      }
-      return error;
+      return ClosingOnError(fd, attributes.Write(UVERBS_ATTR_CORE_OUT, &created, sizeof(created)));
     }
     case IB_USER_VERBS_CMD_QUERY_DEVICE:
       // libibverbs probes for this ioctl: it sends too short a request, and any answer but
@@ -166,11 +183,23 @@ int QueryGidTable(const Attributes& attributes, const uroce_device_description& 
   return attributes.Write(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &count, sizeof(count));
 }
 
+int AllocateAsyncEvents(const Attributes& attributes) {
+  constexpr uint16_t kHandle = UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE;
+  if (attributes.Find(kHandle) == nullptr) return EINVAL;
+  const int fd = EventFile::Open(sizeof(ib_uverbs_async_event_desc));
+  if (fd < 0) return errno;
+  return ClosingOnError(fd, attributes.WriteFd(kHandle, fd));
+}
+
 }  // namespace
 
 int UverbsIoctl(const ib_uverbs_ioctl_hdr* request, const uroce_device_description& device) {
   Attributes attributes;
   if (const int error = attributes.Read(reinterpret_cast<uintptr_t>(request))) return error;
+  if (attributes.header().object_id == UVERBS_OBJECT_ASYNC_EVENT &&
+      attributes.header().method_id == UVERBS_METHOD_ASYNC_EVENT_ALLOC) {
+    return AllocateAsyncEvents(attributes);
+  }
   if (attributes.header().object_id != UVERBS_OBJECT_DEVICE) return EPROTONOSUPPORT;
   switch (attributes.header().method_id) {
     case UVERBS_METHOD_INVOKE_WRITE:

@@ -15,7 +15,8 @@ class UverbsFile : public OpenFile {
 };
 
 // RDMA_VERBS_IOCTL: the requests that libibverbs makes without the provider, for completion
-// channels and GIDs. `request` and the pointers in it are the application's, and may be wrong.
+// channels, GIDs, and the asynchronous events of an imported device. `request` and the pointers in
+// it are the application's, and may be wrong.
 // Returns 0 or a positive errno; EPROTONOSUPPORT for methods that we do not have, as the kernel
 // does for methods that a driver does not have.
 int UverbsIoctl(const ib_uverbs_ioctl_hdr* request, const uroce_device_description& device);
