@@ -107,7 +107,7 @@ TEST_F(QueuePairCases, ChainBeyondTheQueueIsPostedUpToItsEnd) {
 }
 
 // SPDK's and UCX's scatter lists have empty entries, with no key worth the name: an entry of length
-// 0 is nothing, not 2 GiB, and its key is not looked up (IBA C10-89).
+// 0 is nothing, not 2 GiB, and its key is not looked up.
 TEST_F(QueuePairCases, EmptyPiecesNeedNoKey) {
   constexpr size_t kPieces = 32;
   ibv_qp_init_attr attr = RcAttributes(cq.get(), receive_cq.get());
