@@ -15,6 +15,7 @@
 
 // glibc's own functions, which the ones that this program interposes call.
 extern "C" void* __libc_malloc(size_t bytes);
+extern "C" void* __libc_calloc(size_t count, size_t bytes);
 extern "C" void* __libc_memalign(size_t alignment, size_t bytes);
 extern "C" void __libc_free(void* memory);
 
@@ -53,6 +54,11 @@ void Watch(size_t bytes) {
 extern "C" void* malloc(size_t bytes) {
   uroce::verbs::testing::Watch(bytes);
   return __libc_malloc(bytes);
+}
+
+extern "C" void* calloc(size_t count, size_t bytes) {
+  uroce::verbs::testing::Watch(count * bytes);
+  return __libc_calloc(count, bytes);
 }
 
 extern "C" void* aligned_alloc(size_t alignment, size_t bytes) {
