@@ -8,6 +8,8 @@ from harness.wires import IPV4, FabricWire, MemifWire
 
 # timeout, retry_cnt. Half a second and more in all, so that a busy machine can keep up.
 CASES = ((14, 7), (16, 1), (17, 0), (15, 4), (18, 1))
+# Spoils hardly any frame.
+SPOILED = ["--impair", "reorder=0.0001%"]
 
 
 def shortest_seconds(timeout, retry_count):
@@ -17,21 +19,31 @@ def shortest_seconds(timeout, retry_count):
 
 class RetryTimeTest(InstallationTestCase):
 
-    def test_a_silent_peer(self):
-        for wire_class in (FabricWire, MemifWire):
+    def test_a_process_that_stands_still(self):
+        """Where frames may be lost: by a wire, and by a link one end of which spoils frames."""
+        wires = {"memif": lambda: MemifWire(self.installation, IPV4),
+                 "spoiled link": lambda: FabricWire(self.installation, IPV4, SPOILED)}
+        for name, make_wire in wires.items():
             for timeout, retry_count in CASES:
-                with self.subTest(wire=wire_class.name, timeout=timeout, retry_count=retry_count):
-                    self.check(wire_class(self.installation, IPV4), timeout, retry_count)
+                with self.subTest(wire=name, timeout=timeout, retry_count=retry_count):
+                    self.check(make_wire(), timeout, retry_count, lambda peer, _: peer.stop())
 
-    def check(self, wire, timeout, retry_count):
+    def test_a_queue_pair_that_is_gone(self):
+        """Its process takes the frames of the link and drops them."""
+        for timeout, retry_count in CASES:
+            with self.subTest(timeout=timeout, retry_count=retry_count):
+                self.check(FabricWire(self.installation, IPV4), timeout, retry_count,
+                           lambda peer, number: peer.ask(f"close {number}"))
+
+    def check(self, wire, timeout, retry_count, silence):
         with wire, Agent(wire, 0) as silent, Agent(wire, 1) as agent:
             # Frames are lost until the wire is up; a queue pair without retries must not send
             # before.
             patient, _ = join(agent, silent, timeout=18, retry_count=7)
             self.assertEqual(agent.write(patient, 1, 100).status, "SUCCESS")
-            number, _ = join(agent, silent, timeout=timeout, retry_count=retry_count)
+            number, other_number = join(agent, silent, timeout=timeout, retry_count=retry_count)
             self.assertEqual(agent.write(number, 1, 100).status, "SUCCESS")
-            silent.stop()
+            silence(silent, other_number)
             outcome = agent.write(number, 2, 100)
             self.assertEqual(outcome.status, "RETRY_EXC_ERR")
             shortest = shortest_seconds(timeout, retry_count)
