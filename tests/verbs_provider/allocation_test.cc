@@ -17,6 +17,7 @@
 extern "C" void* __libc_malloc(size_t bytes);
 extern "C" void* __libc_calloc(size_t count, size_t bytes);
 extern "C" void* __libc_memalign(size_t alignment, size_t bytes);
+extern "C" void* __libc_calloc(size_t count, size_t bytes);
 extern "C" void __libc_free(void* memory);
 
 namespace uroce::verbs::testing {

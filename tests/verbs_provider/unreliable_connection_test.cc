@@ -74,12 +74,15 @@ TEST_F(UnreliableConnectionTest, WriteArrives) {
   EXPECT_TRUE(Arrived(0, kUpper, 5'100));
 }
 
-TEST_F(UnreliableConnectionTest, OperationsOfReliableServicesOnlyAreInvalid) {
+TEST_F(UnreliableConnectionTest, OperationsOfReliableServicesOnlyCompleteInError) {
   for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
                                      IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_SEND_WITH_INV}) {
     SendRequest request(opcode, host.Sge(0, 8));
     if (opcode != IBV_WR_SEND_WITH_INV) request.Remote(host.address(kUpper), host.mr->rkey);
-    EXPECT_EQ(request.Post(a.get()), EINVAL) << opcode;
+    ASSERT_EQ(request.Post(a.get()), 0) << opcode;
+    EXPECT_EQ(WaitForCompletion(cq.get()).status, IBV_WC_LOC_QP_OP_ERR) << opcode;
+    EXPECT_EQ(Query(a.get()).qp_state, IBV_QPS_SQE) << opcode;
+    ASSERT_EQ(Modify(a.get(), IBV_QPS_RTS), 0);
   }
 }
 

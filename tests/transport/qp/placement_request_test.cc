@@ -214,14 +214,16 @@ TEST_F(PlacementRequesterTest, AWrongLocalKeyIsAProtectionError) {
 }
 
 // IBA 11.4.1.1: only reliable services have these operations.
-TEST(PlacementServicesTest, UnreliableServicesRefuseAtomicWriteAndFlush) {
+TEST(PlacementServicesTest, UnreliableServicesFailAtomicWriteAndFlush) {
   for (const QpType type : {QpType::kUnreliableConnection, QpType::kUnreliableDatagram}) {
-    Script script({.type = type});
-    SendWorkRequest request = Script::Request(1, SendOpcode::kAtomicWrite);
-    EXPECT_EQ(script.Post(request, 0, 8), Status::kInvalidArgument);
-    request.opcode = SendOpcode::kFlush;
-    request.placement = Placement::kGlobal;
-    EXPECT_EQ(script.Post(request, 0, 0), Status::kInvalidArgument);
+    for (const SendOpcode opcode : {SendOpcode::kAtomicWrite, SendOpcode::kFlush}) {
+      Script script({.type = type});
+      SendWorkRequest request = Script::Request(1, opcode);
+      request.placement = Placement::kGlobal;
+      EXPECT_EQ(script.Post(request, 0, 8), Status::kOk);
+      script.ExpectCompletion(1, CompletionStatus::kLocalQpOperationError);
+      script.ExpectState(QpState::kSendQueueError);
+    }
   }
 }
 
