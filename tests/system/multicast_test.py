@@ -175,12 +175,17 @@ class MulticastTest(InstallationTestCase):
             self.assertEqual(owner.stdout.readline(), "ready\n")
             near = [self.member(wire, 0, group) for _ in range(2)]
             self.check_all_hear_all(near, (1, 2))  # the members on this host reach each other
-            wait_for(lambda: all(self.is_told(member, "UDP port 4791 of this host is taken")
-                                 for member in near), "were told of the port")
+            wait_for(lambda: self.are_told_of_the_port(near), "were told of the port")
             owner.stdin.close()
         far = self.member(wire, 1, group)
         self.check_membership(wire, 0, group, True)
         self.check_all_hear_all([*near, far], (3, 4, 5))
+
+    def are_told_of_the_port(self, members):
+        """Datagrams to a group have to leave the host; joining it says nothing of other hosts."""
+        members[0].ask("tell 9")
+        return all(self.is_told(member, "UDP port 4791 of this host is taken")
+                   for member in members)
 
     # Nothing is received on the port there: only uroced's sockets are asked to open.
     def test_datagram_of_another_program_to_the_group_is_dropped(self):

@@ -235,8 +235,8 @@ void UdpUplink::CommitTransmit(size_t frame_bytes) {
 void UdpUplink::CommitToClosed(std::span<const uint8_t> frame) {
   const auto outgoing = ReadOutgoingFrame(frame);
   if (!outgoing || IsGroupOfThisHost(outgoing->destination)) return;
+  must_tell_ = true;
   if (Now() >= next_open_) {
-    must_tell_ = true;
     if (const auto error = Open(); error && tries_left_ == 0) {
       notice_ = {.sentence = error->sentence, .about = outgoing->destination};
     }
