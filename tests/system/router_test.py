@@ -7,12 +7,12 @@ import stat
 import subprocess
 import time
 
-from harness import report
+from harness import claims, report
 from harness.cases import InstallationTestCase
 from harness.installation import MPI_EXCHANGE
 from harness.perftest import check_figures, check_no_error
-from harness.programs import (LIMIT_SECONDS, Program, clean_environment, free_tcp_port, listens,
-                              run_pair)
+from harness.programs import (LIMIT_SECONDS, Program, ProgramFailed, clean_environment,
+                              free_tcp_port, listens, run_pair)
 from harness.rdma_cm import run_anew_until_served, run_client, wait_for_server
 from harness.routed import ADDRESSES, IPV6, NO_NEIGHBOR, NOWHERE, RoutedWire
 from harness.uplinks import listens_on_roce_port
@@ -24,6 +24,8 @@ PAIRS = {
 }
 # Index 1 is the IPv4 address, and 2 another one.
 IPV4_GID = "1"
+UNRELIABLE_LIMIT_SECONDS = 20
+UNRELIABLE_ATTEMPTS = 3
 
 
 class RouterTest(InstallationTestCase):
@@ -56,10 +58,20 @@ class RouterTest(InstallationTestCase):
     def test_pingpongs(self):
         for service in ("rc", "uc", "srq"):
             with self.subTest(service):
-                port = free_tcp_port()
-                command = [f"ibv_{service}_pingpong", "-g", IPV4_GID, "-p", str(port)]
-                for output in run_pair(self.wire, command, [*command, self.wire.host(0)], port):
+                for output in self.run_pingpong(service):
                     self.assertRegex(output, r"\d+ iters in [\d.]+ seconds")
+
+    def run_pingpong(self, service):
+        """A message that an unreliable connection loses is waited for without end: once more."""
+        limit = ["timeout", str(UNRELIABLE_LIMIT_SECONDS)] if service == "uc" else []
+        for attempts_left in reversed(range(UNRELIABLE_ATTEMPTS if limit else 1)):
+            port = free_tcp_port()
+            command = [*limit, f"ibv_{service}_pingpong", "-g", IPV4_GID, "-p", str(port)]
+            try:
+                return run_pair(self.wire, command, [*command, self.wire.host(0)], port)
+            except ProgramFailed:
+                if attempts_left == 0:
+                    raise
 
     # It says hop limit 1 in its address handle, where it counts.
     def test_hop_limit_of_an_address_handle_ends_at_the_router(self):
@@ -125,6 +137,7 @@ class RouterTest(InstallationTestCase):
                    "plm_rsh_agent", agent, "--mca", "pml", "ucx", "--mca", "osc", "ucx",
                    "-x", "UCX_TLS=rc_v,self", self.installation.path(MPI_EXCHANGE["openmpi"]), "1",
                    "pocs"]
+        claims.note_start(command)
         done = subprocess.run(self.wire.command(0, command), check=False, capture_output=True,
                               text=True, input="\n", env=clean_environment(),
                               timeout=LIMIT_SECONDS)
