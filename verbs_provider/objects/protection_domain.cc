@@ -55,6 +55,7 @@ void UnimportPd(ibv_pd* verbs) {
 }
 
 int DeallocPd(ibv_pd* verbs) {
+  if (const int error = CheckHandle<ProtectionDomain>(verbs)) return error;
   if (IsImported(verbs)) {
     UnimportPd(verbs);
     return 0;
