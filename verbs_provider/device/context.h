@@ -54,6 +54,8 @@ template <class Object, class Verbs>
 int CheckHandle(Verbs* verbs) {
   Context& context = Context::From(verbs->context);
   if (context.device().lost_by_fork()) return EIO;
+  // The program's copy of an object that is gone is too short for From.
+  if (!context.objects().Has(verbs->handle)) return ENOENT;
   return context.objects().Check(verbs->handle, &Object::From(verbs));
 }
 

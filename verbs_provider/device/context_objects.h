@@ -42,6 +42,11 @@ class ContextObjects {
     objects_.erase(handle);
   }
 
+  bool Has(uint32_t handle) {
+    const std::lock_guard lock(lock_);
+    return objects_.contains(handle);
+  }
+
   // The object of this kind with this handle; null if there is none.
   template <class Object>
   Object* Find(uint32_t handle) {

@@ -96,15 +96,15 @@ void UnimportDm(ibv_dm* verbs) {
 }
 
 int FreeDm(ibv_dm* verbs) {
-  if (reinterpret_cast<DeviceMemory*>(verbs)->imported_from != nullptr) {
-    UnimportDm(verbs);
-    return 0;
-  }
   return ReturningErrno([&] {
     Context& context = Context::From(verbs->context);
     const bool has_handle = !context.device().lost_by_fork();
     if (has_handle) {
       if (const int error = CheckHandle<DeviceMemory>(verbs)) return error;
+    }
+    if (reinterpret_cast<DeviceMemory*>(verbs)->imported_from != nullptr) {
+      UnimportDm(verbs);
+      return 0;
     }
     DeviceMemory& dm = DeviceMemory::From(verbs);
     if (dm.users.in_use()) return EBUSY;
