@@ -99,6 +99,16 @@ class UcmaProcess::Device : public DeviceAccess {
     facts_.gids = process_.gids_;
     return facts_;
   }
+  // Every host is reached from the address that the id has or, without one, from the first.
+  nic::KernelRoute FindRoute(const nic::RouteQuestion& question) override {
+    return {.source = question.source};
+  }
+  uint8_t HopLimit(const nic::RouteQuestion& /*question*/) override {
+    return nic::kDefaultHopLimit;
+  }
+  bool KnowsNextHop(const nic::RouteQuestion& /*question*/) override { return true; }
+  bool KnowsNeighbor(const Gid& /*destination*/) override { return true; }
+  void ExplainMissingGid(const Gid& /*address*/) override {}
   void WithConnectionManager(const Use& use) override { use(process_.manager_, process_.now_); }
   int ReserveService(const Service& service) override {
     if (process_.reservation_error_ != 0) return std::exchange(process_.reservation_error_, 0);
