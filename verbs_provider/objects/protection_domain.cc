@@ -55,7 +55,8 @@ void UnimportPd(ibv_pd* verbs) {
 }
 
 int DeallocPd(ibv_pd* verbs) {
-  if (const int error = CheckHandle<ProtectionDomain>(verbs)) return error;
+  const int error = ReturningErrno([&] { return CheckHandle<ProtectionDomain>(verbs); });
+  if (error != 0) return error;
   if (IsImported(verbs)) {
     UnimportPd(verbs);
     return 0;
