@@ -50,11 +50,15 @@ uintptr_t GuardedResumeAddress(uintptr_t pc);
 #ifdef UROCE_ADDRESS_SANITIZER
 extern "C" void __asan_loadN(uintptr_t address, size_t bytes);
 extern "C" void __asan_storeN(uintptr_t address, size_t bytes);
+// The sanitizer knows nothing of an address that no program can have; the access fails.
+inline bool IsOfPrograms(const void* address) {
+  return reinterpret_cast<uintptr_t>(address) >> 47 == 0;
+}
 inline void CheckGuardedRead(const void* from, size_t bytes) {
-  __asan_loadN(reinterpret_cast<uintptr_t>(from), bytes);
+  if (IsOfPrograms(from)) __asan_loadN(reinterpret_cast<uintptr_t>(from), bytes);
 }
 inline void CheckGuardedWrite(void* to, size_t bytes) {
-  __asan_storeN(reinterpret_cast<uintptr_t>(to), bytes);
+  if (IsOfPrograms(to)) __asan_storeN(reinterpret_cast<uintptr_t>(to), bytes);
 }
 #else
 inline void CheckGuardedRead(const void* /*from*/, size_t /*bytes*/) {}
