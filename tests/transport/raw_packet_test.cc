@@ -143,13 +143,21 @@ TEST_F(RawPacketTest, InvalidFrameIsRefusedWhenPosted) {
   EXPECT_EQ(Send({Sge(0, kHeaderBytes - 1)}), Status::kInvalidArgument);
   EXPECT_EQ(Send({}), Status::kInvalidArgument);
   EXPECT_EQ(Send({Sge(0, kHeaderBytes)}), Status::kOk);
+}
+
+TEST_F(RawPacketTest, OperationOfAnotherServiceCompletesInError) {
   for (const SendOpcode opcode :
        {SendOpcode::kSendWithImmediate, SendOpcode::kRdmaWrite, SendOpcode::kLocalInvalidate}) {
     SendWorkRequest request;
     request.opcode = opcode;
     const ScatterGatherEntry sge = Sge(0, 60);
     request.sges = {&sge, 1};
-    EXPECT_EQ(qp->PostSend(request), Status::kInvalidArgument);
+    ASSERT_EQ(qp->PostSend(request), Status::kOk);
+    EXPECT_EQ(Transmitted(), std::vector<uint8_t>());
+    EXPECT_EQ(TheCompletion().status, CompletionStatus::kLocalQpOperationError);
+    QpAttributes a;
+    a.state = QpState::kReadyToSend;
+    ASSERT_EQ(qp->Modify(a, M::kState), Status::kOk);
   }
 }
 
