@@ -126,11 +126,14 @@ TEST_F(CompletionQueueTest, ArmedQueueRaisesOneEvent) {
   EXPECT_EQ(errno, EAGAIN);
   ibv_ack_cq_events(receive_cq.get(), 1);
 
-  // The event announced both: the program polls now.
+  // The event announced both. The program polls both in one call: between two calls it may stand
+  // still for so long that the queue takes what is left for forgotten.
   ASSERT_EQ(ibv_req_notify_cq(receive_cq.get(), 0), 0);
   EXPECT_FALSE(ChannelBecomesReadable(0));
-  EXPECT_EQ(WaitForCompletion(receive_cq.get()).wr_id, 1u);
-  EXPECT_EQ(WaitForCompletion(receive_cq.get()).wr_id, 2u);
+  ibv_wc wc[2];
+  ASSERT_EQ(ibv_poll_cq(receive_cq.get(), 2, wc), 2);
+  EXPECT_EQ(wc[0].wr_id, 1u);
+  EXPECT_EQ(wc[1].wr_id, 2u);
   EXPECT_FALSE(ChannelBecomesReadable(50));
   // The queue is armed still.
   SendOne(3);
