@@ -10,6 +10,7 @@
 #include "dpdk_nic/base/memory_file.h"
 #include "dpdk_nic/base/random_seed.h"
 #include "dpdk_nic/capture/pcapng_writer.h"
+#include "dpdk_nic/control/protocol.h"
 #include "dpdk_nic/device/await_link.h"
 #include "dpdk_nic/device/open_port.h"
 #include "dpdk_nic/engine/port_notice.h"
@@ -155,6 +156,11 @@ ErrorOr<std::unique_ptr<Device>> Device::Open(const DeviceConfig& config, Listen
   auto engine = MakeEngine(config, std::move(listener), nullptr);
   if (!engine.ok()) return Error{engine.error()};
   return std::unique_ptr<Device>(new Device(config, context, std::move(engine).value()));
+}
+
+uint32_t Device::max_queue_pairs() const {
+  constexpr uint32_t kBlocks = control::kLastBlock - control::kFirstBlock + 1;
+  return transport::kMaxQps * (config_.direct() ? 1 : kBlocks);
 }
 
 ErrorOr<Engine*> Device::AddEngine(EngineOptions::EventSink event_sink) {

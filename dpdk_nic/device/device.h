@@ -44,6 +44,10 @@ class Device {
   // if there is none.
   static std::optional<DeviceDescription> DescribeOpenPort(const DeviceConfig& config);
 
+  // How many queue pairs the device has, in all processes of its fabric together. One engine of one
+  // process has at most kMaxQps of them.
+  uint32_t max_queue_pairs() const;
+
   EngineGroup& engines() { return engines_; }
   // Adds an engine: another member of the fabric with the same addresses. The caller sees to the
   // limit, DeviceConfig::engines, and serialises these calls. `event_sink` gets the events of the

@@ -1,5 +1,7 @@
 // Every limit that ibv_query_device reports can be reached, and one object more is refused with the
 // errno of the manual page.
+#include "transport/limits.h"
+
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
@@ -76,9 +78,11 @@ TEST_F(LimitsTest, SharedReceiveQueues) {
   });
 }
 
-TEST_F(LimitsTest, QueuePairs) {
+// The device of a fabric is that of many processes.
+TEST_F(LimitsTest, QueuePairsOfAProcess) {
+  EXPECT_GE(device.max_qp, 1 << 20);
   const Cq cq = host.CreateCq(1);
-  ExpectLimit<Qp>(device.max_qp, [&] {
+  ExpectLimit<Qp>(transport::kMaxQps, [&] {
     ibv_qp_init_attr attr = RcAttributes(cq.get(), cq.get());
     attr.cap = {.max_send_wr = 1,
                 .max_recv_wr = 1,

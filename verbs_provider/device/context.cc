@@ -39,7 +39,8 @@ void FillAttributes(const Device& device, ibv_device_attr& attr) {
   attr.page_size_cap = ~uint64_t{4095};
   attr.vendor_id = kVendorId;
   attr.vendor_part_id = kVendorPartId;
-  attr.max_qp = transport::kMaxQps;
+  const auto max_qp = static_cast<int>(device.max_queue_pairs());
+  attr.max_qp = max_qp;
   attr.max_qp_wr = transport::kMaxQpWorkRequests;
   attr.device_cap_flags = Capabilities(device);
   attr.max_sge = transport::kMaxSges;
@@ -49,11 +50,11 @@ void FillAttributes(const Device& device, ibv_device_attr& attr) {
   attr.max_mr = transport::kMaxMemoryRegions;
   attr.max_pd = transport::kMaxProtectionDomains;
   attr.max_qp_rd_atom = transport::kMaxReadAtomics;
-  attr.max_res_rd_atom = transport::kMaxReadAtomics * transport::kMaxQps;
+  attr.max_res_rd_atom = transport::kMaxReadAtomics * max_qp;
   attr.max_qp_init_rd_atom = transport::kMaxReadAtomics;
   attr.atomic_cap = IBV_ATOMIC_HCA;
   attr.max_mw = transport::kMaxMemoryRegions;  // windows and regions share one table
-  attr.max_raw_ethy_qp = device.carries_ethernet() ? transport::kMaxQps : 0;
+  attr.max_raw_ethy_qp = device.carries_ethernet() ? max_qp : 0;
   attr.max_mcast_grp = transport::kMaxMulticastGroups;
   attr.max_mcast_qp_attach = transport::kMaxMulticastMembers;
   attr.max_total_mcast_qp_attach = attr.max_mcast_grp * attr.max_mcast_qp_attach;

@@ -108,6 +108,7 @@ class Device {
   const transport::MacAddress& mac() const { return mac_; }
   const std::vector<uint16_t>& pkeys() const { return pkeys_; }
   ibv_mtu active_mtu() const { return active_mtu_; }
+  uint32_t max_queue_pairs() const { return nic_->max_queue_pairs(); }
   // Whether the device has raw packet queue pairs.
   bool carries_ethernet() const { return carries_ethernet_; }
   ibv_port_state port_state();

@@ -3,14 +3,18 @@
 #include <sched.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/base/log.h"
 #include "transport/endpoint.h"
+#include "transport/limits.h"
 #include "verbs_provider/abi/events.h"
 #include "verbs_provider/abi/provider_registration.h"
 #include "verbs_provider/base/c_boundary.h"
@@ -129,6 +133,18 @@ nic::Engine& ChooseEngine(const QueuePair& qp) {
   return is_connection ? choice.ForConnection(used) : choice.ForOther(used);
 }
 
+// Logs once per process. A device that has no more than the process may have speaks for itself by
+// its max_qp.
+void LogThatShareIsUsed(Device& device) {
+  static std::atomic_flag logged = ATOMIC_FLAG_INIT;
+  if (device.max_queue_pairs() == transport::kMaxQps || logged.test_and_set()) return;
+  nic::Log(nic::LogLevel::kWarning,
+           "a queue pair is refused with ENOMEM: a process may have " +
+               std::to_string(transport::kMaxQps) +
+               " of the queue pairs of a fabric's device, or N times as many with UROCE_ENGINES=N "
+               "and completion queues of several threads");
+}
+
 int CreateInTransport(const Request& request, QueuePair& qp) {
   transport::QpInitAttributes init;
   init.type = static_cast<transport::QpType>(request.type);
@@ -149,6 +165,7 @@ int CreateInTransport(const Request& request, QueuePair& qp) {
       return endpoint.CreateQueuePair(init, *std::move(queues), &qp.transport);
     });
   }
+  if (status == transport::Status::kNoMemory) LogThatShareIsUsed(*qp.device);
   return static_cast<int>(status);
 }
 

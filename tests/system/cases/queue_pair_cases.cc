@@ -9,6 +9,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/verbs_provider/reliable_pair_fixture.h"
@@ -355,6 +356,28 @@ TEST_F(QueuePairCases, ObjectInUseIsBusyAndWorksOn) {
     ExpectSuccess(IBV_WC_RDMA_WRITE);
   }
   announced.reset();
+}
+
+// The device of a fabric is that of all its processes, as a NIC is: one process gets a part, and is
+// told so when it wants more.
+TEST_F(QueuePairCases, ShareOfAProcessEndsWithASentence) {
+  constexpr size_t kShare = 16'384;
+  ibv_device_attr device = {};
+  ASSERT_EQ(ibv_query_device(host.context.get(), &device), 0);
+  EXPECT_GE(device.max_qp, 1 << 20) << "rdma_rxe";
+  ibv_qp_init_attr attr = Attributes(IBV_QPT_RC, cq.get(), cq.get());
+  attr.cap.max_send_wr = attr.cap.max_recv_wr = 1;
+  std::vector<Qp> queue_pairs;
+  ::testing::internal::CaptureStderr();
+  while (queue_pairs.size() <= kShare) {
+    Qp next(ibv_create_qp(host.pd.get(), &attr));
+    if (next == nullptr) break;
+    queue_pairs.push_back(std::move(next));
+  }
+  EXPECT_EQ(errno, ENOMEM);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("a process may have 16384 of the queue pairs"), std::string::npos) << said;
+  EXPECT_EQ(queue_pairs.size() + 2, kShare) << "and those of the fixture";
 }
 
 }  // namespace
