@@ -202,6 +202,13 @@ class RdmacmTest(PairsTestCase):
     def test_rcopy_on_a_fabric(self):
         self.check_rcopy(FabricWire(self.installation))
 
+    def test_listeners_at_all_addresses_on_a_fabric_without_an_uplink(self):
+        pairs = {f"{bound}, {named}": (["rping", "-s", "-C", "5", "-a", bound],
+                                       ["rping", "-c", "-C", "5", "-a", named])
+                 for bound in ("::", "0.0.0.0", "::1") for named in ("::1", "127.0.0.1")
+                 if (bound, named) not in (("0.0.0.0", "::1"), ("::1", "127.0.0.1"))}
+        self.run_pairs(lambda: FabricWire(self.installation, options=["--no-uplink"]), pairs)
+
     def test_persistent_rping_on_a_fabric(self):
         self.check_persistent_rping(FabricWire(self.installation))
 

@@ -179,34 +179,55 @@ PacketPort::ServiceState FabricPort::ReserveService(const Service& service) {
   const PathState uplink = PrepareUplink();
   if (uplink == PathState::kPending) return ServiceState::kPending;
   if (uplink != PathState::kReady) return ServiceState::kNoRoom;
-  const control::ServiceClaim claim = ClaimOf(service);
-  control::ErrnoValue error = 0;
-  switch (services_.Request(claim, {claim, service.shares, service.listens}, Now(), &error)) {
-    case PathState::kReady:
-      return ServiceState::kReserved;
-    case PathState::kPending:
-      return ServiceState::kPending;
-    default:
-      if (error == EADDRINUSE) return ServiceState::kInUse;
-      links_.Say("uroced has no room for another port of this program (" +
-                 std::string(strerror(error)) + "): close some, or use several processes");
-      return ServiceState::kNoRoom;
+  auto state = ServiceState::kReserved;
+  const std::vector<control::ServiceClaim> claims = ClaimsOf(service);
+  for (const control::ServiceClaim& claim : claims) {
+    control::ErrnoValue error = 0;
+    switch (services_.Request(claim, {claim, service.shares, service.listens}, Now(), &error)) {
+      case PathState::kReady:
+        break;
+      case PathState::kPending:
+        state = ServiceState::kPending;
+        break;
+      default:
+        // A service that was reserved before stays so.
+        if (!services_.IsGranted(claim)) ReleaseService(service);
+        if (error == EADDRINUSE) return ServiceState::kInUse;
+        links_.Say("uroced has no room for another port of this program (" +
+                   std::string(strerror(error)) + "): close some, or use several processes");
+        return ServiceState::kNoRoom;
+    }
   }
+  return state;
 }
 
-// Without a NIC, a process has an address of its own, like a host: "all addresses" means that one.
-control::ServiceClaim FabricPort::ClaimOf(const Service& service) const {
-  const bool is_all_of_ipv4 =
-      service.address == transport::Gid::FromIpv4({}) || service.address.IsZero();
-  if (!fabric_.has_wire && is_all_of_ipv4 && !service.only_ipv6) {
-    return {service.id.value, options_.ip, 0};
+// Without a NIC each process has addresses of its own, like a host: "all addresses" means those.
+std::vector<control::ServiceClaim> FabricPort::ClaimsOf(const Service& service) const {
+  const bool is_all_of_ipv4 = service.address == transport::Gid::FromIpv4({});
+  const bool is_wildcard = is_all_of_ipv4 || service.address.IsZero();
+  if (fabric_.has_wire || !is_wildcard) {
+    return {{service.id.value, service.address, service.only_ipv6}};
   }
-  return {service.id.value, service.address, service.only_ipv6};
+  std::vector<control::ServiceClaim> claims;
+  for (const transport::Gid& own : {options_.ip, transport::Gid::LinkLocal(mac())}) {
+    const bool is_other_version = own.IsIpv4Mapped() ? service.only_ipv6 : is_all_of_ipv4;
+    if (!is_other_version) claims.push_back({service.id.value, own, 0});
+  }
+  return claims;
 }
 
 void FabricPort::ReleaseService(const Service& service) {
-  const control::ServiceClaim claim = ClaimOf(service);
+  for (const control::ServiceClaim& claim : ClaimsOf(service)) ReleaseClaim(claim);
+}
+
+void FabricPort::ReleaseClaim(const control::ServiceClaim& claim) {
   if (services_.Drop(claim)) releases_.insert(claim);
+}
+
+bool FabricPort::IsReleased(const Service& service) const {
+  const std::vector<control::ServiceClaim> claims = ClaimsOf(service);
+  return std::none_of(claims.begin(), claims.end(),
+                      [&](const auto& claim) { return releases_.contains(claim); });
 }
 
 void FabricPort::EndSleep() {

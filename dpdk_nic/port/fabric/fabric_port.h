@@ -89,9 +89,7 @@ class FabricPort : public PacketPort {
   void LeaveGroup(const transport::Gid& group) override;
   ServiceState ReserveService(const Service& service) override;
   void ReleaseService(const Service& service) override;
-  bool IsReleased(const Service& service) const override {
-    return !releases_.contains(ClaimOf(service));
-  }
+  bool IsReleased(const Service& service) const override;
 
   int wait_fd() const override { return epoll_.get(); }
   bool BeginSleep() override {
@@ -132,7 +130,8 @@ class FabricPort : public PacketPort {
   void OnMessage(control::MessageChannel::Incoming& message);
   void OnReattached();
   void FollowAddresses(std::span<const transport::Gid> now);
-  control::ServiceClaim ClaimOf(const Service& service) const;
+  std::vector<control::ServiceClaim> ClaimsOf(const Service& service) const;
+  void ReleaseClaim(const control::ServiceClaim& claim);
 
   const Options options_;
   control::Welcome fabric_{};

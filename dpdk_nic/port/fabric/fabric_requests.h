@@ -60,6 +60,12 @@ class FabricRequests {
     return PathState::kReady;
   }
 
+  // Whether the caller knows that uroced has granted a request for `key`.
+  bool IsGranted(const Key& key) const {
+    const auto found = entries_.find(key);
+    return found != entries_.end() && found->second.granted.has_value();
+  }
+
   // Withdraws the request. Returns whether uroced knows of it and has to be told.
   bool Drop(const Key& key) {
     const auto found = entries_.find(key);

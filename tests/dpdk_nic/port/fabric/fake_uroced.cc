@@ -101,6 +101,8 @@ void FakeUroced::OnMessage(Client& client, control::MessageChannel::Incoming& me
   } else if (const auto listen = message.As<control::Listen>()) {
     const ErrnoValue error = listen_error ? listen_error(*listen) : 0;
     client.channel.Send(control::ListenAnswer{listen->claim, error, 0});
+  } else if (const auto unlisten = message.As<control::Unlisten>()) {
+    client.channel.Send(control::UnlistenAnswer{unlisten->claim});
   } else if (const auto leave = message.As<control::LeaveGroup>()) {
     client.left.push_back(leave->group);
   } else if (const auto resolve = message.As<control::Resolve>()) {
