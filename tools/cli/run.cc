@@ -66,7 +66,7 @@ constexpr std::array kSettings = {
     Setting{"impair", nic::kImpairVariable, "SPEC",
             "spoil frames, e.g. 'drop=1%,duplicate=1%,reorder=1%,corrupt=1%,delay=50us,seed=7'"},
     Setting{"scenario", nic::kScenarioVariable, "FILE.json",
-            "meet exact packets with faults, as dpdk_nic/port/faults/FAULTS.md explains"},
+            "meet exact packets with faults, as 'man uroce-faults' explains"},
 };
 
 void PrintHelp() {

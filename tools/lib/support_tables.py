@@ -6,15 +6,30 @@ import os
 from support_rows import ONE_HOST, RXE, WHERES
 
 README = "README.md"
+SHORT = os.path.join("tools", "docs", "support.md")
 LONG = os.path.join("tests", "support", "README.md")
-BEGIN = "<!-- what works: written by tools/support_report -->\n"
-END = "<!-- end of what works -->\n"
+# The lines before and behind a table that is part of a page.
+SHORT_MARKS = ("<!-- what works: written by tools/support_report -->\n\n",
+               "\n<!-- end of what works -->\n")
+COUNT_MARKS = ("<!-- what works, counted: written by tools/support_report -->\n\n",
+               "\n<!-- end of what works, counted -->\n")
 EMPTY = "| " * (len(WHERES) + 1) + "|\n"
 
 
 def head(*more):
     columns = ["", *WHERES, *more]
     return f"| {' | '.join(columns)} |\n".replace("|  |", "| |") + "|---" * len(columns) + "|\n"
+
+
+def count_table(rows):
+    """How many rows of each group a test shows at work, by place."""
+    lines = [head()]
+    for group, of_group in itertools.groupby(rows, lambda row: row.group):
+        shown = list(of_group)
+        counts = [sum(where in row.proofs for row in shown) for where in WHERES]
+        lines.append(f"| {group} | {' | '.join(str(count or '') for count in counts)} |\n"
+                     .replace("  ", " "))
+    return "".join(lines)
 
 
 def short_table(rows):
@@ -83,10 +98,17 @@ Names are those of Bazel below `//tests`; what is marked as a long run is run by
 {not_tried(rows)}"""
 
 
+def _with_table(root, path, marks, table):
+    """The page's text with this table between the marks."""
+    begin, end = marks
+    with open(os.path.join(root, path), encoding="utf-8") as file:
+        before, rest = file.read().split(begin)
+    after = rest.split(end)[1]
+    return before + begin + table + end + after
+
+
 def pages(root, rows, targets):
     """The text that each file should have, by its path."""
-    with open(os.path.join(root, README), encoding="utf-8") as file:
-        before, rest = file.read().split(BEGIN)
-    after = rest.split(END)[1]
-    return {README: before + BEGIN + short_table(rows) + END + after,
+    return {README: _with_table(root, README, COUNT_MARKS, count_table(rows)),
+            SHORT: _with_table(root, SHORT, SHORT_MARKS, short_table(rows)),
             LONG: long_page(rows, targets)}

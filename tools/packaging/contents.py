@@ -22,13 +22,15 @@ DPDK_SUMMARY = "DPDK ports for uroce"
 DPDK_TEXT = """Direct mode of uroce by DPDK ports: PCI NICs, af_packet, af_xdp and memif, as
 in 'uroce run --port net_af_packet0,iface=eth1 -- ibv_devinfo'."""
 
-# Files of the source tree. Manual pages are compressed on the way.
+# Files of the source tree. Manual pages are made of pages of the documentation (manual.py), and
+# compressed.
 DOCUMENTS = {
     "share/bash-completion/completions/uroce": "tools/packaging/completion/uroce",
     "share/doc/uroce/LICENSE": "LICENSE",
     "share/doc/uroce/copyright": "tools/packaging/copyright",
-    "share/man/man1/uroce.1.gz": "tools/packaging/man/uroce.1",
-    "share/man/man8/uroced.8.gz": "tools/packaging/man/uroced.8",
+    "share/man/man1/uroce.1.gz": "tools/docs/options.md",
+    "share/man/man7/uroce-faults.7.gz": "tools/docs/faults.md",
+    "share/man/man8/uroced.8.gz": "tools/docs/uroced.md",
 }
 
 # Bazel's targets whose graph makes PROGRAMS.

@@ -14,6 +14,7 @@ import bazel_graph
 import binaries
 import contents
 import debian_root
+import manual
 import portable_build
 
 
@@ -28,8 +29,10 @@ def stage_documents(folder):
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(source, "rb") as file:
             text = file.read()
+        if name.startswith("share/man/"):
+            text = gzip.compress(manual.page_for(name, source, text.decode()), mtime=0)
         with open(target, "wb") as file:
-            file.write(gzip.compress(text, mtime=0) if name.endswith(".gz") else text)
+            file.write(text)
         os.chmod(target, 0o644)
 
 
@@ -188,7 +191,7 @@ def main():
     command, *arguments = sys.argv[1:]
     try:
         {"package": package, "install": install}[command](arguments)
-    except (PackageError, bazel_graph.GraphError, debian_root.RootError,
+    except (PackageError, bazel_graph.GraphError, debian_root.RootError, manual.ManualError,
             portable_build.BuildError, OSError, subprocess.CalledProcessError) as error:
         sys.exit(f"{command}: {error}")
 

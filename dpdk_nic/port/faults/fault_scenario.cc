@@ -187,7 +187,7 @@ Problem RuleReader::ReadAction(FaultAction& action) {
   if (named->parameter.empty()) return std::nullopt;
   if (!Find(named->parameter)) {
     return Wrong("the action '" + *text + "' needs '" + std::string(named->parameter) +
-                 "': see dpdk_nic/port/faults/FAULTS.md");
+                 "': see 'man uroce-faults'");
   }
   return ReadParameter(*named, action);
 }

@@ -50,7 +50,7 @@ struct FaultRule {
   FaultAction action;
 };
 
-// Faults at exact places, as a scenario file lists them: see dpdk_nic/port/faults/FAULTS.md.
+// Faults at exact places, as a scenario file lists them: see tools/docs/faults.md.
 struct FaultScenario {
   std::vector<FaultRule> rules;
 

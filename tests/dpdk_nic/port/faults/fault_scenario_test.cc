@@ -162,13 +162,13 @@ TEST(FaultScenarioTest, WrongFilesAreRefused) {
 }
 
 TEST(FaultScenarioTest, TheExampleOfTheDocumentationIsRight) {
-  std::ifstream file("dpdk_nic/port/faults/FAULTS.md");
+  std::ifstream file("tools/docs/faults.md");
   ASSERT_TRUE(file);
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   constexpr std::string_view kFence = "```json\n";
   const size_t begin = page.find(kFence) + kFence.size();
   const auto scenario =
-      ParseFaultScenario(page.substr(begin, page.find("```", begin) - begin), "FAULTS.md");
+      ParseFaultScenario(page.substr(begin, page.find("```", begin) - begin), "faults.md");
   ASSERT_TRUE(scenario.ok()) << scenario.error();
   ASSERT_EQ(scenario.value().rules.size(), 3u);
   EXPECT_EQ(scenario.value().rules[1].match.nth, 2u);

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""Runs the README's examples: every fenced block marked 'sh run', in order, in one scratch folder,
-and those marked 'sh package', which make the package, with a home folder of their own.
+"""Runs the examples of all pages: each fenced block marked 'sh run', those of a page in order and in
+one scratch folder, and those marked 'sh package', which make the package, with a home folder of
+their own.
 
-usage: readme_test.py PATH_OF_UROCE
+usage: examples_test.py PATH_OF_UROCE
 """
 
 import os
@@ -13,6 +14,11 @@ import tempfile
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(ROOT, "tools", "lib"))
+
+import markdown_links  # pylint: disable=wrong-import-position
+
 UROCE = os.path.abspath(sys.argv[1])
 
 # An example waits a second for its server; a busy machine may need longer.
@@ -33,42 +39,52 @@ def own_namespace():
     return []
 
 
-def readme():
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+def read(page):
+    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
         return file.read()
 
 
-def blocks(kind):
-    """The contents of the fenced blocks whose info string is exactly `kind`."""
-    return re.findall(rf"^```{kind}\n(.*?)^```$", readme(), re.MULTILINE | re.DOTALL)
+def blocks(page, kind):
+    """The contents of the page's fenced blocks whose info string is exactly `kind`."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", read(page), re.MULTILINE | re.DOTALL)
 
 
-class ReadmeTest(unittest.TestCase):
+class ExamplesTest(unittest.TestCase):
 
-    def test_examples_run(self):
-        examples = blocks("sh run")
-        self.assertGreaterEqual(len(examples), 5)
+    @classmethod
+    def setUpClass(cls):
+        cls.pages = markdown_links.pages(ROOT)
+
+    def run_page(self, page, examples):
         path = f"{os.path.dirname(UROCE)}:{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path,
                        # The default fabric may be in use on this machine.
-                       "UROCE_FABRIC": f"readme-{os.getpid()}"}
+                       "UROCE_FABRIC": f"examples-{os.getpid()}"}
         prefix = own_namespace()
         prelude = PRELUDE + (LOOPBACK_UP + "\n" if prefix else "")
         with tempfile.TemporaryDirectory() as folder:
             for example in examples:
-                with self.subTest(example):
+                with self.subTest(example, page=page):
                     run = subprocess.run([*prefix, "bash", "-c", prelude + example], cwd=folder,
                                          check=False, text=True, stdout=subprocess.PIPE,
                                          stderr=subprocess.STDOUT, env=environment, timeout=120)
                     self.assertEqual(run.returncode, 0, run.stdout)
 
+    def test_examples_run(self):
+        by_page = {page: blocks(page, "sh run") for page in self.pages}
+        self.assertGreaterEqual(sum(map(len, by_page.values())), 9)
+        self.assertTrue(by_page["README.md"])
+        for page, examples in by_page.items():
+            if examples:
+                self.run_page(page, examples)
+
     def test_package_is_made_and_unpacked_as_written(self):
-        (example,) = blocks("sh package")
+        (example,) = (block for page in self.pages for block in blocks(page, "sh package"))
         cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         with tempfile.TemporaryDirectory() as home:
             # Uses the compilers that were downloaded before.
             environment = {**os.environ, "HOME": home, "XDG_CACHE_HOME": cache,
-                           "UROCE_FABRIC": f"readme-{os.getpid()}"}
+                           "UROCE_FABRIC": f"examples-{os.getpid()}"}
             run = subprocess.run(
                 ["bash", "-ec", f"{example}command -v uroce; uroce check"], cwd=ROOT, check=False,
                 text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
@@ -77,15 +93,19 @@ class ReadmeTest(unittest.TestCase):
             self.assertIn("uroce0 can be opened", run.stdout)
 
     def test_the_folder_map_is_complete(self):
-        (folder_map,) = blocks("text")
+        (folder_map,) = blocks("HACKING.md", "text")
         named = set(re.findall(r"^(\w+)/", folder_map, re.MULTILINE))
         there = {entry.name for entry in os.scandir(ROOT)
                  if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")}
         self.assertEqual(named, there - {"dist"})  # which tools/package makes
 
     def test_scripts_that_are_named_exist(self):
-        for path in re.findall(r"\btools/(?:setup|demo|test|bench)\b", readme()):
-            self.assertTrue(os.access(os.path.join(ROOT, path), os.X_OK), path)
+        named = {path for page in self.pages
+                 for path in re.findall(r"(?<![\w/])tools/[a-z_/]+(?=[\s`,.:;)])", read(page))}
+        self.assertLess({"tools/setup", "tools/demo", "tools/test", "tools/bench"}, named)
+        for path in named:
+            with self.subTest(path):
+                self.assertTrue(os.path.exists(os.path.join(ROOT, path)))
 
 
 if __name__ == "__main__":
