@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The pages of the source tree: their links, the site and the manual pages that are made of them."""
+"""The pages of the source tree: their links, and the site and the manual pages that are made of
+them."""
 
 import os
 import re
@@ -78,7 +79,8 @@ class LinksTest(unittest.TestCase):
 
     def test_anchors_are_those_of_github(self):
         for heading, anchor in (("`--ip ADDR` (`UROCE_IP`)", "--ip-addr-uroce_ip"),
-                                ("UC, UD", "uc-ud"), ("How do I add a port?", "how-do-i-add-a-port"),
+                                ("UC, UD", "uc-ud"),
+                                ("How do I add a port?", "how-do-i-add-a-port"),
                                 ("[Text](other.md) here", "text-here")):
             self.assertEqual(markdown_links.slug(heading), anchor)
 
@@ -132,7 +134,8 @@ class PagesTest(unittest.TestCase):
 class ManualTest(unittest.TestCase):
 
     def test_every_form_of_text(self):
-        page = ("# Title\n\n## Name\n\nx - does y\n\n## Options\n\nA `b-c`\nof *d*, see [e](f.md).\n\n"
+        page = ("# Title\n\n## Name\n\nx - does y\n\n"
+                "## Options\n\nA `b-c`\nof *d*, see [e](f.md).\n\n"
                 "### `--g H`\n\n.hidden\n\nmore\n\n```\n.i\\j\n```\n\n- k\n  l\n\n"
                 "| | |\n|---|---|\n| `m` | n |\n")
         self.assertEqual(manual.render(page, "x", "1").splitlines(), [

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Runs the examples of all pages: each fenced block marked 'sh run', those of a page in order and in
-one scratch folder, and those marked 'sh package', which make the package, with a home folder of
-their own.
+"""Runs the examples of all pages: each fenced block marked 'sh run', those of a page in order and
+in one scratch folder, and the block marked 'sh package', which makes the package, with a home
+folder of its own.
 
 usage: examples_test.py PATH_OF_UROCE
 """
@@ -101,11 +101,14 @@ class ExamplesTest(unittest.TestCase):
 
     def test_scripts_that_are_named_exist(self):
         named = {path for page in self.pages
-                 for path in re.findall(r"(?<![\w/])tools/[a-z_/]+(?=[\s`,.:;)])", read(page))}
+                 for path in re.findall(r"(?<![\w/])tools/[\w/.-]*\w", read(page))}
         self.assertLess({"tools/setup", "tools/demo", "tools/test", "tools/bench"}, named)
         for path in named:
             with self.subTest(path):
-                self.assertTrue(os.path.exists(os.path.join(ROOT, path)))
+                there = os.path.join(ROOT, path)
+                self.assertTrue(os.path.exists(there))
+                is_script = os.path.isfile(there) and os.path.dirname(path) == "tools"
+                self.assertTrue(not is_script or os.access(there, os.X_OK))
 
 
 if __name__ == "__main__":

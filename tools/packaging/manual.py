@@ -46,7 +46,7 @@ class _Page:
         self.is_below_term = False
 
     def section(self, title):
-        self.out += [f".SH {_escape(title).upper()}"]
+        self.out += [f".SH {_escape(title.upper())}"]
         self.is_below_term = False
 
     def term(self, title):
@@ -130,7 +130,8 @@ def render(markdown, name, section):
 
 
 def page_for(target, source, markdown):
-    """The content of the file `target`, such as "share/man/man1/uroce.1.gz", from the page `source`."""
+    """The content of the file `target`, such as "share/man/man1/uroce.1.gz", before it is
+    compressed; `source` is the path of the page."""
     name, section = os.path.basename(target).removesuffix(".gz").rsplit(".", 1)
     try:
         return render(markdown, name, section).encode()
