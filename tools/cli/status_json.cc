@@ -68,6 +68,7 @@ Json CountersAsJson(const transport::Counters& counters) {
           {"received_bytes", counters.received_bytes},
           {"retransmitted_packets", counters.retransmitted_packets},
           {"ack_timeouts", counters.ack_timeouts},
+          {"probes", counters.probes},
           {"retries_exceeded", counters.retries_exceeded},
           {"psn_naks_received", counters.psn_naks_received},
           {"implied_naks", counters.implied_naks},
