@@ -50,7 +50,8 @@ struct TestHost {
   uint64_t address(size_t offset) { return reinterpret_cast<uint64_t>(memory.data()) + offset; }
   RKey rkey() const { return {key.value}; }
 
-  void Connect(const Gid& gid, const MacAddress& mac, Qpn peer, uint8_t gid_index, Mtu mtu) {
+  void Connect(const Gid& gid, const MacAddress& mac, Qpn peer, uint8_t gid_index, Mtu mtu,
+               uint8_t rnr_retry = 7) {
     using M = QpAttributeMask;
     QpAttributes a;
     a.state = QpState::kInit;
@@ -71,7 +72,7 @@ struct TestHost {
     a.sq_psn = kFirstPsn;
     a.timeout = 14;
     a.retry_count = 7;
-    a.rnr_retry = 7;
+    a.rnr_retry = rnr_retry;
     a.max_read_atomic = 4;
     ASSERT_EQ(qp->Modify(a, M::kState | M::kSqPsn | M::kTimeout | M::kRetryCount | M::kRnrRetry |
                                 M::kMaxReadAtomic),

@@ -51,7 +51,8 @@ struct QpContext {
   bool answers_plain : 1 = false;
   // The peer of a reliable connection is another uroce process of this host, on a link. Each side
   // sends ACKs unasked at the end of a pass, so a message asks with AckReq only if the program has
-  // asked for its completion, and the ACK of such a message does not wait.
+  // asked for its completion, and the ACK of such a message does not wait. After an RNR NAK, an ACK
+  // of nothing new ends the wait.
   bool peer_is_linked : 1 = false;
   // A packet has arrived in RTR.
   bool communication_established : 1 = false;

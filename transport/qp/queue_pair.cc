@@ -81,7 +81,16 @@ Status QueuePair::PostReceive(const ReceiveWorkRequest& request) {
   if (status == Status::kOk && state() == QpState::kError) {
     responder_.Flush(VendorError::kFlushedByError);
   }
+  if (responder_.awaits_receive() && status == Status::kOk) [[unlikely]]
+    TellReceiverReady();
   return status;
+}
+
+// After a receive request was posted. Returns whether a message waited for one.
+bool QueuePair::TellReceiverReady() {
+  if (!responder_.OnReceivePosted()) return false;
+  MarkReady();
+  return true;
 }
 
 bool QueuePair::Processes(const Packet& packet) const {
@@ -189,6 +198,8 @@ DropReason QueuePair::OnConnectedPacket(Time now, const Packet& packet) {
   if (packet.opcode.IsResponse()) return requester_.OnResponse(now, packet);
   const DropReason result =
       context_.is_reliable() ? responder_.OnRequest(packet) : responder_.OnUnreliable(packet);
+  if (responder_.awaits_receive() && responder_.shared_queue() != nullptr) [[unlikely]]
+    responder_.shared_queue()->AddWaiter(shared_queue_waiter_);
   if (state() == QpState::kReadyToReceive && result == DropReason::kNone &&
       !context_.communication_established) {  // IBA 11.6.3.1 COMM_EST
     context_.communication_established = true;

@@ -10,6 +10,7 @@
 #include "transport/ids.h"
 #include "transport/qp/deadline_queue.h"
 #include "transport/qp/environment.h"
+#include "transport/qp/receive_waiter.h"
 #include "transport/qp/requester.h"
 #include "transport/qp/responder.h"
 #include "transport/qp/transmit_queue.h"
@@ -164,6 +165,7 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
   void UpdateAfterPlainResponse();
   void UpdateAfterPlainRequest();
   void MarkReady();
+  bool TellReceiverReady();
 
   Route route_ = Route::kWire;   // the transmit queue in use; for a connection that of its path
   bool responders_turn_ = true;  // to build the next frame, if both have one
@@ -171,6 +173,13 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
   Requester requester_;
   Responder responder_;
   QueuePairRecord& record_;
+
+  struct SharedQueueWaiter final : ReceiveWaiter {
+    explicit SharedQueueWaiter(QueuePair& owner) : qp(owner) {}
+    bool OnReceivePosted() override { return qp.TellReceiverReady(); }
+    QueuePair& qp;
+  };
+  SharedQueueWaiter shared_queue_waiter_{*this};
 };
 
 }  // namespace uroce::transport

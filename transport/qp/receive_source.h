@@ -38,7 +38,7 @@ class ReceiveSource {
   }
 
   bool is_shared() const { return is_shared_; }
-  const SharedReceiveQueue* shared() const { return shared_; }
+  SharedReceiveQueue* shared() const { return shared_; }
   // The protection domain of the memory that requests name.
   PdId pd() const { return shared_ != nullptr ? shared_->pd() : own_pd_; }
   // Requests of our own queue that have not completed.

@@ -38,8 +38,7 @@ namespace uroce::transport {
 //   -------|----------------|-------------------|------------->  PSNs
 //          | on the wire    | to be sent again  | never used
 //
-// requester_send.cc: request packets. requester_response.cc: responses. requester_retry.cc: losses
-// and timeouts.
+// requester_send.cc: request packets. requester_response.cc: responses. requester_retry.cc: losses.
 class alignas(64) Requester {
  public:
   // `queue` is empty.
@@ -167,6 +166,7 @@ class alignas(64) Requester {
   // requester_retry.cc
   bool is_probing() const { return resend_window_ != kMaxPacketsInFlight; }
   void OnRnrNak(Time now, uint8_t timer_code);
+  void OnReceiverReady();
   void OnSequenceNak(Time now);
   DropReason OnLostResponse(Time now, Psn implied_by);
   void OnAckTimeout(Time now, Time due);

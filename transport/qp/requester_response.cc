@@ -40,9 +40,13 @@ CompletionOpcode CompletionOpcodeOf(SendOpcode opcode) {
 DropReason Requester::OnResponse(Time now, const Packet& packet) {
   if (!IsAwaited(packet.psn)) {
     // A repeated last ACK may carry new credits (IBA 9.7.7.2, an unsolicited ACK).
-    const bool last =
-        packet.opcode.operation == Operation::kAcknowledge && packet.psn + 1 == oldest_unacked_psn_;
-    return last && UpdateCredits(packet.aeth) ? DropReason::kNone : DropReason::kStaleResponse;
+    const bool last = packet.opcode.operation == Operation::kAcknowledge &&
+                      packet.aeth.syndrome.kind() == Syndrome::Kind::kAck &&
+                      packet.psn + 1 == oldest_unacked_psn_;
+    const bool has_news = last && UpdateCredits(packet.aeth);
+    const bool ends_wait = last && waits_for_receiver_ && qp_.peer_is_linked;
+    if (ends_wait) OnReceiverReady();
+    return has_news || ends_wait ? DropReason::kNone : DropReason::kStaleResponse;
   }
   const Psn oldest_unacked = oldest_unacked_psn_;
   DropReason result;

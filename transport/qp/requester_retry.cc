@@ -118,6 +118,15 @@ void Requester::OnRnrNak(Time now, uint8_t timer_code) {
   deadline_ = now + RnrDelay(timer_code);
 }
 
+// The peer has the receive request that it lacked, and says so by an ACK of nothing new, as only
+// a peer on a link does. The time that it asked for has not passed: no retry was taken.
+void Requester::OnReceiverReady() {
+  waits_for_receiver_ = false;
+  deadline_ = kNever;
+  const uint8_t all = qp_.attributes.rnr_retry;
+  if (all != kRnrRetryForEver && rnr_retries_left_ < all) ++rnr_retries_left_;
+}
+
 // A response arrived that implies the loss of an earlier one that no ACK can replace: an implied
 // NAK (IBA 9.7.5.1.2). The responses behind it imply the same loss and are ignored. One with a PSN
 // before the last one answers a retransmission: the loss is a new one. A probe changes nothing of

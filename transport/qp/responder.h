@@ -37,6 +37,11 @@ class alignas(64) Responder {
   ReceiveQueue TakeReceives() { return receives_.TakeOwn(); }
 
   Status Post(const ReceiveWorkRequest& request) { return receives_.Post(request); }
+  // A receive request was posted. Returns whether a refused message waits for it: a reply says so.
+  bool OnReceivePosted();
+  // Whether a refused message waits for a receive request: of the shared queue, if there is one.
+  bool awaits_receive() const { return awaits_receive_; }
+  SharedReceiveQueue* shared_queue() const { return receives_.shared(); }
 
   // INIT -> RTR: the first request packet must carry `first_psn`.
   void Start(Psn first_psn);
@@ -82,7 +87,8 @@ class alignas(64) Responder {
   static constexpr uint32_t kMsnMask = 0xff'ffff;
 
   // The acknowledgement to send after the replies. An ACK covers everything executed.
-  enum class Acknowledge : uint8_t { kNone, kAck, kSequenceNak, kRnrNak, kFatalNak };
+  // kReady: an ACK of nothing new, which ends the wait after an RNR NAK.
+  enum class Acknowledge : uint8_t { kNone, kAck, kSequenceNak, kRnrNak, kReady, kFatalNak };
   enum class Message : uint8_t { kNone, kSend, kWrite };
 
   // The result of the checks of a request with the expected PSN.
@@ -192,6 +198,8 @@ class alignas(64) Responder {
   // The NAK for the expected PSN was sent or is due; it is not sent twice (IBA 9.7.5.2).
   bool nak_sent_ = false;
   bool failed_ = false;
+  // A message was refused by an RNR NAK, and its peer is to be told of the next receive request.
+  bool awaits_receive_ = false;
   Message message_ = Message::kNone;  // that is being received
   bool is_queue_known_ = true;        // XRC: the request names a queue, that of the whole message
   ReplyQueue replies_;

@@ -28,6 +28,7 @@ void Responder::Reset() {
   msn_ = ack_msn_ = 0;
   acknowledge_ = Acknowledge::kNone;
   nak_sent_ = false;
+  awaits_receive_ = false;
   failed_ = false;
   failure_event_.reset();
   message_ = Message::kNone;
@@ -46,8 +47,11 @@ DropReason Responder::OnRequest(const Packet& packet) {
     return verdict.reason;
   }
   nak_sent_ = false;
+  awaits_receive_ = false;
   const bool owes_nak = acknowledge_ == Acknowledge::kSequenceNak;
-  if (owes_nak || acknowledge_ == Acknowledge::kRnrNak) acknowledge_ = Acknowledge::kAck;
+  const bool owes_readiness =
+      acknowledge_ == Acknowledge::kRnrNak || acknowledge_ == Acknowledge::kReady;
+  if (owes_nak || owes_readiness) acknowledge_ = Acknowledge::kAck;
   Execute(packet, verdict.target);
   // The gap closed before its NAK was sent, but packets that were dropped behind it are missing.
   if (owes_nak && !failed_ && !expected_psn_.IsAfter(last_dropped_psn_)) {
@@ -279,6 +283,7 @@ void Responder::Flush(VendorError why) {
     FailReceive(CompletionStatus::kFlushed, why);
   }
   message_ = Message::kNone;
+  awaits_receive_ = false;
   // After a failure of the responder the peer still gets the replies, then the NAK; else nothing.
   if (failed()) return;
   replies_.Clear();

@@ -21,6 +21,7 @@ DropReason Responder::OnSequenceGap(Psn psn) {
 // The request with the expected PSN may not be executed.
 void Responder::Refuse(const Packet& packet, const Verdict& verdict) {
   nak_sent_ = true;
+  awaits_receive_ = verdict.action == Verdict::Action::kRnrNak && qp_.peer_is_linked;
   if (verdict.action == Verdict::Action::kRnrNak) {
     acknowledge_ = Acknowledge::kRnrNak;
     return;
@@ -38,6 +39,15 @@ void Responder::Refuse(const Packet& packet, const Verdict& verdict) {
     failure_event_ = verdict.event;
   }
   FailWithNak(verdict.nak);
+}
+
+// An RNR NAK that is still to be sent comes first.
+bool Responder::OnReceivePosted() {
+  if (!awaits_receive_) return false;
+  if (acknowledge_ == Acknowledge::kRnrNak) return true;
+  awaits_receive_ = false;
+  acknowledge_ = Acknowledge::kReady;
+  return true;
 }
 
 void Responder::FailWithNak(NakCode nak) {
@@ -159,6 +169,10 @@ size_t Responder::BuildAcknowledge(const FrameRoom& out) {
       headers.aeth.syndrome = Syndrome::RnrNak(qp_.attributes.min_rnr_timer);
       ++counters.rnr_naks_sent;
       break;
+    case Acknowledge::kReady:
+      headers.aeth.syndrome = AckSyndrome();
+      headers.psn = expected_psn_ - 1;
+      break;
     case Acknowledge::kFatalNak:
       headers.aeth.syndrome = Syndrome::Nak(fatal_nak_);
       ++counters.error_naks_sent;
@@ -169,6 +183,7 @@ size_t Responder::BuildAcknowledge(const FrameRoom& out) {
       headers.aeth.msn = ack_msn_;
   }
   acknowledge_ = Acknowledge::kNone;
+  if (awaits_receive_ && !receives_.empty()) (void)OnReceivePosted();
   return qp_.path.builder().Emit(headers, {}, out);
 }
 

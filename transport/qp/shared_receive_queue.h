@@ -6,6 +6,7 @@
 #include "transport/events.h"
 #include "transport/ids.h"
 #include "transport/qp/receive_queue.h"
+#include "transport/qp/receive_waiter.h"
 #include "transport/status.h"
 #include "transport/work_request.h"
 
@@ -34,7 +35,14 @@ class SharedReceiveQueue : public EventSource {
   SharedReceiveQueue(const SrqInitAttributes& init, EventQueue& events);
 
   // ibv_post_srq_recv of one request. kNoMemory when full, kInvalidArgument for too many SGEs.
-  Status Post(const ReceiveWorkRequest& request) { return requests_.Post(request); }
+  Status Post(const ReceiveWorkRequest& request) {
+    const Status status = requests_.Post(request);
+    if (status == Status::kOk && !waiters_.empty()) [[unlikely]]
+      waiters_.TellFirst();
+    return status;
+  }
+  // `waiter` is told once of a request that is posted from now on.
+  void AddWaiter(ReceiveWaiter& waiter) { waiters_.Add(waiter); }
 
   // Raises kSrqLimitReached once, when fewer than `limit` requests are left; 0: never.
   // kInvalidArgument for more than the queue holds.
@@ -71,6 +79,7 @@ class SharedReceiveQueue : public EventSource {
   EventQueue& events_;
   ReceiveQueue requests_;
   uint32_t limit_;
+  ReceiveWaiters waiters_;
 };
 
 }  // namespace uroce::transport

@@ -142,6 +142,21 @@ TEST(RnrTimerTest, ADoubledRnrNakCountsOnce) {
   script.ExpectCompletion(1);
 }
 
+// On a wire; a peer on a link ends the wait by it (unready_receiver_test.cc).
+TEST(RnrTimerTest, AnAckOfNothingNewDoesNotEndTheWait) {
+  Script script;
+  const Psn first = script.first_psn();
+  script.PostSend(1, 0, 10);
+  script.TakeSent();
+  script.Inject(RnrNak(first, 20));
+  script.Inject(Ack(first - 1));
+  script.ExpectNothingSent();
+  script.Advance(Wait(20) - Duration{1});
+  script.ExpectNothingSent();
+  script.Advance(Duration{1});
+  EXPECT_EQ(script.TakeSent().size(), 1u);
+}
+
 // The receiver was ready after all: an ACK ends the wait.
 TEST(RnrTimerTest, AnAckEndsTheWait) {
   Script script;
