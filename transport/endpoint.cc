@@ -1,6 +1,7 @@
 #include "transport/endpoint.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -80,11 +81,10 @@ Endpoint::Endpoint(const EndpointConfig& config, EndpointState* state)
     : config_(config),
       own_state_(state == nullptr ? NewState() : decltype(own_state_)()),
       state_(state == nullptr ? own_state_.get() : state),
-      counters_(state_->counters),
       own_memory_(config.memory == nullptr ? std::make_unique<MemoryTable>(config.seed) : nullptr),
       memory_(config.memory == nullptr ? *own_memory_ : *config.memory),
       device_(config.context),
-      environment_{config_, counters_, memory_, events_, deadlines_, transmits_, xrc_queues_},
+      environment_{config_, memory_, events_, deadlines_, transmits_, xrc_queues_},
       queue_pairs_(config.qpn_count),
       random_(config.seed, kQpnStream),
       free_qpns_(config.qpn_count) {
@@ -160,7 +160,11 @@ QueuePair::Queues Endpoint::DestroyQueuePair(QueuePair* qp) {
   qp->PurgeCompletions();
   const uint32_t index = qp->qpn().value - config_.first_qpn.value;
   QueuePair::Queues queues = qp->TakeQueues();
+  const std::atomic_ref moves(state_->moves);
+  moves.fetch_add(1);
+  state_->counters += state_->queue_pairs[index].counters;
   queue_pairs_[index].reset();
+  moves.fetch_add(1);
   free_qpns_.push_back(static_cast<uint16_t>(index));
   return queues;
 }
@@ -175,11 +179,17 @@ QueuePair* Endpoint::Find(Qpn qpn) const {
   return config_.OwnsQpn(qpn) ? queue_pairs_[qpn.value - config_.first_qpn.value].get() : nullptr;
 }
 
+Counters Endpoint::counters() const {
+  Counters total = state_->counters;
+  for (size_t i = 0; i < queue_pairs_.size(); ++i) {
+    if (queue_pairs_[i] != nullptr) total += state_->queue_pairs[i].counters;
+  }
+  return total;
+}
+
 DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route from,
                              IcrcCheck icrc_check) {
   SetTime(now);
-  ++counters_.received_packets;
-  counters_.received_bytes += frame.size();
   if (icrc_check == IcrcCheck::kWaivedWithHeaders && IsBareFrame(frame)) {
     return OnBareFrame(now, frame, from);
   }
@@ -191,21 +201,33 @@ DropReason Endpoint::OnWholeFrame(Time now, std::span<const uint8_t> frame, Rout
   ConnectionPacket peers;
   QueuePair* const qp = config_.uses_short_way ? Find(PeekDestinationQpn(frame)) : nullptr;
   const bool is_peers = qp != nullptr && qp->MatchPeersFrame(frame, from, icrc_check, peers);
-  if (is_peers && qp->OnPlainPacket(now, peers)) [[likely]]
+  if (is_peers && qp->OnPlainPacket(now, peers)) [[likely]] {
+    qp->CountReceived(frame.size());
     return DropReason::kNone;
+  }
   Packet packet;
   packet.from = from;
   DropReason result;
+  QueuePair* receiver = qp;
   if (is_peers && qp->ReadPeersPacket(peers, packet) == DropReason::kNone) {
     result = qp->OnPeersPacket(now, packet);
   } else {
     result = ParseFrame(frame, packet, icrc_check);
     if (result == DropReason::kNone) result = Deliver(now, packet);
+    receiver = IsOfQueuePair(result) ? Find(packet.destination_qpn) : nullptr;
   }
   // A datagram that we sent to a group comes back even if the group has no members here.
   const bool is_own_copy = from == Route::kLoopback && result == DropReason::kNotAMember;
-  if (result != DropReason::kNone && !is_own_copy) ++counters_.drops(result);
+  CountReceived(receiver, frame.size(), is_own_copy ? DropReason::kNone : result);
   return result;
+}
+
+// Without a receiver the frame counts for the endpoint alone.
+void Endpoint::CountReceived(QueuePair* receiver, size_t frame_bytes, DropReason result) {
+  if (result != DropReason::kNone) ++state_->counters.drops(result);
+  if (receiver != nullptr && IsOfQueuePair(result)) return receiver->CountReceived(frame_bytes);
+  ++state_->counters.received_packets;
+  state_->counters.received_bytes += frame_bytes;
 }
 
 // The frame's source is the process that shares the memory it lies in; it carries no address.
@@ -213,10 +235,12 @@ inline DropReason Endpoint::OnBareFrame(Time now, std::span<const uint8_t> frame
   ConnectionPacket peers;
   QueuePair* const qp = Find(ReadBareFrame(frame, peers));
   const bool is_done = qp != nullptr && qp->TakesBareFrames(from) && qp->OnPlainPacket(now, peers);
-  if (is_done) [[likely]]
+  if (is_done) [[likely]] {
+    qp->CountReceived(frame.size());
     return DropReason::kNone;
+  }
   const DropReason result = OnOtherBareFrame(now, qp, peers, from);
-  if (result != DropReason::kNone) ++counters_.drops(result);
+  CountReceived(qp, frame.size(), result);
   return result;
 }
 
@@ -257,7 +281,7 @@ DropReason Endpoint::DeliverToGeneralServices(Time now, const Packet& packet) {
 
 GeneralServices& Endpoint::UseGeneralServices() {
   if (general_services_ == nullptr) {
-    general_services_ = std::make_unique<GeneralServices>(config_, transmits_, deadlines_);
+    general_services_ = std::make_unique<GeneralServices>(config_, *state_, transmits_, deadlines_);
   }
   return *general_services_;
 }
@@ -277,14 +301,15 @@ DropReason Endpoint::DeliverMulticast(Time now, const Packet& packet) {
 DropReason Endpoint::OnRawFrame(Time now, std::span<const uint8_t> frame,
                                 std::span<QueuePair* const> takers) {
   SetTime(now);
-  ++counters_.received_packets;
-  counters_.received_bytes += frame.size();
   DropReason result = DropReason::kNoFlow;
+  QueuePair* receiver = nullptr;
   for (QueuePair* const qp : takers) {
     const DropReason own_result = qp->OnRawFrame(frame);
-    if (result != DropReason::kNone) result = own_result;
+    if (result == DropReason::kNone) continue;
+    result = own_result;
+    receiver = qp;
   }
-  if (result != DropReason::kNone) ++counters_.drops(result);
+  CountReceived(receiver, frame.size(), result);
   return result;
 }
 
@@ -293,7 +318,7 @@ void Endpoint::CopyFrame(Time now, std::span<const uint8_t> frame,
   SetTime(now);
   for (QueuePair* const qp : watchers) {
     const DropReason reason = qp->OnRawFrame(frame);
-    if (reason != DropReason::kNone) ++counters_.drops(reason);
+    if (reason != DropReason::kNone) ++state_->counters.drops(reason);
   }
 }
 
@@ -336,25 +361,15 @@ void Endpoint::Fail() {
 
 size_t Endpoint::BuildAtOnce(Time now, QueuePair& qp, const FrameRoom& out) {
   SetTime(now);
-  const size_t frame_bytes = qp.BuildAtOnce(now, out);
-  if (frame_bytes != 0) CountTransmitted(frame_bytes);
-  return frame_bytes;
-}
-
-void Endpoint::CountTransmitted(size_t frame_bytes) {
-  ++counters_.transmitted_packets;
-  counters_.transmitted_bytes += frame_bytes;
+  return qp.BuildAtOnce(now, out);
 }
 
 size_t Endpoint::PollTransmit(Time now, Route route, const FrameRoom& out) {
   SetTime(now);
   const size_t frame_bytes = transmits_.BuildFrame(now, route, out);
-  if (frame_bytes != 0) {
-    CountTransmitted(frame_bytes);
-    // The wire brings no copy back for the members among our own queue pairs.
-    if (IsMulticast(out) && config_.copies_to_own_members) {
-      LoopBackMulticast(now, out.first(frame_bytes), out.icrc);
-    }
+  // The wire brings no copy back for the members among our own queue pairs.
+  if (frame_bytes != 0 && IsMulticast(out) && config_.copies_to_own_members) {
+    LoopBackMulticast(now, out.first(frame_bytes), out.icrc);
   }
   return frame_bytes;
 }
@@ -366,7 +381,7 @@ void Endpoint::LoopBackMulticast(Time now, std::span<const uint8_t> frame, IcrcU
   packet.from = Route::kLoopback;
   const DropReason result = Deliver(now, packet);
   const bool dropped = result != DropReason::kNone && result != DropReason::kNotAMember;
-  if (dropped) ++counters_.drops(result);
+  if (dropped) ++state_->counters.drops(result);
 }
 
 void Endpoint::UpdateNeighbor(const Gid& gid, const MacAddress& mac) {

@@ -177,7 +177,8 @@ class Endpoint {
   void UpdateNeighbor(const Gid& gid, const MacAddress& mac);
 
   const EndpointConfig& config() const { return config_; }
-  const Counters& counters() const { return state_->counters; }
+  // Sums up all queue pairs, those that are destroyed included: not for the data path.
+  Counters counters() const;
 
  private:
   DropReason Deliver(Time now, const Packet& packet);
@@ -187,7 +188,7 @@ class Endpoint {
   DropReason OnOtherBareFrame(Time now, QueuePair* qp, const ConnectionPacket& peers, Route from);
   DropReason DeliverToGeneralServices(Time now, const Packet& packet);
   DropReason DeliverMulticast(Time now, const Packet& packet);
-  void CountTransmitted(size_t frame_bytes);
+  void CountReceived(QueuePair* receiver, size_t frame_bytes, DropReason result);
   void LoopBackMulticast(Time now, std::span<const uint8_t> frame, IcrcUse icrc);
   size_t ChooseFreeQpn();
 
@@ -200,7 +201,6 @@ class Endpoint {
   EndpointConfig config_;
   std::unique_ptr<EndpointState, Free> own_state_;
   EndpointState* const state_;
-  Counters& counters_;  // in the state
   const std::unique_ptr<MemoryTable> own_memory_;
   MemoryTable& memory_;
   EventQueue events_;

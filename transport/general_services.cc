@@ -41,12 +41,13 @@ MadAddress SourceOf(const EndpointConfig& config, const Packet& packet) {
 
 }  // namespace
 
-GeneralServices::GeneralServices(const EndpointConfig& config, TransmitSchedule& transmits,
-                                 DeadlineQueue& deadlines)
+GeneralServices::GeneralServices(const EndpointConfig& config, EndpointState& state,
+                                 TransmitSchedule& transmits, DeadlineQueue& deadlines)
     : config_(config),
+      counters_(state.counters),
       transmits_(transmits),
       deadlines_(deadlines),
-      manager_(ManagerConfig(config)),
+      manager_(ManagerConfig(config), &state.connection_manager),
       wire_(*this, Route::kWire),
       loopback_(*this, Route::kLoopback) {}
 
@@ -125,6 +126,8 @@ size_t GeneralServices::Outlet::BuildFrame(Time, const FrameRoom& out) {
   if (mads_.empty()) return 0;
   const size_t frame_bytes = services_.Emit(mads_.front(), out);
   mads_.pop_front();
+  ++services_.counters_.transmitted_packets;
+  services_.counters_.transmitted_bytes += frame_bytes;
   return frame_bytes;
 }
 

@@ -9,6 +9,7 @@
 #include "transport/cm/connection_manager.h"
 #include "transport/counters.h"
 #include "transport/endpoint_config.h"
+#include "transport/endpoint_state.h"
 #include "transport/ids.h"
 #include "transport/qp/deadline_queue.h"
 #include "transport/qp/transmit_schedule.h"
@@ -37,7 +38,7 @@ class GeneralServices : public DeadlineClient {
   static constexpr Duration kAskAgain = Milliseconds(10);
 
   // All arguments outlive this object.
-  GeneralServices(const EndpointConfig& config, TransmitSchedule& transmits,
+  GeneralServices(const EndpointConfig& config, EndpointState& state, TransmitSchedule& transmits,
                   DeadlineQueue& deadlines);
   ~GeneralServices() override;
 
@@ -87,6 +88,7 @@ class GeneralServices : public DeadlineClient {
   void SetDeadline();
 
   const EndpointConfig& config_;
+  Counters& counters_;
   TransmitSchedule& transmits_;
   DeadlineQueue& deadlines_;
   cm::ConnectionManager manager_;

@@ -7,29 +7,13 @@
 
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/messages.h"
-#include "dpdk_nic/port/port_drops.h"
+#include "dpdk_nic/control/switch_counters.h"
 
 namespace uroce::nic {
 class RingLink;
 }  // namespace uroce::nic
 
 namespace uroce::nic::control {
-
-// Frames that the switch moved, and why it dropped others. Only ever grow.
-struct SwitchCounters {
-  uint64_t frames_to_wire = 0;
-  uint64_t frames_from_wire = 0;
-  uint64_t multicast_copies = 0;          // to members of this host
-  uint64_t frames_between_processes = 0;  // of this host, that have no link yet
-  uint64_t frames_passed_on = 0;          // that had come to the socket of another process
-  uint64_t dropped_unknown_destination =
-      0;                              // from the wire without a receiver, or to this host's address
-  uint64_t dropped_not_declared = 0;  // to the wire, from or to a queue pair not declared
-  uint64_t dropped_foreign_source = 0;  // with a source that is not the sender's
-  uint64_t dropped_malformed = 0;
-  uint64_t dropped_no_room = 0;  // in the ring of a process
-  PortDrops port;                // lost by the port itself
-};
 
 // The resources of the switch that a process uses.
 struct SwitchUsage {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "dpdk_nic/control/messages.h"
+#include "dpdk_nic/control/switch_counters.h"
 #include "dpdk_nic/port/port_drops.h"
 #include "transport/ids.h"
 
@@ -36,18 +37,7 @@ struct StatusDaemon {
   uint64_t uptime_ms;
   std::array<transport::Gid, kMaxGids> gids;
   std::array<char, kMaxNameBytes> port;  // its devargs, cut if need be; empty without a NIC
-  // Frames that the switch moved, and that it dropped, by reason; see SwitchCounters.
-  uint64_t frames_to_wire;
-  uint64_t frames_from_wire;
-  uint64_t multicast_copies;
-  uint64_t frames_between_processes;
-  uint64_t frames_passed_on;
-  uint64_t dropped_unknown_destination;
-  uint64_t dropped_not_declared;
-  uint64_t dropped_foreign_source;
-  uint64_t dropped_malformed;
-  uint64_t dropped_no_room;
-  PortDrops port_drops;
+  SwitchCounters counters;
 };
 
 // Carries the memory that the process publishes its state in.

@@ -69,7 +69,6 @@ bool StatusReport::SendNext(MessageChannel& channel) {
 
 bool StatusReport::SendDaemon(MessageChannel& channel) {
   const FabricDescription& fabric = server_.fabric();
-  const SwitchCounters counters = server_.frame_switch().counters();
   StatusDaemon status{};
   status.pid = getpid();
   status.is_private = fabric.is_private;
@@ -78,17 +77,7 @@ bool StatusReport::SendDaemon(MessageChannel& channel) {
   status.clients = static_cast<uint32_t>(server_.registry().clients().size());
   status.uptime_ms = MillisecondsSince(server_.started_at());
   CopyName(fabric.port, status.port);
-  status.frames_to_wire = counters.frames_to_wire;
-  status.frames_from_wire = counters.frames_from_wire;
-  status.multicast_copies = counters.multicast_copies;
-  status.frames_between_processes = counters.frames_between_processes;
-  status.frames_passed_on = counters.frames_passed_on;
-  status.dropped_unknown_destination = counters.dropped_unknown_destination;
-  status.dropped_not_declared = counters.dropped_not_declared;
-  status.dropped_foreign_source = counters.dropped_foreign_source;
-  status.dropped_malformed = counters.dropped_malformed;
-  status.dropped_no_room = counters.dropped_no_room;
-  status.port_drops = counters.port;
+  status.counters = server_.frame_switch().counters();
   return channel.Send(status);
 }
 

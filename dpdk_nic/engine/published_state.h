@@ -5,11 +5,18 @@
 #include <vector>
 
 #include "dpdk_nic/base/unique_fd.h"
+#include "dpdk_nic/port/port_drops.h"
 #include "transport/endpoint_state.h"
 
 namespace uroce::nic {
 
-// The state of a process's endpoint in shared memory. Others read it live, without any work of its
+// The state that a process publishes.
+struct ProcessState {
+  PortCounters port;  // at most 1 ms old while the process runs
+  transport::EndpointState endpoint;
+};
+
+// The state of a process in shared memory. Others read it live, without any work of its
 // own. It is sealed: no other process can map it for writing, and it cannot shrink under a reader.
 class PublishedState {
  public:
@@ -19,7 +26,8 @@ class PublishedState {
   PublishedState(const PublishedState&) = delete;
   PublishedState& operator=(const PublishedState&) = delete;
 
-  transport::EndpointState* endpoint() const { return endpoint_; }
+  transport::EndpointState* endpoint() const { return &state_->endpoint; }
+  void Set(const PortCounters& port) { state_->port = port; }
   // In a forked child, which from now on changes a private copy. Makes only async-signal-safe
   // calls.
   void AbandonAfterFork();
@@ -27,11 +35,10 @@ class PublishedState {
   int fd() const { return fd_.get(); }
 
  private:
-  PublishedState(UniqueFd fd, transport::EndpointState* endpoint)
-      : fd_(std::move(fd)), endpoint_(endpoint) {}
+  PublishedState(UniqueFd fd, ProcessState* state) : fd_(std::move(fd)), state_(state) {}
 
   UniqueFd fd_;
-  transport::EndpointState* endpoint_;
+  ProcessState* state_;
 };
 
 // A read-only view of the state of another process. Every field may change at any time and hold any
@@ -44,17 +51,24 @@ class PublishedStateView {
   PublishedStateView(const PublishedStateView&) = delete;
   PublishedStateView& operator=(const PublishedStateView&) = delete;
 
-  const transport::EndpointState& endpoint() const { return *endpoint_; }
+  const transport::EndpointState& endpoint() const { return state_->endpoint; }
   // Copies of the existing records. Reads only where the process ever had a queue pair: to read
   // elsewhere would allocate memory of the process.
   std::vector<transport::QueuePairRecord> QueuePairs() const;
+  // One picture of all of it: no packet is missing in `counters` while a queue pair goes.
+  struct Snapshot {
+    transport::Counters counters;  // of all queue pairs, those that are gone included
+    transport::cm::Counters connection_manager;
+    PortCounters port;
+    std::vector<transport::QueuePairRecord> queue_pairs;
+  };
+  Snapshot Read() const;
 
  private:
-  PublishedStateView(UniqueFd fd, const transport::EndpointState* endpoint)
-      : fd_(std::move(fd)), endpoint_(endpoint) {}
+  PublishedStateView(UniqueFd fd, const ProcessState* state) : fd_(std::move(fd)), state_(state) {}
 
   const UniqueFd fd_;
-  const transport::EndpointState* const endpoint_;
+  const ProcessState* const state_;
 };
 
 }  // namespace uroce::nic

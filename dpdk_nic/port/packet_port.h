@@ -169,12 +169,7 @@ class PacketPort : public transport::PeerProgress {
   // The GID table, if addresses came or went since the last call. Called after ServeLink.
   virtual std::optional<std::vector<transport::Gid>> TakeGids() { return std::nullopt; }
 
-  struct Counters {
-    uint64_t transmit_dropped_no_link = 0;
-    uint64_t transmit_dropped_link_pending = 0;  // too many frames waited for their link
-    uint64_t receive_malformed = 0;              // a slot or descriptor that made no sense
-    PortDrops drops;                             // of a port that leads to a network
-  };
+  using Counters = PortCounters;
   virtual Counters counters() const { return {}; }
 
   virtual transport::MacAddress mac() const = 0;

@@ -149,7 +149,7 @@ class Script {
   CompletionQueue& cq() { return *cq_; }
   SharedReceiveQueue& srq() { return *srq_; }
   const AddressVector& peer_address() const { return peer_address_; }
-  const Counters& counters() const { return endpoint_.counters(); }
+  Counters counters() const { return endpoint_.counters(); }
   Psn first_psn() const { return options_.first_psn; }
   Psn peers_first_psn() const { return options_.peers_first_psn; }
 

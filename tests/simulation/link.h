@@ -53,7 +53,7 @@ class Link {
     uint64_t address(size_t offset) const {
       return reinterpret_cast<uint64_t>(memory.data()) + offset;
     }
-    const Counters& counters() const { return endpoint->counters(); }
+    Counters counters() const { return endpoint->counters(); }
   };
 
   struct Observer {

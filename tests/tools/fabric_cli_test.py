@@ -222,8 +222,13 @@ class StatusTest(unittest.TestCase):
         self.check_refused(uroce("status", "now"), 2, "uroce status --help")
         run = uroce("status", "--help")
         self.assertEqual(run.returncode, 0)
-        for option in ("--fabric ", "--json "):
+        for option in ("--fabric ", "--json ", "--explain "):
             self.assertIn(option, run.stdout)
+
+    def test_page_of_counters_is_what_explain_prints(self):
+        run = uroce("status", "--explain")
+        with open("tools/docs/counters.md", encoding="utf-8") as page:
+            self.assertEqual(run.stdout, page.read(), "write it anew")
 
     def test_a_port_is_shown(self):
         fabric = new_fabric()

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "tools/cli/counter_names.h"
 #include "tools/cli/printable.h"
 #include "tools/cli/status_json.h"
 #include "tools/cli/status_table.h"
@@ -61,8 +62,8 @@ TEST(StatusTextTest, QueuePairIsARow) {
 TEST(StatusTextTest, FramesThatWereDroppedAreExplained) {
   FabricStatus status = SmallFabric();
   EXPECT_EQ(StatusAsTable(status).find("dropped:"), std::string::npos);
-  status.daemon.dropped_malformed = 3;
-  status.daemon.dropped_no_room = 4;
+  status.daemon.counters.dropped_malformed = 3;
+  status.daemon.counters.dropped_no_room = 4;
   EXPECT_NE(StatusAsTable(status).find("dropped: 3 malformed, 4 without room\n"),
             std::string::npos);
 }
@@ -71,8 +72,8 @@ TEST(StatusTextTest, FramesThatThePortLostAreExplained) {
   FabricStatus status = SmallFabric();
   status.daemon.has_wire = 1;
   EXPECT_EQ(StatusAsTable(status).find("dropped by the port:"), std::string::npos);
-  status.daemon.port_drops[nic::PortDrop::kNotSent] = 2;
-  status.daemon.port_drops[nic::PortDrop::kOverflow] = 5;
+  status.daemon.counters.port[nic::PortDrop::kNotSent] = 2;
+  status.daemon.counters.port[nic::PortDrop::kOverflow] = 5;
   EXPECT_NE(StatusAsTable(status).find("dropped by the port: 2 not sent, 5 overflow\n"),
             std::string::npos);
   EXPECT_NE(StatusAsJson(status).find("\"overflow\": 5"), std::string::npos);
@@ -98,6 +99,34 @@ TEST(StatusTextTest, LinkToAProcessThatIsNotShownHasItsBlock) {
 TEST(StatusTextTest, TheHalvesOfXrcAreTwoTypes) {
   EXPECT_EQ(NameOf(transport::QpType::kXrcSend), "XRC_SEND");
   EXPECT_EQ(NameOf(transport::QpType::kXrcReceive), "XRC_RECV");
+}
+
+// The tables of counters are the only place where a counter is named.
+TEST(StatusTextTest, EveryCounterIsInJsonAndExplained) {
+  const std::string json = StatusAsJson(SmallFabric());
+  const std::string explained = CounterNames();
+  const auto check = [&](std::string_view name) {
+    EXPECT_NE(json.find("\"" + std::string(name) + "\": 0"), std::string::npos) << name;
+    EXPECT_NE(explained.find("| `" + std::string(name) + "` |"), std::string::npos) << name;
+  };
+  for (const auto& row : transport::kQueuePairCounters) check(row.name);
+  for (size_t i = 1; i < transport::kDropReasons; ++i) check(transport::kDropNames[i].name);
+  for (const auto& row : transport::cm::kCounters) check(row.name);
+  for (const auto& row : nic::kPortCounters) check(row.name);
+  for (const auto& row : nic::kPortDropNames) check(row.name);
+  for (const auto& row : nic::control::kSwitchCounters) check(row.name);
+  for (const auto& row : nic::control::kSwitchDrops) check(row.name);
+  EXPECT_NE(json.find("\"DREQ\": 0"), std::string::npos);
+}
+
+TEST(StatusTextTest, CountersOfAQueuePairAreItsOwn) {
+  FabricStatus status = SmallFabric();
+  status.clients[0].endpoint->counters.probes = 7;
+  status.clients[0].endpoint->queue_pairs[0].counters.probes = 5;
+  const std::string json = StatusAsJson(status);
+  const size_t total = json.find("\"probes\": 7");
+  ASSERT_NE(total, std::string::npos);
+  EXPECT_NE(json.find("\"probes\": 5", total), std::string::npos);
 }
 
 TEST(StatusTextTest, ProcessWhoseStateCannotBeReadIsShown) {

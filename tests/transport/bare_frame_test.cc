@@ -232,6 +232,7 @@ TEST_F(BareFrameRouteTest, BareFramesFromOtherRoutesAreDropped) {
     EXPECT_EQ(Receive(route, IcrcCheck::kWaivedWithHeaders), DropReason::kForeignSource);
   }
   EXPECT_EQ(server.endpoint.counters().drops(DropReason::kForeignSource), 3u);
+  EXPECT_EQ(server.qp->counters().received_packets, 0u);
   EXPECT_EQ(Receive(Route::kWire, IcrcCheck::kWaivedWithHeaders), DropReason::kNone);
 }
 

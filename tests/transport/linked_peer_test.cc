@@ -185,7 +185,7 @@ class FrozenPeerTest : public ::testing::TestWithParam<bool>, public PeerProgres
     }
     return sent;
   }
-  const Counters& counters() { return pair_.first.endpoint.counters(); }
+  Counters counters() { return pair_.first.endpoint.counters(); }
 
   static constexpr Duration kAckTimeout{int64_t{4'096} << 14};
   bool has_answered_ = false;  // all frames

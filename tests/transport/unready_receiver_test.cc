@@ -58,7 +58,7 @@ class UnreadyReceiverTest : public ::testing::TestWithParam<bool> {
     ASSERT_EQ(completions.size(), 1u);
     EXPECT_EQ(completions[0].status, CompletionStatus::kSuccess);
   }
-  const Counters& counters() { return pair_.first.endpoint.counters(); }
+  Counters counters() { return pair_.first.endpoint.counters(); }
 
   LinkedProcesses pair_{GetParam()};
   std::unique_ptr<SharedReceiveQueue> shared_ = pair_.second.endpoint.CreateSharedReceiveQueue(

@@ -10,7 +10,6 @@
 
 #include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/control/message_channel.h"
-#include "dpdk_nic/engine/published_state.h"
 
 namespace uroce::cli {
 namespace {
@@ -33,10 +32,10 @@ Error Failure(const std::string& fabric, int error) {
           "): try again"};
 }
 
-std::optional<ClientStatus::Endpoint> ReadEndpoint(nic::UniqueFd published_state) {
+std::optional<nic::PublishedStateView::Snapshot> ReadEndpoint(nic::UniqueFd published_state) {
   const auto view = nic::PublishedStateView::Open(std::move(published_state));
   if (view == nullptr) return std::nullopt;
-  return ClientStatus::Endpoint{view->endpoint().counters, view->QueuePairs()};
+  return view->Read();
 }
 
 // Returns whether it was the last message.

@@ -10,7 +10,7 @@
 
 #include "dpdk_nic/base/error_or.h"
 #include "dpdk_nic/control/status_messages.h"
-#include "transport/endpoint_state.h"
+#include "dpdk_nic/engine/published_state.h"
 
 namespace uroce::cli {
 
@@ -19,11 +19,7 @@ struct ClientStatus {
   nic::control::StatusClient client;
   // The state that the process had published when it was read; nullopt if this build cannot read
   // it.
-  struct Endpoint {
-    transport::Counters counters;
-    std::vector<transport::QueuePairRecord> queue_pairs;
-  };
-  std::optional<Endpoint> endpoint;
+  std::optional<nic::PublishedStateView::Snapshot> endpoint;
 };
 
 struct FabricStatus {

@@ -3,6 +3,7 @@
 
 #include "dpdk_nic/control/control_address.h"
 #include "dpdk_nic/device/device_config.h"
+#include "tools/cli/counter_names.h"
 #include "tools/cli/fabric_status.h"
 #include "tools/cli/parse_options.h"
 #include "tools/cli/status_json.h"
@@ -22,7 +23,8 @@ void PrintHelp() {
       "Shows a fabric: its uroced and port, the processes on it, their links and queue pairs, as\n"
       "they are at this moment. The processes do not notice.\n\n"
       "  --fabric NAME          fabric to show; otherwise what UROCE_FABRIC says, or 'default'\n"
-      "  --json                 for programs\n");
+      "  --json                 for programs\n"
+      "  --explain              the name and the meaning of every counter\n");
 }
 
 // One sentence on stderr, which says what to do.
@@ -40,7 +42,8 @@ std::string DefaultFabric() {
 
 int Status(const std::vector<std::string>& arguments) {
   options::options_description description;
-  description.add_options()("help,h", "")("json", "")("fabric", options::value<std::string>());
+  description.add_options()("help,h", "")("json", "")("explain", "")("fabric",
+                                                                     options::value<std::string>());
   options::variables_map values;
   try {
     values = ParseOptions(arguments, description);
@@ -50,6 +53,10 @@ int Status(const std::vector<std::string>& arguments) {
   }
   if (values.count("help") != 0) {
     PrintHelp();
+    return 0;
+  }
+  if (values.count("explain") != 0) {
+    std::fputs(CounterNames().c_str(), stdout);
     return 0;
   }
   const std::string fabric =

@@ -44,42 +44,54 @@ Json PortAsJson(const nic::control::StatusDaemon& daemon) {
           {"up", daemon.wire_is_up != 0},
           {"mac", TextOf(daemon.mac)},
           {"gids", std::move(gids)},
-          {"dropped", DropsAsJson(daemon.port_drops)}};
+          {"dropped", DropsAsJson(daemon.counters.port)}};
 }
 
-Json SwitchAsJson(const nic::control::StatusDaemon& daemon) {
-  return {{"frames_to_wire", daemon.frames_to_wire},
-          {"frames_from_wire", daemon.frames_from_wire},
-          {"multicast_copies", daemon.multicast_copies},
-          {"frames_between_processes", daemon.frames_between_processes},
-          {"frames_passed_on", daemon.frames_passed_on},
-          {"dropped",
-           {{"unknown_destination", daemon.dropped_unknown_destination},
-            {"not_declared", daemon.dropped_not_declared},
-            {"foreign_source", daemon.dropped_foreign_source},
-            {"malformed", daemon.dropped_malformed},
-            {"no_room", daemon.dropped_no_room}}}};
+Json SwitchAsJson(const nic::control::SwitchCounters& counters) {
+  Json json = Json::object();
+  for (const auto& row : nic::control::kSwitchCounters) json[row.name] = counters.*row.field;
+  Json& dropped = json["dropped"] = Json::object();
+  for (const auto& row : nic::control::kSwitchDrops) dropped[row.name] = counters.*row.field;
+  return json;
 }
 
 Json CountersAsJson(const transport::Counters& counters) {
-  return {{"transmitted_packets", counters.transmitted_packets},
-          {"transmitted_bytes", counters.transmitted_bytes},
-          {"received_packets", counters.received_packets},
-          {"received_bytes", counters.received_bytes},
-          {"retransmitted_packets", counters.retransmitted_packets},
-          {"ack_timeouts", counters.ack_timeouts},
-          {"probes", counters.probes},
-          {"retries_exceeded", counters.retries_exceeded},
-          {"psn_naks_received", counters.psn_naks_received},
-          {"implied_naks", counters.implied_naks},
-          {"rnr_naks_received", counters.rnr_naks_received},
-          {"rnr_retries_exceeded", counters.rnr_retries_exceeded},
-          {"psn_naks_sent", counters.psn_naks_sent},
-          {"rnr_naks_sent", counters.rnr_naks_sent},
-          {"error_naks_sent", counters.error_naks_sent},
-          {"duplicate_requests", counters.duplicate_requests},
-          {"memory_gone", counters.memory_gone},
-          {"dropped", DropsAsJson(counters)}};
+  Json json = Json::object();
+  for (const auto& row : transport::kQueuePairCounters) json[row.name] = counters.*row.of_endpoint;
+  json["dropped"] = DropsAsJson(counters);
+  return json;
+}
+
+Json CountersAsJson(const transport::QueuePairCounters& counters) {
+  Json json = Json::object();
+  for (const auto& row : transport::kQueuePairCounters) {
+    json[row.name] = counters.*row.of_queue_pair;
+  }
+  return json;
+}
+
+Json CountersAsJson(const transport::cm::Counters& counters) {
+  Json json = Json::object();
+  for (const auto& row : transport::cm::kMessageCounters) {
+    Json& messages = json[row.name] = Json::object();
+    for (size_t i = 0; i < transport::cm::kAttributes; ++i) {
+      messages[transport::cm::Name(transport::cm::AttributeAt(i))] = (counters.*row.messages)[i];
+    }
+  }
+  Json& malformed = json["malformed"] = Json::object();
+  for (size_t i = 1; i < counters.malformed.size(); ++i) {
+    malformed[transport::cm::Name(static_cast<transport::cm::Malformed>(i))] =
+        counters.malformed[i];
+  }
+  for (const auto& row : transport::cm::kCounters) json[row.name] = counters.*row.field;
+  return json;
+}
+
+Json CountersAsJson(const nic::PortCounters& counters) {
+  Json json = Json::object();
+  for (const auto& row : nic::kPortCounters) json[row.name] = counters.*row.field;
+  json["dropped"] = DropsAsJson(counters.drops);
+  return json;
 }
 
 Json QueuePairAsJson(const QueuePairRecord& record) {
@@ -105,7 +117,8 @@ Json QueuePairAsJson(const QueuePairRecord& record) {
           {"max_receive_wr", record.capabilities.max_receive_wr},
           {"max_send_sge", record.capabilities.max_send_sge},
           {"max_receive_sge", record.capabilities.max_receive_sge},
-          {"max_inline_bytes", record.capabilities.max_inline_bytes}};
+          {"max_inline_bytes", record.capabilities.max_inline_bytes},
+          {"counters", CountersAsJson(record.counters)}};
 }
 
 Json ClientAsJson(const ClientStatus& status) {
@@ -119,9 +132,13 @@ Json ClientAsJson(const ClientStatus& status) {
                {"groups", client.groups},
                {"wire_dropped", DropsAsJson(client.wire_drops)},
                {"counters", nullptr},
+               {"connection_manager", nullptr},
+               {"port", nullptr},
                {"queue_pairs", nullptr}};
   if (!status.endpoint) return json;
   json["counters"] = CountersAsJson(status.endpoint->counters);
+  json["connection_manager"] = CountersAsJson(status.endpoint->connection_manager);
+  json["port"] = CountersAsJson(status.endpoint->port);
   Json& queue_pairs = json["queue_pairs"] = Json::array();
   for (const QueuePairRecord& record : status.endpoint->queue_pairs) {
     queue_pairs.push_back(QueuePairAsJson(record));
@@ -132,9 +149,10 @@ Json ClientAsJson(const ClientStatus& status) {
 }  // namespace
 
 std::string StatusAsJson(const FabricStatus& status) {
-  Json json = {{"fabric", status.fabric},           {"daemon", DaemonAsJson(status.daemon)},
-               {"port", PortAsJson(status.daemon)}, {"switch", SwitchAsJson(status.daemon)},
-               {"clients", Json::array()},          {"links", Json::array()}};
+  Json json = {
+      {"fabric", status.fabric},           {"daemon", DaemonAsJson(status.daemon)},
+      {"port", PortAsJson(status.daemon)}, {"switch", SwitchAsJson(status.daemon.counters)},
+      {"clients", Json::array()},          {"links", Json::array()}};
   for (const ClientStatus& client : status.clients) json["clients"].push_back(ClientAsJson(client));
   for (const nic::control::StatusLink& link : status.links) {
     json["links"].push_back({{"block", link.block}, {"other_block", link.other_block}});

@@ -87,22 +87,17 @@ std::string DaemonText(const FabricStatus& status) {
     if (daemon.gids[i].IsZero()) continue;
     text += "  GID " + std::to_string(i) + "  " + TextOf(daemon.gids[i]) + "\n";
   }
-  return text + PortDropsText(daemon.port_drops, "port");
+  return text + PortDropsText(daemon.counters.port, "port");
 }
 
-std::string SwitchText(const StatusDaemon& daemon) {
-  std::string text = "frames: " + std::to_string(daemon.frames_to_wire) + " to the wire, " +
-                     std::to_string(daemon.frames_from_wire) + " from it, " +
-                     std::to_string(daemon.multicast_copies) + " copies to groups\n";
-  const std::array<std::pair<uint64_t, std::string_view>, 5> reasons = {{
-      {daemon.dropped_unknown_destination, "without receiver"},
-      {daemon.dropped_not_declared, "not declared"},
-      {daemon.dropped_foreign_source, "in another's name"},
-      {daemon.dropped_malformed, "malformed"},
-      {daemon.dropped_no_room, "without room"},
-  }};
+std::string SwitchText(const nic::control::SwitchCounters& counters) {
+  std::string text = "frames: " + std::to_string(counters.frames_to_wire) + " to the wire, " +
+                     std::to_string(counters.frames_from_wire) + " from it, " +
+                     std::to_string(counters.multicast_copies) + " copies to groups\n";
   std::string dropped;
-  for (const auto& [count, reason] : reasons) AddReason(count, reason, &dropped);
+  for (const auto& row : nic::control::kSwitchDrops) {
+    AddReason(counters.*row.field, row.words, &dropped);
+  }
   return dropped.empty() ? text : text + "dropped: " + dropped + "\n";
 }
 
@@ -146,7 +141,7 @@ std::string ClientsText(const FabricStatus& status) {
 std::string QueuePairsText(const FabricStatus& status) {
   Table table;
   table.Add({"QPN", "PID", "TYPE", "STATE", "PEER", "AT", "MTU", "SQ_PSN", "RQ_PSN", "TIMEOUT",
-             "RETRY", "RNR"});
+             "RETRY", "RNR", "SENT", "RECEIVED", "RESENT"});
   bool has_any = false;
   for (const auto& [client, endpoint] : status.clients) {
     if (!endpoint) continue;
@@ -160,7 +155,10 @@ std::string QueuePairsText(const FabricStatus& status) {
                  std::to_string(PathMtuBytes(attributes.path_mtu)),
                  Hexadecimal(attributes.sq_psn.value()), Hexadecimal(attributes.rq_psn.value()),
                  std::to_string(attributes.timeout), std::to_string(attributes.retry_count),
-                 std::to_string(attributes.rnr_retry)});
+                 std::to_string(attributes.rnr_retry),
+                 std::to_string(record.counters.transmitted_packets),
+                 std::to_string(record.counters.received_packets),
+                 std::to_string(record.counters.retransmitted_packets)});
       has_any = true;
     }
   }
@@ -188,7 +186,7 @@ std::string LinksText(const FabricStatus& status) {
 }  // namespace
 
 std::string StatusAsTable(const FabricStatus& status) {
-  return DaemonText(status) + SwitchText(status.daemon) + ClientsText(status) +
+  return DaemonText(status) + SwitchText(status.daemon.counters) + ClientsText(status) +
          QueuePairsText(status) + LinksText(status);
 }
 

@@ -15,11 +15,12 @@ constexpr uint64_t kAssignedServiceSpread = 0xff'ffff'ffff;
 
 }  // namespace
 
-ConnectionManager::ConnectionManager(const Config& config)
+ConnectionManager::ConnectionManager(const Config& config, Counters* counters)
     : config_(config),
       random_(config.seed, kIdStream),
       next_assigned_service_(kAssignServiceId.value + 1 +
-                             (random_.Next() & kAssignedServiceSpread)) {
+                             (random_.Next() & kAssignedServiceSpread)),
+      counters_(counters == nullptr ? own_counters_ : *counters) {
   config_.max_ids = std::min(config_.max_ids, kMaxIds);
   config_.id_prefix_bits = std::clamp(config_.id_prefix_bits, 0, 16);
   const int free_bits = 32 - config_.id_prefix_bits;

@@ -33,7 +33,8 @@ struct OutgoingMad {
 // them, they return kInvalidArgument and change nothing. Not thread-safe.
 class ConnectionManager {
  public:
-  explicit ConnectionManager(const Config& config);
+  // Counts in `counters`, which outlives the manager, or in counters of its own.
+  explicit ConnectionManager(const Config& config, Counters* counters = nullptr);
 
   // --- ids
   // A new id, for one listener, connection or resolution; nullopt if there are too many.
@@ -191,7 +192,8 @@ class ConnectionManager {
   std::set<std::pair<Time, CommunicationId>> orphans_in_timewait_;
   std::deque<OutgoingMad> outbox_;
   std::deque<Event> events_;
-  Counters counters_;
+  Counters own_counters_;
+  Counters& counters_;
 };
 
 }  // namespace uroce::transport::cm

@@ -18,7 +18,6 @@ namespace uroce::transport {
 // The state that all queue pairs of an endpoint share.
 struct QpEnvironment {
   const EndpointConfig& config;
-  Counters& counters;
   MemoryTable& memory;
   EventQueue& events;
   DeadlineQueue& deadlines;
@@ -73,6 +72,7 @@ struct QpContext {
   // The source GIDs that the paths were made for, whatever the GID table holds now.
   Gid source_gid;
   Gid alternate_source_gid;
+  QueuePairCounters& counters;
 
   Service service() const {
     switch (init.type) {

@@ -16,14 +16,16 @@ QueuePair::QueuePair(Qpn qpn, const QpInitAttributes& init, Queues queues,
                .path = {},
                .alternate_path = {},
                .source_gid = {},
-               .alternate_source_gid = {}},
+               .alternate_source_gid = {},
+               .counters = record.counters},
       requester_(context_, std::move(queues.sends)),
       responder_(context_, std::move(queues.receives)),
       record_(record) {
   record_ = {.qpn = qpn,
              .type = init.type,
              .attributes = InitialAttributes(),
-             .capabilities = init.capabilities};
+             .capabilities = init.capabilities,
+             .counters = {}};
 }
 
 QueuePair::~QueuePair() {
@@ -255,12 +257,15 @@ size_t QueuePair::BuildFrame(Time now, const FrameRoom& out) {
   }
   if (context_.is_datagram()) MarkReady();
   if (!requester_.has_unsent() && !responder_.HasReply()) LeaveTransmit();
+  if (frame_bytes != 0) CountTransmitted(frame_bytes);
   return frame_bytes;
 }
 
 size_t QueuePair::BuildAtOnce(Time now, const FrameRoom& out) {
   const size_t frame_bytes = requester_.BuildAtOnce(now, out);
-  if (frame_bytes != 0) context_.environment.deadlines.Set(*this, requester_.deadline());
+  if (frame_bytes == 0) return 0;
+  context_.environment.deadlines.Set(*this, requester_.deadline());
+  CountTransmitted(frame_bytes);
   return frame_bytes;
 }
 

@@ -130,6 +130,12 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
   // The GID table has changed.
   void FollowGids();
 
+  const QueuePairCounters& counters() const { return context_.counters; }
+  void CountReceived(size_t frame_bytes) {
+    ++context_.counters.received_packets;
+    context_.counters.received_bytes += frame_bytes;
+  }
+
  private:
   // queue_pair_modify.cc
   bool IsTransition(const QpAttributes& attributes, uint32_t mask) const;
@@ -142,6 +148,10 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
   void SetState(QpState next);
   QpAttributes InitialAttributes() const;
 
+  void CountTransmitted(size_t frame_bytes) {
+    ++context_.counters.transmitted_packets;
+    context_.counters.transmitted_bytes += frame_bytes;
+  }
   void LeaveTransmit() { context_.environment.transmits.Remove(route_, *this); }
   bool MayReply() const;
   bool Processes(const Packet& packet) const;

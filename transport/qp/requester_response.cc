@@ -216,7 +216,7 @@ bool Requester::PlaceResponse(SendWqe& wqe, uint64_t offset, std::span<const uin
   });
   if (result == SgeCursor::Result::kOk) return true;
   const bool gone = result == SgeCursor::Result::kMemoryGone;
-  if (gone) ++qp_.environment.counters.memory_gone;
+  if (gone) ++qp_.counters.memory_gone;
   FailFront(CompletionStatus::kLocalProtectionError,
             gone ? VendorError::kMemoryGone : VendorError::kLocalKeyInvalid);
   return false;

@@ -49,7 +49,7 @@ void Requester::RestartTimer() {
 void Requester::OnAckTimeout(Time now, Time due) {
   const Duration timeout = AckTimeout(qp_.attributes.timeout).value_or(Duration{});
   if (!HasPeerAnswered(qp_, {due.ns - timeout.ns}, now)) return ArmAckTimer(now);
-  ++qp_.environment.counters.ack_timeouts;
+  ++qp_.counters.ack_timeouts;
   implied_by_.reset();
   if (!TakeRetry(VendorError::kAckTimeout)) return;
   SendFlightAgain();
@@ -80,7 +80,7 @@ void Requester::OnSilence(Time now) {
   if (probes_in_vain_ < kMaxBackoffs) ++probes_in_vain_;
   probe_at_ = now + std::min(backed_off * 2, kLongestSilence);
   if (!HasPeerAnswered(qp_, last_news_, now)) return;
-  ++qp_.environment.counters.probes;
+  ++qp_.counters.probes;
   GoBackTo(oldest_unacked_psn_);
   resend_window_ = 1;
   last_news_ = now;
@@ -88,7 +88,7 @@ void Requester::OnSilence(Time now) {
 
 // The responder saw a gap (IBA 9.9.2.4.1). Everything before it is acknowledged already.
 void Requester::OnSequenceNak(Time now) {
-  ++qp_.environment.counters.psn_naks_received;
+  ++qp_.counters.psn_naks_received;
   // After an RNR NAK, rxe also sends a sequence NAK for the requests that followed, which are sent
   // again anyway. If it arrives after they were sent again, it reports no loss and takes no retry.
   const bool is_counted = !std::exchange(nak_may_follow_, false);
@@ -101,7 +101,7 @@ void Requester::OnSequenceNak(Time now) {
 // The responder had no receive request (IBA 9.7.5.2.8). Nothing is sent until the time that it
 // asked for is over.
 void Requester::OnRnrNak(Time now, uint8_t timer_code) {
-  Counters& counters = qp_.environment.counters;
+  QueuePairCounters& counters = qp_.counters;
   ++counters.rnr_naks_received;
   nak_may_follow_ = sent_psn_.IsAfter(oldest_unacked_psn_ + 1);
   if (waits_for_receiver_) return;  // the same RNR NAK again
@@ -135,7 +135,7 @@ DropReason Requester::OnLostResponse(Time now, Psn implied_by) {
   const bool is_new_loss = !implied_by_ || implied_by.IsBefore(*implied_by_);
   implied_by_ = implied_by;
   if (is_new_loss && !waits_for_receiver_) {
-    ++qp_.environment.counters.implied_naks;
+    ++qp_.counters.implied_naks;
     SendFlightAgain();
     ArmAckTimer(now);
   }
@@ -151,7 +151,7 @@ bool Requester::TakeRetry(VendorError reason) {
     return true;
   }
   if (retries_left_ == 0) {
-    ++qp_.environment.counters.retries_exceeded;
+    ++qp_.counters.retries_exceeded;
     FailFront(CompletionStatus::kRetryExceeded, reason);
     return false;
   }

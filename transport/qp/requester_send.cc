@@ -403,7 +403,7 @@ size_t Requester::EmitRaw(Time now, SendWqe& wqe, const FrameRoom& out) {
 }
 
 size_t Requester::FailForGoneMemory(SendWqe& wqe) {
-  ++qp_.environment.counters.memory_gone;
+  ++qp_.counters.memory_gone;
   MarkFailed(wqe, CompletionStatus::kLocalProtectionError, VendorError::kMemoryGone);
   return 0;
 }
@@ -490,7 +490,7 @@ uint64_t Requester::OffsetOf(const SendWqe& wqe, Psn psn) const {
 // A packet was built that takes `psns` PSNs from next_psn_ on.
 void Requester::Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response) {
   const bool is_new = !next_psn_.IsBefore(sent_psn_);
-  if (!is_new) ++qp_.environment.counters.retransmitted_packets;
+  if (!is_new) ++qp_.counters.retransmitted_packets;
   if (is_new && wants_response) round_trip_.OnSent(next_psn_, now);
   if (HasOwnResponse(wqe.opcode)) HoldReadCredit(wqe);
   next_psn_ = next_psn_ + psns;

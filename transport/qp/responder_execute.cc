@@ -131,7 +131,7 @@ bool Responder::ExecuteWrite(const Packet& packet, uint8_t* target) {
 
 // A request passed all checks, but its memory is gone: it is refused like one with a wrong key.
 void Responder::RefuseForGoneMemory(const Packet& packet) {
-  ++qp_.environment.counters.memory_gone;
+  ++qp_.counters.memory_gone;
   const Verdict verdict = {Verdict::Action::kNak, NakCode::kRemoteAccessError,
                            CompletionStatus::kLocalAccessError};
   if (qp_.is_reliable()) return Refuse(packet, verdict);
@@ -258,7 +258,7 @@ void Responder::FailReceive(CompletionStatus status, VendorError reason) {
 // The payload cannot be written to the memory of the receive request in use.
 void Responder::FailPlacement(SgeCursor::Result result) {
   const bool gone = result == SgeCursor::Result::kMemoryGone;
-  if (gone) ++qp_.environment.counters.memory_gone;
+  if (gone) ++qp_.counters.memory_gone;
   FailReceive(CompletionStatus::kLocalProtectionError,
               gone ? VendorError::kMemoryGone : VendorError::kLocalKeyInvalid);
 }
@@ -293,7 +293,7 @@ void Responder::Flush(VendorError why) {
 // A request before the expected PSN was executed already; its response may have been lost. SENDs
 // and WRITEs are not executed again (IBA C9-105).
 DropReason Responder::OnDuplicate(const Packet& packet) {
-  ++qp_.environment.counters.duplicate_requests;
+  ++qp_.counters.duplicate_requests;
   switch (packet.opcode.operation) {
     case Operation::kReadRequest:
       return ReplayRead(packet);

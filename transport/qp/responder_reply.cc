@@ -98,7 +98,7 @@ size_t Responder::BuildReadResponse(Reply& reply, const FrameRoom& out) {
   const size_t frame_bytes = qp_.answers_plain ? EmitPlainResponse(reply, position, piece, out)
                                                : EmitResponse(reply, position, piece, out);
   if (frame_bytes == 0) {
-    ++qp_.environment.counters.memory_gone;
+    ++qp_.counters.memory_gone;
     FailRead(reply);
     return 0;
   }
@@ -156,7 +156,7 @@ size_t Responder::BuildAcknowledge(const FrameRoom& out) {
     return qp_.path.builder().EmitPlain({kRcAcknowledge, qp_.attributes.destination_qpn, ack_psn_},
                                         aeth, PayloadPiece(), out);
   }
-  Counters& counters = qp_.environment.counters;
+  QueuePairCounters& counters = qp_.counters;
   TransportHeaders headers = qp_.Headers(Operation::kAcknowledge);
   headers.psn = expected_psn_;
   headers.aeth.msn = msn_;

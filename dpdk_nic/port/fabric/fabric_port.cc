@@ -179,26 +179,22 @@ PacketPort::ServiceState FabricPort::ReserveService(const Service& service) {
   const PathState uplink = PrepareUplink();
   if (uplink == PathState::kPending) return ServiceState::kPending;
   if (uplink != PathState::kReady) return ServiceState::kNoRoom;
-  auto state = ServiceState::kReserved;
   const std::vector<control::ServiceClaim> claims = ClaimsOf(service);
+  bool are_answered = true;
   for (const control::ServiceClaim& claim : claims) {
-    control::ErrnoValue error = 0;
-    switch (services_.Request(claim, {claim, service.shares, service.listens}, Now(), &error)) {
-      case PathState::kReady:
-        break;
-      case PathState::kPending:
-        state = ServiceState::kPending;
-        break;
-      default:
-        // A service that was reserved before stays so.
-        if (!services_.IsGranted(claim)) ReleaseService(service);
-        if (error == EADDRINUSE) return ServiceState::kInUse;
-        links_.Say("uroced has no room for another port of this program (" +
-                   std::string(strerror(error)) + "): close some, or use several processes");
-        return ServiceState::kNoRoom;
-    }
+    are_answered &= services_.IsAnswered(claim, {claim, service.shares, service.listens}, Now());
   }
-  return state;
+  if (!are_answered) return ServiceState::kPending;
+  control::ErrnoValue error = 0;
+  for (const control::ServiceClaim& claim : claims) services_.TakeAnswer(claim, &error);
+  if (error == 0) return ServiceState::kReserved;
+  // A service that was reserved before stays so.
+  const auto is_granted = [&](const auto& claim) { return services_.IsGranted(claim); };
+  if (!std::all_of(claims.begin(), claims.end(), is_granted)) ReleaseService(service);
+  if (error == EADDRINUSE) return ServiceState::kInUse;
+  links_.Say("uroced has no room for another port of this program (" +
+             std::string(strerror(error)) + "): close some, or use several processes");
+  return ServiceState::kNoRoom;
 }
 
 // Without a NIC each process has addresses of its own, like a host: "all addresses" means those.

@@ -42,6 +42,12 @@ class FabricRequests {
   // the first. With kRefused, `error` gets the reason, and what was granted before still holds.
   PathState Request(const Key& key, const Ask& message, transport::Time now,
                     control::ErrnoValue* error = nullptr) {
+    return IsAnswered(key, message, now) ? TakeAnswer(key, error) : PathState::kPending;
+  }
+
+  // The two halves of Request, for a caller that makes several requests at once. IsAnswered sends
+  // the request, and returns whether TakeAnswer may be called, which it has to be then.
+  bool IsAnswered(const Key& key, const Ask& message, transport::Time now) {
     Entry& entry = entries_[key];
     if (!entry.IsWanted() || memcmp(&entry.message, &message, sizeof message) != 0) {
       entry.message = message;
@@ -50,7 +56,10 @@ class FabricRequests {
     entry.asked_at = now;
     is_up_to_date_ = false;
     Update(key, entry, now);
-    if (entry.state != State::kAnswered) return PathState::kPending;
+    return entry.state == State::kAnswered;
+  }
+  PathState TakeAnswer(const Key& key, control::ErrnoValue* error = nullptr) {
+    Entry& entry = entries_.at(key);
     if (entry.error != 0) {
       if (error != nullptr) *error = entry.error;
       Refused(key, entry);

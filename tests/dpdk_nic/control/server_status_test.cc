@@ -77,9 +77,9 @@ TEST(ServerStatusTest, DaemonIsDescribed) {
   EXPECT_EQ(report.daemon.gids[0], config.fabric.gids[0]);
   EXPECT_EQ(report.daemon.clients, 0u);
   EXPECT_EQ(std::string(report.daemon.port.data()), config.fabric.port.substr(0, 63));
-  EXPECT_EQ(report.daemon.frames_to_wire, 1u);
-  EXPECT_EQ(report.daemon.dropped_no_room, 8u);
-  EXPECT_EQ(report.daemon.port_drops[PortDrop::kOverflow], 2u);
+  EXPECT_EQ(report.daemon.counters.frames_to_wire, 1u);
+  EXPECT_EQ(report.daemon.counters.dropped_no_room, 8u);
+  EXPECT_EQ(report.daemon.counters.port[PortDrop::kOverflow], 2u);
   EXPECT_TRUE(report.clients.empty());
 }
 

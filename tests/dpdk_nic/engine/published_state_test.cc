@@ -53,6 +53,47 @@ TEST(PublishedStateTest, ReaderSeesTheFieldsThatTheTransportWorksOn) {
   EXPECT_EQ(seen.qpn.value, 0u);
 }
 
+TEST(PublishedStateTest, SnapshotHasTheCountsOfQueuePairsThatAreAndThatWere) {
+  const auto published = PublishedState::Create();
+  ASSERT_NE(published, nullptr);
+  const auto view = PublishedStateView::Open(Duplicate(published->fd()));
+  ASSERT_NE(view, nullptr);
+  transport::Endpoint endpoint({.gids = {transport::Gid::FromIpv4({127, 0, 0, 1})}},
+                               published->endpoint());
+  const auto cq = endpoint.CreateCompletionQueue(8, nullptr);
+  transport::QpInitAttributes init;
+  init.send_cq = init.receive_cq = cq.get();
+  transport::QueuePair* first = nullptr;
+  transport::QueuePair* second = nullptr;
+  ASSERT_EQ(endpoint.CreateQueuePair(init, &first), transport::Status::kOk);
+  ASSERT_EQ(endpoint.CreateQueuePair(init, &second), transport::Status::kOk);
+  first->CountReceived(100);
+  second->CountReceived(10);
+  published->Set(PortCounters{.transmit_dropped_no_link = 3,
+                              .transmit_dropped_link_pending = 0,
+                              .receive_malformed = 0,
+                              .drops = {}});
+  EXPECT_EQ(view->Read().counters.received_bytes, 110u);
+  EXPECT_EQ(view->Read().port.transmit_dropped_no_link, 3u);
+  endpoint.DestroyQueuePair(first);
+  const PublishedStateView::Snapshot after = view->Read();
+  EXPECT_EQ(after.counters.received_bytes, 110u);
+  EXPECT_EQ(after.counters.received_packets, 2u);
+  ASSERT_EQ(after.queue_pairs.size(), 1u);
+  EXPECT_EQ(after.queue_pairs[0].counters.received_bytes, 10u);
+}
+
+// A process may stop, or be stopped, anywhere.
+TEST(PublishedStateTest, ProcessThatStandsStillInAMoveIsRead) {
+  const auto published = PublishedState::Create();
+  ASSERT_NE(published, nullptr);
+  const auto view = PublishedStateView::Open(Duplicate(published->fd()));
+  ASSERT_NE(view, nullptr);
+  published->endpoint()->moves = 1;
+  published->endpoint()->counters.received_packets = 5;
+  EXPECT_EQ(view->Read().counters.received_packets, 5u);
+}
+
 // Bytes of memory behind a descriptor.
 int64_t AllocatedBytes(int fd) {
   struct stat status;

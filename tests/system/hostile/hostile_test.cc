@@ -112,11 +112,12 @@ TEST_P(AttackTest, OtherProcessesGoOn) {
   const control::StatusDaemon before = uroced();
   Survive(attack, [&] {
     if (attack == "garbage" || attack == "sockets") return malformed() > 0;
-    if (attack == "uplink") return uroced().dropped_malformed > before.dropped_malformed;
+    if (attack == "uplink")
+      return uroced().counters.dropped_malformed > before.counters.dropped_malformed;
     if (attack != "contacts") return true;
     const control::StatusDaemon now = uroced();
-    return now.frames_between_processes > before.frames_between_processes &&
-           now.dropped_no_room > before.dropped_no_room;
+    return now.counters.frames_between_processes > before.counters.frames_between_processes &&
+           now.counters.dropped_no_room > before.counters.dropped_no_room;
   });
 }
 INSTANTIATE_TEST_SUITE_P(Attacks, AttackTest,
