@@ -20,8 +20,9 @@ namespace {
 
 using transport::Gid;
 
-Error Wrong(const char* variable, std::string_view value, std::string_view advice) {
-  return {std::string(variable) + " is '" + std::string(value) + "': " + std::string(advice)};
+Error Wrong(const DeviceOption& option, std::string_view value, std::string_view advice) {
+  return {std::string(option.variable) + " is '" + std::string(value) +
+          "': " + std::string(advice)};
 }
 
 std::optional<uint32_t> ParseNumber(std::string_view text, uint32_t least, uint32_t most) {
@@ -38,23 +39,169 @@ std::optional<ProgressMode> ParseMode(std::string_view text) {
   return std::nullopt;
 }
 
+using Problem = std::optional<Error>;
+
+Problem ReadPort(const DeviceOption&, const std::string& value, DeviceConfig& config) {
+  config.port_devargs = value;
+  return std::nullopt;
+}
+
+Problem ReadFabric(const DeviceOption& option, const std::string& value, DeviceConfig& config) {
+  if (!control::IsFabricName(value)) {
+    return Wrong(option, value,
+                 "name a fabric with up to 64 letters, digits, dots, dashes and underscores");
+  }
+  config.fabric = value;
+  return std::nullopt;
+}
+
+Problem ReadIp(const DeviceOption& option, const std::string& value, DeviceConfig& config) {
+  const auto ip = ParseHostAddress(value);
+  if (!ip) {
+    return Wrong(option, value, "give the IPv4 or IPv6 address of one host, for example 10.0.0.1");
+  }
+  config.ip = *ip;
+  config.is_ip_chosen = true;
+  return std::nullopt;
+}
+
+Problem ReadMtu(const DeviceOption& option, const std::string& value, DeviceConfig& config) {
+  const auto mtu = ParseNumber(value, kMinMtuBytes, kMaxMtuBytes);
+  if (!mtu) {
+    return Wrong(option, value,
+                 "give a number of bytes from 576 to 9600; 4200 allows a path MTU of 4096");
+  }
+  config.mtu_bytes = *mtu;
+  return std::nullopt;
+}
+
+Problem ReadPkeys(const DeviceOption& option, const std::string& value, DeviceConfig& config) {
+  auto pkeys = ParsePkeys(value);
+  if (!pkeys.ok()) return Wrong(option, value, pkeys.error());
+  config.pkeys = std::move(pkeys).value();
+  return std::nullopt;
+}
+
+// Read after the port.
+Problem ReadUplink(const DeviceOption& option, const std::string& value, DeviceConfig& config) {
+  const auto uplink = UplinkChoice::Parse(value);
+  if (!uplink.ok()) return Wrong(option, value, uplink.error());
+  if (config.direct()) {
+    return Wrong(option, value,
+                 "it is for a fabric, and a program with --port is on none: choose one of both");
+  }
+  config.uplink = uplink.value();
+  return std::nullopt;
+}
+
+Problem ReadMode(const DeviceOption& option, const std::string& value, DeviceConfig& config) {
+  const auto mode = ParseMode(value);
+  if (!mode) return Wrong(option, value, "choose 'auto' or 'dedicated'");
+  config.mode = *mode;
+  return std::nullopt;
+}
+
+Problem ReadCapture(const DeviceOption&, const std::string& value, DeviceConfig& config) {
+  config.capture_file = value;
+  return std::nullopt;
+}
+
+Problem ReadImpairments(const DeviceOption& option, const std::string& value,
+                        DeviceConfig& config) {
+  const auto impairments = ParseImpairments(value);
+  if (!impairments.ok()) return Error{std::string(option.variable) + ": " + impairments.error()};
+  config.impairments = impairments.value();
+  return std::nullopt;
+}
+
+Problem ReadScenario(const DeviceOption& option, const std::string& value, DeviceConfig& config) {
+  auto scenario = ReadFaultScenario(value);
+  if (!scenario.ok()) return Error{std::string(option.variable) + ": " + scenario.error()};
+  config.scenario = std::move(scenario).value();
+  return std::nullopt;
+}
+
 // Read last: several engines exclude some of the other choices.
-std::optional<Error> ReadEngines(const std::string& text, DeviceConfig& config) {
-  if (text.empty()) return std::nullopt;
-  const auto engines = ParseNumber(text, 1, kMaxEngines);
-  if (!engines) return Wrong(kEnginesVariable, text, "give a number of engines from 1 to 64");
+Problem ReadEngines(const DeviceOption& option, const std::string& value, DeviceConfig& config) {
+  const auto engines = ParseNumber(value, 1, kMaxEngines);
+  if (!engines) return Wrong(option, value, "give a number of engines from 1 to 64");
   config.engines = *engines;
   if (config.engines == 1) return std::nullopt;
   if (config.direct()) {
-    return Wrong(kEnginesVariable, text,
+    return Wrong(option, value,
                  "a program with --port has one port, and one engine for it: choose one of both");
   }
   const bool wants_one_order =
       !config.capture_file.empty() || config.impairments.any() || !config.scenario.empty();
   if (!wants_one_order) return std::nullopt;
-  return Wrong(kEnginesVariable, text,
+  return Wrong(option, value,
                "captures, impairments and scenarios are of one engine: choose one of both");
 }
+
+constexpr DeviceOption kOptions[] = {
+    {.name = "ip",
+     .variable = kIpVariable,
+     .argument = "ADDR",
+     .help = "IPv4 or IPv6 address of the device",
+     .read = ReadIp},
+    {.name = "mtu",
+     .variable = kMtuVariable,
+     .argument = "N",
+     .help = "MTU of the device in bytes: 1500 allows a path MTU of 1024, 4200 one of 4096",
+     .read = ReadMtu},
+    {.name = "pkey",
+     .variable = kPkeyVariable,
+     .argument = "PKEY[,PKEY...]",
+     .help = "partitions of the device beside the default one, e.g. '0x8001,0x0002'",
+     .read = ReadPkeys},
+    {.name = "fabric",
+     .variable = kFabricVariable,
+     .argument = "NAME",
+     .help = "fabric to join; all programs of a user on a fabric reach each other",
+     .read = ReadFabric},
+    {.name = "port",
+     .variable = kPortVariable,
+     .argument = "DEVARGS",
+     .help = "direct mode: the program owns this port: 'udp' (plain UDP sockets), or a DPDK port, "
+             "e.g. 'net_memif0,role=server,...'",
+     .read = ReadPort},
+    {.name = "uplink",
+     .variable = kUplinkVariable,
+     .argument = "udp[,address=ADDR]",
+     .help = "how the fabric reaches other hosts: by plain UDP sockets, which are opened when a "
+             "program names one; so it is if this host has a network",
+     .read = ReadUplink},
+    {.name = "mode",
+     .variable = kModeVariable,
+     .argument = "auto|dedicated",
+     .help =
+         "what drives the device: the threads that poll, or one that spins on a core of its own",
+     .read = ReadMode},
+    {.name = "capture",
+     .variable = kCaptureVariable,
+     .argument = "FILE.pcapng",
+     .help = "write every frame there; '%p' in the name becomes the process id, which a second "
+             "program has in the name of its file in any case",
+     .is_file = true,
+     .read = ReadCapture},
+    {.name = "impair",
+     .variable = kImpairVariable,
+     .argument = "SPEC",
+     .help = "spoil frames, e.g. 'drop=1%,duplicate=1%,reorder=1%,corrupt=1%,delay=50us,seed=7'",
+     .read = ReadImpairments},
+    {.name = "scenario",
+     .variable = kScenarioVariable,
+     .argument = "FILE.json",
+     .help = "meet exact packets with faults, as 'man uroce-faults' explains",
+     .is_file = true,
+     .read = ReadScenario},
+    {.name = "engines",
+     .variable = kEnginesVariable,
+     .argument = "N",
+     .help = "let threads with completion queues of their own not wait for each other: up to N of "
+             "them, each with a share of the connections",
+     .read = ReadEngines},
+};
 
 }  // namespace
 
@@ -72,68 +219,20 @@ std::optional<Gid> ParseHostAddress(const std::string& text) {
   return gid;
 }
 
+std::span<const DeviceOption> DeviceOptions() { return kOptions; }
+
 ErrorOr<DeviceConfig> DeviceConfig::FromEnvironment(const Lookup& lookup) {
   const auto value_of = [&](const char* variable) -> std::string {
     const char* value = lookup(variable);
     return value == nullptr ? "" : value;
   };
   DeviceConfig config;
-  config.port_devargs = value_of(kPortVariable);
   config.dpdk_library = value_of(kDpdkLibraryVariable);
-  config.capture_file = value_of(kCaptureVariable);
-
-  if (const std::string fabric = value_of(kFabricVariable); !fabric.empty()) {
-    if (!control::IsFabricName(fabric)) {
-      return Wrong(kFabricVariable, fabric,
-                   "name a fabric with up to 64 letters, digits, dots, dashes and underscores");
-    }
-    config.fabric = fabric;
+  for (const DeviceOption& option : kOptions) {
+    const std::string value = value_of(option.variable);
+    if (value.empty()) continue;
+    if (const auto problem = option.read(option, value, config)) return *problem;
   }
-  if (const std::string text = value_of(kIpVariable); !text.empty()) {
-    const auto ip = ParseHostAddress(text);
-    if (!ip) {
-      return Wrong(kIpVariable, text,
-                   "give the IPv4 or IPv6 address of one host, for example 10.0.0.1");
-    }
-    config.ip = *ip;
-    config.is_ip_chosen = true;
-  }
-  if (const std::string text = value_of(kMtuVariable); !text.empty()) {
-    const auto mtu = ParseNumber(text, kMinMtuBytes, kMaxMtuBytes);
-    if (!mtu) {
-      return Wrong(kMtuVariable, text,
-                   "give a number of bytes from 576 to 9600; 4200 allows a path MTU of 4096");
-    }
-    config.mtu_bytes = *mtu;
-  }
-  if (const std::string text = value_of(kPkeyVariable); !text.empty()) {
-    auto pkeys = ParsePkeys(text);
-    if (!pkeys.ok()) return Wrong(kPkeyVariable, text, pkeys.error());
-    config.pkeys = std::move(pkeys).value();
-  }
-  if (const std::string text = value_of(kUplinkVariable); !text.empty()) {
-    const auto uplink = UplinkChoice::Parse(text);
-    if (!uplink.ok()) return Wrong(kUplinkVariable, text, uplink.error());
-    if (config.direct()) {
-      return Wrong(kUplinkVariable, text,
-                   "it is for a fabric, and a program with --port is on none: choose one of both");
-    }
-    config.uplink = uplink.value();
-  }
-  if (const std::string text = value_of(kModeVariable); !text.empty()) {
-    const auto mode = ParseMode(text);
-    if (!mode) return Wrong(kModeVariable, text, "choose 'auto' or 'dedicated'");
-    config.mode = *mode;
-  }
-  const auto impairments = ParseImpairments(value_of(kImpairVariable));
-  if (!impairments.ok()) return Error{std::string(kImpairVariable) + ": " + impairments.error()};
-  config.impairments = impairments.value();
-  if (const std::string file = value_of(kScenarioVariable); !file.empty()) {
-    auto scenario = ReadFaultScenario(file);
-    if (!scenario.ok()) return Error{std::string(kScenarioVariable) + ": " + scenario.error()};
-    config.scenario = std::move(scenario).value();
-  }
-  if (const auto error = ReadEngines(value_of(kEnginesVariable), config)) return *error;
   return config;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,6 +70,22 @@ struct DeviceConfig {
   static ErrorOr<DeviceConfig> FromEnvironment(const Lookup& lookup);
   static ErrorOr<DeviceConfig> FromEnvironment();
 };
+
+// One choice of the user: an option of `uroce run`, and the variable that carries it into a
+// program.
+struct DeviceOption {
+  const char* name;  // without the dashes
+  const char* variable;
+  const char* argument;  // as --help shows it
+  const char* help;
+  bool is_file = false;  // named relative to the folder of `uroce run`
+  // Reads a value that is not empty. The sentence about a wrong one begins with the variable.
+  std::optional<Error> (*read)(const DeviceOption& option, const std::string& value,
+                               DeviceConfig& config);
+};
+
+// All options, in the order in which they are read.
+std::span<const DeviceOption> DeviceOptions();
 
 // The IPv4 or IPv6 address of one host; nullopt if the text is anything else.
 std::optional<transport::Gid> ParseHostAddress(const std::string& text);

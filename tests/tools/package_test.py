@@ -258,7 +258,7 @@ class NativePackageTest(unittest.TestCase):
                          sorted(f"/usr/{name}" for name in
                                 (*contents.PROGRAMS, *contents.DOCUMENTS)), listed.stderr)
 
-    def test_manual_and_completion_know_exactly_the_options_of_the_help(self):
+    def test_manual_knows_exactly_the_options_of_the_help(self):
         helps = [run(self.uroce, subcommand, "--help").stdout
                  for subcommand in ("run", "status", "check")]
         helps.append(run(os.path.join(self.unpacked, "bin/uroced"), "--help").stdout)
@@ -270,18 +270,27 @@ class NativePackageTest(unittest.TestCase):
                 text = file.read().replace("\\-", "-")
             explained |= set(re.findall(r"^\.TP\n\\fB(--[a-z-]+)", text, re.MULTILINE))
         self.assertEqual(explained, options | {"--help"})
-        with open(os.path.join(self.unpacked, "share/bash-completion/completions/uroce"),
-                  encoding="utf-8") as file:
-            completion = file.read()
-        for option in options:
-            self.assertIn(option, completion)
 
-    def test_completion_completes(self):
-        script = ('source "$1"; COMP_WORDS=(uroce run --f); COMP_CWORD=2; _uroce; '
+    def completions(self, *words):
+        script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _uroce; '
                   'echo "${COMPREPLY[@]}"')
         completed = run("bash", "-c", script, "bash",
-                        os.path.join(self.unpacked, "share/bash-completion/completions/uroce"))
-        self.assertEqual(completed.stdout, "--fabric\n", completed.stderr)
+                        os.path.join(self.unpacked, "share/bash-completion/completions/uroce"),
+                        *words)
+        self.assertEqual(completed.stderr, "")
+        return completed.stdout.split()
+
+    def test_completion_completes(self):
+        daemon = os.path.join(self.unpacked, "bin/uroced")
+        self.assertEqual(self.completions(self.uroce, "st"), ["status"])
+        self.assertEqual(self.completions(self.uroce, "run", "--f"), ["--fabric"])
+        self.assertEqual(self.completions(self.uroce, "run", "--mode", "d"), ["dedicated"])
+        self.assertIn("--", self.completions(self.uroce, "run", "--"))
+        self.assertIn("true", self.completions(self.uroce, "run", "--", "tru"))
+        self.assertEqual(self.completions(self.uroce, "status", "--"),
+                         ["--explain", "--fabric", "--help", "--json"])
+        self.assertEqual(self.completions(self.uroce, "check", "--"), ["--fabric", "--help"])
+        self.assertIn("--users", self.completions(daemon, "--"))
 
 
 class InstallTest(unittest.TestCase):

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -31,54 +30,36 @@ namespace options = boost::program_options;
 constexpr int kExitNotExecutable = 126;
 constexpr int kExitNotFound = 127;
 
-// An option of `uroce run`, and the variable that carries its value into the program.
-struct Setting {
-  const char* option;
-  const char* variable;
-  const char* argument;
-  const char* help;
-};
+constexpr size_t kHelpIndent = 25;
+constexpr size_t kHelpColumns = 100;
 
-constexpr std::array kSettings = {
-    Setting{"ip", nic::kIpVariable, "ADDR", "IPv4 or IPv6 address of the device"},
-    Setting{"mtu", nic::kMtuVariable, "N",
-            "MTU of the device in bytes: 1500 allows a path MTU of 1024, 4200 one of 4096"},
-    Setting{"pkey", nic::kPkeyVariable, "PKEY[,PKEY...]",
-            "partitions of the device beside the default one, e.g. '0x8001,0x0002'"},
-    Setting{"fabric", nic::kFabricVariable, "NAME",
-            "fabric to join; all programs of a user on a fabric reach each other"},
-    Setting{
-        "port", nic::kPortVariable, "DEVARGS",
-        "direct mode: the program owns this port: 'udp' (plain UDP sockets), or a DPDK port, e.g. "
-        "'net_memif0,role=server,...'"},
-    Setting{"uplink", nic::kUplinkVariable, "udp[,address=ADDR]",
-            "how the fabric reaches other hosts: by plain UDP sockets, which are opened when a\n"
-            "                         program names one; so it is if this host has a network"},
-    Setting{
-        "mode", nic::kModeVariable, "auto|dedicated",
-        "what drives the device: the threads that poll, or one that spins on a core of its own"},
-    Setting{"engines", nic::kEnginesVariable, "N",
-            "let threads with completion queues of their own not wait for each other: up to N of\n"
-            "                         them, each with a share of the connections"},
-    Setting{"capture", nic::kCaptureVariable, "FILE.pcapng",
-            "write every frame there; '%p' in the name becomes the process id, which a second\n"
-            "                         program has in the name of its file in any case"},
-    Setting{"impair", nic::kImpairVariable, "SPEC",
-            "spoil frames, e.g. 'drop=1%,duplicate=1%,reorder=1%,corrupt=1%,delay=50us,seed=7'"},
-    Setting{"scenario", nic::kScenarioVariable, "FILE.json",
-            "meet exact packets with faults, as 'man uroce-faults' explains"},
-};
+// Prints an option, and its help in lines beside it.
+void PrintOption(const std::string& option, std::string_view help) {
+  std::string line = "  " + option;
+  if (line.size() >= kHelpIndent) {
+    std::printf("%s\n", line.c_str());
+    line.clear();
+  }
+  line.resize(kHelpIndent, ' ');
+  while (line.size() + help.size() > kHelpColumns) {
+    const size_t blank = help.rfind(' ', kHelpColumns - kHelpIndent);
+    if (blank == std::string_view::npos) break;
+    std::printf("%s%.*s\n", line.c_str(), static_cast<int>(blank), help.data());
+    help.remove_prefix(blank + 1);
+    line.assign(kHelpIndent, ' ');
+  }
+  std::printf("%s%.*s\n", line.c_str(), static_cast<int>(help.size()), help.data());
+}
 
 void PrintHelp() {
   std::printf(
       "usage: uroce run [OPTIONS] -- COMMAND [ARGUMENTS]\n\n"
       "Runs COMMAND with an RDMA device 'uroce0' on a fabric. If no uroced serves it yet, one is\n"
       "started, which ends with the last program.\n\n");
-  for (const Setting& setting : kSettings) {
-    const std::string option = std::string("--") + setting.option + " " + setting.argument;
-    std::printf("  %-22s %s\n", option.c_str(), setting.help);
+  for (const nic::DeviceOption& option : nic::DeviceOptions()) {
+    PrintOption(std::string("--") + option.name + " " + option.argument, option.help);
   }
-  std::printf("  %-22s %s\n", "--no-uplink", "a fabric that ends at this host");
+  PrintOption("--no-uplink", "a fabric that ends at this host");
   std::printf(
       "\nAn option that is not given keeps its variable (UROCE_IP, UROCE_MTU, ...) as it is.\n");
 }
@@ -93,8 +74,8 @@ options::variables_map Parse(const std::vector<std::string>& arguments) {
   options::options_description description;
   description.add_options()("help,h", "");
   description.add_options()("no-uplink", "");
-  for (const Setting& setting : kSettings) {
-    description.add_options()(setting.option, options::value<std::string>(), setting.help);
+  for (const nic::DeviceOption& option : nic::DeviceOptions()) {
+    description.add_options()(option.name, options::value<std::string>(), option.help);
   }
   return ParseOptions(arguments, description);
 }
@@ -107,23 +88,21 @@ void SetVariable(const char* name, const std::string& value) {
 
 // Replaces the variable that a sentence is about by the option that was used to set it.
 std::string InTermsOfOptions(std::string sentence, const options::variables_map& values) {
-  for (const Setting& setting : kSettings) {
-    if (values.count(setting.option) != 0 && sentence.starts_with(setting.variable)) {
-      sentence.replace(0, std::strlen(setting.variable), std::string("--") + setting.option);
+  for (const nic::DeviceOption& option : nic::DeviceOptions()) {
+    if (values.count(option.name) != 0 && sentence.starts_with(option.variable)) {
+      sentence.replace(0, std::strlen(option.variable), std::string("--") + option.name);
     }
   }
   return sentence;
 }
 
 void ExportSettings(const options::variables_map& values) {
-  for (const Setting& setting : kSettings) {
-    if (values.count(setting.option) == 0) continue;
-    std::string value = values[setting.option].as<std::string>();
-    const std::string_view option = setting.option;
-    if ((option == "capture" || option == "scenario") && !value.empty()) {
-      value = std::filesystem::absolute(value);  // The program may change its directory first.
-    }
-    SetVariable(setting.variable, value);
+  for (const nic::DeviceOption& option : nic::DeviceOptions()) {
+    if (values.count(option.name) == 0) continue;
+    std::string value = values[option.name].as<std::string>();
+    // The program may change its directory first.
+    if (option.is_file && !value.empty()) value = std::filesystem::absolute(value);
+    SetVariable(option.variable, value);
   }
   if (values.count("no-uplink") != 0) SetVariable(nic::kUplinkVariable, "none");
 }
