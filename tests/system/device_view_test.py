@@ -52,6 +52,23 @@ libibverbs 1
 """
 
 
+# Reads counters in sysfs while two processes exchange messages.
+COUNTS = f"""
+count() {{ cat {DEVICE}/ports/1/$1; }}
+[ "$(count counters/port_xmit_packets)" -eq 0 ] || exit 10
+ibv_rc_pingpong -g 0 -p 18733 -n 100000000 > /dev/null &
+server=$!
+sleep 1
+ibv_rc_pingpong -g 0 -p 18733 -n 100000000 127.0.0.1 > /dev/null &
+client=$!
+until [ "$(count counters/port_xmit_packets)" -gt 1000 ]; do sleep 0.1; done
+before=$(count counters/port_rcv_data)
+until [ "$(count counters/port_rcv_data)" -gt "$before" ]; do sleep 0.1; done
+[ "$(count hw_counters/req_transport_retries_exceeded)" -eq 0 ] || exit 11
+kill "$server" "$client"
+ls {DEVICE}/ports/1/counters {DEVICE}/ports/1/hw_counters
+"""
+
 # Has the port open while it runs other programs.
 OWNER = """
 import ctypes, subprocess
@@ -85,6 +102,11 @@ class DeviceViewTest(InstallationTestCase):
         (link,) = json.loads(self.output_of("rdma", "-j", "link", "show"))
         self.assertEqual((link["ifname"], link["port"], link["state"], link["netdev"]),
                          ("uroce0", 1, "ACTIVE", "lo"))
+
+    def test_counters_of_all_processes(self):
+        listed = self.output_of("sh", "-c", COUNTS).split()
+        for name in ("port_xmit_data", "port_rcv_packets", "out_of_sequence", "packet_seq_err"):
+            self.assertIn(name, listed)
 
     def test_ibstat(self):
         output = self.output_of("ibstat")

@@ -30,7 +30,12 @@ std::string PortDropRows() {
 }  // namespace
 
 std::string CounterNames() {
-  std::string text = "# Counters\n\n`uroce status --json` has them. Counts only grow.\n";
+  std::string text =
+      "# Counters\n\n`uroce status --json` has them, of each process and of each of its queue "
+      "pairs. "
+      "Counts only grow. What\nLinux has a name for is a file as well, of all processes "
+      "that are on the fabric then:\n`/sys/class/infiniband/uroce0/ports/1/hw_counters`, and "
+      "beside it `counters` with data, packets, errors and\ndiscards of the port.\n";
   text += Heading("Packets", "clients[].counters, clients[].queue_pairs[].counters");
   for (const auto& row : transport::kQueuePairCounters) {
     text += Row(row.name, row.linux_name, row.meaning);

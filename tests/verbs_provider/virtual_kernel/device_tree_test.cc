@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cctype>
+#include <iterator>
+#include <optional>
 #include <string>
 
 #include "tests/verbs_provider/virtual_kernel/test_description.h"
@@ -136,6 +138,22 @@ TEST_F(DeviceTreeTest, HasNoRdmaCmIfTheProviderHasNone) {
   const VirtualTree tree = MakeDeviceTree(description, false);
   EXPECT_EQ(tree.Find("/dev/infiniband/rdma_cm"), nullptr);
   EXPECT_EQ(tree.Find("/sys/class/misc/rdma_cm/abi_version"), nullptr);
+}
+
+TEST_F(DeviceTreeTest, CountersOfTheProviderAreFilesOfThePort) {
+  uroce_device_description description = {};
+  DescribeTestDevice(description);
+  const auto file = [](uint32_t index) -> const char* {
+    constexpr const char* kFiles[] = {"counters/port_xmit_data", "hw_counters/out_of_sequence"};
+    return index < std::size(kFiles) ? kFiles[index] : nullptr;
+  };
+  const VirtualTree tree = MakeDeviceTree(description, false, +file);
+  const std::string port = "/sys/devices/uroce0/infiniband/uroce0/ports/1/";
+  EXPECT_THAT(tree.List(port + "counters"), ElementsAre("port_xmit_data"));
+  const TreeNode* node = tree.Find(port + "hw_counters/out_of_sequence");
+  ASSERT_NE(node, nullptr);
+  EXPECT_EQ(node->counter, 1u);
+  EXPECT_EQ(tree.Find(port + "state")->counter, std::nullopt);
 }
 
 TEST_F(DeviceTreeTest, ClassesHoldSymbolicLinks) {

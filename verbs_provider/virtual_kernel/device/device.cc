@@ -85,7 +85,8 @@ Device::Device(const uroce_device_description& from_provider, const ProviderLibr
                uint32_t changes_before, const Device* older)
     : description(from_provider),
       rdma_cm(provider.rdma_cm),
-      tree(MakeDeviceTree(from_provider, static_cast<bool>(provider.rdma_cm))),
+      tree(MakeDeviceTree(from_provider, static_cast<bool>(provider.rdma_cm),
+                          provider.read_counter == nullptr ? nullptr : provider.counter_file)),
       provider_(provider),
       changes_(changes_before),
       older_(older) {}

@@ -62,6 +62,15 @@ int uroce_describe_device(struct uroce_device_description* description);
 // changed since it was opened. Costs nothing.
 uint32_t uroce_device_changes(void);
 
+// Exported by the provider. The file of counter `index`, below ports/1 of the device in sysfs, such
+// as "counters/port_xmit_packets"; NULL behind the last one. Costs nothing.
+const char* uroce_counter_file(uint32_t index);
+
+// Exported by the provider. Reads a counter: of all processes of the fabric, or in direct mode of
+// this one. Returns 0, or a positive errno value. Called on any thread of the application that
+// opens the file.
+int uroce_read_counter(uint32_t index, uint64_t* value);
+
 // Exported by the provider. Registers it with the libibverbs of this process. Called as soon as
 // libibverbs is there, which may be long after the first look at the device, and possibly by two
 // threads at once; the first success counts. Takes the dynamic linker's lock. Returns 0, or a

@@ -158,7 +158,8 @@ void AddRdmaCm(VirtualTree& tree) {
 
 }  // namespace
 
-VirtualTree MakeDeviceTree(const uroce_device_description& description, bool has_rdma_cm) {
+VirtualTree MakeDeviceTree(const uroce_device_description& description, bool has_rdma_cm,
+                           decltype(&uroce_counter_file) counter_file) {
   VirtualTree tree;
   if (has_rdma_cm) AddRdmaCm(tree);
   const dev_t uverbs = makedev(kUverbsMajor, kUverbsMinor);
@@ -190,7 +191,11 @@ VirtualTree MakeDeviceTree(const uroce_device_description& description, bool has
   tree.AddFile(device + "/hw_rev", "0x0\n");
   tree.AddFile(device + "/node_desc", Format("%.63s\n", description.node_description));
   AddBusDevice(description, tree);
-  AddPort(description, device + "/ports/1", tree);
+  const std::string port = device + "/ports/1";
+  AddPort(description, port, tree);
+  for (uint32_t i = 0; counter_file != nullptr && counter_file(i) != nullptr; ++i) {
+    tree.AddCounter(port + '/' + counter_file(i), i);
+  }
   return tree;
 }
 

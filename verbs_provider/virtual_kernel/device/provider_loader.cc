@@ -45,6 +45,10 @@ ProviderLibrary LoadProvider() {
       reinterpret_cast<decltype(&uroce_device_changes)>(dlsym(library, "uroce_device_changes"));
   provider.before_end =
       reinterpret_cast<decltype(&uroce_before_end)>(dlsym(library, "uroce_before_end"));
+  provider.counter_file =
+      reinterpret_cast<decltype(&uroce_counter_file)>(dlsym(library, "uroce_counter_file"));
+  provider.read_counter =
+      reinterpret_cast<decltype(&uroce_read_counter)>(dlsym(library, "uroce_read_counter"));
   if (provider.describe_device == nullptr || provider.device_changes == nullptr ||
       provider.register_provider == nullptr) {
     provider.error = path + " is not a uroce provider of this build: it has no " +

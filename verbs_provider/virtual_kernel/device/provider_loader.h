@@ -11,7 +11,10 @@ struct ProviderLibrary {
   decltype(&uroce_describe_device) describe_device = nullptr;
   decltype(&uroce_register_provider) register_provider = nullptr;
   decltype(&uroce_device_changes) device_changes = nullptr;
-  decltype(&uroce_before_end) before_end = nullptr;  // not of every provider
+  // Not of every provider.
+  decltype(&uroce_before_end) before_end = nullptr;
+  decltype(&uroce_counter_file) counter_file = nullptr;
+  decltype(&uroce_read_counter) read_counter = nullptr;
   RdmaCmFunctions rdma_cm;
   std::string error;  // "", or why there is no provider
 };

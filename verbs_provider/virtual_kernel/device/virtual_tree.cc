@@ -21,6 +21,10 @@ void VirtualTree::AddFile(const std::string& path, std::string content) {
   Add(path, {.type = TreeNode::Type::kFile, .content = std::move(content), .device = 0});
 }
 
+void VirtualTree::AddCounter(const std::string& path, uint32_t counter) {
+  Add(path, {.type = TreeNode::Type::kFile, .content = "", .device = 0, .counter = counter});
+}
+
 void VirtualTree::AddCharDevice(const std::string& path, dev_t device) {
   Add(path, {.type = TreeNode::Type::kCharDevice, .content = "", .device = device});
 }

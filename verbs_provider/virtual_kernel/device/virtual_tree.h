@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,6 +17,8 @@ struct TreeNode {
   Type type = Type::kDirectory;
   std::string content;  // of a file; where a symbolic link leads to
   dev_t device = 0;     // of a character device
+  // Of a file that has another content each time it is opened: the number of the counter in it.
+  std::optional<uint32_t> counter = {};
 };
 
 // Files, directories, symbolic links and device nodes by absolute path, all read-only and in
@@ -24,6 +27,7 @@ class VirtualTree {
  public:
   // Missing parent directories are made too.
   void AddFile(const std::string& path, std::string content);
+  void AddCounter(const std::string& path, uint32_t counter);
   void AddCharDevice(const std::string& path, dev_t device);
   void AddSymlink(const std::string& path, std::string target);
   void AddDirectory(const std::string& path);

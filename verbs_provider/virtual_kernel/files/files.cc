@@ -86,6 +86,14 @@ int OpenContent(const std::string& content, int flags) {
   return fd;
 }
 
+int OpenCounter(uint32_t counter, int flags) {
+  uint64_t value = 0;
+  if (const int error = CurrentDevice()->provider().read_counter(counter, &value)) {
+    return Fail(error);
+  }
+  return OpenContent(std::to_string(value) + "\n", flags);
+}
+
 int OpenDirectory(const VirtualPath& path, int flags) {
   if ((flags & O_ACCMODE) != O_RDONLY) return Fail(EISDIR);
   if (path.shared) {
@@ -150,6 +158,7 @@ int OpenVirtual(const VirtualPath& path, int flags) {
                      : RdmaCmFile::Open(flags, CurrentDevice()->rdma_cm);
   }
   if ((flags & O_ACCMODE) != O_RDONLY) return Fail(EACCES);
+  if (path.node->counter) return OpenCounter(*path.node->counter, flags);
   return OpenContent(path.node->content, flags);
 }
 
