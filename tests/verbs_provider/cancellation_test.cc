@@ -9,7 +9,9 @@
 
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <string>
 
 #include "tests/dpdk_nic/base/cancelled_thread.h"
 #include "tests/verbs_provider/verbs_objects.h"
@@ -103,7 +105,7 @@ class CancellationTest : public ::testing::Test {
     if (child_ == 0) {
       close(sockets[0]);
       alarm(kMuchTooLongSeconds);
-      if (IsOverUdp()) setenv("UROCE_PORT", "udp,address=127.0.0.2", 1);
+      ChoosePortOfPeer();
       RunPeer(sockets[1]);
       _exit(HasFailure() ? 1 : 0);
     }
@@ -119,7 +121,20 @@ class CancellationTest : public ::testing::Test {
     EXPECT_EQ(waitpid(child_, &status, 0), child_);
     EXPECT_EQ(status, 0);
   }
-  static bool IsOverUdp() { return getenv("UROCE_PORT") != nullptr; }
+  // The port of direct mode; empty on a fabric.
+  static std::string Port() {
+    const char* port = getenv("UROCE_PORT");
+    return port == nullptr ? "" : port;
+  }
+  static bool IsOverUdp() { return Port().starts_with("udp"); }
+  static void ChoosePortOfPeer() {
+    std::string port = Port();
+    if (IsOverUdp()) setenv("UROCE_PORT", "udp,address=127.0.0.2", 1);
+    const size_t role = port.find("role=server");
+    if (role == std::string::npos) return;
+    setenv("UROCE_PORT", port.replace(role, strlen("role=server"), "role=client").c_str(), 1);
+    setenv("UROCE_IP", "127.0.0.2", 1);
+  }
 
   void Exchange() {
     ASSERT_EQ(ibv_req_notify_cq(end_->cq.get(), 0), 0);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "dpdk_nic/base/cancellation_guard.h"
 #include "dpdk_nic/port/dpdk/eal/descriptor_shims.h"
@@ -41,7 +42,8 @@ void DpdkPort::ReleaseReceived() {
 
 bool DpdkPort::ReceiveBurst() {
   if (InForkedChild()) return false;
-  const CancellationGuard guard;
+  std::optional<CancellationGuard> guard;
+  if (memif_ == nullptr) guard.emplace();  // memif's own system calls are guarded (memif_shims.cc)
   if (flushed_ && transmit_count_ > 0) TransmitBurst();  // what the device refused before
   if (kick_due_) KickKernel();
   rte_pktmbuf_free_bulk(received_.data(), received_count_);
@@ -50,7 +52,7 @@ bool DpdkPort::ReceiveBurst() {
   if (received_count_ > 0) return true;
   if (memif_ != nullptr) {
     memif_->CountEmptyReceive();
-    if (++empty_receives_ % kReceivesBetweenLinkChecks == 0) memif_->Watch();
+    if (++empty_receives_ % kReceivesBetweenLinkChecks == 0) WatchMemif();
   }
   return false;
 }
@@ -95,8 +97,14 @@ void DpdkPort::Flush() {
   flushed_ = true;
 }
 
-void DpdkPort::TransmitBurst() {
+void DpdkPort::WatchMemif() {
   const CancellationGuard guard;
+  memif_->Watch();
+}
+
+void DpdkPort::TransmitBurst() {
+  std::optional<CancellationGuard> guard;
+  if (memif_ == nullptr) guard.emplace();
   // The kernel would keep the frames and send them, stale, when the carrier is back.
   if (interface_ != nullptr && !interface_->has_carrier()) {
     DropTransmit();
@@ -131,7 +139,7 @@ void DpdkPort::DropTransmit() {
   rte_pktmbuf_free_bulk(transmit_.data(), transmit_count_);
   counters_.transmit_dropped_no_link += transmit_count_;
   transmit_count_ = 0;
-  if (memif_ != nullptr) memif_->Watch();
+  if (memif_ != nullptr) WatchMemif();
 }
 
 bool DpdkPort::BeginSleep() {

@@ -70,6 +70,7 @@ class DpdkPort final : public PacketPort {
   bool PrepareWaiting(std::string* error);
   void TransmitBurst();
   void DropTransmit();
+  void WatchMemif();
   rte_mbuf* AllocateFrame();
   void KickKernel();
   bool WatchSocket(bool watched);

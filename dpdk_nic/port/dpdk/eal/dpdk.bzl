@@ -91,6 +91,7 @@ _WRAPPED = [
     "poll",
     "pthread_attr_setaffinity_np",
     "pthread_setaffinity_np",
+    "read",
     "recvmsg",
     "rte_dump_stack",
     "rte_eal_has_pci",
@@ -106,6 +107,7 @@ _WRAPPED = [
     "syslog",
     "__syslog_chk",
     "timerfd_create",
+    "write",
     "xsk_umem__create",
     "xsk_umem__delete",
 ]

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "dpdk_nic/base/cancellation_guard.h"
 #include "dpdk_nic/port/dpdk/eal/burst_guard.h"
 #include "dpdk_nic/port/dpdk/eal/descriptor_shims.h"
 
@@ -16,6 +17,8 @@ extern "C" {
 void __real_memif_free_regions(rte_eth_dev* device);
 ssize_t __real_sendmsg(int fd, const msghdr* message, int flags);
 ssize_t __real_recvmsg(int fd, msghdr* message, int flags);
+ssize_t __real_read(int fd, void* data, size_t bytes);
+ssize_t __real_write(int fd, const void* data, size_t bytes);
 }
 
 namespace {
@@ -73,6 +76,18 @@ extern "C" {
 void __wrap_memif_free_regions(rte_eth_dev* device) {
   uroce::nic::BurstGuard::WaitUntilAllIdle();
   __real_memif_free_regions(device);
+}
+
+// The cancellation points of memif's bursts: they wake a peer that sleeps until its interrupt, as
+// no uroce does. A guard around each burst would cost a tenth of the latency of a message.
+ssize_t __wrap_read(int fd, void* data, size_t bytes) {
+  const uroce::nic::CancellationGuard guard;
+  return __real_read(fd, data, bytes);
+}
+
+ssize_t __wrap_write(int fd, const void* data, size_t bytes) {
+  const uroce::nic::CancellationGuard guard;
+  return __real_write(fd, data, bytes);
 }
 
 ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
