@@ -42,7 +42,7 @@ struct PortFile {
   uint64_t (*value)(const DeviceCounters& counters);
 };
 
-constexpr uint64_t kBytesOfAWord = 4;  // IBA 16.1.3.5: data is counted in words
+constexpr uint64_t kBytesOfAWord = 4;  // PortXmitData and PortRcvData count words
 
 constexpr PortFile kPortFiles[] = {
     {"counters/port_xmit_data",
