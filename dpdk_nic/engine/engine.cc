@@ -154,7 +154,9 @@ void Engine::ServeLink(Time now) {
   const CancellationGuard guard;
   next_link_service_ = now + kLinkServiceInterval;
   port_->ServeLink();
-  if (published_state_ != nullptr) published_state_->Set(port_->counters());
+  if (published_state_ != nullptr) {
+    published_state_->SetPortCounters(now, [this] { return port_->counters(); });
+  }
   has_news_ = true;
   if (sentence_.empty()) sentence_ = port_->TakeNotice().sentence;
   if (sentence_.empty()) sentence_ = watch_.TakeNotice();

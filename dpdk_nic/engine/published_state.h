@@ -7,12 +7,13 @@
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/port/port_drops.h"
 #include "transport/endpoint_state.h"
+#include "transport/time.h"
 
 namespace uroce::nic {
 
 // The state that a process publishes.
 struct ProcessState {
-  PortCounters port;  // at most 1 ms old while the process runs
+  PortCounters port;  // at most kPortInterval old while the process runs
   transport::EndpointState endpoint;
 };
 
@@ -27,7 +28,15 @@ class PublishedState {
   PublishedState& operator=(const PublishedState&) = delete;
 
   transport::EndpointState* endpoint() const { return &state_->endpoint; }
-  void Set(const PortCounters& port) { state_->port = port; }
+  // Publishes what `counters()` returns if the last is older than kPortInterval: the port asks the
+  // kernel for some of its counters.
+  static constexpr transport::Duration kPortInterval = transport::Milliseconds(500);
+  template <class F>
+  void SetPortCounters(transport::Time now, F counters) {
+    if (now < next_port_) return;
+    next_port_ = now + kPortInterval;
+    state_->port = counters();
+  }
   // In a forked child, which from now on changes a private copy. Makes only async-signal-safe
   // calls.
   void AbandonAfterFork();
@@ -39,6 +48,7 @@ class PublishedState {
 
   UniqueFd fd_;
   ProcessState* state_;
+  transport::Time next_port_;
 };
 
 // A read-only view of the state of another process. Every field may change at any time and hold any

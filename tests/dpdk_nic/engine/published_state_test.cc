@@ -69,18 +69,34 @@ TEST(PublishedStateTest, SnapshotHasTheCountsOfQueuePairsThatAreAndThatWere) {
   ASSERT_EQ(endpoint.CreateQueuePair(init, &second), transport::Status::kOk);
   first->CountReceived(100);
   second->CountReceived(10);
-  published->Set(PortCounters{.transmit_dropped_no_link = 3,
-                              .transmit_dropped_link_pending = 0,
-                              .receive_malformed = 0,
-                              .drops = {}});
   EXPECT_EQ(view->Read().counters.received_bytes, 110u);
-  EXPECT_EQ(view->Read().port.transmit_dropped_no_link, 3u);
   endpoint.DestroyQueuePair(first);
   const PublishedStateView::Snapshot after = view->Read();
   EXPECT_EQ(after.counters.received_bytes, 110u);
   EXPECT_EQ(after.counters.received_packets, 2u);
   ASSERT_EQ(after.queue_pairs.size(), 1u);
   EXPECT_EQ(after.queue_pairs[0].counters.received_bytes, 10u);
+}
+
+// Some counters of a port cost a system call.
+TEST(PublishedStateTest, PortIsAskedOnceInAnInterval) {
+  const auto published = PublishedState::Create();
+  ASSERT_NE(published, nullptr);
+  const auto view = PublishedStateView::Open(Duplicate(published->fd()));
+  ASSERT_NE(view, nullptr);
+  PortCounters counters;
+  const auto count = [&] {
+    ++counters.transmit_dropped_no_link;
+    return counters;
+  };
+  const transport::Time first = transport::Time{} + transport::Milliseconds(1);
+  const transport::Time second = first + PublishedState::kPortInterval;
+  published->SetPortCounters(first, count);
+  EXPECT_EQ(view->Read().port.transmit_dropped_no_link, 1u);
+  published->SetPortCounters(first + transport::Milliseconds(499), count);
+  EXPECT_EQ(counters.transmit_dropped_no_link, 1u);
+  published->SetPortCounters(second, count);
+  EXPECT_EQ(view->Read().port.transmit_dropped_no_link, 2u);
 }
 
 // A process may stop, or be stopped, anywhere.
