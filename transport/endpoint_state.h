@@ -24,7 +24,8 @@ struct alignas(64) QueuePairRecord {
 // The observable state of an endpoint in one piece of memory, which may be shared with processes
 // that read it at any time. Zeroed memory is the state of a new endpoint.
 struct EndpointState {
-  // Without those of the existing queue pairs, which are in their records: Totals has both.
+  // Without those of the existing queue pairs, which are in their records: Endpoint::counters() has
+  // both.
   Counters counters;
   cm::Counters connection_manager;
   // Odd while the counts of a queue pair move from its record to `counters`.

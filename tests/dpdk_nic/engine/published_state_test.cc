@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <memory>
 #include <vector>
 
 #include "transport/endpoint.h"
@@ -15,16 +16,21 @@
 namespace uroce::nic {
 namespace {
 
-using transport::EndpointState;
-
 UniqueFd Duplicate(int fd) { return UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
-TEST(PublishedStateTest, ReaderSeesTheFieldsThatTheTransportWorksOn) {
-  const auto published = PublishedState::Create();
-  ASSERT_NE(published, nullptr);
-  const auto view = PublishedStateView::Open(Duplicate(published->fd()));
-  ASSERT_NE(view, nullptr);
+class PublishedStateTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(published, nullptr);
+    view = PublishedStateView::Open(Duplicate(published->fd()));
+    ASSERT_NE(view, nullptr);
+  }
 
+  const std::unique_ptr<PublishedState> published = PublishedState::Create();
+  std::unique_ptr<PublishedStateView> view;
+};
+
+TEST_F(PublishedStateTest, ReaderSeesTheFieldsThatTheTransportWorksOn) {
   transport::Endpoint endpoint({.gids = {transport::Gid::FromIpv4({127, 0, 0, 1})}},
                                published->endpoint());
   const auto cq = endpoint.CreateCompletionQueue(8, nullptr);
@@ -53,11 +59,7 @@ TEST(PublishedStateTest, ReaderSeesTheFieldsThatTheTransportWorksOn) {
   EXPECT_EQ(seen.qpn.value, 0u);
 }
 
-TEST(PublishedStateTest, SnapshotHasTheCountsOfQueuePairsThatAreAndThatWere) {
-  const auto published = PublishedState::Create();
-  ASSERT_NE(published, nullptr);
-  const auto view = PublishedStateView::Open(Duplicate(published->fd()));
-  ASSERT_NE(view, nullptr);
+TEST_F(PublishedStateTest, SnapshotHasTheCountsOfQueuePairsThatAreAndThatWere) {
   transport::Endpoint endpoint({.gids = {transport::Gid::FromIpv4({127, 0, 0, 1})}},
                                published->endpoint());
   const auto cq = endpoint.CreateCompletionQueue(8, nullptr);
@@ -79,11 +81,7 @@ TEST(PublishedStateTest, SnapshotHasTheCountsOfQueuePairsThatAreAndThatWere) {
 }
 
 // Some counters of a port cost a system call.
-TEST(PublishedStateTest, PortIsAskedOnceInAnInterval) {
-  const auto published = PublishedState::Create();
-  ASSERT_NE(published, nullptr);
-  const auto view = PublishedStateView::Open(Duplicate(published->fd()));
-  ASSERT_NE(view, nullptr);
+TEST_F(PublishedStateTest, PortIsAskedOnceInAnInterval) {
   PortCounters counters;
   const auto count = [&] {
     ++counters.transmit_dropped_no_link;
@@ -100,11 +98,7 @@ TEST(PublishedStateTest, PortIsAskedOnceInAnInterval) {
 }
 
 // A process may stop, or be stopped, anywhere.
-TEST(PublishedStateTest, ProcessThatStandsStillInAMoveIsRead) {
-  const auto published = PublishedState::Create();
-  ASSERT_NE(published, nullptr);
-  const auto view = PublishedStateView::Open(Duplicate(published->fd()));
-  ASSERT_NE(view, nullptr);
+TEST_F(PublishedStateTest, ProcessThatStandsStillInAMoveIsRead) {
   published->endpoint()->moves = 1;
   published->endpoint()->counters.received_packets = 5;
   EXPECT_EQ(view->Read().counters.received_packets, 5u);
@@ -116,11 +110,7 @@ int64_t AllocatedBytes(int fd) {
   return fstat(fd, &status) == 0 ? status.st_blocks * 512 : -1;
 }
 
-TEST(PublishedStateTest, QueuePairsAreFoundWithoutCostingMemory) {
-  const auto published = PublishedState::Create();
-  ASSERT_NE(published, nullptr);
-  const auto view = PublishedStateView::Open(Duplicate(published->fd()));
-  ASSERT_NE(view, nullptr);
+TEST_F(PublishedStateTest, QueuePairsAreFoundWithoutCostingMemory) {
   EXPECT_TRUE(view->QueuePairs().empty());
   EXPECT_EQ(AllocatedBytes(published->fd()), 0);
 
@@ -135,18 +125,14 @@ TEST(PublishedStateTest, QueuePairsAreFoundWithoutCostingMemory) {
   EXPECT_EQ(AllocatedBytes(published->fd()), before);
 }
 
-TEST(PublishedStateTest, PublishedStateIsSealedAgainstWritesAndShrinking) {
-  const auto published = PublishedState::Create();
-  ASSERT_NE(published, nullptr);
+TEST_F(PublishedStateTest, PublishedStateIsSealedAgainstWritesAndShrinking) {
   EXPECT_EQ(mmap(nullptr, 4'096, PROT_READ | PROT_WRITE, MAP_SHARED, published->fd(), 0),
             MAP_FAILED);
   EXPECT_EQ(pwrite(published->fd(), "x", 1, 0), -1);
   EXPECT_EQ(ftruncate(published->fd(), 0), -1);
 }
 
-TEST(PublishedStateTest, ForkedChildChangesACopyOfItsOwn) {
-  const auto published = PublishedState::Create();
-  ASSERT_NE(published, nullptr);
+TEST_F(PublishedStateTest, ForkedChildChangesACopyOfItsOwn) {
   uint64_t& counter = published->endpoint()->counters.received_packets;
   counter = 1;
   const pid_t child = fork();
@@ -162,13 +148,13 @@ TEST(PublishedStateTest, ForkedChildChangesACopyOfItsOwn) {
   EXPECT_EQ(counter, 1u);
 }
 
-TEST(PublishedStateTest, UnsealedOrShortMemoryIsRefused) {
+TEST_F(PublishedStateTest, UnsealedOrShortMemoryIsRefused) {
   UniqueFd unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  ASSERT_EQ(ftruncate(unsealed.get(), sizeof(EndpointState)), 0);
+  ASSERT_EQ(ftruncate(unsealed.get(), sizeof(ProcessState)), 0);
   EXPECT_EQ(PublishedStateView::Open(Duplicate(unsealed.get())), nullptr);
   EXPECT_EQ(errno, EPROTO);
 
-  ASSERT_EQ(ftruncate(unsealed.get(), sizeof(EndpointState) / 2), 0);
+  ASSERT_EQ(ftruncate(unsealed.get(), sizeof(ProcessState) / 2), 0);
   ASSERT_EQ(fcntl(unsealed.get(), F_ADD_SEALS,
                   F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | /*F_SEAL_FUTURE_WRITE*/ 0x10),
             0);
