@@ -154,8 +154,8 @@ void Engine::ServeLink(Time now) {
   const CancellationGuard guard;
   next_link_service_ = now + kLinkServiceInterval;
   port_->ServeLink();
-  if (published_state_ != nullptr) {
-    published_state_->SetPortCounters(now, [this] { return port_->counters(); });
+  if (published_state_ != nullptr && published_state_->are_port_counters_due(now)) {
+    published_state_->SetPortCounters(now, port_->counters());
   }
   has_news_ = true;
   if (sentence_.empty()) sentence_ = port_->TakeNotice().sentence;

@@ -28,14 +28,12 @@ class PublishedState {
   PublishedState& operator=(const PublishedState&) = delete;
 
   transport::EndpointState* endpoint() const { return &state_->endpoint; }
-  // Publishes what `counters()` returns if the last is older than kPortInterval: the port asks the
-  // kernel for some of its counters.
+  // The time between two publications of the port's counters: the port asks the kernel for some.
   static constexpr transport::Duration kPortInterval = transport::Milliseconds(500);
-  template <class F>
-  void SetPortCounters(transport::Time now, F counters) {
-    if (now < next_port_) return;
+  bool are_port_counters_due(transport::Time now) const { return now >= next_port_; }
+  void SetPortCounters(transport::Time now, const PortCounters& counters) {
     next_port_ = now + kPortInterval;
-    state_->port = counters();
+    state_->port = counters;
   }
   // In a forked child, which from now on changes a private copy. Makes only async-signal-safe
   // calls.
