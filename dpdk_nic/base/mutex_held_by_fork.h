@@ -2,7 +2,8 @@
 
 #include <pthread.h>
 
-#include <mutex>
+#include "dpdk_nic/base/mutex.h"
+#include "dpdk_nic/base/thread_annotations.h"
 
 namespace uroce::nic {
 
@@ -13,12 +14,13 @@ namespace uroce::nic {
 // while another one is held has to be registered before that one.
 template <class Owner>
 struct MutexHeldByFork {
-  static inline constinit std::mutex mutex;
+  static inline constinit Mutex mutex;
 
   // To be called before the mutex is used. The first call registers the mutex.
   static void Register() {
-    [[maybe_unused]] static const int registered =
-        pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
+    [[maybe_unused]] static const int registered = pthread_atfork(
+        []() UROCE_ACQUIRE(mutex) { mutex.lock(); }, []() UROCE_RELEASE(mutex) { mutex.unlock(); },
+        []() UROCE_RELEASE(mutex) { mutex.unlock(); });
   }
 };
 

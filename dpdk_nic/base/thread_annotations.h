@@ -16,13 +16,14 @@
 #define UROCE_GUARDED_BY(lock) UROCE_THREAD_ATTRIBUTE(guarded_by(lock))
 #define UROCE_PT_GUARDED_BY(lock) UROCE_THREAD_ATTRIBUTE(pt_guarded_by(lock))
 
-// For a function: the caller holds the lock; does not hold it; the function takes, tries, releases
-// or returns it.
+// For a function: the caller holds the lock; does not hold it; the function takes, tries, releases,
+// vouches for or returns it.
 #define UROCE_REQUIRES(...) UROCE_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define UROCE_EXCLUDES(...) UROCE_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 #define UROCE_ACQUIRE(...) UROCE_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define UROCE_TRY_ACQUIRE(...) UROCE_THREAD_ATTRIBUTE(try_acquire_capability(__VA_ARGS__))
 #define UROCE_RELEASE(...) UROCE_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
+#define UROCE_ASSERT_CAPABILITY(...) UROCE_THREAD_ATTRIBUTE(assert_capability(__VA_ARGS__))
 #define UROCE_RETURN_CAPABILITY(lock) UROCE_THREAD_ATTRIBUTE(lock_returned(lock))
 
 // For a function that the analysis cannot follow; say why beside it.

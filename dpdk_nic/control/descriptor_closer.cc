@@ -7,14 +7,14 @@
 namespace uroce::nic::control {
 
 DescriptorCloser::~DescriptorCloser() {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->is_over = true;
   state_->changed.notify_all();
 }
 
 void DescriptorCloser::Close(UniqueFd fd) {
   if (!fd) return;
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->waiting.push_back(std::move(fd));
   state_->changed.notify_one();
   if (state_->waiting.size() <= state_->idle || state_->threads == kMaxThreads) return;
@@ -27,17 +27,15 @@ void DescriptorCloser::Close(UniqueFd fd) {
 }
 
 void DescriptorCloser::Run(const std::shared_ptr<State>& state) {
-  std::unique_lock lock(state->mutex);
   while (true) {
+    UniqueFd fd;  // closed without the mutex
+    const MutexLock lock(state->mutex);
     ++state->idle;
-    state->changed.wait(lock, [&] { return !state->waiting.empty() || state->is_over; });
+    while (state->waiting.empty() && !state->is_over) state->changed.wait(state->mutex);
     --state->idle;
     if (state->waiting.empty()) return;
-    UniqueFd fd = std::move(state->waiting.front());
+    fd = std::move(state->waiting.front());
     state->waiting.pop_front();
-    lock.unlock();
-    fd.reset();
-    lock.lock();
   }
 }
 

@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 
+#include "dpdk_nic/base/mutex.h"
+#include "dpdk_nic/base/thread_annotations.h"
 #include "dpdk_nic/base/unique_fd.h"
 
 namespace uroce::nic::control {
@@ -32,12 +33,12 @@ class DescriptorCloser {
 
  private:
   struct State {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::deque<UniqueFd> waiting;
-    uint32_t threads = 0;
-    uint32_t idle = 0;  // of them
-    bool is_over = false;
+    Mutex mutex;
+    std::condition_variable_any changed;
+    std::deque<UniqueFd> waiting UROCE_GUARDED_BY(mutex);
+    uint32_t threads UROCE_GUARDED_BY(mutex) = 0;
+    uint32_t idle UROCE_GUARDED_BY(mutex) = 0;  // of them
+    bool is_over UROCE_GUARDED_BY(mutex) = false;
   };
   static void Run(const std::shared_ptr<State>& state);
 

@@ -150,6 +150,11 @@ int Engine::ReceiveBurst(Time now) {
   return received;
 }
 
+FrameWatch& Engine::frame_watch(const Verb&) {
+  lock_.AssertHeld();
+  return watch_;
+}
+
 void Engine::ServeLink(Time now) {
   const CancellationGuard guard;
   next_link_service_ = now + kLinkServiceInterval;
@@ -216,8 +221,15 @@ std::optional<MacAddress> Engine::NeighborNow(Time now, const Gid& gid) {
 void Engine::ResolveForManagement(Time now) {
   transport::GeneralServices* const services = endpoint_.general_services();
   if (services == nullptr || !services->WantsNeighbors()) return;
-  services->Resolve(
-      now, [&](const Gid& gid) UROCE_NO_THREAD_SAFETY_ANALYSIS { return NeighborNow(now, gid); });
+  services->Resolve(now, [&](const Gid& gid) {
+    lock_.AssertHeld();
+    return NeighborNow(now, gid);
+  });
+}
+
+Engine::ManagementEnd::~ManagementEnd() {
+  engine.lock_.AssertHeld();
+  engine.UpdateManagement(now);
 }
 
 void Engine::UpdateManagement(Time now) {
@@ -292,7 +304,8 @@ int Engine::TransmitTo(Route route, Time now, int most) {
   return Transmit(
       now, route, most, [&] { return endpoint->HasTransmit(route); },
       [&](const transport::FrameRoom& room) { return endpoint->PollTransmit(now, route, room); },
-      [&](std::span<const uint8_t> frame) UROCE_NO_THREAD_SAFETY_ANALYSIS {
+      [&](std::span<const uint8_t> frame) {
+        lock_.AssertHeld();
         return watch_.is_on() && route == Route::kWire && watch_.TurnsBack(now, frame, *endpoint);
       });
 }

@@ -70,15 +70,15 @@ class Engine {
 
   // QueuePair::PostSend within a verb. The frame of a request that need not wait is built at once;
   // the peer sees it when the verb ends. Other requests are sent at the end of the verb or later.
-  transport::Status PostSend(const Verb& /*verb*/, transport::QueuePair& qp,
-                             const auto& request) UROCE_NO_THREAD_SAFETY_ANALYSIS {
+  transport::Status PostSend(const Verb& /*verb*/, transport::QueuePair& qp, const auto& request) {
+    lock_.AssertHeld();
     const transport::Status status = qp.QueueSend(request);
     if (status == transport::Status::kOk && !SendAtOnce(qp)) qp.SendsPosted();
     return status;
   }
 
   // The flows of raw packet queue pairs; to be used within a verb.
-  FrameWatch& frame_watch(const Verb&) UROCE_NO_THREAD_SAFETY_ANALYSIS { return watch_; }
+  FrameWatch& frame_watch(const Verb&);
 
   transport::Time Now();  // of completions: CLOCK_MONOTONIC, within a microsecond
 
@@ -130,7 +130,7 @@ class Engine {
   struct ManagementEnd {
     Engine& engine;
     const transport::Time now;
-    ~ManagementEnd() UROCE_REQUIRES(engine.lock_) { engine.UpdateManagement(now); }
+    ~ManagementEnd();
   };
 
   // Calls `ask` under the lock, then makes a pass that sends the question, until `ask` returns true

@@ -44,7 +44,8 @@ void Engine::AskUntilAnswered(Duration timeout, auto ask) {
 
 std::optional<MacAddress> Engine::ResolveNeighbor(const Gid& gid, Duration timeout) {
   std::optional<MacAddress> mac;
-  AskUntilAnswered(timeout, [&](Time now, PacketPort&) UROCE_NO_THREAD_SAFETY_ANALYSIS {
+  AskUntilAnswered(timeout, [&](Time now, PacketPort&) {
+    lock_.AssertHeld();
     mac = NeighborNow(now, gid);
     return mac.has_value();
   });

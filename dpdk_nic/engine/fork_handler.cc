@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <mutex>
 #include <vector>
 
 #include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/base/mutex.h"
 #include "dpdk_nic/base/thread_annotations.h"
 #include "dpdk_nic/engine/engine.h"
 #include "dpdk_nic/engine/engine_lock.h"
@@ -17,8 +17,8 @@ namespace uroce::nic {
 namespace {
 
 struct Registry {
-  std::mutex mutex;
-  std::vector<Engine*> engines;
+  Mutex mutex;
+  std::vector<Engine*> engines UROCE_GUARDED_BY(mutex);
 };
 
 // Never destroyed: a process may fork in its exit handlers.
@@ -30,7 +30,7 @@ Registry& TheRegistry() {
 // A pass takes microseconds, and some milliseconds if its thread has lost its processor.
 constexpr transport::Duration kLongestWaitAtExit = transport::Milliseconds(100);
 
-bool LockUntil(transport::Time give_up, EngineLock* lock) UROCE_NO_THREAD_SAFETY_ANALYSIS {
+bool LockUntil(transport::Time give_up, EngineLock* lock) UROCE_TRY_ACQUIRE(true, *lock) {
   while (!lock->TryLock()) {
     if (Now() >= give_up) return false;
     Nap();
@@ -48,12 +48,12 @@ void ForkHandler::Register() {
 
 void ForkHandler::Add(Engine& engine) {
   Register();
-  const std::lock_guard lock(TheRegistry().mutex);
+  const MutexLock lock(TheRegistry().mutex);
   TheRegistry().engines.push_back(&engine);
 }
 
 void ForkHandler::RemoveAndClosePort(Engine& engine) {
-  const std::lock_guard lock(TheRegistry().mutex);
+  const MutexLock lock(TheRegistry().mutex);
   std::erase(TheRegistry().engines, &engine);
   engine.link_layer_.reset();  // it may refer to the port
   // A forked child leaks the port: its destructor may change memory that the parent uses, too.
@@ -64,14 +64,14 @@ void ForkHandler::RemoveAndClosePort(Engine& engine) {
 // Tries the locks for a moment only: a helper's pass ends soon, but at exit() another thread, or
 // this one, may hold one for ever.
 void ForkHandler::FlushAtExit() {
-  const std::unique_lock lock(TheRegistry().mutex, std::try_to_lock);
-  if (!lock) return;
+  if (!TheRegistry().mutex.try_lock()) return;
   const transport::Time give_up = Now() + kLongestWaitAtExit;
   for (Engine* engine : TheRegistry().engines) {
     if (!LockUntil(give_up, &engine->lock_)) continue;
     if (!engine->in_forked_child()) engine->port_->Flush();
     engine->lock_.Unlock();
   }
+  TheRegistry().mutex.unlock();
 }
 
 // A joined lock is not taken: it stands for the lock of an engine earlier in the list, which is.

@@ -37,7 +37,7 @@ class ForkHandler {
   static void RemoveAndClosePort(Engine& engine);
   // For a process that ends without its exit handlers: waits for no lock longer than 100 ms, as it
   // may have interrupted a thread that has one.
-  static void FlushAtExit() UROCE_NO_THREAD_SAFETY_ANALYSIS;
+  static void FlushAtExit();
 
  private:
   // Prepare leaves all engines locked, which the analysis cannot follow.

@@ -51,7 +51,7 @@ Switch::Switch(Config config)
 ErrnoValue Switch::ConnectUplink(Block block, std::unique_ptr<RingLink> uplink) {
   if (!ForwardingTable::IsProcess(block)) return EINVAL;
   {
-    const std::lock_guard<std::mutex> guard(start_mutex_);
+    const MutexLock guard(start_mutex_);
     if (thread_.Start() != 0) return EAGAIN;
   }
   ErrnoValue error;

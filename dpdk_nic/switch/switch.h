@@ -2,11 +2,11 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "dpdk_nic/base/error_or.h"
+#include "dpdk_nic/base/mutex.h"
 #include "dpdk_nic/base/thread_annotations.h"
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/control/frame_switch.h"
@@ -60,7 +60,7 @@ class Switch final : public control::FrameSwitch {
   EngineLock lock_;
   Forwarder forwarder_ UROCE_GUARDED_BY(lock_);
   SocketSharing* const sharing_ UROCE_PT_GUARDED_BY(lock_);
-  std::mutex start_mutex_;
+  Mutex start_mutex_;
   SwitchThread thread_;
 };
 

@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 
 #include "dpdk_nic/base/log.h"
+#include "dpdk_nic/base/mutex.h"
 #include "dpdk_nic/base/mutex_held_by_fork.h"
 #include "verbs_provider/abi/context_block.h"
 #include "verbs_provider/abi/core_library.h"
@@ -43,7 +43,7 @@ Registration& Global() {
 // Calibrates at the first call. True when the layout is known and has no conflict.
 bool Calibrate(SysfsDevice* sysfs) {
   Registration& global = Global();
-  const std::lock_guard lock(nic::MutexHeldByFork<Registration>::mutex);
+  const nic::MutexLock lock(nic::MutexHeldByFork<Registration>::mutex);
   if (!global.calibration_done) {
     global.calibration_done = true;
     global.conflict = ObserveLayout(global.core, sysfs, global.layout);
@@ -125,7 +125,7 @@ std::string RegisterProvider(const Provider& provider) {
   if (std::string error = FindCoreLibrary(core); !error.empty()) return error;
 
   Registration& global = Global();
-  const std::lock_guard lock(nic::MutexHeldByFork<Registration>::mutex);
+  const nic::MutexLock lock(nic::MutexHeldByFork<Registration>::mutex);
   if (global.is_complete) return "";
   SetVirtualKernel(virtual_kernel);
   global.core = core;

@@ -4,10 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <vector>
 
+#include "dpdk_nic/base/mutex.h"
+#include "dpdk_nic/base/thread_annotations.h"
 #include "transport/work_request.h"
 #include "verbs_provider/abi/private_abi.h"
 
@@ -24,10 +25,10 @@ class WorkRequestBuilder {
  public:
   explicit WorkRequestBuilder(QueuePair& qp) : qp_(qp) {}
 
-  void Start();
+  void Start() UROCE_ACQUIRE(lock_);
   // 0, or an errno value: nothing was posted then.
-  int Complete();
-  void Abort();
+  int Complete() UROCE_RELEASE(lock_);
+  void Abort() UROCE_RELEASE(lock_);
 
   // Adds a request with the wr_id and wr_flags of the ibv_qp_ex. The reference is good until the
   // next call; setters apply to the last request.
@@ -57,7 +58,7 @@ class WorkRequestBuilder {
   int Post();
 
   QueuePair& qp_;
-  std::mutex lock_;
+  nic::Mutex lock_;
   int error_ = 0;
   std::vector<transport::SendWorkRequest> requests_;
   std::vector<SgeRange> sge_ranges_;                 // one per request

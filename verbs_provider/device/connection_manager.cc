@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -13,6 +12,7 @@
 
 #include "dpdk_nic/base/background_thread.h"
 #include "dpdk_nic/base/log.h"
+#include "dpdk_nic/base/mutex.h"
 #include "dpdk_nic/base/mutex_held_by_fork.h"
 #include "dpdk_nic/base/random_seed.h"
 #include "dpdk_nic/link_layer/local_address.h"
@@ -153,7 +153,7 @@ void CarryEvents(Process& process) {
     process.is_told = false;
     while (news && news->Receive()) {
     }
-    const std::lock_guard lock(Held::mutex);
+    const nic::MutexLock lock(Held::mutex);
     if (process.agent.NextDeadline() == transport::kNever) {
       news.reset();
     } else if (!news) {
@@ -169,8 +169,7 @@ void CarryEvents(Process& process) {
   }
 }
 
-// With the mutex held.
-int NeedProcess(Process*& process) {
+int NeedProcess(Process*& process) UROCE_REQUIRES(Held::mutex) {
   process = current.load();
   if (process != nullptr && !process->lost_by_fork()) return 0;
   const auto seed = nic::NewRandomSeed();
@@ -190,15 +189,15 @@ __attribute__((destructor)) void CloseAtExit() {
   Process* const process = current.load();
   if (process == nullptr || process->lost_by_fork()) return;
   // Bounded, because this thread may be in the middle of a command and hold the mutex itself.
-  std::unique_lock lock(Held::mutex, std::defer_lock);
-  for (int attempt = 0; attempt < kExitAttempts && !lock.try_lock(); ++attempt) {
+  for (int attempt = 0; !Held::mutex.try_lock(); ++attempt) {
+    if (attempt == kExitAttempts) return;
     std::this_thread::sleep_for(kExitPause);
   }
-  if (!lock.owns_lock()) return;
   (void)ReturningErrno([&] {
     process->agent.CloseAll();
     return 0;
   });
+  Held::mutex.unlock();
 }
 
 }  // namespace
@@ -217,6 +216,7 @@ struct uroce_rdma_cm {
   uroce::verbs::rdma_cm::Channel* channel;
 };
 
+using uroce::nic::MutexLock;
 using uroce::verbs::Held;
 using uroce::verbs::ReturningErrno;
 
@@ -224,7 +224,7 @@ __attribute__((visibility("default"))) int uroce_rdma_cm_open(void* file,
                                                               uroce_rdma_cm_events events,
                                                               uroce_rdma_cm** channel) {
   return ReturningErrno([&] {
-    const std::lock_guard lock(Held::mutex);
+    const MutexLock lock(Held::mutex);
     uroce::verbs::Process* process;
     if (const int error = uroce::verbs::NeedProcess(process)) return error;
     auto* const opened =
@@ -240,7 +240,7 @@ __attribute__((visibility("default"))) int uroce_rdma_cm_write(uroce_rdma_cm* ch
   return ReturningErrno([&] {
     if (channel->process->lost_by_fork()) return EIO;
     const bool is_same = other != nullptr && other->process == channel->process;
-    const std::lock_guard lock(Held::mutex);
+    const MutexLock lock(Held::mutex);
     auto& agent = channel->process->agent;
     const uroce::transport::Time deadline = agent.NextDeadline();
     const int error = uroce::verbs::rdma_cm::RunCommand(
@@ -256,7 +256,7 @@ __attribute__((visibility("default"))) void uroce_rdma_cm_close(uroce_rdma_cm* c
   // In a forked child: the connections belong to the parent.
   if (channel->process->lost_by_fork()) return;
   (void)ReturningErrno([&] {
-    const std::lock_guard lock(Held::mutex);
+    const MutexLock lock(Held::mutex);
     channel->process->agent.CloseChannel(channel->channel);
     return 0;
   });

@@ -13,7 +13,7 @@
 namespace uroce::verbs {
 
 int ContextObjects::CheckEntry(uint32_t handle, Entry expected) {
-  const std::lock_guard lock(lock_);
+  const nic::MutexLock lock(lock_);
   const auto found = objects_.find(handle);
   if (found == objects_.end()) return ENOENT;
   return found->second == expected ? 0 : EINVAL;
@@ -27,7 +27,7 @@ void ContextObjects::ForEach(F f) {
 }
 
 void ContextObjects::Abandon() {
-  const std::lock_guard lock(lock_);
+  const nic::MutexLock lock(lock_);
   ForEach<QueuePair>([](QueuePair& qp) { (void)RemoveFromTransport(qp); });
   ForEach<SharedReceiveQueue>([](SharedReceiveQueue& srq) { RemoveFromTransport(srq); });
   ForEach<XrcDomainHandle>(

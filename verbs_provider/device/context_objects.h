@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <unordered_map>
 #include <variant>
+
+#include "dpdk_nic/base/mutex.h"
+#include "dpdk_nic/base/thread_annotations.h"
 
 namespace uroce::verbs {
 
@@ -30,7 +32,7 @@ class ContextObjects {
   // again soon.
   template <class Object>
   uint32_t Add(Object& object) {
-    const std::lock_guard lock(lock_);
+    const nic::MutexLock lock(lock_);
     do {
       ++last_handle_;
     } while (last_handle_ == 0 || objects_.contains(last_handle_));
@@ -38,19 +40,19 @@ class ContextObjects {
     return last_handle_;
   }
   void Remove(uint32_t handle) {
-    const std::lock_guard lock(lock_);
+    const nic::MutexLock lock(lock_);
     objects_.erase(handle);
   }
 
   bool Has(uint32_t handle) {
-    const std::lock_guard lock(lock_);
+    const nic::MutexLock lock(lock_);
     return objects_.contains(handle);
   }
 
   // The object of this kind with this handle; null if there is none.
   template <class Object>
   Object* Find(uint32_t handle) {
-    const std::lock_guard lock(lock_);
+    const nic::MutexLock lock(lock_);
     const auto found = objects_.find(handle);
     if (found == objects_.end()) return nullptr;
     Object* const* const object = std::get_if<Object*>(&found->second);
@@ -74,11 +76,11 @@ class ContextObjects {
 
   int CheckEntry(uint32_t handle, Entry expected);
   template <class Object, class F>
-  void ForEach(F f);
+  void ForEach(F f) UROCE_REQUIRES(lock_);
 
-  std::mutex lock_;
-  std::unordered_map<uint32_t, Entry> objects_;
-  uint32_t last_handle_ = 0;
+  nic::Mutex lock_;
+  std::unordered_map<uint32_t, Entry> objects_ UROCE_GUARDED_BY(lock_);
+  uint32_t last_handle_ UROCE_GUARDED_BY(lock_) = 0;
 };
 
 // Gives `object` a handle before anything else of it exists. The destructor takes the handle back

@@ -88,14 +88,14 @@ void Device::RegisterForkHandlers() {
 }
 
 std::shared_ptr<Device> Device::FindOpen() {
-  const std::lock_guard lock(nic::MutexHeldByFork<Device>::mutex);
+  const nic::MutexLock lock(nic::MutexHeldByFork<Device>::mutex);
   auto device = OpenDevice().lock();
   return device == nullptr || device->lost_by_fork() ? nullptr : device;
 }
 
 std::shared_ptr<Device> Device::Open(int* error) {
   std::weak_ptr<Device>& open_device = OpenDevice();
-  const std::lock_guard lock(nic::MutexHeldByFork<Device>::mutex);
+  const nic::MutexLock lock(nic::MutexHeldByFork<Device>::mutex);
   if (auto device = open_device.lock(); device != nullptr && !device->lost_by_fork()) {
     return device;
   }
@@ -188,7 +188,7 @@ ibv_port_state Device::port_state() {
 }
 
 std::optional<transport::PdId> Device::TakePdId() {
-  const std::lock_guard lock(pd_ids_lock_);
+  const nic::MutexLock lock(pd_ids_lock_);
   if (!free_pd_ids_.empty()) {
     const transport::PdId id = free_pd_ids_.back();
     free_pd_ids_.pop_back();
@@ -201,7 +201,7 @@ std::optional<transport::PdId> Device::TakePdId() {
 }
 
 void Device::ReturnPdId(transport::PdId id) {
-  const std::lock_guard lock(pd_ids_lock_);
+  const nic::MutexLock lock(pd_ids_lock_);
   free_pd_ids_.push_back(id);
 }
 

@@ -5,11 +5,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "dpdk_nic/base/error_or.h"
+#include "dpdk_nic/base/mutex.h"
+#include "dpdk_nic/base/thread_annotations.h"
 #include "dpdk_nic/device/device.h"
 #include "dpdk_nic/device/device_config.h"
 #include "dpdk_nic/engine/engine.h"
@@ -141,9 +142,9 @@ class Device {
   const ibv_mtu active_mtu_;
   const bool carries_ethernet_;
 
-  std::mutex pd_ids_lock_;
-  std::vector<transport::PdId> free_pd_ids_;
-  uint32_t next_pd_id_ = 1;
+  nic::Mutex pd_ids_lock_;
+  std::vector<transport::PdId> free_pd_ids_ UROCE_GUARDED_BY(pd_ids_lock_);
+  uint32_t next_pd_id_ UROCE_GUARDED_BY(pd_ids_lock_) = 1;
   XrcDomains xrc_domains_;
   Quota completion_queues_;
   Quota shared_receive_queues_;

@@ -27,7 +27,7 @@ void DeliverEventOfAnother(const transport::Event& event) {
 EngineChoice::EngineChoice(nic::Device& device, uint32_t most) : device_(device), most_(most) {}
 
 nic::Engine& EngineChoice::ForConnection(std::span<CompletionQueue* const> queues) {
-  const std::lock_guard lock(lock_);
+  const nic::MutexLock lock(lock_);
   nic::Engine* engine = nullptr;
   for (const CompletionQueue* cq : queues) {
     if (engine == nullptr && cq->is_settled) engine = &cq->engine();
@@ -38,7 +38,7 @@ nic::Engine& EngineChoice::ForConnection(std::span<CompletionQueue* const> queue
 }
 
 nic::Engine& EngineChoice::ForOther(std::span<CompletionQueue* const> queues) {
-  const std::lock_guard lock(lock_);
+  const nic::MutexLock lock(lock_);
   nic::Engine& first = device_.engines().first();
   Settle(queues, first);
   return first;
@@ -68,7 +68,7 @@ void EngineChoice::Settle(std::span<CompletionQueue* const> queues, nic::Engine&
 }
 
 void EngineChoice::Unite() {
-  const std::lock_guard lock(lock_);
+  const nic::MutexLock lock(lock_);
   UniteLocked();
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <span>
 
+#include "dpdk_nic/base/mutex.h"
+#include "dpdk_nic/base/thread_annotations.h"
 #include "dpdk_nic/device/device.h"
 
 namespace uroce::verbs {
@@ -31,14 +32,14 @@ class EngineChoice {
   void Unite();
 
  private:
-  nic::Engine& Next();
-  void Settle(std::span<CompletionQueue* const> queues, nic::Engine& engine);
-  void UniteLocked();
+  nic::Engine& Next() UROCE_REQUIRES(lock_);
+  void Settle(std::span<CompletionQueue* const> queues, nic::Engine& engine) UROCE_REQUIRES(lock_);
+  void UniteLocked() UROCE_REQUIRES(lock_);
 
   nic::Device& device_;
-  std::mutex lock_;
-  uint32_t most_;  // engines to choose among; 1 after Unite()
-  uint32_t turn_ = 0;
+  nic::Mutex lock_;
+  uint32_t most_ UROCE_GUARDED_BY(lock_);  // engines to choose among; 1 after Unite()
+  uint32_t turn_ UROCE_GUARDED_BY(lock_) = 0;
 };
 
 }  // namespace uroce::verbs

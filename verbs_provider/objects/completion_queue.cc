@@ -66,7 +66,7 @@ int Drain(CompletionQueue& cq, int entries, ibv_wc* wc) {
   alignas(transport::Completion) std::byte storage[kBatch * sizeof(transport::Completion)];
   auto* const batch = reinterpret_cast<transport::Completion*>(storage);
 
-  const std::lock_guard lock(cq.poll_lock);
+  const nic::MutexLock lock(cq.poll_lock);
   int done = 0;
   while (done < entries) {
     const auto wanted = static_cast<size_t>(std::min(entries - done, kBatch));
@@ -172,7 +172,7 @@ int ResizeCq(ibv_cq* verbs, int entries) {
     if (const int error = CheckHandle<CompletionQueue>(verbs)) return error;
     CompletionQueue& cq = CompletionQueue::From(verbs);
     if (!IsCapacity(entries)) return EINVAL;
-    const std::lock_guard lock(cq.poll_lock);
+    const nic::MutexLock lock(cq.poll_lock);
     transport::CompletionQueue::Room room;
     auto status = cq.queue->PrepareRoom(static_cast<uint32_t>(entries), room);
     if (status == transport::Status::kOk) {
@@ -215,7 +215,7 @@ int ReqNotifyCq(ibv_cq* verbs, int solicited_only) {
   if (verbs->handle != cq.handle) [[unlikely]]
     return SettingErrno([&] { return CheckHandle<CompletionQueue>(verbs); });
   using NotifyOn = transport::CompletionQueue::NotifyOn;
-  const std::lock_guard lock(cq.poll_lock);
+  const nic::MutexLock lock(cq.poll_lock);
   WithEngineOf(cq,
                [&] { cq.queue->Arm(solicited_only != 0 ? NotifyOn::kSolicited : NotifyOn::kAny); });
   return 0;

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "dpdk_nic/base/mutex.h"
 #include "transport/completion.h"
 #include "transport/completion_queue.h"
 #include "verbs_provider/base/use_count.h"
@@ -48,7 +48,7 @@ struct CompletionQueue {
   // The transport's queue allows one consumer at a time, and none while it is purged, resized or
   // armed.
   // The thread that holds the lock from ibv_start_poll to ibv_end_poll may still purge or resize.
-  std::recursive_mutex poll_lock;
+  nic::RecursiveMutex poll_lock;
   UseCount users;                             // queue pairs
   ProtectionDomain* parent_domain = nullptr;  // null without one
   uint32_t handle = 0;                        // as in `verbs`: arming looks nothing up

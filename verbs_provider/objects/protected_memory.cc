@@ -4,11 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <mutex>
 #include <unordered_map>
 
 #include "dpdk_nic/base/cancellation_guard.h"
+#include "dpdk_nic/base/mutex.h"
 #include "dpdk_nic/base/mutex_held_by_fork.h"
+#include "dpdk_nic/base/thread_annotations.h"
 #include "dpdk_nic/base/unique_fd.h"
 #include "transport/guarded_access.h"
 
@@ -27,14 +28,14 @@ struct Range {
 };
 
 // Never destroyed: contexts may be closed after the destructors of static objects have run.
-std::unordered_map<uint32_t, Range>& Ranges() {
+std::unordered_map<uint32_t, Range>& Ranges() UROCE_REQUIRES(Held::mutex) {
   static auto& ranges = *new std::unordered_map<uint32_t, Range>;
   return ranges;
 }
 
 bool IsPinned(const void* address, size_t bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(address);
-  const std::lock_guard lock(Held::mutex);
+  const nic::MutexLock lock(Held::mutex);
   return std::any_of(Ranges().begin(), Ranges().end(),
                      [&](const auto& entry) { return entry.second.Covers(begin, bytes); });
 }
@@ -56,12 +57,12 @@ void ProtectedMemory::RegisterForkHandler() { Held::Register(); }
 void ProtectedMemory::Serve() { transport::SetProtectedAccess({.read = Read, .write = Write}); }
 
 void ProtectedMemory::Add(uint32_t key, const void* address, size_t bytes) {
-  const std::lock_guard lock(Held::mutex);
+  const nic::MutexLock lock(Held::mutex);
   Ranges()[key] = {reinterpret_cast<uintptr_t>(address), bytes};
 }
 
 void ProtectedMemory::Remove(uint32_t key) {
-  const std::lock_guard lock(Held::mutex);
+  const nic::MutexLock lock(Held::mutex);
   Ranges().erase(key);
 }
 

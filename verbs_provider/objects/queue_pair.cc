@@ -389,12 +389,16 @@ bool RemoveFromTransport(QueuePair& qp) {
   return true;
 }
 
-PollLocks::PollLocks(const QueuePair& qp) {
-  CompletionQueue* first = qp.send_cq;
-  CompletionQueue* second = qp.receive_cq;
-  if (std::less<>()(second, first)) std::swap(first, second);
-  if (first != nullptr) first_ = std::unique_lock(first->poll_lock);
-  if (second != nullptr && second != first) second_ = std::unique_lock(second->poll_lock);
+PollLocks::PollLocks(const QueuePair& qp) : first_(qp.send_cq), second_(qp.receive_cq) {
+  if (std::less<>()(second_, first_)) std::swap(first_, second_);
+  if (second_ == first_) second_ = nullptr;
+  if (first_ != nullptr) first_->poll_lock.lock();
+  if (second_ != nullptr) second_->poll_lock.lock();
+}
+
+PollLocks::~PollLocks() {
+  if (second_ != nullptr) second_->poll_lock.unlock();
+  if (first_ != nullptr) first_->poll_lock.unlock();
 }
 
 int DestroyQp(ibv_qp* verbs) {

@@ -4,10 +4,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "dpdk_nic/base/thread_annotations.h"
 #include "transport/qp/queue_pair.h"
 #include "verbs_provider/abi/private_abi.h"
 #include "verbs_provider/data_path/work_request_builder.h"
@@ -53,14 +53,17 @@ struct QueuePair {
 };
 
 // Holds the poll locks of a queue pair's completion queues, from which its completions are about to
-// be removed.
+// be removed. Not analysed: the two may be one.
 class PollLocks {
  public:
-  explicit PollLocks(const QueuePair& qp);
+  explicit PollLocks(const QueuePair& qp) UROCE_NO_THREAD_SAFETY_ANALYSIS;
+  ~PollLocks() UROCE_NO_THREAD_SAFETY_ANALYSIS;
+  PollLocks(const PollLocks&) = delete;
+  PollLocks& operator=(const PollLocks&) = delete;
 
  private:
-  std::unique_lock<std::recursive_mutex> first_;
-  std::unique_lock<std::recursive_mutex> second_;
+  CompletionQueue* first_;
+  CompletionQueue* second_;  // null if it is the first
 };
 
 // Ends the queue pair in the transport and removes its completions from their queues. False: an XRC

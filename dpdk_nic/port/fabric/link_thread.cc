@@ -23,7 +23,7 @@ LinkThread::~LinkThread() {
 
 void LinkThread::Make() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++to_make_;
   }
   Submit();
@@ -31,7 +31,7 @@ void LinkThread::Make() {
 
 void LinkThread::Accept(Offered offered) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto same = std::find_if(to_accept_.begin(), to_accept_.end(), [&](const Offered& other) {
       return other.route == offered.route;
     });
@@ -46,7 +46,7 @@ void LinkThread::Accept(Offered offered) {
 
 void LinkThread::Destroy(std::unique_ptr<RingLink> link) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     to_destroy_.push_back(std::move(link));
   }
   Submit();
@@ -54,7 +54,7 @@ void LinkThread::Destroy(std::unique_ptr<RingLink> link) {
 
 void LinkThread::Log(std::string sentence) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (to_log_.size() == kMaxSentences) return;
     to_log_.push_back(std::move(sentence));
   }
@@ -78,20 +78,20 @@ void LinkThread::Run() {
 }
 
 bool LinkThread::DoOneJob() {
-  const std::lock_guard working(working_);
+  const MutexLock working(working_);
   return MakeOne() || AcceptOne() || DestroyOne() || LogOne();
 }
 
 bool LinkThread::MakeOne() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (to_make_ == 0) return false;
     --to_make_;
   }
   Made made;
   made.offer = RingLink::Create();
   if (!made.offer) made.error = errno;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   made_.push_back(std::move(made));
   TellResult();
   return true;
@@ -100,7 +100,7 @@ bool LinkThread::MakeOne() {
 bool LinkThread::AcceptOne() {
   Offered offered;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (to_accept_.empty()) return false;
     offered = std::move(to_accept_.front());
     to_accept_.pop_front();
@@ -108,7 +108,7 @@ bool LinkThread::AcceptOne() {
   Accepted accepted{.route = offered.route, .number = offered.number, .link = nullptr};
   accepted.link = RingLink::Accept(std::move(offered.memory), std::move(offered.socket));
   if (accepted.link == nullptr) accepted.error = errno;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   accepted_.push_back(std::move(accepted));
   TellResult();
   return true;
@@ -116,7 +116,7 @@ bool LinkThread::AcceptOne() {
 
 bool LinkThread::DestroyOne() {
   std::unique_ptr<RingLink> link;  // unmapped when the lock has been released
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (to_destroy_.empty()) return false;
   link = std::move(to_destroy_.back());
   to_destroy_.pop_back();
@@ -126,7 +126,7 @@ bool LinkThread::DestroyOne() {
 bool LinkThread::LogOne() {
   std::string sentence;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (to_log_.empty()) return false;
     sentence = std::move(to_log_.front());
     to_log_.pop_front();
@@ -146,7 +146,7 @@ void LinkThread::DrainResultsFd() {
 }
 
 std::optional<LinkThread::Made> LinkThread::TakeMade() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (made_.empty()) return std::nullopt;
   // Not a local Made: g++ takes what TSan adds to it for uninitialised.
   auto made = std::make_optional(std::move(made_.front()));
@@ -155,7 +155,7 @@ std::optional<LinkThread::Made> LinkThread::TakeMade() {
 }
 
 std::optional<LinkThread::Accepted> LinkThread::TakeAccepted() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (accepted_.empty()) return std::nullopt;
   Accepted accepted = std::move(accepted_.front());
   accepted_.pop_front();

@@ -5,12 +5,13 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "dpdk_nic/base/background_thread.h"
+#include "dpdk_nic/base/mutex.h"
+#include "dpdk_nic/base/thread_annotations.h"
 #include "dpdk_nic/base/unique_fd.h"
 #include "dpdk_nic/port/ring/ring_link.h"
 #include "transport/route.h"
@@ -64,10 +65,11 @@ class LinkThread {
 
   // fork() must not copy descriptors that are in no list yet: BeforeFork waits for the end of the
   // current job and lets none begin until AfterForkInParent.
-  void BeforeFork() { working_.lock(); }
-  void AfterForkInParent() { working_.unlock(); }
-  // In the child: closes all descriptors. Async-signal-safe.
-  void AbandonAfterFork();
+  void BeforeFork() UROCE_ACQUIRE(working_) { working_.lock(); }
+  void AfterForkInParent() UROCE_RELEASE(working_) { working_.unlock(); }
+  // In the child: closes all descriptors. Async-signal-safe: takes no mutex, as no other thread
+  // exists.
+  void AbandonAfterFork() UROCE_NO_THREAD_SAFETY_ANALYSIS;
 
  private:
   static constexpr size_t kMaxSentences = 16;
@@ -75,22 +77,22 @@ class LinkThread {
   void Submit();
   void Run();
   bool DoOneJob();
-  bool MakeOne();
-  bool AcceptOne();
-  bool DestroyOne();
-  bool LogOne();
+  bool MakeOne() UROCE_REQUIRES(working_);
+  bool AcceptOne() UROCE_REQUIRES(working_);
+  bool DestroyOne() UROCE_REQUIRES(working_);
+  bool LogOne() UROCE_REQUIRES(working_);
   void TellResult();
 
   const Mode mode_;
   UniqueFd results_;
-  std::mutex working_;  // held while a job is done
-  std::mutex mutex_;    // of what follows
-  uint32_t to_make_ = 0;
-  std::deque<Offered> to_accept_;
-  std::vector<std::unique_ptr<RingLink>> to_destroy_;
-  std::deque<std::string> to_log_;
-  std::deque<Made> made_;
-  std::deque<Accepted> accepted_;
+  Mutex working_;  // held while a job is done
+  Mutex mutex_;
+  uint32_t to_make_ UROCE_GUARDED_BY(mutex_) = 0;
+  std::deque<Offered> to_accept_ UROCE_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<RingLink>> to_destroy_ UROCE_GUARDED_BY(mutex_);
+  std::deque<std::string> to_log_ UROCE_GUARDED_BY(mutex_);
+  std::deque<Made> made_ UROCE_GUARDED_BY(mutex_);
+  std::deque<Accepted> accepted_ UROCE_GUARDED_BY(mutex_);
 
   BackgroundThread thread_;
   bool is_running_ = false;

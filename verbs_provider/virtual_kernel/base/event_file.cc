@@ -48,7 +48,7 @@ int EventFile::Open(uint32_t record_bytes) {
 
 int EventFile::Post(const void* record) {
   const ErrnoGuard guard;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const nic::MutexLock lock(mutex_);
   // A write of at most PIPE_BUF bytes is atomic: all or EAGAIN.
   if (real::write(write_end_.get(), record, record_bytes_) == record_bytes_) return 0;
   real::fcntl(write_end_.get(), F_SETPIPE_SZ, kLargestPipeBytes);
@@ -58,7 +58,7 @@ int EventFile::Post(const void* record) {
 // Many records a call: a program that reads no events may destroy thousands of queue pairs.
 uint32_t EventFile::Purge(uint64_t element) {
   const ErrnoGuard guard;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const nic::MutexLock lock(mutex_);
   std::vector<std::byte> kept;
   uint32_t dropped = 0;
   std::array<std::byte, PIPE_BUF> records;

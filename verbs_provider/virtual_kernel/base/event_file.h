@@ -3,8 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "dpdk_nic/base/mutex.h"
+#include "dpdk_nic/base/thread_annotations.h"
 #include "verbs_provider/virtual_kernel/base/fd_table.h"
 
 namespace uroce::verbs::virtual_kernel {
@@ -31,11 +32,13 @@ class EventFile : public OpenFile {
 
  private:
   const uint32_t record_bytes_;
-  std::mutex mutex_;  // a post must not take the room that a purge needs to put records back
+  // Held for a post and a purge: a post must not take the room that a purge needs to put records
+  // back.
+  nic::Mutex mutex_;
   // Kept although the application reads from its own end: lets Purge read, and keeps a write from
   // raising SIGPIPE when the application's end is closed.
-  PrivateFd read_end_;
-  PrivateFd write_end_;
+  PrivateFd read_end_ UROCE_GUARDED_BY(mutex_);
+  PrivateFd write_end_ UROCE_GUARDED_BY(mutex_);
 };
 
 }  // namespace uroce::verbs::virtual_kernel

@@ -27,8 +27,9 @@ FdTable& FdTable::Instance() {
 }
 
 FdTable::FdTable() : owner_pid_(getpid()) {
-  pthread_atfork([] { Instance().mutex_.lock(); }, [] { Instance().mutex_.unlock(); },
-                 [] {
+  pthread_atfork([]() UROCE_ACQUIRE(Instance().mutex_) { Instance().mutex_.lock(); },
+                 []() UROCE_RELEASE(Instance().mutex_) { Instance().mutex_.unlock(); },
+                 []() UROCE_RELEASE(Instance().mutex_) {
                    Instance().owner_pid_ = getpid();
                    Instance().mutex_.unlock();
                  });
@@ -43,7 +44,7 @@ bool FdTable::InRange(int fd) {
 void FdTable::Insert(int fd, std::shared_ptr<OpenFile> file) {
   const FileKind kind = file->kind();
   std::shared_ptr<OpenFile> replaced;  // destroyed after the lock is released
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const nic::MutexLock lock(mutex_);
   replaced = std::exchange(files_[fd], std::move(file));
   if (replaced == nullptr) tracked_.fetch_add(1, std::memory_order_release);
   kinds_[fd].store(static_cast<uint8_t>(kind), std::memory_order_release);
@@ -51,7 +52,7 @@ void FdTable::Insert(int fd, std::shared_ptr<OpenFile> file) {
 
 std::shared_ptr<OpenFile> FdTable::FindAny(int fd) const {
   if (KindOf(fd) == FileKind::kNone) return nullptr;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const nic::MutexLock lock(mutex_);
   const auto found = files_.find(fd);
   return found == files_.end() ? nullptr : found->second;
 }
@@ -59,7 +60,7 @@ std::shared_ptr<OpenFile> FdTable::FindAny(int fd) const {
 void FdTable::Remove(int fd) {
   std::shared_ptr<OpenFile> removed;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const nic::MutexLock lock(mutex_);
     const auto found = files_.find(fd);
     if (found == files_.end()) return;
     removed = std::move(found->second);
@@ -74,7 +75,7 @@ void FdTable::Remove(int fd) {
 
 std::vector<int> FdTable::TrackedIn(unsigned int first, unsigned int last) const {
   std::vector<int> found;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const nic::MutexLock lock(mutex_);
   for (const auto& [fd, file] : files_) {
     if (static_cast<unsigned int>(fd) >= first && static_cast<unsigned int>(fd) <= last) {
       found.push_back(fd);

@@ -5,9 +5,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
+
+#include "dpdk_nic/base/mutex.h"
+#include "dpdk_nic/base/thread_annotations.h"
 
 namespace uroce::verbs::virtual_kernel {
 
@@ -90,9 +92,9 @@ class FdTable {
   static inline constinit std::atomic<int> tracked_ = 0;
   static inline constinit std::atomic<uint8_t> kinds_[kMaxFds] = {};
 
-  pid_t owner_pid_;
-  mutable std::mutex mutex_;  // guards files_ and changes of kinds_; held across fork()
-  std::unordered_map<int, std::shared_ptr<OpenFile>> files_;
+  std::atomic<pid_t> owner_pid_;
+  mutable nic::Mutex mutex_;  // guards changes of kinds_, too; held across fork()
+  std::unordered_map<int, std::shared_ptr<OpenFile>> files_ UROCE_GUARDED_BY(mutex_);
 };
 
 // A descriptor that the virtual kernel keeps for itself. Moved out of the low numbers that

@@ -5,11 +5,12 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <string>
 
 #include "dpdk_nic/base/cancellation_guard.h"
 #include "dpdk_nic/base/log.h"
+#include "dpdk_nic/base/mutex.h"
+#include "dpdk_nic/base/thread_annotations.h"
 #include "verbs_provider/virtual_kernel/base/errno_guard.h"
 #include "verbs_provider/virtual_kernel/base/fd_table.h"
 #include "verbs_provider/virtual_kernel/device/device_tree.h"
@@ -20,7 +21,7 @@ namespace uroce::verbs::virtual_kernel {
 namespace {
 
 // Held while the provider describes the device.
-constinit std::mutex describing;
+constinit nic::Mutex describing;
 std::atomic<const Device*> current = nullptr;
 std::atomic<bool> provider_registered = false;  // with libibverbs
 std::atomic<bool> failed = false;
@@ -36,12 +37,13 @@ void RegisterInnerForkHandlers() {
 
 void RegisterOuterForkHandlers() {
   [[maybe_unused]] static const int registered =
-      pthread_atfork([] { describing.lock(); }, [] { describing.unlock(); },  //
-                     [] { describing.unlock(); });
+      pthread_atfork([]() UROCE_ACQUIRE(describing) { describing.lock(); },
+                     []() UROCE_RELEASE(describing) { describing.unlock(); },
+                     []() UROCE_RELEASE(describing) { describing.unlock(); });
 }
 
-// Returns "", or why there is no device. Under `describing`.
-std::string Describe(const ProviderLibrary& provider) {
+// Returns "", or why there is no device.
+std::string Describe(const ProviderLibrary& provider) UROCE_REQUIRES(describing) {
   if (!provider.error.empty()) return provider.error;
   uroce_device_description description = {};
   description.struct_bytes = sizeof(description);
@@ -69,7 +71,7 @@ const Device* LoadDevice() {
     }
   }
 
-  const std::lock_guard<std::mutex> lock(describing);
+  const nic::MutexLock lock(describing);
   if (failed || current != nullptr) return current;
   const std::string error = Describe(provider);
   if (!error.empty()) {
@@ -107,7 +109,7 @@ const Device* CurrentDeviceAsItIs() {
   if (device == nullptr || loading || !device->HasChanged()) return device;
   const ErrnoGuard guard;
   const nic::CancellationGuard cancellation;
-  const std::lock_guard<std::mutex> lock(describing);
+  const nic::MutexLock lock(describing);
   device = current;
   // If this fails, the previous description stays in use.
   if (device->HasChanged()) (void)Describe(device->provider());

@@ -7,10 +7,11 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <unordered_set>
 
+#include "dpdk_nic/base/mutex.h"
+#include "dpdk_nic/base/thread_annotations.h"
 #include "verbs_provider/virtual_kernel/base/real_libc.h"
 #include "verbs_provider/virtual_kernel/device/device.h"
 
@@ -19,8 +20,8 @@ namespace {
 
 // The streams that are open. Never destroyed, like everything the interposed calls use.
 struct OpenStreams {
-  std::mutex mutex;
-  std::unordered_set<DirectoryStream*> streams;
+  nic::Mutex mutex;
+  std::unordered_set<DirectoryStream*> streams UROCE_GUARDED_BY(mutex);
 };
 
 std::atomic<int> open_count = 0;
@@ -28,8 +29,9 @@ std::atomic<int> open_count = 0;
 // fork() holds the mutex.
 OpenStreams& Streams() {
   static auto* streams = [] {
-    pthread_atfork([] { Streams().mutex.lock(); }, [] { Streams().mutex.unlock(); },
-                   [] { Streams().mutex.unlock(); });
+    pthread_atfork([]() UROCE_ACQUIRE(Streams().mutex) { Streams().mutex.lock(); },
+                   []() UROCE_RELEASE(Streams().mutex) { Streams().mutex.unlock(); },
+                   []() UROCE_RELEASE(Streams().mutex) { Streams().mutex.unlock(); });
     return new OpenStreams;
   }();
   return *streams;
@@ -61,7 +63,7 @@ DIR* DirectoryStream::Open(const VirtualPath& path, int fd) {
     stream->AddEntry(name.c_str(), EntryType(tree.Find(path.path + '/' + name)->type));
   }
   OpenStreams& open = Streams();
-  const std::lock_guard<std::mutex> lock(open.mutex);
+  const nic::MutexLock lock(open.mutex);
   open.streams.insert(stream);
   ++open_count;
   return reinterpret_cast<DIR*>(stream);
@@ -71,7 +73,7 @@ DirectoryStream* DirectoryStream::Of(DIR* stream) {
   if (open_count == 0) return nullptr;
   auto* candidate = reinterpret_cast<DirectoryStream*>(stream);
   OpenStreams& open = Streams();
-  const std::lock_guard<std::mutex> lock(open.mutex);
+  const nic::MutexLock lock(open.mutex);
   return open.streams.count(candidate) != 0 ? candidate : nullptr;
 }
 
@@ -80,7 +82,7 @@ void DirectoryStream::Seek(long position) { next_ = static_cast<size_t>(std::max
 int DirectoryStream::Close() {
   {
     OpenStreams& open = Streams();
-    const std::lock_guard<std::mutex> lock(open.mutex);
+    const nic::MutexLock lock(open.mutex);
     open.streams.erase(this);
     --open_count;
   }

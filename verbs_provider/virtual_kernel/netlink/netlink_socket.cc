@@ -118,8 +118,9 @@ ssize_t NetlinkSocket::Send(std::span<const std::byte> datagram) {
   const nic::CancellationGuard cancellation;
   const Device* device = CurrentDevice();
   bool delivered = true;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const nic::MutexLock lock(mutex_);
   ForEachMessage(datagram, [&](const nlmsghdr& header, std::span<const std::byte> payload) {
+    mutex_.AssertHeld();
     const NetlinkAnswer answer =
         AnswerNetlink(header, payload, device->description, static_cast<bool>(kernel_),
                       static_cast<bool>(device->rdma_cm));

@@ -4,9 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <span>
 
+#include "dpdk_nic/base/mutex.h"
+#include "dpdk_nic/base/thread_annotations.h"
 #include "verbs_provider/virtual_kernel/base/fd_table.h"
 #include "verbs_provider/virtual_kernel/netlink/netlink_answers.h"
 
@@ -33,10 +34,10 @@ class NetlinkSocket : public OpenFile {
   NetlinkSocket(PrivateFd answers, PrivateFd kernel);
 
  private:
-  bool Relay(std::span<const std::byte> request, bool dump);
-  bool Deliver(std::span<const std::byte> datagram);
+  bool Relay(std::span<const std::byte> request, bool dump) UROCE_REQUIRES(mutex_);
+  bool Deliver(std::span<const std::byte> datagram) UROCE_REQUIRES(mutex_);
 
-  std::mutex mutex_;   // held for a request and its answer: two answers must not be mixed
+  nic::Mutex mutex_;   // held for a request and its answer: two answers must not be mixed
   PrivateFd answers_;  // the other end of the application's descriptor
   PrivateFd kernel_;   // empty if this kernel has no RDMA
   uint32_t port_id_;   // returned by getsockname when there is no kernel socket

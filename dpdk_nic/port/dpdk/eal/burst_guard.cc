@@ -2,17 +2,19 @@
 
 #include <sched.h>
 
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "dpdk_nic/base/mutex.h"
+#include "dpdk_nic/base/thread_annotations.h"
 
 namespace uroce::nic {
 namespace {
 
 // Leaked on purpose: DPDK's interrupt thread outlives main().
 struct Registry {
-  std::mutex mutex;
-  std::vector<BurstGuard*> guards;
+  Mutex mutex;
+  std::vector<BurstGuard*> guards UROCE_GUARDED_BY(mutex);
 };
 Registry& GetRegistry() {
   static Registry* registry = new Registry;
@@ -23,13 +25,13 @@ Registry& GetRegistry() {
 
 BurstGuard::BurstGuard() {
   Registry& registry = GetRegistry();
-  std::lock_guard lock(registry.mutex);
+  const MutexLock lock(registry.mutex);
   registry.guards.push_back(this);
 }
 
 BurstGuard::~BurstGuard() {
   Registry& registry = GetRegistry();
-  std::lock_guard lock(registry.mutex);
+  const MutexLock lock(registry.mutex);
   std::erase(registry.guards, this);
 }
 
@@ -43,14 +45,14 @@ void BurstGuard::WaitUntilIdle() {
 
 void BurstGuard::WaitUntilAllIdle() {
   Registry& registry = GetRegistry();
-  std::lock_guard lock(registry.mutex);
+  const MutexLock lock(registry.mutex);
   for (BurstGuard* guard : registry.guards) guard->WaitUntilIdle();
 }
 
 void BurstGuard::WaitUntilAllDrained(std::chrono::milliseconds timeout) {
   const auto end = std::chrono::steady_clock::now() + timeout;
   Registry& registry = GetRegistry();
-  std::lock_guard lock(registry.mutex);
+  const MutexLock lock(registry.mutex);
   for (const BurstGuard* guard : registry.guards) {
     const uint64_t before = guard->empty_receives_.load(std::memory_order_acquire);
     // The first empty receive may have looked before the last frame came.

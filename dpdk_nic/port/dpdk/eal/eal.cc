@@ -67,14 +67,16 @@ ErrorOr<Eal*> Eal::Start(const Options& options) {
         "program that is to use it anew"};
   }
   static Eal* instance = new Eal;  // leaked on purpose: DPDK's threads outlive main()
-  std::lock_guard lock(instance->mutex_);
+  const MutexLock lock(instance->mutex_);
   if (instance->state_ == State::kNotStarted) {
     AllSignalsBlocked block;
+    bool has_started = false;
     std::thread starter([&] {
       pthread_setname_np(pthread_self(), "uroce-eal");
-      instance->state_ = instance->Initialize(options) ? State::kRunning : State::kFailed;
+      has_started = instance->Initialize(options);
     });
     starter.join();
+    instance->state_ = has_started ? State::kRunning : State::kFailed;
   }
   if (instance->state_ == State::kFailed) {
     return Error{"DPDK could not start in this process: " + instance->log_.LastLines(4) +
@@ -106,7 +108,7 @@ bool Eal::Initialize(const Options& options) {
 }
 
 void Eal::Run(const std::function<void()>& task) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   AllSignalsBlocked block;
   task();
 }

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 
 #include "dpdk_nic/base/error_or.h"
+#include "dpdk_nic/base/mutex.h"
+#include "dpdk_nic/base/thread_annotations.h"
 #include "dpdk_nic/port/dpdk/eal/log_buffer.h"
 
 namespace uroce::nic {
@@ -40,8 +41,8 @@ class Eal {
   Eal() = default;
   bool Initialize(const Options& options);
 
-  std::mutex mutex_;
-  State state_ = State::kNotStarted;
+  Mutex mutex_;
+  State state_ UROCE_GUARDED_BY(mutex_) = State::kNotStarted;
   LogBuffer log_;
 };
 

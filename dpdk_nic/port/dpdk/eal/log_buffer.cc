@@ -15,7 +15,7 @@ std::string_view WithoutFunctionName(std::string_view line) {
 }  // namespace
 
 void LogBuffer::Append(std::string_view text) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (char c : text) {
     if (c == '\n') {
       FinishLine();
@@ -33,13 +33,13 @@ void LogBuffer::FinishLine() {
 }
 
 void LogBuffer::Clear() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   partial_.clear();
   lines_.clear();
 }
 
 std::string LogBuffer::LastLines(size_t count) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::string joined;
   const size_t first = lines_.size() - std::min(count, lines_.size());
   for (size_t i = first; i < lines_.size(); ++i) {

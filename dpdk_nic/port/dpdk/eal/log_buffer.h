@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <string_view>
+
+#include "dpdk_nic/base/mutex.h"
+#include "dpdk_nic/base/thread_annotations.h"
 
 namespace uroce::nic {
 
@@ -27,11 +29,11 @@ class LogBuffer {
   std::string LastLines(size_t count) const;
 
  private:
-  void FinishLine();
+  void FinishLine() UROCE_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::string partial_;
-  std::deque<std::string> lines_;
+  mutable Mutex mutex_;
+  std::string partial_ UROCE_GUARDED_BY(mutex_);
+  std::deque<std::string> lines_ UROCE_GUARDED_BY(mutex_);
 };
 
 }  // namespace uroce::nic
