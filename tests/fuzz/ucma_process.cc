@@ -48,7 +48,7 @@ using transport::cm::EventKind;
 using virtual_kernel::FdTable;
 using virtual_kernel::RdmaCmFile;
 
-// Stands in for verbs_provider/device/connection_manager.cc: gives the virtual kernel the agent of
+// Stands in for verbs_provider/device/rdma_cm_process.cc: gives the virtual kernel the agent of
 // the process that is opening a file.
 struct UcmaProvider {
   static int Open(void* file, uroce_rdma_cm_events events, uroce_rdma_cm** opened) {

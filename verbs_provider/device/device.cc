@@ -14,7 +14,7 @@
 #include "transport/guarded_access.h"
 #include "transport/limits.h"
 #include "verbs_provider/abi/virtual_kernel_calls.h"
-#include "verbs_provider/device/connection_manager.h"
+#include "verbs_provider/device/rdma_cm_process.h"
 #include "verbs_provider/objects/address_handle.h"
 #include "verbs_provider/objects/async_events.h"
 #include "verbs_provider/objects/protected_memory.h"

@@ -3,9 +3,9 @@
 #include <atomic>
 
 #include "verbs_provider/abi/events.h"
-#include "verbs_provider/device/connection_manager.h"
 #include "verbs_provider/device/context.h"
 #include "verbs_provider/device/device.h"
+#include "verbs_provider/device/rdma_cm_process.h"
 #include "verbs_provider/objects/completion_queue.h"
 #include "verbs_provider/objects/queue_pair.h"
 #include "verbs_provider/objects/shared_receive_queue.h"

@@ -1,5 +1,5 @@
 // The rdma_cm of this process, which serves /dev/infiniband/rdma_cm of the virtual kernel.
-#include "verbs_provider/device/connection_manager.h"
+#include "verbs_provider/device/rdma_cm_process.h"
 
 #include <atomic>
 #include <cerrno>
