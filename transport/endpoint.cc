@@ -57,7 +57,7 @@ bool IsBlocked(const EndpointConfig& config, const QueuePair& member, const Pack
 }
 
 // Whether a frame of ours goes to a multicast group: the group bit of the Ethernet address is set.
-// The mark of a bare frame has that bit, too.
+// The mark of a headerless frame has that bit, too.
 bool IsMulticast(std::span<const uint8_t> frame) {
   return (frame[0] & 1) != 0 && !IsBareFrame(frame);
 }
@@ -199,7 +199,7 @@ DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route fro
 DropReason Endpoint::OnWholeFrame(Time now, std::span<const uint8_t> frame, Route from,
                                   IcrcCheck icrc_check) {
   ConnectionPacket peers;
-  QueuePair* const qp = config_.uses_short_way ? Find(PeekDestinationQpn(frame)) : nullptr;
+  QueuePair* const qp = config_.uses_prediction ? Find(PeekDestinationQpn(frame)) : nullptr;
   const bool is_peers = qp != nullptr && qp->MatchPeersFrame(frame, from, icrc_check, peers);
   if (is_peers && qp->OnPlainPacket(now, peers)) [[likely]] {
     qp->CountReceived(frame.size());

@@ -39,9 +39,9 @@ struct EndpointConfig {
   // Whether a requester that hears nothing for longer than the path's round-trip time sends its
   // oldest packet once more, long before the ACK timeout.
   bool probes = false;
-  // Whether packets of connections may take the short ways, out and in (README.md). The outcome is
-  // the same without.
-  bool uses_short_way = true;
+  // Header prediction of the packets of connections, out and in (README.md). The outcome is the
+  // same without.
+  bool uses_prediction = true;
   // The memory table of another endpoint of the same device, which outlives this one. It changes
   // only while neither endpoint is in a call. nullptr: this endpoint has a table of its own.
   MemoryTable* memory = nullptr;

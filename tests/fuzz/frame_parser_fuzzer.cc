@@ -48,8 +48,8 @@ std::vector<uint8_t> Rebuild(const Packet& packet) {
   address.traffic_class = packet.traffic_class;
   const FrameBuilder builder(packet.source_mac, packet.source_gid, address, packet.udp_source_port);
   const PayloadPiece piece{packet.payload.data(), packet.payload.size()};
-  std::vector<uint8_t> frame(builder.FrameBytes(packet.opcode, packet.payload.size()));
-  UROCE_REQUIRE(builder.Emit(packet, {&piece, 1}, frame) == frame.size());
+  std::vector<uint8_t> frame(kMaxFrameBytes + packet.payload.size());
+  frame.resize(builder.Emit(packet, {&piece, 1}, frame));
   return frame;
 }
 

@@ -29,8 +29,8 @@ inline std::vector<uint8_t> FrameFrom(const Gid& source, const TransportHeaders&
   const AddressVector address = {.destination_gid = kOurGid, .destination_mac = kOurMac};
   const FrameBuilder builder(kPeerMac, source, address, 0xc000);
   const PayloadPiece piece{payload.data(), payload.size()};
-  std::vector<uint8_t> frame(builder.FrameBytes(headers.opcode, payload.size()));
-  (void)builder.Emit(headers, {&piece, 1}, frame);
+  std::vector<uint8_t> frame(kMaxFrameBytes + payload.size());
+  frame.resize(builder.Emit(headers, {&piece, 1}, frame));
   return frame;
 }
 

@@ -11,9 +11,9 @@ namespace {
 constexpr MacAddress kOurMac{2, 0, 0, 0, 0, 1};
 constexpr MacAddress kPeerMac{2, 0, 0, 0, 0, 2};
 
-bool uses_short_way = true;
+bool uses_prediction = true;
 
-// Runs every script twice: with the short way for all packets that can take it, then without.
+// Runs every script twice: with header prediction, then without.
 class BothWays : public testing::EmptyTestEventListener {
  public:
   static bool Install() {
@@ -26,7 +26,7 @@ class BothWays : public testing::EmptyTestEventListener {
     testing::GTEST_FLAG(repeat) *= 2;
   }
   void OnTestIterationStart(const testing::UnitTest& /*tests*/, int iteration) override {
-    uses_short_way = iteration % 2 == 0;
+    uses_prediction = iteration % 2 == 0;
   }
 };
 
@@ -34,7 +34,7 @@ const bool installed = BothWays::Install();
 
 EndpointConfig MakeConfig(void* context, const Script::Options& options) {
   EndpointConfig config;
-  config.uses_short_way = uses_short_way;
+  config.uses_prediction = uses_prediction;
   config.probes = options.probes;
   config.pkeys = options.pkeys;
   config.context = context;

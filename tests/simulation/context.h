@@ -13,8 +13,8 @@ struct Context {
   Trace& trace;
   Verdict& verdict;
   NetworkMonitor& monitor;
-  const bool uses_short_way;  // EndpointConfig's
-  const bool sends_at_once;   // requests go out as they are posted, if they can
+  const bool uses_prediction;  // EndpointConfig's
+  const bool sends_at_once;    // requests go out as they are posted, if they can
 };
 
 }  // namespace uroce::transport::simulation

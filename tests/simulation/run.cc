@@ -80,7 +80,7 @@ World::World(const Scenario& scenario, const RunOptions& options)
       random_(scenario.seed ^ 0x5deece66d),
       trace_(options.trace),
       monitor_(verdict_, !scenario.DataMayBeWrong()),
-      context_{simulator_,           trace_, verdict_, monitor_, options.uses_short_way,
+      context_{simulator_,           trace_, verdict_, monitor_, options.uses_prediction,
                options.sends_at_once} {
   BuildHosts();
   BuildWires();

@@ -13,9 +13,9 @@ struct RunOptions {
   std::FILE* trace = nullptr;  // gets a line for every frame and completion
   Sabotage sabotage = Sabotage::kNone;
   Tampering tampering = Tampering::kNone;
-  bool uses_short_way = true;  // EndpointConfig's
-  bool sends_at_once = false;  // requests go out as they are posted, if they can
-  bool uses_xrc = false;       // MakeXrcScenario instead of MakeScenario
+  bool uses_prediction = true;  // EndpointConfig's
+  bool sends_at_once = false;   // requests go out as they are posted, if they can
+  bool uses_xrc = false;        // MakeXrcScenario instead of MakeScenario
 };
 
 struct RunResult {

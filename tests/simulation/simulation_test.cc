@@ -34,10 +34,10 @@ TEST(SimulationTest, TheSameSeedGivesTheSameTrace) {
   }
 }
 
-TEST(SimulationTest, ShortWayGivesTheSameTrace) {
+TEST(SimulationTest, HeaderPredictionLeavesTheTraceAsItIs) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     const RunResult with = RunSeed(seed);
-    const RunResult without = RunSeed(seed, {.uses_short_way = false});
+    const RunResult without = RunSeed(seed, {.uses_prediction = false});
     ASSERT_EQ(with.trace_hash, without.trace_hash) << "seed " << seed;
     ASSERT_EQ(with.frames, without.frames) << "seed " << seed;
   }

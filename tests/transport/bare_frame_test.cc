@@ -68,7 +68,7 @@ Frame MakeWhole(const TestHost& from, const TestHost& to, std::span<const uint8_
   const FrameBuilder builder(from.endpoint.config().mac, from.endpoint.config().gids[kGidIndex],
                              address, 0xc000);
   Frame whole(kMaxFrameBytes);
-  EXPECT_NE(builder.EmitPlain({}, PayloadPiece(), FrameRoom(whole, IcrcUse::kWaived)), 0u);
+  EXPECT_NE(builder.Emit(PacketHeaders(), PayloadPiece(), FrameRoom(whole, IcrcUse::kWaived)), 0u);
   whole.resize(kUdpAt + UdpHeader::kBytes);
   whole.insert(whole.end(), transport.begin(), transport.end());
   whole.resize(whole.size() + kIcrcBytes);
@@ -136,8 +136,7 @@ class SentFrame {
   Frame frame;
 
  private:
-  static constexpr size_t kAddressAt =
-      EthernetHeader::kBytes + Ipv6Header::kBytes + UdpHeader::kBytes + Bth::kBytes;
+  static constexpr size_t kAddressAt = BareFrame::kHeaderBytes;
 
   TestHost& client() { return pair_.client; }
   TestHost& server() { return pair_.server; }

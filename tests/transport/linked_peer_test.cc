@@ -23,7 +23,7 @@ bool AsksForAck(std::span<const uint8_t> frame) {
   return packet.ack_request;
 }
 
-// With the short ways and without.
+// With header prediction and without.
 class LinkedPeerTest : public ::testing::TestWithParam<bool> {
  protected:
   void Write(bool signaled, uint32_t length = 8) { Post(SendOpcode::kRdmaWrite, signaled, length); }
@@ -65,7 +65,7 @@ class LinkedPeerTest : public ::testing::TestWithParam<bool> {
 };
 
 TEST_P(LinkedPeerTest, UnsignaledMessageIsAcknowledgedWithoutRequest) {
-  for (int i = 0; i < 3; ++i) {  // the first one raises an event and takes no short way
+  for (int i = 0; i < 3; ++i) {  // the first one raises an event and is not predicted
     Write(/*signaled=*/false);
     EXPECT_FALSE(Carry());
     EXPECT_FALSE(TakeAckWanted());

@@ -25,10 +25,10 @@ inline EndpointConfig ProcessConfig(uint32_t block, bool has_wire) {
 // Two processes of one host, each with a queue pair connected to the other's.
 struct LinkedProcesses {
   // `progress` is what the link tells the first process.
-  explicit LinkedProcesses(bool uses_short_way = true, bool signal_all = false,
+  explicit LinkedProcesses(bool uses_prediction = true, bool signal_all = false,
                            PeerProgress* progress = nullptr)
-      : first(Config(kFirst, uses_short_way, progress), signal_all),
-        second(Config(kSecond, uses_short_way), signal_all) {
+      : first(Config(kFirst, uses_prediction, progress), signal_all),
+        second(Config(kSecond, uses_prediction), signal_all) {
     first.Connect(kHostGid, kHostMac, second.qp->qpn(), 1, Mtu::k1024);
     second.Connect(kHostGid, kHostMac, first.qp->qpn(), 1, Mtu::k1024);
   }
@@ -54,10 +54,10 @@ struct LinkedProcesses {
   static constexpr uint32_t kFirst = 1;
   static constexpr uint32_t kSecond = 2;
 
-  static EndpointConfig Config(uint32_t block, bool uses_short_way,
+  static EndpointConfig Config(uint32_t block, bool uses_prediction,
                                PeerProgress* progress = nullptr) {
     EndpointConfig config = ProcessConfig(block, /*has_wire=*/true);
-    config.uses_short_way = uses_short_way;
+    config.uses_prediction = uses_prediction;
     config.peer_progress = progress;
     config.probes = progress != nullptr;
     return config;

@@ -23,7 +23,7 @@ void PostSend(TestHost& from) {
   ASSERT_EQ(from.qp->PostSend(request), Status::kOk);
 }
 
-// With the short ways and without.
+// With header prediction and without.
 class UnreadyReceiverTest : public ::testing::TestWithParam<bool> {
  protected:
   // New queue pairs; the second process has a shared queue for receive requests.

@@ -113,14 +113,12 @@ class WireTest : public ::testing::Test {
     transport::AddressVector to;
     to.destination_gid = ours.gids[kIpv4Index];
     to.destination_mac = ours.mac;
-    const transport::FrameBuilder builder(kRemoteMac, kRemote, to, /*udp_source_port=*/0xc000);
-    const transport::PlainHeaders headers = {.opcode = transport::kRcSendOnly,
-                                             .destination_qpn = {qpn},
-                                             .psn = psn,
-                                             .solicited = false,
-                                             .ack_request = true};
+    transport::FrameBuilder builder(kRemoteMac, kRemote, to, /*udp_source_port=*/0xc000);
+    builder.SetConnection({.destination_qpn = {qpn}});
+    const transport::PacketHeaders headers = {
+        .opcode = transport::kRcSendOnly, .psn = psn, .ack_request = true};
     nic::RingLink& uplink = *client().uplink;
-    uplink.Commit(builder.EmitPlain(headers, {}, uplink.Acquire()));
+    uplink.Commit(builder.Emit(headers, {}, uplink.Acquire()));
   }
 
   const ibv_gid remote = ToIbv(kRemote);

@@ -39,15 +39,14 @@ struct QpContext {
   QpAttributes& attributes;
   Qpn qpn;
   // The flags are bits, so that the first fields of `init` lie in the same cache line.
-  // Packets may take the short ways, out and in: a connection in MIGRATED whose peer has followed
-  // it, in the default partition, not paced.
-  bool uses_short_way : 1 = false;
-  // sends_plain: our requests may take the short way (RC in RTS). takes_plain: arriving packets may
-  // (RC in RTS, or in RTR after the first one, which raises an event; many receivers stay in RTR).
-  bool sends_plain : 1 = false;
-  bool takes_plain : 1 = false;
-  // Our ACKs may take the short way (RC).
-  bool answers_plain : 1 = false;
+  // Header prediction, kept by UpdatePrediction. Of our requests: RC in RTS, not paced.
+  bool predicts_requests : 1 = false;
+  // Of the packets that arrive: RC in RTS, or in RTR after the first packet, which raises an event;
+  // many receivers stay in RTR.
+  bool predicts_arrivals : 1 = false;
+  // Of their network headers: a connection in MIGRATED whose peer has followed it, in the default
+  // partition.
+  bool predicts_network_headers : 1 = false;
   // The peer of a reliable connection is another uroce process of this host, on a link. Each side
   // sends ACKs unasked at the end of a pass, so a message asks with AckReq only if the program has
   // asked for its completion, and the ACK of such a message does not wait. After an RNR NAK, an ACK
@@ -55,9 +54,9 @@ struct QpContext {
   bool peer_is_linked : 1 = false;
   // A packet has arrived in RTR.
   bool communication_established : 1 = false;
-  // Bare frames of the peer need no CheckBareFrame: the connection is in the default partition, and
-  // the peer has followed us to the path.
-  bool takes_bare_frames : 1 = false;
+  // Headerless frames of the peer need no CheckHeaderless: the connection is in the default
+  // partition, and the peer has followed us to the path.
+  bool takes_headerless : 1 = false;
   // The connection has migrated, and no packet of the peer has arrived by the new path.
   bool awaits_peer_on_path : 1 = false;
   // The process of the peer has ended.
@@ -87,7 +86,7 @@ struct QpContext {
         return Service::kReliableConnection;
     }
   }
-  // Only RC has short ways; XRC is reliable, too.
+  // XRC is reliable, too.
   bool is_rc() const { return init.type == QpType::kReliableConnection; }
   bool is_xrc() const { return is_xrc_target() || init.type == QpType::kXrcSend; }
   bool is_xrc_target() const { return init.type == QpType::kXrcReceive; }

@@ -9,7 +9,7 @@
 #include "transport/time.h"
 
 // Pacing: requests leave no faster than the lower of two rates: that of the path or the datagram
-// (AddressVector::static_rate), and the queue pair's (RateLimit). Paced ones take no short way.
+// (AddressVector::static_rate), and the queue pair's (RateLimit). They are not predicted.
 namespace uroce::transport {
 
 // The rate in kbit/s; 0: none is set, or the port cannot exceed it.

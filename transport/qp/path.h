@@ -32,6 +32,10 @@ class Path {
   Route route() const { return route_; }
   const Gid& source() const { return arrivals_.destination; }  // of a connection only
   const FrameBuilder& builder() const { return builder_; }
+  // See FrameBuilder.
+  void SetConnection(const FrameBuilder::Connection& connection) {
+    builder_.SetConnection(connection);
+  }
 
   // The frames that the peer sends; of a connection only.
   bool is_connection() const { return is_connection_; }

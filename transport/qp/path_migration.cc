@@ -34,27 +34,34 @@ bool IsInPartition(const QpContext& qp, uint16_t pkey_index, const Packet& packe
 void PeerHasFollowed(QpContext& qp) {
   if (!qp.awaits_peer_on_path) return;
   qp.awaits_peer_on_path = false;
-  UpdateShortWay(qp);
+  UpdatePrediction(qp);
 }
 
 }  // namespace
 
-void UpdateShortWay(QpContext& qp) {
-  const bool is_settled =
-      qp.attributes.migration_state == MigrationState::kMigrated && !qp.awaits_peer_on_path;
-  qp.uses_short_way = qp.environment.config.uses_short_way && qp.path.is_connection() &&
-                      is_settled && qp.pkey() == kDefaultPkey &&
-                      PacedKbps(qp.attributes.address, qp.attributes.rate_limit) == 0;
+void UpdatePrediction(QpContext& qp) {
+  const EndpointConfig& config = qp.environment.config;
+  const bool is_connection = qp.path.is_connection();
+  const bool is_in_default_partition = qp.pkey() == kDefaultPkey;
+  const bool is_migrated = qp.attributes.migration_state == MigrationState::kMigrated;
+  const bool is_settled = is_connection && is_migrated && !qp.awaits_peer_on_path;
+  const bool is_paced = PacedKbps(qp.attributes.address, qp.attributes.rate_limit) != 0;
   const QpState state = qp.attributes.state;
   const bool is_ready = state == QpState::kReadyToSend ||
                         (state == QpState::kReadyToReceive && qp.communication_established);
-  qp.sends_plain =
-      qp.uses_short_way && qp.is_rc() && state == QpState::kReadyToSend && !qp.peer_gone;
-  qp.answers_plain = qp.uses_short_way && qp.is_rc();
-  qp.takes_plain = qp.environment.config.uses_short_way && qp.is_rc() && is_ready;
+  qp.predicts_requests = config.uses_prediction && qp.is_rc() && state == QpState::kReadyToSend &&
+                         !is_paced && !qp.peer_gone;
+  qp.predicts_arrivals = config.uses_prediction && qp.is_rc() && is_ready;
+  qp.predicts_network_headers = config.uses_prediction && is_settled && is_in_default_partition;
+  qp.takes_headerless =
+      is_connection && !qp.awaits_peer_on_path && PkeysMatch(qp.pkey(), kDefaultPkey);
   qp.peer_is_linked = qp.is_reliable() && IsLink(qp.path.route());
-  qp.takes_bare_frames =
-      qp.path.is_connection() && !qp.awaits_peer_on_path && PkeysMatch(qp.pkey(), kDefaultPkey);
+  if (!is_connection) return;
+  qp.path.SetConnection({.service = qp.service(),
+                         .destination_qpn = qp.attributes.destination_qpn,
+                         .pkey = qp.pkey(),
+                         .migration_request = is_migrated,
+                         .may_be_headerless = qp.predicts_network_headers && !is_paced});
 }
 
 void SetPaths(QpContext& qp) {
@@ -62,7 +69,7 @@ void SetPaths(QpContext& qp) {
   if (!qp.alternate_source_gid.IsZero()) {
     qp.alternate_path = PathTo(qp, qp.alternate_source_gid, qp.attributes.alternate_address);
   }
-  UpdateShortWay(qp);
+  UpdatePrediction(qp);
 }
 
 bool HaveSourcesChanged(const QpContext& qp) {
@@ -74,12 +81,12 @@ void ForgetPaths(QpContext& qp) {
   qp.path = qp.alternate_path = Path();
   qp.source_gid = qp.alternate_source_gid = Gid{};
   qp.awaits_peer_on_path = qp.peer_gone = false;
-  UpdateShortWay(qp);
+  UpdatePrediction(qp);
 }
 
 void Rearm(QpContext& qp) {
   qp.attributes.migration_state = MigrationState::kRearm;
-  UpdateShortWay(qp);
+  UpdatePrediction(qp);
 }
 
 void Migrate(QpContext& qp) {
@@ -123,7 +130,7 @@ PathCheck CheckPath(QpContext& qp, const Packet& packet) {
   return PathCheck::kPrimary;
 }
 
-PathCheck CheckBareFrame(QpContext& qp, Route from) {
+PathCheck CheckHeaderless(QpContext& qp, Route from) {
   if (!qp.path.is_connection() || from != qp.path.route()) return PathCheck::kForeign;
   if (!PkeysMatch(qp.pkey(), kDefaultPkey)) return PathCheck::kOtherPartition;
   PeerHasFollowed(qp);

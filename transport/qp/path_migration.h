@@ -20,13 +20,15 @@
 //              alternate path; in ARMED also: modify: MIGRATED,
 //              retries used up
 //
-// A queue pair in another state than MIGRATED, or whose peer may not have followed it yet, uses no
-// short way: QpContext::uses_short_way.
+// In another state than MIGRATED, or before the peer has followed, each packet has to be checked
+// for the path that it came by and for its MigReq. So its network headers are neither predicted nor
+// left out.
 namespace uroce::transport {
 
-// Updates the short-way flags of QpContext; called when the state, the partition or the rate has
-// changed. The functions below that change paths call it themselves.
-void UpdateShortWay(QpContext& qp);
+// Updates the flags of QpContext for header prediction, and the header fields that the packets of
+// the connection share; called when the state, the partition or the rate has changed. The functions
+// below that change paths call it themselves.
+void UpdatePrediction(QpContext& qp);
 
 // Builds both paths anew: addresses, the GID table or a neighbour have changed. A path whose source
 // address is gone reaches no peer; a call after the address has returned restores it.
@@ -54,8 +56,8 @@ enum class PathCheck : uint8_t {
 // drawn above. Raises kPathMigrationError in ARMED if the peer has migrated to a path that is not
 // the alternate.
 PathCheck CheckPath(QpContext& qp, const Packet& packet);
-// The same for a bare frame. It carries neither addresses nor MigReq: the peer sends it in MIGRATED
-// only, by the path that both ends use. Called while QpContext::takes_bare_frames is not set.
-PathCheck CheckBareFrame(QpContext& qp, Route from);
+// The same for a headerless frame, which carries no addresses: the peer sends it in MIGRATED only,
+// by the path that both ends use. Called while QpContext::takes_headerless is not set.
+PathCheck CheckHeaderless(QpContext& qp, Route from);
 
 }  // namespace uroce::transport

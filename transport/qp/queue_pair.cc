@@ -57,7 +57,8 @@ Status QueuePair::QueueSend(const SendWorkRequest& request) {
 
 // Not for XRC: its requests name a shared receive queue, which PlainSendRequest lacks.
 Status QueuePair::QueueSend(const PlainSendRequest& request) {
-  const bool is_accepted = context_.sends_plain || (AcceptsSendPosts(state()) && context_.is_rc());
+  const bool is_accepted =
+      context_.predicts_requests || (AcceptsSendPosts(state()) && context_.is_rc());
   return is_accepted ? requester_.PostPlain(request) : Status::kInvalidArgument;
 }
 
@@ -118,7 +119,7 @@ DropReason QueuePair::OnPacket(Time now, const Packet& packet) {
 }
 
 DropReason QueuePair::OnBareFrame(Route from) {
-  const PathCheck check = CheckBareFrame(context_, from);
+  const PathCheck check = CheckHeaderless(context_, from);
   if (check == PathCheck::kOtherPartition) return DropReason::kBadPkey;
   return check == PathCheck::kForeign ? DropReason::kForeignSource : DropReason::kNone;
 }
@@ -177,7 +178,7 @@ inline bool QueuePair::OnPlainResponse(Time now, const ConnectionPacket& packet)
 }
 
 bool QueuePair::OnPlainPacket(Time now, const ConnectionPacket& packet) {
-  if (!context_.takes_plain) return false;
+  if (!context_.predicts_arrivals) return false;
   if (packet.opcode() < kRcReadResponseFirst) {
     const bool is_done = OnPlainRequest(packet);
     if (is_done) UpdateAfterPlainRequest();
@@ -205,7 +206,7 @@ DropReason QueuePair::OnConnectedPacket(Time now, const Packet& packet) {
   if (state() == QpState::kReadyToReceive && result == DropReason::kNone &&
       !context_.communication_established) {  // IBA 11.6.3.1 COMM_EST
     context_.communication_established = true;
-    UpdateShortWay(context_);
+    UpdatePrediction(context_);
     context_.environment.events.Raise(*this, EventType::kCommunicationEstablished);
   }
   return result;
@@ -350,7 +351,7 @@ void QueuePair::OnPeerGone(Route route) {
       context_.is_reliable() && context_.path.is_connection() && context_.path.route() == route;
   if (!is_connected) return;
   context_.peer_gone = true;
-  UpdateShortWay(context_);
+  UpdatePrediction(context_);
   requester_.OnPeerGone();
   UpdateAfterEvent();
 }

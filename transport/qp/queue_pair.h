@@ -102,12 +102,12 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
   // set (wire/connection_frame.h).
   bool MatchPeersFrame(std::span<const uint8_t> frame, Route from, IcrcCheck icrc_check,
                        ConnectionPacket& packet) const {
-    return context_.uses_short_way && from == context_.path.route() &&
+    return context_.predicts_network_headers && from == context_.path.route() &&
            MatchConnectionFrame(frame, context_.path.arrivals(), icrc_check, packet);
   }
   // Whether a bare frame that came by `from` is known to be the connected peer's. If not,
   // OnBareFrame checks it: kNone if it is accepted after all.
-  bool TakesBareFrames(Route from) const { return context_.takes_bare_frames && from == route_; }
+  bool TakesBareFrames(Route from) const { return context_.takes_headerless && from == route_; }
   DropReason OnBareFrame(Route from);
   // Executes a packet by the short way. False if the packet is not plain, and was not executed.
   bool OnPlainPacket(Time now, const ConnectionPacket& packet);

@@ -129,7 +129,7 @@ void QueuePair::Apply(const QpAttributes& a, uint32_t mask) {
   if (sets(M::kAddressVector | M::kAlternatePath)) SetPaths(context_);
   if (sets(M::kRateLimit)) own.rate_limit = a.rate_limit;
   if (has_new_rate) requester_.FollowRate();
-  if (sets(M::kPkeyIndex | M::kRateLimit)) UpdateShortWay(context_);
+  if (sets(M::kPkeyIndex | M::kRateLimit)) UpdatePrediction(context_);
   if (sets(M::kMigrationState)) Apply(a.migration_state);
   if (sets(M::kRqPsn)) responder_.Start(a.rq_psn);
   if (sets(M::kSqPsn)) requester_.Start(a.sq_psn);
@@ -175,7 +175,7 @@ void QueuePair::Enter(QpState next) {
 
 void QueuePair::SetState(QpState next) {
   context_.attributes.state = next;
-  UpdateShortWay(context_);
+  UpdatePrediction(context_);
 }
 
 // A program that connects anew polls no completion of the old connection, as on most NICs. Those of

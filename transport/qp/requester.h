@@ -74,9 +74,9 @@ class alignas(64) Requester {
   bool CanTransmit() const { return has_unsent() && MaySendNext(); }
   // Builds the next request packet in `out`; 0 if there is none to be sent now.
   size_t BuildFrame(Time now, const FrameRoom& out);
-  // The short way of a request that was just posted: whether it is the only unsent one, plain and
-  // one packet, and that packet then. 0, and nothing has changed, if its data cannot be read:
-  // BuildFrame then completes the request in error.
+  // Whether the request that was just posted is the only unsent one and a packet that is predicted,
+  // and that packet then. 0, and nothing has changed, if its data cannot be read: BuildFrame then
+  // completes the request in error.
   bool MaySendAtOnce() const;
   size_t BuildAtOnce(Time now, const FrameRoom& out);
 
@@ -109,12 +109,10 @@ class alignas(64) Requester {
   bool HasCredit(const SendWqe& wqe) const;
   bool Begin(SendWqe& wqe);
   void CarryOutLocally(SendWqe& wqe);
-  bool IsPlainNow(const SendWqe& wqe) const;
-  bool IsPlainOnly(const SendWqe& wqe) const;
-  size_t BuildPlainOnly(Time now, SendWqe& wqe, const FrameRoom& out);
-  size_t BuildPlainPart(Time now, SendWqe& wqe, const FrameRoom& out);
-  size_t EmitPlain(const SendWqe& wqe, uint64_t offset, uint32_t length, Position position,
-                   bool ack_request, const FrameRoom& out) const;
+  bool IsPredicted(const SendWqe& wqe) const;
+  bool IsOnlyPacket(const SendWqe& wqe) const;
+  template <bool kIsOnly>
+  size_t EmitPredicted(Time now, SendWqe& wqe, const FrameRoom& out);
   bool AsksForAck(const SendWqe& wqe, bool ends_message) const;
   void TakeSsns(SendWqe& wqe, uint32_t messages);
   size_t EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out);

@@ -261,7 +261,7 @@ inline Psn Requester::RetirePlain(Psn limit) {
   uint32_t sends = 0;
   for (; reached != limit; ++number, ++reached) {
     const SendWqe& wqe = queue_[number];
-    if (!wqe.is_plain || wqe.psn_count != 1) break;
+    if (!wqe.is_one_piece || wqe.psn_count != 1) break;
     CompleteDone(wqe);
     sends += wqe.opcode == SendOpcode::kSend;
   }

@@ -41,7 +41,7 @@ Suffix SuffixOf(SendOpcode opcode) {
   }
 }
 
-uint8_t PlainOpcode(bool is_send, Position position) {
+uint8_t PredictedOpcode(bool is_send, Position position) {
   switch (position) {
     case Position::kFirst:
       return is_send ? kRcSendFirst : kRcWriteFirst;
@@ -158,21 +158,101 @@ bool Requester::MayStart(const SendWqe& wqe) const {
   return allowed == 0 || read_credits_used_ < allowed;  // 0 is refused in Begin
 }
 
-// Whether the next packet of `wqe`, a plain request, is the only one of its message.
-inline bool Requester::IsPlainOnly(const SendWqe& wqe) const {
+// Header prediction, which holds for nearly all packets: whether the next one is of `wqe`, a SEND
+// or WRITE of RC in one piece, and may be sent now, while nothing is being sent again. MaySendNext
+// would permit it too: a failure or a lost completion takes RC out of RTS, and during an RNR wait
+// all that is in flight is to be sent again.
+bool Requester::IsPredicted(const SendWqe& wqe) const {
+  const auto in_flight = static_cast<uint32_t>(next_psn_.DistanceFrom(oldest_unacked_psn_));
+  const bool is_predicted = qp_.predicts_requests && wqe.is_one_piece && next_psn_ == sent_psn_ &&
+                            in_flight < kMaxPacketsInFlight && !is_probing();
+  if (!is_predicted) return false;
+  return wqe.started ? !wqe.probes : wqe.opcode == SendOpcode::kRdmaWrite || HasCredit(wqe);
+}
+
+inline bool Requester::IsOnlyPacket(const SendWqe& wqe) const {
   return !wqe.started && wqe.length <= qp_.mtu_bytes();
 }
 
-size_t Requester::BuildFrame(Time now, const FrameRoom& out) {
-  if (has_unsent() && IsPlainNow(queue_[cursor_])) [[likely]] {
-    SendWqe& wqe = queue_[cursor_];
-    const size_t frame_bytes =
-        IsPlainOnly(wqe) ? BuildPlainOnly(now, wqe, out) : BuildPlainPart(now, wqe, out);
-    if (frame_bytes != 0) [[likely]]
-      return frame_bytes;
+bool Requester::MaySendAtOnce() const {
+  if (queue_.back() - cursor_ != 1) return false;
+  const SendWqe& wqe = queue_[cursor_];
+  return IsPredicted(wqe) && IsOnlyPacket(wqe);
+}
+
+// Whether the packet of `wqe` whose PSN is next_psn_ asks for an ACK. The last one of a message
+// does. On a link it does only if the message has a completion, as the ACK then does not wait
+// (QpContext::peer_is_linked), or if it is a retransmission.
+inline bool Requester::AsksForAck(const SendWqe& wqe, bool ends_message) const {
+  if (!ends_message) return next_psn_.value() % kAckRequestInterval == 0;
+  return !qp_.peer_is_linked || wqe.signaled || qp_.init.signal_all || next_psn_ != sent_psn_;
+}
+
+// Takes the SSNs of `wqe`, which is started and is `messages` messages to the responder.
+inline void Requester::TakeSsns(SendWqe& wqe, uint32_t messages) {
+  wqe.ssn = last_ssn_ += messages;
+  if (TakesReceive(wqe.opcode)) return;
+  free_in_flight_ += messages;
+  if (ssn_limit_) *ssn_limit_ += messages;
+}
+
+// Emits the next packet of `wqe`, of which IsPredicted is true; kIsOnly: so is IsOnlyPacket. 0, and
+// nothing has changed, if its data cannot be read.
+template <bool kIsOnly>
+size_t Requester::EmitPredicted(Time now, SendWqe& wqe, const FrameRoom& out) {
+  const bool first = kIsOnly || !wqe.started;
+  const uint64_t offset = first ? 0 : OffsetOf(wqe, next_psn_);
+  const uint32_t length =
+      kIsOnly ? wqe.length
+              : static_cast<uint32_t>(std::min<uint64_t>(wqe.length - offset, qp_.mtu_bytes()));
+  const uint8_t* const data = wqe.data == SendWqe::Data::kInline
+                                  ? wqe.inline_bytes() + offset
+                                  : qp_.environment.memory.LocalAddress(
+                                        qp_.init.pd, wqe.lkey, wqe.address + offset, length, 0);
+  if (data == nullptr) [[unlikely]]
+    return 0;
+  const bool last = kIsOnly || offset + length == wqe.length;
+  const bool is_send = wqe.opcode == SendOpcode::kSend;
+  const PacketHeaders headers = {.opcode = PredictedOpcode(is_send, PositionOf(first, last)),
+                                 .psn = next_psn_,
+                                 .solicited = wqe.solicited && last,
+                                 .ack_request = AsksForAck(wqe, last)};
+  const FrameBuilder& builder = qp_.path.builder();
+  const PayloadPiece payload = {data, length};
+  const size_t frame_bytes =
+      is_send || !first
+          ? builder.Emit(headers, payload, out)
+          : builder.Emit(headers, Reth{wqe.remote_address, wqe.rkey, wqe.length}, payload, out);
+  if (frame_bytes == 0) [[unlikely]]
+    return 0;
+  if (first) {
+    wqe.Start(next_psn_, kIsOnly ? 1 : PacketsFor(wqe.length, qp_.mtu_bytes()));
+    TakeSsns(wqe, 1);
   }
-  while (CanTransmit()) {
+  const bool wants_response = headers.ack_request || (last && qp_.peer_is_linked);
+  if (wants_response) round_trip_.OnSent(next_psn_, now);
+  sent_psn_ = ++next_psn_;
+  if (last) ++cursor_;
+  if (!wants_response) return frame_bytes;
+  response_due_psn_ = next_psn_;
+  StartTimers(now);
+  return frame_bytes;
+}
+
+size_t Requester::BuildAtOnce(Time now, const FrameRoom& out) {
+  return EmitPredicted<true>(now, queue_[cursor_], out);
+}
+
+size_t Requester::BuildFrame(Time now, const FrameRoom& out) {
+  while (has_unsent()) {
     SendWqe& wqe = queue_[cursor_];
+    if (IsPredicted(wqe)) [[likely]] {
+      const size_t frame_bytes = IsOnlyPacket(wqe) ? EmitPredicted<true>(now, wqe, out)
+                                                   : EmitPredicted<false>(now, wqe, out);
+      if (frame_bytes != 0) [[likely]]
+        return frame_bytes;
+    }
+    if (!MaySendNext()) return 0;
     if (!wqe.started && !Begin(wqe)) continue;
     if (IsLocal(wqe.opcode)) {
       ++cursor_;
@@ -183,103 +263,6 @@ size_t Requester::BuildFrame(Time now, const FrameRoom& out) {
     if (frame_bytes != 0) return frame_bytes;
   }
   return 0;
-}
-
-// The short way out, of nearly all packets: whether the next one is of `wqe`, a plain request of
-// RC, and may be sent now, while nothing is being sent again. CanTransmit would permit it too: a
-// failure or a lost completion takes RC out of RTS, and during an RNR wait all that is in flight is
-// to be sent again.
-bool Requester::IsPlainNow(const SendWqe& wqe) const {
-  const auto in_flight = static_cast<uint32_t>(next_psn_.DistanceFrom(oldest_unacked_psn_));
-  const bool is_plain = qp_.sends_plain && wqe.is_plain && next_psn_ == sent_psn_ &&
-                        in_flight < kMaxPacketsInFlight && !is_probing();
-  if (!is_plain) return false;
-  return wqe.started ? !wqe.probes : wqe.opcode == SendOpcode::kRdmaWrite || HasCredit(wqe);
-}
-
-bool Requester::MaySendAtOnce() const {
-  if (queue_.back() - cursor_ != 1) return false;
-  const SendWqe& wqe = queue_[cursor_];
-  return IsPlainNow(wqe) && IsPlainOnly(wqe);
-}
-
-size_t Requester::BuildAtOnce(Time now, const FrameRoom& out) {
-  return BuildPlainOnly(now, queue_[cursor_], out);
-}
-
-// The only packet of its message. 0, and nothing has changed, if its data cannot be read.
-size_t Requester::BuildPlainOnly(Time now, SendWqe& wqe, const FrameRoom& out) {
-  const size_t frame_bytes =
-      EmitPlain(wqe, 0, wqe.length, Position::kOnly, AsksForAck(wqe, true), out);
-  if (frame_bytes == 0) [[unlikely]]
-    return 0;
-  wqe.Start(next_psn_, 1);
-  TakeSsns(wqe, 1);
-  round_trip_.OnSent(next_psn_, now);
-  sent_psn_ = response_due_psn_ = ++next_psn_;
-  ++cursor_;
-  StartTimers(now);
-  return frame_bytes;
-}
-
-// A packet of a longer message. 0, and nothing has changed, if its data cannot be read.
-size_t Requester::BuildPlainPart(Time now, SendWqe& wqe, const FrameRoom& out) {
-  const bool first = !wqe.started;
-  const uint64_t offset = first ? 0 : OffsetOf(wqe, next_psn_);
-  const auto length =
-      static_cast<uint32_t>(std::min<uint64_t>(wqe.length - offset, qp_.mtu_bytes()));
-  const bool last = offset + length == wqe.length;
-  const bool asks = AsksForAck(wqe, last);
-  const size_t frame_bytes = EmitPlain(wqe, offset, length, PositionOf(first, last), asks, out);
-  if (frame_bytes == 0) [[unlikely]]
-    return 0;
-  if (first) {
-    wqe.Start(next_psn_, PacketsFor(wqe.length, qp_.mtu_bytes()));
-    TakeSsns(wqe, 1);
-  }
-  Sent(now, wqe, 1, asks || (last && qp_.peer_is_linked));
-  return frame_bytes;
-}
-
-[[gnu::always_inline]] inline size_t Requester::EmitPlain(const SendWqe& wqe, uint64_t offset,
-                                                          uint32_t length, Position position,
-                                                          bool ack_request,
-                                                          const FrameRoom& out) const {
-  const uint8_t* const data = wqe.data == SendWqe::Data::kInline
-                                  ? wqe.inline_bytes() + offset
-                                  : qp_.environment.memory.LocalAddress(
-                                        qp_.init.pd, wqe.lkey, wqe.address + offset, length, 0);
-  if (data == nullptr) [[unlikely]]
-    return 0;
-  const bool is_send = wqe.opcode == SendOpcode::kSend;
-  const bool starts = position == Position::kOnly || position == Position::kFirst;
-  const bool ends = position == Position::kOnly || position == Position::kLast;
-  const PayloadPiece payload = {data, length};
-  const PlainHeaders headers = {.opcode = PlainOpcode(is_send, position),
-                                .destination_qpn = qp_.attributes.destination_qpn,
-                                .psn = next_psn_,
-                                .solicited = wqe.solicited && ends,
-                                .ack_request = ack_request};
-  const FrameBuilder& builder = qp_.path.builder();
-  if (is_send || !starts) return builder.EmitPlain(headers, payload, out);
-  const Reth reth = {wqe.remote_address, wqe.rkey, wqe.length};
-  return builder.EmitPlain(headers, reth, payload, out);
-}
-
-// Whether the packet of `wqe` whose PSN is next_psn_ asks for an ACK. The last one of a message
-// does. On a link it does only if the message has a completion, as the ACK then does not wait
-// (QpContext::peer_is_linked), or if it is a retransmission.
-bool Requester::AsksForAck(const SendWqe& wqe, bool ends_message) const {
-  if (!ends_message) return next_psn_.value() % kAckRequestInterval == 0;
-  return !qp_.peer_is_linked || wqe.signaled || qp_.init.signal_all || next_psn_ != sent_psn_;
-}
-
-// Takes the SSNs of `wqe`, which is started and is `messages` messages to the responder.
-void Requester::TakeSsns(SendWqe& wqe, uint32_t messages) {
-  wqe.ssn = last_ssn_ += messages;
-  if (TakesReceive(wqe.opcode)) return;
-  free_in_flight_ += messages;
-  if (ssn_limit_) *ssn_limit_ += messages;
 }
 
 // Gives the request its PSNs, or carries it out if it is a local one. False if it failed.
@@ -510,7 +493,7 @@ void Requester::Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response)
 // A request that cannot be carried out stops the queue; those before it still complete normally.
 void Requester::MarkFailed(SendWqe& wqe, CompletionStatus status, VendorError reason) {
   wqe.failed = true;
-  wqe.is_plain = false;
+  wqe.is_one_piece = false;
   wqe.details->failure = status;
   wqe.details->failure_reason = reason;
   if (cursor_ == queue_.front()) FailFront(status, reason);

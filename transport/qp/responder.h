@@ -170,13 +170,12 @@ class alignas(64) Responder {
   void Refuse(const Packet& packet, const Verdict& verdict);
   DropReason OnSequenceGap(Psn psn);
   size_t BuildReadResponse(Reply& reply, const FrameRoom& out);
-  size_t EmitPlainResponse(const Reply& reply, Position position, const PayloadPiece& payload,
-                           const FrameRoom& out) const;
-  size_t EmitResponse(const Reply& reply, Position position, const PayloadPiece& payload,
-                      const FrameRoom& out) const;
+  size_t EmitReadResponse(const Reply& reply, Position position, const PayloadPiece& payload,
+                          const FrameRoom& out) const;
   void FailRead(const Reply& reply);
   size_t BuildAtomicResponse(Reply& reply, const FrameRoom& out);
   size_t BuildAcknowledge(const FrameRoom& out);
+  Syndrome CountNak(Acknowledge kind);
   void FailWithNak(NakCode nak);
   Syndrome AckSyndrome() const;
   uint32_t PacketsOf(uint32_t bytes) const;

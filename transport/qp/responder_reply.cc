@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "transport/qp/credits.h"
 #include "transport/qp/responder.h"
@@ -95,8 +96,7 @@ size_t Responder::BuildReadResponse(Reply& reply, const FrameRoom& out) {
     }
   }
   const Position position = PositionOf(first, last);
-  const size_t frame_bytes = qp_.answers_plain ? EmitPlainResponse(reply, position, piece, out)
-                                               : EmitResponse(reply, position, piece, out);
+  const size_t frame_bytes = EmitReadResponse(reply, position, piece, out);
   if (frame_bytes == 0) {
     ++qp_.counters.memory_gone;
     FailRead(reply);
@@ -107,24 +107,15 @@ size_t Responder::BuildReadResponse(Reply& reply, const FrameRoom& out) {
   return frame_bytes;
 }
 
-size_t Responder::EmitPlainResponse(const Reply& reply, Position position,
-                                    const PayloadPiece& payload, const FrameRoom& out) const {
-  PlainHeaders headers = {kRcReadResponseMiddle, qp_.attributes.destination_qpn, reply.next_psn};
+size_t Responder::EmitReadResponse(const Reply& reply, Position position,
+                                   const PayloadPiece& payload, const FrameRoom& out) const {
+  PacketHeaders headers = {.opcode = kRcReadResponseMiddle, .psn = reply.next_psn};
   const FrameBuilder& builder = qp_.path.builder();
-  if (position == Position::kMiddle) return builder.EmitPlain(headers, payload, out);
+  if (position == Position::kMiddle) return builder.Emit(headers, payload, out);
   headers.opcode = position == Position::kFirst  ? kRcReadResponseFirst
                    : position == Position::kLast ? kRcReadResponseLast
                                                  : kRcReadResponseOnly;
-  return builder.EmitPlain(headers, Aeth{AckSyndrome(), reply.msn}, payload, out);
-}
-
-size_t Responder::EmitResponse(const Reply& reply, Position position, const PayloadPiece& payload,
-                               const FrameRoom& out) const {
-  TransportHeaders headers = qp_.Headers(Operation::kReadResponse);
-  headers.opcode.position = position;
-  headers.psn = reply.next_psn;
-  headers.aeth = {AckSyndrome(), reply.msn};
-  return qp_.path.builder().Emit(headers, {&payload, payload.length != 0 ? 1u : 0u}, out);
+  return builder.Emit(headers, Aeth{AckSyndrome(), reply.msn}, payload, out);
 }
 
 // The data for the next response packet of a READ cannot be read.
@@ -150,41 +141,31 @@ size_t Responder::BuildAtomicResponse(Reply& reply, const FrameRoom& out) {
 }
 
 size_t Responder::BuildAcknowledge(const FrameRoom& out) {
-  if (acknowledge_ == Acknowledge::kAck && qp_.answers_plain) {
-    acknowledge_ = Acknowledge::kNone;
-    const Aeth aeth = {AckSyndrome(), ack_msn_};
-    return qp_.path.builder().EmitPlain({kRcAcknowledge, qp_.attributes.destination_qpn, ack_psn_},
-                                        aeth, PayloadPiece(), out);
+  const Acknowledge kind = std::exchange(acknowledge_, Acknowledge::kNone);
+  PacketHeaders headers = {.opcode = kRcAcknowledge, .psn = ack_psn_};
+  Aeth aeth = {AckSyndrome(), ack_msn_};
+  if (kind != Acknowledge::kAck) [[unlikely]] {
+    headers.psn = kind == Acknowledge::kReady ? expected_psn_ - 1 : expected_psn_;
+    aeth.msn = msn_;
+    if (kind != Acknowledge::kReady) aeth.syndrome = CountNak(kind);
+    if (awaits_receive_ && !receives_.empty()) (void)OnReceivePosted();
   }
-  QueuePairCounters& counters = qp_.counters;
-  TransportHeaders headers = qp_.Headers(Operation::kAcknowledge);
-  headers.psn = expected_psn_;
-  headers.aeth.msn = msn_;
-  switch (acknowledge_) {
+  return qp_.path.builder().Emit(headers, aeth, PayloadPiece(), out);
+}
+
+// A NAK is sent. Returns its syndrome.
+Syndrome Responder::CountNak(Acknowledge kind) {
+  switch (kind) {
     case Acknowledge::kSequenceNak:
-      headers.aeth.syndrome = Syndrome::Nak(NakCode::kPsnSequenceError);
-      ++counters.psn_naks_sent;
-      break;
+      ++qp_.counters.psn_naks_sent;
+      return Syndrome::Nak(NakCode::kPsnSequenceError);
     case Acknowledge::kRnrNak:
-      headers.aeth.syndrome = Syndrome::RnrNak(qp_.attributes.min_rnr_timer);
-      ++counters.rnr_naks_sent;
-      break;
-    case Acknowledge::kReady:
-      headers.aeth.syndrome = AckSyndrome();
-      headers.psn = expected_psn_ - 1;
-      break;
-    case Acknowledge::kFatalNak:
-      headers.aeth.syndrome = Syndrome::Nak(fatal_nak_);
-      ++counters.error_naks_sent;
-      break;
+      ++qp_.counters.rnr_naks_sent;
+      return Syndrome::RnrNak(qp_.attributes.min_rnr_timer);
     default:
-      headers.aeth.syndrome = AckSyndrome();
-      headers.psn = ack_psn_;
-      headers.aeth.msn = ack_msn_;
+      ++qp_.counters.error_naks_sent;
+      return Syndrome::Nak(fatal_nak_);
   }
-  acknowledge_ = Acknowledge::kNone;
-  if (awaits_receive_ && !receives_.empty()) (void)OnReceivePosted();
-  return qp_.path.builder().Emit(headers, {}, out);
 }
 
 }  // namespace uroce::transport

@@ -46,8 +46,8 @@ uint32_t Offered(QpType type) {
   }
 }
 
-// Whether a request whose data is in one piece is plain.
-bool IsPlain(const SendOperation& request) {
+// Whether the packets of a request whose data is in one piece may be predicted.
+bool MayBePredicted(const SendOperation& request) {
   return (request.opcode == SendOpcode::kRdmaWrite || request.opcode == SendOpcode::kSend) &&
          !request.fence;
 }
@@ -146,18 +146,18 @@ Status SendQueue::Post(const SendWorkRequest& request) {
   if (request.inline_data) {
     if (!CopyInline(request, slot)) return Status::kBadAddress;
     wqe.data = SendWqe::Data::kInline;
-    wqe.is_plain = length != 0 && IsPlain(request);
+    wqe.is_one_piece = length != 0 && MayBePredicted(request);
   } else if (request.sges.size() == 1 && length != 0) {
     wqe.data = SendWqe::Data::kOnePiece;
     wqe.address = request.sges.front().address;
     wqe.lkey = request.sges.front().lkey;
-    wqe.is_plain = IsPlain(request);
+    wqe.is_one_piece = MayBePredicted(request);
   } else {
     ScatterGatherEntry* const sges = sges_.get() + size_t{slot} * max_sges_;
     std::copy(request.sges.begin(), request.sges.end(), sges);
     wqe.data = SendWqe::Data::kList;
     wqe.details->sges = SgeCursor({sges, request.sges.size()});
-    wqe.is_plain = false;
+    wqe.is_one_piece = false;
   }
   if (all_have_details_ || HasOperands(request.opcode)) CopyDetails(request, slot);
   ++back_;
@@ -174,7 +174,7 @@ Status SendQueue::PostPlain(const PlainSendRequest& request) {
   static_cast<SendWqeState&>(wqe) = {
       SendOperation{request.opcode, request.signaled, request.solicited, /*fence=*/false},
       SendWqeState::Data::kOnePiece,
-      /*is_plain=*/true};
+      /*is_one_piece=*/true};
   wqe.wr_id = request.wr_id;
   wqe.remote_address = request.remote_address;
   wqe.address = request.piece.address;

@@ -30,8 +30,8 @@ struct alignas(8) SendWqeState : SendOperation {
   enum class Data : uint8_t { kList, kOnePiece, kInline };
 
   Data data = Data::kList;
-  // A SEND or WRITE that waits for nothing, has no immediate data, and whose data is in one piece.
-  bool is_plain = false;
+  // A SEND or WRITE without fence and immediate data, whose data is one piece of at least a byte.
+  bool is_one_piece = false;
   bool started = false;  // first transmitted or, if it is a local operation, carried out
   // The first packet was sent without a credit for the request (IBA 9.7.7.2.5).
   bool probes : 1 = false;

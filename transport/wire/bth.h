@@ -57,15 +57,28 @@ inline Bth ParseBth(const uint8_t* bytes) {
   return ParseBth(Load32(bytes), Load32(bytes + 4), Load32(bytes + 8));
 }
 
-inline void EmitBth(const Bth& bth, uint8_t* bytes) {
+// The three words of a BTH, in host byte order.
+struct BthWords {
+  uint32_t first;
+  uint32_t second;
+  uint32_t third;
+};
+
+constexpr BthWords WordsOf(const Bth& bth) {
   const auto at = [](uint32_t value, int position) { return value << position; };
-  Store32(at(bth.opcode, 24) | at(bth.solicited, 23) | at(bth.migration_request, 22) |
-              at(bth.pad_count & 3u, 20) | at(bth.transport_version & 15u, 16) | bth.pkey,
-          bytes);
-  Store32(at(bth.forward_congestion, 31) | at(bth.backward_congestion, 30) |
-              Low24(bth.destination_qpn.value),
-          bytes + 4);
-  Store32(at(bth.ack_request, 31) | bth.psn.value(), bytes + 8);
+  return {.first = at(bth.opcode, 24) | at(bth.solicited, 23) | at(bth.migration_request, 22) |
+                   at(bth.pad_count & 3u, 20) | at(bth.transport_version & 15u, 16) | bth.pkey,
+          .second = at(bth.forward_congestion, 31) | at(bth.backward_congestion, 30) |
+                    Low24(bth.destination_qpn.value),
+          .third = at(bth.ack_request, 31) | bth.psn.value()};
 }
+
+inline void EmitBth(const BthWords& words, uint8_t* bytes) {
+  Store32(words.first, bytes);
+  Store32(words.second, bytes + 4);
+  Store32(words.third, bytes + 8);
+}
+
+inline void EmitBth(const Bth& bth, uint8_t* bytes) { EmitBth(WordsOf(bth), bytes); }
 
 }  // namespace uroce::transport

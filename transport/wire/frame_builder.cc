@@ -21,25 +21,30 @@ constexpr uint8_t PadCount(size_t payload_bytes) {
   return static_cast<uint8_t>((4 - payload_bytes % 4) % 4);
 }
 
+std::array<uint8_t, 4> Ipv4Of(const Gid& gid) {
+  return {gid.bytes[12], gid.bytes[13], gid.bytes[14], gid.bytes[15]};
+}
+
+// The payload of a packet: one piece, or any number.
+size_t TotalBytes(const PayloadPiece& payload) { return payload.length; }
 size_t TotalBytes(std::span<const PayloadPiece> payload) {
   size_t bytes = 0;
   for (const PayloadPiece& piece : payload) bytes += piece.length;
   return bytes;
 }
+std::span<const PayloadPiece> PiecesOf(const PayloadPiece& payload) { return {&payload, 1}; }
+std::span<const PayloadPiece> PiecesOf(std::span<const PayloadPiece> payload) { return payload; }
 
-std::array<uint8_t, 4> Ipv4Of(const Gid& gid) {
-  return {gid.bytes[12], gid.bytes[13], gid.bytes[14], gid.bytes[15]};
+// Writes the payload. Returns the place behind it; nullptr if its memory is gone.
+uint8_t* CopyPayload(const PayloadPiece& payload, uint8_t* at) {
+  return GuardedCopy(at, payload.data, payload.length) ? at + payload.length : nullptr;
 }
-
-// Writes the payload, and zeros for the pad and the ICRC. False if the payload's memory is gone.
-bool CopyPayload(std::span<const PayloadPiece> payload, uint8_t pad_count, uint8_t* at) {
+uint8_t* CopyPayload(std::span<const PayloadPiece> payload, uint8_t* at) {
   for (const PayloadPiece& piece : payload) {
-    if (!GuardedCopy(at, piece.data, piece.length)) return false;
-    at += piece.length;
+    at = CopyPayload(piece, at);
+    if (at == nullptr) return nullptr;
   }
-  std::memset(at, 0, kIcrcBytes);
-  std::memset(at + pad_count, 0, kIcrcBytes);
-  return true;
+  return at;
 }
 
 // Writes the payload, the pad, and the ICRC, which goes on from state `crc`. False as in Emit.
@@ -62,11 +67,10 @@ bool CopyPayloadAndIcrc(uint32_t crc, std::span<const PayloadPiece> payload, uin
   return true;
 }
 
-Bth BthOf(const TransportHeaders& headers, uint8_t pad_count) {
+Bth BthOf(const TransportHeaders& headers) {
   return {.opcode = EncodeOpcode(headers.opcode),
           .solicited = headers.solicited,
           .migration_request = headers.migration_request,
-          .pad_count = pad_count,
           .pkey = headers.pkey,
           .forward_congestion = headers.forward_congestion,
           .backward_congestion = headers.backward_congestion,
@@ -75,24 +79,29 @@ Bth BthOf(const TransportHeaders& headers, uint8_t pad_count) {
           .psn = headers.psn};
 }
 
-Bth PlainBth(const PlainHeaders& headers, uint8_t pad_count) {
-  return {.opcode = headers.opcode,
-          .solicited = headers.solicited,
-          .migration_request = true,
-          .pad_count = pad_count,
-          .pkey = kDefaultPkey,
-          .destination_qpn = headers.destination_qpn,
-          .ack_request = headers.ack_request,
-          .psn = headers.psn};
-}
-
-// The extension headers of plain packets: none, RETH or AETH.
-struct NoExtension {
-  static constexpr size_t kBytes = 0;
+// The extension headers of a packet: those that its opcode has, or known before. kMaxBytes: no
+// packet has more.
+struct AllExtensions {
+  static constexpr size_t kMaxBytes = kMaxExtensionBytes;
+  const TransportHeaders& headers;
+  size_t size() const { return ExtensionBytes(headers.opcode); }
+  void Emit(uint8_t* at) const { EmitExtensions(headers, at); }
 };
-void EmitExtension(const NoExtension&, uint8_t*) {}
-void EmitExtension(const Reth& reth, uint8_t* at) { EmitReth(reth, at); }
-void EmitExtension(const Aeth& aeth, uint8_t* at) { EmitAeth(aeth, at); }
+struct NoExtension {
+  static constexpr size_t kMaxBytes = 0;
+  static constexpr size_t size() { return kMaxBytes; }
+  static void Emit(uint8_t* /*at*/) {}
+};
+struct RethOnly : Reth {
+  static constexpr size_t kMaxBytes = kBytes;
+  static constexpr size_t size() { return kMaxBytes; }
+  void Emit(uint8_t* at) const { EmitReth(*this, at); }
+};
+struct AethOnly : Aeth {
+  static constexpr size_t kMaxBytes = kBytes;
+  static constexpr size_t size() { return kMaxBytes; }
+  void Emit(uint8_t* at) const { EmitAeth(*this, at); }
+};
 
 }  // namespace
 
@@ -128,9 +137,15 @@ FrameBuilder::FrameBuilder(const MacAddress& source_mac, const Gid& source_gid,
   network_header_bytes_ = static_cast<size_t>(at - network_headers_.data());
 }
 
-size_t FrameBuilder::FrameBytes(const Opcode& opcode, size_t payload_bytes) const {
-  return network_header_bytes_ + Bth::kBytes + ExtensionBytes(opcode) + payload_bytes +
-         PadCount(payload_bytes) + kIcrcBytes;
+void FrameBuilder::SetConnection(const Connection& connection) {
+  // The opcode of a SEND's first packet has the bits of the service only.
+  static_assert(kRcSendFirst == 0);
+  shared_ =
+      WordsOf({.opcode = EncodeOpcode({connection.service, Operation::kSend, Position::kFirst}),
+               .migration_request = connection.migration_request,
+               .pkey = connection.pkey,
+               .destination_qpn = connection.destination_qpn});
+  may_be_headerless_ = connection.may_be_headerless;
 }
 
 uint8_t* FrameBuilder::EmitNetworkHeaders(size_t frame_bytes, uint8_t* out) const {
@@ -152,88 +167,85 @@ uint8_t* FrameBuilder::EmitNetworkHeaders(size_t frame_bytes, uint8_t* out) cons
   return out + kBytes;
 }
 
-size_t FrameBuilder::Emit(const TransportHeaders& headers, std::span<const PayloadPiece> payload,
-                          const FrameRoom& out) const {
-  const size_t payload_bytes = TotalBytes(payload);
-  const uint8_t pad_count = PadCount(payload_bytes);
-  const size_t header_bytes = network_header_bytes_ + Bth::kBytes + ExtensionBytes(headers.opcode);
-  const size_t frame_bytes = header_bytes + payload_bytes + pad_count + kIcrcBytes;
-  uint8_t* const at = out.data() + header_bytes;
-  const auto emit_headers = [&](uint8_t* to) {
-    uint8_t* const bth = EmitNetworkHeaders(frame_bytes, to);
-    EmitBth(BthOf(headers, pad_count), bth);
-    EmitExtensions(headers, bth + Bth::kBytes);
-  };
-  if (out.icrc != IcrcUse::kCarried) {
-    emit_headers(out.data());
-    return CopyPayload(payload, pad_count, at) ? frame_bytes : 0;
-  }
-  // The frame may lie in memory that its receiver can change, so it is only written: the ICRC is
-  // computed over a copy of the headers.
-  std::array<uint8_t, kMaxNetworkHeaderBytes + Bth::kBytes + kMaxExtensionBytes> buffer;
-  emit_headers(buffer.data());
-  CopyPieces<buffer.size()>(buffer.data(), header_bytes, out.data());
-  const uint32_t crc = StartIcrc(version(), buffer.data(), header_bytes);
-  return CopyPayloadAndIcrc(crc, payload, pad_count, at) ? frame_bytes : 0;
+inline BthWords FrameBuilder::Complete(const PacketHeaders& headers) const {
+  const BthWords own = WordsOf({.opcode = headers.opcode,
+                                .solicited = headers.solicited,
+                                .ack_request = headers.ack_request,
+                                .psn = headers.psn});
+  return {shared_.first | own.first, shared_.second, own.third};
 }
 
-template <class Extension>
-inline size_t FrameBuilder::EmitExtended(const PlainHeaders& headers, const Extension& extension,
-                                         const PayloadPiece& payload, const FrameRoom& out) const {
-  if (out.icrc != IcrcUse::kWaivedWithHeaders) {
-    return EmitWhole(headers, extension, payload, out);
-  }
-  constexpr size_t kHeaderBytes = BareFrame::kHeaderBytes + Extension::kBytes;
-  const uint8_t pad_count = PadCount(payload.length);
+template <class Extensions, class Payload>
+inline size_t FrameBuilder::EmitPacket(const BthWords& bth, const Extensions& extensions,
+                                       const Payload& payload, const FrameRoom& out) const {
+  const size_t payload_bytes = TotalBytes(payload);
+  const uint8_t pad_count = PadCount(payload_bytes);
+  const BthWords padded = {bth.first | WordsOf({.pad_count = pad_count}).first, bth.second,
+                           bth.third};
+  const bool is_headerless = out.icrc == IcrcUse::kWaivedWithHeaders && may_be_headerless_;
+  if (!is_headerless) return EmitWithNetworkHeaders(padded, extensions, payload, out);
+  const size_t header_bytes = BareFrame::kHeaderBytes + extensions.size();
   uint8_t* const at = out.data();
   Store32(BareFrame::kMark, at);
-  EmitBth(PlainBth(headers, pad_count), at + BareFrame::kMarkBytes);
-  EmitExtension(extension, at + BareFrame::kHeaderBytes);
-  if (!GuardedCopy(at + kHeaderBytes, payload.data, payload.length)) return 0;
-  std::memset(at + kHeaderBytes + payload.length, 0, 4);
-  return kHeaderBytes + payload.length + pad_count;
+  EmitBth(padded, at + BareFrame::kMarkBytes);
+  extensions.Emit(at + BareFrame::kHeaderBytes);
+  uint8_t* const end = CopyPayload(payload, at + header_bytes);
+  if (end == nullptr) return 0;
+  std::memset(end, 0, kIcrcBytes);  // the pad, and more
+  return header_bytes + payload_bytes + pad_count;
 }
 
 // Not inlined, with arguments by value: otherwise the caller would keep them in memory instead of
-// registers, and build bare frames from there.
-template <class Extension>
-[[gnu::noinline]] size_t FrameBuilder::EmitWhole(PlainHeaders headers, Extension extension,
-                                                 PayloadPiece payload, const FrameRoom& out) const {
-  const uint8_t pad_count = PadCount(payload.length);
-  constexpr size_t kTransportBytes = Bth::kBytes + Extension::kBytes;
-  const size_t header_bytes = network_header_bytes_ + kTransportBytes;
-  const size_t frame_bytes = header_bytes + payload.length + pad_count + kIcrcBytes;
+// registers, and build headerless frames from there.
+template <class Extensions, class Payload>
+[[gnu::noinline]] size_t FrameBuilder::EmitWithNetworkHeaders(BthWords bth, Extensions extensions,
+                                                              Payload payload,
+                                                              const FrameRoom& out) const {
+  const size_t payload_bytes = TotalBytes(payload);
+  const uint8_t pad_count = PadCount(payload_bytes);
+  const size_t header_bytes = network_header_bytes_ + Bth::kBytes + extensions.size();
+  const size_t frame_bytes = header_bytes + payload_bytes + pad_count + kIcrcBytes;
   uint8_t* const at = out.data() + header_bytes;
-  const std::span<const PayloadPiece> pieces(&payload, 1);
   const auto emit_headers = [&](uint8_t* to) {
-    uint8_t* const bth = EmitNetworkHeaders(frame_bytes, to);
-    EmitBth(PlainBth(headers, pad_count), bth);
-    EmitExtension(extension, bth + Bth::kBytes);
+    uint8_t* const bth_at = EmitNetworkHeaders(frame_bytes, to);
+    EmitBth(bth, bth_at);
+    extensions.Emit(bth_at + Bth::kBytes);
   };
   if (out.icrc != IcrcUse::kCarried) {
     emit_headers(out.data());
-    return CopyPayload(pieces, pad_count, at) ? frame_bytes : 0;
+    uint8_t* const end = CopyPayload(payload, at);
+    if (end == nullptr) return 0;
+    std::memset(end, 0, kIcrcBytes);
+    std::memset(end + pad_count, 0, kIcrcBytes);
+    return frame_bytes;
   }
-  std::array<uint8_t, kMaxNetworkHeaderBytes + kTransportBytes> buffer;  // as above
+  // The frame may lie in memory that its receiver can change, so it is only written: the ICRC is
+  // computed over a copy of the headers.
+  std::array<uint8_t, kMaxNetworkHeaderBytes + Bth::kBytes + Extensions::kMaxBytes> buffer;
   emit_headers(buffer.data());
   CopyPieces<buffer.size()>(buffer.data(), header_bytes, out.data());
   const uint32_t crc = StartIcrc(version(), buffer.data(), header_bytes);
-  return CopyPayloadAndIcrc(crc, pieces, pad_count, at) ? frame_bytes : 0;
+  return CopyPayloadAndIcrc(crc, PiecesOf(payload), pad_count, at) ? frame_bytes : 0;
 }
 
-size_t FrameBuilder::EmitPlain(const PlainHeaders& headers, const PayloadPiece& payload,
-                               const FrameRoom& out) const {
-  return EmitExtended(headers, NoExtension(), payload, out);
+size_t FrameBuilder::Emit(const TransportHeaders& headers, std::span<const PayloadPiece> payload,
+                          const FrameRoom& out) const {
+  return EmitPacket(WordsOf(BthOf(headers)), AllExtensions{headers}, payload, out);
 }
 
-size_t FrameBuilder::EmitPlain(const PlainHeaders& headers, const Reth& reth,
-                               const PayloadPiece& payload, const FrameRoom& out) const {
-  return EmitExtended(headers, reth, payload, out);
+size_t FrameBuilder::Emit(const PacketHeaders& headers, const PayloadPiece& payload,
+                          const FrameRoom& out) const {
+  return EmitPacket(Complete(headers), NoExtension(), payload, out);
 }
 
-size_t FrameBuilder::EmitPlain(const PlainHeaders& headers, const Aeth& aeth,
-                               const PayloadPiece& payload, const FrameRoom& out) const {
-  return EmitExtended(headers, aeth, payload, out);
+size_t FrameBuilder::Emit(const PacketHeaders& headers, const Reth& reth,
+                          const PayloadPiece& payload, const FrameRoom& out) const {
+  return EmitPacket(Complete(headers), RethOnly{reth}, payload, out);
+}
+
+size_t FrameBuilder::Emit(const PacketHeaders& headers, const Aeth& aeth,
+                          const PayloadPiece& payload, const FrameRoom& out) const {
+  return EmitPacket(Complete(headers), AethOnly{aeth}, payload, out);
 }
 
 size_t EmitRawFrame(std::span<const PayloadPiece> pieces, const FrameRoom& out) {

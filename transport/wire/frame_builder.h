@@ -7,6 +7,7 @@
 
 #include "transport/address.h"
 #include "transport/ids.h"
+#include "transport/wire/bth.h"
 #include "transport/wire/frame_room.h"
 #include "transport/wire/packet.h"
 #include "transport/wire/payload_piece.h"
@@ -17,17 +18,16 @@ namespace uroce::transport {
 // 4096 + ICRC 4, rounded up: no frame we send or accept is longer.
 inline constexpr size_t kMaxFrameBytes = 4'224;
 
-// The fields of a BTH that differ between plain packets.
-struct PlainHeaders {
-  uint8_t opcode;
-  Qpn destination_qpn;
+// The fields of a BTH that differ between the packets of a connection.
+struct PacketHeaders {
+  uint8_t opcode;  // one of the kRc opcodes (opcode.h), whatever the service of the connection
   Psn psn;
   bool solicited = false;
   bool ack_request = false;
 };
 
 // Builds the frames of one path. The headers that all packets of a path have in common (Ethernet,
-// IP and UDP) are laid out once.
+// IP and UDP) are laid out once; those of a connection share fields of the BTH, too.
 class FrameBuilder {
  public:
   FrameBuilder() = default;
@@ -36,26 +36,33 @@ class FrameBuilder {
   FrameBuilder(const MacAddress& source_mac, const Gid& source_gid, const AddressVector& address,
                uint16_t udp_source_port);
 
-  // Writes the whole frame, Ethernet header to ICRC, into `out`, copying the payload and computing
-  // the ICRC over it in one pass if the frame is to carry it. `out` must hold
-  // FrameBytes(headers.opcode, payload bytes). The pad count is derived from the payload. Returns
-  // the frame's length in bytes; 0, and `out` may have been written to, if the payload lies in
-  // memory that has gone (guarded_access.h).
+  // The fields that the packets of a connection have in common.
+  struct Connection {
+    Service service = Service::kReliableConnection;
+    Qpn destination_qpn;
+    uint16_t pkey = kDefaultPkey;
+    bool migration_request = true;
+    // Its frames lack network headers (bare_frame.h) where FrameRoom permits it.
+    bool may_be_headerless = false;
+  };
+  void SetConnection(const Connection& connection);
+
+  // Writes a frame, Ethernet header to ICRC unless it is headerless, into `out`, copying the
+  // payload and computing the ICRC over it in one pass if the frame is to carry it. `out` must hold
+  // a frame of this opcode and payload. The pad count is derived from the payload. Returns the
+  // frame's length in bytes; 0, and `out` may have been written to, if the payload lies in memory
+  // that has gone (guarded_access.h).
   [[nodiscard]] size_t Emit(const TransportHeaders& headers, std::span<const PayloadPiece> payload,
                             const FrameRoom& out) const;
 
-  // The same, with fewer instructions, for nearly all packets of a reliable connection: those with
-  // the kRc opcodes of opcode.h, by the extension header that the opcode has. The frame is bare
-  // (bare_frame.h) if `out` permits it.
-  [[nodiscard]] size_t EmitPlain(const PlainHeaders& headers, const PayloadPiece& payload,
-                                 const FrameRoom& out) const;
-  [[nodiscard]] size_t EmitPlain(const PlainHeaders& headers, const Reth& reth,
-                                 const PayloadPiece& payload, const FrameRoom& out) const;
-  [[nodiscard]] size_t EmitPlain(const PlainHeaders& headers, const Aeth& aeth,
-                                 const PayloadPiece& payload, const FrameRoom& out) const;
-
-  // Length of a frame on this path.
-  size_t FrameBytes(const Opcode& opcode, size_t payload_bytes) const;
+  // The same after SetConnection, by the extension header that the opcode has: nearly all packets
+  // have none, a RETH or an AETH, and a payload in one piece.
+  [[nodiscard]] size_t Emit(const PacketHeaders& headers, const PayloadPiece& payload,
+                            const FrameRoom& out) const;
+  [[nodiscard]] size_t Emit(const PacketHeaders& headers, const Reth& reth,
+                            const PayloadPiece& payload, const FrameRoom& out) const;
+  [[nodiscard]] size_t Emit(const PacketHeaders& headers, const Aeth& aeth,
+                            const PayloadPiece& payload, const FrameRoom& out) const;
 
  private:
   static constexpr size_t kMaxNetworkHeaderBytes = 14 + 40 + 8;
@@ -63,18 +70,21 @@ class FrameBuilder {
   // Writes Ethernet, IP and UDP headers of a frame of `frame_bytes` bytes. Does not read `out`.
   // Returns the place behind them.
   uint8_t* EmitNetworkHeaders(size_t frame_bytes, uint8_t* out) const;
-  template <class Extension>
-  size_t EmitExtended(const PlainHeaders& headers, const Extension& extension,
-                      const PayloadPiece& payload, const FrameRoom& out) const;
-  template <class Extension>
-  size_t EmitWhole(PlainHeaders headers, Extension extension, PayloadPiece payload,
-                   const FrameRoom& out) const;
+  BthWords Complete(const PacketHeaders& headers) const;
+  template <class Extensions, class Payload>
+  size_t EmitPacket(const BthWords& bth, const Extensions& extensions, const Payload& payload,
+                    const FrameRoom& out) const;
+  template <class Extensions, class Payload>
+  size_t EmitWithNetworkHeaders(BthWords bth, Extensions extensions, Payload payload,
+                                const FrameRoom& out) const;
 
   IpVersion version() const { return is_ipv6_ ? IpVersion::kIpv6 : IpVersion::kIpv4; }
 
   std::array<uint8_t, kMaxNetworkHeaderBytes> network_headers_{};  // with lengths of 0
   size_t network_header_bytes_ = 0;
   bool is_ipv6_ = false;
+  bool may_be_headerless_ = false;
+  BthWords shared_{};  // the BTH fields of SetConnection; the others are 0
 };
 
 // Copies a frame that the application has built to `out`, which is long enough. Returns its length

@@ -30,11 +30,12 @@ class EnginePassTest : public EnginePortTest {
     });
   }
   // Builds frames as the peers of this process do.
-  transport::FrameBuilder PeersFrames() const {
-    return {kPeerMac,
-            kPeerGid,
-            {.destination_gid = Gid::LinkLocal(port_->mac()), .destination_mac = port_->mac()},
-            0xc000};
+  transport::FrameBuilder PeersFrames(transport::Qpn to) const {
+    transport::FrameBuilder frames(
+        kPeerMac, kPeerGid,
+        {.destination_gid = Gid::LinkLocal(port_->mac()), .destination_mac = port_->mac()}, 0xc000);
+    frames.SetConnection({.destination_qpn = to});
+    return frames;
   }
   uint64_t ack_timeouts() {
     return engine_->WithEndpoint(
@@ -72,7 +73,7 @@ TEST_F(EnginePassTest, FramesThatComeWithoutEndAreTakenInBursts) {
 TEST_F(EnginePassTest, RequestedAckIsSentInTheMiddleOfABurst) {
   constexpr uint32_t kBlock = 7;
   const transport::QueuePair& qp = Connect(kBlock);
-  const transport::FrameBuilder peer = PeersFrames();
+  const transport::FrameBuilder peer = PeersFrames(qp.qpn());
   std::array<uint8_t, transport::kMaxFrameBytes> frame;
   uint32_t psn = 0;
   std::vector<uint32_t> asking_psns;
@@ -89,13 +90,10 @@ TEST_F(EnginePassTest, RequestedAckIsSentInTheMiddleOfABurst) {
   };
   engine_->WithEndpoint([&](Endpoint&) {
     port_->next_frame = [&] {
-      const size_t bytes =
-          peer.EmitPlain({.opcode = transport::kRcWriteOnly,
-                          .destination_qpn = qp.qpn(),
-                          .psn = transport::Psn(psn),
-                          .solicited = false,
-                          .ack_request = std::ranges::count(asking_psns, psn) != 0},
-                         transport::Reth(), {nullptr, 0}, frame);
+      const size_t bytes = peer.Emit({.opcode = transport::kRcWriteOnly,
+                                      .psn = transport::Psn(psn),
+                                      .ack_request = std::ranges::count(asking_psns, psn) != 0},
+                                     transport::Reth(), {nullptr, 0}, frame);
       ++psn;
       return PacketPort::ReceivedFrame{.bytes = std::span(frame).first(bytes),
                                        .from = transport::RouteToBlock(kBlock)};
@@ -115,12 +113,9 @@ TEST_F(EnginePassTest, AnswerThatLiesInThePortIsReadBeforeItsTimeIsOver) {
     port_->next_frame = [&] {
       const bool is_answer = port_->frames_to_receive == 1;
       const size_t bytes =
-          PeersFrames().EmitPlain({.opcode = transport::kRcAcknowledge,
-                                   .destination_qpn = is_answer ? qp.qpn() : transport::Qpn(),
-                                   .psn = transport::Psn(),
-                                   .solicited = false,
-                                   .ack_request = false},
-                                  transport::Aeth{.syndrome = {}, .msn = 1}, {nullptr, 0}, frame);
+          PeersFrames(is_answer ? qp.qpn() : transport::Qpn())
+              .Emit({.opcode = transport::kRcAcknowledge, .psn = transport::Psn()},
+                    transport::Aeth{.syndrome = {}, .msn = 1}, {nullptr, 0}, frame);
       return PacketPort::ReceivedFrame{.bytes = std::span(frame).first(bytes),
                                        .from = transport::RouteToBlock(kBlock)};
     };

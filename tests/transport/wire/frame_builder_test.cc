@@ -84,12 +84,12 @@ TEST(FrameBuilderTest, KnownIpv4Frame) {
   EXPECT_EQ(expected, std::vector<uint8_t>(frame.begin(), frame.end() - 4));
 }
 
-// The short way builds the same frames as Emit.
-class PlainFrameTest : public testing::TestWithParam<bool> {
+// The frames of a connection are those that Emit builds of all their headers.
+class ConnectionFrameTest : public testing::TestWithParam<bool> {
  protected:
   using Frame = std::vector<uint8_t>;
 
-  PlainFrameTest() {
+  ConnectionFrameTest() {
     AddressVector address;
     address.destination_gid =
         GetParam() ? Gid::LinkLocal({2, 0, 0, 0, 0, 2}) : Gid::FromIpv4({10, 0, 0, 2});
@@ -113,11 +113,12 @@ class PlainFrameTest : public testing::TestWithParam<bool> {
       EXPECT_EQ(emit(payload, FrameRoom(built, icrc)), bytes);
       EXPECT_EQ(built, expected) << int{opcode} << ", " << payload_bytes << " bytes";
     }
-    ExpectSameBare(payload, headers, emit);
+    ExpectSameHeaderless(payload, headers, emit);
   }
   // Builds without network headers and ICRC. The pad is zero, whatever the buffer held before.
   template <class Emit>
-  void ExpectSameBare(const PayloadPiece& payload, const TransportHeaders& headers, Emit emit) {
+  void ExpectSameHeaderless(const PayloadPiece& payload, const TransportHeaders& headers,
+                            Emit emit) {
     Frame whole(kMaxFrameBytes), built(kMaxFrameBytes, 0x5a);
     whole.resize(builder_.Emit(headers, {&payload, 1}, FrameRoom(whole, IcrcUse::kWaived)));
     const long network_bytes = GetParam() ? 14 + 40 + 8 : 14 + 20 + 8;
@@ -132,47 +133,79 @@ class PlainFrameTest : public testing::TestWithParam<bool> {
   std::array<uint8_t, 4096> data_;
 };
 
-TEST_P(PlainFrameTest, IsThatOfEmit) {
+TEST_P(ConnectionFrameTest, IsThatOfAllHeaders) {
   TransportHeaders headers;
   headers.destination_qpn = Qpn{0xabcdef};
+  headers.pkey = 0x8123;
+  headers.migration_request = false;
+  builder_.SetConnection({.destination_qpn = headers.destination_qpn,
+                          .pkey = headers.pkey,
+                          .migration_request = headers.migration_request,
+                          .may_be_headerless = true});
   headers.psn = Psn(0xfedcba);
   headers.reth = {0x1122'3344'5566'7788, RKey{0x99aa'bbcc}, 0xddee'ff01};
   headers.aeth = {Syndrome::Ack(17), 0x313233};
   for (const bool flag : {false, true}) {
     headers.solicited = flag;
     headers.ack_request = !flag;
-    PlainHeaders plain{0, headers.destination_qpn, headers.psn, flag, !flag};
+    PacketHeaders packet{0, headers.psn, flag, !flag};
     for (const size_t bytes : {0, 1, 2, 3, 4, 5, 64, 4096}) {
       for (const uint8_t opcode : {kRcSendFirst, kRcSendMiddle, kRcSendLast, kRcSendOnly,
                                    kRcWriteMiddle, kRcWriteLast, kRcReadResponseMiddle}) {
-        plain.opcode = opcode;
-        ExpectSame(opcode, bytes, headers, [&](auto payload, auto room) {
-          return builder_.EmitPlain(plain, payload, room);
-        });
+        packet.opcode = opcode;
+        ExpectSame(opcode, bytes, headers,
+                   [&](auto payload, auto room) { return builder_.Emit(packet, payload, room); });
       }
       for (const uint8_t opcode : {kRcWriteFirst, kRcWriteOnly}) {
-        plain.opcode = opcode;
+        packet.opcode = opcode;
         ExpectSame(opcode, bytes, headers, [&](auto payload, auto room) {
-          return builder_.EmitPlain(plain, headers.reth, payload, room);
+          return builder_.Emit(packet, headers.reth, payload, room);
         });
       }
       for (const uint8_t opcode :
            {kRcReadResponseFirst, kRcReadResponseLast, kRcReadResponseOnly}) {
-        plain.opcode = opcode;
+        packet.opcode = opcode;
         ExpectSame(opcode, bytes, headers, [&](auto payload, auto room) {
-          return builder_.EmitPlain(plain, headers.aeth, payload, room);
+          return builder_.Emit(packet, headers.aeth, payload, room);
         });
       }
     }
   }
   headers.solicited = headers.ack_request = false;
   ExpectSame(kRcAcknowledge, 0, headers, [&](auto, auto room) {
-    const PlainHeaders plain{kRcAcknowledge, headers.destination_qpn, headers.psn};
-    return builder_.EmitPlain(plain, headers.aeth, PayloadPiece(), room);
+    const PacketHeaders packet{kRcAcknowledge, headers.psn};
+    return builder_.Emit(packet, headers.aeth, PayloadPiece(), room);
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ip, PlainFrameTest, testing::Bool(),
+TEST_P(ConnectionFrameTest, HasTheServiceOfTheConnection) {
+  for (const Service service : {Service::kReliableConnection, Service::kUnreliableConnection,
+                                Service::kExtendedReliableConnection}) {
+    builder_.SetConnection({.service = service, .destination_qpn = Qpn{0xabcdef}});
+    Frame built(kMaxFrameBytes);
+    const PacketHeaders packet{kRcReadResponseMiddle, Psn(7)};
+    built.resize(builder_.Emit(packet, PayloadPiece(), FrameRoom(built, IcrcUse::kWaived)));
+    const uint8_t opcode = built[GetParam() ? 14 + 40 + 8 : 14 + 20 + 8];
+    EXPECT_EQ(opcode >> 5, static_cast<int>(service));
+    EXPECT_EQ(opcode & 0x1f, kRcReadResponseMiddle);
+  }
+}
+
+// A path that is no connection's, and one whose packets need their network headers.
+TEST_P(ConnectionFrameTest, HasNetworkHeadersUnlessItMayLackThem) {
+  Frame frame(kMaxFrameBytes);
+  const FrameRoom room(frame, IcrcUse::kWaivedWithHeaders);
+  EXPECT_NE(builder_.Emit(TransportHeaders(), {}, room), 0u);
+  EXPECT_FALSE(IsBareFrame(frame));
+  builder_.SetConnection({.destination_qpn = Qpn{0xabcdef}});
+  EXPECT_NE(builder_.Emit({kRcSendOnly, Psn(7)}, PayloadPiece(), room), 0u);
+  EXPECT_FALSE(IsBareFrame(frame));
+  builder_.SetConnection({.destination_qpn = Qpn{0xabcdef}, .may_be_headerless = true});
+  EXPECT_NE(builder_.Emit(TransportHeaders(), {}, room), 0u);
+  EXPECT_TRUE(IsBareFrame(frame));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ip, ConnectionFrameTest, testing::Bool(),
                          [](const auto& ip) { return ip.param ? "v6" : "v4"; });
 
 TEST(PrinterTest, Ipv6AddressesAsInRfc5952) {

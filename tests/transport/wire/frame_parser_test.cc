@@ -28,8 +28,8 @@ std::vector<uint8_t> GoodFrame(bool ipv6, uint8_t bth_opcode = kSendOnly, size_t
   headers.opcode = *ParseOpcode(bth_opcode);
   const std::vector<uint8_t> payload(bytes, 0x5a);
   const PayloadPiece piece{payload.data(), payload.size()};
-  std::vector<uint8_t> frame(builder.FrameBytes(headers.opcode, bytes));
-  (void)builder.Emit(headers, {&piece, 1}, frame);
+  std::vector<uint8_t> frame(kMaxFrameBytes + bytes);
+  frame.resize(builder.Emit(headers, {&piece, 1}, frame));
   return frame;
 }
 
