@@ -5,7 +5,7 @@
 
 namespace uroce::nic {
 
-// Notes between an engine's helper and the application's threads, made without the lock.
+// Notes between an engine's progress thread and the application's threads, made without the lock.
 class DrivingNotes {
  public:
   // Grows with each pass of an application thread, and with the work in it. Not exact: concurrent
@@ -20,12 +20,13 @@ class DrivingNotes {
   bool application_waits() const { return application_waits_.load(std::memory_order_relaxed); }
   void SetApplicationWaits(bool does) { application_waits_.store(does, std::memory_order_relaxed); }
 
-  bool helper_stands_by() const { return helper_stands_by_.load(std::memory_order_relaxed); }
-  void SetHelperStandsBy(bool does) { helper_stands_by_.store(does, std::memory_order_relaxed); }
+  // The progress thread stands by: it looks now and then whether the application still drives.
+  bool is_watched() const { return is_watched_.load(std::memory_order_relaxed); }
+  void SetWatched(bool does) { is_watched_.store(does, std::memory_order_relaxed); }
 
  private:
   alignas(64) std::atomic<uint64_t> application_work_{0};
-  std::atomic<bool> helper_stands_by_{false};
+  std::atomic<bool> is_watched_{false};
   std::atomic<bool> application_waits_{false};
 };
 

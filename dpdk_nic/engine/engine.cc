@@ -31,16 +31,9 @@ constexpr int kAckWorthwhile = 16;
 // Frames that a pass sends before it receives again.
 constexpr int kTransmitBurst = 64;
 constexpr int kLoopbackBurst = 64;
-// After so many frames of verbs a verb makes a pass: a program that posts for longer than the ACK
-// timeout without a poll would leave all answers in the port, and everything would be sent again.
-constexpr int kMostUnread = 256;
 // Frames that a pass receives, burst after burst, while a timer has run out: the response that it
 // misses may be among them. As many as a link holds.
 constexpr int kMostBeforeTimers = 512;
-
-// A pass counts as the work of this many frames. On a port of system calls many passes are long,
-// and a thread that makes few of them may be driving all the same.
-constexpr int kWorkOfAPass = 4;
 
 constexpr char kOverrunSentence[] =
     "a completion queue of this program was full when one more completion came (CQ overrun): the "
@@ -110,27 +103,22 @@ int Engine::RunOnce(Time now, Driver driver) {
   } while (burst == kReceiveBurst && received < kMostBeforeTimers &&
            endpoint_.NextDeadline() <= now);
   const int due = RunDeadlines(now);
-  // Held answers count as work: the helper makes another pass at once.
-  const bool holds = driver == Driver::kHelper && answer_hold_.Holds(now, received);
+  // Held answers count as work: the progress thread makes another pass at once.
+  const bool holds = frame_policy_.HoldsAnswers(now, driver, received);
   const int sent = holds ? 1 : TransmitBurst(now);
-  flush_plan_.AfterPass(now, driver == Driver::kApplication, received != 0, sent != 0);
-  Flush(now);
+  Flush(frame_policy_.AfterPass(now, driver, received != 0, sent != 0, notes_.is_watched()));
   if (!holds) linked_peers_.TellAnswered(endpoint_, *port_);
   EndPass();
   return received + due + sent;
 }
 
-// Frames wait for further ones only while an application makes passes all the time: one of these
-// flushes.
-void Engine::Flush(Time now) {
-  const bool may_wait = !flush_plan_.IsDue(now) && notes_.helper_stands_by();
-  if (may_wait) return port_->FlushSoon();
-  port_->Flush();
-  flush_plan_.AfterFlush(now);
+void Engine::Flush(FramePolicy::Flush flush) {
+  if (flush == FramePolicy::Flush::kSoon) port_->FlushSoon();
+  if (flush == FramePolicy::Flush::kNow) port_->Flush();
 }
 
 int Engine::ReceiveBurst(Time now) {
-  unread_ = 0;
+  frame_policy_.ReceiveBegins();
   if (now >= next_link_service_) ServeLink(now);
   port_->BeginReceiveBurst();
   int received = 0;
@@ -318,7 +306,7 @@ void Engine::Commit(Time now, Route route, std::span<const uint8_t> frame, IcrcU
                   endpoint_);
   }
   port_->CommitTransmit(frame.size());
-  flush_plan_.CountFrame();
+  frame_policy_.FrameGiven();
 }
 
 // No other process can change these frames between building and reading: they need no ICRC.
@@ -370,26 +358,23 @@ void Engine::FinishVerb() {
     lock_.Unlock();
     return;
   }
-  Time now = std::exchange(sent_at_once_, Time{0});
+  Time now = frame_policy_.sent_at_once();
   int sent = now != Time{0} ? 1 : 0;
-  if (HasTransmit()) {
+  const bool has_left = HasTransmit();
+  if (has_left) {
     now = clock_.Now();
     sent += TransmitBurst(now);
-    if (sent == 0) ++unread_;  // the port is full
   }
-  unread_ += sent;
-  const bool awaits_answers = std::exchange(verb_awaits_answers_, false);
-  if (sent != 0) {
-    notes_.CountApplicationWork(sent);
-    flush_plan_.AfterVerb(now, awaits_answers);
-    Flush(now);
+  if (sent != 0) notes_.CountApplicationWork(sent);
+  if (sent != 0 || has_left) {
+    Flush(frame_policy_.AfterVerb(now, static_cast<uint32_t>(sent), notes_.is_watched()));
   }
-  if (unread_ >= kMostUnread) [[unlikely]] {
+  if (frame_policy_.IsPassDue()) [[unlikely]] {
     RunOnce(clock_.Now(), Driver::kApplication);
   } else {
     EndPass();
   }
-  UnlockAndWakeHelper();
+  UnlockAndWake();
 }
 
 // False if the request has to take its turn: another frame waits, or the port takes none now.
@@ -397,21 +382,21 @@ bool Engine::SendAtOnce(transport::QueuePair& qp) {
   const Route route = qp.route();
   if (route == Route::kLoopback && !port_loops_back_) return false;
   if (!endpoint_.MaySendAtOnce(qp) || in_forked_child()) return false;
-  if (sent_at_once_ == Time{0}) verb_awaits_answers_ = qp.AwaitsResponses();
+  const bool awaits_answers = frame_policy_.is_first_of_verb() && qp.AwaitsResponses();
   const transport::FrameRoom room = port_->AcquireTransmit(route);
   if (room.empty()) return false;
   const Time now = clock_.Now();
   const size_t frame_bytes = endpoint_.BuildAtOnce(now, qp, room);
   if (frame_bytes == 0) return false;
   Commit(now, route, room.first(frame_bytes), room.icrc);
-  sent_at_once_ = now;
+  frame_policy_.SentAtOnce(now, awaits_answers);
   return true;
 }
 
-void Engine::UnlockAndWakeHelper() {
-  const bool nobody_to_tell = helper_sleeps_until_ == Time{0} && sentence_.empty() && !has_news_ &&
+void Engine::UnlockAndWake() {
+  const bool nobody_to_tell = !wake_policy_.is_asleep() && sentence_.empty() && !has_news_ &&
                               united_ == nullptr &&
-                              endpoint_.is_event_awaited() == notes_.application_waits();
+                              endpoint_.is_event_awaited() == wake_policy_.application_waits();
   if (nobody_to_tell) [[likely]]
     return lock_.Unlock();
   UnlockAndTell();
@@ -423,17 +408,13 @@ void Engine::SetTime() {
   if (united_ != nullptr) united_->SetTime(now);
 }
 
-// Whether the helper has to be woken: it sleeps beyond the time when something is to be done, or it
-// stands by while the application begins to wait for events.
 bool Engine::OwesWakeUp() {
-  bool wake = helper_sleeps_until_ > Time{0} &&
-              (HasTransmit() || port_->keeps_frames() || NextDeadline() < helper_sleeps_until_);
-  if (wake) helper_sleeps_until_ = Time{0};
-  if (const bool waits = endpoint_.is_event_awaited(); waits != notes_.application_waits()) {
-    notes_.SetApplicationWaits(waits);
-    wake |= waits && notes_.helper_stands_by();
-  }
-  return wake;
+  const bool wakes = wake_policy_.Wakes({.has_frames = HasTransmit() || port_->keeps_frames(),
+                                         .next_deadline = NextDeadline(),
+                                         .is_event_awaited = endpoint_.is_event_awaited(),
+                                         .is_watched = notes_.is_watched()});
+  notes_.SetApplicationWaits(wake_policy_.application_waits());
+  return wakes;
 }
 
 // Logs without the lock: a message costs system calls.
@@ -460,7 +441,7 @@ std::optional<int> Engine::RunIfFree(Driver driver) {
   int done = RunOnce(now, driver);
   if (united_ != nullptr) [[unlikely]]
     done += united_->RunOthers(*this, now, driver);
-  UnlockAndWakeHelper();
+  UnlockAndWake();
   return done;
 }
 
@@ -473,7 +454,7 @@ bool Engine::TryRunOnce() {
   // A dedicated thread is faster than this one would be: it has the engine's data in its cache.
   const std::optional<int> done =
       mode_ == ProgressMode::kAuto ? RunIfFree(Driver::kApplication) : 0;
-  notes_.CountApplicationWork(kWorkOfAPass + done.value_or(0));
+  notes_.CountApplicationWork(static_cast<int>(drive::kWorkOfAPass) + done.value_or(0));
   if (!done) {
     pause.PollRefused();
   } else if (*done == 0) {
@@ -495,7 +476,7 @@ PacketPort::Counters Engine::port_counters() {
   return port_->counters();
 }
 
-// Called by the helper when it found nothing to do. The sleep ends at `latest` at the latest.
+// Called by the progress thread when it found nothing to do.
 SleepPlan Engine::PlanSleep(Time latest) {
   using Kind = SleepPlan::Kind;
   lock_.Lock();
@@ -508,7 +489,7 @@ SleepPlan Engine::PlanSleep(Time latest) {
     plan.kind = Kind::kNone;
   } else {
     plan.fds[0] = wait_fd_;
-    helper_sleeps_until_ = plan.until;
+    wake_policy_.SleepBegins(plan.until);
   }
   Unlock();
   return plan;
@@ -516,7 +497,8 @@ SleepPlan Engine::PlanSleep(Time latest) {
 
 void Engine::EndSleep() {
   lock_.Lock();
-  helper_sleeps_until_ = next_link_service_ = Time{0};
+  wake_policy_.SleepEnds();
+  next_link_service_ = Time{0};
   port_->EndSleep();
   lock_.Unlock();
 }

@@ -7,13 +7,13 @@
 #include <string>
 
 #include "dpdk_nic/base/thread_annotations.h"
-#include "dpdk_nic/engine/answer_hold.h"
+#include "dpdk_nic/engine/drive_policy/frame_policy.h"
+#include "dpdk_nic/engine/drive_policy/wake_policy.h"
 #include "dpdk_nic/engine/driving_notes.h"
 #include "dpdk_nic/engine/engine_clock.h"
 #include "dpdk_nic/engine/engine_lock.h"
 #include "dpdk_nic/engine/engine_options.h"
 #include "dpdk_nic/engine/event_count.h"
-#include "dpdk_nic/engine/flush_plan.h"
 #include "dpdk_nic/engine/frame_watch.h"
 #include "dpdk_nic/engine/linked_peers.h"
 #include "dpdk_nic/engine/sleep_plan.h"
@@ -138,8 +138,6 @@ class Engine {
   void AskUntilAnswered(transport::Duration timeout, auto ask);
   PacketPort::PathState AskPort(transport::Duration timeout, auto ask);
 
-  // Which thread makes a pass. An application thread may never poll again: it holds no answers.
-  enum class Driver { kApplication, kHelper };
   // Makes a pass; returns its frames and deadlines, or nullopt if another thread makes a pass.
   std::optional<int> RunIfFree(Driver driver);
   int RunOnce(transport::Time now, Driver driver) UROCE_REQUIRES(lock_);
@@ -152,7 +150,7 @@ class Engine {
       UROCE_REQUIRES(lock_);
   void ResolveForManagement(transport::Time now) UROCE_REQUIRES(lock_);
   void UpdateManagement(transport::Time now) UROCE_REQUIRES(lock_);
-  void Flush(transport::Time now) UROCE_REQUIRES(lock_);  // ends a pass or a verb
+  void Flush(FramePolicy::Flush flush) UROCE_REQUIRES(lock_);
   int RunDeadlines(transport::Time now) UROCE_REQUIRES(lock_);
   int TransmitBurst(transport::Time now) UROCE_REQUIRES(lock_);
   int TransmitToPort(transport::Time now) UROCE_REQUIRES(lock_);
@@ -171,12 +169,13 @@ class Engine {
   void SetTime() UROCE_REQUIRES(lock_);
   bool OwesWakeUp() UROCE_REQUIRES(lock_);
   void FinishVerb() UROCE_RELEASE(lock_);
-  void UnlockAndWakeHelper() UROCE_RELEASE(lock_);
+  void UnlockAndWake() UROCE_RELEASE(lock_);
   void UnlockAndTell() UROCE_RELEASE(lock_);
   void Unlock() UROCE_RELEASE(lock_);
   SleepPlan PlanSleep(transport::Time latest);
   void EndSleep();
-  // Whether a thread waits for an answer. The helper then polls: a driving application may stop.
+  // Whether a thread waits for an answer. The progress thread then polls: a
+  // driving application may stop.
   bool answers_awaited() const { return news_.has_waiters(); }
   void MarkForked() UROCE_REQUIRES(lock_);
 
@@ -195,18 +194,13 @@ class Engine {
   const std::unique_ptr<PortNotice> port_notice_;
   transport::Endpoint endpoint_ UROCE_GUARDED_BY(lock_);
   EngineClock clock_ UROCE_GUARDED_BY(lock_);
-  AnswerHold answer_hold_ UROCE_GUARDED_BY(lock_);
+  FramePolicy frame_policy_ UROCE_GUARDED_BY(lock_);
+  WakePolicy wake_policy_ UROCE_GUARDED_BY(lock_);
   transport::Time next_link_service_ UROCE_GUARDED_BY(lock_);
   transport::Route next_route_ UROCE_GUARDED_BY(lock_) = transport::Route::kWire;  // sends next
-  // The helper sleeps until this time and must be woken for anything earlier; 0: no wakeup.
-  transport::Time helper_sleeps_until_ UROCE_GUARDED_BY(lock_);
-  bool port_active_ UROCE_GUARDED_BY(lock_);              // as last told to the endpoint
-  bool port_failed_ UROCE_GUARDED_BY(lock_) = false;      // as told to the endpoint
-  transport::Time sent_at_once_ UROCE_GUARDED_BY(lock_);  // last frame of this verb; 0: none
-  FlushPlan flush_plan_ UROCE_GUARDED_BY(lock_);
+  bool port_active_ UROCE_GUARDED_BY(lock_);          // as last told to the endpoint
+  bool port_failed_ UROCE_GUARDED_BY(lock_) = false;  // as told to the endpoint
   LinkedPeers linked_peers_ UROCE_GUARDED_BY(lock_);
-  bool verb_awaits_answers_ UROCE_GUARDED_BY(lock_) = false;  // to requests of earlier verbs
-  int unread_ UROCE_GUARDED_BY(lock_) = 0;  // frames that verbs sent since frames were received
   bool has_news_ UROCE_GUARDED_BY(lock_) = false;  // for AskUntilAnswered
   EventCount news_;
   std::string sentence_ UROCE_GUARDED_BY(lock_);  // the port's, logged without the lock

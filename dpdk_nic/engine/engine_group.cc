@@ -61,7 +61,7 @@ void EngineGroup::SetTime(transport::Time now) {
   for (const auto& engine : engines_) engine->endpoint_.SetTime(now);
 }
 
-int EngineGroup::RunOthers(const Engine& driving, transport::Time now, Engine::Driver driver) {
+int EngineGroup::RunOthers(const Engine& driving, transport::Time now, Driver driver) {
   int done = 0;
   for (const auto& other : engines_) {
     if (other.get() != &driving) done += other->RunOnce(now, driver);
@@ -69,7 +69,7 @@ int EngineGroup::RunOthers(const Engine& driving, transport::Time now, Engine::D
   return done;
 }
 
-// The sentences of other engines are logged by their helpers, without the lock.
+// The sentences of other engines are logged by their threads, without the lock.
 void EngineGroup::TellOthers(const Engine& telling) {
   for (const auto& other : engines_) {
     if (other.get() == &telling) continue;

@@ -9,9 +9,9 @@
 
 namespace uroce::nic {
 
-// The engines of one device. Each has queue pairs, a port, a helper and a lock of its own, so that
-// threads whose queue pairs are on different ones do not wait for each other. They share a memory
-// table: that of the first engine's endpoint.
+// The engines of one device. Each has queue pairs, a port, a progress thread and a lock of its own,
+// so that threads whose queue pairs are on different ones do not wait for each other. They share a
+// memory table: that of the first engine's endpoint.
 //
 // If an object belongs to queue pairs of several engines, the device unites its engines: from then
 // on they share one lock, and a thread that drives one of them drives all.
@@ -57,7 +57,7 @@ class EngineGroup {
   void SetTime(transport::Time now) UROCE_NO_THREAD_SAFETY_ANALYSIS;
   // Makes a pass of all other engines; returns the number of frames and deadlines.
   int RunOthers(const Engine& driving, transport::Time now,
-                Engine::Driver driver) UROCE_NO_THREAD_SAFETY_ANALYSIS;
+                Driver driver) UROCE_NO_THREAD_SAFETY_ANALYSIS;
   // Ends a pass or a verb for all other engines.
   void TellOthers(const Engine& telling) UROCE_NO_THREAD_SAFETY_ANALYSIS;
 

@@ -35,9 +35,9 @@ void Engine::AskUntilAnswered(Duration timeout, auto ask) {
       RunOnce(now, Driver::kApplication);
     }
     const uint32_t seen = news_.now();
-    UnlockAndWakeHelper();
+    UnlockAndWake();
     if (answered || in_forked_child() || Now() >= give_up) return;
-    if (is_first) progress_->Wake();  // the helper may be standing by
+    if (is_first) progress_->Wake();  // it may be standing by
     news_.Wait(seen, std::min(give_up, Now() + kAskAgain));
   }
 }

@@ -61,7 +61,7 @@ void ForkHandler::RemoveAndClosePort(Engine& engine) {
   engine.port_.reset();
 }
 
-// Tries the locks for a moment only: a helper's pass ends soon, but at exit() another thread, or
+// Tries the locks for a moment only: a pass ends soon, but at exit() another thread, or
 // this one, may hold one for ever.
 void ForkHandler::FlushAtExit() {
   if (!TheRegistry().mutex.try_lock()) return;

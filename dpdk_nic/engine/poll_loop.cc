@@ -7,24 +7,16 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "dpdk_nic/base/clock.h"
+#include "dpdk_nic/engine/drive_policy/limits.h"
 #include "dpdk_nic/engine/engine_lock.h"
 
 namespace uroce::nic {
 namespace {
 
-using transport::Duration;
-using transport::Microseconds;
-using transport::Milliseconds;
 using transport::Time;
-
-// How long to look for more work before going to sleep: a little more than a wakeup costs both
-// sides together, on a machine where waking a sleeper takes 20 us.
-constexpr Duration kSpin = Microseconds(50);
-
-constexpr Duration kShortestNap = Microseconds(20);
-constexpr Duration kLongestNap = Milliseconds(1);
 
 // struct sched_attr of linux/sched/types.h, in its first version of 48 bytes.
 struct SchedulingAttributes {
@@ -85,17 +77,13 @@ void PollLoop::Run() {
   // Deadlines and naps are of microseconds; the default slack is 50 us.
   prctl(PR_SET_TIMERSLACK, 1'000);
   AskForShortSlices();
-  nap_ = kShortestNap;
-  bool just_woken = true;
-  while (!stopping()) {
-    if (PollWhileBusy(just_woken)) source_.StandBy();
-    just_woken = SleepUntilWoken();
-  }
+  Step step = policy_.Begin(Now(), source_.company());
+  while (!stopping_.load(std::memory_order_relaxed)) step = Carry(step);
 }
 
 void PollLoop::Spin() {
   if (cpu_) PinTo(*cpu_);
-  while (!stopping()) {
+  while (!stopping_.load(std::memory_order_relaxed)) {
     if (source_.RunPass()) {
       pause_.PollWorked();
     } else if (!pause_.PollFailed()) {  // a yield costs little on a processor of our own
@@ -104,47 +92,53 @@ void PollLoop::Spin() {
   }
 }
 
-// Makes passes until there was nothing to do for kSpin. A thread that was just woken polls that
-// long in any case: to find the work that woke it, or the thread that took that work. Returns
-// whether another thread drives.
-bool PollLoop::PollWhileBusy(bool just_woken) {
-  Time give_up = just_woken ? Now() + kSpin : Time{0};
-  pause_.PollWorked();
-  source_.HasCompany();
-  while (!stopping()) {
-    const bool worked = source_.RunPass();
-    if (source_.IsDrivenElsewhere()) return true;
-    const Time now = Now();
-    if (worked) {
-      give_up = now + kSpin;
-      pause_.PollWorked();
-      nap_ = kShortestNap;
-      continue;
-    }
-    if (now >= give_up || (pause_.IsHogged(now) && !source_.HasCompany())) break;
-    if (!pause_.PollFailed()) SpinPause();
+PollLoop::Step PollLoop::Carry(const Step& step) {
+  using Do = ProgressPolicy::Do;
+  switch (step.what) {
+    case Do::kPass:
+      return RunPass();
+    case Do::kPause:
+      if (!pause_.PollFailed()) SpinPause();
+      return policy_.AfterPause();
+    case Do::kStandBy:
+      return StandBy(step.until);
+    case Do::kSleep:
+      break;
   }
-  return false;
+  return Sleep(step.until);
 }
 
-// Returns whether something other than the time ended the sleep.
-bool PollLoop::SleepUntilWoken() {
-  const SleepPlan plan = source_.PlanSleep();
-  bool woken = true;
+PollLoop::Step PollLoop::RunPass() {
+  const bool has_worked = source_.RunPass();
+  if (has_worked) pause_.PollWorked();
+  const Time now = Now();
+  return policy_.AfterPass(now, has_worked, pause_.IsHogged(now), source_.company());
+}
+
+PollLoop::Step PollLoop::StandBy(Time until) {
+  if (!std::exchange(stands_by_, true)) source_.SetStandsBy(true);
+  thread_.Wait(-1, -1, until);
+  const Step next = policy_.AfterStandBy(Now(), source_.company());
+  stands_by_ = next.what == ProgressPolicy::Do::kStandBy;
+  if (!stands_by_) source_.SetStandsBy(false);
+  return next;
+}
+
+PollLoop::Step PollLoop::Sleep(Time latest) {
+  const SleepPlan plan = source_.PlanSleep(latest);
+  bool is_woken = true;
   if (plan.kind != SleepPlan::Kind::kNone) {
     const Time now = Now();
     Time until = plan.until;
-    if (plan.kind == SleepPlan::Kind::kNap) {
-      until = std::min(until, now + nap_);
-      nap_ = std::min(nap_ * 2, kLongestNap);
-    }
+    if (plan.kind == SleepPlan::Kind::kNap) until = std::min(until, policy_.NapEnd(now));
     // Another thread holds the engine and refused the pass for what is due. It may need this
     // processor to finish.
-    if (until <= now) until = now + kShortestNap;
-    woken = thread_.Wait(plan.fds[0], plan.fds[1], until);
+    if (until <= now) until = now + drive::kShortestNap;
+    is_woken = thread_.Wait(plan.fds[0], plan.fds[1], until);
   }
-  source_.EndSleep(plan, woken);
-  return woken;
+  source_.EndSleep(plan);
+  pause_.PollWorked();
+  return policy_.AfterSleep(Now(), plan.kind, is_woken, source_.company());
 }
 
 }  // namespace uroce::nic

@@ -4,26 +4,14 @@
 #include <optional>
 
 #include "dpdk_nic/base/background_thread.h"
+#include "dpdk_nic/engine/drive_policy/progress_policy.h"
 #include "dpdk_nic/engine/polling_pause.h"
 #include "dpdk_nic/engine/sleep_plan.h"
 #include "transport/time.h"
 
 namespace uroce::nic {
 
-// The thread that drives an engine or a switch.
-//
-//        work, or woken                    another thread
-//        a moment ago                      drives
-//         +--------+                        +------+
-//         v        |                        v      |
-//       +------------+                   +------------+
-//       |  polling   | ----------------> | standing   |
-//       +------------+                   |    by      |
-//         ^        | nothing to do       +------------+
-//         |        v for a while               | it stopped
-//       +------------+                         |
-//       |  sleeping  | <-----------------------+
-//       +------------+
+// The thread that drives an engine or a switch: carries out what ProgressPolicy decides.
 //
 // A source that cannot wake the thread is polled instead, with naps in between. They double from 20
 // us to 1 ms while there is nothing to do, which takes about 2% of a processor.
@@ -35,17 +23,14 @@ class PollLoop {
     virtual ~Source() = default;
     // Makes one pass; returns whether there was work.
     virtual bool RunPass() = 0;
-    // Called when there was nothing to do for a while.
-    virtual SleepPlan PlanSleep() = 0;
-    // Called after the plan was carried out, also if it was not to sleep. `woken`: something other
-    // than the time ended the sleep.
-    virtual void EndSleep(const SleepPlan& plan, bool woken) = 0;
-    // Whether another thread drives. Called after each pass.
-    virtual bool IsDrivenElsewhere() { return false; }
-    // Whether another thread made passes since the last call.
-    virtual bool HasCompany() { return false; }
-    // Returns when no other thread drives any more.
-    virtual void StandBy() {}
+    // Called when there was nothing to do for a while. The sleep ends at `latest` at the latest.
+    virtual SleepPlan PlanSleep(transport::Time latest) = 0;
+    // Called after the plan was carried out, also if it was not to sleep.
+    virtual void EndSleep(const SleepPlan& plan) = 0;
+    // The work of other threads. A switch has none.
+    virtual ProgressPolicy::Company company() { return {}; }
+    // The thread begins or ends to stand by.
+    virtual void SetStandsBy(bool /*does*/) {}
   };
 
   explicit PollLoop(Source& source) : source_(source) {}
@@ -60,20 +45,20 @@ class PollLoop {
   // where the thread does not exist.
   void Stop();
 
-  // Ends a sleep, a nap or a StandBy, or the next one. Any thread.
+  // Ends a sleep, a nap or standing by, or the next one. Any thread.
   void Wake() { thread_.Wake(); }
-
-  // For StandBy: sleeps until Wake is called or `until` has come.
-  void Wait(transport::Time until) { thread_.Wait(-1, -1, until); }
   bool is_running() const { return is_running_; }
-  bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
 
  private:
+  using Step = ProgressPolicy::Step;
+
   int StartThread(const char* name, void (PollLoop::*run)());
   void Run();
   void Spin();
-  bool PollWhileBusy(bool just_woken);
-  bool SleepUntilWoken();
+  Step Carry(const Step& step);
+  Step RunPass();
+  Step StandBy(transport::Time until);
+  Step Sleep(transport::Time latest);
 
   Source& source_;
   BackgroundThread thread_;
@@ -81,8 +66,9 @@ class PollLoop {
   std::atomic<bool> stopping_{false};
   // Used by the thread itself.
   std::optional<int> cpu_;
+  ProgressPolicy policy_;
   PollingPause pause_;
-  transport::Duration nap_;
+  bool stands_by_ = false;
 };
 
 }  // namespace uroce::nic

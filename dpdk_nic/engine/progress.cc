@@ -4,27 +4,13 @@
 
 #include <optional>
 #include <system_error>
-#include <utility>
 
-#include "dpdk_nic/base/clock.h"
 #include "dpdk_nic/engine/engine.h"
 
 namespace uroce::nic {
 namespace {
 
-using transport::Duration;
-using transport::Milliseconds;
-using transport::Time;
-
 constexpr char kThreadName[] = "uroce-engine";
-
-// Bounds the first sleep after work. During it verbs need not wake the helper for their
-// retransmission timers, which are later than that.
-constexpr Duration kLinger = Milliseconds(20);
-
-// An application thread that has done this much since the last sleep is driving
-// (DrivingNotes::application_work): 8 passes, or fewer that had more to do.
-constexpr uint64_t kWorkThatDrives = 32;
 
 // Counts from the last processor down: interrupts and the first threads of most programs tend to be
 // on the first ones.
@@ -51,46 +37,22 @@ Progress::~Progress() {
   if (!engine_.in_forked_child()) loop_.Stop();
 }
 
-bool Progress::RunPass() {
-  const bool worked = engine_.RunIfFree(Engine::Driver::kHelper).value_or(0) != 0;
-  lingering_ |= worked;
-  return worked;
+bool Progress::RunPass() { return engine_.RunIfFree(Driver::kProgressThread).value_or(0) != 0; }
+
+ProgressPolicy::Company Progress::company() {
+  const DrivingNotes& notes = engine_.notes_;
+  return {.application_work = notes.application_work(),
+          .application_waits = notes.application_waits(),
+          .is_in_engine = engine_.lock_.is_held(),
+          .awaits_answer = engine_.answers_awaited()};
 }
 
-bool Progress::IsDrivenElsewhere() {
-  return !engine_.notes_.application_waits() &&
-         engine_.notes_.application_work() - work_before_ >= kWorkThatDrives &&
-         watch_.MayBegin(Now());
-}
+void Progress::SetStandsBy(bool does) { engine_.notes_.SetWatched(does); }
 
-bool Progress::HasCompany() {
-  const uint64_t before = std::exchange(work_seen_, engine_.notes_.application_work());
-  return work_seen_ != before;
-}
+SleepPlan Progress::PlanSleep(transport::Time latest) { return engine_.PlanSleep(latest); }
 
-void Progress::StandBy() {
-  watch_.Begin(Now(), engine_.notes_.application_work());
-  engine_.notes_.SetHelperStandsBy(true);
-  do {
-    loop_.Wait(watch_.next_look());
-  } while (watch_.Look(Now(), engine_.notes_.application_work(), engine_.lock_.is_held()) &&
-           !engine_.answers_awaited() && !engine_.notes_.application_waits() && !loop_.stopping());
-  engine_.notes_.SetHelperStandsBy(false);
-  work_before_ = engine_.notes_.application_work();
-  lingering_ = true;
-}
-
-SleepPlan Progress::PlanSleep() {
-  return engine_.PlanSleep(lingering_ ? Now() + kLinger : transport::kNever);
-}
-
-void Progress::EndSleep(const SleepPlan& plan, bool woken) {
-  if (plan.kind == SleepPlan::Kind::kSleep) {
-    lingering_ = woken;
-    engine_.EndSleep();
-  }
-  // Not after a wakeup: frames that the application takes may have caused it.
-  if (!woken) work_before_ = engine_.notes_.application_work();
+void Progress::EndSleep(const SleepPlan& plan) {
+  if (plan.kind == SleepPlan::Kind::kSleep) engine_.EndSleep();
 }
 
 }  // namespace uroce::nic

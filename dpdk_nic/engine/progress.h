@@ -1,8 +1,5 @@
 #pragma once
 
-#include <cstdint>
-
-#include "dpdk_nic/engine/driving_watch.h"
 #include "dpdk_nic/engine/engine_options.h"
 #include "dpdk_nic/engine/poll_loop.h"
 
@@ -10,11 +7,11 @@ namespace uroce::nic {
 
 class Engine;
 
-// The helper thread of an engine: drives it when no application thread does.
+// The progress thread of an engine: drives it when no application thread does.
 //
-// A helper that sleeps has announced it (PacketPort::BeginSleep), and only then do peers send
-// wakeups. A helper that stands by has not: the application takes the frames. If the application
-// stops, frames wait for the next look of the DrivingWatch.
+// A progress thread that sleeps has announced it (PacketPort::BeginSleep), and only then do peers
+// send wakeups. If it stands by, it has not: the application takes the frames. If the application
+// stops, frames wait for the thread's next look (ProgressPolicy).
 class Progress final : private PollLoop::Source {
  public:
   Progress(Engine& engine, const EngineOptions& options);
@@ -28,18 +25,13 @@ class Progress final : private PollLoop::Source {
 
  private:
   bool RunPass() override;
-  SleepPlan PlanSleep() override;
-  void EndSleep(const SleepPlan& plan, bool woken) override;
-  bool IsDrivenElsewhere() override;
-  bool HasCompany() override;
-  void StandBy() override;
+  SleepPlan PlanSleep(transport::Time latest) override;
+  void EndSleep(const SleepPlan& plan) override;
+  ProgressPolicy::Company company() override;
+  void SetStandsBy(bool does) override;
 
   Engine& engine_;
   PollLoop loop_{*this};
-  DrivingWatch watch_;
-  uint64_t work_before_ = 0;  // application_work() when the application last seemed not to drive
-  uint64_t work_seen_ = 0;    // application_work() at the last HasCompany
-  bool lingering_ = true;     // worked since the last long sleep
 };
 
 }  // namespace uroce::nic

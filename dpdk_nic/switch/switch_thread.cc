@@ -15,12 +15,13 @@ bool SwitchThread::RunPass() {
   return worked;
 }
 
-SleepPlan SwitchThread::PlanSleep() {
+// Sleeps longer than `latest`: what the thread is to do is announced to it.
+SleepPlan SwitchThread::PlanSleep(transport::Time /*latest*/) {
   const EngineLockGuard guard(lock_);
   return forwarder_.PlanSleep();
 }
 
-void SwitchThread::EndSleep(const SleepPlan& plan, bool /*woken*/) {
+void SwitchThread::EndSleep(const SleepPlan& plan) {
   if (plan.kind == SleepPlan::Kind::kNone) return;
   const EngineLockGuard guard(lock_);
   forwarder_.EndSleep();

@@ -27,8 +27,8 @@ class SwitchThread final : private PollLoop::Source {
 
  private:
   bool RunPass() override;
-  SleepPlan PlanSleep() override;
-  void EndSleep(const SleepPlan& plan, bool woken) override;
+  SleepPlan PlanSleep(transport::Time latest) override;
+  void EndSleep(const SleepPlan& plan) override;
 
   EngineLock& lock_;
   Forwarder& forwarder_ UROCE_GUARDED_BY(lock_);
