@@ -25,8 +25,8 @@ class Engine;
 // order: the last two, which are the virtual kernel's, before the provider is loaded, those of the
 // engine and the devices when it is loaded, that of the virtual kernel's device after that.
 //
-// At exit() and quick_exit() it flushes frames that wait for further ones (FlushPlan): peers would
-// wait for the last acknowledgement.
+// At exit() and quick_exit() it flushes frames that wait for further ones (FramePolicy): peers
+// would wait for the last acknowledgement.
 class ForkHandler {
  public:
   // To be called before the first engine is made. The first call registers the handlers.

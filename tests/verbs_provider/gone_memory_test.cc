@@ -180,8 +180,8 @@ bool OnlyReads(const Access& access) {
   return access.local ? access.opcode != IBV_WR_RDMA_READ : access.opcode == IBV_WR_RDMA_READ;
 }
 
-// The application thread of the target is idle while the peer works on its memory, so the helper
-// thread accesses the lost page. Returns 0, or the number of the step that failed.
+// The application thread of the target is idle while the peer works on its memory, so the progress
+// thread thread accesses the lost page. Returns 0, or the number of the step that failed.
 int RunTarget(const Access& access, Loss loss, int in, int out) {
   End end(in, out);
   if (!end.Connect()) return 1;

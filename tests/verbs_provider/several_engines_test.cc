@@ -177,7 +177,7 @@ TEST_F(SeveralEnginesTest, TiedQueuesWork) {
   pollfd fd = {.fd = channel->fd, .events = POLLIN, .revents = 0};
   for (int i = 0; i < 20; ++i) {
     ASSERT_EQ(ibv_req_notify_cq(announced.get(), 0), 0);
-    if (i == 0) usleep(200'000);  // until every helper sleeps
+    if (i == 0) usleep(200'000);  // until every progress thread sleeps
     ASSERT_EQ(PostReceive(tied.b.get(), host.Sge(kUpper, 64), 1), 0);
     ASSERT_EQ(SendRequest(IBV_WR_SEND, host.Sge(0, 64)).Post(tied.a.get()), 0);
     ASSERT_EQ(poll(&fd, 1, 10'000), 1);

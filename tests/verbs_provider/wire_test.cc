@@ -107,7 +107,7 @@ class WireTest : public ::testing::Test {
   }
 
   // Puts an empty message of the peer, which asks for an ACK, into the uplink. Flush of the uplink
-  // wakes the helper.
+  // wakes the progress thread.
   void SendFromWire(uint32_t qpn, transport::Psn psn) {
     const nic::control::Welcome ours = FakeUroced::WiredFabric();
     transport::AddressVector to;
@@ -208,25 +208,25 @@ TEST_F(WireTest, CarrierChangeRaisesAPortEvent) {
   }
 }
 
-pid_t HelperThread() {
+pid_t ProgressThread() {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string name;
     std::ifstream(entry.path() / "comm") >> name;
     if (name == "uroce-engine") return std::stoi(entry.path().filename());
   }
-  ADD_FAILURE() << "the engine has no helper";
+  ADD_FAILURE() << "the engine has no progress thread";
   return gettid();
 }
 
-// Tries several times, as the helper may wake at that very moment for another reason.
+// Tries several times, as the progress thread may wake at that very moment for another reason.
 TEST_F(WireTest, PollingFindsCompletionsWhileTheHelperSleeps) {
   constexpr int kPollsOfEveryLink = 64;
   const Qp qp = CreateConnected(IBV_QPT_RC);
-  const pid_t helper = HelperThread();
+  const pid_t progress_thread = ProgressThread();
   bool is_found = false;
   for (uint32_t attempt = 0; attempt < 3 && !is_found; ++attempt) {
     ASSERT_EQ(PostReceive(qp.get(), host->Sge(0, 8), attempt), 0);
-    while (!IsAsleep(helper)) std::this_thread::yield();
+    while (!IsAsleep(progress_thread)) std::this_thread::yield();
     SendFromWire(qp->qp_num, transport::Psn(attempt));
     ibv_wc wc;
     for (int i = 0; i < kPollsOfEveryLink && !is_found; ++i) {

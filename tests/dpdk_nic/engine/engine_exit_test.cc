@@ -63,7 +63,8 @@ void OpenEngine() {
   std::exit(0);
 }
 
-// The other thread leaves the engine while the exit handlers run, as a helper does after its pass.
+// The other thread leaves the engine while the exit handlers run, as a progress thread does after
+// its pass.
 [[noreturn]] void ExitDuringAVerbOfAnotherThread() {
   static std::atomic<bool> has_begun{false}, is_exiting{false};
   OpenEngine();

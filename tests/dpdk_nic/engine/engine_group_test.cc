@@ -117,7 +117,7 @@ TEST_F(EngineGroupTest, UnitedEnginesCompleteInEachOthersQueues) {
     ASSERT_EQ(qp->PostReceive({.wr_id = 7, .sges = {}}), Status::kOk);
   });
 
-  // With both helpers asleep, no thread but the test's makes a pass.
+  // With both progress threads asleep, no thread but the test's makes a pass.
   for (const Watched* watched : {&first, &second}) {
     ScriptedPort& port = *watched->port;
     ASSERT_TRUE(WaitUntil([&] { return port.sleeps >= 2 && port.is_asleep; }));

@@ -1,5 +1,5 @@
 // The duties of an engine's pass beside moving the endpoint's frames, and the events that wake the
-// helper for a pass.
+// progress thread for a pass.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -48,8 +48,9 @@ class EnginePassTest : public EnginePortTest {
     port_->frames_to_receive = frames;
     usleep(5'000);
   }
-  // The helper's first sleep is short. The second has no timeout, as the helper has no work yet.
-  bool WaitUntilHelperSleeps() {
+  // The progress thread's first sleep is short. The second has no timeout, as the progress thread
+  // has no work yet.
+  bool WaitUntilProgressThreadSleeps() {
     return WaitUntil([&] { return port_->sleeps >= 2 && port_->is_asleep; });
   }
 };
@@ -78,7 +79,7 @@ TEST_F(EnginePassTest, RequestedAckIsSentInTheMiddleOfABurst) {
   uint32_t psn = 0;
   std::vector<uint32_t> asking_psns;
   const auto received_before_acks = [&](int frames, std::vector<uint32_t> asking) {
-    usleep(1'000);  // frames close behind others may be answered later (AnswerHold)
+    usleep(1'000);  // frames close behind others may be answered later (FramePolicy)
     engine_->WithEndpoint([&](Endpoint&) {
       port_->received_before.clear();
       asking_psns = std::move(asking);
@@ -184,9 +185,9 @@ TEST_F(EnginePassTest, OwnAddressIsNotAskedFor) {
   EXPECT_EQ(engine_->ResolveNeighbor(kOwnIp, {}), port_->mac());
 }
 
-TEST_F(EnginePassTest, HelperThatSleepsIsWokenForAFrameThatFoundNoRoom) {
+TEST_F(EnginePassTest, ProgressThreadThatSleepsIsWokenForAFrameThatFoundNoRoom) {
   transport::QueuePair& qp = CreateQueuePair();
-  ASSERT_TRUE(WaitUntilHelperSleeps());
+  ASSERT_TRUE(WaitUntilProgressThreadSleeps());
   port_->has_room = false;
   Post(qp, 7, 1);
   ASSERT_TRUE(WaitUntil([&] { return !port_->is_asleep; }));
@@ -194,16 +195,16 @@ TEST_F(EnginePassTest, HelperThatSleepsIsWokenForAFrameThatFoundNoRoom) {
   EXPECT_TRUE(WaitUntil([&] { return port_->frames_sent == 1; }));
 }
 
-TEST_F(EnginePassTest, SleepingHelperIsWokenForFramesThePortKeeps) {
-  ASSERT_TRUE(WaitUntilHelperSleeps());
-  const int before = port_->receive_bursts_of_helper;
+TEST_F(EnginePassTest, SleepingProgressThreadIsWokenForFramesThePortKeeps) {
+  ASSERT_TRUE(WaitUntilProgressThreadSleeps());
+  const int before = port_->receive_bursts_of_progress;
   engine_->WithEndpoint([&](Endpoint&) { port_->keeps = true; });
-  EXPECT_TRUE(WaitUntil([&] { return port_->receive_bursts_of_helper != before; }));
+  EXPECT_TRUE(WaitUntil([&] { return port_->receive_bursts_of_progress != before; }));
 }
 
-// Nothing arrives that could wake the helper.
-TEST_F(EnginePassTest, QuestionIsAskedAgainThoughTheHelperWasAsleep) {
-  ASSERT_TRUE(WaitUntilHelperSleeps());
+// Nothing arrives that could wake the progress thread.
+TEST_F(EnginePassTest, QuestionIsAskedAgainThoughTheProgressThreadWasAsleep) {
+  ASSERT_TRUE(WaitUntilProgressThreadSleeps());
   engine_->WithEndpoint([&](Endpoint&) {
     constexpr int kByTheAsker = 1;
     port_->paths_are_ready_when_served = port_->served + kByTheAsker + 1;

@@ -151,12 +151,13 @@ class EnginePortTest : public ::testing::Test {
     });
   }
 
-  // Polls, as a program does, until the helper stands by: from then on frames may wait for others.
+  // Polls, as a program does, until the progress thread stands by: from then on frames may wait for
+  // others.
   bool PollUntilFramesMayWait() {
     return WaitUntil([&] {
       const int before = port_->flushes_soon;
       for (int i = 0; i < 100'000 && port_->flushes_soon == before; ++i) {
-        if (i % 1'000 == 0) port_->WakeSleeper();  // a sleeping helper sees no driver
+        if (i % 1'000 == 0) port_->WakeSleeper();  // a sleeping progress thread sees no driver
         engine_->TryRunOnce();
       }
       return port_->flushes_soon != before;

@@ -59,14 +59,14 @@ TEST_F(EnginePortTest, VerbFlushesOnlyIfFramesWereSent) {
   Post(qp, 7, 1);
   EXPECT_EQ(port_->flushes, before + 1);
   EXPECT_EQ(port_->receive_bursts, 0) << "only polling looks for what arrives";
-  EXPECT_TRUE(WaitUntil([&] {  // the helper may be driving
+  EXPECT_TRUE(WaitUntil([&] {  // the progress thread may be driving
     engine_->TryRunOnce();
     return port_->receive_bursts == 1;
   }));
 }
 
 // Otherwise the answers would lie in the port until the timers of their requests run out. The
-// helper makes passes, too, as long as it sees no other thread drive.
+// progress thread makes passes, too, as long as it sees no other thread drive.
 TEST_F(EnginePortTest, ProgramThatPostsWithoutAPollReceivesFromTimeToTime) {
   transport::QueuePair& qp = CreateQueuePair();
   int posted = 0;
@@ -121,7 +121,8 @@ TEST_F(EnginePortTest, WaitingRequestsAreSentWhenTheProgramStopsPolling) {
   EXPECT_TRUE(WaitUntil([&] { return port_->frames_flushed == port_->frames_sent; }));
 }
 
-// A program that armed a queue may fall asleep at any time, so the helper must go on driving.
+// A program that armed a queue may fall asleep at any time, so the progress thread must go on
+// driving.
 TEST_F(EnginePortTest, ProgramThatAwaitsAnEventIsNotTakenForOneThatDrives) {
   ASSERT_TRUE(PollUntilFramesMayWait());
   engine_->WithEndpoint([&](Endpoint&) { cq_->Arm(transport::CompletionQueue::NotifyOn::kAny); });
@@ -215,10 +216,10 @@ TEST_F(EnginePortTest, ForkedChildSendsNoRequest) {
 }
 
 // No other thread polls, and datagrams have no timers.
-TEST_F(EnginePortTest, HelperStaysAwakeWhileFramesWaitForRoom) {
+TEST_F(EnginePortTest, ProgressThreadStaysAwakeWhileFramesWaitForRoom) {
   port_->has_room = false;
   Post(CreateQueuePair(), 7, 1);
-  // More looks than an idle helper makes before it falls asleep.
+  // More looks than an idle progress thread makes before it falls asleep.
   constexpr uint64_t kLooks = 1'000;
   const uint64_t asked = port_->asked_for_room;
   ASSERT_TRUE(WaitUntil([&] { return port_->asked_for_room >= asked + kLooks; }));
@@ -226,16 +227,16 @@ TEST_F(EnginePortTest, HelperStaysAwakeWhileFramesWaitForRoom) {
   EXPECT_TRUE(WaitUntil([&] { return port_->frames_sent == 1; }));
 }
 
-// A verb has precedence over the helper. Here a verb waits for the lock whenever the helper has
-// woken, and keeps the lock until the helper waits for it, too.
-TEST_F(EnginePortTest, HelperThatFoundTheLockTakenDoesNotSleepBeforeItsPass) {
+// A verb has precedence over the progress thread. Here a verb waits for the lock whenever the
+// progress thread has woken, and keeps the lock until the progress thread waits for it, too.
+TEST_F(EnginePortTest, ProgressThreadThatFoundTheLockTakenDoesNotSleepBeforeItsPass) {
   const pid_t tests_thread = gettid();
-  std::atomic<pid_t> helper{0};
+  std::atomic<pid_t> progress_thread{0};
   std::atomic<bool> is_awake{false};
   std::atomic<int> services_before{INT_MAX};
   engine_->WithEndpoint([&](Endpoint&) {
     port_->on_end_of_sleep = [&] {
-      if (helper.exchange(gettid()) == 0) services_before = port_->served.load();
+      if (progress_thread.exchange(gettid()) == 0) services_before = port_->served.load();
       is_awake = true;
       while (!IsAsleep(tests_thread)) sched_yield();
     };
@@ -245,15 +246,16 @@ TEST_F(EnginePortTest, HelperThatFoundTheLockTakenDoesNotSleepBeforeItsPass) {
   while (port_->served <= services_before && Now() < give_up) {
     if (!is_awake.exchange(false)) continue;
     const Engine::Verb verb(*engine_);
-    while (!IsAsleep(helper)) sched_yield();
+    while (!IsAsleep(progress_thread)) sched_yield();
   }
   EXPECT_GT(port_->served, services_before);
   engine_->WithEndpoint([&](Endpoint&) { port_->on_end_of_sleep = {}; });
 }
 
 // Over a slow port a verb takes longer than the time after which a program counts as one that has
-// stopped. A helper that polled for the lock meanwhile would switch many times a millisecond.
-TEST_F(EnginePortTest, HelperStandsByWhileAThreadIsLongInTheEngine) {
+// stopped. A progress thread that polled for the lock meanwhile would switch many times a
+// millisecond.
+TEST_F(EnginePortTest, ProgressThreadStandsByWhileAThreadIsLongInTheEngine) {
   const auto verb_is_left_alone = [&] {
     if (!PollUntilFramesMayWait()) return false;
     return engine_->WithEndpoint([](Endpoint&) {

@@ -106,18 +106,18 @@ TEST(EngineTest, EveryOperationMovesItsDataBetweenTwoPollers) {
 }
 
 // One-sided traffic into a program that computes and never polls.
-TEST(EngineTest, HelperServesAProgramThatNeverPolls) {
+TEST(EngineTest, ProgressThreadServesAProgramThatNeverPolls) {
   EnginePair pair;
   FillRandomly(pair.a, 3);
   for (int round = 0; round < 50; ++round) {
     ASSERT_EQ(pair.a.Post(SendOpcode::kRdmaWrite, 0, 50'000), Status::kOk);
     ASSERT_TRUE(AllSucceeded(pair.a.Poll(1)));
-    if (round % 10 == 0) usleep(30'000);  // long enough for the helper to fall asleep
+    if (round % 10 == 0) usleep(30'000);  // long enough for the progress thread to fall asleep
   }
   EXPECT_TRUE(AreEqual(pair.a, 0, pair.b, 0, 50'000));
 }
 
-TEST(EngineTest, HelpersAloneCompleteAPostedRead) {
+TEST(EngineTest, ProgressThreadsAloneCompleteAPostedRead) {
   EnginePair pair;
   FillRandomly(pair.b, 4);
   ASSERT_EQ(pair.a.Post(SendOpcode::kRdmaRead, 0, 1'000'000), Status::kOk);
@@ -130,7 +130,7 @@ TEST(EngineTest, RetransmissionTimersRunWithoutPolling) {
   ConnectionInfo nobody = lonely.info();
   nobody.qpn = {transport::kMaxQpn / 2};
   lonely.Connect(nobody, /*timeout=*/8, /*retry_count=*/3);  // 1 ms
-  usleep(50'000);                                            // the helper is asleep by now
+  usleep(50'000);                                            // the progress thread is asleep by now
   ASSERT_EQ(lonely.Post(SendOpcode::kSend, 0, 4), Status::kOk);
   const auto completions = lonely.WaitWithoutDriving(1);
   ASSERT_EQ(completions.size(), 1u);
@@ -154,8 +154,8 @@ TEST(EngineTest, IdleEnginesUseNoProcessor) {
   EnginePair pair;
   ASSERT_EQ(pair.a.Post(SendOpcode::kRdmaWrite, 0, 1'000), Status::kOk);
   ASSERT_TRUE(AllSucceeded(pair.a.Poll(1)));
-  // Two helpers that wake every millisecond would switch 2000 times a second. Helpers fall asleep
-  // only after a while.
+  // Two progress threads that wake every millisecond would switch 2000 times a second. Progress
+  // threads fall asleep only after a while.
   const auto rest = [] {
     rusage before, after;
     getrusage(RUSAGE_SELF, &before);
@@ -199,13 +199,14 @@ TEST(EngineTest, NoWakeUpIsLostBetweenProgramsThatWaitForEvents) {
     ASSERT_EQ(a.PostReceive(0, 64), Status::kOk);
     ASSERT_EQ(a.Post(SendOpcode::kSend, 64, 64), Status::kOk);
     EXPECT_TRUE(AllSucceeded(a.WaitWithoutDriving(2)));
-    // The next round starts at once, when the helpers just fall asleep, or when they are asleep.
+    // The next round starts at once, when the progress threads just fall asleep, or when they are
+    // asleep.
     usleep(static_cast<useconds_t>(random() % (i % 50 == 0 ? 30'000 : 120)));
   }
   other.join();
 }
 
-// The program switches between driving and leaving it to the helper at random moments.
+// The program switches between driving and leaving it to the progress thread at random moments.
 TEST(EngineTest, NothingIsLostWhenAProgramStopsAndStartsPolling) {
   EnginePair pair;
   std::mt19937 random(7);

@@ -45,7 +45,7 @@ class ScriptedPort final : public PacketPort {
   }
   void BeginReceiveBurst() override {
     burst_ = 0;
-    ++(IsTestsThread() ? receive_bursts : receive_bursts_of_helper);
+    ++(IsTestsThread() ? receive_bursts : receive_bursts_of_progress);
   }
   void Flush() override {
     flushes += IsTestsThread();
@@ -83,9 +83,9 @@ class ScriptedPort final : public PacketPort {
   std::atomic<uint64_t> asked_for_room{0};
   std::atomic<size_t> frames_sent{0};
   std::atomic<size_t> frames_flushed{0};
-  std::atomic<int> receive_bursts_of_helper{0};
-  std::atomic<int> sleeps{0};          // of the helper
-  std::atomic<bool> is_asleep{false};  // the helper
+  std::atomic<int> receive_bursts_of_progress{0};
+  std::atomic<int> sleeps{0};          // of the progress thread
+  std::atomic<bool> is_asleep{false};  // the progress thread
   std::atomic<int> served{0};
   // Under the engine's lock.
   std::function<void()> on_end_of_sleep;
@@ -99,7 +99,7 @@ class ScriptedPort final : public PacketPort {
   std::vector<int> received_before;  // for each frame sent: frames of the burst received before
   int groups_left = 0;
   bool is_abandoned = false;
-  // Counts of the test's thread, without those of the helper.
+  // Counts of the test's thread, without those of the progress thread.
   std::atomic<int> receive_bursts{0};
   std::atomic<int> flushes{0};
   int flushes_soon = 0;

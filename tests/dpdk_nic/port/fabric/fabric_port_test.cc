@@ -67,7 +67,7 @@ TEST_F(FabricPortTest, PreparedPathCarriesFramesBothWays) {
   EXPECT_EQ(uroced_->client(BlockOf(*b)).requests.size(), 0u);
 }
 
-// The helper sleeps while an application thread makes a pass and then goes to sleep, too.
+// The progress thread sleeps while an application thread makes a pass and then goes to sleep, too.
 TEST_F(FabricPortTest, PassOfAnotherThreadKeepsTheSleepersWakeUp) {
   const auto a = NewPort(), b = NewPort();
   Link(*a, *b);

@@ -475,12 +475,12 @@ TEST(ImpairedLoopbackTest, NoCorruptedFrameIsActedOn) {
   EXPECT_EQ(host->Poll(1)[0].status, transport::CompletionStatus::kRetryExceeded);
 }
 
-// No timer runs that would wake the helper: the frames that the port keeps must wake it.
-TEST(ImpairedLoopbackTest, HelperThatSleepsIsWokenForFramesThatThePortKeeps) {
+// No timer runs that would wake the progress thread: the frames that the port keeps must wake it.
+TEST(ImpairedLoopbackTest, ProgressThreadThatSleepsIsWokenForFramesThatThePortKeeps) {
   const auto host = HostWithFaults(ParseImpairments("delay=100us").value());
   host->Connect(host->info(), /*timeout=*/0);
   for (int round = 0; round < 3; ++round) {
-    usleep(50'000);  // the helper falls asleep as a rule
+    usleep(50'000);  // the progress thread falls asleep as a rule
     ASSERT_EQ(host->Post(transport::SendOpcode::kRdmaWrite, 0, 4'000), transport::Status::kOk);
     EXPECT_EQ(host->WaitWithoutDriving(1)[0].status, transport::CompletionStatus::kSuccess);
   }
