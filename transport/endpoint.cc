@@ -187,6 +187,14 @@ Counters Endpoint::counters() const {
   return total;
 }
 
+// Without a receiver the frame counts for the endpoint alone.
+inline void Endpoint::CountReceived(QueuePair* receiver, size_t frame_bytes, DropReason result) {
+  if (result != DropReason::kNone) ++state_->counters.drops(result);
+  if (receiver != nullptr && IsOfQueuePair(result)) return receiver->CountReceived(frame_bytes);
+  ++state_->counters.received_packets;
+  state_->counters.received_bytes += frame_bytes;
+}
+
 DropReason Endpoint::OnFrame(Time now, std::span<const uint8_t> frame, Route from,
                              IcrcCheck icrc_check) {
   SetTime(now);
@@ -201,9 +209,11 @@ DropReason Endpoint::OnWholeFrame(Time now, std::span<const uint8_t> frame, Rout
   ConnectionPacket peers;
   QueuePair* const qp = config_.uses_prediction ? Find(PeekDestinationQpn(frame)) : nullptr;
   const bool is_peers = qp != nullptr && qp->MatchPeersFrame(frame, from, icrc_check, peers);
-  if (is_peers && qp->OnPlainPacket(now, peers)) [[likely]] {
-    qp->CountReceived(frame.size());
-    return DropReason::kNone;
+  if (is_peers) [[likely]] {
+    if (const auto reason = qp->OnPredictedPacket(now, peers)) [[likely]] {
+      CountReceived(qp, frame.size(), *reason);
+      return *reason;
+    }
   }
   Packet packet;
   packet.from = from;
@@ -222,29 +232,20 @@ DropReason Endpoint::OnWholeFrame(Time now, std::span<const uint8_t> frame, Rout
   return result;
 }
 
-// Without a receiver the frame counts for the endpoint alone.
-void Endpoint::CountReceived(QueuePair* receiver, size_t frame_bytes, DropReason result) {
-  if (result != DropReason::kNone) ++state_->counters.drops(result);
-  if (receiver != nullptr && IsOfQueuePair(result)) return receiver->CountReceived(frame_bytes);
-  ++state_->counters.received_packets;
-  state_->counters.received_bytes += frame_bytes;
-}
-
 // The frame's source is the process that shares the memory it lies in; it carries no address.
 inline DropReason Endpoint::OnBareFrame(Time now, std::span<const uint8_t> frame, Route from) {
   ConnectionPacket peers;
   QueuePair* const qp = Find(ReadBareFrame(frame, peers));
-  const bool is_done = qp != nullptr && qp->TakesBareFrames(from) && qp->OnPlainPacket(now, peers);
-  if (is_done) [[likely]] {
-    qp->CountReceived(frame.size());
-    return DropReason::kNone;
-  }
-  const DropReason result = OnOtherBareFrame(now, qp, peers, from);
-  CountReceived(qp, frame.size(), result);
-  return result;
+  std::optional<DropReason> result;
+  if (qp != nullptr && qp->TakesBareFrames(from)) [[likely]]
+    result = qp->OnPredictedPacket(now, peers);
+  if (!result) [[unlikely]]
+    result = OnOtherBareFrame(now, qp, peers, from);
+  CountReceived(qp, frame.size(), *result);
+  return *result;
 }
 
-// A bare frame that takes no short way.
+// A headerless frame that is not predicted.
 DropReason Endpoint::OnOtherBareFrame(Time now, QueuePair* qp, const ConnectionPacket& peers,
                                       Route from) {
   if (qp == nullptr) return DropReason::kUnknownQp;

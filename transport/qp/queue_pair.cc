@@ -4,6 +4,26 @@
 #include "transport/qp/state_table.h"
 
 namespace uroce::transport {
+namespace {
+
+bool ReadResponse(const ConnectionPacket& view, Packet& packet) {
+  switch (view.opcode()) {
+    case kRcReadResponseFirst:
+      return ReadPredicted<kRcReadResponseFirst>(view, packet);
+    case kRcReadResponseMiddle:
+      return ReadPredicted<kRcReadResponseMiddle>(view, packet);
+    case kRcReadResponseLast:
+      return ReadPredicted<kRcReadResponseLast>(view, packet);
+    case kRcReadResponseOnly:
+      return ReadPredicted<kRcReadResponseOnly>(view, packet);
+    case kRcAcknowledge:
+      return ReadPredicted<kRcAcknowledge>(view, packet);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
 
 QueuePair::QueuePair(Qpn qpn, const QpInitAttributes& init, Queues queues,
                      QpEnvironment& environment, QueuePairRecord& record)
@@ -124,69 +144,22 @@ DropReason QueuePair::OnBareFrame(Route from) {
   return check == PathCheck::kForeign ? DropReason::kForeignSource : DropReason::kNone;
 }
 
-inline bool QueuePair::OnPlainRequest(const ConnectionPacket& packet) {
-  PlainPacket plain;
-  switch (packet.opcode()) {
-    case kRcSendFirst:
-      return ReadPlainPacket<kRcSendFirst>(packet, plain) &&
-             responder_.OnPlainSendPart(plain, Position::kFirst);
-    case kRcSendMiddle:
-      return ReadPlainPacket<kRcSendMiddle>(packet, plain) &&
-             responder_.OnPlainSendPart(plain, Position::kMiddle);
-    case kRcSendLast:
-      return ReadPlainPacket<kRcSendLast>(packet, plain) &&
-             responder_.OnPlainSendPart(plain, Position::kLast);
-    case kRcSendOnly:
-      return ReadPlainPacket<kRcSendOnly>(packet, plain) && responder_.OnPlainSend(plain);
-    case kRcWriteFirst:
-      return ReadPlainPacket<kRcWriteFirst>(packet, plain) &&
-             responder_.OnPlainWritePart(plain, Position::kFirst);
-    case kRcWriteMiddle:
-      return ReadPlainPacket<kRcWriteMiddle>(packet, plain) &&
-             responder_.OnPlainWritePart(plain, Position::kMiddle);
-    case kRcWriteLast:
-      return ReadPlainPacket<kRcWriteLast>(packet, plain) &&
-             responder_.OnPlainWritePart(plain, Position::kLast);
-    case kRcWriteOnly:
-      return ReadPlainPacket<kRcWriteOnly>(packet, plain) && responder_.OnPlainWrite(plain);
-    default:
-      return false;
-  }
+// Nearly all packets need no more than this.
+std::optional<DropReason> QueuePair::OnPredictedPacket(Time now, const ConnectionPacket& view) {
+  if (!context_.predicts_arrivals) return std::nullopt;
+  if (view.opcode() >= kRcReadResponseFirst) return OnPredictedResponse(now, view);
+  if (!responder_.ExecutePredicted(view)) return std::nullopt;
+  UpdateAfterRequest();
+  return DropReason::kNone;
 }
 
-inline bool QueuePair::OnPlainResponse(Time now, const ConnectionPacket& packet) {
-  PlainPacket plain;
-  switch (packet.opcode()) {
-    case kRcReadResponseFirst:
-      return ReadPlainPacket<kRcReadResponseFirst>(packet, plain) &&
-             requester_.OnPlainReadResponse(now, plain, Position::kFirst);
-    case kRcReadResponseMiddle:
-      return ReadPlainPacket<kRcReadResponseMiddle>(packet, plain) &&
-             requester_.OnPlainReadResponse(now, plain, Position::kMiddle);
-    case kRcReadResponseLast:
-      return ReadPlainPacket<kRcReadResponseLast>(packet, plain) &&
-             requester_.OnPlainReadResponse(now, plain, Position::kLast);
-    case kRcReadResponseOnly:
-      return ReadPlainPacket<kRcReadResponseOnly>(packet, plain) &&
-             requester_.OnPlainReadResponse(now, plain, Position::kOnly);
-    case kRcAcknowledge:
-      return ReadPlainPacket<kRcAcknowledge>(packet, plain) &&
-             requester_.OnPlainAcknowledge(now, plain.psn, plain.aeth);
-    default:
-      return false;
-  }
-}
-
-bool QueuePair::OnPlainPacket(Time now, const ConnectionPacket& packet) {
-  if (!context_.predicts_arrivals) return false;
-  if (packet.opcode() < kRcReadResponseFirst) {
-    const bool is_done = OnPlainRequest(packet);
-    if (is_done) UpdateAfterPlainRequest();
-    return is_done;
-  }
-  const bool is_done = OnPlainResponse(now, packet);
-  if (is_done) UpdateAfterPlainResponse();
-  return is_done;
+[[gnu::noinline]] std::optional<DropReason> QueuePair::OnPredictedResponse(
+    Time now, const ConnectionPacket& view) {
+  UnsetPacket unset;
+  if (state() != QpState::kReadyToSend || !ReadResponse(view, unset.packet)) return std::nullopt;
+  const DropReason result = requester_.OnResponse(now, unset.packet);
+  UpdateAfterResponse();
+  return result;
 }
 
 DropReason QueuePair::OnPeersPacket(Time now, const Packet& packet) {
@@ -281,18 +254,11 @@ void QueuePair::UpdateAfterEvent() {
   MarkReady();
 }
 
-// The same after a response that went the short way: the responder has not changed.
-void QueuePair::UpdateAfterPlainResponse() {
+// The same after a response in RTS: the responder has not changed.
+void QueuePair::UpdateAfterResponse() {
   FollowFailure();
   context_.environment.deadlines.Set(*this, requester_.deadline());
   if (requester_.has_unsent()) MarkReady();
-}
-
-// The same after a request that went the short way: the requester and its route have not changed.
-void QueuePair::UpdateAfterPlainRequest() {
-  if (context_.completion_lost) [[unlikely]]
-    return UpdateAfterEvent();
-  if (!is_queued() && responder_.HasReply()) context_.environment.transmits.Add(route_, *this);
 }
 
 // IBA 11.6.3.1 SQ_DRAINED: raised once, if the program has asked for it.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -109,8 +110,8 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
   // OnBareFrame checks it: kNone if it is accepted after all.
   bool TakesBareFrames(Route from) const { return context_.takes_headerless && from == route_; }
   DropReason OnBareFrame(Route from);
-  // Executes a packet by the short way. False if the packet is not plain, and was not executed.
-  bool OnPlainPacket(Time now, const ConnectionPacket& packet);
+  // Takes a packet that is predicted, or a response. Otherwise nullopt, and nothing has changed.
+  std::optional<DropReason> OnPredictedPacket(Time now, const ConnectionPacket& packet);
   DropReason ReadPeersPacket(const ConnectionPacket& packet, Packet& headers) const {
     return ReadConnectionPacket(packet, context_.service(), headers);
   }
@@ -170,10 +171,14 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
   }
   void TellIfDrained();
   void UpdateAfterEvent();
-  bool OnPlainRequest(const ConnectionPacket& packet);
-  bool OnPlainResponse(Time now, const ConnectionPacket& packet);
-  void UpdateAfterPlainResponse();
-  void UpdateAfterPlainRequest();
+  void UpdateAfterResponse();
+  // The same after a request that was predicted: the requester and its route have not changed.
+  void UpdateAfterRequest() {
+    if (context_.completion_lost || responder_.failed()) [[unlikely]]
+      return UpdateAfterEvent();
+    if (!is_queued() && responder_.HasReply()) context_.environment.transmits.Add(route_, *this);
+  }
+  std::optional<DropReason> OnPredictedResponse(Time now, const ConnectionPacket& packet);
   void MarkReady();
   bool TellReceiverReady();
 

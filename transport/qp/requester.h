@@ -80,10 +80,6 @@ class alignas(64) Requester {
   bool MaySendAtOnce() const;
   size_t BuildAtOnce(Time now, const FrameRoom& out);
 
-  // The short ways of an ACK and of a READ response. False if the packet is not plain; nothing has
-  // changed then but memory that the response may write to.
-  bool OnPlainAcknowledge(Time now, Psn psn, const Aeth& aeth);
-  bool OnPlainReadResponse(Time now, const PlainPacket& packet, Position position);
   // An ACK, NAK, READ response or atomic response.
   DropReason OnResponse(Time now, const Packet& packet);
 
@@ -145,6 +141,7 @@ class alignas(64) Requester {
   bool IsNextResponse(const SendWqe& wqe, Psn psn, size_t bytes, bool ends) const;
   void TakeResponse(Time now, SendWqe& wqe, Psn psn);
   bool PlaceResponse(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes);
+  bool ScatterResponse(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes);
   Psn RetirePlain(Psn limit);
   bool AcknowledgeUpTo(Time now, Psn limit);
   bool IsAwaited(Psn psn) const;
@@ -159,7 +156,10 @@ class alignas(64) Requester {
   void FailFront(CompletionStatus status, VendorError reason);
   void HoldReadCredit(SendWqe& wqe);
   void ReleaseReadCredit(SendWqe& wqe);
-  uint64_t OffsetOf(const SendWqe& wqe, Psn psn) const;
+  // Of the packet with this PSN in the message of `wqe`.
+  uint64_t OffsetOf(const SendWqe& wqe, Psn psn) const {
+    return static_cast<uint64_t>(psn.DistanceFrom(wqe.first_psn) & Psn::kMask) * qp_.mtu_bytes();
+  }
 
   // requester_retry.cc
   bool is_probing() const { return resend_window_ != kMaxPacketsInFlight; }

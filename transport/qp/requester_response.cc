@@ -37,6 +37,74 @@ CompletionOpcode CompletionOpcodeOf(SendOpcode opcode) {
 
 }  // namespace
 
+// Whether the response is to something that was sent and not answered (IBA 9.7.6.1: ghost and
+// duplicate responses).
+inline bool Requester::IsAwaited(Psn psn) const {
+  return !psn.IsBefore(oldest_unacked_psn_) && psn.IsBefore(sent_psn_);
+}
+
+// Writes response data to the memory of the oldest request. False if the request failed over it.
+inline bool Requester::PlaceResponse(SendWqe& wqe, uint64_t offset,
+                                     std::span<const uint8_t> bytes) {
+  if (wqe.data == SendWqe::Data::kOnePiece) [[likely]] {
+    uint8_t* const target = qp_.environment.memory.LocalAddress(
+        qp_.init.pd, wqe.lkey, wqe.address + offset, bytes.size(), AccessFlags::kLocalWrite);
+    if (target != nullptr && GuardedCopy(target, bytes.data(), bytes.size())) return true;
+  }
+  return ScatterResponse(wqe, offset, bytes);
+}
+
+bool Requester::ScatterResponse(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes) {
+  const auto result = wqe.UseData([&](SgeCursor& cursor) {
+    return cursor.Scatter(qp_.environment.memory, qp_.init.pd, offset, bytes);
+  });
+  if (result == SgeCursor::Result::kOk) return true;
+  const bool gone = result == SgeCursor::Result::kMemoryGone;
+  if (gone) ++qp_.counters.memory_gone;
+  FailFront(CompletionStatus::kLocalProtectionError,
+            gone ? VendorError::kMemoryGone : VendorError::kLocalKeyInvalid);
+  return false;
+}
+
+// Whether a packet of so many bytes is the one of the response to `wqe` that has this PSN. A
+// response ends where the request that asked for it ends, and there only.
+inline bool Requester::IsNextResponse(const SendWqe& wqe, Psn psn, size_t bytes, bool ends) const {
+  const uint64_t offset = OffsetOf(wqe, psn);
+  const bool last = psn + 1 == wqe.end_psn();
+  const uint64_t message_bytes = ReturnsData(wqe.opcode) ? wqe.length : 0;
+  const uint64_t index = offset / qp_.mtu_bytes();
+  const bool ends_request = last || (index + 1) % kMaxReadRequestPackets == 0;
+  return bytes == (last ? message_bytes - offset : qp_.mtu_bytes()) && ends == ends_request;
+}
+
+// The packet of the response to the oldest request that has this PSN has arrived.
+inline void Requester::TakeResponse(Time now, SendWqe& wqe, Psn psn) {
+  const bool last = psn + 1 == wqe.end_psn();
+  if (last) ReleaseReadCredit(wqe);
+  Progress(now, psn + 1);
+  if (last) RetireFront();
+}
+
+// The response to a READ, or the empty one to a FLUSH or an ATOMIC WRITE.
+inline DropReason Requester::OnReadResponse(Time now, const Packet& packet) {
+  // The response acknowledges the requests before the one it belongs to.
+  const bool is_oldest = packet.psn == oldest_unacked_psn_;
+  if (!is_oldest && !AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now, packet.psn);
+  if (failed_) return DropReason::kNone;
+  SendWqe& wqe = queue_[queue_.front()];
+  if (IsAtomic(wqe.opcode) || !HasOwnResponse(wqe.opcode)) return OnWrongResponse();
+
+  if (!IsNextResponse(wqe, packet.psn, packet.payload.size(), packet.opcode.EndsMessage())) {
+    return OnWrongResponse();
+  }
+  const uint64_t offset = OffsetOf(wqe, packet.psn);
+  if (ReturnsData(wqe.opcode) && !PlaceResponse(wqe, offset, packet.payload)) {
+    return DropReason::kNone;
+  }
+  TakeResponse(now, wqe, packet.psn);
+  return DropReason::kNone;
+}
+
 DropReason Requester::OnResponse(Time now, const Packet& packet) {
   if (!IsAwaited(packet.psn)) {
     // A repeated last ACK may carry new credits (IBA 9.7.7.2, an unsolicited ACK).
@@ -70,23 +138,6 @@ DropReason Requester::OnResponse(Time now, const Packet& packet) {
   // Packets that were to be sent again and are now acknowledged are skipped.
   if (next_psn_.IsBefore(oldest_unacked_psn_)) GoBackTo(oldest_unacked_psn_);
   return result;
-}
-
-// Whether the response is to something that was sent and not answered (IBA 9.7.6.1: ghost and
-// duplicate responses).
-bool Requester::IsAwaited(Psn psn) const {
-  return !psn.IsBefore(oldest_unacked_psn_) && psn.IsBefore(sent_psn_);
-}
-
-// The ACK is plain if it can imply no loss, because no request in flight has a response of its own,
-// and can make no retransmission unnecessary, because none is due.
-bool Requester::OnPlainAcknowledge(Time now, Psn psn, const Aeth& aeth) {
-  const bool is_plain = aeth.syndrome.kind() == Syndrome::Kind::kAck && IsAwaited(psn) &&
-                        next_psn_ == sent_psn_ && read_credits_used_ == 0 && !is_probing();
-  if (!is_plain) return false;
-  (void)AcknowledgeUpTo(now, psn + 1);
-  UpdateCredits(aeth);
-  return true;
 }
 
 // The peer has carried out `aeth.msn` requests and has receive requests for as many further
@@ -137,63 +188,6 @@ DropReason Requester::OnNak(Time now, const Packet& packet) {
   }
 }
 
-// The response to a READ, or the empty one to a FLUSH or an ATOMIC WRITE.
-DropReason Requester::OnReadResponse(Time now, const Packet& packet) {
-  // The response acknowledges the requests before the one it belongs to.
-  if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now, packet.psn);
-  if (failed_) return DropReason::kNone;
-  SendWqe& wqe = queue_[queue_.front()];
-  if (IsAtomic(wqe.opcode) || !HasOwnResponse(wqe.opcode)) return OnWrongResponse();
-
-  if (!IsNextResponse(wqe, packet.psn, packet.payload.size(), packet.opcode.EndsMessage())) {
-    return OnWrongResponse();
-  }
-  const uint64_t offset = OffsetOf(wqe, packet.psn);
-  if (ReturnsData(wqe.opcode) && !PlaceResponse(wqe, offset, packet.payload)) {
-    return DropReason::kNone;
-  }
-  TakeResponse(now, wqe, packet.psn);
-  return DropReason::kNone;
-}
-
-// Whether a packet of so many bytes is the one of the response to `wqe` that has this PSN. A
-// response ends where the request that asked for it ends, and there only.
-bool Requester::IsNextResponse(const SendWqe& wqe, Psn psn, size_t bytes, bool ends) const {
-  const uint64_t offset = OffsetOf(wqe, psn);
-  const bool last = psn + 1 == wqe.end_psn();
-  const uint64_t message_bytes = ReturnsData(wqe.opcode) ? wqe.length : 0;
-  const uint64_t index = offset / qp_.mtu_bytes();
-  const bool ends_request = last || (index + 1) % kMaxReadRequestPackets == 0;
-  return bytes == (last ? message_bytes - offset : qp_.mtu_bytes()) && ends == ends_request;
-}
-
-// The packet of the response to the oldest request that has this PSN has arrived.
-void Requester::TakeResponse(Time now, SendWqe& wqe, Psn psn) {
-  const bool last = psn + 1 == wqe.end_psn();
-  if (last) ReleaseReadCredit(wqe);
-  Progress(now, psn + 1);
-  if (last) RetireFront();
-}
-
-// With the PSN that is awaited first, it acknowledges nothing beside its own request.
-bool Requester::OnPlainReadResponse(Time now, const PlainPacket& packet, Position position) {
-  const bool is_first_awaited = packet.psn == oldest_unacked_psn_ && IsAwaited(packet.psn);
-  if (!is_first_awaited || next_psn_ != sent_psn_ || is_probing() || failed_) return false;
-  SendWqe& wqe = queue_[queue_.front()];
-  const bool is_plain = wqe.opcode == SendOpcode::kRdmaRead && wqe.data == SendWqe::Data::kOnePiece;
-  const bool ends = position == Position::kLast || position == Position::kOnly;
-  if (!is_plain || !IsNextResponse(wqe, packet.psn, packet.payload.size(), ends)) return false;
-  uint8_t* const target = qp_.environment.memory.LocalAddress(
-      qp_.init.pd, wqe.lkey, wqe.address + OffsetOf(wqe, packet.psn), packet.payload.size(),
-      AccessFlags::kLocalWrite);
-  const bool is_placed =
-      target != nullptr && GuardedCopy(target, packet.payload.data(), packet.payload.size());
-  if (!is_placed) return false;
-  TakeResponse(now, wqe, packet.psn);
-  if (position != Position::kMiddle) UpdateCredits(packet.aeth);
-  return true;
-}
-
 DropReason Requester::OnAtomicResponse(Time now, const Packet& packet) {
   if (!AcknowledgeUpTo(now, packet.psn)) return OnLostResponse(now, packet.psn);
   if (failed_) return DropReason::kNone;
@@ -207,19 +201,6 @@ DropReason Requester::OnAtomicResponse(Time now, const Packet& packet) {
   Progress(now, packet.psn + 1);
   RetireFront();
   return DropReason::kNone;
-}
-
-// Writes response data to the memory of the oldest request. False if the request failed over it.
-bool Requester::PlaceResponse(SendWqe& wqe, uint64_t offset, std::span<const uint8_t> bytes) {
-  const auto result = wqe.UseData([&](SgeCursor& cursor) {
-    return cursor.Scatter(qp_.environment.memory, qp_.init.pd, offset, bytes);
-  });
-  if (result == SgeCursor::Result::kOk) return true;
-  const bool gone = result == SgeCursor::Result::kMemoryGone;
-  if (gone) ++qp_.counters.memory_gone;
-  FailFront(CompletionStatus::kLocalProtectionError,
-            gone ? VendorError::kMemoryGone : VendorError::kLocalKeyInvalid);
-  return false;
 }
 
 // The response does not fit the oldest request: asking again would not help (IBA 9.9.2.4.2, bad

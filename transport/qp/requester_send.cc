@@ -466,10 +466,6 @@ uint32_t Requester::FillRead(const SendWqe& wqe, TransportHeaders& headers) cons
   return PacketsFor(length, qp_.mtu_bytes());
 }
 
-uint64_t Requester::OffsetOf(const SendWqe& wqe, Psn psn) const {
-  return static_cast<uint64_t>(psn.DistanceFrom(wqe.first_psn) & Psn::kMask) * qp_.mtu_bytes();
-}
-
 // A packet was built that takes `psns` PSNs from next_psn_ on.
 void Requester::Sent(Time now, SendWqe& wqe, uint32_t psns, bool wants_response) {
   const bool is_new = !next_psn_.IsBefore(sent_psn_);

@@ -25,8 +25,9 @@ namespace uroce::transport {
 // The receiving half of a queue pair: checks request packets in the order the specification gives,
 // executes them, and, on a reliable connection, answers.
 //
-// responder_validate.cc: whether a packet may be executed. responder_execute.cc: executes it.
-// responder_plain.cc: the short way. responder_reply.cc: ACKs, NAKs, READ and atomic responses.
+// responder_validate.cc: whether a packet may be executed, header prediction first.
+// responder_execute.cc: executes it. responder_steps.h: those of SENDs and WRITEs, inlined into
+// both. responder_reply.cc: ACKs, NAKs, READ and atomic responses.
 // responder_unreliable.cc: UC, UD and raw packets, which are not answered. responder_xrc.cc: which
 // shared receive queue a request of XRC is for.
 class alignas(64) Responder {
@@ -56,19 +57,15 @@ class alignas(64) Responder {
   DropReason OnUnreliable(const Packet& packet);  // UC
   DropReason OnDatagram(const Packet& packet);    // UD
 
+  // Executes a packet of RC if it is predicted. If not, returns false, and nothing has changed.
+  bool ExecutePredicted(const ConnectionPacket& view);
+
   // A whole frame for a raw packet queue pair.
   DropReason OnRawFrame(std::span<const uint8_t> frame);
 
   // The shared queue is about to be destroyed: a message that uses it is given up, and its next
   // packet is refused.
   void Leave(const SharedReceiveQueue& queue);
-
-  // The short way of a SEND or WRITE of RC: a message of one packet, or a packet of a longer one.
-  // False if the packet is not plain; nothing has changed then but memory that it may write to.
-  bool OnPlainSend(const PlainPacket& packet);
-  bool OnPlainWrite(const PlainPacket& packet);
-  bool OnPlainSendPart(const PlainPacket& packet, Position position);
-  bool OnPlainWritePart(const PlainPacket& packet, Position position);
 
   bool HasReply() const { return !replies_.empty() || acknowledge_ != Acknowledge::kNone; }
   // Builds the next response packet in `out`; 0 if there is none.
@@ -101,33 +98,44 @@ class alignas(64) Responder {
     VendorError cause = VendorError::kPeerBrokeRule;
     EventType event = EventType::kQpAccessError;
     DropReason reason = DropReason::kRefused;
-    uint8_t* target = nullptr;  // kExecute: where the payload of a WRITE or ATOMIC WRITE goes
+    // kExecute: where the payload of a WRITE or ATOMIC WRITE goes, or that of a SEND if its receive
+    // request is one piece.
+    uint8_t* target = nullptr;
   };
 
   // responder_xrc.cc
   void ChooseQueue(Srqn srqn);
 
   // responder_validate.cc
+  template <uint8_t kOpcode>
+  bool ExecutePredicted(const ConnectionPacket& view);
   Verdict Validate(const Packet& packet) const;
-  bool IsInSequence(const Opcode& opcode) const;
   bool IsEnabled(const Packet& packet) const;
-  bool HasValidLength(const Packet& packet) const;
   Verdict WrongLength() const;
   bool NeedsReceive(const Opcode& opcode) const;
-  Verdict CheckWrite(const Packet& packet) const;
-  Verdict CheckSend(const Packet& packet) const;
   Verdict CheckRead(const Packet& packet) const;
   Verdict CheckAtomic(const Packet& packet) const;
   Verdict CheckAtomicWrite(const Packet& packet) const;
   Verdict CheckFlush(const Packet& packet) const;
   bool MayRead(const Reth& reth) const;
+
+  // responder_steps.h
+  bool IsInSequence(Opcode opcode) const;
+  bool HasValidLength(Opcode opcode, size_t bytes) const;
   uint8_t* RemoteMemory(RKey rkey, uint64_t address, uint64_t length, uint32_t wanted) const;
+  Verdict CheckSend(Opcode opcode, const Packet& packet) const;
+  Verdict CheckWrite(Opcode opcode, const Packet& packet) const;
+  // Copies the payload of a WRITE, the last byte after the others. False if the memory has gone.
+  static bool PlaceInOrder(uint8_t* to, std::span<const uint8_t> bytes);
+  // `target` is Verdict::target, as in Execute.
+  bool ExecuteSend(Opcode opcode, const Packet& packet, uint8_t* target);
+  bool ExecuteWrite(Opcode opcode, const Packet& packet, uint8_t* target);
+  void ExecuteMessage(Opcode opcode, const Packet& packet, uint8_t* target);
+  void FinishMessage(Opcode opcode, const Packet& packet);
+  void CompleteReceive(Opcode opcode, const Packet& packet);
 
   // responder_execute.cc
-  // `target` is Verdict::target.
   void Execute(const Packet& packet, uint8_t* target);
-  bool ExecuteSend(const Packet& packet);
-  bool ExecuteWrite(const Packet& packet, uint8_t* target);
   void ExecuteRead(const Packet& packet);
   void ExecuteAtomic(const Packet& packet);
   void ExecuteAtomicWrite(const Packet& packet, uint8_t* target);
@@ -135,12 +143,7 @@ class alignas(64) Responder {
   void ReplyWithoutData(const Packet& packet);
   void RefuseForGoneMemory(const Packet& packet);
   void AcknowledgeByReply();
-  bool IsPlainNow(const PlainPacket& packet) const;
-  bool IsPlainPartNow(const PlainPacket& packet, Position position, Message message) const;
-  void FinishPlain(const PlainPacket& packet);
-  void FinishPlainPart(const PlainPacket& packet, Position position, Message message);
-  void CompletePlainSend(uint64_t bytes, bool solicited);
-  void FinishMessage(const Packet& packet);
+  bool Invalidate(RKey rkey);
   void CountMessage() { msn_ = (msn_ + 1) & kMsnMask; }
   void NoteExecuted(Psn psn, bool ends_message, bool ack_request) {
     ack_psn_ = psn;
@@ -148,9 +151,6 @@ class alignas(64) Responder {
     if (ack_request || (ends_message && qp_.peer_is_linked)) acknowledge_ = Acknowledge::kAck;
     if (ack_request && qp_.peer_is_linked) qp_.environment.is_ack_wanted = true;
   }
-  // Copies the payload of a WRITE, the last byte after the others. False if the memory has gone.
-  static bool PlaceInOrder(uint8_t* to, std::span<const uint8_t> bytes);
-  void CompleteReceive(const Packet& packet);
   void FailReceive(CompletionStatus status, VendorError reason);
   void FailPlacement(SgeCursor::Result result);
   VendorError UseUpReceive(const Verdict& verdict);
@@ -210,9 +210,8 @@ class alignas(64) Responder {
 
   // The message that is being received.
   uint64_t received_bytes_ = 0;
-  Reth write_;                  // where a WRITE goes
-  SgeCursor receive_cursor_;    // where a SEND goes
-  uint64_t receive_bytes_ = 0;  // room for a SEND
+  Reth write_;                // where a WRITE goes
+  SgeCursor receive_cursor_;  // where a SEND goes
 };
 
 }  // namespace uroce::transport

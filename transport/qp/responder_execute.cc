@@ -4,6 +4,7 @@
 #include "transport/completion_queue.h"
 #include "transport/guarded_access.h"
 #include "transport/qp/responder.h"
+#include "transport/qp/responder_steps.h"
 
 namespace uroce::transport {
 
@@ -64,11 +65,8 @@ DropReason Responder::OnRequest(const Packet& packet) {
 void Responder::Execute(const Packet& packet, uint8_t* target) {
   switch (packet.opcode.operation) {
     case Operation::kSend:
-      if (!ExecuteSend(packet)) return;
-      break;
     case Operation::kWrite:
-      if (!ExecuteWrite(packet, target)) return;
-      break;
+      return ExecuteMessage(packet.opcode, packet, target);
     case Operation::kReadRequest:
       return ExecuteRead(packet);
     case Operation::kFlush:
@@ -78,54 +76,16 @@ void Responder::Execute(const Packet& packet, uint8_t* target) {
     default:
       return ExecuteAtomic(packet);
   }
-  ++expected_psn_;
-  received_bytes_ += packet.payload.size();
-  if (packet.opcode.EndsMessage()) FinishMessage(packet);
-  NoteExecuted(packet.psn, packet.opcode.EndsMessage(), packet.ack_request && qp_.is_reliable());
 }
 
-// Programs poll the last byte of a message to learn that all of it is there.
-bool Responder::PlaceInOrder(uint8_t* to, std::span<const uint8_t> bytes) {
-  const size_t last = bytes.size() - 1;
-  return GuardedCopy(to, bytes.data(), last) && GuardedStore(to + last, bytes[last]);
-}
-
-bool Responder::ExecuteSend(const Packet& packet) {
-  if (packet.opcode.StartsMessage()) {
-    receives_.Take();
-    message_ = Message::kSend;
-    received_bytes_ = 0;
-    receive_cursor_ = SgeCursor(receives_.current().sges);
-    receive_bytes_ = TotalBytes(receives_.current().sges);
+// Before the receive completes (IBA 9.4.1.1).
+bool Responder::Invalidate(RKey rkey) {
+  if (qp_.environment.memory.InvalidateWindow(remote_pd_, qp_.qpn, rkey) == Status::kOk) {
+    return true;
   }
-  const SgeCursor::Result result = receive_cursor_.Scatter(qp_.environment.memory, receives_.pd(),
-                                                           received_bytes_, packet.payload);
-  if (result != SgeCursor::Result::kOk) {
-    // IBA 9.9.3.1 class A.
-    FailPlacement(result);
-    FailWithNak(NakCode::kRemoteOperationalError);
-    return false;
-  }
-  // Before the receive completes (IBA 9.4.1.1).
-  if (packet.opcode.HasIeth() && qp_.environment.memory.InvalidateWindow(
-                                     remote_pd_, qp_.qpn, packet.invalidate_rkey) != Status::kOk) {
-    // The data has arrived, and the peer is told nothing (IBA 9.9.3.1 class J).
-    FailReceive(CompletionStatus::kRemoteInvalidRequest, VendorError::kInvalidateKey);
-    failed_ = true;
-    return false;
-  }
-  return true;
-}
-
-bool Responder::ExecuteWrite(const Packet& packet, uint8_t* target) {
-  if (packet.opcode.StartsMessage()) {
-    message_ = Message::kWrite;
-    received_bytes_ = 0;
-    write_ = packet.reth;
-  }
-  if (packet.payload.empty()) return true;
-  if (PlaceInOrder(target, packet.payload)) return true;
-  RefuseForGoneMemory(packet);
+  // The data has arrived, and the peer is told nothing (IBA 9.9.3.1 class J).
+  FailReceive(CompletionStatus::kRemoteInvalidRequest, VendorError::kInvalidateKey);
+  failed_ = true;
   return false;
 }
 
@@ -209,14 +169,6 @@ void Responder::AcknowledgeByReply() {
   if (acknowledge_ == Acknowledge::kAck) acknowledge_ = Acknowledge::kNone;
 }
 
-void Responder::FinishMessage(const Packet& packet) {
-  // Taken only when all of the WRITE has arrived (IBA C10-87).
-  if (message_ == Message::kWrite && packet.opcode.HasImmediate()) receives_.Take();
-  if (receives_.in_use()) CompleteReceive(packet);
-  message_ = Message::kNone;
-  CountMessage();
-}
-
 // IBA 11.4.2.1.
 Completion Responder::NewCompletion() const {
   Completion completion;
@@ -225,26 +177,6 @@ Completion Responder::NewCompletion() const {
   completion.qpn = qp_.qpn;
   completion.source_qpn = qp_.attributes.destination_qpn;
   return completion;
-}
-
-void Responder::CompleteReceive(const Packet& packet) {
-  Completion completion = NewCompletion();
-  completion.byte_length = static_cast<uint32_t>(received_bytes_);
-  if (message_ == Message::kWrite) completion.opcode = CompletionOpcode::kReceiveRdmaWithImmediate;
-  if (packet.opcode.HasDeth()) {
-    completion.flags |= Completion::kHasGrh;
-    completion.datagram_ip =
-        packet.source_gid.IsIpv4Mapped() ? DatagramIp::kIpv4 : DatagramIp::kIpv6;
-    completion.source_qpn = packet.deth.source_qpn;
-  }
-  if (packet.opcode.HasImmediate()) {
-    completion.flags |= Completion::kHasImmediate;
-    completion.immediate_or_rkey = packet.immediate;
-  } else if (packet.opcode.HasIeth()) {
-    completion.flags |= Completion::kHasInvalidate;
-    completion.immediate_or_rkey = packet.invalidate_rkey.value;
-  }
-  Push(completion, packet.solicited);
 }
 
 // The receive request in use completes in error.

@@ -1,4 +1,5 @@
 #include "transport/qp/responder.h"
+#include "transport/qp/responder_steps.h"
 
 namespace uroce::transport {
 
@@ -38,7 +39,7 @@ DropReason Responder::OnDatagram(const Packet& packet) {
   message_ = Message::kSend;
   received_bytes_ = bytes;
   if (const auto result = ScatterDatagram(packet); result == SgeCursor::Result::kOk) {
-    FinishMessage(packet);
+    FinishMessage(packet.opcode, packet);
   } else {
     FailPlacement(result);
     failed_ = true;

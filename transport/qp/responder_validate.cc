@@ -1,5 +1,6 @@
 #include "transport/limits.h"
 #include "transport/qp/responder.h"
+#include "transport/qp/responder_steps.h"
 
 namespace uroce::transport {
 namespace {
@@ -20,6 +21,52 @@ uint32_t AccessFor(uint8_t placement) {
 
 }  // namespace
 
+// Header prediction, which holds for nearly all requests: the packet is the next one of a SEND or
+// WRITE, and no NAK is owed or was sent. Of the checks of Validate only those of the operation are
+// left then.
+template <uint8_t kOpcode>
+inline bool Responder::ExecutePredicted(const ConnectionPacket& view) {
+  constexpr Opcode kParsed = ReliableOpcode(kOpcode);
+  UnsetPacket unset;
+  Packet& packet = unset.packet;
+  const bool is_predicted = ReadPredicted<kOpcode>(view, packet) && packet.psn == expected_psn_ &&
+                            !nak_sent_ && !packet.payload.empty() && IsInSequence(kParsed) &&
+                            HasValidLength(kParsed, packet.payload.size());
+  if (!is_predicted) return false;
+  constexpr bool kIsSend = kParsed.operation == Operation::kSend;
+  const bool is_enabled = kIsSend ? !kParsed.StartsMessage() || !receives_.empty()
+                                  : qp_.attributes.access.Allows(AccessFlags::kRemoteWrite);
+  if (!is_enabled) return false;
+  uint8_t* const target =
+      kIsSend ? CheckSend(kParsed, packet).target : CheckWrite(kParsed, packet).target;
+  if (target == nullptr) return false;
+  ExecuteMessage(kParsed, packet, target);
+  return true;
+}
+
+bool Responder::ExecutePredicted(const ConnectionPacket& view) {
+  switch (view.opcode()) {
+    case kRcSendFirst:
+      return ExecutePredicted<kRcSendFirst>(view);
+    case kRcSendMiddle:
+      return ExecutePredicted<kRcSendMiddle>(view);
+    case kRcSendLast:
+      return ExecutePredicted<kRcSendLast>(view);
+    case kRcSendOnly:
+      return ExecutePredicted<kRcSendOnly>(view);
+    case kRcWriteFirst:
+      return ExecutePredicted<kRcWriteFirst>(view);
+    case kRcWriteMiddle:
+      return ExecutePredicted<kRcWriteMiddle>(view);
+    case kRcWriteLast:
+      return ExecutePredicted<kRcWriteLast>(view);
+    case kRcWriteOnly:
+      return ExecutePredicted<kRcWriteOnly>(view);
+    default:
+      return false;
+  }
+}
+
 // The checks of a request with the expected PSN (IBA 9.7.4.1): opcode sequence, shared queue of
 // XRC, permission, packet length, receive request, then those of the operation itself. The first
 // one that fails decides.
@@ -35,15 +82,15 @@ Responder::Verdict Responder::Validate(const Packet& packet) const {
             .receive_status = CompletionStatus::kLocalAccessError,
             .event = EventType::kQpRequestError};
   }
-  if (!HasValidLength(packet)) return WrongLength();
+  if (!HasValidLength(packet.opcode, packet.payload.size())) return WrongLength();
   if (NeedsReceive(packet.opcode) && receives_.empty()) {
     return {.action = Verdict::Action::kRnrNak, .reason = DropReason::kReceiverNotReady};
   }
   switch (packet.opcode.operation) {
     case Operation::kSend:
-      return CheckSend(packet);
+      return CheckSend(packet.opcode, packet);
     case Operation::kWrite:
-      return CheckWrite(packet);
+      return CheckWrite(packet.opcode, packet);
     case Operation::kReadRequest:
       return CheckRead(packet);
     case Operation::kFlush:
@@ -53,13 +100,6 @@ Responder::Verdict Responder::Validate(const Packet& packet) const {
     default:
       return CheckAtomic(packet);
   }
-}
-
-// A message is first, middles, last, or only; nothing may come between its packets
-// (IBA 9.7.4.1.3).
-bool Responder::IsInSequence(const Opcode& opcode) const {
-  if (opcode.StartsMessage()) return message_ == Message::kNone;
-  return message_ == (opcode.operation == Operation::kSend ? Message::kSend : Message::kWrite);
 }
 
 // Whether the queue pair permits the operation at all. If not, the request counts as unsupported,
@@ -81,21 +121,6 @@ bool Responder::IsEnabled(const Packet& packet) const {
   }
 }
 
-// First and middle packets are full, the last of several is not empty, none is longer than the path
-// MTU (IBA C9-92).
-bool Responder::HasValidLength(const Packet& packet) const {
-  const size_t bytes = packet.payload.size();
-  switch (packet.opcode.position) {
-    case Position::kFirst:
-    case Position::kMiddle:
-      return bytes == qp_.mtu_bytes();
-    case Position::kLast:
-      return bytes >= 1 && bytes <= qp_.mtu_bytes();
-    default:
-      return bytes <= qp_.mtu_bytes();
-  }
-}
-
 // NICs report a wrong length where the data was to go. A UC message is dropped with no more than
 // that (IBA 9.9.3.1 class D).
 Responder::Verdict Responder::WrongLength() const {
@@ -107,40 +132,6 @@ Responder::Verdict Responder::WrongLength() const {
 bool Responder::NeedsReceive(const Opcode& opcode) const {
   if (opcode.operation == Operation::kSend) return opcode.StartsMessage();
   return opcode.operation == Operation::kWrite && opcode.HasImmediate();
-}
-
-Responder::Verdict Responder::CheckSend(const Packet& packet) const {
-  const bool starts = packet.opcode.StartsMessage();
-  const uint64_t room = starts ? TotalBytes(receives_.Next().sges) : receive_bytes_;
-  const uint64_t received = starts ? 0 : received_bytes_;
-  if (received + packet.payload.size() > room) {  // the receive completes with "local length"
-    return {Verdict::Action::kNak, NakCode::kInvalidRequest, CompletionStatus::kLocalLengthError,
-            VendorError::kReceiveTooSmall};
-  }
-  return {};
-}
-
-Responder::Verdict Responder::CheckWrite(const Packet& packet) const {
-  constexpr auto kInvalidRequest = Verdict{Verdict::Action::kNak};
-  constexpr auto kAccessError = Verdict{Verdict::Action::kNak, NakCode::kRemoteAccessError,
-                                        CompletionStatus::kLocalAccessError};
-  const bool starts = packet.opcode.StartsMessage();
-  const Reth& reth = starts ? packet.reth : write_;
-  const uint64_t received = starts ? 0 : received_bytes_;
-  const uint64_t after = received + packet.payload.size();
-
-  if (reth.dma_length > kMaxMessageBytes) return kInvalidRequest;  // IBA C9-94
-  // The packets must bring exactly what the RETH announced.
-  if (packet.opcode.EndsMessage() ? after != reth.dma_length : after >= reth.dma_length) {
-    return WrongLength();
-  }
-  // A zero-length WRITE touches no memory and its R_Key is not checked (IBA C9-88).
-  const uint64_t length = starts ? reth.dma_length : packet.payload.size();
-  if (length == 0) return {};
-  uint8_t* const target =
-      RemoteMemory(reth.rkey, reth.virtual_address + received, length, AccessFlags::kRemoteWrite);
-  if (target == nullptr) return kAccessError;
-  return {.target = target};
 }
 
 Responder::Verdict Responder::CheckRead(const Packet& packet) const {
@@ -205,12 +196,6 @@ Responder::Verdict Responder::CheckFlush(const Packet& packet) const {
           : RemoteMemory(reth.rkey, reth.virtual_address, reth.dma_length, wanted) != nullptr;
   if (!is_permitted) return {Verdict::Action::kNak, NakCode::kRemoteAccessError};
   return {};
-}
-
-// The memory that the peer's access names, nullptr if it is not permitted (IBA 9.7.4.1.5).
-uint8_t* Responder::RemoteMemory(RKey rkey, uint64_t address, uint64_t length,
-                                 uint32_t wanted) const {
-  return qp_.environment.memory.RemoteAddress(remote_pd_, qp_.qpn, rkey, address, length, wanted);
 }
 
 }  // namespace uroce::transport

@@ -110,20 +110,20 @@ bool MatchConnectionFrame(std::span<const uint8_t> frame, const ConnectionFrames
 
 DropReason ReadConnectionPacket(const ConnectionPacket& packet, Service service, Packet& headers) {
   const Bth bth = packet.bth();
-  const auto opcode = ParseOpcode(bth.opcode);
-  if (!opcode) return DropReason::kUnknownOpcode;
-  const size_t extension_bytes = ExtensionBytes(*opcode);
+  const OpcodeRow& row = kOpcodeRows[bth.opcode];
+  if (!row.is_known) return DropReason::kUnknownOpcode;
+  const size_t extension_bytes = row.extension_bytes;
   if (packet.bytes < extension_bytes) return DropReason::kTooShort;
   const size_t padded_bytes = packet.bytes - extension_bytes;
   const bool fits = padded_bytes % 4 == 0 && bth.pad_count <= padded_bytes &&
-                    (padded_bytes == 0 || opcode->HasPayload());
+                    (padded_bytes == 0 || row.has_payload);
   if (!fits) return DropReason::kBadPadding;
-  if (opcode->service != service) return DropReason::kWrongService;
-  headers.opcode = *opcode;
+  if (row.opcode.service != service) return DropReason::kWrongService;
+  headers.opcode = row.opcode;
   headers.solicited = bth.solicited;
   headers.ack_request = bth.ack_request;
   headers.psn = bth.psn;
-  ParseExtensions(packet.extensions, headers);
+  ParseExtensions(row, packet.extensions, headers);
   headers.payload = {packet.extensions + extension_bytes, padded_bytes - bth.pad_count};
   KeepWhatWasRead();
   return DropReason::kNone;

@@ -76,19 +76,16 @@ inline bool ParseConnectionFrame(std::span<const uint8_t> frame, const Connectio
          ReadConnectionPacket(packet, expected.service, headers) == DropReason::kNone;
 }
 
-// A packet with one of the kRc opcodes (opcode.h), which decides which of `reth` and `aeth` it has.
-struct PlainPacket {
-  bool solicited;
-  bool ack_request;
-  Psn psn;
-  Reth reth;
-  Aeth aeth;
-  std::span<const uint8_t> payload;
+// A packet whose fields are not set, as that costs more than reading nearly any packet.
+union UnsetPacket {
+  UnsetPacket() {}
+  Packet packet;
 };
 
-// Like ReadConnectionPacket, for a packet that has this opcode.
+// Like ReadConnectionPacket, for a packet that has one of the kRc opcodes (opcode.h). Sets opcode,
+// flags, PSN, `reth` or `aeth` if the opcode has one, and payload.
 template <uint8_t kOpcode>
-inline bool ReadPlainPacket(const ConnectionPacket& packet, PlainPacket& plain) {
+inline bool ReadPredicted(const ConnectionPacket& packet, Packet& headers) {
   constexpr bool kHasReth = kOpcode == kRcWriteOnly || kOpcode == kRcWriteFirst;
   constexpr bool kHasAeth = kOpcode == kRcAcknowledge || kOpcode == kRcReadResponseFirst ||
                             kOpcode == kRcReadResponseLast || kOpcode == kRcReadResponseOnly;
@@ -98,12 +95,13 @@ inline bool ReadPlainPacket(const ConnectionPacket& packet, PlainPacket& plain) 
   const size_t padded_bytes = packet.bytes - kExtensionBytes;
   if (padded_bytes % 4 != 0 || bth.pad_count > padded_bytes) return false;
   if (kOpcode == kRcAcknowledge && padded_bytes != 0) return false;
-  plain.solicited = bth.solicited;
-  plain.ack_request = bth.ack_request;
-  plain.psn = bth.psn;
-  if constexpr (kHasReth) plain.reth = ParseReth(packet.extensions);
-  if constexpr (kHasAeth) plain.aeth = ParseAeth(packet.extensions);
-  plain.payload = {packet.extensions + kExtensionBytes, padded_bytes - bth.pad_count};
+  headers.opcode = ReliableOpcode(kOpcode);
+  headers.solicited = bth.solicited;
+  headers.ack_request = bth.ack_request;
+  headers.psn = bth.psn;
+  if constexpr (kHasReth) headers.reth = ParseReth(packet.extensions);
+  if constexpr (kHasAeth) headers.aeth = ParseAeth(packet.extensions);
+  headers.payload = {packet.extensions + kExtensionBytes, padded_bytes - bth.pad_count};
   KeepWhatWasRead();
   return true;
 }

@@ -13,53 +13,8 @@ namespace uroce::transport {
 // The largest set of extension headers: XRCETH and AtomicETH.
 inline constexpr size_t kMaxExtensionBytes = Xrceth::kBytes + AtomicEth::kBytes;
 
-inline constexpr size_t kImmediateBytes = 4;  // ImmDt (IBA 9.3.6)
-inline constexpr size_t kIethBytes = 4;       // IETH (IBA 9.3.7)
-
-// The extension headers of a packet. For nearly all packets one table look-up says none, a RETH or
-// an AETH; for the others each header is tested.
-enum class ExtensionHeaders : uint8_t { kNone, kReth, kAeth, kOthers };
-
-inline ExtensionHeaders ExtensionHeadersOf(const Opcode& opcode) {
-  constexpr size_t kOperations = static_cast<size_t>(Operation::kAtomicWrite) + 1;
-  constexpr size_t kPositions = 4;
-  static constexpr auto kTable = [] {
-    std::array<ExtensionHeaders, kOperations * kPositions> table{};
-    for (size_t i = 0; i < table.size(); ++i) {
-      const Opcode row{.operation = static_cast<Operation>(i / kPositions),
-                       .position = static_cast<Position>(i % kPositions)};
-      const bool has_others = row.HasAtomicEth() || row.HasAtomicAckEth() || row.HasFeth();
-      table[i] = has_others      ? ExtensionHeaders::kOthers
-                 : row.HasReth() ? ExtensionHeaders::kReth
-                 : row.HasAeth() ? ExtensionHeaders::kAeth
-                                 : ExtensionHeaders::kNone;
-    }
-    return table;
-  }();
-  const bool has_own_header = opcode.service > Service::kUnreliableConnection;  // DETH, XRCETH
-  if (has_own_header || opcode.suffix != Suffix::kNone) return ExtensionHeaders::kOthers;
-  return kTable[static_cast<size_t>(opcode.operation) * kPositions +
-                static_cast<size_t>(opcode.position)];
-}
-
 // Bytes between the BTH and the payload.
-inline size_t ExtensionBytes(const Opcode& opcode) {
-  switch (ExtensionHeadersOf(opcode)) {
-    case ExtensionHeaders::kNone:
-      return 0;
-    case ExtensionHeaders::kReth:
-      return Reth::kBytes;
-    case ExtensionHeaders::kAeth:
-      return Aeth::kBytes;
-    default:
-      return (opcode.HasDeth() ? Deth::kBytes : 0) + (opcode.HasXrceth() ? Xrceth::kBytes : 0) +
-             (opcode.HasFeth() ? Feth::kBytes : 0) + (opcode.HasReth() ? Reth::kBytes : 0) +
-             (opcode.HasAtomicEth() ? AtomicEth::kBytes : 0) +
-             (opcode.HasAeth() ? Aeth::kBytes : 0) +
-             (opcode.HasAtomicAckEth() ? AtomicEth::kAckBytes : 0) +
-             (opcode.HasImmediate() ? kImmediateBytes : 0) + (opcode.HasIeth() ? kIethBytes : 0);
-  }
-}
+inline size_t ExtensionBytes(const Opcode& opcode) { return RowOf(opcode).extension_bytes; }
 
 namespace extension_internal {
 
@@ -112,10 +67,10 @@ inline void EmitOthers(const TransportHeaders& headers, uint8_t* bytes) {
 
 }  // namespace extension_internal
 
-// Read or write the extension headers of headers.opcode, ExtensionBytes(headers.opcode) bytes.
-// Parsing leaves the fields of other headers alone.
-inline void ParseExtensions(const uint8_t* bytes, TransportHeaders& headers) {
-  switch (ExtensionHeadersOf(headers.opcode)) {
+// Read or write the extension headers of headers.opcode, whose row is `row`: row.extension_bytes
+// bytes. Parsing leaves the fields of other headers alone.
+inline void ParseExtensions(const OpcodeRow& row, const uint8_t* bytes, TransportHeaders& headers) {
+  switch (row.headers) {
     case ExtensionHeaders::kNone:
       return;
     case ExtensionHeaders::kReth:
@@ -129,8 +84,8 @@ inline void ParseExtensions(const uint8_t* bytes, TransportHeaders& headers) {
   }
 }
 
-inline void EmitExtensions(const TransportHeaders& headers, uint8_t* bytes) {
-  switch (ExtensionHeadersOf(headers.opcode)) {
+inline void EmitExtensions(const OpcodeRow& row, const TransportHeaders& headers, uint8_t* bytes) {
+  switch (row.headers) {
     case ExtensionHeaders::kNone:
       return;
     case ExtensionHeaders::kReth:

@@ -83,9 +83,10 @@ Bth BthOf(const TransportHeaders& headers) {
 // packet has more.
 struct AllExtensions {
   static constexpr size_t kMaxBytes = kMaxExtensionBytes;
+  const OpcodeRow& row;
   const TransportHeaders& headers;
-  size_t size() const { return ExtensionBytes(headers.opcode); }
-  void Emit(uint8_t* at) const { EmitExtensions(headers, at); }
+  size_t size() const { return row.extension_bytes; }
+  void Emit(uint8_t* at) const { EmitExtensions(row, headers, at); }
 };
 struct NoExtension {
   static constexpr size_t kMaxBytes = 0;
@@ -230,7 +231,8 @@ template <class Extensions, class Payload>
 
 size_t FrameBuilder::Emit(const TransportHeaders& headers, std::span<const PayloadPiece> payload,
                           const FrameRoom& out) const {
-  return EmitPacket(WordsOf(BthOf(headers)), AllExtensions{headers}, payload, out);
+  return EmitPacket(WordsOf(BthOf(headers)), AllExtensions{RowOf(headers.opcode), headers}, payload,
+                    out);
 }
 
 size_t FrameBuilder::Emit(const PacketHeaders& headers, const PayloadPiece& payload,

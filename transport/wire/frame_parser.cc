@@ -153,13 +153,13 @@ DropReason Parser::Transport() {
   if (left() < Bth::kBytes + kIcrcBytes) return DropReason::kTooShort;
   const Bth bth = ParseBth(header());
   if (bth.transport_version != 0) return DropReason::kBadBthVersion;
-  const std::optional<Opcode> opcode = ParseOpcode(bth.opcode);
-  if (!opcode) return DropReason::kUnknownOpcode;
+  const OpcodeRow& row = kOpcodeRows[bth.opcode];
+  if (!row.is_known) return DropReason::kUnknownOpcode;
   TransportHeaders& headers = packet_;
   headers = TransportHeaders{};
-  headers.opcode = *opcode;
+  headers.opcode = row.opcode;
   at_ += Bth::kBytes;
-  const size_t extension_bytes = ExtensionBytes(headers.opcode);
+  const size_t extension_bytes = row.extension_bytes;
   if (left() < extension_bytes + kIcrcBytes) return DropReason::kTooShort;
 
   headers.solicited = bth.solicited;
@@ -170,7 +170,7 @@ DropReason Parser::Transport() {
   headers.pkey = bth.pkey;
   headers.destination_qpn = bth.destination_qpn;
   headers.psn = bth.psn;
-  ParseExtensions(header(), headers);
+  ParseExtensions(row, header(), headers);
   pad_count_ = bth.pad_count;
   at_ += extension_bytes;
   return DropReason::kNone;

@@ -1,50 +1,18 @@
 #include "transport/wire/opcode.h"
 
-#include <array>
-#include <cstddef>
 #include <utility>
+
+#include "transport/wire/aeth.h"
+#include "transport/wire/atomic_eth.h"
+#include "transport/wire/deth.h"
+#include "transport/wire/feth.h"
+#include "transport/wire/reth.h"
+#include "transport/wire/xrceth.h"
 
 namespace uroce::transport {
 namespace {
 
-struct Row {
-  uint8_t operation_code;  // bits 4:0 of the BTH opcode
-  Operation operation;
-  Position position;
-  Suffix suffix = Suffix::kNone;
-};
-
-// IBA table 38. The operation codes mean the same in every service that has them.
-constexpr Row kSendAndWrite[] = {
-    {0x00, Operation::kSend, Position::kFirst},
-    {0x01, Operation::kSend, Position::kMiddle},
-    {0x02, Operation::kSend, Position::kLast},
-    {0x03, Operation::kSend, Position::kLast, Suffix::kImmediate},
-    {0x04, Operation::kSend, Position::kOnly},
-    {0x05, Operation::kSend, Position::kOnly, Suffix::kImmediate},
-    {0x06, Operation::kWrite, Position::kFirst},
-    {0x07, Operation::kWrite, Position::kMiddle},
-    {0x08, Operation::kWrite, Position::kLast},
-    {0x09, Operation::kWrite, Position::kLast, Suffix::kImmediate},
-    {0x0a, Operation::kWrite, Position::kOnly},
-    {0x0b, Operation::kWrite, Position::kOnly, Suffix::kImmediate},
-};
-constexpr Row kReadAndAtomic[] = {
-    {0x0c, Operation::kReadRequest, Position::kOnly},
-    {0x0d, Operation::kReadResponse, Position::kFirst},
-    {0x0e, Operation::kReadResponse, Position::kMiddle},
-    {0x0f, Operation::kReadResponse, Position::kLast},
-    {0x10, Operation::kReadResponse, Position::kOnly},
-    {0x11, Operation::kAcknowledge, Position::kOnly},
-    {0x12, Operation::kAtomicAcknowledge, Position::kOnly},
-    {0x13, Operation::kCompareAndSwap, Position::kOnly},
-    {0x14, Operation::kFetchAndAdd, Position::kOnly},
-    {0x16, Operation::kSend, Position::kLast, Suffix::kInvalidate},
-    {0x17, Operation::kSend, Position::kOnly, Suffix::kInvalidate},
-    {0x1c, Operation::kFlush, Position::kOnly},
-    {0x1d, Operation::kAtomicWrite, Position::kOnly},
-};
-constexpr Row kDatagram[] = {
+constexpr OperationRow kDatagram[] = {
     {0x04, Operation::kSend, Position::kOnly},
     {0x05, Operation::kSend, Position::kOnly, Suffix::kImmediate},
 };
@@ -59,9 +27,10 @@ constexpr size_t IndexOf(const Opcode& opcode) {
 }
 
 template <size_t kRows>
-constexpr std::optional<Opcode> Find(uint8_t code, Service service, const Row (&rows)[kRows]) {
-  for (const Row& row : rows) {
-    if (code == (static_cast<uint8_t>(service) << kServiceShift | row.operation_code)) {
+constexpr std::optional<Opcode> Find(uint8_t code, Service service,
+                                     const OperationRow (&rows)[kRows]) {
+  for (const OperationRow& row : rows) {
+    if (code == (static_cast<uint8_t>(service) << kServiceShift | row.code)) {
       return Opcode{service, row.operation, row.position, row.suffix};
     }
   }
@@ -78,25 +47,53 @@ constexpr std::optional<Opcode> Find(uint8_t code) {
   return Find(code, Service::kUnreliableDatagram, kDatagram);
 }
 
-// Built from finished elements: assigning an optional is no constant expression before g++ 12.
-template <size_t... kCodes>
-constexpr auto FindAll(std::index_sequence<kCodes...> /*codes*/) {
-  return std::array<std::optional<Opcode>, sizeof...(kCodes)>{Find(kCodes)...};
+constexpr ExtensionHeaders HeadersOf(const Opcode& opcode) {
+  const bool has_others = opcode.HasDeth() || opcode.HasXrceth() || opcode.HasFeth() ||
+                          opcode.HasAtomicEth() || opcode.HasAtomicAckEth() ||
+                          opcode.suffix != Suffix::kNone;
+  if (has_others) return ExtensionHeaders::kOthers;
+  if (opcode.HasReth()) return ExtensionHeaders::kReth;
+  return opcode.HasAeth() ? ExtensionHeaders::kAeth : ExtensionHeaders::kNone;
 }
 
-constexpr auto kByCode = FindAll(std::make_index_sequence<256>());
+constexpr uint8_t ExtensionBytesOf(const Opcode& opcode) {
+  const size_t bytes =
+      (opcode.HasDeth() ? Deth::kBytes : 0) + (opcode.HasXrceth() ? Xrceth::kBytes : 0) +
+      (opcode.HasFeth() ? Feth::kBytes : 0) + (opcode.HasReth() ? Reth::kBytes : 0) +
+      (opcode.HasAtomicEth() ? AtomicEth::kBytes : 0) + (opcode.HasAeth() ? Aeth::kBytes : 0) +
+      (opcode.HasAtomicAckEth() ? AtomicEth::kAckBytes : 0) +
+      (opcode.HasImmediate() ? kImmediateBytes : 0) + (opcode.HasIeth() ? kIethBytes : 0);
+  return static_cast<uint8_t>(bytes);
+}
+
+constexpr OpcodeRow MakeRow(uint8_t code) {
+  const auto opcode = Find(code);
+  if (!opcode) return {};
+  return {.opcode = *opcode,
+          .is_known = true,
+          .has_payload = opcode->HasPayload(),
+          .headers = HeadersOf(*opcode),
+          .extension_bytes = ExtensionBytesOf(*opcode)};
+}
+
+template <size_t... kCodes>
+constexpr auto MakeRows(std::index_sequence<kCodes...> /*codes*/) {
+  return std::array<OpcodeRow, sizeof...(kCodes)>{MakeRow(kCodes)...};
+}
+
+constexpr auto kRows = MakeRows(std::make_index_sequence<256>());
 
 constexpr std::array<uint8_t, kOpcodes> kCodeOf = [] {
   std::array<uint8_t, kOpcodes> code_of{};
-  for (size_t code = 0; code < kByCode.size(); ++code) {
-    if (kByCode[code]) code_of[IndexOf(*kByCode[code])] = static_cast<uint8_t>(code);
+  for (size_t code = 0; code < kRows.size(); ++code) {
+    if (kRows[code].is_known) code_of[IndexOf(kRows[code].opcode)] = static_cast<uint8_t>(code);
   }
   return code_of;
 }();
 
 }  // namespace
 
-std::optional<Opcode> ParseOpcode(uint8_t bth_opcode) { return kByCode[bth_opcode]; }
+constexpr std::array<OpcodeRow, 256> kOpcodeRows = kRows;
 
 uint8_t EncodeOpcode(const Opcode& opcode) { return kCodeOf[IndexOf(opcode)]; }
 

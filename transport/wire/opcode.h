@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 namespace uroce::transport {
 
@@ -92,11 +95,84 @@ struct alignas(4) Opcode {
   }
 };
 
-// nullopt for an opcode that the specification does not define or that this device does not speak.
-std::optional<Opcode> ParseOpcode(uint8_t bth_opcode);
+// The extension headers of a packet. Nearly all packets have none, a RETH or an AETH; for the
+// others each header is tested.
+enum class ExtensionHeaders : uint8_t { kNone, kReth, kAeth, kOthers };
+
+inline constexpr size_t kImmediateBytes = 4;  // ImmDt (IBA 9.3.6)
+inline constexpr size_t kIethBytes = 4;       // IETH (IBA 9.3.7)
+
+// One row an opcode of the BTH. Parser, builder and printer read it.
+struct OpcodeRow {
+  Opcode opcode;
+  bool is_known = false;  // the specification defines it, and this device speaks it
+  bool has_payload = false;
+  ExtensionHeaders headers = ExtensionHeaders::kNone;
+  uint8_t extension_bytes = 0;  // of the headers between BTH and payload
+};
+extern const std::array<OpcodeRow, 256> kOpcodeRows;
+static_assert(sizeof(OpcodeRow) == 8);
+
+// nullopt for an opcode that is not known.
+inline std::optional<Opcode> ParseOpcode(uint8_t bth_opcode) {
+  const OpcodeRow& row = kOpcodeRows[bth_opcode];
+  return row.is_known ? std::optional(row.opcode) : std::nullopt;
+}
 
 // The inverse; the opcode must be one that ParseOpcode can give.
 uint8_t EncodeOpcode(const Opcode& opcode);
+inline const OpcodeRow& RowOf(const Opcode& opcode) { return kOpcodeRows[EncodeOpcode(opcode)]; }
+
+// One row an operation code, bits 4:0 of the BTH opcode (IBA table 38). The codes mean the same in
+// every service that has them.
+struct OperationRow {
+  uint8_t code;
+  Operation operation;
+  Position position;
+  Suffix suffix = Suffix::kNone;
+};
+// UC and XRC have these, and UD those of one packet among the SENDs.
+inline constexpr OperationRow kSendAndWrite[] = {
+    {0x00, Operation::kSend, Position::kFirst},
+    {0x01, Operation::kSend, Position::kMiddle},
+    {0x02, Operation::kSend, Position::kLast},
+    {0x03, Operation::kSend, Position::kLast, Suffix::kImmediate},
+    {0x04, Operation::kSend, Position::kOnly},
+    {0x05, Operation::kSend, Position::kOnly, Suffix::kImmediate},
+    {0x06, Operation::kWrite, Position::kFirst},
+    {0x07, Operation::kWrite, Position::kMiddle},
+    {0x08, Operation::kWrite, Position::kLast},
+    {0x09, Operation::kWrite, Position::kLast, Suffix::kImmediate},
+    {0x0a, Operation::kWrite, Position::kOnly},
+    {0x0b, Operation::kWrite, Position::kOnly, Suffix::kImmediate},
+};
+// XRC has these, too.
+inline constexpr OperationRow kReadAndAtomic[] = {
+    {0x0c, Operation::kReadRequest, Position::kOnly},
+    {0x0d, Operation::kReadResponse, Position::kFirst},
+    {0x0e, Operation::kReadResponse, Position::kMiddle},
+    {0x0f, Operation::kReadResponse, Position::kLast},
+    {0x10, Operation::kReadResponse, Position::kOnly},
+    {0x11, Operation::kAcknowledge, Position::kOnly},
+    {0x12, Operation::kAtomicAcknowledge, Position::kOnly},
+    {0x13, Operation::kCompareAndSwap, Position::kOnly},
+    {0x14, Operation::kFetchAndAdd, Position::kOnly},
+    {0x16, Operation::kSend, Position::kLast, Suffix::kInvalidate},
+    {0x17, Operation::kSend, Position::kOnly, Suffix::kInvalidate},
+    {0x1c, Operation::kFlush, Position::kOnly},
+    {0x1d, Operation::kAtomicWrite, Position::kOnly},
+};
+
+// A known opcode of a reliable connection.
+constexpr Opcode ReliableOpcode(uint8_t bth_opcode) {
+  for (const auto rows : {std::span<const OperationRow>(kSendAndWrite),
+                          std::span<const OperationRow>(kReadAndAtomic)}) {
+    for (const OperationRow& row : rows) {
+      if (row.code == bth_opcode) return {{}, row.operation, row.position, row.suffix};
+    }
+  }
+  return {};
+}
 
 // The opcodes of nearly all packets of a reliable connection (IBA table 38).
 inline constexpr uint8_t kRcSendFirst = 0x00;

@@ -35,20 +35,22 @@ inline bool AreTheSame(const Packet& a, const Packet& b) {
          a.payload.size() == b.payload.size();
 }
 
-// Whether the plain packet of this opcode has the fields of `expected`.
+// Whether the predicted packet of this opcode has the fields of `expected`.
 template <uint8_t kOpcode>
 bool IsReadAs(const ConnectionPacket& packet, bool is_packet, const Packet& expected) {
-  PlainPacket plain{};
-  if (ReadPlainPacket<kOpcode>(packet, plain) != is_packet) return false;
+  Packet predicted;
+  if (ReadPredicted<kOpcode>(packet, predicted) != is_packet) return false;
   return !is_packet ||
-         (plain.solicited == expected.solicited && plain.ack_request == expected.ack_request &&
-          plain.psn == expected.psn && plain.reth == expected.reth && plain.aeth == expected.aeth &&
-          plain.payload.data() == expected.payload.data() &&
-          plain.payload.size() == expected.payload.size());
+         (predicted.opcode == expected.opcode && predicted.solicited == expected.solicited &&
+          predicted.ack_request == expected.ack_request && predicted.psn == expected.psn &&
+          predicted.reth == expected.reth && predicted.aeth == expected.aeth &&
+          predicted.payload.data() == expected.payload.data() &&
+          predicted.payload.size() == expected.payload.size());
 }
 
-// The same for any packet of a reliable connection that may go the short way.
-inline bool IsReadAsPlain(const ConnectionPacket& packet, bool is_packet, const Packet& expected) {
+// The same for any packet of a reliable connection that is predicted.
+inline bool IsReadAsPredicted(const ConnectionPacket& packet, bool is_packet,
+                              const Packet& expected) {
   switch (packet.opcode()) {
     case kRcSendFirst:
       return IsReadAs<kRcSendFirst>(packet, is_packet, expected);
@@ -81,8 +83,8 @@ inline bool IsReadAsPlain(const ConnectionPacket& packet, bool is_packet, const 
   }
 }
 
-// Whether the short way and ParseFrame agree on a frame, for any connection that it may belong to,
-// and for every treatment of its ICRC.
+// Whether header prediction and ParseFrame agree on a frame, for any connection that it may belong
+// to, and for every treatment of its ICRC.
 inline bool BothWaysAgree(std::span<const uint8_t> frame) {
   for (const IcrcCheck check : {IcrcCheck::kNeeded, IcrcCheck::kDone, IcrcCheck::kWaived}) {
     Packet slow;
@@ -103,7 +105,7 @@ inline bool BothWaysAgree(std::span<const uint8_t> frame) {
         ConnectionPacket packet;
         if (service == Service::kReliableConnection &&
             MatchConnectionFrame(frame, sender, check, packet) &&
-            !IsReadAsPlain(packet, is_senders, slow)) {
+            !IsReadAsPredicted(packet, is_senders, slow)) {
           return false;
         }
       }

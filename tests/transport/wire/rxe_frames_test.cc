@@ -52,7 +52,7 @@ TEST_P(RxeFrameTest, ReEmittedBitForBit) {
            .ack_request = packet.ack_request,
            .psn = packet.psn},
           bth);
-  EmitExtensions(packet, bth + Bth::kBytes);
+  EmitExtensions(RowOf(packet.opcode), packet, bth + Bth::kBytes);
   std::ranges::copy(packet.payload, bth + Bth::kBytes + ExtensionBytes(packet.opcode));
   const size_t icrc_at = ours.size() - kIcrcBytes;
   EmitIcrc(StartIcrc(version(), ours.data(), icrc_at), ours.data() + icrc_at);
