@@ -138,6 +138,7 @@ class ConnectionManager {
   void StartRequest(Time now, Connection& connection, const Message& message,
                     uint64_t transaction_id);
   void StopRequest(Connection& connection) { SetDeadline(connection, kNever); }
+  void KeepAnswer(Connection& connection, const Message& message);
   void SendAnswer(Connection& connection, const Message& message);
   void RepeatAnswer(const Connection& connection, Attribute kind, const Incoming& in);
   void Refuse(const Incoming& in, const Message& message);

@@ -223,9 +223,7 @@ Status ConnectionManager::AcknowledgeReceipt(CommunicationId id, uint8_t service
   } else {
     return Status::kInvalidArgument;
   }
-  connection->answer = EmitMessage(connection->transaction_id, mra);
-  connection->answer_kind = Attribute::kMra;
-  if (!at_duplicate) SendAnswer(*connection, mra);
+  at_duplicate ? KeepAnswer(*connection, mra) : SendAnswer(*connection, mra);
   return Status::kOk;
 }
 

@@ -39,9 +39,13 @@ void ConnectionManager::StartRequest(Time now, Connection& connection, const Mes
 }
 
 // An answer is sent once, and again for each duplicate of the message it answers.
-void ConnectionManager::SendAnswer(Connection& connection, const Message& message) {
+void ConnectionManager::KeepAnswer(Connection& connection, const Message& message) {
   connection.answer = EmitMessage(connection.transaction_id, message);
   connection.answer_kind = AttributeOf(message);
+}
+
+void ConnectionManager::SendAnswer(Connection& connection, const Message& message) {
+  KeepAnswer(connection, message);
   Transmit(connection.answer, connection.peer, kMaxQueuedMads);
 }
 

@@ -211,16 +211,18 @@ void QueuePair::OnDeadline(Time now) {
 }
 
 size_t QueuePair::BuildFrame(Time now, const FrameRoom& out) {
+  // If both have a frame, they take turns.
+  const bool has_reply = responder_.HasReply() && MayReply();
+  const bool has_request = requester_.has_unsent();
+  const bool replies_first = has_reply && (responders_turn_ || !has_request);
   size_t frame_bytes = 0;
-  bool is_requesters = false;
-  for (int attempt = 0; attempt < 2 && frame_bytes == 0; ++attempt) {
-    if (responders_turn_) {
-      if (responder_.HasReply() && MayReply()) frame_bytes = responder_.BuildFrame(out);
-    } else if (requester_.has_unsent()) {
-      is_requesters = true;
-      frame_bytes = requester_.BuildFrame(now, out);
-    }
-    responders_turn_ = !responders_turn_;
+  if (replies_first) frame_bytes = responder_.BuildFrame(out);
+  const bool is_requesters = has_request && frame_bytes == 0;
+  if (is_requesters) frame_bytes = requester_.BuildFrame(now, out);
+  responders_turn_ = is_requesters;
+  if (frame_bytes == 0 && has_reply && !replies_first) {
+    frame_bytes = responder_.BuildFrame(out);
+    responders_turn_ = false;
   }
   // Building may fail a request, and sending starts a timer. The queue pair stays in its transmit
   // queue until it has nothing to send, or its next datagram goes by another route.

@@ -99,14 +99,14 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
 
   // For the endpoint. A packet to this QPN; its service is not checked yet.
   DropReason OnPacket(Time now, const Packet& packet);
-  // The short way: whether a frame that came by `from` is the connected peer's. If so, `packet` is
-  // set (wire/connection_frame.h).
+  // Header prediction: whether a frame that came by `from` is the connected peer's. If so, `packet`
+  // is set (wire/connection_frame.h).
   bool MatchPeersFrame(std::span<const uint8_t> frame, Route from, IcrcCheck icrc_check,
                        ConnectionPacket& packet) const {
     return context_.predicts_network_headers && from == context_.path.route() &&
            MatchConnectionFrame(frame, context_.path.arrivals(), icrc_check, packet);
   }
-  // Whether a bare frame that came by `from` is known to be the connected peer's. If not,
+  // Whether a headerless frame that came by `from` is known to be the connected peer's. If not,
   // OnBareFrame checks it: kNone if it is accepted after all.
   bool TakesBareFrames(Route from) const { return context_.takes_headerless && from == route_; }
   DropReason OnBareFrame(Route from);
@@ -120,7 +120,7 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
   DropReason OnRawFrame(std::span<const uint8_t> frame);
   void OnDeadline(Time now) override;
   size_t BuildFrame(Time now, const FrameRoom& out) override;
-  // The short way of the request that was queued last.
+  // See Endpoint, which knows whether other frames wait; of the request that was queued last.
   bool MaySendAtOnce() const { return !is_queued() && requester_.MaySendAtOnce(); }
   size_t BuildAtOnce(Time now, const FrameRoom& out);
   // Whether a request was started and has not completed yet.

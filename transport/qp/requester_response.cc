@@ -7,36 +7,9 @@
 #include "transport/limits.h"
 #include "transport/qp/credits.h"
 #include "transport/qp/requester.h"
+#include "transport/qp/send_operations.h"
 
 namespace uroce::transport {
-namespace {
-
-CompletionOpcode CompletionOpcodeOf(SendOpcode opcode) {
-  switch (opcode) {
-    case SendOpcode::kRdmaWrite:
-    case SendOpcode::kRdmaWriteWithImmediate:
-      return CompletionOpcode::kRdmaWrite;
-    case SendOpcode::kRdmaRead:
-      return CompletionOpcode::kRdmaRead;
-    case SendOpcode::kCompareAndSwap:
-      return CompletionOpcode::kCompareAndSwap;
-    case SendOpcode::kFetchAndAdd:
-      return CompletionOpcode::kFetchAndAdd;
-    case SendOpcode::kLocalInvalidate:
-      return CompletionOpcode::kLocalInvalidate;
-    case SendOpcode::kBindWindow:
-      return CompletionOpcode::kBindWindow;
-    case SendOpcode::kFlush:
-      return CompletionOpcode::kFlush;
-    case SendOpcode::kAtomicWrite:
-      return CompletionOpcode::kAtomicWrite;
-    default:
-      return CompletionOpcode::kSend;
-  }
-}
-
-}  // namespace
-
 // Whether the response is to something that was sent and not answered (IBA 9.7.6.1: ghost and
 // duplicate responses).
 inline bool Requester::IsAwaited(Psn psn) const {
@@ -300,7 +273,7 @@ void Requester::Complete(const SendWqe& wqe, CompletionStatus status, VendorErro
   Completion completion;
   completion.wr_id = wqe.wr_id;
   completion.status = status;
-  completion.opcode = CompletionOpcodeOf(wqe.opcode);
+  completion.opcode = RowOf(wqe.opcode).completion;
   completion.vendor_error = reason;
   completion.byte_length = wqe.length;
   completion.qpn = qp_.qpn;

@@ -4,42 +4,11 @@
 #include "transport/limits.h"
 #include "transport/qp/credits.h"
 #include "transport/qp/requester.h"
+#include "transport/qp/send_operations.h"
 #include "transport/qp/state_table.h"
 
 namespace uroce::transport {
 namespace {
-
-Operation OperationOf(SendOpcode opcode) {
-  switch (opcode) {
-    case SendOpcode::kRdmaWrite:
-    case SendOpcode::kRdmaWriteWithImmediate:
-      return Operation::kWrite;
-    case SendOpcode::kRdmaRead:
-      return Operation::kReadRequest;
-    case SendOpcode::kCompareAndSwap:
-      return Operation::kCompareAndSwap;
-    case SendOpcode::kFetchAndAdd:
-      return Operation::kFetchAndAdd;
-    case SendOpcode::kFlush:
-      return Operation::kFlush;
-    case SendOpcode::kAtomicWrite:
-      return Operation::kAtomicWrite;
-    default:
-      return Operation::kSend;
-  }
-}
-
-Suffix SuffixOf(SendOpcode opcode) {
-  switch (opcode) {
-    case SendOpcode::kRdmaWriteWithImmediate:
-    case SendOpcode::kSendWithImmediate:
-      return Suffix::kImmediate;
-    case SendOpcode::kSendWithInvalidate:
-      return Suffix::kInvalidate;
-    default:
-      return Suffix::kNone;
-  }
-}
 
 uint8_t PredictedOpcode(bool is_send, Position position) {
   switch (position) {
@@ -330,7 +299,7 @@ void Requester::CarryOutLocally(SendWqe& wqe) {
 }
 
 size_t Requester::EmitRequest(Time now, SendWqe& wqe, const FrameRoom& out) {
-  TransportHeaders headers = qp_.Headers(OperationOf(wqe.opcode));
+  TransportHeaders headers = qp_.Headers(RowOf(wqe.opcode).operation);
   headers.psn = next_psn_;
   headers.xrceth = {wqe.details->remote_srqn};
 
@@ -430,7 +399,7 @@ size_t Requester::FillData(SendWqe& wqe, TransportHeaders& headers, Pieces piece
 
   headers.opcode.position = PositionOf(first, last);
   if (last) {
-    headers.opcode.suffix = SuffixOf(wqe.opcode);
+    headers.opcode.suffix = RowOf(wqe.opcode).suffix;
     headers.immediate = wqe.details->immediate;
     headers.invalidate_rkey = wqe.details->invalidate_rkey;
     headers.solicited = wqe.solicited;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <initializer_list>
 
 #include "transport/guarded_access.h"
 #include "transport/limits.h"
+#include "transport/qp/send_operations.h"
 #include "transport/wire/ethernet.h"
 
 namespace uroce::transport {
@@ -13,32 +13,23 @@ namespace {
 
 constexpr uint64_t kAtomicBytes = 8;
 
-constexpr uint32_t Bits(std::initializer_list<SendOpcode> opcodes) {
-  uint32_t bits = 0;
-  for (const SendOpcode opcode : opcodes) bits |= 1u << static_cast<uint32_t>(opcode);
-  return bits;
+// The opcodes of the services, one bit a SendOpcode.
+constexpr uint32_t OfferedTo(Offer most) {
+  return SendOpcodesWith([=](const SendOperationRow& row) { return row.offer <= most; });
 }
-
-// The opcodes of the services, one bit a SendOpcode (IBA 11.4.1.1). SEND with invalidate has no
-// opcode in the packets of UC.
-constexpr uint32_t kDatagram = Bits({SendOpcode::kSend, SendOpcode::kSendWithImmediate});
-constexpr uint32_t kUnreliable =
-    kDatagram | Bits({SendOpcode::kRdmaWrite, SendOpcode::kRdmaWriteWithImmediate,
-                      SendOpcode::kLocalInvalidate, SendOpcode::kBindWindow});
-constexpr uint32_t kReliable =
-    kUnreliable |
-    Bits({SendOpcode::kRdmaRead, SendOpcode::kCompareAndSwap, SendOpcode::kFetchAndAdd,
-          SendOpcode::kSendWithInvalidate, SendOpcode::kFlush, SendOpcode::kAtomicWrite});
+constexpr uint32_t kReliable = OfferedTo(Offer::kReliable);
 constexpr uint32_t kKnownOpcodes = kReliable;
+constexpr uint32_t kWithOperands =
+    SendOpcodesWith([](const SendOperationRow& row) { return row.has_operands; });
 
 uint32_t Offered(QpType type) {
   switch (type) {
     case QpType::kUnreliableDatagram:
-      return kDatagram;
+      return OfferedTo(Offer::kAll);
     case QpType::kUnreliableConnection:
-      return kUnreliable;
+      return OfferedTo(Offer::kConnections);
     case QpType::kRawPacket:
-      return Bits({SendOpcode::kSend});
+      return 1u << static_cast<uint32_t>(SendOpcode::kSend);
     case QpType::kXrcReceive:
       return 0;
     default:
@@ -50,12 +41,6 @@ uint32_t Offered(QpType type) {
 bool MayBePredicted(const SendOperation& request) {
   return (request.opcode == SendOpcode::kRdmaWrite || request.opcode == SendOpcode::kSend) &&
          !request.fence;
-}
-
-bool HasOperands(SendOpcode opcode) {
-  constexpr uint32_t kNone =
-      Bits({SendOpcode::kRdmaWrite, SendOpcode::kSend, SendOpcode::kRdmaRead});
-  return (kNone >> static_cast<uint32_t>(opcode) & 1) == 0;
 }
 
 // Placement and selectivity are defined, and one request may name so much memory (IBA C9-94).
@@ -159,7 +144,8 @@ Status SendQueue::Post(const SendWorkRequest& request) {
     wqe.details->sges = SgeCursor({sges, request.sges.size()});
     wqe.is_one_piece = false;
   }
-  if (all_have_details_ || HasOperands(request.opcode)) CopyDetails(request, slot);
+  const bool has_operands = (kWithOperands >> static_cast<uint32_t>(request.opcode) & 1) != 0;
+  if (all_have_details_ || has_operands) CopyDetails(request, slot);
   ++back_;
   return Status::kOk;
 }

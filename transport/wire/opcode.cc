@@ -12,11 +12,6 @@
 namespace uroce::transport {
 namespace {
 
-constexpr OperationRow kDatagram[] = {
-    {0x04, Operation::kSend, Position::kOnly},
-    {0x05, Operation::kSend, Position::kOnly, Suffix::kImmediate},
-};
-
 constexpr int kServiceShift = 5;
 
 // Every opcode as a number below kOpcodes, to find its code.
@@ -26,25 +21,25 @@ constexpr size_t IndexOf(const Opcode& opcode) {
          static_cast<size_t>(opcode.position) << 2 | static_cast<size_t>(opcode.suffix);
 }
 
-template <size_t kRows>
-constexpr std::optional<Opcode> Find(uint8_t code, Service service,
-                                     const OperationRow (&rows)[kRows]) {
-  for (const OperationRow& row : rows) {
-    if (code == (static_cast<uint8_t>(service) << kServiceShift | row.code)) {
-      return Opcode{service, row.operation, row.position, row.suffix};
-    }
+constexpr bool Has(Service service, Offer offer) {
+  switch (service) {
+    case Service::kReliableConnection:
+    case Service::kExtendedReliableConnection:
+      return true;
+    case Service::kUnreliableConnection:
+      return offer <= Offer::kConnections;
+    case Service::kUnreliableDatagram:
+      return offer == Offer::kAll;
+    default:
+      return false;
   }
-  return std::nullopt;
 }
 
 constexpr std::optional<Opcode> Find(uint8_t code) {
-  if (const auto found = Find(code, Service::kReliableConnection, kSendAndWrite)) return found;
-  if (const auto found = Find(code, Service::kReliableConnection, kReadAndAtomic)) return found;
-  if (const auto found = Find(code, Service::kUnreliableConnection, kSendAndWrite)) return found;
-  constexpr auto kExtended = Service::kExtendedReliableConnection;
-  if (const auto found = Find(code, kExtended, kSendAndWrite)) return found;
-  if (const auto found = Find(code, kExtended, kReadAndAtomic)) return found;
-  return Find(code, Service::kUnreliableDatagram, kDatagram);
+  const OperationRow* const row = FindOperation(code);
+  const auto service = static_cast<Service>(code >> kServiceShift);
+  if (row == nullptr || !Has(service, row->offer)) return std::nullopt;
+  return Opcode{service, row->operation, row->position, row->suffix};
 }
 
 constexpr ExtensionHeaders HeadersOf(const Opcode& opcode) {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
+#include <string_view>
 
 namespace uroce::transport {
 
@@ -123,55 +123,77 @@ inline std::optional<Opcode> ParseOpcode(uint8_t bth_opcode) {
 uint8_t EncodeOpcode(const Opcode& opcode);
 inline const OpcodeRow& RowOf(const Opcode& opcode) { return kOpcodeRows[EncodeOpcode(opcode)]; }
 
+// The services that have an operation: those of datagrams and connections, all connections, or the
+// reliable ones, RC and XRC.
+enum class Offer : uint8_t { kAll, kConnections, kReliable };
+
 // One row an operation code, bits 4:0 of the BTH opcode (IBA table 38). The codes mean the same in
-// every service that has them.
+// every service that has them. `name`: without that of the service; printer, captures and fault
+// scenarios use it.
 struct OperationRow {
   uint8_t code;
   Operation operation;
   Position position;
-  Suffix suffix = Suffix::kNone;
+  Suffix suffix;
+  Offer offer;
+  std::string_view name;
 };
-// UC and XRC have these, and UD those of one packet among the SENDs.
-inline constexpr OperationRow kSendAndWrite[] = {
-    {0x00, Operation::kSend, Position::kFirst},
-    {0x01, Operation::kSend, Position::kMiddle},
-    {0x02, Operation::kSend, Position::kLast},
-    {0x03, Operation::kSend, Position::kLast, Suffix::kImmediate},
-    {0x04, Operation::kSend, Position::kOnly},
-    {0x05, Operation::kSend, Position::kOnly, Suffix::kImmediate},
-    {0x06, Operation::kWrite, Position::kFirst},
-    {0x07, Operation::kWrite, Position::kMiddle},
-    {0x08, Operation::kWrite, Position::kLast},
-    {0x09, Operation::kWrite, Position::kLast, Suffix::kImmediate},
-    {0x0a, Operation::kWrite, Position::kOnly},
-    {0x0b, Operation::kWrite, Position::kOnly, Suffix::kImmediate},
+inline constexpr OperationRow kOperations[] = {
+    {0x00, Operation::kSend, Position::kFirst, Suffix::kNone, Offer::kConnections, "SEND_FIRST"},
+    {0x01, Operation::kSend, Position::kMiddle, Suffix::kNone, Offer::kConnections, "SEND_MIDDLE"},
+    {0x02, Operation::kSend, Position::kLast, Suffix::kNone, Offer::kConnections, "SEND_LAST"},
+    {0x03, Operation::kSend, Position::kLast, Suffix::kImmediate, Offer::kConnections,
+     "SEND_LAST_IMM"},
+    {0x04, Operation::kSend, Position::kOnly, Suffix::kNone, Offer::kAll, "SEND_ONLY"},
+    {0x05, Operation::kSend, Position::kOnly, Suffix::kImmediate, Offer::kAll, "SEND_ONLY_IMM"},
+    {0x06, Operation::kWrite, Position::kFirst, Suffix::kNone, Offer::kConnections, "WRITE_FIRST"},
+    {0x07, Operation::kWrite, Position::kMiddle, Suffix::kNone, Offer::kConnections,
+     "WRITE_MIDDLE"},
+    {0x08, Operation::kWrite, Position::kLast, Suffix::kNone, Offer::kConnections, "WRITE_LAST"},
+    {0x09, Operation::kWrite, Position::kLast, Suffix::kImmediate, Offer::kConnections,
+     "WRITE_LAST_IMM"},
+    {0x0a, Operation::kWrite, Position::kOnly, Suffix::kNone, Offer::kConnections, "WRITE_ONLY"},
+    {0x0b, Operation::kWrite, Position::kOnly, Suffix::kImmediate, Offer::kConnections,
+     "WRITE_ONLY_IMM"},
+    {0x0c, Operation::kReadRequest, Position::kOnly, Suffix::kNone, Offer::kReliable,
+     "READ_REQUEST"},
+    {0x0d, Operation::kReadResponse, Position::kFirst, Suffix::kNone, Offer::kReliable,
+     "READ_RESPONSE_FIRST"},
+    {0x0e, Operation::kReadResponse, Position::kMiddle, Suffix::kNone, Offer::kReliable,
+     "READ_RESPONSE_MIDDLE"},
+    {0x0f, Operation::kReadResponse, Position::kLast, Suffix::kNone, Offer::kReliable,
+     "READ_RESPONSE_LAST"},
+    {0x10, Operation::kReadResponse, Position::kOnly, Suffix::kNone, Offer::kReliable,
+     "READ_RESPONSE_ONLY"},
+    {0x11, Operation::kAcknowledge, Position::kOnly, Suffix::kNone, Offer::kReliable,
+     "ACKNOWLEDGE"},
+    {0x12, Operation::kAtomicAcknowledge, Position::kOnly, Suffix::kNone, Offer::kReliable,
+     "ATOMIC_ACKNOWLEDGE"},
+    {0x13, Operation::kCompareAndSwap, Position::kOnly, Suffix::kNone, Offer::kReliable,
+     "CMP_SWAP"},
+    {0x14, Operation::kFetchAndAdd, Position::kOnly, Suffix::kNone, Offer::kReliable, "FETCH_ADD"},
+    {0x16, Operation::kSend, Position::kLast, Suffix::kInvalidate, Offer::kReliable,
+     "SEND_LAST_INV"},
+    {0x17, Operation::kSend, Position::kOnly, Suffix::kInvalidate, Offer::kReliable,
+     "SEND_ONLY_INV"},
+    {0x1c, Operation::kFlush, Position::kOnly, Suffix::kNone, Offer::kReliable, "FLUSH"},
+    {0x1d, Operation::kAtomicWrite, Position::kOnly, Suffix::kNone, Offer::kReliable,
+     "ATOMIC_WRITE"},
 };
-// XRC has these, too.
-inline constexpr OperationRow kReadAndAtomic[] = {
-    {0x0c, Operation::kReadRequest, Position::kOnly},
-    {0x0d, Operation::kReadResponse, Position::kFirst},
-    {0x0e, Operation::kReadResponse, Position::kMiddle},
-    {0x0f, Operation::kReadResponse, Position::kLast},
-    {0x10, Operation::kReadResponse, Position::kOnly},
-    {0x11, Operation::kAcknowledge, Position::kOnly},
-    {0x12, Operation::kAtomicAcknowledge, Position::kOnly},
-    {0x13, Operation::kCompareAndSwap, Position::kOnly},
-    {0x14, Operation::kFetchAndAdd, Position::kOnly},
-    {0x16, Operation::kSend, Position::kLast, Suffix::kInvalidate},
-    {0x17, Operation::kSend, Position::kOnly, Suffix::kInvalidate},
-    {0x1c, Operation::kFlush, Position::kOnly},
-    {0x1d, Operation::kAtomicWrite, Position::kOnly},
-};
+
+// nullptr if no service has the operation code of `bth_opcode`.
+constexpr const OperationRow* FindOperation(uint8_t bth_opcode) {
+  constexpr uint8_t kOperationMask = 0x1f;
+  for (const OperationRow& row : kOperations) {
+    if (row.code == (bth_opcode & kOperationMask)) return &row;
+  }
+  return nullptr;
+}
 
 // A known opcode of a reliable connection.
 constexpr Opcode ReliableOpcode(uint8_t bth_opcode) {
-  for (const auto rows : {std::span<const OperationRow>(kSendAndWrite),
-                          std::span<const OperationRow>(kReadAndAtomic)}) {
-    for (const OperationRow& row : rows) {
-      if (row.code == bth_opcode) return {{}, row.operation, row.position, row.suffix};
-    }
-  }
-  return {};
+  const OperationRow& row = *FindOperation(bth_opcode);
+  return {Service::kReliableConnection, row.operation, row.position, row.suffix};
 }
 
 // The opcodes of nearly all packets of a reliable connection (IBA table 38).

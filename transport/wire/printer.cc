@@ -37,58 +37,6 @@ std::string_view NameOf(Service service) {
   return "?";
 }
 
-std::string_view NameOf(Operation operation) {
-  switch (operation) {
-    case Operation::kSend:
-      return "SEND";
-    case Operation::kWrite:
-      return "WRITE";
-    case Operation::kReadRequest:
-      return "READ_REQUEST";
-    case Operation::kReadResponse:
-      return "READ_RESPONSE";
-    case Operation::kAcknowledge:
-      return "ACKNOWLEDGE";
-    case Operation::kAtomicAcknowledge:
-      return "ATOMIC_ACKNOWLEDGE";
-    case Operation::kCompareAndSwap:
-      return "CMP_SWAP";
-    case Operation::kFetchAndAdd:
-      return "FETCH_ADD";
-    case Operation::kFlush:
-      return "FLUSH";
-    case Operation::kAtomicWrite:
-      return "ATOMIC_WRITE";
-  }
-  return "?";
-}
-
-std::string_view NameOf(Position position) {
-  switch (position) {
-    case Position::kFirst:
-      return "_FIRST";
-    case Position::kMiddle:
-      return "_MIDDLE";
-    case Position::kLast:
-      return "_LAST";
-    case Position::kOnly:
-      return "_ONLY";
-  }
-  return "?";
-}
-
-std::string_view NameOf(Suffix suffix) {
-  switch (suffix) {
-    case Suffix::kNone:
-      return "";
-    case Suffix::kImmediate:
-      return "_IMM";
-    case Suffix::kInvalidate:
-      return "_INV";
-  }
-  return "?";
-}
-
 std::string_view NameOf(NakCode code) {
   switch (code) {
     case NakCode::kPsnSequenceError:
@@ -195,9 +143,7 @@ std::string ToString(const Gid& gid) {
 std::string ToString(const Opcode& opcode) {
   std::string text(NameOf(opcode.service));
   text += '_';
-  text += NameOf(opcode.operation);
-  if (opcode.HasPositions()) text += NameOf(opcode.position);
-  text += NameOf(opcode.suffix);
+  text += FindOperation(EncodeOpcode(opcode))->name;
   return text;
 }
 

@@ -44,7 +44,6 @@ inline constexpr uint8_t kQpTypeRc = 2;
 inline constexpr uint8_t kQpTypeUc = 3;
 inline constexpr uint8_t kQpTypeUd = 4;
 inline constexpr uint8_t kQpTypeXrcSend = 9;
-inline constexpr uint8_t kQpTypeXrcReceive = 10;
 
 // The resolution that an id in kResolvingAddress waits for.
 struct Resolution {
