@@ -20,6 +20,13 @@ constexpr size_t kOtherDeadlines = 1;  // that of the general services
 
 constexpr uint8_t kQpnStream = 0;  // of random numbers
 
+constexpr Srqn kFirstSrqn{0x100};  // without linked processes
+
+XrcQueues MakeXrcQueues(const EndpointConfig& config) {
+  if (!config.has_links) return {kFirstSrqn, kMaxSrqs};
+  return {Srqn{config.first_qpn.value}, config.qpn_count};
+}
+
 // The granted attributes: the wanted ones, without a receive queue if there is a shared one, and
 // with at least kMinInlineBytes of inline data: NICs round up, and programs rely on it. An XRC
 // target has no queues of its own, an XRC initiator no receive queue.
@@ -83,8 +90,10 @@ Endpoint::Endpoint(const EndpointConfig& config, EndpointState* state)
       state_(state == nullptr ? own_state_.get() : state),
       own_memory_(config.memory == nullptr ? std::make_unique<MemoryTable>(config.seed) : nullptr),
       memory_(config.memory == nullptr ? *own_memory_ : *config.memory),
+      xrc_queues_(MakeXrcQueues(config)),
+      xrc_farewells_(config_, transmits_),
       device_(config.context),
-      environment_{config_, memory_, events_, deadlines_, transmits_, xrc_queues_},
+      environment_{config_, memory_, events_, deadlines_, transmits_, xrc_queues_, xrc_farewells_},
       queue_pairs_(config.qpn_count),
       random_(config.seed, kQpnStream),
       free_qpns_(config.qpn_count) {
@@ -223,8 +232,13 @@ DropReason Endpoint::OnWholeFrame(Time now, std::span<const uint8_t> frame, Rout
     result = qp->OnPeersPacket(now, packet);
   } else {
     result = ParseFrame(frame, packet, icrc_check);
-    if (result == DropReason::kNone) result = Deliver(now, packet);
-    receiver = IsOfQueuePair(result) ? Find(packet.destination_qpn) : nullptr;
+    if (result == DropReason::kNone && IsXrcRelayed(packet)) [[unlikely]] {
+      receiver = nullptr;
+      result = xrc_executors_.OnPacket(now, packet, receiver);
+    } else {
+      if (result == DropReason::kNone) result = Deliver(now, packet);
+      receiver = IsOfQueuePair(result) ? Find(packet.destination_qpn) : nullptr;
+    }
   }
   // A datagram that we sent to a group comes back even if the group has no members here.
   const bool is_own_copy = from == Route::kLoopback && result == DropReason::kNotAMember;
@@ -350,6 +364,7 @@ void Endpoint::OnPeerGone(Route route) {
   for (const auto& qp : queue_pairs_) {
     if (qp != nullptr) qp->OnPeerGone(route);
   }
+  xrc_executors_.OnProcessGone(route);
 }
 
 // IBA 11.6.3.3 DEVICE_FATAL.

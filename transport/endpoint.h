@@ -29,6 +29,7 @@
 #include "transport/wire/frame_room.h"
 #include "transport/wire/icrc.h"
 #include "transport/wire/packet.h"
+#include "transport/xrc_executors.h"
 
 namespace uroce::transport {
 
@@ -37,8 +38,7 @@ namespace uroce::transport {
 // allocates nothing once its objects are created. Calls are serialised by the caller (the engine's
 // lock), except CompletionQueue::Poll.
 //
-// It owns the queue pairs and the table that finds them by number; what a queue pair does with its
-// packets is in transport/qp/.
+// It owns the queue pairs and finds them by number; what they do with packets is in transport/qp/.
 class Endpoint {
  public:
   // The endpoint lives in `state`, zeroed memory that outlives it; nullptr: in memory of its own.
@@ -67,8 +67,10 @@ class Endpoint {
   // queue pair draws from it any more.
   std::unique_ptr<SharedReceiveQueue> CreateSharedReceiveQueue(
       const SrqInitAttributes& attributes) const;
-  // XRC: gives the queue its number, by which requests find it. kNoMemory: there are kMaxSrqs.
+  // XRC: gives the queue its number, by which requests find it. kNoMemory: there are kMaxSrqs, or,
+  // of a linked process, kMaxQps. Others may use it as far as xrc_executors() permits.
   Status PublishXrcQueue(SharedReceiveQueue& queue) { return xrc_queues_.Add(queue); }
+  XrcExecutors& xrc_executors() { return xrc_executors_; }
   std::unique_ptr<SharedReceiveQueue> DestroySharedReceiveQueue(
       std::unique_ptr<SharedReceiveQueue> queue);
 
@@ -87,8 +89,7 @@ class Endpoint {
   // of its completion queues. Windows that are bound to it stay bound, but nothing can access them
   // any more (IBA o10-2.2.5).
   QueuePair::Queues DestroyQueuePair(QueuePair* qp);
-  // nullptr if there is none.
-  QueuePair* Find(Qpn qpn) const;
+  QueuePair* Find(Qpn qpn) const;  // nullptr if there is none
 
   // ibv_attach_mcast, ibv_detach_mcast: datagrams to `group` reach `qp`, also those that are sent
   // by queue pairs of this endpoint, `qp` itself included. kInvalidArgument if `group` is not a
@@ -102,9 +103,8 @@ class Endpoint {
   // The port came up or went down: raises kPortActive or kPortError. Queue pairs retransmit.
   void TellPortState(bool active);
 
-  // Replaces the GID table: the addresses of the port have changed. Addresses that stay keep their
-  // index. Raises kGidChange. A queue pair whose source address is gone neither reaches its peer
-  // nor hears it until the address returns; its ACK timeouts report that.
+  // Replaces the GID table. Addresses that stay keep their index. Raises kGidChange. A queue pair
+  // whose source address is gone cannot reach its peer: its ACK timeouts report that.
   void FollowGids(const std::vector<Gid>& gids);
 
   // The process that `route` leads to has ended, and all that it sent was received: requests to it
@@ -132,8 +132,7 @@ class Endpoint {
   // Gives raw packet queue pairs (`watchers`) a copy of a frame that is counted elsewhere.
   void CopyFrame(Time now, std::span<const uint8_t> frame, std::span<QueuePair* const> watchers);
 
-  // The latest time to call OnDeadline for no timer to be late; kNever if no timer runs. May be
-  // earlier than the first timer, never later.
+  // When to call OnDeadline; kNever if no timer runs. May be earlier than the first timer.
   Time NextDeadline() const { return deadlines_.Next(); }
   void OnDeadline(Time now) {
     SetTime(now);
@@ -143,7 +142,7 @@ class Endpoint {
   // Whether there may be something to send: by any route, by one, or in reply to a peer.
   bool HasTransmit() const { return !transmits_.IsEmpty(); }
   bool HasTransmit(Route route) const { return !transmits_.IsEmpty(route); }
-  bool OwesReply(Route route) const { return transmits_.OwesReply(route); }
+  bool OwesReply(Route route) const { return environment_.OwesReply(route); }
   // The first route from `from` on that may have something to send; nullopt if none is left.
   std::optional<Route> FirstTransmit(Route from) const { return transmits_.FirstReady(from); }
   // Builds the next frame for `route` in `out`. Returns its length in bytes, or 0 when nothing is
@@ -170,10 +169,9 @@ class Endpoint {
 
   // Queue pair 1; nullptr until UseGeneralServices or a packet to it creates it.
   GeneralServices* general_services() { return general_services_.get(); }
-  // Creates queue pair 1 if there is none yet.
   GeneralServices& UseGeneralServices();
 
-  // The Ethernet address of a neighbour changed: paths to it use the new one from now on.
+  // The Ethernet address of a neighbour changed, and with it the paths there.
   void UpdateNeighbor(const Gid& gid, const MacAddress& mac);
 
   const EndpointConfig& config() const { return config_; }
@@ -209,12 +207,14 @@ class Endpoint {
   TransmitSchedule transmits_;
   MulticastTable multicast_;
   XrcQueues xrc_queues_;
+  XrcFarewells xrc_farewells_;
   EventSource device_;
   QpEnvironment environment_;
   std::unique_ptr<GeneralServices> general_services_;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // by QPN - first_qpn
   RandomNumbers random_;
   std::vector<uint16_t> free_qpns_;  // QPN - first_qpn, the most recently freed last
+  XrcExecutors xrc_executors_{*this};
 };
 
 }  // namespace uroce::transport

@@ -22,6 +22,14 @@ using XrcDomainId = Id<struct XrcDomainIdTag>;  // XRC domain; 0: none
 using LKey = Id<struct LKeyTag>;                // local key of a memory region
 using RKey = Id<struct RKeyTag>;                // remote key of a memory region or window
 
+// Proves to a process of the host that another one has opened the same XRC domain; not guessable.
+struct XrcKey {
+  std::array<uint8_t, 16> bytes{};
+
+  constexpr auto operator<=>(const XrcKey&) const = default;
+  constexpr bool IsZero() const { return *this == XrcKey{}; }
+};
+
 inline constexpr uint32_t kMaxQpn = 0xff'ffff;
 inline constexpr Qpn kMulticastQpn{0xff'ffff};  // destination of every multicast datagram
 

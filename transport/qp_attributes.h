@@ -122,17 +122,21 @@ struct QpAttributes {
 // initiator needs no receive_cq. An XRC target has no queues and no protection domain of its own:
 // it uses those of the shared receive queue that a request names.
 struct QpInitAttributes {
-  PdId pd;
+  PdId pd{};
   QpType type = QpType::kReliableConnection;
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
   SharedReceiveQueue* srq = nullptr;  // instead of a receive queue of its own
-  QpCapabilities capabilities;
+  QpCapabilities capabilities{};
   bool signal_all = false;  // sq_sig_all
   // Datagrams: what the queue pair sends to a group that it is a member of does not come back.
   bool blocks_own_multicast = false;
   XrcDomainId xrc_domain{};  // of an XRC target
-  void* context = nullptr;   // the caller's; comes back in events
+  XrcKey xrc_key{};          // of a domain that is shared with other processes; otherwise zero
+  // An XRC target that works for one of another process (XrcExecutors): the number that completions
+  // name. 0: its own.
+  Qpn reported_qpn{};
+  void* context = nullptr;  // the caller's; comes back in events
 };
 
 }  // namespace uroce::transport

@@ -31,6 +31,8 @@ bool IsForAnAttachedProcess(MessageType type) {
     case MessageType::kAddresses:
     case MessageType::kNotice:
     case MessageType::kWireSocket:
+    case MessageType::kXrcDomainAnswer:
+    case MessageType::kXrcDomainClosed:
       return true;
     default:
       return false;

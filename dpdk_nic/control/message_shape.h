@@ -8,6 +8,7 @@
 #include "dpdk_nic/control/messages.h"
 #include "dpdk_nic/control/status_messages.h"
 #include "dpdk_nic/control/wire_messages.h"
+#include "dpdk_nic/control/xrc_messages.h"
 
 namespace uroce::nic::control {
 
@@ -38,6 +39,7 @@ using AllMessages =
                 Unlisten, LeaseRequest, StatusRequest, Resume, Welcome, Refused, LinkAnswer,
                 LinkOffer, Neighbor, DeclareAnswer, GroupAnswer, ListenAnswer, UnlistenAnswer,
                 PortState, Addresses, Notice, WireSocket, WireDrops, LeaseGranted, StatusDaemon,
-                StatusClient, StatusLink, StatusEnd>;
+                StatusClient, StatusLink, StatusEnd, OpenXrcDomain, CloseXrcDomain, XrcDomainAnswer,
+                XrcDomainClosed>;
 
 }  // namespace uroce::nic::control

@@ -13,7 +13,7 @@ namespace uroce::nic::control {
 
 // Part of the name of a fabric's folder and of every header: programs with different versions never
 // meet.
-inline constexpr uint16_t kProtocolVersion = 14;
+inline constexpr uint16_t kProtocolVersion = 15;
 
 inline constexpr uint32_t kMaxBodyBytes = 5'120;
 inline constexpr size_t kMaxDescriptors = 2;  // of one message
@@ -36,6 +36,8 @@ enum class MessageType : uint16_t {
   kStatusRequest = 11,
   kResume = 12,
   kWireDrops = 13,
+  kOpenXrcDomain = 14,
+  kCloseXrcDomain = 15,
   // from uroced
   kWelcome = 32,
   kRefused = 33,
@@ -55,6 +57,8 @@ enum class MessageType : uint16_t {
   kNotice = 47,
   kWireSocket = 48,
   kAddresses = 49,
+  kXrcDomainAnswer = 50,
+  kXrcDomainClosed = 51,
 };
 
 struct MessageHeader {

@@ -153,6 +153,7 @@ void Server::OnClosed(Session& session, bool was_client) {
     clients_.erase(session.block());
     frame_switch_->Remove(session.block());
     group_shares_.Remove(session.block());
+    xrc_domains_.Remove(session.block());
     registry_.Detach(Now(), session.block());
   } else {
     ForgetUnauthenticated(session.uid());

@@ -26,6 +26,7 @@
 #include "dpdk_nic/control/rate_limited_log.h"
 #include "dpdk_nic/control/registry.h"
 #include "dpdk_nic/control/session.h"
+#include "dpdk_nic/control/xrc_domains.h"
 #include "transport/time.h"
 
 namespace uroce::nic::control {
@@ -82,6 +83,7 @@ class Server {
   const Limits& limits() const { return config_.limits; }
   Registry& registry() { return registry_; }
   GroupShares& group_shares() { return group_shares_; }
+  XrcDomains& xrc_domains() { return xrc_domains_; }
   const BlockClaims& claims() const { return claims_; }
   DescriptorCloser& closer() { return closer_; }
   FrameSwitch& frame_switch() { return *frame_switch_; }
@@ -115,6 +117,7 @@ class Server {
   const BlockClaims claims_;
   Registry registry_;
   GroupShares group_shares_;
+  XrcDomains xrc_domains_{[this](UniqueFd file) { closer_.Close(std::move(file)); }};
   FrameSwitch* frame_switch_ = nullptr;
 
   boost::asio::posix::stream_descriptor listener_;

@@ -205,6 +205,14 @@ void Session::HandleClient(MessageChannel::Incoming& incoming) {
     case MessageType::kWireDrops:
       wire_drops_ = Body<WireDrops>(incoming).drops;
       return;
+    case MessageType::kOpenXrcDomain:
+      return Send(server_.xrc_domains().Open(block_, Body<OpenXrcDomain>(incoming),
+                                             std::move(incoming.fds[0])));
+    case MessageType::kCloseXrcDomain: {
+      const uint64_t handle = Body<CloseXrcDomain>(incoming).handle;
+      server_.xrc_domains().Close(block_, handle);
+      return Send(XrcDomainClosed{handle});
+    }
     default:
       return BreakOff("says what makes no sense after Hello");
   }

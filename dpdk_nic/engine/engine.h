@@ -79,12 +79,9 @@ class Engine {
 
   // The flows of raw packet queue pairs; to be used within a verb.
   FrameWatch& frame_watch(const Verb&);
-
   transport::Time Now();  // of completions: CLOCK_MONOTONIC, within a microsecond
-
-  // Runs `f(connection_manager, now)` (transport/cm/connection_manager.h) under the lock, then
-  // sends what became ready and delivers events. Not to be called from a sink. In a forked child it
-  // sends nothing and delivers no events.
+  // Runs `f(connection_manager, now)` (transport/cm/connection_manager.h) as a verb. Not to be
+  // called from a sink.
   template <class F>
   auto WithConnectionManager(F&& f) {
     const Verb verb(*this);
@@ -97,20 +94,23 @@ class Engine {
   PacketPort::ServiceState ReserveService(const PacketPort::Service& service,
                                           transport::Duration timeout);
   void ReleaseService(const PacketPort::Service& service);
+  // The same for an XRC domain, which is closed if there was no answer.
+  PacketPort::XrcOpening OpenXrcDomain(const PacketPort::XrcDomain& domain,
+                                       transport::Duration timeout);
+  void CloseXrcDomain(uint64_t handle);
 
   // For calls that need no lock: reading the configuration, making large objects (see Endpoint).
   const transport::Endpoint& endpoint() const { return endpoint_; }
 
-  // Makes a pass if no other thread makes one and the mode is kAuto: ibv_poll_cq on an empty queue.
-  // Returns whether there was anything to do. Yields the processor after some fruitless passes.
+  // Makes a pass if no other thread makes one and the mode is kAuto. Returns whether there was
+  // anything to do. Yields the processor after some fruitless passes.
   bool TryRunOnce();
 
   // The Ethernet address for frames to `gid`; asks the neighbours until `timeout`, then nullopt.
   std::optional<transport::MacAddress> ResolveNeighbor(const transport::Gid& gid,
                                                        transport::Duration timeout);
 
-  // Has the port prepare the path that a queue pair is about to use, or receive what is sent to a
-  // multicast group; `timeout` bounds the wait.
+  // Prepare the path that a queue pair is about to use, or the reception of a multicast group.
   PacketPort::PathState PreparePath(const PacketPort::Path& path, transport::Duration timeout);
   PacketPort::PathState JoinGroup(const transport::Gid& group, transport::Duration timeout);
   uint32_t PathMtu(const PacketPort::Path& path);

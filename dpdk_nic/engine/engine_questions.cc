@@ -94,6 +94,27 @@ void Engine::ReleaseService(const PacketPort::Service& service) {
   });
 }
 
+PacketPort::XrcOpening Engine::OpenXrcDomain(const PacketPort::XrcDomain& domain,
+                                             Duration timeout) {
+  PacketPort::XrcOpening opening;
+  AskUntilAnswered(timeout, [&](Time, PacketPort& port) {
+    if (!in_forked_child()) opening = port.OpenXrcDomain(domain);
+    return opening.is_answered;
+  });
+  if (!opening.is_answered) CloseXrcDomain(domain.handle);
+  return opening;
+}
+
+void Engine::CloseXrcDomain(uint64_t handle) {
+  {
+    const Verb verb(*this);
+    if (!in_forked_child()) port_->CloseXrcDomain(handle);
+  }
+  AskUntilAnswered(kReleaseTimeout, [&](Time, PacketPort& port) {
+    return in_forked_child() || port.IsXrcDomainClosed(handle);
+  });
+}
+
 void Engine::ForgetPath(transport::Qpn local) {
   const Verb verb(*this);
   if (!in_forked_child()) port_->ForgetPath(local);

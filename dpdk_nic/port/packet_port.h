@@ -134,6 +134,25 @@ class PacketPort : public transport::PeerProgress {
   virtual void ReleaseService(const Service& /*service*/) {}
   virtual bool IsReleased(const Service& /*service*/) const { return true; }
 
+  // An XRC domain that processes of this host share by a file (ibv_open_xrcd). `fd` stays the
+  // caller's, and open until CloseXrcDomain. `handle` is new in each opening.
+  struct XrcDomain {
+    uint64_t handle;
+    int fd;
+    bool creates;
+    bool exclusive;
+  };
+  // `key` is zero where there are no other processes.
+  struct XrcOpening {
+    bool is_answered = false;
+    int error = 0;  // an errno
+    transport::XrcKey key{};
+  };
+  // The caller repeats the call until it is answered, or gives up with CloseXrcDomain.
+  virtual XrcOpening OpenXrcDomain(const XrcDomain& /*domain*/) { return {.is_answered = true}; }
+  virtual void CloseXrcDomain(uint64_t /*handle*/) {}
+  virtual bool IsXrcDomainClosed(uint64_t /*handle*/) const { return true; }
+
   // Sleeping. BeginSleep announces that no thread polls from now on and returns false if there is
   // work already (then do not sleep). While asleep the wait_fd becomes readable when a frame
   // arrives. EndSleep withdraws the announcement and drains the fd; harmless when not asleep.

@@ -24,7 +24,7 @@ from harness.programs import clean_environment, free_tcp_port, listens
 UROCE = os.path.abspath(sys.argv[1])
 UROCED = os.path.abspath(sys.argv[2])
 
-PROTOCOL_VERSION = 14  # kProtocolVersion of dpdk_nic/control/protocol.h
+PROTOCOL_VERSION = 15  # kProtocolVersion of dpdk_nic/control/protocol.h
 SO_NETNS_COOKIE = 71
 
 _fabrics = 0

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
 #include "transport/counters.h"
 #include "transport/endpoint_config.h"
 #include "transport/events.h"
@@ -8,8 +12,10 @@
 #include "transport/qp/deadline_queue.h"
 #include "transport/qp/path.h"
 #include "transport/qp/transmit_schedule.h"
+#include "transport/qp/xrc_farewells.h"
 #include "transport/qp/xrc_queues.h"
 #include "transport/qp_attributes.h"
+#include "transport/route.h"
 #include "transport/wire/opcode.h"
 #include "transport/wire/packet.h"
 
@@ -23,10 +29,19 @@ struct QpEnvironment {
   DeadlineQueue& deadlines;
   TransmitSchedule& transmits;
   const XrcQueues& xrc_queues;
+  XrcFarewells& xrc_farewells;
+  uint64_t next_xrc_epoch = 1;  // XrcStreamChange
+  // By route: XRC targets whose peers wait for other processes (XrcRelay).
+  std::array<uint16_t, kRoutes> relaying_targets{};
   // A peer on a link waits for an ACK (QpContext::peer_is_linked).
   bool is_ack_wanted = false;
   // How many queue pairs have had a request fail with VendorError::kPeerGone.
   int lost_peers = 0;
+
+  // Whether a peer by `route` waits for a reply.
+  bool OwesReply(Route route) const {
+    return transmits.OwesReply(route) || relaying_targets[static_cast<size_t>(route)] != 0;
+  }
 };
 
 // The state that the requester and the responder of one queue pair share: its number, attributes

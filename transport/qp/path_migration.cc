@@ -57,11 +57,14 @@ void UpdatePrediction(QpContext& qp) {
       is_connection && !qp.awaits_peer_on_path && PkeysMatch(qp.pkey(), kDefaultPkey);
   qp.peer_is_linked = qp.is_reliable() && IsLink(qp.path.route());
   if (!is_connection) return;
-  qp.path.SetConnection({.service = qp.service(),
-                         .destination_qpn = qp.attributes.destination_qpn,
-                         .pkey = qp.pkey(),
-                         .migration_request = is_migrated,
-                         .may_be_headerless = qp.predicts_network_headers && !is_paced});
+  // An XRC target takes headerless frames of its peer only, so an executor sends it whole ones.
+  const bool is_executor = qp.init.reported_qpn.value != 0;
+  qp.path.SetConnection(
+      {.service = qp.service(),
+       .destination_qpn = qp.attributes.destination_qpn,
+       .pkey = qp.pkey(),
+       .migration_request = is_migrated,
+       .may_be_headerless = qp.predicts_network_headers && !is_paced && !is_executor});
 }
 
 void SetPaths(QpContext& qp) {

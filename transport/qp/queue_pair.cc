@@ -121,6 +121,8 @@ bool QueuePair::Processes(const Packet& packet) const {
 }
 
 DropReason QueuePair::OnPacket(Time now, const Packet& packet) {
+  if (packet.opcode.IsResponse() && responder_.relayed() != nullptr) [[unlikely]]
+    return OnRelayedResponse(packet);
   if (!context_.Takes(packet.opcode)) return DropReason::kWrongService;
   if (!Processes(packet)) return DropReason::kQpNotReady;
   DropReason result = DropReason::kForeignSource;
@@ -163,6 +165,8 @@ std::optional<DropReason> QueuePair::OnPredictedPacket(Time now, const Connectio
 }
 
 DropReason QueuePair::OnPeersPacket(Time now, const Packet& packet) {
+  if (packet.opcode.IsResponse() && responder_.relayed() != nullptr) [[unlikely]]
+    return OnRelayedResponse(packet);
   if (!context_.Takes(packet.opcode)) return DropReason::kWrongService;
   if (!Processes(packet)) return DropReason::kQpNotReady;
   const DropReason result = OnConnectedPacket(now, packet);
@@ -170,12 +174,26 @@ DropReason QueuePair::OnPeersPacket(Time now, const Packet& packet) {
   return result;
 }
 
+// XRC target: another process has answered a request. Its link proves the source.
+DropReason QueuePair::OnRelayedResponse(const Packet& packet) {
+  if (!ProcessesRequests(state())) return DropReason::kQpNotReady;
+  const DropReason result = responder_.relayed()->OnResponse(packet);
+  AwaitSharedReceive();
+  UpdateAfterEvent();
+  return result;
+}
+
+// A message that found no receive request has to be told of the next one.
+void QueuePair::AwaitSharedReceive() {
+  if (responder_.awaits_receive() && responder_.shared_queue() != nullptr) [[unlikely]]
+    responder_.shared_queue()->AddWaiter(shared_queue_waiter_);
+}
+
 DropReason QueuePair::OnConnectedPacket(Time now, const Packet& packet) {
   if (packet.opcode.IsResponse()) return requester_.OnResponse(now, packet);
   const DropReason result =
       context_.is_reliable() ? responder_.OnRequest(packet) : responder_.OnUnreliable(packet);
-  if (responder_.awaits_receive() && responder_.shared_queue() != nullptr) [[unlikely]]
-    responder_.shared_queue()->AddWaiter(shared_queue_waiter_);
+  AwaitSharedReceive();
   if (state() == QpState::kReadyToReceive && result == DropReason::kNone &&
       !context_.communication_established) {  // IBA 11.6.3.1 COMM_EST
     context_.communication_established = true;
@@ -207,6 +225,7 @@ DropReason QueuePair::OnRawFrame(std::span<const uint8_t> frame) {
 
 void QueuePair::OnDeadline(Time now) {
   requester_.OnDeadline(now);
+  if (responder_.relayed() != nullptr) responder_.relayed()->OnDeadline(now);
   UpdateAfterEvent();
 }
 
@@ -232,6 +251,7 @@ size_t QueuePair::BuildFrame(Time now, const FrameRoom& out) {
     context_.environment.deadlines.Set(*this, requester_.deadline());
   }
   if (context_.is_datagram()) MarkReady();
+  if (context_.is_xrc_target()) AwaitSharedReceive();
   if (!requester_.has_unsent() && !responder_.HasReply()) LeaveTransmit();
   if (frame_bytes != 0) CountTransmitted(frame_bytes);
   return frame_bytes;
@@ -252,7 +272,9 @@ bool QueuePair::MayReply() const { return ProcessesRequests(state()) || responde
 void QueuePair::UpdateAfterEvent() {
   FollowFailure();
   TellDrained();
-  context_.environment.deadlines.Set(*this, requester_.deadline());
+  Time deadline = requester_.deadline();
+  if (responder_.relayed() != nullptr) deadline = responder_.relayed()->deadline();
+  context_.environment.deadlines.Set(*this, deadline);
   MarkReady();
 }
 
@@ -315,6 +337,9 @@ void QueuePair::Fail() {
 }
 
 void QueuePair::OnPeerGone(Route route) {
+  const bool is_concerned =
+      responder_.relayed() != nullptr && responder_.relayed()->OnProcessGone(route);
+  if (is_concerned) UpdateAfterEvent();
   const bool is_connected =
       context_.is_reliable() && context_.path.is_connection() && context_.path.route() == route;
   if (!is_connected) return;

@@ -165,6 +165,8 @@ class alignas(64) QueuePair : public DeadlineClient, public TransmitClient, publ
       FollowFailureNow();
   }
   void FollowFailureNow();
+  DropReason OnRelayedResponse(const Packet& packet);
+  void AwaitSharedReceive();
   void TellDrained() {
     if (state() == QpState::kSendQueueDrain) [[unlikely]]
       TellIfDrained();

@@ -14,9 +14,10 @@ namespace uroce::transport {
 // bytes.
 struct Reply {
   bool is_atomic = false;
-  bool is_replay = false;  // the answer to a duplicate request
-  Psn first_psn;           // of the response to this request
-  Psn next_psn;            // of the next response packet
+  bool is_replay = false;   // the answer to a duplicate request
+  bool is_relayed = false;  // the data is that of XrcRelay::front()
+  Psn first_psn;            // of the response to this request
+  Psn next_psn;             // of the next response packet
   Psn end_psn;
   uint32_t msn = 0;
   PdId pd{};    // of the memory that is read

@@ -19,7 +19,7 @@ bool HasPeerAnswered(const QpContext& qp, Time sent, Time now) {
   const EndpointConfig& config = qp.environment.config;
   const Route route = qp.path.route();
   const bool is_looped_back = route == Route::kLoopback && config.copies_to_own_members;
-  if (is_looped_back) return !qp.environment.transmits.OwesReply(route);
+  if (is_looped_back) return !qp.environment.OwesReply(route);
   return config.peer_progress == nullptr || config.peer_progress->HasAnswered(route, sent, now);
 }
 

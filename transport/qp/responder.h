@@ -12,6 +12,7 @@
 #include "transport/psn.h"
 #include "transport/qp/environment.h"
 #include "transport/qp/receive_source.h"
+#include "transport/qp/relayed_requests.h"
 #include "transport/qp/reply_queue.h"
 #include "transport/status.h"
 #include "transport/time.h"
@@ -28,8 +29,7 @@ namespace uroce::transport {
 // responder_validate.cc: whether a packet may be executed, header prediction first.
 // responder_execute.cc: executes it. responder_steps.h: those of SENDs and WRITEs, inlined into
 // both. responder_reply.cc: ACKs, NAKs, READ and atomic responses.
-// responder_unreliable.cc: UC, UD and raw packets, which are not answered. responder_xrc.cc: which
-// shared receive queue a request of XRC is for.
+// responder_unreliable.cc: UC, UD and raw packets. responder_xrc.cc: the queue of a request of XRC.
 class alignas(64) Responder {
  public:
   // `receives` is empty.
@@ -40,12 +40,11 @@ class alignas(64) Responder {
   Status Post(const ReceiveWorkRequest& request) { return receives_.Post(request); }
   // A receive request was posted. Returns whether a refused message waits for it: a reply says so.
   bool OnReceivePosted();
-  // Whether a refused message waits for a receive request: of the shared queue, if there is one.
+  // Whether a refused message waits for a receive request, which may be of the shared queue.
   bool awaits_receive() const { return awaits_receive_; }
   SharedReceiveQueue* shared_queue() const { return receives_.shared(); }
 
-  // INIT -> RTR: the first request packet must carry `first_psn`.
-  void Start(Psn first_psn);
+  void Start(Psn first_psn);  // INIT -> RTR: the first request packet must carry `first_psn`
   // Restores the initial state; posted receives vanish without completion.
   void Reset();
   // Completes every receive request as flushed, oldest first, and stops answering; after failed()
@@ -56,16 +55,15 @@ class alignas(64) Responder {
   DropReason OnRequest(const Packet& packet);     // RC, XRC
   DropReason OnUnreliable(const Packet& packet);  // UC
   DropReason OnDatagram(const Packet& packet);    // UD
-
   // Executes a packet of RC if it is predicted. If not, returns false, and nothing has changed.
   bool ExecutePredicted(const ConnectionPacket& view);
-
   // A whole frame for a raw packet queue pair.
   DropReason OnRawFrame(std::span<const uint8_t> frame);
 
-  // The shared queue is about to be destroyed: a message that uses it is given up, and its next
-  // packet is refused.
+  // The shared queue is destroyed next: its message is given up, whose next packet is refused.
   void Leave(const SharedReceiveQueue& queue);
+  // XRC target of a domain that is shared with other processes; otherwise nullptr.
+  RelayedRequests* relayed() const { return relayed_.get(); }
 
   bool HasReply() const { return !replies_.empty() || acknowledge_ != Acknowledge::kNone; }
   // Builds the next response packet in `out`; 0 if there is none.
@@ -73,15 +71,13 @@ class alignas(64) Responder {
 
   // The peer broke a rule, or a receive could not be carried out: the queue pair has to go to ERR.
   bool failed() const { return failed_; }
-  // Allocates for another max_dest_rd_atomic; after std::bad_alloc nothing has changed.
+  // For another max_dest_rd_atomic. Allocates first: after std::bad_alloc nothing has changed.
   void ReserveReplies(uint32_t resources) { replies_.Reserve(resources); }
-  // max_dest_rd_atomic changed; ReserveReplies has allocated for it.
   void ResizeReplies() { replies_.Resize(qp_.attributes.max_dest_read_atomic); }
-  // The asynchronous event that goes with the failure, if there is one.
   std::optional<EventType> failure_event() const { return failure_event_; }
 
  private:
-  static constexpr uint32_t kMsnMask = 0xff'ffff;
+  friend class RelayedRequests;
 
   // The acknowledgement to send after the replies. An ACK covers everything executed.
   // kReady: an ACK of nothing new, which ends the wait after an RNR NAK.
@@ -138,13 +134,14 @@ class alignas(64) Responder {
   void Execute(const Packet& packet, uint8_t* target);
   void ExecuteRead(const Packet& packet);
   void ExecuteAtomic(const Packet& packet);
+  void ReplyToAtomic(Psn psn, uint64_t original);
   void ExecuteAtomicWrite(const Packet& packet, uint8_t* target);
   void ExecuteFlush(const Packet& packet);
   void ReplyWithoutData(const Packet& packet);
   void RefuseForGoneMemory(const Packet& packet);
   void AcknowledgeByReply();
   bool Invalidate(RKey rkey);
-  void CountMessage() { msn_ = (msn_ + 1) & kMsnMask; }
+  void CountMessage() { msn_ = (msn_ + 1) & 0xff'ffff; }
   void NoteExecuted(Psn psn, bool ends_message, bool ack_request) {
     ack_psn_ = psn;
     ack_msn_ = msn_;
@@ -156,6 +153,7 @@ class alignas(64) Responder {
   VendorError UseUpReceive(const Verdict& verdict);
   Completion NewCompletion() const;
   void Push(const Completion& completion, bool solicited);
+  DropReason OnExpected(const Packet& packet);
   DropReason OnDuplicate(const Packet& packet);
   DropReason ReplayRead(const Packet& packet);
   DropReason ReplayAtomic(const Packet& packet);
@@ -204,6 +202,8 @@ class alignas(64) Responder {
   ReplyQueue replies_;
 
   CompletionQueue* receive_cq_;
+  const Qpn reported_qpn_;  // in completions
+  const std::unique_ptr<RelayedRequests> relayed_;
   Psn last_dropped_psn_;  // the highest beyond the gap
   std::optional<EventType> failure_event_;
   alignas(64) ReceiveSource receives_;

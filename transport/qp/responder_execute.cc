@@ -13,6 +13,8 @@ Responder::Responder(QpContext& qp, ReceiveQueue receives)
       expected_psn_(qp.attributes.rq_psn),
       remote_pd_(qp.init.pd),
       receive_cq_(qp.init.receive_cq),
+      reported_qpn_(qp.init.reported_qpn.value != 0 ? qp.init.reported_qpn : qp.qpn),
+      relayed_(qp.init.xrc_key.IsZero() ? nullptr : std::make_unique<RelayedRequests>(qp, *this)),
       receives_(qp.init, std::move(receives)) {}
 
 void Responder::Start(Psn first_psn) {
@@ -33,15 +35,22 @@ void Responder::Reset() {
   failed_ = false;
   failure_event_.reset();
   message_ = Message::kNone;
+  if (relayed_ != nullptr) relayed_->Reset();
 }
 
 // IBA 9.7.4.1.2: a request is the expected one, a duplicate, or beyond a gap.
 DropReason Responder::OnRequest(const Packet& packet) {
-  if (packet.opcode.HasXrceth()) ChooseQueue(packet.xrceth.srqn);
+  if (packet.opcode.HasXrceth()) {
+    if (relayed_ != nullptr && relayed_->Concern(packet)) return relayed_->OnRequest(packet);
+    ChooseQueue(packet.xrceth.srqn);
+  }
   const int32_t distance = packet.psn.DistanceFrom(expected_psn_);
   if (distance > 0) return OnSequenceGap(packet.psn);
   if (distance < 0) return OnDuplicate(packet);
+  return OnExpected(packet);
+}
 
+DropReason Responder::OnExpected(const Packet& packet) {
   const Verdict verdict = Validate(packet);
   if (verdict.action != Verdict::Action::kExecute) {
     Refuse(packet, verdict);
@@ -124,12 +133,16 @@ void Responder::ExecuteAtomic(const Packet& packet) {
           ? GuardedFetchAdd(target, request.swap_or_add, &original)
           : GuardedCompareSwap(target, request.compare, request.swap_or_add, &original);
   if (!done) return RefuseForGoneMemory(packet);
+  ReplyToAtomic(packet.psn, original);
+}
+
+void Responder::ReplyToAtomic(Psn psn, uint64_t original) {
   CountMessage();
-  replies_.RememberAtomic(packet.psn, original);
+  replies_.RememberAtomic(psn, original);
   replies_.Push({.is_atomic = true,
-                 .first_psn = packet.psn,
-                 .next_psn = packet.psn,
-                 .end_psn = packet.psn + 1,
+                 .first_psn = psn,
+                 .next_psn = psn,
+                 .end_psn = psn + 1,
                  .msn = msn_,
                  .atomic_result = original});
   ++expected_psn_;
@@ -174,7 +187,7 @@ Completion Responder::NewCompletion() const {
   Completion completion;
   completion.wr_id = receives_.current().wr_id;
   completion.opcode = CompletionOpcode::kReceive;
-  completion.qpn = qp_.qpn;
+  completion.qpn = reported_qpn_;
   completion.source_qpn = qp_.attributes.destination_qpn;
   return completion;
 }
@@ -216,6 +229,7 @@ void Responder::Flush(VendorError why) {
   }
   message_ = Message::kNone;
   awaits_receive_ = false;
+  if (relayed_ != nullptr) relayed_->Reset();
   // After a failure of the responder the peer still gets the replies, then the NAK; else nothing.
   if (failed()) return;
   replies_.Clear();

@@ -77,6 +77,7 @@ size_t Responder::BuildFrame(const FrameRoom& out) {
 }
 
 size_t Responder::BuildReadResponse(Reply& reply, const FrameRoom& out) {
+  if (reply.is_relayed) return relayed_->BuildResponse(out);
   const auto index = static_cast<uint64_t>(reply.next_psn.DistanceFrom(reply.first_psn));
   const uint64_t offset = index * qp_.mtu_bytes();
   const size_t length = std::min<uint64_t>(reply.read.dma_length - offset, qp_.mtu_bytes());

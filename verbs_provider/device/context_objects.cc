@@ -30,8 +30,9 @@ void ContextObjects::Abandon() {
   const nic::MutexLock lock(lock_);
   ForEach<QueuePair>([](QueuePair& qp) { (void)RemoveFromTransport(qp); });
   ForEach<SharedReceiveQueue>([](SharedReceiveQueue& srq) { RemoveFromTransport(srq); });
-  ForEach<XrcDomainHandle>(
-      [](XrcDomainHandle& handle) { handle.device->xrc_domains().Close(handle.domain); });
+  ForEach<XrcDomainHandle>([](XrcDomainHandle& handle) {
+    handle.device->xrc_domains().Close(handle.device->engine(), handle.domain);
+  });
   ForEach<CompletionQueue>([](CompletionQueue& cq) { RemoveFromTransport(cq); });
   ForEach<MemoryWindow>([](MemoryWindow& mw) { (void)RemoveFromTransport(mw); });
   ForEach<MemoryRegion>([](MemoryRegion& mr) { (void)RemoveFromTransport(mr); });

@@ -41,9 +41,10 @@ void DeliverToCompletionQueue(CompletionQueue& cq, transport::EventType type) {
 // Counts the changes of the device after which its description may differ.
 std::atomic<uint32_t> device_changes = 0;
 
-// An event of an XRC target goes to all its handles.
-void DeliverToQueuePair(QueuePair& qp, transport::EventType type) {
-  for (QueuePair* handle = &qp; handle != nullptr; handle = handle->next_handle) {
+// An event of an XRC target goes to all its handles. A queue pair that works for the target of
+// another process (transport/xrc_executors.h) has none.
+void DeliverToQueuePair(QueuePair* first, transport::EventType type) {
+  for (QueuePair* handle = first; handle != nullptr; handle = handle->next_handle) {
     ibv_qp* const verbs = &handle->verbs.qp;
     handle->events_posted += abi::PostAsyncEvent(verbs->context, static_cast<ibv_event_type>(type),
                                                  reinterpret_cast<uintptr_t>(verbs));
@@ -88,7 +89,7 @@ void DeliverEvent(const transport::Event& event) {
     case transport::EventType::kPathMigrated:
     case transport::EventType::kPathMigrationError:
     case transport::EventType::kLastWqeReached:
-      DeliverToQueuePair(*static_cast<QueuePair*>(event.context), event.type);
+      DeliverToQueuePair(static_cast<QueuePair*>(event.context), event.type);
       return;
     case transport::EventType::kSrqLimitReached:
       DeliverToSharedReceiveQueue(*static_cast<SharedReceiveQueue*>(event.context), event.type);

@@ -149,7 +149,10 @@ int CreateInTransport(const Request& request, QueuePair& qp) {
   transport::QpInitAttributes init;
   init.type = static_cast<transport::QpType>(request.type);
   if (qp.pd != nullptr) init.pd = qp.pd->id;
-  if (qp.xrc_domain != nullptr) init.xrc_domain = qp.xrc_domain->domain->id;
+  if (qp.xrc_domain != nullptr) {
+    init.xrc_domain = qp.xrc_domain->domain->id;
+    init.xrc_key = qp.xrc_domain->domain->key;
+  }
   if (qp.send_cq != nullptr) init.send_cq = qp.send_cq->queue.get();
   if (qp.receive_cq != nullptr) init.receive_cq = qp.receive_cq->queue.get();
   init.capabilities = ToCapabilities(*request.capabilities);

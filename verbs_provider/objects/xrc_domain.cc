@@ -5,11 +5,18 @@
 
 #include <cerrno>
 
+#include "transport/endpoint.h"
 #include "verbs_provider/base/c_boundary.h"
 #include "verbs_provider/device/context.h"
 #include "verbs_provider/device/device.h"
 
 namespace uroce::verbs {
+namespace {
+
+// A uroced that is there answers within this time.
+constexpr transport::Duration kAnswerTimeout = transport::Milliseconds(5'000);
+
+}  // namespace
 
 std::shared_ptr<XrcDomain> XrcDomains::Create() {
   auto domain = std::make_shared<XrcDomain>();
@@ -18,7 +25,26 @@ std::shared_ptr<XrcDomain> XrcDomains::Create() {
   return domain;
 }
 
-int XrcDomains::Open(int fd, int flags, std::shared_ptr<XrcDomain>& out) {
+// Opens the domain at uroced, where other processes may have opened it.
+int XrcDomains::Share(nic::Engine& engine, int flags, XrcDomain& domain) {
+  const nic::PacketPort::XrcDomain wanted = {.handle = next_opening_++,
+                                             .fd = domain.file_descriptor.get(),
+                                             .creates = (flags & O_CREAT) != 0,
+                                             .exclusive = (flags & O_EXCL) != 0};
+  const auto opening = engine.OpenXrcDomain(wanted, kAnswerTimeout);
+  if (!opening.is_answered) return ETIMEDOUT;
+  if (opening.error != 0) return opening.error;
+  domain.opening = wanted.handle;
+  domain.key = opening.key;
+  if (domain.key.IsZero()) return wanted.creates ? 0 : EAGAIN;
+  domain.id = ids_.try_emplace(domain.key, domain.id).first->second;
+  engine.WithEndpoint([&](transport::Endpoint& endpoint) {
+    endpoint.xrc_executors().Share(domain.id, domain.key);
+  });
+  return 0;
+}
+
+int XrcDomains::Open(nic::Engine& engine, int fd, int flags, std::shared_ptr<XrcDomain>& out) {
   const std::lock_guard lock(lock_);
   if (fd == -1) {
     out = Create();
@@ -29,27 +55,29 @@ int XrcDomains::Open(int fd, int flags, std::shared_ptr<XrcDomain>& out) {
   const std::pair key{file.st_dev, file.st_ino};
   const auto found = by_file_.find(key);
   std::shared_ptr<XrcDomain> domain = found == by_file_.end() ? nullptr : found->second.lock();
-  if (domain == nullptr && (flags & O_CREAT) == 0) return EAGAIN;
   if (domain != nullptr && (flags & O_EXCL) != 0) return EINVAL;
   if (domain == nullptr) {
     domain = Create();
     domain->file = key;
     domain->file_descriptor.reset(fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (!domain->file_descriptor) return errno;
+    if (const int error = Share(engine, flags, *domain)) return error;
     by_file_[key] = domain;
   }
   out = std::move(domain);
   return 0;
 }
 
-void XrcDomains::Close(std::shared_ptr<XrcDomain>& domain) {
+void XrcDomains::Close(nic::Engine& engine, std::shared_ptr<XrcDomain>& domain) {
   const std::lock_guard lock(lock_);
-  const std::pair key = domain->file;
-  const bool is_shared = static_cast<bool>(domain->file_descriptor);
+  const bool is_last = domain.use_count() == 1 && domain->file_descriptor;
+  if (is_last) by_file_.erase(domain->file);
+  if (is_last && !domain->key.IsZero()) {
+    engine.WithEndpoint(
+        [&](transport::Endpoint& endpoint) { endpoint.xrc_executors().Unshare(domain->key); });
+    engine.CloseXrcDomain(domain->opening);
+  }
   domain.reset();
-  if (!is_shared) return;
-  const auto found = by_file_.find(key);
-  if (found != by_file_.end() && found->second.expired()) by_file_.erase(found);
 }
 
 ibv_xrcd* OpenXrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
@@ -63,7 +91,8 @@ ibv_xrcd* OpenXrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
     PendingHandle handle(Context::From(context).objects(), *xrcd);
     xrcd->verbs.context = context;
     xrcd->device = &device;
-    const int error = device.xrc_domains().Open(attr->fd, attr->oflags, xrcd->domain);
+    const int error =
+        device.xrc_domains().Open(device.engine(), attr->fd, attr->oflags, xrcd->domain);
     if (error != 0) return error;
     xrcd->handle = handle.Keep();
     out = &xrcd.release()->verbs;
@@ -77,7 +106,7 @@ int CloseXrcd(ibv_xrcd* verbs) {
     if (xrcd.device->lost_by_fork()) return EIO;
     if (xrcd.users.in_use()) return EBUSY;
     Context::From(verbs->context).objects().Remove(xrcd.handle);
-    xrcd.device->xrc_domains().Close(xrcd.domain);
+    xrcd.device->xrc_domains().Close(xrcd.device->engine(), xrcd.domain);
     delete &xrcd;
     return 0;
   });

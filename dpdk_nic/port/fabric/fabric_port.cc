@@ -52,7 +52,8 @@ FabricPort::FabricPort(Options options)
       links_(client_, epoll_, options_.link_thread, options_.icrc),
       connections_(client_),
       groups_(client_),
-      services_(client_) {
+      services_(client_),
+      xrc_domains_(client_) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u32 = kClientEvent;
@@ -241,6 +242,7 @@ void FabricPort::ServeLink() {
   connections_.Serve(now);
   groups_.Serve(now);
   services_.Serve(now);
+  xrc_domains_.Serve();
 }
 
 void FabricPort::ReportDrops(Time now) {
@@ -300,6 +302,7 @@ void FabricPort::OnReattached() {
   connections_.OnReattached();
   groups_.OnReattached();
   services_.OnReattached();
+  xrc_domains_.OnReattached();
   releases_.clear();
   // uroced opens its way out of the host only when a process names a host beyond.
   for (const transport::Gid& gid : named_) client_.Send(control::Resolve{gid});
@@ -334,6 +337,10 @@ void FabricPort::OnMessage(control::MessageChannel::Incoming& message) {
     services_.OnAnswer(service->claim, service->error);
   } else if (const auto unlisten = message.As<control::UnlistenAnswer>()) {
     releases_.erase(unlisten->claim);
+  } else if (const auto opened = message.As<control::XrcDomainAnswer>()) {
+    xrc_domains_.OnAnswer(*opened);
+  } else if (const auto closed = message.As<control::XrcDomainClosed>()) {
+    xrc_domains_.OnClosed(*closed);
   } else if (const auto neighbor = message.As<control::Neighbor>()) {
     if (neighbor_sink_) neighbor_sink_(*neighbor);
   } else if (const auto port = message.As<control::PortState>()) {

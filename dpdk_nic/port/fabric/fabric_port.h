@@ -19,6 +19,7 @@
 #include "dpdk_nic/port/fabric/fabric_links.h"
 #include "dpdk_nic/port/fabric/fabric_requests.h"
 #include "dpdk_nic/port/fabric/fabric_wire.h"
+#include "dpdk_nic/port/fabric/fabric_xrc_domains.h"
 #include "dpdk_nic/port/fabric/link_thread.h"
 #include "dpdk_nic/port/packet_port.h"
 
@@ -90,6 +91,9 @@ class FabricPort : public PacketPort {
   ServiceState ReserveService(const Service& service) override;
   void ReleaseService(const Service& service) override;
   bool IsReleased(const Service& service) const override;
+  XrcOpening OpenXrcDomain(const XrcDomain& domain) override { return xrc_domains_.Open(domain); }
+  void CloseXrcDomain(uint64_t handle) override { xrc_domains_.Close(handle); }
+  bool IsXrcDomainClosed(uint64_t handle) const override { return xrc_domains_.IsClosed(handle); }
 
   int wait_fd() const override { return epoll_.get(); }
   bool BeginSleep() override {
@@ -144,6 +148,7 @@ class FabricPort : public PacketPort {
   FabricRequests<transport::Qpn, control::Declare, control::Forget> connections_;
   FabricRequests<transport::Gid, control::JoinGroup, control::LeaveGroup> groups_;
   FabricRequests<control::ServiceClaim, control::Listen, control::Unlisten> services_;
+  FabricXrcDomains xrc_domains_;
   std::set<control::ServiceClaim> releases_;      // that uroced has not answered yet
   std::map<transport::Qpn, uint32_t> path_mtus_;  // of connections beyond the host
   std::set<transport::Gid> named_;                // hosts and groups that uroced was asked for

@@ -59,6 +59,13 @@ class ImpairedPort : public PacketPort {
   }
   void ReleaseService(const Service& service) override { port_->ReleaseService(service); }
   bool IsReleased(const Service& service) const override { return port_->IsReleased(service); }
+  XrcOpening OpenXrcDomain(const XrcDomain& domain) override {
+    return port_->OpenXrcDomain(domain);
+  }
+  void CloseXrcDomain(uint64_t handle) override { port_->CloseXrcDomain(handle); }
+  bool IsXrcDomainClosed(uint64_t handle) const override {
+    return port_->IsXrcDomainClosed(handle);
+  }
 
   int wait_fd() const override { return port_->wait_fd(); }
   // Stays awake while frames are held back.

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <deque>
 #include <memory>
@@ -213,6 +215,23 @@ TEST_F(ServerLinksTest, RequestsAreForwardedToTheSwitch) {
   EXPECT_EQ(host_.frame_switch().TakeCalls(),
             (Calls{"Declare " + a + " 77", "Forget " + a + " 78", "JoinGroup " + a + " 5",
                    "LeaveGroup " + a + " 5", "Listen " + a + " 1234", "Unlisten " + a + " 1235"}));
+}
+
+TEST_F(ServerLinksTest, XrcDomainIsOfTheProcessesThatHaveOpenedIt) {
+  const UniqueFd file(memfd_create("domain", MFD_CLOEXEC));
+  const std::array<int, OpenXrcDomain::kDescriptors> fds = {file.get()};
+  a_.Say(OpenXrcDomain{7, {}, 1, 0}, fds);
+  const auto opened = a_.Hear<XrcDomainAnswer>();
+  EXPECT_EQ(opened.handle, 7u);
+  EXPECT_EQ(opened.error, 0);
+  b_.Say(OpenXrcDomain{8, {}, 0, 0}, fds);
+  EXPECT_EQ(b_.Hear<XrcDomainAnswer>().key, opened.key);
+  a_.Say(CloseXrcDomain{7});
+  EXPECT_EQ(a_.Hear<XrcDomainClosed>().handle, 7u);
+  b_.channel().Reset({});
+  while (host_.CountClients() != 1) usleep(1'000);
+  a_.Say(OpenXrcDomain{9, {}, 0, 0}, fds);
+  EXPECT_EQ(a_.Hear<XrcDomainAnswer>().error, EAGAIN);
 }
 
 TEST_F(ServerLinksTest, ErrorsOfTheSwitchAreAnswered) {

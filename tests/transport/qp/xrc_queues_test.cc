@@ -20,7 +20,7 @@ class XrcQueuesTest : public testing::Test {
 
   EventQueue events_;
   std::deque<SharedReceiveQueue> all_;
-  XrcQueues queues_;
+  XrcQueues queues_{Srqn{0x100}, kMaxSrqs};
 };
 
 TEST_F(XrcQueuesTest, QueuesAreFoundInTheirDomain) {

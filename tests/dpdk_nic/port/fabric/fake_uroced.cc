@@ -103,6 +103,14 @@ void FakeUroced::OnMessage(Client& client, control::MessageChannel::Incoming& me
     client.channel.Send(control::ListenAnswer{listen->claim, error, 0});
   } else if (const auto unlisten = message.As<control::Unlisten>()) {
     client.channel.Send(control::UnlistenAnswer{unlisten->claim});
+  } else if (const auto domain = message.As<control::OpenXrcDomain>()) {
+    client.opened.push_back(*domain);
+    const bool resumes = !domain->key.IsZero();
+    const auto key = resumes ? domain->key : transport::XrcKey{{1, 2, 3}};
+    client.channel.Send(control::XrcDomainAnswer{domain->handle, key, xrc_error, 0});
+  } else if (const auto closed = message.As<control::CloseXrcDomain>()) {
+    client.closed.push_back(closed->handle);
+    client.channel.Send(control::XrcDomainClosed{closed->handle});
   } else if (const auto leave = message.As<control::LeaveGroup>()) {
     client.left.push_back(leave->group);
   } else if (const auto resolve = message.As<control::Resolve>()) {

@@ -40,6 +40,8 @@ class FakeUroced {
     std::vector<transport::Gid> joined;
     std::vector<transport::Gid> left;
     std::vector<transport::Gid> resolved;
+    std::vector<control::OpenXrcDomain> opened;
+    std::vector<uint64_t> closed;
     PortDrops drops;
   };
 
@@ -65,6 +67,7 @@ class FakeUroced {
   uint32_t path_mtu_bytes = 0;  // of its answers to declarations
   std::function<control::ErrnoValue(const transport::Gid&)> join_error;
   std::function<control::ErrnoValue(const control::Listen&)> listen_error;
+  control::ErrnoValue xrc_error = 0;  // of its answers to openings of XRC domains
 
  private:
   void OnHello(Client& client, const control::Resume& said);
