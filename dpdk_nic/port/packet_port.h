@@ -62,8 +62,8 @@ class PacketPort : public transport::PeerProgress {
   }
   // All answers to the frames that were received by `route` are committed: the peer may be told.
   virtual void TellAnswered(transport::Route /*route*/) {}
-  // The route of a process that has ended, when all that it sent was received. Called after
-  // ServeLink until it returns nullopt.
+  // The route of a process that has ended, a moment after all that it sent was received. Called
+  // after ServeLink until it returns nullopt.
   virtual std::optional<transport::Route> TakeGonePeer() { return std::nullopt; }
 
   // Whether the port also takes frames by Route::kLoopback and returns them by Receive, together

@@ -33,6 +33,10 @@ constexpr Duration kFailureIsFresh = Milliseconds(10);
 // Wake-ups in a row without a frame that a process may send. A correct peer wakes us for a frame
 // only; another of our threads may have taken the frame already, but not again and again.
 constexpr uint8_t kMaxIdleWakes = 64;
+// How long after its end a process is reported as gone. Programs often end while a peer has further
+// requests under way, and the peer has to see the completions of earlier ones first. A NIC reports
+// the others when its retries are used up, after half a second.
+constexpr Duration kUntilGone = Milliseconds(20);
 // For how long offers of a process that broke the rules are ignored.
 constexpr Duration kCutOff = Milliseconds(1'000);
 
@@ -74,7 +78,7 @@ FabricLinks::FabricLinks(control::ControlClient& client, const UniqueFd& epoll,
 
 bool FabricLinks::BeginSleep() {
   Serve(Now());
-  return polled_.BeginSleep();
+  return gone_.empty() && polled_.BeginSleep();
 }
 
 // While uroced lives it answers, and frames wait for the link. A link that the other process has
@@ -97,9 +101,12 @@ void FabricLinks::TellAnswered(Route route) {
 
 std::optional<Route> FabricLinks::TakeGonePeer() {
   if (gone_.empty()) return std::nullopt;
-  const Route route = gone_.back();
-  gone_.pop_back();
-  return route;
+  const Gone first = gone_.front();
+  // A link of another process may take the route.
+  const bool is_taken = LinkOf(first.route).ring != nullptr;
+  if (Now() < first.due && !is_taken) return std::nullopt;
+  gone_.erase(gone_.begin());
+  return first.route;
 }
 
 bool FabricLinks::IsOpen(Link& link) {
@@ -331,7 +338,7 @@ void FabricLinks::Service(Route route, Time now) {
     const bool is_gone =
         IsLink(route) && IsOpen(link) && LosesNothing(link) && link.ring->has_peer_died();
     Close(route, now);
-    if (is_gone) gone_.push_back(route);
+    if (is_gone) gone_.push_back({route, now + kUntilGone});
     return;
   }
   if (link.state != State::kUp) return;

@@ -117,6 +117,11 @@ class FabricLinks final : private LinkTransmitter::Links {
     transport::Time since{-kLongAgo.ns};
     transport::Time cut_off_until{};
   };
+  // A process that has ended, and when TakeGonePeer reports it.
+  struct Gone {
+    Route route;
+    transport::Time due;
+  };
   static constexpr transport::Duration kLongAgo = transport::Milliseconds(3'600'000);
 
   Link& LinkOf(Route route) { return links_[static_cast<size_t>(route)]; }
@@ -150,7 +155,7 @@ class FabricLinks final : private LinkTransmitter::Links {
   const UniqueFd& epoll_;
   const transport::IcrcUse icrc_;
   std::vector<Route> asked_;             // in state kAsked
-  std::vector<Route> gone_;              // of processes that have ended
+  std::vector<Gone> gone_;               // the oldest first
   std::vector<RingLink::Offer> spares_;  // made, and not sent yet
   uint32_t making_ = 0;                  // offers that the thread is still to make
   bool wants_uplink_ = false;
