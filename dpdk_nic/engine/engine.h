@@ -174,8 +174,8 @@ class Engine {
   void Unlock() UROCE_RELEASE(lock_);
   SleepPlan PlanSleep(transport::Time latest);
   void EndSleep();
-  // Whether a thread waits for an answer. The progress thread then polls: a
-  // driving application may stop.
+  // Whether a thread waits for an answer. The progress thread then polls: a driving application may
+  // stop.
   bool answers_awaited() const { return news_.has_waiters(); }
   void MarkForked() UROCE_REQUIRES(lock_);
 

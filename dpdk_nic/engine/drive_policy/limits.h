@@ -4,9 +4,9 @@
 
 #include "transport/time.h"
 
-// The constants by which the drive policy decides, each with what it was measured against. All of
-// them were found on machines where a wakeup costs 20 us, a system call 0.3 to 5 us, a pass 1 us, a
-// pause of the processor 10 to 40 ns and a yield to no other thread 300 ns.
+// The constants by which the drive policy decides, each with its reason. They were found on
+// machines where a wakeup costs 20 us, a pass 1 us, a pause of the processor 10 to 40 ns and a
+// yield to no other thread 300 ns.
 namespace uroce::nic::drive {
 
 using transport::Duration;
@@ -20,8 +20,8 @@ inline constexpr uint32_t kMostUnflushed = 64;
 inline constexpr Duration kLongestForOthers = Microseconds(20);
 inline constexpr Duration kLongestForReply = Microseconds(10);
 
-// FramePolicy: holding answers. Frames of 64 bytes arrive every 60 to 300 ns, and an ACK for each
-// would cost both sides more than the message.
+// FramePolicy: holding answers. On a link, messages of 64 bytes come at up to 16 million a second,
+// and an ACK for each would cost both sides more than the message.
 inline constexpr Duration kCloseTogether{500};
 inline constexpr Duration kLongestHold{400};
 
@@ -46,8 +46,8 @@ inline constexpr uint32_t kWorkOfAPass = 4;
 inline constexpr uint64_t kWorkThatDrives = 32;
 // More than the work of a program that waits for events: each event costs it a wakeup.
 inline constexpr uint64_t kWorkAMillisecond = 800;
-// Looks at the application: the first find out soon whether it has stopped, the last cost a
-// thousandth of a processor.
+// Looks at the application: the first find out soon whether it has stopped, later ones whether it
+// drives enough.
 inline constexpr Duration kFirstLook = Microseconds(100);
 inline constexpr Duration kLongestLook = Milliseconds(1);
 // An application that drove for this long is trusted again at once.
@@ -57,7 +57,7 @@ inline constexpr Duration kProof = Milliseconds(10);
 inline constexpr Duration kShortestDoubt = Milliseconds(1);
 inline constexpr Duration kLongestDoubt = Milliseconds(64);
 
-// PollPolicy: the thousand nanoseconds of this many empty polls are less than a wakeup.
+// PollPolicy: so many empty polls take less time than a wakeup.
 inline constexpr uint32_t kPollsBeforeYield = 32;
 // A yield that took longer let another thread run.
 inline constexpr Duration kOtherThreadRan = Microseconds(1);
