@@ -21,24 +21,47 @@ void Must(bool ok) {
 }  // namespace
 
 Link::Link(const LinkOptions& options, Observer observer)
-    : observer_(std::move(observer)), faults_(options.scenario), frame_buffer_(kMaxFrameBytes) {
+    : own_simulator_(std::make_unique<Simulator>()),
+      simulator_(*own_simulator_),
+      observer_(std::move(observer)),
+      faults_(options.scenario),
+      frame_buffer_(kMaxFrameBytes) {
   Random random(options.seed);
+  MakeHosts(options, random);
+}
+
+Link::Link(const LinkOptions& options, Observer observer, Simulator& simulator, Carrier carrier)
+    : simulator_(simulator),
+      observer_(std::move(observer)),
+      carrier_(std::move(carrier)),
+      faults_(options.scenario),
+      frame_buffer_(kMaxFrameBytes) {
+  Random random(options.seed);
+  MakeHosts(options, random);
+}
+
+void Link::MakeHosts(const LinkOptions& options, Random& random) {
   for (int i = 0; i < 2; ++i) {
     hosts_[i].index = i;
     MakeHost(hosts_[i], options, random);
-    Host& peer = hosts_[1 - i];
-    Wire::Hooks hooks = {.deliver = [this, &peer](const Frame& frame) { Receive(peer, frame); },
-                         .impaired =
-                             [this](const Frame& frame, const char*) {
-                               if (observer_.impaired) observer_.impaired(frame);
-                             },
-                         .tamper = {}};
-    hosts_[i].wire = std::make_unique<Wire>(simulator_, random.Fork(), options.impairments, hooks);
+    if (!carrier_) MakeWire(hosts_[i], hosts_[1 - i], options, random);
   }
-  client().wire->Follow(faults_, nic::FaultDirection::kSent);
-  server().wire->Follow(faults_, nic::FaultDirection::kReceived);
+  if (!carrier_) {
+    client().wire->Follow(faults_, nic::FaultDirection::kSent);
+    server().wire->Follow(faults_, nic::FaultDirection::kReceived);
+  }
   Connect(client(), server(), options);
   Connect(server(), client(), options);
+}
+
+void Link::MakeWire(Host& from, Host& to, const LinkOptions& options, Random& random) {
+  Wire::Hooks hooks = {.deliver = [this, &to](const Frame& frame) { Receive(to, frame); },
+                       .impaired =
+                           [this](const Frame& frame, const char*) {
+                             if (observer_.impaired) observer_.impaired(frame);
+                           },
+                       .tamper = {}};
+  from.wire = std::make_unique<Wire>(simulator_, random.Fork(), options.impairments, hooks);
 }
 
 void Link::MakeHost(Host& host, const LinkOptions& options, Random& random) {
@@ -114,7 +137,7 @@ Status Link::PostReceive(size_t offset, uint32_t length, uint64_t wr_id) {
   return server().qp->PostReceive({.wr_id = wr_id, .sges = {&sge, 1}});
 }
 
-void Link::Receive(Host& host, const Frame& frame) {
+void Link::Receive(Host& host, std::span<const uint8_t> frame) {
   if (observer_.delivered) observer_.delivered(host, frame);
   host.endpoint->OnFrame(simulator_.now(), frame);
   UpdateAfterEvent(host);
@@ -129,21 +152,31 @@ void Link::UpdateAfterEvent(Host& host) {
 }
 
 void Link::Transmit(Host& host) {
-  while (!host.waits_for_line && host.endpoint->HasTransmit(Route::kWire)) {
-    if (const Time free_at = host.wire->line_free_at(); free_at > simulator_.now()) {
-      host.waits_for_line = true;
-      simulator_.At(free_at, [this, &host] {
-        host.waits_for_line = false;
-        UpdateAfterEvent(host);
-      });
-      return;
-    }
+  while (host.endpoint->HasTransmit(Route::kWire) && !WaitsForLine(host)) {
     const size_t bytes = host.endpoint->PollTransmit(simulator_.now(), Route::kWire, frame_buffer_);
     if (bytes == 0) return;
     const std::span<const uint8_t> frame = std::span(frame_buffer_).first(bytes);
     if (observer_.sent) observer_.sent(host, frame);
-    host.wire->Send({frame.begin(), frame.end()});
+    if (carrier_) {
+      carrier_(host, frame);
+    } else {
+      host.wire->Send({frame.begin(), frame.end()});
+    }
   }
+}
+
+// Whether the line is busy. If so, the host transmits again when it is free.
+bool Link::WaitsForLine(Host& host) {
+  if (carrier_) return false;
+  if (host.waits_for_line) return true;
+  const Time free_at = host.wire->line_free_at();
+  if (free_at <= simulator_.now()) return false;
+  host.waits_for_line = true;
+  simulator_.At(free_at, [this, &host] {
+    host.waits_for_line = false;
+    UpdateAfterEvent(host);
+  });
+  return true;
 }
 
 void Link::ScheduleDeadline(Host& host) {

@@ -34,6 +34,8 @@ struct LinkOptions {
 //
 //   client  ---- Wire ---->  server
 //           <--- Wire -----
+//
+// The wires may be replaced by a network that several links share (Carrier).
 class Link {
  public:
   static constexpr PdId kPd{1};
@@ -46,7 +48,7 @@ class Link {
     LKey key;
     std::unique_ptr<CompletionQueue> cq;
     QueuePair* qp = nullptr;
-    std::unique_ptr<Wire> wire;  // to the peer
+    std::unique_ptr<Wire> wire;  // to the peer; nullptr with a Carrier
     Time wakeup_at = kNever;
     bool waits_for_line = false;
 
@@ -65,7 +67,12 @@ class Link {
     std::function<void(Host& host)> activity;
   };
 
+  // Takes each frame that a host sends, at any rate, and hands it to Receive of the peer later.
+  using Carrier = std::function<void(Host& from, std::span<const uint8_t> frame)>;
+
   Link(const LinkOptions& options, Observer observer);
+  // `simulator` outlives the link, and runs its events. Impairments and scenario are not used.
+  Link(const LinkOptions& options, Observer observer, Simulator& simulator, Carrier carrier);
 
   Host& client() { return hosts_[0]; }
   Host& server() { return hosts_[1]; }
@@ -77,19 +84,26 @@ class Link {
   // Sends whatever the host has ready. Call after posting.
   void UpdateAfterEvent(Host& host);
 
+  // A frame reaches the host.
+  void Receive(Host& host, std::span<const uint8_t> frame);
+
   // Runs the next event; false if there is none.
   bool RunOne() { return simulator_.RunOne(); }
 
  private:
   void MakeHost(Host& host, const LinkOptions& options, Random& random);
   void Connect(Host& host, const Host& peer, const LinkOptions& options);
-  void Receive(Host& host, const Frame& frame);
+  void MakeHosts(const LinkOptions& options, Random& random);
+  void MakeWire(Host& from, Host& to, const LinkOptions& options, Random& random);
+  bool WaitsForLine(Host& host);
   void Transmit(Host& host);
   void ScheduleDeadline(Host& host);
   void OnDeadline(Host& host);
 
-  Simulator simulator_;
+  std::unique_ptr<Simulator> own_simulator_;
+  Simulator& simulator_;
   Observer observer_;
+  Carrier carrier_;
   nic::FaultInjector faults_;
   std::array<Host, 2> hosts_;
   std::vector<uint8_t> frame_buffer_;
