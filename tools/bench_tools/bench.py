@@ -15,7 +15,9 @@ import statistics
 import sys
 import tempfile
 
+import emulated_network
 import veth_hosts
+from paths import Paths
 from program_pair import PairFailed, free_tcp_port, run, run_pair, run_together, started
 from rounds import comparable_rounds
 
@@ -420,6 +422,14 @@ class Bench:
         self.print_ratios()
 
 
+def measure_paths(bin_folder, tables, seconds):
+    print_load()
+    if problem := emulated_network.why_not():
+        print(f"  not measured: {problem}")
+        return
+    Paths(bin_folder, seconds).run(tables)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__.splitlines()[0])
     parser.add_argument("--bin", required=True, help=argparse.SUPPRESS)
@@ -427,9 +437,15 @@ def main():
                         help="a tenth of the iterations, three rounds instead of five")
     parser.add_argument("--wire", action="store_true",
                         help="nothing but what goes between two hosts")
+    parser.add_argument("--paths", nargs="*", choices=Paths.TABLES, metavar="TABLE",
+                        help="nothing but network paths: all tables, or these of "
+                             f"{', '.join(Paths.TABLES)}")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         try:
+            if arguments.paths is not None:
+                measure_paths(arguments.bin, arguments.paths, 2 if arguments.quick else 4)
+                return 0
             percent, rounds = (10, 3) if arguments.quick else (100, 5)
             Bench(arguments.bin, percent, rounds, scratch).run(arguments.wire)
         except PairFailed as error:
